@@ -1,0 +1,98 @@
+/* Convolution in one to three dimensions under canonical arithmetic, channels last.
+ *
+ *   x  [batch][in...][in_channels]
+ *   w  [kernel...][in_channels / groups][out_channels]
+ *   y  [batch][out...][out_channels]
+ *
+ * Output position o and kernel tap t of an axis read input position
+ * o * stride - pad + t * dilation; taps that fall outside [0, in) are skipped, never multiplied by
+ * zero.  Every output is one fused-multiply-add chain:
+ *
+ *   forward           from bias or +0; taps in raster order, then input channel ascending
+ *   backward data     from bias or +0 or the old value; output positions in raster order, then
+ *                     output channel ascending (the gather form)
+ *   backward weights  from +0; samples, then output positions in raster order, within one piece;
+ *                     pieces joined by the fixed pairwise tree of reduce.h
+ *
+ * `out` is given, not derived, and `pad` may be any number, so a tile of a larger image with its
+ * halo is described by the same struct: that is why a spatial layout keeps the bits.
+ * lk_conv_out() gives the usual size.
+ *
+ * A transposed convolution is the backward-data pass of the convolution whose `y` is its input:
+ * lk_conv_backward_data(plan, its input, w, its bias, ...) computes it, lk_conv_forward() is its
+ * backward-data pass, and lk_conv_backward_weights(plan, its dy as x, its x as dy) its weight
+ * gradient.
+ */
+#ifndef LK_CONV_H
+#define LK_CONV_H
+
+#include <lockstep/dtype.h>
+#include <lockstep/map.h>
+
+LK_BEGIN_DECLS
+
+enum { LK_CONV_MAX_NDIM = 3 };
+
+typedef struct lk_conv_shape {
+    lk_dtype dtype; /* LK_F32 or LK_F64 */
+    int ndim;       /* spatial axes, 1 to 3; entries beyond are ignored */
+    int64_t batch;
+    int64_t in_channels, out_channels;
+    int64_t groups; /* divides both channel counts; 0 means 1 */
+    int64_t in[LK_CONV_MAX_NDIM], out[LK_CONV_MAX_NDIM];
+    int64_t kernel[LK_CONV_MAX_NDIM];
+    int64_t stride[LK_CONV_MAX_NDIM];   /* 0 means 1 */
+    int64_t dilation[LK_CONV_MAX_NDIM]; /* 0 means 1 */
+    int64_t pad[LK_CONV_MAX_NDIM];      /* before the first position; may be negative */
+    /* Elements from one sample / one step along each spatial axis to the next, for windows into
+     * larger tensors; 0 means dense.  Channels are always consecutive. */
+    int64_t x_sample, x_step[LK_CONV_MAX_NDIM];
+    int64_t y_sample, y_step[LK_CONV_MAX_NDIM];
+    int64_t piece; /* samples per piece of the weight gradient; 0 means 1 */
+} lk_conv_shape;
+
+/** A plan: everything about a shape that can be computed once, with its workspace. */
+typedef struct lk_conv lk_conv;
+
+/**
+ * Output positions along one axis with `pad_lo` before and `pad_hi` behind:
+ * floor((in + pad_lo + pad_hi - dilation (kernel - 1) - 1) / stride) + 1, or 0 if none fits.
+ *
+ * Errors: LK_EINVAL for sizes below zero (kernel, stride, dilation: below one).
+ */
+LK_API lk_status lk_conv_out(int64_t in, int64_t kernel, int64_t stride, int64_t dilation,
+                             int64_t pad_lo, int64_t pad_hi, int64_t *out) LK_NODISCARD;
+
+/**
+ * Make a plan.  The caller owns it; release it with lk_conv_free().  One thread may use it at a
+ * time.  Workspace is allocated by the first call of each pass and kept.
+ *
+ * Not collective.  Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE, LK_EOVERFLOW, LK_ENOMEM.
+ */
+LK_API lk_status lk_conv_new(const lk_conv_shape *shape, lk_conv **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_conv_free(lk_conv *plan);
+
+/**
+ * y = act(x * w + bias).  `bias`: out_channels values or NULL.
+ *
+ * Not collective.  Errors: LK_EINVAL (a NULL operand), LK_EOVERLAP, LK_ENOMEM, LK_EFPENV.
+ */
+LK_API lk_status lk_conv_forward(lk_conv *plan, const void *x, const void *w, const void *bias,
+                                 lk_act act, void *y) LK_NODISCARD;
+
+/**
+ * dx = gather of dy through w; every position of dx is written.  `bias`: in_channels values or
+ * NULL; not together with `accumulate`, which starts from dx's old value.
+ */
+LK_API lk_status lk_conv_backward_data(lk_conv *plan, const void *dy, const void *w,
+                                       const void *bias, bool accumulate, void *dx) LK_NODISCARD;
+
+/** dw = weight gradient, or dw = dw + weight gradient with `accumulate`. */
+LK_API lk_status lk_conv_backward_weights(lk_conv *plan, const void *x, const void *dy,
+                                          bool accumulate, void *dw) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_CONV_H */

@@ -1,0 +1,59 @@
+/* Pooling in one to three dimensions under canonical arithmetic, channels last.
+ *
+ *   x [batch][in...][channels]  ->  y [batch][out...][channels]
+ *
+ * Window o covers input positions o * stride - pad + t, t < kernel, of each axis; positions outside
+ * [0, in) are skipped.  Taps are visited in raster order.
+ *
+ *   max   the first of the largest; the first NaN wins over everything
+ *   avg   the sum (one chain of additions from +0) divided by the number of valid taps, or by the
+ *         window's size with `count_padding`
+ *   l2    sqrt of the sum of squares (one fma chain from +0)
+ *
+ * A window without a valid tap gives -inf with index -1 (max) or 0 (avg, l2).
+ *
+ * Backward passes gather: each input position adds the windows that cover it, output positions in
+ * raster order, in one chain from +0, so tiles of an image give the same bits as the image.
+ */
+#ifndef LK_POOL_H
+#define LK_POOL_H
+
+#include <lockstep/dtype.h>
+
+LK_BEGIN_DECLS
+
+enum { LK_POOL_MAX_NDIM = 3 };
+
+typedef struct lk_pool_shape {
+    lk_dtype dtype; /* LK_F32 or LK_F64 */
+    int ndim;       /* 1 to 3 */
+    int64_t batch, channels;
+    int64_t in[LK_POOL_MAX_NDIM], out[LK_POOL_MAX_NDIM]; /* lk_conv_out() gives the usual out */
+    int64_t kernel[LK_POOL_MAX_NDIM];
+    int64_t stride[LK_POOL_MAX_NDIM]; /* 0 means 1 */
+    int64_t pad[LK_POOL_MAX_NDIM];    /* before the first position; may be negative */
+    bool count_padding;               /* avg: divide by the window's size */
+} lk_pool_shape;
+
+/**
+ * Forward passes.  `index` (max): for each output the position of its maximum in the sample,
+ * counted in raster order over `in...`, or -1; may be NULL.
+ *
+ * Not collective.  Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE, LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
+ */
+LK_API lk_status lk_pool_max(const lk_pool_shape *s, const void *x, void *y,
+                             int64_t *index) LK_NODISCARD;
+LK_API lk_status lk_pool_avg(const lk_pool_shape *s, const void *x, void *y) LK_NODISCARD;
+LK_API lk_status lk_pool_l2(const lk_pool_shape *s, const void *x, void *y) LK_NODISCARD;
+
+/** Backward passes; every position of dx is written.  l2: dx = dy * x / y, and 0 where y is 0. */
+LK_API lk_status lk_pool_max_backward(const lk_pool_shape *s, const void *dy, const int64_t *index,
+                                      void *dx) LK_NODISCARD;
+LK_API lk_status lk_pool_avg_backward(const lk_pool_shape *s, const void *dy,
+                                      void *dx) LK_NODISCARD;
+LK_API lk_status lk_pool_l2_backward(const lk_pool_shape *s, const void *x, const void *y,
+                                     const void *dy, void *dx) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_POOL_H */

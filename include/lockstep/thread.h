@@ -1,0 +1,37 @@
+/* Threads of the kernels.
+ *
+ * A small pool of POSIX threads, started on first use.  Work is split over outputs only, so the
+ * number of threads never changes a bit.  The pool sleeps when idle; a second thread that calls a
+ * kernel while the pool is busy does its work alone.  The count is, in this order: what
+ * lk_threads_set() said; LK_THREADS; the cores of this process's affinity mask, shared among the
+ * ranks that the launcher started on this node.
+ */
+#ifndef LK_THREAD_H
+#define LK_THREAD_H
+
+#include <lockstep/status.h>
+
+LK_BEGIN_DECLS
+
+enum { LK_MAX_THREADS = 256 };
+
+/**
+ * Threads a kernel may use, the calling one included.
+ *
+ * Errors: LK_EINVAL when LK_THREADS is not a number from 1 to LK_MAX_THREADS.
+ */
+LK_API lk_status lk_threads_get(int *out) LK_NODISCARD;
+
+/**
+ * Use `n` threads from now on (0: forget the setting, decide anew).  No kernel may be running.
+ *
+ * Errors: LK_EINVAL unless 0 <= n <= LK_MAX_THREADS.
+ */
+LK_API lk_status lk_threads_set(int n) LK_NODISCARD;
+
+/** Stop the pool's threads and release its memory.  The next kernel starts them again. */
+LK_API void lk_threads_stop(void);
+
+LK_END_DECLS
+
+#endif /* LK_THREAD_H */

@@ -1,0 +1,82 @@
+/* Counted allocation: a 64-byte header before each block holds its size. */
+#include <lockstep/alloc.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct header {
+    int64_t bytes;
+    unsigned char pad[LK_ALIGN - sizeof(int64_t)]; /* keeps the block behind it aligned */
+};
+
+static _Atomic int64_t live_blocks, live_bytes, peak_bytes, calls;
+static _Atomic int64_t fail_in; /* allocations until the injected failure; 0: none */
+
+/* True for exactly one caller: the one that brings the countdown from 1 to 0. */
+static int injected_failure(void)
+{
+    int64_t n = atomic_load(&fail_in);
+    while (n > 0 && !atomic_compare_exchange_weak(&fail_in, &n, n - 1))
+        ;
+    return n == 1;
+}
+
+static void note_peak(int64_t now)
+{
+    int64_t peak = atomic_load(&peak_bytes);
+    while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now))
+        ;
+}
+
+lk_status lk_alloc(void *out, int64_t count, size_t size)
+{
+    void *none = NULL;
+    memcpy(out, &none, sizeof none);
+    atomic_fetch_add(&calls, 1);
+    LK_CHECK(count >= 0, LK_EINVAL, "cannot allocate %lld elements", (long long)count);
+    int64_t bytes;
+    if (size > INT64_MAX || __builtin_mul_overflow(count, (int64_t)size, &bytes) ||
+        bytes > INT64_MAX - 2 * LK_ALIGN)
+        return LK_RAISE(LK_EOVERFLOW, "%lld elements of %zu bytes", (long long)count, size);
+    size_t total = sizeof(struct header) + ((size_t)bytes + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+    struct header *h = injected_failure() ? NULL : aligned_alloc(LK_ALIGN, total);
+    LK_CHECK(h, LK_ENOMEM, "%lld bytes (%lld elements of %zu)", (long long)bytes, (long long)count,
+             size);
+    h->bytes = bytes;
+    atomic_fetch_add(&live_blocks, 1);
+    note_peak(atomic_fetch_add(&live_bytes, bytes) + bytes);
+    void *block = h + 1;
+    memcpy(out, &block, sizeof block);
+    return LK_OK;
+}
+
+lk_status lk_alloc_zero(void *out, int64_t count, size_t size)
+{
+    LK_TRY(lk_alloc(out, count, size));
+    void *block;
+    memcpy(&block, out, sizeof block);
+    memset(block, 0, (size_t)count * size);
+    return LK_OK;
+}
+
+void lk_free(void *block)
+{
+    if (!block)
+        return;
+    struct header *h = (struct header *)block - 1;
+    atomic_fetch_sub(&live_blocks, 1);
+    atomic_fetch_sub(&live_bytes, h->bytes);
+    free(h);
+}
+
+lk_alloc_stats lk_alloc_stats_get(void)
+{
+    return (lk_alloc_stats){atomic_load(&live_blocks), atomic_load(&live_bytes),
+                            atomic_load(&peak_bytes), atomic_load(&calls)};
+}
+
+void lk_alloc_fail_at(int64_t n)
+{
+    atomic_store(&fail_in, n);
+}

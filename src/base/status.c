@@ -1,0 +1,81 @@
+/* The per-thread error trace: one message and the frames it passed through. */
+#include <lockstep/status.h>
+
+#include <stdarg.h>
+#include <string.h>
+
+enum { MAX_FRAMES = 24, MAX_MESSAGE = 512 };
+
+struct frame {
+    const char *file, *func;
+    int line;
+};
+
+static _Thread_local struct {
+    lk_status st;
+    char message[MAX_MESSAGE];
+    struct frame frame[MAX_FRAMES];
+    int n_frames;
+    int n_dropped; /* frames beyond MAX_FRAMES */
+} trace;
+
+const char *lk_status_text(lk_status st)
+{
+    static const char *const text[] = {
+#define X(code, msg) [LK_##code] = msg,
+        LK_STATUS_MAP(X)
+#undef X
+    };
+    unsigned i = (unsigned)st;
+    return i < sizeof text / sizeof text[0] ? text[i] : "unknown status";
+}
+
+lk_status lk__trace(lk_status st, const char *file, int line, const char *func)
+{
+    if (trace.n_frames < MAX_FRAMES)
+        trace.frame[trace.n_frames++] = (struct frame){file, func, line};
+    else
+        trace.n_dropped++;
+    return st;
+}
+
+lk_status lk__raise(lk_status st, const char *file, int line, const char *func, const char *fmt,
+                    ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(trace.message, sizeof trace.message, fmt, ap);
+    va_end(ap);
+    trace.st = st;
+    trace.n_frames = 0;
+    trace.n_dropped = 0;
+    return lk__trace(st, file, line, func);
+}
+
+const char *lk_error_message(void)
+{
+    return trace.message;
+}
+
+lk_status lk_error_status(void)
+{
+    return trace.st;
+}
+
+void lk_error_clear(void)
+{
+    memset(&trace, 0, sizeof trace);
+}
+
+void lk_error_print(FILE *to)
+{
+    if (trace.st == LK_OK)
+        return;
+    fprintf(to, "error: %s: %s\n", lk_status_text(trace.st), trace.message);
+    for (int i = 0; i < trace.n_frames; i++)
+        fprintf(to, "  #%d %s (%s:%d)\n", i, trace.frame[i].func, trace.frame[i].file,
+                trace.frame[i].line);
+    if (trace.n_dropped > 0)
+        fprintf(to, "  ... and %d more frames\n", trace.n_dropped);
+    lk_error_clear();
+}

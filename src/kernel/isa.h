@@ -1,0 +1,61 @@
+/* One table of functions per instruction set.
+ *
+ * Files in src/kernel/simd/ are compiled once per instruction set.  Each defines one table,
+ * `const lk__maps LK_ISA(lk__maps) = {...}`, and everything else in it is static.  The header that
+ * declares the table's type says LK_ISA_TABLE(lk__maps, lk__maps) once; code in src/kernel/ then
+ * picks with
+ *
+ *     const lk__maps *t;
+ *     LK_TRY(lk__maps_get(&t));
+ */
+#ifndef LK_KERNEL_ISA_H
+#define LK_KERNEL_ISA_H
+
+#include <lockstep/isa.h>
+
+#define LK_CAT_(a, b) a##b
+#define LK_CAT(a, b) LK_CAT_(a, b)
+
+/* LK_ISA_SUFFIX is _scalar, _avx2 or _avx512, from the compiler's command line. */
+#ifdef LK_ISA_SUFFIX
+#    define LK_ISA(name) LK_CAT(name, LK_ISA_SUFFIX)
+#endif
+
+#ifdef __x86_64__
+#    define LK_ISA_TABLE_EXTERN(type, name) \
+        extern const type name##_scalar;    \
+        extern const type name##_avx2;      \
+        extern const type name##_avx512;
+#    define LK_ISA_LIST(name)                            \
+        {                                                \
+            &name##_scalar, &name##_avx2, &name##_avx512 \
+        }
+#else
+#    define LK_ISA_TABLE_EXTERN(type, name) extern const type name##_scalar;
+#    define LK_ISA_LIST(name) \
+        {                     \
+            &name##_scalar    \
+        }
+#endif
+
+#define LK_ISA_TABLE(type, name)                                        \
+    LK_ISA_TABLE_EXTERN(type, name)                                     \
+    static inline LK_NODISCARD lk_status name##_get(const type **table) \
+    {                                                                   \
+        static const type *const by_isa[] = LK_ISA_LIST(name);          \
+        lk_isa isa;                                                     \
+        LK_TRY(lk_isa_get(&isa));                                       \
+        *table = by_isa[isa];                                           \
+        return LK_OK;                                                   \
+    }
+
+/**
+ * Check that the calling thread rounds to nearest and keeps denormals.  Every public kernel calls
+ * it first.  Errors: LK_EFPENV, naming what is wrong and the usual cause (-ffast-math).
+ */
+lk_status lk__fp_check(void) LK_NODISCARD;
+
+/** Give the calling thread the canonical floating-point environment. */
+void lk__fp_set(void);
+
+#endif /* LK_KERNEL_ISA_H */

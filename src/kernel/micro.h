@@ -1,0 +1,107 @@
+/* The two micro-kernels under matrix multiplication and convolution.
+ *
+ * Both hold a tile of MR x NR outputs in registers, one fused-multiply-add chain each, and step k
+ * upwards.  Vectors run across the NR outputs, never across k, so every instruction set and every
+ * tile shape gives the same bits.
+ *
+ *   rows     C[m][j] = chain over k of A_m[k] * W[k][j].  Each of the MR rows has its own pointer
+ *            into A, and k walks through *segments*: runs of consecutive A elements.  A matrix is
+ *            one segment; a convolution has one per kernel row.  Rows of one tile share their
+ *            segment list, so a tap that falls into the padding is left out of the list.
+ *
+ *   columns  C[m][j] = chain over pixels p of X[p][m] * Y[p][j].  The MR entries of X are
+ *            consecutive in memory.  Pixels form rows of *phases*, runs of pixels with the same
+ *            set of valid m (convolution weight gradients; a matrix has one row, one phase).
+ *
+ * Both may start from zero, from a bias or from a partial result, so cutting k is exact.  Neither
+ * reads or writes outside its operands: with n_valid < NR, loads and stores are masked.
+ */
+#ifndef LK_KERNEL_MICRO_H
+#define LK_KERNEL_MICRO_H
+
+#include "kernel/isa.h"
+
+#include <lockstep/dtype.h>
+
+enum { LK_MICRO_MR = 12, LK_MICRO_WIDTHS = 3 };
+
+/* Where a chain starts. */
+typedef enum lk__start { LK_START_ZERO, LK_START_BIAS, LK_START_C } lk__start;
+
+/* A run of `len` > 0 consecutive A elements: add `step` to every row's pointer (which then points
+ * to the run's first element), and multiply with rows w_row ... w_row + len - 1 of W.  `step` is
+ * relative to the first element of the segment before. */
+typedef struct lk__segment {
+    int64_t step, len, w_row;
+} lk__segment;
+
+typedef struct lk__rows_args {
+    const lk__segment *seg;
+    int64_t n_seg;        /* 0: the chain is only its start */
+    const void *a;        /* row m starts at a + a_off[m] */
+    const int64_t *a_off; /* in elements */
+    const void *w;        /* W[k][j] at w + k * ldw + j */
+    int64_t ldw;
+    void *c; /* C[m][j] at c + c_off[m] + j */
+    const int64_t *c_off;
+    const void *bias; /* n_valid values, for LK_START_BIAS */
+    lk__start start;
+    int n_valid;   /* columns to write, 1..NR; W has as many unless it is packed to NR */
+    bool w_packed; /* W's rows are readable up to NR */
+} lk__rows_args;
+
+/* `n` pixels from column `first` on, for which only the m with bit m of `mask` set take part. */
+typedef struct lk__phase {
+    int64_t first, n;
+    uint32_t mask;
+} lk__phase;
+
+typedef struct lk__columns_args {
+    int64_t n_rows;
+    const lk__phase *phase; /* the same in every row */
+    int64_t n_phase;
+    const void *x; /* X[r][c][m] at x + r * x_row + c * x_col + m */
+    int64_t x_row, x_col;
+    const void *y; /* Y[r][c][j] at y + r * y_row + c * y_col + j */
+    int64_t y_row, y_col;
+    const void *partial; /* start from it (leading dimension ld_partial), or NULL for +0 */
+    int64_t ld_partial;
+    const void *const *add; /* afterwards acc = add[q] + acc, q ascending, at ld_add */
+    int n_add;
+    int64_t ld_add;
+    void *out; /* out[m][j] at out + m * ld_out + j */
+    int64_t ld_out;
+    int n_valid; /* columns to read and write, 1..NR */
+} lk__columns_args;
+
+typedef void lk__rows_fn(const lk__rows_args *t);
+typedef void lk__columns_fn(const lk__columns_args *t);
+
+/* dst[k][j] = src[j * ld + k] for k < n_k, j < n_valid; columns up to `width` are zero. */
+typedef void lk__transpose_fn(void *dst, const void *src, int64_t ld, int64_t n_k, int n_valid,
+                              int width);
+
+/* The micro-kernels of one element type. */
+typedef struct lk__micro_type {
+    int mr;                     /* most rows of a tile at the widest width */
+    int width[LK_MICRO_WIDTHS]; /* NR on offer, widest first, 0 where there are fewer */
+    lk__rows_fn *rows[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];       /* by width index and MR; */
+    lk__columns_fn *columns[LK_MICRO_WIDTHS][LK_MICRO_MR + 1]; /* NULL above what fits */
+    lk__transpose_fn *transpose;
+} lk__micro_type;
+
+typedef struct lk__micro {
+    lk__micro_type f32, f64;
+} lk__micro;
+
+LK_ISA_TABLE(lk__micro, lk__micro)
+
+static inline LK_NODISCARD lk_status lk__micro_of(lk_dtype dtype, const lk__micro_type **out)
+{
+    const lk__micro *t;
+    LK_TRY(lk__micro_get(&t));
+    *out = dtype == LK_F64 ? &t->f64 : &t->f32;
+    return LK_OK;
+}
+
+#endif /* LK_KERNEL_MICRO_H */

@@ -1,0 +1,21 @@
+/* Split work over the pool. */
+#ifndef LK_KERNEL_PARALLEL_H
+#define LK_KERNEL_PARALLEL_H
+
+#include <lockstep/thread.h>
+
+#include <stdint.h>
+
+/** Do the tasks [first, last).  Runs on any thread; must write only the outputs of its tasks. */
+typedef void lk__task_fn(void *arg, int64_t first, int64_t last);
+
+/**
+ * Do the tasks [0, n) with the pool, `grain` at a time (at least 1); returns when all are done.
+ *
+ * Which thread does which tasks is not defined, so a task must not depend on it.  Nested calls and
+ * calls while the pool is busy run on the calling thread.  Fails only as lk_threads_get() does, or
+ * when threads cannot be started and then does the work on the calling thread.
+ */
+lk_status lk__parallel(int64_t n, int64_t grain, lk__task_fn *fn, void *arg) LK_NODISCARD;
+
+#endif /* LK_KERNEL_PARALLEL_H */
