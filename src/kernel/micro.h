@@ -81,27 +81,29 @@ typedef void lk__columns_fn(const lk__columns_args *t);
 typedef void lk__transpose_fn(void *dst, const void *src, int64_t ld, int64_t n_k, int n_valid,
                               int width);
 
-/* The micro-kernels of one element type. */
-typedef struct lk__micro_type {
-    int mr;                     /* most rows of a tile at the widest width */
-    int width[LK_MICRO_WIDTHS]; /* NR on offer, widest first, 0 where there are fewer */
-    lk__rows_fn *rows[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];       /* by width index and MR; */
-    lk__columns_fn *columns[LK_MICRO_WIDTHS][LK_MICRO_MR + 1]; /* NULL above what fits */
+/* Tiles on offer for one element type: NR widths, widest first (0 where there are fewer), and for
+ * each width the largest MR.  Functions are indexed by width and MR. */
+typedef struct lk__rows_type {
+    int width[LK_MICRO_WIDTHS], mr[LK_MICRO_WIDTHS];
+    lk__rows_fn *tile[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];
     lk__transpose_fn *transpose;
-} lk__micro_type;
+} lk__rows_type;
 
-typedef struct lk__micro {
-    lk__micro_type f32, f64;
-} lk__micro;
+typedef struct lk__columns_type {
+    int width[LK_MICRO_WIDTHS], mr[LK_MICRO_WIDTHS];
+    lk__columns_fn *tile[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];
+} lk__columns_type;
 
-LK_ISA_TABLE(lk__micro, lk__micro)
+/* By lk_dtype, f32 and f64. */
+typedef struct lk__rows_table {
+    lk__rows_type of[2];
+} lk__rows_table;
 
-static inline LK_NODISCARD lk_status lk__micro_of(lk_dtype dtype, const lk__micro_type **out)
-{
-    const lk__micro *t;
-    LK_TRY(lk__micro_get(&t));
-    *out = dtype == LK_F64 ? &t->f64 : &t->f32;
-    return LK_OK;
-}
+typedef struct lk__columns_table {
+    lk__columns_type of[2];
+} lk__columns_table;
+
+LK_ISA_TABLE(lk__rows_table, lk__rows)
+LK_ISA_TABLE(lk__columns_table, lk__columns)
 
 #endif /* LK_KERNEL_MICRO_H */
