@@ -1,0 +1,47 @@
+/* Vectors of f32 and f64, the little that the micro-kernels need.
+ *
+ * The one header with intrinsics that files of this folder include.  It defines, as far as the
+ * instruction set goes, the vector types f32x8 and f64x4 (AVX2), f32x16 and f64x8 (AVX-512 has all
+ * four), and nothing but the helper macros for the scalar build.  For each type V:
+ *
+ *     V_elem, V_lanes, V_mask       its element, their number, a set of lanes
+ *     V_zero()                      all lanes +0
+ *     V_splat(p)                    all lanes *p
+ *     V_load(p), V_store(p, v)      V_lanes elements at p, any alignment
+ *     V_fma(a, b, c), V_add(a, b)   fma(a, b, c), a + b in each lane
+ *     V_mask_first(n)               the first n lanes: none for n <= 0, all for n >= V_lanes
+ *     V_load_mask(p, m)             lanes of m; the others are +0 and their memory is not touched
+ *     V_store_first(p, v, n)        the first n lanes; the other memory is not touched
+ *
+ * Code that is the same for several types goes into a header that is included once per type, with
+ * VEC defined as the type: V(load)(p) is then f32x8_load(p).
+ */
+#ifndef LK_SIMD_VEC_H
+#define LK_SIMD_VEC_H
+
+#include "kernel/isa.h"
+
+/* A function whose integer arguments are constants that shape its code. */
+#define LK_INLINE static inline __attribute__((always_inline))
+
+/* Before a loop with a constant count: unroll it fully, so that arrays of vectors are registers. */
+#ifdef __clang__
+#    define LK_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define LK_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#define V(op) LK_CAT(VEC, _##op)
+
+/* The widest vectors of this instruction set. */
+#if defined LK_SIMD_avx512
+#    include "kernel/simd/vec_avx512.h"
+#    define LK_VEC_F32 f32x16
+#    define LK_VEC_F64 f64x8
+#elif defined LK_SIMD_avx2
+#    include "kernel/simd/vec_avx2.h"
+#    define LK_VEC_F32 f32x8
+#    define LK_VEC_F64 f64x4
+#endif
+
+#endif /* LK_SIMD_VEC_H */

@@ -1,0 +1,172 @@
+/* f32x16 and f64x8 in AVX-512, beside the narrower types; include vec.h instead.
+ *
+ * With LK_EMULATE_AVX512 the same intrinsics come from SIMDe, which runs each as two of AVX2.
+ */
+#ifndef LK_SIMD_VEC_AVX512_H
+#define LK_SIMD_VEC_AVX512_H
+
+#ifdef LK_EMULATE_AVX512
+#    define SIMDE_ENABLE_NATIVE_ALIASES
+#    include <simde/x86/avx512.h>
+/* Vectors of 64 bytes are passed in memory here; all that pass them are inlined. */
+#    pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+#include "kernel/simd/vec_avx2.h"
+
+typedef __m512 f32x16;
+typedef __m512d f64x8;
+typedef float f32x16_elem;
+typedef double f64x8_elem;
+enum { f32x16_lanes = 16, f64x8_lanes = 8 };
+
+LK_INLINE f32x16 f32x16_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+LK_INLINE f64x8 f64x8_zero(void)
+{
+    return _mm512_setzero_pd();
+}
+
+LK_INLINE f32x16 f32x16_splat(const float *p)
+{
+    return _mm512_set1_ps(*p);
+}
+
+LK_INLINE f64x8 f64x8_splat(const double *p)
+{
+    return _mm512_set1_pd(*p);
+}
+
+LK_INLINE f32x16 f32x16_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+LK_INLINE f64x8 f64x8_load(const double *p)
+{
+    return _mm512_loadu_pd(p);
+}
+
+LK_INLINE void f32x16_store(float *p, f32x16 v)
+{
+    _mm512_storeu_ps(p, v);
+}
+
+LK_INLINE void f64x8_store(double *p, f64x8 v)
+{
+    _mm512_storeu_pd(p, v);
+}
+
+LK_INLINE f32x16 f32x16_fma(f32x16 a, f32x16 b, f32x16 c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+LK_INLINE f64x8 f64x8_fma(f64x8 a, f64x8 b, f64x8 c)
+{
+    return _mm512_fmadd_pd(a, b, c);
+}
+
+LK_INLINE f32x16 f32x16_add(f32x16 a, f32x16 b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+LK_INLINE f64x8 f64x8_add(f64x8 a, f64x8 b)
+{
+    return _mm512_add_pd(a, b);
+}
+
+#ifndef LK_EMULATE_AVX512
+
+typedef __mmask16 f32x16_mask;
+typedef __mmask8 f64x8_mask;
+
+LK_INLINE f32x16_mask f32x16_mask_first(int n)
+{
+    return (f32x16_mask)(n >= 16 ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+LK_INLINE f64x8_mask f64x8_mask_first(int n)
+{
+    return (f64x8_mask)(n >= 8 ? 0xff : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+LK_INLINE f32x16 f32x16_load_mask(const float *p, f32x16_mask m)
+{
+    return _mm512_maskz_loadu_ps(m, p);
+}
+
+LK_INLINE f64x8 f64x8_load_mask(const double *p, f64x8_mask m)
+{
+    return _mm512_maskz_loadu_pd(m, p);
+}
+
+LK_INLINE void f32x16_store_first(float *p, f32x16 v, int n)
+{
+    _mm512_mask_storeu_ps(p, f32x16_mask_first(n), v);
+}
+
+LK_INLINE void f64x8_store_first(double *p, f64x8 v, int n)
+{
+    _mm512_mask_storeu_pd(p, f64x8_mask_first(n), v);
+}
+
+#else /* SIMDe has no masked loads and stores: take halves. */
+
+typedef struct f32x16_mask {
+    f32x8_mask half[2];
+} f32x16_mask;
+
+typedef struct f64x8_mask {
+    f64x4_mask half[2];
+} f64x8_mask;
+
+LK_INLINE f32x16_mask f32x16_mask_first(int n)
+{
+    return (f32x16_mask){{f32x8_mask_first(n), f32x8_mask_first(n - 8)}};
+}
+
+LK_INLINE f64x8_mask f64x8_mask_first(int n)
+{
+    return (f64x8_mask){{f64x4_mask_first(n), f64x4_mask_first(n - 4)}};
+}
+
+LK_INLINE f32x16 f32x16_load_mask(const float *p, f32x16_mask m)
+{
+    float both[16];
+    f32x8_store(both, f32x8_load_mask(p, m.half[0]));
+    f32x8_store(both + 8, f32x8_load_mask(p + 8, m.half[1]));
+    return f32x16_load(both);
+}
+
+LK_INLINE f64x8 f64x8_load_mask(const double *p, f64x8_mask m)
+{
+    double both[8];
+    f64x4_store(both, f64x4_load_mask(p, m.half[0]));
+    f64x4_store(both + 4, f64x4_load_mask(p + 4, m.half[1]));
+    return f64x8_load(both);
+}
+
+LK_INLINE void f32x16_store_first(float *p, f32x16 v, int n)
+{
+    float both[16];
+    f32x16_store(both, v);
+    f32x8_store_first(p, f32x8_load(both), n);
+    f32x8_store_first(p + 8, f32x8_load(both + 8), n - 8);
+}
+
+LK_INLINE void f64x8_store_first(double *p, f64x8 v, int n)
+{
+    double both[8];
+    f64x8_store(both, v);
+    f64x4_store_first(p, f64x4_load(both), n);
+    f64x4_store_first(p + 4, f64x4_load(both + 4), n - 4);
+}
+
+#endif /* LK_EMULATE_AVX512 */
+
+#endif /* LK_SIMD_VEC_AVX512_H */
