@@ -1,0 +1,23 @@
+# `make install`: the command, both libraries, headers, pkg-config file, CMake package, documents.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS lockstep_shared lockstep_static EXPORT lockstep)
+if(TARGET lockstep)
+  install(TARGETS lockstep)
+endif()
+install(DIRECTORY include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+
+# Both files find their prefix from where they lie, so the installed tree can be moved.
+file(RELATIVE_PATH LK_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" LK_PC_TO_PREFIX ${LK_PC_TO_PREFIX})
+configure_file(cmake/lockstep.pc.in lockstep.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${package})
+write_basic_package_version_file(lockstep-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES cmake/lockstep-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config-version.cmake
+  DESTINATION ${package})
