@@ -1,0 +1,27 @@
+/* Make and release convolution plans. */
+#include "kernel/conv_plan.h"
+
+#include "kernel/conv_weights.h"
+
+#include <lockstep/alloc.h>
+
+lk_status lk_conv_new(const lk_conv_shape *shape, lk_conv **out)
+{
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    *out = NULL;
+    lk__conv_shape s;
+    LK_TRY(lk__conv_shape_make(shape, &s));
+    lk_conv *plan;
+    LK_TRY(lk_alloc_zero(&plan, 1, sizeof *plan));
+    plan->shape = s;
+    *out = plan;
+    return LK_OK;
+}
+
+void lk_conv_free(lk_conv *plan)
+{
+    if (!plan)
+        return;
+    lk__conv_weights_free(plan->weights);
+    lk_free(plan);
+}

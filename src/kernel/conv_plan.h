@@ -1,0 +1,19 @@
+/* A convolution's plan: its shape, and what each pass keeps between calls.
+ *
+ * A pass fills its part in its first call; until then the pointer is NULL.
+ */
+#ifndef LK_KERNEL_CONV_PLAN_H
+#define LK_KERNEL_CONV_PLAN_H
+
+#include "kernel/conv_shape.h"
+
+struct lk__conv_pass;
+struct lk__conv_weights;
+
+struct lk_conv {
+    lk__conv_shape shape;
+    struct lk__conv_pass *forward, *data;
+    struct lk__conv_weights *weights;
+};
+
+#endif /* LK_KERNEL_CONV_PLAN_H */

@@ -1,0 +1,15 @@
+/* The part of a convolution's plan that belongs to the weight gradient. */
+#ifndef LK_KERNEL_CONV_WEIGHTS_H
+#define LK_KERNEL_CONV_WEIGHTS_H
+
+#include "kernel/conv_shape.h"
+
+struct lk__conv_weights;
+
+/** Everything that can be computed once.  Errors: LK_EOVERFLOW, LK_ENOMEM. */
+lk_status lk__conv_weights_new(const lk__conv_shape *s, struct lk__conv_weights **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+void lk__conv_weights_free(struct lk__conv_weights *part);
+
+#endif /* LK_KERNEL_CONV_WEIGHTS_H */
