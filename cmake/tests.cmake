@@ -26,6 +26,12 @@ endfunction()
 lk_test_programs(unit unit tests/unit/*.c)
 lk_test_programs(long long tests/long/*.c)
 
+# A host program with its own OpenMP; without a compiler that has it, the test skips itself.
+find_package(OpenMP COMPONENTS C QUIET)
+if(OpenMP_C_FOUND)
+  target_link_libraries(test_openmp PRIVATE OpenMP::OpenMP_C)
+endif()
+
 # lk_script(name path argument...) makes a script with a SKIP code a test.
 function(lk_script name path)
   add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${path} ${ARGN}

@@ -5,6 +5,10 @@
  * kernel while the pool is busy does its work alone.  The count is, in this order: what
  * lk_threads_set() said; LK_THREADS; the cores of this process's affinity mask, shared among the
  * ranks that the launcher started on this node.
+ *
+ * In a host program: workers block all signals but the faults of their own making, keep the
+ * affinity mask of the thread that started them, and end with lk_threads_stop(), at exit and when
+ * the library is unloaded.  After fork() the child starts its own.
  */
 #ifndef LK_THREAD_H
 #define LK_THREAD_H
@@ -24,6 +28,7 @@ LK_API lk_status lk_threads_get(int *out) LK_NODISCARD;
 
 /**
  * Use `n` threads from now on (0: forget the setting, decide anew).  No kernel may be running.
+ * Threads that the system refuses to start are done without.
  *
  * Errors: LK_EINVAL unless 0 <= n <= LK_MAX_THREADS.
  */

@@ -13,9 +13,17 @@ typedef void lk__task_fn(void *arg, int64_t first, int64_t last);
  * Do the tasks [0, n) with the pool, `grain` at a time (at least 1); returns when all are done.
  *
  * Which thread does which tasks is not defined, so a task must not depend on it.  Nested calls and
- * calls while the pool is busy run on the calling thread.  Fails only as lk_threads_get() does, or
- * when threads cannot be started and then does the work on the calling thread.
+ * calls while the pool is busy are one call fn(arg, 0, n) on the calling thread; so is one thread,
+ * and so are n <= grain tasks.  Threads that cannot be started are done without.
+ *
+ * Errors: as lk_threads_get(), and then nothing was done.
  */
 lk_status lk__parallel(int64_t n, int64_t grain, lk__task_fn *fn, void *arg) LK_NODISCARD;
+
+/** Cores in the calling thread's affinity mask, at least 1. */
+int lk__cores(void);
+
+/** Ranks on this node as the launcher's environment tells, 1 if it does not. */
+int lk__ranks_on_node(void);
 
 #endif /* LK_KERNEL_PARALLEL_H */

@@ -1,0 +1,124 @@
+/* How many threads: what was set, LK_THREADS, or this process's share of the node's cores.
+ *
+ *     share = cores in the affinity mask / ranks on this node,   at least 1
+ *
+ * The ranks on the node are what the launcher says in the environment: one number (Open MPI,
+ * MPICH) or SLURM's list by node, where "4(x2),3" means 4, 4 and 3.
+ */
+#include "kernel/parallel.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNDECIDED = 0, MAX_CPUS = 65536, MAX_NUMBER = 1000000 };
+
+static _Atomic int current = UNDECIDED;
+
+/* Read the decimal digits at *s and move behind them; false if there are none.  Numbers beyond
+ * MAX_NUMBER read as MAX_NUMBER. */
+static bool number_read(const char **s, int *out)
+{
+    const char *p = *s;
+    int n = 0;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        n = 10 * n + (*p - '0');
+        if (n > MAX_NUMBER)
+            n = MAX_NUMBER;
+    }
+    bool found = p != *s;
+    *s = p;
+    *out = n;
+    return found;
+}
+
+/* Entry `node` of a list such as "4(x2),3"; the last entry stands for all nodes behind it.  0 if
+ * the list cannot be read. */
+static int list_entry(const char *s, int node)
+{
+    int tasks, repeat;
+    for (;;) {
+        if (!number_read(&s, &tasks))
+            return 0;
+        repeat = 1;
+        if (strncmp(s, "(x", 2) == 0) {
+            s += 2;
+            if (!number_read(&s, &repeat) || *s++ != ')')
+                return 0;
+        }
+        if (*s != ',' && *s != '\0')
+            return 0;
+        if (node < repeat || *s == '\0')
+            return tasks;
+        node -= repeat;
+        s++;
+    }
+}
+
+int lk__ranks_on_node(void)
+{
+    static const char *const launcher[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                           "PMI_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
+                                           "SLURM_NTASKS_PER_NODE"};
+    int node = 0;
+    const char *env = getenv("SLURM_NODEID");
+    if (env)
+        number_read(&env, &node);
+    for (size_t i = 0; i < sizeof launcher / sizeof launcher[0]; i++) {
+        env = getenv(launcher[i]);
+        int ranks = env ? list_entry(env, node) : 0;
+        if (ranks > 0)
+            return ranks;
+    }
+    return 1;
+}
+
+int lk__cores(void)
+{
+    unsigned long mask[MAX_CPUS / (8 * sizeof(unsigned long))] = {0};
+    if (sched_getaffinity(0, sizeof mask, (cpu_set_t *)mask) != 0)
+        return 1;
+    int n = 0;
+    for (size_t i = 0; i < sizeof mask / sizeof mask[0]; i++)
+        n += __builtin_popcountl(mask[i]);
+    return n > 0 ? n : 1;
+}
+
+static lk_status decide(int *out)
+{
+    const char *env = getenv("LK_THREADS");
+    if (env && *env) {
+        const char *end = env;
+        bool good = number_read(&end, out) && *end == '\0' && *out >= 1 && *out <= LK_MAX_THREADS;
+        LK_CHECK(good, LK_EINVAL, "LK_THREADS is \"%s\": it must be a number from 1 to %d", env,
+                 LK_MAX_THREADS);
+        return LK_OK;
+    }
+    int share = lk__cores() / lk__ranks_on_node();
+    *out = share < 1 ? 1 : share > LK_MAX_THREADS ? LK_MAX_THREADS : share;
+    return LK_OK;
+}
+
+lk_status lk_threads_get(int *out)
+{
+    int n = atomic_load_explicit(&current, memory_order_relaxed);
+    if (n == UNDECIDED) {
+        int decided, undecided = UNDECIDED;
+        LK_TRY(decide(&decided));
+        /* A setting that arrived meanwhile stands. */
+        n = atomic_compare_exchange_strong(&current, &undecided, decided) ? decided : undecided;
+    }
+    *out = n;
+    return LK_OK;
+}
+
+lk_status lk_threads_set(int n)
+{
+    LK_CHECK(n >= 0 && n <= LK_MAX_THREADS, LK_EINVAL,
+             "cannot use %d threads: give 1 to %d, or 0 to decide anew", n, LK_MAX_THREADS);
+    if (atomic_exchange(&current, n) != n)
+        lk_threads_stop();
+    return LK_OK;
+}

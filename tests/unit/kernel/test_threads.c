@@ -1,0 +1,330 @@
+/* The pool: all tasks are done once, whoever calls, and the host program is left in peace. */
+#include "harness.h"
+#include "kernel/isa.h"
+#include "kernel/parallel.h"
+
+#include <lockstep/alloc.h>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* Stands before the C library's: fails once `creations_left` threads were created. */
+static _Atomic int creations_left = -1; /* -1: no limit */
+
+int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+    memcpy(&real, &symbol, sizeof real);
+    if (creations_left == 0)
+        return EAGAIN;
+    if (creations_left > 0)
+        creations_left--;
+    return real(t, attr, fn, arg);
+}
+
+enum { MAX_TASKS = 5000 };
+
+struct tally {
+    _Atomic int done[MAX_TASKS];
+};
+
+static void tally_tasks(void *arg, int64_t first, int64_t last)
+{
+    struct tally *t = arg;
+    ASSERT_TRUE(first < last);
+    for (int64_t i = first; i < last; i++)
+        atomic_fetch_add(&t->done[i], 1);
+}
+
+static void check_tally(const struct tally *t, int64_t n)
+{
+    for (int64_t i = 0; i < MAX_TASKS; i++)
+        ASSERT_EQ(t->done[i], i < n);
+}
+
+static void every_task_is_done_exactly_once(void)
+{
+    static const int64_t n[] = {0, 1, 2, 3, 64, 997, MAX_TASKS};
+    static const int64_t grain[] = {0, 1, 3, 64, MAX_TASKS, INT64_MAX};
+    static struct tally t;
+    for (int threads = 1; threads <= 5; threads++) {
+        ASSERT_OK(lk_threads_set(threads));
+        for (int i = 0; i < 7; i++)
+            for (int g = 0; g < 6; g++) {
+                memset(&t, 0, sizeof t);
+                ASSERT_OK(lk__parallel(n[i], grain[g], tally_tasks, &t));
+                check_tally(&t, n[i]);
+            }
+    }
+}
+
+static void many_small_jobs_are_all_done(void)
+{
+    ASSERT_OK(lk_threads_set(3));
+    static struct tally t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < 3000; i++)
+        ASSERT_OK(lk__parallel(MAX_TASKS / 100, 7, tally_tasks, &t));
+    for (int i = 0; i < MAX_TASKS / 100; i++)
+        ASSERT_EQ(t.done[i], 3000);
+}
+
+/* A job with one task for each thread, in which all threads meet. */
+struct meeting {
+    int expected;
+    _Atomic int present;
+    void (*then)(void);
+};
+
+static void meet(void *arg, int64_t first, int64_t last)
+{
+    struct meeting *m = arg;
+    for (int64_t i = first; i < last; i++) {
+        atomic_fetch_add(&m->present, 1);
+        while (m->present < m->expected)
+            sched_yield();
+        if (m->then)
+            m->then();
+    }
+}
+
+static void on_all_threads(int threads, void (*then)(void))
+{
+    struct meeting m = {.expected = threads, .then = then};
+    ASSERT_OK(lk_threads_set(threads));
+    ASSERT_OK(lk__parallel(threads, 1, meet, &m));
+    ASSERT_EQ(m.present, threads);
+}
+
+static void all_threads_take_part(void)
+{
+    for (int threads = 2; threads <= 8; threads++)
+        on_all_threads(threads, NULL);
+}
+
+static void tally_nested(void *arg, int64_t first, int64_t last)
+{
+    for (int64_t i = first; i < last; i++) {
+        struct tally *t = arg;
+        pthread_t before = pthread_self();
+        ASSERT_OK(lk__parallel(50, 1, tally_tasks, t));
+        ASSERT_TRUE(pthread_equal(before, pthread_self()));
+    }
+}
+
+static void nested_calls_are_done_by_their_caller(void)
+{
+    static struct tally t;
+    memset(&t, 0, sizeof t);
+    ASSERT_OK(lk_threads_set(4));
+    ASSERT_OK(lk__parallel(20, 1, tally_nested, &t));
+    for (int i = 0; i < 50; i++)
+        ASSERT_EQ(t.done[i], 20);
+}
+
+static void *host_thread(void *arg)
+{
+    (void)arg;
+    struct tally *t = calloc(1, sizeof *t);
+    ASSERT_TRUE(t);
+    for (int i = 0; i < 5; i++)
+        ASSERT_OK(lk__parallel(300, 10, tally_tasks, t));
+    for (int i = 0; i < 300; i++)
+        ASSERT_EQ(t->done[i], 5);
+    free(t);
+    return NULL;
+}
+
+static void a_thousand_host_threads_call_at_once(void)
+{
+    enum { HOSTS = 1000 };
+    static pthread_t host[HOSTS];
+    pthread_attr_t attr;
+    ASSERT_EQ(pthread_attr_init(&attr), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&attr, 256 << 10), 0);
+    ASSERT_OK(lk_threads_set(2));
+    for (int i = 0; i < HOSTS; i++)
+        ASSERT_EQ(pthread_create(&host[i], &attr, host_thread, NULL), 0);
+    for (int i = 0; i < HOSTS; i++)
+        ASSERT_EQ(pthread_join(host[i], NULL), 0);
+    pthread_attr_destroy(&attr);
+}
+
+static bool is_worker(void)
+{
+    char name[16];
+    ASSERT_EQ(pthread_getname_np(pthread_self(), name, sizeof name), 0);
+    return strncmp(name, "lockstep-", 9) == 0;
+}
+
+static _Atomic int workers_checked;
+
+static void check_worker(void)
+{
+    if (!is_worker())
+        return;
+    sigset_t blocked;
+    ASSERT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &blocked), 0);
+    ASSERT_TRUE(sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGTERM) &&
+                sigismember(&blocked, SIGALRM) && sigismember(&blocked, SIGUSR1));
+    ASSERT_TRUE(!sigismember(&blocked, SIGSEGV) && !sigismember(&blocked, SIGFPE));
+    ASSERT_OK(lk__fp_check());
+    pthread_attr_t attr;
+    size_t stack = 0;
+    ASSERT_EQ(pthread_getattr_np(pthread_self(), &attr), 0);
+    ASSERT_EQ(pthread_attr_getstacksize(&attr, &stack), 0);
+    ASSERT_TRUE(stack >= 1 << 20);
+    pthread_attr_destroy(&attr);
+    workers_checked++;
+}
+
+static void workers_have_names_stacks_no_signals_and_canonical_arithmetic(void)
+{
+    lk_threads_stop();
+    sigset_t before, after;
+    ASSERT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
+    ASSERT_TRUE(!sigismember(&before, SIGINT));
+    fesetround(FE_UPWARD); /* the pool is started from a thread that rounds otherwise */
+    workers_checked = 0;
+    on_all_threads(4, check_worker);
+    fesetround(FE_TONEAREST);
+    ASSERT_EQ(workers_checked, 3);
+    ASSERT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+    for (int sig = 1; sig < NSIG; sig++)
+        ASSERT_EQ(sigismember(&before, sig), sigismember(&after, sig));
+}
+
+static int count_threads(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    ASSERT_TRUE(dir);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(dir));)
+        n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static void stopping_leaves_no_thread_and_no_memory(void)
+{
+    lk_threads_stop();
+    int64_t live = lk_alloc_stats_get().live_blocks;
+    int before = count_threads();
+    on_all_threads(4, NULL);
+    ASSERT_EQ(count_threads(), before + 3);
+    lk_threads_stop();
+    /* A joined thread may still be on its way out of the kernel's list. */
+    for (int i = 0; i < 1000 && count_threads() > before; i++)
+        sched_yield();
+    ASSERT_EQ(count_threads(), before);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+    lk_threads_stop();
+    on_all_threads(3, NULL);
+}
+
+static void an_idle_pool_sleeps(void)
+{
+    on_all_threads(2, NULL);
+    struct timespec pause = {.tv_nsec = 200000000}, begin, end;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    nanosleep(&pause, NULL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    double used = (double)(end.tv_sec - begin.tv_sec) +
+                  1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    ASSERT_TRUE(used < 0.02);
+}
+
+static void threads_that_cannot_be_started_are_done_without(void)
+{
+    static struct tally t;
+    for (int can = 0; can <= 2; can++) {
+        lk_threads_stop();
+        creations_left = can;
+        memset(&t, 0, sizeof t);
+        ASSERT_OK(lk_threads_set(9));
+        ASSERT_OK(lk__parallel(MAX_TASKS, 10, tally_tasks, &t));
+        ASSERT_OK(lk__parallel(0, 10, tally_tasks, &t));
+        check_tally(&t, MAX_TASKS);
+        creations_left = -1;
+        ASSERT_TRUE(count_threads() >= can + 1);
+    }
+    lk_threads_stop(); /* the next start tries again */
+    on_all_threads(9, NULL);
+}
+
+/* Run in a child that the watchdog's alarm ends if it hangs.  ThreadSanitizer cannot follow a fork
+ * of a program with threads. */
+static void check_in_child(void)
+{
+#ifdef __SANITIZE_THREAD__
+    return;
+#endif
+    pid_t child = fork();
+    ASSERT_TRUE(child >= 0);
+    if (child == 0) {
+        alarm(10);
+        on_all_threads(3, NULL);
+        lk_threads_stop();
+        _exit(0);
+    }
+    int status;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void a_forked_child_starts_its_own_pool(void)
+{
+    on_all_threads(3, NULL);
+    check_in_child();
+    on_all_threads(3, NULL);
+}
+
+static atomic_bool forked, running;
+
+static void tally_until_forked(void *arg, int64_t first, int64_t last)
+{
+    running = true;
+    while (!forked)
+        sched_yield();
+    tally_tasks(arg, first, last);
+}
+
+static void *busy_host(void *arg)
+{
+    ASSERT_OK(lk__parallel(100, 1, tally_until_forked, arg));
+    return NULL;
+}
+
+static void a_child_forked_in_the_middle_of_a_job_starts_its_own_pool(void)
+{
+    static struct tally t;
+    memset(&t, 0, sizeof t);
+    ASSERT_OK(lk_threads_set(3));
+    pthread_t host;
+    ASSERT_EQ(pthread_create(&host, NULL, busy_host, &t), 0);
+    while (!running)
+        sched_yield();
+    check_in_child();
+    forked = true;
+    ASSERT_EQ(pthread_join(host, NULL), 0);
+    check_tally(&t, 100);
+}
+
+TEST_MAIN(TEST(every_task_is_done_exactly_once), TEST(many_small_jobs_are_all_done),
+          TEST(all_threads_take_part), TEST(nested_calls_are_done_by_their_caller),
+          TEST(a_thousand_host_threads_call_at_once),
+          TEST(workers_have_names_stacks_no_signals_and_canonical_arithmetic),
+          TEST(stopping_leaves_no_thread_and_no_memory), TEST(an_idle_pool_sleeps),
+          TEST(threads_that_cannot_be_started_are_done_without),
+          TEST(a_forked_child_starts_its_own_pool),
+          TEST(a_child_forked_in_the_middle_of_a_job_starts_its_own_pool))
