@@ -71,7 +71,9 @@ typedef struct lk__columns_args {
     int64_t ld_add;
     void *out; /* out[m][j] at out + m * ld_out + j */
     int64_t ld_out;
-    int n_valid; /* columns to read and write, 1..NR */
+    bool accumulate; /* last of all, acc = old out + acc */
+    int n_valid;     /* columns to write, 1..NR; Y has as many unless it is packed to NR */
+    bool y_packed;   /* Y's rows are readable up to NR */
 } lk__columns_args;
 
 typedef void lk__rows_fn(const lk__rows_args *t);

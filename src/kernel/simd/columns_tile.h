@@ -1,0 +1,177 @@
+/* A tile of the columns micro-kernel for one vector type; include with VEC defined, see vec.h.
+ *
+ * MR x NV vectors of sums stay in registers.  Each pixel loads NV vectors of Y and, for each m,
+ * broadcasts one element of X and takes NV fused multiply-adds.  MR and NV are constants wherever
+ * these functions are inlined, so that every loop over them disappears.
+ */
+
+/* The sums of a tile; entries beyond MR and NV are never used. */
+typedef struct V(columns_sums) {
+    VEC of[LK_MICRO_MR][2];
+} V(columns_sums);
+
+/* A tile whose n_valid is below its width passes through memory on its way in and out of the
+ * registers: it is rare, and the masks would otherwise be in every tile's code. */
+typedef struct V(columns_buffer) {
+    V(elem) of[LK_MICRO_MR][2 * V(lanes)];
+} V(columns_buffer);
+
+/* b = the first `n` columns of `mr` rows, the others up to `width` +0. */
+static void V(columns_read)(V(columns_buffer) * b, int mr, int width, const V(elem) * from,
+                            int64_t ld, int n)
+{
+    for (int m = 0; m < mr; m++)
+        for (int j = 0; j < width; j += V(lanes))
+            V(store)(b->of[m] + j, V(load_mask)(from + m * ld + j, V(mask_first)(n - j)));
+}
+
+/* The first n_valid columns of b + the tree's nodes, to `out`. */
+static void V(columns_write)(const V(columns_buffer) * b, int mr, const lk__columns_args *t)
+{
+    for (int m = 0; m < mr; m++)
+        for (int j = 0; j < t->n_valid; j += V(lanes)) {
+            V(mask) valid = V(mask_first)(t->n_valid - j);
+            V(elem) *out = (V(elem) *)t->out + m * t->ld_out + j;
+            VEC acc = V(load)(b->of[m] + j);
+            for (int q = 0; q < t->n_add; q++) {
+                const V(elem) *add = (const V(elem) *)t->add[q] + m * t->ld_add + j;
+                acc = V(add)(V(load_mask)(add, valid), acc);
+            }
+            if (t->accumulate)
+                acc = V(add)(V(load_mask)(out, valid), acc);
+            V(store_first)(out, acc, t->n_valid - j);
+        }
+}
+
+LK_INLINE void V(columns_load)(const int MR, const int NV, V(columns_sums) * acc,
+                               const V(elem) * from, int64_t ld)
+{
+    LK_UNROLL
+    for (int m = 0; m < MR; m++) {
+        LK_UNROLL
+        for (int v = 0; v < NV; v++)
+            acc->of[m][v] = V(load)(from + m * ld + v * V(lanes));
+    }
+}
+
+LK_INLINE void V(columns_add)(const int MR, const int NV, V(columns_sums) * acc,
+                              const V(elem) * from, int64_t ld)
+{
+    LK_UNROLL
+    for (int m = 0; m < MR; m++) {
+        LK_UNROLL
+        for (int v = 0; v < NV; v++)
+            acc->of[m][v] = V(add)(V(load)(from + m * ld + v * V(lanes)), acc->of[m][v]);
+    }
+}
+
+LK_INLINE void V(columns_store)(const int MR, const int NV, const V(columns_sums) * acc,
+                                V(elem) * to, int64_t ld)
+{
+    LK_UNROLL
+    for (int m = 0; m < MR; m++) {
+        LK_UNROLL
+        for (int v = 0; v < NV; v++)
+            V(store)(to + m * ld + v * V(lanes), acc->of[m][v]);
+    }
+}
+
+/* One pixel: acc += X[m] Y[v] for the m of `mask`. */
+LK_INLINE void V(columns_pixel)(const int MR, const int NV, V(columns_sums) * acc, uint32_t mask,
+                                const V(elem) * x, const VEC *y)
+{
+    LK_UNROLL
+    for (int m = 0; m < MR; m++) {
+        if (!(mask >> m & 1))
+            continue;
+        VEC a = V(splat)(x + m);
+        LK_UNROLL
+        for (int v = 0; v < NV; v++)
+            acc->of[m][v] = V(fma)(a, y[v], acc->of[m][v]);
+    }
+}
+
+/* Pixels in which all MR take part and Y is read whole: the loop that does nearly all the work.
+ * Operands that are not packed lie far apart, so their next lines are asked for early. */
+LK_INLINE void V(columns_full)(const int MR, const int NV, const bool ahead, V(columns_sums) * acc,
+                               const lk__columns_args *t, int64_t n, const V(elem) * x,
+                               const V(elem) * y)
+{
+    enum { AHEAD = 12 };
+    int64_t x_col = t->x_col, y_col = t->y_col;
+    for (; n > 0; n--, x += x_col, y += y_col) {
+        VEC b[2];
+        LK_UNROLL
+        for (int v = 0; v < NV; v++)
+            b[v] = V(load)(y + v * V(lanes));
+        if (ahead) {
+            __builtin_prefetch(x + AHEAD * x_col);
+            __builtin_prefetch(y + AHEAD * y_col);
+        }
+        V(columns_pixel)(MR, NV, acc, ~0U, x, b);
+    }
+}
+
+/* Pixels of any kind: the m of `mask`, of Y the first `n_valid` columns. */
+LK_INLINE void V(columns_part)(const int MR, const int NV, V(columns_sums) * acc,
+                               const lk__columns_args *t, const lk__phase *ph, const V(elem) * x,
+                               const V(elem) * y, int n_valid)
+{
+    for (int64_t n = ph->n; n > 0; n--, x += t->x_col, y += t->y_col) {
+        VEC b[2];
+        LK_UNROLL
+        for (int v = 0; v < NV; v++)
+            b[v] = V(load_mask)(y + v * V(lanes), V(mask_first)(n_valid - v * V(lanes)));
+        V(columns_pixel)(MR, NV, acc, ph->mask, x, b);
+    }
+}
+
+LK_INLINE void V(columns_pixels)(const int MR, const int NV, V(columns_sums) * acc,
+                                 const lk__columns_args *t)
+{
+    const uint32_t all = (1U << MR) - 1;
+    const bool whole = t->y_packed || t->n_valid == NV * V(lanes);
+    const V(elem) *x = t->x, *y = t->y;
+    for (int64_t r = 0; r < t->n_rows; r++, x += t->x_row, y += t->y_row)
+        for (int64_t p = 0; p < t->n_phase; p++) {
+            const lk__phase *ph = &t->phase[p];
+            const V(elem) *xp = x + ph->first * t->x_col, *yp = y + ph->first * t->y_col;
+            if (!whole || (ph->mask & all) != all)
+                V(columns_part)(MR, NV, acc, t, ph, xp, yp, t->n_valid);
+            else if (t->y_packed)
+                V(columns_full)(MR, NV, false, acc, t, ph->n, xp, yp);
+            else
+                V(columns_full)(MR, NV, true, acc, t, ph->n, xp, yp);
+        }
+}
+
+LK_INLINE void V(columns)(const int MR, const int NV, const lk__columns_args *t)
+{
+    const bool narrow = t->n_valid < NV * V(lanes);
+    V(columns_sums) acc;
+    V(columns_buffer) buffer;
+    if (!t->partial) {
+        LK_UNROLL
+        for (int m = 0; m < MR; m++) {
+            LK_UNROLL
+            for (int v = 0; v < NV; v++)
+                acc.of[m][v] = V(zero)();
+        }
+    } else if (narrow) {
+        V(columns_read)(&buffer, MR, NV * V(lanes), t->partial, t->ld_partial, t->n_valid);
+        V(columns_load)(MR, NV, &acc, buffer.of[0], 2 * V(lanes));
+    } else {
+        V(columns_load)(MR, NV, &acc, t->partial, t->ld_partial);
+    }
+    V(columns_pixels)(MR, NV, &acc, t);
+    if (narrow) {
+        V(columns_store)(MR, NV, &acc, buffer.of[0], 2 * V(lanes));
+        V(columns_write)(&buffer, MR, t);
+        return;
+    }
+    for (int q = 0; q < t->n_add; q++)
+        V(columns_add)(MR, NV, &acc, t->add[q], t->ld_add);
+    if (t->accumulate)
+        V(columns_add)(MR, NV, &acc, t->out, t->ld_out);
+    V(columns_store)(MR, NV, &acc, t->out, t->ld_out);
+}
