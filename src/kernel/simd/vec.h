@@ -2,15 +2,18 @@
  *
  * The one header with intrinsics that files of this folder include.  It defines, as far as the
  * instruction set goes, the vector types f32x8 and f64x4 (AVX2), f32x16 and f64x8 (AVX-512 has all
- * four), and nothing but the helper macros for the scalar build.  For each type V:
+ * four), and f32x1 and f64x1, plain numbers, for the scalar build.  For each type V:
  *
  *     V_elem, V_lanes, V_mask       its element, their number, a set of lanes
  *     V_zero()                      all lanes +0
  *     V_splat(p)                    all lanes *p
  *     V_load(p), V_store(p, v)      V_lanes elements at p, any alignment
- *     V_fma(a, b, c), V_add(a, b)   fma(a, b, c), a + b in each lane
+ *     V_fma(a, b, c)                fma(a, b, c) in each lane
+ *     V_add(a, b), V_mul(a, b)      a + b, a * b
+ *     V_max(a, b), V_min(a, b)      b if it is larger (smaller) than a or NaN, else a
  *     V_mask_first(n)               the first n lanes: none for n <= 0, all for n >= V_lanes
  *     V_load_mask(p, m)             lanes of m; the others are +0 and their memory is not touched
+ *     V_blend(m, a, b)              a in the lanes of m, b in the others
  *     V_store_first(p, v, n)        the first n lanes; the other memory is not touched
  *
  * Code that is the same for several types goes into a header that is included once per type, with
@@ -42,6 +45,10 @@
 #    include "kernel/simd/vec_avx2.h"
 #    define LK_VEC_F32 f32x8
 #    define LK_VEC_F64 f64x4
+#else
+#    include "kernel/simd/vec_scalar.h"
+#    define LK_VEC_F32 f32x1
+#    define LK_VEC_F64 f64x1
 #endif
 
 #endif /* LK_SIMD_VEC_H */

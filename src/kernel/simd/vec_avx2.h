@@ -73,6 +73,37 @@ LK_INLINE f64x4 f64x4_add(f64x4 a, f64x4 b)
     return _mm256_add_pd(a, b);
 }
 
+LK_INLINE f32x8 f32x8_mul(f32x8 a, f32x8 b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+LK_INLINE f64x4 f64x4_mul(f64x4 a, f64x4 b)
+{
+    return _mm256_mul_pd(a, b);
+}
+
+/* The instruction returns its second operand when either is NaN or both are zero. */
+LK_INLINE f32x8 f32x8_max(f32x8 a, f32x8 b)
+{
+    return _mm256_blendv_ps(_mm256_max_ps(b, a), b, _mm256_cmp_ps(b, b, _CMP_UNORD_Q));
+}
+
+LK_INLINE f64x4 f64x4_max(f64x4 a, f64x4 b)
+{
+    return _mm256_blendv_pd(_mm256_max_pd(b, a), b, _mm256_cmp_pd(b, b, _CMP_UNORD_Q));
+}
+
+LK_INLINE f32x8 f32x8_min(f32x8 a, f32x8 b)
+{
+    return _mm256_blendv_ps(_mm256_min_ps(b, a), b, _mm256_cmp_ps(b, b, _CMP_UNORD_Q));
+}
+
+LK_INLINE f64x4 f64x4_min(f64x4 a, f64x4 b)
+{
+    return _mm256_blendv_pd(_mm256_min_pd(b, a), b, _mm256_cmp_pd(b, b, _CMP_UNORD_Q));
+}
+
 LK_INLINE f32x8_mask f32x8_mask_first(int n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -91,6 +122,16 @@ LK_INLINE f32x8 f32x8_load_mask(const float *p, f32x8_mask m)
 LK_INLINE f64x4 f64x4_load_mask(const double *p, f64x4_mask m)
 {
     return _mm256_maskload_pd(p, m);
+}
+
+LK_INLINE f32x8 f32x8_blend(f32x8_mask m, f32x8 a, f32x8 b)
+{
+    return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(m));
+}
+
+LK_INLINE f64x4 f64x4_blend(f64x4_mask m, f64x4 a, f64x4 b)
+{
+    return _mm256_blendv_pd(b, a, _mm256_castsi256_pd(m));
 }
 
 /* Masked stores of AVX2 take tens of cycles on some processors; halves do not, and n rarely changes

@@ -80,6 +80,37 @@ LK_INLINE f64x8 f64x8_add(f64x8 a, f64x8 b)
     return _mm512_add_pd(a, b);
 }
 
+LK_INLINE f32x16 f32x16_mul(f32x16 a, f32x16 b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+LK_INLINE f64x8 f64x8_mul(f64x8 a, f64x8 b)
+{
+    return _mm512_mul_pd(a, b);
+}
+
+/* The instruction returns its second operand when either is NaN or both are zero. */
+LK_INLINE f32x16 f32x16_max(f32x16 a, f32x16 b)
+{
+    return _mm512_mask_mov_ps(_mm512_max_ps(b, a), _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), b);
+}
+
+LK_INLINE f64x8 f64x8_max(f64x8 a, f64x8 b)
+{
+    return _mm512_mask_mov_pd(_mm512_max_pd(b, a), _mm512_cmp_pd_mask(b, b, _CMP_UNORD_Q), b);
+}
+
+LK_INLINE f32x16 f32x16_min(f32x16 a, f32x16 b)
+{
+    return _mm512_mask_mov_ps(_mm512_min_ps(b, a), _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), b);
+}
+
+LK_INLINE f64x8 f64x8_min(f64x8 a, f64x8 b)
+{
+    return _mm512_mask_mov_pd(_mm512_min_pd(b, a), _mm512_cmp_pd_mask(b, b, _CMP_UNORD_Q), b);
+}
+
 #ifndef LK_EMULATE_AVX512
 
 typedef __mmask16 f32x16_mask;
@@ -103,6 +134,16 @@ LK_INLINE f32x16 f32x16_load_mask(const float *p, f32x16_mask m)
 LK_INLINE f64x8 f64x8_load_mask(const double *p, f64x8_mask m)
 {
     return _mm512_maskz_loadu_pd(m, p);
+}
+
+LK_INLINE f32x16 f32x16_blend(f32x16_mask m, f32x16 a, f32x16 b)
+{
+    return _mm512_mask_mov_ps(b, m, a);
+}
+
+LK_INLINE f64x8 f64x8_blend(f64x8_mask m, f64x8 a, f64x8 b)
+{
+    return _mm512_mask_mov_pd(b, m, a);
 }
 
 LK_INLINE void f32x16_store_first(float *p, f32x16 v, int n)
@@ -149,6 +190,26 @@ LK_INLINE f64x8 f64x8_load_mask(const double *p, f64x8_mask m)
     f64x4_store(both, f64x4_load_mask(p, m.half[0]));
     f64x4_store(both + 4, f64x4_load_mask(p + 4, m.half[1]));
     return f64x8_load(both);
+}
+
+LK_INLINE f32x16 f32x16_blend(f32x16_mask m, f32x16 a, f32x16 b)
+{
+    float in[16], out[16];
+    f32x16_store(in, a);
+    f32x16_store(out, b);
+    f32x8_store(out, f32x8_blend(m.half[0], f32x8_load(in), f32x8_load(out)));
+    f32x8_store(out + 8, f32x8_blend(m.half[1], f32x8_load(in + 8), f32x8_load(out + 8)));
+    return f32x16_load(out);
+}
+
+LK_INLINE f64x8 f64x8_blend(f64x8_mask m, f64x8 a, f64x8 b)
+{
+    double in[8], out[8];
+    f64x8_store(in, a);
+    f64x8_store(out, b);
+    f64x4_store(out, f64x4_blend(m.half[0], f64x4_load(in), f64x4_load(out)));
+    f64x4_store(out + 4, f64x4_blend(m.half[1], f64x4_load(in + 4), f64x4_load(out + 4)));
+    return f64x8_load(out);
 }
 
 LK_INLINE void f32x16_store_first(float *p, f32x16 v, int n)
