@@ -23,7 +23,7 @@
 
 #include <lockstep/dtype.h>
 
-enum { LK_MICRO_MR = 12, LK_MICRO_WIDTHS = 3 };
+enum { LK_MICRO_MR = 12, LK_MICRO_WIDTHS = 4 };
 
 /* Where a chain starts. */
 typedef enum lk__start { LK_START_ZERO, LK_START_BIAS, LK_START_C } lk__start;
@@ -84,12 +84,24 @@ typedef void lk__transpose_fn(void *dst, const void *src, int64_t ld, int64_t n_
                               int width);
 
 /* Tiles on offer for one element type: NR widths, widest first (0 where there are fewer), and for
- * each width the largest MR.  Functions are indexed by width and MR. */
+ * each width the largest MR.  Functions are indexed by width and MR.  `usual` is the index of the
+ * width for long runs of columns; a wider one serves only the end of a run. */
 typedef struct lk__rows_type {
     int width[LK_MICRO_WIDTHS], mr[LK_MICRO_WIDTHS];
+    int usual;
     lk__rows_fn *tile[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];
     lk__transpose_fn *transpose;
 } lk__rows_type;
+
+/* The index of the width for the next block when `n` > 0 columns are left: the narrowest that
+ * holds them all, else the usual one. */
+static inline int lk__rows_pick(const lk__rows_type *t, int64_t n)
+{
+    int best = t->usual;
+    for (int i = 0; i < LK_MICRO_WIDTHS && t->width[i] >= n; i++)
+        best = i;
+    return best;
+}
 
 typedef struct lk__columns_type {
     int width[LK_MICRO_WIDTHS], mr[LK_MICRO_WIDTHS];

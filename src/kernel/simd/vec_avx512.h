@@ -8,8 +8,6 @@
 #ifdef LK_EMULATE_AVX512
 #    define SIMDE_ENABLE_NATIVE_ALIASES
 #    include <simde/x86/avx512.h>
-/* Vectors of 64 bytes are passed in memory here; all that pass them are inlined. */
-#    pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 
 #include "kernel/simd/vec_avx2.h"

@@ -1,0 +1,34 @@
+/* Panels of a transposed matrix: included once for each vector type, with VEC defined. */
+
+/* The part of a square where the source ends, by way of a square of zeros. */
+LK_INLINE void V(transpose_edge)(V(elem) * dst, const V(elem) * src, int64_t ld, int n_k, int n_j,
+                                 int width)
+{
+    const int lanes = V(lanes);
+    V(elem) from[V(lanes)][V(lanes)], to[V(lanes)][V(lanes)];
+    const V(mask) tail = V(mask_first)(n_k);
+    for (int j = 0; j < lanes; j++)
+        V(store)(from[j], j < n_j ? V(load_mask)(src + j * ld, tail) : V(zero)());
+    V(transpose)(to[0], lanes, from[0], lanes);
+    for (int k = 0; k < n_k && k < lanes; k++)
+        V(store)(dst + k * width, V(load)(to[k]));
+}
+
+/* See lk__transpose_fn; the widths are multiples of V_lanes. */
+static void V(transpose_panel)(void *dst, const void *src, int64_t ld, int64_t n_k, int n_valid,
+                               int width)
+{
+    const int lanes = V(lanes);
+    for (int j = 0; j < width; j += lanes) {
+        const V(elem) *s = (const V(elem) *)src + j * ld;
+        V(elem) *d = (V(elem) *)dst + j;
+        int64_t k = 0;
+        if (n_valid - j >= lanes)
+            for (; k + lanes <= n_k; k += lanes)
+                V(transpose)(d + k * width, width, s + k, ld);
+        for (; k < n_k; k += lanes) {
+            const int left = n_k - k < lanes ? (int)(n_k - k) : lanes;
+            V(transpose_edge)(d + k * width, s + k, ld, left, n_valid - j, width);
+        }
+    }
+}
