@@ -4,6 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __x86_64__
+#    include <cpuid.h>
+#endif
 
 static const struct {
     const char *name, *needs;
@@ -36,14 +39,22 @@ bool lk_isa_emulated(lk_isa isa)
 #endif
 }
 
+#ifdef __x86_64__
+/* Not every compiler's __builtin_cpu_supports() knows the name. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 bool lk_isa_available(lk_isa isa)
 {
     switch (isa) {
     case LK_ISA_SCALAR: return true;
 #ifdef __x86_64__
     case LK_ISA_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-               __builtin_cpu_supports("f16c");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     case LK_ISA_AVX512:
         if (lk_isa_emulated(isa))
             return lk_isa_available(LK_ISA_AVX2);
