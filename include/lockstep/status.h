@@ -2,7 +2,9 @@
  *
  * Every fallible function returns lk_status.  The first failure records a message; each caller
  * that forwards it with LK_TRY() adds one frame, so the trace printed at the top reads like a
- * stack.  The trace is per thread, of fixed size, and never allocates.
+ * stack.  The trace is per thread, of fixed size, and never allocates.  A message is one line of at
+ * most 511 bytes; control characters in it are written as \xNN, because names and paths come from
+ * files that others wrote.
  */
 #ifndef LK_STATUS_H
 #define LK_STATUS_H

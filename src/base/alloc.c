@@ -37,7 +37,7 @@ lk_status lk_alloc(void *out, int64_t count, size_t size)
     LK_CHECK(count >= 0, LK_EINVAL, "cannot allocate %lld elements", (long long)count);
     int64_t bytes;
     if (size > INT64_MAX || __builtin_mul_overflow(count, (int64_t)size, &bytes) ||
-        bytes > INT64_MAX - 2 * LK_ALIGN)
+        bytes > INT64_MAX - INT64_C(2) * LK_ALIGN)
         return LK_RAISE(LK_EOVERFLOW, "%lld elements of %zu bytes", (long long)count, size);
     size_t total = sizeof(struct header) + ((size_t)bytes + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
     struct header *h = injected_failure() ? NULL : aligned_alloc(LK_ALIGN, total);

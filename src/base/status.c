@@ -1,4 +1,6 @@
 /* The per-thread error trace: one message and the frames it passed through. */
+#include "base/text.h"
+
 #include <lockstep/status.h>
 
 #include <stdarg.h>
@@ -42,10 +44,12 @@ lk_status lk__trace(lk_status st, const char *file, int line, const char *func)
 lk_status lk__raise(lk_status st, const char *file, int line, const char *func, const char *fmt,
                     ...)
 {
+    char raw[MAX_MESSAGE + 1]; /* apart, since an argument may be the last message */
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(trace.message, sizeof trace.message, fmt, ap);
+    vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
+    lk__text_clean(raw, trace.message, sizeof trace.message);
     trace.st = st;
     trace.n_frames = 0;
     trace.n_dropped = 0;
