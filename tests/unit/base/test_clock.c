@@ -1,0 +1,38 @@
+/* Clocks: time goes forward, and only work uses a thread's own time. */
+#include "harness.h"
+
+#include <lockstep/clock.h>
+
+#include <time.h>
+
+static const int64_t ms = 1000000;
+
+static void time_never_goes_back(void)
+{
+    int64_t last = lk_clock_ns();
+    for (int i = 0; i < 10000; i++) {
+        int64_t now = lk_clock_ns();
+        ASSERT_TRUE(now >= last);
+        last = now;
+    }
+}
+
+static void sleeping_takes_time_but_no_processor_time(void)
+{
+    int64_t wall = lk_clock_ns(), used = lk_clock_thread_ns();
+    struct timespec t = {0, 30 * ms};
+    while (nanosleep(&t, &t) != 0)
+        ;
+    ASSERT_TRUE(lk_clock_ns() - wall >= 30 * ms);
+    ASSERT_TRUE(lk_clock_thread_ns() - used < 20 * ms);
+}
+
+static void working_takes_processor_time(void)
+{
+    int64_t used = lk_clock_thread_ns();
+    while (lk_clock_thread_ns() - used < 5 * ms)
+        ;
+}
+
+TEST_MAIN(TEST(time_never_goes_back), TEST(sleeping_takes_time_but_no_processor_time),
+          TEST(working_takes_processor_time))
