@@ -1,0 +1,56 @@
+/* A keyed permutation of [0, count) in no memory.
+ *
+ * Let 2^b be the smallest power of two that is at least count, and split b bits into a lower half x
+ * and an upper half y.  Each round changes one half by a function of the other,
+ *
+ *     even rounds  y ^= f(x),    odd rounds  x ^= f(y),    f = the first word of a Philox block,
+ *
+ * and is undone by repeating it: the whole is a bijection of [0, 2^b).  Starting inside [0, count)
+ * and repeating until the value is inside again follows a cycle of that bijection to its next
+ * member of [0, count), which is a bijection of [0, count) again.
+ */
+#include "base/philox.h"
+
+#include <lockstep/rng.h>
+
+enum { FEISTEL_ROUNDS = 12 };
+
+static uint32_t mask_of(int bits)
+{
+    return (uint32_t)((UINT64_C(1) << bits) - 1);
+}
+
+static uint64_t feistel(lk_rng rng, uint64_t epoch, int bits, uint64_t v)
+{
+    int low = bits / 2;
+    uint32_t mask[2] = {mask_of(low), mask_of(bits - low)};
+    uint32_t half[2] = {(uint32_t)v & mask[0], (uint32_t)(v >> low)};
+    for (uint32_t r = 0; r < FEISTEL_ROUNDS; r++) {
+        uint32_t from = r % 2, to = 1 - from, word[4];
+        const uint32_t counter[4] = {half[from], r, (uint32_t)epoch, (uint32_t)(epoch >> 32)};
+        lk__philox4x32(counter, rng.key, word);
+        half[to] ^= word[0] & mask[to];
+    }
+    return (uint64_t)half[1] << low | half[0];
+}
+
+lk_status lk_rng_permute(lk_rng rng, int64_t epoch, int64_t count, int64_t first, int64_t n,
+                         int64_t *out)
+{
+    LK_CHECK(epoch >= 0, LK_EINVAL, "epoch %lld is negative", (long long)epoch);
+    LK_CHECK(first >= 0 && n >= 0 && first <= count && n <= count - first, LK_EINVAL,
+             "%lld places from %lld on are not in [0, %lld)", (long long)n, (long long)first,
+             (long long)count);
+    LK_CHECK(out || n == 0, LK_EINVAL, "out is NULL for %lld places", (long long)n);
+    int bits = 0;
+    while (bits < 63 && INT64_C(1) << bits < count)
+        bits++;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t v = (uint64_t)(first + i);
+        do
+            v = feistel(rng, (uint64_t)epoch, bits, v);
+        while (v >= (uint64_t)count);
+        out[i] = (int64_t)v;
+    }
+    return LK_OK;
+}
