@@ -1,0 +1,35 @@
+/* The whole public interface of Lockstep. */
+#ifndef LK_LOCKSTEP_H
+#define LK_LOCKSTEP_H
+
+#include <lockstep/alloc.h>
+#include <lockstep/checked.h>
+#include <lockstep/clock.h>
+#include <lockstep/conv.h>
+#include <lockstep/crc32c.h>
+#include <lockstep/dtype.h>
+#include <lockstep/gemm.h>
+#include <lockstep/half.h>
+#include <lockstep/hash.h>
+#include <lockstep/isa.h>
+#include <lockstep/log.h>
+#include <lockstep/map.h>
+#include <lockstep/pool.h>
+#include <lockstep/reduce.h>
+#include <lockstep/rng.h>
+#include <lockstep/status.h>
+#include <lockstep/thread.h>
+
+LK_BEGIN_DECLS
+
+/* The version of these headers. */
+#define LK_VERSION_MAJOR 0
+#define LK_VERSION_MINOR 1
+#define LK_VERSION_PATCH 0
+
+/** The version of the library that is running, "major.minor.patch".  Not collective. */
+LK_API const char *lk_version(void);
+
+LK_END_DECLS
+
+#endif /* LK_LOCKSTEP_H */
