@@ -58,14 +58,19 @@ typedef enum lk_map2_op {
         LK_N_MAP2
 } lk_map2_op;
 
-/* Activations that gemm and convolution apply to a finished output: a subset of the maps. */
+/* Activations that gemm and convolution apply to a finished output: those of the maps above. */
+#define LK_ACT_MAP(X) \
+    X(RELU)           \
+    X(SIGMOID)        \
+    X(TANH)           \
+    X(GELU)
+
 typedef enum lk_act {
     LK_ACT_NONE,
-    LK_ACT_RELU,
-    LK_ACT_SIGMOID,
-    LK_ACT_TANH,
-    LK_ACT_GELU,
-    LK_N_ACTS
+#define X(code) LK_ACT_##code,
+    LK_ACT_MAP(X)
+#undef X
+        LK_N_ACTS
 } lk_act;
 
 /** Name and formula of a map, for tables; "?" for a value that is none. */

@@ -1,0 +1,27 @@
+/* The loops under the element-wise maps, one per operation, element type and instruction set. */
+#ifndef LK_KERNEL_MAPS_H
+#define LK_KERNEL_MAPS_H
+
+#include "kernel/isa.h"
+
+#include <lockstep/map.h>
+
+/* c[i] = act(c[i]) for i < n. */
+typedef void lk__act_fn(void *c, int64_t n);
+
+/* By lk_dtype (f32 and f64) and activation. */
+typedef struct lk__maps1_table {
+    lk__act_fn *act[2][LK_N_ACTS];
+} lk__maps1_table;
+
+LK_ISA_TABLE(lk__maps1_table, lk__maps1)
+
+/**
+ * The loop of an activation for the instruction set in use; NULL for LK_ACT_NONE.
+ *
+ * It computes what lk_map1() computes, on the calling thread, without checks.  Errors: LK_EDTYPE,
+ * LK_EINVAL when `act` is none, and those of lk_isa_get().
+ */
+lk_status lk__act_get(lk_dtype dtype, lk_act act, lk__act_fn **out) LK_NODISCARD;
+
+#endif /* LK_KERNEL_MAPS_H */

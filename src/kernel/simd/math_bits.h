@@ -1,0 +1,66 @@
+/* What the elementary functions share: bit casts and inlining.
+ *
+ * The functions of math_f32.h and math_f64.h are scalar and free of branches, so that a loop over
+ * one of them becomes vector code for each instruction set.  They are made of IEEE operations,
+ * explicit fma and integer operations only: every instruction set gives the same bits.
+ *
+ * Polynomials are minimax fits (Remez exchange), whose coefficients were rounded to the type from
+ * the lowest power up, each time fitting the remaining ones again by linear programming.  Where
+ * one is used, a comment tells the function, the interval and the largest relative error.
+ */
+#ifndef LK_SIMD_MATH_BITS_H
+#define LK_SIMD_MATH_BITS_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LK_MATH static inline __attribute__((always_inline))
+
+/* The loop that follows has no dependence between iterations, even where y is x. */
+#ifdef __clang__
+#    define LK_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#    define LK_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+LK_MATH uint32_t f32_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+LK_MATH float f32_from_bits(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+LK_MATH uint64_t f64_bits(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+LK_MATH double f64_from_bits(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* |x| with the sign of s. */
+LK_MATH float f32_with_sign(float x, float s)
+{
+    return f32_from_bits((f32_bits(x) & 0x7fffffffU) | (f32_bits(s) & 0x80000000U));
+}
+
+LK_MATH double f64_with_sign(double x, double s)
+{
+    return f64_from_bits((f64_bits(x) & 0x7fffffffffffffffU) | (f64_bits(s) & 0x8000000000000000U));
+}
+
+#endif /* LK_SIMD_MATH_BITS_H */
