@@ -32,6 +32,9 @@ LK_API const char *lk_isa_name(lk_isa isa);
 /** One line: what the processor must have for it. */
 LK_API const char *lk_isa_needs(lk_isa isa);
 
+/** Whether this build has it. */
+LK_API bool lk_isa_built(lk_isa isa);
+
 /** Whether this build has it and this processor can run it. */
 LK_API bool lk_isa_available(lk_isa isa);
 

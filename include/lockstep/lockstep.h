@@ -19,17 +19,6 @@
 #include <lockstep/rng.h>
 #include <lockstep/status.h>
 #include <lockstep/thread.h>
-
-LK_BEGIN_DECLS
-
-/* The version of these headers. */
-#define LK_VERSION_MAJOR 0
-#define LK_VERSION_MINOR 1
-#define LK_VERSION_PATCH 0
-
-/** The version of the library that is running, "major.minor.patch".  Not collective. */
-LK_API const char *lk_version(void);
-
-LK_END_DECLS
+#include <lockstep/version.h>
 
 #endif /* LK_LOCKSTEP_H */

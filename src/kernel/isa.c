@@ -29,6 +29,15 @@ const char *lk_isa_needs(lk_isa isa)
     return (unsigned)isa < LK_N_ISAS ? isas[isa].needs : "?";
 }
 
+bool lk_isa_built(lk_isa isa)
+{
+#ifdef __x86_64__
+    return (unsigned)isa < LK_N_ISAS;
+#else
+    return isa == LK_ISA_SCALAR;
+#endif
+}
+
 bool lk_isa_emulated(lk_isa isa)
 {
 #ifdef LK_EMULATE_AVX512
