@@ -1,6 +1,8 @@
 # The tests, all under ctest.
 #
 #   test_*         one program per file of tests/unit
+#   selfcheck      the self-check of the command against the golden hashes
+#   cli.*          the command seen from outside, one script each in tests/cli
 #   meta.*         the rules of the project, one script each in tests/meta, tests/headers, tests/install
 #   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
 #   label "long"   programs of tests/long; `make test` leaves them out, `make test-long` runs them
@@ -38,3 +40,18 @@ function(lk_script name path)
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS meta TIMEOUT 600 SKIP_RETURN_CODE 77)
 endfunction()
+
+if(TARGET lockstep)
+  add_test(NAME selfcheck COMMAND lockstep selfcheck --golden tests/golden/selfcheck.txt
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(selfcheck PROPERTIES LABELS cli TIMEOUT 600)
+endif()
+if(TARGET lockstep AND NOT CMAKE_CROSSCOMPILING)
+  add_executable(json_lines tests/cli/json_lines.c)
+  file(GLOB scripts CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} tests/cli/test_*.sh)
+  foreach(script IN LISTS scripts)
+    string(REGEX REPLACE "^.*/test_(.*)\\.sh$" "cli.\\1" name ${script})
+    lk_script(${name} ${script} $<TARGET_FILE:lockstep> $<TARGET_FILE:json_lines>)
+    set_tests_properties(${name} PROPERTIES LABELS cli)
+  endforeach()
+endif()

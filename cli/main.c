@@ -1,0 +1,67 @@
+/* The command: finds the verb, runs it, and notices when its output could not be written. */
+#include "report.h"
+#include "verb.h"
+
+#include <lockstep/thread.h>
+#include <lockstep/version.h>
+
+#include <signal.h>
+#include <string.h>
+
+static void print_help(FILE *to)
+{
+    fprintf(to, "usage: lockstep VERB [options] [operands]\n\n");
+    option_wrap(to, 0,
+                "Trains neural networks, and differentiates whole programs, across MPI ranks, to "
+                "the same bits on any number of ranks and threads and any instruction set.");
+    fprintf(to, "\nverbs:\n");
+    for (int i = 0; lk_verbs[i]; i++)
+        fprintf(to, "  %-12s %s\n", lk_verbs[i]->name, lk_verbs[i]->summary);
+    fprintf(to, "\n"
+                "  lockstep VERB --help    what a verb does, and its options\n"
+                "  lockstep --version      the version and the numerics epoch\n"
+                "\n"
+                "exit status: 0 done, 1 failed, 2 wrong usage\n");
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc == 0) {
+        print_help(stderr);
+        return LK_EXIT_USAGE;
+    }
+    const char *first = argv[0];
+    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0) {
+        print_help(stdout);
+        return LK_EXIT_DONE;
+    }
+    if (strcmp(first, "--version") == 0) {
+        printf("lockstep %s (numerics epoch %d)\n", lk_version(), lk_numerics_epoch());
+        return LK_EXIT_DONE;
+    }
+    if (strcmp(first, "help") == 0 && argc == 1) {
+        print_help(stdout);
+        return LK_EXIT_DONE;
+    }
+    const lk_verb *verb = verb_find(lk_verbs, "lockstep", "verb", first);
+    if (!verb)
+        return LK_EXIT_USAGE;
+    char command[64];
+    snprintf(command, sizeof command, "lockstep %s", verb->name);
+    return verb_run(verb, command, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    /* A closed pipe then shows as a failed write, below. */
+    signal(SIGPIPE, SIG_IGN);
+    int status = dispatch(argc - 1, argv + 1);
+    lk_threads_stop();
+    int error = report_flush();
+    if (error != 0) {
+        fprintf(stderr, "error: cannot write to standard output: %s\n", strerror(error));
+        if (status == LK_EXIT_DONE)
+            status = LK_EXIT_FAILED;
+    }
+    return status;
+}

@@ -1,0 +1,121 @@
+/* Tables: aligned text or one JSON object a line. */
+#include "report.h"
+
+#include "term.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Of the first write to stdout that failed; 0: none did. */
+static int first_error;
+
+int report_flush(void)
+{
+    if (fflush(stdout) != 0 && first_error == 0)
+        first_error = errno;
+    if (ferror(stdout) && first_error == 0)
+        first_error = EIO;
+    return first_error;
+}
+
+void report_json_text(const char *text)
+{
+    putchar('"');
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if (*c == '"' || *c == '\\')
+            printf("\\%c", *c);
+        else if (*c < 0x20)
+            printf("\\u%04x", *c);
+        else
+            putchar(*c);
+    putchar('"');
+}
+
+void report_json_real(double v)
+{
+    if (isfinite(v))
+        printf("%.6g", v);
+    else
+        printf("null");
+}
+
+static void print_json(const report *r, const report_cell *cell)
+{
+    const char *separator = "{";
+    for (int i = 0; i < r->n; i++) {
+        if (!r->column[i].key || cell[i].kind == CELL_NONE)
+            continue;
+        printf("%s", separator);
+        separator = ", ";
+        report_json_text(r->column[i].key);
+        printf(": ");
+        switch (cell[i].kind) {
+        case CELL_TEXT: report_json_text(cell[i].text); break;
+        case CELL_INT: printf("%lld", (long long)cell[i].integer); break;
+        case CELL_REAL: report_json_real(cell[i].real); break;
+        case CELL_BOOL: printf(cell[i].integer ? "true" : "false"); break;
+        case CELL_NONE: break;
+        }
+    }
+    printf("%s}\n", *separator == '{' ? "{" : "");
+}
+
+/* Print text in its column's width; the last of a line has no blanks behind it. */
+static void print_text(const report *r, int i, bool last, const char *text, const char *colour)
+{
+    int width = last && r->column[i].width < 0 ? 0 : r->column[i].width;
+    if (colour && r->colour)
+        printf("%s%*s%s", colour, width, text, TERM_RESET);
+    else
+        printf("%*s", width, text);
+}
+
+static void print_cell(const report *r, int i, bool last, const report_cell *c)
+{
+    char number[64];
+    switch (c->kind) {
+    case CELL_INT: snprintf(number, sizeof number, "%lld", (long long)c->integer); break;
+    case CELL_REAL: snprintf(number, sizeof number, "%.*f", c->decimals, c->real); break;
+    default: print_text(r, i, last, c->text, c->colour); return;
+    }
+    print_text(r, i, last, number, c->colour);
+}
+
+static void print_line(const report *r, const report_cell *cell)
+{
+    int last = r->n - 1;
+    while (last > 0 && (!r->column[last].title ||
+                        ((cell[last].kind == CELL_TEXT) && cell[last].text[0] == '\0')))
+        last--;
+    const char *separator = "";
+    for (int i = 0; i <= last; i++)
+        if (r->column[i].title) {
+            printf("%s", separator);
+            separator = "  ";
+            print_cell(r, i, i == last, &cell[i]);
+        }
+    putchar('\n');
+}
+
+void report_begin(report *r, const report_column *column, int n, bool json)
+{
+    *r = (report){column, n, json, !json && term_has_colour(stdout)};
+    if (json)
+        return;
+    report_cell title[REPORT_MAX_COLUMNS];
+    for (int i = 0; i < n; i++) {
+        title[i] = cell_text(column[i].title ? column[i].title : "");
+        title[i].colour = TERM_BOLD;
+    }
+    print_line(r, title);
+}
+
+void report_row(const report *r, const report_cell *cell)
+{
+    if (r->json)
+        print_json(r, cell);
+    else
+        print_line(r, cell);
+    report_flush();
+}

@@ -1,0 +1,77 @@
+/* A table for people or for scripts.
+ *
+ * A verb names its columns once.  As text each row is a line of aligned cells; with --json it is
+ * one object on a line, with the columns' keys.  Rows are printed as they come.
+ */
+#ifndef LK_CLI_REPORT_H
+#define LK_CLI_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct report_column {
+    const char *key;   /* in JSON; NULL: only in the table */
+    const char *title; /* in the table; NULL: only in JSON */
+    int width;         /* negative: aligned to the left */
+} report_column;
+
+typedef enum report_kind { CELL_NONE, CELL_TEXT, CELL_INT, CELL_REAL, CELL_BOOL } report_kind;
+
+typedef struct report_cell {
+    report_kind kind;
+    const char *text;   /* CELL_TEXT, and what CELL_BOOL or CELL_NONE shows in the table */
+    int64_t integer;    /* CELL_INT, CELL_BOOL */
+    double real;        /* CELL_REAL */
+    int decimals;       /* CELL_REAL, in the table */
+    const char *colour; /* on a terminal; NULL: none */
+} report_cell;
+
+enum { REPORT_MAX_COLUMNS = 16 };
+
+typedef struct report {
+    const report_column *column;
+    int n;
+    bool json, colour;
+} report;
+
+/** Begin a table on stdout with `n` columns: prints the titles, unless `json`. */
+void report_begin(report *r, const report_column *column, int n, bool json);
+
+/** Print a row of `n` cells.  In JSON, a cell of CELL_NONE is left out. */
+void report_row(const report *r, const report_cell *cell);
+
+/** Flush stdout.  Returns the errno of the first write to it that failed, 0 if all went well. */
+int report_flush(void);
+
+/** Print `text` as a JSON string. */
+void report_json_text(const char *text);
+
+/** Print a number in JSON: six digits, null if it is not finite. */
+void report_json_real(double v);
+
+static inline report_cell cell_none(void)
+{
+    return (report_cell){.kind = CELL_NONE, .text = "-"};
+}
+
+static inline report_cell cell_text(const char *text)
+{
+    return (report_cell){.kind = CELL_TEXT, .text = text};
+}
+
+static inline report_cell cell_int(int64_t v)
+{
+    return (report_cell){.kind = CELL_INT, .integer = v};
+}
+
+static inline report_cell cell_real(double v, int decimals)
+{
+    return (report_cell){.kind = CELL_REAL, .real = v, .decimals = decimals};
+}
+
+static inline report_cell cell_bool(bool v, const char *text, const char *colour)
+{
+    return (report_cell){.kind = CELL_BOOL, .integer = v, .text = text, .colour = colour};
+}
+
+#endif /* LK_CLI_REPORT_H */

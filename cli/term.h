@@ -1,0 +1,36 @@
+/* What a terminal adds: colours and a progress line.  Logs and pipes get neither. */
+#ifndef LK_CLI_TERM_H
+#define LK_CLI_TERM_H
+
+#include <lockstep/api.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/** Whether to colour what goes to `to`: a terminal, TERM is not "dumb" and NO_COLOR is not set. */
+bool term_has_colour(FILE *to);
+
+/* Escape sequences for report_cell.colour. */
+#define TERM_GREEN "\033[32m"
+#define TERM_RED "\033[1;31m"
+#define TERM_DIM "\033[2m"
+#define TERM_BOLD "\033[1m"
+#define TERM_RESET "\033[0m"
+
+/** A line on stderr that says how far long work is; silent unless stderr is a terminal. */
+typedef struct progress {
+    bool shown;         /* stderr is a terminal */
+    bool drawn;         /* a line is on the screen */
+    double start, last; /* seconds */
+} progress;
+
+void progress_begin(progress *p);
+
+/** Show that the fraction `done` of the work is done, and what is under way. */
+void progress_show(progress *p, double done, const char *fmt, ...) LK_PRINTF(3, 4);
+
+/** Take the line off the screen, before something else is printed. */
+void progress_clear(progress *p);
+
+#endif /* LK_CLI_TERM_H */

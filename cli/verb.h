@@ -1,0 +1,47 @@
+/* One verb of the command: `lockstep VERB [options] [operands]`.
+ *
+ * A verb is one file of cli/verbs/ that defines `const lk_verb lk_verb_<file name>`; the build
+ * collects them into lk_verbs[].  A verb with kinds (`lockstep bench KIND`) has no run function but
+ * a table of verbs.
+ */
+#ifndef LK_CLI_VERB_H
+#define LK_CLI_VERB_H
+
+#include "option.h"
+
+/* Exit statuses of the command. */
+enum { LK_EXIT_DONE = 0, LK_EXIT_FAILED = 1, LK_EXIT_USAGE = 2 };
+
+typedef struct lk_verb lk_verb;
+struct lk_verb {
+    const char *name;
+    const char *summary;  /* one line, for the list of verbs */
+    const char *operands; /* in the usage line, such as "[NAME...]"; "" if there are none */
+    const char *about;    /* what it does, for --help */
+    const lk_option *options;
+    size_t options_size; /* of the struct that the table describes */
+    int min_operands, max_operands;
+    const lk_verb *const *kinds; /* NULL-terminated, or NULL */
+    int (*run)(const void *options, int n_operands, char **operand);
+};
+
+/** All verbs, sorted by name, NULL-terminated. */
+extern const lk_verb *const lk_verbs[];
+
+/** The kinds of `lockstep bench`, sorted by name, NULL-terminated. */
+extern const lk_verb *const lk_bench_kinds[];
+
+/** Find a verb by name; NULL after a message with the nearest name, `what` being "verb" or so. */
+const lk_verb *verb_find(const lk_verb *const *table, const char *command, const char *what,
+                         const char *name);
+
+/** Print the help of a verb; `command` is how it is called, such as "lockstep info". */
+void verb_help(const lk_verb *verb, const char *command, FILE *to);
+
+/** Run a verb with the arguments behind its name; returns the exit status. */
+int verb_run(const lk_verb *verb, const char *command, int argc, char **argv);
+
+/** Print the trace of the library's last failure on stderr and return LK_EXIT_FAILED. */
+int verb_failed(void);
+
+#endif /* LK_CLI_VERB_H */

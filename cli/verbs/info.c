@@ -1,0 +1,154 @@
+/* lockstep info: what this build is, what it found here, and what it will use and why. */
+#include "peers.h"
+#include "report.h"
+#include "verb.h"
+
+#include <lockstep/isa.h>
+#include <lockstep/thread.h>
+#include <lockstep/version.h>
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct info_options {
+    bool json;
+};
+
+static const lk_option options[] = {
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct info_options, json),
+     .help = "print one JSON object for each fact"},
+    {.name = NULL},
+};
+
+static const report_column columns[] = {
+    {"topic", "topic", -15},
+    {"name", "name", -12},
+    {"value", "value", -14},
+    {"note", "", -1},
+};
+
+/* The report, and whether something found here stops the kernels from running. */
+struct info {
+    report out;
+    bool broken;
+};
+
+static void say(struct info *info, const char *topic, const char *name, report_cell value,
+                const char *note)
+{
+    report_row(&info->out,
+               (report_cell[]){cell_text(topic), cell_text(name), value, cell_text(note)});
+}
+
+static void say_build(struct info *info)
+{
+    say(info, "lockstep", "version", cell_text(lk_version()), "");
+    say(info, "lockstep", "epoch", cell_int(lk_numerics_epoch()),
+        "numerics epoch: equal epochs give equal bits");
+    say(info, "lockstep", "compiler", cell_text(lk_build_compiler()), "");
+    say(info, "lockstep", "build", cell_text(lk_build_type()), "");
+}
+
+static void say_isas(struct info *info)
+{
+    lk_isa used = LK_ISA_SCALAR;
+    char note[256];
+    bool known = lk_isa_get(&used) == LK_OK;
+    if (!known) {
+        say(info, "instruction set", "in use", cell_text("error"), lk_error_message());
+        info->broken = true;
+    }
+    const char *env = getenv("LK_ISA");
+    const char *why = env && *env ? "because LK_ISA says so; " : "because it is the best here; ";
+    for (int i = 0; i < LK_N_ISAS; i++) {
+        lk_isa isa = (lk_isa)i;
+        bool in_use = known && isa == used;
+        snprintf(note, sizeof note, "%s%s %s%s", in_use ? why : "",
+                 lk_isa_built(isa) ? "needs" : "not in this build, needs", lk_isa_needs(isa),
+                 lk_isa_emulated(isa) ? "; emulated, for tests" : "");
+        const char *state = lk_isa_available(isa) ? "available" : "not available";
+        say(info, "instruction set", lk_isa_name(isa), cell_text(in_use ? "in use" : state), note);
+    }
+}
+
+static void say_threads(struct info *info)
+{
+    int n;
+    const char *env = getenv("LK_THREADS");
+    if (lk_threads_get(&n) != LK_OK) {
+        say(info, "threads", "in use", cell_text("error"), lk_error_message());
+        info->broken = true;
+        return;
+    }
+    say(info, "threads", "in use", cell_int(n),
+        env && *env ? "because LK_THREADS says so"
+                    : "the cores this process may use, shared among the ranks of this node");
+}
+
+static void say_cache(struct info *info, const char *name, int level)
+{
+    long bytes = sysconf(level);
+    say(info, "machine", name, bytes > 0 ? cell_int(bytes / 1024) : cell_text("unknown"), "KiB");
+}
+
+static void say_machine(struct info *info)
+{
+    char note[64];
+    cpu_set_t mask;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int usable = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : (int)cores;
+    snprintf(note, sizeof note, "in the affinity mask, of %ld", cores);
+    say(info, "machine", "cores", cell_int(usable), note);
+    double gib = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / (1 << 30);
+    say(info, "machine", "memory", cell_real(gib, 1), "GiB");
+    say_cache(info, "L1 data", _SC_LEVEL1_DCACHE_SIZE);
+    say_cache(info, "L2", _SC_LEVEL2_CACHE_SIZE);
+    say_cache(info, "L3", _SC_LEVEL3_CACHE_SIZE);
+}
+
+static void say_peers(struct info *info)
+{
+    for (const peer_entry *e = peer_entries; e->name; e++) {
+        char why[512], note[640];
+        const lk_peer *peer = peer_open(e, why, sizeof why);
+        snprintf(note, sizeof note, "%s (Debian package %s)", why, e->package);
+        say(info, "peer", e->name, cell_text(peer ? "found" : "not found"),
+            peer ? peer->about() : note);
+    }
+}
+
+static int info_run(const void *given, int n, char **operand)
+{
+    (void)n;
+    (void)operand;
+    const struct info_options *o = given;
+    struct info info = {.broken = false};
+    report_begin(&info.out, columns, 4, o->json);
+    say_build(&info);
+    say_isas(&info);
+    say_threads(&info);
+    say_machine(&info);
+    say(&info, "transport", "-", cell_text("none"), "this version runs in one process");
+    say_peers(&info);
+    lk_error_clear();
+    return info.broken ? LK_EXIT_USAGE : LK_EXIT_DONE;
+}
+
+const lk_verb lk_verb_info = {
+    .name = "info",
+    .summary = "what this build is, what it found here and what it will use",
+    .operands = "",
+    .about =
+        "Prints version and numerics epoch, compiler, the instruction sets and which one is in "
+        "use and why, the number of threads and why, the machine as seen, and the libraries found "
+        "for "
+        "\"lockstep bench\".\n"
+        "The exit status is 2 if LK_ISA or LK_THREADS in the environment cannot be followed.",
+    .options = options,
+    .options_size = sizeof(struct info_options),
+    .run = info_run,
+};

@@ -1,0 +1,154 @@
+/* lockstep list: what is built in, by kind. */
+#include "check.h"
+#include "peers.h"
+#include "report.h"
+#include "suggest.h"
+#include "verb.h"
+
+#include <lockstep/isa.h>
+
+#include <string.h>
+
+struct list_options {
+    bool json;
+};
+
+static const lk_option options[] = {
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct list_options, json),
+     .help = "print one JSON object for each entry"},
+    {.name = NULL},
+};
+
+static const report_column columns[] = {
+    {"kind", "kind", -8},
+    {"name", "name", -36},
+    {"about", "about", -1},
+};
+
+static void entry(const report *out, const char *kind, const char *name, const char *about)
+{
+    report_row(out, (report_cell[]){cell_text(kind), cell_text(name), cell_text(about)});
+}
+
+static void list_verbs(const report *out)
+{
+    for (int i = 0; lk_verbs[i]; i++)
+        entry(out, "verb", lk_verbs[i]->name, lk_verbs[i]->summary);
+}
+
+static void list_isas(const report *out)
+{
+    for (int i = 0; i < LK_N_ISAS; i++)
+        entry(out, "isa", lk_isa_name((lk_isa)i), lk_isa_needs((lk_isa)i));
+}
+
+static void list_dtypes(const report *out)
+{
+    for (int i = 0; i < LK_N_DTYPES; i++) {
+        char about[64];
+        snprintf(about, sizeof about, "%zu byte%s%s", lk_dtype_size((lk_dtype)i),
+                 lk_dtype_size((lk_dtype)i) == 1 ? "" : "s",
+                 lk_dtype_is_real((lk_dtype)i) ? ", arithmetic" : "");
+        entry(out, "dtype", lk_dtype_name((lk_dtype)i), about);
+    }
+}
+
+/* The kernels that are not rows of a table of their own. */
+static const struct {
+    const char *name, *about;
+} kernels[] = {
+    {"gemm", "C = act(op(A) op(B) + bias), one fma chain per element, or pieces and the tree"},
+    {"gemm_batched", "many such products in one call"},
+    {"conv_forward", "convolution in 1 to 3 dimensions with stride, padding, dilation, groups"},
+    {"conv_backward_data", "its gradient for the input, in gather form; transposed convolution"},
+    {"conv_backward_weights", "its gradient for the weights, by pieces of samples and the tree"},
+    {"pool_max", "the largest of each window, with its position; and its backward pass"},
+    {"pool_avg", "the mean of each window; and its backward pass"},
+    {"pool_l2", "the Euclidean norm of each window; and its backward pass"},
+    {"softmax", "e^(x - max) / sum, by rows"},
+    {"log_softmax", "(x - max) - log(sum of e^(x - max)), by rows"},
+    {"tree", "the fixed pairwise tree over vectors, as a stream"},
+};
+
+static void list_kernels(const report *out)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+        entry(out, "kernel", kernels[i].name, kernels[i].about);
+}
+
+static void list_checks(const report *out)
+{
+    for (int i = 0; lk_checks[i]; i++)
+        entry(out, "check", lk_checks[i]->name, lk_checks[i]->summary);
+}
+
+static void list_peers(const report *out)
+{
+    for (const peer_entry *e = peer_entries; e->name; e++) {
+        char why[512], about[768];
+        const lk_peer *peer = peer_open(e, why, sizeof why);
+        snprintf(about, sizeof about, "%s; %s%s", e->computes,
+                 peer ? "found, " : "not found: ", peer ? peer->about() : why);
+        entry(out, "peer", e->name, about);
+    }
+}
+
+static const struct {
+    const char *name, *about;
+    void (*list)(const report *out);
+} kinds[] = {
+    {"verbs", "what the command can do", list_verbs},
+    {"isas", "instruction sets", list_isas},
+    {"dtypes", "element types", list_dtypes},
+    {"kernels", "computations, with their formulas", list_kernels},
+    {"checks", "what \"lockstep selfcheck\" checks", list_checks},
+    {"peers", "libraries for \"lockstep bench --against\"", list_peers},
+};
+
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static int unknown_kind(const char *name)
+{
+    suggestion s = {.wanted = name};
+    fprintf(stderr, "error: lockstep list: unknown kind \"%s\"", name);
+    for (int i = 0; i < N_KINDS; i++)
+        suggest_consider(&s, kinds[i].name);
+    if (suggest_found(&s))
+        fprintf(stderr, "; did you mean \"%s\"?", s.best);
+    fprintf(stderr, "\n  kinds are");
+    for (int i = 0; i < N_KINDS; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", kinds[i].name);
+    fputc('\n', stderr);
+    return LK_EXIT_USAGE;
+}
+
+static int list_run(const void *given, int n, char **operand)
+{
+    const struct list_options *o = given;
+    int only = -1;
+    for (int i = 0; i < N_KINDS && n == 1; i++)
+        if (strcmp(kinds[i].name, operand[0]) == 0)
+            only = i;
+    if (n == 1 && only < 0)
+        return unknown_kind(operand[0]);
+    report out;
+    report_begin(&out, columns, 3, o->json);
+    for (int i = 0; i < N_KINDS; i++)
+        if (only < 0 || i == only)
+            kinds[i].list(&out);
+    return LK_EXIT_DONE;
+}
+
+const lk_verb lk_verb_list = {
+    .name = "list",
+    .summary = "what is built in: verbs, instruction sets, kernels, checks, peers",
+    .operands = "[KIND]",
+    .about = "Lists what is built in: everything, or one kind, which is verbs, isas, dtypes, "
+             "kernels, checks or peers.",
+    .options = options,
+    .options_size = sizeof(struct list_options),
+    .max_operands = 1,
+    .run = list_run,
+};

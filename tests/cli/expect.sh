@@ -1,0 +1,55 @@
+# Helpers for the tests of the command; a test sources this file with its own arguments.
+#
+#   $lockstep   the command
+#   $json       a program that succeeds if its input is one JSON object on each line
+#   $work       an empty folder that is removed at the end
+set -u
+lockstep=$1
+json=$2
+here=$(dirname "$0")
+golden=$here/../golden/selfcheck.txt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset LK_ISA LK_THREADS NO_COLOR
+
+fail()
+{
+    echo "FAIL: $*" >&2
+    echo "--- stdout" >&2
+    cat "$work/out" >&2
+    echo "--- stderr" >&2
+    cat "$work/err" >&2
+    exit 1
+}
+
+# status N COMMAND...: run the command, keep what it prints, and require its exit status.
+status()
+{
+    want=$1
+    shift
+    "$@" >"$work/out" 2>"$work/err" </dev/null
+    got=$?
+    [ $got -eq "$want" ] || fail "status $got instead of $want: $*"
+}
+
+# out TEXT, err TEXT: require a line with this text in what was printed last.
+out()
+{
+    grep -qF -- "$1" "$work/out" || fail "stdout has no line with: $1"
+}
+
+err()
+{
+    grep -qF -- "$1" "$work/err" || fail "stderr has no line with: $1"
+}
+
+# Require that nothing was printed there.
+no_out()
+{
+    [ ! -s "$work/out" ] || fail "stdout is not empty"
+}
+
+no_err()
+{
+    [ ! -s "$work/err" ] || fail "stderr is not empty"
+}

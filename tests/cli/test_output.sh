@@ -1,0 +1,23 @@
+#!/bin/sh
+# Output that cannot be written is noticed; logs have no escape sequences.
+. "$(dirname "$0")/expect.sh"
+
+for command in '--help' '--version' 'list' 'info --json'; do
+    status 0 "$lockstep" $command
+    no_err
+    if grep -q "$(printf '\033')" "$work/out"; then fail "escape sequences in a file: $command"; fi
+    "$lockstep" $command >&- 2>"$work/err"
+    [ $? -eq 1 ] || fail "a closed stdout is not noticed: $command"
+    err 'cannot write to standard output'
+    [ -w /dev/full ] || continue
+    "$lockstep" $command >/dev/full 2>"$work/err"
+    [ $? -eq 1 ] || fail "a full disk is not noticed: $command"
+    err 'cannot write to standard output: No space left on device'
+done
+
+# a reader that goes away: a message and status 1, not death by a signal
+{
+    "$lockstep" list kernels 2>"$work/err"
+    echo $? >"$work/out"
+} | true
+[ "$(cat "$work/out")" -le 1 ] || fail 'a closed pipe'

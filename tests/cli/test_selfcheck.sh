@@ -1,0 +1,46 @@
+#!/bin/sh
+# The self-check fails where it must; test "selfcheck" runs the whole.
+. "$(dirname "$0")/expect.sh"
+
+# the golden file is exactly what a run writes
+status 0 "$lockstep" selfcheck --write-golden "$work/written" --threads 2
+no_err
+out 'the same bits everywhere'
+cmp "$work/written" "$golden" || fail 'the golden file has other lines'
+
+# a hash that differs
+sed 's/^\(half \).*/\10123456789abcdef/' "$golden" >"$work/golden"
+status 1 "$lockstep" selfcheck --golden "$work/golden" --threads 1 half
+out 'FAIL'
+err 'error: half: all configurations agree on'
+err '0123456789abcdef'
+err 'raise the epoch'
+status 1 "$lockstep" selfcheck --json --golden "$work/golden" --threads 1 half
+"$json" <"$work/out" || fail 'JSON of a failure'
+out '"pass": false'
+out '"failure": "all configurations agree'
+
+# a kernel without a line, and a line without a kernel
+grep -v '^half' "$golden" >"$work/golden"
+status 1 "$lockstep" selfcheck --golden "$work/golden" --threads 1 half
+err 'error: half'
+err 'has no line for it'
+{
+    cat "$golden"
+    echo 'nothing.f32 0123456789abcdef'
+} >"$work/golden"
+status 1 "$lockstep" selfcheck --golden "$work/golden" --threads 1 --isa scalar
+err 'error: nothing.f32'
+
+# files that cannot be used
+status 2 "$lockstep" selfcheck --golden "$work/absent" half
+err 'cannot read the golden file'
+echo '# epoch 999' >"$work/golden"
+status 2 "$lockstep" selfcheck --golden "$work/golden" half
+err 'is of numerics epoch 999'
+printf '# epoch 1\nhalf 12\n' >"$work/golden"
+status 2 "$lockstep" selfcheck --golden "$work/golden" half
+err 'golden:2: '
+status 2 "$lockstep" selfcheck --golden "$golden" --seed 2 half
+err 'golden files belong to seed 1'
+

@@ -1,0 +1,84 @@
+#!/bin/sh
+# Help, unknown names, bad values: what is said, where, and with which exit status.
+. "$(dirname "$0")/expect.sh"
+
+# help goes to stdout with status 0, no verb at all is wrong usage
+status 0 "$lockstep" --help
+out 'usage: lockstep VERB'
+no_err
+cp "$work/out" "$work/help"
+status 0 "$lockstep" help
+cmp -s "$work/out" "$work/help" || fail '"lockstep help" differs from --help'
+status 2 "$lockstep"
+err 'usage: lockstep VERB'
+no_out
+status 0 "$lockstep" --version
+grep -Eq '^lockstep [0-9]+\.[0-9]+\.[0-9]+ \(numerics epoch [0-9]+\)$' "$work/out" || fail 'version'
+
+# every verb and kind explains itself, in both ways
+for verb in info list selfcheck; do
+    status 0 "$lockstep" $verb --help
+    out "usage: lockstep $verb"
+    out '--help'
+    cp "$work/out" "$work/help"
+    status 0 "$lockstep" help $verb
+    cmp -s "$work/out" "$work/help" || fail "help $verb differs from $verb --help"
+done
+status 0 "$lockstep" selfcheck --help
+out '(default'
+out '1,2,3,4)'
+
+# unknown names
+status 2 "$lockstep" selfchek
+err 'unknown verb "selfchek"; did you mean "selfcheck"?'
+no_out
+status 2 "$lockstep" zzz
+err 'unknown verb "zzz"'
+if grep -q 'did you mean' "$work/err"; then fail 'a far-fetched suggestion'; fi
+status 2 "$lockstep" help inf
+err 'did you mean "info"?'
+status 2 "$lockstep" help info kernels
+err 'has no kinds'
+status 2 "$lockstep" info --jsno
+err 'unknown option "--jsno"; did you mean "--json"?'
+status 2 "$lockstep" info -x
+err 'unknown option "-x"'
+status 2 "$lockstep" info extra
+err 'there is nothing to do with "extra"'
+status 2 "$lockstep" list kernel
+err 'did you mean "kernels"?'
+err 'kinds are verbs, isas, dtypes, kernels, checks, peers'
+status 2 "$lockstep" selfcheck hal
+err 'no kernel named "hal"; did you mean "half"?'
+
+# bad values: the option, the value and the range are named
+status 2 "$lockstep" selfcheck --threads
+err 'option --threads needs a value'
+status 2 "$lockstep" selfcheck --threads 0
+err 'option --threads: "0" is out of range, it must be from 1 to 256'
+status 2 "$lockstep" selfcheck --threads=1,x
+err 'option --threads: "x" is not a whole number'
+status 2 "$lockstep" selfcheck --threads 1,,2
+err 'empty item'
+status 2 "$lockstep" selfcheck --threads 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
+err 'at most 16'
+status 2 "$lockstep" selfcheck --threads 99999999999999999999
+err 'too large'
+status 2 "$lockstep" selfcheck --json=yes
+err 'takes none'
+status 2 "$lockstep" selfcheck --isa sse9
+err 'no instruction set named "sse9"'
+
+# the environment
+status 2 env LK_ISA=sse9 "$lockstep" info
+out 'sse9'
+status 2 env LK_THREADS=none "$lockstep" info
+out 'LK_THREADS'
+status 0 env LK_ISA=scalar LK_THREADS=3 "$lockstep" info
+out 'because LK_ISA says so'
+out 'because LK_THREADS says so'
+
+# options may stand behind operands; -- ends them
+status 0 "$lockstep" list verbs --json
+status 2 "$lockstep" list -- --json
+err 'unknown kind "--json"'
