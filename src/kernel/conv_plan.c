@@ -22,6 +22,8 @@ void lk_conv_free(lk_conv *plan)
 {
     if (!plan)
         return;
+    lk__conv_pass_free(plan->forward);
+    lk__conv_pass_free(plan->data);
     lk__conv_weights_free(plan->weights);
     lk_free(plan);
 }

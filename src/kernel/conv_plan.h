@@ -5,14 +5,13 @@
 #ifndef LK_KERNEL_CONV_PLAN_H
 #define LK_KERNEL_CONV_PLAN_H
 
-#include "kernel/conv_shape.h"
+#include "kernel/conv_pass.h"
 
-struct lk__conv_pass;
 struct lk__conv_weights;
 
 struct lk_conv {
     lk__conv_shape shape;
-    struct lk__conv_pass *forward, *data;
+    lk__conv_pass *forward, *data;
     struct lk__conv_weights *weights;
 };
 

@@ -1,0 +1,150 @@
+/* What convolution computes: error bounds, starts, and the transposed convolution. */
+#include "conv_cases.h"
+
+/* Copies of f32 values as doubles, and as their absolute values. */
+static double *widened(const float *v, int64_t n, bool absolute)
+{
+    double *out = malloc((size_t)(n + 1) * sizeof *out);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = absolute ? fabs((double)v[i]) : (double)v[i];
+    return out;
+}
+
+static float *random_floats(int64_t n, uint64_t seed)
+{
+    float *out = malloc((size_t)(n + 1) * sizeof *out);
+    values_fill(LK_F32, out, n, seed, false);
+    return out;
+}
+
+/* A chain of n roundings is off by at most n u / (1 - n u) of the sum of absolute products. */
+static void errors_stay_within_the_bound_of_the_chain(void)
+{
+    for (int i = 0; i < N_CONV_CASES; i++) {
+        lk_conv_shape s = conv_cases[i].s, wide;
+        s.dtype = LK_F32;
+        wide = s;
+        wide.dtype = LK_F64;
+        conv_side xs = conv_side_of(&s, false), ys = conv_side_of(&s, true);
+        int64_t nx = conv_side_extent(&s, &xs), ny = conv_side_extent(&s, &ys);
+        int64_t nw = conv_w_count(&s);
+        float *x = random_floats(nx, 1), *w = random_floats(nw, 2), *y = random_floats(ny, 3);
+        double *wx = widened(x, nx, false), *ww = widened(w, nw, false);
+        double *ax = widened(x, nx, true), *aw = widened(w, nw, true);
+        double *exact = widened(y, ny, false), *size = widened(y, ny, true);
+        conv_ref_forward(&wide, wx, ww, NULL, false, exact);
+        conv_ref_forward(&wide, ax, aw, NULL, false, size);
+        lk_conv *plan;
+        ASSERT_OK(lk_conv_new(&s, &plan));
+        ASSERT_OK(lk_conv_forward(plan, x, w, NULL, LK_ACT_NONE, y));
+        lk_conv_free(plan);
+        double n = 1 + (double)nw / (s.out_channels ? (double)s.out_channels : 1), u = 0x1p-24;
+        for (int64_t k = 0; k < ny; k++)
+            if (!(fabs((double)y[k] - exact[k]) <= n * u / (1 - n * u) * size[k]))
+                TEST_FAIL("%s: output %lld is %.9g, exactly %.9g", conv_cases[i].name, (long long)k,
+                          (double)y[k], exact[k]);
+        void *all[] = {x, w, y, wx, ww, ax, aw, exact, size};
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            free(all[k]);
+    }
+}
+
+static void outputs_without_a_valid_tap_are_the_start(void)
+{
+    lk_conv_shape s = {.dtype = LK_F32,
+                       .ndim = 1,
+                       .batch = 1,
+                       .in_channels = 1,
+                       .out_channels = 2,
+                       .in = {2},
+                       .out = {5},
+                       .kernel = {1},
+                       .stride = {3},
+                       .pad = {3}};
+    const float x[2] = {10, 20}, w[2] = {2, 4}, bias[2] = {-0.0F, 5}, one[1] = {7};
+    const float want[10] = {-0.0F, 5, 20, 45, -0.0F, 5, -0.0F, 5, -0.0F, 5};
+    const float dy[10] = {9, 9, 1, 2, 9, 9, 9, 9, 9, 9};
+    const float want_bias[2] = {7 + 10, 7}, want_sum[2] = {1 + 10, -0.0F};
+    float y[10], dx[2] = {1, -0.0F};
+    lk_conv *plan;
+    ASSERT_OK(lk_conv_new(&s, &plan));
+    ASSERT_OK(lk_conv_forward(plan, x, w, bias, LK_ACT_NONE, y));
+    ASSERT_TRUE(memcmp(y, want, sizeof y) == 0);
+    ASSERT_OK(lk_conv_backward_data(plan, dy, w, NULL, true, dx));
+    ASSERT_TRUE(memcmp(dx, want_sum, sizeof dx) == 0);
+    ASSERT_OK(lk_conv_backward_data(plan, dy, w, one, false, dx));
+    ASSERT_TRUE(memcmp(dx, want_bias, sizeof dx) == 0);
+    lk_conv_free(plan);
+}
+
+/* The transposed convolution of u [5][4][3] by kernel 4, stride 2, pad 1: v [10][8][6]. */
+enum { UH = 5, UW = 4, UC = 3, VH = 10, VW = 8, VC = 6, K = 4 };
+
+static const lk_conv_shape transposed = {.dtype = LK_F32,
+                                         .ndim = 2,
+                                         .batch = 1,
+                                         .in_channels = VC,
+                                         .out_channels = UC,
+                                         .in = {VH, VW},
+                                         .out = {UH, UW},
+                                         .kernel = {K, K},
+                                         .stride = {2, 2},
+                                         .pad = {1, 1}};
+
+static void backward_data_is_a_transposed_convolution(void)
+{
+    float *u = random_floats(UH * UW * UC, 1), *w = random_floats(K * K * VC * UC, 2);
+    float *bias = random_floats(VC, 3), *v = random_floats(VH * VW * VC, 4);
+    float want[VH * VW * VC];
+    for (int r = 0; r < VH; r++)
+        for (int c = 0; c < VW; c++)
+            for (int k = 0; k < VC; k++) {
+                float acc = bias[k];
+                for (int i = 0; i < UH; i++)
+                    for (int j = 0; j < UW; j++) {
+                        int tr = r + 1 - 2 * i, tc = c + 1 - 2 * j;
+                        if (tr < 0 || tr >= K || tc < 0 || tc >= K)
+                            continue;
+                        for (int q = 0; q < UC; q++)
+                            acc = fmaf(u[(i * UW + j) * UC + q],
+                                       w[((tr * K + tc) * VC + k) * UC + q], acc);
+                    }
+                want[(r * VW + c) * VC + k] = acc;
+            }
+    lk_conv *plan;
+    ASSERT_OK(lk_conv_new(&transposed, &plan));
+    ASSERT_OK(lk_conv_backward_data(plan, u, w, bias, false, v));
+    ASSERT_TRUE(memcmp(v, want, sizeof want) == 0);
+    lk_conv_free(plan);
+    free(u);
+    free(w);
+    free(bias);
+    free(v);
+}
+
+/* <T u, g> = <u, T* g> for the transposed convolution T and its backward-data pass T*. */
+static void forward_is_the_adjoint_of_the_transposed_convolution(void)
+{
+    float *u = random_floats(UH * UW * UC, 1), *w = random_floats(K * K * VC * UC, 2);
+    float *g = random_floats(VH * VW * VC, 3), v[VH * VW * VC], du[UH * UW * UC];
+    lk_conv *plan;
+    ASSERT_OK(lk_conv_new(&transposed, &plan));
+    ASSERT_OK(lk_conv_backward_data(plan, u, w, NULL, false, v));
+    ASSERT_OK(lk_conv_forward(plan, g, w, NULL, LK_ACT_NONE, du));
+    double left = 0, right = 0;
+    for (int i = 0; i < VH * VW * VC; i++)
+        left += (double)v[i] * (double)g[i];
+    for (int i = 0; i < UH * UW * UC; i++)
+        right += (double)u[i] * (double)du[i];
+    ASSERT_NEAR(left, right, 1e-4);
+    ASSERT_TRUE(fabs(left) > 1);
+    lk_conv_free(plan);
+    free(u);
+    free(w);
+    free(g);
+}
+
+TEST_MAIN(TEST(errors_stay_within_the_bound_of_the_chain),
+          TEST(outputs_without_a_valid_tap_are_the_start),
+          TEST(backward_data_is_a_transposed_convolution),
+          TEST(forward_is_the_adjoint_of_the_transposed_convolution))

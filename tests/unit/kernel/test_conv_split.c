@@ -1,0 +1,162 @@
+/* A batch in two calls and an image in tiles give the bits of one call on the whole. */
+#include "conv_cases.h"
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return a >= 0 ? (a + b - 1) / b : -(-a / b);
+}
+
+static int64_t div_down(int64_t a, int64_t b)
+{
+    return -div_up(-a, b);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A whole convolution and its two results. */
+typedef struct whole {
+    lk_conv_shape s; /* steps filled in */
+    conv_side xs, ys;
+    int64_t nx, ny;
+    double *x, *w, *y, *dx;
+} whole;
+
+static whole whole_new(const conv_case *c)
+{
+    whole o = {.s = c->s};
+    o.s.dtype = LK_F64;
+    o.xs = conv_side_of(&o.s, false);
+    o.ys = conv_side_of(&o.s, true);
+    o.nx = conv_side_extent(&o.s, &o.xs);
+    o.ny = conv_side_extent(&o.s, &o.ys);
+    for (int d = 0; d < o.s.ndim; d++) {
+        o.s.x_step[d] = o.xs.step[d];
+        o.s.y_step[d] = o.ys.step[d];
+    }
+    o.s.x_sample = o.xs.sample;
+    o.s.y_sample = o.ys.sample;
+    o.x = malloc((size_t)o.nx * sizeof *o.x);
+    o.y = malloc((size_t)o.ny * sizeof *o.y);
+    o.dx = malloc((size_t)o.nx * sizeof *o.dx);
+    o.w = malloc((size_t)conv_w_count(&o.s) * sizeof *o.w);
+    values_fill(LK_F64, o.x, o.nx, 5, false);
+    values_fill(LK_F64, o.w, conv_w_count(&o.s), 6, false);
+    values_fill(LK_F64, o.y, o.ny, 7, false);
+    values_fill(LK_F64, o.dx, o.nx, 8, false);
+    return o;
+}
+
+static void whole_free(whole *o)
+{
+    free(o->x);
+    free(o->y);
+    free(o->dx);
+    free(o->w);
+}
+
+static void run(const whole *o, const lk_conv_shape *s, bool data, int64_t x_at, int64_t y_at,
+                double *out)
+{
+    lk_conv *plan;
+    ASSERT_OK(lk_conv_new(s, &plan));
+    if (data)
+        ASSERT_OK(lk_conv_backward_data(plan, o->y + y_at, o->w, NULL, false, out + x_at));
+    else
+        ASSERT_OK(lk_conv_forward(plan, o->x + x_at, o->w, NULL, LK_ACT_NONE, out + y_at));
+    lk_conv_free(plan);
+}
+
+/* The outputs [o0, o1) of axis d, or (data) the inputs [i0, i1), as a convolution of its own: the
+ * other side is what they can meet of it. */
+static void tile_axis(lk_conv_shape *s, int d, bool data, int64_t from, int64_t to, int64_t *i0,
+                      int64_t *o0)
+{
+    int64_t stride = or_one(s->stride[d]), reach = (s->kernel[d] - 1) * or_one(s->dilation[d]);
+    int64_t i1, o1;
+    if (data) {
+        *i0 = from;
+        i1 = to;
+        *o0 = most(0, div_up(from + s->pad[d] - reach, stride));
+        o1 = least(s->out[d], div_down(to - 1 + s->pad[d], stride) + 1);
+        *o0 = least(*o0, s->out[d]);
+        o1 = most(o1, *o0);
+    } else {
+        *o0 = from;
+        o1 = to;
+        *i0 = least(most(0, from * stride - s->pad[d]), s->in[d]);
+        i1 = most(*i0, least(s->in[d], (to - 1) * stride - s->pad[d] + reach + 1));
+    }
+    s->pad[d] += *i0 - *o0 * stride;
+    s->in[d] = i1 - *i0;
+    s->out[d] = o1 - *o0;
+}
+
+/* Cut every axis in two, and compute the 2, 4 or 8 tiles. */
+static void run_tiles(const whole *o, bool data, double *out)
+{
+    const int64_t *size = data ? o->xs.size : o->ys.size;
+    for (int tile = 0; tile < 1 << o->s.ndim; tile++) {
+        lk_conv_shape s = o->s;
+        int64_t x_at = 0, y_at = 0;
+        for (int d = 0; d < s.ndim; d++) {
+            int64_t cut = (size[d] + 2) / 3, i0, o0;
+            if (tile >> d & 1)
+                tile_axis(&s, d, data, cut, size[d], &i0, &o0);
+            else
+                tile_axis(&s, d, data, 0, cut, &i0, &o0);
+            x_at += i0 * o->xs.step[d];
+            y_at += o0 * o->ys.step[d];
+        }
+        run(o, &s, data, x_at, y_at, out);
+    }
+}
+
+/* Samples [0, 1) and [1, batch). */
+static void run_batches(const whole *o, bool data, double *out)
+{
+    lk_conv_shape s = o->s;
+    s.batch = least(1, o->s.batch);
+    run(o, &s, data, 0, 0, out);
+    s.batch = o->s.batch - s.batch;
+    run(o, &s, data, o->xs.sample, o->ys.sample, out);
+}
+
+static void check(void (*run_pieces)(const whole *, bool, double *))
+{
+    for (int i = 0; i < N_CONV_CASES; i++)
+        for (int data = 0; data < 2; data++) {
+            whole o = whole_new(&conv_cases[i]);
+            size_t bytes = (size_t)(data ? o.nx : o.ny) * sizeof(double);
+            double *want = malloc(bytes), *got = malloc(bytes);
+            memcpy(want, data ? o.dx : o.y, bytes);
+            memcpy(got, data ? o.dx : o.y, bytes);
+            run(&o, &o.s, data, 0, 0, want);
+            run_pieces(&o, data, got);
+            if (memcmp(got, want, bytes) != 0)
+                TEST_FAIL("%s, %s", conv_cases[i].name, data ? "backward data" : "forward");
+            free(want);
+            free(got);
+            whole_free(&o);
+        }
+}
+
+static void a_batch_in_two_calls_gives_the_same_bits(void)
+{
+    check(run_batches);
+}
+
+static void an_image_in_tiles_gives_the_same_bits(void)
+{
+    check(run_tiles);
+}
+
+TEST_MAIN(TEST(a_batch_in_two_calls_gives_the_same_bits),
+          TEST(an_image_in_tiles_gives_the_same_bits))
