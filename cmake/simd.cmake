@@ -18,10 +18,14 @@ function(lk_simd)
     # Functions that pass 64-byte vectors are all inlined: their calling convention is no matter.
     set(flags_avx512 ${flags_avx2} -DLK_EMULATE_AVX512 -Wno-psabi)
   endif()
+  set(optimize -O3)
+  if(LK_SANITIZE)
+    set(optimize -O1) # the checks of fully unrolled tiles take minutes to optimise
+  endif()
   foreach(isa IN LISTS isas)
     add_library(lk_simd_${isa} OBJECT ${sources})
     # Values never change by these two; without them the compiler may not vectorise a blend.
-    target_compile_options(lk_simd_${isa} PRIVATE -O3 -fno-math-errno -fno-trapping-math ${flags_${isa}})
+    target_compile_options(lk_simd_${isa} PRIVATE ${optimize} -fno-math-errno -fno-trapping-math ${flags_${isa}})
     target_compile_definitions(lk_simd_${isa} PRIVATE LK_ISA_SUFFIX=_${isa} LK_SIMD_${isa})
     target_include_directories(lk_simd_${isa} PRIVATE include src)
     set_target_properties(lk_simd_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON)
