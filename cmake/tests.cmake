@@ -3,14 +3,27 @@
 #   test_*         one program per file of tests/unit
 #   selfcheck      the self-check of the command against the golden hashes
 #   cli.*          the command seen from outside, one script each in tests/cli
-#   meta.*         the rules of the project, one script each in tests/meta, tests/headers, tests/install
+#   meta.*         the rules of the project, one script each
 #   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
 #   label "long"   programs of tests/long; `make test` leaves them out, `make test-long` runs them
 #
-# A test that cannot run here exits with 77, says why, and counts as skipped.
-option(LK_TEST_VARIANTS "test the sanitizer, clang and emulation builds as well" OFF)
+# Tests run in the project's folder.  One that cannot run here says why, ends with status 77 and
+# counts as skipped.
+option(LK_TEST_VARIANTS "test the rules of the project and the builds of all presets" OFF)
 
-# lk_test_programs(names label pattern) builds a program and a test from each matching file.
+if(LK_SANITIZE OR CMAKE_CROSSCOMPILING)
+  set(slowness 20)
+else()
+  set(slowness 1)
+endif()
+
+# lk_test(name label command...)
+function(lk_test name label)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
+endfunction()
+
+# lk_test_programs(names label pattern): a program and a test from each matching file.
 function(lk_test_programs names label pattern)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${pattern})
   foreach(file IN LISTS files)
@@ -18,9 +31,9 @@ function(lk_test_programs names label pattern)
     list(APPEND all ${name})
     add_executable(${name} ${file})
     target_include_directories(${name} PRIVATE src tests)
+    target_compile_definitions(${name} PRIVATE TEST_SLOWNESS=${slowness})
     target_link_libraries(${name} PRIVATE lockstep_static Threads::Threads m)
-    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600 SKIP_RETURN_CODE 77)
+    lk_test(${name} ${label} ${name})
   endforeach()
   set(${names} ${all} PARENT_SCOPE)
 endfunction()
@@ -34,24 +47,23 @@ if(OpenMP_C_FOUND)
   target_link_libraries(test_openmp PRIVATE OpenMP::OpenMP_C)
 endif()
 
-# lk_script(name path argument...) makes a script with a SKIP code a test.
-function(lk_script name path)
-  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${path} ${ARGN}
-    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS meta TIMEOUT 600 SKIP_RETURN_CODE 77)
-endfunction()
-
 if(TARGET lockstep)
-  add_test(NAME selfcheck COMMAND lockstep selfcheck --golden tests/golden/selfcheck.txt
-    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(selfcheck PROPERTIES LABELS cli TIMEOUT 600)
+  lk_test(selfcheck cli lockstep selfcheck --golden tests/golden/selfcheck.txt)
 endif()
 if(TARGET lockstep AND NOT CMAKE_CROSSCOMPILING)
   add_executable(json_lines tests/cli/json_lines.c)
   file(GLOB scripts CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} tests/cli/test_*.sh)
   foreach(script IN LISTS scripts)
     string(REGEX REPLACE "^.*/test_(.*)\\.sh$" "cli.\\1" name ${script})
-    lk_script(${name} ${script} $<TARGET_FILE:lockstep> $<TARGET_FILE:json_lines>)
-    set_tests_properties(${name} PROPERTIES LABELS cli)
+    lk_test(${name} cli ${script} $<TARGET_FILE:lockstep> $<TARGET_FILE:json_lines>)
   endforeach()
+endif()
+
+if(LK_TEST_VARIANTS)
+  include(variants)
+  lk_test(meta.layers meta tests/meta/layers.sh)
+  lk_test(meta.headers meta tests/headers/check.sh)
+  lk_test(meta.setup meta tests/meta/setup.sh)
+  lk_test(meta.format meta tools/format --check)
+  lk_test(meta.install meta tests/install/check.sh ${CMAKE_CURRENT_BINARY_DIR})
 endif()

@@ -64,11 +64,13 @@ LK_API lk_status lk__trace(lk_status st, const char *file, int line, const char 
     } while (0)
 
 /* Forward a failure.  Use when the function holds nothing that must be released. */
-#define LK_TRY(expr)                                                 \
-    do {                                                             \
-        lk_status try_st_ = (expr);                                  \
-        if (try_st_ != LK_OK)                                        \
-            return lk__trace(try_st_, __FILE__, __LINE__, __func__); \
+#define LK_TRY(expr)                                          \
+    do {                                                      \
+        lk_status try_st_ = (expr);                           \
+        if (try_st_ != LK_OK) {                               \
+            lk__trace(try_st_, __FILE__, __LINE__, __func__); \
+            return try_st_;                                   \
+        }                                                     \
     } while (0)
 
 /* Forward a failure through the cleanup label.  Needs a local `lk_status st`. */

@@ -1,0 +1,80 @@
+# The short way to the builds of CMakePresets.json; `make help` lists the targets.
+# Each target first sees to what it needs with tools/setup.
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+MAKEFLAGS += --no-print-directory
+
+# $(call build,PRESET) configures and builds; $(call ctest,FOLDER,OPTIONS) tests.
+build = cmake --preset $(1) --log-level=NOTICE >/dev/null && cmake --build --preset $(1)
+ctest = ctest --test-dir $(1) -j $(JOBS) --output-on-failure --no-label-summary --no-tests=error $(2)
+
+.PHONY: all
+all: ## build the library and the command, build/lockstep
+	@tools/setup build
+	@$(call build,release)
+
+.PHONY: demo
+demo: all ## check all kernels against each other and print the table
+	build/lockstep selfcheck
+
+.PHONY: test
+test: ## build everything and run all tests (minutes)
+	@tools/setup build test
+	@$(call build,release)
+	@$(call ctest,build,-LE long)
+
+.PHONY: test-quick
+test-quick: all ## run the unit tests of the release build only (seconds)
+	@$(call ctest,build,-L unit)
+
+.PHONY: test-long
+test-long: all ## run the tests that take too long for every day
+	@$(call ctest,build,-L long)
+
+.PHONY: test-arm
+test-arm: ## cross-compile for 64-bit ARM, test under qemu: the same hashes
+	@tools/setup build arm
+	@$(call build,arm)
+	@$(call ctest,build/arm)
+
+.PHONY: asan clang debug emulate tsan
+asan: ## test with AddressSanitizer and UndefinedBehaviorSanitizer
+clang: ## test the build by clang
+debug: ## test the build without optimisation, with assertions
+emulate: ## test the AVX-512 kernels on an AVX2 processor
+tsan: ## test with ThreadSanitizer
+asan clang debug emulate tsan:
+	@tools/setup build test
+	@$(call build,$@)
+	@$(call ctest,build/$@)
+
+.PHONY: bench
+bench: ## measure the kernels, against OpenBLAS and oneDNN where they are installed
+	@tools/setup build
+	@tools/setup --optional bench
+	@$(call build,release)
+	build/lockstep bench kernels --against openblas,onednn
+
+.PHONY: lint
+lint: ## formatting, clang-tidy, layers, shell scripts
+	@tools/setup build lint
+	@cmake --preset release --log-level=NOTICE >/dev/null
+	@tools/lint build
+
+.PHONY: format
+format: ## format the C files
+	@tools/setup lint
+	@tools/format
+
+.PHONY: install
+install: all ## install below PREFIX (default /usr/local), staged in DESTDIR if set
+	@cmake --install build --prefix $(PREFIX)
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf build
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 |\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'

@@ -1,0 +1,59 @@
+#!/bin/sh
+# The project keeps to its layers, and tools/check-layers finds each kind of violation.
+set -eu
+check=$PWD/tools/check-layers
+"$check"
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+mkdir -p "$tree/include/lockstep" "$tree/cli"
+
+# rejects FILE INCLUDE MESSAGE: the include alone makes the check fail, with this message.
+rejects() {
+    mkdir -p "$(dirname "$tree/$1")"
+    printf '/* A comment. */\n#include %s\n' "$2" >"$tree/$1"
+    if found=$("$check" "$tree" 2>&1); then
+        echo "not found: $2 in $1"
+        exit 1
+    fi
+    case $found in
+    "$1:"*"$3"*) ;;
+    *)
+        echo "expected \"$1: ... $3\", got \"$found\""
+        exit 1
+        ;;
+    esac
+    rm "$tree/$1"
+}
+
+accepts() {
+    mkdir -p "$(dirname "$tree/$1")"
+    printf '#include %s\n' "$2" >"$tree/$1"
+    "$check" "$tree"
+}
+
+rejects src/ops/relu.c '<lockstep/comm.h>' 'ops must not include comm'
+rejects src/ops/relu.c '"comm/ring.h"' 'ops must not include comm'
+rejects src/coll/ring.c '<lockstep/autograd.h>' 'coll must not include autograd'
+rejects src/coll/ring.c '"tensor/view.h"' 'coll must not include tensor'
+rejects src/kernel/gemm.c '<lockstep/tensor.h>' 'kernel must not include tensor'
+rejects src/base/log.c '"kernel/isa.h"' 'base must not include kernel'
+rejects src/nn/linear.c '"train/loop.h"' 'nn must not include train'
+rejects src/io/manifest.c '"config/yaml.h"' 'io must not include config'
+rejects src/dist/halo.c '<mpi.h>' 'only comm may include <mpi.h>'
+rejects src/base/log.c '<lockstep/lockstep.h>' 'base must not include public'
+rejects src/base/log.c '"log.h"' 'base must not include log.h'
+rejects src/attic/old.c '<stdio.h>' 'no room "attic"'
+rejects include/lockstep/attic.h '<stdio.h>' 'belongs to no room'
+rejects include/lockstep/ops.h '<lockstep/comm.h>' 'ops must not include comm'
+rejects cli/main.c '"base/log.h"' 'cli must not include that file'
+rejects cli/main.c '"../src/base/log.h"' 'cli must not include that file'
+rejects cli/main.c '<mpi.h>' 'only comm may include <mpi.h>'
+
+accepts src/comm/mpi.c '<mpi.h>'
+accepts src/dist/halo.c '"coll/ring.h"'
+accepts src/train/loop.c '"config/yaml.h"'
+accepts src/io/manifest.c '"optim/sgd.h"'
+accepts include/lockstep/lockstep.h '<lockstep/comm.h>'
+accepts cli/verb.h '<lockstep/comm.h>'
+accepts cli/verbs/info.c '"verb.h"'
