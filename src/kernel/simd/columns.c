@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#if defined LK_SIMD_avx512 || defined LK_SIMD_avx2
+#ifndef LK_SIMD_scalar
 
 #    define VEC f32x8
 #    include "kernel/simd/columns_tile.h"

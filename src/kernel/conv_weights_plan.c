@@ -1,0 +1,245 @@
+/* Make the plan of a weight gradient: valid positions of each tap, chunks and strips, workspace. */
+#include "kernel/conv_weights_plan.h"
+
+#include "kernel/parallel.h"
+
+#include <lockstep/alloc.h>
+
+enum { PANEL_GAP = 10 }; /* pixels between panels, or all would fall into the same sets */
+
+const lk__weights_aims lk__weights_default = {
+    .strip_bytes = 24 << 10,
+    .packed_bytes = 1 << 20,
+    .place_bytes = 300 << 10,
+    .chunk_pixels = 192,
+};
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* The smallest o with o * stride >= position. */
+static int64_t first_at(int64_t position, int64_t stride)
+{
+    return position > 0 ? div_up(position, stride) : -(-position / stride);
+}
+
+static lk__range range_of(int64_t lo, int64_t hi)
+{
+    return hi > lo ? (lk__range){lo, hi} : (lk__range){0, 0};
+}
+
+/* The output positions for which a tap lies within the image. */
+static lk__range valid_out(const lk__conv_shape *s, int axis, int64_t tap)
+{
+    int64_t shift = s->pad[axis] - tap * s->dilation[axis];
+    return range_of(max64(0, first_at(shift, s->stride[axis])),
+                    min64(s->out[axis], first_at(s->in[axis] + shift, s->stride[axis])));
+}
+
+lk__range lk__weights_reach(const lk__conv_shape *s, int axis, lk__range out)
+{
+    int64_t first = out.lo * s->stride[axis] - s->pad[axis];
+    int64_t last = (out.hi - 1) * s->stride[axis] - s->pad[axis] +
+                   (s->kernel[axis] - 1) * s->dilation[axis];
+    return range_of(max64(0, first), min64(s->in[axis], last + 1));
+}
+
+/* Where an input column is in a row of x: as it lies, or as it is packed. */
+static int64_t column_at(const lk__weights_plan *p, int64_t w)
+{
+    if (!p->x.packed)
+        return w;
+    w -= p->need.lo;
+    return w % p->s.stride[2] * p->pack_columns + w / p->s.stride[2];
+}
+
+/* The columns of one kernel column: one phase in which everybody takes part. */
+static void tap_columns(lk__weights_plan *p, int64_t tap)
+{
+    const lk__conv_shape *s = &p->s;
+    lk__range v = p->valid[2][tap];
+    lk__weights_columns *c = &p->columns[tap];
+    *c = (lk__weights_columns){.out = v.lo, .phase = &p->phases[tap], .n_phase = v.hi > v.lo};
+    c->phase[0] = (lk__phase){0, v.hi - v.lo, ~0U};
+    if (c->n_phase)
+        c->in = column_at(p, v.lo * s->stride[2] - s->pad[2] + tap * s->dilation[2]);
+}
+
+/* The columns of a slice of a run: from each column at which the set of valid elements changes to
+ * the next, unless the set is empty. */
+static void run_columns(lk__weights_plan *p, int64_t i)
+{
+    const lk__conv_shape *s = &p->s;
+    const lk__panel *q = &p->x.slice[i];
+    lk__weights_columns *c = &p->columns[i];
+    *c = (lk__weights_columns){.phase = &p->phases[i * (2 * LK_MICRO_MR + 1)]};
+    for (int64_t at = 0, next; at < s->out[2]; at = next) {
+        uint32_t mask = 0;
+        next = s->out[2];
+        for (int m = 0; m < q->n; m++) {
+            lk__range v = valid_out(s, 2, (q->first + m) / s->in_channels);
+            if (v.lo <= at && at < v.hi)
+                mask |= 1U << m;
+            if (v.lo > at)
+                next = min64(next, v.lo);
+            if (v.hi > at)
+                next = min64(next, v.hi);
+        }
+        if (mask == 0)
+            continue;
+        if (c->n_phase == 0) {
+            c->out = at;
+            c->in = at * s->stride[2] - s->pad[2];
+        }
+        c->phase[c->n_phase++] = (lk__phase){at - c->out, next - at, mask};
+    }
+}
+
+static lk_status columns_make(lk__weights_plan *p)
+{
+    const lk__conv_shape *s = &p->s;
+    for (int d = 0; d < LK_CONV_AXES; d++) {
+        LK_TRY(lk_alloc(&p->valid[d], s->kernel[d], sizeof *p->valid[d]));
+        for (int64_t k = 0; k < s->kernel[d]; k++)
+            p->valid[d][k] = valid_out(s, d, k);
+    }
+    p->need = lk__weights_reach(s, 2, (lk__range){0, s->out[2]});
+    p->pack_columns = div_up(p->need.hi - p->need.lo, s->stride[2]);
+    int64_t n = p->runs ? p->x.per_group : s->kernel[2];
+    LK_TRY(lk_alloc(&p->columns, n, sizeof *p->columns));
+    LK_TRY(lk_alloc(&p->phases, n * (p->runs ? 2 * LK_MICRO_MR + 1 : 1), sizeof *p->phases));
+    for (int64_t i = 0; i < n; i++)
+        if (p->runs)
+            run_columns(p, i);
+        else
+            tap_columns(p, i);
+    return LK_OK;
+}
+
+/* About `pixels` positions at a time, of `within`: whole samples, or whole planes of one sample, or
+ * rows of one plane, in equal parts. */
+static void cut(const int64_t *within, int64_t columns, int64_t pixels, int64_t *part)
+{
+    int64_t inner = columns;
+    for (int d = LK_CUTS - 1; d >= 0; d--) {
+        int64_t n = max64(1, min64(within[d], pixels / inner));
+        part[d] = div_up(within[d], div_up(within[d], n));
+        if (part[d] < within[d])
+            pixels = 0;
+        inner *= within[d];
+    }
+}
+
+static void positions_cut(lk__weights_plan *p, int threads)
+{
+    const lk__conv_shape *s = &p->s;
+    const int64_t all[LK_CUTS] = {s->batch, s->out[0], s->out[1]};
+    double x_pixels = 1;
+    for (int d = 0; d < LK_CONV_AXES; d++) {
+        lk__range r = lk__weights_reach(s, d, (lk__range){0, s->out[d]});
+        x_pixels *= (double)(r.hi - r.lo) / (double)s->out[d];
+    }
+    int64_t x_width = p->x.packed ? p->x.width : s->in_channels;
+    int64_t y_width = p->y.packed ? p->y.width : s->out_channels;
+    double bytes = (x_pixels * (double)x_width + (double)y_width) * (double)s->elem;
+    bool near = p->x.packed && p->y.packed;
+    double budget = (double)(near ? p->aims.packed_bytes : p->aims.place_bytes);
+    int64_t pixels = (int64_t)(budget * threads / bytes);
+    cut(all, s->out[2], max64(pixels, p->aims.chunk_pixels), p->chunk);
+    const int64_t one[LK_CUTS] = {1, p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW]};
+    int64_t width = lk__weights_cols(p)->slice[0].width;
+    int64_t strip = p->n_taps > 1 ? p->aims.strip_bytes / (width * s->elem) : INT64_MAX;
+    cut(one, s->out[2], strip, p->strip);
+}
+
+/* Room for `pixels` in each panel, and where each begins. */
+static lk_status panels_place(lk__weights_side *v, int64_t groups, int64_t pixels)
+{
+    if (!v->packed)
+        return LK_OK;
+    pixels += PANEL_GAP;
+    int64_t at = 0;
+    for (int64_t i = 0; i < groups * v->per_group; i++) {
+        v->slice[i].at = at * pixels;
+        at += v->slice[i].width;
+    }
+    LK_CHECK(!__builtin_mul_overflow(v->width, pixels, &v->room), LK_EOVERFLOW,
+             "panels of %lld channels, %lld positions", (long long)v->width, (long long)pixels);
+    return LK_OK;
+}
+
+static lk_status workspace_size(lk__weights_plan *p)
+{
+    const lk__conv_shape *s = &p->s;
+    int64_t y_pixels = s->out[2], x_pixels = p->pack_columns * s->stride[2];
+    for (int d = 0; d < LK_CUTS; d++) {
+        int64_t n = p->chunk[d];
+        y_pixels *= n;
+        if (d > 0) {
+            int axis = d - 1;
+            n = (n - 1) * s->stride[axis] + (s->kernel[axis] - 1) * s->dilation[axis] + 1;
+            n = min64(n, s->in[axis]);
+        }
+        x_pixels *= n;
+    }
+    LK_TRY(panels_place(&p->x, s->groups, x_pixels));
+    LK_TRY(panels_place(&p->y, s->groups, y_pixels));
+    p->n_pieces = div_up(s->batch, s->piece);
+    for (p->n_levels = 0; (p->n_pieces - 1) >> p->n_levels; p->n_levels++)
+        ;
+    bool one_call = min64(s->piece, s->batch) == 1 && s->out[0] == 1 &&
+                    p->strip[LK_CUT_ROW] == s->out[1];
+    p->interrupted = !one_call;
+    p->n_slots = p->n_levels + p->interrupted;
+    int64_t rows = p->swapped ? s->group_out : p->tap_rows;
+    bool fits = !__builtin_mul_overflow(rows, lk__weights_cols(p)->width, &p->tree_room) &&
+                !__builtin_mul_overflow(p->tree_room, p->n_taps, &p->tree_room) &&
+                !__builtin_mul_overflow(p->tree_room, p->n_slots, &p->tree_room);
+    LK_CHECK(fits, LK_EOVERFLOW, "partial sums of %lld taps, %lld x %lld channels, %lld pieces",
+             (long long)s->taps, (long long)s->in_channels, (long long)s->out_channels,
+             (long long)p->n_pieces);
+    return LK_OK;
+}
+
+lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims *aims,
+                                lk__weights_plan *p)
+{
+    *p = (lk__weights_plan){.s = *s, .aims = *aims};
+    const lk__columns_table *columns = NULL;
+    const lk__panels_table *panels = NULL;
+    int threads;
+    LK_TRY(lk__columns_get(&columns));
+    LK_TRY(lk__panels_get(&panels));
+    LK_TRY(lk_threads_get(&threads));
+    p->micro = &columns->of[s->dtype];
+    p->pack = panels->copy[s->dtype];
+    p->lanes = panels->lanes[s->dtype];
+    LK_TRY(lk__weights_slice(p));
+    LK_TRY(columns_make(p));
+    positions_cut(p, threads);
+    LK_TRY(workspace_size(p));
+    return LK_OK;
+}
+
+void lk__weights_plan_release(lk__weights_plan *p)
+{
+    lk_free(p->x.slice);
+    lk_free(p->y.slice);
+    for (int d = 0; d < LK_CONV_AXES; d++)
+        lk_free(p->valid[d]);
+    lk_free(p->columns);
+    lk_free(p->phases);
+    *p = (lk__weights_plan){0};
+}

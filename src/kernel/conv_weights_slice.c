@@ -1,0 +1,191 @@
+/* Slices of a weight gradient: which side gives the rows of tiles, what is packed, where channels
+ * are cut.
+ *
+ * The choice is by an estimate of the time per output position, in multiply-adds of one vector:
+ *
+ *     taps * (sum over tiles of their time)  +  PACK per vector that is copied
+ *
+ * and for a columns side that is read in place a share of the first term instead of its copies.
+ */
+#include "kernel/conv_weights_plan.h"
+
+#include <lockstep/alloc.h>
+
+enum {
+    FEW_CHANNELS = 8,  /* fewer make a tile of one tap too low */
+    LATENCY = 8,       /* multiply-adds under way that keep the units busy */
+    PACK = 6,          /* copying a vector, in multiply-adds */
+    BAD_STRIDE = 2048, /* bytes; pixels such a distance apart share few sets of the cache */
+};
+
+static const double in_place_cost = 0.05, masked_cost = 0.2, never = 1e30;
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+int lk__weights_width(const lk__columns_type *micro, int64_t rest)
+{
+    int i = 0;
+    while (i + 1 < LK_MICRO_WIDTHS && micro->width[i + 1] > 0 && micro->width[i + 1] >= rest)
+        i++;
+    return i;
+}
+
+/* The highest tile that all widths of `n` columns have. */
+static int height(const lk__columns_type *micro, int64_t n)
+{
+    int64_t tail = n % micro->width[0];
+    int mr = n >= micro->width[0] ? micro->mr[0] : LK_MICRO_MR;
+    if (tail > 0 && micro->mr[lk__weights_width(micro, tail)] < mr)
+        mr = micro->mr[lk__weights_width(micro, tail)];
+    return mr;
+}
+
+static double tile_time(int64_t mr, int64_t vectors)
+{
+    int64_t t = mr * vectors > LATENCY ? mr * vectors : LATENCY;
+    return (double)(mr + vectors > t ? mr + vectors : t);
+}
+
+/* All tiles of one tap in one group. */
+static double tiles_time(const lk__weights_plan *p, int64_t rows, int64_t cols)
+{
+    const lk__columns_type *micro = p->micro;
+    int64_t slices = div_up(rows, height(micro, cols)), high = rows % slices;
+    int64_t low_mr = rows / slices;
+    double time = 0;
+    for (int64_t first = 0; first < cols; first += micro->width[0]) {
+        int width = micro->width[lk__weights_width(micro, cols - first)];
+        int64_t vectors = div_up(width, p->lanes);
+        time += (double)high * tile_time(low_mr + 1, vectors) +
+                (double)(slices - high) * tile_time(low_mr, vectors);
+    }
+    return time;
+}
+
+/* Input positions per output position. */
+static double x_ratio(const lk__conv_shape *s)
+{
+    double ratio = 1;
+    for (int d = 0; d < LK_CONV_AXES; d++) {
+        lk__range r = lk__weights_reach(s, d, (lk__range){0, s->out[d]});
+        ratio *= (double)(r.hi - r.lo) / (double)s->out[d];
+    }
+    return ratio;
+}
+
+typedef struct choice {
+    bool swapped, pack_cols;
+    double time;
+} choice;
+
+static choice choose(const lk__weights_plan *p, bool swapped)
+{
+    const lk__conv_shape *s = &p->s;
+    int64_t rows = swapped ? s->group_out : p->runs ? p->tap_rows : s->group_in;
+    int64_t cols = swapped ? s->group_in : s->group_out;
+    int64_t step = swapped ? s->x_step[2] * s->stride[2] : s->y_step[2];
+    double compute = (double)p->n_taps * tiles_time(p, rows, cols);
+    double rows_copied = p->runs ? 0 : (double)div_up(rows, height(p->micro, cols));
+    double cols_copied = (double)div_up(cols, p->lanes);
+    if (swapped)
+        cols_copied *= x_ratio(s);
+    else
+        rows_copied *= x_ratio(s);
+    double place = compute * in_place_cost;
+    if (cols % p->micro->width[lk__weights_width(p->micro, cols % p->micro->width[0])] != 0)
+        place += compute * masked_cost;
+    if (step * s->elem % BAD_STRIDE == 0)
+        place = never;
+    choice c = {.swapped = swapped, .pack_cols = PACK * cols_copied < place};
+    if (p->aims.pack_cols != LK_WEIGHTS_CHOOSE)
+        c.pack_cols = p->aims.pack_cols == LK_WEIGHTS_YES;
+    c.time = compute + PACK * rows_copied + (c.pack_cols ? PACK * cols_copied : place);
+    return c;
+}
+
+static lk_status side_alloc(lk__weights_side *v, int64_t groups, int64_t per_group)
+{
+    int64_t n;
+    LK_CHECK(!__builtin_mul_overflow(groups, per_group, &n), LK_EOVERFLOW,
+             "%lld groups of %lld slices", (long long)groups, (long long)per_group);
+    LK_TRY(lk_alloc(&v->slice, n, sizeof *v->slice));
+    v->per_group = per_group;
+    return LK_OK;
+}
+
+/* Repeat the first group's slices for the others, `channels` apart. */
+static void side_finish(lk__weights_side *v, int64_t groups, int64_t channels)
+{
+    v->width = 0;
+    for (int64_t i = 0; i < groups * v->per_group; i++) {
+        if (i >= v->per_group) {
+            v->slice[i] = v->slice[i - v->per_group];
+            v->slice[i].first += channels;
+        }
+        v->width += v->slice[i].width;
+    }
+}
+
+/* Slices of the rows side: heights differ by one at most. */
+static lk_status rows_cut(const lk__weights_plan *p, int64_t n, int mr, lk__weights_side *v)
+{
+    int64_t slices = div_up(n, mr), first = 0;
+    LK_TRY(side_alloc(v, p->s.groups, slices));
+    for (int64_t i = 0; i < slices; i++) {
+        int here = (int)(n / slices + (i < n % slices));
+        v->slice[i] = (lk__panel){.first = first, .n = here};
+        v->slice[i].width = (int)div_up(here, p->lanes) * p->lanes;
+        first += here;
+    }
+    side_finish(v, p->s.groups, n);
+    return LK_OK;
+}
+
+/* Slices of the columns side: the widest as long as they are full, then one for the rest. */
+static lk_status cols_cut(const lk__weights_plan *p, int64_t n, lk__weights_side *v)
+{
+    int64_t slices = div_up(n, p->micro->width[0]), first = 0;
+    LK_TRY(side_alloc(v, p->s.groups, slices));
+    for (int64_t i = 0; i < slices; i++) {
+        int width = p->micro->width[lk__weights_width(p->micro, n - first)];
+        v->slice[i] = (lk__panel){.first = first, .width = width};
+        v->slice[i].n = n - first < width ? (int)(n - first) : width;
+        first += width;
+    }
+    side_finish(v, p->s.groups, n);
+    return LK_OK;
+}
+
+lk_status lk__weights_slice(lk__weights_plan *p)
+{
+    const lk__conv_shape *s = &p->s;
+    p->runs = s->groups == 1 && s->in_channels < FEW_CHANNELS && s->kernel[2] > 1 &&
+              s->dilation[2] == 1 && s->x_step[2] == s->in_channels;
+    for (int d = 0; d < LK_CONV_AXES; d++)
+        p->taps[d] = s->kernel[d];
+    p->tap_rows = s->group_in;
+    if (p->runs) {
+        p->tap_rows *= s->kernel[2];
+        p->taps[2] = 1;
+    }
+    p->n_taps = p->taps[0] * p->taps[1] * p->taps[2];
+    choice best = choose(p, false);
+    if (!p->runs) {
+        choice other = choose(p, true);
+        bool wanted = p->aims.swapped == LK_WEIGHTS_YES;
+        if (wanted || (p->aims.swapped == LK_WEIGHTS_CHOOSE && other.time < best.time))
+            best = other;
+    }
+    p->swapped = best.swapped;
+    lk__weights_side *rows = lk__weights_rows(p), *cols = lk__weights_cols(p);
+    rows->packed = !p->runs;
+    cols->packed = best.pack_cols;
+    int64_t n_rows = p->swapped ? s->group_out : p->tap_rows;
+    int64_t n_cols = p->swapped ? s->group_in : s->group_out;
+    LK_TRY(rows_cut(p, n_rows, height(p->micro, n_cols), rows));
+    LK_TRY(cols_cut(p, n_cols, cols));
+    return LK_OK;
+}

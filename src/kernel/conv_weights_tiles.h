@@ -1,0 +1,43 @@
+/* The tiles of a weight gradient over one chunk of positions. */
+#ifndef LK_KERNEL_CONV_WEIGHTS_TILES_H
+#define LK_KERNEL_CONV_WEIGHTS_TILES_H
+
+#include "kernel/conv_weights_plan.h"
+
+/* Where one side's positions are: panels of a chunk, or the caller's tensor.  Element
+ * [n][d][h][w] of a slice is at
+ *
+ *     origin + (start + n * step[0] + d * step[1] + h * step[2] + w * step[3]) * unit
+ *
+ * where a packed slice has origin `at` and unit `width`, one in place origin `first` and unit 1. */
+typedef struct lk__weights_view {
+    const void *data;
+    int64_t start, step[4];
+} lk__weights_view;
+
+/* Memory that the next chunk will read, fetched while this one is computed: `per_call` lines at a
+ * time. */
+typedef struct lk__weights_ahead {
+    const char *from;
+    int64_t per_call;
+} lk__weights_ahead;
+
+typedef struct lk__weights_job {
+    lk__weights_plan *p;
+    lk__range box[LK_CUTS]; /* the chunk */
+    lk__weights_view x, y;
+    lk__weights_ahead ahead[2];
+    void *tree, *dw;
+    bool accumulate;
+} lk__weights_job;
+
+/** Tasks of a chunk: one for each pair of slices. */
+int64_t lk__weights_tasks(lk__weights_plan *p);
+
+/** Calls of the micro-kernel that a task takes, about. */
+int64_t lk__weights_calls(const lk__weights_job *job);
+
+/** Add the chunk to the tiles of tasks [first, last): a lk__task_fn, with a lk__weights_job. */
+void lk__weights_tiles(void *job, int64_t first, int64_t last);
+
+#endif /* LK_KERNEL_CONV_WEIGHTS_TILES_H */

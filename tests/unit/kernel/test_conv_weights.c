@@ -1,0 +1,198 @@
+/* The weight gradient of a convolution against its definition, bit for bit: all instruction sets,
+ * thread counts and ways to cut the work.  All operands end at a page that must not be touched. */
+#include "conv_gradient.h"
+#include "kernel/conv_plan.h"
+#include "kernel/conv_weights.h"
+#include "kernel/conv_weights_plan.h"
+
+#include <lockstep/thread.h>
+
+/* ndim, batch, channels in and out, groups, in, out, kernel, stride, dilation, pad.  An `out` of 0
+ * becomes what lk_conv_out() says with the same pad on both sides. */
+static const lk_conv_shape shapes[] = {
+    /* One of everything. */
+    {0, 1, 1, 1, 1, 1, {1}, {0}, {1}, {1}, {1}, {0}, .piece = 1},
+    /* The usual layers, small. */
+    {0, 2, 3, 3, 32, 1, {9, 8}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 2, 2, 16, 16, 1, {6, 7}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 2, 4, 64, 20, 1, {5, 5}, {0}, {1, 1}, {1, 1}, {1, 1}, {0}, .piece = 1},
+    {0, 2, 2, 13, 50, 1, {7, 5}, {0}, {5, 5}, {1, 1}, {1, 1}, {0}, .piece = 1},
+    {0, 2, 5, 1, 20, 1, {12, 11}, {0}, {5, 5}, {1, 1}, {1, 1}, {0}, .piece = 1},
+    /* Primes. */
+    {0, 2, 7, 11, 13, 1, {11, 13}, {0}, {3, 5}, {2, 3}, {1, 1}, {1, 2}, .piece = 1},
+    {0, 2, 2, 37, 41, 1, {5, 3}, {0}, {2, 3}, {1, 1}, {1, 1}, {0, 1}, .piece = 1},
+    {0, 1, 3, 7, 17, 1, {31}, {0}, {5}, {3}, {1}, {4}, .piece = 1},
+    /* Strides: beyond the kernel, and with few channels. */
+    {0, 2, 2, 9, 10, 1, {13, 14}, {0}, {2, 2}, {4, 5}, {1, 1}, {0}, .piece = 1},
+    {0, 2, 2, 3, 8, 1, {15, 15}, {0}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, .piece = 1},
+    {0, 2, 2, 24, 33, 1, {9, 9}, {0}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 2, 1, 2, 5, 1, {9, 9}, {0}, {2, 2}, {3, 4}, {1, 1}, {0}, .piece = 1},
+    /* Even kernels, pads larger than the kernel or below zero, kernels larger than the image. */
+    {0, 2, 2, 8, 8, 1, {6, 6}, {0}, {4, 2}, {1, 1}, {1, 1}, {2, 1}, .piece = 1},
+    {0, 2, 2, 3, 4, 1, {4, 4}, {0}, {2, 2}, {1, 1}, {1, 1}, {5, 3}, .piece = 1},
+    {0, 2, 2, 4, 9, 1, {9, 10}, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {-2, -3}, .piece = 1},
+    {0, 2, 2, 10, 9, 1, {9, 10}, {12, 14}, {3, 2}, {1, 1}, {1, 1}, {-2, -3}, .piece = 1},
+    {0, 2, 2, 3, 6, 1, {2, 3}, {0}, {7, 9}, {1, 1}, {1, 1}, {4, 5}, .piece = 1},
+    {0, 2, 3, 12, 6, 1, {2, 2}, {0}, {6, 7}, {1, 1}, {1, 1}, {4, 4}, .piece = 1},
+    {0, 2, 2, 9, 6, 1, {3, 3}, {2, 2}, {3, 3}, {1, 1}, {1, 1}, {20, -20}, .piece = 1},
+    /* Dilation. */
+    {0, 2, 2, 10, 18, 1, {11, 12}, {0}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, .piece = 1},
+    {0, 2, 2, 3, 16, 1, {11, 9}, {0}, {3, 3}, {2, 2}, {3, 2}, {3, 2}, .piece = 1},
+    /* Groups, down to one channel each. */
+    {0, 2, 2, 24, 36, 2, {6, 5}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 2, 2, 12, 8, 4, {6, 5}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 2, 3, 19, 19, 19, {7, 6}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 2, 3, 5, 15, 5, {7, 6}, {0}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 3, 2, 35, 35, 35, {3, 4, 5}, {0}, {2, 3, 3}, {1, 1, 1}, {1, 2, 1}, {0, 2, 1}, .piece = 1},
+    /* One and three dimensions. */
+    {0, 1, 6, 1, 16, 1, {70}, {0}, {16}, {4}, {1}, {6}, .piece = 1},
+    {0, 1, 2, 40, 24, 1, {23}, {0}, {3}, {1}, {1}, {1}, .piece = 1},
+    {0, 3, 2, 9, 12, 1, {4, 5, 6}, {0}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, .piece = 1},
+    {0, 3, 2, 2, 7, 1, {5, 4, 7}, {0}, {2, 3, 3}, {2, 1, 2}, {1, 1, 1}, {1, 0, 1}, .piece = 1},
+    /* Pieces of several samples, also uneven, and of all. */
+    {0, 2, 7, 10, 16, 1, {4, 4}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 2},
+    {0, 2, 11, 3, 5, 1, {4, 4}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 3},
+    {0, 2, 5, 9, 7, 1, {4, 4}, {0}, {1, 1}, {1, 1}, {1, 1}, {0}, .piece = 5},
+    {0, 2, 6, 8, 7, 1, {3, 4}, {0}, {2, 2}, {1, 1}, {1, 1}, {0}, .piece = 100},
+    {0, 2, 6, 6, 6, 6, {3, 4}, {0}, {2, 2}, {1, 1}, {1, 1}, {0}, .piece = 4},
+    /* Images of several strips and chunks. */
+    {0, 2, 2, 10, 17, 1, {21, 20}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 2, 2, 50, 24, 1, {17, 13}, {0}, {1, 1}, {1, 1}, {1, 1}, {0}, .piece = 1},
+    {0, 2, 2, 3, 24, 1, {23, 17}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 1},
+    {0, 2, 33, 4, 3, 1, {2, 2}, {0}, {1, 1}, {1, 1}, {1, 1}, {0}, .piece = 1},
+};
+
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *to = malloc(bytes + 1);
+    ASSERT_TRUE(to);
+    memcpy(to, from, bytes);
+    return to;
+}
+
+static void check_same(const struct gradient_case *c, const void *want, const char *what)
+{
+    for (int64_t i = 0; i < c->s.w_extent; i++) {
+        double a = real_get(c->s.dtype, want, i), b = real_get(c->s.dtype, c->dw.data, i);
+        if (!real_same(a, b))
+            TEST_FAIL("%s: %s, batch %d, channels %d-%d: dw[%d] is %a, not %a", what,
+                      lk_dtype_name(c->s.dtype), (int)c->s.batch, (int)c->s.in_channels,
+                      (int)c->s.out_channels, (int)i, b, a);
+    }
+}
+
+/* With a part cut by `aims`, without and with accumulation. */
+static void check_cut(struct gradient_case *c, const void *grad, const lk__weights_aims *aims,
+                      const char *what)
+{
+    void *old = copy_of(c->dw.data, c->dw_bytes), *sum = copy_of(c->dw.data, c->dw_bytes);
+    lk_conv *plan;
+    ASSERT_OK(lk_conv_new(&c->shape, &plan));
+    ASSERT_OK(lk__conv_weights_new_cut(&c->s, aims, &plan->weights));
+    gradient_reference_add(&c->s, grad, sum);
+    ASSERT_OK(lk_conv_backward_weights(plan, c->x.data, c->dy.data, true, c->dw.data));
+    check_same(c, sum, what);
+    ASSERT_OK(lk_conv_backward_weights(plan, c->x.data, c->dy.data, false, c->dw.data));
+    check_same(c, grad, what);
+    lk_conv_free(plan);
+    memcpy(c->dw.data, old, c->dw_bytes);
+    free(old);
+    free(sum);
+}
+
+static void check_cuts(struct gradient_case *c, const void *grad)
+{
+    const lk__weights_aims one_row = {1, 1, 1, 1, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE};
+    lk__weights_aims aims = lk__weights_default;
+    check_cut(c, grad, &aims, "default");
+    check_cut(c, grad, &one_row, "one row at a time");
+    aims.strip_bytes = 1;
+    for (int swapped = LK_WEIGHTS_NO; swapped <= LK_WEIGHTS_YES; swapped++)
+        for (int pack = LK_WEIGHTS_NO; pack <= LK_WEIGHTS_YES; pack++) {
+            aims.swapped = (lk__weights_wish)swapped;
+            aims.pack_cols = (lk__weights_wish)pack;
+            check_cut(c, grad, &aims, swapped == LK_WEIGHTS_NO ? "not swapped" : "swapped");
+        }
+}
+
+static void check_shapes(lk_dtype dtype, bool odd)
+{
+    for (int i = 0; i < N_SHAPES; i++) {
+        struct gradient_case c;
+        gradient_case_new(&c, &shapes[i], dtype, odd);
+        void *grad = copy_of(c.dw.data, c.dw_bytes);
+        gradient_reference(&c.s, c.x.data, c.dy.data, grad);
+        for (int isa = 0; isa < LK_N_ISAS; isa++)
+            if (lk_isa_available((lk_isa)isa)) {
+                ASSERT_OK(lk_isa_set((lk_isa)isa));
+                check_cuts(&c, grad);
+            }
+        free(grad);
+        gradient_case_free(&c);
+    }
+}
+
+static void f32_is_its_definition_however_it_is_cut(void)
+{
+    check_shapes(LK_F32, false);
+}
+
+static void f64_is_its_definition_however_it_is_cut(void)
+{
+    check_shapes(LK_F64, false);
+}
+
+static void zeros_denormals_and_infinities_are_no_exception(void)
+{
+    check_shapes(LK_F32, true);
+    check_shapes(LK_F64, true);
+}
+
+static void the_number_of_threads_changes_no_bit(void)
+{
+    for (int i = 0; i < N_SHAPES; i++) {
+        struct gradient_case c;
+        gradient_case_new(&c, &shapes[i], LK_F32, false);
+        void *grad = NULL;
+        for (int threads = 1; threads <= 4; threads++) {
+            lk_conv *plan;
+            ASSERT_OK(lk_threads_set(threads));
+            ASSERT_OK(lk_conv_new(&c.shape, &plan));
+            ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
+            if (threads == 1)
+                grad = copy_of(c.dw.data, c.dw_bytes);
+            ASSERT_SAME_BITS(grad, c.dw.data, c.dw_bytes);
+            lk_conv_free(plan);
+        }
+        free(grad);
+        gradient_case_free(&c);
+    }
+    ASSERT_OK(lk_threads_set(0));
+}
+
+static void a_plan_follows_the_instruction_set(void)
+{
+    struct gradient_case c;
+    lk_conv *plan;
+    void *grad = NULL;
+    gradient_case_new(&c, &shapes[6], LK_F64, false);
+    ASSERT_OK(lk_conv_new(&c.shape, &plan));
+    for (int isa = 0; isa < LK_N_ISAS; isa++)
+        if (lk_isa_available((lk_isa)isa)) {
+            ASSERT_OK(lk_isa_set((lk_isa)isa));
+            ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
+            if (!grad)
+                grad = copy_of(c.dw.data, c.dw_bytes);
+            ASSERT_SAME_BITS(grad, c.dw.data, c.dw_bytes);
+        }
+    free(grad);
+    lk_conv_free(plan);
+    gradient_case_free(&c);
+}
+
+TEST_MAIN(TEST(f32_is_its_definition_however_it_is_cut),
+          TEST(f64_is_its_definition_however_it_is_cut),
+          TEST(zeros_denormals_and_infinities_are_no_exception),
+          TEST(the_number_of_threads_changes_no_bit), TEST(a_plan_follows_the_instruction_set))
