@@ -1,0 +1,39 @@
+/* The inner loops of reductions, by instruction set, element type and operator. */
+#ifndef LK_KERNEL_REDUCE_H
+#define LK_KERNEL_REDUCE_H
+
+#include "kernel/isa.h"
+
+#include <lockstep/reduce.h>
+
+/* y[r] = op over i < n of x[r * n + i], r < rows. */
+typedef void lk__reduce_rows_fn(int64_t rows, int64_t n, const void *x, void *y);
+
+/* A block of neighbouring columns of a matrix; `lane` is room for 16 * width elements. */
+typedef struct lk__reduce_block {
+    const void *x; /* element (j, c) at j * ld + c */
+    int64_t n, width, ld;
+    void *lane;
+} lk__reduce_block;
+
+/* y[c] = op over j < n of x[j * ld + c], c < width. */
+typedef void lk__reduce_columns_fn(const lk__reduce_block *t, void *y);
+
+/* a[i] = a[i] op b[i], i < n: one node of the tree for each i. */
+typedef void lk__reduce_join_fn(int64_t n, void *a, const void *b);
+
+/* Indexed by lk_reduce_op. */
+typedef struct lk__reduce_type {
+    lk__reduce_rows_fn *rows[LK_N_REDUCE];
+    lk__reduce_columns_fn *columns[LK_N_REDUCE];
+    lk__reduce_join_fn *join[LK_N_REDUCE];
+} lk__reduce_type;
+
+/* By lk_dtype, f32 and f64. */
+typedef struct lk__reduce_table {
+    lk__reduce_type of[2];
+} lk__reduce_table;
+
+LK_ISA_TABLE(lk__reduce_table, lk__reduce)
+
+#endif /* LK_KERNEL_REDUCE_H */

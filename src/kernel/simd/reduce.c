@@ -1,0 +1,43 @@
+/* Inner loops of reductions: contiguous rows, blocks of columns, and nodes of the tree. */
+#include "kernel/reduce.h"
+
+#include "kernel/simd/lanes.h"
+
+#include <string.h>
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+#define VEC LK_VEC_F32
+#define LANE(name) LK_CAT(name, _f32)
+#include "kernel/simd/reduce_type.h"
+#undef LANE
+#undef VEC
+
+#define VEC LK_VEC_F64
+#define LANE(name) LK_CAT(name, _f64)
+#include "kernel/simd/reduce_type.h"
+#undef LANE
+#undef VEC
+
+#define ROWS(code, op, neutral, step, join) [LK_REDUCE_##code] = LANE(rows_##op),
+#define COLUMNS(code, op, neutral, step, join) [LK_REDUCE_##code] = LANE(columns_##op),
+#define NODES(code, op, neutral, step, join) [LK_REDUCE_##code] = LANE(nodes_##op),
+#define TYPE                                                                                 \
+    {                                                                                        \
+        .rows = {LANE_OPS(ROWS)}, .columns = {LANE_OPS(COLUMNS)}, .join = {LANE_OPS(NODES)}, \
+    }
+
+const lk__reduce_table LK_ISA(lk__reduce) = {
+    .of =
+        {
+#define LANE(name) name##_f32
+            [LK_F32] = TYPE,
+#undef LANE
+#define LANE(name) name##_f64
+            [LK_F64] = TYPE,
+#undef LANE
+        },
+};

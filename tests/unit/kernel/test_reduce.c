@@ -1,0 +1,322 @@
+/* Reductions: the bits of the definition, whatever the layout, instruction set and threads. */
+#include "guard.h"
+#include "harness.h"
+#include "kernel/isa.h"
+#include "real.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/isa.h>
+#include <lockstep/reduce.h>
+#include <lockstep/thread.h>
+
+#include <fenv.h>
+
+static const lk_dtype dtypes[] = {LK_F32, LK_F64};
+
+/* The definition, by hand: operators on values of type t. */
+static double neutral_of(lk_reduce_op op)
+{
+    switch (op) {
+    case LK_REDUCE_PROD: return 1;
+    case LK_REDUCE_MAX: return -HUGE_VAL;
+    case LK_REDUCE_MIN: return HUGE_VAL;
+    default: return 0;
+    }
+}
+
+static double join_of(lk_dtype t, lk_reduce_op op, double a, double b)
+{
+    if (op == LK_REDUCE_PROD)
+        return t == LK_F32 ? (double)((float)a * (float)b) : a * b;
+    if (op == LK_REDUCE_MAX || op == LK_REDUCE_MIN) {
+        if (isnan(a) || isnan(b))
+            return (double)NAN;
+        return (op == LK_REDUCE_MAX ? b > a : b < a) ? b : a;
+    }
+    return real_add(t, a, b);
+}
+
+static double tree_of(lk_dtype t, lk_reduce_op op, const double *v, int64_t n)
+{
+    if (n == 1)
+        return v[0];
+    int64_t h = 1;
+    while (2 * h < n)
+        h *= 2;
+    return join_of(t, op, tree_of(t, op, v, h), tree_of(t, op, v + h, n - h));
+}
+
+/* One output: elements x[i * step], i < n. */
+static double reduce_of(lk_dtype t, lk_reduce_op op, const void *x, int64_t first, int64_t step,
+                        const int64_t n_piece[2])
+{
+    int64_t n = n_piece[0], piece = n_piece[1] > 0 ? n_piece[1] : n;
+    int64_t n_pieces = n > 0 ? (n - 1) / piece + 1 : 0;
+    if (n_pieces == 0)
+        return neutral_of(op);
+    double *joined = malloc((size_t)n_pieces * sizeof *joined);
+    ASSERT_TRUE(joined);
+    for (int64_t p = 0; p < n_pieces; p++) {
+        double lane[LK_LANES];
+        for (int l = 0; l < LK_LANES; l++)
+            lane[l] = neutral_of(op);
+        for (int64_t i = 0; i < piece && p * piece + i < n; i++) {
+            double v = real_get(t, x, first + (p * piece + i) * step);
+            double *acc = &lane[i % LK_LANES];
+            *acc = op == LK_REDUCE_SUMSQ ? real_fma(t, v, v, *acc) : join_of(t, op, *acc, v);
+        }
+        joined[p] = tree_of(t, op, lane, LK_LANES);
+    }
+    double y = tree_of(t, op, joined, n_pieces);
+    free(joined);
+    return y;
+}
+
+static void reference(lk_dtype t, lk_reduce_op op, const lk_reduce_shape *s, const void *x, void *y)
+{
+    for (int64_t o = 0; o < s->outer; o++)
+        for (int64_t i = 0; i < s->inner; i++)
+            real_set(t, y, o * s->inner + i,
+                     reduce_of(t, op, x, o * s->n * s->inner + i, s->inner,
+                               (int64_t[]){s->n, s->piece}));
+}
+
+static void check_same(lk_dtype t, const lk_reduce_shape *s, lk_reduce_op op, const void *want,
+                       const void *got)
+{
+    for (int64_t i = 0; i < s->outer * s->inner; i++)
+        if (!real_same(real_get(t, want, i), real_get(t, got, i)))
+            TEST_FAIL("%s of %s [%lld][%lld][%lld] piece %lld: y[%lld] is %a, not %a",
+                      lk_reduce_name(op), lk_dtype_name(t), (long long)s->outer, (long long)s->n,
+                      (long long)s->inner, (long long)s->piece, (long long)i, real_get(t, got, i),
+                      real_get(t, want, i));
+}
+
+/* All instruction sets and numbers of threads on operands that end at a guard page. */
+static void check_shape(lk_dtype t, const lk_reduce_shape *s, bool odd)
+{
+    size_t elem = lk_dtype_size(t), ny = (size_t)(s->outer * s->inner) * elem;
+    struct guard x = guard_new((size_t)(s->outer * s->n * s->inner) * elem);
+    struct guard y = guard_new(ny), want = guard_new(ny);
+    real_fill(t, x.data, s->outer * s->n * s->inner, (uint64_t)(s->n * 31 + s->inner), odd);
+    for (int op = 0; op < LK_N_REDUCE; op++) {
+        reference(t, (lk_reduce_op)op, s, x.data, want.data);
+        for (int isa = 0; isa < LK_N_ISAS; isa++) {
+            if (!lk_isa_available((lk_isa)isa))
+                continue;
+            ASSERT_OK(lk_isa_set((lk_isa)isa));
+            for (int threads = 1; threads <= 4; threads++) {
+                ASSERT_OK(lk_threads_set(threads));
+                memset(y.data, 0x55, ny);
+                ASSERT_OK(lk_reduce(t, (lk_reduce_op)op, s, x.data, y.data));
+                check_same(t, s, (lk_reduce_op)op, want.data, y.data);
+            }
+        }
+    }
+    guard_free(&x);
+    guard_free(&y);
+    guard_free(&want);
+}
+
+static void small_shapes_give_the_bits_of_the_definition(void)
+{
+    static const int64_t outer[] = {0, 1, 3}, inner[] = {0, 1, 2, 7, 16, 19};
+    static const int64_t n[] = {0, 1, 2, 15, 16, 17, 37, 101}, piece[] = {0, 1, 7, 16, 1000};
+    for (int d = 0; d < 2; d++)
+        for (int a = 0; a < 3; a++)
+            for (int b = 0; b < 8; b++)
+                for (int c = 0; c < 6; c++)
+                    for (int e = 0; e < 5; e++) {
+                        lk_reduce_shape s = {outer[a], n[b], inner[c], piece[e]};
+                        check_shape(dtypes[d], &s, (a + b + c) % 2);
+                    }
+}
+
+static void large_shapes_give_the_bits_of_the_definition(void)
+{
+    static const lk_reduce_shape shape[] = {
+        {1, 100003, 1, 0},    /* one chain */
+        {1, 100003, 1, 1000}, /* runs of pieces */
+        {1, 70000, 1, 16},    /* many small pieces */
+        {1, 65536, 1, 1},     /* the tree alone */
+        {2, 30011, 3, 512},   /* runs, few columns */
+        {5000, 11, 1, 0},     /* many short rows */
+        {37, 1009, 1, 100},   /* rows with pieces */
+        {1, 501, 130, 0},     /* one column block and a rest */
+        {1, 127, 1031, 32},   /* many column blocks */
+        {3, 257, 200, 10},    /* samples, blocks and pieces */
+        {300, 1, 300, 0},     /* nothing to join */
+    };
+    for (int d = 0; d < 2; d++)
+        for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++)
+            check_shape(dtypes[d], &shape[i], false);
+}
+
+static void an_empty_axis_gives_the_neutral_element(void)
+{
+    lk_reduce_shape s = {2, 0, 3, 0};
+    for (int op = 0; op < LK_N_REDUCE; op++) {
+        float y[6];
+        ASSERT_OK(lk_reduce(LK_F32, (lk_reduce_op)op, &s, NULL, y));
+        for (int i = 0; i < 6; i++)
+            ASSERT_TRUE(real_same((double)y[i], neutral_of((lk_reduce_op)op)));
+    }
+    s = (lk_reduce_shape){0, 5, 3, 0};
+    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, NULL, NULL));
+    s = (lk_reduce_shape){INT64_MAX, INT64_MAX, 0, 2};
+    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, NULL, NULL));
+}
+
+/* A row of N values with one special among them, or zeros of both signs, in each instruction set. */
+enum { N_ROW = 50 };
+
+static void check_row(lk_dtype t, const void *x)
+{
+    for (int isa = 0; isa < LK_N_ISAS; isa++) {
+        if (!lk_isa_available((lk_isa)isa))
+            continue;
+        ASSERT_OK(lk_isa_set((lk_isa)isa));
+        for (int op = 0; op < LK_N_REDUCE; op++)
+            for (int64_t inner = 1; inner <= 5; inner += 4)
+                for (int64_t piece = 0; piece <= 20; piece += 20) {
+                    double y[5], want[5];
+                    lk_reduce_shape s = {1, N_ROW / inner, inner, piece};
+                    reference(t, (lk_reduce_op)op, &s, x, want);
+                    ASSERT_OK(lk_reduce(t, (lk_reduce_op)op, &s, x, y));
+                    check_same(t, &s, (lk_reduce_op)op, want, y);
+                }
+    }
+}
+
+static void one_nan_anywhere_makes_the_result_nan(void)
+{
+    for (int d = 0; d < 2; d++)
+        for (int at = 0; at < N_ROW; at++) {
+            double x[N_ROW];
+            real_fill(dtypes[d], x, N_ROW, 3, false);
+            real_set(dtypes[d], x, at, (double)NAN);
+            check_row(dtypes[d], x);
+        }
+}
+
+static void among_zeros_of_both_signs_the_first_is_the_extreme(void)
+{
+    for (int d = 0; d < 2; d++)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            double x[N_ROW];
+            uint64_t state = seed;
+            for (int i = 0; i < N_ROW; i++)
+                real_set(dtypes[d], x, i, real_random(&state) >> 9 & 1 ? -0.0 : 0.0);
+            check_row(dtypes[d], x);
+        }
+}
+
+static void sums_are_as_exact_as_their_longest_chain(void)
+{
+    enum { N = 100000 };
+    static float x[N];
+    real_fill(LK_F32, x, N, 9, false);
+    static const int64_t piece[] = {0, 64, 1000};
+    for (int i = 0; i < 3; i++) {
+        double exact[2] = {0, 0}, size = 0;
+        for (int j = 0; j < N; j++) {
+            exact[0] += (double)x[j];
+            exact[1] += (double)x[j] * (double)x[j];
+            size += fabs((double)x[j]);
+        }
+        int64_t p = piece[i] ? piece[i] : N;
+        double roundings = (double)p / LK_LANES + 1 + 4 + ceil(log2((double)N / (double)p));
+        lk_reduce_shape s = {1, N, 1, piece[i]};
+        float sum, sumsq;
+        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, &sum));
+        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUMSQ, &s, x, &sumsq));
+        ASSERT_NEAR(sum, exact[0], 1.01 * roundings * 0x1p-24 * size);
+        ASSERT_NEAR(sumsq, exact[1], 1.01 * roundings * 0x1p-24 * exact[1]);
+    }
+}
+
+static void samples_reduce_alone_as_in_a_batch(void)
+{
+    enum { OUTER = 7, N = 45, INNER = 5 };
+    float x[OUTER][N][INNER], whole[OUTER][INNER], part[OUTER][INNER];
+    real_fill(LK_F32, x, sizeof x / 4, 5, true);
+    lk_reduce_shape s = {OUTER, N, INNER, 16};
+    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, whole));
+    for (int64_t first = 0; first < OUTER; first += 3) {
+        s.outer = first + 3 <= OUTER ? 3 : OUTER - first;
+        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x[first], part[first]));
+    }
+    ASSERT_TRUE(memcmp(whole, part, sizeof whole) == 0);
+}
+
+static void check_refused(lk_status want, const char *words, lk_status got)
+{
+    ASSERT_EQ(got, want);
+    if (!strstr(lk_error_message(), words))
+        TEST_FAIL("\"%s\" does not say \"%s\"", lk_error_message(), words);
+    lk_error_clear();
+}
+
+static void bad_input_is_refused_by_name(void)
+{
+    float x[24] = {0}, y[8] = {0};
+    lk_reduce_shape s = {2, 3, 4, 0}, bad = s;
+    check_refused(LK_EDTYPE, "x is i32", lk_reduce(LK_I32, LK_REDUCE_SUM, &s, x, y));
+    check_refused(LK_EDTYPE, "x is bf16", lk_reduce(LK_BF16, LK_REDUCE_SUM, &s, x, y));
+    check_refused(LK_EINVAL, "number 5", lk_reduce(LK_F32, LK_N_REDUCE, &s, x, y));
+    check_refused(LK_EINVAL, "shape is NULL", lk_reduce(LK_F32, LK_REDUCE_SUM, NULL, x, y));
+    check_refused(LK_EINVAL, "x [2][3][4] is NULL", lk_reduce(LK_F32, LK_REDUCE_SUM, &s, NULL, y));
+    check_refused(LK_EINVAL, "y [2][4] is NULL", lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, NULL));
+    bad.n = -3;
+    check_refused(LK_EINVAL, "x [2][-3][4]", lk_reduce(LK_F32, LK_REDUCE_SUM, &bad, x, y));
+    bad = s;
+    bad.piece = -1;
+    check_refused(LK_EINVAL, "pieces of -1", lk_reduce(LK_F32, LK_REDUCE_SUM, &bad, x, y));
+    bad = (lk_reduce_shape){(int64_t)1 << 31, (int64_t)1 << 31, 1, 0};
+    check_refused(LK_EOVERFLOW, "[2147483648][2147483648][1]",
+                  lk_reduce(LK_F32, LK_REDUCE_SUM, &bad, x, y));
+    check_refused(LK_EOVERLAP, "y [2][4] overlaps x [2][3][4]",
+                  lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, x + 23));
+    check_refused(LK_EOVERLAP, "y [2][4] overlaps x [2][3][4]",
+                  lk_reduce(LK_F32, LK_REDUCE_SUM, &(lk_reduce_shape){2, 3, 4, 0}, y + 7, y));
+}
+
+static void a_thread_that_rounds_otherwise_is_refused(void)
+{
+    float x[1] = {1}, y[1] = {0};
+    lk_reduce_shape s = {1, 1, 1, 0};
+    fesetround(FE_UPWARD);
+    lk_status st = lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, y);
+    fesetround(FE_TONEAREST);
+    ASSERT_EQ(st, LK_EFPENV);
+}
+
+static void nothing_is_allocated(void)
+{
+    static float x[100000];
+    static float y[100000];
+    int64_t calls = lk_alloc_stats_get().calls;
+    ASSERT_OK(lk_threads_set(3));
+    static const lk_reduce_shape shape[] = {
+        {1, 100000, 1, 64}, {100, 10, 100, 3}, {1, 1, 99999, 0}};
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &shape[i], x, y));
+    ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+}
+
+static void operators_have_names_and_formulas(void)
+{
+    ASSERT_TRUE(strcmp(lk_reduce_name(LK_REDUCE_SUMSQ), "sumsq") == 0);
+    ASSERT_TRUE(strcmp(lk_reduce_formula(LK_REDUCE_PROD), "x0 * x1 * ...") == 0);
+    ASSERT_TRUE(strcmp(lk_reduce_name(LK_N_REDUCE), "?") == 0);
+    ASSERT_TRUE(strcmp(lk_reduce_formula((lk_reduce_op)-1), "?") == 0);
+}
+
+TEST_MAIN(TEST(small_shapes_give_the_bits_of_the_definition),
+          TEST(large_shapes_give_the_bits_of_the_definition),
+          TEST(an_empty_axis_gives_the_neutral_element),
+          TEST(one_nan_anywhere_makes_the_result_nan),
+          TEST(among_zeros_of_both_signs_the_first_is_the_extreme),
+          TEST(sums_are_as_exact_as_their_longest_chain), TEST(samples_reduce_alone_as_in_a_batch),
+          TEST(bad_input_is_refused_by_name), TEST(a_thread_that_rounds_otherwise_is_refused),
+          TEST(nothing_is_allocated), TEST(operators_have_names_and_formulas))

@@ -1,0 +1,223 @@
+/* The tree as a stream: pieces pushed in order, or runs of pieces joined by ranks, give one sum. */
+#include "guard.h"
+#include "harness.h"
+#include "real.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/isa.h>
+#include <lockstep/reduce.h>
+#include <lockstep/thread.h>
+
+#include <fenv.h>
+
+static const lk_dtype dtypes[] = {LK_F32, LK_F64};
+
+/* Element i of the tree over pieces x[first ... first + n - 1][count], by its definition. */
+static double tree_of(lk_dtype t, const void *x, int64_t first, int64_t n, const int64_t count_i[2])
+{
+    if (n == 1)
+        return real_get(t, x, first * count_i[0] + count_i[1]);
+    int64_t h = 1;
+    while (2 * h < n)
+        h *= 2;
+    return real_add(t, tree_of(t, x, first, h, count_i), tree_of(t, x, first + h, n - h, count_i));
+}
+
+static void push_all(lk_tree *tree, lk_dtype t, const void *x, int64_t n, int64_t count)
+{
+    for (int64_t p = 0; p < n; p++)
+        ASSERT_OK(lk_tree_push(tree, (const char *)x + p * count * (int64_t)lk_dtype_size(t)));
+}
+
+static void check_tree(lk_dtype t, int64_t n, int64_t count)
+{
+    size_t elem = lk_dtype_size(t);
+    struct guard x = guard_new((size_t)(n * count) * elem), sum = guard_new((size_t)count * elem);
+    real_fill(t, x.data, n * count, (uint64_t)(7 * n + count), n % 2);
+    lk_tree *tree;
+    ASSERT_OK(lk_tree_new(t, count, &tree));
+    for (int round = 0; round < 2; round++) { /* a finished tree starts anew */
+        push_all(tree, t, x.data, n, count);
+        memset(sum.data, 0x55, (size_t)count * elem);
+        ASSERT_OK(lk_tree_finish(tree, sum.data));
+        for (int64_t i = 0; i < count; i++) {
+            double want = n > 0 ? tree_of(t, x.data, 0, n, (int64_t[]){count, i}) : 0;
+            ASSERT_TRUE(real_same(real_get(t, sum.data, i), want));
+        }
+    }
+    lk_tree_free(tree);
+    guard_free(&x);
+    guard_free(&sum);
+}
+
+static void any_number_of_pieces_gives_the_fixed_tree(void)
+{
+    static const int64_t count[] = {0, 1, 5, 64, 1500};
+    for (int isa = 0; isa < LK_N_ISAS; isa++) {
+        if (!lk_isa_available((lk_isa)isa))
+            continue;
+        ASSERT_OK(lk_isa_set((lk_isa)isa));
+        for (int d = 0; d < 2; d++)
+            for (int64_t n = 0; n <= 33; n++)
+                for (int c = 0; c < 5; c++)
+                    check_tree(dtypes[d], n, count[c]);
+    }
+}
+
+static void large_pieces_give_the_same_bits_on_any_number_of_threads(void)
+{
+    for (int threads = 1; threads <= 4; threads++) {
+        ASSERT_OK(lk_threads_set(threads));
+        check_tree(LK_F32, 13, 100003);
+        check_tree(LK_F64, 7, 50021);
+    }
+}
+
+/* Ranks that hold runs of pieces reduce them alone; the tree over runs is the tree over all. */
+static void splitting_an_axis_at_pieces_changes_no_bit(void)
+{
+    enum { N = 1000, INNER = 3, PIECE = 16 };
+    static double x[N][INNER];
+    double whole[INNER], part[INNER], sum[INNER];
+    real_fill(LK_F64, x, N * INNER, 1, false);
+    lk_reduce_shape s = {1, N, INNER, PIECE};
+    ASSERT_OK(lk_reduce(LK_F64, LK_REDUCE_SUM, &s, x, whole));
+    for (int64_t run = 1; run <= 64; run *= 2) { /* an aligned power of two of pieces */
+        lk_tree *tree;
+        ASSERT_OK(lk_tree_new(LK_F64, INNER, &tree));
+        for (int64_t first = 0; first < N; first += run * PIECE) {
+            s.n = N - first < run * PIECE ? N - first : run * PIECE;
+            ASSERT_OK(lk_reduce(LK_F64, LK_REDUCE_SUM, &s, x[first], part));
+            ASSERT_OK(lk_tree_push(tree, part));
+        }
+        ASSERT_OK(lk_tree_finish(tree, sum));
+        ASSERT_TRUE(memcmp(whole, sum, sizeof whole) == 0);
+        lk_tree_free(tree);
+    }
+}
+
+static void a_piece_may_change_after_it_was_pushed(void)
+{
+    float piece[3] = {1, 2, 3}, sum[3];
+    lk_tree *tree;
+    ASSERT_OK(lk_tree_new(LK_F32, 3, &tree));
+    for (int i = 0; i < 6; i++) {
+        ASSERT_OK(lk_tree_push(tree, piece));
+        for (int j = 0; j < 3; j++)
+            piece[j] += 1;
+    }
+    ASSERT_OK(lk_tree_finish(tree, sum));
+    for (int j = 0; j < 3; j++)
+        ASSERT_NEAR(sum[j], 21 + 6 * j, 0);
+    lk_tree_free(tree);
+}
+
+static void a_second_round_allocates_nothing(void)
+{
+    float piece[100] = {0}, sum[100];
+    lk_tree *tree;
+    ASSERT_OK(lk_tree_new(LK_F32, 100, &tree));
+    push_all(tree, LK_F32, piece, 1, 100);
+    for (int i = 1; i < 63; i++)
+        ASSERT_OK(lk_tree_push(tree, piece));
+    ASSERT_OK(lk_tree_finish(tree, sum));
+    lk_alloc_stats before = lk_alloc_stats_get();
+    ASSERT_TRUE(before.live_blocks <= 7); /* the tree and six sums */
+    for (int i = 0; i < 63; i++)
+        ASSERT_OK(lk_tree_push(tree, piece));
+    ASSERT_OK(lk_tree_finish(tree, sum));
+    ASSERT_EQ(lk_alloc_stats_get().calls, before.calls);
+    lk_tree_free(tree);
+    lk_tree_free(NULL);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+/* Push ten pieces into a new tree; each allocation on the way may fail. */
+static lk_status sum_ten(float *sum)
+{
+    lk_tree *tree = NULL;
+    lk_status st;
+    LK_TRY_TO(done, lk_tree_new(LK_F32, 1, &tree));
+    for (int i = 0; i < 10; i++)
+        LK_TRY_TO(done, lk_tree_push(tree, &(float){(float)i}));
+    LK_TRY_TO(done, lk_tree_finish(tree, sum));
+done:
+    lk_tree_free(tree);
+    return st;
+}
+
+static void every_failed_allocation_is_reported_and_nothing_leaks(void)
+{
+    float sum = 0;
+    int64_t failures = 0;
+    for (int64_t n = 1; n < 100; n++) {
+        lk_alloc_fail_at(n);
+        lk_status st = sum_ten(&sum);
+        lk_alloc_fail_at(0);
+        ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+        if (st == LK_OK)
+            break;
+        ASSERT_EQ(st, LK_ENOMEM);
+        failures++;
+    }
+    ASSERT_TRUE(failures >= 3);
+    ASSERT_NEAR(sum, 45, 0);
+}
+
+/* A failed push leaves the tree as it was: pushing again goes on. */
+static void a_failed_push_can_be_repeated(void)
+{
+    float sum;
+    lk_tree *tree;
+    ASSERT_OK(lk_tree_new(LK_F32, 1, &tree));
+    for (int i = 0; i < 10; i++) {
+        int64_t calls = lk_alloc_stats_get().calls;
+        lk_alloc_fail_at(1);
+        lk_status st = lk_tree_push(tree, &(float){(float)i});
+        lk_alloc_fail_at(0);
+        if (lk_alloc_stats_get().calls > calls) {
+            ASSERT_EQ(st, LK_ENOMEM);
+            st = lk_tree_push(tree, &(float){(float)i});
+        }
+        ASSERT_OK(st);
+    }
+    ASSERT_OK(lk_tree_finish(tree, &sum));
+    ASSERT_NEAR(sum, 45, 0);
+    lk_tree_free(tree);
+}
+
+static void check_refused(lk_status want, const char *words, lk_status got)
+{
+    ASSERT_EQ(got, want);
+    if (!strstr(lk_error_message(), words))
+        TEST_FAIL("\"%s\" does not say \"%s\"", lk_error_message(), words);
+    lk_error_clear();
+}
+
+static void bad_input_is_refused_by_name(void)
+{
+    lk_tree *tree;
+    float v[3] = {0};
+    check_refused(LK_EDTYPE, "pieces of i64", lk_tree_new(LK_I64, 3, &tree));
+    check_refused(LK_EINVAL, "pieces of -1 elements", lk_tree_new(LK_F32, -1, &tree));
+    check_refused(LK_EOVERFLOW, "elements of f64", lk_tree_new(LK_F64, INT64_MAX / 4, &tree));
+    check_refused(LK_EINVAL, "out is NULL", lk_tree_new(LK_F32, 3, NULL));
+    check_refused(LK_EINVAL, "tree is NULL", lk_tree_push(NULL, v));
+    check_refused(LK_EINVAL, "tree is NULL", lk_tree_finish(NULL, v));
+    ASSERT_OK(lk_tree_new(LK_F32, 3, &tree));
+    check_refused(LK_EINVAL, "piece of 3 elements is NULL", lk_tree_push(tree, NULL));
+    check_refused(LK_EINVAL, "sum of 3 elements is NULL", lk_tree_finish(tree, NULL));
+    fesetround(FE_DOWNWARD);
+    lk_status push = lk_tree_push(tree, v), finish = lk_tree_finish(tree, v);
+    fesetround(FE_TONEAREST);
+    ASSERT_EQ(push, LK_EFPENV);
+    ASSERT_EQ(finish, LK_EFPENV);
+    lk_tree_free(tree);
+}
+
+TEST_MAIN(TEST(any_number_of_pieces_gives_the_fixed_tree),
+          TEST(large_pieces_give_the_same_bits_on_any_number_of_threads),
+          TEST(splitting_an_axis_at_pieces_changes_no_bit),
+          TEST(a_piece_may_change_after_it_was_pushed), TEST(a_second_round_allocates_nothing),
+          TEST(every_failed_allocation_is_reported_and_nothing_leaks),
+          TEST(a_failed_push_can_be_repeated), TEST(bad_input_is_refused_by_name))
