@@ -25,11 +25,21 @@ static int segments_fill(const lk__conv_strip *s, int64_t *tap, lk__segment *seg
     return n;
 }
 
+/* Rows of A that a tile may read.  Those that lie a multiple of a page apart share a set of the
+ * first-level cache, which has 8 places. */
+static int rows_max(const lk__conv_strip *s, int pick)
+{
+    enum { PAGE = 4096, WAYS = 8 };
+    int mr = s->pass->rows->mr[pick];
+    bool crowded = s->n > 1 && (s->a_off[1] - s->a_off[0]) * s->pass->elem % PAGE == 0;
+    return crowded && mr > WAYS ? WAYS : mr;
+}
+
 /* All tiles of one block, of as even a size as they can be: small ones are slow. */
 static void tiles_run(const lk__conv_strip *s, int pick, lk__rows_args *t)
 {
     const lk__rows_type *rows = s->pass->rows;
-    int mr = rows->mr[pick];
+    int mr = rows_max(s, pick);
     int64_t n_tiles = (s->n + mr - 1) / mr;
     int64_t low = s->n / n_tiles, n_high = s->n % n_tiles;
     for (int64_t i = 0, m = 0; i < n_tiles; i++) {

@@ -122,8 +122,13 @@ static const conv_case conv_cases[] = {
     {"1-D, many segments", {.ndim = 1, .batch = 1, .in_channels = 2, .out_channels = 3, .in = {420}, .out = {20}, .kernel = {201}, .dilation = {2}}},
     {"3-D", {.ndim = 3, .batch = 2, .in_channels = 3, .out_channels = 5, .in = {5, 6, 7}, .out = {5, 6, 7}, .kernel = {3, 3, 3}, .pad = {1, 1, 1}}},
     {"3-D, axes differ", {.ndim = 3, .batch = 1, .in_channels = 4, .out_channels = 17, .in = {6, 5, 9}, .out = {3, 5, 4}, .kernel = {2, 1, 3}, .stride = {2, 1, 2}, .pad = {0, 0, 0}}},
+    {"more samples than a chunk", {.ndim = 2, .batch = 37, .in_channels = 2, .out_channels = 3, .in = {6, 6}, .out = {6, 6}, .kernel = {3, 3}, .pad = {1, 1}}},
+    {"depthwise, more samples than a chunk", {.ndim = 2, .batch = 37, .in_channels = 3, .out_channels = 3, .groups = 3, .in = {6, 6}, .out = {6, 6}, .kernel = {3, 3}, .pad = {1, 1}}},
+    {"depthwise, many taps", {.ndim = 1, .batch = 1, .in_channels = 3, .out_channels = 3, .groups = 3, .in = {150}, .out = {9}, .kernel = {141}, .pad = {-1}}},
+    {"rows 4096 bytes apart", {.ndim = 1, .batch = 1, .in_channels = 1024, .out_channels = 3, .in = {13}, .out = {13}, .kernel = {1}}},
     {"all ones", {.ndim = 2, .batch = 1, .in_channels = 1, .out_channels = 1, .in = {1, 1}, .out = {1, 1}, .kernel = {1, 1}}},
     {"kernel as large as the image", {.ndim = 2, .batch = 5, .in_channels = 3, .out_channels = 10, .in = {4, 5}, .out = {1, 1}, .kernel = {4, 5}}},
+    {"image narrower than the kernel", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {5, 2}, .out = {5, 2}, .kernel = {3, 3}, .pad = {1, 1}}},
     {"primes", {.ndim = 2, .batch = 7, .in_channels = 3, .out_channels = 37, .in = {13, 11}, .out = {5, 5}, .kernel = {5, 3}, .stride = {3, 2}, .pad = {2, 0}}},
     {"pad larger than the kernel", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {3, 4}, .out = {11, 12}, .kernel = {3, 3}, .pad = {5, 5}}},
     {"negative pad", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 18, .in = {9, 10}, .out = {4, 4}, .kernel = {3, 3}, .pad = {-2, -3}}},
@@ -275,29 +280,39 @@ static inline void conv_ref_forward(const lk_conv_shape *s, const void *x, const
     }
 }
 
+/* The tap with which output position o meets input position i; false if there is none. */
+static inline bool conv_tap_of(const lk_conv_shape *s, const int64_t o[3], const int64_t i[3],
+                               int64_t t[3])
+{
+    for (int d = 0; d < 3; d++) {
+        t[d] = 0;
+        if (d >= s->ndim)
+            continue;
+        int64_t reach = i[d] + s->pad[d] - o[d] * or_one(s->stride[d]);
+        t[d] = reach / or_one(s->dilation[d]);
+        if (reach < 0 || reach % or_one(s->dilation[d]) != 0 || t[d] >= s->kernel[d])
+            return false;
+    }
+    return true;
+}
+
 /* One input's gradient: all outputs in raster order that it entered. */
 static inline double conv_ref_input(const lk_conv_shape *s, const void *dy, const void *w,
                                     double acc, int64_t n, const int64_t i[3], int64_t ic)
 {
     conv_side ys = conv_side_of(s, true);
     int64_t group_in = s->in_channels / or_one(s->groups);
-    int64_t group_out = s->out_channels / or_one(s->groups), group = ic / group_in;
-    int64_t k[3], o[3] = {0};
-    conv_kernel_size(s, k);
+    int64_t group_out = s->out_channels / or_one(s->groups);
+    int64_t first = ic / group_in * group_out; /* output channel of its group */
+    int64_t o[3] = {0}, t[3];
     if (!any(ys.size))
         return acc;
     do {
-        int64_t t[3] = {0}, met[3];
-        do {
-            if (!conv_input_of(s, o, t, met) || memcmp(met, i, sizeof met) != 0)
-                continue;
-            for (int64_t c = 0; c < group_out; c++)
-                acc = value_fma(
-                    s->dtype,
-                    value_get(s->dtype, dy, conv_side_at(&ys, n, o) + group * group_out + c),
-                    value_get(s->dtype, w, conv_w_at(s, t, ic % group_in, group * group_out + c)),
-                    acc);
-        } while (next(t, k));
+        if (!conv_tap_of(s, o, i, t))
+            continue;
+        for (int64_t oc = first; oc < first + group_out; oc++)
+            acc = value_fma(s->dtype, value_get(s->dtype, dy, conv_side_at(&ys, n, o) + oc),
+                            value_get(s->dtype, w, conv_w_at(s, t, ic % group_in, oc)), acc);
     } while (next(o, ys.size));
     return acc;
 }

@@ -1,5 +1,6 @@
 /* Convolution gives the bits of its definition on every instruction set and number of threads. */
 #include "conv_cases.h"
+#include "kernel/conv_plan.h"
 
 #include <lockstep/isa.h>
 #include <lockstep/thread.h>
@@ -122,5 +123,24 @@ static void zeros_denormals_and_infinities_follow_the_definition(void)
     check_all(LK_F64, true);
 }
 
-TEST_MAIN(TEST(f32_follows_the_definition), TEST(f64_follows_the_definition),
+/* Otherwise the tests above would say little. */
+static void a_plan_follows_the_instruction_set(void)
+{
+    for (int v = 0; v < N_VARIANTS; v++) {
+        check k = check_new(&conv_cases[0], LK_F32, (variant)v, false);
+        for (int isa = 0; isa < LK_N_ISAS; isa++) {
+            if (!lk_isa_available((lk_isa)isa))
+                continue;
+            const lk__rows_table *table;
+            ASSERT_OK(lk_isa_set((lk_isa)isa));
+            ASSERT_OK(lk__rows_get(&table));
+            check_run(&k, (lk_isa)isa, 1);
+            ASSERT_TRUE((v >= DATA ? k.plan->data : k.plan->forward)->rows == &table->of[LK_F32]);
+        }
+        check_free(&k);
+    }
+}
+
+TEST_MAIN(TEST(a_plan_follows_the_instruction_set), TEST(f32_follows_the_definition),
+          TEST(f64_follows_the_definition),
           TEST(zeros_denormals_and_infinities_follow_the_definition))
