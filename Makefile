@@ -5,31 +5,36 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 MAKEFLAGS += --no-print-directory
 
-# $(call build,PRESET) configures and builds; $(call ctest,FOLDER,OPTIONS) tests.
-build = cmake --preset $(1) --log-level=NOTICE >/dev/null && cmake --build --preset $(1)
+# $(call build,PRESET,OPTIONS) configures and builds; $(call ctest,FOLDER,OPTIONS) tests.
+build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) $(2)
 ctest = ctest --test-dir $(1) -j $(JOBS) --output-on-failure --no-label-summary --no-tests=error $(2)
 
 .PHONY: all
 all: ## build the library and the command, build/lockstep
 	@tools/setup build
-	@$(call build,release)
+	@$(call build,release,--target product)
 
 .PHONY: demo
-demo: all ## check all kernels against each other and print the table
+demo: all ## compute every kernel in every way and compare the bits
 	build/lockstep selfcheck
 
 .PHONY: test
 test: ## build everything and run all tests (minutes)
 	@tools/setup build test
+	@cmake --preset release | grep 'tests skip' || true
 	@$(call build,release)
 	@$(call ctest,build,-LE long)
 
 .PHONY: test-quick
-test-quick: all ## run the unit tests of the release build only (seconds)
+test-quick: ## run the unit tests of the release build only (seconds)
+	@tools/setup build
+	@$(call build,release)
 	@$(call ctest,build,-L unit)
 
 .PHONY: test-long
-test-long: all ## run the tests that take too long for every day
+test-long: ## run the tests that take too long for every day
+	@tools/setup build
+	@$(call build,release)
 	@$(call ctest,build,-L long)
 
 .PHONY: test-arm
@@ -53,13 +58,13 @@ asan clang debug emulate tsan:
 bench: ## measure the kernels, against OpenBLAS and oneDNN where they are installed
 	@tools/setup build
 	@tools/setup --optional bench
-	@$(call build,release)
+	@$(call build,release,--target product)
 	build/lockstep bench kernels --against openblas,onednn
 
 .PHONY: lint
 lint: ## formatting, clang-tidy, layers, shell scripts
 	@tools/setup build lint
-	@cmake --preset release --log-level=NOTICE >/dev/null
+	@cmake --preset release >/dev/null
 	@tools/lint build
 
 .PHONY: format

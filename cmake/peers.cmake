@@ -7,10 +7,8 @@
 include(GNUInstallDirs)
 set(LK_PEERS_FOLDER ${CMAKE_INSTALL_LIBDIR}/lockstep/peers)
 file(RELATIVE_PATH LK_PEERS_INSTALLED /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${LK_PEERS_FOLDER})
-if(TARGET lockstep)
-  target_compile_definitions(lockstep PRIVATE
-    LK_PEERS_BUILT="peers" LK_PEERS_INSTALLED="${LK_PEERS_INSTALLED}")
-endif()
+target_compile_definitions(lockstep PRIVATE
+  LK_PEERS_BUILT="peers" LK_PEERS_INSTALLED="${LK_PEERS_INSTALLED}")
 
 # lk_peer(name header library) builds bench/peer_<name>.c if both are found.
 function(lk_peer name header library)
@@ -27,6 +25,7 @@ function(lk_peer name header library)
   target_include_directories(peer_${name} PRIVATE include bench)
   target_include_directories(peer_${name} SYSTEM PRIVATE ${LK_PEER_${name}_INCLUDE})
   target_link_libraries(peer_${name} PRIVATE ${LK_PEER_${name}_LIBRARY})
+  add_dependencies(product peer_${name})
   install(TARGETS peer_${name} LIBRARY DESTINATION ${LK_PEERS_FOLDER})
 endfunction()
 

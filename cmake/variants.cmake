@@ -7,7 +7,7 @@ ProcessorCount(processors)
 # lk_variant(name obstacle program...): an obstacle, if not empty, is why it cannot be built here.
 function(lk_variant name obstacle)
   if(obstacle)
-    message(NOTICE "-- The tests skip the build \"${name}\": ${obstacle}")
+    message(STATUS "The tests skip the build \"${name}\": ${obstacle}")
     lk_test(${name}.build ${name} sh -c "echo 'SKIPPED: ${obstacle}'; exit 77")
     return()
   endif()
