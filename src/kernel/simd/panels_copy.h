@@ -20,7 +20,7 @@ static void V(panels_copy)(const lk__panels_args *t)
                 if (q.first + v + V(lanes) > t->channels) {
                     for (int64_t k = 0; k < n; k++)
                         V(store)
-                        (to + k * width, V(load_mask)(src + k * ld, V(mask_first)(q.n - v)));
+                    (to + k * width, V(load_mask)(src + k * ld, V(mask_first)(q.n - v)));
                 } else if (n == PIXELS) {
                     LK_UNROLL
                     for (int64_t k = 0; k < PIXELS; k++)

@@ -25,7 +25,7 @@
         LANE(steps_##join)(a, b, n);                                                  \
     }                                                                                 \
                                                                                       \
-    static void LANE(columns_##op)(const lk__reduce_block *t, void *y)                     \
+    static void LANE(columns_##op)(const lk__reduce_block *t, void *y)                \
     {                                                                                 \
         const V(elem) *x = t->x;                                                      \
         V(elem) *lane = t->lane;                                                      \
