@@ -30,11 +30,10 @@ struct lk_peer_job {
 
 /* An operand as the caller stores it, and the argument it is to the primitive. */
 struct operand {
-    int arg;
-    dnnl_query_t query; /* what to ask the primitive for its layout; 0: as stored */
-    int index;
     const dnnl_memory_desc_t *stored;
     const void *data;
+    int arg;
+    dnnl_query_t query; /* what to ask the primitive for its layout; 0: as stored */
     bool output;
 };
 
@@ -134,9 +133,9 @@ static bool build(lk_peer_job *job, dnnl_primitive_desc_t pd, const struct opera
     dnnl_memory_t from = NULL, to = NULL;
     for (int i = 0; i < n; i++) {
         dnnl_memory_t given = add_memory(job, op[i].stored, op[i].data), used = given;
-        const dnnl_memory_desc_t *wanted = op[i].query ? dnnl_primitive_desc_query_md(
-                                                             pd, op[i].query, op[i].index)
-                                                       : op[i].stored;
+        const dnnl_memory_desc_t *wanted = op[i].query
+                                               ? dnnl_primitive_desc_query_md(pd, op[i].query, 0)
+                                               : op[i].stored;
         if (!given || !wanted)
             return false;
         if (!dnnl_memory_desc_equal(wanted, op[i].stored)) {
@@ -195,9 +194,9 @@ static lk_peer_job *onednn_gemm_new(const lk_gemm *g, const void *a, const void 
         return NULL;
     }
     const struct operand op[] = {
-        {DNNL_ARG_SRC, 0, 0, &ma, a, false},
-        {DNNL_ARG_WEIGHTS, 0, 0, &mb, b, false},
-        {DNNL_ARG_DST, 0, 0, &mc, c, true},
+        {&ma, a, DNNL_ARG_SRC, 0, false},
+        {&mb, b, DNNL_ARG_WEIGHTS, 0, false},
+        {&mc, c, DNNL_ARG_DST, 0, true},
     };
     return job_new(pd, op, 3, why);
 }
@@ -272,20 +271,20 @@ static lk_peer_job *onednn_conv_new(const lk_peer_conv *c, const char **why)
         return NULL;
     }
     const struct operand forward[] = {
-        {DNNL_ARG_SRC, 0, 0, &t.x, c->x, false},
-        {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0, &t.w, c->w, false},
-        {DNNL_ARG_DST, 0, 0, &t.y, c->y, true},
-        {DNNL_ARG_BIAS, 0, 0, &t.bias, c->bias, false},
+        {&t.x, c->x, DNNL_ARG_SRC, 0, false},
+        {&t.w, c->w, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, false},
+        {&t.y, c->y, DNNL_ARG_DST, 0, true},
+        {&t.bias, c->bias, DNNL_ARG_BIAS, 0, false},
     };
     const struct operand data[] = {
-        {DNNL_ARG_DIFF_SRC, 0, 0, &t.x, c->x, true},
-        {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0, &t.w, c->w, false},
-        {DNNL_ARG_DIFF_DST, 0, 0, &t.y, c->y, false},
+        {&t.x, c->x, DNNL_ARG_DIFF_SRC, 0, true},
+        {&t.w, c->w, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, false},
+        {&t.y, c->y, DNNL_ARG_DIFF_DST, 0, false},
     };
     const struct operand weights[] = {
-        {DNNL_ARG_SRC, 0, 0, &t.x, c->x, false},
-        {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 0, &t.w, c->w, true},
-        {DNNL_ARG_DIFF_DST, 0, 0, &t.y, c->y, false},
+        {&t.x, c->x, DNNL_ARG_SRC, 0, false},
+        {&t.w, c->w, DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, true},
+        {&t.y, c->y, DNNL_ARG_DIFF_DST, 0, false},
     };
     switch (c->pass) {
     case LK_PEER_FORWARD: return job_new(pd, forward, c->bias ? 4 : 3, why);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* 0xa5 repeated is a small number in f32 and f64, and no NaN. */
-enum { GUARD = LK_ALIGN, JUNK = 0xa5 };
+enum { GUARD = LK_ALIGN, GUARDS = 2 * GUARD, JUNK = 0xa5 };
 
 static size_t bytes_of(const check_array *a)
 {
@@ -18,7 +18,7 @@ lk_status check_buffer_new(const check_case *c, check_buffer *b)
 {
     *b = (check_buffer){{NULL}, {NULL}};
     for (int o = 0; o < c->n_out; o++) {
-        lk_status st = lk_alloc(&b->block[o], (int64_t)bytes_of(&c->out[o]) + 2 * GUARD, 1);
+        lk_status st = lk_alloc(&b->block[o], (int64_t)bytes_of(&c->out[o]) + GUARDS, 1);
         if (st != LK_OK) {
             check_buffer_free(b);
             LK_TRY(st);
@@ -40,7 +40,7 @@ void check_buffer_reset(const check_case *c, check_buffer *b)
 {
     for (int o = 0; o < c->n_out; o++) {
         size_t bytes = bytes_of(&c->out[o]);
-        memset(b->block[o], JUNK, bytes + 2 * GUARD);
+        memset(b->block[o], JUNK, bytes + GUARDS);
         if (c->out[o].data)
             memcpy(b->out[o], c->out[o].data, bytes);
     }

@@ -116,6 +116,7 @@ static lk_status truth_new(const check_case *c, const check_buffer *start, check
 static double worst_error(const struct trial *t, const check_truth *truth, int o, int64_t *at)
 {
     double worst = -1;
+    *at = 0;
     for (int64_t i = 0; i < t->c.out[o].n; i++) {
         const check_value *v = &truth->value[o][i];
         double got = check_get(t->c.out[o].dtype, t->first.out[o], i);
@@ -252,51 +253,46 @@ void check_run(const lk_check *check, lk_dtype dtype, const check_setting *s, ch
     lk_free(t);
 }
 
-/* Run all ways of a case; each must give the outputs of `right`. */
-static lk_status run_ways(struct trial *t, const struct trial *right, struct configuration *g,
-                          check_result *r)
+/* One run of a case whose n-th allocation fails.  True if it came to that one. */
+static bool run_failing(struct trial *t, const struct configuration *g, int64_t n, check_result *r)
 {
-    for (g->way = 0; g->way < CHECK_MAX_WAYS; g->way++) {
-        if (!(t->c.ways >> g->way & 1))
-            continue;
-        check_buffer_reset(&t->c, &t->now);
-        LK_TRY(t->c.check->run(&t->c, g->way, t->now.out));
-        check_buffer_settle(&t->c, &t->now);
-        for (int o = 0; o < t->c.n_out && !r->failed; o++) {
-            int64_t at;
-            if (check_differ(&t->c, o, t->now.out[o], right->first.out[o], &at))
-                fail_at(r, t, g, o, at, t->now.out[o], "a run with memory", right->first.out[o]);
-        }
-    }
-    return LK_OK;
-}
-
-/* One run of a case from its setup on, the n-th allocation failing.  True if that one came. */
-static bool run_failing(const struct trial *right, struct configuration *g, int64_t n,
-                        check_result *r)
-{
-    lk_threads_stop();
     lk_error_clear();
+    check_buffer_reset(&t->c, &t->now);
     lk_alloc_stats before = lk_alloc_stats_get();
     lk_alloc_fail_at(n);
-    struct trial t;
-    const check_case *c = &right->c;
-    bool made = trial_new(&t, c->check, c->index, c->dtype, c->seed);
-    lk_status st = made ? run_ways(&t, right, g, r) : lk_error_status();
-    trial_free(&t);
-    lk_threads_stop();
+    lk_status st = t->c.check->run(&t->c, g->way, t->now.out);
     lk_alloc_fail_at(0);
     lk_alloc_stats after = lk_alloc_stats_get();
     bool came = after.calls - before.calls >= n;
-    r->configurations += came;
     r->runs += came;
-    if (st != LK_OK && !(came && st == LK_ENOMEM))
-        fail(r, "case %d (%s), allocation %lld failing: %s: %s", c->index, c->label, (long long)n,
-             lk_status_text(st), lk_error_message());
-    else if (after.live_blocks != before.live_blocks)
-        fail(r, "case %d (%s), allocation %lld failing: %lld blocks leak", c->index, c->label,
-             (long long)n, (long long)(after.live_blocks - before.live_blocks));
+    char what[CHECK_FAILURE / 2];
+    if (st != LK_OK && !(came && st == LK_ENOMEM)) {
+        snprintf(what, sizeof what, "allocation %lld failing gives %s: %s", (long long)n,
+                 lk_status_text(st), lk_error_message());
+        fail_in(r, t, g, what);
+    }
+    if (after.live_blocks != before.live_blocks) {
+        snprintf(what, sizeof what, "allocation %lld failing leaks %lld blocks", (long long)n,
+                 (long long)(after.live_blocks - before.live_blocks));
+        fail_in(r, t, g, what);
+    }
+    check_buffer_settle(&t->c, &t->now);
+    for (int o = 0; o < t->c.n_out && st == LK_OK && !r->failed; o++) {
+        int64_t at;
+        if (check_differ(&t->c, o, t->now.out[o], t->first.out[o], &at))
+            fail_at(r, t, g, o, at, t->now.out[o], "a run with memory", t->first.out[o]);
+    }
     return came;
+}
+
+/* All ways of a case, each until none of its allocations fails any more. */
+static void fail_in_turn(struct trial *t, struct configuration *g, check_result *r)
+{
+    compute(t, g, &t->first, r);
+    for (g->way = 0; g->way < CHECK_MAX_WAYS; g->way++)
+        if (t->c.ways >> g->way & 1)
+            for (int64_t n = 1; !r->failed && run_failing(t, g, n, r); n++)
+                ;
 }
 
 void check_run_failing(const lk_check *check, lk_dtype dtype, const check_setting *s,
@@ -306,13 +302,12 @@ void check_run_failing(const lk_check *check, lk_dtype dtype, const check_settin
     struct configuration g;
     for (int i = 0; i < check->n_cases && !r->failed; i++) {
         progress_show(s->progress, s->done + s->share * i / check->n_cases, "%s", r->name);
-        struct trial right;
-        if (!trial_new(&right, check, i, dtype, s->seed))
+        struct trial t;
+        if (!trial_new(&t, check, i, dtype, s->seed))
             fail(r, "case %d: %s", i, lk_error_message());
         else if (use(&g, s, s->n_isas - 1, s->n_threads - 1, r))
-            compute(&right, &g, &right.first, r);
-        for (int64_t n = 1; !r->failed && run_failing(&right, &g, n, r); n++)
-            ;
-        trial_free(&right);
+            fail_in_turn(&t, &g, r);
+        trial_free(&t);
     }
+    r->configurations = r->runs;
 }

@@ -38,8 +38,9 @@ void check_name(const lk_check *check, lk_dtype dtype, char *buf, size_t size);
 void check_run(const lk_check *check, lk_dtype dtype, const check_setting *s, check_result *r);
 
 /**
- * Run every case of a check again and again, its first allocation failing, then its second, and so
- * on until none fails any more: it must return LK_ENOMEM or the right result, and leak nothing.
+ * Run every case again and again with the last instruction set and thread count, its first
+ * allocation failing, then its second, and so on until none fails any more: it must return
+ * LK_ENOMEM or the right result, and leak nothing.
  */
 void check_run_failing(const lk_check *check, lk_dtype dtype, const check_setting *s,
                        check_result *r);

@@ -5,8 +5,10 @@
 #include <lockstep/thread.h>
 #include <lockstep/version.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_help(FILE *to)
 {
@@ -51,8 +53,18 @@ static int dispatch(int argc, char **argv)
     return verb_run(verb, command, argc - 1, argv + 1);
 }
 
+/* Give closed standard streams a file that refuses every access; otherwise the next file opened
+ * would take the place of one, and what is printed would go there. */
+static void guard_streams(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
+            return;
+}
+
 int main(int argc, char **argv)
 {
+    guard_streams();
     /* A closed pipe then shows as a failed write, below. */
     signal(SIGPIPE, SIG_IGN);
     int status = dispatch(argc - 1, argv + 1);

@@ -19,10 +19,10 @@ typedef enum report_kind { CELL_NONE, CELL_TEXT, CELL_INT, CELL_REAL, CELL_BOOL 
 
 typedef struct report_cell {
     report_kind kind;
+    int decimals;       /* CELL_REAL, in the table */
     const char *text;   /* CELL_TEXT, and what CELL_BOOL or CELL_NONE shows in the table */
     int64_t integer;    /* CELL_INT, CELL_BOOL */
     double real;        /* CELL_REAL */
-    int decimals;       /* CELL_REAL, in the table */
     const char *colour; /* on a terminal; NULL: none */
 } report_cell;
 

@@ -118,10 +118,13 @@ static bool select_items(struct selfcheck *run, int n, char **names)
     for (int i = 0; i < n; i++)
         if (!is_known(names[i]))
             return false;
-    for (int i = 0; lk_checks[i]; i++)
-        for (lk_dtype t = LK_F32; t <= (lk_checks[i]->untyped ? LK_F32 : LK_F64); t++)
+    for (int i = 0; lk_checks[i]; i++) {
+        /* Both types allocate alike: without a name, one of them is enough for --fail-alloc. */
+        bool one = lk_checks[i]->untyped || (run->o->fail_alloc && n == 0);
+        for (lk_dtype t = LK_F32; t <= (one ? LK_F32 : LK_F64); t++)
             if (is_selected(lk_checks[i], t, n, names) && run->n_items < MAX_ITEMS)
                 run->item[run->n_items++] = (struct item){lk_checks[i], t};
+    }
     return true;
 }
 
@@ -254,7 +257,7 @@ static void print_summary(const struct selfcheck *run, double seconds)
     const check_setting *s = &run->setting;
     if (run->o->json)
         return;
-    printf("\n%d kernels, %d cases, %d runs", run->n_items, run->cases, run->runs);
+    printf("\n%d checks, %d cases, %d runs", run->n_items, run->cases, run->runs);
     if (run->o->fail_alloc) {
         printf(" with a failing allocation");
     } else {

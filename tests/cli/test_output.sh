@@ -15,6 +15,11 @@ for command in '--help' '--version' 'list' 'info --json'; do
     err 'cannot write to standard output: No space left on device'
 done
 
+# a file that is written does not take the place of a closed stdout
+"$lockstep" selfcheck --threads 1 --write-golden "$work/golden" checksum >&- 2>"$work/err"
+[ $? -eq 1 ] || fail 'a closed stdout is not noticed: selfcheck'
+[ "$(wc -l <"$work/golden")" -eq 3 ] || fail 'the table went into the golden file'
+
 # a reader that goes away: a message and status 1, not death by a signal
 {
     "$lockstep" list kernels 2>"$work/err"
