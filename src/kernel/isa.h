@@ -43,7 +43,8 @@
     static inline LK_NODISCARD lk_status name##_get(const type **table) \
     {                                                                   \
         static const type *const by_isa[] = LK_ISA_LIST(name);          \
-        lk_isa isa;                                                     \
+        lk_isa isa = LK_ISA_SCALAR;                                     \
+        *table = NULL;                                                  \
         LK_TRY(lk_isa_get(&isa));                                       \
         *table = by_isa[isa];                                           \
         return LK_OK;                                                   \

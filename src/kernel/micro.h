@@ -48,6 +48,7 @@ typedef struct lk__rows_args {
     lk__start start;
     int n_valid;   /* columns to write, 1..NR; W has as many unless it is packed to NR */
     bool w_packed; /* W's rows are readable up to NR */
+    void *w_copy;  /* for copy_tile: where W's rows go, NR apart */
 } lk__rows_args;
 
 /* `n` pixels from column `first` on, for which only the m with bit m of `mask` set take part. */
@@ -90,6 +91,9 @@ typedef struct lk__rows_type {
     int width[LK_MICRO_WIDTHS], mr[LK_MICRO_WIDTHS];
     int usual;
     lk__rows_fn *tile[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];
+    /* The largest tile of the usual width, for W in place and one segment: it also copies the rows
+     * of W that it reads, so that the tiles after it find them packed at no cost. */
+    lk__rows_fn *copy_tile;
     lk__transpose_fn *transpose;
 } lk__rows_type;
 

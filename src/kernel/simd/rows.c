@@ -40,6 +40,14 @@
         DEFINE(T, 1)                                                                            \
         DEFINE(T, 2)                                                                            \
         DEFINE(T, 3)                                                                            \
+        static void rows_##T##_copy(const lk__rows_args *t)                                     \
+        {                                                                                       \
+            for (int64_t k = 0; t->n_seg > 0 && k < t->seg->len; k++)                           \
+                for (int j = 0; j < t->n_valid; j++)                                            \
+                    ((T *)t->w_copy)[k * 4 + j] = ((const T *)                                  \
+                                                       t->w)[(t->seg->w_row + k) * t->ldw + j]; \
+            rows_##T##_3(t);                                                                    \
+        }                                                                                       \
         static void transpose_##T(void *dst, const void *src, int64_t ld, int64_t n_k,          \
                                   int n_valid, int width)                                       \
         {                                                                                       \
@@ -51,9 +59,10 @@
 DEFINE_TYPE(float)
 DEFINE_TYPE(double)
 
-#    define TABLE(T)                                                                          \
-        {                                                                                     \
-            .width = {4}, .mr = {3}, .tile = {{LIST_3(rows_##T)}}, .transpose = transpose_##T \
+#    define TABLE(T)                                                                             \
+        {                                                                                        \
+            .width = {4}, .mr = {3}, .tile = {{LIST_3(rows_##T)}}, .copy_tile = rows_##T##_copy, \
+            .transpose = transpose_##T                                                           \
         }
 
 const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64] = TABLE(double)}};
@@ -61,6 +70,10 @@ const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64
 #else
 
 #    include "kernel/simd/vec_transpose.h"
+
+/* What a tile does with W: its rows are readable as a whole, or only up to n_valid and far apart,
+ * or they are to be copied too. */
+enum rows_mode { ROWS_PACKED, ROWS_IN_PLACE, ROWS_COPY };
 
 #    define VEC f32x8
 #    include "kernel/simd/rows_tile.h"
@@ -79,12 +92,12 @@ const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64
 #        undef VEC
 #    endif
 
-/* A tile of MR x NV vectors, masked where it must be. */
-#    define TILE(VEC, NV, MR)                              \
-        if (t->w_packed || t->n_valid == (NV)*VEC##_lanes) \
-            VEC##_rows(t, MR, NV, false);                  \
-        else                                               \
-            VEC##_rows(t, MR, NV, true);
+/* A tile of MR x NV vectors. */
+#    define TILE(VEC, NV, MR)                   \
+        if (t->w_packed)                        \
+            VEC##_rows(t, MR, NV, ROWS_PACKED); \
+        else                                    \
+            VEC##_rows(t, MR, NV, ROWS_IN_PLACE);
 
 #    define NARROW_TILE(VEC, MR)                                \
         static void rows_##VEC##_1_##MR(const lk__rows_args *t) \
@@ -100,6 +113,12 @@ const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64
                 NARROWER##_##MR(t);                                  \
             else                                                     \
                 TILE(VEC, NV, MR)                                    \
+        }
+
+#    define COPY_TILE(VEC, NV, MR)                            \
+        static void rows_##VEC##_copy(const lk__rows_args *t) \
+        {                                                     \
+            VEC##_rows(t, MR, NV, ROWS_COPY);                 \
         }
 
 /* Every MR up to a largest. */
@@ -118,15 +137,18 @@ UP_TO_6(WIDE_TILE, f32x8, 2, rows_f32x8_1)
 UP_TO_6(WIDE_TILE, f64x4, 2, rows_f64x4_1)
 UP_TO_4(WIDE_TILE, f32x8, 3, rows_f32x8_2)
 UP_TO_4(WIDE_TILE, f64x4, 3, rows_f64x4_2)
+COPY_TILE(f32x8, 2, 6)
+COPY_TILE(f64x4, 2, 6)
 
-#        define TABLE(VEC)                                                                  \
-            {                                                                               \
-                .width = {3 * VEC##_lanes, 2 * VEC##_lanes, VEC##_lanes}, .mr = {4, 6, 12}, \
-                .usual = 1, .transpose = VEC##_transpose_panel, .tile = {                   \
-                    {LIST_4(rows_##VEC##_3)},                                               \
-                    {LIST_6(rows_##VEC##_2)},                                               \
-                    {LIST_12(rows_##VEC##_1)}                                               \
-                }                                                                           \
+#        define TABLE(VEC)                                                                      \
+            {                                                                                   \
+                .width = {3 * VEC##_lanes, 2 * VEC##_lanes, VEC##_lanes}, .mr = {4, 6, 12},     \
+                .usual = 1, .copy_tile = rows_##VEC##_copy, .transpose = VEC##_transpose_panel, \
+                .tile = {                                                                       \
+                    {LIST_4(rows_##VEC##_3)},                                                   \
+                    {LIST_6(rows_##VEC##_2)},                                                   \
+                    {LIST_12(rows_##VEC##_1)}                                                   \
+                }                                                                               \
             }
 
 const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(f32x8), [LK_F64] = TABLE(f64x4)}};
@@ -141,13 +163,16 @@ UP_TO_9(WIDE_TILE, f32x8, 3, rows_f32x16_1)
 UP_TO_9(WIDE_TILE, f64x4, 3, rows_f64x8_1)
 UP_TO_12(WIDE_TILE, f32x16, 2, rows_f32x16_1)
 UP_TO_12(WIDE_TILE, f64x8, 2, rows_f64x8_1)
+COPY_TILE(f32x16, 2, 12)
+COPY_TILE(f64x8, 2, 12)
 
 /* Three half-wide vectors for 3/2 of a wide one: a processor that splits wide vectors in two would
  * waste a half. */
 #        define TABLE(VEC, HALF)                                                         \
             {                                                                            \
                 .width = {2 * VEC##_lanes, 3 * HALF##_lanes, VEC##_lanes, HALF##_lanes}, \
-                .mr = {12, 9, 12, 12}, .usual = 0, .transpose = HALF##_transpose_panel,  \
+                .mr = {12, 9, 12, 12}, .usual = 0, .copy_tile = rows_##VEC##_copy,       \
+                .transpose = HALF##_transpose_panel,                                     \
                 .tile = {{LIST_12(rows_##VEC##_2)},                                      \
                          {LIST_9(rows_##HALF##_3)},                                      \
                          {LIST_12(rows_##VEC##_1)},                                      \

@@ -34,6 +34,10 @@
 #    define LK_UNROLL _Pragma("GCC unroll 32")
 #endif
 
+/* Hides where the value of a variable comes from.  In a loop it keeps the compiler from replacing
+ * one index by a pointer for every address that it is part of. */
+#define LK_OPAQUE(x) __asm__("" : "+r"(x))
+
 #define V(op) LK_CAT(VEC, _##op)
 
 /* The widest vectors of this instruction set. */

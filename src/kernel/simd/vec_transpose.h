@@ -9,11 +9,11 @@
  * that what is left to do is a 4 x 4 transpose within each half. */
 LK_INLINE void f32x8_transpose(float *dst, int64_t ldd, const float *src, int64_t lds)
 {
-    LK_UNROLL for (int i = 0; i < 8; i += 4)
-    {
+    LK_UNROLL
+    for (int i = 0; i < 8; i += 4) {
         f32x8 v[4];
-        LK_UNROLL for (int j = 0; j < 4; j++)
-        {
+        LK_UNROLL
+        for (int j = 0; j < 4; j++) {
             const f32x8 low = _mm256_castps128_ps256(_mm_loadu_ps(src + j * lds + i));
             v[j] = _mm256_insertf128_ps(low, _mm_loadu_ps(src + (j + 4) * lds + i), 1);
         }
@@ -28,11 +28,11 @@ LK_INLINE void f32x8_transpose(float *dst, int64_t ldd, const float *src, int64_
 
 LK_INLINE void f64x4_transpose(double *dst, int64_t ldd, const double *src, int64_t lds)
 {
-    LK_UNROLL for (int i = 0; i < 4; i += 2)
-    {
+    LK_UNROLL
+    for (int i = 0; i < 4; i += 2) {
         f64x4 v[2];
-        LK_UNROLL for (int j = 0; j < 2; j++)
-        {
+        LK_UNROLL
+        for (int j = 0; j < 2; j++) {
             const f64x4 low = _mm256_castpd128_pd256(_mm_loadu_pd(src + j * lds + i));
             v[j] = _mm256_insertf128_pd(low, _mm_loadu_pd(src + (j + 2) * lds + i), 1);
         }

@@ -1,0 +1,61 @@
+/* Micro-kernels of matrix multiplication alone.
+ *
+ *   cross  C[m][j] = tree over pieces of k, each piece a chain, of X[k][m] * Y[k][j]: the product
+ *          of two matrices stored by samples, as in the weight gradient of a linear layer.  Tiles
+ *          of MR x NR outputs stay in registers for a piece; the partial sums of the tree wait in
+ *          memory small enough for the first-level cache.
+ *
+ *   gemv   c[j] += chain over k of a[k] * W[k][j].  W is read by rows, a few at a time, because
+ *          that is how it streams fastest; c goes through memory, which does not change a chain.
+ */
+#ifndef LK_KERNEL_CROSS_H
+#define LK_KERNEL_CROSS_H
+
+#include "kernel/micro.h"
+
+/* A call takes at most so many steps of k if it is cut into pieces, and its tree then holds at most
+ * so many partial sums. */
+enum { LK_CROSS_STEPS = 256, LK_CROSS_LEVELS = 9, LK_CROSS_WIDTHS = 2 };
+
+typedef struct lk__cross_args {
+    const void *x; /* X[k][m] of tile i at x + i * x_tile + k * x_step + m */
+    int64_t x_tile, x_step;
+    const void *y; /* Y[k][j] at y + k * y_step + j, readable up to NR */
+    int64_t y_step;
+    int64_t n_tiles;
+    int64_t k, piece; /* piece 0: one chain from its start; else start is added last */
+    lk__start start;
+    const void *bias; /* n_valid values, for LK_START_BIAS */
+    void *c;          /* C[m][j] of tile i at c + (i * MR + m) * ldc + j */
+    int64_t ldc;
+    int n_valid; /* columns to write, 1..NR */
+    void *level; /* room for LK_CROSS_LEVELS tiles of LK_MICRO_MR x NR */
+} lk__cross_args;
+
+typedef void lk__cross_fn(const lk__cross_args *t);
+
+/* dst[k][j] = src[k * ld + j] for k < n_k, j < n; rows of dst are `width` apart, and their columns
+ * from n up to it are zero. */
+typedef void lk__cross_pack_fn(void *dst, const void *src, int64_t ld, int64_t n_k, int n,
+                               int width);
+
+/* Tiles for one element type: NR widths, widest first, functions by width and MR <= mr. */
+typedef struct lk__cross_type {
+    int width[LK_CROSS_WIDTHS], mr;
+    lk__cross_fn *tile[LK_CROSS_WIDTHS][LK_MICRO_MR + 1];
+    lk__cross_pack_fn *pack;
+} lk__cross_type;
+
+/* c[j] = chain over k' < k of a[k' * a_step] * w[k' * ldw + j], from c[j], for j < n. */
+typedef void lk__gemv_fn(void *c, const void *a, int64_t a_step, const void *w, int64_t ldw,
+                         int64_t k, int64_t n);
+
+/* By lk_dtype, f32 and f64. */
+typedef struct lk__cross_table {
+    lk__cross_type of[2];
+    lk__gemv_fn *gemv[2];
+} lk__cross_table;
+
+LK_ISA_TABLE(lk__cross_table, lk__cross)
+
+#endif /* LK_KERNEL_CROSS_H */

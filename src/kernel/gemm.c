@@ -1,0 +1,150 @@
+/* Matrix multiplication: picks a way to compute, cuts C into blocks and gives them to the pool. */
+#include "kernel/gemm.h"
+
+#include "kernel/parallel.h"
+
+/* Work that is worth the wake-up of a thread, in multiply-adds. */
+static const double grain_work = 1 << 20;
+
+/* Rows of A that stay in the second-level cache while the panels pass. */
+enum { BLOCK_ROWS = 160 };
+
+lk__gemm_run lk__gemm_next(const lk__gemm_job *job, int64_t *next, int64_t last)
+{
+    const lk_gemm *g = &job->g;
+    const int64_t block = *next / job->n_panels, first = *next % job->n_panels;
+    const int64_t product = block / job->n_blocks, row = block % job->n_blocks * job->block_rows;
+    const int64_t end = lk__min(job->n_panels, first + (last - *next));
+    *next += end - first;
+    return (lk__gemm_run){.a = job->a + product * job->batch.stride_a * job->elem,
+                          .b = job->b + product * job->batch.stride_b * job->elem,
+                          .c = job->c + (product * job->batch.stride_c + row * g->ldc) * job->elem,
+                          .row = row,
+                          .n_rows = lk__min(job->block_rows, g->m - row),
+                          .first = first,
+                          .last = end};
+}
+
+void lk__gemm_act(const lk__gemm_job *job, const lk__gemm_run *run, int64_t first, int64_t last)
+{
+    if (job->act)
+        for (int64_t i = 0; i < run->n_rows; i++)
+            job->act(run->c + (i * job->g.ldc + first) * job->elem, last - first);
+}
+
+void lk__gemm_add(lk_dtype dtype, void *to, const void *from, int64_t n)
+{
+    if (dtype == LK_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)to)[i] = ((const float *)from)[i] + ((float *)to)[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((double *)to)[i] = ((const double *)from)[i] + ((double *)to)[i];
+}
+
+/* One column is one row, transposed, if its elements are as close as those of a row. */
+static void turn_column(lk__gemm_job *job)
+{
+    lk_gemm *g = &job->g;
+    if (g->n != 1 || g->m == 1 || g->ldc != 1 || job->bias)
+        return;
+    const lk__gemm_job old = *job;
+    job->a = old.b;
+    job->b = old.a;
+    job->batch.stride_a = old.batch.stride_b;
+    job->batch.stride_b = old.batch.stride_a;
+    g->m = 1;
+    g->n = old.g.m;
+    g->trans_a = !old.g.trans_b;
+    g->trans_b = !old.g.trans_a;
+    g->lda = old.g.ldb;
+    g->ldb = old.g.lda;
+    g->ldc = g->n;
+}
+
+/* `widest`: the last panel may be as wide. */
+static void cut_columns(lk__gemm_job *job, int64_t usual, int64_t widest)
+{
+    job->panel = usual;
+    job->n_panels = job->g.n <= widest ? 1 : lk__parts(job->g.n - widest, usual) + 1;
+}
+
+/* Blocks of at most `rows` rows, a multiple of mr; smaller ones if threads would be idle. */
+static void cut_rows(lk__gemm_job *job, int64_t rows, int64_t mr, int threads)
+{
+    const int64_t m = job->g.m;
+    int64_t blocks = lk__parts(m, rows);
+    while (blocks * job->n_panels * job->batch.count < 4 * (int64_t)threads && m / blocks > 4 * mr)
+        blocks *= 2;
+    job->block_rows = lk__parts(lk__parts(m, blocks), mr) * mr;
+    job->n_blocks = lk__parts(m, job->block_rows);
+}
+
+static lk_status run_job(lk__gemm_job *job)
+{
+    const lk_gemm *g = &job->g;
+    const lk__rows_type *r = job->rows;
+    int threads = 1;
+    LK_TRY(lk_threads_get(&threads));
+    lk__task_fn *fn = lk__gemm_by_rows;
+    int64_t together = 1; /* panels that share what a task prepares */
+    if (g->m == 1 && !g->trans_b && g->piece == 0 && g->n > 2 * r->width[r->usual]) {
+        fn = lk__gemm_one_row;
+        cut_columns(job, 64, 64);
+        cut_rows(job, 1, 1, 1);
+    } else if (g->trans_a) {
+        fn = lk__gemm_by_columns;
+        cut_columns(job, job->cross->width[0], job->cross->width[0]);
+        const int64_t rows = lk__gemm_columns_rows(job);
+        cut_rows(job, rows, lk__min(rows, job->cross->mr), threads);
+        together = 8;
+    } else {
+        cut_columns(job, r->width[r->usual], r->width[0]);
+        cut_rows(job, BLOCK_ROWS, r->mr[r->usual], threads);
+    }
+    const double work = (double)lk__min(job->block_rows, g->m) * (double)job->panel *
+                        (double)(g->k + 1);
+    const int64_t grain = work >= grain_work ? 1 : (int64_t)(grain_work / work) + 1;
+    LK_TRY(lk__parallel(job->batch.count * job->n_blocks * job->n_panels,
+                        grain > together ? grain : together, fn, job));
+    return LK_OK;
+}
+
+lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, const void *a,
+                              const void *b, const void *bias, void *c)
+{
+    const lk__rows_table *rows = NULL;
+    const lk__cross_table *cross = NULL;
+    LK_CHECK(g && batch, LK_EINVAL, "%s is NULL", g ? "batch" : "g");
+    LK_TRY(lk__fp_check());
+    LK_TRY(lk__gemm_check(g, batch, (const void *const[]){a, b, bias}, c));
+    if (g->m == 0 || g->n == 0 || batch->count == 0)
+        return LK_OK;
+    LK_TRY(lk__rows_get(&rows));
+    LK_TRY(lk__cross_get(&cross));
+    lk__gemm_job job = {.g = *g,
+                        .batch = *batch,
+                        .elem = (int64_t)lk_dtype_size(g->dtype),
+                        .a = a,
+                        .b = b,
+                        .bias = bias,
+                        .c = c,
+                        .start = g->accumulate ? LK_START_C
+                                 : bias        ? LK_START_BIAS
+                                               : LK_START_ZERO,
+                        .rows = &rows->of[g->dtype],
+                        .cross = &cross->of[g->dtype],
+                        .gemv = cross->gemv[g->dtype]};
+    if (g->k == 0)
+        job.g.piece = 0; /* no pieces: C is its start */
+    LK_TRY(lk__act_get(g->dtype, g->act, &job.act));
+    turn_column(&job);
+    LK_TRY(run_job(&job));
+    return LK_OK;
+}
+
+lk_status lk_gemm_run(const lk_gemm *g, const void *a, const void *b, const void *bias, void *c)
+{
+    LK_TRY(lk_gemm_run_batched(g, &(lk_gemm_batch){.count = 1}, a, b, bias, c));
+    return LK_OK;
+}

@@ -1,0 +1,244 @@
+/* Blocks of C whose op(A) is the transpose of A, by the cross micro-kernel.
+ *
+ * X is A as stored, by samples: a tile takes MR consecutive elements of each sample.  Y is B, or
+ * panels of its transpose.  A panel of Y is packed for all tiles of the block.  With more than a
+ * few samples X is packed by tiles too, because its rows would lie on more pages than the processor
+ * remembers.
+ *
+ * The micro-kernel joins the pieces of up to LK_CROSS_STEPS steps by itself.  A longer k is cut
+ * into leaves: the largest power of two of pieces that is not longer, or one longer piece.  The
+ * leaves of a few panels at a time go to slots, which are joined like a binary counter, as in
+ * gemm_pieces.c.
+ */
+#include "kernel/gemm.h"
+
+#include <lockstep/alloc.h>
+
+#include <string.h>
+
+enum {
+    X_ROOM = 96 * 1024, /* bytes */
+    Y_ROOM = LK_CROSS_STEPS * 128,
+    SLOT_ROOM = 64 * 1024,
+    LEVEL_ROOM = LK_CROSS_LEVELS * LK_MICRO_MR * 128,
+    GROUP = 256,    /* bytes of a row of the panels that are in slots together */
+    FEW_STEPS = 24, /* for which X is read in place */
+    FEW_TILES = 4,  /* below which Y is read in place */
+    MANY_TILES = 64 /* enough for one packed panel of Y */
+};
+
+struct block {
+    const lk__gemm_job *job;
+    const lk__gemm_run *run;
+    int64_t k0, n_k; /* the steps of k at hand */
+    bool x_packed;
+    char *x_room, *y_room, *slots, *level;
+};
+
+/* Where a panel goes, and how. */
+struct target {
+    char *c;
+    int64_t ldc, piece;
+    lk__start start;
+};
+
+static int64_t group_panels(const lk__gemm_job *job)
+{
+    return GROUP / (job->panel * job->elem);
+}
+
+static int64_t leaf_steps(const lk_gemm *g)
+{
+    int64_t leaf = g->piece;
+    while (2 * leaf <= LK_CROSS_STEPS)
+        leaf *= 2;
+    return leaf;
+}
+
+static bool in_leaves(const lk_gemm *g)
+{
+    return g->piece > 0 && g->k > LK_CROSS_STEPS;
+}
+
+int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
+{
+    const int64_t steps = lk__min(job->g.k, LK_CROSS_STEPS) + 1, mr = job->cross->mr;
+    int64_t rows = lk__min(X_ROOM / (steps * job->elem), MANY_TILES * mr);
+    if (in_leaves(&job->g)) {
+        int64_t levels = 1;
+        while (job->g.k / leaf_steps(&job->g) >> levels)
+            levels++;
+        rows = lk__min(rows, SLOT_ROOM / ((levels + 1) * GROUP));
+    }
+    return rows > mr ? rows / mr * mr : rows;
+}
+
+/* Packs X: tile by tile, the MR elements of each sample next to each other. */
+static void pack_x(const struct block *b)
+{
+    const lk_gemm *g = &b->job->g;
+    const int mr = b->job->cross->mr;
+    const int64_t elem = b->job->elem;
+    for (int64_t row = 0; row < b->run->n_rows; row += mr) {
+        const int rows = (int)lk__min(mr, b->run->n_rows - row);
+        b->job->cross->pack(b->x_room + row * b->n_k * elem,
+                            b->run->a + (b->k0 * g->lda + b->run->row + row) * elem, g->lda, b->n_k,
+                            rows, mr);
+    }
+}
+
+/* Points t at Y, columns from j on. */
+static void find_y(const struct block *b, lk__cross_args *t, int64_t j, int nr)
+{
+    const lk_gemm *g = &b->job->g;
+    const int64_t elem = b->job->elem;
+    t->y = b->y_room;
+    t->y_step = nr;
+    if (g->trans_b) {
+        b->job->rows->transpose(b->y_room, b->run->b + (j * g->ldb + b->k0) * elem, g->ldb, b->n_k,
+                                t->n_valid, nr);
+        return;
+    }
+    const char *y = b->run->b + (b->k0 * g->ldb + j) * elem;
+    if (t->n_valid == nr && b->run->n_rows < FEW_TILES * b->job->cross->mr) {
+        t->y = y;
+        t->y_step = g->ldb;
+        return;
+    }
+    b->job->cross->pack(b->y_room, y, g->ldb, b->n_k, t->n_valid, nr);
+}
+
+static void run_panel(const struct block *b, int64_t j, const struct target *to)
+{
+    const lk__gemm_job *job = b->job;
+    const lk_gemm *g = &job->g;
+    const lk__cross_type *cross = job->cross;
+    const int64_t elem = job->elem, left = g->n - j, mr = cross->mr;
+    const int width = left <= cross->width[1] ? 1 : 0, nr = cross->width[width];
+    const int64_t tiles = b->run->n_rows / mr, rest = b->run->n_rows % mr;
+    lk__cross_args t = {.x = b->x_packed ? b->x_room
+                                         : b->run->a + (b->k0 * g->lda + b->run->row) * elem,
+                        .x_tile = b->x_packed ? mr * b->n_k : mr,
+                        .x_step = b->x_packed ? mr : g->lda,
+                        .n_tiles = tiles,
+                        .k = b->n_k,
+                        .piece = to->piece,
+                        .start = to->start,
+                        .bias = job->bias ? job->bias + j * elem : NULL,
+                        .c = to->c,
+                        .ldc = to->ldc,
+                        .n_valid = (int)lk__min(nr, left),
+                        .level = b->level};
+    find_y(b, &t, j, nr);
+    cross->tile[width][mr](&t);
+    if (rest > 0) {
+        t.x = (const char *)t.x + tiles * t.x_tile * elem;
+        t.c = (char *)t.c + tiles * mr * to->ldc * elem;
+        t.n_tiles = 1;
+        cross->tile[width][rest](&t);
+    }
+}
+
+/* Makes [k0, k0 + n_k) the steps at hand, for `panels` panels. */
+static void take_steps(struct block *b, int64_t k0, int64_t n_k, int64_t panels)
+{
+    b->k0 = k0;
+    b->n_k = n_k;
+    b->x_packed = n_k > FEW_STEPS && panels > 2;
+    if (b->x_packed)
+        pack_x(b);
+}
+
+/* All panels of the run straight to C. */
+static void run_direct(struct block *b)
+{
+    const lk__gemm_job *job = b->job;
+    const lk_gemm *g = &job->g;
+    int64_t k0 = 0;
+    do {
+        take_steps(b, k0, lk__min(LK_CROSS_STEPS, g->k - k0), b->run->last - b->run->first);
+        for (int64_t p = b->run->first; p < b->run->last; p++) {
+            const struct target to = {.c = b->run->c + p * job->panel * job->elem,
+                                      .ldc = g->ldc,
+                                      .piece = g->piece,
+                                      .start = k0 > 0 ? LK_START_C : job->start};
+            run_panel(b, p * job->panel, &to);
+        }
+        k0 += b->n_k;
+    } while (k0 < g->k);
+}
+
+/* The leaf of steps [first, last) for panels [p, end) to their slot. */
+static void run_leaf(struct block *b, int64_t first, int64_t last, int64_t p, int64_t end,
+                     char *slot)
+{
+    const lk__gemm_job *job = b->job;
+    const int64_t panel_bytes = b->run->n_rows * job->panel * job->elem;
+    for (int64_t k0 = first; k0 < last; k0 += b->n_k) {
+        take_steps(b, k0, lk__min(LK_CROSS_STEPS, last - k0), end - p);
+        for (int64_t i = 0; i < end - p; i++) {
+            const struct target to = {.c = slot + i * panel_bytes,
+                                      .ldc = job->panel,
+                                      .piece = job->g.piece > LK_CROSS_STEPS ? 0 : job->g.piece,
+                                      .start = k0 > first ? LK_START_C : LK_START_ZERO};
+            run_panel(b, (p + i) * job->panel, &to);
+        }
+    }
+}
+
+/* C = start + sum for one panel, whose sum has rows of job->panel elements. */
+static void write_panel(const struct block *b, int64_t j, char *sum)
+{
+    const lk__gemm_job *job = b->job;
+    const int64_t n = lk__min(job->panel, job->g.n - j);
+    for (int64_t i = 0; i < b->run->n_rows; i++) {
+        char *from = sum + i * job->panel * job->elem;
+        char *c = b->run->c + (i * job->g.ldc + j) * job->elem;
+        const char *start = job->start == LK_START_C ? c : job->bias + j * job->elem;
+        if (job->start != LK_START_ZERO)
+            lk__gemm_add(job->g.dtype, from, start, n);
+        memcpy(c, from, (size_t)(n * job->elem));
+    }
+}
+
+/* Panels [p, end), which are a group, by way of slots. */
+static void run_group(struct block *b, int64_t p, int64_t end)
+{
+    const lk__gemm_job *job = b->job;
+    const lk_gemm *g = &job->g;
+    const int64_t leaf = leaf_steps(g), n = lk__parts(g->k, leaf);
+    const int64_t count = (end - p) * b->run->n_rows * job->panel, bytes = count * job->elem;
+    char *slot = b->slots;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t level = 0;
+        while (i >> level & 1)
+            level++;
+        slot = b->slots + level * bytes;
+        run_leaf(b, i * leaf, lk__min(g->k, (i + 1) * leaf), p, end, slot);
+        for (int64_t l = 0; i >> l && (l < level || i == n - 1); l++)
+            if (i >> l & 1)
+                lk__gemm_add(g->dtype, slot, b->slots + l * bytes, count);
+    }
+    for (int64_t i = 0; i < end - p; i++)
+        write_panel(b, (p + i) * job->panel, slot + i * (bytes / (end - p)));
+}
+
+void lk__gemm_by_columns(void *arg, int64_t first, int64_t last)
+{
+    const lk__gemm_job *job = arg;
+    _Alignas(LK_ALIGN) char x_room[X_ROOM], y_room[Y_ROOM], slots[SLOT_ROOM], level[LEVEL_ROOM];
+    struct block b = {
+        .job = job, .x_room = x_room, .y_room = y_room, .slots = slots, .level = level};
+    if (in_leaves(&job->g))
+        memset(slots, 0, sizeof slots); /* the tree also adds columns that no tile writes */
+    while (first < last) {
+        const lk__gemm_run run = lk__gemm_next(job, &first, last);
+        b.run = &run;
+        if (!in_leaves(&job->g))
+            run_direct(&b);
+        else
+            for (int64_t p = run.first; p < run.last; p += group_panels(job))
+                run_group(&b, p, lk__min(run.last, p + group_panels(job)));
+        lk__gemm_act(job, &run, run.first * job->panel, lk__min(job->g.n, run.last * job->panel));
+    }
+}
