@@ -53,8 +53,10 @@ LK_API lk_status lk__raise(lk_status st, const char *file, int line, const char 
                            const char *fmt, ...) LK_PRINTF(5, 6);
 LK_API lk_status lk__trace(lk_status st, const char *file, int line, const char *func);
 
-/* Fail with a message.  Use where the error is discovered. */
-#define LK_RAISE(st, ...) lk__raise((st), __FILE__, __LINE__, __func__, __VA_ARGS__)
+/* Fail with a message.  Use where the error is discovered.  The value is `st` itself, so that
+ * compilers and analysers see that what follows a failure is not reached. */
+#define LK_RAISE(st, ...) \
+    ((void)lk__raise((st), __FILE__, __LINE__, __func__, __VA_ARGS__), (lk_status)(st))
 
 /* Return early unless cond holds.  For preconditions; active in every build. */
 #define LK_CHECK(cond, st, ...)               \
