@@ -1,0 +1,57 @@
+/* What a tensor is made of, for this room. */
+#ifndef LK_TENSOR_TENSOR_H
+#define LK_TENSOR_TENSOR_H
+
+#include <lockstep/tensor.h>
+
+#include <stdatomic.h>
+
+/* Memory with a count of the tensors on it. */
+struct lk__storage {
+    _Atomic int64_t holders;
+    void *data;
+    bool owned; /* data is a block of lk_alloc() */
+    lk_release_fn *release;
+    void *context;
+};
+
+/** A storage with one holder and `bytes` bytes of its own, zeros if `zero`. */
+lk_status lk__storage_new(int64_t bytes, bool zero, struct lk__storage **out) LK_NODISCARD;
+
+/** A storage with one holder on the host's memory. */
+lk_status lk__storage_wrap(void *data, lk_release_fn *release, void *context,
+                           struct lk__storage **out) LK_NODISCARD;
+
+void lk__storage_retain(struct lk__storage *s);
+
+/** One holder less; NULL is allowed. */
+void lk__storage_free(struct lk__storage *s);
+
+struct lk_tensor {
+    _Atomic int64_t holders;
+    lk_dtype dtype;
+    bool writable;
+    lk_shape shape;
+    int64_t count;               /* of the shape */
+    int64_t stride[LK_MAX_NDIM]; /* elements, never negative */
+    int64_t offset;              /* elements from the storage's data to the first one */
+    struct lk__storage *storage;
+};
+
+/** Strides of a row-major tensor of a checked shape; all 0 if it has no elements. */
+void lk__shape_strides(lk_shape shape, int64_t *stride);
+
+/** A writable row-major tensor of a checked shape at `offset` elements; retains `s`. */
+lk_status lk__tensor_on(struct lk__storage *s, lk_dtype dtype, lk_shape shape, int64_t offset,
+                        lk_tensor **out) LK_NODISCARD;
+
+/** A copy of the struct `view`, whose storage it retains. */
+lk_status lk__tensor_view(const lk_tensor *view, lk_tensor **out) LK_NODISCARD;
+
+/** The address of the first element. */
+static inline char *lk__tensor_start(const lk_tensor *t)
+{
+    return (char *)t->storage->data + t->offset * (int64_t)lk_dtype_size(t->dtype);
+}
+
+#endif /* LK_TENSOR_TENSOR_H */
