@@ -17,7 +17,9 @@
 #include <lockstep/pool.h>
 #include <lockstep/reduce.h>
 #include <lockstep/rng.h>
+#include <lockstep/slab.h>
 #include <lockstep/status.h>
+#include <lockstep/tensor.h>
 #include <lockstep/thread.h>
 #include <lockstep/version.h>
 

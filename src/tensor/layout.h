@@ -1,0 +1,28 @@
+/* What a layout is made of, for this room. */
+#ifndef LK_TENSOR_LAYOUT_H
+#define LK_TENSOR_LAYOUT_H
+
+#include <lockstep/slab.h>
+
+#include <stdatomic.h>
+
+struct lk__slice {
+    char *name;
+    lk_dtype dtype;
+    lk_shape shape;
+    int64_t count, offset, bytes;
+};
+
+struct lk_layout {
+    _Atomic int64_t holders;
+    _Atomic bool fixed; /* a slab was made from it */
+    int64_t n, capacity;
+    struct lk__slice *slice;
+    int64_t places, *place; /* name to slice number; FREE_PLACE where there is none */
+    int64_t bytes;
+};
+
+/** One more holder, a slab: the layout is fixed from now on. */
+void lk__layout_retain(lk_layout *layout);
+
+#endif /* LK_TENSOR_LAYOUT_H */
