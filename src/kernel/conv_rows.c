@@ -35,8 +35,18 @@ static int rows_max(const lk__conv_strip *s, int pick)
     return crowded && mr > WAYS ? WAYS : mr;
 }
 
+/* Ask for the rows of A that the tile from position m on will read. */
+static void rows_prefetch(const lk__conv_strip *s, const void *a, int64_t m, int64_t n)
+{
+    enum { LINE = 64 };
+    const lk__conv_pass *p = s->pass;
+    for (int64_t end = m + n < s->n ? m + n : s->n; m < end; m++)
+        for (int64_t i = 0; i < p->a_group * p->elem; i += LINE)
+            __builtin_prefetch((const char *)a + s->a_off[m] * p->elem + i);
+}
+
 /* All tiles of one block, of as even a size as they can be: small ones are slow. */
-static void tiles_run(const lk__conv_strip *s, int pick, lk__rows_args *t)
+static void tiles_run(const lk__conv_strip *s, int pick, bool prefetch, lk__rows_args *t)
 {
     const lk__rows_type *rows = s->pass->rows;
     int mr = rows_max(s, pick);
@@ -46,6 +56,8 @@ static void tiles_run(const lk__conv_strip *s, int pick, lk__rows_args *t)
         int64_t n = low + (i < n_high);
         t->a_off = s->a_off + m;
         t->c_off = s->c_off + m;
+        if (prefetch)
+            rows_prefetch(s, t->a, m + n, n);
         rows->tile[pick][n](t);
         m += n;
     }
@@ -68,7 +80,8 @@ void lk__conv_run_rows(const lk__conv_strip *s, const lk__conv_call *call, int64
             t.c = (char *)call->c + (s->sample * p->c_sample + channel + b->column) * p->elem;
             t.bias = call->bias ? (const char *)call->bias + (channel + b->column) * p->elem : NULL;
             t.n_valid = b->n_valid;
-            tiles_run(s, b->pick, &t);
+            /* With one tap, nothing that the tiles before have read is of use again. */
+            tiles_run(s, b->pick, s->n_taps == 1 && i == first, &t);
         }
         t.start = LK_START_C;
     } while (tap < s->n_taps);
