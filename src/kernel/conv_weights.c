@@ -72,49 +72,75 @@ typedef struct packing {
     void *to;
 } packing;
 
-/* Rows [first, last) of all rows of the box. */
+/* Where row `i` of the box begins. */
+static const char *row_of(const packing *k, int64_t i)
+{
+    int64_t rows = k->box[LK_CUT_ROW].hi - k->box[LK_CUT_ROW].lo;
+    int64_t planes = k->box[LK_CUT_PLANE].hi - k->box[LK_CUT_PLANE].lo;
+    int64_t h = k->box[LK_CUT_ROW].lo + i % rows;
+    int64_t d = k->box[LK_CUT_PLANE].lo + i / rows % planes;
+    int64_t n = k->box[LK_CUT_SAMPLE].lo + i / rows / planes;
+    return k->from +
+           (n * k->from_sample + d * k->from_step[0] + h * k->from_step[1]) * k->p->s.elem;
+}
+
+/* Rows [first, last) of the box, into panels. */
 static void pack_rows(void *arg, int64_t first, int64_t last)
 {
     const packing *k = arg;
-    int64_t rows = k->box[LK_CUT_ROW].hi - k->box[LK_CUT_ROW].lo;
-    int64_t planes = k->box[LK_CUT_PLANE].hi - k->box[LK_CUT_PLANE].lo;
-    int64_t elem = k->p->s.elem;
     lk__panels_args a = {.panel = k->side->slice,
-                         .n_panels = k->p->s.groups * k->side->per_group,
+                         .n_panels = k->p->groups * k->side->per_group,
                          .to = k->to,
                          .ld = k->from_step[2] * k->stride,
                          .channels = k->channels};
-    for (int64_t i = first; i < last; i++) {
-        int64_t h = k->box[LK_CUT_ROW].lo + i % rows;
-        int64_t d = k->box[LK_CUT_PLANE].lo + i / rows % planes;
-        int64_t n = k->box[LK_CUT_SAMPLE].lo + i / rows / planes;
-        int64_t at = n * k->from_sample + d * k->from_step[0] + h * k->from_step[1];
+    for (int64_t i = first; i < last; i++)
         for (int64_t r = 0; r < k->stride && k->columns.lo + r < k->columns.hi; r++) {
             int64_t w = k->columns.lo + r;
-            a.from = k->from + (at + w * k->from_step[2]) * elem;
+            a.from = row_of(k, i) + w * k->from_step[2] * k->p->s.elem;
             a.n_pixels = (k->columns.hi - w + k->stride - 1) / k->stride;
             a.to_pixel = i * k->row_pixels + r * k->stride_pixels;
             k->p->pack(&a);
         }
+}
+
+/* The same for depthwise convolution with several output channels per input channel: every column
+ * of x with its channels repeated. */
+static void spread_rows(void *arg, int64_t first, int64_t last)
+{
+    const packing *k = arg;
+    const lk__conv_shape *s = &k->p->s;
+    for (int64_t i = first; i < last; i++) {
+        const char *from = row_of(k, i);
+        char *to = (char *)k->to + i * k->row_pixels * s->out_channels * s->elem;
+        for (int64_t w = k->columns.lo; w < k->columns.hi; w++) {
+            for (int64_t c = 0; c < s->out_channels; c++, to += s->elem)
+                memcpy(to, from + (w * s->x_step[2] + c / s->group_out) * s->elem, (size_t)s->elem);
+        }
     }
 }
 
+/* Copy a chunk of a side if the plan says so, and tell where it is. */
 static lk_status pack(packing *k, lk__weights_view *view)
 {
-    int64_t n[LK_CUTS];
-    for (int d = 0; d < LK_CUTS; d++)
-        n[d] = k->box[d].hi - k->box[d].lo;
-    if (!k->side->packed) {
+    bool spread = k->side == &k->p->x && k->p->spread;
+    if (!k->side->packed && !spread) {
         *view = (lk__weights_view){.data = k->from, .step = {k->from_sample}};
         memcpy(&view->step[1], k->from_step, 3 * sizeof view->step[0]);
         return LK_OK;
     }
-    *view = (lk__weights_view){
-        .data = k->to,
-        .step = {n[1] * n[2] * k->row_pixels, n[2] * k->row_pixels, k->row_pixels, 1}};
+    int64_t n[LK_CUTS], pixel = spread ? k->p->s.out_channels : 1;
+    for (int d = 0; d < LK_CUTS; d++)
+        n[d] = k->box[d].hi - k->box[d].lo;
+    *view = (lk__weights_view){.data = k->to};
+    view->step[3] = pixel;
+    view->step[2] = k->row_pixels * pixel;
+    view->step[1] = n[2] * view->step[2];
+    view->step[0] = n[1] * view->step[1];
     for (int d = 0; d < LK_CUTS; d++)
         view->start -= k->box[d].lo * view->step[d];
-    LK_TRY(lk__parallel(n[0] * n[1] * n[2], 1, pack_rows, k));
+    if (spread)
+        view->start -= k->columns.lo * pixel;
+    LK_TRY(lk__parallel(n[0] * n[1] * n[2], 1, spread ? spread_rows : pack_rows, k));
     return LK_OK;
 }
 

@@ -5,7 +5,10 @@
 
 #include <lockstep/alloc.h>
 
-enum { PANEL_GAP = 10 }; /* pixels between panels, or all would fall into the same sets */
+enum {
+    PANEL_GAP = 10, /* pixels between panels, or all would fall into the same sets */
+    MAX_PHASES = 2 * LK_MICRO_MR + 1,
+};
 
 const lk__weights_aims lk__weights_default = {
     .strip_bytes = 24 << 10,
@@ -77,19 +80,19 @@ static void tap_columns(lk__weights_plan *p, int64_t tap)
         c->in = column_at(p, v.lo * s->stride[2] - s->pad[2] + tap * s->dilation[2]);
 }
 
-/* The columns of a slice of a run: from each column at which the set of valid elements changes to
- * the next, unless the set is empty. */
-static void run_columns(lk__weights_plan *p, int64_t i)
+/* The columns of a slice of kernel columns, each with `channels` elements: from each column at which
+ * the set of valid elements changes to the next, unless the set is empty. */
+static void slice_columns(lk__weights_plan *p, int64_t i, int64_t channels)
 {
     const lk__conv_shape *s = &p->s;
     const lk__panel *q = &p->x.slice[i];
     lk__weights_columns *c = &p->columns[i];
-    *c = (lk__weights_columns){.phase = &p->phases[i * (2 * LK_MICRO_MR + 1)]};
+    *c = (lk__weights_columns){.phase = &p->phases[i * MAX_PHASES]};
     for (int64_t at = 0, next; at < s->out[2]; at = next) {
         uint32_t mask = 0;
         next = s->out[2];
         for (int m = 0; m < q->n; m++) {
-            lk__range v = valid_out(s, 2, (q->first + m) / s->in_channels);
+            lk__range v = valid_out(s, 2, (q->first + m) / channels);
             if (v.lo <= at && at < v.hi)
                 mask |= 1U << m;
             if (v.lo > at)
@@ -105,6 +108,8 @@ static void run_columns(lk__weights_plan *p, int64_t i)
         }
         c->phase[c->n_phase++] = (lk__phase){at - c->out, next - at, mask};
     }
+    if (p->own)
+        c->in += q->first * s->dilation[2];
 }
 
 static lk_status columns_make(lk__weights_plan *p)
@@ -117,12 +122,13 @@ static lk_status columns_make(lk__weights_plan *p)
     }
     p->need = lk__weights_reach(s, 2, (lk__range){0, s->out[2]});
     p->pack_columns = div_up(p->need.hi - p->need.lo, s->stride[2]);
-    int64_t n = p->runs ? p->x.per_group : s->kernel[2];
+    bool slices = p->runs || p->own;
+    int64_t n = slices ? p->x.per_group : s->kernel[2];
     LK_TRY(lk_alloc(&p->columns, n, sizeof *p->columns));
-    LK_TRY(lk_alloc(&p->phases, n * (p->runs ? 2 * LK_MICRO_MR + 1 : 1), sizeof *p->phases));
+    LK_TRY(lk_alloc(&p->phases, slices ? n * MAX_PHASES : n, sizeof *p->phases));
     for (int64_t i = 0; i < n; i++)
-        if (p->runs)
-            run_columns(p, i);
+        if (slices)
+            slice_columns(p, i, s->group_in);
         else
             tap_columns(p, i);
     return LK_OK;
@@ -164,6 +170,13 @@ static void positions_cut(lk__weights_plan *p, int threads)
     cut(one, s->out[2], strip, p->strip);
 }
 
+static lk_status room_make(lk__weights_side *v, int64_t width, int64_t pixels)
+{
+    LK_CHECK(!__builtin_mul_overflow(width, pixels, &v->room), LK_EOVERFLOW,
+             "a copy of %lld channels, %lld positions", (long long)width, (long long)pixels);
+    return LK_OK;
+}
+
 /* Room for `pixels` in each panel, and where each begins. */
 static lk_status panels_place(lk__weights_side *v, int64_t groups, int64_t pixels)
 {
@@ -175,8 +188,7 @@ static lk_status panels_place(lk__weights_side *v, int64_t groups, int64_t pixel
         v->slice[i].at = at * pixels;
         at += v->slice[i].width;
     }
-    LK_CHECK(!__builtin_mul_overflow(v->width, pixels, &v->room), LK_EOVERFLOW,
-             "panels of %lld channels, %lld positions", (long long)v->width, (long long)pixels);
+    LK_TRY(room_make(v, v->width, pixels));
     return LK_OK;
 }
 
@@ -194,8 +206,10 @@ static lk_status workspace_size(lk__weights_plan *p)
         }
         x_pixels *= n;
     }
-    LK_TRY(panels_place(&p->x, s->groups, x_pixels));
-    LK_TRY(panels_place(&p->y, s->groups, y_pixels));
+    LK_TRY(panels_place(&p->x, p->groups, x_pixels));
+    if (p->spread)
+        LK_TRY(room_make(&p->x, s->out_channels, x_pixels));
+    LK_TRY(panels_place(&p->y, p->groups, y_pixels));
     p->n_pieces = div_up(s->batch, s->piece);
     for (p->n_levels = 0; (p->n_pieces - 1) >> p->n_levels; p->n_levels++)
         ;
@@ -203,8 +217,7 @@ static lk_status workspace_size(lk__weights_plan *p)
                     p->strip[LK_CUT_ROW] == s->out[1];
     p->interrupted = !one_call;
     p->n_slots = p->n_levels + p->interrupted;
-    int64_t rows = p->swapped ? s->group_out : p->tap_rows;
-    bool fits = !__builtin_mul_overflow(rows, lk__weights_cols(p)->width, &p->tree_room) &&
+    bool fits = !__builtin_mul_overflow(p->n_rows, lk__weights_cols(p)->width, &p->tree_room) &&
                 !__builtin_mul_overflow(p->tree_room, p->n_taps, &p->tree_room) &&
                 !__builtin_mul_overflow(p->tree_room, p->n_slots, &p->tree_room);
     LK_CHECK(fits, LK_EOVERFLOW, "partial sums of %lld taps, %lld x %lld channels, %lld pieces",

@@ -14,6 +14,10 @@
  *   runs    with few input channels x is read in place, and a slice is cut from the run (kernel
  *           column, input channel), consecutive in memory.  Kernel columns then are no taps, and
  *           the elements of one tile may differ in their valid output columns: see lk__phase.
+ *   own     with one input channel in each group (depthwise), tiles are kernel columns by output
+ *           channels: rows are slices of a kernel row, columns are slices of channels, both sides
+ *           are read in place, and there is but one group.  If a group has several output
+ *           channels, x is first copied so that each finds its own input (`spread`).
  *   chunk   the samples, or planes or rows of one sample, that are packed at a time.
  *   strip   the rows of a chunk that stay in the nearest cache while all taps pass over them.
  *   slots   of each tile: the chain of its piece so far, if it takes more than one call, and for
@@ -39,11 +43,11 @@ typedef struct lk__weights_side {
     lk__panel *slice; /* of all groups, one group after another */
     int64_t per_group;
     int64_t width; /* of all slices together */
-    int64_t room;  /* elements of its panels; 0 if it is read in place */
+    int64_t room;  /* elements of its copy; 0 if it is read in place */
 } lk__weights_side;
 
-/* The output columns that take part: for one kernel column, or for one slice of a run.  Phases
- * count from the first of them. */
+/* The output columns that take part: for one kernel column, or for one slice of a run or kernel
+ * row.  Phases count from the first of them. */
 typedef struct lk__weights_columns {
     int64_t out, in; /* the first output column, and where its input column is in a row of x */
     lk__phase *phase;
@@ -69,12 +73,13 @@ typedef struct lk__weights_plan {
     const lk__columns_type *micro;
     lk__panels_fn *pack;
     int lanes; /* panels are this many elements wide, or a multiple */
-    bool runs, swapped;
+    bool runs, own, spread, swapped;
     lk__weights_side x, y;
-    int64_t taps[LK_CONV_AXES], n_taps; /* the kernel; one column if x is read in runs */
+    int64_t groups, n_rows, n_cols;     /* channels of the rows and columns side in a group */
+    int64_t taps[LK_CONV_AXES], n_taps; /* the kernel; one column with `runs` or `own` */
     int64_t tap_rows;                   /* rows of dw in one tap */
     lk__range *valid[LK_CONV_AXES];     /* for each tap of an axis: its valid output positions */
-    lk__weights_columns *columns;       /* for each kernel column, or each slice of x */
+    lk__weights_columns *columns;       /* for each kernel column, or each slice of the rows */
     lk__phase *phases;
     lk__range need;       /* input columns that any tap reads */
     int64_t pack_columns; /* of those with one remainder modulo the stride, at most */

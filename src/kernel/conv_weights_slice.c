@@ -84,7 +84,7 @@ typedef struct choice {
 static choice choose(const lk__weights_plan *p, bool swapped)
 {
     const lk__conv_shape *s = &p->s;
-    int64_t rows = swapped ? s->group_out : p->runs ? p->tap_rows : s->group_in;
+    int64_t rows = swapped ? s->group_out : p->tap_rows;
     int64_t cols = swapped ? s->group_in : s->group_out;
     int64_t step = swapped ? s->x_step[2] * s->stride[2] : s->y_step[2];
     double compute = (double)p->n_taps * tiles_time(p, rows, cols);
@@ -130,48 +130,55 @@ static void side_finish(lk__weights_side *v, int64_t groups, int64_t channels)
 }
 
 /* Slices of the rows side: heights differ by one at most. */
-static lk_status rows_cut(const lk__weights_plan *p, int64_t n, int mr, lk__weights_side *v)
+static lk_status rows_cut(const lk__weights_plan *p, int mr, lk__weights_side *v)
 {
-    int64_t slices = div_up(n, mr), first = 0;
-    LK_TRY(side_alloc(v, p->s.groups, slices));
+    int64_t n = p->n_rows, slices = div_up(n, mr), first = 0;
+    LK_TRY(side_alloc(v, p->groups, slices));
     for (int64_t i = 0; i < slices; i++) {
         int here = (int)(n / slices + (i < n % slices));
         v->slice[i] = (lk__panel){.first = first, .n = here};
         v->slice[i].width = (int)div_up(here, p->lanes) * p->lanes;
         first += here;
     }
-    side_finish(v, p->s.groups, n);
+    side_finish(v, p->groups, n);
     return LK_OK;
 }
 
 /* Slices of the columns side: the widest as long as they are full, then one for the rest. */
-static lk_status cols_cut(const lk__weights_plan *p, int64_t n, lk__weights_side *v)
+static lk_status cols_cut(const lk__weights_plan *p, lk__weights_side *v)
 {
-    int64_t slices = div_up(n, p->micro->width[0]), first = 0;
-    LK_TRY(side_alloc(v, p->s.groups, slices));
+    int64_t n = p->n_cols, slices = div_up(n, p->micro->width[0]), first = 0;
+    LK_TRY(side_alloc(v, p->groups, slices));
     for (int64_t i = 0; i < slices; i++) {
         int width = p->micro->width[lk__weights_width(p->micro, n - first)];
         v->slice[i] = (lk__panel){.first = first, .width = width};
         v->slice[i].n = n - first < width ? (int)(n - first) : width;
         first += width;
     }
-    side_finish(v, p->s.groups, n);
+    side_finish(v, p->groups, n);
     return LK_OK;
 }
 
-lk_status lk__weights_slice(lk__weights_plan *p)
+/* Which kind of tiles, and with it which taps there are. */
+static void kind_choose(lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
+    p->own = s->groups > 1 && s->group_in == 1;
+    p->spread = p->own && s->group_out > 1;
     p->runs = s->groups == 1 && s->in_channels < FEW_CHANNELS && s->kernel[2] > 1 &&
               s->dilation[2] == 1 && s->x_step[2] == s->in_channels;
     for (int d = 0; d < LK_CONV_AXES; d++)
         p->taps[d] = s->kernel[d];
     p->tap_rows = s->group_in;
-    if (p->runs) {
+    if (p->runs || p->own) {
         p->tap_rows *= s->kernel[2];
         p->taps[2] = 1;
     }
     p->n_taps = p->taps[0] * p->taps[1] * p->taps[2];
+}
+
+static void sides_choose(lk__weights_plan *p)
+{
     choice best = choose(p, false);
     if (!p->runs) {
         choice other = choose(p, true);
@@ -180,12 +187,23 @@ lk_status lk__weights_slice(lk__weights_plan *p)
             best = other;
     }
     p->swapped = best.swapped;
-    lk__weights_side *rows = lk__weights_rows(p), *cols = lk__weights_cols(p);
-    rows->packed = !p->runs;
-    cols->packed = best.pack_cols;
-    int64_t n_rows = p->swapped ? s->group_out : p->tap_rows;
-    int64_t n_cols = p->swapped ? s->group_in : s->group_out;
-    LK_TRY(rows_cut(p, n_rows, height(p->micro, n_cols), rows));
-    LK_TRY(cols_cut(p, n_cols, cols));
+    lk__weights_rows(p)->packed = !p->runs;
+    lk__weights_cols(p)->packed = best.pack_cols;
+}
+
+lk_status lk__weights_slice(lk__weights_plan *p)
+{
+    const lk__conv_shape *s = &p->s;
+    kind_choose(p);
+    if (!p->own)
+        sides_choose(p);
+    p->groups = p->own ? 1 : s->groups;
+    p->n_rows = p->swapped ? s->group_out : p->tap_rows;
+    p->n_cols = p->own ? s->out_channels : p->swapped ? s->group_in : s->group_out;
+    int mr = height(p->micro, p->n_cols);
+    if (p->own && mr > LK_MICRO_OWN)
+        mr = LK_MICRO_OWN;
+    LK_TRY(rows_cut(p, mr, lk__weights_rows(p)));
+    LK_TRY(cols_cut(p, lk__weights_cols(p)));
     return LK_OK;
 }

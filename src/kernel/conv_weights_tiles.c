@@ -64,7 +64,8 @@ static void args_operands(const tile *t, const stretch *c, lk__columns_args *a)
 {
     const lk__weights_plan *p = t->job->p;
     const lk__conv_shape *s = &p->s;
-    const lk__weights_columns *w = &p->columns[p->runs ? t->rows - p->x.slice : c->tap[2]];
+    const lk__weights_columns
+        *w = &p->columns[p->runs || p->own ? t->rows - p->x.slice : c->tap[2]];
     a->n_rows = c->h.hi - c->h.lo;
     a->phase = w->phase;
     a->n_phase = w->n_phase;
@@ -208,7 +209,7 @@ static void tile_run(tile *t)
 
 int64_t lk__weights_tasks(lk__weights_plan *p)
 {
-    return p->s.groups * lk__weights_cols(p)->per_group * lk__weights_rows(p)->per_group;
+    return p->groups * lk__weights_cols(p)->per_group * lk__weights_rows(p)->per_group;
 }
 
 int64_t lk__weights_calls(const lk__weights_job *job)
@@ -230,16 +231,17 @@ static void tile_make(lk__weights_job *job, int64_t i, tile *t)
     *t = (tile){.job = job};
     t->rows = &rows->slice[g * rows->per_group + r];
     t->cols = &cols->slice[g * cols->per_group + c];
-    t->micro = p->micro->tile[lk__weights_width(p->micro, t->cols->width)][t->rows->n];
-    const lk__panel *x = p->swapped ? t->cols : t->rows, *y = p->swapped ? t->rows : t->cols;
+    int width = lk__weights_width(p->micro, t->cols->width);
+    t->micro = p->own ? p->micro->own[width][t->rows->n] : p->micro->tile[width][t->rows->n];
+    const lk__panel *x = p->swapped || p->own ? t->cols : t->rows;
+    const lk__panel *y = p->swapped ? t->rows : t->cols;
     t->x = place_of(&job->x, x, p->x.packed);
     t->y = place_of(&job->y, y, p->y.packed);
-    t->row = x->first - g * s->group_in;
+    t->row = p->own ? t->rows->first : x->first - g * s->group_in;
     t->col = y->first;
     t->slot = (int64_t)t->rows->n * t->cols->width;
-    int64_t n_rows = p->swapped ? s->group_out : p->tap_rows;
-    int64_t before = rows->slice[r].first * t->cols->width + cols->slice[c].first * n_rows +
-                     g * (cols->width / s->groups) * n_rows;
+    int64_t before = rows->slice[r].first * t->cols->width +
+                     (cols->slice[c].first + g * (cols->width / p->groups)) * p->n_rows;
     t->slots = (char *)job->tree + before * p->n_taps * p->n_slots * s->elem;
     for (int k = 0; k < 2; k++)
         t->ahead[k] = job->ahead[k].from +
@@ -250,6 +252,7 @@ static void tile_make(lk__weights_job *job, int64_t i, tile *t)
                                  .x_col = p->swapped ? y_col : x_col,
                                  .y_row = p->swapped ? x_row : y_row,
                                  .y_col = p->swapped ? x_col : y_col,
+                                 .x_m = s->dilation[2] * t->x.step[3],
                                  .y_packed = cols->packed};
     t->args.ld_partial = t->args.ld_add = t->args.ld_out = t->cols->width;
     t->args.n_valid = cols->packed ? t->cols->width : t->cols->n;

@@ -23,7 +23,7 @@
 
 #include <lockstep/dtype.h>
 
-enum { LK_MICRO_MR = 12, LK_MICRO_WIDTHS = 4 };
+enum { LK_MICRO_MR = 12, LK_MICRO_OWN = 6, LK_MICRO_WIDTHS = 4 };
 
 /* Where a chain starts. */
 typedef enum lk__start { LK_START_ZERO, LK_START_BIAS, LK_START_C } lk__start;
@@ -63,6 +63,7 @@ typedef struct lk__columns_args {
     int64_t n_phase;
     const void *x; /* X[r][c][m] at x + r * x_row + c * x_col + m */
     int64_t x_row, x_col;
+    int64_t x_m;   /* `own` tiles: X[r][c][m][j] at x + r * x_row + c * x_col + m * x_m + j */
     const void *y; /* Y[r][c][j] at y + r * y_row + c * y_col + j */
     int64_t y_row, y_col;
     const void *partial; /* start from it (leading dimension ld_partial), or NULL for +0 */
@@ -107,9 +108,13 @@ static inline int lk__rows_pick(const lk__rows_type *t, int64_t n)
     return best;
 }
 
+/* `own`: each m has a vector of X, element j of which meets element j of Y (depthwise
+ * convolution: m are kernel columns, j channels).  X is read as far as n_valid and Y never packed,
+ * and MR is LK_MICRO_OWN at most. */
 typedef struct lk__columns_type {
     int width[LK_MICRO_WIDTHS], mr[LK_MICRO_WIDTHS];
     lk__columns_fn *tile[LK_MICRO_WIDTHS][LK_MICRO_MR + 1];
+    lk__columns_fn *own[LK_MICRO_WIDTHS][LK_MICRO_OWN + 1];
 } lk__columns_type;
 
 /* By lk_dtype, f32 and f64. */

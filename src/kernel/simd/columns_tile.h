@@ -1,8 +1,9 @@
 /* A tile of the columns micro-kernel for one vector type; include with VEC defined, see vec.h.
  *
  * MR x NV vectors of sums stay in registers.  Each pixel loads NV vectors of Y and, for each m,
- * broadcasts one element of X and takes NV fused multiply-adds.  MR and NV are constants wherever
- * these functions are inlined, so that every loop over them disappears.
+ * broadcasts one element of X (or loads its own vectors) and takes NV fused multiply-adds.  MR, NV
+ * and `how` are constants wherever these functions are inlined, so that every loop over them and
+ * every question about them disappears.
  */
 
 /* The sums of a tile; entries beyond MR and NV are never used. */
@@ -43,6 +44,14 @@ static void V(columns_write)(const V(columns_buffer) * b, int mr, const lk__colu
         }
 }
 
+/* Vector v of a row: whole, or as far as it is valid. */
+LK_INLINE VEC V(columns_vector)(const int how, const V(elem) * row, int v, int n_valid)
+{
+    row += v * V(lanes);
+    return how & COLUMNS_PART ? V(load_mask)(row, V(mask_first)(n_valid - v * V(lanes)))
+                              : V(load)(row);
+}
+
 LK_INLINE void V(columns_load)(const int MR, const int NV, V(columns_sums) * acc,
                                const V(elem) * from, int64_t ld)
 {
@@ -76,57 +85,50 @@ LK_INLINE void V(columns_store)(const int MR, const int NV, const V(columns_sums
     }
 }
 
-/* One pixel: acc += X[m] Y[v] for the m of `mask`. */
-LK_INLINE void V(columns_pixel)(const int MR, const int NV, V(columns_sums) * acc, uint32_t mask,
-                                const V(elem) * x, const VEC *y)
+/* One pixel: acc += X[m] Y for the m of `mask`. */
+LK_INLINE void V(columns_pixel)(const int MR, const int NV, const int how, V(columns_sums) * acc,
+                                const lk__columns_args *t, uint32_t mask, const V(elem) * x,
+                                const VEC *y)
 {
     LK_UNROLL
     for (int m = 0; m < MR; m++) {
         if (!(mask >> m & 1))
             continue;
-        VEC a = V(splat)(x + m);
+        VEC a = how & COLUMNS_OWN ? V(zero)() : V(splat)(x + m);
         LK_UNROLL
-        for (int v = 0; v < NV; v++)
+        for (int v = 0; v < NV; v++) {
+            if (how & COLUMNS_OWN)
+                a = V(columns_vector)(how, x + m * t->x_m, v, t->n_valid);
             acc->of[m][v] = V(fma)(a, y[v], acc->of[m][v]);
+        }
     }
 }
 
-/* Pixels in which all MR take part and Y is read whole: the loop that does nearly all the work.
- * Operands that are not packed lie far apart, so their next lines are asked for early. */
-LK_INLINE void V(columns_full)(const int MR, const int NV, const bool ahead, V(columns_sums) * acc,
-                               const lk__columns_args *t, int64_t n, const V(elem) * x,
-                               const V(elem) * y)
+/* The pixels of a phase.  With all MR taking part and whole vectors, this is the loop that does
+ * nearly all the work. */
+LK_INLINE void V(columns_phase)(const int MR, const int NV, const int how, V(columns_sums) * acc,
+                                const lk__columns_args *t, const lk__phase *ph, const V(elem) * x,
+                                const V(elem) * y)
 {
     enum { AHEAD = 12 };
-    int64_t x_col = t->x_col, y_col = t->y_col;
-    for (; n > 0; n--, x += x_col, y += y_col) {
+    const int64_t x_col = t->x_col, y_col = t->y_col;
+    const uint32_t mask = how & COLUMNS_PART ? ph->mask : ~0U;
+    x += ph->first * x_col;
+    y += ph->first * y_col;
+    for (int64_t n = ph->n; n > 0; n--, x += x_col, y += y_col) {
         VEC b[2];
         LK_UNROLL
         for (int v = 0; v < NV; v++)
-            b[v] = V(load)(y + v * V(lanes));
-        if (ahead) {
+            b[v] = V(columns_vector)(how, y, v, t->n_valid);
+        if (how & COLUMNS_AHEAD) {
             __builtin_prefetch(x + AHEAD * x_col);
             __builtin_prefetch(y + AHEAD * y_col);
         }
-        V(columns_pixel)(MR, NV, acc, ~0U, x, b);
+        V(columns_pixel)(MR, NV, how, acc, t, mask, x, b);
     }
 }
 
-/* Pixels of any kind: the m of `mask`, of Y the first `n_valid` columns. */
-LK_INLINE void V(columns_part)(const int MR, const int NV, V(columns_sums) * acc,
-                               const lk__columns_args *t, const lk__phase *ph, const V(elem) * x,
-                               const V(elem) * y, int n_valid)
-{
-    for (int64_t n = ph->n; n > 0; n--, x += t->x_col, y += t->y_col) {
-        VEC b[2];
-        LK_UNROLL
-        for (int v = 0; v < NV; v++)
-            b[v] = V(load_mask)(y + v * V(lanes), V(mask_first)(n_valid - v * V(lanes)));
-        V(columns_pixel)(MR, NV, acc, ph->mask, x, b);
-    }
-}
-
-LK_INLINE void V(columns_pixels)(const int MR, const int NV, V(columns_sums) * acc,
+LK_INLINE void V(columns_pixels)(const int MR, const int NV, const int own, V(columns_sums) * acc,
                                  const lk__columns_args *t)
 {
     const uint32_t all = (1U << MR) - 1;
@@ -135,17 +137,16 @@ LK_INLINE void V(columns_pixels)(const int MR, const int NV, V(columns_sums) * a
     for (int64_t r = 0; r < t->n_rows; r++, x += t->x_row, y += t->y_row)
         for (int64_t p = 0; p < t->n_phase; p++) {
             const lk__phase *ph = &t->phase[p];
-            const V(elem) *xp = x + ph->first * t->x_col, *yp = y + ph->first * t->y_col;
             if (!whole || (ph->mask & all) != all)
-                V(columns_part)(MR, NV, acc, t, ph, xp, yp, t->n_valid);
-            else if (t->y_packed)
-                V(columns_full)(MR, NV, false, acc, t, ph->n, xp, yp);
-            else
-                V(columns_full)(MR, NV, true, acc, t, ph->n, xp, yp);
+                V(columns_phase)(MR, NV, own | COLUMNS_PART, acc, t, ph, x, y);
+            else if (!t->y_packed)
+                V(columns_phase)(MR, NV, own | COLUMNS_AHEAD, acc, t, ph, x, y);
+            else if (!own)
+                V(columns_phase)(MR, NV, 0, acc, t, ph, x, y);
         }
 }
 
-LK_INLINE void V(columns)(const int MR, const int NV, const lk__columns_args *t)
+LK_INLINE void V(columns)(const int MR, const int NV, const int own, const lk__columns_args *t)
 {
     const bool narrow = t->n_valid < NV * V(lanes);
     V(columns_sums) acc;
@@ -163,7 +164,7 @@ LK_INLINE void V(columns)(const int MR, const int NV, const lk__columns_args *t)
     } else {
         V(columns_load)(MR, NV, &acc, t->partial, t->ld_partial);
     }
-    V(columns_pixels)(MR, NV, &acc, t);
+    V(columns_pixels)(MR, NV, own, &acc, t);
     if (narrow) {
         V(columns_store)(MR, NV, &acc, buffer.of[0], 2 * V(lanes));
         V(columns_write)(&buffer, MR, t);

@@ -12,6 +12,7 @@ struct world {
     lk_dtype dtype;
     size_t elem;
     int width, mr;
+    bool own;
     struct guard x, y, partial, add[ADDS], out;
     void *want; /* what `out` must hold afterwards, gaps included */
     size_t out_bytes;
@@ -77,8 +78,10 @@ static double element(const struct world *w, const lk__columns_args *t, int m, i
         for (int64_t p = 0; p < t->n_phase; p++)
             for (int64_t i = t->phase[p].first; i < t->phase[p].first + t->phase[p].n; i++)
                 if (t->phase[p].mask >> m & 1)
-                    acc = fma_of(w, get(w, t->x, r * t->x_row + i * t->x_col + m),
-                                 get(w, t->y, r * t->y_row + i * t->y_col + j), acc);
+                    acc = fma_of(
+                        w,
+                        get(w, t->x, r * t->x_row + i * t->x_col + (w->own ? m * t->x_m + j : m)),
+                        get(w, t->y, r * t->y_row + i * t->y_col + j), acc);
     for (int q = 0; q < t->n_add; q++)
         acc = sum_of(w, get(w, t->add[q], m * t->ld_add + j), acc);
     return t->accumulate ? sum_of(w, get(w, t->out, m * t->ld_out + j), acc) : acc;
@@ -94,11 +97,11 @@ static void check(struct world *w, lk__columns_fn *tile, const lk__columns_args 
             set(w, w->want, m * t->ld_out + j, element(w, t, m, j));
     tile(t);
     if (memcmp(w->want, w->out.data, w->out_bytes) != 0)
-        TEST_FAIL("%s: %d x %d, n_valid %d, y_packed %d, partial %d, adds %d, accumulate %d, "
+        TEST_FAIL("%s: %d x %d%s, n_valid %d, y_packed %d, partial %d, adds %d, accumulate %d, "
                   "%d rows, %d phases, first mask %x",
-                  lk_dtype_name(w->dtype), w->mr, w->width, t->n_valid, t->y_packed,
-                  t->partial != NULL, t->n_add, t->accumulate, (int)t->n_rows, (int)t->n_phase,
-                  t->n_phase ? t->phase[0].mask : 0);
+                  lk_dtype_name(w->dtype), w->mr, w->width, w->own ? " own" : "", t->n_valid,
+                  t->y_packed, t->partial != NULL, t->n_add, t->accumulate, (int)t->n_rows,
+                  (int)t->n_phase, t->n_phase ? t->phase[0].mask : 0);
 }
 
 /* No pixel; one; full masks; holes between phases; masks of any kind. */
@@ -128,13 +131,19 @@ static void check_n_valid(struct world *w, lk__columns_fn *tile, int n_valid, bo
     lk__phase ph[3];
     int y_used = packed ? w->width : n_valid;
     lk__columns_args t = {.phase = ph, .x_col = w->mr + 1, .y_col = y_used + 2, .n_valid = n_valid};
+    int64_t x_used = w->mr;
     t.y_packed = packed;
+    if (w->own) {
+        t.x_m = n_valid + 1;
+        t.x_col = n_valid + 2; /* the m overlap, as kernel columns do */
+        x_used = (w->mr - 1) * t.x_m + n_valid;
+    }
     t.x_row = COLS * t.x_col + 1;
     t.y_row = COLS * t.y_col;
     t.add = add;
     w->ld = t.ld_partial = t.ld_add = t.ld_out = n_valid + GAP;
     int64_t n_out = (w->mr - 1) * w->ld + n_valid;
-    w->x = filled(w, (ROWS - 1) * t.x_row + (COLS - 1) * t.x_col + w->mr);
+    w->x = filled(w, (ROWS - 1) * t.x_row + (COLS - 1) * t.x_col + x_used);
     w->y = filled(w, (ROWS - 1) * t.y_row + (COLS - 1) * t.y_col + y_used);
     w->partial = filled(w, n_out);
     w->out = filled(w, n_out);
@@ -180,9 +189,14 @@ static void check_isa(lk_isa isa, lk_dtype dtype)
         for (int mr = 1; mr <= type->mr[i]; mr++) {
             struct world w = {.dtype = dtype, .width = type->width[i], .mr = mr};
             w.elem = lk_dtype_size(dtype);
-            for (int n = 1; n <= w.width; n += n < 3 || n >= w.width - 2 ? 1 : w.width / 4)
-                for (int packed = 0; packed < 2; packed++)
-                    check_n_valid(&w, type->tile[i][mr], n, packed);
+            for (int n = 1; n <= w.width; n += n < 3 || n >= w.width - 2 ? 1 : w.width / 4) {
+                w.own = false;
+                check_n_valid(&w, type->tile[i][mr], n, false);
+                check_n_valid(&w, type->tile[i][mr], n, true);
+                w.own = true;
+                if (mr <= LK_MICRO_OWN)
+                    check_n_valid(&w, type->own[i][mr], n, false);
+            }
         }
     }
 }
