@@ -15,8 +15,6 @@
 
 #include <string.h>
 
-enum { CACHE_LINE = 64, MAX_AHEAD = 64 };
-
 struct lk__conv_weights {
     lk__weights_plan plan;
     void *x, *y, *tree;
@@ -184,43 +182,57 @@ static lk_status pack_y(struct lk__conv_weights *w, lk__weights_job *job, const 
     return LK_OK;
 }
 
-/* What lies behind this chunk is, in a dense tensor, the next one. */
-static lk__weights_ahead ahead_of(const lk__weights_job *job, const void *data, int64_t sample,
-                                  const int64_t *step, const int64_t *stride)
+/* Elements of one side in a chunk, from its first to behind its last, if the tensor is dense. */
+static int64_t chunk_span(const lk__weights_job *job, int64_t sample, const int64_t *step,
+                          const int64_t *stride)
 {
     const lk__conv_shape *s = &job->p->s;
+    int64_t n[LK_CUTS];
+    for (int d = 0; d < LK_CUTS; d++)
+        n[d] = job->box[d].hi - job->box[d].lo;
+    if (n[LK_CUT_ROW] < s->out[1])
+        return n[LK_CUT_ROW] * stride[1] * step[1];
+    if (n[LK_CUT_PLANE] < s->out[0])
+        return n[LK_CUT_PLANE] * stride[0] * step[0];
+    return n[LK_CUT_SAMPLE] * sample;
+}
+
+/* What lies behind this chunk is, in a dense tensor, the next one. */
+static void look_ahead(lk__weights_job *job, const void *x, const void *dy)
+{
+    static const int64_t one[LK_CONV_AXES] = {1, 1, 1};
+    const lk__conv_shape *s = &job->p->s;
     const lk__range *box = job->box;
-    int64_t from = box[LK_CUT_SAMPLE].lo * sample, span;
-    if (box[LK_CUT_ROW].hi - box[LK_CUT_ROW].lo < s->out[1]) {
-        from += box[LK_CUT_PLANE].lo * stride[0] * step[0] +
-                box[LK_CUT_ROW].lo * stride[1] * step[1];
-        span = (box[LK_CUT_ROW].hi - box[LK_CUT_ROW].lo) * stride[1] * step[1];
-    } else if (box[LK_CUT_PLANE].hi - box[LK_CUT_PLANE].lo < s->out[0]) {
-        from += box[LK_CUT_PLANE].lo * stride[0] * step[0];
-        span = (box[LK_CUT_PLANE].hi - box[LK_CUT_PLANE].lo) * stride[0] * step[0];
-    } else {
-        span = (box[LK_CUT_SAMPLE].hi - box[LK_CUT_SAMPLE].lo) * sample;
-    }
-    int64_t calls = lk__weights_tasks(job->p) * lk__weights_calls(job);
-    int64_t lines = (span * s->elem / CACHE_LINE + calls - 1) / calls;
-    return (lk__weights_ahead){.from = (const char *)data + (from + span) * s->elem,
-                               .per_call = lines < MAX_AHEAD ? lines : MAX_AHEAD};
+    lk__weights_ahead *a = &job->ahead;
+    int64_t x_at = box[LK_CUT_SAMPLE].lo * s->x_sample +
+                   box[LK_CUT_PLANE].lo * s->stride[0] * s->x_step[0] +
+                   box[LK_CUT_ROW].lo * s->stride[1] * s->x_step[1];
+    int64_t y_at = box[LK_CUT_SAMPLE].lo * s->y_sample + box[LK_CUT_PLANE].lo * s->y_step[0] +
+                   box[LK_CUT_ROW].lo * s->y_step[1];
+    int64_t x_span = chunk_span(job, s->x_sample, s->x_step, s->stride);
+    int64_t y_span = chunk_span(job, s->y_sample, s->y_step, one);
+    a->from[0] = (const char *)x + (x_at + x_span) * s->elem;
+    a->from[1] = (const char *)dy + (y_at + y_span) * s->elem;
+    a->bytes[0] = x_span * s->elem;
+    a->bytes[1] = y_span * s->elem;
+    a->per_task = (a->bytes[0] + a->bytes[1]) / lk__weights_tasks(job->p) + 1;
+    int64_t pixels = job->p->n_taps * s->out[2];
+    for (int d = 0; d < LK_CUTS; d++)
+        pixels *= box[d].hi - box[d].lo;
+    a->per_pixel = a->per_task / pixels + 1;
 }
 
 static lk_status chunk_run(struct lk__conv_weights *w, lk__weights_job *job, const void *x,
                            const void *dy)
 {
-    static const int64_t one[LK_CONV_AXES] = {1, 1, 1};
     const lk__conv_shape *s = &job->p->s;
     LK_TRY(pack_x(w, job, x));
     LK_TRY(pack_y(w, job, dy));
     bool last = job->box[LK_CUT_SAMPLE].hi == s->batch && job->box[LK_CUT_PLANE].hi == s->out[0] &&
                 job->box[LK_CUT_ROW].hi == s->out[1];
-    memset(job->ahead, 0, sizeof job->ahead);
-    if (!last) {
-        job->ahead[0] = ahead_of(job, x, s->x_sample, s->x_step, s->stride);
-        job->ahead[1] = ahead_of(job, dy, s->y_sample, s->y_step, one);
-    }
+    job->ahead = (lk__weights_ahead){0};
+    if (!last)
+        look_ahead(job, x, dy);
     LK_TRY(lk__parallel(lk__weights_tasks(job->p), 1, lk__weights_tiles, job));
     return LK_OK;
 }

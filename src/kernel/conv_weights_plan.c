@@ -12,9 +12,9 @@ enum {
 
 const lk__weights_aims lk__weights_default = {
     .strip_bytes = 24 << 10,
-    .packed_bytes = 1 << 20,
+    .packed_bytes = 2 << 20,
     .place_bytes = 300 << 10,
-    .chunk_pixels = 192,
+    .chunk_pixels = 200,
 };
 
 static int64_t min64(int64_t a, int64_t b)

@@ -3,6 +3,9 @@
  * The tree is a binary counter.  Piece q finds nodes waiting at the levels of its trailing ones; it
  * adds them, lowest first, the waiting node as the first operand, and then waits itself at the next
  * level.  The last piece adds all nodes that wait, at the ones of q, and is the sum.
+ *
+ * A call of the micro-kernel may take no more than a thousand cycles, so what does not change from
+ * one call to the next is computed before.
  */
 #include "kernel/conv_weights_tiles.h"
 
@@ -15,26 +18,29 @@ typedef struct place {
 } place;
 
 typedef struct tile {
-    lk__weights_job *job;
+    const lk__weights_job *job;
+    const lk__weights_plan *p;
+    const lk__weights_side *row_side, *col_side;
     const lk__panel *rows, *cols;
-    lk__columns_fn *micro;
+    lk__columns_fn *const *micro; /* by height */
     place x, y;
-    int64_t row;   /* of dw, within a tap */
-    int64_t col;   /* of dw */
-    int64_t slot;  /* elements of a slot */
+    int64_t dw_row; /* within a tap */
+    int64_t dw_col;
+    int64_t slot;  /* bytes of a slot */
     char *slots;   /* of all taps */
-    int n_between; /* columns of what is kept between calls */
-    const char *ahead[2];
-    lk__columns_args args; /* what is the same in all calls */
+    int64_t ahead; /* where the memory to fetch next is, see lk__weights_ahead */
+    /* The sample: its piece, whether the piece begins or ends with it. */
+    int64_t n, piece;
+    bool begins, ends;
+    /* The tap: along each axis, its slots, its first row of dw, its columns. */
+    int64_t tap[LK_CONV_AXES];
+    char *tap_slots;
+    int64_t tap_row;
+    const lk__weights_columns *columns;
+    bool joined;   /* rows follow one another without a gap on both sides, */
+    lk__phase row; /* so that several are one long row */
+    lk__columns_args args;
 } tile;
-
-/* The chain of a piece goes on at one tap, over some rows of one plane. */
-typedef struct stretch {
-    int64_t tap[LK_CONV_AXES], index; /* of the tap: along each axis, and in all */
-    int64_t n, d;
-    lk__range h;
-    bool first, last; /* of the piece */
-} stretch;
 
 static place place_of(const lk__weights_view *v, const lk__panel *q, bool packed)
 {
@@ -53,40 +59,34 @@ static const void *place_at(const place *l, const int64_t *at, int64_t elem)
     return l->data + i * elem;
 }
 
-static char *slot_at(const tile *t, const stretch *c, int64_t i)
+/* The operands of a call: rows `h` of plane `d`. */
+static void set_operands(tile *t, int64_t d, lk__range h)
 {
-    const lk__weights_plan *p = t->job->p;
-    return t->slots + (c->index * p->n_slots + i) * t->slot * p->s.elem;
+    const lk__conv_shape *s = &t->p->s;
+    const lk__weights_columns *w = t->columns;
+    const int64_t y_at[4] = {t->n, d, h.lo, w->out};
+    const int64_t x_at[4] = {t->n, d * s->stride[0] - s->pad[0] + t->tap[0] * s->dilation[0],
+                             h.lo * s->stride[1] - s->pad[1] + t->tap[1] * s->dilation[1], w->in};
+    const void *x = place_at(&t->x, x_at, s->elem), *y = place_at(&t->y, y_at, s->elem);
+    t->args.n_rows = h.hi - h.lo;
+    if (t->joined) {
+        t->row = (lk__phase){0, t->args.n_rows * s->out[2], ~0U};
+        t->args.n_rows = 1;
+    }
+    t->args.x = t->p->swapped ? y : x;
+    t->args.y = t->p->swapped ? x : y;
 }
 
-/* The operands of a stretch. */
-static void args_operands(const tile *t, const stretch *c, lk__columns_args *a)
+static void call(const tile *t)
 {
-    const lk__weights_plan *p = t->job->p;
-    const lk__conv_shape *s = &p->s;
-    const lk__weights_columns
-        *w = &p->columns[p->runs || p->own ? t->rows - p->x.slice : c->tap[2]];
-    a->n_rows = c->h.hi - c->h.lo;
-    a->phase = w->phase;
-    a->n_phase = w->n_phase;
-    if (a->n_rows == 0 || a->n_phase == 0) {
-        a->n_rows = 0;
-        return;
-    }
-    const int64_t y_at[4] = {c->n, c->d, c->h.lo, w->out};
-    const int64_t x_at[4] = {c->n, c->d * s->stride[0] - s->pad[0] + c->tap[0] * s->dilation[0],
-                             c->h.lo * s->stride[1] - s->pad[1] + c->tap[1] * s->dilation[1],
-                             w->in};
-    const void *x = place_at(&t->x, x_at, s->elem), *y = place_at(&t->y, y_at, s->elem);
-    a->x = p->swapped ? y : x;
-    a->y = p->swapped ? x : y;
+    t->micro[t->rows->n](&t->args);
 }
 
 /* dw, the transposed way round, from a finished tile. */
-static void transpose_out(const tile *t, const stretch *c, const void *from)
+static void transpose_out(const tile *t, const void *from)
 {
-    const lk__weights_plan *p = t->job->p;
-    int64_t at = (c->index * p->tap_rows + t->row) * p->s.out_channels + t->col;
+    const lk__weights_plan *p = t->p;
+    int64_t at = (t->tap_row + t->dw_row) * p->s.out_channels + t->dw_col;
     bool add = t->job->accumulate;
     for (int j = 0; j < t->cols->n; j++, at += p->s.out_channels)
         for (int m = 0; m < t->rows->n; m++) {
@@ -101,58 +101,55 @@ static void transpose_out(const tile *t, const stretch *c, const void *from)
         }
 }
 
-/* The end of a piece: its place in the tree, or in dw. */
-static void finish(const tile *t, const stretch *c, lk__columns_args *a)
+/* The last call of the last piece: into dw. */
+static void call_done(tile *t)
 {
-    const lk__weights_plan *p = t->job->p;
     _Alignas(CACHE_LINE) char finished[MAX_TILE_BYTES];
+    const lk__conv_shape *s = &t->p->s;
+    lk__columns_args usual = t->args;
+    t->args.n_valid = t->cols->n;
+    if (t->p->swapped) {
+        t->args.out = finished;
+        call(t);
+        transpose_out(t, finished);
+    } else {
+        int64_t at = (t->tap_row + t->dw_row) * s->out_channels + t->dw_col;
+        t->args.out = (char *)t->job->dw + at * s->elem;
+        t->args.ld_out = s->out_channels;
+        t->args.accumulate = t->job->accumulate;
+        call(t);
+    }
+    t->args = usual;
+}
+
+/* The last call of a piece: its place in the tree, or in dw. */
+static void call_last(tile *t)
+{
     const void *add[MAX_LEVELS];
-    int64_t piece = c->n / p->s.piece;
-    bool done = piece == p->n_pieces - 1;
-    int level = 0;
-    a->add = add;
-    for (; piece >> level && (done || piece >> level & 1); level++)
-        if (piece >> level & 1)
-            add[a->n_add++] = slot_at(t, c, p->interrupted + level);
-    if (!done) {
-        a->out = slot_at(t, c, p->interrupted + level);
-        t->micro(a);
-        return;
-    }
-    a->n_valid = t->cols->n;
-    if (p->swapped) {
-        a->out = finished;
-        t->micro(a);
-        transpose_out(t, c, finished);
-        return;
-    }
-    int64_t at = (c->index * p->tap_rows + t->row) * p->s.out_channels + t->col;
-    a->out = (char *)t->job->dw + at * p->s.elem;
-    a->ld_out = p->s.out_channels;
-    a->accumulate = t->job->accumulate;
-    t->micro(a);
+    char *node = t->tap_slots + (t->p->interrupted ? t->slot : 0);
+    bool done = t->piece == t->p->n_pieces - 1;
+    int n_add = 0;
+    for (int64_t q = t->piece; q != 0 && (done || q & 1); q >>= 1, node += t->slot)
+        if (q & 1)
+            add[n_add++] = node;
+    t->args.add = add;
+    t->args.n_add = n_add;
+    t->args.out = node;
+    if (done)
+        call_done(t);
+    else
+        call(t);
+    t->args.n_add = 0;
 }
 
-static void fetch_ahead(tile *t)
+/* What to fetch during the next call. */
+static void set_next(tile *t)
 {
-    for (int i = 0; i < 2; i++)
-        for (int64_t k = t->job->ahead[i].per_call; k > 0; k--, t->ahead[i] += CACHE_LINE)
-            __builtin_prefetch(t->ahead[i], 0, 2);
-}
-
-static void stretch_run(tile *t, const stretch *c)
-{
-    lk__columns_args a = t->args;
-    fetch_ahead(t);
-    args_operands(t, c, &a);
-    if (!c->first)
-        a.partial = slot_at(t, c, 0);
-    if (c->last) {
-        finish(t, c, &a);
-        return;
-    }
-    a.out = slot_at(t, c, 0);
-    t->micro(&a);
+    const lk__weights_ahead *a = &t->job->ahead;
+    bool x = t->ahead < a->bytes[0];
+    t->args.next = a->per_pixel ? a->from[!x] + (t->ahead - (x ? 0 : a->bytes[0])) : NULL;
+    int64_t pixels = t->args.n_rows * (t->joined ? t->row.n : t->p->s.out[2]);
+    t->ahead += pixels * a->per_pixel;
 }
 
 static lk__range meet(lk__range a, lk__range b)
@@ -161,33 +158,56 @@ static lk__range meet(lk__range a, lk__range b)
     return r.hi > r.lo ? r : (lk__range){r.lo, r.lo};
 }
 
-/* One tap over one strip: a stretch for each plane. */
-static void tap_run(tile *t, stretch *c, lk__range planes, lk__range rows)
+/* One tap over one strip: a call for each plane. */
+static void tap_run(tile *t, lk__range planes, lk__range rows)
 {
-    const lk__weights_plan *p = t->job->p;
-    const lk__conv_shape *s = &p->s;
-    lk__range valid = p->valid[0][c->tap[0]], h = meet(rows, p->valid[1][c->tap[1]]);
-    bool opens = c->n % s->piece == 0 && rows.lo == 0;
-    bool closes = (c->n + 1) % s->piece == 0 || c->n + 1 == s->batch;
-    closes = closes && rows.hi == s->out[1];
-    for (c->d = planes.lo; c->d < planes.hi; c->d++) {
-        bool within = valid.lo <= c->d && c->d < valid.hi;
-        c->h = within ? h : (lk__range){0, 0};
-        c->first = opens && c->d == 0;
-        c->last = closes && c->d == s->out[0] - 1;
-        if (c->first || c->last || c->h.lo < c->h.hi)
-            stretch_run(t, c);
+    const lk__weights_plan *p = t->p;
+    lk__range valid = p->valid[0][t->tap[0]], h = meet(rows, p->valid[1][t->tap[1]]);
+    bool begins = t->begins && rows.lo == 0, ends = t->ends && rows.hi == p->s.out[1];
+    for (int64_t d = planes.lo; d < planes.hi; d++) {
+        bool first = begins && d == 0, last = ends && d == p->s.out[0] - 1;
+        bool within = valid.lo <= d && d < valid.hi && h.lo < h.hi && t->args.n_phase > 0;
+        if (!within && !first && !last)
+            continue;
+        t->args.n_rows = 0;
+        if (within)
+            set_operands(t, d, h);
+        t->args.partial = first ? NULL : t->tap_slots;
+        t->args.out = t->tap_slots;
+        set_next(t);
+        if (last)
+            call_last(t);
+        else
+            call(t);
     }
 }
 
-static void strip_run(tile *t, int64_t n, lk__range planes, lk__range rows)
+static void take_columns(tile *t)
 {
-    const int64_t *taps = t->job->p->taps;
-    stretch c = {.n = n};
-    for (c.tap[0] = 0; c.tap[0] < taps[0]; c.tap[0]++)
-        for (c.tap[1] = 0; c.tap[1] < taps[1]; c.tap[1]++)
-            for (c.tap[2] = 0; c.tap[2] < taps[2]; c.tap[2]++, c.index++)
-                tap_run(t, &c, planes, rows);
+    const lk__weights_plan *p = t->p;
+    const lk__weights_columns
+        *w = &p->columns[p->runs || p->own ? t->rows - p->x.slice : t->tap[2]];
+    lk__columns_args *a = &t->args;
+    t->columns = w;
+    t->joined = w->n_phase == 1 && w->phase[0].n == p->s.out[2] && !p->runs && !p->own &&
+                a->x_row == p->s.out[2] * a->x_col && a->y_row == p->s.out[2] * a->y_col;
+    a->phase = t->joined ? &t->row : w->phase;
+    a->n_phase = w->n_phase;
+}
+
+static void strip_run(tile *t, lk__range planes, lk__range rows)
+{
+    const lk__weights_plan *p = t->p;
+    t->tap_slots = t->slots;
+    t->tap_row = 0;
+    for (t->tap[0] = 0; t->tap[0] < p->taps[0]; t->tap[0]++)
+        for (t->tap[1] = 0; t->tap[1] < p->taps[1]; t->tap[1]++)
+            for (t->tap[2] = 0; t->tap[2] < p->taps[2]; t->tap[2]++) {
+                take_columns(t);
+                tap_run(t, planes, rows);
+                t->tap_slots += p->n_slots * t->slot;
+                t->tap_row += p->tap_rows;
+            }
 }
 
 static lk__range part(lk__range of, int64_t lo, int64_t step)
@@ -197,72 +217,97 @@ static lk__range part(lk__range of, int64_t lo, int64_t step)
 
 static void tile_run(tile *t)
 {
-    const lk__weights_plan *p = t->job->p;
+    const lk__weights_plan *p = t->p;
     const lk__range *box = t->job->box;
     lk__range planes = box[LK_CUT_PLANE], rows = box[LK_CUT_ROW];
-    for (int64_t n = box[LK_CUT_SAMPLE].lo; n < box[LK_CUT_SAMPLE].hi; n++)
+    for (t->n = box[LK_CUT_SAMPLE].lo; t->n < box[LK_CUT_SAMPLE].hi; t->n++) {
+        t->piece = t->n / p->s.piece;
+        t->begins = t->n == t->piece * p->s.piece;
+        t->ends = t->n + 1 == p->s.batch || t->n + 1 == (t->piece + 1) * p->s.piece;
         for (int64_t d = planes.lo; d < planes.hi; d += p->strip[LK_CUT_PLANE])
             for (int64_t h = rows.lo; h < rows.hi; h += p->strip[LK_CUT_ROW])
-                strip_run(t, n, part(planes, d, p->strip[LK_CUT_PLANE]),
+                strip_run(t, part(planes, d, p->strip[LK_CUT_PLANE]),
                           part(rows, h, p->strip[LK_CUT_ROW]));
+    }
 }
 
-int64_t lk__weights_tasks(lk__weights_plan *p)
+int64_t lk__weights_tasks(const lk__weights_plan *p)
 {
-    return p->groups * lk__weights_cols(p)->per_group * lk__weights_rows(p)->per_group;
+    return p->groups * p->x.per_group * p->y.per_group;
 }
 
-int64_t lk__weights_calls(const lk__weights_job *job)
+/* Take slice `c` of the columns side in group `g`. */
+static void take_cols(tile *t, int64_t g, int64_t c)
 {
-    int64_t n = job->p->n_taps;
-    for (int d = 0; d < LK_CUTS; d++)
-        n *= (job->box[d].hi - job->box[d].lo + job->p->strip[d] - 1) / job->p->strip[d];
-    return n;
-}
-
-/* Slice pair `i`: groups outermost, then slices of the columns side. */
-static void tile_make(lk__weights_job *job, int64_t i, tile *t)
-{
-    lk__weights_plan *p = job->p;
-    const lk__conv_shape *s = &p->s;
-    const lk__weights_side *rows = lk__weights_rows(p), *cols = lk__weights_cols(p);
-    int64_t r = i % rows->per_group, c = i / rows->per_group % cols->per_group;
-    int64_t g = i / rows->per_group / cols->per_group;
-    *t = (tile){.job = job};
-    t->rows = &rows->slice[g * rows->per_group + r];
+    const lk__weights_plan *p = t->p;
+    const lk__weights_side *cols = t->col_side;
     t->cols = &cols->slice[g * cols->per_group + c];
     int width = lk__weights_width(p->micro, t->cols->width);
-    t->micro = p->own ? p->micro->own[width][t->rows->n] : p->micro->tile[width][t->rows->n];
-    const lk__panel *x = p->swapped || p->own ? t->cols : t->rows;
-    const lk__panel *y = p->swapped ? t->rows : t->cols;
-    t->x = place_of(&job->x, x, p->x.packed);
-    t->y = place_of(&job->y, y, p->y.packed);
-    t->row = p->own ? t->rows->first : x->first - g * s->group_in;
-    t->col = y->first;
-    t->slot = (int64_t)t->rows->n * t->cols->width;
-    int64_t before = rows->slice[r].first * t->cols->width +
-                     (cols->slice[c].first + g * (cols->width / p->groups)) * p->n_rows;
-    t->slots = (char *)job->tree + before * p->n_taps * p->n_slots * s->elem;
-    for (int k = 0; k < 2; k++)
-        t->ahead[k] = job->ahead[k].from +
-                      i * lk__weights_calls(job) * job->ahead[k].per_call * CACHE_LINE;
-    int64_t x_row = t->x.step[2] * s->stride[1], y_row = t->y.step[2];
-    int64_t x_col = t->x.step[3] * (p->x.packed ? 1 : s->stride[2]), y_col = t->y.step[3];
-    t->args = (lk__columns_args){.x_row = p->swapped ? y_row : x_row,
-                                 .x_col = p->swapped ? y_col : x_col,
-                                 .y_row = p->swapped ? x_row : y_row,
-                                 .y_col = p->swapped ? x_col : y_col,
-                                 .x_m = s->dilation[2] * t->x.step[3],
-                                 .y_packed = cols->packed};
-    t->args.ld_partial = t->args.ld_add = t->args.ld_out = t->cols->width;
-    t->args.n_valid = cols->packed ? t->cols->width : t->cols->n;
+    t->micro = p->own ? p->micro->own[width] : p->micro->tile[width];
+    if (p->swapped || p->own)
+        t->x = place_of(&t->job->x, t->cols, p->x.packed);
+    if (!p->swapped)
+        t->y = place_of(&t->job->y, t->cols, p->y.packed);
+    int64_t before = cols->slice[c].first + g * (cols->width / p->groups);
+    t->slots = (char *)t->job->tree + before * p->n_rows * p->n_taps * p->n_slots * p->s.elem;
+    lk__columns_args *a = &t->args;
+    a->ld_partial = a->ld_add = a->ld_out = t->cols->width;
+    a->n_valid = cols->packed ? t->cols->width : t->cols->n;
+    a->y_packed = cols->packed;
 }
 
-void lk__weights_tiles(void *job, int64_t first, int64_t last)
+/* Take slice `r` of the rows side in group `g`; its slots follow those of the slice before. */
+static void take_rows(tile *t, int64_t g, int64_t r)
 {
+    const lk__weights_plan *p = t->p;
+    const lk__conv_shape *s = &p->s;
+    lk__columns_args *a = &t->args;
+    t->rows = &t->row_side->slice[g * t->row_side->per_group + r];
+    t->slot = t->rows->n * t->cols->width * s->elem;
+    if (p->swapped) {
+        t->y = place_of(&t->job->y, t->rows, p->y.packed);
+        t->dw_row = t->cols->first - g * s->group_in;
+        t->dw_col = t->rows->first;
+    } else {
+        if (!p->own)
+            t->x = place_of(&t->job->x, t->rows, p->x.packed);
+        t->dw_row = t->rows->first - g * s->group_in;
+        t->dw_col = t->cols->first;
+    }
+    int64_t x_row = t->x.step[2] * s->stride[1], y_row = t->y.step[2];
+    int64_t x_col = t->x.step[3] * (p->x.packed ? 1 : s->stride[2]), y_col = t->y.step[3];
+    a->x_row = p->swapped ? y_row : x_row;
+    a->x_col = p->swapped ? y_col : x_col;
+    a->y_row = p->swapped ? x_row : y_row;
+    a->y_col = p->swapped ? x_col : y_col;
+    a->x_m = t->x.step[3] * s->dilation[2];
+}
+
+void lk__weights_tiles(void *arg, int64_t first, int64_t last)
+{
+    const lk__weights_job *job = arg;
+    const lk__weights_plan *p = job->p;
+    tile t = {.job = job, .p = p};
+    t.row_side = p->swapped ? &p->y : &p->x;
+    t.col_side = p->swapped ? &p->x : &p->y;
+    int64_t n_rows = t.row_side->per_group, n_cols = t.col_side->per_group;
+    int64_t r = first % n_rows, c = first / n_rows % n_cols, g = first / n_rows / n_cols;
+    t.ahead = first * job->ahead.per_task;
+    t.args.next_step = job->ahead.per_pixel;
     for (int64_t i = first; i < last; i++) {
-        tile t;
-        tile_make(job, i, &t);
+        if (i == first || r == 0)
+            take_cols(&t, g, c);
+        char *slots = t.slots;
+        take_rows(&t, g, r);
+        t.slots += t.row_side->slice[r].first * t.cols->width * p->n_taps * p->n_slots * p->s.elem;
         tile_run(&t);
+        t.slots = slots;
+        if (++r == n_rows) {
+            r = 0;
+            if (++c == n_cols) {
+                c = 0;
+                g++;
+            }
+        }
     }
 }

@@ -15,27 +15,25 @@ typedef struct lk__weights_view {
     int64_t start, step[4];
 } lk__weights_view;
 
-/* Memory that the next chunk will read, fetched while this one is computed: `per_call` lines at a
- * time. */
+/* Memory that the next chunk will read, x and dy, fetched while this one is computed: a little with
+ * each pixel of each tile. */
 typedef struct lk__weights_ahead {
-    const char *from;
-    int64_t per_call;
+    const char *from[2];
+    int64_t bytes[2];
+    int64_t per_task, per_pixel; /* bytes */
 } lk__weights_ahead;
 
 typedef struct lk__weights_job {
     lk__weights_plan *p;
     lk__range box[LK_CUTS]; /* the chunk */
     lk__weights_view x, y;
-    lk__weights_ahead ahead[2];
+    lk__weights_ahead ahead;
     void *tree, *dw;
     bool accumulate;
 } lk__weights_job;
 
 /** Tasks of a chunk: one for each pair of slices. */
-int64_t lk__weights_tasks(lk__weights_plan *p);
-
-/** Calls of the micro-kernel that a task takes, about. */
-int64_t lk__weights_calls(const lk__weights_job *job);
+int64_t lk__weights_tasks(const lk__weights_plan *p);
 
 /** Add the chunk to the tiles of tasks [first, last): a lk__task_fn, with a lk__weights_job. */
 void lk__weights_tiles(void *job, int64_t first, int64_t last);

@@ -73,9 +73,11 @@ typedef struct lk__columns_args {
     int64_t ld_add;
     void *out; /* out[m][j] at out + m * ld_out + j */
     int64_t ld_out;
-    bool accumulate; /* last of all, acc = old out + acc */
-    int n_valid;     /* columns to write, 1..NR; Y has as many unless it is packed to NR */
-    bool y_packed;   /* Y's rows are readable up to NR */
+    bool accumulate;   /* last of all, acc = old out + acc */
+    int n_valid;       /* columns to write, 1..NR; Y has as many unless it is packed to NR */
+    bool y_packed;     /* Y's rows are readable up to NR */
+    const char *next;  /* memory that will be needed later, or NULL: fetched meanwhile, */
+    int64_t next_step; /* this many bytes with each pixel */
 } lk__columns_args;
 
 typedef void lk__rows_fn(const lk__rows_args *t);

@@ -6,9 +6,10 @@
  * every question about them disappears.
  */
 
-/* The sums of a tile; entries beyond MR and NV are never used. */
+/* The sums of a tile, of which entries beyond MR and NV are never used, and what to fetch next. */
 typedef struct V(columns_sums) {
     VEC of[LK_MICRO_MR][2];
+    const char *next;
 } V(columns_sums);
 
 /* A tile whose n_valid is below its width passes through memory on its way in and out of the
@@ -104,53 +105,79 @@ LK_INLINE void V(columns_pixel)(const int MR, const int NV, const int how, V(col
     }
 }
 
-/* The pixels of a phase.  With all MR taking part and whole vectors, this is the loop that does
- * nearly all the work. */
-LK_INLINE void V(columns_phase)(const int MR, const int NV, const int how, V(columns_sums) * acc,
-                                const lk__columns_args *t, const lk__phase *ph, const V(elem) * x,
-                                const V(elem) * y)
+/* `n` pixels.  With all MR taking part and whole vectors, this is the loop that does nearly all the
+ * work. */
+LK_INLINE void V(columns_run)(const int MR, const int NV, const int how, V(columns_sums) * acc,
+                              const lk__columns_args *t, const lk__phase *ph, const V(elem) * x,
+                              const V(elem) * y)
 {
     enum { AHEAD = 12 };
-    const int64_t x_col = t->x_col, y_col = t->y_col;
+    const int64_t x_col = t->x_col, y_col = t->y_col, next_step = t->next_step;
     const uint32_t mask = how & COLUMNS_PART ? ph->mask : ~0U;
-    x += ph->first * x_col;
-    y += ph->first * y_col;
     for (int64_t n = ph->n; n > 0; n--, x += x_col, y += y_col) {
         VEC b[2];
         LK_UNROLL
         for (int v = 0; v < NV; v++)
             b[v] = V(columns_vector)(how, y, v, t->n_valid);
-        if (how & COLUMNS_AHEAD) {
-            __builtin_prefetch(x + AHEAD * x_col);
+        if (how & COLUMNS_AHEAD)
             __builtin_prefetch(y + AHEAD * y_col);
+        if (how & COLUMNS_AHEAD && how & COLUMNS_OWN)
+            __builtin_prefetch(x + AHEAD * x_col);
+        if (!(how & COLUMNS_PART)) {
+            __builtin_prefetch(acc->next, 0, 2);
+            acc->next += next_step;
         }
         V(columns_pixel)(MR, NV, how, acc, t, mask, x, b);
     }
 }
 
+/* All rows, with one phase as in most tiles, or with several. */
 LK_INLINE void V(columns_pixels)(const int MR, const int NV, const int own, V(columns_sums) * acc,
                                  const lk__columns_args *t)
 {
     const uint32_t all = (1U << MR) - 1;
     const bool whole = t->y_packed || t->n_valid == NV * V(lanes);
+    const int64_t x_row = t->x_row, y_row = t->y_row;
     const V(elem) *x = t->x, *y = t->y;
-    for (int64_t r = 0; r < t->n_rows; r++, x += t->x_row, y += t->y_row)
+    if (!own && t->y_packed && t->n_phase == 1 && (t->phase->mask & all) == all) {
+        const lk__phase ph = *t->phase;
+        x += ph.first * t->x_col;
+        y += ph.first * t->y_col;
+        for (int64_t r = t->n_rows; r > 0; r--, x += x_row, y += y_row)
+            V(columns_run)(MR, NV, 0, acc, t, &ph, x, y);
+        return;
+    }
+    for (int64_t r = 0; r < t->n_rows; r++, x += x_row, y += y_row)
         for (int64_t p = 0; p < t->n_phase; p++) {
             const lk__phase *ph = &t->phase[p];
+            const V(elem) *xp = x + ph->first * t->x_col, *yp = y + ph->first * t->y_col;
             if (!whole || (ph->mask & all) != all)
-                V(columns_phase)(MR, NV, own | COLUMNS_PART, acc, t, ph, x, y);
-            else if (!t->y_packed)
-                V(columns_phase)(MR, NV, own | COLUMNS_AHEAD, acc, t, ph, x, y);
-            else if (!own)
-                V(columns_phase)(MR, NV, 0, acc, t, ph, x, y);
+                V(columns_run)(MR, NV, own | COLUMNS_PART, acc, t, ph, xp, yp);
+            else
+                V(columns_run)(MR, NV, own | COLUMNS_AHEAD, acc, t, ph, xp, yp);
         }
+}
+
+/* Ask early for what is needed last. */
+LK_INLINE void V(columns_fetch)(const int MR, const lk__columns_args *t)
+{
+    LK_UNROLL
+    for (int m = 0; m < MR; m++)
+        __builtin_prefetch((V(elem) *)t->out + m * t->ld_out, 1);
+    for (int q = 0; q < t->n_add; q++) {
+        LK_UNROLL
+        for (int m = 0; m < MR; m++)
+            __builtin_prefetch((const V(elem) *)t->add[q] + m * t->ld_add);
+    }
 }
 
 LK_INLINE void V(columns)(const int MR, const int NV, const int own, const lk__columns_args *t)
 {
+    V(columns_fetch)(MR, t);
     const bool narrow = t->n_valid < NV * V(lanes);
     V(columns_sums) acc;
     V(columns_buffer) buffer;
+    acc.next = t->next ? t->next : (const char *)t->out;
     if (!t->partial) {
         LK_UNROLL
         for (int m = 0; m < MR; m++) {
