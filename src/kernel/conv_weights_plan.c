@@ -166,7 +166,7 @@ static void positions_cut(lk__weights_plan *p, int threads)
     cut(all, s->out[2], max64(pixels, p->aims.chunk_pixels), p->chunk);
     const int64_t one[LK_CUTS] = {1, p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW]};
     int64_t width = lk__weights_cols(p)->slice[0].width;
-    int64_t strip = p->n_taps > 1 ? p->aims.strip_bytes / (width * s->elem) : INT64_MAX;
+    int64_t strip = p->n_taps > 1 && lk__weights_cols(p)->packed ? p->aims.strip_bytes / (width * s->elem) : INT64_MAX;
     cut(one, s->out[2], strip, p->strip);
 }
 
