@@ -5,6 +5,7 @@
 #include <lockstep/tensor.h>
 
 #include <stdatomic.h>
+#include <string.h>
 
 /* Memory with a count of the tensors on it. */
 struct lk__storage {
@@ -45,7 +46,20 @@ void lk__shape_strides(lk_shape shape, int64_t *stride);
 lk_status lk__tensor_on(struct lk__storage *s, lk_dtype dtype, lk_shape shape, int64_t offset,
                         lk_tensor **out) LK_NODISCARD;
 
-/** A copy of the struct `view`, whose storage it retains. */
+/** What t says, without its holders, whom other threads may be counting. */
+static inline lk_tensor lk__tensor_fields(const lk_tensor *t)
+{
+    lk_tensor fields = {.dtype = t->dtype,
+                        .writable = t->writable,
+                        .shape = t->shape,
+                        .count = t->count,
+                        .offset = t->offset,
+                        .storage = t->storage};
+    memcpy(fields.stride, t->stride, sizeof fields.stride);
+    return fields;
+}
+
+/** A tensor of the fields of `view`, whose storage it retains. */
 lk_status lk__tensor_view(const lk_tensor *view, lk_tensor **out) LK_NODISCARD;
 
 /** The address of the first element. */

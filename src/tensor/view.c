@@ -32,7 +32,7 @@ lk_status lk_tensor_slice(const lk_tensor *t, int axis, int64_t start, int64_t s
              lk_tensor_text(t).s);
     LK_CHECK(step >= 1, LK_EINVAL, "slice of axis %d of tensor %s with step %lld", axis,
              lk_tensor_text(t).s, (long long)step);
-    lk_tensor view = *t;
+    lk_tensor view = lk__tensor_fields(t);
     int64_t n = (stop - start) / step + ((stop - start) % step != 0);
     view.shape.dim[axis] = n;
     if (n > 1) /* otherwise the step leads nowhere, and its product might not fit */
@@ -47,7 +47,7 @@ lk_status lk_tensor_select(const lk_tensor *t, int axis, int64_t index, lk_tenso
     LK_TRY(axis_check(t, axis));
     LK_CHECK(index >= 0 && index < t->shape.dim[axis], LK_EINVAL,
              "index %lld of axis %d of tensor %s", (long long)index, axis, lk_tensor_text(t).s);
-    lk_tensor view = *t;
+    lk_tensor view = lk__tensor_fields(t);
     view.shape.ndim--;
     for (int i = axis; i < view.shape.ndim; i++) {
         view.shape.dim[i] = t->shape.dim[i + 1];
@@ -63,7 +63,7 @@ lk_status lk_tensor_permute(const lk_tensor *t, const int *axes, lk_tensor **out
     LK_CHECK(t, LK_EINVAL, "t is NULL");
     LK_CHECK(axes || t->shape.ndim == 0, LK_EINVAL, "axes is NULL for tensor %s",
              lk_tensor_text(t).s);
-    lk_tensor view = *t;
+    lk_tensor view = lk__tensor_fields(t);
     unsigned seen = 0;
     for (int i = 0; i < t->shape.ndim; i++) {
         LK_TRY(axis_check(t, axes[i]));
@@ -122,7 +122,7 @@ lk_status lk_tensor_reshape(const lk_tensor *t, lk_shape shape, lk_tensor **out)
     LK_TRY(lk_shape_count(shape, &count));
     LK_CHECK(count == t->count, LK_ESHAPE, "tensor %s has %lld elements, shape %s has %lld",
              lk_tensor_text(t).s, (long long)t->count, lk_shape_text(shape).s, (long long)count);
-    lk_tensor view = *t;
+    lk_tensor view = lk__tensor_fields(t);
     view.shape = shape;
     if (count == 0)
         lk__shape_strides(shape, view.stride);
@@ -140,7 +140,7 @@ lk_status lk_tensor_broadcast(const lk_tensor *t, lk_shape shape, lk_tensor **ou
     *out = NULL;
     LK_CHECK(t, LK_EINVAL, "t is NULL");
     LK_TRY(lk_shape_count(shape, &count));
-    lk_tensor view = *t;
+    lk_tensor view = lk__tensor_fields(t);
     view.shape = shape;
     view.writable = false;
     int added = shape.ndim - t->shape.ndim;
