@@ -41,6 +41,7 @@ endfunction()
 
 lk_test_programs(unit unit tests/unit/*.c)
 lk_test_programs(long long tests/long/*.c)
+set_tests_properties(test_math_whole_range PROPERTIES TIMEOUT 7200)
 
 # A host program with its own OpenMP; without a compiler that has it, the test skips itself.
 find_package(OpenMP COMPONENTS C QUIET)

@@ -1,7 +1,9 @@
 /* Element-wise maps and row-wise softmax under canonical arithmetic.
  *
  * Each output is one fixed expression of its inputs.  The elementary functions are the library's
- * own (at most 2 ulp), because a libm may give other bits on another machine.
+ * own, because a libm may give other bits on another machine.  They are within 2 ulp of the true
+ * value for every argument, denormals, infinities and huge arguments of sin and cos included, and
+ * follow the C standard where a limit or NaN is the answer.  gelu(-inf) is -0, the limit.
  */
 #ifndef LK_MAP_H
 #define LK_MAP_H
@@ -10,7 +12,7 @@
 
 LK_BEGIN_DECLS
 
-/* Functions of one argument; `a` is the parameter p.  Enumerator, name, formula. */
+/* Functions of one argument x and a parameter p that most ignore.  Enumerator, name, formula. */
 #define LK_MAP1_MAP(X)                                            \
     X(COPY, "copy", "x")                                          \
     X(NEG, "neg", "-x")                                           \
@@ -41,14 +43,14 @@ typedef enum lk_map1_op {
 } lk_map1_op;
 
 /* Functions of two arguments. */
-#define LK_MAP2_MAP(X)                                         \
-    X(ADD, "add", "x + y")                                     \
-    X(SUB, "sub", "x - y")                                     \
-    X(MUL, "mul", "x * y")                                     \
-    X(DIV, "div", "x / y")                                     \
-    X(POW, "pow", "x^y")                                       \
-    X(MAX, "max", "the larger of x and y; NaN if one is NaN")  \
-    X(MIN, "min", "the smaller of x and y; NaN if one is NaN") \
+#define LK_MAP2_MAP(X)                                                          \
+    X(ADD, "add", "x + y")                                                      \
+    X(SUB, "sub", "x - y")                                                      \
+    X(MUL, "mul", "x * y")                                                      \
+    X(DIV, "div", "x / y")                                                      \
+    X(POW, "pow", "x^y")                                                        \
+    X(MAX, "max", "the larger of x and y, x of equal ones; NaN if one is NaN")  \
+    X(MIN, "min", "the smaller of x and y, x of equal ones; NaN if one is NaN") \
     X(AXPY, "axpy", "fma(p, x, y)")
 
 typedef enum lk_map2_op {
@@ -83,9 +85,9 @@ LK_API const char *lk_map2_formula(lk_map2_op op);
  * y[i] = op(x[i]; p) for i < n.
  *
  * Not collective.  `dtype` is f32 or f64; `p` is rounded to it.  `y` may be `x` itself but must not
- * overlap it otherwise.
+ * overlap it otherwise.  Where n is 0 the operands may be NULL.
  *
- * Errors: LK_EDTYPE, LK_EINVAL (op, n < 0, a NULL operand), LK_EOVERLAP, LK_EFPENV.
+ * Errors: LK_EDTYPE, LK_EINVAL (op, n < 0, a NULL operand), LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
  */
 LK_API lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void *x,
                          void *y) LK_NODISCARD;
@@ -104,7 +106,10 @@ typedef struct lk_rows {
  * y[r][c] = exp(x[r][c] - m_r) / sum_c exp(x[r][c] - m_r), m_r the largest of row r.
  *
  * Not collective.  The sum is the lane sum of lk_reduce() over one piece, the whole row.  `y` may
- * be `x` (with the same ld) but must not overlap it otherwise.
+ * be `x` (with the same ld) but must not share elements with it otherwise.
+ *
+ * An element of -inf gives 0 (log: -inf).  A row that has a NaN or +inf, or nothing but -inf, has
+ * no softmax: all of it becomes NaN.
  *
  * Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
  */

@@ -6,15 +6,27 @@
 
 #include <lockstep/map.h>
 
+/* y[i] = op(x[i]; p) for i < n; y may be x. */
+typedef void lk__map1_fn(int64_t n, double p, const void *x, void *y);
+
+/* z[i] = op(x[i], y[i]; p) for i < n; z may be x or y. */
+typedef void lk__map2_fn(int64_t n, double p, const void *x, const void *y, void *z);
+
 /* c[i] = act(c[i]) for i < n. */
 typedef void lk__act_fn(void *c, int64_t n);
 
-/* By lk_dtype (f32 and f64) and activation. */
+/* By lk_dtype (f32 and f64) and operation. */
 typedef struct lk__maps1_table {
+    lk__map1_fn *map[2][LK_N_MAP1];
     lk__act_fn *act[2][LK_N_ACTS];
 } lk__maps1_table;
 
+typedef struct lk__maps2_table {
+    lk__map2_fn *map[2][LK_N_MAP2];
+} lk__maps2_table;
+
 LK_ISA_TABLE(lk__maps1_table, lk__maps1)
+LK_ISA_TABLE(lk__maps2_table, lk__maps2)
 
 /**
  * The loop of an activation for the instruction set in use; NULL for LK_ACT_NONE.

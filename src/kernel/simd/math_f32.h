@@ -15,19 +15,17 @@ typedef struct f32_exp_parts {
 
 LK_MATH f32_exp_parts f32_exp_split(float x, float lo)
 {
+    /* (e^r - 1 - r) / r^2, |r| <= ln 2 / 2: e^r - 1 to 2^-31. */
+    static const float c[] = {0.5F,           0x1.555554p-3F,  0x1.5554f8p-5F,
+                              0x1.1112d6p-7F, 0x1.6d3a58p-10F, 0x1.9e782p-13F};
     float shifted = fmaf(x, 0x1.715476p+0F, 0x1.8p23F);
     float n = shifted - 0x1.8p23F;
     float high = fmaf(n, -0x1.62e43p-1F, x);
     float low = fmaf(n, 0x1.05c61p-29F, lo);
     float r = high + low;
-    /* (e^r - 1 - r) / r^2, |r| <= ln 2 / 2: e^r - 1 to 2^-31. */
-    float q = 0x1.9e782p-13F;
-    q = fmaf(q, r, 0x1.6d3a58p-10F);
-    q = fmaf(q, r, 0x1.1112d6p-7F);
-    q = fmaf(q, r, 0x1.5554f8p-5F);
-    q = fmaf(q, r, 0x1.555554p-3F);
-    q = fmaf(q, r, 0.5F);
-    float tail = fmaf(r * r, q, (high - r) + low);
+    float r2 = r * r;
+    float q = fmaf(f32_poly2(r, c + 4), r2 * r2, f32_poly4(r, r2, c));
+    float tail = fmaf(r2, q, (high - r) + low);
     float m = r + tail;
     return (f32_exp_parts){m, (r - m) + tail, f32_bits(shifted) - 0x4b400000U + 254U};
 }
@@ -53,17 +51,21 @@ LK_MATH float f32_divide_by(float x, float x_lo, float d, float d_lo, float inve
     return fmaf(rest, inverse, q);
 }
 
-LK_MATH float f32_divide(float x, float d, float d_lo)
-{
-    return f32_divide_by(x, 0.0F, d, d_lo, 1.0F / d);
-}
-
-LK_MATH float f32_exp(float x)
+/* e^x and its rounding error. */
+LK_MATH float f32_exp_pair(float x, float *lo)
 {
     float c = x < -104.0F ? -104.0F : x;
     c = c > 89.0F ? 89.0F : c;
     f32_exp_parts e = f32_exp_split(c, 0.0F);
-    return f32_scale(1.0F + e.m, e.biased);
+    float y = 1.0F + e.m;
+    *lo = f32_scale(((1.0F - y) + e.m) + e.m_lo, e.biased);
+    return f32_scale(y, e.biased);
+}
+
+LK_MATH float f32_exp(float x)
+{
+    float lo;
+    return f32_exp_pair(x, &lo);
 }
 
 /* e^x - 1 for -18 <= x <= 20, with its rounding error; below -18 it is -1. */
@@ -92,44 +94,155 @@ LK_MATH float f32_sigmoid(float x)
 {
     float z = f32_exp(-fabsf(x));
     float d = 1.0F + z;
-    return f32_divide(x < 0.0F ? z : 1.0F, d, z - (d - 1.0F));
+    return f32_divide_by(x < 0.0F ? z : 1.0F, 0.0F, d, z - (d - 1.0F), 1.0F / d);
+}
+
+LK_MATH float f32_elu(float x, float p)
+{
+    float lo;
+    float y = p * f32_expm1_part(x < -18.0F ? -18.0F : x > 0.0F ? 0.0F : x, &lo);
+    return x < 0.0F ? y : x;
+}
+
+/* log(1 + f) = f - (f^2/2 - s (f^2/2 + z R(z))), s = f / (2 + f), z = s^2: all but the f. */
+LK_MATH float f32_log_rest(float f, float s, float r)
+{
+    float half = 0.5F * f * f;
+    return half - s * (half + r);
+}
+
+LK_MATH float f32_log(float x)
+{
+    /* (2 atanh(s) / s - 2) / s^2 in s^2, |s| <= (sqrt 2 - 1) / (sqrt 2 + 1): atanh to 2^-30. */
+    static const float c[] = {0x1.55557ap-1F, 0x1.995eccp-2F, 0x1.31e23ep-2F};
+    float big = x < 0x1p-126F ? x * 0x1p25F : x;
+    uint32_t u = f32_bits(big) + (0x3f800000U - 0x3f3504f3U);
+    float e = (float)(int32_t)(u >> 23) - (x < 0x1p-126F ? 152.0F : 127.0F);
+    float f = f32_from_bits((u & 0x007fffffU) + 0x3f3504f3U) - 1.0F;
+    float s = f / (2.0F + f);
+    float z = s * s;
+    float rest = f32_log_rest(f, s, z * f32_poly3(z, z * z, c));
+    /* e ln 2 + f - rest; e times the first part of ln 2 is exact. */
+    float high = fmaf(e, 0x1.62ep-1F, f);
+    float low = fmaf(e, 0x1.62ep-1F, -high) + f;
+    float y = high + (fmaf(e, 0x1.0bfbe8p-15F, low) - rest);
+    y = x < INFINITY ? y : x;
+    y = x == 0.0F ? -INFINITY : y;
+    return x < 0.0F ? NAN : y;
+}
+
+/* max(x, 0) + log(1 + z) with z = e^-|x|. */
+LK_MATH float f32_softplus(float x)
+{
+    /* As in f32_log(), but for s <= 1/3: to 2^-33. */
+    static const float c[] = {0x1.555558p-1F, 0x1.9996d6p-2F, 0x1.25056ap-2F, 0x1.b721d6p-3F,
+                              0x1.f0b6fcp-3F};
+    float z_lo, z = f32_exp_pair(-fabsf(x), &z_lo);
+    float s = z / (2.0F + z);
+    float w = s * s, w2 = w * w;
+    float r = fmaf(c[4], w2 * w2, f32_poly4(w, w2, c));
+    /* The rounding errors of m + z, whichever is the larger, and of z go with the rest; times
+     * 1 - z/2 is nearly divided by 1 + z. */
+    float m = x > 0.0F ? x : 0.0F;
+    float y = m + z, part = y - m;
+    float y_lo = (m - (y - part)) + (z - part);
+    y_lo = fmaf(z_lo, fmaf(-0.5F, z, 1.0F), y_lo);
+    y += y_lo - f32_log_rest(z, s, w * r);
+    return x > 40.0F ? x : y; /* infinity above all */
+}
+
+/* x + x P(x^2) below 1, 1 - e^Q(|x|) from there on. */
+LK_MATH float f32_erf(float x)
+{
+    /* erf(x) / x - 1 in x^2, |x| <= 1: erf to 2^-29. */
+    static const float p[] = {0x1.06eba8p-3F, -0x1.81273ep-2F,  0x1.ce2ce6p-4F, -0x1.b7f71ap-6F,
+                              0x1.53f224p-8F, -0x1.a3515ep-11F, 0x1.4771fcp-14F};
+    /* log(1 - erf(x)), 1 <= x <= 3.95: erf to 2^-30. */
+    static const float q[] = {-0x1.6624eap-12F, -0x1.2088e8p+0F, -0x1.46baf8p-1F, -0x1.a652dp-4F,
+                              0x1.65ca58p-6F,   -0x1.82582p-9F,  0x1.86d7ccp-13F};
+    float z = x * x, z2 = z * z;
+    float near = fmaf(x, fmaf(f32_poly3(z, z2, p + 4), z2 * z2, f32_poly4(z, z2, p)), x);
+    float a = fabsf(x);
+    float b = a < 3.95F ? a : 3.95F, b2 = b * b;
+    f32_exp_parts e = f32_exp_split(fmaf(f32_poly3(b, b2, q + 4), b2 * b2, f32_poly4(b, b2, q)),
+                                    0.0F);
+    float s = f32_pow2(e.biased);
+    float far = f32_with_sign(fmaf(-s, e.m, 1.0F - s), x);
+    return a >= 1.0F ? far : near;
+}
+
+/* e^x for |x| < 1000 to 2^-34, for results that are rounded to float. */
+LK_MATH double f32_exp_wide(double x)
+{
+    /* (e^r - 1 - r) / r^2, |r| <= ln 2 / 2. */
+    static const double c[] = {0x1.0000003a6e3c8p-1, 0x1.5555544224b01p-3,  0x1.55548d175e6f7p-5,
+                               0x1.1112717de3261p-7, 0x1.6d8daa104f068p-10, 0x1.9f08a251d7c3bp-13};
+    double shifted = fma(x, 0x1.71547652b82fep+0, 0x1.8p52);
+    double r = fma(shifted - 0x1.8p52, -0x1.62e42fefa39efp-1, x);
+    double r2 = r * r;
+    double q = fma(f64_poly2(r, c + 4), r2 * r2, f64_poly4(r, r2, c));
+    return fma(r2, q, 1.0 + r) * f64_from_bits((f64_bits(shifted) + 1023U) << 52);
 }
 
 /* x Phi(x), with Phi(-a) = e^(-a^2/2) P(t) / (a + 3), t = (a - 3) / (a + 3), computed in double:
  * carrying rounding errors along in float would cost as much. */
 LK_MATH float f32_gelu(float x)
 {
-    double a = (double)fabsf(x);
+    /* (a + 3) e^(a^2/2) Phi(-a) in t, 0 <= a <= 14.6, to 2^-30. */
+    static const double c[] = {
+        0x1.754a751c62450p-1,  -0x1.04c729abcb9e2p-1,  0x1.d7138512100c5p-3,
+        -0x1.832d0a404ee5dp-5, -0x1.56d5f7749a466p-7,  0x1.c8bd86b1f6940p-8,
+        0x1.0ca397fc98006p-10, -0x1.0eac537bdcc98p-10, -0x1.00a3267cc59c5p-12,
+        0x1.134c6bc0cc114p-13, 0x1.c8df16cd36692p-15};
+    double v = (double)x;
+    double a = fabs(v);
     a = a > 15.0 ? 15.0 : a;
     double w = 1.0 / (a + 3.0);
     double t = fma(w, -6.0, 1.0);
-    /* (a + 3) e^(a^2/2) Phi(-a), 0 <= a <= 14.6, to 2^-30. */
-    double p = 0x1.c8df16cd36692p-15;
-    p = fma(p, t, 0x1.134c6bc0cc114p-13);
-    p = fma(p, t, -0x1.00a3267cc59c5p-12);
-    p = fma(p, t, -0x1.0eac537bdcc98p-10);
-    p = fma(p, t, 0x1.0ca397fc98006p-10);
-    p = fma(p, t, 0x1.c8bd86b1f6940p-8);
-    p = fma(p, t, -0x1.56d5f7749a466p-7);
-    p = fma(p, t, -0x1.832d0a404ee5dp-5);
-    p = fma(p, t, 0x1.d7138512100c5p-3);
-    p = fma(p, t, -0x1.04c729abcb9e2p-1);
-    p = fma(p, t, 0x1.754a751c62450p-1);
-    /* e^(-a^2/2) = 2^n (1 + r + r^2 q), |r| <= ln 2 / 2, to 2^-34. */
-    double y = -0.5 * (a * a);
-    double shifted = fma(y, 0x1.71547652b82fep+0, 0x1.8p52);
-    double n = shifted - 0x1.8p52;
-    double r = fma(n, -0x1.62e42fefa39efp-1, y);
-    double q = 0x1.9f08a251d7c3bp-13;
-    q = fma(q, r, 0x1.6d8daa104f068p-10);
-    q = fma(q, r, 0x1.1112717de3261p-7);
-    q = fma(q, r, 0x1.55548d175e6f7p-5);
-    q = fma(q, r, 0x1.5555544224b01p-3);
-    q = fma(q, r, 0x1.0000003a6e3c8p-1);
-    q = fma(r * r, q, r);
-    double tail = p * w * f64_from_bits((f64_bits(shifted) + 1023U) << 52);
-    tail = fma(tail, q, tail);
-    return (float)(x >= 0.0F ? (double)x * (1.0 - tail) : -a * tail);
+    double t2 = t * t, t4 = t2 * t2;
+    double p = fma(f64_poly3(t, t2, c + 8), t4 * t4, f64_poly8(t, t2, t4, c));
+    double tail = p * w * f32_exp_wide(-0.5 * (a * a));
+    return (float)(v >= 0.0 ? v * (1.0 - tail) : -a * tail);
+}
+
+/* Whether a non-negative y is an integer; NaN is none. */
+LK_MATH int f32_is_integer(float y)
+{
+    float r = y < 0x1p23F ? (y + 0x1p23F) - 0x1p23F : y;
+    return r == y;
+}
+
+/* log |x| for a normal x > 0 to 2^-44, for results that are rounded to float. */
+LK_MATH double f32_log_wide(double x)
+{
+    /* As in f32_log(). */
+    static const double c[] = {0x1.555555561f33ap-1, 0x1.999996a67ea20p-2, 0x1.249413342c5c7p-2,
+                               0x1.c62aa14f9bf2cp-3, 0x1.911c81f4de30cp-3};
+    uint64_t u = f64_bits(x) + (0x3ff0000000000000U - 0x3fe6a09e667f3bcdU);
+    double e = f64_from_bits((u >> 52) | 0x4330000000000000U) - (0x1p52 + 1023.0);
+    double m = f64_from_bits((u & 0x000fffffffffffffU) + 0x3fe6a09e667f3bcdU);
+    double s = (m - 1.0) / (m + 1.0);
+    double z = s * s, z2 = z * z;
+    double r = fma(c[4], z2 * z2, f64_poly4(z, z2, c));
+    return fma(e, 0x1.62e42fefa39efp-1, fma(s * z, r, s + s));
+}
+
+/* |x|^y = e^(y log |x|) in double, then the sign and the many special cases of the C standard. */
+LK_MATH float f32_pow(float x, float y)
+{
+    float a = fabsf(x), b = fabsf(y);
+    float bounded = f32_with_sign(b < 0x1p40F ? b : 0x1p40F, y);
+    double w = (double)bounded * f32_log_wide((double)a);
+    w = w < -200.0 ? -200.0 : w;
+    w = w > 200.0 ? 200.0 : w;
+    float r = (float)f32_exp_wide(w);
+    float edge = (a == 0.0F) == (y > 0.0F) ? 0.0F : INFINITY;
+    r = a == 0.0F || a == INFINITY ? edge : r;
+    int odd = f32_is_integer(b) & !f32_is_integer(0.5F * b);
+    r = odd ? f32_with_sign(r, x) : r;
+    r = x < 0.0F && a < INFINITY && !f32_is_integer(b) ? NAN : r;
+    r = x != x || y != y ? x + y : r;
+    return x == 1.0F || y == 0.0F ? 1.0F : r;
 }
 
 #endif /* LK_SIMD_MATH_F32_H */
