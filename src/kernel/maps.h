@@ -1,4 +1,5 @@
-/* The loops under the element-wise maps, one per operation, element type and instruction set. */
+/* The loops under the element-wise maps and softmax, one per operation, element type and
+ * instruction set. */
 #ifndef LK_KERNEL_MAPS_H
 #define LK_KERNEL_MAPS_H
 
@@ -25,8 +26,16 @@ typedef struct lk__maps2_table {
     lk__map2_fn *map[2][LK_N_MAP2];
 } lk__maps2_table;
 
+/* One row of n > 0 elements; y may be x. */
+typedef void lk__softmax_fn(int64_t n, const void *x, void *y);
+
+typedef struct lk__softmax_table {
+    lk__softmax_fn *softmax[2], *log_softmax[2];
+} lk__softmax_table;
+
 LK_ISA_TABLE(lk__maps1_table, lk__maps1)
 LK_ISA_TABLE(lk__maps2_table, lk__maps2)
+LK_ISA_TABLE(lk__softmax_table, lk__softmax)
 
 /**
  * The loop of an activation for the instruction set in use; NULL for LK_ACT_NONE.

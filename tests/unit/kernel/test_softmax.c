@@ -1,0 +1,239 @@
+/* Softmax and log-softmax by rows. */
+#include "guard.h"
+#include "harness.h"
+#include "real.h"
+
+#include <lockstep/isa.h>
+#include <lockstep/map.h>
+#include <lockstep/thread.h>
+
+#include <stdint.h>
+
+enum { MAX = 20000 };
+
+static double x_values[MAX], want[MAX], got[MAX];
+
+typedef lk_status softmax_fn(lk_dtype, const lk_rows *, const void *, void *);
+static softmax_fn *const both[] = {lk_softmax, lk_log_softmax};
+
+static void rows_agree_with_the_formula(void)
+{
+    static const int64_t cols[] = {1, 2, 10, 15, 16, 17, 31, 100, 1000};
+    for (int type = LK_F32; type <= LK_F64; type++)
+        for (size_t k = 0; k < sizeof cols / sizeof cols[0]; k++) {
+            lk_dtype t = (lk_dtype)type;
+            lk_rows s = {.rows = 7, .cols = cols[k], .ld_x = cols[k] + 3, .ld_y = cols[k] + 1};
+            double eps = t == LK_F32 ? 0x1p-23 : 0x1p-52;
+            real_fill(t, x_values, MAX, 11 + k, false);
+            for (int64_t i = 0; i < 7 * s.ld_x; i++)
+                real_set(t, x_values, i, 9 * real_get(t, x_values, i));
+            ASSERT_OK(lk_softmax(t, &s, x_values, got));
+            ASSERT_OK(lk_log_softmax(t, &s, x_values, want));
+            for (int r = 0; r < 7; r++) {
+                long double sum = 0, total = 0, max = -HUGE_VALL;
+                for (int64_t c = 0; c < s.cols; c++)
+                    max = fmaxl(max, (long double)real_get(t, x_values, r * s.ld_x + c));
+                for (int64_t c = 0; c < s.cols; c++)
+                    sum += expl((long double)real_get(t, x_values, r * s.ld_x + c) - max);
+                for (int64_t c = 0; c < s.cols; c++) {
+                    long double d = (long double)real_get(t, x_values, r * s.ld_x + c) - max;
+                    double p = real_get(t, got, r * s.ld_y + c);
+                    double l = real_get(t, want, r * s.ld_y + c);
+                    double exact = (double)(expl(d) / sum), exact_log = (double)(d - logl(sum));
+                    /* Rounding of d <= 18, then of exp, of the sum's chain and of the quotient. */
+                    double chain = (double)(s.cols / 16 + 8);
+                    ASSERT_NEAR(p, exact, exact * eps * (12 + chain));
+                    ASSERT_NEAR(l, exact_log, eps * (24 + chain));
+                    total += (long double)p;
+                }
+                ASSERT_NEAR(total, 1, eps * (double)(s.cols + 16));
+            }
+        }
+}
+
+/* exp of every element, then the lane sum of the whole row, then the quotient: the very bits. */
+static void the_sum_is_the_lane_sum(void)
+{
+    enum { COLS = 16 * 5 + 3 };
+    float x[COLS], e[COLS], y[COLS], lane[16] = {0}, max = -INFINITY;
+    real_fill(LK_F32, x, COLS, 3, false);
+    for (int i = 0; i < COLS; i++)
+        max = x[i] > max ? x[i] : max;
+    for (int i = 0; i < COLS; i++)
+        e[i] = x[i] - max;
+    ASSERT_OK(lk_map1(LK_F32, LK_MAP1_EXP, 0, COLS, e, e));
+    for (int i = 0; i < COLS; i++)
+        lane[i % 16] += e[i];
+    for (int half = 8; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            lane[l] = lane[2 * l] + lane[2 * l + 1];
+    lk_rows s = {.rows = 1, .cols = COLS, .ld_x = COLS, .ld_y = COLS};
+    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    for (int i = 0; i < COLS; i++)
+        ASSERT_TRUE(y[i] == e[i] / lane[0]);
+    float log_sum;
+    ASSERT_OK(lk_map1(LK_F32, LK_MAP1_LOG, 0, 1, &lane[0], &log_sum));
+    ASSERT_OK(lk_log_softmax(LK_F32, &s, x, y));
+    for (int i = 0; i < COLS; i++)
+        ASSERT_TRUE(y[i] == (x[i] - max) - log_sum);
+}
+
+static void large_logits_do_not_overflow(void)
+{
+    float x[] = {1e30F, 1e30F, -1e30F, 3e38F, -3e38F}, y[5];
+    lk_rows s = {.rows = 1, .cols = 2, .ld_x = 5, .ld_y = 5};
+    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    ASSERT_TRUE(y[0] == 0.5F && y[1] == 0.5F);
+    s.cols = 5;
+    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    ASSERT_TRUE(y[0] == 0 && y[2] == 0 && y[3] == 1 && y[4] == 0);
+    s.cols = 3;
+    ASSERT_OK(lk_log_softmax(LK_F32, &s, x, y));
+    ASSERT_TRUE(y[0] == -(float)M_LN2 && y[1] == y[0] && y[2] == -2e30F);
+}
+
+/* A masked position is -inf: it gets no probability, and the others do not notice it. */
+static void minus_infinity_has_no_probability(void)
+{
+    double x[] = {-HUGE_VAL, 1, -HUGE_VAL, 1, -HUGE_VAL}, y[5];
+    lk_rows s = {.rows = 1, .cols = 5, .ld_x = 5, .ld_y = 5};
+    ASSERT_OK(lk_softmax(LK_F64, &s, x, y));
+    ASSERT_TRUE(y[0] == 0 && y[1] == 0.5 && y[2] == 0 && y[3] == 0.5 && y[4] == 0);
+    ASSERT_OK(lk_log_softmax(LK_F64, &s, x, y));
+    ASSERT_TRUE(y[0] == -HUGE_VAL && y[1] == -M_LN2 && y[4] == -HUGE_VAL);
+}
+
+static void a_row_without_softmax_is_nan_and_leaves_others_alone(void)
+{
+    const double x[] = {-HUGE_VAL, -HUGE_VAL, 0, HUGE_VAL, 0, (double)NAN, 0, 0};
+    double y[8];
+    lk_rows s = {.rows = 4, .cols = 2, .ld_x = 2, .ld_y = 2};
+    for (int log = 0; log < 2; log++) {
+        ASSERT_OK(both[log](LK_F64, &s, x, y));
+        for (int i = 0; i < 6; i++)
+            ASSERT_TRUE(isnan(y[i]));
+        ASSERT_TRUE(y[6] == (log ? -M_LN2 : 0.5) && y[7] == y[6]);
+    }
+}
+
+static void every_way_gives_the_same_bits(void)
+{
+    lk_isa best;
+    ASSERT_OK(lk_isa_get(&best));
+    for (int type = LK_F32; type <= LK_F64; type++)
+        for (int64_t cols = 1; cols <= 1000; cols = cols * 3 + 1)
+            for (int log = 0; log < 2; log++) {
+                lk_dtype t = (lk_dtype)type;
+                int64_t rows = MAX / cols;
+                lk_rows s = {.rows = rows, .cols = cols, .ld_x = cols, .ld_y = cols};
+                size_t size = lk_dtype_size(t), bytes = (size_t)(rows * cols) * size;
+                real_fill(t, x_values, MAX, 5, false);
+                ASSERT_OK(lk_isa_set(LK_ISA_SCALAR));
+                ASSERT_OK(lk_threads_set(1));
+                ASSERT_OK(both[log](t, &s, x_values, want));
+                for (int isa = LK_ISA_SCALAR + 1; isa < LK_N_ISAS; isa++) {
+                    if (!lk_isa_available((lk_isa)isa))
+                        continue;
+                    ASSERT_OK(lk_isa_set((lk_isa)isa));
+                    ASSERT_OK(both[log](t, &s, x_values, got));
+                    ASSERT_SAME_BITS(got, want, bytes);
+                }
+                ASSERT_OK(lk_isa_set(best));
+                for (int threads = 2; threads <= 4; threads++) {
+                    ASSERT_OK(lk_threads_set(threads));
+                    ASSERT_OK(both[log](t, &s, x_values, got));
+                    ASSERT_SAME_BITS(got, want, bytes);
+                }
+                memcpy(got, x_values, bytes);
+                ASSERT_OK(both[log](t, &s, got, got));
+                ASSERT_SAME_BITS(got, want, bytes);
+                lk_rows one = {.rows = 1, .cols = cols, .ld_x = cols, .ld_y = cols};
+                size_t at = (size_t)((rows - 1) * cols) * size;
+                ASSERT_OK(both[log](t, &one, (char *)x_values + at, got));
+                ASSERT_SAME_BITS(got, (char *)want + at, (size_t)cols * size);
+            }
+    ASSERT_OK(lk_threads_set(0));
+}
+
+static void nothing_beyond_the_rows_is_touched(void)
+{
+    for (int type = LK_F32; type <= LK_F64; type++)
+        for (int64_t cols = 1; cols <= 40; cols++)
+            for (int log = 0; log < 2; log++) {
+                lk_dtype t = (lk_dtype)type;
+                size_t bytes = (size_t)(3 * cols) * lk_dtype_size(t);
+                struct guard x = guard_new(bytes), y = guard_new(bytes);
+                real_fill(t, x.data, 3 * cols, 5, false);
+                lk_rows s = {.rows = 3, .cols = cols, .ld_x = cols, .ld_y = cols};
+                ASSERT_OK(both[log](t, &s, x.data, y.data));
+                guard_free(&x);
+                guard_free(&y);
+            }
+}
+
+static void gaps_between_rows_stay_as_they_are(void)
+{
+    float x[12], y[15];
+    real_fill(LK_F32, x, 12, 5, false);
+    for (int i = 0; i < 15; i++)
+        y[i] = 42;
+    lk_rows s = {.rows = 3, .cols = 2, .ld_x = 4, .ld_y = 5};
+    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    for (int i = 0; i < 15; i++)
+        ASSERT_TRUE((y[i] == 42) == (i % 5 >= 2));
+}
+
+static void columns_of_one_matrix_may_be_both_operands(void)
+{
+    double m[4][6] = {{0}};
+    lk_rows s = {.rows = 4, .cols = 3, .ld_x = 6, .ld_y = 6};
+    ASSERT_OK(lk_softmax(LK_F64, &s, &m[0][0], &m[0][3]));
+    ASSERT_OK(lk_softmax(LK_F64, &s, &m[0][3], &m[0][0]));
+    ASSERT_TRUE(m[3][5] == 1.0 / 3 && m[3][0] == 1.0 / 3);
+    ASSERT_FAILS(lk_softmax(LK_F64, &s, &m[0][0], &m[0][2]), LK_EOVERLAP, "x and y overlap");
+    ASSERT_FAILS(lk_softmax(LK_F64, &s, &m[1][0], &m[0][0]), LK_EOVERLAP, "x and y overlap");
+    s.rows = 3;
+    ASSERT_FAILS(lk_softmax(LK_F64, &s, &m[0][0], &m[0][4]), LK_EOVERLAP, "x and y overlap");
+    s.ld_y = 5;
+    ASSERT_FAILS(lk_softmax(LK_F64, &s, &m[0][0], &m[0][0]), LK_EOVERLAP, "ld_x 6, ld_y 5");
+}
+
+static void empty_shapes_do_nothing(void)
+{
+    lk_rows no_rows = {.rows = 0, .cols = 3, .ld_x = 3, .ld_y = 3};
+    lk_rows no_cols = {.rows = 3, .cols = 0, .ld_x = 0, .ld_y = 0};
+    for (int log = 0; log < 2; log++) {
+        ASSERT_OK(both[log](LK_F32, &no_rows, NULL, NULL));
+        ASSERT_OK(both[log](LK_F32, &no_cols, NULL, NULL));
+    }
+}
+
+static void wrong_arguments_are_refused(void)
+{
+    float x[6] = {0}, y[6];
+    lk_rows good = {.rows = 2, .cols = 3, .ld_x = 3, .ld_y = 3}, s = good;
+    ASSERT_FAILS(lk_softmax(LK_BF16, &s, x, y), LK_EDTYPE, "bf16");
+    ASSERT_FAILS(lk_softmax(LK_F32, NULL, x, y), LK_EINVAL, "shape is NULL");
+    ASSERT_FAILS(lk_softmax(LK_F32, &s, NULL, y), LK_EINVAL, "x is NULL");
+    ASSERT_FAILS(lk_log_softmax(LK_F32, &s, x, NULL), LK_EINVAL, "y is NULL");
+    s.rows = -2;
+    ASSERT_FAILS(lk_softmax(LK_F32, &s, x, y), LK_EINVAL, "-2 rows x 3 cols");
+    s = good;
+    s.ld_x = 2;
+    ASSERT_FAILS(lk_softmax(LK_F32, &s, x, y), LK_EINVAL, "ld_x is 2");
+    s = good;
+    s.ld_y = -3;
+    ASSERT_FAILS(lk_log_softmax(LK_F32, &s, x, y), LK_EINVAL, "ld_y -3");
+    s = (lk_rows){.rows = INT64_MAX / 2, .cols = 3, .ld_x = 3, .ld_y = 3};
+    ASSERT_FAILS(lk_softmax(LK_F32, &s, x, y), LK_EOVERFLOW, "");
+    s = (lk_rows){.rows = 1, .cols = 3, .ld_x = INT64_MAX, .ld_y = INT64_MAX};
+    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+}
+
+TEST_MAIN(TEST(rows_agree_with_the_formula), TEST(the_sum_is_the_lane_sum),
+          TEST(large_logits_do_not_overflow), TEST(minus_infinity_has_no_probability),
+          TEST(a_row_without_softmax_is_nan_and_leaves_others_alone),
+          TEST(every_way_gives_the_same_bits), TEST(nothing_beyond_the_rows_is_touched),
+          TEST(gaps_between_rows_stay_as_they_are),
+          TEST(columns_of_one_matrix_may_be_both_operands), TEST(empty_shapes_do_nothing),
+          TEST(wrong_arguments_are_refused))
