@@ -13,7 +13,16 @@
  * A window without a valid tap gives -inf with index -1 (max) or 0 (avg, l2).
  *
  * Backward passes gather: each input position adds the windows that cover it, output positions in
- * raster order, in one chain from +0, so tiles of an image give the same bits as the image.
+ * raster order, in one chain from +0:
+ *
+ *   max   dy, of windows whose index is this position
+ *   avg   dy divided by what the forward pass divided by
+ *   l2    fma(dy, x / y, .), of windows whose y is not 0
+ *
+ * A tile of an image gives the same bits as the image.  Its `in` must be all positions that its
+ * windows reach in the image, so that valid taps count the same, and backward its `out` all windows
+ * over the positions wanted; `pad` is what places the first window.  An index of max outside the
+ * tile matches nothing.
  */
 #ifndef LK_POOL_H
 #define LK_POOL_H
@@ -39,14 +48,17 @@ typedef struct lk_pool_shape {
  * Forward passes.  `index` (max): for each output the position of its maximum in the sample,
  * counted in raster order over `in...`, or -1; may be NULL.
  *
- * Not collective.  Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE, LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
+ * Not collective.  Outputs must not overlap anything.  In f32 a window of max may span at most
+ * 2^31 - 1 positions of the sample.
+ *
+ * Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
  */
 LK_API lk_status lk_pool_max(const lk_pool_shape *s, const void *x, void *y,
                              int64_t *index) LK_NODISCARD;
 LK_API lk_status lk_pool_avg(const lk_pool_shape *s, const void *x, void *y) LK_NODISCARD;
 LK_API lk_status lk_pool_l2(const lk_pool_shape *s, const void *x, void *y) LK_NODISCARD;
 
-/** Backward passes; every position of dx is written.  l2: dx = dy * x / y, and 0 where y is 0. */
+/** Backward passes; every position of dx is written.  Otherwise as the forward passes. */
 LK_API lk_status lk_pool_max_backward(const lk_pool_shape *s, const void *dy, const int64_t *index,
                                       void *dx) LK_NODISCARD;
 LK_API lk_status lk_pool_avg_backward(const lk_pool_shape *s, const void *dy,

@@ -10,8 +10,11 @@
  *     V_load(p), V_store(p, v)      V_lanes elements at p, any alignment
  *     V_fma(a, b, c)                fma(a, b, c) in each lane
  *     V_add(a, b), V_mul(a, b)      a + b, a * b
+ *     V_div(a, b), V_sqrt(a)        a / b, the square root of a, correctly rounded
  *     V_max(a, b), V_min(a, b)      b if it is larger (smaller) than a or NaN, else a
  *     V_mask_first(n)               the first n lanes: none for n <= 0, all for n >= V_lanes
+ *     V_mask_above(a, b)            where b is larger than a, or NaN and a is not
+ *     V_mask_equal(p, k)            where p[lane], of 64-bit integers, is k
  *     V_load_mask(p, m)             lanes of m; the others are +0 and their memory is not touched
  *     V_blend(m, a, b)              a in the lanes of m, b in the others
  *     V_store_first(p, v, n)        the first n lanes; the other memory is not touched

@@ -83,6 +83,26 @@ LK_INLINE f64x4 f64x4_mul(f64x4 a, f64x4 b)
     return _mm256_mul_pd(a, b);
 }
 
+LK_INLINE f32x8 f32x8_div(f32x8 a, f32x8 b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+LK_INLINE f64x4 f64x4_div(f64x4 a, f64x4 b)
+{
+    return _mm256_div_pd(a, b);
+}
+
+LK_INLINE f32x8 f32x8_sqrt(f32x8 a)
+{
+    return _mm256_sqrt_ps(a);
+}
+
+LK_INLINE f64x4 f64x4_sqrt(f64x4 a)
+{
+    return _mm256_sqrt_pd(a);
+}
+
 /* The instruction returns its second operand when either is NaN or both are zero. */
 LK_INLINE f32x8 f32x8_max(f32x8 a, f32x8 b)
 {
@@ -112,6 +132,32 @@ LK_INLINE f32x8_mask f32x8_mask_first(int n)
 LK_INLINE f64x4_mask f64x4_mask_first(int n)
 {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+
+LK_INLINE f32x8_mask f32x8_mask_above(f32x8 a, f32x8 b)
+{
+    return _mm256_castps_si256(
+        _mm256_and_ps(_mm256_cmp_ps(b, a, _CMP_NLE_UQ), _mm256_cmp_ps(a, a, _CMP_ORD_Q)));
+}
+
+LK_INLINE f64x4_mask f64x4_mask_above(f64x4 a, f64x4 b)
+{
+    return _mm256_castpd_si256(
+        _mm256_and_pd(_mm256_cmp_pd(b, a, _CMP_NLE_UQ), _mm256_cmp_pd(a, a, _CMP_ORD_Q)));
+}
+
+LK_INLINE f64x4_mask f64x4_mask_equal(const int64_t *p, int64_t k)
+{
+    return _mm256_cmpeq_epi64(_mm256_loadu_si256((const __m256i *)p), _mm256_set1_epi64x(k));
+}
+
+/* The low halves of eight 64-bit masks: the even elements of each, then the pairs in order. */
+LK_INLINE f32x8_mask f32x8_mask_equal(const int64_t *p, int64_t k)
+{
+    __m256 lo = _mm256_castsi256_ps(f64x4_mask_equal(p, k));
+    __m256 hi = _mm256_castsi256_ps(f64x4_mask_equal(p + 4, k));
+    __m256i mixed = _mm256_castps_si256(_mm256_shuffle_ps(lo, hi, _MM_SHUFFLE(2, 0, 2, 0)));
+    return _mm256_permute4x64_epi64(mixed, _MM_SHUFFLE(3, 1, 2, 0));
 }
 
 LK_INLINE f32x8 f32x8_load_mask(const float *p, f32x8_mask m)

@@ -88,6 +88,26 @@ LK_INLINE f64x8 f64x8_mul(f64x8 a, f64x8 b)
     return _mm512_mul_pd(a, b);
 }
 
+LK_INLINE f32x16 f32x16_div(f32x16 a, f32x16 b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+LK_INLINE f64x8 f64x8_div(f64x8 a, f64x8 b)
+{
+    return _mm512_div_pd(a, b);
+}
+
+LK_INLINE f32x16 f32x16_sqrt(f32x16 a)
+{
+    return _mm512_sqrt_ps(a);
+}
+
+LK_INLINE f64x8 f64x8_sqrt(f64x8 a)
+{
+    return _mm512_sqrt_pd(a);
+}
+
 /* The instruction returns its second operand when either is NaN or both are zero. */
 LK_INLINE f32x16 f32x16_max(f32x16 a, f32x16 b)
 {
@@ -122,6 +142,26 @@ LK_INLINE f32x16_mask f32x16_mask_first(int n)
 LK_INLINE f64x8_mask f64x8_mask_first(int n)
 {
     return (f64x8_mask)(n >= 8 ? 0xff : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+LK_INLINE f32x16_mask f32x16_mask_above(f32x16 a, f32x16 b)
+{
+    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(a, a, _CMP_ORD_Q), b, a, _CMP_NLE_UQ);
+}
+
+LK_INLINE f64x8_mask f64x8_mask_above(f64x8 a, f64x8 b)
+{
+    return _mm512_mask_cmp_pd_mask(_mm512_cmp_pd_mask(a, a, _CMP_ORD_Q), b, a, _CMP_NLE_UQ);
+}
+
+LK_INLINE f64x8_mask f64x8_mask_equal(const int64_t *p, int64_t k)
+{
+    return _mm512_cmpeq_epi64_mask(_mm512_loadu_si512(p), _mm512_set1_epi64(k));
+}
+
+LK_INLINE f32x16_mask f32x16_mask_equal(const int64_t *p, int64_t k)
+{
+    return (f32x16_mask)(f64x8_mask_equal(p, k) | f64x8_mask_equal(p + 8, k) << 8);
 }
 
 LK_INLINE f32x16 f32x16_load_mask(const float *p, f32x16_mask m)
@@ -172,6 +212,34 @@ LK_INLINE f32x16_mask f32x16_mask_first(int n)
 LK_INLINE f64x8_mask f64x8_mask_first(int n)
 {
     return (f64x8_mask){{f64x4_mask_first(n), f64x4_mask_first(n - 4)}};
+}
+
+LK_INLINE f32x16_mask f32x16_mask_above(f32x16 a, f32x16 b)
+{
+    float pa[16], pb[16];
+    f32x16_store(pa, a);
+    f32x16_store(pb, b);
+    return (f32x16_mask){{f32x8_mask_above(f32x8_load(pa), f32x8_load(pb)),
+                          f32x8_mask_above(f32x8_load(pa + 8), f32x8_load(pb + 8))}};
+}
+
+LK_INLINE f32x16_mask f32x16_mask_equal(const int64_t *p, int64_t k)
+{
+    return (f32x16_mask){{f32x8_mask_equal(p, k), f32x8_mask_equal(p + 8, k)}};
+}
+
+LK_INLINE f64x8_mask f64x8_mask_above(f64x8 a, f64x8 b)
+{
+    double pa[8], pb[8];
+    f64x8_store(pa, a);
+    f64x8_store(pb, b);
+    return (f64x8_mask){{f64x4_mask_above(f64x4_load(pa), f64x4_load(pb)),
+                         f64x4_mask_above(f64x4_load(pa + 4), f64x4_load(pb + 4))}};
+}
+
+LK_INLINE f64x8_mask f64x8_mask_equal(const int64_t *p, int64_t k)
+{
+    return (f64x8_mask){{f64x4_mask_equal(p, k), f64x4_mask_equal(p + 4, k)}};
 }
 
 LK_INLINE f32x16 f32x16_load_mask(const float *p, f32x16_mask m)

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef float f32x1;
 typedef double f64x1;
@@ -84,6 +85,26 @@ LK_INLINE f64x1 f64x1_mul(f64x1 a, f64x1 b)
     return a * b;
 }
 
+LK_INLINE f32x1 f32x1_div(f32x1 a, f32x1 b)
+{
+    return a / b;
+}
+
+LK_INLINE f64x1 f64x1_div(f64x1 a, f64x1 b)
+{
+    return a / b;
+}
+
+LK_INLINE f32x1 f32x1_sqrt(f32x1 a)
+{
+    return sqrtf(a);
+}
+
+LK_INLINE f64x1 f64x1_sqrt(f64x1 a)
+{
+    return sqrt(a);
+}
+
 LK_INLINE f32x1 f32x1_max(f32x1 a, f32x1 b)
 {
     return b > a || b != b ? b : a;
@@ -112,6 +133,26 @@ LK_INLINE f32x1_mask f32x1_mask_first(int n)
 LK_INLINE f64x1_mask f64x1_mask_first(int n)
 {
     return n > 0;
+}
+
+LK_INLINE f32x1_mask f32x1_mask_above(f32x1 a, f32x1 b)
+{
+    return b > a || (b != b && a == a);
+}
+
+LK_INLINE f64x1_mask f64x1_mask_above(f64x1 a, f64x1 b)
+{
+    return b > a || (b != b && a == a);
+}
+
+LK_INLINE f32x1_mask f32x1_mask_equal(const int64_t *p, int64_t k)
+{
+    return *p == k;
+}
+
+LK_INLINE f64x1_mask f64x1_mask_equal(const int64_t *p, int64_t k)
+{
+    return *p == k;
 }
 
 LK_INLINE f32x1 f32x1_load_mask(const float *p, f32x1_mask m)

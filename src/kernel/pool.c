@@ -1,0 +1,261 @@
+/* Pooling: for each position of the result, the box of positions it takes from, then the kernel.
+ *
+ *   forward    output o takes from inputs   [o stride - pad, o stride - pad + kernel)  within `in`
+ *   backward   input i takes from outputs o with  o stride <= i + pad < o stride + kernel, in `out`
+ *
+ * Positions are independent of each other and are split over threads; where they are few, so are
+ * the channels of each.
+ */
+#include "kernel/pool.h"
+
+#include "kernel/parallel.h"
+
+enum {
+    CHANNEL_BLOCK = 64, /* channels of a task where positions are few */
+    FEW_POSITIONS = 64,
+    CHUNK_ELEMENTS = 1 << 14, /* work that is worth waking a thread for */
+};
+
+/* Operands as the kernels name them; see lk__pool_args. */
+struct operands {
+    const void *from, *x, *y;
+    const int64_t *take;
+    void *to;
+    int64_t *index;
+};
+
+struct job {
+    lk__pool_shape s;
+    struct operands op;
+    lk__pool_fn *fn;
+    bool backward;
+    const int64_t *from_size, *to_size;
+    int64_t n_from, n_to;    /* positions of a sample */
+    int64_t block, n_blocks; /* channels */
+};
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+/* The output positions [*first, *first + count) of axis d whose windows cover input i. */
+static int64_t windows_over(const lk__pool_shape *s, int d, int64_t i, int64_t *first)
+{
+    int64_t lo = floor_div(i + s->pad[d] - s->kernel[d], s->stride[d]) + 1;
+    int64_t hi = floor_div(i + s->pad[d], s->stride[d]) + 1;
+    *first = lo > 0 ? lo : 0;
+    hi = hi < s->out[d] ? hi : s->out[d];
+    return hi > *first ? hi - *first : 0;
+}
+
+static void box_find(const struct job *j, int d, int64_t at, lk__pool_args *t)
+{
+    t->n[d] = j->backward ? windows_over(&j->s, d, at, &t->first[d])
+                          : lk__pool_taps(&j->s, d, at, &t->first[d]);
+}
+
+static const void *element(const void *p, int64_t i, int64_t elem)
+{
+    return p ? (const char *)p + i * elem : NULL;
+}
+
+/* One position of the result, `at` in sample `b`, channels from `c` on; the box is in `t`. */
+static void position_run(const struct job *j, lk__pool_args *t, int64_t b, int64_t place, int64_t c)
+{
+    const lk__pool_shape *s = &j->s;
+    bool empty = t->n[0] * t->n[1] * t->n[2] == 0;
+    int64_t source = 0; /* an empty box has no first position */
+    for (int d = 0; d < 3 && !empty; d++)
+        source += t->first[d] * t->place_step[d];
+    int64_t from = (b * j->n_from + source) * s->channels + c;
+    int64_t to = (b * j->n_to + place) * s->channels + c;
+    t->channels = s->channels - c < j->block ? s->channels - c : j->block;
+    t->place = j->backward ? place : source;
+    t->from = element(j->op.from, from, s->elem);
+    t->y = element(j->op.y, from, s->elem);
+    t->take = element(j->op.take, from, sizeof(int64_t));
+    t->x = element(j->op.x, to, s->elem);
+    t->to = (char *)j->op.to + to * s->elem;
+    t->index = j->op.index ? j->op.index + to : NULL;
+    j->fn(t);
+}
+
+/* Task i is block i mod n_blocks of position i / n_blocks, counted through samples and axes. */
+static void pool_tasks(void *arg, int64_t first, int64_t last)
+{
+    const struct job *j = arg;
+    const int64_t *size = j->to_size;
+    lk__pool_args t = {.s = &j->s};
+    for (int d = 2; d >= 0 && j->n_from > 0; d--) {
+        t.place_step[d] = d == 2 ? 1 : t.place_step[d + 1] * j->from_size[d + 1];
+        t.step[d] = t.place_step[d] * j->s.channels;
+    }
+    int64_t block = first % j->n_blocks, place = first / j->n_blocks % j->n_to;
+    int64_t b = first / j->n_blocks / j->n_to;
+    int64_t at[3] = {place / size[2] / size[1], place / size[2] % size[1], place % size[2]};
+    for (int d = 0; d < 3; d++)
+        box_find(j, d, at[d], &t);
+    for (int64_t i = first; i < last; i++) {
+        position_run(j, &t, b, place, block * j->block);
+        if (++block < j->n_blocks)
+            continue;
+        block = 0;
+        if (++place == j->n_to) {
+            place = 0;
+            b++;
+        }
+        int d = 2;
+        while (d > 0 && at[d] + 1 == size[d])
+            at[d--] = 0;
+        at[d] = at[d] + 1 < size[d] ? at[d] + 1 : 0;
+        for (; d < 3; d++)
+            box_find(j, d, at[d], &t);
+    }
+}
+
+static lk_status job_run(struct job *j)
+{
+    const lk__pool_shape *s = &j->s;
+    j->from_size = j->backward ? s->out : s->in;
+    j->to_size = j->backward ? s->in : s->out;
+    j->n_from = j->backward ? s->n_out : s->n_in;
+    j->n_to = j->backward ? s->n_in : s->n_out;
+    if (j->n_to == 0)
+        return LK_OK;
+    bool few = s->batch * j->n_to < FEW_POSITIONS && s->channels > CHANNEL_BLOCK;
+    j->block = few ? CHANNEL_BLOCK : s->channels;
+    j->n_blocks = (s->channels - 1) / j->block + 1;
+    int64_t taps = 1;
+    for (int d = 0; d < 3 && j->n_from > 0; d++) {
+        int64_t n = j->backward ? s->kernel[d] / s->stride[d] + 1 : s->kernel[d];
+        taps *= n < j->from_size[d] ? n : j->from_size[d];
+    }
+    int64_t grain = CHUNK_ELEMENTS / (taps * j->block + 1) + 1;
+    LK_TRY(lk__parallel(s->batch * j->n_to * j->n_blocks, grain, pool_tasks, j));
+    return LK_OK;
+}
+
+/* Positions of f32 maxima are carried through vectors as 32-bit integers, from the first tap. */
+static lk_status max_check(const lk__pool_shape *s)
+{
+    int64_t span = 0, step = 1;
+    for (int d = 2; d >= 0 && s->n_in > 0; d--) {
+        int64_t taps = s->kernel[d] < s->in[d] ? s->kernel[d] : s->in[d];
+        span += (taps - 1) * step;
+        step *= s->in[d];
+    }
+    LK_CHECK(s->dtype != LK_F32 || span <= INT32_MAX, LK_EOVERFLOW,
+             "a window of %lld x %lld x %lld taps spans %lld positions of %lld x %lld x %lld; f32 "
+             "maxima allow %d",
+             (long long)s->kernel[0], (long long)s->kernel[1], (long long)s->kernel[2],
+             (long long)span, (long long)s->in[0], (long long)s->in[1], (long long)s->in[2],
+             INT32_MAX);
+    return LK_OK;
+}
+
+/* What every public function begins with. */
+static lk_status job_begin(const lk_pool_shape *p, struct job *j, const lk__pool_type **type)
+{
+    const lk__pool_table *table = NULL;
+    LK_TRY(lk__fp_check());
+    LK_TRY(lk__pool_check(p, &j->s));
+    LK_TRY(lk__pool_get(&table));
+    *type = &table->of[p->dtype];
+    return LK_OK;
+}
+
+lk_status lk_pool_max(const lk_pool_shape *p, const void *x, void *y, int64_t *index)
+{
+    struct job j = {.op = {.from = x, .to = y, .index = index}};
+    const lk__pool_type *type = NULL;
+    LK_TRY(job_begin(p, &j, &type));
+    LK_TRY(max_check(&j.s));
+    const lk__pool_operand operand[] = {{.name = "x", .p = x},
+                                        {.name = "y", .p = y, .is_out = true, .is_written = true},
+                                        {.name = "index",
+                                         .p = index,
+                                         .is_out = true,
+                                         .is_index = true,
+                                         .is_written = true,
+                                         .may_be_null = true}};
+    LK_TRY(lk__pool_operands_check(&j.s, 3, operand));
+    j.fn = type->max;
+    LK_TRY(job_run(&j));
+    return LK_OK;
+}
+
+/* avg and l2: from x to y. */
+static lk_status forward(struct job *j, const void *x, void *y)
+{
+    const lk__pool_operand operand[] = {{.name = "x", .p = x},
+                                        {.name = "y", .p = y, .is_out = true, .is_written = true}};
+    LK_TRY(lk__pool_operands_check(&j->s, 2, operand));
+    LK_TRY(job_run(j));
+    return LK_OK;
+}
+
+lk_status lk_pool_avg(const lk_pool_shape *p, const void *x, void *y)
+{
+    struct job j = {.op = {.from = x, .to = y}};
+    const lk__pool_type *type = NULL;
+    LK_TRY(job_begin(p, &j, &type));
+    j.fn = type->avg;
+    LK_TRY(forward(&j, x, y));
+    return LK_OK;
+}
+
+lk_status lk_pool_l2(const lk_pool_shape *p, const void *x, void *y)
+{
+    struct job j = {.op = {.from = x, .to = y}};
+    const lk__pool_type *type = NULL;
+    LK_TRY(job_begin(p, &j, &type));
+    j.fn = type->l2;
+    LK_TRY(forward(&j, x, y));
+    return LK_OK;
+}
+
+lk_status lk_pool_max_backward(const lk_pool_shape *p, const void *dy, const int64_t *index,
+                               void *dx)
+{
+    struct job j = {.op = {.from = dy, .take = index, .to = dx}, .backward = true};
+    const lk__pool_type *type = NULL;
+    LK_TRY(job_begin(p, &j, &type));
+    const lk__pool_operand operand[] = {
+        {.name = "dy", .p = dy, .is_out = true},
+        {.name = "index", .p = index, .is_out = true, .is_index = true},
+        {.name = "dx", .p = dx, .is_written = true}};
+    LK_TRY(lk__pool_operands_check(&j.s, 3, operand));
+    j.fn = type->max_backward;
+    LK_TRY(job_run(&j));
+    return LK_OK;
+}
+
+lk_status lk_pool_avg_backward(const lk_pool_shape *p, const void *dy, void *dx)
+{
+    struct job j = {.op = {.from = dy, .to = dx}, .backward = true};
+    const lk__pool_type *type = NULL;
+    LK_TRY(job_begin(p, &j, &type));
+    const lk__pool_operand operand[] = {{.name = "dy", .p = dy, .is_out = true},
+                                        {.name = "dx", .p = dx, .is_written = true}};
+    LK_TRY(lk__pool_operands_check(&j.s, 2, operand));
+    j.fn = type->avg_backward;
+    LK_TRY(job_run(&j));
+    return LK_OK;
+}
+
+lk_status lk_pool_l2_backward(const lk_pool_shape *p, const void *x, const void *y, const void *dy,
+                              void *dx)
+{
+    struct job j = {.op = {.from = dy, .x = x, .y = y, .to = dx}, .backward = true};
+    const lk__pool_type *type = NULL;
+    LK_TRY(job_begin(p, &j, &type));
+    const lk__pool_operand operand[] = {{.name = "x", .p = x},
+                                        {.name = "y", .p = y, .is_out = true},
+                                        {.name = "dy", .p = dy, .is_out = true},
+                                        {.name = "dx", .p = dx, .is_written = true}};
+    LK_TRY(lk__pool_operands_check(&j.s, 4, operand));
+    j.fn = type->l2_backward;
+    LK_TRY(job_run(&j));
+    return LK_OK;
+}

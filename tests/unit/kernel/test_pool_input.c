@@ -1,0 +1,159 @@
+/* Pooling refuses bad input with a message that names the argument and what is wrong with it. */
+#include "harness.h"
+
+#include <lockstep/pool.h>
+
+#include <fenv.h>
+#include <stdint.h>
+#include <string.h>
+
+static float x[2 * 6 * 6 * 4], y[2 * 3 * 3 * 4], dy[2 * 3 * 3 * 4], dx[2 * 6 * 6 * 4];
+static int64_t index_of[2 * 3 * 3 * 4];
+
+static lk_pool_shape good(void)
+{
+    return (lk_pool_shape){.dtype = LK_F32,
+                           .ndim = 2,
+                           .batch = 2,
+                           .channels = 4,
+                           .in = {6, 6},
+                           .out = {3, 3},
+                           .kernel = {2, 2},
+                           .stride = {2, 2}};
+}
+
+static void check_refused(lk_status want, const char *words, lk_status got)
+{
+    ASSERT_EQ(got, want);
+    if (!strstr(lk_error_message(), words))
+        TEST_FAIL("\"%s\" does not say \"%s\"", lk_error_message(), words);
+    lk_error_clear();
+}
+
+/* All six functions refuse the shape. */
+static void check_shape_refused(lk_status want, const char *words, const lk_pool_shape *s)
+{
+    check_refused(want, words, lk_pool_max(s, x, y, index_of));
+    check_refused(want, words, lk_pool_avg(s, x, y));
+    check_refused(want, words, lk_pool_l2(s, x, y));
+    check_refused(want, words, lk_pool_max_backward(s, dy, index_of, dx));
+    check_refused(want, words, lk_pool_avg_backward(s, dy, dx));
+    check_refused(want, words, lk_pool_l2_backward(s, x, y, dy, dx));
+}
+
+static void wrong_shapes_are_refused_by_name(void)
+{
+    lk_pool_shape s = good();
+    ASSERT_OK(lk_pool_max(&s, x, y, index_of));
+    check_shape_refused(LK_EINVAL, "shape is NULL", NULL);
+    s.dtype = LK_I32;
+    check_shape_refused(LK_EDTYPE, "dtype is i32", &s);
+    s = good();
+    s.ndim = 0;
+    check_shape_refused(LK_EINVAL, "ndim is 0", &s);
+    s.ndim = 4;
+    check_shape_refused(LK_EINVAL, "ndim is 4", &s);
+    s = good();
+    s.batch = -1;
+    check_shape_refused(LK_EINVAL, "batch is -1", &s);
+    s = good();
+    s.channels = -5;
+    check_shape_refused(LK_EINVAL, "channels is -5", &s);
+    s = good();
+    s.in[1] = -6;
+    check_shape_refused(LK_EINVAL, "in[1] is -6", &s);
+    s = good();
+    s.out[0] = -3;
+    check_shape_refused(LK_EINVAL, "out[0] is -3", &s);
+    s = good();
+    s.kernel[1] = 0;
+    check_shape_refused(LK_EINVAL, "kernel[1] is 0", &s);
+    s = good();
+    s.stride[0] = -2;
+    check_shape_refused(LK_EINVAL, "stride[0] is -2", &s);
+}
+
+static void sizes_that_overflow_are_refused(void)
+{
+    lk_pool_shape s = good();
+    s.in[0] = s.in[1] = (int64_t)1 << 31;
+    check_shape_refused(LK_EOVERFLOW, "in 1 x 2147483648 x 2147483648", &s);
+    s = good();
+    s.batch = (int64_t)1 << 60;
+    check_shape_refused(LK_EOVERFLOW, "batch 1152921504606846976", &s);
+    s = good();
+    s.pad[0] = INT64_MAX;
+    check_shape_refused(LK_EOVERFLOW, "pad[0] is 9223372036854775807", &s);
+    s.pad[0] = INT64_MIN;
+    check_shape_refused(LK_EINVAL, "pad[0] is -9223372036854775808", &s);
+    s = good();
+    s.stride[1] = INT64_MAX / 8;
+    check_shape_refused(LK_EOVERFLOW, "out * stride is 3 * ", &s);
+    s = good();
+    s.kernel[0] = s.kernel[1] = (int64_t)1 << 40;
+    s.count_padding = true;
+    check_shape_refused(LK_EOVERFLOW, "1 x 1099511627776 x 1099511627776 positions", &s);
+    s = good();
+    s.in[0] = s.kernel[0] = (int64_t)1 << 31;
+    check_refused(LK_EOVERFLOW, "spans", lk_pool_max(&s, x, y, index_of));
+}
+
+/* An axis of size 0 makes all else harmless, however large. */
+static void an_empty_tensor_needs_no_memory(void)
+{
+    lk_pool_shape s = good();
+    s.batch = 0;
+    ASSERT_OK(lk_pool_max(&s, NULL, NULL, NULL));
+    ASSERT_OK(lk_pool_l2_backward(&s, NULL, NULL, NULL, NULL));
+    s = good();
+    s.channels = 0;
+    s.in[0] = s.in[1] = s.kernel[0] = s.kernel[1] = INT64_MAX / 8;
+    ASSERT_OK(lk_pool_max(&s, NULL, NULL, NULL));
+    s = good();
+    s.in[0] = 0;
+    s.in[1] = s.kernel[1] = INT64_MAX / 8;
+    ASSERT_OK(lk_pool_avg(&s, NULL, y));
+    for (size_t i = 0; i < sizeof y / sizeof y[0]; i++)
+        ASSERT_TRUE(y[i] == 0);
+    ASSERT_OK(lk_pool_avg_backward(&s, dy, NULL));
+}
+
+static void missing_operands_are_refused_by_name(void)
+{
+    lk_pool_shape s = good();
+    check_refused(LK_EINVAL, "x [2][6][6][4] is NULL", lk_pool_max(&s, NULL, y, index_of));
+    check_refused(LK_EINVAL, "y [2][3][3][4] is NULL", lk_pool_avg(&s, x, NULL));
+    check_refused(LK_EINVAL, "index [2][3][3][4] is NULL", lk_pool_max_backward(&s, dy, NULL, dx));
+    check_refused(LK_EINVAL, "dx [2][6][6][4] is NULL", lk_pool_avg_backward(&s, dy, NULL));
+    check_refused(LK_EINVAL, "y [2][3][3][4] is NULL", lk_pool_l2_backward(&s, x, NULL, dy, dx));
+}
+
+static void overlapping_operands_are_refused_by_name(void)
+{
+    lk_pool_shape s = good();
+    check_refused(LK_EOVERLAP, "y [2][3][3][4] overlaps x [2][6][6][4]",
+                  lk_pool_l2(&s, x, x + 287));
+    check_refused(LK_EOVERLAP, "y [2][3][3][4] overlaps x [2][6][6][4]", lk_pool_avg(&s, x, x));
+    check_refused(LK_EOVERLAP, "index [2][3][3][4] overlaps y [2][3][3][4]",
+                  lk_pool_max(&s, x, index_of, index_of));
+    check_refused(LK_EOVERLAP, "dx [2][6][6][4] overlaps dy [2][3][3][4]",
+                  lk_pool_avg_backward(&s, dx + 10, dx));
+    check_refused(LK_EOVERLAP, "dx [2][6][6][4] overlaps x [2][6][6][4]",
+                  lk_pool_l2_backward(&s, dx, y, dy, dx));
+    ASSERT_OK(lk_pool_l2_backward(&s, x, y, y, dx)); /* inputs may be the same */
+}
+
+static void a_thread_that_rounds_otherwise_is_refused(void)
+{
+    lk_pool_shape s = good();
+    fesetround(FE_TOWARDZERO);
+    lk_status forward = lk_pool_avg(&s, x, y), backward = lk_pool_avg_backward(&s, dy, dx);
+    fesetround(FE_TONEAREST);
+    ASSERT_EQ(forward, LK_EFPENV);
+    ASSERT_EQ(backward, LK_EFPENV);
+}
+
+TEST_MAIN(TEST(wrong_shapes_are_refused_by_name), TEST(sizes_that_overflow_are_refused),
+          TEST(an_empty_tensor_needs_no_memory), TEST(missing_operands_are_refused_by_name),
+          TEST(overlapping_operands_are_refused_by_name),
+          TEST(a_thread_that_rounds_otherwise_is_refused))
