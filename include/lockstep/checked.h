@@ -25,8 +25,8 @@ LK_API lk_status lk_round_up_i64(int64_t a, int64_t unit, int64_t *out) LK_NODIS
  * *out = v[0] * ... * v[n-1], the elements of a shape: 1 when n is 0, and 0 when a factor is 0
  * however large the others are.
  *
- * Not collective.  Errors: LK_EINVAL for a negative n or factor, naming its place; LK_EOVERFLOW
- * naming the factors.
+ * Not collective.  Errors: LK_EINVAL for a negative n or factor, naming its place, and for `v` NULL
+ * with n > 0; LK_EOVERFLOW naming the factors.
  */
 LK_API lk_status lk_product_i64(int n, const int64_t *v, int64_t *out) LK_NODISCARD;
 

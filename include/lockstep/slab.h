@@ -13,6 +13,7 @@
  * more.
  *
  * Nothing here is collective.  Functions that make something set `*out` to NULL when they fail.
+ * Those that return no status need a layout or slab that is not NULL.
  */
 #ifndef LK_SLAB_H
 #define LK_SLAB_H

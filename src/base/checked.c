@@ -41,7 +41,8 @@ static const char *factors_text(int n, const int64_t *v, char *buf, size_t size)
 
 lk_status lk_product_i64(int n, const int64_t *v, int64_t *out)
 {
-    LK_CHECK(n >= 0, LK_EINVAL, "a product of %d factors", n);
+    LK_CHECK(n >= 0 && (v || n == 0), LK_EINVAL, "a product of %d factors%s", n,
+             v ? "" : ", which are NULL");
     int64_t product = 1;
     int zero = 0, fits = 1;
     for (int i = 0; i < n; i++) {

@@ -29,6 +29,7 @@ bool lk_dtype_is_real(lk_dtype t)
 
 lk_status lk_dtype_find(const char *name, lk_dtype *out)
 {
+    LK_CHECK(name, LK_EINVAL, "the name of a dtype is NULL");
     for (int i = 0; i < LK_N_DTYPES; i++)
         if (strcmp(dtypes[i].name, name) == 0) {
             *out = (lk_dtype)i;

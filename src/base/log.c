@@ -38,6 +38,7 @@ const char *lk_log_level_name(lk_log_level level)
 
 lk_status lk_log_level_find(const char *name, lk_log_level *out)
 {
+    LK_CHECK(name, LK_EINVAL, "the name of a log level is NULL");
     for (int i = 0; i < LK_N_LOG_LEVELS; i++)
         if (strcmp(names[i], name) == 0) {
             *out = (lk_log_level)i;

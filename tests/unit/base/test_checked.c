@@ -59,6 +59,7 @@ static void a_product_with_a_zero_is_zero_however_large_the_rest(void)
     ASSERT_FAILS(lk_product_i64(3, (int64_t[]){big, big, big}, &v), LK_EOVERFLOW, " x ");
     ASSERT_FAILS(lk_product_i64(3, (int64_t[]){0, 5, -2}, &v), LK_EINVAL, "size 2 is -2");
     ASSERT_FAILS(lk_product_i64(-1, NULL, &v), LK_EINVAL, "-1 factors");
+    ASSERT_FAILS(lk_product_i64(2, NULL, &v), LK_EINVAL, "2 factors, which are NULL");
 }
 
 TEST_MAIN(TEST(results_that_fit_are_exact), TEST(results_that_do_not_fit_name_both_operands),

@@ -23,6 +23,7 @@ static void an_unknown_name_lists_the_known_ones(void)
     ASSERT_FAILS(lk_dtype_find("f33", &t), LK_EINVAL,
                  "no dtype named \"f33\"; known are f32 f64 i32 i64 u8 f16 bf16");
     ASSERT_FAILS(lk_dtype_find("", &t), LK_EINVAL, "no dtype named \"\"");
+    ASSERT_FAILS(lk_dtype_find(NULL, &t), LK_EINVAL, "is NULL");
 }
 
 static void a_value_that_is_no_dtype_has_no_size(void)

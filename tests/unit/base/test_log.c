@@ -127,6 +127,7 @@ static void levels_are_found_by_name(void)
     }
     lk_log_level level;
     ASSERT_FAILS(lk_log_level_find("loud", &level), LK_EINVAL, "off error warn info debug");
+    ASSERT_FAILS(lk_log_level_find(NULL, &level), LK_EINVAL, "is NULL");
     ASSERT_TRUE(strcmp(lk_log_level_name(LK_N_LOG_LEVELS), "?") == 0);
 }
 
