@@ -127,7 +127,7 @@ static double worst_error(const struct trial *t, const check_truth *truth, int o
             error = 0;
         double fraction = error == 0 ? 0 : error / v->bound;
         if (isnan(fraction))
-            fraction = INFINITY;
+            fraction = (double)INFINITY;
         if (fraction > worst) {
             worst = fraction;
             *at = i;
