@@ -18,16 +18,6 @@ typedef struct builder {
     int64_t capacity; /* of classes */
 } builder;
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 static int64_t floor_div(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);
@@ -157,7 +147,7 @@ lk_status lk__conv_axis_data(const lk__conv_shape *s, int d, lk__conv_axis *out)
     LK_TRY_TO(done, builder_start(&b, s, d));
     for (int64_t i = 0; i < s->in[d]; i++)
         b.at[i].kind = -1;
-    int64_t common = gcd(s->stride[d], s->dilation[d]), apart = s->stride[d] / common;
+    int64_t common = lk__conv_gcd(s->stride[d], s->dilation[d]), apart = s->stride[d] / common;
     int64_t place = 0;
     for (int64_t tap = 0; tap < apart && tap < s->kernel[d]; tap++) {
         LK_TRY_TO(done, residue_put(&b, s, d, tap, apart, place));

@@ -6,23 +6,13 @@
  */
 #include "kernel/conv_shape.h"
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 static lk__conv_operand grid_operand(const lk__conv_shape *s, const int64_t *size,
                                      const int64_t *step, int64_t sample, int64_t channels)
 {
     int64_t unit = s->batch > 1 ? sample : 0;
     for (int d = 0; d < LK_CONV_AXES; d++)
         if (size[d] > 1)
-            unit = gcd(unit, step[d]);
+            unit = lk__conv_gcd(unit, step[d]);
     return (lk__conv_operand){.run = channels * s->elem, .unit = unit * s->elem};
 }
 
@@ -63,7 +53,7 @@ static bool overlaps(const lk__conv_operand *a, const lk__conv_operand *b)
         return overlaps(b, a);
     if (a->extent == 0 || b->extent == 0 || pb - pa >= (uintptr_t)a->extent)
         return false;
-    int64_t unit = gcd(a->unit, b->unit);
+    int64_t unit = lk__conv_gcd(a->unit, b->unit);
     if (unit == 0)
         return true;
     int64_t shift = (int64_t)(pb - pa) % unit;

@@ -76,7 +76,7 @@ static int64_t strip_size(const lk__conv_pass *p)
 {
     if (p->depthwise)
         return LK_CONV_STRIP;
-    int mr = p->rows->mr[p->block[0].pick];
+    int64_t mr = p->rows->mr[p->block[0].pick];
     int64_t tiles = STRIP_BYTES / ((p->a_group + p->c_group) * p->elem * mr);
     tiles = tiles < TILES_MIN ? TILES_MIN : tiles > TILES_MAX ? TILES_MAX : tiles;
     return tiles * mr <= LK_CONV_STRIP ? tiles * mr : LK_CONV_STRIP / mr * mr;

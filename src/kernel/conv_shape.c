@@ -199,3 +199,13 @@ lk_status lk_conv_out(int64_t in, int64_t kernel, int64_t stride, int64_t dilati
     *out = last < 0 ? 0 : last / stride + 1;
     return LK_OK;
 }
+
+int64_t lk__conv_gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}

@@ -29,6 +29,9 @@ typedef struct lk__conv_shape {
 /** Check and complete `from`.  Errors: as lk_conv_new(). */
 lk_status lk__conv_shape_make(const lk_conv_shape *from, lk__conv_shape *out) LK_NODISCARD;
 
+/** The greatest common divisor; 0 if both are 0. */
+int64_t lk__conv_gcd(int64_t a, int64_t b);
+
 /* An operand of a pass: where it lies.  Elements are in runs of `run` bytes, each at a multiple of
  * `unit` bytes from the first. */
 typedef struct lk__conv_operand {
