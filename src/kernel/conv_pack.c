@@ -6,10 +6,14 @@
 
 #include <string.h>
 
+/* Rows of the panel that a task packs, of one tap. */
+enum { TASK_ROWS = 64 };
+
 typedef struct pack {
     const lk__conv_pass *p;
     const char *w;
     int64_t group_in, out_channels; /* of W */
+    int64_t cuts;                   /* tasks for one tap */
 } pack;
 
 /* Copy `n` rows of `bytes` and fill each up to `width` bytes with zeros. */
@@ -27,28 +31,37 @@ static void rows_copy(char *dst, int64_t width, const char *src, int64_t ld, int
     }
 }
 
-/* Task: one tap of one block of one group. */
-static void pack_taps(void *arg, int64_t first, int64_t last)
+/* Rows k0 ... k0 + n - 1 of one tap, in all blocks: W is read once from front to back. */
+static void rows_pack(const pack *t, int64_t group, int64_t place, int64_t k0, int64_t n)
+{
+    const lk__conv_pass *p = t->p;
+    int64_t row = lk__conv_pass_tap(p, place) * t->group_in;
+    for (int64_t i = 0; i < p->n_blocks; i++) {
+        const lk__conv_block *b = &p->block[i];
+        int width = p->rows->width[b->pick];
+        char *dst = (char *)p->panel +
+                    (group * p->group_panel + b->panel + (place * p->a_group + k0) * width) *
+                        p->elem;
+        if (p->transposed) {
+            int64_t from = (row + b->column) * t->out_channels + group * p->a_group + k0;
+            p->rows->transpose(dst, t->w + from * p->elem, t->out_channels, n, b->n_valid, width);
+        } else {
+            int64_t from = (row + k0) * t->out_channels + group * p->c_group + b->column;
+            rows_copy(dst, width * p->elem, t->w + from * p->elem, t->out_channels * p->elem, n,
+                      b->n_valid * p->elem);
+        }
+    }
+}
+
+/* Task: a few rows of one tap of one group. */
+static void pack_tasks(void *arg, int64_t first, int64_t last)
 {
     const pack *t = arg;
     const lk__conv_pass *p = t->p;
     for (int64_t i = first; i < last; i++) {
-        int64_t place = i % p->taps;
-        const lk__conv_block *b = &p->block[i / p->taps % p->n_blocks];
-        int64_t group = i / p->taps / p->n_blocks;
-        int width = p->rows->width[b->pick];
-        char *dst = (char *)p->panel +
-                    (group * p->group_panel + b->panel + place * p->a_group * width) * p->elem;
-        int64_t row = lk__conv_pass_tap(p, place) * t->group_in;
-        if (p->transposed) {
-            int64_t from = (row + b->column) * t->out_channels + group * p->a_group;
-            p->rows->transpose(dst, t->w + from * p->elem, t->out_channels, p->a_group, b->n_valid,
-                               width);
-        } else {
-            int64_t from = row * t->out_channels + group * p->c_group + b->column;
-            rows_copy(dst, width * p->elem, t->w + from * p->elem, t->out_channels * p->elem,
-                      p->a_group, b->n_valid * p->elem);
-        }
+        int64_t k0 = i % t->cuts * TASK_ROWS, left = p->a_group - k0;
+        rows_pack(t, i / t->cuts / p->taps, i / t->cuts % p->taps, k0,
+                  left < TASK_ROWS ? left : TASK_ROWS);
     }
 }
 
@@ -57,9 +70,13 @@ lk_status lk__conv_pass_pack(lk__conv_pass *pass, const lk__conv_shape *s, const
     if (pass->a_group == 0 || pass->depthwise)
         return LK_OK;
     enum { GRAIN_BYTES = 64 * 1024 };
-    pack t = {pass, w, s->group_in, s->out_channels};
-    int64_t task_bytes = pass->a_group * pass->rows->width[pass->rows->usual] * pass->elem;
-    LK_TRY(lk__parallel(pass->groups * pass->n_blocks * pass->taps, GRAIN_BYTES / task_bytes + 1,
-                        pack_taps, &t));
+    pack t = {.p = pass,
+              .w = w,
+              .group_in = s->group_in,
+              .out_channels = s->out_channels,
+              .cuts = (pass->a_group + TASK_ROWS - 1) / TASK_ROWS};
+    int64_t rows = pass->a_group < TASK_ROWS ? pass->a_group : TASK_ROWS;
+    LK_TRY(lk__parallel(pass->groups * pass->taps * t.cuts,
+                        GRAIN_BYTES / (rows * pass->c_group * pass->elem) + 1, pack_tasks, &t));
     return LK_OK;
 }
