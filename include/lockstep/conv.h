@@ -40,12 +40,13 @@ typedef struct lk_conv_shape {
     int64_t in_channels, out_channels;
     int64_t groups; /* divides both channel counts; 0 means 1 */
     int64_t in[LK_CONV_MAX_NDIM], out[LK_CONV_MAX_NDIM];
-    int64_t kernel[LK_CONV_MAX_NDIM];
+    int64_t kernel[LK_CONV_MAX_NDIM];   /* at least 1 */
     int64_t stride[LK_CONV_MAX_NDIM];   /* 0 means 1 */
     int64_t dilation[LK_CONV_MAX_NDIM]; /* 0 means 1 */
     int64_t pad[LK_CONV_MAX_NDIM];      /* before the first position; may be negative */
     /* Elements from one sample / one step along each spatial axis to the next, for windows into
-     * larger tensors; 0 means dense.  Channels are always consecutive. */
+     * larger tensors; 0 means dense.  Channels are always consecutive, and a step is at least what
+     * lies within it, so positions never overlap. */
     int64_t x_sample, x_step[LK_CONV_MAX_NDIM];
     int64_t y_sample, y_step[LK_CONV_MAX_NDIM];
     int64_t piece; /* samples per piece of the weight gradient; 0 means 1 */
@@ -77,7 +78,10 @@ LK_API void lk_conv_free(lk_conv *plan);
 /**
  * y = act(x * w + bias).  `bias`: out_channels values or NULL.
  *
- * Not collective.  Errors: LK_EINVAL (a NULL operand), LK_EOVERLAP, LK_ENOMEM, LK_EFPENV.
+ * Not collective.  `y` must not share an element with `x`, `w` or `bias`; other channels of the
+ * tensor that `x` is a window of are apart from it.
+ *
+ * Errors: LK_EINVAL (a NULL operand, an unknown activation), LK_EOVERLAP, LK_ENOMEM, LK_EFPENV.
  */
 LK_API lk_status lk_conv_forward(lk_conv *plan, const void *x, const void *w, const void *bias,
                                  lk_act act, void *y) LK_NODISCARD;
@@ -85,6 +89,10 @@ LK_API lk_status lk_conv_forward(lk_conv *plan, const void *x, const void *w, co
 /**
  * dx = gather of dy through w; every position of dx is written.  `bias`: in_channels values or
  * NULL; not together with `accumulate`, which starts from dx's old value.
+ *
+ * Not collective.  `dx` must not share an element with `dy`, `w` or `bias`.
+ *
+ * Errors: LK_EINVAL (a NULL operand, a bias with `accumulate`), LK_EOVERLAP, LK_ENOMEM, LK_EFPENV.
  */
 LK_API lk_status lk_conv_backward_data(lk_conv *plan, const void *dy, const void *w,
                                        const void *bias, bool accumulate, void *dx) LK_NODISCARD;
