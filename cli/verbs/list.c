@@ -1,4 +1,5 @@
 /* lockstep list: what is built in, by kind. */
+#include "bench_case.h"
 #include "check.h"
 #include "peers.h"
 #include "report.h"
@@ -6,6 +7,7 @@
 #include "verb.h"
 
 #include <lockstep/isa.h>
+#include <lockstep/reduce.h>
 
 #include <string.h>
 
@@ -74,14 +76,36 @@ static const struct {
 
 static void list_kernels(const report *out)
 {
+    char name[64];
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         entry(out, "kernel", kernels[i].name, kernels[i].about);
+    for (int i = 0; i < LK_N_REDUCE; i++) {
+        snprintf(name, sizeof name, "reduce %s", lk_reduce_name((lk_reduce_op)i));
+        entry(out, "kernel", name, lk_reduce_formula((lk_reduce_op)i));
+    }
 }
 
 static void list_checks(const report *out)
 {
     for (int i = 0; lk_checks[i]; i++)
         entry(out, "check", lk_checks[i]->name, lk_checks[i]->summary);
+}
+
+static void list_benches(const report *out)
+{
+    for (int i = 0; lk_bench_kinds[i]; i++)
+        entry(out, "bench", lk_bench_kinds[i]->name, lk_bench_kinds[i]->summary);
+}
+
+static void list_cases(const report *out)
+{
+    for (int i = 0; i < bench_n_cases(); i++) {
+        bench_case c;
+        bench_case_get(i, &c);
+        char about[64];
+        snprintf(about, sizeof about, "%.4g MFLOP", 1e-6 * c.flop);
+        entry(out, "case", c.name, about);
+    }
 }
 
 static void list_peers(const report *out)
@@ -104,6 +128,8 @@ static const struct {
     {"dtypes", "element types", list_dtypes},
     {"kernels", "computations, with their formulas", list_kernels},
     {"checks", "what \"lockstep selfcheck\" checks", list_checks},
+    {"benches", "kinds of \"lockstep bench\"", list_benches},
+    {"cases", "shapes of \"lockstep bench kernels\"", list_cases},
     {"peers", "libraries for \"lockstep bench --against\"", list_peers},
 };
 
@@ -146,7 +172,7 @@ const lk_verb lk_verb_list = {
     .summary = "what is built in: verbs, instruction sets, kernels, checks, peers",
     .operands = "[KIND]",
     .about = "Lists what is built in: everything, or one kind, which is verbs, isas, dtypes, "
-             "kernels, checks or peers.",
+             "kernels, checks, benches, cases or peers.",
     .options = options,
     .options_size = sizeof(struct list_options),
     .max_operands = 1,

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2034 # the variables are for the tests
 # Helpers for the tests of the command; a test sources this file with its own arguments.
 #
 #   $lockstep   the command

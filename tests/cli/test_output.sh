@@ -1,5 +1,6 @@
 #!/bin/sh
 # Output that cannot be written is noticed; logs have no escape sequences.
+# shellcheck disable=SC2086 # some variables are several words
 . "$(dirname "$0")/expect.sh"
 
 for command in '--help' '--version' 'list' 'info --json'; do

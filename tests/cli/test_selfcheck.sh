@@ -9,21 +9,21 @@ out 'the same bits everywhere'
 cmp "$work/written" "$golden" || fail 'the golden file has other lines'
 
 # a hash that differs
-sed 's/^\(half \).*/\10123456789abcdef/' "$golden" >"$work/golden"
-status 1 "$lockstep" selfcheck --golden "$work/golden" --threads 1 half
+sed 's/^\(tree\.f32 \).*/\10123456789abcdef/' "$golden" >"$work/golden"
+status 1 "$lockstep" selfcheck --golden "$work/golden" --threads 1 tree
 out 'FAIL'
-err 'error: half: all configurations agree on'
+err 'error: tree.f32: all configurations agree on'
 err '0123456789abcdef'
 err 'raise the epoch'
-status 1 "$lockstep" selfcheck --json --golden "$work/golden" --threads 1 half
+status 1 "$lockstep" selfcheck --json --golden "$work/golden" --threads 1 tree
 "$json" <"$work/out" || fail 'JSON of a failure'
 out '"pass": false'
 out '"failure": "all configurations agree'
 
 # a kernel without a line, and a line without a kernel
-grep -v '^half' "$golden" >"$work/golden"
-status 1 "$lockstep" selfcheck --golden "$work/golden" --threads 1 half
-err 'error: half'
+grep -v '^tree.f64' "$golden" >"$work/golden"
+status 1 "$lockstep" selfcheck --golden "$work/golden" --threads 1 tree
+err 'error: tree.f64'
 err 'has no line for it'
 {
     cat "$golden"
@@ -33,14 +33,18 @@ status 1 "$lockstep" selfcheck --golden "$work/golden" --threads 1 --isa scalar
 err 'error: nothing.f32'
 
 # files that cannot be used
-status 2 "$lockstep" selfcheck --golden "$work/absent" half
+status 2 "$lockstep" selfcheck --golden "$work/absent" tree
 err 'cannot read the golden file'
 echo '# epoch 999' >"$work/golden"
-status 2 "$lockstep" selfcheck --golden "$work/golden" half
+status 2 "$lockstep" selfcheck --golden "$work/golden" tree
 err 'is of numerics epoch 999'
-printf '# epoch 1\nhalf 12\n' >"$work/golden"
-status 2 "$lockstep" selfcheck --golden "$work/golden" half
+printf '# epoch 1\ntree.f32 12\n' >"$work/golden"
+status 2 "$lockstep" selfcheck --golden "$work/golden" tree
 err 'golden:2: '
-status 2 "$lockstep" selfcheck --golden "$golden" --seed 2 half
+status 2 "$lockstep" selfcheck --golden "$golden" --seed 2 tree
 err 'golden files belong to seed 1'
 
+# another seed gives other hashes, and passes
+status 0 "$lockstep" selfcheck --threads 1,2 --seed 2 tree
+out 'the same bits everywhere'
+if grep -qF "$(sed -n 's/^tree\.f32 //p' "$golden")" "$work/out"; then fail 'the seed has no effect'; fi

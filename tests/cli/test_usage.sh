@@ -1,5 +1,6 @@
 #!/bin/sh
 # Help, unknown names, bad values: what is said, where, and with which exit status.
+# shellcheck disable=SC2086 # some variables are several words
 . "$(dirname "$0")/expect.sh"
 
 # help goes to stdout with status 0, no verb at all is wrong usage
@@ -16,7 +17,7 @@ status 0 "$lockstep" --version
 grep -Eq '^lockstep [0-9]+\.[0-9]+\.[0-9]+ \(numerics epoch [0-9]+\)$' "$work/out" || fail 'version'
 
 # every verb and kind explains itself, in both ways
-for verb in info list selfcheck; do
+for verb in bench info list selfcheck 'bench kernels'; do
     status 0 "$lockstep" $verb --help
     out "usage: lockstep $verb"
     out '--help'
@@ -39,6 +40,10 @@ status 2 "$lockstep" help inf
 err 'did you mean "info"?'
 status 2 "$lockstep" help info kernels
 err 'has no kinds'
+status 2 "$lockstep" bench
+err 'say which kind'
+status 2 "$lockstep" bench kernel
+err 'unknown kind "kernel"; did you mean "kernels"?'
 status 2 "$lockstep" info --jsno
 err 'unknown option "--jsno"; did you mean "--json"?'
 status 2 "$lockstep" info -x
@@ -47,9 +52,9 @@ status 2 "$lockstep" info extra
 err 'there is nothing to do with "extra"'
 status 2 "$lockstep" list kernel
 err 'did you mean "kernels"?'
-err 'kinds are verbs, isas, dtypes, kernels, checks, peers'
-status 2 "$lockstep" selfcheck hal
-err 'no kernel named "hal"; did you mean "half"?'
+err 'kinds are verbs, isas, dtypes, kernels, checks, benches, cases, peers'
+status 2 "$lockstep" selfcheck tre
+err 'no kernel named "tre"; did you mean "tree"?'
 
 # bad values: the option, the value and the range are named
 status 2 "$lockstep" selfcheck --threads
@@ -68,6 +73,16 @@ status 2 "$lockstep" selfcheck --json=yes
 err 'takes none'
 status 2 "$lockstep" selfcheck --isa sse9
 err 'no instruction set named "sse9"'
+status 2 "$lockstep" bench kernels --seconds fast
+err 'option --seconds: "fast" is not a number'
+status 2 "$lockstep" bench kernels --seconds nan
+err 'is not a number'
+status 2 "$lockstep" bench kernels --dtype i32
+err 'f32 and f64 only'
+status 2 "$lockstep" bench kernels --against mkl
+err 'known libraries are'
+status 2 "$lockstep" bench kernels --against none --filter nothing
+err 'no case has that in its name'
 
 # the environment
 status 2 env LK_ISA=sse9 "$lockstep" info

@@ -1,0 +1,327 @@
+/* Measuring: operands, rounds, medians. */
+#include "bench_run.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/clock.h>
+#include <lockstep/thread.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_RUNNERS = BENCH_MAX_PEERS + 1, MIN_ROUNDS = 5, MAX_CALLS = 100000 };
+
+/* Calls are repeated until they take this long, so that reading the clock costs nothing. */
+static const double shortest_sample = 5e-4;
+
+/* Results of f32 may differ by this fraction of the largest: sums have other orders. */
+static const double tolerance_f32 = 2e-5, tolerance_f64 = 1e-12;
+
+/* Operands of a case.  Each runner has an output of its own. */
+struct operands {
+    const bench_case *c;
+    lk_conv *plan;        /* convolutions */
+    void *first, *second; /* gemm: A, B; convolution: x or dy, w or dy */
+    void *bias;           /* convolution, forward */
+    void *out[MAX_RUNNERS];
+    int64_t n_out;
+};
+
+/* Somebody who computes the case: ours, or a peer's job. */
+struct runner {
+    const lk_peer *peer; /* NULL: ours */
+    lk_peer_job *job;
+    int calls; /* in one sample */
+    double sample[BENCH_MAX_ROUNDS];
+};
+
+static lk_status random_array(lk_dtype dtype, int64_t n, uint32_t seed, void **out)
+{
+    LK_TRY(lk_alloc(out, n, lk_dtype_size(dtype)));
+    uint64_t state = seed;
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 6364136223846793005U + 1442695040888963407U;
+        double v = (double)(state >> 33) * 0x1p-30 - 1;
+        if (dtype == LK_F32)
+            ((float *)*out)[i] = (float)v;
+        else
+            ((double *)*out)[i] = v;
+    }
+    return LK_OK;
+}
+
+static lk_status fill_gemm(struct operands *o)
+{
+    const lk_gemm *g = &o->c->gemm;
+    LK_TRY(random_array(g->dtype, g->m * g->k, 1, &o->first));
+    LK_TRY(random_array(g->dtype, g->k * g->n, 2, &o->second));
+    o->n_out = g->m * g->n;
+    return LK_OK;
+}
+
+static lk_status fill_conv(struct operands *o)
+{
+    const lk_conv_shape *s = &o->c->conv;
+    int64_t nx = s->batch * s->in[0] * s->in[1] * s->in_channels;
+    int64_t ny = s->batch * s->out[0] * s->out[1] * s->out_channels;
+    int64_t nw = s->kernel[0] * s->kernel[1] * s->in_channels * s->out_channels;
+    bool forward = o->c->pass == LK_PEER_FORWARD, data = o->c->pass == LK_PEER_BACKWARD_DATA;
+    LK_TRY(random_array(s->dtype, data ? ny : nx, 1, &o->first));
+    LK_TRY(random_array(s->dtype, forward || data ? nw : ny, 2, &o->second));
+    LK_TRY(random_array(s->dtype, s->out_channels, 3, &o->bias));
+    o->n_out = forward ? ny : data ? nx : nw;
+    LK_TRY(lk_conv_new(s, &o->plan));
+    return LK_OK;
+}
+
+static lk_status operands_fill(struct operands *o, int n_runners)
+{
+    if (o->c->group == BENCH_CONV)
+        LK_TRY(fill_conv(o));
+    else
+        LK_TRY(fill_gemm(o));
+    lk_dtype dtype = o->c->group == BENCH_CONV ? o->c->conv.dtype : o->c->gemm.dtype;
+    for (int i = 0; i < n_runners; i++)
+        LK_TRY(lk_alloc_zero(&o->out[i], o->n_out, lk_dtype_size(dtype)));
+    return LK_OK;
+}
+
+static void operands_free(struct operands *o)
+{
+    lk_conv_free(o->plan);
+    lk_free(o->first);
+    lk_free(o->second);
+    lk_free(o->bias);
+    for (int i = 0; i < MAX_RUNNERS; i++)
+        lk_free(o->out[i]);
+}
+
+static lk_status run_ours(const struct operands *o)
+{
+    if (o->c->group != BENCH_CONV)
+        LK_TRY(lk_gemm_run(&o->c->gemm, o->first, o->second, NULL, o->out[0]));
+    else if (o->c->pass == LK_PEER_FORWARD)
+        LK_TRY(lk_conv_forward(o->plan, o->first, o->second, o->bias, LK_ACT_NONE, o->out[0]));
+    else if (o->c->pass == LK_PEER_BACKWARD_DATA)
+        LK_TRY(lk_conv_backward_data(o->plan, o->first, o->second, NULL, false, o->out[0]));
+    else
+        LK_TRY(lk_conv_backward_weights(o->plan, o->first, o->second, false, o->out[0]));
+    return LK_OK;
+}
+
+static lk_peer_job *peer_job(const lk_peer *peer, const struct operands *o, void *out,
+                             const char **why)
+{
+    *why = "it has no such computation";
+    if (o->c->group != BENCH_CONV)
+        return peer->gemm_new ? peer->gemm_new(&o->c->gemm, o->first, o->second, out, why) : NULL;
+    lk_peer_conv conv = {.shape = &o->c->conv, .pass = o->c->pass};
+    switch (o->c->pass) {
+    case LK_PEER_FORWARD:
+        conv.x = o->first;
+        conv.w = o->second;
+        conv.bias = o->bias;
+        conv.y = out;
+        break;
+    case LK_PEER_BACKWARD_DATA:
+        conv.y = o->first;
+        conv.w = o->second;
+        conv.x = out;
+        break;
+    default:
+        conv.x = o->first;
+        conv.y = o->second;
+        conv.w = out;
+        break;
+    }
+    return peer->conv_new ? peer->conv_new(&conv, why) : NULL;
+}
+
+static lk_status call(const struct runner *r, const struct operands *o)
+{
+    if (!r->peer)
+        LK_TRY(run_ours(o));
+    else
+        LK_CHECK(r->peer->job_run(r->job), LK_ENOTSUP, "%s failed to compute", r->peer->name);
+    return LK_OK;
+}
+
+/* Seconds for `calls` calls. */
+static lk_status time_calls(const struct runner *r, const struct operands *o, int threads,
+                            int calls, double *seconds)
+{
+    int64_t (*now)(void) = threads == 1 ? lk_clock_thread_ns : lk_clock_ns;
+    int64_t start = now();
+    for (int i = 0; i < calls; i++)
+        LK_TRY(call(r, o));
+    *seconds = 1e-9 * (double)(now() - start);
+    return LK_OK;
+}
+
+/* How many calls make a sample; warms the caches up on the way. */
+static lk_status choose_calls(struct runner *r, const struct operands *o, int threads)
+{
+    double seconds = 0;
+    LK_TRY(time_calls(r, o, threads, 1, &seconds));
+    for (r->calls = 1;; r->calls *= 2) {
+        LK_TRY(time_calls(r, o, threads, r->calls, &seconds));
+        if (seconds >= shortest_sample || r->calls >= MAX_CALLS)
+            return LK_OK;
+    }
+}
+
+static double element(lk_dtype dtype, const void *v, int64_t i)
+{
+    return dtype == LK_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
+}
+
+/* The largest difference of two results as a fraction of the largest value. */
+static double difference(lk_dtype dtype, const void *a, const void *b, int64_t n)
+{
+    double most = 0, largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = fabs(element(dtype, a, i) - element(dtype, b, i));
+        if (!(d <= most))
+            most = d;
+        largest = fmax(largest, fabs(element(dtype, a, i)));
+    }
+    return largest > 0 ? most / largest : most;
+}
+
+/* Make the peers' jobs, run each once and compare with ours, which has run. */
+static lk_status invite(struct runner *runner, const struct operands *o, const bench_setting *s,
+                        bench_result *r)
+{
+    double allowed = s->dtype == LK_F32 ? tolerance_f32 : tolerance_f64;
+    for (int i = 0; i < s->n_peers; i++) {
+        const char *why = "";
+        struct runner *p = &runner[i + 1];
+        p->peer = s->peer[i];
+        p->job = peer_job(p->peer, o, o->out[i + 1], &why);
+        snprintf(r->peer[i].why, BENCH_WHY, "%s", p->job ? p->peer->job_about(p->job) : why);
+        if (!p->job)
+            continue;
+        LK_TRY(call(p, o));
+        double d = difference(s->dtype, o->out[0], o->out[i + 1], o->n_out);
+        r->peer[i].done = d <= allowed;
+        r->peer[i].wrong = !r->peer[i].done;
+        if (r->peer[i].wrong)
+            snprintf(r->peer[i].why, BENCH_WHY,
+                     "its result differs from ours by %.2g of the largest value", d);
+    }
+    return LK_OK;
+}
+
+double bench_median(double *v, int n)
+{
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && v[j - 1] > v[j]; j--) {
+            double t = v[j];
+            v[j] = v[j - 1];
+            v[j - 1] = t;
+        }
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* Time everybody in turn until the time is over; the order moves on by one each round. */
+static lk_status measure(struct runner *runner, const struct operands *o, const bench_setting *s,
+                         const bench_result *r, int *rounds)
+{
+    int n = s->n_peers + 1;
+    for (int i = 0; i < n; i++)
+        if (i == 0 || r->peer[i - 1].done)
+            LK_TRY(choose_calls(&runner[i], o, s->threads));
+    int64_t start = lk_clock_ns();
+    for (int k = 0; k < BENCH_MAX_ROUNDS; k++) {
+        if (k >= MIN_ROUNDS && 1e-9 * (double)(lk_clock_ns() - start) > s->seconds)
+            break;
+        for (int q = 0; q < n; q++) {
+            int i = (q + k) % n;
+            if (i > 0 && !r->peer[i - 1].done)
+                continue;
+            LK_TRY(time_calls(&runner[i], o, s->threads, runner[i].calls, &runner[i].sample[k]));
+            runner[i].sample[k] /= runner[i].calls;
+        }
+        *rounds = k + 1;
+    }
+    return LK_OK;
+}
+
+static void evaluate(struct runner *runner, const bench_setting *s, int rounds, bench_result *r)
+{
+    double ratio[BENCH_MAX_ROUNDS];
+    for (int i = 0; i < s->n_peers; i++) {
+        if (!r->peer[i].done)
+            continue;
+        for (int k = 0; k < rounds; k++)
+            ratio[k] = runner[i + 1].sample[k] / runner[0].sample[k];
+        r->peer[i].ratio = bench_median(ratio, rounds);
+        r->peer[i].seconds = bench_median(runner[i + 1].sample, rounds);
+    }
+    r->seconds = bench_median(runner[0].sample, rounds);
+}
+
+lk_status bench_run(const bench_case *given, const bench_setting *s, bench_result *r)
+{
+    lk_status st;
+    int rounds = 0;
+    bench_case c = *given;
+    c.gemm.dtype = c.conv.dtype = s->dtype;
+    struct operands o = {.c = &c};
+    struct runner *runner = NULL;
+    *r = (bench_result){.seconds = 0};
+    LK_TRY_TO(done, lk_alloc_zero(&runner, MAX_RUNNERS, sizeof *runner));
+    LK_TRY_TO(done, operands_fill(&o, s->n_peers + 1));
+    LK_TRY_TO(done, run_ours(&o));
+    LK_TRY_TO(done, invite(runner, &o, s, r));
+    LK_TRY_TO(done, measure(runner, &o, s, r, &rounds));
+    evaluate(runner, s, rounds, r);
+done:
+    for (int i = 1; i < MAX_RUNNERS && runner; i++)
+        if (runner[i].job)
+            runner[i].peer->job_free(runner[i].job);
+    lk_free(runner);
+    operands_free(&o);
+    return st;
+}
+
+/* One round: both thread counts, each after a call that lets its threads start. */
+static lk_status scaling_round(const struct runner *ours, const struct operands *o, int threads,
+                               double *one, double *many)
+{
+    for (int i = 0; i < 2; i++) {
+        double warm = 0, *out = i ? many : one;
+        *out = 0;
+        LK_TRY(lk_threads_set(i ? threads : 1));
+        LK_TRY(time_calls(ours, o, 2, 1, &warm));
+        LK_TRY(time_calls(ours, o, 2, ours->calls, out));
+        *out /= ours->calls;
+    }
+    return LK_OK;
+}
+
+lk_status bench_run_scaling(const bench_case *given, const bench_setting *s, double *one,
+                            double *many)
+{
+    lk_status st;
+    bench_case c = *given;
+    c.gemm.dtype = c.conv.dtype = s->dtype;
+    struct operands o = {.c = &c};
+    double a[BENCH_MAX_ROUNDS], b[BENCH_MAX_ROUNDS];
+    struct runner ours = {.peer = NULL};
+    int n = 0;
+    LK_TRY_TO(done, operands_fill(&o, 1));
+    LK_TRY_TO(done, lk_threads_set(1));
+    LK_TRY_TO(done, choose_calls(&ours, &o, 1));
+    int64_t start = lk_clock_ns();
+    do {
+        LK_TRY_TO(done, scaling_round(&ours, &o, s->threads, &a[n], &b[n]));
+        n++;
+    } while (n < BENCH_MAX_ROUNDS &&
+             (n < MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < s->seconds));
+    *one = bench_median(a, n);
+    *many = bench_median(b, n);
+done:
+    operands_free(&o);
+    return st;
+}

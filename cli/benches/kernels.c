@@ -1,0 +1,387 @@
+/* lockstep bench kernels: linear layers and convolutions against OpenBLAS and oneDNN. */
+#include "bench_run.h"
+#include "peers.h"
+#include "report.h"
+#include "term.h"
+#include "verb.h"
+
+#include <lockstep/isa.h>
+#include <lockstep/thread.h>
+
+#include <math.h>
+#include <string.h>
+
+struct kernels_options {
+    bool json, scaling;
+    lk_option_names against;
+    const char *filter, *isa, *dtype;
+    double seconds;
+    int64_t threads;
+};
+
+#define FIELD(name) offsetof(struct kernels_options, name)
+
+static const lk_option options[] = {
+    {.name = "against",
+     .type = LK_OPTION_NAMES,
+     .offset = FIELD(against),
+     .value = "NAME,...",
+     .help = "libraries to compare with: openblas, onednn, or none; those that are found by "
+             "default"},
+    {.name = "filter",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(filter),
+     .value = "TEXT",
+     .help = "only cases with this in their name (\"lockstep list cases\")"},
+    {.name = "seconds",
+     .type = LK_OPTION_REAL,
+     .offset = FIELD(seconds),
+     .value = "S",
+     .preset = "0.5",
+     .min = 0,
+     .max = 600,
+     .help = "time for each case, everybody together"},
+    {.name = "threads",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(threads),
+     .value = "N",
+     .min = 1,
+     .max = LK_MAX_THREADS,
+     .help = "threads for everybody; 1 by default, 2 with --scaling"},
+    {.name = "isa",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(isa),
+     .value = "NAME",
+     .help = "our instruction set (oneDNN's: DNNL_MAX_CPU_ISA in the environment)"},
+    {.name = "dtype",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(dtype),
+     .value = "NAME",
+     .preset = "f32",
+     .help = "f32 or f64"},
+    {.name = "scaling",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(scaling),
+     .help = "instead, our time with one thread and with N on the large shapes"},
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(json),
+     .help = "print one JSON object for each case and library"},
+    {.name = NULL},
+};
+
+/* Shapes from here on are large enough for several threads. */
+static const double large_flop = 4e8;
+
+/* Ratios against the best library, gathered for one group and pass. */
+struct tally {
+    int n;
+    double log_sum, lowest;
+    char lowest_case[BENCH_NAME];
+};
+
+struct bench {
+    const struct kernels_options *o;
+    bench_setting setting;
+    report out;
+    progress progress;
+    struct tally tally[BENCH_N_GROUPS][LK_N_PEER_PASSES];
+    int failed;
+};
+
+static int refuse(const char *option, const char *why)
+{
+    fprintf(stderr, "error: lockstep bench kernels: option --%s: %s\n", option, why);
+    return LK_EXIT_USAGE;
+}
+
+/* Open one peer; `must`: it was asked for. */
+static bool add_peer(struct bench *b, const peer_entry *e, bool must)
+{
+    char why[512];
+    const lk_peer *peer = peer_open(e, why, sizeof why);
+    if (!peer) {
+        fprintf(stderr, "%s: %s cannot be measured: %s\n  install the package %s and build again\n",
+                must ? "error" : "note", e->name, why, e->package);
+        return !must;
+    }
+    peer->set_threads(b->setting.threads);
+    b->setting.peer[b->setting.n_peers++] = peer;
+    return true;
+}
+
+static int choose_peers(struct bench *b)
+{
+    const lk_option_names *against = &b->o->against;
+    if (against->n == 1 && strcmp(against->item[0], "none") == 0)
+        return LK_EXIT_DONE;
+    for (const peer_entry *e = peer_entries; e->name && against->n == 0; e++)
+        add_peer(b, e, false);
+    for (int i = 0; i < against->n; i++) {
+        const peer_entry *e = peer_find(against->item[i]);
+        if (!e || b->setting.n_peers == BENCH_MAX_PEERS)
+            return refuse("against", "known libraries are onednn and openblas, each once");
+        if (!add_peer(b, e, true))
+            return LK_EXIT_USAGE;
+    }
+    return LK_EXIT_DONE;
+}
+
+static int choose_setting(struct bench *b)
+{
+    const struct kernels_options *o = b->o;
+    lk_isa isa;
+    b->setting.seconds = o->seconds;
+    b->setting.threads = o->threads ? (int)o->threads : o->scaling ? 2 : 1;
+    if (lk_dtype_find(o->dtype, &b->setting.dtype) != LK_OK)
+        return refuse("dtype", lk_error_message());
+    if (!lk_dtype_is_real(b->setting.dtype))
+        return refuse("dtype", "kernels compute in f32 and f64 only");
+    if (o->isa && (lk_isa_find(o->isa, &isa) != LK_OK || lk_isa_set(isa) != LK_OK))
+        return refuse("isa", lk_error_message());
+    if (lk_isa_get(&isa) != LK_OK || lk_threads_set(b->setting.threads) != LK_OK) {
+        lk_error_print(stderr);
+        return LK_EXIT_USAGE;
+    }
+    return LK_EXIT_DONE;
+}
+
+static bool is_wanted(const struct bench *b, const bench_case *c)
+{
+    return (!b->o->filter || strstr(c->name, b->o->filter)) &&
+           (!b->o->scaling || c->flop >= large_flop);
+}
+
+static void count(struct bench *b, const bench_case *c, const bench_result *r)
+{
+    double ratio = INFINITY;
+    for (int i = 0; i < b->setting.n_peers; i++)
+        if (r->peer[i].done)
+            ratio = fmin(ratio, r->peer[i].ratio);
+    struct tally *t = &b->tally[c->group][c->pass];
+    if (!isfinite(ratio))
+        return;
+    if (t->n == 0 || ratio < t->lowest) {
+        t->lowest = ratio;
+        memcpy(t->lowest_case, c->name, sizeof t->lowest_case);
+    }
+    t->log_sum += log(ratio);
+    t->n++;
+}
+
+/* One object for each library, or one without. */
+static void print_json(const struct bench *b, const bench_case *c, const bench_result *r)
+{
+    double gflops = 1e-9 * c->flop / r->seconds;
+    bool any = false;
+    for (int i = 0; i < b->setting.n_peers; i++) {
+        if (!r->peer[i].done)
+            continue;
+        any = true;
+        report_row(&b->out, (report_cell[]){cell_text(c->name), cell_text(b->setting.peer[i]->name),
+                                            cell_real(r->peer[i].ratio, 3), cell_real(gflops, 1),
+                                            cell_real(1e-9 * c->flop / r->peer[i].seconds, 1),
+                                            cell_text(r->peer[i].why)});
+    }
+    if (!any)
+        report_row(&b->out, (report_cell[]){cell_text(c->name), cell_none(), cell_none(),
+                                            cell_real(gflops, 1), cell_none(), cell_none()});
+}
+
+static void print_row(const struct bench *b, const bench_case *c, const bench_result *r)
+{
+    report_cell cells[REPORT_MAX_COLUMNS];
+    int n = 0;
+    cells[n++] = cell_text(c->name);
+    cells[n++] = cell_real(1e-9 * c->flop / r->seconds, 1);
+    for (int i = 0; i < b->setting.n_peers; i++) {
+        bool done = r->peer[i].done;
+        cells[n++] = done ? cell_real(1e-9 * c->flop / r->peer[i].seconds, 1) : cell_none();
+        cells[n] = done ? cell_real(r->peer[i].ratio, 2) : cell_none();
+        if (done)
+            cells[n].colour = r->peer[i].ratio >= 1 ? TERM_GREEN : NULL;
+        n++;
+    }
+    report_row(&b->out, cells);
+}
+
+static void run_case(struct bench *b, const bench_case *c)
+{
+    bench_result r;
+    if (bench_run(c, &b->setting, &r) != LK_OK) {
+        progress_clear(&b->progress);
+        fprintf(stderr, "error: %s could not be measured\n", c->name);
+        b->failed += verb_failed();
+        return;
+    }
+    progress_clear(&b->progress);
+    for (int i = 0; i < b->setting.n_peers; i++)
+        if (r.peer[i].wrong) {
+            fprintf(stderr, "error: %s, %s: %s\n", c->name, b->setting.peer[i]->name,
+                    r.peer[i].why);
+            b->failed++;
+        }
+    if (b->o->json)
+        print_json(b, c, &r);
+    else
+        print_row(b, c, &r);
+    count(b, c, &r);
+}
+
+static void run_case_scaling(struct bench *b, const bench_case *c)
+{
+    double one, many;
+    lk_status st = bench_run_scaling(c, &b->setting, &one, &many);
+    progress_clear(&b->progress);
+    if (st != LK_OK) {
+        fprintf(stderr, "error: %s could not be measured\n", c->name);
+        b->failed += verb_failed();
+        return;
+    }
+    report_row(&b->out,
+               (report_cell[]){cell_text(c->name), cell_int(b->setting.threads),
+                               cell_real(1e-9 * c->flop / one, 1),
+                               cell_real(1e-9 * c->flop / many, 1), cell_real(one / many, 2)});
+    struct tally *t = &b->tally[c->group][c->pass];
+    t->n++;
+    t->log_sum += log(one / many);
+    if (t->n == 1 || one / many < t->lowest) {
+        t->lowest = one / many;
+        memcpy(t->lowest_case, c->name, sizeof t->lowest_case);
+    }
+}
+
+static void begin_report(struct bench *b)
+{
+    static const report_column json[] = {{"case", NULL, 0},        {"peer", NULL, 0},
+                                         {"ratio", NULL, 0},       {"gflops", NULL, 0},
+                                         {"peer_gflops", NULL, 0}, {"peer_kernel", NULL, 0}};
+    static const report_column scaling[] = {{"case", "case", -42},
+                                            {"threads", "threads", 7},
+                                            {"gflops_one_thread", "1 thread GF/s", 13},
+                                            {"gflops", "N threads GF/s", 14},
+                                            {"speedup", "speedup", 7}};
+    static report_column table[REPORT_MAX_COLUMNS];
+    static char title[BENCH_MAX_PEERS][32];
+    if (b->o->scaling) {
+        report_begin(&b->out, scaling, 5, b->o->json);
+        return;
+    }
+    if (b->o->json) {
+        report_begin(&b->out, json, 6, true);
+        return;
+    }
+    int n = 0;
+    table[n++] = (report_column){"case", "case", -42};
+    table[n++] = (report_column){"gflops", "GFLOP/s", 8};
+    for (int i = 0; i < b->setting.n_peers; i++) {
+        snprintf(title[i], sizeof title[i], "%s", b->setting.peer[i]->name);
+        table[n++] = (report_column){"peer_gflops", title[i], 9};
+        table[n++] = (report_column){"ratio", "ratio", 6};
+    }
+    report_begin(&b->out, table, n, false);
+}
+
+static void print_tallies(const struct bench *b)
+{
+    static const report_column columns[] = {{"summary", "ratio against the best, by pass", -42},
+                                            {"cases", "cases", 5},
+                                            {"geomean", "geometric mean", 14},
+                                            {"lowest", "lowest", 6},
+                                            {"lowest_case", "at", -1}};
+    static const report_column scaling[] = {{"summary", "speedup, by pass", -42},
+                                            {"cases", "cases", 5},
+                                            {"geomean", "geometric mean", 14},
+                                            {"lowest", "lowest", 6},
+                                            {"lowest_case", "at", -1}};
+    report out;
+    bool begun = false;
+    for (int g = 0; g < BENCH_N_GROUPS; g++)
+        for (int p = 0; p < LK_N_PEER_PASSES; p++) {
+            const struct tally *t = &b->tally[g][p];
+            char name[BENCH_NAME];
+            if (t->n == 0)
+                continue;
+            if (!begun) {
+                fputs(b->o->json ? "" : "\n", stdout);
+                report_begin(&out, b->o->scaling ? scaling : columns, 5, b->o->json);
+            }
+            begun = true;
+            snprintf(name, sizeof name, "%s, %s", bench_group_name((bench_group)g),
+                     bench_pass_name((lk_peer_pass)p));
+            report_row(&out, (report_cell[]){cell_text(name), cell_int(t->n),
+                                             cell_real(exp(t->log_sum / t->n), 3),
+                                             cell_real(t->lowest, 2), cell_text(t->lowest_case)});
+        }
+}
+
+static void print_heading(const struct bench *b)
+{
+    lk_isa isa;
+    if (b->o->json || lk_isa_get(&isa) != LK_OK)
+        return;
+    bool clock = b->setting.threads > 1 || b->o->scaling;
+    printf("%s, %s%s, %d thread%s, medians of %s\n", lk_dtype_name(b->setting.dtype),
+           lk_isa_name(isa), lk_isa_emulated(isa) ? " (emulated: the figures mean nothing)" : "",
+           b->setting.threads, b->setting.threads == 1 ? "" : "s",
+           clock ? "time" : "processor time");
+    for (int i = 0; i < b->setting.n_peers; i++)
+        printf("%s: %s\n", b->setting.peer[i]->name, b->setting.peer[i]->about());
+    putchar('\n');
+}
+
+static int kernels_run(const void *given, int n_operands, char **operand)
+{
+    (void)n_operands;
+    (void)operand;
+    static struct bench b;
+    b = (struct bench){.o = given};
+    int status = choose_setting(&b);
+    if (status == LK_EXIT_DONE && !b.o->scaling)
+        status = choose_peers(&b);
+    if (status != LK_EXIT_DONE)
+        return status;
+    int wanted = 0, done = 0;
+    bench_case c;
+    for (int i = 0; i < bench_n_cases(); i++) {
+        bench_case_get(i, &c);
+        wanted += is_wanted(&b, &c);
+    }
+    if (wanted == 0)
+        return refuse("filter", "no case has that in its name; see \"lockstep list cases\"");
+    progress_begin(&b.progress);
+    print_heading(&b);
+    begin_report(&b);
+    for (int i = 0; i < bench_n_cases(); i++) {
+        bench_case_get(i, &c);
+        if (!is_wanted(&b, &c))
+            continue;
+        progress_show(&b.progress, done++ / (double)wanted, "%s", c.name);
+        if (b.o->scaling)
+            run_case_scaling(&b, &c);
+        else
+            run_case(&b, &c);
+    }
+    print_tallies(&b);
+    return b.failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
+}
+
+const lk_verb lk_bench_kind_kernels = {
+    .name = "kernels",
+    .summary = "linear layers and convolutions against OpenBLAS and oneDNN",
+    .operands = "",
+    .about =
+        "Measures linear layers and convolutions, forward and backward, next to other libraries "
+        "in the same process: everybody is timed in turn, and a ratio is the median over the "
+        "rounds of the library's time divided by ours. Whatever a call must do each time, such "
+        "as packing or reordering the weights, is counted on both sides. Tensors are channels "
+        "last, weights [in][out] or [kernel...][in][out], and weight gradients are sums by "
+        "pieces (16 samples in linear layers, one in convolutions).\n"
+        "With one thread the time is the thread's processor time, with more the clock. Results "
+        "are compared before anything is timed.\n"
+        "JSON: case, peer, ratio, gflops, peer_gflops; then for each pass summary, cases, "
+        "geomean, lowest (of the ratio against the best library of each case).",
+    .options = options,
+    .options_size = sizeof(struct kernels_options),
+    .run = kernels_run,
+};

@@ -1,0 +1,32 @@
+#!/bin/sh
+# The bench: peers that are there, peers that are not, filters.
+. "$(dirname "$0")/expect.sh"
+
+# without any peer module in reach
+cp "$lockstep" "$work/lockstep"
+status 0 "$work/lockstep" bench kernels --seconds 0 --filter '1000-10 b16 forward'
+err 'note: onednn cannot be measured'
+err 'note: openblas cannot be measured'
+out 'linear 1000-10 b16 forward'
+status 2 "$work/lockstep" bench kernels --against openblas --filter '1000-10 b16 forward'
+err 'error: openblas cannot be measured'
+err 'libopenblas-dev'
+no_out
+status 0 "$work/lockstep" list peers
+out 'not found'
+
+# f64, and another instruction set
+status 0 "$lockstep" bench kernels --against none --seconds 0 --dtype f64 --isa scalar --filter '1000-10 b16'
+out 'f64, scalar, 1 thread, medians of processor time'
+
+# with those that this build has: results are compared before they are timed
+for peer in openblas onednn; do
+    [ -e "$(dirname "$lockstep")/peers/lockstep-peer-$peer.so" ] || continue
+    status 0 "$lockstep" bench kernels --json --against $peer --seconds 0 --filter '1000-10 b16'
+    "$json" <"$work/out" || fail 'JSON'
+    out "\"case\": \"linear 1000-10 b16 backward-weights\", \"peer\": \"$peer\", \"ratio\": "
+    out '"summary": "linear, 16 rows and more, forward"'
+done
+[ -e "$(dirname "$lockstep")/peers/lockstep-peer-onednn.so" ] || exit 0
+status 0 "$lockstep" bench kernels --against onednn --seconds 0 --filter 'conv 28x28x128-256'
+out 'conv 28x28x128-256 3x3/2 b8 backward-weights'
