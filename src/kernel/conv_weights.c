@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+enum { TURNS = 8 }; /* in which a thread takes its share of the tiles */
+
 struct lk__conv_weights {
     lk__weights_plan plan;
     void *x, *y, *tree;
@@ -233,7 +235,11 @@ static lk_status chunk_run(struct lk__conv_weights *w, lk__weights_job *job, con
     job->ahead = (lk__weights_ahead){0};
     if (!last)
         look_ahead(job, x, dy);
-    LK_TRY(lk__parallel(lk__weights_tasks(job->p), 1, lk__weights_tiles, job));
+    /* Neighbouring tiles share a slice, so a thread takes several at a time. */
+    int threads;
+    LK_TRY(lk_threads_get(&threads));
+    int64_t tasks = lk__weights_tasks(job->p);
+    LK_TRY(lk__parallel(tasks, tasks / (threads * TURNS), lk__weights_tiles, job));
     return LK_OK;
 }
 

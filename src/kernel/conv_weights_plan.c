@@ -8,13 +8,15 @@
 enum {
     PANEL_GAP = 10, /* pixels between panels, or all would fall into the same sets */
     MAX_PHASES = 2 * LK_MICRO_MR + 1,
+    PAIRS = 2, /* of slices for each thread; if there are fewer, taps are shared out too */
 };
 
 const lk__weights_aims lk__weights_default = {
-    .strip_bytes = 24 << 10,
-    .packed_bytes = 2 << 20,
-    .place_bytes = 300 << 10,
+    .strip_bytes = 32 << 10,
+    .packed_bytes = 600 << 10,
+    .place_bytes = 200 << 10,
     .chunk_pixels = 200,
+    .chunk_work = 1 << 19,
 };
 
 static int64_t min64(int64_t a, int64_t b)
@@ -148,11 +150,11 @@ static void cut(const int64_t *within, int64_t columns, int64_t pixels, int64_t 
     }
 }
 
-static void positions_cut(lk__weights_plan *p, int threads)
+/* How many output positions a chunk should have. */
+static int64_t chunk_pixels(lk__weights_plan *p, int threads)
 {
     const lk__conv_shape *s = &p->s;
-    const int64_t all[LK_CUTS] = {s->batch, s->out[0], s->out[1]};
-    double x_pixels = 1;
+    double x_pixels = 1; /* per output position */
     for (int d = 0; d < LK_CONV_AXES; d++) {
         lk__range r = lk__weights_reach(s, d, (lk__range){0, s->out[d]});
         x_pixels *= (double)(r.hi - r.lo) / (double)s->out[d];
@@ -160,13 +162,25 @@ static void positions_cut(lk__weights_plan *p, int threads)
     int64_t x_width = p->x.packed ? p->x.width : s->in_channels;
     int64_t y_width = p->y.packed ? p->y.width : s->out_channels;
     double bytes = (x_pixels * (double)x_width + (double)y_width) * (double)s->elem;
-    bool near = p->x.packed && p->y.packed;
-    double budget = (double)(near ? p->aims.packed_bytes : p->aims.place_bytes);
-    int64_t pixels = (int64_t)(budget * threads / bytes);
-    cut(all, s->out[2], max64(pixels, p->aims.chunk_pixels), p->chunk);
+    double aim = (double)(p->x.packed || p->y.packed ? p->aims.packed_bytes : p->aims.place_bytes);
+    double work = (double)p->n_taps * (double)p->n_rows * (double)p->groups *
+                  (double)div_up(p->n_cols, p->lanes);
+    int64_t least = p->aims.chunk_pixels;
+    if (threads > 1)
+        least = max64(least, (int64_t)((double)p->aims.chunk_work * threads / work));
+    return max64(least, (int64_t)(aim / bytes));
+}
+
+static void positions_cut(lk__weights_plan *p, int threads)
+{
+    const lk__conv_shape *s = &p->s;
+    const lk__weights_side *cols = lk__weights_cols(p);
+    const int64_t all[LK_CUTS] = {s->batch, s->out[0], s->out[1]};
+    cut(all, s->out[2], chunk_pixels(p, threads), p->chunk);
     const int64_t one[LK_CUTS] = {1, p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW]};
-    int64_t width = lk__weights_cols(p)->slice[0].width;
-    int64_t strip = p->n_taps > 1 && lk__weights_cols(p)->packed ? p->aims.strip_bytes / (width * s->elem) : INT64_MAX;
+    int64_t strip = INT64_MAX;
+    if (p->n_taps > 1 && cols->packed)
+        strip = p->aims.strip_bytes / (cols->slice[0].width * s->elem);
     cut(one, s->out[2], strip, p->strip);
 }
 
@@ -242,6 +256,8 @@ lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims 
     LK_TRY(lk__weights_slice(p));
     LK_TRY(columns_make(p));
     positions_cut(p, threads);
+    int64_t pairs = p->groups * p->x.per_group * p->y.per_group;
+    p->tap_parts = threads > 1 ? min64(p->n_taps, div_up(PAIRS * threads, pairs)) : 1;
     LK_TRY(workspace_size(p));
     return LK_OK;
 }

@@ -59,9 +59,10 @@ typedef enum lk__weights_wish { LK_WEIGHTS_CHOOSE, LK_WEIGHTS_NO, LK_WEIGHTS_YES
 
 typedef struct lk__weights_aims {
     int64_t strip_bytes;  /* of the columns side in a strip */
-    int64_t packed_bytes; /* of both sides in a chunk, if both are packed: they stay near */
-    int64_t place_bytes;  /* the same if one is read in place: it must stay nearer */
+    int64_t packed_bytes; /* of both sides in a chunk, if one is packed */
+    int64_t place_bytes;  /* the same if none is */
     int64_t chunk_pixels; /* at least; with fewer, loading and storing the tiles takes over */
+    int64_t chunk_work;   /* with several threads: vector multiply-adds of each, at least */
     lk__weights_wish swapped, pack_cols;
 } lk__weights_aims;
 
@@ -78,6 +79,7 @@ typedef struct lk__weights_plan {
     int64_t groups, n_rows, n_cols;     /* channels of the rows and columns side in a group */
     int64_t taps[LK_CONV_AXES], n_taps; /* the kernel; one column with `runs` or `own` */
     int64_t tap_rows;                   /* rows of dw in one tap */
+    int64_t tap_parts;                  /* in which the taps of a tile are given to threads */
     lk__range *valid[LK_CONV_AXES];     /* for each tap of an axis: its valid output positions */
     lk__weights_columns *columns;       /* for each kernel column, or each slice of the rows */
     lk__phase *phases;

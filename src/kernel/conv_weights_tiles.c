@@ -26,12 +26,14 @@ typedef struct tile {
     place x, y;
     int64_t dw_row; /* within a tap */
     int64_t dw_col;
-    int64_t slot;  /* bytes of a slot */
-    char *slots;   /* of all taps */
-    int64_t ahead; /* where the memory to fetch next is, see lk__weights_ahead */
+    int64_t slot;    /* bytes of a slot */
+    char *slots;     /* of all taps */
+    char *col_slots; /* of all tiles with these columns */
+    int64_t ahead;   /* where the memory to fetch next is, see lk__weights_ahead */
     /* The sample: its piece, whether the piece begins or ends with it. */
     int64_t n, piece;
     bool begins, ends;
+    lk__range taps; /* those of the task */
     /* The tap: along each axis, its slots, its first row of dw, its columns. */
     int64_t tap[LK_CONV_AXES];
     char *tap_slots;
@@ -195,19 +197,32 @@ static void take_columns(tile *t)
     a->n_phase = w->n_phase;
 }
 
+static void tap_next(tile *t)
+{
+    const int64_t *taps = t->p->taps;
+    for (int d = LK_CONV_AXES - 1; d >= 0; d--) {
+        if (++t->tap[d] < taps[d])
+            return;
+        t->tap[d] = 0;
+    }
+}
+
 static void strip_run(tile *t, lk__range planes, lk__range rows)
 {
     const lk__weights_plan *p = t->p;
-    t->tap_slots = t->slots;
-    t->tap_row = 0;
-    for (t->tap[0] = 0; t->tap[0] < p->taps[0]; t->tap[0]++)
-        for (t->tap[1] = 0; t->tap[1] < p->taps[1]; t->tap[1]++)
-            for (t->tap[2] = 0; t->tap[2] < p->taps[2]; t->tap[2]++) {
-                take_columns(t);
-                tap_run(t, planes, rows);
-                t->tap_slots += p->n_slots * t->slot;
-                t->tap_row += p->tap_rows;
-            }
+    const int64_t *taps = p->taps;
+    t->tap[0] = t->taps.lo / taps[2] / taps[1];
+    t->tap[1] = t->taps.lo / taps[2] % taps[1];
+    t->tap[2] = t->taps.lo % taps[2];
+    t->tap_slots = t->slots + t->taps.lo * p->n_slots * t->slot;
+    t->tap_row = t->taps.lo * p->tap_rows;
+    for (int64_t i = t->taps.lo; i < t->taps.hi; i++) {
+        take_columns(t);
+        tap_run(t, planes, rows);
+        tap_next(t);
+        t->tap_slots += p->n_slots * t->slot;
+        t->tap_row += p->tap_rows;
+    }
 }
 
 static lk__range part(lk__range of, int64_t lo, int64_t step)
@@ -233,7 +248,7 @@ static void tile_run(tile *t)
 
 int64_t lk__weights_tasks(const lk__weights_plan *p)
 {
-    return p->groups * p->x.per_group * p->y.per_group;
+    return p->groups * p->x.per_group * p->y.per_group * p->tap_parts;
 }
 
 /* Take slice `c` of the columns side in group `g`. */
@@ -249,21 +264,23 @@ static void take_cols(tile *t, int64_t g, int64_t c)
     if (!p->swapped)
         t->y = place_of(&t->job->y, t->cols, p->y.packed);
     int64_t before = cols->slice[c].first + g * (cols->width / p->groups);
-    t->slots = (char *)t->job->tree + before * p->n_rows * p->n_taps * p->n_slots * p->s.elem;
+    t->col_slots = (char *)t->job->tree + before * p->n_rows * p->n_taps * p->n_slots * p->s.elem;
     lk__columns_args *a = &t->args;
     a->ld_partial = a->ld_add = a->ld_out = t->cols->width;
     a->n_valid = cols->packed ? t->cols->width : t->cols->n;
     a->y_packed = cols->packed;
 }
 
-/* Take slice `r` of the rows side in group `g`; its slots follow those of the slice before. */
+/* Take slice `r` of the rows side in group `g`. */
 static void take_rows(tile *t, int64_t g, int64_t r)
 {
     const lk__weights_plan *p = t->p;
     const lk__conv_shape *s = &p->s;
     lk__columns_args *a = &t->args;
     t->rows = &t->row_side->slice[g * t->row_side->per_group + r];
-    t->slot = t->rows->n * t->cols->width * s->elem;
+    t->slot = (int64_t)t->rows->n * t->cols->width * s->elem;
+    t->slots = t->col_slots +
+               t->row_side->slice[r].first * t->cols->width * p->n_taps * p->n_slots * s->elem;
     if (p->swapped) {
         t->y = place_of(&t->job->y, t->rows, p->y.packed);
         t->dw_row = t->cols->first - g * s->group_in;
@@ -283,6 +300,9 @@ static void take_rows(tile *t, int64_t g, int64_t r)
     a->x_m = t->x.step[3] * s->dilation[2];
 }
 
+/* Which part of the taps, of which slices, of which group. */
+enum { TASK_PART, TASK_ROWS, TASK_COLS, TASK_GROUP, TASK_AXES };
+
 void lk__weights_tiles(void *arg, int64_t first, int64_t last)
 {
     const lk__weights_job *job = arg;
@@ -290,24 +310,21 @@ void lk__weights_tiles(void *arg, int64_t first, int64_t last)
     tile t = {.job = job, .p = p};
     t.row_side = p->swapped ? &p->y : &p->x;
     t.col_side = p->swapped ? &p->x : &p->y;
-    int64_t n_rows = t.row_side->per_group, n_cols = t.col_side->per_group;
-    int64_t r = first % n_rows, c = first / n_rows % n_cols, g = first / n_rows / n_cols;
     t.ahead = first * job->ahead.per_task;
     t.args.next_step = job->ahead.per_pixel;
+    const int64_t size[TASK_AXES] = {p->tap_parts, t.row_side->per_group, t.col_side->per_group,
+                                     p->groups};
+    int64_t at[TASK_AXES], rest = first;
+    for (int k = 0; k < TASK_AXES; rest /= size[k++])
+        at[k] = rest % size[k];
     for (int64_t i = first; i < last; i++) {
-        if (i == first || r == 0)
-            take_cols(&t, g, c);
-        char *slots = t.slots;
-        take_rows(&t, g, r);
-        t.slots += t.row_side->slice[r].first * t.cols->width * p->n_taps * p->n_slots * p->s.elem;
+        if (i == first || (at[TASK_ROWS] == 0 && at[TASK_PART] == 0))
+            take_cols(&t, at[TASK_GROUP], at[TASK_COLS]);
+        take_rows(&t, at[TASK_GROUP], at[TASK_ROWS]);
+        t.taps.lo = at[TASK_PART] * p->n_taps / p->tap_parts;
+        t.taps.hi = (at[TASK_PART] + 1) * p->n_taps / p->tap_parts;
         tile_run(&t);
-        t.slots = slots;
-        if (++r == n_rows) {
-            r = 0;
-            if (++c == n_cols) {
-                c = 0;
-                g++;
-            }
-        }
+        for (int k = 0; k < TASK_AXES && ++at[k] == size[k]; k++)
+            at[k] = 0;
     }
 }

@@ -32,7 +32,7 @@ typedef struct lk__weights_job {
     bool accumulate;
 } lk__weights_job;
 
-/** Tasks of a chunk: one for each pair of slices. */
+/** Tasks of a chunk: for each pair of slices, the parts of its taps. */
 int64_t lk__weights_tasks(const lk__weights_plan *p);
 
 /** Add the chunk to the tiles of tasks [first, last): a lk__task_fn, with a lk__weights_job. */

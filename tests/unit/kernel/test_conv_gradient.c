@@ -174,7 +174,7 @@ static void errors_stay_within_the_bound_of_the_chain(void)
     for (int64_t i = 0; i < c.s.w_extent; i += 7) {
         int64_t oc = i % 20, ic = i / 20 % 10, kw = i / 200 % 3, kh = i / 600;
         double sum = 0, size = 0;
-        for (int64_t p = 0; p < 8 * 12 * 10; p++) {
+        for (int64_t p = 0; p < 8 * c.s.out[1] * c.s.out[2]; p++) {
             int64_t h = p / 10 % 12 + kh - 1, w = p % 10 + kw - 1;
             if (h < 0 || h >= 12 || w < 0 || w >= 10)
                 continue;

@@ -105,7 +105,7 @@ static void check_cut(struct gradient_case *c, const void *grad, const lk__weigh
 
 static void check_cuts(struct gradient_case *c, const void *grad)
 {
-    const lk__weights_aims one_row = {1, 1, 1, 1, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE};
+    const lk__weights_aims one_row = {1, 1, 1, 1, 1, LK_WEIGHTS_CHOOSE, LK_WEIGHTS_CHOOSE};
     lk__weights_aims aims = lk__weights_default;
     check_cut(c, grad, &aims, "default");
     check_cut(c, grad, &one_row, "one row at a time");
