@@ -43,7 +43,7 @@ cc=${CC:-cc}
     "$cc" -static example.c -o static $(pkg-config --static --cflags --libs lockstep)
     runs 'pkg-config, static' ./static
     if command -v c++ >/dev/null; then
-        c++ -Wall -Wextra -Werror example.cpp -o plus $(pkg-config --cflags --libs lockstep)
+        c++ -Wall -Werror example.cpp -o plus $(pkg-config --cflags --libs lockstep)
         runs 'pkg-config, C++' ./plus
     fi
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The documents agree with the project: the table of rooms is the one that is executed, links lead
-# somewhere, every `make` target is there, and every tool named is in tools/.
+# somewhere, every `make` target and tool is there, and the README shows the known hashes.
 set -eu
 bad=0
 complain() {
@@ -38,4 +38,10 @@ for document in *.md docs/*.md; do
         [ -e "$tool" ] || complain "$document: there is no $tool"
     done
 done
+
+# The hashes that the README shows are known ones.
+sed -n 's/^\([a-z0-9_.]*\) .* \([0-9a-f]\{16\}\) .* ok$/\1 \2/p' README.md >"$work/shown"
+[ -s "$work/shown" ] || complain 'README.md shows no hashes'
+grep -vxFf tests/golden/selfcheck.txt "$work/shown" &&
+    complain 'README.md: these hashes are not in tests/golden/selfcheck.txt'
 exit $bad
