@@ -4,6 +4,7 @@
 #include "kernel/parallel.h"
 
 #include <lockstep/alloc.h>
+#include <lockstep/reduce.h>
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -132,29 +133,41 @@ static void nested_calls_are_done_by_their_caller(void)
         ASSERT_EQ(t.done[i], 20);
 }
 
+enum { N_SUM = 40000 };
+
+static float sum_operand[N_SUM];
+
+/* A kernel that the pool splits into runs of pieces. */
+static float sum_of_operand(void)
+{
+    float sum;
+    lk_reduce_shape s = {1, N_SUM, 1, 100};
+    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, sum_operand, &sum));
+    return sum;
+}
+
 static void *host_thread(void *arg)
 {
-    (void)arg;
-    struct tally *t = calloc(1, sizeof *t);
-    ASSERT_TRUE(t);
+    const float *expected = arg;
     for (int i = 0; i < 5; i++)
-        ASSERT_OK(lk__parallel(300, 10, tally_tasks, t));
-    for (int i = 0; i < 300; i++)
-        ASSERT_EQ(t->done[i], 5);
-    free(t);
+        ASSERT_TRUE(sum_of_operand() == *expected);
     return NULL;
 }
 
-static void a_thousand_host_threads_call_at_once(void)
+static void a_thousand_host_threads_call_kernels_at_once(void)
 {
     enum { HOSTS = 1000 };
     static pthread_t host[HOSTS];
     pthread_attr_t attr;
     ASSERT_EQ(pthread_attr_init(&attr), 0);
     ASSERT_EQ(pthread_attr_setstacksize(&attr, 256 << 10), 0);
+    for (int i = 0; i < N_SUM; i++)
+        sum_operand[i] = (float)(i * 7919 % 1009) * 0.37F - 3;
+    ASSERT_OK(lk_threads_set(1));
+    float expected = sum_of_operand();
     ASSERT_OK(lk_threads_set(2));
     for (int i = 0; i < HOSTS; i++)
-        ASSERT_EQ(pthread_create(&host[i], &attr, host_thread, NULL), 0);
+        ASSERT_EQ(pthread_create(&host[i], &attr, host_thread, &expected), 0);
     for (int i = 0; i < HOSTS; i++)
         ASSERT_EQ(pthread_join(host[i], NULL), 0);
     pthread_attr_destroy(&attr);
@@ -215,18 +228,29 @@ static int count_threads(void)
     return n;
 }
 
+/* The number once it stays the same: a joined thread may still be on its way out. */
+static int settled_threads(void)
+{
+    int n = count_threads();
+    for (int same = 0; same < 5;) {
+        struct timespec pause = {.tv_nsec = 10000000};
+        nanosleep(&pause, NULL);
+        int now = count_threads();
+        same = now == n ? same + 1 : 0;
+        n = now;
+    }
+    return n;
+}
+
 static void stopping_leaves_no_thread_and_no_memory(void)
 {
     lk_threads_stop();
     int64_t live = lk_alloc_stats_get().live_blocks;
-    int before = count_threads();
+    int before = settled_threads();
     on_all_threads(4, NULL);
     ASSERT_EQ(count_threads(), before + 3);
     lk_threads_stop();
-    /* A joined thread may still be on its way out of the kernel's list. */
-    for (int i = 0; i < 1000 && count_threads() > before; i++)
-        sched_yield();
-    ASSERT_EQ(count_threads(), before);
+    ASSERT_EQ(settled_threads(), before);
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
     lk_threads_stop();
     on_all_threads(3, NULL);
@@ -322,7 +346,7 @@ static void a_child_forked_in_the_middle_of_a_job_starts_its_own_pool(void)
 
 TEST_MAIN(TEST(every_task_is_done_exactly_once), TEST(many_small_jobs_are_all_done),
           TEST(all_threads_take_part), TEST(nested_calls_are_done_by_their_caller),
-          TEST(a_thousand_host_threads_call_at_once),
+          TEST(a_thousand_host_threads_call_kernels_at_once),
           TEST(workers_have_names_stacks_no_signals_and_canonical_arithmetic),
           TEST(stopping_leaves_no_thread_and_no_memory), TEST(an_idle_pool_sleeps),
           TEST(threads_that_cannot_be_started_are_done_without),
