@@ -51,9 +51,9 @@ typedef struct lk_reduce_shape {
 /**
  * y[o][i] = op over j of x[o][j][i].
  *
- * Not collective.  `dtype` is f32 or f64.  `y` must not overlap `x`.
+ * Not collective.  `dtype` is f32 or f64.  `y` must not overlap `x`.  Nothing is allocated.
  *
- * Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW, LK_EOVERLAP, LK_ENOMEM, LK_EFPENV.
+ * Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
  */
 LK_API lk_status lk_reduce(lk_dtype dtype, lk_reduce_op op, const lk_reduce_shape *s, const void *x,
                            void *y) LK_NODISCARD;
@@ -61,16 +61,28 @@ LK_API lk_status lk_reduce(lk_dtype dtype, lk_reduce_op op, const lk_reduce_shap
 /** The fixed tree as a stream: pieces are pushed in order, at most 64 partial sums are held. */
 typedef struct lk_tree lk_tree;
 
-/** A tree over vectors of `count` elements.  Errors: LK_EDTYPE, LK_EINVAL, LK_ENOMEM. */
+/**
+ * A tree over vectors of `count` elements of f32 or f64.  The caller owns it.
+ *
+ * Not collective.  Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW, LK_ENOMEM.
+ */
 LK_API lk_status lk_tree_new(lk_dtype dtype, int64_t count, lk_tree **out) LK_NODISCARD;
 
 /** NULL is allowed. */
 LK_API void lk_tree_free(lk_tree *tree);
 
-/** Add the next piece, `count` elements (copied).  Errors: LK_ENOMEM, LK_EFPENV. */
+/**
+ * Add the next piece, `count` elements (copied).  After a failure the tree is as it was.
+ *
+ * Not collective.  Errors: LK_EINVAL, LK_ENOMEM, LK_EFPENV.
+ */
 LK_API lk_status lk_tree_push(lk_tree *tree, const void *piece) LK_NODISCARD;
 
-/** Write the sum of all pieces (zeros if there were none) to `sum` and start anew, keeping memory. */
+/**
+ * Write the sum of all pieces (zeros if there were none) to `sum` and start anew, keeping memory.
+ *
+ * Not collective.  Errors: LK_EINVAL, LK_EFPENV.
+ */
 LK_API lk_status lk_tree_finish(lk_tree *tree, void *sum) LK_NODISCARD;
 
 LK_END_DECLS

@@ -4,7 +4,7 @@
  *
  * Element i belongs to lane i mod 16; each lane is one chain from the neutral element.  The lanes
  * are independent of each other, so they fill vectors of any width up to 16 without changing a bit.
- * Also here: step_OP_VEC(acc, x), a chain's next step on vectors, and join_OP_TYPE(a, b).
+ * Also here: step_OP_TYPE(acc, x), a chain's next step on vectors, and join_OP_TYPE(a, b).
  */
 #ifndef LK_SIMD_LANES_H
 #define LK_SIMD_LANES_H
