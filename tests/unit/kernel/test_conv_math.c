@@ -1,6 +1,8 @@
 /* What convolution computes: error bounds, starts, and the transposed convolution. */
 #include "conv_cases.h"
 
+#include <lockstep/thread.h>
+
 /* Copies of f32 values as doubles, and as their absolute values. */
 static double *widened(const float *v, int64_t n, bool absolute)
 {
@@ -47,6 +49,34 @@ static void errors_stay_within_the_bound_of_the_chain(void)
         for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
             free(all[k]);
     }
+}
+
+/* With threads, blocks of channels and not whole rows are activated. */
+static void an_activation_is_the_map_of_the_finished_output(void)
+{
+    static const lk_map1_op op[LK_N_ACTS] = {LK_MAP1_COPY, LK_MAP1_RELU, LK_MAP1_SIGMOID,
+                                             LK_MAP1_TANH, LK_MAP1_GELU};
+    lk_conv_shape s = conv_cases[0].s;
+    s.dtype = LK_F32;
+    conv_side xs = conv_side_of(&s, false), ys = conv_side_of(&s, true);
+    int64_t nx = conv_side_extent(&s, &xs), ny = conv_side_extent(&s, &ys);
+    float *x = random_floats(nx, 1), *w = random_floats(conv_w_count(&s), 2);
+    float *bias = random_floats(s.out_channels, 3);
+    float *got = random_floats(ny, 4), *want = random_floats(ny, 5);
+    lk_conv *plan;
+    ASSERT_OK(lk_conv_new(&s, &plan));
+    for (int threads = 1; threads <= 3; threads++)
+        for (int act = 0; act < LK_N_ACTS; act++) {
+            ASSERT_OK(lk_threads_set(threads));
+            ASSERT_OK(lk_conv_forward(plan, x, w, bias, LK_ACT_NONE, want));
+            ASSERT_OK(lk_map1(LK_F32, op[act], 0, ny, want, want));
+            ASSERT_OK(lk_conv_forward(plan, x, w, bias, (lk_act)act, got));
+            ASSERT_TRUE(memcmp(got, want, (size_t)ny * sizeof *got) == 0);
+        }
+    lk_conv_free(plan);
+    void *all[] = {x, w, bias, got, want};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
 }
 
 static void outputs_without_a_valid_tap_are_the_start(void)
@@ -145,6 +175,7 @@ static void forward_is_the_adjoint_of_the_transposed_convolution(void)
 }
 
 TEST_MAIN(TEST(errors_stay_within_the_bound_of_the_chain),
+          TEST(an_activation_is_the_map_of_the_finished_output),
           TEST(outputs_without_a_valid_tap_are_the_start),
           TEST(backward_data_is_a_transposed_convolution),
           TEST(forward_is_the_adjoint_of_the_transposed_convolution))
