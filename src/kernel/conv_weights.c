@@ -58,132 +58,6 @@ void lk__conv_weights_free(struct lk__conv_weights *part)
     lk_free(part);
 }
 
-/* A chunk of one side: which positions, from where, to which panels. */
-typedef struct packing {
-    const lk__weights_plan *p;
-    const lk__weights_side *side;
-    const char *from;
-    int64_t from_sample;
-    const int64_t *from_step;
-    int64_t channels;
-    lk__range box[LK_CUTS], columns;
-    int64_t stride;                    /* columns this far apart become neighbours */
-    int64_t row_pixels, stride_pixels; /* of a packed row; of those with one remainder */
-    void *to;
-} packing;
-
-/* Where row `i` of the box begins. */
-static const char *row_of(const packing *k, int64_t i)
-{
-    int64_t rows = k->box[LK_CUT_ROW].hi - k->box[LK_CUT_ROW].lo;
-    int64_t planes = k->box[LK_CUT_PLANE].hi - k->box[LK_CUT_PLANE].lo;
-    int64_t h = k->box[LK_CUT_ROW].lo + i % rows;
-    int64_t d = k->box[LK_CUT_PLANE].lo + i / rows % planes;
-    int64_t n = k->box[LK_CUT_SAMPLE].lo + i / rows / planes;
-    return k->from +
-           (n * k->from_sample + d * k->from_step[0] + h * k->from_step[1]) * k->p->s.elem;
-}
-
-/* Rows [first, last) of the box, into panels. */
-static void pack_rows(void *arg, int64_t first, int64_t last)
-{
-    const packing *k = arg;
-    lk__panels_args a = {.panel = k->side->slice,
-                         .n_panels = k->p->groups * k->side->per_group,
-                         .to = k->to,
-                         .ld = k->from_step[2] * k->stride,
-                         .channels = k->channels};
-    for (int64_t i = first; i < last; i++)
-        for (int64_t r = 0; r < k->stride && k->columns.lo + r < k->columns.hi; r++) {
-            int64_t w = k->columns.lo + r;
-            a.from = row_of(k, i) + w * k->from_step[2] * k->p->s.elem;
-            a.n_pixels = (k->columns.hi - w + k->stride - 1) / k->stride;
-            a.to_pixel = i * k->row_pixels + r * k->stride_pixels;
-            k->p->pack(&a);
-        }
-}
-
-/* The same for depthwise convolution with several output channels per input channel: every column
- * of x with its channels repeated. */
-static void spread_rows(void *arg, int64_t first, int64_t last)
-{
-    const packing *k = arg;
-    const lk__conv_shape *s = &k->p->s;
-    for (int64_t i = first; i < last; i++) {
-        const char *from = row_of(k, i);
-        char *to = (char *)k->to + i * k->row_pixels * s->out_channels * s->elem;
-        for (int64_t w = k->columns.lo; w < k->columns.hi; w++) {
-            for (int64_t c = 0; c < s->out_channels; c++, to += s->elem)
-                memcpy(to, from + (w * s->x_step[2] + c / s->group_out) * s->elem, (size_t)s->elem);
-        }
-    }
-}
-
-/* Copy a chunk of a side if the plan says so, and tell where it is. */
-static lk_status pack(packing *k, lk__weights_view *view)
-{
-    bool spread = k->side == &k->p->x && k->p->spread;
-    if (!k->side->packed && !spread) {
-        *view = (lk__weights_view){.data = k->from, .step = {k->from_sample}};
-        memcpy(&view->step[1], k->from_step, 3 * sizeof view->step[0]);
-        return LK_OK;
-    }
-    int64_t n[LK_CUTS], pixel = spread ? k->p->s.out_channels : 1;
-    for (int d = 0; d < LK_CUTS; d++)
-        n[d] = k->box[d].hi - k->box[d].lo;
-    *view = (lk__weights_view){.data = k->to};
-    view->step[3] = pixel;
-    view->step[2] = k->row_pixels * pixel;
-    view->step[1] = n[2] * view->step[2];
-    view->step[0] = n[1] * view->step[1];
-    for (int d = 0; d < LK_CUTS; d++)
-        view->start -= k->box[d].lo * view->step[d];
-    if (spread)
-        view->start -= k->columns.lo * pixel;
-    LK_TRY(lk__parallel(n[0] * n[1] * n[2], 1, spread ? spread_rows : pack_rows, k));
-    return LK_OK;
-}
-
-static lk_status pack_x(struct lk__conv_weights *w, lk__weights_job *job, const void *x)
-{
-    const lk__weights_plan *p = &w->plan;
-    const lk__conv_shape *s = &p->s;
-    packing k = {.p = p,
-                 .side = &p->x,
-                 .from = x,
-                 .from_sample = s->x_sample,
-                 .from_step = s->x_step,
-                 .channels = s->in_channels,
-                 .columns = p->need,
-                 .stride = s->stride[2],
-                 .row_pixels = p->pack_columns * s->stride[2],
-                 .stride_pixels = p->pack_columns,
-                 .to = w->x};
-    k.box[LK_CUT_SAMPLE] = job->box[LK_CUT_SAMPLE];
-    k.box[LK_CUT_PLANE] = lk__weights_reach(s, 0, job->box[LK_CUT_PLANE]);
-    k.box[LK_CUT_ROW] = lk__weights_reach(s, 1, job->box[LK_CUT_ROW]);
-    LK_TRY(pack(&k, &job->x));
-    return LK_OK;
-}
-
-static lk_status pack_y(struct lk__conv_weights *w, lk__weights_job *job, const void *dy)
-{
-    const lk__conv_shape *s = &w->plan.s;
-    packing k = {.p = &w->plan,
-                 .side = &w->plan.y,
-                 .from = dy,
-                 .from_sample = s->y_sample,
-                 .from_step = s->y_step,
-                 .channels = s->out_channels,
-                 .columns = {0, s->out[2]},
-                 .stride = 1,
-                 .row_pixels = s->out[2],
-                 .to = w->y};
-    memcpy(k.box, job->box, sizeof k.box);
-    LK_TRY(pack(&k, &job->y));
-    return LK_OK;
-}
-
 /* Elements of one side in a chunk, from its first to behind its last, if the tensor is dense. */
 static int64_t chunk_span(const lk__weights_job *job, int64_t sample, const int64_t *step,
                           const int64_t *stride)
@@ -192,6 +66,8 @@ static int64_t chunk_span(const lk__weights_job *job, int64_t sample, const int6
     int64_t n[LK_CUTS];
     for (int d = 0; d < LK_CUTS; d++)
         n[d] = job->box[d].hi - job->box[d].lo;
+    if (n[LK_CUT_COLUMN] < s->out[2])
+        return n[LK_CUT_COLUMN] * stride[2] * step[2];
     if (n[LK_CUT_ROW] < s->out[1])
         return n[LK_CUT_ROW] * stride[1] * step[1];
     if (n[LK_CUT_PLANE] < s->out[0])
@@ -208,9 +84,10 @@ static void look_ahead(lk__weights_job *job, const void *x, const void *dy)
     lk__weights_ahead *a = &job->ahead;
     int64_t x_at = box[LK_CUT_SAMPLE].lo * s->x_sample +
                    box[LK_CUT_PLANE].lo * s->stride[0] * s->x_step[0] +
-                   box[LK_CUT_ROW].lo * s->stride[1] * s->x_step[1];
+                   box[LK_CUT_ROW].lo * s->stride[1] * s->x_step[1] +
+                   box[LK_CUT_COLUMN].lo * s->stride[2] * s->x_step[2];
     int64_t y_at = box[LK_CUT_SAMPLE].lo * s->y_sample + box[LK_CUT_PLANE].lo * s->y_step[0] +
-                   box[LK_CUT_ROW].lo * s->y_step[1];
+                   box[LK_CUT_ROW].lo * s->y_step[1] + box[LK_CUT_COLUMN].lo * s->y_step[2];
     int64_t x_span = chunk_span(job, s->x_sample, s->x_step, s->stride);
     int64_t y_span = chunk_span(job, s->y_sample, s->y_step, one);
     a->from[0] = (const char *)x + (x_at + x_span) * s->elem;
@@ -218,7 +95,7 @@ static void look_ahead(lk__weights_job *job, const void *x, const void *dy)
     a->bytes[0] = x_span * s->elem;
     a->bytes[1] = y_span * s->elem;
     a->per_task = (a->bytes[0] + a->bytes[1]) / lk__weights_tasks(job->p) + 1;
-    int64_t pixels = job->p->n_taps * s->out[2];
+    int64_t pixels = job->p->n_taps;
     for (int d = 0; d < LK_CUTS; d++)
         pixels *= box[d].hi - box[d].lo;
     a->per_pixel = a->per_task / pixels + 1;
@@ -228,10 +105,12 @@ static lk_status chunk_run(struct lk__conv_weights *w, lk__weights_job *job, con
                            const void *dy)
 {
     const lk__conv_shape *s = &job->p->s;
-    LK_TRY(pack_x(w, job, x));
-    LK_TRY(pack_y(w, job, dy));
+    lk__range columns = job->box[LK_CUT_COLUMN];
+    if (job->p->chunk[LK_CUT_COLUMN] < s->out[2])
+        lk__weights_columns_set(job->p, columns);
+    LK_TRY(lk__weights_pack(job, x, dy, w->x, w->y));
     bool last = job->box[LK_CUT_SAMPLE].hi == s->batch && job->box[LK_CUT_PLANE].hi == s->out[0] &&
-                job->box[LK_CUT_ROW].hi == s->out[1];
+                job->box[LK_CUT_ROW].hi == s->out[1] && columns.hi == s->out[2];
     job->ahead = (lk__weights_ahead){0};
     if (!last)
         look_ahead(job, x, dy);
@@ -248,20 +127,23 @@ static lk__range part(int64_t lo, int64_t step, int64_t end)
     return (lk__range){lo, lo + step < end ? lo + step : end};
 }
 
+/* All chunks in raster order: the last axis first, the sample last. */
 static lk_status run(struct lk__conv_weights *w, const void *x, const void *dy, bool accumulate,
                      void *dw)
 {
     const lk__conv_shape *s = &w->plan.s;
     const int64_t *chunk = w->plan.chunk;
+    const int64_t end[LK_CUTS] = {s->batch, s->out[0], s->out[1], s->out[2]};
     lk__weights_job job = {.p = &w->plan, .tree = w->tree, .dw = dw, .accumulate = accumulate};
-    for (int64_t n = 0; n < s->batch; n += chunk[LK_CUT_SAMPLE])
-        for (int64_t d = 0; d < s->out[0]; d += chunk[LK_CUT_PLANE])
-            for (int64_t h = 0; h < s->out[1]; h += chunk[LK_CUT_ROW]) {
-                job.box[LK_CUT_SAMPLE] = part(n, chunk[LK_CUT_SAMPLE], s->batch);
-                job.box[LK_CUT_PLANE] = part(d, chunk[LK_CUT_PLANE], s->out[0]);
-                job.box[LK_CUT_ROW] = part(h, chunk[LK_CUT_ROW], s->out[1]);
-                LK_TRY(chunk_run(w, &job, x, dy));
-            }
+    for (int d = 0; d < LK_CUTS; d++)
+        job.box[d] = part(0, chunk[d], end[d]);
+    for (int d = 0; d >= 0;) {
+        LK_TRY(chunk_run(w, &job, x, dy));
+        for (d = LK_CUTS - 1; d >= 0 && job.box[d].hi == end[d]; d--)
+            job.box[d] = part(0, chunk[d], end[d]);
+        if (d >= 0)
+            job.box[d] = part(job.box[d].hi, chunk[d], end[d]);
+    }
     return LK_OK;
 }
 

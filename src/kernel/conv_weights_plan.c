@@ -8,7 +8,8 @@
 enum {
     PANEL_GAP = 10, /* pixels between panels, or all would fall into the same sets */
     MAX_PHASES = 2 * LK_MICRO_MR + 1,
-    PAIRS = 2, /* of slices for each thread; if there are fewer, taps are shared out too */
+    LONG_ROW = 4, /* chunks */
+    PAIRS = 2,    /* of slices for each thread; if there are fewer, taps are shared out too */
 };
 
 const lk__weights_aims lk__weights_default = {
@@ -71,10 +72,11 @@ static int64_t column_at(const lk__weights_plan *p, int64_t w)
 }
 
 /* The columns of one kernel column: one phase in which everybody takes part. */
-static void tap_columns(lk__weights_plan *p, int64_t tap)
+static void tap_columns(lk__weights_plan *p, int64_t tap, lk__range out)
 {
     const lk__conv_shape *s = &p->s;
     lk__range v = p->valid[2][tap];
+    v = range_of(max64(v.lo, out.lo), min64(v.hi, out.hi));
     lk__weights_columns *c = &p->columns[tap];
     *c = (lk__weights_columns){.out = v.lo, .phase = &p->phases[tap], .n_phase = v.hi > v.lo};
     c->phase[0] = (lk__phase){0, v.hi - v.lo, ~0U};
@@ -82,19 +84,19 @@ static void tap_columns(lk__weights_plan *p, int64_t tap)
         c->in = column_at(p, v.lo * s->stride[2] - s->pad[2] + tap * s->dilation[2]);
 }
 
-/* The columns of a slice of kernel columns, each with `channels` elements: from each column at which
+/* The columns of a slice of kernel columns, each with group_in elements: from each column at which
  * the set of valid elements changes to the next, unless the set is empty. */
-static void slice_columns(lk__weights_plan *p, int64_t i, int64_t channels)
+static void slice_columns(lk__weights_plan *p, int64_t i, lk__range out)
 {
     const lk__conv_shape *s = &p->s;
     const lk__panel *q = &p->x.slice[i];
     lk__weights_columns *c = &p->columns[i];
     *c = (lk__weights_columns){.phase = &p->phases[i * MAX_PHASES]};
-    for (int64_t at = 0, next; at < s->out[2]; at = next) {
+    for (int64_t at = out.lo, next; at < out.hi; at = next) {
         uint32_t mask = 0;
-        next = s->out[2];
+        next = out.hi;
         for (int m = 0; m < q->n; m++) {
-            lk__range v = valid_out(s, 2, (q->first + m) / channels);
+            lk__range v = p->valid[2][(q->first + m) / s->group_in];
             if (v.lo <= at && at < v.hi)
                 mask |= 1U << m;
             if (v.lo > at)
@@ -114,7 +116,18 @@ static void slice_columns(lk__weights_plan *p, int64_t i, int64_t channels)
         c->in += q->first * s->dilation[2];
 }
 
-static lk_status columns_make(lk__weights_plan *p)
+void lk__weights_columns_set(lk__weights_plan *p, lk__range out)
+{
+    p->need = lk__weights_reach(&p->s, 2, out);
+    if (p->runs || p->own)
+        for (int64_t i = 0; i < p->x.per_group; i++)
+            slice_columns(p, i, out);
+    else
+        for (int64_t i = 0; i < p->s.kernel[2]; i++)
+            tap_columns(p, i, out);
+}
+
+static lk_status valid_make(lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
     for (int d = 0; d < LK_CONV_AXES; d++) {
@@ -122,27 +135,22 @@ static lk_status columns_make(lk__weights_plan *p)
         for (int64_t k = 0; k < s->kernel[d]; k++)
             p->valid[d][k] = valid_out(s, d, k);
     }
-    p->need = lk__weights_reach(s, 2, (lk__range){0, s->out[2]});
-    p->pack_columns = div_up(p->need.hi - p->need.lo, s->stride[2]);
     bool slices = p->runs || p->own;
     int64_t n = slices ? p->x.per_group : s->kernel[2];
     LK_TRY(lk_alloc(&p->columns, n, sizeof *p->columns));
     LK_TRY(lk_alloc(&p->phases, slices ? n * MAX_PHASES : n, sizeof *p->phases));
-    for (int64_t i = 0; i < n; i++)
-        if (slices)
-            slice_columns(p, i, s->group_in);
-        else
-            tap_columns(p, i);
     return LK_OK;
 }
 
 /* About `pixels` positions at a time, of `within`: whole samples, or whole planes of one sample, or
- * rows of one plane, in equal parts. */
-static void cut(const int64_t *within, int64_t columns, int64_t pixels, int64_t *part)
+ * rows of one plane, in equal parts.  Rows are cut only if they are much longer. */
+static void cut(const int64_t *within, int64_t pixels, int64_t *part)
 {
-    int64_t inner = columns;
+    int64_t inner = 1;
     for (int d = LK_CUTS - 1; d >= 0; d--) {
         int64_t n = max64(1, min64(within[d], pixels / inner));
+        if (d == LK_CUT_COLUMN && within[d] / LONG_ROW < n)
+            n = within[d];
         part[d] = div_up(within[d], div_up(within[d], n));
         if (part[d] < within[d])
             pixels = 0;
@@ -175,13 +183,13 @@ static void positions_cut(lk__weights_plan *p, int threads)
 {
     const lk__conv_shape *s = &p->s;
     const lk__weights_side *cols = lk__weights_cols(p);
-    const int64_t all[LK_CUTS] = {s->batch, s->out[0], s->out[1]};
-    cut(all, s->out[2], chunk_pixels(p, threads), p->chunk);
-    const int64_t one[LK_CUTS] = {1, p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW]};
+    const int64_t all[LK_CUTS] = {s->batch, s->out[0], s->out[1], s->out[2]};
+    cut(all, chunk_pixels(p, threads), p->chunk);
+    const int64_t one[LK_CUTS] = {1, p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW], 1};
     int64_t strip = INT64_MAX;
     if (p->n_taps > 1 && cols->packed)
-        strip = p->aims.strip_bytes / (cols->slice[0].width * s->elem);
-    cut(one, s->out[2], strip, p->strip);
+        strip = p->aims.strip_bytes / (cols->slice[0].width * s->elem) / s->out[2];
+    cut(one, strip, p->strip);
 }
 
 static lk_status room_make(lk__weights_side *v, int64_t width, int64_t pixels)
@@ -209,7 +217,7 @@ static lk_status panels_place(lk__weights_side *v, int64_t groups, int64_t pixel
 static lk_status workspace_size(lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
-    int64_t y_pixels = s->out[2], x_pixels = p->pack_columns * s->stride[2];
+    int64_t y_pixels = 1, x_pixels = 1;
     for (int d = 0; d < LK_CUTS; d++) {
         int64_t n = p->chunk[d];
         y_pixels *= n;
@@ -217,6 +225,10 @@ static lk_status workspace_size(lk__weights_plan *p)
             int axis = d - 1;
             n = (n - 1) * s->stride[axis] + (s->kernel[axis] - 1) * s->dilation[axis] + 1;
             n = min64(n, s->in[axis]);
+        }
+        if (d == LK_CUT_COLUMN) {
+            p->pack_columns = div_up(n, s->stride[2]);
+            n = p->pack_columns * s->stride[2];
         }
         x_pixels *= n;
     }
@@ -228,7 +240,7 @@ static lk_status workspace_size(lk__weights_plan *p)
     for (p->n_levels = 0; (p->n_pieces - 1) >> p->n_levels; p->n_levels++)
         ;
     bool one_call = min64(s->piece, s->batch) == 1 && s->out[0] == 1 &&
-                    p->strip[LK_CUT_ROW] == s->out[1];
+                    p->strip[LK_CUT_ROW] == s->out[1] && p->chunk[LK_CUT_COLUMN] == s->out[2];
     p->interrupted = !one_call;
     p->n_slots = p->n_levels + p->interrupted;
     bool fits = !__builtin_mul_overflow(p->n_rows, lk__weights_cols(p)->width, &p->tree_room) &&
@@ -254,11 +266,12 @@ lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims 
     p->pack = panels->copy[s->dtype];
     p->lanes = panels->lanes[s->dtype];
     LK_TRY(lk__weights_slice(p));
-    LK_TRY(columns_make(p));
+    LK_TRY(valid_make(p));
     positions_cut(p, threads);
     int64_t pairs = p->groups * p->x.per_group * p->y.per_group;
     p->tap_parts = threads > 1 ? min64(p->n_taps, div_up(PAIRS * threads, pairs)) : 1;
     LK_TRY(workspace_size(p));
+    lk__weights_columns_set(p, (lk__range){0, p->chunk[LK_CUT_COLUMN]});
     return LK_OK;
 }
 

@@ -18,7 +18,8 @@
  *           channels: rows are slices of a kernel row, columns are slices of channels, both sides
  *           are read in place, and there is but one group.  If a group has several output
  *           channels, x is first copied so that each finds its own input (`spread`).
- *   chunk   the samples, or planes or rows of one sample, that are packed at a time.
+ *   chunk   the samples, or planes of one sample, or rows of one plane, or columns of one (very
+ *           long) row, that are packed at a time.
  *   strip   the rows of a chunk that stay in the nearest cache while all taps pass over them.
  *   slots   of each tile: the chain of its piece so far, if it takes more than one call, and for
  *           each level of the tree the node that waits for its right sibling.
@@ -31,7 +32,7 @@
 #include "kernel/panels.h"
 
 /* Axes along which positions are cut, outermost first. */
-enum { LK_CUT_SAMPLE, LK_CUT_PLANE, LK_CUT_ROW, LK_CUTS };
+enum { LK_CUT_SAMPLE, LK_CUT_PLANE, LK_CUT_ROW, LK_CUT_COLUMN, LK_CUTS };
 
 typedef struct lk__range {
     int64_t lo, hi;
@@ -83,7 +84,7 @@ typedef struct lk__weights_plan {
     lk__range *valid[LK_CONV_AXES];     /* for each tap of an axis: its valid output positions */
     lk__weights_columns *columns;       /* for each kernel column, or each slice of the rows */
     lk__phase *phases;
-    lk__range need;       /* input columns that any tap reads */
+    lk__range need;       /* input columns that the columns of the chunk read */
     int64_t pack_columns; /* of those with one remainder modulo the stride, at most */
     int64_t chunk[LK_CUTS], strip[LK_CUTS];
     int64_t n_pieces;
@@ -106,6 +107,9 @@ static inline lk__weights_side *lk__weights_cols(lk__weights_plan *p)
 
 /** The input positions along `axis` that output positions `out` read, within the image. */
 lk__range lk__weights_reach(const lk__conv_shape *s, int axis, lk__range out);
+
+/** Set `columns` and `need` for a chunk that has these output columns. */
+void lk__weights_columns_set(lk__weights_plan *p, lk__range out);
 
 /** Which of micro's widths holds `rest` channels: the narrowest that does, or the widest. */
 int lk__weights_width(const lk__columns_type *micro, int64_t rest);

@@ -165,7 +165,9 @@ static void tap_run(tile *t, lk__range planes, lk__range rows)
 {
     const lk__weights_plan *p = t->p;
     lk__range valid = p->valid[0][t->tap[0]], h = meet(rows, p->valid[1][t->tap[1]]);
-    bool begins = t->begins && rows.lo == 0, ends = t->ends && rows.hi == p->s.out[1];
+    lk__range columns = t->job->box[LK_CUT_COLUMN];
+    bool begins = t->begins && rows.lo == 0 && columns.lo == 0;
+    bool ends = t->ends && rows.hi == p->s.out[1] && columns.hi == p->s.out[2];
     for (int64_t d = planes.lo; d < planes.hi; d++) {
         bool first = begins && d == 0, last = ends && d == p->s.out[0] - 1;
         bool within = valid.lo <= d && d < valid.hi && h.lo < h.hi && t->args.n_phase > 0;

@@ -32,6 +32,13 @@ typedef struct lk__weights_job {
     bool accumulate;
 } lk__weights_job;
 
+/**
+ * Copy the chunk's part of x and dy as planned, and set the job's views.  `x_room`, `y_room`: as large
+ * as the plan says.  Errors: as lk__parallel().
+ */
+lk_status lk__weights_pack(lk__weights_job *job, const void *x, const void *dy, void *x_room,
+                           void *y_room) LK_NODISCARD;
+
 /** Tasks of a chunk: for each pair of slices, the parts of its taps. */
 int64_t lk__weights_tasks(const lk__weights_plan *p);
 

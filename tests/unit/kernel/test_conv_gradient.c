@@ -4,6 +4,7 @@
 #include "faults.h"
 
 #include <lockstep/conv.h>
+#include <lockstep/reduce.h>
 
 #include <float.h>
 
@@ -41,6 +42,31 @@ static void two_halves_of_a_batch_add_up_to_the_whole(void)
     ASSERT_SAME_BITS(first, whole, c.dw_bytes);
     free(first);
     free(second);
+    gradient_case_free(&c);
+}
+
+static void pieces_may_be_joined_by_the_tree_of_reduce(void)
+{
+    struct gradient_case c;
+    lk_conv_shape s = layer;
+    s.batch = 7;
+    gradient_case_new(&c, &s, LK_F64, false);
+    double *one = malloc(c.dw_bytes);
+    lk_tree *tree;
+    ASSERT_TRUE(one);
+    ASSERT_OK(lk_tree_new(LK_F64, c.s.w_extent, &tree));
+    lk_conv_shape sample = c.shape;
+    sample.batch = 1;
+    for (int64_t n = 0; n < s.batch; n++) {
+        gradient(&sample, (double *)c.x.data + n * c.s.x_sample,
+                 (double *)c.dy.data + n * c.s.y_sample, one);
+        ASSERT_OK(lk_tree_push(tree, one));
+    }
+    ASSERT_OK(lk_tree_finish(tree, one));
+    gradient(&c.shape, c.x.data, c.dy.data, c.dw.data);
+    ASSERT_SAME_BITS(one, c.dw.data, c.dw_bytes);
+    lk_tree_free(tree);
+    free(one);
     gradient_case_free(&c);
 }
 
@@ -285,6 +311,7 @@ static void the_second_call_allocates_nothing(void)
 }
 
 TEST_MAIN(TEST(two_halves_of_a_batch_add_up_to_the_whole),
+          TEST(pieces_may_be_joined_by_the_tree_of_reduce),
           TEST(a_tile_in_its_image_equals_the_tile_cut_out),
           TEST(channels_of_a_wider_tensor_can_be_read),
           TEST(an_infinity_beside_the_padding_makes_no_nan),
