@@ -18,12 +18,14 @@
 
 #define LK_MATH static inline __attribute__((always_inline))
 
-/* The loop that follows has no dependence between iterations, even where y is x.  (clang would
- * rather unroll a loop of few iterations.) */
+/* The loop that follows has no dependence between iterations, even where y is x.  A short one has
+ * so few that clang would unroll it instead of making vectors of it. */
 #ifdef __clang__
-#    define LK_INDEPENDENT _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
+#    define LK_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#    define LK_INDEPENDENT_SHORT _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
 #else
 #    define LK_INDEPENDENT _Pragma("GCC ivdep")
+#    define LK_INDEPENDENT_SHORT LK_INDEPENDENT
 #endif
 
 LK_MATH uint32_t f32_bits(float x)

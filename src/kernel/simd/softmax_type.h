@@ -4,7 +4,7 @@
 /* e[l] = exp(x[l] - max), and lane[l] += e[l], for 16 elements; e may be x. */
 LK_INLINE void MATH(exp_block)(const V(elem) * x, V(elem) max, V(elem) * e, V(elem) * lane)
 {
-    LK_INDEPENDENT
+    LK_INDEPENDENT_SHORT
     for (int l = 0; l < LK_LANES; l++) {
         e[l] = MATH(exp)(x[l] - max);
         lane[l] += e[l];
