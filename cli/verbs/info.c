@@ -4,6 +4,7 @@
 #include "verb.h"
 
 #include <lockstep/isa.h>
+#include <lockstep/map.h>
 #include <lockstep/thread.h>
 #include <lockstep/version.h>
 
@@ -89,6 +90,16 @@ static void say_threads(struct info *info)
                     : "the cores this process may use, shared among the ranks of this node");
 }
 
+static void say_arithmetic(struct info *info)
+{
+    /* A kernel without elements does nothing but look at its thread's environment. */
+    float none = 0;
+    bool ok = lk_map1(LK_F32, LK_MAP1_COPY, 0, 0, &none, &none) == LK_OK;
+    say(info, "arithmetic", "environment", cell_text(ok ? "canonical" : "error"),
+        ok ? "rounds to nearest, keeps denormals" : lk_error_message());
+    info->broken = info->broken || !ok;
+}
+
 static void say_cache(struct info *info, const char *name, int level)
 {
     long bytes = sysconf(level);
@@ -131,6 +142,7 @@ static int info_run(const void *given, int n, char **operand)
     say_build(&info);
     say_isas(&info);
     say_threads(&info);
+    say_arithmetic(&info);
     say_machine(&info);
     say(&info, "transport", "-", cell_text("none"), "this version runs in one process");
     say_peers(&info);
@@ -144,8 +156,8 @@ const lk_verb lk_verb_info = {
     .operands = "",
     .about =
         "Prints version and numerics epoch, compiler, the instruction sets and which one is in "
-        "use and why, the number of threads and why, the machine as seen, and the libraries found "
-        "for "
+        "use and why, the number of threads and why, whether this process's floating-point "
+        "environment is canonical, the machine as seen, and the libraries found for "
         "\"lockstep bench\".\n"
         "The exit status is 2 if LK_ISA or LK_THREADS in the environment cannot be followed.",
     .options = options,

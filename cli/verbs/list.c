@@ -7,6 +7,7 @@
 #include "verb.h"
 
 #include <lockstep/isa.h>
+#include <lockstep/map.h>
 #include <lockstep/reduce.h>
 
 #include <string.h>
@@ -79,6 +80,14 @@ static void list_kernels(const report *out)
     char name[64];
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         entry(out, "kernel", kernels[i].name, kernels[i].about);
+    for (int i = 0; i < LK_N_MAP1; i++) {
+        snprintf(name, sizeof name, "map1 %s", lk_map1_name((lk_map1_op)i));
+        entry(out, "kernel", name, lk_map1_formula((lk_map1_op)i));
+    }
+    for (int i = 0; i < LK_N_MAP2; i++) {
+        snprintf(name, sizeof name, "map2 %s", lk_map2_name((lk_map2_op)i));
+        entry(out, "kernel", name, lk_map2_formula((lk_map2_op)i));
+    }
     for (int i = 0; i < LK_N_REDUCE; i++) {
         snprintf(name, sizeof name, "reduce %s", lk_reduce_name((lk_reduce_op)i));
         entry(out, "kernel", name, lk_reduce_formula((lk_reduce_op)i));

@@ -15,6 +15,7 @@ objects "$lockstep" list --json
 out '"kind": "verb", "name": "info"'
 out '"kind": "dtype", "name": "bf16"'
 out '"kind": "isa", "name": "avx512"'
+out '"kind": "kernel", "name": "map1 exp"'
 out '"kind": "peer", "name": "onednn"'
 out '"kind": "case", "name": "conv 32x32x3-32 b32 forward"'
 objects "$lockstep" selfcheck --json --threads 1,2 tree checksum

@@ -45,6 +45,6 @@ status 2 "$lockstep" selfcheck --golden "$golden" --seed 2 tree
 err 'golden files belong to seed 1'
 
 # another seed gives other hashes, and passes
-status 0 "$lockstep" selfcheck --threads 1,2 --seed 2 tree
+status 0 "$lockstep" selfcheck --threads 1,2 --seed 2 gemm tree
 out 'the same bits everywhere'
 if grep -qF "$(sed -n 's/^tree\.f32 //p' "$golden")" "$work/out"; then fail 'the seed has no effect'; fi
