@@ -74,7 +74,7 @@ format: ## format the C files
 
 .PHONY: install
 install: all ## install below PREFIX (default /usr/local), staged in DESTDIR if set
-	@cmake --install build --prefix $(PREFIX)
+	@cmake --install build --prefix "$(PREFIX)"
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -1,5 +1,7 @@
-/* Reading files of known hashes. */
+/* Reading and writing files of known hashes. */
 #include "golden.h"
+
+#include <lockstep/hash.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,6 +44,13 @@ bool golden_read(golden *g, const char *path)
     bool ok = true;
     for (int line = 1; ok && fgets(text, sizeof text, f); line++)
         ok = read_line(g, path, line, text);
+    if (ok && ferror(f)) {
+        fprintf(stderr, "error: cannot read the golden file %s: %s\n", path, strerror(errno));
+        ok = false;
+    } else if (ok && g->epoch == 0) {
+        fprintf(stderr, "error: %s is no golden file: it has no line \"# epoch N\"\n", path);
+        ok = false;
+    }
     fclose(f);
     return ok;
 }
@@ -55,4 +64,40 @@ bool golden_find(golden *g, const char *name, uint64_t *hash)
             return true;
         }
     return false;
+}
+
+void golden_add(golden *g, const char *name, uint64_t hash)
+{
+    if (g->n == GOLDEN_MAX)
+        return;
+    snprintf(g->entry[g->n].name, sizeof g->entry[g->n].name, "%s", name);
+    g->entry[g->n++].hash = hash;
+}
+
+/* Write all lines to an open file and close it. */
+static bool write_lines(const golden *g, FILE *f)
+{
+    char text[LK_HASH_TEXT];
+    fprintf(f, "# What \"lockstep selfcheck\" computes, by kernel.\n# epoch %d\n", g->epoch);
+    for (int i = 0; i < g->n; i++)
+        fprintf(f, "%s %s\n", g->entry[i].name, lk_hash_text(g->entry[i].hash, text));
+    bool ok = ferror(f) == 0;
+    return fclose(f) == 0 && ok;
+}
+
+bool golden_write(const golden *g, const char *path)
+{
+    char beside[4096];
+    if (snprintf(beside, sizeof beside, "%s.new", path) >= (int)sizeof beside) {
+        fprintf(stderr, "error: cannot write %s: the name is too long\n", path);
+        return false;
+    }
+    FILE *f = fopen(beside, "w");
+    if (!f || !write_lines(g, f) || rename(beside, path) != 0) {
+        fprintf(stderr, "error: cannot write %s: %s\n", path, strerror(errno));
+        if (f)
+            remove(beside);
+        return false;
+    }
+    return true;
 }

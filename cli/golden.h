@@ -23,4 +23,10 @@ bool golden_read(golden *g, const char *path);
 /** The hash of a name; false if the file has none. */
 bool golden_find(golden *g, const char *name, uint64_t *hash);
 
+/** Add a hash to those to be written; `g` starts empty, with its epoch. */
+void golden_add(golden *g, const char *name, uint64_t hash);
+
+/** Write the file, replacing an old one only when it is whole.  False after a message. */
+bool golden_write(const golden *g, const char *path);
+
 #endif /* LK_CLI_GOLDEN_H */

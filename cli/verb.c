@@ -4,6 +4,8 @@
 #include "suggest.h"
 
 #include <lockstep/alloc.h>
+#include <lockstep/isa.h>
+#include <lockstep/thread.h>
 
 #include <string.h>
 
@@ -72,6 +74,16 @@ static int run_kind(const lk_verb *verb, const char *command, int argc, char **a
     return verb_run(kind, name, argc - 1, argv + 1);
 }
 
+static bool environment_is_right(const char *command)
+{
+    lk_isa isa;
+    int threads;
+    if (lk_isa_get(&isa) == LK_OK && lk_threads_get(&threads) == LK_OK)
+        return true;
+    fprintf(stderr, "error: %s: %s\n", command, lk_error_message());
+    return false;
+}
+
 static int run_with_options(const lk_verb *verb, const char *command, int argc, char **argv,
                             void *fields)
 {
@@ -87,6 +99,8 @@ static int run_with_options(const lk_verb *verb, const char *command, int argc, 
                 *verb->operands ? " " : "", verb->operands);
         return LK_EXIT_USAGE;
     }
+    if (verb->computes && !environment_is_right(command))
+        return LK_EXIT_USAGE;
     return verb->run(fields, n, argv);
 }
 

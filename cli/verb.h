@@ -21,6 +21,7 @@ struct lk_verb {
     const lk_option *options;
     size_t options_size; /* of the struct that the table describes */
     int min_operands, max_operands;
+    bool computes;               /* runs kernels, so LK_ISA and LK_THREADS must make sense */
     const lk_verb *const *kinds; /* NULL-terminated, or NULL */
     int (*run)(const void *options, int n_operands, char **operand);
 };

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS lockstep_shared lockstep_static EXPORT lockstep)
 install(TARGETS lockstep)
 install(DIRECTORY include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 
 # Both files find their prefix from where they lie, so the installed tree can be moved.

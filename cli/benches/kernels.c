@@ -154,7 +154,7 @@ static bool is_wanted(const struct bench *b, const bench_case *c)
 
 static void count(struct bench *b, const bench_case *c, const bench_result *r)
 {
-    double ratio = INFINITY;
+    double ratio = (double)INFINITY;
     for (int i = 0; i < b->setting.n_peers; i++)
         if (r->peer[i].done)
             ratio = fmin(ratio, r->peer[i].ratio);
@@ -348,11 +348,13 @@ static int kernels_run(const void *given, int n_operands, char **operand)
         wanted += is_wanted(&b, &c);
     }
     if (wanted == 0)
-        return refuse("filter", "no case has that in its name; see \"lockstep list cases\"");
+        return refuse("filter",
+                      b.o->scaling ? "no large case, which --scaling measures, has that in its name"
+                                   : "no case has that in its name; see \"lockstep list cases\"");
     progress_begin(&b.progress);
     print_heading(&b);
     begin_report(&b);
-    for (int i = 0; i < bench_n_cases(); i++) {
+    for (int i = 0; i < bench_n_cases() && report_flush() == 0; i++) {
         bench_case_get(i, &c);
         if (!is_wanted(&b, &c))
             continue;
@@ -367,6 +369,7 @@ static int kernels_run(const void *given, int n_operands, char **operand)
 }
 
 const lk_verb lk_bench_kind_kernels = {
+    .computes = true,
     .name = "kernels",
     .summary = "linear layers and convolutions against OpenBLAS and oneDNN",
     .operands = "",

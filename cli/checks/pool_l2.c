@@ -71,7 +71,7 @@ static void expect_dx(const check_case *c, const lk_conv_shape *g, const int64_t
         double q = c->dtype == LK_F32 ? (double)((float)x / (float)y) : x / y;
         check_chain_fma(&sum, dy, q);
         const check_value *v = &truth->value[POOL_OUT_Y][at];
-        exact += (long double)dy * x / ((long double)v->hi + v->lo);
+        exact += (long double)dy * (long double)x / ((long double)v->hi + (long double)v->lo);
         /* The error that y and the quotient bring in. */
         slack += fabs(dy * q) * (v->bound / v->hi + 2 * check_epsilon(c->dtype));
     } while (check_conv_next(g->out, o));

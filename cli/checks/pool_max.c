@@ -38,7 +38,7 @@ static void expect_y(const check_case *c, const lk_conv_shape *g, const int64_t 
 {
     int64_t t[LK_CONV_MAX_NDIM] = {0}, i[LK_CONV_MAX_NDIM], index = -1;
     int64_t sample = element / g->y_sample * g->x_sample, channel = element % g->in_channels;
-    double best = -INFINITY;
+    double best = -(double)INFINITY;
     do {
         if (!check_conv_reads(g, o, t, i))
             continue;

@@ -46,7 +46,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = FIELD(write_golden),
      .value = "FILE",
-     .help = "write the hashes to a file for --golden"},
+     .help = "write the hashes to a file for --golden, if nothing failed"},
     {.name = "seed",
      .type = LK_OPTION_INT,
      .offset = FIELD(seed),
@@ -81,7 +81,7 @@ struct selfcheck {
     int n_items;
     check_setting setting;
     golden golden;
-    FILE *written;
+    struct golden written; /* for --write-golden */
     report out;
     progress progress;
     int failed, cases, runs;
@@ -106,7 +106,7 @@ static bool is_known(const char *wanted)
                 return true;
             suggest_consider(&s, lk_checks[i]->name);
         }
-    fprintf(stderr, "error: lockstep selfcheck: no kernel named \"%s\"", wanted);
+    fprintf(stderr, "error: lockstep selfcheck: no check named \"%s\"", wanted);
     if (suggest_found(&s))
         fprintf(stderr, "; did you mean \"%s\"?", s.best);
     fprintf(stderr, "\n  run \"lockstep list checks\" for the names\n");
@@ -151,9 +151,14 @@ static bool choose_setting(struct selfcheck *run)
     return true;
 }
 
-static bool open_golden(struct selfcheck *run)
+static bool open_golden(struct selfcheck *run, bool all)
 {
     const struct selfcheck_options *o = run->o;
+    if (o->write_golden && !all) {
+        fprintf(stderr,
+                "error: lockstep selfcheck: --write-golden writes all checks: give no NAME\n");
+        return false;
+    }
     if ((o->golden || o->write_golden) && (o->seed != 1 || o->fail_alloc)) {
         fprintf(stderr, "error: lockstep selfcheck: golden files belong to seed 1 and to a run "
                         "without --fail-alloc\n");
@@ -168,15 +173,7 @@ static bool open_golden(struct selfcheck *run)
                 o->golden, run->golden.epoch, lk_numerics_epoch());
         return false;
     }
-    if (o->write_golden) {
-        run->written = fopen(o->write_golden, "w");
-        if (!run->written) {
-            fprintf(stderr, "error: cannot write %s: %s\n", o->write_golden, strerror(errno));
-            return false;
-        }
-        fprintf(run->written, "# What \"lockstep selfcheck\" computes, by kernel.\n# epoch %d\n",
-                lk_numerics_epoch());
-    }
+    run->written.epoch = lk_numerics_epoch();
     return true;
 }
 
@@ -185,8 +182,7 @@ static void compare_golden(struct selfcheck *run, check_result *r)
     uint64_t known;
     char is[LK_HASH_TEXT], was[LK_HASH_TEXT];
     lk_hash_text(r->hash, is);
-    if (run->written)
-        fprintf(run->written, "%s %s\n", r->name, is);
+    golden_add(&run->written, r->name, r->hash);
     if (!run->o->golden || r->failed)
         return;
     if (!golden_find(&run->golden, r->name, &known)) {
@@ -282,7 +278,7 @@ static int selfcheck_run(const void *given, int n, char **operand)
 {
     static struct selfcheck run;
     run = (struct selfcheck){.o = given};
-    if (!select_items(&run, n, operand) || !choose_setting(&run) || !open_golden(&run))
+    if (!select_items(&run, n, operand) || !choose_setting(&run) || !open_golden(&run, n == 0))
         return LK_EXIT_USAGE;
     bool fails = run.o->fail_alloc;
     const report_column columns[] = {
@@ -301,10 +297,8 @@ static int selfcheck_run(const void *given, int n, char **operand)
     if (run.o->golden)
         miss_golden(&run, n == 0);
     print_summary(&run, 1e-9 * (double)(lk_clock_ns() - start));
-    if (run.written && (ferror(run.written) != 0 || fclose(run.written) != 0)) {
-        fprintf(stderr, "error: cannot write %s: %s\n", run.o->write_golden, strerror(errno));
+    if (run.o->write_golden && run.failed == 0 && !golden_write(&run.written, run.o->write_golden))
         return LK_EXIT_FAILED;
-    }
     return run.failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
@@ -325,5 +319,6 @@ const lk_verb lk_verb_selfcheck = {
     .options = options,
     .options_size = sizeof(struct selfcheck_options),
     .max_operands = 64,
+    .computes = true,
     .run = selfcheck_run,
 };

@@ -116,6 +116,18 @@ static lk_isa best_available(void)
     return isa;
 }
 
+static lk_status isa_of_environment(const char *name, lk_isa *out)
+{
+    char buf[64];
+    for (int i = 0; i < LK_N_ISAS; i++)
+        if (strcmp(isas[i].name, name) == 0 && lk_isa_available((lk_isa)i)) {
+            *out = (lk_isa)i;
+            return LK_OK;
+        }
+    return LK_RAISE(LK_EINVAL, "LK_ISA is \"%s\", which is not available here: use one of%s", name,
+                    available_names(buf, sizeof buf));
+}
+
 lk_status lk_isa_get(lk_isa *out)
 {
     int isa = atomic_load_explicit(&current, memory_order_relaxed);
@@ -123,7 +135,7 @@ lk_status lk_isa_get(lk_isa *out)
         const char *env = getenv("LK_ISA");
         lk_isa wanted = best_available();
         if (env && *env)
-            LK_TRY(lk_isa_find(env, &wanted));
+            LK_TRY(isa_of_environment(env, &wanted));
         LK_TRY(lk_isa_set(wanted));
         isa = (int)wanted;
     }

@@ -48,3 +48,22 @@ err 'golden files belong to seed 1'
 status 0 "$lockstep" selfcheck --threads 1,2 --seed 2 gemm tree
 out 'the same bits everywhere'
 if grep -qF "$(sed -n 's/^tree\.f32 //p' "$golden")" "$work/out"; then fail 'the seed has no effect'; fi
+
+# a golden file is written whole or not at all
+status 2 "$lockstep" selfcheck --write-golden "$work/golden" tree
+err '--write-golden writes all checks'
+status 2 "$lockstep" selfcheck --golden / tree
+err 'cannot read the golden file /: Is a directory'
+status 2 "$lockstep" selfcheck --golden /dev/null tree
+err 'has no line "# epoch N"'
+status 0 "$lockstep" selfcheck --threads 1 --write-golden "$work/golden"
+cmp -s "$work/golden" "$golden" || fail 'the written file differs from the known one'
+status 1 "$lockstep" selfcheck --threads 1 --isa scalar --write-golden "$work/absent/golden"
+err 'cannot write'
+
+# switches in the environment are checked before anything is computed
+status 2 env LK_ISA=foo "$lockstep" selfcheck tree
+err 'LK_ISA is "foo"'
+status 2 env LK_THREADS=abc "$lockstep" selfcheck tree
+err 'LK_THREADS is "abc"'
+no_out
