@@ -125,7 +125,7 @@ int64_t check_conv_w_size(const lk_conv_shape *s)
 
 check_conv_part check_conv_samples(const lk_conv_shape *s, const int64_t b[2])
 {
-    check_conv_part p = {*s, b[0] * s->x_sample, b[0] * s->y_sample};
+    check_conv_part p = {.shape = *s, .x = b[0] * s->x_sample, .y = b[0] * s->y_sample};
     p.shape.batch = b[1] - b[0];
     return p;
 }
@@ -161,17 +161,43 @@ static void cut_axis(const lk_conv_shape *s, int d, bool upper, bool of_input, i
     }
 }
 
+/* Inputs [i[0], i[1]) and outputs [o[0], o[1]) of axis d are in the part. */
+static void set_axis(check_conv_part *p, const lk_conv_shape *s, int d, const int64_t i[2],
+                     const int64_t o[2])
+{
+    p->i[d] = i[0];
+    p->o[d] = o[0];
+    p->shape.in[d] = i[1] - i[0];
+    p->shape.out[d] = o[1] - o[0];
+    p->shape.pad[d] = s->pad[d] - o[0] * s->stride[d] + i[0];
+    p->x += i[0] * s->x_step[d];
+    p->y += o[0] * s->y_step[d];
+}
+
 check_conv_part check_conv_tile(const lk_conv_shape *s, int which, bool of_input)
 {
-    check_conv_part p = {*s, 0, 0};
+    check_conv_part p = {.shape = *s};
     for (int d = 0; d < s->ndim; d++) {
         int64_t i[2], o[2];
         cut_axis(s, d, which >> d & 1, of_input, i, o);
-        p.shape.in[d] = i[1] - i[0];
-        p.shape.out[d] = o[1] - o[0];
-        p.shape.pad[d] = s->pad[d] - o[0] * s->stride[d] + i[0];
-        p.x += i[0] * s->x_step[d];
-        p.y += o[0] * s->y_step[d];
+        set_axis(&p, s, d, i, o);
+    }
+    return p;
+}
+
+check_conv_part check_conv_widen(const lk_conv_shape *s, const check_conv_part *tile)
+{
+    check_conv_part p = {.shape = *s};
+    for (int d = 0; d < s->ndim; d++) {
+        int64_t i[2] = {tile->i[d], tile->i[d] + tile->shape.in[d]};
+        int64_t o[2] = {tile->o[d], tile->o[d] + tile->shape.out[d]};
+        int64_t first = o[0] * s->stride[d] - s->pad[d];
+        int64_t last = (o[1] - 1) * s->stride[d] - s->pad[d] + (s->kernel[d] - 1) * s->dilation[d];
+        if (o[0] < o[1]) {
+            i[0] = clip(first, 0, i[0]);
+            i[1] = clip(last + 1, i[1], s->in[d]);
+        }
+        set_axis(&p, s, d, i, o);
     }
     return p;
 }

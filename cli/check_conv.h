@@ -23,9 +23,11 @@ int64_t check_conv_x_size(const lk_conv_shape *s);
 int64_t check_conv_w_size(const lk_conv_shape *s);
 int64_t check_conv_y_size(const lk_conv_shape *s);
 
-/* A part of a convolution: its shape, and where its operands begin in those of the whole. */
+/* A part of a convolution: its shape, its first positions in the whole, and where its operands
+ * begin in those of the whole. */
 typedef struct check_conv_part {
     lk_conv_shape shape;
+    int64_t i[LK_CONV_MAX_NDIM], o[LK_CONV_MAX_NDIM];
     int64_t x, y;
 } check_conv_part;
 
@@ -37,6 +39,9 @@ check_conv_part check_conv_samples(const lk_conv_shape *s, const int64_t b[2]);
  * passes cut y, `of_input` cuts x.
  */
 check_conv_part check_conv_tile(const lk_conv_shape *s, int which, bool of_input);
+
+/** The same tile with all inputs that its outputs read. */
+check_conv_part check_conv_widen(const lk_conv_shape *s, const check_conv_part *tile);
 
 /** The parts of a case computed in a way: how many, and each of them. */
 int check_conv_n_parts(const lk_conv_shape *s, int way);

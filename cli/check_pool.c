@@ -142,6 +142,13 @@ static void copy_box(const struct box *b, void *whole, void *tile, bool to_tile)
     }
 }
 
+/* Copy a box of one whole tensor to the same place of another, by way of `tile`. */
+static void copy_through(const struct box *b, void *from, void *tile, void *to)
+{
+    copy_box(b, from, tile, true);
+    copy_box(b, to, tile, false);
+}
+
 /* Position `at` (in raster order of the sizes `from`), moved by `shift` into the sizes `to`; -1 if
  * it is not in there. */
 static int64_t moved(int64_t at, const int64_t *from, const int64_t *shift, const int64_t *to)
@@ -165,20 +172,23 @@ static int64_t moved(int64_t at, const int64_t *from, const int64_t *shift, cons
 static void move_indices(const lk_conv_shape *g, const check_conv_part *p, int64_t *index,
                          bool to_whole)
 {
-    int64_t shift[N], rest = p->x;
-    for (int d = 0; d < N; d++) {
-        shift[d] = g->x_step[d] > 0 ? rest / g->x_step[d] : 0;
-        rest -= shift[d] * g->x_step[d];
-        shift[d] = to_whole ? shift[d] : -shift[d];
-    }
+    int64_t shift[N];
+    for (int d = 0; d < N; d++)
+        shift[d] = to_whole ? p->i[d] : -p->i[d];
     int64_t n = g->batch * p->shape.out[0] * p->shape.out[1] * p->shape.out[2] * g->in_channels;
     for (int64_t i = 0; i < n; i++)
         index[i] = to_whole ? moved(index[i], p->shape.in, shift, g->in)
                             : moved(index[i], g->in, shift, p->shape.in);
 }
 
-/* Dense copies of a tile's operands. */
-static lk_status tile_new(const check_conv_part *p, bool with_index, check_pool_operands *t)
+/* Dense copies of a tile's operands; `whole` has room for the dx of everything. */
+struct tile {
+    void *x, *y, *dx, *dy, *whole;
+    int64_t *index;
+};
+
+static lk_status tile_new(const lk_conv_shape *g, const check_conv_part *p, bool with_index,
+                          struct tile *t)
 {
     const lk_conv_shape *s = &p->shape;
     int64_t nx = s->batch * s->in[0] * s->in[1] * s->in[2] * s->in_channels;
@@ -188,86 +198,49 @@ static lk_status tile_new(const check_conv_part *p, bool with_index, check_pool_
     LK_TRY(lk_alloc(&t->dx, nx, elem));
     LK_TRY(lk_alloc(&t->y, ny, elem));
     LK_TRY(lk_alloc(&t->dy, ny, elem));
+    LK_TRY(lk_alloc(&t->whole, check_conv_x_size(g), elem));
     if (with_index)
         LK_TRY(lk_alloc(&t->index, ny, sizeof *t->index));
     return LK_OK;
 }
 
-static void tile_free(check_pool_operands *t)
+static void tile_free(struct tile *t)
 {
-    lk_free((void *)(uintptr_t)t->x);
-    lk_free((void *)(uintptr_t)t->dy);
+    lk_free(t->x);
     lk_free(t->y);
     lk_free(t->dx);
+    lk_free(t->dy);
+    lk_free(t->whole);
     lk_free(t->index);
 }
 
-/* Widen a tile to all positions that its windows reach in the image, so that a window counts its
- * valid taps there as it does in the image; `shift` is where the tile was in the wide one. */
-static check_conv_part widened(const lk_conv_shape *g, check_conv_part p, int64_t *shift)
-{
-    int64_t rest = p.x;
-    for (int d = 0; d < N; d++) {
-        lk_conv_shape *s = &p.shape;
-        int64_t at = g->x_step[d] > 0 ? rest / g->x_step[d] : 0;
-        int64_t low = at - s->pad[d];
-        int64_t high = low + (s->out[d] - 1) * s->stride[d] + s->kernel[d];
-        rest -= at * g->x_step[d];
-        low = low < 0 ? 0 : low;
-        high = high > g->in[d] ? g->in[d] : high;
-        shift[d] = low < at && s->out[d] > 0 ? at - low : 0;
-        int64_t behind = high - (at + s->in[d]);
-        s->in[d] += shift[d] + (behind > 0 && s->out[d] > 0 ? behind : 0);
-        s->pad[d] -= shift[d];
-        p.x -= shift[d] * g->x_step[d];
-    }
-    return p;
-}
-
-/* Move the box `b` at `shift` in a dense tensor of sizes `wide` to its front, without gaps. */
-static void keep_box(const struct box *b, const int64_t *wide, const int64_t *shift, char *data)
-{
-    if (b->bytes == 0 || b->size[0] * b->size[1] * b->size[2] == 0)
-        return;
-    char *to = data;
-    for (int64_t s = 0; s < b->batch; s++) {
-        int64_t at[N] = {0};
-        do {
-            int64_t from = s;
-            for (int d = 0; d < N; d++)
-                from = from * wide[d] + at[d] + shift[d];
-            memmove(to, data + (size_t)from * b->bytes, b->bytes);
-            to += b->bytes;
-        } while (check_conv_next(b->size, at));
-    }
-}
-
-/* One pass on tile `which` of the image. */
+/* One pass on tile `which` of the image.  Backward the tile has all inputs under its windows, since
+ * an average depends on their number, and only those that are its own are taken from it. */
 static lk_status run_tile(const check_case *c, const lk_conv_shape *g, int which, bool backward,
                           check_pool_fn *fn, void *const *out)
 {
     lk_status st;
-    check_conv_part wanted = check_conv_tile(g, which, backward);
-    int64_t shift[N];
-    check_conv_part p = widened(g, wanted, shift);
+    check_conv_part own = check_conv_tile(g, which, backward);
+    check_conv_part p = backward ? check_conv_widen(g, &own) : own;
     lk_pool_shape s = pool_shape(&p.shape, check_pool_counts_padding(c));
     size_t elem = lk_dtype_size(c->dtype);
     struct box x = box_of(g, &p, true, elem), y = box_of(g, &p, false, elem);
-    struct box dx = box_of(g, &wanted, true, elem);
+    struct box own_x = box_of(g, &own, true, elem);
     struct box i = box_of(g, &p, false, sizeof(int64_t));
-    check_pool_operands t = {NULL, NULL, NULL, NULL, NULL};
-    LK_TRY_TO(done, tile_new(&p, c->n_out > POOL_OUT_INDEX, &t));
-    copy_box(&x, c->in[POOL_IN_X].data, (void *)(uintptr_t)t.x, true);
-    copy_box(&y, c->in[POOL_IN_DY].data, (void *)(uintptr_t)t.dy, true);
+    struct tile t = {.x = NULL};
+    LK_TRY_TO(done, tile_new(g, &p, c->n_out > POOL_OUT_INDEX, &t));
+    copy_box(&x, c->in[POOL_IN_X].data, t.x, true);
+    copy_box(&y, c->in[POOL_IN_DY].data, t.dy, true);
     copy_box(&y, out[POOL_OUT_Y], t.y, true);
     if (t.index && backward) {
         copy_box(&i, out[POOL_OUT_INDEX], t.index, true);
         move_indices(g, &p, t.index, false);
     }
-    LK_TRY_TO(done, fn(&s, &t));
+    check_pool_operands o = {.x = t.x, .dy = t.dy, .y = t.y, .dx = t.dx, .index = t.index};
+    LK_TRY_TO(done, fn(&s, &o));
     if (backward) {
-        keep_box(&dx, p.shape.in, shift, t.dx);
-        copy_box(&dx, out[POOL_OUT_DX], t.dx, false);
+        copy_box(&x, t.whole, t.dx, false);
+        copy_through(&own_x, t.whole, t.dx, out[POOL_OUT_DX]);
         goto done;
     }
     copy_box(&y, out[POOL_OUT_Y], t.y, false);

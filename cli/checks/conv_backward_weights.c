@@ -54,7 +54,7 @@ static lk_status conv_run(const check_case *c, int way, void *const *out)
     lk_conv_shape s;
     LK_TRY(check_conv_shape(c, &s));
     if (way == WHOLE) {
-        check_conv_part whole = {s, 0, 0};
+        check_conv_part whole = {.shape = s};
         LK_TRY(run_part(c, &whole, out[0]));
         return LK_OK;
     }
