@@ -23,7 +23,7 @@ test: ## build everything and run all tests (minutes)
 	@tools/setup build test
 	@cmake --preset release | grep 'tests skip' || true
 	@$(call build,release)
-	@$(call ctest,build,-LE long)
+	@$(call ctest,build,)
 
 .PHONY: test-quick
 test-quick: ## run the unit tests of the release build only (seconds)
@@ -35,7 +35,7 @@ test-quick: ## run the unit tests of the release build only (seconds)
 test-long: ## run the tests that take too long for every day
 	@tools/setup build
 	@$(call build,release)
-	@$(call ctest,build,-L long)
+	@$(call ctest,build,-C long -L long)
 
 .PHONY: test-arm
 test-arm: ## cross-compile for 64-bit ARM, test under qemu: the same hashes

@@ -5,7 +5,7 @@
 #   cli.*          the command seen from outside, one script each in tests/cli
 #   meta.*         the rules of the project, one script each
 #   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
-#   label "long"   programs of tests/long; `make test` leaves them out, `make test-long` runs them
+#   label "long"   programs of tests/long: only `make test-long` runs them, by ctest -C long
 #
 # Tests run in the project's folder.  One that cannot run here says why, ends with status 77 and
 # counts as skipped.
@@ -19,7 +19,11 @@ endif()
 
 # lk_test(name label command...)
 function(lk_test name label)
-  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set(only)
+  if(label STREQUAL long)
+    set(only CONFIGURATIONS long)
+  endif()
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${only})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
 endfunction()
 

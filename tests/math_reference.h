@@ -71,7 +71,10 @@ static inline double ulp_error_f32(float y, double exact)
     memcpy(&u, &exact, sizeof u);
     int e = (int)(u >> 52 & 0x7ff) - 1023;
     e = e < -126 ? -126 : e > 127 ? 127 : e;
-    return fabs(v - exact) * ldexp(1, 23 - e);
+    u = (uint64_t)(1023 + 23 - e) << 52;
+    double per_ulp; /* 2^(23 - e); ldexp() would take most of the time */
+    memcpy(&per_ulp, &u, sizeof per_ulp);
+    return fabs(v - exact) * per_ulp;
 }
 
 #endif /* LK_TEST_MATH_REFERENCE_H */
