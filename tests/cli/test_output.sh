@@ -17,9 +17,9 @@ for command in '--help' '--version' 'list' 'info --json'; do
 done
 
 # a file that is written does not take the place of a closed stdout
-"$lockstep" selfcheck --threads 1 --write-golden "$work/golden" checksum >&- 2>"$work/err"
+"$lockstep" selfcheck --threads 1 --write-golden "$work/golden" >&- 2>"$work/err"
 [ $? -eq 1 ] || fail 'a closed stdout is not noticed: selfcheck'
-[ "$(wc -l <"$work/golden")" -eq 3 ] || fail 'the table went into the golden file'
+cmp -s "$work/golden" tests/golden/selfcheck.txt || fail 'the table went into the golden file'
 
 # a reader that goes away: a message and status 1, not death by a signal
 {

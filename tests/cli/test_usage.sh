@@ -54,7 +54,7 @@ status 2 "$lockstep" list kernel
 err 'did you mean "kernels"?'
 err 'kinds are verbs, isas, dtypes, kernels, checks, benches, cases, peers'
 status 2 "$lockstep" selfcheck gem
-err 'no kernel named "gem"; did you mean "gemm"?'
+err 'no check named "gem"; did you mean "gemm"?'
 
 # bad values: the option, the value and the range are named
 status 2 "$lockstep" selfcheck --threads
