@@ -97,7 +97,7 @@ LK_API lk_status lk_conv_forward(lk_conv *plan, const void *x, const void *w, co
 LK_API lk_status lk_conv_backward_data(lk_conv *plan, const void *dy, const void *w,
                                        const void *bias, bool accumulate, void *dx) LK_NODISCARD;
 
-/** dw = weight gradient, or dw = dw + weight gradient with `accumulate`. */
+/** dw = weight gradient, or dw = dw + weight gradient with `accumulate` (unchanged if batch is 0). */
 LK_API lk_status lk_conv_backward_weights(lk_conv *plan, const void *x, const void *dy,
                                           bool accumulate, void *dw) LK_NODISCARD;
 

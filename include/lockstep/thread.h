@@ -6,6 +6,9 @@
  * lk_threads_set() said; LK_THREADS; the cores of this process's affinity mask, shared among the
  * ranks that the launcher started on this node.
  *
+ * A thread that calls a kernel needs 512 KiB of stack: tiles are packed there, so that kernels need
+ * not allocate.
+ *
  * In a host program: workers block all signals but the faults of their own making, keep the
  * affinity mask of the thread that started them, and end with lk_threads_stop(), at exit and when
  * the library is unloaded.  After fork() the child starts its own.

@@ -74,6 +74,8 @@ static lk_status channels_fill(const lk_conv_shape *c, lk__conv_shape *s)
     s->out_channels = c->out_channels;
     s->groups = c->groups == 0 ? 1 : c->groups;
     s->piece = c->piece == 0 ? 1 : c->piece;
+    if (s->piece > c->batch && c->batch > 0)
+        s->piece = c->batch; /* one piece all the same, and sums with it do not overflow */
     LK_CHECK(c->in_channels % s->groups == 0, LK_ESHAPE,
              "groups %lld does not divide in_channels %lld", (long long)s->groups,
              (long long)c->in_channels);

@@ -135,8 +135,7 @@ lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, cons
                         .rows = &rows->of[g->dtype],
                         .cross = &cross->of[g->dtype],
                         .gemv = cross->gemv[g->dtype]};
-    if (g->k == 0)
-        job.g.piece = 0; /* no pieces: C is its start */
+    job.g.piece = lk__min(g->piece, g->k); /* k = 0: no pieces, C is its start */
     LK_TRY(lk__act_get(g->dtype, g->act, &job.act));
     turn_column(&job);
     LK_TRY(run_job(&job));

@@ -310,6 +310,29 @@ static void the_second_call_allocates_nothing(void)
     gradient_case_free(&c);
 }
 
+static void a_piece_beyond_the_batch_is_all_of_it(void)
+{
+    lk_conv_shape s = layer;
+    struct gradient_case c;
+    lk_conv *plan;
+    s.piece = s.batch;
+    gradient_case_new(&c, &s, LK_F32, false);
+    for (int i = 0; i < 2; i++) {
+        c.shape.piece = i == 0 ? s.batch : INT64_MAX;
+        ASSERT_OK(lk_conv_new(&c.shape, &plan));
+        ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, i == 1, c.dw.data));
+        lk_conv_free(plan);
+    }
+    /* The second one added the same to the first, which is exact. */
+    const float *dw = c.dw.data;
+    ASSERT_OK(lk_conv_new(&c.shape, &plan));
+    float twice = dw[0];
+    ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
+    ASSERT_TRUE(twice == 2 * dw[0]);
+    lk_conv_free(plan);
+    gradient_case_free(&c);
+}
+
 TEST_MAIN(TEST(two_halves_of_a_batch_add_up_to_the_whole),
           TEST(pieces_may_be_joined_by_the_tree_of_reduce),
           TEST(a_tile_in_its_image_equals_the_tile_cut_out),
@@ -317,4 +340,5 @@ TEST_MAIN(TEST(two_halves_of_a_batch_add_up_to_the_whole),
           TEST(an_infinity_beside_the_padding_makes_no_nan),
           TEST(errors_stay_within_the_bound_of_the_chain),
           TEST(nothing_to_sum_gives_zeros_or_leaves_what_there_was), TEST(wrong_operands_are_named),
-          TEST(a_failing_allocation_leaves_nothing_behind), TEST(the_second_call_allocates_nothing))
+          TEST(a_failing_allocation_leaves_nothing_behind), TEST(the_second_call_allocates_nothing),
+          TEST(a_piece_beyond_the_batch_is_all_of_it))

@@ -166,8 +166,30 @@ static void another_rounding_is_refused(void)
     ASSERT_EQ(st, LK_EFPENV);
 }
 
+static void a_piece_beyond_k_is_all_of_k(void)
+{
+    static const int64_t piece[] = {300, INT64_MAX / 2 + 1, INT64_MAX};
+    static float x[4 * 300], y[4 * 300], z[16];
+    for (int i = 0; i < 4 * 300; i++)
+        x[i] = y[i] = 1;
+    for (int k = 4; k <= 300; k += 296)
+        for (int p = 0; p < 3; p++)
+            for (int t = 0; t < 4; t++) {
+                lk_gemm g = {
+                    .dtype = LK_F32, .trans_a = t & 1, .trans_b = t & 2, .piece = piece[p]};
+                g.m = g.n = g.ldc = 4;
+                g.k = k;
+                g.lda = g.trans_a ? 4 : k;
+                g.ldb = g.trans_b ? k : 4;
+                ASSERT_OK(lk_gemm_run(&g, x, y, NULL, z));
+                for (int i = 0; i < 16; i++)
+                    ASSERT_EQ(z[i], k);
+            }
+}
+
 TEST_MAIN(TEST(a_good_product_is_computed), TEST(leading_dimensions_below_the_row_are_named),
           TEST(negative_sizes_are_named), TEST(types_and_activations_are_checked),
           TEST(sizes_that_do_not_fit_are_refused), TEST(missing_operands_are_named),
           TEST(overlap_is_refused), TEST(columns_beside_each_other_do_not_overlap),
-          TEST(products_must_be_apart), TEST(another_rounding_is_refused))
+          TEST(products_must_be_apart), TEST(another_rounding_is_refused),
+          TEST(a_piece_beyond_k_is_all_of_k))
