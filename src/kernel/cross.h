@@ -1,5 +1,8 @@
 /* Micro-kernels of matrix multiplication alone.
  *
+ *   strip  C = A W for many rows and one packed panel of W: full tiles below each other, in one call
+ *          because a call costs as much as a short chain.
+ *
  *   cross  C[m][j] = tree over pieces of k, each piece a chain, of X[k][m] * Y[k][j]: the product
  *          of two matrices stored by samples, as in the weight gradient of a linear layer.  Tiles
  *          of MR x NR outputs stay in registers for a piece; the partial sums of the tree wait in
@@ -17,6 +20,17 @@
  * so many partial sums. */
 enum { LK_CROSS_STEPS = 256, LK_CROSS_LEVELS = 9, LK_CROSS_WIDTHS = 2 };
 
+typedef struct lk__strip_args {
+    const void *a; /* A[m][k] at a + m * lda + k */
+    int64_t lda, k;
+    const void *w; /* W[k][j] at w + k * NR + j */
+    lk__start start;
+    const void *bias; /* NR values, for LK_START_BIAS */
+    void *c;          /* C[m][j] at c + m * ldc + j */
+    int64_t ldc;
+    int64_t n_tiles; /* of MR x NR */
+} lk__strip_args;
+
 typedef struct lk__cross_args {
     const void *x; /* X[k][m] of tile i at x + i * x_tile + k * x_step + m */
     int64_t x_tile, x_step;
@@ -33,15 +47,18 @@ typedef struct lk__cross_args {
 } lk__cross_args;
 
 typedef void lk__cross_fn(const lk__cross_args *t);
+typedef void lk__strip_fn(const lk__strip_args *t);
 
 /* dst[k][j] = src[k * ld + j] for k < n_k, j < n; rows of dst are `width` apart, and their columns
  * from n up to it are zero. */
 typedef void lk__cross_pack_fn(void *dst, const void *src, int64_t ld, int64_t n_k, int n,
                                int width);
 
-/* Tiles for one element type: NR widths, widest first, functions by width and MR <= mr. */
+/* Tiles for one element type: NR widths, widest first, functions by width and MR <= mr.  A strip
+ * has the first width and mr rows a tile. */
 typedef struct lk__cross_type {
     int width[LK_CROSS_WIDTHS], mr;
+    lk__strip_fn *strip;
     lk__cross_fn *tile[LK_CROSS_WIDTHS][LK_MICRO_MR + 1];
     lk__cross_pack_fn *pack;
 } lk__cross_type;

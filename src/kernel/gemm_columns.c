@@ -17,9 +17,9 @@
 #include <string.h>
 
 enum {
-    X_ROOM = 96 * 1024, /* bytes */
+    X_ROOM = 160 * 1024,   /* bytes, for X alone or */
+    SLOT_ROOM = 64 * 1024, /* first for slots */
     Y_ROOM = LK_CROSS_STEPS * 128,
-    SLOT_ROOM = 64 * 1024,
     LEVEL_ROOM = LK_CROSS_LEVELS * LK_MICRO_MR * 128,
     GROUP = 256,    /* bytes of a row of the panels that are in slots together */
     FEW_STEPS = 24, /* for which X is read in place */
@@ -63,7 +63,8 @@ static bool in_leaves(const lk_gemm *g)
 int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
 {
     const int64_t steps = lk__min(job->g.k, LK_CROSS_STEPS) + 1, mr = job->cross->mr;
-    int64_t rows = lk__min(X_ROOM / (steps * job->elem), MANY_TILES * mr);
+    const int64_t room = in_leaves(&job->g) ? X_ROOM - SLOT_ROOM : X_ROOM;
+    int64_t rows = lk__min(room / (steps * job->elem), MANY_TILES * mr);
     if (in_leaves(&job->g)) {
         int64_t levels = 1;
         while (job->g.k / leaf_steps(&job->g) >> levels)
@@ -226,11 +227,12 @@ static void run_group(struct block *b, int64_t p, int64_t end)
 void lk__gemm_by_columns(void *arg, int64_t first, int64_t last)
 {
     const lk__gemm_job *job = arg;
-    _Alignas(LK_ALIGN) char x_room[X_ROOM], y_room[Y_ROOM], slots[SLOT_ROOM], level[LEVEL_ROOM];
-    struct block b = {
-        .job = job, .x_room = x_room, .y_room = y_room, .slots = slots, .level = level};
-    if (in_leaves(&job->g))
-        memset(slots, 0, sizeof slots); /* the tree also adds columns that no tile writes */
+    _Alignas(LK_ALIGN) char room[X_ROOM], y_room[Y_ROOM], level[LEVEL_ROOM];
+    struct block b = {.job = job, .x_room = room, .y_room = y_room, .slots = room, .level = level};
+    if (in_leaves(&job->g)) {
+        b.x_room = room + SLOT_ROOM;
+        memset(room, 0, SLOT_ROOM); /* the tree also adds columns that no tile writes */
+    }
     while (first < last) {
         const lk__gemm_run run = lk__gemm_next(job, &first, last);
         b.run = &run;

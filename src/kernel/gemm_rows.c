@@ -33,6 +33,22 @@ static void run_tiles(const struct block *b, const lk__rows_args *args, int widt
                                                       : r->mr[width];
     lk__rows_args t = *args;
     int64_t left = b->run->n_rows - first;
+    if (t.w_packed && t.n_valid == b->job->cross->width[0] && t.n_valid == r->width[width] &&
+        b->job->cross->mr <= mr && t.seg->len > 0) {
+        const int64_t tiles = left / b->job->cross->mr;
+        const lk__strip_args strip = {.a = (const char *)t.a + first * g->lda * elem,
+                                      .lda = g->lda,
+                                      .k = t.seg->len,
+                                      .w = t.w,
+                                      .start = t.start,
+                                      .bias = t.bias,
+                                      .c = (char *)t.c + first * g->ldc * elem,
+                                      .ldc = g->ldc,
+                                      .n_tiles = tiles};
+        b->job->cross->strip(&strip);
+        first += tiles * b->job->cross->mr;
+        left -= tiles * b->job->cross->mr;
+    }
     for (int64_t tiles = lk__parts(left, mr); tiles > 0; tiles--) {
         const int64_t rows = lk__parts(left, tiles);
         t.a = (const char *)args->a + first * g->lda * elem;

@@ -1,7 +1,18 @@
-/* The cross and gemv micro-kernels: one text over vectors, which is plain C for vectors of one. */
+/* The strip, cross and gemv micro-kernels: one text over vectors, which is plain C for vectors of one. */
 #include "kernel/cross.h"
 
 #include "kernel/simd/vec.h"
+
+#include <string.h>
+
+/* The rows of a full tile. */
+#if defined LK_SIMD_avx512
+#    define CROSS_MR 12
+#elif defined LK_SIMD_avx2
+#    define CROSS_MR 6
+#else
+#    define CROSS_MR 3
+#endif
 
 #define VEC LK_VEC_F32
 #include "kernel/simd/cross_tile.h"
@@ -14,6 +25,11 @@
     static void cross_##VEC##_##NV##_##MR(const lk__cross_args *t) \
     {                                                              \
         VEC##_cross(t, MR, NV);                                    \
+    }
+#define STRIP(VEC)                                   \
+    static void strip_##VEC(const lk__strip_args *t) \
+    {                                                \
+        VEC##_strip(t, CROSS_MR, 2);                 \
     }
 #define TILES_3(VEC, NV) \
     TILE(VEC, NV, 1)     \
@@ -37,36 +53,41 @@
 #define LIST_6(P) LIST_3(P), P##_4, P##_5, P##_6
 #define LIST_12(P) LIST_6(P), P##_7, P##_8, P##_9, P##_10, P##_11, P##_12
 
-#define TABLE(VEC, MR)                                                                           \
-    {                                                                                            \
-        .width = {2 * VEC##_lanes, VEC##_lanes}, .mr = (MR), .pack = VEC##_cross_pack, .tile = { \
-            {LIST_##MR(cross_##VEC##_2)},                                                        \
-            {LIST_##MR(cross_##VEC##_1)}                                                         \
-        }                                                                                        \
+#define TABLE(VEC)                                                                     \
+    {                                                                                  \
+        .width = {2 * VEC##_lanes, VEC##_lanes}, .mr = CROSS_MR, .strip = strip_##VEC, \
+        .pack = VEC##_cross_pack, .tile = {                                            \
+            {LIST(cross_##VEC##_2)},                                                   \
+            {LIST(cross_##VEC##_1)}                                                    \
+        }                                                                              \
     }
 
-#ifdef LK_SIMD_avx512
-TILES_12(f32x16, 2)
-TILES_12(f32x16, 1)
-TILES_12(f64x8, 2)
-TILES_12(f64x8, 1)
-const lk__cross_table LK_ISA(lk__cross) = {
-    .of = {[LK_F32] = TABLE(f32x16, 12), [LK_F64] = TABLE(f64x8, 12)},
-    .gemv = {[LK_F32] = f32x16_gemv, [LK_F64] = f64x8_gemv}};
-#elif defined LK_SIMD_avx2
-TILES_6(f32x8, 2)
-TILES_6(f32x8, 1)
-TILES_6(f64x4, 2)
-TILES_6(f64x4, 1)
-const lk__cross_table LK_ISA(lk__cross) = {
-    .of = {[LK_F32] = TABLE(f32x8, 6), [LK_F64] = TABLE(f64x4, 6)},
-    .gemv = {[LK_F32] = f32x8_gemv, [LK_F64] = f64x4_gemv}};
+#if CROSS_MR == 12
+#    define TILES TILES_12
+#    define LIST LIST_12
+#elif CROSS_MR == 6
+#    define TILES TILES_6
+#    define LIST LIST_6
 #else
-TILES_3(f32x1, 2)
-TILES_3(f32x1, 1)
-TILES_3(f64x1, 2)
-TILES_3(f64x1, 1)
-const lk__cross_table LK_ISA(lk__cross) = {
-    .of = {[LK_F32] = TABLE(f32x1, 3), [LK_F64] = TABLE(f64x1, 3)},
-    .gemv = {[LK_F32] = f32x1_gemv, [LK_F64] = f64x1_gemv}};
+#    define TILES TILES_3
+#    define LIST LIST_3
+#endif
+
+#define DEFINE(F32, F64)                                      \
+    STRIP(F32)                                                \
+    STRIP(F64)                                                \
+    TILES(F32, 2)                                             \
+    TILES(F32, 1)                                             \
+    TILES(F64, 2)                                             \
+    TILES(F64, 1)                                             \
+    const lk__cross_table LK_ISA(lk__cross) = {               \
+        .of = {[LK_F32] = TABLE(F32), [LK_F64] = TABLE(F64)}, \
+        .gemv = {[LK_F32] = F32##_gemv, [LK_F64] = F64##_gemv}};
+
+#if defined LK_SIMD_avx512
+DEFINE(f32x16, f64x8)
+#elif defined LK_SIMD_avx2
+DEFINE(f32x8, f64x4)
+#else
+DEFINE(f32x1, f64x1)
 #endif

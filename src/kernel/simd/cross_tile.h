@@ -13,6 +13,8 @@ LK_INLINE void V(cross_chain)(V(cross_sums) * acc, const lk__cross_args *t, cons
     LK_UNROLL
     for (int k = 0; k < n; k++, x += t->x_step, y += t->y_step) {
         VEC y_row[2];
+        LK_OPAQUE(x); /* loads for later steps would take the registers of the sums */
+        LK_OPAQUE(y);
         LK_UNROLL
         for (int j = 0; j < nv; j++)
             y_row[j] = V(load)(y + j * lanes);
@@ -49,20 +51,36 @@ LK_INLINE void V(cross_store)(const V(cross_sums) * acc, V(elem) * to, int64_t l
     }
 }
 
-/* The start of every chain: the first n_valid columns of the bias or of C. */
-LK_INLINE void V(cross_start)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * c,
-                              const int mr, const int nv)
+/* acc = the first n_valid columns of `from`, whose row m is at m * ld. */
+LK_INLINE void V(cross_load)(V(cross_sums) * acc, const V(elem) * from, int64_t ld, int n_valid,
+                             const int mr, const int nv)
 {
-    const V(elem) *from = t->start == LK_START_BIAS ? t->bias : c;
-    const int64_t ld = t->start == LK_START_BIAS ? 0 : t->ldc;
     LK_UNROLL
     for (int m = 0; m < mr; m++) {
         LK_UNROLL
         for (int j = 0; j < nv; j++) {
-            const V(mask) valid = V(mask_first)(t->n_valid - j * V(lanes));
+            const V(mask) valid = V(mask_first)(n_valid - j * V(lanes));
             acc->of[m][j] = V(load_mask)(from + m * ld + j * V(lanes), valid);
         }
     }
+}
+
+LK_INLINE void V(cross_zero)(V(cross_sums) * acc, const int mr, const int nv)
+{
+    LK_UNROLL
+    for (int m = 0; m < mr; m++) {
+        LK_UNROLL
+        for (int j = 0; j < nv; j++)
+            acc->of[m][j] = V(zero)();
+    }
+}
+
+/* Asks for the rows of C that will be written. */
+LK_INLINE void V(cross_ahead)(const V(elem) * c, int64_t ldc, const int mr, const int nv)
+{
+    LK_UNROLL
+    for (int m = 0; m < mr; m++)
+        __builtin_prefetch(c + m * ldc + nv * V(lanes) - 1, 1, 3);
 }
 
 /* The pieces of one tile, joined by the tree: piece p closes as many nodes as it has trailing ones,
@@ -74,7 +92,6 @@ LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, const
     const int ld = nv * V(lanes), size = LK_MICRO_MR * ld;
     const int64_t piece = t->piece > 0 ? t->piece : t->k;
     const V(elem) *y = t->y;
-    V(elem) *level = t->level;
     int64_t left = t->k, p = 0;
     for (;; p++) {
         int64_t n = left < piece ? left : piece;
@@ -85,20 +102,17 @@ LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, const
             V(cross_chain)(acc, t, x, y, mr, nv, 1);
         if (left == 0)
             break;
-        int64_t l = 0;
-        for (; p >> l & 1; l++)
-            V(cross_add)(acc, level + l * size, ld, mr, nv);
-        V(cross_store)(acc, level + l * size, ld, mr, nv);
-        LK_UNROLL
-        for (int m = 0; m < mr; m++) {
-            LK_UNROLL
-            for (int j = 0; j < nv; j++)
-                acc->of[m][j] = V(zero)();
-        }
+        V(elem) *slot = t->level;
+        for (int64_t ones = p; ones & 1; ones >>= 1, slot += size)
+            V(cross_add)(acc, slot, ld, mr, nv);
+        LK_OPAQUE(slot);
+        V(cross_store)(acc, slot, ld, mr, nv);
+        V(cross_zero)(acc, mr, nv);
     }
-    for (int64_t l = 0; p >> l; l++)
-        if (p >> l & 1)
-            V(cross_add)(acc, level + l * size, ld, mr, nv);
+    V(elem) *slot = t->level;
+    for (; p > 0; p >>= 1, slot += size)
+        if (p & 1)
+            V(cross_add)(acc, slot, ld, mr, nv);
 }
 
 LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv)
@@ -106,24 +120,21 @@ LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv)
     const int lanes = V(lanes);
     for (int64_t i = 0; i < t->n_tiles; i++) {
         V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc;
-        V(cross_sums) acc, start;
-        LK_UNROLL
-        for (int m = 0; m < mr; m++) {
-            __builtin_prefetch(c + m * t->ldc + nv * lanes - 1, 1, 3);
-            LK_UNROLL
-            for (int j = 0; j < nv; j++)
-                acc.of[m][j] = V(zero)();
-        }
+        const V(elem) *start = t->start == LK_START_BIAS ? t->bias : c;
+        const int64_t ld_start = t->start == LK_START_BIAS ? 0 : t->ldc;
+        V(cross_sums) acc, first;
+        V(cross_ahead)(c, t->ldc, mr, nv);
+        V(cross_zero)(&acc, mr, nv);
         if (t->start != LK_START_ZERO && t->piece == 0)
-            V(cross_start)(&acc, t, c, mr, nv);
+            V(cross_load)(&acc, start, ld_start, t->n_valid, mr, nv);
         V(cross_tree)(&acc, t, (const V(elem) *)t->x + i * t->x_tile, mr, nv);
         if (t->start != LK_START_ZERO && t->piece > 0) {
-            V(cross_start)(&start, t, c, mr, nv);
+            V(cross_load)(&first, start, ld_start, t->n_valid, mr, nv);
             LK_UNROLL
             for (int m = 0; m < mr; m++) {
                 LK_UNROLL
                 for (int j = 0; j < nv; j++)
-                    acc.of[m][j] = V(add)(start.of[m][j], acc.of[m][j]);
+                    acc.of[m][j] = V(add)(first.of[m][j], acc.of[m][j]);
             }
         }
         if (t->n_valid == nv * lanes) {
@@ -139,18 +150,67 @@ LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv)
     }
 }
 
-/* See lk__cross_pack_fn. */
-static void V(cross_pack)(void *dst, const void *src, int64_t ld, int64_t n_k, int n, int width)
+/* See lk__strip_args; mr rows, nv vectors. */
+LK_INLINE void V(strip)(const lk__strip_args *t, const int mr, const int nv)
 {
     const int lanes = V(lanes);
+    for (int64_t i = 0; i < t->n_tiles; i++) {
+        const V(elem) * a[LK_MICRO_MR], *w = t->w;
+        V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc;
+        V(cross_sums) acc;
+        V(cross_ahead)(c, t->ldc, mr, nv);
+        LK_UNROLL
+        for (int m = 0; m < mr; m++) {
+            a[m] = (const V(elem) *)t->a + (i * mr + m) * t->lda + t->k;
+            LK_OPAQUE(a[m]);
+        }
+        V(cross_zero)(&acc, mr, nv);
+        if (t->start != LK_START_ZERO)
+            V(cross_load)
+        (&acc, t->start == LK_START_BIAS ? t->bias : c, t->start == LK_START_BIAS ? 0 : t->ldc,
+         nv * lanes, mr, nv);
+        for (int64_t k = -t->k * (int64_t)sizeof *w; k < 0; k += (int64_t)sizeof *w) {
+            VEC w_row[2];
+            LK_OPAQUE(k);
+            LK_UNROLL
+            for (int j = 0; j < nv; j++)
+                w_row[j] = V(load)(w + j * lanes);
+            LK_UNROLL
+            for (int m = 0; m < mr; m++) {
+                const VEC av = V(splat)((const V(elem) *)((const char *)a[m] + k));
+                LK_UNROLL
+                for (int j = 0; j < nv; j++)
+                    acc.of[m][j] = V(fma)(av, w_row[j], acc.of[m][j]);
+            }
+            w += nv * lanes;
+        }
+        V(cross_store)(&acc, c, t->ldc, mr, nv);
+    }
+}
+
+/* Rows of `width` elements, packed. */
+LK_INLINE void V(cross_copy)(V(elem) * d, const V(elem) * s, int64_t ld, int64_t n_k,
+                             const int width)
+{
+    for (int64_t k = 0; k < n_k; k++)
+        memcpy(d + k * width, s + k * ld, (size_t)width * sizeof *d);
+}
+
+/* See lk__cross_pack_fn; MR and the widths of tiles are fast. */
+static void V(cross_pack)(void *dst, const void *src, int64_t ld, int64_t n_k, int n, int width)
+{
     const V(elem) *s = src;
     V(elem) *d = dst;
-    for (int64_t k = 0; k < n_k; k++, s += ld, d += width)
-        for (int j = 0; j < width; j += lanes) {
-            const VEC v = j + lanes <= n ? V(load)(s + j)
-                                         : V(load_mask)(s + j, V(mask_first)(n - j));
-            V(store_first)(d + j, v, width - j);
-        }
+    if (n == width && n == 2 * V(lanes))
+        V(cross_copy)(d, s, ld, n_k, 2 * V(lanes));
+    else if (n == width && n == V(lanes))
+        V(cross_copy)(d, s, ld, n_k, V(lanes));
+    else if (n == width && n == CROSS_MR)
+        V(cross_copy)(d, s, ld, n_k, CROSS_MR);
+    else
+        for (int64_t k = 0; k < n_k; k++)
+            for (int j = 0; j < width; j++)
+                d[k * width + j] = j < n ? s[k * ld + j] : 0;
 }
 
 /* `rows` rows of W, n columns: see lk__gemv_fn. */

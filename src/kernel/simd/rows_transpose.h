@@ -23,9 +23,15 @@ static void V(transpose_panel)(void *dst, const void *src, int64_t ld, int64_t n
         const V(elem) *s = (const V(elem) *)src + j * ld;
         V(elem) *d = (V(elem) *)dst + j;
         int64_t k = 0;
-        if (n_valid - j >= lanes)
+        if (n_valid - j >= lanes && n_k >= lanes) {
             for (; k + lanes <= n_k; k += lanes)
                 V(transpose)(d + k * width, width, s + k, ld);
+            if (k < n_k) { /* the last square overlaps the one before */
+                k = n_k - lanes;
+                V(transpose)(d + k * width, width, s + k, ld);
+                continue;
+            }
+        }
         for (; k < n_k; k += lanes) {
             const int left = n_k - k < lanes ? (int)(n_k - k) : lanes;
             V(transpose_edge)(d + k * width, s + k, ld, left, n_valid - j, width);
