@@ -56,7 +56,7 @@ static void an_activation_is_the_map_of_the_finished_output(void)
 {
     static const lk_map1_op op[LK_N_ACTS] = {LK_MAP1_COPY, LK_MAP1_RELU, LK_MAP1_SIGMOID,
                                              LK_MAP1_TANH, LK_MAP1_GELU};
-    lk_conv_shape s = conv_cases[0].s;
+    lk_conv_shape s = conv_cases[1].s;
     s.dtype = LK_F32;
     conv_side xs = conv_side_of(&s, false), ys = conv_side_of(&s, true);
     int64_t nx = conv_side_extent(&s, &xs), ny = conv_side_extent(&s, &ys);
@@ -65,7 +65,7 @@ static void an_activation_is_the_map_of_the_finished_output(void)
     float *got = random_floats(ny, 4), *want = random_floats(ny, 5);
     lk_conv *plan;
     ASSERT_OK(lk_conv_new(&s, &plan));
-    for (int threads = 1; threads <= 3; threads++)
+    for (int threads = 1; threads <= 4; threads++)
         for (int act = 0; act < LK_N_ACTS; act++) {
             ASSERT_OK(lk_threads_set(threads));
             ASSERT_OK(lk_conv_forward(plan, x, w, bias, LK_ACT_NONE, want));
