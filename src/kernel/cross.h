@@ -54,11 +54,11 @@ typedef void lk__strip_fn(const lk__strip_args *t);
 typedef void lk__cross_pack_fn(void *dst, const void *src, int64_t ld, int64_t n_k, int n,
                                int width);
 
-/* Tiles for one element type: NR widths, widest first, functions by width and MR <= mr.  A strip
- * has the first width and mr rows a tile. */
+/* Tiles for one element type: NR widths, widest first, functions by width and MR <= mr.  Strips
+ * have the first width. */
 typedef struct lk__cross_type {
     int width[LK_CROSS_WIDTHS], mr;
-    lk__strip_fn *strip;
+    lk__strip_fn *strip[LK_MICRO_MR + 1];
     lk__cross_fn *tile[LK_CROSS_WIDTHS][LK_MICRO_MR + 1];
     lk__cross_pack_fn *pack;
 } lk__cross_type;

@@ -101,6 +101,7 @@ static lk_status run_job(lk__gemm_job *job)
     } else {
         cut_columns(job, r->width[r->usual], r->width[0]);
         cut_rows(job, BLOCK_ROWS, r->mr[r->usual], threads);
+        job->n_chunks = lk__parts(g->k, LK_GEMM_ROOM / (r->width[0] * job->elem));
     }
     const double work = (double)lk__min(job->block_rows, g->m) * (double)job->panel *
                         (double)(g->k + 1);

@@ -13,7 +13,7 @@
 #include <lockstep/gemm.h>
 
 /* Bytes of the packed operands that a task keeps on its stack. */
-enum { LK_GEMM_ROOM = 64 * 1024 };
+enum { LK_GEMM_ROOM = 96 * 1024 };
 
 typedef struct lk__gemm_job {
     lk_gemm g;
@@ -28,6 +28,7 @@ typedef struct lk__gemm_job {
     lk__gemv_fn *gemv;
     int64_t block_rows, n_blocks; /* blocks of rows in one product */
     int64_t panel, n_panels;      /* columns of every panel but the last */
+    int64_t n_chunks;             /* of k, by rows: such that a packed panel fits the room */
 } lk__gemm_job;
 
 /* A run of tasks in the same rows. */

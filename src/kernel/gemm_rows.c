@@ -18,98 +18,122 @@ enum { SET_BYTES = 4096, SET_ROWS = 8 };
 struct block {
     const lk__gemm_job *job;
     const lk__gemm_run *run;
-    const char *a; /* the first row of the run */
+    const char *a;      /* the first row of the run */
+    int64_t full, rest; /* full tiles in the run, and rows beyond them */
+    bool strips;        /* strips suit the rows of A */
     int64_t a_off[LK_MICRO_MR], c_off[LK_MICRO_MR];
     char *room; /* LK_GEMM_ROOM bytes */
 };
 
-/* The tiles of one panel and one chunk of k, rows [first, n_rows), as even as they can be. */
-static void run_tiles(const struct block *b, const lk__rows_args *args, int width, int64_t first)
+/* All rows of a panel, but those of the first full tile if they are done. */
+static void run_strips(const struct block *b, const lk__rows_args *t, bool first_done)
+{
+    const lk_gemm *g = &b->job->g;
+    const lk__cross_type *cross = b->job->cross;
+    const int64_t mr = cross->mr, elem = b->job->elem, skip = first_done ? mr : 0;
+    lk__strip_args strip = {.a = (const char *)t->a + skip * g->lda * elem,
+                            .lda = g->lda,
+                            .k = t->seg->len,
+                            .w = t->w,
+                            .start = t->start,
+                            .bias = t->bias,
+                            .c = (char *)t->c + skip * g->ldc * elem,
+                            .ldc = g->ldc,
+                            .n_tiles = b->full - first_done};
+    cross->strip[mr](&strip);
+    if (b->rest > 0) {
+        strip.a = (const char *)t->a + b->full * mr * g->lda * elem;
+        strip.c = (char *)t->c + b->full * mr * g->ldc * elem;
+        strip.n_tiles = 1;
+        cross->strip[b->rest](&strip);
+    }
+}
+
+/* Rows from `first` on, in tiles as even as they can be. */
+static void run_tiles(const struct block *b, lk__rows_args *t, int width, int64_t first)
 {
     const lk_gemm *g = &b->job->g;
     const lk__rows_type *r = b->job->rows;
     const int64_t elem = b->job->elem;
     const int64_t mr = g->lda * elem % SET_BYTES == 0 ? lk__min(r->mr[width], SET_ROWS)
                                                       : r->mr[width];
-    lk__rows_args t = *args;
+    const char *a = t->a;
+    char *c = t->c;
     int64_t left = b->run->n_rows - first;
-    if (t.w_packed && t.n_valid == b->job->cross->width[0] && t.n_valid == r->width[width] &&
-        b->job->cross->mr <= mr && t.seg->len > 0) {
-        const int64_t tiles = left / b->job->cross->mr;
-        const lk__strip_args strip = {.a = (const char *)t.a + first * g->lda * elem,
-                                      .lda = g->lda,
-                                      .k = t.seg->len,
-                                      .w = t.w,
-                                      .start = t.start,
-                                      .bias = t.bias,
-                                      .c = (char *)t.c + first * g->ldc * elem,
-                                      .ldc = g->ldc,
-                                      .n_tiles = tiles};
-        b->job->cross->strip(&strip);
-        first += tiles * b->job->cross->mr;
-        left -= tiles * b->job->cross->mr;
-    }
     for (int64_t tiles = lk__parts(left, mr); tiles > 0; tiles--) {
         const int64_t rows = lk__parts(left, tiles);
-        t.a = (const char *)args->a + first * g->lda * elem;
-        t.c = (char *)args->c + first * g->ldc * elem;
-        r->tile[width][rows](&t);
+        t->a = a + first * g->lda * elem;
+        t->c = c + first * g->ldc * elem;
+        r->tile[width][rows](t);
         first += rows;
         left -= rows;
     }
 }
 
-/* A chunk of k from k0 on, with the start in `t`. */
-static void run_chunk(const struct block *b, lk__rows_args *t, int width, int64_t j, int64_t k0)
-{
-    const lk_gemm *g = &b->job->g;
-    const lk__rows_type *r = b->job->rows;
-    const int64_t elem = b->job->elem, mr = r->mr[width];
-    const int nr = r->width[width];
-    t->a = b->a + k0 * elem;
-    if (g->trans_b) {
-        r->transpose(b->room, b->run->b + (j * g->ldb + k0) * elem, g->ldb, t->seg->len, t->n_valid,
-                     nr);
-        t->w_packed = true;
-    } else {
-        t->w = b->run->b + (k0 * g->ldb + j) * elem;
-        t->ldw = g->ldb;
-        t->w_packed = false;
-        if (width != r->usual || t->n_valid < nr || b->run->n_rows <= mr) {
-            run_tiles(b, t, width, 0);
-            return;
-        }
-        t->w_copy = b->room;
-        r->copy_tile(t);
-        t->w_packed = true;
-    }
-    t->w = b->room;
-    t->ldw = nr;
-    run_tiles(b, t, width, g->trans_b ? 0 : mr);
-}
-
-static void run_panel(const struct block *b, int64_t j)
+/* Steps [k0, k0 + n_k) of the panel from column j on. */
+static void run_panel(const struct block *b, int64_t j, int64_t k0, int64_t n_k)
 {
     const lk__gemm_job *job = b->job;
     const lk_gemm *g = &job->g;
-    const int width = lk__rows_pick(job->rows, g->n - j), nr = job->rows->width[width];
-    const int64_t chunks = lk__parts(g->k, LK_GEMM_ROOM / (nr * job->elem));
-    lk__segment seg = {0};
+    const lk__rows_type *r = job->rows;
+    const int64_t elem = job->elem;
+    const int width = lk__rows_pick(r, g->n - j), nr = r->width[width];
+    const lk__segment seg = {.len = n_k};
     lk__rows_args t = {.seg = &seg,
-                       .n_seg = g->k > 0,
+                       .n_seg = n_k > 0,
+                       .a = b->a + k0 * elem,
                        .a_off = b->a_off,
-                       .c = b->run->c + j * job->elem,
+                       .w = b->run->b + (k0 * g->ldb + j) * elem,
+                       .ldw = g->ldb,
+                       .c = b->run->c + j * elem,
                        .c_off = b->c_off,
-                       .bias = job->bias ? job->bias + j * job->elem : NULL,
-                       .start = job->start,
+                       .bias = job->bias ? job->bias + j * elem : NULL,
+                       .start = k0 > 0 ? LK_START_C : job->start,
                        .n_valid = (int)lk__min(nr, g->n - j)};
-    int64_t k0 = 0;
-    for (int64_t left = chunks > 0 ? chunks : 1; left > 0; left--) {
-        seg.len = lk__parts(g->k - k0, left);
-        run_chunk(b, &t, width, j, k0);
-        k0 += seg.len;
-        t.start = LK_START_C;
+    const bool usual = width == r->usual && t.n_valid == nr;
+    const bool copy = usual && !g->trans_b && b->run->n_rows > r->mr[width];
+    if (copy) {
+        t.w_copy = b->room;
+        r->copy_tile(&t);
+    } else if (g->trans_b) {
+        r->transpose(b->room, b->run->b + (j * g->ldb + k0) * elem, g->ldb, n_k, t.n_valid, nr);
     }
+    if (copy || g->trans_b) {
+        t.w = b->room;
+        t.ldw = nr;
+        t.w_packed = true;
+        if (usual && b->strips) {
+            run_strips(b, &t, copy);
+            return;
+        }
+    }
+    run_tiles(b, &t, width, copy ? r->mr[width] : 0);
+}
+
+/* Panel p for all k, in chunks that fit the room. */
+static void run_chunks(const struct block *b, int64_t p)
+{
+    const lk__gemm_job *job = b->job;
+    if (job->g.piece > 0) {
+        lk__gemm_pieces(job, b->run, p * job->panel);
+        return;
+    }
+    int64_t k0 = 0;
+    for (int64_t left = job->n_chunks; left > 1; left--) {
+        const int64_t n_k = lk__parts(job->g.k - k0, left);
+        run_panel(b, p * job->panel, k0, n_k);
+        k0 += n_k;
+    }
+    run_panel(b, p * job->panel, k0, job->g.k - k0);
+}
+
+static void take_run(struct block *b, const lk__gemm_run *run)
+{
+    const lk__gemm_job *job = b->job;
+    b->run = run;
+    b->a = run->a + run->row * job->g.lda * job->elem;
+    b->full = run->n_rows / job->cross->mr;
+    b->rest = run->n_rows % job->cross->mr;
 }
 
 void lk__gemm_by_rows(void *arg, int64_t first, int64_t last)
@@ -118,6 +142,8 @@ void lk__gemm_by_rows(void *arg, int64_t first, int64_t last)
     const lk_gemm *g = &job->g;
     _Alignas(LK_ALIGN) char room[LK_GEMM_ROOM];
     struct block b = {.job = job, .room = room};
+    b.strips = job->rows->width[job->rows->usual] == job->cross->width[0] &&
+               (g->lda * job->elem % SET_BYTES != 0 || job->cross->mr <= SET_ROWS);
     for (int m = 0; m < LK_MICRO_MR; m++) {
         b.a_off[m] = m * g->lda;
         b.c_off[m] = m * g->ldc;
@@ -125,13 +151,9 @@ void lk__gemm_by_rows(void *arg, int64_t first, int64_t last)
     while (first < last) {
         const lk__gemm_run run = lk__gemm_next(job, &first, last);
         int64_t done = run.first; /* panels with activation */
-        b.run = &run;
-        b.a = run.a + run.row * g->lda * job->elem;
+        take_run(&b, &run);
         for (int64_t p = run.first; p < run.last; p++) {
-            if (g->piece > 0)
-                lk__gemm_pieces(job, &run, p * job->panel);
-            else
-                run_panel(&b, p * job->panel);
+            run_chunks(&b, p);
             if (p + 1 == run.last || p + 1 - done == ACT_PANELS) {
                 const int64_t end = p + 1 == job->n_panels ? g->n : (p + 1) * job->panel;
                 lk__gemm_act(job, &run, done * job->panel, end);

@@ -21,65 +21,65 @@
 #include "kernel/simd/cross_tile.h"
 #undef VEC
 
+#define STRIP(VEC, NV, MR)                                  \
+    static void strip_##VEC##_##MR(const lk__strip_args *t) \
+    {                                                       \
+        VEC##_strip(t, MR, NV);                             \
+    }
 #define TILE(VEC, NV, MR)                                          \
     static void cross_##VEC##_##NV##_##MR(const lk__cross_args *t) \
     {                                                              \
         VEC##_cross(t, MR, NV);                                    \
     }
-#define STRIP(VEC)                                   \
-    static void strip_##VEC(const lk__strip_args *t) \
-    {                                                \
-        VEC##_strip(t, CROSS_MR, 2);                 \
-    }
-#define TILES_3(VEC, NV) \
-    TILE(VEC, NV, 1)     \
-    TILE(VEC, NV, 2)     \
-    TILE(VEC, NV, 3)
-#define TILES_6(VEC, NV) \
-    TILES_3(VEC, NV)     \
-    TILE(VEC, NV, 4)     \
-    TILE(VEC, NV, 5)     \
-    TILE(VEC, NV, 6)
-#define TILES_12(VEC, NV) \
-    TILES_6(VEC, NV)      \
-    TILE(VEC, NV, 7)      \
-    TILE(VEC, NV, 8)      \
-    TILE(VEC, NV, 9)      \
-    TILE(VEC, NV, 10)     \
-    TILE(VEC, NV, 11)     \
-    TILE(VEC, NV, 12)
+#define UP_TO_3(X, VEC, NV) \
+    X(VEC, NV, 1)           \
+    X(VEC, NV, 2)           \
+    X(VEC, NV, 3)
+#define UP_TO_6(X, VEC, NV) \
+    UP_TO_3(X, VEC, NV)     \
+    X(VEC, NV, 4)           \
+    X(VEC, NV, 5)           \
+    X(VEC, NV, 6)
+#define UP_TO_12(X, VEC, NV) \
+    UP_TO_6(X, VEC, NV)      \
+    X(VEC, NV, 7)            \
+    X(VEC, NV, 8)            \
+    X(VEC, NV, 9)            \
+    X(VEC, NV, 10)           \
+    X(VEC, NV, 11)           \
+    X(VEC, NV, 12)
 
 #define LIST_3(P) NULL, P##_1, P##_2, P##_3
 #define LIST_6(P) LIST_3(P), P##_4, P##_5, P##_6
 #define LIST_12(P) LIST_6(P), P##_7, P##_8, P##_9, P##_10, P##_11, P##_12
 
-#define TABLE(VEC)                                                                     \
-    {                                                                                  \
-        .width = {2 * VEC##_lanes, VEC##_lanes}, .mr = CROSS_MR, .strip = strip_##VEC, \
-        .pack = VEC##_cross_pack, .tile = {                                            \
-            {LIST(cross_##VEC##_2)},                                                   \
-            {LIST(cross_##VEC##_1)}                                                    \
-        }                                                                              \
+#define TABLE(VEC)                                                                             \
+    {                                                                                          \
+        .width = {2 * VEC##_lanes, VEC##_lanes}, .mr = CROSS_MR, .strip = {LIST(strip_##VEC)}, \
+        .pack = VEC##_cross_pack, .tile = {                                                    \
+            {LIST(cross_##VEC##_2)},                                                           \
+            {LIST(cross_##VEC##_1)}                                                            \
+        }                                                                                      \
     }
 
 #if CROSS_MR == 12
-#    define TILES TILES_12
+#    define UP_TO_MR UP_TO_12
 #    define LIST LIST_12
 #elif CROSS_MR == 6
-#    define TILES TILES_6
+#    define UP_TO_MR UP_TO_6
 #    define LIST LIST_6
 #else
-#    define TILES TILES_3
+#    define UP_TO_MR UP_TO_3
 #    define LIST LIST_3
 #endif
 
 #define DEFINE(F32, F64)                                      \
-    STRIP(F32)                                                \
-    STRIP(F64)                                                \
-    TILES(F32, 2)                                             \
-    TILES(F32, 1)                                             \
-    TILES(F64, 2)                                             \
-    TILES(F64, 1)                                             \
+    UP_TO_MR(STRIP, F32, 2)                                   \
+    UP_TO_MR(STRIP, F64, 2)                                   \
+    UP_TO_MR(TILE, F32, 2)                                    \
+    UP_TO_MR(TILE, F32, 1)                                    \
+    UP_TO_MR(TILE, F64, 2)                                    \
+    UP_TO_MR(TILE, F64, 1)                                    \
     const lk__cross_table LK_ISA(lk__cross) = {               \
         .of = {[LK_F32] = TABLE(F32), [LK_F64] = TABLE(F64)}, \
         .gemv = {[LK_F32] = F32##_gemv, [LK_F64] = F64##_gemv}};

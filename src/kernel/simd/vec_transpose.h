@@ -9,13 +9,16 @@
  * that what is left to do is a 4 x 4 transpose within each half. */
 LK_INLINE void f32x8_transpose(float *dst, int64_t ldd, const float *src, int64_t lds)
 {
+    const float *low_rows = src, *high_rows = src + 4 * lds;
+    LK_OPAQUE(low_rows); /* or their addresses would fill the registers */
+    LK_OPAQUE(high_rows);
     LK_UNROLL
     for (int i = 0; i < 8; i += 4) {
         f32x8 v[4];
         LK_UNROLL
         for (int j = 0; j < 4; j++) {
-            const f32x8 low = _mm256_castps128_ps256(_mm_loadu_ps(src + j * lds + i));
-            v[j] = _mm256_insertf128_ps(low, _mm_loadu_ps(src + (j + 4) * lds + i), 1);
+            const f32x8 low = _mm256_castps128_ps256(_mm_loadu_ps(low_rows + j * lds + i));
+            v[j] = _mm256_insertf128_ps(low, _mm_loadu_ps(high_rows + j * lds + i), 1);
         }
         const f32x8 a = _mm256_unpacklo_ps(v[0], v[1]), b = _mm256_unpackhi_ps(v[0], v[1]);
         const f32x8 c = _mm256_unpacklo_ps(v[2], v[3]), d = _mm256_unpackhi_ps(v[2], v[3]);
