@@ -20,7 +20,7 @@ static const double tolerance_f32 = 2e-5, tolerance_f64 = 1e-12;
 /* Operands of a case.  Each runner has an output of its own. */
 struct operands {
     const bench_case *c;
-    lk_conv *plan;        /* convolutions */
+    lk_conv_plan *plan;   /* convolutions */
     void *first, *second; /* gemm: A, B; convolution: x or dy, w or dy */
     void *bias;           /* convolution, forward */
     void *out[MAX_RUNNERS];
@@ -70,7 +70,7 @@ static lk_status fill_conv(struct operands *o)
     LK_TRY(random_array(s->dtype, forward || data ? nw : ny, 2, &o->second));
     LK_TRY(random_array(s->dtype, s->out_channels, 3, &o->bias));
     o->n_out = forward ? ny : data ? nx : nw;
-    LK_TRY(lk_conv_new(s, &o->plan));
+    LK_TRY(lk_conv_plan_new(s, &o->plan));
     return LK_OK;
 }
 
@@ -88,7 +88,7 @@ static lk_status operands_fill(struct operands *o, int n_runners)
 
 static void operands_free(struct operands *o)
 {
-    lk_conv_free(o->plan);
+    lk_conv_plan_free(o->plan);
     lk_free(o->first);
     lk_free(o->second);
     lk_free(o->bias);

@@ -26,12 +26,12 @@ static lk_status conv_setup(check_case *c)
 
 static lk_status run_part(const check_case *c, const check_conv_part *p, void *out)
 {
-    lk_conv *plan;
-    LK_TRY(lk_conv_new(&p->shape, &plan));
+    lk_conv_plan *plan;
+    LK_TRY(lk_conv_plan_new(&p->shape, &plan));
     lk_status st = lk_conv_backward_weights(plan, check_at(c->dtype, c->in[IN_X].data, p->x),
                                             check_at(c->dtype, c->in[IN_DY].data, p->y),
                                             accumulates(c), out);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     LK_TRY(st);
     return LK_OK;
 }

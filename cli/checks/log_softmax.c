@@ -1,9 +1,9 @@
-/* Check of lk_log_softmax(). */
+/* Check of lk_log_softmax_rows(). */
 #include "check_softmax.h"
 
 static lk_status softmax_run(const check_case *c, int way, void *const *out)
 {
-    LK_TRY(check_softmax_run(c, way, lk_log_softmax, out));
+    LK_TRY(check_softmax_run(c, way, lk_log_softmax_rows, out));
     return LK_OK;
 }
 

@@ -53,7 +53,7 @@ typedef struct lk_conv_shape {
 } lk_conv_shape;
 
 /** A plan: everything about a shape that can be computed once, with its workspace. */
-typedef struct lk_conv lk_conv;
+typedef struct lk_conv_plan lk_conv_plan;
 
 /**
  * Output positions along one axis with `pad_lo` before and `pad_hi` behind:
@@ -65,15 +65,15 @@ LK_API lk_status lk_conv_out(int64_t in, int64_t kernel, int64_t stride, int64_t
                              int64_t pad_lo, int64_t pad_hi, int64_t *out) LK_NODISCARD;
 
 /**
- * Make a plan.  The caller owns it; release it with lk_conv_free().  One thread may use it at a
+ * Make a plan.  The caller owns it; release it with lk_conv_plan_free().  One thread may use it at a
  * time.  Workspace is allocated by the first call of each pass and kept.
  *
  * Not collective.  Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE, LK_EOVERFLOW, LK_ENOMEM.
  */
-LK_API lk_status lk_conv_new(const lk_conv_shape *shape, lk_conv **out) LK_NODISCARD;
+LK_API lk_status lk_conv_plan_new(const lk_conv_shape *shape, lk_conv_plan **out) LK_NODISCARD;
 
 /** NULL is allowed. */
-LK_API void lk_conv_free(lk_conv *plan);
+LK_API void lk_conv_plan_free(lk_conv_plan *plan);
 
 /**
  * y = act(x * w + bias).  `bias`: out_channels values or NULL.
@@ -83,7 +83,7 @@ LK_API void lk_conv_free(lk_conv *plan);
  *
  * Errors: LK_EINVAL (a NULL operand, an unknown activation), LK_EOVERLAP, LK_ENOMEM, LK_EFPENV.
  */
-LK_API lk_status lk_conv_forward(lk_conv *plan, const void *x, const void *w, const void *bias,
+LK_API lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, const void *bias,
                                  lk_act act, void *y) LK_NODISCARD;
 
 /**
@@ -94,11 +94,11 @@ LK_API lk_status lk_conv_forward(lk_conv *plan, const void *x, const void *w, co
  *
  * Errors: LK_EINVAL (a NULL operand, a bias with `accumulate`), LK_EOVERLAP, LK_ENOMEM, LK_EFPENV.
  */
-LK_API lk_status lk_conv_backward_data(lk_conv *plan, const void *dy, const void *w,
+LK_API lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *w,
                                        const void *bias, bool accumulate, void *dx) LK_NODISCARD;
 
 /** dw = weight gradient, or dw = dw + weight gradient with `accumulate` (unchanged if batch is 0). */
-LK_API lk_status lk_conv_backward_weights(lk_conv *plan, const void *x, const void *dy,
+LK_API lk_status lk_conv_backward_weights(lk_conv_plan *plan, const void *x, const void *dy,
                                           bool accumulate, void *dw) LK_NODISCARD;
 
 LK_END_DECLS

@@ -69,7 +69,7 @@ LK_API lk_status lk_log_thread_rank_set(int rank, int size) LK_NODISCARD;
 LK_API bool lk_log_enabled(lk_log_level level);
 
 /** Log one message of at most 1023 bytes; a longer one is cut and ends in "...".  Thread safe. */
-LK_API void lk_log(lk_log_level level, const char *fmt, ...) LK_PRINTF(2, 3);
+LK_API void lk_log_write(lk_log_level level, const char *fmt, ...) LK_PRINTF(2, 3);
 
 LK_END_DECLS
 

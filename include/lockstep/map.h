@@ -96,7 +96,7 @@ LK_API lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, con
 LK_API lk_status lk_map2(lk_dtype dtype, lk_map2_op op, double p, int64_t n, const void *x,
                          const void *y, void *z) LK_NODISCARD;
 
-/** A matrix by rows for lk_softmax(): element (r, c) at r * ld + c. */
+/** A matrix by rows for lk_softmax_rows(): element (r, c) at r * ld + c. */
 typedef struct lk_rows {
     int64_t rows, cols;
     int64_t ld_x, ld_y; /* at least cols */
@@ -113,12 +113,12 @@ typedef struct lk_rows {
  *
  * Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
  */
-LK_API lk_status lk_softmax(lk_dtype dtype, const lk_rows *shape, const void *x,
-                            void *y) LK_NODISCARD;
+LK_API lk_status lk_softmax_rows(lk_dtype dtype, const lk_rows *shape, const void *x,
+                                 void *y) LK_NODISCARD;
 
-/** y[r][c] = (x[r][c] - m_r) - log sum_c exp(x[r][c] - m_r).  Otherwise as lk_softmax(). */
-LK_API lk_status lk_log_softmax(lk_dtype dtype, const lk_rows *shape, const void *x,
-                                void *y) LK_NODISCARD;
+/** y[r][c] = (x[r][c] - m_r) - log sum_c exp(x[r][c] - m_r).  Otherwise as lk_softmax_rows(). */
+LK_API lk_status lk_log_softmax_rows(lk_dtype dtype, const lk_rows *shape, const void *x,
+                                     void *y) LK_NODISCARD;
 
 LK_END_DECLS
 

@@ -26,14 +26,14 @@ LK_BEGIN_DECLS
 typedef struct lk_layout lk_layout;
 
 /** One slice of a layout.  `name` is borrowed from the layout. */
-typedef struct lk_slice {
+typedef struct lk_slab_slice {
     const char *name;
     lk_dtype dtype;
     lk_shape shape;
     int64_t count;  /* elements */
     int64_t offset; /* bytes from the slab's start */
     int64_t bytes;  /* without the gap behind */
-} lk_slice;
+} lk_slab_slice;
 
 /** Make an empty layout.  The caller owns it; release it with lk_layout_free().  Errors: LK_ENOMEM. */
 LK_API lk_status lk_layout_new(lk_layout **out) LK_NODISCARD;
@@ -58,7 +58,7 @@ LK_API int64_t lk_layout_slices(const lk_layout *layout);
 LK_API int64_t lk_layout_bytes(const lk_layout *layout);
 
 /** Slice number `i`.  Errors: LK_EINVAL unless 0 <= i < lk_layout_slices(). */
-LK_API lk_status lk_layout_get(const lk_layout *layout, int64_t i, lk_slice *out) LK_NODISCARD;
+LK_API lk_status lk_layout_get(const lk_layout *layout, int64_t i, lk_slab_slice *out) LK_NODISCARD;
 
 /** The number of the slice of this name, in constant time.  Errors: LK_EINVAL if there is none. */
 LK_API lk_status lk_layout_find(const lk_layout *layout, const char *name,

@@ -120,7 +120,7 @@ static void deliver(lk_log_level level, const char *text, size_t len)
     sink(sink_context, level, line);
 }
 
-void lk_log(lk_log_level level, const char *fmt, ...)
+void lk_log_write(lk_log_level level, const char *fmt, ...)
 {
     if (!lk_log_enabled(level) || in_sink)
         return;

@@ -3,7 +3,7 @@
 #include "kernel/conv_pass.h"
 #include "kernel/conv_plan.h"
 
-lk_status lk_conv_backward_data(lk_conv *plan, const void *dy, const void *w, const void *bias,
+lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *w, const void *bias,
                                 bool accumulate, void *dx)
 {
     LK_TRY(lk__fp_check());

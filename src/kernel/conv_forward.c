@@ -2,8 +2,8 @@
 #include "kernel/conv_pass.h"
 #include "kernel/conv_plan.h"
 
-lk_status lk_conv_forward(lk_conv *plan, const void *x, const void *w, const void *bias, lk_act act,
-                          void *y)
+lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, const void *bias,
+                          lk_act act, void *y)
 {
     LK_TRY(lk__fp_check());
     LK_CHECK(plan, LK_EINVAL, "plan is NULL");

@@ -5,20 +5,20 @@
 
 #include <lockstep/alloc.h>
 
-lk_status lk_conv_new(const lk_conv_shape *shape, lk_conv **out)
+lk_status lk_conv_plan_new(const lk_conv_shape *shape, lk_conv_plan **out)
 {
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = NULL;
     lk__conv_shape s;
     LK_TRY(lk__conv_shape_make(shape, &s));
-    lk_conv *plan;
+    lk_conv_plan *plan;
     LK_TRY(lk_alloc_zero(&plan, 1, sizeof *plan));
     plan->shape = s;
     *out = plan;
     return LK_OK;
 }
 
-void lk_conv_free(lk_conv *plan)
+void lk_conv_plan_free(lk_conv_plan *plan)
 {
     if (!plan)
         return;

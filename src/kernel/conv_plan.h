@@ -9,7 +9,7 @@
 
 struct lk__conv_weights;
 
-struct lk_conv {
+struct lk_conv_plan {
     lk__conv_shape shape;
     lk__conv_pass *forward, *data;
     struct lk__conv_weights *weights;

@@ -26,7 +26,7 @@ typedef struct lk__conv_shape {
     int64_t piece;
 } lk__conv_shape;
 
-/** Check and complete `from`.  Errors: as lk_conv_new(). */
+/** Check and complete `from`.  Errors: as lk_conv_plan_new(). */
 lk_status lk__conv_shape_make(const lk_conv_shape *from, lk__conv_shape *out) LK_NODISCARD;
 
 /** The greatest common divisor; 0 if both are 0. */

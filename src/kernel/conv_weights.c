@@ -162,7 +162,7 @@ static void run_empty(const lk__conv_shape *s, bool accumulate, void *dw)
 }
 
 /* Make the part, or make it anew if the instruction set is another one now. */
-static lk_status part_get(lk_conv *plan)
+static lk_status part_get(lk_conv_plan *plan)
 {
     const lk__columns_table *table = NULL;
     LK_TRY(lk__columns_get(&table));
@@ -173,8 +173,8 @@ static lk_status part_get(lk_conv *plan)
     return LK_OK;
 }
 
-lk_status lk_conv_backward_weights(lk_conv *plan, const void *x, const void *dy, bool accumulate,
-                                   void *dw)
+lk_status lk_conv_backward_weights(lk_conv_plan *plan, const void *x, const void *dy,
+                                   bool accumulate, void *dw)
 {
     LK_TRY(lk__fp_check());
     LK_CHECK(plan, LK_EINVAL, "plan is NULL");

@@ -92,13 +92,13 @@ static lk_status softmax_rows(bool log, lk_dtype dtype, const lk_rows *s, const 
     return LK_OK;
 }
 
-lk_status lk_softmax(lk_dtype dtype, const lk_rows *shape, const void *x, void *y)
+lk_status lk_softmax_rows(lk_dtype dtype, const lk_rows *shape, const void *x, void *y)
 {
     LK_TRY(softmax_rows(false, dtype, shape, x, y));
     return LK_OK;
 }
 
-lk_status lk_log_softmax(lk_dtype dtype, const lk_rows *shape, const void *x, void *y)
+lk_status lk_log_softmax_rows(lk_dtype dtype, const lk_rows *shape, const void *x, void *y)
 {
     LK_TRY(softmax_rows(true, dtype, shape, x, y));
     return LK_OK;

@@ -134,13 +134,13 @@ int64_t lk_layout_bytes(const lk_layout *layout)
     return layout->bytes;
 }
 
-lk_status lk_layout_get(const lk_layout *layout, int64_t i, lk_slice *out)
+lk_status lk_layout_get(const lk_layout *layout, int64_t i, lk_slab_slice *out)
 {
     LK_CHECK(layout, LK_EINVAL, "layout is NULL");
     LK_CHECK(i >= 0 && i < layout->n, LK_EINVAL, "slice %lld of a layout of %lld", (long long)i,
              (long long)layout->n);
     const struct lk__slice *s = &layout->slice[i];
-    *out = (lk_slice){s->name, s->dtype, s->shape, s->count, s->offset, s->bytes};
+    *out = (lk_slab_slice){s->name, s->dtype, s->shape, s->count, s->offset, s->bytes};
     return LK_OK;
 }
 

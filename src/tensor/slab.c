@@ -77,7 +77,7 @@ void *lk_slab_data(const lk_slab *slab)
 
 lk_status lk_slab_tensor(const lk_slab *slab, int64_t i, lk_tensor **out)
 {
-    lk_slice s;
+    lk_slab_slice s;
     *out = NULL;
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
     LK_TRY(lk_layout_get(slab->layout, i, &s));

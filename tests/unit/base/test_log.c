@@ -33,22 +33,22 @@ static void without_a_sink_nothing_happens(void)
     lk_log_sink_set(NULL, NULL);
     lk_log_level_set(LK_LOG_DEBUG);
     ASSERT_TRUE(!lk_log_enabled(LK_LOG_ERROR));
-    lk_log(LK_LOG_ERROR, "into the void %d", 1);
+    lk_log_write(LK_LOG_ERROR, "into the void %d", 1);
 }
 
 static void messages_of_more_detail_are_dropped(void)
 {
     start(LK_LOG_WARN);
     ASSERT_EQ(lk_log_level_get(), LK_LOG_WARN);
-    lk_log(LK_LOG_INFO, "no");
+    lk_log_write(LK_LOG_INFO, "no");
     ASSERT_EQ(n_lines, 0);
-    lk_log(LK_LOG_WARN, "%s and %d", "yes", 2);
+    lk_log_write(LK_LOG_WARN, "%s and %d", "yes", 2);
     ASSERT_EQ(n_lines, 1);
     ASSERT_EQ(last_level, LK_LOG_WARN);
     ASSERT_TRUE(strcmp(last_line, "yes and 2") == 0);
     lk_log_level_set(LK_LOG_OFF);
-    lk_log(LK_LOG_ERROR, "no");
-    lk_log(LK_LOG_OFF, "no");
+    lk_log_write(LK_LOG_ERROR, "no");
+    lk_log_write(LK_LOG_OFF, "no");
     ASSERT_EQ(n_lines, 1);
 }
 
@@ -56,13 +56,13 @@ static void the_rank_is_a_prefix(void)
 {
     start(LK_LOG_INFO);
     ASSERT_OK(lk_log_rank_set(3, 16));
-    lk_log(LK_LOG_INFO, "hello");
+    lk_log_write(LK_LOG_INFO, "hello");
     ASSERT_TRUE(strcmp(last_line, "[3/16] hello") == 0);
     ASSERT_OK(lk_log_thread_rank_set(1, 2));
-    lk_log(LK_LOG_INFO, "hello");
+    lk_log_write(LK_LOG_INFO, "hello");
     ASSERT_TRUE(strcmp(last_line, "[1/2] hello") == 0);
     ASSERT_OK(lk_log_thread_rank_set(0, 0));
-    lk_log(LK_LOG_INFO, "hello");
+    lk_log_write(LK_LOG_INFO, "hello");
     ASSERT_TRUE(strcmp(last_line, "[3/16] hello") == 0);
     ASSERT_FAILS(lk_log_rank_set(4, 4), LK_EINVAL, "rank 4 of size 4");
     ASSERT_FAILS(lk_log_rank_set(-1, 4), LK_EINVAL, "rank -1 of size 4");
@@ -72,7 +72,7 @@ static void the_rank_is_a_prefix(void)
 static void terminal_escapes_are_made_harmless(void)
 {
     start(LK_LOG_INFO);
-    lk_log(LK_LOG_INFO, "loading %s", "x\x1b]0;owned\x07\r\n[0/1] forged");
+    lk_log_write(LK_LOG_INFO, "loading %s", "x\x1b]0;owned\x07\r\n[0/1] forged");
     ASSERT_TRUE(strcmp(last_line, "loading x\\x1b]0;owned\\x07\\x0d\\x0a[0/1] forged") == 0);
 }
 
@@ -83,19 +83,19 @@ static void a_long_message_is_cut_and_says_so(void)
     char text[3000];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    lk_log(LK_LOG_INFO, "%s", text);
+    lk_log_write(LK_LOG_INFO, "%s", text);
     const char *message = strstr(last_line, "] ") + 2;
     ASSERT_EQ(strlen(message), 1023);
     ASSERT_TRUE(strcmp(message + 1020, "...") == 0);
     text[1023] = '\0';
-    lk_log(LK_LOG_INFO, "%s", text);
+    lk_log_write(LK_LOG_INFO, "%s", text);
     ASSERT_TRUE(strcmp(strstr(last_line, "] ") + 2, text) == 0);
 }
 
 static void chatty(void *context, lk_log_level level, const char *line)
 {
     n_inside++;
-    lk_log(LK_LOG_ERROR, "a sink that logs");
+    lk_log_write(LK_LOG_ERROR, "a sink that logs");
     lk_log_sink_set(remember, context);
     remember(context, level, line);
 }
@@ -104,8 +104,8 @@ static void a_sink_may_log_and_replace_itself(void)
 {
     start(LK_LOG_INFO);
     lk_log_sink_set(chatty, NULL);
-    lk_log(LK_LOG_INFO, "one");
-    lk_log(LK_LOG_INFO, "two");
+    lk_log_write(LK_LOG_INFO, "one");
+    lk_log_write(LK_LOG_INFO, "two");
     ASSERT_EQ(n_inside, 1);
     ASSERT_EQ(n_lines, 2);
 }
@@ -114,7 +114,7 @@ static void logging_does_not_allocate(void)
 {
     start(LK_LOG_INFO);
     int64_t calls = lk_alloc_stats_get().calls;
-    lk_log(LK_LOG_INFO, "%s", "x");
+    lk_log_write(LK_LOG_INFO, "%s", "x");
     ASSERT_EQ(lk_alloc_stats_get().calls, calls);
 }
 
@@ -145,7 +145,7 @@ static void *log_many(void *rank)
 {
     if (lk_log_thread_rank_set(*(int *)rank, THREADS) == LK_OK)
         for (int i = 0; i < PER_THREAD; i++)
-            lk_log(LK_LOG_INFO, "line %d.", i);
+            lk_log_write(LK_LOG_INFO, "line %d.", i);
     return NULL;
 }
 

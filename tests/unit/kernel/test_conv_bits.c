@@ -23,7 +23,7 @@ typedef struct check {
     const conv_case *c;
     lk_conv_shape s;
     variant v;
-    lk_conv *plan;
+    lk_conv_plan *plan;
     guarded a, w, bias, got, before, want;
 } check;
 
@@ -53,13 +53,13 @@ static check check_new(const conv_case *c, lk_dtype dtype, variant v, bool spice
         conv_ref_data(&k.s, k.a.data, k.w.data, bias, v == DATA_ACCUMULATE, k.want.data);
     else
         conv_ref_forward(&k.s, k.a.data, k.w.data, bias, with_bias, k.want.data);
-    ASSERT_OK(lk_conv_new(&k.s, &k.plan));
+    ASSERT_OK(lk_conv_plan_new(&k.s, &k.plan));
     return k;
 }
 
 static void check_free(check *k)
 {
-    lk_conv_free(k->plan);
+    lk_conv_plan_free(k->plan);
     guarded *all[] = {&k->a, &k->w, &k->bias, &k->got, &k->before, &k->want};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(all[i]);

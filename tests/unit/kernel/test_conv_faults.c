@@ -17,10 +17,10 @@ static const lk_conv_shape small = {.dtype = LK_F32,
                                     .pad = {1, 1}};
 enum { NX = 2 * 25 * 3, NY = 2 * 9 * 4, NW = 9 * 3 * 4 };
 
-static lk_conv *small_plan(void)
+static lk_conv_plan *small_plan(void)
 {
-    lk_conv *plan;
-    ASSERT_OK(lk_conv_new(&small, &plan));
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(&small, &plan));
     return plan;
 }
 
@@ -34,7 +34,7 @@ static void expect(lk_status st, lk_status want, const char *message)
 
 static void missing_operands_are_named(void)
 {
-    lk_conv *p = small_plan();
+    lk_conv_plan *p = small_plan();
     float x[NX] = {0}, w[NW] = {0}, y[NY] = {0};
     expect(lk_conv_forward(NULL, x, w, NULL, LK_ACT_NONE, y), LK_EINVAL, "plan is NULL");
     expect(lk_conv_forward(p, NULL, w, NULL, LK_ACT_NONE, y), LK_EINVAL, "x is NULL");
@@ -44,12 +44,12 @@ static void missing_operands_are_named(void)
     expect(lk_conv_backward_data(p, NULL, w, NULL, false, x), LK_EINVAL, "dy is NULL");
     expect(lk_conv_backward_data(p, y, NULL, NULL, false, x), LK_EINVAL, "w is NULL");
     expect(lk_conv_backward_data(p, y, w, NULL, false, NULL), LK_EINVAL, "dx is NULL");
-    lk_conv_free(p);
+    lk_conv_plan_free(p);
 }
 
 static void overlapping_operands_are_named_with_their_sizes(void)
 {
-    lk_conv *p = small_plan();
+    lk_conv_plan *p = small_plan();
     float buf[NX + NY + NW] = {0}, apart[NX] = {0};
     expect(lk_conv_forward(p, buf, apart, NULL, LK_ACT_NONE, buf + NX - 1), LK_EOVERLAP,
            "y (288 bytes at");
@@ -60,12 +60,12 @@ static void overlapping_operands_are_named_with_their_sizes(void)
     expect(lk_conv_backward_data(p, buf, apart, NULL, false, buf), LK_EOVERLAP, "dx (600 bytes at");
     expect(lk_conv_backward_data(p, apart, buf, NULL, false, buf), LK_EOVERLAP,
            "overlaps w (432 bytes at");
-    lk_conv_free(p);
+    lk_conv_plan_free(p);
 }
 
 static void impossible_requests_are_refused(void)
 {
-    lk_conv *p = small_plan();
+    lk_conv_plan *p = small_plan();
     float x[NX] = {0}, w[NW] = {0}, y[NY] = {0}, bias[4] = {0};
     expect(lk_conv_forward(p, x, w, bias, LK_N_ACTS, y), LK_EINVAL, "act is 5, must be below 5");
     expect(lk_conv_backward_data(p, y, w, bias, true, x), LK_EINVAL,
@@ -77,20 +77,20 @@ static void impossible_requests_are_refused(void)
     ASSERT_EQ(forward, LK_EFPENV);
     ASSERT_EQ(data, LK_EFPENV);
     lk_error_clear();
-    lk_conv_free(p);
+    lk_conv_plan_free(p);
 }
 
 /* Make a plan and run both passes; with room for nothing else. */
 static lk_status whole_life(const lk_conv_shape *s, const float *x, const float *w, float *y,
                             float *dx)
 {
-    lk_conv *p;
-    LK_TRY(lk_conv_new(s, &p));
+    lk_conv_plan *p;
+    LK_TRY(lk_conv_plan_new(s, &p));
     lk_status st = LK_OK;
     LK_TRY_TO(done, lk_conv_forward(p, x, w, NULL, LK_ACT_NONE, y));
     LK_TRY_TO(done, lk_conv_backward_data(p, y, w, NULL, false, dx));
 done:
-    lk_conv_free(p);
+    lk_conv_plan_free(p);
     return st;
 }
 
@@ -123,7 +123,7 @@ static void a_plan_recovers_from_a_failed_allocation(void)
     values_fill(LK_F32, w, NW, 2, false);
     ASSERT_OK(whole_life(&small, x, w, want_y, want_dx));
     for (int64_t n = 1;; n++) {
-        lk_conv *p = small_plan();
+        lk_conv_plan *p = small_plan();
         lk_alloc_fail_at(n);
         lk_status forward = lk_conv_forward(p, x, w, NULL, LK_ACT_NONE, y);
         lk_alloc_fail_at(n);
@@ -133,7 +133,7 @@ static void a_plan_recovers_from_a_failed_allocation(void)
         ASSERT_OK(lk_conv_backward_data(p, y, w, NULL, false, dx));
         ASSERT_TRUE(memcmp(y, want_y, sizeof y) == 0);
         ASSERT_TRUE(memcmp(dx, want_dx, sizeof dx) == 0);
-        lk_conv_free(p);
+        lk_conv_plan_free(p);
         if (forward == LK_OK && data == LK_OK)
             break;
     }
@@ -142,7 +142,7 @@ static void a_plan_recovers_from_a_failed_allocation(void)
 
 static void later_calls_do_not_allocate(void)
 {
-    lk_conv *p = small_plan();
+    lk_conv_plan *p = small_plan();
     float x[NX] = {0}, w[NW] = {0}, y[NY], dx[NX];
     int64_t calls[3];
     for (int i = 0; i < 3; i++) {
@@ -152,8 +152,8 @@ static void later_calls_do_not_allocate(void)
     }
     ASSERT_EQ(calls[1], calls[0]);
     ASSERT_EQ(calls[2], calls[0]);
-    lk_conv_free(p);
-    lk_conv_free(NULL);
+    lk_conv_plan_free(p);
+    lk_conv_plan_free(NULL);
 }
 
 TEST_MAIN(TEST(missing_operands_are_named), TEST(overlapping_operands_are_named_with_their_sizes),

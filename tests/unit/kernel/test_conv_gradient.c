@@ -18,10 +18,10 @@ static const lk_conv_shape layer = {.ndim = 2,
 
 static void gradient(const lk_conv_shape *s, const void *x, const void *dy, void *dw)
 {
-    lk_conv *plan;
-    ASSERT_OK(lk_conv_new(s, &plan));
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(s, &plan));
     ASSERT_OK(lk_conv_backward_weights(plan, x, dy, false, dw));
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
 }
 
 static void two_halves_of_a_batch_add_up_to_the_whole(void)
@@ -219,19 +219,19 @@ static void check_empty(lk_conv_shape s, bool accumulate)
     enum { N = 9 * 10 * 20 };
     static float dw[N], want[N];
     float some[4] = {0};
-    lk_conv *plan;
+    lk_conv_plan *plan;
     for (int i = 0; i < N; i++) {
         dw[i] = (float)i;
         want[i] = accumulate ? dw[i] : 0;
     }
     s.dtype = LK_F32;
-    ASSERT_OK(lk_conv_new(&s, &plan));
+    ASSERT_OK(lk_conv_plan_new(&s, &plan));
     ASSERT_OK(lk_conv_backward_weights(plan, some, some, accumulate, dw));
     ASSERT_OK(lk_conv_backward_weights(plan, s.in[0] == 0 || s.batch == 0 ? NULL : some,
                                        s.out[0] == 0 || s.batch == 0 ? NULL : some, true, dw));
     if (s.in_channels > 0)
         ASSERT_SAME_BITS(dw, want, sizeof dw);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
 }
 
 static void nothing_to_sum_gives_zeros_or_leaves_what_there_was(void)
@@ -257,17 +257,17 @@ static void nothing_to_sum_gives_zeros_or_leaves_what_there_was(void)
 static void wrong_operands_are_named(void)
 {
     struct gradient_case c;
-    lk_conv *plan;
+    lk_conv_plan *plan;
     gradient_case_new(&c, &layer, LK_F32, false);
     void *x = c.x.data, *dy = c.dy.data, *dw = c.dw.data;
-    ASSERT_OK(lk_conv_new(&c.shape, &plan));
+    ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
     ASSERT_FAILS(lk_conv_backward_weights(NULL, x, dy, false, dw), LK_EINVAL, "plan");
     ASSERT_FAILS(lk_conv_backward_weights(plan, NULL, dy, false, dw), LK_EINVAL, "x is NULL");
     ASSERT_FAILS(lk_conv_backward_weights(plan, x, NULL, false, dw), LK_EINVAL, "dy is NULL");
     ASSERT_FAILS(lk_conv_backward_weights(plan, x, dy, false, NULL), LK_EINVAL, "dw is NULL");
     ASSERT_FAILS(lk_conv_backward_weights(plan, x, dy, false, x), LK_EOVERLAP, "dw");
     ASSERT_FAILS(lk_conv_backward_weights(plan, x, dw, false, dw), LK_EOVERLAP, "dy");
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     gradient_case_free(&c);
 }
 
@@ -275,12 +275,12 @@ static struct gradient_case fault_case;
 
 static lk_status make_and_run(void)
 {
-    lk_conv *plan = NULL;
-    lk_status st = lk_conv_new(&fault_case.shape, &plan);
+    lk_conv_plan *plan = NULL;
+    lk_status st = lk_conv_plan_new(&fault_case.shape, &plan);
     for (int i = 0; st == LK_OK && i < 2; i++)
         st = lk_conv_backward_weights(plan, fault_case.x.data, fault_case.dy.data, false,
                                       fault_case.dw.data);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     return st;
 }
 
@@ -299,14 +299,14 @@ static void a_failing_allocation_leaves_nothing_behind(void)
 static void the_second_call_allocates_nothing(void)
 {
     struct gradient_case c;
-    lk_conv *plan;
+    lk_conv_plan *plan;
     gradient_case_new(&c, &layer, LK_F32, false);
-    ASSERT_OK(lk_conv_new(&c.shape, &plan));
+    ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
     ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
     int64_t calls = lk_alloc_stats_get().calls;
     ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
     ASSERT_EQ(lk_alloc_stats_get().calls, calls);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     gradient_case_free(&c);
 }
 
@@ -314,22 +314,22 @@ static void a_piece_beyond_the_batch_is_all_of_it(void)
 {
     lk_conv_shape s = layer;
     struct gradient_case c;
-    lk_conv *plan;
+    lk_conv_plan *plan;
     s.piece = s.batch;
     gradient_case_new(&c, &s, LK_F32, false);
     for (int i = 0; i < 2; i++) {
         c.shape.piece = i == 0 ? s.batch : INT64_MAX;
-        ASSERT_OK(lk_conv_new(&c.shape, &plan));
+        ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
         ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, i == 1, c.dw.data));
-        lk_conv_free(plan);
+        lk_conv_plan_free(plan);
     }
     /* The second one added the same to the first, which is exact. */
     const float *dw = c.dw.data;
-    ASSERT_OK(lk_conv_new(&c.shape, &plan));
+    ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
     float twice = dw[0];
     ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
     ASSERT_TRUE(twice == 2 * dw[0]);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     gradient_case_free(&c);
 }
 

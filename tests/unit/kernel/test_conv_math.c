@@ -36,10 +36,10 @@ static void errors_stay_within_the_bound_of_the_chain(void)
         double *exact = widened(y, ny, false), *size = widened(y, ny, true);
         conv_ref_forward(&wide, wx, ww, NULL, false, exact);
         conv_ref_forward(&wide, ax, aw, NULL, false, size);
-        lk_conv *plan;
-        ASSERT_OK(lk_conv_new(&s, &plan));
+        lk_conv_plan *plan;
+        ASSERT_OK(lk_conv_plan_new(&s, &plan));
         ASSERT_OK(lk_conv_forward(plan, x, w, NULL, LK_ACT_NONE, y));
-        lk_conv_free(plan);
+        lk_conv_plan_free(plan);
         double n = 1 + (double)nw / (s.out_channels ? (double)s.out_channels : 1), u = 0x1p-24;
         for (int64_t k = 0; k < ny; k++)
             if (!(fabs((double)y[k] - exact[k]) <= n * u / (1 - n * u) * size[k]))
@@ -63,8 +63,8 @@ static void an_activation_is_the_map_of_the_finished_output(void)
     float *x = random_floats(nx, 1), *w = random_floats(conv_w_count(&s), 2);
     float *bias = random_floats(s.out_channels, 3);
     float *got = random_floats(ny, 4), *want = random_floats(ny, 5);
-    lk_conv *plan;
-    ASSERT_OK(lk_conv_new(&s, &plan));
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(&s, &plan));
     for (int threads = 1; threads <= 4; threads++)
         for (int act = 0; act < LK_N_ACTS; act++) {
             ASSERT_OK(lk_threads_set(threads));
@@ -73,7 +73,7 @@ static void an_activation_is_the_map_of_the_finished_output(void)
             ASSERT_OK(lk_conv_forward(plan, x, w, bias, (lk_act)act, got));
             ASSERT_TRUE(memcmp(got, want, (size_t)ny * sizeof *got) == 0);
         }
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     void *all[] = {x, w, bias, got, want};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
@@ -96,15 +96,15 @@ static void outputs_without_a_valid_tap_are_the_start(void)
     const float dy[10] = {9, 9, 1, 2, 9, 9, 9, 9, 9, 9};
     const float want_bias[2] = {7 + 10, 7}, want_sum[2] = {1 + 10, -0.0F};
     float y[10], dx[2] = {1, -0.0F};
-    lk_conv *plan;
-    ASSERT_OK(lk_conv_new(&s, &plan));
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(&s, &plan));
     ASSERT_OK(lk_conv_forward(plan, x, w, bias, LK_ACT_NONE, y));
     ASSERT_TRUE(memcmp(y, want, sizeof y) == 0);
     ASSERT_OK(lk_conv_backward_data(plan, dy, w, NULL, true, dx));
     ASSERT_TRUE(memcmp(dx, want_sum, sizeof dx) == 0);
     ASSERT_OK(lk_conv_backward_data(plan, dy, w, one, false, dx));
     ASSERT_TRUE(memcmp(dx, want_bias, sizeof dx) == 0);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
 }
 
 /* The transposed convolution of u [5][4][3] by kernel 4, stride 2, pad 1: v [10][8][6]. */
@@ -141,11 +141,11 @@ static void backward_data_is_a_transposed_convolution(void)
                     }
                 want[(r * VW + c) * VC + k] = acc;
             }
-    lk_conv *plan;
-    ASSERT_OK(lk_conv_new(&transposed, &plan));
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(&transposed, &plan));
     ASSERT_OK(lk_conv_backward_data(plan, u, w, bias, false, v));
     ASSERT_TRUE(memcmp(v, want, sizeof want) == 0);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     free(u);
     free(w);
     free(bias);
@@ -157,8 +157,8 @@ static void forward_is_the_adjoint_of_the_transposed_convolution(void)
 {
     float *u = random_floats(UH * UW * UC, 1), *w = random_floats(K * K * VC * UC, 2);
     float *g = random_floats(VH * VW * VC, 3), v[VH * VW * VC], du[UH * UW * UC];
-    lk_conv *plan;
-    ASSERT_OK(lk_conv_new(&transposed, &plan));
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(&transposed, &plan));
     ASSERT_OK(lk_conv_backward_data(plan, u, w, NULL, false, v));
     ASSERT_OK(lk_conv_forward(plan, g, w, NULL, LK_ACT_NONE, du));
     double left = 0, right = 0;
@@ -168,7 +168,7 @@ static void forward_is_the_adjoint_of_the_transposed_convolution(void)
         right += (double)u[i] * (double)du[i];
     ASSERT_NEAR(left, right, 1e-4);
     ASSERT_TRUE(fabs(left) > 1);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     free(u);
     free(w);
     free(g);

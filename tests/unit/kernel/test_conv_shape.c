@@ -21,8 +21,8 @@ static lk_conv_shape plain(void)
 
 static void expect_error(const lk_conv_shape *s, lk_status want, const char *message)
 {
-    lk_conv *plan;
-    lk_status st = lk_conv_new(s, &plan);
+    lk_conv_plan *plan;
+    lk_status st = lk_conv_plan_new(s, &plan);
     if (st != want || plan || !strstr(lk_error_message(), message))
         TEST_FAIL("wanted %s: %s\ngot %s: %s", lk_status_text(want), message, lk_status_text(st),
                   lk_error_message());
@@ -74,9 +74,9 @@ static void empty_axes_are_valid(void)
     c[5].in[0] = 0;
     c[5].x_step[1] = INT64_MAX / 8;
     for (int i = 0; i < 6; i++) {
-        lk_conv *plan;
-        ASSERT_OK(lk_conv_new(&c[i], &plan));
-        lk_conv_free(plan);
+        lk_conv_plan *plan;
+        ASSERT_OK(lk_conv_plan_new(&c[i], &plan));
+        lk_conv_plan_free(plan);
     }
 }
 

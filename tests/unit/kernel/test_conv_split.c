@@ -65,13 +65,13 @@ static void whole_free(whole *o)
 static void run(const whole *o, const lk_conv_shape *s, bool data, int64_t x_at, int64_t y_at,
                 double *out)
 {
-    lk_conv *plan;
-    ASSERT_OK(lk_conv_new(s, &plan));
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(s, &plan));
     if (data)
         ASSERT_OK(lk_conv_backward_data(plan, o->y + y_at, o->w, NULL, false, out + x_at));
     else
         ASSERT_OK(lk_conv_forward(plan, o->x + x_at, o->w, NULL, LK_ACT_NONE, out + y_at));
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
 }
 
 /* The outputs [o0, o1) of axis d, or (data) the inputs [i0, i1), as a convolution of its own: the

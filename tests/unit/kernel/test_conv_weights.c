@@ -89,15 +89,15 @@ static void check_cut(struct gradient_case *c, const void *grad, const lk__weigh
                       const char *what)
 {
     void *old = copy_of(c->dw.data, c->dw_bytes), *sum = copy_of(c->dw.data, c->dw_bytes);
-    lk_conv *plan;
-    ASSERT_OK(lk_conv_new(&c->shape, &plan));
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(&c->shape, &plan));
     ASSERT_OK(lk__conv_weights_new_cut(&c->s, aims, &plan->weights));
     gradient_reference_add(&c->s, grad, sum);
     ASSERT_OK(lk_conv_backward_weights(plan, c->x.data, c->dy.data, true, c->dw.data));
     check_same(c, sum, what);
     ASSERT_OK(lk_conv_backward_weights(plan, c->x.data, c->dy.data, false, c->dw.data));
     check_same(c, grad, what);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     memcpy(c->dw.data, old, c->dw_bytes);
     free(old);
     free(sum);
@@ -158,14 +158,14 @@ static void the_number_of_threads_changes_no_bit(void)
         gradient_case_new(&c, &shapes[i], LK_F32, false);
         void *grad = NULL;
         for (int threads = 1; threads <= 4; threads++) {
-            lk_conv *plan;
+            lk_conv_plan *plan;
             ASSERT_OK(lk_threads_set(threads));
-            ASSERT_OK(lk_conv_new(&c.shape, &plan));
+            ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
             ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
             if (threads == 1)
                 grad = copy_of(c.dw.data, c.dw_bytes);
             ASSERT_SAME_BITS(grad, c.dw.data, c.dw_bytes);
-            lk_conv_free(plan);
+            lk_conv_plan_free(plan);
         }
         free(grad);
         gradient_case_free(&c);
@@ -176,10 +176,10 @@ static void the_number_of_threads_changes_no_bit(void)
 static void a_plan_follows_the_instruction_set(void)
 {
     struct gradient_case c;
-    lk_conv *plan;
+    lk_conv_plan *plan;
     void *grad = NULL;
     gradient_case_new(&c, &shapes[6], LK_F64, false);
-    ASSERT_OK(lk_conv_new(&c.shape, &plan));
+    ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
     for (int isa = 0; isa < LK_N_ISAS; isa++)
         if (lk_isa_available((lk_isa)isa)) {
             ASSERT_OK(lk_isa_set((lk_isa)isa));
@@ -189,7 +189,7 @@ static void a_plan_follows_the_instruction_set(void)
             ASSERT_SAME_BITS(grad, c.dw.data, c.dw_bytes);
         }
     free(grad);
-    lk_conv_free(plan);
+    lk_conv_plan_free(plan);
     gradient_case_free(&c);
 }
 

@@ -14,7 +14,7 @@ enum { MAX = 20000 };
 static double x_values[MAX], want[MAX], got[MAX];
 
 typedef lk_status softmax_fn(lk_dtype, const lk_rows *, const void *, void *);
-static softmax_fn *const both[] = {lk_softmax, lk_log_softmax};
+static softmax_fn *const both[] = {lk_softmax_rows, lk_log_softmax_rows};
 
 static void rows_agree_with_the_formula(void)
 {
@@ -27,8 +27,8 @@ static void rows_agree_with_the_formula(void)
             real_fill(t, x_values, MAX, 11 + k, false);
             for (int64_t i = 0; i < 7 * s.ld_x; i++)
                 real_set(t, x_values, i, 9 * real_get(t, x_values, i));
-            ASSERT_OK(lk_softmax(t, &s, x_values, got));
-            ASSERT_OK(lk_log_softmax(t, &s, x_values, want));
+            ASSERT_OK(lk_softmax_rows(t, &s, x_values, got));
+            ASSERT_OK(lk_log_softmax_rows(t, &s, x_values, want));
             for (int r = 0; r < 7; r++) {
                 long double sum = 0, total = 0, max = -HUGE_VALL;
                 for (int64_t c = 0; c < s.cols; c++)
@@ -68,12 +68,12 @@ static void the_sum_is_the_lane_sum(void)
         for (int l = 0; l < half; l++)
             lane[l] = lane[2 * l] + lane[2 * l + 1];
     lk_rows s = {.rows = 1, .cols = COLS, .ld_x = COLS, .ld_y = COLS};
-    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    ASSERT_OK(lk_softmax_rows(LK_F32, &s, x, y));
     for (int i = 0; i < COLS; i++)
         ASSERT_TRUE(y[i] == e[i] / lane[0]);
     float log_sum;
     ASSERT_OK(lk_map1(LK_F32, LK_MAP1_LOG, 0, 1, &lane[0], &log_sum));
-    ASSERT_OK(lk_log_softmax(LK_F32, &s, x, y));
+    ASSERT_OK(lk_log_softmax_rows(LK_F32, &s, x, y));
     for (int i = 0; i < COLS; i++)
         ASSERT_TRUE(y[i] == (x[i] - max) - log_sum);
 }
@@ -82,13 +82,13 @@ static void large_logits_do_not_overflow(void)
 {
     float x[] = {1e30F, 1e30F, -1e30F, 3e38F, -3e38F}, y[5];
     lk_rows s = {.rows = 1, .cols = 2, .ld_x = 5, .ld_y = 5};
-    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    ASSERT_OK(lk_softmax_rows(LK_F32, &s, x, y));
     ASSERT_TRUE(y[0] == 0.5F && y[1] == 0.5F);
     s.cols = 5;
-    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    ASSERT_OK(lk_softmax_rows(LK_F32, &s, x, y));
     ASSERT_TRUE(y[0] == 0 && y[2] == 0 && y[3] == 1 && y[4] == 0);
     s.cols = 3;
-    ASSERT_OK(lk_log_softmax(LK_F32, &s, x, y));
+    ASSERT_OK(lk_log_softmax_rows(LK_F32, &s, x, y));
     ASSERT_TRUE(y[0] == -(float)M_LN2 && y[1] == y[0] && y[2] == -2e30F);
 }
 
@@ -97,9 +97,9 @@ static void minus_infinity_has_no_probability(void)
 {
     double x[] = {-HUGE_VAL, 1, -HUGE_VAL, 1, -HUGE_VAL}, y[5];
     lk_rows s = {.rows = 1, .cols = 5, .ld_x = 5, .ld_y = 5};
-    ASSERT_OK(lk_softmax(LK_F64, &s, x, y));
+    ASSERT_OK(lk_softmax_rows(LK_F64, &s, x, y));
     ASSERT_TRUE(y[0] == 0 && y[1] == 0.5 && y[2] == 0 && y[3] == 0.5 && y[4] == 0);
-    ASSERT_OK(lk_log_softmax(LK_F64, &s, x, y));
+    ASSERT_OK(lk_log_softmax_rows(LK_F64, &s, x, y));
     ASSERT_TRUE(y[0] == -HUGE_VAL && y[1] == -M_LN2 && y[4] == -HUGE_VAL);
 }
 
@@ -178,7 +178,7 @@ static void gaps_between_rows_stay_as_they_are(void)
     for (int i = 0; i < 15; i++)
         y[i] = 42;
     lk_rows s = {.rows = 3, .cols = 2, .ld_x = 4, .ld_y = 5};
-    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    ASSERT_OK(lk_softmax_rows(LK_F32, &s, x, y));
     for (int i = 0; i < 15; i++)
         ASSERT_TRUE((y[i] == 42) == (i % 5 >= 2));
 }
@@ -187,15 +187,15 @@ static void columns_of_one_matrix_may_be_both_operands(void)
 {
     double m[4][6] = {{0}};
     lk_rows s = {.rows = 4, .cols = 3, .ld_x = 6, .ld_y = 6};
-    ASSERT_OK(lk_softmax(LK_F64, &s, &m[0][0], &m[0][3]));
-    ASSERT_OK(lk_softmax(LK_F64, &s, &m[0][3], &m[0][0]));
+    ASSERT_OK(lk_softmax_rows(LK_F64, &s, &m[0][0], &m[0][3]));
+    ASSERT_OK(lk_softmax_rows(LK_F64, &s, &m[0][3], &m[0][0]));
     ASSERT_TRUE(m[3][5] == 1.0 / 3 && m[3][0] == 1.0 / 3);
-    ASSERT_FAILS(lk_softmax(LK_F64, &s, &m[0][0], &m[0][2]), LK_EOVERLAP, "x and y overlap");
-    ASSERT_FAILS(lk_softmax(LK_F64, &s, &m[1][0], &m[0][0]), LK_EOVERLAP, "x and y overlap");
+    ASSERT_FAILS(lk_softmax_rows(LK_F64, &s, &m[0][0], &m[0][2]), LK_EOVERLAP, "x and y overlap");
+    ASSERT_FAILS(lk_softmax_rows(LK_F64, &s, &m[1][0], &m[0][0]), LK_EOVERLAP, "x and y overlap");
     s.rows = 3;
-    ASSERT_FAILS(lk_softmax(LK_F64, &s, &m[0][0], &m[0][4]), LK_EOVERLAP, "x and y overlap");
+    ASSERT_FAILS(lk_softmax_rows(LK_F64, &s, &m[0][0], &m[0][4]), LK_EOVERLAP, "x and y overlap");
     s.ld_y = 5;
-    ASSERT_FAILS(lk_softmax(LK_F64, &s, &m[0][0], &m[0][0]), LK_EOVERLAP, "ld_x 6, ld_y 5");
+    ASSERT_FAILS(lk_softmax_rows(LK_F64, &s, &m[0][0], &m[0][0]), LK_EOVERLAP, "ld_x 6, ld_y 5");
 }
 
 static void empty_shapes_do_nothing(void)
@@ -212,22 +212,22 @@ static void wrong_arguments_are_refused(void)
 {
     float x[6] = {0}, y[6];
     lk_rows good = {.rows = 2, .cols = 3, .ld_x = 3, .ld_y = 3}, s = good;
-    ASSERT_FAILS(lk_softmax(LK_BF16, &s, x, y), LK_EDTYPE, "bf16");
-    ASSERT_FAILS(lk_softmax(LK_F32, NULL, x, y), LK_EINVAL, "shape is NULL");
-    ASSERT_FAILS(lk_softmax(LK_F32, &s, NULL, y), LK_EINVAL, "x is NULL");
-    ASSERT_FAILS(lk_log_softmax(LK_F32, &s, x, NULL), LK_EINVAL, "y is NULL");
+    ASSERT_FAILS(lk_softmax_rows(LK_BF16, &s, x, y), LK_EDTYPE, "bf16");
+    ASSERT_FAILS(lk_softmax_rows(LK_F32, NULL, x, y), LK_EINVAL, "shape is NULL");
+    ASSERT_FAILS(lk_softmax_rows(LK_F32, &s, NULL, y), LK_EINVAL, "x is NULL");
+    ASSERT_FAILS(lk_log_softmax_rows(LK_F32, &s, x, NULL), LK_EINVAL, "y is NULL");
     s.rows = -2;
-    ASSERT_FAILS(lk_softmax(LK_F32, &s, x, y), LK_EINVAL, "-2 rows x 3 cols");
+    ASSERT_FAILS(lk_softmax_rows(LK_F32, &s, x, y), LK_EINVAL, "-2 rows x 3 cols");
     s = good;
     s.ld_x = 2;
-    ASSERT_FAILS(lk_softmax(LK_F32, &s, x, y), LK_EINVAL, "ld_x is 2");
+    ASSERT_FAILS(lk_softmax_rows(LK_F32, &s, x, y), LK_EINVAL, "ld_x is 2");
     s = good;
     s.ld_y = -3;
-    ASSERT_FAILS(lk_log_softmax(LK_F32, &s, x, y), LK_EINVAL, "ld_y -3");
+    ASSERT_FAILS(lk_log_softmax_rows(LK_F32, &s, x, y), LK_EINVAL, "ld_y -3");
     s = (lk_rows){.rows = INT64_MAX / 2, .cols = 3, .ld_x = 3, .ld_y = 3};
-    ASSERT_FAILS(lk_softmax(LK_F32, &s, x, y), LK_EOVERFLOW, "");
+    ASSERT_FAILS(lk_softmax_rows(LK_F32, &s, x, y), LK_EOVERFLOW, "");
     s = (lk_rows){.rows = 1, .cols = 3, .ld_x = INT64_MAX, .ld_y = INT64_MAX};
-    ASSERT_OK(lk_softmax(LK_F32, &s, x, y));
+    ASSERT_OK(lk_softmax_rows(LK_F32, &s, x, y));
 }
 
 TEST_MAIN(TEST(rows_agree_with_the_formula), TEST(the_sum_is_the_lane_sum),

@@ -22,7 +22,7 @@ static void slices_are_aligned_and_in_order(void)
     ASSERT_EQ(lk_layout_slices(layout), 4);
     ASSERT_EQ(lk_layout_bytes(layout), 320);
     for (int64_t i = 0; i < 4; i++) {
-        lk_slice s;
+        lk_slab_slice s;
         int64_t found;
         ASSERT_OK(lk_layout_get(layout, i, &s));
         ASSERT_EQ(s.offset, offsets[i]);
@@ -55,7 +55,7 @@ static void bad_slices_are_refused_and_leave_the_layout_as_it_was(void)
     lk_layout *layout = small_layout();
     const int64_t big = INT64_C(1) << 61;
     int64_t i;
-    lk_slice s;
+    lk_slab_slice s;
     ASSERT_FAILS(lk_layout_add(layout, "fc1.bias", LK_F32, LK_SHAPE(1)), LK_EINVAL,
                  "slice \"fc1.bias\" is already in the layout");
     ASSERT_FAILS(lk_layout_add(layout, "", LK_F32, LK_SHAPE(1)), LK_EINVAL, "has no name");
@@ -90,7 +90,7 @@ static void many_names_are_found(void)
     }
     for (int64_t i = 0; i < N; i++) {
         int64_t found;
-        lk_slice s;
+        lk_slab_slice s;
         snprintf(name, sizeof name, "layer%lld.weight", (long long)i);
         ASSERT_OK(lk_layout_find(layout, name, &found));
         ASSERT_EQ(found, i);
@@ -157,7 +157,7 @@ static void the_hash_sees_names_shapes_and_bits_but_no_gaps(void)
     ASSERT_TRUE(hash_of(a) != hash_of(b));
     lk_hash h = lk_hash_start();
     for (int64_t i = 0; i < 4; i++) {
-        lk_slice s;
+        lk_slab_slice s;
         ASSERT_OK(lk_layout_get(layout, i, &s));
         ASSERT_OK(lk_slab_tensor(b, i, &t));
         lk_tensor_hash(t, s.name, &h);
