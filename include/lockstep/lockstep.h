@@ -3,6 +3,7 @@
 #define LK_LOCKSTEP_H
 
 #include <lockstep/alloc.h>
+#include <lockstep/autograd.h>
 #include <lockstep/checked.h>
 #include <lockstep/clock.h>
 #include <lockstep/conv.h>
@@ -14,6 +15,8 @@
 #include <lockstep/isa.h>
 #include <lockstep/log.h>
 #include <lockstep/map.h>
+#include <lockstep/op.h>
+#include <lockstep/ops.h>
 #include <lockstep/pool.h>
 #include <lockstep/reduce.h>
 #include <lockstep/rng.h>

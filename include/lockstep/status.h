@@ -26,7 +26,8 @@ LK_BEGIN_DECLS
     X(ENOMEM, "out of memory")                                            \
     X(ENOTSUP, "not supported")                                           \
     X(EFPENV, "the thread's floating-point environment is not canonical") \
-    X(EIO, "input/output error")
+    X(EIO, "input/output error")                                          \
+    X(ESTATE, "not possible any more, or not yet")
 
 typedef enum lk_status {
 #define X(code, text) LK_##code,

@@ -153,6 +153,7 @@ lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst)
     LK_CHECK(!lk_tensor_overlap(src, dst), LK_EOVERLAP, "src %s and dst %s", lk_tensor_text(src).s,
              lk_tensor_text(dst).s);
     LK_TRY(values_check(src, dst->dtype));
+    lk__tensor_writes(dst);
     elements_copy(src, dst);
     return LK_OK;
 }

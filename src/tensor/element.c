@@ -21,10 +21,11 @@ static lk_status element_from_i64(lk_dtype t, int64_t value, char *element)
     return LK_OK;
 }
 
-static lk_status write_check(const lk_tensor *t)
+static lk_status write_begin(const lk_tensor *t)
 {
     LK_CHECK(t, LK_EINVAL, "t is NULL");
     LK_CHECK(t->writable, LK_EINVAL, "tensor %s is read-only", lk_tensor_text(t).s);
+    lk__tensor_writes(t);
     return LK_OK;
 }
 
@@ -38,7 +39,7 @@ static void fill(const lk_tensor *t, const char *element)
 lk_status lk_tensor_fill_f64(lk_tensor *t, double value)
 {
     char element[MAX_BYTES];
-    LK_TRY(write_check(t));
+    LK_TRY(write_begin(t));
     LK_TRY(element_from_f64(t->dtype, value, element));
     fill(t, element);
     return LK_OK;
@@ -47,7 +48,7 @@ lk_status lk_tensor_fill_f64(lk_tensor *t, double value)
 lk_status lk_tensor_fill_i64(lk_tensor *t, int64_t value)
 {
     char element[MAX_BYTES];
-    LK_TRY(write_check(t));
+    LK_TRY(write_begin(t));
     LK_TRY(element_from_i64(t->dtype, value, element));
     fill(t, element);
     return LK_OK;
@@ -101,7 +102,7 @@ lk_status lk_tensor_get_i64(const lk_tensor *t, lk_shape index, int64_t *out)
 lk_status lk_tensor_set_f64(lk_tensor *t, lk_shape index, double value)
 {
     char *element;
-    LK_TRY(write_check(t));
+    LK_TRY(write_begin(t));
     LK_TRY(element_find(t, index, &element));
     LK_TRY(element_from_f64(t->dtype, value, element));
     return LK_OK;
@@ -110,7 +111,7 @@ lk_status lk_tensor_set_f64(lk_tensor *t, lk_shape index, double value)
 lk_status lk_tensor_set_i64(lk_tensor *t, lk_shape index, int64_t value)
 {
     char *element;
-    LK_TRY(write_check(t));
+    LK_TRY(write_begin(t));
     LK_TRY(element_find(t, index, &element));
     LK_TRY(element_from_i64(t->dtype, value, element));
     return LK_OK;

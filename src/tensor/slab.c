@@ -11,9 +11,11 @@ struct lk_slab {
     struct lk__storage *storage;
 };
 
-/* Takes over the holder of `storage`. */
+/* Takes over the holder of `storage`.  Each slice has a version of its own, so that a write to one
+ * is none to the others. */
 static lk_status slab_make(lk_layout *layout, struct lk__storage *storage, lk_slab **out)
 {
+    LK_TRY(lk_alloc_zero(&storage->parts, layout->n, sizeof *storage->parts));
     LK_TRY(lk_alloc(out, 1, sizeof **out));
     lk__layout_retain(layout);
     **out = (lk_slab){layout, storage};
@@ -83,6 +85,7 @@ lk_status lk_slab_tensor(const lk_slab *slab, int64_t i, lk_tensor **out)
     LK_TRY(lk_layout_get(slab->layout, i, &s));
     int64_t offset = s.offset / (int64_t)lk_dtype_size(s.dtype);
     LK_TRY(lk__tensor_on(slab->storage, s.dtype, s.shape, offset, out));
+    (*out)->version = &slab->storage->parts[i];
     return LK_OK;
 }
 
@@ -114,6 +117,7 @@ lk_status lk_slab_flat(const lk_slab *slab, lk_tensor **out)
 
 void lk_slab_zero(lk_slab *slab)
 {
+    atomic_fetch_add_explicit(&slab->storage->version, 1, memory_order_relaxed);
     memset(slab->storage->data, 0, (size_t)slab->layout->bytes);
 }
 

@@ -11,6 +11,8 @@ lk_status lk__storage_wrap(void *data, lk_release_fn *release, void *context,
     LK_TRY(lk_alloc(out, 1, sizeof **out));
     struct lk__storage *s = *out;
     atomic_init(&s->holders, 1);
+    atomic_init(&s->version, 0);
+    s->parts = NULL;
     s->data = data ? data : &nothing;
     s->owned = false;
     s->release = release;
@@ -46,5 +48,6 @@ void lk__storage_free(struct lk__storage *s)
         lk_free(s->data);
     else if (s->release)
         s->release(s->context);
+    lk_free(s->parts);
     lk_free(s);
 }

@@ -18,8 +18,12 @@ lk_status lk__tensor_view(const lk_tensor *view, lk_tensor **out)
 lk_status lk__tensor_on(struct lk__storage *s, lk_dtype dtype, lk_shape shape, int64_t offset,
                         lk_tensor **out)
 {
-    lk_tensor t = {
-        .dtype = dtype, .writable = true, .shape = shape, .offset = offset, .storage = s};
+    lk_tensor t = {.dtype = dtype,
+                   .writable = true,
+                   .shape = shape,
+                   .offset = offset,
+                   .storage = s,
+                   .version = &s->version};
     LK_TRY(lk_shape_count(shape, &t.count));
     lk__shape_strides(shape, t.stride);
     LK_TRY(lk__tensor_view(&t, out));
@@ -171,6 +175,7 @@ lk_status lk_tensor_writable_data(lk_tensor *t, void **out)
 {
     LK_CHECK(t, LK_EINVAL, "t is NULL");
     LK_CHECK(t->writable, LK_EINVAL, "tensor %s is read-only", lk_tensor_text(t).s);
+    lk__tensor_writes(t);
     *out = lk__tensor_start(t);
     return LK_OK;
 }

@@ -7,9 +7,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* How often elements were written by functions of this room; who saved a value compares. */
+typedef _Atomic uint64_t lk__version;
+
 /* Memory with a count of the tensors on it. */
 struct lk__storage {
     _Atomic int64_t holders;
+    lk__version version;
+    lk__version *parts; /* of the slices of a slab, owned; otherwise NULL */
     void *data;
     bool owned; /* data is a block of lk_alloc() */
     lk_release_fn *release;
@@ -37,7 +42,21 @@ struct lk_tensor {
     int64_t stride[LK_MAX_NDIM]; /* elements, never negative */
     int64_t offset;              /* elements from the storage's data to the first one */
     struct lk__storage *storage;
+    lk__version *version; /* that of the storage, or of a slice of it */
 };
+
+/** Elements of t are about to be written. */
+static inline void lk__tensor_writes(const lk_tensor *t)
+{
+    atomic_fetch_add_explicit(t->version, 1, memory_order_relaxed);
+}
+
+/** Grows with every write to t's storage, or to t's slice of it. */
+static inline uint64_t lk__tensor_version(const lk_tensor *t)
+{
+    uint64_t all = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    return all + atomic_load_explicit(t->version, memory_order_relaxed);
+}
 
 /** Strides of a row-major tensor of a checked shape; all 0 if it has no elements. */
 void lk__shape_strides(lk_shape shape, int64_t *stride);
@@ -54,7 +73,8 @@ static inline lk_tensor lk__tensor_fields(const lk_tensor *t)
                         .shape = t->shape,
                         .count = t->count,
                         .offset = t->offset,
-                        .storage = t->storage};
+                        .storage = t->storage,
+                        .version = t->version};
     memcpy(fields.stride, t->stride, sizeof fields.stride);
     return fields;
 }

@@ -1,0 +1,202 @@
+/* The tape: reverse-mode differentiation of whatever the program does.
+ *
+ *     lk_var x, w, y, loss;
+ *     lk_leaf(tape, weights, weights_grad, &w);      values that gradients are wanted for
+ *     lk_constant(tape, batch, &x);
+ *     lk_matmul(x, w, &y);  ...  lk_mean(y, NULL, &loss);
+ *     lk_backward(tape, &(lk_seed){loss}, 1, 0);     weights_grad += d loss / d weights
+ *     lk_tape_reset(tape);                           the next step starts, with the same memory
+ *
+ * Each call of an op computes at once and is written to the tape with the next sequence number.
+ * Backward runs through the numbers in exactly the reverse order.  So the order of communication in
+ * backward is the reverse of that in forward, on every rank, and nothing can deadlock that did not.
+ *
+ * Intermediate values live in the tape's memory: it grows in the first step, is shared by values
+ * that are not needed at the same time, and is kept by lk_tape_reset(), so that a loop with fixed
+ * shapes allocates nothing from its second step on.
+ *
+ * A tape belongs to one thread at a time.  Nothing here is collective unless an op on the tape is:
+ * then lk_backward() and lk_grad() must be called by all its ranks, by those without a loss with no
+ * seed.  Gradients are of the sum of all ranks' losses.
+ */
+#ifndef LK_AUTOGRAD_H
+#define LK_AUTOGRAD_H
+
+#include <lockstep/tensor.h>
+
+LK_BEGIN_DECLS
+
+typedef struct lk_tape lk_tape;
+
+/**
+ * A value on a tape; a handle to copy freely, with nothing to free.
+ *
+ * It is valid until lk_tape_reset(), and its elements until backward has passed it (see
+ * lk_backward()).  Later use is an error, LK_ESTATE.  LK_NO_VAR is no value.
+ */
+typedef struct lk_var {
+    lk_tape *tape;
+    uint64_t serial;
+    int64_t index;
+} lk_var;
+
+#define LK_NO_VAR ((lk_var){NULL, 0, 0})
+
+static inline bool lk_is_var(lk_var v)
+{
+    return v.tape != NULL;
+}
+
+/** Make an empty tape.  The caller owns it.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_tape_new(lk_tape **out) LK_NODISCARD;
+
+/** Free the tape with all its values.  NULL is allowed. */
+LK_API void lk_tape_free(lk_tape *tape);
+
+/**
+ * Forget all values and keep the memory.  Takes constant time for what ops computed; leaves and
+ * constants are released one by one.
+ */
+LK_API void lk_tape_reset(lk_tape *tape);
+
+/**
+ * Whether ops are recorded from now on (they are at first); returns what was before.  Without,
+ * they only compute: for evaluation.
+ */
+LK_API bool lk_tape_record(lk_tape *tape, bool on);
+
+/**
+ * Samples in a virtual piece: ops that sum over the first axis (the batch) of a value cut it into
+ * pieces of this many and join them by the fixed tree of reduce.h, in forward and in backward, so
+ * that ranks that hold a part of the batch can compute a part of the sum.  0, the default: one
+ * piece.  Stays over resets.  Errors: LK_EINVAL when negative.
+ */
+LK_API lk_status lk_tape_set_piece(lk_tape *tape, int64_t samples) LK_NODISCARD;
+LK_API int64_t lk_tape_piece(const lk_tape *tape);
+
+/** What a tape holds. */
+typedef struct lk_tape_stats {
+    int64_t nodes;      /* recorded ops */
+    int64_t values;     /* live values */
+    int64_t live_bytes; /* of their elements, without leaves and constants */
+    int64_t peak_bytes; /* the largest live_bytes since the last reset */
+    int64_t held_bytes; /* memory of the tape, in use or not */
+} lk_tape_stats;
+
+LK_API lk_tape_stats lk_tape_stats_get(const lk_tape *tape);
+
+/* ---- values from outside ---- */
+
+/**
+ * A value that gradients are wanted for, such as a parameter.
+ *
+ * Retains both tensors until the reset.  `grad` has the dtype and shape of `value`; lk_backward()
+ * adds to it, so set it to zero first.  With `grad` NULL only lk_grad() gives its gradient.  The
+ * elements are not copied: do not change them between the call and backward.  Such a change by a
+ * function of tensor.h is found, and backward refuses; one through a pointer cannot be seen.
+ *
+ * Errors: LK_EINVAL (NULL, `grad` read-only), LK_EDTYPE unless f32 or f64, LK_ESHAPE when the two
+ * differ, LK_ENOMEM.
+ */
+LK_API lk_status lk_leaf(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
+                         lk_var *out) LK_NODISCARD;
+
+/** A value of any dtype without a gradient, such as data.  Retains it.  Errors: as lk_leaf(). */
+LK_API lk_status lk_constant(lk_tape *tape, lk_tensor *value, lk_var *out) LK_NODISCARD;
+
+/** A constant filled with `value`, in the tape's memory.  Errors: LK_EDTYPE, as lk_tensor_new(). */
+LK_API lk_status lk_full(lk_tape *tape, lk_dtype dtype, lk_shape shape, double value,
+                         lk_var *out) LK_NODISCARD;
+
+/* ---- what a value is ---- */
+
+/**
+ * The value as a tensor, to read; borrowed, valid as long as the variable.  Views of it and
+ * pointers into it see other elements once the memory is used again: lk_tensor_clone() what is to
+ * stay.
+ *
+ * Errors: LK_ESTATE when the tape was reset or the value released, LK_EINVAL for LK_NO_VAR.
+ */
+LK_API lk_status lk_value(lk_var v, const lk_tensor **out) LK_NODISCARD;
+
+/** The one element of a value of one element.  Errors: as lk_value(); LK_ESHAPE. */
+LK_API lk_status lk_item(lk_var v, double *out) LK_NODISCARD;
+
+/** Whether gradients flow through `v`; false for one that is not valid. */
+LK_API bool lk_needs_grad(lk_var v);
+
+/** Keep the elements of `v` until the reset, also when backward passes.  Errors: as lk_value(). */
+LK_API lk_status lk_keep(lk_var v) LK_NODISCARD;
+
+/* ---- backward ---- */
+
+/** A value to differentiate, with the gradient to start from: a tensor of its dtype and shape.
+ * NULL is 1, for a value of one element. */
+typedef struct lk_seed {
+    lk_var of;
+    lk_tensor *grad;
+} lk_seed;
+
+enum {
+    LK_RETAIN = 1, /* keep what is passed, so that it can be passed again */
+    LK_RECORD = 2  /* write backward itself to the tape, for second derivatives; implies RETAIN */
+};
+
+/**
+ * Add to each leaf's `grad` the gradient of the sum of the seeds.
+ *
+ * Several losses are several seeds.  What backward has passed is released at once: recorded values
+ * before the seeds can then neither be read nor passed again, except leaves, constants, the seeds
+ * themselves and what lk_keep() named.  Give LK_RETAIN for several passes.
+ *
+ * Each gradient is the sum of its contributions in the order in which they arise, that is in the
+ * reverse order of the program: ((g1 + g2) + g3)...; a leaf's `grad` becomes `grad` + that sum.
+ *
+ * Errors, before anything is changed: LK_ESTATE when a value was released by an earlier pass, or
+ * changed in place since it was used, naming op and number; LK_ESHAPE for a seed that needs a
+ * gradient and has none, or one of another shape; LK_EDTYPE; LK_EINVAL when a seed does not depend
+ * on a leaf; LK_ENOTSUP for LK_RECORD through an op whose backward cannot be recorded.  After
+ * another failure (LK_ENOMEM, or that of an op) some leaves have their gradients and some have not.
+ */
+LK_API lk_status lk_backward(lk_tape *tape, const lk_seed *seeds, int n_seeds,
+                             unsigned flags) LK_NODISCARD;
+
+/**
+ * out[i] = the gradient of the sum of the seeds with respect to wrt[i], as a value on the tape;
+ * `grad` of leaves stays as it is.
+ *
+ * With LK_RECORD the results can be differentiated again: this is how gradient norms and
+ * Hessian-vector products are made.  wrt[i] may be any value that needs a gradient; zeros if the
+ * seeds do not depend on it.  Only what lies between is computed.  Seeds as variables, so that they
+ * too can be differentiated: `of` and, unless NULL, `grad_of` have n_of entries, and LK_NO_VAR in
+ * the latter is 1.
+ *
+ * Errors: as lk_backward().
+ */
+LK_API lk_status lk_grad(lk_tape *tape, const lk_var *of, const lk_var *grad_of, int n_of,
+                         const lk_var *wrt, int n_wrt, unsigned flags, lk_var *out) LK_NODISCARD;
+
+/* ---- recomputation ---- */
+
+/** A segment of a program: computes out[0..n_out) from values on the tape that `arg` leads to. */
+typedef lk_status lk_segment_fn(lk_tape *tape, void *arg, lk_var *out);
+
+/**
+ * Run `segment` now, but keep only its outputs; backward runs it again to get the rest.
+ *
+ * Saves the memory of the segment's intermediate values for the price of a second run.  `arg` must
+ * live until backward has passed, and the segment must do the same again: backward compares the
+ * outputs and refuses if they differ.  A segment that changes something outside (statistics) asks
+ * lk_tape_replays() whether this is the second run.
+ *
+ * Errors: those of the segment; LK_EINVAL unless 1 <= n_out <= LK_MAX_OUT.
+ */
+LK_API lk_status lk_recompute(lk_tape *tape, lk_segment_fn *segment, void *arg, int n_out,
+                              lk_var *out) LK_NODISCARD;
+
+/** Whether a segment is being run again by backward. */
+LK_API bool lk_tape_replays(const lk_tape *tape);
+
+LK_END_DECLS
+
+#endif /* LK_AUTOGRAD_H */

@@ -1,0 +1,208 @@
+/* Apply an op: find the inputs, make the outputs, compute, and write it to the tape. */
+#include "autograd/tape.h"
+
+enum { FEW = 8 };
+
+/* A call with what it needs while it runs.  `call` comes first: ops see only that. */
+typedef struct frame {
+    lk_call call;
+    lk__block *scratch; /* blocks to release when it ends */
+    int64_t *in;        /* values */
+    const lk_tensor **x;
+    int64_t out[LK_MAX_OUT];
+    lk_tensor *y[LK_MAX_OUT];
+    int64_t few_in[FEW];
+    const lk_tensor *few_x[FEW];
+} frame;
+
+static lk_status scratch_take(frame *f, int64_t bytes, lk__block **out)
+{
+    LK_TRY(lk__block_new(&f->call.tape->memory, bytes, out));
+    (*out)->next = f->scratch;
+    f->scratch = *out;
+    return LK_OK;
+}
+
+lk_status lk_call_scratch(lk_call *call, int64_t bytes, void *out)
+{
+    lk__block *b = NULL;
+    LK_TRY(scratch_take((frame *)call, bytes, &b));
+    void *data = lk__block_data(b);
+    memcpy(out, &data, sizeof data);
+    return LK_OK;
+}
+
+static void frame_end(frame *f)
+{
+    while (f->scratch) {
+        lk__block *b = f->scratch;
+        f->scratch = b->next;
+        lk__block_release(&f->call.tape->memory, b);
+    }
+}
+
+/* A contiguous copy of x, until the call ends. */
+static lk_status densify(frame *f, const lk_tensor **x)
+{
+    lk_tensor *dense;
+    lk__block *b = NULL;
+    int64_t size = (int64_t)lk_dtype_size((*x)->dtype);
+    LK_TRY(lk_call_scratch(&f->call, (int64_t)sizeof *dense, &dense));
+    LK_TRY(scratch_take(f, (*x)->count * size, &b));
+    lk_tensor fields = lk__tensor_fields(*x);
+    memcpy(dense, &fields, sizeof fields);
+    lk__shape_strides(dense->shape, dense->stride);
+    dense->writable = true;
+    dense->storage = b->chunk->storage;
+    dense->version = &dense->storage->version;
+    dense->offset = ((char *)lk__block_data(b) - (char *)dense->storage->data) / size;
+    LK_TRY(lk_tensor_copy(*x, dense));
+    *x = dense;
+    return LK_OK;
+}
+
+static lk_status find_inputs(frame *f)
+{
+    lk_call *c = &f->call;
+    if (c->n_in > FEW) {
+        LK_TRY(lk_call_scratch(c, c->n_in * (int64_t)sizeof *f->in, &f->in));
+        LK_TRY(lk_call_scratch(c, c->n_in * (int64_t)sizeof *f->x, (void *)&f->x));
+    }
+    for (int i = 0; i < c->n_in; i++) {
+        lk__value *v = NULL;
+        LK_CHECK(c->in[i].tape == c->tape || !c->in[i].tape, LK_EINVAL,
+                 "input %d of %s is a value of another tape", i, c->op->name);
+        LK_TRY(lk__find(c->in[i], false, &v));
+        f->in[i] = c->in[i].index;
+        f->x[i] = &v->tensor;
+        if (!(c->op->flags & LK_OP_STRIDED) && !lk_tensor_is_contiguous(&v->tensor))
+            LK_TRY(densify(f, &f->x[i]));
+    }
+    c->x = f->x;
+    return LK_OK;
+}
+
+/* Output `j` as `infer` described it. */
+static lk_status make_output(frame *f, int j, const lk_spec *spec)
+{
+    lk_tape *t = f->call.tape;
+    LK_CHECK(lk_dtype_size(spec->dtype) > 0, LK_EDTYPE, "output %d of %s has dtype number %d", j,
+             f->call.op->name, (int)spec->dtype);
+    LK_TRY(lk__value_new(t, &f->out[j]));
+    lk__value *v = lk__value_at(t, f->out[j]);
+    if (spec->is_view) {
+        const lk__value *of = lk__value_at(t, f->in[spec->view_of]);
+        lk_tensor view = lk__tensor_fields(&of->tensor);
+        view.shape = spec->shape;
+        LK_TRY(lk_shape_count(spec->shape, &view.count));
+        memcpy(view.stride, spec->stride, sizeof view.stride);
+        view.offset += view.count > 0 ? spec->offset : 0;
+        view.writable = false;
+        lk__value_view(v, of, &view);
+    } else {
+        LK_TRY(lk__value_make(t, v, spec->dtype, spec->shape));
+    }
+    f->y[j] = &v->tensor;
+    return LK_OK;
+}
+
+static lk_status compute(frame *f)
+{
+    lk_call *c = &f->call;
+    lk_spec spec[LK_MAX_OUT] = {{0}};
+    LK_TRY(find_inputs(f));
+    LK_TRY(c->op->infer(c, spec));
+    for (int j = 0; j < c->n_out; j++)
+        LK_TRY(make_output(f, j, &spec[j]));
+    c->y = f->y;
+    if (c->op->forward)
+        LK_TRY(c->op->forward(c));
+    return LK_OK;
+}
+
+/* The first run of a segment: remember what it uses from outside. */
+static lk_status capture(frame *f)
+{
+    lk_tape *t = f->call.tape;
+    lk__capture *c = &t->capture;
+    c->needs_grad = true;
+    for (int i = 0; i < f->call.n_in; i++) {
+        lk__value *v = lk__value_at(t, f->in[i]);
+        if (!v->needs_grad || v->serial >= c->first_serial || v->captured == c->stamp)
+            continue;
+        LK_TRY(lk__grow(&c->value, &c->capacity, c->n + 1, sizeof *c->value));
+        c->value[c->n++] = f->in[i];
+        v->captured = c->stamp;
+    }
+    for (int j = 0; j < f->call.n_out; j++) {
+        lk__value *v = lk__value_at(t, f->out[j]);
+        v->needs_grad = lk_dtype_is_real(v->tensor.dtype);
+    }
+    return LK_OK;
+}
+
+lk_status lk__record(lk_tape *t, const lk_call *call, const int64_t *in, const int64_t *out)
+{
+    lk__node *n = NULL;
+    lk__use *uses;
+    void *attr = NULL;
+    LK_TRY(lk__notes_take(&t->notes, call->n_in * (int64_t)sizeof *uses, &uses));
+    if (call->op->attr_size > 0) {
+        LK_TRY(lk__notes_take(&t->notes, (int64_t)call->op->attr_size, &attr));
+        memcpy(attr, call->attr, call->op->attr_size);
+    }
+    LK_TRY(lk__node_new(t, &n));
+    *n = (lk__node){.op = call->op, .attr = attr, .in = uses, .n_in = call->n_in};
+    int64_t number = t->n_nodes - 1;
+    for (int i = 0; i < call->n_in; i++) {
+        lk__value *v = lk__value_at(t, in[i]);
+        uses[i] = (lk__use){in[i], v->block ? 0 : lk__tensor_version(&v->tensor)};
+        if (v->first_use == LK_NO_INDEX)
+            v->first_use = number;
+    }
+    for (int j = 0; j < call->n_out; j++) {
+        lk__value *v = lk__value_at(t, out[j]);
+        n->out[j] = out[j];
+        v->node = number;
+        v->needs_grad = lk_dtype_is_real(v->tensor.dtype);
+    }
+    return LK_OK;
+}
+
+/* Whether backward must know of this call. */
+static bool to_be_recorded(const frame *f)
+{
+    const lk_call *c = &f->call;
+    if (!c->tape->records || !c->op->backward)
+        return false;
+    bool any = c->op->flags & LK_OP_COLLECTIVE;
+    for (int i = 0; i < c->n_in; i++)
+        any |= lk__value_at(c->tape, f->in[i])->needs_grad;
+    return any;
+}
+
+lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, const void *attr,
+                   lk_var *out)
+{
+    lk_status st;
+    LK_CHECK(op && out, LK_EINVAL, "%s is NULL", op ? "out" : "op");
+    for (int j = 0; j < op->n_out; j++)
+        out[j] = LK_NO_VAR;
+    LK_CHECK(tape, LK_EINVAL, "%s is applied to LK_NO_VAR, which is no value", op->name);
+    LK_CHECK(n_in >= op->min_in && n_in <= op->max_in, LK_EINVAL,
+             "%s is applied to %d inputs, takes %d to %d", op->name, n_in, op->min_in, op->max_in);
+    LK_CHECK(attr || op->attr_size == 0, LK_EINVAL, "%s needs attributes, attr is NULL", op->name);
+    frame f;
+    f.call = (lk_call){tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL};
+    f.scratch = NULL;
+    f.in = f.few_in;
+    f.x = f.few_x;
+    LK_TRY_TO(done, compute(&f));
+    if (to_be_recorded(&f))
+        LK_TRY_TO(done, tape->silent ? capture(&f) : lk__record(tape, &f.call, f.in, f.out));
+    for (int j = 0; j < op->n_out; j++)
+        out[j] = lk__var(tape, f.out[j]);
+done:
+    frame_end(&f);
+    return st;
+}

@@ -1,0 +1,368 @@
+/* Backward: through the nodes in exactly the reverse order.
+ *
+ * A pass first marks what it will reach from the seeds, and checks all of it, so that a misuse is
+ * found before a gradient is written.  Then it runs each marked node: the gradients of its outputs
+ * are complete by then, because whoever read them came later.  What a node leaves behind (its
+ * outputs, their gradients) is given back at once.
+ *
+ * Nodes that communicate are run whether marked or not: other ranks may wait for them.
+ */
+#include "autograd/tape.h"
+
+enum { FEW = 8 };
+
+static bool is_reached(const lk_tape *t, const lk__node *n)
+{
+    if (n->op->flags & LK_OP_COLLECTIVE && !n->consumed)
+        return true;
+    for (int j = 0; j < n->op->n_out; j++) {
+        const lk__value *v = lk__value_at(t, n->out[j]);
+        if (v->reached == t->pass.stamp && lk__is_wanted(t, v))
+            return true;
+    }
+    return false;
+}
+
+static lk_status node_check(const lk_tape *t, const lk__node *n, int64_t number)
+{
+    LK_CHECK(!n->consumed, LK_ESTATE,
+             "backward has already passed %s #%lld and released its values: give LK_RETAIN to the "
+             "first pass, or run forward again",
+             n->op->name, (long long)number);
+    LK_CHECK(!t->pass.record || !(n->op->flags & LK_OP_ONCE), LK_ENOTSUP,
+             "the backward of %s #%lld cannot be recorded", n->op->name, (long long)number);
+    for (int i = 0; i < n->n_in; i++) {
+        const lk__value *v = lk__value_at(t, n->in[i].value);
+        bool saved = i >= 32 || n->op->saves_in >> i & 1;
+        LK_CHECK(!saved || v->block || v->released ||
+                     lk__tensor_version(&v->tensor) == n->in[i].version,
+                 LK_ESTATE,
+                 "input %d of %s #%lld, a tensor %s, was changed in place after it was used: its "
+                 "gradient would be wrong; change it after backward, or use a copy",
+                 i, n->op->name, (long long)number, lk_tensor_text(&v->tensor).s);
+    }
+    return LK_OK;
+}
+
+lk_status lk__pass_mark(lk_tape *t, int64_t first, int64_t last)
+{
+    for (int64_t k = last - 1; k >= first; k--) {
+        const lk__node *n = lk__node_at(t, k);
+        if (!is_reached(t, n))
+            continue;
+        LK_TRY(node_check(t, n, k));
+        for (int i = 0; i < n->n_in; i++) {
+            lk__value *v = lk__value_at(t, n->in[i].value);
+            if (v->needs_grad)
+                v->reached = t->pass.stamp;
+        }
+    }
+    return LK_OK;
+}
+
+void lk__pass_mark_useful(lk_tape *t, int64_t first)
+{
+    for (int64_t k = first; k < t->n_nodes; k++) {
+        const lk__node *n = lk__node_at(t, k);
+        bool useful = false;
+        for (int i = 0; i < n->n_in; i++)
+            useful |= lk__value_at(t, n->in[i].value)->useful == t->pass.stamp;
+        for (int j = 0; useful && j < n->op->n_out; j++)
+            lk__value_at(t, n->out[j])->useful = t->pass.stamp;
+    }
+}
+
+bool lk_wants(const lk_call *call, int i)
+{
+    return lk__is_wanted(call->tape, lk__value_at(call->tape, call->in[i].index));
+}
+
+/* The gradients of a node's outputs; false if none has arrived. */
+static lk_status take_douts(lk_tape *t, const lk__node *n, lk_var *dout, bool *any)
+{
+    *any = n->op->flags & LK_OP_COLLECTIVE;
+    for (int j = 0; j < n->op->n_out; j++) {
+        const lk__value *v = lk__value_at(t, n->out[j]);
+        dout[j] = LK_NO_VAR;
+        if (v->grad != LK_NO_INDEX)
+            dout[j] = lk__var(t, v->grad);
+        else if (n->op->flags & LK_OP_COLLECTIVE)
+            LK_TRY(lk_zeros_like(lk__var(t, n->out[j]), &dout[j]));
+        *any |= v->grad != LK_NO_INDEX;
+    }
+    return LK_OK;
+}
+
+static lk_status give_din(lk_tape *t, const lk__node *n, int i, lk_var din)
+{
+    lk__value *to = lk__value_at(t, n->in[i].value), *g = NULL;
+    if (!lk_is_var(din) || !lk__is_wanted(t, to))
+        return LK_OK;
+    LK_CHECK(din.tape == t, LK_EINVAL, "backward of %s gave a value of another tape", n->op->name);
+    LK_TRY(lk__find(din, false, &g));
+    LK_CHECK(g->tensor.dtype == to->tensor.dtype &&
+                 lk_shape_equal(g->tensor.shape, to->tensor.shape),
+             LK_ESHAPE, "backward of %s gave the gradient %s for input %d, which is %s",
+             n->op->name, lk_tensor_text(&g->tensor).s, i, lk_tensor_text(&to->tensor).s);
+    LK_TRY(lk__grad_add(t, n->in[i].value, din.index));
+    return LK_OK;
+}
+
+/* Run one node's backward with room for its inputs' variables and gradients. */
+static lk_status node_run(lk_tape *t, const lk__node *n, lk_var *in, lk_var *din)
+{
+    lk_var out[LK_MAX_OUT], dout[LK_MAX_OUT];
+    bool any = false;
+    LK_TRY(take_douts(t, n, dout, &any));
+    if (!any)
+        return LK_OK;
+    for (int i = 0; i < n->n_in; i++) {
+        in[i] = lk__var(t, n->in[i].value);
+        din[i] = LK_NO_VAR;
+    }
+    for (int j = 0; j < n->op->n_out; j++)
+        out[j] = lk__var(t, n->out[j]);
+    lk_call call = {t, n->op, n->attr, n->n_in, n->op->n_out, in, out, NULL, NULL};
+    LK_TRY(n->op->backward(&call, dout, din));
+    for (int i = 0; i < n->n_in; i++)
+        LK_TRY(give_din(t, n, i, din[i]));
+    return LK_OK;
+}
+
+static lk_status node_run_scoped(lk_tape *t, const lk__node *n)
+{
+    lk_status st;
+    lk__scope scope;
+    lk__block *room = NULL;
+    lk_var few[2 * FEW], *in = few;
+    if (!t->pass.record)
+        lk__scope_open(t, &scope);
+    if (n->n_in > FEW) {
+        LK_TRY_TO(done, lk__block_new(&t->memory, 2 * n->n_in * (int64_t)sizeof *in, &room));
+        in = lk__block_data(room);
+    }
+    LK_TRY_TO(done, node_run(t, n, in, in + n->n_in));
+done:
+    lk__block_release(&t->memory, room);
+    if (!t->pass.record)
+        lk__scope_close(t);
+    return st;
+}
+
+/* A node is done: its outputs and their gradients are not needed any more. */
+static lk_status node_leave(lk_tape *t, lk__node *n, int64_t number)
+{
+    for (int j = 0; j < n->op->n_out; j++) {
+        lk__value *v = lk__value_at(t, n->out[j]);
+        if (!v->wanted)
+            lk__grad_forget(t, v);
+        if (!t->pass.retain && !v->keep)
+            lk__value_drop(t, v);
+    }
+    n->consumed = !t->pass.retain;
+    for (int i = 0; t->pass.deposit && i < n->n_in; i++) {
+        const lk__value *v = lk__value_at(t, n->in[i].value);
+        if (v->outside && v->first_use == number)
+            LK_TRY(lk__grad_deposit(t, n->in[i].value));
+    }
+    return LK_OK;
+}
+
+lk_status lk__pass_run(lk_tape *t, int64_t first, int64_t last)
+{
+    for (int64_t k = last - 1; k >= first; k--) {
+        lk__node *n = lk__node_at(t, k);
+        if (!is_reached(t, n))
+            continue;
+        LK_TRY(node_run_scoped(t, n));
+        LK_TRY(node_leave(t, n, k));
+    }
+    return LK_OK;
+}
+
+/* Check a seed and mark it. */
+static lk_status seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
+{
+    lk__value *v = NULL;
+    LK_CHECK(of.tape == t, LK_EINVAL, "a seed is %s",
+             of.tape ? "a value of another tape" : "LK_NO_VAR, which is no value");
+    LK_TRY(lk__find(of, true, &v));
+    lk_text text = lk_tensor_text(&v->tensor);
+    LK_CHECK(v->needs_grad, LK_EINVAL,
+             "backward from a value %s that depends on no leaf: nothing was recorded for it",
+             text.s);
+    LK_CHECK(v->node == LK_NO_INDEX || !lk__node_at(t, v->node)->consumed, LK_ESTATE,
+             "backward has already passed this value %s, %s #%lld: give LK_RETAIN to the first "
+             "pass, or run forward again",
+             text.s, lk__node_at(t, v->node)->op->name, (long long)v->node);
+    LK_CHECK(grad || v->tensor.count == 1, LK_ESHAPE,
+             "backward from a value %s, which is not a scalar: give a gradient of this shape as "
+             "seed, or reduce it to one number (lk_sum, lk_mean)",
+             text.s);
+    if (grad) {
+        LK_CHECK(grad->dtype == v->tensor.dtype, LK_EDTYPE, "a seed %s for a value %s",
+                 lk_tensor_text(grad).s, text.s);
+        LK_CHECK(lk_shape_equal(grad->shape, v->tensor.shape), LK_ESHAPE,
+                 "a seed %s for a value %s", lk_tensor_text(grad).s, text.s);
+    }
+    v->reached = t->pass.stamp;
+    v->keep = true;
+    return LK_OK;
+}
+
+static lk_status pass_begin(lk_tape *t, bool deposit, unsigned flags)
+{
+    LK_CHECK(!t->pass.on && !t->silent, LK_ESTATE, "backward inside %s",
+             t->silent ? "a segment of lk_recompute()" : "backward");
+    LK_CHECK((flags & ~(unsigned)(LK_RETAIN | LK_RECORD)) == 0, LK_EINVAL, "flags are %#x", flags);
+    t->pass = (lk__pass){.deposit = deposit,
+                         .record = flags & LK_RECORD,
+                         .retain = flags & (LK_RETAIN | LK_RECORD),
+                         .stamp = ++t->stamp};
+    return LK_OK;
+}
+
+/* Forget the gradients that a failed pass has left. */
+static void pass_clear(lk_tape *t)
+{
+    for (int64_t i = 0; i < t->n_values; i++) {
+        lk__value *v = lk__value_at(t, i);
+        if (v->serial == 0)
+            continue;
+        lk__grad_forget(t, v);
+        v->wanted = false;
+    }
+}
+
+static lk_status seeds_set(lk_tape *t, const lk_var *of, const lk_var *grad, int n)
+{
+    for (int k = 0; k < n; k++) {
+        lk_var g = grad[k];
+        if (!lk__is_wanted(t, lk__value_at(t, of[k].index)))
+            continue;
+        if (!lk_is_var(g))
+            LK_TRY(lk_full(t, lk_dtype_of(of[k]), lk_shape_of(of[k]), 1, &g));
+        LK_TRY(lk__grad_add(t, of[k].index, g.index));
+    }
+    return LK_OK;
+}
+
+static lk_status deposit_rest(lk_tape *t)
+{
+    int64_t n = t->n_outside; /* a deposit may add constants */
+    for (int64_t i = 0; t->pass.deposit && i < n; i++)
+        LK_TRY(lk__grad_deposit(t, t->outside[i]));
+    return LK_OK;
+}
+
+/* The pass itself, after all checks. */
+static lk_status pass_go(lk_tape *t, const lk_var *of, const lk_var *grad, int n)
+{
+    lk_status st;
+    lk__scope scope;
+    bool records = t->records;
+    int64_t last = t->n_nodes;
+    t->pass.on = true;
+    t->records = t->pass.record;
+    if (!t->pass.record)
+        lk__scope_open(t, &scope);
+    LK_TRY_TO(done, seeds_set(t, of, grad, n));
+    LK_TRY_TO(done, lk__pass_run(t, 0, last));
+    LK_TRY_TO(done, deposit_rest(t));
+done:
+    if (st != LK_OK)
+        pass_clear(t);
+    if (!t->pass.record)
+        lk__scope_close(t);
+    t->records = records;
+    t->pass.on = false;
+    return st;
+}
+
+lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
+{
+    lk_status st;
+    lk__notes_mark mark;
+    lk_var *of;
+    LK_CHECK(t && n >= 0 && (seeds || n == 0), LK_EINVAL, "%s", t ? "no seeds" : "tape is NULL");
+    LK_TRY(pass_begin(t, true, flags));
+    for (int k = 0; k < n; k++)
+        LK_TRY(seed_check(t, seeds[k].of, seeds[k].grad));
+    LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
+    mark = lk__notes_here(&t->notes);
+    LK_TRY(lk__notes_take(&t->notes, 2 * n * (int64_t)sizeof *of, &of));
+    lk_var *grad = of + n;
+    for (int k = 0; k < n; k++) {
+        of[k] = seeds[k].of;
+        grad[k] = LK_NO_VAR;
+        if (seeds[k].grad)
+            LK_TRY(lk_constant(t, seeds[k].grad, &grad[k]));
+    }
+    LK_TRY_TO(done, pass_go(t, of, grad, n));
+done:
+    if (!t->pass.record)
+        lk__notes_back(&t->notes, mark);
+    return st;
+}
+
+static lk_status wanted_check(lk_tape *t, lk_var v)
+{
+    lk__value *x = NULL;
+    LK_CHECK(v.tape == t, LK_EINVAL, "wrt has %s",
+             v.tape ? "a value of another tape" : "LK_NO_VAR, which is no value");
+    LK_TRY(lk__find(v, true, &x));
+    LK_CHECK(x->needs_grad, LK_EINVAL,
+             "wrt has a value %s that needs no gradient: it depends on no "
+             "leaf",
+             lk_tensor_text(&x->tensor).s);
+    x->useful = t->pass.stamp;
+    return LK_OK;
+}
+
+/* Hand the gradients over to the program. */
+static lk_status collect(lk_tape *t, const lk_var *wrt, int n, lk_var *out)
+{
+    for (int k = 0; k < n; k++) {
+        const lk__value *v = lk__value_at(t, wrt[k].index);
+        if (v->grad == LK_NO_INDEX) {
+            LK_TRY(lk_zeros_like(wrt[k], &out[k]));
+        } else {
+            lk__value_hold(t, v->grad);
+            out[k] = lk__var(t, v->grad);
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        lk__value *v = lk__value_at(t, wrt[k].index);
+        v->wanted = false;
+        lk__grad_forget(t, v);
+    }
+    return LK_OK;
+}
+
+lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of, const lk_var *wrt,
+                  int n_wrt, unsigned flags, lk_var *out)
+{
+    LK_CHECK(t && out && n_of >= 0 && n_wrt >= 0 && (of || n_of == 0) && (wrt || n_wrt == 0),
+             LK_EINVAL, "%s", t ? "an argument is NULL or negative" : "tape is NULL");
+    for (int k = 0; k < n_wrt; k++)
+        out[k] = LK_NO_VAR;
+    LK_TRY(pass_begin(t, false, flags));
+    lk_var *grad = NULL;
+    LK_TRY(lk__notes_take(&t->notes, n_of * (int64_t)sizeof *grad, &grad));
+    for (int k = 0; k < n_of; k++) {
+        const lk_tensor *g = NULL;
+        grad[k] = grad_of ? grad_of[k] : LK_NO_VAR;
+        if (lk_is_var(grad[k]))
+            LK_TRY(lk_value(grad[k], &g));
+        LK_TRY(seed_check(t, of[k], g));
+    }
+    for (int k = 0; k < n_wrt; k++)
+        LK_TRY(wanted_check(t, wrt[k]));
+    lk__pass_mark_useful(t, 0);
+    LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
+    for (int k = 0; k < n_wrt; k++)
+        lk__value_at(t, wrt[k].index)->wanted = true;
+    LK_TRY(pass_go(t, of, grad, n_of));
+    LK_TRY(collect(t, wrt, n_wrt, out));
+    return LK_OK;
+}

@@ -1,0 +1,150 @@
+/* Segments: computed twice, so that their intermediate values need not be kept.
+ *
+ * The first run records nothing, but notes which values from outside it uses: they are the inputs
+ * of the one node that stands for the segment.  Backward through that node runs the segment again,
+ * recorded, behind the end of the tape, runs backward through this part, which adds the gradients
+ * straight to the values outside, and cuts the part off.
+ */
+#include "autograd/tape.h"
+
+typedef struct segment {
+    lk_segment_fn *run;
+    void *arg;
+} segment;
+
+static lk_status segment_backward(lk_call *call, const lk_var *dout, lk_var *din);
+
+/* The op of a segment with n outputs; lk_recompute() does what infer and forward would. */
+#define SEGMENT(n)                                                                        \
+    {                                                                                     \
+        .name = "recompute", .n_out = (n), .attr_size = sizeof(segment), .saves_in = ~0u, \
+        .backward = segment_backward                                                      \
+    }
+static const lk_op segment_ops[LK_MAX_OUT] = {SEGMENT(1), SEGMENT(2), SEGMENT(3), SEGMENT(4)};
+
+/* Run the segment in a scope; afterwards only its outputs are left, owned by who is outside. */
+static lk_status run_scoped(lk_tape *t, segment s, int n_out, lk_var *out)
+{
+    lk_status st;
+    lk__scope scope;
+    uint64_t serial = t->serial;
+    lk__scope_open(t, &scope);
+    LK_TRY_TO(done, s.run(t, s.arg, out));
+    for (int j = 0; j < n_out && st == LK_OK; j++) {
+        lk__value *v = NULL;
+        LK_TRY_TO(done, lk__find(out[j], false, &v));
+        if (out[j].tape != t || v->serial <= serial || v->outside)
+            st = LK_RAISE(LK_EINVAL, "output %d of a segment is not a value that it computed", j);
+        for (int k = 0; k < j; k++)
+            if (out[j].serial == out[k].serial)
+                st = LK_RAISE(LK_EINVAL, "outputs %d and %d of a segment are the same value", k, j);
+    }
+    for (int j = 0; j < n_out && st == LK_OK; j++)
+        lk__value_hold(t, out[j].index);
+done:
+    lk__scope_close(t);
+    for (int j = 0; st == LK_OK && t->scope && j < n_out; j++) {
+        lk__value_at(t, out[j].index)->next = t->scope->first;
+        t->scope->first = out[j].index;
+    }
+    return st;
+}
+
+/* One node for the whole segment, whose inputs are what it used. */
+static lk_status record(lk_tape *t, segment s, int n_out, const lk_var *out)
+{
+    bool needs_grad[LK_MAX_OUT];
+    int64_t index[LK_MAX_OUT];
+    LK_CHECK(t->capture.n <= INT32_MAX, LK_EOVERFLOW, "a segment with %lld inputs",
+             (long long)t->capture.n);
+    for (int j = 0; j < n_out; j++) {
+        index[j] = out[j].index;
+        needs_grad[j] = lk__value_at(t, index[j])->needs_grad;
+    }
+    lk_call call = {
+        .op = &segment_ops[n_out - 1], .attr = &s, .n_in = (int)t->capture.n, .n_out = n_out};
+    LK_TRY(lk__record(t, &call, t->capture.value, index));
+    for (int j = 0; j < n_out; j++)
+        lk__value_at(t, index[j])->needs_grad = needs_grad[j];
+    return LK_OK;
+}
+
+lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_var *out)
+{
+    segment s;
+    memset(&s, 0, sizeof s);
+    s.run = run;
+    s.arg = arg;
+    LK_CHECK(t && run && out, LK_EINVAL, "%s is NULL", !t ? "tape" : !run ? "segment" : "out");
+    LK_CHECK(n_out >= 1 && n_out <= LK_MAX_OUT, LK_EINVAL, "%d outputs of a segment, 1 to %d",
+             n_out, LK_MAX_OUT);
+    for (int j = 0; j < n_out; j++)
+        out[j] = LK_NO_VAR;
+    if (!t->records || t->silent) {
+        LK_TRY(run_scoped(t, s, n_out, out));
+        return LK_OK;
+    }
+    t->capture.n = 0;
+    t->capture.needs_grad = false;
+    t->capture.first_serial = t->serial + 1;
+    t->capture.stamp = ++t->stamp;
+    t->silent = true;
+    lk_status st = run_scoped(t, s, n_out, out);
+    t->silent = false;
+    LK_TRY(st);
+    if (t->capture.needs_grad)
+        LK_TRY(record(t, s, n_out, out));
+    return LK_OK;
+}
+
+static lk_status replay(lk_tape *t, const segment *s, lk_var *out)
+{
+    bool records = t->records, replays = t->replays;
+    t->records = t->replays = true;
+    lk_status st = s->run(t, s->arg, out);
+    t->records = records;
+    t->replays = replays;
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* The second run must have given what the first gave; then its outputs get the gradients. */
+static lk_status hand_over(const lk_call *call, const lk_var *out, const lk_var *dout)
+{
+    lk_tape *t = call->tape;
+    for (int j = 0; j < call->n_out; j++) {
+        lk__value *old = NULL, *new = NULL;
+        LK_TRY(lk__find(call->out[j], false, &old));
+        LK_TRY(lk__find(out[j], false, &new));
+        LK_CHECK(lk_tensor_equal(&old->tensor, &new->tensor), LK_ESTATE,
+                 "output %d of a segment, %s, is not what it was when backward runs the segment "
+                 "again: it must do the same both times",
+                 j, lk_tensor_text(&old->tensor).s);
+        if (!lk_is_var(dout[j]) || !new->needs_grad)
+            continue;
+        new->reached = t->pass.stamp;
+        LK_TRY(lk__grad_add(t, out[j].index, dout[j].index));
+    }
+    return LK_OK;
+}
+
+static lk_status segment_backward(lk_call *call, const lk_var *dout, lk_var *din)
+{
+    lk_status st;
+    lk_var out[LK_MAX_OUT] = {{NULL, 0, 0}};
+    lk_tape *t = call->tape;
+    int64_t first = t->n_nodes;
+    lk__notes_mark notes = lk__notes_here(&t->notes);
+    (void)din; /* the gradients go straight to the values that the second run uses */
+    LK_TRY_TO(done, replay(t, call->attr, out));
+    int64_t last = t->n_nodes;
+    if (!t->pass.deposit)
+        lk__pass_mark_useful(t, first);
+    LK_TRY_TO(done, hand_over(call, out, dout));
+    LK_TRY_TO(done, lk__pass_mark(t, first, last));
+    LK_TRY_TO(done, lk__pass_run(t, first, last));
+done:
+    if (!t->pass.record)
+        lk__nodes_cut(t, first, notes);
+    return st;
+}

@@ -1,0 +1,230 @@
+/* The tape as the program sees it: values go in, values come out. */
+#include "autograd/tape.h"
+
+lk_status lk_tape_new(lk_tape **out)
+{
+    LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
+    (*out)->records = true;
+    (*out)->free_value = LK_NO_INDEX;
+    return LK_OK;
+}
+
+static void release_outside(lk_tape *t)
+{
+    for (int64_t i = 0; i < t->n_outside; i++) {
+        lk__value *v = lk__value_at(t, t->outside[i]);
+        lk_tensor_free(v->outside);
+        lk_tensor_free(v->leaf_grad);
+    }
+    t->n_outside = 0;
+}
+
+void lk_tape_reset(lk_tape *t)
+{
+    release_outside(t);
+    t->n_values = t->n_free_values = t->n_nodes = 0;
+    t->free_value = LK_NO_INDEX;
+    lk__notes_back(&t->notes, (lk__notes_mark){NULL, 0});
+    lk__memory_reset(&t->memory);
+}
+
+void lk_tape_free(lk_tape *t)
+{
+    if (!t)
+        return;
+    release_outside(t);
+    lk__plans_free(t);
+    lk__notes_free(&t->notes);
+    lk__memory_free(&t->memory);
+    lk__pages_free(&t->value_pages);
+    lk__pages_free(&t->node_pages);
+    lk_free(t->outside);
+    lk_free(t->capture.value);
+    lk_free(t);
+}
+
+bool lk_tape_record(lk_tape *t, bool on)
+{
+    bool before = t->records;
+    t->records = on;
+    return before;
+}
+
+lk_status lk_tape_set_piece(lk_tape *t, int64_t samples)
+{
+    LK_CHECK(samples >= 0, LK_EINVAL, "%lld samples in a piece", (long long)samples);
+    t->piece = samples;
+    return LK_OK;
+}
+
+int64_t lk_tape_piece(const lk_tape *t)
+{
+    return t->piece;
+}
+
+bool lk_tape_replays(const lk_tape *t)
+{
+    return t->replays;
+}
+
+lk_tape_stats lk_tape_stats_get(const lk_tape *t)
+{
+    return (lk_tape_stats){.nodes = t->n_nodes,
+                           .values = t->n_values - t->n_free_values,
+                           .live_bytes = t->memory.live,
+                           .peak_bytes = t->memory.peak,
+                           .held_bytes = t->memory.held};
+}
+
+/* A value on a tensor of the program. */
+static lk_status outside(lk_tape *t, lk_tensor *x, lk_tensor *grad, bool needs_grad, lk_var *out)
+{
+    int64_t i;
+    LK_TRY(lk__grow(&t->outside, &t->outside_capacity, t->n_outside + 1, sizeof *t->outside));
+    LK_TRY(lk__value_new(t, &i));
+    lk__value *v = lk__value_at(t, i);
+    lk_tensor fields = lk__tensor_fields(x);
+    memcpy(&v->tensor, &fields, sizeof fields);
+    v->tensor.writable = false;
+    v->outside = lk_tensor_retain(x);
+    v->leaf_grad = lk_tensor_retain(grad);
+    v->needs_grad = needs_grad;
+    v->holds++; /* until the reset, wherever it was made */
+    t->outside[t->n_outside++] = i;
+    *out = lk__var(t, i);
+    return LK_OK;
+}
+
+lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
+{
+    *out = LK_NO_VAR;
+    LK_CHECK(t && value, LK_EINVAL, "%s is NULL", t ? "value" : "tape");
+    LK_CHECK(lk_dtype_is_real(value->dtype), LK_EDTYPE,
+             "a leaf %s: only f32 and f64 have gradients", lk_tensor_text(value).s);
+    if (grad) {
+        LK_CHECK(grad->dtype == value->dtype, LK_EDTYPE, "a leaf %s with the gradient %s",
+                 lk_tensor_text(value).s, lk_tensor_text(grad).s);
+        LK_CHECK(lk_shape_equal(grad->shape, value->shape), LK_ESHAPE,
+                 "a leaf %s with the gradient %s", lk_tensor_text(value).s, lk_tensor_text(grad).s);
+        LK_CHECK(grad->writable, LK_EINVAL, "the gradient %s of a leaf is read-only",
+                 lk_tensor_text(grad).s);
+    }
+    LK_TRY(outside(t, value, grad, true, out));
+    return LK_OK;
+}
+
+lk_status lk_constant(lk_tape *t, lk_tensor *value, lk_var *out)
+{
+    *out = LK_NO_VAR;
+    LK_CHECK(t && value, LK_EINVAL, "%s is NULL", t ? "value" : "tape");
+    LK_TRY(outside(t, value, NULL, false, out));
+    return LK_OK;
+}
+
+lk_status lk_full(lk_tape *t, lk_dtype dtype, lk_shape shape, double value, lk_var *out)
+{
+    lk_status st;
+    int64_t i;
+    *out = LK_NO_VAR;
+    LK_CHECK(t, LK_EINVAL, "tape is NULL");
+    LK_CHECK(lk_dtype_size(dtype) > 0, LK_EDTYPE, "dtype number %d of a value", (int)dtype);
+    LK_TRY(lk__value_new(t, &i));
+    lk__value *v = lk__value_at(t, i);
+    LK_TRY_TO(done, lk__value_make(t, v, dtype, shape));
+    LK_TRY_TO(done, lk_tensor_fill_f64(&v->tensor, value));
+    *out = lk__var(t, i);
+done:
+    return st;
+}
+
+lk_status lk_zeros_like(lk_var like, lk_var *out)
+{
+    lk_status st;
+    lk__value *x = NULL;
+    int64_t i;
+    *out = LK_NO_VAR;
+    LK_TRY(lk__find(like, true, &x));
+    lk_tape *t = like.tape;
+    lk_shape shape = x->tensor.shape;
+    int64_t count = x->tensor.count;
+    LK_TRY(lk__value_new(t, &i));
+    lk__value *v = lk__value_at(t, i);
+    LK_TRY_TO(done, lk__value_make(t, v, x->tensor.dtype, LK_SCALAR));
+    LK_TRY_TO(done, lk_tensor_fill_f64(&v->tensor, 0));
+    v->tensor.shape = shape;
+    v->tensor.count = count;
+    v->tensor.writable = false;
+    memset(v->tensor.stride, 0, sizeof v->tensor.stride);
+    *out = lk__var(t, i);
+done:
+    return st;
+}
+
+lk_status lk__find(lk_var v, bool gone_too, lk__value **out)
+{
+    LK_CHECK(v.tape, LK_EINVAL, "a variable is LK_NO_VAR, which is no value");
+    LK_CHECK(v.index < v.tape->n_values && lk__value_at(v.tape, v.index)->serial == v.serial,
+             LK_ESTATE,
+             "a variable is used after lk_tape_reset(), or outside the segment it was "
+             "made in: its value is gone");
+    *out = lk__value_at(v.tape, v.index);
+    LK_CHECK(gone_too || !(*out)->released, LK_ESTATE,
+             "a value %s was released when backward passed it: read it before, name it to "
+             "lk_keep(), or give LK_RETAIN to backward",
+             lk_tensor_text(&(*out)->tensor).s);
+    return LK_OK;
+}
+
+lk_status lk_value(lk_var v, const lk_tensor **out)
+{
+    lk__value *x = NULL;
+    *out = NULL;
+    LK_TRY(lk__find(v, false, &x));
+    *out = &x->tensor;
+    return LK_OK;
+}
+
+lk_status lk_item(lk_var v, double *out)
+{
+    lk__value *x = NULL;
+    LK_TRY(lk__find(v, false, &x));
+    LK_CHECK(x->tensor.count == 1, LK_ESHAPE, "a value %s has %lld elements, an item is one",
+             lk_tensor_text(&x->tensor).s, (long long)x->tensor.count);
+    lk_shape index = {.ndim = x->tensor.shape.ndim};
+    LK_TRY(lk_tensor_get_f64(&x->tensor, index, out));
+    return LK_OK;
+}
+
+lk_status lk_keep(lk_var v)
+{
+    lk__value *x = NULL;
+    LK_TRY(lk__find(v, false, &x));
+    x->keep = true;
+    return LK_OK;
+}
+
+static const lk__value *valid(lk_var v)
+{
+    if (!v.tape || v.index >= v.tape->n_values)
+        return NULL;
+    const lk__value *x = lk__value_at(v.tape, v.index);
+    return x->serial == v.serial ? x : NULL;
+}
+
+bool lk_needs_grad(lk_var v)
+{
+    const lk__value *x = valid(v);
+    return x && x->needs_grad;
+}
+
+lk_dtype lk_dtype_of(lk_var v)
+{
+    const lk__value *x = valid(v);
+    return x ? x->tensor.dtype : LK_F32;
+}
+
+lk_shape lk_shape_of(lk_var v)
+{
+    const lk__value *x = valid(v);
+    return x ? x->tensor.shape : LK_SCALAR;
+}

@@ -1,0 +1,192 @@
+/* What a tape is made of, for this room.
+ *
+ * Values and nodes lie in pages that never move, so a pointer to one stays good while the tape
+ * grows.  What a node needs besides (its inputs, its attributes) lies in `notes`, which is filled
+ * from the front and forgotten at once.
+ *
+ * A value has owners, counted in `holds`: the program (until the reset), a scope, or a value whose
+ * gradient it is.  Without owners its slot and its block are free.  A scope owns the values that
+ * are made while it is the innermost one: those of one node's backward, or of a segment.
+ */
+#ifndef LK_AUTOGRAD_TAPE_H
+#define LK_AUTOGRAD_TAPE_H
+
+#include "autograd/memory.h"
+
+#include <lockstep/op.h>
+
+enum { LK_PAGE = 64, LK_NO_INDEX = -1 };
+
+typedef struct lk__value {
+    lk_tensor tensor;
+    uint64_t serial;                /* as in the variable; 0: the slot is free */
+    lk__block *block;               /* the elements; NULL if they are the program's */
+    lk_tensor *outside, *leaf_grad; /* of a leaf or constant, retained */
+    int64_t node;                   /* that made it, or LK_NO_INDEX */
+    int64_t first_use;              /* the first node that read it, or LK_NO_INDEX */
+    int64_t grad;                   /* its gradient in this pass, a value, or LK_NO_INDEX */
+    int64_t next;                   /* in a scope, or in the list of free slots */
+    int64_t holds;
+    uint64_t reached, useful, captured; /* stamps of the pass or segment that set them */
+    bool needs_grad;
+    bool keep;     /* backward leaves the elements */
+    bool released; /* backward took the elements */
+    bool wanted;   /* lk_grad() wants its gradient */
+} lk__value;
+
+/* An input of a node, and what its version was. */
+typedef struct lk__use {
+    int64_t value;
+    uint64_t version;
+} lk__use;
+
+typedef struct lk__node {
+    const lk_op *op;
+    const void *attr;
+    lk__use *in;
+    int n_in;
+    bool consumed;
+    int64_t out[LK_MAX_OUT];
+} lk__node;
+
+/* Bytes that are filled from the front, in pieces that never move. */
+typedef struct lk__notes {
+    struct lk__notes_page *first, *current;
+} lk__notes;
+
+typedef struct lk__notes_mark {
+    struct lk__notes_page *page;
+    int64_t used;
+} lk__notes_mark;
+
+typedef struct lk__scope {
+    struct lk__scope *outer;
+    int64_t first; /* value */
+} lk__scope;
+
+/* Pages that do not move, in a list that may. */
+typedef struct lk__pages {
+    int64_t n, capacity;
+    void **page;
+} lk__pages;
+
+/* The first run of a segment. */
+typedef struct lk__capture {
+    uint64_t first_serial; /* values with lower ones are from outside */
+    uint64_t stamp;
+    bool needs_grad; /* it has something to differentiate */
+    int64_t n, capacity;
+    int64_t *value; /* needs a gradient, from outside */
+} lk__capture;
+
+/* A pass of backward. */
+typedef struct lk__pass {
+    bool on;
+    bool record, retain;
+    bool deposit; /* into the leaves' gradients: lk_backward() */
+    uint64_t stamp;
+} lk__pass;
+
+struct lk_tape {
+    bool records; /* ops are recorded, or noted by a segment */
+    bool silent; /* the first run of a segment: `capture` notes what is used, nothing is recorded */
+    bool replays;
+    int64_t piece;
+    uint64_t serial, stamp; /* the last ones given */
+    int64_t n_values, n_free_values, n_nodes;
+    lk__pages value_pages, node_pages;
+    int64_t free_value; /* the first of a list, or LK_NO_INDEX */
+    int64_t n_outside, outside_capacity;
+    int64_t *outside; /* values with tensors of the program: leaves and constants */
+    lk__memory memory;
+    lk__notes notes;
+    lk__scope *scope;
+    lk__capture capture;
+    lk__pass pass;
+    struct lk__plan **plans; /* the one used last comes first */
+    int n_plans;
+};
+
+static inline lk__value *lk__value_at(const lk_tape *t, int64_t i)
+{
+    return (lk__value *)t->value_pages.page[i / LK_PAGE] + i % LK_PAGE;
+}
+
+static inline lk__node *lk__node_at(const lk_tape *t, int64_t i)
+{
+    return (lk__node *)t->node_pages.page[i / LK_PAGE] + i % LK_PAGE;
+}
+
+static inline lk_var lk__var(lk_tape *t, int64_t i)
+{
+    return (lk_var){t, lk__value_at(t, i)->serial, i};
+}
+
+/** The value of a variable, which must be valid and, unless `gone_too`, not released. */
+lk_status lk__find(lk_var v, bool gone_too, lk__value **out) LK_NODISCARD;
+
+/** A value without elements yet, owned by the innermost scope or by the program. */
+lk_status lk__value_new(lk_tape *t, int64_t *out) LK_NODISCARD;
+
+void lk__value_hold(lk_tape *t, int64_t i);
+void lk__value_release(lk_tape *t, int64_t i);
+
+/** Give up the elements of a value. */
+void lk__value_drop(lk_tape *t, lk__value *v);
+
+/** Make `v` a contiguous tensor of a checked dtype and shape with elements of its own. */
+lk_status lk__value_make(lk_tape *t, lk__value *v, lk_dtype dtype, lk_shape shape) LK_NODISCARD;
+
+/** `v` becomes a view of `of`, whose fields are in `view`. */
+void lk__value_view(lk__value *v, const lk__value *of, const lk_tensor *view);
+
+void lk__scope_open(lk_tape *t, lk__scope *s);
+
+/** Close the innermost scope: its values lose an owner. */
+void lk__scope_close(lk_tape *t);
+
+lk_status lk__notes_take(lk__notes *n, int64_t bytes, void *out) LK_NODISCARD;
+lk__notes_mark lk__notes_here(const lk__notes *n);
+void lk__notes_back(lk__notes *n, lk__notes_mark mark);
+void lk__notes_free(lk__notes *n);
+
+void lk__pages_free(lk__pages *p);
+void lk__plans_free(lk_tape *t);
+
+/** The next node, not filled in. */
+lk_status lk__node_new(lk_tape *t, lk__node **out) LK_NODISCARD;
+
+/** Forget the nodes from `n` on. */
+void lk__nodes_cut(lk_tape *t, int64_t n, lk__notes_mark notes);
+
+/** Make an array of `*capacity` elements of `size` bytes have room for `n`; the elements stay. */
+lk_status lk__grow(void *array, int64_t *capacity, int64_t n, size_t size) LK_NODISCARD;
+
+/** Write an application to the tape: `out` are values that get a gradient where they are real. */
+lk_status lk__record(lk_tape *t, const lk_call *call, const int64_t *in,
+                     const int64_t *out) LK_NODISCARD;
+
+/** Add `g` to the gradient of value `i`. */
+lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g) LK_NODISCARD;
+
+/** Add the gradient of leaf `i`, if it has one, to the program's tensor, and forget it. */
+lk_status lk__grad_deposit(lk_tape *t, int64_t i) LK_NODISCARD;
+
+void lk__grad_forget(lk_tape *t, lk__value *v);
+
+/** Check and mark what nodes [first, last) pass on, from values that are marked as reached. */
+lk_status lk__pass_mark(lk_tape *t, int64_t first, int64_t last) LK_NODISCARD;
+
+/** Mark what nodes from `first` on make of values that lk_grad() wants. */
+void lk__pass_mark_useful(lk_tape *t, int64_t first);
+
+/** Whether this pass wants the gradient of a value. */
+static inline bool lk__is_wanted(const lk_tape *t, const lk__value *v)
+{
+    return v->needs_grad && (t->pass.deposit || v->useful == t->pass.stamp);
+}
+
+/** Run backward through nodes [first, last), which are marked. */
+lk_status lk__pass_run(lk_tape *t, int64_t first, int64_t last) LK_NODISCARD;
+
+#endif /* LK_AUTOGRAD_TAPE_H */

@@ -1,0 +1,46 @@
+/* add: z = x + y, broadcast to one shape.
+ *
+ *   dx = dz, dy = dz, each summed over the axes it was broadcast along
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH(add_each, a + b)
+
+static lk_status add_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, add_each, 0));
+    return LK_OK;
+}
+
+static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    for (int i = 0; i < 2; i++)
+        if (lk_wants(c, i))
+            LK_TRY(lk__each_grad(c, i, dout[0], &din[i]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_add;
+
+lk_status lk_add(lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_add, (lk_var[]){x, y}, 2, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_add = {
+    .name = "add",
+    .summary = "x + y",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .infer = lk__each_infer,
+    .forward = add_forward,
+    .backward = add_backward,
+    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
+                                   {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
+                                   {0}},
+};

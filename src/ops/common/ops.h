@@ -1,0 +1,30 @@
+/* What ops share: shapes that meet, and axes that are summed. */
+#ifndef LK_OPS_COMMON_OPS_H
+#define LK_OPS_COMMON_OPS_H
+
+#include <lockstep/op.h>
+#include <lockstep/ops.h>
+#include <lockstep/reduce.h>
+
+/** The descriptors of src/ops that others of them apply. */
+extern const lk_op lk_op_broadcast, lk_op_sum_to;
+
+/** *out = the shape that `a` and `b` broadcast to.  Errors: LK_ESHAPE naming `op` and both. */
+lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape *out) LK_NODISCARD;
+
+/** dst[i] = src[i * step] for n elements of `size` bytes. */
+void lk__row_gather(size_t size, int64_t n, const char *src, int64_t step, char *dst);
+
+/** Dtype and shape of input 0, for ops that keep them.  Errors: LK_EDTYPE unless f32 or f64. */
+lk_status lk__same_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+
+/**
+ * y = x, contiguous, reduced over the axes whose bits are set in `axes`; y has the others.
+ *
+ * Neighbouring axes are reduced as one.  Of several such groups the last comes first, and the one
+ * with axis 0, the batch, is cut into pieces of lk_tape_piece() samples.
+ */
+lk_status lk__reduce_axes(lk_call *c, lk_reduce_op op, const lk_tensor *x, unsigned axes,
+                          void *y) LK_NODISCARD;
+
+#endif /* LK_OPS_COMMON_OPS_H */

@@ -1,0 +1,44 @@
+/* Shapes that meet. */
+#include "ops/common/ops.h"
+#include "tensor/tensor.h"
+
+lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape *out)
+{
+    lk_shape long_one = a.ndim >= b.ndim ? a : b, short_one = a.ndim >= b.ndim ? b : a;
+    int skip = long_one.ndim - short_one.ndim;
+    *out = long_one;
+    for (int d = skip; d < long_one.ndim; d++) {
+        int64_t n = long_one.dim[d], m = short_one.dim[d - skip];
+        LK_CHECK(
+            n == m || n == 1 || m == 1, LK_ESHAPE,
+            "%s of shapes %s and %s: axes are matched from the last one, and must be equal or 1",
+            op, lk_shape_text(a).s, lk_shape_text(b).s);
+        out->dim[d] = n == 1 ? m : n;
+    }
+    return LK_OK;
+}
+
+lk_status lk__same_infer(lk_call *c, lk_spec *out)
+{
+    LK_CHECK(lk_dtype_is_real(c->x[0]->dtype), LK_EDTYPE,
+             "%s of %s: only f32 and f64 are computed with", c->op->name,
+             lk_tensor_text(c->x[0]).s);
+    out->dtype = c->x[0]->dtype;
+    out->shape = c->x[0]->shape;
+    return LK_OK;
+}
+
+void lk__row_gather(size_t size, int64_t n, const char *src, int64_t step, char *dst)
+{
+    if (step == 1)
+        memcpy(dst, src, (size_t)n * size);
+    else if (size == 4)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + 4 * i, src + 4 * step * i, 4);
+    else if (size == 8)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + 8 * i, src + 8 * step * i, 8);
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + (int64_t)size * i, src + (int64_t)size * step * i, size);
+}

@@ -1,0 +1,52 @@
+/* mul: z = x * y, broadcast to one shape.
+ *
+ *   dx = dz * y, dy = dz * x, each summed over the axes it was broadcast along
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH(mul_each, a *b)
+
+static lk_status mul_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, mul_each, 0));
+    return LK_OK;
+}
+
+static lk_status mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    for (int i = 0; i < 2; i++) {
+        lk_var g;
+        if (!lk_wants(c, i))
+            continue;
+        LK_TRY(lk_mul(dout[0], c->in[1 - i], &g));
+        LK_TRY(lk__each_grad(c, i, g, &din[i]));
+    }
+    return LK_OK;
+}
+
+extern const lk_op lk_op_mul;
+
+lk_status lk_mul(lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_mul, (lk_var[]){x, y}, 2, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_mul = {
+    .name = "mul",
+    .summary = "x * y",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 3,
+    .infer = lk__each_infer,
+    .forward = mul_forward,
+    .backward = mul_backward,
+    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
+                                   {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
+                                   {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .piece = 2},
+                                   {0}},
+};
