@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Of the first write to stdout that failed; 0: none did. */
 static int first_error;
@@ -76,7 +77,10 @@ static void print_cell(const report *r, int i, bool last, const report_cell *c)
     char number[64];
     switch (c->kind) {
     case CELL_INT: snprintf(number, sizeof number, "%lld", (long long)c->integer); break;
-    case CELL_REAL: snprintf(number, sizeof number, "%.*f", c->decimals, c->real); break;
+    case CELL_REAL:
+        snprintf(number, sizeof number, c->decimals < 0 ? "%.*e" : "%.*f", abs(c->decimals),
+                 c->real);
+        break;
     default: print_text(r, i, last, c->text, c->colour); return;
     }
     print_text(r, i, last, number, c->colour);

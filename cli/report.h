@@ -19,7 +19,7 @@ typedef enum report_kind { CELL_NONE, CELL_TEXT, CELL_INT, CELL_REAL, CELL_BOOL 
 
 typedef struct report_cell {
     report_kind kind;
-    int decimals;       /* CELL_REAL, in the table */
+    int decimals;       /* CELL_REAL, in the table; negative: that many with an exponent */
     const char *text;   /* CELL_TEXT, and what CELL_BOOL or CELL_NONE shows in the table */
     int64_t integer;    /* CELL_INT, CELL_BOOL */
     double real;        /* CELL_REAL */

@@ -8,6 +8,7 @@
 
 #include <lockstep/isa.h>
 #include <lockstep/map.h>
+#include <lockstep/op.h>
 #include <lockstep/reduce.h>
 
 #include <string.h>
@@ -94,6 +95,12 @@ static void list_kernels(const report *out)
     }
 }
 
+static void list_ops(const report *out)
+{
+    for (int i = 0; lk_ops[i]; i++)
+        entry(out, "op", lk_ops[i]->name, lk_ops[i]->summary);
+}
+
 static void list_checks(const report *out)
 {
     for (int i = 0; lk_checks[i]; i++)
@@ -136,6 +143,7 @@ static const struct {
     {"isas", "instruction sets", list_isas},
     {"dtypes", "element types", list_dtypes},
     {"kernels", "computations, with their formulas", list_kernels},
+    {"ops", "differentiable ops, with their formulas", list_ops},
     {"checks", "what \"lockstep selfcheck\" checks", list_checks},
     {"benches", "kinds of \"lockstep bench\"", list_benches},
     {"cases", "shapes of \"lockstep bench kernels\"", list_cases},
@@ -181,7 +189,7 @@ const lk_verb lk_verb_list = {
     .summary = "what is built in: verbs, instruction sets, kernels, checks, peers",
     .operands = "[KIND]",
     .about = "Lists what is built in: everything, or one kind, which is verbs, isas, dtypes, "
-             "kernels, checks, benches, cases or peers.",
+             "kernels, ops, checks, benches, cases or peers.",
     .options = options,
     .options_size = sizeof(struct list_options),
     .max_operands = 1,

@@ -10,6 +10,7 @@
 #include <lockstep/crc32c.h>
 #include <lockstep/dtype.h>
 #include <lockstep/gemm.h>
+#include <lockstep/gradcheck.h>
 #include <lockstep/half.h>
 #include <lockstep/hash.h>
 #include <lockstep/isa.h>
