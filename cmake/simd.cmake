@@ -2,25 +2,68 @@
 #
 # Compile every file of src/kernel/simd once per instruction set; the objects are in LK_SIMD_OBJECTS.
 # A file sees LK_ISA_SUFFIX (_scalar, _avx2, _avx512) and names its one exported table with it.
-# LK_EMULATE_AVX512 compiles the AVX-512 code for AVX2 with SIMDe, to test it where there is none.
+# LK_MAX_ISA leaves out the better ones: all are compiled for by default, because the choice is made
+# at run time.  LK_EMULATE_AVX512 compiles the AVX-512 code for AVX2 with SIMDe, to test it where
+# there is none.
+set(LK_MAX_ISA avx512 CACHE STRING
+  "the best instruction set to compile kernels for: scalar, avx2, avx512, or native (the best that runs here)")
 option(LK_EMULATE_AVX512 "run the AVX-512 kernels on an AVX2 processor through SIMDe (for tests)" OFF)
+
+# lk_runs(isa out): whether this processor has the instruction set, as lk_isa_available() sees it.
+function(lk_runs isa out)
+  set(needs_avx2 avx2 fma f16c)
+  set(needs_avx512 ${needs_avx2} avx512f avx512vl avx512dq avx512bw)
+  set(flags)
+  if(EXISTS /proc/cpuinfo)
+    file(STRINGS /proc/cpuinfo flags LIMIT_COUNT 1 REGEX "^flags")
+  endif()
+  set(${out} TRUE PARENT_SCOPE)
+  foreach(flag IN LISTS needs_${isa})
+    if(NOT "${flags} " MATCHES " ${flag} ")
+      set(${out} FALSE PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
+# lk_isas(out): the instruction sets to compile for, in the order of lk_isa.
+function(lk_isas out)
+  set(up_to_scalar scalar)
+  set(up_to_avx2 scalar avx2)
+  set(up_to_avx512 scalar avx2 avx512)
+  set(best ${LK_MAX_ISA})
+  if(best STREQUAL "native")
+    set(best scalar)
+    foreach(isa avx2 avx512)
+      lk_runs(${isa} runs)
+      if(runs)
+        set(best ${isa})
+      endif()
+    endforeach()
+  endif()
+  if(NOT DEFINED up_to_${best})
+    message(FATAL_ERROR "LK_MAX_ISA is \"${best}\": it must be scalar, avx2, avx512 or native")
+  endif()
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(best scalar)
+  endif()
+  set(${out} ${up_to_${best}} PARENT_SCOPE)
+endfunction()
 
 function(lk_simd)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/kernel/simd/*.c)
   set(flags_scalar -fno-tree-vectorize -fno-tree-slp-vectorize)
   set(flags_avx2 -mavx2 -mfma -mf16c -mprfchw)
   set(flags_avx512 ${flags_avx2} -mavx512f -mavx512vl -mavx512dq -mavx512bw -mprefer-vector-width=512)
-  set(isas scalar)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    list(APPEND isas avx2 avx512)
-  endif()
+  lk_isas(isas)
+  list(LENGTH isas n_isas)
+  add_compile_definitions(LK_BUILT_ISAS=${n_isas})
   if(LK_EMULATE_AVX512)
     # Functions that pass 64-byte vectors are all inlined: their calling convention is no matter.
     set(flags_avx512 ${flags_avx2} -DLK_EMULATE_AVX512 -Wno-psabi)
   endif()
   set(optimize -O3)
-  if(LK_SANITIZE)
-    set(optimize -O1) # the checks of fully unrolled tiles take minutes to optimise
+  if(LK_SANITIZE OR LK_EMULATE_AVX512)
+    set(optimize -O1) # fully unrolled tiles, with checks or emulated, take minutes to optimise
   endif()
   foreach(isa IN LISTS isas)
     add_library(lk_simd_${isa} OBJECT ${sources})

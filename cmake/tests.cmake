@@ -25,6 +25,9 @@ function(lk_test name label)
   endif()
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${only})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
+  if(name MATCHES "selfcheck$")
+    set_tests_properties(${name} PROPERTIES COST 10) # the longest begin first, not alone at the end
+  endif()
 endfunction()
 
 # lk_test_programs(names label pattern): a program and a test from each matching file.

@@ -31,11 +31,7 @@ const char *lk_isa_needs(lk_isa isa)
 
 bool lk_isa_built(lk_isa isa)
 {
-#ifdef __x86_64__
-    return (unsigned)isa < LK_N_ISAS;
-#else
-    return isa == LK_ISA_SCALAR;
-#endif
+    return (unsigned)isa < LK_BUILT_ISAS;
 }
 
 bool lk_isa_emulated(lk_isa isa)
@@ -59,6 +55,8 @@ static bool has_f16c(void)
 
 bool lk_isa_available(lk_isa isa)
 {
+    if (!lk_isa_built(isa))
+        return false;
     switch (isa) {
     case LK_ISA_SCALAR: return true;
 #ifdef __x86_64__

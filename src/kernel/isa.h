@@ -21,28 +21,21 @@
 #    define LK_ISA(name) LK_CAT(name, LK_ISA_SUFFIX)
 #endif
 
-#ifdef __x86_64__
-#    define LK_ISA_TABLE_EXTERN(type, name) \
-        extern const type name##_scalar;    \
-        extern const type name##_avx2;      \
-        extern const type name##_avx512;
-#    define LK_ISA_LIST(name)                            \
-        {                                                \
-            &name##_scalar, &name##_avx2, &name##_avx512 \
-        }
-#else
-#    define LK_ISA_TABLE_EXTERN(type, name) extern const type name##_scalar;
-#    define LK_ISA_LIST(name) \
-        {                     \
-            &name##_scalar    \
-        }
-#endif
+/* The build says how many instruction sets have kernels, in the order of lk_isa: LK_BUILT_ISAS. */
+#define LK_ISA_EXTERN_1(type, name) extern const type name##_scalar;
+#define LK_ISA_EXTERN_2(type, name) LK_ISA_EXTERN_1(type, name) extern const type name##_avx2;
+#define LK_ISA_EXTERN_3(type, name) LK_ISA_EXTERN_2(type, name) extern const type name##_avx512;
+#define LK_ISA_EXTERN(type, name) LK_CAT(LK_ISA_EXTERN_, LK_BUILT_ISAS)(type, name)
+#define LK_ISA_LIST_1(name) &name##_scalar
+#define LK_ISA_LIST_2(name) LK_ISA_LIST_1(name), &name##_avx2
+#define LK_ISA_LIST_3(name) LK_ISA_LIST_2(name), &name##_avx512
+#define LK_ISA_LIST(name) LK_CAT(LK_ISA_LIST_, LK_BUILT_ISAS)(name)
 
 #define LK_ISA_TABLE(type, name)                                        \
-    LK_ISA_TABLE_EXTERN(type, name)                                     \
+    LK_ISA_EXTERN(type, name)                                           \
     static inline LK_NODISCARD lk_status name##_get(const type **table) \
     {                                                                   \
-        static const type *const by_isa[] = LK_ISA_LIST(name);          \
+        static const type *const by_isa[] = {LK_ISA_LIST(name)};        \
         lk_isa isa = LK_ISA_SCALAR;                                     \
         *table = NULL;                                                  \
         LK_TRY(lk_isa_get(&isa));                                       \

@@ -1,5 +1,9 @@
 #!/bin/sh
-# Configure and build one preset of CMakePresets.json, with warnings as errors.
+# Configure a preset of CMakePresets.json and build targets of it, with warnings as errors.
+#
+#   tests/meta/variant.sh PRESET TARGET...
 set -eu
-cmake --preset "$1" -DLK_WERROR="${LK_WERROR:-ON}"
-cmake --build --preset "$1"
+preset=$1
+shift
+cmake --preset "$preset" -DLK_WERROR="${LK_WERROR:-ON}"
+cmake --build --preset "$preset" --target "$@"
