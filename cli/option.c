@@ -25,12 +25,20 @@ static bool reject(const struct reader *r, const lk_option *o, const char *text,
     return false;
 }
 
+/* "from MIN to MAX", whole numbers with all their digits. */
+static void range_text(const lk_option *o, char *buf, size_t size)
+{
+    bool real = o->type == LK_OPTION_REAL;
+    snprintf(buf, size, real ? "from %g to %g" : "from %.0f to %.0f", o->min, o->max);
+}
+
 static bool in_range(const struct reader *r, const lk_option *o, const char *text, double v)
 {
     if (o->min >= o->max || (v >= o->min && v <= o->max))
         return true;
-    char why[96];
-    snprintf(why, sizeof why, "is out of range, it must be from %g to %g", o->min, o->max);
+    char range[64], why[128];
+    range_text(o, range, sizeof range);
+    snprintf(why, sizeof why, "is out of range, it must be %s", range);
     return reject(r, o, text, why);
 }
 
@@ -65,17 +73,24 @@ static bool read_item(const struct reader *r, const lk_option *o, const char *it
         return reject(r, o, item, "is an empty item of the list");
     if (i >= LK_OPTION_MAX_ITEMS)
         return reject(r, o, item, "is one item too many, at most 16 are allowed");
+    bool twice = false;
     if (o->type == LK_OPTION_INTS) {
         lk_option_ints *list = (lk_option_ints *)(void *)field;
         list->n = i + 1;
-        return read_int(r, o, item, &list->item[i]);
+        if (!read_int(r, o, item, &list->item[i]))
+            return false;
+        for (int j = 0; j < i; j++)
+            twice = twice || list->item[j] == list->item[i];
+    } else {
+        lk_option_names *list = (lk_option_names *)(void *)field;
+        list->n = i + 1;
+        if (strlen(item) >= LK_OPTION_NAME_SIZE)
+            return reject(r, o, item, "is too long a name");
+        memcpy(list->item[i], item, strlen(item) + 1);
+        for (int j = 0; j < i; j++)
+            twice = twice || strcmp(list->item[j], item) == 0;
     }
-    lk_option_names *list = (lk_option_names *)(void *)field;
-    list->n = i + 1;
-    if (strlen(item) >= LK_OPTION_NAME_SIZE)
-        return reject(r, o, item, "is too long a name");
-    memcpy(list->item[i], item, strlen(item) + 1);
-    return true;
+    return !twice || reject(r, o, item, "is in the list twice");
 }
 
 static bool read_list(const struct reader *r, const lk_option *o, const char *text)
@@ -208,12 +223,13 @@ void option_wrap(FILE *to, int indent, const char *text)
 void option_help(const lk_option *table, FILE *to)
 {
     for (const lk_option *o = table; o->name; o++) {
-        char left[64], right[512];
+        char left[64], range[64], right[512];
         snprintf(left, sizeof left, "  --%s%s%s", o->name, o->value ? " " : "",
                  o->value ? o->value : "");
         int n = snprintf(right, sizeof right, "%s", o->help);
+        range_text(o, range, sizeof range);
         if (o->min < o->max && n < (int)sizeof right)
-            n += snprintf(right + n, sizeof right - (size_t)n, "; from %g to %g", o->min, o->max);
+            n += snprintf(right + n, sizeof right - (size_t)n, "; %s", range);
         if (o->preset && n < (int)sizeof right)
             snprintf(right + n, sizeof right - (size_t)n, " (default %s)", o->preset);
         if (strlen(left) >= HELP_COLUMN) {

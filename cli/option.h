@@ -18,8 +18,8 @@ typedef enum lk_option_type {
     LK_OPTION_INT,   /* int64_t */
     LK_OPTION_REAL,  /* double */
     LK_OPTION_TEXT,  /* const char *, borrowed from argv; NULL if not given */
-    LK_OPTION_INTS,  /* lk_option_ints, "1,2,4" */
-    LK_OPTION_NAMES, /* lk_option_names, "a,b" */
+    LK_OPTION_INTS,  /* lk_option_ints, "1,2,4", each once */
+    LK_OPTION_NAMES, /* lk_option_names, "a,b", each once */
 } lk_option_type;
 
 enum { LK_OPTION_MAX_ITEMS = 16, LK_OPTION_NAME_SIZE = 32 };

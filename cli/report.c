@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_SIZE = 64 };
 
 /* Of the first write to stdout that failed; 0: none did. */
 static int first_error;
@@ -72,18 +75,22 @@ static void print_text(const report *r, int i, bool last, const char *text, cons
         printf("%*s", width, text);
 }
 
+/* What a cell shows in the table; `number` is room for it. */
+static const char *cell_shows(const report_cell *c, char *number, size_t size)
+{
+    switch (c->kind) {
+    case CELL_INT: snprintf(number, size, "%lld", (long long)c->integer); return number;
+    case CELL_REAL:
+        snprintf(number, size, c->decimals < 0 ? "%.*e" : "%.*f", abs(c->decimals), c->real);
+        return number;
+    default: return c->text;
+    }
+}
+
 static void print_cell(const report *r, int i, bool last, const report_cell *c)
 {
-    char number[64];
-    switch (c->kind) {
-    case CELL_INT: snprintf(number, sizeof number, "%lld", (long long)c->integer); break;
-    case CELL_REAL:
-        snprintf(number, sizeof number, c->decimals < 0 ? "%.*e" : "%.*f", abs(c->decimals),
-                 c->real);
-        break;
-    default: print_text(r, i, last, c->text, c->colour); return;
-    }
-    print_text(r, i, last, number, c->colour);
+    char number[NUMBER_SIZE];
+    print_text(r, i, last, cell_shows(c, number, sizeof number), c->colour);
 }
 
 static void print_line(const report *r, const report_cell *cell)
@@ -102,21 +109,53 @@ static void print_line(const report *r, const report_cell *cell)
     putchar('\n');
 }
 
-void report_begin(report *r, const report_column *column, int n, bool json)
+static void widen(report_column *column, const char *text)
 {
-    *r = (report){column, n, json, !json && term_has_colour(stdout)};
-    if (json)
+    int len = (int)strlen(text);
+    if (column->width < 0 && -column->width < len)
+        column->width = -len;
+    else if (column->width >= 0 && column->width < len)
+        column->width = len;
+}
+
+void report_measure(report *r, const report_column *column, int n, bool json)
+{
+    *r = (report){.n = n, .json = json, .measuring = true};
+    r->colour = !json && term_has_colour(stdout);
+    for (int i = 0; i < n; i++) {
+        r->column[i] = column[i];
+        widen(&r->column[i], column[i].title ? column[i].title : "");
+    }
+}
+
+void report_print(report *r)
+{
+    r->measuring = false;
+    if (r->json)
         return;
     report_cell title[REPORT_MAX_COLUMNS];
-    for (int i = 0; i < n; i++) {
-        title[i] = cell_text(column[i].title ? column[i].title : "");
+    for (int i = 0; i < r->n; i++) {
+        title[i] = cell_text(r->column[i].title ? r->column[i].title : "");
         title[i].colour = TERM_BOLD;
     }
     print_line(r, title);
 }
 
-void report_row(const report *r, const report_cell *cell)
+void report_begin(report *r, const report_column *column, int n, bool json)
 {
+    report_measure(r, column, n, json);
+    report_print(r);
+}
+
+void report_row(report *r, const report_cell *cell)
+{
+    if (r->measuring) {
+        char number[NUMBER_SIZE];
+        r->measured++;
+        for (int i = 0; i < r->n; i++)
+            widen(&r->column[i], cell_shows(&cell[i], number, sizeof number));
+        return;
+    }
     if (r->json)
         print_json(r, cell);
     else

@@ -1,7 +1,8 @@
 /* A table for people or for scripts.
  *
  * A verb names its columns once.  As text each row is a line of aligned cells; with --json it is
- * one object on a line, with the columns' keys.  Rows are printed as they come.
+ * one object on a line, with the columns' keys.  Rows are printed as they come, in columns that are
+ * as wide as the verb says, as their titles and as the rows that were measured before.
  */
 #ifndef LK_CLI_REPORT_H
 #define LK_CLI_REPORT_H
@@ -12,7 +13,7 @@
 typedef struct report_column {
     const char *key;   /* in JSON; NULL: only in the table */
     const char *title; /* in the table; NULL: only in JSON */
-    int width;         /* negative: aligned to the left */
+    int width;         /* at least; negative: aligned to the left */
 } report_column;
 
 typedef enum report_kind { CELL_NONE, CELL_TEXT, CELL_INT, CELL_REAL, CELL_BOOL } report_kind;
@@ -29,16 +30,25 @@ typedef struct report_cell {
 enum { REPORT_MAX_COLUMNS = 16 };
 
 typedef struct report {
-    const report_column *column;
-    int n;
-    bool json, colour;
+    report_column column[REPORT_MAX_COLUMNS];
+    int n, measured;
+    bool json, colour, measuring;
 } report;
 
-/** Begin a table on stdout with `n` columns: prints the titles, unless `json`. */
+/**
+ * Begin a table on stdout with `n` columns by measuring: rows are not printed, but counted in
+ * `measured`, and widen their columns.  Then report_print(), and give the rows again.
+ */
+void report_measure(report *r, const report_column *column, int n, bool json);
+
+/** Print the titles, unless in JSON; rows are printed from now on. */
+void report_print(report *r);
+
+/** Begin a table and print its titles: report_measure() without rows, and report_print(). */
 void report_begin(report *r, const report_column *column, int n, bool json);
 
-/** Print a row of `n` cells.  In JSON, a cell of CELL_NONE is left out. */
-void report_row(const report *r, const report_cell *cell);
+/** Print, or measure, a row of `n` cells.  In JSON, a cell of CELL_NONE is left out. */
+void report_row(report *r, const report_cell *cell);
 
 /** Flush stdout.  Returns the errno of the first write to it that failed, 0 if all went well. */
 int report_flush(void);

@@ -86,6 +86,7 @@ struct bench {
     report out;
     progress progress;
     struct tally tally[BENCH_N_GROUPS][LK_N_PEER_PASSES];
+    int wanted, longest; /* cases, and the longest of their names */
     int failed;
 };
 
@@ -119,8 +120,8 @@ static int choose_peers(struct bench *b)
         add_peer(b, e, false);
     for (int i = 0; i < against->n; i++) {
         const peer_entry *e = peer_find(against->item[i]);
-        if (!e || b->setting.n_peers == BENCH_MAX_PEERS)
-            return refuse("against", "known libraries are onednn and openblas, each once");
+        if (!e)
+            return refuse("against", "known libraries are onednn and openblas");
         if (!add_peer(b, e, true))
             return LK_EXIT_USAGE;
     }
@@ -152,6 +153,19 @@ static bool is_wanted(const struct bench *b, const bench_case *c)
            (!b->o->scaling || c->flop >= large_flop);
 }
 
+static void count_cases(struct bench *b)
+{
+    for (int i = 0; i < bench_n_cases(); i++) {
+        bench_case c;
+        bench_case_get(i, &c);
+        if (!is_wanted(b, &c))
+            continue;
+        int len = (int)strlen(c.name);
+        b->longest = len > b->longest ? len : b->longest;
+        b->wanted++;
+    }
+}
+
 static void count(struct bench *b, const bench_case *c, const bench_result *r)
 {
     double ratio = (double)INFINITY;
@@ -170,7 +184,7 @@ static void count(struct bench *b, const bench_case *c, const bench_result *r)
 }
 
 /* One object for each library, or one without. */
-static void print_json(const struct bench *b, const bench_case *c, const bench_result *r)
+static void print_json(struct bench *b, const bench_case *c, const bench_result *r)
 {
     double gflops = 1e-9 * c->flop / r->seconds;
     bool any = false;
@@ -188,7 +202,7 @@ static void print_json(const struct bench *b, const bench_case *c, const bench_r
                                             cell_real(gflops, 1), cell_none(), cell_none()});
 }
 
-static void print_row(const struct bench *b, const bench_case *c, const bench_result *r)
+static void print_row(struct bench *b, const bench_case *c, const bench_result *r)
 {
     report_cell cells[REPORT_MAX_COLUMNS];
     int n = 0;
@@ -256,13 +270,11 @@ static void begin_report(struct bench *b)
     static const report_column json[] = {{"case", NULL, 0},        {"peer", NULL, 0},
                                          {"ratio", NULL, 0},       {"gflops", NULL, 0},
                                          {"peer_gflops", NULL, 0}, {"peer_kernel", NULL, 0}};
-    static const report_column scaling[] = {{"case", "case", -42},
-                                            {"threads", "threads", 7},
-                                            {"gflops_one_thread", "1 thread GF/s", 13},
-                                            {"gflops", "N threads GF/s", 14},
-                                            {"speedup", "speedup", 7}};
-    static report_column table[REPORT_MAX_COLUMNS];
-    static char title[BENCH_MAX_PEERS][32];
+    const report_column scaling[] = {{"case", "case", -b->longest},
+                                     {"threads", "threads", 7},
+                                     {"gflops_one_thread", "1 thread GF/s", 13},
+                                     {"gflops", "N threads GF/s", 14},
+                                     {"speedup", "speedup", 7}};
     if (b->o->scaling) {
         report_begin(&b->out, scaling, 5, b->o->json);
         return;
@@ -271,48 +283,50 @@ static void begin_report(struct bench *b)
         report_begin(&b->out, json, 6, true);
         return;
     }
+    report_column table[2 + 2 * BENCH_MAX_PEERS];
     int n = 0;
-    table[n++] = (report_column){"case", "case", -42};
+    table[n++] = (report_column){"case", "case", -b->longest};
     table[n++] = (report_column){"gflops", "GFLOP/s", 8};
     for (int i = 0; i < b->setting.n_peers; i++) {
-        snprintf(title[i], sizeof title[i], "%s", b->setting.peer[i]->name);
-        table[n++] = (report_column){"peer_gflops", title[i], 9};
+        table[n++] = (report_column){"peer_gflops", b->setting.peer[i]->name, 9};
         table[n++] = (report_column){"ratio", "ratio", 6};
     }
     report_begin(&b->out, table, n, false);
 }
 
-static void print_tallies(const struct bench *b)
+static void tally_rows(const struct bench *b, report *out)
 {
-    static const report_column columns[] = {{"summary", "ratio against the best, by pass", -42},
-                                            {"cases", "cases", 5},
-                                            {"geomean", "geometric mean", 14},
-                                            {"lowest", "lowest", 6},
-                                            {"lowest_case", "at", -1}};
-    static const report_column scaling[] = {{"summary", "speedup, by pass", -42},
-                                            {"cases", "cases", 5},
-                                            {"geomean", "geometric mean", 14},
-                                            {"lowest", "lowest", 6},
-                                            {"lowest_case", "at", -1}};
-    report out;
-    bool begun = false;
     for (int g = 0; g < BENCH_N_GROUPS; g++)
         for (int p = 0; p < LK_N_PEER_PASSES; p++) {
             const struct tally *t = &b->tally[g][p];
             char name[BENCH_NAME];
             if (t->n == 0)
                 continue;
-            if (!begun) {
-                fputs(b->o->json ? "" : "\n", stdout);
-                report_begin(&out, b->o->scaling ? scaling : columns, 5, b->o->json);
-            }
-            begun = true;
             snprintf(name, sizeof name, "%s, %s", bench_group_name((bench_group)g),
                      bench_pass_name((lk_peer_pass)p));
-            report_row(&out, (report_cell[]){cell_text(name), cell_int(t->n),
-                                             cell_real(exp(t->log_sum / t->n), 3),
-                                             cell_real(t->lowest, 2), cell_text(t->lowest_case)});
+            report_row(out, (report_cell[]){cell_text(name), cell_int(t->n),
+                                            cell_real(exp(t->log_sum / t->n), 3),
+                                            cell_real(t->lowest, 2), cell_text(t->lowest_case)});
         }
+}
+
+static void print_tallies(const struct bench *b)
+{
+    const char *title = b->o->scaling ? "speedup, by pass" : "ratio against the best, by pass";
+    report out;
+    report_measure(&out,
+                   (report_column[]){{"summary", title, -1},
+                                     {"cases", "cases", 1},
+                                     {"geomean", "geometric mean", 1},
+                                     {"lowest", "lowest", 1},
+                                     {"lowest_case", "at", -1}},
+                   5, b->o->json);
+    tally_rows(b, &out);
+    if (out.measured == 0)
+        return;
+    fputs(b->o->json ? "" : "\n", stdout);
+    report_print(&out);
+    tally_rows(b, &out);
 }
 
 static void print_heading(const struct bench *b)
@@ -341,24 +355,21 @@ static int kernels_run(const void *given, int n_operands, char **operand)
         status = choose_peers(&b);
     if (status != LK_EXIT_DONE)
         return status;
-    int wanted = 0, done = 0;
-    bench_case c;
-    for (int i = 0; i < bench_n_cases(); i++) {
-        bench_case_get(i, &c);
-        wanted += is_wanted(&b, &c);
-    }
-    if (wanted == 0)
+    count_cases(&b);
+    if (b.wanted == 0)
         return refuse("filter",
                       b.o->scaling ? "no large case, which --scaling measures, has that in its name"
                                    : "no case has that in its name; see \"lockstep list cases\"");
     progress_begin(&b.progress);
     print_heading(&b);
     begin_report(&b);
+    int done = 0;
     for (int i = 0; i < bench_n_cases() && report_flush() == 0; i++) {
+        bench_case c;
         bench_case_get(i, &c);
         if (!is_wanted(&b, &c))
             continue;
-        progress_show(&b.progress, done++ / (double)wanted, "%s", c.name);
+        progress_show(&b.progress, done++ / (double)b.wanted, "%s", c.name);
         if (b.o->scaling)
             run_case_scaling(&b, &c);
         else

@@ -50,7 +50,8 @@ static lk_status slab_setup(check_case *c)
     int64_t total = 0;
     for (int i = 0; i < cases[c->index].n; i++)
         total += padded(bytes_of(c, i));
-    snprintf(c->label, sizeof c->label, "%d slices", cases[c->index].n);
+    snprintf(c->label, sizeof c->label, "%d slice%s", cases[c->index].n,
+             cases[c->index].n == 1 ? "" : "s");
     LK_TRY(check_input(c, LK_U8, total, 0, 256));
     LK_TRY(check_output(c, LK_U8, total, false));
     LK_TRY(check_output(c, LK_I64, 1, false));

@@ -26,9 +26,9 @@ static const lk_option options[] = {
 };
 
 static const report_column columns[] = {
-    {"topic", "topic", -15},
-    {"name", "name", -12},
-    {"value", "value", -14},
+    {"topic", "topic", -1},
+    {"name", "name", -1},
+    {"value", "value", -1},
     {"note", "", -1},
 };
 
@@ -132,20 +132,27 @@ static void say_peers(struct info *info)
     }
 }
 
+static void say_all(struct info *info)
+{
+    say_build(info);
+    say_isas(info);
+    say_threads(info);
+    say_arithmetic(info);
+    say_machine(info);
+    say(info, "transport", "-", cell_text("none"), "this version runs in one process");
+    say_peers(info);
+}
+
 static int info_run(const void *given, int n, char **operand)
 {
     (void)n;
     (void)operand;
     const struct info_options *o = given;
     struct info info = {.broken = false};
-    report_begin(&info.out, columns, 4, o->json);
-    say_build(&info);
-    say_isas(&info);
-    say_threads(&info);
-    say_arithmetic(&info);
-    say_machine(&info);
-    say(&info, "transport", "-", cell_text("none"), "this version runs in one process");
-    say_peers(&info);
+    report_measure(&info.out, columns, 4, o->json);
+    say_all(&info);
+    report_print(&info.out);
+    say_all(&info);
     lk_error_clear();
     return info.broken ? LK_EXIT_USAGE : LK_EXIT_DONE;
 }

@@ -26,29 +26,35 @@ static const lk_option options[] = {
 };
 
 static const report_column columns[] = {
-    {"kind", "kind", -8},
-    {"name", "name", -36},
+    {"kind", "kind", -1},
+    {"name", "name", -1},
     {"about", "about", -1},
 };
 
-static void entry(const report *out, const char *kind, const char *name, const char *about)
+static const report_column kind_columns[] = {
+    {"kind", "kind", -1},
+    {"entries", "entries", 1},
+    {"about", "about", -1},
+};
+
+static void entry(report *out, const char *kind, const char *name, const char *about)
 {
     report_row(out, (report_cell[]){cell_text(kind), cell_text(name), cell_text(about)});
 }
 
-static void list_verbs(const report *out)
+static void list_verbs(report *out)
 {
     for (int i = 0; lk_verbs[i]; i++)
         entry(out, "verb", lk_verbs[i]->name, lk_verbs[i]->summary);
 }
 
-static void list_isas(const report *out)
+static void list_isas(report *out)
 {
     for (int i = 0; i < LK_N_ISAS; i++)
         entry(out, "isa", lk_isa_name((lk_isa)i), lk_isa_needs((lk_isa)i));
 }
 
-static void list_dtypes(const report *out)
+static void list_dtypes(report *out)
 {
     for (int i = 0; i < LK_N_DTYPES; i++) {
         char about[64];
@@ -76,7 +82,7 @@ static const struct {
     {"tree", "the fixed pairwise tree over vectors, as a stream"},
 };
 
-static void list_kernels(const report *out)
+static void list_kernels(report *out)
 {
     char name[64];
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
@@ -95,25 +101,25 @@ static void list_kernels(const report *out)
     }
 }
 
-static void list_ops(const report *out)
+static void list_ops(report *out)
 {
     for (int i = 0; lk_ops[i]; i++)
         entry(out, "op", lk_ops[i]->name, lk_ops[i]->summary);
 }
 
-static void list_checks(const report *out)
+static void list_checks(report *out)
 {
     for (int i = 0; lk_checks[i]; i++)
         entry(out, "check", lk_checks[i]->name, lk_checks[i]->summary);
 }
 
-static void list_benches(const report *out)
+static void list_benches(report *out)
 {
     for (int i = 0; lk_bench_kinds[i]; i++)
         entry(out, "bench", lk_bench_kinds[i]->name, lk_bench_kinds[i]->summary);
 }
 
-static void list_cases(const report *out)
+static void list_cases(report *out)
 {
     for (int i = 0; i < bench_n_cases(); i++) {
         bench_case c;
@@ -124,7 +130,7 @@ static void list_cases(const report *out)
     }
 }
 
-static void list_peers(const report *out)
+static void list_peers(report *out)
 {
     for (const peer_entry *e = peer_entries; e->name; e++) {
         char why[512], about[768];
@@ -137,7 +143,7 @@ static void list_peers(const report *out)
 
 static const struct {
     const char *name, *about;
-    void (*list)(const report *out);
+    void (*list)(report *out);
 } kinds[] = {
     {"verbs", "what the command can do", list_verbs},
     {"isas", "instruction sets", list_isas},
@@ -162,25 +168,50 @@ static int unknown_kind(const char *name)
         fprintf(stderr, "; did you mean \"%s\"?", s.best);
     fprintf(stderr, "\n  kinds are");
     for (int i = 0; i < N_KINDS; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", kinds[i].name);
-    fputc('\n', stderr);
+        fprintf(stderr, " %s,", kinds[i].name);
+    fputs(" and all\n", stderr);
     return LK_EXIT_USAGE;
+}
+
+/* How many entries there are of each kind. */
+static void list_kinds(report *out)
+{
+    for (int i = 0; i < N_KINDS; i++) {
+        report entries;
+        report_measure(&entries, columns, 3, false);
+        kinds[i].list(&entries);
+        report_row(out, (report_cell[]){cell_text(kinds[i].name), cell_int(entries.measured),
+                                        cell_text(kinds[i].about)});
+    }
 }
 
 static int list_run(const void *given, int n, char **operand)
 {
     const struct list_options *o = given;
-    int only = -1;
-    for (int i = 0; i < N_KINDS && n == 1; i++)
-        if (strcmp(kinds[i].name, operand[0]) == 0)
-            only = i;
-    if (n == 1 && only < 0)
-        return unknown_kind(operand[0]);
     report out;
-    report_begin(&out, columns, 3, o->json);
-    for (int i = 0; i < N_KINDS; i++)
-        if (only < 0 || i == only)
-            kinds[i].list(&out);
+    if (n == 0) {
+        report_measure(&out, kind_columns, 3, o->json);
+        list_kinds(&out);
+        report_print(&out);
+        list_kinds(&out);
+        if (!o->json)
+            printf("\nlockstep list KIND lists one kind, lockstep list all everything\n");
+        return LK_EXIT_DONE;
+    }
+    int first = 0, last = N_KINDS;
+    if (strcmp(operand[0], "all") != 0) {
+        while (first < N_KINDS && strcmp(kinds[first].name, operand[0]) != 0)
+            first++;
+        if (first == N_KINDS)
+            return unknown_kind(operand[0]);
+        last = first + 1;
+    }
+    report_measure(&out, columns, 3, o->json);
+    for (int i = first; i < last; i++)
+        kinds[i].list(&out);
+    report_print(&out);
+    for (int i = first; i < last; i++)
+        kinds[i].list(&out);
     return LK_EXIT_DONE;
 }
 
@@ -188,8 +219,9 @@ const lk_verb lk_verb_list = {
     .name = "list",
     .summary = "what is built in: verbs, instruction sets, kernels, checks, peers",
     .operands = "[KIND]",
-    .about = "Lists what is built in: everything, or one kind, which is verbs, isas, dtypes, "
-             "kernels, ops, checks, benches, cases or peers.",
+    .about =
+        "Lists what is built in, of one kind: verbs, isas, dtypes, kernels, ops, checks, benches, "
+        "cases, peers, or all. Without KIND it prints how many there are of each.",
     .options = options,
     .options_size = sizeof(struct list_options),
     .max_operands = 1,

@@ -140,10 +140,8 @@ static bool choose_setting(struct selfcheck *run)
             s->isa[s->n_isas++] = (lk_isa)i;
     for (int i = 0; i < run->o->isa.n; i++) {
         lk_isa isa;
-        if (s->n_isas == LK_N_ISAS || lk_isa_find(run->o->isa.item[i], &isa) != LK_OK ||
-            lk_isa_set(isa) != LK_OK) {
-            fprintf(stderr, "error: lockstep selfcheck: option --isa: %s\n",
-                    s->n_isas == LK_N_ISAS ? "too many names" : lk_error_message());
+        if (lk_isa_find(run->o->isa.item[i], &isa) != LK_OK || lk_isa_set(isa) != LK_OK) {
+            fprintf(stderr, "error: lockstep selfcheck: option --isa: %s\n", lk_error_message());
             return false;
         }
         s->isa[s->n_isas++] = isa;
@@ -253,7 +251,8 @@ static void print_summary(const struct selfcheck *run, double seconds)
     const check_setting *s = &run->setting;
     if (run->o->json)
         return;
-    printf("\n%d checks, %d cases, %d runs", run->n_items, run->cases, run->runs);
+    printf("\n%d check%s, %d case%s, %d run%s", run->n_items, run->n_items == 1 ? "" : "s",
+           run->cases, run->cases == 1 ? "" : "s", run->runs, run->runs == 1 ? "" : "s");
     if (run->o->fail_alloc) {
         printf(" with a failing allocation");
     } else {
@@ -274,6 +273,18 @@ static void print_summary(const struct selfcheck *run, double seconds)
                seconds);
 }
 
+static int longest_name(const struct selfcheck *run)
+{
+    int longest = 0;
+    for (int i = 0; i < run->n_items; i++) {
+        char name[CHECK_NAME];
+        check_name(run->item[i].check, run->item[i].dtype, name, sizeof name);
+        int len = (int)strlen(name);
+        longest = len > longest ? len : longest;
+    }
+    return longest;
+}
+
 static int selfcheck_run(const void *given, int n, char **operand)
 {
     static struct selfcheck run;
@@ -282,7 +293,7 @@ static int selfcheck_run(const void *given, int n, char **operand)
         return LK_EXIT_USAGE;
     bool fails = run.o->fail_alloc;
     const report_column columns[] = {
-        {"kernel", "kernel", -25},
+        {"kernel", "kernel", -longest_name(&run)},
         {"cases", "cases", 5},
         {fails ? "failing_runs" : "configurations", fails ? "failing runs" : "configurations", 14},
         {"hash", "hash", -16},

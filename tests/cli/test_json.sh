@@ -12,6 +12,8 @@ objects()
 objects "$lockstep" info --json
 out '"topic": "lockstep", "name": "epoch", "value": 1'
 objects "$lockstep" list --json
+out '"kind": "kernels", "entries": '
+objects "$lockstep" list all --json
 out '"kind": "verb", "name": "info"'
 out '"kind": "dtype", "name": "bf16"'
 out '"kind": "isa", "name": "avx512"'

@@ -52,7 +52,7 @@ status 2 "$lockstep" info extra
 err 'there is nothing to do with "extra"'
 status 2 "$lockstep" list kernel
 err 'did you mean "kernels"?'
-err 'kinds are verbs, isas, dtypes, kernels, ops, checks, benches, cases, peers'
+err 'kinds are verbs, isas, dtypes, kernels, ops, checks, benches, cases, peers, and all'
 status 2 "$lockstep" selfcheck gem
 err 'no check named "gem"; did you mean "gemm"?'
 
@@ -65,8 +65,18 @@ status 2 "$lockstep" selfcheck --threads=1,x
 err 'option --threads: "x" is not a whole number'
 status 2 "$lockstep" selfcheck --threads 1,,2
 err 'empty item'
-status 2 "$lockstep" selfcheck --threads 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
+status 2 "$lockstep" selfcheck --threads 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17
 err 'at most 16'
+status 2 "$lockstep" selfcheck --threads 1,2,1
+err 'option --threads: "1" is in the list twice'
+status 2 "$lockstep" selfcheck --isa scalar,scalar
+err 'option --isa: "scalar" is in the list twice'
+status 2 "$lockstep" selfcheck --seed -1
+err 'option --seed: "-1" is out of range, it must be from 0 to 1000000000000000'
+status 2 "$lockstep" bench kernels --seconds -0.5
+err 'it must be from 0 to 600'
+status 0 "$lockstep" selfcheck --help
+out 'from 0 to 1000000000000000 (default 1)'
 status 2 "$lockstep" selfcheck --threads 99999999999999999999
 err 'too large'
 status 2 "$lockstep" selfcheck --json=yes
