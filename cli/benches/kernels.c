@@ -363,8 +363,7 @@ static int kernels_run(const void *given, int n_operands, char **operand)
     progress_begin(&b.progress);
     print_heading(&b);
     begin_report(&b);
-    int done = 0;
-    for (int i = 0; i < bench_n_cases() && report_flush() == 0; i++) {
+    for (int i = 0, done = 0; i < bench_n_cases() && report_flush() == 0; i++) {
         bench_case c;
         bench_case_get(i, &c);
         if (!is_wanted(&b, &c))

@@ -87,7 +87,7 @@ static void say_threads(struct info *info)
     }
     say(info, "threads", "in use", cell_int(n),
         env && *env ? "because LK_THREADS says so"
-                    : "the cores this process may use, shared among the ranks of this node");
+                    : "this process's share of the cores, among the ranks of this node");
 }
 
 static void say_arithmetic(struct info *info)

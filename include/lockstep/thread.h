@@ -3,8 +3,11 @@
  * A small pool of POSIX threads, started on first use.  Work is split over outputs only, so the
  * number of threads never changes a bit.  The pool sleeps when idle; a second thread that calls a
  * kernel while the pool is busy does its work alone.  The count is, in this order: what
- * lk_threads_set() said; LK_THREADS; the cores of this process's affinity mask, shared among the
- * ranks that the launcher started on this node.
+ * lk_threads_set() said; LK_THREADS; the node's cores divided by the ranks that the launcher (Open
+ * MPI, MPICH or SLURM, by its environment) started on this node, but no more than the cores of this
+ * process's affinity mask.  Ranks that were bound to cores of their own use these; ranks that share
+ * a mask, of a socket or the whole node, use their part of it.  Where a mask is narrower than the
+ * machine and shared, and neither a container nor SLURM says so, set the count.
  *
  * A thread that calls a kernel needs 512 KiB of stack: tiles are packed there, so that kernels need
  * not allocate.

@@ -23,6 +23,12 @@ lk_status lk__parallel(int64_t n, int64_t grain, lk__task_fn *fn, void *arg) LK_
 /** Cores in the calling thread's affinity mask, at least 1. */
 int lk__cores(void);
 
+/** Cores that the ranks on this node have together, as far as it is known here; at least 1. */
+int lk__cores_of_node(void);
+
+/** Threads for one of `ranks` on a node of `node` cores, with `mask` cores in its affinity mask. */
+int lk__threads_share(int mask, int node, int ranks);
+
 /** Ranks on this node as the launcher's environment tells, 1 if it does not. */
 int lk__ranks_on_node(void);
 

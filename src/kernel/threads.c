@@ -1,9 +1,12 @@
 /* How many threads: what was set, LK_THREADS, or this process's share of the node's cores.
  *
- *     share = cores in the affinity mask / ranks on this node,   at least 1
+ *     share = min(cores in the affinity mask, cores of the node / ranks on the node),   at least 1
  *
- * The ranks on the node are what the launcher says in the environment: one number (Open MPI,
- * MPICH) or SLURM's list by node, where "4(x2),3" means 4, 4 and 3.
+ * The first is less where the launcher gave each rank cores of its own, the second where ranks have
+ * the same mask, all of them or those of a socket.  The ranks on the node are what the launcher says
+ * in the environment: one number (Open MPI, MPICH) or SLURM's list by node, where "4(x2),3" means 4,
+ * 4 and 3.  The cores of the node are those of process 1, which is not bound: the machine's, or the
+ * container's; no more than SLURM gave to the job.
  */
 #include "kernel/parallel.h"
 
@@ -12,6 +15,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { UNDECIDED = 0, MAX_CPUS = 65536, MAX_NUMBER = 1000000 };
 
@@ -75,15 +79,41 @@ int lk__ranks_on_node(void)
     return 1;
 }
 
-int lk__cores(void)
+/* Cores in the affinity mask of a process, 0: the calling thread; 0 if that is not known. */
+static int mask_count(pid_t pid)
 {
     unsigned long mask[MAX_CPUS / (8 * sizeof(unsigned long))] = {0};
-    if (sched_getaffinity(0, sizeof mask, (cpu_set_t *)mask) != 0)
-        return 1;
+    if (sched_getaffinity(pid, sizeof mask, (cpu_set_t *)mask) != 0)
+        return 0;
     int n = 0;
     for (size_t i = 0; i < sizeof mask / sizeof mask[0]; i++)
         n += __builtin_popcountl(mask[i]);
+    return n;
+}
+
+int lk__cores(void)
+{
+    int n = mask_count(0);
     return n > 0 ? n : 1;
+}
+
+int lk__cores_of_node(void)
+{
+    int own = lk__cores(), all = mask_count(1), given = 0;
+    if (all == 0)
+        all = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (all < own)
+        all = own;
+    const char *env = getenv("SLURM_CPUS_ON_NODE");
+    if (env && number_read(&env, &given) && given > 0 && given < all)
+        all = given;
+    return all;
+}
+
+int lk__threads_share(int mask, int node, int ranks)
+{
+    int fair = node / ranks, share = mask < fair ? mask : fair;
+    return share < 1 ? 1 : share > LK_MAX_THREADS ? LK_MAX_THREADS : share;
 }
 
 static lk_status decide(int *out)
@@ -96,8 +126,7 @@ static lk_status decide(int *out)
                  LK_MAX_THREADS);
         return LK_OK;
     }
-    int share = lk__cores() / lk__ranks_on_node();
-    *out = share < 1 ? 1 : share > LK_MAX_THREADS ? LK_MAX_THREADS : share;
+    *out = lk__threads_share(lk__cores(), lk__cores_of_node(), lk__ranks_on_node());
     return LK_OK;
 }
 

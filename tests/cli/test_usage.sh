@@ -103,6 +103,15 @@ status 0 env LK_ISA=scalar LK_THREADS=3 "$lockstep" info
 out 'because LK_ISA says so'
 out 'because LK_THREADS says so'
 
+# ranks that a launcher bound to cores of their own use them; others share
+if command -v taskset >/dev/null; then
+    core=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+    status 0 env OMPI_COMM_WORLD_LOCAL_SIZE=2 taskset -c "$core" "$lockstep" info
+    grep -Eq '^threads +in use +1 ' "$work/out" || fail 'one core, but not one thread'
+fi
+status 0 env MPI_LOCALNRANKS=1000000 "$lockstep" info
+grep -Eq '^threads +in use +1 ' "$work/out" || fail 'a million ranks share the cores'
+
 # options may stand behind operands; -- ends them
 status 0 "$lockstep" list verbs --json
 status 2 "$lockstep" list -- --json

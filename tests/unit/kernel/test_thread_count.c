@@ -7,7 +7,8 @@
 
 static const char *const launcher[] = {
     "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",       "PMI_LOCAL_SIZE",
-    "SLURM_STEP_TASKS_PER_NODE",  "SLURM_NTASKS_PER_NODE", "SLURM_NODEID"};
+    "SLURM_STEP_TASKS_PER_NODE",  "SLURM_NTASKS_PER_NODE", "SLURM_NODEID",
+    "SLURM_CPUS_ON_NODE"};
 
 /* As if started without a launcher, LK_THREADS or a setting. */
 static void start_plain(void)
@@ -29,24 +30,92 @@ static int expected_share(int ranks)
 {
     cpu_set_t mask;
     ASSERT_EQ(sched_getaffinity(0, sizeof mask, &mask), 0);
-    int n = CPU_COUNT(&mask) / ranks;
-    return n < 1 ? 1 : n > LK_MAX_THREADS ? LK_MAX_THREADS : n;
+    return lk__threads_share(CPU_COUNT(&mask), lk__cores_of_node(), ranks);
+}
+
+/* Bind the calling thread to `n` of the cores of `all`. */
+static void bind_to(const cpu_set_t *all, int n)
+{
+    cpu_set_t some;
+    CPU_ZERO(&some);
+    for (size_t cpu = 0; CPU_COUNT(&some) < n; cpu++)
+        if (CPU_ISSET(cpu, all))
+            CPU_SET(cpu, &some);
+    ASSERT_EQ(sched_setaffinity(0, sizeof some, &some), 0);
+}
+
+static void a_share_is_the_mask_or_a_part_of_the_node(void)
+{
+    static const struct {
+        int mask, node, ranks, share;
+    } row[] = {
+        {64, 64, 1, 64},    /* alone */
+        {16, 64, 1, 16},    /* alone in taskset */
+        {64, 64, 4, 16},    /* nobody bound */
+        {16, 64, 4, 16},    /* bound to cores of their own */
+        {8, 64, 4, 8},      /* the same, on half of the node */
+        {1, 64, 4, 1},      /* bound to one core each */
+        {32, 64, 8, 8},     /* bound to one of two sockets, by four */
+        {32, 64, 2, 32},    /* a socket each */
+        {32, 32, 4, 8},     /* a container of half the machine */
+        {21, 64, 3, 21},    /* what does not divide */
+        {64, 64, 3, 21},    /* the same, not bound */
+        {2, 2, 4, 1},       /* more ranks than cores */
+        {1, 1, 1000000, 1}, /* many more */
+        {1024, 1024, 1, LK_MAX_THREADS},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
+        ASSERT_EQ(lk__threads_share(row[i].mask, row[i].node, row[i].ranks), row[i].share);
+}
+
+static void binding_does_not_narrow_the_node(void)
+{
+    start_plain();
+    cpu_set_t all;
+    ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+    int node = lk__cores_of_node(), half = CPU_COUNT(&all) / 2;
+    ASSERT_TRUE(node >= CPU_COUNT(&all));
+    if (half == 0 || node > CPU_COUNT(&all)) /* already bound: a test cannot widen the mask again */
+        return;
+    /* As two ranks that a launcher bound to a half each: nothing is left to divide. */
+    bind_to(&all, half);
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+    ASSERT_EQ(lk__cores_of_node(), node);
+    ASSERT_EQ(threads(), half < LK_MAX_THREADS ? half : LK_MAX_THREADS);
+    /* Two ranks in a job that has no more than this half, and did not bind them. */
+    char cores[16];
+    snprintf(cores, sizeof cores, "%d", half);
+    setenv("SLURM_CPUS_ON_NODE", cores, 1);
+    ASSERT_EQ(lk__cores_of_node(), half);
+    ASSERT_OK(lk_threads_set(0));
+    ASSERT_EQ(threads(), expected_share(2));
+    ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+static void a_job_has_the_cores_that_slurm_gave_it(void)
+{
+    start_plain();
+    int node = lk__cores_of_node();
+    setenv("SLURM_CPUS_ON_NODE", "1", 1);
+    ASSERT_EQ(lk__cores_of_node(), 1);
+    ASSERT_EQ(threads(), 1);
+    static const char *const ignored[] = {"", "0", "many", "-1", "1000000"};
+    for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
+        setenv("SLURM_CPUS_ON_NODE", ignored[i], 1);
+        ASSERT_EQ(lk__cores_of_node(), node);
+    }
+    start_plain();
 }
 
 static void the_default_is_the_affinity_mask(void)
 {
     start_plain();
-    cpu_set_t all, one;
+    cpu_set_t all;
     ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
     ASSERT_EQ(lk__cores(), CPU_COUNT(&all));
-    int share = expected_share(1);
+    int share = CPU_COUNT(&all) < LK_MAX_THREADS ? CPU_COUNT(&all) : LK_MAX_THREADS;
     ASSERT_EQ(threads(), share);
-    size_t cpu = 0;
-    while (!CPU_ISSET(cpu, &all))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    bind_to(&all, 1);
     ASSERT_EQ(lk__cores(), 1);
     ASSERT_EQ(threads(), share); /* decided once */
     ASSERT_OK(lk_threads_set(0));
@@ -169,7 +238,9 @@ static void the_launcher_that_started_us_wins_over_the_one_around_it(void)
     start_plain();
 }
 
-TEST_MAIN(TEST(the_default_is_the_affinity_mask), TEST(a_setting_wins_over_the_environment),
+TEST_MAIN(TEST(a_share_is_the_mask_or_a_part_of_the_node), TEST(the_default_is_the_affinity_mask),
+          TEST(binding_does_not_narrow_the_node), TEST(a_job_has_the_cores_that_slurm_gave_it),
+          TEST(a_setting_wins_over_the_environment),
           TEST(a_wrong_LK_THREADS_is_an_error_that_quotes_it),
           TEST(a_setting_out_of_range_is_refused), TEST(ranks_of_the_node_share_its_cores),
           TEST(the_launcher_that_started_us_wins_over_the_one_around_it))
