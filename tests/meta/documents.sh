@@ -1,6 +1,7 @@
 #!/bin/sh
 # The documents agree with the project: the table of rooms is the one that is executed, links lead
-# somewhere, every `make` target and tool is there, and the README shows the known hashes.
+# somewhere, and every `make` target, file, function and switch that they name is there.
+# tests/cli/test_documents.sh looks at what they say of the command.
 set -eu
 bad=0
 complain() {
@@ -37,11 +38,26 @@ for document in *.md docs/*.md; do
     for tool in $(grep -o '\<tools/[a-z-]*' "$document"); do
         [ -e "$tool" ] || complain "$document: there is no $tool"
     done
+    # Files; x and ROOM stand for names, and a planned room has no header yet.
+    for file in $(grep -oE '`(src|cli|include|tests|bench|cmake|docs)/[^` ]*`' "$document" | tr -d '`'); do
+        case $file in
+        */x.* | *_x.* | */ROOM/*) continue ;;
+        include/lockstep/*.h) grep -q "^$(basename "$file" .h) planned" "$work/rooms" && continue ;;
+        esac
+        [ -e "$file" ] || complain "$document: there is no $file"
+    done
+    for name in $(grep -o '`lk_[a-z][a-z0-9_]*' "$document" | cut -c2- | grep -v '^lk_noun'); do
+        grep -rqw "$name" include src cmake || complain "$document: there is no $name"
+    done
+    for option in $(grep -o -- '-DLK_[A-Z0-9_]*' "$document" | cut -c3-); do
+        grep -q "\(option\|set\)($option\>" cmake/*.cmake || complain "$document: no option $option"
+    done
+    awk -v document="$document" '/^```/ { code = !code } !code && !/^\|/ && length() > 100 {
+        print document ":" NR ": longer than 100 columns"; bad = 1 } END { exit bad }' "$document" || bad=1
 done
 
-# The hashes that the README shows are known ones.
-sed -n 's/^\([a-z0-9_.]*\) .* \([0-9a-f]\{16\}\) .* ok$/\1 \2/p' README.md >"$work/shown"
-[ -s "$work/shown" ] || complain 'README.md shows no hashes'
-grep -vxFf tests/golden/selfcheck.txt "$work/shown" &&
-    complain 'README.md: these hashes are not in tests/golden/selfcheck.txt'
+# Switches in the environment, as documented and as read.
+sed -n 's/^| `\(LK_[A-Z]*\)` | .*/\1/p' docs/numerics.md | sort >"$work/documented"
+grep -rhoE 'getenv\("LK_[A-Z_]*' src cli | cut -d'"' -f2 | sort -u >"$work/read"
+diff "$work/documented" "$work/read" || complain 'docs/numerics.md has other switches than are read'
 exit $bad
