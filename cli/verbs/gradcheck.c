@@ -52,7 +52,7 @@ static report_cell error_cell(double error)
 }
 
 /* Check one op and print its row; false if it failed. */
-static bool check(const lk_op *op, const struct gradcheck_options *o, const report *out)
+static bool check(const lk_op *op, const struct gradcheck_options *o, report *out)
 {
     lk_gradcheck_result r;
     char failure[256] = "";
