@@ -30,7 +30,7 @@ static inline double gradient_chain(const lk__conv_shape *s, const void *x, cons
                 for (int d = 0; d < LK_CONV_AXES; d++) {
                     int64_t i = o[d] * s->stride[d] - s->pad[d] + tap[d] * s->dilation[d];
                     inside = inside && i >= 0 && i < s->in[d];
-                    xi += i * s->x_step[d];
+                    xi += inside ? i * s->x_step[d] : 0;
                     yi += o[d] * s->y_step[d];
                 }
                 if (inside)

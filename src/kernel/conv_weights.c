@@ -58,46 +58,55 @@ void lk__conv_weights_free(struct lk__conv_weights *part)
     lk_free(part);
 }
 
-/* Elements of one side in a chunk, from its first to behind its last, if the tensor is dense. */
-static int64_t chunk_span(const lk__weights_job *job, int64_t sample, const int64_t *step,
-                          const int64_t *stride)
+/* One side, to look ahead in: the steps of its axes, how far one output position goes along each,
+ * and how many positions there are. */
+typedef struct vista {
+    int64_t step[LK_CUTS], stride[LK_CUTS], size[LK_CUTS];
+} vista;
+
+/* Elements from the first position to output position `at`, in the tensor. */
+static int64_t vista_at(const vista *v, int axis, int64_t at)
 {
-    const lk__conv_shape *s = &job->p->s;
-    int64_t n[LK_CUTS];
-    for (int d = 0; d < LK_CUTS; d++)
-        n[d] = job->box[d].hi - job->box[d].lo;
-    if (n[LK_CUT_COLUMN] < s->out[2])
-        return n[LK_CUT_COLUMN] * stride[2] * step[2];
-    if (n[LK_CUT_ROW] < s->out[1])
-        return n[LK_CUT_ROW] * stride[1] * step[1];
-    if (n[LK_CUT_PLANE] < s->out[0])
-        return n[LK_CUT_PLANE] * stride[0] * step[0];
-    return n[LK_CUT_SAMPLE] * sample;
+    int64_t to = at * v->stride[axis];
+    return (to < v->size[axis] ? to : v->size[axis]) * v->step[axis];
 }
 
-/* What lies behind this chunk is, in a dense tensor, the next one. */
+/* What lies behind the chunk is, in a dense tensor, the next one: as many bytes as the chunk has. */
+static int64_t behind(const lk__weights_job *job, const vista *v, const void *data,
+                      const char **from)
+{
+    const lk__conv_shape *s = &job->p->s;
+    const int64_t out[LK_CUTS] = {s->batch, s->out[0], s->out[1], s->out[2]};
+    int cut = LK_CUTS - 1;
+    while (cut > 0 && job->box[cut].hi - job->box[cut].lo == out[cut])
+        cut--;
+    int64_t at = 0;
+    for (int d = 0; d < cut; d++)
+        at += vista_at(v, d, job->box[d].lo);
+    int64_t lo = at + vista_at(v, cut, job->box[cut].lo);
+    int64_t hi = at + vista_at(v, cut, job->box[cut].hi);
+    *from = (const char *)data + hi * s->elem;
+    return (hi - lo) * s->elem;
+}
+
 static void look_ahead(lk__weights_job *job, const void *x, const void *dy)
 {
-    static const int64_t one[LK_CONV_AXES] = {1, 1, 1};
     const lk__conv_shape *s = &job->p->s;
-    const lk__range *box = job->box;
     lk__weights_ahead *a = &job->ahead;
-    int64_t x_at = box[LK_CUT_SAMPLE].lo * s->x_sample +
-                   box[LK_CUT_PLANE].lo * s->stride[0] * s->x_step[0] +
-                   box[LK_CUT_ROW].lo * s->stride[1] * s->x_step[1] +
-                   box[LK_CUT_COLUMN].lo * s->stride[2] * s->x_step[2];
-    int64_t y_at = box[LK_CUT_SAMPLE].lo * s->y_sample + box[LK_CUT_PLANE].lo * s->y_step[0] +
-                   box[LK_CUT_ROW].lo * s->y_step[1] + box[LK_CUT_COLUMN].lo * s->y_step[2];
-    int64_t x_span = chunk_span(job, s->x_sample, s->x_step, s->stride);
-    int64_t y_span = chunk_span(job, s->y_sample, s->y_step, one);
-    a->from[0] = (const char *)x + (x_at + x_span) * s->elem;
-    a->from[1] = (const char *)dy + (y_at + y_span) * s->elem;
-    a->bytes[0] = x_span * s->elem;
-    a->bytes[1] = y_span * s->elem;
+    vista vx = {{s->x_sample}, {1}, {s->batch}}, vy = {{s->y_sample}, {1}, {s->batch}};
+    int64_t pixels = job->p->n_taps * (job->box[0].hi - job->box[0].lo);
+    for (int d = 0; d < LK_CONV_AXES; d++) {
+        vx.step[d + 1] = s->x_step[d];
+        vx.stride[d + 1] = s->stride[d];
+        vx.size[d + 1] = s->in[d];
+        vy.step[d + 1] = s->y_step[d];
+        vy.stride[d + 1] = 1;
+        vy.size[d + 1] = s->out[d];
+        pixels *= job->box[d + 1].hi - job->box[d + 1].lo;
+    }
+    a->bytes[0] = behind(job, &vx, x, &a->from[0]);
+    a->bytes[1] = behind(job, &vy, dy, &a->from[1]);
     a->per_task = (a->bytes[0] + a->bytes[1]) / lk__weights_tasks(job->p) + 1;
-    int64_t pixels = job->p->n_taps;
-    for (int d = 0; d < LK_CUTS; d++)
-        pixels *= box[d].hi - box[d].lo;
     a->per_pixel = a->per_task / pixels + 1;
 }
 

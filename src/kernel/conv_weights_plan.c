@@ -228,7 +228,7 @@ static lk_status workspace_size(lk__weights_plan *p)
         }
         if (d == LK_CUT_COLUMN) {
             p->pack_columns = div_up(n, s->stride[2]);
-            n = p->pack_columns * s->stride[2];
+            n = p->pack_row = p->pack_columns * min64(n, s->stride[2]);
         }
         x_pixels *= n;
     }

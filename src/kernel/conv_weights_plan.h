@@ -86,6 +86,7 @@ typedef struct lk__weights_plan {
     lk__phase *phases;
     lk__range need;       /* input columns that the columns of the chunk read */
     int64_t pack_columns; /* of those with one remainder modulo the stride, at most */
+    int64_t pack_row;     /* pixels of a packed row of x */
     int64_t chunk[LK_CUTS], strip[LK_CUTS];
     int64_t n_pieces;
     int n_levels;

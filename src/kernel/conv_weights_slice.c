@@ -86,7 +86,8 @@ static choice choose(const lk__weights_plan *p, bool swapped)
     const lk__conv_shape *s = &p->s;
     int64_t rows = swapped ? s->group_out : p->tap_rows;
     int64_t cols = swapped ? s->group_in : s->group_out;
-    int64_t step = swapped ? s->x_step[2] * s->stride[2] : s->y_step[2];
+    int64_t stride = s->stride[2] < s->in[2] ? s->stride[2] : 1;
+    int64_t step = swapped ? s->x_step[2] * stride : s->y_step[2];
     double compute = (double)p->n_taps * tiles_time(p, rows, cols);
     double rows_copied = p->runs ? 0 : (double)div_up(rows, height(p->micro, cols));
     double cols_copied = (double)div_up(cols, p->lanes);
@@ -203,6 +204,8 @@ lk_status lk__weights_slice(lk__weights_plan *p)
     int mr = height(p->micro, p->n_cols);
     if (p->own && mr > LK_MICRO_OWN)
         mr = LK_MICRO_OWN;
+    if (p->own && s->dilation[2] >= s->in[2])
+        mr = 1; /* of two kernel columns one is outside, and may be as far away as it likes */
     LK_TRY(rows_cut(p, mr, lk__weights_rows(p)));
     LK_TRY(cols_cut(p, lk__weights_cols(p)));
     return LK_OK;

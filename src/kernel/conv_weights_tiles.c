@@ -273,6 +273,12 @@ static void take_cols(tile *t, int64_t g, int64_t c)
     a->y_packed = cols->packed;
 }
 
+/* The stride, unless it is so large that there is but one valid position. */
+static int64_t stride_within(const lk__conv_shape *s, int axis)
+{
+    return s->stride[axis] < s->in[axis] ? s->stride[axis] : s->in[axis];
+}
+
 /* Take slice `r` of the rows side in group `g`. */
 static void take_rows(tile *t, int64_t g, int64_t r)
 {
@@ -293,13 +299,13 @@ static void take_rows(tile *t, int64_t g, int64_t r)
         t->dw_row = t->rows->first - g * s->group_in;
         t->dw_col = t->cols->first;
     }
-    int64_t x_row = t->x.step[2] * s->stride[1], y_row = t->y.step[2];
-    int64_t x_col = t->x.step[3] * (p->x.packed ? 1 : s->stride[2]), y_col = t->y.step[3];
+    int64_t x_row = t->x.step[2] * stride_within(s, 1), y_row = t->y.step[2];
+    int64_t x_col = t->x.step[3] * (p->x.packed ? 1 : stride_within(s, 2)), y_col = t->y.step[3];
     a->x_row = p->swapped ? y_row : x_row;
     a->x_col = p->swapped ? y_col : x_col;
     a->y_row = p->swapped ? x_row : y_row;
     a->y_col = p->swapped ? x_col : y_col;
-    a->x_m = t->x.step[3] * s->dilation[2];
+    a->x_m = t->rows->n > 1 ? t->x.step[3] * s->dilation[2] : 0;
 }
 
 /* Which part of the taps, of which slices, of which group. */

@@ -7,6 +7,8 @@
 
 #include <lockstep/thread.h>
 
+#define FAR ((int64_t)1 << 57)
+
 /* ndim, batch, channels in and out, groups, in, out, kernel, stride, dilation, pad.  An `out` of 0
  * becomes what lk_conv_out() says with the same pad on both sides. */
 static const lk_conv_shape shapes[] = {
@@ -56,6 +58,12 @@ static const lk_conv_shape shapes[] = {
     {0, 2, 5, 9, 7, 1, {4, 4}, {0}, {1, 1}, {1, 1}, {1, 1}, {0}, .piece = 5},
     {0, 2, 6, 8, 7, 1, {3, 4}, {0}, {2, 2}, {1, 1}, {1, 1}, {0}, .piece = 100},
     {0, 2, 6, 6, 6, 6, {3, 4}, {0}, {2, 2}, {1, 1}, {1, 1}, {0}, .piece = 4},
+    /* Numbers as large as they may be: one position or one tap is within the image. */
+    {0, 2, 2, 9, 5, 1, {4, 5}, {2, 3}, {2, 2}, {FAR, FAR}, {1, 1}, {0}, .piece = 1},
+    {0, 2, 2, 3, 5, 1, {4, 5}, {2, 3}, {2, 2}, {FAR, FAR}, {1, 1}, {0}, .piece = 1},
+    {0, 2, 2, 9, 5, 1, {4, 5}, {4, 5}, {3, 3}, {1, 1}, {FAR, FAR}, {FAR, FAR}, .piece = 1},
+    {0, 2, 2, 9, 9, 9, {4, 5}, {4, 5}, {3, 3}, {1, 1}, {FAR, FAR}, {FAR, FAR}, .piece = 1},
+    {0, 2, 2, 9, 18, 9, {4, 5}, {2, 3}, {2, 2}, {FAR, FAR}, {1, 1}, {0}, .piece = 1},
     /* Images of several strips and chunks. */
     {0, 2, 2, 10, 17, 1, {21, 20}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, .piece = 1},
     {0, 2, 2, 50, 24, 1, {17, 13}, {0}, {1, 1}, {1, 1}, {1, 1}, {0}, .piece = 1},
