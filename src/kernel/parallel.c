@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 enum {
-    SPIN_NS = 20000, /* about what falling asleep and being woken costs */
+    SPIN_NS = 100000, /* about what falling asleep and being woken costs on a virtual machine */
     SPIN_PAUSES = 64,
     STACK_BYTES = 2 << 20,
     CACHE_LINE = 64,
