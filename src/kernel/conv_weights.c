@@ -124,10 +124,8 @@ static lk_status chunk_run(struct lk__conv_weights *w, lk__weights_job *job, con
     if (!last)
         look_ahead(job, x, dy);
     /* Neighbouring tiles share a slice, so a thread takes several at a time. */
-    int threads;
-    LK_TRY(lk_threads_get(&threads));
     int64_t tasks = lk__weights_tasks(job->p);
-    LK_TRY(lk__parallel(tasks, tasks / (threads * TURNS), lk__weights_tiles, job));
+    LK_TRY(lk__parallel(tasks, tasks / (job->p->threads * TURNS), lk__weights_tiles, job));
     return LK_OK;
 }
 
@@ -170,12 +168,15 @@ static void run_empty(const lk__conv_shape *s, bool accumulate, void *dw)
             ((double *)dw)[i] += 0.0;
 }
 
-/* Make the part, or make it anew if the instruction set is another one now. */
+/* Make the part, or make it anew if it was made for another instruction set or number of threads. */
 static lk_status part_get(lk_conv_plan *plan)
 {
     const lk__columns_table *table = NULL;
+    int threads;
     LK_TRY(lk__columns_get(&table));
-    if (plan->weights && plan->weights->plan.micro == &table->of[plan->shape.dtype])
+    LK_TRY(lk_threads_get(&threads));
+    if (plan->weights && plan->weights->plan.micro == &table->of[plan->shape.dtype] &&
+        plan->weights->plan.threads == threads)
         return LK_OK;
     lk__conv_weights_free(plan->weights);
     LK_TRY(lk__conv_weights_new(&plan->shape, &plan->weights));

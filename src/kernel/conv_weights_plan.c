@@ -159,7 +159,7 @@ static void cut(const int64_t *within, int64_t pixels, int64_t *part)
 }
 
 /* How many output positions a chunk should have. */
-static int64_t chunk_pixels(lk__weights_plan *p, int threads)
+static int64_t chunk_pixels(const lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
     double x_pixels = 1; /* per output position */
@@ -174,17 +174,17 @@ static int64_t chunk_pixels(lk__weights_plan *p, int threads)
     double work = (double)p->n_taps * (double)p->n_rows * (double)p->groups *
                   (double)div_up(p->n_cols, p->lanes);
     int64_t least = p->aims.chunk_pixels;
-    if (threads > 1)
-        least = max64(least, (int64_t)((double)p->aims.chunk_work * threads / work));
+    if (p->threads > 1)
+        least = max64(least, (int64_t)((double)p->aims.chunk_work * p->threads / work));
     return max64(least, (int64_t)(aim / bytes));
 }
 
-static void positions_cut(lk__weights_plan *p, int threads)
+static void positions_cut(lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
     const lk__weights_side *cols = lk__weights_cols(p);
     const int64_t all[LK_CUTS] = {s->batch, s->out[0], s->out[1], s->out[2]};
-    cut(all, chunk_pixels(p, threads), p->chunk);
+    cut(all, chunk_pixels(p), p->chunk);
     const int64_t one[LK_CUTS] = {1, p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW], 1};
     int64_t strip = INT64_MAX;
     if (p->n_taps > 1 && cols->packed)
@@ -258,18 +258,17 @@ lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims 
     *p = (lk__weights_plan){.s = *s, .aims = *aims};
     const lk__columns_table *columns = NULL;
     const lk__panels_table *panels = NULL;
-    int threads;
     LK_TRY(lk__columns_get(&columns));
     LK_TRY(lk__panels_get(&panels));
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_get(&p->threads));
     p->micro = &columns->of[s->dtype];
     p->pack = panels->copy[s->dtype];
     p->lanes = panels->lanes[s->dtype];
     LK_TRY(lk__weights_slice(p));
     LK_TRY(valid_make(p));
-    positions_cut(p, threads);
+    positions_cut(p);
     int64_t pairs = p->groups * p->x.per_group * p->y.per_group;
-    p->tap_parts = threads > 1 ? min64(p->n_taps, div_up(PAIRS * threads, pairs)) : 1;
+    p->tap_parts = p->threads > 1 ? min64(p->n_taps, div_up(PAIRS * p->threads, pairs)) : 1;
     LK_TRY(workspace_size(p));
     lk__weights_columns_set(p, (lk__range){0, p->chunk[LK_CUT_COLUMN]});
     return LK_OK;

@@ -74,7 +74,8 @@ typedef struct lk__weights_plan {
     lk__weights_aims aims;
     const lk__columns_type *micro;
     lk__panels_fn *pack;
-    int lanes; /* panels are this many elements wide, or a multiple */
+    int threads; /* among which it is cut */
+    int lanes;   /* panels are this many elements wide, or a multiple */
     bool runs, own, spread, swapped;
     lk__weights_side x, y;
     int64_t groups, n_rows, n_cols;     /* channels of the rows and columns side in a group */

@@ -165,16 +165,16 @@ static void the_number_of_threads_changes_no_bit(void)
         struct gradient_case c;
         gradient_case_new(&c, &shapes[i], LK_F32, false);
         void *grad = NULL;
+        lk_conv_plan *plan;
+        ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
         for (int threads = 1; threads <= 4; threads++) {
-            lk_conv_plan *plan;
             ASSERT_OK(lk_threads_set(threads));
-            ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
             ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
             if (threads == 1)
                 grad = copy_of(c.dw.data, c.dw_bytes);
             ASSERT_SAME_BITS(grad, c.dw.data, c.dw_bytes);
-            lk_conv_plan_free(plan);
         }
+        lk_conv_plan_free(plan);
         free(grad);
         gradient_case_free(&c);
     }
