@@ -1,25 +1,38 @@
-/* The weight gradient of a convolution: chunk by chunk, pack and compute.
+/* The weight gradient of a convolution: stretch by stretch, chunk by chunk, pack and compute.
  *
  *   dw[tap][ic][oc] = tree over pieces of (chain over samples and output positions of
  *                     x[position of the tap][ic] * dy[position][oc])
  *
- * Work is split over the tiles of dw, never over positions.
+ * Work is split over nodes of the tree or over the tiles of dw, never along a chain.
  */
 #include "kernel/conv_weights.h"
 
 #include "kernel/conv_plan.h"
 #include "kernel/conv_weights_tiles.h"
 #include "kernel/parallel.h"
+#include "kernel/reduce.h"
 
 #include <lockstep/alloc.h>
 
+#include <stdatomic.h>
 #include <string.h>
 
-enum { TURNS = 8 }; /* in which a thread takes its share of the tiles */
+enum {
+    TURNS = 8,          /* in which a thread takes its share of the tiles */
+    SLICE_BYTES = 4096, /* of the sums, joined while they are in cache */
+    GRAIN_SLICES = 4,
+};
+
+/* Room for one stretch under way. */
+typedef struct room {
+    void *x, *y, *tree;
+} room;
 
 struct lk__conv_weights {
     lk__weights_plan plan;
-    void *x, *y, *tree;
+    room *room;
+    int64_t n_rooms;
+    void *sums; /* of the stretches, each like dw, if there are several */
 };
 
 lk_status lk__conv_weights_new(const lk__conv_shape *s, struct lk__conv_weights **out)
@@ -37,9 +50,17 @@ lk_status lk__conv_weights_new_cut(const lk__conv_shape *s, const lk__weights_ai
     *out = NULL;
     LK_TRY(lk_alloc_zero(&w, 1, sizeof *w));
     LK_TRY_TO(failed, lk__weights_plan_make(s, aims, &w->plan));
-    LK_TRY_TO(failed, lk_alloc(&w->x, w->plan.x.room, elem));
-    LK_TRY_TO(failed, lk_alloc(&w->y, w->plan.y.room, elem));
-    LK_TRY_TO(failed, lk_alloc(&w->tree, w->plan.tree_room, elem));
+    const lk__weights_plan *p = &w->plan;
+    int64_t n_rooms = p->n_stretches < p->threads ? p->n_stretches : p->threads;
+    LK_TRY_TO(failed, lk_alloc_zero(&w->room, n_rooms, sizeof *w->room));
+    for (w->n_rooms = 0; w->n_rooms < n_rooms;) {
+        room *r = &w->room[w->n_rooms++];
+        LK_TRY_TO(failed, lk_alloc(&r->x, p->x.room, elem));
+        LK_TRY_TO(failed, lk_alloc(&r->y, p->y.room, elem));
+        LK_TRY_TO(failed, lk_alloc(&r->tree, p->tree_room, elem));
+    }
+    if (p->n_stretches > 1)
+        LK_TRY_TO(failed, lk_alloc(&w->sums, p->n_stretches * s->w_extent, elem));
     *out = w;
     return LK_OK;
 failed:
@@ -51,9 +72,13 @@ void lk__conv_weights_free(struct lk__conv_weights *part)
 {
     if (!part)
         return;
-    lk_free(part->x);
-    lk_free(part->y);
-    lk_free(part->tree);
+    for (int64_t i = 0; i < part->n_rooms; i++) {
+        lk_free(part->room[i].x);
+        lk_free(part->room[i].y);
+        lk_free(part->room[i].tree);
+    }
+    lk_free(part->room);
+    lk_free(part->sums);
     lk__weights_plan_release(&part->plan);
     lk_free(part);
 }
@@ -76,7 +101,7 @@ static int64_t behind(const lk__weights_job *job, const vista *v, const void *da
                       const char **from)
 {
     const lk__conv_shape *s = &job->p->s;
-    const int64_t out[LK_CUTS] = {s->batch, s->out[0], s->out[1], s->out[2]};
+    const int64_t out[LK_CUTS] = {job->n_samples, s->out[0], s->out[1], s->out[2]};
     int cut = LK_CUTS - 1;
     while (cut > 0 && job->box[cut].hi - job->box[cut].lo == out[cut])
         cut--;
@@ -93,7 +118,8 @@ static void look_ahead(lk__weights_job *job, const void *x, const void *dy)
 {
     const lk__conv_shape *s = &job->p->s;
     lk__weights_ahead *a = &job->ahead;
-    vista vx = {{s->x_sample}, {1}, {s->batch}}, vy = {{s->y_sample}, {1}, {s->batch}};
+    vista vx = {{s->x_sample}, {1}, {job->n_samples}};
+    vista vy = {{s->y_sample}, {1}, {job->n_samples}};
     int64_t pixels = job->p->n_taps * (job->box[0].hi - job->box[0].lo);
     for (int d = 0; d < LK_CONV_AXES; d++) {
         vx.step[d + 1] = s->x_step[d];
@@ -110,22 +136,22 @@ static void look_ahead(lk__weights_job *job, const void *x, const void *dy)
     a->per_pixel = a->per_task / pixels + 1;
 }
 
-static lk_status chunk_run(struct lk__conv_weights *w, lk__weights_job *job, const void *x,
-                           const void *dy)
+static lk_status chunk_run(lk__weights_job *job, const room *r, const void *x, const void *dy)
 {
     const lk__conv_shape *s = &job->p->s;
     lk__range columns = job->box[LK_CUT_COLUMN];
     if (job->p->chunk[LK_CUT_COLUMN] < s->out[2])
         lk__weights_columns_set(job->p, columns);
-    LK_TRY(lk__weights_pack(job, x, dy, w->x, w->y));
-    bool last = job->box[LK_CUT_SAMPLE].hi == s->batch && job->box[LK_CUT_PLANE].hi == s->out[0] &&
-                job->box[LK_CUT_ROW].hi == s->out[1] && columns.hi == s->out[2];
+    LK_TRY(lk__weights_pack(job, x, dy, r->x, r->y));
+    bool last = job->box[LK_CUT_SAMPLE].hi == job->n_samples &&
+                job->box[LK_CUT_PLANE].hi == s->out[0] && job->box[LK_CUT_ROW].hi == s->out[1] &&
+                columns.hi == s->out[2];
     job->ahead = (lk__weights_ahead){0};
     if (!last)
         look_ahead(job, x, dy);
     /* Neighbouring tiles share a slice, so a thread takes several at a time. */
     int64_t tasks = lk__weights_tasks(job->p);
-    LK_TRY(lk__parallel(tasks, tasks / (job->p->threads * TURNS), lk__weights_tiles, job));
+    LK_TRY(lk__parallel(tasks, tasks / (job->p->crew * TURNS), lk__weights_tiles, job));
     return LK_OK;
 }
 
@@ -134,23 +160,98 @@ static lk__range part(int64_t lo, int64_t step, int64_t end)
     return (lk__range){lo, lo + step < end ? lo + step : end};
 }
 
-/* All chunks in raster order: the last axis first, the sample last. */
+/* All chunks of a stretch in raster order: the last axis first, the sample last. */
+static lk_status stretch_run(lk__weights_job *job, const room *r, const void *x, const void *dy)
+{
+    const lk__conv_shape *s = &job->p->s;
+    const int64_t *chunk = job->p->chunk;
+    const int64_t end[LK_CUTS] = {job->n_samples, s->out[0], s->out[1], s->out[2]};
+    job->tree = r->tree;
+    job->n_pieces = (job->n_samples + s->piece - 1) / s->piece;
+    for (int d = 0; d < LK_CUTS; d++)
+        job->box[d] = part(0, chunk[d], end[d]);
+    for (int d = 0; d >= 0;) {
+        LK_TRY(chunk_run(job, r, x, dy));
+        for (d = LK_CUTS - 1; d >= 0 && job->box[d].hi == end[d]; d--)
+            job->box[d] = part(0, chunk[d], end[d]);
+        if (d >= 0)
+            job->box[d] = part(job->box[d].hi, chunk[d], end[d]);
+    }
+    return LK_OK;
+}
+
+/* A call with several stretches. */
+typedef struct shared_run {
+    struct lk__conv_weights *w;
+    const char *x, *dy;
+    char *dw;
+    bool accumulate;
+    lk__reduce_join_fn *join;
+    _Atomic int64_t next; /* stretch */
+    _Atomic lk_status failed;
+} shared_run;
+
+/* Task: with one room, stretches as long as there are any. */
+static void stretches_run(void *arg, int64_t first, int64_t last)
+{
+    shared_run *run = arg;
+    lk__weights_plan *p = &run->w->plan;
+    const lk__conv_shape *s = &p->s;
+    for (int64_t i = first; i < last; i++)
+        for (;;) {
+            int64_t q = atomic_fetch_add(&run->next, 1);
+            if (q >= p->n_stretches)
+                break;
+            lk__range n = part(q * p->stretch, p->stretch, s->batch);
+            lk__weights_job job = {.p = p, .n_samples = n.hi - n.lo};
+            job.dw = (char *)run->w->sums + q * s->w_extent * s->elem;
+            lk_status st = stretch_run(&job, &run->w->room[i],
+                                       run->x + n.lo * s->x_sample * s->elem,
+                                       run->dy + n.lo * s->y_sample * s->elem);
+            if (st != LK_OK)
+                atomic_store(&run->failed, st);
+        }
+}
+
+/* Task: slices of dw, from those of the sums. */
+static void sums_join(void *arg, int64_t first, int64_t last)
+{
+    const shared_run *run = arg;
+    const lk__conv_shape *s = &run->w->plan.s;
+    int64_t bytes = s->w_extent * s->elem, n = run->w->plan.n_stretches;
+    for (int64_t i = first; i < last; i++) {
+        lk__range r = part(i * SLICE_BYTES, SLICE_BYTES, bytes);
+        int64_t count = (r.hi - r.lo) / s->elem;
+        char *sum = (char *)run->w->sums + r.lo;
+        for (int64_t d = 1; d < n; d *= 2)
+            for (int64_t k = 0; k + d < n; k += 2 * d)
+                run->join(count, sum + k * bytes, sum + (k + d) * bytes);
+        if (run->accumulate)
+            run->join(count, run->dw + r.lo, sum);
+        else
+            memcpy(run->dw + r.lo, sum, (size_t)(r.hi - r.lo));
+    }
+}
+
 static lk_status run(struct lk__conv_weights *w, const void *x, const void *dy, bool accumulate,
                      void *dw)
 {
-    const lk__conv_shape *s = &w->plan.s;
-    const int64_t *chunk = w->plan.chunk;
-    const int64_t end[LK_CUTS] = {s->batch, s->out[0], s->out[1], s->out[2]};
-    lk__weights_job job = {.p = &w->plan, .tree = w->tree, .dw = dw, .accumulate = accumulate};
-    for (int d = 0; d < LK_CUTS; d++)
-        job.box[d] = part(0, chunk[d], end[d]);
-    for (int d = 0; d >= 0;) {
-        LK_TRY(chunk_run(w, &job, x, dy));
-        for (d = LK_CUTS - 1; d >= 0 && job.box[d].hi == end[d]; d--)
-            job.box[d] = part(0, chunk[d], end[d]);
-        if (d >= 0)
-            job.box[d] = part(job.box[d].hi, chunk[d], end[d]);
+    lk__weights_plan *p = &w->plan;
+    const lk__conv_shape *s = &p->s;
+    if (p->n_stretches == 1) {
+        lk__weights_job job = {.p = p, .n_samples = s->batch, .dw = dw, .accumulate = accumulate};
+        LK_TRY(stretch_run(&job, &w->room[0], x, dy));
+        return LK_OK;
     }
+    const lk__reduce_table *table = NULL;
+    LK_TRY(lk__reduce_get(&table));
+    shared_run run = {.w = w, .x = x, .dy = dy, .dw = dw, .accumulate = accumulate};
+    run.join = table->of[s->dtype].join[LK_REDUCE_SUM];
+    LK_TRY(lk__parallel(w->n_rooms, 1, stretches_run, &run));
+    lk_status st = atomic_load(&run.failed);
+    LK_CHECK(st == LK_OK, st, "some samples could not be computed");
+    int64_t slices = (s->w_extent * s->elem + SLICE_BYTES - 1) / SLICE_BYTES;
+    LK_TRY(lk__parallel(slices, GRAIN_SLICES, sums_join, &run));
     return LK_OK;
 }
 

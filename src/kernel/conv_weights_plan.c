@@ -1,4 +1,5 @@
-/* Make the plan of a weight gradient: valid positions of each tap, chunks and strips, workspace. */
+/* Make the plan of a weight gradient: valid positions of each tap; stretches, chunks and strips;
+ * workspace. */
 #include "kernel/conv_weights_plan.h"
 
 #include "kernel/parallel.h"
@@ -8,9 +9,13 @@
 enum {
     PANEL_GAP = 10, /* pixels between panels, or all would fall into the same sets */
     MAX_PHASES = 2 * LK_MICRO_MR + 1,
-    LONG_ROW = 4, /* chunks */
-    PAIRS = 2,    /* of slices for each thread; if there are fewer, taps are shared out too */
+    LONG_ROW = 4,  /* chunks */
+    PAIRS = 2,     /* of slices for each thread; if there are fewer, taps are shared out too */
+    STRETCHES = 4, /* for each thread, at most */
 };
+
+/* The share of their time for which threads must have stretches to compute. */
+static const double least_busy = 0.9;
 
 const lk__weights_aims lk__weights_default = {
     .strip_bytes = 32 << 10,
@@ -18,6 +23,8 @@ const lk__weights_aims lk__weights_default = {
     .place_bytes = 200 << 10,
     .chunk_pixels = 200,
     .chunk_work = 1 << 19,
+    .stretch_positions = 2000,
+    .sums_bytes = 4 << 20,
 };
 
 static int64_t min64(int64_t a, int64_t b)
@@ -174,16 +181,47 @@ static int64_t chunk_pixels(const lk__weights_plan *p)
     double work = (double)p->n_taps * (double)p->n_rows * (double)p->groups *
                   (double)div_up(p->n_cols, p->lanes);
     int64_t least = p->aims.chunk_pixels;
-    if (p->threads > 1)
-        least = max64(least, (int64_t)((double)p->aims.chunk_work * p->threads / work));
+    if (p->crew > 1)
+        least = max64(least, (int64_t)((double)p->aims.chunk_work * p->crew / work));
     return max64(least, (int64_t)(aim / bytes));
+}
+
+/* One stretch, all threads to share its tiles. */
+static void batch_whole(lk__weights_plan *p)
+{
+    p->stretch = p->s.batch;
+    p->n_stretches = 1;
+    p->crew = p->threads;
+}
+
+/* Stretches of 2^k pieces, if that keeps all threads busy. */
+static void batch_cut(lk__weights_plan *p)
+{
+    const lk__conv_shape *s = &p->s;
+    int64_t pieces = div_up(s->batch, s->piece), run = 1, n = pieces;
+    double positions = (double)s->piece;
+    for (int d = 0; d < LK_CONV_AXES; d++)
+        positions *= (double)s->out[d];
+    while (n > 1 && (positions * (double)run < (double)p->aims.stretch_positions ||
+                     n > (int64_t)STRETCHES * p->threads)) {
+        run *= 2;
+        n = div_up(pieces, run);
+    }
+    double busy = (double)pieces / (double)run / (double)(div_up(n, p->threads) * p->threads);
+    double sums = (double)n * (double)s->w_extent * (double)s->elem;
+    batch_whole(p);
+    if (p->threads == 1 || busy < least_busy || sums > (double)p->aims.sums_bytes)
+        return;
+    p->stretch = run * s->piece;
+    p->n_stretches = n;
+    p->crew = 1;
 }
 
 static void positions_cut(lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
     const lk__weights_side *cols = lk__weights_cols(p);
-    const int64_t all[LK_CUTS] = {s->batch, s->out[0], s->out[1], s->out[2]};
+    const int64_t all[LK_CUTS] = {p->stretch, s->out[0], s->out[1], s->out[2]};
     cut(all, chunk_pixels(p), p->chunk);
     const int64_t one[LK_CUTS] = {1, p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW], 1};
     int64_t strip = INT64_MAX;
@@ -236,8 +274,8 @@ static lk_status workspace_size(lk__weights_plan *p)
     if (p->spread)
         LK_TRY(room_make(&p->x, s->out_channels, x_pixels));
     LK_TRY(panels_place(&p->y, p->groups, y_pixels));
-    p->n_pieces = div_up(s->batch, s->piece);
-    for (p->n_levels = 0; (p->n_pieces - 1) >> p->n_levels; p->n_levels++)
+    int64_t n_pieces = div_up(p->stretch, s->piece);
+    for (p->n_levels = 0; (n_pieces - 1) >> p->n_levels; p->n_levels++)
         ;
     bool one_call = min64(s->piece, s->batch) == 1 && s->out[0] == 1 &&
                     p->strip[LK_CUT_ROW] == s->out[1] && p->chunk[LK_CUT_COLUMN] == s->out[2];
@@ -248,7 +286,7 @@ static lk_status workspace_size(lk__weights_plan *p)
                 !__builtin_mul_overflow(p->tree_room, p->n_slots, &p->tree_room);
     LK_CHECK(fits, LK_EOVERFLOW, "partial sums of %lld taps, %lld x %lld channels, %lld pieces",
              (long long)s->taps, (long long)s->in_channels, (long long)s->out_channels,
-             (long long)p->n_pieces);
+             (long long)n_pieces);
     return LK_OK;
 }
 
@@ -266,9 +304,15 @@ lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims 
     p->lanes = panels->lanes[s->dtype];
     LK_TRY(lk__weights_slice(p));
     LK_TRY(valid_make(p));
+    batch_cut(p);
     positions_cut(p);
+    if (p->n_stretches > 1 && p->chunk[LK_CUT_COLUMN] < s->out[2]) {
+        /* `columns` differ from chunk to chunk, so all threads must be at the same one. */
+        batch_whole(p);
+        positions_cut(p);
+    }
     int64_t pairs = p->groups * p->x.per_group * p->y.per_group;
-    p->tap_parts = p->threads > 1 ? min64(p->n_taps, div_up(PAIRS * p->threads, pairs)) : 1;
+    p->tap_parts = p->crew > 1 ? min64(p->n_taps, div_up(PAIRS * p->crew, pairs)) : 1;
     LK_TRY(workspace_size(p));
     lk__weights_columns_set(p, (lk__range){0, p->chunk[LK_CUT_COLUMN]});
     return LK_OK;

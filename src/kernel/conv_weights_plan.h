@@ -21,6 +21,10 @@
  *   chunk   the samples, or planes of one sample, or rows of one plane, or columns of one (very
  *           long) row, that are packed at a time.
  *   strip   the rows of a chunk that stay in the nearest cache while all taps pass over them.
+ *   stretch some whole pieces that one thread computes alone, as if they were the batch: a node of
+ *           the tree, and further nodes join the stretches.  If they would be too few or too
+ *           short, or their sums too large, one stretch is the batch, and a *crew* of all threads
+ *           shares its tiles.
  *   slots   of each tile: the chain of its piece so far, if it takes more than one call, and for
  *           each level of the tree the node that waits for its right sibling.
  */
@@ -59,11 +63,13 @@ typedef struct lk__weights_columns {
 typedef enum lk__weights_wish { LK_WEIGHTS_CHOOSE, LK_WEIGHTS_NO, LK_WEIGHTS_YES } lk__weights_wish;
 
 typedef struct lk__weights_aims {
-    int64_t strip_bytes;  /* of the columns side in a strip */
-    int64_t packed_bytes; /* of both sides in a chunk, if one is packed */
-    int64_t place_bytes;  /* the same if none is */
-    int64_t chunk_pixels; /* at least; with fewer, loading and storing the tiles takes over */
-    int64_t chunk_work;   /* with several threads: vector multiply-adds of each, at least */
+    int64_t strip_bytes;       /* of the columns side in a strip */
+    int64_t packed_bytes;      /* of both sides in a chunk, if one is packed */
+    int64_t place_bytes;       /* the same if none is */
+    int64_t chunk_pixels;      /* at least; with fewer, loading and storing the tiles takes over */
+    int64_t chunk_work;        /* with several threads: vector multiply-adds of each, at least */
+    int64_t stretch_positions; /* at least; with fewer, joining the sums takes over */
+    int64_t sums_bytes;        /* of all stretches, at most */
     lk__weights_wish swapped, pack_cols;
 } lk__weights_aims;
 
@@ -74,8 +80,8 @@ typedef struct lk__weights_plan {
     lk__weights_aims aims;
     const lk__columns_type *micro;
     lk__panels_fn *pack;
-    int threads; /* among which it is cut */
-    int lanes;   /* panels are this many elements wide, or a multiple */
+    int threads, crew; /* all that there are; those that share the tiles of a stretch */
+    int lanes;         /* panels are this many elements wide, or a multiple */
     bool runs, own, spread, swapped;
     lk__weights_side x, y;
     int64_t groups, n_rows, n_cols;     /* channels of the rows and columns side in a group */
@@ -85,12 +91,12 @@ typedef struct lk__weights_plan {
     lk__range *valid[LK_CONV_AXES];     /* for each tap of an axis: its valid output positions */
     lk__weights_columns *columns;       /* for each kernel column, or each slice of the rows */
     lk__phase *phases;
-    lk__range need;       /* input columns that the columns of the chunk read */
-    int64_t pack_columns; /* of those with one remainder modulo the stride, at most */
-    int64_t pack_row;     /* pixels of a packed row of x */
+    lk__range need;               /* input columns that the columns of the chunk read */
+    int64_t pack_columns;         /* of those with one remainder modulo the stride, at most */
+    int64_t pack_row;             /* pixels of a packed row of x */
+    int64_t stretch, n_stretches; /* samples; the last may have fewer */
     int64_t chunk[LK_CUTS], strip[LK_CUTS];
-    int64_t n_pieces;
-    int n_levels;
+    int n_levels;     /* of the tree of a stretch */
     bool interrupted; /* a piece may take several calls */
     int64_t n_slots;
     int64_t tree_room; /* elements */

@@ -129,7 +129,7 @@ static void call_last(tile *t)
 {
     const void *add[MAX_LEVELS];
     char *node = t->tap_slots + (t->p->interrupted ? t->slot : 0);
-    bool done = t->piece == t->p->n_pieces - 1;
+    bool done = t->piece == t->job->n_pieces - 1;
     int n_add = 0;
     for (int64_t q = t->piece; q != 0 && (done || q & 1); q >>= 1, node += t->slot)
         if (q & 1)
@@ -240,7 +240,7 @@ static void tile_run(tile *t)
     for (t->n = box[LK_CUT_SAMPLE].lo; t->n < box[LK_CUT_SAMPLE].hi; t->n++) {
         t->piece = t->n / p->s.piece;
         t->begins = t->n == t->piece * p->s.piece;
-        t->ends = t->n + 1 == p->s.batch || t->n + 1 == (t->piece + 1) * p->s.piece;
+        t->ends = t->n + 1 == t->job->n_samples || t->n + 1 == (t->piece + 1) * p->s.piece;
         for (int64_t d = planes.lo; d < planes.hi; d += p->strip[LK_CUT_PLANE])
             for (int64_t h = rows.lo; h < rows.hi; h += p->strip[LK_CUT_ROW])
                 strip_run(t, part(planes, d, p->strip[LK_CUT_PLANE]),

@@ -23,9 +23,11 @@ typedef struct lk__weights_ahead {
     int64_t per_task, per_pixel; /* bytes */
 } lk__weights_ahead;
 
+/* A stretch, and the chunk of it that is computed. */
 typedef struct lk__weights_job {
     lk__weights_plan *p;
-    lk__range box[LK_CUTS]; /* the chunk */
+    int64_t n_samples, n_pieces; /* of the stretch */
+    lk__range box[LK_CUTS];      /* the chunk */
     lk__weights_view x, y;
     lk__weights_ahead ahead;
     void *tree, *dw;
