@@ -1,9 +1,10 @@
-/* Measuring: operands, rounds, medians. */
+/* Measuring: rounds, medians. */
 #include "bench_run.h"
+
+#include "bench_operands.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/clock.h>
-#include <lockstep/thread.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -11,21 +12,13 @@
 
 enum { MAX_RUNNERS = BENCH_MAX_PEERS + 1, MIN_ROUNDS = 5, MAX_CALLS = 100000 };
 
+_Static_assert((int)MAX_RUNNERS <= (int)BENCH_MAX_OUT, "each has an output");
+
 /* Calls are repeated until they take this long, so that reading the clock costs nothing. */
 static const double shortest_sample = 5e-4;
 
 /* Results of f32 may differ by this fraction of the largest: sums have other orders. */
 static const double tolerance_f32 = 2e-5, tolerance_f64 = 1e-12;
-
-/* Operands of a case.  Each runner has an output of its own. */
-struct operands {
-    const bench_case *c;
-    lk_conv_plan *plan;   /* convolutions */
-    void *first, *second; /* gemm: A, B; convolution: x or dy, w or dy */
-    void *bias;           /* convolution, forward */
-    void *out[MAX_RUNNERS];
-    int64_t n_out;
-};
 
 /* Somebody who computes the case: ours, or a peer's job. */
 struct runner {
@@ -35,81 +28,7 @@ struct runner {
     double sample[BENCH_MAX_ROUNDS];
 };
 
-static lk_status random_array(lk_dtype dtype, int64_t n, uint32_t seed, void **out)
-{
-    LK_TRY(lk_alloc(out, n, lk_dtype_size(dtype)));
-    uint64_t state = seed;
-    for (int64_t i = 0; i < n; i++) {
-        state = state * 6364136223846793005U + 1442695040888963407U;
-        double v = (double)(state >> 33) * 0x1p-30 - 1;
-        if (dtype == LK_F32)
-            ((float *)*out)[i] = (float)v;
-        else
-            ((double *)*out)[i] = v;
-    }
-    return LK_OK;
-}
-
-static lk_status fill_gemm(struct operands *o)
-{
-    const lk_gemm *g = &o->c->gemm;
-    LK_TRY(random_array(g->dtype, g->m * g->k, 1, &o->first));
-    LK_TRY(random_array(g->dtype, g->k * g->n, 2, &o->second));
-    o->n_out = g->m * g->n;
-    return LK_OK;
-}
-
-static lk_status fill_conv(struct operands *o)
-{
-    const lk_conv_shape *s = &o->c->conv;
-    int64_t nx = s->batch * s->in[0] * s->in[1] * s->in_channels;
-    int64_t ny = s->batch * s->out[0] * s->out[1] * s->out_channels;
-    int64_t nw = s->kernel[0] * s->kernel[1] * s->in_channels * s->out_channels;
-    bool forward = o->c->pass == LK_PEER_FORWARD, data = o->c->pass == LK_PEER_BACKWARD_DATA;
-    LK_TRY(random_array(s->dtype, data ? ny : nx, 1, &o->first));
-    LK_TRY(random_array(s->dtype, forward || data ? nw : ny, 2, &o->second));
-    LK_TRY(random_array(s->dtype, s->out_channels, 3, &o->bias));
-    o->n_out = forward ? ny : data ? nx : nw;
-    LK_TRY(lk_conv_plan_new(s, &o->plan));
-    return LK_OK;
-}
-
-static lk_status operands_fill(struct operands *o, int n_runners)
-{
-    if (o->c->group == BENCH_CONV)
-        LK_TRY(fill_conv(o));
-    else
-        LK_TRY(fill_gemm(o));
-    lk_dtype dtype = o->c->group == BENCH_CONV ? o->c->conv.dtype : o->c->gemm.dtype;
-    for (int i = 0; i < n_runners; i++)
-        LK_TRY(lk_alloc_zero(&o->out[i], o->n_out, lk_dtype_size(dtype)));
-    return LK_OK;
-}
-
-static void operands_free(struct operands *o)
-{
-    lk_conv_plan_free(o->plan);
-    lk_free(o->first);
-    lk_free(o->second);
-    lk_free(o->bias);
-    for (int i = 0; i < MAX_RUNNERS; i++)
-        lk_free(o->out[i]);
-}
-
-static lk_status run_ours(const struct operands *o)
-{
-    if (o->c->group != BENCH_CONV)
-        LK_TRY(lk_gemm_run(&o->c->gemm, o->first, o->second, NULL, o->out[0]));
-    else if (o->c->pass == LK_PEER_FORWARD)
-        LK_TRY(lk_conv_forward(o->plan, o->first, o->second, o->bias, LK_ACT_NONE, o->out[0]));
-    else if (o->c->pass == LK_PEER_BACKWARD_DATA)
-        LK_TRY(lk_conv_backward_data(o->plan, o->first, o->second, NULL, false, o->out[0]));
-    else
-        LK_TRY(lk_conv_backward_weights(o->plan, o->first, o->second, false, o->out[0]));
-    return LK_OK;
-}
-
-static lk_peer_job *peer_job(const lk_peer *peer, const struct operands *o, void *out,
+static lk_peer_job *peer_job(const lk_peer *peer, const bench_operands *o, void *out,
                              const char **why)
 {
     *why = "it has no such computation";
@@ -137,18 +56,18 @@ static lk_peer_job *peer_job(const lk_peer *peer, const struct operands *o, void
     return peer->conv_new ? peer->conv_new(&conv, why) : NULL;
 }
 
-static lk_status call(const struct runner *r, const struct operands *o)
+static lk_status call(const struct runner *r, const bench_operands *o)
 {
     if (!r->peer)
-        LK_TRY(run_ours(o));
+        LK_TRY(bench_operands_run(o));
     else
         LK_CHECK(r->peer->job_run(r->job), LK_ENOTSUP, "%s failed to compute", r->peer->name);
     return LK_OK;
 }
 
 /* Seconds for `calls` calls. */
-static lk_status time_calls(const struct runner *r, const struct operands *o, int threads,
-                            int calls, double *seconds)
+static lk_status time_calls(const struct runner *r, const bench_operands *o, int threads, int calls,
+                            double *seconds)
 {
     int64_t (*now)(void) = threads == 1 ? lk_clock_thread_ns : lk_clock_ns;
     int64_t start = now();
@@ -159,7 +78,7 @@ static lk_status time_calls(const struct runner *r, const struct operands *o, in
 }
 
 /* How many calls make a sample; warms the caches up on the way. */
-static lk_status choose_calls(struct runner *r, const struct operands *o, int threads)
+static lk_status choose_calls(struct runner *r, const bench_operands *o, int threads)
 {
     double seconds = 0;
     LK_TRY(time_calls(r, o, threads, 1, &seconds));
@@ -189,7 +108,7 @@ static double difference(lk_dtype dtype, const void *a, const void *b, int64_t n
 }
 
 /* Make the peers' jobs, run each once and compare with ours, which has run. */
-static lk_status invite(struct runner *runner, const struct operands *o, const bench_setting *s,
+static lk_status invite(struct runner *runner, const bench_operands *o, const bench_setting *s,
                         bench_result *r)
 {
     double allowed = s->dtype == LK_F32 ? tolerance_f32 : tolerance_f64;
@@ -224,7 +143,7 @@ double bench_median(double *v, int n)
 }
 
 /* Time everybody in turn until the time is over; the order moves on by one each round. */
-static lk_status measure(struct runner *runner, const struct operands *o, const bench_setting *s,
+static lk_status measure(struct runner *runner, const bench_operands *o, const bench_setting *s,
                          const bench_result *r, int *rounds)
 {
     int n = s->n_peers + 1;
@@ -267,12 +186,12 @@ lk_status bench_run(const bench_case *given, const bench_setting *s, bench_resul
     int rounds = 0;
     bench_case c = *given;
     c.gemm.dtype = c.conv.dtype = s->dtype;
-    struct operands o = {.c = &c};
+    bench_operands o = {.c = NULL};
     struct runner *runner = NULL;
     *r = (bench_result){.seconds = 0};
     LK_TRY_TO(done, lk_alloc_zero(&runner, MAX_RUNNERS, sizeof *runner));
-    LK_TRY_TO(done, operands_fill(&o, s->n_peers + 1));
-    LK_TRY_TO(done, run_ours(&o));
+    LK_TRY_TO(done, bench_operands_fill(&o, &c, s->n_peers + 1));
+    LK_TRY_TO(done, bench_operands_run(&o));
     LK_TRY_TO(done, invite(runner, &o, s, r));
     LK_TRY_TO(done, measure(runner, &o, s, r, &rounds));
     evaluate(runner, s, rounds, r);
@@ -281,47 +200,6 @@ done:
         if (runner[i].job)
             runner[i].peer->job_free(runner[i].job);
     lk_free(runner);
-    operands_free(&o);
-    return st;
-}
-
-/* One round: both thread counts, each after a call that lets its threads start. */
-static lk_status scaling_round(const struct runner *ours, const struct operands *o, int threads,
-                               double *one, double *many)
-{
-    for (int i = 0; i < 2; i++) {
-        double warm = 0, *out = i ? many : one;
-        *out = 0;
-        LK_TRY(lk_threads_set(i ? threads : 1));
-        LK_TRY(time_calls(ours, o, 2, 1, &warm));
-        LK_TRY(time_calls(ours, o, 2, ours->calls, out));
-        *out /= ours->calls;
-    }
-    return LK_OK;
-}
-
-lk_status bench_run_scaling(const bench_case *given, const bench_setting *s, double *one,
-                            double *many)
-{
-    lk_status st;
-    bench_case c = *given;
-    c.gemm.dtype = c.conv.dtype = s->dtype;
-    struct operands o = {.c = &c};
-    double a[BENCH_MAX_ROUNDS], b[BENCH_MAX_ROUNDS];
-    struct runner ours = {.peer = NULL};
-    int n = 0;
-    LK_TRY_TO(done, operands_fill(&o, 1));
-    LK_TRY_TO(done, lk_threads_set(1));
-    LK_TRY_TO(done, choose_calls(&ours, &o, 1));
-    int64_t start = lk_clock_ns();
-    do {
-        LK_TRY_TO(done, scaling_round(&ours, &o, s->threads, &a[n], &b[n]));
-        n++;
-    } while (n < BENCH_MAX_ROUNDS &&
-             (n < MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < s->seconds));
-    *one = bench_median(a, n);
-    *many = bench_median(b, n);
-done:
-    operands_free(&o);
+    bench_operands_free(&o);
     return st;
 }

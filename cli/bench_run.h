@@ -32,10 +32,6 @@ typedef struct bench_result {
  */
 lk_status bench_run(const bench_case *c, const bench_setting *s, bench_result *r) LK_NODISCARD;
 
-/** Our time for one call with one thread and with s->threads of them, measured in turn. */
-lk_status bench_run_scaling(const bench_case *c, const bench_setting *s, double *one,
-                            double *many) LK_NODISCARD;
-
 /** The middle one of n > 0 values; sorts them. */
 double bench_median(double *v, int n);
 

@@ -1,5 +1,5 @@
 /* lockstep bench kernels: linear layers and convolutions against OpenBLAS and oneDNN. */
-#include "bench_run.h"
+#include "bench_scaling.h"
 #include "peers.h"
 #include "report.h"
 #include "term.h"
@@ -62,7 +62,8 @@ static const lk_option options[] = {
     {.name = "scaling",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(scaling),
-     .help = "instead, our time with one thread and with N on the large shapes"},
+     .help = "instead, our time with one thread and with N on the large shapes, and what N copies "
+             "with one thread each reach, which is all the machine has to give"},
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
@@ -166,21 +167,24 @@ static void count_cases(struct bench *b)
     }
 }
 
-static void count(struct bench *b, const bench_case *c, const bench_result *r)
+static void tally_add(struct tally *t, const bench_case *c, double ratio)
 {
-    double ratio = (double)INFINITY;
-    for (int i = 0; i < b->setting.n_peers; i++)
-        if (r->peer[i].done)
-            ratio = fmin(ratio, r->peer[i].ratio);
-    struct tally *t = &b->tally[c->group][c->pass];
-    if (!isfinite(ratio))
-        return;
     if (t->n == 0 || ratio < t->lowest) {
         t->lowest = ratio;
         memcpy(t->lowest_case, c->name, sizeof t->lowest_case);
     }
     t->log_sum += log(ratio);
     t->n++;
+}
+
+static void count(struct bench *b, const bench_case *c, const bench_result *r)
+{
+    double ratio = (double)INFINITY;
+    for (int i = 0; i < b->setting.n_peers; i++)
+        if (r->peer[i].done)
+            ratio = fmin(ratio, r->peer[i].ratio);
+    if (isfinite(ratio))
+        tally_add(&b->tally[c->group][c->pass], c, ratio);
 }
 
 /* One object for each library, or one without. */
@@ -244,25 +248,19 @@ static void run_case(struct bench *b, const bench_case *c)
 
 static void run_case_scaling(struct bench *b, const bench_case *c)
 {
-    double one, many;
-    lk_status st = bench_run_scaling(c, &b->setting, &one, &many);
+    bench_scaling r = {0};
+    lk_status st = bench_scaling_run(c, &b->setting, &r);
     progress_clear(&b->progress);
     if (st != LK_OK) {
         fprintf(stderr, "error: %s could not be measured\n", c->name);
         b->failed += verb_failed();
         return;
     }
-    report_row(&b->out,
-               (report_cell[]){cell_text(c->name), cell_int(b->setting.threads),
-                               cell_real(1e-9 * c->flop / one, 1),
-                               cell_real(1e-9 * c->flop / many, 1), cell_real(one / many, 2)});
-    struct tally *t = &b->tally[c->group][c->pass];
-    t->n++;
-    t->log_sum += log(one / many);
-    if (t->n == 1 || one / many < t->lowest) {
-        t->lowest = one / many;
-        memcpy(t->lowest_case, c->name, sizeof t->lowest_case);
-    }
+    report_row(&b->out, (report_cell[]){cell_text(c->name), cell_int(b->setting.threads),
+                                        cell_real(1e-9 * c->flop / r.one, 1),
+                                        cell_real(1e-9 * c->flop / r.many, 1),
+                                        cell_real(r.speedup, 2), cell_real(r.limit, 2)});
+    tally_add(&b->tally[c->group][c->pass], c, r.speedup);
 }
 
 static void begin_report(struct bench *b)
@@ -274,9 +272,10 @@ static void begin_report(struct bench *b)
                                      {"threads", "threads", 7},
                                      {"gflops_one_thread", "1 thread GF/s", 13},
                                      {"gflops", "N threads GF/s", 14},
-                                     {"speedup", "speedup", 7}};
+                                     {"speedup", "speedup", 7},
+                                     {"limit", "N copies", 8}};
     if (b->o->scaling) {
-        report_begin(&b->out, scaling, 5, b->o->json);
+        report_begin(&b->out, scaling, 6, b->o->json);
         return;
     }
     if (b->o->json) {

@@ -19,6 +19,11 @@ out 'not found'
 status 0 "$lockstep" bench kernels --against none --seconds 0 --dtype f64 --isa scalar --filter '1000-10 b16'
 out 'f64, scalar, 1 thread, medians of processor time'
 
+# several threads next to as many copies
+status 0 "$lockstep" bench kernels --json --scaling --threads 3 --seconds 0 --filter 'conv 16x16x64-64 b32 forward'
+out '"threads": 3, "gflops_one_thread": '
+out '"limit": '
+
 # with those that this build has: results are compared before they are timed
 for peer in openblas onednn; do
     [ -e "$(dirname "$lockstep")/peers/lockstep-peer-$peer.so" ] || continue
