@@ -16,8 +16,11 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_compile_options(-ffp-contract=off)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wdouble-promotion
   -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wformat=2)
-# Messages and traces name files from the top of the project, wherever it was built.
-add_compile_options(-fmacro-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/=)
+# Messages and traces name files from the top of the project, wherever it was built, and where ccache
+# turns paths into relative ones.
+file(RELATIVE_PATH up ${CMAKE_CURRENT_BINARY_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/x)
+string(REGEX REPLACE "x$" "" up ${up})
+add_compile_options(-fmacro-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/= -fmacro-prefix-map=${up}=)
 add_compile_definitions(_GNU_SOURCE)
 if(LK_WERROR)
   add_compile_options(-Werror)

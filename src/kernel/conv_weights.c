@@ -151,7 +151,7 @@ static lk_status chunk_run(lk__weights_job *job, const room *r, const void *x, c
         look_ahead(job, x, dy);
     /* Neighbouring tiles share a slice, so a thread takes several at a time. */
     int64_t tasks = lk__weights_tasks(job->p);
-    LK_TRY(lk__parallel(tasks, tasks / (job->p->crew * TURNS), lk__weights_tiles, job));
+    LK_TRY(lk__parallel(tasks, tasks / ((int64_t)job->p->crew * TURNS), lk__weights_tiles, job));
     return LK_OK;
 }
 

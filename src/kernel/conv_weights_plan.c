@@ -312,7 +312,7 @@ lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims 
         positions_cut(p);
     }
     int64_t pairs = p->groups * p->x.per_group * p->y.per_group;
-    p->tap_parts = p->crew > 1 ? min64(p->n_taps, div_up(PAIRS * p->crew, pairs)) : 1;
+    p->tap_parts = p->crew > 1 ? min64(p->n_taps, div_up((int64_t)PAIRS * p->crew, pairs)) : 1;
     LK_TRY(workspace_size(p));
     lk__weights_columns_set(p, (lk__range){0, p->chunk[LK_CUT_COLUMN]});
     return LK_OK;

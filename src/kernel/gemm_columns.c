@@ -101,7 +101,7 @@ static void find_y(const struct block *b, lk__cross_args *t, int64_t j, int nr)
         return;
     }
     const char *y = b->run->b + (b->k0 * g->ldb + j) * elem;
-    if (t->n_valid == nr && b->run->n_rows < FEW_TILES * b->job->cross->mr) {
+    if (t->n_valid == nr && b->run->n_rows < (int64_t)FEW_TILES * b->job->cross->mr) {
         t->y = y;
         t->y_step = g->ldb;
         return;

@@ -35,9 +35,16 @@ LK_INLINE void V(depthwise_tile)(const lk__depthwise_args *t, int64_t m, int64_t
             fma)(masked ? V(load_mask)(a[i] + at, some) : V(load)(a[i] + at + v * lanes), wv[v],
                  acc[i][v]);
     }
-    LK_UNROLL for (int i = 0; i < mr; i++) LK_UNROLL for (int v = 0; v < nv; v++) if (masked)
-        V(store_first)(c[i], acc[i][v], n);
-    else V(store)(c[i] + v * lanes, acc[i][v]);
+    LK_UNROLL for (int i = 0; i < mr; i++)
+    {
+        LK_UNROLL for (int v = 0; v < nv; v++)
+        {
+            if (masked)
+                V(store_first)(c[i], acc[i][v], n);
+            else
+                V(store)(c[i] + v * lanes, acc[i][v]);
+        }
+    }
 }
 
 /* All channels of mr positions. */
