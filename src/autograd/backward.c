@@ -138,7 +138,7 @@ static lk_status node_run_scoped(lk_tape *t, const lk__node *n)
     if (!t->pass.record)
         lk__scope_open(t, &scope);
     if (n->n_in > FEW) {
-        LK_TRY_TO(done, lk__block_new(&t->memory, 2 * n->n_in * (int64_t)sizeof *in, &room));
+        LK_TRY_TO(done, lk__block_new(&t->memory, 2 * (int64_t)sizeof *in * n->n_in, &room));
         in = lk__block_data(room);
     }
     LK_TRY_TO(done, node_run(t, n, in, in + n->n_in));
@@ -290,7 +290,7 @@ lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
         LK_TRY(seed_check(t, seeds[k].of, seeds[k].grad));
     LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
     mark = lk__notes_here(&t->notes);
-    LK_TRY(lk__notes_take(&t->notes, 2 * n * (int64_t)sizeof *of, &of));
+    LK_TRY(lk__notes_take(&t->notes, 2 * (int64_t)sizeof *of * n, &of));
     lk_var *grad = of + n;
     for (int k = 0; k < n; k++) {
         of[k] = seeds[k].of;
