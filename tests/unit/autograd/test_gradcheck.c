@@ -4,7 +4,7 @@
 #include <lockstep/lockstep.h>
 
 /* z = x * y, with a backward that a test can spoil. */
-static enum { RIGHT, WRONG_SIGN, MISSING_TERM, SWAPPED, WRONG_SECOND } fault;
+static enum fault { RIGHT, WRONG_SIGN, MISSING_TERM, SWAPPED, WRONG_SECOND } fault;
 
 static lk_status product_infer(lk_call *c, lk_spec *out)
 {
@@ -57,7 +57,7 @@ static const lk_op product = {.name = "product",
                               .backward = product_backward,
                               .samples = samples};
 
-static lk_gradcheck_result checked(int f)
+static lk_gradcheck_result checked(enum fault f)
 {
     lk_gradcheck_result r;
     fault = f;
