@@ -1,18 +1,18 @@
 /* Runs of elements for element-wise ops.
  *
- * Where all inputs are contiguous and have the output's shape, a run is a part of them.  Otherwise a
- * run is short, and inputs with other strides are first gathered into a buffer that stays in cache.
+ * Inputs that are contiguous and have the output's shape are read where they are.  Others are first
+ * gathered into a buffer that stays in cache.
  */
 #include "ops/common/each.h"
 
-#include "kernel/isa.h"
+#include "kernel/maps.h"
 #include "kernel/parallel.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
 
-enum { GRAIN = 8192, RUN = 512 };
+enum { RUN = LK_EACH_RUN, GRAIN = 8192 / RUN }; /* elements, runs */
 
 typedef struct each_job {
     lk__each_fn *fn;
@@ -70,74 +70,100 @@ static void gather(const each_job *j, int i, int64_t first, int64_t n, char *to)
     }
 }
 
-static lk_status run(each_job *j, lk__each *e)
+static lk_status run(const each_job *j, int64_t first)
 {
-    _Alignas(64) char buffer[LK_EACH_MAX_IN][RUN * sizeof(double)];
+    lk__each_room room[LK_EACH_MAX_IN];
+    lk__each e = j->each;
+    e.first = first;
+    e.n = j->count - first < RUN ? j->count - first : RUN;
+    e.y = (char *)e.y + first * (int64_t)j->size;
     for (int i = 0; i < j->n_in; i++) {
-        e->x[i] = buffer[i];
+        e.x[i] = &room[i];
         if (j->direct[i])
-            e->x[i] = j->start[i] + e->first * (int64_t)j->in_size[i];
+            e.x[i] = j->start[i] + first * (int64_t)j->in_size[i];
         else
-            gather(j, i, e->first, e->n, buffer[i]);
+            gather(j, i, first, e.n, (char *)&room[i]);
     }
     for (int i = j->n_in; i < LK_EACH_MAX_IN; i++)
-        e->x[i] = e->x[0];
-    LK_TRY(j->fn(e));
+        e.x[i] = e.x[0];
+    LK_TRY(j->fn(&e));
     return LK_OK;
 }
 
-/* Tasks are elements, or runs of RUN elements if something is gathered. */
-static void run_elements(void *arg, int64_t first, int64_t last)
+static void run_all(void *arg, int64_t first, int64_t last)
 {
     each_job *j = arg;
-    lk__each e = j->each;
-    e.first = first;
-    e.n = last - first;
-    e.y = (char *)e.y + first * (int64_t)j->size;
-    lk_status st = run(j, &e);
-    if (st != LK_OK)
-        j->failed = st;
-}
-
-static void run_runs(void *arg, int64_t first, int64_t last)
-{
-    const each_job *j = arg;
     for (int64_t r = first; r < last; r++) {
-        int64_t end = (r + 1) * RUN;
-        run_elements(arg, r * RUN, end < j->count ? end : j->count);
+        lk_status st = run(j, r * RUN);
+        if (st != LK_OK)
+            j->failed = st;
     }
 }
 
-lk_status lk__each_run(lk_call *c, lk__each_fn *fn, double p)
+static bool is_direct(const lk_tensor *x, const lk_tensor *y)
+{
+    return x->count == y->count && lk_tensor_is_contiguous(x);
+}
+
+static lk_status run_many(lk_call *c, const lk__each *each, lk__each_fn *fn)
 {
     const lk_tensor *y = c->y[0];
     each_job j = {.fn = fn,
-                  .each = {.dtype = y->dtype, .p = p, .attr = c->attr, .y = lk__tensor_start(y)},
+                  .each = *each,
                   .size = lk_dtype_size(y->dtype),
                   .n_in = c->n_in,
                   .ndim = y->shape.ndim,
                   .count = y->count};
-    bool all_direct = true;
-    LK_CHECK(c->n_in <= LK_EACH_MAX_IN, LK_EINVAL, "%s has %d inputs", c->op->name, c->n_in);
-    LK_TRY(lk__fp_check());
     memcpy(j.dim, y->shape.dim, sizeof j.dim);
     for (int i = 0; i < c->n_in; i++) {
         const lk_tensor *x = c->x[i];
         j.start[i] = lk__tensor_start(x);
         j.in_size[i] = lk_dtype_size(x->dtype);
-        j.direct[i] = x->count == y->count && lk_tensor_is_contiguous(x);
+        j.direct[i] = is_direct(x, y);
         if (!j.direct[i])
             broadcast_strides(x, y, j.stride[i]);
-        all_direct &= j.direct[i];
     }
-    if (j.count == 0)
-        return LK_OK;
-    if (all_direct)
-        LK_TRY(lk__parallel(j.count, GRAIN, run_elements, &j));
-    else
-        LK_TRY(lk__parallel((j.count + RUN - 1) / RUN, GRAIN / RUN, run_runs, &j));
+    LK_TRY(lk__parallel((j.count + RUN - 1) / RUN, GRAIN, run_all, &j));
     LK_CHECK(j.failed == LK_OK, (lk_status)j.failed, "%s: a part of the elements failed",
              c->op->name);
+    return LK_OK;
+}
+
+lk_status lk__each_run(lk_call *c, lk__each_fn *fn, double p)
+{
+    const lk_tensor *y = c->y[0];
+    lk__each e = {.dtype = y->dtype, .p = p, .attr = c->attr, .n = y->count};
+    LK_CHECK(c->n_in <= LK_EACH_MAX_IN, LK_EINVAL, "%s has %d inputs", c->op->name, c->n_in);
+    LK_TRY(lk__fp_check());
+    if (y->count == 0)
+        return LK_OK;
+    e.y = lk__tensor_start(y);
+    bool short_cut = y->count <= RUN;
+    for (int i = 0; i < LK_EACH_MAX_IN && short_cut; i++) {
+        const lk_tensor *x = c->x[i < c->n_in ? i : 0];
+        e.x[i] = lk__tensor_start(x);
+        short_cut = is_direct(x, y);
+    }
+    if (short_cut)
+        LK_TRY(fn(&e));
+    else
+        LK_TRY(run_many(c, &e, fn));
+    return LK_OK;
+}
+
+lk_status lk__each_map1(const lk__each *e, lk_map1_op op, const void *x, void *y)
+{
+    const lk__maps1_table *t = NULL;
+    LK_TRY(lk__maps1_get(&t));
+    t->map[e->dtype][op](e->n, e->p, x, y);
+    return LK_OK;
+}
+
+lk_status lk__each_map2(const lk__each *e, lk_map2_op op, const void *x, const void *y, void *z)
+{
+    const lk__maps2_table *t = NULL;
+    LK_TRY(lk__maps2_get(&t));
+    t->map[e->dtype][op](e->n, e->p, x, y, z);
     return LK_OK;
 }
 

@@ -3,14 +3,22 @@
  * An op is a function on short runs of elements: it gets each input as `n` consecutive elements,
  * whatever the shapes and strides of the tensors are, and writes `n` elements of the output.  Runs
  * are spread over the pool's threads; each output depends on its own inputs alone, so their lengths
- * do not matter.
+ * do not matter.  They are at most LK_EACH_RUN long, so what a function computes on the way fits
+ * into an lk__each_room on the stack.
  */
 #ifndef LK_OPS_COMMON_EACH_H
 #define LK_OPS_COMMON_EACH_H
 
+#include <lockstep/map.h>
 #include <lockstep/op.h>
 
-enum { LK_EACH_MAX_IN = 4 };
+enum { LK_EACH_MAX_IN = 4, LK_EACH_RUN = 512 };
+
+/* Room for a run of either type. */
+typedef union lk__each_room {
+    _Alignas(64) float f32[LK_EACH_RUN];
+    double f64[LK_EACH_RUN];
+} lk__each_room;
 
 /* A run of elements. */
 typedef struct lk__each {
@@ -37,9 +45,13 @@ lk_status lk__each_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
  * output's shape.  g itself if there are none. */
 lk_status lk__each_grad(const lk_call *c, int i, lk_var g, lk_var *out) LK_NODISCARD;
 
-/* Define `name`, an lk__each_fn that writes `expr` of a, b and c, elements of the first three
- * inputs, and p.  `real` is the type, float or double; constants that are not integers need a cast
- * to it. */
+/** y[i] = op(x[i]; p) and z[i] = op(x[i], y[i]) for a run, as lk_map1() and lk_map2() have it. */
+lk_status lk__each_map1(const lk__each *e, lk_map1_op op, const void *x, void *y) LK_NODISCARD;
+lk_status lk__each_map2(const lk__each *e, lk_map2_op op, const void *x, const void *y,
+                        void *z) LK_NODISCARD;
+
+/* Define `name`, an lk__each_fn that writes `expr` of a, b, c and d, elements of the inputs, and p.
+ * `real` is the type, float or double; constants that are not integers need a cast to it. */
 #define LK_EACH(name, expr)                  \
     static lk_status name(const lk__each *e) \
     {                                        \
@@ -50,20 +62,41 @@ lk_status lk__each_grad(const lk_call *c, int i, lk_var g, lk_var *out) LK_NODIS
         return LK_OK;                        \
     }
 
-#define LK_EACH_LOOP(type, expr)                                \
-    {                                                           \
-        typedef type real;                                      \
-        const real *xa = e->x[0], *xb = e->x[1], *xc = e->x[2]; \
-        real *restrict y = e->y;                                \
-        const real p = (real)e->p;                              \
-        (void)p;                                                \
-        for (int64_t i = 0; i < e->n; i++) {                    \
-            const real a = xa[i], b = xb[i], c = xc[i];         \
-            (void)a;                                            \
-            (void)b;                                            \
-            (void)c;                                            \
-            y[i] = (real)(expr);                                \
-        }                                                       \
+/* The same for an op with attributes: `attr` is a copy of them, of type `attr_type`. */
+#define LK_EACH_ATTR(name, attr_type, expr)                 \
+    static lk_status name(const lk__each *e)                \
+    {                                                       \
+        const attr_type attr = *(const attr_type *)e->attr; \
+        if (e->dtype == LK_F32)                             \
+            LK_EACH_LOOP(float, expr)                       \
+        else                                                \
+            LK_EACH_LOOP(double, expr)                      \
+        return LK_OK;                                       \
+    }
+
+/* A map of lk_map1() of the input. */
+#define LK_EACH_MAP1(name, code)                                 \
+    static lk_status name(const lk__each *e)                     \
+    {                                                            \
+        LK_TRY(lk__each_map1(e, LK_MAP1_##code, e->x[0], e->y)); \
+        return LK_OK;                                            \
+    }
+
+#define LK_EACH_LOOP(type, expr)                                               \
+    {                                                                          \
+        typedef type real;                                                     \
+        const real *xa = e->x[0], *xb = e->x[1], *xc = e->x[2], *xd = e->x[3]; \
+        real *restrict y = e->y;                                               \
+        const real p = (real)e->p;                                             \
+        (void)p;                                                               \
+        for (int64_t i = 0; i < e->n; i++) {                                   \
+            const real a = xa[i], b = xb[i], c = xc[i], d = xd[i];             \
+            (void)a;                                                           \
+            (void)b;                                                           \
+            (void)c;                                                           \
+            (void)d;                                                           \
+            y[i] = (real)(expr);                                               \
+        }                                                                      \
     }
 
 #endif /* LK_OPS_COMMON_EACH_H */
