@@ -27,8 +27,113 @@ LK_BEGIN_DECLS
 /** x + y. */
 LK_API lk_status lk_add(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
 
+/** x - y. */
+LK_API lk_status lk_sub(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
+
 /** x * y. */
 LK_API lk_status lk_mul(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
+
+/** x / y. */
+LK_API lk_status lk_div(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
+
+/** -x. */
+LK_API lk_status lk_neg(lk_var x, lk_var *out) LK_NODISCARD;
+
+typedef struct lk_affine_attr {
+    double scale, shift; /* rounded to x's type; finite */
+} lk_affine_attr;
+
+/** scale * x + shift, in two roundings. */
+LK_API lk_status lk_affine(lk_var x, double scale, double shift, lk_var *out) LK_NODISCARD;
+
+/**
+ * x^y, as pow() of the C standard.
+ *
+ * The gradients are y x^(y-1) and x^y log x: for x > 0 all of it, for x = 0 where the result is
+ * finite (0 for y = 0), for x < 0 only that of x, and NaN for y.  See lk_pow_scalar() for an
+ * exponent that is a constant.
+ */
+LK_API lk_status lk_pow(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
+
+typedef struct lk_pow_scalar_attr {
+    double exponent; /* finite */
+} lk_pow_scalar_attr;
+
+/**
+ * x^exponent; for negative x too if the exponent is an integer, otherwise NaN there.
+ *
+ * Exponents 1, 2 and -1 are x, x * x and 1 / x.  With exponent 0 the gradient is 0 everywhere.
+ */
+LK_API lk_status lk_pow_scalar(lk_var x, double exponent, lk_var *out) LK_NODISCARD;
+
+/** |x|.  The gradient at 0 is 0. */
+LK_API lk_status lk_abs(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** x * x. */
+LK_API lk_status lk_square(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** The square root of x, correctly rounded. */
+LK_API lk_status lk_sqrt(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** e^x, the natural logarithm, sine, cosine and the error function; those of map.h. */
+LK_API lk_status lk_exp(lk_var x, lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_log(lk_var x, lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_sin(lk_var x, lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_cos(lk_var x, lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_erf(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** The hyperbolic tangent. */
+LK_API lk_status lk_tanh(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** 1 / (1 + e^-x). */
+LK_API lk_status lk_sigmoid(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** x < 0 ? 0 : x.  The gradient at 0 is 0. */
+LK_API lk_status lk_relu(lk_var x, lk_var *out) LK_NODISCARD;
+
+typedef struct lk_leaky_relu_attr {
+    double slope; /* for x < 0; finite */
+} lk_leaky_relu_attr;
+
+/** x < 0 ? slope * x : x.  The gradient at 0 is the slope. */
+LK_API lk_status lk_leaky_relu(lk_var x, double slope, lk_var *out) LK_NODISCARD;
+
+typedef struct lk_elu_attr {
+    double alpha; /* minus the limit for x to -infinity; finite */
+} lk_elu_attr;
+
+/** x < 0 ? alpha * (e^x - 1) : x.  The gradient at 0 is alpha. */
+LK_API lk_status lk_elu(lk_var x, double alpha, lk_var *out) LK_NODISCARD;
+
+/** x/2 (1 + erf(x / sqrt 2)). */
+LK_API lk_status lk_gelu(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** log(1 + e^x), stable for large |x|. */
+LK_API lk_status lk_softplus(lk_var x, lk_var *out) LK_NODISCARD;
+
+typedef struct lk_clip_attr {
+    double lo, hi; /* rounded to x's type; lo <= hi; infinite: no limit */
+} lk_clip_attr;
+
+/** x, but at least lo and at most hi; NaN stays.  The gradient passes where lo <= x <= hi. */
+LK_API lk_status lk_clip(lk_var x, double lo, double hi, lk_var *out) LK_NODISCARD;
+
+/** The larger of x and y; NaN if one is NaN.  Where they are equal the gradient goes to x. */
+LK_API lk_status lk_maximum(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
+
+/** The smaller of x and y; NaN if one is NaN.  Where they are equal the gradient goes to x. */
+LK_API lk_status lk_minimum(lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
+
+/**
+ * x where the condition is not 0, elsewhere y; all three broadcast.
+ *
+ * The condition has any dtype, -0 counts as 0 and NaN does not.  It gets no gradient, and none
+ * flows into the element that was not selected.
+ */
+LK_API lk_status lk_where(lk_var condition, lk_var x, lk_var y, lk_var *out) LK_NODISCARD;
+
+/** x as a constant: no gradient flows back.  A view, any dtype. */
+LK_API lk_status lk_stop_gradient(lk_var x, lk_var *out) LK_NODISCARD;
 
 /* ---- shapes and elements ---- */
 

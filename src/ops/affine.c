@@ -1,0 +1,59 @@
+/* affine: y = scale * x + shift, in two roundings
+ *
+ *   dx = scale * dy
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+#include <math.h>
+
+LK_EACH_ATTR(affine_each, lk_affine_attr, (real)attr.scale *a + (real)attr.shift)
+
+static lk_status affine_infer(lk_call *c, lk_spec *out)
+{
+    const lk_affine_attr *attr = c->attr;
+    LK_CHECK(isfinite(attr->scale) && isfinite(attr->shift), LK_EINVAL,
+             "affine with scale %g and shift %g: both must be finite", attr->scale, attr->shift);
+    LK_TRY(lk__each_infer(c, out));
+    return LK_OK;
+}
+
+static lk_status affine_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, affine_each, 0));
+    return LK_OK;
+}
+
+static lk_status affine_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    const lk_affine_attr *attr = c->attr;
+    LK_TRY(lk_affine(dout[0], attr->scale, 0, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_affine;
+
+lk_status lk_affine(lk_var x, double scale, double shift, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_affine, &x, 1, &(lk_affine_attr){scale, shift}, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_affine = {
+    .name = "affine",
+    .summary = "scale * x + shift",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .attr_size = sizeof(lk_affine_attr),
+    .infer = affine_infer,
+    .forward = affine_forward,
+    .backward = affine_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_affine_attr){-1.5, 0.25}},
+            {.n_in = 1, .in = {LK_IN(5, 1)}, .attr = &(const lk_affine_attr){2, 0}},
+            {0}},
+};

@@ -1,0 +1,94 @@
+/* neg_mul: z = -(x * y)
+ *
+ *   dx = -(dz * y), dy = -(dz * x)
+ *
+ * pick: z = g where a > b, elsewhere 0; or the other way round
+ *
+ *   dg = dz picked in the same way
+ *
+ * Both broadcast, and gradients are summed over the axes that an input was broadcast along.
+ */
+#include "ops/common/grads.h"
+
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH(neg_mul_each, -(a *b))
+
+static lk_status neg_mul_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, neg_mul_each, 0));
+    return LK_OK;
+}
+
+static lk_status neg_mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    for (int i = 0; i < 2; i++) {
+        lk_var g;
+        if (!lk_wants(c, i))
+            continue;
+        LK_TRY(lk__neg_mul(dout[0], c->in[1 - i], &g));
+        LK_TRY(lk__each_grad(c, i, g, &din[i]));
+    }
+    return LK_OK;
+}
+
+static const lk_op neg_mul = {.name = "neg_mul",
+                              .summary = "-(x * y)",
+                              .min_in = 2,
+                              .max_in = 2,
+                              .n_out = 1,
+                              .flags = LK_OP_STRIDED,
+                              .saves_in = 3,
+                              .infer = lk__each_infer,
+                              .forward = neg_mul_forward,
+                              .backward = neg_mul_backward};
+
+lk_status lk__neg_mul(lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &neg_mul, (lk_var[]){x, y}, 2, NULL, out));
+    return LK_OK;
+}
+
+typedef struct pick_attr {
+    bool otherwise;
+} pick_attr;
+
+LK_EACH(pick_greater, b > c ? a : 0)
+LK_EACH(pick_other, b > c ? 0 : a)
+
+static lk_status pick_forward(lk_call *c)
+{
+    const pick_attr *attr = c->attr;
+    LK_TRY(lk__each_run(c, attr->otherwise ? pick_other : pick_greater, 0));
+    return LK_OK;
+}
+
+static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var g;
+    if (!lk_wants(c, 0))
+        return LK_OK;
+    LK_TRY(lk__pick(dout[0], c->in[1], c->in[2], ((const pick_attr *)c->attr)->otherwise, &g));
+    LK_TRY(lk__each_grad(c, 0, g, &din[0]));
+    return LK_OK;
+}
+
+static const lk_op pick = {.name = "pick",
+                           .summary = "g where a > b, or where not, elsewhere 0",
+                           .min_in = 3,
+                           .max_in = 3,
+                           .n_out = 1,
+                           .flags = LK_OP_STRIDED,
+                           .attr_size = sizeof(pick_attr),
+                           .saves_in = 6,
+                           .infer = lk__each_infer,
+                           .forward = pick_forward,
+                           .backward = pick_backward};
+
+lk_status lk__pick(lk_var g, lk_var a, lk_var b, bool otherwise, lk_var *out)
+{
+    LK_TRY(lk_apply(g.tape, &pick, (lk_var[]){g, a, b}, 3, &(pick_attr){otherwise}, out));
+    return LK_OK;
+}

@@ -1,0 +1,48 @@
+/* cos: y = cosine of x
+ *
+ *   dx = -(dy * sin x)
+ */
+#include "ops/common/each.h"
+#include "ops/common/grads.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH_MAP1(cos_each, COS)
+
+static lk_status cos_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, cos_each, 0));
+    return LK_OK;
+}
+
+static lk_status cos_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var sine;
+    LK_TRY(lk_sin(c->in[0], &sine));
+    LK_TRY(lk__neg_mul(dout[0], sine, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_cos;
+
+lk_status lk_cos(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_cos, &x, 1, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_cos = {
+    .name = "cos",
+    .summary = "cosine of x",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 1,
+    .infer = lk__each_infer,
+    .forward = cos_forward,
+    .backward = cos_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 2, 3)}},
+                                   {.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 1, 5)}},
+                                   {0}},
+};

@@ -1,0 +1,56 @@
+/* div: z = x / y, broadcast to one shape.
+ *
+ *   q = dz / y, dx = q, dy = -q * z, each summed over the axes it was broadcast along
+ */
+#include "ops/common/each.h"
+#include "ops/common/grads.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH(div_each, a / b)
+
+static lk_status div_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, div_each, 0));
+    return LK_OK;
+}
+
+static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var q, g;
+    LK_TRY(lk_div(dout[0], c->in[1], &q));
+    if (lk_wants(c, 0))
+        LK_TRY(lk__each_grad(c, 0, q, &din[0]));
+    if (lk_wants(c, 1)) {
+        LK_TRY(lk__neg_mul(q, c->out[0], &g));
+        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
+    }
+    return LK_OK;
+}
+
+extern const lk_op lk_op_div;
+
+lk_status lk_div(lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_div, (lk_var[]){x, y}, 2, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_div = {
+    .name = "div",
+    .summary = "x / y",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 2,
+    .infer = lk__each_infer,
+    .forward = div_forward,
+    .backward = div_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 2, 3), LK_IN_RANGE(0.5, 2, 2, 3)}},
+            {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 2, 1, 3), LK_IN_RANGE(0.5, 2, 4, 1)}},
+            {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 3), LK_IN_RANGE(0.5, 2, 5, 3)}, .piece = 2},
+            {0}},
+};

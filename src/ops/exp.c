@@ -1,0 +1,44 @@
+/* exp: y = e^x
+ *
+ *   dx = dy * y
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH_MAP1(exp_each, EXP)
+
+static lk_status exp_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, exp_each, 0));
+    return LK_OK;
+}
+
+static lk_status exp_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk_mul(dout[0], c->out[0], &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_exp;
+
+lk_status lk_exp(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_exp, &x, 1, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_exp = {
+    .name = "exp",
+    .summary = "e^x",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .infer = lk__each_infer,
+    .forward = exp_forward,
+    .backward = exp_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},
+                                   {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
+                                   {0}},
+};

@@ -1,0 +1,129 @@
+/* gelu: y = x * P(x), P(x) = (1 + erf(x / sqrt 2)) / 2
+ *
+ *   dx = dy * (P(x) + x * f(x)), f(x) = e^-(x^2 / 2) / sqrt(2 pi)      gelu_grad(dy, x)
+ *   of that: d(dy) = gelu_grad(dz, x), dx = (dz * dy) * ((2 - x^2) * f(x))
+ *
+ * P(x) is taken as y / x, which is exact to the last places also where P is tiny and 1 + erf has
+ * lost them; beyond 40 the slope is 0 or 1 and no longer depends on x.
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH_MAP1(gelu_each, GELU)
+
+/* The slope, in steps: x within the limits, -(x^2 / 2), and with c = gelu(x), d = e^-(x^2 / 2) the
+ * product. */
+LK_EACH(within, (b < -40 ? -40 : b) > 40 ? 40 : (b < -40 ? -40 : b))
+LK_EACH(exponent, -(b *b) / 2)
+
+#define IS_TINY(x) (((x) > (real)-1e-30) & ((x) < (real)1e-30))
+LK_EACH(product, a *((IS_TINY(b) ? (real)0.5 : c) / (IS_TINY(b) ? 1 : b) +
+                     b * ((real)0.3989422804014327 * d)))
+
+static lk_status gelu_grad_each(const lk__each *e)
+{
+    lk__each s = *e;
+    lk__each_room x, y, bell;
+    s.y = &x;
+    LK_TRY(within(&s));
+    s.x[1] = &x;
+    s.y = e->y;
+    LK_TRY(exponent(&s));
+    LK_TRY(lk__each_map1(e, LK_MAP1_EXP, e->y, &bell));
+    LK_TRY(lk__each_map1(e, LK_MAP1_GELU, &x, &y));
+    s.x[2] = &y;
+    s.x[3] = &bell;
+    LK_TRY(product(&s));
+    return LK_OK;
+}
+
+static lk_status gelu_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, gelu_each, 0));
+    return LK_OK;
+}
+
+static lk_status gelu_grad_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, gelu_grad_each, 0));
+    return LK_OK;
+}
+
+/* *out = (2 - x^2) * f(x) */
+static lk_status bend(lk_var x, lk_var *out)
+{
+    const double log_root = 0.9189385332046727; /* log sqrt(2 pi) */
+    lk_var square, f;
+    LK_TRY(lk_clip(x, -40, 40, &x));
+    LK_TRY(lk_square(x, &square));
+    LK_TRY(lk_affine(square, -0.5, -log_root, &f));
+    LK_TRY(lk_exp(f, &f));
+    LK_TRY(lk_affine(square, -1, 2, &square));
+    LK_TRY(lk_mul(square, f, out));
+    return LK_OK;
+}
+
+static lk_status gelu_grad_apply(lk_var g, lk_var x, lk_var *out);
+
+static lk_status gelu_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    if (lk_wants(c, 0))
+        LK_TRY(gelu_grad_apply(dout[0], c->in[1], &din[0]));
+    if (lk_wants(c, 1)) {
+        lk_var u, b;
+        LK_TRY(lk_mul(dout[0], c->in[0], &u));
+        LK_TRY(bend(c->in[1], &b));
+        LK_TRY(lk_mul(u, b, &din[1]));
+    }
+    return LK_OK;
+}
+
+static const lk_op gelu_grad = {
+    .name = "gelu_grad",
+    .summary = "g * (P(x) + x * f(x))",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 3,
+    .infer = lk__each_infer,
+    .forward = gelu_grad_forward,
+    .backward = gelu_grad_backward,
+};
+
+static lk_status gelu_grad_apply(lk_var g, lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(g.tape, &gelu_grad, (lk_var[]){g, x}, 2, NULL, out));
+    return LK_OK;
+}
+
+static lk_status gelu_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(gelu_grad_apply(dout[0], c->in[0], &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_gelu;
+
+lk_status lk_gelu(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_gelu, &x, 1, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_gelu = {
+    .name = "gelu",
+    .summary = "x/2 (1 + erf(x / sqrt 2))",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 1,
+    .infer = lk__each_infer,
+    .forward = gelu_forward,
+    .backward = gelu_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3)}},
+                                   {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
+                                   {0}},
+};

@@ -1,0 +1,97 @@
+/* leaky_relu: y = x < 0 ? slope * x : x
+ *
+ *   dx = dy where x > 0, elsewhere slope * dy, also at 0   leaky_relu_grad(dy, x), linear in dy
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+#include <math.h>
+
+LK_EACH_MAP1(leaky_relu_each, LEAKY_RELU)
+LK_EACH(leaky_relu_grad_each, a *(b > 0 ? 1 : p))
+
+static lk_status leaky_relu_infer(lk_call *c, lk_spec *out)
+{
+    const lk_leaky_relu_attr *attr = c->attr;
+    LK_CHECK(isfinite(attr->slope), LK_EINVAL, "%s with slope %g: it must be finite", c->op->name,
+             attr->slope);
+    LK_TRY(lk__each_infer(c, out));
+    return LK_OK;
+}
+
+static lk_status leaky_relu_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, leaky_relu_each, ((const lk_leaky_relu_attr *)c->attr)->slope));
+    return LK_OK;
+}
+
+static lk_status leaky_relu_grad_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, leaky_relu_grad_each, ((const lk_leaky_relu_attr *)c->attr)->slope));
+    return LK_OK;
+}
+
+static lk_status leaky_relu_grad_apply(lk_var g, lk_var x, const lk_leaky_relu_attr *attr,
+                                       lk_var *out);
+
+static lk_status leaky_relu_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    if (lk_wants(c, 0))
+        LK_TRY(leaky_relu_grad_apply(dout[0], c->in[1], c->attr, &din[0]));
+    return LK_OK;
+}
+
+static const lk_op leaky_relu_grad = {
+    .name = "leaky_relu_grad",
+    .summary = "g where x > 0, elsewhere slope * g",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .attr_size = sizeof(lk_leaky_relu_attr),
+    .saves_in = 2,
+    .infer = lk__each_infer,
+    .forward = leaky_relu_grad_forward,
+    .backward = leaky_relu_grad_backward,
+};
+
+static lk_status leaky_relu_grad_apply(lk_var g, lk_var x, const lk_leaky_relu_attr *attr,
+                                       lk_var *out)
+{
+    LK_TRY(lk_apply(g.tape, &leaky_relu_grad, (lk_var[]){g, x}, 2, attr, out));
+    return LK_OK;
+}
+
+static lk_status leaky_relu_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(leaky_relu_grad_apply(dout[0], c->in[0], c->attr, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_leaky_relu;
+
+lk_status lk_leaky_relu(lk_var x, double slope, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_leaky_relu, &x, 1, &(lk_leaky_relu_attr){slope}, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_leaky_relu = {
+    .name = "leaky_relu",
+    .summary = "x < 0 ? slope * x : x",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .attr_size = sizeof(lk_leaky_relu_attr),
+    .saves_in = 1,
+    .infer = leaky_relu_infer,
+    .forward = leaky_relu_forward,
+    .backward = leaky_relu_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_leaky_relu_attr){0.1}},
+            {.n_in = 1, .in = {LK_IN(7)}, .attr = &(const lk_leaky_relu_attr){0.1}},
+            {0}},
+};

@@ -1,0 +1,45 @@
+/* log: y = natural logarithm of x
+ *
+ *   dx = dy / x
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH_MAP1(log_each, LOG)
+
+static lk_status log_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, log_each, 0));
+    return LK_OK;
+}
+
+static lk_status log_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk_div(dout[0], c->in[0], &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_log;
+
+lk_status lk_log(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_log, &x, 1, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_log = {
+    .name = "log",
+    .summary = "natural logarithm of x",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 1,
+    .infer = lk__each_infer,
+    .forward = log_forward,
+    .backward = log_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 2, 3)}},
+                                   {.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 1, 5)}},
+                                   {0}},
+};

@@ -1,0 +1,57 @@
+/* maximum: z = the larger of x and y, x of equal ones; NaN if one is NaN.  Broadcasts.
+ *
+ *   dy = dz where y > x, dx = dz elsewhere, also at ties; summed over the axes of a broadcast
+ */
+#include "ops/common/each.h"
+#include "ops/common/grads.h"
+
+#include <lockstep/ops.h>
+
+static lk_status maximum_each(const lk__each *e)
+{
+    LK_TRY(lk__each_map2(e, LK_MAP2_MAX, e->x[0], e->x[1], e->y));
+    return LK_OK;
+}
+
+static lk_status maximum_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, maximum_each, 0));
+    return LK_OK;
+}
+
+static lk_status maximum_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    for (int i = 0; i < 2; i++) {
+        lk_var g;
+        if (!lk_wants(c, i))
+            continue;
+        LK_TRY(lk__pick(dout[0], c->in[1], c->in[0], i == 0, &g));
+        LK_TRY(lk__each_grad(c, i, g, &din[i]));
+    }
+    return LK_OK;
+}
+
+extern const lk_op lk_op_maximum;
+
+lk_status lk_maximum(lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_maximum, (lk_var[]){x, y}, 2, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_maximum = {
+    .name = "maximum",
+    .summary = "the larger of x and y",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 3,
+    .infer = lk__each_infer,
+    .forward = maximum_forward,
+    .backward = maximum_backward,
+    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
+                                   {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
+                                   {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .piece = 2},
+                                   {0}},
+};

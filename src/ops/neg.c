@@ -1,0 +1,43 @@
+/* neg: y = -x
+ *
+ *   dx = -dy
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH(neg_each, -a)
+
+static lk_status neg_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, neg_each, 0));
+    return LK_OK;
+}
+
+static lk_status neg_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    (void)c;
+    LK_TRY(lk_neg(dout[0], &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_neg;
+
+lk_status lk_neg(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_neg, &x, 1, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_neg = {
+    .name = "neg",
+    .summary = "-x",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .infer = lk__each_infer,
+    .forward = neg_forward,
+    .backward = neg_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
+};

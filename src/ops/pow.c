@@ -1,0 +1,213 @@
+/* pow: z = x^y, broadcast to one shape.
+ *
+ *   dx = dz * (y * x^(y-1)), 0 where y is 0                            pow_dx(dz, x, y)
+ *   dy = dz * (x^y * log x), 0 where x^y is 0 and where x = y = 0      pow_dy(dz, x, y)
+ *
+ * each summed over the axes it was broadcast along.  Both are linear in dz; with r the gradient of
+ * one of them, u = r * dz and m = u * x^(y-1) + pow_dy(u * y, x, y-1), the mixed derivative,
+ *
+ *   of pow_dx: dx = pow_dx(u * y, x, y-1), dy = m
+ *   of pow_dy: dx = m, dy = pow_dy(u * log x, x, y)
+ *
+ * Where x < 0, dy is NaN.
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+static lk_status pow_each(const lk__each *e)
+{
+    LK_TRY(lk__each_map2(e, LK_MAP2_POW, e->x[0], e->x[1], e->y));
+    return LK_OK;
+}
+
+/* Steps: y - 1, and with d = x^(y-1) the product. */
+LK_EACH(one_less, c - 1)
+LK_EACH(dx_product, a *(c *(c == 0 ? 0 : d)))
+
+static lk_status pow_dx_each(const lk__each *e)
+{
+    lk__each s = *e;
+    lk__each_room room;
+    LK_TRY(one_less(e));
+    LK_TRY(lk__each_map2(e, LK_MAP2_POW, e->x[1], e->y, &room));
+    s.x[3] = &room;
+    LK_TRY(dx_product(&s));
+    return LK_OK;
+}
+
+/* With b = x, c = x^y and d = log x. */
+LK_EACH(dy_product, a *(c *(c == 0 || (b == 0 && c == 1) ? 0 : d)))
+
+static lk_status pow_dy_each(const lk__each *e)
+{
+    lk__each s = *e;
+    lk__each_room power, log_x;
+    LK_TRY(lk__each_map2(e, LK_MAP2_POW, e->x[1], e->x[2], &power));
+    LK_TRY(lk__each_map1(e, LK_MAP1_LOG, e->x[1], &log_x));
+    s.x[2] = &power;
+    s.x[3] = &log_x;
+    LK_TRY(dy_product(&s));
+    return LK_OK;
+}
+
+static lk_status pow_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, pow_each, 0));
+    return LK_OK;
+}
+
+static lk_status pow_dx_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, pow_dx_each, 0));
+    return LK_OK;
+}
+
+static lk_status pow_dy_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, pow_dy_each, 0));
+    return LK_OK;
+}
+
+static lk_status pow_dx_apply(lk_var g, lk_var x, lk_var y, lk_var *out);
+
+static lk_status pow_dy_apply(lk_var g, lk_var x, lk_var y, lk_var *out);
+
+/* *out = u * x^(y-1) + pow_dy(u * y, x, y-1) */
+static lk_status mixed(lk_var u, lk_var x, lk_var y, lk_var *out)
+{
+    lk_var less, power, bent;
+    LK_TRY(lk_affine(y, 1, -1, &less));
+    LK_TRY(lk_pow(x, less, &power));
+    LK_TRY(lk_mul(u, power, &power));
+    LK_TRY(lk_mul(u, y, &bent));
+    LK_TRY(pow_dy_apply(bent, x, less, &bent));
+    LK_TRY(lk_add(power, bent, out));
+    return LK_OK;
+}
+
+static lk_status pow_dx_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var x = c->in[1], y = c->in[2], u, g;
+    if (lk_wants(c, 0)) {
+        LK_TRY(pow_dx_apply(dout[0], x, y, &g));
+        LK_TRY(lk__each_grad(c, 0, g, &din[0]));
+    }
+    if (!lk_wants(c, 1) && !lk_wants(c, 2))
+        return LK_OK;
+    LK_TRY(lk_mul(dout[0], c->in[0], &u));
+    if (lk_wants(c, 1)) {
+        lk_var less;
+        LK_TRY(lk_affine(y, 1, -1, &less));
+        LK_TRY(lk_mul(u, y, &g));
+        LK_TRY(pow_dx_apply(g, x, less, &g));
+        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
+    }
+    if (lk_wants(c, 2)) {
+        LK_TRY(mixed(u, x, y, &g));
+        LK_TRY(lk__each_grad(c, 2, g, &din[2]));
+    }
+    return LK_OK;
+}
+
+static lk_status pow_dy_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var x = c->in[1], y = c->in[2], u, g;
+    if (lk_wants(c, 0)) {
+        LK_TRY(pow_dy_apply(dout[0], x, y, &g));
+        LK_TRY(lk__each_grad(c, 0, g, &din[0]));
+    }
+    if (!lk_wants(c, 1) && !lk_wants(c, 2))
+        return LK_OK;
+    LK_TRY(lk_mul(dout[0], c->in[0], &u));
+    if (lk_wants(c, 1)) {
+        LK_TRY(mixed(u, x, y, &g));
+        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
+    }
+    if (lk_wants(c, 2)) {
+        LK_TRY(lk_log(x, &g));
+        LK_TRY(lk_mul(u, g, &g));
+        LK_TRY(pow_dy_apply(g, x, y, &g));
+        LK_TRY(lk__each_grad(c, 2, g, &din[2]));
+    }
+    return LK_OK;
+}
+
+static const lk_op pow_dx = {
+    .name = "pow_dx",
+    .summary = "g * (y * x^(y-1))",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 7,
+    .infer = lk__each_infer,
+    .forward = pow_dx_forward,
+    .backward = pow_dx_backward,
+};
+
+static const lk_op pow_dy = {
+    .name = "pow_dy",
+    .summary = "g * (x^y * log x)",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 7,
+    .infer = lk__each_infer,
+    .forward = pow_dy_forward,
+    .backward = pow_dy_backward,
+};
+
+static lk_status pow_dx_apply(lk_var g, lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(g.tape, &pow_dx, (lk_var[]){g, x, y}, 3, NULL, out));
+    return LK_OK;
+}
+
+static lk_status pow_dy_apply(lk_var g, lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(g.tape, &pow_dy, (lk_var[]){g, x, y}, 3, NULL, out));
+    return LK_OK;
+}
+
+static lk_status pow_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var g;
+    if (lk_wants(c, 0)) {
+        LK_TRY(pow_dx_apply(dout[0], c->in[0], c->in[1], &g));
+        LK_TRY(lk__each_grad(c, 0, g, &din[0]));
+    }
+    if (lk_wants(c, 1)) {
+        LK_TRY(pow_dy_apply(dout[0], c->in[0], c->in[1], &g));
+        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
+    }
+    return LK_OK;
+}
+
+extern const lk_op lk_op_pow;
+
+lk_status lk_pow(lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_pow, (lk_var[]){x, y}, 2, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_pow = {
+    .name = "pow",
+    .summary = "x^y",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 3,
+    .infer = lk__each_infer,
+    .forward = pow_forward,
+    .backward = pow_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 3), LK_IN_RANGE(-2, 3, 2, 3)}},
+            {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 1, 3), LK_IN_RANGE(-2, 3, 4, 1)}},
+            {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 3), LK_IN_RANGE(-2, 3, 5, 3)}, .piece = 2},
+            {0}},
+};

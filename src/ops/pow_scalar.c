@@ -1,0 +1,153 @@
+/* pow_scalar: y = x^p for a constant exponent p; also for negative x if p is an integer.
+ *
+ *   dx = dy * (p * x^(p-1)), 0 where p is 0                pow_scalar_grad(dy, x; p)
+ *   of that: d(dy) = dz * (p * x^(p-1)), dx = p * pow_scalar_grad(dz * dy, x; p-1)
+ *
+ * x^1, x^2 and x^-1 are x, x * x and 1 / x.
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+#include <math.h>
+
+LK_EACH(constant, p)
+LK_EACH(product, a *(p *c))
+LK_EACH(zero, 0)
+
+/* y[i] = x[i]^p */
+static lk_status power(const lk__each *e, double p, const void *x, void *y)
+{
+    if (p == 1 || p == 2 || p == -1) {
+        lk_map1_op op = p == 1 ? LK_MAP1_COPY : p == 2 ? LK_MAP1_SQUARE : LK_MAP1_RECIP;
+        LK_TRY(lk__each_map1(e, op, x, y));
+        return LK_OK;
+    }
+    lk__each s = *e;
+    lk__each_room exponent;
+    s.p = p;
+    s.y = &exponent;
+    LK_TRY(constant(&s));
+    LK_TRY(lk__each_map2(e, LK_MAP2_POW, x, &exponent, y));
+    return LK_OK;
+}
+
+static lk_status pow_scalar_each(const lk__each *e)
+{
+    LK_TRY(power(e, e->p, e->x[0], e->y));
+    return LK_OK;
+}
+
+static lk_status pow_scalar_grad_each(const lk__each *e)
+{
+    lk__each s = *e;
+    lk__each_room room;
+    if (e->p == 0) {
+        LK_TRY(zero(e));
+        return LK_OK;
+    }
+    LK_TRY(power(e, e->p - 1, e->x[1], &room));
+    s.x[2] = &room;
+    LK_TRY(product(&s));
+    return LK_OK;
+}
+
+static lk_status pow_scalar_infer(lk_call *c, lk_spec *out)
+{
+    const lk_pow_scalar_attr *attr = c->attr;
+    LK_CHECK(isfinite(attr->exponent), LK_EINVAL, "%s with exponent %g: it must be finite",
+             c->op->name, attr->exponent);
+    LK_TRY(lk__each_infer(c, out));
+    return LK_OK;
+}
+
+static lk_status pow_scalar_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, pow_scalar_each, ((const lk_pow_scalar_attr *)c->attr)->exponent));
+    return LK_OK;
+}
+
+static lk_status pow_scalar_grad_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, pow_scalar_grad_each, ((const lk_pow_scalar_attr *)c->attr)->exponent));
+    return LK_OK;
+}
+
+static lk_status pow_scalar_grad_apply(lk_var g, lk_var x, double exponent, lk_var *out);
+
+static lk_status pow_scalar_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    const double p = ((const lk_pow_scalar_attr *)c->attr)->exponent;
+    if (lk_wants(c, 0))
+        LK_TRY(pow_scalar_grad_apply(dout[0], c->in[1], p, &din[0]));
+    if (lk_wants(c, 1)) {
+        lk_var u;
+        LK_TRY(lk_mul(dout[0], c->in[0], &u));
+        LK_TRY(pow_scalar_grad_apply(u, c->in[1], p - 1, &u));
+        LK_TRY(lk_affine(u, p, 0, &din[1]));
+    }
+    return LK_OK;
+}
+
+static const lk_op pow_scalar_grad = {
+    .name = "pow_scalar_grad",
+    .summary = "g * (p * x^(p-1))",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .attr_size = sizeof(lk_pow_scalar_attr),
+    .saves_in = 3,
+    .infer = lk__each_infer,
+    .forward = pow_scalar_grad_forward,
+    .backward = pow_scalar_grad_backward,
+};
+
+static lk_status pow_scalar_grad_apply(lk_var g, lk_var x, double exponent, lk_var *out)
+{
+    LK_TRY(lk_apply(g.tape, &pow_scalar_grad, (lk_var[]){g, x}, 2, &(lk_pow_scalar_attr){exponent},
+                    out));
+    return LK_OK;
+}
+
+static lk_status pow_scalar_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    const lk_pow_scalar_attr *attr = c->attr;
+    LK_TRY(pow_scalar_grad_apply(dout[0], c->in[0], attr->exponent, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_pow_scalar;
+
+lk_status lk_pow_scalar(lk_var x, double exponent, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_pow_scalar, &x, 1, &(lk_pow_scalar_attr){exponent}, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_pow_scalar = {
+    .name = "pow_scalar",
+    .summary = "x^p for a constant p",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .attr_size = sizeof(lk_pow_scalar_attr),
+    .saves_in = 1,
+    .infer = pow_scalar_infer,
+    .forward = pow_scalar_forward,
+    .backward = pow_scalar_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_pow_scalar_attr){2}},
+            {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_pow_scalar_attr){3}},
+            {.n_in = 1, .in = {LK_IN(5)}, .attr = &(const lk_pow_scalar_attr){1}},
+            {.n_in = 1, .in = {LK_IN(5)}, .attr = &(const lk_pow_scalar_attr){0}},
+            {.n_in = 1,
+             .in = {LK_IN_RANGE(-2, -0.3, 1, 5)},
+             .attr = &(const lk_pow_scalar_attr){-1}},
+            {.n_in = 1, .in = {LK_IN_RANGE(-2, -0.3, 5)}, .attr = &(const lk_pow_scalar_attr){-3}},
+            {.n_in = 1, .in = {LK_IN_RANGE(0.3, 2, 5)}, .attr = &(const lk_pow_scalar_attr){0.5}},
+            {.n_in = 1, .in = {LK_IN_RANGE(0.3, 2, 5)}, .attr = &(const lk_pow_scalar_attr){-1.7}},
+            {0}},
+};

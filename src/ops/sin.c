@@ -1,0 +1,47 @@
+/* sin: y = sine of x
+ *
+ *   dx = dy * cos x
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH_MAP1(sin_each, SIN)
+
+static lk_status sin_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, sin_each, 0));
+    return LK_OK;
+}
+
+static lk_status sin_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var slope;
+    LK_TRY(lk_cos(c->in[0], &slope));
+    LK_TRY(lk_mul(dout[0], slope, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_sin;
+
+lk_status lk_sin(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_sin, &x, 1, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_sin = {
+    .name = "sin",
+    .summary = "sine of x",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 1,
+    .infer = lk__each_infer,
+    .forward = sin_forward,
+    .backward = sin_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 2, 3)}},
+                                   {.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 1, 5)}},
+                                   {0}},
+};

@@ -1,0 +1,99 @@
+/* softplus: y = log(1 + e^x)
+ *
+ *   dx = dy * s, s = sigmoid(x)                            softplus_grad(dy, x)
+ *   of that: d(dy) = dz * s, dx = (dz * dy) * (s * (1 - s))
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH_MAP1(softplus_each, SOFTPLUS)
+LK_EACH(product, a *c)
+
+static lk_status softplus_grad_each(const lk__each *e)
+{
+    lk__each s = *e;
+    lk__each_room room;
+    LK_TRY(lk__each_map1(e, LK_MAP1_SIGMOID, e->x[1], &room));
+    s.x[2] = &room;
+    LK_TRY(product(&s));
+    return LK_OK;
+}
+
+static lk_status softplus_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, softplus_each, 0));
+    return LK_OK;
+}
+
+static lk_status softplus_grad_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, softplus_grad_each, 0));
+    return LK_OK;
+}
+
+static lk_status softplus_grad_apply(lk_var g, lk_var x, lk_var *out);
+
+static lk_status softplus_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    if (lk_wants(c, 0))
+        LK_TRY(softplus_grad_apply(dout[0], c->in[1], &din[0]));
+    if (lk_wants(c, 1)) {
+        lk_var u, s, rest;
+        LK_TRY(lk_mul(dout[0], c->in[0], &u));
+        LK_TRY(lk_sigmoid(c->in[1], &s));
+        LK_TRY(lk_affine(s, -1, 1, &rest));
+        LK_TRY(lk_mul(s, rest, &s));
+        LK_TRY(lk_mul(u, s, &din[1]));
+    }
+    return LK_OK;
+}
+
+static const lk_op softplus_grad = {
+    .name = "softplus_grad",
+    .summary = "g * sigmoid(x)",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 3,
+    .infer = lk__each_infer,
+    .forward = softplus_grad_forward,
+    .backward = softplus_grad_backward,
+};
+
+static lk_status softplus_grad_apply(lk_var g, lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(g.tape, &softplus_grad, (lk_var[]){g, x}, 2, NULL, out));
+    return LK_OK;
+}
+
+static lk_status softplus_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(softplus_grad_apply(dout[0], c->in[0], &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_softplus;
+
+lk_status lk_softplus(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_softplus, &x, 1, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_softplus = {
+    .name = "softplus",
+    .summary = "log(1 + e^x)",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 1,
+    .infer = lk__each_infer,
+    .forward = softplus_forward,
+    .backward = softplus_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3)}},
+                                   {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
+                                   {0}},
+};

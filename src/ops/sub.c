@@ -1,0 +1,51 @@
+/* sub: z = x - y, broadcast to one shape.
+ *
+ *   dx = dz, dy = -dz, each summed over the axes it was broadcast along
+ */
+#include "ops/common/each.h"
+
+#include <lockstep/ops.h>
+
+LK_EACH(sub_each, a - b)
+
+static lk_status sub_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, sub_each, 0));
+    return LK_OK;
+}
+
+static lk_status sub_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    if (lk_wants(c, 0))
+        LK_TRY(lk__each_grad(c, 0, dout[0], &din[0]));
+    if (lk_wants(c, 1)) {
+        lk_var sum;
+        LK_TRY(lk__each_grad(c, 1, dout[0], &sum));
+        LK_TRY(lk_neg(sum, &din[1]));
+    }
+    return LK_OK;
+}
+
+extern const lk_op lk_op_sub;
+
+lk_status lk_sub(lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_sub, (lk_var[]){x, y}, 2, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_sub = {
+    .name = "sub",
+    .summary = "x - y",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .infer = lk__each_infer,
+    .forward = sub_forward,
+    .backward = sub_backward,
+    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
+                                   {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
+                                   {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .piece = 2},
+                                   {0}},
+};

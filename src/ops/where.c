@@ -1,0 +1,105 @@
+/* where: z = x where the condition is not 0, elsewhere y; all three broadcast to one shape.
+ *
+ *   dx = dz where the condition is not 0, elsewhere 0
+ *   dy = 0 where the condition is not 0, elsewhere dz; each summed over the axes of a broadcast
+ *
+ * The condition has any dtype, -0 is 0, NaN is not, and it has no gradient.
+ */
+#include "ops/common/each.h"
+#include "ops/common/ops.h"
+#include "tensor/tensor.h"
+
+#define WHERE_LOOP(real, type, nonzero)        \
+    {                                          \
+        const type *condition = e->x[0];       \
+        const real *x = e->x[1], *y = e->x[2]; \
+        real *restrict z = e->y;               \
+        for (int64_t i = 0; i < e->n; i++) {   \
+            const type m = condition[i];       \
+            const real a = x[i], b = y[i];     \
+            z[i] = (nonzero) ? a : b;          \
+        }                                      \
+    }
+
+/* Define `name` for conditions of a type, not 0 where the expression of m holds. */
+#define WHERE(name, type, nonzero)            \
+    static lk_status name(const lk__each *e)  \
+    {                                         \
+        if (e->dtype == LK_F32)               \
+            WHERE_LOOP(float, type, nonzero)  \
+        else                                  \
+            WHERE_LOOP(double, type, nonzero) \
+        return LK_OK;                         \
+    }
+
+WHERE(where_f32, float, m != 0)
+WHERE(where_f64, double, m != 0)
+WHERE(where_i32, int32_t, m != 0)
+WHERE(where_i64, int64_t, m != 0)
+WHERE(where_u8, uint8_t, m != 0)
+WHERE(where_half, uint16_t, (m & INT16_MAX) != 0) /* f16 and bf16 have the sign in the top bit */
+
+static lk_status where_infer(lk_call *c, lk_spec *out)
+{
+    const lk_tensor *const *x = c->x;
+    LK_CHECK(lk_dtype_is_real(x[1]->dtype) && x[1]->dtype == x[2]->dtype, LK_EDTYPE,
+             "where selects from %s and %s: both must be f32, or both f64", lk_tensor_text(x[1]).s,
+             lk_tensor_text(x[2]).s);
+    out->dtype = x[1]->dtype;
+    out->shape = x[0]->shape;
+    for (int i = 1; i < 3; i++)
+        LK_TRY(lk__broadcast_shapes("where", out->shape, x[i]->shape, &out->shape));
+    return LK_OK;
+}
+
+static lk_status where_forward(lk_call *c)
+{
+    static lk__each_fn *const by_dtype[LK_N_DTYPES] = {
+        [LK_F32] = where_f32, [LK_F64] = where_f64,  [LK_I32] = where_i32,  [LK_I64] = where_i64,
+        [LK_U8] = where_u8,   [LK_F16] = where_half, [LK_BF16] = where_half};
+    LK_TRY(lk__each_run(c, by_dtype[c->x[0]->dtype], 0));
+    return LK_OK;
+}
+
+static lk_status where_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var zeros, g;
+    LK_TRY(lk_zeros_like(dout[0], &zeros));
+    if (lk_wants(c, 1)) {
+        LK_TRY(lk_where(c->in[0], dout[0], zeros, &g));
+        LK_TRY(lk__each_grad(c, 1, g, &din[1]));
+    }
+    if (lk_wants(c, 2)) {
+        LK_TRY(lk_where(c->in[0], zeros, dout[0], &g));
+        LK_TRY(lk__each_grad(c, 2, g, &din[2]));
+    }
+    return LK_OK;
+}
+
+extern const lk_op lk_op_where;
+
+lk_status lk_where(lk_var condition, lk_var x, lk_var y, lk_var *out)
+{
+    LK_TRY(lk_apply(condition.tape, &lk_op_where, (lk_var[]){condition, x, y}, 3, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_where = {
+    .name = "where",
+    .summary = "x where the condition is not 0, elsewhere y",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 1,
+    .infer = where_infer,
+    .forward = where_forward,
+    .backward = where_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 3, .in = {LK_IN_INDEX(2, 2, 3), LK_IN(2, 3), LK_IN(2, 3)}},
+            {.n_in = 3, .in = {LK_IN_INDEX(2, 4, 1), LK_IN(2, 1, 3), LK_IN(1)}},
+            {.n_in = 3, .in = {LK_IN_INDEX(2, 5, 3), LK_IN(3), LK_IN(5, 1)}, .piece = 2},
+            {.n_in = 3, .in = {LK_IN_FIXED(0.5, 1, 3), LK_IN(3), LK_IN(3)}},
+            {0}},
+};
