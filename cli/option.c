@@ -1,7 +1,7 @@
 /* Parsing and help of option tables. */
 #include "option.h"
 
-#include "suggest.h"
+#include <lockstep/suggest.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -138,11 +138,11 @@ static bool unknown_option(const struct reader *r, const char *arg)
     char name[64];
     size_t len = strcspn(arg, "=");
     snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), arg);
-    suggestion s = {.wanted = name + strspn(name, "-")};
+    lk_suggestion s = {.wanted = name + strspn(name, "-")};
     for (const lk_option *o = r->table; o->name; o++)
-        suggest_consider(&s, o->name);
+        lk_suggest_consider(&s, o->name);
     fprintf(stderr, "error: %s: unknown option \"%s\"", r->command, name);
-    if (suggest_found(&s))
+    if (lk_suggest_found(&s))
         fprintf(stderr, "; did you mean \"--%s\"?", s.best);
     fprintf(stderr, "\n  run \"%s --help\" for the options\n", r->command);
     return false;

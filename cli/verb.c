@@ -1,10 +1,9 @@
 /* Finding, explaining and running verbs. */
 #include "verb.h"
 
-#include "suggest.h"
-
 #include <lockstep/alloc.h>
 #include <lockstep/isa.h>
+#include <lockstep/suggest.h>
 #include <lockstep/thread.h>
 
 #include <string.h>
@@ -14,14 +13,14 @@ enum { COMMAND_SIZE = 128 };
 const lk_verb *verb_find(const lk_verb *const *table, const char *command, const char *what,
                          const char *name)
 {
-    suggestion s = {.wanted = name};
+    lk_suggestion s = {.wanted = name};
     for (int i = 0; table[i]; i++) {
         if (strcmp(table[i]->name, name) == 0)
             return table[i];
-        suggest_consider(&s, table[i]->name);
+        lk_suggest_consider(&s, table[i]->name);
     }
     fprintf(stderr, "error: %s: unknown %s \"%s\"", command, what, name);
-    if (suggest_found(&s))
+    if (lk_suggest_found(&s))
         fprintf(stderr, "; did you mean \"%s\"?", s.best);
     fprintf(stderr, "\n  run \"%s --help\" for what there is\n", command);
     return NULL;

@@ -1,10 +1,10 @@
 /* lockstep gradcheck: every op's backward against central differences. */
 #include "report.h"
-#include "suggest.h"
 #include "term.h"
 #include "verb.h"
 
 #include <lockstep/gradcheck.h>
+#include <lockstep/suggest.h>
 
 #include <string.h>
 
@@ -90,7 +90,7 @@ static bool is_selected(const lk_op *op, int n, char **names)
 
 static bool is_known(const char *wanted)
 {
-    suggestion s = {.wanted = wanted};
+    lk_suggestion s = {.wanted = wanted};
     for (int i = 0; lk_ops[i]; i++) {
         if (strcmp(lk_ops[i]->name, wanted) == 0 && lk_ops[i]->backward)
             return true;
@@ -98,10 +98,10 @@ static bool is_known(const char *wanted)
             fprintf(stderr, "error: lockstep gradcheck: op \"%s\" has no gradient\n", wanted);
             return false;
         }
-        suggest_consider(&s, lk_ops[i]->name);
+        lk_suggest_consider(&s, lk_ops[i]->name);
     }
     fprintf(stderr, "error: lockstep gradcheck: no op named \"%s\"", wanted);
-    if (suggest_found(&s))
+    if (lk_suggest_found(&s))
         fprintf(stderr, "; did you mean \"%s\"?", s.best);
     fprintf(stderr, "\n  run \"lockstep list ops\" for the names\n");
     return false;

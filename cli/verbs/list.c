@@ -3,13 +3,13 @@
 #include "check.h"
 #include "peers.h"
 #include "report.h"
-#include "suggest.h"
 #include "verb.h"
 
 #include <lockstep/isa.h>
 #include <lockstep/map.h>
 #include <lockstep/op.h>
 #include <lockstep/reduce.h>
+#include <lockstep/suggest.h>
 
 #include <string.h>
 
@@ -160,11 +160,11 @@ enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 static int unknown_kind(const char *name)
 {
-    suggestion s = {.wanted = name};
+    lk_suggestion s = {.wanted = name};
     fprintf(stderr, "error: lockstep list: unknown kind \"%s\"", name);
     for (int i = 0; i < N_KINDS; i++)
-        suggest_consider(&s, kinds[i].name);
-    if (suggest_found(&s))
+        lk_suggest_consider(&s, kinds[i].name);
+    if (lk_suggest_found(&s))
         fprintf(stderr, "; did you mean \"%s\"?", s.best);
     fprintf(stderr, "\n  kinds are");
     for (int i = 0; i < N_KINDS; i++)

@@ -2,11 +2,11 @@
 #include "check_run.h"
 #include "golden.h"
 #include "report.h"
-#include "suggest.h"
 #include "verb.h"
 
 #include <lockstep/clock.h>
 #include <lockstep/hash.h>
+#include <lockstep/suggest.h>
 #include <lockstep/thread.h>
 #include <lockstep/version.h>
 
@@ -99,15 +99,15 @@ static bool is_selected(const lk_check *check, lk_dtype dtype, int n, char **nam
 
 static bool is_known(const char *wanted)
 {
-    suggestion s = {.wanted = wanted};
+    lk_suggestion s = {.wanted = wanted};
     for (int i = 0; lk_checks[i]; i++)
         for (lk_dtype t = LK_F32; t <= LK_F64; t++) {
             if (is_selected(lk_checks[i], t, 1, (char *[]){(char *)(uintptr_t)wanted}))
                 return true;
-            suggest_consider(&s, lk_checks[i]->name);
+            lk_suggest_consider(&s, lk_checks[i]->name);
         }
     fprintf(stderr, "error: lockstep selfcheck: no check named \"%s\"", wanted);
-    if (suggest_found(&s))
+    if (lk_suggest_found(&s))
         fprintf(stderr, "; did you mean \"%s\"?", s.best);
     fprintf(stderr, "\n  run \"lockstep list checks\" for the names\n");
     return false;

@@ -23,6 +23,7 @@
 #include <lockstep/rng.h>
 #include <lockstep/slab.h>
 #include <lockstep/status.h>
+#include <lockstep/suggest.h>
 #include <lockstep/tensor.h>
 #include <lockstep/thread.h>
 #include <lockstep/version.h>

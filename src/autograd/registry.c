@@ -1,5 +1,6 @@
 /* Ops by name: those of the build, and those that the program registered. */
 #include <lockstep/op.h>
+#include <lockstep/suggest.h>
 
 #include <pthread.h>
 #include <string.h>
@@ -26,16 +27,30 @@ static const lk_op *among_registered(const char *name)
     return NULL;
 }
 
+/* The name of an op that is nearest to `name`, or NULL; the caller holds the lock. */
+static const char *near_name(const char *name)
+{
+    lk_suggestion s = {.wanted = name};
+    for (const lk_op *const *op = lk_ops; *op; op++)
+        lk_suggest_consider(&s, (*op)->name);
+    for (int i = 0; i < n_registered; i++)
+        lk_suggest_consider(&s, registered[i]->name);
+    return lk_suggest_found(&s) ? s.best : NULL;
+}
+
 lk_status lk_op_find(const char *name, const lk_op **out)
 {
+    const char *near = NULL;
     *out = NULL;
     LK_CHECK(name, LK_EINVAL, "name is NULL");
     *out = built_in(name);
     if (!*out) {
         pthread_mutex_lock(&lock);
         *out = among_registered(name);
+        near = *out ? NULL : near_name(name);
         pthread_mutex_unlock(&lock);
     }
+    LK_CHECK(*out || !near, LK_EINVAL, "there is no op \"%s\"; did you mean \"%s\"?", name, near);
     LK_CHECK(*out, LK_EINVAL, "there is no op \"%s\" (\"lockstep list ops\" shows those there are)",
              name);
     return LK_OK;

@@ -1,5 +1,5 @@
 /* Edit distance (insert, delete, replace, swap neighbours) by dynamic programming. */
-#include "suggest.h"
+#include <lockstep/suggest.h>
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ static int edit_distance(const char *a, const char *b)
     return d[na][nb];
 }
 
-void suggest_consider(suggestion *s, const char *known)
+void lk_suggest_consider(lk_suggestion *s, const char *known)
 {
     int distance = edit_distance(s->wanted, known);
     if (strncmp(s->wanted, known, strlen(s->wanted)) == 0 && s->wanted[0])
@@ -39,7 +39,7 @@ void suggest_consider(suggestion *s, const char *known)
     }
 }
 
-bool suggest_found(const suggestion *s)
+bool lk_suggest_found(const lk_suggestion *s)
 {
     return s->best && s->distance <= 1 + (int)strlen(s->wanted) / 4;
 }
