@@ -35,7 +35,8 @@ typedef struct lk_call {
 
 /**
  * What an output will be.  `infer` fills in dtype and shape.  For a view of input `view_of` it also
- * sets `is_view`, strides and offset (elements from that input's first); forward is then not called.
+ * sets `is_view`, strides and offset (elements from that input's first).  Forward is not called when
+ * all outputs are views.
  */
 typedef struct lk_spec {
     lk_dtype dtype;
@@ -103,8 +104,8 @@ struct lk_op {
     unsigned flags;
     size_t attr_size; /* of the struct that `attr` points to; plain bytes, copied by the tape */
 
-    /* Inputs and outputs whose elements backward reads, as bits; ~0u for all.  Backward refuses if
-     * such an input was changed in place. */
+    /* Inputs whose elements backward reads, as bits; ~0u for all, the only way to name those from
+     * number 32 on.  Backward refuses if such an input was changed in place. */
     unsigned saves_in;
 
     /** Check inputs and attributes, and say what the outputs are.  Reads no elements. */

@@ -110,13 +110,19 @@ static lk_status compute(frame *f)
 {
     lk_call *c = &f->call;
     lk_spec spec[LK_MAX_OUT] = {{0}};
+    bool all_views = true;
     LK_TRY(find_inputs(f));
     LK_TRY(c->op->infer(c, spec));
-    for (int j = 0; j < c->n_out; j++)
+    for (int j = 0; j < c->n_out; j++) {
         LK_TRY(make_output(f, j, &spec[j]));
+        all_views &= spec[j].is_view;
+    }
     c->y = f->y;
-    if (c->op->forward)
-        LK_TRY(c->op->forward(c));
+    if (all_views)
+        return LK_OK;
+    LK_CHECK(c->op->forward, LK_EINVAL, "%s has no forward, and an output that is no view",
+             c->op->name);
+    LK_TRY(c->op->forward(c));
     return LK_OK;
 }
 

@@ -33,7 +33,7 @@ static lk_status node_check(const lk_tape *t, const lk__node *n, int64_t number)
              "the backward of %s #%lld cannot be recorded", n->op->name, (long long)number);
     for (int i = 0; i < n->n_in; i++) {
         const lk__value *v = lk__value_at(t, n->in[i].value);
-        bool saved = i >= 32 || n->op->saves_in >> i & 1;
+        bool saved = i < 32 ? n->op->saves_in >> i & 1 : n->op->saves_in == ~0u;
         LK_CHECK(!saved || v->block || v->released ||
                      lk__tensor_version(&v->tensor) == n->in[i].version,
                  LK_ESTATE,
