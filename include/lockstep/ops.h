@@ -140,6 +140,75 @@ LK_API lk_status lk_stop_gradient(lk_var x, lk_var *out) LK_NODISCARD;
 /** x with axes of size 1 repeated and axes added in front to become `shape`; a view, any dtype. */
 LK_API lk_status lk_broadcast(lk_var x, lk_shape shape, lk_var *out) LK_NODISCARD;
 
+/** The same elements in row-major order under another shape of as many, any dtype; a view where the
+ * strides allow it (always if x is contiguous), otherwise a copy.  Errors: LK_ESHAPE. */
+LK_API lk_status lk_reshape(lk_var x, lk_shape shape, lk_var *out) LK_NODISCARD;
+
+/** Two axes of x exchanged; a view, any dtype. */
+LK_API lk_status lk_transpose(lk_var x, int axis_a, int axis_b, lk_var *out) LK_NODISCARD;
+
+/** Attributes of "transpose": axis i of the output is axis `axes[i]` of x, each of which comes
+ * once; entries beyond x's axes are ignored. */
+typedef struct lk_transpose_attr {
+    int axes[LK_MAX_NDIM];
+} lk_transpose_attr;
+
+/** Axis i of the output is axis `axes[i]` of x, for all its axes; a view, any dtype. */
+LK_API lk_status lk_permute(lk_var x, const int *axes, lk_var *out) LK_NODISCARD;
+
+/** Attributes of "slice": the indices start, start + step, ... below stop of one axis. */
+typedef struct lk_slice_attr {
+    int axis;
+    int64_t start, stop; /* 0 <= start <= stop <= the size of the axis */
+    int64_t step;        /* 0: 1 */
+} lk_slice_attr;
+
+/** The indices start, start + step, ... below stop of one axis of x; a view, any dtype. */
+LK_API lk_status lk_slice(lk_var x, int axis, int64_t start, int64_t stop, int64_t step,
+                          lk_var *out) LK_NODISCARD;
+
+/** Attributes of "concat" and "stack". */
+typedef struct lk_concat_attr {
+    int axis;
+} lk_concat_attr;
+
+/** n >= 1 values of one dtype, any, one after the other along an axis; other axes are equal. */
+LK_API lk_status lk_concat(const lk_var *x, int n, int axis, lk_var *out) LK_NODISCARD;
+
+/** n >= 1 values of one dtype, any, and one shape, one after the other along a new axis; 0 <= axis
+ * <= their number of axes. */
+LK_API lk_status lk_stack(const lk_var *x, int n, int axis, lk_var *out) LK_NODISCARD;
+
+/** Attributes of "pad": elements to put around x, none of them negative; entries beyond x's axes
+ * are ignored. */
+typedef struct lk_pad_attr {
+    int64_t before[LK_MAX_NDIM], after[LK_MAX_NDIM];
+    double value; /* of these elements; x's dtype must be able to hold it */
+} lk_pad_attr;
+
+/** x with elements of one value around it, any dtype: pad->before[i] and pad->after[i] more indices
+ * at the two ends of axis i. */
+LK_API lk_status lk_pad(lk_var x, const lk_pad_attr *pad, lk_var *out) LK_NODISCARD;
+
+/** A contiguous copy of x, any dtype. */
+LK_API lk_status lk_copy(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** x itself if its elements lie in row-major order without gaps; otherwise as lk_copy(). */
+LK_API lk_status lk_contiguous(lk_var x, lk_var *out) LK_NODISCARD;
+
+/** Attributes of "cast". */
+typedef struct lk_cast_attr {
+    lk_dtype to;
+} lk_cast_attr;
+
+/**
+ * x converted to another dtype by the rule of tensor.h; x itself if it has that one.
+ *
+ * Gradients flow between f32 and f64 alone: they are cast back.  Errors: LK_EINVAL for a value that
+ * an integer dtype cannot hold, naming its index; LK_EDTYPE.
+ */
+LK_API lk_status lk_cast(lk_var x, lk_dtype to, lk_var *out) LK_NODISCARD;
+
 /* ---- reductions over axes ---- */
 
 /** x summed over the axes along which `shape` is broadcast to x's shape; x itself if none. */

@@ -61,6 +61,9 @@ static inline uint64_t lk__tensor_version(const lk_tensor *t)
 /** Strides of a row-major tensor of a checked shape; all 0 if it has no elements. */
 void lk__shape_strides(lk_shape shape, int64_t *stride);
 
+/** Strides of `shape`, which has t's count, on t's elements; false if none would do. */
+bool lk__reshape_strides(const lk_tensor *t, lk_shape shape, int64_t *stride);
+
 /** A writable row-major tensor of a checked shape at `offset` elements; retains `s`. */
 lk_status lk__tensor_on(struct lk__storage *s, lk_dtype dtype, lk_shape shape, int64_t offset,
                         lk_tensor **out) LK_NODISCARD;

@@ -89,13 +89,15 @@ lk_status lk_tensor_transpose(const lk_tensor *t, int axis_a, int axis_b, lk_ten
     return LK_OK;
 }
 
-/* Strides of `shape` on t's elements; false if none would do.
- *
- * A walk has joined t's axes as far as possible.  Each joined axis must be the product of some
+/* A walk joins t's axes as far as possible.  Each joined axis must be the product of some
  * consecutive new ones, which then cut it up. */
-static bool strides_fit(const lk_tensor *t, lk_shape shape, int64_t *stride)
+bool lk__reshape_strides(const lk_tensor *t, lk_shape shape, int64_t *stride)
 {
     struct lk__walk w;
+    if (t->count == 0) {
+        lk__shape_strides(shape, stride);
+        return true;
+    }
     lk__walk_start(&w, t, NULL);
     int axis = shape.ndim - 1;
     for (int k = w.ndim - 1; k >= 0; k--) {
@@ -124,12 +126,9 @@ lk_status lk_tensor_reshape(const lk_tensor *t, lk_shape shape, lk_tensor **out)
              lk_tensor_text(t).s, (long long)t->count, lk_shape_text(shape).s, (long long)count);
     lk_tensor view = lk__tensor_fields(t);
     view.shape = shape;
-    if (count == 0)
-        lk__shape_strides(shape, view.stride);
-    else
-        LK_CHECK(strides_fit(t, shape, view.stride), LK_ENOTSUP,
-                 "tensor %s, not contiguous, as shape %s would need a copy", lk_tensor_text(t).s,
-                 lk_shape_text(shape).s);
+    LK_CHECK(lk__reshape_strides(t, shape, view.stride), LK_ENOTSUP,
+             "tensor %s, not contiguous, as shape %s would need a copy", lk_tensor_text(t).s,
+             lk_shape_text(shape).s);
     LK_TRY(view_make(t, &view, 0, out));
     return LK_OK;
 }

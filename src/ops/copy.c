@@ -1,0 +1,60 @@
+/* copy: the elements of x in row-major order without gaps.
+ *
+ *   y = x
+ *   dx = dy
+ */
+#include "ops/common/ops.h"
+#include "ops/common/parts.h"
+
+static lk_status copy_infer(lk_call *c, lk_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    out->shape = c->x[0]->shape;
+    return LK_OK;
+}
+
+static lk_status copy_forward(lk_call *c)
+{
+    LK_TRY(lk__copy(c->x[0], c->y[0]));
+    return LK_OK;
+}
+
+static lk_status copy_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    (void)c;
+    din[0] = dout[0];
+    return LK_OK;
+}
+
+extern const lk_op lk_op_copy;
+
+lk_status lk_copy(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_copy, &x, 1, NULL, out));
+    return LK_OK;
+}
+
+lk_status lk_contiguous(lk_var x, lk_var *out)
+{
+    const lk_tensor *t = NULL;
+    *out = LK_NO_VAR;
+    LK_TRY(lk_value(x, &t));
+    if (lk_tensor_is_contiguous(t))
+        *out = x;
+    else
+        LK_TRY(lk_copy(x, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_copy = {
+    .name = "copy",
+    .summary = "x, its elements in row-major order without gaps",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .infer = copy_infer,
+    .forward = copy_forward,
+    .backward = copy_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
+};
