@@ -1,0 +1,57 @@
+/* bias: y[..., c] = x[..., c] + b[c].
+ *
+ *   dx = dy, db = dy summed over all but the last axis
+ */
+#include "ops/common/each.h"
+#include "ops/common/ops.h"
+#include "ops/common/products.h"
+#include "tensor/tensor.h"
+
+LK_EACH(bias_each, a + b)
+
+static lk_status bias_infer(lk_call *c, lk_spec *out)
+{
+    LK_TRY(lk__same_infer(c, out));
+    LK_CHECK(out->shape.ndim >= 1, LK_ESHAPE, "bias of %s, which has no axis to add %s along",
+             lk_tensor_text(c->x[0]).s, lk_tensor_text(c->x[1]).s);
+    LK_TRY(lk__bias_check(c, 1, out->shape.dim[out->shape.ndim - 1]));
+    return LK_OK;
+}
+
+static lk_status bias_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, bias_each, 0));
+    return LK_OK;
+}
+
+static lk_status bias_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    for (int i = 0; i < 2; i++)
+        if (lk_wants(c, i))
+            LK_TRY(lk__each_grad(c, i, dout[0], &din[i]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_bias;
+
+lk_status lk_bias(lk_var x, lk_var b, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_bias, (lk_var[]){x, b}, 2, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_bias = {
+    .name = "bias",
+    .summary = "x + b along the last axis",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .infer = bias_infer,
+    .forward = bias_forward,
+    .backward = bias_backward,
+    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(5, 2, 3), LK_IN(3)}, .piece = 2},
+                                   {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(1)}},
+                                   {.n_in = 2, .in = {LK_IN(3), LK_IN(3)}},
+                                   {0}},
+};

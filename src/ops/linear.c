@@ -1,0 +1,82 @@
+/* linear: y = x w + b for each row of x.
+ *
+ *   y[..., o] = b[o] + sum over i of x[..., i] w[i, o]       one chain from b[o] or +0
+ *   dx = dy w', dw = linear_weights(x, dy), db = dy summed over all rows
+ */
+#include "ops/common/ops.h"
+#include "ops/common/products.h"
+#include "tensor/tensor.h"
+
+#include <lockstep/gemm.h>
+
+static lk_status linear_infer(lk_call *c, lk_spec *out)
+{
+    const lk_tensor *x = c->x[0], *w = c->x[1];
+    int last = x->shape.ndim - 1;
+    LK_TRY(lk__same_infer(c, out));
+    LK_CHECK(x->dtype == w->dtype, LK_EDTYPE, "linear of %s with weights %s: lk_cast() one of them",
+             lk_tensor_text(x).s, lk_tensor_text(w).s);
+    LK_CHECK(last >= 1, LK_ESHAPE, "linear of %s: needs [batch, ..., in]; lk_reshape() a sample",
+             lk_tensor_text(x).s);
+    LK_CHECK(w->shape.ndim == 2 && w->shape.dim[0] == x->shape.dim[last], LK_ESHAPE,
+             "linear of %s with weights %s: they must be [%lld, out]", lk_tensor_text(x).s,
+             lk_tensor_text(w).s, (long long)x->shape.dim[last]);
+    if (c->n_in > 2)
+        LK_TRY(lk__bias_check(c, 2, w->shape.dim[1]));
+    out->shape.dim[last] = w->shape.dim[1];
+    return LK_OK;
+}
+
+static lk_status linear_forward(lk_call *c)
+{
+    const lk_tensor *w = c->x[1], *y = c->y[0];
+    int64_t samples, rows;
+    LK_TRY(lk__rows_of(&y->shape, &samples, &rows));
+    lk_gemm g = {.dtype = y->dtype,
+                 .m = samples * rows,
+                 .n = w->shape.dim[1],
+                 .k = w->shape.dim[0],
+                 .lda = w->shape.dim[0],
+                 .ldb = w->shape.dim[1],
+                 .ldc = w->shape.dim[1]};
+    LK_TRY(lk_gemm_run(&g, lk__tensor_start(c->x[0]), lk__tensor_start(w),
+                       c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, lk__tensor_start(y)));
+    return LK_OK;
+}
+
+static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    if (lk_wants(c, 0))
+        LK_TRY(lk_matmul_trans(dout[0], c->in[1], false, true, &din[0]));
+    if (lk_wants(c, 1))
+        LK_TRY(lk_linear_weights(c->in[0], dout[0], &din[1]));
+    if (c->n_in > 2 && lk_wants(c, 2))
+        LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[2]), &din[2]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_linear;
+
+lk_status lk_linear(lk_var x, lk_var w, lk_var b, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2, NULL, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_linear = {
+    .name = "linear",
+    .summary = "x w + b for each row of x, b optional",
+    .min_in = 2,
+    .max_in = 3,
+    .n_out = 1,
+    .saves_in = 3,
+    .infer = linear_infer,
+    .forward = linear_forward,
+    .backward = linear_backward,
+    .samples = (const lk_sample[]){{.n_in = 3,
+                                    .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)},
+                                    .piece = 2},
+                                   {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .piece = 2},
+                                   {.n_in = 3, .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)}},
+                                   {0}},
+};
