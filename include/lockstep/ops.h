@@ -216,6 +216,97 @@ LK_API lk_status lk_sum_to(lk_var x, lk_shape shape, lk_var *out) LK_NODISCARD;
 
 /* ---- products of matrices, convolution and pooling ---- */
 
+/** Attributes of lk_matmul(). */
+typedef struct lk_matmul_attr {
+    bool trans_a, trans_b; /* take this operand with its last two axes exchanged, without a copy */
+} lk_matmul_attr;
+
+/**
+ * The products of the matrices in the last two axes: a [..., m, k] and b [..., k, n] give
+ * [..., m, n].
+ *
+ * Leading axes broadcast.  Both need at least two axes.  Each element is one chain over k
+ * ascending, see gemm.h.
+ */
+LK_API lk_status lk_matmul(lk_var a, lk_var b, lk_var *out) LK_NODISCARD;
+
+/**
+ * As lk_matmul(), with a stored as [..., k, m] if `trans_a`, b as [..., n, k] if `trans_b`.
+ *
+ * With two axes each, a transposed and b not, the sum over k is one over the first axis of both, the
+ * batch, and is cut into pieces.
+ */
+LK_API lk_status lk_matmul_trans(lk_var a, lk_var b, bool trans_a, bool trans_b,
+                                 lk_var *out) LK_NODISCARD;
+
+/**
+ * x w + b: x [batch, ..., in], w [in, out] and b [out] give [batch, ..., out].
+ *
+ * `b` may be LK_NO_VAR.  Each element is one chain from b, or +0, over `in` ascending.
+ */
+LK_API lk_status lk_linear(lk_var x, lk_var w, lk_var b, lk_var *out) LK_NODISCARD;
+
+/**
+ * The gradient of lk_linear() with respect to w: x [batch, ..., in] and dy [batch, ..., out] give
+ * [in, out], the sum of x' dy over all rows, in pieces of samples.
+ */
+LK_API lk_status lk_linear_weights(lk_var x, lk_var dy, lk_var *out) LK_NODISCARD;
+
+/** x + b along the last axis: x [..., channels], b [channels]. */
+LK_API lk_status lk_bias(lk_var x, lk_var b, lk_var *out) LK_NODISCARD;
+
+/** Attributes of convolutions.  Entries are those of the spatial axes; all 0 is the usual. */
+typedef struct lk_conv_attr {
+    int64_t stride[3];            /* 0 means 1 */
+    int64_t dilation[3];          /* 0 means 1 */
+    int64_t pad_lo[3], pad_hi[3]; /* positions before the first and behind the last; below 0: cut */
+    int64_t groups;               /* of channels, divides those of x and y; 0 means 1 */
+    int64_t extra[3]; /* lk_conv_transpose(): positions beyond the fewest; otherwise 0 */
+} lk_conv_attr;
+
+/**
+ * Convolution (correlation) in one to three dimensions, channels last: x [batch, in...,
+ * in_channels], w [kernel..., in_channels / groups, out_channels] and b [out_channels] give
+ * [batch, out..., out_channels].
+ *
+ * out = floor((in + pad_lo + pad_hi - dilation (kernel - 1) - 1) / stride) + 1.  Taps that fall into
+ * the padding are skipped; each element is one chain from b, or +0, in the order of conv.h.  `b` may
+ * be LK_NO_VAR, `attr` NULL.  Gradients of w are sums over samples, in pieces of lk_tape_piece()
+ * samples, one piece if that is 0; each piece is one chain.
+ *
+ * Errors: also LK_ESHAPE if the kernel does not fit.
+ */
+LK_API lk_status lk_conv(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr,
+                         lk_var *out) LK_NODISCARD;
+
+/**
+ * The transpose of a convolution: x [batch, out..., out_channels], w [kernel...,
+ * in_channels / groups, out_channels] and b [in_channels] give [batch, in..., in_channels].  All
+ * names are those of the convolution that lk_conv() with `attr` would be, from the result's shape to
+ * x's.
+ *
+ * in = (out - 1) stride + dilation (kernel - 1) + 1 - pad_lo - pad_hi + extra, where `extra` chooses
+ * among the sizes that the convolution maps to `out`: from 0 below stride.  Each element is one
+ * chain from b, or +0, in the order of conv.h.  `b` may be LK_NO_VAR, `attr` NULL.
+ */
+LK_API lk_status lk_conv_transpose(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr,
+                                   lk_var *out) LK_NODISCARD;
+
+/** Attributes of lk_conv_weights(), by name. */
+typedef struct lk_conv_weights_attr {
+    lk_conv_attr conv;
+    int64_t kernel[3]; /* at least 1 for each spatial axis */
+} lk_conv_weights_attr;
+
+/**
+ * The gradient of lk_conv() with respect to w: x [batch, in..., in_channels] and dy [batch, out...,
+ * out_channels] give [kernel..., in_channels / groups, out_channels].
+ *
+ * `kernel` has one entry for each spatial axis; `attr` may be NULL.
+ */
+LK_API lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
+                                 const int64_t *kernel, lk_var *out) LK_NODISCARD;
+
 /* ---- normalisation, dropout and embedding ---- */
 
 /* ---- softmax and losses ---- */

@@ -108,6 +108,37 @@ static void every_transpose_and_broadcast_agrees_with_the_definition(void)
             }
 }
 
+/* a' b of samples [first, last) of 8, in pieces of 2. */
+static lk_tensor *sum_over_samples(int64_t first, int64_t last)
+{
+    struct program p = program_new(LK_F32, false);
+    lk_tensor *all[2] = {program_tensor(&p, LK_SHAPE(8, 3), 1),
+                         program_tensor(&p, LK_SHAPE(8, 4), 2)},
+              *part, *sum;
+    lk_var v[2], c;
+    ASSERT_OK(lk_tape_set_piece(p.tape, 2));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(lk_tensor_slice(all[i], 0, first, last, 1, &part));
+        v[i] = program_own(&p, part);
+        lk_tensor_free(all[i]);
+    }
+    ASSERT_OK(lk_matmul_trans(v[0], v[1], true, false, &c));
+    ASSERT_OK(lk_tensor_clone(value_of(c), LK_F32, &sum));
+    program_free(&p);
+    return sum;
+}
+
+static void a_sum_over_the_first_axis_of_both_is_cut_into_pieces(void)
+{
+    lk_tensor *whole = sum_over_samples(0, 8), *low = sum_over_samples(0, 4),
+              *high = sum_over_samples(4, 8);
+    for (int64_t i = 0; i < 12; i++)
+        ASSERT_TRUE(real_add(LK_F32, tensor_at(low, i), tensor_at(high, i)) == tensor_at(whole, i));
+    lk_tensor_free(whole);
+    lk_tensor_free(low);
+    lk_tensor_free(high);
+}
+
 static void empty_axes_give_empty_products_and_zero_sums(void)
 {
     struct program p = program_new(LK_F32, false);
@@ -164,5 +195,6 @@ static void the_bits_are_the_same_everywhere(void)
 
 TEST_MAIN(TEST(a_product_of_two_matrices),
           TEST(every_transpose_and_broadcast_agrees_with_the_definition),
+          TEST(a_sum_over_the_first_axis_of_both_is_cut_into_pieces),
           TEST(empty_axes_give_empty_products_and_zero_sums),
           TEST(shapes_that_do_not_meet_are_refused), TEST(the_bits_are_the_same_everywhere))

@@ -1,0 +1,41 @@
+/* The family of convolution: conv, conv_transpose and conv_weights.
+ *
+ * One convolution relates x [batch, in..., in_channels], w [kernel..., in_channels / groups,
+ * out_channels] and y [batch, out..., out_channels].  Each of the three ops computes one of them
+ * from the other two, and so is linear in each; the derivatives of one are the other two.
+ */
+#ifndef LK_OPS_COMMON_CONV_H
+#define LK_OPS_COMMON_CONV_H
+
+#include <lockstep/conv.h>
+#include <lockstep/op.h>
+#include <lockstep/ops.h>
+
+/** What all of them check first: input 0 is real, [batch, 1 to 3 spatial axes, channels], all inputs
+ * have its dtype, and the groups divide its channels.  Errors: LK_EDTYPE, LK_ESHAPE, LK_EINVAL. */
+lk_status lk__conv_begin(const lk_call *c, const lk_conv_attr *a, int *ndim,
+                         int64_t *groups) LK_NODISCARD;
+
+/** Output positions along axis `d` of `in` positions.  Errors: LK_ESHAPE where the kernel does not
+ * fit, LK_EINVAL for attributes. */
+lk_status lk__conv_out_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t in,
+                          int64_t kernel, int64_t *out) LK_NODISCARD;
+
+/** Input positions along axis `d`, which a convolution maps to `out` ones: the fewest, and
+ * a->extra[d].  Errors: LK_EINVAL unless it does. */
+lk_status lk__conv_in_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t out,
+                         int64_t kernel, int64_t *in) LK_NODISCARD;
+
+/** Set a->extra so that lk__conv_in_of() gives the sizes of x from those of y and `kernel`. */
+void lk__conv_extra(lk_conv_attr *a, int ndim, const int64_t *x, const int64_t *y,
+                    const int64_t *kernel);
+
+/** a->extra must be 0.  Errors: LK_EINVAL. */
+lk_status lk__conv_no_extra(const lk_call *c, const lk_conv_attr *a, int ndim) LK_NODISCARD;
+
+/** In forward: the plan of the convolution between x and y, kept by the tape. */
+lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x,
+                           const lk_tensor *y, const int64_t *kernel,
+                           lk_conv_plan **out) LK_NODISCARD;
+
+#endif /* LK_OPS_COMMON_CONV_H */
