@@ -19,6 +19,7 @@
 #define LK_OPS_H
 
 #include <lockstep/autograd.h>
+#include <lockstep/rng.h>
 
 LK_BEGIN_DECLS
 
@@ -308,6 +309,31 @@ LK_API lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
                                  const int64_t *kernel, lk_var *out) LK_NODISCARD;
 
 /* ---- normalisation, dropout and embedding ---- */
+
+/** Which elements dropout keeps. */
+typedef struct lk_dropout_attr {
+    lk_rng stream; /* of the layer: lk_rng_start(seed, its name, "dropout") */
+    int64_t step;  /* of the training, below 2^32 */
+    int64_t first; /* the number of the first sample in the whole batch; the last is below 2^48 */
+    double keep;   /* the probability of an element to stay, above 0 and at most 1 */
+} lk_dropout_attr;
+
+/**
+ * x / keep where the draw for (step, first + i, e) is kept, 0 elsewhere; i is the index along the
+ * first axis and e counts the elements of a sample.  The draw is the same for f32 and f64 and for
+ * any cut of the batch; backward draws it again.
+ */
+LK_API lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out) LK_NODISCARD;
+
+/**
+ * Rows of `table` [n][d] by number: [...][d] for `index` [...], i64 or i32, of less than 8 axes.
+ *
+ * The gradient of the table adds rows in the order of their positions within a piece of the batch,
+ * the first axis of `index`; pieces are joined by the fixed tree.
+ *
+ * Errors: LK_EINVAL for an index that is not in [0, n), naming its place and n.
+ */
+LK_API lk_status lk_embedding(lk_var table, lk_var index, lk_var *out) LK_NODISCARD;
 
 /* ---- softmax and losses ---- */
 

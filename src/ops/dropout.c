@@ -1,0 +1,130 @@
+/* dropout: y = x / keep where a draw is below `keep`, 0 elsewhere.
+ *
+ *   y[i][e] = u < T ? x[i][e] * s : 0      s = 1 / keep, T = keep * 2^32, rounded
+ *   dx      = the same of dy
+ *
+ * u is the 32 bits at (step, first + i, e) of the stream: a pure function of the sample and the
+ * element, so that neither the cut of the batch nor the threads matter, and nothing is saved.
+ */
+#include "kernel/isa.h"
+#include "kernel/parallel.h"
+#include "ops/common/ops.h"
+#include "tensor/tensor.h"
+
+#include <stdatomic.h>
+
+enum { GRAIN = 8192, RUN = 512 };
+
+typedef struct dropout_job {
+    const lk_dropout_attr *attr;
+    lk_dtype dtype;
+    int64_t per_sample;
+    uint64_t below;
+    double scale;
+    const char *x;
+    char *y;
+    _Atomic int failed; /* the status of a draw that failed */
+} dropout_job;
+
+static lk_status dropout_infer(lk_call *c, lk_spec *out)
+{
+    const lk_dropout_attr *a = c->attr;
+    LK_TRY(lk__same_infer(c, out));
+    LK_CHECK(a->keep > 0 && a->keep <= 1, LK_EINVAL,
+             "dropout keeps with probability %g, which must be above 0 and at most 1", a->keep);
+    int64_t samples = out->shape.ndim > 0 ? out->shape.dim[0] : 1;
+    LK_CHECK(a->step >= 0 && a->step <= UINT32_MAX, LK_EINVAL,
+             "dropout in step %lld, which is not in [0, 2^32)", (long long)a->step);
+    LK_CHECK(a->first >= 0 && samples <= (INT64_C(1) << 48) - a->first, LK_EINVAL,
+             "dropout of %s from sample %lld on: samples must be in [0, 2^48)",
+             lk_tensor_text(c->x[0]).s, (long long)a->first);
+    return LK_OK;
+}
+
+#define DROPOUT_RUN(type)                                      \
+    {                                                          \
+        const type *x = (const type *)(const void *)j->x + at; \
+        type *y = (type *)(void *)j->y + at;                   \
+        const type scale = (type)j->scale;                     \
+        for (int64_t i = 0; i < n; i++)                        \
+            y[i] = bits[i] < j->below ? x[i] * scale : 0;      \
+    }
+
+/* Elements [first, last), in row-major order. */
+static void dropout_task(void *arg, int64_t first, int64_t last)
+{
+    dropout_job *j = arg;
+    uint32_t bits[RUN];
+    for (int64_t at = first, n; at < last; at += n) {
+        lk_rng_at place = {.step = j->attr->step,
+                           .sample = j->attr->first + at / j->per_sample,
+                           .element = at % j->per_sample};
+        n = j->per_sample - place.element;
+        n = n < last - at ? n : last - at;
+        n = n < RUN ? n : RUN;
+        lk_status st = lk_rng_bits(j->attr->stream, place, n, bits);
+        if (st != LK_OK) {
+            j->failed = st;
+            return;
+        }
+        if (j->dtype == LK_F32)
+            DROPOUT_RUN(float)
+        else
+            DROPOUT_RUN(double)
+    }
+}
+
+static lk_status dropout_forward(lk_call *c)
+{
+    const lk_dropout_attr *a = c->attr;
+    const lk_tensor *x = c->x[0];
+    dropout_job j = {.attr = a,
+                     .dtype = x->dtype,
+                     .below = (uint64_t)(a->keep * 0x1p32 + 0.5),
+                     .scale = 1 / a->keep,
+                     .x = lk__tensor_start(x),
+                     .y = lk__tensor_start(c->y[0])};
+    LK_TRY(lk__fp_check());
+    if (x->count == 0)
+        return LK_OK;
+    j.per_sample = x->shape.ndim > 0 ? x->count / x->shape.dim[0] : 1;
+    LK_TRY(lk__parallel(x->count, GRAIN, dropout_task, &j));
+    LK_CHECK(j.failed == LK_OK, (lk_status)j.failed,
+             "dropout of %s: an element has no place in the stream", lk_tensor_text(x).s);
+    return LK_OK;
+}
+
+static lk_status dropout_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk_dropout(dout[0], c->attr, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_dropout;
+
+lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_dropout, &x, 1, attr, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_dropout = {
+    .name = "dropout",
+    .summary = "x / keep with probability keep, otherwise 0; drawn by sample and element",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR,
+    .attr_size = sizeof(lk_dropout_attr),
+    .infer = dropout_infer,
+    .forward = dropout_forward,
+    .backward = dropout_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 1, .in = {LK_IN(3, 2, 4)}, .attr = &(const lk_dropout_attr){.keep = 0.5}},
+            {.n_in = 1,
+             .in = {LK_IN(7)},
+             .attr = &(const lk_dropout_attr){{{1, 2}}, .step = 3, .first = 5, .keep = 0.8}},
+            {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_dropout_attr){.keep = 1}},
+            {0}},
+};
