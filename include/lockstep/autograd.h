@@ -65,6 +65,10 @@ LK_API void lk_tape_reset(lk_tape *tape);
  */
 LK_API bool lk_tape_record(lk_tape *tape, bool on);
 
+/** Whether ops are recorded now.  In an op's backward: whether that is to be differentiated again,
+ * and must be made of ops that can be. */
+LK_API bool lk_tape_records(const lk_tape *tape);
+
 /**
  * Samples in a virtual piece: ops that sum over the first axis (the batch) of a value cut it into
  * pieces of this many and join them by the fixed tree of reduce.h, in forward and in backward, so

@@ -50,6 +50,11 @@ bool lk_tape_record(lk_tape *t, bool on)
     return before;
 }
 
+bool lk_tape_records(const lk_tape *t)
+{
+    return t->records;
+}
+
 lk_status lk_tape_set_piece(lk_tape *t, int64_t samples)
 {
     LK_CHECK(samples >= 0, LK_EINVAL, "%lld samples in a piece", (long long)samples);
