@@ -337,6 +337,21 @@ LK_API lk_status lk_embedding(lk_var table, lk_var index, lk_var *out) LK_NODISC
 
 /* ---- softmax and losses ---- */
 
+enum { LK_LAST_AXIS = -1 };
+
+typedef struct lk_softmax_attr {
+    int axis; /* along which the results sum to 1, or LK_LAST_AXIS */
+} lk_softmax_attr;
+
+/**
+ * exp(x) / sum exp(x) along an axis, of any size of x; see lk_softmax_rows() for infinities and NaN.
+ * `axis` is an axis of x or LK_LAST_AXIS.
+ */
+LK_API lk_status lk_softmax(lk_var x, int axis, lk_var *out) LK_NODISCARD;
+
+/** x - log sum exp(x) along an axis; as lk_softmax(). */
+LK_API lk_status lk_log_softmax(lk_var x, int axis, lk_var *out) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_OPS_H */

@@ -1,0 +1,111 @@
+/* log_softmax: along one axis,
+ *
+ *   y  = (x - max x) - log sum exp(x - max x)
+ *   dx = dy - exp(y) sum dy
+ *
+ * The sums are the lane sums of lk_reduce(), one piece: an axis of softmax is never split.
+ */
+#include "ops/common/along.h"
+#include "ops/common/ops.h"
+#include "ops/common/rows.h"
+#include "ops/common/softmax.h"
+#include "tensor/tensor.h"
+
+static lk_status log_softmax_forward(lk_call *c)
+{
+    lk__along a;
+    LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
+    lk_rows shape = {.rows = a.rows, .cols = a.n, .ld_x = a.n, .ld_y = a.n};
+    LK_TRY(lk_log_softmax_rows(c->x[0]->dtype, &shape, a.x[0], a.y));
+    LK_TRY(lk__along_end(c, &a));
+    return LK_OK;
+}
+
+/* ---- log_softmax_grad: dx of y and dy ---- */
+
+LK_ROW_MAP(less_share, b - o * p)
+
+static void log_softmax_grad_row(lk__row *r)
+{
+    r->p[0] = lk__row_sum(r, r->x[1]);
+    r->maps->map[r->dtype][LK_MAP1_EXP](r->n, 0, r->x[0], r->y);
+    less_share(r);
+}
+
+static lk_status log_softmax_grad_forward(lk_call *c)
+{
+    lk__along a;
+    LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
+    lk__rows rows = {
+        .dtype = c->x[0]->dtype, .rows = a.rows, .n = a.n, .x = {a.x[0], a.x[1]}, .y = a.y};
+    LK_TRY(lk__rows_run(&rows, log_softmax_grad_row));
+    LK_TRY(lk__along_end(c, &a));
+    return LK_OK;
+}
+
+/* With g the gradient of dx and e = exp(y): for y -g e sum dy, for dy g - sum (g e). */
+static lk_status log_softmax_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var g = dout[0], ge, s;
+    LK_TRY(lk_exp(c->in[0], &ge));
+    LK_TRY(lk_mul(g, ge, &ge));
+    if (lk_wants(c, 0)) {
+        LK_TRY(lk__softmax_sum(c, c->in[1], &s));
+        LK_TRY(lk_neg(s, &s));
+        LK_TRY(lk_mul(ge, s, &din[0]));
+    }
+    if (lk_wants(c, 1)) {
+        LK_TRY(lk__softmax_sum(c, ge, &s));
+        LK_TRY(lk_sub(g, s, &din[1]));
+    }
+    return LK_OK;
+}
+
+static const lk_op log_softmax_grad = {
+    .name = "log_softmax_grad",
+    .summary = "dy - exp(y) sum dy",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .attr_size = sizeof(lk_softmax_attr),
+    .saves_in = 3,
+    .infer = lk__softmax_infer,
+    .forward = log_softmax_grad_forward,
+    .backward = log_softmax_grad_backward,
+};
+
+/* ---- log_softmax ---- */
+
+static lk_status log_softmax_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var in[] = {c->out[0], dout[0]};
+    LK_TRY(lk_apply(c->tape, &log_softmax_grad, in, 2, c->attr, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_log_softmax;
+
+lk_status lk_log_softmax(lk_var x, int axis, lk_var *out)
+{
+    lk_softmax_attr attr = {axis};
+    LK_TRY(lk_apply(x.tape, &lk_op_log_softmax, &x, 1, &attr, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_log_softmax = {
+    .name = "log_softmax",
+    .summary = "x - log sum exp(x) along an axis",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attr_size = sizeof(lk_softmax_attr),
+    .infer = lk__softmax_infer,
+    .forward = log_softmax_forward,
+    .backward = log_softmax_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 1, .in = {LK_IN(3, 5)}, .attr = &(const lk_softmax_attr){LK_LAST_AXIS}},
+            {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3, 2)}, .attr = &(const lk_softmax_attr){1}},
+            {.n_in = 1, .in = {LK_IN(4, 2)}, .attr = &(const lk_softmax_attr){0}, .piece = 3},
+            {0}},
+};

@@ -1,0 +1,121 @@
+/* softmax: along one axis,
+ *
+ *   y  = exp(x - max x) / sum exp(x - max x)
+ *   dx = y (dy - sum (y dy))
+ *
+ * The sums are the lane sums of lk_reduce(), one piece: an axis of softmax is never split.
+ */
+#include "ops/common/softmax.h"
+
+#include "ops/common/along.h"
+#include "ops/common/ops.h"
+#include "ops/common/rows.h"
+#include "tensor/tensor.h"
+
+static lk_status softmax_forward(lk_call *c)
+{
+    lk__along a;
+    LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
+    lk_rows shape = {.rows = a.rows, .cols = a.n, .ld_x = a.n, .ld_y = a.n};
+    LK_TRY(lk_softmax_rows(c->x[0]->dtype, &shape, a.x[0], a.y));
+    LK_TRY(lk__along_end(c, &a));
+    return LK_OK;
+}
+
+/* ---- softmax_grad: dx of y and dy ---- */
+
+LK_ROW_MAP(product, a *b)
+LK_ROW_MAP(times_difference, a *(b - p))
+
+static void softmax_grad_row(lk__row *r)
+{
+    product(r);
+    r->p[0] = lk__row_sum(r, r->y);
+    times_difference(r);
+}
+
+static lk_status softmax_grad_forward(lk_call *c)
+{
+    lk__along a;
+    LK_TRY(lk__along_begin(c, lk__softmax_axis(c, c->x[0]->shape.ndim), &a));
+    lk__rows rows = {
+        .dtype = c->x[0]->dtype, .rows = a.rows, .n = a.n, .x = {a.x[0], a.x[1]}, .y = a.y};
+    LK_TRY(lk__rows_run(&rows, softmax_grad_row));
+    LK_TRY(lk__along_end(c, &a));
+    return LK_OK;
+}
+
+/* With g the gradient of dx: the op is linear in dy, and symmetric; for y
+ * g (dy - sum (y dy)) - dy sum (y g). */
+static lk_status softmax_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var y = c->in[0], dy = c->in[1], g = dout[0], s, t;
+    if (lk_wants(c, 0)) {
+        LK_TRY(lk_mul(y, dy, &s));
+        LK_TRY(lk__softmax_sum(c, s, &s));
+        LK_TRY(lk_sub(dy, s, &s));
+        LK_TRY(lk_mul(g, s, &s));
+        LK_TRY(lk_mul(y, g, &t));
+        LK_TRY(lk__softmax_sum(c, t, &t));
+        LK_TRY(lk_mul(dy, t, &t));
+        LK_TRY(lk_sub(s, t, &din[0]));
+    }
+    if (lk_wants(c, 1))
+        LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){y, g}, 2, c->attr, &din[1]));
+    return LK_OK;
+}
+
+static const lk_op softmax_grad = {
+    .name = "softmax_grad",
+    .summary = "y (dy - sum (y dy))",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .attr_size = sizeof(lk_softmax_attr),
+    .saves_in = 3,
+    .infer = lk__softmax_infer,
+    .forward = softmax_grad_forward,
+    .backward = softmax_grad_backward,
+};
+
+lk_status lk__softmax_grad(lk_var y, lk_var dy, lk_var *out)
+{
+    lk_softmax_attr last = {LK_LAST_AXIS};
+    LK_TRY(lk_apply(y.tape, &softmax_grad, (lk_var[]){y, dy}, 2, &last, out));
+    return LK_OK;
+}
+
+/* ---- softmax ---- */
+
+static lk_status softmax_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk_apply(c->tape, &softmax_grad, (lk_var[]){c->out[0], dout[0]}, 2, c->attr, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_softmax;
+
+lk_status lk_softmax(lk_var x, int axis, lk_var *out)
+{
+    lk_softmax_attr attr = {axis};
+    LK_TRY(lk_apply(x.tape, &lk_op_softmax, &x, 1, &attr, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_softmax = {
+    .name = "softmax",
+    .summary = "exp(x) / sum exp(x) along an axis",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attr_size = sizeof(lk_softmax_attr),
+    .infer = lk__softmax_infer,
+    .forward = softmax_forward,
+    .backward = softmax_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 1, .in = {LK_IN(3, 5)}, .attr = &(const lk_softmax_attr){LK_LAST_AXIS}},
+            {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3, 2)}, .attr = &(const lk_softmax_attr){1}},
+            {.n_in = 1, .in = {LK_IN(4, 2)}, .attr = &(const lk_softmax_attr){0}, .piece = 3},
+            {0}},
+};
