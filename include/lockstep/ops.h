@@ -310,6 +310,18 @@ LK_API lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
 
 /* ---- normalisation, dropout and embedding ---- */
 
+typedef struct lk_layer_norm_attr {
+    int axes;   /* how many of the last axes are normalised over; 0: 1 */
+    double eps; /* added to the variance; 0: 1e-5 */
+} lk_layer_norm_attr;
+
+/**
+ * (x - mean) / sqrt(variance + eps) * gamma + beta, mean and variance over the last axes of x;
+ * `gamma` and `beta` have these axes.  `attr` may be NULL for zeros.
+ */
+LK_API lk_status lk_layer_norm(lk_var x, lk_var gamma, lk_var beta, const lk_layer_norm_attr *attr,
+                               lk_var *out) LK_NODISCARD;
+
 /** Which elements dropout keeps. */
 typedef struct lk_dropout_attr {
     lk_rng stream; /* of the layer: lk_rng_start(seed, its name, "dropout") */

@@ -1,0 +1,273 @@
+/* layer_norm: over the last axes, n elements x of a row at a time,
+ *
+ *   mean = sum x / n,  c = x - mean,  inv = 1 / sqrt(sum (c c) / n + eps)
+ *   y    = c inv gamma + beta
+ *
+ *   dx     = inv ((g - sum g / n) - c inv (sum (g c inv) / n))         g = dy gamma
+ *   dgamma = dy c inv, dbeta = dy, summed over the rows, pieces of the batch by the fixed tree
+ *
+ * Sums within a row are lane sums of lk_reduce(), one piece.  Every product is rounded, so that the
+ * fused gradient and the one that is recorded, made of other ops, have the same bits.
+ */
+#include "ops/common/ops.h"
+#include "ops/common/rows.h"
+#include "tensor/tensor.h"
+
+static const double DEFAULT_EPS = 1e-5;
+
+static double eps_of(const lk_call *c)
+{
+    double eps = ((const lk_layer_norm_attr *)c->attr)->eps;
+    return eps == 0 ? DEFAULT_EPS : eps;
+}
+
+/* The number of axes that are normalised over. */
+static int axes_of(const lk_call *c)
+{
+    int axes = ((const lk_layer_norm_attr *)c->attr)->axes;
+    return axes == 0 ? 1 : axes;
+}
+
+static lk_status check_vector(lk_call *c, int i, const char *name)
+{
+    const lk_tensor *x = c->x[0], *v = c->x[i];
+    int axes = axes_of(c);
+    bool fits = v->shape.ndim == axes;
+    for (int d = 0; fits && d < axes; d++)
+        fits = v->shape.dim[d] == x->shape.dim[x->shape.ndim - axes + d];
+    LK_CHECK(v->dtype == x->dtype, LK_EDTYPE, "layer_norm of %s with %s %s: one dtype for all",
+             lk_tensor_text(x).s, name, lk_tensor_text(v).s);
+    LK_CHECK(fits, LK_ESHAPE, "layer_norm of %s over %d last axes with %s %s: it has these axes",
+             lk_tensor_text(x).s, axes, name, lk_tensor_text(v).s);
+    return LK_OK;
+}
+
+static lk_status layer_norm_infer(lk_call *c, lk_spec *out)
+{
+    const lk_layer_norm_attr *a = c->attr;
+    LK_TRY(lk__same_infer(c, out));
+    LK_CHECK(a->axes >= 0 && axes_of(c) <= out->shape.ndim, LK_EINVAL,
+             "layer_norm of %s over %d last axes", lk_tensor_text(c->x[0]).s, axes_of(c));
+    LK_CHECK(a->eps >= 0, LK_EINVAL, "layer_norm with eps %g, which must not be negative", a->eps);
+    LK_TRY(check_vector(c, 1, "gamma"));
+    LK_TRY(check_vector(c, 2, "beta"));
+    return LK_OK;
+}
+
+/* ---- by rows ---- */
+
+LK_ROW_MAP(centre_square, (a - p) * (a - p))
+LK_ROW_MAP(normalise, (a - p) * q * b + c)
+LK_ROW_MAP(weigh, b *c)
+LK_ROW_MAP(weigh_normal, b *c *((a - p) * q))
+LK_ROW_MAP(gradient, q *((b * c - u) - (a - p) * q * v))
+LK_ROW_MAP(times_normal, b *((a - p) * q))
+
+/* r->p = mean and inv of x; the output is room. */
+static void statistics(lk__row *r)
+{
+    r->p[0] = lk__row_over_n(r, lk__row_sum(r, r->x[0]));
+    centre_square(r);
+    r->p[1] = lk__row_rsqrt(r, lk__row_over_n(r, lk__row_sum(r, r->y)), *(const double *)r->attr);
+}
+
+/* x, gamma, beta */
+static void layer_norm_row(lk__row *r)
+{
+    statistics(r);
+    normalise(r);
+}
+
+/* x, gamma, dy */
+static void gradient_row(lk__row *r)
+{
+    statistics(r);
+    weigh(r);
+    r->p[2] = lk__row_over_n(r, lk__row_sum(r, r->y));
+    weigh_normal(r);
+    r->p[3] = lk__row_over_n(r, lk__row_sum(r, r->y));
+    gradient(r);
+}
+
+/* x, dy */
+static void product_row(lk__row *r)
+{
+    statistics(r);
+    times_normal(r);
+}
+
+/* Inputs that have fewer axes than the first are shared by all rows. */
+static lk_status run_rows(lk_call *c, lk__row_fn *fn)
+{
+    const lk_tensor *x = c->x[0];
+    double eps = eps_of(c);
+    int64_t n = 1;
+    for (int d = x->shape.ndim - axes_of(c); d < x->shape.ndim && x->count > 0; d++)
+        n *= x->shape.dim[d];
+    lk__rows rows = {.dtype = x->dtype,
+                     .rows = x->count / n,
+                     .n = n,
+                     .y = lk__tensor_start(c->y[0]),
+                     .attr = &eps};
+    for (int i = 0; i < c->n_in; i++) {
+        rows.x[i] = lk__tensor_start(c->x[i]);
+        rows.shared[i] = c->x[i]->count != x->count;
+    }
+    LK_TRY(lk__rows_run(&rows, fn));
+    return LK_OK;
+}
+
+static lk_status layer_norm_forward(lk_call *c)
+{
+    LK_TRY(run_rows(c, layer_norm_row));
+    return LK_OK;
+}
+
+static lk_status gradient_forward(lk_call *c)
+{
+    LK_TRY(run_rows(c, gradient_row));
+    return LK_OK;
+}
+
+static lk_status product_forward(lk_call *c)
+{
+    LK_TRY(run_rows(c, product_row));
+    return LK_OK;
+}
+
+/* dx of x, gamma and dy, and dy c inv of x and dy; for a backward that is not recorded. */
+static const lk_op layer_norm_grad = {
+    .name = "layer_norm_grad",
+    .summary = "the gradient of x",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .attr_size = sizeof(lk_layer_norm_attr),
+    .infer = lk__same_infer,
+    .forward = gradient_forward,
+};
+
+static const lk_op layer_norm_product = {
+    .name = "layer_norm_product",
+    .summary = "dy times the normalised x",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .attr_size = sizeof(lk_layer_norm_attr),
+    .infer = lk__same_infer,
+    .forward = product_forward,
+};
+
+/* ---- of other ops ---- */
+
+/* *out = the mean of x over the last axes, which stay with size 1. */
+static lk_status mean_of(const lk_call *c, lk_var x, lk_var *out)
+{
+    lk_shape shape = lk_shape_of(x);
+    double n = 1;
+    lk_var by;
+    for (int d = shape.ndim - axes_of(c); d < shape.ndim; d++) {
+        n *= (double)shape.dim[d];
+        shape.dim[d] = 1;
+    }
+    LK_TRY(lk_full(c->tape, lk_dtype_of(x), LK_SCALAR, n, &by));
+    LK_TRY(lk_sum_to(x, shape, out));
+    LK_TRY(lk_div(*out, by, out));
+    return LK_OK;
+}
+
+static lk_status compose_dx(lk_call *c, lk_var dy, lk_var normal, lk_var inv, lk_var *dx)
+{
+    lk_var g, mean, t;
+    LK_TRY(lk_mul(dy, c->in[1], &g));
+    LK_TRY(mean_of(c, g, &mean));
+    LK_TRY(lk_mul(g, normal, &t));
+    LK_TRY(mean_of(c, t, &t));
+    LK_TRY(lk_mul(normal, t, &t));
+    LK_TRY(lk_sub(g, mean, &g));
+    LK_TRY(lk_sub(g, t, &g));
+    LK_TRY(lk_mul(inv, g, dx));
+    return LK_OK;
+}
+
+/* The gradient of x, and the product that dgamma is the sum of. */
+static lk_status compose(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
+{
+    lk_var normal, inv, one;
+    LK_TRY(mean_of(c, c->in[0], &normal));
+    LK_TRY(lk_sub(c->in[0], normal, &normal));
+    LK_TRY(lk_mul(normal, normal, &inv));
+    LK_TRY(mean_of(c, inv, &inv));
+    LK_TRY(lk_affine(inv, 1, eps_of(c), &inv));
+    LK_TRY(lk_sqrt(inv, &inv));
+    LK_TRY(lk_full(c->tape, lk_dtype_of(dy), LK_SCALAR, 1, &one));
+    LK_TRY(lk_div(one, inv, &inv));
+    LK_TRY(lk_mul(normal, inv, &normal));
+    if (lk_wants(c, 0))
+        LK_TRY(compose_dx(c, dy, normal, inv, dx));
+    if (lk_wants(c, 1))
+        LK_TRY(lk_mul(dy, normal, product));
+    return LK_OK;
+}
+
+static lk_status fuse(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
+{
+    if (lk_wants(c, 0)) {
+        lk_var in[] = {c->in[0], c->in[1], dy};
+        LK_TRY(lk_apply(c->tape, &layer_norm_grad, in, 3, c->attr, dx));
+    }
+    if (lk_wants(c, 1)) {
+        lk_var in[] = {c->in[0], dy};
+        LK_TRY(lk_apply(c->tape, &layer_norm_product, in, 2, c->attr, product));
+    }
+    return LK_OK;
+}
+
+static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var product;
+    if (lk_tape_records(c->tape))
+        LK_TRY(compose(c, dout[0], &din[0], &product));
+    else
+        LK_TRY(fuse(c, dout[0], &din[0], &product));
+    if (lk_wants(c, 1))
+        LK_TRY(lk_sum_to(product, lk_shape_of(c->in[1]), &din[1]));
+    if (lk_wants(c, 2))
+        LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[2]), &din[2]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_layer_norm;
+
+lk_status lk_layer_norm(lk_var x, lk_var gamma, lk_var beta, const lk_layer_norm_attr *attr,
+                        lk_var *out)
+{
+    lk_layer_norm_attr usual = {0};
+    lk_var in[] = {x, gamma, beta};
+    LK_TRY(lk_apply(x.tape, &lk_op_layer_norm, in, 3, attr ? attr : &usual, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_layer_norm = {
+    .name = "layer_norm",
+    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .attr_size = sizeof(lk_layer_norm_attr),
+    .saves_in = 3,
+    .infer = layer_norm_infer,
+    .forward = layer_norm_forward,
+    .backward = layer_norm_backward,
+    .samples = (const lk_sample[]){{.n_in = 3,
+                                    .in = {LK_IN(5, 4), LK_IN_RANGE(0.5, 2, 4), LK_IN(4)},
+                                    .attr = &(const lk_layer_norm_attr){0},
+                                    .piece = 2},
+                                   {.n_in = 3,
+                                    .in = {LK_IN(2, 3, 2), LK_IN(3, 2), LK_IN(3, 2)},
+                                    .attr = &(const lk_layer_norm_attr){.axes = 2, .eps = 0.1}},
+                                   {.n_in = 3,
+                                    .in = {LK_IN_RANGE(-3, 3, 6), LK_IN(6), LK_IN(6)},
+                                    .attr = &(const lk_layer_norm_attr){.axes = 1, .eps = 0.01}},
+                                   {0}},
+};

@@ -1,0 +1,135 @@
+/* Layer norm: values, gradients, and the same bits recorded or not. */
+#include "op_numbers.h"
+
+/* mean 4, variance 5, so with eps 4 the deviation is 3. */
+static const double row[4] = {1, 3, 5, 7};
+
+static void values_of_a_small_row(void)
+{
+    const double third = 1.0 / 3;
+    for (int type = LK_F32; type <= LK_F64; type++)
+        for (int axes = 1; axes <= 2; axes++) {
+            struct program p = program_new((lk_dtype)type, false);
+            lk_shape shape = axes == 1 ? LK_SHAPE(1, 4) : LK_SHAPE(1, 2, 2);
+            lk_shape vector = axes == 1 ? LK_SHAPE(4) : LK_SHAPE(2, 2);
+            lk_var x = values_leaf(&p, shape, row), y;
+            lk_var gamma = values_leaf(&p, vector, (double[]){3, 3, 6, -3});
+            lk_var beta = values_leaf(&p, vector, (double[]){10, 20, 30, 40});
+            lk_layer_norm_attr a = {axes, 4};
+            ASSERT_OK(lk_layer_norm(x, gamma, beta, &a, &y));
+            values_are(value_of(y), (double[]){7, 19, 32, 37}, 2);
+            lk_tensor *seed = NULL;
+            ASSERT_OK(lk_tensor_zeros((lk_dtype)type, shape, &seed));
+            lk_shape first = {.ndim = axes + 1};
+            ASSERT_OK(lk_tensor_set_f64(seed, first, 1));
+            ASSERT_OK(lk_backward(p.tape, &(lk_seed){y, seed}, 1, 0));
+            /* g = (3,0,0,0), mean 3/4; x' = (-1,-1/3,1/3,1), mean of g x' = -3/4 */
+            const double dx[4] = {0.5, -third, -third / 2, 0};
+            for (int i = 0; i < 4; i++)
+                ASSERT_NEAR(tensor_at(p.grad[0], i), dx[i], type == LK_F32 ? 1e-6 : 1e-15);
+            values_are(p.grad[1], (double[]){-1, 0, 0, 0}, 2);
+            values_are(p.grad[2], (double[]){1, 0, 0, 0}, 0);
+            lk_tensor_free(seed);
+            program_free(&p);
+        }
+}
+
+static void attributes_have_defaults(void)
+{
+    struct program p = program_new(LK_F64, false);
+    lk_var x = program_leaf(&p, LK_SHAPE(3, 2, 5)), gamma = program_leaf(&p, LK_SHAPE(5)),
+           beta = program_leaf(&p, LK_SHAPE(5)), y, z;
+    ASSERT_OK(lk_layer_norm(x, gamma, beta, NULL, &y));
+    lk_layer_norm_attr a = {.axes = 1, .eps = 1e-5};
+    ASSERT_OK(lk_layer_norm(x, gamma, beta, &a, &z));
+    ASSERT_TRUE(lk_tensor_equal(value_of(y), value_of(z)));
+    a.eps = 1e-4;
+    ASSERT_OK(lk_layer_norm(x, gamma, beta, &a, &z));
+    ASSERT_TRUE(!lk_tensor_equal(value_of(y), value_of(z)));
+    program_free(&p);
+}
+
+static void a_recorded_backward_gives_the_same_bits(void)
+{
+    for (int type = LK_F32; type <= LK_F64; type++) {
+        struct program p[2];
+        for (int k = 0; k < 2; k++) {
+            p[k] = program_new((lk_dtype)type, false);
+            ASSERT_OK(lk_tape_set_piece(p[k].tape, 4));
+            lk_var x = program_leaf(&p[k], LK_SHAPE(23, 3, 41)),
+                   gamma = program_leaf(&p[k], LK_SHAPE(41)),
+                   beta = program_leaf(&p[k], LK_SHAPE(41)), y;
+            ASSERT_OK(lk_layer_norm(x, gamma, beta, NULL, &y));
+            program_backward(&p[k], y, k == 0 ? 0 : LK_RECORD);
+        }
+        for (int i = 0; i < 3; i++)
+            ASSERT_TRUE(lk_tensor_equal(p[0].grad[i], p[1].grad[i]));
+        program_free(&p[0]);
+        program_free(&p[1]);
+    }
+}
+
+static void equal_elements_give_beta(void)
+{
+    struct program p = program_new(LK_F32, false);
+    lk_var x = values_leaf(&p, LK_SHAPE(1, 3), (double[]){7, 7, 7}),
+           gamma = program_leaf(&p, LK_SHAPE(3)), y;
+    lk_var beta = values_leaf(&p, LK_SHAPE(3), (double[]){1, 2, 3});
+    ASSERT_OK(lk_layer_norm(x, gamma, beta, NULL, &y));
+    values_are(value_of(y), (double[]){1, 2, 3}, 0);
+    program_free(&p);
+}
+
+static void empty_axes_are_fine(void)
+{
+    const lk_shape shapes[] = {LK_SHAPE(0, 3), LK_SHAPE(3, 0)};
+    for (int k = 0; k < 2; k++) {
+        struct program p = program_new(LK_F32, false);
+        lk_shape vector = LK_SHAPE(shapes[k].dim[1]);
+        lk_var x = program_leaf(&p, shapes[k]), gamma = program_leaf(&p, vector),
+               beta = program_leaf(&p, vector), y;
+        ASSERT_OK(lk_layer_norm(x, gamma, beta, NULL, &y));
+        program_backward(&p, y, 0);
+        for (int64_t i = 0; i < vector.dim[0]; i++)
+            ASSERT_TRUE(tensor_at(p.grad[1], i) == 0 && tensor_at(p.grad[2], i) == 0);
+        program_free(&p);
+    }
+}
+
+static void misuse_is_refused(void)
+{
+    struct program p = program_new(LK_F32, false);
+    lk_var x = program_leaf(&p, LK_SHAPE(2, 3)), g = program_leaf(&p, LK_SHAPE(3)),
+           wrong = program_leaf(&p, LK_SHAPE(2)), wide, y;
+    lk_layer_norm_attr a = {.axes = 3};
+    ASSERT_FAILS(lk_layer_norm(x, g, g, &a, &y), LK_EINVAL, "f32[2,3] over 3 last axes");
+    a.axes = -1;
+    ASSERT_FAILS(lk_layer_norm(x, g, g, &a, &y), LK_EINVAL, "over -1 last axes");
+    a = (lk_layer_norm_attr){.eps = -1};
+    ASSERT_FAILS(lk_layer_norm(x, g, g, &a, &y), LK_EINVAL, "eps -1");
+    ASSERT_FAILS(lk_layer_norm(x, wrong, g, NULL, &y), LK_ESHAPE,
+                 "layer_norm of f32[2,3] over 1 last axes with gamma f32[2]");
+    ASSERT_FAILS(lk_layer_norm(x, g, wrong, NULL, &y), LK_ESHAPE, "with beta f32[2]");
+    ASSERT_OK(lk_full(p.tape, LK_F64, LK_SHAPE(3), 1, &wide));
+    ASSERT_FAILS(lk_layer_norm(x, wide, g, NULL, &y), LK_EDTYPE, "with gamma f64[3]");
+    program_free(&p);
+}
+
+static void normalise(struct program *p, lk_var *y)
+{
+    ASSERT_OK(lk_tape_set_piece(p->tape, 16));
+    lk_var x = program_leaf(p, LK_SHAPE(200, 7, 31)), gamma = program_leaf(p, LK_SHAPE(7, 31)),
+           beta = program_leaf(p, LK_SHAPE(7, 31));
+    lk_layer_norm_attr a = {.axes = 2};
+    ASSERT_OK(lk_layer_norm(x, gamma, beta, &a, y));
+}
+
+static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
+{
+    test_same_bits_everywhere(normalise);
+}
+
+TEST_MAIN(TEST(values_of_a_small_row), TEST(attributes_have_defaults),
+          TEST(a_recorded_backward_gives_the_same_bits), TEST(equal_elements_give_beta),
+          TEST(empty_axes_are_fine), TEST(misuse_is_refused),
+          TEST(every_thread_count_and_instruction_set_gives_the_same_bits))
