@@ -364,6 +364,48 @@ LK_API lk_status lk_softmax(lk_var x, int axis, lk_var *out) LK_NODISCARD;
 /** x - log sum exp(x) along an axis; as lk_softmax(). */
 LK_API lk_status lk_log_softmax(lk_var x, int axis, lk_var *out) LK_NODISCARD;
 
+/* How many losses become one number.  Their sum is cut into pieces of the batch, the first axis.
+ * Means of no losses are NaN. */
+typedef enum lk_loss_reduction {
+    LK_LOSS_DEFAULT,     /* what the loss is known for: it says so */
+    LK_LOSS_MEAN,        /* the sum divided by the number of losses */
+    LK_LOSS_SAMPLE_MEAN, /* the sum divided by the size of the first axis: the mean over samples */
+    LK_LOSS_SUM,
+    LK_LOSS_NONE /* all losses */
+} lk_loss_reduction;
+
+typedef struct lk_loss_attr {
+    lk_loss_reduction reduction;
+} lk_loss_attr;
+
+/**
+ * -log softmax(x)[target] for logits x [...][classes] and labels [...], i64 or i32; or
+ * -sum of target * log softmax(x) over the classes for probabilities of x's shape and dtype, which
+ * need not sum to 1.  A term with target 0 is 0.  One loss for each row of x; by default their mean.
+ *
+ * Errors: LK_EINVAL for a label that is not in [0, classes), naming its place and the bound.
+ */
+LK_API lk_status lk_softmax_cross_entropy(lk_var x, lk_var target, lk_loss_reduction reduction,
+                                          lk_var *out) LK_NODISCARD;
+
+/**
+ * -(target log s + (1 - target) log(1 - s)), s = sigmoid(x), for logits x; exact for large |x|.  One
+ * loss for each element; by default their mean.  `target` has x's shape and dtype; it is not checked
+ * to be in [0, 1].
+ */
+LK_API lk_status lk_logistic_cross_entropy(lk_var x, lk_var target, lk_loss_reduction reduction,
+                                           lk_var *out) LK_NODISCARD;
+
+/** (x - target)^2 for each element, without a factor; by default their mean over all elements.
+ * `target` has x's shape and dtype. */
+LK_API lk_status lk_mean_squared_error(lk_var x, lk_var target, lk_loss_reduction reduction,
+                                       lk_var *out) LK_NODISCARD;
+
+/** (x - target)^2 / 2 for each element, so that the gradient is x - target; by default their sum
+ * over all elements.  `target` has x's shape and dtype. */
+LK_API lk_status lk_sum_squared_error(lk_var x, lk_var target, lk_loss_reduction reduction,
+                                      lk_var *out) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_OPS_H */

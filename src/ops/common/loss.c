@@ -1,0 +1,118 @@
+/* The reduction of losses, and how its gradient is shared among them. */
+#include "ops/common/loss.h"
+
+#include "ops/common/ops.h"
+#include "tensor/tensor.h"
+
+enum { RUN = 512 };
+
+static lk_loss_reduction reduction_of(const lk_call *c, lk_loss_reduction otherwise)
+{
+    const lk_loss_attr *a = c->attr;
+    return a->reduction == LK_LOSS_DEFAULT ? otherwise : a->reduction;
+}
+
+lk_status lk__loss_infer(const lk_call *c, lk_shape shape, lk_spec *out)
+{
+    const lk_loss_attr *a = c->attr;
+    LK_CHECK((unsigned)a->reduction <= LK_LOSS_NONE, LK_EINVAL, "%s has no reduction number %d",
+             c->op->name, (int)a->reduction);
+    out->dtype = c->x[0]->dtype;
+    out->shape = a->reduction == LK_LOSS_NONE ? shape : LK_SCALAR;
+    return LK_OK;
+}
+
+lk_status lk__loss_infer_pair(lk_call *c, lk_spec *out)
+{
+    const lk_tensor *x = c->x[0], *t = c->x[1];
+    LK_CHECK(lk_dtype_is_real(x->dtype) && t->dtype == x->dtype, LK_EDTYPE,
+             "%s of %s and the target %s: both are f32 or both f64", c->op->name,
+             lk_tensor_text(x).s, lk_tensor_text(t).s);
+    LK_CHECK(lk_shape_equal(x->shape, t->shape), LK_ESHAPE,
+             "%s of %s and the target %s: they must have one shape", c->op->name,
+             lk_tensor_text(x).s, lk_tensor_text(t).s);
+    LK_TRY(lk__loss_infer(c, x->shape, out));
+    return LK_OK;
+}
+
+lk_status lk__loss_room(lk_call *c, lk_shape shape, void **out)
+{
+    int64_t count;
+    const lk_tensor *y = c->y[0];
+    *out = lk__tensor_start(y);
+    LK_TRY(lk_shape_count(shape, &count));
+    if (((const lk_loss_attr *)c->attr)->reduction != LK_LOSS_NONE)
+        LK_TRY(lk_call_scratch(c, count * (int64_t)lk_dtype_size(y->dtype), out));
+    return LK_OK;
+}
+
+/* What a sum of losses of `shape` is divided by; 0: nothing. */
+static int64_t divisor(lk_loss_reduction reduction, lk_shape shape, int64_t count)
+{
+    if (reduction == LK_LOSS_SAMPLE_MEAN)
+        return shape.ndim > 0 ? shape.dim[0] : 1;
+    return reduction == LK_LOSS_MEAN ? count : 0;
+}
+
+lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shape,
+                          const void *losses)
+{
+    lk_loss_reduction reduction = reduction_of(c, otherwise);
+    int64_t count;
+    LK_TRY(lk_shape_count(shape, &count));
+    if (reduction == LK_LOSS_NONE)
+        return LK_OK;
+    void *y = lk__tensor_start(c->y[0]);
+    lk_reduce_shape s = {.outer = 1, .n = count, .inner = 1};
+    if (shape.ndim > 0 && count > 0 && lk_tape_piece(c->tape) < shape.dim[0])
+        s.piece = lk_tape_piece(c->tape) * (count / shape.dim[0]);
+    LK_TRY(lk_reduce(c->y[0]->dtype, LK_REDUCE_SUM, &s, losses, y));
+    if (reduction == LK_LOSS_SUM)
+        return LK_OK;
+    int64_t n = divisor(reduction, shape, count);
+    if (c->y[0]->dtype == LK_F32)
+        *(float *)y /= (float)n;
+    else
+        *(double *)y /= (double)n;
+    return LK_OK;
+}
+
+lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, double p, lk__row_fn *fn)
+{
+    const lk_tensor *x = c->x[0];
+    void *losses = NULL;
+    LK_TRY(lk__loss_room(c, x->shape, &losses));
+    int64_t done = x->count / RUN * RUN * (int64_t)lk_dtype_size(x->dtype);
+    const char *a = lk__tensor_start(x), *b = lk__tensor_start(c->x[1]);
+    lk__rows rows = {
+        .dtype = x->dtype, .rows = x->count / RUN, .n = RUN, .x = {a, b}, .y = losses, .p = p};
+    lk__rows rest = {.dtype = x->dtype,
+                     .rows = 1,
+                     .n = x->count % RUN,
+                     .x = {a + done, b + done},
+                     .y = (char *)losses + done,
+                     .p = p};
+    LK_TRY(lk__rows_run(&rows, fn));
+    LK_TRY(lk__rows_run(&rest, fn));
+    LK_TRY(lk__loss_reduce(c, otherwise, x->shape, losses));
+    return LK_OK;
+}
+
+lk_status lk__loss_grad(const lk_call *c, lk_loss_reduction otherwise, lk_var dout, lk_shape shape,
+                        lk_var *out)
+{
+    lk_loss_reduction reduction = reduction_of(c, otherwise);
+    int64_t count;
+    LK_TRY(lk_shape_count(shape, &count));
+    *out = dout;
+    if (reduction == LK_LOSS_NONE)
+        return LK_OK;
+    int64_t n = divisor(reduction, shape, count);
+    if (n > 0) {
+        lk_var by;
+        LK_TRY(lk_full(c->tape, lk_dtype_of(dout), LK_SCALAR, (double)n, &by));
+        LK_TRY(lk_div(dout, by, out));
+    }
+    LK_TRY(lk_broadcast(*out, shape, out));
+    return LK_OK;
+}

@@ -1,0 +1,33 @@
+/* What losses share: one loss for each element or row, and their reduction to one number. */
+#ifndef LK_OPS_COMMON_LOSS_H
+#define LK_OPS_COMMON_LOSS_H
+
+#include "ops/common/rows.h"
+
+#include <lockstep/ops.h>
+
+/** The output for losses of `shape`: that, or a scalar.  Errors: LK_EINVAL for the attribute. */
+lk_status lk__loss_infer(const lk_call *c, lk_shape shape, lk_spec *out) LK_NODISCARD;
+
+/** As lk__loss_infer(), for two inputs of one real dtype and one shape, which the losses have. */
+lk_status lk__loss_infer_pair(lk_call *c, lk_spec *out) LK_NODISCARD;
+
+/** Where the losses are to be written: the output, or room for as many as `shape` has. */
+lk_status lk__loss_room(lk_call *c, lk_shape shape, void **out) LK_NODISCARD;
+
+/**
+ * The output from the losses, with LK_LOSS_DEFAULT as `otherwise`: their sum, cut into pieces of the
+ * batch, then divided.
+ */
+lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shape,
+                          const void *losses) LK_NODISCARD;
+
+/** The output of an op on two inputs whose losses are by element: `fn` writes a run of them. */
+lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, double p,
+                        lk__row_fn *fn) LK_NODISCARD;
+
+/** In backward: *out = the gradients of the losses, which have `shape`, from that of the output. */
+lk_status lk__loss_grad(const lk_call *c, lk_loss_reduction otherwise, lk_var dout, lk_shape shape,
+                        lk_var *out) LK_NODISCARD;
+
+#endif /* LK_OPS_COMMON_LOSS_H */

@@ -1,0 +1,91 @@
+/* Squared errors.
+ *
+ *   l  = w (x - t)^2
+ *   dx = 2 w (x - t) dl, dt = -dx
+ */
+#include "ops/common/squared.h"
+
+#include "ops/common/each.h"
+#include "ops/common/loss.h"
+#include "ops/common/ops.h"
+
+LK_ROW_MAP(square, p *((a - b) * (a - b)))
+
+static void squared_loss(lk__row *r)
+{
+    square(r);
+}
+
+lk_status lk__squared_forward(lk_call *c, double w, lk_loss_reduction otherwise)
+{
+    LK_TRY(lk__loss_each(c, otherwise, w, squared_loss));
+    return LK_OK;
+}
+
+/* ---- squared_grad: dx of x, t and dl; the attribute is 2 w ---- */
+
+LK_EACH(difference_times, p *((a - b) * c))
+
+static lk_status grad_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, difference_times, *(const double *)c->attr));
+    return LK_OK;
+}
+
+/* With g the gradient of dx: for x 2 w g dl, for t minus that, for dl 2 w g (x - t). */
+static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var gd;
+    if (lk_wants(c, 0) || lk_wants(c, 1)) {
+        LK_TRY(lk_mul(dout[0], c->in[2], &gd));
+        LK_TRY(lk_affine(gd, *(const double *)c->attr, 0, &din[0]));
+    }
+    if (lk_wants(c, 1))
+        LK_TRY(lk_neg(din[0], &din[1]));
+    if (lk_wants(c, 2)) {
+        lk_var in[] = {c->in[0], c->in[1], dout[0]};
+        LK_TRY(lk_apply(c->tape, c->op, in, 3, c->attr, &din[2]));
+    }
+    return LK_OK;
+}
+
+static const lk_op squared_grad = {
+    .name = "squared_grad",
+    .summary = "2 w (x - t) dl",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .attr_size = sizeof(double),
+    .saves_in = 7,
+    .infer = lk__each_infer,
+    .forward = grad_forward,
+    .backward = grad_backward,
+};
+
+lk_status lk__squared_backward(lk_call *c, double w, lk_loss_reduction otherwise,
+                               const lk_var *dout, lk_var *din)
+{
+    lk_var dl;
+    double twice = 2 * w;
+    LK_TRY(lk__loss_grad(c, otherwise, dout[0], lk_shape_of(c->in[0]), &dl));
+    lk_var in[] = {c->in[0], c->in[1], dl};
+    LK_TRY(lk_apply(c->tape, &squared_grad, in, 3, &twice, &din[0]));
+    if (lk_wants(c, 1))
+        LK_TRY(lk_neg(din[0], &din[1]));
+    return LK_OK;
+}
+
+const lk_sample lk__squared_samples[] = {
+    {.n_in = 2, .in = {LK_IN(3, 4), LK_IN(3, 4)}, .attr = &(const lk_loss_attr){LK_LOSS_DEFAULT}},
+    {.n_in = 2,
+     .in = {LK_IN(5, 2), LK_IN_FIXED(-1, 1, 5, 2)},
+     .attr = &(const lk_loss_attr){LK_LOSS_SUM},
+     .piece = 2},
+    {.n_in = 2,
+     .in = {LK_IN(5, 1, 2), LK_IN(5, 1, 2)},
+     .attr = &(const lk_loss_attr){LK_LOSS_SAMPLE_MEAN},
+     .piece = 3},
+    {.n_in = 2, .in = {LK_IN(6), LK_IN(6)}, .attr = &(const lk_loss_attr){LK_LOSS_MEAN}},
+    {.n_in = 2, .in = {LK_IN(7), LK_IN(7)}, .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
+    {0}};

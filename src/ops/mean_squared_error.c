@@ -1,0 +1,45 @@
+/* mean_squared_error: of x and targets t, for each element
+ *
+ *   l  = (x - t)^2
+ *   dx = 2 (x - t) dl, dt = -dx
+ *
+ * and then, unless the attribute says otherwise, the mean over all elements; see common/loss.h.
+ */
+#include "ops/common/loss.h"
+#include "ops/common/squared.h"
+
+static lk_status mean_squared_error_forward(lk_call *c)
+{
+    LK_TRY(lk__squared_forward(c, 1, LK_LOSS_MEAN));
+    return LK_OK;
+}
+
+static lk_status mean_squared_error_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk__squared_backward(c, 1, LK_LOSS_MEAN, dout, din));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_mean_squared_error;
+
+lk_status lk_mean_squared_error(lk_var x, lk_var target, lk_loss_reduction reduction, lk_var *out)
+{
+    lk_loss_attr attr = {reduction};
+    lk_var in[] = {x, target};
+    LK_TRY(lk_apply(x.tape, &lk_op_mean_squared_error, in, 2, &attr, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_mean_squared_error = {
+    .name = "mean_squared_error",
+    .summary = "mean of (x - t)^2 over all elements",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .attr_size = sizeof(lk_loss_attr),
+    .saves_in = 3,
+    .infer = lk__loss_infer_pair,
+    .forward = mean_squared_error_forward,
+    .backward = mean_squared_error_backward,
+    .samples = lk__squared_samples,
+};

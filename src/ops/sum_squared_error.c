@@ -1,0 +1,45 @@
+/* sum_squared_error: of x and targets t, for each element
+ *
+ *   l  = 1/2 (x - t)^2
+ *   dx = (x - t) dl, dt = -dx
+ *
+ * and then, unless the attribute says otherwise, the sum over all elements; see common/loss.h.
+ */
+#include "ops/common/loss.h"
+#include "ops/common/squared.h"
+
+static lk_status sum_squared_error_forward(lk_call *c)
+{
+    LK_TRY(lk__squared_forward(c, 0.5, LK_LOSS_SUM));
+    return LK_OK;
+}
+
+static lk_status sum_squared_error_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk__squared_backward(c, 0.5, LK_LOSS_SUM, dout, din));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_sum_squared_error;
+
+lk_status lk_sum_squared_error(lk_var x, lk_var target, lk_loss_reduction reduction, lk_var *out)
+{
+    lk_loss_attr attr = {reduction};
+    lk_var in[] = {x, target};
+    LK_TRY(lk_apply(x.tape, &lk_op_sum_squared_error, in, 2, &attr, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_sum_squared_error = {
+    .name = "sum_squared_error",
+    .summary = "sum of 1/2 (x - t)^2 over all elements",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .attr_size = sizeof(lk_loss_attr),
+    .saves_in = 3,
+    .infer = lk__loss_infer_pair,
+    .forward = sum_squared_error_forward,
+    .backward = sum_squared_error_backward,
+    .samples = lk__squared_samples,
+};
