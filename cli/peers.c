@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096 };
-
 const peer_entry peer_entries[] = {
     {"onednn", "libdnnl-dev", "matrix products and convolutions in f32"},
     {"openblas", "libopenblas-dev", "matrix products in f32 and f64"},
@@ -35,26 +33,31 @@ static bool own_folder(char *buf, size_t size)
     return true;
 }
 
-/* Open the module where the build or the installation puts it; NULL if it is in neither place. */
-static void *open_module(const char *name, char *why, size_t size)
+bool peer_file(const char *name, char *path, size_t size)
 {
     static const char *const places[] = {LK_PEERS_BUILT, LK_PEERS_INSTALLED};
-    char folder[PATH_SIZE];
-    snprintf(why, size, "the place of the command's own file is not known");
+    char folder[PEER_PATH / 2];
     if (!own_folder(folder, sizeof folder))
-        return NULL;
-    snprintf(why, size, "it was not installed when Lockstep was built");
+        return false;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char path[PATH_SIZE + 128];
-        snprintf(path, sizeof path, "%s/%s/lockstep-peer-%s.so", folder, places[i], name);
-        if (access(path, R_OK) != 0)
-            continue;
-        void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (module)
-            return module;
-        snprintf(why, size, "%s", dlerror());
+        int n = snprintf(path, size, "%s/%s/%s", folder, places[i], name);
+        if (n > 0 && (size_t)n < size && access(path, R_OK) == 0)
+            return true;
     }
-    return NULL;
+    return false;
+}
+
+static void *open_module(const char *name, char *why, size_t size)
+{
+    char file[64], path[PEER_PATH];
+    snprintf(file, sizeof file, "lockstep-peer-%s.so", name);
+    snprintf(why, size, "it was not installed when Lockstep was built");
+    if (!peer_file(file, path, sizeof path))
+        return NULL;
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module)
+        snprintf(why, size, "%s", dlerror());
+    return module;
 }
 
 const lk_peer *peer_open(const peer_entry *entry, char *why, size_t size)

@@ -4,7 +4,10 @@
 
 #include "peer.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+
+enum { PEER_PATH = 8192 };
 
 typedef struct peer_entry {
     const char *name;
@@ -23,5 +26,8 @@ const peer_entry *peer_find(const char *name);
  * there; modules stay open until the process ends.
  */
 const lk_peer *peer_open(const peer_entry *entry, char *why, size_t size);
+
+/** Where the build or the installation puts the file `name` of the peers; false if in neither place. */
+bool peer_file(const char *name, char *path, size_t size);
 
 #endif /* LK_CLI_PEERS_H */

@@ -29,6 +29,10 @@ function(lk_peer name header library)
   install(TARGETS peer_${name} LIBRARY DESTINATION ${LK_PEERS_FOLDER})
 endfunction()
 
+# PyTorch is asked through a script, so there is nothing to build.
+configure_file(bench/peer_torch.py peers/lockstep-peer-torch.py COPYONLY)
+install(FILES bench/peer_torch.py DESTINATION ${LK_PEERS_FOLDER} RENAME lockstep-peer-torch.py)
+
 if(NOT CMAKE_CROSSCOMPILING AND NOT LK_SANITIZE)
   lk_peer(openblas cblas.h openblas)
   lk_peer(onednn dnnl.h dnnl)

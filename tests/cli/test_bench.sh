@@ -35,3 +35,12 @@ done
 [ -e "$(dirname "$lockstep")/peers/lockstep-peer-onednn.so" ] || exit 0
 status 0 "$lockstep" bench kernels --against onednn --seconds 0 --filter 'conv 28x28x128-256'
 out 'conv 28x28x128-256 3x3/2 b8 backward-weights'
+
+# bench tape: without PyTorch, with a Python that is not there, and with a chain of one op
+status 0 "$lockstep" bench tape --against none --seconds 0 --ops 1 --elements 3
+out 'f32[3], chains of 1 ops'
+out 'mixed'
+status 1 "$lockstep" bench tape --against torch --python /nowhere/python3 --seconds 0 --ops 1
+err 'there is no Python at the place that --python says'
+status 2 "$lockstep" bench tape --against tensorflow
+err 'torch or none'

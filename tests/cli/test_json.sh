@@ -29,3 +29,5 @@ out '"case": "linear 1000-10 b1 forward"'
 out '"gflops": '
 objects "$lockstep" bench kernels --json --scaling --seconds 0 --filter 'conv 16x16x64-64 b32 forward'
 out '"speedup": '
+objects "$lockstep" bench tape --json --against none --seconds 0 --ops 20
+out '"case": "mixed", "microseconds": '

@@ -1,0 +1,93 @@
+/* Talking to bench/peer_torch.py through two pipes. */
+#include "bench_torch.h"
+
+#include "peers.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool fail(bench_torch *t, const char *why)
+{
+    snprintf(t->about, sizeof t->about, "%s", why);
+    return false;
+}
+
+/* In the child: stdin and stdout are the pipes, and nothing is printed on the terminal. */
+static _Noreturn void child(const char *python, const char *script, int in, int out)
+{
+    int nowhere = open("/dev/null", O_WRONLY);
+    if (nowhere >= 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+        dup2(nowhere, STDERR_FILENO) >= 0)
+        execl(python, python, script, (char *)NULL);
+    _exit(127);
+}
+
+static bool spawn(bench_torch *t, const char *python, const char *script)
+{
+    int to[2], from[2];
+    if (pipe2(to, O_CLOEXEC) != 0)
+        return fail(t, "no pipe");
+    if (pipe2(from, O_CLOEXEC) != 0) {
+        close(to[0]);
+        close(to[1]);
+        return fail(t, "no pipe");
+    }
+    t->pid = fork();
+    if (t->pid == 0)
+        child(python, script, to[0], from[1]);
+    close(to[0]);
+    close(from[1]);
+    t->to = fdopen(to[1], "w");
+    t->from = fdopen(from[0], "r");
+    if (t->pid < 0 || !t->to || !t->from)
+        return fail(t, "no process");
+    return true;
+}
+
+bool torch_start(bench_torch *t, const char *python)
+{
+    char script[PEER_PATH];
+    *t = (bench_torch){.pid = -1};
+    signal(SIGPIPE, SIG_IGN);
+    if (!peer_file("lockstep-peer-torch.py", script, sizeof script))
+        return fail(t, "its script is not beside the command");
+    if (access(python, X_OK) != 0)
+        return fail(t, "there is no Python at the place that --python says");
+    if (!spawn(t, python, script)) {
+        torch_stop(t);
+        return false;
+    }
+    if (!fgets(t->about, sizeof t->about, t->from)) {
+        torch_stop(t);
+        return fail(t, "that Python has no module torch (package python3-torch)");
+    }
+    t->about[strcspn(t->about, "\n")] = '\0';
+    return true;
+}
+
+bool torch_sample(bench_torch *t, const char *chain, int repeats, double *seconds, double *grad)
+{
+    char line[128], *end;
+    if (fprintf(t->to, "%s %d\n", chain, repeats) < 0 || fflush(t->to) != 0 ||
+        !fgets(line, sizeof line, t->from))
+        return fail(t, "it ended before it answered");
+    *seconds = strtod(line, &end);
+    *grad = strtod(end, &end);
+    return *end == '\n' && *seconds > 0;
+}
+
+void torch_stop(bench_torch *t)
+{
+    if (t->to)
+        fclose(t->to);
+    if (t->from)
+        fclose(t->from);
+    if (t->pid > 0)
+        waitpid(t->pid, NULL, 0);
+    t->to = t->from = NULL;
+    t->pid = -1;
+}
