@@ -210,6 +210,30 @@ typedef struct lk_cast_attr {
  */
 LK_API lk_status lk_cast(lk_var x, lk_dtype to, lk_var *out) LK_NODISCARD;
 
+/** Attributes of "gather_index" and "scatter_index". */
+typedef struct lk_index_attr {
+    int axis;
+    int64_t size; /* of the axis of the output; "scatter_index" alone */
+} lk_index_attr;
+
+/**
+ * Index i of the axis of `*out` is index index[i] of that of x, any dtype.
+ *
+ * `index` is a vector of i64 or i32 without a gradient; an index may come more than once.  The
+ * gradient is lk_scatter_index().  Errors: LK_EINVAL for an index that x does not have, naming it
+ * and its position.
+ */
+LK_API lk_status lk_gather_index(lk_var x, int axis, lk_var index, lk_var *out) LK_NODISCARD;
+
+/**
+ * Zeros with an axis of `size`, to whose index index[i] index i of the axis of x is added.
+ *
+ * What comes to one place is added in the order of i: ((0 + x[i1]) + x[i2])..., one chain that is
+ * not cut into pieces.  `index` and errors as lk_gather_index().
+ */
+LK_API lk_status lk_scatter_index(lk_var x, int axis, lk_var index, int64_t size,
+                                  lk_var *out) LK_NODISCARD;
+
 /* ---- reductions over axes ---- */
 
 /** x summed over the axes along which `shape` is broadcast to x's shape; x itself if none. */

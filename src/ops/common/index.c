@@ -21,3 +21,13 @@ lk_status lk__index_check(const lk_tensor *t, int64_t bound, const char *what)
     }
     return LK_OK;
 }
+
+lk_status lk__index_infer(const lk_call *c)
+{
+    const lk_tensor *index = c->x[1];
+    LK_CHECK(lk__is_index(index->dtype), LK_EDTYPE, "%s of %s by %s: indices are i32 or i64",
+             c->op->name, lk_tensor_text(c->x[0]).s, lk_tensor_text(index).s);
+    LK_CHECK(index->shape.ndim == 1, LK_ESHAPE, "%s of %s by %s: indices are a vector", c->op->name,
+             lk_tensor_text(c->x[0]).s, lk_tensor_text(index).s);
+    return LK_OK;
+}

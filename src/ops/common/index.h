@@ -4,6 +4,8 @@
 
 #include "tensor/tensor.h"
 
+#include <lockstep/op.h>
+
 /** Whether a dtype can be an index: i32 and i64. */
 static inline bool lk__is_index(lk_dtype dtype)
 {
@@ -20,5 +22,8 @@ static inline int64_t lk__index_at(const lk_tensor *t, int64_t i)
 /** Check that all elements are in [0, bound).  Errors: LK_EINVAL naming the first that is not, its
  * place and the bound; `what` is what they are, such as "embedding: index". */
 lk_status lk__index_check(const lk_tensor *t, int64_t bound, const char *what) LK_NODISCARD;
+
+/** Check that input 1 is a vector of indices.  Errors: LK_EDTYPE, LK_ESHAPE naming both inputs. */
+lk_status lk__index_infer(const lk_call *c) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_INDEX_H */
