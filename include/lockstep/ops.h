@@ -236,6 +236,45 @@ LK_API lk_status lk_scatter_index(lk_var x, int axis, lk_var index, int64_t size
 
 /* ---- reductions over axes ---- */
 
+/** The axes that are reduced, the attributes of these ops.  NULL and {0} mean all axes. */
+typedef struct lk_axes {
+    int n; /* 0: all */
+    int axis[LK_MAX_NDIM];
+    bool keep; /* leave reduced axes with size 1; otherwise they disappear */
+} lk_axes;
+
+/* LK_AXES(0, 2) and LK_AXES_KEEP(0, 2) are pointers for the calls below. */
+#define LK_AXES(...) \
+    (&(const lk_axes){.n = sizeof((const int[]){__VA_ARGS__}) / sizeof(int), .axis = {__VA_ARGS__}})
+#define LK_AXES_KEEP(...)                                                    \
+    (&(const lk_axes){.n = sizeof((const int[]){__VA_ARGS__}) / sizeof(int), \
+                      .axis = {__VA_ARGS__},                                 \
+                      .keep = true})
+
+/** The sum over axes; 0 of nothing. */
+LK_API lk_status lk_sum(lk_var x, const lk_axes *axes, lk_var *out) LK_NODISCARD;
+
+/** The sum divided by the number of elements; NaN of nothing. */
+LK_API lk_status lk_mean(lk_var x, const lk_axes *axes, lk_var *out) LK_NODISCARD;
+
+/** The largest element; NaN if one is NaN, -inf of nothing.  The gradient goes to the first of
+ * equal ones in row-major order, or to the first NaN. */
+LK_API lk_status lk_max(lk_var x, const lk_axes *axes, lk_var *out) LK_NODISCARD;
+
+/** The smallest element; NaN if one is NaN, inf of nothing.  Gradient as lk_max(). */
+LK_API lk_status lk_min(lk_var x, const lk_axes *axes, lk_var *out) LK_NODISCARD;
+
+/** The product; 1 of nothing.  Gradients are right with zeros among the factors. */
+LK_API lk_status lk_prod(lk_var x, const lk_axes *axes, lk_var *out) LK_NODISCARD;
+
+/** The square root of the sum of squares, not scaled, so squares that overflow make it infinite;
+ * 0 of nothing.  The gradient at 0 is 0. */
+LK_API lk_status lk_norm(lk_var x, const lk_axes *axes, lk_var *out) LK_NODISCARD;
+
+/** Where lk_max() is found first, or the first NaN: the position among the reduced elements, counted
+ * in row-major order; for one axis its index.  i64, no gradient.  Errors: LK_ESHAPE of nothing. */
+LK_API lk_status lk_argmax(lk_var x, const lk_axes *axes, lk_var *out) LK_NODISCARD;
+
 /** x summed over the axes along which `shape` is broadcast to x's shape; x itself if none. */
 LK_API lk_status lk_sum_to(lk_var x, lk_shape shape, lk_var *out) LK_NODISCARD;
 

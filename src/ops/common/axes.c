@@ -1,10 +1,75 @@
 /* Axes that attributes name. */
 #include "ops/common/axes.h"
 
+#include "ops/common/ops.h"
+
+const lk_axes lk__all_axes = {.n = 0};
+
 lk_status lk__axis_check(const lk_call *c, int axis)
 {
     lk_shape shape = lk_tensor_shape(c->x[0]);
     LK_CHECK(axis >= 0 && axis < shape.ndim, LK_EINVAL, "%s along axis %d of %s", c->op->name, axis,
              lk_tensor_text(c->x[0]).s);
+    return LK_OK;
+}
+
+lk_status lk__axes_check(const lk_call *c, unsigned *out)
+{
+    const lk_axes *axes = c->attr;
+    unsigned seen = 0;
+    LK_CHECK(axes->n >= 0 && axes->n <= LK_MAX_NDIM, LK_EINVAL, "%s of %s along %d axes",
+             c->op->name, lk_tensor_text(c->x[0]).s, axes->n);
+    for (int i = 0; i < axes->n; i++) {
+        LK_TRY(lk__axis_check(c, axes->axis[i]));
+        LK_CHECK(!(seen >> axes->axis[i] & 1), LK_EINVAL, "%s of %s: axis %d comes twice",
+                 c->op->name, lk_tensor_text(c->x[0]).s, axes->axis[i]);
+        seen |= 1u << axes->axis[i];
+    }
+    *out = lk__axes_bits(axes, lk_tensor_shape(c->x[0]).ndim);
+    return LK_OK;
+}
+
+unsigned lk__axes_bits(const lk_axes *axes, int ndim)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < axes->n; i++)
+        bits |= 1u << axes->axis[i];
+    return axes->n == 0 ? (1u << ndim) - 1 : bits;
+}
+
+lk_shape lk__axes_reduced(lk_shape shape, unsigned bits, bool keep)
+{
+    lk_shape out = {0};
+    for (int d = 0; d < shape.ndim; d++) {
+        bool reduced = bits >> d & 1;
+        if (!reduced || keep)
+            out.dim[out.ndim++] = reduced ? 1 : shape.dim[d];
+    }
+    return out;
+}
+
+int64_t lk__axes_count(lk_shape shape, unsigned bits)
+{
+    int64_t n = 1;
+    for (int d = 0; d < shape.ndim; d++)
+        n *= bits >> d & 1 ? shape.dim[d] : 1;
+    return n;
+}
+
+lk_status lk__axes_infer(lk_call *c, lk_spec *out)
+{
+    const lk_axes *axes = c->attr;
+    unsigned bits;
+    LK_TRY(lk__same_infer(c, out));
+    LK_TRY(lk__axes_check(c, &bits));
+    out->shape = lk__axes_reduced(out->shape, bits, axes->keep);
+    return LK_OK;
+}
+
+lk_status lk__axes_widen(const lk_call *c, lk_var g, lk_var *out)
+{
+    const lk_axes *axes = c->attr;
+    lk_shape x = lk_shape_of(c->in[0]);
+    LK_TRY(lk_reshape(g, lk__axes_reduced(x, lk__axes_bits(axes, x.ndim), true), out));
     return LK_OK;
 }

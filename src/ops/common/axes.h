@@ -3,8 +3,33 @@
 #define LK_OPS_COMMON_AXES_H
 
 #include <lockstep/op.h>
+#include <lockstep/ops.h>
 
 /** Whether input 0 has this axis.  Errors: LK_EINVAL naming op, axis and input. */
 lk_status lk__axis_check(const lk_call *c, int axis) LK_NODISCARD;
+
+/* ---- ops whose attributes begin with an lk_axes: input 0 is reduced over them ---- */
+
+/** What is passed on where the program gave NULL. */
+extern const lk_axes lk__all_axes;
+
+/** The axes as bits, checked.  Errors: LK_EINVAL. */
+lk_status lk__axes_check(const lk_call *c, unsigned *out) LK_NODISCARD;
+
+/** The axes as bits, for a call that was checked. */
+unsigned lk__axes_bits(const lk_axes *axes, int ndim);
+
+/** `shape` with the axes of `bits` of size 1, or without them. */
+lk_shape lk__axes_reduced(lk_shape shape, unsigned bits, bool keep);
+
+/** Elements of `shape` along the axes of `bits`. */
+int64_t lk__axes_count(lk_shape shape, unsigned bits);
+
+/** The infer of a reduction: input 0 is real, the output has its dtype.  Errors: LK_EDTYPE, LK_EINVAL. */
+lk_status lk__axes_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+
+/** In backward: *out = g, of the output's shape, with reduced axes of size 1, so that it broadcasts
+ * to the input; a view. */
+lk_status lk__axes_widen(const lk_call *c, lk_var g, lk_var *out) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_AXES_H */

@@ -32,7 +32,9 @@ lk_status lk__reduce_axes(lk_call *c, lk_reduce_op op, const lk_tensor *x, unsig
     size_t size = lk_dtype_size(x->dtype);
     const void *from = lk__tensor_start(x);
     memcpy(dim, x->shape.dim, sizeof dim);
-    if (!axes)
+    if (!axes && op == LK_REDUCE_SUMSQ)
+        LK_TRY(lk_reduce(x->dtype, op, &(lk_reduce_shape){x->count, 1, 1, 0}, from, y));
+    else if (!axes)
         memcpy(y, from, (size_t)x->count * size);
     while (last_group(axes, &first, &last)) {
         lk_reduce_shape s = {.outer = product(dim, 0, first),
@@ -49,6 +51,7 @@ lk_status lk__reduce_axes(lk_call *c, lk_reduce_op op, const lk_tensor *x, unsig
             LK_TRY(lk_call_scratch(c, s.outer * s.inner * (int64_t)size, &to));
         LK_TRY(lk_reduce(x->dtype, op, &s, from, to));
         from = to;
+        op = op == LK_REDUCE_SUMSQ ? LK_REDUCE_SUM : op; /* squared once */
     }
     return LK_OK;
 }

@@ -1,0 +1,41 @@
+/* argmax: where the largest element over axes is.
+ *
+ *   y = the position, among the reduced elements in row-major order, of the first one that is the
+ *       largest (or NaN); i64, without a gradient
+ */
+#include "ops/common/axes.h"
+#include "ops/common/extreme.h"
+
+#include <lockstep/ops.h>
+
+static lk_status argmax_infer(lk_call *c, lk_spec *out)
+{
+    LK_TRY(lk__axes_infer(c, out));
+    out->dtype = LK_I64;
+    return LK_OK;
+}
+
+static lk_status argmax_forward(lk_call *c)
+{
+    LK_TRY(lk__extreme_find(c, false));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_argmax;
+
+lk_status lk_argmax(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_argmax, &x, 1, axes ? axes : &lk__all_axes, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_argmax = {
+    .name = "argmax",
+    .summary = "the position of the first largest element over axes, i64",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attr_size = sizeof(lk_axes),
+    .infer = argmax_infer,
+    .forward = argmax_forward,
+};

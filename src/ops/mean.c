@@ -1,0 +1,94 @@
+/* mean: over axes.
+ *
+ *   y = (the sum of x over the axes) / n, n the number of elements in a sum
+ *   dx = dy / n, repeated along the axes
+ */
+#include "ops/common/axes.h"
+#include "ops/common/each.h"
+#include "ops/common/ops.h"
+#include "tensor/tensor.h"
+
+/* over: x / n for a fixed number; dx = dy / n. */
+
+LK_EACH(over_each, a / p)
+
+static lk_status over_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, over_each, *(const double *)c->attr));
+    return LK_OK;
+}
+
+static lk_status over_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk_apply(c->tape, c->op, dout, 1, c->attr, din));
+    return LK_OK;
+}
+
+static const lk_op over = {
+    .name = "over",
+    .summary = "x / n",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR | LK_OP_STRIDED,
+    .attr_size = sizeof(double),
+    .infer = lk__each_infer,
+    .forward = over_forward,
+    .backward = over_backward,
+};
+
+static lk_status mean_forward(lk_call *c)
+{
+    const lk_tensor *x = c->x[0], *y = c->y[0];
+    unsigned axes = lk__axes_bits(c->attr, x->shape.ndim);
+    void *sum;
+    LK_TRY(lk_call_scratch(c, y->count * (int64_t)lk_dtype_size(y->dtype), &sum));
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_SUM, x, axes, sum));
+    LK_TRY(over_each(&(lk__each){.dtype = y->dtype,
+                                 .p = (double)lk__axes_count(x->shape, axes),
+                                 .n = y->count,
+                                 .x = {sum, sum, sum, sum},
+                                 .y = lk__tensor_start(y)}));
+    return LK_OK;
+}
+
+static lk_status mean_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var g;
+    lk_shape x = lk_shape_of(c->in[0]);
+    double n = (double)lk__axes_count(x, lk__axes_bits(c->attr, x.ndim));
+    LK_TRY(lk_apply(c->tape, &over, dout, 1, &n, &g));
+    LK_TRY(lk__axes_widen(c, g, &g));
+    LK_TRY(lk_broadcast(g, x, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_mean;
+
+lk_status lk_mean(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_mean, &x, 1, axes ? axes : &lk__all_axes, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_mean = {
+    .name = "mean",
+    .summary = "the sum over axes divided by the number of elements",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR,
+    .attr_size = sizeof(lk_axes),
+    .infer = lk__axes_infer,
+    .forward = mean_forward,
+    .backward = mean_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
+                                   {.n_in = 1,
+                                    .in = {LK_IN(5, 2, 3)},
+                                    .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
+                                    .piece = 2},
+                                   {.n_in = 1,
+                                    .in = {LK_IN(2, 4, 3)},
+                                    .attr = &(lk_axes){1, {1}, false}},
+                                   {0}},
+};

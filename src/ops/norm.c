@@ -1,0 +1,96 @@
+/* norm: Euclidean, over axes.
+ *
+ *   y = sqrt(the sum of x^2 over the axes)
+ *   dx = x * (dy / y), repeated along the axes; 0 where y = 0
+ */
+#include "ops/common/axes.h"
+#include "ops/common/each.h"
+#include "ops/common/grads.h"
+#include "ops/common/ops.h"
+#include "tensor/tensor.h"
+
+#include <lockstep/map.h>
+
+/* norm_ratio: r = x / y, 0 where y = 0; dx = norm_ratio(dr, y), dy = -dr * norm_ratio(r, y). */
+
+LK_EACH(ratio_each, b == 0 ? 0 : a / b)
+
+static lk_status ratio_forward(lk_call *c)
+{
+    LK_TRY(lk__each_run(c, ratio_each, 0));
+    return LK_OK;
+}
+
+static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    if (lk_wants(c, 0))
+        LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){dout[0], c->in[1]}, 2, NULL, &din[0]));
+    if (lk_wants(c, 1)) {
+        lk_var g;
+        LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){c->out[0], c->in[1]}, 2, NULL, &g));
+        LK_TRY(lk__neg_mul(dout[0], g, &din[1]));
+    }
+    return LK_OK;
+}
+
+static const lk_op norm_ratio = {
+    .name = "norm_ratio",
+    .summary = "x / y, 0 where y = 0",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LK_OP_STRIDED,
+    .saves_in = 2,
+    .infer = lk__each_infer,
+    .forward = ratio_forward,
+    .backward = ratio_backward,
+};
+
+static lk_status norm_forward(lk_call *c)
+{
+    const lk_tensor *y = c->y[0];
+    unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
+    void *at = lk__tensor_start(y);
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_SUMSQ, c->x[0], axes, at));
+    LK_TRY(lk_map1(y->dtype, LK_MAP1_SQRT, 0, y->count, at, at));
+    return LK_OK;
+}
+
+static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var r;
+    LK_TRY(lk_apply(c->tape, &norm_ratio, (lk_var[]){dout[0], c->out[0]}, 2, NULL, &r));
+    LK_TRY(lk__axes_widen(c, r, &r));
+    LK_TRY(lk_mul(c->in[0], r, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_norm;
+
+lk_status lk_norm(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_norm, &x, 1, axes ? axes : &lk__all_axes, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_norm = {
+    .name = "norm",
+    .summary = "sqrt(the sum of x^2 over axes)",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attr_size = sizeof(lk_axes),
+    .saves_in = 1,
+    .infer = lk__axes_infer,
+    .forward = norm_forward,
+    .backward = norm_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
+                                   {.n_in = 1,
+                                    .in = {LK_IN(5, 2, 3)},
+                                    .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
+                                    .piece = 2},
+                                   {.n_in = 1,
+                                    .in = {LK_IN(2, 4, 3)},
+                                    .attr = &(lk_axes){1, {1}, false}},
+                                   {0}},
+};

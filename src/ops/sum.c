@@ -1,0 +1,53 @@
+/* sum: over axes.
+ *
+ *   y = the sum of x over the axes; lanes within a piece, pieces of the batch by the fixed tree
+ *   dx = dy, repeated along the axes
+ */
+#include "ops/common/axes.h"
+#include "ops/common/ops.h"
+#include "tensor/tensor.h"
+
+static lk_status sum_forward(lk_call *c)
+{
+    unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_SUM, c->x[0], axes, lk__tensor_start(c->y[0])));
+    return LK_OK;
+}
+
+static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var g;
+    LK_TRY(lk__axes_widen(c, dout[0], &g));
+    LK_TRY(lk_broadcast(g, lk_shape_of(c->in[0]), &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_sum;
+
+lk_status lk_sum(lk_var x, const lk_axes *axes, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &lk_op_sum, &x, 1, axes ? axes : &lk__all_axes, out));
+    return LK_OK;
+}
+
+const lk_op lk_op_sum = {
+    .name = "sum",
+    .summary = "the sum over axes",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LK_OP_LINEAR,
+    .attr_size = sizeof(lk_axes),
+    .infer = lk__axes_infer,
+    .forward = sum_forward,
+    .backward = sum_backward,
+    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
+                                   {.n_in = 1,
+                                    .in = {LK_IN(5, 2, 3)},
+                                    .attr = &(lk_axes){.n = 2, .axis = {2, 0}, .keep = true},
+                                    .piece = 2},
+                                   {.n_in = 1,
+                                    .in = {LK_IN(2, 4, 3)},
+                                    .attr = &(lk_axes){1, {1}, false}},
+                                   {0}},
+};
