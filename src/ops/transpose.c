@@ -54,7 +54,7 @@ lk_status lk_permute(lk_var x, const int *axes, lk_var *out)
 
 lk_status lk_transpose(lk_var x, int axis_a, int axis_b, lk_var *out)
 {
-    int axes[LK_MAX_NDIM];
+    int axes[LK_MAX_NDIM] = {0};
     const lk_tensor *t = NULL;
     *out = LK_NO_VAR;
     LK_TRY(lk_value(x, &t));
