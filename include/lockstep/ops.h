@@ -371,6 +371,37 @@ typedef struct lk_conv_weights_attr {
 LK_API lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
                                  const int64_t *kernel, lk_var *out) LK_NODISCARD;
 
+/** Attributes of pooling.  Entries are those of the spatial axes. */
+typedef struct lk_pool_attr {
+    int64_t kernel[3];            /* positions of a window, at least 1 */
+    int64_t stride[3];            /* 0 means 1 */
+    int64_t pad_lo[3], pad_hi[3]; /* positions before the first and behind the last; below 0: cut */
+    bool count_padding; /* lk_avg_pool(): divide by the window's size, not by its valid positions */
+} lk_pool_attr;
+
+/**
+ * The largest of each window: x [batch, in..., channels] gives [batch, out..., channels], in one to
+ * three dimensions.
+ *
+ * out = floor((in + pad_lo + pad_hi - kernel) / stride) + 1.  Padding is skipped.  Of equal values
+ * the first is taken, and so is the first NaN before all; a window of padding alone gives -inf.
+ * `*index`, i64 of the same shape, is the position of each in its sample, counted in raster order
+ * over `in...`, -1 for none; `index` may be NULL.  The gradient goes to that position.
+ *
+ * Errors: also LK_ESHAPE if a window does not fit.
+ */
+LK_API lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out,
+                             lk_var *index) LK_NODISCARD;
+
+/** The mean of each window; 0 for one of padding alone.  Otherwise as lk_max_pool(). */
+LK_API lk_status lk_avg_pool(lk_var x, const lk_pool_attr *attr, lk_var *out) LK_NODISCARD;
+
+/**
+ * The Euclidean norm of each window, sqrt of the sum of squares.  The gradient of a window of zeros,
+ * which has none, is 0.  Otherwise as lk_max_pool().
+ */
+LK_API lk_status lk_l2_pool(lk_var x, const lk_pool_attr *attr, lk_var *out) LK_NODISCARD;
+
 /* ---- normalisation, dropout and embedding ---- */
 
 typedef struct lk_layer_norm_attr {

@@ -1,0 +1,270 @@
+/* max_pool, avg_pool and l2_pool: values, gradients and second derivatives. */
+#include "op_program.h"
+#include "unit/kernel/pool_reference.h"
+
+typedef enum kind { MAX, AVG, L2, N_KINDS } kind;
+
+static lk_status pool(kind k, lk_var x, const lk_pool_attr *a, lk_var *y, lk_var *index)
+{
+    *index = LK_NO_VAR;
+    if (k == MAX)
+        return lk_max_pool(x, a, y, index);
+    return k == AVG ? lk_avg_pool(x, a, y) : lk_l2_pool(x, a, y);
+}
+
+static void expect(const lk_tensor *t, int64_t n, const double *values)
+{
+    ASSERT_EQ(lk_tensor_count(t), n);
+    for (int64_t i = 0; i < n; i++)
+        if (!real_same(tensor_at(t, i), values[i]))
+            TEST_FAIL("element %lld is %g, not %g", (long long)i, tensor_at(t, i), values[i]);
+}
+
+#define EXPECT(t, ...) \
+    expect(t, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__})
+
+static void expect_index(lk_var v, int64_t n, const int64_t *values)
+{
+    const lk_tensor *t = value_of(v);
+    ASSERT_TRUE(lk_tensor_dtype(t) == LK_I64);
+    ASSERT_EQ(lk_tensor_count(t), n);
+    ASSERT_SAME_BITS(lk_tensor_data(t), values, n * 8);
+}
+
+#define EXPECT_INDEX(v, ...) \
+    expect_index(v, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
+
+/* Lines of one channel, n values in all. */
+static lk_var lines(struct program *p, int64_t batch, int64_t n, const double *values)
+{
+    lk_tensor *t = program_tensor(p, LK_SHAPE(batch, n / batch, 1), 1);
+    for (int64_t i = 0; i < n; i++)
+        ASSERT_OK(lk_tensor_set_f64(t, LK_AT(i / (n / batch), i % (n / batch), 0), values[i]));
+    return program_own(p, t);
+}
+
+#define LINES(p, batch, ...) \
+    lines(p, batch, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__})
+#define LINE(p, ...) LINES(p, 1, __VA_ARGS__)
+
+/* Backward with a seed of 1, 2, 3, ... */
+static void backward(struct program *p, lk_var y)
+{
+    p->seed = program_tensor(p, lk_shape_of(y), 1);
+    for (int64_t i = 0; i < lk_tensor_count(p->seed); i++)
+        ASSERT_OK(lk_tensor_set_f64(p->seed, LK_AT(0, i, 0), (double)(i + 1)));
+    ASSERT_OK(lk_backward(p->tape, &(lk_seed){y, p->seed}, 1, LK_RETAIN));
+}
+
+static void max_takes_the_first_of_the_largest(void)
+{
+    for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
+        struct program p = program_new(dtype, true);
+        lk_var x = LINE(&p, 1, 7, 7, 3, (double)NAN, 2), y, index;
+        ASSERT_OK(lk_max_pool(x, &(lk_pool_attr){.kernel = {2}}, &y, &index));
+        EXPECT(value_of(y), 7, 7, 7, (double)NAN, (double)NAN);
+        EXPECT_INDEX(index, 1, 1, 2, 4, 4);
+        backward(&p, y);
+        EXPECT(p.grad[0], 0, 3, 3, 0, 9, 0);
+        ASSERT_TRUE(!lk_needs_grad(index));
+        program_free(&p);
+    }
+}
+
+static void a_window_of_padding_alone_gives_nothing_back(void)
+{
+    struct program p = program_new(LK_F32, true);
+    const lk_pool_attr a = {.kernel = {2}, .stride = {2}, .pad_lo = {3}, .pad_hi = {2}};
+    lk_var x = LINE(&p, 3, 4), y[N_KINDS], index;
+    ASSERT_OK(lk_max_pool(x, &a, &y[MAX], &index));
+    EXPECT(value_of(y[MAX]), -HUGE_VAL, 3, 4);
+    EXPECT_INDEX(index, -1, 0, 1);
+    ASSERT_OK(lk_avg_pool(x, &a, &y[AVG]));
+    EXPECT(value_of(y[AVG]), 0, 3, 4);
+    ASSERT_OK(lk_l2_pool(x, &a, &y[L2]));
+    EXPECT(value_of(y[L2]), 0, 3, 4);
+    backward(&p, y[MAX]);
+    EXPECT(p.grad[0], 2, 3);
+    program_free(&p);
+}
+
+static void avg_divides_by_the_valid_positions_or_by_all(void)
+{
+    struct program p = program_new(LK_F64, true);
+    lk_pool_attr a = {.kernel = {2}, .pad_lo = {1}};
+    lk_var x = LINE(&p, 2, 4, 8), y;
+    ASSERT_OK(lk_avg_pool(x, &a, &y));
+    EXPECT(value_of(y), 2, 3, 6);
+    backward(&p, y);
+    EXPECT(p.grad[0], 2, 2.5, 1.5);
+    lk_tensor_free(p.seed);
+    ASSERT_OK(lk_tensor_fill_f64(p.grad[0], 0));
+    a.count_padding = true;
+    ASSERT_OK(lk_avg_pool(x, &a, &y));
+    EXPECT(value_of(y), 1, 3, 6);
+    backward(&p, y);
+    EXPECT(p.grad[0], 1.5, 2.5, 1.5);
+    program_free(&p);
+}
+
+static void l2_of_a_window_of_zeros_has_gradient_zero(void)
+{
+    for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
+        struct program p = program_new(dtype, true);
+        lk_var x = LINE(&p, 3, 4, 0, 0, -5, 12), seed = LINE(&p, 65, 65, 65), y, dx, again[2];
+        ASSERT_OK(lk_l2_pool(x, &(lk_pool_attr){.kernel = {2}, .stride = {2}}, &y));
+        EXPECT(value_of(y), 5, 0, 13);
+        ASSERT_OK(lk_grad(p.tape, &y, &seed, 1, &x, 1, LK_RECORD, &dx));
+        EXPECT(value_of(dx), 39, 52, 0, 0, -25, 60);
+        ASSERT_OK(lk_mul(dx, dx, &dx)); /* the second derivatives are finite, too */
+        ASSERT_OK(lk_sum_to(dx, LK_SCALAR, &dx));
+        ASSERT_OK(lk_grad(p.tape, &dx, NULL, 1, (lk_var[]){x, seed}, 2, LK_RECORD, again));
+        for (int64_t i = 0; i < 6; i++)
+            ASSERT_NEAR(value_at(again[0], i), 0, 1e-3); /* |dx| is the seed wherever x points */
+        for (int64_t i = 0; i < 3; i++)
+            ASSERT_NEAR(value_at(again[1], i), i == 1 ? 0 : 130, 1e-3);
+        program_free(&p);
+    }
+}
+
+/* The gradient of a gradient with respect to its seed is what forward does to it, linearly. */
+static void the_gradient_of_the_scatter_is_the_gather(void)
+{
+    struct program p = program_new(LK_F64, true);
+    lk_var x = LINES(&p, 2, 1, 9, 2, 3, 5, 4), seed = LINES(&p, 2, 10, 20, 30, 40, 50, 60, 70, 80),
+           g = LINES(&p, 2, 5, 6, 7, 8, 9, 11), y, index, dx, back, one, again;
+    ASSERT_OK(lk_max_pool(x, &(lk_pool_attr){.kernel = {2}, .pad_lo = {2}}, &y, &index));
+    EXPECT_INDEX(index, -1, 0, 1, 1, -1, 0, 1, 1);
+    ASSERT_OK(lk_grad(p.tape, &y, &seed, 1, &x, 1, LK_RECORD, &dx));
+    EXPECT(value_of(dx), 20, 70, 0, 60, 150, 0);
+    ASSERT_OK(lk_grad(p.tape, &dx, &g, 1, &seed, 1, LK_RECORD, &back));
+    EXPECT(value_of(back), 0, 5, 6, 6, 0, 8, 9, 9);
+    ASSERT_OK(lk_full(p.tape, LK_F64, LK_SHAPE(2, 4, 1), 1, &one));
+    ASSERT_OK(lk_grad(p.tape, &back, &one, 1, &g, 1, 0, &again)); /* and once more */
+    EXPECT(value_of(again), 1, 2, 0, 1, 2, 0);
+    program_free(&p);
+}
+
+struct pool_case {
+    lk_shape x;
+    lk_pool_attr attr;
+};
+
+static const struct pool_case cases[] = {
+    {LK_DIMS(2, 7, 3), {.kernel = {3}}},
+    {LK_DIMS(1, 6, 1), {.kernel = {2}, .stride = {3}, .pad_lo = {1}, .pad_hi = {1}}},
+    {LK_DIMS(3, 5, 4, 2), {.kernel = {2, 3}, .stride = {2, 1}, .pad_lo = {0, 2}, .pad_hi = {1, 0}}},
+    {LK_DIMS(2, 6, 6, 17), {.kernel = {3, 3}, .stride = {2, 2}, .pad_lo = {1, 1}}},
+    {LK_DIMS(2, 3, 4, 5, 2), {.kernel = {2, 2, 3}, .stride = {1, 2, 2}, .pad_hi = {1, 0, 1}}},
+    {LK_DIMS(1, 1, 1), {.kernel = {1}}},
+};
+
+static double one_of(kind k, double max, double avg, double l2)
+{
+    return k == MAX ? max : k == AVG ? avg : l2;
+}
+
+static void expect_definition(const struct pool_case *c, const struct program *p, kind k, lk_var y,
+                              lk_var index)
+{
+    int ndim = c->x.ndim - 2;
+    lk_shape out = lk_shape_of(y);
+    lk_pool_shape s = {.dtype = p->dtype,
+                       .ndim = ndim,
+                       .batch = c->x.dim[0],
+                       .channels = c->x.dim[ndim + 1],
+                       .count_padding = c->attr.count_padding};
+    for (int d = 0; d < ndim; d++) {
+        s.in[d] = c->x.dim[d + 1];
+        s.out[d] = out.dim[d + 1];
+        s.kernel[d] = c->attr.kernel[d];
+        s.stride[d] = c->attr.stride[d];
+        s.pad[d] = c->attr.pad_lo[d];
+    }
+    struct axes a = axes_of(&s);
+    const void *x = lk_tensor_data(p->value[0]);
+    const int64_t *at = lk_is_var(index) ? lk_tensor_data(value_of(index)) : NULL;
+    for (int64_t i = 0; i < lk_tensor_count(value_of(y)); i++) {
+        int64_t row = i / s.channels;
+        struct pooled q = pooled_of(&s, x, row / a.n_out, row % a.n_out, i % s.channels);
+        ASSERT_TRUE(real_same(value_at(y, i), one_of(k, q.max, q.avg, q.l2)));
+        ASSERT_TRUE(!at || at[i] == q.index);
+    }
+    int64_t *none = calloc((size_t)lk_tensor_count(value_of(y)), sizeof *none);
+    ASSERT_TRUE(none);
+    struct gradient_operands o = {x, lk_tensor_data(value_of(y)), lk_tensor_data(p->seed),
+                                  at ? at : none};
+    for (int64_t i = 0; i < lk_tensor_count(p->value[0]); i++) {
+        int64_t row = i / s.channels;
+        struct gradient g = gradient_of(&s, &o, row / a.n_in, row % a.n_in, i % s.channels);
+        ASSERT_TRUE(tensor_at(p->grad[0], i) == one_of(k, g.max, g.avg, g.l2));
+    }
+    free(none);
+}
+
+static void values_and_gradients_have_the_bits_of_their_definition(void)
+{
+    for (int i = 0; i < LK_COUNT(cases) * 2 * N_KINDS; i++) {
+        const struct pool_case *c = &cases[i / (2 * N_KINDS)];
+        kind k = (kind)(i / 2 % N_KINDS);
+        struct program p = program_new(i % 2 ? LK_F32 : LK_F64, false);
+        lk_var x = program_leaf(&p, c->x), y, index;
+        ASSERT_OK(pool(k, x, &c->attr, &y, &index));
+        program_backward(&p, y, LK_RETAIN);
+        expect_definition(c, &p, k, y, index);
+        program_free(&p);
+    }
+}
+
+static void an_empty_batch_works(void)
+{
+    const lk_pool_attr a = {.kernel = {2}};
+    for (int k = 0; k < N_KINDS; k++) {
+        struct program p = program_new(LK_F32, false);
+        lk_var x = program_leaf(&p, LK_SHAPE(0, 3, 2)), none = program_leaf(&p, LK_SHAPE(2, 0, 2)),
+               y, index;
+        ASSERT_OK(pool((kind)k, x, &a, &y, &index));
+        ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(0, 2, 2)));
+        program_backward(&p, y, 0);
+        ASSERT_OK(pool((kind)k, none, &a, &y, &index));
+        ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(2, 0, 2)));
+        program_backward(&p, y, 0);
+        program_free(&p);
+    }
+}
+
+static void what_does_not_fit_is_refused(void)
+{
+    struct program p = program_new(LK_F32, false);
+    lk_var x = program_leaf(&p, LK_SHAPE(2, 4, 3, 1)), matrix = program_leaf(&p, LK_SHAPE(2, 4)), y;
+    ASSERT_FAILS(lk_avg_pool(x, &(lk_pool_attr){.kernel = {2, 4}}, &y), LK_ESHAPE,
+                 "avg_pool of f32[2,4,3,1]: along spatial axis 1 a kernel of 4");
+    ASSERT_FAILS(lk_l2_pool(x, &(lk_pool_attr){.kernel = {2}}, &y), LK_EINVAL, "kernel is 0");
+    ASSERT_FAILS(lk_max_pool(matrix, &(lk_pool_attr){.kernel = {2}}, &y, NULL), LK_ESHAPE,
+                 "max_pool of f32[2,4]: needs [batch, 1 to 3 spatial axes, channels]");
+    ASSERT_FAILS(lk_max_pool(x, NULL, &y, NULL), LK_EINVAL, "max_pool needs attributes");
+    ASSERT_TRUE(!lk_is_var(y));
+    program_free(&p);
+}
+
+static void three_pools(struct program *p, lk_var *y)
+{
+    const lk_pool_attr a = {.kernel = {3, 2}, .stride = {2, 1}, .pad_lo = {1, 0}};
+    lk_var x = program_leaf(p, LK_SHAPE(4, 24, 20, 33));
+    ASSERT_OK(lk_max_pool(x, &a, y, NULL));
+    ASSERT_OK(lk_l2_pool(*y, &a, y));
+    ASSERT_OK(lk_avg_pool(*y, &a, y));
+}
+
+static void the_bits_are_the_same_everywhere(void)
+{
+    test_same_bits_everywhere(three_pools);
+}
+
+TEST_MAIN(TEST(max_takes_the_first_of_the_largest),
+          TEST(a_window_of_padding_alone_gives_nothing_back),
+          TEST(avg_divides_by_the_valid_positions_or_by_all),
+          TEST(l2_of_a_window_of_zeros_has_gradient_zero),
+          TEST(the_gradient_of_the_scatter_is_the_gather),
+          TEST(values_and_gradients_have_the_bits_of_their_definition), TEST(an_empty_batch_works),
+          TEST(what_does_not_fit_is_refused), TEST(the_bits_are_the_same_everywhere))
