@@ -64,9 +64,13 @@ extern const lk_op lk_op_concat;
 
 lk_status lk_concat(const lk_var *x, int n, int axis, lk_var *out)
 {
-    *out = LK_NO_VAR;
+    lk_var y = LK_NO_VAR; /* out may point to one of x */
+    lk_status st = LK_OK;
+    if (x && n >= 1)
+        st = lk_apply(x[0].tape, &lk_op_concat, x, n, &(lk_concat_attr){axis}, &y);
+    *out = y;
+    LK_TRY(st);
     LK_CHECK(x && n >= 1, LK_EINVAL, "concat of %d values%s", n, x ? "" : ", x is NULL");
-    LK_TRY(lk_apply(x[0].tape, &lk_op_concat, x, n, &(lk_concat_attr){axis}, out));
     return LK_OK;
 }
 
