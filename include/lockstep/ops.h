@@ -404,6 +404,29 @@ LK_API lk_status lk_l2_pool(lk_var x, const lk_pool_attr *attr, lk_var *out) LK_
 
 /* ---- normalisation, dropout and embedding ---- */
 
+typedef struct lk_batch_norm_attr {
+    double eps;       /* added to the variance; 0: 1e-5 */
+    bool whole_batch; /* statistics of the whole batch instead of its pieces */
+} lk_batch_norm_attr;
+
+/**
+ * (x - mean) gamma / sqrt(variance + eps) + beta for x [samples][...][channels], with mean and
+ * variance of each channel over all positions of a piece of lk_tape_piece() samples, or over all if
+ * attr->whole_batch.
+ *
+ * `gamma` and `beta` are [channels].  `*mean` and `*variance` (the sum of squares divided by their
+ * number, not by one less) are [pieces][channels], without pieces if x is empty; both pointers
+ * may be NULL.  Gradients flow through all three.  `attr` may be NULL for zeros.
+ */
+LK_API lk_status lk_batch_norm(lk_var x, lk_var gamma, lk_var beta, const lk_batch_norm_attr *attr,
+                               lk_var *out, lk_var *mean, lk_var *variance) LK_NODISCARD;
+
+/** (x - mean) gamma / sqrt(variance + eps) + beta with given statistics; all but x are [channels].
+ * `attr` may be NULL for zeros. */
+LK_API lk_status lk_batch_norm_inference(lk_var x, lk_var gamma, lk_var beta, lk_var mean,
+                                         lk_var variance, const lk_batch_norm_attr *attr,
+                                         lk_var *out) LK_NODISCARD;
+
 typedef struct lk_layer_norm_attr {
     int axes;   /* how many of the last axes are normalised over; 0: 1 */
     double eps; /* added to the variance; 0: 1e-5 */

@@ -85,13 +85,13 @@ lk_status lk__loss_each(lk_call *c, lk_loss_reduction otherwise, double p, lk__r
     int64_t done = x->count / RUN * RUN * (int64_t)lk_dtype_size(x->dtype);
     const char *a = lk__tensor_start(x), *b = lk__tensor_start(c->x[1]);
     lk__rows rows = {
-        .dtype = x->dtype, .rows = x->count / RUN, .n = RUN, .x = {a, b}, .y = losses, .p = p};
+        .dtype = x->dtype, .rows = x->count / RUN, .n = RUN, .x = {a, b}, .y = losses, .p = {p}};
     lk__rows rest = {.dtype = x->dtype,
                      .rows = 1,
                      .n = x->count % RUN,
                      .x = {a + done, b + done},
                      .y = (char *)losses + done,
-                     .p = p};
+                     .p = {p}};
     LK_TRY(lk__rows_run(&rows, fn));
     LK_TRY(lk__rows_run(&rest, fn));
     LK_TRY(lk__loss_reduce(c, otherwise, x->shape, losses));

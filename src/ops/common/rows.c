@@ -4,6 +4,7 @@
 #include "kernel/parallel.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Elements that one thread takes at a time, in whole rows. */
 enum { GRAIN = 8192 };
@@ -40,7 +41,7 @@ lk_status lk__rows_run(const lk__rows *s, lk__row_fn *fn)
     LK_TRY(lk__reduce_get(&sums));
     LK_TRY(lk__maps1_get(&j.row.maps));
     LK_TRY(lk__softmax_get(&j.row.softmax));
-    j.row.p[0] = s->p;
+    memcpy(j.row.p, s->p, sizeof j.row.p);
     j.row.sums = &sums->of[s->dtype];
     LK_TRY(lk__parallel(s->rows, GRAIN / (s->n + 1) + 1, rows_task, &j));
     return LK_OK;

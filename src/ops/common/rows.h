@@ -36,8 +36,8 @@ typedef struct lk__rows {
     const void *x[LK_ROW_MAX_IN]; /* NULL ends the list */
     bool shared[LK_ROW_MAX_IN];   /* one row of n elements for all */
     void *y;
-    double p;         /* the first number of every row */
-    const void *attr; /* of the op's own */
+    double p[LK_ROW_MAX_P]; /* the first numbers of every row */
+    const void *attr;       /* of the op's own */
 } lk__rows;
 
 /** Run `fn` on every row.  Errors: LK_EFPENV, and those of lk_threads_get() and lk_isa_get(). */
@@ -65,13 +65,13 @@ void lk__row_set(const lk__row *r, void *x, int64_t i, double value);
 
 /* Define `name`, a function on a row that writes to r->y the `expr` of a, b, c, d, e and f, elements
  * of the inputs, of o, the element that was there, and of p, q, u and v, the numbers r->p.  `real` is the type, float or double. */
-#define LK_ROW_MAP(name, expr)         \
-    static void name(const lk__row *r) \
-    {                                  \
-        if (r->dtype == LK_F32)        \
-            LK_ROW_LOOP(float, expr)   \
-        else                           \
-            LK_ROW_LOOP(double, expr)  \
+#define LK_ROW_MAP(name, expr)        \
+    static void name(lk__row *r)      \
+    {                                 \
+        if (r->dtype == LK_F32)       \
+            LK_ROW_LOOP(float, expr)  \
+        else                          \
+            LK_ROW_LOOP(double, expr) \
     }
 
 #define LK_ROW_LOOP(type, expr)                                                                \

@@ -11,14 +11,9 @@
 
 LK_ROW_MAP(square, p *((a - b) * (a - b)))
 
-static void squared_loss(lk__row *r)
-{
-    square(r);
-}
-
 lk_status lk__squared_forward(lk_call *c, double w, lk_loss_reduction otherwise)
 {
-    LK_TRY(lk__loss_each(c, otherwise, w, squared_loss));
+    LK_TRY(lk__loss_each(c, otherwise, w, square));
     return LK_OK;
 }
 

@@ -1,0 +1,38 @@
+/* Channels of batch norm. */
+#include "ops/common/batch_norm.h"
+
+#include "ops/common/ops.h"
+#include "tensor/tensor.h"
+
+static const char *const names[] = {"x", "gamma", "beta", "mean", "variance"};
+
+lk_status lk__batch_norm_infer(lk_call *c, lk_spec *out)
+{
+    const lk_tensor *x = c->x[0];
+    const lk_batch_norm_attr *a = c->attr;
+    LK_TRY(lk__same_infer(c, out));
+    LK_CHECK(x->shape.ndim >= 2, LK_ESHAPE,
+             "%s of %s, which needs a first axis of samples and a last one of channels",
+             c->op->name, lk_tensor_text(x).s);
+    LK_CHECK(a->eps >= 0, LK_EINVAL, "%s with eps %g, which must not be negative", c->op->name,
+             a->eps);
+    for (int i = 1; i < c->n_in; i++) {
+        const lk_tensor *v = c->x[i];
+        LK_CHECK(v->dtype == x->dtype, LK_EDTYPE, "%s of %s with %s %s: one dtype for all",
+                 c->op->name, lk_tensor_text(x).s, names[i], lk_tensor_text(v).s);
+        LK_CHECK(lk_shape_equal(v->shape, LK_SHAPE(x->shape.dim[x->shape.ndim - 1])), LK_ESHAPE,
+                 "%s of %s with %s %s: it has one number for each channel", c->op->name,
+                 lk_tensor_text(x).s, names[i], lk_tensor_text(v).s);
+    }
+    return LK_OK;
+}
+
+lk_status lk__batch_norm_inverse(const lk_call *c, lk_var variance, lk_var *out)
+{
+    lk_var one;
+    LK_TRY(lk_affine(variance, 1, lk__batch_norm_eps(c), out));
+    LK_TRY(lk_sqrt(*out, out));
+    LK_TRY(lk_full(c->tape, lk_dtype_of(variance), LK_SCALAR, 1, &one));
+    LK_TRY(lk_div(one, *out, out));
+    return LK_OK;
+}

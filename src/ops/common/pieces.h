@@ -1,0 +1,61 @@
+/* Statistics of channels over pieces of the batch.
+ *
+ * x [samples][...][channels] is seen as [rows][channels], the rows cut into pieces of
+ * lk_tape_piece() samples (the last may be shorter), or taken as one.  A vector has a number for
+ * each piece and channel, [pieces][channels].  No elements are no pieces.
+ */
+#ifndef LK_OPS_COMMON_PIECES_H
+#define LK_OPS_COMMON_PIECES_H
+
+#include "ops/common/rows.h"
+
+typedef struct lk__pieces {
+    lk_dtype dtype;
+    int64_t rows, channels;
+    int64_t n, piece; /* pieces, and rows in each but the last */
+    int64_t sum;      /* rows in a piece of a sum over all, when there is one piece; 0: all */
+} lk__pieces;
+
+/** The pieces of x; one if `whole`. */
+lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool whole);
+
+/** Rows in piece `p`. */
+int64_t lk__pieces_rows(const lk__pieces *s, int64_t p);
+
+/** out [n][channels] = the sums of x over the rows of each piece: lane sums of lk_reduce(). */
+lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
+
+/** As lk__pieces_sum(), divided by the rows of the piece. */
+lk_status lk__pieces_mean(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
+
+enum { LK_PIECES_MAX_X = 2, LK_PIECES_MAX_V = 4 };
+
+/* What lk__pieces_map() runs through: inputs of x's shape, then vectors; NULL ends each list. */
+typedef struct lk__pieces_in {
+    const void *x[LK_PIECES_MAX_X];
+    const void *v[LK_PIECES_MAX_V];
+    bool shared[LK_PIECES_MAX_V]; /* one number for each channel, for all pieces */
+    void *y;
+} lk__pieces_in;
+
+/**
+ * Run `fn`, an LK_ROW_MAP, on all elements of x's shape.  Its inputs are those of x, then the
+ * vectors; its number p is the rows of the piece.
+ */
+lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
+                         lk__row_fn *fn) LK_NODISCARD;
+
+/** Run `fn` on vectors alone: in->v gives a vector in->y.  p is the rows of the piece, q is `q`. */
+lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double q,
+                            lk__row_fn *fn) LK_NODISCARD;
+
+/* ---- as ops, for backward that is recorded ---- */
+
+/** *out [pieces][channels] = sums of x over each piece, or means. */
+lk_status lk__piece_sum(lk_var x, bool mean, bool whole, lk_var *out) LK_NODISCARD;
+
+/** *out = v [pieces][channels] repeated to `shape`, or that divided by the rows of the piece. */
+lk_status lk__piece_spread(lk_var v, lk_shape shape, bool mean, bool whole,
+                           lk_var *out) LK_NODISCARD;
+
+#endif /* LK_OPS_COMMON_PIECES_H */
