@@ -427,6 +427,22 @@ LK_API lk_status lk_batch_norm_inference(lk_var x, lk_var gamma, lk_var beta, lk
                                          lk_var variance, const lk_batch_norm_attr *attr,
                                          lk_var *out) LK_NODISCARD;
 
+typedef struct lk_lcn_attr {
+    int64_t window[2]; /* rows and columns, both odd */
+} lk_lcn_attr;
+
+/**
+ * Local contrast normalisation of images x [samples][rows][columns][channels], in two steps:
+ *
+ *     v = x - the sum of g x over the window and all channels
+ *     y = v / s,  s = sqrt(the sum of g v^2 over the window and all channels), or 1 where that is 0
+ *
+ * g is a Gaussian of the distance to the centre with sigma = sqrt(a^2 + b^2) / 3, a and b the
+ * window's rows and columns on each side, and sums to 1 over the window and all channels.  Outside
+ * the image x and v are 0.
+ */
+LK_API lk_status lk_lcn(lk_var x, int64_t rows, int64_t columns, lk_var *out) LK_NODISCARD;
+
 typedef struct lk_layer_norm_attr {
     int axes;   /* how many of the last axes are normalised over; 0: 1 */
     double eps; /* added to the variance; 0: 1e-5 */

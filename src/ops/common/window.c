@@ -1,0 +1,124 @@
+/* The Gaussian window: its numbers, its sums, and the op. */
+#include "ops/common/window.h"
+
+#include "kernel/isa.h"
+#include "kernel/parallel.h"
+#include "tensor/tensor.h"
+
+#include <lockstep/map.h>
+
+enum { GRAIN = 8192 };
+
+/* exp(-d^2 / (2 sigma^2)) with sigma^2 = (a^2 + b^2) / 9, divided by its sum and the channels; all
+ * in f64, the sum in raster order. */
+lk_status lk__window_make(lk_call *c, const lk__window *w, const double **out)
+{
+    int64_t n = w->size[0] * w->size[1];
+    double a = (double)(w->size[0] / 2), b = (double)(w->size[1] / 2), sum = 0, *g;
+    LK_TRY(lk_call_scratch(c, n * (int64_t)sizeof *g, &g));
+    for (int64_t i = 0; i < n; i++) {
+        double y = (double)(i / w->size[1]) - a, x = (double)(i % w->size[1]) - b;
+        g[i] = n == 1 ? 0 : -(4.5 * (y * y + x * x)) / (a * a + b * b);
+    }
+    LK_TRY(lk_map1(LK_F64, LK_MAP1_EXP, 0, n, g, g));
+    for (int64_t i = 0; i < n; i++)
+        sum += g[i];
+    for (int64_t i = 0; i < n; i++)
+        g[i] = g[i] / (sum * (double)w->channels);
+    *out = g;
+    return LK_OK;
+}
+
+typedef struct window_job {
+    const lk__window_shape *s;
+    const void *x;
+    void *y;
+} window_job;
+
+/* One row of outputs, tap by tap. */
+#define WINDOW_ROW(type)                                                               \
+    {                                                                                  \
+        const type *x = (const type *)j->x + image * s->rows * columns;                \
+        type *restrict y = (type *)j->y + i * columns;                                 \
+        for (int64_t at = 0; at < columns; at++)                                       \
+            y[at] = 0;                                                                 \
+        for (int64_t k = 0; k < size[0]; k++) {                                        \
+            int64_t from = row + k - size[0] / 2;                                      \
+            for (int64_t l = 0; l < size[1] && from >= 0 && from < s->rows; l++) {     \
+                const type g = (type)s->g[k * size[1] + l], *tap = x + from * columns; \
+                int64_t shift = l - size[1] / 2, begin = shift < 0 ? -shift : 0;       \
+                int64_t end = shift > 0 ? columns - shift : columns;                   \
+                for (int64_t at = begin; at < end; at++)                               \
+                    y[at] += g * tap[at + shift];                                      \
+            }                                                                          \
+        }                                                                              \
+    }
+
+static void window_task(void *arg, int64_t first, int64_t last)
+{
+    const window_job *j = arg;
+    const lk__window_shape *s = j->s;
+    const int64_t *size = s->window->size, columns = s->columns;
+    for (int64_t i = first; i < last; i++) {
+        int64_t image = i / s->rows, row = i % s->rows;
+        if (s->dtype == LK_F32)
+            WINDOW_ROW(float)
+        else
+            WINDOW_ROW(double)
+    }
+}
+
+lk_status lk__window_sum(const lk__window_shape *s, const void *x, void *y)
+{
+    window_job j = {s, x, y};
+    int64_t work = s->columns * s->window->size[0] * s->window->size[1];
+    LK_TRY(lk__fp_check());
+    LK_TRY(lk__parallel(s->n * s->rows, GRAIN / (work + 1) + 1, window_task, &j));
+    return LK_OK;
+}
+
+static lk_status window_infer(lk_call *c, lk_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    out->shape = c->x[0]->shape;
+    return LK_OK;
+}
+
+static lk_status window_forward(lk_call *c)
+{
+    const lk_tensor *x = c->x[0];
+    lk__window_shape s = {.dtype = x->dtype,
+                          .n = x->shape.dim[0],
+                          .rows = x->shape.dim[1],
+                          .columns = x->shape.dim[2],
+                          .window = c->attr};
+    if (x->count == 0)
+        return LK_OK;
+    LK_TRY(lk__window_make(c, c->attr, &s.g));
+    LK_TRY(lk__window_sum(&s, lk__tensor_start(x), lk__tensor_start(c->y[0])));
+    return LK_OK;
+}
+
+static lk_status window_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk__window_apply(dout[0], c->attr, &din[0]));
+    return LK_OK;
+}
+
+static const lk_op window_sum = {
+    .name = "window_sum",
+    .summary = "sums over a Gaussian window",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attr_size = sizeof(lk__window),
+    .infer = window_infer,
+    .forward = window_forward,
+    .backward = window_backward,
+};
+
+lk_status lk__window_apply(lk_var x, const lk__window *w, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &window_sum, &x, 1, w, out));
+    return LK_OK;
+}

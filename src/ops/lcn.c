@@ -1,0 +1,293 @@
+/* lcn: local contrast normalisation of images x [samples][rows][columns][channels].  With A the
+ * sum over a Gaussian window (common/window.h), and sums over the channels,
+ *
+ *   v = x - A sum x,  s = sqrt(A sum v^2), or 1 where that is 0,  y = v / s
+ *
+ *   dv = dy / s + v A q,  q = (ds - sum (dy y) / s) / s
+ *   dx = dv - A sum dv
+ *
+ * This is the true derivative also where v is 0.  Where s is 1 for want of contrast it counts as a
+ * constant: v, and with it y, is 0 in the whole window.  Backward takes v as y s.  The recorded
+ * backward is made of other ops and has the same bits.
+ */
+#include "kernel/isa.h"
+#include "kernel/parallel.h"
+#include "ops/common/ops.h"
+#include "ops/common/window.h"
+#include "tensor/tensor.h"
+
+#include <math.h>
+
+enum { GRAIN = 8192 };
+
+static lk__window window_of(const lk_call *c, lk_shape x)
+{
+    const lk_lcn_attr *a = c->attr;
+    return (lk__window){{a->window[0], a->window[1]}, x.dim[3] > 0 ? x.dim[3] : 1};
+}
+
+static lk_status lcn_infer(lk_call *c, lk_spec *out)
+{
+    const lk_lcn_attr *a = c->attr;
+    const int64_t limit = 1 << 15;
+    LK_TRY(lk__same_infer(c, out));
+    LK_CHECK(out->shape.ndim == 4, LK_ESHAPE,
+             "lcn of %s, which is not [samples][rows][columns][channels]",
+             lk_tensor_text(c->x[0]).s);
+    for (int i = 0; i < 2; i++)
+        LK_CHECK(a->window[i] > 0 && a->window[i] < limit && a->window[i] % 2 == 1, LK_EINVAL,
+                 "lcn with a window of %lld x %lld: both must be odd, positive and below %lld",
+                 (long long)a->window[0], (long long)a->window[1], (long long)limit);
+    out[1].dtype = out[0].dtype;
+    out[1].shape = out[0].shape;
+    out[1].shape.dim[3] = 1;
+    return LK_OK;
+}
+
+/* ---- by pixels: values [pixels][channels] and numbers [pixels] ---- */
+
+typedef struct pixels {
+    lk_dtype dtype;
+    int64_t n, channels;
+    const void *a, *b; /* values */
+    const void *p, *q; /* numbers */
+    void *y;           /* values */
+} pixels;
+
+/* Define `name`, a task on pixels that writes `expr` of their a, b, p, q, and o, what was there. */
+#define PIXEL_MAP(name, expr)                                \
+    static void name(void *arg, int64_t first, int64_t last) \
+    {                                                        \
+        const pixels *s = arg;                               \
+        if (s->dtype == LK_F32)                              \
+            PIXEL_LOOP(float, expr)                          \
+        else                                                 \
+            PIXEL_LOOP(double, expr)                         \
+    }
+
+#define PIXEL_LOOP(type, expr)                                                   \
+    {                                                                            \
+        typedef type real;                                                       \
+        for (int64_t i = first; i < last; i++) {                                 \
+            const real *xa = (const real *)s->a + i * s->channels;               \
+            const real *xb = (const real *)s->b + i * s->channels;               \
+            const real p = ((const real *)s->p)[i], q = ((const real *)s->q)[i]; \
+            real *y = (real *)s->y + i * s->channels;                            \
+            (void)p, (void)q;                                                    \
+            for (int64_t k = 0; k < s->channels; k++) {                          \
+                const real a = xa[k], b = xb[k], o = y[k];                       \
+                (void)a, (void)b, (void)o;                                       \
+                y[k] = (real)(expr);                                             \
+            }                                                                    \
+        }                                                                        \
+    }
+
+PIXEL_MAP(subtract, a - p)
+PIXEL_MAP(divide, o / p)
+PIXEL_MAP(deviation, a == 0 ? 1 : sqrt((double)a))
+PIXEL_MAP(product, a *b)
+PIXEL_MAP(share, (b - a / p) / p)
+PIXEL_MAP(quotient_rule, a / p + b * p * q)
+PIXEL_MAP(subtract_from, o - p)
+
+/* Run a map.  Missing operands are others, which it does not use. */
+static lk_status pixel_map(pixels s, lk__task_fn *map)
+{
+    s.b = s.b ? s.b : s.a;
+    s.p = s.p ? s.p : s.a;
+    s.q = s.q ? s.q : s.p;
+    LK_TRY(lk__parallel(s.n, GRAIN / (s.channels + 1) + 1, map, &s));
+    return LK_OK;
+}
+
+/* What forward and backward have in common. */
+typedef struct lcn_job {
+    lk__window window;
+    lk__window_shape shape;
+    pixels s;               /* dtype and sizes */
+    void *sum, *window_sum; /* numbers */
+} lcn_job;
+
+static lk_status job_make(lk_call *c, lcn_job *j)
+{
+    const lk_tensor *x = c->x[0];
+    const int64_t *dim = x->shape.dim;
+    *j = (lcn_job){.window = window_of(c, x->shape)};
+    j->shape = (lk__window_shape){
+        .dtype = x->dtype, .n = dim[0], .rows = dim[1], .columns = dim[2], .window = &j->window};
+    j->s = (pixels){.dtype = x->dtype, .n = dim[0] * dim[1] * dim[2], .channels = dim[3]};
+    int64_t bytes = j->s.n * (int64_t)lk_dtype_size(x->dtype);
+    LK_TRY(lk__fp_check());
+    LK_TRY(lk__window_make(c, &j->window, &j->shape.g));
+    LK_TRY(lk_call_scratch(c, bytes, &j->sum));
+    LK_TRY(lk_call_scratch(c, bytes, &j->window_sum));
+    return LK_OK;
+}
+
+/* j->sum = values reduced over the channels. */
+static lk_status reduce_channels(lcn_job *j, lk_reduce_op op, const void *values)
+{
+    lk_reduce_shape s = {.outer = j->s.n, .n = j->s.channels, .inner = 1};
+    LK_TRY(lk_reduce(j->s.dtype, op, &s, values, j->sum));
+    return LK_OK;
+}
+
+/* j->window_sum = the same, summed over the window. */
+static lk_status sum_window(lcn_job *j)
+{
+    LK_TRY(lk__window_sum(&j->shape, j->sum, j->window_sum));
+    return LK_OK;
+}
+
+static lk_status lcn_forward(lk_call *c)
+{
+    lcn_job j;
+    void *x = lk__tensor_start(c->x[0]), *y = lk__tensor_start(c->y[0]),
+         *s = lk__tensor_start(c->y[1]);
+    if (c->y[1]->count == 0)
+        return LK_OK;
+    LK_TRY(job_make(c, &j));
+    pixels values = j.s, numbers = j.s;
+    LK_TRY(reduce_channels(&j, LK_REDUCE_SUM, x));
+    LK_TRY(sum_window(&j));
+    values.a = x;
+    values.p = j.window_sum;
+    values.y = y;
+    LK_TRY(pixel_map(values, subtract));
+    LK_TRY(reduce_channels(&j, LK_REDUCE_SUMSQ, y));
+    LK_TRY(sum_window(&j));
+    numbers.channels = 1;
+    numbers.a = j.window_sum;
+    numbers.y = s;
+    LK_TRY(pixel_map(numbers, deviation));
+    values.p = s;
+    LK_TRY(pixel_map(values, divide));
+    return LK_OK;
+}
+
+/* ---- lcn_grad: dx of y, s, dy and ds, for a backward that is not recorded ---- */
+
+enum { Y, S, DY, DS };
+
+static lk_status grad_forward(lk_call *c)
+{
+    lcn_job j;
+    void *dx = lk__tensor_start(c->y[0]), *x[4];
+    for (int i = 0; i < 4; i++)
+        x[i] = lk__tensor_start(c->x[i]);
+    if (c->y[0]->count == 0)
+        return LK_OK;
+    LK_TRY(job_make(c, &j));
+    pixels values = j.s, numbers = j.s;
+    values.a = x[DY];
+    values.b = x[Y];
+    values.y = dx;
+    LK_TRY(pixel_map(values, product));
+    LK_TRY(reduce_channels(&j, LK_REDUCE_SUM, dx));
+    numbers.channels = 1;
+    numbers.a = j.sum;
+    numbers.b = x[DS];
+    numbers.p = x[S];
+    numbers.y = j.sum;
+    LK_TRY(pixel_map(numbers, share));
+    LK_TRY(sum_window(&j));
+    values.p = x[S];
+    values.q = j.window_sum;
+    LK_TRY(pixel_map(values, quotient_rule));
+    LK_TRY(reduce_channels(&j, LK_REDUCE_SUM, dx));
+    LK_TRY(sum_window(&j));
+    values.p = j.window_sum;
+    LK_TRY(pixel_map(values, subtract_from));
+    return LK_OK;
+}
+
+static const lk_op lcn_grad = {
+    .name = "lcn_grad",
+    .summary = "the gradient of x",
+    .min_in = 4,
+    .max_in = 4,
+    .n_out = 1,
+    .attr_size = sizeof(lk_lcn_attr),
+    .infer = lk__same_infer,
+    .forward = grad_forward,
+};
+
+/* ---- of other ops ---- */
+
+/* *out = A sum x. */
+static lk_status window_sum_of(const lk_call *c, lk_var x, lk_var *out)
+{
+    lk_shape shape = lk_shape_of(x);
+    lk__window w = window_of(c, lk_shape_of(c->in[0]));
+    shape.dim[3] = 1;
+    LK_TRY(lk_sum_to(x, shape, out));
+    LK_TRY(lk__window_apply(*out, &w, out));
+    return LK_OK;
+}
+
+static lk_status compose(const lk_call *c, lk_var dy, lk_var ds, lk_var *dx)
+{
+    lk_var y = c->out[0], s = c->out[1], q, v;
+    lk_shape shape = lk_shape_of(s);
+    LK_TRY(lk_mul(dy, y, &q));
+    LK_TRY(lk_sum_to(q, shape, &q));
+    LK_TRY(lk_div(q, s, &q));
+    LK_TRY(lk_sub(ds, q, &q));
+    LK_TRY(lk_div(q, s, &q));
+    LK_TRY(window_sum_of(c, q, &q));
+    LK_TRY(lk_mul(y, s, &v));
+    LK_TRY(lk_mul(v, q, &v));
+    LK_TRY(lk_div(dy, s, &q));
+    LK_TRY(lk_add(q, v, &v));
+    LK_TRY(window_sum_of(c, v, &q));
+    LK_TRY(lk_sub(v, q, dx));
+    return LK_OK;
+}
+
+static lk_status lcn_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var d[2];
+    for (int j = 0; j < 2; j++) {
+        d[j] = dout[j];
+        if (!lk_is_var(d[j]))
+            LK_TRY(lk_zeros_like(c->out[j], &d[j]));
+    }
+    if (lk_tape_records(c->tape)) {
+        LK_TRY(compose(c, d[0], d[1], &din[0]));
+        return LK_OK;
+    }
+    lk_var in[] = {c->out[0], c->out[1], d[0], d[1]};
+    LK_TRY(lk_apply(c->tape, &lcn_grad, in, 4, c->attr, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_lcn;
+
+lk_status lk_lcn(lk_var x, int64_t rows, int64_t columns, lk_var *out)
+{
+    lk_lcn_attr attr = {{rows, columns}};
+    lk_var y[2] = {LK_NO_VAR, LK_NO_VAR};
+    lk_status st = lk_apply(x.tape, &lk_op_lcn, &x, 1, &attr, y);
+    *out = y[0];
+    LK_TRY(st);
+    return LK_OK;
+}
+
+const lk_op lk_op_lcn = {
+    .name = "lcn",
+    .summary = "local contrast normalisation: less the local mean, by the local deviation",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 2,
+    .attr_size = sizeof(lk_lcn_attr),
+    .infer = lcn_infer,
+    .forward = lcn_forward,
+    .backward = lcn_backward,
+    .samples =
+        (const lk_sample[]){
+            {.n_in = 1, .in = {LK_IN(1, 4, 5, 2)}, .attr = &(const lk_lcn_attr){{3, 3}}},
+            {.n_in = 1, .in = {LK_IN(2, 3, 4, 1)}, .attr = &(const lk_lcn_attr){{1, 5}}},
+            {.n_in = 1, .in = {LK_IN(2, 2, 1, 3)}, .attr = &(const lk_lcn_attr){{5, 3}}},
+            {.n_in = 1, .in = {LK_IN(2, 2, 1, 3)}, .attr = &(const lk_lcn_attr){{1, 1}}},
+            {0}},
+};
