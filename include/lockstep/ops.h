@@ -371,6 +371,29 @@ typedef struct lk_conv_weights_attr {
 LK_API lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
                                  const int64_t *kernel, lk_var *out) LK_NODISCARD;
 
+/**
+ * Untied convolution, local filtering: every output position has a filter of its own.  x [batch,
+ * in..., in_channels] and w [out..., kernel..., in_channels, out_channels] give [batch, out...,
+ * out_channels].
+ *
+ * Otherwise as lk_conv(), without groups; lk_add() a bias [out..., out_channels].  Weights whose
+ * taps fall into the padding are not used, and their gradient is 0.
+ */
+LK_API lk_status lk_local_conv(lk_var x, lk_var w, const lk_conv_attr *attr,
+                               lk_var *out) LK_NODISCARD;
+
+/**
+ * The transpose of lk_local_conv(), local defiltering: x [batch, out..., out_channels] and w
+ * [out..., kernel..., in_channels, out_channels] give [batch, in..., in_channels].  Sizes as with
+ * lk_conv_transpose().
+ */
+LK_API lk_status lk_local_conv_transpose(lk_var x, lk_var w, const lk_conv_attr *attr,
+                                         lk_var *out) LK_NODISCARD;
+
+/** The gradient of lk_local_conv() with respect to w.  As lk_conv_weights(), with its attributes. */
+LK_API lk_status lk_local_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
+                                       const int64_t *kernel, lk_var *out) LK_NODISCARD;
+
 /** Attributes of pooling.  Entries are those of the spatial axes. */
 typedef struct lk_pool_attr {
     int64_t kernel[3];            /* positions of a window, at least 1 */

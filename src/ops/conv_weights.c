@@ -18,25 +18,16 @@ static lk_status conv_weights_infer(lk_call *c, lk_spec *out)
     int64_t groups = 1;
     LK_TRY(lk__conv_begin(c, &a->conv, &ndim, &groups));
     LK_TRY(lk__conv_no_extra(c, &a->conv, ndim));
+    LK_TRY(lk__conv_related(c, a, ndim));
     int last = ndim + 1;
-    lk_shape y = x->shape;
-    bool fits = x->shape.ndim == dy->shape.ndim;
-    for (int d = 0; fits && d < ndim; d++)
-        LK_TRY(lk__conv_out_of(c, &a->conv, d, x->shape.dim[d + 1], a->kernel[d], &y.dim[d + 1]));
-    if (fits)
-        y.dim[last] = dy->shape.dim[last];
-    LK_CHECK(
-        fits && lk_shape_equal(y, dy->shape), LK_ESHAPE,
-        "conv_weights of %s and %s: no convolution with these attributes maps one to the other",
-        lk_tensor_text(x).s, lk_tensor_text(dy).s);
-    LK_CHECK(y.dim[last] % groups == 0, LK_EINVAL,
+    LK_CHECK(dy->shape.dim[last] % groups == 0, LK_EINVAL,
              "conv_weights of %s and %s: groups is %lld, must divide the channels of both",
              lk_tensor_text(x).s, lk_tensor_text(dy).s, (long long)groups);
     out->dtype = x->dtype;
     out->shape.ndim = ndim + 2;
     memcpy(out->shape.dim, a->kernel, (size_t)ndim * sizeof a->kernel[0]);
     out->shape.dim[ndim] = x->shape.dim[last] / groups;
-    out->shape.dim[last] = y.dim[last];
+    out->shape.dim[last] = dy->shape.dim[last];
     return LK_OK;
 }
 

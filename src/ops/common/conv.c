@@ -92,6 +92,21 @@ lk_status lk__conv_no_extra(const lk_call *c, const lk_conv_attr *a, int ndim)
     return LK_OK;
 }
 
+lk_status lk__conv_related(const lk_call *c, const lk_conv_weights_attr *a, int ndim)
+{
+    const lk_tensor *x = c->x[0], *y = c->x[1];
+    bool fits = x->shape.ndim == y->shape.ndim && x->shape.dim[0] == y->shape.dim[0];
+    for (int d = 0; fits && d < ndim; d++) {
+        int64_t out = 0;
+        LK_TRY(lk__conv_out_of(c, &a->conv, d, x->shape.dim[d + 1], a->kernel[d], &out));
+        fits = out == y->shape.dim[d + 1];
+    }
+    LK_CHECK(fits, LK_ESHAPE,
+             "%s of %s and %s: no convolution with these attributes maps one to the other",
+             c->op->name, lk_tensor_text(x).s, lk_tensor_text(y).s);
+    return LK_OK;
+}
+
 static lk_status plan_make(const void *key, void **out)
 {
     lk_conv_plan *plan = NULL;

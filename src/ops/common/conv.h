@@ -33,6 +33,10 @@ void lk__conv_extra(lk_conv_attr *a, int ndim, const int64_t *x, const int64_t *
 /** a->extra must be 0.  Errors: LK_EINVAL. */
 lk_status lk__conv_no_extra(const lk_call *c, const lk_conv_attr *a, int ndim) LK_NODISCARD;
 
+/** Input 1 must have the shape to which the convolution maps input 0.  Errors: LK_ESHAPE naming
+ * both, and those of lk__conv_out_of(). */
+lk_status lk__conv_related(const lk_call *c, const lk_conv_weights_attr *a, int ndim) LK_NODISCARD;
+
 /** In forward: the plan of the convolution between x and y, kept by the tape. */
 lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x,
                            const lk_tensor *y, const int64_t *kernel,

@@ -1,0 +1,305 @@
+/* Untied convolution: gather what a site reads, multiply, and put it where it belongs. */
+#include "ops/common/untied.h"
+
+#include "kernel/parallel.h"
+#include "ops/common/conv.h"
+#include "ops/common/products.h"
+#include "tensor/tensor.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/checked.h>
+#include <lockstep/gemm.h>
+
+/* Work that is worth a thread, in multiply-adds. */
+static const double grain_work = 1 << 18;
+
+/* Sizes with the unused axes in front, and the operands. */
+typedef struct untied {
+    lk_dtype dtype;
+    size_t elem;
+    int64_t batch, in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
+    int64_t n_in, n_out, taps, in_channels, out_channels, piece;
+    char *x, *w, *y;
+    lk__untied_result result;
+    int64_t sites, n_slots, slot_bytes;
+    char *slots;
+    _Atomic int failed;
+} untied;
+
+/* Room for one site: what it is related to, and two matrices. */
+typedef struct slot {
+    int64_t n, *other, *tap; /* positions on the other side, and through which tap */
+    char *a, *b;
+} slot;
+
+lk_shape lk__untied_weights(const lk_shape *x, const lk_shape *y, const int64_t *kernel)
+{
+    int ndim = x->ndim - 2;
+    lk_shape w = {.ndim = 2 * ndim + 2};
+    for (int d = 0; d < ndim; d++) {
+        w.dim[d] = y->dim[d + 1];
+        w.dim[ndim + d] = kernel[d];
+    }
+    w.dim[2 * ndim] = x->dim[ndim + 1];
+    w.dim[2 * ndim + 1] = y->dim[ndim + 1];
+    return w;
+}
+
+lk_status lk__untied_begin(const lk_call *c, const lk_conv_attr *a, int *ndim)
+{
+    int64_t groups = 1;
+    LK_TRY(lk__conv_begin(c, a, ndim, &groups));
+    LK_CHECK(groups == 1, LK_EINVAL, "%s of %s: groups is %lld, must be 1", c->op->name,
+             lk_tensor_text(c->x[0]).s, (long long)groups);
+    return LK_OK;
+}
+
+/* ---- sites ---- */
+
+/* Coordinates of position `i` of axes of these sizes. */
+static void coordinates(const int64_t *size, int64_t i, int64_t *at)
+{
+    for (int d = 2; d >= 0; d--) {
+        at[d] = i % size[d];
+        i /= size[d];
+    }
+}
+
+/* The taps of output position `o` that are not padding, in raster order. */
+static void find_taps(const untied *u, int64_t o, slot *s)
+{
+    int64_t at[3], t[3];
+    coordinates(u->out, o, at);
+    s->n = 0;
+    for (int64_t tap = 0; tap < u->taps; tap++) {
+        int64_t place = 0;
+        bool inside = true;
+        coordinates(u->kernel, tap, t);
+        for (int d = 0; d < 3; d++) {
+            int64_t i = at[d] * u->stride[d] - u->pad[d] + t[d] * u->dilation[d];
+            inside = inside && i >= 0 && i < u->in[d];
+            place = place * u->in[d] + i;
+        }
+        if (inside) {
+            s->other[s->n] = place;
+            s->tap[s->n++] = tap;
+        }
+    }
+}
+
+/* The output positions that input position `i` belongs to, in raster order: as taps ascend,
+ * positions descend. */
+static void find_windows(const untied *u, int64_t i, slot *s)
+{
+    int64_t at[3], t[3];
+    coordinates(u->in, i, at);
+    s->n = 0;
+    for (int64_t tap = u->taps - 1; tap >= 0; tap--) {
+        int64_t place = 0;
+        bool inside = true;
+        coordinates(u->kernel, tap, t);
+        for (int d = 0; d < 3; d++) {
+            int64_t from = at[d] + u->pad[d] - t[d] * u->dilation[d], o = from / u->stride[d];
+            inside = inside && from >= 0 && from % u->stride[d] == 0 && o < u->out[d];
+            place = place * u->out[d] + o;
+        }
+        if (inside) {
+            s->other[s->n] = place;
+            s->tap[s->n++] = tap;
+        }
+    }
+}
+
+/* a = the elements of the related positions, a row for each sample; `from` has `positions` positions
+ * of `channels` channels. */
+static void gather_rows(const untied *u, const slot *s, const char *from, int64_t positions,
+                        int64_t channels)
+{
+    const size_t size = (size_t)channels * u->elem;
+    char *to = s->a;
+    for (int64_t b = 0; b < u->batch; b++)
+        for (int64_t j = 0, run; j < s->n; j += run) {
+            for (run = 1; j + run < s->n && s->other[j + run] == s->other[j] + run;)
+                run++;
+            memcpy(to, from + (size_t)(b * positions + s->other[j]) * size, (size_t)run * size);
+            to += (size_t)run * size;
+        }
+}
+
+/* y of one output position. */
+static lk_status site_y(const untied *u, int64_t o, slot *s)
+{
+    const size_t filter = (size_t)(u->in_channels * u->out_channels) * u->elem;
+    const char *w = u->w + (size_t)(o * u->taps) * filter;
+    find_taps(u, o, s);
+    gather_rows(u, s, u->x, u->n_in, u->in_channels);
+    if (s->n < u->taps) {
+        for (int64_t j = 0; j < s->n; j++)
+            memcpy(s->b + (size_t)j * filter, w + (size_t)s->tap[j] * filter, filter);
+        w = s->b;
+    }
+    lk_gemm g = {.dtype = u->dtype,
+                 .m = u->batch,
+                 .n = u->out_channels,
+                 .k = s->n * u->in_channels,
+                 .lda = s->n * u->in_channels,
+                 .ldb = u->out_channels,
+                 .ldc = u->n_out * u->out_channels};
+    LK_TRY(lk_gemm_run(&g, s->a, w, NULL, u->y + (size_t)(o * u->out_channels) * u->elem));
+    return LK_OK;
+}
+
+/* x of one input position. */
+static lk_status site_x(const untied *u, int64_t i, slot *s)
+{
+    const size_t row = (size_t)u->out_channels * u->elem;
+    find_windows(u, i, s);
+    gather_rows(u, s, u->y, u->n_out, u->out_channels);
+    char *to = s->b; /* transposed: [in_channels][related, out_channels] */
+    for (int64_t ic = 0; ic < u->in_channels; ic++)
+        for (int64_t j = 0; j < s->n; j++, to += row) {
+            int64_t filter = s->other[j] * u->taps + s->tap[j];
+            memcpy(to, u->w + (size_t)(filter * u->in_channels + ic) * row, row);
+        }
+    lk_gemm g = {.dtype = u->dtype,
+                 .trans_b = true,
+                 .m = u->batch,
+                 .n = u->in_channels,
+                 .k = s->n * u->out_channels,
+                 .lda = s->n * u->out_channels,
+                 .ldb = s->n * u->out_channels,
+                 .ldc = u->n_in * u->in_channels};
+    LK_TRY(lk_gemm_run(&g, s->a, s->b, NULL, u->x + (size_t)(i * u->in_channels) * u->elem));
+    return LK_OK;
+}
+
+/* The filter of one output position. */
+static lk_status site_w(const untied *u, int64_t o, slot *s)
+{
+    const size_t filter = (size_t)(u->in_channels * u->out_channels) * u->elem;
+    char *w = u->w + (size_t)(o * u->taps) * filter;
+    find_taps(u, o, s);
+    gather_rows(u, s, u->x, u->n_in, u->in_channels);
+    const bool all = s->n == u->taps;
+    lk_gemm g = {.dtype = u->dtype,
+                 .trans_a = true,
+                 .m = s->n * u->in_channels,
+                 .n = u->out_channels,
+                 .k = u->batch,
+                 .lda = s->n * u->in_channels,
+                 .ldb = u->n_out * u->out_channels,
+                 .ldc = u->out_channels,
+                 .piece = u->piece};
+    LK_TRY(lk_gemm_run(&g, s->a, u->y + (size_t)(o * u->out_channels) * u->elem, NULL,
+                       all ? w : s->b));
+    if (all)
+        return LK_OK;
+    memset(w, 0, (size_t)u->taps * filter);
+    for (int64_t j = 0; j < s->n; j++)
+        memcpy(w + (size_t)s->tap[j] * filter, s->b + (size_t)j * filter, filter);
+    return LK_OK;
+}
+
+/* ---- all sites ---- */
+
+/* Cut the room of slot `k`. */
+static slot slot_at(const untied *u, int64_t k)
+{
+    char *room = u->slots + k * u->slot_bytes;
+    slot s = {.other = (int64_t *)(void *)room, .tap = (int64_t *)(void *)room + u->taps};
+    int64_t wide = u->in_channels > u->out_channels ? u->in_channels : u->out_channels;
+    s.a = room + (size_t)(2 * u->taps) * sizeof(int64_t);
+    s.b = s.a + (size_t)(u->batch * u->taps * wide) * u->elem;
+    return s;
+}
+
+static lk_status slot_room(untied *u)
+{
+    int64_t wide = u->in_channels > u->out_channels ? u->in_channels : u->out_channels, rows, both,
+            bytes;
+    LK_TRY(lk_mul_i64(u->in_channels, u->out_channels, &both));
+    LK_TRY(lk_mul_i64(u->batch, wide, &rows));
+    LK_TRY(lk_add_i64(rows, both, &both));
+    LK_TRY(lk_mul_i64(both, (int64_t)u->elem, &bytes));
+    LK_TRY(lk_add_i64(bytes, 2 * (int64_t)sizeof(int64_t), &bytes));
+    LK_TRY(lk_mul_i64(bytes, u->taps, &bytes));
+    LK_TRY(lk_round_up_i64(bytes, LK_ALIGN, &u->slot_bytes));
+    return LK_OK;
+}
+
+static void run_slots(void *arg, int64_t first, int64_t last)
+{
+    untied *u = arg;
+    for (int64_t k = first; k < last; k++) {
+        slot s = slot_at(u, k);
+        int64_t end = (k + 1) * u->sites / u->n_slots;
+        for (int64_t i = k * u->sites / u->n_slots; i < end; i++) {
+            lk_status st = u->result == LK_UNTIED_Y   ? site_y(u, i, &s)
+                           : u->result == LK_UNTIED_X ? site_x(u, i, &s)
+                                                      : site_w(u, i, &s);
+            if (st != LK_OK)
+                u->failed = st;
+        }
+    }
+}
+
+static untied untied_of(const lk_conv_attr *a, const lk_tensor *x, const lk_tensor *w,
+                        const lk_tensor *y)
+{
+    int ndim = x->shape.ndim - 2;
+    untied u = {.dtype = x->dtype,
+                .elem = lk_dtype_size(x->dtype),
+                .batch = x->shape.dim[0],
+                .n_in = 1,
+                .n_out = 1,
+                .taps = 1,
+                .in_channels = x->shape.dim[ndim + 1],
+                .out_channels = y->shape.dim[ndim + 1],
+                .x = lk__tensor_start(x),
+                .w = lk__tensor_start(w),
+                .y = lk__tensor_start(y)};
+    for (int d = 0; d < 3; d++) {
+        int own = d - (3 - ndim);
+        bool used = own >= 0;
+        u.in[d] = used ? x->shape.dim[own + 1] : 1;
+        u.out[d] = used ? y->shape.dim[own + 1] : 1;
+        u.kernel[d] = used ? w->shape.dim[ndim + own] : 1;
+        u.stride[d] = used && a->stride[own] > 0 ? a->stride[own] : 1;
+        u.dilation[d] = used && a->dilation[own] > 0 ? a->dilation[own] : 1;
+        u.pad[d] = used ? a->pad_lo[own] : 0;
+        u.n_in *= u.in[d];
+        u.n_out *= u.out[d];
+        u.taps *= u.kernel[d];
+    }
+    return u;
+}
+
+lk_status lk__untied_run(lk_call *c, const lk_conv_attr *a, lk__untied_result result,
+                         const lk_tensor *x, const lk_tensor *w, const lk_tensor *y)
+{
+    int threads = 1;
+    if (x->count == 0 || w->count == 0 || y->count == 0) {
+        memset(lk__tensor_start(c->y[0]), 0, (size_t)c->y[0]->count * lk_dtype_size(x->dtype));
+        return LK_OK;
+    }
+    untied u = untied_of(a, x, w, y);
+    u.result = result;
+    u.sites = result == LK_UNTIED_X ? u.n_in : u.n_out;
+    u.piece = lk__piece_of(c->tape, u.batch);
+    LK_TRY(lk_threads_get(&threads));
+    double work = (double)u.batch * (double)u.taps * (double)u.in_channels *
+                  (double)u.out_channels * (double)u.n_out;
+    u.n_slots = threads == 1 ? 1 : 4 * (int64_t)threads;
+    if (work < grain_work * (double)u.n_slots)
+        u.n_slots = 1 + (int64_t)(work / grain_work);
+    if (u.n_slots > u.sites)
+        u.n_slots = u.sites;
+    int64_t bytes;
+    LK_TRY(slot_room(&u));
+    LK_TRY(lk_mul_i64(u.slot_bytes, u.n_slots, &bytes));
+    LK_TRY(lk_call_scratch(c, bytes, &u.slots));
+    LK_TRY(lk__parallel(u.n_slots, 1, run_slots, &u));
+    LK_CHECK(u.failed == LK_OK, (lk_status)u.failed, "%s: a part of the positions failed",
+             c->op->name);
+    return LK_OK;
+}

@@ -1,0 +1,37 @@
+/* Untied (locally connected) convolution: a filter of its own for each output position.
+ *
+ *   x [batch, in..., in_channels], w [out..., kernel..., in_channels, out_channels],
+ *   y [batch, out..., out_channels]
+ *
+ * As with convolution, each of three ops computes one of the three from the other two, and their
+ * derivatives are each other.  Each is a set of small matrix products, one for each site:
+ *
+ *   op          site              rows x columns             sum
+ *   y           output position   samples x out_channels     taps in raster order, input channels
+ *   x           input position    samples x in_channels      output positions in raster order,
+ *                                                            output channels
+ *   w           output position   taps, input channels       samples, in pieces
+ *                                 x out_channels
+ *
+ * Taps that fall into the padding are skipped, and their weights get gradient 0.  Sites are spread
+ * over threads.
+ */
+#ifndef LK_OPS_COMMON_UNTIED_H
+#define LK_OPS_COMMON_UNTIED_H
+
+#include <lockstep/op.h>
+#include <lockstep/ops.h>
+
+typedef enum lk__untied_result { LK_UNTIED_Y, LK_UNTIED_X, LK_UNTIED_W } lk__untied_result;
+
+/** As lk__conv_begin(), and there are no groups.  Errors: also LK_EINVAL. */
+lk_status lk__untied_begin(const lk_call *c, const lk_conv_attr *a, int *ndim) LK_NODISCARD;
+
+/** The weights for x, y and kernel. */
+lk_shape lk__untied_weights(const lk_shape *x, const lk_shape *y, const int64_t *kernel);
+
+/** In forward: compute the tensor that `result` names, c->y[0], from the other two. */
+lk_status lk__untied_run(lk_call *c, const lk_conv_attr *a, lk__untied_result result,
+                         const lk_tensor *x, const lk_tensor *w, const lk_tensor *y) LK_NODISCARD;
+
+#endif /* LK_OPS_COMMON_UNTIED_H */
