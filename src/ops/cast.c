@@ -32,7 +32,7 @@ static lk_status to_f64(const lk__each *e)
     const float *x = e->x[0];
     double *restrict y = e->y;
     for (int64_t i = 0; i < e->n; i++)
-        y[i] = x[i];
+        y[i] = (double)x[i];
     return LK_OK;
 }
 

@@ -47,9 +47,19 @@ static void integers_and_16_bits_get_no_gradient(void)
 static void conversions_are_those_of_tensors(void)
 {
     struct fixture f = fixture_new();
-    const double x[] = {0.0,      -0.0,      1 + 0x1p-24,    1 + 0x3p-24, 1e300,
-                        -1e300,   0x1p-149,  0x1p-150,       0x3p-150,    1e-45,
-                        INFINITY, -INFINITY, 0x1.fffffefp127};
+    const double x[] = {0.0,
+                        -0.0,
+                        1 + 0x1p-24,
+                        1 + 0x3p-24,
+                        1e300,
+                        -1e300,
+                        0x1p-149,
+                        0x1p-150,
+                        0x3p-150,
+                        1e-45,
+                        (double)INFINITY,
+                        -(double)INFINITY,
+                        0x1.fffffefp127};
     enum { N = sizeof x / sizeof x[0] };
     lk_var v = fixture_leaf_of(&f, LK_F64, LK_SHAPE(N), x), y, z;
     const lk_tensor *got = NULL, *wide = NULL;
@@ -105,7 +115,7 @@ static void strided_and_empty_values_are_cast(void)
 static void what_an_integer_cannot_hold_is_named(void)
 {
     struct fixture f = fixture_new();
-    lk_var x = fixture_leaf_of(&f, LK_F64, LK_SHAPE(3), (double[]){1, 256, NAN}), y;
+    lk_var x = fixture_leaf_of(&f, LK_F64, LK_SHAPE(3), (double[]){1, 256, (double)NAN}), y;
     ASSERT_FAILS(lk_cast(x, LK_U8, &y), LK_EINVAL,
                  "element [1] of tensor f64[3] is 256, which u8 cannot hold");
     ASSERT_TRUE(!lk_is_var(y));

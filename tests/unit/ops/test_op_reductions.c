@@ -77,7 +77,7 @@ static void of_equal_elements_the_first_gets_the_gradient(void)
 static void a_nan_is_the_largest_and_the_smallest(void)
 {
     struct fixture f = fixture_new();
-    const double with_nan[] = {1, 9, NAN, -9, NAN};
+    const double with_nan[] = {1, 9, (double)NAN, -9, (double)NAN};
     lk_var x = fixture_leaf_of(&f, LK_F64, LK_SHAPE(5), with_nan), y, at;
     double item;
     ASSERT_OK(lk_argmax(x, NULL, &at));
@@ -208,8 +208,8 @@ static void nothing_reduces_to_the_neutral_element(void)
     EXPECT(y[0], LK_SHAPE(2), 0, 0);
     EXPECT(y[1], LK_SHAPE(2), 1, 1);
     EXPECT(y[2], LK_SHAPE(2), 0, 0);
-    EXPECT(y[3], LK_SHAPE(2), -INFINITY, -INFINITY);
-    EXPECT(y[4], LK_SHAPE(2), INFINITY, INFINITY);
+    EXPECT(y[3], LK_SHAPE(2), -(double)INFINITY, -(double)INFINITY);
+    EXPECT(y[4], LK_SHAPE(2), (double)INFINITY, (double)INFINITY);
     ASSERT_OK(lk_item(y[5], &item));
     ASSERT_TRUE(isnan(item));
     for (int k = 0; k < 6; k++)
