@@ -160,14 +160,20 @@ lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst)
 
 lk_status lk_tensor_clone(const lk_tensor *t, lk_dtype dtype, lk_tensor **out)
 {
+    lk_status st;
+    lk_tensor *copy;
     *out = NULL;
     LK_CHECK(t, LK_EINVAL, "t is NULL");
     LK_CHECK(lk_dtype_size(dtype) > 0, LK_EDTYPE, "dtype number %d for a copy of tensor %s",
              (int)dtype, lk_tensor_text(t).s);
-    LK_TRY(values_check(t, dtype));
-    LK_TRY(lk_tensor_new(dtype, t->shape, out));
-    elements_copy(t, *out);
+    LK_TRY(lk_tensor_new(dtype, t->shape, &copy));
+    LK_TRY_TO(failed, values_check(t, dtype));
+    elements_copy(t, copy);
+    *out = copy;
     return LK_OK;
+failed:
+    lk_tensor_free(copy);
+    return st;
 }
 
 lk_status lk_tensor_contiguous(lk_tensor *t, lk_tensor **out)

@@ -1,6 +1,8 @@
 /* Copies: between views, dtypes and layouts of memory; what they refuse leaves dst untouched. */
 #include "tensors.h"
 
+#include <lockstep/alloc.h>
+
 #include <math.h>
 
 static void every_dtype_copies_to_every_other(void)
@@ -140,6 +142,21 @@ static void values_that_do_not_fit_are_named_and_nothing_is_written(void)
     lk_tensor_free(wide);
 }
 
+/* Looking at all values of a broadcast that no memory can hold would take years. */
+static void a_copy_needs_its_memory_before_it_looks_at_values(void)
+{
+    lk_tensor *t, *none;
+    ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(2), &t));
+    ASSERT_OK(lk_tensor_fill_f64(t, -1));
+    ASSERT_FAILS(lk_tensor_clone(t, LK_U8, &none), LK_EINVAL, "element [0] of tensor f32[2]");
+    lk_alloc_fail_at(1);
+    lk_status st = lk_tensor_clone(t, LK_U8, &none);
+    lk_alloc_fail_at(0);
+    ASSERT_EQ(st, LK_ENOMEM);
+    ASSERT_TRUE(none == NULL);
+    lk_tensor_free(t);
+}
+
 static void shapes_that_differ_are_refused_by_name(void)
 {
     lk_tensor *a, *b, *none;
@@ -211,6 +228,7 @@ TEST_MAIN(TEST(every_dtype_copies_to_every_other), TEST(whole_rows_convert_as_si
           TEST(transposed_and_broadcast_sources_are_copied),
           TEST(large_transposes_reach_every_element), TEST(bits_of_one_dtype_stay_as_they_are),
           TEST(values_that_do_not_fit_are_named_and_nothing_is_written),
+          TEST(a_copy_needs_its_memory_before_it_looks_at_values),
           TEST(shapes_that_differ_are_refused_by_name),
           TEST(overlapping_copies_are_refused_but_a_copy_to_itself_is_not),
           TEST(other_dtypes_on_the_same_memory_overlap), TEST(contiguous_tensors_are_not_copied))
