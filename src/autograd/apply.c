@@ -109,8 +109,10 @@ static lk_status make_output(frame *f, int j, const lk_spec *spec)
 static lk_status compute(frame *f)
 {
     lk_call *c = &f->call;
-    lk_spec spec[LK_MAX_OUT] = {{0}};
+    lk_spec spec[LK_MAX_OUT];
     bool all_views = true;
+    for (int j = 0; j < c->n_out; j++)
+        spec[j] = (lk_spec){0};
     LK_TRY(find_inputs(f));
     LK_TRY(c->op->infer(c, spec));
     for (int j = 0; j < c->n_out; j++) {
