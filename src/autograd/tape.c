@@ -165,19 +165,17 @@ done:
     return st;
 }
 
-lk_status lk__find(lk_var v, bool gone_too, lk__value **out)
+lk_status lk__find_failed(lk_var v)
 {
     LK_CHECK(v.tape, LK_EINVAL, "a variable is LK_NO_VAR, which is no value");
     LK_CHECK(v.index < v.tape->n_values && lk__value_at(v.tape, v.index)->serial == v.serial,
              LK_ESTATE,
              "a variable is used after lk_tape_reset(), or outside the segment it was "
              "made in: its value is gone");
-    *out = lk__value_at(v.tape, v.index);
-    LK_CHECK(gone_too || !(*out)->released, LK_ESTATE,
-             "a value %s was released when backward passed it: read it before, name it to "
-             "lk_keep(), or give LK_RETAIN to backward",
-             lk_tensor_text(&(*out)->tensor).s);
-    return LK_OK;
+    return LK_RAISE(LK_ESTATE,
+                    "a value %s was released when backward passed it: read it before, name it to "
+                    "lk_keep(), or give LK_RETAIN to backward",
+                    lk_tensor_text(&lk__value_at(v.tape, v.index)->tensor).s);
 }
 
 lk_status lk_value(lk_var v, const lk_tensor **out)

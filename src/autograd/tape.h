@@ -122,8 +122,21 @@ static inline lk_var lk__var(lk_tape *t, int64_t i)
     return (lk_var){t, lk__value_at(t, i)->serial, i};
 }
 
+/** Say why lk__find() fails. */
+lk_status lk__find_failed(lk_var v) LK_NODISCARD;
+
 /** The value of a variable, which must be valid and, unless `gone_too`, not released. */
-lk_status lk__find(lk_var v, bool gone_too, lk__value **out) LK_NODISCARD;
+static inline LK_NODISCARD lk_status lk__find(lk_var v, bool gone_too, lk__value **out)
+{
+    *out = NULL;
+    if (!v.tape || v.index >= v.tape->n_values)
+        return lk__find_failed(v);
+    lk__value *x = lk__value_at(v.tape, v.index);
+    if (x->serial != v.serial || (x->released && !gone_too))
+        return lk__find_failed(v);
+    *out = x;
+    return LK_OK;
+}
 
 /** A value without elements yet, owned by the innermost scope or by the program. */
 lk_status lk__value_new(lk_tape *t, int64_t *out) LK_NODISCARD;
