@@ -139,11 +139,12 @@ lk_status lk__each_run(lk_call *c, lk__each_fn *fn, double p)
         return LK_OK;
     e.y = lk__tensor_start(y);
     bool short_cut = y->count <= RUN;
-    for (int i = 0; i < LK_EACH_MAX_IN && short_cut; i++) {
-        const lk_tensor *x = c->x[i < c->n_in ? i : 0];
-        e.x[i] = lk__tensor_start(x);
-        short_cut = is_direct(x, y);
+    for (int i = 0; i < c->n_in && short_cut; i++) {
+        e.x[i] = lk__tensor_start(c->x[i]);
+        short_cut = is_direct(c->x[i], y);
     }
+    for (int i = c->n_in; i < LK_EACH_MAX_IN; i++)
+        e.x[i] = e.x[0];
     if (short_cut)
         LK_TRY(fn(&e));
     else
@@ -167,6 +168,11 @@ lk_status lk__each_map2(const lk__each *e, lk_map2_op op, const void *x, const v
     return LK_OK;
 }
 
+static bool same_shape(const lk_shape *a, const lk_shape *b)
+{
+    return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0;
+}
+
 lk_status lk__each_infer(lk_call *c, lk_spec *out)
 {
     out->dtype = c->x[0]->dtype;
@@ -177,7 +183,8 @@ lk_status lk__each_infer(lk_call *c, lk_spec *out)
     for (int i = 1; i < c->n_in; i++) {
         LK_CHECK(c->x[i]->dtype == out->dtype, LK_EDTYPE, "%s of %s and %s: lk_cast() one of them",
                  c->op->name, lk_tensor_text(c->x[0]).s, lk_tensor_text(c->x[i]).s);
-        LK_TRY(lk__broadcast_shapes(c->op->name, out->shape, c->x[i]->shape, &out->shape));
+        if (!same_shape(&out->shape, &c->x[i]->shape))
+            LK_TRY(lk__broadcast_shapes(c->op->name, out->shape, c->x[i]->shape, &out->shape));
     }
     return LK_OK;
 }
