@@ -2,6 +2,7 @@
 #
 #   test_*         one program per file of tests/unit
 #   selfcheck      the self-check of the command against the golden hashes
+#   example.*      the programs of examples/
 #   cli.*          the command seen from outside, one script each in tests/cli
 #   meta.*         the rules of the project, one script each
 #   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
@@ -55,6 +56,15 @@ find_package(OpenMP COMPONENTS C QUIET)
 if(OpenMP_C_FOUND)
   target_link_libraries(test_openmp PRIVATE OpenMP::OpenMP_C)
 endif()
+
+# examples/X.c prints what examples/X.txt says; it sees the public headers alone.
+file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
+foreach(file IN LISTS examples)
+  get_filename_component(name ${file} NAME_WE)
+  add_executable(example_${name} ${file})
+  target_link_libraries(example_${name} PRIVATE lockstep_static Threads::Threads m)
+  lk_test(example.${name} cli tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
+endforeach()
 
 lk_test(selfcheck cli lockstep selfcheck --golden tests/golden/selfcheck.txt)
 if(NOT CMAKE_CROSSCOMPILING)
