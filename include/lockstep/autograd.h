@@ -173,7 +173,7 @@ LK_API lk_status lk_backward(lk_tape *tape, const lk_seed *seeds, int n_seeds,
  * Hessian-vector products are made.  wrt[i] may be any value that needs a gradient; zeros if the
  * seeds do not depend on it.  Only what lies between is computed.  Seeds as variables, so that they
  * too can be differentiated: `of` and, unless NULL, `grad_of` have n_of entries, and LK_NO_VAR in
- * the latter is 1.
+ * the latter is 1.  `out` may be one of the other arrays.
  *
  * Errors: as lk_backward().
  */

@@ -339,30 +339,59 @@ static lk_status collect(lk_tape *t, const lk_var *wrt, int n, lk_var *out)
     return LK_OK;
 }
 
+/* What lk_grad() was asked for; copies, because the results may be written over the arguments. */
+typedef struct request {
+    int n_of, n_wrt;
+    lk_var *of, *grad, *wrt;
+} request;
+
+static lk_status request_copy(lk_tape *t, const lk_var *of, const lk_var *grad_of,
+                              const lk_var *wrt, request *r)
+{
+    LK_TRY(lk__notes_take(&t->notes, (2 * r->n_of + r->n_wrt) * (int64_t)sizeof *of, &r->of));
+    r->grad = r->of + r->n_of;
+    r->wrt = r->grad + r->n_of;
+    for (int k = 0; k < r->n_of; k++) {
+        r->of[k] = of[k];
+        r->grad[k] = grad_of ? grad_of[k] : LK_NO_VAR;
+    }
+    for (int k = 0; k < r->n_wrt; k++)
+        r->wrt[k] = wrt[k];
+    return LK_OK;
+}
+
+static lk_status request_check(lk_tape *t, const request *r)
+{
+    for (int k = 0; k < r->n_of; k++) {
+        const lk_tensor *g = NULL;
+        if (lk_is_var(r->grad[k]))
+            LK_TRY(lk_value(r->grad[k], &g));
+        LK_TRY(seed_check(t, r->of[k], g));
+    }
+    for (int k = 0; k < r->n_wrt; k++)
+        LK_TRY(wanted_check(t, r->wrt[k]));
+    lk__pass_mark_useful(t, 0);
+    LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
+    return LK_OK;
+}
+
 lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of, const lk_var *wrt,
                   int n_wrt, unsigned flags, lk_var *out)
 {
+    request r = {.n_of = n_of, .n_wrt = n_wrt};
     LK_CHECK(t && out && n_of >= 0 && n_wrt >= 0 && (of || n_of == 0) && (wrt || n_wrt == 0),
              LK_EINVAL, "%s", t ? "an argument is NULL or negative" : "tape is NULL");
+    LK_TRY(request_copy(t, of, grad_of, wrt, &r));
     for (int k = 0; k < n_wrt; k++)
         out[k] = LK_NO_VAR;
     LK_TRY(pass_begin(t, false, flags));
-    lk_var *grad = NULL;
-    LK_TRY(lk__notes_take(&t->notes, n_of * (int64_t)sizeof *grad, &grad));
-    for (int k = 0; k < n_of; k++) {
-        const lk_tensor *g = NULL;
-        grad[k] = grad_of ? grad_of[k] : LK_NO_VAR;
-        if (lk_is_var(grad[k]))
-            LK_TRY(lk_value(grad[k], &g));
-        LK_TRY(seed_check(t, of[k], g));
-    }
+    LK_TRY(request_check(t, &r));
     for (int k = 0; k < n_wrt; k++)
-        LK_TRY(wanted_check(t, wrt[k]));
-    lk__pass_mark_useful(t, 0);
-    LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
-    for (int k = 0; k < n_wrt; k++)
-        lk__value_at(t, wrt[k].index)->wanted = true;
-    LK_TRY(pass_go(t, of, grad, n_of));
-    LK_TRY(collect(t, wrt, n_wrt, out));
+        lk__value_at(t, r.wrt[k].index)->wanted = true;
+    LK_TRY(pass_go(t, r.of, r.grad, n_of));
+    lk_status st = collect(t, r.wrt, n_wrt, out);
+    if (st != LK_OK)
+        pass_clear(t);
+    LK_TRY(st);
     return LK_OK;
 }

@@ -78,6 +78,18 @@ static void grad_gives_zeros_where_nothing_depends(void)
     fixture_free(&f);
 }
 
+static void grad_may_write_over_its_arguments(void)
+{
+    struct fixture f = fixture_new();
+    lk_var v = fixture_leaf(&f, LK_SHAPE(1), 3, 0), y;
+    ASSERT_OK(lk_mul(v, v, &y));
+    ASSERT_OK(lk_grad(f.tape, &y, NULL, 1, &v, 1, LK_RECORD, &y));
+    ASSERT_EQ(test_value_at(y, 0), 6);
+    ASSERT_OK(lk_grad(f.tape, &y, NULL, 1, &v, 1, 0, &v));
+    ASSERT_EQ(test_value_at(v, 0), 2);
+    fixture_free(&f);
+}
+
 static void only_what_lies_between_is_differentiated(void)
 {
     struct fixture f = fixture_new();
@@ -285,7 +297,7 @@ static void seeds_must_fit(void)
 TEST_MAIN(TEST(backward_adds_the_product_rule_to_the_leaves),
           TEST(several_losses_are_several_seeds), TEST(a_retained_tape_can_be_passed_again),
           TEST(a_gradient_can_be_differentiated_again),
-          TEST(grad_gives_zeros_where_nothing_depends),
+          TEST(grad_gives_zeros_where_nothing_depends), TEST(grad_may_write_over_its_arguments),
           TEST(only_what_lies_between_is_differentiated), TEST(without_recording_ops_only_compute),
           TEST(a_fixed_loop_allocates_nothing_after_its_first_step),
           TEST(backward_releases_what_it_has_passed), TEST(a_view_of_a_value_outlives_the_tape),
