@@ -165,17 +165,19 @@ done:
     return st;
 }
 
-lk_status lk__find_failed(lk_var v)
+void lk__find_raise(lk_var v)
 {
-    LK_CHECK(v.tape, LK_EINVAL, "a variable is LK_NO_VAR, which is no value");
-    LK_CHECK(v.index < v.tape->n_values && lk__value_at(v.tape, v.index)->serial == v.serial,
-             LK_ESTATE,
-             "a variable is used after lk_tape_reset(), or outside the segment it was "
-             "made in: its value is gone");
-    return LK_RAISE(LK_ESTATE,
-                    "a value %s was released when backward passed it: read it before, name it to "
-                    "lk_keep(), or give LK_RETAIN to backward",
-                    lk_tensor_text(&lk__value_at(v.tape, v.index)->tensor).s);
+    if (!v.tape)
+        (void)LK_RAISE(LK_EINVAL, "a variable is LK_NO_VAR, which is no value");
+    else if (v.index >= v.tape->n_values || lk__value_at(v.tape, v.index)->serial != v.serial)
+        (void)LK_RAISE(LK_ESTATE,
+                       "a variable is used after lk_tape_reset(), or outside the segment it was "
+                       "made in: its value is gone");
+    else
+        (void)LK_RAISE(LK_ESTATE,
+                       "a value %s was released when backward passed it: read it before, name it "
+                       "to lk_keep(), or give LK_RETAIN to backward",
+                       lk_tensor_text(&lk__value_at(v.tape, v.index)->tensor).s);
 }
 
 lk_status lk_value(lk_var v, const lk_tensor **out)

@@ -123,19 +123,17 @@ static inline lk_var lk__var(lk_tape *t, int64_t i)
 }
 
 /** Say why lk__find() fails. */
-lk_status lk__find_failed(lk_var v) LK_NODISCARD;
+void lk__find_raise(lk_var v);
 
 /** The value of a variable, which must be valid and, unless `gone_too`, not released. */
 static inline LK_NODISCARD lk_status lk__find(lk_var v, bool gone_too, lk__value **out)
 {
-    *out = NULL;
-    if (!v.tape || v.index >= v.tape->n_values)
-        return lk__find_failed(v);
-    lk__value *x = lk__value_at(v.tape, v.index);
-    if (x->serial != v.serial || (x->released && !gone_too))
-        return lk__find_failed(v);
+    lk__value *x = v.tape && v.index < v.tape->n_values ? lk__value_at(v.tape, v.index) : NULL;
     *out = x;
-    return LK_OK;
+    if (x && x->serial == v.serial && (gone_too || !x->released))
+        return LK_OK;
+    lk__find_raise(v);
+    return v.tape ? LK_ESTATE : LK_EINVAL;
 }
 
 /** A value without elements yet, owned by the innermost scope or by the program. */
