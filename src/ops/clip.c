@@ -11,7 +11,7 @@
 #define LO ((real)attr.lo)
 #define HI ((real)attr.hi)
 LK_EACH_ATTR(clip_each, lk_clip_attr, (a < LO ? LO : a) > HI ? HI : (a < LO ? LO : a))
-LK_EACH_ATTR(clip_grad_each, lk_clip_attr, (b >= LO) & (b <= HI) ? a : 0)
+LK_EACH_ATTR(clip_grad_each, lk_clip_attr, ((b >= LO) & (b <= HI)) ? a : 0)
 
 static lk_status clip_infer(lk_call *c, lk_spec *out)
 {
