@@ -225,7 +225,7 @@ static lk_status fuse(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
 
 static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var product;
+    lk_var product = LK_NO_VAR;
     if (lk_tape_records(c->tape))
         LK_TRY(compose(c, dout[0], &din[0], &product));
     else

@@ -142,7 +142,7 @@ static lk_status sum_classes(lk_var x, lk_var *out)
  */
 static lk_status entropy_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var x = c->in[0], t = c->in[1], dl = c->in[2], g = dout[0], p, s, one;
+    lk_var x = c->in[0], t = c->in[1], dl = c->in[2], g = dout[0], p = LK_NO_VAR, s, one;
     bool labels = by_label(lk_dtype_of(t));
     if (lk_wants(c, 0) || lk_wants(c, 1))
         LK_TRY(lk_softmax(x, LK_LAST_AXIS, &p));

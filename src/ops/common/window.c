@@ -14,10 +14,12 @@ enum { GRAIN = 8192 };
 lk_status lk__window_make(lk_call *c, const lk__window *w, const double **out)
 {
     int64_t n = w->size[0] * w->size[1];
-    double a = (double)(w->size[0] / 2), b = (double)(w->size[1] / 2), sum = 0, *g;
+    int64_t half[2] = {w->size[0] / 2, w->size[1] / 2};
+    double a = (double)half[0], b = (double)half[1], sum = 0, *g;
     LK_TRY(lk_call_scratch(c, n * (int64_t)sizeof *g, &g));
     for (int64_t i = 0; i < n; i++) {
-        double y = (double)(i / w->size[1]) - a, x = (double)(i % w->size[1]) - b;
+        int64_t row = i / w->size[1] - half[0], column = i % w->size[1] - half[1];
+        double y = (double)row, x = (double)column;
         g[i] = n == 1 ? 0 : -(4.5 * (y * y + x * x)) / (a * a + b * b);
     }
     LK_TRY(lk_map1(LK_F64, LK_MAP1_EXP, 0, n, g, g));
