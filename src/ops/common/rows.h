@@ -58,13 +58,15 @@ void lk__row_set(const lk__row *r, void *x, int64_t i, double value);
 
 /* A loop that has no dependence between iterations, even where an input is the output. */
 #ifdef __clang__
+#    pragma clang diagnostic ignored "-Wpass-failed" /* it may be vectorised, it need not */
 #    define LK_ROW_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #    define LK_ROW_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 /* Define `name`, a function on a row that writes to r->y the `expr` of a, b, c, d, e and f, elements
- * of the inputs, of o, the element that was there, and of p, q, u and v, the numbers r->p.  `real` is the type, float or double. */
+ * of the inputs, of o, the element that was there, and of p, q, u and v, the numbers r->p.  `real` is
+ * the type, float or double. */
 #define LK_ROW_MAP(name, expr)        \
     static void name(lk__row *r)      \
     {                                 \

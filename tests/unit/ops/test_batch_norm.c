@@ -89,7 +89,7 @@ static void a_piece_alone_has_the_same_bits(void)
 
 static lk_status normalise(struct program *p, bool whole, lk_var *y)
 {
-    lk_var x = program_leaf(p, LK_SHAPE(11, 3, 2, 7)), gamma = program_leaf(p, LK_SHAPE(7)),
+    lk_var x = program_leaf(p, LK_SHAPE(41, 3, 2, 7)), gamma = program_leaf(p, LK_SHAPE(7)),
            beta = program_leaf(p, LK_SHAPE(7));
     lk_batch_norm_attr a = {.whole_batch = whole};
     return lk_batch_norm(x, gamma, beta, &a, y, NULL, NULL);

@@ -100,7 +100,7 @@ static void keep_one_keeps_all_and_what_is_dropped_is_zero(void)
 {
     struct program p = program_new(LK_F64, false);
     lk_dropout_attr a = attr_of(1);
-    const double odd[2] = {NAN, HUGE_VAL};
+    const double odd[2] = {(double)NAN, HUGE_VAL};
     lk_var x = values_leaf(&p, LK_SHAPE(2), odd), y;
     ASSERT_OK(lk_dropout(x, &a, &y));
     ASSERT_SAME_BITS(lk_tensor_data(value_of(y)), odd, sizeof odd);
@@ -129,7 +129,7 @@ static void misuse_is_refused(void)
     lk_var x = ones(&p, LK_SHAPE(4, 2)), y;
     lk_dropout_attr a = attr_of(0);
     ASSERT_FAILS(lk_dropout(x, &a, &y), LK_EINVAL, "probability 0, which must be above 0");
-    a = attr_of(NAN);
+    a = attr_of((double)NAN);
     ASSERT_FAILS(lk_dropout(x, &a, &y), LK_EINVAL, "at most 1");
     a = attr_of(1);
     a.step = INT64_C(1) << 32;

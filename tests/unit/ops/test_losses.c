@@ -75,6 +75,7 @@ static void logistic_losses_are_exact_for_any_logit(void)
         {-1000, 0, 0, 0},
         {-1000, 1, 1000, -1},
         {1000, 0.5, 500, 0.5},
+        {21, 1 - 0x1p-20, 2.002791890057375371e-05, 9.529160603640337615e-07},
     };
     for (int type = LK_F32; type <= LK_F64; type++)
         for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {

@@ -92,7 +92,7 @@ static void large_logits_do_not_overflow_and_minus_infinity_is_zero(void)
 
 static void a_row_with_nan_is_nan_and_others_are_not(void)
 {
-    const double x[4] = {0, NAN, 1, 1};
+    const double x[4] = {0, (double)NAN, 1, 1};
     struct program p = program_new(LK_F64, false);
     lk_var v = values_leaf(&p, LK_SHAPE(2, 2), x), y;
     ASSERT_OK(lk_softmax(v, 1, &y));
