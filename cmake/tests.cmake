@@ -5,6 +5,8 @@
 #   example.*      the programs of examples/
 #   cli.*          the command seen from outside, one script each in tests/cli
 #   meta.*         the rules of the project, one script each
+#   local.*        programs of tests/dist, their ranks as threads of one process
+#   openmpi.*, mpich.*      the same programs, started by that MPI
 #   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
 #   label "long"   programs of tests/long: only `make test-long` runs them, by ctest -C long
 #
@@ -62,8 +64,25 @@ file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 foreach(file IN LISTS examples)
   get_filename_component(name ${file} NAME_WE)
   add_executable(example_${name} ${file})
-  target_link_libraries(example_${name} PRIVATE lockstep_static Threads::Threads m)
+  target_link_libraries(example_${name} PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
   lk_test(example.${name} cli tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
+endforeach()
+
+# Programs with ranks: on threads of one process, and as processes of each MPI.
+file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
+foreach(file IN LISTS files)
+  get_filename_component(name ${file} NAME_WE)
+  list(APPEND dist ${name})
+  add_executable(${name} ${file})
+  target_include_directories(${name} PRIVATE src tests)
+  target_compile_definitions(${name} PRIVATE TEST_SLOWNESS=${slowness})
+  target_link_libraries(${name} PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  lk_test(local.${name} unit ${name})
+  foreach(mpi IN LISTS LK_MPIS)
+    add_dependencies(${name} mpi_${mpi})
+    lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "1 2 3 4 5 7 8" $<TARGET_FILE:${name}>)
+    set_tests_properties(${mpi}.${name} PROPERTIES RUN_SERIAL ON)
+  endforeach()
 endforeach()
 
 lk_test(selfcheck cli lockstep selfcheck --golden tests/golden/selfcheck.txt)

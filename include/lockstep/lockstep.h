@@ -6,6 +6,8 @@
 #include <lockstep/autograd.h>
 #include <lockstep/checked.h>
 #include <lockstep/clock.h>
+#include <lockstep/coll.h>
+#include <lockstep/comm.h>
 #include <lockstep/conv.h>
 #include <lockstep/crc32c.h>
 #include <lockstep/dtype.h>

@@ -1,0 +1,58 @@
+# The transport `mpi`: src/comm/mpi/module.c, compiled once against each MPI that is found, into the
+# loadable modules build/mpi/lockstep-mpi-NAME.so.  The library opens the one that fits the launcher
+# at run time, so it is built and installed without a dependency on any of them.
+#
+# An MPI is found by its compiler: mpicc.openmpi and mpicc.mpich (Debian has both at once), otherwise
+# mpicc.  -DLK_MPI=OFF builds none.  LK_MPIS lists the names of those that were found.
+option(LK_MPI "build the modules for the MPIs that are installed" ON)
+include(GNUInstallDirs)
+target_compile_definitions(lk_objects PRIVATE
+  LK_MPI_FOLDER="${CMAKE_INSTALL_FULL_LIBDIR}/lockstep/mpi")
+
+# lk_mpi(wrapper): a module for the MPI of this compiler, unless there is one of the same name.
+function(lk_mpi wrapper)
+  find_program(LK_${wrapper} ${wrapper})
+  mark_as_advanced(LK_${wrapper})
+  if(NOT LK_${wrapper})
+    return()
+  endif()
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/mpi_name.c
+    "#include <mpi.h>\n#ifdef OPEN_MPI\nlk_name=openmpi\n#else\nlk_name=mpich\n#endif\n")
+  execute_process(COMMAND ${LK_${wrapper}} -E -P ${CMAKE_CURRENT_BINARY_DIR}/mpi_name.c
+    OUTPUT_VARIABLE text ERROR_QUIET)
+  execute_process(COMMAND ${LK_${wrapper}} -show
+    OUTPUT_VARIABLE flags ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT text MATCHES "lk_name=([a-z]+)")
+    return()
+  endif()
+  set(name ${CMAKE_MATCH_1})
+  if(TARGET mpi_${name})
+    return()
+  endif()
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  list(POP_FRONT flags) # the compiler
+  set(links ${flags})
+  list(FILTER links INCLUDE REGEX "^-[Ll]|^-Wl,|^/")
+  list(FILTER flags INCLUDE REGEX "^-[ID]")
+  list(TRANSFORM flags REPLACE "^-I" "-isystem")
+  add_library(mpi_${name} MODULE src/comm/mpi/module.c)
+  target_include_directories(mpi_${name} PRIVATE src)
+  target_compile_options(mpi_${name} PRIVATE ${flags})
+  target_compile_definitions(mpi_${name} PRIVATE LK_MPI_NAME="${name}")
+  target_link_libraries(mpi_${name} PRIVATE ${links})
+  set_target_properties(mpi_${name} PROPERTIES PREFIX "" OUTPUT_NAME lockstep-mpi-${name}
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/mpi)
+  add_dependencies(product mpi_${name})
+  install(TARGETS mpi_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep/mpi)
+  set(LK_MPIS ${LK_MPIS} ${name} PARENT_SCOPE)
+endfunction()
+
+set(LK_MPIS)
+if(LK_MPI AND NOT CMAKE_CROSSCOMPILING)
+  lk_mpi(mpicc.openmpi)
+  lk_mpi(mpicc.mpich)
+  lk_mpi(mpicc)
+endif()
+if(NOT LK_MPIS)
+  message(STATUS "No MPI: the transports are self and local")
+endif()

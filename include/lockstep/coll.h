@@ -1,0 +1,147 @@
+/* Collectives: what all ranks of a communicator do together.
+ *
+ * Every function here is collective: all ranks of the communicator call it, in the same order, with
+ * the same call, name, dtype, count, operator and root; otherwise all get LK_EMISMATCH, which names
+ * both sides.  Counts are elements, in 64 bits.
+ *
+ * **The same bits.**  What is folded belongs to *pieces*, numbered from 0, and pieces are joined by
+ * the fixed tree of reduce.h, the lower number first.  Which rank holds which piece, how many ranks
+ * there are, and which algorithm carries the messages, changes no bit:
+ *
+ *     pieces    0   1   2   3   4   5   6   7       the expression is ((0+1)+(2+3))+((4+5)+(6+7))
+ *     1 rank   [0 ...                      7]
+ *     3 ranks  [0   1] [2   3   4] [5   6   7]      rank 1 gives two nodes: (2+3) and 4
+ *
+ * A rank's run of pieces is cut into the largest *nodes* of the tree that lie in it; the rank joins
+ * those itself (or never has the pieces apart) and gives the nodes.  Without `pieces`, each rank is
+ * one piece: the result then depends on the number of ranks, and on nothing else.
+ *
+ * f16 and bf16 travel as they are and are joined in f32, rounded once at the end; there a rank gives
+ * its pieces, not nodes, because nodes would have been rounded.
+ *
+ * **Algorithms.**  Each call has several (`lockstep list`); the one of the least predicted cost is
+ * taken, unless the call or the environment (LK_ALLREDUCE=tree, for each call its own variable)
+ * names one.  An unknown name is an error that lists the known ones.
+ */
+#ifndef LK_COLL_H
+#define LK_COLL_H
+
+#include <lockstep/comm.h>
+
+LK_BEGIN_DECLS
+
+/** A run of pieces: `n` of `total`, from `first` on. */
+typedef struct lk_run {
+    int64_t total, first, n;
+} lk_run;
+
+/** The pieces of `rank` when `size` ranks share `total` evenly: from rank * total / size on. */
+LK_API lk_run lk_run_of(int64_t total, int rank, int size);
+
+/** A node of the tree: the pieces [first, first + n) are a whole subtree. */
+typedef struct lk_node {
+    int64_t first, n;
+} lk_node;
+
+enum { LK_MAX_NODES = 128 };
+
+/**
+ * The largest nodes of the tree over run.total pieces that lie in a run, in order; returns how many,
+ * at most LK_MAX_NODES.  `out` may be NULL.  Not collective: it is arithmetic.
+ */
+LK_API int lk_run_nodes(lk_run run, lk_node *out);
+
+/** A pair for minloc and maxloc: 16 bytes whatever the dtype. */
+typedef struct lk_loc {
+    union {
+        float f32;
+        double f64;
+        int32_t i32;
+        int64_t i64;
+        uint8_t u8;
+    } value;
+    int64_t index;
+} lk_loc;
+
+/**
+ * One collective call.  What is not said below is 0 or NULL; P is the number of ranks.
+ *
+ *     call            in, elements            out, elements
+ *     barrier         -                       -
+ *     bcast           -                       count; of `root` it is the input
+ *     reduce          count (nodes x count)   count, on `root`
+ *     allreduce       count (nodes x count)   count
+ *     reduce_scatter  all counts              counts[rank]
+ *     gather          counts[rank]            all counts, on `root`
+ *     allgather       counts[rank]            all counts
+ *     scatter         all counts, on `root`   counts[rank]
+ *     alltoall        in_counts[r] for r      counts[r] from r
+ *     neighbour       in_counts[i] for i      counts[i] from neighbour i
+ *
+ * **In place**: `in` NULL (not with several nodes): the input is in `out`, where the result comes; of
+ * gather and allgather at its place among all, of scatter and reduce_scatter `out` holds all counts.
+ * Otherwise in and out must not overlap.  Both belong to the call until it is complete.
+ *
+ * **Ragged**: `counts` [P] gives the elements by rank; NULL: `count` for each.  `offsets` [P] says
+ * where each begins, in elements; NULL: one behind the other.  The arrays are read when the call
+ * starts and not kept.  All ranks must give the same `counts` (of alltoall: matching ones).
+ *
+ * **Pieces**: `pieces` is the number of all pieces, 0: one for each rank.  `first` [P + 1] says where
+ * the run of each rank begins, NULL: lk_run_of().  `in` holds lk_run_nodes() vectors of `count`
+ * elements one behind the other (f16, bf16: as many as pieces); a rank without a piece gives none.
+ */
+typedef struct lk_collective {
+    lk_call call;
+    const char *name;      /* of the tensor, for reports; may be NULL */
+    const char *algorithm; /* NULL: by cost */
+    const void *in;
+    void *out;
+    int64_t count;
+    const int64_t *counts, *offsets;       /* of the ragged side */
+    const int64_t *in_counts, *in_offsets; /* alltoall, neighbour: of the input */
+    lk_dtype dtype;
+    lk_fold fold;
+    int root;
+    int64_t pieces;
+    const int64_t *first;
+    const int *neighbours; /* neighbour: [n_neighbours] ranks, negative: none there */
+    int n_neighbours;
+} lk_collective;
+
+/**
+ * Do a collective call.
+ *
+ * Errors: LK_EINVAL, LK_EDTYPE, LK_EOVERFLOW for arguments, LK_ENOTSUP when no algorithm can do it,
+ * LK_ENOMEM, and those of communication.
+ */
+LK_API lk_status lk_coll_run(lk_comm *comm, const lk_collective *c) LK_NODISCARD;
+
+/** Begin one; `c` itself is not kept.  The caller owns `*out`; lk_wait() and its kind end it. */
+LK_API lk_status lk_coll_start(lk_comm *comm, const lk_collective *c,
+                               lk_request **out) LK_NODISCARD;
+
+/* ---- the same, in short ---- */
+
+LK_API lk_status lk_barrier(lk_comm *comm, const char *name) LK_NODISCARD;
+LK_API lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int root,
+                          const char *name) LK_NODISCARD;
+LK_API lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count,
+                              lk_dtype dtype, lk_fold fold, const char *name) LK_NODISCARD;
+
+/* ---- algorithms ---- */
+
+/** One algorithm of one call, for lists: "allreduce", "tree", "up a binomial tree ...". */
+typedef struct lk_coll_about {
+    const char *call, *name, *summary;
+} lk_coll_about;
+
+/** Algorithm number `i` from 0 on, by call and name; false behind the last.  Not collective. */
+LK_API bool lk_coll_list(int i, lk_coll_about *out);
+
+/** The algorithm that lk_coll_run() would use for this call: its name.  Not collective. */
+LK_API lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c,
+                                const char **out) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_COLL_H */

@@ -1,0 +1,292 @@
+/* Communicators: groups of ranks that send each other messages.
+ *
+ * A rank is a thread or a process that runs the program; which of the two, the transport decides:
+ *
+ *     self     one rank, this one
+ *     local    ranks are threads of this process: lk_run_local()
+ *     mpi      ranks are processes that an MPI launcher started, or a host's MPI_Comm
+ *
+ * A program written for n ranks runs on any of them unchanged.  Collective functions (marked so
+ * below; all of coll.h) must be called by every rank of the communicator, in the same order.
+ *
+ * **Errors, not hangs.**  Every message carries a header that says which call it belongs to.  Ranks
+ * that make different calls get LK_EMISMATCH, and a rank that waits longer than the deadline gets
+ * LK_ESTALL; both messages name the ranks and the calls.  Such an error is the end of the job: it is
+ * told to all ranks, each of which returns it from the call it is in or from its next one, and so do
+ * all later calls.  An argument that is refused (LK_EINVAL and the like) is refused before anything
+ * is sent; it concerns the calling rank alone.
+ *
+ * **Threads.**  A communicator, and those made from it, belong to one thread at a time.  Other
+ * communicators may be in use in other threads.
+ *
+ * **Progress.**  Nonblocking calls progress inside any call of this header on a communicator of the
+ * same family (made from the same one), not in between.
+ */
+#ifndef LK_COMM_H
+#define LK_COMM_H
+
+#include <lockstep/dtype.h>
+
+LK_BEGIN_DECLS
+
+/* What a rank can be doing in communication: enumerator, name as in reports. */
+#define LK_CALL_MAP(X)                  \
+    X(NONE, "nothing")                  \
+    X(SEND, "send")                     \
+    X(RECV, "recv")                     \
+    X(SPLIT, "split")                   \
+    X(DUP, "dup")                       \
+    X(GRID, "grid")                     \
+    X(BARRIER, "barrier")               \
+    X(BCAST, "bcast")                   \
+    X(REDUCE, "reduce")                 \
+    X(ALLREDUCE, "allreduce")           \
+    X(REDUCE_SCATTER, "reduce_scatter") \
+    X(GATHER, "gather")                 \
+    X(ALLGATHER, "allgather")           \
+    X(SCATTER, "scatter")               \
+    X(ALLTOALL, "alltoall")             \
+    X(NEIGHBOUR, "neighbour")           \
+    X(SHARE, "share")
+
+typedef enum lk_call {
+#define X(code, name) LK_CALL_##code,
+    LK_CALL_MAP(X)
+#undef X
+        LK_N_CALLS
+} lk_call;
+
+/** "allreduce", ...; "?" for a value that is no call. */
+LK_API const char *lk_call_name(lk_call call);
+
+/* How values of several ranks become one: enumerator, name, formula. */
+#define LK_FOLD_MAP(X)                                                    \
+    X(SUM, "sum", "x0 + x1 + ...")                                        \
+    X(PROD, "prod", "x0 * x1 * ...")                                      \
+    X(MIN, "min", "the smallest; NaN if one is NaN")                      \
+    X(MAX, "max", "the largest; NaN if one is NaN")                       \
+    X(AVG, "avg", "the sum, divided by the number of pieces")             \
+    X(AND, "and", "bitwise, integers")                                    \
+    X(OR, "or", "bitwise, integers")                                      \
+    X(XOR, "xor", "bitwise, integers")                                    \
+    X(MINLOC, "minloc", "the smallest, and the lowest index that has it") \
+    X(MAXLOC, "maxloc", "the largest, and the lowest index that has it")
+
+typedef enum lk_fold {
+#define X(code, name, formula) LK_FOLD_##code,
+    LK_FOLD_MAP(X)
+#undef X
+        LK_N_FOLDS
+} lk_fold;
+
+/** "sum", ...; "?" for a value that is none. */
+LK_API const char *lk_fold_name(lk_fold fold);
+
+/* ---- communicators ---- */
+
+/** A group of ranks, numbered from 0, and this process's or thread's place in it. */
+typedef struct lk_comm lk_comm;
+
+/**
+ * Open the ranks of this job.  `transport` is "self", "mpi", or NULL: mpi if an MPI launcher
+ * started this process and the library has that MPI's module, self otherwise.
+ *
+ * Collective over all processes of the job.  "mpi" initialises MPI (MPI_THREAD_FUNNELED, more where
+ * it costs nothing) if nobody did; what it initialised it finalizes when the last communicator made
+ * from `*out` is freed, and the process cannot open "mpi" again.  The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL for an unknown name, listing the known ones; LK_ENOTSUP when there is no module
+ * for the MPI, saying where it was looked for; LK_ECOMM, LK_ENOMEM.
+ */
+LK_API lk_status lk_comm_open(const char *transport, lk_comm **out) LK_NODISCARD;
+
+/**
+ * A communicator on the host's MPI communicator, given as its Fortran handle: MPI_Comm_c2f(comm) in
+ * C, the communicator itself in Fortran.
+ *
+ * Collective over it.  MPI must be initialised.  The host's communicator is dup'ed: it may be freed,
+ * and messages of the two never meet.  MPI is never finalized; free `*out` before the host does.
+ * The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL when MPI is not initialised or the handle is the null communicator;
+ * LK_ENOTSUP, LK_ECOMM, LK_ENOMEM.
+ */
+LK_API lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out) LK_NODISCARD;
+
+/** What each rank of lk_run_local() runs.  `comm` is borrowed until it returns. */
+typedef lk_status lk_rank_fn(lk_comm *comm, void *arg);
+
+/**
+ * Run `fn(comm, arg)` as `n` ranks, each on a thread of its own, and wait for all of them.
+ *
+ * Not collective; may be nested.  All ranks share `arg`.  When a rank returns a failure, ranks that
+ * wait for it return LK_ESTALL, naming it.
+ *
+ * Errors: LK_EINVAL unless 1 <= n <= LK_MAX_LOCAL; LK_ENOMEM, also when a thread cannot be started;
+ * otherwise the first failure that a rank returned, with "rank R: " before its message.
+ */
+LK_API lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg) LK_NODISCARD;
+
+enum { LK_MAX_LOCAL = 4096 };
+
+/** Release a communicator; its requests must be complete.  Not collective.  NULL is allowed. */
+LK_API void lk_comm_free(lk_comm *comm);
+
+/** This rank's number and the number of ranks.  Not collective, like all in this paragraph. */
+LK_API int lk_comm_rank(const lk_comm *comm);
+LK_API int lk_comm_size(const lk_comm *comm);
+
+/**
+ * Where the rank is: its number among the communicator's ranks on its node (host) and how many
+ * those are; the number of its node and how many there are.  Nodes are numbered by their lowest
+ * rank.  On `local` all ranks are on one node unless LK_LOCAL_NODES says how many to pretend.
+ */
+LK_API int lk_comm_intra_rank(const lk_comm *comm);
+LK_API int lk_comm_intra_size(const lk_comm *comm);
+LK_API int lk_comm_inter_rank(const lk_comm *comm);
+LK_API int lk_comm_inter_size(const lk_comm *comm);
+
+/** "self", "local" or "mpi". */
+LK_API const char *lk_comm_transport(const lk_comm *comm);
+
+/**
+ * End the job when a rank waits longer than `seconds` for another; 0: wait for ever.
+ *
+ * Not collective, but ranks should agree.  The start value is LK_DEADLINE from the environment, 60
+ * if there is none; communicators made from this one start with its value.
+ *
+ * Errors: LK_EINVAL unless 0 <= seconds <= 1e9.
+ */
+LK_API lk_status lk_comm_deadline_set(lk_comm *comm, double seconds) LK_NODISCARD;
+
+/** A communicator of the same ranks, whose messages never meet those of `comm`.  Collective.  The
+ * caller owns `*out`.  Errors: LK_ENOMEM and those of communication. */
+LK_API lk_status lk_comm_dup(lk_comm *comm, lk_comm **out) LK_NODISCARD;
+
+/**
+ * Ranks that give the same `color` become a communicator, ordered by `key`, then by rank.
+ *
+ * Collective.  A negative color takes part but gets no communicator: `*out` is NULL.  The caller
+ * owns `*out`.  Errors: LK_ENOMEM and those of communication.
+ */
+LK_API lk_status lk_comm_split(lk_comm *comm, int color, int key, lk_comm **out) LK_NODISCARD;
+
+/* ---- grids ---- */
+
+enum { LK_MAX_GRID = 8 };
+
+/** A process grid, by value: rank = (c[0] * dim[1] + c[1]) * dim[2] + ..., the last axis fastest. */
+typedef struct lk_grid {
+    int ndim;
+    int dim[LK_MAX_GRID];
+    bool periodic[LK_MAX_GRID];
+    int at[LK_MAX_GRID]; /* this rank's coordinates */
+} lk_grid;
+
+/**
+ * The grid of all ranks of `comm`.  `periodic` may be NULL: no axis is.
+ *
+ * Not collective: it is arithmetic.  Errors: LK_EINVAL unless 1 <= ndim <= LK_MAX_GRID and all
+ * sizes are positive; LK_ESHAPE when they do not multiply to the number of ranks, showing both.
+ */
+LK_API lk_status lk_grid_make(const lk_comm *comm, int ndim, const int *dim, const bool *periodic,
+                              lk_grid *out) LK_NODISCARD;
+
+/** The rank at this rank's coordinates plus `step` [ndim]; -1 beyond a border. */
+LK_API int lk_grid_rank(const lk_grid *grid, const int *step);
+
+/** The ranks of this rank's line along `axis`, or with several axes kept, its plane: a split by the
+ * coordinates of the axes not in `keep` [ndim].  Collective; errors as lk_comm_split(). */
+LK_API lk_status lk_grid_split(lk_comm *comm, const lk_grid *grid, const bool *keep,
+                               lk_comm **out) LK_NODISCARD;
+
+/* ---- messages ----
+ *
+ * A message is `count` elements of one dtype, a tag (any number >= 0, 64 bits: it can be a unique
+ * id), and a name for reports (may be NULL).  Messages between two ranks with the same tag arrive
+ * in the order they were sent.  Small messages are buffered; a large one is complete when the
+ * receiver has it.  None of these is collective.
+ *
+ * Errors of all: LK_EINVAL for a rank outside the communicator, a negative count or tag, a NULL
+ * buffer with elements; LK_EDTYPE; LK_ENOMEM; LK_EMISMATCH for a message of another dtype or of more
+ * elements than the receiver has room for, naming both sides; LK_ESTALL; LK_ECOMM.
+ */
+
+enum { LK_ANY_RANK = -1, LK_ANY_TAG = -1 };
+
+/** What was received, or sent. */
+typedef struct lk_message {
+    int rank; /* the other side */
+    int64_t tag;
+    int64_t count; /* elements */
+    lk_dtype dtype;
+    int64_t sequence; /* the how-manyeth message of its sender to its receiver on the communicator,
+                         from 0: with the pair and the communicator a unique id */
+} lk_message;
+
+/** A call that is under way.  Ends with lk_wait(), lk_test() or one of their kind. */
+typedef struct lk_request lk_request;
+
+/** Send and wait until `data` may be changed. */
+LK_API lk_status lk_send(lk_comm *comm, const void *data, int64_t count, lk_dtype dtype, int dest,
+                         int64_t tag, const char *name) LK_NODISCARD;
+
+/** Receive up to `count` elements.  `source` may be LK_ANY_RANK, `tag` LK_ANY_TAG, `info` NULL. */
+LK_API lk_status lk_recv(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int source,
+                         int64_t tag, const char *name, lk_message *info) LK_NODISCARD;
+
+/** Begin to send.  `data` must not change until the request is complete.  The caller owns `*out`. */
+LK_API lk_status lk_isend(lk_comm *comm, const void *data, int64_t count, lk_dtype dtype, int dest,
+                          int64_t tag, const char *name, lk_request **out) LK_NODISCARD;
+
+/** Begin to receive.  `data` must not be used until the request is complete. */
+LK_API lk_status lk_irecv(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int source,
+                          int64_t tag, const char *name, lk_request **out) LK_NODISCARD;
+
+/** One of two things to exchange with lk_sendrecv(). */
+typedef struct lk_part {
+    void *data;
+    int64_t count;
+    int rank; /* negative: nothing to do on this side (a border of a grid) */
+    int64_t tag;
+} lk_part;
+
+/** Send one and receive the other, in whatever order the partners do it. */
+LK_API lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_part *send,
+                             const lk_part *recv, const char *name, lk_message *info) LK_NODISCARD;
+
+/**
+ * Wait for a request and release it: `*request` becomes NULL, also on failure.  NULL in `*request`
+ * is complete.  `info` may be NULL; of a collective it is not written.
+ */
+LK_API lk_status lk_wait(lk_request **request, lk_message *info) LK_NODISCARD;
+
+/** As lk_wait() if the request is complete (`*done` true); otherwise nothing but progress. */
+LK_API lk_status lk_test(lk_request **request, bool *done, lk_message *info) LK_NODISCARD;
+
+/** Wait for all; the first failure is returned, and all are released. */
+LK_API lk_status lk_waitall(int64_t n, lk_request **requests) LK_NODISCARD;
+
+/**
+ * Wait for one of them, release it, and say which: `*which` is -1 when all are NULL.  Among several
+ * complete ones the lowest index.
+ */
+LK_API lk_status lk_waitany(int64_t n, lk_request **requests, int64_t *which,
+                            lk_message *info) LK_NODISCARD;
+
+/** What a request will send; of a receive only once it is complete.  Not collective. */
+LK_API lk_message lk_request_message(const lk_request *request);
+
+/* ---- plain C objects: bytes whose number the receiver does not know ---- */
+
+/** Send `n` bytes as an object. */
+LK_API lk_status lk_send_bytes(lk_comm *comm, const void *bytes, int64_t n, int dest, int64_t tag,
+                               const char *name) LK_NODISCARD;
+
+/** Receive an object into a new block `*out` of `*n` bytes; the caller releases it with lk_free(). */
+LK_API lk_status lk_recv_bytes(lk_comm *comm, int source, int64_t tag, const char *name, void **out,
+                               int64_t *n) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_COMM_H */

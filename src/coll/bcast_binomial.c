@@ -1,0 +1,37 @@
+/* bcast, binomial: who has the data sends it to one who has not, and their number doubles.
+ *
+ *     place    0 ───────────────► 4            place = rank - root
+ *              0 ───────► 2       4 ─────► 6
+ *              0 ─► 1     2 ─► 3  4 ─► 5   6 ─► 7
+ *
+ * Cost: ceil(log2 P) (alpha + n beta).  Any size, any type.
+ */
+#include "coll/schedule.h"
+
+static bool binomial_eligible(const lk__case *k, const char **why)
+{
+    (void)k;
+    (void)why;
+    return true;
+}
+
+static double binomial_cost(const lk__case *k, const lk__rates *r)
+{
+    double rounds = 0;
+    for (int p = 1; p < k->size; p *= 2)
+        rounds++;
+    return rounds * (r->alpha + r->beta * (double)k->bytes);
+}
+
+static lk_status binomial_schedule(const lk__case *k, lk__schedule *s)
+{
+    LK_TRY(lk__schedule_bcast(s, k, k->c.root, k->c.out, k->bytes));
+    return LK_OK;
+}
+
+const lk_coll lk_coll_bcast_binomial = {.call = LK_CALL_BCAST,
+                                        .name = "binomial",
+                                        .summary = "down a binomial tree",
+                                        .eligible = binomial_eligible,
+                                        .cost = binomial_cost,
+                                        .schedule = binomial_schedule};

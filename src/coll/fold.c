@@ -1,0 +1,89 @@
+/* Operators: one node of the tree for each element.
+ *
+ * f32 and f64 go through the kernels (sum, prod, min, max); integers are exact and need none.  Pairs
+ * of minloc and maxloc keep the lower index among equal values; a NaN counts as the extreme.
+ */
+#include "coll/coll.h"
+#include "kernel/reduce.h"
+
+static bool is_integer(lk_dtype dtype)
+{
+    return dtype == LK_I32 || dtype == LK_I64 || dtype == LK_U8;
+}
+
+bool lk__fold_takes(lk_fold fold, lk_dtype dtype)
+{
+    switch (fold) {
+    case LK_FOLD_SUM:
+    case LK_FOLD_PROD:
+    case LK_FOLD_MIN:
+    case LK_FOLD_MAX: return lk_dtype_is_real(dtype) || is_integer(dtype);
+    case LK_FOLD_AVG: return lk_dtype_is_real(dtype);
+    case LK_FOLD_AND:
+    case LK_FOLD_OR:
+    case LK_FOLD_XOR: return is_integer(dtype);
+    default: return false;
+    }
+}
+
+static lk_status join_real(lk_fold fold, lk_dtype dtype, int64_t count, void *a, const void *b)
+{
+    static const lk_reduce_op op[] = {[LK_FOLD_SUM] = LK_REDUCE_SUM,
+                                      [LK_FOLD_PROD] = LK_REDUCE_PROD,
+                                      [LK_FOLD_MIN] = LK_REDUCE_MIN,
+                                      [LK_FOLD_MAX] = LK_REDUCE_MAX,
+                                      [LK_FOLD_AVG] = LK_REDUCE_SUM};
+    const lk__reduce_table *table = NULL;
+    LK_TRY(lk__fp_check());
+    LK_TRY(lk__reduce_get(&table));
+    table->of[dtype].join[op[fold]](count, a, b);
+    return LK_OK;
+}
+
+/* Sums and products wrap: the arithmetic is unsigned. */
+#define JOIN_INTEGER(type, wide)                                             \
+    static void join_##type(lk_fold fold, int64_t n, type *a, const type *b) \
+    {                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                    \
+            wide x = (wide)a[i], y = (wide)b[i];                             \
+            a[i] = fold == LK_FOLD_SUM    ? (type)(x + y)                    \
+                   : fold == LK_FOLD_PROD ? (type)(x * y)                    \
+                   : fold == LK_FOLD_MIN  ? (a[i] < b[i] ? a[i] : b[i])      \
+                   : fold == LK_FOLD_MAX  ? (a[i] > b[i] ? a[i] : b[i])      \
+                   : fold == LK_FOLD_AND  ? (type)(x & y)                    \
+                   : fold == LK_FOLD_OR   ? (type)(x | y)                    \
+                                          : (type)(x ^ y);                     \
+        }                                                                    \
+    }
+
+JOIN_INTEGER(int32_t, uint32_t)
+JOIN_INTEGER(int64_t, uint64_t)
+JOIN_INTEGER(uint8_t, unsigned)
+
+lk_status lk__fold_join(lk_fold fold, lk_dtype dtype, int64_t count, void *first,
+                        const void *second)
+{
+    if (lk_dtype_is_real(dtype))
+        return join_real(fold, dtype, count, first, second);
+    if (dtype == LK_I32)
+        join_int32_t(fold, count, first, second);
+    else if (dtype == LK_I64)
+        join_int64_t(fold, count, first, second);
+    else
+        join_uint8_t(fold, count, first, second);
+    return LK_OK;
+}
+
+lk_status lk__fold_finish(lk_fold fold, lk_dtype dtype, int64_t count, int64_t pieces, void *data)
+{
+    if (fold != LK_FOLD_AVG)
+        return LK_OK;
+    float *x = data;
+    double *y = data;
+    for (int64_t i = 0; i < count; i++)
+        if (dtype == LK_F32)
+            x[i] = x[i] / (float)pieces;
+        else
+            y[i] = y[i] / (double)pieces;
+    return LK_OK;
+}

@@ -1,0 +1,93 @@
+/* The public calls: check, select, schedule, start. */
+#include "coll/schedule.h"
+
+#include <lockstep/alloc.h>
+
+lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
+{
+    lk_status st;
+    LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
+    *out = NULL;
+    LK_TRY(lk__fault_check(comm->w));
+    lk__case k;
+    lk__schedule *s = NULL;
+    int number;
+    int64_t *first = NULL;
+    LK_TRY_COMM(comm->w, lk_alloc(&first, comm->size + 1, sizeof *first));
+    LK_TRY_TO(done, lk__case_make(comm, c, first, &k));
+    LK_TRY_TO(done, lk__coll_select(&k, &number));
+    st = lk__schedule_new(&k, number, &s);
+    if (st == LK_OK)
+        st = lk_colls[number - 1]->schedule(&k, s);
+    if (st == LK_OK)
+        st = lk__schedule_start(s, out);
+    if (st != LK_OK) { /* no memory: others may have begun */
+        lk__schedule_free(s);
+        st = lk__fault_raise(comm->w);
+        goto done;
+    }
+    st = lk__progress(comm->w);
+    if (st != LK_OK) {
+        lk__request_end(*out);
+        *out = NULL;
+    }
+done:
+    lk_free(first);
+    return st;
+}
+
+lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
+{
+    lk_request *r = NULL;
+    LK_TRY(lk_coll_start(comm, c, &r));
+    LK_TRY(lk_wait(&r, NULL));
+    return LK_OK;
+}
+
+lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c, const char **out)
+{
+    lk_status st;
+    LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
+    *out = NULL;
+    lk__case k;
+    int number;
+    int64_t *first = NULL;
+    LK_TRY(lk_alloc(&first, comm->size + 1, sizeof *first));
+    LK_TRY_TO(done, lk__case_make(comm, c, first, &k));
+    LK_TRY_TO(done, lk__coll_select(&k, &number));
+    *out = lk_colls[number - 1]->name;
+done:
+    lk_free(first);
+    return st;
+}
+
+lk_status lk_barrier(lk_comm *comm, const char *name)
+{
+    LK_TRY(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_BARRIER, .name = name}));
+    return LK_OK;
+}
+
+lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int root,
+                   const char *name)
+{
+    LK_TRY(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_BCAST,
+                                              .name = name,
+                                              .out = data,
+                                              .count = count,
+                                              .dtype = dtype,
+                                              .root = root}));
+    return LK_OK;
+}
+
+lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
+                       lk_fold fold, const char *name)
+{
+    LK_TRY(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_ALLREDUCE,
+                                              .name = name,
+                                              .in = in,
+                                              .out = out,
+                                              .count = count,
+                                              .dtype = dtype,
+                                              .fold = fold}));
+    return LK_OK;
+}

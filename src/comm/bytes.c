@@ -1,0 +1,34 @@
+/* Plain C objects: the number of bytes goes ahead of them. */
+#include <lockstep/alloc.h>
+#include <lockstep/comm.h>
+
+lk_status lk_send_bytes(lk_comm *comm, const void *bytes, int64_t n, int dest, int64_t tag,
+                        const char *name)
+{
+    LK_CHECK(n >= 0 && (bytes || n == 0), LK_EINVAL, "an object of %lld bytes at %p", (long long)n,
+             bytes);
+    LK_TRY(lk_send(comm, &n, 1, LK_I64, dest, tag, name));
+    LK_TRY(lk_send(comm, bytes, n, LK_U8, dest, tag, name));
+    return LK_OK;
+}
+
+lk_status lk_recv_bytes(lk_comm *comm, int source, int64_t tag, const char *name, void **out,
+                        int64_t *n)
+{
+    lk_status st;
+    LK_CHECK(out && n, LK_EINVAL, "%s is NULL", out ? "n" : "out");
+    lk_message first;
+    int64_t bytes;
+    *out = NULL;
+    *n = 0;
+    LK_TRY(lk_recv(comm, &bytes, 1, LK_I64, source, tag, name, &first));
+    void *block;
+    LK_TRY(lk_alloc(&block, bytes, 1));
+    LK_TRY_TO(fail, lk_recv(comm, block, bytes, LK_U8, first.rank, first.tag, name, NULL));
+    *out = block;
+    *n = bytes;
+    return LK_OK;
+fail:
+    lk_free(block);
+    return st;
+}

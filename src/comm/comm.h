@@ -1,0 +1,57 @@
+/* A communicator: a group of world ranks and a context of its own. */
+#ifndef LK_COMM_COMM_H
+#define LK_COMM_COMM_H
+
+#include "comm/world.h"
+
+struct lk_comm {
+    lk__world *w;
+    int rank, size;
+    int *member; /* [size] world ranks */
+    int intra_rank, intra_size, inter_rank, inter_size;
+    uint32_t context;
+    int64_t deadline_ns; /* 0: none */
+    int64_t n_calls;     /* collective calls so far */
+    uint64_t past;       /* their rolling hash */
+    int64_t *n_sent;     /* [size] messages of send so far, by receiver */
+};
+
+/** The communicator of all ranks of `w`; takes over nothing on failure. */
+lk_status lk__comm_world(lk__world *w, lk_comm **out) LK_NODISCARD;
+
+/** The communicators of the transports; the caller owns `*out`. */
+lk_status lk__self_open(lk_comm **out) LK_NODISCARD;
+lk_status lk__mpi_open(lk_comm **out) LK_NODISCARD;
+
+/** Whether an MPI launcher started this process, as its environment tells. */
+bool lk__mpi_launched(void);
+
+/** The rank in `comm` of a world rank; -1 if it is not in it. */
+int lk__comm_rank_of(const lk_comm *comm, int world_rank);
+
+/** What a collective call is made with; the rest of its label follows from the communicator. */
+typedef struct lk__call {
+    lk_call call;
+    const char *name;
+    lk_dtype dtype;
+    lk_fold fold; /* LK_N_FOLDS: none */
+    int root;     /* -1: none */
+    int64_t count;
+    int algorithm;
+} lk__call;
+
+/** Number the call, fill its label, and write it on the board. */
+void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label);
+
+/** The call is over: the rank computes. */
+void lk__call_end(lk_comm *comm);
+
+/**
+ * Every rank gives `bytes` bytes, every rank gets all of them, by rank.  Collective.
+ *
+ * For the room's own use (split, topology): messages up and down a binomial tree, and waits.
+ */
+lk_status lk__exchange(lk_comm *comm, const lk__call *call, const void *mine, int64_t bytes,
+                       void *all) LK_NODISCARD;
+
+#endif /* LK_COMM_COMM_H */

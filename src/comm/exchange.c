@@ -1,0 +1,98 @@
+/* Labels of collective calls, and the exchange that splits and topology need.
+ *
+ *     rank     0 ◄─ 1   2 ◄─ 3   4 ◄─ 5        up a binomial tree: rank r collects the blocks of
+ *              0 ◄───── 2        4             ranks r ... r + 2^k - 1, which lie side by side;
+ *              0 ◄────────────── 4             then all blocks down the same tree
+ *
+ * Cost: 2 log2(P) messages deep, P blocks down each edge.
+ */
+#include "comm/comm.h"
+
+#include <lockstep/clock.h>
+
+#include <string.h>
+
+void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label)
+{
+    lk__world *w = comm->w;
+    *label = (lk__label){.h = {.magic = LK_WIRE_MAGIC,
+                               .kind = LK_KIND_COLLECTIVE,
+                               .call = (uint8_t)call->call,
+                               .dtype = (uint8_t)call->dtype,
+                               .fold = (uint8_t)call->fold,
+                               .context = comm->context,
+                               .source = w->rank,
+                               .sequence = ++comm->n_calls,
+                               .count = call->count,
+                               .past = comm->past,
+                               .root = call->root,
+                               .algorithm = (uint8_t)call->algorithm}};
+    lk__label_name(label, call->name);
+    comm->past = lk__label_roll(label);
+    w->doing = (lk__doing){.state = LK_STATE_CALLING, .peer = -1, .call = *label};
+    lk__slot_write(w->board[w->rank], &w->doing);
+}
+
+void lk__call_end(lk_comm *comm)
+{
+    lk__world *w = comm->w;
+    if (w->doing.state != LK_STATE_CALLING)
+        return;
+    w->doing.state = LK_STATE_COMPUTING;
+    w->doing.peer = -1;
+    lk__slot_write(w->board[w->rank], &w->doing);
+}
+
+/* Send or receive one block and wait for it. */
+static lk_status pass(lk_comm *comm, const lk__label *label, int peer, void *data, int64_t bytes,
+                      bool send)
+{
+    lk_request r = {
+        .comm = comm, .label = label, .peer = comm->member[peer], .data = data, .bytes = bytes};
+    lk_status st = send ? lk__post_send(&r) : lk__post_recv(&r);
+    st = st == LK_OK ? lk__wait_one(&r) : lk__fault_raise(comm->w);
+    lk__request_end(&r);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+static lk_status up(lk_comm *comm, lk__label *label, int64_t bytes, unsigned char *all)
+{
+    int rank = comm->rank, size = comm->size;
+    for (int step = 1; step < size; step *= 2) {
+        if (rank & step) {
+            int n = size - rank < step ? size - rank : step;
+            return pass(comm, label, rank - step, all + rank * bytes, n * bytes, true);
+        }
+        if (rank + step >= size)
+            continue;
+        int n = size - rank - step < step ? size - rank - step : step;
+        LK_TRY(pass(comm, label, rank + step, all + (rank + step) * bytes, n * bytes, false));
+    }
+    return LK_OK;
+}
+
+static lk_status down(lk_comm *comm, lk__label *label, int64_t bytes, unsigned char *all)
+{
+    int rank = comm->rank, size = comm->size, step = 1;
+    while (step < size && !(rank & step))
+        step *= 2;
+    if (rank > 0)
+        LK_TRY(pass(comm, label, rank - step, all, size * bytes, false));
+    for (step /= 2; step > 0; step /= 2)
+        if (rank + step < size)
+            LK_TRY(pass(comm, label, rank + step, all, size * bytes, true));
+    return LK_OK;
+}
+
+lk_status lk__exchange(lk_comm *comm, const lk__call *call, const void *mine, int64_t bytes,
+                       void *all)
+{
+    lk__label label;
+    lk__call_begin(comm, call, &label);
+    memcpy((unsigned char *)all + comm->rank * bytes, mine, (size_t)bytes);
+    LK_TRY(up(comm, &label, bytes, all));
+    LK_TRY(down(comm, &label, bytes, all));
+    lk__call_end(comm);
+    return LK_OK;
+}

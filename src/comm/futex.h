@@ -1,0 +1,34 @@
+/* Sleep on a word of memory, also one that processes share. */
+#ifndef LK_COMM_FUTEX_H
+#define LK_COMM_FUTEX_H
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/** Sleep while `*word` is `value`, at most `ns` nanoseconds. */
+static inline void lk__futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
+}
+
+static inline void lk__futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static inline void lk__relax(void)
+{
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif /* LK_COMM_FUTEX_H */

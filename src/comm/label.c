@@ -1,0 +1,98 @@
+/* Labels of calls: how they read, what they differ in, and the rolling hash of those past. */
+#include "comm/wire.h"
+
+#include <lockstep/hash.h>
+
+#include <stdio.h>
+#include <string.h>
+
+const char *lk_call_name(lk_call call)
+{
+    static const char *const name[] = {
+#define X(code, text) [LK_CALL_##code] = text,
+        LK_CALL_MAP(X)
+#undef X
+    };
+    return (unsigned)call < LK_N_CALLS ? name[call] : "?";
+}
+
+const char *lk_fold_name(lk_fold fold)
+{
+    static const char *const name[] = {
+#define X(code, text, formula) [LK_FOLD_##code] = text,
+        LK_FOLD_MAP(X)
+#undef X
+    };
+    return (unsigned)fold < LK_N_FOLDS ? name[fold] : "?";
+}
+
+void lk__label_name(lk__label *label, const char *name)
+{
+    size_t n = name ? strlen(name) : 0;
+    if (n > LK_WIRE_NAME) {
+        name += n - LK_WIRE_NAME;
+        n = LK_WIRE_NAME;
+    }
+    if (n > 0)
+        memcpy(label->name, name, n);
+    label->name[n] = '\0';
+    label->h.text = (uint8_t)n;
+}
+
+const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
+{
+    const lk__header *h = &label->h;
+    char fold[16] = "", root[24] = "";
+    if (h->fold < LK_N_FOLDS)
+        snprintf(fold, sizeof fold, ", %s", lk_fold_name(h->fold));
+    if (h->root >= 0)
+        snprintf(root, sizeof root, ", %s %d", h->kind == LK_KIND_P2P ? "rank" : "root", h->root);
+    if (h->kind == LK_KIND_P2P)
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld, tag %lld)", lk_call_name(h->call),
+                 label->name, lk_dtype_name(h->dtype), (long long)h->count, (long long)h->tag);
+    else if (h->call <= LK_CALL_BARRIER)
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\") #%lld", lk_call_name(h->call), label->name,
+                 (long long)h->sequence);
+    else
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld%s%s) #%lld", lk_call_name(h->call),
+                 label->name, lk_dtype_name(h->dtype), (long long)h->count, fold, root,
+                 (long long)h->sequence);
+    return out;
+}
+
+const char *lk__label_difference(const lk__label *a, const lk__label *b)
+{
+    const lk__header *x = &a->h, *y = &b->h;
+    return x->call != y->call                                             ? "operation"
+           : x->text != y->text || memcmp(a->name, b->name, x->text) != 0 ? "name"
+           : x->dtype != y->dtype                                         ? "dtype"
+           : x->count != y->count                                         ? "count"
+           : x->fold != y->fold                                           ? "operator"
+           : x->root != y->root                                           ? "root"
+           : x->algorithm != y->algorithm                                 ? "algorithm"
+           : x->past != y->past                                           ? "an earlier call"
+                                                                          : NULL;
+}
+
+/* A 64-bit mix (splitmix64's finisher): cheap, and every bit counts. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+uint64_t lk__label_roll(const lk__label *label)
+{
+    const lk__header *h = &label->h;
+    uint64_t x = mix(h->past + UINT64_C(0x9e3779b97f4a7c15));
+    x = mix(x ^ ((uint64_t)h->call | (uint64_t)h->dtype << 8 | (uint64_t)h->fold << 16 |
+                 (uint64_t)(uint32_t)h->root << 32));
+    x = mix(x ^ (uint64_t)h->count);
+    for (size_t i = 0; i < h->text; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, label->name + i, h->text - i < 8 ? h->text - i : 8);
+        x = mix(x ^ word);
+    }
+    return x;
+}

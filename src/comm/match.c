@@ -1,0 +1,149 @@
+/* Packets find receives: in the order they were sent, by communicator, sender and tag.
+ *
+ *     send/recv     context, source or any, tag or any
+ *     collectives   context, source, number of the call; and then the labels must agree, otherwise
+ *                   the ranks made different calls
+ *
+ * A packet that nobody waits for yet is kept in `early`, a receive without a packet in `posted`.
+ */
+#include "comm/comm.h"
+
+#include <string.h>
+
+void lk__world_init(lk__world *w)
+{
+    w->early_end = &w->early;
+    w->doing = (lk__doing){.state = LK_STATE_COMPUTING, .peer = -1};
+    lk__slot_write(w->board[w->rank], &w->doing);
+}
+
+void lk__world_clear(lk__world *w)
+{
+    while (w->early) {
+        lk__packet *p = w->early;
+        w->early = p->next;
+        w->transport->drop(w, p);
+    }
+    w->early_end = &w->early;
+}
+
+static bool matches(const lk_request *r, const lk__packet *p)
+{
+    const lk__header *want = &r->label->h, *h = &p->label.h;
+    if (h->context != want->context || h->kind != want->kind)
+        return false;
+    if (r->peer != LK_ANY_RANK && r->peer != h->source)
+        return false;
+    if (h->kind == LK_KIND_COLLECTIVE)
+        return h->sequence == want->sequence;
+    return r->tag == LK_ANY_TAG || h->tag == r->tag;
+}
+
+/* The packet is for this receive: check that the ranks agree, then take the payload. */
+static lk_status deliver(lk_request *r, lk__packet *p)
+{
+    lk_comm *comm = r->comm;
+    lk__world *w = comm->w;
+    const lk__header *want = &r->label->h, *h = &p->label.h;
+    bool agree = h->kind == LK_KIND_COLLECTIVE
+                     ? !lk__label_difference(r->label, &p->label) && h->bytes == r->bytes
+                     : h->dtype == want->dtype && h->bytes <= r->bytes;
+    if (!agree) {
+        lk__label theirs = p->label;
+        w->transport->drop(w, p);
+        return lk__report_mismatch(comm, r->label, &theirs);
+    }
+    r->info = (lk_message){.rank = lk__comm_rank_of(comm, h->source),
+                           .tag = h->tag,
+                           .count = h->count,
+                           .dtype = h->dtype,
+                           .sequence = h->sequence};
+    LK_TRY(w->transport->take(w, p, r));
+    return LK_OK;
+}
+
+static void unlink_posted(lk__world *w, lk_request *r)
+{
+    *(r->prev ? &r->prev->next : &w->posted) = r->next;
+    if (r->next)
+        r->next->prev = r->prev;
+    else
+        w->posted_last = r->prev;
+    r->in_list = false;
+}
+
+lk_status lk__arrive(lk__world *w, lk__packet *p)
+{
+    w->n_arrived++;
+    for (lk_request *r = w->posted; r; r = r->next) {
+        if (!matches(r, p))
+            continue;
+        unlink_posted(w, r);
+        return deliver(r, p);
+    }
+    p->next = NULL;
+    *w->early_end = p;
+    w->early_end = &p->next;
+    return LK_OK;
+}
+
+lk_status lk__post_send(lk_request *r)
+{
+    r->type = LK_REQUEST_SEND;
+    lk__world *w = r->comm->w;
+    return w->transport->send(w, r);
+}
+
+lk_status lk__post_recv(lk_request *r)
+{
+    lk__world *w = r->comm->w;
+    r->type = LK_REQUEST_RECV;
+    for (lk__packet **at = &w->early; *at; at = &(*at)->next) {
+        lk__packet *p = *at;
+        if (!matches(r, p))
+            continue;
+        *at = p->next;
+        if (!p->next)
+            w->early_end = at;
+        return deliver(r, p);
+    }
+    r->in_list = true;
+    r->next = NULL;
+    r->prev = w->posted_last;
+    *(r->prev ? &r->prev->next : &w->posted) = r;
+    w->posted_last = r;
+    return LK_OK;
+}
+
+void lk__activate(lk_request *r)
+{
+    lk__world *w = r->comm->w;
+    r->type = LK_REQUEST_COLLECTIVE;
+    r->in_list = true;
+    r->prev = NULL;
+    r->next = w->active;
+    if (r->next)
+        r->next->prev = r;
+    w->active = r;
+}
+
+static void unlink_active(lk__world *w, lk_request *r)
+{
+    *(r->prev ? &r->prev->next : &w->active) = r->next;
+    if (r->next)
+        r->next->prev = r->prev;
+    r->in_list = false;
+}
+
+void lk__request_end(lk_request *r)
+{
+    lk__world *w = r->comm->w;
+    if (r->in_list && r->type == LK_REQUEST_RECV)
+        unlink_posted(w, r);
+    else if (r->in_list)
+        unlink_active(w, r);
+    if (r->type != LK_REQUEST_COLLECTIVE)
+        w->transport->withdraw(w, r);
+    if (r->release)
+        r->release(r);
+}

@@ -1,0 +1,180 @@
+/* The module for one MPI: the calls that the transport needs, and nothing more. */
+#include "comm/mpi_module.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(lk_mpi_request), "a request fits");
+
+struct lk_mpi_comm {
+    MPI_Comm comm;
+};
+
+enum { BLOCK = 1 << 30 };
+
+static bool mpi_finalized(void)
+{
+    int yes = 0;
+    MPI_Finalized(&yes);
+    return yes;
+}
+
+static bool mpi_running(void)
+{
+    int yes = 0;
+    MPI_Initialized(&yes);
+    return yes && !mpi_finalized();
+}
+
+static int mpi_init(void)
+{
+    int level;
+    return MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+}
+
+static int mpi_finalize(void)
+{
+    return MPI_Finalize();
+}
+
+static int mpi_comm_dup(bool world, int fortran_handle, lk_mpi_comm **out)
+{
+    MPI_Comm host = world ? MPI_COMM_WORLD : MPI_Comm_f2c(fortran_handle);
+    *out = NULL;
+    if (host == MPI_COMM_NULL)
+        return MPI_ERR_COMM;
+    lk_mpi_comm *c = malloc(sizeof *c);
+    if (!c)
+        return MPI_ERR_NO_MEM;
+    int code = MPI_Comm_dup(host, &c->comm);
+    if (code != MPI_SUCCESS) {
+        free(c);
+        return code;
+    }
+    MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
+    *out = c;
+    return 0;
+}
+
+static void mpi_comm_free(lk_mpi_comm *c)
+{
+    if (!c)
+        return;
+    MPI_Comm_free(&c->comm);
+    free(c);
+}
+
+static void mpi_comm_place(const lk_mpi_comm *c, int *rank, int *size)
+{
+    MPI_Comm_rank(c->comm, rank);
+    MPI_Comm_size(c->comm, size);
+}
+
+static int mpi_comm_nodes(const lk_mpi_comm *c, int *node)
+{
+    MPI_Comm near;
+    int rank, lowest;
+    MPI_Comm_rank(c->comm, &rank);
+    int code = MPI_Comm_split_type(c->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &near);
+    if (code != MPI_SUCCESS)
+        return code;
+    code = MPI_Allreduce(&rank, &lowest, 1, MPI_INT, MPI_MIN, near);
+    if (code == MPI_SUCCESS)
+        code = MPI_Allgather(&lowest, 1, MPI_INT, node, 1, MPI_INT, c->comm);
+    MPI_Comm_free(&near);
+    return code;
+}
+
+/* `bytes` bytes as one element, however many: MPI 3 counts in int. */
+static int type_of(int64_t bytes, MPI_Datatype *type)
+{
+    MPI_Datatype blocks;
+    int code = MPI_Type_vector((int)(bytes / BLOCK), BLOCK, BLOCK, MPI_BYTE, &blocks);
+    if (code != MPI_SUCCESS)
+        return code;
+    int lengths[] = {1, (int)(bytes % BLOCK)};
+    MPI_Aint at[] = {0, (MPI_Aint)(bytes / BLOCK * BLOCK)};
+    code = MPI_Type_create_struct(2, lengths, at, (MPI_Datatype[]){blocks, MPI_BYTE}, type);
+    MPI_Type_free(&blocks);
+    return code == MPI_SUCCESS ? MPI_Type_commit(type) : code;
+}
+
+static int start(const lk_mpi_comm *c, const lk_mpi_part *p, bool send, lk_mpi_request *out)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    MPI_Datatype type = MPI_BYTE;
+    int count = (int)p->bytes, code = MPI_SUCCESS;
+    if (p->bytes > BLOCK) {
+        count = 1;
+        code = type_of(p->bytes, &type);
+    }
+    int rank = p->rank == LK_MPI_ANY ? MPI_ANY_SOURCE : p->rank;
+    if (code == MPI_SUCCESS)
+        code = send ? MPI_Isend(p->data, count, type, rank, p->tag, c->comm, &r)
+                    : MPI_Irecv(p->data, count, type, rank, p->tag, c->comm, &r);
+    if (type != MPI_BYTE)
+        MPI_Type_free(&type);
+    memcpy(out, &r, sizeof r);
+    return code;
+}
+
+static int mpi_isend(const lk_mpi_comm *c, const lk_mpi_part *p, lk_mpi_request *out)
+{
+    return start(c, p, true, out);
+}
+
+static int mpi_irecv(const lk_mpi_comm *c, const lk_mpi_part *p, lk_mpi_request *out)
+{
+    return start(c, p, false, out);
+}
+
+static int mpi_test(lk_mpi_request *request, bool *done)
+{
+    MPI_Request r;
+    int yes = 0;
+    memcpy(&r, request, sizeof r);
+    int code = MPI_Test(&r, &yes, MPI_STATUS_IGNORE);
+    memcpy(request, &r, sizeof r);
+    *done = yes;
+    return code;
+}
+
+static void mpi_cancel(lk_mpi_request *request)
+{
+    MPI_Request r;
+    memcpy(&r, request, sizeof r);
+    if (r != MPI_REQUEST_NULL && MPI_Cancel(&r) == MPI_SUCCESS)
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+    memcpy(request, &r, sizeof r);
+}
+
+static void mpi_error(int code, char text[LK_MPI_TEXT])
+{
+    char full[MPI_MAX_ERROR_STRING];
+    int n = 0;
+    if (MPI_Error_string(code, full, &n) != MPI_SUCCESS)
+        n = 0;
+    if (n >= LK_MPI_TEXT)
+        n = LK_MPI_TEXT - 1;
+    memcpy(text, full, (size_t)n);
+    text[n] = '\0';
+}
+
+__attribute__((visibility("default"))) extern const lk_mpi lk_mpi_module;
+
+const lk_mpi lk_mpi_module = {.interface = LK_MPI_INTERFACE,
+                              .name = LK_MPI_NAME,
+                              .running = mpi_running,
+                              .finalized = mpi_finalized,
+                              .init = mpi_init,
+                              .finalize = mpi_finalize,
+                              .comm_dup = mpi_comm_dup,
+                              .comm_free = mpi_comm_free,
+                              .comm_place = mpi_comm_place,
+                              .comm_nodes = mpi_comm_nodes,
+                              .isend = mpi_isend,
+                              .irecv = mpi_irecv,
+                              .test = mpi_test,
+                              .cancel = mpi_cancel,
+                              .error = mpi_error};

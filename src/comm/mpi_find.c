@@ -1,0 +1,128 @@
+/* Find the module for the MPI at hand.
+ *
+ * A program that is linked statically cannot open one: there dlopen() is not linked in, and its
+ * address is 0.
+ */
+#include "comm/comm.h"
+#include "comm/mpi.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#pragma weak dlopen
+#pragma weak dlsym
+#pragma weak dladdr
+#pragma weak dlerror
+
+static const char *const names[] = {"openmpi", "mpich"};
+
+enum { N_NAMES = sizeof names / sizeof names[0] };
+
+static bool is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && *value;
+}
+
+bool lk__mpi_launched(void)
+{
+    return is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMI_RANK") || is_set("PMIX_RANK");
+}
+
+/* The MPI that the host has loaded: -1 if none. */
+static int loaded(void)
+{
+    int (*version)(char *, int *) = NULL;
+    char text[8192] = "";
+    int n = 0;
+    void *symbol = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+    memcpy(&version, &symbol, sizeof version);
+    if (!version || version(text, &n) != 0)
+        return -1;
+    return strstr(text, "Open MPI") ? 0 : 1;
+}
+
+/* In which order to try the modules: the most likely first. */
+static int likely(void)
+{
+    int i = loaded();
+    if (i >= 0)
+        return i;
+    return is_set("PMI_RANK") && !is_set("OMPI_COMM_WORLD_SIZE") && !is_set("PMIX_RANK");
+}
+
+/* Folders to look in, one after the other; false behind the last. */
+static bool folder(int i, char out[PATH_MAX])
+{
+    static const char *const beside[] = {"mpi", "lockstep/mpi", "../lib/lockstep/mpi"};
+    enum { N_BESIDE = sizeof beside / sizeof beside[0] };
+    const char *given = getenv("LK_MPI_MODULES");
+    if (given && *given) {
+        snprintf(out, PATH_MAX, "%s", given);
+        return i == 0;
+    }
+    if (i > N_BESIDE)
+        return false;
+    Dl_info here;
+    char self[PATH_MAX];
+    snprintf(out, PATH_MAX, "%s", LK_MPI_FOLDER);
+    if (i == N_BESIDE)
+        return true;
+    if (!dladdr((const void *)names, &here) || !here.dli_fname || !realpath(here.dli_fname, self))
+        return true;
+    *(strrchr(self, '/') + 1) = '\0';
+    return snprintf(out, PATH_MAX, "%s%s", self, beside[i]) < PATH_MAX;
+}
+
+static const lk_mpi *module_open(const char *name)
+{
+    char at[PATH_MAX], path[PATH_MAX + 64];
+    for (int i = 0; folder(i, at); i++) {
+        snprintf(path, sizeof path, "%s/lockstep-mpi-%s.so", at, name);
+        /* Global: an MPI's own plug-ins look for its symbols. */
+        void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+        const lk_mpi *m = handle ? dlsym(handle, LK_MPI_SYMBOL) : NULL;
+        if (m && m->interface == LK_MPI_INTERFACE)
+            return m;
+    }
+    return NULL;
+}
+
+static const lk_mpi *found;
+
+static void find(void)
+{
+    const char *given = getenv("LK_MPI");
+    if (!dlopen || !dlsym || !dladdr)
+        return;
+    if (given && *given) {
+        found = strchr(given, '/') ? NULL : module_open(given);
+        return;
+    }
+    int first = likely(), only = loaded();
+    for (int i = 0; i < N_NAMES && !found; i++) {
+        int k = (first + i) % N_NAMES;
+        if (only < 0 || only == k)
+            found = module_open(names[k]);
+    }
+}
+
+lk_status lk__mpi_module(const lk_mpi **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find);
+    *out = found;
+    LK_CHECK(dlopen, LK_ENOTSUP, "a program that is linked statically cannot use MPI");
+    char at[PATH_MAX] = "";
+    (void)!folder(0, at);
+    LK_CHECK(found, LK_ENOTSUP,
+             "no module for MPI%s%s was found: lockstep-mpi-openmpi.so or lockstep-mpi-mpich.so in "
+             "%s or %s (LK_MPI_MODULES names another folder)",
+             is_set("LK_MPI") ? " " : "", is_set("LK_MPI") ? getenv("LK_MPI") : "", at,
+             LK_MPI_FOLDER);
+    return LK_OK;
+}

@@ -1,0 +1,73 @@
+/* What the transport `mpi` needs of an MPI: a table of functions in a module of its own.
+ *
+ * src/comm/mpi/module.c is the only file that includes <mpi.h>.  It is compiled once against each
+ * MPI that is installed, into lockstep-mpi-NAME.so; the library opens the one that fits the launcher,
+ * or the MPI that the host has loaded.  So one build runs under every MPI, and where there is none
+ * nothing is missing but `mpi`.  A module calls nothing of Lockstep.
+ *
+ * Functions return 0, or MPI's error code; error() gives its text.  None blocks, except those that
+ * say so.
+ */
+#ifndef LK_COMM_MPI_MODULE_H
+#define LK_COMM_MPI_MODULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Raised when this file changes, so that a module of another build is not used. */
+enum { LK_MPI_INTERFACE = 1, LK_MPI_TEXT = 512 };
+
+/* Room for an MPI_Request. */
+typedef union lk_mpi_request {
+    void *p;
+    int i;
+} lk_mpi_request;
+
+/* A communicator of ours: the dup of the host's. */
+typedef struct lk_mpi_comm lk_mpi_comm;
+
+/* A message: bytes, and the rank and tag at the other end. */
+typedef struct lk_mpi_part {
+    void *data;
+    int64_t bytes;
+    int rank; /* LK_MPI_ANY: from anybody */
+    int tag;
+} lk_mpi_part;
+
+enum { LK_MPI_ANY = -1 };
+
+typedef struct lk_mpi {
+    int interface; /* LK_MPI_INTERFACE */
+    const char *name;
+
+    /* Whether MPI can be used now: initialised, and not finalized. */
+    bool (*running)(void);
+    bool (*finalized)(void);
+
+    /* Both block. */
+    int (*init)(void);
+    int (*finalize)(void);
+
+    /* Dup MPI_COMM_WORLD (`world`) or the communicator of this Fortran handle; errors are returned
+     * from then on.  Block. */
+    int (*comm_dup)(bool world, int fortran_handle, lk_mpi_comm **out);
+    void (*comm_free)(lk_mpi_comm *comm);
+    void (*comm_place)(const lk_mpi_comm *comm, int *rank, int *size);
+
+    /* node[r] for every rank: the lowest rank on its node, as shared memory tells.  Blocks. */
+    int (*comm_nodes)(const lk_mpi_comm *comm, int *node);
+
+    int (*isend)(const lk_mpi_comm *comm, const lk_mpi_part *part, lk_mpi_request *out);
+    int (*irecv)(const lk_mpi_comm *comm, const lk_mpi_part *part, lk_mpi_request *out);
+    int (*test)(lk_mpi_request *request, bool *done);
+
+    /* Give up a receive; when it returns, its memory is no longer MPI's. */
+    void (*cancel)(lk_mpi_request *request);
+
+    void (*error)(int code, char text[LK_MPI_TEXT]);
+} lk_mpi;
+
+/* The symbol that a module defines. */
+#define LK_MPI_SYMBOL "lk_mpi_module"
+
+#endif /* LK_COMM_MPI_MODULE_H */

@@ -1,0 +1,179 @@
+/* Send and receive: arguments, labels, and requests of their own. */
+#include "comm/comm.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/checked.h>
+
+/* A request of send or recv has its label with it. */
+struct p2p {
+    lk_request r;
+    lk__label label;
+};
+
+/* What the public functions are called with. */
+struct args {
+    lk_call call;
+    void *data;
+    int64_t count;
+    lk_dtype dtype;
+    int rank;
+    int64_t tag;
+    const char *name;
+};
+
+static lk_status check(const lk_comm *comm, const struct args *a, int64_t *bytes)
+{
+    const char *what = lk_call_name(a->call), *name = a->name ? a->name : "";
+    bool recv = a->call == LK_CALL_RECV;
+    LK_CHECK(comm, LK_EINVAL, "%s(\"%s\"): comm is NULL", what, name);
+    LK_CHECK(lk_dtype_size(a->dtype) > 0, LK_EDTYPE, "%s(\"%s\"): %d is no dtype", what, name,
+             (int)a->dtype);
+    LK_CHECK(a->count >= 0, LK_EINVAL, "%s(\"%s\"): %lld elements", what, name,
+             (long long)a->count);
+    LK_CHECK(a->data || a->count == 0, LK_EINVAL, "%s(\"%s\"): data of %lld elements is NULL", what,
+             name, (long long)a->count);
+    LK_CHECK(a->rank < comm->size && a->rank >= (recv ? LK_ANY_RANK : 0), LK_EINVAL,
+             "%s(\"%s\"): rank %d of %d", what, name, a->rank, comm->size);
+    LK_CHECK(a->tag >= (recv ? LK_ANY_TAG : 0), LK_EINVAL, "%s(\"%s\"): tag %lld", what, name,
+             (long long)a->tag);
+    LK_TRY(lk_mul_i64(a->count, (int64_t)lk_dtype_size(a->dtype), bytes));
+    return LK_OK;
+}
+
+/* Fill in a request; it is not yet posted. */
+static void prepare(lk_comm *comm, const struct args *a, int64_t bytes, struct p2p *q)
+{
+    bool send = a->call == LK_CALL_SEND;
+    *q = (struct p2p){
+        .r = {.comm = comm,
+              .label = &q->label,
+              .peer = a->rank < 0 ? LK_ANY_RANK : comm->member[a->rank],
+              .tag = a->tag,
+              .data = a->data,
+              .bytes = bytes,
+              .info = {a->rank, a->tag, a->count, a->dtype, send ? comm->n_sent[a->rank]++ : -1}},
+        .label = {.h = {.magic = LK_WIRE_MAGIC,
+                        .kind = LK_KIND_P2P,
+                        .call = (uint8_t)a->call,
+                        .dtype = (uint8_t)a->dtype,
+                        .fold = LK_N_FOLDS,
+                        .context = comm->context,
+                        .source = comm->w->rank,
+                        .tag = a->tag,
+                        .count = a->count,
+                        .root = -1}}};
+    q->label.h.sequence = q->r.info.sequence;
+    lk__label_name(&q->label, a->name);
+}
+
+static lk_status post(struct p2p *q)
+{
+    lk__world *w = q->r.comm->w;
+    LK_TRY_COMM(w, q->label.h.call == LK_CALL_SEND ? lk__post_send(&q->r) : lk__post_recv(&q->r));
+    return LK_OK;
+}
+
+static lk_status start(lk_comm *comm, const struct args *a, lk_request **out)
+{
+    int64_t bytes;
+    struct p2p *q;
+    LK_CHECK(out, LK_EINVAL, "%s: out is NULL", lk_call_name(a->call));
+    *out = NULL;
+    LK_TRY(check(comm, a, &bytes));
+    LK_TRY(lk__fault_check(comm->w));
+    LK_TRY_COMM(comm->w, lk_alloc(&q, 1, sizeof *q));
+    prepare(comm, a, bytes, q);
+    q->r.heap = true;
+    lk_status st = post(q);
+    if (st != LK_OK) {
+        lk__request_end(&q->r);
+        lk_free(q);
+        LK_TRY(st);
+    }
+    *out = &q->r;
+    return LK_OK;
+}
+
+static lk_status finish(lk_status st, struct p2p *q, lk_message *info)
+{
+    if (st == LK_OK)
+        st = lk__wait_one(&q->r);
+    if (st == LK_OK && info)
+        *info = q->r.info;
+    lk__call_end(q->r.comm);
+    lk__request_end(&q->r);
+    return st;
+}
+
+static lk_status blocking(lk_comm *comm, const struct args *a, lk_message *info)
+{
+    int64_t bytes;
+    struct p2p q;
+    LK_TRY(check(comm, a, &bytes));
+    LK_TRY(lk__fault_check(comm->w));
+    prepare(comm, a, bytes, &q);
+    LK_TRY(finish(post(&q), &q, info));
+    return LK_OK;
+}
+
+lk_status lk_send(lk_comm *comm, const void *data, int64_t count, lk_dtype dtype, int dest,
+                  int64_t tag, const char *name)
+{
+    void *bytes = (void *)(uintptr_t)data;
+    LK_TRY(
+        blocking(comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name}, NULL));
+    return LK_OK;
+}
+
+lk_status lk_recv(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int source, int64_t tag,
+                  const char *name, lk_message *info)
+{
+    LK_TRY(
+        blocking(comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name}, info));
+    return LK_OK;
+}
+
+lk_status lk_isend(lk_comm *comm, const void *data, int64_t count, lk_dtype dtype, int dest,
+                   int64_t tag, const char *name, lk_request **out)
+{
+    void *bytes = (void *)(uintptr_t)data;
+    LK_TRY(start(comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name}, out));
+    return LK_OK;
+}
+
+lk_status lk_irecv(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int source,
+                   int64_t tag, const char *name, lk_request **out)
+{
+    LK_TRY(start(comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name}, out));
+    return LK_OK;
+}
+
+lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_part *send, const lk_part *recv,
+                      const char *name, lk_message *info)
+{
+    LK_CHECK(send && recv, LK_EINVAL, "%s is NULL", send ? "recv" : "send");
+    struct args s = {LK_CALL_SEND, send->data, send->count, dtype, send->rank, send->tag, name};
+    struct args v = {LK_CALL_RECV, recv->data, recv->count, dtype, recv->rank, recv->tag, name};
+    bool to = send->rank >= 0, from = recv->rank >= 0;
+    int64_t n_send = 0, n_recv = 0;
+    struct p2p out, in;
+    if (to)
+        LK_TRY(check(comm, &s, &n_send));
+    if (from)
+        LK_TRY(check(comm, &v, &n_recv));
+    LK_CHECK(comm, LK_EINVAL, "comm is NULL");
+    LK_TRY(lk__fault_check(comm->w));
+    lk_status st = LK_OK;
+    if (from) {
+        prepare(comm, &v, n_recv, &in);
+        st = post(&in);
+    }
+    if (to) {
+        prepare(comm, &s, n_send, &out);
+        st = finish(st == LK_OK ? post(&out) : st, &out, NULL);
+    }
+    if (from)
+        st = finish(st, &in, info);
+    LK_TRY(st);
+    return LK_OK;
+}

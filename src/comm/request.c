@@ -1,0 +1,86 @@
+/* Requests: wait, test, all, any. */
+#include "comm/comm.h"
+
+#include <lockstep/alloc.h>
+
+/* The request is over, well or not: give the host its result and release it. */
+static void finish(lk_request **request, lk_message *info)
+{
+    lk_request *r = *request;
+    *request = NULL;
+    if (info && r->type != LK_REQUEST_COLLECTIVE)
+        *info = r->info;
+    lk__call_end(r->comm);
+    bool heap = r->heap;
+    lk__request_end(r);
+    if (heap)
+        lk_free(r);
+}
+
+lk_status lk_wait(lk_request **request, lk_message *info)
+{
+    LK_CHECK(request, LK_EINVAL, "request is NULL");
+    if (!*request)
+        return LK_OK;
+    lk_status st = lk__wait_one(*request);
+    finish(request, st == LK_OK ? info : NULL);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk_test(lk_request **request, bool *done, lk_message *info)
+{
+    LK_CHECK(request && done, LK_EINVAL, "%s is NULL", request ? "done" : "request");
+    *done = true;
+    if (!*request)
+        return LK_OK;
+    lk__world *w = (*request)->comm->w;
+    lk_status st = lk__progress(w);
+    if (st == LK_OK && !lk__request_done(*request))
+        st = lk__fault_check(w);
+    *done = st != LK_OK || lk__request_done(*request);
+    if (*done)
+        finish(request, st == LK_OK ? info : NULL);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk_waitall(int64_t n, lk_request **requests)
+{
+    LK_CHECK(n >= 0 && (requests || n == 0), LK_EINVAL, "%lld requests at %p", (long long)n,
+             (void *)requests);
+    lk_status first = LK_OK;
+    for (int64_t i = 0; i < n; i++) {
+        if (!requests[i])
+            continue;
+        lk_status st = first == LK_OK ? lk__wait_one(requests[i]) : first;
+        finish(&requests[i], NULL);
+        first = st;
+    }
+    LK_TRY(first);
+    return LK_OK;
+}
+
+lk_status lk_waitany(int64_t n, lk_request **requests, int64_t *which, lk_message *info)
+{
+    LK_CHECK(which, LK_EINVAL, "which is NULL");
+    *which = -1;
+    LK_CHECK(n >= 0 && (requests || n == 0), LK_EINVAL, "%lld requests at %p", (long long)n,
+             (void *)requests);
+    int64_t some = 0;
+    while (some < n && !requests[some])
+        some++;
+    if (some == n)
+        return LK_OK;
+    lk_status st = lk__wait_any(n, requests, which);
+    if (st != LK_OK)
+        *which = some;
+    finish(&requests[*which], st == LK_OK ? info : NULL);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_message lk_request_message(const lk_request *request)
+{
+    return request->info;
+}

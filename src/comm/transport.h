@@ -1,0 +1,61 @@
+/* A transport: how packets get from one rank to another.
+ *
+ * Above it are communicators, matching, waiting and reports, the same for all transports; below it,
+ * threads or MPI.  A transport moves whole packets between world ranks, in order for each pair, and
+ * knows nothing of communicators.
+ *
+ *     request  ──send()──►  wires  ──poll()──►  lk__arrive()  ──take()──►  request's memory
+ *
+ * Small payloads are copied into the packet.  A large one stays where it is until the receiver has
+ * matched the packet, and then goes straight to the receiver's memory, one copy in all.
+ *
+ * No function blocks.  Each is called by the one thread that is this rank.  A failure of a transport
+ * is the end of the job: lk__fault_raise() has then been called, or is by the caller.
+ */
+#ifndef LK_COMM_TRANSPORT_H
+#define LK_COMM_TRANSPORT_H
+
+#include "comm/wire.h"
+
+typedef struct lk__world lk__world;
+
+/* A packet that has arrived.  The receiver owns it until take() or drop(). */
+typedef struct lk__packet {
+    struct lk__packet *next;
+    lk__label label;
+    const void *payload; /* behind the packet, or at the sender's; NULL if still to be fetched */
+    struct lk__offer *offer; /* what the transport knows of a payload that comes apart */
+} lk__packet;
+
+typedef struct lk__transport {
+    const char *name; /* "self", "local", "mpi" */
+
+    /* Send label, tag, and payload of `r` to r->peer.  Sets r->done when the payload may change: at
+     * once, in a later poll(), or from the receiver's thread. */
+    lk_status (*send)(lk__world *w, lk_request *r);
+
+    /* Hand every packet that has arrived to lk__arrive(), and complete what can be. */
+    lk_status (*poll)(lk__world *w);
+
+    /* Move the payload of a packet, label.h.bytes of it, to r->data and set r->done, now or in a
+     * later poll().  Consumes the packet. */
+    lk_status (*take)(lk__world *w, lk__packet *packet, lk_request *r);
+
+    /* The request is given up, after a fault: when this returns, nobody touches its memory. */
+    void (*withdraw)(lk__world *w, lk_request *r);
+
+    /* Free a packet that nobody took. */
+    void (*drop)(lk__world *w, lk__packet *packet);
+
+    /* Sleep until something may have arrived, at most `ns`.  Called after poll() found nothing; must
+     * not miss what arrived since. */
+    void (*nap)(lk__world *w, int64_t ns);
+
+    /* Tell all other ranks of w->fault; allocates nothing. */
+    void (*spread)(lk__world *w);
+
+    /* Release everything, the world included; the last communicator is gone. */
+    void (*close)(lk__world *w);
+} lk__transport;
+
+#endif /* LK_COMM_TRANSPORT_H */

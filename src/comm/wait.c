@@ -1,0 +1,83 @@
+/* Waiting: poll for a moment, then sleep, and look at the clock.
+ *
+ * With a core for each rank the answer is usually there within microseconds, and falling asleep
+ * would cost more; with more ranks than cores the one that is waited for needs the core.  So a rank
+ * polls w->spins times and then naps until its bell rings.  Naps are short enough to see a fault and
+ * the deadline.  Any packet that arrives is a sign of life and starts the deadline anew.
+ */
+#include "comm/comm.h"
+#include "comm/futex.h"
+
+#include <lockstep/clock.h>
+
+enum { POLLS_PER_CLOCK = 256 };
+
+static const int64_t longest_nap = 50000000; /* ns */
+
+lk_status lk__progress(lk__world *w)
+{
+    LK_TRY_COMM(w, w->transport->poll(w));
+    for (lk_request *r = w->active, *next; r; r = next) {
+        next = r->next;
+        if (!lk__request_done(r))
+            LK_TRY_COMM(w, r->advance(r));
+    }
+    return LK_OK;
+}
+
+static bool any_done(int64_t n, lk_request *const *requests, int64_t *which)
+{
+    for (*which = 0; *which < n; ++*which)
+        if (requests[*which] && lk__request_done(requests[*which]))
+            return true;
+    return false;
+}
+
+/* Write on the board whom this rank waits for, when it changes. */
+static void show_peer(lk__world *w, const lk_request *r)
+{
+    if (w->doing.state == LK_STATE_CALLING && w->doing.peer == r->peer)
+        return;
+    w->doing = (lk__doing){
+        .state = LK_STATE_CALLING, .peer = r->peer, .since = lk_clock_ns(), .call = *r->label};
+    lk__slot_write(w->board[w->rank], &w->doing);
+}
+
+lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
+{
+    const lk_request *first = NULL;
+    for (int64_t i = 0; i < n && !first; i++)
+        first = requests[i];
+    lk__world *w = first->comm->w;
+    const int64_t deadline = first->comm->deadline_ns;
+    int64_t start = 0, life = -1;
+    for (int64_t polls = 1;; polls++) {
+        LK_TRY(lk__progress(w));
+        if (any_done(n, requests, which))
+            return LK_OK;
+        LK_TRY(lk__fault_check(w));
+        if (polls <= w->spins) {
+            lk__relax();
+            if (polls % POLLS_PER_CLOCK)
+                continue;
+        }
+        show_peer(w, first);
+        int64_t now = lk_clock_ns();
+        if (life != w->n_arrived) {
+            life = w->n_arrived;
+            start = now;
+        }
+        if (deadline > 0 && now - start >= deadline)
+            LK_TRY_COMM(w, lk__report_stall(first, now - start));
+        if (polls <= w->spins)
+            continue;
+        int64_t left = deadline > 0 ? start + deadline - now : longest_nap;
+        w->transport->nap(w, left < longest_nap ? left : longest_nap);
+    }
+}
+
+lk_status lk__wait_one(lk_request *r)
+{
+    int64_t which;
+    return lk__wait_any(1, (lk_request *const[]){r}, &which);
+}

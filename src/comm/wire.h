@@ -1,0 +1,76 @@
+/* What travels: a header of 64 bytes, the name of the call, the payload.
+ *
+ *     offset  bytes
+ *          0      4  magic        LK_WIRE_MAGIC; another value is another program or version
+ *          4      1  kind         lk__kind: data, or one of the control messages
+ *          5      1  call         lk_call
+ *          6      1  dtype        lk_dtype
+ *          7      1  fold         lk_fold; LK_N_FOLDS where there is none
+ *          8      4  context      the communicator
+ *         12      4  source       world rank of the sender
+ *         16      8  tag          send/recv: the tag; collectives: 0
+ *         24      8  sequence     send/recv: number of the message of the pair on the communicator;
+ *                                 collectives: number of the call on the communicator, from 1
+ *         32      8  count        elements: of the message, or of the whole collective call
+ *         40      8  bytes        payload of this message
+ *         48      8  past         rolling hash of all collective calls before this one
+ *         56      4  root         -1 where there is none
+ *         60      1  text         bytes of the name behind the header, at most LK_WIRE_NAME
+ *         61      1  algorithm    collectives: which algorithm of the call, from 1
+ *         62      2  lane         0: the payload is behind the name; otherwise it comes apart, and
+ *                                 this is the transport's number for it
+ *
+ * All numbers as the machine has them: ranks of one job have the same byte order.  The name is not
+ * cut in the middle of what matters: of a longer one its end travels, where names differ most.
+ */
+#ifndef LK_COMM_WIRE_H
+#define LK_COMM_WIRE_H
+
+#include <lockstep/comm.h>
+
+enum { LK_WIRE_MAGIC = 0x314b4c4c /* "LLK1" */, LK_WIRE_NAME = 96 };
+
+typedef enum lk__kind {
+    LK_KIND_P2P,        /* payload of send/recv: matched by tag */
+    LK_KIND_COLLECTIVE, /* payload of a collective: matched by the number of the call */
+    LK_KIND_FAULT,      /* payload: lk__fault_note; the job has ended */
+} lk__kind;
+
+typedef struct lk__header {
+    uint32_t magic;
+    uint8_t kind, call, dtype, fold;
+    uint32_t context;
+    int32_t source;
+    int64_t tag;
+    int64_t sequence;
+    int64_t count;
+    int64_t bytes;
+    uint64_t past;
+    int32_t root;
+    uint8_t text, algorithm;
+    uint16_t lane;
+} lk__header;
+
+_Static_assert(sizeof(lk__header) == 64, "the header is 64 bytes");
+
+/* A header with the name it carries, ended by a zero. */
+typedef struct lk__label {
+    lk__header h;
+    char name[LK_WIRE_NAME + 1];
+} lk__label;
+
+/** Set the label's name (NULL: none) and h.text. */
+void lk__label_name(lk__label *label, const char *name);
+
+enum { LK_CALL_TEXT = 192 };
+
+/** `allreduce("fc1.bias.grad", f32 x 10, sum) #4`, as reports show it; returns `out`. */
+const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT]);
+
+/** What two labels of the same call differ in ("name", "count", ...); NULL if they agree. */
+const char *lk__label_difference(const lk__label *a, const lk__label *b);
+
+/** The rolling hash after a call, from the one before it. */
+uint64_t lk__label_roll(const lk__label *label);
+
+#endif /* LK_COMM_WIRE_H */

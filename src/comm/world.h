@@ -1,0 +1,131 @@
+/* A world: one rank's end of the wires, shared by all communicators of a family.
+ *
+ *     lk_comm, lk_comm, ...   groups of world ranks, each with a context     comm.h
+ *          lk__world          matching, waiting, faults                      here
+ *          lk__transport      threads or MPI                                 transport.h
+ *
+ * Everything here belongs to the one thread that is the rank, except `fault` and the board, which
+ * others read, and lk_request.done, which a receiver may set.
+ */
+#ifndef LK_COMM_WORLD_H
+#define LK_COMM_WORLD_H
+
+#include "comm/board.h"
+#include "comm/transport.h"
+
+enum { LK_FAULT_TEXT = 480 };
+
+/* The end of the job: the first report wins. */
+typedef struct lk__fault {
+    _Atomic int state; /* 0: none, 1: being written, 2: there */
+    lk_status status;
+    int32_t rank; /* world rank that found it */
+    char text[LK_FAULT_TEXT];
+} lk__fault;
+
+struct lk__world {
+    const lk__transport *transport;
+    void *wires; /* the transport's own */
+    int rank, size;
+    const int *node;     /* [size] the node of each rank, numbered by their lowest rank */
+    lk__slot **board;    /* [size] slots that can be read from here; NULL for the others */
+    lk__fault *fault;    /* one for all ranks where they can share it */
+    int refs;            /* communicators */
+    int spins;           /* polls before a nap */
+    uint32_t n_contexts; /* contexts that any communicator of this rank has had */
+    int64_t n_arrived;   /* packets so far: a sign of life */
+    lk__doing doing;     /* what this rank's slot says */
+    lk_request *posted, *posted_last; /* receives without a packet, oldest first */
+    lk__packet *early, **early_end;   /* packets without a receive, oldest first */
+    lk_request *active;               /* collectives under way */
+};
+
+typedef enum lk__request_type {
+    LK_REQUEST_SEND,
+    LK_REQUEST_RECV,
+    LK_REQUEST_COLLECTIVE,
+} lk__request_type;
+
+struct lk_request {
+    lk_comm *comm;
+    const lk__label *label; /* of a receive: what is expected, with h.source and h.tag as below */
+    _Atomic uint32_t done;
+    lk__request_type type;
+    bool in_list; /* posted or active */
+    bool heap;    /* lk_wait() releases it */
+    int peer;     /* world rank, or LK_ANY_RANK */
+    int64_t tag;  /* or LK_ANY_TAG */
+    void *data;
+    int64_t bytes; /* to send; or room */
+    lk_message info;
+    struct lk__offer *offer; /* the transport's, of a payload that goes apart */
+    lk_request *next, *prev;
+    lk_status (*advance)(
+        lk_request *r);             /* collectives: do what can be done, set `done` at the end */
+    void (*release)(lk_request *r); /* collectives: after done or a fault */
+};
+
+/** Give `w` what every transport needs; the transport has set rank, size and its own. */
+void lk__world_init(lk__world *w);
+
+/** Free packets that nobody took; called by close(). */
+void lk__world_clear(lk__world *w);
+
+/* ---- faults ---- */
+
+/** The fault as this thread's error, if there is one; every public call begins with it. */
+lk_status lk__fault_check(lk__world *w) LK_NODISCARD;
+
+/** End the job with this thread's last error (an earlier fault stands), tell all ranks, return it. */
+lk_status lk__fault_raise(lk__world *w) LK_NODISCARD;
+
+/** As LK_TRY(), for what goes wrong inside communication: the job ends. */
+#define LK_TRY_COMM(w, expr)                                  \
+    do {                                                      \
+        lk_status try_st_ = (expr);                           \
+        if (try_st_ != LK_OK) {                               \
+            lk__trace(try_st_, __FILE__, __LINE__, __func__); \
+            return lk__fault_raise(w);                        \
+        }                                                     \
+    } while (0)
+
+/** Raise LK_ESTALL: `r` has waited `ns` for its peer; follows the chain of waits. */
+lk_status lk__report_stall(const lk_request *r, int64_t ns) LK_NODISCARD;
+
+/** Raise LK_EMISMATCH for two labels of the same call; `a` is this rank's. */
+lk_status lk__report_mismatch(lk_comm *comm, const lk__label *a, const lk__label *b) LK_NODISCARD;
+
+/* ---- matching ---- */
+
+/** Begin to send `r` (type, comm, label, peer, tag, data, bytes set). */
+lk_status lk__post_send(lk_request *r) LK_NODISCARD;
+
+/** Begin to receive. */
+lk_status lk__post_recv(lk_request *r) LK_NODISCARD;
+
+/** A transport's poll() has a packet. */
+lk_status lk__arrive(lk__world *w, lk__packet *packet) LK_NODISCARD;
+
+/* ---- waiting ---- */
+
+/** Poll the wires and advance collectives, once. */
+lk_status lk__progress(lk__world *w) LK_NODISCARD;
+
+/** Wait until one of `n` requests (NULL: skipped) is done: `*which`.  Deadline of its communicator. */
+lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which) LK_NODISCARD;
+
+/** Wait for this one. */
+lk_status lk__wait_one(lk_request *r) LK_NODISCARD;
+
+/** Take a request out of lists and wires, and release what it holds; the request too, if heap. */
+void lk__request_end(lk_request *r);
+
+static inline bool lk__request_done(lk_request *r)
+{
+    return atomic_load_explicit(&r->done, memory_order_acquire) != 0;
+}
+
+/** Begin a collective: into the list of those that progress. */
+void lk__activate(lk_request *r);
+
+#endif /* LK_COMM_WORLD_H */

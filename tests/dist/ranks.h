@@ -1,0 +1,61 @@
+/* Tests with ranks: each is a function of a communicator, run by every rank.
+ *
+ * Started plainly, the program runs every test on 1, 2, 3, 4, 5, 7 and 8 local ranks.  Started by
+ * tests/dist/run.sh (TEST_TRANSPORT=mpi) it is one rank of as many as the launcher started, and each
+ * test gets a communicator of its own.  A check that fails ends all ranks.
+ */
+#ifndef LK_TEST_RANKS_H
+#define LK_TEST_RANKS_H
+
+#include "harness.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/comm.h>
+
+struct ranks_test {
+    const char *name;
+    void (*run)(lk_comm *comm);
+};
+
+static lk_status ranks_call(lk_comm *comm, void *arg)
+{
+    const struct ranks_test *t = arg;
+    t->run(comm);
+    return LK_OK;
+}
+
+static inline int ranks_main(const struct ranks_test *t, int n)
+{
+    static const int sizes[] = {1, 2, 3, 4, 5, 7, 8};
+    const char *transport = getenv("TEST_TRANSPORT");
+    signal(SIGALRM, test_on_alarm);
+    lk_comm *comm = NULL;
+    if (transport)
+        ASSERT_OK(lk_comm_open(transport, &comm));
+    for (int i = 0; i < n; i++) {
+        test_current = t[i].name;
+        alarm(4 * TEST_TIMEOUT_S);
+        if (comm) {
+            lk_comm *own;
+            ASSERT_OK(lk_comm_dup(comm, &own));
+            t[i].run(own);
+            lk_comm_free(own);
+        }
+        for (size_t k = 0; !comm && k < sizeof sizes / sizeof sizes[0]; k++)
+            ASSERT_OK(lk_run_local(sizes[k], ranks_call, (void *)(uintptr_t)&t[i]));
+        if (!comm || lk_comm_rank(comm) == 0)
+            printf("ok %s\n", t[i].name);
+    }
+    lk_comm_free(comm);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    return 0;
+}
+
+#define RANKS_MAIN(...)                                                  \
+    int main(void)                                                       \
+    {                                                                    \
+        static const struct ranks_test tests[] = {__VA_ARGS__};          \
+        return ranks_main(tests, (int)(sizeof tests / sizeof tests[0])); \
+    }
+
+#endif /* LK_TEST_RANKS_H */
