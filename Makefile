@@ -12,6 +12,7 @@ ctest = ctest --test-dir $(1) -j $(JOBS) --output-on-failure --no-label-summary 
 .PHONY: all
 all: ## build the library and the command, build/lockstep
 	@tools/setup build
+	@tools/setup --optional mpi
 	@$(call build,release,--target product)
 
 .PHONY: demo

@@ -116,7 +116,7 @@ static int start(const lk_mpi_comm *c, const lk_mpi_part *p, bool send, lk_mpi_r
     if (type != MPI_BYTE)
         MPI_Type_free(&type);
     memcpy(out, &r, sizeof r);
-    return code;
+    return code; /* the request ends in another function: NOLINT(clang-analyzer-optin.mpi.*) */
 }
 
 static int mpi_isend(const lk_mpi_comm *c, const lk_mpi_part *p, lk_mpi_request *out)
@@ -145,7 +145,7 @@ static void mpi_cancel(lk_mpi_request *request)
     MPI_Request r;
     memcpy(&r, request, sizeof r);
     if (r != MPI_REQUEST_NULL && MPI_Cancel(&r) == MPI_SUCCESS)
-        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        MPI_Wait(&r, MPI_STATUS_IGNORE); /* as above: NOLINT(clang-analyzer-optin.mpi.*) */
     memcpy(request, &r, sizeof r);
 }
 
