@@ -91,7 +91,7 @@ typedef struct lk_loc {
  * elements one behind the other (f16, bf16: as many as pieces); a rank without a piece gives none.
  */
 typedef struct lk_collective {
-    lk_call call;
+    lk_comm_call call;
     const char *name;      /* of the tensor, for reports; may be NULL */
     const char *algorithm; /* NULL: by cost */
     const void *in;

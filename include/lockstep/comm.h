@@ -49,15 +49,15 @@ LK_BEGIN_DECLS
     X(NEIGHBOUR, "neighbour")           \
     X(SHARE, "share")
 
-typedef enum lk_call {
+typedef enum lk_comm_call {
 #define X(code, name) LK_CALL_##code,
     LK_CALL_MAP(X)
 #undef X
         LK_N_CALLS
-} lk_call;
+} lk_comm_call;
 
 /** "allreduce", ...; "?" for a value that is no call. */
-LK_API const char *lk_call_name(lk_call call);
+LK_API const char *lk_call_name(lk_comm_call call);
 
 /* How values of several ranks become one: enumerator, name, formula. */
 #define LK_FOLD_MAP(X)                                                    \

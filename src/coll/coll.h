@@ -36,7 +36,7 @@ typedef struct lk__rates {
 typedef struct lk__schedule lk__schedule;
 
 typedef struct lk_coll {
-    lk_call call;
+    lk_comm_call call;
     const char *name;    /* as the user says it: "tree" */
     const char *summary; /* one line */
 

@@ -14,7 +14,7 @@ static lk__rates rates_of(const lk_comm *comm)
 }
 
 /* LK_ALLREDUCE and so on; NULL if it is not set. */
-static const char *named_by_environment(lk_call call)
+static const char *named_by_environment(lk_comm_call call)
 {
     char variable[48];
     int n = snprintf(variable, sizeof variable, "LK_%s", lk_call_name(call));

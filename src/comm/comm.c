@@ -198,7 +198,7 @@ static lk_status comm_group(lk_comm *comm, struct want *all, int color, lk_comm 
     return LK_OK;
 }
 
-static lk_status comm_split(lk_comm *comm, lk_call call, int color, int key, lk_comm **out)
+static lk_status comm_split(lk_comm *comm, lk_comm_call call, int color, int key, lk_comm **out)
 {
     LK_CHECK(comm && out, LK_EINVAL, "%s is NULL", comm ? "out" : "comm");
     lk_status st;

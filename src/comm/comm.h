@@ -31,7 +31,7 @@ int lk__comm_rank_of(const lk_comm *comm, int world_rank);
 
 /** What a collective call is made with; the rest of its label follows from the communicator. */
 typedef struct lk__call {
-    lk_call call;
+    lk_comm_call call;
     const char *name;
     lk_dtype dtype;
     lk_fold fold; /* LK_N_FOLDS: none */

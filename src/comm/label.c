@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *lk_call_name(lk_call call)
+const char *lk_call_name(lk_comm_call call)
 {
     static const char *const name[] = {
 #define X(code, text) [LK_CALL_##code] = text,

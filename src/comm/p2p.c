@@ -12,7 +12,7 @@ struct p2p {
 
 /* What the public functions are called with. */
 struct args {
-    lk_call call;
+    lk_comm_call call;
     void *data;
     int64_t count;
     lk_dtype dtype;

@@ -3,7 +3,7 @@
  *     offset  bytes
  *          0      4  magic        LK_WIRE_MAGIC; another value is another program or version
  *          4      1  kind         lk__kind: data, or one of the control messages
- *          5      1  call         lk_call
+ *          5      1  call         lk_comm_call
  *          6      1  dtype        lk_dtype
  *          7      1  fold         lk_fold; LK_N_FOLDS where there is none
  *          8      4  context      the communicator
