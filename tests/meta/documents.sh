@@ -65,7 +65,7 @@ awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' docs/tape.md | diff - ex
     complain 'docs/tape.md shows another output than its example prints'
 
 # Switches in the environment, as documented and as read.
-sed -n 's/^| `\(LK_[A-Z]*\)` | .*/\1/p' docs/numerics.md | sort >"$work/documented"
+sed -n 's/^| `\(LK_[A-Z_]*\)` | .*/\1/p' docs/*.md | sort >"$work/documented"
 grep -rhoE 'getenv\("LK_[A-Z_]*' src cli | cut -d'"' -f2 | sort -u >"$work/read"
-diff "$work/documented" "$work/read" || complain 'docs/numerics.md has other switches than are read'
+diff "$work/documented" "$work/read" || complain 'the documents have other switches than are read'
 exit $bad
