@@ -171,6 +171,38 @@ LK_API lk_status lk_comm_dup(lk_comm *comm, lk_comm **out) LK_NODISCARD;
  */
 LK_API lk_status lk_comm_split(lk_comm *comm, int color, int key, lk_comm **out) LK_NODISCARD;
 
+/* ---- memory that the ranks of a node share ----
+ *
+ * Each rank has a part of its own, which the others on its node can read and write.  Collectives whose
+ * buffers lie in such parts need no copy.
+ */
+
+/** Shared memory of the ranks of a communicator that are on one node. */
+typedef struct lk_shared lk_shared;
+
+/**
+ * Make shared memory, `bytes` (may differ between ranks) of it this rank's part, filled with zeros
+ * and aligned to a page.
+ *
+ * Collective.  The caller owns `*out`.  Between processes the memory has no name, belongs to the user
+ * alone, and is gone with the processes, however they end.
+ *
+ * Errors: LK_EINVAL for negative `bytes`; LK_ENOMEM on all ranks when one cannot get its part;
+ * LK_ENOTSUP on all ranks when one cannot open the memory of another (processes of several users or
+ * containers); and those of communication.
+ */
+LK_API lk_status lk_shared_new(lk_comm *comm, int64_t bytes, const char *name,
+                               lk_shared **out) LK_NODISCARD;
+
+/** Release it, before the communicator; the parts of others stay until they do.  Not collective.
+ * NULL is allowed. */
+LK_API void lk_shared_free(lk_shared *shared);
+
+/** The part of a rank of this node (lk_comm_intra_rank()), and its size; NULL and 0 if there is no
+ * such rank.  Not collective. */
+LK_API void *lk_shared_data(const lk_shared *shared, int intra_rank);
+LK_API int64_t lk_shared_bytes(const lk_shared *shared, int intra_rank);
+
 /* ---- grids ---- */
 
 enum { LK_MAX_GRID = 8 };

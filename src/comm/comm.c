@@ -126,7 +126,7 @@ static lk_status deadline_default(int64_t *ns)
     return LK_OK;
 }
 
-lk_status lk__comm_world(lk__world *w, lk_comm **out)
+lk_status lk__comm_world(lk__world *w, uint32_t context, lk_comm **out)
 {
     int64_t deadline;
     lk_comm *c = NULL;
@@ -135,7 +135,7 @@ lk_status lk__comm_world(lk__world *w, lk_comm **out)
     for (int r = 0; r < w->size; r++)
         c->member[r] = r;
     c->rank = w->rank;
-    comm_own(c, 0, deadline);
+    comm_own(c, context, deadline);
     *out = c;
     return LK_OK;
 }
@@ -145,6 +145,8 @@ void lk_comm_free(lk_comm *c)
     if (!c)
         return;
     lk__world *w = c->w;
+    if (c->coll_free)
+        c->coll_free(c->coll);
     lk_free(c->member);
     lk_free(c->n_sent);
     lk_free(c);

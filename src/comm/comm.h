@@ -14,10 +14,12 @@ struct lk_comm {
     int64_t n_calls;     /* collective calls so far */
     uint64_t past;       /* their rolling hash */
     int64_t *n_sent;     /* [size] messages of send so far, by receiver */
+    void *coll;          /* what collective algorithms keep for this communicator, and its end */
+    void (*coll_free)(void *coll);
 };
 
-/** The communicator of all ranks of `w`; takes over nothing on failure. */
-lk_status lk__comm_world(lk__world *w, lk_comm **out) LK_NODISCARD;
+/** A communicator of all ranks of `w`, with this context; takes over nothing on failure. */
+lk_status lk__comm_world(lk__world *w, uint32_t context, lk_comm **out) LK_NODISCARD;
 
 /** The communicators of the transports; the caller owns `*out`. */
 lk_status lk__self_open(lk_comm **out) LK_NODISCARD;
@@ -53,5 +55,17 @@ void lk__call_end(lk_comm *comm);
  */
 lk_status lk__exchange(lk_comm *comm, const lk__call *call, const void *mine, int64_t bytes,
                        void *all) LK_NODISCARD;
+
+/**
+ * Let the processes of each node see each other: board, bells, fault, signs of life, hosts.
+ *
+ * Collective over all ranks of the world.  `*out` lives as long as the world; it is NULL where memory
+ * cannot be shared, which is no error.
+ */
+lk_status lk__node_open(lk_comm *comm, lk_shared **out) LK_NODISCARD;
+
+/** lk_shared_new() whose block can still be opened and holds the locks of the ranks. */
+lk_status lk__shared_make(lk_comm *comm, int64_t bytes, const char *name,
+                          lk_shared **out) LK_NODISCARD;
 
 #endif /* LK_COMM_COMM_H */

@@ -50,7 +50,7 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
     if (h->kind == LK_KIND_P2P)
         snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld, tag %lld)", lk_call_name(h->call),
                  label->name, lk_dtype_name(h->dtype), (long long)h->count, (long long)h->tag);
-    else if (h->call <= LK_CALL_BARRIER)
+    else if (h->call <= LK_CALL_BARRIER || h->call == LK_CALL_SHARE)
         snprintf(out, LK_CALL_TEXT, "%s(\"%s\") #%lld", lk_call_name(h->call), label->name,
                  (long long)h->sequence);
     else

@@ -10,10 +10,8 @@
  * the offer back, or waits for the copy under way: so nobody touches the memory of a rank that has
  * returned.
  *
- * A bell is a word that a rank sleeps on: `rung` counts, `asleep` says whether ringing needs a
- * system call.  A poll notes `rung` before it looks at the inbox; a nap announces itself and then
- * sleeps only while `rung` is still that.  Who rings counts first and then looks for a sleeper: one
- * of the two notices the other.
+ * Blocks of lk_shared_new() are plain memory in a list of the job: what ranks that failed did not
+ * give back ends with the job.
  */
 #include "comm/comm.h"
 #include "comm/futex.h"
@@ -27,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EAGER_BYTES = 4096, STACK_BYTES = 1 << 20, SPINS = 2000 };
+enum { EAGER_BYTES = 4096, STACK_BYTES = 1 << 20, SPINS = 2000, BLOCK_ALIGN = 4096 };
 
 enum { OFFERED, TAKEN, DONE, WITHDRAWN };
 
@@ -37,21 +35,22 @@ struct lk__offer {
     lk_request *request;
 };
 
-struct bell {
-    _Alignas(64) _Atomic uint32_t rung;
-    _Atomic uint32_t asleep;
+/* Before a block that ranks share. */
+struct block {
+    struct block *next;
+    int holders;
+    void *base;
 };
 
 /* One rank. */
 struct end {
     lk__world w;
     struct job *job;
-    uint32_t heard; /* the bell before the last poll: a ring since then ends a nap */
     pthread_t thread;
     lk_rank_fn *fn;
     void *arg;
     _Alignas(64) _Atomic(lk__packet *) inbox;
-    struct bell bell;
+    lk__bell bell;
     lk__slot slot;
 };
 
@@ -60,19 +59,14 @@ struct job {
     int n;
     struct end *end;
     lk__slot **board;
+    lk__bell **bell;
     int *node;
     lk__fault fault;
-    pthread_mutex_t lock; /* for the failure that lk_run_local() returns */
+    pthread_mutex_t lock; /* for the blocks, and the failure that lk_run_local() returns */
+    struct block *blocks;
     lk_status status;
     char message[LK_FAULT_TEXT];
 };
-
-static void ring(struct end *e)
-{
-    atomic_fetch_add(&e->bell.rung, 1);
-    if (atomic_load(&e->bell.asleep))
-        lk__futex_wake(&e->bell.rung);
-}
 
 static void offer_drop(struct lk__offer *o)
 {
@@ -114,7 +108,7 @@ static lk_status local_send(lk__world *w, lk_request *r)
     do
         p->next = head;
     while (!atomic_compare_exchange_weak(&to->inbox, &head, p));
-    ring(to);
+    lk__bell_ring(&to->bell);
     return LK_OK;
 fail:
     lk_free(p);
@@ -124,7 +118,6 @@ fail:
 static lk_status local_poll(lk__world *w)
 {
     struct end *e = (struct end *)w;
-    e->heard = atomic_load(&e->bell.rung);
     if (!atomic_load_explicit(&e->inbox, memory_order_relaxed))
         return LK_OK;
     lk__packet *p = atomic_exchange(&e->inbox, NULL), *first = NULL;
@@ -160,7 +153,7 @@ static lk_status local_take(lk__world *w, lk__packet *p, lk_request *r)
         struct end *from = &((struct end *)w)->job->end[o->sender];
         atomic_store_explicit(&o->request->done, 1, memory_order_release);
         atomic_store_explicit(&o->state, DONE, memory_order_release);
-        ring(from);
+        lk__bell_ring(&from->bell);
     }
     atomic_store_explicit(&r->done, 1, memory_order_relaxed);
     local_drop(w, p);
@@ -181,19 +174,16 @@ static void local_withdraw(lk__world *w, lk_request *r)
     offer_drop(o);
 }
 
-static void local_nap(lk__world *w, int64_t ns)
+static void local_nap(lk__world *w, uint32_t heard, int64_t ns)
 {
-    struct end *e = (struct end *)w;
-    atomic_store(&e->bell.asleep, 1);
-    lk__futex_wait(&e->bell.rung, e->heard, ns);
-    atomic_store(&e->bell.asleep, 0);
+    lk__bell_sleep(&((struct end *)w)->bell, heard, ns);
 }
 
 static void local_spread(lk__world *w)
 {
     struct job *job = ((struct end *)w)->job;
     for (int r = 0; r < job->n; r++)
-        ring(&job->end[r]);
+        lk__bell_ring(&job->end[r].bell);
 }
 
 static void job_free(struct job *job)
@@ -208,10 +198,77 @@ static void job_free(struct job *job)
         }
         lk__world_clear(&e->w);
     }
+    while (job->blocks) {
+        struct block *next = job->blocks->next;
+        lk_free(job->blocks);
+        job->blocks = next;
+    }
+    pthread_mutex_destroy(&job->lock);
     lk_free(job->end);
     lk_free(job->board);
+    lk_free(job->bell);
     lk_free(job->node);
     lk_free(job);
+}
+
+static lk_status local_block_make(lk__world *w, int64_t bytes, lk__key *key, lk__block *out)
+{
+    struct job *job = ((struct end *)w)->job;
+    struct block *b = NULL;
+    LK_TRY(lk_alloc(&b, (int64_t)sizeof *b + BLOCK_ALIGN + bytes, 1));
+    uintptr_t behind = (uintptr_t)(b + 1) + BLOCK_ALIGN - 1;
+    *b = (struct block){.holders = 1, .base = (void *)(behind - behind % BLOCK_ALIGN)};
+    pthread_mutex_lock(&job->lock);
+    b->next = job->blocks;
+    job->blocks = b;
+    pthread_mutex_unlock(&job->lock);
+    *key = (lk__key){.address = b};
+    *out = (lk__block){b->base, bytes, -1};
+    return LK_OK;
+}
+
+static lk_status local_block_open(lk__world *w, int64_t bytes, const lk__key *key, lk__block *out)
+{
+    struct job *job = ((struct end *)w)->job;
+    pthread_mutex_lock(&job->lock);
+    struct block *b = job->blocks;
+    while (b && b != key->address)
+        b = b->next;
+    if (b) {
+        b->holders++;
+        *out = (lk__block){b->base, bytes, -1};
+    }
+    pthread_mutex_unlock(&job->lock);
+    return b ? LK_OK : lk__fault_check(w); /* its maker gave up, which it does after a fault only */
+}
+
+static lk_status local_block_touch(lk__world *w, const lk__block *b, void *part, int64_t bytes)
+{
+    (void)w;
+    (void)b;
+    memset(part, 0, (size_t)bytes);
+    return LK_OK;
+}
+
+static void local_block_seal(lk__world *w, lk__block *b)
+{
+    (void)w;
+    (void)b;
+}
+
+static void local_block_free(lk__world *w, lk__block *block)
+{
+    struct job *job = ((struct end *)w)->job;
+    pthread_mutex_lock(&job->lock);
+    struct block **at = &job->blocks, *last = NULL;
+    while (*at && (*at)->base != block->base)
+        at = &(*at)->next;
+    if (*at && --(*at)->holders == 0) {
+        last = *at;
+        *at = last->next;
+    }
+    pthread_mutex_unlock(&job->lock);
+    lk_free(last);
 }
 
 /* A thread's world lives as long as the job; that of `self` is its own. */
@@ -233,6 +290,11 @@ static const lk__transport transport_local = {.name = "local",
                                               .drop = local_drop,
                                               .nap = local_nap,
                                               .spread = local_spread,
+                                              .block_make = local_block_make,
+                                              .block_open = local_block_open,
+                                              .block_touch = local_block_touch,
+                                              .block_seal = local_block_seal,
+                                              .block_free = local_block_free,
                                               .close = local_close};
 
 static const lk__transport transport_self = {.name = "self",
@@ -243,6 +305,11 @@ static const lk__transport transport_self = {.name = "self",
                                              .drop = local_drop,
                                              .nap = local_nap,
                                              .spread = local_spread,
+                                             .block_make = local_block_make,
+                                             .block_open = local_block_open,
+                                             .block_touch = local_block_touch,
+                                             .block_seal = local_block_seal,
+                                             .block_free = local_block_free,
                                              .close = self_close};
 
 static int cores(void)
@@ -275,13 +342,16 @@ static lk_status job_new(int n, const lk__transport *transport, struct job **out
     LK_TRY(nodes_get(n, &nodes));
     LK_TRY(lk_alloc_zero(&job, 1, sizeof *job));
     job->n = n;
+    pthread_mutex_init(&job->lock, NULL);
     LK_TRY_TO(fail, lk_alloc(&job->board, n, sizeof *job->board));
+    LK_TRY_TO(fail, lk_alloc(&job->bell, n, sizeof *job->bell));
     LK_TRY_TO(fail, lk_alloc(&job->node, n, sizeof *job->node));
     LK_TRY_TO(fail, lk_alloc_zero(&job->end, n, sizeof *job->end));
     int spins = n <= cores() ? SPINS : 0;
     for (int r = 0; r < n; r++) {
         struct end *e = &job->end[r];
         job->board[r] = &e->slot;
+        job->bell[r] = &e->bell;
         job->node[r] = (int)((int64_t)r * nodes / n);
         e->job = job;
         e->w = (lk__world){.transport = transport,
@@ -289,11 +359,11 @@ static lk_status job_new(int n, const lk__transport *transport, struct job **out
                            .size = n,
                            .node = job->node,
                            .board = job->board,
+                           .bell = job->bell,
                            .fault = &job->fault,
                            .spins = spins};
         lk__world_init(&e->w);
     }
-    pthread_mutex_init(&job->lock, NULL);
     *out = job;
     return LK_OK;
 fail:
@@ -306,7 +376,7 @@ lk_status lk__self_open(lk_comm **out)
     lk_status st;
     struct job *job = NULL;
     LK_TRY(job_new(1, &transport_self, &job));
-    LK_TRY_TO(fail, lk__comm_world(&job->end[0].w, out));
+    LK_TRY_TO(fail, lk__comm_world(&job->end[0].w, 0, out));
     return LK_OK;
 fail:
     job_free(job);
@@ -341,7 +411,7 @@ static void *rank_main(void *arg)
     lk_comm *comm = NULL;
     lk_status st = lk_log_thread_rank_set(e->w.rank, e->w.size);
     if (st == LK_OK)
-        st = lk__comm_world(&e->w, &comm);
+        st = lk__comm_world(&e->w, 0, &comm);
     if (st == LK_OK)
         st = e->fn(comm, e->arg);
     if (st != LK_OK)
@@ -385,7 +455,6 @@ lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg)
         pthread_join(job->end[r].thread, NULL);
     if (st == LK_OK && job->status != LK_OK)
         st = LK_RAISE(job->status, "%s", job->message);
-    pthread_mutex_destroy(&job->lock);
     job_free(job);
     return st;
 }

@@ -12,6 +12,7 @@
 #include "comm/mpi.h"
 
 #include "comm/comm.h"
+#include "comm/shm.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/clock.h>
@@ -19,7 +20,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     EAGER_BYTES = 8192,
@@ -48,7 +48,10 @@ struct end {
     int naps;      /* without anything arriving */
     int64_t seen;  /* w.n_arrived at the last nap */
     int *node;
+    lk__host *host;
+    lk_shared *shown; /* what the ranks of the node show each other */
     lk__slot slot, **board;
+    lk__bell own_bell, **bell;
     uint16_t *lane; /* [size] the last one used, by receiver */
     struct lk__offer *under_way;
     int ring_at;
@@ -232,7 +235,7 @@ static void mpi_withdraw(lk__world *w, lk_request *r)
 }
 
 /* MPI rings no bell: yield first, then sleep longer and longer. */
-static void mpi_nap(lk__world *w, int64_t ns)
+static void mpi_nap(lk__world *w, uint32_t heard, int64_t ns)
 {
     struct end *e = end_of(w);
     if (e->seen != w->n_arrived)
@@ -245,7 +248,7 @@ static void mpi_nap(lk__world *w, int64_t ns)
     int64_t nap = 20000 * (int64_t)(e->naps - YIELDS);
     nap = nap > 1000000 ? 1000000 : nap;
     nap = nap > ns ? ns : nap;
-    nanosleep(&(struct timespec){0, nap}, NULL);
+    lk__bell_sleep(w->bell[w->rank], heard, nap);
 }
 
 static void mpi_spread(lk__world *w)
@@ -264,6 +267,37 @@ static void mpi_spread(lk__world *w)
     }
 }
 
+static lk_status mpi_block_make(lk__world *w, int64_t bytes, lk__key *key, lk__block *out)
+{
+    (void)w;
+    return lk__shm_make(bytes, key, out);
+}
+
+static lk_status mpi_block_open(lk__world *w, int64_t bytes, const lk__key *key, lk__block *out)
+{
+    (void)w;
+    return lk__shm_open(bytes, key, out);
+}
+
+static lk_status mpi_block_touch(lk__world *w, const lk__block *b, void *part, int64_t bytes)
+{
+    LK_TRY(lk__shm_hold(b, w->rank));
+    LK_TRY(lk__shm_touch(b, part, bytes));
+    return LK_OK;
+}
+
+static void mpi_block_seal(lk__world *w, lk__block *b)
+{
+    (void)w;
+    lk__shm_seal(b);
+}
+
+static void mpi_block_free(lk__world *w, lk__block *b)
+{
+    (void)w;
+    lk__shm_free(b);
+}
+
 static void end_free(struct end *e)
 {
     if (e->comm && !atomic_load(&e->fault.state))
@@ -277,6 +311,8 @@ static void end_free(struct end *e)
     lk_free(e->fault_sent);
     lk_free(e->lane);
     lk_free(e->board);
+    lk_free(e->bell);
+    lk_free(e->host);
     lk_free(e->node);
     lk_free(e);
 }
@@ -286,10 +322,13 @@ static void end_free(struct end *e)
 static void mpi_close(lk__world *w)
 {
     struct end *e = end_of(w);
-    bool well = atomic_load(&e->fault.state) == 0;
+    bool well = atomic_load(&w->fault->state) == 0;
+    atomic_store(&e->fault.state, !well);
     while (well && e->under_way)
         well = under_way_poll(e) == LK_OK;
     lk__world_clear(w);
+    w->fault = &e->fault;
+    lk_shared_free(e->shown);
     for (int i = 0; i < N_RING; i++)
         e->m->cancel(&e->ring[i]);
     bool finalize = e->finalize && well;
@@ -307,6 +346,11 @@ static const lk__transport transport_mpi = {.name = "mpi",
                                             .drop = mpi_drop,
                                             .nap = mpi_nap,
                                             .spread = mpi_spread,
+                                            .block_make = mpi_block_make,
+                                            .block_open = mpi_block_open,
+                                            .block_touch = mpi_block_touch,
+                                            .block_seal = mpi_block_seal,
+                                            .block_free = mpi_block_free,
                                             .close = mpi_close};
 
 static lk_status end_open(struct end *e)
@@ -315,16 +359,21 @@ static lk_status end_open(struct end *e)
     e->m->comm_place(e->comm, &rank, &size);
     LK_TRY(lk_alloc(&e->node, size, sizeof *e->node));
     LK_TRY(lk_alloc_zero(&e->board, size, sizeof *e->board));
+    LK_TRY(lk_alloc_zero(&e->bell, size, sizeof *e->bell));
+    LK_TRY(lk_alloc_zero(&e->host, size, sizeof *e->host));
     LK_TRY(lk_alloc_zero(&e->lane, size, sizeof *e->lane));
     LK_TRY(lk_alloc_zero(&e->fault_sent, size, sizeof *e->fault_sent));
     LK_TRY(lk_alloc(&e->ring_packet, N_RING, sizeof *e->ring_packet));
     LK_TRY(mpi_check(e, e->m->comm_nodes(e->comm, e->node), "MPI_Comm_split_type"));
     e->board[rank] = &e->slot;
+    e->bell[rank] = &e->own_bell;
     e->w = (lk__world){.transport = &transport_mpi,
                        .rank = rank,
                        .size = size,
                        .node = e->node,
                        .board = e->board,
+                       .bell = e->bell,
+                       .host = e->host,
                        .fault = &e->fault,
                        .spins = SPINS};
     lk__world_init(&e->w);
@@ -337,13 +386,22 @@ static lk_status mpi_open(const lk_mpi *m, bool world, int handle, bool finalize
 {
     lk_status st;
     struct end *e;
+    lk_comm *setup = NULL;
     LK_TRY(lk_alloc_zero(&e, 1, sizeof *e));
     e->m = m;
     e->finalize = finalize;
     LK_TRY_TO(fail, mpi_check(e, m->comm_dup(world, handle, &e->comm), "MPI_Comm_dup"));
     LK_TRY_TO(fail, end_open(e));
-    LK_TRY_TO(fail, lk__comm_world(&e->w, out));
+    LK_TRY_TO(fail, lk__comm_world(&e->w, 1, out));
+    LK_TRY_TO(fail_comm, lk__comm_world(&e->w, 0, &setup));
+    st = lk__node_open(setup, &e->shown);
+    lk_comm_free(setup);
+    LK_TRY_TO(fail_comm, st);
     return LK_OK;
+fail_comm:
+    lk_comm_free(*out);
+    *out = NULL;
+    return st;
 fail:
     end_free(e);
     return st;

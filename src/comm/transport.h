@@ -27,6 +27,21 @@ typedef struct lk__packet {
     struct lk__offer *offer; /* what the transport knows of a payload that comes apart */
 } lk__packet;
 
+/* Memory that several ranks of a node have: where it is here, and the file behind it if processes
+ * share it (-1: none). */
+typedef struct lk__block {
+    void *base;
+    int64_t bytes;
+    int fd;
+} lk__block;
+
+/* What a rank needs to open a block that another one made. */
+typedef struct lk__key {
+    unsigned char random[16];
+    int32_t pid, fd;
+    void *address;
+} lk__key;
+
 typedef struct lk__transport {
     const char *name; /* "self", "local", "mpi" */
 
@@ -47,12 +62,20 @@ typedef struct lk__transport {
     /* Free a packet that nobody took. */
     void (*drop)(lk__world *w, lk__packet *packet);
 
-    /* Sleep until something may have arrived, at most `ns`.  Called after poll() found nothing; must
-     * not miss what arrived since. */
-    void (*nap)(lk__world *w, int64_t ns);
+    /* Sleep until this rank's bell rings, at most `ns`.  `heard` is what lk__bell_drowse() gave
+     * before poll() found nothing. */
+    void (*nap)(lk__world *w, uint32_t heard, int64_t ns);
 
     /* Tell all other ranks of w->fault; allocates nothing. */
     void (*spread)(lk__world *w);
+
+    /* Blocks for lk_shared_new(): one rank makes it, the others of its node open it; each touches
+     * its own part, which is then zero and there for good; seal() when nobody opens it any more. */
+    lk_status (*block_make)(lk__world *w, int64_t bytes, lk__key *key, lk__block *out);
+    lk_status (*block_open)(lk__world *w, int64_t bytes, const lk__key *key, lk__block *out);
+    lk_status (*block_touch)(lk__world *w, const lk__block *b, void *part, int64_t bytes);
+    void (*block_seal)(lk__world *w, lk__block *b);
+    void (*block_free)(lk__world *w, lk__block *b);
 
     /* Release everything, the world included; the last communicator is gone. */
     void (*close)(lk__world *w);

@@ -43,6 +43,20 @@ static void show_peer(lk__world *w, const lk_request *r)
     lk__slot_write(w->board[w->rank], &w->doing);
 }
 
+/* Sleep, unless a last look finds that something has changed. */
+static lk_status sleep_on_bell(lk__world *w, int64_t n, lk_request *const *requests, int64_t ns)
+{
+    lk__bell *own = w->bell[w->rank];
+    int64_t arrived = w->n_arrived, which;
+    uint32_t heard = lk__bell_drowse(own);
+    lk_status st = lk__progress(w);
+    bool same = st == LK_OK && arrived == w->n_arrived && !any_done(n, requests, &which);
+    if (same && atomic_load(&w->fault->state) == 0)
+        w->transport->nap(w, heard, ns);
+    lk__bell_awake(own);
+    return st;
+}
+
 lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
 {
     const lk_request *first = NULL;
@@ -72,7 +86,7 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
         if (polls <= w->spins)
             continue;
         int64_t left = deadline > 0 ? start + deadline - now : longest_nap;
-        w->transport->nap(w, left < longest_nap ? left : longest_nap);
+        LK_TRY(sleep_on_bell(w, n, requests, left < longest_nap ? left : longest_nap));
     }
 }
 

@@ -10,6 +10,7 @@
 #ifndef LK_COMM_WORLD_H
 #define LK_COMM_WORLD_H
 
+#include "comm/bell.h"
 #include "comm/board.h"
 #include "comm/transport.h"
 
@@ -23,18 +24,26 @@ typedef struct lk__fault {
     char text[LK_FAULT_TEXT];
 } lk__fault;
 
+typedef struct lk__host {
+    char name[64];
+} lk__host;
+
 struct lk__world {
     const lk__transport *transport;
     void *wires; /* the transport's own */
     int rank, size;
-    const int *node;     /* [size] the node of each rank, numbered by their lowest rank */
-    lk__slot **board;    /* [size] slots that can be read from here; NULL for the others */
-    lk__fault *fault;    /* one for all ranks where they can share it */
-    int refs;            /* communicators */
-    int spins;           /* polls before a nap */
-    uint32_t n_contexts; /* contexts that any communicator of this rank has had */
-    int64_t n_arrived;   /* packets so far: a sign of life */
-    lk__doing doing;     /* what this rank's slot says */
+    const int *node;       /* [size] the node of each rank, numbered by their lowest rank */
+    lk__slot **board;      /* [size] slots that can be read from here; NULL for the others */
+    lk__bell **bell;       /* [size] bells of the ranks on this node; NULL for the others */
+    lk__host *host;        /* [size] names of their hosts; NULL: all are here */
+    const lk__block *life; /* holds the locks of the processes on this node; NULL: threads */
+    lk_shared *shared;     /* memory that this rank shares with others */
+    lk__fault *fault;      /* one for all ranks where they can share it */
+    int refs;              /* communicators */
+    int spins;             /* polls before a nap */
+    uint32_t n_contexts;   /* contexts that any communicator of this rank has had */
+    int64_t n_arrived;     /* packets so far: a sign of life */
+    lk__doing doing;       /* what this rank's slot says */
     lk_request *posted, *posted_last; /* receives without a packet, oldest first */
     lk__packet *early, **early_end;   /* packets without a receive, oldest first */
     lk_request *active;               /* collectives under way */

@@ -110,6 +110,9 @@ static lk_status rank_works(lk_comm *comm, void *arg)
     recv.rank = (rank + size - 1) % size;
     LK_TRY_TO(done, lk_sendrecv(twin, LK_F32, &send, &recv, "halo", NULL));
     LK_TRY_TO(done, lk_allreduce(twin, zeros, sum, 10, LK_F32, LK_FOLD_SUM, "g"));
+    lk_shared *s = NULL;
+    LK_TRY_TO(done, lk_shared_new(twin, 1000, "part", &s));
+    lk_shared_free(s);
     lk_request *r;
     LK_TRY_TO(done, lk_irecv(comm, got, 1, LK_F32, rank, 1, "self", &r));
     st = lk_send(comm, zeros, 1, LK_F32, rank, 1, "self");

@@ -1,0 +1,52 @@
+/* Bells: how a rank is woken.
+ *
+ *     sleeper                          who has something for it
+ *     heard = rung                     make it visible (a packet, a flag)
+ *     asleep = 1                       fence
+ *     look once more at everything     if asleep: rung += 1, wake
+ *     sleep while rung is heard
+ *     asleep = 0
+ *
+ * Either the sleeper's last look sees what was made visible, or the other one sees it asleep: no wake
+ * is lost.  While nobody sleeps, ringing writes nothing: it reads a line that does not change.
+ */
+#ifndef LK_COMM_BELL_H
+#define LK_COMM_BELL_H
+
+#include "comm/futex.h"
+
+typedef struct lk__bell {
+    _Alignas(128) _Atomic uint32_t rung;
+    _Atomic uint32_t asleep;
+} lk__bell;
+
+/** What `rung` was, for lk__bell_sleep(); from now on a ring is a system call. */
+static inline uint32_t lk__bell_drowse(lk__bell *b)
+{
+    uint32_t heard = atomic_load(&b->rung);
+    atomic_store(&b->asleep, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    return heard;
+}
+
+static inline void lk__bell_sleep(lk__bell *b, uint32_t heard, int64_t ns)
+{
+    lk__futex_wait(&b->rung, heard, ns);
+}
+
+static inline void lk__bell_awake(lk__bell *b)
+{
+    atomic_store_explicit(&b->asleep, 0, memory_order_relaxed);
+}
+
+/** After something was made visible to the owner of the bell.  NULL: it is on another node. */
+static inline void lk__bell_ring(lk__bell *b)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!b || !atomic_load_explicit(&b->asleep, memory_order_relaxed))
+        return;
+    atomic_fetch_add(&b->rung, 1);
+    lk__futex_wake(&b->rung);
+}
+
+#endif /* LK_COMM_BELL_H */
