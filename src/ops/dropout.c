@@ -41,13 +41,25 @@ static lk_status dropout_infer(lk_call *c, lk_spec *out)
     return LK_OK;
 }
 
-#define DROPOUT_RUN(type)                                      \
-    {                                                          \
-        const type *x = (const type *)(const void *)j->x + at; \
-        type *y = (type *)(void *)j->y + at;                   \
-        const type scale = (type)j->scale;                     \
-        for (int64_t i = 0; i < n; i++)                        \
-            y[i] = bits[i] < j->below ? x[i] * scale : 0;      \
+/* Signed numbers in the order of the unsigned ones: those are what SSE2 compares. */
+static inline int32_t signed_order(uint32_t u)
+{
+    return (int32_t)(u ^ 0x80000000u);
+}
+
+/* The product's bits, masked: compilers make a branch of a choice, and half of them are wrong. */
+#define DROPOUT_RUN(type, word)                                        \
+    {                                                                  \
+        const type *x = (const type *)(const void *)j->x + at;         \
+        type *restrict y = (type *)(void *)j->y + at;                  \
+        const type scale = (type)j->scale;                             \
+        for (int64_t i = 0; i < n; i++) {                              \
+            const type kept = x[i] * scale;                            \
+            word w;                                                    \
+            memcpy(&w, &kept, sizeof w);                               \
+            w &= (word)0 - (word)(signed_order(bits[i]) <= last_kept); \
+            memcpy(&y[i], &w, sizeof w);                               \
+        }                                                              \
     }
 
 /* Elements [first, last), in row-major order. */
@@ -55,6 +67,7 @@ static void dropout_task(void *arg, int64_t first, int64_t last)
 {
     dropout_job *j = arg;
     uint32_t bits[RUN];
+    const int32_t last_kept = signed_order((uint32_t)(j->below - 1));
     for (int64_t at = first, n; at < last; at += n) {
         lk_rng_at place = {.step = j->attr->step,
                            .sample = j->attr->first + at / j->per_sample,
@@ -68,9 +81,9 @@ static void dropout_task(void *arg, int64_t first, int64_t last)
             return;
         }
         if (j->dtype == LK_F32)
-            DROPOUT_RUN(float)
+            DROPOUT_RUN(float, uint32_t)
         else
-            DROPOUT_RUN(double)
+            DROPOUT_RUN(double, uint64_t)
     }
 }
 
@@ -87,6 +100,10 @@ static lk_status dropout_forward(lk_call *c)
     LK_TRY(lk__fp_check());
     if (x->count == 0)
         return LK_OK;
+    if (j.below == 0) {
+        memset(j.y, 0, (size_t)x->count * lk_dtype_size(x->dtype));
+        return LK_OK;
+    }
     j.per_sample = x->shape.ndim > 0 ? x->count / x->shape.dim[0] : 1;
     LK_TRY(lk__parallel(x->count, GRAIN, dropout_task, &j));
     LK_CHECK(j.failed == LK_OK, (lk_status)j.failed,
