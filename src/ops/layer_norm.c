@@ -13,6 +13,8 @@
 #include "ops/common/rows.h"
 #include "tensor/tensor.h"
 
+#include <string.h>
+
 static const double DEFAULT_EPS = 1e-5;
 
 static double eps_of(const lk_call *c)
@@ -61,7 +63,7 @@ LK_ROW_MAP(normalise, (a - p) * q * b + c)
 LK_ROW_MAP(weigh, b *c)
 LK_ROW_MAP(weigh_normal, b *c *((a - p) * q))
 LK_ROW_MAP(gradient, q *((b * c - u) - (a - p) * q * v))
-LK_ROW_MAP(times_normal, b *((a - p) * q))
+LK_ROW_MAP(times_normal, c *((a - p) * q))
 
 /* r->p = mean and inv of x; the output is room. */
 static void statistics(lk__row *r)
@@ -78,22 +80,19 @@ static void layer_norm_row(lk__row *r)
     normalise(r);
 }
 
-/* x, gamma, dy */
+/* x, gamma, dy; the second output is what dgamma is the sum of */
 static void gradient_row(lk__row *r)
 {
+    lk__row product = *r;
     statistics(r);
     weigh(r);
     r->p[2] = lk__row_over_n(r, lk__row_sum(r, r->y));
     weigh_normal(r);
     r->p[3] = lk__row_over_n(r, lk__row_sum(r, r->y));
     gradient(r);
-}
-
-/* x, dy */
-static void product_row(lk__row *r)
-{
-    statistics(r);
-    times_normal(r);
+    memcpy(product.p, r->p, sizeof product.p);
+    product.y = r->z;
+    times_normal(&product);
 }
 
 /* Inputs that have fewer axes than the first are shared by all rows. */
@@ -108,6 +107,7 @@ static lk_status run_rows(lk_call *c, lk__row_fn *fn)
                      .rows = x->count / n,
                      .n = n,
                      .y = lk__tensor_start(c->y[0]),
+                     .z = c->n_out > 1 ? lk__tensor_start(c->y[1]) : NULL,
                      .attr = &eps};
     for (int i = 0; i < c->n_in; i++) {
         rows.x[i] = lk__tensor_start(c->x[i]);
@@ -129,33 +129,25 @@ static lk_status gradient_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status product_forward(lk_call *c)
+static lk_status gradient_infer(lk_call *c, lk_spec *out)
 {
-    LK_TRY(run_rows(c, product_row));
+    for (int j = 0; j < 2; j++) {
+        out[j].dtype = c->x[0]->dtype;
+        out[j].shape = c->x[0]->shape;
+    }
     return LK_OK;
 }
 
-/* dx of x, gamma and dy, and dy c inv of x and dy; for a backward that is not recorded. */
+/* dx and dy c inv of x, gamma and dy, for a backward that is not recorded. */
 static const lk_op layer_norm_grad = {
     .name = "layer_norm_grad",
-    .summary = "the gradient of x",
+    .summary = "the gradient of x, and dy times the normalised x",
     .min_in = 3,
     .max_in = 3,
-    .n_out = 1,
+    .n_out = 2,
     .attr_size = sizeof(lk_layer_norm_attr),
-    .infer = lk__same_infer,
+    .infer = gradient_infer,
     .forward = gradient_forward,
-};
-
-static const lk_op layer_norm_product = {
-    .name = "layer_norm_product",
-    .summary = "dy times the normalised x",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
-    .attr_size = sizeof(lk_layer_norm_attr),
-    .infer = lk__same_infer,
-    .forward = product_forward,
 };
 
 /* ---- of other ops ---- */
@@ -212,14 +204,10 @@ static lk_status compose(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
 
 static lk_status fuse(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
 {
-    if (lk_wants(c, 0)) {
-        lk_var in[] = {c->in[0], c->in[1], dy};
-        LK_TRY(lk_apply(c->tape, &layer_norm_grad, in, 3, c->attr, dx));
-    }
-    if (lk_wants(c, 1)) {
-        lk_var in[] = {c->in[0], dy};
-        LK_TRY(lk_apply(c->tape, &layer_norm_product, in, 2, c->attr, product));
-    }
+    lk_var in[] = {c->in[0], c->in[1], dy}, out[2];
+    LK_TRY(lk_apply(c->tape, &layer_norm_grad, in, 3, c->attr, out));
+    *dx = out[0];
+    *product = out[1];
     return LK_OK;
 }
 
@@ -228,7 +216,7 @@ static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din
     lk_var product = LK_NO_VAR;
     if (lk_tape_records(c->tape))
         LK_TRY(compose(c, dout[0], &din[0], &product));
-    else
+    else if (lk_wants(c, 0) || lk_wants(c, 1))
         LK_TRY(fuse(c, dout[0], &din[0], &product));
     if (lk_wants(c, 1))
         LK_TRY(lk_sum_to(product, lk_shape_of(c->in[1]), &din[1]));

@@ -24,6 +24,7 @@ static void rows_task(void *arg, int64_t first, int64_t last)
         lk__row r = j->row;
         r.index = i;
         r.y = (char *)s->y + i * bytes;
+        r.z = s->z ? (char *)s->z + i * bytes : NULL;
         int k = 0;
         for (; k < LK_ROW_MAX_IN && s->x[k]; k++)
             r.x[k] = (const char *)s->x[k] + (s->shared[k] ? 0 : i * bytes);

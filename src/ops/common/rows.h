@@ -19,8 +19,8 @@ typedef struct lk__row {
     lk_dtype dtype;
     int64_t index, n;
     const void *x[LK_ROW_MAX_IN]; /* n elements each; x[0] where there are fewer inputs */
-    void *y;
-    double p[LK_ROW_MAX_P]; /* numbers of the row, values of its dtype */
+    void *y, *z;                  /* outputs */
+    double p[LK_ROW_MAX_P];       /* numbers of the row, values of its dtype */
     const void *attr;
     const lk__reduce_type *sums;
     const lk__maps1_table *maps;
@@ -35,9 +35,9 @@ typedef struct lk__rows {
     int64_t rows, n;
     const void *x[LK_ROW_MAX_IN]; /* NULL ends the list */
     bool shared[LK_ROW_MAX_IN];   /* one row of n elements for all */
-    void *y;
-    double p[LK_ROW_MAX_P]; /* the first numbers of every row */
-    const void *attr;       /* of the op's own */
+    void *y, *z;                  /* the second output may be NULL */
+    double p[LK_ROW_MAX_P];       /* the first numbers of every row */
+    const void *attr;             /* of the op's own */
 } lk__rows;
 
 /** Run `fn` on every row.  Errors: LK_EFPENV, and those of lk_threads_get() and lk_isa_get(). */
