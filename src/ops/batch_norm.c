@@ -17,8 +17,6 @@
 #include "ops/common/pieces.h"
 #include "tensor/tensor.h"
 
-#include <math.h>
-
 enum { X, GAMMA, BETA };
 
 static bool is_whole(const lk_call *c)
@@ -41,7 +39,6 @@ static lk_status batch_norm_infer(lk_call *c, lk_spec *out)
 }
 
 LK_ROW_MAP(centre_square, (a - b) * (a - b))
-LK_ROW_MAP(inverse, 1 / (real)sqrt((double)(a + q)))
 LK_ROW_MAP(product, a *b)
 LK_ROW_MAP(normalise, (a - b) * c + d)
 
@@ -56,7 +53,7 @@ static lk_status batch_norm_forward(lk_call *c)
     LK_TRY(lk__pieces_map(c, &s, &(lk__pieces_in){{x}, {mean}, .y = y}, centre_square));
     LK_TRY(lk__pieces_mean(&s, y, variance));
     LK_TRY(lk__pieces_vector(&s, &(lk__pieces_in){.v = {variance}, .y = scale},
-                             lk__batch_norm_eps(c), inverse));
+                             lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
     lk__pieces_in by_gamma = {.v = {scale, gamma}, .shared = {false, true}, .y = scale};
     LK_TRY(lk__pieces_vector(&s, &by_gamma, 0, product));
     lk__pieces_in all = {.x = {x},
@@ -109,7 +106,7 @@ static lk_status vectors_make(lk_call *c, const lk__pieces *s, const grad_vector
     lk__pieces_in w = {.v = {v->k, v->inv, v->dy_c, x[G_DVARIANCE]}, .y = v->w};
     lk__pieces_in b = {.v = {v->k, v->dy, x[G_DMEAN]}, .y = v->b};
     lk__pieces_in scaled = {.v = {v->dy_c, v->inv}, .y = v->dy_c};
-    LK_TRY(lk__pieces_vector(s, &inv, lk__batch_norm_eps(c), inverse));
+    LK_TRY(lk__pieces_vector(s, &inv, lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
     LK_TRY(lk__pieces_vector(s, &k, 0, product));
     LK_TRY(lk__pieces_vector(s, &w, 0, slope));
     LK_TRY(lk__pieces_vector(s, &b, 0, offset));

@@ -12,12 +12,16 @@
 #include "ops/common/pieces.h"
 #include "tensor/tensor.h"
 
-#include <math.h>
-
 enum { X, GAMMA, BETA, MEAN, VARIANCE };
 
-LK_ROW_MAP(scale_of, b *(1 / (real)sqrt((double)(a + q))))
+LK_ROW_MAP(times_gamma, o *b)
 LK_ROW_MAP(normalise, (a - b) * c + d)
+
+static void scale_row(lk__row *r)
+{
+    lk__batch_norm_inverse_row(r);
+    times_gamma(r);
+}
 
 static lk_status batch_norm_inference_forward(lk_call *c)
 {
@@ -28,7 +32,7 @@ static lk_status batch_norm_inference_forward(lk_call *c)
         v[i] = lk__tensor_start(c->x[i]);
     LK_TRY(lk_call_scratch(c, s.channels * (int64_t)lk_dtype_size(s.dtype), &scale));
     lk__pieces_in one = {.v = {v[VARIANCE], v[GAMMA]}, .y = scale};
-    LK_TRY(lk__pieces_vector(&s, &one, lk__batch_norm_eps(c), scale_of));
+    LK_TRY(lk__pieces_vector(&s, &one, lk__batch_norm_eps(c), scale_row));
     lk__pieces_in all = {
         .x = {v[X]}, .v = {v[MEAN], scale, v[BETA]}, .y = lk__tensor_start(c->y[0])};
     LK_TRY(lk__pieces_map(c, &s, &all, normalise));

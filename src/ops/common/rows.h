@@ -58,7 +58,6 @@ void lk__row_set(const lk__row *r, void *x, int64_t i, double value);
 
 /* A loop that has no dependence between iterations, even where an input is the output. */
 #ifdef __clang__
-#    pragma clang diagnostic ignored "-Wpass-failed" /* it may be vectorised, it need not */
 #    define LK_ROW_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #    define LK_ROW_INDEPENDENT _Pragma("GCC ivdep")
