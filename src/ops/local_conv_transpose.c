@@ -29,7 +29,7 @@ static lk_status local_conv_transpose_infer(lk_call *c, lk_spec *out)
     for (int d = 0; d < ndim; d++)
         LK_TRY(lk__conv_in_of(c, a, d, x->shape.dim[d + 1], w->shape.dim[ndim + d],
                               &out->shape.dim[d + 1]));
-    out->shape.dim[ndim + 1] = w->shape.dim[2 * ndim];
+    out->shape.dim[ndim + 1] = w->shape.dim[ndim + ndim];
     return LK_OK;
 }
 

@@ -40,8 +40,8 @@ lk_shape lk__untied_weights(const lk_shape *x, const lk_shape *y, const int64_t 
         w.dim[d] = y->dim[d + 1];
         w.dim[ndim + d] = kernel[d];
     }
-    w.dim[2 * ndim] = x->dim[ndim + 1];
-    w.dim[2 * ndim + 1] = y->dim[ndim + 1];
+    w.dim[ndim + ndim] = x->dim[ndim + 1];
+    w.dim[ndim + ndim + 1] = y->dim[ndim + 1];
     return w;
 }
 
