@@ -119,8 +119,9 @@ typedef lk_status lk_rank_fn(lk_comm *comm, void *arg);
 /**
  * Run `fn(comm, arg)` as `n` ranks, each on a thread of its own, and wait for all of them.
  *
- * Not collective; may be nested.  All ranks share `arg`.  When a rank returns a failure, ranks that
- * wait for it return LK_ESTALL, naming it.
+ * Not collective; may be nested.  All ranks share `arg`.  When a rank returns a failure, the job
+ * ends: the others get LK_ECOMM from the call they are in or from their next one, with that rank and
+ * its message.
  *
  * Errors: LK_EINVAL unless 1 <= n <= LK_MAX_LOCAL; LK_ENOMEM, also when a thread cannot be started;
  * otherwise the first failure that a rank returned, with "rank R: " before its message.
@@ -150,7 +151,8 @@ LK_API int lk_comm_inter_size(const lk_comm *comm);
 LK_API const char *lk_comm_transport(const lk_comm *comm);
 
 /**
- * End the job when a rank waits longer than `seconds` for another; 0: wait for ever.
+ * End the job when a rank waits longer than `seconds` for another; 0: wait for ever.  A rank on this
+ * node that has left or ended is not waited for in either case.
  *
  * Not collective, but ranks should agree.  The start value is LK_DEADLINE from the environment, 60
  * if there is none; communicators made from this one start with its value.

@@ -16,8 +16,10 @@
 #include "comm/futex.h"
 
 typedef struct lk__bell {
-    _Alignas(128) _Atomic uint32_t rung;
+    _Alignas(64) _Atomic uint32_t rung;
     _Atomic uint32_t asleep;
+    unsigned char
+        alone[120]; /* lines of its own, and the next one, which processors fetch with it */
 } lk__bell;
 
 /** What `rung` was, for lk__bell_sleep(); from now on a ring is a system call. */
@@ -25,7 +27,7 @@ static inline uint32_t lk__bell_drowse(lk__bell *b)
 {
     uint32_t heard = atomic_load(&b->rung);
     atomic_store(&b->asleep, 1);
-    atomic_thread_fence(memory_order_seq_cst);
+    lk__fence(memory_order_seq_cst);
     return heard;
 }
 
@@ -42,7 +44,7 @@ static inline void lk__bell_awake(lk__bell *b)
 /** After something was made visible to the owner of the bell.  NULL: it is on another node. */
 static inline void lk__bell_ring(lk__bell *b)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    lk__fence(memory_order_seq_cst);
     if (!b || !atomic_load_explicit(&b->asleep, memory_order_relaxed))
         return;
     atomic_fetch_add(&b->rung, 1);

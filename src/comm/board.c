@@ -1,6 +1,8 @@
 /* Slots of the status board: a sequence lock on words. */
 #include "comm/board.h"
 
+#include "comm/futex.h"
+
 #include <string.h>
 
 void lk__slot_write(lk__slot *slot, const lk__doing *doing)
@@ -9,7 +11,7 @@ void lk__slot_write(lk__slot *slot, const lk__doing *doing)
     memcpy(word, doing, sizeof *doing);
     uint32_t v = atomic_load_explicit(&slot->version, memory_order_relaxed);
     atomic_store_explicit(&slot->version, v + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
+    lk__fence(memory_order_release);
     for (int i = 0; i < LK_DOING_WORDS; i++)
         atomic_store_explicit(&slot->word[i], word[i], memory_order_relaxed);
     atomic_store_explicit(&slot->version, v + 2, memory_order_release);
@@ -24,7 +26,7 @@ lk__doing lk__slot_read(lk__slot *slot)
         uint32_t v = atomic_load_explicit(&slot->version, memory_order_acquire);
         for (int i = 0; i < LK_DOING_WORDS; i++)
             word[i] = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
+        lk__fence(memory_order_acquire);
         if (v % 2 == 0 && v == atomic_load_explicit(&slot->version, memory_order_relaxed)) {
             memcpy(&doing, word, sizeof doing);
             return doing;

@@ -23,7 +23,7 @@ typedef enum lk__state {
 typedef struct lk__doing {
     int32_t state; /* lk__state */
     int32_t peer;  /* world rank; -1: nobody in particular */
-    int64_t since; /* lk_clock_ns() of entering the call */
+    int32_t pid;   /* 0 if the rank is a thread */
     lk__label call;
 } lk__doing;
 

@@ -109,6 +109,8 @@ static void comm_own(lk_comm *c, uint32_t context, int64_t deadline_ns)
     if (c->w->n_contexts <= context)
         c->w->n_contexts = context + 1;
     c->w->refs++;
+    c->next = c->w->comms;
+    c->w->comms = c;
     comm_locate(c);
 }
 
@@ -147,6 +149,13 @@ void lk_comm_free(lk_comm *c)
     lk__world *w = c->w;
     if (c->coll_free)
         c->coll_free(c->coll);
+    /* A last look for ranks that made other calls. */
+    if (w->refs == 1 && lk__fault_check(w) == LK_OK)
+        (void)!lk__progress(w);
+    lk_comm **at = &w->comms;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
     lk_free(c->member);
     lk_free(c->n_sent);
     lk_free(c);

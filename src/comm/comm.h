@@ -4,17 +4,21 @@
 
 #include "comm/world.h"
 
+enum { LK_RECENT = 4 };
+
 struct lk_comm {
     lk__world *w;
     int rank, size;
     int *member; /* [size] world ranks */
     int intra_rank, intra_size, inter_rank, inter_size;
     uint32_t context;
-    int64_t deadline_ns; /* 0: none */
-    int64_t n_calls;     /* collective calls so far */
-    uint64_t past;       /* their rolling hash */
-    int64_t *n_sent;     /* [size] messages of send so far, by receiver */
-    void *coll;          /* what collective algorithms keep for this communicator, and its end */
+    int64_t deadline_ns;         /* 0: none */
+    int64_t n_calls;             /* collective calls so far */
+    uint64_t past;               /* their rolling hash */
+    int64_t *n_sent;             /* [size] messages of send so far, by receiver */
+    lk__label recent[LK_RECENT]; /* of the last calls, by number */
+    lk_comm *next;               /* of the world's */
+    void *coll; /* what collective algorithms keep for this communicator, and its end */
     void (*coll_free)(void *coll);
 };
 

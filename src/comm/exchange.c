@@ -29,7 +29,10 @@ void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label)
                                .algorithm = (uint8_t)call->algorithm}};
     lk__label_name(label, call->name);
     comm->past = lk__label_roll(label);
-    w->doing = (lk__doing){.state = LK_STATE_CALLING, .peer = -1, .call = *label};
+    comm->recent[label->h.sequence % LK_RECENT] = *label;
+    w->begun = true;
+    w->doing = (lk__doing){
+        .state = LK_STATE_CALLING, .peer = -1, .pid = w->doing.pid, .call = *label};
     lk__slot_write(w->board[w->rank], &w->doing);
 }
 

@@ -60,6 +60,15 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
     return out;
 }
 
+const char *lk__label_short(const lk__label *label, bool number, char out[LK_CALL_TEXT])
+{
+    const lk__header *h = &label->h;
+    int n = snprintf(out, LK_CALL_TEXT, "%s(\"%s\")", lk_call_name(h->call), label->name);
+    if (h->kind == LK_KIND_COLLECTIVE && number)
+        snprintf(out + n, LK_CALL_TEXT - (size_t)n, " #%lld", (long long)h->sequence);
+    return out;
+}
+
 const char *lk__label_difference(const lk__label *a, const lk__label *b)
 {
     const lk__header *x = &a->h, *y = &b->h;

@@ -13,7 +13,8 @@
 void lk__world_init(lk__world *w)
 {
     w->early_end = &w->early;
-    w->doing = (lk__doing){.state = LK_STATE_COMPUTING, .peer = -1};
+    w->doing.state = LK_STATE_COMPUTING;
+    w->doing.peer = -1;
     lk__slot_write(w->board[w->rank], &w->doing);
 }
 
@@ -72,6 +73,28 @@ static void unlink_posted(lk__world *w, lk_request *r)
     r->in_list = false;
 }
 
+/* A packet that no receive waits for: does it belong to a call as this rank made it? */
+static lk_status check_label(lk__world *w, const lk__packet *p)
+{
+    const lk__header *h = &p->label.h;
+    lk_comm *c = w->comms;
+    while (c && c->context != h->context)
+        c = c->next;
+    if (h->kind != LK_KIND_COLLECTIVE || !c || h->sequence > c->n_calls ||
+        h->sequence <= c->n_calls - LK_RECENT)
+        return LK_OK;
+    const lk__label *mine = &c->recent[h->sequence % LK_RECENT];
+    return lk__label_difference(mine, &p->label) ? lk__report_mismatch(c, mine, &p->label) : LK_OK;
+}
+
+lk_status lk__check_early(lk__world *w)
+{
+    w->begun = false;
+    for (const lk__packet *p = w->early; p; p = p->next)
+        LK_TRY(check_label(w, p));
+    return LK_OK;
+}
+
 lk_status lk__arrive(lk__world *w, lk__packet *p)
 {
     w->n_arrived++;
@@ -84,7 +107,7 @@ lk_status lk__arrive(lk__world *w, lk__packet *p)
     p->next = NULL;
     *w->early_end = p;
     w->early_end = &p->next;
-    return LK_OK;
+    return check_label(w, p);
 }
 
 lk_status lk__post_send(lk_request *r)

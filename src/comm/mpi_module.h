@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Raised when this file changes, so that a module of another build is not used. */
-enum { LK_MPI_INTERFACE = 1, LK_MPI_TEXT = 512 };
+enum { LK_MPI_INTERFACE = 2, LK_MPI_TEXT = 512 };
 
 /* Room for an MPI_Request. */
 typedef union lk_mpi_request {
@@ -61,7 +61,7 @@ typedef struct lk_mpi {
     int (*irecv)(const lk_mpi_comm *comm, const lk_mpi_part *part, lk_mpi_request *out);
     int (*test)(lk_mpi_request *request, bool *done);
 
-    /* Give up a receive; when it returns, its memory is no longer MPI's. */
+    /* Ask MPI to give up a receive: test() tells when its memory is no longer MPI's. */
     void (*cancel)(lk_mpi_request *request);
 
     void (*error)(int code, char text[LK_MPI_TEXT]);

@@ -3,7 +3,8 @@
  * With a core for each rank the answer is usually there within microseconds, and falling asleep
  * would cost more; with more ranks than cores the one that is waited for needs the core.  So a rank
  * polls w->spins times and then naps until its bell rings.  Naps are short enough to see a fault and
- * the deadline.  Any packet that arrives is a sign of life and starts the deadline anew.
+ * the deadline.  Any packet that arrives is a sign of life and starts the deadline anew.  When those
+ * who are waited for are known to have left or ended, the deadline is not waited for.
  */
 #include "comm/comm.h"
 #include "comm/futex.h"
@@ -12,11 +13,14 @@
 
 enum { POLLS_PER_CLOCK = 256 };
 
-static const int64_t longest_nap = 50000000; /* ns */
+/* In ns.  What a rank sent before it left has arrived when `grace` is over. */
+static const int64_t longest_nap = 50000000, grace = 100000000;
 
 lk_status lk__progress(lk__world *w)
 {
     LK_TRY_COMM(w, w->transport->poll(w));
+    if (w->begun)
+        LK_TRY_COMM(w, lk__check_early(w));
     for (lk_request *r = w->active, *next; r; r = next) {
         next = r->next;
         if (!lk__request_done(r))
@@ -39,8 +43,45 @@ static void show_peer(lk__world *w, const lk_request *r)
     if (w->doing.state == LK_STATE_CALLING && w->doing.peer == r->peer)
         return;
     w->doing = (lk__doing){
-        .state = LK_STATE_CALLING, .peer = r->peer, .since = lk_clock_ns(), .call = *r->label};
+        .state = LK_STATE_CALLING, .peer = r->peer, .pid = w->doing.pid, .call = *r->label};
     lk__slot_write(w->board[w->rank], &w->doing);
+}
+
+/* Whether nobody is left who could complete one of the requests. */
+static bool all_gone(int64_t n, lk_request *const *requests)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const lk_request *r = requests[i];
+        if (!r || (r->peer >= 0 && lk__rank_gone(r->comm->w, r->peer)))
+            continue;
+        if (r->peer != LK_ANY_RANK || r->type != LK_REQUEST_RECV)
+            return false;
+        for (int k = 0; k < r->comm->size; k++)
+            if (!lk__rank_gone(r->comm->w, r->comm->member[k]))
+                return false;
+    }
+    return true;
+}
+
+/* Since when nothing has arrived. */
+struct watch {
+    int64_t start, life;
+};
+
+/* Look at the clock: report if the wait is in vain, otherwise say how long it may go on. */
+static lk_status watch(struct watch *t, int64_t n, lk_request *const *requests,
+                       const lk_request *first, int64_t *left)
+{
+    lk__world *w = first->comm->w;
+    const int64_t deadline = first->comm->deadline_ns, now = lk_clock_ns();
+    show_peer(w, first);
+    if (t->life != w->n_arrived)
+        *t = (struct watch){now, w->n_arrived};
+    int64_t waited = now - t->start;
+    if ((deadline > 0 && waited >= deadline) || (waited >= grace && all_gone(n, requests)))
+        LK_TRY_COMM(w, lk__report_stall(first, waited));
+    *left = deadline > 0 && deadline - waited < longest_nap ? deadline - waited : longest_nap;
+    return LK_OK;
 }
 
 /* Sleep, unless a last look finds that something has changed. */
@@ -51,7 +92,7 @@ static lk_status sleep_on_bell(lk__world *w, int64_t n, lk_request *const *reque
     uint32_t heard = lk__bell_drowse(own);
     lk_status st = lk__progress(w);
     bool same = st == LK_OK && arrived == w->n_arrived && !any_done(n, requests, &which);
-    if (same && atomic_load(&w->fault->state) == 0)
+    if (same && atomic_load(&w->fault->state) != 2)
         w->transport->nap(w, heard, ns);
     lk__bell_awake(own);
     return st;
@@ -63,9 +104,9 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
     for (int64_t i = 0; i < n && !first; i++)
         first = requests[i];
     lk__world *w = first->comm->w;
-    const int64_t deadline = first->comm->deadline_ns;
-    int64_t start = 0, life = -1;
+    struct watch t = {.life = -1};
     for (int64_t polls = 1;; polls++) {
+        int64_t left = 0;
         LK_TRY(lk__progress(w));
         if (any_done(n, requests, which))
             return LK_OK;
@@ -75,18 +116,9 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
             if (polls % POLLS_PER_CLOCK)
                 continue;
         }
-        show_peer(w, first);
-        int64_t now = lk_clock_ns();
-        if (life != w->n_arrived) {
-            life = w->n_arrived;
-            start = now;
-        }
-        if (deadline > 0 && now - start >= deadline)
-            LK_TRY_COMM(w, lk__report_stall(first, now - start));
-        if (polls <= w->spins)
-            continue;
-        int64_t left = deadline > 0 ? start + deadline - now : longest_nap;
-        LK_TRY(sleep_on_bell(w, n, requests, left < longest_nap ? left : longest_nap));
+        LK_TRY(watch(&t, n, requests, first, &left));
+        if (polls > w->spins)
+            LK_TRY(sleep_on_bell(w, n, requests, left));
     }
 }
 

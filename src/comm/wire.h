@@ -17,8 +17,8 @@
  *         56      4  root         -1 where there is none
  *         60      1  text         bytes of the name behind the header, at most LK_WIRE_NAME
  *         61      1  algorithm    collectives: which algorithm of the call, from 1
- *         62      2  lane         0: the payload is behind the name; otherwise it comes apart, and
- *                                 this is the transport's number for it
+ *         62      2  lane         0: the payload is behind the name; otherwise it comes apart, when
+ *                                 the receiver asks for it by this number
  *
  * All numbers as the machine has them: ranks of one job have the same byte order.  The name is not
  * cut in the middle of what matters: of a longer one its end travels, where names differ most.
@@ -33,7 +33,8 @@ enum { LK_WIRE_MAGIC = 0x314b4c4c /* "LLK1" */, LK_WIRE_NAME = 96 };
 typedef enum lk__kind {
     LK_KIND_P2P,        /* payload of send/recv: matched by tag */
     LK_KIND_COLLECTIVE, /* payload of a collective: matched by the number of the call */
-    LK_KIND_FAULT,      /* payload: lk__fault_note; the job has ended */
+    LK_KIND_GO,         /* the payload of `lane` may come, with MPI's tag `tag` */
+    LK_KIND_FAULT,      /* payload: text of the report; the job has ended */
 } lk__kind;
 
 typedef struct lk__header {
@@ -66,6 +67,9 @@ enum { LK_CALL_TEXT = 192 };
 
 /** `allreduce("fc1.bias.grad", f32 x 10, sum) #4`, as reports show it; returns `out`. */
 const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT]);
+
+/** `allreduce("fc1.bias.grad") #4`, with or without the number; returns `out`. */
+const char *lk__label_short(const lk__label *label, bool number, char out[LK_CALL_TEXT]);
 
 /** What two labels of the same call differ in ("name", "count", ...); NULL if they agree. */
 const char *lk__label_difference(const lk__label *a, const lk__label *b);

@@ -40,6 +40,8 @@ struct lk__world {
     lk_shared *shared;     /* memory that this rank shares with others */
     lk__fault *fault;      /* one for all ranks where they can share it */
     int refs;              /* communicators */
+    lk_comm *comms;        /* all of them */
+    bool begun;            /* a call since the last progress */
     int spins;             /* polls before a nap */
     uint32_t n_contexts;   /* contexts that any communicator of this rank has had */
     int64_t n_arrived;     /* packets so far: a sign of life */
@@ -85,8 +87,15 @@ void lk__world_clear(lk__world *w);
 /** The fault as this thread's error, if there is one; every public call begins with it. */
 lk_status lk__fault_check(lk__world *w) LK_NODISCARD;
 
-/** End the job with this thread's last error (an earlier fault stands), tell all ranks, return it. */
+/**
+ * End the job with this thread's last error, tell all ranks, and return it.
+ *
+ * An earlier fault stands, and is returned instead of a mismatch or a stall: often its consequence.
+ */
 lk_status lk__fault_raise(lk__world *w) LK_NODISCARD;
+
+/** Keep a report if it is the first one: whether it is. */
+bool lk__fault_set(lk__fault *fault, lk_status status, int rank, const char *text);
 
 /** As LK_TRY(), for what goes wrong inside communication: the job ends. */
 #define LK_TRY_COMM(w, expr)                                  \
@@ -104,6 +113,9 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns) LK_NODISCARD;
 /** Raise LK_EMISMATCH for two labels of the same call; `a` is this rank's. */
 lk_status lk__report_mismatch(lk_comm *comm, const lk__label *a, const lk__label *b) LK_NODISCARD;
 
+/** Whether a rank (of the world) is known to have left or ended. */
+bool lk__rank_gone(lk__world *w, int rank);
+
 /* ---- matching ---- */
 
 /** Begin to send `r` (type, comm, label, peer, tag, data, bytes set). */
@@ -111,6 +123,14 @@ lk_status lk__post_send(lk_request *r) LK_NODISCARD;
 
 /** Begin to receive. */
 lk_status lk__post_recv(lk_request *r) LK_NODISCARD;
+
+/**
+ * After a collective call has begun: compare it with what others have already sent for it.
+ *
+ * A packet for a call that this rank has begun, or that is over, must carry the same label, even if
+ * this rank never receives it: otherwise two roots of a bcast would both go on.
+ */
+lk_status lk__check_early(lk__world *w) LK_NODISCARD;
 
 /** A transport's poll() has a packet. */
 lk_status lk__arrive(lk__world *w, lk__packet *packet) LK_NODISCARD;

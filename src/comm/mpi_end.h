@@ -1,0 +1,61 @@
+/* One process's end of the transport `mpi`: what its files share. */
+#ifndef LK_COMM_MPI_END_H
+#define LK_COMM_MPI_END_H
+
+#include "comm/comm.h"
+#include "comm/mpi.h"
+
+enum {
+    LK_MPI_EAGER = 8192, /* bytes of payload that go with the header */
+    LK_MPI_PACKET = 64 + LK_WIRE_NAME + LK_MPI_EAGER,
+    LK_MPI_RING = 16, /* receives that are always posted */
+};
+
+typedef struct lk__mpi_end {
+    lk__world w;
+    const lk_mpi *m;
+    lk_mpi_comm *comm;
+    bool finalize; /* MPI is ours */
+    bool alone;    /* all ranks are on this node, and their bells can be rung */
+    int64_t naps;  /* without anything arriving */
+    int64_t seen;  /* w.n_arrived at the last nap */
+    int *node;
+    lk__host *host;
+    lk_shared *shown; /* what the ranks of the node show each other */
+    lk__slot slot, **board;
+    lk__bell own_bell, **bell;
+    uint16_t last_lane, last_tag;
+    struct lk__offer *waiting;   /* payloads that nobody has asked for yet */
+    struct lk__offer *under_way; /* with MPI */
+    int ring_at;
+    lk_mpi_request ring[LK_MPI_RING];
+    unsigned char (*ring_packet)[LK_MPI_PACKET];
+    lk__fault fault;            /* where the node does not share one */
+    lk_mpi_request *fault_sent; /* [size] */
+    unsigned char fault_packet[sizeof(lk__header) + LK_FAULT_TEXT];
+} lk__mpi_end;
+
+/** The status of an MPI call. */
+lk_status lk__mpi_check(const lk__mpi_end *e, int code, const char *what) LK_NODISCARD;
+
+/** Post the receives of packets. */
+lk_status lk__mpi_ring_open(lk__mpi_end *e) LK_NODISCARD;
+
+/** Take them back. */
+void lk__mpi_ring_close(lk__mpi_end *e);
+
+/** Free what is still under way; MPI is not asked. */
+void lk__mpi_forget(lk__mpi_end *e);
+
+/** Complete what MPI has done. */
+lk_status lk__mpi_complete(lk__mpi_end *e) LK_NODISCARD;
+
+/* The functions of the transport that move packets. */
+lk_status lk__mpi_send(lk__world *w, lk_request *r) LK_NODISCARD;
+lk_status lk__mpi_poll(lk__world *w) LK_NODISCARD;
+lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r) LK_NODISCARD;
+void lk__mpi_withdraw(lk__world *w, lk_request *r);
+void lk__mpi_drop(lk__world *w, lk__packet *p);
+void lk__mpi_spread(lk__world *w);
+
+#endif /* LK_COMM_MPI_END_H */

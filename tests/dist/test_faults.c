@@ -1,0 +1,228 @@
+/* Ranks that make different calls, leave, stop or end are named on every rank, in time.
+ *
+ *     test_faults                  every kind of mistake, small and large, on local ranks or under MPI
+ *     test_faults stop|kill|exit   under MPI: rank 1 is stopped, killed or exits in the middle; the
+ *                                  others print the report (tests/dist/ended.sh)
+ */
+#include "ranks.h"
+
+#include <lockstep/clock.h>
+#include <lockstep/coll.h>
+
+#include <stdatomic.h>
+
+enum { SMALL = 10, LARGE = 100000 };
+
+static const double deadline = 0.5;
+
+/* What rank 1 does instead of the call of the others, and how both read. */
+struct mistake {
+    const char *kind;
+    lk_comm_call call, others_call;
+    const char *name, *mine, *others; /* texts with one %d for the count */
+    lk_dtype dtype;
+    lk_fold fold;
+    int more, root;
+};
+
+#define SUM(name, dtype) "allreduce(\"" name "\", " dtype " x %d, sum) #4"
+
+static const struct mistake mistakes[] = {
+    {.kind = "operation",
+     .call = LK_CALL_BCAST,
+     .name = "fc1.grad",
+     .mine = "bcast(\"fc1.grad\", f32 x %d, root 0) #4",
+     .others = SUM("fc1.grad", "f32")},
+    {.kind = "name",
+     .name = "fc2.grad",
+     .mine = SUM("fc2.grad", "f32"),
+     .others = SUM("fc1.grad", "f32")},
+    {.kind = "dtype",
+     .name = "fc1.grad",
+     .dtype = LK_I32,
+     .mine = SUM("fc1.grad", "i32"),
+     .others = SUM("fc1.grad", "f32")},
+    {.kind = "count",
+     .name = "fc1.grad",
+     .more = 2,
+     .mine = SUM("fc1.grad", "f32"),
+     .others = SUM("fc1.grad", "f32")},
+    {.kind = "operator",
+     .name = "fc1.grad",
+     .fold = LK_FOLD_MAX,
+     .mine = "allreduce(\"fc1.grad\", f32 x %d, max) #4",
+     .others = SUM("fc1.grad", "f32")},
+    {.kind = "root",
+     .call = LK_CALL_BCAST,
+     .others_call = LK_CALL_BCAST,
+     .name = "fc1.grad",
+     .root = 1,
+     .mine = "bcast(\"fc1.grad\", f32 x %d, root 1) #4",
+     .others = "bcast(\"fc1.grad\", f32 x %d, root 0) #4"},
+    {.kind = "order", .name = "next", .mine = SUM("next", "f32"), .others = SUM("fc1.grad", "f32")},
+    {.kind = "skip",
+     .call = LK_CALL_BARRIER,
+     .name = "end",
+     .mine = "barrier(\"end\") #4",
+     .others = SUM("fc1.grad", "f32")},
+};
+
+enum { N_MISTAKES = sizeof mistakes / sizeof mistakes[0] };
+
+/* The calls of one rank; `data` has room for all counts. */
+static lk_status make_calls(lk_comm *comm, const struct mistake *m, int count, void *data)
+{
+    bool errs = lk_comm_rank(comm) == 1;
+    lk_collective c = {.call = LK_CALL_ALLREDUCE, .name = "fc1.grad", .out = data, .count = count};
+    LK_TRY(lk_comm_deadline_set(comm, deadline));
+    for (int i = 0; i < 3; i++)
+        LK_TRY(lk_allreduce(comm, NULL, data, 4, LK_F32, LK_FOLD_SUM, "warmup"));
+    if (m->others_call)
+        c.call = m->others_call;
+    if (errs) {
+        c.call = m->call ? m->call : c.call;
+        c.name = m->name;
+        c.dtype = m->dtype;
+        c.fold = m->fold;
+        c.count += m->more;
+        c.root = m->root;
+    }
+    LK_TRY(lk_coll_run(comm, &c));
+    c.name = errs ? "fc1.grad" : "next";
+    if (strcmp(m->kind, "order") == 0)
+        LK_TRY(lk_coll_run(comm, &c));
+    LK_TRY(lk_barrier(comm, "end"));
+    return LK_OK;
+}
+
+static void expect_text(const struct mistake *m, int count, const char *format, bool mine)
+{
+    char call[200], want[260];
+    /* The texts are constants of the table above. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(call, sizeof call, format, mine ? count + m->more : count);
+#pragma GCC diagnostic pop
+    snprintf(want, sizeof want, "%s calls %s", mine ? "rank 1" : "", call);
+    if (!strstr(lk_error_message(), want + (mine ? 0 : 1)))
+        TEST_FAIL("%s x %d: no \"%s\" in \"%s\"", m->kind, count, want, lk_error_message());
+}
+
+static void mistake_is_named(lk_comm *comm, const struct mistake *m, int count)
+{
+    float *data;
+    ASSERT_OK(lk_alloc_zero(&data, LARGE + 10, sizeof *data));
+    int64_t start = lk_clock_ns();
+    lk_status st = make_calls(comm, m, count, data);
+    double seconds = (double)(lk_clock_ns() - start) / 1e9;
+    if (st != LK_EMISMATCH || strncmp(lk_error_message(), "mismatch: rank ", 15) != 0)
+        TEST_FAIL("%s x %d: %s: %s", m->kind, count, lk_status_text(st), lk_error_message());
+    expect_text(m, count, m->mine, true);
+    expect_text(m, count, m->others, false);
+    if (seconds > (deadline + 2) * TEST_SLOWNESS)
+        TEST_FAIL("%s x %d: named after %.1f s", m->kind, count, seconds);
+    /* From now on every call returns it. */
+    ASSERT_EQ(lk_barrier(comm, "after"), LK_EMISMATCH);
+    lk_error_clear();
+    lk_free(data);
+}
+
+/* A rank leaves, or computes on: the others wait in vain, at once or until the deadline. */
+static void absence_is_named(lk_comm *comm, bool leaves)
+{
+    float x[4] = {0};
+    int rank = lk_comm_rank(comm);
+    ASSERT_OK(lk_comm_deadline_set(comm, leaves ? 60 : deadline));
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warmup"));
+    int64_t start = lk_clock_ns();
+    if (rank == 1 && leaves)
+        return;
+    /* rank 1 computes until the others have given up, and then hears of it */
+    while (rank == 1 && lk_clock_ns() - start < (int64_t)((deadline + 1) * 1e9 * TEST_SLOWNESS))
+        usleep(10000);
+    char want[200];
+    snprintf(want, sizeof want, "rank 1, which %s after allreduce(\"warmup\") #3",
+             leaves ? "left" : "computes");
+    ASSERT_FAILS(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "aux"), LK_ESTALL, want);
+    ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < (deadline + 3) * TEST_SLOWNESS);
+}
+
+/* One case, on a world of its own: what goes wrong is the end of it. */
+struct fault_case {
+    const struct mistake *mistake; /* NULL: absence */
+    int count;
+    bool leaves;
+};
+
+static lk_status run_case(lk_comm *comm, void *arg)
+{
+    const struct fault_case *f = arg;
+    if (lk_comm_size(comm) == 1)
+        return LK_OK;
+    if (f->mistake)
+        mistake_is_named(comm, f->mistake, f->count);
+    else
+        absence_is_named(comm, f->leaves);
+    return LK_OK;
+}
+
+static void run(struct fault_case f, const char *transport)
+{
+    alarm(4 * TEST_TIMEOUT_S);
+    for (int n = 2; n <= 4 && !transport; n++)
+        ASSERT_OK(lk_run_local(n, run_case, &f));
+    if (transport) {
+        lk_comm *comm;
+        ASSERT_OK(lk_comm_open(transport, &comm));
+        ASSERT_OK(run_case(comm, &f));
+        lk_comm_free(comm);
+    }
+}
+
+/* Rank 1 stops being there; the others say what they know of it. */
+static int end_badly(const char *how)
+{
+    lk_comm *comm;
+    float x[4] = {0};
+    signal(SIGUSR1, SIG_IGN); /* MPICH's launcher says so that a process has ended */
+    ASSERT_OK(lk_comm_open("mpi", &comm));
+    ASSERT_OK(lk_comm_deadline_set(comm, 1));
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warmup"));
+    if (lk_comm_rank(comm) == 1 && strcmp(how, "exit") == 0)
+        _exit(0);
+    if (lk_comm_rank(comm) == 1)
+        raise(strcmp(how, "stop") == 0 ? SIGSTOP : SIGKILL);
+    int64_t start = lk_clock_ns();
+    lk_status st = lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "aux");
+    printf("%s after %.1f s: %s\n", lk_status_text(st), (double)(lk_clock_ns() - start) / 1e9,
+           lk_error_message());
+    fflush(stdout);
+    lk_comm_free(comm);
+    _exit(1); /* the launcher ends whoever is left */
+}
+
+int main(int argc, char **argv)
+{
+    const char *transport = getenv("TEST_TRANSPORT");
+    signal(SIGALRM, test_on_alarm);
+    if (argc > 1)
+        return end_badly(argv[1]);
+    lk_comm *base = NULL; /* keeps MPI running */
+    if (transport)
+        ASSERT_OK(lk_comm_open(transport, &base));
+    for (int i = 0; i < N_MISTAKES; i++) {
+        test_current = mistakes[i].kind;
+        run((struct fault_case){.mistake = &mistakes[i], .count = SMALL}, transport);
+        run((struct fault_case){.mistake = &mistakes[i], .count = LARGE}, transport);
+    }
+    test_current = "absence";
+    run((struct fault_case){.leaves = true}, transport);
+    run((struct fault_case){.leaves = false}, transport);
+    if (!base || lk_comm_rank(base) == 0)
+        printf("ok mistakes_and_absence_are_named\n");
+    lk_comm_free(base);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    return 0;
+}
