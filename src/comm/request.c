@@ -38,6 +38,8 @@ lk_status lk_test(lk_request **request, bool *done, lk_message *info)
     lk_status st = lk__progress(w);
     if (st == LK_OK && !lk__request_done(*request))
         st = lk__fault_check(w);
+    if (st == LK_OK && !lk__request_done(*request))
+        st = lk__watch_test(*request);
     *done = st != LK_OK || lk__request_done(*request);
     if (*done)
         finish(request, st == LK_OK ? info : NULL);

@@ -63,20 +63,14 @@ static bool all_gone(int64_t n, lk_request *const *requests)
     return true;
 }
 
-/* Since when nothing has arrived. */
-struct watch {
-    int64_t start, life;
-};
-
 /* Look at the clock: report if the wait is in vain, otherwise say how long it may go on. */
-static lk_status watch(struct watch *t, int64_t n, lk_request *const *requests,
+static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
                        const lk_request *first, int64_t *left)
 {
     lk__world *w = first->comm->w;
     const int64_t deadline = first->comm->deadline_ns, now = lk_clock_ns();
-    show_peer(w, first);
-    if (t->life != w->n_arrived)
-        *t = (struct watch){now, w->n_arrived};
+    if (t->start == 0 || t->arrived != w->n_arrived)
+        *t = (lk__watch){now, w->n_arrived};
     int64_t waited = now - t->start;
     if ((deadline > 0 && waited >= deadline) || (waited >= grace && all_gone(n, requests)))
         LK_TRY_COMM(w, lk__report_stall(first, waited));
@@ -104,7 +98,7 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
     for (int64_t i = 0; i < n && !first; i++)
         first = requests[i];
     lk__world *w = first->comm->w;
-    struct watch t = {.life = -1};
+    lk__watch t = {0};
     for (int64_t polls = 1;; polls++) {
         int64_t left = 0;
         LK_TRY(lk__progress(w));
@@ -116,10 +110,17 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
             if (polls % POLLS_PER_CLOCK)
                 continue;
         }
+        show_peer(w, first);
         LK_TRY(watch(&t, n, requests, first, &left));
         if (polls > w->spins)
             LK_TRY(sleep_on_bell(w, n, requests, left));
     }
+}
+
+lk_status lk__watch_test(lk_request *r)
+{
+    int64_t left;
+    return watch(&r->tested, 1, (lk_request *const[]){r}, r, &left);
 }
 
 lk_status lk__wait_one(lk_request *r)

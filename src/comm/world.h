@@ -51,6 +51,11 @@ struct lk__world {
     lk_request *active;               /* collectives under way */
 };
 
+/* Since when nothing has arrived; start 0: not yet looked at. */
+typedef struct lk__watch {
+    int64_t start, arrived;
+} lk__watch;
+
 typedef enum lk__request_type {
     LK_REQUEST_SEND,
     LK_REQUEST_RECV,
@@ -69,6 +74,7 @@ struct lk_request {
     void *data;
     int64_t bytes; /* to send; or room */
     lk_message info;
+    lk__watch tested;        /* by lk_test() */
     struct lk__offer *offer; /* the transport's, of a payload that goes apart */
     lk_request *next, *prev;
     lk_status (*advance)(
@@ -145,6 +151,9 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which) L
 
 /** Wait for this one. */
 lk_status lk__wait_one(lk_request *r) LK_NODISCARD;
+
+/** Report a stall if a request has been tested in vain until its deadline. */
+lk_status lk__watch_test(lk_request *r) LK_NODISCARD;
 
 /** Take a request out of lists and wires, and release what it holds; the request too, if heap. */
 void lk__request_end(lk_request *r);

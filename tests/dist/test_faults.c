@@ -127,6 +127,23 @@ static void mistake_is_named(lk_comm *comm, const struct mistake *m, int count)
     lk_free(data);
 }
 
+/* A rank that tests, and never waits, has the same deadline. */
+static void testing_has_a_deadline(lk_comm *comm)
+{
+    lk_request *r;
+    float x;
+    ASSERT_OK(lk_comm_deadline_set(comm, deadline));
+    ASSERT_OK(lk_irecv(comm, &x, 1, LK_F32, lk_comm_rank(comm), 3, "never", &r));
+    int64_t start = lk_clock_ns();
+    lk_status st = LK_OK;
+    for (bool done = false; !done;)
+        st = lk_test(&r, &done, NULL);
+    ASSERT_EQ(st, LK_ESTALL);
+    ASSERT_TRUE(!r && strstr(lk_error_message(), "in recv(\"never\") for rank"));
+    ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < (deadline + 2) * TEST_SLOWNESS);
+    lk_error_clear();
+}
+
 /* A rank leaves, or computes on: the others wait in vain, at once or until the deadline. */
 static void absence_is_named(lk_comm *comm, bool leaves)
 {
@@ -152,7 +169,7 @@ static void absence_is_named(lk_comm *comm, bool leaves)
 struct fault_case {
     const struct mistake *mistake; /* NULL: absence */
     int count;
-    bool leaves;
+    bool leaves, tests;
 };
 
 static lk_status run_case(lk_comm *comm, void *arg)
@@ -160,7 +177,9 @@ static lk_status run_case(lk_comm *comm, void *arg)
     const struct fault_case *f = arg;
     if (lk_comm_size(comm) == 1)
         return LK_OK;
-    if (f->mistake)
+    if (f->tests)
+        testing_has_a_deadline(comm);
+    else if (f->mistake)
         mistake_is_named(comm, f->mistake, f->count);
     else
         absence_is_named(comm, f->leaves);
@@ -220,6 +239,7 @@ int main(int argc, char **argv)
     test_current = "absence";
     run((struct fault_case){.leaves = true}, transport);
     run((struct fault_case){.leaves = false}, transport);
+    run((struct fault_case){.tests = true}, transport);
     if (!base || lk_comm_rank(base) == 0)
         printf("ok mistakes_and_absence_are_named\n");
     lk_comm_free(base);

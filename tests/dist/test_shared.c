@@ -4,6 +4,8 @@
 
 #include <lockstep/coll.h>
 
+#include <sys/stat.h>
+
 static int64_t bytes_of(int intra_rank)
 {
     return 1000 * (int64_t)intra_rank;
@@ -91,6 +93,39 @@ static void flags_pass_data_on(lk_comm *comm)
     lk_shared_free(s);
 }
 
+/* Mappings of this process that are shared between processes. */
+static int shared_maps(void)
+{
+    char line[512];
+    int n = 0;
+    FILE *f = fopen("/proc/self/maps", "r");
+    ASSERT_TRUE(f);
+    while (fgets(line, sizeof line, f))
+        n += strstr(line, "/memfd:lockstep") != NULL;
+    fclose(f);
+    return n;
+}
+
+/* Between processes the memory is nobody else's, has no file open, and goes when it is freed. */
+static void nothing_is_left_of_it(lk_comm *comm)
+{
+    lk_shared *s;
+    struct stat info;
+    int before = shared_maps();
+    bool processes = strcmp(lk_comm_transport(comm), "mpi") == 0;
+    ASSERT_OK(lk_shared_new(comm, 100, "s", &s));
+    ASSERT_EQ(shared_maps() - before, processes);
+    ASSERT_EQ(s->block.fd, -1);
+    lk_shared_free(s);
+    ASSERT_EQ(shared_maps(), before);
+    if (processes) {
+        ASSERT_EQ(fstat(comm->w->life->fd, &info), 0);
+        ASSERT_EQ(info.st_mode & 0777, 0600);
+        ASSERT_EQ(info.st_nlink, 0);
+        ASSERT_EQ(info.st_uid, geteuid());
+    }
+}
+
 static void bad_arguments_are_refused(lk_comm *comm)
 {
     lk_shared *s;
@@ -112,5 +147,5 @@ static void memory_that_is_not_there_is_refused_to_all(lk_comm *comm)
 }
 
 RANKS_MAIN(TEST(parts_are_seen_by_all_ranks_of_the_node), TEST(parts_are_staggered),
-           TEST(an_address_finds_its_memory), TEST(flags_pass_data_on),
+           TEST(an_address_finds_its_memory), TEST(flags_pass_data_on), TEST(nothing_is_left_of_it),
            TEST(bad_arguments_are_refused), TEST(memory_that_is_not_there_is_refused_to_all))
