@@ -78,9 +78,11 @@ typedef struct lk_loc {
  *     alltoall        in_counts[r] for r      counts[r] from r
  *     neighbour       in_counts[i] for i      counts[i] from neighbour i
  *
- * **In place**: `in` NULL (not with several nodes): the input is in `out`, where the result comes; of
- * gather and allgather at its place among all, of scatter and reduce_scatter `out` holds all counts.
- * Otherwise in and out must not overlap.  Both belong to the call until it is complete.
+ * **In place**: `in` NULL: the input is in `out`, where the result comes (not with several nodes).
+ * Of gather (on the root) and allgather it is this rank's part at its place among all; scatter's root
+ * keeps its part at its place; of reduce_scatter `out` holds all counts and the result comes to its
+ * beginning; neighbour has none.  Otherwise in and out must not overlap.  Both belong to the call
+ * until it is complete.
  *
  * **Ragged**: `counts` [P] gives the elements by rank; NULL: `count` for each.  `offsets` [P] says
  * where each begins, in elements; NULL: one behind the other.  The arrays are read when the call
@@ -89,6 +91,11 @@ typedef struct lk_loc {
  * **Pieces**: `pieces` is the number of all pieces, 0: one for each rank.  `first` [P + 1] says where
  * the run of each rank begins, NULL: lk_run_of().  `in` holds lk_run_nodes() vectors of `count`
  * elements one behind the other (f16, bf16: as many as pieces); a rank without a piece gives none.
+ *
+ * **Neighbours**: a rank may be several times in `neighbours`, as both ends of a ring of two are, and
+ * be this rank itself.  Between two ranks the messages are matched in the order of the lists, unless
+ * `opposite` says where in its neighbour's list this rank's message arrives: of pairs (lower, upper)
+ * {1, 0, 3, 2, ...}, so that what goes down arrives from above.
  */
 typedef struct lk_collective {
     lk_comm_call call;
@@ -106,6 +113,7 @@ typedef struct lk_collective {
     const int64_t *first;
     const int *neighbours; /* neighbour: [n_neighbours] ranks, negative: none there */
     int n_neighbours;
+    const int *opposite; /* neighbour: [n_neighbours] places in their lists; NULL: in order */
 } lk_collective;
 
 /**
@@ -122,17 +130,64 @@ LK_API lk_status lk_coll_start(lk_comm *comm, const lk_collective *c,
 
 /* ---- the same, in short ---- */
 
+/* Blocking, with algorithms by cost, one piece for each rank and parts one behind the other.  `in` NULL
+ * is in place; `name` is for reports and may be NULL.  Arguments, errors and ownership as above. */
+
+/** Nobody leaves before all have come. */
 LK_API lk_status lk_barrier(lk_comm *comm, const char *name) LK_NODISCARD;
+
+/** `data` [count] of `root` to all. */
 LK_API lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int root,
                           const char *name) LK_NODISCARD;
+
+/** out[i] = fold over ranks of in[i], i < count, on `root` or everywhere.  minloc and maxloc: lk_loc
+ * with values of `dtype`. */
+LK_API lk_status lk_reduce_to(lk_comm *comm, const void *in, void *out, int64_t count,
+                              lk_dtype dtype, lk_fold fold, int root,
+                              const char *name) LK_NODISCARD;
 LK_API lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count,
                               lk_dtype dtype, lk_fold fold, const char *name) LK_NODISCARD;
+
+/** out[i] = fold over ranks of in[rank * count + i], i < count; `in` has P * count elements. */
+LK_API lk_status lk_reduce_scatter(lk_comm *comm, const void *in, void *out, int64_t count,
+                                   lk_dtype dtype, lk_fold fold, const char *name) LK_NODISCARD;
+
+/** out[r * count + i] = in[i] of rank r, on `root` or everywhere; `out` has P * count elements. */
+LK_API lk_status lk_gather(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
+                           int root, const char *name) LK_NODISCARD;
+LK_API lk_status lk_allgather(lk_comm *comm, const void *in, void *out, int64_t count,
+                              lk_dtype dtype, const char *name) LK_NODISCARD;
+
+/** out[i] = in[rank * count + i] of `root`, whose `in` has P * count elements. */
+LK_API lk_status lk_scatter(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
+                            int root, const char *name) LK_NODISCARD;
+
+/** out[r * count + i] = in[rank * count + i] of rank r; both have P * count elements. */
+LK_API lk_status lk_alltoall(lk_comm *comm, const void *in, void *out, int64_t count,
+                             lk_dtype dtype, const char *name) LK_NODISCARD;
+
+/** The same with counts [P] that differ; alltoallv sends in_counts[r] to r and gets counts[r]. */
+LK_API lk_status lk_gatherv(lk_comm *comm, const void *in, void *out, const int64_t *counts,
+                            lk_dtype dtype, int root, const char *name) LK_NODISCARD;
+LK_API lk_status lk_allgatherv(lk_comm *comm, const void *in, void *out, const int64_t *counts,
+                               lk_dtype dtype, const char *name) LK_NODISCARD;
+LK_API lk_status lk_scatterv(lk_comm *comm, const void *in, void *out, const int64_t *counts,
+                             lk_dtype dtype, int root, const char *name) LK_NODISCARD;
+LK_API lk_status lk_alltoallv(lk_comm *comm, const void *in, const int64_t *in_counts, void *out,
+                              const int64_t *counts, lk_dtype dtype, const char *name) LK_NODISCARD;
+
+/** Exchange `count` elements with each of `n` neighbours (negative: none there): in and out are
+ * [n][count], in the order of `neighbours`; of a border nothing is written. */
+LK_API lk_status lk_neighbour(lk_comm *comm, int n, const int *neighbours, const void *in,
+                              void *out, int64_t count, lk_dtype dtype,
+                              const char *name) LK_NODISCARD;
 
 /* ---- algorithms ---- */
 
 /** One algorithm of one call, for lists: "allreduce", "tree", "up a binomial tree ...". */
 typedef struct lk_coll_about {
     const char *call, *name, *summary;
+    bool measures_only; /* is there to measure against: never chosen, may give other bits */
 } lk_coll_about;
 
 /** Algorithm number `i` from 0 on, by call and name; false behind the last.  Not collective. */

@@ -8,19 +8,9 @@
  */
 #include "coll/schedule.h"
 
-static bool dissemination_eligible(const lk__case *k, const char **why)
-{
-    (void)k;
-    (void)why;
-    return true;
-}
-
 static double dissemination_cost(const lk__case *k, const lk__rates *r)
 {
-    double rounds = 0;
-    for (int p = 1; p < k->size; p *= 2)
-        rounds++;
-    return rounds * r->alpha;
+    return lk__case_rounds(k) * r->alpha;
 }
 
 static lk_status dissemination_schedule(const lk__case *k, lk__schedule *s)
@@ -39,6 +29,5 @@ static lk_status dissemination_schedule(const lk__case *k, lk__schedule *s)
 const lk_coll lk_coll_barrier_dissemination = {.call = LK_CALL_BARRIER,
                                                .name = "dissemination",
                                                .summary = "tell the rank 1, 2, 4, ... further on",
-                                               .eligible = dissemination_eligible,
                                                .cost = dissemination_cost,
                                                .schedule = dissemination_schedule};

@@ -8,19 +8,9 @@
  */
 #include "coll/schedule.h"
 
-static bool binomial_eligible(const lk__case *k, const char **why)
-{
-    (void)k;
-    (void)why;
-    return true;
-}
-
 static double binomial_cost(const lk__case *k, const lk__rates *r)
 {
-    double rounds = 0;
-    for (int p = 1; p < k->size; p *= 2)
-        rounds++;
-    return rounds * (r->alpha + r->beta * (double)k->bytes);
+    return lk__case_rounds(k) * (r->alpha + r->beta * (double)k->bytes);
 }
 
 static lk_status binomial_schedule(const lk__case *k, lk__schedule *s)
@@ -32,6 +22,5 @@ static lk_status binomial_schedule(const lk__case *k, lk__schedule *s)
 const lk_coll lk_coll_bcast_binomial = {.call = LK_CALL_BCAST,
                                         .name = "binomial",
                                         .summary = "down a binomial tree",
-                                        .eligible = binomial_eligible,
                                         .cost = binomial_cost,
                                         .schedule = binomial_schedule};

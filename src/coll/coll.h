@@ -15,16 +15,32 @@
 
 #include <lockstep/coll.h>
 
+enum { LK_CASE_RANKS = 16 };
+
 /* A call with all that follows from its arguments. */
 typedef struct lk__case {
     lk_comm *comm;
     lk_collective c; /* as given; pointers are valid during start() only */
     int rank, size;
-    int64_t elem;         /* bytes of an element (of a pair for minloc, maxloc) */
-    int64_t bytes;        /* count * elem */
+    int64_t elem;  /* bytes of an element (of a pair for minloc, maxloc) */
+    int64_t bytes; /* count * elem */
+
+    /* Calls that fold. */
+    lk_dtype work;        /* what is joined: f32 for f16 and bf16 */
+    int64_t work_elem;    /* bytes of such an element */
     int64_t pieces;       /* at least 1 */
     const int64_t *first; /* [size + 1] where the runs begin */
-    int n_nodes;          /* of this rank */
+    int64_t n_nodes;      /* of this rank: vectors in the input */
+
+    /* Ragged calls: [size] elements and where they begin; in neighbour calls [n_neighbours].  NULL
+     * for the others. */
+    const int64_t *counts, *offsets;
+    const int64_t *in_counts, *in_offsets; /* alltoall and neighbour */
+    int64_t extent;                        /* elements of the ragged side, gaps included */
+    int64_t total;                         /* elements of the label */
+
+    int64_t few[LK_CASE_RANKS + 1]; /* room for `first` of a few ranks */
+    int64_t *memory;                /* room for more, and for counts */
 } lk__case;
 
 /* The machine, as far as costs go: seconds for a message, for a byte of it, and for joining a byte.
@@ -39,8 +55,9 @@ typedef struct lk_coll {
     lk_comm_call call;
     const char *name;    /* as the user says it: "tree" */
     const char *summary; /* one line */
+    bool measures_only;  /* never chosen by cost; need not give the bits of the tree */
 
-    /* Whether it can do this call; if not, `*why` says what it needs. */
+    /* Whether it can do this call; if not, `*why` says what it needs.  NULL: any call. */
     bool (*eligible)(const lk__case *k, const char **why);
 
     /* Predicted seconds from start to end on the slowest rank. */
@@ -53,12 +70,47 @@ typedef struct lk_coll {
 
 extern const lk_coll *const lk_colls[];
 
-/** Check the arguments of a call and fill in its case; `first` is room for size + 1 numbers. */
-lk_status lk__case_make(lk_comm *comm, const lk_collective *c, int64_t *first,
-                        lk__case *out) LK_NODISCARD;
+/* ---- cases ---- */
+
+/** Check the arguments of a call and fill in its case. */
+lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *out) LK_NODISCARD;
+
+void lk__case_free(lk__case *k);
+
+/** Whether the call folds, and whether it has a root. */
+bool lk__call_folds(lk_comm_call call);
+bool lk__call_rooted(lk_comm_call call);
+
+/** What goes into the label. */
+lk__call lk__case_call(const lk__case *k, int algorithm);
+
+/** The vectors that rank `r` gives, [room] of them to `out` (may be NULL); returns how many. */
+int64_t lk__case_nodes(const lk__case *k, int r, lk_node *out, int64_t room);
+
+/** Where the input is: `in`, or in place. */
+static inline const unsigned char *lk__case_in(const lk__case *k)
+{
+    return k->c.in ? k->c.in : k->c.out;
+}
+
+/** The rank that holds a piece; ranks without pieces hold none. */
+int lk__case_holder(const lk__case *k, int64_t piece);
+
+/**
+ * Whether the ranks themselves are the leaves of the tree: a power of two of them, each with one node,
+ * and every aligned run of 2^k ranks a node too.
+ */
+bool lk__case_aligned(const lk__case *k);
+
+/** ceil(log2 P): the rounds of whatever doubles. */
+int lk__case_rounds(const lk__case *k);
+
+/* ---- selection ---- */
 
 /** The algorithm for a case: the named one, or the cheapest.  Returns its number from 1. */
 lk_status lk__coll_select(const lk__case *k, int *number) LK_NODISCARD;
+
+/* ---- operators ---- */
 
 /** dst[i] = dst[i] op src[i] (`second` is later in the tree), i < count; canonical arithmetic. */
 lk_status lk__fold_join(lk_fold fold, lk_dtype dtype, int64_t count, void *first,
@@ -70,5 +122,9 @@ lk_status lk__fold_finish(lk_fold fold, lk_dtype dtype, int64_t count, int64_t p
 
 /** Whether the operator is defined on the dtype. */
 bool lk__fold_takes(lk_fold fold, lk_dtype dtype);
+
+/** f16 or bf16 to f32, and back. */
+void lk__fold_widen(lk_dtype dtype, int64_t count, const void *from, void *to);
+void lk__fold_narrow(lk_dtype dtype, int64_t count, const void *from, void *to);
 
 #endif /* LK_COLL_COLL_H */

@@ -1,10 +1,13 @@
 /* Operators: one node of the tree for each element.
  *
  * f32 and f64 go through the kernels (sum, prod, min, max); integers are exact and need none.  Pairs
- * of minloc and maxloc keep the lower index among equal values; a NaN counts as the extreme.
+ * of minloc and maxloc keep the lower index among equal values; a NaN counts as the extreme.  f16 and
+ * bf16 are never joined: whoever joins widens them first.
  */
 #include "coll/coll.h"
 #include "kernel/reduce.h"
+
+#include <lockstep/half.h>
 
 static bool is_integer(lk_dtype dtype)
 {
@@ -13,15 +16,18 @@ static bool is_integer(lk_dtype dtype)
 
 bool lk__fold_takes(lk_fold fold, lk_dtype dtype)
 {
+    bool half = dtype == LK_F16 || dtype == LK_BF16;
     switch (fold) {
     case LK_FOLD_SUM:
     case LK_FOLD_PROD:
     case LK_FOLD_MIN:
-    case LK_FOLD_MAX: return lk_dtype_is_real(dtype) || is_integer(dtype);
-    case LK_FOLD_AVG: return lk_dtype_is_real(dtype);
+    case LK_FOLD_MAX: return true;
+    case LK_FOLD_AVG: return lk_dtype_is_real(dtype) || half;
     case LK_FOLD_AND:
     case LK_FOLD_OR:
     case LK_FOLD_XOR: return is_integer(dtype);
+    case LK_FOLD_MINLOC:
+    case LK_FOLD_MAXLOC: return lk_dtype_is_real(dtype) || is_integer(dtype);
     default: return false;
     }
 }
@@ -60,12 +66,53 @@ JOIN_INTEGER(int32_t, uint32_t)
 JOIN_INTEGER(int64_t, uint64_t)
 JOIN_INTEGER(uint8_t, unsigned)
 
+/* Whether b is more extreme than a (1), less (-1) or alike (0), with `smaller` 1 if that is the
+ * smaller one, -1 if the larger. */
+#define ORDER(type)                                      \
+    static int order_##type(int smaller, type a, type b) \
+    {                                                    \
+        return b < a ? smaller : b > a ? -smaller : 0;   \
+    }
+
+ORDER(double)
+ORDER(int64_t)
+
+/* A NaN is the most extreme. */
+static int order_real(int smaller, double a, double b)
+{
+    bool a_nan = a != a, b_nan = b != b;
+    return a_nan || b_nan ? b_nan - a_nan : order_double(smaller, a, b);
+}
+
+static int loc_order(lk_dtype dtype, int smaller, const lk_loc *a, const lk_loc *b)
+{
+    switch (dtype) {
+    case LK_F32: return order_real(smaller, (double)a->value.f32, (double)b->value.f32);
+    case LK_F64: return order_real(smaller, a->value.f64, b->value.f64);
+    case LK_I32: return order_int64_t(smaller, a->value.i32, b->value.i32);
+    case LK_I64: return order_int64_t(smaller, a->value.i64, b->value.i64);
+    default: return order_int64_t(smaller, a->value.u8, b->value.u8);
+    }
+}
+
+static void join_loc(lk_fold fold, lk_dtype dtype, int64_t n, lk_loc *a, const lk_loc *b)
+{
+    int smaller = fold == LK_FOLD_MINLOC ? 1 : -1;
+    for (int64_t i = 0; i < n; i++) {
+        int order = loc_order(dtype, smaller, &a[i], &b[i]);
+        if (order > 0 || (order == 0 && b[i].index < a[i].index))
+            a[i] = b[i];
+    }
+}
+
 lk_status lk__fold_join(lk_fold fold, lk_dtype dtype, int64_t count, void *first,
                         const void *second)
 {
-    if (lk_dtype_is_real(dtype))
+    if (fold == LK_FOLD_MINLOC || fold == LK_FOLD_MAXLOC)
+        join_loc(fold, dtype, count, first, second);
+    else if (lk_dtype_is_real(dtype))
         return join_real(fold, dtype, count, first, second);
-    if (dtype == LK_I32)
+    else if (dtype == LK_I32)
         join_int32_t(fold, count, first, second);
     else if (dtype == LK_I64)
         join_int64_t(fold, count, first, second);
@@ -78,6 +125,7 @@ lk_status lk__fold_finish(lk_fold fold, lk_dtype dtype, int64_t count, int64_t p
 {
     if (fold != LK_FOLD_AVG)
         return LK_OK;
+    LK_TRY(lk__fp_check());
     float *x = data;
     double *y = data;
     for (int64_t i = 0; i < count; i++)
@@ -86,4 +134,20 @@ lk_status lk__fold_finish(lk_fold fold, lk_dtype dtype, int64_t count, int64_t p
         else
             y[i] = y[i] / (double)pieces;
     return LK_OK;
+}
+
+void lk__fold_widen(lk_dtype dtype, int64_t count, const void *from, void *to)
+{
+    if (dtype == LK_F16)
+        lk_f16_decode_array(count, from, to);
+    else
+        lk_bf16_decode_array(count, from, to);
+}
+
+void lk__fold_narrow(lk_dtype dtype, int64_t count, const void *from, void *to)
+{
+    if (dtype == LK_F16)
+        lk_f16_encode_array(count, from, to);
+    else
+        lk_bf16_encode_array(count, from, to);
 }

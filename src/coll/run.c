@@ -1,4 +1,4 @@
-/* The public calls: check, select, schedule, start. */
+/* Run a call: check, select, schedule, start. */
 #include "coll/schedule.h"
 
 #include <lockstep/alloc.h>
@@ -9,12 +9,10 @@ lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
     *out = NULL;
     LK_TRY(lk__fault_check(comm->w));
-    lk__case k;
+    lk__case k = {.memory = NULL};
     lk__schedule *s = NULL;
     int number;
-    int64_t *first = NULL;
-    LK_TRY_COMM(comm->w, lk_alloc(&first, comm->size + 1, sizeof *first));
-    LK_TRY_TO(done, lk__case_make(comm, c, first, &k));
+    LK_TRY_TO(done, lk__case_make(comm, c, &k));
     LK_TRY_TO(done, lk__coll_select(&k, &number));
     st = lk__schedule_new(&k, number, &s);
     if (st == LK_OK)
@@ -32,7 +30,7 @@ lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
         *out = NULL;
     }
 done:
-    lk_free(first);
+    lk__case_free(&k);
     return st;
 }
 
@@ -49,45 +47,12 @@ lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c, const char **out
     lk_status st;
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
     *out = NULL;
-    lk__case k;
+    lk__case k = {.memory = NULL};
     int number;
-    int64_t *first = NULL;
-    LK_TRY(lk_alloc(&first, comm->size + 1, sizeof *first));
-    LK_TRY_TO(done, lk__case_make(comm, c, first, &k));
+    LK_TRY_TO(done, lk__case_make(comm, c, &k));
     LK_TRY_TO(done, lk__coll_select(&k, &number));
     *out = lk_colls[number - 1]->name;
 done:
-    lk_free(first);
+    lk__case_free(&k);
     return st;
-}
-
-lk_status lk_barrier(lk_comm *comm, const char *name)
-{
-    LK_TRY(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_BARRIER, .name = name}));
-    return LK_OK;
-}
-
-lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int root,
-                   const char *name)
-{
-    LK_TRY(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_BCAST,
-                                              .name = name,
-                                              .out = data,
-                                              .count = count,
-                                              .dtype = dtype,
-                                              .root = root}));
-    return LK_OK;
-}
-
-lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                       lk_fold fold, const char *name)
-{
-    LK_TRY(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_ALLREDUCE,
-                                              .name = name,
-                                              .in = in,
-                                              .out = out,
-                                              .count = count,
-                                              .dtype = dtype,
-                                              .fold = fold}));
-    return LK_OK;
 }

@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-enum kind { SEND, RECV, WAIT, JOIN, COPY, FINISH };
+enum kind { SEND, RECV, WAIT, JOIN, COPY, FINISH, WIDEN, NARROW };
 
 struct step {
     enum kind kind;
     int peer; /* world rank */
     void *to;
     const void *from;
-    int64_t n; /* bytes; of JOIN and FINISH elements */
+    int64_t n; /* bytes; of what is computed, elements */
 };
 
 /* Memory that the schedule owns. */
@@ -24,6 +24,7 @@ struct lk__schedule {
     lk_request request;
     lk__label label;
     lk__call call;
+    lk_dtype work; /* of joins */
     int64_t pieces;
     struct step *step;
     int n_steps, room_steps, n_messages;
@@ -52,19 +53,9 @@ lk_status lk__schedule_new(const lk__case *k, int algorithm, lk__schedule **out)
 {
     lk__schedule *s;
     LK_TRY(lk_alloc_zero(&s, 1, sizeof *s));
-    const lk_collective *c = &k->c;
-    bool folds = c->call == LK_CALL_REDUCE || c->call == LK_CALL_ALLREDUCE ||
-                 c->call == LK_CALL_REDUCE_SCATTER;
-    bool rooted = c->call == LK_CALL_REDUCE || c->call == LK_CALL_BCAST ||
-                  c->call == LK_CALL_GATHER || c->call == LK_CALL_SCATTER;
     s->request.comm = k->comm;
-    s->call = (lk__call){.call = c->call,
-                         .name = c->name,
-                         .dtype = c->dtype,
-                         .fold = folds ? c->fold : LK_N_FOLDS,
-                         .root = rooted ? c->root : -1,
-                         .count = c->count,
-                         .algorithm = algorithm};
+    s->call = lk__case_call(k, algorithm);
+    s->work = k->work;
     s->pieces = k->pieces;
     *out = s;
     return LK_OK;
@@ -136,6 +127,16 @@ lk_status lk__schedule_finish(lk__schedule *s, void *data, int64_t count)
     return add(s, (struct step){.kind = FINISH, .peer = -1, .to = data, .n = count});
 }
 
+lk_status lk__schedule_widen(lk__schedule *s, void *to, const void *from, int64_t count)
+{
+    return add(s, (struct step){.kind = WIDEN, .peer = -1, .to = to, .from = from, .n = count});
+}
+
+lk_status lk__schedule_narrow(lk__schedule *s, void *to, const void *from, int64_t count)
+{
+    return add(s, (struct step){.kind = NARROW, .peer = -1, .to = to, .from = from, .n = count});
+}
+
 lk_status lk__schedule_bcast(lk__schedule *s, const lk__case *k, int root, void *data,
                              int64_t bytes)
 {
@@ -192,11 +193,11 @@ static lk_status schedule_advance(lk_request *r)
             if (!messages_done(s))
                 return LK_OK;
             break;
-        case JOIN: LK_TRY(lk__fold_join(s->call.fold, s->call.dtype, t->n, t->to, t->from)); break;
+        case JOIN: LK_TRY(lk__fold_join(s->call.fold, s->work, t->n, t->to, t->from)); break;
         case COPY: memmove(t->to, t->from, (size_t)t->n); break;
-        case FINISH:
-            LK_TRY(lk__fold_finish(s->call.fold, s->call.dtype, t->n, s->pieces, t->to));
-            break;
+        case FINISH: LK_TRY(lk__fold_finish(s->call.fold, s->work, t->n, s->pieces, t->to)); break;
+        case WIDEN: lk__fold_widen(s->call.dtype, t->n, t->from, t->to); break;
+        case NARROW: lk__fold_narrow(s->call.dtype, t->n, t->from, t->to); break;
         }
     }
     if (messages_done(s))

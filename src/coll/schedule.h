@@ -4,8 +4,10 @@
  *     wait           goes on when all sends and receives so far are complete
  *     join, copy     are done when they are reached
  *     finish         what remains of the operator after the last join (avg)
+ *     widen, narrow  f16 and bf16 to f32, in which they are joined, and back
  *
- * Messages of a pair within one call arrive in the order they are written.  Memory of lk__schedule_room() lives until the call is complete.
+ * Messages of a pair within one call arrive in the order they are written.  Memory of
+ * lk__schedule_room() lives until the call is complete.
  */
 #ifndef LK_COLL_SCHEDULE_H
 #define LK_COLL_SCHEDULE_H
@@ -22,7 +24,7 @@ lk_status lk__schedule_recv(lk__schedule *s, int peer, void *data, int64_t bytes
 
 lk_status lk__schedule_wait(lk__schedule *s) LK_NODISCARD;
 
-/** first = first op second, `count` elements of the call's dtype and operator. */
+/** first = first op second, `count` elements of the case's `work` and the operator. */
 lk_status lk__schedule_join(lk__schedule *s, void *first, const void *second,
                             int64_t count) LK_NODISCARD;
 
@@ -30,6 +32,53 @@ lk_status lk__schedule_copy(lk__schedule *s, void *to, const void *from,
                             int64_t bytes) LK_NODISCARD;
 
 lk_status lk__schedule_finish(lk__schedule *s, void *data, int64_t count) LK_NODISCARD;
+
+lk_status lk__schedule_widen(lk__schedule *s, void *to, const void *from,
+                             int64_t count) LK_NODISCARD;
+lk_status lk__schedule_narrow(lk__schedule *s, void *to, const void *from,
+                              int64_t count) LK_NODISCARD;
+
+/* ---- parts of several algorithms ---- */
+
+/* The value of a node of the tree: `count` elements of the case's `work` that may be overwritten. */
+typedef struct lk__leaf {
+    lk_node at;
+    unsigned char *data;
+} lk__leaf;
+
+/**
+ * Join what can be joined: `leaf` [*n] are different nodes of the tree in order, and become fewer,
+ * the largest whose halves are all there.
+ */
+lk_status lk__schedule_merge(lk__schedule *s, const lk__case *k, int64_t count, lk__leaf *leaf,
+                             int64_t *n) LK_NODISCARD;
+
+/** What each rank computes of a vector: its counts of a ragged call, otherwise an even share. */
+lk_run lk__case_share(const lk__case *k, int r);
+
+/**
+ * Everybody sends each rank its share of all vectors, which that one joins: into `out`, complete.
+ * Vectors are `stride` bytes apart.
+ */
+lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, int64_t stride,
+                              void *out) LK_NODISCARD;
+
+/** Up the fixed tree: the sum over all vectors of `count` elements is in `out`, on the rank that holds
+ * piece 0.  Not for f16 and bf16. */
+lk_status lk__schedule_up(lk__schedule *s, const lk__case *k, int64_t count,
+                          void *out) LK_NODISCARD;
+bool lk__tree_eligible(const lk__case *k, const char **why);
+
+/** The ranks of lk__case_aligned() halve what they work on until each has one part. */
+typedef struct lk__halves {
+    unsigned char *acc;       /* the vector, in the order of `bound`; a copy of the input */
+    const int64_t *bound;     /* [size + 1] where the parts begin, in elements */
+    int64_t from[32], to[32]; /* the range of parts that a rank has after each step */
+    int n;                    /* steps */
+} lk__halves;
+
+/** After it, part h->from[h->n] of `acc` is the sum on this rank. */
+lk_status lk__schedule_halve(lk__schedule *s, const lk__case *k, lk__halves *h) LK_NODISCARD;
 
 /** From rank `root` to all, down a binomial tree: `bytes` of `data`. */
 lk_status lk__schedule_bcast(lk__schedule *s, const lk__case *k, int root, void *data,

@@ -33,8 +33,8 @@ static lk_status select_named(const lk__case *k, const char *name, int *number)
             continue;
         if (strcmp(a->name, name) == 0) {
             const char *why = "";
-            LK_CHECK(a->eligible(k, &why), LK_ENOTSUP, "%s %s cannot do this call: %s",
-                     lk_call_name(a->call), name, why);
+            LK_CHECK(!a->eligible || a->eligible(k, &why), LK_ENOTSUP,
+                     "%s %s cannot do this call: %s", lk_call_name(a->call), name, why);
             *number = i + 1;
             return LK_OK;
         }
@@ -56,7 +56,7 @@ lk_status lk__coll_select(const lk__case *k, int *number)
     for (int i = 0; lk_colls[i]; i++) {
         const lk_coll *a = lk_colls[i];
         const char *why;
-        if (a->call != k->c.call || !a->eligible(k, &why))
+        if (a->call != k->c.call || a->measures_only || (a->eligible && !a->eligible(k, &why)))
             continue;
         double cost = a->cost(k, &rates);
         if (*number == 0 || cost < best) {
@@ -76,6 +76,6 @@ bool lk_coll_list(int i, lk_coll_about *out)
     if (i < 0 || i >= n)
         return false;
     const lk_coll *a = lk_colls[i];
-    *out = (lk_coll_about){lk_call_name(a->call), a->name, a->summary};
+    *out = (lk_coll_about){lk_call_name(a->call), a->name, a->summary, a->measures_only};
     return true;
 }

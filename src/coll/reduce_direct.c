@@ -1,0 +1,40 @@
+/* reduce, direct: each rank joins its share of the vector (shares.c) and sends it to the root.
+ *
+ * Any number of ranks, pieces and any type: f16 and bf16 are joined in f32 by the owner of a share.
+ *
+ * Cost: P alpha + (P-1)/P n (m + 1) beta + m n gamma, m the vectors a rank gives; the root receives
+ * P-1 messages more.
+ */
+#include "coll/schedule.h"
+
+static double direct_cost(const lk__case *k, const lk__rates *r)
+{
+    double others = k->size - 1, n = (double)k->bytes;
+    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_nodes(k, 0, NULL, 0);
+    return 2 * others * r->alpha + others / k->size * n * (m + 1) * r->beta + m * n * r->gamma;
+}
+
+static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
+{
+    lk_run mine = lk__case_share(k, k->rank);
+    unsigned char *out = (unsigned char *)k->c.out + mine.first * k->elem;
+    bool root = k->rank == k->c.root;
+    if (!root)
+        LK_TRY(lk__schedule_room(s, mine.n * k->elem, &out));
+    LK_TRY(lk__schedule_shares(s, k, k->bytes, out));
+    if (!root)
+        return mine.n > 0 ? lk__schedule_send(s, k->c.root, out, mine.n * k->elem) : LK_OK;
+    for (int r = 0; r < k->size; r++) {
+        lk_run theirs = lk__case_share(k, r);
+        if (r != k->rank && theirs.n > 0)
+            LK_TRY(lk__schedule_recv(s, r, (unsigned char *)k->c.out + theirs.first * k->elem,
+                                     theirs.n * k->elem));
+    }
+    return LK_OK;
+}
+
+const lk_coll lk_coll_reduce_direct = {.call = LK_CALL_REDUCE,
+                                       .name = "direct",
+                                       .summary = "each rank joins its share for the root",
+                                       .cost = direct_cost,
+                                       .schedule = direct_schedule};

@@ -1,0 +1,59 @@
+/* Up the fixed tree: whole vectors, each node at the rank that holds its first piece. */
+#include "coll/schedule.h"
+
+struct walk {
+    const lk__case *k;
+    lk__schedule *s;
+    int64_t stride, count;
+    const unsigned char *node; /* this rank's next node of the input */
+};
+
+/* Values of nodes are in `acc`, which the caller gives.  Writes what this rank does for the node
+ * [first, first + n): if it holds the first piece, the value is in `acc` in the end. */
+static lk_status tree_node(struct walk *w, lk_node at, unsigned char *acc)
+{
+    const lk__case *k = w->k;
+    int64_t mine = k->first[k->rank], end = k->first[k->rank + 1], bytes = w->count * k->elem;
+    if (at.first >= end || at.first + at.n <= mine)
+        return LK_OK;
+    if (at.first >= mine && at.first + at.n <= end) {
+        LK_TRY(lk__schedule_copy(w->s, acc, w->node, bytes));
+        w->node += w->stride;
+        return LK_OK;
+    }
+    int64_t half = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(at.n - 1)));
+    lk_node lower = {at.first, half}, upper = {at.first + half, at.n - half};
+    int left = lk__case_holder(k, lower.first), right = lk__case_holder(k, upper.first);
+    LK_TRY(tree_node(w, lower, acc));
+    if (right != k->rank && left != k->rank) /* its own part is deeper in the upper half */
+        return tree_node(w, upper, acc);
+    unsigned char *other = NULL;
+    LK_TRY(lk__schedule_room(w->s, bytes, &other));
+    LK_TRY(tree_node(w, upper, other));
+    if (left == right)
+        return lk__schedule_join(w->s, acc, other, w->count);
+    if (right == k->rank)
+        return lk__schedule_send(w->s, left, other, bytes);
+    LK_TRY(lk__schedule_recv(w->s, right, other, bytes));
+    LK_TRY(lk__schedule_wait(w->s));
+    return lk__schedule_join(w->s, acc, other, w->count);
+}
+
+lk_status lk__schedule_up(lk__schedule *s, const lk__case *k, int64_t count, void *out)
+{
+    struct walk w = {k, s, count * k->elem, count, lk__case_in(k)};
+    int root = lk__case_holder(k, 0);
+    unsigned char *acc = out;
+    if (k->rank != root)
+        LK_TRY(lk__schedule_room(s, count * k->elem, &acc));
+    LK_TRY(tree_node(&w, (lk_node){0, k->pieces}, acc));
+    if (k->rank == root)
+        LK_TRY(lk__schedule_finish(s, acc, count));
+    return lk__schedule_wait(s);
+}
+
+bool lk__tree_eligible(const lk__case *k, const char **why)
+{
+    *why = "f16 and bf16 would be rounded on the way";
+    return k->work == k->c.dtype;
+}

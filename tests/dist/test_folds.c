@@ -1,0 +1,151 @@
+/* reduce, allreduce and reduce_scatter: every algorithm and operator on every dtype gives the bits of
+ * the definition, for any number of ranks, counts and pieces. */
+#include "collectives.h"
+
+/* allreduce by every algorithm, blocking and begun, in place where that is possible. */
+static void check_allreduce(lk_comm *comm, lk_collective c)
+{
+    int64_t bytes = c.count * element_size(c.fold, c.dtype);
+    int64_t pieces = c.pieces ? c.pieces : lk_comm_size(comm);
+    void *in = input_of(comm, c.fold, c.dtype, pieces, c.count), *out, *want;
+    ASSERT_OK(lk_alloc(&out, bytes, 1));
+    ASSERT_OK(lk_alloc(&want, bytes, 1));
+    fold_put(c.fold, c.dtype, pieces, 0, c.count, want);
+    c.call = LK_CALL_ALLREDUCE;
+    c.in = in;
+    c.out = out;
+    FOR_EACH_ALGORITHM(comm, &c)
+    {
+        bool in_place = pieces == lk_comm_size(comm) && alg_n % 2;
+        c.in = in_place ? NULL : in;
+        memset(out, 0xee, (size_t)bytes);
+        if (in_place && bytes > 0)
+            memcpy(out, in, (size_t)bytes);
+        run_or_start(comm, &c, alg_n % 3 == 2);
+        ASSERT_SAME_BITS(out, want, bytes);
+    }
+    lk_free(in);
+    lk_free(out);
+    lk_free(want);
+}
+
+static void check_reduce(lk_comm *comm, lk_collective c)
+{
+    int64_t bytes = c.count * element_size(c.fold, c.dtype);
+    int64_t pieces = c.pieces ? c.pieces : lk_comm_size(comm);
+    void *in = input_of(comm, c.fold, c.dtype, pieces, c.count), *out, *want;
+    ASSERT_OK(lk_alloc(&out, bytes, 1));
+    ASSERT_OK(lk_alloc(&want, bytes, 1));
+    fold_put(c.fold, c.dtype, pieces, 0, c.count, want);
+    c.call = LK_CALL_REDUCE;
+    c.in = in;
+    c.out = out;
+    FOR_EACH_ALGORITHM(comm, &c)
+    {
+        c.root = alg_n % lk_comm_size(comm);
+        bool root = c.root == lk_comm_rank(comm);
+        c.out = root ? out : NULL;
+        run_or_start(comm, &c, alg_n % 2);
+        c.out = out;
+        if (root)
+            ASSERT_SAME_BITS(out, want, bytes);
+    }
+    lk_free(in);
+    lk_free(out);
+    lk_free(want);
+}
+
+/* Rank r gets r elements more than the last one in ragged calls. */
+static void check_reduce_scatter(lk_comm *comm, lk_collective c, bool ragged)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    int64_t counts[8], elem = element_size(c.fold, c.dtype), total = 0, before = 0;
+    for (int r = 0; r < size; r++) {
+        counts[r] = ragged ? c.count + (r + 1) % size : c.count;
+        before += r < rank ? counts[r] : 0;
+        total += counts[r];
+    }
+    int64_t pieces = c.pieces ? c.pieces : size, bytes = counts[rank] * elem;
+    void *in = input_of(comm, c.fold, c.dtype, pieces, total), *out, *want;
+    ASSERT_OK(lk_alloc(&out, total * elem, 1));
+    ASSERT_OK(lk_alloc(&want, bytes, 1));
+    fold_put(c.fold, c.dtype, pieces, before, counts[rank], want);
+    c.call = LK_CALL_REDUCE_SCATTER;
+    c.in = in;
+    c.out = out;
+    c.counts = ragged ? counts : NULL;
+    FOR_EACH_ALGORITHM(comm, &c)
+    {
+        bool in_place = pieces == size && alg_n % 2;
+        c.in = in_place ? NULL : in;
+        memset(out, 0xee, (size_t)(total * elem));
+        if (in_place && total > 0)
+            memcpy(out, in, (size_t)(total * elem));
+        run_or_start(comm, &c, alg_n % 2);
+        ASSERT_SAME_BITS(out, want, bytes);
+    }
+    lk_free(in);
+    lk_free(out);
+    lk_free(want);
+}
+
+static void sums_have_the_bits_of_the_tree(lk_comm *comm)
+{
+    int size = lk_comm_size(comm);
+    const int64_t counts[] = {0, 1, size - 1, size, size + 1, 1009};
+    static const int64_t pieces[] = {0, 1, 13, 32};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++) {
+            lk_collective c = {.name = "sum",
+                               .count = counts[i],
+                               .dtype = LK_F32,
+                               .fold = LK_FOLD_SUM,
+                               .pieces = pieces[p]};
+            check_allreduce(comm, c);
+            check_reduce(comm, c);
+            check_reduce_scatter(comm, c, p % 2);
+        }
+}
+
+static void every_operator_works_on_every_dtype(lk_comm *comm)
+{
+    float x = 1;
+    for (int fold = 0; fold < LK_N_FOLDS; fold++)
+        for (int dtype = 0; dtype < LK_N_DTYPES; dtype++) {
+            lk_collective c = {.call = LK_CALL_ALLREDUCE,
+                               .name = lk_fold_name((lk_fold)fold),
+                               .out = &x,
+                               .dtype = (lk_dtype)dtype,
+                               .fold = (lk_fold)fold};
+            const char *choice;
+            lk_status st = lk_coll_choice(comm, &c, &choice);
+            if (st != LK_OK) { /* it is no such operator */
+                ASSERT_EQ(st, LK_EDTYPE);
+                lk_error_clear();
+                continue;
+            }
+            c.count = lk_comm_size(comm) + 1;
+            check_allreduce(comm, c);
+            check_reduce_scatter(comm, c, false);
+            c.pieces = 11;
+            c.count = 37;
+            check_allreduce(comm, c);
+            check_reduce(comm, c);
+        }
+}
+
+/* Large enough for messages that go apart, segments and stages. */
+static void long_vectors_have_the_same_bits(lk_comm *comm)
+{
+    lk_collective c = {.name = "long", .count = 40009, .dtype = LK_F32, .fold = LK_FOLD_SUM};
+    check_allreduce(comm, c);
+    check_reduce_scatter(comm, c, true);
+    c.count = 140009;
+    check_allreduce(comm, c);
+    c.dtype = LK_BF16;
+    c.fold = LK_FOLD_AVG;
+    check_allreduce(comm, c);
+}
+
+RANKS_MAIN(TEST(sums_have_the_bits_of_the_tree), TEST(every_operator_works_on_every_dtype),
+           TEST(long_vectors_have_the_same_bits))
