@@ -124,9 +124,18 @@ typedef struct lk_collective {
  */
 LK_API lk_status lk_coll_run(lk_comm *comm, const lk_collective *c) LK_NODISCARD;
 
-/** Begin one; `c` itself is not kept.  The caller owns `*out`; lk_wait() and its kind end it. */
+/** Begin one; `c` itself is not kept.  The caller owns `*out`; lk_wait() and its kind end it.  All ranks
+ * do a call the same way: they run it, or they start it. */
 LK_API lk_status lk_coll_start(lk_comm *comm, const lk_collective *c,
                                lk_request **out) LK_NODISCARD;
+
+/**
+ * Compare the calls of the ranks, or do not: for measuring what that costs.  On by default.
+ *
+ * Not collective, but all ranks should do the same.  Off, calls in shared memory do not notice that
+ * ranks make different ones.  Errors: LK_ENOMEM.
+ */
+LK_API lk_status lk_coll_checks_set(lk_comm *comm, bool on) LK_NODISCARD;
 
 /* ---- the same, in short ---- */
 

@@ -39,6 +39,7 @@ typedef struct lk__case {
     int64_t extent;                        /* elements of the ragged side, gaps included */
     int64_t total;                         /* elements of the label */
 
+    bool wait;                      /* the call is blocking */
     int64_t few[LK_CASE_RANKS + 1]; /* room for `first` of a few ranks */
     int64_t *memory;                /* room for more, and for counts */
 } lk__case;
@@ -66,9 +67,32 @@ typedef struct lk_coll {
     /* Write this rank's part of the schedule.  Must use the same algorithmic choices on all ranks:
      * whatever they depend on is in the label, or follows from the communicator. */
     lk_status (*schedule)(const lk__case *k, lk__schedule *s);
+
+    /* Instead of a schedule: begin the call as a request with an `advance` of its own.  If k->wait,
+     * until it is complete; `*out` may then be NULL. */
+    lk_status (*start)(const lk__case *k, int number, lk_request **out);
 } lk_coll;
 
 extern const lk_coll *const lk_colls[];
+
+/* What collectives keep for a communicator: comm->coll. */
+typedef struct lk__coll_state {
+    char *named[LK_N_CALLS]; /* algorithms that the environment names; NULL: none */
+    struct {                 /* the last choice by cost */
+        lk_comm_call call;
+        lk_dtype dtype;
+        lk_fold fold;
+        int64_t count, pieces;
+        bool wait;
+        int number; /* 0: none yet */
+    } last;
+    struct lk__arena *arena;
+    bool no_arena; /* it cannot be made */
+    bool unchecked;
+} lk__coll_state;
+
+/** What is kept for `comm`; made if there is none yet. */
+lk_status lk__coll_state_get(lk_comm *comm, lk__coll_state **out) LK_NODISCARD;
 
 /* ---- cases ---- */
 

@@ -3,42 +3,76 @@
 
 #include <lockstep/alloc.h>
 
-lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
+/* Write the schedule and start it. */
+static lk_status schedule_start(const lk__case *k, int number, lk_request **out)
 {
-    lk_status st;
-    LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
-    *out = NULL;
-    LK_TRY(lk__fault_check(comm->w));
-    lk__case k = {.memory = NULL};
     lk__schedule *s = NULL;
-    int number;
-    LK_TRY_TO(done, lk__case_make(comm, c, &k));
-    LK_TRY_TO(done, lk__coll_select(&k, &number));
-    st = lk__schedule_new(&k, number, &s);
+    lk_status st = lk__schedule_new(k, number, &s);
     if (st == LK_OK)
-        st = lk_colls[number - 1]->schedule(&k, s);
+        st = lk_colls[number - 1]->schedule(k, s);
     if (st == LK_OK)
         st = lk__schedule_start(s, out);
-    if (st != LK_OK) { /* no memory: others may have begun */
-        lk__schedule_free(s);
-        st = lk__fault_raise(comm->w);
-        goto done;
-    }
-    st = lk__progress(comm->w);
-    if (st != LK_OK) {
-        lk__request_end(*out);
-        *out = NULL;
-    }
+    if (st == LK_OK)
+        return LK_OK;
+    lk__schedule_free(s); /* no memory: others may have begun */
+    return lk__fault_raise(k->comm->w);
+}
+
+/* Select and begin; an algorithm that finds it cannot do it on any rank is not asked again. */
+static lk_status case_start(const lk__case *k, lk_request **out)
+{
+    int number = 0;
+    LK_TRY(lk__coll_select(k, &number));
+    const lk_coll *a = lk_colls[number - 1];
+    if (!a->start)
+        return schedule_start(k, number, out);
+    lk_status st = a->start(k, number, out);
+    if (st != LK_ENOTSUP || k->c.algorithm || lk__fault_check(k->comm->w) != LK_OK)
+        return st;
+    LK_TRY(lk__coll_select(k, &number));
+    return schedule_start(k, number, out);
+}
+
+/* Begin the call and make what progress there is. */
+static lk_status call_start(lk_comm *comm, const lk_collective *c, bool wait, lk_request **out)
+{
+    lk_status st;
+    *out = NULL;
+    LK_TRY(lk__fault_check(comm->w));
+    lk__coll_state *state = NULL;
+    LK_TRY_COMM(comm->w, lk__coll_state_get(comm, &state));
+    lk__case k = {.memory = NULL};
+    k.wait = wait;
+    LK_TRY_TO(done, lk__case_make(comm, c, &k));
+    LK_TRY_TO(done, case_start(&k, out));
 done:
     lk__case_free(&k);
+    return st;
+}
+
+lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
+{
+    LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
+    LK_TRY(call_start(comm, c, false, out));
+    lk_status st = lk__progress(comm->w);
+    if (st == LK_OK)
+        return LK_OK;
+    lk_request *r = *out;
+    *out = NULL;
+    bool heap = r->heap;
+    lk__request_end(r);
+    if (heap)
+        lk_free(r);
     return st;
 }
 
 lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
 {
     lk_request *r = NULL;
-    LK_TRY(lk_coll_start(comm, c, &r));
-    LK_TRY(lk_wait(&r, NULL));
+    LK_CHECK(comm && c, LK_EINVAL, "%s is NULL", comm ? "c" : "comm");
+    LK_TRY(call_start(comm, c, true, &r));
+    if (r)
+        LK_TRY(lk_wait(&r, NULL));
     return LK_OK;
 }
 
@@ -47,7 +81,10 @@ lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c, const char **out
     lk_status st;
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
     *out = NULL;
+    lk__coll_state *state = NULL;
+    LK_TRY(lk__coll_state_get(comm, &state));
     lk__case k = {.memory = NULL};
+    k.wait = true;
     int number;
     LK_TRY_TO(done, lk__case_make(comm, c, &k));
     LK_TRY_TO(done, lk__coll_select(&k, &number));

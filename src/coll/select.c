@@ -1,9 +1,7 @@
 /* Which algorithm: the one that is named, or the one of the least predicted cost. */
 #include "coll/coll.h"
 
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Seconds for a message, a byte of it, and joining a byte: orders of magnitude by transport. */
@@ -11,17 +9,6 @@ static lk__rates rates_of(const lk_comm *comm)
 {
     bool near = lk_comm_inter_size(comm) == 1;
     return near ? (lk__rates){1e-6, 1e-10, 5e-11} : (lk__rates){2e-5, 1e-9, 5e-11};
-}
-
-/* LK_ALLREDUCE and so on; NULL if it is not set. */
-static const char *named_by_environment(lk_comm_call call)
-{
-    char variable[48];
-    int n = snprintf(variable, sizeof variable, "LK_%s", lk_call_name(call));
-    for (int i = 0; i < n; i++)
-        variable[i] = (char)toupper((unsigned char)variable[i]);
-    const char *value = getenv(variable);
-    return value && *value ? value : NULL;
 }
 
 static lk_status select_named(const lk__case *k, const char *name, int *number)
@@ -45,26 +32,47 @@ static lk_status select_named(const lk__case *k, const char *name, int *number)
                     lk_call_name(k->c.call), name, known);
 }
 
-lk_status lk__coll_select(const lk__case *k, int *number)
+static int select_cheapest(const lk__case *k)
 {
-    const char *name = k->c.algorithm ? k->c.algorithm : named_by_environment(k->c.call);
-    if (name)
-        return select_named(k, name, number);
     lk__rates rates = rates_of(k->comm);
     double best = 0;
-    *number = 0;
+    int number = 0;
     for (int i = 0; lk_colls[i]; i++) {
         const lk_coll *a = lk_colls[i];
         const char *why;
         if (a->call != k->c.call || a->measures_only || (a->eligible && !a->eligible(k, &why)))
             continue;
         double cost = a->cost(k, &rates);
-        if (*number == 0 || cost < best) {
+        if (number == 0 || cost < best) {
             best = cost;
-            *number = i + 1;
+            number = i + 1;
         }
     }
-    LK_CHECK(*number > 0, LK_ENOTSUP, "no algorithm can do this %s", lk_call_name(k->c.call));
+    return number;
+}
+
+lk_status lk__coll_select(const lk__case *k, int *number)
+{
+    lk__coll_state *state = k->comm->coll;
+    const lk_collective *c = &k->c;
+    const char *name = c->algorithm ? c->algorithm : state->named[c->call];
+    if (name)
+        return select_named(k, name, number);
+    bool same = state->last.call == c->call && state->last.dtype == c->dtype &&
+                state->last.fold == c->fold && state->last.count == c->count &&
+                state->last.pieces == k->pieces && state->last.wait == k->wait && !c->first &&
+                !k->counts && state->last.number;
+    *number = same ? state->last.number : select_cheapest(k);
+    LK_CHECK(*number > 0, LK_ENOTSUP, "no algorithm can do this %s", lk_call_name(c->call));
+    if (!same && !c->first && !k->counts) {
+        state->last.call = c->call;
+        state->last.dtype = c->dtype;
+        state->last.fold = c->fold;
+        state->last.count = c->count;
+        state->last.pieces = k->pieces;
+        state->last.wait = k->wait;
+        state->last.number = *number;
+    }
     return LK_OK;
 }
 

@@ -44,6 +44,14 @@ static inline void run_or_start(lk_comm *comm, const lk_collective *c, bool star
     ASSERT_OK(lk_wait(&r, NULL));
 }
 
+/* The first call in shared memory must be a blocking one: make it. */
+static inline void warm(lk_comm *comm)
+{
+    int32_t one = 1, all = 0;
+    ASSERT_OK(lk_allreduce(comm, &one, &all, 1, LK_I32, LK_FOLD_SUM, "warm"));
+    ASSERT_EQ(all, lk_comm_size(comm));
+}
+
 /* ---- elements ---- */
 
 union element {

@@ -94,6 +94,7 @@ static void sums_have_the_bits_of_the_tree(lk_comm *comm)
     int size = lk_comm_size(comm);
     const int64_t counts[] = {0, 1, size - 1, size, size + 1, 1009};
     static const int64_t pieces[] = {0, 1, 13, 32};
+    warm(comm);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++) {
             lk_collective c = {.name = "sum",
@@ -110,6 +111,7 @@ static void sums_have_the_bits_of_the_tree(lk_comm *comm)
 static void every_operator_works_on_every_dtype(lk_comm *comm)
 {
     float x = 1;
+    warm(comm);
     for (int fold = 0; fold < LK_N_FOLDS; fold++)
         for (int dtype = 0; dtype < LK_N_DTYPES; dtype++) {
             lk_collective c = {.call = LK_CALL_ALLREDUCE,
@@ -137,6 +139,7 @@ static void every_operator_works_on_every_dtype(lk_comm *comm)
 /* Large enough for messages that go apart, segments and stages. */
 static void long_vectors_have_the_same_bits(lk_comm *comm)
 {
+    warm(comm);
     lk_collective c = {.name = "long", .count = 40009, .dtype = LK_F32, .fold = LK_FOLD_SUM};
     check_allreduce(comm, c);
     check_reduce_scatter(comm, c, true);
@@ -147,5 +150,75 @@ static void long_vectors_have_the_same_bits(lk_comm *comm)
     check_allreduce(comm, c);
 }
 
+/* Buffers in memory that the ranks share, at other offsets on each rank; some in place, some not; and
+ * on one rank not shared at all. */
+static void shared_buffers_give_the_same_bits(lk_comm *comm)
+{
+    enum { COUNT = 20011 };
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    int64_t bytes = COUNT * 4;
+    float *input = input_of(comm, LK_FOLD_SUM, LK_F32, size, COUNT), *want;
+    lk_shared *shared;
+    ASSERT_OK(lk_shared_new(comm, 3 * bytes + 4096, "buffers", &shared));
+    ASSERT_OK(lk_alloc(&want, COUNT, sizeof *want));
+    fold_put(LK_FOLD_SUM, LK_F32, size, 0, COUNT, want);
+    char *mine = (char *)lk_shared_data(shared, lk_comm_intra_rank(comm)) + 64 * rank;
+    for (int form = 0; form < 4; form++) {
+        bool in_place = form == 0 || (form == 1 && rank == 0);
+        float *out = (float *)(void *)(mine + bytes), *in = in_place ? out : (float *)(void *)mine;
+        if (form == 3 && rank == size - 1)
+            in = input;
+        lk_collective c = {.call = LK_CALL_ALLREDUCE,
+                           .in = in == out ? NULL : in,
+                           .out = out,
+                           .count = COUNT,
+                           .dtype = LK_F32};
+        FOR_EACH_ALGORITHM(comm, &c)
+        {
+            memset(out, 0xee, (size_t)bytes);
+            if (in != input)
+                memcpy(in, input, (size_t)bytes);
+            run_or_start(comm, &c, alg_n > 4);
+            ASSERT_SAME_BITS(out, want, bytes);
+            if (in != out)
+                ASSERT_SAME_BITS(in, input, bytes);
+        }
+    }
+    ASSERT_OK(lk_barrier(comm, "all have ended"));
+    lk_shared_free(shared);
+    lk_free(input);
+    lk_free(want);
+}
+
+/* More than are ever under way in the arena at once, of all kinds, ended in another order. */
+static void many_at_once_keep_apart(lk_comm *comm)
+{
+    enum { N = 9, COUNT = 3001 };
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    static const int64_t counts[] = {1, COUNT, 40, 7, COUNT, COUNT, 2, 300, COUNT};
+    int32_t *x[N];
+    lk_request *r[N];
+    warm(comm);
+    for (int i = 0; i < N; i++) {
+        ASSERT_OK(lk_alloc(&x[i], COUNT, sizeof **x));
+        for (int64_t k = 0; k < counts[i]; k++)
+            x[i][k] = (int32_t)(rank * 1000 + i * 100 + k % 7);
+        lk_collective c = {.call = LK_CALL_ALLREDUCE,
+                           .out = x[i],
+                           .count = counts[i],
+                           .dtype = LK_I32,
+                           .fold = LK_FOLD_SUM};
+        ASSERT_OK(lk_coll_start(comm, &c, &r[i]));
+    }
+    for (int i = 0; i < N; i++) {
+        int at = rank % 2 ? i : N - 1 - i;
+        ASSERT_OK(lk_wait(&r[at], NULL));
+        for (int64_t k = 0; k < counts[at]; k++)
+            ASSERT_EQ(x[at][k], size * (size - 1) / 2 * 1000 + size * (at * 100 + k % 7));
+        lk_free(x[at]);
+    }
+}
+
 RANKS_MAIN(TEST(sums_have_the_bits_of_the_tree), TEST(every_operator_works_on_every_dtype),
-           TEST(long_vectors_have_the_same_bits))
+           TEST(long_vectors_have_the_same_bits), TEST(shared_buffers_give_the_same_bits),
+           TEST(many_at_once_keep_apart))

@@ -1,0 +1,177 @@
+/* allreduce, shared: each rank joins its share of the vector, in memory that all of the node see.
+ *
+ *     arrive      say where the buffers are; wait for all
+ *     zero copy   if all lie in the same lk_shared: join the share of all inputs, store the sum to
+ *                 all outputs; say so, and wait for all
+ *     swap        otherwise through the stages of the arena, see swap.c
+ *
+ * Up to 16 ranks on one node with one node of the tree each; not f16 and bf16.
+ *
+ * Cost: 2 alpha + n beta + n gamma with an alpha of some 100 ns and nothing copied; swap copies 2 n
+ * more within the node.
+ */
+#include "coll/swap.h"
+
+enum { ARRIVE, MEET, SWAP, PART };
+
+static bool shared_eligible(const lk__case *k, const char **why)
+{
+    if (!lk__arena_eligible(k, why))
+        return false;
+    *why = "it needs one node of the tree on each rank";
+    for (int r = 0; r < k->size; r++)
+        if (lk__case_nodes(k, r, NULL, 0) != 1)
+            return false;
+    return true;
+}
+
+static double shared_cost(const lk__case *k, const lk__rates *r)
+{
+    return 0.2 * r->alpha * k->size + (double)k->bytes * (r->beta + r->gamma);
+}
+
+static lk__where where_is(lk__world *w, const void *data, int64_t bytes)
+{
+    lk_shared *s = lk__shared_find(w, data, bytes);
+    if (!s)
+        return (lk__where){0};
+    int64_t offset = (const unsigned char *)data - s->part[s->me].data;
+    return (lk__where){1, s->context, s->number, offset};
+}
+
+static void arrive(lk__arena_call *c)
+{
+    lk__arena *a = c->arena;
+    lk__arrival *own = &a->desk[a->me]->arrival[c->ticket % 2];
+    own->digest = c->digest;
+    own->in = where_is(a->shared->w, c->in, c->bytes);
+    own->out = where_is(a->shared->w, c->out, c->bytes);
+    atomic_store_explicit(&own->ticket, c->ticket, memory_order_release);
+    for (int i = 0; i < a->n; i++)
+        if (i != a->me)
+            lk__bell_ring(a->shared->w->bell[a->shared->part[i].world_rank]);
+}
+
+/* Whether all buffers lie in the same memory: then every rank sees all of them. */
+static bool is_zero_copy(const lk__arena_call *c)
+{
+    const lk__arena *a = c->arena;
+    const lk__arrival *first = &a->desk[0]->arrival[c->ticket % 2];
+    for (int i = 0; i < a->n; i++) {
+        const lk__arrival *at = &a->desk[i]->arrival[c->ticket % 2];
+        if (!at->in.shared || !at->out.shared || at->in.context != first->in.context ||
+            at->in.number != first->in.number || at->out.context != first->out.context ||
+            at->out.number != first->out.number)
+            return false;
+    }
+    return true;
+}
+
+/* A buffer of rank `i` as seen from here. */
+static unsigned char *see(const lk__arena_call *c, int i, const lk__where *where)
+{
+    lk_shared *s = lk__shared_get(c->arena->shared->w, where->context, where->number);
+    int world_rank = c->arena->shared->part[i].world_rank, at = 0;
+    while (at < s->n - 1 && s->part[at].world_rank != world_rank)
+        at++;
+    return s->part[at].data + where->offset;
+}
+
+static lk_status zero_copy(lk__arena_call *c)
+{
+    lk__arena *a = c->arena;
+    lk__eval e = {.program = c->program,
+                  .fold = c->fold,
+                  .work = c->work,
+                  .elem = c->elem,
+                  .pieces = c->pieces,
+                  .over = true,
+                  .n_out = a->n};
+    for (int i = 0; i < a->n; i++) {
+        const lk__arrival *at = &a->desk[i]->arrival[c->ticket % 2];
+        e.leaf[i] = see(c, i, &at->in);
+        e.out[i] = see(c, i, &at->out);
+        e.over = e.over && e.leaf[i] == e.out[i];
+    }
+    int64_t in_line = 64 / c->elem, lines = (c->count + in_line - 1) / in_line;
+    lk_run mine = lk_run_of(lines, a->me, a->n);
+    int64_t from = mine.first * in_line, end = (mine.first + mine.n) * in_line;
+    end = end < c->count ? end : c->count;
+    return from < end ? lk__program_run(&e, from, end - from) : LK_OK;
+}
+
+/* All have arrived: which way it goes. */
+static lk_status meet(lk__arena_call *c)
+{
+    lk__arena *a = c->arena;
+    c->next = 0;
+    if (!is_zero_copy(c)) {
+        c->step = SWAP;
+        lk__swap_begin(c);
+        return LK_OK;
+    }
+    LK_TRY(zero_copy(c));
+    lk__flag_post(a->shared, &a->desk[a->me]->done, c->ticket);
+    c->step = PART;
+    return LK_OK;
+}
+
+/* Go on while the ranks from c->next on have posted; `*all`: all have. */
+static lk_status wait_for_all(lk__arena_call *c, bool *all)
+{
+    lk__arena *a = c->arena;
+    *all = false;
+    for (; c->next < a->n; c->next++) {
+        lk__desk *desk = a->desk[c->next];
+        lk__arrival *arrival = &desk->arrival[c->ticket % 2];
+        bool reached = true;
+        if (c->next != a->me)
+            LK_TRY(lk__arena_reached(c, c->next,
+                                     c->step == MEET ? &arrival->ticket : &desk->done.value,
+                                     c->ticket, &reached));
+        if (!reached)
+            return LK_OK;
+        if (c->step == MEET)
+            LK_TRY(lk__arena_agree(c, c->next, arrival->digest));
+    }
+    *all = true;
+    return LK_OK;
+}
+
+static lk_status shared_advance(lk_request *r)
+{
+    lk__arena_call *c = (lk__arena_call *)r;
+    bool all = false;
+    if (!lk__arena_turn(c))
+        return LK_OK;
+    if (c->step == ARRIVE) {
+        arrive(c);
+        c->step = MEET;
+    }
+    if (c->step == MEET) {
+        LK_TRY(wait_for_all(c, &all));
+        LK_TRY(all ? meet(c) : LK_OK);
+    }
+    if (c->step == PART)
+        LK_TRY(wait_for_all(c, &all));
+    else if (c->step == SWAP)
+        LK_TRY(lk__swap_advance(c, &all));
+    else
+        all = false;
+    if (all)
+        lk__arena_end(c);
+    return LK_OK;
+}
+
+static lk_status shared_start(const lk__case *k, int number, lk_request **out)
+{
+    LK_TRY(lk__arena_start(k, number, shared_advance, out));
+    return LK_OK;
+}
+
+const lk_coll lk_coll_allreduce_shared = {.call = LK_CALL_ALLREDUCE,
+                                          .name = "shared",
+                                          .summary = "in shared memory, a share for each rank",
+                                          .eligible = shared_eligible,
+                                          .cost = shared_cost,
+                                          .start = shared_start};

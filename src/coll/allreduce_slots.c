@@ -1,0 +1,119 @@
+/* allreduce, slots: each rank puts its vector into its slot of the arena, and joins all slots itself.
+ *
+ *     rank 0   put, post ─┐ ┌─ wait, join 0 1 2
+ *     rank 1   put, post ─┼─┼─ wait, join 0 1 2        one flag, no second wait: the other slot of
+ *     rank 2   put, post ─┘ └─ wait, join 0 1 2        each is for the next call
+ *
+ * The first 48 bytes are in the cache line of the flag.  Two ranks join into the slot of the other, so
+ * that its lines move over instead of being shared, which would make the next store to them slow.
+ *
+ * Up to 16 ranks on one node, vectors of a rank up to 16 KiB in all; not f16 and bf16.
+ *
+ * Cost: alpha + P n beta + P n gamma, with an alpha of some 100 ns.
+ */
+#include "coll/arena.h"
+
+#include <string.h>
+
+static bool slots_eligible(const lk__case *k, const char **why)
+{
+    if (!lk__arena_eligible(k, why))
+        return false;
+    *why = "the vectors of a rank do not fit into a slot of 16 KiB";
+    for (int r = 0; r < k->size; r++)
+        if (k->bytes >
+            LK_SLOT_BYTES / (k->pieces == k->size ? 1 : lk__case_nodes(k, r, NULL, 0) + 1))
+            return false;
+    return true;
+}
+
+static double slots_cost(const lk__case *k, const lk__rates *r)
+{
+    return 0.1 * r->alpha * k->size + (double)k->bytes * k->size * (0.7 * r->beta + r->gamma);
+}
+
+static unsigned char *slot_data(const lk__arena_call *c, int i)
+{
+    lk__slot_of_call *slot = &c->arena->desk[i]->slot[c->ticket % 2];
+    return c->count * c->elem * c->program->n_leaves <= LK_SLOT_SMALL ? slot->small : slot->large;
+}
+
+static void slots_put(lk__arena_call *c)
+{
+    lk__arena *a = c->arena;
+    lk__slot_of_call *slot = &a->desk[a->me]->slot[c->ticket % 2];
+    memcpy(slot_data(c, a->me), c->in, (size_t)(c->n_nodes * c->bytes));
+    slot->digest = c->digest;
+    atomic_store_explicit(&slot->ticket, c->ticket, memory_order_release);
+    for (int i = 0; i < a->n; i++)
+        if (i != a->me)
+            lk__bell_ring(a->shared->w->bell[a->shared->part[i].world_rank]);
+}
+
+/* Two ranks with a vector each, and an operator whose operands may change places. */
+static bool is_pair(const lk__arena_call *c)
+{
+    bool even = c->work != LK_F32 && c->work != LK_F64;
+    return c->arena->n == 2 && c->program->n_leaves == 2 &&
+           (even || c->fold == LK_FOLD_SUM || c->fold == LK_FOLD_AVG || c->fold == LK_FOLD_PROD);
+}
+
+static lk_status slots_join(lk__arena_call *c)
+{
+    lk__arena *a = c->arena;
+    const lk__program *p = c->program;
+    if (is_pair(c)) {
+        unsigned char *other = slot_data(c, 1 - a->me);
+        LK_TRY(lk__fold_join(c->fold, c->work, c->count, other, c->in));
+        LK_TRY(lk__fold_finish(c->fold, c->work, c->count, c->pieces, other));
+        memcpy(c->out, other, (size_t)c->bytes);
+        return LK_OK;
+    }
+    lk__eval e = {.program = p,
+                  .fold = c->fold,
+                  .work = c->work,
+                  .elem = c->elem,
+                  .pieces = c->pieces,
+                  .n_out = 1};
+    e.out[0] = c->out;
+    for (int i = 0; i < p->n_leaves; i++)
+        e.leaf[i] = slot_data(c, p->rank[i]) + p->index[i] * c->bytes;
+    return lk__program_run(&e, 0, c->count);
+}
+
+static lk_status slots_advance(lk_request *r)
+{
+    lk__arena_call *c = (lk__arena_call *)r;
+    lk__arena *a = c->arena;
+    if (!lk__arena_turn(c))
+        return LK_OK;
+    if (c->step == 0) {
+        slots_put(c);
+        c->step = 1;
+    }
+    for (; c->next < a->n; c->next++) {
+        lk__slot_of_call *slot = &a->desk[c->next]->slot[c->ticket % 2];
+        bool reached = true;
+        if (c->next != a->me)
+            LK_TRY(lk__arena_reached(c, c->next, &slot->ticket, c->ticket, &reached));
+        if (!reached)
+            return LK_OK;
+        LK_TRY(lk__arena_agree(c, c->next, slot->digest));
+    }
+    LK_TRY(slots_join(c));
+    lk__arena_end(c);
+    return LK_OK;
+}
+
+static lk_status slots_start(const lk__case *k, int number, lk_request **out)
+{
+    LK_TRY(lk__arena_start(k, number, slots_advance, out));
+    return LK_OK;
+}
+
+const lk_coll lk_coll_allreduce_slots = {.call = LK_CALL_ALLREDUCE,
+                                         .name = "slots",
+                                         .summary = "in shared memory, short vectors",
+                                         .eligible = slots_eligible,
+                                         .cost = slots_cost,
+                                         .start = slots_start};

@@ -1,0 +1,179 @@
+/* Make the arena, and run calls in it. */
+#include "coll/arena.h"
+
+#include "comm/futex.h"
+
+#include <lockstep/alloc.h>
+
+enum { LOOKS = 1024 };
+
+bool lk__arena_eligible(const lk__case *k, const char **why)
+{
+    const lk__coll_state *state = k->comm->coll;
+    *why = "it needs 2 to 16 ranks, all on one node";
+    if (k->size < 2 || k->size > LK_ARENA_RANKS || lk_comm_inter_size(k->comm) > 1)
+        return false;
+    *why = "f16 and bf16 are joined by their owners only";
+    if (k->work != k->c.dtype)
+        return false;
+    *why = "the ranks cannot share memory";
+    if (state && state->no_arena)
+        return false;
+    *why = "the first call in shared memory must be a blocking one";
+    if (!k->wait && !(state && state->arena))
+        return false;
+    lk__program program;
+    *why = "the ranks have too many nodes of the tree";
+    return lk__program_make(k, &program);
+}
+
+/* A peer whose call of this number is another one will not come; unless it came just now.  (One with
+ * a higher number may have begun this one, and not yet had its turn.) */
+static bool is_elsewhere(const lk__arena_call *c, int world_rank)
+{
+    lk__doing d = lk__slot_read(c->request.comm->w->board[world_rank]);
+    const lk__header *h = &d.call.h, *own = &c->label.h;
+    if (h->kind != LK_KIND_COLLECTIVE || h->context != own->context || h->sequence != own->sequence)
+        return false;
+    bool making = h->call == LK_CALL_SHARE; /* the arena, which is not counted */
+    return h->call != LK_CALL_NONE && !making && lk__label_difference(&c->label, &d.call);
+}
+
+lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, uint64_t value,
+                            bool *reached)
+{
+    *reached = atomic_load_explicit(flag, memory_order_acquire) >= value;
+    if (*reached)
+        return LK_OK;
+    int world_rank = c->arena->shared->part[i].world_rank;
+    c->request.peer = world_rank;
+    if (++c->idle % LOOKS || c->alone || !is_elsewhere(c, world_rank))
+        return LK_OK;
+    *reached = atomic_load_explicit(flag, memory_order_acquire) >= value;
+    return *reached ? LK_OK : lk__shared_disagree(c->request.comm, &c->label, world_rank);
+}
+
+static lk_status arena_new(lk_comm *comm, const char *name, lk__arena **out)
+{
+    lk_status st;
+    lk__arena *a;
+    LK_TRY_COMM(comm->w, lk_alloc_zero(&a, 1, sizeof *a));
+    LK_TRY_TO(fail, lk_shared_new(comm, sizeof(lk__desk), name, &a->shared));
+    a->n = comm->size;
+    a->me = comm->rank;
+    a->turn = 1;
+    for (int i = 0; i < a->n; i++)
+        a->desk[i] = lk_shared_data(a->shared, i);
+    *out = a;
+    return LK_OK;
+fail:
+    lk_free(a);
+    return st;
+}
+
+/* First all ranks compare the call they are in, so that a mismatch names the call and not the arena.
+ * All this is not counted: the call keeps its number. */
+static lk_status arena_make(const lk__case *k, int number, lk__coll_state *state)
+{
+    lk_comm *comm = k->comm;
+    int64_t n_calls = comm->n_calls;
+    uint64_t past = comm->past;
+    lk__call call = lk__case_call(k, number);
+    unsigned char mine = 0, all[LK_ARENA_RANKS];
+    LK_TRY(lk__exchange(comm, &call, &mine, 1, all));
+    lk_status st = arena_new(comm, k->c.name, &state->arena);
+    state->no_arena = st != LK_OK;
+    comm->n_calls = n_calls;
+    comm->past = past;
+    return st;
+}
+
+static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__arena_call *c)
+{
+    lk__call call = lk__case_call(k, number);
+    lk__arena *a = state->arena;
+    c->arena = a;
+    c->alone = state->unchecked;
+    c->fold = k->c.fold;
+    c->work = k->work;
+    c->elem = k->elem;
+    c->count = k->c.count;
+    c->bytes = k->bytes;
+    c->pieces = k->pieces;
+    c->n_nodes = k->n_nodes;
+    c->in = lk__case_in(k);
+    c->out = k->c.out;
+    c->step = c->next = c->idle = 0;
+    c->segment = 0;
+    c->ticket = ++a->tickets;
+    lk_request *r = &c->request;
+    r->comm = k->comm;
+    r->label = &c->label;
+    r->peer = -1;
+    r->type = LK_REQUEST_COLLECTIVE;
+    r->release = NULL;
+    atomic_store_explicit(&r->done, 0, memory_order_relaxed);
+    r->in_list = r->heap = false;
+    lk__call_begin(k->comm, &call, &c->label);
+    c->digest = k->comm->past;
+}
+
+/* On this thread's stack, without memory of its own: polling first, since it is mostly a matter of
+ * a microsecond. */
+static lk_status call_wait(lk__arena_call *c)
+{
+    lk_request *r = &c->request;
+    lk__world *w = r->comm->w;
+    lk_status st = LK_OK;
+    for (int i = 0; i <= w->spins; i++) {
+        LK_TRY_COMM(w, r->advance(r));
+        if (atomic_load_explicit(&r->done, memory_order_relaxed))
+            break;
+        lk__relax();
+    }
+    if (!atomic_load_explicit(&r->done, memory_order_relaxed)) {
+        lk__activate(r);
+        st = lk__wait_one(r);
+        lk__request_end(r);
+    }
+    lk__call_end(r->comm);
+    return st;
+}
+
+/* The program of even runs is kept from call to call. */
+static void program_get(const lk__case *k, lk__arena_call *c)
+{
+    lk__program *kept = &c->arena->program;
+    bool even = !k->c.first;
+    if (even && k->wait && kept->pieces == k->pieces) {
+        c->program = kept;
+        return;
+    }
+    lk__program *p = even && k->wait ? kept : &c->own;
+    (void)lk__program_make(k, p);
+    c->program = p;
+}
+
+lk_status lk__arena_start(const lk__case *k, int number, lk_status (*advance)(lk_request *r),
+                          lk_request **out)
+{
+    lk__coll_state *state = k->comm->coll;
+    if (!state->arena)
+        LK_TRY(arena_make(k, number, state));
+    if (k->wait) {
+        lk__arena_call c;
+        call_fill(k, number, state, &c);
+        program_get(k, &c);
+        c.request.advance = advance;
+        return call_wait(&c);
+    }
+    lk__arena_call *c = NULL;
+    LK_TRY_COMM(k->comm->w, lk_alloc_zero(&c, 1, sizeof *c));
+    call_fill(k, number, state, c);
+    program_get(k, c);
+    c->request.heap = true;
+    c->request.advance = advance;
+    lk__activate(&c->request);
+    *out = &c->request;
+    return LK_OK;
+}

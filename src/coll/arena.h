@@ -1,0 +1,123 @@
+/* The arena: memory that the ranks of a node keep for their collectives.
+ *
+ *     desk of rank 0    slots (two), arrivals (two), flags, stages
+ *     desk of rank 1    ...
+ *
+ * Made by the first blocking call that wants it.  Calls in the arena are numbered (tickets), alike on
+ * all ranks, and a rank does them one after another.  It writes only its own desk, except where an
+ * algorithm says otherwise.
+ *
+ * Slots and arrivals come in twos: call t + 2 writes where call t did.  By then all ranks have begun
+ * t + 1, hence ended t.  Each carries the digest of the call, the rolling hash of its label; ranks
+ * that make different calls see it.
+ */
+#ifndef LK_COLL_ARENA_H
+#define LK_COLL_ARENA_H
+
+#include "coll/program.h"
+#include "comm/segment.h"
+
+enum {
+    LK_ARENA_RANKS = 16,
+    LK_SLOT_SMALL = 48,
+    LK_SLOT_BYTES = 16384,
+    LK_STAGE_BYTES = 256 * 1024, /* of a desk, for one of two stages */
+};
+
+typedef struct lk__slot_of_call {
+    _Alignas(LK_LINES) _Atomic uint64_t ticket;
+    uint64_t digest;
+    unsigned char small[LK_SLOT_SMALL]; /* what fits into the line of the ticket */
+    _Alignas(LK_LINES) unsigned char large[LK_SLOT_BYTES];
+} lk__slot_of_call;
+
+/* Where a buffer is, for other ranks: in the shared memory (context, number), or private. */
+typedef struct lk__where {
+    uint32_t shared, context;
+    int64_t number, offset;
+} lk__where;
+
+typedef struct lk__arrival {
+    _Alignas(LK_LINES) _Atomic uint64_t ticket;
+    uint64_t digest;
+    lk__where in, out;
+} lk__arrival;
+
+typedef struct lk__desk {
+    lk__slot_of_call slot[2];
+    lk__arrival arrival[2];
+    lk__flag done;     /* the ticket of the last call that this rank has ended */
+    lk__flag put, got; /* stages that were filled, and that were joined */
+    _Alignas(LK_LINES) unsigned char stage[2 * LK_STAGE_BYTES];
+} lk__desk;
+
+typedef struct lk__arena {
+    lk_shared *shared;
+    int n, me;
+    lk__desk *desk[LK_ARENA_RANKS];
+    uint64_t tickets, turn; /* of the last call that was begun; of the one that may run */
+    uint64_t stages;        /* that all calls so far have used */
+    lk__program program;    /* of even runs of program.pieces */
+} lk__arena;
+
+/* A call in the arena, as a request. */
+typedef struct lk__arena_call {
+    lk_request request;
+    lk__label label;
+    lk__arena *arena;
+    uint64_t ticket, digest;
+    lk_fold fold;
+    lk_dtype work;
+    int64_t elem, count, bytes, pieces; /* bytes of one vector */
+    int64_t n_nodes;
+    const unsigned char *in;
+    unsigned char *out;
+    bool alone;     /* no checks of other ranks */
+    int step, next; /* of the algorithm; the next rank to look at */
+    int idle;       /* how often it was asked in vain */
+    int64_t segment;
+    const lk__program *program;
+    lk__program own; /* if it is not the arena's */
+} lk__arena_call;
+
+/** Whether the call can run in an arena: one node, few ranks and nodes of the tree, and an arena that
+ * is there or can be made. */
+bool lk__arena_eligible(const lk__case *k, const char **why);
+
+/**
+ * Begin a call whose steps are `advance`; if k->wait, do it, and `*out` stays as it is.
+ *
+ * Makes the arena if there is none, which waits for all ranks; LK_ENOTSUP if that cannot be.
+ */
+lk_status lk__arena_start(const lk__case *k, int number, lk_status (*advance)(lk_request *r),
+                          lk_request **out) LK_NODISCARD;
+
+/** Whether the call has its turn; otherwise advance() returns. */
+static inline bool lk__arena_turn(const lk__arena_call *c)
+{
+    return c->arena->turn == c->ticket;
+}
+
+/**
+ * Whether rank `i` has posted `value`; otherwise the request says whom it waits for.  A rank that is
+ * waited for longer is looked up on the board: LK_EMISMATCH if it is in another call.
+ */
+lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, uint64_t value,
+                            bool *reached) LK_NODISCARD;
+
+/** Raise LK_EMISMATCH if rank `i` gave another digest. */
+static inline lk_status lk__arena_agree(lk__arena_call *c, int i, uint64_t digest)
+{
+    if (digest == c->digest || c->alone)
+        return LK_OK;
+    return lk__shared_disagree(c->request.comm, &c->label, c->arena->shared->part[i].world_rank);
+}
+
+/** The call is complete: the next one has its turn. */
+static inline void lk__arena_end(lk__arena_call *c)
+{
+    c->arena->turn++;
+    atomic_store_explicit(&c->request.done, 1, memory_order_relaxed);
+}
+
+#endif /* LK_COLL_ARENA_H */

@@ -1,0 +1,106 @@
+/* Write the tree as a program, and run it on blocks that stay in the first cache. */
+#include "coll/program.h"
+
+#include <string.h>
+
+enum { PUSH, WITH, JOIN };
+
+struct writer {
+    lk__program *p;
+    lk_node leaf[LK_PROGRAM_LEAVES];
+    int at, depth, deepest;
+};
+
+static void emit(lk__program *p, int op, int leaf)
+{
+    p->op[p->n_ops] = (uint8_t)op;
+    p->leaf[p->n_ops++] = (uint8_t)leaf;
+}
+
+static bool is_leaf(const struct writer *w, lk_node at)
+{
+    return w->leaf[w->at].first == at.first && w->leaf[w->at].n == at.n;
+}
+
+static void write_node(struct writer *w, lk_node at)
+{
+    if (is_leaf(w, at)) {
+        emit(w->p, PUSH, w->at++);
+        w->deepest = ++w->depth > w->deepest ? w->depth : w->deepest;
+        return;
+    }
+    int64_t half = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(at.n - 1)));
+    lk_node upper = {at.first + half, at.n - half};
+    write_node(w, (lk_node){at.first, half});
+    if (is_leaf(w, upper)) {
+        emit(w->p, WITH, w->at++);
+        return;
+    }
+    write_node(w, upper);
+    emit(w->p, JOIN, 0);
+    w->depth--;
+}
+
+bool lk__program_make(const lk__case *k, lk__program *p)
+{
+    struct writer w = {.p = p};
+    p->n_ops = p->n_leaves = 0;
+    p->pieces = 0;
+    for (int r = 0; r < k->size; r++) {
+        int room = LK_PROGRAM_LEAVES - p->n_leaves;
+        int64_t n = lk__case_nodes(k, r, w.leaf + p->n_leaves, room);
+        if (n > room)
+            return false;
+        for (int i = 0; i < n; i++, p->n_leaves++) {
+            p->rank[p->n_leaves] = (uint8_t)r;
+            p->index[p->n_leaves] = (uint8_t)i;
+        }
+    }
+    write_node(&w, (lk_node){0, k->pieces});
+    p->pieces = k->pieces;
+    return w.deepest <= LK_PROGRAM_DEPTH;
+}
+
+/* One block: returns where the sum is. */
+static lk_status run_block(const lk__eval *e, int64_t from, int64_t n,
+                           unsigned char (*room)[LK_PROGRAM_BLOCK], unsigned char **sum)
+{
+    const lk__program *p = e->program;
+    unsigned char *stack[LK_PROGRAM_DEPTH];
+    int top = -1;
+    int64_t at = from * e->elem, bytes = n * e->elem;
+    for (int i = 0; i < p->n_ops; i++) {
+        unsigned char *leaf = e->leaf[p->leaf[i]] + at;
+        switch (p->op[i]) {
+        case PUSH:
+            stack[++top] = leaf;
+            if (!e->over) {
+                memcpy(room[top], leaf, (size_t)bytes);
+                stack[top] = room[top];
+            }
+            break;
+        case WITH: LK_TRY(lk__fold_join(e->fold, e->work, n, stack[top], leaf)); break;
+        default:
+            LK_TRY(lk__fold_join(e->fold, e->work, n, stack[top - 1], stack[top]));
+            top--;
+            break;
+        }
+    }
+    *sum = stack[0];
+    return lk__fold_finish(e->fold, e->work, n, e->pieces, stack[0]);
+}
+
+lk_status lk__program_run(const lk__eval *e, int64_t from, int64_t count)
+{
+    _Alignas(64) unsigned char room[LK_PROGRAM_DEPTH][LK_PROGRAM_BLOCK];
+    int64_t block = LK_PROGRAM_BLOCK / e->elem, end = from + count;
+    for (int64_t n; from < end; from += n) {
+        n = end - from < block ? end - from : block;
+        unsigned char *sum = NULL;
+        LK_TRY(run_block(e, from, n, room, &sum));
+        for (int i = 0; i < e->n_out; i++)
+            if (e->out[i] + from * e->elem != sum)
+                memcpy(e->out[i] + from * e->elem, sum, (size_t)(n * e->elem));
+    }
+    return LK_OK;
+}

@@ -1,0 +1,43 @@
+/* The fixed tree over the nodes that ranks give, as a program for a stack:
+ *
+ *     push leaf      its value becomes the top
+ *     with leaf      top = top op leaf
+ *     join           the second = second op top, which is gone
+ *
+ * For 4 ranks with a piece each: push 0, with 1, push 2, with 3, join.
+ */
+#ifndef LK_COLL_PROGRAM_H
+#define LK_COLL_PROGRAM_H
+
+#include "coll/coll.h"
+
+enum { LK_PROGRAM_LEAVES = 64, LK_PROGRAM_DEPTH = 10, LK_PROGRAM_BLOCK = 2048 };
+
+typedef struct lk__program {
+    int64_t pieces; /* that it is for; 0: none yet */
+    int n_leaves, n_ops;
+    uint8_t op[2 * LK_PROGRAM_LEAVES];   /* lk__op */
+    uint8_t leaf[2 * LK_PROGRAM_LEAVES]; /* of push and with */
+    uint8_t rank[LK_PROGRAM_LEAVES];     /* who gives a leaf */
+    uint8_t index[LK_PROGRAM_LEAVES];    /* the how-manyeth of that rank */
+} lk__program;
+
+/** Write the program of a case; false if it has too many leaves, or needs too deep a stack. */
+bool lk__program_make(const lk__case *k, lk__program *p);
+
+/** What is joined, and into what. */
+typedef struct lk__eval {
+    const lk__program *program;
+    lk_fold fold;
+    lk_dtype work;
+    int64_t elem, pieces;
+    unsigned char *leaf[LK_PROGRAM_LEAVES]; /* values of the leaves */
+    bool over;                              /* leaves may be overwritten: the sum is in leaf[0] */
+    unsigned char *out[16];                 /* where the sum is wanted; those equal to leaf[0] */
+    int n_out;
+} lk__eval;
+
+/** Elements [from, from + count), block by block. */
+lk_status lk__program_run(const lk__eval *e, int64_t from, int64_t count) LK_NODISCARD;
+
+#endif /* LK_COLL_PROGRAM_H */

@@ -1,0 +1,64 @@
+/* What collectives keep for a communicator: names from the environment, the last choice, the arena. */
+#include "coll/arena.h"
+
+#include <lockstep/alloc.h>
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void state_free(void *coll)
+{
+    lk__coll_state *state = coll;
+    for (int i = 0; i < LK_N_CALLS; i++)
+        lk_free(state->named[i]);
+    if (state->arena)
+        lk_shared_free(state->arena->shared);
+    lk_free(state->arena);
+    lk_free(state);
+}
+
+/* LK_ALLREDUCE and so on. */
+static lk_status name_read(lk_comm_call call, char **out)
+{
+    char variable[48];
+    int n = snprintf(variable, sizeof variable, "LK_%s", lk_call_name(call));
+    for (int i = 0; i < n; i++)
+        variable[i] = (char)toupper((unsigned char)variable[i]);
+    const char *value = getenv(variable);
+    if (!value || !*value)
+        return LK_OK;
+    LK_TRY(lk_alloc(out, (int64_t)strlen(value) + 1, 1));
+    memcpy(*out, value, strlen(value) + 1);
+    return LK_OK;
+}
+
+lk_status lk__coll_state_get(lk_comm *comm, lk__coll_state **out)
+{
+    lk_status st;
+    if (comm->coll) {
+        *out = comm->coll;
+        return LK_OK;
+    }
+    lk__coll_state *state;
+    LK_TRY(lk_alloc_zero(&state, 1, sizeof *state));
+    for (int call = LK_CALL_BARRIER; call <= LK_CALL_NEIGHBOUR; call++)
+        LK_TRY_TO(fail, name_read((lk_comm_call)call, &state->named[call]));
+    comm->coll = state;
+    comm->coll_free = state_free;
+    *out = state;
+    return LK_OK;
+fail:
+    state_free(state);
+    return st;
+}
+
+lk_status lk_coll_checks_set(lk_comm *comm, bool on)
+{
+    LK_CHECK(comm, LK_EINVAL, "comm is NULL");
+    lk__coll_state *state = NULL;
+    LK_TRY(lk__coll_state_get(comm, &state));
+    state->unchecked = !on;
+    return LK_OK;
+}
