@@ -28,6 +28,7 @@
 #include <lockstep/suggest.h>
 #include <lockstep/tensor.h>
 #include <lockstep/thread.h>
+#include <lockstep/topology.h>
 #include <lockstep/version.h>
 
 #endif /* LK_LOCKSTEP_H */

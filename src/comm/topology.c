@@ -1,0 +1,173 @@
+/* Where the ranks are, and their tiers.
+ *
+ * Each rank tells the others its host, and the package and cache of the processors it may use; who
+ * shares a node is known already.  Everything after the exchange is arithmetic on the same numbers,
+ * so all ranks find the same tiers.
+ */
+#include "comm/comm.h"
+#include "comm/topology_machine.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/topology.h>
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* "0-3,8" into `out`; cut at a comma, and marked, where there is no room. */
+static void cores_text(const cpu_set_t *set, char *out, size_t room)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t c = 0; c < CPU_SETSIZE; c++) {
+        if (!CPU_ISSET(c, set))
+            continue;
+        size_t last = c;
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set))
+            last++;
+        char item[32];
+        int n = last == c ? snprintf(item, sizeof item, "%s%zu", used ? "," : "", c)
+                          : snprintf(item, sizeof item, "%s%zu-%zu", used ? "," : "", c, last);
+        if (used + (size_t)n + sizeof ",..." > room) {
+            snprintf(out + used, room - used, ",...");
+            return;
+        }
+        memcpy(out + used, item, (size_t)n + 1);
+        used += (size_t)n;
+        c = last;
+    }
+}
+
+/* The number that all processors of the set share; -1 if they do not. */
+static void common(int *number, int of_this, bool first)
+{
+    *number = first || *number == of_this ? of_this : -1;
+}
+
+static lk_status place_here(lk_place *p, const char **machine)
+{
+    cpu_set_t set;
+    lk__processor *processor = NULL;
+    LK_TRY(lk_alloc(&processor, LK_MAX_PROCESSORS, sizeof *processor));
+    *machine = lk__machine_read(processor);
+    *p = (lk_place){.package = -1, .cache = -1};
+    if (gethostname(p->host, sizeof p->host - 1) != 0)
+        snprintf(p->host, sizeof p->host, "?");
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        p->n_cores = CPU_COUNT(&set);
+        cores_text(&set, p->cores, sizeof p->cores);
+        bool first = true;
+        for (size_t c = 0; c < CPU_SETSIZE && c < LK_MAX_PROCESSORS; c++)
+            if (CPU_ISSET(c, &set)) {
+                common(&p->package, processor[c].package, first);
+                common(&p->cache, processor[c].cache, first);
+                first = false;
+            }
+    }
+    lk_free(processor);
+    return LK_OK;
+}
+
+/* The number of ranks in each group, when groups are equal and their ranks follow each other; 0 if
+ * not, and -1 where a rank's group is not known.  A group is a node, or a package of one. */
+static int group_size(const lk_topology *t, bool packages)
+{
+    int size = 0, run = 0;
+    for (int r = 0; r < t->size; r++) {
+        const lk_place *p = &t->place[r], *before = r > 0 ? p - 1 : NULL;
+        if (packages && p->package < 0)
+            return -1;
+        bool same = before && before->node == p->node &&
+                    (!packages || before->package == p->package);
+        if (!same && before) {
+            if (size > 0 && run != size)
+                return 0;
+            size = run;
+            run = 0;
+            for (int s = 0; s < r; s++)
+                if (t->place[s].node == p->node && (!packages || t->place[s].package == p->package))
+                    return 0; /* met before, and left */
+        }
+        run++;
+    }
+    return size == 0 || run == size ? run : 0;
+}
+
+static void tier_add(lk_topology *t, const char *name, int size)
+{
+    t->tier[t->n_tiers++] = (lk_tier){name, size};
+}
+
+static void tiers_find(lk_topology *t)
+{
+    int on_node = group_size(t, false), on_package = group_size(t, true);
+    if (on_node == 0) {
+        t->why_flat =
+            "the hosts have different numbers of ranks, or their ranks do not follow each "
+            "other";
+        tier_add(t, "ranks", t->size);
+        return;
+    }
+    if (on_package > 0 && on_package < on_node && on_node % on_package == 0) {
+        tier_add(t, "package", on_package);
+        tier_add(t, "host", on_node / on_package);
+    } else
+        tier_add(t, "host", on_node);
+    if (t->size > on_node)
+        tier_add(t, "hosts", t->size / on_node);
+}
+
+static void tiers_declare(lk_topology *t, const lk_mode *mode)
+{
+    static const char *const names[LK_MAX_TIERS] = {"X", "Y", "Z", "W"};
+    t->declared = true;
+    for (int i = 0; i < mode->n_tiers; i++)
+        tier_add(t, names[i], mode->size[i]);
+}
+
+lk_status lk_topology_find(lk_comm *comm, const lk_mode *mode, lk_topology **out)
+{
+    LK_CHECK(comm && out, LK_EINVAL, "%s is NULL", comm ? "out" : "comm");
+    lk_status st;
+    *out = NULL;
+    if (mode)
+        LK_TRY(lk_mode_fit(mode, comm->size));
+    LK_TRY(lk__fault_check(comm->w));
+    lk_topology *t = NULL;
+    lk_place mine;
+    LK_TRY_COMM(comm->w, lk_alloc_zero(&t, 1, sizeof *t));
+    *t = (lk_topology){.rank = comm->rank,
+                       .size = comm->size,
+                       .n_nodes = comm->inter_size,
+                       .letter = mode ? mode->letter : LK_MODE_BEST};
+    st = lk_alloc(&t->place, comm->size, sizeof *t->place);
+    if (st == LK_OK)
+        st = place_here(&mine, &t->machine);
+    if (st != LK_OK) {
+        st = lk__fault_raise(comm->w);
+        goto fail;
+    }
+    mine.node = comm->inter_rank;
+    lk__call call = {
+        .call = LK_CALL_SHARE, .name = "topology", .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+    LK_TRY_TO(fail, lk__exchange(comm, &call, &mine, sizeof mine, t->place));
+    if (mode && mode->n_tiers > 0)
+        tiers_declare(t, mode);
+    else
+        tiers_find(t);
+    *out = t;
+    return LK_OK;
+fail:
+    lk_topology_free(t);
+    return st;
+}
+
+void lk_topology_free(lk_topology *t)
+{
+    if (!t)
+        return;
+    lk_free(t->place);
+    lk_free(t);
+}
