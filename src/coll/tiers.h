@@ -1,0 +1,89 @@
+/* Tiers: an allreduce as reduce-scatters along X, then Y, then Z, and allgathers back.
+ *
+ *     4 ranks, tiers 2x2            part of the vector that a rank holds, summed over whom
+ *
+ *     start      0: [0123] of 0     1: [0123] of 1     2: [0123] of 2     3: [0123] of 3
+ *     X          0: [01]   of 0-1   1: [  23] of 0-1   2: [01]   of 2-3   3: [  23] of 2-3
+ *     Y          0: [0]    of 0-3   1: [  2 ] of 0-3   2: [ 1]   of 0-3   3: [   3] of 0-3
+ *     Y back     0: [01]            1: [  23]          2: [01]            3: [  23]
+ *     X back     0: [0123] ...
+ *
+ * So a byte of the vector crosses the slow links of tier Y as seldom as possible, and every rank
+ * carries its own slice across.  A tier is one or several *stages*: groups of ranks `stride` apart
+ * that exchange parts.  `direct`: every member sends every other its part at once.  `halves`: log2
+ * stages of pairs, distance 1, 2, 4.  `ring`: parts go round.
+ *
+ * **The same bits.**  The ranks below a stage are neighbours, so what a member holds is a run of
+ * pieces: the nodes of the fixed tree that lie in it, one vector each.  Vectors that are the two
+ * halves of a node are joined, others stay apart until their other half comes.  With powers of two
+ * this is one vector throughout.  `ring` adds in its own order and is not canonical.
+ */
+#ifndef LK_COLL_TIERS_H
+#define LK_COLL_TIERS_H
+
+#include "coll/schedule.h"
+
+#include <lockstep/topology.h>
+
+typedef enum lk__way { LK_WAY_DIRECT, LK_WAY_HALVES, LK_WAY_RING, LK_WAY_MPI } lk__way;
+
+/** "direct", "halves", "ring", "mpi". */
+const char *lk__way_name(lk__way way);
+
+typedef struct lk__tiers {
+    int n;
+    int size[LK_MAX_TIERS]; /* they multiply to the number of ranks */
+    lk__way way[LK_MAX_TIERS];
+    lk__rates rates[LK_MAX_TIERS]; /* of a message along the tier while all lines of it are busy */
+} lk__tiers;
+
+enum { LK_MAX_STAGES = 20 * LK_MAX_TIERS };
+
+/* A group of ranks that exchange parts: rank + (i - me) * stride for i < size. */
+typedef struct lk__stage {
+    int tier, size, stride, me;
+    int64_t from, n; /* the elements they share; each comes to hold a part of these */
+} lk__stage;
+
+/* The vectors that a rank holds, by node; all have the elements [from, from + n). */
+typedef struct lk__held {
+    int n_vectors;
+    lk_node node[LK_MAX_NODES];
+    unsigned char *vector[LK_MAX_NODES];
+    bool ours[LK_MAX_NODES]; /* may be written */
+    int64_t from, n;
+} lk__held;
+
+/* An allreduce under way, from schedule to schedule; memory is from `room`. */
+typedef struct lk__tiers_run {
+    const lk__case *k;
+    lk__tiers tiers;
+    int n_stages;
+    lk__stage stage[LK_MAX_STAGES];
+    lk__held held;
+    lk_status (*room)(void *context, int64_t bytes, void *out);
+    void *context;
+} lk__tiers_run;
+
+/** Begin: `k` and what `room` gives must last until the last schedule is done. */
+void lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *run);
+
+/** Write the reduce-scatter along a tier; call them from 0 up. */
+lk_status lk__tiers_reduce(lk__tiers_run *run, int tier, lk__schedule *s) LK_NODISCARD;
+
+/** After the last of them: this rank's part, as it will be in `out`. */
+lk_status lk__tiers_finish(lk__tiers_run *run, lk__schedule *s) LK_NODISCARD;
+
+/** Write the allgather along a tier; call them from the last down. */
+lk_status lk__tiers_gather(lk__tiers_run *run, int tier, lk__schedule *s) LK_NODISCARD;
+
+/** Predicted seconds along one tier, there and back. */
+double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier);
+
+/** `halves` where that is possible and predicted to be faster than `direct`, tier by tier. */
+void lk__tiers_choose(const lk__case *k, lk__tiers *tiers);
+
+/** The tiers of LK_TIERS, or those of the nodes; for a communicator, without talking. */
+lk_status lk__tiers_of(const lk_comm *comm, lk__tiers *out) LK_NODISCARD;
+
+#endif /* LK_COLL_TIERS_H */

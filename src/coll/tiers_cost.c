@@ -1,0 +1,110 @@
+/* What tiers cost, which way is the best for each, and which tiers there are.
+ *
+ * Along a tier of p members, each of which holds n bytes, with latency a, seconds b for a byte and
+ * g for joining one:
+ *
+ *     direct    2 (a + (p - 1) a' + (p-1)/p n b) + (p-1)/p n g        a' = a / 4: messages overlap
+ *     halves    2 (log2(p) a      + (p-1)/p n b) + (p-1)/p n g
+ *     ring      2 ((p - 1) a      + (p-1)/p n b) + (p-1)/p n g
+ *
+ * and n is divided by p for the next tier.  Where the run of a member is several nodes of the tree,
+ * as many vectors travel on the way there.
+ */
+#include "coll/tiers.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Vectors of the member below a stage: of the first rank's group, which stands for all. */
+static double vectors_below(const lk__case *k, int stride)
+{
+    lk_run run = {k->pieces, k->first[0], k->first[stride] - k->first[0]};
+    int n = lk_run_nodes(run, NULL);
+    return n > 1 ? n : 1;
+}
+
+double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier)
+{
+    double n = (double)k->bytes;
+    int stride = 1, p = tiers->size[tier], rounds = 0;
+    for (int t = 0; t < tier; t++) {
+        n /= tiers->size[t];
+        stride *= tiers->size[t];
+    }
+    if (p == 1)
+        return 0;
+    for (int q = 1; q < p; q *= 2)
+        rounds++;
+    const lk__rates *r = &tiers->rates[tier];
+    double moved = n * (p - 1) / p, vectors = vectors_below(k, stride), latency;
+    switch (tiers->way[tier]) {
+    case LK_WAY_HALVES: latency = rounds * r->alpha; break;
+    case LK_WAY_RING: latency = (p - 1) * r->alpha; break;
+    default: latency = r->alpha + (p - 2) * r->alpha / 4; break;
+    }
+    return 2 * latency + moved * r->beta * (1 + vectors) + moved * r->gamma * vectors;
+}
+
+void lk__tiers_choose(const lk__case *k, lk__tiers *tiers)
+{
+    for (int t = 0; t < tiers->n; t++) {
+        int p = tiers->size[t];
+        tiers->way[t] = LK_WAY_DIRECT;
+        if (p <= 2 || (p & (p - 1)) != 0)
+            continue;
+        double direct = lk__tiers_cost(k, tiers, t);
+        tiers->way[t] = LK_WAY_HALVES;
+        if (lk__tiers_cost(k, tiers, t) >= direct)
+            tiers->way[t] = LK_WAY_DIRECT;
+    }
+}
+
+/* Ranks on each node, if all have the same number and follow each other; otherwise 0. */
+static int even_nodes(const lk_comm *comm)
+{
+    int n_nodes = comm->inter_size, on_node = comm->size / n_nodes;
+    if (on_node * n_nodes != comm->size)
+        return 0;
+    for (int r = 0; r < comm->size; r++)
+        if (comm->w->node[comm->member[r]] != comm->w->node[comm->member[r / on_node * on_node]])
+            return 0;
+    return on_node;
+}
+
+static const lk__rates near = {1e-6, 1e-10, 5e-11}, far = {2e-5, 1e-9, 5e-11};
+
+lk_status lk__tiers_of(const lk_comm *comm, lk__tiers *out)
+{
+    const char *declared = getenv("LK_TIERS");
+    int on_node = even_nodes(comm), below = 1;
+    *out = (lk__tiers){.n = 0};
+    if (declared && *declared) {
+        lk_mode mode;
+        int64_t places = 1;
+        LK_TRY(lk_mode_parse(declared, &mode));
+        for (int t = 0; t < mode.n_tiers && places <= comm->size; t++)
+            places *= mode.size[t];
+        if (places == comm->size) /* not meant for a communicator of another size */
+            for (out->n = 0; out->n < mode.n_tiers; out->n++)
+                out->size[out->n] = mode.size[out->n];
+    }
+    if (out->n == 0 && on_node > 1 && on_node < comm->size) {
+        out->n = 2;
+        out->size[0] = on_node;
+        out->size[1] = comm->size / on_node;
+    }
+    if (out->n == 0) {
+        out->n = 1;
+        out->size[0] = comm->size;
+    }
+    for (int t = 0; t < out->n; t++) {
+        int above = below * out->size[t];
+        bool inside = comm->inter_size == 1 || (on_node > 0 && on_node % above == 0);
+        out->rates[t] = inside ? near : far;
+        /* The ranks of a node share its link. */
+        if (!inside && on_node > 0)
+            out->rates[t].beta *= on_node < below ? on_node : below;
+        below = above;
+    }
+    return LK_OK;
+}

@@ -1,0 +1,160 @@
+/* Tiers: the bits of the fixed tree for any dimensions, pieces, runs and counts. */
+#include "faults.h"
+
+#include <lockstep/coll.h>
+
+static float value_of(int rank, int64_t i)
+{
+    uint32_t x = (uint32_t)(rank * 7919 + i) * 2654435761U;
+    x ^= x >> 15;
+    return (float)((double)x / 4294967296.0 - 0.5) * (float)(1 << x % 13);
+}
+
+static lk_collective call_of(const float *in, float *out, int64_t count, int64_t pieces)
+{
+    return (lk_collective){.call = LK_CALL_ALLREDUCE,
+                           .name = "x",
+                           .in = in,
+                           .out = out,
+                           .count = count,
+                           .dtype = LK_F32,
+                           .fold = LK_FOLD_AVG,
+                           .pieces = pieces};
+}
+
+/* The same call by `tiers` and by `tree`. */
+static lk_status compare(lk_comm *comm, int64_t count, int64_t pieces, const int64_t *first)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk_run run = lk_run_of(pieces ? pieces : size, rank, size);
+    if (first)
+        run = (lk_run){pieces, first[rank], first[rank + 1] - first[rank]};
+    int n = lk_run_nodes(run, NULL);
+    lk_status st;
+    float *in = NULL, *out = NULL, *want = NULL;
+    LK_TRY_TO(done, lk_alloc(&in, n * count, sizeof *in));
+    LK_TRY_TO(done, lk_alloc(&out, count, sizeof *out));
+    LK_TRY_TO(done, lk_alloc(&want, count, sizeof *want));
+    for (int64_t i = 0; i < n * count; i++)
+        in[i] = value_of(rank, i);
+    lk_collective c = call_of(in, want, count, pieces);
+    c.first = first;
+    c.algorithm = "tree";
+    LK_TRY_TO(done, lk_coll_run(comm, &c));
+    c.algorithm = "tiers";
+    c.out = out;
+    LK_TRY_TO(done, lk_coll_run(comm, &c));
+    ASSERT_SAME_BITS(out, want, count * 4);
+    if (n == 1 && !pieces && count > 0) {
+        c.in = NULL;
+        c.out = in;
+        LK_TRY_TO(done, lk_coll_run(comm, &c));
+        ASSERT_SAME_BITS(in, want, count * 4);
+    }
+done:
+    lk_free(in);
+    lk_free(out);
+    lk_free(want);
+    return st;
+}
+
+static lk_status compare_all(lk_comm *comm, void *arg)
+{
+    (void)arg;
+    int size = lk_comm_size(comm);
+    const int64_t counts[] = {0, 1, size - 1, size, size + 1, 1009, 4100};
+    static const int64_t pieces[] = {0, 1, 5, 13, 64};
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
+        for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++)
+            LK_TRY(compare(comm, counts[c], pieces[p], NULL));
+    int64_t first[65] = {0}; /* the last rank but one has nearly all pieces */
+    for (int r = 1; r <= size; r++)
+        first[r] = r == size ? 21 : r == size - 1 ? 20 : 0;
+    LK_TRY(compare(comm, 333, 21, first));
+    return LK_OK;
+}
+
+static void any_tiers_give_the_bits_of_the_tree(void)
+{
+    static const struct {
+        int ranks;
+        const char *tiers;
+    } cases[] = {{4, "2x2"},      {8, "4x2"},    {8, "2x4"},  {8, "2x2x2"}, {6, "3x2"}, {6, "2x3"},
+                 {12, "4x3"},     {12, "3x4"},   {5, "1x5"},  {7, "7x1"},   {9, "3x3"}, {16, "16"},
+                 {16, "2x2x2x2"}, {12, "3x2x2"}, {15, "5x3"}, {1, "1x1"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setenv("LK_TIERS", cases[i].tiers, 1);
+        ASSERT_OK(lk_run_local(cases[i].ranks, compare_all, NULL));
+    }
+    unsetenv("LK_TIERS");
+}
+
+static void nodes_are_found(void)
+{
+    static const char *const nodes[] = {"1", "2", "3", "4"};
+    for (int i = 0; i < 4; i++) {
+        setenv("LK_LOCAL_NODES", nodes[i], 1);
+        ASSERT_OK(lk_run_local(4, compare_all, NULL));
+        ASSERT_OK(lk_run_local(6, compare_all, NULL));
+    }
+    unsetenv("LK_LOCAL_NODES");
+}
+
+static lk_status choose(lk_comm *comm, void *arg)
+{
+    static float x[1 << 20];
+    lk_collective c = call_of(x, x + (1 << 19), 1 << 19, 0);
+    const char *name;
+    LK_TRY(lk_coll_choice(comm, &c, &name));
+    ASSERT_TRUE(strcmp(name, arg) == 0);
+    return LK_OK;
+}
+
+static void large_vectors_between_nodes_take_tiers(void)
+{
+    setenv("LK_LOCAL_NODES", "2", 1);
+    ASSERT_OK(lk_run_local(4, choose, (void *)(uintptr_t) "tiers"));
+    unsetenv("LK_LOCAL_NODES");
+}
+
+static lk_status one_call(lk_comm *comm, void *arg)
+{
+    (void)arg;
+    return compare(comm, 40, 0, NULL);
+}
+
+static void tiers_that_cannot_be_read_end_the_call(void)
+{
+    setenv("LK_TIERS", "2y2", 1);
+    ASSERT_FAILS(lk_run_local(2, one_call, NULL), LK_EINVAL, "\"y\" at character 2");
+    setenv("LK_TIERS", "3x3", 1); /* of another communicator: not used */
+    ASSERT_OK(lk_run_local(2, one_call, NULL));
+    unsetenv("LK_TIERS");
+}
+
+static lk_status scenario(void)
+{
+    setenv("LK_TIERS", "2x1x2", 1);
+    return lk_run_local(4, one_call, NULL);
+}
+
+/* Whichever rank runs out of memory, all end, and nothing is left. */
+static void every_allocation_may_fail(void)
+{
+    ASSERT_OK(scenario());
+    int64_t before = lk_alloc_stats_get().calls;
+    ASSERT_OK(scenario());
+    int64_t calls = lk_alloc_stats_get().calls - before;
+    for (int64_t n = 1; n <= calls; n++) {
+        lk_alloc_fail_at(n);
+        if (scenario() != LK_OK)
+            lk_error_clear();
+        lk_alloc_fail_at(0);
+        ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    }
+    unsetenv("LK_TIERS");
+}
+
+TEST_MAIN(TEST(any_tiers_give_the_bits_of_the_tree), TEST(nodes_are_found),
+          TEST(large_vectors_between_nodes_take_tiers),
+          TEST(tiers_that_cannot_be_read_end_the_call), TEST(every_allocation_may_fail))
