@@ -81,6 +81,7 @@ typedef struct lk_tier {
 
 typedef struct lk_topology {
     int rank, size, n_nodes;
+    int n_packages, n_cores; /* of this rank's machine, all packages together; 0 if not known */
     bool declared;
     lk_mode_letter letter;
     int n_tiers;

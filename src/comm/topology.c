@@ -45,12 +45,23 @@ static void common(int *number, int of_this, bool first)
     *number = first || *number == of_this ? of_this : -1;
 }
 
-static lk_status place_here(lk_place *p, const char **machine)
+static void machine_count(const lk__processor *processor, lk_topology *t)
+{
+    for (int c = 0; c < LK_MAX_PROCESSORS; c++) {
+        if (processor[c].package >= t->n_packages)
+            t->n_packages = processor[c].package + 1;
+        if (processor[c].core >= t->n_cores)
+            t->n_cores = processor[c].core + 1;
+    }
+}
+
+static lk_status place_here(lk_place *p, lk_topology *t)
 {
     cpu_set_t set;
     lk__processor *processor = NULL;
     LK_TRY(lk_alloc(&processor, LK_MAX_PROCESSORS, sizeof *processor));
-    *machine = lk__machine_read(processor);
+    t->machine = lk__machine_read(processor);
+    machine_count(processor, t);
     *p = (lk_place){.package = -1, .cache = -1};
     if (gethostname(p->host, sizeof p->host - 1) != 0)
         snprintf(p->host, sizeof p->host, "?");
@@ -144,7 +155,7 @@ lk_status lk_topology_find(lk_comm *comm, const lk_mode *mode, lk_topology **out
                        .letter = mode ? mode->letter : LK_MODE_BEST};
     st = lk_alloc(&t->place, comm->size, sizeof *t->place);
     if (st == LK_OK)
-        st = place_here(&mine, &t->machine);
+        st = place_here(&mine, t);
     if (st != LK_OK) {
         st = lk__fault_raise(comm->w);
         goto fail;

@@ -11,7 +11,7 @@
 static void clear(lk__processor *out)
 {
     for (int i = 0; i < LK_MAX_PROCESSORS; i++)
-        out[i] = (lk__processor){-1, -1};
+        out[i] = (lk__processor){-1, -1, -1};
 }
 
 #ifdef LK_HWLOC
@@ -25,10 +25,11 @@ static void clear(lk__processor *out)
 #    pragma weak dlclose
 
 /* What is called of hwloc. */
-#    define CALLS(X)                                                              \
-        X(topology_init)                                                          \
-        X(topology_load) X(topology_destroy) X(get_api_version) X(get_type_depth) \
-            X(get_nbobjs_by_depth) X(get_obj_by_depth) X(bitmap_next)
+#    define CALLS(X)                                                                    \
+        X(topology_init)                                                                \
+        X(topology_load)                                                                \
+        X(topology_destroy) X(get_api_version) X(get_type_depth) X(get_nbobjs_by_depth) \
+            X(get_obj_by_depth) X(bitmap_next)
 
 struct hwloc {
 #    define X(name) __typeof__(&hwloc_##name) name;
@@ -80,6 +81,7 @@ static const char *machine_read(const struct hwloc *h, lk__processor *out)
         said = "hwloc";
         objects_mark(h, t, HWLOC_OBJ_PACKAGE, offsetof(lk__processor, package), out);
         objects_mark(h, t, HWLOC_OBJ_L3CACHE, offsetof(lk__processor, cache), out);
+        objects_mark(h, t, HWLOC_OBJ_CORE, offsetof(lk__processor, core), out);
     }
     h->topology_destroy(t);
     return said;

@@ -5,7 +5,7 @@
 enum { LK_MAX_PROCESSORS = 4096 };
 
 typedef struct lk__processor {
-    int package, cache; /* numbers on this machine; -1: not known */
+    int package, cache, core; /* numbers on this machine; -1: not known */
 } lk__processor;
 
 /**

@@ -1,0 +1,339 @@
+/* lockstep topo: the tiers of the ranks as a tree, and rank files.
+ *
+ * Under a launcher all ranks take part, and rank 0 prints.  With --hosts nothing runs: the tree and
+ * the rank file are of a job that is still to be started.
+ */
+#include "rankfile.h"
+#include "report.h"
+#include "verb.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMAND "lockstep topo"
+
+struct topo_options {
+    const char *mode, *hosts;
+    int64_t sockets, cores;
+    bool rankfile, json;
+};
+
+static const lk_option options[] = {
+    {.name = "mode",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct topo_options, mode),
+     .value = "MODE",
+     .help = "declare the tiers, such as b:4x3: 4 ranks on each of 3 hosts"},
+    {.name = "hosts",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct topo_options, hosts),
+     .value = "LIST",
+     .help = "show a job on these hosts, not the one that runs"},
+    {.name = "rankfile",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct topo_options, rankfile),
+     .help = "print an Open MPI rank file for --mode on --hosts"},
+    {.name = "sockets",
+     .type = LK_OPTION_INT,
+     .offset = offsetof(struct topo_options, sockets),
+     .value = "N",
+     .preset = "0",
+     .min = 0,
+     .max = 1024,
+     .help = "sockets of each host, for the rank file; 0: as many as here"},
+    {.name = "cores",
+     .type = LK_OPTION_INT,
+     .offset = offsetof(struct topo_options, cores),
+     .value = "N",
+     .preset = "0",
+     .min = 0,
+     .max = 4096,
+     .help = "cores of each socket, for the rank file; 0: as many as here"},
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct topo_options, json),
+     .help = "print one JSON object for each tier, then one for each rank"},
+    {.name = NULL},
+};
+
+static const report_column tier_columns[] = {
+    {"tier", "tier", 0}, {"name", "name", -1}, {"size", "size", 0}};
+
+static const report_column rank_columns[] = {
+    {"rank", "rank", 0},       {"at", "at", -1},      {"host", "host", -1},  {"node", "node", 0},
+    {"package", "package", 0}, {"cache", "cache", 0}, {"cores", "cores", -1}};
+
+static report_cell number(int v)
+{
+    return v >= 0 ? cell_int(v) : cell_none();
+}
+
+/* The place of a rank in the tiers, the nearest first, as in a mode. */
+static void coordinates(const lk_topology *t, int rank, char *out, size_t size)
+{
+    int n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < t->n_tiers; i++) {
+        n += snprintf(out + n, size - (size_t)n, "%s%d", i ? "," : "", rank % t->tier[i].size);
+        rank /= t->tier[i].size;
+    }
+}
+
+static void print_json(const lk_topology *t)
+{
+    report out;
+    report_begin(&out, tier_columns, 3, true);
+    for (int i = 0; i < t->n_tiers; i++)
+        report_row(&out, (report_cell[]){cell_int(i), cell_text(t->tier[i].name),
+                                         cell_int(t->tier[i].size)});
+    report_begin(&out, rank_columns, 7, true);
+    for (int r = 0; r < t->size; r++) {
+        const lk_place *p = &t->place[r];
+        char at[64];
+        coordinates(t, r, at, sizeof at);
+        report_row(&out,
+                   (report_cell[]){cell_int(r), cell_text(at), cell_text(p->host), number(p->node),
+                                   number(p->package), number(p->cache), cell_text(p->cores)});
+    }
+}
+
+/* What a line of the tree is drawn with. */
+struct branch {
+    const struct branch *above;
+    bool last;
+};
+
+static void indent(const struct branch *b)
+{
+    if (!b)
+        return;
+    indent(b->above);
+    fputs(b->last ? "   " : "│  ", stdout);
+}
+
+static void line_begin(const struct branch *b)
+{
+    indent(b->above);
+    fputs(b->last ? "└─ " : "├─ ", stdout);
+}
+
+static void print_rank(const lk_topology *t, int rank, bool host, const struct branch *b)
+{
+    const lk_place *p = &t->place[rank];
+    line_begin(b);
+    printf("rank %d", rank);
+    if (host)
+        printf("  %s", p->host);
+    if (p->package >= 0)
+        printf("  package %d", p->package);
+    if (p->cache >= 0)
+        printf("  cache %d", p->cache);
+    if (p->cores[0])
+        printf("  core%s %s", p->n_cores == 1 ? "" : "s", p->cores);
+    putchar('\n');
+}
+
+/* The host of `n` ranks from `first` on; NULL if they have several. */
+static const char *common_host(const lk_topology *t, int first, int n)
+{
+    for (int r = first + 1; r < first + n; r++)
+        if (t->place[r].node != t->place[first].node)
+            return NULL;
+    return t->place[first].host;
+}
+
+/* The members of a group of tier `tier`, whose ranks begin at `first`; `host`: already said. */
+static void print_members(const lk_topology *t, int tier, int first, bool host,
+                          const struct branch *above)
+{
+    int below = 1;
+    for (int i = 0; i < tier; i++)
+        below *= t->tier[i].size;
+    for (int i = 0; i < t->tier[tier].size; i++) {
+        struct branch b = {above, i == t->tier[tier].size - 1};
+        int at = first + i * below;
+        if (tier == 0) {
+            print_rank(t, at, !host, &b);
+            continue;
+        }
+        const char *name = host ? NULL : common_host(t, at, below);
+        line_begin(&b);
+        printf("%s %d%s%s\n", t->tier[tier - 1].name, i, name ? ": " : "", name ? name : "");
+        print_members(t, tier - 1, at, host || name, &b);
+    }
+}
+
+static void print_tree(const lk_topology *t)
+{
+    lk_mode mode = {.letter = t->letter, .n_tiers = t->n_tiers};
+    char text[LK_MODE_TEXT];
+    for (int i = 0; i < t->n_tiers; i++)
+        mode.size[i] = t->tier[i].size;
+    lk_mode_text(&mode, text);
+    printf("%d rank%s on %d host%s, tiers %s %s\n", t->size, t->size == 1 ? "" : "s", t->n_nodes,
+           t->n_nodes == 1 ? "" : "s", text, t->declared ? "as declared" : "as found");
+    if (t->why_flat)
+        printf("one tier: %s\n", t->why_flat);
+    if (t->machine && strcmp(t->machine, "hwloc") != 0)
+        printf("packages and caches are not known: %s\n", t->machine);
+    const char *host = common_host(t, 0, t->size);
+    const char *top = t->tier[t->n_tiers - 1].name;
+    printf("\n%s%s%s\n", top, host ? ": " : "", host ? host : "");
+    print_members(t, t->n_tiers - 1, 0, host != NULL, NULL);
+}
+
+static int print_topology(const lk_topology *t, bool json)
+{
+    if (json)
+        print_json(t);
+    else
+        print_tree(t);
+    return LK_EXIT_DONE;
+}
+
+/* ---- the job that runs ---- */
+
+/* A message for people, once for the whole job. */
+static int refuse(const lk_comm *comm)
+{
+    if (lk_comm_rank(comm) == 0)
+        fprintf(stderr, "error: " COMMAND ": %s\n", lk_error_message());
+    lk_error_clear();
+    return LK_EXIT_USAGE;
+}
+
+static int topo_running(const struct topo_options *o)
+{
+    lk_comm *comm;
+    lk_topology *t = NULL;
+    lk_mode mode;
+    if (lk_comm_open(NULL, &comm) != LK_OK)
+        return verb_failed();
+    int status = LK_EXIT_DONE;
+    if (o->mode &&
+        (lk_mode_parse(o->mode, &mode) != LK_OK || lk_mode_fit(&mode, lk_comm_size(comm)) != LK_OK))
+        status = refuse(comm);
+    else if (lk_topology_find(comm, o->mode ? &mode : NULL, &t) != LK_OK)
+        status = verb_failed();
+    else if (t->rank == 0)
+        status = print_topology(t, o->json);
+    lk_topology_free(t);
+    lk_comm_free(comm);
+    return status;
+}
+
+/* ---- a job to come ---- */
+
+/* As many sockets and cores as here, where the options do not say. */
+static int hosts_default(const struct topo_options *o, rankfile *f)
+{
+    lk_comm *comm;
+    lk_topology *t = NULL;
+    if (lk_comm_open("self", &comm) != LK_OK)
+        return verb_failed();
+    int status = lk_topology_find(comm, NULL, &t) == LK_OK ? LK_EXIT_DONE : verb_failed();
+    if (status == LK_EXIT_DONE) {
+        int sockets = t->n_packages > 0 ? t->n_packages : 1;
+        int cores = t->n_cores > 0 ? t->n_cores : (int)sysconf(_SC_NPROCESSORS_ONLN);
+        f->sockets = o->sockets > 0 ? (int)o->sockets : sockets;
+        f->cores = o->cores > 0 ? (int)o->cores : cores / sockets;
+    }
+    lk_topology_free(t);
+    lk_comm_free(comm);
+    return status;
+}
+
+/* What lk_topology_find() would find, were each rank bound as the rank file says. */
+static int topo_planned(const rankfile *f, bool json)
+{
+    static const char *const names[LK_MAX_TIERS] = {"X", "Y", "Z", "W"};
+    int on_host = f->mode.size[0], size = on_host * f->n_hosts;
+    lk_topology t = {
+        .size = size, .n_nodes = f->n_hosts, .declared = true, .letter = f->mode.letter};
+    t.n_tiers = f->mode.n_tiers;
+    for (int i = 0; i < t.n_tiers; i++)
+        t.tier[i] = (lk_tier){names[i], f->mode.size[i]};
+    t.place = calloc((size_t)size, sizeof *t.place);
+    if (!t.place) {
+        fprintf(stderr, "error: " COMMAND ": no memory for %d ranks\n", size);
+        return LK_EXIT_FAILED;
+    }
+    for (int r = 0; r < size; r++) {
+        lk_place *p = &t.place[r];
+        int first, last;
+        *p = (lk_place){.node = r / on_host, .cache = -1};
+        rankfile_slot(f, r % on_host, &p->package, &first, &last);
+        p->n_cores = last - first + 1;
+        snprintf(p->host, sizeof p->host, "%s", f->host[r / on_host]);
+        int n = snprintf(p->cores, sizeof p->cores, "%d", first);
+        if (last > first)
+            snprintf(p->cores + n, sizeof p->cores - (size_t)n, "-%d", last);
+    }
+    int status = print_topology(&t, json);
+    free(t.place);
+    return status;
+}
+
+static int topo_hosts(const struct topo_options *o, char *list)
+{
+    static rankfile f;
+    if (lk_mode_parse(o->mode, &f.mode) != LK_OK) {
+        fprintf(stderr, "error: " COMMAND ": %s\n", lk_error_message());
+        return LK_EXIT_USAGE;
+    }
+    if (f.mode.n_tiers == 0) {
+        fprintf(stderr,
+                "error: " COMMAND ": --hosts needs a --mode with dimensions, such as 4x3\n");
+        return LK_EXIT_USAGE;
+    }
+    int status = hosts_default(o, &f);
+    if (status != LK_EXIT_DONE)
+        return status;
+    if (!rankfile_hosts(&f, COMMAND, list) || !rankfile_check(&f, COMMAND))
+        return LK_EXIT_USAGE;
+    if (!o->rankfile)
+        return topo_planned(&f, o->json);
+    rankfile_print(&f);
+    return LK_EXIT_DONE;
+}
+
+static int topo_run(const void *given, int n, char **operand)
+{
+    const struct topo_options *o = given;
+    (void)n;
+    (void)operand;
+    if (!o->hosts && !o->rankfile)
+        return topo_running(o);
+    if (!o->hosts || !o->mode || (o->rankfile && o->json)) {
+        fprintf(stderr, "error: " COMMAND ": %s\n",
+                !o->hosts  ? "--rankfile needs --hosts, such as a,b,c"
+                : !o->mode ? "--hosts needs --mode, such as 4x3"
+                           : "a rank file is no JSON");
+        return LK_EXIT_USAGE;
+    }
+    char *list = strdup(o->hosts);
+    if (!list) {
+        fprintf(stderr, "error: " COMMAND ": no memory for the list of hosts\n");
+        return LK_EXIT_FAILED;
+    }
+    int status = topo_hosts(o, list);
+    free(list);
+    return status;
+}
+
+const lk_verb lk_verb_topo = {
+    .name = "topo",
+    .summary = "where the ranks are and in which tiers they talk; rank files",
+    .operands = "",
+    .about =
+        "Shows the tiers of the ranks as a tree, as found or as --mode declares them: which ranks "
+        "are on one package, on one host, on several. Under mpirun or srun it shows that job; rank "
+        "0 prints.\n"
+        "With --hosts it shows a job that is still to be started, X ranks of the mode's XxYxZ on "
+        "each host, and with --rankfile it prints the file for mpirun's -rf: mpirun -n 12 -rf "
+        "FILE. The hosts are listed in the order of the ranks; there are Y times Z of them.",
+    .options = options,
+    .options_size = sizeof(struct topo_options),
+    .run = topo_run,
+};
