@@ -55,7 +55,8 @@ LK_API void lk_tape_free(lk_tape *tape);
 
 /**
  * Forget all values and keep the memory.  Takes constant time for what ops computed; leaves and
- * constants are released one by one.
+ * constants are released one by one.  Inside backward or a segment it does nothing, and these then
+ * fail with LK_ESTATE.  NULL is allowed.
  */
 LK_API void lk_tape_reset(lk_tape *tape);
 
@@ -99,8 +100,10 @@ LK_API lk_tape_stats lk_tape_stats_get(const lk_tape *tape);
  * elements are not copied: do not change them between the call and backward.  Such a change by a
  * function of tensor.h is found, and backward refuses; one through a pointer cannot be seen.
  *
+ * `grad` must not share elements with a value on the tape.  Leaves are made outside segments.
+ *
  * Errors: LK_EINVAL (NULL, `grad` read-only), LK_EDTYPE unless f32 or f64, LK_ESHAPE when the two
- * differ, LK_ENOMEM.
+ * differ, LK_EOVERLAP when they share elements, LK_ESTATE inside a segment, LK_ENOMEM.
  */
 LK_API lk_status lk_leaf(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
                          lk_var *out) LK_NODISCARD;

@@ -25,7 +25,7 @@ typedef struct lk_gradcheck_result {
     double first; /* the largest errors; -1 where that check does not apply */
     double adjoint;
     double second;
-    char worst[160]; /* where the largest error is, with both numbers */
+    char worst[224]; /* where the largest error is, with both numbers */
 } lk_gradcheck_result;
 
 /**

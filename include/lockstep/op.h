@@ -149,7 +149,7 @@ LK_API lk_status lk_call_scratch(lk_call *call, int64_t bytes, void *out) LK_NOD
  * In forward: an object that is costly to make, such as a plan, kept by the tape over resets.
  *
  * `key` are `key_size` bytes that say which, at most 512; if there is none, `make` makes it from the
- * key.  The tape keeps the 128 used last and frees others with `free`.
+ * key.  The tape keeps the 512 used last and frees others with `free`.
  *
  * Errors: those of `make`, LK_ENOMEM.
  */

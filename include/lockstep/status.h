@@ -27,7 +27,7 @@ LK_BEGIN_DECLS
     X(ENOTSUP, "not supported")                                           \
     X(EFPENV, "the thread's floating-point environment is not canonical") \
     X(EIO, "input/output error")                                          \
-    X(ESTATE, "not possible any more, or not yet")                        \
+    X(ESTATE, "wrong state")                                              \
     X(EMISMATCH, "ranks do not make the same calls")                      \
     X(ESTALL, "a rank does not come")                                     \
     X(ECOMM, "communication failed")

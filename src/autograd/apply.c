@@ -9,6 +9,7 @@ typedef struct frame {
     lk__block *scratch; /* blocks to release when it ends */
     int64_t *in;        /* values */
     const lk_tensor **x;
+    int made; /* outputs */
     int64_t out[LK_MAX_OUT];
     lk_tensor *y[LK_MAX_OUT];
     int64_t few_in[FEW];
@@ -72,13 +73,56 @@ static lk_status find_inputs(frame *f)
         lk__value *v = NULL;
         LK_CHECK(c->in[i].tape == c->tape || !c->in[i].tape, LK_EINVAL,
                  "input %d of %s is a value of another tape", i, c->op->name);
-        LK_TRY(lk__find(c->in[i], false, &v));
+        lk_status st = lk__find(c->in[i], false, &v);
+        if (st != LK_OK)
+            return LK_RAISE(st, "input %d of %s: %s", i, c->op->name, lk_error_message());
         f->in[i] = c->in[i].index;
         f->x[i] = &v->tensor;
         if (!(c->op->flags & LK_OP_STRIDED) && !lk_tensor_is_contiguous(&v->tensor))
             LK_TRY(densify(f, &f->x[i]));
     }
     c->x = f->x;
+    return LK_OK;
+}
+
+/* The elements from the first to the last of a tensor, its gaps included. */
+static int64_t span(lk_shape shape, const int64_t *stride)
+{
+    int64_t last = 0;
+    for (int d = 0; d < shape.ndim; d++) {
+        int64_t step;
+        if (shape.dim[d] == 0)
+            return 0;
+        if (stride[d] < 0 || __builtin_mul_overflow(shape.dim[d] - 1, stride[d], &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return INT64_MAX;
+    }
+    return last + 1;
+}
+
+/* Output `j` is a view of an input, and must lie within it. */
+static lk_status make_view(frame *f, int j, const lk_spec *spec, lk__value *v)
+{
+    const lk_op *op = f->call.op;
+    LK_CHECK(spec->view_of >= 0 && spec->view_of < f->call.n_in, LK_EINVAL,
+             "output %d of %s is a view of input %d, there are %d", j, op->name, spec->view_of,
+             f->call.n_in);
+    LK_CHECK(op->flags & LK_OP_STRIDED, LK_EINVAL,
+             "output %d of %s is a view, so %s must have LK_OP_STRIDED", j, op->name, op->name);
+    const lk__value *of = lk__value_at(f->call.tape, f->in[spec->view_of]);
+    lk_tensor view = lk__tensor_fields(&of->tensor);
+    view.shape = spec->shape;
+    LK_TRY(lk_shape_count(spec->shape, &view.count));
+    int64_t all = span(of->tensor.shape, of->tensor.stride), part = span(spec->shape, spec->stride);
+    LK_CHECK(spec->dtype == view.dtype && spec->offset >= 0 && part <= all &&
+                 (part == 0 || spec->offset <= all - part),
+             LK_EINVAL, "output %d of %s, %s%s, is a view beyond input %d, %s", j, op->name,
+             lk_dtype_name(spec->dtype), lk_shape_text(spec->shape).s, spec->view_of,
+             lk_tensor_text(&of->tensor).s);
+    memcpy(view.stride, spec->stride, sizeof view.stride);
+    view.offset += view.count > 0 ? spec->offset : 0;
+    view.writable = false;
+    lk__value_view(v, of, &view);
     return LK_OK;
 }
 
@@ -89,16 +133,10 @@ static lk_status make_output(frame *f, int j, const lk_spec *spec)
     LK_CHECK(lk_dtype_size(spec->dtype) > 0, LK_EDTYPE, "output %d of %s has dtype number %d", j,
              f->call.op->name, (int)spec->dtype);
     LK_TRY(lk__value_new(t, &f->out[j]));
+    f->made = j + 1;
     lk__value *v = lk__value_at(t, f->out[j]);
     if (spec->is_view) {
-        const lk__value *of = lk__value_at(t, f->in[spec->view_of]);
-        lk_tensor view = lk__tensor_fields(&of->tensor);
-        view.shape = spec->shape;
-        LK_TRY(lk_shape_count(spec->shape, &view.count));
-        memcpy(view.stride, spec->stride, sizeof view.stride);
-        view.offset += view.count > 0 ? spec->offset : 0;
-        view.writable = false;
-        lk__value_view(v, of, &view);
+        LK_TRY(make_view(f, j, spec, v));
     } else {
         LK_TRY(lk__value_make(t, v, spec->dtype, spec->shape));
     }
@@ -125,6 +163,8 @@ static lk_status compute(frame *f)
     LK_CHECK(c->op->forward, LK_EINVAL, "%s has no forward, and an output that is no view",
              c->op->name);
     LK_TRY(c->op->forward(c));
+    for (int j = 0; j < c->n_out; j++)
+        f->y[j]->writable = false; /* what is saved for backward must not change */
     return LK_OK;
 }
 
@@ -160,7 +200,9 @@ lk_status lk__record(lk_tape *t, const lk_call *call, const int64_t *in, const i
         memcpy(attr, call->attr, call->op->attr_size);
     }
     LK_TRY(lk__node_new(t, &n));
-    *n = (lk__node){.op = call->op, .attr = attr, .in = uses, .n_in = call->n_in};
+    *n = (lk__node){
+        .op = call->op, .attr = attr, .in = uses, .n_in = call->n_in, .piece = t->piece};
+    t->n_collective += (call->op->flags & LK_OP_COLLECTIVE) != 0;
     int64_t number = t->n_nodes - 1;
     for (int i = 0; i < call->n_in; i++) {
         lk__value *v = lk__value_at(t, in[i]);
@@ -189,20 +231,37 @@ static bool to_be_recorded(const frame *f)
     return any;
 }
 
+/* Elements that a failed call has made are of no use. */
+static void drop_outputs(frame *f)
+{
+    for (int j = 0; j < f->made; j++)
+        lk__value_drop(f->call.tape, lk__value_at(f->call.tape, f->out[j]));
+}
+
+static lk_status check_call(const lk_tape *tape, const lk_op *op, const lk_var *in, int n_in,
+                            const void *attr)
+{
+    LK_CHECK(op->infer, LK_EINVAL, "op %s has no infer", op->name);
+    LK_CHECK(tape, LK_EINVAL, "%s is applied to LK_NO_VAR, which is no value", op->name);
+    LK_CHECK(in || n_in == 0, LK_EINVAL, "%s is applied to %d inputs, in is NULL", op->name, n_in);
+    LK_CHECK(n_in >= op->min_in && n_in <= op->max_in, LK_EINVAL,
+             "%s is applied to %d inputs, takes %d to %d", op->name, n_in, op->min_in, op->max_in);
+    LK_CHECK(attr || op->attr_size == 0, LK_EINVAL, "%s needs attributes, attr is NULL", op->name);
+    return LK_OK;
+}
+
 lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, const void *attr,
                    lk_var *out)
 {
     lk_status st;
-    LK_CHECK(op && out, LK_EINVAL, "%s is NULL", op ? "out" : "op");
-    for (int j = 0; j < op->n_out; j++)
-        out[j] = LK_NO_VAR;
-    LK_CHECK(tape, LK_EINVAL, "%s is applied to LK_NO_VAR, which is no value", op->name);
-    LK_CHECK(n_in >= op->min_in && n_in <= op->max_in, LK_EINVAL,
-             "%s is applied to %d inputs, takes %d to %d", op->name, n_in, op->min_in, op->max_in);
-    LK_CHECK(attr || op->attr_size == 0, LK_EINVAL, "%s needs attributes, attr is NULL", op->name);
     frame f;
+    LK_CHECK(op && out, LK_EINVAL, "%s is NULL", op ? "out" : "op");
+    LK_CHECK(op->n_out >= 1 && op->n_out <= LK_MAX_OUT, LK_EINVAL,
+             "op %s has %d outputs, 1 to %d are possible", op->name, op->n_out, LK_MAX_OUT);
+    f.made = 0;
     f.call = (lk_call){tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL};
     f.scratch = NULL;
+    LK_TRY_TO(done, check_call(tape, op, in, n_in, attr));
     f.in = f.few_in;
     f.x = f.few_x;
     LK_TRY_TO(done, compute(&f));
@@ -211,6 +270,10 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
     for (int j = 0; j < op->n_out; j++)
         out[j] = lk__var(tape, f.out[j]);
 done:
+    if (st != LK_OK)
+        drop_outputs(&f);
+    for (int j = 0; st != LK_OK && j < op->n_out; j++)
+        out[j] = LK_NO_VAR; /* only now: it may be where `in` was */
     frame_end(&f);
     return st;
 }

@@ -11,10 +11,21 @@
 
 enum { FEW = 8 };
 
+/* Whether a gradient of one of its inputs is wanted; lk_backward() wants all. */
+static bool leads_on(const lk_tape *t, const lk__node *n)
+{
+    bool any = t->pass.deposit;
+    for (int i = 0; !any && i < n->n_in; i++)
+        any = lk__is_wanted(t, lk__value_at(t, n->in[i].value));
+    return any;
+}
+
 static bool is_reached(const lk_tape *t, const lk__node *n)
 {
     if (n->op->flags & LK_OP_COLLECTIVE && !n->consumed)
         return true;
+    if (!leads_on(t, n))
+        return false;
     for (int j = 0; j < n->op->n_out; j++) {
         const lk__value *v = lk__value_at(t, n->out[j]);
         if (v->reached == t->pass.stamp && lk__is_wanted(t, v))
@@ -44,9 +55,23 @@ static lk_status node_check(const lk_tape *t, const lk__node *n, int64_t number)
     return LK_OK;
 }
 
+/* A gradient will come to v. */
+static void reach(lk_tape *t, lk__value *v)
+{
+    v->reached = t->pass.stamp;
+    if (v->node != LK_NO_INDEX && v->node < t->pass.lowest)
+        t->pass.lowest = v->node;
+}
+
+/* Whether there is nothing to do in node `k` and before. */
+static bool is_over(const lk_tape *t, int64_t k)
+{
+    return k < t->pass.lowest && t->n_collective == 0;
+}
+
 lk_status lk__pass_mark(lk_tape *t, int64_t first, int64_t last)
 {
-    for (int64_t k = last - 1; k >= first; k--) {
+    for (int64_t k = last - 1; k >= first && !is_over(t, k); k--) {
         const lk__node *n = lk__node_at(t, k);
         if (!is_reached(t, n))
             continue;
@@ -54,7 +79,7 @@ lk_status lk__pass_mark(lk_tape *t, int64_t first, int64_t last)
         for (int i = 0; i < n->n_in; i++) {
             lk__value *v = lk__value_at(t, n->in[i].value);
             if (v->needs_grad)
-                v->reached = t->pass.stamp;
+                reach(t, v);
         }
     }
     return LK_OK;
@@ -64,7 +89,8 @@ void lk__pass_mark_useful(lk_tape *t, int64_t first)
 {
     for (int64_t k = first; k < t->n_nodes; k++) {
         const lk__node *n = lk__node_at(t, k);
-        bool useful = false;
+        /* What another rank gave may depend on what is wanted there. */
+        bool useful = n->op->flags & LK_OP_COLLECTIVE;
         for (int i = 0; i < n->n_in; i++)
             useful |= lk__value_at(t, n->in[i].value)->useful == t->pass.stamp;
         for (int j = 0; useful && j < n->op->n_out; j++)
@@ -100,10 +126,11 @@ static lk_status give_din(lk_tape *t, const lk__node *n, int i, lk_var din)
         return LK_OK;
     LK_CHECK(din.tape == t, LK_EINVAL, "backward of %s gave a value of another tape", n->op->name);
     LK_TRY(lk__find(din, false, &g));
-    LK_CHECK(g->tensor.dtype == to->tensor.dtype &&
-                 lk_shape_equal(g->tensor.shape, to->tensor.shape),
-             LK_ESHAPE, "backward of %s gave the gradient %s for input %d, which is %s",
-             n->op->name, lk_tensor_text(&g->tensor).s, i, lk_tensor_text(&to->tensor).s);
+    bool dtypes = g->tensor.dtype == to->tensor.dtype;
+    LK_CHECK(dtypes && lk_shape_equal(g->tensor.shape, to->tensor.shape),
+             dtypes ? LK_ESHAPE : LK_EDTYPE,
+             "backward of %s gave the gradient %s for input %d, which is %s", n->op->name,
+             lk_tensor_text(&g->tensor).s, i, lk_tensor_text(&to->tensor).s);
     LK_TRY(lk__grad_add(t, n->in[i].value, din.index));
     return LK_OK;
 }
@@ -123,7 +150,11 @@ static lk_status node_run(lk_tape *t, const lk__node *n, lk_var *in, lk_var *din
     for (int j = 0; j < n->op->n_out; j++)
         out[j] = lk__var(t, n->out[j]);
     lk_call call = {t, n->op, n->attr, n->n_in, n->op->n_out, in, out, NULL, NULL};
-    LK_TRY(n->op->backward(&call, dout, din));
+    int64_t piece = t->piece;
+    t->piece = n->piece; /* sums are cut as in forward */
+    lk_status st = n->op->backward(&call, dout, din);
+    t->piece = piece;
+    LK_TRY(st);
     for (int i = 0; i < n->n_in; i++)
         LK_TRY(give_din(t, n, i, din[i]));
     return LK_OK;
@@ -156,7 +187,7 @@ static lk_status node_leave(lk_tape *t, lk__node *n, int64_t number)
         lk__value *v = lk__value_at(t, n->out[j]);
         if (!v->wanted)
             lk__grad_forget(t, v);
-        if (!t->pass.retain && !v->keep)
+        if (!t->pass.retain && !v->keep && v->holds == 1) /* it may serve as a gradient */
             lk__value_drop(t, v);
     }
     n->consumed = !t->pass.retain;
@@ -170,10 +201,11 @@ static lk_status node_leave(lk_tape *t, lk__node *n, int64_t number)
 
 lk_status lk__pass_run(lk_tape *t, int64_t first, int64_t last)
 {
-    for (int64_t k = last - 1; k >= first; k--) {
+    for (int64_t k = last - 1; k >= first && !is_over(t, k); k--) {
         lk__node *n = lk__node_at(t, k);
         if (!is_reached(t, n))
             continue;
+        LK_TRY(node_check(t, n, k)); /* again: a leaf may have got a gradient in place of a value */
         LK_TRY(node_run_scoped(t, n));
         LK_TRY(node_leave(t, n, k));
     }
@@ -189,7 +221,8 @@ static lk_status seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
     LK_TRY(lk__find(of, true, &v));
     lk_text text = lk_tensor_text(&v->tensor);
     LK_CHECK(v->needs_grad, LK_EINVAL,
-             "backward from a value %s that depends on no leaf: nothing was recorded for it",
+             "backward from a value %s that depends on no leaf: nothing was recorded for it (is "
+             "recording on, and was LK_RECORD given to the lk_grad() that made it?)",
              text.s);
     LK_CHECK(v->node == LK_NO_INDEX || !lk__node_at(t, v->node)->consumed, LK_ESTATE,
              "backward has already passed this value %s, %s #%lld: give LK_RETAIN to the first "
@@ -205,7 +238,7 @@ static lk_status seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
         LK_CHECK(lk_shape_equal(grad->shape, v->tensor.shape), LK_ESHAPE,
                  "a seed %s for a value %s", lk_tensor_text(grad).s, text.s);
     }
-    v->reached = t->pass.stamp;
+    reach(t, v);
     v->keep = true;
     return LK_OK;
 }
@@ -218,6 +251,7 @@ static lk_status pass_begin(lk_tape *t, bool deposit, unsigned flags)
     t->pass = (lk__pass){.deposit = deposit,
                          .record = flags & LK_RECORD,
                          .retain = flags & (LK_RETAIN | LK_RECORD),
+                         .lowest = INT64_MAX,
                          .stamp = ++t->stamp};
     return LK_OK;
 }
@@ -247,11 +281,11 @@ static lk_status seeds_set(lk_tape *t, const lk_var *of, const lk_var *grad, int
     return LK_OK;
 }
 
+/* Leaves whose first use was not passed. */
 static lk_status deposit_rest(lk_tape *t)
 {
-    int64_t n = t->n_outside; /* a deposit may add constants */
-    for (int64_t i = 0; t->pass.deposit && i < n; i++)
-        LK_TRY(lk__grad_deposit(t, t->outside[i]));
+    for (int64_t i = 0; t->pass.deposit && i < t->n_touched; i++)
+        LK_TRY(lk__grad_deposit(t, t->touched[i]));
     return LK_OK;
 }
 
@@ -262,6 +296,7 @@ static lk_status pass_go(lk_tape *t, const lk_var *of, const lk_var *grad, int n
     lk__scope scope;
     bool records = t->records;
     int64_t last = t->n_nodes;
+    t->n_touched = 0;
     t->pass.on = true;
     t->records = t->pass.record;
     if (!t->pass.record)
@@ -276,7 +311,9 @@ done:
         lk__scope_close(t);
     t->records = records;
     t->pass.on = false;
-    return st;
+    LK_TRY(st);
+    LK_TRY(lk__reset_check(t));
+    return LK_OK;
 }
 
 lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
@@ -295,8 +332,8 @@ lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
     for (int k = 0; k < n; k++) {
         of[k] = seeds[k].of;
         grad[k] = LK_NO_VAR;
-        if (seeds[k].grad)
-            LK_TRY(lk_constant(t, seeds[k].grad, &grad[k]));
+        if (seeds[k].grad) /* a copy: it may be the gradient of a leaf */
+            LK_TRY(lk__value_copy(t, seeds[k].grad, &grad[k]));
     }
     LK_TRY_TO(done, pass_go(t, of, grad, n));
 done:
@@ -360,17 +397,31 @@ static lk_status request_copy(lk_tape *t, const lk_var *of, const lk_var *grad_o
     return LK_OK;
 }
 
+/* The first node that read a value that is wanted. */
+static int64_t first_use(const lk_tape *t, const request *r)
+{
+    int64_t first = t->n_nodes;
+    for (int k = 0; k < r->n_wrt; k++) {
+        const lk__value *v = lk__value_at(t, r->wrt[k].index);
+        if (v->first_use != LK_NO_INDEX && v->first_use < first)
+            first = v->first_use;
+    }
+    return first;
+}
+
 static lk_status request_check(lk_tape *t, const request *r)
 {
     for (int k = 0; k < r->n_of; k++) {
         const lk_tensor *g = NULL;
+        LK_CHECK(r->grad[k].tape == t || !lk_is_var(r->grad[k]), LK_EINVAL,
+                 "grad_of has a value of another tape");
         if (lk_is_var(r->grad[k]))
             LK_TRY(lk_value(r->grad[k], &g));
         LK_TRY(seed_check(t, r->of[k], g));
     }
     for (int k = 0; k < r->n_wrt; k++)
         LK_TRY(wanted_check(t, r->wrt[k]));
-    lk__pass_mark_useful(t, 0);
+    lk__pass_mark_useful(t, t->n_collective > 0 ? 0 : first_use(t, r));
     LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
     return LK_OK;
 }

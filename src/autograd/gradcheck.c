@@ -230,15 +230,17 @@ static void note(check *k, place at, int64_t e, double error, double numeric, do
 {
     lk_gradcheck_result *r = k->result;
     double *worst = at.second ? &r->second : &r->first;
-    bool largest = !(error <= fmax(fmax(r->first, r->second), 0));
-    if (!(error <= *worst))
+    if (isnan(error))
+        error = INFINITY; /* larger than all others, and it stays so */
+    bool largest = error > fmax(fmax(r->first, r->second), fmax(r->adjoint, 0));
+    if (error > *worst)
         *worst = error;
     if (largest)
         snprintf(r->worst, sizeof r->worst,
                  "%s derivative, sample %d, %s %d, element %lld: %.9g by differences, %.9g by "
-                 "backward",
+                 "backward (error %.1e)",
                  at.second ? "second" : "first", k->number, at.what, at.number, (long long)e,
-                 numeric, analytic);
+                 numeric, analytic, error);
 }
 
 /* Compare the gradient `by_backward` with differences along each element of `v`. */
@@ -249,7 +251,8 @@ static lk_status compare(check *k, place at, const lk_tensor *v, const lk_tensor
     LK_TRY(lk_alloc(&numeric, v->count, sizeof *numeric));
     for (int64_t e = 0; e < v->count; e++) {
         LK_TRY_TO(done, differentiate(k, at.second, &elements(v)[e], &numeric[e]));
-        scale = fmax(scale, fmax(fabs(numeric[e]), fabs(elements(by_backward)[e])));
+        if (isfinite(numeric[e]) && isfinite(elements(by_backward)[e]))
+            scale = fmax(scale, fmax(fabs(numeric[e]), fabs(elements(by_backward)[e])));
     }
     st = LK_OK;
     for (int64_t e = 0; e < v->count; e++) {
@@ -277,8 +280,15 @@ static lk_status check_adjoint(check *k, lk_tensor *const *g)
     if (scale == 0)
         scale = 1;
     double error = (double)(fabsl(forward_sum - backward_sum) / scale);
-    if (!(error <= k->result->adjoint))
-        k->result->adjoint = error;
+    lk_gradcheck_result *r = k->result;
+    if (isnan(error))
+        error = INFINITY;
+    if (error > fmax(fmax(r->first, r->second), fmax(r->adjoint, 0)))
+        snprintf(r->worst, sizeof r->worst,
+                 "adjoint, sample %d: <c, F x> is %.9g, <F* c, x> is %.9g (error %.1e)", k->number,
+                 (double)forward_sum, (double)backward_sum, error);
+    if (error > r->adjoint)
+        r->adjoint = error;
     return LK_OK;
 }
 

@@ -37,7 +37,7 @@ static const lk_op accumulate = {.name = "accumulate",
 /* Whether nobody else can see the elements of a gradient. */
 static bool may_write(const lk__value *v)
 {
-    return v->holds == 1 && v->block && v->block->holds == 1 && v->tensor.writable &&
+    return v->holds == 1 && v->node == LK_NO_INDEX && v->block && v->block->holds == 1 &&
            lk_tensor_is_contiguous(&v->tensor);
 }
 
@@ -45,6 +45,11 @@ lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g)
 {
     lk__value *v = lk__value_at(t, i);
     if (v->grad == LK_NO_INDEX) {
+        if (v->outside) {
+            LK_TRY(
+                lk__grow(&t->touched, &t->touched_capacity, t->n_touched + 1, sizeof *t->touched));
+            t->touched[t->n_touched++] = i;
+        }
         v->grad = g;
         lk__value_hold(t, g);
         return LK_OK;
@@ -64,13 +69,15 @@ lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g)
     return LK_OK;
 }
 
-/* acc = acc + g for tensors of any strides; `t` has an open scope. */
-static lk_status add_to(lk_tape *t, lk_tensor *acc, int64_t g)
+/* acc = acc + g for tensors of any strides; `t` has an open scope.  A write that cannot touch the
+ * leaf's own value, though both are parts of one tensor, is not counted. */
+static lk_status add_to(lk_tape *t, const lk_tensor *value, lk_tensor *acc, int64_t g)
 {
     lk__value *grad = lk__value_at(t, g);
     if (lk_tensor_is_contiguous(acc) && lk_tensor_is_contiguous(&grad->tensor)) {
         char *sum = lk__tensor_start(acc);
-        lk__tensor_writes(acc);
+        if (acc->storage != value->storage)
+            lk__tensor_writes(acc);
         LK_TRY(lk_map2(acc->dtype, LK_MAP2_ADD, 0, acc->count, sum, lk__tensor_start(&grad->tensor),
                        sum));
         return LK_OK;
@@ -90,7 +97,7 @@ lk_status lk__grad_deposit(lk_tape *t, int64_t i)
     if (v->grad == LK_NO_INDEX)
         return LK_OK;
     if (v->leaf_grad)
-        LK_TRY(add_to(t, v->leaf_grad, v->grad));
+        LK_TRY(add_to(t, v->outside, v->leaf_grad, v->grad));
     lk__grad_forget(t, v);
     return LK_OK;
 }

@@ -3,7 +3,7 @@
 
 #include <lockstep/checked.h>
 
-enum { FIRST_CHUNK = 1 << 18, UNIT = 64, LINEAR = 8 };
+enum { FIRST_CHUNK = 1 << 18, LARGEST_CHUNK = 1 << 26, UNIT = 64, LINEAR = 8 };
 
 _Static_assert(sizeof(lk__block) <= LK_ALIGN, "a block's bytes are aligned");
 
@@ -26,6 +26,8 @@ static lk_status chunk_new(lk__memory *m, int64_t bytes, lk__chunk **out)
 {
     lk_status st;
     int64_t size = m->held > FIRST_CHUNK ? m->held : FIRST_CHUNK;
+    if (size > LARGEST_CHUNK)
+        size = LARGEST_CHUNK;
     if (size < bytes)
         size = bytes;
     LK_TRY(lk_alloc_zero(out, 1, sizeof **out));

@@ -1,9 +1,9 @@
-/* Objects that ops keep on the tape, the 128 used last. */
+/* Objects that ops keep on the tape, the 512 used last. */
 #include "autograd/tape.h"
 
 #include <lockstep/hash.h>
 
-enum { MAX_PLANS = 128, MAX_KEY = 512 };
+enum { MAX_PLANS = 512, MAX_KEY = 512 };
 
 typedef struct lk__plan {
     uint64_t hash;

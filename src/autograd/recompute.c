@@ -28,8 +28,10 @@ static lk_status run_scoped(lk_tape *t, segment s, int n_out, lk_var *out)
     lk_status st;
     lk__scope scope;
     uint64_t serial = t->serial;
+    lk_var made[LK_MAX_OUT] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
     lk__scope_open(t, &scope);
-    LK_TRY_TO(done, s.run(t, s.arg, out));
+    LK_TRY_TO(done, s.run(t, s.arg, made));
+    memcpy(out, made, (size_t)n_out * sizeof *out); /* only now: it may be what `arg` points to */
     for (int j = 0; j < n_out && st == LK_OK; j++) {
         lk__value *v = NULL;
         LK_TRY_TO(done, lk__find(out[j], false, &v));
@@ -43,6 +45,8 @@ static lk_status run_scoped(lk_tape *t, segment s, int n_out, lk_var *out)
         lk__value_hold(t, out[j].index);
 done:
     lk__scope_close(t);
+    for (int j = 0; st != LK_OK && j < n_out; j++)
+        out[j] = LK_NO_VAR;
     for (int j = 0; st == LK_OK && t->scope && j < n_out; j++) {
         lk__value_at(t, out[j].index)->next = t->scope->first;
         t->scope->first = out[j].index;
@@ -78,8 +82,6 @@ lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_
     LK_CHECK(t && run && out, LK_EINVAL, "%s is NULL", !t ? "tape" : !run ? "segment" : "out");
     LK_CHECK(n_out >= 1 && n_out <= LK_MAX_OUT, LK_EINVAL, "%d outputs of a segment, 1 to %d",
              n_out, LK_MAX_OUT);
-    for (int j = 0; j < n_out; j++)
-        out[j] = LK_NO_VAR;
     if (!t->records || t->silent) {
         LK_TRY(run_scoped(t, s, n_out, out));
         return LK_OK;
@@ -92,6 +94,7 @@ lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_
     lk_status st = run_scoped(t, s, n_out, out);
     t->silent = false;
     LK_TRY(st);
+    LK_TRY(lk__reset_check(t));
     if (t->capture.needs_grad)
         LK_TRY(record(t, s, n_out, out));
     return LK_OK;
@@ -118,9 +121,10 @@ static lk_status hand_over(const lk_call *call, const lk_var *out, const lk_var 
         LK_TRY(lk__find(out[j], false, &new));
         LK_CHECK(lk_tensor_equal(&old->tensor, &new->tensor), LK_ESTATE,
                  "output %d of a segment, %s, is not what it was when backward runs the segment "
-                 "again: it must do the same both times",
+                 "again: it must do the same both times, and what its argument points to must live "
+                 "that long",
                  j, lk_tensor_text(&old->tensor).s);
-        if (!lk_is_var(dout[j]) || !new->needs_grad)
+        if (!lk_is_var(dout[j]) || !lk__is_wanted(t, new))
             continue;
         new->reached = t->pass.stamp;
         LK_TRY(lk__grad_add(t, out[j].index, dout[j].index));

@@ -3,6 +3,7 @@
 
 lk_status lk_tape_new(lk_tape **out)
 {
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
     (*out)->records = true;
     (*out)->free_value = LK_NO_INDEX;
@@ -21,8 +22,14 @@ static void release_outside(lk_tape *t)
 
 void lk_tape_reset(lk_tape *t)
 {
+    if (!t)
+        return;
+    if (t->pass.on || t->scope) { /* somebody still works with the values */
+        t->reset_inside = true;
+        return;
+    }
     release_outside(t);
-    t->n_values = t->n_free_values = t->n_nodes = 0;
+    t->n_values = t->n_free_values = t->n_nodes = t->n_collective = 0;
     t->free_value = LK_NO_INDEX;
     lk__notes_back(&t->notes, (lk__notes_mark){NULL, 0});
     lk__memory_reset(&t->memory);
@@ -40,13 +47,15 @@ void lk_tape_free(lk_tape *t)
     lk__pages_free(&t->node_pages);
     lk_free(t->outside);
     lk_free(t->capture.value);
+    lk_free(t->touched);
     lk_free(t);
 }
 
 bool lk_tape_record(lk_tape *t, bool on)
 {
-    bool before = t->records;
-    t->records = on;
+    bool before = t && t->records;
+    if (t)
+        t->records = on;
     return before;
 }
 
@@ -74,6 +83,8 @@ bool lk_tape_replays(const lk_tape *t)
 
 lk_tape_stats lk_tape_stats_get(const lk_tape *t)
 {
+    if (!t)
+        return (lk_tape_stats){0};
     return (lk_tape_stats){.nodes = t->n_nodes,
                            .values = t->n_values - t->n_free_values,
                            .live_bytes = t->memory.live,
@@ -100,12 +111,37 @@ static lk_status outside(lk_tape *t, lk_tensor *x, lk_tensor *grad, bool needs_g
     return LK_OK;
 }
 
+lk_status lk__value_copy(lk_tape *t, const lk_tensor *x, lk_var *out)
+{
+    int64_t i;
+    LK_TRY(lk__value_new(t, &i));
+    lk__value *v = lk__value_at(t, i);
+    LK_TRY(lk__value_make(t, v, x->dtype, x->shape));
+    LK_TRY(lk_tensor_copy(x, &v->tensor));
+    v->tensor.writable = false;
+    *out = lk__var(t, i);
+    return LK_OK;
+}
+
+lk_status lk__reset_check(lk_tape *t)
+{
+    bool reset = t->reset_inside;
+    t->reset_inside = false;
+    LK_CHECK(!reset, LK_ESTATE,
+             "lk_tape_reset() was called inside backward or a segment, which still needs the tape");
+    return LK_OK;
+}
+
 lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
 {
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_CHECK(t && value, LK_EINVAL, "%s is NULL", t ? "value" : "tape");
     LK_CHECK(lk_dtype_is_real(value->dtype), LK_EDTYPE,
              "a leaf %s: only f32 and f64 have gradients", lk_tensor_text(value).s);
+    LK_CHECK(
+        !t->silent && !t->replays, LK_ESTATE,
+        "a leaf inside a segment of lk_recompute(): make it before, backward makes another one");
     if (grad) {
         LK_CHECK(grad->dtype == value->dtype, LK_EDTYPE, "a leaf %s with the gradient %s",
                  lk_tensor_text(value).s, lk_tensor_text(grad).s);
@@ -113,6 +149,8 @@ lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
                  "a leaf %s with the gradient %s", lk_tensor_text(value).s, lk_tensor_text(grad).s);
         LK_CHECK(grad->writable, LK_EINVAL, "the gradient %s of a leaf is read-only",
                  lk_tensor_text(grad).s);
+        LK_CHECK(grad->storage != value->storage || !lk_tensor_overlap(grad, value), LK_EOVERLAP,
+                 "a leaf %s and its gradient share elements", lk_tensor_text(value).s);
     }
     LK_TRY(outside(t, value, grad, true, out));
     return LK_OK;
@@ -120,6 +158,7 @@ lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
 
 lk_status lk_constant(lk_tape *t, lk_tensor *value, lk_var *out)
 {
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_CHECK(t && value, LK_EINVAL, "%s is NULL", t ? "value" : "tape");
     LK_TRY(outside(t, value, NULL, false, out));
@@ -130,6 +169,7 @@ lk_status lk_full(lk_tape *t, lk_dtype dtype, lk_shape shape, double value, lk_v
 {
     lk_status st;
     int64_t i;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_CHECK(t, LK_EINVAL, "tape is NULL");
     LK_CHECK(lk_dtype_size(dtype) > 0, LK_EDTYPE, "dtype number %d of a value", (int)dtype);
@@ -137,6 +177,7 @@ lk_status lk_full(lk_tape *t, lk_dtype dtype, lk_shape shape, double value, lk_v
     lk__value *v = lk__value_at(t, i);
     LK_TRY_TO(done, lk__value_make(t, v, dtype, shape));
     LK_TRY_TO(done, lk_tensor_fill_f64(&v->tensor, value));
+    v->tensor.writable = false;
     *out = lk__var(t, i);
 done:
     return st;
@@ -183,6 +224,7 @@ void lk__find_raise(lk_var v)
 lk_status lk_value(lk_var v, const lk_tensor **out)
 {
     lk__value *x = NULL;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = NULL;
     LK_TRY(lk__find(v, false, &x));
     *out = &x->tensor;
@@ -192,6 +234,7 @@ lk_status lk_value(lk_var v, const lk_tensor **out)
 lk_status lk_item(lk_var v, double *out)
 {
     lk__value *x = NULL;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     LK_TRY(lk__find(v, false, &x));
     LK_CHECK(x->tensor.count == 1, LK_ESHAPE, "a value %s has %lld elements, an item is one",
              lk_tensor_text(&x->tensor).s, (long long)x->tensor.count);

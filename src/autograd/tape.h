@@ -46,6 +46,7 @@ typedef struct lk__node {
     lk__use *in;
     int n_in;
     bool consumed;
+    int64_t piece; /* lk_tape_piece() when it was recorded */
     int64_t out[LK_MAX_OUT];
 } lk__node;
 
@@ -83,7 +84,8 @@ typedef struct lk__capture {
 typedef struct lk__pass {
     bool on;
     bool record, retain;
-    bool deposit; /* into the leaves' gradients: lk_backward() */
+    bool deposit;   /* into the leaves' gradients: lk_backward() */
+    int64_t lowest; /* number of a node that made a reached value */
     uint64_t stamp;
 } lk__pass;
 
@@ -93,7 +95,8 @@ struct lk_tape {
     bool replays;
     int64_t piece;
     uint64_t serial, stamp; /* the last ones given */
-    int64_t n_values, n_free_values, n_nodes;
+    bool reset_inside;      /* lk_tape_reset() was called where it cannot be done */
+    int64_t n_values, n_free_values, n_nodes, n_collective;
     lk__pages value_pages, node_pages;
     int64_t free_value; /* the first of a list, or LK_NO_INDEX */
     int64_t n_outside, outside_capacity;
@@ -102,6 +105,8 @@ struct lk_tape {
     lk__notes notes;
     lk__scope *scope;
     lk__capture capture;
+    int64_t n_touched, touched_capacity;
+    int64_t *touched; /* leaves that a gradient has come to in this pass */
     lk__pass pass;
     struct lk__plan **plans; /* the one used last comes first */
     int n_plans;
@@ -179,6 +184,12 @@ lk_status lk__record(lk_tape *t, const lk_call *call, const int64_t *in,
 
 /** Add `g` to the gradient of value `i`. */
 lk_status lk__grad_add(lk_tape *t, int64_t i, int64_t g) LK_NODISCARD;
+
+/** A value with a copy of the elements of `x`. */
+lk_status lk__value_copy(lk_tape *t, const lk_tensor *x, lk_var *out) LK_NODISCARD;
+
+/** Fail if lk_tape_reset() was called in between. */
+lk_status lk__reset_check(lk_tape *t) LK_NODISCARD;
 
 /** Add the gradient of leaf `i`, if it has one, to the program's tensor, and forget it. */
 lk_status lk__grad_deposit(lk_tape *t, int64_t i) LK_NODISCARD;

@@ -4,7 +4,7 @@
 #include <lockstep/lockstep.h>
 
 /* z = x * y, with a backward that a test can spoil. */
-static enum fault { RIGHT, WRONG_SIGN, MISSING_TERM, SWAPPED, WRONG_SECOND } fault;
+static enum fault { RIGHT, WRONG_SIGN, MISSING_TERM, SWAPPED, WRONG_SECOND, NOT_A_NUMBER } fault;
 
 static lk_status product_infer(lk_call *c, lk_spec *out)
 {
@@ -38,6 +38,16 @@ static lk_status product_backward(lk_call *c, const lk_var *dout, lk_var *din)
     if (fault == WRONG_SIGN) {
         LK_TRY(lk_full(c->tape, LK_F64, LK_SCALAR, -1, &minus_one));
         LK_TRY(lk_mul(din[0], minus_one, &din[0]));
+    }
+    if (fault == NOT_A_NUMBER) { /* in one element of many */
+        lk_var mask;
+        lk_tensor *t;
+        LK_TRY(lk_tensor_zeros(LK_F64, LK_SHAPE(2, 3), &t));
+        LK_TRY(lk_tensor_set_f64(t, LK_AT(0, 0), (double)NAN));
+        lk_status st = lk_constant(c->tape, t, &mask);
+        lk_tensor_free(t);
+        LK_TRY(st);
+        LK_TRY(lk_add(din[0], mask, &din[0]));
     }
     if (fault != MISSING_TERM)
         LK_TRY(lk_mul(dout[0], c->in[0], &din[1]));
@@ -89,6 +99,16 @@ static void a_wrong_second_derivative_is_found(void)
     ASSERT_TRUE(!r.pass && r.first < 1e-9 && r.second > 0.1);
 }
 
+static void a_gradient_that_is_no_number_is_found(void)
+{
+    lk_op once = product;
+    lk_gradcheck_result r;
+    once.flags |= LK_OP_ONCE;
+    fault = NOT_A_NUMBER;
+    ASSERT_OK(lk_gradcheck(&once, 1, 1e-6, &r));
+    ASSERT_TRUE(!r.pass && isinf(r.first));
+}
+
 static void a_false_claim_of_linearity_is_found(void)
 {
     lk_op claims = product;
@@ -97,6 +117,7 @@ static void a_false_claim_of_linearity_is_found(void)
     fault = RIGHT;
     ASSERT_OK(lk_gradcheck(&claims, 1, 1e-6, &r));
     ASSERT_TRUE(!r.pass && r.adjoint > 0.1);
+    ASSERT_TRUE(strstr(r.worst, "adjoint"));
 }
 
 static void an_op_without_samples_cannot_be_checked(void)
@@ -110,5 +131,5 @@ static void an_op_without_samples_cannot_be_checked(void)
 }
 
 TEST_MAIN(TEST(a_right_backward_passes), TEST(a_wrong_sign_a_missing_term_and_a_swap_are_found),
-          TEST(a_wrong_second_derivative_is_found), TEST(a_false_claim_of_linearity_is_found),
-          TEST(an_op_without_samples_cannot_be_checked))
+          TEST(a_wrong_second_derivative_is_found), TEST(a_gradient_that_is_no_number_is_found),
+          TEST(a_false_claim_of_linearity_is_found), TEST(an_op_without_samples_cannot_be_checked))

@@ -111,6 +111,40 @@ static void an_application_is_checked(void)
     fixture_free(&f);
 }
 
-TEST_MAIN(TEST(an_op_of_the_program_is_found_applied_and_checked),
+static lk_spec told; /* what lies_infer() says */
+
+static lk_status lies_infer(lk_call *c, lk_spec *out)
+{
+    (void)c;
+    out[0] = told;
+    return LK_OK;
+}
+
+static void what_infer_says_is_checked(void)
+{
+    struct fixture f = fixture_new();
+    lk_op op = {.name = "lies", .min_in = 0, .max_in = 1, .n_out = 1, .infer = lies_infer};
+    lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 1, 1), y;
+    told = (lk_spec){.dtype = LK_F64, .shape = LK_SHAPE(6), .is_view = true, .stride = {1}};
+    ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "must have LK_OP_STRIDED");
+    op.flags = LK_OP_STRIDED;
+    ASSERT_OK(lk_apply(f.tape, &op, &x, 1, NULL, &y));
+    told.offset = 1;
+    ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "a view beyond input 0");
+    told.offset = 0;
+    told.view_of = 7;
+    ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "a view of input 7");
+    told = (lk_spec){.dtype = LK_F64, .shape = LK_SHAPE(6)};
+    ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "no forward");
+    ASSERT_FAILS(lk_apply(f.tape, &op, NULL, 1, NULL, &y), LK_EINVAL, "in is NULL");
+    op.n_out = 5;
+    ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "5 outputs");
+    op.n_out = 1;
+    op.infer = NULL;
+    ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "no infer");
+    fixture_free(&f);
+}
+
+TEST_MAIN(TEST(what_infer_says_is_checked), TEST(an_op_of_the_program_is_found_applied_and_checked),
           TEST(strided_inputs_are_made_contiguous), TEST(names_are_unique_and_descriptors_complete),
           TEST(an_application_is_checked))

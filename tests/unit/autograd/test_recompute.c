@@ -150,6 +150,63 @@ static void misuse_is_refused(void)
     fixture_free(&f);
 }
 
-TEST_MAIN(TEST(a_segment_gives_the_same_bits_with_less_memory), TEST(segments_nest),
+/* Two outputs, one of which does not lead to what is wanted. */
+static lk_status two_outputs(lk_tape *tape, void *arg, lk_var *out)
+{
+    const struct block *b = arg;
+    (void)tape;
+    LK_TRY(lk_square(b->w, &out[1]));
+    LK_TRY(lk_mul(b->x, out[1], &out[0]));
+    return LK_OK;
+}
+
+static void an_output_that_is_not_wanted_gets_no_gradient(void)
+{
+    double grad[2];
+    for (int recompute = 0; recompute < 2; recompute++) {
+        struct fixture f = fixture_new();
+        lk_var x = fixture_leaf(&f, LK_SHAPE(1), 2, 0), w = fixture_leaf(&f, LK_SHAPE(1), 3, 0);
+        lk_var out[2], sum, g;
+        struct block b = {.x = x, .w = w};
+        ASSERT_OK(recompute ? lk_recompute(f.tape, two_outputs, &b, 2, out)
+                            : two_outputs(f.tape, &b, out));
+        ASSERT_OK(lk_add(out[0], out[1], &sum));
+        ASSERT_OK(lk_grad(f.tape, &sum, NULL, 1, &x, 1, LK_RECORD, &g)); /* w^2 */
+        ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = g}, 1, 0));
+        grad[recompute] = test_at(f.grad[1], 0);
+        fixture_free(&f);
+    }
+    ASSERT_EQ(grad[0], 6);
+    ASSERT_EQ(grad[1], 6);
+}
+
+static lk_status resets(lk_tape *tape, void *arg, lk_var *out)
+{
+    lk_tape_reset(tape);
+    LK_TRY(lk_square(*(lk_var *)arg, out));
+    return LK_OK;
+}
+
+static lk_status makes_a_leaf(lk_tape *tape, void *arg, lk_var *out)
+{
+    LK_TRY(lk_leaf(tape, arg, NULL, out));
+    return LK_OK;
+}
+
+static void a_segment_neither_resets_nor_makes_leaves(void)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(1), 2, 0), y;
+    ASSERT_FAILS(lk_recompute(f.tape, resets, &x, 1, &y), LK_ESTATE, "lk_tape_reset() was called");
+    ASSERT_FAILS(lk_recompute(f.tape, makes_a_leaf, f.value[0], 1, &y), LK_ESTATE,
+                 "a leaf inside a segment");
+    ASSERT_TRUE(!lk_is_var(y));
+    ASSERT_OK(lk_square(x, &y)); /* the tape is whole */
+    fixture_free(&f);
+}
+
+TEST_MAIN(TEST(an_output_that_is_not_wanted_gets_no_gradient),
+          TEST(a_segment_neither_resets_nor_makes_leaves),
+          TEST(a_segment_gives_the_same_bits_with_less_memory), TEST(segments_nest),
           TEST(second_derivatives_pass_through_a_segment), TEST(a_segment_that_changes_is_refused),
           TEST(misuse_is_refused))

@@ -294,6 +294,182 @@ static void seeds_must_fit(void)
     fixture_free(&other);
 }
 
+static void a_value_of_the_tape_cannot_be_written(void)
+{
+    struct fixture f = fixture_new();
+    lk_var v = fixture_leaf(&f, LK_SHAPE(4), 1, 1), y;
+    const lk_tensor *t;
+    lk_tensor *view;
+    ASSERT_OK(lk_mul(v, v, &y));
+    ASSERT_OK(lk_value(y, &t));
+    ASSERT_OK(lk_tensor_slice(t, 0, 0, 2, 1, &view));
+    ASSERT_FAILS(lk_tensor_fill_f64(view, 100), LK_EINVAL, "read-only");
+    lk_tensor_free(view);
+    fixture_free(&f);
+}
+
+static void a_seed_may_be_the_gradient_of_a_leaf(void)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(1), 1, 0), z = fixture_leaf(&f, LK_SHAPE(1), 1, 0), y;
+    ASSERT_OK(lk_tensor_fill_f64(f.grad[0], 1));
+    ASSERT_OK(lk_tensor_fill_f64(f.grad[1], 1));
+    ASSERT_OK(lk_sub(x, z, &y));
+    ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, f.grad[0]}, 1, 0));
+    ASSERT_EQ(test_at(f.grad[0], 0), 2);
+    ASSERT_EQ(test_at(f.grad[1], 0), 0);
+    fixture_free(&f);
+}
+
+static void a_gradient_and_its_value_may_be_parts_of_one_tensor(void)
+{
+    struct fixture f = fixture_new();
+    lk_tensor *both = test_filled(LK_SHAPE(2, 3), 1, 1), *value, *grad;
+    lk_var v, s;
+    ASSERT_OK(lk_tensor_slice(both, 0, 0, 1, 1, &value));
+    ASSERT_OK(lk_tensor_slice(both, 0, 1, 2, 1, &grad));
+    ASSERT_OK(lk_leaf(f.tape, value, grad, &v));
+    ASSERT_OK(lk_mul(v, v, &s));
+    fixture_backward(&f, s, LK_RETAIN);
+    fixture_backward(&f, s, LK_RETAIN);
+    ASSERT_EQ(test_at(both, 5), 6 + 2 * 2 * 3);
+    ASSERT_FAILS(lk_leaf(f.tape, value, value, &v), LK_EOVERLAP, "share elements");
+    lk_tensor_free(value);
+    lk_tensor_free(grad);
+    lk_tensor_free(both);
+    fixture_free(&f);
+}
+
+/* z = x y, whose backward gives an input itself as gradient. */
+static lk_status odd_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    (void)dout;
+    din[0] = c->in[1];
+    return LK_OK;
+}
+
+static lk_status odd_infer(lk_call *c, lk_spec *out)
+{
+    out->dtype = lk_tensor_dtype(c->x[0]);
+    out->shape = lk_tensor_shape(c->x[0]);
+    return LK_OK;
+}
+
+static lk_status odd_forward(lk_call *c)
+{
+    void *y;
+    LK_TRY(lk_tensor_writable_data(c->y[0], &y));
+    memset(y, 0, sizeof(double));
+    return LK_OK;
+}
+
+static void a_recorded_value_may_be_a_gradient(void)
+{
+    const lk_op odd = {.name = "odd",
+                       .min_in = 2,
+                       .max_in = 2,
+                       .n_out = 1,
+                       .saves_in = 3,
+                       .infer = odd_infer,
+                       .forward = odd_forward,
+                       .backward = odd_backward};
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(1), 3, 0), y, in[2] = {x}, h, q, g;
+    ASSERT_OK(lk_square(x, &in[1])); /* 9 */
+    ASSERT_OK(lk_apply(f.tape, &odd, in, 2, NULL, &y));
+    for (int i = 0; i < 5; i++) /* takes places that are free too early */
+        ASSERT_OK(lk_mul(y, y, &q));
+    ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = y}, 1, 0));
+    ASSERT_EQ(test_at(f.grad[0], 0), 9);
+    lk_tape_reset(f.tape);
+    x = fixture_leaf(&f, LK_SHAPE(1), 3, 0);
+    ASSERT_OK(lk_square(x, &h));
+    ASSERT_OK(lk_add(h, x, &y));
+    ASSERT_OK(lk_grad(f.tape, &y, &h, 1, &x, 1, 0, &g)); /* h (2 x + 1) */
+    ASSERT_EQ(test_value_at(g, 0), 63);
+    fixture_free(&f);
+}
+
+static void grad_stops_at_what_is_wanted(void)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(1), 3, 0), h, y, g;
+    ASSERT_OK(lk_square(x, &h));
+    ASSERT_OK(lk_square(h, &y));
+    ASSERT_OK(lk_grad(f.tape, &y, NULL, 1, &h, 1, 0, &g)); /* does not pass the first square */
+    ASSERT_EQ(test_value_at(g, 0), 18);
+    ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = h}, 1, 0));
+    ASSERT_EQ(test_at(f.grad[0], 0), 6);
+    fixture_free(&f);
+}
+
+static void outputs_may_be_written_over_inputs(void)
+{
+    struct fixture f = fixture_new();
+    const lk_op *square;
+    lk_var v = fixture_leaf(&f, LK_SHAPE(1), 3, 0);
+    ASSERT_OK(lk_op_find("square", &square));
+    ASSERT_OK(lk_apply(f.tape, square, &v, 1, NULL, &v));
+    ASSERT_EQ(test_value_at(v, 0), 9);
+    fixture_free(&f);
+}
+
+static void a_pass_costs_what_it_passes(void)
+{
+    struct fixture f = fixture_new();
+    lk_tensor *x = test_filled(LK_SHAPE(1), 1, 0), *g = test_filled(LK_SHAPE(1), 0, 0);
+    enum {
+        STEPS = 30000
+    }; /* without a reset; a pass over all of it each time would take minutes */
+    for (int i = 0; i < STEPS; i++) {
+        lk_var v, s;
+        ASSERT_OK(lk_leaf(f.tape, x, g, &v));
+        ASSERT_OK(lk_square(v, &s));
+        ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = s}, 1, 0));
+    }
+    ASSERT_EQ(test_at(g, 0), 2 * STEPS);
+    lk_tensor_free(x);
+    lk_tensor_free(g);
+    fixture_free(&f);
+}
+
+static void the_piece_is_that_of_forward(void)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(6, 2), 1, 1), gamma = fixture_leaf(&f, LK_SHAPE(2), 1, 0),
+           beta = fixture_leaf(&f, LK_SHAPE(2), 0, 0), y, z;
+    ASSERT_OK(lk_batch_norm(x, gamma, beta, NULL, &y, NULL, NULL));
+    ASSERT_OK(lk_mul(y, x, &z));
+    ASSERT_OK(lk_tape_set_piece(f.tape, 1));
+    fixture_backward(&f, z, LK_RETAIN);
+    double with = test_at(f.grad[0], 5);
+    ASSERT_OK(lk_tensor_fill_f64(f.grad[0], 0));
+    ASSERT_OK(lk_tape_set_piece(f.tape, 0));
+    fixture_backward(&f, z, LK_RETAIN);
+    ASSERT_TRUE(with == test_at(f.grad[0], 5));
+    fixture_free(&f);
+}
+
+static void misuse_does_not_crash(void)
+{
+    struct fixture f = fixture_new(), other = fixture_new();
+    lk_var v = fixture_leaf(&f, LK_SHAPE(1), 3, 0), w = fixture_leaf(&other, LK_SHAPE(1), 3, 0), y,
+           g;
+    double item;
+    ASSERT_FAILS(lk_leaf(f.tape, f.value[0], NULL, NULL), LK_EINVAL, "out is NULL");
+    ASSERT_FAILS(lk_value(v, NULL), LK_EINVAL, "out is NULL");
+    ASSERT_FAILS(lk_item(v, NULL), LK_EINVAL, "out is NULL");
+    ASSERT_FAILS(lk_item(LK_NO_VAR, &item), LK_EINVAL, "LK_NO_VAR");
+    ASSERT_FAILS(lk_tape_new(NULL), LK_EINVAL, "out is NULL");
+    lk_tape_reset(NULL);
+    ASSERT_TRUE(!lk_tape_record(NULL, true));
+    ASSERT_EQ(lk_tape_stats_get(NULL).nodes, 0);
+    ASSERT_OK(lk_square(v, &y));
+    ASSERT_FAILS(lk_grad(f.tape, &y, &w, 1, &v, 1, 0, &g), LK_EINVAL, "another tape");
+    fixture_free(&f);
+    fixture_free(&other);
+}
+
 TEST_MAIN(TEST(backward_adds_the_product_rule_to_the_leaves),
           TEST(several_losses_are_several_seeds), TEST(a_retained_tape_can_be_passed_again),
           TEST(a_gradient_can_be_differentiated_again),
@@ -303,4 +479,9 @@ TEST_MAIN(TEST(backward_adds_the_product_rule_to_the_leaves),
           TEST(backward_releases_what_it_has_passed), TEST(a_view_of_a_value_outlives_the_tape),
           TEST(a_variable_is_gone_after_the_reset), TEST(backward_twice_needs_retain),
           TEST(a_shared_part_is_passed_once), TEST(an_in_place_change_of_a_saved_value_is_found),
-          TEST(a_change_of_another_slice_of_the_slab_does_no_harm), TEST(seeds_must_fit))
+          TEST(a_change_of_another_slice_of_the_slab_does_no_harm), TEST(seeds_must_fit),
+          TEST(a_value_of_the_tape_cannot_be_written), TEST(a_seed_may_be_the_gradient_of_a_leaf),
+          TEST(a_gradient_and_its_value_may_be_parts_of_one_tensor),
+          TEST(a_recorded_value_may_be_a_gradient), TEST(grad_stops_at_what_is_wanted),
+          TEST(outputs_may_be_written_over_inputs), TEST(a_pass_costs_what_it_passes),
+          TEST(the_piece_is_that_of_forward), TEST(misuse_does_not_crash))
