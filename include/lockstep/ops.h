@@ -237,19 +237,25 @@ LK_API lk_status lk_scatter_index(lk_var x, int axis, lk_var index, int64_t size
 /* ---- reductions over axes ---- */
 
 /** The axes that are reduced, the attributes of these ops.  NULL and {0} mean all axes. */
+enum { LK_LAST_AXIS = -1 };
+
 typedef struct lk_axes {
-    int n; /* 0: all */
-    int axis[LK_MAX_NDIM];
-    bool keep; /* leave reduced axes with size 1; otherwise they disappear */
+    int n;                 /* 0: all */
+    int axis[LK_MAX_NDIM]; /* from 0, or LK_LAST_AXIS */
+    bool keep;             /* leave reduced axes with size 1; otherwise they disappear */
 } lk_axes;
 
-/* LK_AXES(0, 2) and LK_AXES_KEEP(0, 2) are pointers for the calls below. */
-#define LK_AXES(...) \
-    (&(const lk_axes){.n = sizeof((const int[]){__VA_ARGS__}) / sizeof(int), .axis = {__VA_ARGS__}})
-#define LK_AXES_KEEP(...)                                                    \
-    (&(const lk_axes){.n = sizeof((const int[]){__VA_ARGS__}) / sizeof(int), \
-                      .axis = {__VA_ARGS__},                                 \
-                      .keep = true})
+/* LK_AXES(0, 2) and LK_AXES_KEEP(0, 2) are pointers for the calls below.  In C++ what they point to
+ * lives until the call is over. */
+#ifdef __cplusplus
+#    define LK__AXES(keep, ...) \
+        (&static_cast<const lk_axes &>(lk_axes{LK__N_ARGS(__VA_ARGS__), {__VA_ARGS__}, keep}))
+#else
+#    define LK__AXES(keep, ...) \
+        (&(const lk_axes){sizeof((const int[]){__VA_ARGS__}) / sizeof(int), {__VA_ARGS__}, keep})
+#endif
+#define LK_AXES(...) LK__AXES(false, __VA_ARGS__)
+#define LK_AXES_KEEP(...) LK__AXES(true, __VA_ARGS__)
 
 /** The sum over axes; 0 of nothing. */
 LK_API lk_status lk_sum(lk_var x, const lk_axes *axes, lk_var *out) LK_NODISCARD;
@@ -504,8 +510,6 @@ LK_API lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out) 
 LK_API lk_status lk_embedding(lk_var table, lk_var index, lk_var *out) LK_NODISCARD;
 
 /* ---- softmax and losses ---- */
-
-enum { LK_LAST_AXIS = -1 };
 
 typedef struct lk_softmax_attr {
     int axis; /* along which the results sum to 1, or LK_LAST_AXIS */

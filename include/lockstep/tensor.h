@@ -32,15 +32,30 @@ typedef struct lk_shape {
 
 /* LK_DIMS(2, 3) initialises a shape in a table; LK_SHAPE(2, 3) is one in an expression, and
  * LK_SCALAR the one without axes.  LK_AT(1, 2) is an index: one number for each axis. */
-#define LK_DIMS(...)                                        \
-    {                                                       \
-        sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
-        {                                                   \
-            __VA_ARGS__                                     \
-        }                                                   \
-    }
-#define LK_SHAPE(...) ((lk_shape)LK_DIMS(__VA_ARGS__))
-#define LK_SCALAR ((lk_shape){0, {0}})
+#ifdef __cplusplus
+/* LK__N_ARGS(a, b) is 2: C++ has no literals of arrays to take the size of. */
+#    define LK__N_ARGS(...) LK__9TH(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#    define LK__9TH(a, b, c, d, e, f, g, h, i, ...) (i)
+#    define LK_DIMS(...)             \
+        {                            \
+            LK__N_ARGS(__VA_ARGS__), \
+            {                        \
+                __VA_ARGS__          \
+            }                        \
+        }
+#    define LK_SHAPE(...) (lk_shape LK_DIMS(__VA_ARGS__))
+#    define LK_SCALAR (lk_shape{0, {0}})
+#else
+#    define LK_DIMS(...)                                        \
+        {                                                       \
+            sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
+            {                                                   \
+                __VA_ARGS__                                     \
+            }                                                   \
+        }
+#    define LK_SHAPE(...) ((lk_shape)LK_DIMS(__VA_ARGS__))
+#    define LK_SCALAR ((lk_shape){0, {0}})
+#endif
 #define LK_AT(...) LK_SHAPE(__VA_ARGS__)
 
 /**

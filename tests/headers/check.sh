@@ -22,4 +22,22 @@ extern int unused;"
         exit 1
     fi
 done
+
+# The macros of values in expressions, in both languages.
+macros='#include <lockstep/lockstep.h>
+lk_status use(lk_var x, lk_var *y);
+lk_status use(lk_var x, lk_var *y)
+{
+    static const lk_shape table[] = {LK_DIMS(4, 3)};
+    LK_TRY(lk_reshape(x, table[0], y));
+    LK_TRY(lk_reshape(*y, LK_SHAPE(1, 2, 3, 2), y));
+    LK_TRY(lk_sum(*y, LK_AXES(0, 2), y));
+    LK_TRY(lk_mean(*y, LK_AXES_KEEP(LK_LAST_AXIS), y));
+    LK_TRY(lk_sum_to(*y, LK_SCALAR, y));
+    return LK_OK;
+}'
+echo "$macros" | compile c "${CC:-cc}" c11
+if command -v c++ >/dev/null; then
+    echo "$macros" | compile c++ c++ c++17
+fi
 command -v c++ >/dev/null || echo 'there is no C++ compiler (c++): checked as C only'
