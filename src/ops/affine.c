@@ -3,19 +3,17 @@
  *   dx = scale * dy
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
-
-#include <math.h>
+#include "ops/common/ops.h"
 
 LK_EACH_ATTR(affine_each, lk_affine_attr, (real)attr.scale *a + (real)attr.shift)
 
 static lk_status affine_infer(lk_call *c, lk_spec *out)
 {
     const lk_affine_attr *attr = c->attr;
-    LK_CHECK(isfinite(attr->scale) && isfinite(attr->shift), LK_EINVAL,
-             "affine with scale %g and shift %g: both must be finite", attr->scale, attr->shift);
     LK_TRY(lk__each_infer(c, out));
+    LK_CHECK(lk__is_finite(out->dtype, attr->scale) && lk__is_finite(out->dtype, attr->shift),
+             LK_EINVAL, "affine of %s with scale %g and shift %g: both must be finite there",
+             lk_tensor_text(c->x[0]).s, attr->scale, attr->shift);
     return LK_OK;
 }
 

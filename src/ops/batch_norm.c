@@ -252,6 +252,7 @@ lk_status lk_batch_norm(lk_var x, lk_var gamma, lk_var beta, const lk_batch_norm
 {
     lk_batch_norm_attr usual = {0};
     lk_var in[] = {x, gamma, beta}, y[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     lk_status st = lk_apply(x.tape, &lk_op_batch_norm, in, 3, attr ? attr : &usual, y);
     *out = y[0];
     if (mean)

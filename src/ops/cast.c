@@ -59,6 +59,7 @@ extern const lk_op lk_op_cast;
 lk_status lk_cast(lk_var x, lk_dtype to, lk_var *out)
 {
     const lk_tensor *t = NULL;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk_value(x, &t));
     if (t->dtype == to)

@@ -66,6 +66,7 @@ lk_status lk_concat(const lk_var *x, int n, int axis, lk_var *out)
 {
     lk_var y = LK_NO_VAR; /* out may point to one of x */
     lk_status st = LK_OK;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     if (x && n >= 1)
         st = lk_apply(x[0].tape, &lk_op_concat, x, n, &(lk_concat_attr){axis}, &y);
     *out = y;

@@ -37,6 +37,7 @@ lk_status lk_copy(lk_var x, lk_var *out)
 lk_status lk_contiguous(lk_var x, lk_var *out)
 {
     const lk_tensor *t = NULL;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk_value(x, &t));
     if (lk_tensor_is_contiguous(t))

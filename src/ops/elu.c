@@ -5,10 +5,7 @@
  *   of that: du = elu_bend(dz, x), dx = elu_bend(dz * u, x)
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
-
-#include <math.h>
+#include "ops/common/ops.h"
 
 LK_EACH_MAP1(elu_each, ELU)
 LK_EACH(grad_product, a *((b > 0 ? 1 : p) * (b > 0 ? 1 : c)))
@@ -37,9 +34,10 @@ static lk_status elu_bend_each(const lk__each *e)
 static lk_status elu_infer(lk_call *c, lk_spec *out)
 {
     const lk_elu_attr *attr = c->attr;
-    LK_CHECK(isfinite(attr->alpha), LK_EINVAL, "%s with alpha %g: it must be finite", c->op->name,
-             attr->alpha);
     LK_TRY(lk__each_infer(c, out));
+    LK_CHECK(lk__is_finite(out->dtype, attr->alpha), LK_EINVAL,
+             "%s of %s with alpha %g: it must be finite there", c->op->name,
+             lk_tensor_text(c->x[0]).s, attr->alpha);
     return LK_OK;
 }
 

@@ -33,14 +33,14 @@ static int axes_of(const lk_call *c)
 static lk_status check_vector(lk_call *c, int i, const char *name)
 {
     const lk_tensor *x = c->x[0], *v = c->x[i];
-    int axes = axes_of(c);
-    bool fits = v->shape.ndim == axes;
-    for (int d = 0; fits && d < axes; d++)
-        fits = v->shape.dim[d] == x->shape.dim[x->shape.ndim - axes + d];
+    lk_shape expected = {.ndim = axes_of(c)};
+    for (int d = 0; d < expected.ndim; d++)
+        expected.dim[d] = x->shape.dim[x->shape.ndim - expected.ndim + d];
     LK_CHECK(v->dtype == x->dtype, LK_EDTYPE, "layer_norm of %s with %s %s: one dtype for all",
              lk_tensor_text(x).s, name, lk_tensor_text(v).s);
-    LK_CHECK(fits, LK_ESHAPE, "layer_norm of %s over %d last axes with %s %s: it has these axes",
-             lk_tensor_text(x).s, axes, name, lk_tensor_text(v).s);
+    LK_CHECK(lk_shape_equal(v->shape, expected), LK_ESHAPE,
+             "layer_norm of %s over %d last axes with %s %s: it must be %s", lk_tensor_text(x).s,
+             expected.ndim, name, lk_tensor_text(v).s, lk_shape_text(expected).s);
     return LK_OK;
 }
 
@@ -50,7 +50,9 @@ static lk_status layer_norm_infer(lk_call *c, lk_spec *out)
     LK_TRY(lk__same_infer(c, out));
     LK_CHECK(a->axes >= 0 && axes_of(c) <= out->shape.ndim, LK_EINVAL,
              "layer_norm of %s over %d last axes", lk_tensor_text(c->x[0]).s, axes_of(c));
-    LK_CHECK(a->eps >= 0, LK_EINVAL, "layer_norm with eps %g, which must not be negative", a->eps);
+    LK_CHECK(a->eps >= 0 && lk__is_finite(out->dtype, a->eps), LK_EINVAL,
+             "layer_norm of %s with eps %g, which must be finite and not negative",
+             lk_tensor_text(c->x[0]).s, a->eps);
     LK_TRY(check_vector(c, 1, "gamma"));
     LK_TRY(check_vector(c, 2, "beta"));
     return LK_OK;

@@ -267,6 +267,7 @@ lk_status lk_lcn(lk_var x, int64_t rows, int64_t columns, lk_var *out)
 {
     lk_lcn_attr attr = {{rows, columns}};
     lk_var y[2] = {LK_NO_VAR, LK_NO_VAR};
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     lk_status st = lk_apply(x.tape, &lk_op_lcn, &x, 1, &attr, y);
     *out = y[0];
     LK_TRY(st);

@@ -3,10 +3,7 @@
  *   dx = dy where x > 0, elsewhere slope * dy, also at 0   leaky_relu_grad(dy, x), linear in dy
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
-
-#include <math.h>
+#include "ops/common/ops.h"
 
 LK_EACH_MAP1(leaky_relu_each, LEAKY_RELU)
 LK_EACH(leaky_relu_grad_each, a *(b > 0 ? 1 : p))
@@ -14,9 +11,10 @@ LK_EACH(leaky_relu_grad_each, a *(b > 0 ? 1 : p))
 static lk_status leaky_relu_infer(lk_call *c, lk_spec *out)
 {
     const lk_leaky_relu_attr *attr = c->attr;
-    LK_CHECK(isfinite(attr->slope), LK_EINVAL, "%s with slope %g: it must be finite", c->op->name,
-             attr->slope);
     LK_TRY(lk__each_infer(c, out));
+    LK_CHECK(lk__is_finite(out->dtype, attr->slope), LK_EINVAL,
+             "%s of %s with slope %g: it must be finite there", c->op->name,
+             lk_tensor_text(c->x[0]).s, attr->slope);
     return LK_OK;
 }
 

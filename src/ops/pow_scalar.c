@@ -6,10 +6,7 @@
  * x^1, x^2 and x^-1 are x, x * x and 1 / x.
  */
 #include "ops/common/each.h"
-
-#include <lockstep/ops.h>
-
-#include <math.h>
+#include "ops/common/ops.h"
 
 LK_EACH(constant, p)
 LK_EACH(product, a *(p *c))
@@ -55,9 +52,10 @@ static lk_status pow_scalar_grad_each(const lk__each *e)
 static lk_status pow_scalar_infer(lk_call *c, lk_spec *out)
 {
     const lk_pow_scalar_attr *attr = c->attr;
-    LK_CHECK(isfinite(attr->exponent), LK_EINVAL, "%s with exponent %g: it must be finite",
-             c->op->name, attr->exponent);
     LK_TRY(lk__each_infer(c, out));
+    LK_CHECK(lk__is_finite(out->dtype, attr->exponent), LK_EINVAL,
+             "%s of %s with exponent %g: it must be finite there", c->op->name,
+             lk_tensor_text(c->x[0]).s, attr->exponent);
     return LK_OK;
 }
 

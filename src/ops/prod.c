@@ -65,7 +65,7 @@ static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
         if (!reduced)
             flat.dim[flat.ndim++] = shape.dim[d];
     }
-    if (flat.dim[0] == 0) {
+    if (lk__axes_count(shape, ~0u) == 0) {
         LK_TRY(lk_zeros_like(c->in[0], &din[0]));
         return LK_OK;
     }

@@ -20,9 +20,11 @@ static lk_status slice_infer(lk_call *c, lk_spec *out)
     const lk_tensor *x = c->x[0];
     LK_TRY(lk__axis_check(c, a->axis));
     LK_CHECK(a->start >= 0 && a->start <= a->stop && a->stop <= x->shape.dim[a->axis], LK_EINVAL,
-             "slice %lld to %lld of axis %d of %s", (long long)a->start, (long long)a->stop,
-             a->axis, lk_tensor_text(x).s);
-    LK_CHECK(a->step >= 0, LK_EINVAL, "slice of axis %d of %s with step %lld", a->axis,
+             "slice %lld to %lld of axis %d of %s, which has %lld: 0 <= start <= stop <= %lld",
+             (long long)a->start, (long long)a->stop, a->axis, lk_tensor_text(x).s,
+             (long long)x->shape.dim[a->axis], (long long)x->shape.dim[a->axis]);
+    LK_CHECK(a->step >= 0, LK_EINVAL,
+             "slice of axis %d of %s with step %lld: it is at least 1, and 0 means 1", a->axis,
              lk_tensor_text(x).s, (long long)a->step);
     int64_t length = a->stop - a->start;
     int64_t n = length / step_of(a) + (length % step_of(a) != 0);

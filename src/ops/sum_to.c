@@ -54,11 +54,14 @@ static lk_status sum_to_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 lk_status lk_sum_to(lk_var x, lk_shape shape, lk_var *out)
 {
-    if (lk_is_var(x) && lk_shape_equal(lk_shape_of(x), shape)) {
+    const lk_tensor *t = NULL;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    *out = LK_NO_VAR;
+    LK_TRY(lk_value(x, &t));
+    if (lk_shape_equal(t->shape, shape))
         *out = x;
-        return LK_OK;
-    }
-    LK_TRY(lk_apply(x.tape, &lk_op_sum_to, &x, 1, &shape, out));
+    else
+        LK_TRY(lk_apply(x.tape, &lk_op_sum_to, &x, 1, &shape, out));
     return LK_OK;
 }
 

@@ -42,6 +42,7 @@ lk_status lk_permute(lk_var x, const int *axes, lk_var *out)
 {
     lk_transpose_attr a = {{0}};
     const lk_tensor *t = NULL;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk_value(x, &t));
     LK_CHECK(axes || t->shape.ndim == 0, LK_EINVAL, "transpose of %s: axes is NULL",
@@ -56,6 +57,7 @@ lk_status lk_transpose(lk_var x, int axis_a, int axis_b, lk_var *out)
 {
     int axes[LK_MAX_NDIM] = {0};
     const lk_tensor *t = NULL;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk_value(x, &t));
     int ndim = t->shape.ndim;

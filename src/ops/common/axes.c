@@ -8,24 +8,34 @@ const lk_axes lk__all_axes = {.n = 0};
 lk_status lk__axis_check(const lk_call *c, int axis)
 {
     lk_shape shape = lk_tensor_shape(c->x[0]);
-    LK_CHECK(axis >= 0 && axis < shape.ndim, LK_EINVAL, "%s along axis %d of %s", c->op->name, axis,
-             lk_tensor_text(c->x[0]).s);
+    LK_CHECK(shape.ndim > 0, LK_EINVAL, "%s along axis %d of %s, which has no axes", c->op->name,
+             axis, lk_tensor_text(c->x[0]).s);
+    LK_CHECK(axis >= 0 && axis < shape.ndim, LK_EINVAL,
+             "%s along axis %d of %s, whose axes are 0 to %d", c->op->name, axis,
+             lk_tensor_text(c->x[0]).s, shape.ndim - 1);
     return LK_OK;
+}
+
+static int axis_at(const lk_axes *axes, int i, int ndim)
+{
+    return axes->axis[i] == LK_LAST_AXIS ? ndim - 1 : axes->axis[i];
 }
 
 lk_status lk__axes_check(const lk_call *c, unsigned *out)
 {
     const lk_axes *axes = c->attr;
     unsigned seen = 0;
+    int ndim = lk_tensor_shape(c->x[0]).ndim;
     LK_CHECK(axes->n >= 0 && axes->n <= LK_MAX_NDIM, LK_EINVAL, "%s of %s along %d axes",
              c->op->name, lk_tensor_text(c->x[0]).s, axes->n);
     for (int i = 0; i < axes->n; i++) {
-        LK_TRY(lk__axis_check(c, axes->axis[i]));
-        LK_CHECK(!(seen >> axes->axis[i] & 1), LK_EINVAL, "%s of %s: axis %d comes twice",
-                 c->op->name, lk_tensor_text(c->x[0]).s, axes->axis[i]);
-        seen |= 1u << axes->axis[i];
+        int axis = axis_at(axes, i, ndim);
+        LK_TRY(lk__axis_check(c, axis));
+        LK_CHECK(!(seen >> axis & 1), LK_EINVAL, "%s of %s: axis %d comes twice", c->op->name,
+                 lk_tensor_text(c->x[0]).s, axis);
+        seen |= 1u << axis;
     }
-    *out = lk__axes_bits(axes, lk_tensor_shape(c->x[0]).ndim);
+    *out = lk__axes_bits(axes, ndim);
     return LK_OK;
 }
 
@@ -33,7 +43,7 @@ unsigned lk__axes_bits(const lk_axes *axes, int ndim)
 {
     unsigned bits = 0;
     for (int i = 0; i < axes->n; i++)
-        bits |= 1u << axes->axis[i];
+        bits |= 1u << axis_at(axes, i, ndim);
     return axes->n == 0 ? (1u << ndim) - 1 : bits;
 }
 
@@ -52,7 +62,7 @@ int64_t lk__axes_count(lk_shape shape, unsigned bits)
 {
     int64_t n = 1;
     for (int d = 0; d < shape.ndim; d++)
-        n *= bits >> d & 1 ? shape.dim[d] : 1;
+        n = bits >> d & 1 ? lk__times(n, shape.dim[d]) : n;
     return n;
 }
 

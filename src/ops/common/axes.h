@@ -22,7 +22,7 @@ unsigned lk__axes_bits(const lk_axes *axes, int ndim);
 /** `shape` with the axes of `bits` of size 1, or without them. */
 lk_shape lk__axes_reduced(lk_shape shape, unsigned bits, bool keep);
 
-/** Elements of `shape` along the axes of `bits`. */
+/** Elements of `shape` along the axes of `bits`; of an empty one at most INT64_MAX. */
 int64_t lk__axes_count(lk_shape shape, unsigned bits);
 
 /** The infer of a reduction: input 0 is real, the output has its dtype.  Errors: LK_EDTYPE, LK_EINVAL. */

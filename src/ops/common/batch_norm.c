@@ -14,8 +14,9 @@ lk_status lk__batch_norm_infer(lk_call *c, lk_spec *out)
     LK_CHECK(x->shape.ndim >= 2, LK_ESHAPE,
              "%s of %s, which needs a first axis of samples and a last one of channels",
              c->op->name, lk_tensor_text(x).s);
-    LK_CHECK(a->eps >= 0, LK_EINVAL, "%s with eps %g, which must not be negative", c->op->name,
-             a->eps);
+    LK_CHECK(a->eps >= 0 && lk__is_finite(x->dtype, a->eps), LK_EINVAL,
+             "%s of %s with eps %g, which must be finite and not negative", c->op->name,
+             lk_tensor_text(x).s, a->eps);
     for (int i = 1; i < c->n_in; i++) {
         const lk_tensor *v = c->x[i];
         LK_CHECK(v->dtype == x->dtype, LK_EDTYPE, "%s of %s with %s %s: one dtype for all",

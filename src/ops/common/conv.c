@@ -64,6 +64,12 @@ lk_status lk__conv_in_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t
     if (*in >= 0)
         LK_TRY(lk_conv_out(*in, kernel, or_one(a->stride[d]), or_one(a->dilation[d]), a->pad_lo[d],
                            a->pad_hi[d], &back));
+    LK_CHECK(
+        out > 0 || *in == 0, LK_ESHAPE,
+        "%s of %s: spatial axis %d is empty, and with kernel %lld and extra %lld there would be "
+        "%lld positions, which no convolution maps to none",
+        c->op->name, lk_tensor_text(c->x[0]).s, d, (long long)kernel, (long long)a->extra[d],
+        (long long)*in);
     LK_CHECK(back == out, LK_EINVAL,
              "%s of %s: along spatial axis %d, with extra %lld, there would be %lld positions, but "
              "a convolution with kernel %lld, stride %lld, dilation %lld and padding %lld and %lld "

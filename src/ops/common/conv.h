@@ -22,7 +22,7 @@ lk_status lk__conv_out_of(const lk_call *c, const lk_conv_attr *a, int d, int64_
                           int64_t kernel, int64_t *out) LK_NODISCARD;
 
 /** Input positions along axis `d`, which a convolution maps to `out` ones: the fewest, and
- * a->extra[d].  Errors: LK_EINVAL unless it does. */
+ * a->extra[d].  Errors: LK_EINVAL unless it does, LK_ESHAPE for none that would become some. */
 lk_status lk__conv_in_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t out,
                          int64_t kernel, int64_t *in) LK_NODISCARD;
 

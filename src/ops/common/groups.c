@@ -2,6 +2,7 @@
 #include "ops/common/groups.h"
 
 #include "ops/common/axes.h"
+#include "ops/common/ops.h"
 
 lk__groups lk__groups_of(lk_shape shape, unsigned bits)
 {
@@ -10,13 +11,13 @@ lk__groups lk__groups_of(lk_shape shape, unsigned bits)
     for (int d = shape.ndim - 1; d >= 0; d--) {
         lk__group_axes *a = bits >> d & 1 ? &g.reduced : &g.kept;
         int last = a->ndim - 1;
-        if (last >= 0 && a->stride[last] * a->dim[last] == stride) {
-            a->dim[last] *= shape.dim[d];
+        if (last >= 0 && lk__times(a->stride[last], a->dim[last]) == stride) {
+            a->dim[last] = lk__times(a->dim[last], shape.dim[d]);
         } else {
             a->dim[a->ndim] = shape.dim[d];
             a->stride[a->ndim++] = stride;
         }
-        stride *= shape.dim[d];
+        stride = lk__times(stride, shape.dim[d]);
     }
     return g;
 }

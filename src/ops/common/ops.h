@@ -18,6 +18,12 @@ void lk__row_gather(size_t size, int64_t n, const char *src, int64_t step, char 
 /** Dtype and shape of input 0, for ops that keep them.  Errors: LK_EDTYPE unless f32 or f64. */
 lk_status lk__same_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
 
+/** a * b for sizes of axes, INT64_MAX if it is larger: an empty tensor may have such axes. */
+int64_t lk__times(int64_t a, int64_t b);
+
+/** Whether an attribute is finite when it is rounded to `dtype`, f32 or f64. */
+bool lk__is_finite(lk_dtype dtype, double value);
+
 /**
  * y = x, contiguous, reduced over the axes whose bits are set in `axes`; y has the others.
  *

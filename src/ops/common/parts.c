@@ -2,6 +2,7 @@
 #include "ops/common/parts.h"
 
 #include "kernel/parallel.h"
+#include "ops/common/ops.h"
 
 enum { GRAIN = 16384 };
 
@@ -19,7 +20,7 @@ lk_tensor lk__part(const lk_tensor *t, int axis, int64_t start, int64_t n, int64
     part.shape.dim[axis] = n;
     part.count = 1;
     for (int d = 0; d < t->shape.ndim; d++)
-        part.count *= part.shape.dim[d];
+        part.count = lk__times(part.count, part.shape.dim[d]);
     if (part.count > 0)
         part.offset += start * t->stride[axis];
     if (n > 1)

@@ -1,4 +1,5 @@
 /* Reductions over several axes, one group of neighbours at a time. */
+#include "ops/common/axes.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
@@ -17,6 +18,14 @@ static bool last_group(unsigned axes, int *first, int *last)
     return *last > 0;
 }
 
+/* Of nothing: whatever the sizes of the other axes are, products of them need not fit. */
+static lk_status reduce_nothing(lk_reduce_op op, const lk_tensor *x, unsigned axes, void *y)
+{
+    int64_t outputs = lk__axes_count(x->shape, ~axes);
+    LK_TRY(lk_reduce(x->dtype, op, &(lk_reduce_shape){outputs, 0, 1, 0}, NULL, y));
+    return LK_OK;
+}
+
 static int64_t product(const int64_t *dim, int first, int last)
 {
     int64_t n = 1;
@@ -32,6 +41,10 @@ lk_status lk__reduce_axes(lk_call *c, lk_reduce_op op, const lk_tensor *x, unsig
     size_t size = lk_dtype_size(x->dtype);
     const void *from = lk__tensor_start(x);
     memcpy(dim, x->shape.dim, sizeof dim);
+    if (x->count == 0) {
+        LK_TRY(reduce_nothing(op, x, axes, y));
+        return LK_OK;
+    }
     if (!axes && op == LK_REDUCE_SUMSQ)
         LK_TRY(lk_reduce(x->dtype, op, &(lk_reduce_shape){x->count, 1, 1, 0}, from, y));
     else if (!axes)

@@ -1,6 +1,8 @@
-/* Shapes that meet. */
+/* Shapes that meet, their sizes, and numbers in attributes. */
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
+
+#include <math.h>
 
 lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape *out)
 {
@@ -53,4 +55,15 @@ void lk__row_gather(size_t size, int64_t n, const char *src, int64_t step, char 
     else
         for (int64_t i = 0; i < n; i++)
             memcpy(dst + (int64_t)size * i, src + (int64_t)size * step * i, size);
+}
+
+bool lk__is_finite(lk_dtype dtype, double value)
+{
+    return dtype == LK_F32 ? isfinite((float)value) : isfinite(value);
+}
+
+int64_t lk__times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }

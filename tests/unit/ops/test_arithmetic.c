@@ -141,8 +141,16 @@ static void what_does_not_fit_is_refused(void)
     ASSERT_FAILS(lk_div(a, c, &z), LK_EDTYPE, "div of f32[2,3] and f64[2,3]");
     ASSERT_FAILS(lk_square(i, &z), LK_EDTYPE, "square of i64[2]");
     ASSERT_FAILS(lk_neg(LK_NO_VAR, &z), LK_EINVAL, "LK_NO_VAR");
-    ASSERT_FAILS(lk_pow_scalar(a, NOT_A_NUMBER, &z), LK_EINVAL, "pow_scalar with exponent nan");
+    ASSERT_FAILS(lk_pow_scalar(a, NOT_A_NUMBER, &z), LK_EINVAL, "f32[2,3] with exponent nan");
     ASSERT_FAILS(lk_affine(a, INF, 0, &z), LK_EINVAL, "scale inf and shift 0");
+    /* Finite as f64, but not when they are rounded to f32. */
+    ASSERT_FAILS(lk_affine(a, 1e300, 0, &z), LK_EINVAL, "f32[2,3] with scale 1e+300 and shift 0");
+    ASSERT_FAILS(lk_affine(a, 1, -1e39, &z), LK_EINVAL, "shift -1e+39");
+    ASSERT_FAILS(lk_pow_scalar(a, 1e39, &z), LK_EINVAL,
+                 "pow_scalar of f32[2,3] with exponent 1e+39");
+    ASSERT_FAILS(lk_leaky_relu(a, 1e39, &z), LK_EINVAL, "leaky_relu of f32[2,3] with slope 1e+39");
+    ASSERT_FAILS(lk_elu(a, 1e39, &z), LK_EINVAL, "elu of f32[2,3] with alpha 1e+39");
+    ASSERT_OK(lk_affine(c, 1e300, 0, &z));
     lk_tape_free(tape);
     lk_tensor_free(index);
 }

@@ -214,8 +214,15 @@ static void misuse_is_refused(void)
     ASSERT_TRUE(!lk_is_var(y) && !lk_is_var(mean));
     ASSERT_FAILS(lk_batch_norm(x, v, wrong, NULL, &y, NULL, NULL), LK_ESHAPE, "with beta f32[2]");
     ASSERT_FAILS(lk_batch_norm(v, v, v, NULL, &y, NULL, NULL), LK_ESHAPE, "batch_norm of f32[3]");
-    lk_batch_norm_attr a = {.eps = -1};
-    ASSERT_FAILS(lk_batch_norm(x, v, v, &a, &y, NULL, NULL), LK_EINVAL, "eps -1");
+    const double eps[] = {-1, (double)INFINITY, (double)NAN, 1e300};
+    for (int k = 0; k < LK_COUNT(eps); k++) {
+        lk_batch_norm_attr a = {.eps = eps[k]};
+        char text[64];
+        snprintf(text, sizeof text, "of f32[2,3] with eps %g", eps[k]);
+        ASSERT_FAILS(lk_batch_norm(x, v, v, &a, &y, NULL, NULL), LK_EINVAL, text);
+        ASSERT_FAILS(lk_batch_norm_inference(x, v, v, v, v, &a, &y), LK_EINVAL, text);
+    }
+    ASSERT_FAILS(lk_batch_norm(x, v, v, NULL, NULL, &mean, NULL), LK_EINVAL, "out is NULL");
     ASSERT_OK(lk_full(p.tape, LK_F64, LK_SHAPE(3), 1, &wide));
     ASSERT_FAILS(lk_batch_norm_inference(x, v, v, v, wide, NULL, &y), LK_EDTYPE,
                  "batch_norm_inference of f32[2,3] with variance f64[3]");

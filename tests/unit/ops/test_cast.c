@@ -122,6 +122,7 @@ static void what_an_integer_cannot_hold_is_named(void)
     ASSERT_FAILS(lk_cast(x, LK_I64, &y), LK_EINVAL, "element [2] of tensor f64[3] is nan");
     ASSERT_FAILS(lk_cast(x, (lk_dtype)99, &y), LK_EDTYPE, "cast of f64[3] to dtype number 99");
     ASSERT_FAILS(lk_cast(LK_NO_VAR, LK_F32, &y), LK_EINVAL, "LK_NO_VAR");
+    ASSERT_FAILS(lk_cast(x, LK_F32, NULL), LK_EINVAL, "out is NULL");
     fixture_free(&f);
 }
 

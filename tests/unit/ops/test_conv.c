@@ -226,6 +226,10 @@ static void what_does_not_fit_is_refused(void)
                  "pads");
     ASSERT_FAILS(lk_conv_transpose(x, v, LK_NO_VAR, NULL, &y), LK_ESHAPE,
                  "conv_transpose of f32[2,4,4,6] with weights f32[3,3,6,4]");
+    ASSERT_FAILS(lk_conv_transpose(program_leaf(&p, LK_SHAPE(2, 4, 0, 4)), v, LK_NO_VAR, NULL, &y),
+                 LK_ESHAPE,
+                 "conv_transpose of f32[2,4,0,4]: spatial axis 1 is empty, and with kernel 3 and "
+                 "extra 0 there would be 2 positions");
     ASSERT_FAILS(lk_conv_weights(x, x, NULL, kernel, &y), LK_ESHAPE,
                  "conv_weights of f32[2,4,4,6] and f32[2,4,4,6]: no convolution");
     ASSERT_OK(lk_full(p.tape, LK_F64, LK_SHAPE(3, 3, 6, 4), 1, &wide));

@@ -144,8 +144,8 @@ static void parameters_must_be_finite(void)
     lk_var x, y;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2), 1, &x));
-    ASSERT_FAILS(lk_leaky_relu(x, INF, &y), LK_EINVAL, "leaky_relu with slope inf");
-    ASSERT_FAILS(lk_elu(x, NOT_A_NUMBER, &y), LK_EINVAL, "elu with alpha nan");
+    ASSERT_FAILS(lk_leaky_relu(x, INF, &y), LK_EINVAL, "leaky_relu of f32[2] with slope inf");
+    ASSERT_FAILS(lk_elu(x, NOT_A_NUMBER, &y), LK_EINVAL, "elu of f32[2] with alpha nan");
     ASSERT_TRUE(!lk_is_var(y));
     lk_tape_free(tape);
 }

@@ -105,10 +105,15 @@ static void misuse_is_refused(void)
     ASSERT_FAILS(lk_layer_norm(x, g, g, &a, &y), LK_EINVAL, "f32[2,3] over 3 last axes");
     a.axes = -1;
     ASSERT_FAILS(lk_layer_norm(x, g, g, &a, &y), LK_EINVAL, "over -1 last axes");
-    a = (lk_layer_norm_attr){.eps = -1};
-    ASSERT_FAILS(lk_layer_norm(x, g, g, &a, &y), LK_EINVAL, "eps -1");
+    const double eps[] = {-1, (double)INFINITY, (double)NAN, 1e300};
+    for (int k = 0; k < LK_COUNT(eps); k++) {
+        char text[64];
+        snprintf(text, sizeof text, "of f32[2,3] with eps %g", eps[k]);
+        a = (lk_layer_norm_attr){.eps = eps[k]};
+        ASSERT_FAILS(lk_layer_norm(x, g, g, &a, &y), LK_EINVAL, text);
+    }
     ASSERT_FAILS(lk_layer_norm(x, wrong, g, NULL, &y), LK_ESHAPE,
-                 "layer_norm of f32[2,3] over 1 last axes with gamma f32[2]");
+                 "layer_norm of f32[2,3] over 1 last axes with gamma f32[2]: it must be [3]");
     ASSERT_FAILS(lk_layer_norm(x, g, wrong, NULL, &y), LK_ESHAPE, "with beta f32[2]");
     ASSERT_OK(lk_full(p.tape, LK_F64, LK_SHAPE(3), 1, &wide));
     ASSERT_FAILS(lk_layer_norm(x, wide, g, NULL, &y), LK_EDTYPE, "with gamma f64[3]");

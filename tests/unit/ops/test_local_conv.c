@@ -178,6 +178,9 @@ static void what_does_not_fit_is_refused(void)
                  "groups is 3, must be 1");
     ASSERT_FAILS(lk_local_conv_transpose(x, w, NULL, &y), LK_ESHAPE,
                  "local_conv_transpose of f32[2,4,3] with weights f32[3,2,3,1]");
+    ASSERT_FAILS(lk_local_conv_transpose(program_leaf(&p, LK_SHAPE(2, 0, 1)),
+                                         program_leaf(&p, LK_SHAPE(0, 2, 3, 1)), NULL, &y),
+                 LK_ESHAPE, "local_conv_transpose of f32[2,0,1]: spatial axis 0 is empty");
     ASSERT_FAILS(lk_local_conv_weights(x, x, NULL, &kernel, &y), LK_ESHAPE,
                  "local_conv_weights of f32[2,4,3] and f32[2,4,3]: no convolution");
     program_free(&p);

@@ -160,6 +160,9 @@ static void wrong_operands_are_named(void)
                  "axis 1 of f64[2,3] with -1 elements before");
     ASSERT_FAILS(lk_pad(x, &(lk_pad_attr){{INT64_MAX}, {1}, 0}, &y), LK_EOVERFLOW, "axis 0");
     ASSERT_FAILS(lk_pad(x, NULL, &y), LK_EINVAL, "attr is NULL");
+    ASSERT_FAILS(lk_concat(&x, 1, 0, NULL), LK_EINVAL, "out is NULL");
+    ASSERT_FAILS(lk_stack(&x, 1, 0, NULL), LK_EINVAL, "out is NULL");
+    ASSERT_FAILS(lk_contiguous(x, NULL), LK_EINVAL, "out is NULL");
     fixture_free(&f);
 }
 

@@ -18,6 +18,17 @@ static void axes_are_dropped_or_kept(void)
     fixture_free(&f);
 }
 
+static void the_last_axis_has_a_name(void)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(2, 2, 3), 1, 1), y;
+    ASSERT_OK(lk_max(x, LK_AXES(0, LK_LAST_AXIS), &y));
+    EXPECT(y, LK_SHAPE(2), 9, 12);
+    backward_from(&f, y, 10, 1);
+    EXPECT_GRAD(f.grad[0], 0, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 11);
+    fixture_free(&f);
+}
+
 /* One test for each op, on the same values: x [2,3], reduced over axis 1 and over all. */
 
 static const double values[] = {3, -4, 1, -2, 2, 0.5};
@@ -223,6 +234,34 @@ static void nothing_reduces_to_the_neutral_element(void)
     fixture_free(&f);
 }
 
+/* Products of the other axes of an empty value need not fit in 64 bits. */
+static void nothing_may_have_huge_axes(void)
+{
+    const int64_t huge = (int64_t)1 << 62;
+    struct fixture f = fixture_new();
+    lk_status (*const op[])(lk_var, const lk_axes *, lk_var *) = {
+        lk_sum, lk_mean, lk_max, lk_min, lk_prod, lk_norm, lk_argmax};
+    lk_var x = fixture_leaf(&f, LK_SHAPE(0, huge, 4), 0, 0),
+           last = fixture_leaf(&f, LK_SHAPE(huge, 2, 0), 0, 0), y;
+    ASSERT_OK(lk_tape_set_piece(f.tape, huge - 1));
+    for (int k = 0; k < LK_COUNT(op); k++) {
+        ASSERT_OK(op[k](x, LK_AXES(1, 2), &y));
+        EXPECT_EMPTY(y, LK_SHAPE(0));
+        if (lk_needs_grad(y))
+            backward_from(&f, y, 1, 0);
+    }
+    ASSERT_OK(lk_sum(last, LK_AXES(0, 2), &y)); /* two groups of axes */
+    EXPECT(y, LK_SHAPE(2), 0, 0);
+    backward_from(&f, y, 1, 0);
+    ASSERT_OK(lk_prod(last, LK_AXES(0, 2), &y));
+    EXPECT(y, LK_SHAPE(2), 1, 1);
+    backward_from(&f, y, 1, 0);
+    ASSERT_OK(lk_pad(x, &(lk_pad_attr){{0, 1}, {0, 1}, 0}, &y));
+    EXPECT_EMPTY(y, LK_SHAPE(0, huge + 2, 4));
+    backward_from(&f, y, 1, 0);
+    fixture_free(&f);
+}
+
 static void a_scalar_reduces_to_itself(void)
 {
     struct fixture f = fixture_new();
@@ -272,15 +311,37 @@ static void the_batch_is_summed_in_pieces(void)
 static void wrong_axes_and_dtypes_are_named(void)
 {
     struct fixture f = fixture_new();
-    lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 0, 1), y;
-    ASSERT_FAILS(lk_sum(x, LK_AXES(2), &y), LK_EINVAL, "sum along axis 2 of f64[2,3]");
+    lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 0, 1), y, s;
+    ASSERT_FAILS(lk_sum(x, LK_AXES(2), &y), LK_EINVAL,
+                 "sum along axis 2 of f64[2,3], whose axes are 0 to 1");
     ASSERT_TRUE(!lk_is_var(y));
-    ASSERT_FAILS(lk_max(x, LK_AXES(0, -1), &y), LK_EINVAL, "max along axis -1 of f64[2,3]");
+    ASSERT_FAILS(lk_max(x, LK_AXES(0, -2), &y), LK_EINVAL, "max along axis -2 of f64[2,3]");
+    ASSERT_FAILS(lk_max(x, LK_AXES(1, LK_LAST_AXIS), &y), LK_EINVAL, "axis 1 comes twice");
+    ASSERT_OK(lk_sum(x, NULL, &s));
+    ASSERT_FAILS(lk_sum(s, LK_AXES(LK_LAST_AXIS), &y), LK_EINVAL, "f64[], which has no axes");
+    ASSERT_FAILS(lk_sum(s, LK_AXES(0), &y), LK_EINVAL, "f64[], which has no axes");
     ASSERT_FAILS(lk_mean(x, LK_AXES(1, 1), &y), LK_EINVAL, "mean of f64[2,3]: axis 1 comes twice");
     ASSERT_FAILS(lk_prod(x, &(lk_axes){.n = 9}, &y), LK_EINVAL, "prod of f64[2,3] along 9 axes");
     ASSERT_FAILS(lk_norm(x, &(lk_axes){.n = -1}, &y), LK_EINVAL, "along -1 axes");
     ASSERT_FAILS(lk_min(INDEX(&f, 1), NULL, &y), LK_EDTYPE, "min of i64[1]");
     ASSERT_FAILS(lk_argmax(LK_NO_VAR, NULL, &y), LK_EINVAL, "LK_NO_VAR");
+    fixture_free(&f);
+}
+
+static void sum_to_takes_living_values_alone(void)
+{
+    struct fixture f = fixture_new();
+    lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 0, 1), gone, end, y;
+    ASSERT_OK(lk_sum_to(x, LK_SHAPE(2, 3), &y));
+    ASSERT_TRUE(y.index == x.index);
+    ASSERT_FAILS(lk_sum_to(x, LK_SHAPE(2, 3), NULL), LK_EINVAL, "out is NULL");
+    ASSERT_OK(lk_square(x, &gone));
+    ASSERT_OK(lk_sum(gone, NULL, &end));
+    backward_from(&f, end, 1, 0);
+    ASSERT_FAILS(lk_sum_to(gone, LK_SHAPE(2, 3), &y), LK_ESTATE, "");
+    ASSERT_TRUE(!lk_is_var(y));
+    lk_tape_reset(f.tape);
+    ASSERT_FAILS(lk_sum_to(x, LK_SCALAR, &y), LK_ESTATE, "");
     fixture_free(&f);
 }
 
@@ -315,13 +376,14 @@ static void threads_and_instruction_sets_do_not_matter(void)
     expect_same_bits(reductions_run);
 }
 
-TEST_MAIN(TEST(axes_are_dropped_or_kept), TEST(mean_divides_the_sum),
-          TEST(max_and_min_give_the_gradient_to_what_they_found),
+TEST_MAIN(TEST(axes_are_dropped_or_kept), TEST(the_last_axis_has_a_name),
+          TEST(mean_divides_the_sum), TEST(max_and_min_give_the_gradient_to_what_they_found),
           TEST(of_equal_elements_the_first_gets_the_gradient),
           TEST(a_nan_is_the_largest_and_the_smallest), TEST(argmax_counts_along_the_axis),
           TEST(prod_is_right_with_zeros), TEST(second_derivatives_of_prod_are_right_with_zeros),
           TEST(prod_over_outer_axes_finds_its_factors), TEST(norm_is_the_root_of_the_squares),
           TEST(norm_squares_once_over_any_axes), TEST(norm_at_zero_has_zero_derivatives),
-          TEST(nothing_reduces_to_the_neutral_element), TEST(a_scalar_reduces_to_itself),
-          TEST(the_batch_is_summed_in_pieces), TEST(wrong_axes_and_dtypes_are_named),
+          TEST(nothing_reduces_to_the_neutral_element), TEST(nothing_may_have_huge_axes),
+          TEST(a_scalar_reduces_to_itself), TEST(the_batch_is_summed_in_pieces),
+          TEST(wrong_axes_and_dtypes_are_named), TEST(sum_to_takes_living_values_alone),
           TEST(threads_and_instruction_sets_do_not_matter))

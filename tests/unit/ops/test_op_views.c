@@ -139,10 +139,13 @@ static void wrong_attributes_are_named(void)
     ASSERT_FAILS(lk_permute(x, (int[]){0, -1}, &y), LK_EINVAL, "along axis -1 of f64[2,3]");
     ASSERT_FAILS(lk_permute(x, NULL, &y), LK_EINVAL, "axes is NULL");
     ASSERT_FAILS(lk_slice(x, 2, 0, 1, 1, &y), LK_EINVAL, "slice along axis 2 of f64[2,3]");
-    ASSERT_FAILS(lk_slice(x, 1, 0, 4, 1, &y), LK_EINVAL, "slice 0 to 4 of axis 1 of f64[2,3]");
+    ASSERT_FAILS(lk_slice(x, 1, 0, 4, 1, &y), LK_EINVAL,
+                 "slice 0 to 4 of axis 1 of f64[2,3], which has 3");
     ASSERT_FAILS(lk_slice(x, 1, 2, 1, 1, &y), LK_EINVAL, "slice 2 to 1");
     ASSERT_FAILS(lk_slice(x, 1, 0, 3, -1, &y), LK_EINVAL, "step -1");
     ASSERT_FAILS(lk_transpose(LK_NO_VAR, 0, 1, &y), LK_EINVAL, "LK_NO_VAR");
+    ASSERT_FAILS(lk_transpose(x, 0, 1, NULL), LK_EINVAL, "out is NULL");
+    ASSERT_FAILS(lk_permute(x, (int[]){1, 0}, NULL), LK_EINVAL, "out is NULL");
     lk_tape_reset(f.tape);
     ASSERT_FAILS(lk_transpose(x, 0, 1, &y), LK_ESTATE, "lk_tape_reset()");
     fixture_free(&f);
