@@ -10,6 +10,7 @@
 #include <lockstep/comm.h>
 #include <lockstep/conv.h>
 #include <lockstep/crc32c.h>
+#include <lockstep/ddl.h>
 #include <lockstep/dtype.h>
 #include <lockstep/gemm.h>
 #include <lockstep/gradcheck.h>

@@ -19,8 +19,7 @@ static bool is_power_of_two(int n)
 /* Parts begin at multiples of this many elements: a line of f32. */
 enum { UNIT = 16 };
 
-/* Part `i` of the elements of a stage. */
-static void part_of(const lk__stage *g, int i, int64_t *from, int64_t *n)
+void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n)
 {
     lk_run run = lk_run_of((g->n + UNIT - 1) / UNIT, i, g->size);
     int64_t end = (run.first + run.n) * UNIT;
@@ -41,7 +40,7 @@ static void stage_add(lk__tiers_run *run, int tier, int size, int stride)
     lk__stage *g = &run->stage[run->n_stages++], *before = g - 1;
     *g = (lk__stage){tier, size, stride, run->k->rank / stride % size, 0, run->k->c.count};
     if (run->n_stages > 1)
-        part_of(before, before->me, &g->from, &g->n);
+        lk__stage_part(before, before->me, &g->from, &g->n);
 }
 
 void lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *run)
@@ -127,7 +126,7 @@ static lk_status direct_send(lk__tiers_run *run, const lk__stage *g, int i, lk__
 {
     const lk__held *h = &run->held;
     int64_t from, n, elem = run->k->elem;
-    part_of(g, i, &from, &n);
+    lk__stage_part(g, i, &from, &n);
     for (int v = 0; v < h->n_vectors && n > 0; v++)
         LK_TRY(lk__schedule_send(s, peer(run, g, i), h->vector[v] + (from - h->from) * elem,
                                  n * elem));
@@ -141,7 +140,7 @@ static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__sched
     lk_node node[LK_MAX_NODES];
     unsigned char *got = NULL;
     int n_got = 0;
-    part_of(g, g->me, &sum.from, &sum.n);
+    lk__stage_part(g, g->me, &sum.from, &sum.n);
     for (int i = 0; i < g->size; i++)
         n_got += i == g->me ? 0 : lk_run_nodes(run_below(run, g, i), NULL);
     LK_TRY(run->room(run->context, n_got * sum.n * elem, &got));
@@ -175,20 +174,20 @@ static lk_status ring_reduce(lk__tiers_run *run, const lk__stage *g, lk__schedul
     int p = g->size, next = peer(run, g, (g->me + 1) % p),
         before = peer(run, g, (g->me + p - 1) % p);
     unsigned char *room[2] = {NULL, NULL}, *send;
-    part_of(g, 0, &from, &largest);
+    lk__stage_part(g, 0, &from, &largest);
     for (int i = 1; i < p; i++) {
-        part_of(g, i, &from, &n);
+        lk__stage_part(g, i, &from, &n);
         largest = n > largest ? n : largest;
     }
     for (int i = 0; i < 2; i++)
         LK_TRY(run->room(run->context, largest * elem, &room[i]));
-    part_of(g, (g->me + p - 1) % p, &from, &n);
+    lk__stage_part(g, (g->me + p - 1) % p, &from, &n);
     send = h->vector[0] + (from - h->from) * elem;
     for (int step = 0; step < p - 1; step++) {
         unsigned char *got = room[step % 2];
         if (n > 0)
             LK_TRY(lk__schedule_send(s, next, send, n * elem));
-        part_of(g, (g->me + 2 * p - step - 2) % p, &from, &n);
+        lk__stage_part(g, (g->me + 2 * p - step - 2) % p, &from, &n);
         if (n > 0)
             LK_TRY(lk__schedule_recv(s, before, got, n * elem));
         LK_TRY(lk__schedule_wait(s));
@@ -234,7 +233,7 @@ static lk_status pass(lk__tiers_run *run, const lk__stage *g, int i, int to, boo
                       lk__schedule *s)
 {
     int64_t from, n, elem = run->k->elem;
-    part_of(g, i, &from, &n);
+    lk__stage_part(g, i, &from, &n);
     unsigned char *at = (unsigned char *)run->k->c.out + from * elem;
     if (n == 0)
         return LK_OK;

@@ -65,6 +65,9 @@ typedef struct lk__tiers_run {
     void *context;
 } lk__tiers_run;
 
+/** Part `i` of the elements of a stage: where it begins, and how many. */
+void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n);
+
 /** Begin: `k` and what `room` gives must last until the last schedule is done. */
 void lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *run);
 
