@@ -27,7 +27,7 @@ static bool shared_eligible(const lk__case *k, const char **why)
 
 static double shared_cost(const lk__case *k, const lk__rates *r)
 {
-    return 0.2 * r->alpha * k->size + (double)k->bytes * (r->beta + r->gamma);
+    return 0.15 * r->alpha * k->size + (double)k->bytes * (0.3 * r->beta + r->gamma);
 }
 
 static lk__where where_is(lk__world *w, const void *data, int64_t bytes)
@@ -46,10 +46,7 @@ static void arrive(lk__arena_call *c)
     own->digest = c->digest;
     own->in = where_is(a->shared->w, c->in, c->bytes);
     own->out = where_is(a->shared->w, c->out, c->bytes);
-    atomic_store_explicit(&own->ticket, c->ticket, memory_order_release);
-    for (int i = 0; i < a->n; i++)
-        if (i != a->me)
-            lk__bell_ring(a->shared->w->bell[a->shared->part[i].world_rank]);
+    lk__arena_post(c, &own->ticket, c->ticket);
 }
 
 /* Whether all buffers lie in the same memory: then every rank sees all of them. */
@@ -111,7 +108,7 @@ static lk_status meet(lk__arena_call *c)
         return LK_OK;
     }
     LK_TRY(zero_copy(c));
-    lk__flag_post(a->shared, &a->desk[a->me]->done, c->ticket);
+    lk__arena_post(c, &a->desk[a->me]->done.value, c->ticket);
     c->step = PART;
     return LK_OK;
 }

@@ -29,7 +29,7 @@ static bool slots_eligible(const lk__case *k, const char **why)
 
 static double slots_cost(const lk__case *k, const lk__rates *r)
 {
-    return 0.1 * r->alpha * k->size + (double)k->bytes * k->size * (0.7 * r->beta + r->gamma);
+    return 0.06 * r->alpha * k->size + (double)k->bytes * k->size * (0.3 * r->beta + r->gamma);
 }
 
 static unsigned char *slot_data(const lk__arena_call *c, int i)
@@ -44,10 +44,7 @@ static void slots_put(lk__arena_call *c)
     lk__slot_of_call *slot = &a->desk[a->me]->slot[c->ticket % 2];
     memcpy(slot_data(c, a->me), c->in, (size_t)(c->n_nodes * c->bytes));
     slot->digest = c->digest;
-    atomic_store_explicit(&slot->ticket, c->ticket, memory_order_release);
-    for (int i = 0; i < a->n; i++)
-        if (i != a->me)
-            lk__bell_ring(a->shared->w->bell[a->shared->part[i].world_rank]);
+    lk__arena_post(c, &slot->ticket, c->ticket);
 }
 
 /* Two ranks with a vector each, and an operator whose operands may change places. */

@@ -5,7 +5,7 @@
 
 #include <lockstep/alloc.h>
 
-enum { LOOKS = 1024 };
+enum { LOOKS = 1024, RINGS = 64 };
 
 bool lk__arena_eligible(const lk__case *k, const char **why)
 {
@@ -39,14 +39,27 @@ static bool is_elsewhere(const lk__arena_call *c, int world_rank)
     return h->call != LK_CALL_NONE && !making && lk__label_difference(&c->label, &d.call);
 }
 
+void lk__arena_ring(lk__arena_call *c)
+{
+    const lk__arena *a = c->arena;
+    c->owed = false;
+    for (int i = 0; i < a->n; i++)
+        if (i != a->me)
+            lk__bell_ring(a->shared->w->bell[a->shared->part[i].world_rank]);
+}
+
 lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, uint64_t value,
                             bool *reached)
 {
     *reached = atomic_load_explicit(flag, memory_order_acquire) >= value;
-    if (*reached)
+    if (*reached) {
+        c->request.comm->w->n_arrived++; /* a sign of life */
         return LK_OK;
+    }
     int world_rank = c->arena->shared->part[i].world_rank;
     c->request.peer = world_rank;
+    if (c->owed && (c->idle >= RINGS || c->request.in_list))
+        lk__arena_ring(c);
     if (++c->idle % LOOKS || c->alone || !is_elsewhere(c, world_rank))
         return LK_OK;
     *reached = atomic_load_explicit(flag, memory_order_acquire) >= value;
@@ -104,6 +117,7 @@ static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__
     c->in = lk__case_in(k);
     c->out = k->c.out;
     c->step = c->next = c->idle = 0;
+    c->owed = false;
     c->segment = 0;
     c->ticket = ++a->tickets;
     lk_request *r = &c->request;

@@ -75,6 +75,7 @@ typedef struct lk__arena_call {
     bool alone;     /* no checks of other ranks */
     int step, next; /* of the algorithm; the next rank to look at */
     int idle;       /* how often it was asked in vain */
+    bool owed;      /* others may sleep, and have not been woken since the last post */
     int64_t segment;
     const lk__program *program;
     lk__program own; /* if it is not the arena's */
@@ -105,6 +106,19 @@ static inline bool lk__arena_turn(const lk__arena_call *c)
 lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, uint64_t value,
                             bool *reached) LK_NODISCARD;
 
+/**
+ * Post a flag of this rank.  Others that sleep are woken when this rank has to wait or ends the call:
+ * usually nobody sleeps, and finding that out needs a fence, which now would wait for the post.
+ */
+static inline void lk__arena_post(lk__arena_call *c, _Atomic uint64_t *flag, uint64_t value)
+{
+    atomic_store_explicit(flag, value, memory_order_release);
+    c->owed = true;
+}
+
+/** Wake who may sleep. */
+void lk__arena_ring(lk__arena_call *c);
+
 /** Raise LK_EMISMATCH if rank `i` gave another digest. */
 static inline lk_status lk__arena_agree(lk__arena_call *c, int i, uint64_t digest)
 {
@@ -117,6 +131,8 @@ static inline lk_status lk__arena_agree(lk__arena_call *c, int i, uint64_t diges
 static inline void lk__arena_end(lk__arena_call *c)
 {
     c->arena->turn++;
+    if (c->owed)
+        lk__arena_ring(c);
     atomic_store_explicit(&c->request.done, 1, memory_order_relaxed);
 }
 

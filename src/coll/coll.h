@@ -78,7 +78,8 @@ extern const lk_coll *const lk_colls[];
 /* What collectives keep for a communicator: comm->coll. */
 typedef struct lk__coll_state {
     char *named[LK_N_CALLS]; /* algorithms that the environment names; NULL: none */
-    struct {                 /* the last choice by cost */
+    struct {                 /* the last choice */
+        const char *name;    /* as it was given: compared as an address */
         lk_comm_call call;
         lk_dtype dtype;
         lk_fold fold;
@@ -87,7 +88,8 @@ typedef struct lk__coll_state {
         int number; /* 0: none yet */
     } last;
     struct lk__arena *arena;
-    bool no_arena; /* it cannot be made */
+    bool no_arena;             /* it cannot be made */
+    struct lk__native *native; /* MPI's own collectives */
     bool unchecked;
 } lk__coll_state;
 

@@ -41,7 +41,8 @@ static lk_status call_start(lk_comm *comm, const lk_collective *c, bool wait, lk
     LK_TRY(lk__fault_check(comm->w));
     lk__coll_state *state = NULL;
     LK_TRY_COMM(comm->w, lk__coll_state_get(comm, &state));
-    lk__case k = {.memory = NULL};
+    lk__case k;
+    k.memory = NULL;
     k.wait = wait;
     LK_TRY_TO(done, lk__case_make(comm, c, &k));
     LK_TRY_TO(done, case_start(&k, out));

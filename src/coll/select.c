@@ -8,7 +8,7 @@
 static lk__rates rates_of(const lk_comm *comm)
 {
     bool near = lk_comm_inter_size(comm) == 1;
-    return near ? (lk__rates){1e-6, 1e-10, 5e-11} : (lk__rates){2e-5, 1e-9, 5e-11};
+    return near ? (lk__rates){1.5e-6, 2e-10, 5e-11} : (lk__rates){2e-5, 1e-9, 5e-11};
 }
 
 static lk_status select_named(const lk__case *k, const char *name, int *number)
@@ -56,15 +56,18 @@ lk_status lk__coll_select(const lk__case *k, int *number)
     lk__coll_state *state = k->comm->coll;
     const lk_collective *c = &k->c;
     const char *name = c->algorithm ? c->algorithm : state->named[c->call];
-    if (name)
-        return select_named(k, name, number);
-    bool same = state->last.call == c->call && state->last.dtype == c->dtype &&
-                state->last.fold == c->fold && state->last.count == c->count &&
-                state->last.pieces == k->pieces && state->last.wait == k->wait && !c->first &&
-                !k->counts && state->last.number;
-    *number = same ? state->last.number : select_cheapest(k);
+    bool same = state->last.name == name && state->last.call == c->call &&
+                state->last.dtype == c->dtype && state->last.fold == c->fold &&
+                state->last.count == c->count && state->last.pieces == k->pieces &&
+                state->last.wait == k->wait && !c->first && !k->counts && state->last.number;
+    *number = same ? state->last.number : 0;
+    if (!same && name)
+        LK_TRY(select_named(k, name, number));
+    else if (!same)
+        *number = select_cheapest(k);
     LK_CHECK(*number > 0, LK_ENOTSUP, "no algorithm can do this %s", lk_call_name(c->call));
     if (!same && !c->first && !k->counts) {
+        state->last.name = name;
         state->last.call = c->call;
         state->last.dtype = c->dtype;
         state->last.fold = c->fold;

@@ -1,5 +1,6 @@
 /* What collectives keep for a communicator: names from the environment, the last choice, the arena. */
 #include "coll/arena.h"
+#include "comm/mpi_native.h"
 
 #include <lockstep/alloc.h>
 
@@ -16,6 +17,7 @@ static void state_free(void *coll)
     if (state->arena)
         lk_shared_free(state->arena->shared);
     lk_free(state->arena);
+    lk__native_free(state->native);
     lk_free(state);
 }
 

@@ -116,7 +116,7 @@ static lk_status swap_cells(lk__arena_call *c, int64_t t, bool *done)
         swap_cell(c, before, s, j);
     }
     if (s < n)
-        lk__flag_post(a->shared, &a->desk[a->me]->put, a->stages + (uint64_t)s + 1);
+        lk__arena_post(c, &a->desk[a->me]->put.value, a->stages + (uint64_t)s + 1);
     *done = true;
     return LK_OK;
 }
@@ -136,7 +136,7 @@ static lk_status swap_join(lk__arena_call *c, int64_t t, bool *done)
     }
     if (t >= 0 && t < segments_of(c)) {
         LK_TRY(join_segment(c, t));
-        lk__flag_post(a->shared, &a->desk[a->me]->got, a->stages + (uint64_t)t + 1);
+        lk__arena_post(c, &a->desk[a->me]->got.value, a->stages + (uint64_t)t + 1);
     }
     *done = true;
     return LK_OK;

@@ -1,0 +1,325 @@
+/* lockstep bench allreduce: ours next to MPI_Allreduce, by size. */
+#include "bench_run.h"
+#include "report.h"
+#include "verb.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/clock.h>
+#include <lockstep/coll.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+struct allreduce_options {
+    bool json, is_private;
+    const char *against, *transport, *algorithm, *checks;
+    lk_option_names sizes;
+    int64_t ranks;
+    double seconds;
+};
+
+#define FIELD(name) offsetof(struct allreduce_options, name)
+
+static const lk_option options[] = {
+    {.name = "against",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(against),
+     .value = "NAME",
+     .help = "mpi, any other algorithm, or none; mpi by default where the ranks are MPI's"},
+    {.name = "sizes",
+     .type = LK_OPTION_NAMES,
+     .offset = FIELD(sizes),
+     .value = "BYTES,...",
+     .preset = "8,256,1K,4K,16K,64K,256K,1M,4M,16M,64M",
+     .help = "of the vector of f32, with K, M or G"},
+    {.name = "algorithm",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(algorithm),
+     .value = "NAME",
+     .help = "ours; by cost if it is not given"},
+    {.name = "private",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(is_private),
+     .help =
+         "our vectors in private memory too; otherwise they are in memory that the ranks share"},
+    {.name = "checks",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(checks),
+     .value = "on|off",
+     .preset = "on",
+     .help = "whether ranks compare their calls"},
+    {.name = "transport",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(transport),
+     .value = "NAME",
+     .help = "local, mpi or self; mpi under an MPI launcher by default, otherwise local"},
+    {.name = "ranks",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(ranks),
+     .value = "N",
+     .preset = "2",
+     .min = 1,
+     .max = LK_MAX_LOCAL,
+     .help = "on the transport local"},
+    {.name = "seconds",
+     .type = LK_OPTION_REAL,
+     .offset = FIELD(seconds),
+     .value = "S",
+     .preset = "0.5",
+     .min = 0,
+     .max = 600,
+     .help = "time for each size, everybody together"},
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(json),
+     .help = "print one JSON object for each size"},
+    {.name = NULL},
+};
+
+enum { MIN_ROUNDS = 3, MAX_ROUNDS = 201, N_SIDES = 3 };
+
+/* Who is timed: nobody (filling and reading the vector, which is taken off), ours, the other. */
+enum { NOBODY, OURS, PEER };
+
+struct bench {
+    const struct allreduce_options *o;
+    lk_comm *comm;
+    const char *against; /* NULL: nobody */
+    int64_t bytes[LK_OPTION_MAX_ITEMS];
+    int n_sizes;
+    lk_shared *shared;
+    float *memory, *ours, *theirs; /* vectors of the largest size */
+    report out;
+};
+
+static int refuse(const char *option, const char *why)
+{
+    fprintf(stderr, "error: lockstep bench allreduce: option --%s: %s\n", option, why);
+    return LK_EXIT_USAGE;
+}
+
+/* "64M" in bytes; 0: it is no size. */
+static int64_t size_of(const char *text)
+{
+    char *end;
+    long long n = strtoll(text, &end, 10);
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    end += shift > 0;
+    if (end == text || *end || n < 1 || n > (INT64_C(1) << 36) >> shift)
+        return 0;
+    int64_t bytes = (int64_t)n << shift;
+    return bytes % 4 == 0 ? bytes : 0;
+}
+
+static bool sizes_read(struct bench *b)
+{
+    b->n_sizes = b->o->sizes.n;
+    for (int i = 0; i < b->n_sizes; i++) {
+        b->bytes[i] = size_of(b->o->sizes.item[i]);
+        if (b->bytes[i] == 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- measuring ---- */
+
+static lk_status call(struct bench *b, int side, float *x, int64_t n)
+{
+    if (side == NOBODY)
+        return LK_OK;
+    LK_TRY(lk_coll_run(b->comm,
+                       &(lk_collective){.call = LK_CALL_ALLREDUCE,
+                                        .name = "bench",
+                                        .algorithm = side == OURS ? b->o->algorithm : b->against,
+                                        .out = x,
+                                        .count = n,
+                                        .dtype = LK_F32}));
+    return LK_OK;
+}
+
+static volatile uint64_t sink;
+
+/* Fill the vector, reduce it, read it: seconds for one, on the slowest rank. */
+static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, double *seconds)
+{
+    float *x = side == PEER ? b->theirs : b->ours;
+    LK_TRY(lk_barrier(b->comm, "round"));
+    LK_TRY(call(b, side == NOBODY ? OURS : side, x, 1));
+    int64_t start = lk_clock_ns();
+    for (int k = 0; k < calls; k++) {
+        memset(x, 0, (size_t)bytes);
+        LK_TRY(call(b, side, x, bytes / 4));
+        uint64_t sum = 0;
+        for (int64_t i = 0; i < bytes / 4; i++)
+            sum += x[i] != 0.0F;
+        sink = sum;
+    }
+    *seconds = 1e-9 * (double)(lk_clock_ns() - start) / calls;
+    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
+    return LK_OK;
+}
+
+struct result {
+    double seconds[N_SIDES]; /* medians, filling and reading taken off */
+    double ratio;            /* median over the rounds */
+    int rounds;
+};
+
+/* Everybody once a round; all ranks do as many, which rank 0 decides. */
+static lk_status measure(struct bench *b, int64_t bytes, struct result *r)
+{
+    double t[N_SIDES][MAX_ROUNDS], ratio[MAX_ROUNDS], none;
+    int sides = b->against ? 3 : 2, calls = bytes <= 65536 ? 64 : bytes <= 1 << 20 ? 8 : 1;
+    int64_t start = lk_clock_ns();
+    int32_t go = 1;
+    r->rounds = 0;
+    for (int warm = 0; go && r->rounds < MAX_ROUNDS; warm++) {
+        for (int side = 0; side < sides; side++)
+            LK_TRY(cycle(b, side, bytes, calls, &t[side][r->rounds]));
+        r->rounds += warm > 0;
+        go = r->rounds < MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < b->o->seconds;
+        LK_TRY(lk_bcast(b->comm, &go, 1, LK_I32, 0, "go on"));
+    }
+    double sorted[MAX_ROUNDS];
+    memcpy(sorted, t[NOBODY], sizeof *sorted * (size_t)r->rounds);
+    none = bench_median(sorted, r->rounds);
+    for (int i = 0; i < r->rounds && b->against; i++)
+        ratio[i] = (t[PEER][i] - none) / (t[OURS][i] > none ? t[OURS][i] - none : 1e-9);
+    r->ratio = b->against ? bench_median(ratio, r->rounds) : 0;
+    r->seconds[NOBODY] = none;
+    for (int side = OURS; side < sides; side++)
+        r->seconds[side] = bench_median(t[side], r->rounds) - none;
+    return LK_OK;
+}
+
+static lk_status row(struct bench *b, int i)
+{
+    struct result r;
+    const char *algorithm = NULL;
+    lk_collective c = {.call = LK_CALL_ALLREDUCE,
+                       .algorithm = b->o->algorithm,
+                       .out = b->ours,
+                       .count = b->bytes[i] / 4,
+                       .dtype = LK_F32};
+    LK_TRY(measure(b, b->bytes[i], &r));
+    LK_TRY(lk_coll_choice(b->comm, &c, &algorithm));
+    if (lk_comm_rank(b->comm) > 0)
+        return LK_OK;
+    double gb = 1e-9 * (double)b->bytes[i];
+    report_cell cells[] = {cell_int(b->bytes[i]),
+                           cell_text(algorithm),
+                           cell_real(1e6 * r.seconds[OURS], 2),
+                           cell_real(gb / r.seconds[OURS], 2),
+                           cell_none(),
+                           cell_none(),
+                           cell_none(),
+                           cell_int(r.rounds)};
+    if (b->against) {
+        cells[4] = cell_text(b->against);
+        cells[5] = cell_real(1e6 * r.seconds[PEER], 2);
+        cells[6] = cell_real(r.ratio, 2);
+    }
+    report_row(&b->out, cells);
+    report_flush();
+    return LK_OK;
+}
+
+/* Ours in shared memory unless --private; the peer's is always private, as MPI's programs have it. */
+static lk_status vectors_make(struct bench *b)
+{
+    int64_t most = 0;
+    for (int i = 0; i < b->n_sizes; i++)
+        most = b->bytes[i] > most ? b->bytes[i] : most;
+    LK_TRY(lk_alloc(&b->memory, 2 * most, 1));
+    b->ours = b->memory;
+    b->theirs = b->memory + most / 4;
+    memset(b->memory, 0, (size_t)(2 * most));
+    if (b->o->is_private)
+        return LK_OK;
+    LK_TRY(lk_shared_new(b->comm, most, "vectors", &b->shared));
+    b->ours = lk_shared_data(b->shared, lk_comm_intra_rank(b->comm));
+    return LK_OK;
+}
+
+static lk_status rows(struct bench *b)
+{
+    static const report_column columns[] = {{"bytes", "bytes", 9}, {"algorithm", "algorithm", -9},
+                                            {"us", "us", 9},       {"gbs", "GB/s", 8},
+                                            {"peer", "peer", -6},  {"peer_us", "us", 9},
+                                            {"ratio", "ratio", 6}, {"rounds", "rounds", 6}};
+    bool first = lk_comm_rank(b->comm) == 0;
+    LK_TRY(lk_coll_checks_set(b->comm, strcmp(b->o->checks, "on") == 0));
+    LK_TRY(vectors_make(b));
+    if (first && !b->o->json)
+        printf("%d ranks on %d node%s, transport %s, %s memory, checks %s; medians, on the slowest "
+               "rank\n\n",
+               lk_comm_size(b->comm), lk_comm_inter_size(b->comm),
+               lk_comm_inter_size(b->comm) == 1 ? "" : "s", lk_comm_transport(b->comm),
+               b->o->is_private ? "private" : "shared", b->o->checks);
+    if (first)
+        report_begin(&b->out, columns, 8, b->o->json);
+    for (int i = 0; i < b->n_sizes; i++)
+        LK_TRY(row(b, i));
+    return LK_OK;
+}
+
+/* One rank. */
+static lk_status rank_run(lk_comm *comm, void *arg)
+{
+    struct bench b = *(const struct bench *)arg;
+    b.comm = comm;
+    b.against = b.o->against ? b.o->against : "mpi";
+    bool mpi = strcmp(lk_comm_transport(comm), "mpi") == 0;
+    if (strcmp(b.against, "none") == 0 || (!b.o->against && !mpi))
+        b.against = NULL;
+    lk_status st = rows(&b);
+    if (st == LK_OK)
+        st = lk_barrier(comm, "end");
+    lk_shared_free(b.shared);
+    lk_free(b.memory);
+    return st;
+}
+
+static int allreduce_run(const void *given, int n_operands, char **operand)
+{
+    (void)n_operands;
+    (void)operand;
+    struct bench b = {.o = given};
+    if (!sizes_read(&b))
+        return refuse("sizes", "a size is a multiple of 4 bytes, such as 8, 64K or 16M");
+    if (strcmp(b.o->checks, "on") != 0 && strcmp(b.o->checks, "off") != 0)
+        return refuse("checks", "give on or off");
+    const char *transport = b.o->transport;
+    lk_comm *comm = NULL;
+    if (transport && strcmp(transport, "local") == 0)
+        return lk_run_local((int)b.o->ranks, rank_run, &b) == LK_OK ? LK_EXIT_DONE : verb_failed();
+    if (lk_comm_open(transport, &comm) != LK_OK)
+        return verb_failed();
+    lk_status st = LK_OK;
+    if (!transport && lk_comm_size(comm) == 1 && strcmp(lk_comm_transport(comm), "self") == 0)
+        st = lk_run_local((int)b.o->ranks, rank_run, &b);
+    else
+        st = rank_run(comm, &b);
+    lk_comm_free(comm);
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+}
+
+const lk_verb lk_bench_kind_allreduce = {
+    .computes = true,
+    .name = "allreduce",
+    .summary = "sums over ranks, against MPI_Allreduce",
+    .operands = "",
+    .about =
+        "Measures allreduce of f32 vectors, sum, in place, next to MPI_Allreduce in the same "
+        "processes: start it with mpirun, or let it run its ranks as threads (then without MPI). "
+        "Each rank fills its vector, reduces it and reads the result; filling and reading alone is "
+        "measured too and taken off. Everybody is timed in turn; the time of a round is that of "
+        "the slowest rank, and a ratio is the median over the rounds of the peer's time divided by "
+        "ours.\n"
+        "JSON: bytes, algorithm, us, gbs (bytes of the vector by time), peer, peer_us, ratio, "
+        "rounds.",
+    .options = options,
+    .options_size = sizeof(struct allreduce_options),
+    .run = allreduce_run,
+};

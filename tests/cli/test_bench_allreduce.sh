@@ -1,0 +1,29 @@
+#!/bin/sh
+# The bench of allreduce: ranks as threads, as processes of each MPI, and what it refuses.
+. "$(dirname "$0")/expect.sh"
+
+status 0 "$lockstep" bench allreduce --transport local --ranks 3 --seconds 0 --sizes 8,4K
+out '3 ranks on 1 node, transport local, shared memory, checks on'
+out '4096  '
+status 0 "$lockstep" bench allreduce --json --transport local --seconds 0 --sizes 16K --private \
+    --algorithm shared --against tree --checks off
+"$json" <"$work/out" || fail 'JSON'
+out '"bytes": 16384, "algorithm": "shared", "us": '
+out '"peer": "tree", "peer_us": '
+status 2 "$lockstep" bench allreduce --sizes 8,6
+err 'a size is a multiple of 4 bytes'
+status 2 "$lockstep" bench allreduce --checks maybe
+err 'give on or off'
+status 1 "$lockstep" bench allreduce --transport local --algorithm nope --sizes 8
+err 'no allreduce algorithm named "nope"; the names are'
+status 1 "$lockstep" bench allreduce --transport local --against mpi --sizes 8
+err 'it needs ranks that are MPI processes'
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+for mpi in openmpi mpich; do
+    [ -e "$(dirname "$lockstep")/mpi/lockstep-mpi-$mpi.so" ] || continue
+    status 0 "mpirun.$mpi" -n 2 "$lockstep" bench allreduce --json --seconds 0 --sizes 8,64K
+    "$json" <"$work/out" || fail 'JSON'
+    out '"bytes": 65536, "algorithm": "shared", "us": '
+    out '"peer": "mpi", "peer_us": '
+done
