@@ -199,7 +199,8 @@ typedef struct lk_coll_about {
     bool measures_only; /* is there to measure against: never chosen, may give other bits */
 } lk_coll_about;
 
-/** Algorithm number `i` from 0 on, by call and name; false behind the last.  Not collective. */
+/** Algorithm number `i` from 0 on, by call and name, other names behind; false behind the last.  Not
+ * collective. */
 LK_API bool lk_coll_list(int i, lk_coll_about *out);
 
 /** The algorithm that lk_coll_run() would use for this call: its name.  Not collective. */

@@ -32,7 +32,8 @@ static lk_status merge_node(struct merge *m, lk_node node, bool *whole)
     if (!lower || !upper)
         return LK_OK;
     lk__leaf *first = &m->leaf[m->n_out - 2], *second = first + 1;
-    LK_TRY(lk__schedule_join(m->s, first->data, second->data, m->count));
+    if (m->s)
+        LK_TRY(lk__schedule_join(m->s, first->data, second->data, m->count));
     first->at = node;
     m->n_out--;
     *whole = true;

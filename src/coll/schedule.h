@@ -48,7 +48,7 @@ typedef struct lk__leaf {
 
 /**
  * Join what can be joined: `leaf` [*n] are different nodes of the tree in order, and become fewer,
- * the largest whose halves are all there.
+ * the largest whose halves are all there.  `s` NULL: only say which.
  */
 lk_status lk__schedule_merge(lk__schedule *s, const lk__case *k, int64_t count, lk__leaf *leaf,
                              int64_t *n) LK_NODISCARD;

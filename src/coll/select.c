@@ -11,25 +11,67 @@ static lk__rates rates_of(const lk_comm *comm)
     return near ? (lk__rates){1.5e-6, 2e-10, 5e-11} : (lk__rates){2e-5, 1e-9, 5e-11};
 }
 
-static lk_status select_named(const lk__case *k, const char *name, int *number)
+/* The kinds of communicators that ChainerMN has, as other names of algorithms; NULL: by cost. */
+static const struct kind {
+    const char *name, *algorithm, *summary;
+    bool one_node;
+} kinds[] = {
+    {"naive", "tree", "ChainerMN's: every tensor by itself, whole", false},
+    {"flat", "direct", "ChainerMN's: one vector, all ranks alike", false},
+    {"two_dimensional", "tiers", "ChainerMN's: shares within nodes, then between them", false},
+    {"non_cuda_aware", "hierarchical", "ChainerMN's: nodes, then their first ranks", false},
+    {"single_node", NULL, "ChainerMN's: ranks of one node only", true},
+};
+
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static const struct kind *kind_find(const lk__case *k, const char *name)
 {
-    char known[256] = "";
+    for (int i = 0; i < N_KINDS && k->c.call == LK_CALL_ALLREDUCE; i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+static int select_cheapest(const lk__case *k);
+
+static lk_status unknown(const lk__case *k, const char *name)
+{
+    char known[512] = "";
     for (int i = 0; lk_colls[i]; i++) {
-        const lk_coll *a = lk_colls[i];
-        if (a->call != k->c.call)
-            continue;
-        if (strcmp(a->name, name) == 0) {
-            const char *why = "";
-            LK_CHECK(!a->eligible || a->eligible(k, &why), LK_ENOTSUP,
-                     "%s %s cannot do this call: %s", lk_call_name(a->call), name, why);
-            *number = i + 1;
-            return LK_OK;
-        }
         size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, " %s", a->name);
+        if (lk_colls[i]->call == k->c.call)
+            snprintf(known + used, sizeof known - used, " %s", lk_colls[i]->name);
+    }
+    for (int i = 0; i < N_KINDS && k->c.call == LK_CALL_ALLREDUCE; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, " %s", kinds[i].name);
     }
     return LK_RAISE(LK_EINVAL, "no %s algorithm named \"%s\"; the names are%s",
                     lk_call_name(k->c.call), name, known);
+}
+
+static lk_status select_named(const lk__case *k, const char *name, int *number)
+{
+    const struct kind *kind = kind_find(k, name);
+    LK_CHECK(!kind || !kind->one_node || lk_comm_inter_size(k->comm) == 1, LK_ENOTSUP,
+             "allreduce %s: the ranks are on %d nodes", name, lk_comm_inter_size(k->comm));
+    if (kind && !kind->algorithm) {
+        *number = select_cheapest(k);
+        return LK_OK;
+    }
+    const char *wanted = kind ? kind->algorithm : name;
+    for (int i = 0; lk_colls[i]; i++) {
+        const lk_coll *a = lk_colls[i];
+        if (a->call != k->c.call || strcmp(a->name, wanted) != 0)
+            continue;
+        const char *why = "";
+        LK_CHECK(!a->eligible || a->eligible(k, &why), LK_ENOTSUP, "%s %s cannot do this call: %s",
+                 lk_call_name(a->call), name, why);
+        *number = i + 1;
+        return LK_OK;
+    }
+    return unknown(k, name);
 }
 
 static int select_cheapest(const lk__case *k)
@@ -84,8 +126,13 @@ bool lk_coll_list(int i, lk_coll_about *out)
     int n = 0;
     while (lk_colls[n])
         n++;
-    if (i < 0 || i >= n)
+    if (i < 0 || i >= n + N_KINDS)
         return false;
+    if (i >= n) {
+        const struct kind *kind = &kinds[i - n];
+        *out = (lk_coll_about){lk_call_name(LK_CALL_ALLREDUCE), kind->name, kind->summary, false};
+        return true;
+    }
     const lk_coll *a = lk_colls[i];
     *out = (lk_coll_about){lk_call_name(a->call), a->name, a->summary, a->measures_only};
     return true;

@@ -25,12 +25,12 @@ static void clear(lk__processor *out)
 #    pragma weak dlclose
 
 /* What is called of hwloc. */
-#    define CALLS(X)                                                                    \
-        X(topology_init)                                                                \
-        X(topology_load)                                                                \
-        X(topology_destroy)                                                             \
-        X(get_api_version) X(get_type_depth) X(get_nbobjs_by_depth) X(get_obj_by_depth) \
-            X(bitmap_next)
+#    define CALLS(X)        \
+        X(topology_init)    \
+        X(topology_load)    \
+        X(topology_destroy) \
+        X(get_api_version)  \
+        X(get_type_depth) X(get_nbobjs_by_depth) X(get_obj_by_depth) X(bitmap_next)
 
 struct hwloc {
 #    define X(name) __typeof__(&hwloc_##name) name;

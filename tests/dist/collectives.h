@@ -18,20 +18,20 @@ static inline bool next_algorithm(lk_comm *comm, lk_collective *c, int *i)
             continue;
         c->algorithm = about.name;
         lk_status st = lk_coll_choice(comm, c, &choice);
-        if (st == LK_OK)
+        if (st == LK_OK && strcmp(choice, about.name) == 0) /* else it is another name */
             return true;
-        ASSERT_EQ(st, LK_ENOTSUP);
+        ASSERT_TRUE(st == LK_OK || st == LK_ENOTSUP);
         lk_error_clear();
     }
     c->algorithm = NULL;
     return false;
 }
 
-/* Run the call with every algorithm and with the chosen one, blocking and begun; `check` after
- * each, `clear` before. */
-#define FOR_EACH_ALGORITHM(comm, c)                                 \
-    for (int alg_i = 0, alg_n = 0, alg_more = 1; alg_more; alg_n++) \
-        if ((alg_more = next_algorithm(comm, c, &alg_i)), alg_more || 1)
+/* Do what follows for every algorithm that can do the call, and at last for the one chosen by cost;
+ * alg_n counts. */
+#define FOR_EACH_ALGORITHM(comm, c)              \
+    for (int alg_i = 0, alg_n = 0, alg_more = 1; \
+         alg_more && ((alg_more = next_algorithm(comm, c, &alg_i)), true); alg_n++)
 
 static inline void run_or_start(lk_comm *comm, const lk_collective *c, bool start)
 {

@@ -153,6 +153,35 @@ static void bad_arguments_are_refused(lk_comm *comm)
         ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "cannot be in place");
 }
 
+/* ChainerMN's kinds of communicators are names of algorithms. */
+static void kinds_are_known_by_name(lk_comm *comm)
+{
+    static const struct {
+        const char *kind, *algorithm;
+    } kinds[] = {{"naive", "tree"},
+                 {"flat", "direct"},
+                 {"hierarchical", "hierarchical"},
+                 {"two_dimensional", "tiers"},
+                 {"non_cuda_aware", "hierarchical"},
+                 {"dummy", "dummy"}};
+    int32_t x = lk_comm_rank(comm), y = -1;
+    lk_collective c = {.call = LK_CALL_ALLREDUCE, .in = &x, .out = &y, .count = 1, .dtype = LK_I32};
+    const char *choice;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        c.algorithm = kinds[i].kind;
+        ASSERT_OK(lk_coll_choice(comm, &c, &choice));
+        ASSERT_TRUE(strcmp(choice, kinds[i].algorithm) == 0);
+        ASSERT_OK(lk_coll_run(comm, &c));
+        int size = lk_comm_size(comm);
+        ASSERT_EQ(y, strcmp(kinds[i].kind, "dummy") == 0 ? x : size * (size - 1) / 2);
+    }
+    c.algorithm = "single_node";
+    ASSERT_EQ(lk_coll_choice(comm, &c, &choice),
+              lk_comm_inter_size(comm) == 1 ? LK_OK : LK_ENOTSUP);
+    lk_error_clear();
+}
+
 RANKS_MAIN(TEST(pieces_give_the_same_bits_on_any_ranks), TEST(uneven_runs_change_nothing),
            TEST(operators_work_on_every_dtype),
-           TEST(several_at_once_may_be_waited_for_in_any_order), TEST(bad_arguments_are_refused))
+           TEST(several_at_once_may_be_waited_for_in_any_order), TEST(bad_arguments_are_refused),
+           TEST(kinds_are_known_by_name))

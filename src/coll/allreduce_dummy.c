@@ -1,0 +1,23 @@
+/* allreduce, dummy: nothing is sent; each rank gets its own vector.  It shows what a program takes
+ * without communication.
+ *
+ * Cost: one copy.
+ */
+#include "coll/schedule.h"
+
+static double dummy_cost(const lk__case *k, const lk__rates *r)
+{
+    return (double)k->bytes * r->gamma;
+}
+
+static lk_status dummy_schedule(const lk__case *k, lk__schedule *s)
+{
+    return k->n_nodes > 0 ? lk__schedule_copy(s, k->c.out, lk__case_in(k), k->bytes) : LK_OK;
+}
+
+const lk_coll lk_coll_allreduce_dummy = {.call = LK_CALL_ALLREDUCE,
+                                         .name = "dummy",
+                                         .summary = "no communication, to measure against",
+                                         .measures_only = true,
+                                         .cost = dummy_cost,
+                                         .schedule = dummy_schedule};

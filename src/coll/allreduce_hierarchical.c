@@ -1,0 +1,154 @@
+/* allreduce, hierarchical: to the first rank of each node, from there to the first of all, and back.
+ *
+ *     nodes   [0 1 2] [3 4 5]        1, 2 ─► 0 and 4, 5 ─► 3: each merges what it has;
+ *                                    3 ─► 0 merges all, ─► 3; 0 ─► 1, 2 and 3 ─► 4, 5
+ *
+ * A leader merges the nodes of the tree over its ranks' pieces as far as they go and sends on what
+ * remains, one vector at powers of two of neighbouring ranks.  So one message a node crosses between
+ * nodes each way.  Any ranks on any nodes, any pieces; not f16 and bf16.
+ *
+ * Cost: 2 X alpha_near + 2 Y alpha_far + X n beta_near + 2 Y n beta_far + P n gamma, X ranks on each
+ * of Y nodes: for short vectors on few nodes.
+ */
+#include "coll/schedule.h"
+
+#include <lockstep/alloc.h>
+
+#include <stdlib.h>
+
+static double hierarchical_cost(const lk__case *k, const lk__rates *r)
+{
+    double n = (double)k->bytes, nodes = lk_comm_inter_size(k->comm);
+    double near = k->size / nodes;
+    return (near * 0.2 + 2 * nodes) * r->alpha + (near * 0.2 + 2 * nodes) * n * r->beta +
+           k->size * n * r->gamma;
+}
+
+static int node_of(const lk__case *k, int rank)
+{
+    return k->comm->w->node[k->comm->member[rank]];
+}
+
+/* The first rank on the node of `rank`. */
+static int leader_of(const lk__case *k, int rank)
+{
+    int leader = 0;
+    while (node_of(k, leader) != node_of(k, rank))
+        leader++;
+    return leader;
+}
+
+static int leaf_order(const void *a, const void *b)
+{
+    const lk__leaf *x = a, *y = b;
+    return x->at.first < y->at.first ? -1 : x->at.first > y->at.first;
+}
+
+/* Leaves of one rank behind `leaf`, to be received from it; its own are copied. */
+static lk_status leaves_of_rank(const lk__case *k, lk__schedule *s, int r, lk__leaf *leaf,
+                                int64_t *n)
+{
+    lk_node node[LK_MAX_NODES];
+    int64_t m = lk__case_nodes(k, r, node, LK_MAX_NODES);
+    for (int64_t i = 0; i < m; i++) {
+        lk__leaf *l = &leaf[(*n)++];
+        l->at = node[i];
+        if (!s)
+            continue;
+        LK_TRY(lk__schedule_room(s, k->bytes, &l->data));
+        if (r == k->rank)
+            LK_TRY(lk__schedule_copy(s, l->data, lk__case_in(k) + i * k->bytes, k->bytes));
+        else
+            LK_TRY(lk__schedule_recv(s, r, l->data, k->bytes));
+    }
+    return LK_OK;
+}
+
+/* What the leader of a node has once it has merged; with a schedule it is this rank. */
+static lk_status leaves_of_node(const lk__case *k, lk__schedule *s, int leader, lk__leaf *leaf,
+                                int64_t *n)
+{
+    *n = 0;
+    for (int r = 0; r < k->size; r++)
+        if (node_of(k, r) == node_of(k, leader))
+            LK_TRY(leaves_of_rank(k, s, r, leaf, n));
+    if (s)
+        LK_TRY(lk__schedule_wait(s));
+    return lk__schedule_merge(s, k, k->c.count, leaf, n);
+}
+
+/* Rank 0, which leads its node: the others' leaves join its own. */
+static lk_status top(const lk__case *k, lk__schedule *s, lk__leaf *leaf, int64_t n)
+{
+    for (int r = 1; r < k->size; r++) {
+        if (leader_of(k, r) != r)
+            continue;
+        int64_t m;
+        LK_TRY(leaves_of_node(k, NULL, r, leaf + n, &m));
+        for (int64_t i = 0; i < m; i++, n++) {
+            LK_TRY(lk__schedule_room(s, k->bytes, &leaf[n].data));
+            LK_TRY(lk__schedule_recv(s, r, leaf[n].data, k->bytes));
+        }
+    }
+    LK_TRY(lk__schedule_wait(s));
+    qsort(leaf, (size_t)n, sizeof *leaf, leaf_order);
+    LK_TRY(lk__schedule_merge(s, k, k->c.count, leaf, &n));
+    LK_TRY(lk__schedule_copy(s, k->c.out, leaf[0].data, k->bytes));
+    return lk__schedule_finish(s, k->c.out, k->c.count);
+}
+
+static lk_status up(const lk__case *k, lk__schedule *s, lk__leaf *leaf)
+{
+    int leader = leader_of(k, k->rank);
+    int64_t n = 0;
+    if (k->rank != leader) {
+        for (int64_t i = 0; i < k->n_nodes; i++)
+            LK_TRY(lk__schedule_send(s, leader, lk__case_in(k) + i * k->bytes, k->bytes));
+        return lk__schedule_wait(s);
+    }
+    LK_TRY(leaves_of_node(k, s, leader, leaf, &n));
+    if (k->rank == 0)
+        return top(k, s, leaf, n);
+    for (int64_t i = 0; i < n; i++)
+        LK_TRY(lk__schedule_send(s, 0, leaf[i].data, k->bytes));
+    return lk__schedule_wait(s);
+}
+
+static lk_status down(const lk__case *k, lk__schedule *s)
+{
+    int leader = leader_of(k, k->rank), from = k->rank == leader ? 0 : leader;
+    if (k->rank > 0) {
+        LK_TRY(lk__schedule_recv(s, from, k->c.out, k->bytes));
+        LK_TRY(lk__schedule_wait(s));
+    }
+    for (int r = 1; r < k->size && k->rank == leader; r++) {
+        int above = leader_of(k, r);
+        bool mine = r == above ? k->rank == 0 : above == k->rank;
+        if (mine && r != k->rank)
+            LK_TRY(lk__schedule_send(s, r, k->c.out, k->bytes));
+    }
+    return LK_OK;
+}
+
+static lk_status hierarchical_schedule(const lk__case *k, lk__schedule *s)
+{
+    lk_status st;
+    lk__leaf *leaf = NULL;
+    int64_t n = 0;
+    for (int r = 0; r < k->size; r++)
+        n += lk__case_nodes(k, r, NULL, 0);
+    LK_TRY(lk_alloc_zero(&leaf, n, sizeof *leaf));
+    LK_TRY_TO(done, up(k, s, leaf));
+    LK_TRY_TO(done, down(k, s));
+done:
+    lk_free(leaf);
+    return st;
+}
+
+const lk_coll lk_coll_allreduce_hierarchical = {
+    .call = LK_CALL_ALLREDUCE,
+    .name = "hierarchical",
+    .summary = "to the first rank of each node, then between these, and back",
+    .eligible = lk__tree_eligible,
+    .cost = hierarchical_cost,
+    .schedule = hierarchical_schedule};
