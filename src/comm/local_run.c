@@ -1,0 +1,290 @@
+/* Ranks that are threads of one process: started, ended, and the memory that they share.
+ *
+ * Blocks of lk_shared_new() are plain memory in a list of the job: what ranks that failed did not
+ * give back ends with the job.
+ */
+#include "comm/local_end.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/log.h>
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STACK_BYTES = 1 << 20, SPINS = 2000, BLOCK_ALIGN = 4096 };
+
+static void job_free(struct lk__local_job *job)
+{
+    for (int r = 0; job->end && r < job->n; r++) {
+        struct lk__local_end *e = &job->end[r];
+        lk__packet *p = atomic_load(&e->inbox);
+        while (p) {
+            lk__packet *next = p->next;
+            lk__local_drop(&e->w, p);
+            p = next;
+        }
+        lk__world_clear(&e->w);
+    }
+    while (job->blocks) {
+        struct lk__local_block *next = job->blocks->next;
+        lk_free(job->blocks);
+        job->blocks = next;
+    }
+    pthread_mutex_destroy(&job->lock);
+    lk_free(job->end);
+    lk_free(job->board);
+    lk_free(job->bell);
+    lk_free(job->node);
+    lk_free(job);
+}
+
+static lk_status local_block_make(lk__world *w, int64_t bytes, lk__key *key, lk__block *out)
+{
+    struct lk__local_job *job = ((struct lk__local_end *)w)->job;
+    struct lk__local_block *b = NULL;
+    LK_TRY(lk_alloc(&b, (int64_t)sizeof *b + BLOCK_ALIGN + bytes, 1));
+    uintptr_t behind = (uintptr_t)(b + 1) + BLOCK_ALIGN - 1;
+    *b = (struct lk__local_block){.holders = 1, .base = (void *)(behind - behind % BLOCK_ALIGN)};
+    pthread_mutex_lock(&job->lock);
+    b->next = job->blocks;
+    job->blocks = b;
+    pthread_mutex_unlock(&job->lock);
+    *key = (lk__key){.address = b};
+    *out = (lk__block){b->base, bytes, -1};
+    return LK_OK;
+}
+
+static lk_status local_block_open(lk__world *w, int64_t bytes, const lk__key *key, lk__block *out)
+{
+    struct lk__local_job *job = ((struct lk__local_end *)w)->job;
+    pthread_mutex_lock(&job->lock);
+    struct lk__local_block *b = job->blocks;
+    while (b && b != key->address)
+        b = b->next;
+    if (b) {
+        b->holders++;
+        *out = (lk__block){b->base, bytes, -1};
+    }
+    pthread_mutex_unlock(&job->lock);
+    LK_CHECK(b, LK_ECOMM, "the rank that made the memory has given up"); /* after a fault */
+    return LK_OK;
+}
+
+static lk_status local_block_touch(lk__world *w, const lk__block *b, void *part, int64_t bytes)
+{
+    (void)w;
+    (void)b;
+    memset(part, 0, (size_t)bytes);
+    return LK_OK;
+}
+
+static void local_block_seal(lk__world *w, lk__block *b)
+{
+    (void)w;
+    (void)b;
+}
+
+static void local_block_free(lk__world *w, lk__block *block)
+{
+    struct lk__local_job *job = ((struct lk__local_end *)w)->job;
+    pthread_mutex_lock(&job->lock);
+    struct lk__local_block **at = &job->blocks, *last = NULL;
+    while (*at && (*at)->base != block->base)
+        at = &(*at)->next;
+    if (*at && --(*at)->holders == 0) {
+        last = *at;
+        *at = last->next;
+    }
+    pthread_mutex_unlock(&job->lock);
+    lk_free(last);
+}
+
+/* A thread's world lives as long as the job; that of `self` is its own. */
+static void local_close(lk__world *w)
+{
+    (void)w;
+}
+
+static void self_close(lk__world *w)
+{
+    job_free(((struct lk__local_end *)w)->job);
+}
+
+static const lk__transport transport_local = {.name = "local",
+                                              .send = lk__local_send,
+                                              .poll = lk__local_poll,
+                                              .take = lk__local_take,
+                                              .withdraw = lk__local_withdraw,
+                                              .drop = lk__local_drop,
+                                              .nap = lk__local_nap,
+                                              .spread = lk__local_spread,
+                                              .block_make = local_block_make,
+                                              .block_open = local_block_open,
+                                              .block_touch = local_block_touch,
+                                              .block_seal = local_block_seal,
+                                              .block_free = local_block_free,
+                                              .close = local_close};
+
+static const lk__transport transport_self = {.name = "self",
+                                             .send = lk__local_send,
+                                             .poll = lk__local_poll,
+                                             .take = lk__local_take,
+                                             .withdraw = lk__local_withdraw,
+                                             .drop = lk__local_drop,
+                                             .nap = lk__local_nap,
+                                             .spread = lk__local_spread,
+                                             .block_make = local_block_make,
+                                             .block_open = local_block_open,
+                                             .block_touch = local_block_touch,
+                                             .block_seal = local_block_seal,
+                                             .block_free = local_block_free,
+                                             .close = self_close};
+
+static int cores(void)
+{
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+}
+
+/* On how many nodes to pretend to be. */
+static lk_status nodes_get(int n, int *out)
+{
+    const char *env = getenv("LK_LOCAL_NODES");
+    *out = 1;
+    if (!env || !*env)
+        return LK_OK;
+    char *end;
+    long nodes = strtol(env, &end, 10);
+    LK_CHECK(*end == '\0' && nodes >= 1 && nodes <= LK_MAX_LOCAL, LK_EINVAL,
+             "LK_LOCAL_NODES is \"%s\": it must be a number from 1 to %d", env, LK_MAX_LOCAL);
+    *out = nodes < n ? (int)nodes : n;
+    return LK_OK;
+}
+
+static lk_status job_new(int n, const lk__transport *transport, struct lk__local_job **out)
+{
+    lk_status st;
+    int nodes;
+    struct lk__local_job *job = NULL;
+    LK_TRY(nodes_get(n, &nodes));
+    LK_TRY(lk_alloc_zero(&job, 1, sizeof *job));
+    job->n = n;
+    pthread_mutex_init(&job->lock, NULL);
+    LK_TRY_TO(fail, lk_alloc(&job->board, n, sizeof *job->board));
+    LK_TRY_TO(fail, lk_alloc(&job->bell, n, sizeof *job->bell));
+    LK_TRY_TO(fail, lk_alloc(&job->node, n, sizeof *job->node));
+    LK_TRY_TO(fail, lk_alloc_zero(&job->end, n, sizeof *job->end));
+    int spins = n <= cores() ? SPINS : 0;
+    for (int r = 0; r < n; r++) {
+        struct lk__local_end *e = &job->end[r];
+        job->board[r] = &e->slot;
+        job->bell[r] = &e->bell;
+        job->node[r] = (int)((int64_t)r * nodes / n);
+        e->job = job;
+        e->w = (lk__world){.transport = transport,
+                           .rank = r,
+                           .size = n,
+                           .node = job->node,
+                           .board = job->board,
+                           .bell = job->bell,
+                           .fault = &job->fault,
+                           .spins = spins};
+        lk__world_init(&e->w);
+    }
+    *out = job;
+    return LK_OK;
+fail:
+    job_free(job);
+    return st;
+}
+
+lk_status lk__self_open(lk_comm **out)
+{
+    lk_status st;
+    struct lk__local_job *job = NULL;
+    LK_TRY(job_new(1, &transport_self, &job));
+    LK_TRY_TO(fail, lk__comm_world(&job->end[0].w, 0, out));
+    return LK_OK;
+fail:
+    job_free(job);
+    return st;
+}
+
+/* Whether an error only passes on what another rank reported. */
+static bool passed_on(lk_status st)
+{
+    return st == LK_ECOMM || st == LK_ESTALL || st == LK_EMISMATCH;
+}
+
+/* The rank failed with this thread's last error: keep the one to return, and tell the others. */
+static void rank_failed(struct lk__local_end *e, lk_status st)
+{
+    struct lk__local_job *job = e->job;
+    if (lk_error_status() != st)
+        (void)LK_RAISE(st, "the rank's function returned this without a message");
+    pthread_mutex_lock(&job->lock);
+    if (job->status == LK_OK || (passed_on(job->status) && !passed_on(st))) {
+        job->status = st;
+        snprintf(job->message, sizeof job->message, "rank %d: %.440s", e->w.rank,
+                 lk_error_message());
+    }
+    pthread_mutex_unlock(&job->lock);
+    (void)!lk__fault_raise(&e->w);
+}
+
+static void *rank_main(void *arg)
+{
+    struct lk__local_end *e = arg;
+    lk_comm *comm = NULL;
+    lk_status st = lk_log_thread_rank_set(e->w.rank, e->w.size);
+    if (st == LK_OK)
+        st = lk__comm_world(&e->w, 0, &comm);
+    if (st == LK_OK)
+        st = e->fn(comm, e->arg);
+    if (st != LK_OK)
+        rank_failed(e, st);
+    lk_comm_free(comm);
+    return NULL;
+}
+
+/* Start a thread for each rank.  Without the last ones the first could only wait: then all end. */
+static lk_status job_start(struct lk__local_job *job, lk_rank_fn *fn, void *arg, int *n_started)
+{
+    pthread_attr_t attr;
+    LK_CHECK(pthread_attr_init(&attr) == 0, LK_ENOMEM, "no attributes for a thread");
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    lk_status st = LK_OK;
+    for (int r = 0; r < job->n && st == LK_OK; r++) {
+        struct lk__local_end *e = &job->end[r];
+        e->fn = fn;
+        e->arg = arg;
+        if (pthread_create(&e->thread, &attr, rank_main, e) == 0)
+            ++*n_started;
+        else
+            st = LK_RAISE(LK_ENOMEM, "no thread for rank %d of %d", r, job->n);
+    }
+    pthread_attr_destroy(&attr);
+    if (st != LK_OK)
+        (void)!lk__fault_raise(&job->end[*n_started].w);
+    return st;
+}
+
+lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg)
+{
+    struct lk__local_job *job = NULL;
+    int n_started = 0;
+    LK_CHECK(n >= 1 && n <= LK_MAX_LOCAL, LK_EINVAL, "%d local ranks: give 1 to %d", n,
+             LK_MAX_LOCAL);
+    LK_CHECK(fn, LK_EINVAL, "fn is NULL");
+    LK_TRY(job_new(n, &transport_local, &job));
+    lk_status st = job_start(job, fn, arg, &n_started);
+    for (int r = 0; r < n_started; r++)
+        pthread_join(job->end[r].thread, NULL);
+    if (st == LK_OK && job->status != LK_OK)
+        st = LK_RAISE(job->status, "%s", job->message);
+    job_free(job);
+    return st;
+}
