@@ -86,7 +86,12 @@ foreach(file IN LISTS files)
 endforeach()
 foreach(mpi IN LISTS LK_MPIS)
   lk_test(${mpi}.ended ${mpi} tests/dist/ended.sh ${mpi} $<TARGET_FILE:test_faults>)
-  set_tests_properties(${mpi}.ended PROPERTIES RUN_SERIAL ON)
+  lk_test(${mpi}.faults_between_nodes ${mpi} env LK_LOCAL_NODES=3
+    tests/dist/run.sh ${mpi} "2 3" $<TARGET_FILE:test_faults>)
+  lk_test(${mpi}.shared_on_nodes ${mpi} env LK_LOCAL_NODES=2
+    tests/dist/run.sh ${mpi} "3 4" $<TARGET_FILE:test_shared>)
+  set_tests_properties(${mpi}.ended ${mpi}.faults_between_nodes ${mpi}.shared_on_nodes
+    PROPERTIES RUN_SERIAL ON)
 endforeach()
 
 lk_test(selfcheck cli lockstep selfcheck --golden tests/golden/selfcheck.txt)

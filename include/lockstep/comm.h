@@ -140,7 +140,8 @@ LK_API int lk_comm_size(const lk_comm *comm);
 /**
  * Where the rank is: its number among the communicator's ranks on its node (host) and how many
  * those are; the number of its node and how many there are.  Nodes are numbered by their lowest
- * rank.  On `local` all ranks are on one node unless LK_LOCAL_NODES says how many to pretend.
+ * rank.  On `local` all ranks are on one node; LK_LOCAL_NODES says on how many to pretend to be, on
+ * any transport.
  */
 LK_API int lk_comm_intra_rank(const lk_comm *comm);
 LK_API int lk_comm_intra_size(const lk_comm *comm);

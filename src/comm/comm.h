@@ -68,6 +68,9 @@ lk_status lk__exchange(lk_comm *comm, const lk__call *call, const void *mine, in
  */
 lk_status lk__node_open(lk_comm *comm, lk_shared **out) LK_NODISCARD;
 
+/** Let `size` ranks be on LK_LOCAL_NODES nodes, if that is set: node[r] for each. */
+lk_status lk__nodes_pretend(int size, int *node) LK_NODISCARD;
+
 /** lk_shared_new() whose block can still be opened and holds the locks of the ranks. */
 lk_status lk__shared_make(lk_comm *comm, int64_t bytes, const char *name,
                           lk_shared **out) LK_NODISCARD;

@@ -10,7 +10,6 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { STACK_BYTES = 1 << 20, SPINS = 2000, BLOCK_ALIGN = 4096 };
@@ -149,40 +148,23 @@ static int cores(void)
     return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
 }
 
-/* On how many nodes to pretend to be. */
-static lk_status nodes_get(int n, int *out)
-{
-    const char *env = getenv("LK_LOCAL_NODES");
-    *out = 1;
-    if (!env || !*env)
-        return LK_OK;
-    char *end;
-    long nodes = strtol(env, &end, 10);
-    LK_CHECK(*end == '\0' && nodes >= 1 && nodes <= LK_MAX_LOCAL, LK_EINVAL,
-             "LK_LOCAL_NODES is \"%s\": it must be a number from 1 to %d", env, LK_MAX_LOCAL);
-    *out = nodes < n ? (int)nodes : n;
-    return LK_OK;
-}
-
 static lk_status job_new(int n, const lk__transport *transport, struct lk__local_job **out)
 {
     lk_status st;
-    int nodes;
     struct lk__local_job *job = NULL;
-    LK_TRY(nodes_get(n, &nodes));
     LK_TRY(lk_alloc_zero(&job, 1, sizeof *job));
     job->n = n;
     pthread_mutex_init(&job->lock, NULL);
     LK_TRY_TO(fail, lk_alloc(&job->board, n, sizeof *job->board));
     LK_TRY_TO(fail, lk_alloc(&job->bell, n, sizeof *job->bell));
-    LK_TRY_TO(fail, lk_alloc(&job->node, n, sizeof *job->node));
+    LK_TRY_TO(fail, lk_alloc_zero(&job->node, n, sizeof *job->node));
+    LK_TRY_TO(fail, lk__nodes_pretend(n, job->node));
     LK_TRY_TO(fail, lk_alloc_zero(&job->end, n, sizeof *job->end));
     int spins = n <= cores() ? SPINS : 0;
     for (int r = 0; r < n; r++) {
         struct lk__local_end *e = &job->end[r];
         job->board[r] = &e->slot;
         job->bell[r] = &e->bell;
-        job->node[r] = (int)((int64_t)r * nodes / n);
         e->job = job;
         e->w = (lk__world){.transport = transport,
                            .rank = r,

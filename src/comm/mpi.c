@@ -112,6 +112,7 @@ static const lk__transport transport_mpi = {.name = "mpi",
                                             .drop = lk__mpi_drop,
                                             .nap = mpi_nap,
                                             .spread = lk__mpi_spread,
+                                            .ask = lk__mpi_ask,
                                             .block_make = mpi_block_make,
                                             .block_open = mpi_block_open,
                                             .block_touch = mpi_block_touch,
@@ -130,6 +131,7 @@ static lk_status end_open(lk__mpi_end *e)
     LK_TRY(lk_alloc_zero(&e->fault_sent, size, sizeof *e->fault_sent));
     LK_TRY(lk_alloc(&e->ring_packet, LK_MPI_RING, sizeof *e->ring_packet));
     LK_TRY(lk__mpi_check(e, e->m->comm_nodes(e->comm, e->node), "MPI_Comm_split_type"));
+    LK_TRY(lk__nodes_pretend(size, e->node));
     e->board[rank] = &e->slot;
     e->bell[rank] = &e->own_bell;
     e->w = (lk__world){.transport = &transport_mpi,

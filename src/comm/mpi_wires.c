@@ -23,6 +23,7 @@
 
 enum { TAG_PACKET = 1, TAG_PAYLOAD = 2, N_TAGS = 16384, N_LANES = 65535 };
 
+static const int64_t answer = 300000000;    /* ns to wait for what another rank tells */
 static const int64_t patience = 1000000000; /* ns for MPI to end what it has begun, after a fault */
 
 /* A packet that is sent, or a payload that waits, goes or comes. */
@@ -142,6 +143,36 @@ static lk_status go_heard(lk__world *w, const lk__header *h)
     return LK_OK;
 }
 
+static lk_status doing_tell(lk__world *w, int rank)
+{
+    lk__header h = {
+        .magic = LK_WIRE_MAGIC, .kind = LK_KIND_TELL, .source = w->rank, .bytes = sizeof w->doing};
+    return packet_send(end_of(w), &h, NULL, &w->doing, sizeof w->doing, rank);
+}
+
+static lk_status doing_heard(lk__world *w, const lk__header *h, const unsigned char *payload)
+{
+    lk__mpi_end *e = end_of(w);
+    LK_CHECK(h->bytes == sizeof e->told, LK_ECOMM, "rank %d tells in another language", h->source);
+    memcpy(&e->told, payload, sizeof e->told);
+    e->told_by = h->source;
+    return LK_OK;
+}
+
+bool lk__mpi_ask(lk__world *w, int rank, lk__doing *out)
+{
+    lk__mpi_end *e = end_of(w);
+    lk__header h = {.magic = LK_WIRE_MAGIC, .kind = LK_KIND_ASK, .source = w->rank};
+    e->told_by = -1;
+    if (packet_send(e, &h, NULL, NULL, 0, rank) != LK_OK)
+        return false;
+    for (int64_t start = lk_clock_ns(); e->told_by != rank && lk_clock_ns() - start < answer;)
+        if (lk__mpi_poll(w) != LK_OK || usleep(100) != 0)
+            return false;
+    *out = e->told;
+    return e->told_by == rank;
+}
+
 /* Another rank's report. */
 static lk_status fault_heard(lk__world *w, const lk__header *h, const char *text)
 {
@@ -160,6 +191,10 @@ static lk_status packet_heard(lk__world *w, const unsigned char *bytes)
         return fault_heard(w, &h, (const char *)bytes + sizeof h);
     if (h.kind == LK_KIND_GO)
         return go_heard(w, &h);
+    if (h.kind == LK_KIND_ASK)
+        return doing_tell(w, h.source);
+    if (h.kind == LK_KIND_TELL)
+        return doing_heard(w, &h, bytes + sizeof h);
     int64_t inside = h.lane ? 0 : h.bytes;
     lk__packet *p = NULL;
     LK_TRY(lk_alloc(&p, (int64_t)sizeof *p + inside, 1));

@@ -4,7 +4,8 @@
  *
  * The board tells what each rank of the node is in and for whom it waits; the chain is followed to
  * its end.  A process that ended, however it ended, has lost its lock (shm.h); the system tells which
- * ones are stopped.  Of ranks on other nodes only their host is known.
+ * ones are stopped.  Ranks on other nodes are asked; they answer if they wait themselves, otherwise
+ * only their host is known.
  */
 #include "comm/comm.h"
 #include "comm/shm.h"
@@ -68,7 +69,8 @@ static char process_state(int pid)
 
 static life life_of(const lk__world *w, int rank, const lk__doing *d)
 {
-    if (!w->life || rank == w->rank || d->state == LK_STATE_UNKNOWN || d->state == LK_STATE_LEFT)
+    if (!w->life || !w->board[rank] || rank == w->rank || d->state == LK_STATE_UNKNOWN ||
+        d->state == LK_STATE_LEFT)
         return RUNS;
     if (!lk__shm_held(w->life, rank))
         return ENDED;
@@ -84,6 +86,15 @@ bool lk__rank_gone(lk__world *w, int rank)
     return d.state == LK_STATE_LEFT || (w->life && !lk__shm_held(w->life, rank));
 }
 
+/* What a rank is doing: from the board, or asked. */
+static lk__doing look(lk__world *w, int rank)
+{
+    lk__doing d = lk__slot_read(w->board[rank]);
+    if (!w->board[rank] && w->transport->ask && !w->transport->ask(w, rank, &d))
+        d = (lk__doing){.state = LK_STATE_UNKNOWN, .peer = -1};
+    return d;
+}
+
 /* What the rank at the end of the chain is doing, as the end of "rank 1, which ...". */
 static void add_doing(struct text *t, const lk__world *w, int rank, const lk__doing *d)
 {
@@ -91,7 +102,7 @@ static void add_doing(struct text *t, const lk__world *w, int rank, const lk__do
     bool inside = d->state == LK_STATE_CALLING, any = d->call.h.call != LK_CALL_NONE;
     lk__label_short(&d->call, true, call);
     if (d->state == LK_STATE_UNKNOWN && w->host)
-        add(t, " on host \"%s\", of which nothing is known", w->host[rank].name);
+        add(t, " on host \"%s\", which does not answer", w->host[rank].name);
     else if (d->state == LK_STATE_UNKNOWN)
         add(t, ", of which nothing is known");
     else {
@@ -144,7 +155,7 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns)
     char call[LK_CALL_TEXT];
     int at[MAX_HOPS] = {r->peer}, hops = 0;
     bool circle = r->peer == w->rank;
-    lk__doing d = lk__slot_read(w->board[r->peer]);
+    lk__doing d = look(w, r->peer);
     while (!circle) {
         if (disagrees(r->label, &d)) {
             d.call.h.source = at[hops];
@@ -157,7 +168,8 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns)
         circle = d.peer == w->rank;
         for (int i = 0; i < hops; i++)
             circle = circle || at[i] == d.peer;
-        d = lk__slot_read(w->board[d.peer]);
+        if (!circle)
+            d = look(w, d.peer);
     }
     for (int i = 1; i <= hops; i++)
         if (i < SHOWN_HOPS || i == hops)

@@ -15,7 +15,7 @@
 #ifndef LK_COMM_TRANSPORT_H
 #define LK_COMM_TRANSPORT_H
 
-#include "comm/wire.h"
+#include "comm/board.h"
 
 typedef struct lk__world lk__world;
 
@@ -68,6 +68,10 @@ typedef struct lk__transport {
 
     /* Tell all other ranks of w->fault; allocates nothing. */
     void (*spread)(lk__world *w);
+
+    /* Ask a rank of another node what it does; false: no answer in a moment.  A rank answers while
+     * it waits for something itself.  NULL where there are no other nodes. */
+    bool (*ask)(lk__world *w, int rank, lk__doing *out);
 
     /* Blocks for lk_shared_new(): one rank makes it, the others of its node open it; each touches
      * its own part, which is then zero and there for good; seal() when nobody opens it any more. */
