@@ -13,8 +13,10 @@
 
 enum { POLLS_PER_CLOCK = 256 };
 
-/* In ns.  What a rank sent before it left has arrived when `grace` is over. */
-static const int64_t longest_nap = 50000000, grace = 100000000;
+/* In ns.  A rank has been seen gone for `grace` before it is reported: what it sent has then arrived.
+ * Between two looks at the clock at most `longest_look` counts: more means that this process did not
+ * run, and has not looked at what arrived meanwhile. */
+static const int64_t longest_nap = 50000000, grace = 100000000, longest_look = 200000000;
 
 lk_status lk__progress(lk__world *w)
 {
@@ -69,11 +71,16 @@ static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
 {
     lk__world *w = first->comm->w;
     const int64_t deadline = first->comm->deadline_ns, now = lk_clock_ns();
-    if (t->start == 0 || t->arrived != w->n_arrived)
-        *t = (lk__watch){now, w->n_arrived};
-    int64_t waited = now - t->start;
-    if ((deadline > 0 && waited >= deadline) || (waited >= grace && all_gone(n, requests)))
-        LK_TRY_COMM(w, lk__report_stall(first, waited));
+    if (t->last == 0 || t->arrived != w->n_arrived)
+        *t = (lk__watch){.last = now, .arrived = w->n_arrived};
+    int64_t more = now - t->last < longest_look ? now - t->last : longest_look;
+    bool gone = t->waited >= grace && all_gone(n, requests);
+    t->last = now;
+    t->waited += more;
+    t->gone = !gone ? 0 : t->gone == 0 ? 1 : t->gone + more; /* from the first look at it on */
+    if ((deadline > 0 && t->waited >= deadline) || t->gone >= grace)
+        LK_TRY_COMM(w, lk__report_stall(first, t->waited));
+    int64_t waited = t->waited;
     *left = deadline > 0 && deadline - waited < longest_nap ? deadline - waited : longest_nap;
     return LK_OK;
 }

@@ -51,9 +51,11 @@ struct lk__world {
     lk_request *active;               /* collectives under way */
 };
 
-/* Since when nothing has arrived; start 0: not yet looked at. */
+/* How long nothing has arrived, in ns that this rank ran; last 0: not yet looked at. */
 typedef struct lk__watch {
-    int64_t start, arrived;
+    int64_t last;         /* look at the clock */
+    int64_t arrived;      /* n_arrived then */
+    int64_t waited, gone; /* so far; since who is waited for was seen to be gone */
 } lk__watch;
 
 typedef enum lk__request_type {
