@@ -11,6 +11,7 @@
 #include <lockstep/conv.h>
 #include <lockstep/crc32c.h>
 #include <lockstep/ddl.h>
+#include <lockstep/dist.h>
 #include <lockstep/dtype.h>
 #include <lockstep/gemm.h>
 #include <lockstep/gradcheck.h>

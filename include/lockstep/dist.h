@@ -1,0 +1,108 @@
+/* Communication on the tape: every exchange between ranks has a derivative.
+ *
+ * The convention: gradients are of the **sum of all ranks' losses**.  So what a rank receives in
+ * backward is what all ranks' losses say about the value it gave away, and the adjoint of a
+ * sum-allreduce is a sum-allreduce.
+ *
+ * All functions here are collective in the sense of comm.h, and so is lk_backward() on a tape that
+ * has them: a rank without a loss calls it with no seed.  Nodes that communicate are never left out:
+ * a rank whose result nobody used still sends its zero gradient.  Backward runs in the reverse order
+ * of the program on every rank, so it cannot wait for ever if forward did not.
+ *
+ * Every message of backward carries the number of the message it answers, so tags never matter to
+ * it.  Backward can be recorded: second derivatives pass through communication.
+ *
+ * `comm` must live until the tape is reset; `name` (may be NULL) is for reports.  Tensors are made
+ * contiguous.  Integers travel too, without a gradient.  Errors of all: those of ops.h, of coll.h and
+ * of communication; an error inside communication is the end of the job, on all ranks.
+ */
+#ifndef LK_DIST_H
+#define LK_DIST_H
+
+#include <lockstep/coll.h>
+#include <lockstep/ops.h>
+
+LK_BEGIN_DECLS
+
+/* ---- collectives ---- */
+
+/**
+ * y = x folded over all ranks, everywhere; all give the same dtype and shape.
+ *
+ * sum    dx = the sum of all dy
+ * avg    dx = the sum of all dy / P
+ * prod   dx = the sum of all dy times the product of the others' x, right with zeros among them
+ * min, max   dx = the sum of all dy on the lowest rank that has the smallest or largest, else 0
+ *
+ * Errors: LK_ENOTSUP for and, or, xor, which have no derivative, and for minloc and maxloc: min and
+ * max are their values.
+ */
+LK_API lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name,
+                                   lk_var *out) LK_NODISCARD;
+
+/** As lk_dist_allreduce(), on `root` alone; zeros elsewhere, whose gradient counts for nothing. */
+LK_API lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root, const char *name,
+                                lk_var *out) LK_NODISCARD;
+
+/** x of `root` for all; the others give a value of the same dtype and shape, whose elements do not
+ * matter.  dx = the sum of all dy on `root`, 0 elsewhere. */
+LK_API lk_status lk_dist_bcast(lk_comm *comm, lk_var x, int root, const char *name,
+                               lk_var *out) LK_NODISCARD;
+
+/**
+ * The x of all ranks, one behind the other along `axis`, in the order of ranks, everywhere.  Sizes
+ * along `axis` may differ.  dx = this rank's part of the sum of all dy.
+ */
+LK_API lk_status lk_dist_allgather(lk_comm *comm, lk_var x, int axis, const char *name,
+                                   lk_var *out) LK_NODISCARD;
+
+/** This rank's part, `count` along `axis`, of the sum of all x; counts of all ranks add up to x's
+ * size.  dx = the dy of all ranks, one behind the other. */
+LK_API lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t count,
+                                        const char *name, lk_var *out) LK_NODISCARD;
+
+/** As lk_dist_allgather(), on `root` alone; elsewhere the result has size 0 along `axis`. */
+LK_API lk_status lk_dist_gather(lk_comm *comm, lk_var x, int axis, int root, const char *name,
+                                lk_var *out) LK_NODISCARD;
+
+/** `root`'s x cut along `axis` into `count` for each rank, in the order of ranks; counts add up to its
+ * size.  Of the others' x only the dtype matters.  dx = all dy on `root`, 0 elsewhere. */
+LK_API lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, int root,
+                                 const char *name, lk_var *out) LK_NODISCARD;
+
+/**
+ * Cut x along `scatter` into the `count` of each rank, and put what comes from all ranks one behind
+ * the other along `gather`.
+ *
+ * The axes may be equal: the whole, of which rank r holds x, is then cut anew into `count` for each.
+ * Counts of all ranks add up to the size of x along `scatter` (equal axes: of the whole).  dx =
+ * the same with the axes exchanged.
+ */
+LK_API lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int64_t count,
+                                  const char *name, lk_var *out) LK_NODISCARD;
+
+/** No rank goes on before all have come; in backward the same. */
+LK_API lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name) LK_NODISCARD;
+
+/* ---- messages ---- */
+
+/**
+ * Send x to `dest`.  dx = the gradient of what `dest` received.
+ *
+ * `*token` (may be NULL) is an empty value that depends on the message, for programs ported from
+ * systems that need one: see lk_join().
+ */
+LK_API lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
+                              lk_var *token) LK_NODISCARD;
+
+/** Receive a value of this dtype and shape from `source` (or LK_ANY_RANK) with `tag` (or LK_ANY_TAG);
+ * its gradient is sent back to whoever sent it. */
+LK_API lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk_dtype dtype,
+                              lk_shape shape, const char *name, lk_var *out) LK_NODISCARD;
+
+/** x itself, depending on tokens besides: their gradients are 0.  Never needed for correctness. */
+LK_API lk_status lk_join(lk_var x, const lk_var *tokens, int n, lk_var *out) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_DIST_H */

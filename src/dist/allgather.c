@@ -1,0 +1,16 @@
+/* allgather: y = the x of all ranks along an axis, everywhere; dx = this rank's part of the sum of
+ * all dy. */
+#include "dist/common/node.h"
+
+lk_status lk_dist_allgather(lk_comm *comm, lk_var x, int axis, const char *name, lk_var *out)
+{
+    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk_var front, counts;
+    *out = LK_NO_VAR;
+    LK_TRY(lk__dist_check(&d, "allgather", x));
+    LK_TRY(lk__dist_front("allgather", x, axis, &front));
+    LK_TRY(lk__dist_counts(&d, x.tape, lk_shape_of(front).dim[0], NULL, &counts));
+    LK_TRY(lk_apply(x.tape, &lk__dist_allgather, (lk_var[]){front, counts}, 2, &d, &front));
+    LK_TRY(lk__dist_back(front, axis, out));
+    return LK_OK;
+}

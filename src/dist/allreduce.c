@@ -1,0 +1,170 @@
+/* allreduce: y = x folded over all ranks.
+ *
+ *   sum   dx = sum of all dy
+ *   avg   dx = mean of all dy                  (the sum of all dy, over P)
+ *   prod  dx_r = (sum of all dy) * product of the x of the others
+ *   min, max   dx_r = sum of all dy where rank r is the lowest that has it, else 0
+ *
+ * The product of the others is taken of gathered x, without a division, so zeros are no trouble.
+ */
+#include "dist/common/node.h"
+#include "tensor/tensor.h"
+
+/* ---- prod ---- */
+
+static lk_status prod_infer(lk_call *c, lk_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    out->shape = c->x[0]->shape;
+    return LK_OK;
+}
+
+static lk_status prod_forward(lk_call *c)
+{
+    const lk__dist *d = c->attr;
+    LK_TRY(lk_allreduce(d->comm, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
+                        c->x[0]->count, c->x[0]->dtype, LK_FOLD_PROD, d->name));
+    return LK_OK;
+}
+
+/* The product of the x of all other ranks. */
+static lk_status others(lk_call *c, const lk__dist *g, lk_var *out)
+{
+    lk_var counts, all, part[2];
+    int rank = lk_comm_rank(g->comm), size = lk_comm_size(g->comm), n = 0;
+    lk_shape shape = lk_shape_of(c->in[0]), row = {.ndim = shape.ndim + 1, .dim = {1}};
+    LK_CHECK(shape.ndim < LK_MAX_NDIM, LK_ESHAPE,
+             "the gradient of a product of values with %d axes", shape.ndim);
+    for (int k = 0; k < shape.ndim; k++)
+        row.dim[k + 1] = shape.dim[k];
+    LK_TRY(lk_reshape(c->in[0], row, &all));
+    LK_TRY(lk_full(c->tape, LK_I64, LK_SHAPE(size), 1, &counts));
+    LK_TRY(lk_apply(c->tape, &lk__dist_allgather, (lk_var[]){all, counts}, 2, g, &all));
+    if (rank > 0)
+        LK_TRY(lk_slice(all, 0, 0, rank, 1, &part[n++]));
+    if (rank + 1 < size)
+        LK_TRY(lk_slice(all, 0, rank + 1, size, 1, &part[n++]));
+    if (n == 0) {
+        LK_TRY(lk_full(c->tape, lk_dtype_of(c->in[0]), shape, 1, out));
+        return LK_OK;
+    }
+    LK_TRY(lk_concat(part, n, 0, &all));
+    LK_TRY(lk_prod(all, LK_AXES(0), out));
+    return LK_OK;
+}
+
+static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk__dist g = lk__dist_grad(c->attr, LK_FOLD_SUM);
+    lk_var sum, rest;
+    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
+        return LK_OK;
+    LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
+    LK_TRY(others(c, &g, &rest));
+    LK_TRY(lk_mul(sum, rest, &din[0]));
+    return LK_OK;
+}
+
+static const lk_op allreduce_prod = {.name = "allreduce_prod",
+                                     .summary = "the product over ranks",
+                                     .min_in = 1,
+                                     .max_in = 1,
+                                     .n_out = 1,
+                                     .flags = LK_OP_COLLECTIVE,
+                                     .attr_size = sizeof(lk__dist),
+                                     .saves_in = 1,
+                                     .infer = prod_infer,
+                                     .forward = prod_forward,
+                                     .backward = prod_backward};
+
+/* ---- min and max ---- */
+
+/* The second output is 1 where this rank is the one, else 0. */
+static lk_status extreme_infer(lk_call *c, lk_spec *out)
+{
+    LK_CHECK(lk_dtype_is_real(c->x[0]->dtype), LK_EDTYPE,
+             "allreduce: min and max of %s: only f32 and f64", lk_tensor_text(c->x[0]).s);
+    out[0] = (lk_spec){.dtype = c->x[0]->dtype, .shape = c->x[0]->shape};
+    out[1] = (lk_spec){.dtype = LK_U8, .shape = c->x[0]->shape};
+    return LK_OK;
+}
+
+static lk_status extreme_forward(lk_call *c)
+{
+    const lk__dist *d = c->attr;
+    int64_t n = c->x[0]->count;
+    int rank = lk_comm_rank(d->comm);
+    bool single = c->x[0]->dtype == LK_F32;
+    const void *x = lk__tensor_start(c->x[0]);
+    void *y = lk__tensor_start(c->y[0]);
+    uint8_t *mine = (uint8_t *)lk__tensor_start(c->y[1]);
+    lk_loc *pair = NULL;
+    LK_TRY(lk_call_scratch(c, n * (int64_t)sizeof *pair, &pair));
+    for (int64_t i = 0; i < n; i++) {
+        pair[i] = (lk_loc){.index = rank};
+        if (single)
+            pair[i].value.f32 = ((const float *)x)[i];
+        else
+            pair[i].value.f64 = ((const double *)x)[i];
+    }
+    LK_TRY(lk_allreduce(d->comm, NULL, pair, n, c->x[0]->dtype,
+                        d->fold == LK_FOLD_MIN ? LK_FOLD_MINLOC : LK_FOLD_MAXLOC, d->name));
+    for (int64_t i = 0; i < n; i++) {
+        if (single)
+            ((float *)y)[i] = pair[i].value.f32;
+        else
+            ((double *)y)[i] = pair[i].value.f64;
+        mine[i] = pair[i].index == rank;
+    }
+    return LK_OK;
+}
+
+static lk_status extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk__dist g = lk__dist_grad(c->attr, LK_FOLD_SUM);
+    lk_var sum, zero;
+    LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
+    LK_TRY(lk_zeros_like(c->in[0], &zero));
+    LK_TRY(lk_where(c->out[1], sum, zero, &din[0]));
+    return LK_OK;
+}
+
+static const lk_op allreduce_extreme = {.name = "allreduce_extreme",
+                                        .summary = "the smallest or largest over ranks",
+                                        .min_in = 1,
+                                        .max_in = 1,
+                                        .n_out = 2,
+                                        .flags = LK_OP_COLLECTIVE,
+                                        .attr_size = sizeof(lk__dist),
+                                        .infer = extreme_infer,
+                                        .forward = extreme_forward,
+                                        .backward = extreme_backward};
+
+/* ---- all ---- */
+
+lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name, lk_var *out)
+{
+    lk__dist d = lk__dist_of(comm, fold, 0, name);
+    lk_var two[2];
+    *out = LK_NO_VAR;
+    LK_TRY(lk__dist_check(&d, "allreduce", x));
+    switch (fold) {
+    case LK_FOLD_SUM:
+    case LK_FOLD_AVG: LK_TRY(lk_apply(x.tape, &lk__dist_allreduce, &x, 1, &d, out)); break;
+    case LK_FOLD_PROD: LK_TRY(lk_apply(x.tape, &allreduce_prod, &x, 1, &d, out)); break;
+    case LK_FOLD_MIN:
+    case LK_FOLD_MAX:
+        LK_TRY(lk_apply(x.tape, &allreduce_extreme, &x, 1, &d, two));
+        *out = two[0];
+        break;
+    default:
+        return LK_RAISE(LK_ENOTSUP,
+                        "allreduce(\"%s\") with %s has no derivative%s; use lk_allreduce() on the "
+                        "elements",
+                        d.name, lk_fold_name(fold),
+                        fold == LK_FOLD_MINLOC || fold == LK_FOLD_MAXLOC
+                            ? " for its index: min and max are its values"
+                            : "");
+    }
+    return LK_OK;
+}

@@ -1,0 +1,46 @@
+/* barrier: no rank goes on before all have come; backward has one at the same place. */
+#include "dist/common/node.h"
+
+static lk_status barrier_infer(lk_call *c, lk_spec *out)
+{
+    (void)c;
+    out->dtype = LK_F32;
+    out->shape = LK_SHAPE(0);
+    return LK_OK;
+}
+
+static lk_status barrier_forward(lk_call *c)
+{
+    const lk__dist *d = c->attr;
+    LK_TRY(lk_barrier(d->comm, d->name));
+    return LK_OK;
+}
+
+static lk_status barrier_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    const lk__dist *d = c->attr;
+    (void)dout;
+    (void)din;
+    LK_TRY(lk_dist_barrier(c->tape, d->comm, d->name));
+    return LK_OK;
+}
+
+static const lk_op barrier = {.name = "barrier",
+                              .summary = "all ranks wait for each other",
+                              .min_in = 0,
+                              .max_in = 0,
+                              .n_out = 1,
+                              .flags = LK_OP_COLLECTIVE,
+                              .attr_size = sizeof(lk__dist),
+                              .infer = barrier_infer,
+                              .forward = barrier_forward,
+                              .backward = barrier_backward};
+
+lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name)
+{
+    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk_var nothing;
+    LK_CHECK(comm, LK_EINVAL, "barrier: comm is NULL");
+    LK_TRY(lk_apply(tape, &barrier, NULL, 0, &d, &nothing));
+    return LK_OK;
+}

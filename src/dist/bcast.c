@@ -1,0 +1,11 @@
+/* bcast: y = root's x, everywhere; dx = the sum of all dy on root, 0 elsewhere. */
+#include "dist/common/node.h"
+
+lk_status lk_dist_bcast(lk_comm *comm, lk_var x, int root, const char *name, lk_var *out)
+{
+    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, root, name);
+    *out = LK_NO_VAR;
+    LK_TRY(lk__dist_check(&d, "bcast", x));
+    LK_TRY(lk_apply(x.tape, &lk__dist_bcast, &x, 1, &d, out));
+    return LK_OK;
+}

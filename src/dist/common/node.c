@@ -1,0 +1,93 @@
+/* Attributes, counts and axes of the nodes. */
+#include "dist/common/node.h"
+
+#include "tensor/tensor.h"
+
+#include <lockstep/checked.h>
+
+#include <string.h>
+
+lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name)
+{
+    lk__dist d;
+    memset(&d, 0, sizeof d); /* attributes are compared as bytes */
+    d.comm = comm;
+    d.fold = fold;
+    d.root = root;
+    snprintf(d.name, sizeof d.name, "%s", name ? name : "");
+    return d;
+}
+
+lk__dist lk__dist_grad(const lk__dist *d, lk_fold fold)
+{
+    lk__dist g = lk__dist_of(d->comm, fold, d->root, NULL);
+    snprintf(g.name, sizeof g.name, "%.*s.grad", (int)(sizeof g.name - 6), d->name);
+    return g;
+}
+
+lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x)
+{
+    LK_CHECK(d->comm, LK_EINVAL, "%s: comm is NULL", call);
+    LK_CHECK(lk_is_var(x), LK_EINVAL, "%s of LK_NO_VAR, which is no value", call);
+    LK_CHECK(d->root >= 0 && d->root < lk_comm_size(d->comm), LK_EINVAL, "%s: root %d of %d ranks",
+             call, d->root, lk_comm_size(d->comm));
+    return LK_OK;
+}
+
+lk_status lk__dist_counts(const lk__dist *d, lk_tape *tape, int64_t own, int64_t *sum, lk_var *out)
+{
+    const lk_tensor *t = NULL;
+    int size = lk_comm_size(d->comm);
+    LK_TRY(lk_full(tape, LK_I64, LK_SHAPE(size), 0, out));
+    LK_TRY(lk_value(*out, &t));
+    int64_t *counts = (int64_t *)(void *)lk__tensor_start(t), total = 0;
+    LK_TRY(lk_allgather(d->comm, &own, counts, 1, LK_I64, d->name));
+    for (int r = 0; r < size; r++)
+        LK_TRY(lk_add_i64(total, counts[r], &total));
+    if (sum)
+        *sum = total;
+    return LK_OK;
+}
+
+lk_status lk__dist_elements(lk_call *c, const lk_tensor *counts, int64_t row, int64_t **out)
+{
+    const int64_t *count = lk_tensor_data(counts);
+    LK_TRY(lk_call_scratch(c, counts->count * (int64_t)sizeof **out, out));
+    for (int64_t r = 0; r < counts->count; r++)
+        LK_TRY(lk_mul_i64(count[r], row, &(*out)[r]));
+    return LK_OK;
+}
+
+int64_t lk__dist_row(lk_shape shape)
+{
+    int64_t row = 1;
+    for (int d = 1; d < shape.ndim; d++)
+        row *= shape.dim[d];
+    return row;
+}
+
+lk_status lk__dist_front(const char *call, lk_var x, int axis, lk_var *out)
+{
+    lk_shape shape = lk_shape_of(x);
+    int axes[LK_MAX_NDIM] = {axis};
+    LK_CHECK(axis >= 0 && axis < shape.ndim, LK_EINVAL, "%s: axis %d of a value %s", call, axis,
+             lk_shape_text(shape).s);
+    for (int d = 0, k = 1; d < shape.ndim; d++)
+        if (d != axis)
+            axes[k++] = d;
+    *out = x;
+    if (axis > 0)
+        LK_TRY(lk_permute(x, axes, out));
+    return LK_OK;
+}
+
+lk_status lk__dist_back(lk_var x, int axis, lk_var *out)
+{
+    int axes[LK_MAX_NDIM], ndim = lk_shape_of(x).ndim;
+    for (int d = 0; d < ndim; d++)
+        axes[d] = d < axis ? d + 1 : d == axis ? 0 : d;
+    *out = x;
+    if (axis > 0)
+        LK_TRY(lk_permute(x, axes, out));
+    return LK_OK;
+}

@@ -1,0 +1,50 @@
+/* What the nodes of this room share.
+ *
+ * A node works along axis 0 of contiguous tensors; the typed calls move the axis to the front and
+ * back with ops.  Parts of ranks are counts along that axis, an i64 value on the tape [P], so that a
+ * recorded backward has them too.
+ */
+#ifndef LK_DIST_COMMON_NODE_H
+#define LK_DIST_COMMON_NODE_H
+
+#include <lockstep/dist.h>
+#include <lockstep/op.h>
+
+enum { LK_DIST_NAME = 48 };
+
+typedef struct lk__dist {
+    lk_comm *comm;
+    lk_fold fold;
+    int root;
+    char name[LK_DIST_NAME];
+} lk__dist;
+
+/** The attributes of a node; `name` is cut to fit. */
+lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name);
+
+/** The attributes of the node that answers in backward: another fold, and ".grad" behind the name. */
+lk__dist lk__dist_grad(const lk__dist *d, lk_fold fold);
+
+/** Refuse a NULL communicator, a root outside it, and LK_NO_VAR. */
+lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x) LK_NODISCARD;
+
+/** The counts of all ranks as a value [P]; `sum` (may be NULL) is all together.  Collective. */
+lk_status lk__dist_counts(const lk__dist *d, lk_tape *tape, int64_t own, int64_t *sum,
+                          lk_var *out) LK_NODISCARD;
+
+/** counts[r] * row elements for each rank, in the call's scratch. */
+lk_status lk__dist_elements(lk_call *c, const lk_tensor *counts, int64_t row,
+                            int64_t **out) LK_NODISCARD;
+
+/** Elements of one step along axis 0. */
+int64_t lk__dist_row(lk_shape shape);
+
+/** Move `axis` to the front, contiguous; and back. */
+lk_status lk__dist_front(const char *call, lk_var x, int axis, lk_var *out) LK_NODISCARD;
+lk_status lk__dist_back(lk_var x, int axis, lk_var *out) LK_NODISCARD;
+
+/* The ops of this room, which answer each other in backward. */
+extern const lk_op lk__dist_allreduce, lk__dist_reduce, lk__dist_bcast, lk__dist_allgather,
+    lk__dist_reduce_scatter, lk__dist_gather, lk__dist_scatter, lk__dist_alltoall;
+
+#endif /* LK_DIST_COMMON_NODE_H */

@@ -1,0 +1,55 @@
+/* join: y = x, depending on tokens besides.
+ *
+ *   dx = dy; the gradients of the tokens are 0
+ *
+ * Backward needs no such dependence; it is there for programs ported from systems that do.
+ */
+#include "dist/common/node.h"
+#include "tensor/tensor.h"
+
+#include <lockstep/alloc.h>
+
+#include <limits.h>
+#include <string.h>
+
+static lk_status join_infer(lk_call *c, lk_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    out->shape = c->x[0]->shape;
+    out->is_view = true;
+    memcpy(out->stride, c->x[0]->stride, sizeof out->stride);
+    return LK_OK;
+}
+
+static lk_status join_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    din[0] = dout[0];
+    for (int i = 1; i < c->n_in; i++)
+        if (lk_wants(c, i))
+            LK_TRY(lk_zeros_like(c->in[i], &din[i]));
+    return LK_OK;
+}
+
+static const lk_op join = {.name = "join",
+                           .summary = "x, depending on tokens besides",
+                           .min_in = 1,
+                           .max_in = INT_MAX,
+                           .n_out = 1,
+                           .flags = LK_OP_STRIDED,
+                           .infer = join_infer,
+                           .backward = join_backward};
+
+lk_status lk_join(lk_var x, const lk_var *tokens, int n, lk_var *out)
+{
+    lk_status st;
+    lk_var *in = NULL;
+    LK_CHECK(n >= 0 && n < INT_MAX && (tokens || n == 0), LK_EINVAL, "join of %d tokens", n);
+    LK_TRY(lk_alloc(&in, n + 1, sizeof *in));
+    in[0] = x;
+    for (int i = 0; i < n; i++)
+        in[1 + i] = tokens[i];
+    LK_TRY_TO(done, lk_apply(x.tape, &join, in, n + 1, NULL, out));
+done:
+    lk_free(in);
+    return st;
+}

@@ -1,0 +1,25 @@
+/* reduce: y = x folded over all ranks, on root; zeros elsewhere.
+ *
+ *   sum        dx = root's dy, everywhere
+ *   others     as allreduce, of which only root keeps the result: dy of the others is 0
+ */
+#include "dist/common/node.h"
+
+lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root, const char *name,
+                         lk_var *out)
+{
+    lk__dist d = lk__dist_of(comm, fold, root, name);
+    lk_var all;
+    *out = LK_NO_VAR;
+    LK_TRY(lk__dist_check(&d, "reduce", x));
+    if (fold == LK_FOLD_SUM) {
+        LK_TRY(lk_apply(x.tape, &lk__dist_reduce, &x, 1, &d, out));
+        return LK_OK;
+    }
+    LK_TRY(lk_dist_allreduce(comm, x, fold, name, &all));
+    if (lk_comm_rank(comm) == root)
+        *out = all;
+    else
+        LK_TRY(lk_zeros_like(all, out));
+    return LK_OK;
+}

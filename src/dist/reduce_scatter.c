@@ -1,0 +1,18 @@
+/* reduce_scatter: y = this rank's part along an axis of the sum of all x; dx = the dy of all ranks one
+ * behind the other. */
+#include "dist/common/node.h"
+
+lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, const char *name,
+                                 lk_var *out)
+{
+    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk_var front, counts;
+    *out = LK_NO_VAR;
+    LK_TRY(lk__dist_check(&d, "reduce_scatter", x));
+    LK_CHECK(count >= 0, LK_EINVAL, "reduce_scatter: count is %lld", (long long)count);
+    LK_TRY(lk__dist_front("reduce_scatter", x, axis, &front));
+    LK_TRY(lk__dist_counts(&d, x.tape, count, NULL, &counts));
+    LK_TRY(lk_apply(x.tape, &lk__dist_reduce_scatter, (lk_var[]){front, counts}, 2, &d, &front));
+    LK_TRY(lk__dist_back(front, axis, out));
+    return LK_OK;
+}

@@ -1,0 +1,188 @@
+/* send and recv: a message, and in backward its answer.
+ *
+ *   send   dx = the gradient of what the other side received
+ *   recv   sends dy back to whoever sent the value
+ *
+ * The answer's tag is the number of the message it answers among those of its pair, above all tags of
+ * programs; the pair, the direction and the communicator do the rest.  A recorded answer is itself a
+ * message with a number, so its own answer is found the same way.
+ */
+#include "dist/common/node.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+static const int64_t answers = INT64_C(1) << 62;
+
+typedef struct message {
+    lk__dist d;
+    int peer;
+    int64_t tag;
+    lk_dtype dtype; /* recv */
+    lk_shape shape;
+} message;
+
+static message message_of(lk__dist d, int peer, int64_t tag)
+{
+    message m;
+    memset(&m, 0, sizeof m);
+    m.d = d;
+    m.peer = peer;
+    m.tag = tag;
+    return m;
+}
+
+static const lk_op send_op, recv_op;
+
+/* What backward must know of a message: the other rank, and its number.  An i64 value [2]. */
+static void ticket_write(lk_tensor *ticket, const lk_message *info)
+{
+    int64_t *n = (int64_t *)(void *)lk__tensor_start(ticket);
+    n[0] = info->rank;
+    n[1] = info->sequence;
+}
+
+static lk_status ticket_read(lk_var ticket, lk__dist d, message *m)
+{
+    const lk_tensor *t = NULL;
+    LK_TRY(lk_value(ticket, &t));
+    const int64_t *n = lk_tensor_data(t);
+    *m = message_of(lk__dist_grad(&d, LK_FOLD_SUM), (int)n[0], answers + n[1]);
+    return LK_OK;
+}
+
+/* ---- send: outputs a token without elements, and the ticket ---- */
+
+static lk_status send_infer(lk_call *c, lk_spec *out)
+{
+    (void)c;
+    out[0] = (lk_spec){.dtype = LK_F32, .shape = LK_SHAPE(0)};
+    out[1] = (lk_spec){.dtype = LK_I64, .shape = LK_SHAPE(2)};
+    return LK_OK;
+}
+
+static lk_status send_forward(lk_call *c)
+{
+    const message *m = c->attr;
+    lk_request *request = NULL;
+    LK_TRY(lk_isend(m->d.comm, lk__tensor_start(c->x[0]), c->x[0]->count, c->x[0]->dtype, m->peer,
+                    m->tag, m->d.name, &request));
+    lk_message info = lk_request_message(request);
+    LK_TRY(lk_wait(&request, NULL));
+    ticket_write(c->y[1], &info);
+    return LK_OK;
+}
+
+static lk_status send_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    message m;
+    lk_var got[2];
+    (void)dout;
+    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
+        return LK_OK;
+    LK_TRY(ticket_read(c->out[1], ((const message *)c->attr)->d, &m));
+    m.dtype = lk_dtype_of(c->in[0]);
+    m.shape = lk_shape_of(c->in[0]);
+    LK_TRY(lk_apply(c->tape, &recv_op, NULL, 0, &m, got));
+    din[0] = got[0];
+    return LK_OK;
+}
+
+static const lk_op send_op = {.name = "send",
+                              .summary = "a value to another rank",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .n_out = 2,
+                              .flags = LK_OP_COLLECTIVE,
+                              .attr_size = sizeof(message),
+                              .infer = send_infer,
+                              .forward = send_forward,
+                              .backward = send_backward};
+
+/* ---- recv: outputs the value, and the ticket ---- */
+
+static lk_status recv_infer(lk_call *c, lk_spec *out)
+{
+    const message *m = c->attr;
+    out[0] = (lk_spec){.dtype = m->dtype, .shape = m->shape};
+    out[1] = (lk_spec){.dtype = LK_I64, .shape = LK_SHAPE(2)};
+    return LK_OK;
+}
+
+static lk_status recv_forward(lk_call *c)
+{
+    const message *m = c->attr;
+    lk_message info = {0};
+    LK_TRY(lk_recv(m->d.comm, lk__tensor_start(c->y[0]), c->y[0]->count, m->dtype, m->peer, m->tag,
+                   m->d.name, &info));
+    LK_CHECK(info.count == c->y[0]->count, LK_ESHAPE,
+             "recv(\"%s\") of %s%s: rank %d has sent %lld elements", m->d.name,
+             lk_dtype_name(m->dtype), lk_shape_text(m->shape).s, info.rank, (long long)info.count);
+    ticket_write(c->y[1], &info);
+    return LK_OK;
+}
+
+static lk_status recv_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    message m;
+    lk_var sent[2];
+    (void)din;
+    if (!lk_dtype_is_real(lk_dtype_of(c->out[0])))
+        return LK_OK;
+    LK_TRY(ticket_read(c->out[1], ((const message *)c->attr)->d, &m));
+    LK_TRY(lk_apply(c->tape, &send_op, dout, 1, &m, sent));
+    return LK_OK;
+}
+
+static const lk_op recv_op = {.name = "recv",
+                              .summary = "a value from another rank",
+                              .min_in = 0,
+                              .max_in = 0,
+                              .n_out = 2,
+                              .flags = LK_OP_COLLECTIVE,
+                              .attr_size = sizeof(message),
+                              .infer = recv_infer,
+                              .forward = recv_forward,
+                              .backward = recv_backward};
+
+/* ---- calls ---- */
+
+static lk_status peer_check(lk_comm *comm, const char *call, int peer, bool any, int64_t tag)
+{
+    LK_CHECK(comm, LK_EINVAL, "%s: comm is NULL", call);
+    LK_CHECK((peer >= 0 && peer < lk_comm_size(comm)) || (any && peer == LK_ANY_RANK), LK_EINVAL,
+             "%s: rank %d of %d", call, peer, lk_comm_size(comm));
+    LK_CHECK(peer != lk_comm_rank(comm), LK_EINVAL,
+             "%s: rank %d is this one; a blocking message to oneself never arrives", call, peer);
+    LK_CHECK((tag >= 0 && tag < answers) || (any && tag == LK_ANY_TAG), LK_EINVAL,
+             "%s: tag %lld, from 0 to 2^62 - 1", call, (long long)tag);
+    return LK_OK;
+}
+
+lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
+                       lk_var *token)
+{
+    lk_var out[2];
+    if (token)
+        *token = LK_NO_VAR;
+    LK_TRY(peer_check(comm, "send", dest, false, tag));
+    message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), dest, tag);
+    LK_TRY(lk_apply(x.tape, &send_op, &x, 1, &m, out));
+    if (token)
+        *token = out[0];
+    return LK_OK;
+}
+
+lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk_dtype dtype,
+                       lk_shape shape, const char *name, lk_var *out)
+{
+    lk_var both[2];
+    *out = LK_NO_VAR;
+    LK_TRY(peer_check(comm, "recv", source, true, tag));
+    message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag);
+    m.dtype = dtype;
+    m.shape = shape;
+    LK_TRY(lk_apply(tape, &recv_op, NULL, 0, &m, both));
+    *out = both[0];
+    return LK_OK;
+}
