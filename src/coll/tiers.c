@@ -21,6 +21,10 @@ enum { UNIT = 16 };
 
 void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n)
 {
+    *from = g->from;
+    *n = g->n;
+    if (g->whole)
+        return;
     lk_run run = lk_run_of((g->n + UNIT - 1) / UNIT, i, g->size);
     int64_t end = (run.first + run.n) * UNIT;
     *from = run.first * UNIT;
@@ -35,29 +39,33 @@ static int peer(const lk__tiers_run *run, const lk__stage *g, int i)
     return run->k->rank + (i - g->me) * g->stride;
 }
 
-static void stage_add(lk__tiers_run *run, int tier, int size, int stride)
+int lk__tiers_stages(const lk__tiers *tiers, int rank, int64_t count, lk__stage *out)
 {
-    lk__stage *g = &run->stage[run->n_stages++], *before = g - 1;
-    *g = (lk__stage){tier, size, stride, run->k->rank / stride % size, 0, run->k->c.count};
-    if (run->n_stages > 1)
-        lk__stage_part(before, before->me, &g->from, &g->n);
+    int stride = 1, n = 0;
+    for (int t = 0; t < tiers->n; t++) {
+        int size = tiers->size[t];
+        bool halves = tiers->way[t] == LK_WAY_HALVES && is_power_of_two(size);
+        for (int below = 1; below < size; below *= halves ? 2 : size) {
+            lk__stage *g = &out[n], *before = g - 1;
+            int members = halves ? 2 : size, step = stride * below;
+            *g = (lk__stage){t, members, step, rank / step % members, false, 0, count};
+            if (n++ > 0)
+                lk__stage_part(before, before->me, &g->from, &g->n);
+        }
+        stride *= size;
+    }
+    if (n > 0) {
+        lk__way way = tiers->way[out[n - 1].tier];
+        out[n - 1].whole = out[n - 1].size == 2 && (way == LK_WAY_DIRECT || way == LK_WAY_HALVES);
+    }
+    return n;
 }
 
 void lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *run)
 {
     run->k = k;
     run->tiers = *tiers;
-    run->n_stages = 0;
-    int stride = 1;
-    for (int t = 0; t < tiers->n; t++) {
-        int size = tiers->size[t];
-        if (tiers->way[t] == LK_WAY_HALVES && is_power_of_two(size))
-            for (int step = 1; step < size; step *= 2)
-                stage_add(run, t, 2, stride * step);
-        else if (size > 1)
-            stage_add(run, t, size, stride);
-        stride *= size;
-    }
+    run->n_stages = lk__tiers_stages(tiers, k->rank, k->c.count, run->stage);
     lk__held *h = &run->held;
     h->from = 0;
     h->n = k->c.count;
@@ -121,15 +129,27 @@ static lk_run run_below(const lk__tiers_run *run, const lk__stage *g, int i)
     return (lk_run){run->k->pieces, first[base], first[base + g->stride] - first[base]};
 }
 
+/* Send to or receive from a member, in messages that are not too large for the tier. */
+static lk_status pass(const lk__tiers_run *run, const lk__stage *g, int i, unsigned char *data,
+                      int64_t n, bool send, lk__schedule *s)
+{
+    int64_t bytes = n * run->k->elem, piece = run->tiers.piece[g->tier];
+    for (int64_t at = 0, length; at < bytes; at += length) {
+        length = piece > 0 && bytes - at > piece ? piece : bytes - at;
+        LK_TRY(send ? lk__schedule_send(s, peer(run, g, i), data + at, length)
+                    : lk__schedule_recv(s, peer(run, g, i), data + at, length));
+    }
+    return LK_OK;
+}
+
 /* Send member `i` its part of every vector. */
 static lk_status direct_send(lk__tiers_run *run, const lk__stage *g, int i, lk__schedule *s)
 {
     const lk__held *h = &run->held;
     int64_t from, n, elem = run->k->elem;
     lk__stage_part(g, i, &from, &n);
-    for (int v = 0; v < h->n_vectors && n > 0; v++)
-        LK_TRY(lk__schedule_send(s, peer(run, g, i), h->vector[v] + (from - h->from) * elem,
-                                 n * elem));
+    for (int v = 0; v < h->n_vectors; v++)
+        LK_TRY(pass(run, g, i, h->vector[v] + (from - h->from) * elem, n, true, s));
     return LK_OK;
 }
 
@@ -148,7 +168,7 @@ static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__sched
     for (int i = 0; i < g->size; i++) {
         int n = i == g->me || sum.n == 0 ? 0 : lk_run_nodes(run_below(run, g, i), NULL);
         for (int v = 0; v < n; v++, to += sum.n * elem)
-            LK_TRY(lk__schedule_recv(s, peer(run, g, i), to, sum.n * elem));
+            LK_TRY(pass(run, g, i, to, sum.n, false, s));
     }
     for (int i = 1; i < g->size; i++) /* each begins with its neighbour: nobody is overrun */
         LK_TRY(direct_send(run, g, (g->me + i) % g->size, s));
@@ -171,8 +191,7 @@ static lk_status ring_reduce(lk__tiers_run *run, const lk__stage *g, lk__schedul
 {
     lk__held *h = &run->held;
     int64_t elem = run->k->elem, from, n, largest;
-    int p = g->size, next = peer(run, g, (g->me + 1) % p),
-        before = peer(run, g, (g->me + p - 1) % p);
+    int p = g->size, next = (g->me + 1) % p, before = (g->me + p - 1) % p;
     unsigned char *room[2] = {NULL, NULL}, *send;
     lk__stage_part(g, 0, &from, &largest);
     for (int i = 1; i < p; i++) {
@@ -185,11 +204,9 @@ static lk_status ring_reduce(lk__tiers_run *run, const lk__stage *g, lk__schedul
     send = h->vector[0] + (from - h->from) * elem;
     for (int step = 0; step < p - 1; step++) {
         unsigned char *got = room[step % 2];
-        if (n > 0)
-            LK_TRY(lk__schedule_send(s, next, send, n * elem));
+        LK_TRY(pass(run, g, next, send, n, true, s));
         lk__stage_part(g, (g->me + 2 * p - step - 2) % p, &from, &n);
-        if (n > 0)
-            LK_TRY(lk__schedule_recv(s, before, got, n * elem));
+        LK_TRY(pass(run, g, before, got, n, false, s));
         LK_TRY(lk__schedule_wait(s));
         if (n > 0)
             LK_TRY(lk__schedule_join(s, got, h->vector[0] + (from - h->from) * elem, n));
@@ -228,28 +245,24 @@ lk_status lk__tiers_finish(lk__tiers_run *run, lk__schedule *s)
     return LK_OK;
 }
 
-/* Send or receive part `i` of the result. */
-static lk_status pass(lk__tiers_run *run, const lk__stage *g, int i, int to, bool send,
-                      lk__schedule *s)
+/* Send part `i` of the result to a member, or receive it. */
+static lk_status result_pass(lk__tiers_run *run, const lk__stage *g, int i, int member, bool send,
+                             lk__schedule *s)
 {
-    int64_t from, n, elem = run->k->elem;
+    int64_t from, n;
     lk__stage_part(g, i, &from, &n);
-    unsigned char *at = (unsigned char *)run->k->c.out + from * elem;
-    if (n == 0)
-        return LK_OK;
-    return send ? lk__schedule_send(s, peer(run, g, to), at, n * elem)
-                : lk__schedule_recv(s, peer(run, g, to), at, n * elem);
+    unsigned char *at = (unsigned char *)run->k->c.out + from * run->k->elem;
+    return pass(run, g, member, at, n, send, s);
 }
 
 static lk_status stage_gather(lk__tiers_run *run, const lk__stage *g, lk__schedule *s)
 {
-    int p = g->size, me = g->me;
+    int p = g->size, me = g->me, next = (me + 1) % p, before = (me + p - 1) % p;
     bool ring = run->tiers.way[g->tier] == LK_WAY_RING;
     for (int i = 1; i < p; i++) {
-        LK_TRY(pass(run, g, ring ? (me + p + 1 - i) % p : me, ring ? (me + 1) % p : (me + i) % p,
-                    true, s));
-        LK_TRY(
-            pass(run, g, (me + p - i) % p, ring ? (me + p - 1) % p : (me + p - i) % p, false, s));
+        int to = ring ? next : (me + i) % p, from = ring ? before : (me + p - i) % p;
+        LK_TRY(result_pass(run, g, ring ? (me + p + 1 - i) % p : me, to, true, s));
+        LK_TRY(result_pass(run, g, (me + p - i) % p, from, false, s));
         if (ring)
             LK_TRY(lk__schedule_wait(s));
     }
@@ -259,7 +272,7 @@ static lk_status stage_gather(lk__tiers_run *run, const lk__stage *g, lk__schedu
 lk_status lk__tiers_gather(lk__tiers_run *run, int tier, lk__schedule *s)
 {
     for (int i = run->n_stages - 1; i >= 0; i--)
-        if (run->stage[i].tier == tier)
+        if (run->stage[i].tier == tier && !run->stage[i].whole)
             LK_TRY(stage_gather(run, &run->stage[i], s));
     return LK_OK;
 }

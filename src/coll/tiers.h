@@ -11,7 +11,8 @@
  * So a byte of the vector crosses the slow links of tier Y as seldom as possible, and every rank
  * carries its own slice across.  A tier is one or several *stages*: groups of ranks `stride` apart
  * that exchange parts.  `direct`: every member sends every other its part at once.  `halves`: log2
- * stages of pairs, distance 1, 2, 4.  `ring`: parts go round.
+ * stages of pairs, distance 1, 2, 4.  `ring`: parts go round.  When the last stage is of pairs, they
+ * exchange all that they hold and both join it: as many bytes, in one message less each.
  *
  * **The same bits.**  The ranks below a stage are neighbours, so what a member holds is a run of
  * pieces: the nodes of the fixed tree that lie in it, one vector each.  Vectors that are the two
@@ -35,6 +36,7 @@ typedef struct lk__tiers {
     int size[LK_MAX_TIERS]; /* they multiply to the number of ranks */
     lk__way way[LK_MAX_TIERS];
     lk__rates rates[LK_MAX_TIERS]; /* of a message along the tier while all lines of it are busy */
+    int64_t piece[LK_MAX_TIERS];   /* messages of more bytes are cut into such; 0: they are not */
 } lk__tiers;
 
 enum { LK_MAX_STAGES = 20 * LK_MAX_TIERS };
@@ -42,6 +44,7 @@ enum { LK_MAX_STAGES = 20 * LK_MAX_TIERS };
 /* A group of ranks that exchange parts: rank + (i - me) * stride for i < size. */
 typedef struct lk__stage {
     int tier, size, stride, me;
+    bool whole;      /* the last one, of a pair: all of it on both */
     int64_t from, n; /* the elements they share; each comes to hold a part of these */
 } lk__stage;
 
@@ -64,6 +67,9 @@ typedef struct lk__tiers_run {
     lk_status (*room)(void *context, int64_t bytes, void *out);
     void *context;
 } lk__tiers_run;
+
+/** The stages of `rank` for vectors of `count` elements, at most LK_MAX_STAGES; returns how many. */
+int lk__tiers_stages(const lk__tiers *tiers, int rank, int64_t count, lk__stage *out);
 
 /** Part `i` of the elements of a stage: where it begins, and how many. */
 void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n);

@@ -1,14 +1,14 @@
 /* What tiers cost, which way is the best for each, and which tiers there are.
  *
- * Along a tier of p members, each of which holds n bytes, with latency a, seconds b for a byte and
- * g for joining one:
+ * A stage of p members, each of which holds n bytes, with latency a, seconds b for a byte and g for
+ * joining one:
  *
- *     direct    2 (a + (p - 1) a' + (p-1)/p n b) + (p-1)/p n g        a' = a / 4: messages overlap
- *     halves    2 (log2(p) a      + (p-1)/p n b) + (p-1)/p n g
- *     ring      2 ((p - 1) a      + (p-1)/p n b) + (p-1)/p n g
+ *     direct    2 (a + (p - 2) a / 4 + (p-1)/p n b) + (p-1)/p n g         messages overlap
+ *     ring      2 ((p - 1) a         + (p-1)/p n b) + (p-1)/p n g
+ *     whole     a + n b + n g                                             the last one, of pairs
  *
- * and n is divided by p for the next tier.  Where the run of a member is several nodes of the tree,
- * as many vectors travel on the way there.
+ * and n is divided by p for the next.  Where the run of a member is several nodes of the tree, as
+ * many vectors travel on the way there.
  */
 #include "coll/tiers.h"
 
@@ -23,26 +23,25 @@ static double vectors_below(const lk__case *k, int stride)
     return n > 1 ? n : 1;
 }
 
+static double stage_cost(const lk__case *k, const lk__stage *g, lk__way way, const lk__rates *r)
+{
+    double n = (double)(g->n * k->elem), p = g->size, vectors = vectors_below(k, g->stride);
+    if (g->whole)
+        return r->alpha + n * vectors * (r->beta + r->gamma);
+    double moved = n * (p - 1) / p;
+    double latency = way == LK_WAY_RING ? (p - 1) * r->alpha : r->alpha + (p - 2) * r->alpha / 4;
+    return 2 * latency + moved * r->beta * (1 + vectors) + moved * r->gamma * vectors;
+}
+
 double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier)
 {
-    double n = (double)k->bytes;
-    int stride = 1, p = tiers->size[tier], rounds = 0;
-    for (int t = 0; t < tier; t++) {
-        n /= tiers->size[t];
-        stride *= tiers->size[t];
-    }
-    if (p == 1)
-        return 0;
-    for (int q = 1; q < p; q *= 2)
-        rounds++;
-    const lk__rates *r = &tiers->rates[tier];
-    double moved = n * (p - 1) / p, vectors = vectors_below(k, stride), latency;
-    switch (tiers->way[tier]) {
-    case LK_WAY_HALVES: latency = rounds * r->alpha; break;
-    case LK_WAY_RING: latency = (p - 1) * r->alpha; break;
-    default: latency = r->alpha + (p - 2) * r->alpha / 4; break;
-    }
-    return 2 * latency + moved * r->beta * (1 + vectors) + moved * r->gamma * vectors;
+    lk__stage stage[LK_MAX_STAGES];
+    double sum = 0;
+    int n = lk__tiers_stages(tiers, 0, k->c.count, stage);
+    for (int i = 0; i < n; i++)
+        if (stage[i].tier == tier)
+            sum += stage_cost(k, &stage[i], tiers->way[tier], &tiers->rates[tier]);
+    return sum;
 }
 
 void lk__tiers_choose(const lk__case *k, lk__tiers *tiers)

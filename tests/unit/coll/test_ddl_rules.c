@@ -141,7 +141,7 @@ static lk_status some_calls(lk_comm *comm, void *arg)
     lk_ddl *d = NULL;
     float x[3] = {1, 2, 3}, y[2] = {1, 2};
     LK_TRY(lk_comm_deadline_set(comm, 5));
-    LK_TRY_TO(done, lk_ddl_init(comm, 0, "-mode b:2x1 -dump_iter 1", &d));
+    LK_TRY_TO(done, lk_ddl_init(comm, 0, "-mode n:2x1 -rebind_iter 1", &d));
     lk_ddl_tensor t[2] = {{"x", NULL, x, 3, LK_F32}, {"y", NULL, y, 2, LK_F32}};
     LK_TRY_TO(done, lk_ddl_allreduce(d, t, &(lk_ddl_how){.check = true}));
     LK_TRY_TO(done, lk_ddl_allreduce_n(d, 2, t, &(lk_ddl_how){0}));
