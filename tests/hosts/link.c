@@ -1,0 +1,114 @@
+/* Ranks on two simulated hosts: the tiered allreduce against MPI_Allreduce, the cost model against
+ * the clock, and what a cut link looks like.
+ *
+ *     link race BYTES      both in turn; rank 0 prints, and fails unless ours is 1.5 times as fast
+ *                          and took between half and twice the time predicted
+ *     link stall           allreduces for ever, with a deadline of 2 s; prints the error
+ */
+#include "harness.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/clock.h>
+#include <lockstep/ddl.h>
+
+enum { ROUNDS = 5 };
+
+static int order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *x)
+{
+    qsort(x, ROUNDS, sizeof *x, order);
+    return x[ROUNDS / 2];
+}
+
+/* Seconds of one allreduce, on the slowest rank. */
+static double seconds_of(lk_comm *comm, lk_ddl *d, float *x, int64_t n, bool mpi)
+{
+    lk_ddl_tensor t = {"x", NULL, x, n, LK_F32};
+    double seconds;
+    ASSERT_OK(lk_barrier(comm, "ready"));
+    int64_t start = lk_clock_ns();
+    ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_FOLD_AVG, .mpi = mpi}));
+    seconds = 1e-9 * (double)(lk_clock_ns() - start);
+    ASSERT_OK(lk_allreduce(comm, NULL, &seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
+    return seconds;
+}
+
+static void race(lk_comm *comm, int64_t bytes)
+{
+    int64_t n = bytes / 4;
+    float *x;
+    lk_ddl *d;
+    double ours[ROUNDS], mpi[ROUNDS];
+    ASSERT_OK(lk_alloc(&x, n, sizeof *x));
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)(i % 100);
+    ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
+    lk_mode mode = lk_ddl_mode_get(d);
+    ASSERT_EQ(mode.n_tiers, 2);
+    ASSERT_EQ(mode.size[1], 2);
+    for (int i = -1; i < ROUNDS; i++) { /* the first of each finds its pace */
+        if (i < 0) {
+            seconds_of(comm, d, x, n, false);
+            seconds_of(comm, d, x, n, true);
+            continue;
+        }
+        ours[i] = seconds_of(comm, d, x, n, false);
+        mpi[i] = seconds_of(comm, d, x, n, true);
+    }
+    ASSERT_TRUE(x[n - 1] == (float)((n - 1) % 100)); /* averages of equal values */
+    double predicted = 0, took = median(ours), peer = median(mpi);
+    seconds_of(comm, d, x, n, false);
+    lk_ddl_times times = lk_ddl_times_get(d);
+    predicted = times.predicted;
+    if (lk_comm_rank(comm) == 0) {
+        printf("%lld KiB: tiers %.1f ms, MPI_Allreduce %.1f ms, ratio %.2f, predicted %.1f ms\n",
+               (long long)bytes / 1024, 1e3 * took, 1e3 * peer, peer / took, 1e3 * predicted);
+        for (int t = 0; t < times.n_tiers; t++)
+            printf("tier of %d: %s %.1f ms, predicted %.1f ms\n", times.tier[t].size,
+                   times.tier[t].algorithm, 1e3 * times.tier[t].seconds,
+                   1e3 * times.tier[t].predicted);
+        ASSERT_TRUE(peer / took >= 1.5);
+        ASSERT_TRUE(predicted >= took / 2 && predicted <= took * 2);
+    }
+    lk_ddl_free(d);
+    lk_free(x);
+}
+
+/* Until something fails: every rank prints what. */
+static int stall(lk_comm *comm)
+{
+    float x[1024] = {0};
+    ASSERT_OK(lk_comm_deadline_set(comm, 2));
+    for (int64_t i = 0;; i++) {
+        if (i == 100 && lk_comm_rank(comm) == 0) {
+            printf("running\n");
+            fflush(stdout);
+        }
+        if (lk_allreduce(comm, NULL, x, 1024, LK_F32, LK_FOLD_SUM, "gradients") != LK_OK)
+            break;
+    }
+    printf("rank %d: %s\n", lk_comm_rank(comm), lk_error_message());
+    fflush(stdout);
+    sleep(1); /* the launcher ends the others when the first one leaves */
+    _exit(3); /* MPI cannot be left in order any more */
+}
+
+int main(int argc, char **argv)
+{
+    lk_comm *comm;
+    signal(SIGALRM, test_on_alarm);
+    alarm(120);
+    ASSERT_TRUE(argc >= 2);
+    ASSERT_OK(lk_comm_open("mpi", &comm));
+    if (strcmp(argv[1], "stall") == 0)
+        return stall(comm);
+    race(comm, atoll(argv[2]));
+    lk_comm_free(comm);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    return 0;
+}
