@@ -7,7 +7,7 @@
 #   meta.*         the rules of the project, one script each
 #   local.*        programs of tests/dist, their ranks as threads of one process
 #   openmpi.*, mpich.*      the same programs, started by that MPI
-#   hosts.*        programs of tests/hosts, their ranks on simulated hosts
+#   hosts.*        programs of tests/hosts, their ranks on simulated hosts, timed: label "long"
 #   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
 #   label "long"   programs of tests/long: only `make test-long` runs them, by ctest -C long
 #
@@ -122,6 +122,6 @@ if("openmpi" IN_LIST LK_MPIS AND NOT LK_SANITIZE)
   target_include_directories(hosts_link PRIVATE src tests)
   target_link_libraries(hosts_link PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
   add_dependencies(hosts_link mpi_openmpi)
-  lk_test(hosts.link hosts tests/hosts/run.sh $<TARGET_FILE:hosts_link> $<TARGET_FILE:lockstep>)
+  lk_test(hosts.link long tests/hosts/run.sh $<TARGET_FILE:hosts_link> $<TARGET_FILE:lockstep>)
   set_tests_properties(hosts.link PROPERTIES RUN_SERIAL ON)
 endif()
