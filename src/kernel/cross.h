@@ -1,12 +1,15 @@
 /* Micro-kernels of matrix multiplication alone.
  *
- *   strip  C = A W for many rows and one packed panel of W: full tiles below each other, in one call
- *          because a call costs as much as a short chain.
+ *   strip  C = A W for many rows and packed panels of W: full tiles below and beside each other, in
+ *          one call because a call costs as much as a short chain.
  *
- *   cross  C[m][j] = tree over pieces of k, each piece a chain, of X[k][m] * Y[k][j]: the product
- *          of two matrices stored by samples, as in the weight gradient of a linear layer.  Tiles
- *          of MR x NR outputs stay in registers for a piece; the partial sums of the tree wait in
- *          memory small enough for the first-level cache.
+ *   cross  C[m][j] = chain over k of X[k][m] * Y[k][j]: the product of two matrices stored by
+ *          samples, as in the weight gradient of a linear layer.  Tiles of MR x NR outputs stay in
+ *          registers.
+ *
+ *   tree   The same where k is cut into pieces, each a chain, joined by a tree.  Half as many rows
+ *          stay in registers for two pieces at a time, because a store costs as much as two
+ *          multiply-adds; the partial sums of the tree wait in the first-level cache.
  *
  *   gemv   c[j] += chain over k of a[k] * W[k][j].  W is read by rows, a few at a time, because
  *          that is how it streams fastest; c goes through memory, which does not change a chain.
@@ -18,17 +21,17 @@
 
 /* A call takes at most so many steps of k if it is cut into pieces, and its tree then holds at most
  * so many partial sums. */
-enum { LK_CROSS_STEPS = 256, LK_CROSS_LEVELS = 9, LK_CROSS_WIDTHS = 2 };
+enum { LK_CROSS_STEPS = 256, LK_CROSS_LEVELS = 7, LK_CROSS_WIDTHS = 2 };
 
 typedef struct lk__strip_args {
     const void *a; /* A[m][k] at a + m * lda + k */
     int64_t lda, k;
-    const void *w; /* W[k][j] at w + k * NR + j */
+    const void *w; /* W[k][j] of panel p at w + (p * k + k) * NR + j */
     lk__start start;
-    const void *bias; /* NR values, for LK_START_BIAS */
-    void *c;          /* C[m][j] at c + m * ldc + j */
+    const void *bias; /* n_panels * NR values, for LK_START_BIAS */
+    void *c;          /* C[m][j] of panel p at c + m * ldc + p * NR + j */
     int64_t ldc;
-    int64_t n_tiles; /* of MR x NR */
+    int64_t n_tiles, n_panels; /* tiles of MR x NR below and beside each other */
 } lk__strip_args;
 
 typedef struct lk__cross_args {
@@ -37,13 +40,15 @@ typedef struct lk__cross_args {
     const void *y; /* Y[k][j] at y + k * y_step + j, readable up to NR */
     int64_t y_step;
     int64_t n_tiles;
-    int64_t k, piece; /* piece 0: one chain from its start; else start is added last */
+    int64_t k, piece; /* piece 0: one chain from its start; else start is added last;
+                       * a tile takes at most one piece, a tree any number */
     lk__start start;
     const void *bias; /* n_valid values, for LK_START_BIAS */
     void *c;          /* C[m][j] of tile i at c + (i * MR + m) * ldc + j */
     int64_t ldc;
-    int n_valid; /* columns to write, 1..NR */
-    void *level; /* room for LK_CROSS_LEVELS tiles of LK_MICRO_MR x NR */
+    int64_t ahead; /* a tile asks for C from here on to be in the cache: 0 is its own place */
+    int n_valid;   /* columns to write, 1..NR */
+    void *level;   /* tree: room for LK_CROSS_LEVELS tiles */
 } lk__cross_args;
 
 typedef void lk__cross_fn(const lk__cross_args *t);
@@ -54,12 +59,13 @@ typedef void lk__strip_fn(const lk__strip_args *t);
 typedef void lk__cross_pack_fn(void *dst, const void *src, int64_t ld, int64_t n_k, int n,
                                int width);
 
-/* Tiles for one element type: NR widths, widest first, functions by width and MR <= mr.  Strips
- * have the first width. */
+/* Tiles for one element type: NR widths, widest first, functions by width and MR <= mr, or tree_mr
+ * for the tree.  Strips have the first width. */
 typedef struct lk__cross_type {
-    int width[LK_CROSS_WIDTHS], mr;
+    int width[LK_CROSS_WIDTHS], mr, tree_mr;
     lk__strip_fn *strip[LK_MICRO_MR + 1];
     lk__cross_fn *tile[LK_CROSS_WIDTHS][LK_MICRO_MR + 1];
+    lk__cross_fn *tree[LK_CROSS_WIDTHS][LK_MICRO_MR / 2 + 1];
     lk__cross_pack_fn *pack;
 } lk__cross_type;
 

@@ -88,9 +88,9 @@ static lk_status run_job(lk__gemm_job *job)
     LK_TRY(lk_threads_get(&threads));
     lk__task_fn *fn = lk__gemm_by_rows;
     int64_t together = 1; /* panels that share what a task prepares */
-    if (g->m == 1 && !g->trans_b && g->piece == 0 && g->n > (int64_t)2 * r->width[r->usual]) {
+    if (g->m == 1 && g->piece == 0 && g->n > (int64_t)2 * r->width[r->usual]) {
         fn = lk__gemm_one_row;
-        cut_columns(job, 64, 64);
+        cut_columns(job, LK_GEMM_ROW_PANEL, LK_GEMM_ROW_PANEL);
         cut_rows(job, 1, 1, 1);
     } else if (g->trans_a) {
         fn = lk__gemm_by_columns;

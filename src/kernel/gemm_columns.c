@@ -1,11 +1,11 @@
-/* Blocks of C whose op(A) is the transpose of A, by the cross micro-kernel.
+/* Blocks of C whose op(A) is the transpose of A, by the cross and tree micro-kernels.
  *
  * X is A as stored, by samples: a tile takes MR consecutive elements of each sample.  Y is B, or
- * panels of its transpose.  A panel of Y is packed for all tiles of the block.  With more than a
+ * panels of its transpose.  Panels of Y are packed for all tiles of the block.  With more than a
  * few samples X is packed by tiles too, because its rows would lie on more pages than the processor
  * remembers.
  *
- * The micro-kernel joins the pieces of up to LK_CROSS_STEPS steps by itself.  A longer k is cut
+ * The tree joins the pieces of up to LK_CROSS_STEPS steps by itself.  A longer k is cut
  * into leaves: the largest power of two of pieces that is not longer, or one longer piece.  The
  * leaves of a few panels at a time go to slots, which are joined like a binary counter, as in
  * gemm_pieces.c.
@@ -20,25 +20,29 @@ enum {
     X_ROOM = 160 * 1024,   /* bytes, for X alone or */
     SLOT_ROOM = 64 * 1024, /* first for slots */
     Y_ROOM = LK_CROSS_STEPS * 128,
-    LEVEL_ROOM = LK_CROSS_LEVELS * LK_MICRO_MR * 128,
-    GROUP = 256,    /* bytes of a row of the panels that are in slots together */
-    FEW_STEPS = 24, /* for which X is read in place */
-    FEW_TILES = 4,  /* below which Y is read in place */
-    MANY_TILES = 64 /* enough for one packed panel of Y */
+    LEVEL_ROOM = LK_CROSS_LEVELS * LK_MICRO_MR / 2 * 128,
+    GROUP = 256,     /* bytes of a row of the panels that are in slots together */
+    FEW_STEPS = 24,  /* for which X is read in place */
+    FEW_TILES = 4,   /* below which Y is read in place */
+    BAND_TILES = 16, /* in a band of rows */
+    MANY_TILES = 64  /* enough for one packed panel of Y */
 };
 
 struct block {
     const lk__gemm_job *job;
     const lk__gemm_run *run;
     int64_t k0, n_k; /* the steps of k at hand */
+    bool tree;       /* they are several pieces */
+    int mr;          /* of the tiles for them */
     bool x_packed;
     char *x_room, *y_room, *slots, *level;
 };
 
-/* Where a panel goes, and how. */
+/* Where panels go, and how. */
 struct target {
     char *c;
-    int64_t ldc, piece;
+    int64_t ldc, panel; /* elements from one row, one panel to the next */
+    int64_t piece;
     lk__start start;
 };
 
@@ -78,7 +82,7 @@ int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
 static void pack_x(const struct block *b)
 {
     const lk_gemm *g = &b->job->g;
-    const int mr = b->job->cross->mr;
+    const int mr = b->mr;
     const int64_t elem = b->job->elem;
     for (int64_t row = 0; row < b->run->n_rows; row += mr) {
         const int rows = (int)lk__min(mr, b->run->n_rows - row);
@@ -88,55 +92,83 @@ static void pack_x(const struct block *b)
     }
 }
 
-/* Points t at Y, columns from j on. */
-static void find_y(const struct block *b, lk__cross_args *t, int64_t j, int nr)
+/* Whether a panel of Y with `n` columns is read where it is. */
+static bool y_in_place(const struct block *b, int64_t n)
 {
-    const lk_gemm *g = &b->job->g;
-    const int64_t elem = b->job->elem;
-    t->y = b->y_room;
-    t->y_step = nr;
-    if (g->trans_b) {
-        b->job->rows->transpose(b->y_room, b->run->b + (j * g->ldb + b->k0) * elem, g->ldb, b->n_k,
-                                t->n_valid, nr);
-        return;
-    }
-    const char *y = b->run->b + (b->k0 * g->ldb + j) * elem;
-    if (t->n_valid == nr && b->run->n_rows < (int64_t)FEW_TILES * b->job->cross->mr) {
-        t->y = y;
-        t->y_step = g->ldb;
-        return;
-    }
-    b->job->cross->pack(b->y_room, y, g->ldb, b->n_k, t->n_valid, nr);
+    return !b->job->g.trans_b && n >= b->job->panel && b->run->n_rows < (int64_t)FEW_TILES * b->mr;
 }
 
-static void run_panel(const struct block *b, int64_t j, const struct target *to)
+/* Packs Y, columns from j on, unless it is read in place. */
+static void pack_y(const struct block *b, int64_t j, char *to)
+{
+    const lk_gemm *g = &b->job->g;
+    const lk__cross_type *cross = b->job->cross;
+    const int64_t elem = b->job->elem, left = g->n - j;
+    const int nr = cross->width[left <= cross->width[1]], n = (int)lk__min(nr, left);
+    if (g->trans_b)
+        b->job->rows->transpose(to, b->run->b + (j * g->ldb + b->k0) * elem, g->ldb, b->n_k, n, nr);
+    else if (!y_in_place(b, left))
+        cross->pack(to, b->run->b + (b->k0 * g->ldb + j) * elem, g->ldb, b->n_k, n, nr);
+}
+
+/* Rows [row, row + n_rows) of one panel, Y from column j on, packed at `y` if so; `ahead`: see
+ * lk__cross_args. */
+static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_t j, const char *y,
+                      const struct target *to, int64_t ahead)
 {
     const lk__gemm_job *job = b->job;
     const lk_gemm *g = &job->g;
-    const lk__cross_type *cross = job->cross;
-    const int64_t elem = job->elem, left = g->n - j, mr = cross->mr;
-    const int width = left <= cross->width[1] ? 1 : 0, nr = cross->width[width];
-    const int64_t tiles = b->run->n_rows / mr, rest = b->run->n_rows % mr;
-    lk__cross_args t = {.x = b->x_packed ? b->x_room
-                                         : b->run->a + (b->k0 * g->lda + b->run->row) * elem,
+    const int64_t elem = job->elem, left = g->n - j, mr = b->mr;
+    const int width = left <= job->cross->width[1], nr = job->cross->width[width];
+    const bool in_place = y_in_place(b, left);
+    const int64_t tiles = n_rows / mr, rest = n_rows % mr;
+    lk__cross_fn *const *tile = b->tree ? job->cross->tree[width] : job->cross->tile[width];
+    lk__cross_args t = {.x = b->x_packed ? b->x_room + row * b->n_k * elem
+                                         : b->run->a + (b->k0 * g->lda + b->run->row + row) * elem,
                         .x_tile = b->x_packed ? mr * b->n_k : mr,
                         .x_step = b->x_packed ? mr : g->lda,
+                        .y = in_place ? b->run->b + (b->k0 * g->ldb + j) * elem : y,
+                        .y_step = in_place ? g->ldb : nr,
                         .n_tiles = tiles,
                         .k = b->n_k,
                         .piece = to->piece,
                         .start = to->start,
                         .bias = job->bias ? job->bias + j * elem : NULL,
-                        .c = to->c,
+                        .c = to->c + row * to->ldc * elem,
                         .ldc = to->ldc,
+                        .ahead = ahead,
                         .n_valid = (int)lk__min(nr, left),
                         .level = b->level};
-    find_y(b, &t, j, nr);
-    cross->tile[width][mr](&t);
+    tile[mr](&t);
     if (rest > 0) {
         t.x = (const char *)t.x + tiles * t.x_tile * elem;
         t.c = (char *)t.c + tiles * mr * to->ldc * elem;
         t.n_tiles = 1;
-        cross->tile[width][rest](&t);
+        tile[rest](&t);
+    }
+}
+
+/* Panels [p, end) of the run, as many at a time as Y has room for, and those by bands of rows: C is
+ * then written in long runs, and a tile can ask for the memory that the next panel will write.
+ * `to` is the first panel's target. */
+static void run_panels(const struct block *b, int64_t p, int64_t end, struct target to)
+{
+    const lk__gemm_job *job = b->job;
+    const int64_t bytes = b->n_k * job->panel * job->elem,
+                  band = (int64_t)BAND_TILES * job->cross->mr;
+    const int64_t together = bytes > 0 ? Y_ROOM / bytes : end - p;
+    for (int64_t last; p < end; p = last) {
+        last = lk__min(end, p + together);
+        for (int64_t i = p; i < last; i++)
+            pack_y(b, i * job->panel, b->y_room + (i - p) * bytes);
+        for (int64_t row = 0; row < b->run->n_rows; row += band)
+            for (int64_t i = p; i < last; i++) {
+                struct target here = to;
+                here.c += (i - p) * to.panel * job->elem;
+                run_tiles(b, row, lk__min(band, b->run->n_rows - row), i * job->panel,
+                          b->y_room + (i - p) * bytes, &here, i + 1 < last ? to.panel : 0);
+            }
+        to.c += (last - p) * to.panel * job->elem;
     }
 }
 
@@ -145,6 +177,8 @@ static void take_steps(struct block *b, int64_t k0, int64_t n_k, int64_t panels)
 {
     b->k0 = k0;
     b->n_k = n_k;
+    b->tree = b->job->g.piece > 0 && b->job->g.piece < n_k;
+    b->mr = b->tree ? b->job->cross->tree_mr : b->job->cross->mr;
     b->x_packed = n_k > FEW_STEPS && panels > 2;
     if (b->x_packed)
         pack_x(b);
@@ -158,13 +192,12 @@ static void run_direct(struct block *b)
     int64_t k0 = 0;
     do {
         take_steps(b, k0, lk__min(LK_CROSS_STEPS, g->k - k0), b->run->last - b->run->first);
-        for (int64_t p = b->run->first; p < b->run->last; p++) {
-            const struct target to = {.c = b->run->c + p * job->panel * job->elem,
-                                      .ldc = g->ldc,
-                                      .piece = g->piece,
-                                      .start = k0 > 0 ? LK_START_C : job->start};
-            run_panel(b, p * job->panel, &to);
-        }
+        const struct target to = {.c = b->run->c + b->run->first * job->panel * job->elem,
+                                  .ldc = g->ldc,
+                                  .panel = job->panel,
+                                  .piece = g->piece,
+                                  .start = k0 > 0 ? LK_START_C : job->start};
+        run_panels(b, b->run->first, b->run->last, to);
         k0 += b->n_k;
     } while (k0 < g->k);
 }
@@ -174,16 +207,14 @@ static void run_leaf(struct block *b, int64_t first, int64_t last, int64_t p, in
                      char *slot)
 {
     const lk__gemm_job *job = b->job;
-    const int64_t panel_bytes = b->run->n_rows * job->panel * job->elem;
     for (int64_t k0 = first; k0 < last; k0 += b->n_k) {
         take_steps(b, k0, lk__min(LK_CROSS_STEPS, last - k0), end - p);
-        for (int64_t i = 0; i < end - p; i++) {
-            const struct target to = {.c = slot + i * panel_bytes,
-                                      .ldc = job->panel,
-                                      .piece = job->g.piece > LK_CROSS_STEPS ? 0 : job->g.piece,
-                                      .start = k0 > first ? LK_START_C : LK_START_ZERO};
-            run_panel(b, (p + i) * job->panel, &to);
-        }
+        const struct target to = {.c = slot,
+                                  .ldc = job->panel,
+                                  .panel = b->run->n_rows * job->panel,
+                                  .piece = job->g.piece > LK_CROSS_STEPS ? 0 : job->g.piece,
+                                  .start = k0 > first ? LK_START_C : LK_START_ZERO};
+        run_panels(b, p, end, to);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Blocks of C whose op(A) is A itself, by the rows micro-kernel.
  *
- * A panel of B is used by all rows of the block.  It is packed first where B is transposed;
- * otherwise the first tile packs it while it computes, or, when few rows would use it, all tiles
+ * A panel of B is used by all rows of the block.  It is packed first where B is transposed, several
+ * at a time if k is short; otherwise the first tile packs it while it computes, or, when few rows would use it, all tiles
  * read it in place.  Rows of A are read in place.
  */
 #include "kernel/gemm.h"
@@ -10,6 +10,12 @@
 
 /* Panels between two applications of the activation, which likes long rows. */
 enum { ACT_PANELS = 8 };
+
+/* Tiles in a panel that leave time to fetch the next one. */
+enum { FAR_TILES = 4 };
+
+/* Bytes of the panels that are packed together. */
+enum { GROUP_ROOM = 16 * 1024 };
 
 /* Rows that are a multiple of this many bytes apart share a set of the first-level cache, which
  * holds few lines of one set. */
@@ -25,8 +31,26 @@ struct block {
     char *room; /* LK_GEMM_ROOM bytes */
 };
 
-/* All rows of a panel, but those of the first full tile if they are done. */
-static void run_strips(const struct block *b, const lk__rows_args *t, bool first_done)
+/* The full tiles of a strip one by one.  Before each, a share of what the next panel will read of B
+ * is fetched: its rows are too far apart for the processor to guess. */
+static void run_fetching(const struct block *b, lk__strip_args *strip, const char *next)
+{
+    const lk_gemm *g = &b->job->g;
+    const int64_t mr = b->job->cross->mr, elem = b->job->elem, tiles = strip->n_tiles;
+    strip->n_tiles = 1;
+    for (int64_t i = 0; i < tiles; i++) {
+        for (int64_t k = strip->k * i / tiles; k < strip->k * (i + 1) / tiles; k++)
+            __builtin_prefetch(next + k * g->ldb * elem, 0, 2);
+        b->job->cross->strip[mr](strip);
+        strip->a = (const char *)strip->a + mr * g->lda * elem;
+        strip->c = (char *)strip->c + mr * g->ldc * elem;
+    }
+}
+
+/* All rows of n_panels packed panels, but those of the first full tile if they are done.  `next`:
+ * what the next panel will read first of B, or NULL. */
+static void run_strips(const struct block *b, const lk__rows_args *t, int64_t n_panels,
+                       bool first_done, const char *next)
 {
     const lk_gemm *g = &b->job->g;
     const lk__cross_type *cross = b->job->cross;
@@ -39,8 +63,12 @@ static void run_strips(const struct block *b, const lk__rows_args *t, bool first
                             .bias = t->bias,
                             .c = (char *)t->c + skip * g->ldc * elem,
                             .ldc = g->ldc,
-                            .n_tiles = b->full - first_done};
-    cross->strip[mr](&strip);
+                            .n_tiles = b->full - first_done,
+                            .n_panels = n_panels};
+    if (next && strip.n_tiles >= FAR_TILES)
+        run_fetching(b, &strip, next);
+    else
+        cross->strip[mr](&strip);
     if (b->rest > 0) {
         strip.a = (const char *)t->a + b->full * mr * g->lda * elem;
         strip.c = (char *)t->c + b->full * mr * g->ldc * elem;
@@ -103,7 +131,8 @@ static void run_panel(const struct block *b, int64_t j, int64_t k0, int64_t n_k)
         t.ldw = nr;
         t.w_packed = true;
         if (usual && b->strips) {
-            run_strips(b, &t, copy);
+            const bool more = copy && job->n_chunks == 1 && j + nr < g->n;
+            run_strips(b, &t, 1, copy, more ? b->run->b + (j + nr + nr - 1) * elem : NULL);
             return;
         }
     }
@@ -125,6 +154,38 @@ static void run_chunks(const struct block *b, int64_t p)
         k0 += n_k;
     }
     run_panel(b, p * job->panel, k0, job->g.k - k0);
+}
+
+/* How many panels from p on are worth packing together: those of a transposed B with a short k, as
+ * long as they are of the usual width and stay in the first-level cache. */
+static int64_t group_panels(const struct block *b, int64_t p, int64_t last)
+{
+    const lk__gemm_job *job = b->job;
+    const int64_t bytes = job->g.k * job->panel * job->elem;
+    if (!job->g.trans_b || job->g.piece > 0 || !b->strips || bytes == 0)
+        return 1;
+    const int64_t n = lk__min(GROUP_ROOM / bytes, lk__min(last, job->n_panels - 1) - p);
+    return n > 1 ? n : 1;
+}
+
+/* Panels [p, p + n), packed together. */
+static void run_group(const struct block *b, int64_t p, int64_t n)
+{
+    const lk__gemm_job *job = b->job;
+    const lk_gemm *g = &job->g;
+    const int64_t elem = job->elem, j = p * job->panel;
+    const lk__segment seg = {.len = g->k};
+    const lk__rows_args t = {.seg = &seg,
+                             .a = b->a,
+                             .w = b->room,
+                             .c = b->run->c + j * elem,
+                             .bias = job->bias ? job->bias + j * elem : NULL,
+                             .start = job->start};
+    for (int64_t i = 0; i < n; i++)
+        job->rows->transpose(b->room + i * g->k * job->panel * elem,
+                             b->run->b + (j + i * job->panel) * g->ldb * elem, g->ldb, g->k,
+                             (int)job->panel, (int)job->panel);
+    run_strips(b, &t, n, false, NULL);
 }
 
 static void take_run(struct block *b, const lk__gemm_run *run)
@@ -152,12 +213,17 @@ void lk__gemm_by_rows(void *arg, int64_t first, int64_t last)
         const lk__gemm_run run = lk__gemm_next(job, &first, last);
         int64_t done = run.first; /* panels with activation */
         take_run(&b, &run);
-        for (int64_t p = run.first; p < run.last; p++) {
-            run_chunks(&b, p);
-            if (p + 1 == run.last || p + 1 - done == ACT_PANELS) {
-                const int64_t end = p + 1 == job->n_panels ? g->n : (p + 1) * job->panel;
+        for (int64_t p = run.first; p < run.last;) {
+            const int64_t n = group_panels(&b, p, run.last);
+            if (n > 1)
+                run_group(&b, p, n);
+            else
+                run_chunks(&b, p);
+            p += n;
+            if (p == run.last || p - done >= ACT_PANELS) {
+                const int64_t end = p == job->n_panels ? g->n : p * job->panel;
                 lk__gemm_act(job, &run, done * job->panel, end);
-                done = p + 1;
+                done = p;
             }
         }
     }

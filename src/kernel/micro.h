@@ -87,6 +87,10 @@ typedef void lk__columns_fn(const lk__columns_args *t);
 typedef void lk__transpose_fn(void *dst, const void *src, int64_t ld, int64_t n_k, int n_valid,
                               int width);
 
+/* c[j] = chain over i < k of a[i] * w[j * ldw + i], from c[j], for j < dot_columns; k is a multiple
+ * of dot_steps. */
+typedef void lk__dot_fn(void *c, const void *a, const void *w, int64_t ldw, int64_t k);
+
 /* Tiles on offer for one element type: NR widths, widest first (0 where there are fewer), and for
  * each width the largest MR.  Functions are indexed by width and MR.  `usual` is the index of the
  * width for long runs of columns; a wider one serves only the end of a run. */
@@ -98,6 +102,8 @@ typedef struct lk__rows_type {
      * of W that it reads, so that the tiles after it find them packed at no cost. */
     lk__rows_fn *copy_tile;
     lk__transpose_fn *transpose;
+    int dot_columns, dot_steps;
+    lk__dot_fn *dot;
 } lk__rows_type;
 
 /* The index of the width for the next block when `n` > 0 columns are left: the narrowest that

@@ -1,4 +1,4 @@
-/* The strip, cross and gemv micro-kernels: one text over vectors, which is plain C for vectors of one. */
+/* The micro-kernels of cross.h: one text over vectors, which is plain C for vectors of one. */
 #include "kernel/cross.h"
 
 #include "kernel/simd/vec.h"
@@ -13,6 +13,9 @@
 #else
 #    define CROSS_MR 3
 #endif
+
+/* The pieces of a linear layer's weight gradient, for which the tree has code of its own. */
+enum { USUAL_PIECE = 16 };
 
 #define VEC LK_VEC_F32
 #include "kernel/simd/cross_tile.h"
@@ -29,8 +32,14 @@
 #define TILE(VEC, NV, MR)                                          \
     static void cross_##VEC##_##NV##_##MR(const lk__cross_args *t) \
     {                                                              \
-        VEC##_cross(t, MR, NV);                                    \
+        VEC##_cross(t, MR, NV, false);                             \
     }
+#define TREE(VEC, NV, MR)                                         \
+    static void tree_##VEC##_##NV##_##MR(const lk__cross_args *t) \
+    {                                                             \
+        VEC##_cross(t, MR, NV, true);                             \
+    }
+#define UP_TO_1(X, VEC, NV) X(VEC, NV, 1)
 #define UP_TO_3(X, VEC, NV) \
     X(VEC, NV, 1)           \
     X(VEC, NV, 2)           \
@@ -49,6 +58,7 @@
     X(VEC, NV, 11)           \
     X(VEC, NV, 12)
 
+#define LIST_1(P) NULL, P##_1
 #define LIST_3(P) NULL, P##_1, P##_2, P##_3
 #define LIST_6(P) LIST_3(P), P##_4, P##_5, P##_6
 #define LIST_12(P) LIST_6(P), P##_7, P##_8, P##_9, P##_10, P##_11, P##_12
@@ -56,21 +66,28 @@
 #define TABLE(VEC)                                                                             \
     {                                                                                          \
         .width = {2 * VEC##_lanes, VEC##_lanes}, .mr = CROSS_MR, .strip = {LIST(strip_##VEC)}, \
-        .pack = VEC##_cross_pack, .tile = {                                                    \
-            {LIST(cross_##VEC##_2)},                                                           \
-            {LIST(cross_##VEC##_1)}                                                            \
+        .pack = VEC##_cross_pack, .tile = {{LIST(cross_##VEC##_2)}, {LIST(cross_##VEC##_1)}},  \
+        .tree_mr = CROSS_MR / 2, .tree = {                                                     \
+            {LIST_HALF(tree_##VEC##_2)},                                                       \
+            {LIST_HALF(tree_##VEC##_1)}                                                        \
         }                                                                                      \
     }
 
 #if CROSS_MR == 12
 #    define UP_TO_MR UP_TO_12
 #    define LIST LIST_12
+#    define UP_TO_HALF UP_TO_6
+#    define LIST_HALF LIST_6
 #elif CROSS_MR == 6
 #    define UP_TO_MR UP_TO_6
 #    define LIST LIST_6
+#    define UP_TO_HALF UP_TO_3
+#    define LIST_HALF LIST_3
 #else
 #    define UP_TO_MR UP_TO_3
 #    define LIST LIST_3
+#    define UP_TO_HALF UP_TO_1
+#    define LIST_HALF LIST_1
 #endif
 
 #define DEFINE(F32, F64)                                      \
@@ -80,6 +97,10 @@
     UP_TO_MR(TILE, F32, 1)                                    \
     UP_TO_MR(TILE, F64, 2)                                    \
     UP_TO_MR(TILE, F64, 1)                                    \
+    UP_TO_HALF(TREE, F32, 2)                                  \
+    UP_TO_HALF(TREE, F32, 1)                                  \
+    UP_TO_HALF(TREE, F64, 2)                                  \
+    UP_TO_HALF(TREE, F64, 1)                                  \
     const lk__cross_table LK_ISA(lk__cross) = {               \
         .of = {[LK_F32] = TABLE(F32), [LK_F64] = TABLE(F64)}, \
         .gemv = {[LK_F32] = F32##_gemv, [LK_F64] = F64##_gemv}};

@@ -1,30 +1,25 @@
-/* The cross micro-kernel on vectors of one type: included once for each, with VEC defined. */
+/* The micro-kernels of cross.h on vectors of one type: included once for each, with VEC defined. */
 
 /* The sums of a tile; entries beyond mr and nv are never used. */
 typedef struct V(cross_sums) {
     VEC of[LK_MICRO_MR][2];
 } V(cross_sums);
 
-/* `n` steps of k. */
-LK_INLINE void V(cross_chain)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
-                              const V(elem) * y, const int mr, const int nv, const int n)
+/* One step of k. */
+LK_INLINE void V(cross_step)(V(cross_sums) * acc, const V(elem) * x, const V(elem) * y,
+                             const int mr, const int nv)
 {
-    const int lanes = V(lanes);
+    VEC y_row[2];
+    LK_IN_ORDER(); /* loads for later steps would take the registers of the sums */
     LK_UNROLL
-    for (int k = 0; k < n; k++, x += t->x_step, y += t->y_step) {
-        VEC y_row[2];
-        LK_OPAQUE(x); /* loads for later steps would take the registers of the sums */
-        LK_OPAQUE(y);
+    for (int j = 0; j < nv; j++)
+        y_row[j] = V(load)(y + j * V(lanes));
+    LK_UNROLL
+    for (int m = 0; m < mr; m++) {
+        const VEC xv = V(splat)(x + m);
         LK_UNROLL
         for (int j = 0; j < nv; j++)
-            y_row[j] = V(load)(y + j * lanes);
-        LK_UNROLL
-        for (int m = 0; m < mr; m++) {
-            const VEC xv = V(splat)(x + m);
-            LK_UNROLL
-            for (int j = 0; j < nv; j++)
-                acc->of[m][j] = V(fma)(xv, y_row[j], acc->of[m][j]);
-        }
+            V(fma_to)(&acc->of[m][j], xv, y_row[j]);
     }
 }
 
@@ -37,6 +32,18 @@ LK_INLINE void V(cross_add)(V(cross_sums) * acc, const V(elem) * from, int64_t l
         LK_UNROLL
         for (int j = 0; j < nv; j++)
             acc->of[m][j] = V(add)(V(load)(from + m * ld + j * V(lanes)), acc->of[m][j]);
+    }
+}
+
+/* acc = acc + second. */
+LK_INLINE void V(cross_join)(V(cross_sums) * acc, const V(cross_sums) * second, const int mr,
+                             const int nv)
+{
+    LK_UNROLL
+    for (int m = 0; m < mr; m++) {
+        LK_UNROLL
+        for (int j = 0; j < nv; j++)
+            acc->of[m][j] = V(add)(acc->of[m][j], second->of[m][j]);
     }
 }
 
@@ -71,7 +78,7 @@ LK_INLINE void V(cross_zero)(V(cross_sums) * acc, const int mr, const int nv)
     for (int m = 0; m < mr; m++) {
         LK_UNROLL
         for (int j = 0; j < nv; j++)
-            acc->of[m][j] = V(zero)();
+            acc->of[m][j] = V(fresh)();
     }
 }
 
@@ -83,59 +90,115 @@ LK_INLINE void V(cross_ahead)(const V(elem) * c, int64_t ldc, const int mr, cons
         __builtin_prefetch(c + m * ldc + nv * V(lanes) - 1, 1, 3);
 }
 
-/* The pieces of one tile, joined by the tree: piece p closes as many nodes as it has trailing ones,
- * and what is left in the end is folded from the lowest level up. */
+/* A tile that is one chain. */
+LK_INLINE void V(cross_chain)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
+                              const int mr, const int nv)
+{
+    const int64_t x_step = t->x_step, y_step = t->y_step;
+    const V(elem) *y = t->y;
+    for (int64_t left = t->k; left > 0; left--, x += x_step, y += y_step)
+        V(cross_step)(acc, x, y, mr, nv);
+}
+
+/* acc = the sum of two pieces, of n0 > 0 and n1 <= n0 steps: their chains run side by side, so that
+ * only their sum needs a place in the tree. */
+LK_INLINE void V(cross_two)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
+                            const V(elem) * y, int64_t n0, int64_t n1, const int mr, const int nv)
+{
+    const int64_t x_step = t->x_step, y_step = t->y_step, x1 = n0 * x_step, y1 = n0 * y_step;
+    V(cross_sums) second;
+    V(cross_zero)(acc, mr, nv);
+    V(cross_zero)(&second, mr, nv);
+    for (int64_t k = 0; k < n1; k++, x += x_step, y += y_step) {
+        V(cross_step)(acc, x, y, mr, nv);
+        V(cross_step)(&second, x + x1, y + y1, mr, nv);
+    }
+    for (int64_t k = n1; k < n0; k++, x += x_step, y += y_step)
+        V(cross_step)(acc, x, y, mr, nv);
+    if (n1 > 0)
+        V(cross_join)(acc, &second, mr, nv);
+}
+
+/* The same for two pieces of the usual length, of packed operands: nearly all of the work. */
+LK_INLINE void V(cross_usual)(V(cross_sums) * acc, const V(elem) * x, const V(elem) * y,
+                              const int mr, const int nv)
+{
+    enum { AT_ONCE = 4, X = CROSS_MR / 2 };
+    const int Y = nv * V(lanes);
+    V(cross_sums) second;
+    V(cross_zero)(acc, mr, nv);
+    V(cross_zero)(&second, mr, nv);
+    for (int k = 0; k < USUAL_PIECE; k += AT_ONCE) {
+        LK_UNROLL
+        for (int q = 0; q < AT_ONCE; q++, x += X, y += Y) {
+            V(cross_step)(acc, x, y, mr, nv);
+            V(cross_step)(&second, x + USUAL_PIECE * X, y + USUAL_PIECE * Y, mr, nv);
+        }
+    }
+    V(cross_join)(acc, &second, mr, nv);
+}
+
+/* Takes acc, which is pair p of the pieces but not the last, into the tree: it closes as many nodes as
+ * p has trailing ones. */
+LK_INLINE void V(cross_carry)(V(cross_sums) * acc, V(elem) * slot, int64_t p, const int mr,
+                              const int nv)
+{
+    const int ld = nv * V(lanes), size = mr * ld;
+    for (; p & 1; p >>= 1, slot += size)
+        V(cross_add)(acc, slot, ld, mr, nv);
+    LK_OPAQUE(slot);
+    V(cross_store)(acc, slot, ld, mr, nv);
+}
+
+/* The pieces of one tile, two at a time, joined by the tree; what is left in the end is folded from
+ * the lowest level up. */
 LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
                              const int mr, const int nv)
 {
-    enum { AT_ONCE = 4 };
-    const int ld = nv * V(lanes), size = LK_MICRO_MR * ld;
-    const int64_t piece = t->piece > 0 ? t->piece : t->k;
+    const int ld = nv * V(lanes), size = mr * ld;
+    const int64_t piece = t->piece, two = 2 * piece;
     const V(elem) *y = t->y;
-    int64_t left = t->k, p = 0;
-    for (;; p++) {
-        int64_t n = left < piece ? left : piece;
-        left -= n;
-        for (; n >= AT_ONCE; n -= AT_ONCE, x += AT_ONCE * t->x_step, y += AT_ONCE * t->y_step)
-            V(cross_chain)(acc, t, x, y, mr, nv, AT_ONCE);
-        for (; n > 0; n--, x += t->x_step, y += t->y_step)
-            V(cross_chain)(acc, t, x, y, mr, nv, 1);
-        if (left == 0)
-            break;
-        V(elem) *slot = t->level;
-        for (int64_t ones = p; ones & 1; ones >>= 1, slot += size)
-            V(cross_add)(acc, slot, ld, mr, nv);
-        LK_OPAQUE(slot);
-        V(cross_store)(acc, slot, ld, mr, nv);
-        V(cross_zero)(acc, mr, nv);
-    }
     V(elem) *slot = t->level;
+    int64_t left = t->k, p = 0;
+    if (piece == USUAL_PIECE && t->x_step == CROSS_MR / 2 && t->y_step == ld)
+        for (; left > two; left -= two, p++, x += two * (CROSS_MR / 2), y += two * ld) {
+            V(cross_usual)(acc, x, y, mr, nv);
+            V(cross_carry)(acc, slot, p, mr, nv);
+        }
+    for (; left > two; left -= two, p++, x += two * t->x_step, y += two * t->y_step) {
+        V(cross_two)(acc, t, x, y, piece, piece, mr, nv);
+        V(cross_carry)(acc, slot, p, mr, nv);
+    }
+    const int64_t n0 = left < piece ? left : piece;
+    V(cross_two)(acc, t, x, y, n0, left - n0, mr, nv);
     for (; p > 0; p >>= 1, slot += size)
         if (p & 1)
             V(cross_add)(acc, slot, ld, mr, nv);
 }
 
-LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv)
+/* See lk__cross_args; `pieces`: joined by the tree, else k is one chain. */
+LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv, const bool pieces)
 {
     const int lanes = V(lanes);
     for (int64_t i = 0; i < t->n_tiles; i++) {
+        const V(elem) *x = (const V(elem) *)t->x + i * t->x_tile;
         V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc;
         const V(elem) *start = t->start == LK_START_BIAS ? t->bias : c;
         const int64_t ld_start = t->start == LK_START_BIAS ? 0 : t->ldc;
         V(cross_sums) acc, first;
-        V(cross_ahead)(c, t->ldc, mr, nv);
-        V(cross_zero)(&acc, mr, nv);
-        if (t->start != LK_START_ZERO && t->piece == 0)
-            V(cross_load)(&acc, start, ld_start, t->n_valid, mr, nv);
-        V(cross_tree)(&acc, t, (const V(elem) *)t->x + i * t->x_tile, mr, nv);
+        V(cross_ahead)(c + t->ahead, t->ldc, mr, nv);
+        if (pieces) {
+            V(cross_tree)(&acc, t, x, mr, nv);
+        } else {
+            V(cross_zero)(&acc, mr, nv);
+            if (t->start != LK_START_ZERO && t->piece == 0)
+                V(cross_load)(&acc, start, ld_start, t->n_valid, mr, nv);
+            V(cross_chain)(&acc, t, x, mr, nv);
+        }
         if (t->start != LK_START_ZERO && t->piece > 0) {
             V(cross_load)(&first, start, ld_start, t->n_valid, mr, nv);
-            LK_UNROLL
-            for (int m = 0; m < mr; m++) {
-                LK_UNROLL
-                for (int j = 0; j < nv; j++)
-                    acc.of[m][j] = V(add)(first.of[m][j], acc.of[m][j]);
-            }
+            V(cross_join)(&first, &acc, mr, nv);
+            acc = first;
         }
         if (t->n_valid == nv * lanes) {
             V(cross_store)(&acc, c, t->ldc, mr, nv);
@@ -150,42 +213,54 @@ LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv)
     }
 }
 
+/* A tile of a strip: mr rows of A from `rows` on, nv vectors. */
+LK_INLINE void V(strip_tile)(const lk__strip_args *t, const V(elem) * rows, const V(elem) * w,
+                             V(elem) * c, const V(elem) * start, const int mr, const int nv)
+{
+    const int lanes = V(lanes);
+    const V(elem) * a[LK_MICRO_MR];
+    V(cross_sums) acc;
+    V(cross_ahead)(c, t->ldc, mr, nv);
+    LK_UNROLL
+    for (int m = 0; m < mr; m++) {
+        a[m] = rows + m * t->lda + t->k;
+        LK_OPAQUE(a[m]);
+    }
+    V(cross_zero)(&acc, mr, nv);
+    if (t->start != LK_START_ZERO)
+        V(cross_load)
+    (&acc, start, t->start == LK_START_BIAS ? 0 : t->ldc, nv * lanes, mr, nv);
+    for (int64_t k = -t->k * (int64_t)sizeof *w; k < 0; k += (int64_t)sizeof *w) {
+        VEC w_row[2];
+        LK_OPAQUE(k);
+        LK_UNROLL
+        for (int j = 0; j < nv; j++)
+            w_row[j] = V(load)(w + j * lanes);
+        LK_UNROLL
+        for (int m = 0; m < mr; m++) {
+            const VEC av = V(splat)((const V(elem) *)((const char *)a[m] + k));
+            LK_UNROLL
+            for (int j = 0; j < nv; j++)
+                acc.of[m][j] = V(fma)(av, w_row[j], acc.of[m][j]);
+        }
+        w += nv * lanes;
+    }
+    V(cross_store)(&acc, c, t->ldc, mr, nv);
+}
+
 /* See lk__strip_args; mr rows, nv vectors. */
 LK_INLINE void V(strip)(const lk__strip_args *t, const int mr, const int nv)
 {
-    const int lanes = V(lanes);
-    for (int64_t i = 0; i < t->n_tiles; i++) {
-        const V(elem) * a[LK_MICRO_MR], *w = t->w;
-        V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc;
-        V(cross_sums) acc;
-        V(cross_ahead)(c, t->ldc, mr, nv);
-        LK_UNROLL
-        for (int m = 0; m < mr; m++) {
-            a[m] = (const V(elem) *)t->a + (i * mr + m) * t->lda + t->k;
-            LK_OPAQUE(a[m]);
+    const int nr = nv * V(lanes);
+    for (int64_t i = 0; i < t->n_tiles; i++)
+        for (int64_t p = 0; p < t->n_panels; p++) {
+            V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc + p * nr;
+            const V(elem) *start = t->start == LK_START_BIAS ? (const V(elem) *)t->bias + p * nr
+                                                             : c;
+            V(strip_tile)
+            (t, (const V(elem) *)t->a + i * mr * t->lda, (const V(elem) *)t->w + p * t->k * nr, c,
+             start, mr, nv);
         }
-        V(cross_zero)(&acc, mr, nv);
-        if (t->start != LK_START_ZERO)
-            V(cross_load)
-        (&acc, t->start == LK_START_BIAS ? t->bias : c, t->start == LK_START_BIAS ? 0 : t->ldc,
-         nv * lanes, mr, nv);
-        for (int64_t k = -t->k * (int64_t)sizeof *w; k < 0; k += (int64_t)sizeof *w) {
-            VEC w_row[2];
-            LK_OPAQUE(k);
-            LK_UNROLL
-            for (int j = 0; j < nv; j++)
-                w_row[j] = V(load)(w + j * lanes);
-            LK_UNROLL
-            for (int m = 0; m < mr; m++) {
-                const VEC av = V(splat)((const V(elem) *)((const char *)a[m] + k));
-                LK_UNROLL
-                for (int j = 0; j < nv; j++)
-                    acc.of[m][j] = V(fma)(av, w_row[j], acc.of[m][j]);
-            }
-            w += nv * lanes;
-        }
-        V(cross_store)(&acc, c, t->ldc, mr, nv);
-    }
 }
 
 /* Rows of `width` elements, packed. */
@@ -196,7 +271,7 @@ LK_INLINE void V(cross_copy)(V(elem) * d, const V(elem) * s, int64_t ld, int64_t
         memcpy(d + k * width, s + k * ld, (size_t)width * sizeof *d);
 }
 
-/* See lk__cross_pack_fn; MR and the widths of tiles are fast. */
+/* See lk__cross_pack_fn; the rows and widths of tiles are fast. */
 static void V(cross_pack)(void *dst, const void *src, int64_t ld, int64_t n_k, int n, int width)
 {
     const V(elem) *s = src;
@@ -207,6 +282,8 @@ static void V(cross_pack)(void *dst, const void *src, int64_t ld, int64_t n_k, i
         V(cross_copy)(d, s, ld, n_k, V(lanes));
     else if (n == width && n == CROSS_MR)
         V(cross_copy)(d, s, ld, n_k, CROSS_MR);
+    else if (n == width && n == CROSS_MR / 2)
+        V(cross_copy)(d, s, ld, n_k, CROSS_MR / 2);
     else
         for (int64_t k = 0; k < n_k; k++)
             for (int j = 0; j < width; j++)

@@ -54,6 +54,13 @@
             for (int64_t k = 0; k < n_k; k++)                                                   \
                 for (int j = 0; j < width; j++)                                                 \
                     ((T *)dst)[k * width + j] = j < n_valid ? ((const T *)src)[j * ld + k] : 0; \
+        }                                                                                       \
+        static void dot_##T(void *c, const void *a, const void *w, int64_t ldw, int64_t k)      \
+        {                                                                                       \
+            for (int j = 0; j < 4; j++)                                                         \
+                for (int64_t i = 0; i < k; i++)                                                 \
+                    ((T *)c)[j] = FMA_##T(((const T *)a)[i], ((const T *)w)[j * ldw + i],       \
+                                          ((T *)c)[j]);                                         \
         }
 
 DEFINE_TYPE(float)
@@ -62,7 +69,7 @@ DEFINE_TYPE(double)
 #    define TABLE(T)                                                                             \
         {                                                                                        \
             .width = {4}, .mr = {3}, .tile = {{LIST_3(rows_##T)}}, .copy_tile = rows_##T##_copy, \
-            .transpose = transpose_##T                                                           \
+            .transpose = transpose_##T, .dot_columns = 4, .dot_steps = 1, .dot = dot_##T         \
         }
 
 const lk__rows_table LK_ISA(lk__rows) = {.of = {[LK_F32] = TABLE(float), [LK_F64] = TABLE(double)}};
@@ -144,6 +151,7 @@ COPY_TILE(f64x4, 2, 6)
             {                                                                                   \
                 .width = {3 * VEC##_lanes, 2 * VEC##_lanes, VEC##_lanes}, .mr = {4, 6, 12},     \
                 .usual = 1, .copy_tile = rows_##VEC##_copy, .transpose = VEC##_transpose_panel, \
+                .dot_columns = 4 * VEC##_lanes, .dot_steps = VEC##_lanes / 2, .dot = VEC##_dot, \
                 .tile = {                                                                       \
                     {LIST_4(rows_##VEC##_3)},                                                   \
                     {LIST_6(rows_##VEC##_2)},                                                   \
@@ -172,7 +180,8 @@ COPY_TILE(f64x8, 2, 12)
             {                                                                            \
                 .width = {2 * VEC##_lanes, 3 * HALF##_lanes, VEC##_lanes, HALF##_lanes}, \
                 .mr = {12, 9, 12, 12}, .usual = 0, .copy_tile = rows_##VEC##_copy,       \
-                .transpose = HALF##_transpose_panel,                                     \
+                .transpose = HALF##_transpose_panel, .dot_columns = 4 * HALF##_lanes,    \
+                .dot_steps = HALF##_lanes / 2, .dot = HALF##_dot,                        \
                 .tile = {{LIST_12(rows_##VEC##_2)},                                      \
                          {LIST_9(rows_##HALF##_3)},                                      \
                          {LIST_12(rows_##VEC##_1)},                                      \

@@ -9,6 +9,8 @@
  *     V_splat(p)                    all lanes *p
  *     V_load(p), V_store(p, v)      V_lanes elements at p, any alignment
  *     V_fma(a, b, c)                fma(a, b, c) in each lane
+ *     V_fma_to(&c, a, b)            c = fma(a, b, c), where c stays in its register
+ *     V_fresh()                     all lanes +0, in a register of their own
  *     V_add(a, b), V_mul(a, b)      a + b, a * b
  *     V_div(a, b), V_sqrt(a)        a / b, the square root of a, correctly rounded
  *     V_max(a, b), V_min(a, b)      b if it is larger (smaller) than a or NaN, else a
@@ -40,6 +42,9 @@
 /* Hides where the value of a variable comes from.  In a loop it keeps the compiler from replacing
  * one index by a pointer for every address that it is part of. */
 #define LK_OPAQUE(x) __asm__("" : "+r"(x))
+
+/* What is before it in the text reads and writes memory before what is behind it. */
+#define LK_IN_ORDER() __asm__ volatile("" ::: "memory")
 
 #define V(op) LK_CAT(VEC, _##op)
 

@@ -63,6 +63,32 @@ LK_INLINE f64x4 f64x4_fma(f64x4 a, f64x4 b, f64x4 c)
     return _mm256_fmadd_pd(a, b, c);
 }
 
+/* These two are written out: with nearly all registers taken by sums, the compiler would move them
+ * around, and spill some. */
+LK_INLINE f32x8 f32x8_fresh(void)
+{
+    f32x8 v;
+    __asm__ volatile("vxorps %x0, %x0, %x0" : "=x"(v));
+    return v;
+}
+
+LK_INLINE f64x4 f64x4_fresh(void)
+{
+    f64x4 v;
+    __asm__ volatile("vxorpd %x0, %x0, %x0" : "=x"(v));
+    return v;
+}
+
+LK_INLINE void f32x8_fma_to(f32x8 *acc, f32x8 a, f32x8 b)
+{
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
+}
+
+LK_INLINE void f64x4_fma_to(f64x4 *acc, f64x4 a, f64x4 b)
+{
+    __asm__("vfmadd231pd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
+}
+
 LK_INLINE f32x8 f32x8_add(f32x8 a, f32x8 b)
 {
     return _mm256_add_ps(a, b);

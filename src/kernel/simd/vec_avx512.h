@@ -68,6 +68,26 @@ LK_INLINE f64x8 f64x8_fma(f64x8 a, f64x8 b, f64x8 c)
     return _mm512_fmadd_pd(a, b, c);
 }
 
+LK_INLINE f32x16 f32x16_fresh(void)
+{
+    return f32x16_zero();
+}
+
+LK_INLINE void f32x16_fma_to(f32x16 *acc, f32x16 a, f32x16 b)
+{
+    *acc = f32x16_fma(a, b, *acc);
+}
+
+LK_INLINE f64x8 f64x8_fresh(void)
+{
+    return f64x8_zero();
+}
+
+LK_INLINE void f64x8_fma_to(f64x8 *acc, f64x8 a, f64x8 b)
+{
+    *acc = f64x8_fma(a, b, *acc);
+}
+
 LK_INLINE f32x16 f32x16_add(f32x16 a, f32x16 b)
 {
     return _mm512_add_ps(a, b);

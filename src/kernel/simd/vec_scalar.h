@@ -65,6 +65,26 @@ LK_INLINE f64x1 f64x1_fma(f64x1 a, f64x1 b, f64x1 c)
     return fma(a, b, c);
 }
 
+LK_INLINE f32x1 f32x1_fresh(void)
+{
+    return f32x1_zero();
+}
+
+LK_INLINE void f32x1_fma_to(f32x1 *acc, f32x1 a, f32x1 b)
+{
+    *acc = f32x1_fma(a, b, *acc);
+}
+
+LK_INLINE f64x1 f64x1_fresh(void)
+{
+    return f64x1_zero();
+}
+
+LK_INLINE void f64x1_fma_to(f64x1 *acc, f64x1 a, f64x1 b)
+{
+    *acc = f64x1_fma(a, b, *acc);
+}
+
 LK_INLINE f32x1 f32x1_add(f32x1 a, f32x1 b)
 {
     return a + b;

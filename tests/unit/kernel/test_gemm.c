@@ -74,6 +74,17 @@ static void long_sums_are_the_same_chain(void)
     check_shape(9, 10, 2500, 16, 0, false);
 }
 
+/* More rows than a band, more panels than are packed together, and what is left of each. */
+static void large_products_are_the_same_chain(void)
+{
+    check_shape(203, 83, 10, 0, 0, false);
+    check_shape(203, 290, 16, 16, 1, false);
+    check_shape(109, 83, 100, 16, 0, false);
+    check_shape(103, 71, 300, 16, 0, false);
+    check_shape(40, 300, 75, 24, 0, false);
+    check_shape(1, 203, 131, 0, 1, false);
+}
+
 static void empty_axes_leave_the_start(void)
 {
     for (int64_t piece = 0; piece <= 2; piece += 2) {
@@ -217,7 +228,7 @@ static void nothing_is_allocated(void)
 
 TEST_MAIN(TEST(every_product_is_the_chain), TEST(zeros_denormals_and_infinities_take_part),
           TEST(pieces_follow_the_tree), TEST(long_sums_are_the_same_chain),
-          TEST(empty_axes_leave_the_start), TEST(threads_never_change_a_bit),
-          TEST(parts_are_the_whole), TEST(errors_stay_within_the_bound_of_the_chain),
-          TEST(the_activation_is_the_map), TEST(batches_are_single_products),
-          TEST(nothing_is_allocated))
+          TEST(large_products_are_the_same_chain), TEST(empty_axes_leave_the_start),
+          TEST(threads_never_change_a_bit), TEST(parts_are_the_whole),
+          TEST(errors_stay_within_the_bound_of_the_chain), TEST(the_activation_is_the_map),
+          TEST(batches_are_single_products), TEST(nothing_is_allocated))
