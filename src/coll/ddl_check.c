@@ -133,7 +133,7 @@ static lk_status disagree(struct dump *x, const void *given, const void *referen
     if (d->place.rank == 0)
         dump_make(x, name);
     LK_TRY_TO(done, lk_bcast(d->comm, name, NAME_ROOM, LK_U8, 0, "dump"));
-    const struct values *v = &all[x->first * SHOWN];
+    const struct values *v = &all[(int64_t)x->first * SHOWN];
     st = LK_RAISE(LK_ECOMM,
                   "check: tensor \"%s\" index %lld on rank %d: got %.9g, reference %.9g, tolerance "
                   "%g; %lld of %lld elements are wrong there; dump file %s",

@@ -60,7 +60,7 @@ lk_status lk__ddl_options_parse(const char *text, lk__ddl_options *out)
     enum { N_NAMES = sizeof names / sizeof names[0] };
     lk__ddl_options o = {.mode = {.letter = LK_MODE_BEST}};
     bool seen[N_NAMES] = {false};
-    char name[WORD], value[WORD];
+    char name[WORD] = "", value[WORD] = "";
     while (word_next(&text, name)) {
         int i = 0;
         while (i < N_NAMES && strcmp(names[i], name) != 0)

@@ -92,7 +92,7 @@ lk_status lk__ddl_measure(lk_ddl *d)
 {
     lk_status st = LK_OK;
     unsigned char *buffer = NULL;
-    LK_TRY_COMM(d->comm->w, lk_alloc_zero(&buffer, 2 * VAST, 1));
+    LK_TRY_COMM(d->comm->w, lk_alloc_zero(&buffer, 2 * (int64_t)VAST, 1));
     int stride = 1, rank = d->place.rank;
     for (int t = 0; t < d->tiers.n; t++) {
         int p = d->tiers.size[t], me = rank / stride % p;
@@ -153,11 +153,12 @@ lk_status lk__ddl_learn(lk_ddl *d, const lk__case *k, const double *seconds)
     }
     if (++c->n_tried < 2 * LK_DDL_TRIES)
         return LK_OK;
-    double slowest[2 * LK_MAX_TIERS];
+    double slowest[LK_MAX_TIERS][2];
+    int64_t n = sizeof slowest / sizeof(double);
     memcpy(slowest, c->best, sizeof slowest);
-    LK_TRY(lk_allreduce(d->comm, NULL, slowest, 2 * LK_MAX_TIERS, LK_F64, LK_FOLD_MAX, "probe"));
+    LK_TRY(lk_allreduce(d->comm, NULL, slowest, n, LK_F64, LK_FOLD_MAX, "probe"));
     for (int t = 0; t < d->tiers.n; t++) {
-        bool halves = can_halve(d->tiers.size[t]) && slowest[2 * t + 1] < slowest[2 * t];
+        bool halves = can_halve(d->tiers.size[t]) && slowest[t][1] < slowest[t][0];
         c->way[t] = halves ? LK_WAY_HALVES : LK_WAY_DIRECT;
     }
     c->chosen = true;

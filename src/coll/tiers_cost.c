@@ -64,9 +64,11 @@ static int even_nodes(const lk_comm *comm)
     int n_nodes = comm->inter_size, on_node = comm->size / n_nodes;
     if (on_node * n_nodes != comm->size)
         return 0;
-    for (int r = 0; r < comm->size; r++)
-        if (comm->w->node[comm->member[r]] != comm->w->node[comm->member[r / on_node * on_node]])
+    for (int r = 0; r < comm->size; r++) {
+        int first = comm->member[r - r % on_node];
+        if (comm->w->node[comm->member[r]] != comm->w->node[first])
             return 0;
+    }
     return on_node;
 }
 

@@ -20,7 +20,9 @@ static const struct {
 
 char lk_mode_letter_char(lk_mode_letter letter)
 {
-    return (unsigned)letter < LK_N_MODES ? letters[letter].letter : '?';
+    if ((unsigned)letter >= LK_N_MODES)
+        return '?';
+    return letters[letter].letter;
 }
 
 bool lk_mode_canonical(lk_mode_letter letter)
