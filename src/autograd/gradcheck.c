@@ -231,7 +231,7 @@ static void note(check *k, place at, int64_t e, double error, double numeric, do
     lk_gradcheck_result *r = k->result;
     double *worst = at.second ? &r->second : &r->first;
     if (isnan(error))
-        error = INFINITY; /* larger than all others, and it stays so */
+        error = HUGE_VAL; /* larger than all others, and it stays so */
     bool largest = error > fmax(fmax(r->first, r->second), fmax(r->adjoint, 0));
     if (error > *worst)
         *worst = error;
@@ -282,7 +282,7 @@ static lk_status check_adjoint(check *k, lk_tensor *const *g)
     double error = (double)(fabsl(forward_sum - backward_sum) / scale);
     lk_gradcheck_result *r = k->result;
     if (isnan(error))
-        error = INFINITY;
+        error = HUGE_VAL;
     if (error > fmax(fmax(r->first, r->second), fmax(r->adjoint, 0)))
         snprintf(r->worst, sizeof r->worst,
                  "adjoint, sample %d: <c, F x> is %.9g, <F* c, x> is %.9g (error %.1e)", k->number,

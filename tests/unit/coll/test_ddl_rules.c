@@ -16,12 +16,12 @@ static void right_is_relative_and_at_zero_absolute(void)
     ASSERT_TRUE(!lk__ddl_right(1e-5, 0, 1e-6));
     ASSERT_TRUE(!lk__ddl_right(1e-300, 0, 0));
     ASSERT_TRUE(!lk__ddl_right(1e-5, 1e-6, 1e-6)); /* small, but not 0 */
-    ASSERT_TRUE(!lk__ddl_right(NAN, NAN, 1e9));
-    ASSERT_TRUE(!lk__ddl_right(NAN, 0, 1e9));
-    ASSERT_TRUE(!lk__ddl_right(0, NAN, 1e9));
-    ASSERT_TRUE(lk__ddl_right(INFINITY, INFINITY, 0));
-    ASSERT_TRUE(!lk__ddl_right(INFINITY, -INFINITY, 0.5));
-    ASSERT_TRUE(!lk__ddl_right(INFINITY, 1, 0.5));
+    ASSERT_TRUE(!lk__ddl_right((double)NAN, (double)NAN, 1e9));
+    ASSERT_TRUE(!lk__ddl_right((double)NAN, 0, 1e9));
+    ASSERT_TRUE(!lk__ddl_right(0, (double)NAN, 1e9));
+    ASSERT_TRUE(lk__ddl_right(HUGE_VAL, HUGE_VAL, 0));
+    ASSERT_TRUE(!lk__ddl_right(HUGE_VAL, -HUGE_VAL, 0.5));
+    ASSERT_TRUE(!lk__ddl_right(HUGE_VAL, 1, 0.5));
 }
 
 static void options_are_read_in_any_order(void)
