@@ -1,12 +1,14 @@
 /* Runs of elements for element-wise ops.
  *
  * Inputs that are contiguous and have the output's shape are read where they are.  Others are first
- * gathered into a buffer that stays in cache.
+ * gathered into a buffer that stays in cache, by axes of which there are as few as possible: those of
+ * size 1 are left out, and neighbours that are one axis for all inputs are one.
  */
 #include "ops/common/each.h"
 
 #include "kernel/maps.h"
 #include "kernel/parallel.h"
+#include "ops/common/gather.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
@@ -36,33 +38,71 @@ static void broadcast_strides(const lk_tensor *x, const lk_tensor *y, int64_t *s
         stride[d] = d < skip || x->shape.dim[d - skip] == 1 ? 0 : x->stride[d - skip];
 }
 
-/* Copy n elements of the output's row-major order from `first` on, as input `i` has them. */
+/* Whether axis `d` continues axis `a`, which is before it, in every input that is gathered. */
+static bool continues(const each_job *j, int a, int d)
+{
+    for (int i = 0; i < j->n_in; i++)
+        if (!j->direct[i] && j->stride[i][a] != j->stride[i][d] * j->dim[d])
+            return false;
+    return true;
+}
+
+/* Make the axes as few as possible, but at least one. */
+static void merge_axes(each_job *j)
+{
+    int last = -1;
+    for (int d = 0; d < j->ndim; d++) {
+        if (j->dim[d] == 1)
+            continue;
+        int64_t n = j->dim[d];
+        if (last >= 0 && continues(j, last, d))
+            n *= j->dim[last];
+        else
+            last++;
+        j->dim[last] = n;
+        for (int i = 0; i < j->n_in; i++)
+            j->stride[i][last] = j->stride[i][d];
+    }
+    j->ndim = last + 1;
+    if (j->ndim == 0) {
+        j->ndim = 1;
+        j->dim[0] = 1;
+    }
+}
+
+/* Copy n elements of the output's row-major order from `first` on, as input `i` has them: the rest of
+ * a row, or as many whole rows as follow each other along one axis. */
 static void gather(const each_job *j, int i, int64_t first, int64_t n, char *to)
 {
     int64_t index[LK_MAX_NDIM], at = 0;
     const int64_t *stride = j->stride[i];
-    size_t size = j->in_size[i];
-    int last = j->ndim - 1;
+    const int last = j->ndim - 1;
+    lk__gather g = {.size = j->in_size[i], .step = stride[last]};
     for (int d = last; d >= 0; d--) {
         index[d] = first % j->dim[d];
         first /= j->dim[d];
         at += index[d] * stride[d];
     }
     while (n > 0) {
-        int64_t row = last < 0 ? 1 : j->dim[last] - index[last];
-        int64_t step = last < 0 ? 0 : stride[last];
-        if (row > n)
-            row = n;
-        lk__row_gather(size, row, j->start[i] + at * (int64_t)size, step, to);
-        to += row * (int64_t)size;
-        n -= row;
-        if (n == 0)
-            break;
-        at -= index[last] * step;
+        g.rows = 1;
+        g.cols = j->dim[last] - index[last];
+        if (g.cols > n) {
+            g.cols = n;
+        } else if (last > 0 && index[last] == 0) {
+            int64_t left = j->dim[last - 1] - index[last - 1], whole = n / g.cols;
+            g.rows = left < whole ? left : whole;
+            g.row_step = stride[last - 1];
+        }
+        lk__gather_run(&g, j->start[i] + at * (int64_t)g.size, to);
+        to += g.rows * g.cols * (int64_t)g.size;
+        n -= g.rows * g.cols;
+        at -= index[last] * stride[last];
         index[last] = 0;
-        for (int d = last - 1; d >= 0; d--) {
-            at += stride[d];
-            if (++index[d] < j->dim[d])
+        int64_t step = g.rows;
+        for (int d = last - 1; d >= 0; d--, step = 1) {
+            index[d] += step;
+            at += step * stride[d];
+            if (index[d] < j->dim[d])
                 break;
             at -= index[d] * stride[d];
             index[d] = 0;
@@ -123,6 +163,7 @@ static lk_status run_many(lk_call *c, const lk__each *each, lk__each_fn *fn)
         if (!j.direct[i])
             broadcast_strides(x, y, j.stride[i]);
     }
+    merge_axes(&j);
     LK_TRY(lk__parallel((j.count + RUN - 1) / RUN, GRAIN, run_all, &j));
     LK_CHECK(j.failed == LK_OK, (lk_status)j.failed, "%s: a part of the elements failed",
              c->op->name);

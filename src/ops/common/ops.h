@@ -12,9 +12,6 @@ extern const lk_op lk_op_broadcast, lk_op_sum_to;
 /** *out = the shape that `a` and `b` broadcast to.  Errors: LK_ESHAPE naming `op` and both. */
 lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape *out) LK_NODISCARD;
 
-/** dst[i] = src[i * step] for n elements of `size` bytes. */
-void lk__row_gather(size_t size, int64_t n, const char *src, int64_t step, char *dst);
-
 /** Dtype and shape of input 0, for ops that keep them.  Errors: LK_EDTYPE unless f32 or f64. */
 lk_status lk__same_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
 

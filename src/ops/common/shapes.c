@@ -30,33 +30,6 @@ lk_status lk__same_infer(lk_call *c, lk_spec *out)
     return LK_OK;
 }
 
-/* One element n > 0 times, by copies of twice the length each. */
-static void repeat(size_t size, int64_t n, const char *src, char *dst)
-{
-    memcpy(dst, src, size);
-    for (int64_t done = 1; done < n; done *= 2) {
-        int64_t more = n - done < done ? n - done : done;
-        memcpy(dst + done * (int64_t)size, dst, (size_t)more * size);
-    }
-}
-
-void lk__row_gather(size_t size, int64_t n, const char *src, int64_t step, char *dst)
-{
-    if (step == 1)
-        memcpy(dst, src, (size_t)n * size);
-    else if (step == 0 && n > 0)
-        repeat(size, n, src, dst);
-    else if (size == 4)
-        for (int64_t i = 0; i < n; i++)
-            memcpy(dst + 4 * i, src + 4 * step * i, 4);
-    else if (size == 8)
-        for (int64_t i = 0; i < n; i++)
-            memcpy(dst + 8 * i, src + 8 * step * i, 8);
-    else
-        for (int64_t i = 0; i < n; i++)
-            memcpy(dst + (int64_t)size * i, src + (int64_t)size * step * i, size);
-}
-
 bool lk__is_finite(lk_dtype dtype, double value)
 {
     return dtype == LK_F32 ? isfinite((float)value) : isfinite(value);
