@@ -60,12 +60,14 @@ if(OpenMP_C_FOUND)
   target_link_libraries(test_openmp PRIVATE OpenMP::OpenMP_C)
 endif()
 
-# examples/X.c prints what examples/X.txt says; it sees the public headers alone.
+# examples/X.c, which `make` builds, prints what examples/X.txt says; it sees the public headers
+# alone.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 foreach(file IN LISTS examples)
   get_filename_component(name ${file} NAME_WE)
   add_executable(example_${name} ${file})
   target_link_libraries(example_${name} PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  add_dependencies(product example_${name})
   lk_test(example.${name} cli tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
 endforeach()
 

@@ -18,6 +18,13 @@ DESTDIR="$work/stage" cmake --install "$build" --prefix /opt/lockstep >/dev/null
 mv "$work/stage/opt/lockstep" "$work/moved"
 rmdir "$work/stage/opt" "$work/stage" # nothing was installed elsewhere
 
+# Links of the installed documents lead somewhere.
+find "$work/moved/share/doc/lockstep" -name '*.md' | while IFS= read -r document; do
+    grep -o '](\([^)#]*\)' "$document" | cut -c3- | grep -v '^https\?:' | while IFS= read -r link; do
+        [ -e "$(dirname "$document")/$link" ] || { echo "$document: there is no $link"; exit 1; }
+    done
+done
+
 library=$(dirname "$(find "$work/moved" -name liblockstep.so)")
 export LD_LIBRARY_PATH="$library" PKG_CONFIG_PATH="$library/pkgconfig" CMAKE_PREFIX_PATH="$work/moved"
 block c README.md >"$work/example.c"

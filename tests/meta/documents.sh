@@ -56,13 +56,15 @@ for document in *.md docs/*.md; do
         print document ":" NR ": longer than 100 columns"; bad = 1 } END { exit bad }' "$document" || bad=1
 done
 
-# The lines of code and output that the guide to the tape shows are those of its program.
+# The lines of code and output that the guide to the tape shows are those of its programs.
 awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on && NF' docs/tape.md |
     while IFS= read -r line; do
-        grep -qF -- "$line" examples/fit_curve.c || { echo "docs/tape.md: not in the example: $line"; exit 1; }
+        grep -qxF -- "$line" examples/fit_curve.c examples/own_op.c ||
+            { echo "docs/tape.md: not in the examples: $line"; exit 1; }
     done || bad=1
-awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' docs/tape.md | diff - examples/fit_curve.txt ||
-    complain 'docs/tape.md shows another output than its example prints'
+awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' docs/tape.md >"$work/shown"
+cat examples/fit_curve.txt examples/own_op.txt | diff "$work/shown" - ||
+    complain 'docs/tape.md shows another output than its examples print'
 
 # Switches in the environment, as documented and as read.
 sed -n 's/^| `\(LK_[A-Z_]*\)` | .*/\1/p' docs/*.md | sort >"$work/documented"
