@@ -55,8 +55,10 @@ bool torch_start(bench_torch *t, const char *python)
     signal(SIGPIPE, SIG_IGN);
     if (!peer_file("lockstep-peer-torch.py", script, sizeof script))
         return fail(t, "its script is not beside the command");
-    if (access(python, X_OK) != 0)
-        return fail(t, "there is no Python at the place that --python says");
+    if (access(python, X_OK) != 0) {
+        snprintf(t->about, sizeof t->about, "there is no Python at %s (see --python)", python);
+        return false;
+    }
     if (!spawn(t, python, script)) {
         torch_stop(t);
         return false;

@@ -9,7 +9,7 @@
 typedef struct bench_torch {
     pid_t pid;
     FILE *to, *from;
-    char about[128]; /* its version; if it did not start, why not */
+    char about[512]; /* its version; if it did not start, why not */
 } bench_torch;
 
 /** Start bench/peer_torch.py with the interpreter `python`; false with the reason in `about`. */

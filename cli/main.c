@@ -13,9 +13,10 @@
 static void print_help(FILE *to)
 {
     fprintf(to, "usage: lockstep VERB [options] [operands]\n\n");
-    option_wrap(to, 0,
-                "Kernels and tensors that give the same bits with any number of threads and any "
-                "instruction set: the foundation for training neural networks across MPI ranks.");
+    option_wrap(
+        to, 0,
+        "Differentiates programs, across MPI ranks too, with kernels, ops and collectives that "
+        "give the same bits with any number of ranks and threads and any instruction set.");
     fprintf(to, "\nverbs:\n");
     for (int i = 0; lk_verbs[i]; i++)
         fprintf(to, "  %-12s %s\n", lk_verbs[i]->name, lk_verbs[i]->summary);

@@ -139,6 +139,12 @@ static void list_peers(report *out)
                  peer ? "found, " : "not found: ", peer ? peer->about() : why);
         entry(out, "peer", e->name, about);
     }
+    /* A script, not a module; to start it takes seconds, so only "bench tape" does. */
+    char path[PEER_PATH];
+    entry(out, "peer", "torch",
+          peer_file("lockstep-peer-torch.py", path, sizeof path)
+              ? "chains of ops in f32; runs in the Python of \"bench tape --python\""
+              : "chains of ops in f32; not found: its script is not beside the command");
 }
 
 static const struct {
@@ -217,7 +223,7 @@ static int list_run(const void *given, int n, char **operand)
 
 const lk_verb lk_verb_list = {
     .name = "list",
-    .summary = "what is built in: verbs, instruction sets, kernels, checks, peers",
+    .summary = "what is built in: verbs, instruction sets, kernels, ops, checks, peers",
     .operands = "[KIND]",
     .about =
         "Lists what is built in, of one kind: verbs, isas, dtypes, kernels, ops, checks, benches, "

@@ -32,15 +32,20 @@ for peer in openblas onednn; do
     out "\"case\": \"linear 1000-10 b16 backward-weights\", \"peer\": \"$peer\", \"ratio\": "
     out '"summary": "linear, 16 rows and more, forward"'
 done
-[ -e "$(dirname "$lockstep")/peers/lockstep-peer-onednn.so" ] || exit 0
-status 0 "$lockstep" bench kernels --against onednn --seconds 0 --filter 'conv 28x28x128-256'
-out 'conv 28x28x128-256 3x3/2 b8 backward-weights'
+if [ -e "$(dirname "$lockstep")/peers/lockstep-peer-onednn.so" ]; then
+    status 0 "$lockstep" bench kernels --against onednn --seconds 0 --filter 'conv 28x28x128-256'
+    out 'conv 28x28x128-256 3x3/2 b8 backward-weights'
+fi
 
 # bench tape: without PyTorch, with a Python that is not there, and with a chain of one op
 status 0 "$lockstep" bench tape --against none --seconds 0 --ops 1 --elements 3
 out 'f32[3], chains of 1 ops'
 out 'mixed'
 status 1 "$lockstep" bench tape --against torch --python /nowhere/python3 --seconds 0 --ops 1
-err 'there is no Python at the place that --python says'
+err 'there is no Python at /nowhere/python3 (see --python)'
+status 0 "$lockstep" bench tape --python /nowhere/python3 --seconds 0 --ops 1 --elements 3
+out 'torch: there is no Python at /nowhere/python3 (see --python)'
+status 0 "$lockstep" list peers
+out 'torch  '
 status 2 "$lockstep" bench tape --against tensorflow
 err 'torch or none'
