@@ -76,10 +76,11 @@ static const lk_option options[] = {
     {.name = NULL},
 };
 
-enum { MIN_ROUNDS = 3, MAX_ROUNDS = 201, N_SIDES = 3 };
+enum { MIN_ROUNDS = 3, MAX_ROUNDS = 201, N_SIDES = 4 };
 
-/* Who is timed: nobody (filling and reading the vector, which is taken off), ours, the other. */
-enum { NOBODY, OURS, PEER };
+/* Who is timed: nobody (filling and reading the vector), ours, the other, and for MPI the way there:
+ * its calls go through ours, without elements.  The first and the last are taken off. */
+enum { NOBODY, OURS, PEER, WAY };
 
 struct bench {
     const struct allreduce_options *o;
@@ -128,6 +129,8 @@ static lk_status call(struct bench *b, int side, float *x, int64_t n)
 {
     if (side == NOBODY)
         return LK_OK;
+    if (side == WAY)
+        n = 0;
     LK_TRY(lk_coll_run(b->comm,
                        &(lk_collective){.call = LK_CALL_ALLREDUCE,
                                         .name = "bench",
@@ -143,7 +146,7 @@ static volatile uint64_t sink;
 /* Fill the vector, reduce it, read it: seconds for one, on the slowest rank. */
 static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, double *seconds)
 {
-    float *x = side == PEER ? b->theirs : b->ours;
+    float *x = side == PEER || side == WAY ? b->theirs : b->ours;
     LK_TRY(lk_barrier(b->comm, "round"));
     LK_TRY(call(b, side == NOBODY ? OURS : side, x, 1));
     int64_t start = lk_clock_ns();
@@ -169,8 +172,14 @@ struct result {
 /* Everybody once a round; all ranks do as many, which rank 0 decides. */
 static lk_status measure(struct bench *b, int64_t bytes, struct result *r)
 {
-    double t[N_SIDES][MAX_ROUNDS], ratio[MAX_ROUNDS], none;
-    int sides = b->against ? 3 : 2, calls = bytes <= 65536 ? 64 : bytes <= 1 << 20 ? 8 : 1;
+    double t[N_SIDES][MAX_ROUNDS], ratio[MAX_ROUNDS], none, way;
+    bool mpi = b->against && strcmp(b->against, "mpi") == 0;
+    int sides = mpi          ? 4
+                : b->against ? 3
+                             : 2,
+        calls = bytes <= 65536     ? 64
+                : bytes <= 1 << 20 ? 8
+                                   : 1;
     int64_t start = lk_clock_ns();
     int32_t go = 1;
     r->rounds = 0;
@@ -183,13 +192,16 @@ static lk_status measure(struct bench *b, int64_t bytes, struct result *r)
     }
     double sorted[MAX_ROUNDS];
     memcpy(sorted, t[NOBODY], sizeof *sorted * (size_t)r->rounds);
-    none = bench_median(sorted, r->rounds);
+    way = none = bench_median(sorted, r->rounds);
+    if (mpi)
+        way = bench_median(t[WAY], r->rounds);
     for (int i = 0; i < r->rounds && b->against; i++)
-        ratio[i] = (t[PEER][i] - none) / (t[OURS][i] > none ? t[OURS][i] - none : 1e-9);
+        ratio[i] = (t[PEER][i] - way) / (t[OURS][i] > none ? t[OURS][i] - none : 1e-9);
     r->ratio = b->against ? bench_median(ratio, r->rounds) : 0;
     r->seconds[NOBODY] = none;
-    for (int side = OURS; side < sides; side++)
-        r->seconds[side] = bench_median(t[side], r->rounds) - none;
+    r->seconds[OURS] = bench_median(t[OURS], r->rounds) - none;
+    if (b->against)
+        r->seconds[PEER] = bench_median(t[PEER], r->rounds) - way;
     return LK_OK;
 }
 

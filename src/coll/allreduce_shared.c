@@ -143,6 +143,7 @@ static lk_status shared_advance(lk_request *r)
         return LK_OK;
     if (c->step == ARRIVE) {
         arrive(c);
+        lk__call_show(r->comm, &c->label); /* now, while the post travels */
         c->step = MEET;
     }
     if (c->step == MEET) {

@@ -86,6 +86,7 @@ static lk_status slots_advance(lk_request *r)
         return LK_OK;
     if (c->step == 0) {
         slots_put(c);
+        lk__call_show(r->comm, &c->label); /* now, while the post travels */
         c->step = 1;
     }
     for (; c->next < a->n; c->next++) {

@@ -5,7 +5,10 @@
 
 #include <lockstep/alloc.h>
 
-enum { LOOKS = 1024, RINGS = 64 };
+#include <sched.h>
+
+/* Polls in vain before a look at the board, before others are woken, before pauses. */
+enum { LOOKS = 1024, RINGS = 64, EAGER = 64 };
 
 bool lk__arena_eligible(const lk__case *k, const char **why)
 {
@@ -37,6 +40,21 @@ static bool is_elsewhere(const lk__arena_call *c, int world_rank)
         return false;
     bool making = h->call == LK_CALL_SHARE; /* the arena, which is not counted */
     return h->call != LK_CALL_NONE && !making && lk__label_difference(&c->label, &d.call);
+}
+
+/* The other rank posts before it shows its call: give it a moment. */
+lk_status lk__arena_disagree(lk__arena_call *c, int i)
+{
+    enum { TRIES = 10000 };
+    lk_comm *comm = c->request.comm;
+    int world_rank = c->arena->shared->part[i].world_rank;
+    for (int k = 0; k < TRIES; k++) {
+        const lk__header h = lk__slot_read(comm->w->board[world_rank]).call.h;
+        if (h.context == c->label.h.context && h.sequence >= c->label.h.sequence)
+            break;
+        sched_yield();
+    }
+    return lk__shared_disagree(comm, &c->label, world_rank);
 }
 
 void lk__arena_ring(lk__arena_call *c)
@@ -128,7 +146,7 @@ static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__
     r->release = NULL;
     atomic_store_explicit(&r->done, 0, memory_order_relaxed);
     r->in_list = r->heap = false;
-    lk__call_begin(k->comm, &call, &c->label);
+    lk__call_label(k->comm, &call, &c->label);
     c->digest = k->comm->past;
 }
 
@@ -143,7 +161,8 @@ static lk_status call_wait(lk__arena_call *c)
         LK_TRY_COMM(w, r->advance(r));
         if (atomic_load_explicit(&r->done, memory_order_relaxed))
             break;
-        lk__relax();
+        if (i >= EAGER)
+            lk__relax();
     }
     if (!atomic_load_explicit(&r->done, memory_order_relaxed)) {
         lk__activate(r);

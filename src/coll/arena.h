@@ -119,12 +119,12 @@ static inline void lk__arena_post(lk__arena_call *c, _Atomic uint64_t *flag, uin
 /** Wake who may sleep. */
 void lk__arena_ring(lk__arena_call *c);
 
-/** Raise LK_EMISMATCH if rank `i` gave another digest. */
+/** LK_EMISMATCH: rank `i` gave another digest. */
+lk_status lk__arena_disagree(lk__arena_call *c, int i) LK_NODISCARD;
+
 static inline lk_status lk__arena_agree(lk__arena_call *c, int i, uint64_t digest)
 {
-    if (digest == c->digest || c->alone)
-        return LK_OK;
-    return lk__shared_disagree(c->request.comm, &c->label, c->arena->shared->part[i].world_rank);
+    return digest == c->digest || c->alone ? LK_OK : lk__arena_disagree(c, i);
 }
 
 /** The call is complete: the next one has its turn. */

@@ -3,6 +3,7 @@
 
 #include "comm/futex.h"
 
+#include <stddef.h>
 #include <string.h>
 
 void lk__slot_write(lk__slot *slot, const lk__doing *doing)
@@ -15,6 +16,16 @@ void lk__slot_write(lk__slot *slot, const lk__doing *doing)
     for (int i = 0; i < LK_DOING_WORDS; i++)
         atomic_store_explicit(&slot->word[i], word[i], memory_order_relaxed);
     atomic_store_explicit(&slot->version, v + 2, memory_order_release);
+}
+
+_Static_assert(offsetof(lk__doing, state) == 0 && offsetof(lk__doing, peer) == 4,
+               "state and peer are the first word");
+
+void lk__slot_write_state(lk__slot *slot, const lk__doing *doing)
+{
+    uint64_t word;
+    memcpy(&word, doing, sizeof word);
+    atomic_store_explicit(&slot->word[0], word, memory_order_release);
 }
 
 lk__doing lk__slot_read(lk__slot *slot)

@@ -35,8 +35,9 @@ typedef struct lk__slot {
     _Atomic uint64_t word[LK_DOING_WORDS];
 } lk__slot;
 
-/** Write the whole slot; only its owner may. */
+/** Write the whole slot; only its owner may.  Or its first word: state and peer. */
 void lk__slot_write(lk__slot *slot, const lk__doing *doing);
+void lk__slot_write_state(lk__slot *slot, const lk__doing *doing);
 
 /** A consistent copy; state UNKNOWN if the slot is NULL or its owner does not finish writing. */
 lk__doing lk__slot_read(lk__slot *slot);

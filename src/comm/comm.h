@@ -46,7 +46,9 @@ typedef struct lk__call {
     int algorithm;
 } lk__call;
 
-/** Number the call, fill its label, and write it on the board. */
+/** Number the call and fill its label; show it on the board; or both. */
+void lk__call_label(lk_comm *comm, const lk__call *call, lk__label *label);
+void lk__call_show(lk_comm *comm, const lk__label *label);
 void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label);
 
 /** The call is over: the rank computes. */

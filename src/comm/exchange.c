@@ -12,16 +12,15 @@
 
 #include <string.h>
 
-void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label)
+void lk__call_label(lk_comm *comm, const lk__call *call, lk__label *label)
 {
-    lk__world *w = comm->w;
     *label = (lk__label){.h = {.magic = LK_WIRE_MAGIC,
                                .kind = LK_KIND_COLLECTIVE,
                                .call = (uint8_t)call->call,
                                .dtype = (uint8_t)call->dtype,
                                .fold = (uint8_t)call->fold,
                                .context = comm->context,
-                               .source = w->rank,
+                               .source = comm->w->rank,
                                .sequence = ++comm->n_calls,
                                .count = call->count,
                                .past = comm->past,
@@ -29,11 +28,22 @@ void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label)
                                .algorithm = (uint8_t)call->algorithm}};
     lk__label_name(label, call->name);
     comm->past = lk__label_roll(label);
+}
+
+void lk__call_show(lk_comm *comm, const lk__label *label)
+{
+    lk__world *w = comm->w;
     comm->recent[label->h.sequence % LK_RECENT] = *label;
     w->begun = true;
     w->doing = (lk__doing){
         .state = LK_STATE_CALLING, .peer = -1, .pid = w->doing.pid, .call = *label};
     lk__slot_write(w->board[w->rank], &w->doing);
+}
+
+void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label)
+{
+    lk__call_label(comm, call, label);
+    lk__call_show(comm, label);
 }
 
 void lk__call_end(lk_comm *comm)
@@ -43,7 +53,7 @@ void lk__call_end(lk_comm *comm)
         return;
     w->doing.state = LK_STATE_COMPUTING;
     w->doing.peer = -1;
-    lk__slot_write(w->board[w->rank], &w->doing);
+    lk__slot_write_state(w->board[w->rank], &w->doing);
 }
 
 /* Send or receive one block and wait for it. */

@@ -1,0 +1,74 @@
+/* Calls in shared memory: ranks that make different ones are told so. */
+#include "harness.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/coll.h>
+
+struct difference {
+    lk_collective of[2];
+    const char *message; /* a part of it */
+};
+
+/* Two ranks agree once, so that the arena is there, and then do not. */
+static lk_status differ(lk_comm *comm, void *arg)
+{
+    const struct difference *d = arg;
+    lk_collective c = d->of[lk_comm_rank(comm)];
+    float x = 1, *out;
+    LK_TRY(lk_comm_deadline_set(comm, 2));
+    LK_TRY(lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, "warm"));
+    ASSERT_TRUE(x == 2.0F);
+    LK_TRY(lk_alloc_zero(&out, c.count, 8));
+    c.out = out;
+    ASSERT_FAILS(lk_coll_run(comm, &c), LK_EMISMATCH, d->message);
+    lk_free(out);
+    return LK_OK;
+}
+
+#define CALL(code, text, n, ...)                                      \
+    {                                                                 \
+        .call = LK_CALL_##code, .name = text, .count = n, __VA_ARGS__ \
+    }
+
+static void different_calls_are_named(void)
+{
+    static struct difference d[] = {
+        {{CALL(ALLREDUCE, "a", 10, .dtype = LK_F32), CALL(ALLREDUCE, "b", 10, .dtype = LK_F32)},
+         "rank 0 calls allreduce(\"a\", f32 x 10, sum) #2 but rank 1 calls allreduce(\"b\", f32 x "
+         "10, "
+         "sum) #2"},
+        {{CALL(ALLREDUCE, "x", 10, .dtype = LK_F32), CALL(ALLREDUCE, "x", 10, .dtype = LK_I32)},
+         "f32 x 10, sum) #2 but rank 1 calls allreduce(\"x\", i32 x 10"},
+        {{CALL(ALLREDUCE, "x", 10, .fold = LK_FOLD_MAX),
+          CALL(ALLREDUCE, "x", 10, .fold = LK_FOLD_SUM)},
+         "max) #2 but rank 1 calls allreduce(\"x\", f32 x 10, sum"},
+        {{CALL(ALLREDUCE, "x", 30000, .dtype = LK_F32),
+          CALL(ALLREDUCE, "x", 30001, .dtype = LK_F32)},
+         "f32 x 30000, sum) #2 but rank 1 calls allreduce(\"x\", f32 x 30001"},
+        {{CALL(ALLREDUCE, "x", 10, .dtype = LK_F32), CALL(BCAST, "x", 10, .root = 0)},
+         "rank 0 calls allreduce(\"x\", f32 x 10, sum) #2 but rank 1 calls bcast("},
+    };
+    for (size_t i = 0; i < sizeof d / sizeof d[0]; i++)
+        ASSERT_OK(lk_run_local(2, differ, &d[i]));
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+/* The very first call on the communicator, before there is an arena. */
+static lk_status differ_at_once(lk_comm *comm, void *arg)
+{
+    (void)arg;
+    float x = 1;
+    LK_TRY(lk_comm_deadline_set(comm, 2));
+    ASSERT_FAILS(
+        lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, lk_comm_rank(comm) ? "b" : "a"),
+        LK_EMISMATCH, "calls allreduce(\"a\", f32 x 1, sum) #1 but rank 1 calls allreduce(\"b\"");
+    return LK_OK;
+}
+
+static void the_first_call_is_named_too(void)
+{
+    ASSERT_OK(lk_run_local(2, differ_at_once, NULL));
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+TEST_MAIN(TEST(different_calls_are_named), TEST(the_first_call_is_named_too))
