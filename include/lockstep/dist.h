@@ -12,7 +12,7 @@
  * Every message of backward carries the number of the message it answers, so tags never matter to
  * it.  Backward can be recorded: second derivatives pass through communication.
  *
- * `comm` must live until the tape is reset; `name` (may be NULL) is for reports.  Tensors are made
+ * `comm` must live until the tape is reset: backward refuses one that was freed.  `name` (may be NULL) is for reports.  Tensors are made
  * contiguous.  Integers travel too, without a gradient.  Errors of all: those of ops.h, of coll.h and
  * of communication; an error inside communication is the end of the job, on all ranks.
  */
@@ -99,6 +99,56 @@ LK_API lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, co
  * its gradient is sent back to whoever sent it. */
 LK_API lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk_dtype dtype,
                               lk_shape shape, const char *name, lk_var *out) LK_NODISCARD;
+
+/**
+ * Begin to send x to `dest`, which may be this rank; lk_dist_wait() ends it.  dx = the gradient of
+ * what `dest` received, for which backward waits here.  x must not change until then.
+ *
+ * `*handle` is an empty value.  It must be waited for once, before backward and before the tape is
+ * reset; what is not is an error that names it.
+ */
+LK_API lk_status lk_dist_isend(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
+                               lk_var *handle) LK_NODISCARD;
+
+/** Begin to receive, as lk_dist_recv() and also from this rank; lk_dist_wait() gives the value. */
+LK_API lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t tag,
+                               lk_dtype dtype, lk_shape shape, const char *name,
+                               lk_var *handle) LK_NODISCARD;
+
+/**
+ * Wait for a message.  `*out` (may be NULL) is the value that irecv received, or an empty token of
+ * isend.  In backward the answer begins here: what overlaps with a message overlaps with its answer.
+ *
+ * Handles may be waited for in any order.  Errors: LK_ESTATE for one that was waited for before, or
+ * is none; LK_ESHAPE when fewer elements came than the shape has.
+ */
+LK_API lk_status lk_dist_wait(lk_var handle, lk_var *out) LK_NODISCARD;
+
+/** Wait for one of `n` messages and say which; the lowest of those that are complete.  LK_NO_VAR is
+ * skipped; `*which` is -1 if all are.  Backward follows what happened. */
+LK_API lk_status lk_dist_waitany(const lk_var *handles, int n, int *which,
+                                 lk_var *out) LK_NODISCARD;
+
+/** What lk_dist_sendrecv() sends; a negative rank: nothing (a border of a grid). */
+typedef struct lk_send_part {
+    lk_var x;
+    int rank;
+    int64_t tag;
+} lk_send_part;
+
+/** What lk_dist_sendrecv() receives; a negative rank: nothing. */
+typedef struct lk_recv_part {
+    int rank;
+    int64_t tag;
+    lk_dtype dtype;
+    lk_shape shape;
+} lk_recv_part;
+
+/** Send one and receive the other, in whatever order the partners do it; this rank may be its own
+ * partner.  `*out` is LK_NO_VAR when nothing is received. */
+LK_API lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_send_part *send,
+                                  const lk_recv_part *recv, const char *name,
+                                  lk_var *out) LK_NODISCARD;
 
 /** x itself, depending on tokens besides: their gradients are 0.  Never needed for correctness. */
 LK_API lk_status lk_join(lk_var x, const lk_var *tokens, int n, lk_var *out) LK_NODISCARD;

@@ -248,6 +248,8 @@ static lk_status pass_begin(lk_tape *t, bool deposit, unsigned flags)
     LK_CHECK(!t->pass.on && !t->silent, LK_ESTATE, "backward inside %s",
              t->silent ? "a segment of lk_recompute()" : "backward");
     LK_CHECK((flags & ~(unsigned)(LK_RETAIN | LK_RECORD)) == 0, LK_EINVAL, "flags are %#x", flags);
+    if (t->guest)
+        LK_TRY(t->guest->ready(t->guest));
     t->pass = (lk__pass){.deposit = deposit,
                          .record = flags & LK_RECORD,
                          .retain = flags & (LK_RETAIN | LK_RECORD),

@@ -28,6 +28,8 @@ void lk_tape_reset(lk_tape *t)
         t->reset_inside = true;
         return;
     }
+    if (t->guest)
+        t->guest->reset(t->guest);
     release_outside(t);
     t->n_values = t->n_free_values = t->n_nodes = t->n_collective = 0;
     t->free_value = LK_NO_INDEX;
@@ -39,6 +41,8 @@ void lk_tape_free(lk_tape *t)
 {
     if (!t)
         return;
+    if (t->guest)
+        t->guest->free(t->guest);
     release_outside(t);
     lk__plans_free(t);
     lk__notes_free(&t->notes);
@@ -49,6 +53,21 @@ void lk_tape_free(lk_tape *t)
     lk_free(t->capture.value);
     lk_free(t->touched);
     lk_free(t);
+}
+
+lk__guest **lk__tape_guest(lk_tape *t)
+{
+    return &t->guest;
+}
+
+bool lk__tape_writes(const lk_tape *t)
+{
+    return t->records && !t->silent;
+}
+
+const void *lk__tape_segment(const lk_tape *t)
+{
+    return t->silent || t->replays ? t->scope : NULL;
 }
 
 bool lk_tape_record(lk_tape *t, bool on)

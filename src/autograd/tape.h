@@ -11,6 +11,7 @@
 #ifndef LK_AUTOGRAD_TAPE_H
 #define LK_AUTOGRAD_TAPE_H
 
+#include "autograd/guest.h"
 #include "autograd/memory.h"
 
 #include <lockstep/op.h>
@@ -110,6 +111,7 @@ struct lk_tape {
     lk__pass pass;
     struct lk__plan **plans; /* the one used last comes first */
     int n_plans;
+    lk__guest *guest; /* of the room dist; NULL: none yet */
 };
 
 static inline lk__value *lk__value_at(const lk_tape *t, int64_t i)

@@ -73,6 +73,16 @@ void lk__value_hold(lk_tape *t, int64_t i)
     lk__value_at(t, i)->holds++;
 }
 
+void lk__var_hold(lk_var v)
+{
+    lk__value_hold(v.tape, v.index);
+}
+
+void lk__var_release(lk_var v)
+{
+    lk__value_release(v.tape, v.index);
+}
+
 void lk__value_drop(lk_tape *t, lk__value *v)
 {
     lk__block_release(&t->memory, v->block);

@@ -142,11 +142,49 @@ lk_status lk__comm_world(lk__world *w, uint32_t context, lk_comm **out)
     return LK_OK;
 }
 
+void lk__comm_use(lk_comm *c, lk__comm_user *user)
+{
+    user->next = c->users;
+    c->users = user;
+}
+
+void lk__comm_leave(lk_comm *c, lk__comm_user *user)
+{
+    lk__comm_user **at = &c->users;
+    while (*at != user)
+        at = &(*at)->next;
+    *at = user->next;
+    if (!c->w && !c->users)
+        lk_free(c);
+}
+
+bool lk__comm_is_freed(const lk_comm *c)
+{
+    return !c->w;
+}
+
+bool lk__comm_related(const lk_comm *a, const lk_comm *b)
+{
+    return a->w == b->w;
+}
+
+bool lk__comm_goes_on(lk_comm *c)
+{
+    return atomic_load(&c->w->fault->state) == 0;
+}
+
+lk_status lk__comm_end_job(lk_comm *c)
+{
+    return lk__fault_raise(c->w);
+}
+
 void lk_comm_free(lk_comm *c)
 {
     if (!c)
         return;
     lk__world *w = c->w;
+    for (lk__comm_user *u = c->users; u; u = u->next)
+        u->freed(u);
     if (c->coll_free)
         c->coll_free(c->coll);
     /* A last look for ranks that made other calls. */
@@ -158,7 +196,11 @@ void lk_comm_free(lk_comm *c)
     *at = c->next;
     lk_free(c->member);
     lk_free(c->n_sent);
-    lk_free(c);
+    c->member = NULL;
+    c->n_sent = NULL;
+    c->w = NULL;
+    if (!c->users)
+        lk_free(c);
     if (--w->refs == 0) {
         w->doing.state = LK_STATE_LEFT;
         w->doing.peer = -1;

@@ -2,12 +2,13 @@
 #ifndef LK_COMM_COMM_H
 #define LK_COMM_COMM_H
 
+#include "comm/user.h"
 #include "comm/world.h"
 
 enum { LK_RECENT = 4 };
 
 struct lk_comm {
-    lk__world *w;
+    lk__world *w; /* NULL: the program has freed it, and only its users know it */
     int rank, size;
     int *member; /* [size] world ranks */
     int intra_rank, intra_size, inter_rank, inter_size;
@@ -20,6 +21,7 @@ struct lk_comm {
     lk_comm *next;               /* of the world's */
     void *coll; /* what collective algorithms keep for this communicator, and its end */
     void (*coll_free)(void *coll);
+    lk__comm_user *users;
 };
 
 /** A communicator of all ranks of `w`, with this context; takes over nothing on failure. */

@@ -37,7 +37,7 @@ static bool matches(const lk_request *r, const lk__packet *p)
         return false;
     if (h->kind == LK_KIND_COLLECTIVE)
         return h->sequence == want->sequence;
-    return r->tag == LK_ANY_TAG || h->tag == r->tag;
+    return r->tag == LK_ANY_TAG ? h->tag < LK_ANSWER_TAGS : h->tag == r->tag;
 }
 
 /* The packet is for this receive: check that the ranks agree, then take the payload. */

@@ -86,3 +86,13 @@ lk_message lk_request_message(const lk_request *request)
 {
     return request->info;
 }
+
+bool lk__request_is_over(lk_request *r)
+{
+    return lk__request_done(r);
+}
+
+void lk__request_drop(lk_request **request)
+{
+    finish(request, NULL);
+}

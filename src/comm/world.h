@@ -157,7 +157,7 @@ lk_status lk__wait_one(lk_request *r) LK_NODISCARD;
 /** Report a stall if a request has been tested in vain until its deadline. */
 lk_status lk__watch_test(lk_request *r) LK_NODISCARD;
 
-/** Take a request out of lists and wires, and release what it holds; the request too, if heap. */
+/** Take a request out of lists and wires, and release what it holds. */
 void lk__request_end(lk_request *r);
 
 static inline bool lk__request_done(lk_request *r)

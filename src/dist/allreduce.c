@@ -55,10 +55,11 @@ static lk_status others(lk_call *c, const lk__dist *g, lk_var *out)
 
 static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g = lk__dist_grad(c->attr, LK_FOLD_SUM);
+    lk__dist g;
     lk_var sum, rest;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
     LK_TRY(others(c, &g, &rest));
     LK_TRY(lk_mul(sum, rest, &din[0]));
@@ -121,8 +122,9 @@ static lk_status extreme_forward(lk_call *c)
 
 static lk_status extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g = lk__dist_grad(c->attr, LK_FOLD_SUM);
+    lk__dist g;
     lk_var sum, zero;
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
     LK_TRY(lk_zeros_like(c->in[0], &zero));
     LK_TRY(lk_where(c->out[1], sum, zero, &din[0]));

@@ -1,5 +1,5 @@
 /* barrier: no rank goes on before all have come; backward has one at the same place. */
-#include "dist/common/node.h"
+#include "dist/common/posts.h"
 
 static lk_status barrier_infer(lk_call *c, lk_spec *out)
 {
@@ -40,7 +40,8 @@ lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name)
 {
     lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
     lk_var nothing;
-    LK_CHECK(comm, LK_EINVAL, "barrier: comm is NULL");
+    LK_CHECK(comm && tape, LK_EINVAL, "barrier: %s is NULL", comm ? "tape" : "comm");
+    LK_TRY(lk__dist_uses(tape, comm, "barrier"));
     LK_TRY(lk_apply(tape, &barrier, NULL, 0, &d, &nothing));
     return LK_OK;
 }

@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-static const int64_t answers = INT64_C(1) << 62;
-
 typedef struct message {
     lk__dist d;
     int peer;
@@ -42,12 +40,14 @@ static void ticket_write(lk_tensor *ticket, const lk_message *info)
     n[1] = info->sequence;
 }
 
-static lk_status ticket_read(lk_var ticket, lk__dist d, message *m)
+static lk_status ticket_read(const lk_call *c, message *m)
 {
+    lk__dist g;
     const lk_tensor *t = NULL;
-    LK_TRY(lk_value(ticket, &t));
+    LK_TRY(lk__dist_answer(&((const message *)c->attr)->d, c->op->name, LK_FOLD_SUM, &g));
+    LK_TRY(lk_value(c->out[1], &t));
     const int64_t *n = lk_tensor_data(t);
-    *m = message_of(lk__dist_grad(&d, LK_FOLD_SUM), (int)n[0], answers + n[1]);
+    *m = message_of(g, (int)n[0], LK_ANSWER_TAGS + n[1]);
     return LK_OK;
 }
 
@@ -80,7 +80,7 @@ static lk_status send_backward(lk_call *c, const lk_var *dout, lk_var *din)
     (void)dout;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(ticket_read(c->out[1], ((const message *)c->attr)->d, &m));
+    LK_TRY(ticket_read(c, &m));
     m.dtype = lk_dtype_of(c->in[0]);
     m.shape = lk_shape_of(c->in[0]);
     LK_TRY(lk_apply(c->tape, &recv_op, NULL, 0, &m, got));
@@ -129,7 +129,7 @@ static lk_status recv_backward(lk_call *c, const lk_var *dout, lk_var *din)
     (void)din;
     if (!lk_dtype_is_real(lk_dtype_of(c->out[0])))
         return LK_OK;
-    LK_TRY(ticket_read(c->out[1], ((const message *)c->attr)->d, &m));
+    LK_TRY(ticket_read(c, &m));
     LK_TRY(lk_apply(c->tape, &send_op, dout, 1, &m, sent));
     return LK_OK;
 }
@@ -147,25 +147,13 @@ static const lk_op recv_op = {.name = "recv",
 
 /* ---- calls ---- */
 
-static lk_status peer_check(lk_comm *comm, const char *call, int peer, bool any, int64_t tag)
-{
-    LK_CHECK(comm, LK_EINVAL, "%s: comm is NULL", call);
-    LK_CHECK((peer >= 0 && peer < lk_comm_size(comm)) || (any && peer == LK_ANY_RANK), LK_EINVAL,
-             "%s: rank %d of %d", call, peer, lk_comm_size(comm));
-    LK_CHECK(peer != lk_comm_rank(comm), LK_EINVAL,
-             "%s: rank %d is this one; a blocking message to oneself never arrives", call, peer);
-    LK_CHECK((tag >= 0 && tag < answers) || (any && tag == LK_ANY_TAG), LK_EINVAL,
-             "%s: tag %lld, from 0 to 2^62 - 1", call, (long long)tag);
-    return LK_OK;
-}
-
 lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
                        lk_var *token)
 {
     lk_var out[2];
     if (token)
         *token = LK_NO_VAR;
-    LK_TRY(peer_check(comm, "send", dest, false, tag));
+    LK_TRY(lk__dist_peer_check(x.tape, comm, &(lk__dist_peer){"send", dest, tag, .any = false}));
     message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), dest, tag);
     LK_TRY(lk_apply(x.tape, &send_op, &x, 1, &m, out));
     if (token)
@@ -178,7 +166,7 @@ lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk
 {
     lk_var both[2];
     *out = LK_NO_VAR;
-    LK_TRY(peer_check(comm, "recv", source, true, tag));
+    LK_TRY(lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv", source, tag, .any = true}));
     message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag);
     m.dtype = dtype;
     m.shape = shape;

@@ -26,9 +26,10 @@ static lk_status allreduce_forward(lk_call *c)
 
 static lk_status allreduce_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g = lk__dist_grad(c->attr, ((const lk__dist *)c->attr)->fold);
+    lk__dist g;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, ((const lk__dist *)c->attr)->fold, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, din));
     return LK_OK;
 }
@@ -57,9 +58,10 @@ static lk_status reduce_forward(lk_call *c)
 
 static lk_status reduce_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g = lk__dist_grad(c->attr, LK_FOLD_SUM);
+    lk__dist g;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_bcast, dout, 1, &g, din));
     return LK_OK;
 }
@@ -88,9 +90,10 @@ static lk_status bcast_forward(lk_call *c)
 
 static lk_status bcast_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g = lk__dist_grad(c->attr, LK_FOLD_SUM);
+    lk__dist g;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_reduce, dout, 1, &g, din));
     return LK_OK;
 }

@@ -1,6 +1,6 @@
 /* Attributes, counts and axes of the nodes. */
-#include "dist/common/node.h"
-
+#include "comm/user.h"
+#include "dist/common/posts.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/checked.h>
@@ -18,11 +18,29 @@ lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name)
     return d;
 }
 
-lk__dist lk__dist_grad(const lk__dist *d, lk_fold fold)
+lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold, lk__dist *g)
 {
-    lk__dist g = lk__dist_of(d->comm, fold, d->root, NULL);
-    snprintf(g.name, sizeof g.name, "%.*s.grad", (int)(sizeof g.name - 6), d->name);
-    return g;
+    LK_CHECK(!lk__comm_is_freed(d->comm), LK_ESTATE,
+             "backward of %s(\"%s\"), whose communicator was freed: free it after the tape's reset",
+             op, d->name);
+    *g = lk__dist_of(d->comm, fold, d->root, NULL);
+    snprintf(g->name, sizeof g->name, "%.*s.grad", (int)(sizeof g->name - 6), d->name);
+    return LK_OK;
+}
+
+lk_status lk__dist_peer_check(lk_tape *tape, lk_comm *comm, const lk__dist_peer *p)
+{
+    LK_CHECK(comm, LK_EINVAL, "%s: comm is NULL", p->call);
+    LK_CHECK(tape, LK_EINVAL, "%s: there is no %s", p->call, p->any ? "tape" : "value to send");
+    LK_CHECK((p->rank >= 0 && p->rank < lk_comm_size(comm)) || (p->any && p->rank == LK_ANY_RANK),
+             LK_EINVAL, "%s: rank %d of %d", p->call, p->rank, lk_comm_size(comm));
+    LK_CHECK(p->self || p->rank != lk_comm_rank(comm), LK_EINVAL,
+             "%s: rank %d is this one; a blocking message to oneself never arrives", p->call,
+             p->rank);
+    LK_CHECK((p->tag >= 0 && p->tag < LK_ANSWER_TAGS) || (p->any && p->tag == LK_ANY_TAG),
+             LK_EINVAL, "%s: tag %lld, from 0 to 2^62 - 1", p->call, (long long)p->tag);
+    LK_TRY(lk__dist_uses(tape, comm, p->call));
+    return LK_OK;
 }
 
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x)
@@ -31,6 +49,7 @@ lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x)
     LK_CHECK(lk_is_var(x), LK_EINVAL, "%s of LK_NO_VAR, which is no value", call);
     LK_CHECK(d->root >= 0 && d->root < lk_comm_size(d->comm), LK_EINVAL, "%s: root %d of %d ranks",
              call, d->root, lk_comm_size(d->comm));
+    LK_TRY(lk__dist_uses(x.tape, d->comm, call));
     return LK_OK;
 }
 

@@ -22,11 +22,22 @@ typedef struct lk__dist {
 /** The attributes of a node; `name` is cut to fit. */
 lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name);
 
-/** The attributes of the node that answers in backward: another fold, and ".grad" behind the name. */
-lk__dist lk__dist_grad(const lk__dist *d, lk_fold fold);
+/** The attributes of the node that answers `op` in backward: another fold, and ".grad" behind the
+ * name.  Refuses a communicator that was freed. */
+lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold,
+                          lk__dist *g) LK_NODISCARD;
 
-/** Refuse a NULL communicator, a root outside it, and LK_NO_VAR. */
+/** Refuse a NULL communicator, a root outside it, and LK_NO_VAR; the tape uses the communicator. */
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x) LK_NODISCARD;
+
+/** As lk__dist_check(), of a message: a rank outside (or `any`), this rank unless `self`, a tag. */
+typedef struct lk__dist_peer {
+    const char *call;
+    int rank;
+    int64_t tag;
+    bool any, self;
+} lk__dist_peer;
+lk_status lk__dist_peer_check(lk_tape *tape, lk_comm *comm, const lk__dist_peer *p) LK_NODISCARD;
 
 /** The counts of all ranks as a value [P]; `sum` (may be NULL) is all together.  Collective. */
 lk_status lk__dist_counts(const lk__dist *d, lk_tape *tape, int64_t own, int64_t *sum,
@@ -45,6 +56,7 @@ lk_status lk__dist_back(lk_var x, int axis, lk_var *out) LK_NODISCARD;
 
 /* The ops of this room, which answer each other in backward. */
 extern const lk_op lk__dist_allreduce, lk__dist_reduce, lk__dist_bcast, lk__dist_allgather,
-    lk__dist_reduce_scatter, lk__dist_gather, lk__dist_scatter, lk__dist_alltoall;
+    lk__dist_reduce_scatter, lk__dist_gather, lk__dist_scatter, lk__dist_alltoall, lk__dist_sent,
+    lk__dist_received;
 
 #endif /* LK_DIST_COMMON_NODE_H */

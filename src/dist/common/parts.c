@@ -66,9 +66,10 @@ static lk_status move(lk_call *c, lk_comm_call call, lk_fold fold)
 /* Apply the op that answers, to dout and the same counts. */
 static lk_status answer(lk_call *c, const lk_op *op, lk_var dout, lk_var *din)
 {
-    lk__dist g = lk__dist_grad(c->attr, LK_FOLD_SUM);
+    lk__dist g;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
     LK_TRY(lk_apply(c->tape, op, (lk_var[]){dout, c->in[1]}, 2, &g, din));
     return LK_OK;
 }
@@ -190,9 +191,10 @@ static lk_status alltoall_forward(lk_call *c)
 
 static lk_status alltoall_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g = lk__dist_grad(c->attr, LK_FOLD_SUM);
+    lk__dist g;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
     LK_TRY(
         lk_apply(c->tape, &lk__dist_alltoall, (lk_var[]){dout[0], c->in[2], c->in[1]}, 3, &g, din));
     return LK_OK;

@@ -1,0 +1,27 @@
+/* For a room that keeps something of its own for a tape, such as the messages under way. */
+#ifndef LK_AUTOGRAD_GUEST_H
+#define LK_AUTOGRAD_GUEST_H
+
+#include <lockstep/autograd.h>
+
+/* In front of the room's own struct. */
+typedef struct lk__guest {
+    void (*reset)(struct lk__guest *guest);      /* the values are about to be forgotten */
+    lk_status (*ready)(struct lk__guest *guest); /* whether backward may begin */
+    void (*free)(struct lk__guest *guest);
+} lk__guest;
+
+/** Where a tape has its guest; NULL there: none yet. */
+lk__guest **lk__tape_guest(lk_tape *tape);
+
+/** Own a valid value besides others, so that its elements stay; and no longer.  Not over a reset. */
+void lk__var_hold(lk_var v);
+void lk__var_release(lk_var v);
+
+/** Whether an op would be written to the tape now. */
+bool lk__tape_writes(const lk_tape *tape);
+
+/** The segment of lk_recompute() that is being run, or NULL. */
+const void *lk__tape_segment(const lk_tape *tape);
+
+#endif /* LK_AUTOGRAD_GUEST_H */

@@ -1,0 +1,34 @@
+/* For rooms that keep communicators and requests of the program: what to do when either ends early. */
+#ifndef LK_COMM_USER_H
+#define LK_COMM_USER_H
+
+#include <lockstep/comm.h>
+
+/* Somebody who keeps a pointer to a communicator, and is told when the program frees it. */
+typedef struct lk__comm_user {
+    struct lk__comm_user *next;
+    void (*freed)(struct lk__comm_user *user);
+} lk__comm_user;
+
+/** Keep the address of a communicator valid, also when it is freed, until lk__comm_leave(). */
+void lk__comm_use(lk_comm *comm, lk__comm_user *user);
+void lk__comm_leave(lk_comm *comm, lk__comm_user *user);
+
+/** Whether the program has freed it; of one that is in use nothing else may then be asked. */
+bool lk__comm_is_freed(const lk_comm *comm);
+
+/** Whether two were made from the same one, so that their requests can be waited for together. */
+bool lk__comm_related(const lk_comm *a, const lk_comm *b);
+
+/** End the job on all ranks with this thread's last error, unless it has ended: then the error that
+ * stands is returned. */
+lk_status lk__comm_end_job(lk_comm *comm) LK_NODISCARD;
+
+/** Whether the job goes on. */
+bool lk__comm_goes_on(lk_comm *comm);
+
+/** Whether a request is over; and give it up: after lk__comm_end_job(), unless it is over. */
+bool lk__request_is_over(lk_request *request);
+void lk__request_drop(lk_request **request);
+
+#endif /* LK_COMM_USER_H */

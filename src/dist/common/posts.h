@@ -1,0 +1,51 @@
+/* Messages under way: what the tape remembers of isend and irecv, found by their handles.
+ *
+ * A handle is a value without elements.  Its post has the request, the value that is sent or the
+ * buffer, and what backward needs: the other rank, the number of the message, and the handle of the
+ * message that answers it in this pass.  Posts of recorded calls stay until the reset.
+ *
+ * The tape also remembers the communicators it has seen, so that one that is freed too early is an
+ * error and not a wild pointer.
+ */
+#ifndef LK_DIST_COMMON_POSTS_H
+#define LK_DIST_COMMON_POSTS_H
+
+#include "dist/common/node.h"
+
+typedef struct lk__post {
+    lk__dist d;
+    lk_request *request; /* NULL: not under way */
+    bool sends, recorded, waited;
+    const void *segment; /* of lk_recompute() that it was made in */
+    lk_var handle, data; /* `data`: what is sent, or the buffer */
+    lk_var answer;       /* handle of the message that answers it; LK_NO_VAR: none yet */
+    lk_message info;     /* of a receive: once it has been waited for */
+    lk_dtype dtype;
+    lk_shape shape;
+} lk__post;
+
+/** The tape will use `comm` until its reset: errors if it was freed.  Cheap when said again. */
+lk_status lk__dist_uses(lk_tape *tape, lk_comm *comm, const char *call) LK_NODISCARD;
+
+/** Begin to send `x` to, or to receive from, a rank whose number and tag are checked. */
+lk_status lk__dist_post_send(lk__dist d, lk_var x, int rank, int64_t tag,
+                             lk_var *handle) LK_NODISCARD;
+lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
+                             lk_var *handle) LK_NODISCARD;
+
+/** Room for one more post, so that lk__post_add() cannot fail. */
+lk_status lk__post_room(lk_tape *tape) LK_NODISCARD;
+
+/** Keep a post; its handle must be newer than all others. */
+void lk__post_add(lk_tape *tape, const lk__post *post);
+
+/** The post of a handle, valid until the next is added; NULL: there is none. */
+lk__post *lk__post_find(lk_var handle);
+
+/** It has been waited for: the values are free again, and so is the post if nothing needs it. */
+void lk__post_done(lk_var handle);
+
+/** isend("x") to rank 1, for messages. */
+lk_text lk__post_text(const lk__post *post);
+
+#endif /* LK_DIST_COMMON_POSTS_H */

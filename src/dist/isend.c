@@ -1,0 +1,231 @@
+/* isend and irecv, and what their wait leaves on the tape: a message that others overlap.
+ *
+ *     forward                          backward, in reverse order
+ *     h = isend(x)                     dx = wait of the answer
+ *     wait(h)                          the answer: irecv of the gradient of what was received
+ *
+ *     h = irecv()                      wait of the answer
+ *     y = wait(h)                      the answer: isend of dy
+ *
+ * So the gradient of a handle is the handle of the message that answers, and what overlaps in forward
+ * overlaps in backward.  Answers are made of the same ops: a recorded backward has its own answers.
+ * Posts are kept by the tape (posts.h); an answer has the number of its message as tag, as in send.c.
+ */
+#include "dist/common/posts.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+/* ---- what the ops share ---- */
+
+static lk_status nothing_forward(lk_call *c)
+{
+    (void)c;
+    return LK_OK;
+}
+
+static lk_status handle_infer(lk_call *c, lk_spec *out)
+{
+    (void)c;
+    out[0] = (lk_spec){.dtype = LK_F32, .shape = LK_SHAPE(0)};
+    return LK_OK;
+}
+
+/* The post of a handle in backward, and the attributes of what answers. */
+static lk_status post_of(lk_var handle, lk__post *out, lk__dist *g)
+{
+    const lk__post *p = lk__post_find(handle);
+    LK_CHECK(
+        p, LK_ESTATE,
+        "backward through a message whose handle is unknown: isend, irecv and their wait belong "
+        "into the same segment of lk_recompute()");
+    LK_TRY(lk__dist_answer(&p->d, p->sends ? "isend" : "irecv", LK_FOLD_SUM, g));
+    *out = *p;
+    return LK_OK;
+}
+
+/* Wait for the answer of a message that `handle` stands for. */
+static lk_status take_answer(lk_var handle, lk_var *out)
+{
+    lk__post *p = lk__post_find(handle);
+    LK_CHECK(p && lk_is_var(p->answer), LK_ESTATE, "backward of %s, which has not been waited for",
+             p ? lk__post_text(p).s : "a message");
+    lk_var answer = p->answer;
+    p->answer = LK_NO_VAR;
+    LK_TRY(lk_dist_wait(answer, out));
+    return LK_OK;
+}
+
+static bool has_gradient(lk_var handle)
+{
+    const lk__post *p = lk__post_find(handle);
+    return !p || lk_dtype_is_real(p->dtype);
+}
+
+/* ---- isend: a handle ---- */
+
+static lk_status isend_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    (void)dout;
+    if (has_gradient(c->out[0]))
+        LK_TRY(take_answer(c->out[0], &din[0]));
+    return LK_OK;
+}
+
+static const lk_op isend_op = {.name = "isend",
+                               .summary = "a value to another rank, under way",
+                               .min_in = 1,
+                               .max_in = 1,
+                               .n_out = 1,
+                               .flags = LK_OP_COLLECTIVE,
+                               .infer = handle_infer,
+                               .forward = nothing_forward,
+                               .backward = isend_backward};
+
+lk_status lk__dist_post_send(lk__dist d, lk_var x, int rank, int64_t tag, lk_var *handle)
+{
+    const lk_tensor *t = NULL;
+    lk__post p = {.d = d, .sends = true, .answer = LK_NO_VAR};
+    LK_TRY(lk_contiguous(x, &p.data));
+    LK_TRY(lk_value(p.data, &t));
+    LK_TRY(lk__post_room(x.tape));
+    LK_TRY(lk_apply(x.tape, &isend_op, &p.data, 1, NULL, &p.handle));
+    LK_TRY(
+        lk_isend(d.comm, lk__tensor_start(t), t->count, t->dtype, rank, tag, d.name, &p.request));
+    p.info = lk_request_message(p.request);
+    p.dtype = t->dtype;
+    p.shape = t->shape;
+    lk__post_add(x.tape, &p);
+    *handle = p.handle;
+    return LK_OK;
+}
+
+/* Its wait: a token without elements. */
+static lk_status sent_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk__post p;
+    lk__dist g;
+    (void)dout;
+    if (!has_gradient(c->in[0]))
+        return LK_OK;
+    LK_TRY(post_of(c->in[0], &p, &g));
+    LK_TRY(lk__dist_post_recv(c->tape, g, p.info.rank, LK_ANSWER_TAGS + p.info.sequence,
+                              (lk_spec){.dtype = p.dtype, .shape = p.shape}, &din[0]));
+    lk__post_find(c->in[0])->answer = din[0];
+    return LK_OK;
+}
+
+const lk_op lk__dist_sent = {.name = "wait_isend",
+                             .summary = "a message is sent",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .n_out = 1,
+                             .flags = LK_OP_COLLECTIVE,
+                             .infer = handle_infer,
+                             .forward = nothing_forward,
+                             .backward = sent_backward};
+
+/* ---- irecv: a handle, and the buffer, which only the post knows ---- */
+
+static lk_status irecv_infer(lk_call *c, lk_spec *out)
+{
+    LK_TRY(handle_infer(c, out));
+    out[1] = *(const lk_spec *)c->attr;
+    return LK_OK;
+}
+
+static lk_status irecv_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    (void)dout;
+    (void)din;
+    if (has_gradient(c->out[0]))
+        LK_TRY(take_answer(c->out[0], NULL));
+    return LK_OK;
+}
+
+static const lk_op irecv_op = {.name = "irecv",
+                               .summary = "a value from another rank, under way",
+                               .min_in = 0,
+                               .max_in = 0,
+                               .n_out = 2,
+                               .flags = LK_OP_COLLECTIVE,
+                               .attr_size = sizeof(lk_spec),
+                               .infer = irecv_infer,
+                               .forward = nothing_forward,
+                               .backward = irecv_backward};
+
+lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
+                             lk_var *handle)
+{
+    lk_var out[2];
+    const lk_tensor *t = NULL;
+    lk__post p = {.d = d, .answer = LK_NO_VAR, .info = {.rank = rank}};
+    LK_TRY(lk__post_room(tape));
+    LK_TRY(lk_apply(tape, &irecv_op, NULL, 0, &like, out));
+    p.handle = out[0];
+    p.data = out[1];
+    p.dtype = like.dtype;
+    p.shape = like.shape;
+    LK_TRY(lk_value(p.data, &t));
+    LK_TRY(
+        lk_irecv(d.comm, lk__tensor_start(t), t->count, t->dtype, rank, tag, d.name, &p.request));
+    lk__post_add(tape, &p);
+    *handle = p.handle;
+    return LK_OK;
+}
+
+/* Its wait: the buffer. */
+static lk_status received_infer(lk_call *c, lk_spec *out)
+{
+    const lk_tensor *buffer = c->x[1];
+    out[0] = (lk_spec){
+        .dtype = buffer->dtype, .shape = buffer->shape, .is_view = true, .view_of = 1};
+    memcpy(out[0].stride, buffer->stride, sizeof out[0].stride);
+    return LK_OK;
+}
+
+static lk_status received_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk__post p;
+    lk__dist g;
+    if (!has_gradient(c->in[0]))
+        return LK_OK;
+    LK_TRY(post_of(c->in[0], &p, &g));
+    LK_TRY(lk__dist_post_send(g, dout[0], p.info.rank, LK_ANSWER_TAGS + p.info.sequence, &din[0]));
+    lk__post_find(c->in[0])->answer = din[0];
+    return LK_OK;
+}
+
+const lk_op lk__dist_received = {.name = "wait_irecv",
+                                 .summary = "a message has come",
+                                 .min_in = 2,
+                                 .max_in = 2,
+                                 .n_out = 1,
+                                 .flags = LK_OP_COLLECTIVE | LK_OP_STRIDED,
+                                 .infer = received_infer,
+                                 .backward = received_backward};
+
+/* ---- calls ---- */
+
+lk_status lk_dist_isend(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
+                        lk_var *handle)
+{
+    LK_CHECK(handle, LK_EINVAL, "isend: handle is NULL");
+    *handle = LK_NO_VAR;
+    LK_TRY(lk__dist_peer_check(x.tape, comm,
+                               &(lk__dist_peer){"isend", dest, tag, .any = false, .self = true}));
+    LK_TRY(lk__dist_post_send(lk__dist_of(comm, LK_FOLD_SUM, 0, name), x, dest, tag, handle));
+    return LK_OK;
+}
+
+lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk_dtype dtype,
+                        lk_shape shape, const char *name, lk_var *handle)
+{
+    LK_CHECK(handle, LK_EINVAL, "irecv: handle is NULL");
+    *handle = LK_NO_VAR;
+    LK_TRY(lk__dist_peer_check(tape, comm,
+                               &(lk__dist_peer){"irecv", source, tag, .any = true, .self = true}));
+    LK_TRY(lk__dist_post_recv(tape, lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag,
+                              (lk_spec){.dtype = dtype, .shape = shape}, handle));
+    return LK_OK;
+}

@@ -1,0 +1,104 @@
+/* wait and waitany: a message is over; its value goes on.  isend.c says what backward does. */
+#include "autograd/guest.h"
+#include "comm/user.h"
+#include "dist/common/posts.h"
+
+#include <lockstep/alloc.h>
+
+/* A handle that can be waited for. */
+static lk_status post_check(lk_var handle, const char *call, lk__post **out)
+{
+    lk__post *p = lk__post_find(handle);
+    *out = p;
+    LK_CHECK(lk_is_var(handle), LK_EINVAL, "%s for LK_NO_VAR, which is no handle", call);
+    LK_CHECK(p, LK_ESTATE,
+             "%s for a value that is no handle of isend or irecv, or was waited for before", call);
+    LK_CHECK(!p->waited, LK_ESTATE, "%s for %s, which was waited for before", call,
+             lk__post_text(p).s);
+    LK_CHECK(p->segment == lk__tape_segment(handle.tape), LK_ESTATE,
+             "%s for %s, which was begun in another segment of lk_recompute()", call,
+             lk__post_text(p).s);
+    LK_CHECK(p->request, LK_ESTATE, "%s for %s, whose communicator was freed", call,
+             lk__post_text(p).s);
+    return LK_OK;
+}
+
+/* The request of `p` is over: record it. */
+static lk_status post_end(lk_var handle, lk_var *out)
+{
+    lk_status st;
+    const lk__post *p = lk__post_find(handle);
+    lk_var value = LK_NO_VAR;
+    int64_t count = 0;
+    LK_TRY_TO(done, lk_shape_count(p->shape, &count));
+    if (p->info.count != count)
+        LK_TRY_TO(done, LK_RAISE(LK_ESHAPE, "%s of %s%s: it has sent %lld elements",
+                                 lk__post_text(p).s, lk_dtype_name(p->dtype),
+                                 lk_shape_text(p->shape).s, (long long)p->info.count));
+    LK_TRY_TO(done, lk_apply(handle.tape, p->sends ? &lk__dist_sent : &lk__dist_received,
+                             (lk_var[]){handle, p->data}, p->sends ? 1 : 2, NULL, &value));
+done:
+    lk__post_done(handle);
+    if (out)
+        *out = value;
+    return st;
+}
+
+lk_status lk_dist_wait(lk_var handle, lk_var *out)
+{
+    lk__post *p;
+    if (out)
+        *out = LK_NO_VAR;
+    LK_TRY(post_check(handle, "wait", &p));
+    LK_TRY(lk_wait(&p->request, &p->info));
+    LK_TRY(post_end(handle, out));
+    return LK_OK;
+}
+
+/* The requests of the handles. */
+static lk_status collect(const lk_var *handles, int n, lk_request **request)
+{
+    const lk__post *first = NULL;
+    for (int i = 0; i < n; i++) {
+        lk__post *p;
+        if (!lk_is_var(handles[i]))
+            continue;
+        LK_TRY(post_check(handles[i], "waitany", &p));
+        request[i] = p->request;
+        first = first ? first : p;
+        LK_CHECK(lk__comm_related(p->d.comm, first->d.comm), LK_EINVAL,
+                 "waitany for %s and %s, whose communicators were not made from the same one",
+                 lk__post_text(first).s, lk__post_text(p).s);
+        for (int k = 0; k < i; k++)
+            LK_CHECK(handles[k].serial != handles[i].serial, LK_EINVAL,
+                     "waitany: handles %d and %d are the same", k, i);
+    }
+    return LK_OK;
+}
+
+lk_status lk_dist_waitany(const lk_var *handles, int n, int *which, lk_var *out)
+{
+    lk_status st;
+    int64_t one = -1;
+    lk_message info;
+    lk_request **request = NULL;
+    LK_CHECK(which && n >= 0 && (handles || n == 0), LK_EINVAL, "waitany: %s",
+             which ? "no handles" : "which is NULL");
+    *which = -1;
+    if (out)
+        *out = LK_NO_VAR;
+    LK_TRY(lk_alloc_zero(&request, n, sizeof(lk_request *)));
+    LK_TRY_TO(done, collect(handles, n, request));
+    st = lk_waitany(n, request, &one, &info);
+    if (one < 0)
+        goto done;
+    lk__post *p = lk__post_find(handles[one]);
+    p->request = NULL;
+    LK_TRY_TO(done, st);
+    p->info = info;
+    *which = (int)one;
+    LK_TRY_TO(done, post_end(handles[one], out));
+done:
+    lk_free(request);
+    return st;
+}

@@ -1,0 +1,252 @@
+/* isend, irecv, wait, waitany and sendrecv on the tape: derivatives, and what is misused. */
+#include "adjoints.h"
+
+static lk_shape same(int rank, int size)
+{
+    (void)rank;
+    (void)size;
+    return LK_SHAPE(2, 3);
+}
+
+static lk_shape long_one(int rank, int size)
+{
+    (void)rank;
+    (void)size;
+    return LK_SHAPE(1500); /* more than is buffered */
+}
+
+static int right_of(lk_comm *c)
+{
+    return (lk_comm_rank(c) + 1) % lk_comm_size(c);
+}
+
+static int left_of(lk_comm *c)
+{
+    return (lk_comm_rank(c) + lk_comm_size(c) - 1) % lk_comm_size(c);
+}
+
+/* The natural program, also of a rank alone with itself. */
+static lk_status ring(lk_comm *c, lk_var x, lk_var *y)
+{
+    lk_var in, out, got;
+    LK_TRY(lk_dist_isend(c, x, right_of(c), 3, "ring", &out));
+    LK_TRY(lk_dist_irecv(x.tape, c, left_of(c), 3, LK_F64, lk_shape_of(x), "ring", &in));
+    LK_TRY(lk_dist_wait(in, &got));
+    LK_TRY(lk_dist_wait(out, NULL));
+    LK_TRY(lk_mul(got, x, y));
+    return LK_OK;
+}
+
+/* Two messages with one tag, which are waited for in the other order. */
+static lk_status crossed(lk_comm *c, lk_var x, lk_var *y)
+{
+    lk_var in[2], out[2], got[2], square, z;
+    LK_TRY(lk_square(x, &square));
+    for (int i = 0; i < 2; i++)
+        LK_TRY(lk_dist_irecv(x.tape, c, left_of(c), 7, LK_F64, lk_shape_of(x), "crossed", &in[i]));
+    LK_TRY(lk_dist_isend(c, x, right_of(c), 7, "crossed", &out[0]));
+    LK_TRY(lk_dist_isend(c, square, right_of(c), 7, "crossed", &out[1]));
+    for (int i = 1; i >= 0; i--)
+        LK_TRY(lk_dist_wait(in[i], &got[i]));
+    for (int i = 0; i < 2; i++)
+        LK_TRY(lk_dist_wait(out[i], NULL));
+    LK_TRY(lk_mul(got[0], x, &z));
+    LK_TRY(lk_add(z, got[1], y));
+    return LK_OK;
+}
+
+/* A transposed value, which is not contiguous, and one that nobody uses. */
+static lk_status unused(lk_comm *c, lk_var x, lk_var *y)
+{
+    lk_var in[2], out[2], got[2], turned;
+    LK_TRY(lk_transpose(x, 0, 1, &turned));
+    for (int i = 0; i < 2; i++) {
+        LK_TRY(
+            lk_dist_irecv(x.tape, c, left_of(c), i, LK_F64, lk_shape_of(turned), "unused", &in[i]));
+        LK_TRY(lk_dist_isend(c, turned, right_of(c), i, "unused", &out[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        LK_TRY(lk_dist_wait(out[i], NULL));
+        LK_TRY(lk_dist_wait(in[i], &got[i]));
+    }
+    LK_TRY(lk_transpose(got[1], 0, 1, &got[1]));
+    LK_TRY(lk_mul(got[1], x, y));
+    return LK_OK;
+}
+
+/* Rank 0 takes what comes first, and gives the sum of all back to everybody. */
+static lk_status any(lk_comm *c, lk_var x, lk_var *y)
+{
+    int size = lk_comm_size(c);
+    lk_var got, in, out, sum = x;
+    if (lk_comm_rank(c) > 0) {
+        LK_TRY(lk_dist_isend(c, x, 0, lk_comm_rank(c), "up", &out));
+        LK_TRY(lk_dist_irecv(x.tape, c, 0, 99, LK_F64, lk_shape_of(x), "down", &in));
+        LK_TRY(lk_dist_wait(out, NULL));
+        LK_TRY(lk_dist_wait(in, y));
+        return LK_OK;
+    }
+    for (int r = 1; r < size; r++) {
+        LK_TRY(
+            lk_dist_irecv(x.tape, c, LK_ANY_RANK, LK_ANY_TAG, LK_F64, lk_shape_of(x), "up", &in));
+        LK_TRY(lk_dist_wait(in, &got));
+        LK_TRY(lk_square(got, &got));
+        LK_TRY(lk_add(sum, got, &sum));
+    }
+    for (int r = 1; r < size; r++) {
+        LK_TRY(lk_dist_isend(c, sum, r, 99, "down", &out));
+        LK_TRY(lk_dist_wait(out, NULL));
+    }
+    *y = sum;
+    return LK_OK;
+}
+
+/* Everybody to everybody, itself included, waited for as they come; the value depends on who. */
+static lk_status waitany(lk_comm *c, lk_var x, lk_var *y)
+{
+    enum { MOST = 16 };
+    int size = lk_comm_size(c), n = 0, which;
+    lk_var handle[2 * MOST], got, scaled;
+    for (int r = 0; r < size; r++) {
+        LK_TRY(lk_dist_irecv(x.tape, c, r, 5, LK_F64, lk_shape_of(x), "all", &handle[n++]));
+        LK_TRY(lk_dist_isend(c, x, r, 5, "all", &handle[n++]));
+    }
+    *y = x;
+    for (int k = 0; k < n; k++) {
+        LK_TRY(lk_dist_waitany(handle, n, &which, &got));
+        ASSERT_TRUE(which >= 0 && lk_is_var(handle[which]));
+        handle[which] = LK_NO_VAR;
+        if (which % 2 == 1)
+            continue;
+        LK_TRY(lk_affine(got, 1 + 0.5 * which, 0, &scaled));
+        LK_TRY(lk_mul(scaled, x, &scaled));
+        LK_TRY(lk_add(*y, scaled, y));
+    }
+    LK_TRY(lk_dist_waitany(handle, n, &which, &got));
+    ASSERT_EQ(which, -1);
+    ASSERT_TRUE(!lk_is_var(got));
+    return LK_OK;
+}
+
+/* Along a line with borders. */
+static lk_status shift(lk_comm *c, lk_var x, lk_var *y)
+{
+    int rank = lk_comm_rank(c), size = lk_comm_size(c);
+    lk_send_part to = {x, rank + 1 < size ? rank + 1 : -1, 4};
+    lk_recv_part from = {rank - 1, 4, LK_F64, lk_shape_of(x)};
+    lk_var got;
+    LK_TRY(lk_dist_sendrecv(x.tape, c, &to, &from, "shift", &got));
+    ASSERT_EQ(lk_is_var(got), rank > 0);
+    *y = x;
+    if (rank > 0)
+        LK_TRY(lk_mul(x, got, y));
+    return LK_OK;
+}
+
+static const struct program programs[] = {{"ring", same, ring},       {"crossed", same, crossed},
+                                          {"unused", same, unused},   {"any source", same, any},
+                                          {"waitany", same, waitany}, {"shift", same, shift}};
+
+static void gradients_are_those_of_the_sum_of_all_losses(lk_comm *comm)
+{
+    check_first(comm, programs, sizeof programs / sizeof programs[0]);
+}
+
+static void second_derivatives_pass_between_ranks(lk_comm *comm)
+{
+    check_second(comm, programs, sizeof programs / sizeof programs[0]);
+}
+
+/* The gradient of L = sum over ranks of sum of y, twice over the same tape. */
+static void long_messages_and_two_passes(lk_comm *comm)
+{
+    struct program p = {"long ring", long_one, ring};
+    lk_tape *tape;
+    lk_tensor *t;
+    lk_var x, y, part, g[2];
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tensor_new(LK_F64, p.shape(0, 1), &t));
+    ASSERT_OK(lk_tensor_fill_f64(t, 1 + lk_comm_rank(comm)));
+    ASSERT_OK(lk_leaf(tape, t, NULL, &x));
+    ASSERT_OK(p.run(comm, x, &y));
+    ASSERT_OK(lk_sum(y, NULL, &part));
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(lk_grad(tape, &part, NULL, 1, &x, 1, LK_RETAIN, &g[i]));
+    for (int i = 0; i < 2; i++) {
+        const lk_tensor *v;
+        ASSERT_OK(lk_value(g[i], &v));
+        /* The left value times this, and this times the right value. */
+        double want = 2.0 + left_of(comm) + right_of(comm);
+        for (int64_t e = 0; e < lk_tensor_count(v); e++)
+            ASSERT_TRUE(((const double *)lk_tensor_data(v))[e] == want);
+    }
+    lk_tape_free(tape);
+    lk_tensor_free(t);
+}
+
+/* Integers have no gradient, and a constant's is thrown away; neither disturbs the others. */
+static void integers_and_constants_travel_too(lk_comm *comm)
+{
+    lk_tape *tape;
+    lk_tensor *t, *grad;
+    lk_var x, k, c, in[3], out[3], got[3], y;
+    double item;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(1), &t));
+    ASSERT_OK(lk_tensor_fill_f64(t, 3));
+    ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(1), &grad));
+    ASSERT_OK(lk_tensor_fill_f64(grad, 0));
+    ASSERT_OK(lk_leaf(tape, t, grad, &x));
+    ASSERT_OK(lk_full(tape, LK_I64, LK_SHAPE(1), lk_comm_rank(comm), &k));
+    ASSERT_OK(lk_full(tape, LK_F64, LK_SHAPE(1), 10 + lk_comm_rank(comm), &c));
+    const lk_var send[3] = {x, k, c};
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(lk_dist_isend(comm, send[i], right_of(comm), i, "v", &out[i]));
+        ASSERT_OK(lk_dist_irecv(tape, comm, left_of(comm), i, i == 1 ? LK_I64 : LK_F64, LK_SHAPE(1),
+                                "v", &in[i]));
+    }
+    for (int i = 2; i >= 0; i--) {
+        ASSERT_OK(lk_dist_wait(in[i], &got[i]));
+        ASSERT_OK(lk_dist_wait(out[i], NULL));
+    }
+    ASSERT_OK(lk_item(got[1], &item));
+    ASSERT_TRUE(item == left_of(comm));
+    ASSERT_TRUE(!lk_needs_grad(got[1]) || lk_dtype_of(got[1]) != LK_I64);
+    ASSERT_OK(lk_mul(got[0], got[2], &y));
+    ASSERT_OK(lk_backward(tape, &(lk_seed){y, NULL}, 1, 0));
+    ASSERT_OK(lk_tensor_get_f64(grad, LK_SHAPE(0), &item));
+    ASSERT_TRUE(item == 10 + lk_comm_rank(comm));
+    lk_tape_free(tape);
+    lk_tensor_free(t);
+    lk_tensor_free(grad);
+}
+
+/* Second step of a training loop: no memory is taken. */
+static void a_step_like_the_last_takes_no_memory(lk_comm *comm)
+{
+    lk_tape *tape;
+    lk_tensor *t, *grad;
+    int64_t blocks[4] = {0};
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(2, 3), &t));
+    ASSERT_OK(lk_tensor_fill_f64(t, 1));
+    ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(2, 3), &grad));
+    ASSERT_OK(lk_tensor_fill_f64(grad, 0));
+    for (int step_no = 0; step_no < 4; step_no++) {
+        lk_var x, y, part;
+        lk_tape_reset(tape);
+        ASSERT_OK(lk_leaf(tape, t, grad, &x));
+        ASSERT_OK(crossed(comm, x, &y));
+        ASSERT_OK(lk_sum(y, NULL, &part));
+        ASSERT_OK(lk_backward(tape, &(lk_seed){part, NULL}, 1, 0));
+        blocks[step_no] = lk_tape_stats_get(tape).held_bytes;
+    }
+    ASSERT_EQ(blocks[3], blocks[1]);
+    lk_tape_free(tape);
+    lk_tensor_free(t);
+    lk_tensor_free(grad);
+}
+
+RANKS_MAIN(TEST(gradients_are_those_of_the_sum_of_all_losses),
+           TEST(second_derivatives_pass_between_ranks), TEST(long_messages_and_two_passes),
+           TEST(integers_and_constants_travel_too), TEST(a_step_like_the_last_takes_no_memory))
