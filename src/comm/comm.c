@@ -168,14 +168,10 @@ bool lk__comm_related(const lk_comm *a, const lk_comm *b)
     return a->w == b->w;
 }
 
-bool lk__comm_goes_on(lk_comm *c)
+void lk__comm_end_job(lk_comm *c, lk_status status, const char *report)
 {
-    return atomic_load(&c->w->fault->state) == 0;
-}
-
-lk_status lk__comm_end_job(lk_comm *c)
-{
-    return lk__fault_raise(c->w);
+    if (lk__fault_set(c->w->fault, status, c->w->rank, report))
+        c->w->transport->spread(c->w);
 }
 
 void lk_comm_free(lk_comm *c)

@@ -20,12 +20,9 @@ bool lk__comm_is_freed(const lk_comm *comm);
 /** Whether two were made from the same one, so that their requests can be waited for together. */
 bool lk__comm_related(const lk_comm *a, const lk_comm *b);
 
-/** End the job on all ranks with this thread's last error, unless it has ended: then the error that
- * stands is returned. */
-lk_status lk__comm_end_job(lk_comm *comm) LK_NODISCARD;
-
-/** Whether the job goes on. */
-bool lk__comm_goes_on(lk_comm *comm);
+/** End the job on all ranks with this report, unless it has ended.  For what cannot return an error:
+ * this thread's last one stays as it is. */
+void lk__comm_end_job(lk_comm *comm, lk_status status, const char *report);
 
 /** Whether a request is over; and give it up: after lk__comm_end_job(), unless it is over. */
 bool lk__request_is_over(lk_request *request);

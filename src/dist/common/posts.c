@@ -46,11 +46,12 @@ static void give_up(posts *s, const lk_comm *comm, const char *why, bool wrong)
         lk__post *p = &s->post[i];
         if (!p->request || (comm && p->d.comm != comm))
             continue;
-        if ((wrong || !lk__request_is_over(p->request)) && lk__comm_goes_on(p->d.comm)) {
-            (void)LK_RAISE(wrong ? LK_ESTATE : LK_ECOMM,
-                           "rank %d %s before it has waited for %s: lk_dist_wait() is missing",
-                           lk_comm_rank(p->d.comm), why, lk__post_text(p).s);
-            (void)!lk__comm_end_job(p->d.comm);
+        if (wrong || !lk__request_is_over(p->request)) {
+            char report[320];
+            snprintf(report, sizeof report,
+                     "rank %d %s before it has waited for %s: lk_dist_wait() is missing",
+                     lk_comm_rank(p->d.comm), why, lk__post_text(p).s);
+            lk__comm_end_job(p->d.comm, wrong ? LK_ESTATE : LK_ECOMM, report);
         }
         lk__request_drop(&p->request);
     }
