@@ -174,6 +174,7 @@ static lk_status capture(frame *f)
     lk_tape *t = f->call.tape;
     lk__capture *c = &t->capture;
     c->needs_grad = true;
+    c->collective |= (f->call.op->flags & LK_OP_COLLECTIVE) != 0;
     for (int i = 0; i < f->call.n_in; i++) {
         lk__value *v = lk__value_at(t, f->in[i]);
         if (!v->needs_grad || v->serial >= c->first_serial || v->captured == c->stamp)

@@ -14,13 +14,18 @@ typedef struct segment {
 
 static lk_status segment_backward(lk_call *call, const lk_var *dout, lk_var *din);
 
-/* The op of a segment with n outputs; lk_recompute() does what infer and forward would. */
-#define SEGMENT(n)                                                                        \
+/* The op of a segment with n outputs; lk_recompute() does what infer and forward would.  One that
+ * communicates does so again in backward, whether or not this rank uses its outputs. */
+#define SEGMENT(n, how)                                                                   \
     {                                                                                     \
         .name = "recompute", .n_out = (n), .attr_size = sizeof(segment), .saves_in = ~0u, \
-        .backward = segment_backward                                                      \
+        .flags = (how), .backward = segment_backward                                      \
     }
-static const lk_op segment_ops[LK_MAX_OUT] = {SEGMENT(1), SEGMENT(2), SEGMENT(3), SEGMENT(4)};
+#define SEGMENTS(how)                                                      \
+    {                                                                      \
+        SEGMENT(1, how), SEGMENT(2, how), SEGMENT(3, how), SEGMENT(4, how) \
+    }
+static const lk_op segment_ops[2][LK_MAX_OUT] = {SEGMENTS(0), SEGMENTS(LK_OP_COLLECTIVE)};
 
 /* Run the segment in a scope; afterwards only its outputs are left, owned by who is outside. */
 static lk_status run_scoped(lk_tape *t, segment s, int n_out, lk_var *out)
@@ -65,8 +70,10 @@ static lk_status record(lk_tape *t, segment s, int n_out, const lk_var *out)
         index[j] = out[j].index;
         needs_grad[j] = lk__value_at(t, index[j])->needs_grad;
     }
-    lk_call call = {
-        .op = &segment_ops[n_out - 1], .attr = &s, .n_in = (int)t->capture.n, .n_out = n_out};
+    lk_call call = {.op = &segment_ops[t->capture.collective][n_out - 1],
+                    .attr = &s,
+                    .n_in = (int)t->capture.n,
+                    .n_out = n_out};
     LK_TRY(lk__record(t, &call, t->capture.value, index));
     for (int j = 0; j < n_out; j++)
         lk__value_at(t, index[j])->needs_grad = needs_grad[j];
@@ -87,7 +94,7 @@ lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_
         return LK_OK;
     }
     t->capture.n = 0;
-    t->capture.needs_grad = false;
+    t->capture.needs_grad = t->capture.collective = false;
     t->capture.first_serial = t->serial + 1;
     t->capture.stamp = ++t->stamp;
     t->silent = true;

@@ -77,6 +77,7 @@ typedef struct lk__capture {
     uint64_t first_serial; /* values with lower ones are from outside */
     uint64_t stamp;
     bool needs_grad; /* it has something to differentiate */
+    bool collective; /* it communicates */
     int64_t n, capacity;
     int64_t *value; /* needs a gradient, from outside */
 } lk__capture;

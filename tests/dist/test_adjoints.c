@@ -127,6 +127,40 @@ static lk_status ring(lk_comm *c, lk_var x, lk_var *y)
     return LK_OK;
 }
 
+/* A segment that backward runs again, with all its communication. */
+struct segment {
+    lk_comm *comm;
+    lk_var x;
+};
+
+static lk_status segment(lk_tape *tape, void *arg, lk_var *out)
+{
+    struct segment *s = arg;
+    lk_var sum, in, gone;
+    int rank = lk_comm_rank(s->comm), size = lk_comm_size(s->comm);
+    LK_TRY(lk_dist_isend(s->comm, s->x, (rank + 1) % size, 1, "inside", &gone));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "inside", &sum));
+    LK_TRY(lk_dist_irecv(tape, s->comm, (rank + size - 1) % size, 1, LK_F64, lk_shape_of(s->x),
+                         "inside", &in));
+    LK_TRY(lk_dist_wait(in, &in));
+    LK_TRY(lk_dist_wait(gone, NULL));
+    LK_TRY(lk_mul(sum, in, out));
+    return LK_OK;
+}
+
+/* Odd ranks do not use what they computed. */
+static lk_status recompute(lk_comm *c, lk_var x, lk_var *y)
+{
+    static _Thread_local struct segment s; /* must live until backward */
+    lk_var z;
+    s = (struct segment){c, x};
+    LK_TRY(lk_recompute(x.tape, segment, &s, 1, &z));
+    *y = x;
+    if (lk_comm_rank(c) % 2 == 0)
+        LK_TRY(lk_mul(z, x, y));
+    return LK_OK;
+}
+
 static const struct program programs[] = {{"sum", same, sum},
                                           {"avg", same, avg},
                                           {"prod", same, prod},
@@ -140,7 +174,8 @@ static const struct program programs[] = {{"sum", same, sum},
                                           {"scatter", whole, scatter},
                                           {"alltoall", rows_differ, alltoall},
                                           {"repartition", own_part, repartition},
-                                          {"ring", same, ring}};
+                                          {"ring", same, ring},
+                                          {"recompute", same, recompute}};
 
 static void gradients_are_those_of_the_sum_of_all_losses(lk_comm *comm)
 {
