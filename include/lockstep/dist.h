@@ -81,6 +81,47 @@ LK_API lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t coun
 LK_API lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int64_t count,
                                   const char *name, lk_var *out) LK_NODISCARD;
 
+/* ---- neighbours ---- */
+
+/**
+ * Neighbours by rank (negative: none there), with the rows to send to each and to receive from each;
+ * for neighbours on a grid lk_grid_rank() gives the ranks.  `opposite`, which may be NULL, is as in
+ * coll.h, and mutual: if this rank's entry i goes to entry k of its neighbour, that goes to i here.
+ */
+typedef struct lk_neighbours {
+    int n;
+    const int *rank;
+    const int64_t *send, *receive;
+    const int *opposite;
+} lk_neighbours;
+
+/** Cut x along `axis` into the parts for the neighbours, in order, and put what comes from them one
+ * behind the other along it.  dx = what the neighbours' dy say about the parts they got. */
+LK_API lk_status lk_dist_neighbour(lk_comm *comm, lk_var x, int axis, const lk_neighbours *to,
+                                   const char *name, lk_var *out) LK_NODISCARD;
+
+/** The halo along one axis of a tile: rows of the neighbour at lower coordinates of the grid in front
+ * of the tile, and of the one at higher coordinates behind it. */
+typedef struct lk_halo {
+    int axis;          /* of the value */
+    int grid_axis;     /* of the grid, along which it is cut */
+    int64_t low, high; /* rows, may be 0, and differ between ranks along this axis */
+    bool zeros;        /* at a border of the grid: rows of zeros; otherwise none are added there */
+} lk_halo;
+
+/**
+ * x, this rank's tile, with halos along `n` axes, corners included: they come from the diagonal
+ * neighbours.  Tiles may have different sizes along these axes.  Along a periodic axis of the grid
+ * the first and the last tile are neighbours, also if they are the same.
+ *
+ * dx = dy of the tile, plus what the halos of the neighbours say about the rows they got.
+ *
+ * Errors: LK_ESHAPE on all ranks when a halo is wider than the neighbour's tile, or when tiles differ
+ * across an axis, naming both ranks; LK_EINVAL.
+ */
+LK_API lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_halo *halos,
+                              int n, const char *name, lk_var *out) LK_NODISCARD;
+
 /** No rank goes on before all have come; in backward the same. */
 LK_API lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name) LK_NODISCARD;
 

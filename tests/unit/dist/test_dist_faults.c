@@ -231,6 +231,65 @@ static lk_status waits_outside_the_segment(struct side *s, int other)
     return LK_OK;
 }
 
+/* Rank 2 of 3 has a tile of one row, and rank 1 wants two of them. */
+static lk_status wide_halo(lk_comm *comm, void *arg)
+{
+    lk_status st;
+    struct side s = {0};
+    lk_grid g;
+    lk_var y;
+    int rank = lk_comm_rank(comm);
+    const lk_halo h = {0, 0, 0, rank == 1 ? 2 : 1, false};
+    (void)arg;
+    LK_TRY_TO(done, side_begin(comm, rank == 2 ? 1 : 4, &s));
+    LK_TRY_TO(done, lk_grid_make(comm, 1, (int[]){3}, NULL, &g));
+    LK_TRY_TO(done, lk_dist_halo(comm, &g, s.x, &h, 1, "u", &y));
+    LK_TRY_TO(done, lk_dist_barrier(s.tape, comm, "next"));
+done:
+    side_end(&s);
+    return st;
+}
+
+/* Rank 1 has a tile of another shape across the axis. */
+static lk_status other_tile(struct side *s, int other)
+{
+    lk_grid g;
+    lk_var x, y;
+    LK_TRY(lk_grid_make(s->comm, 1, (int[]){2}, NULL, &g));
+    LK_TRY(lk_reshape(s->x, other == 1 ? LK_SHAPE(2, 3) : LK_SHAPE(3, 2), &x));
+    LK_TRY(lk_dist_halo(s->comm, &g, x, (lk_halo[]){{0, 0, 1, 1, false}}, 1, "u", &y));
+    return LK_OK;
+}
+
+static lk_status halo_with(lk_comm *comm, void *arg)
+{
+    lk_status st;
+    struct side s = {0};
+    lk_grid g;
+    lk_var y;
+    LK_TRY_TO(done, side_begin(comm, 3, &s));
+    LK_TRY_TO(done, lk_grid_make(comm, 2, (int[]){1, 2}, NULL, &g));
+    LK_TRY_TO(done, lk_dist_halo(comm, &g, s.x, arg, 2, "u", &y));
+done:
+    side_end(&s);
+    return st;
+}
+
+static void halos_that_do_not_fit_name_both_ranks(void)
+{
+    ASSERT_FAILS(lk_run_local(3, wide_halo, NULL), LK_ESHAPE,
+                 "halo(\"u\"): rank 1 wants 2 rows above its tile along axis 0, but its neighbour "
+                 "there, rank 2, has 1, a tile [1]");
+    ASSERT_FAILS(both(other_tile, 6), LK_ESHAPE, "across that axis they must be the same");
+    lk_halo negative[2] = {{0, 0, -1, 1, false}};
+    ASSERT_FAILS(lk_run_local(2, halo_with, negative), LK_EINVAL, "-1 and 1 rows wide");
+    lk_halo twice[2] = {{0, 0, 1, 1, false}, {0, 1, 1, 1, false}};
+    ASSERT_FAILS(lk_run_local(2, halo_with, twice), LK_EINVAL, "have the same axis");
+    lk_halo beyond[2] = {{1, 0, 1, 1, false}};
+    ASSERT_FAILS(lk_run_local(2, halo_with, beyond), LK_EINVAL, "axis 1 of a value [3]");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
 static void handles_are_waited_for_once(void)
 {
     ASSERT_FAILS(both(waits_twice, 1), LK_ESTATE, "irecv(\"parcel\") from rank");
@@ -298,5 +357,6 @@ static void every_allocation_may_fail(void)
 }
 
 TEST_MAIN(TEST(handles_are_waited_for_once), TEST(a_reset_with_messages_under_way_is_told_to_all),
+          TEST(halos_that_do_not_fit_name_both_ranks),
           TEST(a_communicator_freed_too_early_is_named), TEST(different_programs_end_in_a_report),
           TEST(every_allocation_may_fail))

@@ -1,0 +1,167 @@
+/* The plan of a halo exchange: who wants how many rows of whom. */
+#include "dist/common/halo.h"
+
+#include "comm/user.h"
+
+#include <lockstep/checked.h>
+
+#include <string.h>
+
+static const char *const side_name[2] = {"below", "above"};
+
+/* What a rank tells its neighbours. */
+typedef struct wish {
+    int64_t dtype, ndim, dim[LK_MAX_NDIM], n;
+    struct {
+        int64_t axis, width[2];
+    } of[LK_MAX_GRID];
+} wish;
+
+enum { WISH = sizeof(wish) / sizeof(int64_t) };
+
+static lk_status arguments_check(const lk__dist *d, const lk_grid *grid, lk_shape shape,
+                                 const lk_halo *halos, int n)
+{
+    const int here[LK_MAX_GRID] = {0};
+    int64_t places = 1;
+    LK_CHECK(grid && (halos || n == 0), LK_EINVAL, "halo(\"%s\"): %s is NULL", d->name,
+             grid ? "halos" : "grid");
+    for (int k = 0; k < grid->ndim; k++)
+        places *= grid->dim[k];
+    LK_CHECK(places == lk_comm_size(d->comm) && lk_grid_rank(grid, here) == lk_comm_rank(d->comm),
+             LK_EINVAL, "halo(\"%s\"): the grid was not made from this communicator", d->name);
+    LK_CHECK(n >= 0 && n <= grid->ndim, LK_EINVAL, "halo(\"%s\"): %d axes, the grid has %d",
+             d->name, n, grid->ndim);
+    for (int i = 0; i < n; i++) {
+        const lk_halo *h = &halos[i];
+        LK_CHECK(h->axis >= 0 && h->axis < shape.ndim, LK_EINVAL,
+                 "halo(\"%s\"): halos[%d] is of axis %d of a value %s", d->name, i, h->axis,
+                 lk_shape_text(shape).s);
+        LK_CHECK(h->grid_axis >= 0 && h->grid_axis < grid->ndim, LK_EINVAL,
+                 "halo(\"%s\"): halos[%d] is of axis %d of a grid of %d", d->name, i, h->grid_axis,
+                 grid->ndim);
+        LK_CHECK(h->low >= 0 && h->high >= 0, LK_EINVAL,
+                 "halo(\"%s\"): halos[%d] is %lld and %lld rows wide", d->name, i,
+                 (long long)h->low, (long long)h->high);
+        for (int k = 0; k < i; k++)
+            LK_CHECK(halos[k].axis != h->axis && halos[k].grid_axis != h->grid_axis, LK_EINVAL,
+                     "halo(\"%s\"): halos[%d] and halos[%d] have the same axis", d->name, k, i);
+    }
+    return LK_OK;
+}
+
+static lk_shape shape_of(const wish *w)
+{
+    lk_shape s = {.ndim = (int)w->ndim};
+    memcpy(s.dim, w->dim, sizeof s.dim);
+    return s;
+}
+
+/* Whether a neighbour along axis number `k` does the same, and its tile is as this one across. */
+static lk_status across_check(const lk__dist *d, const wish *own, const wish *other, int k,
+                              int rank)
+{
+    bool same = own->dtype == other->dtype && own->ndim == other->ndim && own->n == other->n;
+    for (int a = 0; same && a < own->ndim; a++)
+        same = a == own->of[k].axis || own->dim[a] == other->dim[a];
+    for (int i = 0; same && i < own->n; i++)
+        same = own->of[i].axis == other->of[i].axis &&
+               (i == k || memcmp(&own->of[i], &other->of[i], sizeof own->of[i]) == 0);
+    LK_CHECK(
+        same, LK_ESHAPE,
+        "halo(\"%s\"): rank %d has a tile %s%s and rank %d, its neighbour along axis %lld, has "
+        "%s%s, or other halos: across that axis they must be the same",
+        d->name, lk_comm_rank(d->comm), lk_dtype_name((lk_dtype)own->dtype),
+        lk_shape_text(shape_of(own)).s, rank, (long long)own->of[k].axis,
+        lk_dtype_name((lk_dtype)other->dtype), lk_shape_text(shape_of(other)).s);
+    return LK_OK;
+}
+
+/* `who` wants `rows` rows on a side that belong to `whose`, which has `tile`. */
+static lk_status width_check(const lk__dist *d, int who, int64_t rows, int side, int whose,
+                             const wish *tile, int64_t axis)
+{
+    LK_CHECK(rows <= tile->dim[axis], LK_ESHAPE,
+             "halo(\"%s\"): rank %d wants %lld rows %s its tile along axis %lld, but its neighbour "
+             "there, rank %d, has %lld, a tile %s",
+             d->name, who, (long long)rows, side_name[side], (long long)axis, whose,
+             (long long)tile->dim[axis], lk_shape_text(shape_of(tile)).s);
+    return LK_OK;
+}
+
+/* Of axis number `k`, with the wishes of both neighbours. */
+static lk_status axis_plan(const lk__dist *d, const wish *own, const wish *others, int k,
+                           bool zeros, lk__halo_axis *a)
+{
+    int here = lk_comm_rank(d->comm);
+    for (int side = 0; side < 2; side++) {
+        int rank = a->rank[side];
+        const wish *other = &others[side];
+        if (rank < 0) {
+            a->zero[side] = zeros ? own->of[k].width[side] : 0;
+            continue;
+        }
+        LK_TRY(across_check(d, own, other, k, rank));
+        a->get[side] = own->of[k].width[side];
+        a->give[side] = other->of[k].width[1 - side];
+        LK_TRY(width_check(d, here, a->get[side], side, rank, other, a->axis));
+        LK_TRY(width_check(d, rank, a->give[side], 1 - side, here, own, a->axis));
+    }
+    return LK_OK;
+}
+
+lk_status lk__halo_plan(lk__dist d, const lk_grid *grid, lk_var x, const lk_halo *halos, int n,
+                        lk__halo *out)
+{
+    lk_shape shape = lk_shape_of(x);
+    wish own = {.dtype = lk_dtype_of(x), .ndim = shape.ndim, .n = n};
+    wish told[2 * LK_MAX_GRID], others[2 * LK_MAX_GRID];
+    int rank[2 * LK_MAX_GRID], opposite[2 * LK_MAX_GRID];
+    LK_TRY(arguments_check(&d, grid, shape, halos, n));
+    memset(out, 0, sizeof *out);
+    out->d = d;
+    out->n = n;
+    out->tile = shape;
+    memcpy(own.dim, shape.dim, (size_t)shape.ndim * sizeof *own.dim);
+    for (int i = 0; i < n; i++) {
+        own.of[i].axis = out->axis[i].axis = halos[i].axis;
+        own.of[i].width[0] = halos[i].low;
+        own.of[i].width[1] = halos[i].high;
+        for (int side = 0; side < 2; side++) {
+            int step[LK_MAX_GRID] = {0};
+            step[halos[i].grid_axis] = side == 0 ? -1 : 1;
+            rank[2 * i + side] = out->axis[i].rank[side] = lk_grid_rank(grid, step);
+            opposite[2 * i + side] = 2 * i + 1 - side;
+        }
+    }
+    for (int i = 0; i < 2 * n; i++)
+        told[i] = own;
+    LK_TRY(lk_coll_run(d.comm, &(lk_collective){.call = LK_CALL_NEIGHBOUR,
+                                                .name = d.name,
+                                                .in = told,
+                                                .out = others,
+                                                .count = WISH,
+                                                .dtype = LK_I64,
+                                                .neighbours = rank,
+                                                .n_neighbours = 2 * n,
+                                                .opposite = opposite}));
+    for (int i = 0; i < n; i++) {
+        lk_status st = axis_plan(&d, &own, &others[2 * i], i, halos[i].zeros, &out->axis[i]);
+        if (st != LK_OK) /* ranks further away know nothing of it, and would wait */
+            lk__comm_end_job(d.comm, st, lk_error_message());
+        LK_TRY(st);
+    }
+    return LK_OK;
+}
+
+lk_status lk__halo_shape(const lk__halo *h, lk_shape *out)
+{
+    *out = h->tile;
+    for (int i = 0; i < h->n; i++) {
+        const lk__halo_axis *a = &h->axis[i];
+        int64_t *dim = &out->dim[a->axis];
+        for (int side = 0; side < 2; side++)
+            LK_TRY(lk_add_i64(*dim, a->get[side] + a->zero[side], dim));
+    }
+    return LK_OK;
+}

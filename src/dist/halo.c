@@ -1,0 +1,245 @@
+/* halo: a tile with rows of its neighbours around it.
+ *
+ *     y = x in the middle; along each axis, rows of the neighbour below and of the one above
+ *     dx = the middle of dy, plus what the neighbours' halos say about the rows they got
+ *
+ * Axes are done one after the other, each exchanging also the halos of those before: so corners come
+ * from the diagonal neighbours, in as many messages as there are faces.  The adjoint goes through the
+ * axes in reverse order: halos go back to their owners, which add the lower neighbour's rows first.
+ */
+#include "dist/common/halo.h"
+
+#include "ops/common/parts.h"
+#include "tensor/walk.h"
+
+/* A tensor at `data`, without gaps, for use while `s` lives. */
+static lk_tensor box_at(void *data, lk_dtype dtype, lk_shape shape, struct lk__storage *s)
+{
+    lk_tensor t = {.dtype = dtype, .writable = true, .shape = shape, .count = 1};
+    for (int d = 0; d < shape.ndim; d++)
+        t.count *= shape.dim[d];
+    s->data = data;
+    t.storage = s;
+    t.version = &s->version;
+    lk__shape_strides(shape, t.stride);
+    return t;
+}
+
+/* Rows in front of the tile along an axis. */
+static int64_t before(const lk__halo_axis *a)
+{
+    return a->get[0] + a->zero[0];
+}
+
+/* `y` without the halos of the axes from number `k` on. */
+static lk_tensor without(const lk__halo *h, const lk_tensor *y, int k)
+{
+    lk_tensor part = lk__tensor_fields(y);
+    for (int i = k; i < h->n; i++)
+        part = lk__part(&part, h->axis[i].axis, before(&h->axis[i]), h->tile.dim[h->axis[i].axis],
+                        1);
+    return part;
+}
+
+/* The rows of axis number `k` that a neighbour gives, or gets from this rank's tile. */
+static lk_tensor strip(const lk__halo *h, const lk_tensor *y, int k, int side, bool halo)
+{
+    const lk__halo_axis *a = &h->axis[k];
+    int64_t tile = h->tile.dim[a->axis], n = halo ? a->get[side] : a->give[side];
+    int64_t first = halo ? side == 0 ? 0 : before(a) + tile
+                         : before(a) + (side == 0 ? 0 : tile - n);
+    lk_tensor region = without(h, y, k + 1);
+    return lk__part(&region, a->axis, first, n, 1);
+}
+
+/* Elements that go out and come in along an axis, packed, those of side 0 first. */
+typedef struct packed {
+    void *data[2];       /* to go, to come */
+    int64_t count[2][2]; /* [to go, to come][side] */
+} packed;
+
+static lk_status packed_new(lk_call *c, const lk__halo *h, const lk_tensor *y, int k, bool back,
+                            packed *p)
+{
+    for (int come = 0; come < 2; come++) {
+        int64_t all = 0;
+        for (int side = 0; side < 2; side++) {
+            lk_tensor s = strip(h, y, k, side, (come == 1) != back);
+            p->count[come][side] = s.count;
+            all += s.count;
+        }
+        LK_TRY(lk_call_scratch(c, all * (int64_t)lk_dtype_size(y->dtype), &p->data[come]));
+    }
+    return LK_OK;
+}
+
+/* The packed elements of a side as a tensor of the strip's shape. */
+static lk_tensor packed_at(const packed *p, int come, int side, const lk_tensor *like,
+                           struct lk__storage *s)
+{
+    int64_t skip = side == 0 ? 0 : p->count[come][0];
+    char *at = (char *)p->data[come] + skip * (int64_t)lk_dtype_size(like->dtype);
+    return box_at(at, like->dtype, like->shape, s);
+}
+
+/* dst += src, of one shape and f32 or f64. */
+static void add(const lk_tensor *src, const lk_tensor *dst)
+{
+    struct lk__walk w;
+    if (src->count == 0)
+        return;
+    for (lk__walk_start(&w, src, dst); w.rows_left > 0; lk__walk_next(&w))
+        for (int64_t i = 0; i < w.n; i++) {
+            int64_t from = i * w.step[0], to = i * w.step[1];
+            if (src->dtype == LK_F32)
+                ((float *)(void *)w.row[1])[to] += ((const float *)(void *)w.row[0])[from];
+            else
+                ((double *)(void *)w.row[1])[to] += ((const double *)(void *)w.row[0])[from];
+        }
+}
+
+/* Exchange along axis number `k`: rows of the tile into the neighbours' halos; or `back`, halos to
+ * their owners, which add them. */
+static lk_status exchange(lk_call *c, const lk__halo *h, const lk_tensor *y, int k, bool back)
+{
+    packed p;
+    LK_TRY(packed_new(c, h, y, k, back, &p));
+    for (int side = 0; side < 2; side++) {
+        struct lk__storage s = {0};
+        lk_tensor from = strip(h, y, k, side, back), to = packed_at(&p, 0, side, &from, &s);
+        LK_TRY(lk__copy(&from, &to));
+    }
+    LK_TRY(lk_coll_run(h->d.comm, &(lk_collective){.call = LK_CALL_NEIGHBOUR,
+                                                   .name = h->d.name,
+                                                   .in = p.data[0],
+                                                   .out = p.data[1],
+                                                   .counts = p.count[1],
+                                                   .in_counts = p.count[0],
+                                                   .dtype = y->dtype,
+                                                   .neighbours = h->axis[k].rank,
+                                                   .n_neighbours = 2,
+                                                   .opposite = (const int[]){1, 0}}));
+    for (int side = 0; side < 2; side++) {
+        struct lk__storage s = {0};
+        lk_tensor to = strip(h, y, k, side, !back), from = packed_at(&p, 1, side, &to, &s);
+        if (back)
+            add(&from, &to);
+        else
+            LK_TRY(lk__copy(&from, &to));
+    }
+    return LK_OK;
+}
+
+/* ---- the ops ---- */
+
+static const lk_op halo_op, owners_op;
+
+static lk_status halo_infer(lk_call *c, lk_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    LK_TRY(lk__halo_shape(c->attr, &out->shape));
+    return LK_OK;
+}
+
+static lk_status halo_forward(lk_call *c)
+{
+    const lk__halo *h = c->attr;
+    const lk_tensor *y = c->y[0];
+    lk_tensor middle = without(h, y, 0);
+    LK_TRY(lk__copy(c->x[0], &middle));
+    for (int k = 0; k < h->n; k++) {
+        const lk__halo_axis *a = &h->axis[k];
+        LK_TRY(exchange(c, h, y, k, false));
+        for (int side = 0; side < 2; side++) {
+            if (a->zero[side] == 0)
+                continue;
+            lk_tensor region = without(h, y, k + 1);
+            lk_tensor rows = lk__part(&region, a->axis,
+                                      side == 0 ? 0 : before(a) + h->tile.dim[a->axis],
+                                      a->zero[side], 1);
+            LK_TRY(lk__fill(&rows, 0));
+        }
+    }
+    return LK_OK;
+}
+
+/* The node that answers: the other op, with the same plan. */
+static lk_status answer(lk_call *c, const lk_op *op, const lk_var *dout, lk_var *din)
+{
+    lk__halo g = *(const lk__halo *)c->attr;
+    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
+        return LK_OK;
+    LK_TRY(lk__dist_answer(&((const lk__halo *)c->attr)->d, c->op->name, LK_FOLD_SUM, &g.d));
+    LK_TRY(lk_apply(c->tape, op, dout, 1, &g, din));
+    return LK_OK;
+}
+
+static lk_status halo_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(answer(c, &owners_op, dout, din));
+    return LK_OK;
+}
+
+static const lk_op halo_op = {.name = "halo",
+                              .summary = "a tile with rows of its neighbours",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .n_out = 1,
+                              .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
+                              .attr_size = sizeof(lk__halo),
+                              .infer = halo_infer,
+                              .forward = halo_forward,
+                              .backward = halo_backward};
+
+static lk_status owners_infer(lk_call *c, lk_spec *out)
+{
+    out->dtype = c->x[0]->dtype;
+    out->shape = ((const lk__halo *)c->attr)->tile;
+    return LK_OK;
+}
+
+static lk_status owners_forward(lk_call *c)
+{
+    const lk__halo *h = c->attr;
+    const lk_tensor *x = c->x[0];
+    struct lk__storage s = {0};
+    void *data;
+    LK_TRY(lk_call_scratch(c, x->count * (int64_t)lk_dtype_size(x->dtype), &data));
+    lk_tensor sums = box_at(data, x->dtype, x->shape, &s);
+    LK_TRY(lk__copy(x, &sums));
+    for (int k = h->n - 1; k >= 0; k--)
+        LK_TRY(exchange(c, h, &sums, k, true));
+    lk_tensor middle = without(h, &sums, 0);
+    LK_TRY(lk__copy(&middle, c->y[0]));
+    return LK_OK;
+}
+
+static lk_status owners_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(answer(c, &halo_op, dout, din));
+    return LK_OK;
+}
+
+static const lk_op owners_op = {.name = "halo_adjoint",
+                                .summary = "halos added to the rows of their owners",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .n_out = 1,
+                                .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
+                                .attr_size = sizeof(lk__halo),
+                                .infer = owners_infer,
+                                .forward = owners_forward,
+                                .backward = owners_backward};
+
+lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_halo *halos, int n,
+                       const char *name, lk_var *out)
+{
+    lk__halo h;
+    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    LK_CHECK(out, LK_EINVAL, "halo: out is NULL");
+    *out = LK_NO_VAR;
+    LK_TRY(lk__dist_check(&d, "halo", x));
+    LK_TRY(lk__halo_plan(d, grid, x, halos, n, &h));
+    LK_TRY(lk_apply(x.tape, &halo_op, &x, 1, &h, out));
+    return LK_OK;
+}
