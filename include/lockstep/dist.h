@@ -32,10 +32,10 @@ LK_BEGIN_DECLS
  * sum    dx = the sum of all dy
  * avg    dx = the sum of all dy / P
  * prod   dx = the sum of all dy times the product of the others' x, right with zeros among them
- * min, max   dx = the sum of all dy on the lowest rank that has the smallest or largest, else 0
+ * min, max   dx = the sum of all dy on the lowest rank that has the smallest or largest, else 0;
+ *            minloc and maxloc are the same here, for their index see lk_dist_allreduce_loc()
  *
- * Errors: LK_ENOTSUP for and, or, xor, which have no derivative, and for minloc and maxloc: min and
- * max are their values.
+ * Errors: LK_ENOTSUP for and, or, xor, which act on bits and have no derivative.
  */
 LK_API lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name,
                                    lk_var *out) LK_NODISCARD;
@@ -43,6 +43,20 @@ LK_API lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const 
 /** As lk_dist_allreduce(), on `root` alone; zeros elsewhere, whose gradient counts for nothing. */
 LK_API lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root, const char *name,
                                 lk_var *out) LK_NODISCARD;
+
+/**
+ * minloc and maxloc: `*value` as lk_dist_allreduce(), and `*where`, an i64 value without gradient, the
+ * lowest index among those that have it.  `index` is an i64 value of x's shape, what this rank calls
+ * its elements; LK_NO_VAR: the rank.  dx goes to the lowest rank that has value and index.
+ *
+ * Errors: LK_EINVAL for another fold.
+ */
+LK_API lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold,
+                                       const char *name, lk_var *value, lk_var *where) LK_NODISCARD;
+
+/** As lk_dist_allreduce_loc(), on `root` alone; zeros elsewhere. */
+LK_API lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold, int root,
+                                    const char *name, lk_var *value, lk_var *where) LK_NODISCARD;
 
 /** x of `root` for all; the others give a value of the same dtype and shape, whose elements do not
  * matter.  dx = the sum of all dy on `root`, 0 elsewhere. */
@@ -191,8 +205,76 @@ LK_API lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_send_pa
                                   const lk_recv_part *recv, const char *name,
                                   lk_var *out) LK_NODISCARD;
 
-/** x itself, depending on tokens besides: their gradients are 0.  Never needed for correctness. */
+/* ---- lists ----
+ *
+ * Several values in one call, of any shapes.  Where dtypes and shapes (and how many there are) are
+ * not known to the receiver, they travel ahead of the elements.
+ */
+
+/** Values that a call fills in: at[0..n), with room for `room` of them. */
+typedef struct lk_list {
+    lk_var *at;
+    int n, room;
+} lk_list;
+
+/** lk_dist_send() of n >= 1 values of any dtypes, for lk_dist_recv_list(). */
+LK_API lk_status lk_dist_send_list(lk_comm *comm, const lk_var *xs, int n, int dest, int64_t tag,
+                                   const char *name, lk_var *token) LK_NODISCARD;
+
+/** Receive what one lk_dist_send_list() sent, without knowing what it is.  Errors: LK_EINVAL when
+ * there is not room for all. */
+LK_API lk_status lk_dist_recv_list(lk_tape *tape, lk_comm *comm, int source, int64_t tag,
+                                   const char *name, lk_list *out) LK_NODISCARD;
+
+/** lk_dist_bcast() of the `list->n` values of `root`, whose list is replaced as those of the others
+ * are filled in.  Errors: LK_EINVAL when there is not room for all. */
+LK_API lk_status lk_dist_bcast_list(lk_tape *tape, lk_comm *comm, int root, const char *name,
+                                    lk_list *list) LK_NODISCARD;
+
+/** out[i] = lk_dist_allreduce() of xs[i], i < n, of any dtypes; small values of one dtype travel
+ * together.  `out` may be `xs`. */
+LK_API lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_fold fold,
+                                        const char *name, lk_var *out) LK_NODISCARD;
+
+/* One value for or from each rank, P in all, of one dtype and any shapes.  Errors: LK_EDTYPE on all
+ * ranks when dtypes differ. */
+
+/** out[r] = the x of rank r, everywhere. */
+LK_API lk_status lk_dist_allgather_list(lk_comm *comm, lk_var x, const char *name,
+                                        lk_var *out) LK_NODISCARD;
+
+/** out[r] = the x of rank r, on `root`; elsewhere `out` is not used. */
+LK_API lk_status lk_dist_gather_list(lk_comm *comm, lk_var x, int root, const char *name,
+                                     lk_var *out) LK_NODISCARD;
+
+/** out = xs[rank] of `root`; elsewhere `xs` is not used. */
+LK_API lk_status lk_dist_scatter_list(lk_tape *tape, lk_comm *comm, const lk_var *xs, int root,
+                                      const char *name, lk_var *out) LK_NODISCARD;
+
+/** out[r] = xs[rank] of rank r. */
+LK_API lk_status lk_dist_alltoall_list(lk_comm *comm, const lk_var *xs, const char *name,
+                                       lk_var *out) LK_NODISCARD;
+
+/* ---- for ported programs ----
+ *
+ * Other systems run backward in an order that follows from what values depend on.  There a message
+ * must be made to lie between the input and the loss, with empty values: delegate variables
+ * (ChainerMN), the dummies of handles (mpi4torch).  Here backward reverses the program, and nothing of
+ * this is needed for correct gradients.  The calls let programs be ported line by line; the token of
+ * lk_dist_send() is a delegate variable, and a handle is its own dummy.
+ */
+
+/** x itself, depending on tokens besides: their gradients are 0.  JoinDummies of mpi4torch. */
 LK_API lk_status lk_join(lk_var x, const lk_var *tokens, int n, lk_var *out) LK_NODISCARD;
+
+/** The handle itself: JoinDummiesHandle of mpi4torch. */
+LK_API lk_status lk_join_handle(lk_var handle, const lk_var *tokens, int n,
+                                lk_var *out) LK_NODISCARD;
+
+/** out[i] = xs[i], depending on `delegate` besides, unless that is LK_NO_VAR; `out` may be `xs`.
+ * pseudo_connect of ChainerMN. */
+LK_API lk_status lk_pseudo_connect(lk_var delegate, const lk_var *xs, int n,
+                                   lk_var *out) LK_NODISCARD;
 
 LK_END_DECLS
 

@@ -3,7 +3,7 @@
  *   sum   dx = sum of all dy
  *   avg   dx = mean of all dy                  (the sum of all dy, over P)
  *   prod  dx_r = (sum of all dy) * product of the x of the others
- *   min, max   dx_r = sum of all dy where rank r is the lowest that has it, else 0
+ *   min, max, minloc, maxloc   see allreduce_loc.c
  *
  * The product of the others is taken of gathered x, without a division, so zeros are no trouble.
  */
@@ -78,76 +78,12 @@ static const lk_op allreduce_prod = {.name = "allreduce_prod",
                                      .forward = prod_forward,
                                      .backward = prod_backward};
 
-/* ---- min and max ---- */
-
-/* The second output is 1 where this rank is the one, else 0. */
-static lk_status extreme_infer(lk_call *c, lk_spec *out)
-{
-    LK_CHECK(lk_dtype_is_real(c->x[0]->dtype), LK_EDTYPE,
-             "allreduce: min and max of %s: only f32 and f64", lk_tensor_text(c->x[0]).s);
-    out[0] = (lk_spec){.dtype = c->x[0]->dtype, .shape = c->x[0]->shape};
-    out[1] = (lk_spec){.dtype = LK_U8, .shape = c->x[0]->shape};
-    return LK_OK;
-}
-
-static lk_status extreme_forward(lk_call *c)
-{
-    const lk__dist *d = c->attr;
-    int64_t n = c->x[0]->count;
-    int rank = lk_comm_rank(d->comm);
-    bool single = c->x[0]->dtype == LK_F32;
-    const void *x = lk__tensor_start(c->x[0]);
-    void *y = lk__tensor_start(c->y[0]);
-    uint8_t *mine = (uint8_t *)lk__tensor_start(c->y[1]);
-    lk_loc *pair = NULL;
-    LK_TRY(lk_call_scratch(c, n * (int64_t)sizeof *pair, &pair));
-    for (int64_t i = 0; i < n; i++) {
-        pair[i] = (lk_loc){.index = rank};
-        if (single)
-            pair[i].value.f32 = ((const float *)x)[i];
-        else
-            pair[i].value.f64 = ((const double *)x)[i];
-    }
-    LK_TRY(lk_allreduce(d->comm, NULL, pair, n, c->x[0]->dtype,
-                        d->fold == LK_FOLD_MIN ? LK_FOLD_MINLOC : LK_FOLD_MAXLOC, d->name));
-    for (int64_t i = 0; i < n; i++) {
-        if (single)
-            ((float *)y)[i] = pair[i].value.f32;
-        else
-            ((double *)y)[i] = pair[i].value.f64;
-        mine[i] = pair[i].index == rank;
-    }
-    return LK_OK;
-}
-
-static lk_status extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
-{
-    lk__dist g;
-    lk_var sum, zero;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
-    LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
-    LK_TRY(lk_zeros_like(c->in[0], &zero));
-    LK_TRY(lk_where(c->out[1], sum, zero, &din[0]));
-    return LK_OK;
-}
-
-static const lk_op allreduce_extreme = {.name = "allreduce_extreme",
-                                        .summary = "the smallest or largest over ranks",
-                                        .min_in = 1,
-                                        .max_in = 1,
-                                        .n_out = 2,
-                                        .flags = LK_OP_COLLECTIVE,
-                                        .attr_size = sizeof(lk__dist),
-                                        .infer = extreme_infer,
-                                        .forward = extreme_forward,
-                                        .backward = extreme_backward};
-
 /* ---- all ---- */
 
 lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name, lk_var *out)
 {
     lk__dist d = lk__dist_of(comm, fold, 0, name);
-    lk_var two[2];
+    lk_var index;
     *out = LK_NO_VAR;
     LK_TRY(lk__dist_check(&d, "allreduce", x));
     switch (fold) {
@@ -156,17 +92,13 @@ lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *n
     case LK_FOLD_PROD: LK_TRY(lk_apply(x.tape, &allreduce_prod, &x, 1, &d, out)); break;
     case LK_FOLD_MIN:
     case LK_FOLD_MAX:
-        LK_TRY(lk_apply(x.tape, &allreduce_extreme, &x, 1, &d, two));
-        *out = two[0];
-        break;
+    case LK_FOLD_MINLOC:
+    case LK_FOLD_MAXLOC: LK_TRY(lk__dist_extreme(&d, x, LK_NO_VAR, out, &index)); break;
     default:
         return LK_RAISE(LK_ENOTSUP,
-                        "allreduce(\"%s\") with %s has no derivative%s; use lk_allreduce() on the "
-                        "elements",
-                        d.name, lk_fold_name(fold),
-                        fold == LK_FOLD_MINLOC || fold == LK_FOLD_MAXLOC
-                            ? " for its index: min and max are its values"
-                            : "");
+                        "allreduce(\"%s\") with %s has no derivative: it acts on bits; use "
+                        "lk_allreduce() on the elements, outside the tape",
+                        d.name, lk_fold_name(fold));
     }
     return LK_OK;
 }

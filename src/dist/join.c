@@ -2,9 +2,10 @@
  *
  *   dx = dy; the gradients of the tokens are 0
  *
- * Backward needs no such dependence; it is there for programs ported from systems that do.
+ * Backward needs no such dependence; it is there for programs ported from systems that do.  The other
+ * calls here are what such systems have besides.
  */
-#include "dist/common/node.h"
+#include "dist/common/posts.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/alloc.h>
@@ -43,7 +44,11 @@ lk_status lk_join(lk_var x, const lk_var *tokens, int n, lk_var *out)
 {
     lk_status st;
     lk_var *in = NULL;
-    LK_CHECK(n >= 0 && n < INT_MAX && (tokens || n == 0), LK_EINVAL, "join of %d tokens", n);
+    LK_CHECK(out && n >= 0 && n < INT_MAX && (tokens || n == 0), LK_EINVAL, "join of %d tokens", n);
+    if (n == 0 && lk_is_var(x)) {
+        *out = x;
+        return LK_OK;
+    }
     LK_TRY(lk_alloc(&in, n + 1, sizeof *in));
     in[0] = x;
     for (int i = 0; i < n; i++)
@@ -52,4 +57,20 @@ lk_status lk_join(lk_var x, const lk_var *tokens, int n, lk_var *out)
 done:
     lk_free(in);
     return st;
+}
+
+lk_status lk_join_handle(lk_var handle, const lk_var *tokens, int n, lk_var *out)
+{
+    LK_CHECK(out && n >= 0 && (tokens || n == 0), LK_EINVAL, "join_handle of %d tokens", n);
+    LK_CHECK(lk__post_find(handle), LK_EINVAL, "join_handle of a value that is no handle");
+    *out = handle; /* backward waits for the answer in program order, whatever the tokens are */
+    return LK_OK;
+}
+
+lk_status lk_pseudo_connect(lk_var delegate, const lk_var *xs, int n, lk_var *out)
+{
+    LK_CHECK(n >= 0 && ((xs && out) || n == 0), LK_EINVAL, "pseudo_connect of %d values", n);
+    for (int i = 0; i < n; i++)
+        LK_TRY(lk_join(xs[i], &delegate, lk_is_var(delegate), &out[i]));
+    return LK_OK;
 }

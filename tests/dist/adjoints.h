@@ -95,7 +95,7 @@ static void compare(struct side *s, lk_tensor *t, const lk_tensor *grad, const c
             n = 1; /* each evaluation takes long */
         ASSERT_OK(lk_bcast(s->comm, &n, 1, LK_I64, r, "elements"));
         /* With many ranks some elements, other ones of each rank. */
-        for (int64_t e = size > 4 ? r % 3 : 0; e < n; e += size > 4 ? 3 : 1) {
+        for (int64_t e = size > 4 ? r % 3 : 0; e<n; e += size> 4 ? 3 : 1) {
             double f[4], at = rank == r ? v[e] : 0;
             static const int offset[4] = {1, -1, 2, -2};
             for (int m = 0; m < 4; m++) {

@@ -54,6 +54,11 @@ int64_t lk__dist_row(lk_shape shape);
 lk_status lk__dist_front(const char *call, lk_var x, int axis, lk_var *out) LK_NODISCARD;
 lk_status lk__dist_back(lk_var x, int axis, lk_var *out) LK_NODISCARD;
 
+/** The smallest or largest over ranks, and the index that has it; d->fold is min, max, minloc or
+ * maxloc, `index` LK_NO_VAR for the rank. */
+lk_status lk__dist_extreme(const lk__dist *d, lk_var x, lk_var index, lk_var *value,
+                           lk_var *where) LK_NODISCARD;
+
 /* The ops of this room, which answer each other in backward. */
 extern const lk_op lk__dist_allreduce, lk__dist_reduce, lk__dist_bcast, lk__dist_allgather,
     lk__dist_reduce_scatter, lk__dist_gather, lk__dist_scatter, lk__dist_alltoall, lk__dist_sent,

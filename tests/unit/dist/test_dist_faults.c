@@ -290,6 +290,46 @@ static void halos_that_do_not_fit_name_both_ranks(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+static lk_status gathers_two_dtypes(struct side *s, int other)
+{
+    lk_var all[2], x = s->x;
+    if (other == 0)
+        LK_TRY(lk_cast(x, LK_F32, &x));
+    LK_TRY(lk_dist_allgather_list(s->comm, x, "all", all));
+    return LK_OK;
+}
+
+static lk_status receives_too_many(struct side *s, int other)
+{
+    lk_var got[1];
+    lk_list list = {got, 0, 1};
+    if (other == 1)
+        LK_TRY(lk_dist_send_list(s->comm, (lk_var[]){s->x, s->x}, 2, other, 1, "pair", NULL));
+    else
+        LK_TRY(lk_dist_recv_list(s->tape, s->comm, other, 1, "pair", &list));
+    return LK_OK;
+}
+
+static lk_status receives_no_list(struct side *s, int other)
+{
+    lk_var got[1];
+    lk_list list = {got, 0, 1};
+    if (other == 1)
+        LK_TRY(lk_dist_send(s->comm, s->x, other, 1, "single", NULL));
+    else
+        LK_TRY(lk_dist_recv_list(s->tape, s->comm, other, 1, "list", &list));
+    return LK_OK;
+}
+
+static void lists_that_do_not_fit_are_named(void)
+{
+    ASSERT_FAILS(both(gathers_two_dtypes, 1), LK_EDTYPE, "allgather_list(\"all\"): rank");
+    ASSERT_FAILS(both(receives_too_many, 1), LK_EINVAL,
+                 "recv_list(\"pair\"): 2 values come, and the list has room for 1");
+    ASSERT_FAILS(both(receives_no_list, 1), LK_EMISMATCH, "send(\"single\", f64 x 1, tag 1)");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
 static void handles_are_waited_for_once(void)
 {
     ASSERT_FAILS(both(waits_twice, 1), LK_ESTATE, "irecv(\"parcel\") from rank");
@@ -341,7 +381,13 @@ static lk_status works(struct side *s, int other)
     LK_TRY(lk_grad(s->tape, &sum, NULL, 1, &s->x, 1, LK_RECORD, &g));
     LK_TRY(lk_mul(g, s->x, &z));
     LK_TRY(lk_sum(z, NULL, &sum));
-    LK_TRY(lk_backward(s->tape, &(lk_seed){sum, NULL}, 1, 0));
+    lk_var pair[2] = {s->x, sum}, all[2];
+    lk_list list = {all, 0, 2};
+    LK_TRY(lk_dist_allreduce_list(s->comm, pair, 2, LK_FOLD_SUM, "pair", pair));
+    LK_TRY(lk_dist_allgather_list(s->comm, pair[1], "all", all));
+    list.n = 1;
+    LK_TRY(lk_dist_bcast_list(s->tape, s->comm, 1, "list", &list));
+    LK_TRY(lk_backward(s->tape, &(lk_seed){all[0], NULL}, 1, 0));
     return LK_OK;
 }
 
@@ -358,5 +404,5 @@ static void every_allocation_may_fail(void)
 
 TEST_MAIN(TEST(handles_are_waited_for_once), TEST(a_reset_with_messages_under_way_is_told_to_all),
           TEST(halos_that_do_not_fit_name_both_ranks),
-          TEST(a_communicator_freed_too_early_is_named), TEST(different_programs_end_in_a_report),
-          TEST(every_allocation_may_fail))
+          TEST(a_communicator_freed_too_early_is_named), TEST(lists_that_do_not_fit_are_named),
+          TEST(different_programs_end_in_a_report), TEST(every_allocation_may_fail))

@@ -1,0 +1,67 @@
+/* allreduce of a list: small values of one dtype travel together, large ones alone.
+ *
+ * Folding is element by element, so the bits are those of one allreduce for each.
+ */
+#include "dist/common/list.h"
+#include "dist/common/posts.h"
+
+#include <lockstep/alloc.h>
+
+/* Bytes from which on a copy costs more than a call of its own. */
+static const int64_t large = 1 << 18;
+
+static bool is_large(const lk__like *like)
+{
+    return like->count * (int64_t)lk_dtype_size((lk_dtype)like->dtype) >= large;
+}
+
+/* The small values of one dtype, in one call. */
+static lk_status fold_small(const lk__dist *d, lk_dtype dtype, const lk_var *xs, int n, lk_var *out)
+{
+    lk_status st;
+    lk_var *some = NULL, flat;
+    lk__like *like = NULL;
+    int *place = NULL, m = 0;
+    LK_TRY(lk_alloc(&some, n, sizeof *some));
+    LK_TRY_TO(done, lk_alloc(&like, n, sizeof *like));
+    LK_TRY_TO(done, lk_alloc(&place, n, sizeof *place));
+    for (int i = 0; i < n; i++) {
+        LK_TRY_TO(done, lk__like_of(xs[i], &like[m]));
+        if (like[m].dtype != (int64_t)dtype || is_large(&like[m]))
+            continue;
+        some[m] = xs[i];
+        place[m++] = i;
+    }
+    LK_TRY_TO(done, lk__list_pack(some, m, &flat));
+    LK_TRY_TO(done, lk_dist_allreduce(d->comm, flat, d->fold, d->name, &flat));
+    LK_TRY_TO(done, lk__list_unpack(flat, like, m, some));
+    for (int k = 0; k < m; k++)
+        out[place[k]] = some[k];
+done:
+    lk_free(some);
+    lk_free(like);
+    lk_free(place);
+    return st;
+}
+
+lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_fold fold,
+                                 const char *name, lk_var *out)
+{
+    lk__dist d = lk__dist_of(comm, fold, 0, name);
+    unsigned small = 0; /* dtypes, as bits */
+    LK_CHECK(comm && (out || n == 0), LK_EINVAL, "allreduce_list: %s is NULL",
+             comm ? "out" : "comm");
+    LK_TRY(lk__list_check("allreduce_list", xs, n, true));
+    for (int i = 0; i < n; i++) {
+        lk__like like;
+        LK_TRY(lk__like_of(xs[i], &like));
+        if (is_large(&like))
+            LK_TRY(lk_dist_allreduce(comm, xs[i], fold, name, &out[i]));
+        else
+            small |= 1U << like.dtype;
+    }
+    for (int dtype = 0; small >> dtype; dtype++)
+        if (small >> dtype & 1)
+            LK_TRY(fold_small(&d, (lk_dtype)dtype, xs, n, out));
+    return LK_OK;
+}

@@ -1,0 +1,128 @@
+/* Collectives of lists: a value for each rank, with any shapes.
+ *
+ * The ranks first tell each other what the values are; then all elements travel in one node of
+ * common/parts.c, as one flat value, and are cut into the values without a copy.
+ */
+#include "comm/user.h"
+#include "dist/common/list.h"
+#include "dist/common/posts.h"
+
+#include <lockstep/alloc.h>
+
+/* All values that ranks give must have one dtype; each rank that sees it otherwise ends the job. */
+static lk_status dtypes_check(const lk__dist *d, const char *call, const lk__like *like,
+                              lk_dtype dtype)
+{
+    int size = lk_comm_size(d->comm);
+    for (int r = 0; r < size; r++) {
+        if (like[r].dtype == (int64_t)dtype)
+            continue;
+        lk_status st = LK_RAISE(LK_EDTYPE, "%s(\"%s\"): rank %d gives %s and rank %d gives %s",
+                                call, d->name, r, lk_dtype_name((lk_dtype)like[r].dtype),
+                                lk_comm_rank(d->comm), lk_dtype_name(dtype));
+        lk__comm_end_job(d->comm, st, lk_error_message());
+        return st;
+    }
+    return LK_OK;
+}
+
+/* gather and allgather: `op` with the values of all ranks; `out` is filled where they come. */
+static lk_status gather(lk__dist d, const char *call, const lk_op *op, lk_var x, bool here,
+                        lk_var *out)
+{
+    lk_status st;
+    lk__like own, *like = NULL;
+    lk_var flat, counts;
+    int size = lk_comm_size(d.comm);
+    LK_TRY(lk__dist_check(&d, call, x));
+    LK_TRY(lk__like_of(x, &own));
+    LK_TRY(lk_alloc(&like, size, sizeof *like));
+    LK_TRY_TO(done, lk_allgather(d.comm, &own, like, LK_LIKE, LK_I64, d.name));
+    LK_TRY_TO(done, dtypes_check(&d, call, like, (lk_dtype)own.dtype));
+    LK_TRY_TO(done, lk__list_counts(x.tape, like, size, &counts));
+    LK_TRY_TO(done, lk__list_pack(&x, 1, &flat));
+    LK_TRY_TO(done, lk_apply(x.tape, op, (lk_var[]){flat, counts}, 2, &d, &flat));
+    if (here)
+        LK_TRY_TO(done, lk__list_unpack(flat, like, size, out));
+done:
+    lk_free(like);
+    return st;
+}
+
+lk_status lk_dist_allgather_list(lk_comm *comm, lk_var x, const char *name, lk_var *out)
+{
+    LK_CHECK(comm && out, LK_EINVAL, "allgather_list: %s is NULL", comm ? "out" : "comm");
+    LK_TRY(gather(lk__dist_of(comm, LK_FOLD_SUM, 0, name), "allgather_list", &lk__dist_allgather, x,
+                  true, out));
+    return LK_OK;
+}
+
+lk_status lk_dist_gather_list(lk_comm *comm, lk_var x, int root, const char *name, lk_var *out)
+{
+    LK_CHECK(comm, LK_EINVAL, "gather_list: comm is NULL");
+    bool here = lk_comm_rank(comm) == root;
+    LK_CHECK(out || !here, LK_EINVAL, "gather_list: out is NULL on the root");
+    LK_TRY(gather(lk__dist_of(comm, LK_FOLD_SUM, root, name), "gather_list", &lk__dist_gather, x,
+                  here, out));
+    return LK_OK;
+}
+
+lk_status lk_dist_scatter_list(lk_tape *tape, lk_comm *comm, const lk_var *xs, int root,
+                               const char *name, lk_var *out)
+{
+    lk_status st;
+    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, root, name);
+    lk__like *like = NULL;
+    lk_var flat, counts;
+    LK_CHECK(tape && comm && out, LK_EINVAL, "scatter_list: %s is NULL",
+             !tape  ? "tape"
+             : comm ? "out"
+                    : "comm");
+    *out = LK_NO_VAR;
+    int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
+    LK_CHECK(root >= 0 && root < size, LK_EINVAL, "scatter_list: root %d of %d ranks", root, size);
+    if (rank == root)
+        LK_TRY(lk__list_check("scatter_list", xs, size, false));
+    LK_TRY(lk__dist_uses(tape, comm, "scatter_list"));
+    LK_TRY(lk_alloc_zero(&like, size, sizeof *like));
+    for (int r = 0; rank == root && r < size; r++)
+        LK_TRY_TO(done, lk__like_of(xs[r], &like[r]));
+    LK_TRY_TO(done, lk_bcast(comm, like, size * (int64_t)LK_LIKE, LK_I64, root, d.name));
+    LK_TRY_TO(done, lk__list_counts(tape, like, size, &counts));
+    if (rank == root)
+        LK_TRY_TO(done, lk__list_pack(xs, size, &flat));
+    else
+        LK_TRY_TO(done, lk_full(tape, (lk_dtype)like[rank].dtype, LK_SHAPE(0), 0, &flat));
+    LK_TRY_TO(done, lk_apply(tape, &lk__dist_scatter, (lk_var[]){flat, counts}, 2, &d, &flat));
+    LK_TRY_TO(done, lk__list_unpack(flat, &like[rank], 1, out));
+done:
+    lk_free(like);
+    return st;
+}
+
+lk_status lk_dist_alltoall_list(lk_comm *comm, const lk_var *xs, const char *name, lk_var *out)
+{
+    lk_status st;
+    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk__like *like = NULL;
+    lk_var flat, sent, got;
+    LK_CHECK(comm && out, LK_EINVAL, "alltoall_list: %s is NULL", comm ? "out" : "comm");
+    int size = lk_comm_size(comm);
+    LK_TRY(lk__list_check("alltoall_list", xs, size, false));
+    lk_tape *tape = xs[0].tape;
+    LK_TRY(lk__dist_uses(tape, comm, "alltoall_list"));
+    LK_TRY(lk_alloc(&like, 2 * (int64_t)size, sizeof *like));
+    lk__like *others = like + size;
+    for (int r = 0; r < size; r++)
+        LK_TRY_TO(done, lk__like_of(xs[r], &like[r]));
+    LK_TRY_TO(done, lk_alltoall(comm, like, others, LK_LIKE, LK_I64, d.name));
+    LK_TRY_TO(done, dtypes_check(&d, "alltoall_list", others, lk_dtype_of(xs[0])));
+    LK_TRY_TO(done, lk__list_counts(tape, like, size, &sent));
+    LK_TRY_TO(done, lk__list_counts(tape, others, size, &got));
+    LK_TRY_TO(done, lk__list_pack(xs, size, &flat));
+    LK_TRY_TO(done, lk_apply(tape, &lk__dist_alltoall, (lk_var[]){flat, sent, got}, 3, &d, &flat));
+    LK_TRY_TO(done, lk__list_unpack(flat, others, size, out));
+done:
+    lk_free(like);
+    return st;
+}
