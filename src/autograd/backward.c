@@ -219,24 +219,23 @@ static lk_status seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
     LK_CHECK(of.tape == t, LK_EINVAL, "a seed is %s",
              of.tape ? "a value of another tape" : "LK_NO_VAR, which is no value");
     LK_TRY(lk__find(of, true, &v));
-    lk_text text = lk_tensor_text(&v->tensor);
     LK_CHECK(v->needs_grad, LK_EINVAL,
              "backward from a value %s that depends on no leaf: nothing was recorded for it (is "
              "recording on, and was LK_RECORD given to the lk_grad() that made it?)",
-             text.s);
+             lk_tensor_text(&v->tensor).s);
     LK_CHECK(v->node == LK_NO_INDEX || !lk__node_at(t, v->node)->consumed, LK_ESTATE,
              "backward has already passed this value %s, %s #%lld: give LK_RETAIN to the first "
              "pass, or run forward again",
-             text.s, lk__node_at(t, v->node)->op->name, (long long)v->node);
+             lk_tensor_text(&v->tensor).s, lk__node_at(t, v->node)->op->name, (long long)v->node);
     LK_CHECK(grad || v->tensor.count == 1, LK_ESHAPE,
              "backward from a value %s, which is not a scalar: give a gradient of this shape as "
              "seed, or reduce it to one number (lk_sum, lk_mean)",
-             text.s);
+             lk_tensor_text(&v->tensor).s);
     if (grad) {
         LK_CHECK(grad->dtype == v->tensor.dtype, LK_EDTYPE, "a seed %s for a value %s",
-                 lk_tensor_text(grad).s, text.s);
+                 lk_tensor_text(grad).s, lk_tensor_text(&v->tensor).s);
         LK_CHECK(lk_shape_equal(grad->shape, v->tensor.shape), LK_ESHAPE,
-                 "a seed %s for a value %s", lk_tensor_text(grad).s, text.s);
+                 "a seed %s for a value %s", lk_tensor_text(grad).s, lk_tensor_text(&v->tensor).s);
     }
     reach(t, v);
     v->keep = true;

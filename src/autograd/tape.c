@@ -136,7 +136,11 @@ lk_status lk__value_copy(lk_tape *t, const lk_tensor *x, lk_var *out)
     LK_TRY(lk__value_new(t, &i));
     lk__value *v = lk__value_at(t, i);
     LK_TRY(lk__value_make(t, v, x->dtype, x->shape));
-    LK_TRY(lk_tensor_copy(x, &v->tensor));
+    if (lk_tensor_is_contiguous(x)) /* the usual case, in a few instructions */
+        memcpy(lk__tensor_start(&v->tensor), lk__tensor_start(x),
+               (size_t)x->count * lk_dtype_size(x->dtype));
+    else
+        LK_TRY(lk_tensor_copy(x, &v->tensor));
     v->tensor.writable = false;
     *out = lk__var(t, i);
     return LK_OK;

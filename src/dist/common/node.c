@@ -7,6 +7,13 @@
 
 #include <string.h>
 
+/* Append a text as far as there is room. */
+static void name_add(lk__dist *d, size_t at, const char *text)
+{
+    size_t n = strnlen(text, sizeof d->name - 1 - at);
+    memcpy(d->name + at, text, n);
+}
+
 lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name)
 {
     lk__dist d;
@@ -14,7 +21,8 @@ lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name)
     d.comm = comm;
     d.fold = fold;
     d.root = root;
-    snprintf(d.name, sizeof d.name, "%s", name ? name : "");
+    if (name)
+        name_add(&d, 0, name);
     return d;
 }
 
@@ -23,8 +31,9 @@ lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold, lk__d
     LK_CHECK(!lk__comm_is_freed(d->comm), LK_ESTATE,
              "backward of %s(\"%s\"), whose communicator was freed: free it after the tape's reset",
              op, d->name);
-    *g = lk__dist_of(d->comm, fold, d->root, NULL);
-    snprintf(g->name, sizeof g->name, "%.*s.grad", (int)(sizeof g->name - 6), d->name);
+    *g = lk__dist_of(d->comm, fold, d->root, d->name);
+    size_t n = strlen(d->name), most = sizeof d->name - sizeof ".grad";
+    name_add(g, n < most ? n : most, ".grad");
     return LK_OK;
 }
 
