@@ -146,7 +146,8 @@ lk_status lk__halo_plan(lk__dist d, const lk_grid *grid, lk_var x, const lk_halo
                                                 .n_neighbours = 2 * n,
                                                 .opposite = opposite}));
     for (int i = 0; i < n; i++) {
-        lk_status st = axis_plan(&d, &own, &others[2 * i], i, halos[i].zeros, &out->axis[i]);
+        lk_status st = axis_plan(&d, &own, &others[(size_t)2 * (size_t)i], i, halos[i].zeros,
+                                 &out->axis[i]);
         if (st != LK_OK) /* ranks further away know nothing of it, and would wait */
             lk__comm_end_job(d.comm, st, lk_error_message());
         LK_TRY(st);

@@ -47,7 +47,7 @@ lk_status lk__list_check(const char *call, const lk_var *xs, int64_t n, bool mix
 
 lk_status lk__list_pack(const lk_var *xs, int64_t n, lk_var *flat)
 {
-    lk_status st;
+    lk_status st = LK_OK;
     lk_var *part = NULL;
     LK_TRY(lk_alloc(&part, n, sizeof *part));
     for (int64_t i = 0; i < n; i++) {
