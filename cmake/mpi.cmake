@@ -43,6 +43,10 @@ function(lk_mpi wrapper)
   set_target_properties(mpi_${name} PROPERTIES PREFIX "" OUTPUT_NAME lockstep-mpi-${name}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/mpi)
   add_dependencies(product mpi_${name})
+  # What a host program that is built with this MPI needs.
+  add_library(host_${name} INTERFACE)
+  target_compile_options(host_${name} INTERFACE ${flags})
+  target_link_libraries(host_${name} INTERFACE ${links})
   install(TARGETS mpi_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep/mpi)
   set(LK_MPIS ${LK_MPIS} ${name} PARENT_SCOPE)
 endfunction()

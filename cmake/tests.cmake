@@ -2,7 +2,7 @@
 #
 #   test_*         one program per file of tests/unit
 #   selfcheck      the self-check of the command against the golden hashes
-#   example.*      the programs of examples/
+#   example.*, MPI.example.*      the programs of examples/
 #   cli.*          the command seen from outside, one script each in tests/cli
 #   meta.*         the rules of the project, one script each
 #   local.*        programs of tests/dist, their ranks as threads of one process
@@ -61,14 +61,38 @@ if(OpenMP_C_FOUND)
 endif()
 
 # examples/X.c, which `make` builds, prints what examples/X.txt says; it sees the public headers
-# alone.
+# alone.  One that communicates does so on threads and on 1 to 4 processes of each MPI; one that
+# includes <mpi.h> is compiled against each, as example_X_MPI.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 foreach(file IN LISTS examples)
   get_filename_component(name ${file} NAME_WE)
-  add_executable(example_${name} ${file})
-  target_link_libraries(example_${name} PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
-  add_dependencies(product example_${name})
-  lk_test(example.${name} cli tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
+  file(STRINGS ${file} is_host REGEX "^#include <mpi.h>")
+  file(STRINGS ${file} has_ranks REGEX "lk_comm_")
+  set(programs example_${name})
+  if(is_host)
+    list(TRANSFORM LK_MPIS PREPEND example_${name}_ OUTPUT_VARIABLE programs)
+  endif()
+  foreach(program IN LISTS programs)
+    add_executable(${program} ${file})
+    target_link_libraries(${program} PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+    add_dependencies(product ${program})
+  endforeach()
+  if(NOT is_host)
+    lk_test(example.${name} cli tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
+  endif()
+  if(has_ranks)
+    foreach(mpi IN LISTS LK_MPIS)
+      set(program example_${name})
+      if(is_host)
+        set(program example_${name}_${mpi})
+        target_link_libraries(${program} PRIVATE host_${mpi})
+      endif()
+      add_dependencies(${program} mpi_${mpi})
+      lk_test(${mpi}.example.${name} ${mpi} tests/example.sh $<TARGET_FILE:${program}>
+        examples/${name}.txt ${mpi} "1 2 3 4")
+      set_tests_properties(${mpi}.example.${name} PROPERTIES RUN_SERIAL ON)
+    endforeach()
+  endif()
 endforeach()
 
 # Programs with ranks: on threads of one process, and as processes of each MPI.

@@ -1,9 +1,22 @@
 #!/bin/sh
-# An example prints exactly what the file beside it says, on every machine.
+# An example prints exactly what the file beside it says, on every machine, and if it has ranks, on
+# any number of them.
 #
-#   tests/example.sh PROGRAM EXPECTED
+#   tests/example.sh PROGRAM EXPECTED [openmpi|mpich "RANKS..."]        77: cannot run here
 set -eu
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
-"$1" >"$printed" || { echo "$1 failed"; exit 1; }
-diff -u "$2" "$printed"
+if [ $# -eq 2 ]; then
+    "$1" >"$printed" || { echo "$1 failed"; exit 1; }
+    diff -u "$2" "$printed"
+    exit
+fi
+for n in $4; do
+    "$(dirname "$0")/dist/run.sh" "$3" "$n" "$1" >"$printed" || {
+        status=$?
+        cat "$printed"
+        echo "$1 failed on $n ranks"
+        exit $status
+    }
+    diff -u "$2" "$printed" || { echo "$1 prints something else on $n ranks"; exit 1; }
+done
