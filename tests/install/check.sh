@@ -1,6 +1,7 @@
 #!/bin/sh
 # Install, move the installed tree, and build the README's example against it: with pkg-config and
-# with the CMake package of docs/install.md, shared and static, as C and as C++.
+# with the CMake package of docs/install.md, shared and static, as C and as C++.  Then the example of
+# a host program with its own MPI, by the compiler of each MPI.
 #
 #   tests/install/check.sh BUILD-FOLDER        77: cannot run here
 set -eu
@@ -40,6 +41,7 @@ runs() {
     echo "$1: ok"
 }
 
+run=$PWD/tests/dist/run.sh
 cd "$work"
 cc=${CC:-cc}
 # shellcheck disable=SC2046 # pkg-config prints lists of words
@@ -63,5 +65,16 @@ if ldd tree/example | grep -q liblockstep; then
     echo 'CMake, static: linked to the shared library'
     exit 1
 fi
+
+host=$work/moved/share/doc/lockstep/examples/host_heat
+cp "$host.txt" "$work/expected"
+for mpi in openmpi mpich; do
+    command -v "mpicc.$mpi" >/dev/null || continue
+    # shellcheck disable=SC2046 # pkg-config prints lists of words
+    "mpicc.$mpi" -Wall -Wextra -Werror "$host.c" -o "$mpi" $(pkg-config --cflags --libs lockstep) -lm
+    printf '#!/bin/sh\nexec "%s" %s 3 "%s"\n' "$run" "$mpi" "$work/$mpi" >start
+    chmod +x start
+    runs "a host of $mpi" ./start
+done
 version=$(pkg-config --modversion lockstep)
 "$work/moved/bin/lockstep" info | grep -q "$version"
