@@ -90,4 +90,28 @@ static inline void backward_of_sum(lk_var y)
     backward(y.tape, loss);
 }
 
+/* n numbers to the right, those from the left times the rank: the gradient is the rank on the right.
+ * A rank alone is its own neighbour. */
+static inline void check_ring(lk_comm *comm, int64_t n)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    int right = (rank + 1) % size, left = (rank + size - 1) % size;
+    lk_tape *tape;
+    lk_var out, in, got;
+    ASSERT_OK(lk_tape_new(&tape));
+    struct leaf x = leaf_random(tape, LK_SHAPE(n), "x", rank);
+    ASSERT_OK(lk_dist_isend(comm, x.var, right, 0, "x", &out));
+    ASSERT_OK(lk_dist_irecv(tape, comm, left, 0, LK_F64, LK_SHAPE(n), "x", &in));
+    ASSERT_OK(lk_dist_wait(out, NULL));
+    ASSERT_OK(lk_dist_wait(in, &got));
+    lk_tensor *sent = random_new(LK_SHAPE(n), "x", left);
+    expect_same(got, sent, "from the left");
+    lk_tensor_free(sent);
+    ASSERT_OK(lk_affine(got, rank, 0, &got));
+    backward_of_sum(got);
+    expect_all(x.grad, right, "from the right");
+    leaf_free(&x);
+    lk_tape_free(tape);
+}
+
 #endif /* LK_TEST_ORACLES_H */

@@ -1,4 +1,4 @@
-/* What mpi4torch's tests expect of its collective operations, here without its dummies.
+/* What mpi4torch's tests expect of its operations, here without its dummies.
  *
  * Values are f64, most random, the first root 0.  Losses are sums of elements, so most gradients are
  * numbers of ranks.
@@ -262,6 +262,36 @@ static void joined_dummies_have_gradient_zero(lk_comm *comm)
     lk_tape_free(tape);
 }
 
+/* There the order of these calls must be spelled out with dummies, or the gradient is 1. */
+static void isend_recv_wait_has_gradient_two(lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm), left = (rank + size - 1) % size;
+    lk_tape *tape;
+    lk_tensor *value;
+    lk_var handle, b, res;
+    if (size == 1) /* a blocking message to oneself is refused */
+        return;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(1), &value));
+    ASSERT_OK(lk_tensor_fill_f64(value, 1 + rank));
+    struct leaf a = leaf_of(tape, value);
+    ASSERT_OK(lk_dist_isend(comm, a.var, (rank + 1) % size, 0, "a", &handle));
+    ASSERT_OK(lk_dist_recv(tape, comm, left, 0, LK_F64, LK_SHAPE(1), "a", &b));
+    ASSERT_OK(lk_dist_wait(handle, NULL));
+    ASSERT_OK(lk_add(a.var, b, &res));
+    expect_value(res, 2 + rank + left, "a + b");
+    backward(tape, res);
+    expect_all(a.grad, 2, "isend, recv, wait");
+    leaf_free(&a);
+    lk_tape_free(tape);
+}
+
+/* Longer than any buffer; tests/long has it with ten million numbers. */
+static void a_long_ring_has_the_right_rank_as_gradient(lk_comm *comm)
+{
+    check_ring(comm, 100000);
+}
+
 RANKS_MAIN(TEST(the_gradient_of_allreduce_is_the_number_of_ranks),
            TEST(the_gradient_of_reduce_is_one), TEST(a_value_can_be_used_again_after_reduce),
            TEST(the_gradient_of_bcast_is_all_on_its_root),
@@ -270,4 +300,5 @@ RANKS_MAIN(TEST(the_gradient_of_allreduce_is_the_number_of_ranks),
            TEST(allgather_is_right_when_losses_differ),
            TEST(scatter_gives_each_its_part_and_gather_takes_it_back),
            TEST(alltoall_is_scatter_of_gather), TEST(alltoall_and_back_is_the_identity),
-           TEST(alltoall_along_one_axis_cuts_anew), TEST(joined_dummies_have_gradient_zero))
+           TEST(alltoall_along_one_axis_cuts_anew), TEST(joined_dummies_have_gradient_zero),
+           TEST(isend_recv_wait_has_gradient_two), TEST(a_long_ring_has_the_right_rank_as_gradient))
