@@ -86,6 +86,7 @@ static lk_status layer(struct part *p, int i, lk_var *h)
 /* This rank's part of the network; `*loss` stays LK_NO_VAR where it is not computed. */
 static lk_status forward(struct part *p, lk_var *loss)
 {
+    lk_shape hidden = LK_SHAPE(POINTS, HIDDEN);
     lk_var h, x[2];
     *loss = LK_NO_VAR;
     if (!p->first && !p->second)
@@ -99,8 +100,7 @@ static lk_status forward(struct part *p, lk_var *loss)
     if (p->first && !p->second)
         LK_TRY(lk_dist_send(p->comm, h, 1, 0, "hidden", NULL));
     if (p->second && !p->first)
-        LK_TRY(
-            lk_dist_recv(p->tape, p->comm, 0, 0, LK_F32, LK_SHAPE(POINTS, HIDDEN), "hidden", &h));
+        LK_TRY(lk_dist_recv(p->tape, p->comm, 0, 0, LK_F32, hidden, "hidden", &h));
     if (p->second) {
         LK_TRY(layer(p, 1, &h));
         LK_TRY(layer(p, 2, &h));

@@ -56,12 +56,14 @@ for document in *.md docs/*.md; do
         print document ":" NR ": longer than 100 columns"; bad = 1 } END { exit bad }' "$document" || bad=1
 done
 
-# The lines of code and output that the guide to the tape shows are those of its programs.
-awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on && NF' docs/tape.md |
-    while IFS= read -r line; do
-        grep -qxF -- "$line" examples/fit_curve.c examples/own_op.c ||
-            { echo "docs/tape.md: not in the examples: $line"; exit 1; }
-    done || bad=1
+# The lines of code that the guides show are those of the examples, and so is the output of the tape's.
+for document in docs/tape.md docs/differentiable.md docs/porting.md; do
+    awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on && NF' "$document" |
+        while IFS= read -r line; do
+            cat examples/*.c | grep -qxF -- "$line" ||
+                { echo "$document: not in the examples: $line"; exit 1; }
+        done || bad=1
+done
 awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' docs/tape.md >"$work/shown"
 cat examples/fit_curve.txt examples/own_op.txt | diff "$work/shown" - ||
     complain 'docs/tape.md shows another output than its examples print'
