@@ -14,69 +14,55 @@
 #include <math.h>
 #include <string.h>
 
-enum { POINTS = 256, HIDDEN = 16, LAYERS = 3, STEPS = 2000 };
+enum { POINTS = 256, HIDDEN = 16, LAYERS = 3, STEPS = 2000, MOST = (HIDDEN + 1) * HIDDEN };
+
+static const int64_t width[LAYERS + 1] = {2, HIDDEN, HIDDEN, 1};
 
 /* What a rank has.  Weights are [in + 1][out], the last row being the bias. */
 struct part {
     lk_comm *comm;
     lk_tape *tape;
-    lk_tensor *x; /* [POINTS][2]; the network learns the product of the two */
-    lk_tensor *w[LAYERS], *grad[LAYERS];
-    bool first, second; /* which halves of the network */
+    bool first, second;                        /* which halves of the network are here */
+    float x[POINTS * 2];                       /* the network learns the product of the two */
+    float w[LAYERS][MOST], grad[LAYERS][MOST]; /* those of the other rank stay as they are */
 };
 
-/* f32 numbers from -1 to 1 that depend on the name alone, not on the rank. */
-static lk_status draw(const char *name, lk_shape shape, lk_tensor **out)
+/* n numbers from -1 to 1 that depend on the name alone, not on the rank. */
+static lk_status draw(const char *name, int64_t n, float *out)
 {
-    void *data;
-    LK_TRY(lk_tensor_new(LK_F32, shape, out));
-    LK_TRY(lk_tensor_writable_data(*out, &data));
-    int64_t n = lk_tensor_count(*out);
-    LK_TRY(lk_rng_uniform_f32(lk_rng_start(1, name, "two ranks"), (lk_rng_at){0}, n, data));
+    LK_TRY(lk_rng_uniform_f32(lk_rng_start(1, name, "two ranks"), (lk_rng_at){0}, n, out));
     for (int64_t i = 0; i < n; i++)
-        ((float *)data)[i] = 2 * ((float *)data)[i] - 1;
+        out[i] = 2 * out[i] - 1;
     return LK_OK;
 }
 
-static lk_status part_new(lk_comm *comm, struct part *p)
+static lk_status part_make(lk_comm *comm, struct part *p)
 {
-    const char *const names[LAYERS] = {"layer 0", "layer 1", "layer 2"};
-    const lk_shape shapes[LAYERS] = {LK_SHAPE(2 + 1, HIDDEN), LK_SHAPE(HIDDEN + 1, HIDDEN),
-                                     LK_SHAPE(HIDDEN + 1, 1)};
     p->comm = comm;
     p->first = lk_comm_rank(comm) == 0;
     p->second = lk_comm_rank(comm) == 1 || lk_comm_size(comm) == 1;
     LK_TRY(lk_tape_new(&p->tape));
-    LK_TRY(draw("points", LK_SHAPE(POINTS, 2), &p->x));
-    for (int i = 0; i < LAYERS; i++) {
-        bool is_here = i == 0 ? p->first : p->second;
-        if (!is_here)
-            continue;
-        LK_TRY(draw(names[i], shapes[i], &p->w[i]));
-        LK_TRY(lk_tensor_zeros(LK_F32, shapes[i], &p->grad[i]));
-    }
+    LK_TRY(draw("points", POINTS * 2, p->x));
+    LK_TRY(draw("layer 0", MOST, p->w[0]));
+    LK_TRY(draw("layer 1", MOST, p->w[1]));
+    LK_TRY(draw("layer 2", MOST, p->w[2]));
     return LK_OK;
-}
-
-static void part_free(struct part *p)
-{
-    lk_tape_free(p->tape);
-    lk_tensor_free(p->x);
-    for (int i = 0; i < LAYERS; i++) {
-        lk_tensor_free(p->w[i]);
-        lk_tensor_free(p->grad[i]);
-    }
 }
 
 /* h = tanh(h w + b); in the last layer without tanh. */
 static lk_status layer(struct part *p, int i, lk_var *h)
 {
+    const int64_t in = width[i], out = width[i + 1];
+    lk_tensor *value, *grad;
     lk_var w, b;
-    lk_shape shape = lk_tensor_shape(p->w[i]);
-    LK_TRY(lk_leaf(p->tape, p->w[i], p->grad[i], &w));
-    LK_TRY(lk_slice(w, 0, shape.dim[0] - 1, shape.dim[0], 1, &b));
-    LK_TRY(lk_reshape(b, LK_SHAPE(shape.dim[1]), &b));
-    LK_TRY(lk_slice(w, 0, 0, shape.dim[0] - 1, 1, &w));
+    LK_TRY(lk_tensor_wrap(LK_F32, LK_SHAPE(in + 1, out), p->w[i], NULL, NULL, &value));
+    LK_TRY(lk_tensor_wrap(LK_F32, LK_SHAPE(in + 1, out), p->grad[i], NULL, NULL, &grad));
+    LK_TRY(lk_leaf(p->tape, value, grad, &w));
+    lk_tensor_free(value); /* the tape holds them */
+    lk_tensor_free(grad);
+    LK_TRY(lk_slice(w, 0, in, in + 1, 1, &b));
+    LK_TRY(lk_reshape(b, LK_SHAPE(out), &b));
+    LK_TRY(lk_slice(w, 0, 0, in, 1, &w));
     LK_TRY(lk_linear(*h, w, b, h));
     if (i + 1 < LAYERS)
         LK_TRY(lk_tanh(*h, h));
@@ -87,14 +73,14 @@ static lk_status layer(struct part *p, int i, lk_var *h)
 static lk_status forward(struct part *p, lk_var *loss)
 {
     lk_shape hidden = LK_SHAPE(POINTS, HIDDEN);
-    lk_var h, x[2];
+    lk_tensor *x;
+    lk_var h, a, b;
     *loss = LK_NO_VAR;
-    if (!p->first && !p->second)
-        return LK_OK;
-    LK_TRY(lk_constant(p->tape, p->x, &h));
-    for (int i = 0; i < 2; i++)
-        LK_TRY(lk_slice(h, 1, i, i + 1, 1, &x[i]));
-    LK_TRY(lk_mul(x[0], x[1], &x[0]));
+    LK_TRY(lk_tensor_wrap(LK_F32, LK_SHAPE(POINTS, 2), p->x, NULL, NULL, &x));
+    LK_TRY(lk_constant(p->tape, x, &h));
+    lk_tensor_free(x);
+    LK_TRY(lk_slice(h, 1, 0, 1, 1, &a));
+    LK_TRY(lk_slice(h, 1, 1, 2, 1, &b));
     if (p->first)
         LK_TRY(layer(p, 0, &h));
     if (p->first && !p->second)
@@ -104,45 +90,33 @@ static lk_status forward(struct part *p, lk_var *loss)
     if (p->second) {
         LK_TRY(layer(p, 1, &h));
         LK_TRY(layer(p, 2, &h));
-        LK_TRY(lk_mean_squared_error(h, x[0], LK_LOSS_DEFAULT, loss));
+        LK_TRY(lk_mul(a, b, &a));
+        LK_TRY(lk_mean_squared_error(h, a, LK_LOSS_DEFAULT, loss));
     }
     return LK_OK;
 }
 
 /* Gradient descent on this rank's layers. */
-static lk_status step(struct part *p, float rate)
+static void step(struct part *p, float rate)
 {
-    for (int i = 0; i < LAYERS; i++) {
-        void *w, *grad;
-        if (!p->w[i])
-            continue;
-        LK_TRY(lk_tensor_writable_data(p->w[i], &w));
-        LK_TRY(lk_tensor_writable_data(p->grad[i], &grad));
-        for (int64_t k = 0; k < lk_tensor_count(p->w[i]); k++)
-            ((float *)w)[k] = fmaf(-rate, ((float *)grad)[k], ((float *)w)[k]);
-        LK_TRY(lk_tensor_fill_f64(p->grad[i], 0));
-    }
-    return LK_OK;
+    for (int i = 0; i < LAYERS; i++)
+        for (int k = 0; k < MOST; k++)
+            p->w[i][k] = fmaf(-rate, p->grad[i][k], p->w[i][k]);
+    memset(p->grad, 0, sizeof p->grad);
 }
 
-/* The bits of all weights: rank 0's hash goes to rank 1, which prints. */
+/* The bits of all weights: rank 0 sends its layer to rank 1, which prints. */
 static lk_status report(struct part *p)
 {
-    for (int i = 0; i < LAYERS; i++) {
-        char text[LK_HASH_TEXT];
-        int64_t value = 0;
-        if (p->w[i]) {
-            lk_hash hash = lk_hash_start();
-            lk_tensor_hash(p->w[i], NULL, &hash);
-            value = (int64_t)lk_hash_value(&hash);
-        }
-        if (i == 0 && p->first && !p->second)
-            LK_TRY(lk_send(p->comm, &value, 1, LK_I64, 1, 0, "hash"));
-        if (i == 0 && p->second && !p->first)
-            LK_TRY(lk_recv(p->comm, &value, 1, LK_I64, 0, 0, "hash", NULL));
-        if (p->second)
-            printf("layer %d  %s\n", i, lk_hash_text((uint64_t)value, text));
-    }
+    char text[LK_HASH_TEXT];
+    lk_hash hash = lk_hash_start();
+    if (p->first && !p->second)
+        LK_TRY(lk_send(p->comm, p->w[0], MOST, LK_F32, 1, 0, "layer 0"));
+    if (p->second && !p->first)
+        LK_TRY(lk_recv(p->comm, p->w[0], MOST, LK_F32, 0, 0, "layer 0", NULL));
+    lk_hash_add_bytes(&hash, p->w, sizeof p->w);
+    if (p->second)
+        printf("the bits of all weights: %s\n", lk_hash_text(lk_hash_value(&hash), text));
     return LK_OK;
 }
 
@@ -153,7 +127,7 @@ static lk_status train(lk_comm *comm, void *arg)
     lk_var loss;
     double item;
     (void)arg;
-    LK_TRY_TO(done, part_new(comm, &p));
+    LK_TRY_TO(done, part_make(comm, &p));
     for (int n = 0; n <= STEPS; n++) {
         lk_tape_reset(p.tape);
         LK_TRY_TO(done, forward(&p, &loss));
@@ -162,11 +136,11 @@ static lk_status train(lk_comm *comm, void *arg)
             LK_TRY_TO(done, lk_item(loss, &item));
             printf("step %4d  loss %.6f\n", n, item);
         }
-        LK_TRY_TO(done, step(&p, 0.1f));
+        step(&p, 0.1f);
     }
     LK_TRY_TO(done, report(&p));
 done:
-    part_free(&p);
+    lk_tape_free(p.tape);
     return st;
 }
 
