@@ -1,13 +1,13 @@
-/* What ChainerMN's tests expect of its differentiable functions, here without delegate variables.
+/* What ChainerMN's tests expect of its differentiable functions, here without delegate variables, and
+ * once with them, as a program ported line by line has them.
  *
- * Its lists of arrays, whose shapes may differ in every axis, travel here as one flat value that each
- * rank cuts up again.  Errors between what arrived and what is known are exactly 0.
+ * Errors between what arrived and what is known are exactly 0.
  */
 #include "oracles.h"
 
 /* ---- the pipeline: each rank has a layer ---- */
 
-enum { WIDTH = 10 };
+enum { WIDTH = 10, MOST_RANKS = 8 };
 
 /* The layer of rank l: sigmoid(x W'), W = (0, 1, 2, ...) / (100 (l + 1)). */
 static struct leaf weights_new(lk_tape *tape, lk_dtype dtype, int l)
@@ -52,18 +52,20 @@ static lk_var from(lk_tape *tape, lk_comm *comm, int rank, lk_dtype dtype)
     return x;
 }
 
-static void to(lk_comm *comm, lk_var x, int rank)
+static lk_var to(lk_comm *comm, lk_var x, int rank)
 {
-    ASSERT_OK(lk_dist_send(comm, x, rank, 0, "pipeline", NULL));
+    lk_var phi;
+    ASSERT_OK(lk_dist_send(comm, x, rank, 0, "pipeline", &phi));
+    return phi;
 }
 
 /* The whole pipeline on this rank alone: its output, and the gradients of x and the first layer. */
 static void alone(lk_dtype dtype, int layers, lk_tensor **output, lk_tensor **gx, lk_tensor **gw)
 {
-    struct leaf w[8];
+    struct leaf w[MOST_RANKS];
     lk_tape *tape;
     const lk_tensor *y;
-    ASSERT_TRUE(layers <= LK_COUNT(w));
+    ASSERT_TRUE(layers <= MOST_RANKS);
     ASSERT_OK(lk_tape_new(&tape));
     lk_tensor *target = input_new(dtype);
     struct leaf x = leaf_of(tape, input_new(dtype));
@@ -84,26 +86,32 @@ static void alone(lk_dtype dtype, int layers, lk_tensor **output, lk_tensor **gx
     lk_tape_free(tape);
 }
 
+enum ring { NO_RING, RING, RING_WITH_DELEGATES };
+
 /* The loss is on the last rank; in a ring it is on rank 0, which gets the output back. */
-static void check_pipeline(lk_comm *comm, lk_dtype dtype, bool ring)
+static void check_pipeline(lk_comm *comm, lk_dtype dtype, enum ring ring)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     bool first = rank == 0, last = rank == size - 1, back = ring && size > 1;
     lk_tape *tape;
     lk_tensor *output, *gx, *gw, *target = input_new(dtype);
-    lk_var loss = LK_NO_VAR;
+    lk_var loss = LK_NO_VAR, phi = LK_NO_VAR;
     alone(dtype, size, &output, &gx, &gw);
     ASSERT_OK(lk_tape_new(&tape));
     struct leaf x = leaf_of(tape, input_new(dtype)), w = weights_new(tape, dtype, rank);
     lk_var y = layer(first ? x.var : from(tape, comm, rank - 1, dtype), &w);
     if (!last || back)
-        to(comm, y, (rank + 1) % size);
+        phi = to(comm, y, (rank + 1) % size);
     if (last)
         expect_same(y, output, "the output of the pipeline");
     if (back && first)
         y = from(tape, comm, size - 1, dtype);
+    if (ring == RING_WITH_DELEGATES)
+        ASSERT_OK(lk_pseudo_connect(phi, &y, 1, &y));
     if (back ? first : last)
         loss = error_between(y, target);
+    else if (ring == RING_WITH_DELEGATES)
+        ASSERT_OK(lk_sum(phi, NULL, &loss)); /* the delegate's own backward */
     backward(tape, loss);
     if (first && !lk_tensor_equal(w.grad, gw))
         TEST_FAIL("%d ranks: the gradient of the first layer has other bits than alone", size);
@@ -120,18 +128,24 @@ static void check_pipeline(lk_comm *comm, lk_dtype dtype, bool ring)
 
 static void a_pipeline_has_the_bits_of_one_process(lk_comm *comm)
 {
-    check_pipeline(comm, LK_F32, false);
-    check_pipeline(comm, LK_F64, false);
+    check_pipeline(comm, LK_F32, NO_RING);
+    check_pipeline(comm, LK_F64, NO_RING);
 }
 
 static void backward_goes_round_a_ring_without_a_delegate(lk_comm *comm)
 {
-    check_pipeline(comm, LK_F32, true);
-    check_pipeline(comm, LK_F64, true);
+    check_pipeline(comm, LK_F32, RING);
+    check_pipeline(comm, LK_F64, RING);
 }
 
-/* Rank 0 makes the same value n times; all n go from rank to rank, and the last adds them.  The
- * gradient is that of n layer(x) in one process. */
+static void delegates_change_nothing(lk_comm *comm)
+{
+    check_pipeline(comm, LK_F32, RING_WITH_DELEGATES);
+    check_pipeline(comm, LK_F64, RING_WITH_DELEGATES);
+}
+
+/* Rank 0 makes the same value n times; all n go from rank to rank as one list, and the last adds
+ * them.  The gradient is that of n layer(x) in one process. */
 static void check_tuple(lk_comm *comm, int n)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -140,11 +154,16 @@ static void check_tuple(lk_comm *comm, int n)
     lk_tensor *target = input_new(LK_F64);
     ASSERT_OK(lk_tape_new(&tape));
     struct leaf x = leaf_of(tape, input_new(LK_F64)), w = weights_new(tape, LK_F64, 0);
-    for (int i = 0; i < n; i++)
-        y[i] = rank == 0 ? layer(x.var, &w) : from(tape, comm, rank - 1, LK_F64);
-    for (int i = 0; i < n && rank + 1 < size; i++)
-        to(comm, y[i], rank + 1);
-    if (rank + 1 == size) {
+    for (int i = 0; i < n && rank == 0; i++)
+        y[i] = layer(x.var, &w);
+    if (rank > 0) {
+        lk_list list = {.at = y, .room = LK_COUNT(y)};
+        ASSERT_OK(lk_dist_recv_list(tape, comm, rank - 1, 0, "tuple", &list));
+        ASSERT_EQ(list.n, n);
+    }
+    if (rank + 1 < size) {
+        ASSERT_OK(lk_dist_send_list(comm, y, n, rank + 1, 0, "tuple", NULL));
+    } else {
         if (n > 1)
             ASSERT_OK(lk_add(y[0], y[1], &y[0]));
         loss = error_between(y[0], target);
@@ -225,30 +244,17 @@ static lk_shape growing_square(int i)
     return LK_SHAPE(i + 1, i + 1);
 }
 
-static lk_var flat(lk_var x)
+/* The sum of the errors between y[0..n) and the arrays known to all. */
+static lk_var error_of_all(const lk_var *y, int n, shape_fn *shape)
 {
-    int64_t n;
-    ASSERT_OK(lk_shape_count(lk_shape_of(x), &n));
-    ASSERT_OK(lk_reshape(x, LK_SHAPE(n), &x));
-    return x;
-}
-
-/* The sum of the errors between pieces of `y`, one behind the other, and the arrays known to all. */
-static lk_var error_of_all(lk_var y, int n, shape_fn *shape)
-{
-    lk_var sum = LK_NO_VAR, piece;
-    int64_t at = 0, count;
+    lk_var sum = LK_NO_VAR;
     for (int i = 0; i < n; i++) {
         lk_tensor *known = random_new(shape(i), "array", i);
-        count = lk_tensor_count(known);
-        ASSERT_OK(lk_slice(y, 0, at, at + count, 1, &piece));
-        ASSERT_OK(lk_reshape(piece, shape(i), &piece));
-        piece = error_between(piece, known);
+        lk_var error = error_between(y[i], known);
         if (i == 0)
-            sum = piece;
+            sum = error;
         else
-            ASSERT_OK(lk_add(sum, piece, &sum));
-        at += count;
+            ASSERT_OK(lk_add(sum, error, &sum));
         lk_tensor_free(known);
     }
     return sum;
@@ -267,14 +273,15 @@ static void check_gather(lk_comm *comm, shape_fn *shape, bool all)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     lk_tape *tape;
-    lk_var y, loss = LK_NO_VAR;
+    lk_var y[MOST_RANKS], loss = LK_NO_VAR;
+    ASSERT_TRUE(size <= MOST_RANKS);
     ASSERT_OK(lk_tape_new(&tape));
     struct leaf x = leaf_random(tape, shape(rank), "array", rank);
     ASSERT_OK(lk_tensor_fill_f64(x.grad, 7));
     if (all)
-        ASSERT_OK(lk_dist_allgather(comm, flat(x.var), 0, "arrays", &y));
+        ASSERT_OK(lk_dist_allgather_list(comm, x.var, "arrays", y));
     else
-        ASSERT_OK(lk_dist_gather(comm, flat(x.var), 0, 0, "arrays", &y));
+        ASSERT_OK(lk_dist_gather_list(comm, x.var, 0, "arrays", y));
     if (all || rank == 0) {
         loss = error_of_all(y, size, shape);
         expect_no_error(loss);
@@ -293,31 +300,25 @@ static void gathered_arrays_have_no_error(lk_comm *comm)
     check_gather(comm, growing_square, true);
 }
 
-/* The root's arrays, one behind the other. */
+/* The root's arrays; the gradient of the sum of each is 1. */
 static void check_scatter(lk_comm *comm, shape_fn *shape)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
-    struct leaf x[8] = {{0}};
-    lk_var list[8], y, loss;
+    struct leaf x[MOST_RANKS];
+    lk_var list[MOST_RANKS], y, loss;
     lk_tape *tape;
-    ASSERT_TRUE(size <= LK_COUNT(x));
+    ASSERT_TRUE(size <= MOST_RANKS);
     ASSERT_OK(lk_tape_new(&tape));
     for (int i = 0; i < size; i++) {
         x[i] = leaf_random(tape, shape(i), "array", i);
-        list[i] = flat(x[i].var);
+        list[i] = x[i].var;
     }
-    int64_t count = lk_tensor_count(x[rank].value);
-    if (rank == 0)
-        ASSERT_OK(lk_concat(list, size, 0, &y));
-    else
-        ASSERT_OK(lk_full(tape, LK_F64, LK_SHAPE(0), 0, &y));
-    ASSERT_OK(lk_dist_scatter(comm, y, 0, count, 0, "arrays", &y));
-    ASSERT_OK(lk_reshape(y, shape(rank), &y));
+    ASSERT_OK(lk_dist_scatter_list(tape, comm, rank == 0 ? list : NULL, 0, "arrays", &y));
     loss = error_between(y, x[rank].value);
     expect_no_error(loss);
     ASSERT_OK(lk_sum(y, NULL, &y));
     ASSERT_OK(lk_add(loss, y, &loss));
-    backward(tape, loss); /* of no error and of the sum */
+    backward(tape, loss);
     for (int i = 0; i < size; i++) {
         expect_all(x[i].grad, rank == 0 ? 1 : 0, "the gradient of the sums");
         leaf_free(&x[i]);
@@ -350,22 +351,36 @@ static void a_broadcast_array_has_no_error(lk_comm *comm)
     lk_tape_free(tape);
 }
 
-/* Rank r sends [r + shift, i + shift] to rank i, with shift 0 nothing among them: together
- * [r + shift, all columns], cut along axis 1 and gathered along axis 0. */
+/* Rank r sends [r + shift, i + shift] to rank i; with shift 0 nothing is among them. */
 static void check_alltoall(lk_comm *comm, int shift)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
-    int64_t whole = size * (size - 1) / 2 + size * shift;
+    struct leaf x[MOST_RANKS];
+    lk_var list[MOST_RANKS], loss = LK_NO_VAR;
     lk_tape *tape;
-    lk_var y;
+    ASSERT_TRUE(size <= MOST_RANKS);
     ASSERT_OK(lk_tape_new(&tape));
-    struct leaf x = leaf_random(tape, LK_SHAPE(rank + shift, whole), "array", rank);
-    ASSERT_OK(lk_dist_alltoall(comm, x.var, 0, 1, rank + shift, "arrays", &y));
-    ASSERT_EQ(lk_shape_of(y).dim[0], whole);
-    ASSERT_EQ(lk_shape_of(y).dim[1], rank + shift);
-    backward_of_sum(y);
-    expect_all(x.grad, 1, "alltoall");
-    leaf_free(&x);
+    for (int i = 0; i < size; i++) {
+        x[i] = leaf_random(tape, LK_SHAPE(rank + shift, i + shift), "array", MOST_RANKS * rank + i);
+        list[i] = x[i].var;
+    }
+    ASSERT_OK(lk_dist_alltoall_list(comm, list, "arrays", list));
+    for (int i = 0; i < size; i++) {
+        lk_tensor *sent = random_new(LK_SHAPE(i + shift, rank + shift), "array",
+                                     MOST_RANKS * i + rank);
+        expect_same(list[i], sent, "alltoall");
+        lk_tensor_free(sent);
+        ASSERT_OK(lk_sum(list[i], NULL, &list[i]));
+        if (i == 0)
+            loss = list[0];
+        else
+            ASSERT_OK(lk_add(loss, list[i], &loss));
+    }
+    backward(tape, loss);
+    for (int i = 0; i < size; i++) {
+        expect_all(x[i].grad, 1, "alltoall");
+        leaf_free(&x[i]);
+    }
     lk_tape_free(tape);
 }
 
@@ -376,7 +391,7 @@ static void alltoall_takes_ragged_and_empty_arrays(lk_comm *comm)
 }
 
 RANKS_MAIN(TEST(a_pipeline_has_the_bits_of_one_process),
-           TEST(backward_goes_round_a_ring_without_a_delegate),
+           TEST(backward_goes_round_a_ring_without_a_delegate), TEST(delegates_change_nothing),
            TEST(tuples_pass_along_the_pipeline), TEST(data_that_needs_no_gradient_can_be_sent),
            TEST(a_message_to_oneself_is_refused), TEST(gathered_arrays_have_no_error),
            TEST(scattered_arrays_have_no_error), TEST(a_broadcast_array_has_no_error),

@@ -286,6 +286,33 @@ static void isend_recv_wait_has_gradient_two(lk_comm *comm)
     lk_tape_free(tape);
 }
 
+/* The same with all the dummies that it needs there: they change nothing. */
+static void dummies_change_nothing(lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm), left = (rank + size - 1) % size;
+    lk_tape *tape;
+    lk_tensor *value;
+    lk_var handle, a_after, b, waited, res;
+    if (size == 1)
+        return;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(1), &value));
+    ASSERT_OK(lk_tensor_fill_f64(value, 1 + rank));
+    struct leaf a = leaf_of(tape, value);
+    ASSERT_OK(lk_dist_isend(comm, a.var, (rank + 1) % size, 0, "a", &handle));
+    ASSERT_OK(lk_join(a.var, &handle, 1, &a_after));
+    ASSERT_OK(lk_dist_recv(tape, comm, left, 0, LK_F64, LK_SHAPE(1), "a", &b));
+    ASSERT_OK(lk_join_handle(handle, &b, 1, &handle));
+    ASSERT_OK(lk_dist_wait(handle, &waited));
+    ASSERT_OK(lk_add(a_after, b, &res));
+    ASSERT_OK(lk_join(res, &waited, 1, &res));
+    expect_value(res, 2 + rank + left, "a + b");
+    backward(tape, res);
+    expect_all(a.grad, 2, "with dummies");
+    leaf_free(&a);
+    lk_tape_free(tape);
+}
+
 /* Longer than any buffer; tests/long has it with ten million numbers. */
 static void a_long_ring_has_the_right_rank_as_gradient(lk_comm *comm)
 {
@@ -301,4 +328,5 @@ RANKS_MAIN(TEST(the_gradient_of_allreduce_is_the_number_of_ranks),
            TEST(scatter_gives_each_its_part_and_gather_takes_it_back),
            TEST(alltoall_is_scatter_of_gather), TEST(alltoall_and_back_is_the_identity),
            TEST(alltoall_along_one_axis_cuts_anew), TEST(joined_dummies_have_gradient_zero),
-           TEST(isend_recv_wait_has_gradient_two), TEST(a_long_ring_has_the_right_rank_as_gradient))
+           TEST(isend_recv_wait_has_gradient_two), TEST(dummies_change_nothing),
+           TEST(a_long_ring_has_the_right_rank_as_gradient))
