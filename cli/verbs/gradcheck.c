@@ -1,22 +1,41 @@
-/* lockstep gradcheck: every op's backward against central differences. */
+/* lockstep gradcheck: the backward of ops, and of communication between ranks, against central
+ * differences. */
 #include "report.h"
 #include "term.h"
 #include "verb.h"
 
-#include <lockstep/gradcheck.h>
+#include <lockstep/dist_check.h>
 #include <lockstep/suggest.h>
 
+#include <math.h>
 #include <string.h>
 
 struct gradcheck_options {
     bool json;
-    int64_t seed;
+    int64_t seed, ranks;
     double tolerance;
+    const char *transport;
 };
 
 #define FIELD(name) offsetof(struct gradcheck_options, name)
 
 static const lk_option options[] = {
+    {.name = "ranks",
+     .type = LK_OPTION_INT,
+     .offset = FIELD(ranks),
+     .value = "N",
+     .preset = "0",
+     .min = 0,
+     .max = LK_MAX_LOCAL,
+     .help = "check communication nodes, on N threads as ranks (under an MPI launcher, on its "
+             "ranks); 0: ops"},
+    {.name = "transport",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(transport),
+     .value = "NAME",
+     .help =
+         "check communication nodes on local, mpi or self; mpi under an MPI launcher by default, "
+         "otherwise local"},
     {.name = "seed",
      .type = LK_OPTION_INT,
      .offset = FIELD(seed),
@@ -36,14 +55,15 @@ static const lk_option options[] = {
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
-     .help = "print one JSON object for each op"},
+     .help = "print one JSON object for each op or node"},
     {.name = NULL},
 };
 
 static const report_column columns[] = {
-    {"name", "op", -24},   {"samples", "samples", 7}, {"numbers", "numbers", 7},
+    {"name", "name", -24}, {"samples", "samples", 7}, {"numbers", "numbers", 7},
     {"first", "first", 9}, {"adjoint", "adjoint", 9}, {"second", "second", 9},
-    {"error", NULL, 0},    {"pass", "result", -6},    {"failure", NULL, 0},
+    {"single", "f32", 9},  {"error", NULL, 0},        {"pass", "result", -6},
+    {"failure", NULL, 0},
 };
 
 static report_cell error_cell(double error)
@@ -51,89 +71,178 @@ static report_cell error_cell(double error)
     return error < 0 ? cell_none() : cell_real(error, -1);
 }
 
-/* Check one op and print its row; false if it failed. */
-static bool check(const lk_op *op, const struct gradcheck_options *o, report *out)
+/* Print a row of what `st` and `r` say about `name`; false if it failed. */
+static bool row(const char *name, lk_status st, const lk_gradcheck_result *r, report *out)
 {
-    lk_gradcheck_result r;
-    char failure[256] = "";
-    lk_status st = lk_gradcheck(op, o->seed, o->tolerance, &r);
-    if (st != LK_OK)
-        snprintf(failure, sizeof failure, "%s", lk_error_message());
-    else if (!r.pass)
-        snprintf(failure, sizeof failure, "%s", r.worst);
-    double error = r.first > r.second ? r.first : r.second;
-    error = error > r.adjoint ? error : r.adjoint;
-    bool pass = st == LK_OK && r.pass;
+    bool pass = st == LK_OK && r->pass;
+    const char *failure = st == LK_OK ? r->worst : lk_error_message();
+    double error = fmax(fmax(r->first, r->second), r->adjoint);
     report_row(out, (report_cell[]){
-                        cell_text(op->name),
-                        cell_int(r.samples),
-                        cell_int(r.numbers),
-                        error_cell(r.first),
-                        error_cell(r.adjoint),
-                        error_cell(r.second),
+                        cell_text(name),
+                        cell_int(r->samples),
+                        cell_int(r->numbers),
+                        error_cell(r->first),
+                        error_cell(r->adjoint),
+                        error_cell(r->second),
+                        error_cell(r->single),
                         error_cell(error),
                         cell_bool(pass, pass ? "ok" : "FAIL", pass ? TERM_GREEN : TERM_RED),
                         pass ? cell_none() : cell_text(failure),
                     });
     if (!pass)
-        fprintf(stderr, "error: %s: %s\n", op->name, failure);
+        fprintf(stderr, "error: %s: %s\n", name, failure);
     return pass;
 }
 
-static bool is_selected(const lk_op *op, int n, char **names)
+static bool is_selected(const char *name, int n, char **names)
 {
     for (int i = 0; i < n; i++)
-        if (strcmp(names[i], op->name) == 0)
+        if (strcmp(names[i], name) == 0)
             return true;
     return n == 0;
 }
 
-static bool is_known(const char *wanted)
+static void summary(const char *what, int checked, int failed, double tolerance)
+{
+    printf("\n%d %s%s, tolerance %g: ", checked, what, checked == 1 ? "" : "s", tolerance);
+    if (failed)
+        printf("%d FAILED\n", failed);
+    else
+        puts("all pass");
+}
+
+/* ---- ops ---- */
+
+static int unknown(const char *what, const lk_suggestion *s)
+{
+    fprintf(stderr, "error: lockstep gradcheck: no %s named \"%s\"", what, s->wanted);
+    if (lk_suggest_found(s))
+        fprintf(stderr, "; did you mean \"%s\"?", s->best);
+    fprintf(stderr, "\n  run \"lockstep list %ss\" for the names\n", what);
+    return LK_EXIT_USAGE;
+}
+
+static int op_check_name(const char *wanted)
 {
     lk_suggestion s = {.wanted = wanted};
     for (int i = 0; lk_ops[i]; i++) {
         if (strcmp(lk_ops[i]->name, wanted) == 0 && lk_ops[i]->backward)
-            return true;
+            return LK_EXIT_DONE;
         if (strcmp(lk_ops[i]->name, wanted) == 0) {
             fprintf(stderr, "error: lockstep gradcheck: op \"%s\" has no gradient\n", wanted);
-            return false;
+            return LK_EXIT_USAGE;
         }
         lk_suggest_consider(&s, lk_ops[i]->name);
     }
-    fprintf(stderr, "error: lockstep gradcheck: no op named \"%s\"", wanted);
-    if (lk_suggest_found(&s))
-        fprintf(stderr, "; did you mean \"%s\"?", s.best);
-    fprintf(stderr, "\n  run \"lockstep list ops\" for the names\n");
-    return false;
+    return unknown("op", &s);
+}
+
+static int ops_run(const struct gradcheck_options *o, int n, char **operand)
+{
+    report out;
+    int checked = 0, failed = 0;
+    for (int i = 0; i < n; i++)
+        if (op_check_name(operand[i]) != LK_EXIT_DONE)
+            return LK_EXIT_USAGE;
+    report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
+    for (int i = 0; lk_ops[i]; i++) {
+        lk_gradcheck_result r;
+        if (!lk_ops[i]->backward || !is_selected(lk_ops[i]->name, n, operand))
+            continue;
+        lk_status st = lk_gradcheck(lk_ops[i], o->seed, o->tolerance, &r);
+        failed += !row(lk_ops[i]->name, st, &r, &out);
+        checked++;
+    }
+    if (!o->json)
+        summary("op", checked, failed, o->tolerance);
+    return failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
+}
+
+/* ---- communication nodes ---- */
+
+static int node_check_name(const char *wanted)
+{
+    lk_suggestion s = {.wanted = wanted};
+    for (int i = 0; lk_dist_checks[i]; i++) {
+        if (strcmp(lk_dist_checks[i]->name, wanted) == 0)
+            return LK_EXIT_DONE;
+        lk_suggest_consider(&s, lk_dist_checks[i]->name);
+    }
+    return unknown("node", &s);
+}
+
+struct nodes {
+    const struct gradcheck_options *o;
+    int n_names;
+    char **names;
+    int failed; /* written by rank 0 */
+};
+
+/* One rank; rank 0 prints. */
+static lk_status nodes_check(lk_comm *comm, void *arg)
+{
+    struct nodes *run = arg;
+    const struct gradcheck_options *o = run->o;
+    report out;
+    bool prints = lk_comm_rank(comm) == 0;
+    int checked = 0, failed = 0;
+    if (prints && !o->json)
+        printf("%d rank%s, transport %s\n\n", lk_comm_size(comm),
+               lk_comm_size(comm) == 1 ? "" : "s", lk_comm_transport(comm));
+    if (prints)
+        report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
+    for (int i = 0; lk_dist_checks[i]; i++) {
+        lk_gradcheck_result r;
+        if (!is_selected(lk_dist_checks[i]->name, run->n_names, run->names))
+            continue;
+        lk_status st = lk_gradcheck_dist(comm, lk_dist_checks[i], o->seed, o->tolerance, &r);
+        if (prints)
+            row(lk_dist_checks[i]->name, st, &r, &out);
+        LK_TRY(st);
+        failed += !r.pass;
+        checked++;
+    }
+    if (!prints)
+        return LK_OK;
+    run->failed = failed;
+    if (!o->json)
+        summary("node", checked, failed, o->tolerance);
+    return LK_OK;
+}
+
+/* On the ranks of the job, or on threads. */
+static int nodes_run(struct nodes *run, lk_comm *comm)
+{
+    const struct gradcheck_options *o = run->o;
+    for (int i = 0; i < run->n_names; i++)
+        if (node_check_name(run->names[i]) != LK_EXIT_DONE)
+            return LK_EXIT_USAGE;
+    lk_status st = comm ? nodes_check(comm, run)
+                        : lk_run_local(o->ranks > 0 ? (int)o->ranks : 2, nodes_check, run);
+    if (st != LK_OK)
+        return verb_failed();
+    return run->failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
 static int gradcheck_run(const void *given, int n, char **operand)
 {
-    const struct gradcheck_options *o = given;
-    report out;
-    int checked = 0, failed = 0;
-    for (int i = 0; i < n; i++)
-        if (!is_known(operand[i]))
-            return LK_EXIT_USAGE;
-    report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
-    for (int i = 0; lk_ops[i]; i++) {
-        if (!lk_ops[i]->backward || !is_selected(lk_ops[i], n, operand))
-            continue;
-        checked++;
-        failed += !check(lk_ops[i], o, &out);
-    }
-    if (!o->json && failed)
-        printf("\n%d op%s, tolerance %g: %d FAILED\n", checked, checked == 1 ? "" : "s",
-               o->tolerance, failed);
-    else if (!o->json)
-        printf("\n%d op%s, tolerance %g: all pass\n", checked, checked == 1 ? "" : "s",
-               o->tolerance);
-    return failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
+    struct nodes run = {.o = given, .n_names = n, .names = operand};
+    const char *transport = run.o->transport;
+    lk_comm *comm = NULL;
+    if (transport && strcmp(transport, "local") == 0)
+        return nodes_run(&run, NULL);
+    if (lk_comm_open(transport, &comm) != LK_OK)
+        return verb_failed();
+    bool threads = !transport && strcmp(lk_comm_transport(comm), "self") == 0;
+    int status = threads && run.o->ranks == 0 ? ops_run(run.o, n, operand)
+                                              : nodes_run(&run, threads ? NULL : comm);
+    lk_comm_free(comm);
+    return status;
 }
 
 const lk_verb lk_verb_gradcheck = {
     .name = "gradcheck",
-    .summary = "check every op's backward against central differences",
+    .summary = "check the backward of ops and of communication against differences",
     .operands = "[NAME...]",
     .about =
         "Checks ops on their own samples, in f64, with random cotangents: first derivatives by "
@@ -141,8 +250,14 @@ const lk_verb lk_verb_gradcheck = {
         "for linear ops, and second derivatives through the recorded backward. Shows the largest "
         "relative error of each. The exit status is 1 if one is above the tolerance.\n"
         "NAME is an op (\"lockstep list ops\"); all that have a gradient by default.\n"
-        "JSON: name, samples, numbers, first, adjoint, second, error (the largest of these), pass, "
-        "failure.",
+        "With --ranks, with --transport, or under an MPI launcher it checks the nodes that "
+        "communicate "
+        "instead (\"lockstep list nodes\"): the same on all ranks, with cotangents that differ "
+        "between them, for the sum of all ranks' losses, on all ranks and on the two halves of a "
+        "split; and the gradients in f32 against those in f64, which may be 1e-4 apart.\n"
+        "JSON: name, samples, numbers, first, adjoint, second, single (in f32, of nodes), error "
+        "(the "
+        "largest in f64), pass, failure.",
     .options = options,
     .options_size = sizeof(struct gradcheck_options),
     .max_operands = 256,

@@ -5,6 +5,7 @@
 #include "report.h"
 #include "verb.h"
 
+#include <lockstep/dist_check.h>
 #include <lockstep/isa.h>
 #include <lockstep/map.h>
 #include <lockstep/op.h>
@@ -107,6 +108,12 @@ static void list_ops(report *out)
         entry(out, "op", lk_ops[i]->name, lk_ops[i]->summary);
 }
 
+static void list_nodes(report *out)
+{
+    for (int i = 0; lk_dist_checks[i]; i++)
+        entry(out, "node", lk_dist_checks[i]->name, lk_dist_checks[i]->summary);
+}
+
 static void list_checks(report *out)
 {
     for (int i = 0; lk_checks[i]; i++)
@@ -156,6 +163,7 @@ static const struct {
     {"dtypes", "element types", list_dtypes},
     {"kernels", "computations, with their formulas", list_kernels},
     {"ops", "differentiable ops, with their formulas", list_ops},
+    {"nodes", "differentiable communication, with its formulas", list_nodes},
     {"checks", "what \"lockstep selfcheck\" checks", list_checks},
     {"benches", "kinds of \"lockstep bench\"", list_benches},
     {"cases", "shapes of \"lockstep bench kernels\"", list_cases},
@@ -226,7 +234,8 @@ const lk_verb lk_verb_list = {
     .summary = "what is built in: verbs, instruction sets, kernels, ops, checks, peers",
     .operands = "[KIND]",
     .about =
-        "Lists what is built in, of one kind: verbs, isas, dtypes, kernels, ops, checks, benches, "
+        "Lists what is built in, of one kind: verbs, isas, dtypes, kernels, ops, nodes, checks, "
+        "benches, "
         "cases, peers, or all. Without KIND it prints how many there are of each.",
     .options = options,
     .options_size = sizeof(struct list_options),

@@ -25,6 +25,7 @@ typedef struct lk_gradcheck_result {
     double first; /* the largest errors; -1 where that check does not apply */
     double adjoint;
     double second;
+    double single;   /* in f32: of communication nodes only, see dist_check.h */
     char worst[224]; /* where the largest error is, with both numbers */
 } lk_gradcheck_result;
 

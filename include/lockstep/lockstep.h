@@ -12,6 +12,7 @@
 #include <lockstep/crc32c.h>
 #include <lockstep/ddl.h>
 #include <lockstep/dist.h>
+#include <lockstep/dist_check.h>
 #include <lockstep/dtype.h>
 #include <lockstep/gemm.h>
 #include <lockstep/gradcheck.h>

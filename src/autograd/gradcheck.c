@@ -390,7 +390,7 @@ static void check_free(check *k)
 
 lk_status lk_gradcheck(const lk_op *op, int64_t seed, double tolerance, lk_gradcheck_result *out)
 {
-    *out = (lk_gradcheck_result){.first = -1, .adjoint = -1, .second = -1};
+    *out = (lk_gradcheck_result){.first = -1, .adjoint = -1, .second = -1, .single = -1};
     LK_CHECK(op && op->name, LK_EINVAL, "op is NULL, or has no name");
     LK_CHECK(op->backward, LK_EINVAL, "op \"%s\" has no backward to check", op->name);
     LK_CHECK(op->samples && op->samples[0].n_in > 0, LK_EINVAL, "op \"%s\" has no samples",

@@ -1,0 +1,23 @@
+#include "dist/checks/shapes.h"
+
+static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_dist_reduce(comm, in[0], s->fold, lk_dist_root(s, comm), "check", out));
+    return LK_OK;
+}
+
+#define SAMPLE(text, how, who)                                                             \
+    .name = (text), .n_in = 1, .n_out = 1, .shape = shape_same, .run = run, .fold = (how), \
+    .root = (who)
+
+const lk_dist_check lk_dist_check_reduce = {
+    .name = "reduce",
+    .summary = "y = the fold of x, on root; dx = root's dy, times the derivative of the fold",
+    .samples = (const lk_dist_sample[]){
+        {SAMPLE("sum to the first", LK_FOLD_SUM, 0), .is_linear = true},
+        {SAMPLE("sum to the second", LK_FOLD_SUM, 1), .is_linear = true},
+        {SAMPLE("avg to the last", LK_FOLD_AVG, -1), .is_linear = true},
+        {SAMPLE("prod with zeros", LK_FOLD_PROD, 1), .lo = 0.5, .hi = 1.5, .has_zeros = true},
+        {SAMPLE("min to the last", LK_FOLD_MIN, -1)},
+        {SAMPLE("max to the first", LK_FOLD_MAX, 0)},
+        {0}}};

@@ -1,0 +1,22 @@
+#include "dist/checks/shapes.h"
+
+static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_dist_scatter(comm, in[0], s->axis, asked(lk_comm_rank(comm)), lk_dist_root(s, comm),
+                           "check", out));
+    return LK_OK;
+}
+
+#define SAMPLE(text, where, who)                                                                \
+    {                                                                                           \
+        .name = text, .n_in = 1, .n_out = 1, .shape = shape_whole, .run = run, .axis = (where), \
+        .root = (who), .is_linear = true                                                        \
+    }
+
+const lk_dist_check lk_dist_check_scatter = {
+    .name = "scatter",
+    .summary = "y = own part of root's x; dx = all dy, on root",
+    .samples = (const lk_dist_sample[]){SAMPLE("axis 0, uneven, from the first", 0, 0),
+                                        SAMPLE("axis 1, uneven, from the last", 1, -1),
+                                        SAMPLE("axis 2, uneven, from the second", 2, 1),
+                                        {0}}};

@@ -1,0 +1,54 @@
+/* Shapes that samples share. */
+#ifndef LK_DIST_CHECKS_SHAPES_H
+#define LK_DIST_CHECKS_SHAPES_H
+
+#include <lockstep/dist_check.h>
+
+/* The same on all ranks. */
+static inline lk_shape shape_same(const lk_dist_sample *s, int rank, int size, int i)
+{
+    (void)s;
+    (void)rank;
+    (void)size;
+    (void)i;
+    return LK_SHAPE(2, 3);
+}
+
+static inline lk_shape shape_scalar(const lk_dist_sample *s, int rank, int size, int i)
+{
+    (void)s;
+    (void)rank;
+    (void)size;
+    (void)i;
+    return LK_SCALAR;
+}
+
+/* Uneven along `axis`, and nothing on some ranks. */
+static inline lk_shape shape_ragged(const lk_dist_sample *s, int rank, int size, int i)
+{
+    lk_shape shape = LK_SHAPE(2, 3, 2);
+    (void)size;
+    (void)i;
+    shape.dim[s->axis] = (rank + 1) % 3;
+    return shape;
+}
+
+/* What rank r asks for along an axis of shape_whole(). */
+static inline int64_t asked(int rank)
+{
+    return (rank + 1) % 3;
+}
+
+/* As many along `axis` as all ranks together ask for. */
+static inline lk_shape shape_whole(const lk_dist_sample *s, int rank, int size, int i)
+{
+    lk_shape shape = LK_SHAPE(2, 1, 2);
+    (void)rank;
+    (void)i;
+    shape.dim[s->axis] = 0;
+    for (int r = 0; r < size; r++)
+        shape.dim[s->axis] += asked(r);
+    return shape;
+}
+
+#endif /* LK_DIST_CHECKS_SHAPES_H */
