@@ -111,6 +111,15 @@ foreach(file IN LISTS files)
     set_tests_properties(${mpi}.${name} PROPERTIES RUN_SERIAL ON)
   endforeach()
 endforeach()
+
+# Random programs: a few here, many in the long tests; and faults that they must find.
+file(GLOB files CONFIGURE_DEPENDS tests/dist/programs/*.c)
+add_library(random_programs STATIC ${files})
+target_link_libraries(random_programs PRIVATE lockstep_static)
+target_link_libraries(test_programs PRIVATE random_programs)
+target_link_libraries(test_planted PRIVATE random_programs)
+lk_test(programs long test_programs --count 100000)
+set_tests_properties(programs PROPERTIES TIMEOUT 7200)
 foreach(mpi IN LISTS LK_MPIS)
   lk_test(${mpi}.ended ${mpi} tests/dist/ended.sh ${mpi} $<TARGET_FILE:test_faults>)
   lk_test(${mpi}.faults_between_nodes ${mpi} env LK_LOCAL_NODES=3
