@@ -43,6 +43,7 @@ struct lk_dist_sample {
     lk_fold fold;    /* from here on: for `run`, as it likes */
     int axis, other; /* axes */
     int root;        /* a rank, from the end if negative: lk_dist_root() */
+    int variant;     /* of several programs in one `run` */
 };
 
 /** The samples of one node. */

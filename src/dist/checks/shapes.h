@@ -51,4 +51,25 @@ static inline lk_shape shape_whole(const lk_dist_sample *s, int rank, int size, 
     return shape;
 }
 
+/* More than a message that is buffered has. */
+static inline lk_shape shape_long(const lk_dist_sample *s, int rank, int size, int i)
+{
+    (void)s;
+    (void)rank;
+    (void)size;
+    (void)i;
+    return LK_SHAPE(1500);
+}
+
+/* The ranks beside this one on a ring. */
+static inline int right_of(const lk_comm *comm)
+{
+    return (lk_comm_rank(comm) + 1) % lk_comm_size(comm);
+}
+
+static inline int left_of(const lk_comm *comm)
+{
+    return (lk_comm_rank(comm) + lk_comm_size(comm) - 1) % lk_comm_size(comm);
+}
+
 #endif /* LK_DIST_CHECKS_SHAPES_H */
