@@ -1,4 +1,5 @@
 /* lockstep bench allreduce: ours next to MPI_Allreduce, by size. */
+#include "bench_allreduce_tape.h"
 #include "bench_run.h"
 #include "report.h"
 #include "verb.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 
 struct allreduce_options {
-    bool json, is_private;
+    bool json, is_private, tape;
     const char *against, *transport, *algorithm, *checks;
     lk_option_names sizes;
     int64_t ranks;
@@ -42,6 +43,10 @@ static const lk_option options[] = {
      .offset = FIELD(is_private),
      .help =
          "our vectors in private memory too; otherwise they are in memory that the ranks share"},
+    {.name = "tape",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(tape),
+     .help = "measure the node of the tape, recorded, next to the bare collective"},
     {.name = "checks",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(checks),
@@ -287,7 +292,9 @@ static lk_status rank_run(lk_comm *comm, void *arg)
     bool mpi = strcmp(lk_comm_transport(comm), "mpi") == 0;
     if (strcmp(b.against, "none") == 0 || (!b.o->against && !mpi))
         b.against = NULL;
-    lk_status st = rows(&b);
+    bench_tape_setting tape = {
+        .bytes = b.bytes, .n_sizes = b.n_sizes, .seconds = b.o->seconds, .json = b.o->json};
+    lk_status st = b.o->tape ? bench_allreduce_tape(comm, &tape) : rows(&b);
     if (st == LK_OK)
         st = lk_barrier(comm, "end");
     lk_shared_free(b.shared);
@@ -332,7 +339,12 @@ const lk_verb lk_bench_kind_allreduce = {
         "the slowest rank, and a ratio is the median over the rounds of the peer's time divided by "
         "ours.\n"
         "JSON: bytes, algorithm, us, gbs (bytes of the vector by time), peer, peer_us, ratio, "
-        "rounds.",
+        "rounds.\n"
+        "With --tape it measures lk_dist_allreduce(), recorded on a tape, next to lk_allreduce() "
+        "(\"bare\"), both from and to private memory; no other option but those for ranks, sizes, "
+        "seconds and JSON matters then. JSON: bytes, us, peer, peer_us, ratio, overhead (its "
+        "inverse), "
+        "tape_bytes (elements on the tape for each call), rounds.",
     .options = options,
     .options_size = sizeof(struct allreduce_options),
     .run = allreduce_run,

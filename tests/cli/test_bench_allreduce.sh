@@ -10,6 +10,12 @@ status 0 "$lockstep" bench allreduce --json --transport local --seconds 0 --size
 "$json" <"$work/out" || fail 'JSON'
 out '"bytes": 16384, "algorithm": "shared", "us": '
 out '"peer": "tree", "peer_us": '
+status 0 "$lockstep" bench allreduce --tape --json --transport local --seconds 0 --sizes 8,1M
+"$json" <"$work/out" || fail 'JSON'
+out '"bytes": 8, "us": '
+out '"peer": "bare", "peer_us": '
+# On the tape is the result and no copy of the vector.
+out '"tape_bytes": 1048576, '
 status 2 "$lockstep" bench allreduce --sizes 8,6
 err 'a size is a multiple of 4 bytes'
 status 2 "$lockstep" bench allreduce --checks maybe

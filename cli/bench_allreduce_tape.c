@@ -1,0 +1,153 @@
+/* lockstep bench allreduce --tape: lk_dist_allreduce() next to lk_allreduce(), by size.
+ *
+ * Both read a vector in private memory and write the sum to another; the node makes its output on the
+ * tape and is recorded.  A round times a batch of calls of each, in turns who comes first; the tape is
+ * reset once a batch, inside the time.
+ */
+#include "bench_allreduce_tape.h"
+
+#include "bench_run.h"
+#include "report.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/clock.h>
+#include <lockstep/dist.h>
+#include <lockstep/op.h>
+
+#include <string.h>
+
+enum { MIN_ROUNDS = 5, MAX_ROUNDS = 2001 };
+
+enum { TAPE, BARE, N_SIDES };
+
+struct bench {
+    lk_comm *comm;
+    const bench_tape_setting *s;
+    lk_tape *tape;
+    lk_tensor *x;
+    void *out;
+    report report;
+};
+
+struct result {
+    double seconds[N_SIDES]; /* medians of one call, on the slowest rank */
+    double overhead;         /* median over the rounds: tape / bare */
+    int64_t tape_bytes;      /* elements on the tape for each call */
+    int rounds;
+};
+
+/* Small outputs of a batch together stay in the cache; of large ones there is one at a time. */
+static int calls_of(int64_t bytes)
+{
+    return bytes <= 1024 ? 64 : 1;
+}
+
+static int batches_of(int64_t bytes)
+{
+    return bytes <= 1024 ? 4 : bytes <= 65536 ? 64 : bytes <= 1 << 20 ? 8 : 1;
+}
+
+static lk_status batch(struct bench *b, int side, int64_t bytes, int64_t *tape_bytes)
+{
+    int calls = calls_of(bytes);
+    lk_var x, y;
+    if (side == BARE) {
+        for (int k = 0; k < calls; k++)
+            LK_TRY(lk_allreduce(b->comm, lk_tensor_data(b->x), b->out, bytes / 4, LK_F32,
+                                LK_FOLD_SUM, "bench"));
+        return LK_OK;
+    }
+    lk_tape_reset(b->tape);
+    LK_TRY(lk_leaf(b->tape, b->x, NULL, &x));
+    for (int k = 0; k < calls; k++)
+        LK_TRY(lk_dist_allreduce(b->comm, x, LK_FOLD_SUM, "bench", &y));
+    *tape_bytes = lk_tape_stats_get(b->tape).peak_bytes / calls;
+    return LK_OK;
+}
+
+static lk_status cycle(struct bench *b, int side, int64_t bytes, double *seconds, int64_t *held)
+{
+    int n = batches_of(bytes);
+    LK_TRY(batch(b, side, bytes, held)); /* for the caches */
+    LK_TRY(lk_barrier(b->comm, "round"));
+    int64_t start = lk_clock_ns();
+    for (int k = 0; k < n; k++)
+        LK_TRY(batch(b, side, bytes, held));
+    *seconds = 1e-9 * (double)(lk_clock_ns() - start) / n / calls_of(bytes);
+    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
+    return LK_OK;
+}
+
+/* Both once a round; all ranks do as many, which rank 0 decides. */
+static lk_status measure(struct bench *b, int64_t bytes, struct result *r)
+{
+    double t[N_SIDES][MAX_ROUNDS], overhead[MAX_ROUNDS];
+    int64_t start = lk_clock_ns();
+    int32_t go = 1;
+    r->rounds = 0;
+    for (int warm = 0; go && r->rounds < MAX_ROUNDS; warm++) {
+        for (int k = 0; k < N_SIDES; k++) {
+            int side = (k + warm) % N_SIDES;
+            LK_TRY(cycle(b, side, bytes, &t[side][r->rounds], &r->tape_bytes));
+        }
+        r->rounds += warm > 0;
+        go = r->rounds < MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < b->s->seconds;
+        LK_TRY(lk_bcast(b->comm, &go, 1, LK_I32, 0, "go on"));
+    }
+    for (int i = 0; i < r->rounds; i++)
+        overhead[i] = t[TAPE][i] / t[BARE][i];
+    r->overhead = bench_median(overhead, r->rounds);
+    for (int side = 0; side < N_SIDES; side++)
+        r->seconds[side] = bench_median(t[side], r->rounds);
+    return LK_OK;
+}
+
+static lk_status size_run(struct bench *b, int64_t bytes)
+{
+    lk_status st;
+    struct result r;
+    LK_TRY_TO(done, lk_tensor_new(LK_F32, LK_SHAPE(bytes / 4), &b->x));
+    LK_TRY_TO(done, lk_tensor_fill_f64(b->x, 0));
+    LK_TRY_TO(done, lk_alloc(&b->out, bytes, 1));
+    memset(b->out, 0, (size_t)bytes);
+    LK_TRY_TO(done, measure(b, bytes, &r));
+    if (lk_comm_rank(b->comm) == 0) {
+        report_row(&b->report,
+                   (report_cell[]){cell_int(bytes), cell_real(1e6 * r.seconds[TAPE], 2),
+                                   cell_text("bare"), cell_real(1e6 * r.seconds[BARE], 2),
+                                   cell_real(1 / r.overhead, 3), cell_real(r.overhead, 3),
+                                   cell_int(r.tape_bytes), cell_int(r.rounds)});
+        report_flush();
+    }
+done:
+    lk_tape_reset(b->tape);
+    lk_tensor_free(b->x);
+    lk_free(b->out);
+    b->x = NULL;
+    b->out = NULL;
+    return st;
+}
+
+lk_status bench_allreduce_tape(lk_comm *comm, const bench_tape_setting *s)
+{
+    static const report_column columns[] = {
+        {"bytes", "bytes", 9},        {"us", "us", 9},        {"peer", "peer", -4},
+        {"peer_us", "us", 9},         {"ratio", "ratio", 6},  {"overhead", "overhead", 8},
+        {"tape_bytes", "on tape", 9}, {"rounds", "rounds", 6}};
+    lk_status st;
+    struct bench b = {.comm = comm, .s = s};
+    bool first = lk_comm_rank(comm) == 0;
+    LK_TRY(lk_tape_new(&b.tape));
+    if (first && !s->json)
+        printf("%d ranks on %d node%s, transport %s, private memory; medians, on the slowest rank\n"
+               "\n",
+               lk_comm_size(comm), lk_comm_inter_size(comm),
+               lk_comm_inter_size(comm) == 1 ? "" : "s", lk_comm_transport(comm));
+    if (first)
+        report_begin(&b.report, columns, sizeof columns / sizeof columns[0], s->json);
+    st = LK_OK;
+    for (int i = 0; i < s->n_sizes && st == LK_OK; i++)
+        st = size_run(&b, s->bytes[i]);
+    lk_tape_free(b.tape);
+    return st;
+}
