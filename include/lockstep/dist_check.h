@@ -44,6 +44,7 @@ struct lk_dist_sample {
     int axis, other; /* axes */
     int root;        /* a rank, from the end if negative: lk_dist_root() */
     int variant;     /* of several programs in one `run` */
+    const void *attr;
 };
 
 /** The samples of one node. */

@@ -126,7 +126,7 @@ static lk_status gather(lk_comm *c, lk_var x, lk_var *y)
     lk_var all[MOST];
     int root = lk_comm_size(c) / 2;
     LK_TRY(lk_dist_gather_list(c, x, root, "all", lk_comm_rank(c) == root ? all : NULL));
-    LK_TRY(lk_full(x.tape, LK_F64, LK_SHAPE(2), 1, y));
+    LK_TRY(lk_full(x.tape, lk_dtype_of(x), LK_SHAPE(2), 1, y));
     LK_TRY(add_sum(x, 0.5, y));
     for (int r = 0; lk_comm_rank(c) == root && r < lk_comm_size(c); r++) {
         LK_TRY(lk_square(all[r], &all[r]));
@@ -204,7 +204,7 @@ static lk_status ported(lk_comm *c, lk_var x, lk_var *y)
     int right = (rank + 1) % size, left = (rank + size - 1) % size;
     lk_var out, in, got, token, joined;
     LK_TRY(lk_dist_isend(c, x, right, 1, "ring", &out));
-    LK_TRY(lk_dist_irecv(x.tape, c, left, 1, LK_F64, lk_shape_of(x), "ring", &in));
+    LK_TRY(lk_dist_irecv(x.tape, c, left, 1, lk_dtype_of(x), lk_shape_of(x), "ring", &in));
     LK_TRY(lk_join_handle(in, &out, 1, &in));
     LK_TRY(lk_join(x, (lk_var[]){out, in}, 2, &joined));
     LK_TRY(lk_dist_wait(in, &got));
@@ -226,14 +226,9 @@ static const struct program programs[] = {
     {"minloc", same, minloc},       {"minloc for its value", same, minloc_value},
     {"ported", same, ported}};
 
-static void gradients_are_those_of_the_sum_of_all_losses(lk_comm *comm)
+static void derivatives_are_those_of_the_sum_of_all_losses(lk_comm *comm)
 {
-    check_first(comm, programs, sizeof programs / sizeof programs[0]);
-}
-
-static void second_derivatives_pass_between_ranks(lk_comm *comm)
-{
-    check_second(comm, programs, sizeof programs / sizeof programs[0]);
+    check_programs(comm, programs, sizeof programs / sizeof programs[0]);
 }
 
 /* Ties go to the lowest index, and their gradient to one rank. */
@@ -300,6 +295,5 @@ static void what_has_no_derivative_is_refused(lk_comm *comm)
     lk_tape_free(tape);
 }
 
-RANKS_MAIN(TEST(gradients_are_those_of_the_sum_of_all_losses),
-           TEST(second_derivatives_pass_between_ranks), TEST(the_index_is_the_lowest_that_has_it),
-           TEST(what_has_no_derivative_is_refused))
+RANKS_MAIN(TEST(derivatives_are_those_of_the_sum_of_all_losses),
+           TEST(the_index_is_the_lowest_that_has_it), TEST(what_has_no_derivative_is_refused))

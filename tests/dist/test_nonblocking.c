@@ -30,7 +30,7 @@ static lk_status ring(lk_comm *c, lk_var x, lk_var *y)
 {
     lk_var in, out, got;
     LK_TRY(lk_dist_isend(c, x, right_of(c), 3, "ring", &out));
-    LK_TRY(lk_dist_irecv(x.tape, c, left_of(c), 3, LK_F64, lk_shape_of(x), "ring", &in));
+    LK_TRY(lk_dist_irecv(x.tape, c, left_of(c), 3, lk_dtype_of(x), lk_shape_of(x), "ring", &in));
     LK_TRY(lk_dist_wait(in, &got));
     LK_TRY(lk_dist_wait(out, NULL));
     LK_TRY(lk_mul(got, x, y));
@@ -43,7 +43,8 @@ static lk_status crossed(lk_comm *c, lk_var x, lk_var *y)
     lk_var in[2], out[2], got[2], square, z;
     LK_TRY(lk_square(x, &square));
     for (int i = 0; i < 2; i++)
-        LK_TRY(lk_dist_irecv(x.tape, c, left_of(c), 7, LK_F64, lk_shape_of(x), "crossed", &in[i]));
+        LK_TRY(lk_dist_irecv(x.tape, c, left_of(c), 7, lk_dtype_of(x), lk_shape_of(x), "crossed",
+                             &in[i]));
     LK_TRY(lk_dist_isend(c, x, right_of(c), 7, "crossed", &out[0]));
     LK_TRY(lk_dist_isend(c, square, right_of(c), 7, "crossed", &out[1]));
     for (int i = 1; i >= 0; i--)
@@ -61,8 +62,8 @@ static lk_status unused(lk_comm *c, lk_var x, lk_var *y)
     lk_var in[2], out[2], got[2], turned;
     LK_TRY(lk_transpose(x, 0, 1, &turned));
     for (int i = 0; i < 2; i++) {
-        LK_TRY(
-            lk_dist_irecv(x.tape, c, left_of(c), i, LK_F64, lk_shape_of(turned), "unused", &in[i]));
+        LK_TRY(lk_dist_irecv(x.tape, c, left_of(c), i, lk_dtype_of(x), lk_shape_of(turned),
+                             "unused", &in[i]));
         LK_TRY(lk_dist_isend(c, turned, right_of(c), i, "unused", &out[i]));
     }
     for (int i = 0; i < 2; i++) {
@@ -81,14 +82,14 @@ static lk_status any(lk_comm *c, lk_var x, lk_var *y)
     lk_var got, in, out, sum = x;
     if (lk_comm_rank(c) > 0) {
         LK_TRY(lk_dist_isend(c, x, 0, lk_comm_rank(c), "up", &out));
-        LK_TRY(lk_dist_irecv(x.tape, c, 0, 99, LK_F64, lk_shape_of(x), "down", &in));
+        LK_TRY(lk_dist_irecv(x.tape, c, 0, 99, lk_dtype_of(x), lk_shape_of(x), "down", &in));
         LK_TRY(lk_dist_wait(out, NULL));
         LK_TRY(lk_dist_wait(in, y));
         return LK_OK;
     }
     for (int r = 1; r < size; r++) {
-        LK_TRY(
-            lk_dist_irecv(x.tape, c, LK_ANY_RANK, LK_ANY_TAG, LK_F64, lk_shape_of(x), "up", &in));
+        LK_TRY(lk_dist_irecv(x.tape, c, LK_ANY_RANK, LK_ANY_TAG, lk_dtype_of(x), lk_shape_of(x),
+                             "up", &in));
         LK_TRY(lk_dist_wait(in, &got));
         LK_TRY(lk_square(got, &got));
         LK_TRY(lk_add(sum, got, &sum));
@@ -108,7 +109,7 @@ static lk_status waitany(lk_comm *c, lk_var x, lk_var *y)
     int size = lk_comm_size(c), n = 0, which;
     lk_var handle[2 * MOST], got, scaled;
     for (int r = 0; r < size; r++) {
-        LK_TRY(lk_dist_irecv(x.tape, c, r, 5, LK_F64, lk_shape_of(x), "all", &handle[n++]));
+        LK_TRY(lk_dist_irecv(x.tape, c, r, 5, lk_dtype_of(x), lk_shape_of(x), "all", &handle[n++]));
         LK_TRY(lk_dist_isend(c, x, r, 5, "all", &handle[n++]));
     }
     *y = x;
@@ -133,7 +134,7 @@ static lk_status shift(lk_comm *c, lk_var x, lk_var *y)
 {
     int rank = lk_comm_rank(c), size = lk_comm_size(c);
     lk_send_part to = {x, rank + 1 < size ? rank + 1 : -1, 4};
-    lk_recv_part from = {rank - 1, 4, LK_F64, lk_shape_of(x)};
+    lk_recv_part from = {rank - 1, 4, lk_dtype_of(x), lk_shape_of(x)};
     lk_var got;
     LK_TRY(lk_dist_sendrecv(x.tape, c, &to, &from, "shift", &got));
     ASSERT_EQ(lk_is_var(got), rank > 0);
@@ -147,14 +148,9 @@ static const struct program programs[] = {{"ring", same, ring},       {"crossed"
                                           {"unused", same, unused},   {"any source", same, any},
                                           {"waitany", same, waitany}, {"shift", same, shift}};
 
-static void gradients_are_those_of_the_sum_of_all_losses(lk_comm *comm)
+static void derivatives_are_those_of_the_sum_of_all_losses(lk_comm *comm)
 {
-    check_first(comm, programs, sizeof programs / sizeof programs[0]);
-}
-
-static void second_derivatives_pass_between_ranks(lk_comm *comm)
-{
-    check_second(comm, programs, sizeof programs / sizeof programs[0]);
+    check_programs(comm, programs, sizeof programs / sizeof programs[0]);
 }
 
 /* The gradient of L = sum over ranks of sum of y, twice over the same tape. */
@@ -247,6 +243,5 @@ static void a_step_like_the_last_takes_no_memory(lk_comm *comm)
     lk_tensor_free(grad);
 }
 
-RANKS_MAIN(TEST(gradients_are_those_of_the_sum_of_all_losses),
-           TEST(second_derivatives_pass_between_ranks), TEST(long_messages_and_two_passes),
+RANKS_MAIN(TEST(derivatives_are_those_of_the_sum_of_all_losses), TEST(long_messages_and_two_passes),
            TEST(integers_and_constants_travel_too), TEST(a_step_like_the_last_takes_no_memory))
