@@ -24,7 +24,7 @@
 enum { TAG_PACKET = 1, TAG_PAYLOAD = 2, N_TAGS = 16384, N_LANES = 65535 };
 
 static const int64_t answer = 300000000;    /* ns to wait for what another rank tells */
-static const int64_t patience = 1000000000; /* ns for MPI to end what it has begun, after a fault */
+static const int64_t patience = 1000000000; /* ns for MPI to end all it has begun, after a fault */
 
 /* A packet that is sent, or a payload that waits, goes or comes. */
 struct lk__offer {
@@ -217,13 +217,17 @@ lk_status lk__mpi_ring_open(lk__mpi_end *e)
     return LK_OK;
 }
 
-/* Until MPI has ended a request, or it takes too long: its partner may be stopped. */
+/* Until MPI has ended a request, or it takes too long: its partner may be stopped.  There is one
+ * patience for all requests, however many are to be given up. */
 static bool ends_soon(lk__mpi_end *e, lk_mpi_request *mpi)
 {
     bool done = false;
-    for (int64_t start = lk_clock_ns(); !done && lk_clock_ns() - start < patience;)
+    if (e->gives_up == 0)
+        e->gives_up = lk_clock_ns() + patience;
+    do {
         if (e->m->test(mpi, &done) != 0 || (!done && usleep(10) != 0))
             return false;
+    } while (!done && lk_clock_ns() < e->gives_up);
     return done;
 }
 
@@ -232,8 +236,7 @@ void lk__mpi_ring_close(lk__mpi_end *e)
     for (int i = 0; i < LK_MPI_RING; i++)
         e->m->cancel(&e->ring[i]);
     for (int i = 0; i < LK_MPI_RING; i++)
-        if (!ends_soon(e, &e->ring[i]))
-            return;
+        (void)!ends_soon(e, &e->ring[i]);
 }
 
 lk_status lk__mpi_complete(lk__mpi_end *e)
