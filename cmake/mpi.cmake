@@ -35,6 +35,8 @@ function(lk_mpi wrapper)
   list(FILTER links INCLUDE REGEX "^-[Ll]|^-Wl,|^/")
   list(FILTER flags INCLUDE REGEX "^-[ID]")
   list(TRANSFORM flags REPLACE "^-I" "-isystem")
+  set(LK_MPI_FLAGS_${name} ${flags} PARENT_SCOPE) # for host programs
+  set(LK_MPI_LINKS_${name} ${links} PARENT_SCOPE)
   add_library(mpi_${name} MODULE src/comm/mpi/module.c src/comm/mpi/native.c)
   target_include_directories(mpi_${name} PRIVATE src include)
   target_compile_options(mpi_${name} PRIVATE ${flags})

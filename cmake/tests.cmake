@@ -6,7 +6,7 @@
 #   cli.*          the command seen from outside, one script each in tests/cli
 #   meta.*         the rules of the project, one script each
 #   local.*        programs of tests/dist, their ranks as threads of one process
-#   openmpi.*, mpich.*      the same programs, started by that MPI
+#   openmpi.*, mpich.*      the same programs, started by that MPI; and a host of that MPI
 #   hosts.*        programs of tests/hosts, their ranks on simulated hosts, timed: label "long"
 #   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
 #   label "long"   programs of tests/long: only `make test-long` runs them, by ctest -C long
@@ -100,6 +100,7 @@ endforeach()
 set(ranks "1 2 3 4 5 7 8")
 set(ranks_of_test_ddl "1 3 4 6")
 set(ranks_of_test_faults "2 3 5")
+set(ranks_of_test_progress "1 2 3 8")
 set(ranks_of_test_wakes "2 5")
 set(timed test_faults test_wakes)
 file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
@@ -132,6 +133,27 @@ target_link_libraries(test_programs PRIVATE random_programs)
 target_link_libraries(test_planted PRIVATE random_programs)
 lk_test(programs long test_programs --count 100000)
 set_tests_properties(programs PROPERTIES TIMEOUT 7200)
+foreach(name messages moves shared)
+  lk_test(local.${name}_with_progress unit env LK_PROGRESS=1 $<TARGET_FILE:test_${name}>)
+  foreach(mpi IN LISTS LK_MPIS)
+    lk_test(${mpi}.${name}_with_progress ${mpi} env LK_PROGRESS=1
+      tests/dist/run.sh ${mpi} "3 5" $<TARGET_FILE:test_${name}>)
+  endforeach()
+endforeach()
+# A host program with its own MPI.
+foreach(mpi IN LISTS LK_MPIS)
+  add_executable(test_host_${mpi} tests/host/test_host.c)
+  target_include_directories(test_host_${mpi} PRIVATE tests)
+  target_compile_options(test_host_${mpi} PRIVATE ${LK_MPI_FLAGS_${mpi}})
+  target_link_libraries(test_host_${mpi} PRIVATE
+    lockstep_static ${LK_MPI_LINKS_${mpi}} Threads::Threads m ${CMAKE_DL_LIBS})
+  add_dependencies(test_host_${mpi} mpi_${mpi})
+  foreach(level funneled multiple)
+    lk_test(${mpi}.host_${level} ${mpi} tests/dist/run.sh ${mpi} "4" $<TARGET_FILE:test_host_${mpi}>
+      ${level})
+  endforeach()
+endforeach()
+
 foreach(mpi IN LISTS LK_MPIS)
   lk_test(${mpi}.ended ${mpi} tests/dist/ended.sh ${mpi} $<TARGET_FILE:test_faults>)
   lk_test(${mpi}.faults_between_nodes ${mpi} env LK_LOCAL_NODES=3

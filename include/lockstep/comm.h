@@ -20,7 +20,8 @@
  * communicators may be in use in other threads.
  *
  * **Progress.**  Nonblocking calls progress inside any call of this header on a communicator of the
- * same family (made from the same one), not in between.
+ * same family (made from the same one), not in between; in between only where lk_comm_progress_set()
+ * or LK_PROGRESS=1 asks for it.
  */
 #ifndef LK_COMM_H
 #define LK_COMM_H
@@ -91,8 +92,8 @@ typedef struct lk_comm lk_comm;
  * Open the ranks of this job.  `transport` is "self", "mpi", or NULL: mpi if an MPI launcher
  * started this process and the library has that MPI's module, self otherwise.
  *
- * Collective over all processes of the job.  "mpi" initialises MPI (MPI_THREAD_FUNNELED, more where
- * it costs nothing) if nobody did; what it initialised it finalizes when the last communicator made
+ * Collective over all processes of the job.  "mpi" initialises MPI (MPI_THREAD_FUNNELED, or as
+ * lk_comm_progress_set() says) if nobody did; what it initialised it finalizes when the last communicator made
  * from `*out` is freed, and the process cannot open "mpi" again.  The caller owns `*out`.
  *
  * Errors: LK_EINVAL for an unknown name, listing the known ones; LK_ENOTSUP when there is no module
@@ -108,7 +109,8 @@ LK_API lk_status lk_comm_open(const char *transport, lk_comm **out) LK_NODISCARD
  * and messages of the two never meet.  MPI is never finalized; free `*out` before the host does.
  * The caller owns `*out`.
  *
- * Errors: LK_EINVAL when MPI is not initialised or the handle is the null communicator;
+ * Errors: LK_EINVAL when MPI is not initialised or the handle is no communicator, the null one or an
+ * intercommunicator;
  * LK_ENOTSUP, LK_ECOMM, LK_ENOMEM.
  */
 LK_API lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out) LK_NODISCARD;
@@ -161,6 +163,24 @@ LK_API const char *lk_comm_transport(const lk_comm *comm);
  * Errors: LK_EINVAL unless 0 <= seconds <= 1e9.
  */
 LK_API lk_status lk_comm_deadline_set(lk_comm *comm, double seconds) LK_NODISCARD;
+
+/**
+ * Let nonblocking calls progress without the caller's help, on a thread that the family of `comm` has
+ * for itself: also while this rank computes, sleeps or waits for something else.  Off at the start,
+ * unless LK_PROGRESS is 1 in the environment.
+ *
+ * Not collective: each rank chooses for itself.  No call on the family may be running.  The thread
+ * sleeps while no request is under way, and until its bell rings or, under MPI, for at most a
+ * millisecond at a time; it blocks all signals.  A request it has completed still ends with lk_wait()
+ * or one of its kind.  What goes wrong meanwhile is returned by the next call.
+ *
+ * Under MPI two threads make MPI calls, one at a time.  The library initialises MPI for that
+ * (MPI_THREAD_SERIALIZED) only if LK_PROGRESS is 1; the program itself then makes no MPI calls.  A
+ * host that does makes them with MPI_THREAD_MULTIPLE.
+ *
+ * Errors: LK_ENOTSUP where MPI was initialised for less, saying so; LK_ENOMEM.
+ */
+LK_API lk_status lk_comm_progress_set(lk_comm *comm, bool on) LK_NODISCARD;
 
 /** A communicator of the same ranks, whose messages never meet those of `comm`.  Collective.  The
  * caller owns `*out`.  Errors: LK_ENOMEM and those of communication. */

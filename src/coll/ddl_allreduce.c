@@ -1,5 +1,6 @@
 /* DDL's allreduce: along the tiers, each timed on its own; several tensors in groups. */
 #include "coll/ddl.h"
+#include "comm/helper.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/checked.h>
@@ -237,6 +238,7 @@ static void times_begin(lk_ddl *d)
 lk_status lk_ddl_allreduce_n(lk_ddl *d, int64_t n, const lk_ddl_tensor *t, const lk_ddl_how *how)
 {
     LK_TRY(arguments_check(d, n, t, how));
+    LK_INSIDE(d->comm->w);
     int64_t start = lk_clock_ns();
     times_begin(d);
     d->outside += 1e-9 * (double)(start - d->left_ns);

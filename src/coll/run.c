@@ -1,5 +1,6 @@
 /* Run a call: check, select, schedule, start. */
 #include "coll/schedule.h"
+#include "comm/helper.h"
 
 #include <lockstep/alloc.h>
 
@@ -54,6 +55,7 @@ done:
 lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
 {
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
+    LK_INSIDE(comm->w);
     LK_TRY(call_start(comm, c, false, out));
     lk_status st = lk__progress(comm->w);
     if (st == LK_OK)
@@ -71,6 +73,7 @@ lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
 {
     lk_request *r = NULL;
     LK_CHECK(comm && c, LK_EINVAL, "%s is NULL", comm ? "c" : "comm");
+    LK_INSIDE(comm->w);
     LK_TRY(call_start(comm, c, true, &r));
     if (r)
         LK_TRY(lk_wait(&r, NULL));
@@ -82,6 +85,7 @@ lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c, const char **out
     lk_status st;
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
     *out = NULL;
+    LK_INSIDE(comm->w);
     lk__coll_state *state = NULL;
     LK_TRY(lk__coll_state_get(comm, &state));
     lk__case k = {.memory = NULL};

@@ -1,5 +1,6 @@
 /* What collectives keep for a communicator: names from the environment, the last choice, the arena. */
 #include "coll/arena.h"
+#include "comm/helper.h"
 #include "comm/mpi_native.h"
 
 #include <lockstep/alloc.h>
@@ -59,6 +60,7 @@ fail:
 lk_status lk_coll_checks_set(lk_comm *comm, bool on)
 {
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
+    LK_INSIDE(comm->w);
     lk__coll_state *state = NULL;
     LK_TRY(lk__coll_state_get(comm, &state));
     state->unchecked = !on;

@@ -6,6 +6,8 @@
  */
 #include "comm/comm.h"
 
+#include "comm/helper.h"
+
 #include <lockstep/alloc.h>
 
 #include <stdlib.h>
@@ -181,6 +183,9 @@ void lk_comm_free(lk_comm *c)
     lk__world *w = c->w;
     for (lk__comm_user *u = c->users; u; u = u->next)
         u->freed(u);
+    if (w->refs == 1)
+        lk__helper_stop(w);
+    LK_INSIDE(w);
     if (c->coll_free)
         c->coll_free(c->coll);
     /* A last look for ranks that made other calls. */
@@ -253,6 +258,7 @@ static lk_status comm_split(lk_comm *comm, lk_comm_call call, int color, int key
     lk_status st;
     *out = NULL;
     lk__world *w = comm->w;
+    LK_INSIDE(w);
     LK_TRY(lk__fault_check(w));
     struct want mine = {color, key, w->n_contexts, comm->rank}, *all;
     lk__call info = {.call = call, .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};

@@ -7,6 +7,7 @@
  * Cost: 2 log2(P) messages deep, P blocks down each edge.
  */
 #include "comm/comm.h"
+#include "comm/helper.h"
 
 #include <lockstep/clock.h>
 
@@ -101,6 +102,7 @@ static lk_status down(lk_comm *comm, lk__label *label, int64_t bytes, unsigned c
 lk_status lk__exchange(lk_comm *comm, const lk__call *call, const void *mine, int64_t bytes,
                        void *all)
 {
+    LK_INSIDE(comm->w);
     lk__label label;
     lk__call_begin(comm, call, &label);
     memcpy((unsigned char *)all + comm->rank * bytes, mine, (size_t)bytes);

@@ -133,9 +133,10 @@ void lk__local_withdraw(lk__world *w, lk_request *r)
     offer_drop(o);
 }
 
-void lk__local_nap(lk__world *w, uint32_t heard, int64_t ns)
+int64_t lk__local_nap(lk__world *w, int64_t ns)
 {
-    lk__bell_sleep(&((struct lk__local_end *)w)->bell, heard, ns);
+    (void)w;
+    return ns;
 }
 
 void lk__local_spread(lk__world *w)

@@ -45,7 +45,7 @@ lk_status lk__local_poll(lk__world *w) LK_NODISCARD;
 lk_status lk__local_take(lk__world *w, lk__packet *p, lk_request *r) LK_NODISCARD;
 void lk__local_withdraw(lk__world *w, lk_request *r);
 void lk__local_drop(lk__world *w, lk__packet *p);
-void lk__local_nap(lk__world *w, uint32_t heard, int64_t ns);
+int64_t lk__local_nap(lk__world *w, int64_t ns);
 void lk__local_spread(lk__world *w);
 
 #endif /* LK_COMM_LOCAL_END_H */

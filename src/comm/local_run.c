@@ -3,6 +3,7 @@
  * Blocks of lk_shared_new() are plain memory in a list of the job: what ranks that failed did not
  * give back ends with the job.
  */
+#include "comm/helper.h"
 #include "comm/local_end.h"
 
 #include <lockstep/alloc.h>
@@ -189,7 +190,12 @@ lk_status lk__self_open(lk_comm **out)
     struct lk__local_job *job = NULL;
     LK_TRY(job_new(1, &transport_self, &job));
     LK_TRY_TO(fail, lk__comm_world(&job->end[0].w, 0, out));
-    return LK_OK;
+    st = lk__helper_default(&job->end[0].w);
+    if (st == LK_OK)
+        return LK_OK;
+    lk_comm_free(*out); /* and the job */
+    *out = NULL;
+    return st;
 fail:
     job_free(job);
     return st;
@@ -224,6 +230,8 @@ static void *rank_main(void *arg)
     lk_status st = lk_log_thread_rank_set(e->w.rank, e->w.size);
     if (st == LK_OK)
         st = lk__comm_world(&e->w, 0, &comm);
+    if (st == LK_OK)
+        st = lk__helper_default(&e->w);
     if (st == LK_OK)
         st = e->fn(comm, e->arg);
     if (st != LK_OK)

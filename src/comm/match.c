@@ -7,6 +7,7 @@
  * A packet that nobody waits for yet is kept in `early`, a receive without a packet in `posted`.
  */
 #include "comm/comm.h"
+#include "comm/helper.h"
 
 #include <string.h>
 
@@ -20,6 +21,7 @@ void lk__world_init(lk__world *w)
 
 void lk__world_clear(lk__world *w)
 {
+    lk__helper_stop(w);
     while (w->early) {
         lk__packet *p = w->early;
         w->early = p->next;

@@ -3,6 +3,7 @@
  * mpi_wires.c moves packets; here are opening, waiting and closing.  All MPI calls but those of
  * opening and closing are nonblocking; how to wait is decided here.
  */
+#include "comm/helper.h"
 #include "comm/mpi_end.h"
 #include "comm/segment.h"
 #include "comm/shm.h"
@@ -20,6 +21,9 @@ static const int64_t first_nap = 20000, last_nap = 1000000, nap_by_bell = 200000
 /* How long the last packets may take to leave. */
 static const int64_t patience = 10000000000;
 
+/* MPI was initialised by the library, not by its host. */
+static bool ours;
+
 static lk__mpi_end *end_of(lk__world *w)
 {
     return (lk__mpi_end *)w;
@@ -27,7 +31,7 @@ static lk__mpi_end *end_of(lk__world *w)
 
 /* Packets of ranks on this node ring the bell.  Those of others, and payloads under way, do not:
  * then naps grow from short ones. */
-static void mpi_nap(lk__world *w, uint32_t heard, int64_t ns)
+static int64_t mpi_nap(lk__world *w, int64_t ns)
 {
     lk__mpi_end *e = end_of(w);
     e->naps = e->seen == w->n_arrived ? e->naps + 1 : 1;
@@ -36,7 +40,27 @@ static void mpi_nap(lk__world *w, uint32_t heard, int64_t ns)
     nap = nap > last_nap ? last_nap : nap;
     if (e->alone && !e->under_way)
         nap = nap_by_bell;
-    lk__bell_sleep(w->bell[w->rank], heard, nap > ns ? ns : nap);
+    return nap > ns ? ns : nap;
+}
+
+static bool mpi_busy(lk__world *w)
+{
+    return end_of(w)->waiting || end_of(w)->under_way;
+}
+
+/* Calls of two threads must not meet in MPI.  Ours are kept apart by the module; those of the host
+ * only by an MPI that does it itself. */
+static lk_status mpi_share(lk__world *w)
+{
+    const lk_mpi *m = end_of(w)->m;
+    lk_mpi_threads level = m->threads();
+    LK_CHECK(ours ? level >= LK_MPI_SERIALIZED : level == LK_MPI_MULTIPLE, LK_ENOTSUP,
+             "no progress beside the caller: MPI was initialised %s",
+             ours ? "without it; set LK_PROGRESS=1 before"
+                  : "by the host with less than MPI_THREAD_MULTIPLE");
+    if (level == LK_MPI_SERIALIZED)
+        m->serialize();
+    return LK_OK;
 }
 
 static lk_status mpi_block_make(lk__world *w, int64_t bytes, lk__key *key, lk__block *out)
@@ -111,6 +135,8 @@ static const lk__transport transport_mpi = {.name = "mpi",
                                             .withdraw = lk__mpi_withdraw,
                                             .drop = lk__mpi_drop,
                                             .nap = mpi_nap,
+                                            .busy = mpi_busy,
+                                            .share = mpi_share,
                                             .spread = lk__mpi_spread,
                                             .ask = lk__mpi_ask,
                                             .block_make = mpi_block_make,
@@ -171,6 +197,7 @@ static lk_status mpi_open(const lk_mpi *m, bool world, int handle, bool finalize
     settle(e, setup);
     lk_comm_free(setup);
     LK_TRY_TO(fail_comm, st);
+    LK_TRY_TO(fail_comm, lk__helper_default(&e->w));
     return LK_OK;
 fail_comm:
     lk_comm_free(*out);
@@ -186,9 +213,11 @@ lk_status lk__mpi_open(lk_comm **out)
     const lk_mpi *m = NULL;
     LK_TRY(lk__mpi_module(&m));
     LK_CHECK(!m->finalized(), LK_EINVAL, "MPI has been finalized in this process");
-    bool ours = !m->running();
-    LK_CHECK(!ours || m->init() == 0, LK_ECOMM, "MPI_Init_thread failed");
-    LK_TRY(mpi_open(m, true, 0, ours, out));
+    bool first = !m->running(), progress = false;
+    LK_TRY(lk__helper_wanted(&progress));
+    LK_CHECK(!first || m->init(progress) == 0, LK_ECOMM, "MPI_Init_thread failed");
+    ours = ours || first;
+    LK_TRY(mpi_open(m, true, 0, first, out));
     return LK_OK;
 }
 
@@ -199,6 +228,10 @@ lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out)
     *out = NULL;
     LK_TRY(lk__mpi_module(&m));
     LK_CHECK(m->running(), LK_EINVAL, "MPI is not initialised in this process, or finalized");
+    lk_mpi_handle is = m->handle(fortran_handle);
+    LK_CHECK(is == LK_MPI_INTRA, LK_EINVAL, "handle %d is %s", fortran_handle,
+             is == LK_MPI_INTER ? "an intercommunicator: merge it first"
+                                : "no communicator of MPI");
     LK_TRY(mpi_open(m, false, fortran_handle, false, out));
     return LK_OK;
 }

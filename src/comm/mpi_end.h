@@ -15,7 +15,7 @@ typedef struct lk__mpi_end {
     lk__world w;
     const lk_mpi *m;
     lk_mpi_comm *comm;
-    bool finalize; /* MPI is ours */
+    bool finalize; /* MPI ends with this world */
     bool alone;    /* all ranks are on this node, and their bells can be rung */
     int64_t naps;  /* without anything arriving */
     int64_t seen;  /* w.n_arrived at the last nap */
@@ -27,7 +27,8 @@ typedef struct lk__mpi_end {
     uint16_t last_lane, last_tag;
     struct lk__offer *waiting;   /* payloads that nobody has asked for yet */
     struct lk__offer *under_way; /* with MPI */
-    int64_t gives_up; /* when MPI is no longer waited for, after a fault or at the end; 0: not yet */
+    int64_t
+        gives_up; /* when MPI is no longer waited for, after a fault or at the end; 0: not yet */
     int ring_at;
     lk_mpi_request ring[LK_MPI_RING];
     unsigned char (*ring_packet)[LK_MPI_PACKET];

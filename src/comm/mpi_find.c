@@ -78,6 +78,9 @@ static bool folder(int i, char out[PATH_MAX])
     return snprintf(out, PATH_MAX, "%s%s", self, beside[i]) < PATH_MAX;
 }
 
+static const lk_mpi *found;
+static bool other_build; /* there is a module, but not for this library */
+
 static const lk_mpi *module_open(const char *name)
 {
     char at[PATH_MAX], path[PATH_MAX + 64];
@@ -88,11 +91,10 @@ static const lk_mpi *module_open(const char *name)
         const lk_mpi *m = handle ? dlsym(handle, LK_MPI_SYMBOL) : NULL;
         if (m && m->interface == LK_MPI_INTERFACE)
             return m;
+        other_build = other_build || m;
     }
     return NULL;
 }
-
-static const lk_mpi *found;
 
 static void find(void)
 {
@@ -119,6 +121,9 @@ lk_status lk__mpi_module(const lk_mpi **out)
     LK_CHECK(dlopen, LK_ENOTSUP, "a program that is linked statically cannot use MPI");
     char at[PATH_MAX] = "";
     (void)!folder(0, at);
+    LK_CHECK(found || !other_build, LK_ENOTSUP,
+             "the modules for MPI in %s or %s are of another build of the library", at,
+             LK_MPI_FOLDER);
     LK_CHECK(found, LK_ENOTSUP,
              "no module for MPI%s%s was found: lockstep-mpi-openmpi.so or lockstep-mpi-mpich.so in "
              "%s or %s (LK_MPI_MODULES names another folder)",

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Raised when this file changes, so that a module of another build is not used. */
-enum { LK_MPI_INTERFACE = 2, LK_MPI_TEXT = 512 };
+enum { LK_MPI_INTERFACE = 3, LK_MPI_TEXT = 512 };
 
 /* Room for an MPI_Request. */
 typedef union lk_mpi_request {
@@ -36,6 +36,10 @@ typedef struct lk_mpi_part {
 
 enum { LK_MPI_ANY = -1 };
 
+typedef enum lk_mpi_handle { LK_MPI_INTRA, LK_MPI_INTER, LK_MPI_NO_COMM } lk_mpi_handle;
+
+typedef enum lk_mpi_threads { LK_MPI_FUNNELED, LK_MPI_SERIALIZED, LK_MPI_MULTIPLE } lk_mpi_threads;
+
 typedef struct lk_mpi {
     int interface; /* LK_MPI_INTERFACE */
     const char *name;
@@ -44,12 +48,19 @@ typedef struct lk_mpi {
     bool (*running)(void);
     bool (*finalized)(void);
 
-    /* Both block. */
-    int (*init)(void);
+    /* Both block.  `threads`: MPI_THREAD_SERIALIZED, otherwise MPI_THREAD_FUNNELED. */
+    int (*init)(bool threads);
     int (*finalize)(void);
 
+    /* What threads MPI was initialised for; from serialize() on, calls of this module never meet. */
+    lk_mpi_threads (*threads)(void);
+    void (*serialize)(void);
+
+    /* What a Fortran handle is. */
+    lk_mpi_handle (*handle)(int fortran_handle);
+
     /* Dup MPI_COMM_WORLD (`world`) or the communicator of this Fortran handle; errors are returned
-     * from then on.  Block. */
+     * from then on.  Blocks. */
     int (*comm_dup)(bool world, int fortran_handle, lk_mpi_comm **out);
     void (*comm_free)(lk_mpi_comm *comm);
     void (*comm_place)(const lk_mpi_comm *comm, int *rank, int *size);

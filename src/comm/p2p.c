@@ -1,5 +1,6 @@
 /* Send and receive: arguments, labels, and requests of their own. */
 #include "comm/comm.h"
+#include "comm/helper.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/checked.h>
@@ -80,6 +81,7 @@ static lk_status start(lk_comm *comm, const struct args *a, lk_request **out)
     LK_CHECK(out, LK_EINVAL, "%s: out is NULL", lk_call_name(a->call));
     *out = NULL;
     LK_TRY(check(comm, a, &bytes));
+    LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     LK_TRY_COMM(comm->w, lk_alloc(&q, 1, sizeof *q));
     prepare(comm, a, bytes, q);
@@ -110,6 +112,7 @@ static lk_status blocking(lk_comm *comm, const struct args *a, lk_message *info)
     int64_t bytes;
     struct p2p q;
     LK_TRY(check(comm, a, &bytes));
+    LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     prepare(comm, a, bytes, &q);
     LK_TRY(finish(post(&q), &q, info));
@@ -162,6 +165,7 @@ lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_part *send, const 
     if (from)
         LK_TRY(check(comm, &v, &n_recv));
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
+    LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     lk_status st = LK_OK;
     if (from) {

@@ -1,5 +1,6 @@
 /* Requests: wait, test, all, any. */
 #include "comm/comm.h"
+#include "comm/helper.h"
 
 #include <lockstep/alloc.h>
 
@@ -22,6 +23,7 @@ lk_status lk_wait(lk_request **request, lk_message *info)
     LK_CHECK(request, LK_EINVAL, "request is NULL");
     if (!*request)
         return LK_OK;
+    LK_INSIDE((*request)->comm->w);
     lk_status st = lk__wait_one(*request);
     finish(request, st == LK_OK ? info : NULL);
     LK_TRY(st);
@@ -35,6 +37,7 @@ lk_status lk_test(lk_request **request, bool *done, lk_message *info)
     if (!*request)
         return LK_OK;
     lk__world *w = (*request)->comm->w;
+    LK_INSIDE(w);
     lk_status st = lk__progress(w);
     if (st == LK_OK && !lk__request_done(*request))
         st = lk__fault_check(w);
@@ -55,6 +58,7 @@ lk_status lk_waitall(int64_t n, lk_request **requests)
     for (int64_t i = 0; i < n; i++) {
         if (!requests[i])
             continue;
+        LK_INSIDE(requests[i]->comm->w);
         lk_status st = first == LK_OK ? lk__wait_one(requests[i]) : first;
         finish(&requests[i], NULL);
         first = st;
@@ -74,6 +78,7 @@ lk_status lk_waitany(int64_t n, lk_request **requests, int64_t *which, lk_messag
         some++;
     if (some == n)
         return LK_OK;
+    LK_INSIDE(requests[some]->comm->w);
     lk_status st = lk__wait_any(n, requests, which);
     if (st != LK_OK)
         *which = some;
@@ -84,6 +89,7 @@ lk_status lk_waitany(int64_t n, lk_request **requests, int64_t *which, lk_messag
 
 lk_message lk_request_message(const lk_request *request)
 {
+    LK_INSIDE(request->comm->w);
     return request->info;
 }
 

@@ -6,6 +6,8 @@
  */
 #include "comm/segment.h"
 
+#include "comm/helper.h"
+
 #include <lockstep/alloc.h>
 #include <lockstep/checked.h>
 
@@ -139,6 +141,7 @@ lk_status lk_shared_new(lk_comm *comm, int64_t bytes, const char *name, lk_share
     *out = NULL;
     LK_CHECK(bytes >= 0, LK_EINVAL, "share(\"%s\"): %lld bytes", name ? name : "",
              (long long)bytes);
+    LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     LK_TRY(lk__shared_make(comm, bytes, name, out));
     comm->w->transport->block_seal(comm->w, &(*out)->block);
@@ -149,6 +152,7 @@ void lk_shared_free(lk_shared *s)
 {
     if (!s)
         return;
+    LK_INSIDE(s->w);
     lk_shared **at = &s->w->shared;
     while (*at != s)
         at = &(*at)->next;

@@ -5,6 +5,7 @@
  * so all ranks find the same tiers.
  */
 #include "comm/comm.h"
+#include "comm/helper.h"
 #include "comm/topology_machine.h"
 
 #include <lockstep/alloc.h>
@@ -145,6 +146,7 @@ lk_status lk_topology_find(lk_comm *comm, const lk_mode *mode, lk_topology **out
     *out = NULL;
     if (mode)
         LK_TRY(lk_mode_fit(mode, comm->size));
+    LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     lk_topology *t = NULL;
     lk_place mine;

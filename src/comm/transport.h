@@ -9,8 +9,9 @@
  * Small payloads are copied into the packet.  A large one stays where it is until the receiver has
  * matched the packet, and then goes straight to the receiver's memory, one copy in all.
  *
- * No function blocks.  Each is called by the one thread that is this rank.  A failure of a transport
- * is the end of the job: lk__fault_raise() has then been called, or is by the caller.
+ * No function blocks.  Each is called by the one thread that is this rank, or by its helper.  A
+ * failure of a transport is the end of the job: lk__fault_raise() has then been called, or is by the
+ * caller.
  */
 #ifndef LK_COMM_TRANSPORT_H
 #define LK_COMM_TRANSPORT_H
@@ -62,9 +63,15 @@ typedef struct lk__transport {
     /* Free a packet that nobody took. */
     void (*drop)(lk__world *w, lk__packet *packet);
 
-    /* Sleep until this rank's bell rings, at most `ns`.  `heard` is what lk__bell_drowse() gave
-     * before poll() found nothing. */
-    void (*nap)(lk__world *w, uint32_t heard, int64_t ns);
+    /* How long this rank may sleep on its bell, at most `ns`, before it looks again: not everything
+     * rings. */
+    int64_t (*nap)(lk__world *w, int64_t ns);
+
+    /* Whether something that was sent needs poll() to be complete; NULL: never. */
+    bool (*busy)(lk__world *w);
+
+    /* Get ready for calls by two threads, one at a time; NULL: it is.  LK_ENOTSUP says why not. */
+    lk_status (*share)(lk__world *w);
 
     /* Tell all other ranks of w->fault; allocates nothing. */
     void (*spread)(lk__world *w);

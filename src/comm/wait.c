@@ -8,6 +8,7 @@
  */
 #include "comm/comm.h"
 #include "comm/futex.h"
+#include "comm/helper.h"
 
 #include <lockstep/clock.h>
 
@@ -94,8 +95,9 @@ static lk_status sleep_on_bell(lk__world *w, int64_t n, lk_request *const *reque
     lk_status st = lk__progress(w);
     bool same = st == LK_OK && arrived == w->n_arrived && !any_done(n, requests, &which);
     if (same && atomic_load(&w->fault->state) != 2)
-        w->transport->nap(w, heard, ns);
-    lk__bell_awake(own);
+        lk__bell_sleep(own, heard, w->transport->nap(w, ns));
+    if (!w->helper || !w->helper->napping) /* else it is still to be woken */
+        lk__bell_awake(own);
     return st;
 }
 

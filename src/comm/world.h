@@ -4,8 +4,9 @@
  *          lk__world          matching, waiting, faults                      here
  *          lk__transport      threads or MPI                                 transport.h
  *
- * Everything here belongs to the one thread that is the rank, except `fault` and the board, which
- * others read, and lk_request.done, which a receiver may set.
+ * Everything here belongs to the one thread that is the rank (and its helper, one at a time:
+ * helper.h), except `fault` and the board, which others read, and lk_request.done, which a receiver
+ * may set.
  */
 #ifndef LK_COMM_WORLD_H
 #define LK_COMM_WORLD_H
@@ -23,6 +24,8 @@ typedef struct lk__fault {
     int32_t rank; /* world rank that found it */
     char text[LK_FAULT_TEXT];
 } lk__fault;
+
+typedef struct lk__helper lk__helper;
 
 typedef struct lk__host {
     char name[64];
@@ -49,6 +52,7 @@ struct lk__world {
     lk_request *posted, *posted_last; /* receives without a packet, oldest first */
     lk__packet *early, **early_end;   /* packets without a receive, oldest first */
     lk_request *active;               /* collectives under way */
+    lk__helper *helper;               /* makes progress while the rank computes; NULL: nobody */
 };
 
 /* How long nothing has arrived, in ns that this rank ran; last 0: not yet looked at. */

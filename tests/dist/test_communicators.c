@@ -100,6 +100,20 @@ static void one_node_holds_all(lk_comm *comm)
     ASSERT_EQ(lk_comm_inter_size(comm), 1);
 }
 
-RANKS_MAIN(TEST(split_orders_by_key_then_rank), TEST(a_negative_color_gets_nothing),
-           TEST(messages_of_two_communicators_never_meet), TEST(splits_of_splits_work),
-           TEST(a_grid_knows_its_neighbours), TEST(one_node_holds_all))
+/* MPI was not initialised for a second thread; ranks that are threads need nothing. */
+static void progress_is_given_or_refused_with_the_reason(lk_comm *comm)
+{
+    lk_comm *own = NULL;
+    if (strcmp(lk_comm_transport(comm), "mpi") == 0) {
+        ASSERT_FAILS(lk_comm_progress_set(comm, true), LK_ENOTSUP, "set LK_PROGRESS=1 before");
+    } else {
+        ASSERT_OK(lk_comm_progress_set(comm, true));
+    }
+    ASSERT_OK(lk_comm_dup(comm, &own));
+    lk_comm_free(own);
+    ASSERT_OK(lk_comm_progress_set(comm, false));
+}
+
+RANKS_MAIN(TEST(progress_is_given_or_refused_with_the_reason), TEST(split_orders_by_key_then_rank),
+           TEST(a_negative_color_gets_nothing), TEST(messages_of_two_communicators_never_meet),
+           TEST(splits_of_splits_work), TEST(a_grid_knows_its_neighbours), TEST(one_node_holds_all))

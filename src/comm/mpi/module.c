@@ -1,4 +1,5 @@
 /* The module for one MPI: the calls that the transport needs, and nothing more. */
+#include "comm/mpi/serial.h"
 #include "comm/mpi_module.h"
 
 #include <mpi.h>
@@ -12,6 +13,9 @@ struct lk_mpi_comm {
 };
 
 enum { BLOCK = 1 << 30 };
+
+pthread_mutex_t lk_mpi_lock = PTHREAD_MUTEX_INITIALIZER;
+_Atomic bool lk_mpi_serial;
 
 static bool mpi_finalized(void)
 {
@@ -27,23 +31,58 @@ static bool mpi_running(void)
     return yes && !mpi_finalized();
 }
 
-static int mpi_init(void)
+static int mpi_init(bool threads)
 {
     int level;
-    return MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    return MPI_Init_thread(NULL, NULL, threads ? MPI_THREAD_SERIALIZED : MPI_THREAD_FUNNELED,
+                           &level);
+}
+
+static lk_mpi_threads mpi_threads(void)
+{
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    return level == MPI_THREAD_MULTIPLE     ? LK_MPI_MULTIPLE
+           : level == MPI_THREAD_SERIALIZED ? LK_MPI_SERIALIZED
+                                            : LK_MPI_FUNNELED;
+}
+
+static void mpi_serialize(void)
+{
+    atomic_store(&lk_mpi_serial, true);
 }
 
 static int mpi_finalize(void)
 {
+    LK_MPI_ALONE();
     return MPI_Finalize();
+}
+
+/* Errors of a handle that is none go to the handlers of these two, which end the process. */
+static lk_mpi_handle mpi_handle(int fortran_handle)
+{
+    LK_MPI_ALONE();
+    MPI_Comm comm = MPI_Comm_f2c(fortran_handle), own[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
+    MPI_Errhandler before[2];
+    int inter = 0, code = MPI_ERR_COMM;
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_get_errhandler(own[i], &before[i]);
+        MPI_Comm_set_errhandler(own[i], MPI_ERRORS_RETURN);
+    }
+    if (comm != MPI_COMM_NULL)
+        code = MPI_Comm_test_inter(comm, &inter);
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_set_errhandler(own[i], before[i]);
+        MPI_Errhandler_free(&before[i]);
+    }
+    return code != MPI_SUCCESS ? LK_MPI_NO_COMM : inter ? LK_MPI_INTER : LK_MPI_INTRA;
 }
 
 static int mpi_comm_dup(bool world, int fortran_handle, lk_mpi_comm **out)
 {
+    LK_MPI_ALONE();
     MPI_Comm host = world ? MPI_COMM_WORLD : MPI_Comm_f2c(fortran_handle);
     *out = NULL;
-    if (host == MPI_COMM_NULL)
-        return MPI_ERR_COMM;
     lk_mpi_comm *c = malloc(sizeof *c);
     if (!c)
         return MPI_ERR_NO_MEM;
@@ -61,6 +100,7 @@ static void mpi_comm_free(lk_mpi_comm *c)
 {
     if (!c)
         return;
+    LK_MPI_ALONE();
     MPI_Comm_free(&c->comm);
     free(c);
 }
@@ -73,6 +113,7 @@ static void mpi_comm_place(const lk_mpi_comm *c, int *rank, int *size)
 
 static int mpi_comm_nodes(const lk_mpi_comm *c, int *node)
 {
+    LK_MPI_ALONE();
     MPI_Comm near;
     int rank, lowest;
     MPI_Comm_rank(c->comm, &rank);
@@ -102,6 +143,7 @@ static int type_of(int64_t bytes, MPI_Datatype *type)
 
 static int start(const lk_mpi_comm *c, const lk_mpi_part *p, bool send, lk_mpi_request *out)
 {
+    LK_MPI_ALONE();
     MPI_Request r = MPI_REQUEST_NULL;
     MPI_Datatype type = MPI_BYTE;
     int count = (int)p->bytes, code = MPI_SUCCESS;
@@ -131,6 +173,7 @@ static int mpi_irecv(const lk_mpi_comm *c, const lk_mpi_part *p, lk_mpi_request 
 
 static int mpi_test(lk_mpi_request *request, bool *done)
 {
+    LK_MPI_ALONE();
     MPI_Request r;
     int yes = 0;
     memcpy(&r, request, sizeof r);
@@ -142,6 +185,7 @@ static int mpi_test(lk_mpi_request *request, bool *done)
 
 static void mpi_cancel(lk_mpi_request *request)
 {
+    LK_MPI_ALONE();
     MPI_Request r;
     memcpy(&r, request, sizeof r);
     if (r != MPI_REQUEST_NULL)
@@ -151,6 +195,7 @@ static void mpi_cancel(lk_mpi_request *request)
 
 static void mpi_error(int code, char text[LK_MPI_TEXT])
 {
+    LK_MPI_ALONE();
     char full[MPI_MAX_ERROR_STRING];
     int n = 0;
     if (MPI_Error_string(code, full, &n) != MPI_SUCCESS)
@@ -169,6 +214,9 @@ const lk_mpi lk_mpi_module = {.interface = LK_MPI_INTERFACE,
                               .finalized = mpi_finalized,
                               .init = mpi_init,
                               .finalize = mpi_finalize,
+                              .threads = mpi_threads,
+                              .serialize = mpi_serialize,
+                              .handle = mpi_handle,
                               .comm_dup = mpi_comm_dup,
                               .comm_free = mpi_comm_free,
                               .comm_place = mpi_comm_place,

@@ -1,4 +1,5 @@
 /* The module's second table: MPI's own collectives.  Compiled against each MPI, beside module.c. */
+#include "comm/mpi/serial.h"
 #include "comm/mpi_native.h"
 
 #include <mpi.h>
@@ -31,6 +32,7 @@ static int native_world_rank(void)
 
 static int native_group_make(int n, const int *world_rank, lk_mpi_group **out)
 {
+    LK_MPI_ALONE();
     MPI_Group all, some;
     lk_mpi_group *g = malloc(sizeof *g);
     *out = NULL;
@@ -56,6 +58,7 @@ static void native_group_free(lk_mpi_group *g)
 {
     if (!g)
         return;
+    LK_MPI_ALONE();
     MPI_Comm_free(&g->comm);
     free(g);
 }
@@ -64,6 +67,7 @@ static void native_group_free(lk_mpi_group *g)
 static int native_allreduce(lk_mpi_group *g, const void *in, void *out, int64_t count,
                             lk_mpi_type type)
 {
+    LK_MPI_ALONE();
     int size, code = MPI_SUCCESS;
     MPI_Type_size(type_of(type), &size);
     for (int64_t at = 0; at < count && code == MPI_SUCCESS; at += BLOCK) {
@@ -78,18 +82,21 @@ static int native_allreduce(lk_mpi_group *g, const void *in, void *out, int64_t 
 static int native_reduce_scatter(lk_mpi_group *g, const void *in, void *out, const int *counts,
                                  lk_mpi_type type)
 {
+    LK_MPI_ALONE();
     return MPI_Reduce_scatter(in, out, counts, type_of(type), MPI_SUM, g->comm);
 }
 
 static int native_allgather(lk_mpi_group *g, void *out, const int *counts, const int *offsets,
                             lk_mpi_type type)
 {
+    LK_MPI_ALONE();
     return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out, counts, offsets, type_of(type),
                           g->comm);
 }
 
 static void native_error(int code, char text[LK_MPI_TEXT])
 {
+    LK_MPI_ALONE();
     char full[MPI_MAX_ERROR_STRING];
     int n = 0;
     if (MPI_Error_string(code, full, &n) != MPI_SUCCESS)

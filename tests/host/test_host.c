@@ -1,0 +1,118 @@
+/* A host program with an MPI of its own: its communicator is used, and stays its own.
+ *
+ *     test_host funneled|multiple        the level at which the host initialises MPI
+ *
+ * Compiled against each MPI; run on 4 ranks by tests/dist/run.sh.
+ */
+#include "harness.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/clock.h>
+#include <lockstep/coll.h>
+
+#include <mpi.h>
+
+enum { N = 50000 };
+
+/* Messages of the host and of Lockstep with the same tag, in opposite orders. */
+static void messages_never_meet(MPI_Comm host, lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm), theirs = -1, ours = -1;
+    int next = (rank + 1) % size, before = (rank + size - 1) % size, mine[2] = {rank, 100 + rank};
+    MPI_Request r;
+    lk_request *s;
+    MPI_Isend(&mine[0], 1, MPI_INT, next, 1, host, &r);
+    ASSERT_OK(lk_isend(comm, &mine[1], 1, LK_I32, next, 1, "ours", &s));
+    ASSERT_OK(lk_recv(comm, &ours, 1, LK_I32, before, 1, "ours", NULL));
+    MPI_Recv(&theirs, 1, MPI_INT, before, 1, host, MPI_STATUS_IGNORE);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+    ASSERT_OK(lk_wait(&s, NULL));
+    ASSERT_EQ(theirs, before);
+    ASSERT_EQ(ours, 100 + before);
+}
+
+/* The ranks in the order of the host's communicator, which may be freed. */
+static void half_of_the_world_works(bool progress)
+{
+    int world, size, sum = 0;
+    MPI_Comm half;
+    lk_comm *comm;
+    MPI_Comm_rank(MPI_COMM_WORLD, &world);
+    MPI_Comm_split(MPI_COMM_WORLD, world % 2, -world, &half);
+    ASSERT_OK(lk_comm_from_mpi(MPI_Comm_c2f(half), &comm));
+    MPI_Comm_rank(half, &sum);
+    MPI_Comm_size(half, &size);
+    ASSERT_EQ(lk_comm_rank(comm), sum);
+    ASSERT_EQ(lk_comm_size(comm), size);
+    if (progress)
+        ASSERT_OK(lk_comm_progress_set(comm, true));
+    else
+        ASSERT_FAILS(lk_comm_progress_set(comm, true), LK_ENOTSUP,
+                     "by the host with less than MPI_THREAD_MULTIPLE");
+    messages_never_meet(half, comm);
+    MPI_Comm_free(&half);
+    float *x;
+    ASSERT_OK(lk_alloc(&x, N, sizeof *x));
+    for (int i = 0; i < N; i++)
+        x[i] = (float)world;
+    lk_request *r = NULL;
+    lk_collective c = {.call = LK_CALL_ALLREDUCE, .name = "x", .out = x, .count = N};
+    ASSERT_OK(lk_coll_start(comm, &c, &r));
+    for (int k = 0; k < 20; k++) /* the host talks meanwhile */
+        MPI_Allreduce(&world, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    ASSERT_OK(lk_wait(&r, NULL));
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    ASSERT_EQ(sum, size * (size - 1) / 2);
+    int want = 0;
+    for (int k = world % 2; k < size; k += 2)
+        want += k;
+    ASSERT_TRUE(x[0] == (float)want && x[N - 1] == (float)want);
+    lk_free(x);
+    lk_comm_free(comm);
+}
+
+static void intercommunicators_are_refused(int rank)
+{
+    MPI_Comm half, inter;
+    lk_comm *comm;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 0, &inter);
+    ASSERT_FAILS(lk_comm_from_mpi(MPI_Comm_c2f(inter), &comm), LK_EINVAL, "merge it first");
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+}
+
+int main(int argc, char **argv)
+{
+    bool multiple = argc > 1 && strcmp(argv[1], "multiple") == 0;
+    int level, finalized, rank;
+    lk_comm *comm;
+    signal(SIGALRM, test_on_alarm);
+    alarm(2 * TEST_TIMEOUT_S);
+    ASSERT_FAILS(lk_comm_from_mpi(0, &comm), LK_EINVAL, "MPI is not initialised");
+    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &level);
+    if (multiple && level != MPI_THREAD_MULTIPLE) {
+        puts("SKIPPED: this MPI has no MPI_THREAD_MULTIPLE");
+        MPI_Finalize();
+        return 0;
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    ASSERT_FAILS(lk_comm_from_mpi(MPI_Comm_c2f(MPI_COMM_NULL), &comm), LK_EINVAL,
+                 "is no communicator of MPI");
+    ASSERT_FAILS(lk_comm_from_mpi(123456789, &comm), LK_EINVAL, "handle 123456789 is no");
+    intercommunicators_are_refused(rank);
+    for (int again = 0; again < 3; again++)
+        half_of_the_world_works(multiple);
+    ASSERT_OK(lk_comm_open("mpi", &comm)); /* MPI is there: it is used, and not finalized */
+    ASSERT_OK(lk_barrier(comm, "all"));
+    lk_comm_free(comm);
+    MPI_Finalized(&finalized);
+    ASSERT_EQ(finalized, 0);
+    MPI_Finalize();
+    ASSERT_FAILS(lk_comm_open("mpi", &comm), LK_EINVAL, "MPI has been finalized");
+    ASSERT_FAILS(lk_comm_from_mpi(0, &comm), LK_EINVAL, "finalized");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    if (rank == 0)
+        printf("ok a_host_keeps_its_mpi (%s)\n", multiple ? "multiple" : "funneled");
+    return 0;
+}
