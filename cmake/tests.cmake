@@ -156,6 +156,8 @@ endforeach()
 
 foreach(mpi IN LISTS LK_MPIS)
   lk_test(${mpi}.ended ${mpi} tests/dist/ended.sh ${mpi} $<TARGET_FILE:test_faults>)
+  lk_test(${mpi}.killed ${mpi} tests/dist/killed.sh ${mpi} $<TARGET_FILE:test_shared>
+    ${CMAKE_CURRENT_BINARY_DIR}/mpi)
   lk_test(${mpi}.faults_between_nodes ${mpi} env LK_LOCAL_NODES=3
     tests/dist/run.sh ${mpi} "2 3" $<TARGET_FILE:test_faults>)
   lk_test(${mpi}.shared_on_nodes ${mpi} env LK_LOCAL_NODES=2
