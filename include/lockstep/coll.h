@@ -132,8 +132,9 @@ LK_API lk_status lk_coll_start(lk_comm *comm, const lk_collective *c,
 /**
  * Compare the calls of the ranks, or do not: for measuring what that costs.  On by default.
  *
- * Not collective, but all ranks should do the same.  Off, calls in shared memory do not notice that
- * ranks make different ones.  Errors: LK_ENOMEM.
+ * Not collective, but all ranks must do the same.  Off, calls in shared memory have no name and no
+ * digest and are not shown on the board, so ranks that make different ones are not noticed.  Errors:
+ * LK_ENOMEM.
  */
 LK_API lk_status lk_coll_checks_set(lk_comm *comm, bool on) LK_NODISCARD;
 

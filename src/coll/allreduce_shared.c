@@ -143,7 +143,7 @@ static lk_status shared_advance(lk_request *r)
         return LK_OK;
     if (c->step == ARRIVE) {
         arrive(c);
-        lk__call_show(r->comm, &c->label); /* now, while the post travels */
+        lk__arena_show(c);
         c->step = MEET;
     }
     if (c->step == MEET) {

@@ -47,19 +47,39 @@ static void slots_put(lk__arena_call *c)
     lk__arena_post(c, &slot->ticket, c->ticket);
 }
 
-/* Two ranks with a vector each, and an operator whose operands may change places. */
+/* Two ranks with a vector each. */
 static bool is_pair(const lk__arena_call *c)
 {
+    return c->arena->n == 2 && c->program->n_leaves == 2;
+}
+
+/* An operator whose operands may change places. */
+static bool is_even(const lk__arena_call *c)
+{
     bool even = c->work != LK_F32 && c->work != LK_F64;
-    return c->arena->n == 2 && c->program->n_leaves == 2 &&
-           (even || c->fold == LK_FOLD_SUM || c->fold == LK_FOLD_AVG || c->fold == LK_FOLD_PROD);
+    return even || c->fold == LK_FOLD_SUM || c->fold == LK_FOLD_AVG || c->fold == LK_FOLD_PROD;
+}
+
+/* What is in the line of the flag is only read: its owner stores to it in any case. */
+static lk_status small_join(const lk__arena_call *c)
+{
+    const lk__arena *a = c->arena;
+    _Alignas(8) unsigned char room[LK_SLOT_SMALL];
+    const unsigned char *other = slot_data(c, 1 - a->me);
+    memcpy(room, a->me == 0 ? c->in : other, (size_t)c->bytes);
+    LK_TRY(lk__fold_join(c->fold, c->work, c->count, room, a->me == 0 ? other : c->in));
+    LK_TRY(lk__fold_finish(c->fold, c->work, c->count, c->pieces, room));
+    memcpy(c->out, room, (size_t)c->bytes);
+    return LK_OK;
 }
 
 static lk_status slots_join(lk__arena_call *c)
 {
     lk__arena *a = c->arena;
     const lk__program *p = c->program;
-    if (is_pair(c)) {
+    if (is_pair(c) && 2 * c->bytes <= LK_SLOT_SMALL)
+        return small_join(c);
+    if (is_pair(c) && is_even(c)) {
         unsigned char *other = slot_data(c, 1 - a->me);
         LK_TRY(lk__fold_join(c->fold, c->work, c->count, other, c->in));
         LK_TRY(lk__fold_finish(c->fold, c->work, c->count, c->pieces, other));
@@ -86,7 +106,7 @@ static lk_status slots_advance(lk_request *r)
         return LK_OK;
     if (c->step == 0) {
         slots_put(c);
-        lk__call_show(r->comm, &c->label); /* now, while the post travels */
+        lk__arena_show(c);
         c->step = 1;
     }
     for (; c->next < a->n; c->next++) {

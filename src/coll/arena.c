@@ -146,7 +146,10 @@ static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__
     r->release = NULL;
     atomic_store_explicit(&r->done, 0, memory_order_relaxed);
     r->in_list = r->heap = false;
-    lk__call_label(k->comm, &call, &c->label);
+    if (c->alone)
+        lk__call_number(k->comm, &call, &c->label);
+    else
+        lk__call_label(k->comm, &call, &c->label);
     c->digest = k->comm->past;
 }
 

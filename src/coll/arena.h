@@ -72,7 +72,7 @@ typedef struct lk__arena_call {
     int64_t n_nodes;
     const unsigned char *in;
     unsigned char *out;
-    bool alone;     /* no checks of other ranks */
+    bool alone;     /* no checks of other ranks: no name, no digest, nothing on the board */
     int step, next; /* of the algorithm; the next rank to look at */
     int idle;       /* how often it was asked in vain */
     bool owed;      /* others may sleep, and have not been woken since the last post */
@@ -125,6 +125,13 @@ lk_status lk__arena_disagree(lk__arena_call *c, int i) LK_NODISCARD;
 static inline lk_status lk__arena_agree(lk__arena_call *c, int i, uint64_t digest)
 {
     return digest == c->digest || c->alone ? LK_OK : lk__arena_disagree(c, i);
+}
+
+/** Show the call on the board: after its first post, while that travels. */
+static inline void lk__arena_show(lk__arena_call *c)
+{
+    if (!c->alone)
+        lk__call_show(c->request.comm, &c->label);
 }
 
 /** The call is complete: the next one has its turn. */

@@ -27,7 +27,7 @@ typedef struct lk__doing {
     lk__label call;
 } lk__doing;
 
-enum { LK_DOING_WORDS = (sizeof(lk__doing) + 7) / 8 };
+enum { LK_DOING_WORDS = sizeof(lk__doing) / 8, LK_DOING_CALL = 2 };
 
 /* One rank's slot, lines of its own. */
 typedef struct lk__slot {
@@ -35,8 +35,13 @@ typedef struct lk__slot {
     _Atomic uint64_t word[LK_DOING_WORDS];
 } lk__slot;
 
-/** Write the whole slot; only its owner may.  Or its first word: state and peer. */
+/**
+ * Write the whole slot; only its owner may.  Or its first word: state and peer.  Or all with a call
+ * that has just been copied to `doing`: loads that wait for fresh stores would wait for what was
+ * posted before those, too.
+ */
 void lk__slot_write(lk__slot *slot, const lk__doing *doing);
+void lk__slot_write_call(lk__slot *slot, const lk__doing *doing, const lk__label *call);
 void lk__slot_write_state(lk__slot *slot, const lk__doing *doing);
 
 /** A consistent copy; state UNKNOWN if the slot is NULL or its owner does not finish writing. */

@@ -48,7 +48,9 @@ typedef struct lk__call {
     int algorithm;
 } lk__call;
 
-/** Number the call and fill its label; show it on the board; or both. */
+/** Number the call and fill its label; show it on the board; or both.  Or number it only, with a
+ * label that has no name and is not rolled into the past. */
+void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label);
 void lk__call_label(lk_comm *comm, const lk__call *call, lk__label *label);
 void lk__call_show(lk_comm *comm, const lk__label *label);
 void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label);

@@ -13,20 +13,26 @@
 
 #include <string.h>
 
+void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label)
+{
+    label->h = (lk__header){.magic = LK_WIRE_MAGIC,
+                            .kind = LK_KIND_COLLECTIVE,
+                            .call = (uint8_t)call->call,
+                            .dtype = (uint8_t)call->dtype,
+                            .fold = (uint8_t)call->fold,
+                            .context = comm->context,
+                            .source = comm->w->rank,
+                            .sequence = ++comm->n_calls,
+                            .count = call->count,
+                            .past = comm->past,
+                            .root = call->root,
+                            .algorithm = (uint8_t)call->algorithm};
+    label->name[0] = '\0';
+}
+
 void lk__call_label(lk_comm *comm, const lk__call *call, lk__label *label)
 {
-    *label = (lk__label){.h = {.magic = LK_WIRE_MAGIC,
-                               .kind = LK_KIND_COLLECTIVE,
-                               .call = (uint8_t)call->call,
-                               .dtype = (uint8_t)call->dtype,
-                               .fold = (uint8_t)call->fold,
-                               .context = comm->context,
-                               .source = comm->w->rank,
-                               .sequence = ++comm->n_calls,
-                               .count = call->count,
-                               .past = comm->past,
-                               .root = call->root,
-                               .algorithm = (uint8_t)call->algorithm}};
+    lk__call_number(comm, call, label);
     lk__label_name(label, call->name);
     comm->past = lk__label_roll(label);
 }
@@ -34,11 +40,12 @@ void lk__call_label(lk_comm *comm, const lk__call *call, lk__label *label)
 void lk__call_show(lk_comm *comm, const lk__label *label)
 {
     lk__world *w = comm->w;
-    comm->recent[label->h.sequence % LK_RECENT] = *label;
+    lk__label_copy(&comm->recent[label->h.sequence % LK_RECENT], label);
     w->begun = true;
-    w->doing = (lk__doing){
-        .state = LK_STATE_CALLING, .peer = -1, .pid = w->doing.pid, .call = *label};
-    lk__slot_write(w->board[w->rank], &w->doing);
+    w->doing.state = LK_STATE_CALLING;
+    w->doing.peer = -1;
+    lk__label_copy(&w->doing.call, label);
+    lk__slot_write_call(w->board[w->rank], &w->doing, label);
 }
 
 void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label)

@@ -33,9 +33,9 @@ void lk__label_name(lk__label *label, const char *name)
         name += n - LK_WIRE_NAME;
         n = LK_WIRE_NAME;
     }
+    memset(label->name + n / 8 * 8, 0, 8); /* the end, and zeros up to the next word */
     if (n > 0)
         memcpy(label->name, name, n);
-    label->name[n] = '\0';
     label->h.text = (uint8_t)n;
 }
 
@@ -91,17 +91,19 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
+/* A polynomial in a random number, whose coefficients are what the call is made of: one multiplication
+ * for each word, and the mix at the end spreads it. */
 uint64_t lk__label_roll(const lk__label *label)
 {
+    const uint64_t base = UINT64_C(0x9e3779b97f4a7c15);
     const lk__header *h = &label->h;
-    uint64_t x = mix(h->past + UINT64_C(0x9e3779b97f4a7c15));
-    x = mix(x ^ ((uint64_t)h->call | (uint64_t)h->dtype << 8 | (uint64_t)h->fold << 16 |
-                 (uint64_t)(uint32_t)h->root << 32));
-    x = mix(x ^ (uint64_t)h->count);
+    uint64_t x = (uint64_t)h->call | (uint64_t)h->dtype << 8 | (uint64_t)h->fold << 16 |
+                 (uint64_t)h->text << 24 | (uint64_t)(uint32_t)h->root << 32;
+    x = x * base + (uint64_t)h->count;
     for (size_t i = 0; i < h->text; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, label->name + i, h->text - i < 8 ? h->text - i : 8);
-        x = mix(x ^ word);
+        uint64_t word;
+        memcpy(&word, label->name + i, sizeof word); /* zeros behind the name */
+        x = x * base + word;
     }
-    return x;
+    return mix(x * base + h->past);
 }

@@ -45,8 +45,9 @@ static void show_peer(lk__world *w, const lk_request *r)
 {
     if (w->doing.state == LK_STATE_CALLING && w->doing.peer == r->peer)
         return;
-    w->doing = (lk__doing){
-        .state = LK_STATE_CALLING, .peer = r->peer, .pid = w->doing.pid, .call = *r->label};
+    w->doing.state = LK_STATE_CALLING;
+    w->doing.peer = r->peer;
+    lk__label_copy(&w->doing.call, r->label);
     lk__slot_write(w->board[w->rank], &w->doing);
 }
 

@@ -28,6 +28,8 @@
 
 #include <lockstep/comm.h>
 
+#include <string.h>
+
 enum { LK_WIRE_MAGIC = 0x314b4c4c /* "LLK1" */, LK_WIRE_NAME = 96 };
 
 typedef enum lk__kind {
@@ -59,8 +61,19 @@ _Static_assert(sizeof(lk__header) == 64, "the header is 64 bytes");
 /* A header with the name it carries, ended by a zero. */
 typedef struct lk__label {
     lk__header h;
-    char name[LK_WIRE_NAME + 1];
+    char name[LK_WIRE_NAME + 8];
 } lk__label;
+
+/** Bytes of a label that say something: what is behind the name is never looked at, and not copied. */
+static inline size_t lk__label_bytes(const lk__label *label)
+{
+    return sizeof label->h + ((size_t)label->h.text / 8 + 1) * 8;
+}
+
+static inline void lk__label_copy(lk__label *to, const lk__label *from)
+{
+    memcpy(to, from, lk__label_bytes(from));
+}
 
 /** Set the label's name (NULL: none) and h.text. */
 void lk__label_name(lk__label *label, const char *name);
