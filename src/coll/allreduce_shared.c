@@ -44,8 +44,8 @@ static void arrive(lk__arena_call *c)
     lk__arena *a = c->arena;
     lk__arrival *own = &a->desk[a->me]->arrival[c->ticket % 2];
     own->digest = c->digest;
-    own->in = where_is(a->shared->w, c->in, c->bytes);
     own->out = where_is(a->shared->w, c->out, c->bytes);
+    own->in = c->in == c->out ? own->out : where_is(a->shared->w, c->in, c->bytes);
     lk__arena_post(c, &own->ticket, c->ticket);
 }
 
@@ -77,13 +77,8 @@ static unsigned char *see(const lk__arena_call *c, int i, const lk__where *where
 static lk_status zero_copy(lk__arena_call *c)
 {
     lk__arena *a = c->arena;
-    lk__eval e = {.program = c->program,
-                  .fold = c->fold,
-                  .work = c->work,
-                  .elem = c->elem,
-                  .pieces = c->pieces,
-                  .over = true,
-                  .n_out = a->n};
+    lk__eval e;
+    lk__arena_eval(c, a->n, true, &e);
     for (int i = 0; i < a->n; i++) {
         const lk__arrival *at = &a->desk[i]->arrival[c->ticket % 2];
         e.leaf[i] = see(c, i, &at->in);

@@ -86,12 +86,8 @@ static lk_status slots_join(lk__arena_call *c)
         memcpy(c->out, other, (size_t)c->bytes);
         return LK_OK;
     }
-    lk__eval e = {.program = p,
-                  .fold = c->fold,
-                  .work = c->work,
-                  .elem = c->elem,
-                  .pieces = c->pieces,
-                  .n_out = 1};
+    lk__eval e;
+    lk__arena_eval(c, 1, false, &e);
     e.out[0] = c->out;
     for (int i = 0; i < p->n_leaves; i++)
         e.leaf[i] = slot_data(c, p->rank[i]) + p->index[i] * c->bytes;

@@ -134,6 +134,18 @@ static inline void lk__arena_show(lk__arena_call *c)
         lk__call_show(c->request.comm, &c->label);
 }
 
+/** What is to be joined, but for the leaves and where the sum goes: the caller sets those. */
+static inline void lk__arena_eval(const lk__arena_call *c, int n_out, bool over, lk__eval *e)
+{
+    e->program = c->program;
+    e->fold = c->fold;
+    e->work = c->work;
+    e->elem = c->elem;
+    e->pieces = c->pieces;
+    e->over = over;
+    e->n_out = n_out;
+}
+
 /** The call is complete: the next one has its turn. */
 static inline void lk__arena_end(lk__arena_call *c)
 {

@@ -76,13 +76,8 @@ static lk_status join_segment(lk__arena_call *c, int64_t s)
 {
     lk__arena *a = c->arena;
     lk_run part = part_of(c, s, a->me);
-    lk__eval e = {.program = c->program,
-                  .fold = c->fold,
-                  .work = c->work,
-                  .elem = c->elem,
-                  .pieces = c->pieces,
-                  .over = true,
-                  .n_out = a->n};
+    lk__eval e;
+    lk__arena_eval(c, a->n, true, &e);
     if (part.n == 0)
         return LK_OK;
     unsigned char *own = c->out + part.first * c->elem;
