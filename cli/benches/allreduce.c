@@ -26,7 +26,8 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = FIELD(against),
      .value = "NAME",
-     .help = "mpi, any other algorithm, or none; mpi by default where the ranks are MPI's"},
+     .help = "mpi, any other algorithm (chain: no fixed tree), unchecked (ours without checks), or "
+             "none; mpi by default where the ranks are MPI's"},
     {.name = "sizes",
      .type = LK_OPTION_NAMES,
      .offset = FIELD(sizes),
@@ -91,8 +92,10 @@ struct bench {
     const struct allreduce_options *o;
     lk_comm *comm;
     const char *against; /* NULL: nobody */
+    bool unchecked;      /* against ours, without checks */
     int64_t bytes[LK_OPTION_MAX_ITEMS];
     int n_sizes;
+    bool checks;
     lk_shared *shared;
     float *memory, *ours, *theirs; /* vectors of the largest size */
     report out;
@@ -134,15 +137,15 @@ static lk_status call(struct bench *b, int side, float *x, int64_t n)
 {
     if (side == NOBODY)
         return LK_OK;
+    bool ours = side == OURS || b->unchecked;
     if (side == WAY)
         n = 0;
-    LK_TRY(lk_coll_run(b->comm,
-                       &(lk_collective){.call = LK_CALL_ALLREDUCE,
-                                        .name = "bench",
-                                        .algorithm = side == OURS ? b->o->algorithm : b->against,
-                                        .out = x,
-                                        .count = n,
-                                        .dtype = LK_F32}));
+    LK_TRY(lk_coll_run(b->comm, &(lk_collective){.call = LK_CALL_ALLREDUCE,
+                                                 .name = "bench",
+                                                 .algorithm = ours ? b->o->algorithm : b->against,
+                                                 .out = x,
+                                                 .count = n,
+                                                 .dtype = LK_F32}));
     return LK_OK;
 }
 
@@ -151,8 +154,10 @@ static volatile uint64_t sink;
 /* Fill the vector, reduce it, read it: seconds for one, on the slowest rank. */
 static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, double *seconds)
 {
-    float *x = side == PEER || side == WAY ? b->theirs : b->ours;
+    bool mpi = b->against && strcmp(b->against, "mpi") == 0;
+    float *x = mpi && (side == PEER || side == WAY) ? b->theirs : b->ours;
     LK_TRY(lk_barrier(b->comm, "round"));
+    LK_TRY(lk_coll_checks_set(b->comm, b->checks && !(b->unchecked && side == PEER)));
     LK_TRY(call(b, side == NOBODY ? OURS : side, x, 1));
     int64_t start = 0;
     for (int k = -1; k < calls; k++) { /* once before, for the caches */
@@ -166,6 +171,7 @@ static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, doub
         sink = sum;
     }
     *seconds = 1e-9 * (double)(lk_clock_ns() - start) / calls;
+    LK_TRY(lk_coll_checks_set(b->comm, true));
     LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
     return LK_OK;
 }
@@ -244,7 +250,8 @@ static lk_status row(struct bench *b, int i)
     return LK_OK;
 }
 
-/* Ours in shared memory unless --private; the peer's is always private, as MPI's programs have it. */
+/* Ours in shared memory unless --private, as other algorithms of ours; MPI's is always private, as its
+ * programs have it. */
 static lk_status vectors_make(struct bench *b)
 {
     int64_t most = 0;
@@ -265,10 +272,9 @@ static lk_status rows(struct bench *b)
 {
     static const report_column columns[] = {{"bytes", "bytes", 9}, {"algorithm", "algorithm", -9},
                                             {"us", "us", 9},       {"gbs", "GB/s", 8},
-                                            {"peer", "peer", -6},  {"peer_us", "us", 9},
+                                            {"peer", "peer", -9},  {"peer_us", "us", 9},
                                             {"ratio", "ratio", 6}, {"rounds", "rounds", 6}};
     bool first = lk_comm_rank(b->comm) == 0;
-    LK_TRY(lk_coll_checks_set(b->comm, strcmp(b->o->checks, "on") == 0));
     LK_TRY(vectors_make(b));
     if (first && !b->o->json)
         printf("%d ranks on %d node%s, transport %s, %s memory, checks %s; medians, on the slowest "
@@ -289,6 +295,8 @@ static lk_status rank_run(lk_comm *comm, void *arg)
     struct bench b = *(const struct bench *)arg;
     b.comm = comm;
     b.against = b.o->against ? b.o->against : "mpi";
+    b.unchecked = strcmp(b.against, "unchecked") == 0;
+    b.checks = strcmp(b.o->checks, "on") == 0;
     bool mpi = strcmp(lk_comm_transport(comm), "mpi") == 0;
     if (strcmp(b.against, "none") == 0 || (!b.o->against && !mpi))
         b.against = NULL;
@@ -337,7 +345,9 @@ const lk_verb lk_bench_kind_allreduce = {
         "Each rank fills its vector, reduces it and reads the result; filling and reading alone is "
         "measured too and taken off. Everybody is timed in turn; the time of a round is that of "
         "the slowest rank, and a ratio is the median over the rounds of the peer's time divided by "
-        "ours.\n"
+        "ours. Against unchecked it shows what the checks cost (names, digests, the board), "
+        "against "
+        "chain what the fixed tree costs.\n"
         "JSON: bytes, algorithm, us, gbs (bytes of the vector by time), peer, peer_us, ratio, "
         "rounds.\n"
         "With --tape it measures lk_dist_allreduce(), recorded on a tape, next to lk_allreduce() "

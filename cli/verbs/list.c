@@ -5,6 +5,7 @@
 #include "report.h"
 #include "verb.h"
 
+#include <lockstep/coll.h>
 #include <lockstep/dist_check.h>
 #include <lockstep/isa.h>
 #include <lockstep/map.h>
@@ -137,6 +138,19 @@ static void list_cases(report *out)
     }
 }
 
+static void list_collectives(report *out)
+{
+    lk_coll_about a;
+    for (int i = 0; lk_coll_list(i, &a); i++) {
+        char name[64], about[256];
+        snprintf(name, sizeof name, "%s %s", a.call, a.name);
+        snprintf(about, sizeof about, "%s%s%s%s%s%s", a.summary, a.alias ? "; is " : "",
+                 a.alias ? a.alias : "", *a.needs ? "; needs: " : "", a.needs,
+                 a.measures_only ? "; never chosen" : "");
+        entry(out, "collective", name, about);
+    }
+}
+
 static void list_peers(report *out)
 {
     for (const peer_entry *e = peer_entries; e->name; e++) {
@@ -164,6 +178,7 @@ static const struct {
     {"kernels", "computations, with their formulas", list_kernels},
     {"ops", "differentiable ops, with their formulas", list_ops},
     {"nodes", "differentiable communication, with its formulas", list_nodes},
+    {"collectives", "algorithms of collective calls, and what they need", list_collectives},
     {"checks", "what \"lockstep selfcheck\" checks", list_checks},
     {"benches", "kinds of \"lockstep bench\"", list_benches},
     {"cases", "shapes of \"lockstep bench kernels\"", list_cases},
@@ -231,12 +246,12 @@ static int list_run(const void *given, int n, char **operand)
 
 const lk_verb lk_verb_list = {
     .name = "list",
-    .summary = "what is built in: verbs, instruction sets, kernels, ops, checks, peers",
+    .summary = "what is built in: verbs, instruction sets, kernels, ops, collectives, peers",
     .operands = "[KIND]",
     .about =
-        "Lists what is built in, of one kind: verbs, isas, dtypes, kernels, ops, nodes, checks, "
-        "benches, "
-        "cases, peers, or all. Without KIND it prints how many there are of each.",
+        "Lists what is built in, of one kind: verbs, isas, dtypes, kernels, ops, nodes, "
+        "collectives, checks, benches, cases, peers, or all. Without KIND it prints how many there "
+        "are of each.",
     .options = options,
     .options_size = sizeof(struct list_options),
     .max_operands = 1,

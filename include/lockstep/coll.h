@@ -197,6 +197,8 @@ LK_API lk_status lk_neighbour(lk_comm *comm, int n, const int *neighbours, const
 /** One algorithm of one call, for lists: "allreduce", "tree", "up a binomial tree ...". */
 typedef struct lk_coll_about {
     const char *call, *name, *summary;
+    const char *needs;  /* which calls it can do, "" if all */
+    const char *alias;  /* the algorithm that this is another name of; NULL: none */
     bool measures_only; /* is there to measure against: never chosen, may give other bits */
 } lk_coll_about;
 

@@ -43,9 +43,11 @@ static lk_status doubling_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_doubling = {.call = LK_CALL_ALLREDUCE,
-                                            .name = "doubling",
-                                            .summary = "partners exchange whole vectors",
-                                            .eligible = doubling_eligible,
-                                            .cost = doubling_cost,
-                                            .schedule = doubling_schedule};
+const lk_coll lk_coll_allreduce_doubling = {
+    .call = LK_CALL_ALLREDUCE,
+    .name = "doubling",
+    .summary = "partners exchange whole vectors",
+    .needs = "a power of two of ranks with a node of the tree each, not f16 and bf16",
+    .eligible = doubling_eligible,
+    .cost = doubling_cost,
+    .schedule = doubling_schedule};

@@ -47,9 +47,11 @@ static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_halving = {.call = LK_CALL_ALLREDUCE,
-                                           .name = "halving",
-                                           .summary = "recursive halving, then doubling",
-                                           .eligible = halving_eligible,
-                                           .cost = halving_cost,
-                                           .schedule = halving_schedule};
+const lk_coll lk_coll_allreduce_halving = {
+    .call = LK_CALL_ALLREDUCE,
+    .name = "halving",
+    .summary = "recursive halving, then doubling",
+    .needs = "a power of two of ranks with a node of the tree each, not f16 and bf16",
+    .eligible = halving_eligible,
+    .cost = halving_cost,
+    .schedule = halving_schedule};

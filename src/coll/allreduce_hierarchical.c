@@ -149,6 +149,7 @@ const lk_coll lk_coll_allreduce_hierarchical = {
     .call = LK_CALL_ALLREDUCE,
     .name = "hierarchical",
     .summary = "to the first rank of each node, then between these, and back",
+    .needs = "any dtype but f16 and bf16",
     .eligible = lk__tree_eligible,
     .cost = hierarchical_cost,
     .schedule = hierarchical_schedule};

@@ -37,10 +37,12 @@ static lk_status mpi_start(const lk__case *k, int number, lk_request **out)
     return lk__fold_finish(k->c.fold, k->c.dtype, k->c.count, k->pieces, k->c.out);
 }
 
-const lk_coll lk_coll_allreduce_mpi = {.call = LK_CALL_ALLREDUCE,
-                                       .name = "mpi",
-                                       .summary = "MPI_Allreduce, to measure against",
-                                       .measures_only = true,
-                                       .eligible = mpi_eligible,
-                                       .cost = mpi_cost,
-                                       .start = mpi_start};
+const lk_coll lk_coll_allreduce_mpi = {
+    .call = LK_CALL_ALLREDUCE,
+    .name = "mpi",
+    .summary = "MPI_Allreduce, to measure against",
+    .measures_only = true,
+    .needs = "MPI processes; blocking sums and averages, not of f16 and bf16",
+    .eligible = mpi_eligible,
+    .cost = mpi_cost,
+    .start = mpi_start};

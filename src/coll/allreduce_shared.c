@@ -7,14 +7,15 @@
  *
  * Up to 16 ranks on one node with one node of the tree each; not f16 and bf16.
  *
- * Cost: 2 alpha + n beta + n gamma with an alpha of some 100 ns and nothing copied; swap copies 2 n
+ * Cost: 2 alpha + n beta + n gamma with an alpha of some 300 ns and nothing copied; swap copies 2 n
  * more within the node.
  */
+#include "coll/inplace.h"
 #include "coll/swap.h"
 
 enum { ARRIVE, MEET, SWAP, PART };
 
-static bool shared_eligible(const lk__case *k, const char **why)
+bool lk__inplace_eligible(const lk__case *k, const char **why)
 {
     if (!lk__arena_eligible(k, why))
         return false;
@@ -25,9 +26,9 @@ static bool shared_eligible(const lk__case *k, const char **why)
     return true;
 }
 
-static double shared_cost(const lk__case *k, const lk__rates *r)
+double lk__inplace_cost(const lk__case *k, const lk__rates *r)
 {
-    return 0.15 * r->alpha * k->size + (double)k->bytes * (0.3 * r->beta + r->gamma);
+    return 0.4 * r->alpha * k->size + (double)k->bytes * (0.3 * r->beta + r->gamma);
 }
 
 static lk__where where_is(lk__world *w, const void *data, int64_t bytes)
@@ -130,7 +131,7 @@ static lk_status wait_for_all(lk__arena_call *c, bool *all)
     return LK_OK;
 }
 
-static lk_status shared_advance(lk_request *r)
+lk_status lk__inplace_advance(lk_request *r)
 {
     lk__arena_call *c = (lk__arena_call *)r;
     bool all = false;
@@ -158,13 +159,15 @@ static lk_status shared_advance(lk_request *r)
 
 static lk_status shared_start(const lk__case *k, int number, lk_request **out)
 {
-    LK_TRY(lk__arena_start(k, number, shared_advance, out));
+    LK_TRY(lk__arena_start(k, number, lk__inplace_advance, out));
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_shared = {.call = LK_CALL_ALLREDUCE,
-                                          .name = "shared",
-                                          .summary = "in shared memory, a share for each rank",
-                                          .eligible = shared_eligible,
-                                          .cost = shared_cost,
-                                          .start = shared_start};
+const lk_coll lk_coll_allreduce_shared = {
+    .call = LK_CALL_ALLREDUCE,
+    .name = "shared",
+    .summary = "in shared memory, a share for each rank",
+    .needs = "2 to 16 ranks of one node with a node of the tree each, not f16 and bf16",
+    .eligible = lk__inplace_eligible,
+    .cost = lk__inplace_cost,
+    .start = shared_start};

@@ -125,9 +125,11 @@ static lk_status slots_start(const lk__case *k, int number, lk_request **out)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_slots = {.call = LK_CALL_ALLREDUCE,
-                                         .name = "slots",
-                                         .summary = "in shared memory, short vectors",
-                                         .eligible = slots_eligible,
-                                         .cost = slots_cost,
-                                         .start = slots_start};
+const lk_coll lk_coll_allreduce_slots = {
+    .call = LK_CALL_ALLREDUCE,
+    .name = "slots",
+    .summary = "in shared memory, short vectors",
+    .needs = "2 to 16 ranks of one node, 16 KiB from each at most, not f16 and bf16",
+    .eligible = slots_eligible,
+    .cost = slots_cost,
+    .start = slots_start};

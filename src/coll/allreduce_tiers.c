@@ -57,6 +57,7 @@ const lk_coll lk_coll_allreduce_tiers = {
     .call = LK_CALL_ALLREDUCE,
     .name = "tiers",
     .summary = "parts summed inside the nodes, then between them, and back",
+    .needs = "any dtype but f16 and bf16",
     .eligible = tiers_eligible,
     .cost = tiers_cost,
     .schedule = tiers_schedule};

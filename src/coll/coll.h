@@ -58,7 +58,9 @@ typedef struct lk_coll {
     const char *summary; /* one line */
     bool measures_only;  /* never chosen by cost; need not give the bits of the tree */
 
-    /* Whether it can do this call; if not, `*why` says what it needs.  NULL: any call. */
+    /* Whether it can do this call; if not, `*why` says what it needs.  NULL: any call.  `needs` is the
+     * rule in words, for lists. */
+    const char *needs;
     bool (*eligible)(const lk__case *k, const char **why);
 
     /* Predicted seconds from start to end on the slowest rank. */

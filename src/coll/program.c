@@ -61,6 +61,14 @@ bool lk__program_make(const lk__case *k, lk__program *p)
     return w.deepest <= LK_PROGRAM_DEPTH;
 }
 
+void lk__program_chain(lk__program *p)
+{
+    p->n_ops = 0;
+    p->pieces = 0;
+    for (int i = 0; i < p->n_leaves; i++)
+        emit(p, i == 0 ? PUSH : WITH, i);
+}
+
 /* One block: returns where the sum is. */
 static lk_status run_block(const lk__eval *e, int64_t from, int64_t n,
                            unsigned char (*room)[LK_PROGRAM_BLOCK], unsigned char **sum)

@@ -25,6 +25,10 @@ typedef struct lk__program {
 /** Write the program of a case; false if it has too many leaves, or needs too deep a stack. */
 bool lk__program_make(const lk__case *k, lk__program *p);
 
+/** Write another program: the p->n_leaves leaves one after the other, which is not the tree; of no
+ * number of pieces. */
+void lk__program_chain(lk__program *p);
+
 /** What is joined, and into what. */
 typedef struct lk__eval {
     const lk__program *program;

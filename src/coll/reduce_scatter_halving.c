@@ -51,9 +51,11 @@ static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_reduce_scatter_halving = {.call = LK_CALL_REDUCE_SCATTER,
-                                                .name = "halving",
-                                                .summary = "recursive halving",
-                                                .eligible = halving_eligible,
-                                                .cost = halving_cost,
-                                                .schedule = halving_schedule};
+const lk_coll lk_coll_reduce_scatter_halving = {
+    .call = LK_CALL_REDUCE_SCATTER,
+    .name = "halving",
+    .summary = "recursive halving",
+    .needs = "a power of two of ranks with a node of the tree each, not f16 and bf16",
+    .eligible = halving_eligible,
+    .cost = halving_cost,
+    .schedule = halving_schedule};

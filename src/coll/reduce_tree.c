@@ -31,6 +31,7 @@ static lk_status tree_schedule(const lk__case *k, lk__schedule *s)
 const lk_coll lk_coll_reduce_tree = {.call = LK_CALL_REDUCE,
                                      .name = "tree",
                                      .summary = "whole vectors up the fixed tree",
+                                     .needs = "any dtype but f16 and bf16",
                                      .eligible = lk__tree_eligible,
                                      .cost = tree_cost,
                                      .schedule = tree_schedule};

@@ -16,6 +16,14 @@ out '"bytes": 8, "us": '
 out '"peer": "bare", "peer_us": '
 # On the tape is the result and no copy of the vector.
 out '"tape_bytes": 1048576, '
+for other in unchecked chain; do
+    status 0 "$lockstep" bench allreduce --json --transport local --ranks 4 --seconds 0 --sizes 8,64K \
+        --against $other
+    out "\"peer\": \"$other\", \"peer_us\": "
+done
+status 0 "$lockstep" list collectives
+out 'partners exchange whole vectors; needs: a power of two of ranks'
+out 'rank by rank, to measure the tree against; needs: 2 to 16 ranks of one node'
 status 2 "$lockstep" bench allreduce --sizes 8,6
 err 'a size is a multiple of 4 bytes'
 status 2 "$lockstep" bench allreduce --checks maybe

@@ -12,7 +12,7 @@ begins_at()
         END { exit bad || NR < 2 }' "$work/out" || fail "the column $1 is not aligned"
 }
 
-for kind in verbs isas dtypes kernels ops nodes checks benches cases peers all; do
+for kind in verbs isas dtypes kernels ops nodes collectives checks benches cases peers all; do
     status 0 "$lockstep" list $kind
     begins_at name
     begins_at about
@@ -35,7 +35,7 @@ cp "$work/out" "$work/kinds"
 begins_at about
 out 'lockstep list KIND'
 total=0
-for kind in verbs isas dtypes kernels ops nodes checks benches cases peers; do
+for kind in verbs isas dtypes kernels ops nodes collectives checks benches cases peers; do
     status 0 "$lockstep" list $kind --json
     entries=$(wc -l <"$work/out")
     total=$((total + entries))
