@@ -31,50 +31,6 @@ double lk__inplace_cost(const lk__case *k, const lk__rates *r)
     return 0.4 * r->alpha * k->size + (double)k->bytes * (0.3 * r->beta + r->gamma);
 }
 
-static lk__where where_is(lk__world *w, const void *data, int64_t bytes)
-{
-    lk_shared *s = lk__shared_find(w, data, bytes);
-    if (!s)
-        return (lk__where){0};
-    int64_t offset = (const unsigned char *)data - s->part[s->me].data;
-    return (lk__where){1, s->context, s->number, offset};
-}
-
-static void arrive(lk__arena_call *c)
-{
-    lk__arena *a = c->arena;
-    lk__arrival *own = &a->desk[a->me]->arrival[c->ticket % 2];
-    own->digest = c->digest;
-    own->out = where_is(a->shared->w, c->out, c->bytes);
-    own->in = c->in == c->out ? own->out : where_is(a->shared->w, c->in, c->bytes);
-    lk__arena_post(c, &own->ticket, c->ticket);
-}
-
-/* Whether all buffers lie in the same memory: then every rank sees all of them. */
-static bool is_zero_copy(const lk__arena_call *c)
-{
-    const lk__arena *a = c->arena;
-    const lk__arrival *first = &a->desk[0]->arrival[c->ticket % 2];
-    for (int i = 0; i < a->n; i++) {
-        const lk__arrival *at = &a->desk[i]->arrival[c->ticket % 2];
-        if (!at->in.shared || !at->out.shared || at->in.context != first->in.context ||
-            at->in.number != first->in.number || at->out.context != first->out.context ||
-            at->out.number != first->out.number)
-            return false;
-    }
-    return true;
-}
-
-/* A buffer of rank `i` as seen from here. */
-static unsigned char *see(const lk__arena_call *c, int i, const lk__where *where)
-{
-    lk_shared *s = lk__shared_get(c->arena->shared->w, where->context, where->number);
-    int world_rank = c->arena->shared->part[i].world_rank, at = 0;
-    while (at < s->n - 1 && s->part[at].world_rank != world_rank)
-        at++;
-    return s->part[at].data + where->offset;
-}
-
 static lk_status zero_copy(lk__arena_call *c)
 {
     lk__arena *a = c->arena;
@@ -82,8 +38,8 @@ static lk_status zero_copy(lk__arena_call *c)
     lk__arena_eval(c, a->n, true, &e);
     for (int i = 0; i < a->n; i++) {
         const lk__arrival *at = &a->desk[i]->arrival[c->ticket % 2];
-        e.leaf[i] = see(c, i, &at->in);
-        e.out[i] = see(c, i, &at->out);
+        e.leaf[i] = lk__where_see(c, i, &at->in);
+        e.out[i] = lk__where_see(c, i, &at->out);
         e.over = e.over && e.leaf[i] == e.out[i];
     }
     int64_t in_line = 64 / c->elem, lines = (c->count + in_line - 1) / in_line;
@@ -98,7 +54,7 @@ static lk_status meet(lk__arena_call *c)
 {
     lk__arena *a = c->arena;
     c->next = 0;
-    if (!is_zero_copy(c)) {
+    if (!lk__where_shared(c)) {
         c->step = SWAP;
         lk__swap_begin(c);
         return LK_OK;
@@ -109,28 +65,6 @@ static lk_status meet(lk__arena_call *c)
     return LK_OK;
 }
 
-/* Go on while the ranks from c->next on have posted; `*all`: all have. */
-static lk_status wait_for_all(lk__arena_call *c, bool *all)
-{
-    lk__arena *a = c->arena;
-    *all = false;
-    for (; c->next < a->n; c->next++) {
-        lk__desk *desk = a->desk[c->next];
-        lk__arrival *arrival = &desk->arrival[c->ticket % 2];
-        bool reached = true;
-        if (c->next != a->me)
-            LK_TRY(lk__arena_reached(c, c->next,
-                                     c->step == MEET ? &arrival->ticket : &desk->done.value,
-                                     c->ticket, &reached));
-        if (!reached)
-            return LK_OK;
-        if (c->step == MEET)
-            LK_TRY(lk__arena_agree(c, c->next, arrival->digest));
-    }
-    *all = true;
-    return LK_OK;
-}
-
 lk_status lk__inplace_advance(lk_request *r)
 {
     lk__arena_call *c = (lk__arena_call *)r;
@@ -138,16 +72,16 @@ lk_status lk__inplace_advance(lk_request *r)
     if (!lk__arena_turn(c))
         return LK_OK;
     if (c->step == ARRIVE) {
-        arrive(c);
+        lk__where_arrive(c);
         lk__arena_show(c);
         c->step = MEET;
     }
     if (c->step == MEET) {
-        LK_TRY(wait_for_all(c, &all));
+        LK_TRY(lk__arena_all(c, LK_ARRIVED, &all));
         LK_TRY(all ? meet(c) : LK_OK);
     }
     if (c->step == PART)
-        LK_TRY(wait_for_all(c, &all));
+        LK_TRY(lk__arena_all(c, LK_DONE, &all));
     else if (c->step == SWAP)
         LK_TRY(lk__swap_advance(c, &all));
     else

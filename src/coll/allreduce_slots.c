@@ -41,10 +41,8 @@ static unsigned char *slot_data(const lk__arena_call *c, int i)
 static void slots_put(lk__arena_call *c)
 {
     lk__arena *a = c->arena;
-    lk__slot_of_call *slot = &a->desk[a->me]->slot[c->ticket % 2];
     memcpy(slot_data(c, a->me), c->in, (size_t)(c->n_nodes * c->bytes));
-    slot->digest = c->digest;
-    lk__arena_post(c, &slot->ticket, c->ticket);
+    lk__arena_put(c);
 }
 
 /* Two ranks with a vector each. */
@@ -97,7 +95,7 @@ static lk_status slots_join(lk__arena_call *c)
 static lk_status slots_advance(lk_request *r)
 {
     lk__arena_call *c = (lk__arena_call *)r;
-    lk__arena *a = c->arena;
+    bool all = false;
     if (!lk__arena_turn(c))
         return LK_OK;
     if (c->step == 0) {
@@ -105,15 +103,9 @@ static lk_status slots_advance(lk_request *r)
         lk__arena_show(c);
         c->step = 1;
     }
-    for (; c->next < a->n; c->next++) {
-        lk__slot_of_call *slot = &a->desk[c->next]->slot[c->ticket % 2];
-        bool reached = true;
-        if (c->next != a->me)
-            LK_TRY(lk__arena_reached(c, c->next, &slot->ticket, c->ticket, &reached));
-        if (!reached)
-            return LK_OK;
-        LK_TRY(lk__arena_agree(c, c->next, slot->digest));
-    }
+    LK_TRY(lk__arena_all(c, LK_PUT, &all));
+    if (!all)
+        return LK_OK;
     LK_TRY(slots_join(c));
     lk__arena_end(c);
     return LK_OK;

@@ -16,8 +16,9 @@ bool lk__arena_eligible(const lk__case *k, const char **why)
     *why = "it needs 2 to 16 ranks, all on one node";
     if (k->size < 2 || k->size > LK_ARENA_RANKS || lk_comm_inter_size(k->comm) > 1)
         return false;
+    bool folds = lk__call_folds(k->c.call);
     *why = "f16 and bf16 are joined by their owners only";
-    if (k->work != k->c.dtype)
+    if (folds && k->work != k->c.dtype)
         return false;
     *why = "the ranks cannot share memory";
     if (state && state->no_arena)
@@ -25,6 +26,9 @@ bool lk__arena_eligible(const lk__case *k, const char **why)
     *why = "the first call in shared memory must be a blocking one";
     if (!k->wait && !(state && state->arena))
         return false;
+    *why = "the ranks have made no call in shared memory yet";
+    if (!folds)
+        return state && (state->arena || k->c.algorithm || state->named[k->c.call]);
     lk__program program;
     *why = "the ranks have too many nodes of the tree";
     return lk__program_make(k, &program);
@@ -84,6 +88,32 @@ lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, ui
     return *reached ? LK_OK : lk__shared_disagree(c->request.comm, &c->label, world_rank);
 }
 
+lk_status lk__arena_all(lk__arena_call *c, lk__posted what, bool *all)
+{
+    lk__arena *a = c->arena;
+    int at = (int)(c->ticket % 2);
+    *all = false;
+    for (; c->next < a->n; c->next++) {
+        lk__desk *desk = a->desk[c->next];
+        bool reached = true;
+        if (c->next == a->me)
+            continue;
+        LK_TRY(lk__arena_reached(c, c->next,
+                                 what == LK_PUT       ? &desk->slot[at].ticket
+                                 : what == LK_ARRIVED ? &desk->arrival[at].ticket
+                                                      : &desk->done.value,
+                                 c->ticket, &reached));
+        if (!reached)
+            return LK_OK;
+        if (what != LK_DONE)
+            LK_TRY(lk__arena_agree(
+                c, c->next, what == LK_PUT ? desk->slot[at].digest : desk->arrival[at].digest));
+    }
+    c->next = 0;
+    *all = true;
+    return LK_OK;
+}
+
 static lk_status arena_new(lk_comm *comm, const char *name, lk__arena **out)
 {
     lk_status st;
@@ -132,6 +162,7 @@ static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__
     c->bytes = k->bytes;
     c->pieces = k->pieces;
     c->n_nodes = k->n_nodes;
+    c->root = k->c.root;
     c->in = lk__case_in(k);
     c->out = k->c.out;
     c->step = c->next = c->idle = 0;
@@ -180,6 +211,9 @@ static lk_status call_wait(lk__arena_call *c)
 static void program_get(const lk__case *k, lk__arena_call *c)
 {
     lk__program *kept = &c->arena->program;
+    c->program = NULL;
+    if (!lk__call_folds(k->c.call))
+        return;
     bool even = !k->c.first;
     if (even && k->wait && kept->pieces == k->pieces) {
         c->program = kept;

@@ -70,6 +70,7 @@ typedef struct lk__arena_call {
     lk_dtype work;
     int64_t elem, count, bytes, pieces; /* bytes of one vector */
     int64_t n_nodes;
+    int root;
     const unsigned char *in;
     unsigned char *out;
     bool alone;     /* no checks of other ranks: no name, no digest, nothing on the board */
@@ -82,7 +83,7 @@ typedef struct lk__arena_call {
 } lk__arena_call;
 
 /** Whether the call can run in an arena: one node, few ranks and nodes of the tree, and an arena that
- * is there or can be made. */
+ * is there or can be made.  For a call that does not fold no arena is made, unless it is named. */
 bool lk__arena_eligible(const lk__case *k, const char **why);
 
 /**
@@ -116,8 +117,30 @@ static inline void lk__arena_post(lk__arena_call *c, _Atomic uint64_t *flag, uin
     c->owed = true;
 }
 
+/** Post that the slot of this call is filled. */
+static inline void lk__arena_put(lk__arena_call *c)
+{
+    lk__slot_of_call *slot = &c->arena->desk[c->arena->me]->slot[c->ticket % 2];
+    slot->digest = c->digest;
+    lk__arena_post(c, &slot->ticket, c->ticket);
+}
+
 /** Wake who may sleep. */
 void lk__arena_ring(lk__arena_call *c);
+
+/* What a rank posts: that its slot is filled, that it has arrived, that it is done. */
+typedef enum lk__posted { LK_PUT, LK_ARRIVED, LK_DONE } lk__posted;
+
+/** Go on while the ranks from c->next on have posted; `*all`: all have, and c->next is 0 again. */
+lk_status lk__arena_all(lk__arena_call *c, lk__posted what, bool *all) LK_NODISCARD;
+
+/** Say where the buffers of the call are, and that this rank has arrived. */
+void lk__where_arrive(lk__arena_call *c);
+
+/** All have arrived: whether all buffers lie in the same memory, so that every rank sees all of them.
+ * Then a buffer of rank `i` as seen from here. */
+bool lk__where_shared(const lk__arena_call *c);
+unsigned char *lk__where_see(const lk__arena_call *c, int i, const lk__where *where);
 
 /** LK_EMISMATCH: rank `i` gave another digest. */
 lk_status lk__arena_disagree(lk__arena_call *c, int i) LK_NODISCARD;

@@ -135,6 +135,9 @@ int lk__case_rounds(const lk__case *k);
 
 /* ---- selection ---- */
 
+/** What messages cost within a node, or between nodes. */
+lk__rates lk__rates_of(const lk_comm *comm, bool near);
+
 /** The algorithm for a case: the named one, or the cheapest.  Returns its number from 1. */
 lk_status lk__coll_select(const lk__case *k, int *number) LK_NODISCARD;
 

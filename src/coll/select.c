@@ -6,9 +6,9 @@
 
 /* Seconds for a message, a byte of it, and joining a byte: orders of magnitude by transport.  With
  * more ranks than cores every wait is a switch between processes. */
-static lk__rates rates_of(const lk_comm *comm)
+lk__rates lk__rates_of(const lk_comm *comm, bool near)
 {
-    bool near = lk_comm_inter_size(comm) == 1, crowded = near && comm->w->spins == 0;
+    bool crowded = comm->inter_size == 1 && comm->w->spins == 0;
     return near ? (lk__rates){crowded ? 1.2e-5 : 1.5e-6, 2e-10, 5e-11}
                 : (lk__rates){2e-5, 1e-9, 5e-11};
 }
@@ -78,7 +78,7 @@ static lk_status select_named(const lk__case *k, const char *name, int *number)
 
 static int select_cheapest(const lk__case *k)
 {
-    lk__rates rates = rates_of(k->comm);
+    lk__rates rates = lk__rates_of(k->comm, k->comm->inter_size == 1);
     double best = 0;
     int number = 0;
     for (int i = 0; lk_colls[i]; i++) {

@@ -72,8 +72,6 @@ static int even_nodes(const lk_comm *comm)
     return on_node;
 }
 
-static const lk__rates near = {1e-6, 1e-10, 5e-11}, far = {2e-5, 1e-9, 5e-11};
-
 lk_status lk__tiers_of(const lk_comm *comm, lk__tiers *out)
 {
     const char *declared = getenv("LK_TIERS");
@@ -101,7 +99,7 @@ lk_status lk__tiers_of(const lk_comm *comm, lk__tiers *out)
     for (int t = 0; t < out->n; t++) {
         int above = below * out->size[t];
         bool inside = comm->inter_size == 1 || (on_node > 0 && on_node % above == 0);
-        out->rates[t] = inside ? near : far;
+        out->rates[t] = lk__rates_of(comm, inside);
         /* The ranks of a node share its link. */
         if (!inside && on_node > 0)
             out->rates[t].beta *= on_node < below ? on_node : below;

@@ -2,6 +2,8 @@
  * even and ragged, in place and not, and touches no others. */
 #include "collectives.h"
 
+#include <stdatomic.h>
+
 enum { GUARD = -77 };
 
 /* What rank `from` has for rank `to` at place i. */
@@ -203,6 +205,62 @@ static void bcast_reaches_all_from_any_root(lk_comm *comm)
         }
 }
 
+/* Several stages long, from every root, private and where all ranks see it, with barriers between. */
+static void bcast_passes_through_shared_memory(lk_comm *comm)
+{
+    enum { LONG = 3 * 256 * 1024 / 8 + 77 };
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    if (size < 2 || lk_comm_inter_size(comm) > 1)
+        return;
+    lk_shared *s = NULL;
+    ASSERT_OK(lk_shared_new(comm, LONG * 8, "vectors", &s));
+    int64_t *memory = vector(LONG), *x[] = {memory, lk_shared_data(s, rank)};
+    const int64_t counts[] = {3, 700, 2048, 2049, LONG};
+    for (int root = 0; root < size; root++)
+        for (int k = 0; k < 10; k++) {
+            int64_t n = counts[k / 2];
+            reset(x[k % 2], n);
+            if (rank == root)
+                fill(x[k % 2], n, root, k);
+            ASSERT_OK(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_BCAST,
+                                                         .name = "bcast",
+                                                         .algorithm = "shared",
+                                                         .out = x[k % 2],
+                                                         .count = n,
+                                                         .dtype = LK_I64,
+                                                         .root = root}));
+            for (int64_t i = 0; i < n; i++)
+                ASSERT_EQ(x[k % 2][i], value_of(root, k, i));
+            if (k % 3 == 0)
+                ASSERT_OK(lk_barrier(comm, "between"));
+        }
+    lk_free(memory);
+    lk_shared_free(s);
+}
+
+/* Nobody leaves a barrier before all have come, by any algorithm. */
+static void barriers_wait_for_all(lk_comm *comm)
+{
+    int size = lk_comm_size(comm);
+    lk_shared *s = NULL;
+    if (lk_comm_inter_size(comm) > 1)
+        return;
+    ASSERT_OK(lk_shared_new(comm, sizeof(int64_t), "counters", &s));
+    _Atomic int64_t *mine = lk_shared_data(s, lk_comm_intra_rank(comm));
+    lk_collective c = {.call = LK_CALL_BARRIER, .name = "barrier"};
+    int64_t rounds = 0;
+    FOR_EACH_ALGORITHM(comm, &c)
+    {
+        for (int k = 0; k < 20; k++) {
+            atomic_store(mine, ++rounds);
+            ASSERT_OK(lk_coll_run(comm, &c));
+            for (int r = 0; r < size; r++)
+                ASSERT_TRUE(atomic_load((_Atomic int64_t *)lk_shared_data(s, r)) >= rounds);
+        }
+    }
+    lk_shared_free(s);
+}
+
 /* A periodic line: what goes down arrives from above, on a ring of two and of one too. */
 static void neighbours_on_a_ring_get_the_right_side(lk_comm *comm)
 {
@@ -324,5 +382,6 @@ static void bad_arguments_are_refused(lk_comm *comm)
 }
 
 RANKS_MAIN(TEST(parts_arrive_where_they_belong), TEST(bcast_reaches_all_from_any_root),
+           TEST(bcast_passes_through_shared_memory), TEST(barriers_wait_for_all),
            TEST(neighbours_on_a_ring_get_the_right_side), TEST(borders_are_left_alone),
            TEST(the_short_calls_do_the_same), TEST(bad_arguments_are_refused))
