@@ -17,11 +17,21 @@ static bool tiers_eligible(const lk__case *k, const char **why)
     return k->c.dtype != LK_F16 && k->c.dtype != LK_BF16;
 }
 
+/* As measured, if that was done. */
+static lk_status tiers_get(const lk__case *k, lk__tiers *out)
+{
+    const lk__coll_state *state = k->comm->coll;
+    if (!state || !state->tiers)
+        return lk__tiers_of(k->comm, out);
+    *out = *state->tiers;
+    return LK_OK;
+}
+
 static double tiers_cost(const lk__case *k, const lk__rates *r)
 {
     lk__tiers tiers;
     double sum = 0;
-    if (lk__tiers_of(k->comm, &tiers) != LK_OK) {
+    if (tiers_get(k, &tiers) != LK_OK) {
         lk_error_clear(); /* the schedule will say it */
         return 0;
     }
@@ -42,7 +52,7 @@ static lk_status tiers_schedule(const lk__case *k, lk__schedule *s)
 {
     lk__tiers tiers;
     lk__tiers_run run = {.room = room, .context = s};
-    LK_TRY(lk__tiers_of(k->comm, &tiers));
+    LK_TRY(tiers_get(k, &tiers));
     lk__tiers_choose(k, &tiers);
     lk__tiers_begin(k, &tiers, &run);
     for (int t = 0; t < tiers.n; t++)

@@ -45,12 +45,13 @@ typedef struct lk__case {
 } lk__case;
 
 /* The machine, as far as costs go: seconds for a message, for a byte of it, and for joining a byte.
- * Fixed numbers for each transport until a bench has measured better ones. */
+ * Fixed numbers for each transport; between nodes they are measured by the first large call. */
 typedef struct lk__rates {
     double alpha, beta, gamma;
 } lk__rates;
 
 typedef struct lk__schedule lk__schedule;
+typedef struct lk__tiers lk__tiers;
 
 typedef struct lk_coll {
     lk_comm_call call;
@@ -90,6 +91,7 @@ typedef struct lk__coll_state {
         int number; /* 0: none yet */
     } last;
     struct lk__arena *arena;
+    lk__tiers *tiers;          /* with rates as measured; NULL: not yet */
     bool no_arena;             /* it cannot be made */
     struct lk__native *native; /* MPI's own collectives */
     bool unchecked;

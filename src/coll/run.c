@@ -1,8 +1,10 @@
 /* Run a call: check, select, schedule, start. */
-#include "coll/schedule.h"
+#include "coll/tiers.h"
 #include "comm/helper.h"
 
 #include <lockstep/alloc.h>
+
+#include <string.h>
 
 /* Write the schedule and start it. */
 static lk_status schedule_start(const lk__case *k, int number, lk_request **out)
@@ -19,10 +21,24 @@ static lk_status schedule_start(const lk__case *k, int number, lk_request **out)
     return lk__fault_raise(k->comm->w);
 }
 
+/* Whether a call is the first large one between nodes, for which it pays to know the links. */
+static bool needs_rates(const lk__case *k)
+{
+    enum { LARGE = 65536 };
+    const lk__coll_state *state = k->comm->coll;
+    if (k->c.call != LK_CALL_ALLREDUCE || k->comm->inter_size == 1 || state->tiers || !k->wait ||
+        k->bytes < LARGE)
+        return false;
+    const char *name = k->c.algorithm ? k->c.algorithm : state->named[LK_CALL_ALLREDUCE];
+    return !name || strcmp(name, "tiers") == 0 || strcmp(name, "two_dimensional") == 0;
+}
+
 /* Select and begin; an algorithm that finds it cannot do it on any rank is not asked again. */
 static lk_status case_start(const lk__case *k, lk_request **out)
 {
     int number = 0;
+    if (needs_rates(k))
+        LK_TRY(lk__tiers_learn(k));
     LK_TRY(lk__coll_select(k, &number));
     const lk_coll *a = lk_colls[number - 1];
     if (!a->start)

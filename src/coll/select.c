@@ -1,14 +1,18 @@
 /* Which algorithm: the one that is named, or the one of the least predicted cost. */
-#include "coll/coll.h"
+#include "coll/tiers.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Seconds for a message, a byte of it, and joining a byte: orders of magnitude by transport.  With
- * more ranks than cores every wait is a switch between processes. */
+/* Seconds for a message, a byte of it, and joining a byte: as measured between nodes, once a large call
+ * has been made there; until then and inside a node orders of magnitude.  With more ranks than cores
+ * every wait is a switch between processes. */
 lk__rates lk__rates_of(const lk_comm *comm, bool near)
 {
     bool crowded = comm->inter_size == 1 && comm->w->spins == 0;
+    const lk__coll_state *state = comm->coll;
+    if (!near && state && state->tiers)
+        return lk__tiers_slowest(state->tiers);
     return near ? (lk__rates){crowded ? 1.2e-5 : 1.5e-6, 2e-10, 5e-11}
                 : (lk__rates){2e-5, 1e-9, 5e-11};
 }

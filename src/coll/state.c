@@ -18,6 +18,7 @@ static void state_free(void *coll)
     if (state->arena)
         lk_shared_free(state->arena->shared);
     lk_free(state->arena);
+    lk_free(state->tiers);
     lk__native_free(state->native);
     lk_free(state);
 }

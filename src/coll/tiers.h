@@ -31,13 +31,13 @@ typedef enum lk__way { LK_WAY_DIRECT, LK_WAY_HALVES, LK_WAY_RING, LK_WAY_MPI } l
 /** "direct", "halves", "ring", "mpi". */
 const char *lk__way_name(lk__way way);
 
-typedef struct lk__tiers {
+struct lk__tiers {
     int n;
     int size[LK_MAX_TIERS]; /* they multiply to the number of ranks */
     lk__way way[LK_MAX_TIERS];
     lk__rates rates[LK_MAX_TIERS]; /* of a message along the tier while all lines of it are busy */
     int64_t piece[LK_MAX_TIERS];   /* messages of more bytes are cut into such; 0: they are not */
-} lk__tiers;
+};
 
 enum { LK_MAX_STAGES = 20 * LK_MAX_TIERS };
 
@@ -86,11 +86,21 @@ lk_status lk__tiers_finish(lk__tiers_run *run, lk__schedule *s) LK_NODISCARD;
 /** Write the allgather along a tier; call them from the last down. */
 lk_status lk__tiers_gather(lk__tiers_run *run, int tier, lk__schedule *s) LK_NODISCARD;
 
+/** The rates of messages that may go along any tier. */
+lk__rates lk__tiers_slowest(const lk__tiers *tiers);
+
 /** Predicted seconds along one tier, there and back. */
 double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier);
 
 /** `halves` where that is possible and predicted to be faster than `direct`, tier by tier. */
 void lk__tiers_choose(const lk__case *k, lk__tiers *tiers);
+
+/** Measure the rates of tiers on `comm`, and whether messages are better cut.  Collective; all ranks get
+ * the same. */
+lk_status lk__tiers_measure(lk_comm *comm, lk__tiers *tiers) LK_NODISCARD;
+
+/** The same for the case's communicator, kept with it.  Collective, and not counted as calls. */
+lk_status lk__tiers_learn(const lk__case *k) LK_NODISCARD;
 
 /** The tiers of LK_TIERS, or those of the nodes; for a communicator, without talking. */
 lk_status lk__tiers_of(const lk_comm *comm, lk__tiers *out) LK_NODISCARD;

@@ -58,6 +58,20 @@ void lk__tiers_choose(const lk__case *k, lk__tiers *tiers)
     }
 }
 
+lk__rates lk__tiers_slowest(const lk__tiers *tiers)
+{
+    lk__rates r = {0, 0, 0};
+    for (int t = 0; t < tiers->n; t++) {
+        const lk__rates *of = &tiers->rates[t];
+        if (tiers->size[t] == 1)
+            continue;
+        r.alpha = of->alpha > r.alpha ? of->alpha : r.alpha;
+        r.beta = of->beta > r.beta ? of->beta : r.beta;
+        r.gamma = of->gamma > r.gamma ? of->gamma : r.gamma;
+    }
+    return r;
+}
+
 /* Ranks on each node, if all have the same number and follow each other; otherwise 0. */
 static int even_nodes(const lk_comm *comm)
 {

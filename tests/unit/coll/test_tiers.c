@@ -117,6 +117,35 @@ static void large_vectors_between_nodes_take_tiers(void)
     unsetenv("LK_LOCAL_NODES");
 }
 
+/* The first large call measures the links; it and those after it keep their bits and numbers. */
+static lk_status measured(lk_comm *comm, void *arg)
+{
+    (void)arg;
+    float x[4] = {0};
+    LK_TRY(compare(comm, 20011, 0, NULL));
+    LK_TRY(compare(comm, 20011, 0, NULL));
+    return lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM,
+                        lk_comm_rank(comm) == 0 ? "this" : "that");
+}
+
+static lk_status counts_differ(lk_comm *comm, void *arg)
+{
+    (void)arg;
+    static float x[4][20012];
+    int rank = lk_comm_rank(comm);
+    return lk_allreduce(comm, NULL, x[rank], rank == 3 ? 20012 : 20011, LK_F32, LK_FOLD_SUM, "x");
+}
+
+static void links_are_measured_without_being_counted(void)
+{
+    setenv("LK_LOCAL_NODES", "2", 1);
+    ASSERT_FAILS(lk_run_local(4, measured, NULL), LK_EMISMATCH,
+                 "allreduce(\"that\", f32 x 4, sum) #7");
+    ASSERT_FAILS(lk_run_local(4, counts_differ, NULL), LK_EMISMATCH,
+                 "allreduce(\"x\", f32 x 20012, sum) #1");
+    unsetenv("LK_LOCAL_NODES");
+}
+
 static lk_status one_call(lk_comm *comm, void *arg)
 {
     (void)arg;
@@ -138,23 +167,44 @@ static lk_status scenario(void)
     return lk_run_local(4, one_call, NULL);
 }
 
-/* Whichever rank runs out of memory, all end, and nothing is left. */
-static void every_allocation_may_fail(void)
+static lk_status large_call(lk_comm *comm, void *arg)
 {
-    ASSERT_OK(scenario());
+    (void)arg;
+    return compare(comm, 16384, 0, NULL);
+}
+
+static lk_status measuring(void)
+{
+    setenv("LK_LOCAL_NODES", "2", 1);
+    lk_status st = lk_run_local(2, large_call, NULL);
+    unsetenv("LK_LOCAL_NODES");
+    return st;
+}
+
+/* Whichever rank runs out of memory, all end, and nothing is left. */
+static void allocations_may_fail(lk_status (*run)(void))
+{
+    ASSERT_OK(run());
     int64_t before = lk_alloc_stats_get().calls;
-    ASSERT_OK(scenario());
+    ASSERT_OK(run());
     int64_t calls = lk_alloc_stats_get().calls - before;
     for (int64_t n = 1; n <= calls; n++) {
         lk_alloc_fail_at(n);
-        if (scenario() != LK_OK)
+        if (run() != LK_OK)
             lk_error_clear();
         lk_alloc_fail_at(0);
         ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
     }
+}
+
+static void every_allocation_may_fail(void)
+{
+    allocations_may_fail(measuring);
+    allocations_may_fail(scenario);
     unsetenv("LK_TIERS");
 }
 
 TEST_MAIN(TEST(any_tiers_give_the_bits_of_the_tree), TEST(nodes_are_found),
           TEST(large_vectors_between_nodes_take_tiers),
+          TEST(links_are_measured_without_being_counted),
           TEST(tiers_that_cannot_be_read_end_the_call), TEST(every_allocation_may_fail))
