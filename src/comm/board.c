@@ -7,7 +7,8 @@
 #include <string.h>
 
 _Static_assert(offsetof(lk__doing, state) == 0 && offsetof(lk__doing, peer) == 4 &&
-                   offsetof(lk__doing, pid) == 8 && offsetof(lk__doing, call) == 8 * LK_DOING_CALL,
+                   offsetof(lk__doing, pid) == 8 &&
+                   offsetof(lk__doing, call) == sizeof(uint64_t) * LK_DOING_CALL,
                "state and peer are the first word, pid the second, then the call");
 
 /* Two numbers as they lie in a word.  By arithmetic: to load what was stored in two parts is slow. */
