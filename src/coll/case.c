@@ -47,7 +47,7 @@ static lk_status side_make(const lk__case *k, int n, const int64_t *counts, cons
         room[n + r] = from;
     }
     int64_t bytes;
-    LK_TRY(lk_mul_i64(*extent, k->elem, &bytes));
+    LK_TRY(lk__extent(what, *extent, k->elem, &bytes));
     return LK_OK;
 }
 
@@ -263,7 +263,7 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
     bool folds = lk__call_folds(c->call);
     if (folds && (c->fold == LK_FOLD_MINLOC || c->fold == LK_FOLD_MAXLOC))
         k->elem = sizeof(lk_loc);
-    LK_TRY(lk_mul_i64(c->count, k->elem, &k->bytes));
+    LK_TRY(lk__extent(what, c->count, k->elem, &k->bytes));
     k->total = c->count;
     if (is_ragged(c->call))
         LK_TRY(ragged_make(k));

@@ -184,15 +184,15 @@ static bool messages_done(lk__schedule *s)
 static lk_status schedule_advance(lk_request *r)
 {
     lk__schedule *s = (lk__schedule *)r;
-    for (; s->at < s->n_steps; s->at++) {
+    while (s->at < s->n_steps) {
         const struct step *t = &s->step[s->at];
+        if (t->kind == WAIT && !messages_done(s))
+            return LK_OK;
+        s->at++; /* a step that fails is not done again */
         switch (t->kind) {
         case SEND:
         case RECV: LK_TRY(message_begin(s, t)); break;
-        case WAIT:
-            if (!messages_done(s))
-                return LK_OK;
-            break;
+        case WAIT: break;
         case JOIN: LK_TRY(lk__fold_join(s->call.fold, s->work, t->n, t->to, t->from)); break;
         case COPY: memmove(t->to, t->from, (size_t)t->n); break;
         case FINISH: LK_TRY(lk__fold_finish(s->call.fold, s->work, t->n, s->pieces, t->to)); break;

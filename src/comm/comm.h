@@ -37,6 +37,9 @@ bool lk__mpi_launched(void);
 /** The rank in `comm` of a world rank; -1 if it is not in it. */
 int lk__comm_rank_of(const lk_comm *comm, int world_rank);
 
+/** Bytes of `count` >= 0 elements of `elem` bytes.  Errors: LK_EOVERFLOW for more than 2^48. */
+lk_status lk__extent(const char *what, int64_t count, int64_t elem, int64_t *bytes) LK_NODISCARD;
+
 /** What a collective call is made with; the rest of its label follows from the communicator. */
 typedef struct lk__call {
     lk_comm_call call;

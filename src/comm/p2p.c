@@ -3,7 +3,6 @@
 #include "comm/helper.h"
 
 #include <lockstep/alloc.h>
-#include <lockstep/checked.h>
 
 /* A request of send or recv has its label with it. */
 struct p2p {
@@ -37,7 +36,7 @@ static lk_status check(const lk_comm *comm, const struct args *a, int64_t *bytes
              "%s(\"%s\"): rank %d of %d", what, name, a->rank, comm->size);
     LK_CHECK(a->tag >= (recv ? LK_ANY_TAG : 0), LK_EINVAL, "%s(\"%s\"): tag %lld", what, name,
              (long long)a->tag);
-    LK_TRY(lk_mul_i64(a->count, (int64_t)lk_dtype_size(a->dtype), bytes));
+    LK_TRY(lk__extent(what, a->count, (int64_t)lk_dtype_size(a->dtype), bytes));
     return LK_OK;
 }
 

@@ -21,6 +21,7 @@ static const int64_t longest_nap = 50000000, grace = 100000000, longest_look = 2
 
 lk_status lk__progress(lk__world *w)
 {
+    LK_TRY(lk__fault_check(w));
     LK_TRY_COMM(w, w->transport->poll(w));
     if (w->begun)
         LK_TRY_COMM(w, lk__check_early(w));

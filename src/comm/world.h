@@ -149,7 +149,7 @@ lk_status lk__arrive(lk__world *w, lk__packet *packet) LK_NODISCARD;
 
 /* ---- waiting ---- */
 
-/** Poll the wires and advance collectives, once. */
+/** Poll the wires and advance collectives, once; after a fault nothing goes on, and it is returned. */
 lk_status lk__progress(lk__world *w) LK_NODISCARD;
 
 /** Wait until one of `n` requests (NULL: skipped) is done: `*which`.  Deadline of its communicator. */

@@ -126,6 +126,31 @@ static void mistake_is_named(lk_comm *comm, const struct mistake *m, int count)
     lk_free(data);
 }
 
+/* Rank 0 expects another dtype than rank 1 sends, or fewer elements. */
+static void message_is_named(lk_comm *comm, int count, bool dtype)
+{
+    float *x;
+    char want[200];
+    ASSERT_OK(lk_alloc_zero(&x, LARGE, sizeof *x));
+    ASSERT_OK(lk_comm_deadline_set(comm, deadline));
+    int64_t start = lk_clock_ns();
+    lk_status st = LK_OK;
+    if (lk_comm_rank(comm) == 0)
+        st = lk_recv(comm, x, dtype ? count : count - 1, dtype ? LK_I32 : LK_F32, 1, 7, "in", NULL);
+    else if (lk_comm_rank(comm) == 1)
+        st = lk_send(comm, x, count, LK_F32, 0, 7, "out");
+    if (st == LK_OK)
+        st = lk_barrier(comm, "end");
+    snprintf(
+        want, sizeof want,
+        "mismatch: rank 0 calls recv(\"in\", %s x %d, tag 7) but rank 1 calls send(\"out\", f32 "
+        "x %d, tag 7)",
+        dtype ? "i32" : "f32", dtype ? count : count - 1, count);
+    ASSERT_FAILS(st, LK_EMISMATCH, want);
+    ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < (deadline + 2) * TEST_SLOWNESS);
+    lk_free(x);
+}
+
 /* A rank that tests, and never waits, has the same deadline. */
 static void testing_has_a_deadline(lk_comm *comm)
 {
@@ -179,6 +204,7 @@ struct fault_case {
     const struct mistake *mistake; /* NULL: absence */
     int count;
     bool leaves, tests;
+    char message; /* 'd': another dtype, 'c': count */
 };
 
 static lk_status run_case(lk_comm *comm, void *arg)
@@ -186,7 +212,9 @@ static lk_status run_case(lk_comm *comm, void *arg)
     const struct fault_case *f = arg;
     if (lk_comm_size(comm) == 1)
         return LK_OK;
-    if (f->tests)
+    if (f->message)
+        message_is_named(comm, f->count, f->message == 'd');
+    else if (f->tests)
         testing_has_a_deadline(comm);
     else if (f->mistake)
         mistake_is_named(comm, f->mistake, f->count);
@@ -245,6 +273,11 @@ int main(int argc, char **argv)
         test_current = mistakes[i].kind;
         run((struct fault_case){.mistake = &mistakes[i], .count = SMALL}, transport);
         run((struct fault_case){.mistake = &mistakes[i], .count = LARGE}, transport);
+    }
+    test_current = "message";
+    for (const char *k = "dc"; *k; k++) {
+        run((struct fault_case){.message = *k, .count = SMALL}, transport);
+        run((struct fault_case){.message = *k, .count = LARGE}, transport);
     }
     test_current = "absence";
     run((struct fault_case){.leaves = true}, transport);

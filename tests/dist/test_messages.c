@@ -1,6 +1,8 @@
 /* Messages between ranks: order, tags, sizes on both sides of the eager limit, requests, objects. */
 #include "ranks.h"
 
+#include <lockstep/coll.h>
+
 static const int64_t sizes[] = {0, 1, 1000, 1024, 1025, 2048, 2049, 300000};
 
 enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
@@ -143,7 +145,11 @@ static void bad_arguments_are_refused(lk_comm *comm)
     ASSERT_FAILS(lk_recv(comm, &x, -1, LK_F32, 0, 0, "w", NULL), LK_EINVAL, "-1 elements");
     ASSERT_FAILS(lk_recv(comm, NULL, 1, LK_F32, 0, 0, "w", NULL), LK_EINVAL, "NULL");
     ASSERT_FAILS(lk_recv(comm, &x, 1, LK_N_DTYPES, 0, 0, "w", NULL), LK_EDTYPE, "dtype");
-    ASSERT_FAILS(lk_recv(comm, &x, INT64_MAX, LK_F32, 0, 0, "w", NULL), LK_EOVERFLOW, "");
+    ASSERT_FAILS(lk_recv(comm, &x, INT64_MAX, LK_F32, 0, 0, "w", NULL), LK_EOVERFLOW,
+                 "9223372036854775807 elements of 4 bytes are no memory");
+    ASSERT_FAILS(lk_send(comm, &x, INT64_C(1) << 60, LK_U8, 0, 0, "w"), LK_EOVERFLOW, "no memory");
+    ASSERT_FAILS(lk_allreduce(comm, NULL, &x, INT64_C(1) << 60, LK_U8, LK_FOLD_SUM, "w"),
+                 LK_EOVERFLOW, "allreduce: 1152921504606846976 elements of 1 bytes are no memory");
 }
 
 RANKS_MAIN(TEST(a_ring_passes_everything_on), TEST(a_border_has_no_partner),

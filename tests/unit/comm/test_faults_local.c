@@ -1,4 +1,5 @@
 /* A rank that fails ends the others, and no allocation that fails leaves anything behind. */
+#include "comm/comm.h"
 #include "faults.h"
 
 #include <lockstep/coll.h>
@@ -56,4 +57,50 @@ static void every_allocation_may_fail(void)
     ASSERT_TRUE(test_every_allocation_fails(three_ranks_work) > 30);
 }
 
-TEST_MAIN(TEST(a_rank_that_fails_ends_the_others), TEST(every_allocation_may_fail))
+/* Several calls are under way at once, of which the ranks agree on some.  After the fault nothing goes
+ * on: what a call could not do is not tried again. */
+static lk_status ranks_differ(lk_comm *comm, void *arg)
+{
+    enum { N_CALLS = 6, COUNT = 3000 };
+    static const lk_comm_call calls[] = {LK_CALL_ALLREDUCE, LK_CALL_ALLGATHER, LK_CALL_BCAST};
+    const uint32_t *seed = arg;
+    uint32_t own = (*seed + (uint32_t)lk_comm_rank(comm)) * 2654435761U >> 8;
+    float in[COUNT] = {0}, (*out)[4 * COUNT];
+    LK_TRY(lk_alloc(&out, N_CALLS, sizeof *out));
+    lk_request *r[N_CALLS] = {NULL};
+    lk_status st = lk_comm_deadline_set(comm, 0.2);
+    for (int i = 0; i < N_CALLS && st == LK_OK; i++, own /= 3) {
+        lk_comm_call call = i == 0 ? LK_CALL_ALLREDUCE : calls[own % 3];
+        bool bcast = call == LK_CALL_BCAST;
+        lk_collective c = {
+            .call = call, .in = bcast ? NULL : in, .out = out[i], .count = own % 2 ? COUNT : 1};
+        memset(out[i], 0, sizeof out[i]);
+        st = lk_coll_start(comm, &c, &r[i]);
+    }
+    for (int i = 0; i < 30 && st == LK_OK; i++) {
+        usleep(100);
+        st = lk__progress(comm->w);
+    }
+    for (int i = 0; i < 30 && st != LK_OK; i++)
+        ASSERT_EQ(lk__progress(comm->w), st);
+    lk_status waited = lk_waitall(N_CALLS, r);
+    st = st == LK_OK ? waited : st;
+    lk_free(out);
+    return st;
+}
+
+static void calls_under_way_end_together(void)
+{
+    int mismatches = 0;
+    for (uint32_t seed = 0; seed < 100; seed++) {
+        lk_status st = lk_run_local(2 + (int)(seed % 3), ranks_differ, &seed);
+        ASSERT_TRUE(st == LK_OK || st == LK_EMISMATCH || st == LK_ESTALL);
+        ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+        mismatches += st == LK_EMISMATCH;
+    }
+    lk_error_clear();
+    ASSERT_TRUE(mismatches > 50);
+}
+
+TEST_MAIN(TEST(a_rank_that_fails_ends_the_others), TEST(calls_under_way_end_together),
+          TEST(every_allocation_may_fail))
