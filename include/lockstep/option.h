@@ -1,0 +1,183 @@
+/* Options as tables: what can be set on a thing, defined and documented in one place.
+ *
+ * A thing declares a struct for its options and one row for each: name, type, the field's offset,
+ * default, range and help.  The command line, experiment files, C programs, `--help` and the
+ * reference pages all read the same table.
+ *
+ *     typedef struct lk_dropout_options { double rate; } lk_dropout_options;
+ *     static const lk_option dropout_options[] = {
+ *         {"rate", LK_OPTION_REAL, offsetof(lk_dropout_options, rate), .preset = "0.5", .max = 1,
+ *          .help = "share of elements that become 0"},
+ *         {0}};
+ *
+ * Things that can be chosen by name (layers, optimizers, data formats) are entries of a kind; a
+ * choice is an entry with its options.  Options can be choices themselves, so that a layer can hold
+ * layers.
+ *
+ * Nothing here is collective.  Reading allocates from an arena, which is freed at once.
+ */
+#ifndef LK_OPTION_H
+#define LK_OPTION_H
+
+#include <lockstep/hash.h>
+
+LK_BEGIN_DECLS
+
+/* ---- arenas ---- */
+
+/** Memory that is freed all at once. */
+typedef struct lk_arena lk_arena;
+
+/** Make an empty arena.  The caller owns it.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_arena_new(lk_arena **out) LK_NODISCARD;
+
+/** Free it with all its blocks.  NULL is allowed. */
+LK_API void lk_arena_free(lk_arena *arena);
+
+/** `count` elements of `size` bytes, filled with zeros, until the arena is freed; `out` as for
+ * lk_alloc().  Errors: as lk_alloc(). */
+LK_API lk_status lk_arena_alloc(lk_arena *arena, void *out, int64_t count,
+                                size_t size) LK_NODISCARD;
+
+/** A copy of the first `n` bytes of `text`, terminated.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_arena_text(lk_arena *arena, const char *text, size_t n,
+                               const char **out) LK_NODISCARD;
+
+/* ---- tables ---- */
+
+/* The field's type in the struct is given behind each. */
+typedef enum lk_option_type {
+    LK_OPTION_FLAG,   /* bool: true or false; on the command line it takes no value */
+    LK_OPTION_INT,    /* int64_t */
+    LK_OPTION_REAL,   /* double, finite */
+    LK_OPTION_TEXT,   /* const char *, in the arena; NULL if not given */
+    LK_OPTION_INTS,   /* lk_option_ints: "1,2,4" */
+    LK_OPTION_REALS,  /* lk_option_reals: "0.5,0.25" */
+    LK_OPTION_NAMES,  /* lk_option_names: "a,b" */
+    LK_OPTION_CHOICE, /* int: which of `choices` */
+    LK_OPTION_ENTRY,  /* lk_choice: an entry of `kind`, its `entry` NULL if not given */
+    LK_OPTION_ENTRIES /* lk_choices: a list of entries of `kind` */
+} lk_option_type;
+
+enum { LK_OPTION_MAX_ITEMS = 16, LK_OPTION_NAME_SIZE = 32 };
+
+typedef struct lk_option_ints {
+    int n;
+    int64_t item[LK_OPTION_MAX_ITEMS];
+} lk_option_ints;
+
+typedef struct lk_option_reals {
+    int n;
+    double item[LK_OPTION_MAX_ITEMS];
+} lk_option_reals;
+
+typedef struct lk_option_names {
+    int n;
+    char item[LK_OPTION_MAX_ITEMS][LK_OPTION_NAME_SIZE];
+} lk_option_names;
+
+enum {
+    LK_OPTION_REQUIRED = 1, /* must be given */
+    LK_OPTION_ONCE = 2,     /* no item of the list twice */
+    LK_OPTION_OPEN_MIN = 4, /* a number must be above `min`, not equal to it */
+    LK_OPTION_OPEN_MAX = 8, /* below `max` */
+    LK_OPTION_NO_HASH = 16  /* does not belong to what the run computes: paths, speed, output */
+};
+
+typedef struct lk_kind lk_kind;
+
+/** One row of a table; the table ends with a row whose name is NULL. */
+typedef struct lk_option {
+    const char *name; /* without dashes; words are joined by "_" in files, "-" on the command line */
+    lk_option_type type;
+    size_t offset;
+    const char *value;   /* the value's name in help, such as "N"; NULL for a flag or the usual */
+    const char *preset;  /* the default, read as a value is; NULL: zero, none */
+    double min, max;     /* of a number; no limits if equal */
+    const char *help;    /* one or two sentences without a full stop at the end */
+    const char *choices; /* LK_OPTION_CHOICE: "mean sum none", the names in order */
+    const lk_kind *kind; /* LK_OPTION_ENTRY and LK_OPTION_ENTRIES */
+    unsigned flags;
+} lk_option;
+
+/** Something that can be chosen by name; descriptors of kinds begin with it. */
+typedef struct lk_entry {
+    const char *name;    /* equals the file name without suffix */
+    const char *summary; /* one line: the formula, or what it is */
+    const char *details; /* more, for help; may be NULL */
+    const lk_option *options;
+    size_t options_size; /* of the struct that the table describes */
+} lk_entry;
+
+/** What can be chosen from: "layer", "optimizer", ... */
+struct lk_kind {
+    const char *name, *plural;
+    const char *summary;
+    const lk_entry *(*at)(int i); /* entry number i, in the order of names; NULL behind the last */
+};
+
+/** An entry and its options. */
+typedef struct lk_choice {
+    const lk_entry *entry;
+    void *options; /* entry->options_size bytes; NULL: all defaults */
+} lk_choice;
+
+typedef struct lk_choices {
+    int64_t n;
+    lk_choice *item;
+} lk_choices;
+
+/** The row of this name ("_" and "-" are the same); NULL if there is none. */
+LK_API const lk_option *lk_option_find(const lk_option *table, const char *name);
+
+/**
+ * Set every field to its default, all others to zero bytes.
+ *
+ * Errors: those of lk_option_set() for a default that is no value, LK_ENOMEM.
+ */
+LK_API lk_status lk_options_preset(const lk_entry *entry, void *fields,
+                                   lk_arena *arena) LK_NODISCARD;
+
+/**
+ * Read `text` as the value of an option; lists are separated by commas, an entry is its name and
+ * gets its defaults.
+ *
+ * Errors: LK_EINVAL whose message says what is wrong with the text and what is allowed, such as
+ * `"7x" is not a whole number`; LK_ENOMEM.
+ */
+LK_API lk_status lk_option_set(const lk_option *option, void *fields, const char *text,
+                               lk_arena *arena) LK_NODISCARD;
+
+/** Append one item to a list of numbers or names.  Errors: as lk_option_set(). */
+LK_API lk_status lk_option_add(const lk_option *option, void *fields, const char *item,
+                               lk_arena *arena) LK_NODISCARD;
+
+/** The value of a field as lk_option_set() would read it, in `buf` of `size` bytes; returns `buf`.
+ * Choices are shown by name alone. */
+LK_API const char *lk_option_show(const lk_option *option, const void *fields, char *buf,
+                                  size_t size);
+
+/** The entry of this name.  Errors: LK_EINVAL, listing a similar one or all. */
+LK_API lk_status lk_entry_find(const lk_kind *kind, const char *name,
+                               const lk_entry **out) LK_NODISCARD;
+
+/**
+ * A choice from a text of options, "filters=32 kernel=3,3": NAME=VALUE separated by spaces, the rest
+ * defaults.  `text` may be NULL.
+ *
+ * Errors: LK_EINVAL for an unknown name, naming a similar one, for a value that is refused, and for
+ * a required option that is missing; LK_ENOMEM.
+ */
+LK_API lk_status lk_choice_make(const lk_kind *kind, const char *name, const char *text,
+                                lk_arena *arena, lk_choice *out) LK_NODISCARD;
+
+/** The options of a choice, or its defaults if it has none.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_choice_fill(const lk_choice *choice, lk_arena *arena,
+                                lk_choice *out) LK_NODISCARD;
+
+/** Add name and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH. */
+LK_API void lk_choice_hash(const lk_choice *choice, lk_hash *h);
+
+LK_END_DECLS
+
+#endif /* LK_OPTION_H */
