@@ -23,6 +23,7 @@
 #include <lockstep/map.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
+#include <lockstep/option.h>
 #include <lockstep/pool.h>
 #include <lockstep/reduce.h>
 #include <lockstep/rng.h>

@@ -88,12 +88,13 @@ typedef struct lk_kind lk_kind;
 
 /** One row of a table; the table ends with a row whose name is NULL. */
 typedef struct lk_option {
-    const char *name; /* without dashes; words are joined by "_" in files, "-" on the command line */
+    const char
+        *name; /* without dashes; words are joined by "_" in files, "-" on the command line */
     lk_option_type type;
     size_t offset;
     const char *value;   /* the value's name in help, such as "N"; NULL for a flag or the usual */
     const char *preset;  /* the default, read as a value is; NULL: zero, none */
-    double min, max;     /* of a number; no limits if equal */
+    double min, max;     /* of a number; no limits if equal; INFINITY is allowed */
     const char *help;    /* one or two sentences without a full stop at the end */
     const char *choices; /* LK_OPTION_CHOICE: "mean sum none", the names in order */
     const lk_kind *kind; /* LK_OPTION_ENTRY and LK_OPTION_ENTRIES */
@@ -127,8 +128,11 @@ typedef struct lk_choices {
     lk_choice *item;
 } lk_choices;
 
-/** The row of this name ("_" and "-" are the same); NULL if there is none. */
+/** The row of this name ("_" and "-" are the same); NULL if there is none.  `table` may be NULL. */
 LK_API const lk_option *lk_option_find(const lk_option *table, const char *name);
+
+/** The row whose name is nearest to `name`; NULL if none is near. */
+LK_API const lk_option *lk_option_suggest(const lk_option *table, const char *name);
 
 /**
  * Set every field to its default, all others to zero bytes.
@@ -139,8 +143,11 @@ LK_API lk_status lk_options_preset(const lk_entry *entry, void *fields,
                                    lk_arena *arena) LK_NODISCARD;
 
 /**
- * Read `text` as the value of an option; lists are separated by commas, an entry is its name and
- * gets its defaults.
+ * Read `text` as the value of an option; lists are separated by commas.  An entry is its name, which
+ * may have options behind it as for lk_choice_make(): "normal(deviation=0.1)".
+ *
+ * Numbers are decimal, with a point whatever the locale: no hexadecimal, no leading zeros, nothing
+ * that becomes infinite.
  *
  * Errors: LK_EINVAL whose message says what is wrong with the text and what is allowed, such as
  * `"7x" is not a whole number`; LK_ENOMEM.
@@ -148,22 +155,27 @@ LK_API lk_status lk_options_preset(const lk_entry *entry, void *fields,
 LK_API lk_status lk_option_set(const lk_option *option, void *fields, const char *text,
                                lk_arena *arena) LK_NODISCARD;
 
-/** Append one item to a list of numbers or names.  Errors: as lk_option_set(). */
-LK_API lk_status lk_option_add(const lk_option *option, void *fields, const char *item,
-                               lk_arena *arena) LK_NODISCARD;
+/** Append one item to a list of numbers or names; `option` must be such a list.  Errors: as
+ * lk_option_set(). */
+LK_API lk_status lk_option_add(const lk_option *option, void *fields,
+                               const char *item) LK_NODISCARD;
 
-/** The value of a field as lk_option_set() would read it, in `buf` of `size` bytes; returns `buf`.
- * Choices are shown by name alone. */
+/** The value of a field as lk_option_set() would read it, in `buf` of `size` bytes, cut if it does
+ * not fit; returns `buf`.  Entries are shown by name alone, what is not given as "". */
 LK_API const char *lk_option_show(const lk_option *option, const void *fields, char *buf,
                                   size_t size);
 
-/** The entry of this name.  Errors: LK_EINVAL, listing a similar one or all. */
+/** What numbers are allowed, such as "from 1 to 256" or "above 0 and at most 1", in `buf` of `size`
+ * bytes; "" if all are.  Returns `buf`. */
+LK_API const char *lk_option_range(const lk_option *option, char *buf, size_t size);
+
+/** The entry of this name.  Errors: LK_EINVAL, naming a similar one or all. */
 LK_API lk_status lk_entry_find(const lk_kind *kind, const char *name,
                                const lk_entry **out) LK_NODISCARD;
 
 /**
- * A choice from a text of options, "filters=32 kernel=3,3": NAME=VALUE separated by spaces, the rest
- * defaults.  `text` may be NULL.
+ * A choice from a text of options, "filters=32 kernel=3,3 init=normal(deviation=0.1)": NAME=VALUE
+ * separated by spaces, the rest defaults.  `text` may be NULL.
  *
  * Errors: LK_EINVAL for an unknown name, naming a similar one, for a value that is refused, and for
  * a required option that is missing; LK_ENOMEM.
@@ -171,12 +183,21 @@ LK_API lk_status lk_entry_find(const lk_kind *kind, const char *name,
 LK_API lk_status lk_choice_make(const lk_kind *kind, const char *name, const char *text,
                                 lk_arena *arena, lk_choice *out) LK_NODISCARD;
 
-/** The options of a choice, or its defaults if it has none.  Errors: LK_ENOMEM. */
+/**
+ * The same entry with its options: those of `choice`, borrowed, or its defaults if it has none.
+ *
+ * Errors: LK_EINVAL if there are none and one is required, LK_ENOMEM.
+ */
 LK_API lk_status lk_choice_fill(const lk_choice *choice, lk_arena *arena,
                                 lk_choice *out) LK_NODISCARD;
 
-/** Add name and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH. */
-LK_API void lk_choice_hash(const lk_choice *choice, lk_hash *h);
+/**
+ * Add name and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A choice
+ * without options has the hash of its defaults.
+ *
+ * Errors: as lk_choice_fill(); `h` is then unchanged.
+ */
+LK_API lk_status lk_choice_hash(const lk_choice *choice, lk_hash *h) LK_NODISCARD;
 
 LK_END_DECLS
 

@@ -1,0 +1,84 @@
+/* The hash of a choice: the names and values of its options, in the order of the table. */
+#include "base/option.h"
+
+#include <string.h>
+
+static lk_status hash_choice(const lk_choice *choice, lk_arena *arena, lk_hash *h);
+
+static lk_status hash_choices(const lk_choices *list, lk_arena *arena, lk_hash *h)
+{
+    lk_hash_add_i64(h, list->n);
+    for (int64_t i = 0; i < list->n; i++)
+        LK_TRY(hash_choice(&list->item[i], arena, h));
+    return LK_OK;
+}
+
+static void hash_real(lk_hash *h, double value)
+{
+    int64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    lk_hash_add_i64(h, bits);
+}
+
+static void hash_list(const lk_option *o, const void *field, lk_hash *h)
+{
+    const lk_option_ints *ints = field;
+    const lk_option_reals *reals = field;
+    const lk_option_names *names = field;
+    int n = *(const int *)field; /* all lists begin with their length */
+    lk_hash_add_i64(h, n);
+    for (int i = 0; i < n; i++)
+        if (o->type == LK_OPTION_INTS)
+            lk_hash_add_i64(h, ints->item[i]);
+        else if (o->type == LK_OPTION_REALS)
+            hash_real(h, reals->item[i]);
+        else
+            lk_hash_add_text(h, names->item[i]);
+}
+
+static lk_status hash_option(const lk_option *o, const void *fields, lk_arena *arena, lk_hash *h)
+{
+    const void *field = (const char *)fields + o->offset;
+    char word[LK_OPTION_NAME_SIZE];
+    lk_hash_add_text(h, o->name);
+    switch (o->type) {
+    case LK_OPTION_FLAG: lk_hash_add_i64(h, *(const bool *)field); break;
+    case LK_OPTION_INT: lk_hash_add_i64(h, *(const int64_t *)field); break;
+    case LK_OPTION_REAL: hash_real(h, *(const double *)field); break;
+    case LK_OPTION_TEXT: lk_hash_add_text(h, *(const char *const *)field); break;
+    case LK_OPTION_INTS:
+    case LK_OPTION_REALS:
+    case LK_OPTION_NAMES: hash_list(o, field, h); break;
+    case LK_OPTION_CHOICE: /* the word, so that a list of words can grow in the middle */
+        lk_hash_add_text(h, lk_option_show(o, fields, word, sizeof word));
+        break;
+    case LK_OPTION_ENTRY: return hash_choice(field, arena, h);
+    case LK_OPTION_ENTRIES: return hash_choices(field, arena, h);
+    }
+    return LK_OK;
+}
+
+static lk_status hash_choice(const lk_choice *choice, lk_arena *arena, lk_hash *h)
+{
+    lk_choice filled;
+    LK_TRY(lk_choice_fill(choice, arena, &filled));
+    lk_hash_add_text(h, filled.entry ? filled.entry->name : "");
+    const lk_option *o = filled.entry ? filled.entry->options : NULL;
+    for (; o && o->name; o++)
+        if (!(o->flags & LK_OPTION_NO_HASH))
+            LK_TRY(hash_option(o, filled.options, arena, h));
+    return LK_OK;
+}
+
+lk_status lk_choice_hash(const lk_choice *choice, lk_hash *h)
+{
+    lk_arena *arena; /* for defaults */
+    lk_status st = LK_OK;
+    lk_hash sum = *h;
+    LK_TRY(lk_arena_new(&arena));
+    LK_TRY_TO(done, hash_choice(choice, arena, &sum));
+    *h = sum;
+done:
+    lk_arena_free(arena);
+    return st;
+}

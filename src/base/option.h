@@ -1,0 +1,26 @@
+/* What option.c, option_show.c and choice.c share. */
+#ifndef LK_BASE_OPTION_H
+#define LK_BASE_OPTION_H
+
+#include <lockstep/option.h>
+
+#include <stdbool.h>
+
+enum { LK_OPTION_MAX_DEPTH = 32 /* of entries within entries */ };
+
+/** lk_option_set() and lk_options_preset() within `depth` entries. */
+lk_status lk__option_set(const lk_option *option, void *fields, const char *text, lk_arena *arena,
+                         int depth) LK_NODISCARD;
+lk_status lk__options_preset(const lk_entry *entry, void *fields, lk_arena *arena,
+                             int depth) LK_NODISCARD;
+
+/** Read "NAME" or "NAME(option=value ...)" as a choice, or such texts with commas between them. */
+lk_status lk__choice_read(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
+                          lk_choice *out) LK_NODISCARD;
+lk_status lk__choices_read(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
+                           lk_choices *out) LK_NODISCARD;
+
+/** Which word of `choices` has number `i`; *n is its length, 0 behind the last. */
+const char *lk__option_word(const char *choices, int i, int *n);
+
+#endif /* LK_BASE_OPTION_H */

@@ -1,0 +1,157 @@
+/* Choices: entries with options from texts, and their hash. */
+#include "faults.h"
+#include "options.h"
+
+static lk_arena *arena;
+
+static void a_choice_has_its_options(void)
+{
+    lk_choice c;
+    ASSERT_OK(
+        lk_choice_make(&test_kind_dish, "cake", " layers=3  tiers=5,4 shelf-life=9 ", arena, &c));
+    const cake_options *o = c.options;
+    ASSERT_TRUE(c.entry == &test_dishes[1] && o->layers == 3 && o->tiers.n == 2 && o->shelf == 9);
+    ASSERT_TRUE(o->sugar == 0.25 && o->filling.entry == &test_dishes[2]);
+    ASSERT_OK(lk_choice_make(&test_kind_dish, "bread", NULL, arena, &c));
+    ASSERT_TRUE(c.entry == &test_dishes[0]);
+}
+
+static void entries_lie_in_entries(void)
+{
+    lk_choice c;
+    ASSERT_OK(lk_choice_make(&test_kind_dish, "cake",
+                             "filling=cream(fat=0.5 inside=pie(pieces=6)) "
+                             "parts=bread,cake(tiers=9,8 parts=bread,bread),pie(pieces=2)",
+                             arena, &c));
+    const cake_options *cake = c.options;
+    const cream_options *cream = cake->filling.options;
+    const pie_options *pie = cream->inside.options;
+    ASSERT_TRUE(cream->fat == 0.5 && pie->pieces == 6 && cake->parts.n == 3);
+    const cake_options *upper = cake->parts.item[1].options;
+    ASSERT_TRUE(upper->tiers.item[1] == 8 && upper->parts.n == 2);
+    pie = cake->parts.item[2].options;
+    ASSERT_EQ(pie->pieces, 2);
+}
+
+static void wrong_texts_are_refused(void)
+{
+    static const char *const wrong[][2] = {
+        {"layrs=3", "dish cake has no option \"layrs\"; did you mean \"layers\"?"},
+        {"temperature=3", "dish cake has no option \"temperature\""},
+        {"layers", "dish cake: \"layers\" is no NAME=VALUE"},
+        {"layers=x", "dish cake: layers: \"x\" is not a whole number"},
+        {"layers=3 layers=3", "option \"layers\" is given twice"},
+        {"filling=cream(fat=x)", "dish cake: filling: dish cream: fat: \"x\" is not a number"},
+        {"filling=cream(fat=1", "does not close its parenthesis"},
+        {"filling=cream)", "closes a parenthesis that is not open"},
+        {"filling=cream(fat=1)x", "goes on behind its options"},
+        {"filling=cream()()", "closes a parenthesis"},
+        {"filling=pie()", "dish pie needs the option \"pieces\""},
+    };
+    lk_choice c;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ASSERT_FAILS(lk_choice_make(&test_kind_dish, "cake", wrong[i][0], arena, &c), LK_EINVAL,
+                     wrong[i][1]);
+        ASSERT_TRUE(!c.entry && !c.options);
+    }
+    ASSERT_FAILS(lk_choice_make(&test_kind_dish, NULL, "", arena, &c), LK_EINVAL, "NULL");
+    ASSERT_FAILS(lk_choice_make(&test_kind_dish, "cak", "", arena, &c), LK_EINVAL,
+                 "unknown dish \"cak\"; did you mean \"cake\"?");
+}
+
+static void depth_has_an_end(void)
+{
+    char text[2000] = "inside=bread";
+    lk_choice c;
+    for (int depth = 2; depth < 40; depth++) {
+        lk_status st = lk_choice_make(&test_kind_dish, "cream", text, arena, &c);
+        ASSERT_EQ(st, depth <= 32 ? LK_OK : LK_EINVAL);
+        char outer[2000];
+        snprintf(outer, sizeof outer, "inside=cream(%.1900s)", text);
+        memcpy(text, outer, sizeof text);
+    }
+    lk_error_clear();
+}
+
+static void defaults_fill_a_choice(void)
+{
+    lk_choice none = {&test_dishes[1], NULL}, filled, again;
+    ASSERT_OK(lk_choice_fill(&none, arena, &filled));
+    ASSERT_EQ(((cake_options *)filled.options)->layers, 2);
+    ASSERT_OK(lk_choice_fill(&filled, arena, &again));
+    ASSERT_TRUE(again.options == filled.options);
+    none.entry = &test_dishes[3];
+    ASSERT_FAILS(lk_choice_fill(&none, arena, &filled), LK_EINVAL,
+                 "pie needs the option \"pieces\"");
+}
+
+static uint64_t hash_of(const char *text)
+{
+    lk_choice c;
+    lk_hash h = lk_hash_start();
+    ASSERT_OK(lk_choice_make(&test_kind_dish, "cake", text, arena, &c));
+    ASSERT_OK(lk_choice_hash(&c, &h));
+    return lk_hash_value(&h);
+}
+
+static void the_hash_knows_every_option_but_those_left_out(void)
+{
+    static const char *const other[] = {"iced=true",     "layers=3",      "sugar=0.5",
+                                        "note=x",        "tiers=3",       "tiers=2,3",
+                                        "weights=1",     "fruits=fig",    "form=heart",
+                                        "filling=bread", "heat=179.9999", "filling=cream(fat=0.25)",
+                                        "parts=bread",   "parts=cream",   "parts=cream(fat=0.1)"};
+    uint64_t plain = hash_of("");
+    ASSERT_TRUE(hash_of("layers=2 sugar=0.250") == plain);
+    ASSERT_TRUE(hash_of("shelf_life=99") == plain);
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
+        ASSERT_TRUE(hash_of(other[i]) != plain);
+        for (size_t j = 0; j < i; j++)
+            ASSERT_TRUE(hash_of(other[i]) != hash_of(other[j]));
+    }
+    lk_choice none = {&test_dishes[1], NULL};
+    lk_hash h = lk_hash_start();
+    ASSERT_OK(lk_choice_hash(&none, &h));
+    ASSERT_TRUE(lk_hash_value(&h) == plain);
+    lk_hash before = h;
+    none.entry = &test_dishes[3];
+    ASSERT_FAILS(lk_choice_hash(&none, &h), LK_EINVAL, "pieces");
+    ASSERT_SAME_BITS(&h, &before, sizeof h);
+}
+
+static lk_status make(void)
+{
+    lk_arena *a;
+    lk_status st = LK_OK;
+    lk_choice c;
+    lk_hash h = lk_hash_start();
+    LK_TRY(lk_arena_new(&a));
+    for (int i = 0; i < 12; i++)
+        LK_TRY_TO(done,
+                  lk_choice_make(&test_kind_dish, "cake", "parts=cake,bread layers=3", a, &c));
+    LK_TRY_TO(done, lk_choice_hash(&(lk_choice){&test_dishes[1], NULL}, &h));
+done:
+    lk_arena_free(a);
+    return st;
+}
+
+static void every_allocation_may_fail(void)
+{
+    ASSERT_TRUE(test_every_allocation_fails(make) >= 4);
+}
+
+static void begin(void)
+{
+    ASSERT_OK(lk_arena_new(&arena));
+}
+
+static void end(void)
+{
+    lk_arena_free(arena);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+TEST_MAIN(TEST(begin), TEST(a_choice_has_its_options), TEST(entries_lie_in_entries),
+          TEST(wrong_texts_are_refused), TEST(depth_has_an_end), TEST(defaults_fill_a_choice),
+          TEST(the_hash_knows_every_option_but_those_left_out), TEST(every_allocation_may_fail),
+          TEST(end))
