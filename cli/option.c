@@ -1,197 +1,122 @@
 /* Parsing and help of option tables. */
 #include "option.h"
 
-#include <lockstep/suggest.h>
-
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 80, HELP_COLUMN = 26 };
+enum { WIDTH = 80, HELP_COLUMN = 26, NAME_SIZE = 64 };
 
 /* What is being read, for messages and for the table. */
 struct reader {
     const lk_option *table;
     const char *command;
-    char *fields;
+    void *fields;
+    lk_arena *arena;
 };
 
-static bool reject(const struct reader *r, const lk_option *o, const char *text, const char *why)
+/* The name as it is written on the command line, in `buf` of NAME_SIZE bytes. */
+static const char *dashed(const char *name, char *buf)
 {
-    fprintf(stderr,
-            "error: %s: option --%s: \"%s\" %s\n"
-            "  run \"%s --help\" for the options and their ranges\n",
-            r->command, o->name, text, why, r->command);
-    return false;
+    snprintf(buf, NAME_SIZE, "%s", name);
+    for (char *c = buf; *c; c++)
+        if (*c == '_')
+            *c = '-';
+    return buf;
 }
 
-/* "from MIN to MAX", whole numbers with all their digits. */
-static void range_text(const lk_option *o, char *buf, size_t size)
+/* What stands for a value in help and messages. */
+static const char *value_name(const lk_option *o)
 {
-    bool real = o->type == LK_OPTION_REAL;
-    snprintf(buf, size, real ? "from %g to %g" : "from %.0f to %.0f", o->min, o->max);
-}
-
-static bool in_range(const struct reader *r, const lk_option *o, const char *text, double v)
-{
-    if (o->min >= o->max || (v >= o->min && v <= o->max))
-        return true;
-    char range[64], why[128];
-    range_text(o, range, sizeof range);
-    snprintf(why, sizeof why, "is out of range, it must be %s", range);
-    return reject(r, o, text, why);
-}
-
-static bool read_int(const struct reader *r, const lk_option *o, const char *text, int64_t *out)
-{
-    char *end;
-    errno = 0;
-    long long v = strtoll(text, &end, 10);
-    if (end == text || *end != '\0')
-        return reject(r, o, text, "is not a whole number");
-    if (errno == ERANGE)
-        return reject(r, o, text, "is too large a number");
-    *out = v;
-    return in_range(r, o, text, (double)v);
-}
-
-static bool read_real(const struct reader *r, const lk_option *o, const char *text, double *out)
-{
-    char *end;
-    double v = strtod(text, &end);
-    if (end == text || *end != '\0' || !(v - v == 0))
-        return reject(r, o, text, "is not a number");
-    *out = v;
-    return in_range(r, o, text, v);
-}
-
-/* One item of a list: `i` is its position. */
-static bool read_item(const struct reader *r, const lk_option *o, const char *item, int i)
-{
-    char *field = r->fields + o->offset;
-    if (*item == '\0')
-        return reject(r, o, item, "is an empty item of the list");
-    if (i >= LK_OPTION_MAX_ITEMS)
-        return reject(r, o, item, "is one item too many, at most 16 are allowed");
-    bool twice = false;
-    if (o->type == LK_OPTION_INTS) {
-        lk_option_ints *list = (lk_option_ints *)(void *)field;
-        list->n = i + 1;
-        if (!read_int(r, o, item, &list->item[i]))
-            return false;
-        for (int j = 0; j < i; j++)
-            twice = twice || list->item[j] == list->item[i];
-    } else {
-        lk_option_names *list = (lk_option_names *)(void *)field;
-        list->n = i + 1;
-        if (strlen(item) >= LK_OPTION_NAME_SIZE)
-            return reject(r, o, item, "is too long a name");
-        memcpy(list->item[i], item, strlen(item) + 1);
-        for (int j = 0; j < i; j++)
-            twice = twice || strcmp(list->item[j], item) == 0;
-    }
-    return !twice || reject(r, o, item, "is in the list twice");
-}
-
-static bool read_list(const struct reader *r, const lk_option *o, const char *text)
-{
-    char item[64];
-    int n = 0;
-    for (const char *at = text;; n++) {
-        size_t len = strcspn(at, ",");
-        if (len >= sizeof item)
-            return reject(r, o, text, "has too long an item");
-        memcpy(item, at, len);
-        item[len] = '\0';
-        if (!read_item(r, o, item, n))
-            return false;
-        if (at[len] == '\0')
-            return true;
-        at += len + 1;
-    }
-}
-
-static bool read_value(const struct reader *r, const lk_option *o, const char *text)
-{
-    void *field = r->fields + o->offset;
+    if (o->value)
+        return o->value;
     switch (o->type) {
-    case LK_OPTION_FLAG: *(bool *)field = true; return true;
-    case LK_OPTION_INT: return read_int(r, o, text, field);
-    case LK_OPTION_REAL: return read_real(r, o, text, field);
-    case LK_OPTION_TEXT: *(const char **)field = text; return true;
-    case LK_OPTION_INTS:
-    case LK_OPTION_NAMES: return read_list(r, o, text);
+    case LK_OPTION_FLAG: return "";
+    case LK_OPTION_INT: return "N";
+    case LK_OPTION_REAL: return "X";
+    case LK_OPTION_TEXT: return "TEXT";
+    case LK_OPTION_INTS: return "N,...";
+    case LK_OPTION_REALS: return "X,...";
+    case LK_OPTION_CHOICE:
+    case LK_OPTION_ENTRY: return "NAME";
+    case LK_OPTION_NAMES:
+    case LK_OPTION_ENTRIES: return "NAME,...";
     }
-    return false;
+    return "VALUE";
 }
 
-static const lk_option *find_option(const struct reader *r, const char *name, size_t len)
+static lk_status reject(const struct reader *r, const lk_option *o, const char *why)
 {
-    for (const lk_option *o = r->table; o->name; o++)
-        if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
-            return o;
-    return NULL;
+    char name[NAME_SIZE];
+    fprintf(stderr,
+            "error: %s: option --%s: %s\n"
+            "  run \"%s --help\" for the options and their ranges\n",
+            r->command, dashed(o->name, name), why, r->command);
+    return LK_EINVAL;
 }
 
-static bool unknown_option(const struct reader *r, const char *arg)
+static lk_status read_value(const struct reader *r, const lk_option *o, const char *text)
 {
-    char name[64];
-    size_t len = strcspn(arg, "=");
-    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), arg);
-    lk_suggestion s = {.wanted = name + strspn(name, "-")};
-    for (const lk_option *o = r->table; o->name; o++)
-        lk_suggest_consider(&s, o->name);
+    lk_status st = lk_option_set(o, r->fields, text, r->arena);
+    return st == LK_EINVAL ? reject(r, o, lk_error_message()) : st;
+}
+
+static lk_status unknown_option(const struct reader *r, const char *arg)
+{
+    char name[NAME_SIZE], near[NAME_SIZE];
+    int len = (int)strcspn(arg, "=");
+    snprintf(name, sizeof name, "%.*s", len, arg);
+    const lk_option *o = lk_option_suggest(r->table, name + strspn(name, "-"));
     fprintf(stderr, "error: %s: unknown option \"%s\"", r->command, name);
-    if (lk_suggest_found(&s))
-        fprintf(stderr, "; did you mean \"--%s\"?", s.best);
+    if (o)
+        fprintf(stderr, "; did you mean \"--%s\"?", dashed(o->name, near));
     fprintf(stderr, "\n  run \"%s --help\" for the options\n", r->command);
-    return false;
+    return LK_EINVAL;
 }
 
 /* Read argv[*i], an option, and its value; *i moves to its last argument. */
-static bool read_option(const struct reader *r, int argc, char **argv, int *i)
+static lk_status read_option(const struct reader *r, int argc, char **argv, int *i)
 {
-    const char *arg = argv[*i];
-    if (strncmp(arg, "--", 2) != 0)
+    const char *arg = argv[*i], *equals = strchr(arg, '=');
+    char name[NAME_SIZE];
+    size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
+    if (strncmp(arg, "--", 2) != 0 || len >= sizeof name)
         return unknown_option(r, arg);
-    const char *name = arg + 2;
-    size_t len = strcspn(name, "=");
-    const lk_option *o = find_option(r, name, len);
+    snprintf(name, sizeof name, "%.*s", (int)len - 2, arg + 2);
+    const lk_option *o = lk_option_find(r->table, name);
     if (!o)
         return unknown_option(r, arg);
-    if (o->type == LK_OPTION_FLAG) {
-        if (name[len] == '=')
-            return reject(r, o, name + len + 1, "is a value, but the option takes none");
-        return read_value(r, o, NULL);
+    if (o->type == LK_OPTION_FLAG && equals) {
+        char why[128];
+        snprintf(why, sizeof why, "\"%s\" is a value, but the option takes none", equals + 1);
+        return reject(r, o, why);
     }
-    if (name[len] == '=')
-        return read_value(r, o, name + len + 1);
+    if (o->type == LK_OPTION_FLAG)
+        return read_value(r, o, "true");
+    if (equals)
+        return read_value(r, o, equals + 1);
     if (*i + 1 == argc) {
-        fprintf(stderr, "error: %s: option --%s needs a value: --%s %s\n", r->command, o->name,
-                o->name, o->value);
-        return false;
+        fprintf(stderr, "error: %s: option --%s needs a value: --%s %s\n", r->command, name, name,
+                value_name(o));
+        return LK_EINVAL;
     }
     return read_value(r, o, argv[++*i]);
 }
 
-bool option_parse(const lk_option *table, const char *command, void *fields, int argc, char **argv,
-                  int *n_operands)
+lk_status option_parse(const lk_option *table, const char *command, void *fields, lk_arena *arena,
+                       int argc, char **argv, int *n_operands)
 {
-    struct reader r = {table, command, fields};
-    for (const lk_option *o = table; o->name; o++)
-        if (o->preset && !read_value(&r, o, o->preset))
-            return false;
+    struct reader r = {table, command, fields, arena};
     int n = 0, i = 0;
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (argv[i][0] != '-' || argv[i][1] == '\0')
             argv[n++] = argv[i];
-        else if (!read_option(&r, argc, argv, &i))
-            return false;
+        else
+            LK_TRY(read_option(&r, argc, argv, &i));
     }
     for (i++; i < argc; i++)
         argv[n++] = argv[i];
     *n_operands = n;
-    return true;
+    return LK_OK;
 }
 
 void option_wrap(FILE *to, int indent, const char *text)
@@ -223,12 +148,11 @@ void option_wrap(FILE *to, int indent, const char *text)
 void option_help(const lk_option *table, FILE *to)
 {
     for (const lk_option *o = table; o->name; o++) {
-        char left[64], range[64], right[512];
-        snprintf(left, sizeof left, "  --%s%s%s", o->name, o->value ? " " : "",
-                 o->value ? o->value : "");
+        char name[NAME_SIZE], left[2 * NAME_SIZE], range[96], right[512];
+        const char *value = value_name(o);
+        snprintf(left, sizeof left, "  --%s%s%s", dashed(o->name, name), *value ? " " : "", value);
         int n = snprintf(right, sizeof right, "%s", o->help);
-        range_text(o, range, sizeof range);
-        if (o->min < o->max && n < (int)sizeof right)
+        if (*lk_option_range(o, range, sizeof range) && n < (int)sizeof right)
             n += snprintf(right + n, sizeof right - (size_t)n, "; %s", range);
         if (o->preset && n < (int)sizeof right)
             snprintf(right + n, sizeof right - (size_t)n, " (default %s)", o->preset);

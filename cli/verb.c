@@ -1,7 +1,6 @@
 /* Finding, explaining and running verbs. */
 #include "verb.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/isa.h>
 #include <lockstep/suggest.h>
 #include <lockstep/thread.h>
@@ -84,12 +83,17 @@ static bool environment_is_right(const char *command)
 }
 
 static int run_with_options(const lk_verb *verb, const char *command, int argc, char **argv,
-                            void *fields)
+                            lk_arena *arena)
 {
-    static const lk_option none[] = {{.name = NULL}};
+    const lk_entry entry = {.options = verb->options, .options_size = verb->options_size};
+    void *fields;
     int n;
-    if (!option_parse(verb->options ? verb->options : none, command, fields, argc, argv, &n))
-        return LK_EXIT_USAGE;
+    if (lk_arena_alloc(arena, &fields, 1, verb->options_size) != LK_OK ||
+        lk_options_preset(&entry, fields, arena) != LK_OK)
+        return verb_failed();
+    lk_status st = option_parse(verb->options, command, fields, arena, argc, argv, &n);
+    if (st != LK_OK)
+        return st == LK_EINVAL ? LK_EXIT_USAGE : verb_failed();
     if (n < verb->min_operands || n > verb->max_operands) {
         bool extra = n > verb->max_operands;
         fprintf(stderr, "error: %s: %s%s%s\n  usage: %s [options]%s%s\n", command,
@@ -111,11 +115,11 @@ int verb_run(const lk_verb *verb, const char *command, int argc, char **argv)
         verb_help(verb, command, stdout);
         return LK_EXIT_DONE;
     }
-    void *fields;
-    if (lk_alloc_zero(&fields, 1, verb->options_size) != LK_OK)
+    lk_arena *arena;
+    if (lk_arena_new(&arena) != LK_OK)
         return verb_failed();
-    int status = run_with_options(verb, command, argc, argv, fields);
-    lk_free(fields);
+    int status = run_with_options(verb, command, argc, argv, arena);
+    lk_arena_free(arena);
     return status;
 }
 

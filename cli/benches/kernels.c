@@ -27,7 +27,8 @@ static const lk_option options[] = {
      .offset = FIELD(against),
      .value = "NAME,...",
      .help = "libraries to compare with: openblas, onednn, or none; those that are found by "
-             "default"},
+             "default",
+     .flags = LK_OPTION_ONCE},
     {.name = "filter",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(filter),
