@@ -32,7 +32,7 @@ typedef struct pie_options {
 } pie_options;
 
 static const lk_entry *test_dish_at(int i);
-static const lk_kind test_kind_dish = {"dish", "dishes", "things to eat", test_dish_at};
+static const lk_kind test_kind_dish = {"dish", "dishes", "things to eat", true, test_dish_at};
 
 #define CAKE(member) offsetof(cake_options, member)
 static const lk_option cake_table[] = {

@@ -21,6 +21,9 @@
 
 #include <lockstep/hash.h>
 
+#include <stdbool.h>
+#include <stddef.h>
+
 LK_BEGIN_DECLS
 
 /* ---- arenas ---- */
@@ -114,13 +117,15 @@ typedef struct lk_entry {
 struct lk_kind {
     const char *name, *plural;
     const char *summary;
+    bool named;                   /* a choice can be given a name of its own: `name: stem` */
     const lk_entry *(*at)(int i); /* entry number i, in the order of names; NULL behind the last */
 };
 
 /** An entry and its options. */
 typedef struct lk_choice {
     const lk_entry *entry;
-    void *options; /* entry->options_size bytes; NULL: all defaults */
+    void *options;    /* entry->options_size bytes; NULL: all defaults */
+    const char *name; /* given to it, of kinds that are `named`; NULL: none */
 } lk_choice;
 
 typedef struct lk_choices {
@@ -175,7 +180,8 @@ LK_API lk_status lk_entry_find(const lk_kind *kind, const char *name,
 
 /**
  * A choice from a text of options, "filters=32 kernel=3,3 init=normal(deviation=0.1)": NAME=VALUE
- * separated by spaces, the rest defaults.  `text` may be NULL.
+ * separated by spaces, the rest defaults.  `text` may be NULL.  Of kinds that are `named`, "name=stem"
+ * gives the choice a name.
  *
  * Errors: LK_EINVAL for an unknown name, naming a similar one, for a value that is refused, and for
  * a required option that is missing; LK_ENOMEM.
@@ -192,7 +198,7 @@ LK_API lk_status lk_choice_fill(const lk_choice *choice, lk_arena *arena,
                                 lk_choice *out) LK_NODISCARD;
 
 /**
- * Add name and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A choice
+ * Add entry, name and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A choice
  * without options has the hash of its defaults.
  *
  * Errors: as lk_choice_fill(); `h` is then unchanged.

@@ -63,6 +63,7 @@ static lk_status hash_choice(const lk_choice *choice, lk_arena *arena, lk_hash *
     lk_choice filled;
     LK_TRY(lk_choice_fill(choice, arena, &filled));
     lk_hash_add_text(h, filled.entry ? filled.entry->name : "");
+    lk_hash_add_text(h, filled.name);
     const lk_option *o = filled.entry ? filled.entry->options : NULL;
     for (; o && o->name; o++)
         if (!(o->flags & LK_OPTION_NO_HASH))

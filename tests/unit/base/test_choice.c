@@ -11,7 +11,7 @@ static void a_choice_has_its_options(void)
         lk_choice_make(&test_kind_dish, "cake", " layers=3  tiers=5,4 shelf-life=9 ", arena, &c));
     const cake_options *o = c.options;
     ASSERT_TRUE(c.entry == &test_dishes[1] && o->layers == 3 && o->tiers.n == 2 && o->shelf == 9);
-    ASSERT_TRUE(o->sugar == 0.25 && o->filling.entry == &test_dishes[2]);
+    ASSERT_TRUE(o->sugar == 0.25 && o->filling.entry == &test_dishes[2] && !c.name);
     ASSERT_OK(lk_choice_make(&test_kind_dish, "bread", NULL, arena, &c));
     ASSERT_TRUE(c.entry == &test_dishes[0]);
 }
@@ -33,6 +33,17 @@ static void entries_lie_in_entries(void)
     ASSERT_EQ(pie->pieces, 2);
 }
 
+static void a_choice_can_have_a_name(void)
+{
+    lk_choice c;
+    ASSERT_OK(lk_choice_make(&test_kind_dish, "bread", "name=rye", arena, &c));
+    ASSERT_TRUE(strcmp(c.name, "rye") == 0);
+    lk_kind nameless = test_kind_dish;
+    nameless.named = false;
+    ASSERT_FAILS(lk_choice_make(&nameless, "bread", "name=rye", arena, &c), LK_EINVAL,
+                 "dish bread has no option \"name\"");
+}
+
 static void wrong_texts_are_refused(void)
 {
     static const char *const wrong[][2] = {
@@ -46,6 +57,8 @@ static void wrong_texts_are_refused(void)
         {"filling=cream)", "closes a parenthesis that is not open"},
         {"filling=cream(fat=1)x", "goes on behind its options"},
         {"filling=cream()()", "closes a parenthesis"},
+        {"name=a name=b", "option \"name\" is given twice"},
+        {"name=", "dish cake has an empty name"},
         {"filling=pie()", "dish pie needs the option \"pieces\""},
     };
     lk_choice c;
@@ -75,7 +88,7 @@ static void depth_has_an_end(void)
 
 static void defaults_fill_a_choice(void)
 {
-    lk_choice none = {&test_dishes[1], NULL}, filled, again;
+    lk_choice none = {.entry = &test_dishes[1]}, filled, again;
     ASSERT_OK(lk_choice_fill(&none, arena, &filled));
     ASSERT_EQ(((cake_options *)filled.options)->layers, 2);
     ASSERT_OK(lk_choice_fill(&filled, arena, &again));
@@ -96,11 +109,23 @@ static uint64_t hash_of(const char *text)
 
 static void the_hash_knows_every_option_but_those_left_out(void)
 {
-    static const char *const other[] = {"iced=true",     "layers=3",      "sugar=0.5",
-                                        "note=x",        "tiers=3",       "tiers=2,3",
-                                        "weights=1",     "fruits=fig",    "form=heart",
-                                        "filling=bread", "heat=179.9999", "filling=cream(fat=0.25)",
-                                        "parts=bread",   "parts=cream",   "parts=cream(fat=0.1)"};
+    static const char *const other[] = {"iced=true",
+                                        "layers=3",
+                                        "sugar=0.5",
+                                        "note=x",
+                                        "tiers=3",
+                                        "tiers=2,3",
+                                        "weights=1",
+                                        "fruits=fig",
+                                        "form=heart",
+                                        "filling=bread",
+                                        "heat=179.9999",
+                                        "filling=cream(fat=0.25)",
+                                        "parts=bread",
+                                        "parts=cream",
+                                        "parts=cream(fat=0.1)",
+                                        "name=x",
+                                        "parts=cream(name=x)"};
     uint64_t plain = hash_of("");
     ASSERT_TRUE(hash_of("layers=2 sugar=0.250") == plain);
     ASSERT_TRUE(hash_of("shelf_life=99") == plain);
@@ -109,7 +134,7 @@ static void the_hash_knows_every_option_but_those_left_out(void)
         for (size_t j = 0; j < i; j++)
             ASSERT_TRUE(hash_of(other[i]) != hash_of(other[j]));
     }
-    lk_choice none = {&test_dishes[1], NULL};
+    lk_choice none = {.entry = &test_dishes[1]};
     lk_hash h = lk_hash_start();
     ASSERT_OK(lk_choice_hash(&none, &h));
     ASSERT_TRUE(lk_hash_value(&h) == plain);
@@ -129,7 +154,7 @@ static lk_status make(void)
     for (int i = 0; i < 12; i++)
         LK_TRY_TO(done,
                   lk_choice_make(&test_kind_dish, "cake", "parts=cake,bread layers=3", a, &c));
-    LK_TRY_TO(done, lk_choice_hash(&(lk_choice){&test_dishes[1], NULL}, &h));
+    LK_TRY_TO(done, lk_choice_hash(&(lk_choice){.entry = &test_dishes[1]}, &h));
 done:
     lk_arena_free(a);
     return st;
@@ -152,6 +177,6 @@ static void end(void)
 }
 
 TEST_MAIN(TEST(begin), TEST(a_choice_has_its_options), TEST(entries_lie_in_entries),
-          TEST(wrong_texts_are_refused), TEST(depth_has_an_end), TEST(defaults_fill_a_choice),
-          TEST(the_hash_knows_every_option_but_those_left_out), TEST(every_allocation_may_fail),
-          TEST(end))
+          TEST(a_choice_can_have_a_name), TEST(wrong_texts_are_refused), TEST(depth_has_an_end),
+          TEST(defaults_fill_a_choice), TEST(the_hash_knows_every_option_but_those_left_out),
+          TEST(every_allocation_may_fail), TEST(end))
