@@ -13,6 +13,7 @@
 
 #include "autograd/guest.h"
 #include "autograd/memory.h"
+#include "base/grow.h"
 
 #include <lockstep/op.h>
 
@@ -177,9 +178,6 @@ lk_status lk__node_new(lk_tape *t, lk__node **out) LK_NODISCARD;
 
 /** Forget the nodes from `n` on. */
 void lk__nodes_cut(lk_tape *t, int64_t n, lk__notes_mark notes);
-
-/** Make an array of `*capacity` elements of `size` bytes have room for `n`; the elements stay. */
-lk_status lk__grow(void *array, int64_t *capacity, int64_t n, size_t size) LK_NODISCARD;
 
 /** Write an application to the tape: `out` are values that get a gradient where they are real. */
 lk_status lk__record(lk_tape *t, const lk_call *call, const int64_t *in,
