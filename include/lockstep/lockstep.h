@@ -21,6 +21,7 @@
 #include <lockstep/isa.h>
 #include <lockstep/log.h>
 #include <lockstep/map.h>
+#include <lockstep/nn.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
 #include <lockstep/option.h>

@@ -1,0 +1,273 @@
+/* Layers and models.
+ *
+ * A layer is one constant descriptor in one file of src/nn/layers: its options, what parameters it
+ * needs, and its formula in ops.  A model is a list of layers with its parameters:
+ *
+ *     lk_model_new(&model);
+ *     lk_model_add(model, "linear", "units=100");
+ *     lk_model_add(model, "relu", NULL);
+ *     lk_model_add(model, "linear", "units=10");
+ *     lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(784)}, .seed = 1});
+ *     lk_model_forward(model, &(lk_pass){.tape = tape, .sums = sums}, x, &y);
+ *
+ * Parameters lie in one slab, in the order of the layers, and so do what passes over samples add up
+ * (gradients, observed statistics, the loss) and the state that is no parameter (running means).
+ * Initial values are drawn by (seed, the parameter's name) at each element, so they depend on
+ * nothing else.
+ *
+ * Nothing here knows a rank.  A pass handles a run of samples of the batch; which run, it is told.
+ * What several runs add up is joined by the fixed tree (reduce.h), so the bits do not depend on how
+ * the batch was cut into runs of whole pieces.
+ *
+ * Not collective.  A model belongs to one thread at a time; passes with different tapes and sums may
+ * run in several threads if none of them is training with observed statistics.
+ */
+#ifndef LK_NN_H
+#define LK_NN_H
+
+#include <lockstep/ops.h>
+#include <lockstep/option.h>
+#include <lockstep/slab.h>
+
+LK_BEGIN_DECLS
+
+/** What one sample is, without the axis of the batch. */
+typedef struct lk_io {
+    lk_dtype dtype;
+    lk_shape shape;
+} lk_io;
+
+typedef struct lk_model lk_model;
+
+/* ---- models ---- */
+
+/** Make a model without layers.  The caller owns it.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_model_new(lk_model **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_model_free(lk_model *model);
+
+/**
+ * Append a layer: its type, and its options as lk_choice_make() reads them.
+ *
+ * Errors: those of lk_choice_make(); LK_ESTATE once the model is built.
+ */
+LK_API lk_status lk_model_add(lk_model *model, const char *type, const char *options) LK_NODISCARD;
+
+/** Append a layer; the options are borrowed until the model is freed. */
+LK_API lk_status lk_model_add_choice(lk_model *model, const lk_choice *layer) LK_NODISCARD;
+
+typedef struct lk_model_spec {
+    lk_io in;       /* one sample */
+    lk_dtype dtype; /* of the parameters: f32 (0) or f64 */
+    int64_t seed;
+} lk_model_spec;
+
+/**
+ * Work out all shapes, make the parameters and draw their initial values.
+ *
+ * Errors: those of the layers, naming the layer: LK_ESHAPE, LK_EDTYPE, LK_EINVAL; LK_ESTATE if it
+ * is built; LK_ENOMEM.  After a failure the model is as it was.
+ */
+LK_API lk_status lk_model_build(lk_model *model, const lk_model_spec *spec) LK_NODISCARD;
+
+/** What comes out for one sample; of a model that is built, as all below. */
+LK_API lk_io lk_model_out(const lk_model *model);
+
+/** The parameters; borrowed.  Its layout's slices are named "conv1.weight", ... */
+LK_API lk_slab *lk_model_params(const lk_model *model);
+
+/** What is neither parameter nor option, such as running means; borrowed.  May have no slice. */
+LK_API lk_slab *lk_model_state(const lk_model *model);
+
+/** Whether a parameter is used more than once in a pass: then each piece of the batch must be a pass
+ * of its own, for only so are its contributions added piece by piece. */
+LK_API bool lk_model_reuses(const lk_model *model);
+
+/** A layer of a model, to look at. */
+typedef struct lk_unit_info {
+    const char *name, *type;
+    int depth;      /* 0, or more for a layer within a layer */
+    lk_io in, out;  /* one sample */
+    int64_t params; /* elements of its own parameters */
+} lk_unit_info;
+
+/** Layer number i, those within a layer behind it.  Errors: LK_EINVAL when there is no such. */
+LK_API lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out) LK_NODISCARD;
+LK_API int64_t lk_model_units(const lk_model *model);
+
+/* ---- what passes add up ---- */
+
+/** Gradients of all parameters, observed statistics, and the loss. */
+typedef struct lk_sums lk_sums;
+
+/** Make sums of zeros for a model that is built; free them before it.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_sums_new(const lk_model *model, lk_sums **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_sums_free(lk_sums *sums);
+
+/** Set all to zero. */
+LK_API void lk_sums_clear(lk_sums *sums);
+
+/**
+ * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
+ * those of the state ("observed.bn1.mean"), then "loss" [1].
+ */
+LK_API lk_slab *lk_sums_slab(const lk_sums *sums);
+
+/** a = a + b, element by element: the join of the tree, `a` being the earlier samples. */
+LK_API lk_status lk_sums_join(lk_sums *a, const lk_sums *b) LK_NODISCARD;
+
+/** Add a value of one element, such as the sum of the losses, to "loss".  Errors: as lk_item(). */
+LK_API lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss) LK_NODISCARD;
+
+/** What "loss" is. */
+LK_API double lk_sums_loss(const lk_sums *sums);
+
+/** Move the state towards what was observed in `pieces` pieces.  Errors: LK_EINVAL. */
+LK_API lk_status lk_model_observe(lk_model *model, const lk_sums *sums,
+                                  int64_t pieces) LK_NODISCARD;
+
+/* ---- a pass ---- */
+
+/** A run of samples through the model, and what for. */
+typedef struct lk_pass {
+    lk_tape *tape;
+    lk_sums *sums;       /* where gradients go; NULL: none are wanted */
+    bool training;       /* dropout drops, batch norm observes */
+    int64_t step;        /* of the training, for random draws */
+    int64_t first;       /* the first sample's number in the whole batch */
+    struct lk__run *run; /* what lk_model_forward() adds for the layers; NULL */
+} lk_pass;
+
+/**
+ * *out = the model of x [samples, ...].
+ *
+ * Records on pass->tape; lk_backward() then adds to the gradients of pass->sums.
+ *
+ * Errors: LK_ESHAPE unless x's samples are what the model was built for; those of the layers, naming
+ * the layer.
+ */
+LK_API lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x,
+                                  lk_var *out) LK_NODISCARD;
+
+/* ---- writing a layer ---- */
+
+typedef struct lk_layer lk_layer;
+typedef struct lk_build lk_build;
+
+enum { LK_MAX_LISTS = 4 };
+
+/** A layer in a model.  Fields are to be read. */
+typedef struct lk_unit {
+    const lk_layer *layer;
+    const char *name; /* "block1.conv2" */
+    const void *options;
+    void *data; /* lk_build_data() */
+    lk_io in, out;
+    int64_t param, state; /* numbers of its first ones in the slabs */
+    int n_params, n_state;
+    int64_t list[LK_MAX_LISTS]; /* numbers of its lists of layers */
+    int n_lists;
+    int depth;
+} lk_unit;
+
+/** A set of options and an input, on which a layer is checked.  A table ends with ndim < 0. */
+typedef struct lk_layer_sample {
+    const char *options; /* as lk_choice_make() reads them */
+    lk_shape shape;      /* of one sample */
+    int64_t below;       /* not 0: the input is i64, drawn from 0 on below this */
+} lk_layer_sample;
+
+enum {
+    LK_LAYER_REUSES = 1, /* uses a parameter more than once in a pass */
+    LK_LAYER_RANDOM = 2  /* draws random numbers in training */
+};
+
+struct lk_layer {
+    lk_entry entry;
+    unsigned flags;
+
+    /** Check the options against the input, declare parameters, state and children, in this order
+     * of numbers from 0, and say what comes out. */
+    lk_status (*build)(lk_build *build, const void *options, lk_io in, lk_io *out);
+
+    /** *out = the layer of x [samples, ...], in ops. */
+    lk_status (*forward)(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out);
+
+    const lk_layer_sample *samples;
+};
+
+/** A parameter to be declared. */
+typedef struct lk_param {
+    const char *name; /* "weight" */
+    lk_shape shape;
+    const lk_choice *init;   /* how it is drawn */
+    int64_t fan_in, fan_out; /* what the scale of some initial values depends on */
+} lk_param;
+
+/** Declare the next parameter of the layer.  Errors: as lk_layout_add(). */
+LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODISCARD;
+
+/** Declare the next state: an array that begins with `start`, and per step moves by `rate` towards
+ * the mean over pieces of what lk_pass_observe() was given. */
+LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, double start,
+                                double rate) LK_NODISCARD;
+
+/** Build the next list of layers within the layer, at most LK_MAX_LISTS; *out is what comes out of
+ * it.  `name` is put before theirs; "" if there is one list. */
+LK_API lk_status lk_build_layers(lk_build *build, const char *name, const lk_choices *layers,
+                                 lk_io in, lk_io *out) LK_NODISCARD;
+
+/** `bytes` zeroed bytes for the layer, as unit->data.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_build_data(lk_build *build, size_t bytes, void *out) LK_NODISCARD;
+
+/** The dtype of parameters. */
+LK_API lk_dtype lk_build_dtype(const lk_build *build);
+
+/** Parameter `i` of the layer as a value. */
+LK_API lk_var lk_pass_param(const lk_pass *pass, const lk_unit *unit, int i);
+
+/** State `i` of the layer as a value without gradient.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_pass_state(const lk_pass *pass, const lk_unit *unit, int i,
+                               lk_var *out) LK_NODISCARD;
+
+/** Add what was seen of state `i`, [pieces][its shape], to the sums.  Does nothing without sums and
+ * in the second run of a segment.  Errors: LK_ESHAPE, LK_ENOMEM. */
+LK_API lk_status lk_pass_observe(const lk_pass *pass, const lk_unit *unit, int i,
+                                 lk_var seen) LK_NODISCARD;
+
+/** Run list number `list` of the layer's layers.  Errors: theirs. */
+LK_API lk_status lk_pass_layers(const lk_pass *pass, const lk_unit *unit, int list, lk_var x,
+                                lk_var *out) LK_NODISCARD;
+
+/** The layer's stream of random numbers for `purpose`. */
+LK_API lk_rng lk_pass_rng(const lk_pass *pass, const lk_unit *unit, const char *purpose);
+
+/** The layers that are built in, sorted by name, then NULL. */
+LK_API extern const lk_layer *const lk_layers[];
+LK_API extern const lk_kind lk_kind_layer;
+
+/* ---- initial values ---- */
+
+/** What is to be filled. */
+typedef struct lk_init_call {
+    const void *options;
+    lk_rng stream; /* of (seed, the parameter's name, "init") */
+    int64_t fan_in, fan_out;
+    int64_t count; /* elements, numbered from 0 */
+    double *out;   /* in f64; rounded to the parameter's dtype by the caller */
+} lk_init_call;
+
+typedef struct lk_init {
+    lk_entry entry;
+    lk_status (*fill)(const lk_init_call *call);
+} lk_init;
+
+LK_API extern const lk_init *const lk_inits[];
+LK_API extern const lk_kind lk_kind_init;
+
+LK_END_DECLS
+
+#endif /* LK_NN_H */

@@ -1,0 +1,166 @@
+/* Building a net: each layer says what it needs, and gets a name, numbers and shapes.
+ *
+ * A layer without a name is called by its type and how many of that type its list has had:
+ * "conv1", "conv2".  Layers within a layer have its name before theirs: "residual1.conv1".
+ */
+#include "nn/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_NAME = 256, MAX_DEPTH = 32 };
+
+/* Where building is. */
+struct lk_build {
+    lk__net *net;
+    int64_t unit; /* number of the layer that is being built */
+};
+
+static lk_status name_text(lk__net *net, const char *first, const char *dot, const char *second,
+                           const char **out)
+{
+    char name[MAX_NAME];
+    int n = snprintf(name, sizeof name, "%s%s%s", first, dot, second);
+    LK_CHECK(n < MAX_NAME, LK_EINVAL, "the name \"%.40s...%s\" is longer than %d bytes", first,
+             second, MAX_NAME - 1);
+    LK_TRY(lk_arena_text(net->arena, name, (size_t)n, out));
+    return LK_OK;
+}
+
+/* The name of item `at` of a list. */
+static lk_status unit_name(lk__net *net, const lk_choices *layers, int64_t at, const char *prefix,
+                           const char **out)
+{
+    const lk_choice *item = &layers->item[at];
+    char own[64];
+    if (item->name) {
+        LK_TRY(name_text(net, prefix, *prefix ? "." : "", item->name, out));
+        return LK_OK;
+    }
+    int64_t count = 1;
+    for (int64_t i = 0; i < at; i++)
+        count += layers->item[i].entry == item->entry;
+    snprintf(own, sizeof own, "%.40s%lld", item->entry->name, (long long)count);
+    LK_TRY(name_text(net, prefix, *prefix ? "." : "", own, out));
+    return LK_OK;
+}
+
+/* ---- what a layer calls ---- */
+
+lk_dtype lk_build_dtype(const lk_build *build)
+{
+    return build->net->spec.dtype;
+}
+
+lk_status lk_build_data(lk_build *build, size_t bytes, void *out)
+{
+    void *data = NULL;
+    LK_TRY(lk_arena_alloc(build->net->arena, &data, 1, bytes));
+    build->net->unit[build->unit].data = data;
+    memcpy(out, &data, sizeof data);
+    return LK_OK;
+}
+
+lk_status lk_build_param(lk_build *build, const lk_param *param)
+{
+    lk__net *net = build->net;
+    lk_unit *unit = &net->unit[build->unit];
+    const char *name;
+    LK_TRY(name_text(net, unit->name, ".", param->name, &name));
+    LK_TRY(lk__grow(&net->start, &net->max_params, net->n_params + 1, sizeof *net->start));
+    lk__start *start = &net->start[net->n_params];
+    LK_TRY(lk_choice_fill(param->init, net->arena, &start->init));
+    start->fan_in = param->fan_in;
+    start->fan_out = param->fan_out;
+    LK_TRY(lk_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
+    net->n_params++;
+    unit->n_params++;
+    return LK_OK;
+}
+
+lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, double start,
+                         double rate)
+{
+    lk__net *net = build->net;
+    lk_unit *unit = &net->unit[build->unit];
+    const char *whole;
+    LK_TRY(name_text(net, unit->name, ".", name, &whole));
+    LK_TRY(lk__grow(&net->moving, &net->max_state, net->n_state + 1, sizeof *net->moving));
+    LK_TRY(lk_layout_add(net->state_layout, whole, net->spec.dtype, shape));
+    net->moving[net->n_state++] = (lk__moving){start, rate};
+    unit->n_state++;
+    return LK_OK;
+}
+
+/* ---- lists of layers ---- */
+
+static lk_status unit_build(lk__net *net, int64_t number, const lk_choice *choice, lk_io in,
+                            lk_io *out)
+{
+    lk_build build = {.net = net, .unit = number};
+    const lk_layer *layer = (const lk_layer *)(const void *)choice->entry;
+    lk_choice filled;
+    LK_TRY(lk_choice_fill(choice, net->arena, &filled));
+    net->unit[number].options = filled.options;
+    net->unit[number].in = in;
+    net->reuses = net->reuses || (layer->flags & LK_LAYER_REUSES);
+    lk_status st = layer->build(&build, filled.options, in, out);
+    if (st != LK_OK && !strstr(lk_error_message(), net->unit[number].name)) {
+        char message[512];
+        snprintf(message, sizeof message, "%s", lk_error_message());
+        return LK_RAISE(st, "layer %s of %s%s: %s", net->unit[number].name, lk_dtype_name(in.dtype),
+                        lk_shape_text(in.shape).s, message);
+    }
+    LK_TRY(st);
+    net->unit[number].out = *out;
+    return LK_OK;
+}
+
+/* Build a list of layers as list number `list`. */
+static lk_status list_build(lk__net *net, int64_t list, const lk_choices *layers,
+                            const char *prefix, int depth, lk_io in, lk_io *out)
+{
+    int64_t *numbers = NULL;
+    LK_CHECK(depth < MAX_DEPTH, LK_EINVAL, "layers within layers, %d deep", depth);
+    LK_TRY(lk_arena_alloc(net->arena, &numbers, layers->n, sizeof *numbers));
+    net->list[list] = (lk__list){layers->n, numbers};
+    *out = in;
+    for (int64_t i = 0; i < layers->n; i++) {
+        LK_TRY(lk__grow(&net->unit, &net->max_units, net->n_units + 1, sizeof *net->unit));
+        int64_t number = numbers[i] = net->n_units++;
+        lk_unit *unit = &net->unit[number];
+        *unit = (lk_unit){.layer = (const lk_layer *)(const void *)layers->item[i].entry,
+                          .param = net->n_params,
+                          .state = net->n_state,
+                          .depth = depth};
+        LK_TRY(unit_name(net, layers, i, prefix, &unit->name));
+        LK_TRY(unit_build(net, number, &layers->item[i], *out, out));
+    }
+    return LK_OK;
+}
+
+lk_status lk_build_layers(lk_build *build, const char *name, const lk_choices *layers, lk_io in,
+                          lk_io *out)
+{
+    lk__net *net = build->net;
+    const char *prefix = net->unit[build->unit].name;
+    int depth = net->unit[build->unit].depth + 1;
+    if (*name)
+        LK_TRY(name_text(net, prefix, ".", name, &prefix));
+    LK_TRY(lk__grow(&net->list, &net->max_lists, net->n_lists + 1, sizeof *net->list));
+    lk_unit *unit = &net->unit[build->unit];
+    LK_CHECK(unit->n_lists < LK_MAX_LISTS, LK_EINVAL, "%s: more than %d lists of layers",
+             unit->name, LK_MAX_LISTS);
+    int64_t list = unit->list[unit->n_lists++] = net->n_lists++;
+    LK_TRY(list_build(net, list, layers, prefix, depth, in, out));
+    return LK_OK;
+}
+
+lk_status lk__net_build(const lk_model *model, lk__net *net)
+{
+    lk_choices layers = {.n = model->n_layers, .item = model->layer};
+    LK_TRY(lk__grow(&net->list, &net->max_lists, 1, sizeof *net->list));
+    net->n_lists = 1;
+    LK_TRY(list_build(net, 0, &layers, "", 0, net->spec.in, &net->out));
+    return LK_OK;
+}

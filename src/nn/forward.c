@@ -1,0 +1,83 @@
+/* A pass through a model: parameters become leaves, and each layer adds its ops. */
+#include "nn/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+lk_var lk_pass_param(const lk_pass *pass, const lk_unit *unit, int i)
+{
+    return pass->run->param[unit->param + i];
+}
+
+lk_rng lk_pass_rng(const lk_pass *pass, const lk_unit *unit, const char *purpose)
+{
+    return lk_rng_start(pass->run->model->net->spec.seed, unit->name, purpose);
+}
+
+lk_status lk_pass_state(const lk_pass *pass, const lk_unit *unit, int i, lk_var *out)
+{
+    LK_TRY(lk_constant(pass->tape, pass->run->model->net->state_of[unit->state + i], out));
+    return LK_OK;
+}
+
+/* Say which layer failed, unless the message does. */
+static lk_status unit_failed(lk_status st, const lk_unit *unit)
+{
+    char message[512];
+    if (strstr(lk_error_message(), unit->name))
+        return st;
+    snprintf(message, sizeof message, "%s", lk_error_message());
+    return LK_RAISE(st, "layer %s: %s", unit->name, message);
+}
+
+static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, lk_var *out)
+{
+    const lk__net *net = pass->run->model->net;
+    for (int64_t i = 0; i < list->n; i++) {
+        const lk_unit *unit = &net->unit[list->unit[i]];
+        lk_status st = unit->layer->forward(pass, unit, x, &x);
+        if (st != LK_OK)
+            return unit_failed(st, unit);
+    }
+    *out = x;
+    return LK_OK;
+}
+
+lk_status lk_pass_layers(const lk_pass *pass, const lk_unit *unit, int list, lk_var x, lk_var *out)
+{
+    LK_TRY(list_run(pass, &pass->run->model->net->list[unit->list[list]], x, out));
+    return LK_OK;
+}
+
+/* Put the parameters on the tape: leaves whose gradients go to the sums, or constants. */
+static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *param)
+{
+    for (int64_t i = 0; i < net->n_params; i++) {
+        if (pass->sums)
+            LK_TRY(lk_leaf(pass->tape, net->param[i], pass->sums->grad[i], &param[i]));
+        else
+            LK_TRY(lk_constant(pass->tape, net->param[i], &param[i]));
+    }
+    return LK_OK;
+}
+
+lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_var *out)
+{
+    *out = LK_NO_VAR;
+    LK_CHECK(model && pass && pass->tape, LK_EINVAL, "model, pass or tape is NULL");
+    LK_CHECK(model->net, LK_ESTATE, "the model is not built");
+    LK_CHECK(!pass->sums || pass->sums->model == model, LK_EINVAL,
+             "the sums belong to another model");
+    lk_io in = model->net->spec.in;
+    lk_shape got = lk_shape_of(x), want = {.ndim = in.shape.ndim + 1, .dim = {got.dim[0]}};
+    memcpy(&want.dim[1], in.shape.dim, (size_t)in.shape.ndim * sizeof want.dim[0]);
+    LK_CHECK(lk_shape_equal(got, want) && lk_dtype_of(x) == in.dtype, LK_ESHAPE,
+             "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
+             lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);
+    struct lk__run run = {.model = model, .param = pass->sums ? pass->sums->values : model->values};
+    lk_pass inner = *pass;
+    inner.run = &run;
+    LK_TRY(params_enter(model->net, pass, run.param));
+    LK_TRY(list_run(&inner, &model->net->list[0], x, out));
+    return LK_OK;
+}

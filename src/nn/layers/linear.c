@@ -1,0 +1,63 @@
+/* linear: y = x w + b on the last axis, w [in][units]. */
+#include <lockstep/nn.h>
+
+typedef struct linear_options {
+    int64_t units;
+    bool bias;
+    lk_choice init, bias_init;
+} linear_options;
+
+static const lk_option options[] = {
+    {"units", LK_OPTION_INT, offsetof(linear_options, units), .value = "N", .min = 1, .max = 1e9,
+     .flags = LK_OPTION_REQUIRED, .help = "size of the last axis of the output"},
+    {"bias", LK_OPTION_FLAG, offsetof(linear_options, bias), .preset = "true",
+     .help = "add a vector that is learned too"},
+    {"init", LK_OPTION_ENTRY, offsetof(linear_options, init), .preset = "glorot",
+     .kind = &lk_kind_init, .help = "what the weight begins with"},
+    {"bias_init", LK_OPTION_ENTRY, offsetof(linear_options, bias_init), .preset = "constant",
+     .kind = &lk_kind_init, .help = "what the bias begins with"},
+    {0}};
+
+static lk_status linear_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+{
+    const linear_options *o = opt;
+    LK_CHECK(in.shape.ndim >= 1, LK_ESHAPE, "an input without axes");
+    LK_CHECK(in.dtype == lk_build_dtype(build), LK_EDTYPE, "the input must be %s",
+             lk_dtype_name(lk_build_dtype(build)));
+    int64_t n = in.shape.dim[in.shape.ndim - 1];
+    LK_TRY(lk_build_param(build, &(lk_param){.name = "weight",
+                                             .shape = LK_SHAPE(n, o->units),
+                                             .init = &o->init,
+                                             .fan_in = n,
+                                             .fan_out = o->units}));
+    if (o->bias)
+        LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
+                                                 .shape = LK_SHAPE(o->units),
+                                                 .init = &o->bias_init,
+                                                 .fan_in = n,
+                                                 .fan_out = o->units}));
+    *out = in;
+    out->shape.dim[in.shape.ndim - 1] = o->units;
+    return LK_OK;
+}
+
+static lk_status linear_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    const linear_options *o = unit->options;
+    LK_TRY(lk_linear(x, lk_pass_param(pass, unit, 0),
+                     o->bias ? lk_pass_param(pass, unit, 1) : LK_NO_VAR, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4), 0},
+                                          {"units=1 bias=false", LK_DIMS(5), 0},
+                                          {"units=2 init=he", LK_DIMS(3, 4), 0},
+                                          {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_linear = {.entry = {.name = "linear",
+                                            .summary = "y = x w + b, w [in][units]",
+                                            .options = options,
+                                            .options_size = sizeof(linear_options)},
+                                  .build = linear_build,
+                                  .forward = linear_forward,
+                                  .samples = samples};

@@ -1,0 +1,25 @@
+/* relu: y = x < 0 ? 0 : x. */
+#include <lockstep/nn.h>
+
+static lk_status relu_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+{
+    (void)build;
+    (void)options;
+    *out = in;
+    return LK_OK;
+}
+
+static lk_status relu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    (void)unit;
+    LK_TRY(lk_relu(x, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_relu = {.entry = {.name = "relu", .summary = "y = x < 0 ? 0 : x"},
+                                .build = relu_build,
+                                .forward = relu_forward,
+                                .samples = samples};

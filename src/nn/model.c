@@ -1,0 +1,156 @@
+/* Models: the list of layers, and the net that is built of it. */
+#include "nn/model.h"
+
+#include <string.h>
+
+lk_status lk_model_new(lk_model **out)
+{
+    lk_status st;
+    lk_model *model = NULL;
+    *out = NULL;
+    LK_TRY(lk_alloc_zero(&model, 1, sizeof *model));
+    LK_TRY_TO(fail, lk_arena_new(&model->arena));
+    *out = model;
+    return LK_OK;
+fail:
+    lk_model_free(model);
+    return st;
+}
+
+void lk_model_free(lk_model *model)
+{
+    if (!model)
+        return;
+    lk__net_free(model->net);
+    lk_free(model->values);
+    lk_free(model->layer);
+    lk_arena_free(model->arena);
+    lk_free(model);
+}
+
+lk_status lk_model_add(lk_model *model, const char *type, const char *options)
+{
+    lk_choice choice;
+    LK_CHECK(model, LK_EINVAL, "model is NULL");
+    LK_TRY(lk_choice_make(&lk_kind_layer, type, options, model->arena, &choice));
+    LK_TRY(lk_model_add_choice(model, &choice));
+    return LK_OK;
+}
+
+lk_status lk_model_add_choice(lk_model *model, const lk_choice *layer)
+{
+    LK_CHECK(model && layer && layer->entry, LK_EINVAL, "model or layer is NULL");
+    LK_CHECK(!model->net, LK_ESTATE, "the model is built: no layer can be added");
+    LK_TRY(lk__grow(&model->layer, &model->max_layers, model->n_layers + 1, sizeof *model->layer));
+    model->layer[model->n_layers++] = *layer;
+    return LK_OK;
+}
+
+void lk__net_free(lk__net *net)
+{
+    if (!net)
+        return;
+    lk__tensors_free(net->param, net->n_params);
+    lk__tensors_free(net->state_of, net->n_state);
+    lk_slab_free(net->params);
+    lk_slab_free(net->state);
+    lk_layout_free(net->params_layout);
+    lk_layout_free(net->state_layout);
+    lk_free(net->unit);
+    lk_free(net->list);
+    lk_free(net->start);
+    lk_free(net->moving);
+    lk_arena_free(net->arena);
+    lk_free(net);
+}
+
+static lk_status net_new(const lk_model *model, const lk_model_spec *spec, lk__net **out)
+{
+    lk_status st;
+    lk__net *net = NULL;
+    LK_TRY(lk_alloc_zero(&net, 1, sizeof *net));
+    net->spec = *spec;
+    LK_TRY_TO(fail, lk_arena_new(&net->arena));
+    LK_TRY_TO(fail, lk_layout_new(&net->params_layout));
+    LK_TRY_TO(fail, lk_layout_new(&net->state_layout));
+    LK_TRY_TO(fail, lk__net_build(model, net));
+    LK_TRY_TO(fail, lk__net_fill(net));
+    *out = net;
+    return LK_OK;
+fail:
+    lk__net_free(net);
+    return st;
+}
+
+lk_status lk_model_build(lk_model *model, const lk_model_spec *spec)
+{
+    lk__net *net = NULL;
+    LK_CHECK(model && spec, LK_EINVAL, "model or spec is NULL");
+    LK_CHECK(!model->net, LK_ESTATE, "the model is already built");
+    LK_CHECK(model->n_layers > 0, LK_EINVAL, "a model without layers");
+    LK_CHECK(spec->dtype == LK_F32 || spec->dtype == LK_F64, LK_EDTYPE,
+             "parameters of %s: only f32 and f64", lk_dtype_name(spec->dtype));
+    int64_t count;
+    LK_TRY(lk_shape_count(spec->in.shape, &count));
+    LK_TRY(net_new(model, spec, &net));
+    lk_status st = lk_alloc_zero(&model->values, net->n_params, sizeof *model->values);
+    if (st != LK_OK) {
+        lk__net_free(net);
+        LK_TRY(st);
+    }
+    model->net = net;
+    return LK_OK;
+}
+
+/* ---- looking ---- */
+
+lk_io lk_model_out(const lk_model *model)
+{
+    return model->net->out;
+}
+
+lk_slab *lk_model_params(const lk_model *model)
+{
+    return model->net->params;
+}
+
+lk_slab *lk_model_state(const lk_model *model)
+{
+    return model->net->state;
+}
+
+bool lk_model_reuses(const lk_model *model)
+{
+    return model->net->reuses;
+}
+
+int64_t lk_model_units(const lk_model *model)
+{
+    return model->net ? model->net->n_units : 0;
+}
+
+lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out)
+{
+    LK_CHECK(i >= 0 && i < lk_model_units(model), LK_EINVAL, "layer %lld of %lld", (long long)i,
+             (long long)lk_model_units(model));
+    const lk_unit *unit = &model->net->unit[i];
+    *out = (lk_unit_info){.name = unit->name,
+                          .type = unit->layer->entry.name,
+                          .depth = unit->depth,
+                          .in = unit->in,
+                          .out = unit->out};
+    for (int k = 0; k < unit->n_params; k++)
+        out->params += lk_tensor_count(model->net->param[unit->param + k]);
+    return LK_OK;
+}
+
+static const lk_entry *layer_at(int i)
+{
+    return lk_layers[i] ? &lk_layers[i]->entry : NULL;
+}
+
+const lk_kind lk_kind_layer = {.name = "layer",
+                               .plural = "layers",
+                               .summary = "what a model is made of",
+                               .named = true,
+                               .at = layer_at};

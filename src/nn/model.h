@@ -1,0 +1,85 @@
+/* A model from inside: the list of layers that was asked for, and the net that was built of it. */
+#ifndef LK_NN_MODEL_H
+#define LK_NN_MODEL_H
+
+#include "base/grow.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/nn.h>
+#include <lockstep/op.h>
+
+/* A list of layers: the model's own, or one within a layer. */
+typedef struct lk__list {
+    int64_t n;
+    int64_t *unit; /* numbers of the units; in the arena */
+} lk__list;
+
+/* How a parameter begins. */
+typedef struct lk__start {
+    lk_choice init;
+    int64_t fan_in, fan_out;
+} lk__start;
+
+/* How a state begins, and moves. */
+typedef struct lk__moving {
+    double start, rate;
+} lk__moving;
+
+/* What building makes: shapes, names, and memory. */
+typedef struct lk__net {
+    lk_arena *arena; /* names, data of layers, lists */
+    lk_model_spec spec;
+    lk_io out;
+    bool reuses;
+    int64_t n_units, n_lists, n_params, n_state;
+    int64_t max_units, max_lists, max_params, max_state; /* room in the arrays */
+    lk_unit *unit;
+    lk__list *list; /* the model's is number 0 */
+    lk__start *start;
+    lk__moving *moving;
+    lk_layout *params_layout, *state_layout;
+    lk_slab *params, *state;
+    lk_tensor **param; /* the slices as tensors */
+    lk_tensor **state_of;
+} lk__net;
+
+struct lk_model {
+    lk_arena *arena; /* options of layers */
+    int64_t n_layers, max_layers;
+    lk_choice *layer;
+    lk__net *net;   /* NULL until it is built */
+    lk_var *values; /* parameters of a pass without sums, n_params */
+};
+
+struct lk_sums {
+    const lk_model *model;
+    lk_slab *slab;
+    lk_tensor **grad;     /* of each parameter */
+    lk_tensor **observed; /* of each state */
+    lk_tensor *loss;
+    lk_tensor *flat; /* all of it */
+    lk_var *values;  /* the parameters on the tape of the pass that fills these sums */
+    void *scratch;   /* of lk_pass_observe(): as large as the largest state */
+};
+
+/* What a pass adds to lk_pass for the layers. */
+struct lk__run {
+    lk_model *model;
+    lk_var *param; /* by number */
+};
+
+/** Build all layers of the model into `net`. */
+lk_status lk__net_build(const lk_model *model, lk__net *net) LK_NODISCARD;
+
+/** Make the slabs of a net whose layers are built, and fill them. */
+lk_status lk__net_fill(lk__net *net) LK_NODISCARD;
+
+/** NULL is allowed. */
+void lk__net_free(lk__net *net);
+
+/** All slices of a slab as tensors, `*out` being an array of `n`. */
+lk_status lk__slab_tensors(const lk_slab *slab, int64_t first, int64_t n,
+                           lk_tensor ***out) LK_NODISCARD;
+void lk__tensors_free(lk_tensor **tensor, int64_t n);
+
+#endif /* LK_NN_MODEL_H */

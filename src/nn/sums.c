@@ -1,0 +1,170 @@
+/* What passes add up: gradients, observed statistics and the loss, in one slab. */
+#include "nn/model.h"
+
+#include <lockstep/map.h>
+#include <lockstep/reduce.h>
+
+#include <stdio.h>
+
+/* The layout: parameters, observed states, the loss. */
+static lk_status sums_layout(const lk__net *net, lk_layout *layout)
+{
+    lk_slab_slice slice;
+    char name[320];
+    for (int64_t i = 0; i < net->n_params; i++) {
+        LK_TRY(lk_layout_get(net->params_layout, i, &slice));
+        LK_TRY(lk_layout_add(layout, slice.name, slice.dtype, slice.shape));
+    }
+    for (int64_t i = 0; i < net->n_state; i++) {
+        LK_TRY(lk_layout_get(net->state_layout, i, &slice));
+        snprintf(name, sizeof name, "observed.%s", slice.name);
+        LK_TRY(lk_layout_add(layout, name, slice.dtype, slice.shape));
+    }
+    LK_TRY(lk_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
+    return LK_OK;
+}
+
+static lk_status sums_make(const lk__net *net, lk_layout *layout, lk_sums *sums)
+{
+    int64_t largest = 0;
+    LK_TRY(sums_layout(net, layout));
+    LK_TRY(lk_slab_new(layout, &sums->slab));
+    LK_TRY(lk_slab_flat(sums->slab, &sums->flat));
+    LK_TRY(lk__slab_tensors(sums->slab, 0, net->n_params, &sums->grad));
+    LK_TRY(lk__slab_tensors(sums->slab, net->n_params, net->n_state, &sums->observed));
+    LK_TRY(lk_slab_tensor(sums->slab, net->n_params + net->n_state, &sums->loss));
+    LK_TRY(lk_alloc_zero(&sums->values, net->n_params, sizeof *sums->values));
+    for (int64_t i = 0; i < net->n_state; i++)
+        if (lk_tensor_count(sums->observed[i]) > largest)
+            largest = lk_tensor_count(sums->observed[i]);
+    LK_TRY(lk_alloc_zero(&sums->scratch, largest, sizeof(double)));
+    return LK_OK;
+}
+
+lk_status lk_sums_new(const lk_model *model, lk_sums **out)
+{
+    lk_sums *sums = NULL;
+    lk_layout *layout = NULL;
+    *out = NULL;
+    LK_CHECK(model && model->net, LK_ESTATE, "the model is not built");
+    LK_TRY(lk_alloc_zero(&sums, 1, sizeof *sums));
+    sums->model = model;
+    lk_status st = lk_layout_new(&layout);
+    if (st == LK_OK)
+        st = sums_make(model->net, layout, sums);
+    lk_layout_free(layout);
+    if (st != LK_OK) {
+        lk_sums_free(sums);
+        LK_TRY(st);
+    }
+    *out = sums;
+    return LK_OK;
+}
+
+void lk_sums_free(lk_sums *sums)
+{
+    if (!sums)
+        return;
+    lk__tensors_free(sums->grad, sums->model->net->n_params);
+    lk__tensors_free(sums->observed, sums->model->net->n_state);
+    lk_tensor_free(sums->loss);
+    lk_tensor_free(sums->flat);
+    lk_slab_free(sums->slab);
+    lk_free(sums->values);
+    lk_free(sums->scratch);
+    lk_free(sums);
+}
+
+void lk_sums_clear(lk_sums *sums)
+{
+    lk_slab_zero(sums->slab);
+}
+
+lk_slab *lk_sums_slab(const lk_sums *sums)
+{
+    return sums->slab;
+}
+
+static lk_status add(lk_dtype dtype, int64_t n, void *to, const void *what)
+{
+    LK_TRY(lk_map2(dtype, LK_MAP2_ADD, 0, n, to, what, to));
+    return LK_OK;
+}
+
+lk_status lk_sums_join(lk_sums *a, const lk_sums *b)
+{
+    LK_CHECK(a && b && a->model == b->model && a != b, LK_EINVAL,
+             "the sums are not two of one model");
+    LK_TRY(add(lk_tensor_dtype(a->flat), lk_tensor_count(a->flat), lk_slab_data(a->slab),
+               lk_slab_data(b->slab)));
+    return LK_OK;
+}
+
+lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss)
+{
+    double value, before;
+    LK_TRY(lk_item(loss, &value));
+    LK_TRY(lk_tensor_get_f64(sums->loss, LK_AT(0), &before));
+    LK_TRY(lk_tensor_set_f64(sums->loss, LK_AT(0), before + value));
+    return LK_OK;
+}
+
+double lk_sums_loss(const lk_sums *sums)
+{
+    double value = 0;
+    if (lk_tensor_get_f64(sums->loss, LK_AT(0), &value) != LK_OK)
+        lk_error_clear();
+    return value;
+}
+
+/* ---- observed statistics ---- */
+
+lk_status lk_pass_observe(const lk_pass *pass, const lk_unit *unit, int i, lk_var seen)
+{
+    lk_sums *sums = pass->sums;
+    const lk_tensor *t = NULL;
+    if (!sums || lk_tape_replays(pass->tape))
+        return LK_OK;
+    LK_TRY(lk_value(seen, &t));
+    lk_tensor *to = sums->observed[unit->state + i];
+    int64_t n = lk_tensor_count(to), pieces = lk_tensor_shape(t).dim[0];
+    void *data = NULL;
+    LK_CHECK(lk_tensor_is_contiguous(t) && lk_tensor_count(t) == pieces * n &&
+                 lk_tensor_dtype(t) == lk_tensor_dtype(to),
+             LK_ESHAPE, "%s: observed %s for a state of %s", unit->name, lk_tensor_text(t).s,
+             lk_tensor_text(to).s);
+    lk_reduce_shape shape = {.outer = 1, .n = pieces, .inner = n, .piece = 1};
+    LK_TRY(lk_reduce(lk_tensor_dtype(t), LK_REDUCE_SUM, &shape, lk_tensor_data(t), sums->scratch));
+    LK_TRY(lk_tensor_writable_data(to, &data));
+    LK_TRY(add(lk_tensor_dtype(t), n, data, sums->scratch));
+    return LK_OK;
+}
+
+/* state = state + rate * (observed / pieces - state), each step rounded. */
+static lk_status state_move(lk_tensor *state, const lk_tensor *observed, double rate, double pieces)
+{
+    void *data = NULL;
+    LK_TRY(lk_tensor_writable_data(state, &data));
+    const void *seen = lk_tensor_data(observed);
+    for (int64_t i = 0; i < lk_tensor_count(state); i++) {
+        if (lk_tensor_dtype(state) == LK_F32) {
+            float *s = (float *)data + i, r = (float)rate;
+            *s += r * (((const float *)seen)[i] / (float)pieces - *s);
+        } else {
+            double *s = (double *)data + i;
+            *s += rate * (((const double *)seen)[i] / pieces - *s);
+        }
+    }
+    return LK_OK;
+}
+
+lk_status lk_model_observe(lk_model *model, const lk_sums *sums, int64_t pieces)
+{
+    LK_CHECK(model && model->net && sums && sums->model == model, LK_EINVAL,
+             "the sums belong to another model");
+    LK_CHECK(pieces >= 1, LK_EINVAL, "%lld pieces", (long long)pieces);
+    for (int64_t i = 0; i < model->net->n_state; i++)
+        LK_TRY(state_move(model->net->state_of[i], sums->observed[i], model->net->moving[i].rate,
+                          (double)pieces));
+    return LK_OK;
+}
