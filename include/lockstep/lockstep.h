@@ -24,6 +24,7 @@
 #include <lockstep/nn.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
+#include <lockstep/optim.h>
 #include <lockstep/option.h>
 #include <lockstep/pool.h>
 #include <lockstep/reduce.h>

@@ -1,0 +1,174 @@
+/* Optimizers: how parameters follow their gradients.
+ *
+ * An optimizer is one constant descriptor in one file of src/optim/rules, and each is one fused loop
+ * over a slab: gradient, state and parameter are read and written once.  All state lies in slabs
+ * laid out as the parameters, and in a few numbers, so a checkpoint has all of it.
+ *
+ *     lk_optimizer_new(&choice, lk_model_params(model), &optimizer);
+ *     lk_optimizer_step(optimizer, &(lk_optim_step){.grads = sums, .step = 0, ...});
+ *
+ * The gradient that is followed, for all rules:
+ *
+ *     g' = g * min(1, clip_norm / norm of all g)      if clip_norm is given
+ *     h  = g' limited to [-clip, clip]  +  decay * w  (adamw: decay apart)
+ *
+ * Not collective.  Each element's update is a fixed expression; the norm is a sum by pieces of the
+ * slab.  So the bits depend on neither threads nor instruction set, nor on who updates what.
+ */
+#ifndef LK_OPTIM_H
+#define LK_OPTIM_H
+
+#include <lockstep/option.h>
+#include <lockstep/slab.h>
+
+LK_BEGIN_DECLS
+
+/* ---- schedules: a factor that changes with time ---- */
+
+/** A moment of the training. */
+typedef struct lk_moment {
+    int64_t step;            /* from 0 */
+    int64_t steps_per_epoch; /* at least 1 */
+    int64_t epochs;          /* to be trained in all; 0: not known */
+} lk_moment;
+
+typedef struct lk_schedule {
+    lk_entry entry;
+    lk_status (*check)(const void *options); /* what ranges cannot say; may be NULL */
+    double (*factor)(const void *options, const lk_moment *at);
+} lk_schedule;
+
+LK_API extern const lk_schedule *const lk_schedules[];
+LK_API extern const lk_kind lk_kind_schedule;
+
+/** What a schedule says; 1 if `schedule` has no entry. */
+LK_API double lk_schedule_factor(const lk_choice *schedule, const lk_moment *at);
+
+/* ---- optimizers ---- */
+
+/** The options of all optimizers; the struct of an optimizer's options begins with it. */
+typedef struct lk_optim_options {
+    double rate;
+    lk_choice schedule;
+    double decay;
+    double clip;      /* 0: none */
+    double clip_norm; /* 0: none */
+} lk_optim_options;
+
+/* Their rows, with the rate that the optimizer is known for: `type` has a member `all`. */
+#define LK_OPTIM_OPTIONS(type, usual)                                                           \
+    {"rate",                                                                                    \
+     LK_OPTION_REAL,                                                                            \
+     offsetof(type, all.rate),                                                                  \
+     .preset = usual,                                                                           \
+     .max = 1e30,                                                                               \
+     .help = "learning rate, for the mean loss of the whole batch"},                            \
+        {"schedule", LK_OPTION_ENTRY, offsetof(type, all.schedule), .kind = &lk_kind_schedule,  \
+         .help = "factor on the rate that changes with time"},                                  \
+        {"decay",                                                                               \
+         LK_OPTION_REAL,                                                                        \
+         offsetof(type, all.decay),                                                             \
+         .preset = "0",                                                                         \
+         .max = 1e30,                                                                           \
+         .help = "weight decay: this times the parameter is added to its gradient"},            \
+        {"clip",                                                                                \
+         LK_OPTION_REAL,                                                                        \
+         offsetof(type, all.clip),                                                              \
+         .preset = "0",                                                                         \
+         .max = 1e30,                                                                           \
+         .help = "limit each element of the gradient to this magnitude; 0: no limit"},          \
+    {                                                                                           \
+        "clip_norm", LK_OPTION_REAL, offsetof(type, all.clip_norm),                             \
+            .preset = "0", .max = 1e30,                                                         \
+            .help =                                                                             \
+                "scale the gradient so that the norm of all of it is at most this; 0: no limit" \
+    }
+
+enum { LK_OPTIM_MAX_SLABS = 36, LK_OPTIM_MAX_NUMBERS = 2 };
+
+typedef struct lk_optimizer lk_optimizer;
+typedef struct lk_rule lk_rule;
+
+/** What an optimizer has besides parameters.  Names NULL: no more. */
+typedef struct lk_optim_state {
+    const char *slab[LK_OPTIM_MAX_SLABS];
+    double start[LK_OPTIM_MAX_SLABS]; /* of all elements */
+    const char *number[LK_OPTIM_MAX_NUMBERS];
+    double number_start[LK_OPTIM_MAX_NUMBERS];
+} lk_optim_state;
+
+/** One update of a range of elements. */
+typedef struct lk_optim_call {
+    const void *options;
+    lk_dtype dtype;
+    int64_t n; /* elements */
+    void *w;
+    const void *g;
+    void *state[LK_OPTIM_MAX_SLABS];
+    double *number; /* the state that is numbers */
+    double rate;    /* with the schedule's factor */
+    double scale;   /* on g, from clip_norm */
+    int64_t step;   /* from 0 */
+    lk_moment at;
+} lk_optim_call;
+
+struct lk_rule {
+    lk_entry entry;
+    bool whole; /* needs all elements in one call */
+    lk_status (*check)(const void *options);
+    /** What state it needs with these options. */
+    lk_optim_state (*state)(const void *options);
+    /** Before the elements of a step: move the numbers on.  May be NULL. */
+    void (*begin)(const lk_optim_call *call, double *number);
+    lk_status (*update)(const lk_optim_call *call);
+};
+
+LK_API extern const lk_rule *const lk_rules[];
+LK_API extern const lk_kind lk_kind_optimizer;
+
+/**
+ * Make an optimizer for the parameters in `params`, which it borrows.
+ *
+ * The options are borrowed too; `rule->options` NULL: all defaults.
+ *
+ * Errors: those of the rule's check; LK_EDTYPE unless all parameters are f32 or all f64; LK_ENOMEM.
+ */
+LK_API lk_status lk_optimizer_new(const lk_choice *rule, lk_slab *params,
+                                  lk_optimizer **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_optimizer_free(lk_optimizer *optimizer);
+
+/** State slab number i and its name ("m"); NULL behind the last.  Borrowed. */
+LK_API lk_slab *lk_optimizer_slab(const lk_optimizer *optimizer, int i, const char **name);
+
+/** State number i and its name; NULL behind the last.  Borrowed, may be set when resuming. */
+LK_API double *lk_optimizer_number(lk_optimizer *optimizer, int i, const char **name);
+
+typedef struct lk_optim_step {
+    const lk_slab *grads; /* its first slices are laid out as the parameters */
+    lk_moment at;
+} lk_optim_step;
+
+/** What was done. */
+typedef struct lk_optim_report {
+    double rate; /* with the schedule's factor */
+    double norm; /* of the gradient before it was clipped; -1 if it was not needed */
+} lk_optim_report;
+
+/**
+ * Change the parameters and the state by one step.  `report` may be NULL.
+ *
+ * Errors: LK_EINVAL for gradients that are not laid out as the parameters, LK_ENOMEM, LK_EFPENV.
+ */
+LK_API lk_status lk_optimizer_step(lk_optimizer *optimizer, const lk_optim_step *step,
+                                   lk_optim_report *report) LK_NODISCARD;
+
+/** The Euclidean norm of all slices of `params`' layout in `grads`, by pieces of 4096 elements and the
+ * fixed tree, in the slices' dtype.  Errors: as lk_optimizer_step(). */
+LK_API lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads,
+                               double *out) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_OPTIM_H */

@@ -1,0 +1,32 @@
+/* Updates: the loop of the instruction set in use, over blocks of the elements. */
+#include "kernel/updates.h"
+
+#include "kernel/parallel.h"
+
+/* Elements that one thread takes at a time. */
+enum { GRAIN = 16384 };
+
+struct job {
+    const lk__update *update;
+    lk__update_fn *fn;
+    int64_t n;
+};
+
+static void work(void *arg, int64_t first, int64_t last)
+{
+    const struct job *job = arg;
+    int64_t end = last * GRAIN;
+    job->fn(job->update, first * GRAIN, end < job->n ? end : job->n);
+}
+
+lk_status lk__update_run(lk_dtype dtype, lk__update_rule rule, const lk__update *u, int64_t n)
+{
+    const lk__updates_table *t = NULL;
+    LK_TRY(lk__fp_check());
+    LK_CHECK(lk_dtype_is_real(dtype), LK_EDTYPE, "an update of %s: only f32 and f64",
+             lk_dtype_name(dtype));
+    LK_TRY(lk__updates_get(&t));
+    struct job job = {.update = u, .fn = t->of[dtype][rule], .n = n};
+    LK_TRY(lk__parallel((n + GRAIN - 1) / GRAIN, 1, work, &job));
+    return LK_OK;
+}

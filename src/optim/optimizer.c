@@ -1,0 +1,186 @@
+/* Optimizers: their state, and a step of all parameters. */
+#include "optim/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+static lk_status slab_fill(lk_slab *slab, double value)
+{
+    lk_tensor *flat = NULL;
+    if (value == 0)
+        return LK_OK;
+    LK_TRY(lk_slab_flat(slab, &flat));
+    lk_status st = lk_tensor_fill_f64(flat, value);
+    lk_tensor_free(flat);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+static lk_status optimizer_make(lk_optimizer *o, const lk_choice *rule)
+{
+    lk_choice filled;
+    lk_tensor *flat = NULL;
+    LK_TRY(lk_arena_new(&o->arena));
+    LK_TRY(lk_choice_fill(rule, o->arena, &filled));
+    o->options = filled.options;
+    const lk_choice *schedule = &((const lk_optim_options *)o->options)->schedule;
+    const lk_schedule *s = (const lk_schedule *)(const void *)schedule->entry;
+    if (s && s->check)
+        LK_TRY(s->check(schedule->options));
+    if (o->rule->check)
+        LK_TRY(o->rule->check(o->options));
+    LK_TRY(lk_slab_flat(o->params, &flat));
+    o->dtype = lk_tensor_dtype(flat);
+    o->count = lk_tensor_count(flat);
+    lk_tensor_free(flat);
+    LK_CHECK(lk_dtype_is_real(o->dtype), LK_EDTYPE, "parameters of %s: only f32 and f64",
+             lk_dtype_name(o->dtype));
+    o->state = o->rule->state ? o->rule->state(o->options) : (lk_optim_state){.slab = {NULL}};
+    for (int i = 0; i < LK_OPTIM_MAX_SLABS && o->state.slab[i]; i++) {
+        LK_TRY(lk_slab_new(lk_slab_layout(o->params), &o->slab[i]));
+        LK_TRY(slab_fill(o->slab[i], o->state.start[i]));
+    }
+    memcpy(o->number, o->state.number_start, sizeof o->number);
+    return LK_OK;
+}
+
+lk_status lk_optimizer_new(const lk_choice *rule, lk_slab *params, lk_optimizer **out)
+{
+    lk_optimizer *o = NULL;
+    *out = NULL;
+    LK_CHECK(rule && rule->entry && params, LK_EINVAL, "rule or params is NULL");
+    LK_TRY(lk_alloc_zero(&o, 1, sizeof *o));
+    o->rule = (const lk_rule *)(const void *)rule->entry;
+    o->params = params;
+    lk_status st = optimizer_make(o, rule);
+    if (st != LK_OK) {
+        lk_optimizer_free(o);
+        LK_TRY(st);
+    }
+    *out = o;
+    return LK_OK;
+}
+
+void lk_optimizer_free(lk_optimizer *o)
+{
+    if (!o)
+        return;
+    for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
+        lk_slab_free(o->slab[i]);
+    lk_arena_free(o->arena);
+    lk_free(o);
+}
+
+lk_slab *lk_optimizer_slab(const lk_optimizer *o, int i, const char **name)
+{
+    bool there = i >= 0 && i < LK_OPTIM_MAX_SLABS && o->slab[i];
+    *name = there ? o->state.slab[i] : NULL;
+    return there ? o->slab[i] : NULL;
+}
+
+double *lk_optimizer_number(lk_optimizer *o, int i, const char **name)
+{
+    bool there = i >= 0 && i < LK_OPTIM_MAX_NUMBERS && o->state.number[i];
+    *name = there ? o->state.number[i] : NULL;
+    return there ? &o->number[i] : NULL;
+}
+
+/* ---- a step ---- */
+
+/* Whether the slices of `params` are the first of `grads`. */
+static lk_status layout_check(const lk_slab *params, const lk_slab *grads)
+{
+    lk_layout *p = lk_slab_layout(params), *g = lk_slab_layout(grads);
+    int64_t n = lk_layout_slices(p);
+    lk_slab_slice last, same;
+    LK_TRY(lk_layout_get(p, n - 1, &last));
+    LK_CHECK(lk_layout_slices(g) >= n, LK_EINVAL,
+             "the gradients have %lld slices, the parameters %lld", (long long)lk_layout_slices(g),
+             (long long)n);
+    LK_TRY(lk_layout_get(g, n - 1, &same));
+    LK_CHECK(same.offset == last.offset && same.bytes == last.bytes && same.dtype == last.dtype &&
+                 strcmp(same.name, last.name) == 0,
+             LK_EINVAL,
+             "slice %lld of the gradients is \"%s\" %s%s, that of the parameters \"%s\" "
+             "%s%s",
+             (long long)n - 1, same.name, lk_dtype_name(same.dtype), lk_shape_text(same.shape).s,
+             last.name, lk_dtype_name(last.dtype), lk_shape_text(last.shape).s);
+    return LK_OK;
+}
+
+/* The factor on the gradient that keeps its norm below the limit. */
+static lk_status clip_scale(const lk_optimizer *o, const lk_slab *grads, double limit,
+                            lk_optim_report *report, double *scale)
+{
+    *scale = 1;
+    report->norm = -1;
+    if (limit <= 0)
+        return LK_OK;
+    LK_TRY(lk_optim_norm(o->params, grads, &report->norm));
+    if (report->norm > limit)
+        *scale = limit / report->norm;
+    return LK_OK;
+}
+
+lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim_report *report)
+{
+    lk_optim_report own;
+    LK_CHECK(o && step && step->grads, LK_EINVAL, "optimizer, step or gradients is NULL");
+    LK_TRY(layout_check(o->params, step->grads));
+    report = report ? report : &own;
+    const lk_optim_options *all = o->options;
+    lk_optim_call call = {.options = o->options,
+                          .dtype = o->dtype,
+                          .n = o->count,
+                          .w = lk_slab_data(o->params),
+                          .g = lk_slab_data(step->grads),
+                          .number = o->number,
+                          .rate = all->rate * lk_schedule_factor(&all->schedule, &step->at),
+                          .step = step->at.step,
+                          .at = step->at};
+    for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
+        call.state[i] = o->slab[i] ? lk_slab_data(o->slab[i]) : NULL;
+    report->rate = call.rate;
+    LK_TRY(clip_scale(o, step->grads, all->clip_norm, report, &call.scale));
+    if (o->rule->begin)
+        o->rule->begin(&call, o->number);
+    LK_TRY(o->rule->update(&call));
+    return LK_OK;
+}
+
+/* ---- for rules ---- */
+
+double lk__power(double base, int64_t n)
+{
+    double power = 1;
+    for (; n > 0; n /= 2) {
+        if (n % 2)
+            power *= base;
+        base *= base;
+    }
+    return power;
+}
+
+lk__update lk__update_of(const lk_optim_call *call)
+{
+    const lk_optim_options *all = call->options;
+    return (lk__update){.w = call->w,
+                        .g = call->g,
+                        .m = call->state[0],
+                        .v = call->state[1],
+                        .scale = call->scale,
+                        .limit = all->clip > 0 ? all->clip : HUGE_VAL,
+                        .decay = all->decay,
+                        .rate = call->rate,
+                        .keep = 1};
+}
+
+static const lk_entry *rule_at(int i)
+{
+    return lk_rules[i] ? &lk_rules[i]->entry : NULL;
+}
+
+const lk_kind lk_kind_optimizer = {.name = "optimizer",
+                                   .plural = "optimizers",
+                                   .summary = "how parameters follow their gradients",
+                                   .at = rule_at};

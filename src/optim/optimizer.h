@@ -1,0 +1,28 @@
+/* Optimizers from inside. */
+#ifndef LK_OPTIM_OPTIMIZER_H
+#define LK_OPTIM_OPTIMIZER_H
+
+#include "kernel/updates.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/optim.h>
+
+struct lk_optimizer {
+    const lk_rule *rule;
+    const void *options;
+    lk_arena *arena;
+    lk_slab *params; /* borrowed */
+    lk_dtype dtype;
+    int64_t count; /* elements of the parameters' slab, gaps included */
+    lk_optim_state state;
+    lk_slab *slab[LK_OPTIM_MAX_SLABS];
+    double number[LK_OPTIM_MAX_NUMBERS];
+};
+
+/** base^n by squaring: the same bits everywhere. */
+double lk__power(double base, int64_t n);
+
+/** An update with what all rules have in common filled in. */
+lk__update lk__update_of(const lk_optim_call *call);
+
+#endif /* LK_OPTIM_OPTIMIZER_H */

@@ -1,0 +1,22 @@
+/* adamax: adam with the largest |h|, fading, in place of the mean square:
+ *
+ *     v = max(beta2 v, |h|)        w = w - rate m / (1 - beta1^t) / (v + eps)
+ */
+#include "optim/rules.h"
+
+static const lk_option options[] = {LK__MOMENTS_OPTIONS("0.002"), {0}};
+
+static lk_status adamax_update(const lk_optim_call *call)
+{
+    lk__update u = lk__moments_update(call);
+    LK_TRY(lk__update_run(call->dtype, LK__UPDATE_ADAMAX, &u, call->n));
+    return LK_OK;
+}
+
+const lk_rule lk_rule_adamax = {
+    .entry = {.name = "adamax",
+              .summary = "w = w - rate m' / (v + eps), v = max(beta2 v, |h|)",
+              .options = options,
+              .options_size = sizeof(lk__moments_options)},
+    .state = lk__moments_state,
+    .update = adamax_update};

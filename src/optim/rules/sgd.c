@@ -1,0 +1,58 @@
+/* sgd: w = w - rate * h; with momentum m = momentum * m + h; w = w - rate * m, and with Nesterov's
+ * w = w - rate * (h + momentum * m). */
+#include "optim/optimizer.h"
+
+typedef struct sgd_options {
+    lk_optim_options all;
+    double momentum;
+    lk_choice momentum_schedule;
+    bool nesterov;
+} sgd_options;
+
+static const lk_option options[] = {
+    LK_OPTIM_OPTIONS(sgd_options, "0.01"),
+    {"momentum", LK_OPTION_REAL, offsetof(sgd_options, momentum), .preset = "0", .max = 1,
+     .flags = LK_OPTION_OPEN_MAX, .help = "share of the last step that is kept"},
+    {"momentum_schedule", LK_OPTION_ENTRY, offsetof(sgd_options, momentum_schedule),
+     .kind = &lk_kind_schedule, .help = "factor on the momentum that changes with time"},
+    {"nesterov", LK_OPTION_FLAG, offsetof(sgd_options, nesterov), .preset = "false",
+     .help = "look ahead by the momentum"},
+    {0}};
+
+static lk_status sgd_check(const void *opt)
+{
+    const sgd_options *o = opt;
+    const lk_schedule *s = (const lk_schedule *)(const void *)o->momentum_schedule.entry;
+    LK_CHECK(!o->nesterov || o->momentum > 0, LK_EINVAL,
+             "sgd: nesterov needs a momentum, which is 0");
+    if (s && s->check)
+        LK_TRY(s->check(o->momentum_schedule.options));
+    return LK_OK;
+}
+
+static lk_optim_state sgd_state(const void *opt)
+{
+    const sgd_options *o = opt;
+    return (lk_optim_state){.slab = {o->momentum > 0 ? "momentum" : NULL}};
+}
+
+static lk_status sgd_update(const lk_optim_call *call)
+{
+    const sgd_options *o = call->options;
+    lk__update u = lk__update_of(call);
+    u.mu = o->momentum * lk_schedule_factor(&o->momentum_schedule, &call->at);
+    lk__update_rule rule = o->momentum <= 0 ? LK__UPDATE_SGD
+                           : o->nesterov    ? LK__UPDATE_NESTEROV
+                                            : LK__UPDATE_MOMENTUM;
+    LK_TRY(lk__update_run(call->dtype, rule, &u, call->n));
+    return LK_OK;
+}
+
+const lk_rule lk_rule_sgd = {
+    .entry = {.name = "sgd",
+              .summary = "w = w - rate * h, with momentum m = momentum * m + h; w = w - rate * m",
+              .options = options,
+              .options_size = sizeof(sgd_options)},
+    .check = sgd_check,
+    .state = sgd_state,
+    .update = sgd_update};

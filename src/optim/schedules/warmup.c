@@ -1,0 +1,31 @@
+/* warmup: in a straight line from `from` to 1 over the first epochs, then another schedule, which
+ * sees the training's own time. */
+#include "optim/schedules.h"
+
+typedef struct warmup_options {
+    double epochs, from;
+    lk_choice then;
+} warmup_options;
+
+static const lk_option options[] = {
+    {"epochs", LK_OPTION_REAL, offsetof(warmup_options, epochs), .preset = "1", .max = 1e9,
+     .flags = LK_OPTION_OPEN_MIN, .help = "until the factor is 1"},
+    {"from", LK_OPTION_REAL, offsetof(warmup_options, from), .preset = "0", .max = 1e9,
+     .help = "the factor at the beginning"},
+    {"then", LK_OPTION_ENTRY, offsetof(warmup_options, then), .kind = &lk_kind_schedule,
+     .help = "schedule whose factor is multiplied to it"},
+    {0}};
+
+static double warmup_factor(const void *opt, const lk_moment *at)
+{
+    const warmup_options *o = opt;
+    double share = lk__share_passed(at, 0, o->epochs);
+    return (o->from + share * (1 - o->from)) * lk_schedule_factor(&o->then, at);
+}
+
+const lk_schedule lk_schedule_warmup = {
+    .entry = {.name = "warmup",
+              .summary = "a straight line from `from` to 1, then another schedule",
+              .options = options,
+              .options_size = sizeof(warmup_options)},
+    .factor = warmup_factor};

@@ -1,0 +1,362 @@
+/* Optimizers: each rule against its formula in double precision, and the same bits everywhere. */
+#include "harness.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/isa.h>
+#include <lockstep/optim.h>
+#include <lockstep/thread.h>
+
+enum { N = 20011, STEPS = 5 }; /* several tasks for the threads */
+
+/* Parameters and gradients of a small problem: the gradient is a fixed function of w and step. */
+struct problem {
+    lk_layout *layout;
+    lk_slab *w, *g;
+    lk_arena *arena;
+};
+
+static struct problem problem_new(lk_dtype dtype)
+{
+    struct problem p = {0};
+    ASSERT_OK(lk_layout_new(&p.layout));
+    ASSERT_OK(lk_layout_add(p.layout, "a", dtype, LK_SHAPE(N)));
+    ASSERT_OK(lk_slab_new(p.layout, &p.w));
+    ASSERT_OK(lk_slab_new(p.layout, &p.g));
+    ASSERT_OK(lk_arena_new(&p.arena));
+    return p;
+}
+
+static void problem_free(struct problem *p)
+{
+    lk_slab_free(p->w);
+    lk_slab_free(p->g);
+    lk_layout_free(p->layout);
+    lk_arena_free(p->arena);
+}
+
+static double start_at(int i)
+{
+    return 0.1 * (i % 37 - 18) + 0.03;
+}
+
+static double gradient_at(int i, int64_t step, double w)
+{
+    return 0.5 * w + 0.2 * sin(1.7 * i + (double)step);
+}
+
+static double get(lk_dtype dtype, const void *data, int i)
+{
+    return dtype == LK_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+}
+
+static void put(lk_dtype dtype, void *data, int i, double value)
+{
+    if (dtype == LK_F32)
+        ((float *)data)[i] = (float)value;
+    else
+        ((double *)data)[i] = value;
+}
+
+/* Run STEPS steps of the rule from the start; p->w holds the result. */
+static void run(struct problem *p, lk_dtype dtype, const char *rule, const char *options)
+{
+    lk_choice choice;
+    lk_optimizer *o = NULL;
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, rule, options, p->arena, &choice));
+    ASSERT_OK(lk_optimizer_new(&choice, p->w, &o));
+    lk_slab_zero(p->w);
+    lk_slab_zero(p->g);
+    for (int i = 0; i < N; i++)
+        put(dtype, lk_slab_data(p->w), i, start_at(i));
+    for (int64_t s = 0; s < STEPS; s++) {
+        for (int i = 0; i < N; i++)
+            put(dtype, lk_slab_data(p->g), i,
+                gradient_at(i, s, get(dtype, lk_slab_data(p->w), i)));
+        ASSERT_OK(lk_optimizer_step(
+            o, &(lk_optim_step){.grads = p->g, .at = {.step = s, .steps_per_epoch = 2, .epochs = 3}},
+            NULL));
+    }
+    lk_optimizer_free(o);
+}
+
+/* One element's way, by the textbook: a rule gets w, h, t (from 1) and two numbers of state. */
+typedef double textbook(double w, double h, int64_t t, double *m, double *v);
+
+static double sgd(double w, double h, int64_t t, double *m, double *v)
+{
+    (void)t, (void)m, (void)v;
+    return w - 0.1 * h;
+}
+
+static double momentum(double w, double h, int64_t t, double *m, double *v)
+{
+    (void)t, (void)v;
+    *m = 0.9 * *m + h;
+    return w - 0.1 * *m;
+}
+
+static double nesterov(double w, double h, int64_t t, double *m, double *v)
+{
+    (void)t, (void)v;
+    *m = 0.9 * *m + h;
+    return w - 0.1 * (h + 0.9 * *m);
+}
+
+static double adam(double w, double h, int64_t t, double *m, double *v)
+{
+    *m = 0.9 * *m + 0.1 * h;
+    *v = 0.999 * *v + 0.001 * h * h;
+    double mean = *m / (1 - pow(0.9, (double)t)), square = *v / (1 - pow(0.999, (double)t));
+    return w - 0.01 * mean / (sqrt(square) + 1e-8);
+}
+
+static double adamw(double w, double h, int64_t t, double *m, double *v)
+{
+    return adam(w, h, t, m, v) - 0.01 * 0.1 * w;
+}
+
+static double adamax(double w, double h, int64_t t, double *m, double *v)
+{
+    *m = 0.9 * *m + 0.1 * h;
+    *v = fmax(0.999 * *v, fabs(h));
+    return w - 0.01 / (1 - pow(0.9, (double)t)) * *m / (*v + 1e-8);
+}
+
+static double nadam(double w, double h, int64_t t, double *m, double *v)
+{
+    double product = 1, now = 0, next;
+    for (int64_t k = 1; k <= t; k++)
+        product *= now = 0.9 * (1 - 0.5 * pow(0.96, 0.004 * (double)k));
+    next = 0.9 * (1 - 0.5 * pow(0.96, 0.004 * (double)(t + 1)));
+    *m = 0.9 * *m + 0.1 * h;
+    *v = 0.999 * *v + 0.001 * h * h;
+    double mean = next * *m / (1 - product * next) + (1 - now) * h / (1 - product);
+    return w - 0.01 * mean / (sqrt(*v / (1 - pow(0.999, (double)t))) + 1e-8);
+}
+
+static double rmsprop(double w, double h, int64_t t, double *m, double *v)
+{
+    (void)t, (void)m;
+    *v = 0.9 * *v + 0.1 * h * h;
+    return w - 0.01 * h / (sqrt(*v) + 1e-7);
+}
+
+static double rmsprop_momentum(double w, double h, int64_t t, double *m, double *v)
+{
+    (void)t;
+    *v = 0.9 * *v + 0.1 * h * h;
+    *m = 0.5 * *m + h / (sqrt(*v) + 1e-7);
+    return w - 0.01 * *m;
+}
+
+static double adagrad(double w, double h, int64_t t, double *m, double *v)
+{
+    (void)m;
+    if (t == 1)
+        *v = 0.1;
+    *v += h * h;
+    return w - 0.01 * h / (sqrt(*v) + 1e-10);
+}
+
+static double adadelta(double w, double h, int64_t t, double *m, double *v)
+{
+    (void)t;
+    *v = 0.95 * *v + 0.05 * h * h;
+    double d = h * sqrt(*m + 1e-8) / sqrt(*v + 1e-8);
+    *m = 0.95 * *m + 0.05 * d * d;
+    return w - d;
+}
+
+static const struct {
+    const char *rule, *options;
+    textbook *by_hand;
+    double decay, clip;
+} rules[] = {
+    {"sgd", "rate=0.1", sgd, 0, 0},
+    {"sgd", "rate=0.1 decay=0.01 clip=0.3", sgd, 0.01, 0.3},
+    {"sgd", "rate=0.1 momentum=0.9", momentum, 0, 0},
+    {"sgd", "rate=0.1 momentum=0.9 nesterov=true", nesterov, 0, 0},
+    {"adam", "rate=0.01", adam, 0, 0},
+    {"adam", "rate=0.01 decay=0.1", adam, 0.1, 0},
+    {"adamw", "rate=0.01 decay=0.1", adamw, 0, 0},
+    {"adamax", "rate=0.01", adamax, 0, 0},
+    {"nadam", "rate=0.01", nadam, 0, 0},
+    {"rmsprop", "rate=0.01", rmsprop, 0, 0},
+    {"rmsprop", "rate=0.01 momentum=0.5", rmsprop_momentum, 0, 0},
+    {"adagrad", "rate=0.01 start=0.1", adagrad, 0, 0},
+    {"adadelta", "", adadelta, 0, 0},
+};
+
+static void every_rule_follows_its_formula(void)
+{
+    for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1))
+        for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+            struct problem p = problem_new(dtype);
+            run(&p, dtype, rules[r].rule, rules[r].options);
+            for (int i = 0; i < N; i++) {
+                double w = start_at(i), m = 0, v = 0;
+                for (int64_t s = 0; s < STEPS; s++) {
+                    double h = gradient_at(i, s, w);
+                    if (rules[r].clip > 0)
+                        h = fmax(-rules[r].clip, fmin(rules[r].clip, h));
+                    h += rules[r].decay * w;
+                    w = rules[r].by_hand(w, h, s + 1, &m, &v);
+                }
+                double got = get(dtype, lk_slab_data(p.w), i);
+                if (!(fabs(got - w) <= (dtype == LK_F32 ? 2e-6 : 1e-13) * (1 + fabs(w))))
+                    TEST_FAIL("%s %s, element %d: %.15g, by hand %.15g", rules[r].rule,
+                              rules[r].options, i, got, w);
+            }
+            problem_free(&p);
+        }
+}
+
+static void every_rule_is_tested(void)
+{
+    for (int i = 0; lk_rules[i]; i++) {
+        bool found = strcmp(lk_rules[i]->entry.name, "lbfgs") == 0;
+        for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
+            found = found || strcmp(rules[r].rule, lk_rules[i]->entry.name) == 0;
+        if (!found)
+            TEST_FAIL("no row for %s", lk_rules[i]->entry.name);
+    }
+}
+
+static void the_bits_are_the_same_everywhere(void)
+{
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        struct problem p = problem_new(LK_F32);
+        static float expected[N];
+        ASSERT_OK(lk_isa_set(LK_ISA_SCALAR));
+        run(&p, LK_F32, rules[r].rule, rules[r].options);
+        memcpy(expected, lk_slab_data(p.w), sizeof expected);
+        for (lk_isa isa = LK_ISA_SCALAR; isa < LK_N_ISAS; isa = (lk_isa)(isa + 1))
+            for (int threads = 1; threads <= 2 && lk_isa_available(isa); threads++) {
+                ASSERT_OK(lk_isa_set(isa));
+                ASSERT_OK(lk_threads_set(threads));
+                run(&p, LK_F32, rules[r].rule, rules[r].options);
+                ASSERT_SAME_BITS(expected, lk_slab_data(p.w), sizeof expected);
+            }
+        problem_free(&p);
+    }
+}
+
+static void lbfgs_finds_the_minimum_of_a_parabola(void)
+{
+    struct problem p = problem_new(LK_F64);
+    lk_choice choice;
+    lk_optimizer *o = NULL;
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "lbfgs", "history=10", p.arena, &choice));
+    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    double *w = lk_slab_data(p.w), *g = lk_slab_data(p.g);
+    for (int i = 0; i < N; i++)
+        w[i] = start_at(i);
+    for (int64_t s = 0; s < 40; s++) {
+        for (int i = 0; i < N; i++)
+            g[i] = (1 + i % 5) * (w[i] - i % 7);
+        ASSERT_OK(lk_optimizer_step(
+            o, &(lk_optim_step){.grads = p.g, .at = {.step = s, .steps_per_epoch = 1}}, NULL));
+    }
+    for (int i = 0; i < N; i++)
+        ASSERT_NEAR(w[i], i % 7, 1e-8);
+    lk_optimizer_free(o);
+    problem_free(&p);
+}
+
+static void the_norm_is_clipped(void)
+{
+    struct problem p = problem_new(LK_F64);
+    lk_choice choice;
+    lk_optimizer *o = NULL;
+    lk_optim_report report;
+    ASSERT_OK(
+        lk_choice_make(&lk_kind_optimizer, "sgd", "rate=1 clip_norm=2.5", p.arena, &choice));
+    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    double *g = lk_slab_data(p.g);
+    g[0] = 3;
+    g[5] = -4;
+    lk_optim_step step = {.grads = p.g, .at = {.step = 0, .steps_per_epoch = 1}};
+    ASSERT_OK(lk_optimizer_step(o, &step, &report));
+    ASSERT_TRUE(report.norm == 5 && report.rate == 1);
+    ASSERT_TRUE(((double *)lk_slab_data(p.w))[0] == -1.5);
+    ASSERT_TRUE(((double *)lk_slab_data(p.w))[5] == 2);
+    g[0] = 0.3;
+    g[5] = -0.4;
+    lk_slab_zero(p.w);
+    ASSERT_OK(lk_optimizer_step(o, &step, &report));
+    ASSERT_TRUE(((double *)lk_slab_data(p.w))[5] == 0.4);
+    lk_optimizer_free(o);
+    problem_free(&p);
+}
+
+static double factor(const char *name, const char *options, int64_t step)
+{
+    lk_arena *arena = NULL;
+    lk_choice choice;
+    ASSERT_OK(lk_arena_new(&arena));
+    ASSERT_OK(lk_choice_make(&lk_kind_schedule, name, options, arena, &choice));
+    double value =
+        lk_schedule_factor(&choice, &(lk_moment){.step = step, .steps_per_epoch = 10, .epochs = 4});
+    lk_arena_free(arena);
+    return value;
+}
+
+static void schedules_change_with_time(void)
+{
+    ASSERT_TRUE(factor("step", "epochs=2 factor=0.5", 19) == 1);
+    ASSERT_TRUE(factor("step", "epochs=2 factor=0.5", 20) == 0.5);
+    ASSERT_TRUE(factor("step", "at=1,3 factor=0.5", 30) == 0.25);
+    ASSERT_TRUE(factor("linear", "", 0) == 1 && factor("linear", "", 20) == 0.5);
+    ASSERT_TRUE(factor("linear", "from=2 to=4 start=1 end=2", 15) == 3);
+    ASSERT_TRUE(factor("linear", "", 400) == 0);
+    ASSERT_NEAR(factor("cosine", "", 20), 0.5, 1e-15);
+    ASSERT_NEAR(factor("cosine", "to=0.1", 10), 0.1 + 0.45 * (1 + cos(0.25 * 3.14159265358979)),
+                1e-14);
+    ASSERT_TRUE(factor("cosine", "", 40) == 0);
+    ASSERT_TRUE(factor("warmup", "epochs=2", 10) == 0.5 && factor("warmup", "epochs=2", 30) == 1);
+    ASSERT_TRUE(factor("warmup", "epochs=2 then=linear", 10) == 0.5 * 0.75);
+    ASSERT_TRUE(factor("inverse", "decay=0.1", 10) == 0.5);
+    const char *monotone = "initial=0.5 saturated=1 start=1 saturate=3";
+    ASSERT_TRUE(factor("linear_monotone", monotone, 9) == 0.5);
+    ASSERT_TRUE(factor("linear_monotone", monotone, 25) == 0.75);
+    ASSERT_TRUE(factor("linear_monotone", monotone, 30) == 1);
+}
+
+static void gradients_of_another_layout_are_refused(void)
+{
+    struct problem p = problem_new(LK_F32), q = problem_new(LK_F64);
+    lk_choice choice;
+    lk_optimizer *o = NULL;
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", NULL, p.arena, &choice));
+    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    ASSERT_FAILS(lk_optimizer_step(
+                     o, &(lk_optim_step){.grads = q.g, .at = {.steps_per_epoch = 1}}, NULL),
+                 LK_EINVAL, "\"a\" f64[20011]");
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", "nesterov=true", p.arena, &choice));
+    lk_optimizer *none = NULL;
+    ASSERT_FAILS(lk_optimizer_new(&choice, p.w, &none), LK_EINVAL, "momentum");
+    lk_optimizer_free(o);
+    problem_free(&p);
+    problem_free(&q);
+}
+
+static void a_step_allocates_nothing(void)
+{
+    struct problem p = problem_new(LK_F32);
+    lk_choice choice;
+    lk_optimizer *o = NULL;
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "lbfgs", "clip_norm=1", p.arena, &choice));
+    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    int64_t before = lk_alloc_stats_get().calls;
+    for (int64_t s = 0; s < 3; s++)
+        ASSERT_OK(lk_optimizer_step(
+            o, &(lk_optim_step){.grads = p.g, .at = {.step = s, .steps_per_epoch = 1}}, NULL));
+    ASSERT_EQ(lk_alloc_stats_get().calls, before);
+    lk_optimizer_free(o);
+    problem_free(&p);
+}
+
+TEST_MAIN(TEST(every_rule_follows_its_formula), TEST(every_rule_is_tested),
+          TEST(the_bits_are_the_same_everywhere), TEST(lbfgs_finds_the_minimum_of_a_parabola),
+          TEST(the_norm_is_clipped), TEST(schedules_change_with_time),
+          TEST(gradients_of_another_layout_are_refused), TEST(a_step_allocates_nothing))
