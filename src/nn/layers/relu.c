@@ -1,13 +1,5 @@
 /* relu: y = x < 0 ? 0 : x. */
-#include <lockstep/nn.h>
-
-static lk_status relu_build(lk_build *build, const void *options, lk_io in, lk_io *out)
-{
-    (void)build;
-    (void)options;
-    *out = in;
-    return LK_OK;
-}
+#include "nn/layers.h"
 
 static lk_status relu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
 {
@@ -20,6 +12,6 @@ static lk_status relu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_relu = {.entry = {.name = "relu", .summary = "y = x < 0 ? 0 : x"},
-                                .build = relu_build,
+                                .build = lk__build_same,
                                 .forward = relu_forward,
                                 .samples = samples};

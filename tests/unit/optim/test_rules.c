@@ -70,10 +70,10 @@ static void run(struct problem *p, lk_dtype dtype, const char *rule, const char 
         put(dtype, lk_slab_data(p->w), i, start_at(i));
     for (int64_t s = 0; s < STEPS; s++) {
         for (int i = 0; i < N; i++)
-            put(dtype, lk_slab_data(p->g), i,
-                gradient_at(i, s, get(dtype, lk_slab_data(p->w), i)));
+            put(dtype, lk_slab_data(p->g), i, gradient_at(i, s, get(dtype, lk_slab_data(p->w), i)));
         ASSERT_OK(lk_optimizer_step(
-            o, &(lk_optim_step){.grads = p->g, .at = {.step = s, .steps_per_epoch = 2, .epochs = 3}},
+            o,
+            &(lk_optim_step){.grads = p->g, .at = {.step = s, .steps_per_epoch = 2, .epochs = 3}},
             NULL));
     }
     lk_optimizer_free(o);
@@ -269,8 +269,7 @@ static void the_norm_is_clipped(void)
     lk_choice choice;
     lk_optimizer *o = NULL;
     lk_optim_report report;
-    ASSERT_OK(
-        lk_choice_make(&lk_kind_optimizer, "sgd", "rate=1 clip_norm=2.5", p.arena, &choice));
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", "rate=1 clip_norm=2.5", p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
     double *g = lk_slab_data(p.g);
     g[0] = 3;
@@ -295,8 +294,8 @@ static double factor(const char *name, const char *options, int64_t step)
     lk_choice choice;
     ASSERT_OK(lk_arena_new(&arena));
     ASSERT_OK(lk_choice_make(&lk_kind_schedule, name, options, arena, &choice));
-    double value =
-        lk_schedule_factor(&choice, &(lk_moment){.step = step, .steps_per_epoch = 10, .epochs = 4});
+    double value = lk_schedule_factor(
+        &choice, &(lk_moment){.step = step, .steps_per_epoch = 10, .epochs = 4});
     lk_arena_free(arena);
     return value;
 }
@@ -329,9 +328,9 @@ static void gradients_of_another_layout_are_refused(void)
     lk_optimizer *o = NULL;
     ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", NULL, p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
-    ASSERT_FAILS(lk_optimizer_step(
-                     o, &(lk_optim_step){.grads = q.g, .at = {.steps_per_epoch = 1}}, NULL),
-                 LK_EINVAL, "\"a\" f64[20011]");
+    ASSERT_FAILS(
+        lk_optimizer_step(o, &(lk_optim_step){.grads = q.g, .at = {.steps_per_epoch = 1}}, NULL),
+        LK_EINVAL, "\"a\" f64[20011]");
     ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", "nesterov=true", p.arena, &choice));
     lk_optimizer *none = NULL;
     ASSERT_FAILS(lk_optimizer_new(&choice, p.w, &none), LK_EINVAL, "momentum");

@@ -1,0 +1,44 @@
+/* Metrics: numbers that tell people how good a model is.
+ *
+ * A metric is one constant descriptor in one file of src/nn/metrics.  What it adds up over samples
+ * are whole numbers (counts), exact in f64 whatever the order, so ranks can add them up too.
+ *
+ * Not collective.
+ */
+#ifndef LK_METRIC_H
+#define LK_METRIC_H
+
+#include <lockstep/nn.h>
+
+LK_BEGIN_DECLS
+
+typedef struct lk_metric {
+    lk_entry entry;
+    bool lower_is_better;
+
+    /** Whether it makes sense for these; errors as lk_cost's check. */
+    lk_status (*check)(const void *options, lk_io out, lk_io target);
+
+    /** How many numbers it adds up. */
+    int64_t (*numbers)(const void *options, lk_io out);
+
+    /** Add the samples of y and target, contiguous, to the numbers.  Errors: LK_EINVAL for a target
+     * out of range. */
+    lk_status (*add)(const void *options, const lk_tensor *y, const lk_tensor *target,
+                     double *number);
+
+    /** The metric of what was added up. */
+    double (*value)(const void *options, lk_io out, const double *number);
+
+    /** More than one number, such as a table: print as JSON to `buf`; NULL if the value is all. */
+    lk_status (*json)(const void *options, lk_io out, const double *number, lk_arena *arena,
+                      const char **text);
+} lk_metric;
+
+/** The metrics that are built in, sorted by name, then NULL. */
+LK_API extern const lk_metric *const lk_metrics[];
+LK_API extern const lk_kind lk_kind_metric;
+
+LK_END_DECLS
+
+#endif /* LK_METRIC_H */

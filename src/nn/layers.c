@@ -1,0 +1,39 @@
+/* What layers share: checks of inputs, and options for each axis. */
+#include "nn/layers.h"
+
+lk_status lk__build_same(lk_build *build, const void *options, lk_io in, lk_io *out)
+{
+    (void)options;
+    LK_TRY(lk__build_check(build, in, 0));
+    *out = in;
+    return LK_OK;
+}
+
+lk_status lk__build_check(const lk_build *build, lk_io in, int ndim)
+{
+    LK_CHECK(in.dtype == lk_build_dtype(build), LK_EDTYPE, "the input must be %s, not %s",
+             lk_dtype_name(lk_build_dtype(build)), lk_dtype_name(in.dtype));
+    LK_CHECK(in.shape.ndim >= ndim, LK_ESHAPE, "the input %s must have at least %d axes",
+             lk_shape_text(in.shape).s, ndim);
+    return LK_OK;
+}
+
+extern const lk_init lk_init_constant;
+
+lk_status lk__build_constant(lk_build *build, const char *name, lk_shape shape, bool one)
+{
+    static double values[] = {0, 1}; /* options of the initial value, which are never written */
+    lk_choice init = {.entry = &lk_init_constant.entry, .options = &values[one]};
+    LK_TRY(lk_build_param(build, &(lk_param){.name = name, .shape = shape, .init = &init}));
+    return LK_OK;
+}
+
+lk_status lk__option_spread(const char *name, const lk_option_ints *list, int n, int64_t usual,
+                            int64_t *out)
+{
+    LK_CHECK(list->n <= 1 || list->n == n, LK_EINVAL, "%s has %d numbers for %d spatial axes", name,
+             list->n, n);
+    for (int i = 0; i < n; i++)
+        out[i] = list->n == 0 ? usual : list->item[list->n == 1 ? 0 : i];
+    return LK_OK;
+}

@@ -1,0 +1,75 @@
+/* What layers share. */
+#ifndef LK_NN_LAYERS_H
+#define LK_NN_LAYERS_H
+
+#include <lockstep/nn.h>
+
+/** Build of a layer without parameters whose output is like its input: any real dtype and shape. */
+lk_status lk__build_same(lk_build *build, const void *options, lk_io in, lk_io *out) LK_NODISCARD;
+
+/** Fail unless the input has the dtype of the parameters and at least `ndim` axes. */
+lk_status lk__build_check(const lk_build *build, lk_io in, int ndim) LK_NODISCARD;
+
+/** Declare a parameter that begins with 0 or 1 everywhere. */
+lk_status lk__build_constant(lk_build *build, const char *name, lk_shape shape,
+                             bool one) LK_NODISCARD;
+
+/** Spread an option of one number, or one for each of `n` axes, over these; `usual` if not given. */
+lk_status lk__option_spread(const char *name, const lk_option_ints *list, int n, int64_t usual,
+                            int64_t *out) LK_NODISCARD;
+
+/* ---- windows: what convolution and pooling share ---- */
+
+typedef struct lk__window_options {
+    lk_option_ints kernel, stride, padding, dilation;
+    int pad; /* of "none same": how `padding` is filled in if it is not given */
+} lk__window_options;
+
+/** A window over the spatial axes of an input [in..., channels]. */
+typedef struct lk__window {
+    int ndim; /* spatial axes, 1 to 3 */
+    int64_t kernel[3], stride[3], dilation[3], pad_lo[3], pad_hi[3];
+    int64_t out[3]; /* positions of the output */
+} lk__window;
+
+/** Fill in a window; `stride` is the default stride, 0: the kernel.  Errors: LK_ESHAPE for an input
+ * without 1 to 3 spatial axes, or smaller than the window; LK_EINVAL. */
+lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t stride,
+                           lk__window *out) LK_NODISCARD;
+
+/** The attributes of a convolution with this window. */
+void lk__window_conv(const lk__window *w, int64_t groups, lk_conv_attr *out);
+
+/* ---- pooling ---- */
+
+typedef struct lk__pool_options {
+    lk__window_options window;
+} lk__pool_options;
+
+#define LK__POOL_OPTIONS                                                                          \
+    {"size",                                                                                      \
+     LK_OPTION_INTS,                                                                              \
+     offsetof(lk__pool_options, window.kernel),                                                   \
+     .min = 1,                                                                                    \
+     .max = 1e6,                                                                                  \
+     .flags = LK_OPTION_REQUIRED,                                                                 \
+     .help = "positions of a window: one number, or one for each spatial axis"},                  \
+        {"stride",                                                                                \
+         LK_OPTION_INTS,                                                                          \
+         offsetof(lk__pool_options, window.stride),                                               \
+         .min = 1,                                                                                \
+         .max = 1e6,                                                                              \
+         .help = "positions from one window to the next; the size by default"},                   \
+        {"padding", LK_OPTION_INTS, offsetof(lk__pool_options, window.padding),                   \
+         .min = 0,  .max = 1e6,     .help = "positions before the first and behind the last"},    \
+    {                                                                                             \
+        "pad", LK_OPTION_CHOICE, offsetof(lk__pool_options, window.pad),                          \
+            .preset = "none", .choices = "none same",                                             \
+            .help =                                                                               \
+                "same: pad so that there are as many windows as positions, divided by the stride" \
+    }
+
+/** Build of a pooling layer; its data is an lk_pool_attr. */
+lk_status lk__pool_build(lk_build *build, const void *options, lk_io in, lk_io *out) LK_NODISCARD;
+
+#endif /* LK_NN_LAYERS_H */

@@ -1,0 +1,66 @@
+/* batch_norm: (x - mean) / sqrt(variance + eps) * gamma + beta for each channel, the last axis.
+ *
+ * In training mean and variance are those of a shard of the batch, or of all of it; the running ones
+ * that evaluation uses move towards the mean of the shards' by `momentum` in each step.
+ */
+#include "nn/layers.h"
+
+typedef struct norm_options {
+    double momentum, eps;
+    int statistics; /* 0 shard, 1 batch */
+} norm_options;
+
+static const lk_option options[] = {
+    {"momentum", LK_OPTION_REAL, offsetof(norm_options, momentum), .preset = "0.1", .max = 1,
+     .help = "share of a step's statistics in the running ones"},
+    {"eps", LK_OPTION_REAL, offsetof(norm_options, eps), .preset = "1e-5", .max = 1,
+     .flags = LK_OPTION_OPEN_MIN, .help = "added to the variance"},
+    {"statistics", LK_OPTION_CHOICE, offsetof(norm_options, statistics), .preset = "shard",
+     .choices = "shard batch", .help = "whose mean and variance training uses"},
+    {0}};
+
+enum { GAMMA, BETA };
+enum { MEAN, VARIANCE };
+
+static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+{
+    const norm_options *o = opt;
+    LK_TRY(lk__build_check(build, in, 1));
+    int64_t channels = in.shape.dim[in.shape.ndim - 1];
+    LK_TRY(lk__build_constant(build, "gamma", LK_SHAPE(channels), true));
+    LK_TRY(lk__build_constant(build, "beta", LK_SHAPE(channels), false));
+    LK_TRY(lk_build_state(build, "mean", LK_SHAPE(channels), 0, o->momentum));
+    LK_TRY(lk_build_state(build, "variance", LK_SHAPE(channels), 1, o->momentum));
+    *out = in;
+    return LK_OK;
+}
+
+static lk_status norm_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    const norm_options *o = unit->options;
+    lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = o->statistics == 1};
+    lk_var gamma = lk_pass_param(pass, unit, GAMMA), beta = lk_pass_param(pass, unit, BETA), mean,
+           variance;
+    if (!pass->training) {
+        LK_TRY(lk_pass_state(pass, unit, MEAN, &mean));
+        LK_TRY(lk_pass_state(pass, unit, VARIANCE, &variance));
+        LK_TRY(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
+        return LK_OK;
+    }
+    LK_TRY(lk_batch_norm(x, gamma, beta, &attr, out, &mean, &variance));
+    LK_TRY(lk_pass_observe(pass, unit, MEAN, mean));
+    LK_TRY(lk_pass_observe(pass, unit, VARIANCE, variance));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {NULL, LK_DIMS(3, 2), 0}, {"eps=0.01", LK_DIMS(4), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_batch_norm = {
+    .entry = {.name = "batch_norm",
+              .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta for each channel",
+              .options = options,
+              .options_size = sizeof(norm_options)},
+    .build = norm_build,
+    .forward = norm_forward,
+    .samples = samples};

@@ -1,0 +1,92 @@
+/* conv: convolution over 1 to 3 spatial axes, channels last: [in..., channels] gives [out...,
+ * filters], out = floor((in + padding - dilation (kernel - 1) - 1) / stride) + 1. */
+#include "nn/layers.h"
+
+typedef struct conv_options {
+    int64_t filters, groups;
+    lk__window_options window;
+    bool bias;
+    lk_choice init, bias_init;
+} conv_options;
+
+static const lk_option options[] = {
+    {"filters", LK_OPTION_INT, offsetof(conv_options, filters), .value = "N", .min = 1, .max = 1e9,
+     .flags = LK_OPTION_REQUIRED, .help = "channels of the output"},
+    {"kernel", LK_OPTION_INTS, offsetof(conv_options, window.kernel), .min = 1, .max = 1e6,
+     .flags = LK_OPTION_REQUIRED,
+     .help = "positions of a window: one number, or one for each spatial axis"},
+    {"stride", LK_OPTION_INTS, offsetof(conv_options, window.stride), .min = 1, .max = 1e6,
+     .help = "positions from one window to the next; 1 by default"},
+    {"padding", LK_OPTION_INTS, offsetof(conv_options, window.padding), .min = 0, .max = 1e6,
+     .help = "positions before the first and behind the last"},
+    {"pad", LK_OPTION_CHOICE, offsetof(conv_options, window.pad), .preset = "none",
+     .choices = "none same",
+     .help = "same: pad so that there are as many windows as positions, divided by the stride"},
+    {"dilation", LK_OPTION_INTS, offsetof(conv_options, window.dilation), .min = 1, .max = 1e6,
+     .help = "positions from one tap of the kernel to the next; 1 by default"},
+    {"groups", LK_OPTION_INT, offsetof(conv_options, groups), .value = "N", .preset = "1", .min = 1,
+     .max = 1e9, .help = "channels are cut into this many groups that do not mix"},
+    {"bias", LK_OPTION_FLAG, offsetof(conv_options, bias), .preset = "true",
+     .help = "add a vector that is learned too"},
+    {"init", LK_OPTION_ENTRY, offsetof(conv_options, init), .preset = "glorot",
+     .kind = &lk_kind_init, .help = "what the weight begins with"},
+    {"bias_init", LK_OPTION_ENTRY, offsetof(conv_options, bias_init), .preset = "constant",
+     .kind = &lk_kind_init, .help = "what the bias begins with"},
+    {0}};
+
+static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+{
+    const conv_options *o = opt;
+    lk__window w;
+    lk_conv_attr *attr = NULL;
+    LK_TRY(lk__build_check(build, in, 2));
+    LK_TRY(lk__layer_window(&o->window, in.shape, 1, &w));
+    int64_t channels = in.shape.dim[w.ndim], taps = 1;
+    LK_CHECK(channels % o->groups == 0 && o->filters % o->groups == 0, LK_ESHAPE,
+             "%lld groups do not divide %lld channels and %lld filters", (long long)o->groups,
+             (long long)channels, (long long)o->filters);
+    lk_param weight = {.name = "weight", .shape = {.ndim = w.ndim + 2}, .init = &o->init};
+    *out = in;
+    for (int i = 0; i < w.ndim; i++) {
+        weight.shape.dim[i] = w.kernel[i];
+        taps *= w.kernel[i];
+        out->shape.dim[i] = w.out[i];
+    }
+    weight.shape.dim[w.ndim] = channels / o->groups;
+    weight.shape.dim[w.ndim + 1] = out->shape.dim[w.ndim] = o->filters;
+    weight.fan_in = taps * (channels / o->groups);
+    weight.fan_out = taps * (o->filters / o->groups);
+    LK_TRY(lk_build_param(build, &weight));
+    if (o->bias)
+        LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
+                                                 .shape = LK_SHAPE(o->filters),
+                                                 .init = &o->bias_init,
+                                                 .fan_in = weight.fan_in,
+                                                 .fan_out = weight.fan_out}));
+    LK_TRY(lk_build_data(build, sizeof *attr, &attr));
+    lk__window_conv(&w, o->groups, attr);
+    return LK_OK;
+}
+
+static lk_status conv_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    LK_TRY(lk_conv(x, lk_pass_param(pass, unit, 0),
+                   unit->n_params > 1 ? lk_pass_param(pass, unit, 1) : LK_NO_VAR, unit->data, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {"filters=3 kernel=3 padding=1", LK_DIMS(4, 5, 2), 0},
+    {"filters=2 kernel=2,3 stride=2,1 bias=false", LK_DIMS(4, 5, 1), 0},
+    {"filters=4 kernel=3 dilation=2 groups=2 pad=same", LK_DIMS(7, 2), 0},
+    {"filters=2 kernel=2", LK_DIMS(3, 3, 3, 1), 0},
+    {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_conv = {
+    .entry = {.name = "conv",
+              .summary = "convolution over 1 to 3 spatial axes, channels last",
+              .options = options,
+              .options_size = sizeof(conv_options)},
+    .build = conv_build,
+    .forward = conv_forward,
+    .samples = samples};

@@ -1,0 +1,120 @@
+/* conv_transpose: the transpose of a convolution, for growing images: [in..., channels] gives
+ * [out..., filters], out = (in - 1) stride + dilation (kernel - 1) + 1 - 2 padding + extra. */
+#include "nn/layers.h"
+
+typedef struct transpose_options {
+    int64_t filters, groups;
+    lk_option_ints kernel, stride, padding, dilation, extra;
+    bool bias;
+    lk_choice init, bias_init;
+} transpose_options;
+
+static const lk_option options[] = {
+    {"filters", LK_OPTION_INT, offsetof(transpose_options, filters), .value = "N", .min = 1,
+     .max = 1e9, .flags = LK_OPTION_REQUIRED, .help = "channels of the output"},
+    {"kernel", LK_OPTION_INTS, offsetof(transpose_options, kernel), .min = 1, .max = 1e6,
+     .flags = LK_OPTION_REQUIRED,
+     .help = "size of the kernel: one number, or one for each spatial axis"},
+    {"stride", LK_OPTION_INTS, offsetof(transpose_options, stride), .min = 1, .max = 1e6,
+     .help = "positions of the output from one of the input to the next; 1 by default"},
+    {"padding", LK_OPTION_INTS, offsetof(transpose_options, padding), .min = 0, .max = 1e6,
+     .help = "positions that are cut from both ends of the output"},
+    {"dilation", LK_OPTION_INTS, offsetof(transpose_options, dilation), .min = 1, .max = 1e6,
+     .help = "positions from one tap of the kernel to the next; 1 by default"},
+    {"extra", LK_OPTION_INTS, offsetof(transpose_options, extra), .min = 0, .max = 1e6,
+     .help = "positions more at the end of the output, below the stride"},
+    {"groups", LK_OPTION_INT, offsetof(transpose_options, groups), .value = "N", .preset = "1",
+     .min = 1, .max = 1e9, .help = "channels are cut into this many groups that do not mix"},
+    {"bias", LK_OPTION_FLAG, offsetof(transpose_options, bias), .preset = "true",
+     .help = "add a vector that is learned too"},
+    {"init", LK_OPTION_ENTRY, offsetof(transpose_options, init), .preset = "glorot",
+     .kind = &lk_kind_init, .help = "what the weight begins with"},
+    {"bias_init", LK_OPTION_ENTRY, offsetof(transpose_options, bias_init), .preset = "constant",
+     .kind = &lk_kind_init, .help = "what the bias begins with"},
+    {0}};
+
+/* The attributes, and the positions of the output. */
+static lk_status transpose_attr(const transpose_options *o, lk_shape in, lk_conv_attr *a,
+                                int64_t *kernel, lk_shape *out)
+{
+    int n = in.ndim - 1;
+    LK_CHECK(n >= 1 && n <= 3, LK_ESHAPE,
+             "the input %s must have 1 to 3 spatial axes, then channels", lk_shape_text(in).s);
+    LK_TRY(lk__option_spread("kernel", &o->kernel, n, 1, kernel));
+    LK_TRY(lk__option_spread("stride", &o->stride, n, 1, a->stride));
+    LK_TRY(lk__option_spread("dilation", &o->dilation, n, 1, a->dilation));
+    LK_TRY(lk__option_spread("padding", &o->padding, n, 0, a->pad_lo));
+    LK_TRY(lk__option_spread("padding", &o->padding, n, 0, a->pad_hi));
+    LK_TRY(lk__option_spread("extra", &o->extra, n, 0, a->extra));
+    a->groups = o->groups;
+    *out = in;
+    for (int i = 0; i < n; i++) {
+        LK_CHECK(in.dim[i] >= 1 && in.dim[i] < INT64_C(1) << 40, LK_ESHAPE, "the input is %s",
+                 lk_shape_text(in).s);
+        LK_CHECK(a->extra[i] < a->stride[i], LK_EINVAL, "extra %lld is not below stride %lld",
+                 (long long)a->extra[i], (long long)a->stride[i]);
+        out->dim[i] = (in.dim[i] - 1) * a->stride[i] + a->dilation[i] * (kernel[i] - 1) + 1 -
+                      a->pad_lo[i] - a->pad_hi[i] + a->extra[i];
+        LK_CHECK(out->dim[i] >= 1, LK_ESHAPE,
+                 "padding %lld leaves nothing of axis %d of the output", (long long)a->pad_lo[i],
+                 i);
+    }
+    return LK_OK;
+}
+
+static lk_status transpose_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+{
+    const transpose_options *o = opt;
+    lk_conv_attr *attr = NULL;
+    int64_t kernel[3], taps = 1;
+    int n = in.shape.ndim - 1;
+    LK_TRY(lk__build_check(build, in, 2));
+    LK_TRY(lk_build_data(build, sizeof *attr, &attr));
+    *out = in;
+    LK_TRY(transpose_attr(o, in.shape, attr, kernel, &out->shape));
+    int64_t channels = in.shape.dim[n];
+    LK_CHECK(channels % o->groups == 0 && o->filters % o->groups == 0, LK_ESHAPE,
+             "%lld groups do not divide %lld channels and %lld filters", (long long)o->groups,
+             (long long)channels, (long long)o->filters);
+    lk_param weight = {.name = "weight", .shape = {.ndim = n + 2}, .init = &o->init};
+    for (int i = 0; i < n; i++) {
+        weight.shape.dim[i] = kernel[i];
+        taps *= kernel[i];
+    }
+    weight.shape.dim[n] = o->filters / o->groups;
+    weight.shape.dim[n + 1] = channels;
+    out->shape.dim[n] = o->filters;
+    weight.fan_in = taps * (channels / o->groups);
+    weight.fan_out = taps * (o->filters / o->groups);
+    LK_TRY(lk_build_param(build, &weight));
+    if (o->bias)
+        LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
+                                                 .shape = LK_SHAPE(o->filters),
+                                                 .init = &o->bias_init,
+                                                 .fan_in = weight.fan_in,
+                                                 .fan_out = weight.fan_out}));
+    return LK_OK;
+}
+
+static lk_status transpose_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    LK_TRY(lk_conv_transpose(x, lk_pass_param(pass, unit, 0),
+                             unit->n_params > 1 ? lk_pass_param(pass, unit, 1) : LK_NO_VAR,
+                             unit->data, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {"filters=3 kernel=3 stride=2 padding=1 extra=1", LK_DIMS(3, 2, 2), 0},
+    {"filters=2 kernel=2,3 bias=false", LK_DIMS(2, 3, 1), 0},
+    {"filters=4 kernel=3 groups=2 dilation=2", LK_DIMS(4, 2), 0},
+    {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_conv_transpose = {
+    .entry = {.name = "conv_transpose",
+              .summary = "the transpose of a convolution, for growing images",
+              .options = options,
+              .options_size = sizeof(transpose_options)},
+    .build = transpose_build,
+    .forward = transpose_forward,
+    .samples = samples};

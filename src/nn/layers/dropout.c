@@ -1,0 +1,40 @@
+/* dropout: in training each element is 0 with probability `rate`, the others are x / (1 - rate). */
+#include "nn/layers.h"
+
+typedef struct dropout_options {
+    double rate;
+} dropout_options;
+
+static const lk_option options[] = {{"rate", LK_OPTION_REAL, offsetof(dropout_options, rate),
+                                     .preset = "0.5", .max = 1, .flags = LK_OPTION_OPEN_MAX,
+                                     .help = "share of elements that become 0"},
+                                    {0}};
+
+static lk_status dropout_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    const dropout_options *o = unit->options;
+    if (!pass->training || o->rate <= 0) {
+        *out = x;
+        return LK_OK;
+    }
+    LK_TRY(lk_dropout(x,
+                      &(lk_dropout_attr){.stream = lk_pass_rng(pass, unit, "dropout"),
+                                         .step = pass->step,
+                                         .first = pass->first,
+                                         .keep = 1 - o->rate},
+                      out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {NULL, LK_DIMS(5), 0}, {"rate=0.2", LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_dropout = {
+    .entry = {.name = "dropout",
+              .summary = "in training, 0 with probability `rate`, otherwise x / (1 - rate)",
+              .options = options,
+              .options_size = sizeof(dropout_options)},
+    .flags = LK_LAYER_RANDOM,
+    .build = lk__build_same,
+    .forward = dropout_forward,
+    .samples = samples};

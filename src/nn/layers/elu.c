@@ -1,0 +1,28 @@
+/* elu: y = x < 0 ? alpha * (e^x - 1) : x. */
+#include "nn/layers.h"
+
+typedef struct elu_options {
+    double alpha;
+} elu_options;
+
+static const lk_option options[] = {{"alpha", LK_OPTION_REAL, offsetof(elu_options, alpha),
+                                     .preset = "1", .min = -1e30, .max = 1e30,
+                                     .help = "minus the limit for x to -infinity"},
+                                    {0}};
+
+static lk_status elu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    LK_TRY(lk_elu(x, ((const elu_options *)unit->options)->alpha, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_elu = {.entry = {.name = "elu",
+                                         .summary = "y = x < 0 ? alpha * (e^x - 1) : x",
+                                         .options = options,
+                                         .options_size = sizeof(elu_options)},
+                               .build = lk__build_same,
+                               .forward = elu_forward,
+                               .samples = samples};

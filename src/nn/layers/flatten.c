@@ -1,0 +1,30 @@
+/* flatten: all axes of a sample become one. */
+#include "nn/layers.h"
+
+#include <lockstep/op.h>
+
+static lk_status flatten_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+{
+    int64_t count;
+    (void)build;
+    (void)options;
+    LK_TRY(lk_shape_count(in.shape, &count));
+    *out = (lk_io){in.dtype, LK_SHAPE(count)};
+    return LK_OK;
+}
+
+static lk_status flatten_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    LK_TRY(lk_reshape(x, LK_SHAPE(lk_shape_of(x).dim[0], unit->out.shape.dim[0]), out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {NULL, LK_DIMS(2, 3, 2), 0}, {NULL, LK_DIMS(4), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_flatten = {
+    .entry = {.name = "flatten", .summary = "all axes of a sample become one"},
+    .build = flatten_build,
+    .forward = flatten_forward,
+    .samples = samples};

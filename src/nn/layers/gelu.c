@@ -1,0 +1,18 @@
+/* gelu: y = x/2 (1 + erf(x / sqrt 2)). */
+#include "nn/layers.h"
+
+static lk_status gelu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    (void)unit;
+    LK_TRY(lk_gelu(x, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_gelu = {
+    .entry = {.name = "gelu", .summary = "y = x/2 (1 + erf(x / sqrt 2))"},
+    .build = lk__build_same,
+    .forward = gelu_forward,
+    .samples = samples};

@@ -1,0 +1,29 @@
+/* global_avgpool: the mean over all spatial axes: [in..., channels] gives [channels]. */
+#include "nn/layers.h"
+
+static lk_status global_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+{
+    (void)options;
+    LK_TRY(lk__build_check(build, in, 2));
+    *out = (lk_io){in.dtype, LK_SHAPE(in.shape.dim[in.shape.ndim - 1])};
+    return LK_OK;
+}
+
+static lk_status global_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    lk_axes axes = {.n = unit->in.shape.ndim - 1};
+    (void)pass;
+    for (int i = 0; i < axes.n; i++)
+        axes.axis[i] = i + 1;
+    LK_TRY(lk_mean(x, &axes, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {NULL, LK_DIMS(3, 4, 2), 0}, {NULL, LK_DIMS(5, 3), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_global_avgpool = {
+    .entry = {.name = "global_avgpool", .summary = "the mean over all spatial axes"},
+    .build = global_build,
+    .forward = global_forward,
+    .samples = samples};

@@ -1,0 +1,48 @@
+/* layer_norm: (x - mean) / sqrt(variance + eps) * gamma + beta over the last axes of a sample. */
+#include "nn/layers.h"
+
+typedef struct norm_options {
+    int64_t axes;
+    double eps;
+} norm_options;
+
+static const lk_option options[] = {
+    {"axes", LK_OPTION_INT, offsetof(norm_options, axes), .value = "N", .preset = "1", .min = 1,
+     .max = LK_MAX_NDIM - 1, .help = "how many of the last axes are normalised over"},
+    {"eps", LK_OPTION_REAL, offsetof(norm_options, eps), .preset = "1e-5", .max = 1,
+     .flags = LK_OPTION_OPEN_MIN, .help = "added to the variance"},
+    {0}};
+
+static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+{
+    const norm_options *o = opt;
+    lk_shape shape = {.ndim = (int)o->axes};
+    LK_TRY(lk__build_check(build, in, (int)o->axes));
+    for (int i = 0; i < shape.ndim; i++)
+        shape.dim[i] = in.shape.dim[in.shape.ndim - shape.ndim + i];
+    LK_TRY(lk__build_constant(build, "gamma", shape, true));
+    LK_TRY(lk__build_constant(build, "beta", shape, false));
+    *out = in;
+    return LK_OK;
+}
+
+static lk_status norm_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    const norm_options *o = unit->options;
+    lk_layer_norm_attr attr = {.axes = (int)o->axes, .eps = o->eps};
+    LK_TRY(
+        lk_layer_norm(x, lk_pass_param(pass, unit, 0), lk_pass_param(pass, unit, 1), &attr, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {NULL, LK_DIMS(5), 0}, {"axes=2", LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_layer_norm = {
+    .entry = {.name = "layer_norm",
+              .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes",
+              .options = options,
+              .options_size = sizeof(norm_options)},
+    .build = norm_build,
+    .forward = norm_forward,
+    .samples = samples};

@@ -1,0 +1,71 @@
+/* local_conv: convolution whose every position has a filter of its own; neon's local filtering. */
+#include "nn/layers.h"
+
+typedef struct local_options {
+    int64_t filters;
+    lk__window_options window;
+    lk_choice init;
+} local_options;
+
+static const lk_option options[] = {
+    {"filters", LK_OPTION_INT, offsetof(local_options, filters), .value = "N", .min = 1, .max = 1e9,
+     .flags = LK_OPTION_REQUIRED, .help = "channels of the output"},
+    {"kernel", LK_OPTION_INTS, offsetof(local_options, window.kernel), .min = 1, .max = 1e6,
+     .flags = LK_OPTION_REQUIRED,
+     .help = "positions of a window: one number, or one for each spatial axis"},
+    {"stride", LK_OPTION_INTS, offsetof(local_options, window.stride), .min = 1, .max = 1e6,
+     .help = "positions from one window to the next; 1 by default"},
+    {"padding", LK_OPTION_INTS, offsetof(local_options, window.padding), .min = 0, .max = 1e6,
+     .help = "positions before the first and behind the last"},
+    {"pad", LK_OPTION_CHOICE, offsetof(local_options, window.pad), .preset = "none",
+     .choices = "none same",
+     .help = "same: pad so that there are as many windows as positions, divided by the stride"},
+    {"init", LK_OPTION_ENTRY, offsetof(local_options, init), .preset = "glorot",
+     .kind = &lk_kind_init, .help = "what the weight begins with"},
+    {0}};
+
+static lk_status local_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+{
+    const local_options *o = opt;
+    lk__window w;
+    lk_conv_attr *attr = NULL;
+    LK_TRY(lk__build_check(build, in, 2));
+    LK_TRY(lk__layer_window(&o->window, in.shape, 1, &w));
+    int64_t channels = in.shape.dim[w.ndim], taps = 1;
+    LK_CHECK(2 * w.ndim + 2 <= LK_MAX_NDIM, LK_ESHAPE, "at most 3 spatial axes");
+    lk_param weight = {.name = "weight", .shape = {.ndim = 2 * w.ndim + 2}, .init = &o->init};
+    *out = in;
+    for (int i = 0; i < w.ndim; i++) {
+        weight.shape.dim[i] = out->shape.dim[i] = w.out[i];
+        weight.shape.dim[w.ndim + i] = w.kernel[i];
+        taps *= w.kernel[i];
+    }
+    weight.shape.dim[2 * w.ndim] = channels;
+    weight.shape.dim[2 * w.ndim + 1] = out->shape.dim[w.ndim] = o->filters;
+    weight.fan_in = taps * channels;
+    weight.fan_out = taps * o->filters;
+    LK_TRY(lk_build_param(build, &weight));
+    LK_TRY(lk_build_data(build, sizeof *attr, &attr));
+    lk__window_conv(&w, 1, attr);
+    return LK_OK;
+}
+
+static lk_status local_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    LK_TRY(lk_local_conv(x, lk_pass_param(pass, unit, 0), unit->data, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {"filters=2 kernel=2", LK_DIMS(3, 4, 2), 0},
+    {"filters=1 kernel=3 stride=2 padding=1", LK_DIMS(5, 3), 0},
+    {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_local_conv = {
+    .entry = {.name = "local_conv",
+              .summary = "convolution whose every position has a filter of its own",
+              .options = options,
+              .options_size = sizeof(local_options)},
+    .build = local_build,
+    .forward = local_forward,
+    .samples = samples};

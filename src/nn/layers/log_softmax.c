@@ -1,0 +1,29 @@
+/* log_softmax: y = x - log of the sum of e^x, along the last axis. */
+#include "nn/layers.h"
+
+static lk_status log_softmax_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+{
+    (void)options;
+    LK_TRY(lk__build_check(build, in, 1));
+    *out = in;
+    return LK_OK;
+}
+
+static lk_status log_softmax_forward(const lk_pass *pass, const lk_unit *unit, lk_var x,
+                                     lk_var *out)
+{
+    (void)pass;
+    (void)unit;
+    LK_TRY(lk_log_softmax(x, LK_LAST_AXIS, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {
+    {NULL, LK_DIMS(5), 0}, {NULL, LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_log_softmax = {
+    .entry = {.name = "log_softmax",
+              .summary = "y = x - log of the sum of e^x, along the last axis"},
+    .build = log_softmax_build,
+    .forward = log_softmax_forward,
+    .samples = samples};

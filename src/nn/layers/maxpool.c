@@ -1,0 +1,24 @@
+/* maxpool: the largest of each window, over 1 to 3 spatial axes, channels last. */
+#include "nn/layers.h"
+
+static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
+
+static lk_status maxpool_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    LK_TRY(lk_max_pool(x, unit->data, out, NULL));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {{"size=2", LK_DIMS(4, 6, 2), 0},
+                                          {"size=3 stride=1 padding=1", LK_DIMS(4, 3), 0},
+                                          {"size=2,3 stride=2,1", LK_DIMS(5, 4, 1), 0},
+                                          {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_maxpool = {.entry = {.name = "maxpool",
+                                             .summary = "the largest of each window",
+                                             .options = options,
+                                             .options_size = sizeof(lk__pool_options)},
+                                   .build = lk__pool_build,
+                                   .forward = maxpool_forward,
+                                   .samples = samples};

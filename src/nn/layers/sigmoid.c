@@ -1,0 +1,17 @@
+/* sigmoid: y = 1 / (1 + e^-x). */
+#include "nn/layers.h"
+
+static lk_status sigmoid_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    (void)unit;
+    LK_TRY(lk_sigmoid(x, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_sigmoid = {.entry = {.name = "sigmoid", .summary = "y = 1 / (1 + e^-x)"},
+                                   .build = lk__build_same,
+                                   .forward = sigmoid_forward,
+                                   .samples = samples};

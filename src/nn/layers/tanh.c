@@ -1,0 +1,17 @@
+/* tanh: y = tanh x. */
+#include "nn/layers.h"
+
+static lk_status tanh_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    (void)unit;
+    LK_TRY(lk_tanh(x, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_tanh = {.entry = {.name = "tanh", .summary = "y = tanh x"},
+                                .build = lk__build_same,
+                                .forward = tanh_forward,
+                                .samples = samples};

@@ -1,0 +1,78 @@
+/* Windows over spatial axes: what convolution and pooling share. */
+#include "nn/layers.h"
+
+#include <lockstep/checked.h>
+
+/* "same": as many positions as the input has, divided by the stride, rounded up. */
+static void pad_same(lk__window *w, lk_shape in)
+{
+    for (int i = 0; i < w->ndim; i++) {
+        int64_t wanted = (in.dim[i] + w->stride[i] - 1) / w->stride[i];
+        int64_t extent = w->dilation[i] * (w->kernel[i] - 1) + 1;
+        int64_t all = (wanted - 1) * w->stride[i] + extent - in.dim[i];
+        all = all < 0 ? 0 : all;
+        w->pad_lo[i] = all / 2;
+        w->pad_hi[i] = all - all / 2;
+    }
+}
+
+lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t stride,
+                           lk__window *out)
+{
+    lk__window w = {.ndim = in.ndim - 1};
+    LK_CHECK(w.ndim >= 1 && w.ndim <= 3, LK_ESHAPE,
+             "the input %s must have 1 to 3 spatial axes, then channels", lk_shape_text(in).s);
+    LK_TRY(lk__option_spread("kernel", &o->kernel, w.ndim, 1, w.kernel));
+    LK_TRY(lk__option_spread("dilation", &o->dilation, w.ndim, 1, w.dilation));
+    LK_TRY(lk__option_spread("stride", &o->stride, w.ndim, stride, w.stride));
+    LK_TRY(lk__option_spread("padding", &o->padding, w.ndim, 0, w.pad_lo));
+    LK_TRY(lk__option_spread("padding", &o->padding, w.ndim, 0, w.pad_hi));
+    for (int i = 0; i < w.ndim; i++)
+        if (w.stride[i] == 0)
+            w.stride[i] = w.kernel[i];
+    LK_CHECK(o->pad == 0 || o->padding.n == 0, LK_EINVAL,
+             "pad: same and padding exclude each other");
+    if (o->pad == 1)
+        pad_same(&w, in);
+    for (int i = 0; i < w.ndim; i++) {
+        int64_t extent = w.dilation[i] * (w.kernel[i] - 1), room; /* both at most 1e6 */
+        LK_TRY(lk_add_i64(in.dim[i], w.pad_lo[i] + w.pad_hi[i], &room));
+        LK_CHECK(
+            room > extent, LK_ESHAPE,
+            "a window of %lld positions does not fit axis %d of the input %s with padding %lld",
+            (long long)extent + 1, i, lk_shape_text(in).s, (long long)w.pad_lo[i]);
+        w.out[i] = (room - extent - 1) / w.stride[i] + 1;
+    }
+    *out = w;
+    return LK_OK;
+}
+
+void lk__window_conv(const lk__window *w, int64_t groups, lk_conv_attr *out)
+{
+    *out = (lk_conv_attr){.groups = groups};
+    for (int i = 0; i < w->ndim; i++) {
+        out->stride[i] = w->stride[i];
+        out->dilation[i] = w->dilation[i];
+        out->pad_lo[i] = w->pad_lo[i];
+        out->pad_hi[i] = w->pad_hi[i];
+    }
+}
+
+lk_status lk__pool_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+{
+    const lk__pool_options *o = options;
+    lk__window w;
+    lk_pool_attr *attr = NULL;
+    LK_TRY(lk__build_check(build, in, 2));
+    LK_TRY(lk__layer_window(&o->window, in.shape, 0, &w));
+    LK_TRY(lk_build_data(build, sizeof *attr, &attr));
+    *out = in;
+    for (int i = 0; i < w.ndim; i++) {
+        attr->kernel[i] = w.kernel[i];
+        attr->stride[i] = w.stride[i];
+        attr->pad_lo[i] = w.pad_lo[i];
+        attr->pad_hi[i] = w.pad_hi[i];
+        out->shape.dim[i] = w.out[i];
+    }
+    return LK_OK;
+}
