@@ -19,8 +19,7 @@
  * What several runs add up is joined by the fixed tree (reduce.h), so the bits do not depend on how
  * the batch was cut into runs of whole pieces.
  *
- * Not collective.  A model belongs to one thread at a time; passes with different tapes and sums may
- * run in several threads if none of them is training with observed statistics.
+ * Not collective.  A model belongs to one thread at a time.
  */
 #ifndef LK_NN_H
 #define LK_NN_H

@@ -1,0 +1,38 @@
+/* rnn: h = tanh(x w + b + h' u), h' being the state before. */
+#include "nn/recurrent.h"
+
+static const lk_option options[] = {LK__RECURRENT_OPTIONS, {0}};
+
+static lk_status rnn_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+{
+    LK_TRY(lk__recurrent_build(build, opt, in, 1, out));
+    return LK_OK;
+}
+
+static lk_status rnn_cell(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var state[2])
+{
+    lk_var h;
+    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, unit, LK__RECURRENT), &h));
+    LK_TRY(lk_add(x, h, &h));
+    LK_TRY(lk_tanh(h, &state[0]));
+    return LK_OK;
+}
+
+static lk_status rnn_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    LK_TRY(lk__recurrent_run(pass, unit, x, rnn_cell, out));
+    return LK_OK;
+}
+
+static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4, 2), 0},
+                                          {"units=2 output=all reverse=true", LK_DIMS(3, 3), 0},
+                                          {.shape = {.ndim = -1}}};
+
+const lk_layer lk_layer_rnn = {.entry = {.name = "rnn",
+                                         .summary = "h = tanh(x w + b + h' u), time by time",
+                                         .options = options,
+                                         .options_size = sizeof(lk__recurrent_options)},
+                               .flags = LK_LAYER_REUSES,
+                               .build = rnn_build,
+                               .forward = rnn_forward,
+                               .samples = samples};

@@ -1,0 +1,65 @@
+/* Recurrent layers: a cell that is applied from one time to the next.
+ *
+ * x [time, features] of a sample gives [units], the last state, or [time, units], all of them.  What
+ * all times take from x is one product; what each takes from the state is one product per time.
+ */
+#ifndef LK_NN_RECURRENT_H
+#define LK_NN_RECURRENT_H
+
+#include "nn/layers.h"
+
+typedef struct lk__recurrent_options {
+    int64_t units;
+    int output; /* 0 last, 1 all */
+    bool reverse;
+    lk_choice init, recurrent_init;
+    double forget; /* lstm */
+} lk__recurrent_options;
+
+#define LK__RECURRENT_OPTIONS                                                                    \
+    {"units",                                                                                    \
+     LK_OPTION_INT,                                                                              \
+     offsetof(lk__recurrent_options, units),                                                     \
+     .value = "N",                                                                               \
+     .min = 1,                                                                                   \
+     .max = 1e9,                                                                                 \
+     .flags = LK_OPTION_REQUIRED,                                                                \
+     .help = "numbers in the state"},                                                            \
+        {"output",                                                                               \
+         LK_OPTION_CHOICE,                                                                       \
+         offsetof(lk__recurrent_options, output),                                                \
+         .preset = "last",                                                                       \
+         .choices = "last all",                                                                  \
+         .help = "the state after the last time, or of all times"},                              \
+        {"reverse", LK_OPTION_FLAG, offsetof(lk__recurrent_options, reverse), .preset = "false", \
+         .help = "begin with the last time"},                                                    \
+        {"init",                                                                                 \
+         LK_OPTION_ENTRY,                                                                        \
+         offsetof(lk__recurrent_options, init),                                                  \
+         .preset = "glorot",                                                                     \
+         .kind = &lk_kind_init,                                                                  \
+         .help = "what the weight of the input begins with"},                                    \
+    {                                                                                            \
+        "recurrent_init", LK_OPTION_ENTRY, offsetof(lk__recurrent_options, recurrent_init),      \
+            .preset = "glorot", .kind = &lk_kind_init,                                           \
+            .help = "what the weight of the state begins with"                                   \
+    }
+
+/* Parameters of all recurrent layers; further ones follow. */
+enum { LK__WEIGHT, LK__RECURRENT, LK__BIAS, LK__MORE };
+
+/** Declare weight [features, gates units], recurrent [units, gates units] and bias. */
+lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_io in, int gates,
+                              lk_io *out) LK_NODISCARD;
+
+/** One time: `x` [samples, gates units] is what the input says; `state` is replaced by the next. */
+typedef lk_status lk__cell(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var state[2]);
+
+/** Apply the cell to all times. */
+lk_status lk__recurrent_run(const lk_pass *pass, const lk_unit *unit, lk_var x, lk__cell *cell,
+                            lk_var *out) LK_NODISCARD;
+
+/** Gate number `i` of [samples, gates units]. */
+lk_status lk__gate(const lk_unit *unit, lk_var gates, int i, lk_var *out) LK_NODISCARD;
+
+#endif /* LK_NN_RECURRENT_H */
