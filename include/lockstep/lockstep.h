@@ -20,7 +20,9 @@
 #include <lockstep/hash.h>
 #include <lockstep/isa.h>
 #include <lockstep/log.h>
+#include <lockstep/loss.h>
 #include <lockstep/map.h>
+#include <lockstep/metric.h>
 #include <lockstep/nn.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>

@@ -1,0 +1,42 @@
+/* softmax_cross_entropy: -log softmax(y)[label], y [..., classes], for labels [...], or
+ * -sum of target * log softmax(y) for probabilities; the mean over the positions of a sample. */
+#include "nn/losses.h"
+
+#include <lockstep/op.h>
+
+static lk_status cross_check(const void *options, lk_io out, lk_io target)
+{
+    lk_shape rows = out.shape;
+    (void)options;
+    LK_CHECK(out.shape.ndim >= 1, LK_ESHAPE, "softmax_cross_entropy: the model gives no classes");
+    rows.ndim--;
+    if (!lk_dtype_is_real(target.dtype)) {
+        LK_CHECK(target.dtype == LK_I64 || target.dtype == LK_I32, LK_EDTYPE,
+                 "softmax_cross_entropy: labels of %s, must be i64 or i32",
+                 lk_dtype_name(target.dtype));
+        LK_CHECK(lk_shape_equal(rows, target.shape), LK_ESHAPE,
+                 "softmax_cross_entropy: the model gives %s for a sample, whose labels are %s",
+                 lk_shape_text(out.shape).s, lk_shape_text(target.shape).s);
+        return LK_OK;
+    }
+    LK_TRY(lk__loss_same("softmax_cross_entropy", out, target));
+    return LK_OK;
+}
+
+static lk_status cross_apply(const void *options, lk_var y, lk_var target, lk_var *out)
+{
+    lk_shape shape = lk_shape_of(y);
+    int64_t positions = 1;
+    (void)options;
+    for (int i = 1; i + 1 < shape.ndim; i++)
+        positions *= shape.dim[i];
+    LK_TRY(lk_softmax_cross_entropy(y, target, LK_LOSS_SUM, out));
+    LK_TRY(lk__loss_mean(*out, positions, out));
+    return LK_OK;
+}
+
+const lk_cost lk_cost_softmax_cross_entropy = {
+    .entry = {.name = "softmax_cross_entropy",
+              .summary = "-log softmax(y)[label], for labels or probabilities"},
+    .check = cross_check,
+    .apply = cross_apply};

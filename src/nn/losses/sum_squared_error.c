@@ -1,0 +1,22 @@
+/* sum_squared_error: (y - t)^2 / 2; the sum over the elements of a sample. */
+#include "nn/losses.h"
+
+static lk_status squared_check(const void *options, lk_io out, lk_io target)
+{
+    (void)options;
+    LK_TRY(lk__loss_same("sum_squared_error", out, target));
+    return LK_OK;
+}
+
+static lk_status squared_apply(const void *options, lk_var y, lk_var target, lk_var *out)
+{
+    (void)options;
+    LK_TRY(lk_sum_squared_error(y, target, LK_LOSS_SUM, out));
+    return LK_OK;
+}
+
+const lk_cost lk_cost_sum_squared_error = {
+    .entry = {.name = "sum_squared_error",
+              .summary = "(y - t)^2 / 2; the sum over the elements of a sample"},
+    .check = squared_check,
+    .apply = squared_apply};

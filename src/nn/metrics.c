@@ -1,0 +1,102 @@
+/* Metrics by name, and what they share: rows of classes, and counts of hits. */
+#include "nn/metrics.h"
+
+#include <math.h>
+
+lk_status lk__rows_check(const char *metric, lk_io out, lk_io target)
+{
+    lk_shape rows = out.shape;
+    LK_CHECK(out.shape.ndim >= 1 && out.shape.dim[out.shape.ndim - 1] >= 1, LK_ESHAPE,
+             "%s: the model gives %s, no classes", metric, lk_shape_text(out.shape).s);
+    rows.ndim--;
+    bool labels = target.dtype == LK_I64 || target.dtype == LK_I32;
+    LK_CHECK(lk_shape_equal(labels ? rows : out.shape, target.shape), LK_ESHAPE,
+             "%s: the model gives %s for a sample, its targets are %s%s", metric,
+             lk_shape_text(out.shape).s, lk_dtype_name(target.dtype),
+             lk_shape_text(target.shape).s);
+    return LK_OK;
+}
+
+lk__rows lk__rows_of(const lk_tensor *y, const lk_tensor *target)
+{
+    lk_shape shape = lk_tensor_shape(y);
+    int64_t classes = shape.dim[shape.ndim - 1];
+    return (lk__rows){.n = classes > 0 ? lk_tensor_count(y) / classes : 0,
+                      .classes = classes,
+                      .dtype = lk_tensor_dtype(y),
+                      .y = lk_tensor_data(y),
+                      .label = target};
+}
+
+static double number_at(lk_dtype dtype, const void *data, int64_t i)
+{
+    switch (dtype) {
+    case LK_F32: return (double)((const float *)data)[i];
+    case LK_F64: return ((const double *)data)[i];
+    case LK_I32: return ((const int32_t *)data)[i];
+    default: return (double)((const int64_t *)data)[i];
+    }
+}
+
+double lk__rows_at(const lk__rows *r, int64_t i, int64_t k)
+{
+    return number_at(r->dtype, r->y, i * r->classes + k);
+}
+
+/* The first of the largest of `n` numbers from `first` on. */
+static int64_t largest(lk_dtype dtype, const void *data, int64_t first, int64_t n)
+{
+    int64_t best = 0;
+    double most = number_at(dtype, data, first);
+    for (int64_t k = 1; k < n && !isnan(most); k++) {
+        double v = number_at(dtype, data, first + k);
+        if (v > most || isnan(v)) {
+            best = k;
+            most = v;
+        }
+    }
+    return best;
+}
+
+int64_t lk__rows_best(const lk__rows *r, int64_t i)
+{
+    return largest(r->dtype, r->y, i * r->classes, r->classes);
+}
+
+lk_status lk__rows_label(const lk__rows *r, int64_t i, int64_t *out)
+{
+    lk_dtype dtype = lk_tensor_dtype(r->label);
+    if (lk_dtype_is_real(dtype)) {
+        *out = largest(dtype, lk_tensor_data(r->label), i * r->classes, r->classes);
+        return LK_OK;
+    }
+    *out = (int64_t)number_at(dtype, lk_tensor_data(r->label), i);
+    LK_CHECK(*out >= 0 && *out < r->classes, LK_EINVAL,
+             "label %lld of sample position %lld is not in [0, %lld)", (long long)*out,
+             (long long)i, (long long)r->classes);
+    return LK_OK;
+}
+
+int64_t lk__hits_numbers(const void *options, lk_io out)
+{
+    (void)options;
+    (void)out;
+    return 2;
+}
+
+double lk__hits_value(const void *options, lk_io out, const double *number)
+{
+    (void)options;
+    (void)out;
+    return number[0] / number[1];
+}
+
+static const lk_entry *metric_at(int i)
+{
+    return lk_metrics[i] ? &lk_metrics[i]->entry : NULL;
+}
+
+const lk_kind lk_kind_metric = {.name = "metric",
+                                .plural = "metrics",
+                                .summary = "numbers that tell how good a model is",
+                                .at = metric_at};
