@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-lk_status lk__rows_check(const char *metric, lk_io out, lk_io target)
+lk_status lk__scores_check(const char *metric, lk_io out, lk_io target)
 {
     lk_shape rows = out.shape;
     LK_CHECK(out.shape.ndim >= 1 && out.shape.dim[out.shape.ndim - 1] >= 1, LK_ESHAPE,
@@ -17,15 +17,15 @@ lk_status lk__rows_check(const char *metric, lk_io out, lk_io target)
     return LK_OK;
 }
 
-lk__rows lk__rows_of(const lk_tensor *y, const lk_tensor *target)
+lk__scores lk__scores_of(const lk_tensor *y, const lk_tensor *target)
 {
     lk_shape shape = lk_tensor_shape(y);
     int64_t classes = shape.dim[shape.ndim - 1];
-    return (lk__rows){.n = classes > 0 ? lk_tensor_count(y) / classes : 0,
-                      .classes = classes,
-                      .dtype = lk_tensor_dtype(y),
-                      .y = lk_tensor_data(y),
-                      .label = target};
+    return (lk__scores){.n = classes > 0 ? lk_tensor_count(y) / classes : 0,
+                        .classes = classes,
+                        .dtype = lk_tensor_dtype(y),
+                        .y = lk_tensor_data(y),
+                        .label = target};
 }
 
 static double number_at(lk_dtype dtype, const void *data, int64_t i)
@@ -38,7 +38,7 @@ static double number_at(lk_dtype dtype, const void *data, int64_t i)
     }
 }
 
-double lk__rows_at(const lk__rows *r, int64_t i, int64_t k)
+double lk__scores_at(const lk__scores *r, int64_t i, int64_t k)
 {
     return number_at(r->dtype, r->y, i * r->classes + k);
 }
@@ -58,12 +58,12 @@ static int64_t largest(lk_dtype dtype, const void *data, int64_t first, int64_t 
     return best;
 }
 
-int64_t lk__rows_best(const lk__rows *r, int64_t i)
+int64_t lk__scores_best(const lk__scores *r, int64_t i)
 {
     return largest(r->dtype, r->y, i * r->classes, r->classes);
 }
 
-lk_status lk__rows_label(const lk__rows *r, int64_t i, int64_t *out)
+lk_status lk__scores_label(const lk__scores *r, int64_t i, int64_t *out)
 {
     lk_dtype dtype = lk_tensor_dtype(r->label);
     if (lk_dtype_is_real(dtype)) {

@@ -5,27 +5,27 @@
 #include <lockstep/metric.h>
 
 /* The rows of an output of classes, and their labels. */
-typedef struct lk__rows {
+typedef struct lk__scores {
     int64_t n, classes;
     lk_dtype dtype;
     const void *y;          /* [n][classes] */
     const lk_tensor *label; /* i64 or i32 [n], or [n][classes] whose largest is the label */
-} lk__rows;
+} lk__scores;
 
 /** Fail unless the model gives classes and the target is labels or as many numbers. */
-lk_status lk__rows_check(const char *metric, lk_io out, lk_io target) LK_NODISCARD;
+lk_status lk__scores_check(const char *metric, lk_io out, lk_io target) LK_NODISCARD;
 
 /** The rows of y and their labels. */
-lk__rows lk__rows_of(const lk_tensor *y, const lk_tensor *target);
+lk__scores lk__scores_of(const lk_tensor *y, const lk_tensor *target);
 
 /** Number `k` of row `i`. */
-double lk__rows_at(const lk__rows *r, int64_t i, int64_t k);
+double lk__scores_at(const lk__scores *r, int64_t i, int64_t k);
 
 /** The label of row `i`.  Errors: LK_EINVAL unless it is a class. */
-lk_status lk__rows_label(const lk__rows *r, int64_t i, int64_t *out) LK_NODISCARD;
+lk_status lk__scores_label(const lk__scores *r, int64_t i, int64_t *out) LK_NODISCARD;
 
 /** The class whose number is the largest in row `i`, the first of equal ones; a NaN is the largest. */
-int64_t lk__rows_best(const lk__rows *r, int64_t i);
+int64_t lk__scores_best(const lk__scores *r, int64_t i);
 
 /** How many numbers the metrics have that count hits and rows: 2. */
 int64_t lk__hits_numbers(const void *options, lk_io out);

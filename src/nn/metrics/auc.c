@@ -26,7 +26,7 @@ static lk_status auc_check(const void *opt, lk_io out, lk_io target)
     const auc_options *o = opt;
     int64_t classes = out.shape.ndim ? out.shape.dim[out.shape.ndim - 1] : 0;
     if (classes != 1)
-        LK_TRY(lk__rows_check("auc", out, target));
+        LK_TRY(lk__scores_check("auc", out, target));
     LK_CHECK(classes == 1 || o->class < classes, LK_EINVAL, "auc: class %lld of %lld",
              (long long)o->class, (long long)classes);
     return LK_OK;
@@ -55,7 +55,7 @@ static lk_status auc_add(const void *opt, const lk_tensor *y, const lk_tensor *t
                          double *number)
 {
     const auc_options *o = opt;
-    lk__rows r = lk__rows_of(y, target);
+    lk__scores r = lk__scores_of(y, target);
     for (int64_t i = 0; i < r.n; i++) {
         int64_t label = 0, class = r.classes == 1 ? 0 : o->class;
         bool is = false;
@@ -65,10 +65,10 @@ static lk_status auc_add(const void *opt, const lk_tensor *y, const lk_tensor *t
                 target, lk_tensor_shape(target).ndim == 1 ? LK_AT(i) : LK_AT(i, 0), &t));
             is = t != 0;
         } else {
-            LK_TRY(lk__rows_label(&r, i, &label));
+            LK_TRY(lk__scores_label(&r, i, &label));
             is = label == o->class;
         }
-        number[(is ? BINS : 0) + bin_of(lk__rows_at(&r, i, class))] += 1;
+        number[(is ? BINS : 0) + bin_of(lk__scores_at(&r, i, class))] += 1;
     }
     return LK_OK;
 }

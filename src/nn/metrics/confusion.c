@@ -14,7 +14,7 @@ static int64_t classes_of(lk_io out)
 static lk_status confusion_check(const void *options, lk_io out, lk_io target)
 {
     (void)options;
-    LK_TRY(lk__rows_check("confusion", out, target));
+    LK_TRY(lk__scores_check("confusion", out, target));
     LK_CHECK(classes_of(out) <= MAX_CLASSES, LK_EINVAL,
              "confusion: a table of %lld classes, at most %d", (long long)classes_of(out),
              MAX_CLASSES);
@@ -30,12 +30,12 @@ static int64_t confusion_numbers(const void *options, lk_io out)
 static lk_status confusion_add(const void *options, const lk_tensor *y, const lk_tensor *target,
                                double *number)
 {
-    lk__rows r = lk__rows_of(y, target);
+    lk__scores r = lk__scores_of(y, target);
     int64_t label;
     (void)options;
     for (int64_t i = 0; i < r.n; i++) {
-        LK_TRY(lk__rows_label(&r, i, &label));
-        number[label * r.classes + lk__rows_best(&r, i)] += 1;
+        LK_TRY(lk__scores_label(&r, i, &label));
+        number[label * r.classes + lk__scores_best(&r, i)] += 1;
     }
     return LK_OK;
 }

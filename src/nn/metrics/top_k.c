@@ -14,7 +14,7 @@ static const lk_option options[] = {{"k", LK_OPTION_INT, offsetof(top_options, k
 static lk_status top_check(const void *opt, lk_io out, lk_io target)
 {
     (void)opt;
-    LK_TRY(lk__rows_check("top_k", out, target));
+    LK_TRY(lk__scores_check("top_k", out, target));
     return LK_OK;
 }
 
@@ -22,13 +22,13 @@ static lk_status top_add(const void *opt, const lk_tensor *y, const lk_tensor *t
                          double *number)
 {
     const top_options *o = opt;
-    lk__rows r = lk__rows_of(y, target);
+    lk__scores r = lk__scores_of(y, target);
     for (int64_t i = 0; i < r.n; i++) {
         int64_t label, before = 0;
-        LK_TRY(lk__rows_label(&r, i, &label));
-        double of_label = lk__rows_at(&r, i, label);
+        LK_TRY(lk__scores_label(&r, i, &label));
+        double of_label = lk__scores_at(&r, i, label);
         for (int64_t k = 0; k < r.classes; k++) {
-            double v = lk__rows_at(&r, i, k);
+            double v = lk__scores_at(&r, i, k);
             before += !(v < of_label) && (k < label || !(v <= of_label));
         }
         number[0] += before < o->k;

@@ -1,0 +1,191 @@
+/* Models: names, shapes, initial values, sums and errors. */
+#include "faults.h"
+
+#include <lockstep/nn.h>
+#include <lockstep/op.h>
+
+static lk_model *convnet(void)
+{
+    lk_model *m = NULL;
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add(m, "conv", "filters=4 kernel=3 padding=1"));
+    ASSERT_OK(lk_model_add(m, "batch_norm", NULL));
+    ASSERT_OK(lk_model_add(m, "relu", NULL));
+    ASSERT_OK(lk_model_add(m, "maxpool", "size=2"));
+    ASSERT_OK(lk_model_add(m, "conv", "filters=2 kernel=1"));
+    ASSERT_OK(lk_model_add(m, "residual", "layers=layer_norm,tanh"));
+    ASSERT_OK(lk_model_add(m, "flatten", NULL));
+    ASSERT_OK(lk_model_add(m, "linear", "units=3"));
+    return m;
+}
+
+static const lk_model_spec image = {.in = {LK_F32, {.ndim = 3, .dim = {6, 8, 1}}}, .seed = 5};
+
+static void layers_and_parameters_have_names(void)
+{
+    static const char *const names[] = {"conv1.weight",
+                                        "conv1.bias",
+                                        "batch_norm1.gamma",
+                                        "batch_norm1.beta",
+                                        "conv2.weight",
+                                        "conv2.bias",
+                                        "residual1.layer_norm1.gamma",
+                                        "residual1.layer_norm1.beta",
+                                        "linear1.weight",
+                                        "linear1.bias"};
+    lk_model *m = convnet();
+    ASSERT_OK(lk_model_build(m, &image));
+    lk_layout *layout = lk_slab_layout(lk_model_params(m));
+    ASSERT_EQ(lk_layout_slices(layout), 10);
+    for (int i = 0; i < 10; i++) {
+        lk_slab_slice slice;
+        ASSERT_OK(lk_layout_get(layout, i, &slice));
+        if (strcmp(slice.name, names[i]) != 0)
+            TEST_FAIL("parameter %d is %s, not %s", i, slice.name, names[i]);
+    }
+    lk_unit_info info;
+    ASSERT_EQ(lk_model_units(m), 10);
+    ASSERT_OK(lk_model_unit(m, 6, &info));
+    ASSERT_TRUE(strcmp(info.name, "residual1.layer_norm1") == 0 && info.depth == 1);
+    ASSERT_EQ(info.params, 4);
+    ASSERT_OK(lk_model_unit(m, 9, &info));
+    ASSERT_EQ(info.in.shape.dim[0], 3 * 4 * 2);
+    ASSERT_EQ(lk_model_out(m).shape.dim[0], 3);
+    ASSERT_FAILS(lk_model_unit(m, 10, &info), LK_EINVAL, "layer 10 of 10");
+    lk_model_free(m);
+}
+
+static void initial_values_depend_on_seed_and_name_alone(void)
+{
+    lk_model *a = convnet(), *b = NULL;
+    lk_tensor *w[2] = {NULL};
+    ASSERT_OK(lk_model_build(a, &image));
+    ASSERT_OK(lk_model_new(&b));
+    ASSERT_OK(lk_model_add(b, "flatten", NULL));
+    ASSERT_OK(lk_model_add(b, "linear", "units=3"));
+    lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(24)}, .seed = 5};
+    ASSERT_OK(lk_model_build(b, &spec));
+    ASSERT_OK(lk_slab_find(lk_model_params(a), "linear1.weight", &w[0]));
+    ASSERT_OK(lk_slab_find(lk_model_params(b), "linear1.weight", &w[1]));
+    ASSERT_TRUE(lk_tensor_equal(w[0], w[1]));
+    lk_tensor_free(w[0]);
+    lk_tensor_free(w[1]);
+    lk_model_free(a);
+    lk_model_free(b);
+}
+
+/* Mean and variance of what an initial value gives for [64][256]. */
+static void moments(const char *init, double *mean, double *variance, double *largest)
+{
+    lk_model *m = NULL;
+    char options[128];
+    ASSERT_OK(lk_model_new(&m));
+    snprintf(options, sizeof options, "units=256 bias=false init=%s", init);
+    ASSERT_OK(lk_model_add(m, "linear", options));
+    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F64, LK_SHAPE(64)}, .dtype = LK_F64}));
+    const double *w = lk_slab_data(lk_model_params(m));
+    int64_t n = 64 * 256;
+    *mean = *variance = *largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        *mean += w[i] / (double)n;
+        *largest = fmax(*largest, fabs(w[i]));
+    }
+    for (int64_t i = 0; i < n; i++)
+        *variance += (w[i] - *mean) * (w[i] - *mean) / (double)n;
+    lk_model_free(m);
+}
+
+static void initial_values_have_their_spread(void)
+{
+    double mean, variance, largest;
+    moments("he", &mean, &variance, &largest);
+    ASSERT_NEAR(variance, 2.0 / 64, 0.002);
+    ASSERT_NEAR(mean, 0, 0.01);
+    moments("glorot", &mean, &variance, &largest);
+    ASSERT_NEAR(variance, 2.0 / (64 + 256), 0.0005);
+    ASSERT_TRUE(largest <= sqrt(6.0 / (64 + 256)));
+    moments("normal", &mean, &variance, &largest);
+    ASSERT_NEAR(sqrt(variance), 0.01, 0.001);
+    moments("uniform", &mean, &variance, &largest);
+    ASSERT_NEAR(variance, 0.2 * 0.2 / 12, 0.0005);
+    moments("constant", &mean, &variance, &largest);
+    ASSERT_TRUE(mean == 0 && variance == 0);
+}
+
+static void running_statistics_move_towards_what_was_seen(void)
+{
+    lk_model *m = NULL;
+    lk_sums *sums = NULL;
+    lk_tape *tape = NULL;
+    lk_var x, y;
+    const float batch[] = {1, 3, 10, 20};
+    lk_tensor *t = NULL, *mean = NULL, *variance = NULL;
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add(m, "batch_norm", "momentum=0.5"));
+    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(1)}}));
+    ASSERT_OK(lk_sums_new(m, &sums));
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_piece(tape, 2));
+    ASSERT_OK(lk_tensor_wrap_const(LK_F32, LK_SHAPE(4, 1), batch, NULL, NULL, &t));
+    ASSERT_OK(lk_constant(tape, t, &x));
+    ASSERT_OK(lk_model_forward(m, &(lk_pass){.tape = tape, .sums = sums, .training = true}, x, &y));
+    ASSERT_OK(lk_model_observe(m, sums, 2));
+    ASSERT_OK(lk_slab_find(lk_model_state(m), "batch_norm1.mean", &mean));
+    ASSERT_OK(lk_slab_find(lk_model_state(m), "batch_norm1.variance", &variance));
+    /* Pieces: mean 2 and 15, variance 1 and 25. */
+    ASSERT_TRUE(*(const float *)lk_tensor_data(mean) == 0.5f * 8.5f);
+    ASSERT_TRUE(*(const float *)lk_tensor_data(variance) == 1 + 0.5f * (13 - 1));
+    lk_tensor_free(mean);
+    lk_tensor_free(variance);
+    lk_tensor_free(t);
+    lk_tape_free(tape);
+    lk_sums_free(sums);
+    lk_model_free(m);
+}
+
+static void what_does_not_fit_is_refused_by_name(void)
+{
+    lk_model *m = convnet();
+    lk_model_spec small = {.in = {LK_F32, LK_SHAPE(1, 1, 1)}};
+    ASSERT_FAILS(lk_model_build(m, &small), LK_ESHAPE, "layer maxpool1 of f32[1,1,4]");
+    ASSERT_OK(lk_model_build(m, &image));
+    ASSERT_FAILS(lk_model_build(m, &image), LK_ESTATE, "already built");
+    ASSERT_FAILS(lk_model_add(m, "relu", NULL), LK_ESTATE, "is built");
+    ASSERT_FAILS(lk_model_add(m, "rleu", NULL), LK_EINVAL, "relu");
+    lk_tape *tape = NULL;
+    lk_var x, y;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2, 6, 8), 1, &x));
+    ASSERT_FAILS(lk_model_forward(m, &(lk_pass){.tape = tape}, x, &y), LK_ESHAPE,
+                 "f32[6,8,1], not x of f32[2,6,8]");
+    lk_tape_free(tape);
+    lk_model_free(m);
+}
+
+static lk_status build_and_run(void)
+{
+    lk_status st;
+    lk_model *m = NULL;
+    lk_sums *sums = NULL;
+    LK_TRY_TO(done, lk_model_new(&m));
+    LK_TRY_TO(done, lk_model_add(m, "conv", "filters=2 kernel=2"));
+    LK_TRY_TO(done, lk_model_add(m, "batch_norm", NULL));
+    LK_TRY_TO(done, lk_model_add(m, "residual", "layers=layer_norm,relu"));
+    LK_TRY_TO(done, lk_model_build(m, &image));
+    LK_TRY_TO(done, lk_sums_new(m, &sums));
+done:
+    lk_sums_free(sums);
+    lk_model_free(m);
+    return st;
+}
+
+static void every_allocation_may_fail(void)
+{
+    ASSERT_TRUE(test_every_allocation_fails(build_and_run) > 10);
+}
+
+TEST_MAIN(TEST(layers_and_parameters_have_names),
+          TEST(initial_values_depend_on_seed_and_name_alone),
+          TEST(initial_values_have_their_spread),
+          TEST(running_statistics_move_towards_what_was_seen),
+          TEST(what_does_not_fit_is_refused_by_name), TEST(every_allocation_may_fail))
