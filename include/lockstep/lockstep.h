@@ -10,6 +10,7 @@
 #include <lockstep/comm.h>
 #include <lockstep/conv.h>
 #include <lockstep/crc32c.h>
+#include <lockstep/data.h>
 #include <lockstep/ddl.h>
 #include <lockstep/dist.h>
 #include <lockstep/dist_check.h>

@@ -1,0 +1,289 @@
+/* Data: sets of samples, the formats they come in, and batches.
+ *
+ * A *dataset* is a number of samples of equal shape, each with a few fields: usually "x", what goes
+ * in, and "y", what should come out.  A *format* makes a dataset from files or out of nothing; formats
+ * are entries of a kind (option.h), so experiments and the command choose them by name.  A *loader*
+ * makes batches of a dataset: it picks the samples of a position, converts and augments them, and
+ * prepares the next batches on a thread of its own.
+ *
+ * Sample order, splits and augmentation are functions of a seed and of places (epoch, sample), never
+ * of who asks or in what order.  So any part of any batch can be had by itself.
+ *
+ * Nothing here is collective.  What comes from files is not trusted: every length is checked before
+ * memory is taken, and errors name the file and the offset.
+ */
+#ifndef LK_DATA_H
+#define LK_DATA_H
+
+#include <lockstep/option.h>
+#include <lockstep/tensor.h>
+
+LK_BEGIN_DECLS
+
+/* ---- datasets ---- */
+
+enum { LK_MAX_FIELDS = 8, LK_FIELD_NAME = 64 };
+
+/** One field of all samples of a dataset. */
+typedef struct lk_field {
+    char name[LK_FIELD_NAME]; /* "x", "y"; not empty */
+    lk_dtype dtype;
+    lk_shape shape; /* of one sample; images are [rows][columns][channels] */
+} lk_field;
+
+/** What a dataset is. */
+typedef struct lk_dataset_info {
+    const char *name; /* a path or a few words, for messages; copied */
+    int64_t count;    /* samples */
+    int64_t
+        classes; /* the values of field "y" are 0 ... classes - 1, of dtype i64; 0: no classes */
+    int n_fields;
+    lk_field field[LK_MAX_FIELDS];
+} lk_dataset_info;
+
+/** Samples that can be read in any order. */
+typedef struct lk_dataset lk_dataset;
+
+/**
+ * Write sample `index`, which exists, to `row`: row[f] takes field f, row-major; NULL: not wanted.
+ * Several threads may call it at once.
+ */
+typedef lk_status lk_dataset_row_fn(void *context, int64_t index, void *const *row);
+
+/**
+ * Make a dataset whose samples come from a function.
+ *
+ * `release`, unless NULL, is called with `context` when the last holder frees the dataset, and not
+ * if this function fails.  The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL for a negative count, no field or too many, names that are empty or given twice,
+ * and classes without a field "y" of dtype i64; LK_EDTYPE, LK_EOVERFLOW, LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *row,
+                                lk_release_fn *release, void *context,
+                                lk_dataset **out) LK_NODISCARD;
+
+/**
+ * Make a dataset of tensors in memory: field f is `tensor[f]`, whose first axis counts the samples.
+ *
+ * Retains the tensors (copies those that are not contiguous); `info` gives name, classes, and the
+ * names of the fields: its count, dtypes and shapes are not read.  The caller owns `*out`.
+ *
+ * Errors: as lk_dataset_new(); LK_ESHAPE for a tensor without axes or with another number of
+ * samples; LK_EINVAL for a label that is no class, naming the sample.
+ */
+LK_API lk_status lk_dataset_from_tensors(const lk_dataset_info *info, lk_tensor *const *tensor,
+                                         lk_dataset **out) LK_NODISCARD;
+
+/** One more holder; returns it.  NULL is allowed. */
+LK_API lk_dataset *lk_dataset_retain(lk_dataset *ds);
+
+/** One holder less.  Thread safe.  NULL is allowed. */
+LK_API void lk_dataset_free(lk_dataset *ds);
+
+/** What it is; borrowed. */
+LK_API const lk_dataset_info *lk_dataset_get_info(const lk_dataset *ds);
+
+/** The number of the field of this name, -1 if there is none. */
+LK_API int lk_dataset_find(const lk_dataset *ds, const char *field);
+
+/**
+ * Read the samples index[0 ... n-1]: row i of tensor[f] becomes field f of sample index[i].
+ *
+ * tensor[f] is contiguous, [n, shape of the field...] and of the field's dtype; NULL: not wanted.
+ * Thread safe.  Nothing is allocated.  After an error the tensors hold anything.
+ *
+ * Errors: LK_EINVAL for an index outside the set, LK_ESHAPE and LK_EDTYPE for a tensor that does not
+ * fit, naming the field; what the format finds: LK_EIO, naming file and offset.
+ */
+LK_API lk_status lk_dataset_read(const lk_dataset *ds, const int64_t *index, int64_t n,
+                                 lk_tensor *const *tensor) LK_NODISCARD;
+
+/**
+ * The hash of the content: count, classes, names, dtypes and shapes of the fields, then sample by
+ * sample the values of all fields as little-endian bytes.  The file and its format do not matter.
+ *
+ * Reads everything the first time.  Thread safe.  Errors: as lk_dataset_read(), LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_hash(lk_dataset *ds, uint64_t *out) LK_NODISCARD;
+
+/**
+ * The samples p(first), ..., p(first + n - 1) of `ds` as a dataset, where p is the permutation of
+ * (seed, "data", "split") at epoch 0.  Retains `ds`.  The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL unless 0 <= first, n and first + n <= count; LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_part(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
+                                 lk_dataset **out) LK_NODISCARD;
+
+/**
+ * Cut a set in two by lk_dataset_part(): the last samples of the permutation become `*validation`,
+ * the others `*train`.  `share` is their part of the set if below 1 (rounded down), else their
+ * number.  With share 0, `*train` is `ds` itself, retained, and `*validation` NULL.
+ *
+ * Errors: LK_EINVAL for a negative share and for one that leaves nothing on either side; LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_split(lk_dataset *ds, int64_t seed, double share, lk_dataset **train,
+                                  lk_dataset **validation) LK_NODISCARD;
+
+/* ---- formats ---- */
+
+typedef enum lk_split { LK_TRAIN, LK_VALIDATION, LK_TEST, LK_N_SPLITS } lk_split;
+
+/** "train", "validation", "test"; "?" for a value that is none. */
+LK_API const char *lk_split_name(lk_split split);
+
+/** A data format: one file of src/data/formats. */
+typedef struct lk_format {
+    lk_entry entry;
+    /* Make `*out`, or set it to NULL if the options name no such set. */
+    lk_status (*open)(const void *options, lk_split split, lk_dataset **out);
+    /* Write a dataset to the new file or folder `path`; NULL: the format is not written. */
+    lk_status (*write)(const lk_dataset *ds, const char *path);
+    const char *suffix; /* of its files, such as ".npy"; NULL: none of its own */
+} lk_format;
+
+/** All formats, by name. */
+LK_API extern const lk_kind lk_kind_format;
+
+/**
+ * Open one set of a choice of lk_kind_format.
+ *
+ * `*out` is NULL if the choice has no such set: only few formats have one for validation, which is
+ * otherwise a part of the training set (lk_dataset_split()).  The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL for options that do not fit together; LK_EIO for files that cannot be read or
+ * are damaged, with path and offset; LK_ENOTSUP for what no reader here understands; LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_open(const lk_choice *format, lk_split split,
+                                 lk_dataset **out) LK_NODISCARD;
+
+/**
+ * The choice that reads the file or folder `path`, by its name or its first bytes.
+ *
+ * `*out` lives in `arena`.  Errors: LK_EIO if there is no such file, LK_ENOTSUP if no format is
+ * known for it; LK_ENOMEM.
+ */
+LK_API lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *out) LK_NODISCARD;
+
+/**
+ * Write a dataset in a format: by its name, or NULL for the one that the suffix of `path` names.
+ *
+ * The file takes its name when it is complete.  Errors: LK_EINVAL for an unknown format; LK_ENOTSUP
+ * for a format that is not written or cannot hold these fields, saying why; LK_EIO, LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_write(const lk_dataset *ds, const char *format,
+                                  const char *path) LK_NODISCARD;
+
+/* ---- loaders ---- */
+
+typedef enum lk_normalise {
+    LK_NORMALISE_AUTO,    /* as UNIT for bytes, as NONE for other dtypes */
+    LK_NORMALISE_NONE,    /* values as they are */
+    LK_NORMALISE_UNIT,    /* divided by 255 */
+    LK_NORMALISE_STANDARD /* as AUTO, then (value - mean) / std of its channel */
+} lk_normalise;
+
+/** How to make batches; lk_entry_loader describes the fields.  Zero is not a valid batch. */
+typedef struct lk_loader_options {
+    int64_t batch, shards;
+    bool shuffle;
+    int normalise;             /* lk_normalise */
+    lk_option_reals mean, std; /* per channel; none given: measured */
+    double scale, shift;
+    int64_t crop;
+    bool flip, one_hot;
+    double validation; /* not read by loaders: for lk_dataset_split() */
+    int64_t prefetch;
+    lk_dtype dtype; /* f32 or f64; not in the table, because it is the run's */
+} lk_loader_options;
+
+/** The table of lk_loader_options, with its defaults. */
+LK_API extern const lk_entry lk_entry_loader;
+
+/** Makes batches of a dataset. */
+typedef struct lk_loader lk_loader;
+
+/**
+ * Make a loader.
+ *
+ * Field "x" is converted to the dtype of the options and normalised: with the channel c on its last
+ * axis, value * a[c] is rounded, then + b[c], with a and b rounded to the dtype from
+ *
+ *   a = scale * u / std[c],   b = shift - scale * mean[c] / std[c]       (u: 1/255 or 1)
+ *
+ * in double.  Measured means and deviations are over all positions of all samples: per channel one
+ * chain of doubles over a sample's values, and one chain over the samples; a deviation of 0 counts
+ * as 1.  Random crop moves an image by up to `crop` in each direction and fills with value 0 before
+ * normalisation; flip mirrors the columns of every second one.  Both draw at (epoch, sample) of the
+ * streams (seed, "data", "crop") and (seed, "data", "flip").
+ *
+ * Field "y" becomes i64 if it has classes, or one-hot rows of the dtype; otherwise the dtype.  Other
+ * fields stay as they are.  Position p of an epoch is sample p, or with shuffle sample p of the
+ * permutation of (seed, "data", "shuffle") at the epoch.
+ *
+ * Retains `ds`; copies `options`.  The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL for options that do not fit the set: no field "x", an empty set, means for
+ * another number of channels, crop or flip of what is no image, one_hot without classes; while
+ * measuring: as lk_dataset_read(); LK_ENOMEM.
+ */
+LK_API lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options, int64_t seed,
+                               lk_loader **out) LK_NODISCARD;
+
+/**
+ * A loader of another set, for evaluation: batch, dtypes and normalisation as `model`, measured ones
+ * included, but in order, without crop and flip.
+ *
+ * Retains `ds`.  The caller owns `*out`.  Errors: as lk_loader_new(), and LK_ESHAPE when fields have
+ * other shapes or dtypes than those of the model's set.
+ */
+LK_API lk_status lk_loader_like(const lk_loader *model, lk_dataset *ds,
+                                lk_loader **out) LK_NODISCARD;
+
+/** Stops its thread and frees its memory, that of the last batch included.  NULL is allowed. */
+LK_API void lk_loader_free(lk_loader *loader);
+
+/** The set it reads; borrowed. */
+LK_API lk_dataset *lk_loader_dataset(const lk_loader *loader);
+
+/** Batches of an epoch, the last, partial one included. */
+LK_API int64_t lk_loader_batches(const lk_loader *loader);
+
+/** Samples of batch `number` of an epoch: the batch of the options, or fewer in the last one. */
+LK_API int64_t lk_loader_batch_size(const lk_loader *loader, int64_t number);
+
+/** Samples of a piece: batch / shards, rounded up. */
+LK_API int64_t lk_loader_piece(const lk_loader *loader);
+
+/** What field f of a batch is: its name, dtype and the shape of one row. */
+LK_API lk_field lk_loader_field(const lk_loader *loader, int f);
+
+/** A part of a batch; borrowed until the next lk_loader_get() and lk_loader_free(). */
+typedef struct lk_batch {
+    int64_t epoch, number;
+    int64_t size;         /* samples of the whole batch */
+    int64_t first, n;     /* positions of the batch that are here */
+    const int64_t *index; /* their samples in the dataset */
+    lk_tensor *x, *y;     /* [n, ...]; y is NULL if there is none */
+    int n_fields;
+    lk_tensor *field[LK_MAX_FIELDS]; /* all of them, x and y among them */
+} lk_batch;
+
+/**
+ * Positions first ... first + n - 1 of batch `number` of `epoch`.
+ *
+ * Without shuffle, crop and flip all epochs are the same.  While one part is used, the loader's
+ * thread prepares the same positions of the following batches (as many as `prefetch`), so ask for
+ * them in order; any other order is right as well, only slower.  After a batch or two of each size,
+ * nothing is allocated.  One thread at a time may call this.
+ *
+ * Errors: LK_EINVAL unless epoch >= 0, the batch exists and the positions are in it; those of
+ * lk_dataset_read(), also when the loader's thread met them; LK_ENOMEM.
+ */
+LK_API lk_status lk_loader_get(lk_loader *loader, int64_t epoch, int64_t number, int64_t first,
+                               int64_t n, lk_batch *out) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_DATA_H */
