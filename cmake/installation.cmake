@@ -19,5 +19,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTAL
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${package})
 write_basic_package_version_file(lockstep-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES cmake/lockstep-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config-version.cmake
+configure_file(cmake/lockstep-config.cmake lockstep-config.cmake @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config-version.cmake
   DESTINATION ${package})

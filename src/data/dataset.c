@@ -1,0 +1,223 @@
+/* Datasets: samples that come from a function, their checks, and the hash of their content. */
+#include "data/dataset.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/checked.h>
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct lk_dataset {
+    _Atomic int64_t holders;
+    lk_dataset_info info;
+    int64_t bytes[LK_MAX_FIELDS]; /* of one sample */
+    lk_dataset_row_fn *row;
+    lk_release_fn *release;
+    void *context;
+    _Atomic uint64_t hash;
+    _Atomic bool hashed;
+    char name[]; /* info.name */
+};
+
+int64_t lk__field_bytes(const lk_field *f)
+{
+    int64_t count = 1;
+    for (int i = 0; i < f->shape.ndim; i++)
+        count *= f->shape.dim[i];
+    return count * (int64_t)lk_dtype_size(f->dtype);
+}
+
+lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape)
+{
+    lk_field f = {.dtype = dtype, .shape = shape};
+    snprintf(f.name, sizeof f.name, "%s", name);
+    return f;
+}
+
+static int find_field(const lk_dataset_info *info, const char *name)
+{
+    for (int f = 0; f < info->n_fields; f++)
+        if (strcmp(info->field[f].name, name) == 0)
+            return f;
+    return -1;
+}
+
+/* The field is sound, and so is the number of bytes of all samples. */
+static lk_status check_field(const lk_dataset_info *info, int f)
+{
+    const lk_field *field = &info->field[f];
+    LK_CHECK(field->name[0] && memchr(field->name, '\0', sizeof field->name), LK_EINVAL,
+             "dataset %s: field %d has no name, or one of more than %d bytes", info->name, f,
+             LK_FIELD_NAME - 1);
+    LK_CHECK(find_field(info, field->name) == f, LK_EINVAL,
+             "dataset %s: two fields have the name \"%s\"", info->name, field->name);
+    LK_CHECK(lk_dtype_size(field->dtype) > 0, LK_EDTYPE, "dataset %s: field \"%s\" has no dtype",
+             info->name, field->name);
+    LK_CHECK(field->shape.ndim < LK_MAX_NDIM, LK_EINVAL,
+             "dataset %s: field \"%s\" has %d axes, at most %d are possible", info->name,
+             field->name, field->shape.ndim, LK_MAX_NDIM - 1);
+    int64_t count;
+    LK_TRY(lk_shape_count(field->shape, &count));
+    LK_TRY(lk_mul_i64(count, (int64_t)lk_dtype_size(field->dtype), &count));
+    LK_TRY(lk_mul_i64(count, info->count, &count));
+    return LK_OK;
+}
+
+static lk_status check_info(const lk_dataset_info *info)
+{
+    LK_CHECK(info->name, LK_EINVAL, "a dataset needs a name for messages");
+    LK_CHECK(info->count >= 0 && info->classes >= 0, LK_EINVAL,
+             "dataset %s: %lld samples and %lld classes", info->name, (long long)info->count,
+             (long long)info->classes);
+    LK_CHECK(info->n_fields >= 1 && info->n_fields <= LK_MAX_FIELDS, LK_EINVAL,
+             "dataset %s: %d fields, there must be 1 to %d", info->name, info->n_fields,
+             LK_MAX_FIELDS);
+    for (int f = 0; f < info->n_fields; f++)
+        LK_TRY(check_field(info, f));
+    int y = find_field(info, "y");
+    LK_CHECK(info->classes == 0 || (y >= 0 && info->field[y].dtype == LK_I64), LK_EINVAL,
+             "dataset %s: it has %lld classes, but no field \"y\" of dtype i64", info->name,
+             (long long)info->classes);
+    return LK_OK;
+}
+
+lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *row,
+                         lk_release_fn *release, void *context, lk_dataset **out)
+{
+    *out = NULL;
+    LK_TRY(check_info(info));
+    lk_dataset *ds;
+    size_t length = strlen(info->name) + 1;
+    LK_TRY(lk_alloc_zero(&ds, 1, sizeof *ds + length));
+    atomic_init(&ds->holders, 1);
+    ds->info = *info;
+    memcpy(ds->name, info->name, length);
+    ds->info.name = ds->name;
+    for (int f = 0; f < info->n_fields; f++)
+        ds->bytes[f] = lk__field_bytes(&info->field[f]);
+    ds->row = row;
+    ds->release = release;
+    ds->context = context;
+    *out = ds;
+    return LK_OK;
+}
+
+lk_dataset *lk_dataset_retain(lk_dataset *ds)
+{
+    if (ds)
+        atomic_fetch_add(&ds->holders, 1);
+    return ds;
+}
+
+void lk_dataset_free(lk_dataset *ds)
+{
+    if (!ds || atomic_fetch_sub(&ds->holders, 1) != 1)
+        return;
+    if (ds->release)
+        ds->release(ds->context);
+    lk_free(ds);
+}
+
+const lk_dataset_info *lk_dataset_get_info(const lk_dataset *ds)
+{
+    return &ds->info;
+}
+
+int lk_dataset_find(const lk_dataset *ds, const char *field)
+{
+    return find_field(&ds->info, field);
+}
+
+lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
+{
+    LK_CHECK(index >= 0 && index < ds->info.count, LK_EINVAL,
+             "dataset %s: there is no sample %lld, it has %lld", ds->name, (long long)index,
+             (long long)ds->info.count);
+    LK_TRY(ds->row(ds->context, index, row));
+    return LK_OK;
+}
+
+/* Whether `t` can take `n` rows of field `f`; its first byte. */
+static lk_status check_target(const lk_dataset *ds, int f, int64_t n, lk_tensor *t, char **data)
+{
+    const lk_field *field = &ds->info.field[f];
+    lk_shape want = {.ndim = field->shape.ndim + 1, .dim = {n}};
+    memcpy(want.dim + 1, field->shape.dim, (size_t)field->shape.ndim * sizeof want.dim[0]);
+    LK_CHECK(lk_tensor_dtype(t) == field->dtype, LK_EDTYPE,
+             "dataset %s: field \"%s\" is %s, the tensor for it %s", ds->name, field->name,
+             lk_dtype_name(field->dtype), lk_tensor_text(t).s);
+    LK_CHECK(lk_shape_equal(lk_tensor_shape(t), want), LK_ESHAPE,
+             "dataset %s: %lld samples of field \"%s\" are %s, the tensor for them %s", ds->name,
+             (long long)n, field->name, lk_shape_text(want).s, lk_tensor_text(t).s);
+    LK_CHECK(lk_tensor_is_contiguous(t), LK_EINVAL,
+             "dataset %s: the tensor for field \"%s\" is not contiguous", ds->name, field->name);
+    void *start;
+    LK_TRY(lk_tensor_writable_data(t, &start));
+    *data = start;
+    return LK_OK;
+}
+
+lk_status lk_dataset_read(const lk_dataset *ds, const int64_t *index, int64_t n,
+                          lk_tensor *const *tensor)
+{
+    LK_CHECK(n >= 0 && (index || n == 0), LK_EINVAL, "dataset %s: %lld samples%s", ds->name,
+             (long long)n, index ? "" : " of no index");
+    char *data[LK_MAX_FIELDS] = {NULL};
+    for (int f = 0; f < ds->info.n_fields; f++)
+        if (tensor[f])
+            LK_TRY(check_target(ds, f, n, tensor[f], &data[f]));
+    for (int64_t i = 0; i < n; i++) {
+        void *row[LK_MAX_FIELDS] = {NULL};
+        for (int f = 0; f < ds->info.n_fields; f++)
+            row[f] = data[f] ? data[f] + i * ds->bytes[f] : NULL;
+        LK_TRY(lk__dataset_row(ds, index[i], row));
+    }
+    return LK_OK;
+}
+
+lk_status lk__dataset_rows_new(const lk_dataset *ds, void **row, void **block)
+{
+    int64_t bytes = 0, at[LK_MAX_FIELDS];
+    *block = NULL;
+    for (int f = 0; f < ds->info.n_fields; f++) {
+        at[f] = bytes;
+        LK_TRY(lk_add_i64(bytes, ds->bytes[f], &bytes));
+        LK_TRY(lk_round_up_i64(bytes, LK_ALIGN, &bytes));
+    }
+    char *start;
+    LK_TRY(lk_alloc(&start, bytes, 1));
+    for (int f = 0; f < ds->info.n_fields; f++)
+        row[f] = start + at[f];
+    *block = start;
+    return LK_OK;
+}
+
+lk_status lk_dataset_hash(lk_dataset *ds, uint64_t *out)
+{
+    if (atomic_load_explicit(&ds->hashed, memory_order_acquire)) {
+        *out = atomic_load(&ds->hash);
+        return LK_OK;
+    }
+    lk_hash h = lk_hash_start();
+    lk_hash_add_i64(&h, ds->info.count);
+    lk_hash_add_i64(&h, ds->info.classes);
+    lk_hash_add_i64(&h, ds->info.n_fields);
+    for (int f = 0; f < ds->info.n_fields; f++) {
+        const lk_field *field = &ds->info.field[f];
+        lk_hash_add_header(&h, field->name, field->dtype, field->shape.ndim, field->shape.dim);
+    }
+    void *row[LK_MAX_FIELDS], *block;
+    lk_status st = LK_OK;
+    LK_TRY(lk__dataset_rows_new(ds, row, &block));
+    for (int64_t i = 0; i < ds->info.count; i++) {
+        LK_TRY_TO(done, lk__dataset_row(ds, i, row));
+        for (int f = 0; f < ds->info.n_fields; f++)
+            lk_hash_add_bytes(&h, row[f], (size_t)ds->bytes[f]);
+    }
+    *out = lk_hash_value(&h);
+    atomic_store(&ds->hash, *out);
+    atomic_store_explicit(&ds->hashed, true, memory_order_release);
+done:
+    lk_free(block);
+    return st;
+}

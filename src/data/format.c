@@ -1,0 +1,173 @@
+/* The formats as a kind: finding, opening, guessing and writing. */
+#include "data/format.h"
+
+#include "data/dataset.h"
+#include "data/source.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/suggest.h>
+
+#include <string.h>
+
+extern const lk_format *const lk_formats[]; /* collected by the build */
+
+static const lk_entry *format_at(int i)
+{
+    return lk_formats[i] ? &lk_formats[i]->entry : NULL;
+}
+
+const lk_kind lk_kind_format = {
+    .name = "format",
+    .plural = "formats",
+    .summary = "data formats and generated sets",
+    .at = format_at,
+};
+
+const char *lk_split_name(lk_split split)
+{
+    static const char *const names[] = {"train", "validation", "test"};
+    return (unsigned)split < LK_N_SPLITS ? names[split] : "?";
+}
+
+/* An entry of lk_kind_format is the beginning of a format. */
+static const lk_format *format_of(const lk_entry *entry)
+{
+    return (const lk_format *)(const void *)entry;
+}
+
+lk_status lk_dataset_open(const lk_choice *format, lk_split split, lk_dataset **out)
+{
+    *out = NULL;
+    LK_CHECK(format->entry && (unsigned)split < LK_N_SPLITS, LK_EINVAL,
+             "no format to open, or no such set (%d)", (int)split);
+    lk_arena *arena;
+    LK_TRY(lk_arena_new(&arena));
+    lk_choice filled;
+    lk_status st = LK_OK;
+    LK_TRY_TO(done, lk_choice_fill(format, arena, &filled));
+    LK_TRY_TO(done, format_of(filled.entry)->open(filled.options, split, out));
+done:
+    lk_arena_free(arena);
+    return st;
+}
+
+/* What a folder holds, by the names of its files. */
+static const char *guess_folder(const char *path)
+{
+    static const struct {
+        const char *file, *format;
+    } known[] = {
+        {"train-images-idx3-ubyte", "idx"},
+        {"train-images-idx3-ubyte.gz", "idx"},
+        {"data_batch_1.bin", "cifar10"},
+        {"train.bin", "cifar100"},
+    };
+    char file[LK_PATH_SIZE];
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (snprintf(file, sizeof file, "%s/%s", path, known[i].file) < LK_PATH_SIZE &&
+            lk__path_exists(file))
+            return known[i].format;
+    return NULL;
+}
+
+/* The format of a suffix; NULL if no format has it. */
+static const lk_format *by_suffix(const char *path)
+{
+    for (int i = 0; lk_formats[i]; i++)
+        if (lk_formats[i]->suffix && lk__path_ends(path, lk_formats[i]->suffix))
+            return lk_formats[i];
+    return NULL;
+}
+
+static lk_status guess_file(const char *path, const char **name)
+{
+    *name = NULL;
+    const lk_format *format = by_suffix(path);
+    if (format) {
+        *name = format->entry.name;
+        return LK_OK;
+    }
+    lk__source *s;
+    LK_TRY(lk__source_open(path, &s));
+    unsigned char first[4] = {0};
+    int64_t n = lk__source_size(s) < 4 ? lk__source_size(s) : 4;
+    lk_status st = lk__source_read(s, 0, first, n, "the beginning");
+    int64_t size = lk__source_size(s);
+    lk__source_free(s);
+    LK_TRY(st);
+    if (n == 4 && first[0] == 0 && first[1] == 0 && first[3] > 0 && first[3] <= LK_MAX_NDIM)
+        *name = "idx";
+    else if (size > 0 && lk__path_ends(path, ".bin") && size % 3073 == 0)
+        *name = "cifar10";
+    else if (size > 0 && lk__path_ends(path, ".bin") && size % 3074 == 0)
+        *name = "cifar100";
+    return LK_OK;
+}
+
+lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *out)
+{
+    const char *name = NULL;
+    LK_CHECK(lk__path_exists(path), LK_EIO, "%s: there is no such file or folder", path);
+    if (lk__path_is_folder(path))
+        name = guess_folder(path);
+    else
+        LK_TRY(guess_file(path, &name));
+    LK_CHECK(name, LK_ENOTSUP, "%s: its name and its first bytes tell no format: name one", path);
+    LK_TRY(lk_entry_find(&lk_kind_format, name, &out->entry));
+    LK_TRY(lk_arena_alloc(arena, &out->options, 1, out->entry->options_size));
+    LK_TRY(lk_options_preset(out->entry, out->options, arena));
+    LK_TRY(lk_option_set(lk_option_find(out->entry->options, "path"), out->options, path, arena));
+    return LK_OK;
+}
+
+lk_status lk_dataset_write(const lk_dataset *ds, const char *name, const char *path)
+{
+    const lk_format *format = by_suffix(path);
+    if (name) {
+        const lk_entry *entry;
+        LK_TRY(lk_entry_find(&lk_kind_format, name, &entry));
+        format = format_of(entry);
+    }
+    LK_CHECK(format, LK_EINVAL, "%s: its name tells no format to write: name one", path);
+    LK_CHECK(format->write, LK_ENOTSUP, "%s: the format \"%s\" is only read, not written", path,
+             format->entry.name);
+    LK_TRY(format->write(ds, path));
+    return LK_OK;
+}
+
+/* ---- what formats share ---- */
+
+lk_status lk__labels_check(const lk__source *s, const int64_t *label, int64_t n, int64_t samples,
+                           int64_t *classes)
+{
+    int64_t most = -1, limit = *classes > 0 ? *classes : LK_MAX_CLASSES;
+    for (int64_t i = 0; i < n; i++) {
+        LK_CHECK(label[i] >= 0 && label[i] < limit, LK_EIO,
+                 "%s: sample %lld has the label %lld, but labels are from 0 to %lld",
+                 lk__source_name(s), (long long)(i / (n / samples)), (long long)label[i],
+                 (long long)limit - 1);
+        most = label[i] > most ? label[i] : most;
+    }
+    if (*classes == 0)
+        *classes = most + 1;
+    return LK_OK;
+}
+
+lk_status lk__shape_given(const lk_option_ints *given, lk_shape found, const char *name,
+                          lk_shape *out)
+{
+    *out = found;
+    if (given->n == 0)
+        return LK_OK;
+    LK_CHECK(given->n < LK_MAX_NDIM, LK_EINVAL, "%s: a shape of %d axes, at most %d are possible",
+             name, given->n, LK_MAX_NDIM - 1);
+    lk_shape shape = {.ndim = given->n};
+    memcpy(shape.dim, given->item, (size_t)given->n * sizeof shape.dim[0]);
+    int64_t want, have;
+    LK_TRY(lk_shape_count(shape, &want));
+    LK_TRY(lk_shape_count(found, &have));
+    LK_CHECK(want == have, LK_ESHAPE, "%s: samples of %s cannot take the shape %s", name,
+             lk_shape_text(found).s, lk_shape_text(shape).s);
+    *out = shape;
+    return LK_OK;
+}

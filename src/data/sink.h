@@ -1,0 +1,29 @@
+/* A file to write: it takes its name when it is complete, so that no half of it is ever found. */
+#ifndef LK_DATA_SINK_H
+#define LK_DATA_SINK_H
+
+#include <lockstep/status.h>
+
+#include <stdint.h>
+
+typedef struct lk__sink lk__sink;
+
+/** Begin the file `path`, as `path` with ".part" behind it. */
+lk_status lk__sink_open(const char *path, lk__sink **out) LK_NODISCARD;
+
+/** Append `n` bytes. */
+lk_status lk__sink_write(lk__sink *s, const void *bytes, int64_t n) LK_NODISCARD;
+
+/** Bytes written so far. */
+int64_t lk__sink_at(const lk__sink *s);
+
+/** Flush, give the file its name and free the sink, which is gone after an error as well. */
+lk_status lk__sink_close(lk__sink *s) LK_NODISCARD;
+
+/** Remove the unfinished file and free the sink.  NULL is allowed. */
+void lk__sink_abandon(lk__sink *s);
+
+/** lk__sink_close() if `st` is LK_OK, else lk__sink_abandon() and `st`. */
+lk_status lk__sink_end(lk__sink *s, lk_status st) LK_NODISCARD;
+
+#endif /* LK_DATA_SINK_H */

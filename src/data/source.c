@@ -1,0 +1,173 @@
+/* Files, unpacked files and memory as one kind of source. */
+#include "data/source.h"
+
+#include "data/inflate.h"
+
+#include <lockstep/alloc.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct lk__source {
+    int fd; /* -1: in memory */
+    const unsigned char *bytes;
+    void *owned; /* the same, if it is to be freed */
+    int64_t size;
+    char name[];
+};
+
+static lk_status source_new(const char *name, lk__source **out)
+{
+    size_t length = strlen(name) + 1;
+    LK_TRY(lk_alloc_zero(out, 1, sizeof **out + length));
+    (*out)->fd = -1;
+    memcpy((*out)->name, name, length);
+    return LK_OK;
+}
+
+lk_status lk__source_memory(const char *name, const void *bytes, int64_t n, lk__source **out)
+{
+    LK_TRY(source_new(name, out));
+    (*out)->bytes = bytes;
+    (*out)->size = n;
+    return LK_OK;
+}
+
+static lk_status open_file(lk__source *s)
+{
+    s->fd = open(s->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    LK_CHECK(s->fd >= 0, LK_EIO, "%s: cannot be opened: %s", s->name, strerror(errno));
+    struct stat about;
+    LK_CHECK(fstat(s->fd, &about) == 0, LK_EIO, "%s: %s", s->name, strerror(errno));
+    LK_CHECK(S_ISREG(about.st_mode), LK_EIO, "%s: is %s, not a file", s->name,
+             S_ISDIR(about.st_mode) ? "a folder" : "a device or pipe");
+    s->size = about.st_size;
+    return LK_OK;
+}
+
+lk_status lk__source_open(const char *path, lk__source **out)
+{
+    lk__source *s;
+    *out = NULL;
+    LK_TRY(source_new(path, &s));
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, open_file(s));
+    if (lk__path_ends(path, ".gz")) {
+        int64_t size;
+        LK_TRY_TO(fail, lk__gunzip(s, &s->owned, &size));
+        close(s->fd);
+        s->fd = -1;
+        s->bytes = s->owned;
+        s->size = size;
+    }
+    *out = s;
+    return LK_OK;
+fail:
+    lk__source_free(s);
+    return st;
+}
+
+void lk__source_free(lk__source *s)
+{
+    if (!s)
+        return;
+    if (s->fd >= 0)
+        close(s->fd);
+    lk_free(s->owned);
+    lk_free(s);
+}
+
+int64_t lk__source_size(const lk__source *s)
+{
+    return s->size;
+}
+
+const char *lk__source_name(const lk__source *s)
+{
+    return s->name;
+}
+
+/* Read from the file; one that became shorter since is an error as well. */
+static lk_status read_file(const lk__source *s, int64_t offset, char *out, int64_t n)
+{
+    while (n > 0) {
+        ssize_t got = pread(s->fd, out, (size_t)n, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        LK_CHECK(got >= 0, LK_EIO, "%s: offset %lld: %s", s->name, (long long)offset,
+                 strerror(errno));
+        LK_CHECK(got > 0, LK_EIO, "%s: offset %lld: the file became shorter while it was read",
+                 s->name, (long long)offset);
+        offset += got;
+        out += got;
+        n -= got;
+    }
+    return LK_OK;
+}
+
+lk_status lk__source_read(const lk__source *s, int64_t offset, void *out, int64_t n,
+                          const char *what)
+{
+    LK_CHECK(offset >= 0 && n >= 0 && offset <= s->size && n <= s->size - offset, LK_EIO,
+             "%s: offset %lld: %s needs %lld bytes, but the file ends at %lld", s->name,
+             (long long)offset, what, (long long)n, (long long)s->size);
+    if (s->fd >= 0)
+        LK_TRY(read_file(s, offset, out, n));
+    else if (n > 0)
+        memcpy(out, s->bytes + offset, (size_t)n);
+    return LK_OK;
+}
+
+lk_status lk__source_load(const lk__source *s, int64_t offset, int64_t n, const char *what,
+                          void *out)
+{
+    void *block = NULL;
+    memcpy(out, &block, sizeof block);
+    /* Before memory is taken: are there so many bytes? */
+    LK_TRY(lk__source_read(s, offset, NULL, 0, what));
+    LK_CHECK(n >= 0 && n <= s->size - offset, LK_EIO,
+             "%s: offset %lld: %s needs %lld bytes, but the file ends at %lld", s->name,
+             (long long)offset, what, (long long)n, (long long)s->size);
+    LK_TRY(lk_alloc(&block, n, 1));
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, lk__source_read(s, offset, block, n, what));
+    memcpy(out, &block, sizeof block);
+    return LK_OK;
+fail:
+    lk_free(block);
+    return st;
+}
+
+bool lk__path_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+bool lk__path_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+bool lk__path_ends(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), k = strlen(suffix);
+    return n >= k && strcmp(path + n - k, suffix) == 0;
+}
+
+lk_status lk__path_join(const char *folder, const char *file, char *buf, size_t size)
+{
+    int n = snprintf(buf, size, "%s/%s", folder, file);
+    LK_CHECK(n >= 0 && (size_t)n < size, LK_EINVAL, "the path %s/%s is too long", folder, file);
+    return LK_OK;
+}
+
+lk_status lk__folder_make(const char *path)
+{
+    LK_CHECK(mkdir(path, 0777) == 0 || (errno == EEXIST && lk__path_is_folder(path)), LK_EIO,
+             "%s: cannot be made: %s", path, strerror(errno));
+    return LK_OK;
+}

@@ -1,0 +1,60 @@
+/* Bytes to read from: a file, a compressed file unpacked into memory, or memory.
+ *
+ * All readers of formats stand on it.  It never reads beyond the end, and its errors name the file
+ * and the offset, so a reader only has to check what the bytes say.
+ */
+#ifndef LK_DATA_SOURCE_H
+#define LK_DATA_SOURCE_H
+
+#include <lockstep/status.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct lk__source lk__source;
+
+/** Open a regular file; one whose name ends in ".gz" is unpacked. */
+lk_status lk__source_open(const char *path, lk__source **out) LK_NODISCARD;
+
+/** A source of `n` bytes in memory, borrowed; `name` stands for a path in messages. */
+lk_status lk__source_memory(const char *name, const void *bytes, int64_t n,
+                            lk__source **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+void lk__source_free(lk__source *s);
+
+int64_t lk__source_size(const lk__source *s);
+
+/** The path, for messages; borrowed. */
+const char *lk__source_name(const lk__source *s);
+
+/** Copy `n` bytes from `offset` on to `out`; `what` they are, for the message if they are not there.
+ * Thread safe. */
+lk_status lk__source_read(const lk__source *s, int64_t offset, void *out, int64_t n,
+                          const char *what) LK_NODISCARD;
+
+/** All bytes from `offset` on, `n` of them, in a block of their own that the caller frees. */
+lk_status lk__source_load(const lk__source *s, int64_t offset, int64_t n, const char *what,
+                          void *out) LK_NODISCARD;
+
+/** Whether there is such a file or folder. */
+bool lk__path_exists(const char *path);
+bool lk__path_is_folder(const char *path);
+
+/** Whether `path` ends in `suffix`. */
+bool lk__path_ends(const char *path, const char *suffix);
+
+/** `folder`/`file` in `buf` of `size` bytes.  Errors: LK_EINVAL if it does not fit. */
+lk_status lk__path_join(const char *folder, const char *file, char *buf, size_t size) LK_NODISCARD;
+
+enum { LK_PATH_SIZE = 4096 };
+
+/** Make a folder, unless it is there. */
+lk_status lk__folder_make(const char *path) LK_NODISCARD;
+
+/* Refuse what a source holds: the message begins with its name and `offset`. */
+#define LK_DAMAGED(source, offset, fmt, ...)                                                \
+    LK_RAISE(LK_EIO, "%s: offset %lld: " fmt, lk__source_name(source), (long long)(offset), \
+             __VA_ARGS__)
+
+#endif /* LK_DATA_SOURCE_H */
