@@ -1,0 +1,20 @@
+# libyaml, for experiment files.  Without it they are refused with a message; builds for another
+# processor go without it.
+if(NOT CMAKE_CROSSCOMPILING)
+  find_path(LK_YAML_INCLUDE yaml.h)
+  find_library(LK_YAML_LIBRARY yaml)
+  mark_as_advanced(LK_YAML_INCLUDE LK_YAML_LIBRARY)
+endif()
+if(LK_YAML_INCLUDE AND LK_YAML_LIBRARY)
+  set_source_files_properties(src/config/yaml.c PROPERTIES
+    COMPILE_DEFINITIONS LK_HAVE_YAML COMPILE_OPTIONS -isystem${LK_YAML_INCLUDE})
+  # By name where the linker finds it, so that the installed package does not name a folder.
+  get_filename_component(folder ${LK_YAML_LIBRARY} DIRECTORY)
+  set(LK_YAML yaml)
+  if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    set(LK_YAML ${LK_YAML_LIBRARY})
+  endif()
+  set(LK_PC_YAML -lyaml)
+else()
+  message(STATUS "There is no libyaml: experiment files cannot be read")
+endif()
