@@ -1,0 +1,213 @@
+/* Binding: each key of a map is looked up in the tables, its value read by the type of the row. */
+#include "config/bind.h"
+
+#include <lockstep/suggest.h>
+
+#include <string.h>
+
+const char *lk__node_text(const lk_node *node, char *buf)
+{
+    if (node->type == LK_NODE_SCALAR)
+        snprintf(buf, LK_WHERE, "\"%.200s\"", node->text);
+    else
+        snprintf(buf, LK_WHERE, "%s", node->type == LK_NODE_LIST ? "a list" : "a map");
+    return buf;
+}
+
+/* What a value must be. */
+static const char *wanted(const lk_option *o)
+{
+    switch (o->type) {
+    case LK_OPTION_FLAG: return "true or false";
+    case LK_OPTION_INT: return "a whole number";
+    case LK_OPTION_REAL: return "a number";
+    case LK_OPTION_TEXT: return "a text";
+    case LK_OPTION_INTS: return "a whole number or a list of them";
+    case LK_OPTION_REALS: return "a number or a list of them";
+    case LK_OPTION_NAMES: return "a name or a list of them";
+    case LK_OPTION_CHOICE: return "a name";
+    case LK_OPTION_ENTRY:
+    case LK_OPTION_ENTRIES: break;
+    }
+    return "a name or a map with a type";
+}
+
+static bool is_number(const lk_option *o)
+{
+    return o->type == LK_OPTION_FLAG || o->type == LK_OPTION_INT || o->type == LK_OPTION_REAL ||
+           o->type == LK_OPTION_INTS || o->type == LK_OPTION_REALS;
+}
+
+static bool is_list(const lk_option *o)
+{
+    return o->type == LK_OPTION_INTS || o->type == LK_OPTION_REALS || o->type == LK_OPTION_NAMES;
+}
+
+/* Whether a scalar has nothing in it: `key:` or `key: ~`. */
+static bool is_null(const lk_node *node)
+{
+    return node->type == LK_NODE_SCALAR && !node->quoted &&
+           (!*node->text || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
+}
+
+/* A failure of the library to read a value, told with its place. */
+static lk_status refuse(lk_status st, const lk_node *node, const lk_option *o, const char *what)
+{
+    if (st != LK_EINVAL)
+        return st;
+    return LK_RAISE_AT(&node->place, "%s of %s: %s", o->name, what, lk_error_message());
+}
+
+static lk_status check_scalar(const lk_node *node, const lk_option *o, const char *what)
+{
+    char text[LK_WHERE];
+    LK_CHECK_AT(!is_null(node), &node->place, "%s of %s has no value", o->name, what);
+    LK_CHECK_AT(node->type == LK_NODE_SCALAR && !(node->quoted && is_number(o)), &node->place,
+                "%s of %s must be %s, not %s%s", o->name, what, wanted(o),
+                node->type == LK_NODE_SCALAR ? "the text " : "", lk__node_text(node, text));
+    return LK_OK;
+}
+
+static lk_status bind_list(const lk_node *list, const lk_option *o, const char *what, void *fields)
+{
+    int *n = (int *)(void *)((char *)fields + o->offset); /* all lists begin with their length */
+    *n = 0;
+    for (const lk_node *item = list->first; item; item = item->next) {
+        LK_TRY(check_scalar(item, o, what));
+        LK_TRY(refuse(lk_option_add(o, fields, item->text), item, o, what));
+    }
+    return LK_OK;
+}
+
+static lk_status bind_value(const lk_node *node, const lk_option *o, const char *what, void *fields,
+                            lk_arena *arena)
+{
+    void *field = (char *)fields + o->offset;
+    if (o->type == LK_OPTION_ENTRY)
+        return lk__bind_choice(node, o->kind, NULL, arena, field);
+    if (o->type == LK_OPTION_ENTRIES)
+        return lk__bind_choices(node, o->kind, arena, field);
+    if (node->type == LK_NODE_LIST && is_list(o))
+        return bind_list(node, o, what, fields);
+    LK_TRY(check_scalar(node, o, what));
+    return refuse(lk_option_set(o, fields, node->text, arena), node, o, what);
+}
+
+static lk_status unknown_key(const lk_node *node, const char *what, const lk_binding *binding,
+                             int n)
+{
+    lk_suggestion s = {.wanted = node->key};
+    for (int i = 0; i < n; i++) {
+        const lk_option *o = binding[i].key ? NULL : binding[i].entry->options;
+        for (; o && o->name; o++)
+            lk_suggest_consider(&s, o->name);
+        if (binding[i].key)
+            lk_suggest_consider(&s, binding[i].key);
+    }
+    bool near = lk_suggest_found(&s);
+    return LK_RAISE_AT(&node->key_place, "unknown key \"%s\" of %s%s%s%s", node->key, what,
+                       near ? "; did you mean \"" : "", near ? s.best : "", near ? "\"?" : "");
+}
+
+/* One key of the map: an option of a struct, or a struct of its own. */
+static lk_status bind_key(const lk_node *node, const char *what, const lk_binding *binding, int n,
+                          lk_arena *arena)
+{
+    for (int i = 0; i < n; i++) {
+        const lk_binding *b = &binding[i];
+        if (b->key && strcmp(b->key, node->key) == 0) {
+            lk_binding inner = {b->entry, b->fields, NULL};
+            char name[LK_WHERE], text[LK_WHERE];
+            snprintf(name, sizeof name, "%s.%s", what, b->key);
+            LK_CHECK_AT(node->type == LK_NODE_MAP, &node->place, "%s must be a map, not %s", name,
+                        lk__node_text(node, text));
+            return lk__bind_map(node, NULL, name, false, &inner, 1, arena);
+        }
+        const lk_option *o = b->key ? NULL : lk_option_find(b->entry->options, node->key);
+        if (o && strcmp(o->name, node->key) == 0)
+            return bind_value(node, o, what, b->fields, arena);
+    }
+    return unknown_key(node, what, binding, n);
+}
+
+static lk_status check_required(const lk_node *map, const lk_place *at, const char *what,
+                                const lk_binding *b)
+{
+    for (const lk_option *o = b->entry->options; o && o->name; o++)
+        LK_CHECK_AT(!(o->flags & LK_OPTION_REQUIRED) || (map && lk__node_find(map, o->name)),
+                    map ? &map->place : at, "%s needs the key \"%s\"", what, o->name);
+    return LK_OK;
+}
+
+lk_status lk__bind_map(const lk_node *map, const lk_place *at, const char *what, bool typed,
+                       const lk_binding *binding, int n, lk_arena *arena)
+{
+    for (int i = 0; i < n; i++)
+        LK_TRY(lk_options_preset(binding[i].entry, binding[i].fields, arena));
+    for (const lk_node *child = map ? map->first : NULL; child; child = child->next)
+        if (!typed || strcmp(child->key, "type") != 0)
+            LK_TRY(bind_key(child, what, binding, n, arena));
+    for (int i = 0; i < n; i++)
+        if (!binding[i].key)
+            LK_TRY(check_required(map, at, what, &binding[i]));
+    return LK_OK;
+}
+
+/* The name that a choice of a named kind has: bound like an option. */
+static const lk_option name_options[] = {{.name = "name", .type = LK_OPTION_TEXT}, {.name = NULL}};
+static const lk_entry name_entry = {.options = name_options, .options_size = sizeof(char *)};
+
+static lk_status find_entry(const lk_node *node, const lk_kind *kind, const lk_entry **out)
+{
+    char text[LK_WHERE];
+    const lk_node *type = node->type == LK_NODE_MAP ? lk__node_find(node, "type") : node;
+    LK_CHECK_AT(node->type != LK_NODE_LIST, &node->place,
+                "a %s must be a name or a map with a type, not %s", kind->name,
+                lk__node_text(node, text));
+    LK_CHECK_AT(type, &node->place, "a %s needs the key \"type\"", kind->name);
+    LK_CHECK_AT(!is_null(type), &type->place, "the type of a %s has no value", kind->name);
+    LK_CHECK_AT(type->type == LK_NODE_SCALAR, &type->place,
+                "the type of a %s must be a name, not %s", kind->name, lk__node_text(type, text));
+    lk_status st = lk_entry_find(kind, type->text, out);
+    if (st == LK_EINVAL)
+        return LK_RAISE_AT(&type->place, "%s", lk_error_message());
+    return st;
+}
+
+lk_status lk__bind_choice(const lk_node *node, const lk_kind *kind, const lk_binding *extra,
+                          lk_arena *arena, lk_choice *out)
+{
+    lk_choice choice = {0};
+    char what[128];
+    *out = choice;
+    LK_TRY(find_entry(node, kind, &choice.entry));
+    snprintf(what, sizeof what, "%s %s", kind->name, choice.entry->name);
+    LK_TRY(lk_arena_alloc(arena, &choice.options, 1, choice.entry->options_size));
+    lk_binding binding[3] = {{choice.entry, choice.options, NULL}};
+    int n = 1;
+    if (kind->named)
+        binding[n++] = (lk_binding){&name_entry, &choice.name, NULL};
+    if (extra)
+        binding[n++] = *extra;
+    LK_TRY(lk__bind_map(node->type == LK_NODE_MAP ? node : NULL, &node->place, what, true, binding,
+                        n, arena));
+    LK_CHECK_AT(!choice.name || *choice.name, &node->place, "%s has an empty name", what);
+    *out = choice;
+    return LK_OK;
+}
+
+lk_status lk__bind_choices(const lk_node *node, const lk_kind *kind, lk_arena *arena,
+                           lk_choices *out)
+{
+    lk_choices list = {.n = node->type == LK_NODE_LIST ? node->n : 1};
+    *out = (lk_choices){0};
+    LK_TRY(lk_arena_alloc(arena, &list.item, list.n, sizeof *list.item));
+    if (node->type != LK_NODE_LIST)
+        LK_TRY(lk__bind_choice(node, kind, NULL, arena, &list.item[0]));
+    int64_t i = 0;
+    for (const lk_node *item = node->type == LK_NODE_LIST ? node->first : NULL; item;
+         item = item->next)
+        LK_TRY(lk__bind_choice(item, kind, NULL, arena, &list.item[i++]));
+    *out = list;
+    return LK_OK;
+}
