@@ -38,6 +38,7 @@
 #include <lockstep/tensor.h>
 #include <lockstep/thread.h>
 #include <lockstep/topology.h>
+#include <lockstep/train.h>
 #include <lockstep/version.h>
 
 #endif /* LK_LOCKSTEP_H */

@@ -151,6 +151,11 @@ typedef struct lk_pass {
 LK_API lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x,
                                   lk_var *out) LK_NODISCARD;
 
+/** As lk_model_forward(), and say which layer's output is the first that is not finite: its name in
+ * `layer` of `size` bytes, "" if there is none.  Reads all outputs: for finding faults. */
+LK_API lk_status lk_model_watch(lk_model *model, const lk_pass *pass, lk_var x, char *layer,
+                                size_t size, lk_var *out) LK_NODISCARD;
+
 /* ---- writing a layer ---- */
 
 typedef struct lk_layer lk_layer;

@@ -1,6 +1,7 @@
 /* A pass through a model: parameters become leaves, and each layer adds its ops. */
 #include "nn/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,24 @@ static lk_status unit_failed(lk_status st, const lk_unit *unit)
     return LK_RAISE(st, "layer %s: %s", unit->name, message);
 }
 
+/* Note the layer if its output is not finite, and no layer before was. */
+static lk_status unit_watch(const lk_pass *pass, const lk_unit *unit, lk_var y)
+{
+    struct lk__run *run = pass->run;
+    const lk_tensor *t = NULL;
+    lk_tensor *flat = NULL;
+    if (!run->bad || run->bad[0] || !lk_dtype_is_real(lk_dtype_of(y)))
+        return LK_OK;
+    LK_TRY(lk_value(y, &t));
+    LK_TRY(lk_tensor_clone(t, LK_F64, &flat));
+    const double *value = lk_tensor_data(flat);
+    for (int64_t i = 0; i < lk_tensor_count(flat) && !run->bad[0]; i++)
+        if (!isfinite(value[i]))
+            snprintf(run->bad, run->bad_size, "%s", unit->name);
+    lk_tensor_free(flat);
+    return LK_OK;
+}
+
 static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, lk_var *out)
 {
     const lk__net *net = pass->run->model->net;
@@ -38,6 +57,7 @@ static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, l
         lk_status st = unit->layer->forward(pass, unit, x, &x);
         if (st != LK_OK)
             return unit_failed(st, unit);
+        LK_TRY(unit_watch(pass, unit, x));
     }
     *out = x;
     return LK_OK;
@@ -61,7 +81,8 @@ static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *p
     return LK_OK;
 }
 
-lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_var *out)
+static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struct lk__run *run,
+                           lk_var *out)
 {
     *out = LK_NO_VAR;
     LK_CHECK(model && pass && pass->tape, LK_EINVAL, "model, pass or tape is NULL");
@@ -74,10 +95,26 @@ lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_va
     LK_CHECK(lk_shape_equal(got, want) && lk_dtype_of(x) == in.dtype, LK_ESHAPE,
              "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
              lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);
-    struct lk__run run = {.model = model, .param = pass->sums ? pass->sums->values : model->values};
+    run->model = model;
+    run->param = pass->sums ? pass->sums->values : model->values;
     lk_pass inner = *pass;
-    inner.run = &run;
-    LK_TRY(params_enter(model->net, pass, run.param));
+    inner.run = run;
+    LK_TRY(params_enter(model->net, pass, run->param));
     LK_TRY(list_run(&inner, &model->net->list[0], x, out));
+    return LK_OK;
+}
+
+lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_var *out)
+{
+    LK_TRY(model_run(model, pass, x, &(struct lk__run){.bad = NULL}, out));
+    return LK_OK;
+}
+
+lk_status lk_model_watch(lk_model *model, const lk_pass *pass, lk_var x, char *layer, size_t size,
+                         lk_var *out)
+{
+    LK_CHECK(layer && size > 0, LK_EINVAL, "no room for the layer's name");
+    layer[0] = '\0';
+    LK_TRY(model_run(model, pass, x, &(struct lk__run){.bad = layer, .bad_size = size}, out));
     return LK_OK;
 }

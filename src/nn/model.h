@@ -66,6 +66,8 @@ struct lk_sums {
 struct lk__run {
     lk_model *model;
     lk_var *param; /* by number */
+    char *bad;     /* where the name of the first layer goes whose output is not finite, or NULL */
+    size_t bad_size;
 };
 
 /** Build all layers of the model into `net`. */

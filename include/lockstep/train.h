@@ -1,0 +1,125 @@
+/* Training: batches through a model, gradients into an optimizer.
+ *
+ * A trainer has a model, a loss, metrics, an optimizer and a loader of batches, and goes step by
+ * step:
+ *
+ *     lk_trainer_new(&(lk_trainer_spec){.model = model, .loss = loss, ...}, &trainer);
+ *     while (lk_trainer_position(trainer).epoch < epochs)
+ *         lk_trainer_step(trainer, &report);
+ *
+ * **The step.**  The batch is cut into pieces (shards) that belong to the run.  Runs of whole pieces
+ * are *blocks*: each is one pass through the model, whose sums (gradients, observed statistics, the
+ * loss) are joined by the fixed tree over the pieces.  So the bits of a step do not depend on how
+ * the batch was cut into blocks, and blocks can be given to anybody.  Gradients are of the sum of
+ * the samples' losses divided by the number of samples of the whole batch.
+ *
+ * Nothing here is collective, and nothing knows a rank.  After the first steps of each batch size
+ * nothing is allocated.
+ */
+#ifndef LK_TRAIN_H
+#define LK_TRAIN_H
+
+#include <lockstep/data.h>
+#include <lockstep/loss.h>
+#include <lockstep/metric.h>
+#include <lockstep/optim.h>
+
+LK_BEGIN_DECLS
+
+/** What training needs.  All is borrowed until the trainer is freed. */
+typedef struct lk_trainer_spec {
+    lk_model *model; /* built for the loader's "x" */
+    lk_choice loss;
+    lk_choices metrics;
+    lk_choice optimizer;
+    lk_loader *train;
+    int64_t epochs; /* that are planned, for schedules */
+} lk_trainer_spec;
+
+typedef struct lk_trainer lk_trainer;
+
+/**
+ * Make a trainer at step 0.  The caller owns it.
+ *
+ * Errors: LK_ESHAPE and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides;
+ * those of lk_optimizer_new(); LK_ENOMEM.
+ */
+LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_trainer_free(lk_trainer *trainer);
+
+/** Where the training is: `step` steps are done, the next is batch `batch` of `epoch`. */
+typedef struct lk_position {
+    int64_t step, epoch, batch;
+    int64_t batches; /* of an epoch */
+} lk_position;
+
+LK_API lk_position lk_trainer_position(const lk_trainer *trainer);
+
+/** Go on from another step, with the parameters and the state set by the caller: to resume. */
+LK_API lk_status lk_trainer_seek(lk_trainer *trainer, int64_t step) LK_NODISCARD;
+
+/** Where the time of a step went, in seconds. */
+typedef struct lk_step_time {
+    double data, forward, backward, update;
+} lk_step_time;
+
+typedef struct lk_step_report {
+    int64_t step;    /* that was done, from 0 */
+    int64_t samples; /* of the batch */
+    double loss;     /* the mean over the batch, before the update */
+    double rate;     /* of the optimizer */
+    double norm;     /* of the gradient; -1: not computed */
+    lk_step_time time;
+} lk_step_report;
+
+/**
+ * Do the next step.  `report` may be NULL.
+ *
+ * Errors: LK_ENAN when the loss is not finite: the message names step and the first tensor that is
+ * not, and neither parameters nor state have changed; those of the loader, the model and the
+ * optimizer; LK_ENOMEM.
+ */
+LK_API lk_status lk_trainer_step(lk_trainer *trainer, lk_step_report *report) LK_NODISCARD;
+
+/* ---- looking at the model ---- */
+
+enum { LK_MAX_METRICS = 16 };
+
+/** Loss and metrics over a number of samples. */
+typedef struct lk_score {
+    int64_t samples;
+    double loss;                  /* the mean */
+    double value[LK_MAX_METRICS]; /* of each metric, in their order */
+    const char
+        *json[LK_MAX_METRICS]; /* of those that are more than a number; until the next call */
+} lk_score;
+
+/** What the steps since the last call of this function have seen, and start anew. */
+LK_API lk_status lk_trainer_score(lk_trainer *trainer, lk_score *out) LK_NODISCARD;
+
+/**
+ * Loss and metrics of all samples of a loader, with running statistics and without dropout.
+ *
+ * Errors: those of the loader and the model; LK_ESHAPE when its samples are not what the model takes.
+ */
+LK_API lk_status lk_trainer_evaluate(lk_trainer *trainer, lk_loader *loader,
+                                     lk_score *out) LK_NODISCARD;
+
+/** The name of metric i, and whether lower is better; NULL behind the last. */
+LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *lower_is_better);
+
+/** The optimizer and the model; borrowed. */
+LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
+LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
+
+/**
+ * The state of the run as 64 bits: step, parameters, the model's state, the optimizer's slabs and
+ * numbers.  Two runs with the same hash go on the same way.
+ */
+LK_API uint64_t lk_trainer_hash(const lk_trainer *trainer);
+
+LK_END_DECLS
+
+#endif /* LK_TRAIN_H */

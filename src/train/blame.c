@@ -1,0 +1,55 @@
+/* Which tensor was not finite first: a parameter, or the output of a layer. */
+#include "train/trainer.h"
+
+#include <math.h>
+
+/* The first element of a real tensor that is not finite, -1 if all are. */
+static int64_t first_bad(const lk_tensor *t)
+{
+    const void *data = lk_tensor_data(t);
+    for (int64_t i = 0; i < lk_tensor_count(t); i++)
+        if (!isfinite(lk_tensor_dtype(t) == LK_F32 ? (double)((const float *)data)[i]
+                                                   : ((const double *)data)[i]))
+            return i;
+    return -1;
+}
+
+static lk_status blame_slab(const lk_trainer *t, const lk_slab *slab, const char *what, double loss)
+{
+    lk_layout *layout = lk_slab_layout(slab);
+    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+        lk_slab_slice slice;
+        lk_tensor *tensor = NULL;
+        LK_TRY(lk_layout_get(layout, i, &slice));
+        LK_TRY(lk_slab_tensor(slab, i, &tensor));
+        int64_t at = first_bad(tensor);
+        lk_tensor_free(tensor);
+        LK_CHECK(at < 0, LK_ENAN,
+                 "step %lld: the loss is %g, because %s %s is not finite at element %lld since the "
+                 "update of step %lld; a smaller rate or clip_norm may help",
+                 (long long)t->step, loss, what, slice.name, (long long)at, (long long)t->step - 1);
+    }
+    return LK_OK;
+}
+
+lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss)
+{
+    lk_var x, y, out;
+    char layer[256] = "";
+    int64_t at = lk_dtype_is_real(lk_tensor_dtype(batch->x)) ? first_bad(batch->x) : -1;
+    LK_CHECK(at < 0, LK_ENAN,
+             "step %lld: the loss is %g, because the data is not finite: element %lld of x, sample "
+             "%lld of the set",
+             (long long)t->step, loss, (long long)at,
+             (long long)batch->index[at / (lk_tensor_count(batch->x) / batch->n)]);
+    LK_TRY(blame_slab(t, lk_model_params(t->spec.model), "parameter", loss));
+    LK_TRY(blame_slab(t, lk_model_state(t->spec.model), "state", loss));
+    lk_tape_reset(t->tape);
+    LK_TRY(lk__block_enter(t->tape, batch, &x, &y));
+    lk_pass pass = {.tape = t->tape, .training = true, .step = t->step, .first = batch->first};
+    LK_TRY(lk_model_watch(t->spec.model, &pass, x, layer, sizeof layer, &out));
+    return LK_RAISE(LK_ENAN, "step %lld: the loss is %g: %s%s", (long long)t->step, loss,
+                    layer[0] ? "the first tensor that is not finite is the output of layer "
+                             : "the output of the model is finite, the loss of it is not",
+                    layer);
+}

@@ -1,0 +1,86 @@
+/* Scores: loss and metrics over samples. */
+#include "train/trainer.h"
+
+#include <string.h>
+
+static const void *metric_options(const lk_trainer *t, int i)
+{
+    return t->spec.metrics.item[i].options;
+}
+
+lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out, lk_var target)
+{
+    const lk_tensor *y = NULL, *want = NULL;
+    if (t->n_metrics == 0)
+        return LK_OK;
+    LK_TRY(lk_contiguous(out, &out));
+    LK_TRY(lk_value(out, &y));
+    LK_TRY(lk_value(target, &want));
+    for (int i = 0; i < t->n_metrics; i++)
+        LK_TRY(t->metric[i]->add(metric_options(t, i), y, want, counts->number[i]));
+    return LK_OK;
+}
+
+void lk__counts_clear(const lk_trainer *t, lk__counts *counts)
+{
+    lk_io out = lk_model_out(t->spec.model);
+    counts->samples = 0;
+    counts->loss = 0;
+    for (int i = 0; i < t->n_metrics; i++) {
+        int64_t n = t->metric[i]->numbers(metric_options(t, i), out);
+        memset(counts->number[i], 0, (size_t)n * sizeof(double));
+    }
+}
+
+lk_status lk__counts_score(lk_trainer *t, const lk__counts *counts, lk_score *out)
+{
+    lk_io io = lk_model_out(t->spec.model);
+    *out = (lk_score){.samples = counts->samples, .loss = counts->loss / (double)counts->samples};
+    lk_arena_free(t->text);
+    t->text = NULL;
+    LK_TRY(lk_arena_new(&t->text));
+    for (int i = 0; i < t->n_metrics; i++) {
+        const lk_metric *m = t->metric[i];
+        out->value[i] = m->value(metric_options(t, i), io, counts->number[i]);
+        if (m->json)
+            LK_TRY(m->json(metric_options(t, i), io, counts->number[i], t->text, &out->json[i]));
+    }
+    return LK_OK;
+}
+
+lk_status lk_trainer_score(lk_trainer *t, lk_score *out)
+{
+    LK_TRY(lk__counts_score(t, &t->seen, out));
+    lk__counts_clear(t, &t->seen);
+    return LK_OK;
+}
+
+/* One batch of an evaluation. */
+static lk_status view(lk_trainer *t, const lk_batch *batch)
+{
+    lk_var x, y, out, loss;
+    double sum;
+    lk_tape_reset(t->viewing);
+    LK_TRY(lk__block_enter(t->viewing, batch, &x, &y));
+    LK_TRY(lk_model_forward(t->spec.model, &(lk_pass){.tape = t->viewing, .first = batch->first}, x,
+                            &out));
+    LK_TRY(t->cost->apply(t->spec.loss.options, out, y, &loss));
+    LK_TRY(lk_item(loss, &sum));
+    LK_TRY(lk__counts_add(t, &t->viewed, out, y));
+    t->viewed.loss += sum;
+    t->viewed.samples += batch->n;
+    return LK_OK;
+}
+
+lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
+{
+    lk_batch batch;
+    LK_CHECK(loader, LK_EINVAL, "loader is NULL");
+    lk__counts_clear(t, &t->viewed);
+    for (int64_t i = 0; i < lk_loader_batches(loader); i++) {
+        LK_TRY(lk_loader_get(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch));
+        LK_TRY(view(t, &batch));
+    }
+    LK_TRY(lk__counts_score(t, &t->viewed, out));
+    return LK_OK;
+}

@@ -1,0 +1,142 @@
+/* Trainers: what fits together is put together. */
+#include "train/trainer.h"
+
+#include <string.h>
+
+/* Fill in the options of loss and metrics, and check them against model and data. */
+static lk_status parts_check(lk_trainer *t)
+{
+    lk_io out = lk_model_out(t->spec.model);
+    lk_field field = {.name = ""};
+    lk_choice choice;
+    for (int f = 0; strcmp(field.name, "y") != 0; f++) {
+        LK_CHECK(f < lk_dataset_get_info(lk_loader_dataset(t->spec.train))->n_fields, LK_EINVAL,
+                 "the data has no field \"y\" to learn");
+        field = lk_loader_field(t->spec.train, f);
+    }
+    lk_io target = {field.dtype, field.shape};
+    LK_TRY(lk_choice_fill(&t->spec.loss, t->arena, &t->spec.loss));
+    t->cost = (const lk_cost *)(const void *)t->spec.loss.entry;
+    LK_TRY(t->cost->check(t->spec.loss.options, out, target));
+    LK_CHECK(t->spec.metrics.n <= LK_MAX_METRICS, LK_EINVAL, "%lld metrics, at most %d",
+             (long long)t->spec.metrics.n, LK_MAX_METRICS);
+    lk_choice *metrics = NULL;
+    LK_TRY(lk_arena_alloc(t->arena, &metrics, t->spec.metrics.n, sizeof *metrics));
+    for (int i = 0; i < t->spec.metrics.n; i++) {
+        LK_TRY(lk_choice_fill(&t->spec.metrics.item[i], t->arena, &choice));
+        metrics[i] = choice;
+        t->metric[i] = (const lk_metric *)(const void *)choice.entry;
+        LK_TRY(t->metric[i]->check(choice.options, out, target));
+        int64_t n = t->metric[i]->numbers(choice.options, out);
+        LK_TRY(lk_arena_alloc(t->arena, &t->seen.number[i], n, sizeof(double)));
+        LK_TRY(lk_arena_alloc(t->arena, &t->viewed.number[i], n, sizeof(double)));
+        t->n_metrics++;
+    }
+    t->spec.metrics.item = metrics;
+    return LK_OK;
+}
+
+static lk_status trainer_make(lk_trainer *t)
+{
+    lk_dtype dtype = lk_model_out(t->spec.model).dtype;
+    LK_TRY(lk_arena_new(&t->arena));
+    LK_TRY(lk_arena_new(&t->text));
+    LK_TRY(parts_check(t));
+    LK_TRY(lk_optimizer_new(&t->spec.optimizer, lk_model_params(t->spec.model), &t->optimizer));
+    LK_TRY(lk_tape_new(&t->tape));
+    LK_TRY(lk_tape_set_piece(t->tape, lk_loader_piece(t->spec.train)));
+    LK_TRY(lk_tape_new(&t->viewing));
+    LK_TRY(lk_tape_set_piece(t->viewing, lk_loader_piece(t->spec.train)));
+    (void)lk_tape_record(t->viewing, false);
+    LK_TRY(lk_tensor_zeros(dtype, LK_SCALAR, &t->seed));
+    LK_TRY(lk_sums_new(t->spec.model, &t->spare));
+    return LK_OK;
+}
+
+lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
+{
+    lk_trainer *t = NULL;
+    *out = NULL;
+    LK_CHECK(spec && spec->model && spec->train && spec->loss.entry && spec->optimizer.entry,
+             LK_EINVAL, "model, loader, loss or optimizer is not given");
+    LK_TRY(lk_alloc_zero(&t, 1, sizeof *t));
+    t->spec = *spec;
+    lk_status st = trainer_make(t);
+    if (st != LK_OK) {
+        lk_trainer_free(t);
+        LK_TRY(st);
+    }
+    *out = t;
+    return LK_OK;
+}
+
+void lk_trainer_free(lk_trainer *t)
+{
+    if (!t)
+        return;
+    lk_tape_free(t->tape);
+    lk_tape_free(t->viewing);
+    for (int i = 0; i < LK__TREE_LEVELS; i++)
+        lk_sums_free(t->level[i]);
+    lk_sums_free(t->spare);
+    lk_tensor_free(t->seed);
+    lk_optimizer_free(t->optimizer);
+    lk_arena_free(t->text);
+    lk_arena_free(t->arena);
+    lk_free(t);
+}
+
+lk_position lk_trainer_position(const lk_trainer *t)
+{
+    int64_t batches = lk_loader_batches(t->spec.train);
+    return (lk_position){.step = t->step,
+                         .epoch = t->step / batches,
+                         .batch = t->step % batches,
+                         .batches = batches};
+}
+
+lk_status lk_trainer_seek(lk_trainer *t, int64_t step)
+{
+    LK_CHECK(step >= 0, LK_EINVAL, "step %lld", (long long)step);
+    t->step = step;
+    lk__counts_clear(t, &t->seen);
+    return LK_OK;
+}
+
+const char *lk_trainer_metric(const lk_trainer *t, int i, bool *lower_is_better)
+{
+    if (i < 0 || i >= t->n_metrics)
+        return NULL;
+    *lower_is_better = t->metric[i]->lower_is_better;
+    return t->metric[i]->entry.name;
+}
+
+lk_optimizer *lk_trainer_optimizer(const lk_trainer *t)
+{
+    return t->optimizer;
+}
+
+lk_model *lk_trainer_model(const lk_trainer *t)
+{
+    return t->spec.model;
+}
+
+uint64_t lk_trainer_hash(const lk_trainer *t)
+{
+    lk_hash h = lk_hash_start();
+    const char *name;
+    double *number;
+    lk_slab *slab;
+    lk_hash_add_i64(&h, t->step);
+    lk_slab_hash(lk_model_params(t->spec.model), &h);
+    lk_slab_hash(lk_model_state(t->spec.model), &h);
+    for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
+        lk_hash_add_text(&h, name);
+        lk_slab_hash(slab, &h);
+    }
+    for (int i = 0; (number = lk_optimizer_number(t->optimizer, i, &name)); i++) {
+        lk_hash_add_text(&h, name);
+        lk_hash_add_bytes(&h, number, sizeof *number);
+    }
+    return lk_hash_value(&h);
+}
