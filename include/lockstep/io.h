@@ -1,0 +1,105 @@
+/* Files that runs leave behind: weights, metrics and reports.
+ *
+ * Weights are `.safetensors`: 8 bytes with the length of a JSON header, the header, then the tensors
+ * one behind the other, little-endian.  Other tools open them.  What is read is not trusted: names,
+ * shapes and places are checked before memory is taken, and errors name file and offset.
+ *
+ * A file that is written takes its name when it is complete: no half of one is ever found.
+ *
+ * Not collective.
+ */
+#ifndef LK_IO_H
+#define LK_IO_H
+
+#include <lockstep/nn.h>
+
+LK_BEGIN_DECLS
+
+/* ---- safetensors ---- */
+
+/** A tensor with its name. */
+typedef struct lk_named {
+    const char *name;
+    lk_tensor *tensor;
+} lk_named;
+
+/** A text with its name, for the header. */
+typedef struct lk_note {
+    const char *name, *text;
+} lk_note;
+
+/**
+ * Write tensors to `path`, in this order.
+ *
+ * `note` are `n_notes` texts for the header's "__metadata__".  Dtypes become F32, F64, F16, BF16,
+ * I32, I64 and U8.
+ *
+ * Errors: LK_EINVAL for a name that is empty, given twice or "__metadata__"; LK_EIO, LK_ENOMEM.
+ */
+LK_API lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t n,
+                                      const lk_note *note, int64_t n_notes) LK_NODISCARD;
+
+/** A file that is open for reading. */
+typedef struct lk_safetensors lk_safetensors;
+
+/**
+ * Open a file and check its header.  The caller owns `*out`.
+ *
+ * Errors: LK_EIO for a file that cannot be read or is damaged: header of more than 16 MiB or beyond
+ * the end, wrong JSON, names given twice, tensors that overlap, leave holes or do not fill the file,
+ * shapes that do not have the bytes they claim; LK_ENOTSUP for a dtype that is not in the list
+ * above; LK_ENOMEM.
+ */
+LK_API lk_status lk_safetensors_open(const char *path, lk_safetensors **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_safetensors_free(lk_safetensors *file);
+
+/** What tensor `i` of a file is; `name` is borrowed. */
+typedef struct lk_safetensors_info {
+    const char *name;
+    lk_dtype dtype;
+    lk_shape shape;
+    int64_t offset, bytes; /* in the file */
+} lk_safetensors_info;
+
+/** Tensors in the file. */
+LK_API int64_t lk_safetensors_count(const lk_safetensors *file);
+
+/** Tensor `i`, in the order of their places.  Errors: LK_EINVAL when there is no such. */
+LK_API lk_status lk_safetensors_get(const lk_safetensors *file, int64_t i,
+                                    lk_safetensors_info *out) LK_NODISCARD;
+
+/** The number of the tensor of this name, -1 if there is none. */
+LK_API int64_t lk_safetensors_find(const lk_safetensors *file, const char *name);
+
+/** The text of "__metadata__" of this name; NULL if there is none.  Borrowed. */
+LK_API const char *lk_safetensors_note(const lk_safetensors *file, const char *name);
+
+/** Note number `i`.  Errors: LK_EINVAL when there is no such. */
+LK_API lk_status lk_safetensors_note_at(const lk_safetensors *file, int64_t i,
+                                        lk_note *out) LK_NODISCARD;
+
+/** Read tensor `i` into `out`, which has its dtype and shape and is contiguous.
+ * Errors: LK_ESHAPE, LK_EDTYPE, LK_EIO. */
+LK_API lk_status lk_safetensors_read(const lk_safetensors *file, int64_t i,
+                                     lk_tensor *out) LK_NODISCARD;
+
+/* ---- weights of a model ---- */
+
+/** Write parameters and state of a model.  Errors: as lk_safetensors_write(). */
+LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const lk_note *note,
+                                 int64_t n_notes) LK_NODISCARD;
+
+/**
+ * Read parameters and state of a model; values are converted if the file has another dtype.
+ *
+ * Nothing is changed unless all fit.  Errors: LK_EINVAL naming a tensor that the file lacks (and a
+ * similar one it has), or one that the model does not know; LK_ESHAPE naming both; those of
+ * lk_safetensors_open().
+ */
+LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_IO_H */

@@ -1,0 +1,26 @@
+/* Safetensors from inside. */
+#ifndef LK_IO_SAFETENSORS_H
+#define LK_IO_SAFETENSORS_H
+
+#include "data/source.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/io.h>
+
+struct lk_safetensors {
+    lk__source *source;
+    lk_arena *arena; /* names and notes */
+    int64_t n, room;
+    lk_safetensors_info *tensor; /* sorted by place */
+    int64_t n_notes, note_room;
+    lk_note *note;
+    int64_t *by_name; /* numbers of tensors sorted by name */
+};
+
+/** "F32", ...; NULL for a dtype that has no name here. */
+const char *lk__safetensors_dtype(lk_dtype dtype);
+
+/** Read the header of a source, which the file then owns, and check all of it. */
+lk_status lk__safetensors_parse(lk__source *source, lk_safetensors **out) LK_NODISCARD;
+
+#endif /* LK_IO_SAFETENSORS_H */

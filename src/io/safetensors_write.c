@@ -1,0 +1,130 @@
+/* Writing safetensors: the header, padded with spaces so that tensors begin at a multiple of 8, then
+ * the tensors. */
+#include "io/safetensors.h"
+
+#include "base/json.h"
+#include "data/bytes.h"
+#include "data/sink.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A text that grows. */
+typedef struct header {
+    char *text;
+    int64_t n, room;
+} header;
+
+static void put(header *h, const char *text)
+{
+    int64_t n = (int64_t)strlen(text);
+    memcpy(h->text + h->n, text, (size_t)n);
+    h->n += n;
+}
+
+static void put_quoted(header *h, const char *text)
+{
+    h->n += (int64_t)lk__json_quote(text, h->text + h->n, (size_t)(h->room - h->n));
+}
+
+static lk_status names_check(const lk_named *tensor, int64_t n, lk_layout *names)
+{
+    for (int64_t i = 0; i < n; i++) {
+        LK_CHECK(tensor[i].name && tensor[i].tensor, LK_EINVAL, "tensor %lld or its name is NULL",
+                 (long long)i);
+        LK_CHECK(strcmp(tensor[i].name, "__metadata__") != 0, LK_EINVAL,
+                 "a tensor cannot be named __metadata__");
+        LK_CHECK(lk__safetensors_dtype(lk_tensor_dtype(tensor[i].tensor)), LK_EDTYPE,
+                 "%s is %s, which the format does not have", tensor[i].name,
+                 lk_tensor_text(tensor[i].tensor).s);
+        LK_TRY(lk_layout_add(names, tensor[i].name, LK_U8, LK_SHAPE(0)));
+    }
+    return LK_OK;
+}
+
+static int64_t bytes_of(const lk_tensor *t)
+{
+    return lk_tensor_count(t) * (int64_t)lk_dtype_size(lk_tensor_dtype(t));
+}
+
+static void put_tensor(header *h, const lk_named *t, int64_t begin)
+{
+    char text[256];
+    lk_shape shape = lk_tensor_shape(t->tensor);
+    put_quoted(h, t->name);
+    snprintf(text, sizeof text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%lld,%lld]}",
+             lk__safetensors_dtype(lk_tensor_dtype(t->tensor)), lk_shape_text(shape).s,
+             (long long)begin, (long long)(begin + bytes_of(t->tensor)));
+    put(h, text);
+}
+
+static lk_status header_make(header *h, const lk_named *tensor, int64_t n, const lk_note *note,
+                             int64_t n_notes)
+{
+    int64_t begin = 0;
+    h->room = 64;
+    for (int64_t i = 0; i < n; i++)
+        h->room += 6 * (int64_t)strlen(tensor[i].name) + 320;
+    for (int64_t i = 0; i < n_notes; i++)
+        h->room += 6 * (int64_t)(strlen(note[i].name) + strlen(note[i].text)) + 16;
+    LK_TRY(lk_alloc(&h->text, h->room, 1));
+    put(h, "{");
+    for (int64_t i = 0; i < n_notes; i++) {
+        put(h, i ? "," : "\"__metadata__\":{");
+        put_quoted(h, note[i].name);
+        put(h, ":");
+        put_quoted(h, note[i].text);
+        if (i + 1 == n_notes)
+            put(h, n > 0 ? "}," : "}");
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (i)
+            put(h, ",");
+        put_tensor(h, &tensor[i], begin);
+        begin += bytes_of(tensor[i].tensor);
+    }
+    put(h, "}");
+    while (h->n % 8)
+        put(h, " ");
+    return LK_OK;
+}
+
+static lk_status tensor_write(lk__sink *sink, lk_tensor *t)
+{
+    lk_tensor *dense = NULL;
+    LK_TRY(lk_tensor_contiguous(t, &dense));
+    lk_status st = lk__sink_write(sink, lk_tensor_data(dense), bytes_of(dense));
+    lk_tensor_free(dense);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+static lk_status file_write(lk__sink *sink, const header *h, const lk_named *tensor, int64_t n)
+{
+    unsigned char length[8];
+    lk__put_le(length, 8, (uint64_t)h->n);
+    LK_TRY(lk__sink_write(sink, length, sizeof length));
+    LK_TRY(lk__sink_write(sink, h->text, h->n));
+    for (int64_t i = 0; i < n; i++)
+        LK_TRY(tensor_write(sink, tensor[i].tensor));
+    return LK_OK;
+}
+
+lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t n,
+                               const lk_note *note, int64_t n_notes)
+{
+    lk_status st;
+    header h = {NULL};
+    lk_layout *names = NULL;
+    lk__sink *sink = NULL;
+    LK_CHECK(path && n >= 0 && n_notes >= 0, LK_EINVAL, "path is NULL, or a number is negative");
+    LK_TRY_TO(done, lk_layout_new(&names));
+    LK_TRY_TO(done, names_check(tensor, n, names));
+    LK_TRY_TO(done, header_make(&h, tensor, n, note, n_notes));
+    LK_TRY_TO(done, lk__sink_open(path, &sink));
+    LK_TRY_TO(done, lk__sink_end(sink, file_write(sink, &h, tensor, n)));
+done:
+    lk_free(h.text);
+    lk_layout_free(names);
+    return st;
+}

@@ -1,0 +1,118 @@
+/* The weights of a model in a file: parameters, then state, by their names. */
+#include <lockstep/alloc.h>
+#include <lockstep/io.h>
+#include <lockstep/suggest.h>
+
+/* All slices of the model's slabs as tensors with names. */
+typedef struct weights {
+    int64_t n;
+    lk_named *named;
+} weights;
+
+static void weights_free(weights *w)
+{
+    for (int64_t i = 0; w->named && i < w->n; i++)
+        lk_tensor_free(w->named[i].tensor);
+    lk_free(w->named);
+}
+
+static lk_status slab_add(const lk_slab *slab, weights *w)
+{
+    lk_layout *layout = lk_slab_layout(slab);
+    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+        lk_slab_slice slice;
+        LK_TRY(lk_layout_get(layout, i, &slice));
+        LK_TRY(lk_slab_tensor(slab, i, &w->named[w->n].tensor));
+        w->named[w->n++].name = slice.name;
+    }
+    return LK_OK;
+}
+
+static lk_status weights_make(const lk_model *model, weights *w)
+{
+    lk_slab *params = lk_model_params(model), *state = lk_model_state(model);
+    int64_t n = lk_layout_slices(lk_slab_layout(params)) + lk_layout_slices(lk_slab_layout(state));
+    LK_TRY(lk_alloc_zero(&w->named, n, sizeof *w->named));
+    LK_TRY(slab_add(params, w));
+    LK_TRY(slab_add(state, w));
+    return LK_OK;
+}
+
+lk_status lk_weights_save(const lk_model *model, const char *path, const lk_note *note,
+                          int64_t n_notes)
+{
+    weights w = {0};
+    LK_CHECK(model && path, LK_EINVAL, "model or path is NULL");
+    lk_status st = weights_make(model, &w);
+    if (st == LK_OK)
+        st = lk_safetensors_write(path, w.named, w.n, note, n_notes);
+    weights_free(&w);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* ---- loading ---- */
+
+static lk_status fit_check(const weights *w, const lk_safetensors *file, const char *path)
+{
+    lk_safetensors_info t;
+    for (int64_t i = 0; i < w->n; i++) {
+        int64_t at = lk_safetensors_find(file, w->named[i].name);
+        if (at < 0) {
+            lk_suggestion s = {.wanted = w->named[i].name};
+            for (int64_t k = 0; k < lk_safetensors_count(file); k++) {
+                LK_TRY(lk_safetensors_get(file, k, &t));
+                lk_suggest_consider(&s, t.name);
+            }
+            return LK_RAISE(LK_EINVAL, "%s has no tensor \"%s\"%s%s%s", path, w->named[i].name,
+                            lk_suggest_found(&s) ? "; it has \"" : "",
+                            lk_suggest_found(&s) ? s.best : "", lk_suggest_found(&s) ? "\"" : "");
+        }
+        LK_TRY(lk_safetensors_get(file, at, &t));
+        LK_CHECK(lk_shape_equal(t.shape, lk_tensor_shape(w->named[i].tensor)), LK_ESHAPE,
+                 "%s: \"%s\" is %s%s, the model's is %s", path, t.name, lk_dtype_name(t.dtype),
+                 lk_shape_text(t.shape).s, lk_tensor_text(w->named[i].tensor).s);
+        LK_CHECK(lk_dtype_is_real(t.dtype) || t.dtype == LK_F16 || t.dtype == LK_BF16, LK_EDTYPE,
+                 "%s: \"%s\" is %s, not real numbers", path, t.name, lk_dtype_name(t.dtype));
+    }
+    LK_CHECK(lk_safetensors_count(file) == w->n, LK_EINVAL,
+             "%s has %lld tensors, the model %lld: it is the file of another model", path,
+             (long long)lk_safetensors_count(file), (long long)w->n);
+    return LK_OK;
+}
+
+/* Read all tensors of the file before the model is touched. */
+static lk_status read_all(const weights *w, const lk_safetensors *file, lk_tensor **read)
+{
+    lk_safetensors_info t;
+    for (int64_t i = 0; i < w->n; i++) {
+        int64_t at = lk_safetensors_find(file, w->named[i].name);
+        LK_TRY(lk_safetensors_get(file, at, &t));
+        LK_TRY(lk_tensor_new(t.dtype, t.shape, &read[i]));
+        LK_TRY(lk_safetensors_read(file, at, read[i]));
+    }
+    for (int64_t i = 0; i < w->n; i++)
+        LK_TRY(lk_tensor_copy(read[i], w->named[i].tensor));
+    return LK_OK;
+}
+
+lk_status lk_weights_load(lk_model *model, const char *path)
+{
+    lk_status st;
+    weights w = {0};
+    lk_safetensors *file = NULL;
+    lk_tensor **read = NULL;
+    LK_CHECK(model && path, LK_EINVAL, "model or path is NULL");
+    LK_TRY_TO(done, lk_safetensors_open(path, &file));
+    LK_TRY_TO(done, weights_make(model, &w));
+    LK_TRY_TO(done, fit_check(&w, file, path));
+    LK_TRY_TO(done, lk_alloc_zero(&read, w.n, sizeof *read));
+    LK_TRY_TO(done, read_all(&w, file, read));
+done:
+    for (int64_t i = 0; read && i < w.n; i++)
+        lk_tensor_free(read[i]);
+    lk_free(read);
+    weights_free(&w);
+    lk_safetensors_free(file);
+    return st;
+}
