@@ -120,4 +120,38 @@ static inline lk_status test_read_all(lk_dataset *ds)
     return lk_dataset_hash(ds, &hash);
 }
 
+/* Write `n` bytes as `file` cut at each byte, then with each bit changed, and open it: it must be
+ * refused, or be read in full; a refusal names the file.  Returns how many changed bits were
+ * refused. */
+static inline int test_damage(const char *format, const char *options, const char *file,
+                              const unsigned char *good, size_t n)
+{
+    lk_dataset *ds;
+    int refused = 0;
+    for (size_t cut = 0; cut < n; cut++) {
+        test_write(file, good, cut);
+        if (test_open(format, options, LK_TRAIN, &ds) == LK_OK)
+            TEST_FAIL("%s cut at byte %zu of %zu is read", file, cut, n);
+        if (!strstr(lk_error_message(), file))
+            TEST_FAIL("the message does not name %s: %s", file, lk_error_message());
+        lk_error_clear();
+    }
+    unsigned char *bad = malloc(n);
+    for (size_t bit = 0; bit < 8 * n; bit++) {
+        memcpy(bad, good, n);
+        bad[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        test_write(file, bad, n);
+        lk_status st = test_open(format, options, LK_TRAIN, &ds);
+        if (st == LK_OK)
+            st = test_read_all(ds);
+        refused += st != LK_OK;
+        lk_dataset_free(ds);
+        lk_error_clear();
+    }
+    free(bad);
+    test_write(file, good, n);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    return refused;
+}
+
 #endif /* LK_TEST_DATA_FILES_H */

@@ -6,10 +6,9 @@
 
 #include <lockstep/data.h>
 
-enum { LK_MAX_CLASSES = 1 << 24 };
+#include <stddef.h>
 
-/* Where Debian's dataset-fashion-mnist puts its files. */
-#define LK_FASHION_MNIST "/usr/share/datasets/fashion-mnist"
+enum { LK_MAX_CLASSES = 1 << 24 };
 
 /** Whether the `n` labels of `samples` samples are classes; `*classes` 0 becomes one more than the
  * largest. */

@@ -36,6 +36,16 @@ lk_status lk__source_memory(const char *name, const void *bytes, int64_t n, lk__
     return LK_OK;
 }
 
+lk_status lk__source_adopt(const char *name, void *block, int64_t n, lk__source **out)
+{
+    lk_status st = lk__source_memory(name, block, n, out);
+    if (st != LK_OK)
+        lk_free(block);
+    else
+        (*out)->owned = block;
+    return st;
+}
+
 static lk_status open_file(lk__source *s)
 {
     s->fd = open(s->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

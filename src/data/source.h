@@ -20,6 +20,9 @@ lk_status lk__source_open(const char *path, lk__source **out) LK_NODISCARD;
 lk_status lk__source_memory(const char *name, const void *bytes, int64_t n,
                             lk__source **out) LK_NODISCARD;
 
+/** As lk__source_memory(), but the source owns the block from here on, also if this fails. */
+lk_status lk__source_adopt(const char *name, void *block, int64_t n, lk__source **out) LK_NODISCARD;
+
 /** NULL is allowed. */
 void lk__source_free(lk__source *s);
 

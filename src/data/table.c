@@ -133,8 +133,12 @@ lk_status lk__table_labels(lk__table *t, const lk__layout_in *in)
 
 lk_status lk__table_targets(lk__table *t, const lk__layout_in *in)
 {
-    bool integers = in->dtype == LK_U8 || in->dtype == LK_I32 || in->dtype == LK_I64;
-    LK_TRY(integers ? lk__table_labels(t, in) : lk__table_rows(t, "y", in));
+    if (in->dtype == LK_U8 || in->dtype == LK_I32 || in->dtype == LK_I64) {
+        LK_TRY(lk__table_labels(t, in));
+        return LK_OK;
+    }
+    t->info.classes = 0;
+    LK_TRY(lk__table_rows(t, "y", in));
     return LK_OK;
 }
 

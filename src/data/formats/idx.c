@@ -3,6 +3,7 @@
 
 #include "data/bytes.h"
 #include "data/dataset.h"
+#include "data/fallback.h"
 #include "data/format.h"
 #include "data/sink.h"
 
@@ -44,11 +45,16 @@ static lk_status idx_open(const void *given, lk_split split, lk_dataset **out)
         LK_TRY(lk__idx_files(x, y, o->classes, out));
         return LK_OK;
     }
-    const char *path = o->path ? o->path : LK_FASHION_MNIST;
+    char found[LK_PATH_SIZE];
+    const char *path = o->path;
+    if (!path) {
+        LK_CHECK(lk__datasets_find("fashion-mnist", found), LK_EIO,
+                 "%s: there is no such folder; install dataset-fashion-mnist, or give path", found);
+        path = found;
+    }
     LK_TRY(lk__idx_folder(path, split, o->classes, out));
     LK_CHECK(*out || split == LK_TEST, LK_EIO,
-             "%s: there is no train-images-idx3-ubyte, plain or .gz%s", path,
-             o->path ? "" : "; install dataset-fashion-mnist, or give path");
+             "%s: there is no train-images-idx3-ubyte, plain or .gz", path);
     return LK_OK;
 }
 

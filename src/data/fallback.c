@@ -1,0 +1,40 @@
+/* Where sets are looked for, and what takes their place. */
+#include "data/fallback.h"
+
+#include "data/source.h"
+
+#include <lockstep/log.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+bool lk__datasets_find(const char *name, char *buf)
+{
+    const char *folder = getenv("LK_DATASETS");
+    int n = snprintf(buf, LK_PATH_SIZE, "%s/%s",
+                     folder && folder[0] ? folder : "/usr/share/datasets", name);
+    return n < LK_PATH_SIZE && lk__path_is_folder(buf);
+}
+
+lk_status lk__glyphs_instead(const char *name, const char *shape, int64_t count, int64_t test_count,
+                             lk_split split, lk_dataset **out)
+{
+    *out = NULL;
+    if (split == LK_TRAIN)
+        lk_log_write(LK_LOG_WARN,
+                     "%s: no path is given and the set is not installed: generated glyphs take its "
+                     "place",
+                     name);
+    char text[128];
+    snprintf(text, sizeof text, "shape=%s count=%" PRId64 " test_count=%" PRId64, shape, count,
+             test_count);
+    lk_arena *arena;
+    lk_choice glyphs;
+    LK_TRY(lk_arena_new(&arena));
+    lk_status st = lk_choice_make(&lk_kind_format, "glyphs", text, arena, &glyphs);
+    if (st == LK_OK)
+        st = lk_dataset_open(&glyphs, split, out);
+    lk_arena_free(arena);
+    LK_TRY(st);
+    return LK_OK;
+}
