@@ -1,0 +1,52 @@
+/* tf.train.Example in protobuf's wire format: a map of names to lists of bytes, floats or integers.
+ *
+ *   Example   { Features features = 1; }
+ *   Features  { map<string, Feature> feature = 1; }     an entry is { key = 1; value = 2; }
+ *   Feature   { BytesList 1, FloatList 2 or Int64List 3 }, each { repeated value = 1; }
+ *
+ * The reader looks for features by name and says where their values lie; unknown fields are skipped,
+ * of a name or list given twice the last one counts, as protobuf has it.
+ */
+#ifndef LK_DATA_EXAMPLE_H
+#define LK_DATA_EXAMPLE_H
+
+#include "data/source.h"
+
+typedef enum lk__feature_kind {
+    LK_FEATURE_NONE, /* not there, or an empty list */
+    LK_FEATURE_BYTES,
+    LK_FEATURE_FLOATS,
+    LK_FEATURE_INTS
+} lk__feature_kind;
+
+enum { LK_FEATURE_INTS_KEPT = 8 };
+
+typedef struct lk__feature {
+    const char *name; /* to look for; NULL: none */
+    lk__feature_kind kind;
+    int64_t n;  /* values; of BYTES, the bytes of its only value */
+    int64_t at; /* BYTES and FLOATS: where they begin in the record, FLOATS without gaps */
+    int64_t value[LK_FEATURE_INTS_KEPT]; /* INTS: the first ones */
+} lk__feature;
+
+/** Find `n_features` features in the record of `n` bytes, which lies at `offset` of `s`. */
+lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned char *record,
+                           int64_t n, lk__feature *feature, int n_features) LK_NODISCARD;
+
+/* ---- writing, into memory ---- */
+
+/** A feature to write; `data` are n bytes, floats or int64_t. */
+typedef struct lk__feature_out {
+    const char *name;
+    lk__feature_kind kind;
+    const void *data;
+    int64_t n;
+} lk__feature_out;
+
+/** Bytes of an Example with these features. */
+int64_t lk__example_size(const lk__feature_out *feature, int n_features);
+
+/** Write it to `out`, of that many bytes. */
+void lk__example_write(const lk__feature_out *feature, int n_features, unsigned char *out);
+
+#endif /* LK_DATA_EXAMPLE_H */

@@ -1,0 +1,26 @@
+/* TFRecord files: records of
+ *
+ *   u64 length, u32 masked CRC-32C of the length's bytes, the data, u32 masked CRC-32C of the data
+ *
+ * all little-endian; a CRC c is masked as (c >> 15 | c << 17) + 0xa282ead8.
+ */
+#ifndef LK_DATA_TFRECORD_H
+#define LK_DATA_TFRECORD_H
+
+#include "data/sink.h"
+#include "data/source.h"
+
+enum { LK_TFRECORD_HEAD = 12, LK_TFRECORD_TAIL = 4, LK_TFRECORD_MAX = 1 << 30 };
+
+/** The record at `offset`: its data are `*n` bytes from `*at` on, and the next record begins at
+ * `*next`.  Checks that all of it is there, and the CRC of the length, not yet that of the data. */
+lk_status lk__tfrecord_find(const lk__source *s, int64_t offset, int64_t *at, int64_t *n,
+                            int64_t *next) LK_NODISCARD;
+
+/** Read the data of the record found at `at`, `n` bytes, to `out`, and check their CRC. */
+lk_status lk__tfrecord_read(const lk__source *s, int64_t at, int64_t n, void *out) LK_NODISCARD;
+
+/** Append a record. */
+lk_status lk__tfrecord_write(lk__sink *s, const void *data, int64_t n) LK_NODISCARD;
+
+#endif /* LK_DATA_TFRECORD_H */

@@ -1,0 +1,228 @@
+/* TFRecord files and tf.train.Example: published bytes, round trips, and damage. */
+#include "data/example.h"
+#include "data/tfrecord.h"
+#include "data_files.h"
+#include "faults.h"
+#include "tensors.h"
+
+#include <lockstep/crc32c.h>
+
+/* The masked CRC of a record's length, 3: known from the format's description. */
+static void the_framing_has_the_published_bytes(void)
+{
+    lk__sink *s;
+    const char *path = test_path("three");
+    ASSERT_OK(lk__sink_open(path, &s));
+    ASSERT_OK(lk__tfrecord_write(s, "abc", 3));
+    ASSERT_OK(lk__sink_close(s));
+    unsigned char want[19] = {3, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, 'a', 'b', 'c'};
+    uint32_t c = lk_crc32c(0, "abc", 3), masked = (c >> 15 | c << 17) + 0xa282ead8U;
+    for (int i = 0; i < 4; i++)
+        want[15 + i] = (unsigned char)(masked >> 8 * i);
+    test_expect_file(path, want, sizeof want);
+}
+
+/* By hand, from the definition of the messages. */
+static const unsigned char example[] = {
+    0x0a, 66, /* features */
+    0x0a, 14,   0x0a, 5,   'd',  'e', 'p', 't',  'h', 0x12, 5,   0x1a, 3,    0x0a, 1,    1,    0x0a,
+    18,   0x0a, 9,    'i', 'm',  'a', 'g', 'e',  '_', 'r',  'a', 'w',  0x12, 5,    0x0a, 3,    0x0a,
+    1,    9,    0x0a, 15,  0x0a, 5,   'l', 'a',  'b', 'e',  'l', 0x12, 6,    0x1a, 4,    0x0a, 2,
+    0xac, 0x02, 0x0a, 11,  0x0a, 1,   'f', 0x12, 6,   0x12, 4,   0x0a, 0,    0x50, 7,
+};
+
+static lk__source *memory(const void *bytes, size_t n)
+{
+    lk__source *s;
+    ASSERT_OK(lk__source_memory("memory", bytes, (int64_t)n, &s));
+    return s;
+}
+
+static void an_example_is_read_by_hand_made_bytes(void)
+{
+    lk__source *s = memory(example, sizeof example);
+    lk__feature f[] = {{.name = "image_raw"}, {.name = "label"}, {.name = "none"}, {.name = "f"}};
+    ASSERT_OK(lk__example_read(s, 100, example, sizeof example, f, 4));
+    ASSERT_EQ(f[0].kind, LK_FEATURE_BYTES);
+    ASSERT_EQ(f[0].n, 1);
+    ASSERT_EQ(example[f[0].at], 9);
+    ASSERT_EQ(f[1].kind, LK_FEATURE_INTS);
+    ASSERT_EQ(f[1].value[0], 300);
+    ASSERT_EQ(f[2].kind, LK_FEATURE_NONE);
+    ASSERT_EQ(f[3].kind, LK_FEATURE_NONE); /* an empty list, and a field that nobody knows */
+    for (size_t n = 1; n < sizeof example; n++)
+        ASSERT_FAILS(lk__example_read(s, 100, example, (int64_t)n, f, 4), LK_EIO,
+                     "memory: offset 1");
+    lk__source_free(s);
+}
+
+static void an_example_is_written_by_the_same_bytes(void)
+{
+    const int64_t one = 1, label = 300, negative = -1;
+    lk__feature_out f[] = {{"depth", LK_FEATURE_INTS, &one, 1},
+                           {"image_raw", LK_FEATURE_BYTES, "\x09", 1},
+                           {"label", LK_FEATURE_INTS, &label, 1}};
+    unsigned char bytes[128];
+    ASSERT_EQ(lk__example_size(f, 3), 2 + 16 + 20 + 17);
+    lk__example_write(f, 3, bytes);
+    ASSERT_EQ(bytes[1], 53);
+    ASSERT_SAME_BITS(bytes + 2, example + 2, 53);
+    /* Negative numbers take ten bytes, and come back. */
+    lk__feature_out g = {"n", LK_FEATURE_INTS, &negative, 1};
+    int64_t n = lk__example_size(&g, 1);
+    lk__example_write(&g, 1, bytes);
+    lk__feature back = {.name = "n"};
+    lk__source *s = memory(bytes, (size_t)n);
+    ASSERT_OK(lk__example_read(s, 0, bytes, n, &back, 1));
+    ASSERT_EQ(back.value[0], -1);
+    lk__source_free(s);
+}
+
+static lk_dataset *image_set(lk_dtype dtype, int64_t count)
+{
+    lk_tensor *tensor[] = {test_iota(dtype, LK_SHAPE(count, 2, 3, 1)),
+                           test_iota(LK_I64, LK_SHAPE(count))};
+    lk_dataset_info info = {
+        .name = "images", .classes = 5, .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
+    lk_dataset *ds;
+    ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &ds));
+    lk_tensor_free(tensor[0]);
+    lk_tensor_free(tensor[1]);
+    return ds;
+}
+
+static void what_is_written_is_read_again(void)
+{
+    char options[300];
+    const lk_dtype dtypes[] = {LK_U8, LK_F32};
+    for (int i = 0; i < 2; i++) {
+        lk_dataset *ds = image_set(dtypes[i], 5), *back;
+        uint64_t hash, again;
+        ASSERT_OK(lk_dataset_hash(ds, &hash));
+        ASSERT_OK(lk_dataset_write(ds, NULL, test_path("set.tfrecord")));
+        lk_dataset_free(ds);
+        snprintf(options, sizeof options, "path=%s", test_path("set.tfrecord"));
+        ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
+        ASSERT_OK(lk_dataset_hash(back, &again));
+        ASSERT_EQ(hash, again);
+        lk_dataset_free(back);
+        ASSERT_OK(test_open("tfrecord", options, LK_TEST, &back));
+        ASSERT_TRUE(!back);
+    }
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+static void features_can_have_other_names_and_shapes(void)
+{
+    char options[500];
+    lk_dataset *ds = image_set(LK_U8, 5), *back;
+    ASSERT_OK(lk_dataset_write(ds, NULL, test_path("set.tfrecord")));
+    lk_dataset_free(ds);
+    const char *path = test_path("set.tfrecord");
+    snprintf(options, sizeof options, "path=%s label=none height=none", path);
+    ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
+    ASSERT_EQ(lk_dataset_get_info(back)->n_fields, 1);
+    ASSERT_EQ(lk_dataset_get_info(back)->classes, 0);
+    ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(back)->field[0].shape, LK_SHAPE(6)));
+    lk_dataset_free(back);
+    snprintf(options, sizeof options, "path=%s shape=3,2", path);
+    ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
+    ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(back)->field[0].shape, LK_SHAPE(3, 2)));
+    lk_dataset_free(back);
+    snprintf(options, sizeof options, "path=%s shape=3,3", path);
+    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_ESHAPE, "[3,3]");
+    snprintf(options, sizeof options, "path=%s image=pixels", path);
+    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_EIO,
+                 "no feature \"pixels\" of bytes or floats");
+    snprintf(options, sizeof options, "path=%s classes=4", path);
+    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_EIO,
+                 "sample 4 has the label 4");
+    ASSERT_FAILS(test_open("tfrecord", NULL, LK_TRAIN, &back), LK_EINVAL, "give path");
+}
+
+/* Every byte is under a checksum, so every changed bit is seen; a cut between records is not. */
+static void damage_is_refused(void)
+{
+    char options[300];
+    lk_dataset *ds = image_set(LK_U8, 1);
+    ASSERT_OK(lk_dataset_write(ds, NULL, test_path("one.tfrecord")));
+    lk_dataset_free(ds);
+    size_t n;
+    unsigned char *good = test_read(test_path("one.tfrecord"), &n);
+    snprintf(options, sizeof options, "path=%s", test_path("bad"));
+    ASSERT_EQ(test_damage("tfrecord", options, "bad", good, n), 8 * n);
+    free(good);
+}
+
+static void absurd_lengths_are_refused_before_memory_is_taken(void)
+{
+    unsigned char head[16] = {0};
+    char options[300];
+    lk_dataset *ds;
+    memset(head, 0xff, 8);
+    uint32_t c = lk_crc32c(0, head, 8), masked = (c >> 15 | c << 17) + 0xa282ead8U;
+    for (int i = 0; i < 4; i++)
+        head[8 + i] = (unsigned char)(masked >> 8 * i);
+    snprintf(options, sizeof options, "path=%s", test_write("long", head, sizeof head));
+    int64_t peak = lk_alloc_stats_get().peak_bytes;
+    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
+                 "long: offset 0: a record of 18446744073709551615 bytes");
+    ASSERT_EQ(lk_alloc_stats_get().peak_bytes, peak);
+}
+
+static void records_must_agree(void)
+{
+    char options[300];
+    const int64_t label = 1;
+    unsigned char bytes[128];
+    lk__sink *s;
+    lk_dataset *ds;
+    for (int wrong = 0; wrong < 3; wrong++) {
+        ASSERT_OK(lk__sink_open(test_path("mixed"), &s));
+        for (int i = 0; i < 2; i++) {
+            lk__feature_out f[] = {
+                {"image_raw", LK_FEATURE_BYTES, "pixels", i && wrong == 0 ? 5 : 6},
+                {i && wrong == 1 ? "other" : "label", LK_FEATURE_INTS, &label, 1}};
+            if (i && wrong == 2)
+                f[0].kind = LK_FEATURE_FLOATS, f[0].n = 1;
+            lk__example_write(f, 2, bytes);
+            ASSERT_OK(lk__tfrecord_write(s, bytes, lk__example_size(f, 2)));
+        }
+        ASSERT_OK(lk__sink_close(s));
+        snprintf(options, sizeof options, "path=%s", test_path("mixed"));
+        ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO, "record 1");
+    }
+    ASSERT_FAILS(lk_dataset_write(NULL, "nothing", "x"), LK_EINVAL, "unknown format");
+}
+
+static lk_status round_trip(void)
+{
+    char options[300];
+    float value[12] = {0};
+    lk_tensor *x;
+    LK_TRY(lk_tensor_wrap(LK_F32, LK_SHAPE(2, 6), value, NULL, NULL, &x));
+    lk_dataset_info info = {.name = "it", .n_fields = 1, .field = {{.name = "x"}}};
+    lk_dataset *ds = NULL, *back = NULL;
+    lk_status st = LK_OK;
+    LK_TRY_TO(done, lk_dataset_from_tensors(&info, &x, &ds));
+    LK_TRY_TO(done, lk_dataset_write(ds, NULL, test_path("f.tfrecord")));
+    snprintf(options, sizeof options, "path=%s", test_path("f.tfrecord"));
+    LK_TRY_TO(done, test_open("tfrecord", options, LK_TRAIN, &back));
+done:
+    lk_tensor_free(x);
+    lk_dataset_free(ds);
+    lk_dataset_free(back);
+    return st;
+}
+
+static void failed_allocations_leave_nothing(void)
+{
+    ASSERT_TRUE(test_every_allocation_fails(round_trip) >= 15);
+    ASSERT_TRUE(access(test_path("f.tfrecord.part"), F_OK) != 0);
+}
+
+TEST_MAIN(TEST(the_framing_has_the_published_bytes), TEST(an_example_is_read_by_hand_made_bytes),
+          TEST(an_example_is_written_by_the_same_bytes), TEST(what_is_written_is_read_again),
+          TEST(features_can_have_other_names_and_shapes), TEST(damage_is_refused),
+          TEST(absurd_lengths_are_refused_before_memory_is_taken), TEST(records_must_agree),
+          TEST(failed_allocations_leave_nothing))
