@@ -1,0 +1,53 @@
+/* Arrays in .npz archives. */
+#include "data/npz.h"
+
+#include "data/crc32.h"
+
+#include <lockstep/alloc.h>
+
+lk_status lk__npz_member(const char *name, char *buf)
+{
+    int n = snprintf(buf, LK_ZIP_NAME, "%s.npy", name);
+    LK_CHECK(n >= 0 && n < LK_ZIP_NAME, LK_ENOTSUP, "the name \"%s\" is too long for .npz", name);
+    return LK_OK;
+}
+
+lk_status lk__npz_load(const lk__zip *z, const char *name, lk_tensor **out)
+{
+    *out = NULL;
+    char member[LK_ZIP_NAME];
+    LK_TRY(lk__npz_member(name, member));
+    const lk__zip_member *m = lk__zip_find(z, member);
+    LK_CHECK(m, LK_EINVAL, "%s: there is no array \"%s\" in it", lk__source_name(z->source), name);
+    int64_t offset;
+    void *block;
+    LK_TRY(lk__zip_load(z, m, &offset, &block));
+    if (!block) {
+        LK_TRY(lk__npy_load(z->source, offset, m->size, out));
+        return LK_OK;
+    }
+    lk__source *unpacked;
+    lk_status st = lk__source_memory(lk__source_name(z->source), block, m->size, &unpacked);
+    if (st == LK_OK) {
+        st = lk__npy_load(unpacked, 0, m->size, out);
+        lk__source_free(unpacked);
+    }
+    lk_free(block);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk__npz_add(lk__zip_out *z, const char *name, const lk_tensor *t)
+{
+    char member[LK_ZIP_NAME], head[LK_NPY_HEADER_ROOM];
+    int64_t n, bytes = lk_tensor_count(t) * (int64_t)lk_dtype_size(lk_tensor_dtype(t));
+    LK_CHECK(lk_tensor_is_contiguous(t), LK_EINVAL, "array \"%s\": the tensor %s is not contiguous",
+             name, lk_tensor_text(t).s);
+    LK_TRY(lk__npz_member(name, member));
+    LK_TRY(lk__npy_header(lk_tensor_dtype(t), lk_tensor_shape(t), head, &n));
+    uint32_t crc = lk__crc32(lk__crc32(0, head, (size_t)n), lk_tensor_data(t), (size_t)bytes);
+    LK_TRY(lk__zip_begin(z, member, n + bytes, crc));
+    LK_TRY(lk__zip_write(z, head, n));
+    LK_TRY(lk__zip_write(z, lk_tensor_data(t), bytes));
+    return LK_OK;
+}
