@@ -21,8 +21,8 @@ struct text {
 
 static lk_status wrong(const struct text *t, int64_t column, const char *what)
 {
-    return LK_DAMAGED(t->source, t->cell_at, "line %lld, column %lld: \"%s\" %s", (long long)t->line,
-                      (long long)column + 1, t->cell, what);
+    return LK_DAMAGED(t->source, t->cell_at, "line %lld, column %lld: \"%s\" %s",
+                      (long long)t->line, (long long)column + 1, t->cell, what);
 }
 
 /* Read the next cell, without the spaces around it; `*last`: the line ends behind it. */

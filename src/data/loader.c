@@ -1,0 +1,334 @@
+/* Loaders: what they are, and the ring of batches that their thread prepares. */
+#include "data/loader.h"
+
+#include "data/dataset.h"
+
+#include <lockstep/alloc.h>
+
+#include <signal.h>
+#include <string.h>
+
+/* ---- the ring ---- */
+
+/* Whether two requests give the same tensors. */
+static bool same(const lk_loader *l, const lk__request *a, const lk__request *b)
+{
+    bool random = l->options.shuffle || l->moved_block;
+    return a->number == b->number && a->first == b->first && a->n == b->n &&
+           (a->epoch == b->epoch || !random);
+}
+
+/* The same part of the next batch. */
+static lk__request following(const lk_loader *l, const lk__request *r)
+{
+    lk__request next = *r;
+    if (++next.number == lk_loader_batches(l)) {
+        next.number = 0;
+        next.epoch++;
+    }
+    int64_t size = lk_loader_batch_size(l, next.number);
+    next.first = l->part_first < size ? l->part_first : size;
+    next.n = l->part_n < size - next.first ? l->part_n : size - next.first;
+    return next;
+}
+
+static void fill(lk_loader *l, lk__slot *s)
+{
+    s->status = lk__slot_fill(l, s);
+    if (s->status != LK_OK) {
+        snprintf(s->message, sizeof s->message, "%s", lk_error_message());
+        lk_error_clear();
+    }
+}
+
+static void *prepare(void *context)
+{
+    lk_loader *l = context;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        while (!l->stop && (l->idle || l->ready == l->n_slots - 1))
+            pthread_cond_wait(&l->work, &l->lock);
+        if (l->stop)
+            break;
+        lk__slot *s = &l->slot[(l->head + l->ready) % l->n_slots];
+        s->request = l->next;
+        l->next = following(l, &l->next);
+        l->busy = true;
+        pthread_mutex_unlock(&l->lock);
+        fill(l, s);
+        pthread_mutex_lock(&l->lock);
+        l->busy = false;
+        l->ready++;
+        if (s->status != LK_OK)
+            l->idle = true; /* until the caller has heard of it */
+        pthread_cond_signal(&l->done);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* Start the thread; without one, batches are made when they are asked for. */
+static void start(lk_loader *l)
+{
+    if (l->threaded || l->n_slots == 1)
+        return;
+    sigset_t all, before;
+    sigfillset(&all);
+    const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        sigdelset(&all, own[i]);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    l->threaded = pthread_create(&l->thread, NULL, prepare, l) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The prepared slot of request `r`, which may have to be waited for. */
+static lk__slot *take(lk_loader *l, const lk__request *r)
+{
+    pthread_mutex_lock(&l->lock);
+    if (lk_loader_batch_size(l, r->number) == l->options.batch || lk_loader_batches(l) == 1) {
+        l->part_first = r->first;
+        l->part_n = r->n;
+    }
+    const lk__request *expected = l->ready || l->busy ? &l->slot[l->head].request : &l->next;
+    if ((l->idle && l->ready == 0) || !same(l, expected, r)) {
+        l->idle = true; /* so that it begins nothing new */
+        while (l->busy)
+            pthread_cond_wait(&l->done, &l->lock);
+        l->ready = 0;
+        l->next = *r;
+        l->idle = false;
+        pthread_cond_signal(&l->work);
+    }
+    while (l->ready == 0)
+        pthread_cond_wait(&l->done, &l->lock);
+    lk__slot *s = &l->slot[l->head];
+    l->head = (l->head + 1) % l->n_slots;
+    l->ready--;
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    return s;
+}
+
+/* ---- making and freeing ---- */
+
+/* What becomes of each field. */
+static lk_status describe(lk_loader *l)
+{
+    const lk_loader_options *o = &l->options;
+    for (int f = 0; f < l->info->n_fields; f++) {
+        l->field[f] = l->info->field[f];
+        if (f == l->x || (f == l->y && (l->classes == 0 || o->one_hot)))
+            l->field[f].dtype = o->dtype;
+        if (f == l->y && l->classes > 0 && o->one_hot) {
+            lk_shape *shape = &l->field[f].shape;
+            LK_CHECK(shape->ndim + 2 <= LK_MAX_NDIM, LK_EINVAL,
+                     "dataset %s: one_hot labels of shape %s would have too many axes",
+                     l->info->name, lk_shape_text(*shape).s);
+            shape->dim[shape->ndim++] = l->classes;
+        }
+    }
+    return LK_OK;
+}
+
+/* Memory to move samples, where that is asked for. */
+static lk_status prepare_moves(lk_loader *l)
+{
+    if (l->options.crop == 0 && !l->options.flip)
+        return LK_OK;
+    const lk_shape *x = &l->info->field[l->x].shape;
+    LK_CHECK(x->ndim == 3 || x->ndim == 4, LK_EINVAL,
+             "dataset %s: crop and flip are for images and volumes, not for samples of %s",
+             l->info->name, lk_shape_text(*x).s);
+    if (l->y >= 0) { /* labels of pixels move with them */
+        const lk_shape *y = &l->info->field[l->y].shape;
+        l->moves_y = y->ndim >= x->ndim - 1 &&
+                     memcmp(y->dim, x->dim, (size_t)(x->ndim - 1) * sizeof x->dim[0]) == 0;
+    }
+    LK_TRY(lk__dataset_rows_new(l->ds, l->moved, &l->moved_block));
+    return LK_OK;
+}
+
+static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
+{
+    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    LK_CHECK(info->count > 0, LK_EINVAL, "dataset %s: there is no sample in it", info->name);
+    LK_CHECK(lk_dataset_find(ds, "x") >= 0, LK_EINVAL, "dataset %s: it has no field \"x\"",
+             info->name);
+    LK_CHECK(o->batch >= 1 && o->shards >= 1, LK_EINVAL, "batches of %lld samples in %lld shards",
+             (long long)o->batch, (long long)o->shards);
+    LK_CHECK(o->crop >= 0 && o->prefetch >= 0 && o->prefetch < 1024, LK_EINVAL,
+             "crop by %lld, prefetch of %lld batches", (long long)o->crop, (long long)o->prefetch);
+    LK_CHECK(lk_dtype_is_real(o->dtype), LK_EDTYPE, "batches of %s: they are f32 or f64",
+             lk_dtype_name(o->dtype));
+    LK_CHECK(!o->one_hot || info->classes > 0, LK_EINVAL,
+             "dataset %s: one_hot needs labels, but it has no classes", info->name);
+    return LK_OK;
+}
+
+/* All but the normalisation. */
+static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, int64_t seed,
+                             int64_t classes, lk_loader **out)
+{
+    *out = NULL;
+    LK_TRY(check_options(ds, options));
+    lk_loader *l;
+    LK_TRY(lk_alloc_zero(&l, 1, sizeof *l));
+    l->ds = lk_dataset_retain(ds);
+    l->info = lk_dataset_get_info(ds);
+    l->options = *options;
+    l->seed = seed;
+    l->classes = classes;
+    l->shuffle = lk_rng_start(seed, "data", "shuffle");
+    l->crop = lk_rng_start(seed, "data", "crop");
+    l->flip = lk_rng_start(seed, "data", "flip");
+    l->x = lk_dataset_find(ds, "x");
+    l->y = lk_dataset_find(ds, "y");
+    l->n_slots = (int)options->prefetch + 1;
+    l->idle = true;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->done, NULL);
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, lk_alloc_zero(&l->slot, l->n_slots, sizeof *l->slot));
+    LK_TRY_TO(fail, lk__dataset_rows_new(ds, l->row, &l->row_block));
+    LK_TRY_TO(fail, describe(l));
+    LK_TRY_TO(fail, prepare_moves(l));
+    *out = l;
+    return LK_OK;
+fail:
+    lk_loader_free(l);
+    return st;
+}
+
+lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options, int64_t seed,
+                        lk_loader **out)
+{
+    LK_TRY(loader_make(ds, options, seed, lk_dataset_get_info(ds)->classes, out));
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, lk__affine_make(ds, (*out)->x, options, &(*out)->affine));
+    return LK_OK;
+fail:
+    lk_loader_free(*out);
+    *out = NULL;
+    return st;
+}
+
+/* Fields as in the set that the model was made for. */
+static lk_status check_like(const lk_loader *model, const lk_dataset *ds)
+{
+    const lk_dataset_info *a = model->info, *b = lk_dataset_get_info(ds);
+    for (int f = 0; f < a->n_fields || f < b->n_fields; f++) {
+        bool both = f < a->n_fields && f < b->n_fields;
+        LK_CHECK(both && strcmp(a->field[f].name, b->field[f].name) == 0 &&
+                     a->field[f].dtype == b->field[f].dtype &&
+                     lk_shape_equal(a->field[f].shape, b->field[f].shape),
+                 LK_ESHAPE, "dataset %s: field %d is not as in %s", b->name, f, a->name);
+    }
+    LK_CHECK((a->classes > 0) == (b->classes > 0) && b->classes <= model->classes, LK_ESHAPE,
+             "dataset %s has %lld classes, %s has %lld", b->name, (long long)b->classes, a->name,
+             (long long)model->classes);
+    return LK_OK;
+}
+
+lk_status lk_loader_like(const lk_loader *model, lk_dataset *ds, lk_loader **out)
+{
+    *out = NULL;
+    lk_loader_options options = model->options;
+    options.shuffle = options.flip = false;
+    options.crop = 0;
+    LK_TRY(check_like(model, ds));
+    LK_TRY(loader_make(ds, &options, model->seed, model->classes, out));
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, lk__affine_copy(&model->affine, options.dtype, &(*out)->affine));
+    return LK_OK;
+fail:
+    lk_loader_free(*out);
+    *out = NULL;
+    return st;
+}
+
+void lk_loader_free(lk_loader *l)
+{
+    if (!l)
+        return;
+    if (l->threaded) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = true;
+        pthread_cond_signal(&l->work);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+    }
+    for (int i = 0; l->slot && i < l->n_slots; i++)
+        lk__slot_free(&l->slot[i]);
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->done);
+    lk_free(l->slot);
+    lk_free(l->row_block);
+    lk_free(l->moved_block);
+    lk__affine_free(&l->affine);
+    lk_dataset_free(l->ds);
+    lk_free(l);
+}
+
+/* ---- what it says and gives ---- */
+
+lk_dataset *lk_loader_dataset(const lk_loader *l)
+{
+    return l->ds;
+}
+
+int64_t lk_loader_batches(const lk_loader *l)
+{
+    return (l->info->count - 1) / l->options.batch + 1;
+}
+
+int64_t lk_loader_batch_size(const lk_loader *l, int64_t number)
+{
+    int64_t left = l->info->count - number * l->options.batch;
+    return left < l->options.batch ? left : l->options.batch;
+}
+
+int64_t lk_loader_piece(const lk_loader *l)
+{
+    return (l->options.batch - 1) / l->options.shards + 1;
+}
+
+lk_field lk_loader_field(const lk_loader *l, int f)
+{
+    return l->field[f];
+}
+
+lk_status lk_loader_get(lk_loader *l, int64_t epoch, int64_t number, int64_t first, int64_t n,
+                        lk_batch *out)
+{
+    LK_CHECK(epoch >= 0 && epoch < UINT32_MAX && number >= 0 && number < lk_loader_batches(l),
+             LK_EINVAL, "batch %lld of epoch %lld: there are %lld batches", (long long)number,
+             (long long)epoch, (long long)lk_loader_batches(l));
+    int64_t size = lk_loader_batch_size(l, number);
+    LK_CHECK(first >= 0 && n >= 0 && first <= size && n <= size - first, LK_EINVAL,
+             "positions %lld to %lld of a batch of %lld", (long long)first,
+             (long long)(first + n - 1), (long long)size);
+    lk__request r = {epoch, number, first, n};
+    lk__slot *s = &l->slot[0];
+    start(l);
+    if (l->threaded) {
+        s = take(l, &r);
+    } else {
+        s->request = r;
+        fill(l, s);
+    }
+    LK_CHECK(s->status == LK_OK, s->status, "%s", s->message);
+    *out = (lk_batch){.epoch = epoch,
+                      .number = number,
+                      .size = size,
+                      .first = first,
+                      .n = n,
+                      .index = s->index,
+                      .n_fields = l->info->n_fields};
+    memcpy(out->field, lk__slot_tensors(s), (size_t)l->info->n_fields * sizeof out->field[0]);
+    out->x = out->field[l->x];
+    out->y = l->y >= 0 ? out->field[l->y] : NULL;
+    return LK_OK;
+}

@@ -1,0 +1,177 @@
+/* The affine map of normalisation, from options or measured over a set. */
+#include "data/dataset.h"
+#include "data/loader.h"
+
+#include <lockstep/alloc.h>
+
+#include <math.h>
+
+void lk__affine_free(lk__affine *f)
+{
+    lk_free(f->a);
+    lk_free(f->b);
+    *f = (lk__affine){.channels = 0};
+}
+
+static lk_status affine_new(int64_t channels, lk_dtype dtype, lk__affine *out)
+{
+    *out = (lk__affine){.channels = channels};
+    LK_TRY(lk_alloc(&out->a, channels, lk_dtype_size(dtype)));
+    LK_TRY(lk_alloc(&out->b, channels, lk_dtype_size(dtype)));
+    return LK_OK;
+}
+
+lk_status lk__affine_copy(const lk__affine *from, lk_dtype dtype, lk__affine *out)
+{
+    LK_TRY(affine_new(from->channels, dtype, out));
+    lk__convert(dtype, from->a, dtype, out->a, from->channels, NULL);
+    lk__convert(dtype, from->b, dtype, out->b, from->channels, NULL);
+    out->identity = from->identity;
+    return LK_OK;
+}
+
+/* Means and deviations of the channels, while they are measured. */
+struct measure {
+    const lk_dataset *ds;
+    int field;
+    int64_t channels, count; /* count: values of a sample */
+    double *mean, *dev;
+    double *sample; /* sums of one sample */
+    void *row[LK_MAX_FIELDS], *block;
+    double *value; /* one sample in double */
+};
+
+/* to[c] = the sum over samples of the sums over a sample of v, or of (v - mean[c])^2. */
+static lk_status sum_channels(struct measure *m, const double *mean, double *to)
+{
+    const lk_dataset_info *info = lk_dataset_get_info(m->ds);
+    void *only[LK_MAX_FIELDS] = {NULL};
+    only[m->field] = m->row[m->field];
+    for (int64_t c = 0; c < m->channels; c++)
+        to[c] = 0;
+    for (int64_t s = 0; s < info->count; s++) {
+        LK_TRY(lk__dataset_row(m->ds, s, only));
+        lk__convert(info->field[m->field].dtype, m->row[m->field], LK_F64, m->value, m->count,
+                    NULL);
+        for (int64_t c = 0; c < m->channels; c++)
+            m->sample[c] = 0;
+        for (int64_t i = 0; i < m->count; i += m->channels)
+            for (int64_t c = 0; c < m->channels; c++) {
+                double d = mean ? m->value[i + c] - mean[c] : m->value[i + c];
+                m->sample[c] += mean ? d * d : d;
+            }
+        for (int64_t c = 0; c < m->channels; c++)
+            to[c] += m->sample[c];
+    }
+    return LK_OK;
+}
+
+static lk_status measure_run(struct measure *m)
+{
+    const lk_dataset_info *info = lk_dataset_get_info(m->ds);
+    LK_TRY(lk_alloc(&m->sample, m->channels, sizeof *m->sample));
+    LK_TRY(lk_alloc(&m->value, m->count, sizeof *m->value));
+    LK_TRY(lk__dataset_rows_new(m->ds, m->row, &m->block));
+    double n = (double)info->count * (double)(m->count / m->channels);
+    LK_TRY(sum_channels(m, NULL, m->mean));
+    for (int64_t c = 0; c < m->channels; c++)
+        m->mean[c] /= n;
+    LK_TRY(sum_channels(m, m->mean, m->dev));
+    for (int64_t c = 0; c < m->channels; c++) {
+        m->dev[c] = sqrt(m->dev[c] / n);
+        if (m->dev[c] == 0)
+            m->dev[c] = 1;
+    }
+    return LK_OK;
+}
+
+/* Measure both in the unit `unit` times the values of the set. */
+static lk_status measure(const lk_dataset *ds, int x, int64_t channels, double unit, double *mean,
+                         double *dev)
+{
+    const lk_field *field = &lk_dataset_get_info(ds)->field[x];
+    struct measure m = {.ds = ds,
+                        .field = x,
+                        .channels = channels,
+                        .count = lk__field_bytes(field) / (int64_t)lk_dtype_size(field->dtype),
+                        .mean = mean,
+                        .dev = dev};
+    lk_status st = measure_run(&m);
+    lk_free(m.sample);
+    lk_free(m.value);
+    lk_free(m.block);
+    LK_TRY(st);
+    for (int64_t c = 0; c < channels; c++) {
+        mean[c] *= unit;
+        dev[c] *= unit;
+    }
+    return LK_OK;
+}
+
+/* The options' numbers for each channel; false if none are given. */
+static lk_status given(const char *name, const char *what, const lk_option_reals *list,
+                       int64_t channels, double fallback, double *out)
+{
+    LK_CHECK(list->n <= 1 || list->n == channels, LK_EINVAL,
+             "dataset %s: %d numbers of %s for %lld channels", name, list->n, what,
+             (long long)channels);
+    for (int64_t c = 0; c < channels; c++)
+        out[c] = list->n == 0 ? fallback : list->item[list->n == 1 ? 0 : c];
+    return LK_OK;
+}
+
+/* Means and deviations as `o` asks for. */
+static lk_status statistics(const lk_dataset *ds, int x, const lk_loader_options *o, double unit,
+                            int64_t channels, double *mean, double *dev)
+{
+    const char *name = lk_dataset_get_info(ds)->name;
+    bool standard = o->normalise == LK_NORMALISE_STANDARD;
+    LK_CHECK(standard || (o->mean.n == 0 && o->std.n == 0), LK_EINVAL,
+             "dataset %s: mean and std need normalise: standard", name);
+    if (standard && o->mean.n == 0 && o->std.n == 0) {
+        LK_TRY(measure(ds, x, channels, unit, mean, dev));
+        return LK_OK;
+    }
+    LK_TRY(given(name, "mean", &o->mean, channels, 0, mean));
+    LK_TRY(given(name, "std", &o->std, channels, 1, dev));
+    for (int64_t c = 0; c < channels; c++)
+        LK_CHECK(dev[c] > 0, LK_EINVAL, "dataset %s: a std of %g", name, dev[c]);
+    return LK_OK;
+}
+
+static lk_status fill(const lk_dataset *ds, int x, const lk_loader_options *o, double *mean,
+                      double *dev, lk__affine *out)
+{
+    bool bytes = lk_dataset_get_info(ds)->field[x].dtype == LK_U8;
+    bool units = o->normalise == LK_NORMALISE_UNIT || (bytes && o->normalise != LK_NORMALISE_NONE);
+    double unit = units ? 1.0 / 255 : 1;
+    LK_TRY(statistics(ds, x, o, unit, out->channels, mean, dev));
+    out->identity = true;
+    for (int64_t c = 0; c < out->channels; c++) {
+        double a = o->scale * unit / dev[c], b = o->shift - o->scale * mean[c] / dev[c];
+        out->identity = out->identity && a == 1 && b == 0;
+        if (o->dtype == LK_F32) {
+            ((float *)out->a)[c] = (float)a;
+            ((float *)out->b)[c] = (float)b;
+        } else {
+            ((double *)out->a)[c] = a;
+            ((double *)out->b)[c] = b;
+        }
+    }
+    return LK_OK;
+}
+
+lk_status lk__affine_make(const lk_dataset *ds, int x, const lk_loader_options *options,
+                          lk__affine *out)
+{
+    const lk_shape *shape = &lk_dataset_get_info(ds)->field[x].shape;
+    int64_t channels = shape->ndim == 0 ? 1 : shape->dim[shape->ndim - 1];
+    channels = channels > 0 ? channels : 1;
+    LK_TRY(affine_new(channels, options->dtype, out));
+    double *mean;
+    LK_TRY(lk_alloc(&mean, 2 * channels, sizeof *mean));
+    lk_status st = fill(ds, x, options, mean, mean + channels, out);
+    lk_free(mean);
+    LK_TRY(st);
+    return LK_OK;
+}

@@ -1,0 +1,200 @@
+/* Filling a part of a batch: pick the samples, read, move and convert them. */
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "kernel/isa.h"
+
+#include <lockstep/alloc.h>
+
+#include <string.h>
+
+static void views_free(lk__slot *s)
+{
+    for (int v = 0; v < LK_LOADER_VIEWS; v++)
+        for (int f = 0; f < LK_MAX_FIELDS; f++) {
+            lk_tensor_free(s->view[v].tensor[f]);
+            s->view[v].tensor[f] = NULL;
+        }
+}
+
+void lk__slot_free(lk__slot *s)
+{
+    views_free(s);
+    for (int f = 0; f < LK_MAX_FIELDS; f++) {
+        lk_tensor_free(s->full[f]);
+        s->full[f] = NULL;
+    }
+    lk_free(s->index);
+    s->index = NULL;
+    s->room = 0;
+}
+
+/* Tensors for `n` rows. */
+static lk_status slot_grow(const lk_loader *l, lk__slot *s, int64_t n)
+{
+    lk__slot_free(s);
+    LK_TRY(lk_alloc(&s->index, n, sizeof *s->index));
+    for (int f = 0; f < l->info->n_fields; f++) {
+        const lk_shape *row = &l->field[f].shape;
+        lk_shape shape = {.ndim = row->ndim + 1, .dim = {n}};
+        memcpy(shape.dim + 1, row->dim, (size_t)row->ndim * sizeof shape.dim[0]);
+        LK_TRY(lk_tensor_new(l->field[f].dtype, shape, &s->full[f]));
+    }
+    s->room = n;
+    return LK_OK;
+}
+
+static int find_view(const lk__slot *s, int64_t n)
+{
+    for (int v = 0; v < LK_LOADER_VIEWS; v++)
+        if (s->view[v].tensor[0] && s->view[v].n == n)
+            return v;
+    return -1;
+}
+
+/* A view of the first `n` rows, made anew unless it is there. */
+static lk_status slot_view(const lk_loader *l, lk__slot *s, int64_t n)
+{
+    if (n == s->room || find_view(s, n) >= 0)
+        return LK_OK;
+    int v = s->next_view;
+    s->next_view = (v + 1) % LK_LOADER_VIEWS;
+    for (int f = l->info->n_fields - 1; f >= 0; f--) { /* the first one last: it says "complete" */
+        lk_tensor_free(s->view[v].tensor[f]);
+        s->view[v].tensor[f] = NULL;
+    }
+    s->view[v].n = n;
+    for (int f = l->info->n_fields - 1; f >= 0; f--)
+        LK_TRY(lk_tensor_slice(s->full[f], 0, 0, n, 1, &s->view[v].tensor[f]));
+    return LK_OK;
+}
+
+lk_tensor *const *lk__slot_tensors(const lk__slot *s)
+{
+    return s->request.n == s->room ? s->full : s->view[find_view(s, s->request.n)].tensor;
+}
+
+/* Memory for the request, and for the same part of the last batch, which may be smaller. */
+static lk_status slot_prepare(const lk_loader *l, lk__slot *s)
+{
+    const lk__request *r = &s->request;
+    if (s->room == 0 || r->n > s->room) {
+        LK_TRY(slot_grow(l, s, r->n > 0 ? r->n : 1));
+        int64_t last = lk_loader_batch_size(l, lk_loader_batches(l) - 1) - r->first;
+        last = last < 0 ? 0 : last > r->n ? r->n : last;
+        LK_TRY(slot_view(l, s, last));
+    }
+    LK_TRY(slot_view(l, s, r->n));
+    return LK_OK;
+}
+
+/* Which samples the request is for. */
+static lk_status pick(const lk_loader *l, lk__slot *s)
+{
+    const lk__request *r = &s->request;
+    int64_t first = r->number * l->options.batch + r->first;
+    if (l->options.shuffle) {
+        LK_TRY(lk_rng_permute(l->shuffle, r->epoch, l->info->count, first, r->n, s->index));
+        return LK_OK;
+    }
+    for (int64_t i = 0; i < r->n; i++)
+        s->index[i] = first + i;
+    return LK_OK;
+}
+
+/* Crop and flip of one sample. */
+static lk_status draw_move(const lk_loader *l, int64_t epoch, int64_t sample, lk__move *m)
+{
+    const lk_shape *shape = &l->info->field[l->x].shape;
+    int axes = shape->ndim - 1; /* 2 of an image, 3 of a volume */
+    *m = (lk__move){.dim = {1, 1, 1}};
+    memcpy(m->dim + 3 - axes, shape->dim, (size_t)axes * sizeof m->dim[0]);
+    lk_rng_at at = {epoch, sample, 0};
+    if (l->options.crop > 0) {
+        int64_t *shift = m->shift + 3 - axes;
+        LK_TRY(lk_rng_below(l->crop, at, 2 * l->options.crop + 1, axes, shift));
+        for (int i = 0; i < axes; i++)
+            shift[i] -= l->options.crop;
+    }
+    if (l->options.flip) {
+        uint32_t bits;
+        LK_TRY(lk_rng_bits(l->flip, at, 1, &bits));
+        m->flip = bits >> 31;
+    }
+    return LK_OK;
+}
+
+static int64_t elements(const lk_field *f)
+{
+    return lk__field_bytes(f) / (int64_t)lk_dtype_size(f->dtype);
+}
+
+/* Labels as rows that are 1 at the label and 0 elsewhere. */
+static void one_hot(const int64_t *label, int64_t n, int64_t classes, lk_dtype dtype, void *out)
+{
+    memset(out, 0, (size_t)(n * classes) * lk_dtype_size(dtype));
+    for (int64_t i = 0; i < n; i++)
+        if (dtype == LK_F32)
+            ((float *)out)[i * classes + label[i]] = 1;
+        else
+            ((double *)out)[i * classes + label[i]] = 1;
+}
+
+/* One field of one sample, from `raw` to row `out` of the batch. */
+static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t sample, void *out)
+{
+    const lk_field *field = &l->info->field[f];
+    int64_t n = elements(field);
+    if (f == l->x) {
+        lk__convert(field->dtype, raw, l->options.dtype, out, n, &l->affine);
+    } else if (f == l->y && l->classes > 0) {
+        const int64_t *label = raw;
+        for (int64_t i = 0; i < n; i++)
+            LK_CHECK(label[i] >= 0 && label[i] < l->classes, LK_EIO,
+                     "dataset %s: sample %lld has the label %lld, but there are %lld classes",
+                     l->info->name, (long long)sample, (long long)label[i], (long long)l->classes);
+        if (l->options.one_hot)
+            one_hot(label, n, l->classes, l->options.dtype, out);
+        else
+            memcpy(out, raw, (size_t)n * sizeof *label);
+    } else if (f == l->y) {
+        lk__convert(field->dtype, raw, l->options.dtype, out, n, NULL);
+    } else
+        memcpy(out, raw, (size_t)lk__field_bytes(field));
+    return LK_OK;
+}
+
+/* Sample `index` to row i. */
+static lk_status put_sample(const lk_loader *l, int64_t epoch, int64_t index, int64_t i,
+                            char *const *data)
+{
+    LK_TRY(lk__dataset_row(l->ds, index, l->row));
+    lk__move m;
+    if (l->moved_block)
+        LK_TRY(draw_move(l, epoch, index, &m));
+    for (int f = 0; f < l->info->n_fields; f++) {
+        const void *raw = l->row[f];
+        if (l->moved_block && (f == l->x || (f == l->y && l->moves_y))) {
+            int64_t pixels = m.dim[0] * m.dim[1] * m.dim[2];
+            lk__move_row(&m, raw, l->moved[f], lk__field_bytes(&l->info->field[f]) / pixels);
+            raw = l->moved[f];
+        }
+        LK_TRY(put_field(l, f, raw, index, data[f] + i * lk__field_bytes(&l->field[f])));
+    }
+    return LK_OK;
+}
+
+lk_status lk__slot_fill(lk_loader *l, lk__slot *s)
+{
+    LK_TRY(lk__fp_check());
+    LK_TRY(slot_prepare(l, s));
+    LK_TRY(pick(l, s));
+    char *data[LK_MAX_FIELDS] = {NULL};
+    for (int f = 0; f < l->info->n_fields; f++) {
+        void *start;
+        LK_TRY(lk_tensor_writable_data(s->full[f], &start));
+        data[f] = start;
+    }
+    for (int64_t i = 0; i < s->request.n; i++)
+        LK_TRY(put_sample(l, s->request.epoch, s->index[i], i, data));
+    return LK_OK;
+}
