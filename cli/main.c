@@ -2,6 +2,7 @@
 #include "report.h"
 #include "verb.h"
 
+#include <lockstep/log.h>
 #include <lockstep/thread.h>
 #include <lockstep/version.h>
 
@@ -63,11 +64,19 @@ static void guard_streams(void)
             return;
 }
 
+/* Messages of the library. */
+static void print_message(void *context, lk_log_level level, const char *line)
+{
+    (void)context;
+    fprintf(stderr, "%s: %s\n", level == LK_LOG_WARN ? "warning" : lk_log_level_name(level), line);
+}
+
 int main(int argc, char **argv)
 {
     guard_streams();
     /* A closed pipe then shows as a failed write, below. */
     signal(SIGPIPE, SIG_IGN);
+    lk_log_sink_set(print_message, NULL);
     int status = dispatch(argc - 1, argv + 1);
     lk_threads_stop();
     int error = report_flush();

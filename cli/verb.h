@@ -32,6 +32,9 @@ extern const lk_verb *const lk_verbs[];
 /** The kinds of `lockstep bench`, sorted by name, NULL-terminated. */
 extern const lk_verb *const lk_bench_kinds[];
 
+/** The kinds of `lockstep data`, sorted by name, NULL-terminated. */
+extern const lk_verb *const lk_data_kinds[];
+
 /** Find a verb by name; NULL after a message with the nearest name, `what` being "verb" or so. */
 const lk_verb *verb_find(const lk_verb *const *table, const char *command, const char *what,
                          const char *name);

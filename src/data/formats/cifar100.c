@@ -8,12 +8,8 @@ struct cifar100_options {
 };
 
 static const lk_option options[] = {
-    {.name = "path",
-     .type = LK_OPTION_TEXT,
-     .offset = offsetof(struct cifar100_options, path),
-     .value = "PATH",
-     .help = "a folder with train.bin and test.bin, or one such file",
-     .flags = LK_OPTION_REQUIRED | LK_OPTION_NO_HASH},
+    LK_PATH_OPTION(struct cifar100_options, path,
+                   "a folder with train.bin and test.bin, or one such file"),
     {.name = "coarse",
      .type = LK_OPTION_FLAG,
      .offset = offsetof(struct cifar100_options, coarse),
@@ -24,6 +20,7 @@ static const lk_option options[] = {
 static lk_status cifar100_open(const void *given, lk_split split, lk_dataset **out)
 {
     const struct cifar100_options *o = given;
+    LK_CHECK(o->path, LK_EINVAL, "cifar100: give path, the folder to read");
     lk__cifar_kind kind = {.name = "CIFAR-100",
                            .train = {"train.bin"},
                            .test = {"test.bin"},

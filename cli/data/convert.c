@@ -1,0 +1,92 @@
+/* lockstep data convert: write a set in another format. */
+#include "dataset.h"
+#include "report.h"
+#include "verb.h"
+
+#include <lockstep/lockstep.h>
+
+struct convert_options {
+    dataset_choice choice;
+    const char *to;
+    int set;
+    bool json;
+};
+
+static const lk_option options[] = {
+    {.name = "type",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct convert_options, choice.type),
+     .value = "FORMAT",
+     .help = "the format of IN; by default guessed from the name and the first bytes"},
+    {.name = "options",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct convert_options, choice.options),
+     .value = "TEXT",
+     .help = "options of that format, such as \"label=none\""},
+    {.name = "to",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct convert_options, to),
+     .value = "FORMAT",
+     .help = "the format of OUT; by default that of its suffix: .tfrecord, .npy, .npz, .csv"},
+    {.name = "set",
+     .type = LK_OPTION_CHOICE,
+     .offset = offsetof(struct convert_options, set),
+     .value = "SET",
+     .preset = "train",
+     .choices = "train validation test",
+     .help = "which set of IN: train, validation or test"},
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct convert_options, json),
+     .help = "print one JSON object"},
+    {.name = NULL},
+};
+
+static const report_column columns[] = {
+    {"path", "path", -1}, {"samples", "samples", 1}, {"hash", "hash", -16}};
+
+static lk_status convert(const struct convert_options *o, const char *in, const char *to,
+                         lk_arena *arena, lk_dataset **ds)
+{
+    lk_choice choice;
+    LK_TRY(dataset_choose(&o->choice, in, arena, &choice));
+    LK_TRY(lk_dataset_open(&choice, (lk_split)o->set, ds));
+    LK_CHECK(*ds, LK_EINVAL, "%s: it has no %s set", in ? in : choice.entry->name,
+             lk_split_name((lk_split)o->set));
+    LK_TRY(lk_dataset_write(*ds, o->to, to));
+    uint64_t hash;
+    char text[LK_HASH_TEXT];
+    LK_TRY(lk_dataset_hash(*ds, &hash));
+    report out;
+    report_begin(&out, columns, 3, o->json);
+    report_row(&out, (report_cell[]){cell_text(to), cell_int(lk_dataset_get_info(*ds)->count),
+                                     cell_text(lk_hash_text(hash, text))});
+    return LK_OK;
+}
+
+static int convert_run(const void *given, int n, char **operand)
+{
+    lk_arena *arena;
+    lk_dataset *ds = NULL;
+    if (lk_arena_new(&arena) != LK_OK)
+        return verb_failed();
+    lk_status st = convert(given, n > 1 ? operand[0] : NULL, operand[n - 1], arena, &ds);
+    lk_dataset_free(ds);
+    lk_arena_free(arena);
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+}
+
+const lk_verb lk_data_kind_convert = {
+    .name = "convert",
+    .summary = "write a set in another format: tfrecord, npy, npz, idx, csv",
+    .operands = "[IN] OUT",
+    .about =
+        "Writes a set of the file or folder IN, or of a generator (--type glyphs, without IN), "
+        "to OUT. The format follows from the suffix of OUT or from --to; idx makes a folder. "
+        "The hash is of the content that was read.",
+    .options = options,
+    .options_size = sizeof(struct convert_options),
+    .min_operands = 1,
+    .max_operands = 2,
+    .run = convert_run,
+};

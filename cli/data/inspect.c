@@ -1,0 +1,106 @@
+/* lockstep data inspect: the sets of a file, folder or generator; fields, ranges, hashes. */
+#include "dataset.h"
+#include "report.h"
+#include "verb.h"
+
+#include <lockstep/lockstep.h>
+
+struct inspect_options {
+    dataset_choice choice;
+    bool json;
+};
+
+static const lk_option options[] = {
+    {.name = "type",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct inspect_options, choice.type),
+     .value = "FORMAT",
+     .help = "the format; by default guessed from the name and the first bytes"},
+    {.name = "options",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(struct inspect_options, choice.options),
+     .value = "TEXT",
+     .help = "options of the format, such as \"dtype=u8 shape=64,64,64,1\""},
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct inspect_options, json),
+     .help = "print one JSON object for each field of each set"},
+    {.name = NULL},
+};
+
+static const report_column columns[] = {
+    {"set", "set", -5},      {"field", "field", -1},    {"dtype", "dtype", -1},
+    {"shape", "shape", -12}, {"samples", "samples", 8}, {"classes", "classes", 1},
+    {"min", "min", 8},       {"max", "max", 8},         {"mean", "mean", 8},
+    {"hash", "hash", -16},
+};
+
+static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
+{
+    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    uint64_t hash;
+    char text[LK_HASH_TEXT];
+    LK_TRY(lk_dataset_hash(ds, &hash));
+    for (int f = 0; f < info->n_fields; f++) {
+        const lk_field *field = &info->field[f];
+        lk_text shape = lk_shape_text(field->shape);
+        bool labels = info->classes > 0 && f == lk_dataset_find(ds, "y");
+        dataset_range range;
+        LK_TRY(dataset_measure(ds, f, &range));
+        report_row(out, (report_cell[]){
+                            cell_text(lk_split_name(split)), cell_text(field->name),
+                            cell_text(lk_dtype_name(field->dtype)), cell_text(shape.s),
+                            cell_int(info->count), labels ? cell_int(info->classes) : cell_none(),
+                            cell_real(range.min, 3), cell_real(range.max, 3),
+                            cell_real(range.mean, 4), cell_text(lk_hash_text(hash, text))});
+    }
+    return LK_OK;
+}
+
+static lk_status inspect(const struct inspect_options *o, const char *path, lk_arena *arena)
+{
+    lk_choice choice;
+    LK_TRY(dataset_choose(&o->choice, path, arena, &choice));
+    report out;
+    report_measure(&out, columns, sizeof columns / sizeof columns[0], o->json);
+    if (!o->json)
+        printf("%s: %s\n\n", choice.entry->name, choice.entry->summary);
+    bool titles = false;
+    for (int split = 0; split < LK_N_SPLITS; split++) {
+        lk_dataset *ds;
+        LK_TRY(lk_dataset_open(&choice, (lk_split)split, &ds));
+        if (!ds)
+            continue;
+        if (!titles)
+            report_print(&out);
+        titles = true;
+        lk_status st = print_set(ds, (lk_split)split, &out);
+        lk_dataset_free(ds);
+        LK_TRY(st);
+    }
+    return LK_OK;
+}
+
+static int inspect_run(const void *given, int n, char **operand)
+{
+    lk_arena *arena;
+    if (lk_arena_new(&arena) != LK_OK)
+        return verb_failed();
+    lk_status st = inspect(given, n > 0 ? operand[0] : NULL, arena);
+    lk_arena_free(arena);
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+}
+
+const lk_verb lk_data_kind_inspect = {
+    .name = "inspect",
+    .summary = "the sets of a file or folder: fields, samples, ranges, hash",
+    .operands = "[FILE | FOLDER]",
+    .about =
+        "Reads all samples of all sets that a file, a folder or a generator (--type glyphs) has, "
+        "and prints for each field its type, shape and range, with the number of samples and "
+        "the hash of the set's content.",
+    .options = options,
+    .options_size = sizeof(struct inspect_options),
+    .max_operands = 1,
+    .run = inspect_run,
+};

@@ -1,0 +1,25 @@
+/* Opening datasets from the command line. */
+#ifndef LK_CLI_DATASET_H
+#define LK_CLI_DATASET_H
+
+#include <lockstep/data.h>
+
+/* What says which dataset is meant; PATH may be NULL if there is a type that needs no file. */
+typedef struct dataset_choice {
+    const char *type;    /* a format; NULL: guessed from the path */
+    const char *options; /* of the format, "NAME=VALUE ..."; may be NULL */
+} dataset_choice;
+
+/** The choice that reads `path`; it lives in `arena`. */
+lk_status dataset_choose(const dataset_choice *c, const char *path, lk_arena *arena,
+                         lk_choice *out) LK_NODISCARD;
+
+/* What the values of a field are like. */
+typedef struct dataset_range {
+    double min, max, mean;
+} dataset_range;
+
+/** Read all samples and say what the values of field `f` are like.  No samples: all 0. */
+lk_status dataset_measure(const lk_dataset *ds, int f, dataset_range *out) LK_NODISCARD;
+
+#endif /* LK_CLI_DATASET_H */

@@ -1,0 +1,72 @@
+#!/bin/sh
+# lockstep data: sets are shown and written in other formats, with the same content.
+. "$(dirname "$0")/expect.sh"
+unset LK_DATASETS
+
+status 0 "$lockstep" data --help
+out 'usage: lockstep data'
+out 'inspect'
+status 0 "$lockstep" data convert --help
+out '[IN] OUT'
+status 2 "$lockstep" data
+err 'say which kind first'
+status 2 "$lockstep" data inspekt
+err 'did you mean "inspect"?'
+
+# a generated set, as text and as JSON
+status 0 "$lockstep" data inspect --type glyphs --options 'count=50 test_count=20'
+out 'glyphs: generated images'
+[ "$(grep -c '^train ' "$work/out")" -eq 2 ] || fail 'not two fields of the training set'
+grep -Eq '^test +y +i64 +\[\] +20 +10 ' "$work/out" || fail 'no labels of the test set'
+status 0 "$lockstep" data inspect --type glyphs --options 'count=50 test_count=0' --json
+"$json" <"$work/out" || fail 'no JSON'
+out '"set": "train", "field": "x", "dtype": "u8", "shape": "[28,28,1]", "samples": 50'
+out '"field": "y", "dtype": "i64", "shape": "[]", "samples": 50, "classes": 10, "min": 0'
+hash=$(sed -n 's/.*"hash": "\([0-9a-f]*\)".*/\1/p' "$work/out" | uniq)
+[ ${#hash} -eq 16 ] || fail 'not one hash'
+
+# formats that hold all of it keep the hash, on the way through each
+status 0 "$lockstep" data convert --type glyphs --options 'count=50' "$work/a.npz" --json
+"$json" <"$work/out" || fail 'no JSON'
+out "\"samples\": 50, \"hash\": \"$hash\""
+status 0 "$lockstep" data convert "$work/a.npz" "$work/a.tfrecord"
+out "$hash"
+status 0 "$lockstep" data convert "$work/a.tfrecord" "$work/a idx" --to idx
+status 0 "$lockstep" data convert "$work/a idx" "$work/b.npz"
+out "$hash"
+cmp "$work/a.npz" "$work/b.npz" || fail 'the way through three formats changed the file'
+status 0 "$lockstep" data convert "$work/a.npz" "$work/a.csv"
+status 0 "$lockstep" data inspect "$work/a.csv"
+grep -Eq '^train +x +f32 +\[784\] +50 ' "$work/out" || fail 'no table of 784 columns'
+status 0 "$lockstep" data convert "$work/a.csv" "$work/x.npy" --options 'label=none'
+status 0 "$lockstep" data inspect "$work/x.npy"
+grep -Eq '^train +x +f32 +\[785\] +50 ' "$work/out" || fail 'no array of 785 columns'
+
+# sets that are not there, files that are none
+status 1 "$lockstep" data convert "$work/a.npz" "$work/b.npz" --set test
+err 'it has no test set'
+status 1 "$lockstep" data convert "$work/a.npz" "$work/b.npy"
+err '.npy holds one field'
+status 1 "$lockstep" data convert "$work/a.npz" "$work/b.xyz"
+err 'tells no format to write'
+status 1 "$lockstep" data convert "$work/a.npz" "$work/b" --to glyphs
+err 'is only read, not written'
+status 1 "$lockstep" data inspect "$work/none"
+err "$work/none: there is no such file or folder"
+status 1 "$lockstep" data inspect
+err 'name a file or folder'
+status 1 "$lockstep" data inspect "$work/a.npz" --type nzp
+err 'did you mean "npz"?'
+status 1 "$lockstep" data inspect --type glyphs "$work/a.npz"
+err 'reads no file'
+head -c 1000 "$work/a.tfrecord" >"$work/cut.tfrecord"
+status 1 "$lockstep" data inspect "$work/cut.tfrecord"
+err "$work/cut.tfrecord: offset "
+status 0 "$lockstep" data inspect --type raw "$work/a.npz" --options 'dtype=u8 shape=2'
+grep -Eq '^train +x +u8 +\[2\] ' "$work/out" || fail 'no raw bytes'
+
+# without files, a message and glyphs
+LK_DATASETS="$work" status 0 "$lockstep" data convert --type mnist "$work/t.npz" --set test
+no_err
+LK_DATASETS="$work" status 0 "$lockstep" data convert --type mnist "$work/t.npz"
+err 'warning: mnist: no path is given'
