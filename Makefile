@@ -55,6 +55,13 @@ asan clang debug emulate tsan:
 	@$(call build,$@)
 	@$(call ctest,build/$@)
 
+.PHONY: fuzz
+fuzz: ## feed the readers with invented inputs, FUZZ_SECONDS each (default 600)
+	@tools/setup build test
+	@cmake --preset fuzz -DFUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) >/dev/null
+	@cmake --build --preset fuzz --target fuzz
+	@$(call ctest,build/fuzz,-L fuzz -V)
+
 .PHONY: bench
 bench: ## measure the kernels, against OpenBLAS and oneDNN where they are installed
 	@tools/setup build

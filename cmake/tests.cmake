@@ -8,6 +8,7 @@
 #   local.*        programs of tests/dist, their ranks as threads of one process
 #   openmpi.*, mpich.*      the same programs, started by that MPI; and a host of that MPI
 #   hosts.*        programs of tests/hosts, their ranks on simulated hosts, timed: label "long"
+#   fuzz.*         the targets of tests/fuzz, for some seconds each
 #   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
 #   label "long"   programs of tests/long: only `make test-long` runs them, by ctest -C long
 #
@@ -175,6 +176,10 @@ if(NOT CMAKE_CROSSCOMPILING)
   endforeach()
 endif()
 
+option(LK_FUZZ "build the fuzz targets, and nothing else that can be linked; needs clang" OFF)
+if(LK_FUZZ)
+  include(fuzz)
+endif()
 if(LK_TEST_VARIANTS)
   include(variants)
   lk_test(meta.layers meta tests/meta/layers.sh)

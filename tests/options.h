@@ -40,7 +40,7 @@ static const lk_option cake_table[] = {
     {"layers", LK_OPTION_INT, CAKE(layers), .preset = "2", .min = 1, .max = 9, .help = "how many"},
     {"sugar", LK_OPTION_REAL, CAKE(sugar), .preset = "0.25", .min = 0, .max = 1,
      .help = "share of sugar", .flags = LK_OPTION_OPEN_MIN},
-    {"heat", LK_OPTION_REAL, CAKE(heat), .preset = "180", .min = 0, .max = INFINITY,
+    {"heat", LK_OPTION_REAL, CAKE(heat), .preset = "180", .min = 0, .max = HUGE_VAL,
      .help = "of the oven"},
     {"note", LK_OPTION_TEXT, CAKE(note), .help = "what is written on it"},
     {"tiers", LK_OPTION_INTS, CAKE(tiers), .preset = "3,2", .min = 1, .max = 100,

@@ -97,7 +97,7 @@ typedef struct lk_option {
     size_t offset;
     const char *value;   /* the value's name in help, such as "N"; NULL for a flag or the usual */
     const char *preset;  /* the default, read as a value is; NULL: zero, none */
-    double min, max;     /* of a number; no limits if equal; INFINITY is allowed */
+    double min, max;     /* of a number; no limits if equal; HUGE_VAL is allowed */
     const char *help;    /* one or two sentences without a full stop at the end */
     const char *choices; /* LK_OPTION_CHOICE: "mean sum none", the names in order */
     const lk_kind *kind; /* LK_OPTION_ENTRY and LK_OPTION_ENTRIES */
