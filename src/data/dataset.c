@@ -23,6 +23,9 @@ int64_t lk__field_bytes(const lk_field *f)
 {
     int64_t count = 1;
     for (int i = 0; i < f->shape.ndim; i++)
+        if (f->shape.dim[i] == 0)
+            return 0; /* however large the others are */
+    for (int i = 0; i < f->shape.ndim; i++)
         count *= f->shape.dim[i];
     return count * (int64_t)lk_dtype_size(f->dtype);
 }
@@ -181,7 +184,8 @@ lk_status lk__dataset_rows_new(const lk_dataset *ds, void **row, void **block)
     *block = NULL;
     for (int f = 0; f < ds->info.n_fields; f++) {
         at[f] = bytes;
-        LK_TRY(lk_add_i64(bytes, ds->bytes[f], &bytes));
+        if (ds->info.count > 0) /* an empty set may claim any shape: nothing is read */
+            LK_TRY(lk_add_i64(bytes, ds->bytes[f], &bytes));
         LK_TRY(lk_round_up_i64(bytes, LK_ALIGN, &bytes));
     }
     char *start;

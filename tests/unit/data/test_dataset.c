@@ -83,6 +83,10 @@ static void wrong_descriptions_are_refused(void)
     info.n_fields = 1;
     info.field[0].shape = (lk_shape)LK_DIMS(INT64_C(1) << 40, INT64_C(1) << 20);
     ASSERT_FAILS(lk_dataset_new(&info, no_row, NULL, NULL, &ds), LK_EOVERFLOW, "");
+    info.field[0].shape.dim[1] = 0; /* then the other axis does not matter */
+    info.field[0].shape.dim[0] = INT64_MAX;
+    ASSERT_OK(lk_dataset_new(&info, no_row, NULL, NULL, &ds));
+    lk_dataset_free(ds);
     info.field[0].shape = LK_SCALAR;
     info.count = -1;
     ASSERT_FAILS(lk_dataset_new(&info, no_row, NULL, NULL, &ds), LK_EINVAL, "-1 samples");

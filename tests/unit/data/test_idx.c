@@ -140,6 +140,18 @@ static void damage_is_refused_with_file_and_offset(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+static void an_empty_set_of_huge_samples_takes_no_memory(void)
+{
+    static const unsigned char empty[] = {0, 0, 8, 3, 0, 0, 0, 0, 0x7f, 0, 0, 0, 0x7f, 0, 0, 0};
+    char options[300];
+    lk_dataset *ds;
+    snprintf(options, sizeof options, "path=%s", test_write("empty", empty, sizeof empty));
+    ASSERT_OK(test_open("idx", options, LK_TRAIN, &ds));
+    ASSERT_OK(test_read_all(ds));
+    ASSERT_OK(lk_dataset_write(ds, "idx", test_path("empty_too")));
+    lk_dataset_free(ds);
+}
+
 static void damaged_packed_files_are_refused(void)
 {
     if (!lk__inflate_built())
@@ -219,5 +231,6 @@ static void failed_allocations_leave_nothing(void)
 TEST_MAIN(TEST(a_folder_is_found_by_its_names_plain_and_packed),
           TEST(files_can_be_named_one_by_one), TEST(wide_elements_are_big_endian),
           TEST(what_is_written_has_the_same_bytes), TEST(damage_is_refused_with_file_and_offset),
+          TEST(an_empty_set_of_huge_samples_takes_no_memory),
           TEST(damaged_packed_files_are_refused), TEST(a_bomb_is_refused_before_it_takes_memory),
           TEST(failed_allocations_leave_nothing))
