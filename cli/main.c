@@ -23,6 +23,7 @@ static void print_help(FILE *to)
         fprintf(to, "  %-12s %s\n", lk_verbs[i]->name, lk_verbs[i]->summary);
     fprintf(to, "\n"
                 "  lockstep VERB --help    what a verb does, and its options\n"
+                "  lockstep help KIND NAME what a layer, optimizer, ... does, and its options\n"
                 "  lockstep --version      the version and the numerics epoch\n"
                 "\n"
                 "exit status: 0 done, 1 failed, 2 wrong usage\n");

@@ -24,8 +24,7 @@ static const char *dashed(const char *name, char *buf)
     return buf;
 }
 
-/* What stands for a value in help and messages. */
-static const char *value_name(const lk_option *o)
+const char *option_value_name(const lk_option *o)
 {
     if (o->value)
         return o->value;
@@ -96,7 +95,7 @@ static lk_status read_option(const struct reader *r, int argc, char **argv, int 
         return read_value(r, o, equals + 1);
     if (*i + 1 == argc) {
         fprintf(stderr, "error: %s: option --%s needs a value: --%s %s\n", r->command, name, name,
-                value_name(o));
+                option_value_name(o));
         return LK_EINVAL;
     }
     return read_value(r, o, argv[++*i]);
@@ -145,17 +144,48 @@ void option_wrap(FILE *to, int indent, const char *text)
     fputc('\n', to);
 }
 
-void option_help(const lk_option *table, FILE *to)
+const char *option_about(const lk_option *o, char *buf, size_t size)
+{
+    char range[96];
+    int n = snprintf(buf, size, "%s", o->help);
+    for (int i = 0; o->choices && n < (int)size; i++) {
+        int length;
+        const char *word = lk_option_word(o->choices, i, &length);
+        if (length == 0)
+            break;
+        n += snprintf(buf + n, size - (size_t)n, "%s%.*s", i > 0 ? ", " : "; one of ", length,
+                      word);
+    }
+    if (o->kind && n < (int)size)
+        n += snprintf(buf + n, size - (size_t)n, "; of the %s", o->kind->plural);
+    if (*lk_option_range(o, range, sizeof range) && n < (int)size)
+        snprintf(buf + n, size - (size_t)n, "; %s", range);
+    return buf;
+}
+
+/* "  --name VALUE", or "  name VALUE". */
+static void help_left(const lk_option *o, option_style style, char *buf, size_t size)
+{
+    char name[NAME_SIZE];
+    bool in_file = style == OPTION_IN_FILE;
+    const char *value = option_value_name(o);
+    if (in_file && o->type == LK_OPTION_FLAG)
+        value = "true|false";
+    snprintf(buf, size, "  %s%s%s%s", in_file ? "" : "--",
+             in_file ? o->name : dashed(o->name, name), *value ? " " : "", value);
+}
+
+void option_help(const lk_option *table, option_style style, FILE *to)
 {
     for (const lk_option *o = table; o->name; o++) {
-        char name[NAME_SIZE], left[2 * NAME_SIZE], range[96], right[512];
-        const char *value = value_name(o);
-        snprintf(left, sizeof left, "  --%s%s%s", dashed(o->name, name), *value ? " " : "", value);
-        int n = snprintf(right, sizeof right, "%s", o->help);
-        if (*lk_option_range(o, range, sizeof range) && n < (int)sizeof right)
-            n += snprintf(right + n, sizeof right - (size_t)n, "; %s", range);
-        if (o->preset && n < (int)sizeof right)
-            snprintf(right + n, sizeof right - (size_t)n, " (default %s)", o->preset);
+        char left[2 * NAME_SIZE], right[OPTION_ABOUT + 256];
+        help_left(o, style, left, sizeof left);
+        option_about(o, right, OPTION_ABOUT);
+        size_t n = strlen(right);
+        if (o->flags & LK_OPTION_REQUIRED)
+            snprintf(right + n, sizeof right - n, " (required)");
+        else if (o->preset)
+            snprintf(right + n, sizeof right - n, " (default %s)", o->preset);
         if (strlen(left) >= HELP_COLUMN) {
             fprintf(to, "%s\n", left);
             option_wrap(to, HELP_COLUMN, right);

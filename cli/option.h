@@ -21,8 +21,20 @@
 lk_status option_parse(const lk_option *table, const char *command, void *fields, lk_arena *arena,
                        int argc, char **argv, int *n_operands) LK_NODISCARD;
 
+/** How a name is written: `--learning-rate` or `learning_rate`. */
+typedef enum option_style { OPTION_ON_LINE, OPTION_IN_FILE } option_style;
+
 /** Print the table, one option a line with its default and range. */
-void option_help(const lk_option *table, FILE *to);
+void option_help(const lk_option *table, option_style style, FILE *to);
+
+/** What stands for a value in help, such as "N"; "" for a flag. */
+const char *option_value_name(const lk_option *o);
+
+enum { OPTION_ABOUT = 1024 };
+
+/** What the option is for, and what is allowed: its help, words, kind and range.  In `buf` of `size`
+ * bytes; returns `buf`. */
+const char *option_about(const lk_option *o, char *buf, size_t size);
 
 /** Print `text` indented, wrapped at 80 columns; a newline in it begins a paragraph. */
 void option_wrap(FILE *to, int indent, const char *text);

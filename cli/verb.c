@@ -41,7 +41,7 @@ void verb_help(const lk_verb *verb, const char *command, FILE *to)
         kinds_help(verb->kinds, to);
     fprintf(to, "\noptions:\n");
     if (verb->options)
-        option_help(verb->options, to);
+        option_help(verb->options, OPTION_ON_LINE, to);
     fprintf(to, "  %-23s %s\n", "--help", "show this text");
 }
 

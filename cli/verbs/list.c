@@ -1,6 +1,7 @@
 /* lockstep list: what is built in, by kind. */
 #include "bench_case.h"
 #include "check.h"
+#include "kinds.h"
 #include "peers.h"
 #include "report.h"
 #include "verb.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 
 struct list_options {
-    bool json;
+    bool json, markdown;
 };
 
 static const lk_option options[] = {
@@ -24,6 +25,10 @@ static const lk_option options[] = {
      .type = LK_OPTION_FLAG,
      .offset = offsetof(struct list_options, json),
      .help = "print one JSON object for each entry"},
+    {.name = "markdown",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct list_options, markdown),
+     .help = "print the reference page of what experiments are made of"},
     {.name = NULL},
 };
 
@@ -185,19 +190,44 @@ static const struct {
     {"peers", "libraries for \"lockstep bench --against\"", list_peers},
 };
 
-enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+enum { N_OWN = sizeof kinds / sizeof kinds[0] };
+
+/* Kinds are numbered: those above, then what experiments choose from.  NULL behind the last. */
+static const char *kind_name(int i)
+{
+    if (i < N_OWN)
+        return kinds[i].name;
+    return lk_kinds[i - N_OWN] ? lk_kinds[i - N_OWN]->plural : NULL;
+}
+
+static const char *kind_about(int i)
+{
+    return i < N_OWN ? kinds[i].about : lk_kinds[i - N_OWN]->summary;
+}
+
+static void list_kind(report *out, int i)
+{
+    if (i < N_OWN) {
+        kinds[i].list(out);
+        return;
+    }
+    const lk_kind *kind = lk_kinds[i - N_OWN];
+    const lk_entry *e;
+    for (int j = 0; (e = kind->at(j)); j++)
+        entry(out, kind->name, e->name, e->summary);
+}
 
 static int unknown_kind(const char *name)
 {
     lk_suggestion s = {.wanted = name};
     fprintf(stderr, "error: lockstep list: unknown kind \"%s\"", name);
-    for (int i = 0; i < N_KINDS; i++)
-        lk_suggest_consider(&s, kinds[i].name);
+    for (int i = 0; kind_name(i); i++)
+        lk_suggest_consider(&s, kind_name(i));
     if (lk_suggest_found(&s))
         fprintf(stderr, "; did you mean \"%s\"?", s.best);
     fprintf(stderr, "\n  kinds are");
-    for (int i = 0; i < N_KINDS; i++)
-        fprintf(stderr, " %s,", kinds[i].name);
+    for (int i = 0; kind_name(i); i++)
+        fprintf(stderr, " %s,", kind_name(i));
     fputs(" and all\n", stderr);
     return LK_EXIT_USAGE;
 }
@@ -205,19 +235,31 @@ static int unknown_kind(const char *name)
 /* How many entries there are of each kind. */
 static void list_kinds(report *out)
 {
-    for (int i = 0; i < N_KINDS; i++) {
+    for (int i = 0; kind_name(i); i++) {
         report entries;
         report_measure(&entries, columns, 3, false);
-        kinds[i].list(&entries);
-        report_row(out, (report_cell[]){cell_text(kinds[i].name), cell_int(entries.measured),
-                                        cell_text(kinds[i].about)});
+        list_kind(&entries, i);
+        report_row(out, (report_cell[]){cell_text(kind_name(i)), cell_int(entries.measured),
+                                        cell_text(kind_about(i))});
     }
+}
+
+/* The entries of one kind, or of all of them: name NULL. */
+static void list_named(report *out, const char *name)
+{
+    for (int i = 0; kind_name(i); i++)
+        if (!name || strcmp(kind_name(i), name) == 0)
+            list_kind(out, i);
 }
 
 static int list_run(const void *given, int n, char **operand)
 {
     const struct list_options *o = given;
     report out;
+    if (o->markdown) {
+        kinds_markdown(stdout);
+        return LK_EXIT_DONE;
+    }
     if (n == 0) {
         report_measure(&out, kind_columns, 3, o->json);
         list_kinds(&out);
@@ -227,31 +269,27 @@ static int list_run(const void *given, int n, char **operand)
             printf("\nlockstep list KIND lists one kind, lockstep list all everything\n");
         return LK_EXIT_DONE;
     }
-    int first = 0, last = N_KINDS;
-    if (strcmp(operand[0], "all") != 0) {
-        while (first < N_KINDS && strcmp(kinds[first].name, operand[0]) != 0)
-            first++;
-        if (first == N_KINDS)
-            return unknown_kind(operand[0]);
-        last = first + 1;
-    }
+    const char *name = strcmp(operand[0], "all") == 0 ? NULL : operand[0];
+    int found = 0;
+    while (name && kind_name(found) && strcmp(kind_name(found), name) != 0)
+        found++;
+    if (name && !kind_name(found))
+        return unknown_kind(name);
     report_measure(&out, columns, 3, o->json);
-    for (int i = first; i < last; i++)
-        kinds[i].list(&out);
+    list_named(&out, name);
     report_print(&out);
-    for (int i = first; i < last; i++)
-        kinds[i].list(&out);
+    list_named(&out, name);
     return LK_EXIT_DONE;
 }
 
 const lk_verb lk_verb_list = {
     .name = "list",
-    .summary = "what is built in: verbs, instruction sets, kernels, ops, collectives, peers",
+    .summary = "what is built in: verbs, layers, optimizers, data formats, kernels, ops, ...",
     .operands = "[KIND]",
     .about =
-        "Lists what is built in, of one kind: verbs, isas, dtypes, kernels, ops, nodes, "
-        "collectives, checks, benches, cases, peers, or all. Without KIND it prints how many there "
-        "are of each.",
+        "Lists what is built in, of one kind, or all. Without KIND it prints which kinds there "
+        "are, "
+        "and how many entries of each. \"lockstep help layer conv\" explains one layer, and so on.",
     .options = options,
     .options_size = sizeof(struct list_options),
     .max_operands = 1,

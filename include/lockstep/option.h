@@ -170,6 +170,9 @@ LK_API lk_status lk_option_add(const lk_option *option, void *fields,
 LK_API const char *lk_option_show(const lk_option *option, const void *fields, char *buf,
                                   size_t size);
 
+/** Word number `i` of `choices`: its beginning, and its length in `*n`, 0 behind the last. */
+LK_API const char *lk_option_word(const char *choices, int i, int *n);
+
 /** What numbers are allowed, such as "from 1 to 256" or "above 0 and at most 1", in `buf` of `size`
  * bytes; "" if all are.  Returns `buf`. */
 LK_API const char *lk_option_range(const lk_option *option, char *buf, size_t size);

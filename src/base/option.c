@@ -107,7 +107,7 @@ static lk_status read_flag(const char *text, bool *out)
     return LK_OK;
 }
 
-const char *lk__option_word(const char *choices, int i, int *n)
+const char *lk_option_word(const char *choices, int i, int *n)
 {
     for (;; choices += *n) {
         choices += strspn(choices, " ");
@@ -123,7 +123,7 @@ static lk_status read_choice(const lk_option *o, const char *text, int *out)
     lk_suggestion s = {.wanted = text};
     for (int i = 0;; i++) {
         int n;
-        const char *word = lk__option_word(o->choices, i, &n);
+        const char *word = lk_option_word(o->choices, i, &n);
         if (n == 0)
             break;
         if (strlen(text) == (size_t)n && memcmp(word, text, (size_t)n) == 0) {

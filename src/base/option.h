@@ -20,7 +20,4 @@ lk_status lk__choice_read(const lk_kind *kind, const char *text, lk_arena *arena
 lk_status lk__choices_read(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
                            lk_choices *out) LK_NODISCARD;
 
-/** Which word of `choices` has number `i`; *n is its length, 0 behind the last. */
-const char *lk__option_word(const char *choices, int i, int *n);
-
 #endif /* LK_BASE_OPTION_H */

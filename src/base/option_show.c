@@ -66,7 +66,7 @@ const char *lk_option_show(const lk_option *o, const void *fields, char *buf, si
     case LK_OPTION_REALS:
     case LK_OPTION_NAMES: put_list(&t, o, field); break;
     case LK_OPTION_CHOICE: {
-        const char *word = lk__option_word(o->choices, *(const int *)field, &n);
+        const char *word = lk_option_word(o->choices, *(const int *)field, &n);
         put(&t, "%.*s", n, word);
         break;
     }

@@ -12,8 +12,10 @@ begins_at()
         END { exit bad || NR < 2 }' "$work/out" || fail "the column $1 is not aligned"
 }
 
-for kind in verbs isas dtypes kernels ops nodes collectives checks benches cases peers all; do
-    status 0 "$lockstep" list $kind
+kinds='verbs isas dtypes kernels ops nodes collectives checks benches cases peers
+    formats layers inits losses metrics optimizers schedules'
+for kind in $kinds all; do
+    status 0 "$lockstep" list "$kind"
     begins_at name
     begins_at about
 done
@@ -35,8 +37,8 @@ cp "$work/out" "$work/kinds"
 begins_at about
 out 'lockstep list KIND'
 total=0
-for kind in verbs isas dtypes kernels ops nodes collectives checks benches cases peers; do
-    status 0 "$lockstep" list $kind --json
+for kind in $kinds; do
+    status 0 "$lockstep" list "$kind" --json
     entries=$(wc -l <"$work/out")
     total=$((total + entries))
     grep -Eq "^$kind +$entries  " "$work/kinds" || fail "list does not count $entries $kind"

@@ -52,7 +52,7 @@ status 2 "$lockstep" info extra
 err 'there is nothing to do with "extra"'
 status 2 "$lockstep" list kernel
 err 'did you mean "kernels"?'
-err 'kinds are verbs, isas, dtypes, kernels, ops, nodes, collectives, checks, benches, cases, peers, and all'
+err 'kinds are verbs, isas, dtypes, kernels, ops, nodes, collectives, checks, benches, cases, peers, formats, layers,'
 status 2 "$lockstep" selfcheck gem
 err 'no check named "gem"; did you mean "gemm"?'
 

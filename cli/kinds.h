@@ -1,0 +1,21 @@
+/* The kinds of things that experiments choose from by name, with their option tables. */
+#ifndef LK_CLI_KINDS_H
+#define LK_CLI_KINDS_H
+
+#include <lockstep/option.h>
+
+#include <stdio.h>
+
+/** All kinds, NULL-terminated. */
+extern const lk_kind *const lk_kinds[];
+
+/** The kind of this name, NULL if there is none. */
+const lk_kind *kind_find(const char *name);
+
+/** Print the help of an entry: what it is, and its options. */
+void kind_help(const lk_kind *kind, const lk_entry *entry, FILE *to);
+
+/** Print a page of Markdown about all kinds: docs/reference.md. */
+void kinds_markdown(FILE *to);
+
+#endif /* LK_CLI_KINDS_H */
