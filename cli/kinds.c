@@ -3,7 +3,7 @@
 
 #include "option.h"
 
-#include <lockstep/data.h>
+#include <lockstep/config.h>
 #include <lockstep/loss.h>
 #include <lockstep/metric.h>
 #include <lockstep/nn.h>
@@ -13,8 +13,8 @@
 #include <string.h>
 
 const lk_kind *const lk_kinds[] = {
-    &lk_kind_format, &lk_kind_layer,     &lk_kind_init,     &lk_kind_loss,
-    &lk_kind_metric, &lk_kind_optimizer, &lk_kind_schedule, NULL,
+    &lk_kind_section, &lk_kind_format,    &lk_kind_layer,    &lk_kind_init, &lk_kind_loss,
+    &lk_kind_metric,  &lk_kind_optimizer, &lk_kind_schedule, NULL,
 };
 
 const lk_kind *kind_find(const char *name)
@@ -40,8 +40,9 @@ void kind_help(const lk_kind *kind, const lk_entry *entry, FILE *to)
         option_help(entry->options, OPTION_IN_FILE, to);
     if (kind->named)
         fprintf(to, "  %-23s %s\n", "name TEXT", "a name of its own");
-    fprintf(to, "\nin an experiment: %s, or {type: %s, OPTION: VALUE, ...}\n", entry->name,
-            entry->name);
+    if (kind != &lk_kind_section)
+        fprintf(to, "\nin an experiment: %s, or {type: %s, OPTION: VALUE, ...}\n", entry->name,
+                entry->name);
 }
 
 /* Text as a cell of a table. */

@@ -4,6 +4,7 @@
 #   selfcheck      the self-check of the command against the golden hashes
 #   example.*, MPI.example.*      the programs of examples/
 #   cli.*          the command seen from outside, one script each in tests/cli
+#   experiments.*  wrong experiment files, and what is said about each
 #   meta.*         the rules of the project, one script each
 #   local.*        programs of tests/dist, their ranks as threads of one process
 #   openmpi.*, mpich.*      the same programs, started by that MPI; and a host of that MPI
@@ -168,6 +169,9 @@ endforeach()
 
 lk_test(selfcheck cli lockstep selfcheck --golden tests/golden/selfcheck.txt)
 if(NOT CMAKE_CROSSCOMPILING)
+  if(LK_YAML)
+    lk_test(experiments.wrong cli tests/experiments/run.sh $<TARGET_FILE:lockstep>)
+  endif()
   add_executable(json_lines tests/cli/json_lines.c)
   file(GLOB scripts CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} tests/cli/test_*.sh)
   foreach(script IN LISTS scripts)

@@ -1,4 +1,6 @@
-/* lockstep info: what this build is, what it found here, and what it will use and why. */
+/* lockstep info: what this build is, what it found here, and what it will use and why; and with a
+ * file, what an experiment says. */
+#include "experiment.h"
 #include "peers.h"
 #include "report.h"
 #include "verb.h"
@@ -143,11 +145,28 @@ static void say_all(struct info *info)
     say_peers(info);
 }
 
+static int info_experiment(bool json, int n, char **operand)
+{
+    static const report_column of_experiment[] = {
+        {"section", "section", -1}, {"name", "name", -1}, {"value", "value", -1}};
+    lk_experiment *e;
+    int status = experiment_open(n, operand, &e);
+    if (status != LK_EXIT_DONE)
+        return status;
+    report out;
+    report_measure(&out, of_experiment, 3, json);
+    experiment_rows(e, &out);
+    report_print(&out);
+    experiment_rows(e, &out);
+    lk_experiment_free(e);
+    return LK_EXIT_DONE;
+}
+
 static int info_run(const void *given, int n, char **operand)
 {
-    (void)n;
-    (void)operand;
     const struct info_options *o = given;
+    if (n > 0)
+        return info_experiment(o->json, n, operand);
     struct info info = {.broken = false};
     report_measure(&info.out, columns, 4, o->json);
     say_all(&info);
@@ -160,14 +179,17 @@ static int info_run(const void *given, int n, char **operand)
 const lk_verb lk_verb_info = {
     .name = "info",
     .summary = "what this build is, what it found here and what it will use",
-    .operands = "",
+    .operands = "[FILE.yaml [KEY=VALUE...]]",
     .about =
         "Prints version and numerics epoch, compiler, the instruction sets and which one is in "
         "use and why, the number of threads and why, whether this process's floating-point "
         "environment is canonical, the machine as seen, and the libraries found for "
         "\"lockstep bench\".\n"
+        "With FILE.yaml it checks an experiment and prints all that is set in it, by the file, by "
+        "KEY=VALUE, or by default; nothing is opened but the file.\n"
         "The exit status is 2 if LK_ISA or LK_THREADS in the environment cannot be followed.",
     .options = options,
     .options_size = sizeof(struct info_options),
+    .max_operands = 1000,
     .run = info_run,
 };

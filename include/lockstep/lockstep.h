@@ -8,6 +8,7 @@
 #include <lockstep/clock.h>
 #include <lockstep/coll.h>
 #include <lockstep/comm.h>
+#include <lockstep/config.h>
 #include <lockstep/conv.h>
 #include <lockstep/crc32c.h>
 #include <lockstep/data.h>

@@ -95,7 +95,7 @@ typedef struct lk_option {
         *name; /* without dashes; words are joined by "_" in files, "-" on the command line */
     lk_option_type type;
     size_t offset;
-    const char *value;   /* the value's name in help, such as "N"; NULL for a flag or the usual */
+    const char *value;   /* its name in help, such as "N"; NULL: the usual; "PATH" marks a path */
     const char *preset;  /* the default, read as a value is; NULL: zero, none */
     double min, max;     /* of a number; no limits if equal; HUGE_VAL is allowed */
     const char *help;    /* one or two sentences without a full stop at the end */
@@ -177,7 +177,7 @@ LK_API const char *lk_option_word(const char *choices, int i, int *n);
  * bytes; "" if all are.  Returns `buf`. */
 LK_API const char *lk_option_range(const lk_option *option, char *buf, size_t size);
 
-/** The entry of this name.  Errors: LK_EINVAL, naming a similar one or all. */
+/** The entry of this name.  Errors: LK_EINVAL, naming a similar one, all, or how to see all. */
 LK_API lk_status lk_entry_find(const lk_kind *kind, const char *name,
                                const lk_entry **out) LK_NODISCARD;
 

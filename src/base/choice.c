@@ -28,10 +28,14 @@ lk_status lk_entry_find(const lk_kind *kind, const char *name, const lk_entry **
     if (lk_suggest_found(&s))
         return LK_RAISE(LK_EINVAL, "unknown %s \"%s\"; did you mean \"%s\"?", kind->name, name,
                         s.best);
-    char all[384] = "";
-    size_t n = 0;
-    for (int i = 0; (e = kind->at(i)) && n < sizeof all; i++)
-        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i > 0 ? ", " : "", e->name);
+    char all[256] = "";
+    size_t used = 0;
+    int n = 0;
+    for (; (e = kind->at(n)) && used < sizeof all; n++)
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", n > 0 ? ", " : "", e->name);
+    if (n > 12 || used >= sizeof all)
+        return LK_RAISE(LK_EINVAL, "unknown %s \"%s\"; \"lockstep list %s\" shows all", kind->name,
+                        name, kind->plural);
     return LK_RAISE(LK_EINVAL, "unknown %s \"%s\"; known are %s", kind->name, name, all);
 }
 

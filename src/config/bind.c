@@ -162,12 +162,12 @@ static lk_status find_entry(const lk_node *node, const lk_kind *kind, const lk_e
     char text[LK_WHERE];
     const lk_node *type = node->type == LK_NODE_MAP ? lk__node_find(node, "type") : node;
     LK_CHECK_AT(node->type != LK_NODE_LIST, &node->place,
-                "a %s must be a name or a map with a type, not %s", kind->name,
+                "%s must be a name or a map with a type, not %s", kind->name,
                 lk__node_text(node, text));
-    LK_CHECK_AT(type, &node->place, "a %s needs the key \"type\"", kind->name);
-    LK_CHECK_AT(!is_null(type), &type->place, "the type of a %s has no value", kind->name);
-    LK_CHECK_AT(type->type == LK_NODE_SCALAR, &type->place,
-                "the type of a %s must be a name, not %s", kind->name, lk__node_text(type, text));
+    LK_CHECK_AT(type, &node->place, "%s needs the key \"type\"", kind->name);
+    LK_CHECK_AT(!is_null(type), &type->place, "the type of %s has no value", kind->name);
+    LK_CHECK_AT(type->type == LK_NODE_SCALAR, &type->place, "the type of %s must be a name, not %s",
+                kind->name, lk__node_text(type, text));
     lk_status st = lk_entry_find(kind, type->text, out);
     if (st == LK_EINVAL)
         return LK_RAISE_AT(&type->place, "%s", lk_error_message());

@@ -10,14 +10,14 @@ status 0 "$lockstep" help layer
 out 'lockstep help layer NAME explains one'
 
 # every entry of every kind explains itself, and every option of it has a line
-for kind in format layer init loss metric optimizer schedule; do
+for kind in section format layer init loss metric optimizer schedule; do
     plural=$("$lockstep" list --json | sed -n "s/.*\"kind\": \"\(${kind}[a-z]*\)\".*/\1/p")
     "$lockstep" list "$plural" --json | sed 's/.*"name": "\([^"]*\)".*/\1/' >"$work/names"
     [ -s "$work/names" ] || fail "there are no $plural"
     while IFS= read -r name; do
         status 0 "$lockstep" help "$kind" "$name"
         out "$kind $name: "
-        out "{type: $name"
+        [ $kind = section ] || out "{type: $name"
     done <"$work/names"
 done
 status 0 "$lockstep" help layer conv

@@ -48,11 +48,11 @@ status 2 "$lockstep" info --jsno
 err 'unknown option "--jsno"; did you mean "--json"?'
 status 2 "$lockstep" info -x
 err 'unknown option "-x"'
-status 2 "$lockstep" info extra
+status 2 "$lockstep" list ops extra
 err 'there is nothing to do with "extra"'
 status 2 "$lockstep" list kernel
 err 'did you mean "kernels"?'
-err 'kinds are verbs, isas, dtypes, kernels, ops, nodes, collectives, checks, benches, cases, peers, formats, layers,'
+err 'kinds are verbs, isas, dtypes, kernels, ops, nodes, collectives, checks, benches, cases, peers, sections, formats,'
 status 2 "$lockstep" selfcheck gem
 err 'no check named "gem"; did you mean "gemm"?'
 

@@ -1,0 +1,93 @@
+/* Opening and showing experiments. */
+#include "experiment.h"
+
+#include "verb.h"
+
+#include <string.h>
+
+enum { VALUE_SIZE = 1024 };
+
+int experiment_open(int n, char **operand, lk_experiment **out)
+{
+    lk_status st = lk_experiment_read(operand[0], (const char *const *)(operand + 1), n - 1, out);
+    if (st == LK_ENOMEM)
+        return verb_failed();
+    if (st != LK_OK)
+        fprintf(stderr, "error: %s\n", lk_error_message());
+    return st == LK_OK ? LK_EXIT_DONE : LK_EXIT_USAGE;
+}
+
+static void row(report *out, const char *section, const char *name, const char *value)
+{
+    report_row(out, (report_cell[]){cell_text(section), cell_text(name), cell_text(value)});
+}
+
+static void choice_rows(const char *section, const lk_choice *choice, report *out);
+
+/* Rows of the entries that an option holds. */
+static void nested_rows(const char *section, const lk_option *o, const void *fields, report *out)
+{
+    const void *field = (const char *)fields + o->offset;
+    const lk_choice *one = field;
+    const lk_choices *many = field;
+    char name[VALUE_SIZE];
+    bool top = strcmp(section, "experiment") == 0; /* its keys have no other before them */
+    const char *outer = top ? "" : section, *dot = top ? "" : ".";
+    if (o->type == LK_OPTION_ENTRY && one->entry) {
+        snprintf(name, sizeof name, "%s%s%s", outer, dot, o->name);
+        choice_rows(name, one, out);
+    }
+    for (int64_t i = 0; o->type == LK_OPTION_ENTRIES && i < many->n; i++) {
+        snprintf(name, sizeof name, "%s%s%s.%lld", outer, dot, o->name, (long long)i);
+        choice_rows(name, &many->item[i], out);
+    }
+}
+
+static void table_rows(const char *section, const lk_option *table, const void *fields, report *out)
+{
+    for (const lk_option *o = table; o && o->name; o++) {
+        char value[VALUE_SIZE];
+        if (o->type == LK_OPTION_ENTRY || o->type == LK_OPTION_ENTRIES)
+            continue;
+        lk_option_show(o, fields, value, sizeof value);
+        if (*value)
+            row(out, section, o->name, value);
+    }
+    for (const lk_option *o = table; o && o->name; o++)
+        nested_rows(section, o, fields, out);
+}
+
+static void choice_rows(const char *section, const lk_choice *choice, report *out)
+{
+    row(out, section, "type", choice->entry->name);
+    if (choice->name)
+        row(out, section, "name", choice->name);
+    table_rows(section, choice->entry->options, choice->options, out);
+}
+
+static const lk_option *section_table(const char *name)
+{
+    const lk_entry *e;
+    for (int i = 0; (e = lk_kind_section.at(i)); i++)
+        if (strcmp(e->name, name) == 0)
+            return e->options;
+    return NULL;
+}
+
+void experiment_rows(const lk_experiment *e, report *out)
+{
+    char name[64];
+    table_rows("experiment", section_table("experiment"), e, out);
+    choice_rows("data", &e->data, out);
+    table_rows("data", lk_entry_loader.options, &e->loader, out);
+    for (int64_t i = 0; i < e->model.n; i++) {
+        snprintf(name, sizeof name, "model.%lld", (long long)i);
+        choice_rows(name, &e->model.item[i], out);
+    }
+    table_rows("train", section_table("train"), &e->train, out);
+    if (e->train.checkpoint.every.n > 0)
+        table_rows("train.checkpoint", section_table("train.checkpoint"), &e->train.checkpoint,
+                   out);
+    table_rows("train.early_stop", section_table("train.early_stop"), &e->train.early_stop, out);
+    table_rows("parallel", section_table("parallel"), &e->parallel, out);
+}

@@ -1,0 +1,20 @@
+/* Experiment files on the command line: FILE.yaml [KEY=VALUE...]. */
+#ifndef LK_CLI_EXPERIMENT_H
+#define LK_CLI_EXPERIMENT_H
+
+#include "report.h"
+
+#include <lockstep/config.h>
+
+/**
+ * Read the experiment operand[0], with what operand[1 ... n-1] assign.
+ *
+ * Returns LK_EXIT_DONE, or another exit status after a message of one line on stderr.
+ */
+int experiment_open(int n, char **operand, lk_experiment **out);
+
+/** Give a report rows of three cells: the section, the option and its value; everything that is set,
+ * by the file or by default. */
+void experiment_rows(const lk_experiment *experiment, report *out);
+
+#endif /* LK_CLI_EXPERIMENT_H */

@@ -1,0 +1,132 @@
+/* Experiments: files that say what to train on what.
+ *
+ *     seed: 1
+ *     data: {type: idx, path: FOLDER, batch: 128, shards: 8}
+ *     model:
+ *       - {type: conv, filters: 32, kernel: 3, padding: 1}
+ *       - relu
+ *       - {type: linear, units: 10}
+ *     loss: softmax_cross_entropy
+ *     metrics: [accuracy]
+ *     optimizer: {type: sgd, rate: 0.05, schedule: {type: cosine}}
+ *     train: {epochs: 3, checkpoint: {every: 1 epoch, keep: 3}}
+ *     parallel: {data: 2, spatial: 2x2}
+ *
+ * Every key is an option of a table (option.h): of the experiment, of a section, or of the thing that
+ * a `type` names.  Schedule, clipping and decay are options of the optimizer.  A thing without
+ * options can be its name alone.
+ *
+ * The files are YAML without anchors, aliases and tags, of at most 1 MiB; docs/experiments.md has the
+ * rules.  Nothing here is collective or knows a rank.
+ */
+#ifndef LK_CONFIG_H
+#define LK_CONFIG_H
+
+#include <lockstep/data.h>
+
+LK_BEGIN_DECLS
+
+/** How often something happens: every `n` epochs or steps; n 0: never. */
+typedef struct lk_period {
+    int64_t n;
+    bool steps; /* counted in steps, not in epochs */
+} lk_period;
+
+typedef struct lk_checkpoint_options {
+    const char *every_text; /* as written: "1 epoch", "500 steps" */
+    lk_period every;
+    int64_t keep; /* the newest ones; 0: all */
+} lk_checkpoint_options;
+
+typedef struct lk_early_stop_options {
+    const char *metric; /* "loss", or one of the experiment's metrics */
+    int64_t patience;   /* evaluations without progress; 0: never stop */
+    double change;      /* that counts as progress */
+} lk_early_stop_options;
+
+typedef struct lk_train_options {
+    int64_t epochs;
+    int64_t steps;                        /* stop after so many; 0: no limit */
+    const char *evaluate_text, *log_text; /* as written */
+    lk_period evaluate, log;
+    const char *output; /* folder for all that is written; NULL: none */
+    lk_checkpoint_options checkpoint;
+    lk_early_stop_options early_stop;
+} lk_train_options;
+
+/** Who computes what; never changes the bits. */
+typedef struct lk_parallel_options {
+    int64_t data; /* parts of the batch; 0: as many as there are ranks left */
+    const char *spatial_text;
+    lk_option_ints spatial; /* parts of the image along each axis; n 0: whole */
+    int64_t feature;        /* parts of wide layers */
+    int64_t pipeline;       /* stages */
+} lk_parallel_options;
+
+typedef struct lk_experiment {
+    const char *path;  /* of its file */
+    const char *about; /* a sentence for people; may be NULL */
+    int64_t seed;
+    int precision;  /* of the table; see dtype */
+    lk_dtype dtype; /* of parameters and arithmetic: f32 or f64 */
+    lk_choice data; /* of lk_kind_format */
+    lk_loader_options loader;
+    lk_choices model; /* of lk_kind_layer */
+    lk_choice loss;
+    lk_choices metrics;
+    lk_choice optimizer;
+    lk_train_options train;
+    lk_parallel_options parallel;
+    lk_arena *arena; /* that all of it lies in */
+} lk_experiment;
+
+/**
+ * Read an experiment from a file, then set what `assignment[0 ... n-1]` say.
+ *
+ * An assignment is KEY=VALUE; KEY is a path of names and of numbers of list items, as in
+ * "optimizer.rate=0.1" and "model.0.filters=16", VALUE a value in YAML.  `optimizer=adam` replaces
+ * all of a section, `optimizer.rate=0.1` one option of it.  The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL in one line that begins with FILE:LINE:COLUMN, or with the assignment; LK_EIO for
+ * a file that cannot be read; LK_ENOTSUP in a build without libyaml; LK_ENOMEM.
+ */
+LK_API lk_status lk_experiment_read(const char *path, const char *const *assignment, int n,
+                                    lk_experiment **out) LK_NODISCARD;
+
+/** As lk_experiment_read(), from a text in memory; `name` is for messages. */
+LK_API lk_status lk_experiment_parse(const char *name, const char *text,
+                                     const char *const *assignment, int n,
+                                     lk_experiment **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_experiment_free(lk_experiment *experiment);
+
+/**
+ * Replace {rank} and {size} in all paths of an experiment: in options whose value is called "PATH".
+ *
+ * Errors: LK_EINVAL unless 0 <= rank < size, and for other words in braces; LK_ENOMEM.
+ */
+LK_API lk_status lk_experiment_expand(lk_experiment *experiment, int rank, int size) LK_NODISCARD;
+
+/** Replace {rank} and {size} in one path, into the arena.  Errors: as lk_experiment_expand(). */
+LK_API lk_status lk_path_expand(const char *path, int rank, int size, lk_arena *arena,
+                                const char **out) LK_NODISCARD;
+
+/**
+ * The identity of a run: what decides its bits.  That is the numerics epoch, seed, dtype, model,
+ * loss, optimizer, the epochs and early stopping of the training, how batches are made (batch and
+ * shards among it), and the content of the data: lk_dataset_hash() of the training set.
+ *
+ * Not in it are paths, metrics, output, checkpoints, and the section `parallel`.
+ *
+ * Errors: LK_ENOMEM.
+ */
+LK_API lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data,
+                                        uint64_t *out) LK_NODISCARD;
+
+/** The sections of an experiment as a kind, for lists and help. */
+LK_API extern const lk_kind lk_kind_section;
+
+LK_END_DECLS
+
+#endif /* LK_CONFIG_H */

@@ -1,0 +1,243 @@
+/* Experiments: the keys of the file go to their sections, and what tables cannot say is checked. */
+#include "config/bind.h"
+#include "config/sections.h"
+
+#include <lockstep/nn.h>
+#include <lockstep/suggest.h>
+#include <lockstep/version.h>
+
+#include <string.h>
+
+/* The keys of an experiment that are no options of its table. */
+static const char *const section_keys[] = {"data", "model", "train", "parallel"};
+enum { DATA, MODEL, TRAIN, PARALLEL, N_SECTIONS };
+
+static lk_status unknown_key(const lk_node *node)
+{
+    lk_suggestion s = {.wanted = node->key};
+    for (int i = 0; i < N_SECTIONS; i++)
+        lk_suggest_consider(&s, section_keys[i]);
+    for (const lk_option *o = lk__section_experiment.options; o->name; o++)
+        lk_suggest_consider(&s, o->name);
+    bool near = lk_suggest_found(&s);
+    return LK_RAISE_AT(&node->key_place, "unknown key \"%s\" of experiment%s%s%s", node->key,
+                       near ? "; did you mean \"" : "", near ? s.best : "", near ? "\"?" : "");
+}
+
+/* Move the nodes of sections out of the root, whose table then has the rest. */
+static lk_status take_sections(const lk_node *root, lk_node *rest, const lk_node **section,
+                               lk_arena *arena)
+{
+    *rest = *root;
+    rest->first = rest->last = NULL;
+    rest->n = 0;
+    for (const lk_node *child = root->first; child; child = child->next) {
+        int i = 0;
+        while (i < N_SECTIONS && strcmp(child->key, section_keys[i]) != 0)
+            i++;
+        if (i < N_SECTIONS) {
+            section[i] = child;
+            continue;
+        }
+        const lk_option *o = lk_option_find(lk__section_experiment.options, child->key);
+        if (!o || strcmp(o->name, child->key) != 0)
+            return unknown_key(child);
+        lk_node *copy;
+        LK_TRY(lk_arena_alloc(arena, &copy, 1, sizeof *copy));
+        *copy = *child;
+        lk__node_append(rest, copy);
+    }
+    return LK_OK;
+}
+
+/* The place of a key of a map, which may be missing. */
+static const lk_place *place_in(const lk_node *map, const char *key, const lk_place *otherwise)
+{
+    const lk_node *node = map && map->type == LK_NODE_MAP ? lk__node_find(map, key) : NULL;
+    return node ? &node->place : otherwise;
+}
+
+static lk_status bind_data(lk_experiment *e, const lk_node *node)
+{
+    lk_binding loader = {&lk_entry_loader, &e->loader, NULL};
+    LK_TRY(lk__bind_choice(node, &lk_kind_format, &loader, e->arena, &e->data));
+    e->loader.dtype = e->dtype;
+    const lk_node *shards = node->type == LK_NODE_MAP ? lk__node_find(node, "shards") : NULL;
+    LK_CHECK_AT(
+        !shards || e->loader.shards <= e->loader.batch, &shards->place,
+        "shards of format %s must be at most its batch, but %lld are more than %lld samples",
+        e->data.entry->name, (long long)e->loader.shards, (long long)e->loader.batch);
+    return LK_OK;
+}
+
+static lk_status bind_model(lk_experiment *e, const lk_node *node)
+{
+    char text[LK_WHERE];
+    LK_CHECK_AT(node->type == LK_NODE_LIST, &node->place, "model must be a list of layers, not %s",
+                lk__node_text(node, text));
+    LK_CHECK_AT(node->n > 0, &node->place, "model has no layers");
+    return lk__bind_choices(node, &lk_kind_layer, e->arena, &e->model);
+}
+
+static lk_status read_period(const lk_node *map, const char *key, const char *what,
+                             const lk_place *at, const char *text, lk_period *out)
+{
+    LK_CHECK_AT(lk__period_read(text, out), place_in(map, key, at),
+                "%s of %s: \"%s\" is no period, such as \"1 epoch\", \"500 steps\" or \"never\"",
+                key, what, text);
+    return LK_OK;
+}
+
+/* The metric that early stopping looks at is there. */
+static lk_status check_early_stop(const lk_experiment *e, const lk_place *at)
+{
+    const char *name = e->train.early_stop.metric;
+    bool known = strcmp(name, "loss") == 0;
+    for (int64_t i = 0; i < e->metrics.n && !known; i++)
+        known = strcmp(e->metrics.item[i].entry->name, name) == 0;
+    LK_CHECK_AT(known, at, "metric of train.early_stop: \"%s\" is neither loss nor in metrics",
+                name);
+    return LK_OK;
+}
+
+static lk_status bind_train(lk_experiment *e, const lk_node *node, const lk_place *at)
+{
+    lk_train_options *t = &e->train;
+    char text[LK_WHERE];
+    const lk_binding parts[] = {{&lk__section_train, t, NULL},
+                                {&lk__section_checkpoint, &t->checkpoint, "checkpoint"},
+                                {&lk__section_early_stop, &t->early_stop, "early_stop"}};
+    LK_CHECK_AT(!node || node->type == LK_NODE_MAP, &node->place, "train must be a map, not %s",
+                lk__node_text(node, text));
+    LK_TRY(lk__bind_map(node, at, "train", false, parts, 3, e->arena));
+    const lk_node *checkpoint = node ? lk__node_find(node, "checkpoint") : NULL;
+    const lk_node *stop = node ? lk__node_find(node, "early_stop") : NULL;
+    LK_TRY(read_period(node, "evaluate", "train", at, t->evaluate_text, &t->evaluate));
+    LK_TRY(read_period(node, "log", "train", at, t->log_text, &t->log));
+    LK_TRY(read_period(checkpoint, "every", "train.checkpoint", at, t->checkpoint.every_text,
+                       &t->checkpoint.every));
+    if (!checkpoint) /* the defaults are for those who ask for it */
+        t->checkpoint.every.n = 0;
+    return check_early_stop(e, place_in(stop, "metric", at));
+}
+
+static lk_status bind_parallel(lk_experiment *e, const lk_node *node, const lk_place *at)
+{
+    lk_parallel_options *p = &e->parallel;
+    char text[LK_WHERE];
+    const lk_binding part = {&lk__section_parallel, p, NULL};
+    LK_CHECK_AT(!node || node->type == LK_NODE_MAP, &node->place, "parallel must be a map, not %s",
+                lk__node_text(node, text));
+    LK_TRY(lk__bind_map(node, at, "parallel", false, &part, 1, e->arena));
+    LK_CHECK_AT(!p->spatial_text || lk__grid_read(p->spatial_text, &p->spatial),
+                place_in(node, "spatial", at),
+                "spatial of parallel: \"%s\" is no grid, such as \"2x2\", of up to three axes",
+                p->spatial_text);
+    return LK_OK;
+}
+
+static lk_status bind_all(lk_experiment *e, const lk_node *root)
+{
+    const lk_place *at = &root->place;
+    const lk_node *section[N_SECTIONS] = {NULL};
+    char text[LK_WHERE];
+    lk_node rest;
+    LK_CHECK_AT(root->type == LK_NODE_MAP, at, "an experiment must be a map, not %s",
+                lk__node_text(root, text));
+    LK_TRY(take_sections(root, &rest, section, e->arena));
+    LK_CHECK_AT(section[DATA], at, "experiment needs the key \"data\"");
+    LK_CHECK_AT(section[MODEL], at, "experiment needs the key \"model\"");
+    lk_arena *arena = e->arena;
+    const char *path = e->path;
+    const lk_binding top = {&lk__section_experiment, e, NULL};
+    lk_status st = lk__bind_map(&rest, at, "experiment", false, &top, 1, arena);
+    e->arena = arena; /* binding has set the fields without a row to zero */
+    e->path = path;
+    LK_TRY(st);
+    e->dtype = e->precision == 0 ? LK_F32 : LK_F64;
+    LK_TRY(bind_data(e, section[DATA]));
+    LK_TRY(bind_model(e, section[MODEL]));
+    LK_TRY(bind_train(e, section[TRAIN], at));
+    return bind_parallel(e, section[PARALLEL], at);
+}
+
+static lk_status experiment_new(const char *path, lk_experiment **out)
+{
+    lk_arena *arena;
+    lk_experiment *e = NULL;
+    lk_status st = LK_OK;
+    *out = NULL;
+    LK_TRY(lk_arena_new(&arena));
+    LK_TRY_TO(failed, lk_arena_alloc(arena, &e, 1, sizeof *e));
+    LK_TRY_TO(failed, lk_arena_text(arena, path, strlen(path), &e->path));
+    e->arena = arena;
+    *out = e;
+    return LK_OK;
+failed:
+    lk_arena_free(arena);
+    return st;
+}
+
+/* `text` NULL: from the file `name`. */
+static lk_status experiment_make(const char *name, const char *text, const char *const *assignment,
+                                 int n, lk_experiment **out)
+{
+    lk_experiment *e;
+    lk_node *root;
+    lk_status st = LK_OK;
+    *out = NULL;
+    LK_TRY(experiment_new(name, &e));
+    if (text)
+        LK_TRY_TO(failed, lk__yaml_read(e->path, text, strlen(text), e->arena, &root));
+    else
+        LK_TRY_TO(failed, lk__yaml_read_file(name, e->arena, &root));
+    for (int i = 0; i < n; i++)
+        LK_TRY_TO(failed, lk__node_override(root, assignment[i], e->arena));
+    LK_TRY_TO(failed, bind_all(e, root));
+    *out = e;
+    return LK_OK;
+failed:
+    lk_experiment_free(e);
+    return st;
+}
+
+lk_status lk_experiment_read(const char *path, const char *const *assignment, int n,
+                             lk_experiment **out)
+{
+    return experiment_make(path, NULL, assignment, n, out);
+}
+
+lk_status lk_experiment_parse(const char *name, const char *text, const char *const *assignment,
+                              int n, lk_experiment **out)
+{
+    return experiment_make(name, text, assignment, n, out);
+}
+
+void lk_experiment_free(lk_experiment *experiment)
+{
+    if (experiment)
+        lk_arena_free(experiment->arena);
+}
+
+lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data, uint64_t *out)
+{
+    lk_experiment e = *experiment; /* a copy, because choices point to what may change */
+    lk_hash h = lk_hash_start();
+    lk_hash_add_text(&h, "lockstep run");
+    lk_hash_add_i64(&h, lk_numerics_epoch());
+    LK_TRY(lk_choice_hash(&(lk_choice){.entry = &lk__section_experiment, .options = &e}, &h));
+    LK_TRY(lk_choice_hash(&(lk_choice){.entry = &lk_entry_loader, .options = &e.loader}, &h));
+    lk_hash_add_i64(&h, e.model.n);
+    for (int64_t i = 0; i < e.model.n; i++)
+        LK_TRY(lk_choice_hash(&e.model.item[i], &h));
+    LK_TRY(lk_choice_hash(&(lk_choice){.entry = &lk__section_train, .options = &e.train}, &h));
+    if (e.train.early_stop.patience > 0) {
+        LK_TRY(lk_choice_hash(
+            &(lk_choice){.entry = &lk__section_early_stop, .options = &e.train.early_stop}, &h));
+        lk_hash_add_i64(&h, e.train.evaluate.n);
+        lk_hash_add_i64(&h, e.train.evaluate.steps);
+    }
+    lk_hash_add_i64(&h, (int64_t)data);
+    *out = lk_hash_value(&h);
+    return LK_OK;
+}

@@ -1,0 +1,143 @@
+/* The sections of an experiment: their options. */
+#include "config/sections.h"
+
+#include <lockstep/loss.h>
+#include <lockstep/metric.h>
+#include <lockstep/optim.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(member) offsetof(lk_experiment, member)
+static const lk_option experiment_options[] = {
+    {"about", LK_OPTION_TEXT, FIELD(about), .help = "a sentence about it, for reports",
+     .flags = LK_OPTION_NO_HASH},
+    {"seed", LK_OPTION_INT, FIELD(seed), .preset = "1", .min = 0, .max = 1e15,
+     .help = "of everything that is drawn: initial values, sample order, dropout, augmentation"},
+    {"dtype", LK_OPTION_CHOICE, FIELD(precision), .preset = "f32", .choices = "f32 f64",
+     .help = "of parameters and arithmetic"},
+    {"loss", LK_OPTION_ENTRY, FIELD(loss), .kind = &lk_kind_loss, .flags = LK_OPTION_REQUIRED,
+     .help = "what training makes small"},
+    {"metrics", LK_OPTION_ENTRIES, FIELD(metrics), .kind = &lk_kind_metric,
+     .help = "what is measured besides the loss", .flags = LK_OPTION_NO_HASH},
+    {"optimizer", LK_OPTION_ENTRY, FIELD(optimizer), .kind = &lk_kind_optimizer,
+     .flags = LK_OPTION_REQUIRED, .help = "how parameters follow their gradients"},
+    {0}};
+#undef FIELD
+
+const lk_entry lk__section_experiment = {
+    "experiment", "the keys of an experiment, besides data, model, train and parallel",
+    "`data` is a format with its options, and with those of the loader in the same map. `model` is "
+    "a list of layers.",
+    experiment_options, sizeof(lk_experiment)};
+
+#define FIELD(member) offsetof(lk_train_options, member)
+static const lk_option train_options[] = {
+    {"epochs", LK_OPTION_INT, FIELD(epochs), .preset = "1", .min = 0, .max = 1e9,
+     .help = "how often each sample is seen"},
+    {"steps", LK_OPTION_INT, FIELD(steps), .preset = "0", .min = 0, .max = 1e15,
+     .help = "stop after this many steps; 0: no limit", .flags = LK_OPTION_NO_HASH},
+    {"evaluate", LK_OPTION_TEXT, FIELD(evaluate_text), .value = "PERIOD", .preset = "1 epoch",
+     .help = "how often to evaluate: \"1 epoch\", \"500 steps\", or never",
+     .flags = LK_OPTION_NO_HASH},
+    {"log", LK_OPTION_TEXT, FIELD(log_text), .value = "PERIOD", .preset = "100 steps",
+     .help = "how often to write loss and rate: as evaluate", .flags = LK_OPTION_NO_HASH},
+    {"output", LK_OPTION_TEXT, FIELD(output), .value = "PATH",
+     .help = "folder for metrics, report and weights", .flags = LK_OPTION_NO_HASH},
+    {0}};
+#undef FIELD
+
+const lk_entry lk__section_train = {"train", "how long to train, and what to keep of it", NULL,
+                                    train_options, sizeof(lk_train_options)};
+
+static const lk_option checkpoint_options[] = {
+    {"every", LK_OPTION_TEXT, offsetof(lk_checkpoint_options, every_text), .value = "PERIOD",
+     .preset = "1 epoch", .help = "how often to save: \"1 epoch\", \"500 steps\", or never"},
+    {"keep", LK_OPTION_INT, offsetof(lk_checkpoint_options, keep), .preset = "3", .min = 0,
+     .max = 1e9, .help = "how many of the newest to keep; 0: all"},
+    {0}};
+
+const lk_entry lk__section_checkpoint = {"train.checkpoint", "saving what is needed to go on", NULL,
+                                         checkpoint_options, sizeof(lk_checkpoint_options)};
+
+static const lk_option early_stop_options[] = {
+    {"metric", LK_OPTION_TEXT, offsetof(lk_early_stop_options, metric), .value = "NAME",
+     .preset = "loss", .help = "what to look at: loss, or one of the metrics"},
+    {"patience", LK_OPTION_INT, offsetof(lk_early_stop_options, patience), .preset = "0", .min = 0,
+     .max = 1e9, .help = "evaluations without progress after which to stop; 0: never"},
+    {"change", LK_OPTION_REAL, offsetof(lk_early_stop_options, change), .preset = "0", .min = 0,
+     .max = 1e30, .help = "what counts as progress must be better by more than this"},
+    {0}};
+
+const lk_entry lk__section_early_stop = {"train.early_stop", "stopping when nothing improves", NULL,
+                                         early_stop_options, sizeof(lk_early_stop_options)};
+
+#define FIELD(member) offsetof(lk_parallel_options, member)
+static const lk_option parallel_options[] = {
+    {"data", LK_OPTION_INT, FIELD(data), .preset = "0", .min = 0, .max = 1e6,
+     .help = "parts of the batch; 0: as many as there are ranks left"},
+    {"spatial", LK_OPTION_TEXT, FIELD(spatial_text), .value = "NxN",
+     .help = "parts of the image along each axis, such as 2x2"},
+    {"feature", LK_OPTION_INT, FIELD(feature), .preset = "1", .min = 1, .max = 1e6,
+     .help = "parts of wide layers"},
+    {"pipeline", LK_OPTION_INT, FIELD(pipeline), .preset = "1", .min = 1, .max = 1e6,
+     .help = "stages of the model"},
+    {0}};
+#undef FIELD
+
+const lk_entry lk__section_parallel = {
+    "parallel", "who computes what; never changes the bits",
+    "Accepted and checked for sense; training on several ranks does not read it yet.",
+    parallel_options, sizeof(lk_parallel_options)};
+
+static const lk_entry *section_at(int i)
+{
+    static const lk_entry *const sections[] = {&lk__section_experiment, &lk_entry_loader,
+                                               &lk__section_train,      &lk__section_checkpoint,
+                                               &lk__section_early_stop, &lk__section_parallel};
+    return i < (int)(sizeof sections / sizeof sections[0]) ? sections[i] : NULL;
+}
+
+const lk_kind lk_kind_section = {.name = "section",
+                                 .plural = "sections",
+                                 .summary = "the parts of an experiment file",
+                                 .at = section_at};
+
+/* A whole number of at most nine digits at *text, which moves behind it; false if there is none. */
+static bool read_number(const char **text, int64_t *out)
+{
+    size_t digits = strspn(*text, "0123456789");
+    if (digits == 0 || digits > 9 || **text == '0')
+        return false;
+    *out = strtoll(*text, NULL, 10);
+    *text += digits;
+    return true;
+}
+
+bool lk__period_read(const char *text, lk_period *out)
+{
+    static const char *const units[] = {" epoch", " epochs", " step", " steps"};
+    *out = (lk_period){0};
+    if (strcmp(text, "never") == 0)
+        return true;
+    if (!read_number(&text, &out->n))
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (strcmp(text, units[i]) == 0) {
+            out->steps = i >= 2;
+            return true;
+        }
+    return false;
+}
+
+bool lk__grid_read(const char *text, lk_option_ints *out)
+{
+    out->n = 0;
+    for (;; text++) {
+        if (out->n == 3 || !read_number(&text, &out->item[out->n]))
+            return false;
+        out->n++;
+        if (*text != 'x')
+            return *text == '\0' && out->item[out->n - 1] <= 1000000;
+    }
+}

@@ -1,0 +1,215 @@
+/* Experiments: sections reach their structs, nonsense is refused with its place, and the identity
+ * knows what decides the bits and nothing else. */
+#include "faults.h"
+#include "yaml.h"
+
+#include <lockstep/config.h>
+
+static const char small[] = "about: a small one\n"
+                            "seed: 7\n"
+                            "data: {type: idx, path: 'd/{rank}', batch: 64, shards: 4}\n"
+                            "model:\n"
+                            "  - flatten\n"
+                            "  - {type: linear, units: 10, name: out}\n"
+                            "loss: softmax_cross_entropy\n"
+                            "metrics: [accuracy]\n"
+                            "optimizer: {type: sgd, rate: 0.5}\n"
+                            "train: {epochs: 3, output: 'runs/{rank}of{size}',\n"
+                            "        checkpoint: {every: 500 steps, keep: 2}}\n"
+                            "parallel: {data: 2, spatial: 2x3}\n";
+
+static lk_experiment *experiment(const char *assignment)
+{
+    lk_experiment *e;
+    ASSERT_OK(lk_experiment_parse("x.yaml", small, &assignment, assignment != NULL, &e));
+    return e;
+}
+
+static void sections_are_read(void)
+{
+    lk_experiment *e = experiment(NULL);
+    ASSERT_TRUE(strcmp(e->path, "x.yaml") == 0 && strcmp(e->about, "a small one") == 0);
+    ASSERT_TRUE(e->seed == 7 && e->dtype == LK_F32 && e->loader.dtype == LK_F32);
+    ASSERT_TRUE(strcmp(e->data.entry->name, "idx") == 0);
+    ASSERT_TRUE(e->loader.batch == 64 && e->loader.shards == 4);
+    ASSERT_TRUE(e->model.n == 2 && strcmp(e->model.item[1].name, "out") == 0);
+    ASSERT_TRUE(strcmp(e->loss.entry->name, "softmax_cross_entropy") == 0);
+    ASSERT_TRUE(e->metrics.n == 1 && strcmp(e->optimizer.entry->name, "sgd") == 0);
+    ASSERT_TRUE(e->train.epochs == 3 && e->train.evaluate.n == 1 && !e->train.evaluate.steps);
+    ASSERT_TRUE(e->train.checkpoint.every.n == 500 && e->train.checkpoint.every.steps);
+    ASSERT_TRUE(e->train.checkpoint.keep == 2 && e->parallel.data == 2);
+    ASSERT_TRUE(e->parallel.spatial.n == 2 && e->parallel.spatial.item[1] == 3);
+    ASSERT_TRUE(e->parallel.feature == 1 && e->parallel.pipeline == 1);
+    lk_experiment_free(e);
+    lk_experiment_free(NULL);
+}
+
+static void assignments_come_last(void)
+{
+    lk_experiment *e = experiment("dtype=f64");
+    ASSERT_TRUE(e->dtype == LK_F64 && e->loader.dtype == LK_F64);
+    lk_experiment_free(e);
+    e = experiment("optimizer=adam");
+    ASSERT_TRUE(strcmp(e->optimizer.entry->name, "adam") == 0);
+    lk_experiment_free(e);
+    e = experiment("train.evaluate=never");
+    ASSERT_EQ(e->train.evaluate.n, 0);
+    lk_experiment_free(e);
+    e = experiment("train={epochs: 1}");
+    ASSERT_TRUE(e->train.checkpoint.every.n == 0 && !e->train.output);
+    lk_experiment_free(e);
+}
+
+static void nonsense_is_refused_with_its_place(void)
+{
+    static const char *const wrong[][2] = {
+        {"modle=[]", "modle=[]: unknown key \"modle\" of experiment; did you mean \"model\"?"},
+        {"sed=1", "unknown key \"sed\" of experiment; did you mean \"seed\"?"},
+        {"seed=-1", "seed=-1: seed of experiment: \"-1\" is out of range"},
+        {"dtype=f16", "dtype of experiment: \"f16\" is none of f32 f64"},
+        {"data=7", "data=7: unknown format \"7\""},
+        {"data.bach=7", "unknown key \"bach\" of format idx; did you mean \"batch\"?"},
+        {"data.batch=0", "batch of format idx: \"0\" is out of range"},
+        {"data.shards=65", "data.shards=65: shards of format idx must be at most its batch, but 65 "
+                           "are more than 64 samples"},
+        {"data.batch=2", "x.yaml:3:"},
+        {"model=relu", "model=relu: model must be a list of layers, not \"relu\""},
+        {"model=[]", "model=[]: model has no layers"},
+        {"model.1.unit=3", "unknown key \"unit\" of layer linear; did you mean \"units\"?"},
+        {"model.0=linear", "layer linear needs the key \"units\""},
+        {"loss=none", "unknown loss \"none\"; known are"},
+        {"metrics=[acuracy]", "unknown metric \"acuracy\"; did you mean \"accuracy\"?"},
+        {"optimizer.rat=1", "unknown key \"rat\" of optimizer sgd; did you mean \"rate\"?"},
+        {"train=3", "train=3: train must be a map, not \"3\""},
+        {"train.epoch=3", "unknown key \"epoch\" of train; did you mean \"epochs\"?"},
+        {"train.evaluate=2", "evaluate of train: \"2\" is no period, such as \"1 epoch\""},
+        {"train.log=0 steps", "\"0 steps\" is no period"},
+        {"train.log=1 step or so", "is no period"},
+        {"train.checkpoint.every=often", "every of train.checkpoint: \"often\" is no period"},
+        {"train.checkpoint=3", "train.checkpoint must be a map, not \"3\""},
+        {"train.early_stop.metric=auc",
+         "metric of train.early_stop: \"auc\" is neither loss nor in metrics"},
+        {"parallel=2x2", "parallel must be a map, not \"2x2\""},
+        {"parallel.spatial=2x", "spatial of parallel: \"2x\" is no grid"},
+        {"parallel.spatial=2x2x2x2", "is no grid"},
+        {"parallel.spatial=0x2", "is no grid"},
+        {"parallel.spatial=2000000000", "is no grid"},
+        {"parallel.data=-1", "data of parallel: \"-1\" is out of range"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        lk_experiment *e;
+        ASSERT_FAILS(lk_experiment_parse("x.yaml", small, wrong[i], 1, &e), LK_EINVAL, wrong[i][1]);
+        ASSERT_TRUE(!e);
+    }
+}
+
+static void what_is_missing_is_named(void)
+{
+    static const char *const wrong[][2] = {
+        {"a", "x.yaml:1:1: an experiment must be a map, not \"a\""},
+        {"seed: 1", "x.yaml:1:1: experiment needs the key \"data\""},
+        {"data: idx", "x.yaml:1:1: experiment needs the key \"model\""},
+        {"data: idx\nmodel: [relu]", "x.yaml:1:1: experiment needs the key \"loss\""},
+        {"data: idx\nmodel: [relu]\nloss: mean_squared_error",
+         "x.yaml:1:1: experiment needs the key \"optimizer\""},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        lk_experiment *e;
+        ASSERT_FAILS(lk_experiment_parse("x.yaml", wrong[i][0], NULL, 0, &e), LK_EINVAL,
+                     wrong[i][1]);
+    }
+    lk_experiment *e;
+    ASSERT_FAILS(lk_experiment_read("/nowhere/x.yaml", NULL, 0, &e), LK_EIO,
+                 "/nowhere/x.yaml: cannot");
+}
+
+static void paths_can_name_ranks(void)
+{
+    lk_experiment *e = experiment(NULL);
+    const char *path;
+    ASSERT_OK(lk_experiment_expand(e, 3, 12));
+    ASSERT_TRUE(strcmp(e->train.output, "runs/3of12") == 0);
+    char shown[32];
+    const lk_option *o = lk_option_find(e->data.entry->options, "path");
+    ASSERT_TRUE(strcmp(lk_option_show(o, e->data.options, shown, sizeof shown), "d/3") == 0);
+    ASSERT_OK(lk_path_expand("{size}{rank}{", 0, 2147483647, e->arena, &path));
+    ASSERT_TRUE(strcmp(path, "21474836470{") == 0);
+    ASSERT_FAILS(lk_path_expand("a/{rnak}", 0, 1, e->arena, &path), LK_EINVAL, "not \"rnak\"");
+    ASSERT_FAILS(lk_path_expand("a", 1, 1, e->arena, &path), LK_EINVAL, "rank 1 of 1");
+    lk_experiment_free(e);
+}
+
+static uint64_t identity(const char *assignment, uint64_t data)
+{
+    lk_experiment *e = experiment(assignment);
+    uint64_t id;
+    ASSERT_OK(lk_experiment_identity(e, data, &id));
+    lk_experiment_free(e);
+    return id;
+}
+
+static void the_identity_is_what_decides_the_bits(void)
+{
+    static const char *const same[] = {"about=x",
+                                       "data.path=elsewhere",
+                                       "metrics=[]",
+                                       "train.output=x",
+                                       "train.checkpoint.every=1 epoch",
+                                       "train.log=1 step",
+                                       "train.evaluate=2 epochs",
+                                       "train.steps=10",
+                                       "parallel={data: 4}",
+                                       "data.prefetch=1",
+                                       "optimizer.rate=5e-1"};
+    static const char *const other[] = {"seed=8",
+                                        "dtype=f64",
+                                        "data.batch=32",
+                                        "data.shards=8",
+                                        "model.1.units=11",
+                                        "model.1.name=other",
+                                        "model.0=relu",
+                                        "loss=mean_squared_error",
+                                        "optimizer.rate=0.25",
+                                        "optimizer.decay=0.1",
+                                        "train.epochs=4",
+                                        "train.early_stop.patience=2"};
+    uint64_t id = identity(NULL, 1);
+    ASSERT_TRUE(identity(NULL, 2) != id);
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+        if (identity(same[i], 1) != id)
+            TEST_FAIL("%s changes the identity", same[i]);
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
+        if (identity(other[i], 1) == id)
+            TEST_FAIL("%s does not change the identity", other[i]);
+}
+
+static lk_status read_and_expand(void)
+{
+    lk_experiment *e;
+    uint64_t id;
+    lk_status st = LK_OK;
+    LK_TRY(lk_experiment_parse("x.yaml", small, NULL, 0, &e));
+    LK_TRY_TO(done, lk_experiment_expand(e, 0, 1));
+    LK_TRY_TO(done, lk_experiment_identity(e, 0, &id));
+done:
+    lk_experiment_free(e);
+    return st;
+}
+
+static void every_allocation_may_fail(void)
+{
+    ASSERT_TRUE(test_every_allocation_fails(read_and_expand) > 3);
+}
+
+static void begin(void)
+{
+    lk_arena *arena;
+    ASSERT_OK(lk_arena_new(&arena));
+    test_yaml("a", arena);
+    lk_arena_free(arena);
+}
+
+TEST_MAIN(TEST(begin), TEST(sections_are_read), TEST(assignments_come_last),
+          TEST(nonsense_is_refused_with_its_place), TEST(what_is_missing_is_named),
+          TEST(paths_can_name_ranks), TEST(the_identity_is_what_decides_the_bits),
+          TEST(every_allocation_may_fail))
