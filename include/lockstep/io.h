@@ -34,7 +34,8 @@ typedef struct lk_note {
  * `note` are `n_notes` texts for the header's "__metadata__".  Dtypes become F32, F64, F16, BF16,
  * I32, I64 and U8.
  *
- * Errors: LK_EINVAL for a name that is empty, given twice or "__metadata__"; LK_EIO, LK_ENOMEM.
+ * Errors: LK_EINVAL for a name that is empty, given twice, not UTF-8 or "__metadata__", and for
+ * names and notes that need more than 16 MiB; LK_EIO, LK_ENOMEM.
  */
 LK_API lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t n,
                                       const lk_note *note, int64_t n_notes) LK_NODISCARD;
@@ -76,6 +77,9 @@ LK_API int64_t lk_safetensors_find(const lk_safetensors *file, const char *name)
 /** The text of "__metadata__" of this name; NULL if there is none.  Borrowed. */
 LK_API const char *lk_safetensors_note(const lk_safetensors *file, const char *name);
 
+/** Notes in the file, sorted by name. */
+LK_API int64_t lk_safetensors_notes(const lk_safetensors *file);
+
 /** Note number `i`.  Errors: LK_EINVAL when there is no such. */
 LK_API lk_status lk_safetensors_note_at(const lk_safetensors *file, int64_t i,
                                         lk_note *out) LK_NODISCARD;
@@ -95,8 +99,8 @@ LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const 
  * Read parameters and state of a model; values are converted if the file has another dtype.
  *
  * Nothing is changed unless all fit.  Errors: LK_EINVAL naming a tensor that the file lacks (and a
- * similar one it has), or one that the model does not know; LK_ESHAPE naming both; those of
- * lk_safetensors_open().
+ * similar one it has), or one that the model does not know; LK_ESHAPE naming both; LK_EDTYPE for
+ * integers; those of lk_safetensors_open().
  */
 LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD;
 

@@ -20,6 +20,7 @@
 #include <lockstep/gradcheck.h>
 #include <lockstep/half.h>
 #include <lockstep/hash.h>
+#include <lockstep/io.h>
 #include <lockstep/isa.h>
 #include <lockstep/log.h>
 #include <lockstep/loss.h>

@@ -1,6 +1,8 @@
 /* A strict reader of JSON (RFC 8259), and quotes for texts that are written. */
 #include "base/json.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -30,15 +32,12 @@ static lk_status expect(lk__json *j, char c)
         return LK_OK;
     }
     snprintf(why, sizeof why, "'%c' is missing", c);
-    LK_TRY(lk__json_refuse(j, why));
-    return LK_OK;
+    return lk__json_refuse(j, why);
 }
 
 lk_status lk__json_open(lk__json *j, char bracket)
 {
     LK_TRY(expect(j, bracket));
-    if (++j->depth > LK__JSON_DEPTH)
-        return lk__json_refuse(j, "lists within lists are too deep");
     j->first = true;
     return LK_OK;
 }
@@ -48,7 +47,6 @@ lk_status lk__json_more(lk__json *j, char bracket, bool *more)
     *more = peek(j) != bracket;
     if (!*more) {
         j->at++;
-        j->depth--;
         j->first = false;
         return LK_OK;
     }
@@ -125,32 +123,18 @@ static lk_status escape(lk__json *j, char *out, int *n)
     return LK_OK;
 }
 
-/* The length of the UTF-8 character at `s`, of which `n` bytes are there; 0 if it is none. */
-static int utf8_length(const unsigned char *s, int64_t n)
-{
-    int more = s[0] < 0x80 ? 0 : s[0] < 0xc2 ? -1 : s[0] < 0xe0 ? 1 : s[0] < 0xf0 ? 2 : s[0] < 0xf5 ? 3 : -1;
-    if (more < 0 || more >= n)
-        return 0;
-    for (int i = 1; i <= more; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return more + 1;
-}
-
 /* One character of a text, to `out` of at least 4 bytes. */
 static lk_status character(lk__json *j, char *out, int *n)
 {
-    const unsigned char *s = (const unsigned char *)j->text + j->at;
+    const char *s = j->text + j->at;
+    uint32_t c;
     if (s[0] == '\\') {
         j->at++;
         LK_TRY(escape(j, out, n));
         return LK_OK;
     }
-    *n = utf8_length(s, j->n - j->at);
-    if (*n == 0 || s[0] < 0x20)
+    *n = (int)lk__utf8_read(s, (size_t)(j->n - j->at), &c);
+    if (*n == 0 || c < 0x20)
         return lk__json_refuse(j, "a byte that is no UTF-8, or a control character");
     memcpy(out, s, (size_t)*n);
     j->at += *n;
@@ -165,8 +149,6 @@ lk_status lk__json_text(lk__json *j, lk_arena *arena, const char **out)
         close += *close == '\\' && close + 1 < end ? 2 : 1;
     int64_t room = (close < end ? close : end) - (j->text + j->at) + 5, n = 0;
     char *text = NULL;
-    if (room > LK__JSON_TEXT)
-        return lk__json_refuse(j, "a text that is too long");
     LK_TRY(lk_arena_alloc(arena, &text, room, 1));
     while (j->at < j->n && j->text[j->at] != '"') {
         int length;
@@ -185,7 +167,7 @@ lk_status lk__json_key(lk__json *j, lk_arena *arena, const char **out)
     return LK_OK;
 }
 
-/* ---- numbers and other values ---- */
+/* ---- numbers, and the end ---- */
 
 lk_status lk__json_int(lk__json *j, int64_t *out)
 {
@@ -205,55 +187,6 @@ lk_status lk__json_int(lk__json *j, int64_t *out)
     return LK_OK;
 }
 
-static lk_status skip_list(lk__json *j, lk_arena *arena, char open, char close)
-{
-    bool more = true;
-    const char *key;
-    LK_TRY(lk__json_open(j, open));
-    for (;;) {
-        LK_TRY(lk__json_more(j, close, &more));
-        if (!more)
-            return LK_OK;
-        if (open == '{')
-            LK_TRY(lk__json_key(j, arena, &key));
-        LK_TRY(lk__json_skip(j, arena));
-    }
-}
-
-/* true, false, null or a number. */
-static lk_status skip_word(lk__json *j)
-{
-    static const char *const words[] = {"true", "false", "null"};
-    for (int i = 0; i < 3; i++) {
-        int64_t n = (int64_t)strlen(words[i]);
-        if (j->n - j->at >= n && memcmp(j->text + j->at, words[i], (size_t)n) == 0) {
-            j->at += n;
-            return LK_OK;
-        }
-    }
-    int64_t start = j->at;
-    while (j->at < j->n && j->text[j->at] && strchr("+-.0123456789eE", j->text[j->at]))
-        j->at++;
-    if (j->at == start)
-        return lk__json_refuse(j, "no value");
-    return LK_OK;
-}
-
-lk_status lk__json_skip(lk__json *j, lk_arena *arena)
-{
-    const char *text;
-    char c = peek(j);
-    if (c == '{')
-        LK_TRY(skip_list(j, arena, '{', '}'));
-    else if (c == '[')
-        LK_TRY(skip_list(j, arena, '[', ']'));
-    else if (c == '"')
-        LK_TRY(lk__json_text(j, arena, &text));
-    else
-        LK_TRY(skip_word(j));
-    return LK_OK;
-}
-
 lk_status lk__json_end(lk__json *j)
 {
     skip_space(j);
@@ -266,22 +199,26 @@ lk_status lk__json_end(lk__json *j)
 
 size_t lk__json_quote(const char *text, char *buf, size_t size)
 {
-    size_t n = 0;
+    size_t n = 0, taken;
     char piece[8];
     buf[n++] = '"';
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        int length = utf8_length(s, 4), out;
-        if (*s == '"' || *s == '\\')
-            out = snprintf(piece, sizeof piece, "\\%c", *s);
-        else if (*s < 0x20 || *s == 0x7f || length == 0)
-            out = snprintf(piece, sizeof piece, "\\u%04x", *s);
+    for (const char *s = text; *s; s += taken) {
+        uint32_t c;
+        int length;
+        taken = lk__utf8_read(s, 4, &c);
+        if (taken == 0)
+            length = snprintf(piece, sizeof piece, "\\ufffd");
+        else if (c == '"' || c == '\\')
+            length = snprintf(piece, sizeof piece, "\\%c", *s);
+        else if (c < 0x20 || c == 0x7f)
+            length = snprintf(piece, sizeof piece, "\\u%04x", (unsigned)c);
         else
-            out = snprintf(piece, sizeof piece, "%.*s", length, (const char *)s);
-        if (n + (size_t)out + 2 > size)
+            length = snprintf(piece, sizeof piece, "%.*s", (int)taken, s);
+        if (n + (size_t)length + 2 > size)
             break;
-        memcpy(buf + n, piece, (size_t)out);
-        n += (size_t)out;
-        s += length ? length : 1;
+        memcpy(buf + n, piece, (size_t)length);
+        n += (size_t)length;
+        taken += taken == 0;
     }
     buf[n++] = '"';
     buf[n] = '\0';

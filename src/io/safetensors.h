@@ -7,14 +7,22 @@
 #include <lockstep/alloc.h>
 #include <lockstep/io.h>
 
+enum { LK__SAFETENSORS_MAX_HEADER = 16 << 20 };
+
+/* A tensor's name and its number. */
+typedef struct lk__by_name {
+    const char *name;
+    int64_t i;
+} lk__by_name;
+
 struct lk_safetensors {
     lk__source *source;
     lk_arena *arena; /* names and notes */
     int64_t n, room;
     lk_safetensors_info *tensor; /* sorted by place */
     int64_t n_notes, note_room;
-    lk_note *note;
-    int64_t *by_name; /* numbers of tensors sorted by name */
+    lk_note *note;        /* sorted by name */
+    lk__by_name *by_name; /* the tensors sorted by name */
 };
 
 /** "F32", ...; NULL for a dtype that has no name here. */

@@ -1,16 +1,15 @@
 /* Reading safetensors: the header is checked whole before anything else is done. */
-#include "io/safetensors.h"
-
 #include "base/grow.h"
 #include "base/json.h"
 #include "data/bytes.h"
+#include "io/safetensors.h"
 
 #include <lockstep/checked.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH = 8, MAX_HEADER = 16 << 20, MAX_TENSORS = 1000000 };
+enum { LENGTH = 8 /* bytes of the header's length */ };
 
 static const struct {
     const char *name;
@@ -39,9 +38,10 @@ static lk_status dtype_read(lk__json *j, lk_arena *arena, lk_dtype *out)
             *out = dtypes[i].dtype;
             return LK_OK;
         }
-    return LK_RAISE(LK_ENOTSUP,
-                    "%s: offset %lld: dtype \"%.16s\": known are F32, F64, F16, BF16, I32, I64 and U8",
-                    j->name, (long long)(j->base + j->at), text);
+    return LK_RAISE(
+        LK_ENOTSUP,
+        "%s: offset %lld: dtype \"%.16s\": known are F32, F64, F16, BF16, I32, I64 and U8", j->name,
+        (long long)(j->base + j->at), text);
 }
 
 static lk_status shape_read(lk__json *j, lk_shape *out)
@@ -152,8 +152,6 @@ static lk_status header_read(lk__json *j, lk_safetensors *f)
             LK_TRY(notes_read(j, f));
             continue;
         }
-        if (f->n == MAX_TENSORS)
-            return lk__json_refuse(j, "more than a million tensors");
         LK_TRY(lk__grow(&f->tensor, &f->room, f->n + 1, sizeof *f->tensor));
         lk_safetensors_info *t = &f->tensor[f->n];
         *t = (lk_safetensors_info){.name = name};
@@ -180,7 +178,8 @@ static int by_place(const void *a, const void *b)
 static lk_status places_check(lk_safetensors *f, int64_t data)
 {
     int64_t at = 0, size = lk__source_size(f->source) - data;
-    qsort(f->tensor, (size_t)f->n, sizeof *f->tensor, by_place);
+    if (f->n > 0)
+        qsort(f->tensor, (size_t)f->n, sizeof *f->tensor, by_place);
     for (int64_t i = 0; i < f->n; i++) {
         lk_safetensors_info *t = &f->tensor[i];
         if (t->offset != at || t->bytes > size - at)
@@ -197,40 +196,33 @@ static lk_status places_check(lk_safetensors *f, int64_t data)
     return LK_OK;
 }
 
-/* The tensor numbers by name, found by heap sort, for qsort cannot see the file. */
-static void sift(const lk_safetensors *f, int64_t root, int64_t n)
+static int by_name(const void *a, const void *b)
 {
-    int64_t *o = f->by_name;
-    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
-        if (child + 1 < n &&
-            strcmp(f->tensor[o[child]].name, f->tensor[o[child + 1]].name) < 0)
-            child++;
-        if (strcmp(f->tensor[o[root]].name, f->tensor[o[child]].name) >= 0)
-            return;
-        int64_t keep = o[root];
-        o[root] = o[child];
-        o[child] = keep;
-    }
+    return strcmp(((const lk__by_name *)a)->name, ((const lk__by_name *)b)->name);
 }
 
+static int note_by_name(const void *a, const void *b)
+{
+    return strcmp(((const lk_note *)a)->name, ((const lk_note *)b)->name);
+}
+
+/* Sort both lists by name, and refuse a name that is there twice. */
 static lk_status names_check(lk_safetensors *f)
 {
-    int64_t n = f->n;
-    LK_TRY(lk_alloc(&f->by_name, n, sizeof *f->by_name));
-    for (int64_t i = 0; i < n; i++)
-        f->by_name[i] = i;
-    for (int64_t i = n / 2 - 1; i >= 0; i--)
-        sift(f, i, n);
-    for (int64_t last = n - 1; last > 0; last--) {
-        int64_t keep = f->by_name[0];
-        f->by_name[0] = f->by_name[last];
-        f->by_name[last] = keep;
-        sift(f, 0, last);
-    }
-    for (int64_t i = 1; i < n; i++)
-        if (strcmp(f->tensor[f->by_name[i - 1]].name, f->tensor[f->by_name[i]].name) == 0)
+    LK_TRY(lk_alloc(&f->by_name, f->n, sizeof *f->by_name));
+    for (int64_t i = 0; i < f->n; i++)
+        f->by_name[i] = (lk__by_name){f->tensor[i].name, i};
+    qsort(f->by_name, (size_t)f->n, sizeof *f->by_name, by_name);
+    for (int64_t i = 1; i < f->n; i++)
+        if (strcmp(f->by_name[i - 1].name, f->by_name[i].name) == 0)
             return LK_DAMAGED(f->source, LENGTH, "tensor \"%.64s\" is there twice",
-                              f->tensor[f->by_name[i]].name);
+                              f->by_name[i].name);
+    if (f->n_notes > 0)
+        qsort(f->note, (size_t)f->n_notes, sizeof *f->note, note_by_name);
+    for (int64_t i = 1; i < f->n_notes; i++)
+        if (strcmp(f->note[i - 1].name, f->note[i].name) == 0)
+            return LK_DAMAGED(f->source, LENGTH, "\"%.64s\" is there twice in __metadata__",
+                              f->note[i].name);
     return LK_OK;
 }
 
@@ -241,11 +233,12 @@ static lk_status parse(lk_safetensors *f)
     LK_TRY(lk_arena_new(&f->arena));
     LK_TRY(lk__source_read(f->source, 0, length, LENGTH, "the length of the header"));
     uint64_t n = lk__get_le(length, LENGTH);
-    if (n > MAX_HEADER || (int64_t)n > lk__source_size(f->source) - LENGTH)
+    if (n > LK__SAFETENSORS_MAX_HEADER || (int64_t)n > lk__source_size(f->source) - LENGTH)
         return LK_DAMAGED(f->source, 0, "a header of %llu bytes, at most %d and within the file",
-                          (unsigned long long)n, MAX_HEADER);
+                          (unsigned long long)n, LK__SAFETENSORS_MAX_HEADER);
     LK_TRY(lk__source_load(f->source, LENGTH, (int64_t)n, "the header", &header));
-    lk__json j = {.name = lk__source_name(f->source), .text = header, .n = (int64_t)n, .base = LENGTH};
+    lk__json j = {
+        .name = lk__source_name(f->source), .text = header, .n = (int64_t)n, .base = LENGTH};
     lk_status st = n > 0 && header[0] == '{' ? header_read(&j, f)
                                              : lk__json_refuse(&j, "the header must begin with {");
     lk_free(header);
@@ -312,26 +305,15 @@ lk_status lk_safetensors_get(const lk_safetensors *f, int64_t i, lk_safetensors_
 
 int64_t lk_safetensors_find(const lk_safetensors *f, const char *name)
 {
-    int64_t low = 0, high = f->n;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        int order = strcmp(f->tensor[f->by_name[middle]].name, name);
-        if (order == 0)
-            return f->by_name[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return -1;
+    const lk__by_name wanted = {.name = name};
+    const lk__by_name *found = bsearch(&wanted, f->by_name, (size_t)f->n, sizeof *f->by_name,
+                                       by_name);
+    return found ? found->i : -1;
 }
 
-const char *lk_safetensors_note(const lk_safetensors *f, const char *name)
+int64_t lk_safetensors_notes(const lk_safetensors *f)
 {
-    for (int64_t i = 0; i < f->n_notes; i++)
-        if (strcmp(f->note[i].name, name) == 0)
-            return f->note[i].text;
-    return NULL;
+    return f->n_notes;
 }
 
 lk_status lk_safetensors_note_at(const lk_safetensors *f, int64_t i, lk_note *out)
@@ -340,6 +322,15 @@ lk_status lk_safetensors_note_at(const lk_safetensors *f, int64_t i, lk_note *ou
              (long long)f->n_notes);
     *out = f->note[i];
     return LK_OK;
+}
+
+const char *lk_safetensors_note(const lk_safetensors *f, const char *name)
+{
+    const lk_note wanted = {.name = name};
+    const lk_note *found = f->n_notes > 0 ? bsearch(&wanted, f->note, (size_t)f->n_notes,
+                                                    sizeof *f->note, note_by_name)
+                                          : NULL;
+    return found ? found->text : NULL;
 }
 
 lk_status lk_safetensors_read(const lk_safetensors *f, int64_t i, lk_tensor *out)

@@ -1,15 +1,77 @@
 /* Writing safetensors: the header, padded with spaces so that tensors begin at a multiple of 8, then
  * the tensors. */
-#include "io/safetensors.h"
-
 #include "base/json.h"
+#include "base/text.h"
 #include "data/bytes.h"
 #include "data/sink.h"
+#include "io/safetensors.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* A text that grows. */
+/* ---- what is given ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names must be UTF-8 that is not empty, and each other than all others; sorts them. */
+static lk_status names_check(const char *what, const char **name, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        LK_CHECK(*name[i], LK_EINVAL, "a %s has an empty name", what);
+        LK_CHECK(lk__utf8_is(name[i]), LK_EINVAL, "the %s \"%s\" has a name that is not UTF-8",
+                 what, name[i]);
+    }
+    qsort(name, (size_t)n, sizeof *name, by_name);
+    for (int64_t i = 1; i < n; i++)
+        LK_CHECK(strcmp(name[i - 1], name[i]) != 0, LK_EINVAL, "the %s \"%s\" is there twice", what,
+                 name[i]);
+    return LK_OK;
+}
+
+static lk_status tensors_check(const lk_named *tensor, int64_t n, const char **name)
+{
+    for (int64_t i = 0; i < n; i++) {
+        LK_CHECK(tensor[i].name && tensor[i].tensor, LK_EINVAL, "tensor %lld or its name is NULL",
+                 (long long)i);
+        LK_CHECK(strcmp(tensor[i].name, "__metadata__") != 0, LK_EINVAL,
+                 "a tensor cannot be named __metadata__");
+        name[i] = tensor[i].name;
+    }
+    return names_check("tensor", name, n);
+}
+
+static lk_status notes_check(const lk_note *note, int64_t n, const char **name)
+{
+    for (int64_t i = 0; i < n; i++) {
+        LK_CHECK(note[i].name && note[i].text, LK_EINVAL, "note %lld or its name is NULL",
+                 (long long)i);
+        LK_CHECK(lk__utf8_is(note[i].text), LK_EINVAL, "the text of note \"%s\" is not UTF-8",
+                 note[i].name);
+        name[i] = note[i].name;
+    }
+    return names_check("note", name, n);
+}
+
+static lk_status arguments_check(const lk_named *tensor, int64_t n, const lk_note *note,
+                                 int64_t n_notes)
+{
+    const char **name = NULL;
+    LK_TRY(lk_alloc(&name, n > n_notes ? n : n_notes, sizeof *name));
+    lk_status st = tensors_check(tensor, n, name);
+    if (st == LK_OK)
+        st = notes_check(note, n_notes, name);
+    lk_free(name);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* ---- the header ---- */
+
+/* A text in memory that is large enough for all that is put into it. */
 typedef struct header {
     char *text;
     int64_t n, room;
@@ -25,21 +87,6 @@ static void put(header *h, const char *text)
 static void put_quoted(header *h, const char *text)
 {
     h->n += (int64_t)lk__json_quote(text, h->text + h->n, (size_t)(h->room - h->n));
-}
-
-static lk_status names_check(const lk_named *tensor, int64_t n, lk_layout *names)
-{
-    for (int64_t i = 0; i < n; i++) {
-        LK_CHECK(tensor[i].name && tensor[i].tensor, LK_EINVAL, "tensor %lld or its name is NULL",
-                 (long long)i);
-        LK_CHECK(strcmp(tensor[i].name, "__metadata__") != 0, LK_EINVAL,
-                 "a tensor cannot be named __metadata__");
-        LK_CHECK(lk__safetensors_dtype(lk_tensor_dtype(tensor[i].tensor)), LK_EDTYPE,
-                 "%s is %s, which the format does not have", tensor[i].name,
-                 lk_tensor_text(tensor[i].tensor).s);
-        LK_TRY(lk_layout_add(names, tensor[i].name, LK_U8, LK_SHAPE(0)));
-    }
-    return LK_OK;
 }
 
 static int64_t bytes_of(const lk_tensor *t)
@@ -86,8 +133,13 @@ static lk_status header_make(header *h, const lk_named *tensor, int64_t n, const
     put(h, "}");
     while (h->n % 8)
         put(h, " ");
+    LK_CHECK(h->n <= LK__SAFETENSORS_MAX_HEADER, LK_EINVAL,
+             "names and notes need %lld bytes, a file has room for %d", (long long)h->n,
+             LK__SAFETENSORS_MAX_HEADER);
     return LK_OK;
 }
+
+/* ---- the file ---- */
 
 static lk_status tensor_write(lk__sink *sink, lk_tensor *t)
 {
@@ -115,16 +167,13 @@ lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t
 {
     lk_status st;
     header h = {NULL};
-    lk_layout *names = NULL;
     lk__sink *sink = NULL;
     LK_CHECK(path && n >= 0 && n_notes >= 0, LK_EINVAL, "path is NULL, or a number is negative");
-    LK_TRY_TO(done, lk_layout_new(&names));
-    LK_TRY_TO(done, names_check(tensor, n, names));
+    LK_TRY(arguments_check(tensor, n, note, n_notes));
     LK_TRY_TO(done, header_make(&h, tensor, n, note, n_notes));
     LK_TRY_TO(done, lk__sink_open(path, &sink));
     LK_TRY_TO(done, lk__sink_end(sink, file_write(sink, &h, tensor, n)));
 done:
     lk_free(h.text);
-    lk_layout_free(names);
     return st;
 }

@@ -3,6 +3,8 @@
 #include <lockstep/io.h>
 #include <lockstep/suggest.h>
 
+#include <string.h>
+
 /* All slices of the model's slabs as tensors with names. */
 typedef struct weights {
     int64_t n;
@@ -53,21 +55,40 @@ lk_status lk_weights_save(const lk_model *model, const char *path, const lk_note
 
 /* ---- loading ---- */
 
+/* The file lacks a tensor of the model. */
+static lk_status refuse_missing(const lk_safetensors *file, const char *path, const char *name)
+{
+    lk_suggestion s = {.wanted = name};
+    for (int64_t i = 0; i < lk_safetensors_count(file); i++) {
+        lk_safetensors_info t;
+        LK_TRY(lk_safetensors_get(file, i, &t));
+        lk_suggest_consider(&s, t.name);
+    }
+    bool found = lk_suggest_found(&s);
+    return LK_RAISE(LK_EINVAL, "%s has no tensor \"%s\"%s%s%s", path, name,
+                    found ? "; it has \"" : "", found ? s.best : "", found ? "\"" : "");
+}
+
+/* The file has more tensors than the model, all of whose are there. */
+static lk_status refuse_unknown(const weights *w, const lk_safetensors *file, const char *path)
+{
+    lk_safetensors_info t = {0};
+    for (int64_t i = 0, k = 0; k < w->n; i++) {
+        LK_TRY(lk_safetensors_get(file, i, &t));
+        for (k = 0; k < w->n && strcmp(w->named[k].name, t.name) != 0;)
+            k++;
+    }
+    return LK_RAISE(LK_EINVAL, "%s has a tensor \"%s\", which the model does not know", path,
+                    t.name);
+}
+
 static lk_status fit_check(const weights *w, const lk_safetensors *file, const char *path)
 {
-    lk_safetensors_info t;
     for (int64_t i = 0; i < w->n; i++) {
+        lk_safetensors_info t;
         int64_t at = lk_safetensors_find(file, w->named[i].name);
-        if (at < 0) {
-            lk_suggestion s = {.wanted = w->named[i].name};
-            for (int64_t k = 0; k < lk_safetensors_count(file); k++) {
-                LK_TRY(lk_safetensors_get(file, k, &t));
-                lk_suggest_consider(&s, t.name);
-            }
-            return LK_RAISE(LK_EINVAL, "%s has no tensor \"%s\"%s%s%s", path, w->named[i].name,
-                            lk_suggest_found(&s) ? "; it has \"" : "",
-                            lk_suggest_found(&s) ? s.best : "", lk_suggest_found(&s) ? "\"" : "");
-        }
+        if (at < 0)
+            return refuse_missing(file, path, w->named[i].name);
         LK_TRY(lk_safetensors_get(file, at, &t));
         LK_CHECK(lk_shape_equal(t.shape, lk_tensor_shape(w->named[i].tensor)), LK_ESHAPE,
                  "%s: \"%s\" is %s%s, the model's is %s", path, t.name, lk_dtype_name(t.dtype),
@@ -75,9 +96,8 @@ static lk_status fit_check(const weights *w, const lk_safetensors *file, const c
         LK_CHECK(lk_dtype_is_real(t.dtype) || t.dtype == LK_F16 || t.dtype == LK_BF16, LK_EDTYPE,
                  "%s: \"%s\" is %s, not real numbers", path, t.name, lk_dtype_name(t.dtype));
     }
-    LK_CHECK(lk_safetensors_count(file) == w->n, LK_EINVAL,
-             "%s has %lld tensors, the model %lld: it is the file of another model", path,
-             (long long)lk_safetensors_count(file), (long long)w->n);
+    if (lk_safetensors_count(file) != w->n)
+        return refuse_unknown(w, file, path);
     return LK_OK;
 }
 

@@ -1,0 +1,184 @@
+/* Weights of models: saved and loaded by name, or nothing is changed. */
+#include "data_files.h"
+#include "faults.h"
+#include "tensors.h"
+
+#include <lockstep/io.h>
+
+static lk_model *model_make(const char *name, int units, lk_dtype dtype, int64_t seed)
+{
+    lk_model *m = NULL;
+    char options[64];
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add(m, "batch_norm", NULL));
+    snprintf(options, sizeof options, "units=%d name=%s", units, name);
+    ASSERT_OK(lk_model_add(m, "linear", options));
+    lk_model_spec spec = {.in = {dtype, LK_SHAPE(4)}, .dtype = dtype, .seed = seed};
+    ASSERT_OK(lk_model_build(m, &spec));
+    return m;
+}
+
+static uint64_t hash_of(const lk_model *m)
+{
+    lk_hash h = lk_hash_start();
+    lk_slab_hash(lk_model_params(m), &h);
+    lk_slab_hash(lk_model_state(m), &h);
+    return lk_hash_value(&h);
+}
+
+/* Make every running mean something that no model begins with. */
+static void state_fill(lk_model *m, double value)
+{
+    lk_tensor *t;
+    ASSERT_OK(lk_slab_tensor(lk_model_state(m), 0, &t));
+    ASSERT_OK(lk_tensor_fill_f64(t, value));
+    lk_tensor_free(t);
+}
+
+static void weights_come_back_by_name(void)
+{
+    lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F32, 2);
+    const char *path = test_path("w.safetensors");
+    lk_safetensors *f;
+    state_fill(a, 0.25);
+    ASSERT_TRUE(hash_of(a) != hash_of(b));
+    ASSERT_OK(lk_weights_save(a, path, &(lk_note){"seed", "1"}, 1));
+    ASSERT_OK(lk_weights_load(b, path));
+    ASSERT_EQ(hash_of(a), hash_of(b));
+    ASSERT_OK(lk_safetensors_open(path, &f));
+    ASSERT_TRUE(strcmp(lk_safetensors_note(f, "seed"), "1") == 0);
+    ASSERT_EQ(lk_safetensors_find(f, "batch_norm1.gamma"), 0);
+    ASSERT_EQ(lk_safetensors_find(f, "head.weight"), 2);
+    ASSERT_TRUE(lk_safetensors_find(f, "batch_norm1.mean") >= 4);
+    lk_safetensors_free(f);
+    lk_model_free(a);
+    lk_model_free(b);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+static void another_dtype_is_converted(void)
+{
+    lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F64, 2),
+             *c = model_make("head", 3, LK_F32, 3);
+    ASSERT_OK(lk_weights_save(a, test_path("f32"), NULL, 0));
+    ASSERT_OK(lk_weights_load(b, test_path("f32")));
+    ASSERT_OK(lk_weights_save(b, test_path("f64"), NULL, 0));
+    ASSERT_OK(lk_weights_load(c, test_path("f64")));
+    ASSERT_EQ(hash_of(a), hash_of(c)); /* f64 holds every f32 */
+    lk_model_free(a);
+    lk_model_free(b);
+    lk_model_free(c);
+}
+
+static void refuse(lk_model *m, const char *path, lk_status status, const char *message)
+{
+    uint64_t before = hash_of(m);
+    ASSERT_FAILS(lk_weights_load(m, path), status, message);
+    ASSERT_EQ(hash_of(m), before);
+}
+
+static void files_that_do_not_fit_change_nothing(void)
+{
+    lk_model *m = model_make("head", 3, LK_F32, 1), *other = model_make("haed", 3, LK_F32, 2),
+             *wide = model_make("head", 5, LK_F32, 2);
+    ASSERT_OK(lk_weights_save(other, test_path("other"), NULL, 0));
+    refuse(m, test_path("other"), LK_EINVAL, "no tensor \"head.weight\"; it has \"haed.weight\"");
+    ASSERT_OK(lk_weights_save(wide, test_path("wide"), NULL, 0));
+    refuse(m, test_path("wide"), LK_ESHAPE, "\"head.weight\" is f32[4,5], the model's is f32[4,3]");
+    refuse(m, test_path("nothing"), LK_EIO, "nothing: cannot be opened");
+    lk_model_free(other);
+    lk_model_free(wide);
+    lk_model_free(m);
+}
+
+/* The tensors of a model, to be changed and written again. */
+enum { MOST = 16 };
+
+static int64_t tensors_of(const lk_model *m, lk_named *named)
+{
+    const lk_slab *slabs[] = {lk_model_params(m), lk_model_state(m)};
+    int64_t n = 0;
+    for (int s = 0; s < 2; s++)
+        for (int64_t i = 0; i < lk_layout_slices(lk_slab_layout(slabs[s])); i++) {
+            lk_slab_slice slice;
+            ASSERT_OK(lk_layout_get(lk_slab_layout(slabs[s]), i, &slice));
+            named[n].name = slice.name;
+            ASSERT_OK(lk_slab_tensor(slabs[s], i, &named[n++].tensor));
+        }
+    ASSERT_TRUE(n < MOST);
+    return n;
+}
+
+static void a_tensor_too_many_too_few_or_of_integers_is_named(void)
+{
+    lk_model *m = model_make("head", 3, LK_F32, 1), *source = model_make("head", 3, LK_F32, 2);
+    lk_named named[MOST];
+    int64_t n = tensors_of(source, named);
+    const char *path = test_path("changed");
+    named[n] = (lk_named){"a.zebra", test_iota(LK_F32, LK_SHAPE(2))};
+    ASSERT_OK(lk_safetensors_write(path, named, n + 1, NULL, 0));
+    refuse(m, path, LK_EINVAL, "has a tensor \"a.zebra\", which the model does not know");
+    ASSERT_OK(lk_safetensors_write(path, named, n - 1, NULL, 0));
+    refuse(m, path, LK_EINVAL, named[n - 1].name);
+    lk_tensor *last = named[n - 1].tensor, *whole;
+    ASSERT_OK(lk_tensor_new(LK_I32, lk_tensor_shape(last), &whole));
+    ASSERT_OK(lk_tensor_fill_i64(whole, 1));
+    named[n - 1].tensor = whole;
+    ASSERT_OK(lk_safetensors_write(path, named, n, NULL, 0));
+    refuse(m, path, LK_EDTYPE, "is i32, not real numbers");
+    named[n - 1].tensor = last;
+    lk_tensor_free(whole);
+    /* Half precision is real, and any order will do. */
+    for (int64_t i = 0; i < n; i++) {
+        lk_tensor *half;
+        ASSERT_OK(lk_tensor_clone(named[i].tensor, i % 2 ? LK_F16 : LK_BF16, &half));
+        lk_tensor_free(named[i].tensor);
+        named[i].tensor = half;
+    }
+    lk_named first = named[0];
+    named[0] = named[n - 1];
+    named[n - 1] = first;
+    ASSERT_OK(lk_safetensors_write(path, named, n, NULL, 0));
+    ASSERT_OK(lk_weights_load(m, path));
+    for (int64_t i = 0; i <= n; i++)
+        lk_tensor_free(named[i].tensor);
+    lk_model_free(m);
+    lk_model_free(source);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+static void a_damaged_file_changes_nothing(void)
+{
+    lk_model *m = model_make("head", 3, LK_F32, 1), *source = model_make("head", 3, LK_F32, 2);
+    size_t n;
+    ASSERT_OK(lk_weights_save(source, test_path("whole"), NULL, 0));
+    unsigned char *bytes = test_read(test_path("whole"), &n);
+    for (size_t cut = 0; cut < n; cut += 7)
+        refuse(m, test_write("cut", bytes, cut), LK_EIO, "cut: offset ");
+    free(bytes);
+    lk_model_free(m);
+    lk_model_free(source);
+}
+
+static lk_model *the_model;
+
+static lk_status save_and_load(void)
+{
+    uint64_t before = hash_of(the_model);
+    LK_TRY(lk_weights_save(the_model, test_path("faults"), NULL, 0));
+    lk_status st = lk_weights_load(the_model, test_path("faults"));
+    ASSERT_EQ(hash_of(the_model), before);
+    return st;
+}
+
+static void every_allocation_may_fail(void)
+{
+    the_model = model_make("head", 3, LK_F32, 1);
+    ASSERT_TRUE(test_every_allocation_fails(save_and_load) > 20);
+    lk_model_free(the_model);
+}
+
+TEST_MAIN(TEST(weights_come_back_by_name), TEST(another_dtype_is_converted),
+          TEST(files_that_do_not_fit_change_nothing),
+          TEST(a_tensor_too_many_too_few_or_of_integers_is_named),
+          TEST(a_damaged_file_changes_nothing), TEST(every_allocation_may_fail))
