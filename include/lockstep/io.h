@@ -104,6 +104,90 @@ LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const 
  */
 LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD;
 
+/* ---- metrics, while a run goes on ----
+ *
+ * These files grow line by line and record by record, each written whole before the call returns, so
+ * that others can read along.  With `append`, a file that is there goes on; what an interrupted run
+ * left of a last line or record is cut off.  Without, it begins anew.
+ */
+
+typedef enum lk_fact_type {
+    LK_FACT_REAL, /* what is not finite becomes null */
+    LK_FACT_INT,
+    LK_FACT_TEXT,
+    LK_FACT_JSON /* a text that is JSON already, on one line */
+} lk_fact_type;
+
+/** A value with its name. */
+typedef struct lk_fact {
+    const char *name;
+    lk_fact_type type;
+    double real;
+    int64_t integer;
+    const char *text; /* of LK_FACT_TEXT and LK_FACT_JSON */
+} lk_fact;
+
+static inline lk_fact lk_fact_real(const char *name, double value)
+{
+    lk_fact fact = {name, LK_FACT_REAL, value, 0, NULL};
+    return fact;
+}
+
+static inline lk_fact lk_fact_int(const char *name, int64_t value)
+{
+    lk_fact fact = {name, LK_FACT_INT, 0, value, NULL};
+    return fact;
+}
+
+static inline lk_fact lk_fact_text(const char *name, const char *text)
+{
+    lk_fact fact = {name, LK_FACT_TEXT, 0, 0, text};
+    return fact;
+}
+
+static inline lk_fact lk_fact_json(const char *name, const char *json)
+{
+    lk_fact fact = {name, LK_FACT_JSON, 0, 0, json};
+    return fact;
+}
+
+/** Facts as one JSON object on one line, in the arena.  Real numbers have the fewest digits that read
+ * back as the same.  Errors: LK_EINVAL (NULL, JSON of several lines), LK_ENOMEM. */
+LK_API lk_status lk_facts_json(const lk_fact *fact, int64_t n, lk_arena *arena,
+                               const char **out) LK_NODISCARD;
+
+/** A file of JSON lines. */
+typedef struct lk_lines lk_lines;
+
+/** Open it.  The caller owns `*out`.  Errors: LK_EINVAL, LK_EIO, LK_ENOMEM. */
+LK_API lk_status lk_lines_open(const char *path, bool append, lk_lines **out) LK_NODISCARD;
+
+/** Append facts as one object on a line of its own.  Errors: as lk_facts_json(); LK_EIO. */
+LK_API lk_status lk_lines_add(lk_lines *lines, const lk_fact *fact, int64_t n) LK_NODISCARD;
+
+/** Close and free it, also after an error.  NULL is allowed.  Errors: LK_EIO. */
+LK_API lk_status lk_lines_close(lk_lines *lines) LK_NODISCARD;
+
+/** A number with its name, such as "train/loss": TensorBoard groups by what stands before the "/". */
+typedef struct lk_scalar {
+    const char *name;
+    double value; /* written as f32 */
+} lk_scalar;
+
+/** An event file of TensorBoard, which takes files with "tfevents" in their names. */
+typedef struct lk_events lk_events;
+
+/** Open it.  The caller owns `*out`.  Errors: LK_EINVAL, LK_EIO, LK_ENOMEM. */
+LK_API lk_status lk_events_open(const char *path, bool append, lk_events **out) LK_NODISCARD;
+
+/** Append scalars of a step, with the time of day.  Errors: LK_EINVAL for a negative step and a name
+ * that is NULL or not UTF-8; LK_EIO, LK_ENOMEM. */
+LK_API lk_status lk_events_add(lk_events *events, int64_t step, const lk_scalar *scalar,
+                               int64_t n) LK_NODISCARD;
+
+/** Close and free it, also after an error.  NULL is allowed.  Errors: LK_EIO. */
+LK_API lk_status lk_events_close(lk_events *events) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_IO_H */

@@ -42,14 +42,20 @@ lk_status lk__tfrecord_read(const lk__source *s, int64_t at, int64_t n, void *ou
     return LK_OK;
 }
 
-lk_status lk__tfrecord_write(lk__sink *s, const void *data, int64_t n)
+void lk__tfrecord_frame(const void *data, int64_t n, unsigned char head[LK_TFRECORD_HEAD],
+                        unsigned char tail[LK_TFRECORD_TAIL])
 {
-    unsigned char head[LK_TFRECORD_HEAD], crc[LK_TFRECORD_TAIL];
     lk__put_le(head, 8, (uint64_t)n);
     lk__put_le(head + 8, 4, masked_crc(head, 8));
-    lk__put_le(crc, 4, masked_crc(data, (size_t)n));
+    lk__put_le(tail, 4, masked_crc(data, (size_t)n));
+}
+
+lk_status lk__tfrecord_write(lk__sink *s, const void *data, int64_t n)
+{
+    unsigned char head[LK_TFRECORD_HEAD], tail[LK_TFRECORD_TAIL];
+    lk__tfrecord_frame(data, n, head, tail);
     LK_TRY(lk__sink_write(s, head, sizeof head));
     LK_TRY(lk__sink_write(s, data, n));
-    LK_TRY(lk__sink_write(s, crc, sizeof crc));
+    LK_TRY(lk__sink_write(s, tail, sizeof tail));
     return LK_OK;
 }

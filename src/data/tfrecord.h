@@ -20,6 +20,10 @@ lk_status lk__tfrecord_find(const lk__source *s, int64_t offset, int64_t *at, in
 /** Read the data of the record found at `at`, `n` bytes, to `out`, and check their CRC. */
 lk_status lk__tfrecord_read(const lk__source *s, int64_t at, int64_t n, void *out) LK_NODISCARD;
 
+/** What stands before and behind a record of these data. */
+void lk__tfrecord_frame(const void *data, int64_t n, unsigned char head[LK_TFRECORD_HEAD],
+                        unsigned char tail[LK_TFRECORD_TAIL]);
+
 /** Append a record. */
 lk_status lk__tfrecord_write(lk__sink *s, const void *data, int64_t n) LK_NODISCARD;
 
