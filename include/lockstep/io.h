@@ -188,6 +188,45 @@ LK_API lk_status lk_events_add(lk_events *events, int64_t step, const lk_scalar 
 /** Close and free it, also after an error.  NULL is allowed.  Errors: LK_EIO. */
 LK_API lk_status lk_events_close(lk_events *events) LK_NODISCARD;
 
+/* ---- the report at the end of a run ---- */
+
+/** A curve: y over x, in the order of x.  Where y is not finite, the curve is broken. */
+typedef struct lk_curve {
+    const char *name; /* "training" */
+    const double *x, *y;
+    int64_t n;
+} lk_curve;
+
+/** Curves that share their axes. */
+typedef struct lk_chart {
+    const char *title;   /* "loss" */
+    const char *x_title; /* "epoch" */
+    const lk_curve *curve;
+    int64_t n;
+} lk_chart;
+
+/** What a report shows.  All but the title may be missing (NULL, 0). */
+typedef struct lk_report {
+    const char *title, *subtitle;
+    const lk_fact *headline; /* the few numbers that matter */
+    int64_t n_headline;
+    const lk_chart *chart;
+    int64_t n_charts;
+    const lk_model *model; /* built; its layers become a table */
+    const char *confusion; /* JSON, as the metric of this name gives it: [[5,1],[0,4]] */
+    const lk_fact *fact;   /* all else about the run */
+    int64_t n_facts;
+    const char *experiment; /* the text of the experiment file */
+} lk_report;
+
+/**
+ * Write a report as one HTML file, which loads nothing from elsewhere and runs no script.
+ *
+ * Errors: LK_EINVAL for a NULL that may not be one; LK_EIO when `confusion` is no square table of
+ * whole numbers, or the file cannot be written; LK_ENOMEM.
+ */
+LK_API lk_status lk_report_write(const char *path, const lk_report *report) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_IO_H */

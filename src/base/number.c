@@ -88,6 +88,10 @@ const char *lk__number_read_real(const char *text, double *out)
 
 const char *lk__number_show(double value, char *buf)
 {
+    if (value == floor(value) && fabs(value) < 1e15) { /* 10, not 1e+01 */
+        snprintf(buf, LK_NUMBER_TEXT, "%.0f", value);
+        return buf;
+    }
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(buf, LK_NUMBER_TEXT, "%.*g", precision, value);
         if (strtod(buf, NULL) == value) /* in the locale that has printed it */

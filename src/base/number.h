@@ -18,7 +18,7 @@ const char *lk__number_read_real(const char *text, double *out);
 enum { LK_NUMBER_TEXT = 32 };
 
 /** The fewest digits that read back as `value`, which is finite, in `buf` of LK_NUMBER_TEXT bytes;
- * returns `buf`. */
+ * returns `buf`.  Whole numbers below 10^15 have no exponent. */
 const char *lk__number_show(double value, char *buf);
 
 #endif /* LK_BASE_NUMBER_H */

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 256 };
@@ -78,6 +79,27 @@ void lk__out_real(lk__out *o, double value)
 {
     char digits[LK_NUMBER_TEXT];
     lk__out_put(o, isfinite(value) ? lk__number_show(value, digits) : "null");
+}
+
+void lk__out_short(lk__out *o, double value)
+{
+    char digits[LK_NUMBER_TEXT];
+    if (isfinite(value)) {
+        snprintf(digits, sizeof digits, "%.4g", value);
+        value = strtod(digits, NULL); /* in the locale that has printed it */
+    }
+    lk__out_put(o, isfinite(value) ? lk__number_show(value, digits) : "not finite");
+}
+
+void lk__out_count(lk__out *o, int64_t value)
+{
+    char digits[LK_NUMBER_TEXT];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)value);
+    for (int i = 0; i < n; i++) {
+        if (i > (value < 0) && (n - i) % 3 == 0)
+            lk__out_put(o, "\xe2\x80\xaf"); /* a narrow space at which no line is broken */
+        lk__out_bytes(o, digits + i, 1);
+    }
 }
 
 void lk__out_fixed(lk__out *o, double value, int decimals)

@@ -40,6 +40,12 @@ void lk__out_json(lk__out *o, const char *text);
 /** Append a number by the fewest digits that read back as it; "null" if it is not finite. */
 void lk__out_real(lk__out *o, double value);
 
+/** Append a number for people: four digits that count. */
+void lk__out_short(lk__out *o, double value);
+
+/** Append a whole number for people, its digits in groups of three. */
+void lk__out_count(lk__out *o, int64_t value);
+
 /** Append a number of magnitude below 2^40 with so many decimals, at most 6. */
 void lk__out_fixed(lk__out *o, double value, int decimals);
 
