@@ -63,7 +63,7 @@ lk_status dataset_measure(const lk_dataset *ds, int f, dataset_range *out)
 {
     const lk_dataset_info *info = lk_dataset_get_info(ds);
     int64_t values;
-    *out = (dataset_range){INFINITY, -INFINITY, 0};
+    *out = (dataset_range){(double)INFINITY, (double)-INFINITY, 0};
     for (int64_t i = 0; i < info->count; i += ROWS)
         LK_TRY(take_rows(ds, f, i, info->count - i < ROWS ? info->count - i : ROWS, out));
     LK_TRY(lk_shape_count(info->field[f].shape, &values));

@@ -60,7 +60,7 @@ lk_status lk__canvas_colour(const lk__canvas *c, const float *u, lk_rng rng, lk_
 {
     float ground[4], figure[4], spread = (float)(noise * 255);
     int n = c->channels;
-    for (int k = 0; k < n; k++) {
+    for (int64_t k = 0; k < n; k++) {
         ground[k] = 90 * u[2 * k];
         figure[k] = ground[k] + 60 + 100 * u[2 * k + 1];
     }

@@ -289,7 +289,7 @@ void lk__example_write(const lk__feature_out *feature, int n_features, unsigned 
         p = put_head(p, 1, (int64_t)name);
         memcpy(p, f->name, name);
         p = put_head(p + name, 2, field_size(field_size(values)));
-        p = put_head(p, f->kind, field_size(values));
+        p = put_head(p, (int)f->kind, field_size(values));
         p = put_head(p, 1, values);
         p = put_values(p, f);
     }

@@ -36,7 +36,7 @@ lk_status lk__idx_read(const lk__source *s, int64_t *count, lk__layout_in *out)
                            .shape = {.ndim = ndim - 1}};
     *count = (int64_t)lk__get_be(head + 4, 4);
     for (int i = 1; i < ndim; i++)
-        out->shape.dim[i - 1] = (int64_t)lk__get_be(head + 4 + 4 * i, 4);
+        out->shape.dim[i - 1] = (int64_t)lk__get_be(&head[4 + 4 * i], 4);
     int64_t bytes;
     LK_TRY(lk_shape_count(out->shape, &bytes));
     LK_TRY(lk_mul_i64(bytes, *count, &bytes));

@@ -8,7 +8,7 @@
 #    include <string.h>
 #    include <zlib.h>
 
-enum { CHUNK = 1 << 16 };
+enum { CHUNK = 1 << 14 };
 
 /* A stream of zlib over a range of a source. */
 struct unpacker {

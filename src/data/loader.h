@@ -57,6 +57,7 @@ typedef struct lk__slot {
     int64_t room; /* rows */
     int64_t *index;
     lk_tensor *full[LK_MAX_FIELDS]; /* `room` rows */
+    char *data[LK_MAX_FIELDS];      /* their first elements */
     struct {
         int64_t n;
         lk_tensor *tensor[LK_MAX_FIELDS]; /* the first n rows of `full` */

@@ -72,7 +72,8 @@ static lk_status measure_run(struct measure *m)
     LK_TRY(lk_alloc(&m->sample, m->channels, sizeof *m->sample));
     LK_TRY(lk_alloc(&m->value, m->count, sizeof *m->value));
     LK_TRY(lk__dataset_rows_new(m->ds, m->row, &m->block));
-    double n = (double)info->count * (double)(m->count / m->channels);
+    int64_t positions = m->count / m->channels;
+    double n = (double)info->count * (double)positions;
     LK_TRY(sum_channels(m, NULL, m->mean));
     for (int64_t c = 0; c < m->channels; c++)
         m->mean[c] /= n;

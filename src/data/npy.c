@@ -249,7 +249,7 @@ lk_status lk__npy_header(lk_dtype dtype, lk_shape shape, char *buf, int64_t *n)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s%lld", i ? ", " : "",
                        (long long)shape.dim[i]);
     at += snprintf(text + at, sizeof text - (size_t)at, "%s), }", shape.ndim == 1 ? "," : "");
-    int64_t total = (10 + at + 1 + 63) / 64 * 64;
+    int64_t total = (INT64_C(10) + at + 1 + 63) / 64 * 64;
     memcpy(buf, magic, sizeof magic);
     buf[6] = 1;
     buf[7] = 0;

@@ -163,14 +163,14 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
     return LK_OK;
 }
 
-/* Sample `index` to row i. */
-static lk_status put_sample(const lk_loader *l, int64_t epoch, int64_t index, int64_t i,
-                            char *const *data)
+/* The sample of row i. */
+static lk_status put_sample(const lk_loader *l, const lk__slot *s, int64_t i)
 {
+    int64_t index = s->index[i];
     LK_TRY(lk__dataset_row(l->ds, index, l->row));
-    lk__move m;
+    lk__move m = {.dim = {1, 1, 1}};
     if (l->moved_block)
-        LK_TRY(draw_move(l, epoch, index, &m));
+        LK_TRY(draw_move(l, s->request.epoch, index, &m));
     for (int f = 0; f < l->info->n_fields; f++) {
         const void *raw = l->row[f];
         if (l->moved_block && (f == l->x || (f == l->y && l->moves_y))) {
@@ -178,7 +178,7 @@ static lk_status put_sample(const lk_loader *l, int64_t epoch, int64_t index, in
             lk__move_row(&m, raw, l->moved[f], lk__field_bytes(&l->info->field[f]) / pixels);
             raw = l->moved[f];
         }
-        LK_TRY(put_field(l, f, raw, index, data[f] + i * lk__field_bytes(&l->field[f])));
+        LK_TRY(put_field(l, f, raw, index, s->data[f] + i * lk__field_bytes(&l->field[f])));
     }
     return LK_OK;
 }
@@ -188,13 +188,12 @@ lk_status lk__slot_fill(lk_loader *l, lk__slot *s)
     LK_TRY(lk__fp_check());
     LK_TRY(slot_prepare(l, s));
     LK_TRY(pick(l, s));
-    char *data[LK_MAX_FIELDS] = {NULL};
     for (int f = 0; f < l->info->n_fields; f++) {
         void *start;
         LK_TRY(lk_tensor_writable_data(s->full[f], &start));
-        data[f] = start;
+        s->data[f] = start;
     }
     for (int64_t i = 0; i < s->request.n; i++)
-        LK_TRY(put_sample(l, s->request.epoch, s->index[i], i, data));
+        LK_TRY(put_sample(l, s, i));
     return LK_OK;
 }

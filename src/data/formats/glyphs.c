@@ -90,7 +90,7 @@ static lk_status glyphs_sample(const lk__generator *g, int64_t index, void *cons
     for (int i = 1; i < glyphs[class].n; i++)
         lk__canvas_line(&c, point[i - 1], point[i], half, 1);
     for (int i = 0; i < 2; i++) {
-        const float *v = u + 32 + 4 * i;
+        const float *v = &u[32 + 4 * i];
         float from[2] = {(float)c.columns * v[0], (float)c.rows * v[1]};
         float to[2] = {from[0] + 0.3F * (float)c.columns * both_ways(v[2]),
                        from[1] + 0.3F * (float)c.rows * both_ways(v[3])};

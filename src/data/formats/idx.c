@@ -65,7 +65,7 @@ static lk_status write_header(lk__sink *s, unsigned char type, int64_t count, lk
     unsigned char head[8 + 4 * LK_MAX_NDIM] = {0, 0, type, (unsigned char)(shape.ndim + 1)};
     lk__put_be(head + 4, 4, (uint64_t)count);
     for (int i = 0; i < shape.ndim; i++)
-        lk__put_be(head + 8 + 4 * i, 4, (uint64_t)shape.dim[i]);
+        lk__put_be(&head[8 + 4 * i], 4, (uint64_t)shape.dim[i]);
     LK_TRY(lk__sink_write(s, head, 8 + INT64_C(4) * shape.ndim));
     return LK_OK;
 }

@@ -119,7 +119,7 @@ static void the_nearest_mean_does_not_tell_the_glyphs(void)
             mean[c][k] += x[k];
     }
     for (int64_t i = 3000; i < 4000; i++) {
-        double best = INFINITY;
+        double best = (double)INFINITY;
         int64_t pick = 0;
         test_sample(ds, "x", i, x);
         for (int c = 0; c < 10; c++) {
