@@ -26,6 +26,7 @@
 #include <lockstep/loss.h>
 #include <lockstep/map.h>
 #include <lockstep/metric.h>
+#include <lockstep/models.h>
 #include <lockstep/nn.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>

@@ -1,0 +1,32 @@
+/* Named models: well-known lists of layers, made from a few numbers.
+ *
+ * A named model is one constant descriptor in one file of src/models/named.  It is nothing but a short
+ * way to write layers: what it gives is trained, saved and cut among ranks as any other list.
+ *
+ * Not collective.
+ */
+#ifndef LK_MODELS_H
+#define LK_MODELS_H
+
+#include <lockstep/nn.h>
+
+LK_BEGIN_DECLS
+
+typedef struct lk_named_model {
+    lk_entry entry;
+
+    /** The layers for these options, in the arena.  Errors: LK_EINVAL, LK_ENOMEM. */
+    lk_status (*expand)(const void *options, lk_arena *arena, lk_choices *out);
+} lk_named_model;
+
+/** The models that are built in, sorted by name, then NULL. */
+LK_API extern const lk_named_model *const lk_named_models[];
+LK_API extern const lk_kind lk_kind_model;
+
+/** The layers of a choice of lk_kind_model, in the arena.  Errors: those of the model. */
+LK_API lk_status lk_model_expand(const lk_choice *model, lk_arena *arena,
+                                 lk_choices *out) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_MODELS_H */

@@ -1,0 +1,56 @@
+/* vgg: blocks of 3x3 convolutions with batch norm, each block ended by pooling and twice as wide as
+ * the one before, then linear layers. */
+#include "models/list.h"
+
+typedef struct vgg_options {
+    lk_option_ints blocks;
+    int64_t width, most, units, classes;
+    double dropout;
+} vgg_options;
+
+static const lk_option options[] = {
+    {"blocks", LK_OPTION_INTS, offsetof(vgg_options, blocks), .preset = "2,2,3,3,3", .min = 1,
+     .max = 1000, .help = "convolutions of each block; VGG-16 by default"},
+    {"width", LK_OPTION_INT, offsetof(vgg_options, width), .value = "N", .preset = "64", .min = 1,
+     .max = 1e6, .help = "channels of the first block"},
+    {"most", LK_OPTION_INT, offsetof(vgg_options, most), .value = "N", .preset = "512", .min = 1,
+     .max = 1e6, .help = "channels are not doubled beyond this"},
+    {"units", LK_OPTION_INT, offsetof(vgg_options, units), .value = "N", .preset = "512", .min = 1,
+     .max = 1e9, .help = "of the hidden linear layer"},
+    {"dropout", LK_OPTION_REAL, offsetof(vgg_options, dropout), .preset = "0.5", .max = 1,
+     .flags = LK_OPTION_OPEN_MAX, .help = "behind the hidden linear layer; 0: none"},
+    {"classes", LK_OPTION_INT, offsetof(vgg_options, classes), .value = "N", .preset = "10",
+     .min = 1, .max = 1e9, .help = "size of the output"},
+    {0}};
+
+static lk_status vgg_expand(const void *opt, lk_arena *arena, lk_choices *out)
+{
+    const vgg_options *o = opt;
+    lk__layers l = {.arena = arena};
+    int64_t width = o->width;
+    for (int b = 0; b < o->blocks.n; b++) {
+        for (int64_t i = 0; i < o->blocks.item[b]; i++) {
+            lk__layers_add(&l, "conv", "filters=%lld kernel=3 padding=1 bias=false init=he",
+                           (long long)width);
+            lk__layers_add(&l, "batch_norm", NULL);
+            lk__layers_add(&l, "relu", NULL);
+        }
+        lk__layers_add(&l, "maxpool", "size=2");
+        width = 2 * width < o->most ? 2 * width : o->most;
+    }
+    lk__layers_add(&l, "flatten", NULL);
+    lk__layers_add(&l, "linear", "units=%lld init=he", (long long)o->units);
+    lk__layers_add(&l, "relu", NULL);
+    if (o->dropout > 0)
+        lk__layers_add(&l, "dropout", "rate=%.17g", o->dropout);
+    lk__layers_add(&l, "linear", "units=%lld", (long long)o->classes);
+    LK_TRY(lk__layers_end(&l, out));
+    return LK_OK;
+}
+
+const lk_named_model lk_named_model_vgg = {
+    .entry = {.name = "vgg",
+              .summary = "blocks of 3x3 convolutions, each twice as wide as the one before",
+              .options = options,
+              .options_size = sizeof(vgg_options)},
+    .expand = vgg_expand};
