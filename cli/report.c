@@ -3,13 +3,15 @@
 
 #include "term.h"
 
+#include <lockstep/text.h>
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_SIZE = 64 };
+enum { CELL_SIZE = 256 };
 
 /* Of the first write to stdout that failed; 0: none did. */
 static int first_error;
@@ -83,13 +85,14 @@ static const char *cell_shows(const report_cell *c, char *number, size_t size)
     case CELL_REAL:
         snprintf(number, size, c->decimals < 0 ? "%.*e" : "%.*f", abs(c->decimals), c->real);
         return number;
+    case CELL_TEXT: lk_text_clean(c->text, number, size); return number; /* from a file, perhaps */
     default: return c->text;
     }
 }
 
 static void print_cell(const report *r, int i, bool last, const report_cell *c)
 {
-    char number[NUMBER_SIZE];
+    char number[CELL_SIZE];
     print_text(r, i, last, cell_shows(c, number, sizeof number), c->colour);
 }
 
@@ -150,7 +153,7 @@ void report_begin(report *r, const report_column *column, int n, bool json)
 void report_row(report *r, const report_cell *cell)
 {
     if (r->measuring) {
-        char number[NUMBER_SIZE];
+        char number[CELL_SIZE];
         r->measured++;
         for (int i = 0; i < r->n; i++)
             widen(&r->column[i], cell_shows(&cell[i], number, sizeof number));

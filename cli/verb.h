@@ -32,6 +32,9 @@ extern const lk_verb *const lk_verbs[];
 /** The kinds of `lockstep bench`, sorted by name, NULL-terminated. */
 extern const lk_verb *const lk_bench_kinds[];
 
+/** The kinds of `lockstep ckpt`, sorted by name, NULL-terminated. */
+extern const lk_verb *const lk_ckpt_kinds[];
+
 /** The kinds of `lockstep data`, sorted by name, NULL-terminated. */
 extern const lk_verb *const lk_data_kinds[];
 

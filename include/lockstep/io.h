@@ -89,6 +89,49 @@ LK_API lk_status lk_safetensors_note_at(const lk_safetensors *file, int64_t i,
 LK_API lk_status lk_safetensors_read(const lk_safetensors *file, int64_t i,
                                      lk_tensor *out) LK_NODISCARD;
 
+/* ---- named tensors in files of several formats ----
+ *
+ * The suffix says which: ".safetensors", ".npz" or ".npy".  A .npy file holds one array, which is
+ * named after the file: "a/bias.npy" is "bias".  NumPy's formats know neither bf16 nor notes.
+ */
+
+/** All tensors of a file, in memory.  Fields are to be read. */
+typedef struct lk_tensors {
+    int64_t n;
+    lk_named *tensor; /* sorted by name */
+    int64_t n_notes;
+    lk_note *note;   /* sorted by name */
+    lk_arena *arena; /* of the names and texts */
+} lk_tensors;
+
+/**
+ * Read all tensors of a file.  The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL for a suffix that is none of these; LK_EIO for a file that cannot be read, is
+ * damaged or has a name that is not UTF-8 or there twice; LK_ENOTSUP for types that are not read;
+ * LK_ENOMEM.
+ */
+LK_API lk_status lk_tensors_load(const char *path, lk_tensors **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_tensors_free(lk_tensors *tensors);
+
+/**
+ * Write tensors to a file; notes are left out where the format has none.
+ *
+ * Errors: LK_EINVAL for a suffix that is none of these, and unless a .npy file is given one tensor;
+ * those of lk_safetensors_write(); LK_ENOTSUP for what the format cannot hold.
+ */
+LK_API lk_status lk_tensors_save(const char *path, const lk_named *tensor, int64_t n,
+                                 const lk_note *note, int64_t n_notes) LK_NODISCARD;
+
+/** The tensor of this name, borrowed; NULL if there is none. */
+LK_API lk_tensor *lk_tensors_find(const lk_tensors *tensors, const char *name);
+
+/** Names, dtypes, shapes and values as 64 bits, in the order of names: what the file is called and how
+ * it is written does not matter. */
+LK_API uint64_t lk_tensors_hash(const lk_tensors *tensors);
+
 /* ---- weights of a model ---- */
 
 /** Write parameters and state of a model.  Errors: as lk_safetensors_write(). */

@@ -39,6 +39,7 @@
 #include <lockstep/status.h>
 #include <lockstep/suggest.h>
 #include <lockstep/tensor.h>
+#include <lockstep/text.h>
 #include <lockstep/thread.h>
 #include <lockstep/topology.h>
 #include <lockstep/train.h>

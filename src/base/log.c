@@ -129,7 +129,7 @@ void lk_log_write(lk_log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    size_t len = lk__text_clean(raw, text, sizeof text);
+    size_t len = lk_text_clean(raw, text, sizeof text);
     pthread_mutex_lock(&lock);
     in_sink = true;
     if (sink)

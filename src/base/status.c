@@ -49,7 +49,7 @@ lk_status lk__raise(lk_status st, const char *file, int line, const char *func, 
     va_start(ap, fmt);
     vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    lk__text_clean(raw, trace.message, sizeof trace.message);
+    lk_text_clean(raw, trace.message, sizeof trace.message);
     trace.st = st;
     trace.n_frames = 0;
     trace.n_dropped = 0;

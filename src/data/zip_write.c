@@ -48,14 +48,23 @@ static lk_status grow(lk__zip_out *z)
     return LK_OK;
 }
 
+enum { UTF8_NAME = 0x800 };
+
+static bool is_ascii(const char *text)
+{
+    while (*text && (unsigned char)*text < 0x80)
+        text++;
+    return *text == '\0';
+}
+
 /* What local headers and entries share: from the version needed to the length of the name. */
 static void put_common(unsigned char *p, const lk__zip_member *m, bool wide)
 {
     uint64_t size = wide ? WIDE : (uint64_t)m->size;
     lk__put_le(p, 2, wide ? VERSION64 : VERSION);
-    lk__put_le(p + 2, 2, 0); /* flags */
-    lk__put_le(p + 4, 2, 0); /* stored */
-    lk__put_le(p + 6, 2, 0); /* time */
+    lk__put_le(p + 2, 2, is_ascii(m->name) ? 0 : UTF8_NAME); /* flags */
+    lk__put_le(p + 4, 2, 0);                                 /* stored */
+    lk__put_le(p + 6, 2, 0);                                 /* time */
     lk__put_le(p + 8, 2, DATE);
     lk__put_le(p + 10, 4, m->crc);
     lk__put_le(p + 14, 4, size);

@@ -28,6 +28,10 @@ struct lk_safetensors {
 /** "F32", ...; NULL for a dtype that has no name here. */
 const char *lk__safetensors_dtype(lk_dtype dtype);
 
+/** Whether names are UTF-8, not empty and each there once.  Errors: LK_EINVAL, LK_ENOMEM. */
+lk_status lk__named_check(const lk_named *tensor, int64_t n, const lk_note *note,
+                          int64_t n_notes) LK_NODISCARD;
+
 /** Read the header of a source, which the file then owns, and check all of it. */
 lk_status lk__safetensors_parse(lk__source *source, lk_safetensors **out) LK_NODISCARD;
 

@@ -56,8 +56,7 @@ static lk_status notes_check(const lk_note *note, int64_t n, const char **name)
     return names_check("note", name, n);
 }
 
-static lk_status arguments_check(const lk_named *tensor, int64_t n, const lk_note *note,
-                                 int64_t n_notes)
+lk_status lk__named_check(const lk_named *tensor, int64_t n, const lk_note *note, int64_t n_notes)
 {
     const char **name = NULL;
     LK_TRY(lk_alloc(&name, n > n_notes ? n : n_notes, sizeof *name));
@@ -169,7 +168,7 @@ lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t
     header h = {NULL};
     lk__sink *sink = NULL;
     LK_CHECK(path && n >= 0 && n_notes >= 0, LK_EINVAL, "path is NULL, or a number is negative");
-    LK_TRY(arguments_check(tensor, n, note, n_notes));
+    LK_TRY(lk__named_check(tensor, n, note, n_notes));
     LK_TRY_TO(done, header_make(&h, tensor, n, note, n_notes));
     LK_TRY_TO(done, lk__sink_open(path, &sink));
     LK_TRY_TO(done, lk__sink_end(sink, file_write(sink, &h, tensor, n)));

@@ -67,8 +67,8 @@ static void values_are_read(void)
 static void values_are_shown_as_they_are_read(void)
 {
     static const char *const value[][2] = {
-        {"iced", "true"},   {"layers", "9"},      {"sugar", "0.1"},        {"heat", "1e+300"},
-        {"note", "a b"},    {"tiers", "7,8"},     {"weights", "0.1,-2,100"},   {"fruits", "fig,plum"},
+        {"iced", "true"},   {"layers", "9"},      {"sugar", "0.1"},          {"heat", "1e+300"},
+        {"note", "a b"},    {"tiers", "7,8"},     {"weights", "0.1,-2,100"}, {"fruits", "fig,plum"},
         {"form", "square"}, {"filling", "bread"}, {"parts", "bread,cream"}};
     cake_options c = cake();
     ASSERT_TEXT(shown(&c, "note"), "");

@@ -1,0 +1,131 @@
+/* lockstep ckpt diff: two files, tensor by tensor. */
+#include "numbers.h"
+#include "report.h"
+#include "term.h"
+#include "verb.h"
+
+#include <lockstep/lockstep.h>
+
+#include <string.h>
+
+struct diff_options {
+    bool all, json;
+};
+
+static const lk_option options[] = {
+    {.name = "all",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct diff_options, all),
+     .help = "print the tensors that are equal as well"},
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct diff_options, json),
+     .help = "print one JSON object for each tensor that is printed"},
+    {.name = NULL},
+};
+
+static const report_column columns[] = {
+    {"name", "tensor", -12},      {"first", "first", -10},      {"second", "second", -10},
+    {"equal", "bits", -6},        {"elements", "differing", 9}, {"absolute", "largest", 10},
+    {"relative", "relative", 10},
+};
+
+enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
+
+/* Tensors of two files by name; what is printed, and how many are not equal. */
+typedef struct pair {
+    const lk_tensors *a, *b;
+    bool all;
+    int64_t unequal;
+} pair;
+
+static report_cell kind_cell(const lk_tensor *t, lk_text *text)
+{
+    *text = lk_tensor_text(t);
+    return t ? cell_text(text->s) : cell_none();
+}
+
+static lk_status print_pair(pair *p, const char *name, const lk_tensor *a, const lk_tensor *b,
+                            report *out)
+{
+    lk_text first, second;
+    difference d = {0};
+    bool equal = a && b && lk_tensor_equal(a, b);
+    bool comparable = a && b && lk_shape_equal(lk_tensor_shape(a), lk_tensor_shape(b));
+    p->unequal += !equal;
+    if (equal && !p->all)
+        return LK_OK;
+    if (comparable && !equal)
+        LK_TRY(numbers_compare(a, b, &d));
+    report_row(out, (report_cell[]){
+                        cell_text(name), kind_cell(a, &first), kind_cell(b, &second),
+                        cell_bool(equal, equal ? "equal" : "differ", equal ? TERM_GREEN : TERM_RED),
+                        comparable ? cell_int(d.elements) : cell_none(),
+                        comparable ? cell_real(d.absolute, -2) : cell_none(),
+                        comparable ? cell_real(d.relative, -2) : cell_none()});
+    return LK_OK;
+}
+
+/* Both lists are sorted by name. */
+static lk_status print_all(pair *p, report *out)
+{
+    int64_t i = 0, k = 0;
+    p->unequal = 0;
+    while (i < p->a->n || k < p->b->n) {
+        const lk_named *a = i < p->a->n ? &p->a->tensor[i] : NULL;
+        const lk_named *b = k < p->b->n ? &p->b->tensor[k] : NULL;
+        int order = !a ? 1 : !b ? -1 : strcmp(a->name, b->name);
+        LK_TRY(print_pair(p, order <= 0 ? a->name : b->name, order <= 0 ? a->tensor : NULL,
+                          order >= 0 ? b->tensor : NULL, out));
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return LK_OK;
+}
+
+static lk_status diff(pair *p, bool json)
+{
+    report out;
+    report_measure(&out, columns, N_COLUMNS, json);
+    LK_TRY(print_all(p, &out));
+    if (out.measured > 0) {
+        report_print(&out);
+        LK_TRY(print_all(p, &out));
+    }
+    return LK_OK;
+}
+
+static int diff_run(const void *given, int n, char **operand)
+{
+    const struct diff_options *o = given;
+    lk_tensors *a = NULL, *b = NULL;
+    pair p = {.all = o->all};
+    (void)n;
+    lk_status st = lk_tensors_load(operand[0], &a);
+    if (st == LK_OK)
+        st = lk_tensors_load(operand[1], &b);
+    if (st == LK_OK) {
+        p.a = a;
+        p.b = b;
+        st = diff(&p, o->json);
+    }
+    lk_tensors_free(a);
+    lk_tensors_free(b);
+    if (st != LK_OK)
+        return verb_failed();
+    return p.unequal > 0 ? LK_EXIT_FAILED : LK_EXIT_DONE;
+}
+
+const lk_verb lk_ckpt_kind_diff = {
+    .name = "diff",
+    .summary = "compare two files, tensor by tensor",
+    .operands = "FIRST SECOND",
+    .about = "Compares tensors of the same name bit by bit, and prints those that differ or that "
+             "only one file has, with how many elements differ and by how much at most. Ends with "
+             "status 0 if all are equal, 1 if not.",
+    .options = options,
+    .options_size = sizeof(struct diff_options),
+    .min_operands = 2,
+    .max_operands = 2,
+    .run = diff_run,
+};

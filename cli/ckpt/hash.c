@@ -1,0 +1,56 @@
+/* lockstep ckpt hash: what files hold, as 64 bits. */
+#include "report.h"
+#include "verb.h"
+
+#include <lockstep/lockstep.h>
+
+enum { MOST_FILES = 1 << 16 };
+
+struct hash_options {
+    bool json;
+};
+
+static const lk_option options[] = {
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct hash_options, json),
+     .help = "print one JSON object for each file"},
+    {.name = NULL},
+};
+
+static const report_column columns[] = {
+    {"hash", "hash", -16}, {"tensors", "tensors", 1}, {"file", "file", -1}};
+
+static int hash_run(const void *given, int n, char **operand)
+{
+    const struct hash_options *o = given;
+    report out;
+    int exit_status = LK_EXIT_DONE;
+    report_begin(&out, columns, 3, o->json);
+    for (int i = 0; i < n; i++) {
+        lk_tensors *file;
+        char text[LK_HASH_TEXT];
+        if (lk_tensors_load(operand[i], &file) != LK_OK) {
+            exit_status = verb_failed();
+            continue;
+        }
+        report_row(&out, (report_cell[]){cell_text(lk_hash_text(lk_tensors_hash(file), text)),
+                                         cell_int(file->n), cell_text(operand[i])});
+        lk_tensors_free(file);
+    }
+    return exit_status;
+}
+
+const lk_verb lk_ckpt_kind_hash = {
+    .name = "hash",
+    .summary = "the hash of what files hold",
+    .operands = "FILE...",
+    .about = "Prints the hash of the names, types, shapes and bits of all tensors, in the order of "
+             "their names. Notes, the format and the order in the file do not matter: files with "
+             "the same hash hold the same weights.",
+    .options = options,
+    .options_size = sizeof(struct hash_options),
+    .min_operands = 1,
+    .max_operands = MOST_FILES,
+    .run = hash_run,
+};

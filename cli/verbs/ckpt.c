@@ -1,0 +1,13 @@
+/* lockstep ckpt KIND: look at weights in files, compare them, and turn them into other formats. */
+#include "verb.h"
+
+const lk_verb lk_verb_ckpt = {
+    .name = "ckpt",
+    .summary = "inspect, hash, compare and convert weights in files",
+    .operands = "KIND",
+    .about =
+        "Works on tensors in files, as \"lockstep train\" writes them. The suffix of a file says "
+        "its format: .safetensors, or NumPy's .npz (several arrays) or .npy (one, named after the "
+        "file).",
+    .kinds = lk_ckpt_kinds,
+};
