@@ -10,7 +10,7 @@ lk_status numbers_of(const lk_tensor *t, numbers *out)
     LK_TRY(lk_tensor_clone(t, LK_F64, &copy));
     const double *v = lk_tensor_data(copy);
     int64_t n = lk_tensor_count(copy), finite = 0;
-    *out = (numbers){.min = NAN, .max = NAN};
+    *out = (numbers){.min = (double)NAN, .max = (double)NAN};
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(v[i]))
             continue;
@@ -20,7 +20,7 @@ lk_status numbers_of(const lk_tensor *t, numbers *out)
         out->mean += (v[i] - out->mean) / (double)finite;
     }
     if (finite == 0)
-        out->mean = NAN;
+        out->mean = (double)NAN;
     out->not_finite = n - finite;
     lk_tensor_free(copy);
     return LK_OK;
@@ -32,7 +32,8 @@ static const void *bits(const lk_tensor *t, int64_t i)
     return (const char *)lk_tensor_data(t) + i * (int64_t)lk_dtype_size(lk_tensor_dtype(t));
 }
 
-/* Elements are the same if their bits are: a NaN equals itself, and -0 is another value than 0. */
+/* Elements of one dtype are the same if their bits are: a NaN equals itself, and -0 is another value
+ * than 0.  Of two dtypes, values are compared. */
 static void compare(const lk_tensor *a, const lk_tensor *b, const double *x, const double *y,
                     difference *out)
 {
@@ -40,7 +41,7 @@ static void compare(const lk_tensor *a, const lk_tensor *b, const double *x, con
     size_t bytes = lk_dtype_size(lk_tensor_dtype(a));
     for (int64_t i = 0; i < lk_tensor_count(a); i++) {
         if (same_dtype ? memcmp(bits(a, i), bits(b, i), bytes) == 0
-                       : memcmp(&x[i], &y[i], sizeof x[i]) == 0)
+                       : x[i] == y[i] || (isnan(x[i]) && isnan(y[i])))
             continue;
         bool finite = isfinite(x[i]) && isfinite(y[i]);
         double size = fmax(fabs(x[i]), fabs(y[i])), d = fabs(x[i] - y[i]);

@@ -14,7 +14,7 @@ lk_status numbers_of(const lk_tensor *t, numbers *out) LK_NODISCARD;
 
 /** How two contiguous tensors of one shape differ. */
 typedef struct difference {
-    int64_t elements;          /* whose bits differ */
+    int64_t elements;          /* that differ */
     double absolute, relative; /* the largest; relative to the larger of two magnitudes */
 } difference;
 

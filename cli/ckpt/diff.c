@@ -45,10 +45,11 @@ static report_cell kind_cell(const lk_tensor *t, lk_text *text)
     return t ? cell_text(text->s) : cell_none();
 }
 
+/* One of the two may be missing. */
 static lk_status print_pair(pair *p, const char *name, const lk_tensor *a, const lk_tensor *b,
                             report *out)
 {
-    lk_text first, second;
+    lk_text text[2];
     difference d = {0};
     bool equal = a && b && lk_tensor_equal(a, b);
     bool comparable = a && b && lk_shape_equal(lk_tensor_shape(a), lk_tensor_shape(b));
@@ -58,7 +59,7 @@ static lk_status print_pair(pair *p, const char *name, const lk_tensor *a, const
     if (comparable && !equal)
         LK_TRY(numbers_compare(a, b, &d));
     report_row(out, (report_cell[]){
-                        cell_text(name), kind_cell(a, &first), kind_cell(b, &second),
+                        cell_text(name), kind_cell(a, &text[0]), kind_cell(b, &text[1]),
                         cell_bool(equal, equal ? "equal" : "differ", equal ? TERM_GREEN : TERM_RED),
                         comparable ? cell_int(d.elements) : cell_none(),
                         comparable ? cell_real(d.absolute, -2) : cell_none(),
@@ -72,13 +73,13 @@ static lk_status print_all(pair *p, report *out)
     int64_t i = 0, k = 0;
     p->unequal = 0;
     while (i < p->a->n || k < p->b->n) {
-        const lk_named *a = i < p->a->n ? &p->a->tensor[i] : NULL;
-        const lk_named *b = k < p->b->n ? &p->b->tensor[k] : NULL;
-        int order = !a ? 1 : !b ? -1 : strcmp(a->name, b->name);
-        LK_TRY(print_pair(p, order <= 0 ? a->name : b->name, order <= 0 ? a->tensor : NULL,
-                          order >= 0 ? b->tensor : NULL, out));
-        i += order <= 0;
-        k += order >= 0;
+        int order = i == p->a->n   ? 1
+                    : k == p->b->n ? -1
+                                   : strcmp(p->a->tensor[i].name, p->b->tensor[k].name);
+        const char *name = order <= 0 ? p->a->tensor[i].name : p->b->tensor[k].name;
+        const lk_tensor *a = order <= 0 ? p->a->tensor[i++].tensor : NULL;
+        const lk_tensor *b = order >= 0 ? p->b->tensor[k++].tensor : NULL;
+        LK_TRY(print_pair(p, name, a, b, out));
     }
     return LK_OK;
 }

@@ -81,7 +81,7 @@ static void axis_widen(axis *a)
 static void axes_fit(const lk_chart *c, axis *x, axis *y)
 {
     bool whole = true;
-    *x = *y = (axis){.low = INFINITY, .high = -INFINITY};
+    *x = *y = (axis){.low = HUGE_VAL, .high = -HUGE_VAL};
     for (int64_t k = 0; k < c->n; k++)
         for (int64_t i = 0; i < c->curve[k].n; i++) {
             double px = c->curve[k].x[i], py = c->curve[k].y[i];

@@ -56,9 +56,12 @@ static lk_status table_read(const char *json, table *t)
 static void put_row(lk__out *o, const table *t, int64_t row)
 {
     const int64_t *count = t->count + row * t->columns;
-    double all = 0;
-    for (int64_t i = 0; i < t->columns; i++)
+    double all = 0, right = 0;
+    for (int64_t i = 0; i < t->columns; i++) {
         all += (double)count[i];
+        if (i == row)
+            right = (double)count[i];
+    }
     lk__out_format(o, "<tr><th scope=\"row\">%lld</th>", (long long)row);
     for (int64_t i = 0; i < t->columns; i++) {
         double share = all > 0 ? (double)count[i] / all : 0;
@@ -71,7 +74,7 @@ static void put_row(lk__out *o, const table *t, int64_t row)
     }
     lk__out_put(o, "<td class=\"recall\">");
     if (all > 0) {
-        lk__out_fixed(o, 100 * (double)count[row] / all, 1);
+        lk__out_fixed(o, 100 * right / all, 1);
         lk__out_put(o, " %");
     }
     lk__out_put(o, "</td></tr>\n");

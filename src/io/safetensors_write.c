@@ -97,10 +97,11 @@ static void put_tensor(header *h, const lk_named *t, int64_t begin)
 {
     char text[256];
     lk_shape shape = lk_tensor_shape(t->tensor);
+    int64_t end = begin + bytes_of(t->tensor);
     put_quoted(h, t->name);
     snprintf(text, sizeof text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%lld,%lld]}",
              lk__safetensors_dtype(lk_tensor_dtype(t->tensor)), lk_shape_text(shape).s,
-             (long long)begin, (long long)(begin + bytes_of(t->tensor)));
+             (long long)begin, (long long)end);
     put(h, text);
 }
 
@@ -165,7 +166,7 @@ lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t
                                const lk_note *note, int64_t n_notes)
 {
     lk_status st;
-    header h = {NULL};
+    header h = {0};
     lk__sink *sink = NULL;
     LK_CHECK(path && n >= 0 && n_notes >= 0, LK_EINVAL, "path is NULL, or a number is negative");
     LK_TRY(lk__named_check(tensor, n, note, n_notes));

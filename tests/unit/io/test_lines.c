@@ -45,9 +45,9 @@ static void numbers_have_as_many_digits_as_they_need(void)
                  {123456.789, "123456.789"},
                  {DBL_MAX, "1.7976931348623157e+308"},
                  {5e-324, "5e-324"},
-                 {NAN, "null"},
-                 {INFINITY, "null"},
-                 {-INFINITY, "null"}};
+                 {(double)NAN, "null"},
+                 {(double)INFINITY, "null"},
+                 {-(double)INFINITY, "null"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char want[64];
         lk_fact fact = lk_fact_real("x", cases[i].value);

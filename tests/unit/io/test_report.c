@@ -69,7 +69,7 @@ static void all_that_is_given_is_shown(void)
 {
     lk_fact headline[] = {lk_fact_real("accuracy", 0.912345), lk_fact_int("epochs", 20)};
     lk_fact facts[] = {lk_fact_text("optimizer", "sgd"), lk_fact_int("samples", 60000),
-                       lk_fact_json("list", "[1,2]"), lk_fact_real("lost", NAN)};
+                       lk_fact_json("list", "[1,2]"), lk_fact_real("lost", (double)NAN)};
     lk_model *m;
     ASSERT_OK(lk_model_new(&m));
     ASSERT_OK(lk_model_add(m, "residual", "layers=linear(units=1200),linear(units=30)"));
@@ -190,7 +190,7 @@ static void curves_and_ticks_lie_where_they_belong(void)
 
 static void curves_are_broken_where_they_are_not_finite(void)
 {
-    static const double x[] = {0, 1, 2, 3, 4}, y[] = {0, 1, NAN, 1, INFINITY};
+    static const double x[] = {0, 1, 2, 3, 4}, y[] = {0, 1, (double)NAN, 1, (double)INFINITY};
     char *svg = chart_of(x, y, 5);
     expect(svg, "d=\"M58.0 258.0L247.3 12.0M626.0 12.0\""); /* x ends at the last that is drawn */
     ASSERT_EQ(count_of(svg, "<circle"), 3);
@@ -200,8 +200,8 @@ static void curves_are_broken_where_they_are_not_finite(void)
 
 static void strange_values_make_a_chart_all_the_same(void)
 {
-    static const double values[] = {0,    1,     -1,    1e-320,       5e-324,   1e-31,
-                                    1e30, -1e30, 1e308, -1e308,       INFINITY, NAN,
+    static const double values[] = {0,    1,     -1,    1e-320,       5e-324,           1e-31,
+                                    1e30, -1e30, 1e308, -1e308,       (double)INFINITY, (double)NAN,
                                     0.1,  1e9,   1e15,  123456789.123};
     enum { N = sizeof values / sizeof values[0] };
     for (int i = 0; i < N; i++)
