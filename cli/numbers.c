@@ -32,8 +32,8 @@ static const void *bits(const lk_tensor *t, int64_t i)
     return (const char *)lk_tensor_data(t) + i * (int64_t)lk_dtype_size(lk_tensor_dtype(t));
 }
 
-/* Elements of one dtype are the same if their bits are: a NaN equals itself, and -0 is another value
- * than 0.  Of two dtypes, values are compared. */
+/* Elements of one dtype are the same if their bits are: a NaN equals itself, and -0 is another
+ * value than 0.  Of two dtypes, values are compared. */
 static void compare(const lk_tensor *a, const lk_tensor *b, const double *x, const double *y,
                     difference *out)
 {

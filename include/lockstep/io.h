@@ -1,7 +1,7 @@
 /* Files that runs leave behind: weights, metrics and reports.
  *
- * Weights are `.safetensors`: 8 bytes with the length of a JSON header, the header, then the tensors
- * one behind the other, little-endian.  Other tools open them.  What is read is not trusted: names,
+ * Weights are `.safetensors`: 8 bytes with the length of a JSON header, the header, the tensors one
+ * behind the other, little-endian.  Other tools open them.  What is read is not trusted: names,
  * shapes and places are checked before memory is taken, and errors name file and offset.
  *
  * A file that is written takes its name when it is complete: no half of one is ever found.
@@ -47,9 +47,9 @@ typedef struct lk_safetensors lk_safetensors;
  * Open a file and check its header.  The caller owns `*out`.
  *
  * Errors: LK_EIO for a file that cannot be read or is damaged: header of more than 16 MiB or beyond
- * the end, wrong JSON, names given twice, tensors that overlap, leave holes or do not fill the file,
- * shapes that do not have the bytes they claim; LK_ENOTSUP for a dtype that is not in the list
- * above; LK_ENOMEM.
+ * the end, wrong JSON, names given twice, tensors that overlap, leave holes or do not fill the
+ * file, shapes that do not have the bytes they claim; LK_ENOTSUP for a dtype that is not in the
+ * list above; LK_ENOMEM.
  */
 LK_API lk_status lk_safetensors_open(const char *path, lk_safetensors **out) LK_NODISCARD;
 
@@ -128,8 +128,8 @@ LK_API lk_status lk_tensors_save(const char *path, const lk_named *tensor, int64
 /** The tensor of this name, borrowed; NULL if there is none. */
 LK_API lk_tensor *lk_tensors_find(const lk_tensors *tensors, const char *name);
 
-/** Names, dtypes, shapes and values as 64 bits, in the order of names: what the file is called and how
- * it is written does not matter. */
+/** Names, dtypes, shapes and values as 64 bits, in the order of names: what the file is called and
+ * how it is written does not matter. */
 LK_API uint64_t lk_tensors_hash(const lk_tensors *tensors);
 
 /* ---- weights of a model ---- */
@@ -149,8 +149,8 @@ LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD
 
 /* ---- metrics, while a run goes on ----
  *
- * These files grow line by line and record by record, each written whole before the call returns, so
- * that others can read along.  With `append`, a file that is there goes on; what an interrupted run
+ * These files grow line by line and record by record, each written whole before the call returns:
+ * others can read along.  With `append`, a file that is there goes on; what an interrupted run
  * left of a last line or record is cut off.  Without, it begins anew.
  */
 
@@ -194,8 +194,8 @@ static inline lk_fact lk_fact_json(const char *name, const char *json)
     return fact;
 }
 
-/** Facts as one JSON object on one line, in the arena.  Real numbers have the fewest digits that read
- * back as the same.  Errors: LK_EINVAL (NULL, JSON of several lines), LK_ENOMEM. */
+/** Facts as one JSON object on one line, in the arena.  Real numbers have the fewest digits that
+ * read back as the same.  Errors: LK_EINVAL (NULL, JSON of several lines), LK_ENOMEM. */
 LK_API lk_status lk_facts_json(const lk_fact *fact, int64_t n, lk_arena *arena,
                                const char **out) LK_NODISCARD;
 
@@ -211,7 +211,7 @@ LK_API lk_status lk_lines_add(lk_lines *lines, const lk_fact *fact, int64_t n) L
 /** Close and free it, also after an error.  NULL is allowed.  Errors: LK_EIO. */
 LK_API lk_status lk_lines_close(lk_lines *lines) LK_NODISCARD;
 
-/** A number with its name, such as "train/loss": TensorBoard groups by what stands before the "/". */
+/** A number with its name, such as "train/loss": TensorBoard groups by what is before the "/". */
 typedef struct lk_scalar {
     const char *name;
     double value; /* written as f32 */
@@ -223,8 +223,8 @@ typedef struct lk_events lk_events;
 /** Open it.  The caller owns `*out`.  Errors: LK_EINVAL, LK_EIO, LK_ENOMEM. */
 LK_API lk_status lk_events_open(const char *path, bool append, lk_events **out) LK_NODISCARD;
 
-/** Append scalars of a step, with the time of day.  Errors: LK_EINVAL for a negative step and a name
- * that is NULL or not UTF-8; LK_EIO, LK_ENOMEM. */
+/** Append scalars of a step, with the time of day.  Errors: LK_EINVAL for a negative step and a
+ * name that is NULL or not UTF-8; LK_EIO, LK_ENOMEM. */
 LK_API lk_status lk_events_add(lk_events *events, int64_t step, const lk_scalar *scalar,
                                int64_t n) LK_NODISCARD;
 

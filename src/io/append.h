@@ -1,5 +1,5 @@
-/* A file that others read while it grows: every write is on its way to the disk when it returns, and
- * one that fails leaves no half of itself to be read as a whole. */
+/* A file that others read while it grows: a write is seen by them when it returns, and one that
+ * fails leaves no half of itself. */
 #ifndef LK_IO_APPEND_H
 #define LK_IO_APPEND_H
 

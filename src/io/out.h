@@ -26,12 +26,12 @@ void lk__out_bytes(lk__out *o, const void *bytes, int64_t n);
 /** Append a text. */
 void lk__out_put(lk__out *o, const char *text);
 
-/** Append what printf() would print; at most 255 bytes, without real numbers, which the locale would
+/** Append what printf() would print; at most 255 bytes, and no real numbers, which the locale would
  * change. */
 void lk__out_format(lk__out *o, const char *fmt, ...) LK_PRINTF(2, 3);
 
-/** Append a text for HTML: characters that mean something there are escaped, and what is no UTF-8 or
- * a control character but a tab or a newline becomes U+FFFD. */
+/** Append a text for HTML: characters that mean something there are escaped, what is no UTF-8 or a
+ * control character becomes U+FFFD, but tabs and newlines stay. */
 void lk__out_html(lk__out *o, const char *text);
 
 /** Append a text as JSON, with its quotes. */

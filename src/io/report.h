@@ -9,7 +9,8 @@
 /** A chart as a figure with its legend and an SVG picture. */
 void lk__report_chart(lk__out *o, const lk_chart *chart);
 
-/** A table of how often each label was taken for each class, from JSON.  Errors: LK_EIO, LK_ENOMEM. */
+/** A table of how often each label was taken for each class, from JSON.  Errors: LK_EIO,
+ * LK_ENOMEM. */
 lk_status lk__report_confusion(lk__out *o, const char *json) LK_NODISCARD;
 
 /** A table of the layers of a model.  Errors: none but those of lk_model_unit(). */

@@ -1,5 +1,5 @@
-/* Writing safetensors: the header, padded with spaces so that tensors begin at a multiple of 8 bytes,
- * then the tensors. */
+/* Writing safetensors: the header, padded with spaces so that tensors begin at a multiple of 8, and
+ * the tensors. */
 #include "base/json.h"
 #include "base/text.h"
 #include "data/bytes.h"
