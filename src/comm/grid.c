@@ -17,8 +17,9 @@ lk_status lk_grid_make(const lk_comm *comm, int ndim, const int *dim, const bool
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", k ? "x" : "", dim[k]);
     }
     LK_CHECK(product == lk_comm_size(comm), LK_ESHAPE,
-             "a grid of %s has %lld places, the communicator has %d ranks", text,
-             (long long)product, lk_comm_size(comm));
+             "a grid of %s has %s%lld places, the communicator has %d ranks", text,
+             product > INT32_MAX ? "more than " : "",
+             (long long)(product > INT32_MAX ? INT32_MAX : product), lk_comm_size(comm));
     lk_grid g = {.ndim = ndim};
     int rest = lk_comm_rank(comm);
     for (int k = ndim - 1; k >= 0; k--) {
@@ -47,7 +48,7 @@ int lk_grid_rank(const lk_grid *g, const int *step)
 
 lk_status lk_grid_split(lk_comm *comm, const lk_grid *g, const bool *keep, lk_comm **out)
 {
-    LK_CHECK(g && keep, LK_EINVAL, "%s is NULL", g ? "keep" : "grid");
+    LK_CHECK(comm && g && keep, LK_EINVAL, "%s is NULL", !comm ? "comm" : g ? "keep" : "grid");
     int color = 0;
     for (int k = 0; k < g->ndim; k++)
         if (!keep[k])

@@ -141,6 +141,7 @@ lk_status lk_shared_new(lk_comm *comm, int64_t bytes, const char *name, lk_share
     *out = NULL;
     LK_CHECK(bytes >= 0, LK_EINVAL, "share(\"%s\"): %lld bytes", name ? name : "",
              (long long)bytes);
+    LK_TRY(lk__extent("share", bytes, 1, &bytes));
     LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     LK_TRY(lk__shared_make(comm, bytes, name, out));

@@ -104,14 +104,14 @@ lk_status lk_mode_parse(const char *text, lk_mode *out)
     return LK_OK;
 }
 
-/* 4x3 */
-static int sizes_text(const lk_mode *mode, char *out, size_t room)
+/* 4x3; whatever a mode holds that was not read from a text. */
+static int sizes_text(const lk_mode *mode, char *out, int room)
 {
     int n = 0;
     out[0] = '\0';
-    for (int i = 0; i < mode->n_tiers; i++)
-        n += snprintf(out + n, room - (size_t)n, "%s%d", i ? "x" : "", mode->size[i]);
-    return n;
+    for (int i = 0; i < mode->n_tiers && i < LK_MAX_TIERS && n < room; i++)
+        n += snprintf(out + n, (size_t)(room - n), "%s%d", i ? "x" : "", mode->size[i]);
+    return n < room ? n : room - 1;
 }
 
 int lk_mode_text(const lk_mode *mode, char *out)
@@ -133,8 +133,11 @@ lk_status lk_mode_fit(const lk_mode *mode, int size)
     if (mode->n_tiers == 0)
         return LK_OK;
     double places = 1; /* exact up to 2^53, and never too large */
-    for (int i = 0; i < mode->n_tiers; i++)
+    for (int i = 0; i < mode->n_tiers; i++) {
+        LK_CHECK(mode->size[i] >= 1, LK_EINVAL, "dimension %d of a mode is %d", i + 1,
+                 mode->size[i]);
         places *= mode->size[i];
+    }
     char sizes[LK_MODE_TEXT], text[LK_MODE_TEXT];
     sizes_text(mode, sizes, sizeof sizes);
     lk_mode_text(mode, text);

@@ -89,6 +89,9 @@ static void a_grid_knows_its_neighbours(lk_comm *comm)
     lk_comm_free(row);
     ASSERT_FAILS(lk_grid_make(comm, 2, (int[]){size, 2}, NULL, &g), LK_ESHAPE, "places");
     ASSERT_FAILS(lk_grid_make(comm, 1, (int[]){0}, NULL, &g), LK_EINVAL, "axis 0");
+    ASSERT_FAILS(lk_grid_make(comm, 3, (int[]){1 << 30, 1 << 30, 1 << 30}, NULL, &g), LK_ESHAPE,
+                 "has more than 2147483647 places");
+    ASSERT_FAILS(lk_grid_split(NULL, &g, (bool[]){true, true}, &row), LK_EINVAL, "comm is NULL");
     ASSERT_FAILS(lk_grid_make(comm, 9, dim, NULL, &g), LK_EINVAL, "9 axes");
 }
 

@@ -130,6 +130,8 @@ static void bad_arguments_are_refused(lk_comm *comm)
 {
     lk_shared *s;
     ASSERT_FAILS(lk_shared_new(comm, -1, "s", &s), LK_EINVAL, "share(\"s\"): -1 bytes");
+    ASSERT_FAILS(lk_shared_new(comm, INT64_MAX, "s", &s), LK_EOVERFLOW, "are no memory");
+    ASSERT_OK(lk_barrier(comm, "the communicator can be used on"));
     ASSERT_FAILS(lk_shared_new(NULL, 1, "s", &s), LK_EINVAL, "comm is NULL");
     lk_shared_free(NULL);
 }

@@ -3,6 +3,8 @@
 
 #include <lockstep/topology.h>
 
+#include <limits.h>
+
 static void modes_are_read_as_written(void)
 {
     static const char *const texts[] = {
@@ -68,6 +70,19 @@ static void dimensions_must_hold_the_ranks(void)
     ASSERT_OK(lk_mode_fit(&m, 5));
 }
 
+/* Modes that no text gives. */
+static void made_up_modes_are_refused(void)
+{
+    char text[LK_MODE_TEXT];
+    lk_mode m = {.n_tiers = 2, .size = {-1, -4}};
+    ASSERT_FAILS(lk_mode_fit(&m, 4), LK_EINVAL, "dimension 1 of a mode is -1");
+    ASSERT_FAILS(lk_mode_fit(&(lk_mode){.n_tiers = 50}, 4), LK_EINVAL, "50 dimensions");
+    ASSERT_FAILS(lk_mode_fit(&(lk_mode){.n_tiers = -1}, 4), LK_EINVAL, "-1 dimensions");
+    m = (lk_mode){(lk_mode_letter)77, 50, {INT_MIN, INT_MIN, INT_MIN, INT_MIN}};
+    ASSERT_EQ(lk_mode_text(&m, text), strlen(text));
+    ASSERT_TRUE(text[0] == '?' && strlen(text) < LK_MODE_TEXT);
+}
+
 /* Texts made of the characters that matter, and of any: read or refused with a message, and what
  * was read is written and read back the same. */
 static void any_text_is_read_or_refused(void)
@@ -116,5 +131,5 @@ static void letters_explain_themselves(void)
 }
 
 TEST_MAIN(TEST(modes_are_read_as_written), TEST(errors_say_what_and_where),
-          TEST(dimensions_must_hold_the_ranks), TEST(any_text_is_read_or_refused),
-          TEST(letters_explain_themselves))
+          TEST(dimensions_must_hold_the_ranks), TEST(made_up_modes_are_refused),
+          TEST(any_text_is_read_or_refused), TEST(letters_explain_themselves))
