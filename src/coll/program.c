@@ -74,7 +74,7 @@ static lk_status run_block(const lk__eval *e, int64_t from, int64_t n,
                            unsigned char (*room)[LK_PROGRAM_BLOCK], unsigned char **sum)
 {
     const lk__program *p = e->program;
-    unsigned char *stack[LK_PROGRAM_DEPTH];
+    unsigned char *stack[LK_PROGRAM_DEPTH] = {room[0]};
     int top = -1;
     int64_t at = from * e->elem, bytes = n * e->elem;
     for (int i = 0; i < p->n_ops; i++) {

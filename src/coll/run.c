@@ -74,9 +74,9 @@ lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
     LK_INSIDE(comm->w);
     LK_TRY(call_start(comm, c, false, out));
     lk_status st = lk__progress(comm->w);
-    if (st == LK_OK)
-        return LK_OK;
     lk_request *r = *out;
+    if (st == LK_OK || !r)
+        return st;
     *out = NULL;
     bool heap = r->heap;
     lk__request_end(r);

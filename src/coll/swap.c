@@ -19,7 +19,7 @@ enum { DEPTH = 2, BLOCK = 2048 };
 /* Elements of a cell, and of a segment: a cell for every rank. */
 static int64_t cell_of(const lk__arena_call *c)
 {
-    return LK_STAGE_BYTES / c->arena->n / 64 * 64 / c->elem;
+    return (int64_t)LK_STAGE_BYTES / c->arena->n / 64 * 64 / c->elem;
 }
 
 static int64_t segments_of(const lk__arena_call *c)
