@@ -92,6 +92,10 @@ static lk_status run_job(lk__gemm_job *job)
         fn = lk__gemm_one_row;
         cut_columns(job, LK_GEMM_ROW_PANEL, LK_GEMM_ROW_PANEL);
         cut_rows(job, 1, 1, 1);
+    } else if (lk__gemm_is_narrow(job)) {
+        fn = lk__gemm_narrow;
+        cut_columns(job, g->n, g->n);
+        cut_rows(job, LK_GEMM_NARROW_ROWS, job->cross->width[0], threads);
     } else if (g->trans_a) {
         fn = lk__gemm_by_columns;
         cut_columns(job, job->cross->width[0], job->cross->width[0]);

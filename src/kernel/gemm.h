@@ -12,8 +12,9 @@
 
 #include <lockstep/gemm.h>
 
-/* Bytes of the packed operands that a task keeps on its stack; columns of a panel of one row. */
-enum { LK_GEMM_ROOM = 96 * 1024, LK_GEMM_ROW_PANEL = 64 };
+/* Bytes of the packed operands that a task keeps on its stack; columns of a panel of one row; rows
+ * of a block of a narrow C. */
+enum { LK_GEMM_ROOM = 96 * 1024, LK_GEMM_ROW_PANEL = 64, LK_GEMM_NARROW_ROWS = 256 };
 
 typedef struct lk__gemm_job {
     lk_gemm g;
@@ -50,9 +51,13 @@ lk__gemm_run lk__gemm_next(const lk__gemm_job *job, int64_t *next, int64_t last)
 /** Apply the activation to columns [first, last) of the rows of a run. */
 void lk__gemm_act(const lk__gemm_job *job, const lk__gemm_run *run, int64_t first, int64_t last);
 
-/* Tasks, by how op(A) is read: by rows, by columns, or as one row. */
+/** Whether lk__gemm_narrow() suits a job. */
+bool lk__gemm_is_narrow(const lk__gemm_job *job);
+
+/* Tasks, by how op(A) is read: by rows, by columns, by columns for a narrow C, or as one row. */
 void lk__gemm_by_rows(void *job, int64_t first, int64_t last);
 void lk__gemm_by_columns(void *job, int64_t first, int64_t last);
+void lk__gemm_narrow(void *job, int64_t first, int64_t last);
 void lk__gemm_one_row(void *job, int64_t first, int64_t last);
 
 /** to[i] = from[i] + to[i] for i < n: a node of the tree whose first operand is `from`. */

@@ -2,8 +2,8 @@
  *
  * X is A as stored, by samples: a tile takes MR consecutive elements of each sample.  Y is B, or
  * panels of its transpose.  Panels of Y are packed for all tiles of the block.  With more than a
- * few samples X is packed by tiles too, because its rows would lie on more pages than the processor
- * remembers.
+ * few samples X is packed by tiles too, unless its rows lie close together: they would be on more
+ * pages than the processor remembers.
  *
  * The tree joins the pieces of up to LK_CROSS_STEPS steps by itself.  A longer k is cut
  * into leaves: the largest power of two of pieces that is not longer, or one longer piece.  The
@@ -23,6 +23,7 @@ enum {
     LEVEL_ROOM = LK_CROSS_LEVELS * LK_MICRO_MR / 2 * 128,
     GROUP = 256,     /* bytes of a row of the panels that are in slots together */
     FEW_STEPS = 24,  /* for which X is read in place */
+    CLOSE = 128,     /* bytes from one row of X to the next for which it is, too */
     FEW_TILES = 4,   /* below which Y is read in place */
     BAND_TILES = 16, /* in a band of rows */
     MANY_TILES = 64  /* enough for one packed panel of Y */
@@ -179,7 +180,7 @@ static void take_steps(struct block *b, int64_t k0, int64_t n_k, int64_t panels)
     b->n_k = n_k;
     b->tree = b->job->g.piece > 0 && b->job->g.piece < n_k;
     b->mr = b->tree ? b->job->cross->tree_mr : b->job->cross->mr;
-    b->x_packed = n_k > FEW_STEPS && panels > 2;
+    b->x_packed = n_k > FEW_STEPS && panels > 2 && b->job->g.lda * b->job->elem > CLOSE;
     if (b->x_packed)
         pack_x(b);
 }

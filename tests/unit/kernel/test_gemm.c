@@ -85,6 +85,21 @@ static void large_products_are_the_same_chain(void)
     check_shape(1, 203, 131, 0, 1, false);
 }
 
+/* Fewer columns than a vector holds: blocks of 256 rows, which are computed as their transpose. */
+static void narrow_products_follow_the_tree(void)
+{
+    static const int64_t narrow[] = {2, 3, 6, 10, 12, 24};
+    for (int i = 0; i < 6; i++)
+        check_shape(4 * narrow[i] + 5, narrow[i], 37, 16, i % 3, false);
+    check_shape(523, 10, 33, 16, 1, true);
+    check_shape(270, 5, 300, 16, 0, false);
+    const lk_gemm g = {.dtype = LK_F32, .trans_a = true, .m = 1003, .n = 10, .k = 100, .piece = 16};
+    struct gemm_case x = case_new(g, 0, true, false);
+    check_everywhere(&x, 4);
+    case_free(&x);
+    ASSERT_OK(lk_threads_set(0));
+}
+
 static void empty_axes_leave_the_start(void)
 {
     for (int64_t piece = 0; piece <= 2; piece += 2) {
@@ -167,13 +182,17 @@ static void errors_stay_within_the_bound_of_the_chain(void)
 
 static void the_activation_is_the_map(void)
 {
-    for (int kind = 0; kind < 4 * LK_N_ACTS; kind++) {
+    for (int kind = 0; kind < 8 * LK_N_ACTS; kind++) {
+        const bool narrow = kind & 4;
         const lk_gemm g = {.dtype = kind & 1 ? LK_F64 : LK_F32,
                            .trans_a = kind & 2,
-                           .act = (lk_act)(kind / 4),
-                           .m = kind & 1 ? 1 : 19,
-                           .n = 301,
-                           .k = 9};
+                           .act = (lk_act)(kind / 8),
+                           .m = narrow     ? 31
+                                : kind & 1 ? 1
+                                           : 19,
+                           .n = narrow ? 5 : 301,
+                           .k = 9,
+                           .piece = narrow ? 4 : 0};
         struct gemm_case x = case_new(g, 2, true, false);
         struct guard expect = case_result(&x);
         const size_t size = lk_dtype_size(g.dtype);
@@ -228,7 +247,8 @@ static void nothing_is_allocated(void)
 
 TEST_MAIN(TEST(every_product_is_the_chain), TEST(zeros_denormals_and_infinities_take_part),
           TEST(pieces_follow_the_tree), TEST(long_sums_are_the_same_chain),
-          TEST(large_products_are_the_same_chain), TEST(empty_axes_leave_the_start),
-          TEST(threads_never_change_a_bit), TEST(parts_are_the_whole),
-          TEST(errors_stay_within_the_bound_of_the_chain), TEST(the_activation_is_the_map),
-          TEST(batches_are_single_products), TEST(nothing_is_allocated))
+          TEST(large_products_are_the_same_chain), TEST(narrow_products_follow_the_tree),
+          TEST(empty_axes_leave_the_start), TEST(threads_never_change_a_bit),
+          TEST(parts_are_the_whole), TEST(errors_stay_within_the_bound_of_the_chain),
+          TEST(the_activation_is_the_map), TEST(batches_are_single_products),
+          TEST(nothing_is_allocated))
