@@ -32,6 +32,8 @@ typedef struct lk__strip_args {
     void *c;          /* C[m][j] of panel p at c + m * ldc + p * NR + j */
     int64_t ldc;
     int64_t n_tiles, n_panels; /* tiles of MR x NR below and beside each other */
+    const char *next;          /* memory that will be needed later, or NULL: the first tile asks */
+    int64_t next_step;         /* for it, this many bytes further on with each step */
 } lk__strip_args;
 
 typedef struct lk__cross_args {

@@ -14,6 +14,9 @@ enum { ACT_PANELS = 8 };
 /* Tiles in a panel that leave time to fetch the next one. */
 enum { FAR_TILES = 4 };
 
+/* Tiles in a panel for which a copy of B does not pay. */
+enum { IN_PLACE_TILES = 5 };
+
 /* Bytes of the panels that are packed together. */
 enum { GROUP_ROOM = 16 * 1024 };
 
@@ -27,25 +30,10 @@ struct block {
     const char *a;      /* the first row of the run */
     int64_t full, rest; /* full tiles in the run, and rows beyond them */
     bool strips;        /* strips suit the rows of A */
+    bool spread;        /* a panel of B, in place, is short and spread over the sets of the cache */
     int64_t a_off[LK_MICRO_MR], c_off[LK_MICRO_MR];
     char *room; /* LK_GEMM_ROOM bytes */
 };
-
-/* The full tiles of a strip one by one.  Before each, a share of what the next panel will read of B
- * is fetched: its rows are too far apart for the processor to guess. */
-static void run_fetching(const struct block *b, lk__strip_args *strip, const char *next)
-{
-    const lk_gemm *g = &b->job->g;
-    const int64_t mr = b->job->cross->mr, elem = b->job->elem, tiles = strip->n_tiles;
-    strip->n_tiles = 1;
-    for (int64_t i = 0; i < tiles; i++) {
-        for (int64_t k = strip->k * i / tiles; k < strip->k * (i + 1) / tiles; k++)
-            __builtin_prefetch(next + k * g->ldb * elem, 0, 2);
-        b->job->cross->strip[mr](strip);
-        strip->a = (const char *)strip->a + mr * g->lda * elem;
-        strip->c = (char *)strip->c + mr * g->ldc * elem;
-    }
-}
 
 /* All rows of n_panels packed panels, but those of the first full tile if they are done.  `next`:
  * what the next panel will read first of B, or NULL. */
@@ -64,11 +52,10 @@ static void run_strips(const struct block *b, const lk__rows_args *t, int64_t n_
                             .c = (char *)t->c + skip * g->ldc * elem,
                             .ldc = g->ldc,
                             .n_tiles = b->full - first_done,
-                            .n_panels = n_panels};
-    if (next && strip.n_tiles >= FAR_TILES)
-        run_fetching(b, &strip, next);
-    else
-        cross->strip[mr](&strip);
+                            .n_panels = n_panels,
+                            .next = b->full - first_done >= FAR_TILES ? next : NULL,
+                            .next_step = g->ldb * elem};
+    cross->strip[mr](&strip);
     if (b->rest > 0) {
         strip.a = (const char *)t->a + b->full * mr * g->lda * elem;
         strip.c = (char *)t->c + b->full * mr * g->ldc * elem;
@@ -119,7 +106,8 @@ static void run_panel(const struct block *b, int64_t j, int64_t k0, int64_t n_k)
                        .start = k0 > 0 ? LK_START_C : job->start,
                        .n_valid = (int)lk__min(nr, g->n - j)};
     const bool usual = width == r->usual && t.n_valid == nr;
-    const bool copy = usual && !g->trans_b && b->run->n_rows > r->mr[width];
+    const int64_t in_place = b->spread ? IN_PLACE_TILES : 1;
+    const bool copy = usual && !g->trans_b && b->run->n_rows > in_place * r->mr[width];
     if (copy) {
         t.w_copy = b->room;
         r->copy_tile(&t);
@@ -205,6 +193,7 @@ void lk__gemm_by_rows(void *arg, int64_t first, int64_t last)
     struct block b = {.job = job, .room = room};
     b.strips = job->rows->width[job->rows->usual] == job->cross->width[0] &&
                (g->lda * job->elem % SET_BYTES != 0 || job->cross->mr <= SET_ROWS);
+    b.spread = job->n_chunks == 1 && g->ldb * job->elem % (SET_BYTES / 4) != 0;
     for (int m = 0; m < LK_MICRO_MR; m++) {
         b.a_off[m] = m * g->lda;
         b.c_off[m] = m * g->ldc;

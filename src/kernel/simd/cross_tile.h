@@ -213,11 +213,15 @@ LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv, con
     }
 }
 
-/* A tile of a strip: mr rows of A from `rows` on, nv vectors. */
+/* A tile of a strip: mr rows of A from `rows` on, nv vectors.  One that does not fetch what is
+ * next asks for what is there: a branch would cost more. */
 LK_INLINE void V(strip_tile)(const lk__strip_args *t, const V(elem) * rows, const V(elem) * w,
-                             V(elem) * c, const V(elem) * start, const int mr, const int nv)
+                             V(elem) * c, const V(elem) * start, bool fetch, const int mr,
+                             const int nv)
 {
     const int lanes = V(lanes);
+    const char *next = fetch ? t->next : t->w;
+    const int64_t next_step = fetch ? t->next_step : 0;
     const V(elem) * a[LK_MICRO_MR];
     V(cross_sums) acc;
     V(cross_ahead)(c, t->ldc, mr, nv);
@@ -233,6 +237,8 @@ LK_INLINE void V(strip_tile)(const lk__strip_args *t, const V(elem) * rows, cons
     for (int64_t k = -t->k * (int64_t)sizeof *w; k < 0; k += (int64_t)sizeof *w) {
         VEC w_row[2];
         LK_OPAQUE(k);
+        __builtin_prefetch(next, 0, 2);
+        next += next_step;
         LK_UNROLL
         for (int j = 0; j < nv; j++)
             w_row[j] = V(load)(w + j * lanes);
@@ -259,7 +265,7 @@ LK_INLINE void V(strip)(const lk__strip_args *t, const int mr, const int nv)
                                                              : c;
             V(strip_tile)
             (t, (const V(elem) *)t->a + i * mr * t->lda, (const V(elem) *)t->w + p * t->k * nr, c,
-             start, mr, nv);
+             start, t->next && i + p == 0, mr, nv);
         }
 }
 
