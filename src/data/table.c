@@ -64,6 +64,9 @@ static lk_status check_extent(const lk__table *t, const lk__layout_in *in, int64
 {
     int64_t bytes, size = lk__source_size(in->source);
     LK_TRY(lk_shape_count(in->shape, elements));
+    if (*elements == 0 && t->info.count > 0) /* billions of nothing would fit into any file */
+        return LK_DAMAGED(in->source, in->offset, "%lld samples of shape %s have no values",
+                          (long long)t->info.count, lk_shape_text(in->shape).s);
     LK_TRY(lk_mul_i64(*elements, t->info.count, elements));
     LK_TRY(lk_mul_i64(*elements, (int64_t)lk_dtype_size(in->dtype), &bytes));
     if (in->offset < 0 || in->offset > size || bytes > size - in->offset)

@@ -10,7 +10,7 @@ cat README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md | grep -v '^| comes |' |
 [ "$(wc -l <"$work/commands")" -gt 3 ] || fail 'cannot find the commands in the documents'
 while read -r verb rest; do
     kind=
-    if [ "$verb" = bench ]; then kind=$(echo "$rest" | grep -o '^[a-z][a-z]*'); fi
+    if [ "$verb" = bench ] || [ "$verb" = data ]; then kind=$(echo "$rest" | grep -o '^[a-z][a-z]*'); fi
     # `lockstep help layer conv` asks for help itself
     # shellcheck disable=SC2086 # several words, or none
     if [ "$verb" = help ]; then

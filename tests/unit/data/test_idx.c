@@ -150,6 +150,10 @@ static void an_empty_set_of_huge_samples_takes_no_memory(void)
     ASSERT_OK(test_read_all(ds));
     ASSERT_OK(lk_dataset_write(ds, "idx", test_path("empty_too")));
     lk_dataset_free(ds);
+    static const unsigned char nothing[] = {0, 0, 8, 2, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};
+    snprintf(options, sizeof options, "path=%s", test_write("nothing", nothing, sizeof nothing));
+    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO,
+                 "nothing: offset 12: 4294967295 samples of shape [0] have no values");
 }
 
 static void damaged_packed_files_are_refused(void)
