@@ -6,6 +6,7 @@
 #include <lockstep/config.h>
 #include <lockstep/loss.h>
 #include <lockstep/metric.h>
+#include <lockstep/models.h>
 #include <lockstep/nn.h>
 #include <lockstep/optim.h>
 
@@ -13,8 +14,8 @@
 #include <string.h>
 
 const lk_kind *const lk_kinds[] = {
-    &lk_kind_section, &lk_kind_format,    &lk_kind_layer,    &lk_kind_init, &lk_kind_loss,
-    &lk_kind_metric,  &lk_kind_optimizer, &lk_kind_schedule, NULL,
+    &lk_kind_section, &lk_kind_format, &lk_kind_model,     &lk_kind_layer,    &lk_kind_init,
+    &lk_kind_loss,    &lk_kind_metric, &lk_kind_optimizer, &lk_kind_schedule, NULL,
 };
 
 const lk_kind *kind_find(const char *name)

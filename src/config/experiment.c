@@ -2,6 +2,7 @@
 #include "config/bind.h"
 #include "config/sections.h"
 
+#include <lockstep/models.h>
 #include <lockstep/nn.h>
 #include <lockstep/suggest.h>
 #include <lockstep/version.h>
@@ -72,9 +73,12 @@ static lk_status bind_data(lk_experiment *e, const lk_node *node)
 
 static lk_status bind_model(lk_experiment *e, const lk_node *node)
 {
-    char text[LK_WHERE];
-    LK_CHECK_AT(node->type == LK_NODE_LIST, &node->place, "model must be a list of layers, not %s",
-                lk__node_text(node, text));
+    if (node->type != LK_NODE_LIST) {
+        lk_choice named;
+        LK_TRY(lk__bind_choice(node, &lk_kind_model, NULL, e->arena, &named));
+        LK_TRY(lk_model_expand(&named, e->arena, &e->model));
+        return LK_OK;
+    }
     LK_CHECK_AT(node->n > 0, &node->place, "model has no layers");
     return lk__bind_choices(node, &lk_kind_layer, e->arena, &e->model);
 }

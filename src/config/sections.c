@@ -28,7 +28,7 @@ static const lk_option experiment_options[] = {
 const lk_entry lk__section_experiment = {
     "experiment", "the keys of an experiment, besides data, model, train and parallel",
     "`data` is a format with its options, and with those of the loader in the same map. `model` is "
-    "a list of layers.",
+    "a list of layers, or a named model.",
     experiment_options, sizeof(lk_experiment)};
 
 #define FIELD(member) offsetof(lk_train_options, member)

@@ -13,7 +13,7 @@ begins_at()
 }
 
 kinds='verbs isas dtypes kernels ops nodes collectives checks benches cases peers
-    sections formats layers inits losses metrics optimizers schedules'
+    sections formats models layers inits losses metrics optimizers schedules'
 for kind in $kinds all; do
     status 0 "$lockstep" list "$kind"
     begins_at name

@@ -73,7 +73,7 @@ static void nonsense_is_refused_with_its_place(void)
         {"data.shards=65", "data.shards=65: shards of format idx must be at most its batch, but 65 "
                            "are more than 64 samples"},
         {"data.batch=2", "x.yaml:3:"},
-        {"model=relu", "model=relu: model must be a list of layers, not \"relu\""},
+        {"model=relu", "model=relu: unknown model \"relu\"; known are lenet"},
         {"model=[]", "model=[]: model has no layers"},
         {"model.1.unit=3", "unknown key \"unit\" of layer linear; did you mean \"units\"?"},
         {"model.0=linear", "layer linear needs the key \"units\""},
