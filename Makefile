@@ -16,8 +16,9 @@ all: ## build the library and the command, build/lockstep
 	@$(call build,release,--target product)
 
 .PHONY: demo
-demo: all ## compute every kernel in every way and compare the bits
+demo: all ## compute every kernel in every way and compare the bits, then train a network
 	build/lockstep selfcheck
+	build/lockstep train experiments/mnist-mlp.yaml
 
 .PHONY: test
 test: ## build everything and run all tests (minutes)

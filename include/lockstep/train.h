@@ -19,6 +19,7 @@
 #ifndef LK_TRAIN_H
 #define LK_TRAIN_H
 
+#include <lockstep/config.h>
 #include <lockstep/data.h>
 #include <lockstep/loss.h>
 #include <lockstep/metric.h>
@@ -119,6 +120,80 @@ LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
  * numbers.  Two runs with the same hash go on the same way.
  */
 LK_API uint64_t lk_trainer_hash(const lk_trainer *trainer);
+
+/* ---- a whole run ---- */
+
+/** An experiment with its data, model and trainer. */
+typedef struct lk_job lk_job;
+
+/**
+ * Open the data of an experiment, build its model and make its trainer.
+ *
+ * The experiment is borrowed.  The caller owns `*out`.  Errors: those of lk_dataset_open(),
+ * lk_loader_new(), lk_model_build() and lk_trainer_new(), with the experiment's path before them.
+ */
+LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_job **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_job_free(lk_job *job);
+
+LK_API lk_trainer *lk_job_trainer(const lk_job *job);
+LK_API const lk_experiment *lk_job_experiment(const lk_job *job);
+
+/** The set that evaluation uses while training goes on: the validation set, or the test set if there
+ * is none; NULL if there is neither.  Its name in `*name`. */
+LK_API lk_loader *lk_job_evaluation(const lk_job *job, const char **name);
+
+/** The loader of one of the sets; NULL if there is none. */
+LK_API lk_loader *lk_job_set(const lk_job *job, lk_split split);
+
+/** lk_experiment_identity() with the content of the training set. */
+LK_API lk_status lk_job_identity(lk_job *job, uint64_t *out) LK_NODISCARD;
+
+/** The end of an epoch, or an evaluation within one. */
+typedef struct lk_epoch_report {
+    int64_t epoch;        /* how many are complete */
+    int64_t step;         /* how many are done */
+    bool complete;        /* the end of an epoch: `train` is what its steps have seen */
+    lk_score train;       /* samples 0: not seen */
+    bool evaluated;       /* `test` is there */
+    lk_score test;        /* of the evaluation set */
+    bool best;            /* the evaluation is better than all before */
+    double rate;          /* of the last step */
+    double seconds;       /* since the run began */
+    double samples_per_s; /* of the epoch's steps */
+    uint64_t state;       /* lk_trainer_hash() */
+} lk_epoch_report;
+
+/** Who is told while a run goes on.  All may be NULL. */
+typedef struct lk_watcher {
+    void *arg;
+    void (*step)(void *arg, const lk_job *job, const lk_step_report *report);
+    void (*epoch)(void *arg, const lk_job *job, const lk_epoch_report *report);
+    bool (*stop)(void *arg); /* asked after each step: whether to end here */
+} lk_watcher;
+
+/** How a run ended. */
+typedef struct lk_run_end {
+    int64_t epochs, steps; /* that were done */
+    bool stopped;          /* the watcher asked for it */
+    bool early;            /* nothing improved any more */
+    lk_epoch_report last;
+    double best;        /* of what early stopping looks at; NaN if it never was evaluated */
+    int64_t best_epoch; /* when */
+    uint64_t state;     /* lk_trainer_hash() */
+} lk_run_end;
+
+/**
+ * Train from where the trainer is to the end of the experiment.
+ *
+ * With an output folder it writes metrics.jsonl (a line for each report and each `log` period),
+ * an event file for TensorBoard, best.safetensors after each best evaluation, and at the end
+ * weights.safetensors and report.html.  `watcher` and `end` may be NULL.
+ *
+ * Errors: those of lk_trainer_step() and of the files.
+ */
+LK_API lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end) LK_NODISCARD;
 
 LK_END_DECLS
 

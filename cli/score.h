@@ -1,0 +1,10 @@
+/* Loss and metrics of a set, printed. */
+#ifndef LK_CLI_SCORE_H
+#define LK_CLI_SCORE_H
+
+#include <lockstep/train.h>
+
+/** Print "set":{"loss":...,"accuracy":...,...}, after a comma if `comma`. */
+void score_json(const lk_trainer *trainer, const char *set, const lk_score *score, bool comma);
+
+#endif /* LK_CLI_SCORE_H */

@@ -1,0 +1,109 @@
+/* lockstep eval: loss and metrics of weights on the sets of an experiment. */
+#include "job.h"
+#include "score.h"
+#include "verb.h"
+
+#include <lockstep/io.h>
+#include <lockstep/train.h>
+
+#include <string.h>
+
+struct eval_options {
+    bool json;
+    const char *weights, *set;
+};
+
+#define FIELD(name) offsetof(struct eval_options, name)
+
+static const lk_option options[] = {
+    {.name = "weights",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(weights),
+     .value = "FILE",
+     .help =
+         "a .safetensors file; by default weights.safetensors in the experiment's output folder"},
+    {.name = "set",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(set),
+     .value = "NAME",
+     .preset = "test",
+     .help = "train, validation or test"},
+    {.name = "json",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(json),
+     .help = "print one JSON object"},
+    {.name = NULL},
+};
+
+static int usage(const char *what)
+{
+    fprintf(stderr, "error: lockstep eval: %s\n", what);
+    return LK_EXIT_USAGE;
+}
+
+static void print_score(const struct eval_options *o, const lk_job *job, const lk_score *score)
+{
+    const lk_trainer *trainer = lk_job_trainer(job);
+    const char *name;
+    bool lower;
+    if (o->json) {
+        putchar('{');
+        score_json(trainer, o->set, score, false);
+        printf(",\"samples\":%lld}\n", (long long)score->samples);
+        return;
+    }
+    printf("%-20s %lld\n%-20s %.6f\n", "samples", (long long)score->samples, "loss", score->loss);
+    for (int i = 0; (name = lk_trainer_metric(trainer, i, &lower)); i++)
+        printf("%-20s %.6f\n", name, score->value[i]);
+}
+
+static int evaluate(const struct eval_options *o, lk_job *job)
+{
+    char path[4096];
+    lk_score score;
+    lk_loader *loader = NULL;
+    const char *folder = lk_job_experiment(job)->train.output;
+    for (int split = 0; split < LK_N_SPLITS; split++)
+        if (strcmp(lk_split_name((lk_split)split), o->set) == 0)
+            loader = lk_job_set(job, (lk_split)split);
+    if (!loader)
+        return usage("the experiment has no such set; --set is train, validation or test");
+    if (!o->weights && !folder)
+        return usage("whose weights? give --weights FILE, or train.output=FOLDER");
+    int n = snprintf(path, sizeof path, "%s%s", o->weights ? o->weights : folder,
+                     o->weights ? "" : "/weights.safetensors");
+    if (n >= (int)sizeof path)
+        return usage("the path of the weights is too long");
+    if (lk_weights_load(lk_trainer_model(lk_job_trainer(job)), path) != LK_OK ||
+        lk_trainer_evaluate(lk_job_trainer(job), loader, &score) != LK_OK)
+        return verb_failed();
+    print_score(o, job, &score);
+    return LK_EXIT_DONE;
+}
+
+static int eval_run(const void *given, int n, char **operand)
+{
+    lk_experiment *experiment = NULL;
+    lk_job *job = NULL;
+    int status = job_open(n, operand, &experiment, &job);
+    if (status == LK_EXIT_DONE)
+        status = evaluate(given, job);
+    lk_job_free(job);
+    lk_experiment_free(experiment);
+    return status;
+}
+
+const lk_verb lk_verb_eval = {
+    .name = "eval",
+    .summary = "loss and metrics of weights on a set of an experiment",
+    .operands = "FILE.yaml [KEY=VALUE...]",
+    .about =
+        "Loads weights into the model of an experiment and prints loss and metrics of its test "
+        "set, or of another one.\nJSON: an object with the set's loss and metrics, and samples.",
+    .options = options,
+    .options_size = sizeof(struct eval_options),
+    .min_operands = 1,
+    .max_operands = 1000,
+    .computes = true,
+    .run = eval_run,
+};

@@ -1,0 +1,122 @@
+/* Jobs: what an experiment says becomes data, a model and a trainer. */
+#include "train/job.h"
+
+#include <string.h>
+
+/* Open the sets; what is kept for validation is taken from the training set. */
+static lk_status sets_open(lk_job *job)
+{
+    const lk_experiment *e = job->experiment;
+    lk_dataset *all = NULL;
+    LK_TRY(lk_dataset_open(&e->data, LK_TRAIN, &all));
+    LK_CHECK(all, LK_EINVAL, "data: %s has no training set", e->data.entry->name);
+    lk_status st = lk_dataset_split(all, e->seed, e->loader.validation, &job->set[LK_TRAIN],
+                                    &job->set[LK_VALIDATION]);
+    lk_dataset_free(all);
+    LK_TRY(st);
+    if (!job->set[LK_VALIDATION])
+        LK_TRY(lk_dataset_open(&e->data, LK_VALIDATION, &job->set[LK_VALIDATION]));
+    LK_TRY(lk_dataset_open(&e->data, LK_TEST, &job->set[LK_TEST]));
+    return LK_OK;
+}
+
+static lk_status loaders_make(lk_job *job)
+{
+    lk_loader_options options = job->experiment->loader;
+    options.dtype = job->experiment->dtype;
+    LK_TRY(
+        lk_loader_new(job->set[LK_TRAIN], &options, job->experiment->seed, &job->loader[LK_TRAIN]));
+    for (int split = LK_VALIDATION; split < LK_N_SPLITS; split++)
+        if (job->set[split])
+            LK_TRY(lk_loader_like(job->loader[LK_TRAIN], job->set[split], &job->loader[split]));
+    return LK_OK;
+}
+
+static lk_status model_make(lk_job *job)
+{
+    const lk_experiment *e = job->experiment;
+    int x = lk_dataset_find(job->set[LK_TRAIN], "x");
+    LK_TRY(lk_model_new(&job->model));
+    for (int64_t i = 0; i < e->model.n; i++)
+        LK_TRY(lk_model_add_choice(job->model, &e->model.item[i]));
+    lk_field field = lk_loader_field(job->loader[LK_TRAIN], x);
+    LK_TRY(lk_model_build(
+        job->model,
+        &(lk_model_spec){.in = {field.dtype, field.shape}, .dtype = e->dtype, .seed = e->seed}));
+    return LK_OK;
+}
+
+static lk_status job_make(lk_job *job)
+{
+    const lk_experiment *e = job->experiment;
+    LK_TRY(sets_open(job));
+    LK_TRY(loaders_make(job));
+    LK_TRY(model_make(job));
+    LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = job->model,
+                                             .loss = e->loss,
+                                             .metrics = e->metrics,
+                                             .optimizer = e->optimizer,
+                                             .train = job->loader[LK_TRAIN],
+                                             .epochs = e->train.epochs},
+                          &job->trainer));
+    return LK_OK;
+}
+
+lk_status lk_job_new(const lk_experiment *experiment, lk_job **out)
+{
+    lk_job *job = NULL;
+    *out = NULL;
+    LK_CHECK(experiment, LK_EINVAL, "experiment is NULL");
+    LK_TRY(lk_alloc_zero(&job, 1, sizeof *job));
+    job->experiment = experiment;
+    lk_status st = job_make(job);
+    if (st != LK_OK) {
+        lk_job_free(job);
+        LK_TRY(st);
+    }
+    *out = job;
+    return LK_OK;
+}
+
+void lk_job_free(lk_job *job)
+{
+    if (!job)
+        return;
+    lk_trainer_free(job->trainer);
+    lk_model_free(job->model);
+    for (int split = 0; split < LK_N_SPLITS; split++) {
+        lk_loader_free(job->loader[split]);
+        lk_dataset_free(job->set[split]);
+    }
+    lk_free(job);
+}
+
+lk_trainer *lk_job_trainer(const lk_job *job)
+{
+    return job->trainer;
+}
+
+const lk_experiment *lk_job_experiment(const lk_job *job)
+{
+    return job->experiment;
+}
+
+lk_loader *lk_job_set(const lk_job *job, lk_split split)
+{
+    return split >= 0 && split < LK_N_SPLITS ? job->loader[split] : NULL;
+}
+
+lk_loader *lk_job_evaluation(const lk_job *job, const char **name)
+{
+    lk_split split = job->loader[LK_VALIDATION] ? LK_VALIDATION : LK_TEST;
+    *name = lk_split_name(split);
+    return job->loader[split];
+}
+
+lk_status lk_job_identity(lk_job *job, uint64_t *out)
+{
+    uint64_t data;
+    LK_TRY(lk_dataset_hash(job->set[LK_TRAIN], &data));
+    LK_TRY(lk_experiment_identity(job->experiment, data, out));
+    return LK_OK;
+}

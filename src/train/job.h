@@ -1,0 +1,16 @@
+/* A job from inside. */
+#ifndef LK_TRAIN_JOB_H
+#define LK_TRAIN_JOB_H
+
+#include <lockstep/alloc.h>
+#include <lockstep/train.h>
+
+struct lk_job {
+    const lk_experiment *experiment;
+    lk_dataset *set[LK_N_SPLITS];
+    lk_loader *loader[LK_N_SPLITS];
+    lk_model *model;
+    lk_trainer *trainer;
+};
+
+#endif /* LK_TRAIN_JOB_H */

@@ -1,0 +1,81 @@
+#!/bin/sh
+# lockstep train and eval: learning, files, errors, and one hash for each preset.
+. "$(dirname "$0")/expect.sh"
+
+cat >"$work/small.yaml" <<'END'
+data: {type: glyphs, count: 3000, test_count: 200, noise: 0, batch: 50, shards: 4}
+model: [flatten, {type: linear, units: 64}, relu, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+metrics: [accuracy, confusion]
+optimizer: {type: adam, rate: 0.01}
+train: {epochs: 8}
+END
+
+# It learns, and says so in a table, as JSON, and in files.
+status 0 "$lockstep" train "$work/small.yaml"
+grep -Eq '^ +8 +480 ' "$work/out" || fail 'no row of epoch 8'
+awk '$1 == 8 { exit !($5 > 0.4) }' "$work/out" || fail 'it does not learn'
+state=$(sed -n 's/^state \([0-9a-f]\{16\}\)$/\1/p' "$work/out")
+[ -n "$state" ] || fail 'no state'
+err 'parameters, 3000 samples of'
+status 0 "$lockstep" train "$work/small.yaml" --json "train.output=$work/run"
+"$json" <"$work/out" || fail 'JSON'
+out "{\"state\":\"$state\"}"
+out '"epoch":8,"step":480,"loss":'
+out '"confusion":[['
+for file in metrics.jsonl events.out.tfevents.lockstep best.safetensors weights.safetensors report.html; do
+    [ -s "$work/run/$file" ] || fail "no $file"
+done
+"$json" <"$work/run/metrics.jsonl" || fail 'metrics.jsonl'
+grep -q '<svg' "$work/run/report.html" || fail 'a report without curves'
+[ -z "$(find "$work/run" -name '*.part')" ] || fail 'files that were not completed'
+status 0 "$lockstep" train --quiet "$work/small.yaml"
+[ "$(cat "$work/out")" = "state $state" ] || fail 'quiet is not one line'
+no_err
+
+# The weights give the accuracy that was printed.
+status 0 "$lockstep" train "$work/small.yaml"
+trained=$(awk '$1 == 8 { print $5 }' "$work/out")
+status 0 "$lockstep" eval "$work/small.yaml" "train.output=$work/run"
+grep -Eq "^accuracy +$trained" "$work/out" || fail "eval does not give $trained"
+status 0 "$lockstep" eval --json --set train --weights "$work/run/best.safetensors" "$work/small.yaml"
+"$json" <"$work/out" || fail 'JSON'
+out '"samples":3000'
+status 2 "$lockstep" eval "$work/small.yaml"
+err 'give --weights FILE'
+status 1 "$lockstep" eval "$work/small.yaml" --weights "$work/none.safetensors"
+status 1 "$lockstep" eval --weights "$work/run/weights.safetensors" "$work/small.yaml" model.1.units=16
+err '"linear1.weight"'
+
+# Early stopping, a limit of steps, other precision, a loss that is not finite.
+status 0 "$lockstep" train "$work/small.yaml" train.early_stop.patience=1 train.early_stop.change=0.01 optimizer.rate=1e-9 train.epochs=50
+err 'stopped early'
+status 0 "$lockstep" train "$work/small.yaml" train.steps=5 dtype=f64 train.evaluate=never
+status 1 "$lockstep" train "$work/small.yaml" optimizer=sgd optimizer.rate=1e30
+err 'is not finite'
+
+# What does not fit is one line and status 2.
+for wrong in 'model.1.units=0' 'model.0=conv' 'data.shards=51' 'loss=mean_squared_error' 'metrics.0=acuracy' \
+    'train.early_stop.metric=auc' 'model.1.type=maxpool'; do
+    status 2 "$lockstep" train "$work/small.yaml" "$wrong"
+    [ "$(wc -l <"$work/err")" -eq 1 ] || fail "not one line: $wrong"
+done
+status 2 "$lockstep" train "$work/none.yaml"
+
+# One hash for each preset, with any threads and instruction set.
+sed '/^#/d' "$here/../golden/presets.txt" >"$work/golden"
+[ "$(wc -l <"$work/golden")" -eq "$(find experiments -name '*.yaml' | wc -l)" ] || fail 'presets without a hash'
+runs=0
+while read -r preset hash; do
+    case $preset in cifar*) shape="[32, 32, 3]" ;; *lenet) shape="[28, 28, 1], one_hot: true" ;; *) shape="[28, 28, 1]" ;; esac
+    for how in '1 scalar' '2 avx2' '4 avx512'; do
+        isa=${how#* }
+        [ $preset:$isa != cifar10-vgg:scalar ] || continue # takes long
+        LK_ISA=$isa "$lockstep" gradcheck add >"$work/out" 2>&1 || continue # this processor lacks it
+        status 0 env LK_THREADS="${how% *}" LK_ISA="$isa" "$lockstep" train --quiet "experiments/$preset.yaml" \
+            "data={type: glyphs, count: 8, test_count: 0, shape: $shape, batch: 4, shards: 2}" train.steps=2
+        [ "$(cat "$work/out")" = "state $hash" ] || fail "$preset, $how: $(cat "$work/out"), not $hash"
+        runs=$((runs + 1))
+    done
+done <"$work/golden"
+[ $runs -gt 12 ] || fail "only $runs runs"

@@ -1,0 +1,195 @@
+/* Trainers: learning, bits that do not depend on the cut, and what goes wrong. */
+#include "faults.h"
+
+#include <lockstep/isa.h>
+#include <lockstep/thread.h>
+#include <lockstep/train.h>
+
+enum { SAMPLES = 30, FEATURES = 6 };
+
+/* Samples of two classes: whether the first feature is larger than the second. */
+static float features[SAMPLES * FEATURES];
+static int64_t classes[SAMPLES];
+
+static lk_dataset *set_new(lk_shape sample)
+{
+    lk_dataset_info info = {.name = "a test", .classes = 2, .n_fields = 2};
+    lk_shape shape = {.ndim = sample.ndim + 1, .dim = {SAMPLES}};
+    lk_tensor *tensor[2] = {NULL};
+    lk_dataset *set = NULL;
+    snprintf(info.field[0].name, sizeof info.field[0].name, "x");
+    snprintf(info.field[1].name, sizeof info.field[1].name, "y");
+    for (int i = 0; i < sample.ndim; i++)
+        shape.dim[i + 1] = sample.dim[i];
+    ASSERT_OK(lk_rng_uniform_f32(lk_rng_start(3, "x", "test"), (lk_rng_at){0}, SAMPLES * FEATURES,
+                                 features));
+    for (int i = 0; i < SAMPLES; i++)
+        classes[i] = features[i * FEATURES] > features[i * FEATURES + 1];
+    ASSERT_OK(lk_tensor_wrap(LK_F32, shape, features, NULL, NULL, &tensor[0]));
+    ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), classes, NULL, NULL, &tensor[1]));
+    ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &set));
+    lk_tensor_free(tensor[0]);
+    lk_tensor_free(tensor[1]);
+    return set;
+}
+
+/* All that a training needs. */
+struct training {
+    lk_arena *arena;
+    lk_dataset *set;
+    lk_loader *loader;
+    lk_model *model;
+    lk_trainer *trainer;
+};
+
+static lk_status training_make(struct training *t, const char *layer, const char *options,
+                               const char *rate, int64_t shards)
+{
+    lk_choice loss, optimizer, metric;
+    lk_loader_options loader = {.batch = 8, .shards = shards, .shuffle = true, .scale = 1};
+    LK_TRY(lk_arena_new(&t->arena));
+    LK_TRY(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, t->arena, &loss));
+    LK_TRY(lk_choice_make(&lk_kind_optimizer, "sgd", rate, t->arena, &optimizer));
+    LK_TRY(lk_choice_make(&lk_kind_metric, "accuracy", NULL, t->arena, &metric));
+    LK_TRY(lk_loader_new(t->set, &loader, 1, &t->loader));
+    LK_TRY(lk_model_new(&t->model));
+    LK_TRY(lk_model_add(t->model, layer, options));
+    LK_TRY(lk_model_add(t->model, "tanh", NULL));
+    LK_TRY(lk_model_add(t->model, "linear", "units=2"));
+    lk_field x = lk_loader_field(t->loader, 0);
+    LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
+    LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = t->model,
+                                             .loss = loss,
+                                             .metrics = {1, &metric},
+                                             .optimizer = optimizer,
+                                             .train = t->loader,
+                                             .epochs = 50},
+                          &t->trainer));
+    return LK_OK;
+}
+
+static void training_free(struct training *t)
+{
+    lk_trainer_free(t->trainer);
+    lk_model_free(t->model);
+    lk_loader_free(t->loader);
+    lk_dataset_free(t->set);
+    lk_arena_free(t->arena);
+}
+
+static struct training training_new(lk_shape sample, const char *layer, const char *options,
+                                    const char *rate)
+{
+    struct training t = {.set = set_new(sample)};
+    ASSERT_OK(training_make(&t, layer, options, rate, 4));
+    return t;
+}
+
+static void training_learns(void)
+{
+    struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.5");
+    lk_score before, after, seen;
+    ASSERT_OK(lk_trainer_evaluate(t.trainer, t.loader, &before));
+    ASSERT_EQ(before.samples, SAMPLES);
+    lk_step_report report;
+    while (lk_trainer_position(t.trainer).epoch < 50)
+        ASSERT_OK(lk_trainer_step(t.trainer, &report));
+    ASSERT_EQ(report.step, 50 * 4 - 1);
+    ASSERT_EQ(report.samples, 6); /* the last batch of 30 is partial */
+    ASSERT_OK(lk_trainer_score(t.trainer, &seen));
+    ASSERT_EQ(seen.samples, 50 * SAMPLES);
+    ASSERT_OK(lk_trainer_evaluate(t.trainer, t.loader, &after));
+    ASSERT_TRUE(after.loss < 0.3 * before.loss && after.value[0] > 0.9);
+    training_free(&t);
+}
+
+/* The state after some steps. */
+static uint64_t state_after(lk_shape sample, const char *layer, const char *options, int steps)
+{
+    struct training t = training_new(sample, layer, options, "rate=0.5 momentum=0.9");
+    for (int i = 0; i < steps; i++)
+        ASSERT_OK(lk_trainer_step(t.trainer, NULL));
+    uint64_t hash = lk_trainer_hash(t.trainer);
+    training_free(&t);
+    return hash;
+}
+
+static void the_state_is_the_same_everywhere(void)
+{
+    uint64_t linear = state_after(LK_SHAPE(FEATURES), "linear", "units=8", 6),
+             norm = state_after(LK_SHAPE(3, 2), "rnn", "units=4", 6);
+    for (lk_isa isa = LK_ISA_SCALAR; isa < LK_N_ISAS; isa = (lk_isa)(isa + 1))
+        for (int threads = 1; threads <= 2 && lk_isa_available(isa); threads++) {
+            ASSERT_OK(lk_isa_set(isa));
+            ASSERT_OK(lk_threads_set(threads));
+            ASSERT_TRUE(state_after(LK_SHAPE(FEATURES), "linear", "units=8", 6) == linear);
+            ASSERT_TRUE(state_after(LK_SHAPE(3, 2), "rnn", "units=4", 6) == norm);
+        }
+    ASSERT_TRUE(state_after(LK_SHAPE(FEATURES), "linear", "units=8", 7) != linear);
+}
+
+static void a_step_allocates_nothing_after_the_first_epoch(void)
+{
+    struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.1");
+    for (int i = 0; i < 8; i++)
+        ASSERT_OK(lk_trainer_step(t.trainer, NULL));
+    int64_t calls = lk_alloc_stats_get().calls;
+    for (int i = 0; i < 8; i++)
+        ASSERT_OK(lk_trainer_step(t.trainer, NULL));
+    ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+    training_free(&t);
+}
+
+static void a_loss_that_is_not_finite_names_its_tensor(void)
+{
+    struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.1");
+    lk_tensor *w = NULL;
+    ASSERT_OK(lk_trainer_step(t.trainer, NULL));
+    ASSERT_OK(lk_slab_find(lk_model_params(t.model), "linear2.weight", &w));
+    ASSERT_OK(lk_tensor_set_f64(w, LK_AT(1, 0), (double)NAN));
+    uint64_t before = lk_trainer_hash(t.trainer);
+    ASSERT_FAILS(lk_trainer_step(t.trainer, NULL), LK_ENAN,
+                 "step 1: the loss is nan, because parameter linear2.weight is not finite at "
+                 "element 2");
+    ASSERT_TRUE(lk_trainer_hash(t.trainer) == before);
+    ASSERT_OK(lk_tensor_fill_f64(w, 3e38));
+    ASSERT_FAILS(lk_trainer_step(t.trainer, NULL), LK_ENAN, "the output of layer linear2");
+    lk_tensor_free(w);
+    training_free(&t);
+}
+
+static void parts_that_do_not_fit_are_refused(void)
+{
+    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
+    ASSERT_FAILS(training_make(&t, "linear", "units=8", "nesterov=true", 4), LK_EINVAL, "nesterov");
+    training_free(&t);
+}
+
+static lk_status make_and_step(void)
+{
+    struct training t = {.set = NULL};
+    lk_dataset_info info = {.name = "t", .classes = 2, .n_fields = 2, .field = {{"x"}, {"y"}}};
+    lk_tensor *tensor[2] = {NULL};
+    lk_status st;
+    LK_TRY_TO(done, lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), features, NULL, NULL,
+                                   &tensor[0]));
+    LK_TRY_TO(done, lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), classes, NULL, NULL, &tensor[1]));
+    LK_TRY_TO(done, lk_dataset_from_tensors(&info, tensor, &t.set));
+    LK_TRY_TO(done, training_make(&t, "linear", "units=3", "rate=0.1", 2));
+done:
+    lk_tensor_free(tensor[0]);
+    lk_tensor_free(tensor[1]);
+    training_free(&t);
+    return st;
+}
+
+static void every_allocation_may_fail(void)
+{
+    lk_dataset_free(set_new(LK_SHAPE(FEATURES)));
+    ASSERT_TRUE(test_every_allocation_fails(make_and_step) > 10);
+}
+
+TEST_MAIN(TEST(training_learns), TEST(the_state_is_the_same_everywhere),
+          TEST(a_step_allocates_nothing_after_the_first_epoch),
+          TEST(a_loss_that_is_not_finite_names_its_tensor), TEST(parts_that_do_not_fit_are_refused),
+          TEST(every_allocation_may_fail))
