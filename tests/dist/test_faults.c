@@ -134,10 +134,10 @@ static void message_is_named(lk_comm *comm, int count, bool dtype)
     ASSERT_OK(lk_alloc_zero(&x, LARGE, sizeof *x));
     ASSERT_OK(lk_comm_deadline_set(comm, deadline));
     int64_t start = lk_clock_ns();
-    lk_status st = LK_OK;
-    if (lk_comm_rank(comm) == 0)
+    lk_status st = lk_barrier(comm, "all are there"); /* some are quick to leave it, and fail */
+    if (st == LK_OK && lk_comm_rank(comm) == 0)
         st = lk_recv(comm, x, dtype ? count : count - 1, dtype ? LK_I32 : LK_F32, 1, 7, "in", NULL);
-    else if (lk_comm_rank(comm) == 1)
+    else if (st == LK_OK && lk_comm_rank(comm) == 1)
         st = lk_send(comm, x, count, LK_F32, 0, 7, "out");
     if (st == LK_OK)
         st = lk_barrier(comm, "end");
