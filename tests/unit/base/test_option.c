@@ -156,9 +156,9 @@ static void ranges_are_words(void)
     ASSERT_TEXT(lk_option_range(&o, buf, sizeof buf), "at least 0 and below 0.5");
     o.flags |= LK_OPTION_OPEN_MIN;
     ASSERT_TEXT(lk_option_range(&o, buf, sizeof buf), "above 0 and below 0.5");
-    o.max = INFINITY;
+    o.max = HUGE_VAL;
     ASSERT_TEXT(lk_option_range(&o, buf, sizeof buf), "above 0");
-    o.min = -INFINITY;
+    o.min = -HUGE_VAL;
     ASSERT_TEXT(lk_option_range(&o, buf, sizeof buf), "");
     o.max = 1e15;
     ASSERT_TEXT(lk_option_range(&o, buf, sizeof buf), "below 1000000000000000");

@@ -168,7 +168,8 @@ static void parts_that_do_not_fit_are_refused(void)
 static lk_status make_and_step(void)
 {
     struct training t = {.set = NULL};
-    lk_dataset_info info = {.name = "t", .classes = 2, .n_fields = 2, .field = {{"x"}, {"y"}}};
+    lk_dataset_info info = {
+        .name = "t", .classes = 2, .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
     lk_tensor *tensor[2] = {NULL};
     lk_status st;
     LK_TRY_TO(done, lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), features, NULL, NULL,
