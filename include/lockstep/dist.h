@@ -12,7 +12,8 @@
  * Every message of backward carries the number of the message it answers, so tags never matter to
  * it.  Backward can be recorded: second derivatives pass through communication.
  *
- * `comm` must live until the tape is reset: backward refuses one that was freed.  `name` (may be NULL) is for reports.  Tensors are made
+ * `comm` must live until the tape is reset: backward refuses one that was freed.  `name` (may be
+ * NULL) is for reports, which show shapes of two axes and more behind it.  Tensors are made
  * contiguous.  Integers travel too, without a gradient.  Errors of all: those of ops.h, of coll.h and
  * of communication; an error inside communication is the end of the job, on all ranks.
  */
@@ -160,7 +161,8 @@ LK_API lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t 
  * what `dest` received, for which backward waits here.  x must not change until then.
  *
  * `*handle` is an empty value.  It must be waited for once, before backward and before the tape is
- * reset; what is not is an error that names it.
+ * reset.  What is not is an error that names it: backward returns it, and after a reset the next call
+ * of all ranks that communicates.
  */
 LK_API lk_status lk_dist_isend(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
                                lk_var *handle) LK_NODISCARD;

@@ -84,8 +84,11 @@ lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *n
 {
     lk__dist d = lk__dist_of(comm, fold, 0, name);
     lk_var index;
+    LK_CHECK(out, LK_EINVAL, "allreduce: out is NULL");
     *out = LK_NO_VAR;
+    LK_CHECK((unsigned)fold < LK_N_FOLDS, LK_EINVAL, "allreduce: %d is no fold", (int)fold);
     LK_TRY(lk__dist_check(&d, "allreduce", x));
+    lk__dist_shaped(&d, lk_shape_of(x), -1);
     switch (fold) {
     case LK_FOLD_SUM:
     case LK_FOLD_AVG: LK_TRY(lk_apply(x.tape, &lk__dist_allreduce, &x, 1, &d, out)); break;
@@ -98,7 +101,7 @@ lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *n
         return LK_RAISE(LK_ENOTSUP,
                         "allreduce(\"%s\") with %s has no derivative: it acts on bits; use "
                         "lk_allreduce() on the elements, outside the tape",
-                        d.name, lk_fold_name(fold));
+                        name ? name : "", lk_fold_name(fold));
     }
     return LK_OK;
 }

@@ -122,6 +122,7 @@ lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int
 {
     lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
     lk_var front;
+    LK_CHECK(out, LK_EINVAL, "alltoall: out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk__dist_check(&d, "alltoall", x));
     LK_CHECK(count >= 0, LK_EINVAL, "alltoall: count is %lld", (long long)count);

@@ -23,6 +23,7 @@ lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, int 
 {
     lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, root, name);
     lk_var front = x, counts;
+    LK_CHECK(out, LK_EINVAL, "scatter: out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk__dist_check(&d, "scatter", x));
     LK_CHECK(count >= 0, LK_EINVAL, "scatter: count is %lld", (long long)count);

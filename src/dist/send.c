@@ -165,6 +165,7 @@ lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk
                        lk_shape shape, const char *name, lk_var *out)
 {
     lk_var both[2];
+    LK_CHECK(out, LK_EINVAL, "recv: out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv", source, tag, .any = true}));
     message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag);

@@ -26,6 +26,38 @@ lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name)
     return d;
 }
 
+/* A number behind `text`; returns its end. */
+static char *digits_add(char *text, int64_t value)
+{
+    char digit[20];
+    int n = 0;
+    do
+        digit[n++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (n > 0)
+        *text++ = digit[--n];
+    return text;
+}
+
+void lk__dist_shaped(lk__dist *d, lk_shape shape, int axis)
+{
+    enum { MOST = LK_MAX_NDIM * 21 + 2 };
+    char text[MOST + 1], *at = text;
+    if (shape.ndim < 2)
+        return;
+    *at++ = '[';
+    for (int i = 0; i < shape.ndim; i++) {
+        if (i == axis)
+            *at++ = '*';
+        else
+            at = digits_add(at, shape.dim[i]);
+        *at++ = i + 1 < shape.ndim ? ',' : ']';
+    }
+    *at = '\0';
+    size_t n = strlen(d->name), room = sizeof d->name - 1, length = (size_t)(at - text);
+    name_add(d, length >= room ? 0 : n + length > room ? room - length : n, text);
+}
+
 lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold, lk__dist *g)
 {
     LK_CHECK(!lk__comm_is_freed(d->comm), LK_ESTATE,

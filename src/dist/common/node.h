@@ -22,6 +22,10 @@ typedef struct lk__dist {
 /** The attributes of a node; `name` is cut to fit. */
 lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name);
 
+/** Put a shape of two axes or more behind the name, "x[2,3]", so that ranks whose shapes differ get a
+ * mismatch that shows them; `axis` (or -1) may differ and is written "*". */
+void lk__dist_shaped(lk__dist *d, lk_shape shape, int axis);
+
 /** The attributes of the node that answers `op` in backward: another fold, and ".grad" behind the
  * name.  Refuses a communicator that was freed. */
 lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold,

@@ -363,6 +363,67 @@ static void a_communicator_freed_too_early_is_named(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+/* As many elements, but of another shape on rank 1. */
+static lk_var turned(struct side *s)
+{
+    lk_var x = LK_NO_VAR;
+    bool first = lk_comm_rank(s->comm) == 0;
+    ASSERT_OK(lk_reshape(s->x, first ? LK_SHAPE(2, 3) : LK_SHAPE(3, 2), &x));
+    return x;
+}
+
+static lk_status sums_other_shapes(struct side *s, int other)
+{
+    lk_var y;
+    (void)other;
+    LK_TRY(lk_dist_allreduce(s->comm, turned(s), LK_FOLD_SUM, "turned", &y));
+    return LK_OK;
+}
+
+static lk_status gathers_other_shapes(struct side *s, int other)
+{
+    lk_var y;
+    (void)other;
+    LK_TRY(lk_dist_allgather(s->comm, turned(s), 0, "turned", &y));
+    return LK_OK;
+}
+
+static lk_status bcasts_other_shapes(struct side *s, int other)
+{
+    lk_var y;
+    (void)other;
+    LK_TRY(lk_dist_bcast(s->comm, turned(s), 0, "turned", &y));
+    return LK_OK;
+}
+
+/* Every rank has a loss of the result, which counts on the root alone. */
+static lk_status seeds_a_result_elsewhere(struct side *s, int other)
+{
+    lk_var y, loss, gradient;
+    double each;
+    LK_TRY(lk_dist_reduce(s->comm, s->x, LK_FOLD_AVG, 0, "mean", &y));
+    LK_TRY(lk_sum(y, NULL, &loss));
+    LK_TRY(lk_grad(s->tape, &loss, NULL, 1, &s->x, 1, 0, &gradient));
+    LK_TRY(lk_item(gradient, &each));
+    LK_CHECK(each == 0.5 && other >= 0, LK_ESTATE, "gradient %g", each);
+    LK_CHECK(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "none", NULL) == LK_EINVAL, LK_ESTATE,
+             "out was not refused");
+    return LK_OK;
+}
+
+static void results_of_others_count_for_nothing(void)
+{
+    ASSERT_OK(both(seeds_a_result_elsewhere, 1));
+    lk_error_clear();
+}
+
+static void shapes_that_differ_are_shown(void)
+{
+    ASSERT_FAILS(both(sums_other_shapes, 6), LK_EMISMATCH, "turned[2,3]");
+    ASSERT_FAILS(both(gathers_other_shapes, 6), LK_EMISMATCH, "turned[*,3]");
+    ASSERT_FAILS(both(bcasts_other_shapes, 6), LK_EMISMATCH, "turned[2,3]");
+}
+
 static void different_programs_end_in_a_report(void)
 {
     ASSERT_FAILS(both(one_has_no_backward, 1), LK_ESTALL, "(\"parcel.grad\")");
@@ -405,4 +466,5 @@ static void every_allocation_may_fail(void)
 TEST_MAIN(TEST(handles_are_waited_for_once), TEST(a_reset_with_messages_under_way_is_told_to_all),
           TEST(halos_that_do_not_fit_name_both_ranks),
           TEST(a_communicator_freed_too_early_is_named), TEST(lists_that_do_not_fit_are_named),
-          TEST(different_programs_end_in_a_report), TEST(every_allocation_may_fail))
+          TEST(different_programs_end_in_a_report), TEST(shapes_that_differ_are_shown),
+          TEST(results_of_others_count_for_nothing), TEST(every_allocation_may_fail))
