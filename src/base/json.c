@@ -151,7 +151,7 @@ lk_status lk__json_text(lk__json *j, lk_arena *arena, const char **out)
     char *text = NULL;
     LK_TRY(lk_arena_alloc(arena, &text, room, 1));
     while (j->at < j->n && j->text[j->at] != '"') {
-        int length;
+        int length = 0;
         LK_TRY(character(j, text + n, &length));
         n += length;
     }
