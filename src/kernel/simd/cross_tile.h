@@ -105,13 +105,20 @@ LK_INLINE void V(cross_chain)(V(cross_sums) * acc, const lk__cross_args *t, cons
 LK_INLINE void V(cross_two)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
                             const V(elem) * y, int64_t n0, int64_t n1, const int mr, const int nv)
 {
-    const int64_t x_step = t->x_step, y_step = t->y_step, x1 = n0 * x_step, y1 = n0 * y_step;
+    const int64_t x_step = t->x_step, y_step = t->y_step;
+    const V(elem) *x1 = x + n0 * x_step, *y1 = y + n0 * y_step;
     V(cross_sums) second;
     V(cross_zero)(acc, mr, nv);
     V(cross_zero)(&second, mr, nv);
-    for (int64_t k = 0; k < n1; k++, x += x_step, y += y_step) {
+    for (int64_t k = 0; k < n1; k++) {
+        LK_OPAQUE(x1); /* or the compiler would keep its distance from x, for each address */
+        LK_OPAQUE(y1);
         V(cross_step)(acc, x, y, mr, nv);
-        V(cross_step)(&second, x + x1, y + y1, mr, nv);
+        V(cross_step)(&second, x1, y1, mr, nv);
+        x += x_step;
+        y += y_step;
+        x1 += x_step;
+        y1 += y_step;
     }
     for (int64_t k = n1; k < n0; k++, x += x_step, y += y_step)
         V(cross_step)(acc, x, y, mr, nv);
@@ -119,11 +126,13 @@ LK_INLINE void V(cross_two)(V(cross_sums) * acc, const lk__cross_args *t, const 
         V(cross_join)(acc, &second, mr, nv);
 }
 
-/* The same for two pieces of the usual length, of packed operands: nearly all of the work. */
+/* The same for two pieces of the usual length, of packed operands: nearly all of the work.  With
+ * fewer steps at once, its speed depends on where in a line of code the loop begins, by a twentieth.
+ */
 LK_INLINE void V(cross_usual)(V(cross_sums) * acc, const V(elem) * x, const V(elem) * y,
                               const int mr, const int nv)
 {
-    enum { AT_ONCE = 4, X = CROSS_MR / 2 };
+    enum { AT_ONCE = USUAL_PIECE, X = CROSS_MR / 2 };
     const int Y = nv * V(lanes);
     V(cross_sums) second;
     V(cross_zero)(acc, mr, nv);
@@ -138,42 +147,61 @@ LK_INLINE void V(cross_usual)(V(cross_sums) * acc, const V(elem) * x, const V(el
     V(cross_join)(acc, &second, mr, nv);
 }
 
-/* Takes acc, which is pair p of the pieces but not the last, into the tree: it closes as many nodes as
- * p has trailing ones. */
-LK_INLINE void V(cross_carry)(V(cross_sums) * acc, V(elem) * slot, int64_t p, const int mr,
-                              const int nv)
+/* acc = the node that the pair p of the pieces, which is acc, closes: as many levels up as p has
+ * trailing ones.  `store`: to its slot. */
+LK_INLINE void V(cross_carry)(V(cross_sums) * acc, V(elem) * slot, int64_t p, bool store,
+                              const int mr, const int nv)
 {
     const int ld = nv * V(lanes), size = mr * ld;
     for (; p & 1; p >>= 1, slot += size)
         V(cross_add)(acc, slot, ld, mr, nv);
     LK_OPAQUE(slot);
-    V(cross_store)(acc, slot, ld, mr, nv);
+    if (store)
+        V(cross_store)(acc, slot, ld, mr, nv);
 }
 
-/* The pieces of one tile, two at a time, joined by the tree; what is left in the end is folded from
- * the lowest level up. */
-LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
-                             const int mr, const int nv)
+/* acc = the nodes in the slots of the one bits of p, joined with acc from the lowest level up. */
+LK_INLINE void V(cross_fold)(V(cross_sums) * acc, const V(elem) * slot, int64_t p, const int mr,
+                             const int nv)
 {
     const int ld = nv * V(lanes), size = mr * ld;
-    const int64_t piece = t->piece, two = 2 * piece;
-    const V(elem) *y = t->y;
-    V(elem) *slot = t->level;
-    int64_t left = t->k, p = 0;
-    if (piece == USUAL_PIECE && t->x_step == CROSS_MR / 2 && t->y_step == ld)
-        for (; left > two; left -= two, p++, x += two * (CROSS_MR / 2), y += two * ld) {
-            V(cross_usual)(acc, x, y, mr, nv);
-            V(cross_carry)(acc, slot, p, mr, nv);
-        }
-    for (; left > two; left -= two, p++, x += two * t->x_step, y += two * t->y_step) {
-        V(cross_two)(acc, t, x, y, piece, piece, mr, nv);
-        V(cross_carry)(acc, slot, p, mr, nv);
-    }
-    const int64_t n0 = left < piece ? left : piece;
-    V(cross_two)(acc, t, x, y, n0, left - n0, mr, nv);
     for (; p > 0; p >>= 1, slot += size)
         if (p & 1)
             V(cross_add)(acc, slot, ld, mr, nv);
+}
+
+/* The pieces of one tile, two at a time, joined by the tree.  The last pair, or a piece after it,
+ * finds the node that it joins still in registers.  `usual`: see cross_usual. */
+LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, const V(elem) * x,
+                             const int mr, const int nv, const bool usual)
+{
+    const int64_t piece = usual ? USUAL_PIECE : t->piece, two = 2 * piece;
+    const int64_t x_two = two * (usual ? CROSS_MR / 2 : t->x_step);
+    const int64_t y_two = two * (usual ? nv * V(lanes) : t->y_step);
+    const V(elem) *y = t->y;
+    int64_t left = t->k, p = 0;
+    bool alone = false;
+    for (; left >= two && !alone; x += x_two, y += y_two) {
+        if (usual)
+            V(cross_usual)(acc, x, y, mr, nv);
+        else
+            V(cross_two)(acc, t, x, y, piece, piece, mr, nv);
+        left -= two;
+        alone = left <= piece;
+        V(cross_carry)(acc, t->level, p++, !alone, mr, nv);
+    }
+    if (!alone) {
+        const int64_t n0 = left < piece ? left : piece;
+        V(cross_two)(acc, t, x, y, n0, left - n0, mr, nv);
+        V(cross_fold)(acc, t->level, p, mr, nv);
+        return;
+    }
+    if (left > 0) {
+        V(cross_sums) last;
+        V(cross_two)(&last, t, x, y, left, 0, mr, nv);
+        V(cross_join)(acc, &last, mr, nv);
+    }
+    V(cross_fold)(acc, t->level, p & (p - 1), mr, nv);
 }
 
 /* See lk__cross_args; `pieces`: joined by the tree, else k is one chain. */
@@ -188,7 +216,10 @@ LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv, con
         V(cross_sums) acc, first;
         V(cross_ahead)(c + t->ahead, t->ldc, mr, nv);
         if (pieces) {
-            V(cross_tree)(&acc, t, x, mr, nv);
+            if (t->piece == USUAL_PIECE && t->x_step == CROSS_MR / 2 && t->y_step == nv * lanes)
+                V(cross_tree)(&acc, t, x, mr, nv, true);
+            else
+                V(cross_tree)(&acc, t, x, mr, nv, false);
         } else {
             V(cross_zero)(&acc, mr, nv);
             if (t->start != LK_START_ZERO && t->piece == 0)
