@@ -41,7 +41,7 @@ static const struct reference {
     {LK_MAP1_SIN, sin, 1, false},
     {LK_MAP1_COS, cos, 1, false},
     {LK_MAP1_TANH, tanh, 1.1, true},
-    {LK_MAP1_ERF, erf, 1, true},
+    {LK_MAP1_ERF, erf, 1.25, true},
     {LK_MAP1_SIGMOID, reference_sigmoid, 1.5, true},
     {LK_MAP1_SOFTPLUS, reference_softplus, 1.75, true},
     {LK_MAP1_ELU, reference_elu, 1, true},
