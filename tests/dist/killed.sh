@@ -17,6 +17,9 @@ if [ "$mpi" = openmpi ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 work=$(mktemp -d)
+# What MPI itself leaves goes there too, as far as it can be told.
+export OMPI_MCA_btl_vader_backing_directory="$work" OMPI_MCA_orte_tmpdir_base="$work"
+export UCX_POSIX_DIR="$work"
 trap 'rm -rf "$work"' EXIT
 cp "$program" "$work/victim" # a name that no other process has
 bad=0
@@ -40,8 +43,14 @@ for round in 1 2 3 4 5 6; do
     killed=$(ranks)
     # shellcheck disable=SC2086 # a list of words
     [ -z "$killed" ] || kill -9 $killed 2>/dev/null || true
-    [ $((round % 2)) -eq 0 ] || kill -9 -- "-$launcher" 2>/dev/null || true
+    # Open MPI's launcher, hit while it starts the ranks, sometimes waits for ever: it gets 5 seconds.
+    (
+        [ $((round % 2)) -eq 1 ] || sleep 5
+        kill -s KILL -- "-$launcher"
+    ) 2>/dev/null &
+    patience=$!
     wait "$launcher" 2>/dev/null || true
+    kill "$patience" 2>/dev/null || true
     echo "killed after $after s:" $killed
 done
 tries=0
