@@ -170,8 +170,8 @@ LK_API lk_status lk_comm_deadline_set(lk_comm *comm, double seconds) LK_NODISCAR
  * unless LK_PROGRESS is 1 in the environment.
  *
  * Not collective: each rank chooses for itself.  No call on the family may be running.  The thread
- * sleeps while no request is under way, and until its bell rings or, under MPI, for at most a
- * millisecond at a time; it blocks all signals.  A request it has completed still ends with lk_wait()
+ * sleeps while no request is under way, and until its bell rings or, under MPI, for at most two
+ * milliseconds; it blocks all signals.  A request it has completed still ends with lk_wait()
  * or one of its kind.  What goes wrong meanwhile is returned by the next call.
  *
  * Under MPI two threads make MPI calls, one at a time.  The library initialises MPI for that
