@@ -25,6 +25,7 @@ enum {
     FEW_STEPS = 24,  /* for which X is read in place */
     CLOSE = 128,     /* bytes from one row of X to the next for which it is, too */
     FEW_TILES = 4,   /* below which Y is read in place */
+    PACK_STEPS = 16, /* that are packed for all tiles or panels before the next: few pages */
     BAND_TILES = 16, /* in a band of rows */
     MANY_TILES = 64  /* enough for one packed panel of Y */
 };
@@ -85,12 +86,12 @@ static void pack_x(const struct block *b)
     const lk_gemm *g = &b->job->g;
     const int mr = b->mr;
     const int64_t elem = b->job->elem;
-    for (int64_t row = 0; row < b->run->n_rows; row += mr) {
-        const int rows = (int)lk__min(mr, b->run->n_rows - row);
-        b->job->cross->pack(b->x_room + row * b->n_k * elem,
-                            b->run->a + (b->k0 * g->lda + b->run->row + row) * elem, g->lda, b->n_k,
-                            rows, mr);
-    }
+    for (int64_t k = 0; k < b->n_k; k += PACK_STEPS)
+        for (int64_t row = 0; row < b->run->n_rows; row += mr)
+            b->job->cross->pack(b->x_room + (row * b->n_k + k * mr) * elem,
+                                b->run->a + ((b->k0 + k) * g->lda + b->run->row + row) * elem,
+                                g->lda, lk__min(PACK_STEPS, b->n_k - k),
+                                (int)lk__min(mr, b->run->n_rows - row), mr);
 }
 
 /* Whether a panel of Y with `n` columns is read where it is. */
@@ -99,17 +100,18 @@ static bool y_in_place(const struct block *b, int64_t n)
     return !b->job->g.trans_b && n >= b->job->panel && b->run->n_rows < (int64_t)FEW_TILES * b->mr;
 }
 
-/* Packs Y, columns from j on, unless it is read in place. */
-static void pack_y(const struct block *b, int64_t j, char *to)
+/* Packs steps [k, k + n_k) of Y, columns from j on, unless it is read in place. */
+static void pack_y(const struct block *b, int64_t j, int64_t k, int64_t n_k, char *to)
 {
     const lk_gemm *g = &b->job->g;
     const lk__cross_type *cross = b->job->cross;
-    const int64_t elem = b->job->elem, left = g->n - j;
+    const int64_t elem = b->job->elem, left = g->n - j, row = b->k0 + k;
     const int nr = cross->width[left <= cross->width[1]], n = (int)lk__min(nr, left);
+    to += k * nr * elem;
     if (g->trans_b)
-        b->job->rows->transpose(to, b->run->b + (j * g->ldb + b->k0) * elem, g->ldb, b->n_k, n, nr);
+        b->job->rows->transpose(to, b->run->b + (j * g->ldb + row) * elem, g->ldb, n_k, n, nr);
     else if (!y_in_place(b, left))
-        cross->pack(to, b->run->b + (b->k0 * g->ldb + j) * elem, g->ldb, b->n_k, n, nr);
+        cross->pack(to, b->run->b + (row * g->ldb + j) * elem, g->ldb, n_k, n, nr);
 }
 
 /* Rows [row, row + n_rows) of one panel, Y from column j on, packed at `y` if so; `ahead`: see
@@ -158,10 +160,13 @@ static void run_panels(const struct block *b, int64_t p, int64_t end, struct tar
     const int64_t bytes = b->n_k * job->panel * job->elem,
                   band = (int64_t)BAND_TILES * job->cross->mr;
     const int64_t together = bytes > 0 ? Y_ROOM / bytes : end - p;
+    const int64_t steps = y_in_place(b, job->panel) ? b->n_k : PACK_STEPS;
     for (int64_t last; p < end; p = last) {
         last = lk__min(end, p + together);
-        for (int64_t i = p; i < last; i++)
-            pack_y(b, i * job->panel, b->y_room + (i - p) * bytes);
+        for (int64_t k = 0; k < b->n_k; k += steps)
+            for (int64_t i = p; i < last; i++)
+                pack_y(b, i * job->panel, k, lk__min(steps, b->n_k - k),
+                       b->y_room + (i - p) * bytes);
         for (int64_t row = 0; row < b->run->n_rows; row += band)
             for (int64_t i = p; i < last; i++) {
                 struct target here = to;
