@@ -152,7 +152,7 @@ static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_
 }
 
 /* Panels [p, end) of the run, as many at a time as Y has room for, and those by bands of rows: C is
- * then written in long runs, and a tile can ask for the memory that the next panel will write.
+ * then written in long runs, and a tile can ask for the memory that will be written next.
  * `to` is the first panel's target. */
 static void run_panels(const struct block *b, int64_t p, int64_t end, struct target to)
 {
@@ -167,12 +167,18 @@ static void run_panels(const struct block *b, int64_t p, int64_t end, struct tar
             for (int64_t i = p; i < last; i++)
                 pack_y(b, i * job->panel, k, lk__min(steps, b->n_k - k),
                        b->y_room + (i - p) * bytes);
+        const int64_t back = (last - 1 - p) * to.panel; /* to the first of these panels */
         for (int64_t row = 0; row < b->run->n_rows; row += band)
             for (int64_t i = p; i < last; i++) {
+                const bool more = row + band < b->run->n_rows;
+                const int64_t ahead = i + 1 < last ? to.panel
+                                      : more       ? band * to.ldc - back
+                                      : last < end ? to.panel - row * to.ldc
+                                                   : 0;
                 struct target here = to;
                 here.c += (i - p) * to.panel * job->elem;
                 run_tiles(b, row, lk__min(band, b->run->n_rows - row), i * job->panel,
-                          b->y_room + (i - p) * bytes, &here, i + 1 < last ? to.panel : 0);
+                          b->y_room + (i - p) * bytes, &here, ahead);
             }
         to.c += (last - p) * to.panel * job->elem;
     }
