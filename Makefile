@@ -17,6 +17,7 @@ all: ## build the library and the command, build/lockstep
 
 .PHONY: demo
 demo: all ## compute every kernel in every way and compare the bits, then train a network
+	@tools/setup --optional demo
 	build/lockstep selfcheck
 	build/lockstep train experiments/mnist-mlp.yaml
 
