@@ -90,7 +90,9 @@ typedef struct lk_loc {
  *
  * **Pieces**: `pieces` is the number of all pieces, 0: one for each rank.  `first` [P + 1] says where
  * the run of each rank begins, NULL: lk_run_of().  `in` holds lk_run_nodes() vectors of `count`
- * elements one behind the other (f16, bf16: as many as pieces); a rank without a piece gives none.
+ * elements (reduce_scatter: of all counts) one behind the other, or each `stride` elements behind the
+ * one before, so that `in` may be a range of longer vectors; ranks may differ in that.  Of f16 and
+ * bf16 there are as many vectors as pieces; a rank without a piece gives none.
  *
  * **Neighbours**: a rank may be several times in `neighbours`, as both ends of a ring of two are, and
  * be this rank itself.  Between two ranks the messages are matched in the order of the lists, unless
@@ -111,6 +113,7 @@ typedef struct lk_collective {
     int root;
     int64_t pieces;
     const int64_t *first;
+    int64_t stride;        /* calls that fold: from one vector of `in` to the next; 0: no gap */
     const int *neighbours; /* neighbour: [n_neighbours] ranks, negative: none there */
     int n_neighbours;
     const int *opposite; /* neighbour: [n_neighbours] places in their lists; NULL: in order */

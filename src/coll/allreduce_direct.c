@@ -20,7 +20,7 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
 {
     unsigned char *out = k->c.out;
     lk_run mine = lk__case_share(k, k->rank);
-    LK_TRY(lk__schedule_shares(s, k, k->bytes, out + mine.first * k->elem));
+    LK_TRY(lk__schedule_shares(s, k, out + mine.first * k->elem));
     for (int step = 1; step < k->size; step++) {
         int to = (k->rank + step) % k->size, from = (k->rank - step + k->size) % k->size;
         lk_run theirs = lk__case_share(k, from);

@@ -57,7 +57,7 @@ static lk_status leaves_of_rank(const lk__case *k, lk__schedule *s, int r, lk__l
             continue;
         LK_TRY(lk__schedule_room(s, k->bytes, &l->data));
         if (r == k->rank)
-            LK_TRY(lk__schedule_copy(s, l->data, lk__case_in(k) + i * k->bytes, k->bytes));
+            LK_TRY(lk__schedule_copy(s, l->data, lk__case_in(k) + i * k->stride, k->bytes));
         else
             LK_TRY(lk__schedule_recv(s, r, l->data, k->bytes));
     }
@@ -103,7 +103,7 @@ static lk_status up(const lk__case *k, lk__schedule *s, lk__leaf *leaf)
     int64_t n = 0;
     if (k->rank != leader) {
         for (int64_t i = 0; i < k->n_nodes; i++)
-            LK_TRY(lk__schedule_send(s, leader, lk__case_in(k) + i * k->bytes, k->bytes));
+            LK_TRY(lk__schedule_send(s, leader, lk__case_in(k) + i * k->stride, k->bytes));
         return lk__schedule_wait(s);
     }
     LK_TRY(leaves_of_node(k, s, leader, leaf, &n));

@@ -71,7 +71,7 @@ static lk_status ring_merge(struct ring *g, int i)
     int64_t bytes = segment.n * k->elem, n = g->n_before + g->n_own;
     for (int64_t j = 0; j < g->n_own; j++)
         LK_TRY(lk__schedule_copy(g->s, g->leaf[g->n_before + j].data,
-                                 lk__case_in(k) + j * k->bytes + segment.first * k->elem, bytes));
+                                 lk__case_in(k) + j * k->stride + segment.first * k->elem, bytes));
     LK_TRY(lk__schedule_merge(g->s, k, segment.n, g->leaf, &n));
     if (k->rank < k->size - 1) {
         for (int64_t j = 0; j < n; j++)

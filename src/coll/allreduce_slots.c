@@ -40,8 +40,9 @@ static unsigned char *slot_data(const lk__arena_call *c, int i)
 
 static void slots_put(lk__arena_call *c)
 {
-    lk__arena *a = c->arena;
-    memcpy(slot_data(c, a->me), c->in, (size_t)(c->n_nodes * c->bytes));
+    unsigned char *slot = slot_data(c, c->arena->me);
+    for (int64_t i = 0; i < c->n_nodes; i++)
+        memcpy(slot + i * c->bytes, c->in + i * c->stride, (size_t)c->bytes);
     lk__arena_put(c);
 }
 

@@ -162,6 +162,7 @@ static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__
     c->bytes = k->bytes;
     c->pieces = k->pieces;
     c->n_nodes = k->n_nodes;
+    c->stride = k->stride;
     c->root = k->c.root;
     c->in = lk__case_in(k);
     c->out = k->c.out;

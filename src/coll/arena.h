@@ -69,7 +69,7 @@ typedef struct lk__arena_call {
     lk_fold fold;
     lk_dtype work;
     int64_t elem, count, bytes, pieces; /* bytes of one vector */
-    int64_t n_nodes;
+    int64_t n_nodes, stride;            /* vectors of this rank, bytes from one to the next */
     int root;
     const unsigned char *in;
     unsigned char *out;

@@ -239,6 +239,21 @@ static lk_status fold_make(lk__case *k, const char *what)
     return runs_make(k, what);
 }
 
+/* Vectors of the input may lie apart, but not overlap. */
+static lk_status stride_make(lk__case *k, const char *what)
+{
+    int64_t vector = k->counts ? k->extent : k->c.count, stride = k->c.stride, elements, bytes;
+    k->stride = vector * k->elem;
+    if (stride == 0)
+        return LK_OK;
+    LK_CHECK(stride >= vector, LK_EINVAL, "%s: a stride of %lld for vectors of %lld elements", what,
+             (long long)stride, (long long)vector);
+    LK_TRY(lk_mul_i64(k->n_nodes, stride, &elements));
+    LK_TRY(lk__extent(what, elements, k->elem, &bytes));
+    k->stride = stride * k->elem;
+    return LK_OK;
+}
+
 lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
 {
     LK_CHECK(c->call >= LK_CALL_BARRIER && c->call <= LK_CALL_NEIGHBOUR, LK_EINVAL,
@@ -249,7 +264,8 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
     k->c = *c;
     k->rank = lk_comm_rank(comm);
     k->size = size;
-    k->elem = k->bytes = k->work_elem = k->pieces = k->n_nodes = k->extent = k->total = 0;
+    k->elem = k->bytes = k->work_elem = k->pieces = k->n_nodes = k->stride = k->extent = k->total =
+        0;
     k->work = c->dtype;
     k->first = k->counts = k->offsets = k->in_counts = k->in_offsets = NULL;
     k->memory = NULL;
@@ -269,10 +285,13 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
         LK_TRY(ragged_make(k));
     else if (c->call != LK_CALL_REDUCE || k->rank == c->root)
         LK_TRY(buffer_check(k, "out", c->out, c->count));
+    LK_CHECK(folds || c->stride == 0, LK_EINVAL, "%s: a stride of %lld, where nothing is folded",
+             what, (long long)c->stride);
     if (!folds)
         return LK_OK;
     LK_TRY(fold_make(k, what));
     k->n_nodes = lk__case_nodes(k, k->rank, NULL, 0);
+    LK_TRY(stride_make(k, what));
     LK_CHECK(c->in || k->n_nodes <= 1, LK_EINVAL,
              "%s: rank %d has %lld nodes of the tree, which cannot be in place", what, k->rank,
              (long long)k->n_nodes);

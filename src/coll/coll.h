@@ -31,6 +31,7 @@ typedef struct lk__case {
     int64_t pieces;       /* at least 1 */
     const int64_t *first; /* [size + 1] where the runs begin */
     int64_t n_nodes;      /* of this rank: vectors in the input */
+    int64_t stride;       /* bytes from one to the next */
 
     /* Ragged calls: [size] elements and where they begin; in neighbour calls [n_neighbours].  NULL
      * for the others. */

@@ -21,7 +21,7 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     bool root = k->rank == k->c.root;
     if (!root)
         LK_TRY(lk__schedule_room(s, mine.n * k->elem, &out));
-    LK_TRY(lk__schedule_shares(s, k, k->bytes, out));
+    LK_TRY(lk__schedule_shares(s, k, out));
     if (!root)
         return mine.n > 0 ? lk__schedule_send(s, k->c.root, out, mine.n * k->elem) : LK_OK;
     for (int r = 0; r < k->size; r++) {

@@ -15,7 +15,7 @@ static double direct_cost(const lk__case *k, const lk__rates *r)
 
 static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
 {
-    LK_TRY(lk__schedule_shares(s, k, k->extent * k->elem, k->c.out));
+    LK_TRY(lk__schedule_shares(s, k, k->c.out));
     return LK_OK;
 }
 

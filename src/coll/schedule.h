@@ -58,10 +58,8 @@ lk_run lk__case_share(const lk__case *k, int r);
 
 /**
  * Everybody sends each rank its share of all vectors, which that one joins: into `out`, complete.
- * Vectors are `stride` bytes apart.
  */
-lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, int64_t stride,
-                              void *out) LK_NODISCARD;
+lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, void *out) LK_NODISCARD;
 
 /** Up the fixed tree: the sum over all vectors of `count` elements is in `out`, on the rank that holds
  * piece 0.  Not for f16 and bf16. */

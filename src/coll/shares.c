@@ -43,8 +43,8 @@ static lk_status leaves_make(lk__schedule *s, const lk__case *k, int64_t count, 
     return LK_OK;
 }
 
-static lk_status shares_exchange(lk__schedule *s, const lk__case *k, int64_t stride,
-                                 const int64_t *first_leaf, unsigned char *wire)
+static lk_status shares_exchange(lk__schedule *s, const lk__case *k, const int64_t *first_leaf,
+                                 unsigned char *wire)
 {
     const unsigned char *in = lk__case_in(k);
     lk_run mine = lk__case_share(k, k->rank);
@@ -56,11 +56,11 @@ static lk_status shares_exchange(lk__schedule *s, const lk__case *k, int64_t str
             if (step > 0)
                 LK_TRY(lk__schedule_recv(s, from, room, mine.n * k->elem));
             else
-                LK_TRY(lk__schedule_copy(s, room, in + i * stride + mine.first * k->elem,
+                LK_TRY(lk__schedule_copy(s, room, in + i * k->stride + mine.first * k->elem,
                                          mine.n * k->elem));
         }
         for (int64_t i = 0; step > 0 && theirs.n > 0 && i < k->n_nodes; i++)
-            LK_TRY(lk__schedule_send(s, to, in + i * stride + theirs.first * k->elem,
+            LK_TRY(lk__schedule_send(s, to, in + i * k->stride + theirs.first * k->elem,
                                      theirs.n * k->elem));
     }
     return lk__schedule_wait(s);
@@ -82,7 +82,7 @@ static lk_status shares_join(lk__schedule *s, const lk__case *k, lk__leaf *leaf,
     return lk__schedule_copy(s, out, leaf[0].data, count * k->elem);
 }
 
-lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, int64_t stride, void *out)
+lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, void *out)
 {
     lk_status st;
     lk__leaf *leaf = NULL;
@@ -96,7 +96,7 @@ lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, int64_t stride
     first_leaf[k->size] = n;
     LK_TRY_TO(done, lk_alloc(&leaf, n, sizeof *leaf));
     LK_TRY_TO(done, leaves_make(s, k, lk__case_share(k, k->rank).n, leaf, n, &wire));
-    LK_TRY_TO(done, shares_exchange(s, k, stride, first_leaf, wire));
+    LK_TRY_TO(done, shares_exchange(s, k, first_leaf, wire));
     LK_TRY_TO(done, shares_join(s, k, leaf, n, wire, out));
 done:
     lk_free(leaf);

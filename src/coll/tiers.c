@@ -73,7 +73,7 @@ void lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *r
     h->n_vectors = lk_run_nodes(mine, h->node);
     unsigned char *in = (unsigned char *)(uintptr_t)(k->c.in ? k->c.in : k->c.out);
     for (int v = 0; v < h->n_vectors; v++) {
-        h->vector[v] = in + v * k->bytes;
+        h->vector[v] = in + v * k->stride;
         h->ours[v] = !k->c.in;
     }
 }

@@ -4,7 +4,7 @@
 struct walk {
     const lk__case *k;
     lk__schedule *s;
-    int64_t stride, count;
+    int64_t count;
     const unsigned char *node; /* this rank's next node of the input */
 };
 
@@ -18,7 +18,7 @@ static lk_status tree_node(struct walk *w, lk_node at, unsigned char *acc)
         return LK_OK;
     if (at.first >= mine && at.first + at.n <= end) {
         LK_TRY(lk__schedule_copy(w->s, acc, w->node, bytes));
-        w->node += w->stride;
+        w->node += k->stride;
         return LK_OK;
     }
     int64_t half = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(at.n - 1)));
@@ -41,7 +41,7 @@ static lk_status tree_node(struct walk *w, lk_node at, unsigned char *acc)
 
 lk_status lk__schedule_up(lk__schedule *s, const lk__case *k, int64_t count, void *out)
 {
-    struct walk w = {k, s, count * k->elem, count, lk__case_in(k)};
+    struct walk w = {k, s, count, lk__case_in(k)};
     int root = lk__case_holder(k, 0);
     unsigned char *acc = out;
     if (k->rank != root)

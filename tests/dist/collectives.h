@@ -206,9 +206,14 @@ static inline void fold_put(lk_fold fold, lk_dtype t, int64_t pieces, int64_t fr
     }
 }
 
-/* This rank's input: its nodes, or of f16 and bf16 its pieces; to be freed. */
-static inline void *input_of(lk_comm *comm, lk_fold fold, lk_dtype t, int64_t pieces, int64_t count)
+/* This rank's input: its nodes, or of f16 and bf16 its pieces, `stride` elements apart (0: no gap),
+ * with NaN in the gaps; to be freed. */
+static inline void *input_apart(lk_comm *comm, const lk_collective *c, int64_t pieces,
+                                int64_t count)
 {
+    lk_fold fold = c->fold;
+    lk_dtype t = c->dtype;
+    int64_t stride = c->stride ? c->stride : count;
     lk_run run = lk_run_of(pieces, lk_comm_rank(comm), lk_comm_size(comm));
     lk_node node[LK_MAX_NODES];
     int n = lk_run_nodes(run, node);
@@ -216,10 +221,16 @@ static inline void *input_of(lk_comm *comm, lk_fold fold, lk_dtype t, int64_t pi
         node[i] = (lk_node){run.first + i, 1};
     n = is_half(t) ? (int)run.n : n;
     char *in;
-    ASSERT_OK(lk_alloc(&in, n * count, (size_t)element_size(fold, t)));
+    ASSERT_OK(lk_alloc(&in, n * stride, (size_t)element_size(fold, t)));
+    memset(in, 0xff, (size_t)(n * stride * element_size(fold, t)));
     for (int k = 0; k < n; k++)
-        node_put(fold, t, node[k], 0, count, in + k * count * element_size(fold, t));
+        node_put(fold, t, node[k], 0, count, in + k * stride * element_size(fold, t));
     return in;
+}
+
+static inline void *input_of(lk_comm *comm, lk_fold fold, lk_dtype t, int64_t pieces, int64_t count)
+{
+    return input_apart(comm, &(lk_collective){.fold = fold, .dtype = t}, pieces, count);
 }
 
 #endif /* LK_TEST_COLLECTIVES_H */

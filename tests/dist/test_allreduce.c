@@ -146,6 +146,15 @@ static void bad_arguments_are_refused(lk_comm *comm)
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "-1 elements");
     bad = c, bad.out = NULL;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "NULL");
+    bad = c, bad.count = 0, bad.stride = -3;
+    ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "a stride of -3 for vectors of 0 elements");
+    bad = c, bad.stride = INT64_MAX / 2;
+    ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EOVERFLOW, "");
+    bad = c, bad.call = LK_CALL_REDUCE_SCATTER, bad.stride = 1;
+    if (lk_comm_size(comm) > 1)
+        ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "a stride of 1 for vectors of");
+    bad = c, bad.call = LK_CALL_BCAST, bad.stride = 1;
+    ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "where nothing is folded");
     bad = c, bad.pieces = -2;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "-2 pieces");
     bad = c, bad.pieces = 3 * lk_comm_size(comm);

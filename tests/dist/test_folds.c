@@ -7,7 +7,7 @@ static void check_allreduce(lk_comm *comm, lk_collective c)
 {
     int64_t bytes = c.count * element_size(c.fold, c.dtype);
     int64_t pieces = c.pieces ? c.pieces : lk_comm_size(comm);
-    void *in = input_of(comm, c.fold, c.dtype, pieces, c.count), *out, *want;
+    void *in = input_apart(comm, &c, pieces, c.count), *out, *want;
     ASSERT_OK(lk_alloc(&out, bytes, 1));
     ASSERT_OK(lk_alloc(&want, bytes, 1));
     fold_put(c.fold, c.dtype, pieces, 0, c.count, want);
@@ -33,7 +33,7 @@ static void check_reduce(lk_comm *comm, lk_collective c)
 {
     int64_t bytes = c.count * element_size(c.fold, c.dtype);
     int64_t pieces = c.pieces ? c.pieces : lk_comm_size(comm);
-    void *in = input_of(comm, c.fold, c.dtype, pieces, c.count), *out, *want;
+    void *in = input_apart(comm, &c, pieces, c.count), *out, *want;
     ASSERT_OK(lk_alloc(&out, bytes, 1));
     ASSERT_OK(lk_alloc(&want, bytes, 1));
     fold_put(c.fold, c.dtype, pieces, 0, c.count, want);
@@ -66,7 +66,7 @@ static void check_reduce_scatter(lk_comm *comm, lk_collective c, bool ragged)
         total += counts[r];
     }
     int64_t pieces = c.pieces ? c.pieces : size, bytes = counts[rank] * elem;
-    void *in = input_of(comm, c.fold, c.dtype, pieces, total), *out, *want;
+    void *in = input_apart(comm, &c, pieces, total), *out, *want;
     ASSERT_OK(lk_alloc(&out, total * elem, 1));
     ASSERT_OK(lk_alloc(&want, bytes, 1));
     fold_put(c.fold, c.dtype, pieces, before, counts[rank], want);
@@ -101,6 +101,26 @@ static void sums_have_the_bits_of_the_tree(lk_comm *comm)
                                .count = counts[i],
                                .dtype = LK_F32,
                                .fold = LK_FOLD_SUM,
+                               .pieces = pieces[p]};
+            check_allreduce(comm, c);
+            check_reduce(comm, c);
+            check_reduce_scatter(comm, c, p % 2);
+        }
+}
+
+/* Vectors that are ranges of longer ones, which of rank 0 are longer still. */
+static void vectors_may_lie_apart(lk_comm *comm)
+{
+    static const int64_t pieces[] = {0, 7, 24}, counts[] = {1, 33, 4001};
+    static const lk_dtype dtypes[] = {LK_F32, LK_BF16};
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    warm(comm);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++) {
+            lk_collective c = {.name = "apart",
+                               .count = counts[i],
+                               .stride = counts[i] * size + size * size + (rank == 0 ? 9 : 0),
+                               .dtype = dtypes[(i + p) % 2],
                                .pieces = pieces[p]};
             check_allreduce(comm, c);
             check_reduce(comm, c);
@@ -221,6 +241,6 @@ static void many_at_once_keep_apart(lk_comm *comm)
     }
 }
 
-RANKS_MAIN(TEST(sums_have_the_bits_of_the_tree), TEST(every_operator_works_on_every_dtype),
-           TEST(long_vectors_have_the_same_bits), TEST(shared_buffers_give_the_same_bits),
-           TEST(many_at_once_keep_apart))
+RANKS_MAIN(TEST(sums_have_the_bits_of_the_tree), TEST(vectors_may_lie_apart),
+           TEST(every_operator_works_on_every_dtype), TEST(long_vectors_have_the_same_bits),
+           TEST(shared_buffers_give_the_same_bits), TEST(many_at_once_keep_apart))
