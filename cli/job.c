@@ -16,7 +16,7 @@ int job_open(int n, char **operand, lk_experiment **experiment, lk_job **job)
     int status = experiment_open(n, operand, experiment);
     if (status != LK_EXIT_DONE)
         return status;
-    lk_status st = lk_job_new(*experiment, job);
+    lk_status st = lk_job_new(*experiment, NULL, job);
     if (st == LK_OK)
         return LK_EXIT_DONE;
     if (!is_usage(st))

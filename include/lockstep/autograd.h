@@ -168,6 +168,16 @@ enum {
 LK_API lk_status lk_backward(lk_tape *tape, const lk_seed *seeds, int n_seeds,
                              unsigned flags) LK_NODISCARD;
 
+/** Told by lk_backward() when a leaf's `grad` has all that this pass adds to it. */
+typedef lk_status lk_leaf_fn(void *arg, const lk_tensor *grad);
+
+/**
+ * Call `fn` during backward as leaves become complete, each once, so that their gradients can travel
+ * while backward goes on; NULL: nobody.  Leaves that the pass does not reach are not told of.  `fn`
+ * must not use the tape; its failure is backward's.  Stays over resets.
+ */
+LK_API void lk_tape_on_leaf(lk_tape *tape, lk_leaf_fn *fn, void *arg);
+
 /**
  * out[i] = the gradient of the sum of the seeds with respect to wrt[i], as a value on the tape;
  * `grad` of leaves stays as it is.

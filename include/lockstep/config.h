@@ -54,9 +54,29 @@ typedef struct lk_train_options {
     lk_early_stop_options early_stop;
 } lk_train_options;
 
-/** Who computes what; never changes the bits. */
+/* How the parts of a batch are joined. */
+typedef enum lk_join_mode {
+    LK_MODE_CANONICAL, /* by the fixed tree over the shards */
+    LK_MODE_FAST       /* the ranks are the shards, joined in any order */
+} lk_join_mode;
+
+/* Who updates the parameters. */
+typedef enum lk_update_by {
+    LK_UPDATE_AUTO,  /* SHARED where all ranks are on one node and the optimizer allows it */
+    LK_UPDATE_EACH,  /* each rank all of its own copy */
+    LK_UPDATE_SHARED /* the ranks of a node have one copy, and each updates its share of it */
+} lk_update_by;
+
+/* Whether gradients travel while backward goes on. */
+typedef enum lk_overlap { LK_OVERLAP_AUTO, LK_OVERLAP_NO, LK_OVERLAP_YES } lk_overlap;
+
+/** Who computes what; never changes the bits, except that mode fast gives them up. */
 typedef struct lk_parallel_options {
-    int64_t data; /* parts of the batch; 0: as many as there are ranks left */
+    int64_t data;  /* parts of the batch; 0: as many as there are ranks left */
+    int mode;      /* lk_join_mode */
+    int update;    /* lk_update_by */
+    int overlap;   /* lk_overlap */
+    double bucket; /* MiB of gradients that travel together when they overlap; 0: the default */
     const char *spatial_text;
     lk_option_ints spatial; /* parts of the image along each axis; n 0: whole */
     int64_t feature;        /* parts of wide layers */

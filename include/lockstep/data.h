@@ -256,6 +256,9 @@ LK_API int64_t lk_loader_batch_size(const lk_loader *loader, int64_t number);
 /** Samples of a piece: batch / shards, rounded up. */
 LK_API int64_t lk_loader_piece(const lk_loader *loader);
 
+/** Pieces of a whole batch: as many as shards, or fewer where rounding up leaves some empty. */
+LK_API int64_t lk_loader_pieces(const lk_loader *loader);
+
 /** What field f of a batch is: its name, dtype and the shape of one row. */
 LK_API lk_field lk_loader_field(const lk_loader *loader, int f);
 

@@ -32,6 +32,7 @@
 #include <lockstep/ops.h>
 #include <lockstep/optim.h>
 #include <lockstep/option.h>
+#include <lockstep/parallel.h>
 #include <lockstep/pool.h>
 #include <lockstep/reduce.h>
 #include <lockstep/rng.h>

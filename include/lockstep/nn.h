@@ -76,6 +76,18 @@ LK_API lk_io lk_model_out(const lk_model *model);
 /** The parameters; borrowed.  Its layout's slices are named "conv1.weight", ... */
 LK_API lk_slab *lk_model_params(const lk_model *model);
 
+/**
+ * Let the parameters live in `slab`, of the layout of lk_model_params(), such as in memory that ranks
+ * share; their values are those in the slab.  The slab is borrowed until lk_model_home().
+ *
+ * No pass may be under way, and optimizers must be made afterwards.  Errors: LK_EINVAL for another
+ * layout, LK_ESTATE when they are not at home, LK_ENOMEM; the model is then as it was.
+ */
+LK_API lk_status lk_model_place(lk_model *model, lk_slab *slab) LK_NODISCARD;
+
+/** Bring the parameters, with their values, back into the model's own memory. */
+LK_API void lk_model_home(lk_model *model);
+
 /** What is neither parameter nor option, such as running means; borrowed.  May have no slice. */
 LK_API lk_slab *lk_model_state(const lk_model *model);
 
@@ -103,6 +115,14 @@ typedef struct lk_sums lk_sums;
 /** Make sums of zeros for a model that is built; free them before it.  Errors: LK_ENOMEM. */
 LK_API lk_status lk_sums_new(const lk_model *model, lk_sums **out) LK_NODISCARD;
 
+/** Bytes of the slab of a model's sums.  The gradients, laid out as the parameters, are the first
+ * lk_layout_bytes() of the parameters' layout; what is behind is small. */
+LK_API int64_t lk_sums_bytes(const lk_model *model);
+
+/** As lk_sums_new(), on `memory` of lk_sums_bytes() bytes, aligned to LK_ALIGN, which is borrowed and
+ * must live longer than the sums.  Its contents stay.  Errors: as lk_slab_wrap(). */
+LK_API lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out) LK_NODISCARD;
+
 /** NULL is allowed. */
 LK_API void lk_sums_free(lk_sums *sums);
 
@@ -111,7 +131,7 @@ LK_API void lk_sums_clear(lk_sums *sums);
 
 /**
  * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
- * those of the state ("observed.bn1.mean"), then "loss" [1].
+ * those of the state ("observed.bn1.mean"), then "loss" [1] and "notes" [LK_SUMS_NOTES].
  */
 LK_API lk_slab *lk_sums_slab(const lk_sums *sums);
 
@@ -123,6 +143,13 @@ LK_API lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss) LK_NODISCARD;
 
 /** What "loss" is. */
 LK_API double lk_sums_loss(const lk_sums *sums);
+
+enum { LK_SUMS_NOTES = 4 };
+
+/** Numbers of the caller that are added up with the rest, such as what ranks want to tell each other:
+ * small whole ones are exact.  0 <= i < LK_SUMS_NOTES. */
+LK_API void lk_sums_note_set(lk_sums *sums, int i, double value);
+LK_API double lk_sums_note(const lk_sums *sums, int i);
 
 /** Move the state towards what was observed in `pieces` pieces.  Errors: LK_EINVAL. */
 LK_API lk_status lk_model_observe(lk_model *model, const lk_sums *sums,
@@ -137,6 +164,7 @@ typedef struct lk_pass {
     bool training;       /* dropout drops, batch norm observes */
     int64_t step;        /* of the training, for random draws */
     int64_t first;       /* the first sample's number in the whole batch */
+    bool part;           /* the samples are not the whole batch */
     struct lk__run *run; /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;
 

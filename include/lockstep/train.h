@@ -13,8 +13,12 @@
  * the batch was cut into blocks, and blocks can be given to anybody.  Gradients are of the sum of
  * the samples' losses divided by the number of samples of the whole batch.
  *
- * Nothing here is collective, and nothing knows a rank.  After the first steps of each batch size
- * nothing is allocated.
+ * **Ranks.**  With a communicator the blocks are shared out among its ranks (parallel.h), and
+ * parameters, state, loss and scores are the same, bit for bit, for any number of them.  All of them
+ * then call lk_trainer_new(), lk_trainer_step(), lk_trainer_score(), lk_trainer_evaluate() and the
+ * functions of jobs together; a failure of one is a failure of all.
+ *
+ * After the first steps of each batch size nothing is allocated.
  */
 #ifndef LK_TRAIN_H
 #define LK_TRAIN_H
@@ -24,6 +28,7 @@
 #include <lockstep/loss.h>
 #include <lockstep/metric.h>
 #include <lockstep/optim.h>
+#include <lockstep/parallel.h>
 
 LK_BEGIN_DECLS
 
@@ -35,6 +40,8 @@ typedef struct lk_trainer_spec {
     lk_choice optimizer;
     lk_loader *train;
     int64_t epochs; /* that are planned, for schedules */
+    lk_comm *comm;  /* of the ranks that train together; NULL: this one alone */
+    lk_parallel_options parallel;
 } lk_trainer_spec;
 
 typedef struct lk_trainer lk_trainer;
@@ -43,7 +50,8 @@ typedef struct lk_trainer lk_trainer;
  * Make a trainer at step 0.  The caller owns it.
  *
  * Errors: LK_ESHAPE and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides;
- * those of lk_optimizer_new(); LK_ENOMEM.
+ * those of lk_optimizer_new(); LK_EINVAL when there are more ranks than shards, or not as many as
+ * parallel.data says; LK_ENOTSUP for other layouts; LK_ENOMEM.
  */
 LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out) LK_NODISCARD;
 
@@ -64,6 +72,8 @@ LK_API lk_status lk_trainer_seek(lk_trainer *trainer, int64_t step) LK_NODISCARD
 /** Where the time of a step went, in seconds. */
 typedef struct lk_step_time {
     double data, forward, backward, update;
+    double wait;     /* for other ranks, at the first exchange after backward */
+    double exchange; /* of gradients */
 } lk_step_time;
 
 typedef struct lk_step_report {
@@ -111,13 +121,15 @@ LK_API lk_status lk_trainer_evaluate(lk_trainer *trainer, lk_loader *loader,
 /** The name of metric i, and whether lower is better; NULL behind the last. */
 LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *lower_is_better);
 
-/** The optimizer and the model; borrowed. */
+/** The ranks, the optimizer and the model; borrowed. */
+LK_API const lk_team *lk_trainer_team(const lk_trainer *trainer);
 LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
 LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
 
 /**
  * The state of the run as 64 bits: step, parameters, the model's state, the optimizer's slabs and
- * numbers.  Two runs with the same hash go on the same way.
+ * numbers.  Two runs with the same hash go on the same way.  In fast mode the number of ranks is in it
+ * too.  Not collective.
  */
 LK_API uint64_t lk_trainer_hash(const lk_trainer *trainer);
 
@@ -129,10 +141,12 @@ typedef struct lk_job lk_job;
 /**
  * Open the data of an experiment, build its model and make its trainer.
  *
- * The experiment is borrowed.  The caller owns `*out`.  Errors: those of lk_dataset_open(),
- * lk_loader_new(), lk_model_build() and lk_trainer_new(), with the experiment's path before them.
+ * Collective over `comm`, the ranks that train together; NULL: this one alone.  Experiment and
+ * communicator are borrowed.  The caller owns `*out`.  Errors: those of lk_dataset_open(),
+ * lk_loader_new(), lk_model_build() and lk_trainer_new(), on all ranks.
  */
-LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_job **out) LK_NODISCARD;
+LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm,
+                            lk_job **out) LK_NODISCARD;
 
 /** NULL is allowed. */
 LK_API void lk_job_free(lk_job *job);

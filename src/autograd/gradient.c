@@ -99,6 +99,8 @@ lk_status lk__grad_deposit(lk_tape *t, int64_t i)
     if (v->leaf_grad)
         LK_TRY(add_to(t, v->outside, v->leaf_grad, v->grad));
     lk__grad_forget(t, v);
+    if (t->on_leaf && v->leaf_grad)
+        LK_TRY(t->on_leaf(t->on_leaf_arg, v->leaf_grad));
     return LK_OK;
 }
 

@@ -90,6 +90,12 @@ lk_status lk_tape_set_piece(lk_tape *t, int64_t samples)
     return LK_OK;
 }
 
+void lk_tape_on_leaf(lk_tape *t, lk_leaf_fn *fn, void *arg)
+{
+    t->on_leaf = fn;
+    t->on_leaf_arg = arg;
+}
+
 int64_t lk_tape_piece(const lk_tape *t)
 {
     return t->piece;

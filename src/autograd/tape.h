@@ -114,6 +114,8 @@ struct lk_tape {
     struct lk__plan **plans; /* the one used last comes first */
     int n_plans;
     lk__guest *guest; /* of the room dist; NULL: none yet */
+    lk_leaf_fn *on_leaf;
+    void *on_leaf_arg;
 };
 
 static inline lk__value *lk__value_at(const lk_tape *t, int64_t i)

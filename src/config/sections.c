@@ -76,6 +76,18 @@ const lk_entry lk__section_early_stop = {"train.early_stop", "stopping when noth
 static const lk_option parallel_options[] = {
     {"data", LK_OPTION_INT, FIELD(data), .preset = "0", .min = 0, .max = 1e6,
      .help = "parts of the batch; 0: as many as there are ranks left"},
+    {"mode", LK_OPTION_CHOICE, FIELD(mode), .preset = "canonical", .choices = "canonical fast",
+     .help = "how the parts of a batch are joined: canonical, by a fixed tree over the shards, so "
+             "that any number of ranks gives the same bits; fast, the ranks are the shards and are "
+             "joined in any order, and the state's hash says so"},
+    {"update", LK_OPTION_CHOICE, FIELD(update), .preset = "auto", .choices = "auto each shared",
+     .help =
+         "who updates the parameters: each rank its own copy, or the ranks of a node one shared "
+         "copy, a share each; auto: shared on one node where the optimizer allows it"},
+    {"overlap", LK_OPTION_CHOICE, FIELD(overlap), .preset = "auto", .choices = "auto no yes",
+     .help = "whether gradients travel while backward goes on; auto: between several nodes"},
+    {"bucket", LK_OPTION_REAL, FIELD(bucket), .value = "MIB", .preset = "1", .min = 0, .max = 1e6,
+     .help = "size of the parts in which gradients travel then"},
     {"spatial", LK_OPTION_TEXT, FIELD(spatial_text), .value = "NxN",
      .help = "parts of the image along each axis, such as 2x2"},
     {"feature", LK_OPTION_INT, FIELD(feature), .preset = "1", .min = 1, .max = 1e6,
@@ -87,7 +99,9 @@ static const lk_option parallel_options[] = {
 
 const lk_entry lk__section_parallel = {
     "parallel", "who computes what; never changes the bits",
-    "Accepted and checked for sense; training on several ranks does not read it yet.",
+    "Ranks are started by mpirun, srun or lockstep run; `data` says how many there must be. Parts "
+    "of the image, wide layers and stages are read and checked, but training on them is not there "
+    "yet.",
     parallel_options, sizeof(lk_parallel_options)};
 
 static const lk_entry *section_at(int i)

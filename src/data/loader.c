@@ -295,6 +295,11 @@ int64_t lk_loader_piece(const lk_loader *l)
     return (l->options.batch - 1) / l->options.shards + 1;
 }
 
+int64_t lk_loader_pieces(const lk_loader *l)
+{
+    return (l->options.batch - 1) / lk_loader_piece(l) + 1;
+}
+
 lk_field lk_loader_field(const lk_loader *l, int f)
 {
     return l->field[f];

@@ -50,6 +50,10 @@ void lk__net_free(lk__net *net)
 {
     if (!net)
         return;
+    if (net->home) { /* the slab elsewhere is not the model's */
+        lk__tensors_free(net->home_param, net->n_params);
+        net->params = net->home;
+    }
     lk__tensors_free(net->param, net->n_params);
     lk__tensors_free(net->state_of, net->n_state);
     lk_slab_free(net->params);
@@ -112,6 +116,36 @@ lk_io lk_model_out(const lk_model *model)
 lk_slab *lk_model_params(const lk_model *model)
 {
     return model->net->params;
+}
+
+lk_status lk_model_place(lk_model *model, lk_slab *slab)
+{
+    lk_tensor **param = NULL;
+    LK_CHECK(model && model->net && slab, LK_EINVAL, "slab is NULL, or the model is not built");
+    lk__net *net = model->net;
+    LK_CHECK(lk_slab_layout(slab) == net->params_layout, LK_EINVAL,
+             "the slab is not of the layout of the model's parameters");
+    LK_CHECK(!net->home, LK_ESTATE, "the parameters already live elsewhere");
+    LK_TRY(lk__slab_tensors(slab, 0, net->n_params, &param));
+    net->home = net->params;
+    net->home_param = net->param;
+    net->params = slab;
+    net->param = param;
+    return LK_OK;
+}
+
+void lk_model_home(lk_model *model)
+{
+    lk__net *net = model->net;
+    if (!net || !net->home)
+        return;
+    memcpy(lk_slab_data(net->home), lk_slab_data(net->params),
+           (size_t)lk_layout_bytes(net->params_layout));
+    lk__tensors_free(net->param, net->n_params);
+    net->params = net->home;
+    net->param = net->home_param;
+    net->home = NULL;
+    net->home_param = NULL;
 }
 
 lk_slab *lk_model_state(const lk_model *model)

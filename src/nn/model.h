@@ -40,6 +40,8 @@ typedef struct lk__net {
     lk_layout *params_layout, *state_layout;
     lk_slab *params, *state;
     lk_tensor **param; /* the slices as tensors */
+    lk_slab *home;     /* where the parameters lived before lk_model_place(); NULL: they still do */
+    lk_tensor **home_param;
     lk_tensor **state_of;
 } lk__net;
 
@@ -56,7 +58,7 @@ struct lk_sums {
     lk_slab *slab;
     lk_tensor **grad;     /* of each parameter */
     lk_tensor **observed; /* of each state */
-    lk_tensor *loss;
+    lk_tensor *loss, *notes;
     lk_tensor *flat; /* all of it */
     lk_var *values;  /* the parameters on the tape of the pass that fills these sums */
     void *scratch;   /* of lk_pass_observe(): as large as the largest state */

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* The layout: parameters, observed states, the loss. */
+/* The layout: parameters, observed states, the loss, notes. */
 static lk_status sums_layout(const lk__net *net, lk_layout *layout)
 {
     lk_slab_slice slice;
@@ -21,18 +21,24 @@ static lk_status sums_layout(const lk__net *net, lk_layout *layout)
         LK_TRY(lk_layout_add(layout, name, slice.dtype, slice.shape));
     }
     LK_TRY(lk_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
+    LK_TRY(lk_layout_add(layout, "notes", net->spec.dtype, LK_SHAPE(LK_SUMS_NOTES)));
     return LK_OK;
 }
 
-static lk_status sums_make(const lk__net *net, lk_layout *layout, lk_sums *sums)
+/* The sums on `memory`, or on their own if it is NULL. */
+static lk_status sums_make(const lk__net *net, lk_layout *layout, void *memory, lk_sums *sums)
 {
     int64_t largest = 0;
     LK_TRY(sums_layout(net, layout));
-    LK_TRY(lk_slab_new(layout, &sums->slab));
+    if (memory)
+        LK_TRY(lk_slab_wrap(layout, memory, lk_layout_bytes(layout), NULL, NULL, &sums->slab));
+    else
+        LK_TRY(lk_slab_new(layout, &sums->slab));
     LK_TRY(lk_slab_flat(sums->slab, &sums->flat));
     LK_TRY(lk__slab_tensors(sums->slab, 0, net->n_params, &sums->grad));
     LK_TRY(lk__slab_tensors(sums->slab, net->n_params, net->n_state, &sums->observed));
     LK_TRY(lk_slab_tensor(sums->slab, net->n_params + net->n_state, &sums->loss));
+    LK_TRY(lk_slab_tensor(sums->slab, net->n_params + net->n_state + 1, &sums->notes));
     LK_TRY(lk_alloc_zero(&sums->values, net->n_params, sizeof *sums->values));
     for (int64_t i = 0; i < net->n_state; i++)
         if (lk_tensor_count(sums->observed[i]) > largest)
@@ -41,7 +47,7 @@ static lk_status sums_make(const lk__net *net, lk_layout *layout, lk_sums *sums)
     return LK_OK;
 }
 
-lk_status lk_sums_new(const lk_model *model, lk_sums **out)
+static lk_status sums_new(const lk_model *model, void *memory, lk_sums **out)
 {
     lk_sums *sums = NULL;
     lk_layout *layout = NULL;
@@ -51,7 +57,7 @@ lk_status lk_sums_new(const lk_model *model, lk_sums **out)
     sums->model = model;
     lk_status st = lk_layout_new(&layout);
     if (st == LK_OK)
-        st = sums_make(model->net, layout, sums);
+        st = sums_make(model->net, layout, memory, sums);
     lk_layout_free(layout);
     if (st != LK_OK) {
         lk_sums_free(sums);
@@ -61,6 +67,30 @@ lk_status lk_sums_new(const lk_model *model, lk_sums **out)
     return LK_OK;
 }
 
+lk_status lk_sums_new(const lk_model *model, lk_sums **out)
+{
+    LK_TRY(sums_new(model, NULL, out));
+    return LK_OK;
+}
+
+lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out)
+{
+    LK_CHECK(memory, LK_EINVAL, "memory is NULL");
+    LK_TRY(sums_new(model, memory, out));
+    return LK_OK;
+}
+
+int64_t lk_sums_bytes(const lk_model *model)
+{
+    const lk__net *net = model->net;
+    int64_t bytes = lk_layout_bytes(net->params_layout) + 2 * LK_ALIGN;
+    for (int64_t i = 0; i < net->n_state; i++) {
+        int64_t own = lk_tensor_count(net->state_of[i]) * (int64_t)lk_dtype_size(net->spec.dtype);
+        bytes += (own + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+    }
+    return bytes;
+}
+
 void lk_sums_free(lk_sums *sums)
 {
     if (!sums)
@@ -68,6 +98,7 @@ void lk_sums_free(lk_sums *sums)
     lk__tensors_free(sums->grad, sums->model->net->n_params);
     lk__tensors_free(sums->observed, sums->model->net->n_state);
     lk_tensor_free(sums->loss);
+    lk_tensor_free(sums->notes);
     lk_tensor_free(sums->flat);
     lk_slab_free(sums->slab);
     lk_free(sums->values);
@@ -113,6 +144,20 @@ double lk_sums_loss(const lk_sums *sums)
 {
     double value = 0;
     if (lk_tensor_get_f64(sums->loss, LK_AT(0), &value) != LK_OK)
+        lk_error_clear();
+    return value;
+}
+
+void lk_sums_note_set(lk_sums *sums, int i, double value)
+{
+    if (lk_tensor_set_f64(sums->notes, LK_AT(i), value) != LK_OK)
+        lk_error_clear();
+}
+
+double lk_sums_note(const lk_sums *sums, int i)
+{
+    double value = 0;
+    if (lk_tensor_get_f64(sums->notes, LK_AT(i), &value) != LK_OK)
         lk_error_clear();
     return value;
 }

@@ -78,6 +78,22 @@ lk_slab *lk_optimizer_slab(const lk_optimizer *o, int i, const char **name)
     return there ? o->slab[i] : NULL;
 }
 
+lk_status lk_optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
+{
+    LK_CHECK(i >= 0 && i < LK_OPTIM_MAX_SLABS && o->slab[i], LK_EINVAL, "there is no state %d", i);
+    LK_CHECK(slab && lk_slab_layout(slab) == lk_slab_layout(o->params), LK_EINVAL,
+             "the slab is not of the layout of the parameters");
+    lk_slab_free(o->slab[i]);
+    o->slab[i] = slab;
+    return LK_OK;
+}
+
+bool lk_optimizer_splits(const lk_optimizer *o)
+{
+    const lk_optim_options *all = o->options;
+    return !o->rule->whole && all->clip_norm <= 0;
+}
+
 double *lk_optimizer_number(lk_optimizer *o, int i, const char **name)
 {
     bool there = i >= 0 && i < LK_OPTIM_MAX_NUMBERS && o->state.number[i];
@@ -112,8 +128,6 @@ static lk_status layout_check(const lk_slab *params, const lk_slab *grads)
 static lk_status clip_scale(const lk_optimizer *o, const lk_slab *grads, double limit,
                             lk_optim_report *report, double *scale)
 {
-    *scale = 1;
-    report->norm = -1;
     if (limit <= 0)
         return LK_OK;
     LK_TRY(lk_optim_norm(o->params, grads, &report->norm));
@@ -122,26 +136,50 @@ static lk_status clip_scale(const lk_optimizer *o, const lk_slab *grads, double 
     return LK_OK;
 }
 
+/* Check a range of a step, and turn it into pointers. */
+static lk_status range_set(const lk_optimizer *o, const lk_optim_step *step, lk_optim_call *call)
+{
+    LK_CHECK(lk_optimizer_splits(o), LK_EINVAL, "%s needs all elements at once",
+             o->rule->entry.name);
+    LK_CHECK(step->first >= 0 && step->n >= 0 && step->first <= o->count - step->n, LK_EINVAL,
+             "elements %lld ... of %lld, %lld of them", (long long)step->first, (long long)o->count,
+             (long long)step->n);
+    int64_t from = step->first * (int64_t)lk_dtype_size(o->dtype);
+    call->n = step->n;
+    call->w = (char *)call->w + from;
+    call->g = step->part;
+    for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
+        if (call->state[i])
+            call->state[i] = (char *)call->state[i] + from;
+    return LK_OK;
+}
+
 lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim_report *report)
 {
     lk_optim_report own;
-    LK_CHECK(o && step && step->grads, LK_EINVAL, "optimizer, step or gradients is NULL");
-    LK_TRY(layout_check(o->params, step->grads));
+    LK_CHECK(o && step && (step->grads || step->part), LK_EINVAL,
+             "optimizer, step or gradients is NULL");
     report = report ? report : &own;
     const lk_optim_options *all = o->options;
     lk_optim_call call = {.options = o->options,
                           .dtype = o->dtype,
                           .n = o->count,
                           .w = lk_slab_data(o->params),
-                          .g = lk_slab_data(step->grads),
+                          .scale = 1,
                           .number = o->number,
                           .rate = all->rate * lk_schedule_factor(&all->schedule, &step->at),
                           .step = step->at.step,
                           .at = step->at};
     for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
         call.state[i] = o->slab[i] ? lk_slab_data(o->slab[i]) : NULL;
-    report->rate = call.rate;
-    LK_TRY(clip_scale(o, step->grads, all->clip_norm, report, &call.scale));
+    *report = (lk_optim_report){.rate = call.rate, .norm = -1};
+    if (step->part) {
+        LK_TRY(range_set(o, step, &call));
+    } else {
+        LK_TRY(layout_check(o->params, step->grads));
+        call.g = lk_slab_data(step->grads);
+        LK_TRY(clip_scale(o, step->grads, all->clip_norm, report, &call.scale));
+    }
     if (o->rule->begin)
         o->rule->begin(&call, o->number);
     LK_TRY(o->rule->update(&call));

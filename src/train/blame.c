@@ -32,7 +32,8 @@ static lk_status blame_slab(const lk_trainer *t, const lk_slab *slab, const char
     return LK_OK;
 }
 
-lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss)
+/* What this rank finds in its samples; LK_OK if that is nothing. */
+static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss)
 {
     lk_var x, y, out;
     char layer[256] = "";
@@ -42,14 +43,33 @@ lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss)
              "%lld of the set",
              (long long)t->step, loss, (long long)at,
              (long long)batch->index[at / (lk_tensor_count(batch->x) / batch->n)]);
-    LK_TRY(blame_slab(t, lk_model_params(t->spec.model), "parameter", loss));
-    LK_TRY(blame_slab(t, lk_model_state(t->spec.model), "state", loss));
     lk_tape_reset(t->tape);
     LK_TRY(lk__block_enter(t->tape, batch, &x, &y));
     lk_pass pass = {.tape = t->tape, .training = true, .step = t->step, .first = batch->first};
     LK_TRY(lk_model_watch(t->spec.model, &pass, x, layer, sizeof layer, &out));
-    return LK_RAISE(LK_ENAN, "step %lld: the loss is %g: %s%s", (long long)t->step, loss,
-                    layer[0] ? "the first tensor that is not finite is the output of layer "
-                             : "the output of the model is finite, the loss of it is not",
-                    layer);
+    LK_CHECK(
+        !layer[0], LK_ENAN,
+        "step %lld: the loss is %g: the first tensor that is not finite is the output of layer "
+        "%s",
+        (long long)t->step, loss, layer);
+    return LK_OK;
+}
+
+/* Parameters and state, which are the same on all ranks, then the samples of this rank. */
+static lk_status blame_own(lk_trainer *t, const lk_batch *batch, double loss)
+{
+    LK_TRY(blame_slab(t, lk_model_params(t->spec.model), "parameter", loss));
+    LK_TRY(blame_slab(t, lk_model_state(t->spec.model), "state", loss));
+    if (batch)
+        LK_TRY(blame_samples(t, batch, loss));
+    return LK_OK;
+}
+
+lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss)
+{
+    LK_TRY(lk_agree(lk__trainer_comm(t), blame_own(t, batch, loss)));
+    return LK_RAISE(LK_ENAN,
+                    "step %lld: the loss is %g: the output of the model is finite, the loss of it "
+                    "is not",
+                    (long long)t->step, loss);
 }

@@ -24,6 +24,8 @@ static lk_status loaders_make(lk_job *job)
 {
     lk_loader_options options = job->experiment->loader;
     options.dtype = job->experiment->dtype;
+    if (job->experiment->parallel.mode == LK_MODE_FAST) /* the ranks are the shards */
+        options.shards = job->comm ? lk_comm_size(job->comm) : 1;
     LK_TRY(
         lk_loader_new(job->set[LK_TRAIN], &options, job->experiment->seed, &job->loader[LK_TRAIN]));
     for (int split = LK_VALIDATION; split < LK_N_SPLITS; split++)
@@ -46,29 +48,39 @@ static lk_status model_make(lk_job *job)
     return LK_OK;
 }
 
-static lk_status job_make(lk_job *job)
+/* What each rank does for itself. */
+static lk_status parts_make(lk_job *job)
 {
-    const lk_experiment *e = job->experiment;
     LK_TRY(sets_open(job));
     LK_TRY(loaders_make(job));
     LK_TRY(model_make(job));
+    return LK_OK;
+}
+
+static lk_status job_make(lk_job *job)
+{
+    const lk_experiment *e = job->experiment;
+    LK_TRY(lk_agree(job->comm, parts_make(job)));
     LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = job->model,
                                              .loss = e->loss,
                                              .metrics = e->metrics,
                                              .optimizer = e->optimizer,
                                              .train = job->loader[LK_TRAIN],
-                                             .epochs = e->train.epochs},
+                                             .epochs = e->train.epochs,
+                                             .comm = job->comm,
+                                             .parallel = e->parallel},
                           &job->trainer));
     return LK_OK;
 }
 
-lk_status lk_job_new(const lk_experiment *experiment, lk_job **out)
+lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **out)
 {
     lk_job *job = NULL;
     *out = NULL;
     LK_CHECK(experiment, LK_EINVAL, "experiment is NULL");
-    LK_TRY(lk_alloc_zero(&job, 1, sizeof *job));
+    LK_TRY(lk_agree(comm, lk_alloc_zero(&job, 1, sizeof *job)));
     job->experiment = experiment;
+    job->comm = comm;
     lk_status st = job_make(job);
     if (st != LK_OK) {
         lk_job_free(job);

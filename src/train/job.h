@@ -7,6 +7,7 @@
 
 struct lk_job {
     const lk_experiment *experiment;
+    lk_comm *comm; /* NULL: this rank is alone */
     lk_dataset *set[LK_N_SPLITS];
     lk_loader *loader[LK_N_SPLITS];
     lk_model *model;

@@ -1,4 +1,5 @@
 /* Scores: loss and metrics over samples. */
+#include "base/grow.h"
 #include "train/trainer.h"
 
 #include <string.h>
@@ -21,15 +22,26 @@ lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out, lk
     return LK_OK;
 }
 
+int64_t lk__counts_numbers(const lk_trainer *t, int i)
+{
+    return t->metric[i]->numbers(metric_options(t, i), lk_model_out(t->spec.model));
+}
+
 void lk__counts_clear(const lk_trainer *t, lk__counts *counts)
 {
-    lk_io out = lk_model_out(t->spec.model);
     counts->samples = 0;
     counts->loss = 0;
-    for (int i = 0; i < t->n_metrics; i++) {
-        int64_t n = t->metric[i]->numbers(metric_options(t, i), out);
-        memset(counts->number[i], 0, (size_t)n * sizeof(double));
-    }
+    for (int i = 0; i < t->n_metrics; i++)
+        memset(counts->number[i], 0, (size_t)lk__counts_numbers(t, i) * sizeof(double));
+}
+
+lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts)
+{
+    lk_comm *comm = lk__trainer_comm(t);
+    for (int i = 0; comm && i < t->n_metrics; i++)
+        LK_TRY(lk_allreduce(comm, NULL, counts->number[i], lk__counts_numbers(t, i), LK_F64,
+                            LK_FOLD_SUM, t->metric[i]->entry.name));
+    return LK_OK;
 }
 
 lk_status lk__counts_score(lk_trainer *t, const lk__counts *counts, lk_score *out)
@@ -50,36 +62,56 @@ lk_status lk__counts_score(lk_trainer *t, const lk__counts *counts, lk_score *ou
 
 lk_status lk_trainer_score(lk_trainer *t, lk_score *out)
 {
+    LK_TRY(lk__counts_join(t, &t->seen));
     LK_TRY(lk__counts_score(t, &t->seen, out));
     lk__counts_clear(t, &t->seen);
     return LK_OK;
 }
 
+/* ---- evaluation: each rank has a run of batches ---- */
+
 /* One batch of an evaluation. */
-static lk_status view(lk_trainer *t, const lk_batch *batch)
+static lk_status view(lk_trainer *t, const lk_batch *batch, double *sum)
 {
     lk_var x, y, out, loss;
-    double sum;
     lk_tape_reset(t->viewing);
     LK_TRY(lk__block_enter(t->viewing, batch, &x, &y));
     LK_TRY(lk_model_forward(t->spec.model, &(lk_pass){.tape = t->viewing, .first = batch->first}, x,
                             &out));
     LK_TRY(t->cost->apply(t->spec.loss.options, out, y, &loss));
-    LK_TRY(lk_item(loss, &sum));
+    LK_TRY(lk_item(loss, sum));
     LK_TRY(lk__counts_add(t, &t->viewed, out, y));
-    t->viewed.loss += sum;
-    t->viewed.samples += batch->n;
+    return LK_OK;
+}
+
+static lk_status view_run(lk_trainer *t, lk_loader *loader, lk_run run)
+{
+    lk_batch batch;
+    for (int64_t i = run.first; i < run.first + run.n; i++) {
+        LK_TRY(lk_loader_get(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch));
+        LK_TRY(view(t, &batch, &t->batch_loss[i]));
+    }
     return LK_OK;
 }
 
 lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
 {
-    lk_batch batch;
     LK_CHECK(loader, LK_EINVAL, "loader is NULL");
+    lk_comm *comm = lk__trainer_comm(t);
+    int64_t batches = lk_loader_batches(loader);
     lk__counts_clear(t, &t->viewed);
-    for (int64_t i = 0; i < lk_loader_batches(loader); i++) {
-        LK_TRY(lk_loader_get(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch));
-        LK_TRY(view(t, &batch));
+    lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, batches, sizeof *t->batch_loss);
+    if (st == LK_OK) {
+        memset(t->batch_loss, 0, (size_t)batches * sizeof *t->batch_loss);
+        st = view_run(t, loader, lk_run_of(batches, lk_team_rank(t->team), lk_team_size(t->team)));
+    }
+    LK_TRY(lk_agree(comm, st));
+    if (comm)
+        LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, batches, LK_F64, LK_FOLD_SUM, "losses"));
+    LK_TRY(lk__counts_join(t, &t->viewed));
+    for (int64_t i = 0; i < batches; i++) {
+        t->viewed.loss += t->batch_loss[i];
+        t->viewed.samples += lk_loader_batch_size(loader, i);
     }
     LK_TRY(lk__counts_score(t, &t->viewed, out));
     return LK_OK;

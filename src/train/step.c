@@ -1,11 +1,13 @@
-/* A step: the blocks of the batch, the tree that joins them, and the update.
+/* A step: the blocks of this rank, what joins them with those of the others, and the update.
  *
- *     pieces     0   1   2   3   4         a block is a run of pieces that is a subtree: all of
- *                 \ /     \ /    |         them at once, or one by one where the model uses a
- *                  +   +   +     |         parameter more than once
- *                   \     /      |
- *                    \   /       |         level[k] holds the sum of 2^k pieces that waits for its
- *                      +    +    +         right neighbour
+ *     rank 0                 rank 1
+ *     pieces 0 1 2 3         pieces 4 5 6 7       a block is a run of pieces that is a subtree
+ *     forward, backward      forward, backward    into the sums of the block
+ *     loss, statistics, notes of all              wait for the slowest, and know whether to go on
+ *     gradients of all, or of a share             exchange
+ *     update                 update
+ *
+ * A rank that cannot do its part says so in the notes, so that all stop in the same step.
  */
 #include "train/trainer.h"
 
@@ -22,12 +24,12 @@ static double seconds_since(int64_t *from)
     return passed;
 }
 
-/* Samples first <= i < first + n of a batch, as a batch. */
-static lk_status batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_batch *out)
+lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_batch *out)
 {
     *out = *whole;
     out->first = whole->first + first;
     out->n = n;
+    out->index = whole->index + first;
     LK_TRY(lk_tensor_slice(whole->x, 0, first, first + n, 1, &out->x));
     lk_status st = lk_tensor_slice(whole->y, 0, first, first + n, 1, &out->y);
     if (st != LK_OK)
@@ -43,16 +45,19 @@ lk_status lk__block_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_va
     return LK_OK;
 }
 
-/* One pass: the sums of a block, which begin with zeros. */
-static lk_status block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk_step_time *time)
+lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk_step_time *time)
 {
     lk_var x, y, out, loss;
     int64_t clock = lk_clock_ns();
     lk_tape_reset(t->tape);
     lk_sums_clear(sums);
     LK_TRY(lk__block_enter(t->tape, batch, &x, &y));
-    lk_pass pass = {
-        .tape = t->tape, .sums = sums, .training = true, .step = t->step, .first = batch->first};
+    lk_pass pass = {.tape = t->tape,
+                    .sums = sums,
+                    .training = true,
+                    .step = t->step,
+                    .first = batch->first,
+                    .part = batch->n < batch->size};
     LK_TRY(lk_model_forward(t->spec.model, &pass, x, &out));
     LK_TRY(t->cost->apply(t->spec.loss.options, out, y, &loss));
     LK_TRY(lk_sums_add_loss(sums, loss));
@@ -64,80 +69,127 @@ static lk_status block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums,
     return LK_OK;
 }
 
-/* ---- the tree ---- */
+/* ---- the blocks ---- */
 
-/* Put t->spare, the sum of the next 2^k pieces, into the tree that has `pieces` so far. */
-static lk_status tree_push(lk_trainer *t, int64_t pieces)
+/* Block number `k` of this rank, the samples of `block` in the batch. */
+static lk_status block_sums(lk_trainer *t, const lk_batch *batch, int k, bool last,
+                            lk_step_time *time)
 {
-    int level = 0;
-    for (; pieces % 2; pieces /= 2, level++) {
-        lk_sums *later = t->spare;
-        LK_TRY(lk_sums_join(t->level[level], later));
-        t->spare = t->level[level];
-        t->level[level] = later;
-    }
-    lk_sums *free = t->level[level];
-    t->level[level] = t->spare;
-    t->spare = free;
-    if (!t->spare)
-        LK_TRY(lk_sums_new(t->spec.model, &t->spare));
-    return LK_OK;
-}
-
-/* Join what waits: t->spare becomes the sum of all `pieces`. */
-static lk_status tree_finish(lk_trainer *t, int64_t pieces)
-{
-    lk_sums *sum = NULL;
-    for (int level = 0; pieces >> level; level++) {
-        if (!((pieces >> level) % 2))
-            continue;
-        if (sum)
-            LK_TRY(lk_sums_join(t->level[level], sum));
-        sum = t->level[level];
-    }
-    for (int level = 0; level < LK__TREE_LEVELS; level++)
-        if (t->level[level] == sum) {
-            t->level[level] = t->spare;
-            t->spare = sum;
-            break;
-        }
-    return LK_OK;
-}
-
-/* The sums of a batch, in t->spare. */
-static lk_status batch_sums(lk_trainer *t, const lk_batch *batch, lk_step_time *time)
-{
-    int64_t piece = lk_loader_piece(t->spec.train), pieces = 0;
-    if (!lk_model_reuses(t->spec.model)) {
-        LK_TRY(block_pass(t, batch, t->spare, time));
+    lk_sums *sums = lk_team_sums(t->team, k);
+    if (lk_model_reuses(t->spec.model)) {
+        LK_TRY(lk__tree_sums(t, batch, sums, time));
         return LK_OK;
     }
-    for (int64_t first = 0; first < batch->n; first += piece, pieces++) {
+    if (last)
+        lk_team_watch(t->team, t->tape);
+    LK_TRY(lk__block_pass(t, batch, sums, time));
+    return LK_OK;
+}
+
+/* Samples of the batch that pieces first ... first + n - 1 have: where they begin and how many. */
+static int64_t samples_of(const lk_trainer *t, int64_t size, lk_node pieces, int64_t *from)
+{
+    int64_t piece = lk_loader_piece(t->spec.train);
+    *from = pieces.first * piece;
+    int64_t end = *from + pieces.n * piece;
+    return (end < size ? end : size) - *from;
+}
+
+/* All blocks of this rank, from its part of the batch. */
+static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_time *time)
+{
+    lk_node block[LK_MAX_NODES];
+    int n = lk_team_blocks(t->team, block);
+    if (n == 1)
+        return block_sums(t, batch, 0, true, time);
+    for (int k = 0; k < n; k++) {
+        int64_t from;
+        int64_t samples = samples_of(t, batch->size, block[k], &from);
         lk_batch part;
-        LK_TRY(
-            batch_part(batch, first, batch->n - first < piece ? batch->n - first : piece, &part));
-        lk_status st = block_pass(t, &part, t->spare, time);
+        LK_TRY(lk__batch_part(batch, from - batch->first, samples, &part));
+        lk_status st = block_sums(t, &part, k, k == n - 1, time);
         lk_tensor_free(part.x);
         lk_tensor_free(part.y);
         LK_TRY(st);
-        LK_TRY(tree_push(t, pieces));
     }
-    LK_TRY(tree_finish(t, pieces));
     return LK_OK;
 }
 
-/* ---- the step ---- */
-
-static lk_status update(lk_trainer *t, const lk_batch *batch, lk_step_report *report)
+/* This rank's part of the step; `batch->n` is 0 if it has none. */
+static lk_status part_do(lk_trainer *t, const lk_position *at, lk_run run, lk_batch *batch,
+                         lk_step_time *time)
 {
-    int64_t piece = lk_loader_piece(t->spec.train);
+    int64_t clock = lk_clock_ns(), from;
+    if (run.n == 0)
+        return LK_OK;
+    int64_t n = samples_of(t, batch->size, (lk_node){run.first, run.n}, &from);
+    LK_TRY(lk_loader_get(t->spec.train, at->epoch, at->batch, from, n, batch));
+    time->data = seconds_since(&clock);
+    LK_TRY(blocks_sums(t, batch, time));
+    return LK_OK;
+}
+
+/* ---- with the others ---- */
+
+/* What this rank has to tell goes with its first block; without one it waits for the next step. */
+static void notes_give(lk_trainer *t, lk_status st)
+{
+    lk_node block[LK_MAX_NODES];
+    int n = lk_team_blocks(t->team, block);
+    if (n == 0)
+        return;
+    if (st != LK_OK) {
+        for (int k = 0; k < n; k++)
+            lk_sums_clear(lk_team_sums(t->team, k));
+        t->note[LK__NOTE_FAILED] = 1;
+    }
+    for (int i = 0; i < LK__NOTES; i++) {
+        lk_sums_note_set(lk_team_sums(t->team, 0), i, t->note[i]);
+        t->note[i] = 0;
+    }
+}
+
+static bool is_end(lk_status st)
+{
+    return st == LK_EMISMATCH || st == LK_ESTALL || st == LK_ECOMM;
+}
+
+/* Loss, statistics and notes of all ranks; their failure, if one of them had one. */
+static lk_status rest_join(lk_trainer *t, lk_status st)
+{
+    if (is_end(st))
+        return st;
+    notes_give(t, st);
+    LK_TRY(lk_team_join_rest(t->team));
+    for (int i = 0; i < LK__NOTES; i++)
+        t->heard[i] = lk_sums_note(lk_team_total(t->team), i);
+    if (t->heard[LK__NOTE_FAILED] > 0)
+        LK_TRY(lk_agree(lk__trainer_comm(t), st));
+    return st;
+}
+
+static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
+{
     lk_optim_report did;
-    lk_optim_step step = {.grads = lk_sums_slab(t->spare),
-                          .at = {.step = t->step,
+    int64_t clock = lk_clock_ns();
+    lk_optim_step step = {.at = {.step = t->step,
                                  .steps_per_epoch = lk_loader_batches(t->spec.train),
                                  .epochs = t->spec.epochs}};
+    if (t->shares) {
+        lk_run mine = lk_team_share(t->team);
+        step.first = mine.first;
+        step.n = mine.n;
+        LK_TRY(lk_team_join_share(t->team, &step.part));
+    } else {
+        LK_TRY(lk_team_join_gradients(t->team));
+        step.grads = lk_sums_slab(lk_team_total(t->team));
+    }
+    report->time.exchange = seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
-    LK_TRY(lk_model_observe(t->spec.model, t->spare, (batch->size + piece - 1) / piece));
+    LK_TRY(lk_model_observe(t->spec.model, lk_team_total(t->team), pieces));
+    if (t->shares)
+        LK_TRY(lk_team_meet(t->team));
+    report->time.update = seconds_since(&clock);
     report->rate = did.rate;
     report->norm = did.norm;
     return LK_OK;
@@ -146,24 +198,24 @@ static lk_status update(lk_trainer *t, const lk_batch *batch, lk_step_report *re
 lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
 {
     lk_step_report own;
-    lk_batch batch;
-    int64_t clock = lk_clock_ns();
     lk_position at = lk_trainer_position(t);
+    int64_t piece = lk_loader_piece(t->spec.train);
+    lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, at.batch)};
+    int64_t pieces = (batch.size + piece - 1) / piece;
     report = report ? report : &own;
-    *report = (lk_step_report){.step = t->step};
-    int64_t size = lk_loader_batch_size(t->spec.train, at.batch);
-    LK_TRY(lk_loader_get(t->spec.train, at.epoch, at.batch, 0, size, &batch));
-    report->time.data = seconds_since(&clock);
-    LK_TRY(batch_sums(t, &batch, &report->time));
-    report->samples = batch.size;
-    report->loss = lk_sums_loss(t->spare) / (double)batch.size;
+    *report = (lk_step_report){.step = t->step, .samples = batch.size};
+    lk_run run = lk_team_begin(t->team, pieces);
+    lk_status st = part_do(t, &at, run, &batch, &report->time);
+    int64_t clock = lk_clock_ns();
+    LK_TRY(rest_join(t, st));
+    report->time.wait = seconds_since(&clock);
+    double sum = lk_sums_loss(lk_team_total(t->team));
+    report->loss = sum / (double)batch.size;
     if (!isfinite(report->loss))
-        LK_TRY(lk__blame(t, &batch, report->loss));
+        LK_TRY(lk__blame(t, run.n > 0 ? &batch : NULL, report->loss));
     t->seen.samples += batch.size;
-    t->seen.loss += lk_sums_loss(t->spare);
-    clock = lk_clock_ns();
-    LK_TRY(update(t, &batch, report));
-    report->time.update = seconds_since(&clock);
+    t->seen.loss += sum;
+    LK_TRY(update(t, pieces, report));
     t->step++;
     return LK_OK;
 }

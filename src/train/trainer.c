@@ -36,6 +36,75 @@ static lk_status parts_check(lk_trainer *t)
     return LK_OK;
 }
 
+/* ---- ranks ---- */
+
+static lk_status layout_check(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
+    LK_CHECK(p->spatial.n == 0 && p->feature <= 1 && p->pipeline <= 1, LK_ENOTSUP,
+             "parallel: only `data` is there yet, not spatial, feature and pipeline");
+    LK_CHECK(
+        p->data == 0 || p->data == size, LK_EINVAL,
+        "parallel.data is %lld, but %d rank%s: start %lld (lockstep run -n %lld -- train ...), "
+        "or leave it out",
+        (long long)p->data, size, size == 1 ? " trains" : "s train", (long long)p->data,
+        (long long)p->data);
+    return LK_OK;
+}
+
+/* Bytes of a bucket; 0: gradients do not travel during backward. */
+static int64_t bucket_bytes(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    bool several = t->spec.comm && lk_comm_inter_size(t->spec.comm) > 1;
+    bool overlap = p->overlap == LK_OVERLAP_AUTO ? several : p->overlap == LK_OVERLAP_YES;
+    double mib = p->bucket > 0 ? p->bucket : 1;
+    return overlap && !lk_model_reuses(t->spec.model) ? (int64_t)(mib * 1048576) + 1 : 0;
+}
+
+static lk_status team_make(lk_trainer *t)
+{
+    lk_team_spec spec = {.comm = t->spec.comm,
+                         .model = t->spec.model,
+                         .pieces = lk_loader_pieces(t->spec.train),
+                         .fast = t->spec.parallel.mode == LK_MODE_FAST,
+                         .bucket = bucket_bytes(t)};
+    LK_TRY(layout_check(t));
+    LK_TRY(lk_team_new(&spec, &t->team));
+    return LK_OK;
+}
+
+/* Whether the ranks of a node share one copy: not where gradients travel during backward, because
+ * then each rank gets all of them anyway. */
+static bool wants_shares(const lk_trainer *t)
+{
+    int update = t->spec.parallel.update;
+    lk_comm *comm = lk__trainer_comm(t);
+    if (!comm || update == LK_UPDATE_EACH || !lk_optimizer_splits(t->optimizer))
+        return false;
+    return update == LK_UPDATE_SHARED || (lk_comm_inter_size(comm) == 1 && bucket_bytes(t) == 0);
+}
+
+/* Put parameters and the optimizer's state where all ranks of the node see them. */
+static lk_status share(lk_trainer *t)
+{
+    lk_slab *slab;
+    const char *name;
+    lk_optimizer_free(t->optimizer);
+    t->optimizer = NULL;
+    LK_TRY(lk_team_place(t->team, lk_model_params(t->spec.model), "parameters", &t->placed));
+    LK_TRY(lk_model_place(t->spec.model, t->placed));
+    LK_TRY(lk_optimizer_new(&t->spec.optimizer, t->placed, &t->optimizer));
+    for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
+        lk_slab *there = NULL;
+        LK_TRY(lk_team_place(t->team, slab, name, &there));
+        LK_TRY(lk_optimizer_place(t->optimizer, i, there));
+    }
+    t->shares = true;
+    return LK_OK;
+}
+
 static lk_status trainer_make(lk_trainer *t)
 {
     lk_dtype dtype = lk_model_out(t->spec.model).dtype;
@@ -43,13 +112,15 @@ static lk_status trainer_make(lk_trainer *t)
     LK_TRY(lk_arena_new(&t->text));
     LK_TRY(parts_check(t));
     LK_TRY(lk_optimizer_new(&t->spec.optimizer, lk_model_params(t->spec.model), &t->optimizer));
+    LK_TRY(team_make(t));
+    if (wants_shares(t))
+        LK_TRY(share(t));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_piece(t->tape, lk_loader_piece(t->spec.train)));
     LK_TRY(lk_tape_new(&t->viewing));
     LK_TRY(lk_tape_set_piece(t->viewing, lk_loader_piece(t->spec.train)));
     (void)lk_tape_record(t->viewing, false);
     LK_TRY(lk_tensor_zeros(dtype, LK_SCALAR, &t->seed));
-    LK_TRY(lk_sums_new(t->spec.model, &t->spare));
     return LK_OK;
 }
 
@@ -80,7 +151,11 @@ void lk_trainer_free(lk_trainer *t)
         lk_sums_free(t->level[i]);
     lk_sums_free(t->spare);
     lk_tensor_free(t->seed);
+    lk_free(t->batch_loss);
     lk_optimizer_free(t->optimizer);
+    lk_model_home(t->spec.model);
+    lk_slab_free(t->placed);
+    lk_team_free(t->team);
     lk_arena_free(t->text);
     lk_arena_free(t->arena);
     lk_free(t);
@@ -111,6 +186,11 @@ const char *lk_trainer_metric(const lk_trainer *t, int i, bool *lower_is_better)
     return t->metric[i]->entry.name;
 }
 
+const lk_team *lk_trainer_team(const lk_trainer *t)
+{
+    return t->team;
+}
+
 lk_optimizer *lk_trainer_optimizer(const lk_trainer *t)
 {
     return t->optimizer;
@@ -127,6 +207,10 @@ uint64_t lk_trainer_hash(const lk_trainer *t)
     const char *name;
     double *number;
     lk_slab *slab;
+    if (t->spec.parallel.mode == LK_MODE_FAST) {
+        lk_hash_add_text(&h, "fast");
+        lk_hash_add_i64(&h, lk_team_size(t->team));
+    }
     lk_hash_add_i64(&h, t->step);
     lk_slab_hash(lk_model_params(t->spec.model), &h);
     lk_slab_hash(lk_model_state(t->spec.model), &h);

@@ -8,6 +8,14 @@
 
 enum { LK__TREE_LEVELS = 48 };
 
+/* What ranks tell each other with the sums of a step: how many of them ... */
+enum {
+    LK__NOTE_FAILED, /* cannot do the step */
+    LK__NOTE_STOP,   /* want the run to end after it */
+    LK__NOTE_SAVED,  /* have written their part of the checkpoint */
+    LK__NOTES
+};
+
 /* Numbers that metrics add up. */
 typedef struct lk__counts {
     int64_t samples;
@@ -23,15 +31,27 @@ struct lk_trainer {
     int n_metrics;
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;
+    lk_team *team;
+    bool shares;                     /* the node has one copy, of which this rank updates a share */
+    lk_slab *placed;                 /* its parameters */
     lk_tape *tape;                   /* of steps */
     lk_tape *viewing;                /* of evaluation */
     lk_tensor *seed;                 /* of backward: one over the samples of the batch */
     lk_sums *level[LK__TREE_LEVELS]; /* partial sums of the tree, by level; made when needed */
-    lk_sums *spare;                  /* the next block's */
-    lk__counts seen;                 /* by the steps since the last score */
+    lk_sums *spare;                  /* the next piece's */
+    lk__counts seen;                 /* by the steps since the last score: this rank's numbers */
     lk__counts viewed;               /* by an evaluation */
+    double *batch_loss;              /* of an evaluation, by batch */
+    int64_t max_batch_loss;
+    double note[LK__NOTES], heard[LK__NOTES]; /* to tell, and told by all ranks in the last step */
     int64_t step;
 };
+
+/** The communicator of the ranks; NULL: this one is alone. */
+static inline lk_comm *lk__trainer_comm(const lk_trainer *t)
+{
+    return lk_team_comm(t->team);
+}
 
 /** The block's samples as variables on `tape`. */
 lk_status lk__block_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y) LK_NODISCARD;
@@ -41,10 +61,29 @@ lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out,
                          lk_var target) LK_NODISCARD;
 void lk__counts_clear(const lk_trainer *t, lk__counts *counts);
 
+/** How many numbers metric `i` has. */
+int64_t lk__counts_numbers(const lk_trainer *t, int i);
+
+/** Add up the numbers of all ranks.  Collective. */
+lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts) LK_NODISCARD;
+
 /** Turn counts into a score. */
 lk_status lk__counts_score(lk_trainer *t, const lk__counts *counts, lk_score *out) LK_NODISCARD;
 
-/** Say which tensor of a pass is not finite first, or which parameter. */
+/** The sums of a block, piece by piece, into `to`: for models that use a parameter more than once. */
+lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_sums *to,
+                        lk_step_time *time) LK_NODISCARD;
+
+/** One pass: the sums of a block, which begin with zeros. */
+lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums,
+                         lk_step_time *time) LK_NODISCARD;
+
+/** Samples first <= i < first + n of a batch, as a batch; free its x and y. */
+lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n,
+                         lk_batch *out) LK_NODISCARD;
+
+/** Say which tensor of a pass is not finite first, or which parameter.  Collective; `batch` is NULL on
+ * a rank without samples. */
 lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss) LK_NODISCARD;
 
 #endif /* LK_TRAIN_TRAINER_H */

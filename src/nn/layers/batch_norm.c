@@ -41,6 +41,11 @@ static lk_status norm_forward(const lk_pass *pass, const lk_unit *unit, lk_var x
     lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = o->statistics == 1};
     lk_var gamma = lk_pass_param(pass, unit, GAMMA), beta = lk_pass_param(pass, unit, BETA), mean,
            variance;
+    LK_CHECK(
+        !pass->part || !attr.whole_batch || !pass->training, LK_ENOTSUP,
+        "%s takes its statistics over the whole batch, which is cut into parts: over ranks, or "
+        "because a layer uses its parameters more than once; use statistics: shard, or one rank",
+        unit->name);
     if (!pass->training) {
         LK_TRY(lk_pass_state(pass, unit, MEAN, &mean));
         LK_TRY(lk_pass_state(pass, unit, VARIANCE, &variance));

@@ -1,0 +1,116 @@
+/* Teams: ranks that train one model together.
+ *
+ * A batch is cut into pieces (shards) that belong to the run, not to the ranks.  Rank r of P has the
+ * pieces lk_run_of(pieces, r, P), cut into the largest nodes of the fixed tree: its *blocks*.  Each
+ * block is a pass of its own through the model and fills the sums (gradients, observed statistics,
+ * the loss) of its node; the team joins the nodes of all ranks by the tree:
+ *
+ *     lk_team_begin(team, pieces);
+ *     for (k = 0; k < lk_team_blocks(team, block); k++)
+ *         ... a pass over block[k] into lk_team_sums(team, k) ...
+ *     lk_team_join_rest(team);             statistics and loss: lk_team_total() has them everywhere
+ *     lk_team_join_gradients(team);        and the gradients
+ *
+ * So what comes out does not depend on the number of ranks.  The sums lie in memory that the ranks of
+ * a node share, and are joined there without a copy.
+ *
+ * With one copy of the parameters for each node (lk_team_place()), each rank updates its share of
+ * them, lk_team_share(), from the gradients that lk_team_join_share() gives it.
+ *
+ * Collective over the team's communicator are lk_team_new(), lk_team_place(), the joins and
+ * lk_team_meet(); a team without a communicator is this rank alone.
+ */
+#ifndef LK_PARALLEL_H
+#define LK_PARALLEL_H
+
+#include <lockstep/coll.h>
+#include <lockstep/nn.h>
+
+LK_BEGIN_DECLS
+
+typedef struct lk_team lk_team;
+
+typedef struct lk_team_spec {
+    lk_comm *comm; /* NULL: this rank alone.  Dup'ed */
+    lk_model *model;
+    int64_t pieces; /* of a whole batch */
+    /* Free to reassociate: a rank's run is one block, and ranks are joined in any order.  The bits
+     * then depend on the number of ranks. */
+    bool fast;
+    /* Let gradients travel while backward goes on, in buckets of at least so many bytes from the last
+     * layer to the first; 0: after backward, all at once. */
+    int64_t bucket;
+} lk_team_spec;
+
+/**
+ * Make a team.  The caller owns `*out` and frees it before model and communicator.
+ *
+ * Errors: LK_EINVAL when there are more ranks than pieces; LK_ENOMEM; those of communication.
+ */
+LK_API lk_status lk_team_new(const lk_team_spec *spec, lk_team **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_team_free(lk_team *team);
+
+/** The team's own communicator; NULL if this rank is alone.  Borrowed. */
+LK_API lk_comm *lk_team_comm(const lk_team *team);
+LK_API int lk_team_rank(const lk_team *team);
+LK_API int lk_team_size(const lk_team *team);
+
+/** Begin a batch of so many pieces, at most those of a whole batch: the run of this rank. */
+LK_API lk_run lk_team_begin(lk_team *team, int64_t pieces);
+
+/** The blocks of this rank in the batch; returns how many, at most LK_MAX_NODES. */
+LK_API int lk_team_blocks(const lk_team *team, lk_node *out);
+
+/** The sums that block `k` fills. */
+LK_API lk_sums *lk_team_sums(const lk_team *team, int k);
+
+/**
+ * Watch the backward of the last block on `tape`, if gradients travel meanwhile (spec.bucket);
+ * lk_team_join_rest() ends it.
+ */
+LK_API void lk_team_watch(lk_team *team, lk_tape *tape);
+
+/** Join statistics and loss of all blocks: lk_team_total() then has them, on all ranks. */
+LK_API lk_status lk_team_join_rest(lk_team *team) LK_NODISCARD;
+
+/** Join the gradients of all blocks: lk_team_total() then has them, on all ranks. */
+LK_API lk_status lk_team_join_gradients(lk_team *team) LK_NODISCARD;
+
+/** The sums over the whole batch, as far as they were joined. */
+LK_API lk_sums *lk_team_total(const lk_team *team);
+
+/* ---- one copy of the parameters for each node ---- */
+
+/**
+ * A slab of `layout` that all ranks of a node share, with the values that `from` has on the first of
+ * them.  The caller owns `*out`, and frees it before the team.
+ *
+ * Collective.  Errors: as lk_shared_new().
+ */
+LK_API lk_status lk_team_place(lk_team *team, const lk_slab *from, const char *name,
+                               lk_slab **out) LK_NODISCARD;
+
+/** Elements of the parameters' slab that this rank updates: first, n of total.  Of each node all. */
+LK_API lk_run lk_team_share(const lk_team *team);
+
+/** The joined gradients of lk_team_share(), in `*out` until the next batch begins. */
+LK_API lk_status lk_team_join_share(lk_team *team, const void **out) LK_NODISCARD;
+
+/** Nobody leaves before all have come: after the update of a shared copy. */
+LK_API lk_status lk_team_meet(lk_team *team) LK_NODISCARD;
+
+/* ---- failures ---- */
+
+/**
+ * Fail together: LK_OK if all ranks give LK_OK.  Otherwise each rank that failed returns its own
+ * failure, as it is, and the others that of the lowest such rank, with "rank R: " before its message.
+ *
+ * Collective; comm NULL: gives back `st`.  Errors: also those of communication.
+ */
+LK_API lk_status lk_agree(lk_comm *comm, lk_status st) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_PARALLEL_H */

@@ -1,0 +1,36 @@
+/* Failing together: what one rank has met becomes the failure of all. */
+#include <lockstep/parallel.h>
+
+#include <string.h>
+
+enum { MESSAGE = 512 };
+
+/* What the others are told. */
+typedef struct news {
+    int32_t status;
+    char message[MESSAGE];
+} news;
+
+/* The job has ended: every rank knows by itself, and no call can tell it more. */
+static bool is_end(lk_status st)
+{
+    return st == LK_EMISMATCH || st == LK_ESTALL || st == LK_ECOMM;
+}
+
+lk_status lk_agree(lk_comm *comm, lk_status st)
+{
+    if (!comm || lk_comm_size(comm) == 1 || is_end(st))
+        return st;
+    int32_t rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    int32_t first = st == LK_OK ? size : rank;
+    news told = {.status = (int32_t)st};
+    strncpy(told.message, st == LK_OK ? "" : lk_error_message(), MESSAGE - 1);
+    LK_TRY(lk_allreduce(comm, NULL, &first, 1, LK_I32, LK_FOLD_MIN, "agreement"));
+    if (first == size)
+        return LK_OK;
+    LK_TRY(lk_bcast(comm, &told, sizeof told, LK_U8, first, "failure"));
+    if (st != LK_OK)
+        return st;
+    told.message[MESSAGE - 1] = '\0';
+    return LK_RAISE((lk_status)told.status, "rank %d: %s", first, told.message);
+}

@@ -1,0 +1,137 @@
+/* Teams: who computes which pieces, and where the sums are. */
+#include "parallel/team.h"
+
+#include <string.h>
+
+/* The most blocks that a rank has in any batch of up to `pieces`. */
+static int nodes_most(const lk_team_spec *spec, int rank, int size)
+{
+    int most = 1;
+    for (int64_t pieces = 1; !spec->fast && pieces <= spec->pieces; pieces++) {
+        int n = lk_run_nodes(lk_run_of(pieces, rank, size), NULL);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static lk_status sums_make(lk_team *t)
+{
+    int64_t bytes = lk_sums_bytes(t->spec.model);
+    int n = t->max_nodes > 1 ? t->max_nodes + 1 : 1;
+    char *memory;
+    if (t->comm) {
+        LK_TRY(lk_shared_new(t->comm, n * bytes, "sums", &t->shared));
+        memory = lk_shared_data(t->shared, lk_comm_intra_rank(t->comm));
+    } else {
+        LK_TRY(lk_alloc_zero(&t->own, n * bytes, 1));
+        memory = t->own;
+    }
+    LK_TRY(lk_alloc_zero(&t->sums, n, sizeof(lk_sums *)));
+    for (int i = 0; i < n; i++)
+        LK_TRY(lk_sums_wrap(t->spec.model, memory + i * bytes, &t->sums[i]));
+    lk_slab_slice slice;
+    LK_TRY(lk_layout_get(lk_slab_layout(lk_sums_slab(t->sums[0])), 0, &slice));
+    t->dtype = slice.dtype;
+    t->elements = bytes / (int64_t)lk_dtype_size(t->dtype);
+    t->params = lk_layout_bytes(lk_slab_layout(lk_model_params(t->spec.model))) /
+                (int64_t)lk_dtype_size(t->dtype);
+    return LK_OK;
+}
+
+static lk_status team_make(lk_team *t)
+{
+    lk_comm *comm = t->spec.comm;
+    t->size = comm ? lk_comm_size(comm) : 1;
+    t->rank = comm ? lk_comm_rank(comm) : 0;
+    LK_CHECK(t->size <= t->spec.pieces, LK_EINVAL,
+             "%d ranks for a batch of %lld pieces: start at most %lld ranks, or give data.shards a "
+             "larger value (and a batch that has as many samples), which is another run with other "
+             "bits",
+             t->size, (long long)t->spec.pieces, (long long)t->spec.pieces);
+    if (t->size > 1)
+        LK_TRY(lk_comm_dup(comm, &t->comm));
+    t->max_nodes = nodes_most(&t->spec, t->rank, t->size);
+    LK_TRY(sums_make(t));
+    if (t->comm && t->spec.bucket > 0)
+        LK_TRY(lk__buckets_make(t));
+    return LK_OK;
+}
+
+lk_status lk_team_new(const lk_team_spec *spec, lk_team **out)
+{
+    lk_team *t = NULL;
+    *out = NULL;
+    LK_CHECK(spec && spec->model && spec->pieces >= 1, LK_EINVAL,
+             "no model is given, or no pieces");
+    LK_TRY(lk_alloc_zero(&t, 1, sizeof *t));
+    t->spec = *spec;
+    lk_status st = team_make(t);
+    if (st != LK_OK) {
+        lk_team_free(t);
+        LK_TRY(st);
+    }
+    *out = t;
+    return LK_OK;
+}
+
+void lk_team_free(lk_team *t)
+{
+    if (!t)
+        return;
+    lk__buckets_free(t);
+    for (int i = 0; t->sums && i < (t->max_nodes > 1 ? t->max_nodes + 1 : 1); i++)
+        lk_sums_free(t->sums[i]);
+    lk_free(t->sums);
+    lk_free(t->own);
+    lk_free(t->part);
+    for (int64_t i = 0; i < t->n_placed; i++)
+        lk_shared_free(t->placed[i]);
+    lk_free(t->placed);
+    lk_shared_free(t->shared);
+    lk_comm_free(t->comm);
+    lk_free(t);
+}
+
+lk_comm *lk_team_comm(const lk_team *t)
+{
+    return t->comm;
+}
+
+int lk_team_rank(const lk_team *t)
+{
+    return t->rank;
+}
+
+int lk_team_size(const lk_team *t)
+{
+    return t->size;
+}
+
+lk_run lk_team_begin(lk_team *t, int64_t pieces)
+{
+    t->run = lk_run_of(pieces, t->rank, t->size);
+    if (t->spec.fast) {
+        t->n_nodes = t->run.n > 0;
+        t->node[0] = (lk_node){t->run.first, t->run.n};
+    } else {
+        t->n_nodes = lk_run_nodes(t->run, t->node);
+    }
+    lk__buckets_begin(t);
+    return t->run;
+}
+
+int lk_team_blocks(const lk_team *t, lk_node *out)
+{
+    memcpy(out, t->node, (size_t)t->n_nodes * sizeof *out);
+    return t->n_nodes;
+}
+
+lk_sums *lk_team_sums(const lk_team *t, int k)
+{
+    return t->sums[k];
+}
+
+lk_sums *lk_team_total(const lk_team *t)
+{
+    return t->sums[t->n_nodes > 1 ? t->max_nodes : 0];
+}

@@ -1,0 +1,56 @@
+/* A team from inside. */
+#ifndef LK_PARALLEL_TEAM_H
+#define LK_PARALLEL_TEAM_H
+
+#include <lockstep/alloc.h>
+#include <lockstep/parallel.h>
+
+/* A range of the gradients that travels as one: from slice `slice` on. */
+typedef struct lk__bucket {
+    int64_t first, n; /* elements of the slab */
+    int64_t slices;   /* parameters in it */
+    int64_t waits;    /* of them whose gradients are not complete yet */
+    lk_request *request;
+} lk__bucket;
+
+struct lk_team {
+    lk_team_spec spec;
+    lk_comm *comm; /* NULL: alone */
+    int rank, size;
+    int max_nodes; /* of this rank, in any batch */
+    lk_dtype dtype;
+    int64_t elements; /* of a slab of sums */
+    int64_t params;   /* of them gradients, the first */
+
+    /* [max_nodes] slabs, and one more for the total if there are several. */
+    lk_shared *shared;
+    void *own; /* the same, where nothing is shared */
+    lk_sums **sums;
+    void *part; /* gradients of this rank's share; made when needed */
+    lk_shared **placed;
+    int64_t n_placed, max_placed;
+
+    lk_run run; /* of the batch */
+    lk_node node[LK_MAX_NODES];
+    int n_nodes;
+
+    lk__bucket *bucket; /* from the last parameters to the first; NULL: gradients do not travel */
+    int n_buckets, n_started;
+    lk_tape *watched;
+};
+
+/** Cut the gradients into buckets, if the spec asks for it. */
+lk_status lk__buckets_make(lk_team *team) LK_NODISCARD;
+void lk__buckets_free(lk_team *team);
+
+/** Begin a batch: nothing is complete. */
+void lk__buckets_begin(lk_team *team);
+
+/** Start what is left and wait for all. */
+lk_status lk__buckets_end(lk_team *team) LK_NODISCARD;
+
+/** Join elements [first, first + n) of all blocks into the total; with `request` begin to. */
+lk_status lk__team_join(lk_team *team, int64_t first, int64_t n, const char *name,
+                        lk_request **request) LK_NODISCARD;
+
+#endif /* LK_PARALLEL_TEAM_H */
