@@ -81,8 +81,9 @@ typedef struct lk_loc {
  * **In place**: `in` NULL: the input is in `out`, where the result comes (not with several nodes).
  * Of gather (on the root) and allgather it is this rank's part at its place among all; scatter's root
  * keeps its part at its place; of reduce_scatter `out` holds all counts and the result comes to its
- * beginning; neighbour has none.  Otherwise in and out must not overlap.  Both belong to the call
- * until it is complete.
+ * beginning; neighbour has none.  Otherwise in and out must not overlap, but for a reduce_scatter
+ * whose `out` is this rank's part in its first vector; in place and there parts must not overlap each
+ * other.  Both belong to the call until it is complete.
  *
  * **Ragged**: `counts` [P] gives the elements by rank; NULL: `count` for each.  `offsets` [P] says
  * where each begins, in elements; NULL: one behind the other.  The arrays are read when the call

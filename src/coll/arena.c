@@ -149,6 +149,17 @@ static lk_status arena_make(const lk__case *k, int number, lk__coll_state *state
     return st;
 }
 
+/* Ranks whose counts differ make different calls. */
+static void ragged_fill(const lk__case *k, lk__arena_call *c)
+{
+    const uint64_t base = UINT64_C(0x9e3779b97f4a7c15);
+    for (int r = 0; r < k->size; r++) {
+        c->counts[r] = k->counts[r];
+        c->offsets[r] = k->offsets[r];
+        c->digest = (c->digest ^ (uint64_t)k->counts[r]) * base;
+    }
+}
+
 static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__arena_call *c)
 {
     lk__call call = lk__case_call(k, number);
@@ -184,6 +195,8 @@ static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__
     else
         lk__call_label(k->comm, &call, &c->label);
     c->digest = k->comm->past;
+    if (k->counts)
+        ragged_fill(k, c);
 }
 
 /* On this thread's stack, without memory of its own: polling first, since it is mostly a matter of

@@ -37,10 +37,18 @@ typedef struct lk__where {
     int64_t number, offset;
 } lk__where;
 
+/* One line, with all that the others need. */
 typedef struct lk__arrival {
     _Alignas(LK_LINES) _Atomic uint64_t ticket;
     uint64_t digest;
-    lk__where in, out;
+    lk__where in;
+    union {
+        lk__where out;
+        struct { /* reduce_scatter: of the vectors of the rank */
+            int64_t stride;
+            uint64_t layout; /* a hash of the offsets */
+        };
+    };
 } lk__arrival;
 
 typedef struct lk__desk {
@@ -78,6 +86,7 @@ typedef struct lk__arena_call {
     int idle;       /* how often it was asked in vain */
     bool owed;      /* others may sleep, and have not been woken since the last post */
     int64_t segment;
+    int64_t counts[LK_ARENA_RANKS], offsets[LK_ARENA_RANKS]; /* of ragged calls */
     const lk__program *program;
     lk__program own; /* if it is not the arena's */
 } lk__arena_call;
@@ -133,6 +142,9 @@ typedef enum lk__posted { LK_PUT, LK_ARRIVED, LK_DONE } lk__posted;
 
 /** Go on while the ranks from c->next on have posted; `*all`: all have, and c->next is 0 again. */
 lk_status lk__arena_all(lk__arena_call *c, lk__posted what, bool *all) LK_NODISCARD;
+
+/** Where [data, data + bytes) is. */
+lk__where lk__where_is(lk__world *w, const void *data, int64_t bytes);
 
 /** Say where the buffers of the call are, and that this rank has arrived. */
 void lk__where_arrive(lk__arena_call *c);

@@ -73,6 +73,17 @@ static lk_status buffer_check(const lk__case *k, const char *name, const void *d
     return LK_OK;
 }
 
+/* In place a rank's part is overwritten, which others must not need. */
+static lk_status apart_check(const lk__case *k)
+{
+    int64_t from = k->offsets[k->rank], end = from + k->counts[k->rank];
+    for (int r = 0; r < k->size && k->c.offsets; r++)
+        LK_CHECK(r == k->rank || from >= k->offsets[r] + k->counts[r] || k->offsets[r] >= end,
+                 LK_EINVAL, "%s: in place the parts of ranks %d and %d overlap",
+                 lk_call_name(k->c.call), k->rank, r);
+    return LK_OK;
+}
+
 static lk_status buffers_check(const lk__case *k, int64_t in_extent)
 {
     const lk_collective *c = &k->c;
@@ -94,7 +105,9 @@ static lk_status buffers_check(const lk__case *k, int64_t in_extent)
                  (long long)k->in_counts[k->rank], (long long)k->counts[k->rank]);
         LK_TRY(c->in ? buffer_check(k, "in", c->in, in_extent) : LK_OK);
         break;
-    case LK_CALL_REDUCE_SCATTER: return buffer_check(k, "out", c->out, c->in ? mine : k->extent);
+    case LK_CALL_REDUCE_SCATTER:
+        LK_TRY(c->in ? LK_OK : apart_check(k));
+        return buffer_check(k, "out", c->out, c->in ? mine : k->extent);
     default: break;
     }
     return buffer_check(k, "out", c->out, k->extent);

@@ -1,7 +1,7 @@
 /* Where the buffers of a call are: in memory that all its ranks see, or private. */
 #include "coll/arena.h"
 
-static lk__where where_is(lk__world *w, const void *data, int64_t bytes)
+lk__where lk__where_is(lk__world *w, const void *data, int64_t bytes)
 {
     lk_shared *s = lk__shared_find(w, data, bytes);
     if (!s)
@@ -15,8 +15,8 @@ void lk__where_arrive(lk__arena_call *c)
     lk__arena *a = c->arena;
     lk__arrival *own = &a->desk[a->me]->arrival[c->ticket % 2];
     own->digest = c->digest;
-    own->out = where_is(a->shared->w, c->out, c->bytes);
-    own->in = c->in == c->out ? own->out : where_is(a->shared->w, c->in, c->bytes);
+    own->out = lk__where_is(a->shared->w, c->out, c->bytes);
+    own->in = c->in == c->out ? own->out : lk__where_is(a->shared->w, c->in, c->bytes);
     lk__arena_post(c, &own->ticket, c->ticket);
 }
 

@@ -165,6 +165,7 @@ static void long_vectors_have_the_same_bits(lk_comm *comm)
     check_reduce_scatter(comm, c, true);
     c.count = 140009; /* more than one segment */
     check_allreduce(comm, c);
+    check_reduce_scatter(comm, c, true);
     c.count = 5003;
     c.dtype = LK_BF16;
     c.fold = LK_FOLD_AVG;
@@ -212,6 +213,82 @@ static void shared_buffers_give_the_same_bits(lk_comm *comm)
     lk_free(want);
 }
 
+/* How the parts of a reduce_scatter lie, and what is not as usual. */
+enum form { PLAIN, IN_PLACE, AT_ITS_PART, OTHER_OFFSETS, ONE_PRIVATE, N_FORMS };
+
+/* The parts of each rank, with gaps between them, in one vector of `*extent` elements. */
+static void parts_make(int size, bool shifted, int64_t pieces, int64_t *counts, int64_t *offsets,
+                       int64_t *extent)
+{
+    enum { GAP = 5 };
+    *extent = 3;
+    for (int r = 0; r < size; r++) {
+        offsets[r] = *extent + shifted;
+        counts[r] = (r + pieces) % 3 == 0 ? 3000 + r : 17 * r;
+        *extent += counts[r] + GAP;
+    }
+}
+
+/* Vectors in memory that the ranks share, with gaps between them too; the sum goes elsewhere, to the
+ * part where it belongs, or in place. */
+static void check_parts(lk_comm *comm, lk_shared *shared, int64_t pieces, enum form form)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    int64_t counts[8], offsets[8], extent, before = 0;
+    parts_make(size, form == OTHER_OFFSETS && rank == 1, pieces, counts, offsets, &extent);
+    lk_collective c = {.call = LK_CALL_REDUCE_SCATTER,
+                       .name = "parts",
+                       .counts = counts,
+                       .offsets = offsets,
+                       .stride = extent + 16 * rank + 7,
+                       .pieces = pieces};
+    lk_node node[LK_MAX_NODES];
+    int n = lk_run_nodes(lk_run_of(pieces, rank, size), node);
+    int64_t bytes = n * c.stride * 4;
+    float *in = lk_shared_data(shared, lk_comm_intra_rank(comm)), *out, *given, *want;
+    ASSERT_TRUE(bytes + 64 * size <= lk_shared_bytes(shared, lk_comm_intra_rank(comm)));
+    ASSERT_OK(lk_alloc(&out, counts[rank], sizeof *out));
+    ASSERT_OK(lk_alloc(&given, bytes, 1));
+    ASSERT_OK(lk_alloc(&want, counts[rank], sizeof *want));
+    memset(given, 0xff, (size_t)bytes);
+    for (int r = 0; r < size; before += counts[r++]) {
+        for (int v = 0; v < n; v++)
+            node_put(c.fold, c.dtype, node[v], before, counts[r],
+                     given + v * c.stride + offsets[r]);
+        if (r == rank)
+            fold_put(c.fold, c.dtype, pieces, before, counts[r], want);
+    }
+    in = form == ONE_PRIVATE && rank == 0 ? given : in + 16 * rank;
+    bool in_place = form == IN_PLACE && n == 1;
+    c.in = in_place ? NULL : in;
+    c.out = in_place ? in : form == AT_ITS_PART && n > 0 ? in + offsets[rank] : out;
+    FOR_EACH_ALGORITHM(comm, &c)
+    {
+        if (in != given && bytes > 0)
+            memcpy(in, given, (size_t)bytes);
+        run_or_start(comm, &c, alg_n % 2);
+        ASSERT_SAME_BITS(c.out, want, counts[rank] * 4);
+        if (c.out == out)
+            ASSERT_SAME_BITS(in, given, bytes);
+    }
+    ASSERT_OK(lk_barrier(comm, "all have ended"));
+    lk_free(out);
+    lk_free(given);
+    lk_free(want);
+}
+
+static void parts_are_folded_where_they_lie(lk_comm *comm)
+{
+    static const int64_t pieces[] = {0, 1, 5, 12};
+    lk_shared *shared;
+    warm(comm);
+    ASSERT_OK(lk_shared_new(comm, 1 << 20, "vectors", &shared));
+    for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++)
+        for (int form = 0; form < N_FORMS; form++)
+            check_parts(comm, shared, pieces[p] ? pieces[p] : lk_comm_size(comm), (enum form)form);
+    lk_shared_free(shared);
+}
+
 /* More than are ever under way in the arena at once, of all kinds, ended in another order. */
 static void many_at_once_keep_apart(lk_comm *comm)
 {
@@ -243,4 +320,5 @@ static void many_at_once_keep_apart(lk_comm *comm)
 
 RANKS_MAIN(TEST(sums_have_the_bits_of_the_tree), TEST(vectors_may_lie_apart),
            TEST(every_operator_works_on_every_dtype), TEST(long_vectors_have_the_same_bits),
-           TEST(shared_buffers_give_the_same_bits), TEST(many_at_once_keep_apart))
+           TEST(shared_buffers_give_the_same_bits), TEST(parts_are_folded_where_they_lie),
+           TEST(many_at_once_keep_apart))

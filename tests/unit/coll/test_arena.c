@@ -18,7 +18,7 @@ static lk_status differ(lk_comm *comm, void *arg)
     LK_TRY(lk_comm_deadline_set(comm, 2));
     LK_TRY(lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, "warm"));
     ASSERT_TRUE(x == 2.0F);
-    LK_TRY(lk_alloc_zero(&out, c.count, 8));
+    LK_TRY(lk_alloc_zero(&out, 2 * c.count, 8));
     c.out = out;
     ASSERT_FAILS(lk_coll_run(comm, &c), LK_EMISMATCH, d->message);
     lk_free(out);
@@ -32,6 +32,7 @@ static lk_status differ(lk_comm *comm, void *arg)
 
 static void different_calls_are_named(void)
 {
+    static const int64_t counts[2][2] = {{3, 7}, {4, 6}};
     static struct difference d[] = {
         {{CALL(ALLREDUCE, "a", 10, .dtype = LK_F32), CALL(ALLREDUCE, "b", 10, .dtype = LK_F32)},
          "rank 0 calls allreduce(\"a\", f32 x 10, sum) #2 but rank 1 calls allreduce(\"b\", f32 x "
@@ -47,6 +48,15 @@ static void different_calls_are_named(void)
          "f32 x 30000, sum) #2 but rank 1 calls allreduce(\"x\", f32 x 30001"},
         {{CALL(ALLREDUCE, "x", 10, .dtype = LK_F32), CALL(BCAST, "x", 10, .root = 0)},
          "rank 0 calls allreduce(\"x\", f32 x 10, sum) #2 but rank 1 calls bcast("},
+        {{CALL(REDUCE_SCATTER, "x", 10, .dtype = LK_F32),
+          CALL(REDUCE_SCATTER, "y", 10, .dtype = LK_F32)},
+         "rank 0 calls reduce_scatter(\"x\", f32 x 10, sum) #2 but rank 1 calls "
+         "reduce_scatter(\"y"},
+        {{CALL(REDUCE_SCATTER, "x", 10, .counts = counts[0]),
+          CALL(REDUCE_SCATTER, "x", 10, .counts = counts[1])},
+         "x 10, sum) #2 but rank 1 calls reduce_scatter(\"x\", f32 x 10, sum) #2 (their counts by "
+         "rank "
+         "differ)"},
     };
     for (size_t i = 0; i < sizeof d / sizeof d[0]; i++)
         ASSERT_OK(lk_run_local(2, differ, &d[i]));
