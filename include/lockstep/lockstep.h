@@ -5,6 +5,7 @@
 #include <lockstep/alloc.h>
 #include <lockstep/autograd.h>
 #include <lockstep/checked.h>
+#include <lockstep/checkpoint.h>
 #include <lockstep/clock.h>
 #include <lockstep/coll.h>
 #include <lockstep/comm.h>

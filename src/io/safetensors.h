@@ -32,6 +32,16 @@ const char *lk__safetensors_dtype(lk_dtype dtype);
 lk_status lk__named_check(const lk_named *tensor, int64_t n, const lk_note *note,
                           int64_t n_notes) LK_NODISCARD;
 
+/** Whether names are UTF-8, not empty and each there once; sorts them.  `what` they name, for the
+ * message.  Errors: LK_EINVAL. */
+lk_status lk__names_check(const char *what, const char **name, int64_t n) LK_NODISCARD;
+
+/** The bytes of a file before its tensors, which come in this order: the length and the header, in a
+ * block that the caller frees.  Of `tensor` name, dtype, shape and bytes are read.  Errors: LK_EINVAL
+ * for more than 16 MiB, LK_ENOMEM. */
+lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n, const lk_note *note,
+                                 int64_t n_notes, char **out, int64_t *bytes) LK_NODISCARD;
+
 /** Read the header of a source, which the file then owns, and check all of it. */
 lk_status lk__safetensors_parse(lk__source *source, lk_safetensors **out) LK_NODISCARD;
 

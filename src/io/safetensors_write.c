@@ -17,15 +17,15 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names must be UTF-8 that is not empty, and each other than all others; sorts them. */
-static lk_status names_check(const char *what, const char **name, int64_t n)
+lk_status lk__names_check(const char *what, const char **name, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         LK_CHECK(*name[i], LK_EINVAL, "a %s has an empty name", what);
         LK_CHECK(lk__utf8_is(name[i]), LK_EINVAL, "the %s \"%s\" has a name that is not UTF-8",
                  what, name[i]);
     }
-    qsort(name, (size_t)n, sizeof *name, by_name);
+    if (n > 0)
+        qsort(name, (size_t)n, sizeof *name, by_name);
     for (int64_t i = 1; i < n; i++)
         LK_CHECK(strcmp(name[i - 1], name[i]) != 0, LK_EINVAL, "the %s \"%s\" is there twice", what,
                  name[i]);
@@ -41,7 +41,7 @@ static lk_status tensors_check(const lk_named *tensor, int64_t n, const char **n
                  "a tensor cannot be named __metadata__");
         name[i] = tensor[i].name;
     }
-    return names_check("tensor", name, n);
+    return lk__names_check("tensor", name, n);
 }
 
 static lk_status notes_check(const lk_note *note, int64_t n, const char **name)
@@ -53,7 +53,7 @@ static lk_status notes_check(const lk_note *note, int64_t n, const char **name)
                  note[i].name);
         name[i] = note[i].name;
     }
-    return names_check("note", name, n);
+    return lk__names_check("note", name, n);
 }
 
 lk_status lk__named_check(const lk_named *tensor, int64_t n, const lk_note *note, int64_t n_notes)
@@ -70,11 +70,13 @@ lk_status lk__named_check(const lk_named *tensor, int64_t n, const lk_note *note
 
 /* ---- the header ---- */
 
-/* A text in memory that is large enough for all that is put into it. */
+/* Bytes in memory that is large enough for all that is put there. */
 typedef struct header {
     char *text;
     int64_t n, room;
 } header;
+
+enum { LENGTH = 8 /* bytes of the header's length */ };
 
 static void put(header *h, const char *text)
 {
@@ -88,58 +90,81 @@ static void put_quoted(header *h, const char *text)
     h->n += (int64_t)lk__json_quote(text, h->text + h->n, (size_t)(h->room - h->n));
 }
 
+static void put_tensor(header *h, const lk_safetensors_info *t, int64_t begin)
+{
+    char text[256];
+    put_quoted(h, t->name);
+    snprintf(text, sizeof text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%lld,%lld]}",
+             lk__safetensors_dtype(t->dtype), lk_shape_text(t->shape).s, (long long)begin,
+             (long long)(begin + t->bytes));
+    put(h, text);
+}
+
+static void put_notes(header *h, const lk_note *note, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        put(h, i ? "," : "\"__metadata__\":{");
+        put_quoted(h, note[i].name);
+        put(h, ":");
+        put_quoted(h, note[i].text);
+    }
+    put(h, n > 0 ? "}" : "");
+}
+
+lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n, const lk_note *note,
+                                 int64_t n_notes, char **out, int64_t *bytes)
+{
+    header h = {.n = LENGTH, .room = 64};
+    int64_t begin = 0;
+    *out = NULL;
+    for (int64_t i = 0; i < n; i++)
+        h.room += 6 * (int64_t)strlen(tensor[i].name) + 320;
+    for (int64_t i = 0; i < n_notes; i++)
+        h.room += 6 * (int64_t)(strlen(note[i].name) + strlen(note[i].text)) + 16;
+    LK_TRY(lk_alloc(&h.text, h.room, 1));
+    put(&h, "{");
+    put_notes(&h, note, n_notes);
+    for (int64_t i = 0; i < n; i++) {
+        put(&h, i || n_notes ? "," : "");
+        put_tensor(&h, &tensor[i], begin);
+        begin += tensor[i].bytes;
+    }
+    put(&h, "}");
+    while (h.n % 8)
+        put(&h, " ");
+    lk__put_le((unsigned char *)h.text, LENGTH, (uint64_t)(h.n - LENGTH));
+    if (h.n - LENGTH > LK__SAFETENSORS_MAX_HEADER) {
+        lk_free(h.text);
+        return LK_RAISE(LK_EINVAL, "names and notes need %lld bytes, a file has room for %d",
+                        (long long)(h.n - LENGTH), LK__SAFETENSORS_MAX_HEADER);
+    }
+    *out = h.text;
+    *bytes = h.n;
+    return LK_OK;
+}
+
+/* ---- the file ---- */
+
 static int64_t bytes_of(const lk_tensor *t)
 {
     return lk_tensor_count(t) * (int64_t)lk_dtype_size(lk_tensor_dtype(t));
 }
 
-static void put_tensor(header *h, const lk_named *t, int64_t begin)
+static lk_status header_make(const lk_named *tensor, int64_t n, const lk_note *note,
+                             int64_t n_notes, char **out, int64_t *bytes)
 {
-    char text[256];
-    lk_shape shape = lk_tensor_shape(t->tensor);
-    int64_t end = begin + bytes_of(t->tensor);
-    put_quoted(h, t->name);
-    snprintf(text, sizeof text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%lld,%lld]}",
-             lk__safetensors_dtype(lk_tensor_dtype(t->tensor)), lk_shape_text(shape).s,
-             (long long)begin, (long long)end);
-    put(h, text);
-}
-
-static lk_status header_make(header *h, const lk_named *tensor, int64_t n, const lk_note *note,
-                             int64_t n_notes)
-{
-    int64_t begin = 0;
-    h->room = 64;
+    lk_safetensors_info *info = NULL;
+    LK_TRY(lk_alloc(&info, n, sizeof *info));
     for (int64_t i = 0; i < n; i++)
-        h->room += 6 * (int64_t)strlen(tensor[i].name) + 320;
-    for (int64_t i = 0; i < n_notes; i++)
-        h->room += 6 * (int64_t)(strlen(note[i].name) + strlen(note[i].text)) + 16;
-    LK_TRY(lk_alloc(&h->text, h->room, 1));
-    put(h, "{");
-    for (int64_t i = 0; i < n_notes; i++) {
-        put(h, i ? "," : "\"__metadata__\":{");
-        put_quoted(h, note[i].name);
-        put(h, ":");
-        put_quoted(h, note[i].text);
-        if (i + 1 == n_notes)
-            put(h, n > 0 ? "}," : "}");
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (i)
-            put(h, ",");
-        put_tensor(h, &tensor[i], begin);
-        begin += bytes_of(tensor[i].tensor);
-    }
-    put(h, "}");
-    while (h->n % 8)
-        put(h, " ");
-    LK_CHECK(h->n <= LK__SAFETENSORS_MAX_HEADER, LK_EINVAL,
-             "names and notes need %lld bytes, a file has room for %d", (long long)h->n,
-             LK__SAFETENSORS_MAX_HEADER);
+        info[i] = (lk_safetensors_info){.name = tensor[i].name,
+                                        .dtype = lk_tensor_dtype(tensor[i].tensor),
+                                        .shape = lk_tensor_shape(tensor[i].tensor),
+                                        .bytes = bytes_of(tensor[i].tensor)};
+    lk_status st = lk__safetensors_header(info, n, note, n_notes, out, bytes);
+    lk_free(info);
+    LK_TRY(st);
     return LK_OK;
 }
-
-/* ---- the file ---- */
 
 static lk_status tensor_write(lk__sink *sink, lk_tensor *t)
 {
@@ -151,29 +176,22 @@ static lk_status tensor_write(lk__sink *sink, lk_tensor *t)
     return LK_OK;
 }
 
-static lk_status file_write(lk__sink *sink, const header *h, const lk_named *tensor, int64_t n)
-{
-    unsigned char length[8];
-    lk__put_le(length, 8, (uint64_t)h->n);
-    LK_TRY(lk__sink_write(sink, length, sizeof length));
-    LK_TRY(lk__sink_write(sink, h->text, h->n));
-    for (int64_t i = 0; i < n; i++)
-        LK_TRY(tensor_write(sink, tensor[i].tensor));
-    return LK_OK;
-}
-
 lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t n,
                                const lk_note *note, int64_t n_notes)
 {
     lk_status st;
-    header h = {0};
+    char *head = NULL;
+    int64_t bytes = 0;
     lk__sink *sink = NULL;
     LK_CHECK(path && n >= 0 && n_notes >= 0, LK_EINVAL, "path is NULL, or a number is negative");
     LK_TRY(lk__named_check(tensor, n, note, n_notes));
-    LK_TRY_TO(done, header_make(&h, tensor, n, note, n_notes));
+    LK_TRY_TO(done, header_make(tensor, n, note, n_notes, &head, &bytes));
     LK_TRY_TO(done, lk__sink_open(path, &sink));
-    LK_TRY_TO(done, lk__sink_end(sink, file_write(sink, &h, tensor, n)));
+    lk_status written = lk__sink_write(sink, head, bytes);
+    for (int64_t i = 0; written == LK_OK && i < n; i++)
+        written = tensor_write(sink, tensor[i].tensor);
+    LK_TRY_TO(done, lk__sink_end(sink, written));
 done:
-    lk_free(h.text);
+    lk_free(head);
     return st;
 }

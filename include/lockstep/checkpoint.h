@@ -1,0 +1,223 @@
+/* Checkpoints: the state of a run in a folder, whole or not at all.
+ *
+ *     checkpoints/
+ *         LOCK                           held by the run that writes here
+ *         LATEST                         the name of the newest one, for people: never read
+ *         step-000000000200/
+ *             MANIFEST                   what there is, with checksums; written last
+ *             part-00000.safetensors     tensors in their order, 64 MiB to a part
+ *             part-00001.safetensors
+ *
+ * A *state* is a step, the hash of the state, named tensors and named numbers.  All ranks hold all of
+ * it and describe it alike; which rank writes which part leaves no trace, so a run goes on from a
+ * checkpoint on any number of ranks.  docs/files.md has the format.
+ *
+ * **Saving** writes into a folder of another name, makes it durable, and renames it: what was
+ * acknowledged stays, whenever and however the ranks end.  Every failure is collective: all ranks
+ * return it, with the rank, the file and the reason, and what was there before is still there.  A
+ * save may run while training goes on:
+ *
+ *     lk_checkpoints_begin(c, &state);       copies what this rank writes; a thread writes it
+ *     ... steps ...                          until lk_checkpoints_poll(c) is true on all ranks
+ *     lk_checkpoints_commit(c);              agrees, publishes, removes the oldest
+ *
+ * **Loading** takes the newest checkpoint that verifies fully: every length and every checksum.
+ */
+#ifndef LK_CHECKPOINT_H
+#define LK_CHECKPOINT_H
+
+#include <lockstep/comm.h>
+#include <lockstep/io.h>
+
+LK_BEGIN_DECLS
+
+/* ---- a state ---- */
+
+/** A tensor of a state: `data` are its elements, row-major without gaps. */
+typedef struct lk_state_tensor {
+    const char *name;
+    lk_dtype dtype;
+    lk_shape shape;
+    void *data;
+} lk_state_tensor;
+
+/** A number of a state, kept to the bit. */
+typedef struct lk_state_number {
+    const char *name;
+    lk_dtype dtype; /* LK_I64 or LK_F64: which of the two it is */
+    int64_t i64;
+    double f64;
+} lk_state_number;
+
+static inline lk_state_number lk_state_i64(const char *name, int64_t value)
+{
+    lk_state_number number = {name, LK_I64, value, 0};
+    return number;
+}
+
+static inline lk_state_number lk_state_f64(const char *name, double value)
+{
+    lk_state_number number = {name, LK_F64, 0, value};
+    return number;
+}
+
+/**
+ * What is saved, or where to load it to.  All is borrowed during the call.
+ *
+ * Tensors and numbers are the same on all ranks, in the same order; names are UTF-8, not empty, and
+ * each there once.  `fact` are texts for people, which loading ignores.
+ */
+typedef struct lk_state {
+    int64_t step;
+    uint64_t hash; /* of the state, such as lk_trainer_hash(); loading sets it, for the caller to
+                      compare with what it then has */
+    lk_state_tensor *tensor;
+    int64_t n_tensors;
+    lk_state_number *number;
+    int64_t n_numbers;
+    const lk_note *fact;
+    int64_t n_facts;
+} lk_state;
+
+/* ---- the checkpoints of a run ---- */
+
+typedef struct lk_checkpoints_options {
+    uint64_t identity;  /* of the run: whose checkpoints these are */
+    int64_t keep;       /* how many of the newest stay; 0: all; 1 counts as 2, so that there is
+                           one to fall back on */
+    double wait;        /* seconds to wait for another run that still holds the folder */
+    int64_t part_bytes; /* 0: 64 MiB; a larger tensor has a part of its own */
+} lk_checkpoints_options;
+
+/** A folder of checkpoints that belongs to this run. */
+typedef struct lk_checkpoints lk_checkpoints;
+
+/**
+ * Make the folder if it is not there (not those above it), and take it for this run until
+ * lk_checkpoints_close().
+ *
+ * Collective over `comm`, which is borrowed until then; NULL: this process alone.  What an earlier
+ * run left half written is removed.  Ranks that do not see the folder of rank 0 write nothing there.
+ * The caller owns `*out`.
+ *
+ * Errors: LK_ESTATE when another run that lives has the folder, naming host and process, or when it
+ * holds checkpoints of another identity, naming both; LK_EIO, LK_EINVAL, LK_ENOMEM, and those of
+ * communication; on all ranks the same.  Where the file system has no locks, another run is not
+ * noticed, and nothing is removed.
+ */
+LK_API lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
+                                     const lk_checkpoints_options *options,
+                                     lk_checkpoints **out) LK_NODISCARD;
+
+/** Wait for this rank's thread, drop a save that was not committed, and give the folder up.  Not
+ * collective.  NULL is allowed. */
+LK_API void lk_checkpoints_close(lk_checkpoints *c);
+
+/**
+ * Begin to save: copy this rank's parts of the state, and write them on a thread of their own.
+ *
+ * Collective.  The state may change when this returns.  The copy takes this rank's share of the
+ * state in memory, which is kept for the next save.  A checkpoint of this step that verifies and has
+ * this hash is not written again.
+ *
+ * Errors: LK_ESTATE when a save is under way, or there is a checkpoint of this step that verifies
+ * and has another hash, naming both; LK_EIO, also when there is less free space than it takes;
+ * LK_EINVAL and LK_EDTYPE for the state; LK_ENOMEM; on all ranks the same.  Nothing is under way then.
+ */
+LK_API lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state) LK_NODISCARD;
+
+/** Whether this rank has written its parts (or failed to), so that lk_checkpoints_commit() will not
+ * wait for its disk.  Not collective. */
+LK_API bool lk_checkpoints_poll(const lk_checkpoints *c);
+
+/** Whether a save has begun and is not committed yet: the same on all ranks.  Not collective. */
+LK_API bool lk_checkpoints_is_saving(const lk_checkpoints *c);
+
+/**
+ * Wait for the parts of all ranks, publish the checkpoint, and remove those beyond `keep` that are
+ * older.  When it returns LK_OK, the checkpoint is on disk.
+ *
+ * Collective.  Errors: LK_ESTATE when no save is under way; LK_EIO naming rank, file and reason, on
+ * all ranks the same.  No save is under way then, and what there was is still there.
+ */
+LK_API lk_status lk_checkpoints_commit(lk_checkpoints *c) LK_NODISCARD;
+
+/** Begin, wait and commit.  Collective. */
+LK_API lk_status lk_checkpoints_save(lk_checkpoints *c, const lk_state *state) LK_NODISCARD;
+
+/**
+ * Load the newest checkpoint that verifies fully: tensors, numbers, step and hash.
+ *
+ * Collective.  Rank 0 reads, the others get it from there.  `*found` is false, and nothing has
+ * changed, when there is no checkpoint at all.  When newer ones had to be left out,
+ * lk_checkpoints_messages() says why.
+ *
+ * Errors: LK_ESTATE for one of another identity, naming both; LK_EIO when there are checkpoints but
+ * none verifies, with what is wrong with the newest; LK_ENOMEM; on all ranks the same.  The state is
+ * unchanged then, unless a file that had verified could not be read again, which the message says.
+ */
+LK_API lk_status lk_checkpoints_load(lk_checkpoints *c, lk_state *state, bool *found) LK_NODISCARD;
+
+/** What the last open, save or load has to say besides its status, a line each; "" if
+ * there is nothing.  On rank 0; elsewhere "".  Not collective; borrowed until the next call. */
+LK_API const char *lk_checkpoints_messages(const lk_checkpoints *c);
+
+/* ---- one checkpoint, to be looked at ---- */
+
+typedef struct lk_checkpoint_part {
+    const char *file;
+    int64_t bytes;
+    uint64_t hash; /* XXH64 of the whole file */
+} lk_checkpoint_part;
+
+typedef struct lk_checkpoint_tensor {
+    const char *name;
+    lk_dtype dtype;
+    lk_shape shape;
+    int64_t part, offset, bytes; /* where it lies: part number, and where in its file */
+    uint32_t crc;                /* CRC-32C of its elements */
+} lk_checkpoint_tensor;
+
+/** What the MANIFEST of a checkpoint says.  Fields are to be read. */
+typedef struct lk_checkpoint {
+    const char *path; /* of its folder */
+    int64_t step;
+    uint64_t identity, hash;
+    lk_checkpoint_part *part;
+    int64_t n_parts;
+    lk_checkpoint_tensor *tensor; /* in the order of their places */
+    int64_t n_tensors;
+    lk_state_number *number;
+    int64_t n_numbers;
+    lk_note *fact;
+    int64_t n_facts;
+    lk_arena *arena;
+} lk_checkpoint;
+
+/** Whether `path` is a folder with a MANIFEST, or one that holds such folders.  Not collective, like
+ * all that follow. */
+LK_API bool lk_checkpoint_is(const char *path);
+
+/**
+ * Read and check the MANIFEST of a checkpoint; or, of a folder that holds checkpoints, that of the
+ * newest one that verifies fully.  The caller owns `*out`.
+ *
+ * Errors: LK_EIO naming file and offset; LK_ENOMEM.
+ */
+LK_API lk_status lk_checkpoint_open(const char *path, lk_checkpoint **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_checkpoint_free(lk_checkpoint *checkpoint);
+
+/** Read part `i` and compare all of it with the MANIFEST.  Errors: LK_EIO naming file, tensor and
+ * offset; LK_EINVAL, LK_ENOMEM. */
+LK_API lk_status lk_checkpoint_verify(const lk_checkpoint *checkpoint, int64_t part) LK_NODISCARD;
+
+/** Read the elements of tensor `i` to `data`, of tensor[i].bytes, and check them.  Errors: LK_EIO,
+ * LK_EINVAL. */
+LK_API lk_status lk_checkpoint_read(const lk_checkpoint *checkpoint, int64_t i,
+                                    void *data) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_CHECKPOINT_H */

@@ -1,0 +1,121 @@
+/* Checkpoints from inside. */
+#ifndef LK_IO_CHECKPOINT_H
+#define LK_IO_CHECKPOINT_H
+
+#include "data/source.h"
+#include "io/out.h"
+#include "io/storage.h"
+
+#include <lockstep/checkpoint.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { LK__STEP_NAME = 32, LK__RUN_NAME = 17, LK__MESSAGE = 512 };
+
+/* ---- names ---- */
+
+/** "step-000000000200" */
+void lk__step_name(int64_t step, char name[LK__STEP_NAME]);
+
+/** The steps of the checkpoints in a folder, ascending, in the arena. */
+lk_status lk__steps_list(const char *folder, lk_arena *arena, int64_t **out,
+                         int64_t *n) LK_NODISCARD;
+
+/** The path of a step's folder, or with `tail` behind its name. */
+lk_status lk__step_path(const char *folder, int64_t step, const char *tail,
+                        char path[LK_PATH_SIZE]) LK_NODISCARD;
+
+/* ---- what is to be written ---- */
+
+/**
+ * Cut a state into parts, in its order, of `part_bytes` at most or of one tensor: a checkpoint
+ * without checksums, which has copies of all names.  The caller owns `*out`.
+ *
+ * Errors: LK_EINVAL, LK_EDTYPE, LK_EOVERFLOW for the state; LK_ENOMEM.
+ */
+lk_status lk__plan_make(const lk_state *state, uint64_t identity, int64_t part_bytes,
+                        lk_checkpoint **out) LK_NODISCARD;
+
+/** The bytes of part `i` before its tensors, in a block that the caller frees. */
+lk_status lk__plan_header(const lk_checkpoint *plan, int64_t i, char **out,
+                          int64_t *bytes) LK_NODISCARD;
+
+/** The first tensor of part `i`; of a part that is not there, n_tensors. */
+int64_t lk__part_begin(const lk_checkpoint *c, int64_t i);
+
+/** Name, step, identity, hash, tensors, numbers: what all ranks must describe alike. */
+uint64_t lk__plan_digest(const lk_checkpoint *plan);
+
+/* ---- the manifest ---- */
+
+/** Append the text of a MANIFEST. */
+void lk__manifest_put(lk__out *o, const lk_checkpoint *c);
+
+/** Read `n` bytes as the MANIFEST of the checkpoint in the folder `path`. */
+lk_status lk__manifest_parse(const char *path, const char *text, int64_t n,
+                             lk_checkpoint **out) LK_NODISCARD;
+
+/** Read the MANIFEST in the folder `path`. */
+lk_status lk__manifest_read(const char *path, lk_checkpoint **out) LK_NODISCARD;
+
+/** Whether it is of the run of this identity.  Errors: LK_ESTATE naming both. */
+lk_status lk__identity_check(const lk_checkpoint *c, uint64_t identity) LK_NODISCARD;
+
+/** lk_checkpoint_verify() of all parts. */
+lk_status lk__checkpoint_verify_all(const lk_checkpoint *c) LK_NODISCARD;
+
+/* ---- a rank's parts, from memory to disk ---- */
+
+/* Writer `place` of `writers` has the parts place, place + writers, ... */
+typedef struct lk__writer {
+    lk_checkpoint *plan; /* whose checksums it fills in */
+    const char *folder;
+    int place, writers;   /* place -1: writes nothing */
+    unsigned char *image; /* of its files, one behind the other */
+    int64_t room;
+    pthread_t thread;
+    bool running;
+    atomic_bool done;
+    lk_status st;
+    char message[LK__MESSAGE];
+} lk__writer;
+
+/** Copy the parts of this writer out of a state. */
+lk_status lk__writer_copy(lk__writer *w, const lk_state *state) LK_NODISCARD;
+
+/** Write the parts, on a thread if one can be started. */
+void lk__writer_start(lk__writer *w);
+
+/** Wait until they are written; the failure of the thread is this one's now. */
+lk_status lk__writer_wait(lk__writer *w) LK_NODISCARD;
+
+/* ---- the folder ---- */
+
+struct lk_checkpoints {
+    lk_comm *comm;
+    int rank;
+    lk_checkpoints_options options;
+    char folder[LK_PATH_SIZE], temporary[LK_PATH_SIZE];
+    char run[LK__RUN_NAME]; /* a name that no other run has */
+    int lock;               /* of rank 0; -1: none */
+    lk__out messages;
+    bool saving, there; /* a save is under way; what it would write is there already */
+    lk_checkpoint *plan;
+    lk__writer writer;
+};
+
+/** Add the last failure, which is then forgotten, to the messages; `what` comes before it. */
+void lk__checkpoints_note(lk_checkpoints *c, const char *what);
+
+/** Take the folder: `*fd` holds the lock, -1 if there are no locks here.  Errors: LK_ESTATE when
+ * another process has it, LK_EIO. */
+lk_status lk__lock_take(const char *folder, const char *run, double wait, int *fd) LK_NODISCARD;
+
+/** Whether the lock file here is the one that this run took: the folder is the same. */
+bool lk__lock_is_seen(const char *folder, const char *run);
+
+/** Give the MANIFEST and its folder their places, then LATEST; remove what is too old.  Of rank 0. */
+lk_status lk__publish(lk_checkpoints *c) LK_NODISCARD;
+
+#endif /* LK_IO_CHECKPOINT_H */

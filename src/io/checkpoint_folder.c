@@ -1,0 +1,191 @@
+/* The folder of a run's checkpoints: taken by one run, freed of what dead ones left. */
+#include "io/agree.h"
+#include "io/checkpoint.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/coll.h>
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const int64_t part_bytes_default = 64 << 20;
+
+void lk__checkpoints_note(lk_checkpoints *c, const char *what)
+{
+    lk__out_put(&c->messages, what);
+    lk__out_put(&c->messages, ": ");
+    lk__out_put(&c->messages, lk_error_message());
+    lk__out_put(&c->messages, "\n");
+    lk_error_clear();
+}
+
+const char *lk_checkpoints_messages(const lk_checkpoints *c)
+{
+    return c->messages.n > 0 ? c->messages.text : "";
+}
+
+/* ---- rank 0 ---- */
+
+static lk_status run_name(char name[LK__RUN_NAME])
+{
+    uint64_t random;
+    LK_CHECK(getrandom(&random, sizeof random, 0) == sizeof random, LK_EIO,
+             "there are no random numbers for the name of the run");
+    lk_hash_text(random, name);
+    return LK_OK;
+}
+
+/* Remove what dead runs left: the lock is ours, so no other lives. */
+static lk_status leftovers_remove(lk_checkpoints *c, lk_arena *arena)
+{
+    const char **name;
+    char path[LK_PATH_SIZE];
+    int64_t n;
+    LK_TRY(lk__storage_list(c->folder, "", arena, &name, &n));
+    for (int64_t i = 0; i < n; i++) {
+        bool ours = strncmp(name[i], "step-", 5) == 0 || strncmp(name[i], "LATEST", 6) == 0;
+        if (!ours || !strstr(name[i], ".tmp-"))
+            continue;
+        lk_status st = lk__path_join(c->folder, name[i], path, sizeof path);
+        if (st == LK_OK)
+            st = lk__path_is_folder(path) ? lk__storage_remove_folder(path)
+                                          : lk__storage_remove(path);
+        if (st != LK_OK)
+            lk__checkpoints_note(c, "what an earlier run left is not removed");
+    }
+    return LK_OK;
+}
+
+lk_status lk__identity_check(const lk_checkpoint *found, uint64_t identity)
+{
+    LK_CHECK(found->identity == identity, LK_ESTATE,
+             "%s: is of another run: its identity is %016" PRIx64 ", this run's is %016" PRIx64
+             " (model, training, data or seed differ); use another folder, or remove it",
+             found->path, found->identity, identity);
+    return LK_OK;
+}
+
+/* Checkpoints that can be read are of this run. */
+static lk_status identities_check(lk_checkpoints *c, lk_arena *arena)
+{
+    char path[LK_PATH_SIZE];
+    int64_t *step, n;
+    LK_TRY(lk__steps_list(c->folder, arena, &step, &n));
+    for (int64_t i = n - 1; i >= 0; i--) {
+        lk_checkpoint *found;
+        LK_TRY(lk__step_path(c->folder, step[i], "", path));
+        lk_status st = lk__manifest_read(path, &found);
+        if (st == LK_OK)
+            st = lk__identity_check(found, c->options.identity);
+        lk_checkpoint_free(found);
+        if (st == LK_ESTATE || st == LK_ENOMEM)
+            LK_TRY(st);
+        lk_error_clear(); /* loading will say what is wrong with it */
+    }
+    return LK_OK;
+}
+
+static lk_status folder_take(lk_checkpoints *c)
+{
+    lk_arena *arena;
+    LK_TRY(run_name(c->run));
+    LK_TRY(lk__storage_mkdir(c->folder, 0777, true));
+    LK_TRY(lk__lock_take(c->folder, c->run, c->options.wait, &c->lock));
+    LK_TRY(lk_arena_new(&arena));
+    lk_status st = c->lock >= 0 ? leftovers_remove(c, arena) : LK_OK;
+    if (st == LK_OK)
+        st = identities_check(c, arena);
+    lk_arena_free(arena);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* ---- all ranks ---- */
+
+/* Who writes: the ranks that see the folder of rank 0, in their order. */
+static lk_status writers_find(lk_checkpoints *c)
+{
+    c->writer.place = 0;
+    c->writer.writers = 1;
+    if (!c->comm)
+        return LK_OK;
+    int size = lk_comm_size(c->comm);
+    int32_t *sees = NULL, mine = c->rank == 0 || lk__lock_is_seen(c->folder, c->run);
+    lk_status st = lk__agree(c->comm, lk_alloc(&sees, size, sizeof *sees), "checkpoints");
+    if (st == LK_OK)
+        st = lk_allgather(c->comm, &mine, sees, 1, LK_I32, "checkpoints");
+    c->writer.writers = 0;
+    c->writer.place = -1;
+    for (int i = 0; st == LK_OK && i < size; i++) {
+        if (i == c->rank && sees[i])
+            c->writer.place = c->writer.writers;
+        c->writer.writers += sees[i];
+    }
+    lk_free(sees);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+static lk_status open_all(lk_checkpoints *c)
+{
+    lk_status st = c->rank == 0 ? folder_take(c) : LK_OK;
+    LK_TRY(lk__agree(c->comm, st, "checkpoints"));
+    if (c->comm)
+        LK_TRY(lk_bcast(c->comm, c->run, sizeof c->run, LK_U8, 0, "checkpoints"));
+    LK_TRY(writers_find(c));
+    return LK_OK;
+}
+
+static lk_status checkpoints_make(lk_comm *comm, const char *folder,
+                                  const lk_checkpoints_options *o, lk_checkpoints **out)
+{
+    lk_checkpoints *c = NULL;
+    *out = NULL;
+    LK_CHECK(folder && o && folder[0], LK_EINVAL, "folder or options are NULL, or folder is empty");
+    LK_CHECK(strlen(folder) < LK_PATH_SIZE - 128, LK_EINVAL, "the path of the folder is too long");
+    LK_CHECK(o->keep >= 0 && o->part_bytes >= 0 && o->wait >= 0, LK_EINVAL,
+             "keep, part_bytes or wait is negative");
+    LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
+    c->comm = comm && lk_comm_size(comm) > 1 ? comm : NULL;
+    c->rank = comm ? lk_comm_rank(comm) : 0;
+    c->options = *o;
+    c->options.keep = o->keep == 1 ? 2 : o->keep;
+    c->options.part_bytes = o->part_bytes ? o->part_bytes : part_bytes_default;
+    c->lock = -1;
+    atomic_init(&c->writer.done, true);
+    snprintf(c->folder, sizeof c->folder, "%s", folder);
+    *out = c;
+    return LK_OK;
+}
+
+lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
+                              const lk_checkpoints_options *options, lk_checkpoints **out)
+{
+    lk_status st = checkpoints_make(comm, folder, options, out);
+    st = lk__agree(comm, st, "checkpoints");
+    if (st == LK_OK)
+        st = open_all(*out);
+    if (st != LK_OK) {
+        lk_checkpoints_close(*out);
+        *out = NULL;
+        LK_TRY(st);
+    }
+    return LK_OK;
+}
+
+void lk_checkpoints_close(lk_checkpoints *c)
+{
+    if (!c)
+        return;
+    if (c->saving && !c->there && lk__writer_wait(&c->writer) != LK_OK)
+        lk_error_clear();
+    if (c->saving && !c->there && c->rank == 0 && lk__storage_remove_folder(c->temporary) != LK_OK)
+        lk_error_clear(); /* the next run removes it */
+    if (c->lock >= 0)
+        lk__storage_release(c->lock);
+    lk_checkpoint_free(c->plan);
+    lk_free(c->writer.image);
+    lk_free(c->messages.text);
+    lk_free(c);
+}

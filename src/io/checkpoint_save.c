@@ -1,0 +1,231 @@
+/* Saving: all ranks agree on what is to be written, write it, and agree that it is.
+ *
+ *     begin     each rank plans and copies; rank 0 looks at the disk and makes the temporary folder;
+ *               all agree, and start to write
+ *     commit    all agree that all is written; checksums go to rank 0, which publishes; all agree
+ */
+#include "io/agree.h"
+#include "io/checkpoint.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/coll.h>
+
+#include <string.h>
+
+/* Nothing is under way any more.  `failed`: on rank 0 the temporary folder goes as well. */
+static void save_drop(lk_checkpoints *c, bool failed)
+{
+    c->saving = c->there = false;
+    lk_checkpoint_free(c->plan);
+    c->plan = c->writer.plan = NULL;
+    if (failed && c->rank == 0 && lk__path_exists(c->temporary)) {
+        char message[LK__MESSAGE];
+        lk_status st = lk_error_status();
+        snprintf(message, sizeof message, "%s", lk_error_message());
+        if (lk__storage_remove_folder(c->temporary) != LK_OK)
+            lk__checkpoints_note(c, "what was written in vain is left behind");
+        if (st != LK_OK)
+            (void)LK_RAISE(st, "%s", message); /* the failure that the caller is to see */
+    }
+}
+
+/* ---- begin ---- */
+
+/* Whether a checkpoint of this step is there that verifies; then it must have this hash. */
+static lk_status there_check(lk_checkpoints *c, bool *there)
+{
+    char path[LK_PATH_SIZE];
+    lk_checkpoint *found = NULL;
+    *there = false;
+    LK_TRY(lk__step_path(c->folder, c->plan->step, "", path));
+    if (!lk__path_exists(path))
+        return LK_OK;
+    lk_status st = lk__manifest_read(path, &found);
+    if (st == LK_OK)
+        st = lk__checkpoint_verify_all(found);
+    *there = st == LK_OK;
+    uint64_t hash = *there ? found->hash : 0;
+    lk_checkpoint_free(found);
+    if (st != LK_OK && st != LK_ENOMEM) {
+        lk__checkpoints_note(c, "a checkpoint of this step is replaced");
+        return LK_OK;
+    }
+    LK_TRY(st);
+    LK_CHECK(
+        hash == c->plan->hash, LK_ESTATE,
+        "%s: is there with the state %016llx, and now step %lld has the state %016llx: the two "
+        "runs differ; use another folder",
+        path, (unsigned long long)hash, (long long)c->plan->step,
+        (unsigned long long)c->plan->hash);
+    return LK_OK;
+}
+
+static lk_status space_check(const lk_checkpoints *c)
+{
+    int64_t needed = 1 << 16, free_bytes; /* for MANIFEST, LATEST and folders */
+    for (int64_t i = 0; i < c->plan->n_parts; i++)
+        needed += c->plan->part[i].bytes;
+    LK_TRY(lk__storage_space(c->folder, &free_bytes));
+    LK_CHECK(free_bytes >= needed, LK_EIO,
+             "%s: a checkpoint takes %lld bytes, and %lld are free on the disk", c->folder,
+             (long long)needed, (long long)free_bytes);
+    return LK_OK;
+}
+
+/* What rank 0 does before the others may write. */
+static lk_status folder_prepare(lk_checkpoints *c, bool *there)
+{
+    LK_TRY(there_check(c, there));
+    if (*there)
+        return LK_OK;
+    LK_TRY(space_check(c));
+    if (lk__path_exists(c->temporary))
+        LK_TRY(lk__storage_remove_folder(c->temporary));
+    LK_TRY(lk__storage_mkdir(c->temporary, 0700, false));
+    return LK_OK;
+}
+
+static lk_status save_plan(lk_checkpoints *c, const lk_state *state)
+{
+    char tail[32];
+    LK_TRY(lk__plan_make(state, c->options.identity, c->options.part_bytes, &c->plan));
+    snprintf(tail, sizeof tail, ".tmp-%s", c->run);
+    LK_TRY(lk__step_path(c->folder, state->step, tail, c->temporary));
+    c->writer.plan = c->plan;
+    c->writer.folder = c->temporary;
+    LK_TRY(lk__writer_copy(&c->writer, state));
+    return LK_OK;
+}
+
+/* Whether this rank describes what rank 0 does. */
+static lk_status digest_check(lk_checkpoints *c)
+{
+    int64_t mine[2] = {0}, first[2];
+    if (c->plan) {
+        mine[0] = (int64_t)lk__plan_digest(c->plan);
+        mine[1] = (int64_t)c->plan->hash;
+    }
+    memcpy(first, mine, sizeof mine);
+    LK_TRY(lk_bcast(c->comm, first, 2, LK_I64, 0, "checkpoint"));
+    LK_CHECK(!c->plan || first[0] == 0 || mine[0] == first[0], LK_ESTATE,
+             "its state at step %lld is not that of rank 0: the hashes are %016llx and %016llx",
+             (long long)c->plan->step, (unsigned long long)mine[1], (unsigned long long)first[1]);
+    return LK_OK;
+}
+
+static lk_status begin(lk_checkpoints *c, const lk_state *state, bool *there)
+{
+    lk_status st = save_plan(c, state);
+    if (c->comm) {
+        char message[LK__MESSAGE];
+        snprintf(message, sizeof message, "%s", lk_error_message());
+        lk_status same = digest_check(c); /* all take part, also one that has failed */
+        st = st == LK_OK ? same : LK_RAISE(st, "%s", message);
+    }
+    if (st == LK_OK && c->rank == 0)
+        st = folder_prepare(c, there);
+    LK_TRY(lk__agree(c->comm, st, "checkpoint"));
+    int32_t told = *there;
+    if (c->comm)
+        LK_TRY(lk_bcast(c->comm, &told, 1, LK_I32, 0, "checkpoint"));
+    *there = told != 0;
+    return LK_OK;
+}
+
+lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state)
+{
+    bool there = false;
+    LK_CHECK(c && state, LK_EINVAL, "checkpoints or state are NULL");
+    LK_CHECK(!c->saving, LK_ESTATE, "the last save is not committed yet");
+    lk__out_clear(&c->messages);
+    lk_status st = begin(c, state, &there);
+    if (st != LK_OK) {
+        save_drop(c, true);
+        LK_TRY(st);
+    }
+    c->saving = true;
+    c->there = there;
+    if (!there)
+        lk__writer_start(&c->writer);
+    return LK_OK;
+}
+
+bool lk_checkpoints_poll(const lk_checkpoints *c)
+{
+    return !c->saving || c->there || atomic_load(&c->writer.done);
+}
+
+bool lk_checkpoints_is_saving(const lk_checkpoints *c)
+{
+    return c->saving;
+}
+
+/* ---- commit ---- */
+
+/* The checksums of all ranks' parts, on rank 0: each bit comes from the rank that wrote the part. */
+static lk_status checksums_gather(lk_checkpoints *c)
+{
+    lk_checkpoint *plan = c->plan;
+    int64_t *sums = NULL, n = plan->n_parts + plan->n_tensors;
+    if (!c->comm)
+        return LK_OK;
+    lk_status st = lk__agree(c->comm, lk_alloc(&sums, n, sizeof *sums), "checkpoint");
+    for (int64_t i = 0; st == LK_OK && i < n; i++)
+        sums[i] = i < plan->n_parts ? (int64_t)plan->part[i].hash
+                                    : (int64_t)plan->tensor[i - plan->n_parts].crc;
+    if (st == LK_OK)
+        st = lk_allreduce(c->comm, NULL, sums, n, LK_I64, LK_FOLD_OR, "checkpoint");
+    for (int64_t i = 0; st == LK_OK && i < n; i++)
+        if (i < plan->n_parts)
+            plan->part[i].hash = (uint64_t)sums[i];
+        else
+            plan->tensor[i - plan->n_parts].crc = (uint32_t)sums[i];
+    lk_free(sums);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* Note on rank 0 when a rank that writes does not see the checkpoint under its name. */
+static lk_status seen_check(lk_checkpoints *c)
+{
+    char path[LK_PATH_SIZE];
+    if (!c->comm)
+        return LK_OK;
+    LK_TRY(lk__step_path(c->folder, c->plan->step, "/MANIFEST", path));
+    bool seen = c->writer.place < 0 || lk__path_exists(path);
+    lk_loc first = {.value.i32 = seen, .index = lk_comm_rank(c->comm)};
+    LK_TRY(lk_allreduce(c->comm, NULL, &first, 1, LK_I32, LK_FOLD_MINLOC, "checkpoint"));
+    if (first.value.i32 == 0 && c->rank == 0) {
+        (void)LK_RAISE(LK_EIO, "rank %lld does not see %s", (long long)first.index, path);
+        lk__checkpoints_note(c, "the checkpoint is saved, but not everywhere to be seen");
+    }
+    return LK_OK;
+}
+
+static lk_status commit(lk_checkpoints *c)
+{
+    lk_status st = lk__writer_wait(&c->writer);
+    LK_TRY(lk__agree(c->comm, st, "checkpoint"));
+    LK_TRY(checksums_gather(c));
+    if (c->rank == 0)
+        st = lk__publish(c);
+    LK_TRY(lk__agree(c->comm, st, "checkpoint"));
+    LK_TRY(seen_check(c));
+    return LK_OK;
+}
+
+lk_status lk_checkpoints_commit(lk_checkpoints *c)
+{
+    LK_CHECK(c && c->saving, LK_ESTATE, "no save is under way");
+    lk_status st = c->there ? LK_OK : commit(c);
+    save_drop(c, st != LK_OK);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk_checkpoints_save(lk_checkpoints *c, const lk_state *state)
+{
+    LK_TRY(lk_checkpoints_begin(c, state));
+    LK_TRY(lk_checkpoints_commit(c));
+    return LK_OK;
+}

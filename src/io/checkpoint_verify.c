@@ -1,0 +1,224 @@
+/* Checkpoints on disk: which there are, and whether they are what their MANIFEST says. */
+#include "base/grow.h"
+#include "io/checkpoint.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/crc32c.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 20 };
+
+/* ---- names ---- */
+
+void lk__step_name(int64_t step, char name[LK__STEP_NAME])
+{
+    snprintf(name, LK__STEP_NAME, "step-%012" PRId64, step);
+}
+
+lk_status lk__step_path(const char *folder, int64_t step, const char *tail, char path[LK_PATH_SIZE])
+{
+    char name[LK__STEP_NAME], file[2 * LK__STEP_NAME];
+    lk__step_name(step, name);
+    snprintf(file, sizeof file, "%s%s", name, tail);
+    LK_TRY(lk__path_join(folder, file, path, LK_PATH_SIZE));
+    return LK_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+lk_status lk__steps_list(const char *folder, lk_arena *arena, int64_t **out, int64_t *n)
+{
+    const char **names;
+    int64_t n_names;
+    *n = 0;
+    LK_TRY(lk__storage_list(folder, "step-", arena, &names, &n_names));
+    LK_TRY(lk_arena_alloc(arena, out, n_names, sizeof **out));
+    for (int64_t i = 0; i < n_names; i++) {
+        char name[LK__STEP_NAME];
+        int64_t step = strtoll(names[i] + strlen("step-"), NULL, 10);
+        lk__step_name(step, name);
+        if (step >= 0 && strcmp(name, names[i]) == 0)
+            (*out)[(*n)++] = step;
+    }
+    if (*n > 0)
+        qsort(*out, (size_t)*n, sizeof **out, by_value);
+    return LK_OK;
+}
+
+/* ---- contents ---- */
+
+/* A part that is read from its beginning to its end. */
+typedef struct stream {
+    int fd;
+    char path[LK_PATH_SIZE];
+    int64_t at;
+    lk_hash hash;
+    unsigned char *chunk;
+} stream;
+
+/* Read on to `end`; the CRC of what was read. */
+static lk_status stream_to(stream *s, int64_t end, uint32_t *crc)
+{
+    *crc = 0;
+    while (s->at < end) {
+        int64_t n = end - s->at < CHUNK ? end - s->at : CHUNK;
+        LK_TRY(lk__storage_read(s->fd, s->path, s->at, s->chunk, n));
+        lk_hash_add_bytes(&s->hash, s->chunk, (size_t)n);
+        *crc = lk_crc32c(*crc, s->chunk, (size_t)n);
+        s->at += n;
+    }
+    return LK_OK;
+}
+
+static lk_status crc_check(const char *path, const lk_checkpoint_tensor *t, uint32_t crc)
+{
+    LK_CHECK(crc == t->crc, LK_EIO,
+             "%s: offset %lld: tensor \"%.128s\" (%lld bytes) has the checksum %08x, the MANIFEST "
+             "says %08x",
+             path, (long long)t->offset, t->name, (long long)t->bytes, (unsigned)crc,
+             (unsigned)t->crc);
+    return LK_OK;
+}
+
+static lk_status part_verify(const lk_checkpoint *c, int64_t part, stream *s)
+{
+    uint32_t crc;
+    int64_t first = lk__part_begin(c, part), end = lk__part_begin(c, part + 1);
+    LK_TRY(stream_to(s, c->tensor[first].offset, &crc));
+    for (int64_t i = first; i < end; i++) {
+        LK_TRY(stream_to(s, c->tensor[i].offset + c->tensor[i].bytes, &crc));
+        LK_TRY(crc_check(s->path, &c->tensor[i], crc));
+    }
+    LK_CHECK(lk_hash_value(&s->hash) == c->part[part].hash, LK_EIO,
+             "%s: offset 0: its tensors are right, but its first %lld bytes are not those that "
+             "were written",
+             s->path, (long long)c->tensor[first].offset);
+    return LK_OK;
+}
+
+lk_status lk_checkpoint_verify(const lk_checkpoint *c, int64_t part)
+{
+    lk_status st;
+    stream s = {.hash = lk_hash_start()};
+    int64_t bytes;
+    LK_CHECK(c && part >= 0 && part < c->n_parts, LK_EINVAL, "there is no part %lld",
+             (long long)part);
+    LK_TRY(lk__path_join(c->path, c->part[part].file, s.path, sizeof s.path));
+    LK_TRY(lk_alloc(&s.chunk, CHUNK, 1));
+    LK_TRY_TO(free_chunk, lk__storage_open(s.path, &s.fd, &bytes));
+    LK_TRY_TO(done, bytes == c->part[part].bytes
+                        ? LK_OK
+                        : LK_RAISE(LK_EIO, "%s: offset %lld: ends here, the MANIFEST says at %lld",
+                                   s.path, (long long)bytes, (long long)c->part[part].bytes));
+    LK_TRY_TO(done, part_verify(c, part, &s));
+done:
+    lk__storage_release(s.fd);
+free_chunk:
+    lk_free(s.chunk);
+    return st;
+}
+
+lk_status lk__checkpoint_verify_all(const lk_checkpoint *c)
+{
+    for (int64_t i = 0; i < c->n_parts; i++)
+        LK_TRY(lk_checkpoint_verify(c, i));
+    return LK_OK;
+}
+
+lk_status lk_checkpoint_read(const lk_checkpoint *c, int64_t i, void *data)
+{
+    char path[LK_PATH_SIZE];
+    int fd;
+    int64_t bytes;
+    LK_CHECK(c && i >= 0 && i < c->n_tensors, LK_EINVAL, "there is no tensor %lld", (long long)i);
+    const lk_checkpoint_tensor *t = &c->tensor[i];
+    LK_TRY(lk__path_join(c->path, c->part[t->part].file, path, sizeof path));
+    LK_TRY(lk__storage_open(path, &fd, &bytes));
+    lk_status st = lk__storage_read(fd, path, t->offset, data, t->bytes);
+    lk__storage_release(fd);
+    LK_TRY(st);
+    LK_TRY(crc_check(path, t, lk_crc32c(0, data, (size_t)t->bytes)));
+    return LK_OK;
+}
+
+/* ---- one checkpoint ---- */
+
+/* Whether the folder has a MANIFEST of its own. */
+static bool has_manifest(const char *path)
+{
+    char name[LK_PATH_SIZE];
+    if (lk__path_join(path, "MANIFEST", name, sizeof name) == LK_OK)
+        return lk__path_exists(name);
+    lk_error_clear();
+    return false;
+}
+
+/* The newest in a folder that verifies; with the reason if the newest of all does not. */
+static lk_status newest(const char *folder, lk_arena *arena, lk_checkpoint **out)
+{
+    char path[LK_PATH_SIZE], reason[LK__MESSAGE] = "";
+    int64_t *step, n;
+    LK_TRY(lk__steps_list(folder, arena, &step, &n));
+    LK_CHECK(n > 0, LK_EIO, "%s: is no checkpoint, and holds none", folder);
+    for (int64_t i = n - 1; i >= 0; i--) {
+        LK_TRY(lk__step_path(folder, step[i], "", path));
+        lk_status st = lk__manifest_read(path, out);
+        if (st == LK_OK)
+            st = lk__checkpoint_verify_all(*out);
+        if (st == LK_OK)
+            return LK_OK;
+        lk_checkpoint_free(*out);
+        *out = NULL;
+        if (st == LK_ENOMEM)
+            LK_TRY(st);
+        if (!reason[0])
+            snprintf(reason, sizeof reason, "%s", lk_error_message());
+    }
+    return LK_RAISE(LK_EIO, "%s: none of its %lld checkpoints verifies; the newest: %.300s", folder,
+                    (long long)n, reason);
+}
+
+bool lk_checkpoint_is(const char *path)
+{
+    lk_arena *arena;
+    int64_t *step, n = 0;
+    if (!path || !lk__path_is_folder(path))
+        return false;
+    if (has_manifest(path))
+        return true;
+    if (lk_arena_new(&arena) != LK_OK || lk__steps_list(path, arena, &step, &n) != LK_OK)
+        lk_error_clear();
+    lk_arena_free(arena);
+    return n > 0;
+}
+
+lk_status lk_checkpoint_open(const char *path, lk_checkpoint **out)
+{
+    lk_arena *arena;
+    *out = NULL;
+    LK_CHECK(path, LK_EINVAL, "path is NULL");
+    if (has_manifest(path)) {
+        LK_TRY(lk__manifest_read(path, out));
+        return LK_OK;
+    }
+    LK_TRY(lk_arena_new(&arena));
+    lk_status st = newest(path, arena, out);
+    lk_arena_free(arena);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+void lk_checkpoint_free(lk_checkpoint *c)
+{
+    if (!c)
+        return;
+    lk_arena_free(c->arena);
+    lk_free(c);
+}

@@ -1,0 +1,84 @@
+/* Calls to the disk that are made to fail, and how many there were. */
+#include "io/storage_fault.h"
+
+#include "base/number.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic int64_t calls[LK__N_STORAGE_CALLS];
+static _Atomic int64_t fail_in[LK__N_STORAGE_CALLS]; /* calls until the failure; 0: none */
+static _Atomic int fail_with[LK__N_STORAGE_CALLS];
+static _Atomic bool fail_on[LK__N_STORAGE_CALLS]; /* go on failing */
+static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+
+static const char *const names[] = {
+#define X(code, name) name,
+    LK__STORAGE_MAP(X)
+#undef X
+};
+
+const char *lk__storage_name(lk__storage_call call)
+{
+    return names[call];
+}
+
+void lk__storage_fail(lk__storage_call call, int64_t n, int error, bool lasting)
+{
+    atomic_store(&fail_in[call], 0);
+    atomic_store(&fail_with[call], error);
+    atomic_store(&fail_on[call], lasting);
+    atomic_store(&fail_in[call], n);
+}
+
+int64_t lk__storage_calls(lk__storage_call call)
+{
+    return atomic_load(&calls[call]);
+}
+
+static int error_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        int error;
+    } known[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EACCES", EACCES},
+                 {"ENOENT", ENOENT}, {"EINTR", EINTR},   {"EROFS", EROFS}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].error;
+    return 0;
+}
+
+/* "write:3:ENOSPC" or "write:3+:ENOSPC"; what does not read so is left alone. */
+static void environment_read(void)
+{
+    const char *text = getenv("LK_STORAGE_FAULT");
+    char call[16], number[16], error[16];
+    int64_t n = 0;
+    if (!text || sscanf(text, "%15[^:]:%15[^:]:%15s", call, number, error) != 3)
+        return;
+    size_t digits = strspn(number, "0123456789");
+    bool lasting = number[digits] == '+';
+    number[digits] = '\0';
+    if (lk__number_read_int(number, &n) || error_of(error) == 0)
+        return;
+    for (int i = 0; i < LK__N_STORAGE_CALLS; i++)
+        if (strcmp(names[i], call) == 0)
+            lk__storage_fail((lk__storage_call)i, n, error_of(error), lasting);
+}
+
+bool lk__storage_fails(lk__storage_call call, int *error)
+{
+    pthread_once(&environment_once, environment_read);
+    atomic_fetch_add(&calls[call], 1);
+    int64_t n = atomic_load(&fail_in[call]);
+    bool lasting = atomic_load(&fail_on[call]);
+    while (n > 0 && !(n == 1 && lasting) &&
+           !atomic_compare_exchange_weak(&fail_in[call], &n, n - 1))
+        ;
+    *error = atomic_load(&fail_with[call]);
+    return n == 1;
+}
