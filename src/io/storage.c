@@ -227,10 +227,11 @@ lk_status lk__storage_remove(const char *path)
 
 static lk_status open_folder(const char *path, int flags, DIR **out)
 {
-    int fd = -1;
-    errno = injected(LK__STORAGE_LIST);
-    if (!errno)
-        fd = open(path, flags | O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd;
+    do {
+        errno = injected(LK__STORAGE_LIST);
+        fd = errno ? -1 : open(path, flags | O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (fd < 0 && errno == EINTR);
     *out = fd >= 0 ? fdopendir(fd) : NULL;
     int error = errno;
     if (fd >= 0 && !*out)
@@ -304,9 +305,12 @@ lk_status lk__storage_list(const char *folder, const char *prefix, lk_arena *are
 lk_status lk__storage_space(const char *folder, int64_t *bytes)
 {
     struct statvfs about;
-    errno = injected(LK__STORAGE_SPACE);
-    LK_CHECK(errno == 0 && statvfs(folder, &about) == 0, LK_EIO,
-             "%s: its free space cannot be found: %s", folder, strerror(errno));
+    int failed;
+    do {
+        errno = injected(LK__STORAGE_SPACE);
+        failed = errno ? -1 : statvfs(folder, &about);
+    } while (failed && errno == EINTR);
+    LK_CHECK(!failed, LK_EIO, "%s: its free space cannot be found: %s", folder, strerror(errno));
     bool unknown = about.f_blocks == 0 || about.f_frsize == 0; /* some file systems do not say */
     *bytes = unknown || about.f_bavail > (uint64_t)INT64_MAX / about.f_frsize
                  ? INT64_MAX
