@@ -32,10 +32,16 @@ typedef struct lk_period {
     bool steps; /* counted in steps, not in epochs */
 } lk_period;
 
+/* What happens when a checkpoint cannot be written. */
+typedef enum lk_on_error { LK_ON_ERROR_WARN, LK_ON_ERROR_STOP } lk_on_error;
+
 typedef struct lk_checkpoint_options {
     const char *every_text; /* as written: "1 epoch", "500 steps" */
     lk_period every;
-    int64_t keep; /* the newest ones; 0: all */
+    int64_t keep;       /* the newest ones; 0: all */
+    const char *folder; /* NULL: "checkpoints" in the output folder */
+    int on_error;       /* lk_on_error */
+    bool wait;          /* training waits until a checkpoint is on disk */
 } lk_checkpoint_options;
 
 typedef struct lk_early_stop_options {
@@ -50,6 +56,7 @@ typedef struct lk_train_options {
     const char *evaluate_text, *log_text; /* as written */
     lk_period evaluate, log;
     const char *output; /* folder for all that is written; NULL: none */
+    bool resume;        /* go on from the newest checkpoint, if there is one */
     lk_checkpoint_options checkpoint;
     lk_early_stop_options early_stop;
 } lk_train_options;

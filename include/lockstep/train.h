@@ -76,6 +76,12 @@ typedef struct lk_step_time {
     double exchange; /* of gradients */
 } lk_step_time;
 
+/** What a rank computes by itself, without waiting for others. */
+static inline double lk_step_compute(const lk_step_time *t)
+{
+    return t->data + t->forward + t->backward + t->update;
+}
+
 typedef struct lk_step_report {
     int64_t step;    /* that was done, from 0 */
     int64_t samples; /* of the batch */
@@ -177,21 +183,29 @@ typedef struct lk_epoch_report {
     double seconds;       /* since the run began */
     double samples_per_s; /* of the epoch's steps */
     uint64_t state;       /* lk_trainer_hash() */
+    int ranks;
+    const lk_step_time *rank_time; /* [ranks] of a complete epoch's steps; NULL: not complete.
+                                      Borrowed until the next report */
+    int slowest;                   /* the rank that computed longest; -1: not complete, or alone */
 } lk_epoch_report;
 
-/** Who is told while a run goes on.  All may be NULL. */
+/** Who is told while a run goes on, on each rank.  All may be NULL. */
 typedef struct lk_watcher {
     void *arg;
     void (*step)(void *arg, const lk_job *job, const lk_step_report *report);
     void (*epoch)(void *arg, const lk_job *job, const lk_epoch_report *report);
-    bool (*stop)(void *arg); /* asked after each step: whether to end here */
+    bool (*stop)(void *arg); /* asked after each step: whether to end soon; all ranks then agree on
+                                the step, and save a checkpoint */
+    void (*message)(void *arg, const char *text); /* warnings and the like, a line; on rank 0 */
 } lk_watcher;
 
 /** How a run ended. */
 typedef struct lk_run_end {
-    int64_t epochs, steps; /* that were done */
-    bool stopped;          /* the watcher asked for it */
-    bool early;            /* nothing improved any more */
+    int64_t epochs, steps; /* that were done, since the beginning or the checkpoint */
+    bool stopped;    /* a rank's watcher, or the file STOP in the output folder, asked for it */
+    bool saved;      /* a checkpoint of the last step is on disk */
+    int64_t resumed; /* the step of the checkpoint that it began with; -1: none */
+    bool early;      /* nothing improved any more */
     lk_epoch_report last;
     double best;        /* of what early stopping looks at; NaN if it never was evaluated */
     int64_t best_epoch; /* when */
@@ -199,13 +213,18 @@ typedef struct lk_run_end {
 } lk_run_end;
 
 /**
- * Train from where the trainer is to the end of the experiment.
+ * Train from where the trainer is, or with `train.resume` from the newest checkpoint, to the end of
+ * the experiment.  Collective over the ranks of the job.
  *
- * With an output folder it writes metrics.jsonl (a line for each report and each `log` period),
+ * With an output folder, rank 0 writes metrics.jsonl (a line for each report and each `log` period),
  * an event file for TensorBoard, best.safetensors after each best evaluation, and at the end
- * weights.safetensors and report.html.  `watcher` and `end` may be NULL.
+ * weights.safetensors and report.html.  Checkpoints (checkpoint.h) are written by all ranks while
+ * training goes on; the state that they hold is that of the whole run, so that what follows has the
+ * bits of a run that was never interrupted, on any number of ranks.  A file STOP in the output folder
+ * ends the run as the watcher's `stop` does; it is removed then.  `watcher` and `end` may be NULL.
  *
- * Errors: those of lk_trainer_step() and of the files.
+ * Errors: those of lk_trainer_step() and of the files, on all ranks; LK_ESTATE when the states of
+ * ranks differ, which only a fault of a machine can bring about.
  */
 LK_API lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end) LK_NODISCARD;
 

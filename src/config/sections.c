@@ -43,7 +43,10 @@ static const lk_option train_options[] = {
     {"log", LK_OPTION_TEXT, FIELD(log_text), .value = "PERIOD", .preset = "100 steps",
      .help = "how often to write loss and rate: as evaluate", .flags = LK_OPTION_NO_HASH},
     {"output", LK_OPTION_TEXT, FIELD(output), .value = "PATH",
-     .help = "folder for metrics, report and weights", .flags = LK_OPTION_NO_HASH},
+     .help = "folder for metrics, report, weights and checkpoints", .flags = LK_OPTION_NO_HASH},
+    {"resume", LK_OPTION_FLAG, FIELD(resume), .preset = "false",
+     .help = "go on from the newest checkpoint of this run, if there is one",
+     .flags = LK_OPTION_NO_HASH},
     {0}};
 #undef FIELD
 
@@ -54,7 +57,16 @@ static const lk_option checkpoint_options[] = {
     {"every", LK_OPTION_TEXT, offsetof(lk_checkpoint_options, every_text), .value = "PERIOD",
      .preset = "1 epoch", .help = "how often to save: \"1 epoch\", \"500 steps\", or never"},
     {"keep", LK_OPTION_INT, offsetof(lk_checkpoint_options, keep), .preset = "3", .min = 0,
-     .max = 1e9, .help = "how many of the newest to keep; 0: all"},
+     .max = 1e9, .help = "how many of the newest to keep, at least 2; 0: all"},
+    {"folder", LK_OPTION_TEXT, offsetof(lk_checkpoint_options, folder), .value = "PATH",
+     .help = "where they are; if it is not given, `checkpoints` in the output folder, and none are "
+             "saved if there is neither"},
+    {"on_error", LK_OPTION_CHOICE, offsetof(lk_checkpoint_options, on_error), .preset = "warn",
+     .choices = "warn stop",
+     .help = "what to do when one cannot be written: warn and train on, or "
+             "stop"},
+    {"wait", LK_OPTION_FLAG, offsetof(lk_checkpoint_options, wait), .preset = "false",
+     .help = "let training wait until a checkpoint is on disk, instead of writing it meanwhile"},
     {0}};
 
 const lk_entry lk__section_checkpoint = {"train.checkpoint", "saving what is needed to go on", NULL,

@@ -130,5 +130,7 @@ lk_status lk_job_identity(lk_job *job, uint64_t *out)
     uint64_t data;
     LK_TRY(lk_dataset_hash(job->set[LK_TRAIN], &data));
     LK_TRY(lk_experiment_identity(job->experiment, data, out));
+    if (job->experiment->parallel.mode == LK_MODE_FAST)
+        *out = ~*out; /* another run: its bits are others */
     return LK_OK;
 }

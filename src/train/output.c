@@ -3,16 +3,22 @@
 #include "train/output.h"
 
 #include "base/grow.h"
+#include "base/number.h"
 #include "data/source.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/io.h>
 
-#include <math.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { MAX_FACTS = 8 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
+enum { MAX_FACTS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
+
+#define LINES "metrics.jsonl"
+#define EVENTS "events.out.tfevents.lockstep"
 
 /* A value at an epoch, for the curves of the report. */
 typedef struct points {
@@ -63,18 +69,104 @@ static lk_status path_of(const lk__output *o, const char *file, char path[LK_PAT
     return LK_OK;
 }
 
-static lk_status output_open(lk__output *o)
+/* ---- going on ---- */
+
+/* Cut a file to `bytes`, if it is longer. */
+static lk_status file_cut(const char *path, int64_t bytes)
 {
-    char path[LK_PATH_SIZE];
-    LK_TRY(lk__folder_make(o->folder));
-    LK_TRY(path_of(o, "metrics.jsonl", path));
-    LK_TRY(lk_lines_open(path, false, &o->lines));
-    LK_TRY(path_of(o, "events.out.tfevents.lockstep", path));
-    LK_TRY(lk_events_open(path, false, &o->events));
+    struct stat info;
+    if (stat(path, &info) == 0 && info.st_size > bytes)
+        LK_CHECK(truncate(path, bytes) == 0, LK_EIO, "%s: cannot be cut to %lld bytes: %s", path,
+                 (long long)bytes, strerror(errno));
     return LK_OK;
 }
 
-lk_status lk__output_new(lk_job *job, const char *folder, lk__output **out)
+/* A number of a line of metrics, by its key; false if the line has none. */
+static bool line_number(const char *line, const char *set, const char *name, double *out)
+{
+    char key[NAME + 8];
+    snprintf(key, sizeof key, "\"%.32s%s%.48s\":", set, *set ? "/" : "", name);
+    const char *at = strstr(line, key);
+    if (!at)
+        return false;
+    char number[LK_NUMBER_TEXT];
+    at += strlen(key);
+    size_t n = strcspn(at, ",}");
+    if (n >= sizeof number)
+        return false;
+    memcpy(number, at, n);
+    number[n] = '\0';
+    return lk__number_read_real(number, out) == NULL;
+}
+
+/* The points of the curves from the lines of an earlier part of the run. */
+static lk_status curves_read(lk__output *o, char *text)
+{
+    lk_position at = lk_trainer_position(trainer_of(o));
+    for (char *line = text, *next; line && *line; line = next) {
+        double step, value;
+        const char *name;
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        if (!strstr(line, "\"epoch\":") || !line_number(line, "", "step", &step))
+            continue;
+        double epoch = step / (double)at.batches;
+        for (int i = 0; (name = curve_name(o, i)); i++) {
+            if (line_number(line, "train", name, &value))
+                LK_TRY(points_add(&o->train[i], epoch, value));
+            if (line_number(line, o->set, name, &value))
+                LK_TRY(points_add(&o->test[i], epoch, value));
+        }
+    }
+    return LK_OK;
+}
+
+/* The text of a file; NULL if it cannot be read. */
+static char *file_text(const char *path)
+{
+    lk__source *source = NULL;
+    char *text = NULL, *terminated = NULL;
+    if (!path || lk__source_open(path, &source) != LK_OK) {
+        lk_error_clear();
+        return NULL;
+    }
+    int64_t n = lk__source_size(source);
+    if (lk__source_load(source, 0, n, "the text", &text) == LK_OK &&
+        lk_alloc_zero(&terminated, n + 1, 1) == LK_OK)
+        memcpy(terminated, text, (size_t)n);
+    else
+        lk_error_clear();
+    lk_free(text);
+    lk__source_free(source);
+    return terminated;
+}
+
+/* ---- the files ---- */
+
+static lk_status output_open(lk__output *o, const lk__progress *resumed)
+{
+    char path[LK_PATH_SIZE];
+    LK_TRY(lk__folder_make(o->folder));
+    LK_TRY(path_of(o, LINES, path));
+    if (resumed) {
+        LK_TRY(file_cut(path, resumed->lines_bytes));
+        char *text = file_text(path);
+        lk_status st = text ? curves_read(o, text) : LK_OK;
+        lk_free(text);
+        LK_TRY(st);
+    }
+    LK_TRY(lk_lines_open(path, resumed != NULL, &o->lines));
+    LK_TRY(path_of(o, EVENTS, path));
+    if (resumed)
+        LK_TRY(file_cut(path, resumed->events_bytes));
+    LK_TRY(lk_events_open(path, resumed != NULL, &o->events));
+    (void)lk__output_stop(o); /* meant for an earlier run */
+    return LK_OK;
+}
+
+lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *resumed,
+                         lk__output **out)
 {
     lk__output *o = NULL;
     *out = NULL;
@@ -83,13 +175,40 @@ lk_status lk__output_new(lk_job *job, const char *folder, lk__output **out)
     o->job = job;
     (void)lk_job_evaluation(job, &o->set);
     snprintf(o->folder, sizeof o->folder, "%s", folder);
-    lk_status st = output_open(o);
+    lk_status st = output_open(o, resumed);
     if (st != LK_OK) {
         lk__output_free(o);
         LK_TRY(st);
     }
     *out = o;
     return LK_OK;
+}
+
+static int64_t file_bytes(const lk__output *o, const char *file)
+{
+    char path[LK_PATH_SIZE];
+    struct stat info;
+    if (path_of(o, file, path) != LK_OK) {
+        lk_error_clear();
+        return 0;
+    }
+    return stat(path, &info) == 0 ? info.st_size : 0;
+}
+
+void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events)
+{
+    *lines = file_bytes(o, LINES);
+    *events = file_bytes(o, EVENTS);
+}
+
+bool lk__output_stop(const lk__output *o)
+{
+    char path[LK_PATH_SIZE];
+    if (path_of(o, "STOP", path) != LK_OK) {
+        lk_error_clear();
+        return false;
+    }
+    return unlink(path) == 0;
 }
 
 void lk__output_free(lk__output *o)
@@ -166,6 +285,24 @@ static lk_status confusion_keep(lk__output *o, const lk_score *score)
     return LK_OK;
 }
 
+/* Who was slow, and how much of the epoch went where on average. */
+static void record_ranks(record *r, const lk_epoch_report *report)
+{
+    double compute = 0, wait = 0, exchange = 0;
+    for (int k = 0; k < report->ranks; k++) {
+        compute += lk_step_compute(&report->rank_time[k]) / report->ranks;
+        wait += report->rank_time[k].wait / report->ranks;
+        exchange += report->rank_time[k].exchange / report->ranks;
+    }
+    r->fact[r->n_facts++] = lk_fact_int("ranks", report->ranks);
+    r->fact[r->n_facts++] = lk_fact_real("compute_s", compute);
+    r->fact[r->n_facts++] = lk_fact_real("exchange_s", exchange);
+    r->fact[r->n_facts++] = lk_fact_real("wait_s", wait);
+    r->fact[r->n_facts++] = lk_fact_int("slowest_rank", report->slowest);
+    r->fact[r->n_facts++] = lk_fact_real("slowest_compute_s",
+                                         lk_step_compute(&report->rank_time[report->slowest]));
+}
+
 lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
 {
     record r = {.n_facts = 0};
@@ -182,6 +319,8 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     }
     r.fact[r.n_facts++] = lk_fact_real("rate", report->rate);
     r.fact[r.n_facts++] = lk_fact_real("seconds", report->seconds);
+    if (report->slowest >= 0)
+        record_ranks(&r, report);
     r.fact[r.n_facts++] = lk_fact_text("state", lk_hash_text(report->state, hash));
     LK_TRY(lk_lines_add(o->lines, r.fact, r.n_facts));
     LK_TRY(lk_events_add(o->events, report->step, r.scalar, r.n_scalars));
@@ -191,27 +330,6 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
 }
 
 /* ---- the end ---- */
-
-/* The text of the experiment's file, NULL if it cannot be read any more. */
-static char *experiment_text(const lk__output *o)
-{
-    lk__source *source = NULL;
-    char *text = NULL, *terminated = NULL;
-    const char *path = lk_job_experiment(o->job)->path;
-    if (!path || lk__source_open(path, &source) != LK_OK) {
-        lk_error_clear();
-        return NULL;
-    }
-    int64_t n = lk__source_size(source);
-    if (lk__source_load(source, 0, n, "the experiment", &text) == LK_OK &&
-        lk_alloc_zero(&terminated, n + 1, 1) == LK_OK)
-        memcpy(terminated, text, (size_t)n);
-    else
-        lk_error_clear();
-    lk_free(text);
-    lk__source_free(source);
-    return terminated;
-}
 
 /* The charts: the loss and each metric, training and evaluation in one. */
 static int64_t charts_make(const lk__output *o, lk_chart *chart, lk_curve (*curve)[2])
@@ -262,18 +380,24 @@ static lk_status page_write(const lk__output *o, const lk_run_end *end, const ch
     return LK_OK;
 }
 
-lk_status lk__output_end(lk__output *o, const lk_run_end *end)
+lk_status lk__output_close(lk__output *o)
 {
-    LK_TRY(weights_save(o, "weights.safetensors"));
-    char *experiment = experiment_text(o);
-    lk_status st = page_write(o, end, experiment);
-    lk_free(experiment);
-    LK_TRY(st);
-    st = lk_lines_close(o->lines);
+    lk_status st = lk_lines_close(o->lines);
     o->lines = NULL;
     LK_TRY(st);
     st = lk_events_close(o->events);
     o->events = NULL;
     LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk__output_end(lk__output *o, const lk_run_end *end)
+{
+    LK_TRY(weights_save(o, "weights.safetensors"));
+    char *experiment = file_text(lk_job_experiment(o->job)->path);
+    lk_status st = page_write(o, end, experiment);
+    lk_free(experiment);
+    LK_TRY(st);
+    LK_TRY(lk__output_close(o));
     return LK_OK;
 }

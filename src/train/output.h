@@ -2,12 +2,22 @@
 #ifndef LK_TRAIN_OUTPUT_H
 #define LK_TRAIN_OUTPUT_H
 
-#include <lockstep/train.h>
+#include "train/save.h"
 
 typedef struct lk__output lk__output;
 
-/** Make the folder and begin the files in it. */
-lk_status lk__output_new(lk_job *job, const char *folder, lk__output **out) LK_NODISCARD;
+/** Make the folder and begin the files in it; with `resumed`, go on behind what they had then. */
+lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *resumed,
+                         lk__output **out) LK_NODISCARD;
+
+/** How many bytes the files have that grow. */
+void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events);
+
+/** Whether there is a file STOP in the folder; it is removed. */
+bool lk__output_stop(const lk__output *o);
+
+/** The run stops before its end: close the files. */
+lk_status lk__output_close(lk__output *o) LK_NODISCARD;
 
 /** NULL is allowed. */
 void lk__output_free(lk__output *o);

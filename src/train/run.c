@@ -1,6 +1,12 @@
-/* A run: steps until the last epoch, evaluations in between, and what is kept of it. */
+/* A run: steps until the last epoch, evaluations in between, and what is kept of it.
+ *
+ * All ranks do the same at the same step.  What may differ between them (a signal, a disk that is
+ * full, the clock) is told with the sums of a step, or agreed on, before anybody acts on it.
+ */
 #include "train/job.h"
 #include "train/output.h"
+#include "train/save.h"
+#include "train/trainer.h"
 
 #include <lockstep/clock.h>
 
@@ -10,14 +16,19 @@
 /* What a run remembers. */
 typedef struct run {
     lk_job *job;
+    lk_trainer *trainer;
+    lk_comm *comm; /* NULL: this rank is alone */
     const lk_train_options *options;
     const lk_watcher *watcher;
-    lk__output *output; /* NULL: nothing is written */
+    lk__output *output; /* on rank 0; NULL: nothing is written */
+    lk__saver *saver;   /* NULL: nothing is saved */
+    lk__progress progress;
     lk_run_end end;
-    int64_t began, epoch_began; /* ns */
+    int64_t began, epoch_began, looked; /* ns */
     int64_t epoch_samples;
-    int64_t without; /* evaluations without progress */
-    double rate;
+    lk_step_time time;  /* of the epoch's steps on this rank */
+    lk__rank_note *all; /* of all ranks: times and states */
+    lk_step_time *rank_time;
     bool lower; /* whether lower is better in what early stopping looks at */
     int metric; /* its number, -1: the loss */
 } run;
@@ -27,16 +38,25 @@ static double seconds_since(int64_t ns)
     return 1e-9 * (double)(lk_clock_ns() - ns);
 }
 
+static void tell(const run *r, const char *text)
+{
+    bool first = lk_team_rank(r->trainer->team) == 0;
+    if (first && text[0] && r->watcher && r->watcher->message)
+        r->watcher->message(r->watcher->arg, text);
+}
+
+/* ---- what is better ---- */
+
 /* Find what early stopping, and the best weights, look at. */
 static lk_status monitor_find(run *r)
 {
     const char *wanted = r->options->early_stop.metric, *name;
     r->metric = -1;
     r->lower = true;
-    r->end.best = (double)NAN;
+    r->progress.best = (double)NAN;
     if (!wanted || strcmp(wanted, "loss") == 0)
         return LK_OK;
-    for (int i = 0; (name = lk_trainer_metric(r->job->trainer, i, &r->lower)); i++)
+    for (int i = 0; (name = lk_trainer_metric(r->trainer, i, &r->lower)); i++)
         if (strcmp(name, wanted) == 0) {
             r->metric = i;
             return LK_OK;
@@ -48,53 +68,150 @@ static lk_status monitor_find(run *r)
 /* Whether the evaluation is better than all before; remembers it. */
 static bool is_progress(run *r, const lk_epoch_report *report)
 {
+    lk__progress *p = &r->progress;
     double value = r->metric < 0 ? report->test.loss : report->test.value[r->metric];
     double change = r->options->early_stop.change;
-    bool better = isnan(r->end.best) ||
-                  (r->lower ? value < r->end.best - change : value > r->end.best + change);
+    bool better = isnan(p->best) ||
+                  (r->lower ? value < p->best - change : value > p->best + change);
     if (!better || isnan(value)) {
-        r->without++;
+        p->without++;
         return false;
     }
-    r->without = 0;
-    r->end.best = value;
-    r->end.best_epoch = report->epoch;
+    p->without = 0;
+    p->best = value;
+    p->best_epoch = report->epoch;
     return true;
+}
+
+/* ---- reports ---- */
+
+/* Times and states of all ranks; the states must be one. */
+static lk_status ranks_compare(run *r, lk_epoch_report *report)
+{
+    lk__rank_note mine = {.time = r->time, .state = report->state};
+    report->ranks = lk_team_size(r->trainer->team);
+    report->slowest = -1;
+    r->all[0] = mine;
+    if (r->comm)
+        LK_TRY(lk_allgather(r->comm, &mine, r->all, sizeof mine, LK_U8, "times and states"));
+    for (int k = 0; k < report->ranks; k++) {
+        char one[LK_HASH_TEXT], other[LK_HASH_TEXT];
+        LK_CHECK(r->all[k].state == r->all[0].state, LK_ESTATE,
+                 "after step %lld rank %d has the state %s and rank 0 %s: a machine computes "
+                 "wrongly, or the ranks run different programs",
+                 (long long)report->step, k, lk_hash_text(r->all[k].state, one),
+                 lk_hash_text(r->all[0].state, other));
+        r->rank_time[k] = r->all[k].time;
+    }
+    if (!report->complete)
+        return LK_OK;
+    report->rank_time = r->rank_time;
+    for (int k = 0; r->comm && k < report->ranks; k++)
+        if (report->slowest < 0 ||
+            lk_step_compute(&r->rank_time[k]) > lk_step_compute(&r->rank_time[report->slowest]))
+            report->slowest = k;
+    return LK_OK;
 }
 
 /* The end of an epoch, an evaluation, or both. */
 static lk_status report_make(run *r, bool complete, bool evaluate)
 {
-    lk_position at = lk_trainer_position(r->job->trainer);
+    lk_position at = lk_trainer_position(r->trainer);
     const char *name;
     lk_loader *loader = lk_job_evaluation(r->job, &name);
     lk_epoch_report report = {
-        .epoch = at.epoch, .step = at.step, .complete = complete, .rate = r->rate};
+        .epoch = at.epoch, .step = at.step, .complete = complete, .rate = r->progress.rate};
     double seconds = seconds_since(r->epoch_began);
     if (complete) {
-        LK_TRY(lk_trainer_score(r->job->trainer, &report.train));
+        LK_TRY(lk_trainer_score(r->trainer, &report.train));
         report.samples_per_s = seconds > 0 ? (double)r->epoch_samples / seconds : 0;
     }
     if (evaluate && loader) {
         int64_t before = lk_clock_ns();
-        LK_TRY(lk_trainer_evaluate(r->job->trainer, loader, &report.test));
+        LK_TRY(lk_trainer_evaluate(r->trainer, loader, &report.test));
         r->epoch_began += lk_clock_ns() - before; /* the rate is that of steps */
         report.evaluated = true;
         report.best = is_progress(r, &report);
     }
     report.seconds = seconds_since(r->began);
-    report.state = lk_trainer_hash(r->job->trainer);
+    report.state = lk_trainer_hash(r->trainer);
+    LK_TRY(ranks_compare(r, &report));
     r->end.last = report;
-    if (r->output)
-        LK_TRY(lk__output_report(r->output, &report));
+    LK_TRY(lk_agree(r->comm, r->output ? lk__output_report(r->output, &report) : LK_OK));
     if (r->watcher && r->watcher->epoch)
         r->watcher->epoch(r->watcher->arg, r->job, &report);
     if (complete) {
         r->epoch_began = lk_clock_ns();
         r->epoch_samples = 0;
+        r->time = (lk_step_time){0};
     }
     return LK_OK;
 }
+
+/* ---- checkpoints ---- */
+
+/* A save has failed: go on with a warning, or stop, as the experiment says. */
+static lk_status save_failed(run *r, lk_status st)
+{
+    char text[640];
+    if (st == LK_OK || lk__is_end(st) || r->options->checkpoint.on_error == LK_ON_ERROR_STOP)
+        return st;
+    snprintf(text, sizeof text, "warning: no checkpoint at step %lld: %s",
+             (long long)lk_trainer_position(r->trainer).step, lk_error_message());
+    lk_error_clear();
+    tell(r, text);
+    return LK_OK;
+}
+
+/* How long the files are that grow, as all ranks know it. */
+static lk_status sizes_share(run *r)
+{
+    int64_t bytes[2] = {0, 0};
+    if (r->output)
+        lk__output_sizes(r->output, &bytes[0], &bytes[1]);
+    if (r->comm)
+        LK_TRY(lk_bcast(r->comm, bytes, 2, LK_I64, 0, "sizes"));
+    r->progress.lines_bytes = bytes[0];
+    r->progress.events_bytes = bytes[1];
+    return LK_OK;
+}
+
+static lk_status save(run *r, bool wait)
+{
+    LK_TRY(sizes_share(r));
+    lk_status st = lk__saver_begin(r->saver);
+    if (st == LK_OK && wait)
+        st = lk__saver_finish(r->saver);
+    LK_TRY(save_failed(r, st));
+    tell(r, lk__saver_messages(r->saver));
+    return LK_OK;
+}
+
+/* Where the run begins. */
+static lk_status begin(run *r)
+{
+    char text[96];
+    r->end.resumed = -1;
+    LK_TRY(lk__saver_open(r->job, &r->progress, &r->saver));
+    if (r->saver && r->options->resume) {
+        LK_TRY(lk__saver_load(r->saver, &r->end.resumed));
+        tell(r, lk__saver_messages(r->saver));
+        if (r->end.resumed >= 0)
+            snprintf(text, sizeof text, "resumed from the checkpoint of step %lld",
+                     (long long)r->end.resumed);
+        else
+            snprintf(text, sizeof text, "there is no checkpoint yet: starting at step 0");
+        tell(r, text);
+    }
+    lk_status st = LK_OK;
+    if (r->options->output && lk_team_rank(r->trainer->team) == 0)
+        st = lk__output_new(r->job, r->options->output, r->end.resumed >= 0 ? &r->progress : NULL,
+                            &r->output);
+    LK_TRY(lk_agree(r->comm, st));
+    return LK_OK;
+}
+
+/* ---- the loop ---- */
 
 static bool is_due(lk_period period, const lk_position *at, bool epoch_ended)
 {
@@ -105,59 +222,132 @@ static bool is_due(lk_period period, const lk_position *at, bool epoch_ended)
     return epoch_ended && at->epoch % period.n == 0;
 }
 
+/* Whether this rank wants the run to end. */
+static bool wants_stop(run *r)
+{
+    enum { LOOK_NS = 500000000 };
+    if (r->watcher && r->watcher->stop && r->watcher->stop(r->watcher->arg))
+        return true;
+    if (!r->output || lk_clock_ns() - r->looked < LOOK_NS)
+        return false;
+    r->looked = lk_clock_ns();
+    return lk__output_stop(r->output);
+}
+
+static void time_add(lk_step_time *sum, const lk_step_time *t)
+{
+    sum->data += t->data;
+    sum->forward += t->forward;
+    sum->backward += t->backward;
+    sum->update += t->update;
+    sum->wait += t->wait;
+    sum->exchange += t->exchange;
+}
+
 static lk_status step(run *r)
 {
     lk_step_report report;
-    LK_TRY(lk_trainer_step(r->job->trainer, &report));
+    if (wants_stop(r))
+        r->trainer->note[LK__NOTE_STOP] = 1;
+    LK_TRY(lk_trainer_step(r->trainer, &report));
     r->epoch_samples += report.samples;
-    r->rate = report.rate;
+    r->progress.rate = report.rate;
+    time_add(&r->time, &report.time);
     r->end.steps++;
-    lk_position at = lk_trainer_position(r->job->trainer);
+    r->end.stopped = r->trainer->heard[LK__NOTE_STOP] > 0;
+    lk_position at = lk_trainer_position(r->trainer);
     bool ended = at.batch == 0;
     r->end.epochs += ended;
     if (r->watcher && r->watcher->step)
         r->watcher->step(r->watcher->arg, r->job, &report);
-    if (r->output && is_due(r->options->log, &at, ended))
-        LK_TRY(lk__output_step(r->output, &report));
+    if (is_due(r->options->log, &at, ended) && r->options->output)
+        LK_TRY(lk_agree(r->comm, r->output ? lk__output_step(r->output, &report) : LK_OK));
     bool evaluate = is_due(r->options->evaluate, &at, ended);
     if (ended || evaluate)
         LK_TRY(report_make(r, ended, evaluate));
+    if (!r->saver)
+        return LK_OK;
+    LK_TRY(save_failed(r, lk__saver_step(r->saver)));
+    if (is_due(r->options->checkpoint.every, &at, ended))
+        LK_TRY(save(r, r->options->checkpoint.wait));
     return LK_OK;
 }
 
 /* Whether the run is over. */
 static bool is_over(run *r)
 {
-    lk_position at = lk_trainer_position(r->job->trainer);
+    lk_position at = lk_trainer_position(r->trainer);
     const lk_train_options *o = r->options;
-    r->end.early = o->early_stop.patience > 0 && r->without >= o->early_stop.patience;
-    r->end.stopped = r->watcher && r->watcher->stop && r->watcher->stop(r->watcher->arg);
+    r->end.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
     return at.epoch >= o->epochs || (o->steps > 0 && at.step >= o->steps) || r->end.early ||
            r->end.stopped;
 }
 
+/* The last checkpoint, and the files that are written at the end. */
+static lk_status finish(run *r)
+{
+    lk_position at = lk_trainer_position(r->trainer);
+    if (r->saver) {
+        LK_TRY(save_failed(r, lk__saver_finish(r->saver)));
+        bool wanted = r->options->checkpoint.every.n > 0 || r->end.stopped;
+        if (wanted && lk__saver_saved(r->saver) != at.step)
+            LK_TRY(save(r, true));
+        r->end.saved = lk__saver_saved(r->saver) == at.step;
+    }
+    r->end.best = r->progress.best;
+    r->end.best_epoch = r->progress.best_epoch;
+    r->end.state = lk_trainer_hash(r->trainer);
+    lk_status st = LK_OK;
+    if (r->output)
+        st = r->end.stopped ? lk__output_close(r->output) : lk__output_end(r->output, &r->end);
+    LK_TRY(lk_agree(r->comm, st));
+    return LK_OK;
+}
+
 static lk_status run_all(run *r)
 {
+    int64_t ranks = lk_team_size(r->trainer->team);
     LK_TRY(monitor_find(r));
-    if (r->options->output)
-        LK_TRY(lk__output_new(r->job, r->options->output, &r->output));
-    r->began = r->epoch_began = lk_clock_ns();
+    lk_status st = lk_alloc_zero(&r->all, ranks, sizeof *r->all);
+    if (st == LK_OK)
+        st = lk_alloc_zero(&r->rank_time, ranks, sizeof *r->rank_time);
+    LK_TRY(lk_agree(r->comm, st));
+    LK_TRY(begin(r));
+    r->began = r->epoch_began = r->looked = lk_clock_ns();
     while (!is_over(r))
         LK_TRY(step(r));
-    r->end.state = lk_trainer_hash(r->job->trainer);
-    if (r->output)
-        LK_TRY(lk__output_end(r->output, &r->end));
+    LK_TRY(finish(r));
     return LK_OK;
+}
+
+/* A run that fails still publishes what it has written, if ranks can talk to each other. */
+static void save_last(run *r, lk_status st)
+{
+    if (st == LK_OK || !r->saver || lk__is_end(st))
+        return;
+    lk_status saved = lk__saver_finish(r->saver);
+    if (saved != LK_OK)
+        tell(r, "warning: the last checkpoint could not be written");
 }
 
 lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
 {
     LK_CHECK(job, LK_EINVAL, "job is NULL");
-    run r = {.job = job, .options = &job->experiment->train, .watcher = watcher};
+    run r = {.job = job,
+             .trainer = job->trainer,
+             .comm = lk__trainer_comm(job->trainer),
+             .options = &job->experiment->train,
+             .watcher = watcher};
     lk_status st = run_all(&r);
+    save_last(&r, st);
     lk__output_free(r.output);
-    if (end)
+    lk__saver_close(r.saver);
+    lk_free(r.all);
+    lk_free(r.rank_time);
+    if (end) {
         *end = r.end;
+        end->last.rank_time = NULL;
+    }
     LK_TRY(st);
     return LK_OK;
 }

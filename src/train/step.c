@@ -149,15 +149,10 @@ static void notes_give(lk_trainer *t, lk_status st)
     }
 }
 
-static bool is_end(lk_status st)
-{
-    return st == LK_EMISMATCH || st == LK_ESTALL || st == LK_ECOMM;
-}
-
 /* Loss, statistics and notes of all ranks; their failure, if one of them had one. */
 static lk_status rest_join(lk_trainer *t, lk_status st)
 {
-    if (is_end(st))
+    if (lk__is_end(st))
         return st;
     notes_give(t, st);
     LK_TRY(lk_team_join_rest(t->team));

@@ -53,6 +53,18 @@ static inline lk_comm *lk__trainer_comm(const lk_trainer *t)
     return lk_team_comm(t->team);
 }
 
+/** Whether a failure has ended the job: every rank knows it by itself, and no call can tell more. */
+static inline bool lk__is_end(lk_status st)
+{
+    return st == LK_EMISMATCH || st == LK_ESTALL || st == LK_ECOMM;
+}
+
+/* What ranks tell each other at the end of an epoch. */
+typedef struct lk__rank_note {
+    lk_step_time time;
+    uint64_t state;
+} lk__rank_note;
+
 /** The block's samples as variables on `tape`. */
 lk_status lk__block_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y) LK_NODISCARD;
 

@@ -1,0 +1,340 @@
+/* What a run keeps to go on from.
+ *
+ * The state of a checkpoint, in this order: the parameters and the model's state by their names; the
+ * optimizer's slabs as "optimizer.m.conv1.weight"; the numbers of metrics as "seen.accuracy".  Its
+ * numbers are those of the optimizer, what the steps of the epoch have seen so far, and the progress
+ * of the run.
+ *
+ * Where the ranks of a node have one copy of parameters and optimizer, the first of them loads it.
+ */
+#include "train/save.h"
+
+#include "base/grow.h"
+#include "data/source.h"
+#include "train/job.h"
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_NUMBERS = 16 };
+
+struct lk__saver {
+    lk_job *job;
+    lk_trainer *trainer;
+    lk__progress *progress;
+    lk_checkpoints *folder;
+    lk_arena *arena; /* names */
+    lk_state_tensor *tensor;
+    bool *shared; /* of each tensor: the node has one copy of it */
+    int64_t n_tensors, max_tensors, max_shared;
+    lk_state_number number[MAX_NUMBERS];
+    bool waits; /* this rank has told that its part is written */
+    double written;
+    int64_t saving, saved; /* steps */
+};
+
+/* ---- the state ---- */
+
+static lk_status tensor_add(lk__saver *s, const char *prefix, const char *name, lk_dtype dtype,
+                            lk_shape shape, void *data)
+{
+    char text[512];
+    const char *kept;
+    int n = snprintf(text, sizeof text, "%s%s", prefix, name);
+    LK_CHECK(n < (int)sizeof text, LK_EINVAL, "the name \"%.40s...\" is too long", text);
+    LK_TRY(lk_arena_text(s->arena, text, (size_t)n, &kept));
+    LK_TRY(lk__grow(&s->tensor, &s->max_tensors, s->n_tensors + 1, sizeof *s->tensor));
+    LK_TRY(lk__grow(&s->shared, &s->max_shared, s->n_tensors + 1, sizeof *s->shared));
+    s->shared[s->n_tensors] = false;
+    s->tensor[s->n_tensors++] = (lk_state_tensor){kept, dtype, shape, data};
+    return LK_OK;
+}
+
+static lk_status slab_add(lk__saver *s, const char *prefix, const lk_slab *slab, bool shared)
+{
+    lk_layout *layout = lk_slab_layout(slab);
+    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+        lk_slab_slice slice;
+        LK_TRY(lk_layout_get(layout, i, &slice));
+        LK_TRY(tensor_add(s, prefix, slice.name, slice.dtype, slice.shape,
+                          (char *)lk_slab_data(slab) + slice.offset));
+        s->shared[s->n_tensors - 1] = shared;
+    }
+    return LK_OK;
+}
+
+static lk_status tensors_describe(lk__saver *s)
+{
+    lk_trainer *t = s->trainer;
+    lk_slab *slab;
+    const char *name;
+    char prefix[128];
+    LK_TRY(slab_add(s, "", lk_model_params(t->spec.model), t->shares));
+    LK_TRY(slab_add(s, "", lk_model_state(t->spec.model), false));
+    for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
+        snprintf(prefix, sizeof prefix, "optimizer.%s.", name);
+        LK_TRY(slab_add(s, prefix, slab, t->shares));
+    }
+    for (int i = 0; i < t->n_metrics; i++)
+        LK_TRY(tensor_add(s, "seen.", t->metric[i]->entry.name, LK_F64,
+                          LK_SHAPE(lk__counts_numbers(t, i)), t->seen.number[i]));
+    return LK_OK;
+}
+
+/* The numbers as they are now; returns how many. */
+static int64_t numbers_describe(lk__saver *s)
+{
+    lk_trainer *t = s->trainer;
+    const lk__progress *p = s->progress;
+    const char *name;
+    double *value;
+    int64_t n = 0;
+    for (int i = 0; (value = lk_optimizer_number(t->optimizer, i, &name)); i++)
+        s->number[n++] = lk_state_f64(name, *value);
+    s->number[n++] = lk_state_i64("seen.samples", t->seen.samples);
+    s->number[n++] = lk_state_f64("seen.loss", t->seen.loss);
+    s->number[n++] = lk_state_i64("run.without", p->without);
+    s->number[n++] = lk_state_i64("run.best_epoch", p->best_epoch);
+    s->number[n++] = lk_state_f64("run.best", p->best);
+    s->number[n++] = lk_state_f64("run.rate", p->rate);
+    s->number[n++] = lk_state_i64("run.lines_bytes", p->lines_bytes);
+    s->number[n++] = lk_state_i64("run.events_bytes", p->events_bytes);
+    return n;
+}
+
+/* Numbers that were loaded go to where they belong, in the order in which they are described. */
+static void numbers_take(lk__saver *s)
+{
+    lk_trainer *t = s->trainer;
+    lk__progress *p = s->progress;
+    const lk_state_number *number = s->number;
+    const char *name;
+    double *value;
+    for (int i = 0; (value = lk_optimizer_number(t->optimizer, i, &name)); i++)
+        *value = (number++)->f64;
+    t->seen.samples = (number++)->i64;
+    t->seen.loss = (number++)->f64;
+    p->without = (number++)->i64;
+    p->best_epoch = (number++)->i64;
+    p->best = (number++)->f64;
+    p->rate = (number++)->f64;
+    p->lines_bytes = (number++)->i64;
+    p->events_bytes = (number++)->i64;
+}
+
+/* What metrics have seen is added up on rank 0 alone, or counted twice. */
+static void seen_keep_on_first(lk__saver *s)
+{
+    lk_trainer *t = s->trainer;
+    for (int i = 0; lk_team_rank(t->team) > 0 && i < t->n_metrics; i++)
+        memset(t->seen.number[i], 0, (size_t)lk__counts_numbers(t, i) * sizeof(double));
+}
+
+/* ---- the folder ---- */
+
+static lk_status folder_open(lk__saver *s)
+{
+    const lk_train_options *o = &s->job->experiment->train;
+    char path[LK_PATH_SIZE];
+    lk_checkpoints_options options = {.keep = o->checkpoint.keep, .wait = 10};
+    LK_TRY(lk_agree(s->job->comm, lk_job_identity(s->job, &options.identity)));
+    if (o->checkpoint.folder) {
+        LK_CHECK(strlen(o->checkpoint.folder) < sizeof path, LK_EINVAL,
+                 "the path of the checkpoints is too long");
+        snprintf(path, sizeof path, "%s", o->checkpoint.folder);
+    } else {
+        LK_TRY(lk__path_join(o->output, "checkpoints", path, sizeof path));
+    }
+    LK_TRY(lk_checkpoints_open(s->job->comm, path, &options, &s->folder));
+    return LK_OK;
+}
+
+static lk_status saver_make(lk__saver *s)
+{
+    lk_status st = lk_arena_new(&s->arena);
+    if (st == LK_OK)
+        st = tensors_describe(s);
+    LK_TRY(lk_agree(s->job->comm, st));
+    LK_TRY(folder_open(s));
+    return LK_OK;
+}
+
+lk_status lk__saver_open(lk_job *job, lk__progress *progress, lk__saver **out)
+{
+    const lk_train_options *o = &job->experiment->train;
+    lk__saver *s = NULL;
+    *out = NULL;
+    if (!o->output && !o->checkpoint.folder) {
+        LK_CHECK(!o->resume, LK_EINVAL,
+                 "there is nothing to resume from without train.output=FOLDER or "
+                 "train.checkpoint.folder=FOLDER");
+        return LK_OK;
+    }
+    LK_TRY(lk_agree(job->comm, lk_alloc_zero(&s, 1, sizeof *s)));
+    s->job = job;
+    s->trainer = job->trainer;
+    s->progress = progress;
+    s->saving = s->saved = -1;
+    lk_status st = saver_make(s);
+    if (st != LK_OK) {
+        lk__saver_close(s);
+        LK_TRY(st);
+    }
+    *out = s;
+    return LK_OK;
+}
+
+void lk__saver_close(lk__saver *s)
+{
+    if (!s)
+        return;
+    lk_checkpoints_close(s->folder);
+    lk_free(s->tensor);
+    lk_free(s->shared);
+    lk_arena_free(s->arena);
+    lk_free(s);
+}
+
+int64_t lk__saver_saved(const lk__saver *s)
+{
+    return s->saved;
+}
+
+const char *lk__saver_messages(const lk__saver *s)
+{
+    return lk_checkpoints_messages(s->folder);
+}
+
+/* ---- loading ---- */
+
+static int64_t tensor_bytes(const lk_state_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->shape.ndim; i++)
+        n *= t->shape.dim[i];
+    return n * (int64_t)lk_dtype_size(t->dtype);
+}
+
+/* The tensors to load into: those of another rank's copy are put aside, in `room`. */
+static lk_status load_targets(const lk__saver *s, lk_state_tensor **tensor, char **room)
+{
+    lk_comm *comm = lk__trainer_comm(s->trainer);
+    bool other = comm && lk_comm_intra_rank(comm) > 0;
+    int64_t bytes = 0;
+    *room = NULL;
+    LK_TRY(lk_alloc(tensor, s->n_tensors, sizeof **tensor));
+    for (int64_t i = 0; i < s->n_tensors; i++)
+        bytes += other && s->shared[i] ? (tensor_bytes(&s->tensor[i]) + 7) / 8 * 8 : 0;
+    if (bytes > 0)
+        LK_TRY(lk_alloc(room, bytes, 1));
+    char *at = *room;
+    for (int64_t i = 0; i < s->n_tensors; i++) {
+        (*tensor)[i] = s->tensor[i];
+        if (!other || !s->shared[i])
+            continue;
+        (*tensor)[i].data = at;
+        at += (tensor_bytes(&s->tensor[i]) + 7) / 8 * 8;
+    }
+    return LK_OK;
+}
+
+static lk_status load_into(lk__saver *s, lk_state_tensor *tensor, lk_state *state, bool *found)
+{
+    *state = (lk_state){.tensor = tensor,
+                        .n_tensors = s->n_tensors,
+                        .number = s->number,
+                        .n_numbers = numbers_describe(s)};
+    LK_TRY(lk_checkpoints_load(s->folder, state, found));
+    LK_TRY(lk_team_meet(s->trainer->team));
+    return LK_OK;
+}
+
+/* What was loaded becomes the state of the run, and must have the hash of what was saved. */
+static lk_status load_take(lk__saver *s, const lk_state *state)
+{
+    numbers_take(s);
+    s->trainer->step = state->step;
+    seen_keep_on_first(s);
+    uint64_t hash = lk_trainer_hash(s->trainer);
+    char is[LK_HASH_TEXT], was[LK_HASH_TEXT];
+    LK_CHECK(hash == state->hash, LK_EIO,
+             "the checkpoint of step %lld was saved with the state %s, but what was loaded has %s",
+             (long long)state->step, lk_hash_text(state->hash, was), lk_hash_text(hash, is));
+    s->saved = state->step;
+    return LK_OK;
+}
+
+lk_status lk__saver_load(lk__saver *s, int64_t *step)
+{
+    lk_state_tensor *tensor = NULL;
+    lk_state state;
+    char *room = NULL;
+    bool found = false;
+    *step = -1;
+    lk_status st = lk_agree(s->job->comm, load_targets(s, &tensor, &room));
+    if (st == LK_OK)
+        st = load_into(s, tensor, &state, &found);
+    lk_free(tensor);
+    lk_free(room);
+    LK_TRY(st);
+    if (!found)
+        return LK_OK;
+    LK_TRY(lk_agree(s->job->comm, load_take(s, &state)));
+    *step = state.step;
+    return LK_OK;
+}
+
+/* ---- saving ---- */
+
+lk_status lk__saver_finish(lk__saver *s)
+{
+    if (s->saving < 0)
+        return LK_OK;
+    int64_t step = s->saving;
+    s->saving = -1;
+    s->trainer->note[LK__NOTE_SAVED] = 0;
+    LK_TRY(lk_checkpoints_commit(s->folder));
+    s->saved = step;
+    return LK_OK;
+}
+
+lk_status lk__saver_begin(lk__saver *s)
+{
+    lk_trainer *t = s->trainer;
+    char ranks[16];
+    LK_TRY(lk__saver_finish(s));
+    snprintf(ranks, sizeof ranks, "%d", lk_team_size(t->team));
+    lk_note fact[] = {{"ranks", ranks}};
+    LK_TRY(lk__counts_join(t, &t->seen));
+    lk_state state = {.step = t->step,
+                      .hash = lk_trainer_hash(t),
+                      .tensor = s->tensor,
+                      .n_tensors = s->n_tensors,
+                      .number = s->number,
+                      .n_numbers = numbers_describe(s),
+                      .fact = fact,
+                      .n_facts = 1};
+    lk_status st = lk_checkpoints_begin(s->folder, &state);
+    seen_keep_on_first(s);
+    LK_TRY(st);
+    s->saving = t->step;
+    s->waits = false;
+    s->written = 0;
+    return LK_OK;
+}
+
+lk_status lk__saver_step(lk__saver *s)
+{
+    lk_trainer *t = s->trainer;
+    if (s->saving < 0)
+        return LK_OK;
+    s->written += t->heard[LK__NOTE_SAVED];
+    if (s->written >= lk_team_size(t->team)) {
+        LK_TRY(lk__saver_finish(s));
+    } else if (!s->waits && lk_checkpoints_poll(s->folder)) {
+        s->waits = true;
+        t->note[LK__NOTE_SAVED] = 1;
+    }
+    return LK_OK;
+}

@@ -1,0 +1,42 @@
+/* What a run keeps to go on from: its checkpoints. */
+#ifndef LK_TRAIN_SAVE_H
+#define LK_TRAIN_SAVE_H
+
+#include <lockstep/checkpoint.h>
+#include <lockstep/train.h>
+
+/* What a run has besides its trainer. */
+typedef struct lk__progress {
+    int64_t without; /* evaluations without progress */
+    int64_t best_epoch;
+    double best, rate;
+    int64_t lines_bytes, events_bytes; /* of the files that grow, on rank 0 */
+} lk__progress;
+
+typedef struct lk__saver lk__saver;
+
+/** Open the folder of a job's checkpoints.  `*out` is NULL if it has none.  Collective. */
+lk_status lk__saver_open(lk_job *job, lk__progress *progress, lk__saver **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+void lk__saver_close(lk__saver *s);
+
+/** Go on from the newest checkpoint; `*step` is -1 if there is none.  Collective. */
+lk_status lk__saver_load(lk__saver *s, int64_t *step) LK_NODISCARD;
+
+/** Begin to save; ends a save that is still under way.  Collective. */
+lk_status lk__saver_begin(lk__saver *s) LK_NODISCARD;
+
+/** After each step: publish a save that all ranks have written.  Collective. */
+lk_status lk__saver_step(lk__saver *s) LK_NODISCARD;
+
+/** Wait for the save that is under way, if one is.  Collective. */
+lk_status lk__saver_finish(lk__saver *s) LK_NODISCARD;
+
+/** The step of the last checkpoint that is on disk; -1: none. */
+int64_t lk__saver_saved(const lk__saver *s);
+
+/** What the last call has to say, a line each; "" if nothing. */
+const char *lk__saver_messages(const lk__saver *s);
+
+#endif /* LK_TRAIN_SAVE_H */
