@@ -12,9 +12,7 @@ int experiment_open(int n, char **operand, lk_experiment **out)
     lk_status st = lk_experiment_read(operand[0], (const char *const *)(operand + 1), n - 1, out);
     if (st == LK_ENOMEM)
         return verb_failed();
-    if (st != LK_OK)
-        fprintf(stderr, "error: %s\n", lk_error_message());
-    return st == LK_OK ? LK_EXIT_DONE : LK_EXIT_USAGE;
+    return st == LK_OK ? LK_EXIT_DONE : verb_refuse("%s", lk_error_message());
 }
 
 static void row(report *out, const char *section, const char *name, const char *value)

@@ -6,18 +6,10 @@
 
 enum { WIDTH = 80, HELP_COLUMN = 26, NAME_SIZE = 64 };
 
-/* What is being read, for messages and for the table. */
-struct reader {
-    const lk_option *table;
-    const char *command;
-    void *fields;
-    lk_arena *arena;
-};
-
 /* The name as it is written on the command line, in `buf` of NAME_SIZE bytes. */
 static const char *dashed(const char *name, char *buf)
 {
-    snprintf(buf, NAME_SIZE, "%s", name);
+    snprintf(buf, NAME_SIZE, "%s%s", name[1] ? "--" : "-", name);
     for (char *c = buf; *c; c++)
         if (*c == '_')
             *c = '-';
@@ -43,23 +35,23 @@ const char *option_value_name(const lk_option *o)
     return "VALUE";
 }
 
-static lk_status reject(const struct reader *r, const lk_option *o, const char *why)
+static lk_status reject(const option_reader *r, const lk_option *o, const char *why)
 {
     char name[NAME_SIZE];
     fprintf(stderr,
-            "error: %s: option --%s: %s\n"
+            "error: %s: option %s: %s\n"
             "  run \"%s --help\" for the options and their ranges\n",
             r->command, dashed(o->name, name), why, r->command);
     return LK_EINVAL;
 }
 
-static lk_status read_value(const struct reader *r, const lk_option *o, const char *text)
+static lk_status read_value(const option_reader *r, const lk_option *o, const char *text)
 {
     lk_status st = lk_option_set(o, r->fields, text, r->arena);
     return st == LK_EINVAL ? reject(r, o, lk_error_message()) : st;
 }
 
-static lk_status unknown_option(const struct reader *r, const char *arg)
+static lk_status unknown_option(const option_reader *r, const char *arg)
 {
     char name[NAME_SIZE], near[NAME_SIZE];
     int len = (int)strcspn(arg, "=");
@@ -67,22 +59,23 @@ static lk_status unknown_option(const struct reader *r, const char *arg)
     const lk_option *o = lk_option_suggest(r->table, name + strspn(name, "-"));
     fprintf(stderr, "error: %s: unknown option \"%s\"", r->command, name);
     if (o)
-        fprintf(stderr, "; did you mean \"--%s\"?", dashed(o->name, near));
+        fprintf(stderr, "; did you mean \"%s\"?", dashed(o->name, near));
     fprintf(stderr, "\n  run \"%s --help\" for the options\n", r->command);
     return LK_EINVAL;
 }
 
 /* Read argv[*i], an option, and its value; *i moves to its last argument. */
-static lk_status read_option(const struct reader *r, int argc, char **argv, int *i)
+static lk_status read_option(const option_reader *r, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i], *equals = strchr(arg, '=');
     char name[NAME_SIZE];
     size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
-    if (strncmp(arg, "--", 2) != 0 || len >= sizeof name)
+    int dashes = strncmp(arg, "--", 2) == 0 ? 2 : 1;
+    if (len >= sizeof name)
         return unknown_option(r, arg);
-    snprintf(name, sizeof name, "%.*s", (int)len - 2, arg + 2);
+    snprintf(name, sizeof name, "%.*s", (int)len - dashes, arg + dashes);
     const lk_option *o = lk_option_find(r->table, name);
-    if (!o)
+    if (!o || (name[1] == '\0') != (dashes == 1))
         return unknown_option(r, arg);
     if (o->type == LK_OPTION_FLAG && equals) {
         char why[128];
@@ -94,25 +87,26 @@ static lk_status read_option(const struct reader *r, int argc, char **argv, int 
     if (equals)
         return read_value(r, o, equals + 1);
     if (*i + 1 == argc) {
-        fprintf(stderr, "error: %s: option --%s needs a value: --%s %s\n", r->command, name, name,
+        dashed(o->name, name);
+        fprintf(stderr, "error: %s: option %s needs a value: %s %s\n", r->command, name, name,
                 option_value_name(o));
         return LK_EINVAL;
     }
     return read_value(r, o, argv[++*i]);
 }
 
-lk_status option_parse(const lk_option *table, const char *command, void *fields, lk_arena *arena,
-                       int argc, char **argv, int *n_operands)
+lk_status option_parse(const option_reader *r, int argc, char **argv, int *n_operands)
 {
-    struct reader r = {table, command, fields, arena};
     int n = 0, i = 0;
-    for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    for (; i < argc && strcmp(argv[i], "--") != 0 && !(r->before && n > 0); i++) {
         if (argv[i][0] != '-' || argv[i][1] == '\0')
             argv[n++] = argv[i];
         else
-            LK_TRY(read_option(&r, argc, argv, &i));
+            LK_TRY(read_option(r, argc, argv, &i));
     }
-    for (i++; i < argc; i++)
+    if (n == 0 || !r->before)
+        i++; /* past "--" */
+    for (; i < argc; i++)
         argv[n++] = argv[i];
     *n_operands = n;
     return LK_OK;
@@ -171,8 +165,8 @@ static void help_left(const lk_option *o, option_style style, char *buf, size_t 
     const char *value = option_value_name(o);
     if (in_file && o->type == LK_OPTION_FLAG)
         value = "true|false";
-    snprintf(buf, size, "  %s%s%s%s", in_file ? "" : "--",
-             in_file ? o->name : dashed(o->name, name), *value ? " " : "", value);
+    snprintf(buf, size, "  %s%s%s", in_file ? o->name : dashed(o->name, name), *value ? " " : "",
+             value);
 }
 
 void option_help(const lk_option *table, option_style style, FILE *to)

@@ -12,14 +12,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/** Who reads options, from which table, into which struct, which holds the defaults. */
+typedef struct option_reader {
+    const lk_option *table;
+    const char *command; /* for messages */
+    void *fields;
+    lk_arena *arena;
+    bool before; /* options stand before the operands only: the first operand ends them */
+} option_reader;
+
 /**
- * Read argv[0 ... argc-1] into the struct at `fields`, which holds the defaults.
+ * Read argv[0 ... argc-1].
  *
- * Operands (what is no option) are moved to the front of argv and counted in `n_operands`;
- * "--" ends the options.  Wrong usage is LK_EINVAL, after a message on stderr that names `command`.
+ * An option of one letter is written with one dash.  Operands (what is no option) are moved to the
+ * front of argv and counted in `n_operands`; "--" ends the options.  Wrong usage is LK_EINVAL, after
+ * a message on stderr.
  */
-lk_status option_parse(const lk_option *table, const char *command, void *fields, lk_arena *arena,
-                       int argc, char **argv, int *n_operands) LK_NODISCARD;
+lk_status option_parse(const option_reader *r, int argc, char **argv, int *n_operands) LK_NODISCARD;
 
 /** How a name is written: `--learning-rate` or `learning_rate`. */
 typedef enum option_style { OPTION_ON_LINE, OPTION_IN_FILE } option_style;

@@ -16,6 +16,20 @@ bool term_has_colour(FILE *to)
     return isatty(fileno(to)) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
 }
 
+/* Whether what goes to stderr ends on a terminal that can do more than lines. */
+static bool err_is_terminal(void)
+{
+    const char *term = getenv("TERM"), *passed = getenv("LK_TERMINAL");
+    bool is = isatty(STDERR_FILENO) || (passed && *passed);
+    return is && term && strcmp(term, "dumb") != 0;
+}
+
+void term_pass_on(void)
+{
+    if (err_is_terminal())
+        setenv("LK_TERMINAL", "1", 1);
+}
+
 static double seconds(void)
 {
     return 1e-9 * (double)lk_clock_ns();
@@ -23,10 +37,8 @@ static double seconds(void)
 
 void progress_begin(progress *p)
 {
-    const char *term = getenv("TERM");
     double now = seconds();
-    *p = (progress){.start = now, .last = now - 1};
-    p->shown = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    *p = (progress){.start = now, .last = now - 1, .shown = err_is_terminal()};
 }
 
 void progress_show(progress *p, double done, const char *fmt, ...)

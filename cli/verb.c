@@ -1,10 +1,13 @@
 /* Finding, explaining and running verbs. */
 #include "verb.h"
 
+#include "ranks.h"
+
 #include <lockstep/isa.h>
 #include <lockstep/suggest.h>
 #include <lockstep/thread.h>
 
+#include <stdarg.h>
 #include <string.h>
 
 enum { COMMAND_SIZE = 128 };
@@ -54,7 +57,8 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
-static int run_kind(const lk_verb *verb, const char *command, int argc, char **argv)
+static int read_kind(const lk_verb *verb, const char *command, int argc, char **argv,
+                     verb_call *out)
 {
     if (argc == 0 || argv[0][0] == '-') {
         bool help = asks_for_help(argc, argv);
@@ -69,7 +73,7 @@ static int run_kind(const lk_verb *verb, const char *command, int argc, char **a
         return LK_EXIT_USAGE;
     char name[COMMAND_SIZE];
     snprintf(name, sizeof name, "%s %s", command, kind->name);
-    return verb_run(kind, name, argc - 1, argv + 1);
+    return verb_read(kind, name, argc - 1, argv + 1, out);
 }
 
 static bool environment_is_right(const char *command)
@@ -82,16 +86,21 @@ static bool environment_is_right(const char *command)
     return false;
 }
 
-static int run_with_options(const lk_verb *verb, const char *command, int argc, char **argv,
-                            lk_arena *arena)
+static int read_arguments(const lk_verb *verb, const char *command, int argc, char **argv,
+                          verb_call *out)
 {
     const lk_entry entry = {.options = verb->options, .options_size = verb->options_size};
-    void *fields;
     int n;
-    if (lk_arena_alloc(arena, &fields, 1, verb->options_size) != LK_OK ||
-        lk_options_preset(&entry, fields, arena) != LK_OK)
+    if (lk_arena_new(&out->arena) != LK_OK ||
+        lk_arena_alloc(out->arena, &out->options, 1, verb->options_size) != LK_OK ||
+        lk_options_preset(&entry, out->options, out->arena) != LK_OK)
         return verb_failed();
-    lk_status st = option_parse(verb->options, command, fields, arena, argc, argv, &n);
+    const option_reader reader = {.table = verb->options,
+                                  .command = command,
+                                  .fields = out->options,
+                                  .arena = out->arena,
+                                  .before = verb->wraps};
+    lk_status st = option_parse(&reader, argc, argv, &n);
     if (st != LK_OK)
         return st == LK_EINVAL ? LK_EXIT_USAGE : verb_failed();
     if (n < verb->min_operands || n > verb->max_operands) {
@@ -104,27 +113,58 @@ static int run_with_options(const lk_verb *verb, const char *command, int argc, 
     }
     if (verb->computes && !environment_is_right(command))
         return LK_EXIT_USAGE;
-    return verb->run(fields, n, argv);
+    out->verb = verb;
+    out->n_operands = n;
+    out->operand = argv;
+    return LK_EXIT_DONE;
+}
+
+int verb_read(const lk_verb *verb, const char *command, int argc, char **argv, verb_call *out)
+{
+    *out = (verb_call){.verb = NULL};
+    if (verb->kinds)
+        return read_kind(verb, command, argc, argv, out);
+    if (!asks_for_help(argc, argv))
+        return read_arguments(verb, command, argc, argv, out);
+    verb_help(verb, command, stdout);
+    return LK_EXIT_DONE;
+}
+
+void verb_forget(verb_call *call)
+{
+    lk_arena_free(call->arena);
+    *call = (verb_call){.verb = NULL};
 }
 
 int verb_run(const lk_verb *verb, const char *command, int argc, char **argv)
 {
-    if (verb->kinds)
-        return run_kind(verb, command, argc, argv);
-    if (asks_for_help(argc, argv)) {
-        verb_help(verb, command, stdout);
-        return LK_EXIT_DONE;
-    }
-    lk_arena *arena;
-    if (lk_arena_new(&arena) != LK_OK)
-        return verb_failed();
-    int status = run_with_options(verb, command, argc, argv, arena);
-    lk_arena_free(arena);
+    verb_call call;
+    int status = verb_read(verb, command, argc, argv, &call);
+    if (call.verb)
+        status = call.verb->run(call.options, call.n_operands, call.operand);
+    verb_forget(&call);
     return status;
 }
 
 int verb_failed(void)
 {
-    lk_error_print(stderr);
+    if (ranks_speak()) {
+        ranks_sign();
+        lk_error_print(stderr);
+    }
+    lk_error_clear();
     return LK_EXIT_FAILED;
+}
+
+int verb_refuse(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (ranks_speak()) {
+        fputs("error: ", stderr);
+        vfprintf(stderr, fmt, ap);
+        fputc('\n', stderr);
+    }
+    va_end(ap);
+    return LK_EXIT_USAGE;
 }

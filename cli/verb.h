@@ -9,8 +9,8 @@
 
 #include "option.h"
 
-/* Exit statuses of the command. */
-enum { LK_EXIT_DONE = 0, LK_EXIT_FAILED = 1, LK_EXIT_USAGE = 2 };
+/* Exit statuses of the command.  LK_EXIT_REQUEUE: stopped on request, a checkpoint is saved. */
+enum { LK_EXIT_DONE = 0, LK_EXIT_FAILED = 1, LK_EXIT_USAGE = 2, LK_EXIT_REQUEUE = 75 };
 
 typedef struct lk_verb lk_verb;
 struct lk_verb {
@@ -22,6 +22,8 @@ struct lk_verb {
     size_t options_size; /* of the struct that the table describes */
     int min_operands, max_operands;
     bool computes;               /* runs kernels, so LK_ISA and LK_THREADS must make sense */
+    bool ranks;                  /* runs on many ranks at once: see ranks.h */
+    bool wraps;                  /* its first operand is a verb, whose options follow */
     const lk_verb *const *kinds; /* NULL-terminated, or NULL */
     int (*run)(const void *options, int n_operands, char **operand);
 };
@@ -45,10 +47,33 @@ const lk_verb *verb_find(const lk_verb *const *table, const char *command, const
 /** Print the help of a verb; `command` is how it is called, such as "lockstep info". */
 void verb_help(const lk_verb *verb, const char *command, FILE *to);
 
+/** A verb, or one of its kinds, with its options and operands. */
+typedef struct verb_call {
+    const lk_verb *verb; /* NULL: there is nothing to run */
+    lk_arena *arena;     /* of the options; freed by verb_forget() */
+    void *options;
+    int n_operands;
+    char **operand; /* in argv */
+} verb_call;
+
+/**
+ * Read the arguments behind a verb's name; argv is reordered.
+ *
+ * Returns LK_EXIT_DONE, with nothing to run when help was asked for and printed, or another exit
+ * status after a message on stderr.  verb_forget() releases the call in any case.
+ */
+int verb_read(const lk_verb *verb, const char *command, int argc, char **argv, verb_call *out);
+void verb_forget(verb_call *call);
+
 /** Run a verb with the arguments behind its name; returns the exit status. */
 int verb_run(const lk_verb *verb, const char *command, int argc, char **argv);
 
-/** Print the trace of the library's last failure on stderr and return LK_EXIT_FAILED. */
+/** Print the trace of the library's last failure on stderr and return LK_EXIT_FAILED.  Of several
+ * ranks that fail, the first one prints. */
 int verb_failed(void);
+
+/** Print "error: ", the message and a newline on stderr and return LK_EXIT_USAGE.  Of several ranks
+ * that refuse, the first one prints. */
+int verb_refuse(const char *fmt, ...) LK_PRINTF(1, 2);
 
 #endif /* LK_CLI_VERB_H */

@@ -1,5 +1,6 @@
 /* lockstep gradcheck: the backward of ops, and of communication between ranks, against central
  * differences. */
+#include "ranks.h"
 #include "report.h"
 #include "term.h"
 #include "verb.h"
@@ -115,11 +116,11 @@ static void summary(const char *what, int checked, int failed, double tolerance)
 
 static int unknown(const char *what, const lk_suggestion *s)
 {
-    fprintf(stderr, "error: lockstep gradcheck: no %s named \"%s\"", what, s->wanted);
-    if (lk_suggest_found(s))
-        fprintf(stderr, "; did you mean \"%s\"?", s->best);
-    fprintf(stderr, "\n  run \"lockstep list %ss\" for the names\n", what);
-    return LK_EXIT_USAGE;
+    bool near = lk_suggest_found(s);
+    return verb_refuse("lockstep gradcheck: no %s named \"%s\"%s%s%s\n"
+                       "  run \"lockstep list %ss\" for the names",
+                       what, s->wanted, near ? "; did you mean \"" : "", near ? s->best : "",
+                       near ? "\"?" : "", what);
 }
 
 static int op_check_name(const char *wanted)
@@ -231,12 +232,20 @@ static int gradcheck_run(const void *given, int n, char **operand)
     lk_comm *comm = NULL;
     if (transport && strcmp(transport, "local") == 0)
         return nodes_run(&run, NULL);
-    if (lk_comm_open(transport, &comm) != LK_OK)
-        return verb_failed();
-    bool threads = !transport && strcmp(lk_comm_transport(comm), "self") == 0;
-    int status = threads && run.o->ranks == 0 ? ops_run(run.o, n, operand)
-                                              : nodes_run(&run, threads ? NULL : comm);
-    lk_comm_free(comm);
+    if (transport) {
+        if (lk_comm_open(transport, &comm) != LK_OK)
+            return verb_failed();
+        int status = nodes_run(&run, comm);
+        lk_comm_free(comm);
+        return status;
+    }
+    int status = ranks_open(&comm);
+    if (status == LK_EXIT_DONE) {
+        bool alone = strcmp(lk_comm_transport(comm), "self") == 0;
+        status = alone && run.o->ranks == 0 ? ops_run(run.o, n, operand)
+                                            : nodes_run(&run, alone ? NULL : comm);
+    }
+    ranks_close(comm);
     return status;
 }
 
@@ -262,5 +271,6 @@ const lk_verb lk_verb_gradcheck = {
     .options_size = sizeof(struct gradcheck_options),
     .max_operands = 256,
     .computes = true,
+    .ranks = true,
     .run = gradcheck_run,
 };

@@ -1,6 +1,7 @@
 /* lockstep info: what this build is, what it found here, and what it will use and why; and with a
  * file, what an experiment says. */
 #include "experiment.h"
+#include "launch.h"
 #include "peers.h"
 #include "report.h"
 #include "verb.h"
@@ -123,6 +124,19 @@ static void say_machine(struct info *info)
     say_cache(info, "L3", _SC_LEVEL3_CACHE_SIZE);
 }
 
+static void say_transports(struct info *info)
+{
+    static const char *const mpis[] = {"openmpi", "mpich"};
+    say(info, "transport", "local", cell_text("available"), "ranks as threads of one process");
+    for (size_t i = 0; i < sizeof mpis / sizeof mpis[0]; i++) {
+        launcher l;
+        char why[256];
+        bool found = launcher_find(mpis[i], &l, why, sizeof why);
+        say(info, "transport", mpis[i], cell_text(found ? "available" : "not available"),
+            found ? l.path : why);
+    }
+}
+
 static void say_peers(struct info *info)
 {
     for (const peer_entry *e = peer_entries; e->name; e++) {
@@ -141,7 +155,7 @@ static void say_all(struct info *info)
     say_threads(info);
     say_arithmetic(info);
     say_machine(info);
-    say(info, "transport", "-", cell_text("none"), "this version runs in one process");
+    say_transports(info);
     say_peers(info);
 }
 
@@ -183,8 +197,8 @@ const lk_verb lk_verb_info = {
     .about =
         "Prints version and numerics epoch, compiler, the instruction sets and which one is in "
         "use and why, the number of threads and why, whether this process's floating-point "
-        "environment is canonical, the machine as seen, and the libraries found for "
-        "\"lockstep bench\".\n"
+        "environment is canonical, the machine as seen, what \"lockstep run\" can start ranks on, "
+        "and the libraries found for \"lockstep bench\".\n"
         "With FILE.yaml it checks an experiment and prints all that is set in it, by the file, by "
         "KEY=VALUE, or by default; nothing is opened but the file.\n"
         "The exit status is 2 if LK_ISA or LK_THREADS in the environment cannot be followed.",

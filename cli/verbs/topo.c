@@ -4,6 +4,7 @@
  * the rank file are of a job that is still to be started.
  */
 #include "rankfile.h"
+#include "ranks.h"
 #include "report.h"
 #include "verb.h"
 
@@ -194,32 +195,27 @@ static int print_topology(const lk_topology *t, bool json)
 
 /* ---- the job that runs ---- */
 
-/* A message for people, once for the whole job. */
-static int refuse(const lk_comm *comm)
+static int topo_of(lk_comm *comm, const struct topo_options *o)
 {
-    if (lk_comm_rank(comm) == 0)
-        fprintf(stderr, "error: " COMMAND ": %s\n", lk_error_message());
-    lk_error_clear();
-    return LK_EXIT_USAGE;
+    lk_topology *t = NULL;
+    lk_mode mode;
+    if (o->mode &&
+        (lk_mode_parse(o->mode, &mode) != LK_OK || lk_mode_fit(&mode, lk_comm_size(comm)) != LK_OK))
+        return verb_refuse(COMMAND ": %s", lk_error_message());
+    if (lk_topology_find(comm, o->mode ? &mode : NULL, &t) != LK_OK)
+        return verb_failed();
+    int status = t->rank == 0 ? print_topology(t, o->json) : LK_EXIT_DONE;
+    lk_topology_free(t);
+    return status;
 }
 
 static int topo_running(const struct topo_options *o)
 {
     lk_comm *comm;
-    lk_topology *t = NULL;
-    lk_mode mode;
-    if (lk_comm_open(NULL, &comm) != LK_OK)
-        return verb_failed();
-    int status = LK_EXIT_DONE;
-    if (o->mode &&
-        (lk_mode_parse(o->mode, &mode) != LK_OK || lk_mode_fit(&mode, lk_comm_size(comm)) != LK_OK))
-        status = refuse(comm);
-    else if (lk_topology_find(comm, o->mode ? &mode : NULL, &t) != LK_OK)
-        status = verb_failed();
-    else if (t->rank == 0)
-        status = print_topology(t, o->json);
-    lk_topology_free(t);
-    lk_comm_free(comm);
+    int status = ranks_open(&comm);
+    if (status == LK_EXIT_DONE)
+        status = topo_of(comm, o);
+    ranks_close(comm);
     return status;
 }
 
@@ -305,6 +301,8 @@ static int topo_run(const void *given, int n, char **operand)
     (void)operand;
     if (!o->hosts && !o->rankfile)
         return topo_running(o);
+    if (!ranks_leader())
+        return LK_EXIT_DONE;
     if (!o->hosts || !o->mode || (o->rankfile && o->json)) {
         fprintf(stderr, "error: " COMMAND ": %s\n",
                 !o->hosts  ? "--rankfile needs --hosts, such as a,b,c"
@@ -335,5 +333,6 @@ const lk_verb lk_verb_topo = {
         "FILE. The hosts are listed in the order of the ranks; there are Y times Z of them.",
     .options = options,
     .options_size = sizeof(struct topo_options),
+    .ranks = true,
     .run = topo_run,
 };

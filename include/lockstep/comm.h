@@ -115,6 +115,10 @@ LK_API lk_status lk_comm_open(const char *transport, lk_comm **out) LK_NODISCARD
  */
 LK_API lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out) LK_NODISCARD;
 
+/** Whether there is a module for the MPI of this name, "openmpi" or "mpich"; it is not opened.  Not
+ * collective. */
+LK_API bool lk_mpi_has_module(const char *name);
+
 /** What each rank of lk_run_local() runs.  `comm` is borrowed until it returns. */
 typedef lk_status lk_rank_fn(lk_comm *comm, void *arg);
 

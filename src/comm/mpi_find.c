@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #pragma weak dlopen
 #pragma weak dlsym
@@ -78,14 +79,34 @@ static bool folder(int i, char out[PATH_MAX])
     return snprintf(out, PATH_MAX, "%s%s", self, beside[i]) < PATH_MAX;
 }
 
+/* Where the module of this name would be in folder `i`; false behind the last folder. */
+static bool module_path(int i, const char *name, char out[PATH_MAX + 64])
+{
+    char at[PATH_MAX];
+    if (!folder(i, at))
+        return false;
+    snprintf(out, PATH_MAX + 64, "%s/lockstep-mpi-%s.so", at, name);
+    return true;
+}
+
+bool lk_mpi_has_module(const char *name)
+{
+    char path[PATH_MAX + 64];
+    if (!dlopen || !dlsym || !dladdr || !name || strchr(name, '/'))
+        return false;
+    for (int i = 0; module_path(i, name, path); i++)
+        if (access(path, R_OK) == 0)
+            return true;
+    return false;
+}
+
 static const lk_mpi *found;
 static bool other_build; /* there is a module, but not for this library */
 
 static const lk_mpi *module_open(const char *name)
 {
-    char at[PATH_MAX], path[PATH_MAX + 64];
-    for (int i = 0; folder(i, at); i++) {
-        snprintf(path, sizeof path, "%s/lockstep-mpi-%s.so", at, name);
+    char path[PATH_MAX + 64];
+    for (int i = 0; module_path(i, name, path); i++) {
         /* Global: an MPI's own plug-ins look for its symbols. */
         void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
         const lk_mpi *m = handle ? dlsym(handle, LK_MPI_SYMBOL) : NULL;

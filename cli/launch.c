@@ -1,0 +1,164 @@
+/* Launchers of MPIs.
+ *
+ *     Open MPI   mpirun -q -n N      -q: without advice about ranks that end with another status than 0
+ *     MPICH      mpirun -n N
+ *
+ * Debian names the launchers apart, mpirun.openmpi and mpirun.mpich; elsewhere the one in PATH is
+ * asked whose it is.  More ranks than cores are meant: Open MPI is told so, and that root may.
+ */
+#include "launch.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/comm.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N_MPIS = 2, N_NAMES = 4, EXTRA = 16 };
+
+static const struct {
+    const char *name, *package;
+    const char *word;              /* in what its launcher says about itself */
+    const char *launcher[N_NAMES]; /* "mpirun" and "mpiexec" may be another MPI's */
+} mpis[N_MPIS] = {
+    {"openmpi", "openmpi-bin", "open-mpi.org", {"mpirun.openmpi", "mpirun", "mpiexec"}},
+    {"mpich", "mpich", "HYDRA", {"mpirun.mpich", "mpiexec.hydra", "mpirun", "mpiexec"}},
+};
+
+/* Find a program in PATH. */
+static bool in_path(const char *name, char out[PATH_MAX])
+{
+    const char *path = getenv("PATH");
+    for (const char *at = path; at && *at; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        int n = snprintf(out, PATH_MAX, "%.*s/%s", length, at, name);
+        if (n < PATH_MAX && access(out, X_OK) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+/* Whether `path --version` prints `word`. */
+static bool says(const char *path, const char *word)
+{
+    extern char **environ;
+    char *argv[] = {(char *)(uintptr_t)path, (char *)(uintptr_t) "--version", NULL};
+    char text[4096];
+    size_t have = 0;
+    int ends[2];
+    pid_t pid;
+    posix_spawn_file_actions_t actions;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+    bool started = posix_spawn(&pid, path, &actions, NULL, argv, environ) == 0;
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    for (ssize_t n = 1; started && n > 0 && have < sizeof text - 1;) {
+        n = read(ends[0], text + have, sizeof text - 1 - have);
+        have += n > 0 ? (size_t)n : 0;
+    }
+    close(ends[0]);
+    text[have] = '\0';
+    while (started && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return started && strstr(text, word);
+}
+
+static bool find_one(int i, launcher *out)
+{
+    for (int k = 0; k < N_NAMES && mpis[i].launcher[k]; k++) {
+        const char *name = mpis[i].launcher[k];
+        if (in_path(name, out->path) && (strchr(name, '.') || says(out->path, mpis[i].word))) {
+            out->mpi = mpis[i].name;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool launcher_find(const char *mpi, launcher *out, char *why, size_t size)
+{
+    const char *given = getenv("LK_MPI");
+    if (strcmp(mpi, "auto") == 0 && given && *given)
+        mpi = given;
+    bool any = strcmp(mpi, "auto") == 0, known = any;
+    snprintf(why, size, "there is no MPI that this build has a module for");
+    for (int i = 0; i < N_MPIS; i++) {
+        if (!any && strcmp(mpi, mpis[i].name) != 0)
+            continue;
+        known = true;
+        if (!lk_mpi_has_module(mpis[i].name)) {
+            if (!any)
+                snprintf(why, size, "there is no module for %s in this build", mpi);
+            continue;
+        }
+        if (find_one(i, out))
+            return true;
+        snprintf(why, size, "there is no mpirun of %s in PATH (Debian package %s)", mpis[i].name,
+                 mpis[i].package);
+    }
+    if (!known)
+        snprintf(why, size, "no MPI is named \"%s\": the names are openmpi, mpich, auto", mpi);
+    return false;
+}
+
+/* Whether there are fewer cores than ranks.  In a job of a batch system there are other hosts. */
+static bool is_crowded(int n)
+{
+    static const char *const batch[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"};
+    cpu_set_t mask;
+    for (size_t i = 0; i < sizeof batch / sizeof batch[0]; i++)
+        if (getenv(batch[i]))
+            return false;
+    return sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) < n;
+}
+
+void launcher_exec(const launcher *l, int n, char **argv)
+{
+    static char self[PATH_MAX];
+    char number[16];
+    const char **line = NULL;
+    int count = 0, k = 0;
+    while (argv[count])
+        count++;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0 || lk_alloc(&line, count + EXTRA, sizeof *line) != LK_OK)
+        return;
+    self[length] = '\0';
+    snprintf(number, sizeof number, "%d", n);
+    line[k++] = l->path;
+    if (strcmp(l->mpi, "openmpi") == 0) {
+        line[k++] = "-q";
+        if (is_crowded(n)) {
+            line[k++] = "--oversubscribe";
+            line[k++] = "--bind-to";
+            line[k++] = "none";
+            setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+        }
+        if (geteuid() == 0) {
+            setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+            setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+        }
+    }
+    line[k++] = "-n";
+    line[k++] = number;
+    line[k++] = self;
+    for (int i = 0; i < count; i++)
+        line[k++] = argv[i];
+    line[k] = NULL;
+    setenv("LK_MPI", l->mpi, 1);
+    execv(l->path, (char *const *)(uintptr_t)line);
+    lk_free(line);
+}

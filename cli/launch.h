@@ -1,0 +1,26 @@
+/* Starting ranks as processes: which MPI, by which launcher. */
+#ifndef LK_CLI_LAUNCH_H
+#define LK_CLI_LAUNCH_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct launcher {
+    const char *mpi;     /* "openmpi" or "mpich" */
+    char path[PATH_MAX]; /* of its mpirun */
+} launcher;
+
+/**
+ * Find an MPI (`mpi` is "openmpi", "mpich", or "auto": what LK_MPI says, else either) that the library
+ * has a module for, and its launcher in PATH.  False with the reason in `why`.
+ */
+bool launcher_find(const char *mpi, launcher *out, char *why, size_t size);
+
+/**
+ * Replace this process by the launcher, which starts `n` times this command with `argv`
+ * (NULL-terminated, from the verb's name on).  Returns only if it fails.
+ */
+void launcher_exec(const launcher *l, int n, char **argv);
+
+#endif /* LK_CLI_LAUNCH_H */

@@ -1,0 +1,92 @@
+/* Ranks of this process or thread. */
+#include "ranks.h"
+
+#include "verb.h"
+
+#include <lockstep/log.h>
+
+#include <stdlib.h>
+
+static _Thread_local struct {
+    lk_comm *lent;      /* by `lockstep run`; NULL: ranks are processes */
+    lk_shared *shared;  /* where `spoken` lies, if ranks are processes */
+    atomic_int *spoken; /* whether a rank has reported a failure; NULL: nobody else can know */
+    int rank, size;     /* size 0: not opened yet */
+} here;
+
+/* The rank that an MPI launcher gave this process; 0 if there is none. */
+static int launched_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return atoi(value);
+    }
+    return 0;
+}
+
+void ranks_lend(lk_comm *comm, atomic_int *spoken)
+{
+    here.lent = comm;
+    here.spoken = spoken;
+    here.rank = lk_comm_rank(comm);
+    here.size = lk_comm_size(comm);
+}
+
+/* Ranks of one node agree in shared memory on who reports a failure; where they cannot have any, each
+ * does. */
+static lk_status processes_join(lk_comm *comm)
+{
+    here.rank = lk_comm_rank(comm);
+    here.size = lk_comm_size(comm);
+    LK_TRY(lk_log_rank_set(here.size > 1 ? here.rank : 0, here.size > 1 ? here.size : 0));
+    if (here.size == 1)
+        return LK_OK;
+    lk_status st = lk_shared_new(comm, (int64_t)sizeof(atomic_int), "reports", &here.shared);
+    if (st == LK_ENOTSUP) {
+        lk_error_clear();
+        return LK_OK;
+    }
+    LK_TRY(st);
+    here.spoken = lk_shared_data(here.shared, 0);
+    return LK_OK;
+}
+
+int ranks_open(lk_comm **out)
+{
+    *out = here.lent;
+    if (here.lent)
+        return LK_EXIT_DONE;
+    if (lk_comm_open(NULL, out) != LK_OK || processes_join(*out) != LK_OK)
+        return verb_failed();
+    return LK_EXIT_DONE;
+}
+
+void ranks_close(lk_comm *comm)
+{
+    if (here.lent)
+        return;
+    here.spoken = NULL;
+    lk_shared_free(here.shared);
+    here.shared = NULL;
+    lk_comm_free(comm);
+}
+
+bool ranks_leader(void)
+{
+    return here.size > 0 ? here.rank == 0 : launched_rank() == 0;
+}
+
+bool ranks_speak(void)
+{
+    if (here.size == 0)
+        return launched_rank() == 0;
+    return !here.spoken || atomic_exchange(here.spoken, 1) == 0;
+}
+
+void ranks_sign(void)
+{
+    if (here.size > 1)
+        fprintf(stderr, "[%d/%d] ", here.rank, here.size);
+}

@@ -1,0 +1,37 @@
+/* The ranks that a verb runs on.
+ *
+ * A verb that is marked `ranks` begins with ranks_open() and does collective work on what it gets.
+ * That is one rank, this process; or all processes of an MPI launcher; or, inside
+ * `lockstep run --transport local`, threads of this process, each of which runs the verb.  So what a
+ * verb keeps between calls is not in static memory, unless it belongs to the process.
+ *
+ * Rank 0 prints.  What goes wrong is printed once: by the rank that says so first.
+ */
+#ifndef LK_CLI_RANKS_H
+#define LK_CLI_RANKS_H
+
+#include <lockstep/comm.h>
+
+#include <stdatomic.h>
+
+/** The ranks of this job; returns LK_EXIT_DONE, or another exit status after a message.
+ * Collective.  ranks_close() also after a failure. */
+int ranks_open(lk_comm **out);
+
+/** Give them back; NULL is allowed. */
+void ranks_close(lk_comm *comm);
+
+/** Whether this is rank 0; before ranks_open(), by what the launcher says. */
+bool ranks_leader(void);
+
+/** Whether this rank is the one to report a failure: the first that asks. */
+bool ranks_speak(void);
+
+/** Print "[rank/size] " on stderr if there are other ranks. */
+void ranks_sign(void);
+
+/** On a thread that is a rank: what ranks_open() gives from now on.  `spoken`, 0 at first, is one for
+ * all ranks. */
+void ranks_lend(lk_comm *comm, atomic_int *spoken);
+
+#endif /* LK_CLI_RANKS_H */

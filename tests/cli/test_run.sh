@@ -1,0 +1,127 @@
+#!/bin/sh
+# lockstep run: ranks as threads and by each MPI, the job's status, one message, and nothing left over.
+. "$(dirname "$0")/expect.sh"
+
+places='local'
+LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
+export LK_MPI_MODULES LK_DEADLINE=20
+for mpi in openmpi mpich; do
+    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || places="$places $mpi"
+done
+cp "$lockstep" "$work/victim" # a name that no other process has
+
+# run PLACE N ARGUMENT...: the words that start ranks there.
+run()
+{
+    place=$1 n=$2
+    shift 2
+    case $place in
+    local) "$work/victim" run -n "$n" --transport local "$@" ;;
+    *) "$work/victim" run -n "$n" --mpi "$place" --transport mpi "$@" ;;
+    esac
+}
+
+# The process numbers of all that runs.
+processes()
+{
+    find /proc/[0-9]*/exe -lname "$work/victim" 2>/dev/null | tr -dc '0-9\n'
+}
+
+# gone SECONDS: require that nothing runs any more.
+gone()
+{
+    tries=0
+    while [ -n "$(processes)" ]; do
+        [ $tries -lt $((10 * $1)) ] || fail "still there: $(processes)"
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+}
+
+# until_many N: wait until N processes, the launcher included, are there.
+until_many()
+{
+    tries=0
+    while [ "$(processes | wc -l)" -lt "$1" ]; do
+        [ $tries -lt 100 ] || fail "never $1 processes: $(processes)"
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+}
+
+for place in $places; do
+    # The verb runs once on all ranks, and rank 0 prints.
+    status 0 run $place 3 -- gradcheck --json allreduce send
+    "$json" <"$work/out" || fail "$place: JSON"
+    [ "$(grep -c '"pass": true' "$work/out")" -eq 2 ] || fail "$place: two nodes, each once"
+    err "lockstep run: 3 ranks, transport"
+    status 0 run $place 2 topo # without --
+    out '2 ranks on 1 host'
+
+    # What is wrong is said once, and the status is the job's.
+    status 2 run $place 3 topo --mode 2x2
+    [ "$(grep -c 'hold 4 ranks, but there are 3' "$work/err")" -eq 1 ] || fail "$place: not once"
+    no_out
+    status 1 run $place 3 -- gradcheck --tolerance 1e-12
+    out 'FAILED'
+
+    # What is wrong with the arguments is said before anything is started.
+    status 2 run $place 3 topo --mod 2x2
+    err 'lockstep topo: unknown option "--mod"; did you mean "--mode"?'
+    status 2 run $place 3 list verbs
+    err 'lockstep list runs in one process'
+    status 2 run $place 3 --restarts 2 topo
+    err 'topo has no --resume'
+    status 0 run $place 3 -- topo --help
+    out 'usage: lockstep topo'
+
+    # A rank that is killed ends the job, with status 1; and so does a signal to a verb that does not
+    # save.
+    # Ranks that are threads are one process besides the launcher.
+    [ $place = local ] && all=2 || all=4
+    for victim in rank job launcher; do
+        run $place 3 gradcheck >"$work/out" 2>"$work/err" &
+        waiting=$!
+        until_many $all
+        launcher=$(for p in $(processes); do
+            grep -q "^run" "/proc/$p/cmdline" || tr '\0' ' ' <"/proc/$p/cmdline" | grep -q 'victim run ' && echo "$p"
+        done | sort -n | head -n 1)
+        one=$(processes | grep -vx "$launcher" | head -n 1)
+        case $victim in
+        rank) kill -9 "$one" ;;
+        job) kill -TERM "$launcher" ;;
+        launcher) kill -9 "$launcher" ;;
+        esac
+        wait $waiting
+        got=$?
+        [ $victim = launcher ] || [ $got -eq 1 ] || fail "$place: status $got after the end of a $victim"
+        gone 10
+    done
+done
+
+status 2 "$lockstep" run -n 2 --transport tcp topo
+err 'give local or mpi'
+status 2 "$lockstep" run -n 2 --mpi lam topo
+err 'no MPI is named "lam"'
+status 2 "$lockstep" run -n 0x topo
+err 'option -n: "0x"'
+status 2 "$lockstep" run -n 2
+err 'something is missing'
+status 2 "$lockstep" run --n 2 topo
+err 'unknown option "--n"; did you mean "-n"?'
+status 2 "$lockstep" run -n 2 trian
+err 'unknown verb "trian"; did you mean "train"?'
+
+# Without MPI ranks are threads; who insists on an MPI is told what is missing.
+mkdir "$work/none"
+status 0 env LK_MPI_MODULES="$work/none" "$lockstep" run -n 2 topo
+err 'transport local: there is no MPI that this build has a module for'
+status 2 env LK_MPI_MODULES="$work/none" "$lockstep" run -n 2 --transport mpi topo
+err 'no MPI'
+status 2 env LK_MPI_MODULES="$work/none" "$lockstep" run -n 2 --mpi mpich topo
+err 'no module for mpich'
+case $places in *mpi*)
+    status 2 env PATH="$work/none" "$lockstep" run -n 2 --transport mpi topo
+    err 'no mpirun of'
+    ;;
+esac
