@@ -15,6 +15,15 @@ int experiment_open(int n, char **operand, lk_experiment **out)
     return st == LK_OK ? LK_EXIT_DONE : verb_refuse("%s", lk_error_message());
 }
 
+int experiment_failed(const lk_experiment *experiment, lk_status st)
+{
+    if (st != LK_EINVAL && st != LK_ESHAPE && st != LK_EDTYPE && st != LK_EOVERFLOW)
+        return verb_failed();
+    int status = verb_refuse("%s: %s", experiment->path, lk_error_message());
+    lk_error_clear();
+    return status;
+}
+
 static void row(report *out, const char *section, const char *name, const char *value)
 {
     report_row(out, (report_cell[]){cell_text(section), cell_text(name), cell_text(value)});

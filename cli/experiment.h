@@ -13,6 +13,10 @@
  */
 int experiment_open(int n, char **operand, lk_experiment **out);
 
+/** After a failure with `st`: what the experiment is to blame for is one line and LK_EXIT_USAGE,
+ * anything else as verb_failed(). */
+int experiment_failed(const lk_experiment *experiment, lk_status st);
+
 /** Give a report rows of three cells: the section, the option and its value; everything that is set,
  * by the file or by default. */
 void experiment_rows(const lk_experiment *experiment, report *out);

@@ -55,16 +55,18 @@ static void child_begin(const job_spec *spec, pid_t parent)
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
+    if (spec->output > 0)
+        dup2(spec->output, STDOUT_FILENO);
     if (spec->saves)
         signal(SIGUSR1, SIG_IGN); /* until launcher and ranks are ready for it */
     launcher_exec(l, spec->n, spec->argv);
-    fprintf(stderr, "error: lockstep run: cannot start %s: %s\n", l->path, strerror(errno));
+    fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
     _exit(LK_EXIT_FAILED);
 }
 
 static void end_at_once(const launcher *l, pid_t job)
 {
-    fprintf(stderr, "lockstep run: ending the job at once\n");
+    fprintf(stderr, "lockstep: ending the job at once\n");
     kill(job, l && strcmp(l->mpi, "openmpi") == 0 ? SIGTERM : SIGKILL);
 }
 
@@ -87,12 +89,12 @@ static int status_of(const launcher *l, int wait_status, bool asked)
         code == LK_EXIT_REQUEUE)
         return code;
     if (asked)
-        fprintf(stderr, "lockstep run: stopped, without a checkpoint\n");
+        fprintf(stderr, "lockstep: stopped, without a checkpoint\n");
     else if (code > 128)
-        fprintf(stderr, "lockstep run: %s was killed by signal %d\n", l ? "a rank" : "the job",
+        fprintf(stderr, "lockstep: %s was killed by signal %d\n", l ? "a rank" : "the job",
                 code - 128);
     else
-        fprintf(stderr, "lockstep run: the job ended with status %d\n", code);
+        fprintf(stderr, "lockstep: the job ended with status %d\n", code);
     return LK_EXIT_FAILED;
 }
 
@@ -130,7 +132,7 @@ bool job_start(const job_spec *spec, job_end *end)
         return true;
     }
     if (job < 0)
-        fprintf(stderr, "error: lockstep run: cannot start a process: %s\n", strerror(errno));
+        fprintf(stderr, "error: cannot start a process: %s\n", strerror(errno));
     else
         end->status = status_of(spec->launcher, job_watch(spec, job, &wanted, &end->asked),
                                 end->asked);

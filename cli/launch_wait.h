@@ -10,6 +10,7 @@ typedef struct job_spec {
     int n;                    /* ranks */
     char **argv;              /* from the verb's name on, NULL-terminated */
     bool saves;               /* when asked to stop, the verb saves what it has */
+    int output;               /* a file for its standard output; 0: where this process's goes */
 } job_spec;
 
 typedef struct job_end {

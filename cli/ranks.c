@@ -14,7 +14,7 @@ static _Thread_local struct {
     int rank, size;     /* size 0: not opened yet */
 } here;
 
-/* The rank that an MPI launcher gave this process; 0 if there is none. */
+/* The rank that an MPI launcher gave this process; -1 if none started it. */
 static int launched_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
@@ -23,7 +23,12 @@ static int launched_rank(void)
         if (value && *value)
             return atoi(value);
     }
-    return 0;
+    return -1;
+}
+
+bool ranks_launched(void)
+{
+    return here.lent || launched_rank() >= 0;
 }
 
 void ranks_lend(lk_comm *comm, atomic_int *spoken)
@@ -75,13 +80,13 @@ void ranks_close(lk_comm *comm)
 
 bool ranks_leader(void)
 {
-    return here.size > 0 ? here.rank == 0 : launched_rank() == 0;
+    return here.size > 0 ? here.rank == 0 : launched_rank() <= 0;
 }
 
 bool ranks_speak(void)
 {
     if (here.size == 0)
-        return launched_rank() == 0;
+        return launched_rank() <= 0;
     return !here.spoken || atomic_exchange(here.spoken, 1) == 0;
 }
 

@@ -21,6 +21,9 @@ int ranks_open(lk_comm **out);
 /** Give them back; NULL is allowed. */
 void ranks_close(lk_comm *comm);
 
+/** Whether a launcher started this process or thread as a rank. */
+bool ranks_launched(void);
+
 /** Whether this is rank 0; before ranks_open(), by what the launcher says. */
 bool ranks_leader(void);
 

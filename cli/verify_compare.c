@@ -1,0 +1,99 @@
+/* Comparing traces and snapshots, bit by bit. */
+#include "verify_compare.h"
+
+#include <lockstep/io.h>
+
+#include <stdio.h>
+#include <string.h>
+
+verify_difference verify_compare(const verify_trace *a, const verify_trace *b)
+{
+    verify_difference d = {.found = true};
+    for (int64_t i = 0; i < a->steps; i++) {
+        d.step = i + 1;
+        if (memcmp(&a->loss[i], &b->loss[i], sizeof a->loss[i]) != 0) {
+            snprintf(d.text, sizeof d.text, "the loss is %.17g and %.17g", a->loss[i], b->loss[i]);
+            d.state = a->state[i] != b->state[i];
+            return d;
+        }
+        if (a->state[i] != b->state[i]) {
+            d.state = true;
+            return d;
+        }
+    }
+    d.found = a->score != b->score;
+    snprintf(d.text, sizeof d.text, "loss or metrics of the evaluation differ");
+    return d;
+}
+
+/* The first element that differs; -1 if none does. */
+static int64_t first_difference(const lk_tensor *a, const lk_tensor *b)
+{
+    size_t size = lk_dtype_size(lk_tensor_dtype(a));
+    const char *x = lk_tensor_data(a), *y = lk_tensor_data(b);
+    for (int64_t i = 0; i < lk_tensor_count(a); i++)
+        if (memcmp(x + (size_t)i * size, y + (size_t)i * size, size) != 0)
+            return i;
+    return -1;
+}
+
+/* "tensor[element] is A and B", with the bits where the decimals could look the same. */
+static lk_status describe(const char *name, int64_t at, const lk_tensor *a, const lk_tensor *b,
+                          char text[VERIFY_TEXT])
+{
+    lk_tensor *x = NULL, *y = NULL;
+    lk_status st = lk_tensor_clone(a, LK_F64, &x);
+    if (st == LK_OK)
+        st = lk_tensor_clone(b, LK_F64, &y);
+    if (st == LK_OK)
+        snprintf(text, VERIFY_TEXT, "%.200s, element %lld of %lld: %.17g (%a) and %.17g (%a)", name,
+                 (long long)at, (long long)lk_tensor_count(a),
+                 ((const double *)lk_tensor_data(x))[at], ((const double *)lk_tensor_data(x))[at],
+                 ((const double *)lk_tensor_data(y))[at], ((const double *)lk_tensor_data(y))[at]);
+    lk_tensor_free(x);
+    lk_tensor_free(y);
+    return st;
+}
+
+/* Read tensor `i` of both files and compare; `*differs` is counted up. */
+static lk_status tensor_compare(const lk_safetensors *a, const lk_safetensors *b, int64_t i,
+                                int *differs, char text[VERIFY_TEXT])
+{
+    lk_safetensors_info info, other;
+    lk_tensor *x = NULL, *y = NULL;
+    lk_status st;
+    LK_TRY(lk_safetensors_get(a, i, &info));
+    LK_TRY(lk_safetensors_get(b, i, &other));
+    LK_CHECK(strcmp(info.name, other.name) == 0, LK_ESTATE, "the tensors %s and %s do not match",
+             info.name, other.name);
+    LK_TRY_TO(done, lk_tensor_new(info.dtype, info.shape, &x));
+    LK_TRY_TO(done, lk_tensor_new(other.dtype, other.shape, &y));
+    LK_TRY_TO(done, lk_safetensors_read(a, i, x));
+    LK_TRY_TO(done, lk_safetensors_read(b, i, y));
+    int64_t at = first_difference(x, y);
+    if (at >= 0 && ++*differs == 1)
+        st = describe(info.name, at, x, y, text);
+done:
+    lk_tensor_free(x);
+    lk_tensor_free(y);
+    return st;
+}
+
+lk_status verify_explain(const char *a, const char *b, char text[VERIFY_TEXT])
+{
+    lk_safetensors *x = NULL, *y = NULL;
+    int differs = 0;
+    lk_status st;
+    LK_TRY_TO(done, lk_safetensors_open(a, &x));
+    LK_TRY_TO(done, lk_safetensors_open(b, &y));
+    snprintf(text, VERIFY_TEXT, "no tensor, when both are run again");
+    for (int64_t i = 0; i < lk_safetensors_count(x) && i < lk_safetensors_count(y); i++)
+        LK_TRY_TO(done, tensor_compare(x, y, i, &differs, text));
+    size_t n = strlen(text);
+    if (differs > 1)
+        snprintf(text + n, VERIFY_TEXT - n, "; %d other tensors differ", differs - 1);
+done:
+    lk_safetensors_free(x);
+    lk_safetensors_free(y);
+    return st;
+}

@@ -1,0 +1,23 @@
+/* Where two configurations of `lockstep verify` part. */
+#ifndef LK_CLI_VERIFY_COMPARE_H
+#define LK_CLI_VERIFY_COMPARE_H
+
+#include "verify_train.h"
+
+enum { VERIFY_TEXT = 512 };
+
+/** The first difference between two traces. */
+typedef struct verify_difference {
+    bool found;
+    int64_t step;           /* after how many steps, from 1 on */
+    bool state;             /* the states differ; otherwise what is said in `text` */
+    char text[VERIFY_TEXT]; /* "the loss is 1.25 and 1.5" */
+} verify_difference;
+
+verify_difference verify_compare(const verify_trace *a, const verify_trace *b);
+
+/** The first difference between the snapshots in two files: tensor, element and both values, or that
+ * there is none, in `text`.  Errors: LK_EIO, LK_ENOMEM. */
+lk_status verify_explain(const char *a, const char *b, char text[VERIFY_TEXT]) LK_NODISCARD;
+
+#endif /* LK_CLI_VERIFY_COMPARE_H */

@@ -1,0 +1,40 @@
+/* One configuration of `lockstep verify`: where and how steps are trained. */
+#ifndef LK_CLI_VERIFY_PLACE_H
+#define LK_CLI_VERIFY_PLACE_H
+
+#include "launch.h"
+#include "verify_train.h"
+
+#include <lockstep/isa.h>
+
+enum { VERIFY_WHY = 256 };
+
+/** The experiment, and how it is named on the command line: FILE.yaml [KEY=VALUE...]. */
+typedef struct verify_version {
+    lk_experiment *experiment;
+    int n;
+    char **operand;
+} verify_version;
+
+typedef struct verify_place {
+    const verify_version *version;
+    int ranks, threads;       /* threads of each rank's kernels */
+    const launcher *launcher; /* NULL: ranks are threads of this process */
+    lk_isa isa;
+    const char *algorithm; /* of allreduce; NULL: by cost */
+} verify_place;
+
+/**
+ * Train there, with a snapshot at the end unless `snapshot` is NULL.  Returns an exit status, after a
+ * message on stderr if it is not LK_EXIT_DONE.  If the algorithm cannot be used on these ranks, `why`
+ * says so; otherwise it is "".
+ *
+ * Processes are started as `lockstep verify --trace`, whose output is read.
+ */
+int verify_run(const verify_place *place, const char *snapshot, verify_trace *out,
+               char why[VERIFY_WHY]);
+
+/** On the ranks of a launcher: train, and let rank 0 print the trace, for verify_run(). */
+int verify_print(const verify_setting *setting);
+
+#endif /* LK_CLI_VERIFY_PLACE_H */

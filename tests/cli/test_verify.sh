@@ -1,0 +1,101 @@
+#!/bin/sh
+# lockstep verify: one hash on every layout; and where bits differ, the step and the tensor.
+. "$(dirname "$0")/expect.sh"
+
+LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
+export LK_MPI_MODULES TMPDIR="$work"
+mpis=
+for mpi in openmpi mpich; do
+    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || mpis="$mpis${mpis:+,}$mpi"
+done
+
+# Batch norm, dropout, momentum, a partial last batch, uneven shards: all that a layout could disturb.
+cat >"$work/net.yaml" <<'END'
+data: {type: glyphs, count: 45, test_count: 24, shape: [12, 12, 1], batch: 20, shards: 7}
+model:
+  - {type: conv, filters: 6, kernel: 3}
+  - batch_norm
+  - relu
+  - {type: maxpool, size: 2}
+  - {type: dropout, rate: 0.25}
+  - flatten
+  - {type: linear, units: 10}
+loss: softmax_cross_entropy
+metrics: [accuracy, confusion]
+optimizer: {type: sgd, rate: 0.05, momentum: 0.9}
+train: {epochs: 3}
+END
+
+# column NAME: its values in the last JSON output, each once.
+column()
+{
+    sed -n "s/.*\"$1\": \"\{0,1\}\([^\",}]*\).*/\1/p" "$work/out" | sort -u
+}
+
+status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,2,3,4,5,7 --threads 1,2 --isa scalar --json --steps 8
+"$json" <"$work/out" || fail 'JSON'
+no_err
+[ "$(wc -l <"$work/out")" -eq 12 ] || fail 'not 12 configurations'
+[ "$(column same)" = true ] && [ "$(column state | wc -l)" -eq 1 ] || fail 'more than one state'
+state=$(column state)
+for key in '"ranks": 5' '"threads": 2' '"transport": "local"' '"layout": "data=5"' '"isa": "scalar"'; do
+    out "$key"
+done
+
+# The other instruction sets, algorithms, ways to update and to overlap.
+isas=$("$lockstep" info --json | sed -n 's/.*"topic": "instruction set", "name": "\([a-z0-9]*\)", "value": "\(in use\|available\)".*/\1/p' | paste -sd,)
+status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3,4 --isa "$isas" --algorithms auto,tree,ring,direct,halving --json --steps 8
+[ "$(column state)" = "$state" ] || fail "other bits: $(column state)"
+for how in update=each update=shared overlap=yes; do
+    status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3,7 "parallel.$how" --json --steps 8
+    [ "$(column state)" = "$state" ] || fail "$how: other bits: $(column state)"
+done
+status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --algorithms halving
+out '1 left out: the algorithm cannot be used there'
+out 'the same bits in 1 configuration: 20 steps and an evaluation'
+status 2 "$lockstep" verify "$work/net.yaml" --ranks 3 --algorithms halving
+err 'none of them can be used on these ranks'
+
+# Processes: the same bits as threads.
+if [ -n "$mpis" ]; then
+    status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --transport local,mpi --mpi "$mpis" --json --steps 8
+    [ "$(column state)" = "$state" ] || fail "mpi: other bits: $(column state)"
+    out '"transport": "mpi", "mpi": "'
+    status 0 "$lockstep" run -n 2 --transport mpi -- verify --trace --steps 8 "$work/net.yaml"
+    out "step 8 state $state loss "
+fi
+status 0 "$lockstep" run -n 2 --transport local -- verify --trace --steps 8 --snapshot "$work/s.safetensors" "$work/net.yaml"
+out "step 8 state $state loss "
+out 'score '
+status 0 "$lockstep" ckpt inspect "$work/s.safetensors"
+for tensor in conv1.weight state/batch_norm1. optimizer/momentum/; do
+    grep -q "$tensor" "$work/out" || fail "the snapshot has no $tensor"
+done
+
+# Fast mode gives the bits up: the step and the tensor are named, with both values; nothing is left.
+for place in local ${mpis:+mpi}; do
+    status 1 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --transport $place parallel.mode=fast
+    out 'DIFFER'
+    err 'error: after step 1 the bits differ between (1 rank, 1 thread, '
+    grep -Eq '^  first in [a-z_/0-9.]+, element [0-9]+ of [0-9]+: .*\(-?0x1.* and .*\(-?0x1' "$work/err" || fail 'no tensor'
+    err '1 of 2 configurations have other bits than the first'
+done
+status 1 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --json parallel.mode=fast
+out '"same": false'
+[ -z "$(find "$work" -name 'lockstep*')" ] || fail 'snapshots are left'
+
+# What cannot be asked for.
+status 2 "$lockstep" verify "$work/net.yaml" --ranks 1,8
+err '8 ranks'
+[ "$(wc -l <"$work/err")" -eq 1 ] || fail 'not one line'
+status 2 "$lockstep" verify "$work/net.yaml" --transport tcp
+err 'give local or mpi'
+status 2 "$lockstep" verify "$work/net.yaml" --isa sse9
+err 'no instruction set named "sse9"'
+status 2 "$lockstep" verify "$work/net.yaml" --snapshot x
+err 'it goes with --trace'
+status 2 "$lockstep" run -n 2 --transport local verify "$work/net.yaml"
+err 'it starts its ranks itself'
+status 2 "$lockstep" verify "$work/none.yaml"
+status 2 "$lockstep" verify "$work/net.yaml" --algorithms tre
+err 'there is no such allreduce'
