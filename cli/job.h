@@ -5,11 +5,15 @@
 #include <lockstep/train.h>
 
 /**
- * Read the experiment operand[0], with what operand[1 ... n-1] assign, and make its job.
+ * Read the experiment operand[0], with what operand[1 ... n-1] assign and {rank} and {size} filled in.
  *
- * The caller frees both, the job first, also after a failure.  Returns LK_EXIT_DONE, or another exit
- * status after a message on stderr: LK_EXIT_USAGE when the experiment is to blame.
+ * The caller frees it, also after a failure.  Returns LK_EXIT_DONE, or another exit status after a
+ * message on stderr: LK_EXIT_USAGE when the experiment is to blame.
  */
-int job_open(int n, char **operand, lk_experiment **experiment, lk_job **job);
+int job_read(const lk_comm *comm, int n, char **operand, lk_experiment **out);
+
+/** Make the job of an experiment on the ranks of `comm`.  Collective.  The caller frees it, before the
+ * experiment, also after a failure.  Returns as job_read(). */
+int job_make(const lk_experiment *experiment, lk_comm *comm, lk_job **out);
 
 #endif /* LK_CLI_JOB_H */

@@ -4,7 +4,9 @@
 #include "verb.h"
 
 #include <lockstep/log.h>
+#include <lockstep/thread.h>
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static _Thread_local struct {
@@ -31,13 +33,54 @@ bool ranks_launched(void)
     return here.lent || launched_rank() >= 0;
 }
 
-void ranks_lend(lk_comm *comm, atomic_int *spoken)
+bool ranks_are_threads(void)
 {
+    return here.lent != NULL;
+}
+
+/* ---- ranks as threads ---- */
+
+struct threads {
+    int (*fn)(void *arg);
+    void *arg;
+    atomic_int spoken;
+    atomic_int count[LK_EXIT_REQUEUE + 1]; /* of ranks that ended with this status */
+};
+
+/* One rank.  A failure is the end of the others too. */
+static lk_status rank_main(lk_comm *comm, void *arg)
+{
+    struct threads *t = arg;
     here.lent = comm;
-    here.spoken = spoken;
+    here.spoken = &t->spoken;
     here.rank = lk_comm_rank(comm);
     here.size = lk_comm_size(comm);
+    int status = t->fn(t->arg);
+    atomic_fetch_add(&t->count[status], 1);
+    LK_CHECK(status == LK_EXIT_DONE || status == LK_EXIT_REQUEUE, LK_ECOMM,
+             "the verb ended with status %d", status);
+    return LK_OK;
 }
+
+int ranks_run(int n, int (*fn)(void *arg), void *arg)
+{
+    static const int worst[] = {LK_EXIT_FAILED, LK_EXIT_USAGE, LK_EXIT_REQUEUE};
+    struct threads t = {.fn = fn, .arg = arg};
+    const char *env = getenv("LK_THREADS");
+    int cores = 1;
+    if (!env || !*env) {
+        if (lk_threads_get(&cores) != LK_OK ||
+            lk_threads_set(cores / n > 0 ? cores / n : 1) != LK_OK)
+            return verb_failed();
+    }
+    lk_status st = lk_run_local(n, rank_main, &t);
+    for (size_t i = 0; i < sizeof worst / sizeof worst[0]; i++)
+        if (atomic_load(&t.count[worst[i]]) > 0)
+            return worst[i];
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+}
+
+/* ---- ranks as processes ---- */
 
 /* Ranks of one node agree in shared memory on who reports a failure; where they cannot have any, each
  * does. */

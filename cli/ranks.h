@@ -12,8 +12,6 @@
 
 #include <lockstep/comm.h>
 
-#include <stdatomic.h>
-
 /** The ranks of this job; returns LK_EXIT_DONE, or another exit status after a message.
  * Collective.  ranks_close() also after a failure. */
 int ranks_open(lk_comm **out);
@@ -24,6 +22,9 @@ void ranks_close(lk_comm *comm);
 /** Whether a launcher started this process or thread as a rank. */
 bool ranks_launched(void);
 
+/** Whether ranks are threads of this process. */
+bool ranks_are_threads(void);
+
 /** Whether this is rank 0; before ranks_open(), by what the launcher says. */
 bool ranks_leader(void);
 
@@ -33,8 +34,8 @@ bool ranks_speak(void);
 /** Print "[rank/size] " on stderr if there are other ranks. */
 void ranks_sign(void);
 
-/** On a thread that is a rank: what ranks_open() gives from now on.  `spoken`, 0 at first, is one for
- * all ranks. */
-void ranks_lend(lk_comm *comm, atomic_int *spoken);
+/** Run `fn(arg)` as `n` ranks, threads of this process, on each of which ranks_open() gives its place.
+ * Returns the worst of their exit statuses. */
+int ranks_run(int n, int (*fn)(void *arg), void *arg);
 
 #endif /* LK_CLI_RANKS_H */

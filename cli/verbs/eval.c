@@ -1,5 +1,6 @@
 /* lockstep eval: loss and metrics of weights on the sets of an experiment. */
 #include "job.h"
+#include "ranks.h"
 #include "score.h"
 #include "verb.h"
 
@@ -37,8 +38,7 @@ static const lk_option options[] = {
 
 static int usage(const char *what)
 {
-    fprintf(stderr, "error: lockstep eval: %s\n", what);
-    return LK_EXIT_USAGE;
+    return verb_refuse("lockstep eval: %s", what);
 }
 
 static void print_score(const struct eval_options *o, const lk_job *job, const lk_score *score)
@@ -77,7 +77,8 @@ static int evaluate(const struct eval_options *o, lk_job *job)
     if (lk_weights_load(lk_trainer_model(lk_job_trainer(job)), path) != LK_OK ||
         lk_trainer_evaluate(lk_job_trainer(job), loader, &score) != LK_OK)
         return verb_failed();
-    print_score(o, job, &score);
+    if (ranks_leader())
+        print_score(o, job, &score);
     return LK_EXIT_DONE;
 }
 
@@ -85,11 +86,19 @@ static int eval_run(const void *given, int n, char **operand)
 {
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
-    int status = job_open(n, operand, &experiment, &job);
+    lk_comm *comm = NULL;
+    int status = ranks_open(&comm);
+    if (status == LK_EXIT_DONE)
+        status = job_read(comm, n, operand, &experiment);
+    if (status == LK_EXIT_DONE) {
+        experiment->parallel.update = LK_UPDATE_EACH; /* each rank reads the weights for itself */
+        status = job_make(experiment, comm, &job);
+    }
     if (status == LK_EXIT_DONE)
         status = evaluate(given, job);
     lk_job_free(job);
     lk_experiment_free(experiment);
+    ranks_close(comm);
     return status;
 }
 
@@ -105,5 +114,6 @@ const lk_verb lk_verb_eval = {
     .min_operands = 1,
     .max_operands = 1000,
     .computes = true,
+    .ranks = true,
     .run = eval_run,
 };

@@ -54,40 +54,10 @@ static const lk_option options[] = {
 
 /* ---- ranks as threads ---- */
 
-struct threads {
-    const verb_call *call;
-    atomic_int spoken;
-    atomic_int count[LK_EXIT_REQUEUE + 1]; /* of ranks that ended with this status */
-};
-
-/* One rank.  A failure is the end of the others too. */
-static lk_status rank_main(lk_comm *comm, void *arg)
+static int rank_main(void *arg)
 {
-    struct threads *t = arg;
-    ranks_lend(comm, &t->spoken);
-    int status = t->call->verb->run(t->call->options, t->call->n_operands, t->call->operand);
-    atomic_fetch_add(&t->count[status], 1);
-    LK_CHECK(status == LK_EXIT_DONE || status == LK_EXIT_REQUEUE, LK_ECOMM,
-             "the verb ended with status %d", status);
-    return LK_OK;
-}
-
-static int threads_run(const verb_call *call, int n)
-{
-    static const int worst[] = {LK_EXIT_FAILED, LK_EXIT_USAGE, LK_EXIT_REQUEUE};
-    struct threads t = {.call = call};
-    const char *env = getenv("LK_THREADS");
-    int cores = 1;
-    if (!env || !*env) {
-        if (lk_threads_get(&cores) != LK_OK ||
-            lk_threads_set(cores / n > 0 ? cores / n : 1) != LK_OK)
-            return verb_failed();
-    }
-    lk_status st = lk_run_local(n, rank_main, &t);
-    for (size_t i = 0; i < sizeof worst / sizeof worst[0]; i++)
-        if (atomic_load(&t.count[worst[i]]) > 0)
-            return worst[i];
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    const verb_call *call = arg;
+    return call->verb->run(call->options, call->n_operands, call->operand);
 }
 
 /* ---- jobs ---- */
@@ -102,7 +72,7 @@ struct job {
     verb_call call; /* read before anything is started: what is wrong is said once */
 };
 
-static int job_read(struct job *job)
+static int call_read(struct job *job)
 {
     char command[64];
     const lk_verb *verb = verb_find(lk_verbs, COMMAND, "verb", job->argv[0]);
@@ -131,7 +101,7 @@ static int job_run(struct job *job)
         const job_spec spec = {
             .launcher = job->launcher, .n = job->n, .argv = job->argv, .saves = can_resume(job)};
         if (job_start(&spec, &end))
-            return threads_run(&job->call, job->n);
+            return ranks_run(job->n, rank_main, &job->call);
         if (end.status != LK_EXIT_FAILED || end.asked || i == job->o->restarts)
             return end.status;
         fprintf(stderr, COMMAND ": the job failed; starting again, %lld of %lld\n",
@@ -141,7 +111,7 @@ static int job_run(struct job *job)
         memmove(&job->argv[2], &job->argv[1], sizeof *job->argv * (size_t)job->argc);
         job->argv[1] = (char *)(uintptr_t) "--resume";
         job->argc++;
-        int status = job_read(job);
+        int status = call_read(job);
         if (status != LK_EXIT_DONE)
             return status;
     }
@@ -176,7 +146,7 @@ static int place_choose(const struct run_options *o, int n, launcher *found, con
 static int job_place(struct job *job)
 {
     launcher found;
-    int status = job_read(job);
+    int status = call_read(job);
     if (status != LK_EXIT_DONE || !job->call.verb)
         return status;
     if (job->o->restarts > 0 && !can_resume(job)) {

@@ -1,5 +1,7 @@
 /* lockstep train: an experiment from its file to the hash of its state. */
+#include "experiment.h"
 #include "job.h"
+#include "ranks.h"
 #include "report.h"
 #include "score.h"
 #include "term.h"
@@ -11,7 +13,7 @@
 #include <string.h>
 
 struct train_options {
-    bool json, quiet;
+    bool json, quiet, resume;
 };
 
 #define FIELD(name) offsetof(struct train_options, name)
@@ -25,23 +27,49 @@ static const lk_option options[] = {
      .type = LK_OPTION_FLAG,
      .offset = FIELD(quiet),
      .help = "print nothing but the last line"},
+    {.name = "resume",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(resume),
+     .help = "go on from the newest checkpoint of this run, if there is one"},
     {.name = NULL},
 };
 
 /* What is shown while training goes on. */
 struct view {
     const struct train_options *options;
+    bool silent; /* another rank prints */
     progress bar;
     bool titled;
     double samples, seconds; /* of the steps since the last row, for the rate */
 };
 
-static volatile sig_atomic_t asked_to_stop;
+/* ---- signals ---- */
+
+static volatile sig_atomic_t asked_to_stop; /* of the process, whatever its ranks */
+
+static const int stopping[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+enum { N_STOPPING = sizeof stopping / sizeof stopping[0] };
 
 static void on_signal(int sig)
 {
     (void)sig;
     asked_to_stop = 1;
+}
+
+/* A second Ctrl-C is not caught any more: it ends the process. */
+static void signals_take(struct sigaction *before)
+{
+    for (int i = 0; i < N_STOPPING; i++) {
+        struct sigaction action = {.sa_handler = on_signal,
+                                   .sa_flags = stopping[i] == SIGINT ? (int)SA_RESETHAND : 0};
+        sigaction(stopping[i], &action, &before[i]);
+    }
+}
+
+static void signals_return(const struct sigaction *before)
+{
+    for (int i = 0; i < N_STOPPING; i++)
+        sigaction(stopping[i], &before[i], NULL);
 }
 
 static bool is_stopped(void *arg)
@@ -59,11 +87,49 @@ static void show_step(void *arg, const lk_job *job, const lk_step_report *did)
     if (train->steps > 0 && (double)train->steps < all)
         all = (double)train->steps;
     v->samples += (double)did->samples;
-    v->seconds += did->time.data + did->time.forward + did->time.backward + did->time.update;
-    if (!v->options->quiet)
+    v->seconds += lk_step_compute(&did->time) + did->time.wait + did->time.exchange;
+    if (!v->options->quiet && !v->silent)
         progress_show(&v->bar, (double)at.step / all, "epoch %lld, loss %.4f, %.0f samples/s",
                       (long long)(did->step / at.batches + 1), did->loss,
                       v->seconds > 0 ? v->samples / v->seconds : 0);
+}
+
+/* How much of the epoch the ranks computed, exchanged and waited, on average. */
+static lk_step_time mean_time(const lk_epoch_report *r)
+{
+    lk_step_time mean = {0};
+    for (int k = 0; k < r->ranks; k++) {
+        mean.forward += lk_step_compute(&r->rank_time[k]) / r->ranks;
+        mean.exchange += r->rank_time[k].exchange / r->ranks;
+        mean.wait += r->rank_time[k].wait / r->ranks;
+    }
+    return mean;
+}
+
+static void print_json_ranks(const lk_epoch_report *r)
+{
+    lk_step_time mean = mean_time(r);
+    printf(",\"ranks\":%d,\"compute_s\":", r->ranks);
+    report_json_real(lk_step_compute(&mean));
+    printf(",\"exchange_s\":");
+    report_json_real(mean.exchange);
+    printf(",\"wait_s\":");
+    report_json_real(mean.wait);
+    printf(",\"slowest_rank\":%d,\"slowest_compute_s\":", r->slowest);
+    report_json_real(lk_step_compute(&r->rank_time[r->slowest]));
+}
+
+/* Say so if one rank computes much longer than the others. */
+static void print_slow(const lk_epoch_report *r)
+{
+    if (r->slowest < 0)
+        return;
+    lk_step_time mean = mean_time(r);
+    double slow = lk_step_compute(&r->rank_time[r->slowest]), usual = lk_step_compute(&mean);
+    if (slow > 1.3 * usual && slow - usual > 1)
+        fprintf(stderr,
+                "rank %d is slow: it computed %.1f s in this epoch, the ranks %.1f s on average\n",
+                r->slowest, slow, usual);
 }
 
 static void print_json(const lk_job *job, const lk_epoch_report *r)
@@ -85,6 +151,8 @@ static void print_json(const lk_job *job, const lk_epoch_report *r)
     report_json_real(r->samples_per_s);
     printf(",\"seconds\":");
     report_json_real(r->seconds);
+    if (r->slowest >= 0)
+        print_json_ranks(r);
     printf(",\"state\":\"%s\"}\n", lk_hash_text(r->state, hash));
     fflush(stdout);
 }
@@ -135,9 +203,10 @@ static void print_row(const lk_job *job, const lk_epoch_report *r)
 static void show_epoch(void *arg, const lk_job *job, const lk_epoch_report *r)
 {
     struct view *v = arg;
-    if (v->options->quiet)
+    if (v->options->quiet || v->silent)
         return;
     progress_clear(&v->bar);
+    print_slow(r);
     if (v->options->json) {
         print_json(job, r);
         return;
@@ -159,51 +228,121 @@ static void print_start(const lk_job *job)
         if (lk_layout_get(layout, i, &slice) == LK_OK)
             params += slice.count;
     }
-    fprintf(stderr, "%s: %lld parameters, %lld samples of %s\n", lk_job_experiment(job)->path,
+    fprintf(stderr, "%s: %lld parameters, %lld samples of %s", lk_job_experiment(job)->path,
             (long long)params, (long long)set->count, set->name);
+    const lk_team *team = lk_trainer_team(lk_job_trainer(job));
+    if (lk_team_size(team) > 1)
+        fprintf(stderr, ", on %d ranks (%s)", lk_team_size(team),
+                lk_comm_transport(lk_team_comm(team)));
+    fputc('\n', stderr);
+}
+
+static void show_message(void *arg, const char *text)
+{
+    struct view *v = arg;
+    progress_clear(&v->bar);
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = text + strcspn(text, "\n");
+        fprintf(stderr, "lockstep train: %.*s\n", (int)(end - text), text);
+    }
+}
+
+/* The last line, and the exit status. */
+static int print_end(const struct train_options *o, const lk_job *job, const lk_run_end *end)
+{
+    char hash[LK_HASH_TEXT];
+    bool fast = lk_job_experiment(job)->parallel.mode == LK_MODE_FAST;
+    bool leader = ranks_leader();
+    if (leader && end->early && !o->quiet)
+        fprintf(stderr, "stopped early: nothing was better than epoch %lld\n",
+                (long long)end->best_epoch);
+    if (leader) {
+        printf(o->json ? "{\"state\":\"%s\"" : "state %s", lk_hash_text(end->state, hash));
+        printf(o->json ? "%s}\n" : "%s\n", !fast ? "" : o->json ? ",\"mode\":\"fast\"" : " fast");
+        fflush(stdout);
+    }
+    if (!end->stopped)
+        return LK_EXIT_DONE;
+    if (leader)
+        fprintf(stderr, "stopped on request after step %lld; %s\n",
+                (long long)lk_trainer_position(lk_job_trainer(job)).step,
+                end->saved ? "go on with --resume"
+                           : "nothing was saved: train.output=FOLDER keeps checkpoints");
+    return end->saved ? LK_EXIT_REQUEUE : LK_EXIT_FAILED;
 }
 
 static int run_job(const struct train_options *o, lk_job *job)
 {
-    struct view view = {.options = o};
-    char hash[LK_HASH_TEXT];
+    struct view view = {.options = o, .silent = !ranks_leader()};
     lk_run_end end;
-    struct sigaction action = {.sa_handler = on_signal}, before[2];
-    sigaction(SIGINT, &action, &before[0]);
-    sigaction(SIGTERM, &action, &before[1]);
-    if (!o->quiet)
+    if (!o->quiet && !view.silent)
         print_start(job);
     progress_begin(&view.bar);
-    lk_status st = lk_job_run(
-        job,
-        &(lk_watcher){.arg = &view, .step = show_step, .epoch = show_epoch, .stop = is_stopped},
-        &end);
-    progress_clear(&view.bar);
-    sigaction(SIGINT, &before[0], NULL);
-    sigaction(SIGTERM, &before[1], NULL);
-    if (st != LK_OK)
-        return verb_failed();
-    if (end.early && !o->quiet)
-        fprintf(stderr, "stopped early: nothing was better than epoch %lld\n",
-                (long long)end.best_epoch);
-    printf(o->json ? "{\"state\":\"%s\"}\n" : "state %s\n", lk_hash_text(end.state, hash));
-    if (!end.stopped)
-        return LK_EXIT_DONE;
-    fprintf(stderr, "stopped by a signal after step %lld\n",
-            (long long)lk_trainer_position(lk_job_trainer(job)).step);
-    return LK_EXIT_FAILED;
+    lk_status st = lk_job_run(job,
+                              &(lk_watcher){.arg = &view,
+                                            .step = show_step,
+                                            .epoch = show_epoch,
+                                            .stop = is_stopped,
+                                            .message = show_message},
+                              &end);
+    if (!view.silent)
+        progress_clear(&view.bar);
+    return st == LK_OK ? print_end(o, job, &end) : verb_failed();
 }
 
-static int train_run(const void *given, int n, char **operand)
+/* ---- the ranks ---- */
+
+struct call {
+    const struct train_options *options;
+    int n;
+    char **operand;
+};
+
+static int train_on_rank(void *arg)
 {
+    const struct call *call = arg;
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
-    int status = job_open(n, operand, &experiment, &job);
+    lk_comm *comm = NULL;
+    struct sigaction before[N_STOPPING];
+    bool takes = !ranks_are_threads() || ranks_leader(); /* one thread for all */
+    if (takes)
+        signals_take(before); /* a request may come while MPI is still starting */
+    int status = ranks_open(&comm);
     if (status == LK_EXIT_DONE)
-        status = run_job(given, job);
+        status = job_read(comm, call->n, call->operand, &experiment);
+    if (status == LK_EXIT_DONE) {
+        experiment->train.resume = experiment->train.resume || call->options->resume;
+        status = job_make(experiment, comm, &job);
+    }
+    if (status == LK_EXIT_DONE)
+        status = run_job(call->options, job);
     lk_job_free(job);
     lk_experiment_free(experiment);
+    ranks_close(comm);
+    if (takes)
+        signals_return(before);
     return status;
+}
+
+/* A process that no launcher started trains on as many threads as the experiment says. */
+static int train_run(const void *given, int n, char **operand)
+{
+    struct call call = {.options = given, .n = n, .operand = operand};
+    lk_experiment *experiment = NULL;
+    if (ranks_launched())
+        return train_on_rank(&call);
+    int status = experiment_open(n, operand, &experiment);
+    int64_t ranks = status == LK_EXIT_DONE ? experiment->parallel.data : 0;
+    lk_experiment_free(experiment);
+    if (status != LK_EXIT_DONE)
+        return status;
+    if (ranks <= 1)
+        return train_on_rank(&call);
+    if (ranks > LK_MAX_LOCAL)
+        return verb_refuse("parallel.data is %lld: at most %d ranks are threads of one process",
+                           (long long)ranks, LK_MAX_LOCAL);
+    return ranks_run((int)ranks, train_on_rank, &call);
 }
 
 const lk_verb lk_verb_train = {
@@ -216,7 +355,12 @@ const lk_verb lk_verb_train = {
         "samples per second. The last line is the hash of the run's state: two runs that print the "
         "same have the same parameters, bit for bit.\n"
         "KEY=VALUE sets an option of the experiment, such as optimizer.rate=0.1, train.epochs=5 or "
-        "data.path=FOLDER. train.output=FOLDER keeps metrics, weights and a report.\n"
+        "data.path=FOLDER. train.output=FOLDER keeps metrics, weights, a report and checkpoints.\n"
+        "On many ranks (lockstep run -n 4 -- train FILE.yaml, mpirun, srun; or parallel.data=4, as "
+        "threads of one process) it gives the same bits. INT, TERM, USR1, USR2 and a file STOP in "
+        "the "
+        "output folder stop it with a checkpoint and status 75; --resume goes on, on any number of "
+        "ranks.\n"
         "JSON: for each epoch or evaluation epoch, step, loss, metrics, rate, samples_per_s, "
         "seconds, state; then state.",
     .options = options,
@@ -224,5 +368,6 @@ const lk_verb lk_verb_train = {
     .min_operands = 1,
     .max_operands = 1000,
     .computes = true,
+    .ranks = true,
     .run = train_run,
 };

@@ -1,9 +1,9 @@
 /* The folder of a run's checkpoints: taken by one run, freed of what dead ones left. */
-#include "io/agree.h"
 #include "io/checkpoint.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/parallel.h>
 
 #include <inttypes.h>
 #include <string.h>
@@ -112,7 +112,7 @@ static lk_status writers_find(lk_checkpoints *c)
         return LK_OK;
     int size = lk_comm_size(c->comm);
     int32_t *sees = NULL, mine = c->rank == 0 || lk__lock_is_seen(c->folder, c->run);
-    lk_status st = lk__agree(c->comm, lk_alloc(&sees, size, sizeof *sees), "checkpoints");
+    lk_status st = lk_agree(c->comm, lk_alloc(&sees, size, sizeof *sees));
     if (st == LK_OK)
         st = lk_allgather(c->comm, &mine, sees, 1, LK_I32, "checkpoints");
     c->writer.writers = 0;
@@ -130,7 +130,7 @@ static lk_status writers_find(lk_checkpoints *c)
 static lk_status open_all(lk_checkpoints *c)
 {
     lk_status st = c->rank == 0 ? folder_take(c) : LK_OK;
-    LK_TRY(lk__agree(c->comm, st, "checkpoints"));
+    LK_TRY(lk_agree(c->comm, st));
     if (c->comm)
         LK_TRY(lk_bcast(c->comm, c->run, sizeof c->run, LK_U8, 0, "checkpoints"));
     LK_TRY(writers_find(c));
@@ -163,7 +163,7 @@ lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
                               const lk_checkpoints_options *options, lk_checkpoints **out)
 {
     lk_status st = checkpoints_make(comm, folder, options, out);
-    st = lk__agree(comm, st, "checkpoints");
+    st = lk_agree(comm, st);
     if (st == LK_OK)
         st = open_all(*out);
     if (st != LK_OK) {

@@ -3,11 +3,11 @@
  * A checkpoint is read twice: once to see that all of it is right, and once into the state, which is
  * touched by nothing less.
  */
-#include "io/agree.h"
 #include "io/checkpoint.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/parallel.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +200,7 @@ static lk_status load_all(load *l, bool *found)
         st = lk_alloc(&numbers, 3 + l->state->n_numbers, sizeof *numbers);
     if (st == LK_OK && c->rank == 0)
         st = load_first(l);
-    st = lk__agree(c->comm, st, "checkpoint");
+    st = lk_agree(c->comm, st);
     *found = st == LK_OK && l->chosen;
     if (st == LK_OK && c->comm)
         st = tell(c->comm, l->state, numbers, found);

@@ -4,11 +4,11 @@
  *               all agree, and start to write
  *     commit    all agree that all is written; checksums go to rank 0, which publishes; all agree
  */
-#include "io/agree.h"
 #include "io/checkpoint.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/parallel.h>
 
 #include <string.h>
 
@@ -124,7 +124,7 @@ static lk_status begin(lk_checkpoints *c, const lk_state *state, bool *there)
     }
     if (st == LK_OK && c->rank == 0)
         st = folder_prepare(c, there);
-    LK_TRY(lk__agree(c->comm, st, "checkpoint"));
+    LK_TRY(lk_agree(c->comm, st));
     int32_t told = *there;
     if (c->comm)
         LK_TRY(lk_bcast(c->comm, &told, 1, LK_I32, 0, "checkpoint"));
@@ -169,7 +169,7 @@ static lk_status checksums_gather(lk_checkpoints *c)
     int64_t *sums = NULL, n = plan->n_parts + plan->n_tensors;
     if (!c->comm)
         return LK_OK;
-    lk_status st = lk__agree(c->comm, lk_alloc(&sums, n, sizeof *sums), "checkpoint");
+    lk_status st = lk_agree(c->comm, lk_alloc(&sums, n, sizeof *sums));
     for (int64_t i = 0; st == LK_OK && i < n; i++)
         sums[i] = i < plan->n_parts ? (int64_t)plan->part[i].hash
                                     : (int64_t)plan->tensor[i - plan->n_parts].crc;
@@ -205,11 +205,11 @@ static lk_status seen_check(lk_checkpoints *c)
 static lk_status commit(lk_checkpoints *c)
 {
     lk_status st = lk__writer_wait(&c->writer);
-    LK_TRY(lk__agree(c->comm, st, "checkpoint"));
+    LK_TRY(lk_agree(c->comm, st));
     LK_TRY(checksums_gather(c));
     if (c->rank == 0)
         st = lk__publish(c);
-    LK_TRY(lk__agree(c->comm, st, "checkpoint"));
+    LK_TRY(lk_agree(c->comm, st));
     LK_TRY(seen_check(c));
     return LK_OK;
 }

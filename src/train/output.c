@@ -91,6 +91,7 @@ static bool line_number(const char *line, const char *set, const char *name, dou
         return false;
     char number[LK_NUMBER_TEXT];
     at += strlen(key);
+    at += strspn(at, " ");
     size_t n = strcspn(at, ",}");
     if (n >= sizeof number)
         return false;
@@ -147,7 +148,6 @@ static char *file_text(const char *path)
 static lk_status output_open(lk__output *o, const lk__progress *resumed)
 {
     char path[LK_PATH_SIZE];
-    LK_TRY(lk__folder_make(o->folder));
     LK_TRY(path_of(o, LINES, path));
     if (resumed) {
         LK_TRY(file_cut(path, resumed->lines_bytes));

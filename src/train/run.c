@@ -3,6 +3,7 @@
  * All ranks do the same at the same step.  What may differ between them (a signal, a disk that is
  * full, the clock) is told with the sums of a step, or agreed on, before anybody acts on it.
  */
+#include "data/source.h"
 #include "train/job.h"
 #include "train/output.h"
 #include "train/save.h"
@@ -192,6 +193,8 @@ static lk_status begin(run *r)
 {
     char text[96];
     r->end.resumed = -1;
+    bool writes = r->options->output && lk_team_rank(r->trainer->team) == 0;
+    LK_TRY(lk_agree(r->comm, writes ? lk__folder_make(r->options->output) : LK_OK));
     LK_TRY(lk__saver_open(r->job, &r->progress, &r->saver));
     if (r->saver && r->options->resume) {
         LK_TRY(lk__saver_load(r->saver, &r->end.resumed));
@@ -204,7 +207,7 @@ static lk_status begin(run *r)
         tell(r, text);
     }
     lk_status st = LK_OK;
-    if (r->options->output && lk_team_rank(r->trainer->team) == 0)
+    if (writes)
         st = lk__output_new(r->job, r->options->output, r->end.resumed >= 0 ? &r->progress : NULL,
                             &r->output);
     LK_TRY(lk_agree(r->comm, st));
@@ -244,6 +247,16 @@ static void time_add(lk_step_time *sum, const lk_step_time *t)
     sum->exchange += t->exchange;
 }
 
+/* Whether the run is over. */
+static bool is_over(run *r)
+{
+    lk_position at = lk_trainer_position(r->trainer);
+    const lk_train_options *o = r->options;
+    r->end.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
+    return at.epoch >= o->epochs || (o->steps > 0 && at.step >= o->steps) || r->end.early ||
+           r->end.stopped;
+}
+
 static lk_status step(run *r)
 {
     lk_step_report report;
@@ -268,39 +281,38 @@ static lk_status step(run *r)
     if (!r->saver)
         return LK_OK;
     LK_TRY(save_failed(r, lk__saver_step(r->saver)));
-    if (is_due(r->options->checkpoint.every, &at, ended))
+    if (is_due(r->options->checkpoint.every, &at, ended) && !is_over(r))
         LK_TRY(save(r, r->options->checkpoint.wait));
     return LK_OK;
 }
 
-/* Whether the run is over. */
-static bool is_over(run *r)
+/* Weights and report of a run that is complete, unless it was when it was resumed. */
+static lk_status files_end(run *r)
 {
-    lk_position at = lk_trainer_position(r->trainer);
-    const lk_train_options *o = r->options;
-    r->end.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
-    return at.epoch >= o->epochs || (o->steps > 0 && at.step >= o->steps) || r->end.early ||
-           r->end.stopped;
+    bool done_before = r->end.resumed >= 0 && r->end.steps == 0;
+    lk_status st = LK_OK;
+    if (r->output)
+        st = r->end.stopped || done_before ? lk__output_close(r->output)
+                                           : lk__output_end(r->output, &r->end);
+    LK_TRY(lk_agree(r->comm, st));
+    return LK_OK;
 }
 
-/* The last checkpoint, and the files that are written at the end. */
+/* The files, then the last checkpoint: one that says that the run is complete. */
 static lk_status finish(run *r)
 {
     lk_position at = lk_trainer_position(r->trainer);
-    if (r->saver) {
-        LK_TRY(save_failed(r, lk__saver_finish(r->saver)));
-        bool wanted = r->options->checkpoint.every.n > 0 || r->end.stopped;
-        if (wanted && lk__saver_saved(r->saver) != at.step)
-            LK_TRY(save(r, true));
-        r->end.saved = lk__saver_saved(r->saver) == at.step;
-    }
     r->end.best = r->progress.best;
     r->end.best_epoch = r->progress.best_epoch;
     r->end.state = lk_trainer_hash(r->trainer);
-    lk_status st = LK_OK;
-    if (r->output)
-        st = r->end.stopped ? lk__output_close(r->output) : lk__output_end(r->output, &r->end);
-    LK_TRY(lk_agree(r->comm, st));
+    LK_TRY(files_end(r));
+    if (!r->saver)
+        return LK_OK;
+    LK_TRY(save_failed(r, lk__saver_finish(r->saver)));
+    bool wanted = r->options->checkpoint.every.n > 0 || r->end.stopped;
+    if (wanted && lk__saver_saved(r->saver) != at.step)
+        LK_TRY(save(r, true));
+    r->end.saved = lk__saver_saved(r->saver) == at.step;
     return LK_OK;
 }
 
