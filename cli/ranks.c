@@ -44,7 +44,8 @@ struct threads {
     int (*fn)(void *arg);
     void *arg;
     atomic_int spoken;
-    atomic_int count[LK_EXIT_REQUEUE + 1]; /* of ranks that ended with this status */
+    atomic_int failed; /* the status of the first rank that failed; the others fail because of it */
+    atomic_int stopped; /* whether a rank stopped on request */
 };
 
 /* One rank.  A failure is the end of the others too. */
@@ -55,16 +56,17 @@ static lk_status rank_main(lk_comm *comm, void *arg)
     here.spoken = &t->spoken;
     here.rank = lk_comm_rank(comm);
     here.size = lk_comm_size(comm);
-    int status = t->fn(t->arg);
-    atomic_fetch_add(&t->count[status], 1);
-    LK_CHECK(status == LK_EXIT_DONE || status == LK_EXIT_REQUEUE, LK_ECOMM,
-             "the verb ended with status %d", status);
-    return LK_OK;
+    int status = t->fn(t->arg), none = LK_EXIT_DONE;
+    if (status == LK_EXIT_REQUEUE)
+        atomic_store(&t->stopped, 1);
+    if (status == LK_EXIT_DONE || status == LK_EXIT_REQUEUE)
+        return LK_OK;
+    atomic_compare_exchange_strong(&t->failed, &none, status);
+    return LK_RAISE(LK_ECOMM, "the verb ended with status %d", status);
 }
 
 int ranks_run(int n, int (*fn)(void *arg), void *arg)
 {
-    static const int worst[] = {LK_EXIT_FAILED, LK_EXIT_USAGE, LK_EXIT_REQUEUE};
     struct threads t = {.fn = fn, .arg = arg};
     const char *env = getenv("LK_THREADS");
     int cores = 1;
@@ -74,9 +76,10 @@ int ranks_run(int n, int (*fn)(void *arg), void *arg)
             return verb_failed();
     }
     lk_status st = lk_run_local(n, rank_main, &t);
-    for (size_t i = 0; i < sizeof worst / sizeof worst[0]; i++)
-        if (atomic_load(&t.count[worst[i]]) > 0)
-            return worst[i];
+    if (atomic_load(&t.failed) != LK_EXIT_DONE)
+        return atomic_load(&t.failed);
+    if (st == LK_OK && atomic_load(&t.stopped))
+        return LK_EXIT_REQUEUE;
     return st == LK_OK ? LK_EXIT_DONE : verb_failed();
 }
 

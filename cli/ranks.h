@@ -35,7 +35,7 @@ bool ranks_speak(void);
 void ranks_sign(void);
 
 /** Run `fn(arg)` as `n` ranks, threads of this process, on each of which ranks_open() gives its place.
- * Returns the worst of their exit statuses. */
+ * Returns the status of the first that failed, LK_EXIT_REQUEUE if one stopped on request. */
 int ranks_run(int n, int (*fn)(void *arg), void *arg);
 
 #endif /* LK_CLI_RANKS_H */

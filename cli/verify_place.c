@@ -1,7 +1,7 @@
 /* Configurations: threads in this process, or processes that print what they saw.
  *
  * A trace is printed as lines "step N state HASH loss BITS", then "score HASH", in hexadecimal; or
- * "skipped WHY" if the algorithm of LK_ALLREDUCE cannot be used on these ranks.
+ * "skipped WHY" if the algorithm cannot be used on these ranks.
  */
 #include "verify_place.h"
 
@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { EXTRA = 12 };
+enum { EXTRA = 16 };
 
 /* After a failure: whether the algorithm that was asked for cannot be used.  Says why. */
 static bool is_skipped(const char *algorithm, lk_status st, char why[VERIFY_WHY])
@@ -49,8 +49,6 @@ static int run_local(const verify_place *p, const verify_setting *setting, verif
                      char why[VERIFY_WHY])
 {
     struct local l = {setting, out};
-    if (lk_isa_set(p->isa) != LK_OK || lk_threads_set(p->threads) != LK_OK)
-        return verb_failed();
     lk_status st = lk_run_local(p->ranks, local_rank, &l);
     if (st == LK_OK || is_skipped(p->algorithm, st, why))
         return LK_EXIT_DONE;
@@ -79,17 +77,24 @@ static bool trace_read(FILE *from, verify_trace *out, char why[VERIFY_WHY])
 /* Start `lockstep verify --trace`, its output into the file `fd`. */
 static int trace_start(const verify_place *p, const verify_setting *s, int fd)
 {
-    char steps[32];
+    char steps[32], threads[16];
     const char **argv = NULL;
     job_end end;
     int k = 0;
     if (lk_alloc(&argv, p->version->n + EXTRA, sizeof *argv) != LK_OK)
         return verb_failed();
     snprintf(steps, sizeof steps, "%" PRId64, s->steps);
+    snprintf(threads, sizeof threads, "%d", p->threads);
     argv[k++] = "verify";
     argv[k++] = "--trace";
     argv[k++] = "--steps";
     argv[k++] = steps;
+    argv[k++] = "--threads";
+    argv[k++] = threads;
+    argv[k++] = "--isa";
+    argv[k++] = lk_isa_name(p->isa);
+    argv[k++] = "--algorithms";
+    argv[k++] = p->algorithm ? p->algorithm : "auto";
     if (s->snapshot) {
         argv[k++] = "--snapshot";
         argv[k++] = s->snapshot;
@@ -108,10 +113,6 @@ static int trace_start(const verify_place *p, const verify_setting *s, int fd)
 static int run_processes(const verify_place *p, const verify_setting *setting, verify_trace *out,
                          char why[VERIFY_WHY])
 {
-    char threads[16];
-    snprintf(threads, sizeof threads, "%d", p->threads);
-    setenv("LK_THREADS", threads, 1);
-    setenv("LK_ISA", lk_isa_name(p->isa), 1);
     int fd = memfd_create("lockstep-verify", MFD_CLOEXEC);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (!file) {
@@ -130,26 +131,42 @@ static int run_processes(const verify_place *p, const verify_setting *setting, v
     return status;
 }
 
+/* Algorithms are named in the environment; communicators look there when they are made. */
+static void algorithm_set(const char *name)
+{
+    if (name)
+        setenv("LK_ALLREDUCE", name, 1);
+    else
+        unsetenv("LK_ALLREDUCE");
+}
+
+/* For this process; no rank may be running. */
+static lk_status process_set(const verify_place *p)
+{
+    LK_TRY(lk_isa_set(p->isa));
+    LK_TRY(lk_threads_set(p->threads));
+    algorithm_set(p->algorithm);
+    return LK_OK;
+}
+
 int verify_run(const verify_place *place, const char *snapshot, verify_trace *out,
                char why[VERIFY_WHY])
 {
     const verify_setting setting = {place->version->experiment, out->steps, snapshot};
     why[0] = '\0';
-    if (place->algorithm)
-        setenv("LK_ALLREDUCE", place->algorithm, 1);
-    else
-        unsetenv("LK_ALLREDUCE");
-    return place->launcher ? run_processes(place, &setting, out, why)
-                           : run_local(place, &setting, out, why);
+    if (place->launcher)
+        return run_processes(place, &setting, out, why);
+    return process_set(place) == LK_OK ? run_local(place, &setting, out, why) : verb_failed();
 }
 
-static int trace_print(lk_comm *comm, const verify_setting *setting, verify_trace *trace)
+static int trace_print(lk_comm *comm, const verify_place *place, const verify_setting *setting,
+                       verify_trace *trace)
 {
     char why[VERIFY_WHY];
     lk_status st = verify_trace_new(setting->steps, trace);
     if (st == LK_OK)
         st = verify_train(comm, setting, trace);
-    if (is_skipped(getenv("LK_ALLREDUCE"), st, why)) {
+    if (is_skipped(place->algorithm, st, why)) {
         if (lk_comm_rank(comm) == 0)
             printf("skipped %s\n", why);
         return LK_EXIT_DONE;
@@ -167,13 +184,21 @@ static int trace_print(lk_comm *comm, const verify_setting *setting, verify_trac
     return LK_EXIT_DONE;
 }
 
-int verify_print(const verify_setting *setting)
+int verify_print(const verify_place *place, const verify_setting *setting)
 {
     lk_comm *comm;
     verify_trace trace = {.steps = 0};
+    lk_isa now;
+    bool threads = ranks_are_threads(); /* what is set for the process is not theirs alone */
+    if (threads && (place->algorithm || lk_isa_get(&now) != LK_OK || now != place->isa))
+        return verb_refuse(
+            "lockstep verify: on ranks that are threads, set LK_ALLREDUCE and LK_ISA "
+            "instead of --algorithms and --isa");
+    if (!threads && process_set(place) != LK_OK)
+        return verb_failed();
     int status = ranks_open(&comm);
     if (status == LK_EXIT_DONE)
-        status = trace_print(comm, setting, &trace);
+        status = trace_print(comm, place, setting, &trace);
     ranks_close(comm);
     verify_trace_free(&trace);
     return status;

@@ -34,7 +34,8 @@ typedef struct verify_place {
 int verify_run(const verify_place *place, const char *snapshot, verify_trace *out,
                char why[VERIFY_WHY]);
 
-/** On the ranks of a launcher: train, and let rank 0 print the trace, for verify_run(). */
-int verify_print(const verify_setting *setting);
+/** On the ranks of a launcher: train, and let rank 0 print the trace, for verify_run().  Of `place`,
+ * threads, instruction set and algorithm count. */
+int verify_print(const verify_place *place, const verify_setting *setting);
 
 #endif /* LK_CLI_VERIFY_PLACE_H */

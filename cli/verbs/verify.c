@@ -330,14 +330,28 @@ static int version_read(verify_version *version, int n, char **operand, const ch
     return experiment_open(k, all, &version->experiment);
 }
 
+/* The one configuration of --trace, on the ranks that are there. */
+static int verify_trace_run(struct verify *v)
+{
+    const struct verify_options *o = v->o;
+    verify_place p = {.threads = (int)o->threads.item[0], .algorithm = o->algorithms.item[0]};
+    if (isas_read(v) != LK_EXIT_DONE || algorithms_check(o) != LK_EXIT_DONE)
+        return LK_EXIT_USAGE;
+    if (o->threads.n > 1 || v->n_isa > 1 || o->algorithms.n > 1)
+        return verb_refuse(COMMAND ": --trace is for one configuration: give no lists");
+    p.isa = v->isa[0];
+    if (strcmp(p.algorithm, "auto") == 0)
+        p.algorithm = NULL;
+    return verify_print(&p, &(verify_setting){v->version[0].experiment, o->steps, o->snapshot});
+}
+
 static int verify_versions(struct verify *v, int n, char **operand)
 {
     int status = version_read(&v->version[0], n, operand, NULL);
     if (status != LK_EXIT_DONE)
         return status;
     if (v->o->trace)
-        return verify_print(
-            &(verify_setting){v->version[0].experiment, v->o->steps, v->o->snapshot});
+        return verify_trace_run(v);
     if (ranks_launched())
         return verb_refuse(COMMAND
                            ": it starts its ranks itself; on those of a launcher, give --trace");

@@ -49,6 +49,18 @@ until_many()
     done
 }
 
+cat >"$work/net.yaml" <<'END'
+data: {type: glyphs, count: 60, test_count: 33, batch: 20, shards: 4}
+model: [flatten, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+metrics: [accuracy]
+optimizer: sgd
+train: {epochs: 1}
+END
+mkdir "$work/trained"
+"$lockstep" train --quiet "$work/net.yaml" "train.output=$work/trained" >/dev/null || exit 1
+"$lockstep" eval --json "$work/net.yaml" "train.output=$work/trained" >"$work/score" || exit 1
+
 for place in $places; do
     # The verb runs once on all ranks, and rank 0 prints.
     status 0 run $place 3 -- gradcheck --json allreduce send
@@ -57,6 +69,14 @@ for place in $places; do
     err "lockstep run: 3 ranks, transport"
     status 0 run $place 2 topo # without --
     out '2 ranks on 1 host'
+
+    # Evaluation on ranks gives what it gives on one, to the last digit.
+    status 0 run $place 3 -- eval --json "$work/net.yaml" "train.output=$work/trained"
+    cmp -s "$work/out" "$work/score" || fail "$place: another score: $(cat "$work/score")"
+    status 2 run $place 3 -- eval "$work/net.yaml" data.shards=2 "train.output=$work/trained"
+    [ "$(wc -l <"$work/err")" -eq 2 ] || fail "$place: more than one line and the launcher's"
+    status 1 run $place 3 -- eval "$work/net.yaml" "train.output=$work/none"
+    [ "$(grep -c 'error: ' "$work/err")" -eq 1 ] || fail "$place: not one error"
 
     # What is wrong is said once, and the status is the job's.
     status 2 run $place 3 topo --mode 2x2
@@ -80,11 +100,12 @@ for place in $places; do
     # Ranks that are threads are one process besides the launcher.
     [ $place = local ] && all=2 || all=4
     for victim in rank job launcher; do
-        run $place 3 gradcheck >"$work/out" 2>"$work/err" &
+        run $place 3 -- verify --trace --steps 1000000 "$work/net.yaml" >"$work/out" 2>"$work/err" &
         waiting=$!
         until_many $all
+        sleep 0.5
         launcher=$(for p in $(processes); do
-            grep -q "^run" "/proc/$p/cmdline" || tr '\0' ' ' <"/proc/$p/cmdline" | grep -q 'victim run ' && echo "$p"
+            if tr '\0' ' ' <"/proc/$p/cmdline" | grep -q 'victim run '; then echo "$p"; fi
         done | sort -n | head -n 1)
         one=$(processes | grep -vx "$launcher" | head -n 1)
         case $victim in

@@ -72,6 +72,11 @@ for tensor in conv1.weight state/batch_norm1. optimizer/momentum/; do
     grep -q "$tensor" "$work/out" || fail "the snapshot has no $tensor"
 done
 
+status 2 "$lockstep" run -n 2 --transport local -- verify --trace --algorithms tree "$work/net.yaml"
+err 'LK_ALLREDUCE'
+status 2 "$lockstep" verify --trace --threads 1,2 "$work/net.yaml"
+err 'give no lists'
+
 # Fast mode gives the bits up: the step and the tensor are named, with both values; nothing is left.
 for place in local ${mpis:+mpi}; do
     status 1 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --transport $place parallel.mode=fast
