@@ -5,6 +5,7 @@
 #include <lockstep/train.h>
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { STEPS = 7, MAX_SETTINGS = 4 };
 
@@ -109,6 +110,97 @@ static void ranks_with_nothing_to_do_have_the_same_bits(lk_comm *comm)
     expect_same(comm, (const char *[MAX_SETTINGS]){
                           "model=[{type: avgpool, size: 28}, flatten, {type: linear, units: 10}]",
                           "data.count=7", "parallel.update=shared"});
+}
+
+/* A watcher that stops the run, on the last rank alone, after so many steps. */
+struct stopper {
+    int steps;
+    bool mine;
+};
+
+static void count_step(void *arg, const lk_job *job, const lk_step_report *report)
+{
+    struct stopper *s = arg;
+    (void)job;
+    (void)report;
+    s->steps--;
+}
+
+static bool is_enough(void *arg)
+{
+    const struct stopper *s = arg;
+    return s->mine && s->steps <= 0;
+}
+
+static lk_run_end run_with(lk_comm *comm, const char *const *settings, struct stopper *stopper)
+{
+    lk_watcher watcher = {.arg = stopper, .step = count_step, .stop = is_enough};
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_run_end end;
+    ASSERT_OK(job_make(comm, settings, &e, &job));
+    ASSERT_OK(lk_job_run(job, stopper ? &watcher : NULL, &end));
+    lk_job_free(job);
+    lk_experiment_free(e);
+    return end;
+}
+
+/* The folder that rank 0 makes, as all ranks know it. */
+static void folder_share(lk_comm *comm, char *folder, size_t size)
+{
+    const char *tmp = getenv("TMPDIR");
+    memset(folder, 0, size);
+    if (lk_comm_rank(comm) == 0) {
+        snprintf(folder, size, "%s/lk_training_XXXXXX", tmp ? tmp : "/tmp");
+        ASSERT_TRUE(mkdtemp(folder));
+    }
+    ASSERT_OK(lk_bcast(comm, folder, (int64_t)size, LK_U8, 0, "folder"));
+}
+
+static void folder_remove(lk_comm *comm, const char *folder)
+{
+    char command[300];
+    ASSERT_OK(lk_barrier(comm, "done"));
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    if (lk_comm_rank(comm) == 0)
+        ASSERT_EQ(system(command), 0);
+    ASSERT_OK(lk_barrier(comm, "removed"));
+}
+
+/* Stopped on these ranks, in mid-epoch, and gone on with by one, and the other way round. */
+static void a_run_goes_on_on_other_ranks(lk_comm *comm)
+{
+    char folder[200], output[240];
+    lk_run_end whole = run_with(NULL, (const char *[MAX_SETTINGS]){NULL}, NULL);
+    ASSERT_TRUE(!whole.stopped && whole.steps == 15 && whole.resumed == -1);
+    for (int first = 0; first < 2; first++) {
+        struct stopper stopper = {
+            .steps = 6, .mine = first == 0 || lk_comm_rank(comm) == lk_comm_size(comm) - 1};
+        folder_share(comm, folder, sizeof folder);
+        snprintf(output, sizeof output, "train.output=%s", folder);
+        const char *settings[MAX_SETTINGS] = {output, "train.checkpoint.every=2 steps"};
+        lk_run_end end = {.stopped = false};
+        bool alone = lk_comm_rank(comm) == 0;
+        if (first == 1)
+            end = run_with(comm, settings, &stopper);
+        else if (alone)
+            end = run_with(NULL, settings, &stopper);
+        ASSERT_TRUE((!alone && first == 0) || (end.stopped && end.saved && end.steps == 7));
+        ASSERT_OK(lk_barrier(comm, "stopped"));
+        settings[2] = "train.resume=true";
+        if (first == 0)
+            end = run_with(comm, settings, NULL);
+        else if (alone)
+            end = run_with(NULL, settings, NULL);
+        if (alone || first == 0) {
+            ASSERT_TRUE(end.resumed == 7 && end.steps == 8 && !end.stopped);
+            ASSERT_TRUE(end.state == whole.state);
+            ASSERT_TRUE(end.last.train.loss == whole.last.train.loss);
+            ASSERT_TRUE(end.last.test.value[0] == whole.last.test.value[0]);
+            ASSERT_TRUE(end.best == whole.best && end.best_epoch == whole.best_epoch);
+        }
+        folder_remove(comm, folder);
+    }
 }
 
 /* Fast mode learns, all ranks have the same, and the state says how many they are. */
@@ -236,7 +328,8 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(gradients_that_travel_early_have_the_same_bits),
            TEST_OF(every_optimizer_has_the_same_bits),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
-           TEST_OF(ranks_with_nothing_to_do_have_the_same_bits), TEST_OF(fast_mode_is_marked),
+           TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),
+           TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(fast_mode_is_marked),
            TEST_OF(too_many_ranks_are_told_what_to_change),
            TEST_OF(a_failure_of_one_rank_is_that_of_all),
            TEST_OF(a_step_that_one_rank_cannot_do_is_done_by_none),
