@@ -268,8 +268,9 @@ static int summary(const struct verify *v)
     if (v->skipped > 0 && !v->o->json)
         printf("\n%lld left out: the algorithm cannot be used there", (long long)v->skipped);
     if (failed == 0 && !v->o->json)
-        printf("\nthe same bits in %lld configuration%s: %lld steps and an evaluation\n", compared,
-               compared == 1 ? "" : "s", (long long)v->o->steps);
+        printf("\nthe same bits in %lld configuration%s: %lld steps%s\n", compared,
+               compared == 1 ? "" : "s", (long long)v->o->steps,
+               v->first.score ? " and an evaluation" : "");
     return failed > 0 ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
