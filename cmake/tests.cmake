@@ -100,6 +100,7 @@ endforeach()
 # Programs with ranks: on threads of one process, and as processes of each MPI.  Those that look at
 # the clock run alone.
 set(ranks "1 2 3 4 5 7 8")
+set(ranks_of_test_checkpoints "1 2 3 5")
 set(ranks_of_test_ddl "1 3 4 6")
 set(ranks_of_test_faults "2 3 5")
 set(ranks_of_test_progress "1 2 3 8")

@@ -61,6 +61,10 @@ static void expect_nothing_lost(lk_checkpoints *c, int64_t attempted)
     acknowledged = s.state.step;
 }
 
+/* Parts, MANIFEST and their folder are on disk before the name is given: the first calls of sync, and
+ * of open, are theirs. */
+enum { BEFORE_RENAME = 5 };
+
 /* A save in which the n-th call of a kind fails; false when there are fewer calls. */
 static bool save_with_fault(lk__storage_call call, int64_t n, int error, bool lasting)
 {
@@ -88,7 +92,8 @@ static bool save_with_fault(lk__storage_call call, int64_t n, int error, bool la
             ASSERT_EQ(lk_checkpoints_messages(c)[0], '\0');
     }
     ASSERT_TRUE(st == LK_OK || happened);
-    expect_nothing_lost(c, step);
+    bool early = n <= BEFORE_RENAME || (call != LK__STORAGE_SYNC && call != LK__STORAGE_OPEN);
+    expect_nothing_lost(c, st == LK_OK || !early ? step : acknowledged);
     lk_checkpoints_close(c);
     return happened;
 }
@@ -100,12 +105,25 @@ static void every_call_of_a_save_may_fail(void)
     folder_new("save");
     for (int call = 0; call < LK__N_STORAGE_CALLS; call++)
         for (int lasting = 0; lasting < 2; lasting++)
-            for (int e = 0; e < 4; e++)
+            for (int e = 0; e < (call == LK__STORAGE_WRITE ? 4 : 1); e++)
                 for (int64_t n = 1; save_with_fault((lk__storage_call)call, n, errors[e], lasting);
                      n++)
                     faults++;
-    ASSERT_TRUE(faults > 150);
+    ASSERT_TRUE(faults > 80);
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+static void all_is_on_disk_before_it_is_acknowledged(void)
+{
+    lk_checkpoints *c;
+    test_state s;
+    folder_new("disk");
+    ASSERT_OK(folder_open(&c));
+    int64_t syncs = lk__storage_calls(LK__STORAGE_SYNC);
+    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 3)));
+    /* The folder above; then LATEST, and the folder above again. */
+    ASSERT_EQ(lk__storage_calls(LK__STORAGE_SYNC) - syncs, BEFORE_RENAME + 1 + 2);
+    lk_checkpoints_close(c);
 }
 
 static void interruptions_and_short_writes_are_no_failures(void)
@@ -239,6 +257,7 @@ static void too_little_space_is_noticed_first(void)
     lk_checkpoints_close(c);
 }
 
-TEST_MAIN(TEST(every_call_of_a_save_may_fail), TEST(interruptions_and_short_writes_are_no_failures),
-          TEST(every_call_of_a_load_may_fail), TEST(every_call_of_opening_may_fail),
-          TEST(a_folder_that_vanishes_is_named), TEST(too_little_space_is_noticed_first))
+TEST_MAIN(TEST(every_call_of_a_save_may_fail), TEST(all_is_on_disk_before_it_is_acknowledged),
+          TEST(interruptions_and_short_writes_are_no_failures), TEST(every_call_of_a_load_may_fail),
+          TEST(every_call_of_opening_may_fail), TEST(a_folder_that_vanishes_is_named),
+          TEST(too_little_space_is_noticed_first))
