@@ -1,6 +1,7 @@
 /* lockstep ckpt diff: two files, tensor by tensor. */
 #include "numbers.h"
 #include "report.h"
+#include "tensors_file.h"
 #include "term.h"
 #include "verb.h"
 
@@ -102,9 +103,9 @@ static int diff_run(const void *given, int n, char **operand)
     lk_tensors *a = NULL, *b = NULL;
     pair p = {.all = o->all};
     (void)n;
-    lk_status st = lk_tensors_load(operand[0], &a);
+    lk_status st = tensors_open(operand[0], &a);
     if (st == LK_OK)
-        st = lk_tensors_load(operand[1], &b);
+        st = tensors_open(operand[1], &b);
     if (st == LK_OK) {
         p.a = a;
         p.b = b;

@@ -1,4 +1,5 @@
 /* lockstep ckpt export: tensors of a file to one of another format. */
+#include "tensors_file.h"
 #include "verb.h"
 
 #include <lockstep/lockstep.h>
@@ -37,7 +38,7 @@ static int export_run(const void *given, int n, char **operand)
     const struct export_options *o = given;
     lk_tensors *file;
     (void)n;
-    if (lk_tensors_load(operand[0], &file) != LK_OK)
+    if (tensors_open(operand[0], &file) != LK_OK)
         return verb_failed();
     lk_status st = o->tensor ? export_one(file, operand[0], o->tensor, operand[1])
                              : lk_tensors_save(operand[1], file->tensor, file->n, file->note,

@@ -1,5 +1,6 @@
 /* lockstep ckpt hash: what files hold, as 64 bits. */
 #include "report.h"
+#include "tensors_file.h"
 #include "verb.h"
 
 #include <lockstep/lockstep.h>
@@ -18,24 +19,28 @@ static const lk_option options[] = {
     {.name = NULL},
 };
 
-static const report_column columns[] = {
-    {"hash", "hash", -16}, {"tensors", "tensors", 1}, {"file", "file", -1}};
+static const report_column columns[] = {{"hash", "hash", -16},
+                                        {"state", "state", -16},
+                                        {"tensors", "tensors", 1},
+                                        {"file", "file", -1}};
 
 static int hash_run(const void *given, int n, char **operand)
 {
     const struct hash_options *o = given;
     report out;
     int exit_status = LK_EXIT_DONE;
-    report_begin(&out, columns, 3, o->json);
+    report_begin(&out, columns, 4, o->json);
     for (int i = 0; i < n; i++) {
         lk_tensors *file;
         char text[LK_HASH_TEXT];
-        if (lk_tensors_load(operand[i], &file) != LK_OK) {
+        if (tensors_open(operand[i], &file) != LK_OK) {
             exit_status = verb_failed();
             continue;
         }
+        const char *state = lk_checkpoint_is(operand[i]) ? tensors_note(file, "state") : NULL;
         report_row(&out, (report_cell[]){cell_text(lk_hash_text(lk_tensors_hash(file), text)),
-                                         cell_int(file->n), cell_text(operand[i])});
+                                         state ? cell_text(state) : cell_none(), cell_int(file->n),
+                                         cell_text(operand[i])});
         lk_tensors_free(file);
     }
     return exit_status;
@@ -47,7 +52,8 @@ const lk_verb lk_ckpt_kind_hash = {
     .operands = "FILE...",
     .about = "Prints the hash of the names, types, shapes and bits of all tensors, in the order of "
              "their names. Notes, the format and the order in the file do not matter: files with "
-             "the same hash hold the same weights.",
+             "the same hash hold the same weights. Of a checkpoint also the hash of the run's "
+             "state, which \"lockstep train\" prints.",
     .options = options,
     .options_size = sizeof(struct hash_options),
     .min_operands = 1,

@@ -1,4 +1,5 @@
 /* lockstep ckpt import: arrays of NumPy, and tensors of other files, into one file. */
+#include "tensors_file.h"
 #include "verb.h"
 
 #include <lockstep/lockstep.h>
@@ -18,7 +19,7 @@ static lk_status collect(char **path, int n, collection *c)
     int64_t all = 0;
     LK_TRY(lk_alloc_zero(&c->file, n, sizeof *c->file));
     for (; c->n_files < n; c->n_files++) {
-        LK_TRY(lk_tensors_load(path[c->n_files], &c->file[c->n_files]));
+        LK_TRY(tensors_open(path[c->n_files], &c->file[c->n_files]));
         all += c->file[c->n_files]->n;
     }
     LK_TRY(lk_alloc(&c->tensor, all, sizeof *c->tensor));

@@ -1,6 +1,8 @@
-/* lockstep ckpt inspect: the tensors of a file and its notes. */
+/* lockstep ckpt inspect: the tensors of a file and its notes; of a checkpoint also its parts. */
 #include "numbers.h"
 #include "report.h"
+#include "tensors_file.h"
+#include "term.h"
 #include "verb.h"
 
 #include <lockstep/lockstep.h>
@@ -13,7 +15,7 @@ static const lk_option options[] = {
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, json),
-     .help = "print one JSON object for each tensor and each note"},
+     .help = "print one JSON object for each part of a checkpoint, each tensor and each note"},
     {.name = NULL},
 };
 
@@ -79,16 +81,65 @@ static lk_status inspect(const lk_tensors *file, bool json)
     return LK_OK;
 }
 
+static const report_column part_columns[] = {{"part", "part", -22},
+                                             {"bytes", "bytes", 10},
+                                             {"xxh64", "xxh64", -16},
+                                             {"tensors", "tensors", 7},
+                                             {"verified", "", -7}};
+
+/* The parts, each compared with the MANIFEST; how many are not what it says. */
+static int64_t print_parts(const lk_checkpoint *c, bool json)
+{
+    report out;
+    int64_t bad = 0;
+    report_begin(&out, part_columns, sizeof part_columns / sizeof part_columns[0], json);
+    for (int64_t i = 0; i < c->n_parts; i++) {
+        char hash[LK_HASH_TEXT];
+        int64_t tensors = 0;
+        for (int64_t k = 0; k < c->n_tensors; k++)
+            tensors += c->tensor[k].part == i;
+        bool good = lk_checkpoint_verify(c, i) == LK_OK;
+        report_row(&out,
+                   (report_cell[]){
+                       cell_text(c->part[i].file), cell_int(c->part[i].bytes),
+                       cell_text(lk_hash_text(c->part[i].hash, hash)), cell_int(tensors),
+                       cell_bool(good, good ? "ok" : "damaged", good ? TERM_GREEN : TERM_RED)});
+        if (!good) {
+            fprintf(stderr, "error: %s\n", lk_error_message());
+            lk_error_clear();
+            bad++;
+        }
+    }
+    return bad;
+}
+
+static int inspect_file(const char *path, bool json)
+{
+    lk_tensors *file;
+    if (lk_tensors_load(path, &file) != LK_OK)
+        return verb_failed();
+    lk_status st = inspect(file, json);
+    lk_tensors_free(file);
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+}
+
 static int inspect_run(const void *given, int n, char **operand)
 {
     const struct inspect_options *o = given;
-    lk_tensors *file;
+    lk_checkpoint *c;
     (void)n;
-    if (lk_tensors_load(operand[0], &file) != LK_OK)
+    if (!lk_checkpoint_is(operand[0]))
+        return inspect_file(operand[0], o->json);
+    if (checkpoint_open(operand[0], &c) != LK_OK)
         return verb_failed();
-    lk_status st = inspect(file, o->json);
-    lk_tensors_free(file);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    if (!o->json)
+        printf("%s\n\n", c->path);
+    int64_t bad = print_parts(c, o->json);
+    if (!o->json)
+        putchar('\n');
+    int status = bad > 0 ? LK_EXIT_FAILED : inspect_file(c->path, o->json);
+    lk_checkpoint_free(c);
+    return status;
 }
 
 const lk_verb lk_ckpt_kind_inspect = {
@@ -97,7 +148,9 @@ const lk_verb lk_ckpt_kind_inspect = {
     .operands = "FILE",
     .about =
         "Prints for each tensor its type, shape and range, with how many elements are infinite "
-        "or no number; then the notes that were written with them.",
+        "or no number; then the notes that were written with them. Of a checkpoint first its "
+        "parts, "
+        "and whether each is what the MANIFEST says; status 1 if one is not.",
     .options = options,
     .options_size = sizeof(struct inspect_options),
     .min_operands = 1,

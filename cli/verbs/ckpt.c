@@ -8,6 +8,8 @@ const lk_verb lk_verb_ckpt = {
     .about =
         "Works on tensors in files, as \"lockstep train\" writes them. The suffix of a file says "
         "its format: .safetensors, or NumPy's .npz (several arrays) or .npy (one, named after the "
-        "file).",
+        "file). In place of a file there may be a checkpoint: its folder, or one that holds "
+        "several, of "
+        "which the newest that verifies is taken.",
     .kinds = lk_ckpt_kinds,
 };

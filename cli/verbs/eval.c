@@ -20,9 +20,10 @@ static const lk_option options[] = {
     {.name = "weights",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(weights),
-     .value = "FILE",
+     .value = "PATH",
      .help =
-         "a .safetensors file; by default weights.safetensors in the experiment's output folder"},
+         "a .safetensors file, or a checkpoint (or a folder of them: the newest that verifies); "
+         "by default weights.safetensors in the experiment's output folder"},
     {.name = "set",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(set),
@@ -69,7 +70,7 @@ static int evaluate(const struct eval_options *o, lk_job *job)
     if (!loader)
         return usage("the experiment has no such set; --set is train, validation or test");
     if (!o->weights && !folder)
-        return usage("whose weights? give --weights FILE, or train.output=FOLDER");
+        return usage("whose weights? give --weights PATH, or train.output=FOLDER");
     int n = snprintf(path, sizeof path, "%s%s", o->weights ? o->weights : folder,
                      o->weights ? "" : "/weights.safetensors");
     if (n >= (int)sizeof path)

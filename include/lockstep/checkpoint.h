@@ -191,6 +191,7 @@ typedef struct lk_checkpoint {
     int64_t n_numbers;
     lk_note *fact;
     int64_t n_facts;
+    const char *messages; /* what is wrong with newer ones that were left out, a line each */
     lk_arena *arena;
 } lk_checkpoint;
 

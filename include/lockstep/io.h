@@ -105,7 +105,9 @@ typedef struct lk_tensors {
 } lk_tensors;
 
 /**
- * Read all tensors of a file.  The caller owns `*out`.
+ * Read all tensors of a file, or of a checkpoint (checkpoint.h): its folder, or one that holds
+ * several, of which the newest that verifies is read.  The notes of a checkpoint are "step",
+ * "identity", "state", "number.NAME" and "fact.NAME".  The caller owns `*out`.
  *
  * Errors: LK_EINVAL for a suffix that is none of these; LK_EIO for a file that cannot be read, is
  * damaged or has a name that is not UTF-8 or there twice; LK_ENOTSUP for types that are not read;
@@ -139,7 +141,8 @@ LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const 
                                  int64_t n_notes) LK_NODISCARD;
 
 /**
- * Read parameters and state of a model; values are converted if the file has another dtype.
+ * Read parameters and state of a model; values are converted if the file has another dtype.  Of a
+ * checkpoint (checkpoint.h) the tensors that the model does not know are left out.
  *
  * Nothing is changed unless all fit.  Errors: LK_EINVAL naming a tensor that the file lacks (and a
  * similar one it has), or one that the model does not know; LK_ESHAPE naming both; LK_EDTYPE for

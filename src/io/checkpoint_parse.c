@@ -283,6 +283,7 @@ lk_status lk__manifest_parse(const char *path, const char *bytes, int64_t n, lk_
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
     LK_TRY_TO(fail, lk_arena_new(&c->arena));
     LK_TRY_TO(fail, lk_arena_text(c->arena, path, strlen(path), &c->path));
+    c->messages = "";
     reader r = {.j = {.name = name, .text = bytes, .n = n}, .c = c};
     LK_TRY_TO(fail, read_all(&r));
     *out = c;

@@ -149,7 +149,7 @@ lk_status lk__plan_make(const lk_state *state, uint64_t identity, int64_t part_b
              LK_EINVAL, "a step or a number of the state is negative");
     LK_TRY(names_check(state));
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
-    c->path = "";
+    c->path = c->messages = "";
     c->step = state->step;
     c->identity = identity;
     c->hash = state->hash;

@@ -160,10 +160,10 @@ static bool has_manifest(const char *path)
     return false;
 }
 
-/* The newest in a folder that verifies; with the reason if the newest of all does not. */
-static lk_status newest(const char *folder, lk_arena *arena, lk_checkpoint **out)
+/* The newest in a folder that verifies, and in `wrong` what is the matter with newer ones. */
+static lk_status newest(const char *folder, lk_arena *arena, lk__out *wrong, lk_checkpoint **out)
 {
-    char path[LK_PATH_SIZE], reason[LK__MESSAGE] = "";
+    char path[LK_PATH_SIZE];
     int64_t *step, n;
     LK_TRY(lk__steps_list(folder, arena, &step, &n));
     LK_CHECK(n > 0, LK_EIO, "%s: is no checkpoint, and holds none", folder);
@@ -178,11 +178,33 @@ static lk_status newest(const char *folder, lk_arena *arena, lk_checkpoint **out
         *out = NULL;
         if (st == LK_ENOMEM)
             LK_TRY(st);
-        if (!reason[0])
-            snprintf(reason, sizeof reason, "%s", lk_error_message());
+        lk__out_put(wrong, lk_error_message());
+        lk__out_put(wrong, "\n");
     }
-    return LK_RAISE(LK_EIO, "%s: none of its %lld checkpoints verifies; the newest: %.300s", folder,
-                    (long long)n, reason);
+    LK_TRY(wrong->st);
+    return LK_RAISE(LK_EIO, "%s: none of its %lld checkpoints verifies; the newest: %.*s", folder,
+                    (long long)n, (int)strcspn(wrong->text, "\n"), wrong->text);
+}
+
+static lk_status open_newest(const char *folder, lk_checkpoint **out)
+{
+    lk_status st;
+    lk_arena *arena = NULL;
+    lk__out wrong = {0};
+    LK_TRY_TO(done, lk_arena_new(&arena));
+    LK_TRY_TO(done, newest(folder, arena, &wrong, out));
+    LK_TRY_TO(done, wrong.st);
+    if (wrong.n > 0)
+        LK_TRY_TO(done,
+                  lk_arena_text((*out)->arena, wrong.text, (size_t)wrong.n, &(*out)->messages));
+done:
+    if (st != LK_OK) {
+        lk_checkpoint_free(*out);
+        *out = NULL;
+    }
+    lk_free(wrong.text);
+    lk_arena_free(arena);
+    return st;
 }
 
 bool lk_checkpoint_is(const char *path)
@@ -201,17 +223,12 @@ bool lk_checkpoint_is(const char *path)
 
 lk_status lk_checkpoint_open(const char *path, lk_checkpoint **out)
 {
-    lk_arena *arena;
     *out = NULL;
     LK_CHECK(path, LK_EINVAL, "path is NULL");
-    if (has_manifest(path)) {
+    if (has_manifest(path))
         LK_TRY(lk__manifest_read(path, out));
-        return LK_OK;
-    }
-    LK_TRY(lk_arena_new(&arena));
-    lk_status st = newest(path, arena, out);
-    lk_arena_free(arena);
-    LK_TRY(st);
+    else
+        LK_TRY(open_newest(path, out));
     return LK_OK;
 }
 

@@ -1,8 +1,12 @@
 /* Named tensors in files whose suffix says the format. */
+#include "io/tensors.h"
+
 #include "base/grow.h"
 #include "base/text.h"
 #include "data/npz.h"
 #include "io/safetensors.h"
+
+#include <lockstep/checkpoint.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +28,8 @@ static lk_status format_of(const char *path, format *out)
 
 /* ---- reading ---- */
 
-/* Append `tensor`, which `t` owns from here on, also if this fails. */
-static lk_status add(lk_tensors *t, int64_t *room, const char *name, size_t n, lk_tensor *tensor)
+lk_status lk__tensors_add(lk_tensors *t, int64_t *room, const char *name, size_t n,
+                          lk_tensor *tensor)
 {
     const char *copy;
     lk_status st = lk_arena_text(t->arena, name, n, &copy);
@@ -61,7 +65,7 @@ static lk_status load_all(lk_tensors *t, const lk_safetensors *f)
         lk_tensor *tensor;
         LK_TRY(lk_safetensors_get(f, i, &info));
         LK_TRY(lk_tensor_new(info.dtype, info.shape, &tensor));
-        LK_TRY(add(t, &room, info.name, strlen(info.name), tensor));
+        LK_TRY(lk__tensors_add(t, &room, info.name, strlen(info.name), tensor));
         LK_TRY(lk_safetensors_read(f, i, tensor));
     }
     return LK_OK;
@@ -88,7 +92,7 @@ static lk_status load_members(lk_tensors *t, const lk__zip *z)
             return LK_DAMAGED(z->source, z->member[i].header, "\"%s\" is no .npy array", member);
         snprintf(name, sizeof name, "%.*s", (int)(strlen(member) - 4), member);
         LK_TRY(lk__npz_load(z, name, &tensor));
-        LK_TRY(add(t, &room, name, strlen(name), tensor));
+        LK_TRY(lk__tensors_add(t, &room, name, strlen(name), tensor));
     }
     return LK_OK;
 }
@@ -110,7 +114,7 @@ static lk_status load_npy(const lk__source *s, const char *path, lk_tensors *t)
     int64_t room = 0;
     lk_tensor *tensor;
     LK_TRY(lk__npy_load(s, 0, lk__source_size(s), &tensor));
-    LK_TRY(add(t, &room, name, strlen(name) - strlen(".npy"), tensor));
+    LK_TRY(lk__tensors_add(t, &room, name, strlen(name) - strlen(".npy"), tensor));
     return LK_OK;
 }
 
@@ -132,9 +136,13 @@ static int by_name(const void *a, const void *b)
 static lk_status load(const char *path, lk_tensors *t)
 {
     format kind;
-    LK_TRY(format_of(path, &kind));
+    bool is_checkpoint = lk_checkpoint_is(path);
+    if (!is_checkpoint)
+        LK_TRY(format_of(path, &kind));
     LK_TRY(lk_arena_new(&t->arena));
-    if (kind == SAFETENSORS)
+    if (is_checkpoint)
+        LK_TRY(lk__tensors_load_checkpoint(path, t));
+    else if (kind == SAFETENSORS)
         LK_TRY(load_safetensors(path, t));
     else
         LK_TRY(load_numpy(path, kind, t));

@@ -1,5 +1,6 @@
 /* The weights of a model in a file: parameters, then state, by their names. */
 #include <lockstep/alloc.h>
+#include <lockstep/checkpoint.h>
 #include <lockstep/io.h>
 #include <lockstep/suggest.h>
 
@@ -82,6 +83,18 @@ static lk_status refuse_unknown(const weights *w, const lk_safetensors *file, co
                     t.name);
 }
 
+/* What can be copied into one of the model's tensors. */
+static lk_status kind_check(const char *path, const char *name, lk_dtype dtype, lk_shape shape,
+                            const lk_tensor *own)
+{
+    LK_CHECK(lk_shape_equal(shape, lk_tensor_shape(own)), LK_ESHAPE,
+             "%s: \"%s\" is %s%s, the model's is %s", path, name, lk_dtype_name(dtype),
+             lk_shape_text(shape).s, lk_tensor_text(own).s);
+    LK_CHECK(lk_dtype_is_real(dtype) || dtype == LK_F16 || dtype == LK_BF16, LK_EDTYPE,
+             "%s: \"%s\" is %s, not real numbers", path, name, lk_dtype_name(dtype));
+    return LK_OK;
+}
+
 static lk_status fit_check(const weights *w, const lk_safetensors *file, const char *path)
 {
     for (int64_t i = 0; i < w->n; i++) {
@@ -90,11 +103,7 @@ static lk_status fit_check(const weights *w, const lk_safetensors *file, const c
         if (at < 0)
             return refuse_missing(file, path, w->named[i].name);
         LK_TRY(lk_safetensors_get(file, at, &t));
-        LK_CHECK(lk_shape_equal(t.shape, lk_tensor_shape(w->named[i].tensor)), LK_ESHAPE,
-                 "%s: \"%s\" is %s%s, the model's is %s", path, t.name, lk_dtype_name(t.dtype),
-                 lk_shape_text(t.shape).s, lk_tensor_text(w->named[i].tensor).s);
-        LK_CHECK(lk_dtype_is_real(t.dtype) || t.dtype == LK_F16 || t.dtype == LK_BF16, LK_EDTYPE,
-                 "%s: \"%s\" is %s, not real numbers", path, t.name, lk_dtype_name(t.dtype));
+        LK_TRY(kind_check(path, t.name, t.dtype, t.shape, w->named[i].tensor));
     }
     if (lk_safetensors_count(file) != w->n)
         return refuse_unknown(w, file, path);
@@ -116,6 +125,34 @@ static lk_status read_all(const weights *w, const lk_safetensors *file, lk_tenso
     return LK_OK;
 }
 
+static lk_status copy_all(const weights *w, const lk_tensors *from, const char *path)
+{
+    for (int64_t i = 0; i < w->n; i++) {
+        const char *name = w->named[i].name;
+        const lk_tensor *t = lk_tensors_find(from, name);
+        LK_CHECK(t, LK_EINVAL, "%s has no tensor \"%s\"", path, name);
+        LK_TRY(kind_check(path, name, lk_tensor_dtype(t), lk_tensor_shape(t), w->named[i].tensor));
+    }
+    for (int64_t i = 0; i < w->n; i++)
+        LK_TRY(lk_tensor_copy(lk_tensors_find(from, w->named[i].name), w->named[i].tensor));
+    return LK_OK;
+}
+
+static lk_status load_checkpoint(lk_model *model, const char *path)
+{
+    weights w = {0};
+    lk_tensors *from = NULL;
+    lk_status st = lk_tensors_load(path, &from);
+    if (st == LK_OK)
+        st = weights_make(model, &w);
+    if (st == LK_OK)
+        st = copy_all(&w, from, path);
+    weights_free(&w);
+    lk_tensors_free(from);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 lk_status lk_weights_load(lk_model *model, const char *path)
 {
     lk_status st;
@@ -123,6 +160,8 @@ lk_status lk_weights_load(lk_model *model, const char *path)
     lk_safetensors *file = NULL;
     lk_tensor **read = NULL;
     LK_CHECK(model && path, LK_EINVAL, "model or path is NULL");
+    if (lk_checkpoint_is(path))
+        return load_checkpoint(model, path);
     LK_TRY_TO(done, lk_safetensors_open(path, &file));
     LK_TRY_TO(done, weights_make(model, &w));
     LK_TRY_TO(done, fit_check(&w, file, path));

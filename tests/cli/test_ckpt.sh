@@ -112,6 +112,44 @@ for x in npy pt safetensors npz; do
     [ ! -e "$work/x.$x" ] || fail "a failure left x.$x"
 done
 
+# a checkpoint, or the newest of several that verifies
+checkpoint_make=$(dirname "$json")/checkpoint_make
+"$checkpoint_make" "$work/run" 7 8 || fail 'no checkpoints'
+status 0 "$lockstep" ckpt inspect "$work/run"
+no_err
+out "$work/run/step-000000000008"
+grep -Eq '^part-00000.safetensors +96 +[0-9a-f]{16} +1 +ok *$' "$work/out" || fail 'part 0'
+grep -Eq '^w +f32 +\[2,3\] +6 ' "$work/out" || fail 'w'
+grep -Eq '^step +8$' "$work/out" || fail 'step'
+grep -Eq '^identity +0000000000000abc$' "$work/out" || fail 'identity'
+grep -Eq '^state +000000000000feed$' "$work/out" || fail 'state'
+grep -Eq '^number.loss +0.5$' "$work/out" || fail 'number'
+status 0 "$lockstep" ckpt inspect --json "$work/run/step-000000000007"
+"$json" <"$work/out" || fail 'no JSON'
+out '{"part": "part-00001.safetensors", "bytes": '
+out '"tensors": 1, "verified": true}'
+out '{"note": "step", "text": "7"}'
+status 0 "$lockstep" ckpt hash --json "$work/run" "$work/run/step-000000000007"
+out '"state": "000000000000feed", "tensors": 2, '
+[ "$(cut -d'"' -f4 "$work/out" | uniq | wc -l)" -eq 2 ] || fail 'one hash for two'
+status 1 "$lockstep" ckpt diff "$work/run/step-000000000007" "$work/run"
+grep -Eq '^b +f32\[2\] +f32\[2\] +differ +1 ' "$work/out" || fail 'b does not differ'
+status 0 "$lockstep" ckpt export "$work/run" "$work/run.safetensors"
+status 0 "$lockstep" ckpt diff "$work/run/step-000000000008" "$work/run.safetensors"
+printf x | dd of="$work/run/step-000000000008/part-00001.safetensors" bs=1 seek=70 conv=notrunc 2>"$work/dd" ||
+    fail 'dd'
+status 1 "$lockstep" ckpt inspect "$work/run/step-000000000008"
+grep -Eq '^part-00001.safetensors .* damaged *$' "$work/out" || fail 'not damaged'
+err 'part-00001.safetensors: offset '
+status 1 "$lockstep" ckpt diff "$work/run/step-000000000008" "$work/run.safetensors"
+status 0 "$lockstep" ckpt inspect "$work/run"
+err 'warning: left out: '
+err 'step-000000000008/part-00001.safetensors: offset '
+out "$work/run/step-000000000007"
+: >"$work/run/step-000000000007/MANIFEST"
+status 1 "$lockstep" ckpt hash "$work/run"
+err 'none of its 2 checkpoints verifies; the newest: '
+
 # NumPy reads what is exported, and what it writes is imported
 python=/usr/bin/python3
 if ! $python -c 'import numpy' 2>/dev/null; then

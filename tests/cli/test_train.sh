@@ -42,7 +42,7 @@ status 0 "$lockstep" eval --json --set train --weights "$work/run/best.safetenso
 "$json" <"$work/out" || fail 'JSON'
 out '"samples":3000'
 status 2 "$lockstep" eval "$work/small.yaml"
-err 'give --weights FILE'
+err 'give --weights PATH'
 status 1 "$lockstep" eval "$work/small.yaml" --weights "$work/none.safetensors"
 status 1 "$lockstep" eval --weights "$work/run/weights.safetensors" "$work/small.yaml" model.1.units=16
 err '"linear1.weight"'

@@ -367,6 +367,7 @@ static lk_status scenario(void)
     bool found;
     lk_checkpoints *c;
     lk_checkpoint *k = NULL;
+    lk_tensors *t = NULL;
     lk_checkpoints_options o = test_options(2);
     char path[LK_PATH_SIZE];
     for (int step = 1; step <= 3; step++) /* each time from the beginning */
@@ -385,6 +386,9 @@ static lk_status scenario(void)
     if (st == LK_OK)
         st = lk_checkpoint_open(folder, &k);
     lk_checkpoint_free(k);
+    if (st == LK_OK)
+        st = lk_tensors_load(path, &t);
+    lk_tensors_free(t);
     lk_checkpoints_close(c);
     return st;
 }

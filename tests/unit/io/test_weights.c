@@ -3,7 +3,7 @@
 #include "faults.h"
 #include "tensors.h"
 
-#include <lockstep/io.h>
+#include <lockstep/checkpoint.h>
 
 static lk_model *model_make(const char *name, int units, lk_dtype dtype, int64_t seed)
 {
@@ -51,6 +51,48 @@ static void weights_come_back_by_name(void)
     ASSERT_EQ(lk_safetensors_find(f, "head.weight"), 2);
     ASSERT_TRUE(lk_safetensors_find(f, "batch_norm1.mean") >= 4);
     lk_safetensors_free(f);
+    lk_model_free(a);
+    lk_model_free(b);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+/* The tensors of a slab as those of a state. */
+static int64_t state_add(const lk_slab *slab, lk_state_tensor *tensor, int64_t n)
+{
+    lk_layout *layout = lk_slab_layout(slab);
+    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+        lk_slab_slice slice;
+        ASSERT_OK(lk_layout_get(layout, i, &slice));
+        tensor[n++] = (lk_state_tensor){slice.name, slice.dtype, slice.shape,
+                                        (char *)lk_slab_data(slab) + slice.offset};
+    }
+    return n;
+}
+
+static void weights_come_from_a_checkpoint(void)
+{
+    lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F32, 2);
+    lk_state_tensor tensor[16];
+    double moment[2] = {1, 2};
+    lk_state state = {.step = 4, .tensor = tensor};
+    lk_checkpoints *c;
+    state_fill(a, 0.25);
+    state.n_tensors = state_add(lk_model_params(a), tensor, 0);
+    state.n_tensors = state_add(lk_model_state(a), tensor, state.n_tensors);
+    tensor[state.n_tensors++] = (lk_state_tensor){"optimizer/m", LK_F64, LK_SHAPE(2), moment};
+    ASSERT_OK(lk_checkpoints_open(NULL, test_path("run"), &(lk_checkpoints_options){0}, &c));
+    ASSERT_OK(lk_checkpoints_save(c, &state));
+    state.tensor++; /* another, without the first tensor */
+    state.n_tensors--;
+    state.step = 5;
+    ASSERT_OK(lk_checkpoints_save(c, &state));
+    lk_checkpoints_close(c);
+    uint64_t before = hash_of(b);
+    ASSERT_FAILS(lk_weights_load(b, test_path("run")), LK_EINVAL,
+                 "has no tensor \"batch_norm1.gamma\"");
+    ASSERT_EQ(hash_of(b), before);
+    ASSERT_OK(lk_weights_load(b, test_path("run/step-000000000004")));
+    ASSERT_EQ(hash_of(a), hash_of(b));
     lk_model_free(a);
     lk_model_free(b);
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
@@ -178,7 +220,7 @@ static void every_allocation_may_fail(void)
     lk_model_free(the_model);
 }
 
-TEST_MAIN(TEST(weights_come_back_by_name), TEST(another_dtype_is_converted),
-          TEST(files_that_do_not_fit_change_nothing),
+TEST_MAIN(TEST(weights_come_back_by_name), TEST(weights_come_from_a_checkpoint),
+          TEST(another_dtype_is_converted), TEST(files_that_do_not_fit_change_nothing),
           TEST(a_tensor_too_many_too_few_or_of_integers_is_named),
           TEST(a_damaged_file_changes_nothing), TEST(every_allocation_may_fail))

@@ -1,0 +1,34 @@
+/* Tensors of files and checkpoints. */
+#include "tensors_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+lk_status checkpoint_open(const char *path, lk_checkpoint **out)
+{
+    LK_TRY(lk_checkpoint_open(path, out));
+    for (const char *line = (*out)->messages; *line; line += strcspn(line, "\n") + 1)
+        fprintf(stderr, "warning: left out: %.*s\n", (int)strcspn(line, "\n"), line);
+    return LK_OK;
+}
+
+lk_status tensors_open(const char *path, lk_tensors **out)
+{
+    lk_checkpoint *checkpoint;
+    *out = NULL;
+    if (!lk_checkpoint_is(path))
+        return lk_tensors_load(path, out);
+    LK_TRY(checkpoint_open(path, &checkpoint));
+    lk_status st = lk_tensors_load(checkpoint->path, out);
+    lk_checkpoint_free(checkpoint);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+const char *tensors_note(const lk_tensors *t, const char *name)
+{
+    for (int64_t i = 0; i < t->n_notes; i++)
+        if (strcmp(t->note[i].name, name) == 0)
+            return t->note[i].text;
+    return NULL;
+}

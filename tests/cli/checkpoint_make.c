@@ -1,0 +1,36 @@
+/* Make a folder of checkpoints for tests of the command:
+ *
+ *     checkpoint_make FOLDER STEP...        of a model with the tensors "w" and "b"
+ */
+#include <lockstep/checkpoint.h>
+
+#include <stdlib.h>
+
+static lk_status save(lk_checkpoints *c, int64_t step)
+{
+    float w[6], b[2] = {(float)step, -1};
+    for (int i = 0; i < 6; i++)
+        w[i] = (float)i / 2;
+    lk_state_tensor tensor[] = {{"w", LK_F32, LK_DIMS(2, 3), w}, {"b", LK_F32, LK_DIMS(2), b}};
+    lk_state_number number = lk_state_f64("loss", 0.5);
+    lk_state state = {.step = step,
+                      .hash = 0xfeed,
+                      .tensor = tensor,
+                      .n_tensors = 2,
+                      .number = &number,
+                      .n_numbers = 1};
+    LK_TRY(lk_checkpoints_save(c, &state));
+    return LK_OK;
+}
+
+int main(int argc, char **argv)
+{
+    lk_checkpoints *c = NULL;
+    lk_checkpoints_options options = {.identity = 0xabc, .part_bytes = 24};
+    lk_status st = lk_checkpoints_open(NULL, argv[1], &options, &c);
+    for (int i = 2; st == LK_OK && i < argc; i++)
+        st = save(c, strtoll(argv[i], NULL, 10));
+    lk_checkpoints_close(c);
+    lk_error_print(stderr);
+    return st == LK_OK ? 0 : 1;
+}
