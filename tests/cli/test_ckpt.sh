@@ -146,6 +146,12 @@ status 0 "$lockstep" ckpt inspect "$work/run"
 err 'warning: left out: '
 err 'step-000000000008/part-00001.safetensors: offset '
 out "$work/run/step-000000000007"
+for fault in write:2:ENOSPC write:2+:ENOSPC; do
+    status 1 env LK_STORAGE_FAULT=$fault "$checkpoint_make" "$work/run" 9
+    err 'part-00000.safetensors: cannot be written at offset 0: No space left on device'
+done
+status 0 env LK_STORAGE_FAULT=write:2:EINTR "$checkpoint_make" "$work/run" 10
+rm -r "$work/run/step-000000000010"
 : >"$work/run/step-000000000007/MANIFEST"
 status 1 "$lockstep" ckpt hash "$work/run"
 err 'none of its 2 checkpoints verifies; the newest: '
