@@ -28,7 +28,7 @@ static inline void test_state_fill(test_state *s, int64_t step)
         s->moment[i] = (double)(step * 100 + i) / 3;
     s->count[0] = step * step;
     for (int i = 0; i < 129; i++)
-        s->mask[i] = (uint8_t)(step + 31 * i);
+        s->mask[i] = (uint8_t)(step + INT64_C(31) * i);
     s->number[0] = lk_state_i64("seen", -step - 1);
     s->number[1] = lk_state_f64("best loss", step == 0 ? (double)NAN : 1.0 / (double)(3 * step));
     s->number[2] = lk_state_f64("scale", -0.0);
@@ -55,17 +55,22 @@ static inline lk_state *test_state_at(test_state *s, int64_t step)
     return &s->state;
 }
 
+static inline bool same_bits(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
 /* Both hold the same, to the bit. */
 static inline bool test_state_equal(const test_state *a, const test_state *b)
 {
-    bool same = memcmp(a->weight, b->weight, sizeof a->weight) == 0 &&
-                memcmp(a->moment, b->moment, sizeof a->moment) == 0 && a->count[0] == b->count[0] &&
-                memcmp(a->mask, b->mask, sizeof a->mask) == 0 && a->state.step == b->state.step &&
+    bool same = same_bits(a->weight, b->weight, sizeof a->weight) &&
+                same_bits(a->moment, b->moment, sizeof a->moment) && a->count[0] == b->count[0] &&
+                same_bits(a->mask, b->mask, sizeof a->mask) && a->state.step == b->state.step &&
                 a->state.hash == b->state.hash;
     for (int i = 0; same && i < STATE_NUMBERS; i++)
         same = a->number[i].dtype == LK_I64
                    ? a->number[i].i64 == b->number[i].i64
-                   : memcmp(&a->number[i].f64, &b->number[i].f64, sizeof(double)) == 0;
+                   : same_bits(&a->number[i].f64, &b->number[i].f64, sizeof(double));
     return same;
 }
 

@@ -164,7 +164,7 @@ lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
 {
     lk_status st = checkpoints_make(comm, folder, options, out);
     st = lk_agree(comm, st);
-    if (st == LK_OK)
+    if (st == LK_OK && *out)
         st = open_all(*out);
     if (st != LK_OK) {
         lk_checkpoints_close(*out);

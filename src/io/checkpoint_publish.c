@@ -78,14 +78,15 @@ static lk_status manifest_write(lk_checkpoints *c)
 
 static lk_status latest_write(const lk_checkpoints *c)
 {
-    char name[LK__STEP_NAME + 1], file[64], path[LK_PATH_SIZE], latest[LK_PATH_SIZE];
+    char name[LK__STEP_NAME], line[LK__STEP_NAME + 1], file[64];
+    char path[LK_PATH_SIZE], latest[LK_PATH_SIZE];
     lk__step_name(c->plan->step, name);
-    strcat(name, "\n");
+    int n = snprintf(line, sizeof line, "%s\n", name);
     snprintf(file, sizeof file, "LATEST.tmp-%s", c->run);
     LK_TRY(lk__path_join(c->folder, file, path, sizeof path));
     LK_TRY(lk__path_join(c->folder, "LATEST", latest, sizeof latest));
     LK_TRY(lk__storage_remove(path));
-    LK_TRY(lk__storage_put(path, name, (int64_t)strlen(name)));
+    LK_TRY(lk__storage_put(path, line, n));
     LK_TRY(lk__storage_rename(path, latest));
     LK_TRY(lk__storage_sync_folder(c->folder));
     return LK_OK;

@@ -14,10 +14,9 @@ static lk_status note_put(lk_tensors *t, const char *prefix, const char *name, c
 {
     lk_note *note = &t->note[t->n_notes];
     char *joined;
-    size_t n = strlen(prefix), k = strlen(name);
-    LK_TRY(lk_arena_alloc(t->arena, &joined, (int64_t)(n + k + 1), 1));
-    memcpy(joined, prefix, n);
-    memcpy(joined + n, name, k);
+    size_t room = strlen(prefix) + strlen(name) + 1;
+    LK_TRY(lk_arena_alloc(t->arena, &joined, (int64_t)room, 1));
+    snprintf(joined, room, "%s%s", prefix, name);
     note->name = joined;
     LK_TRY(lk_arena_text(t->arena, text, strlen(text), &note->text));
     t->n_notes++;

@@ -93,10 +93,11 @@ static void put_quoted(header *h, const char *text)
 static void put_tensor(header *h, const lk_safetensors_info *t, int64_t begin)
 {
     char text[256];
+    int64_t end = begin + t->bytes;
     put_quoted(h, t->name);
     snprintf(text, sizeof text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%lld,%lld]}",
              lk__safetensors_dtype(t->dtype), lk_shape_text(t->shape).s, (long long)begin,
-             (long long)(begin + t->bytes));
+             (long long)end);
     put(h, text);
 }
 

@@ -41,12 +41,11 @@ static void expect_older(const char *file, const char *text)
 {
     test_state s;
     bool found;
-    const char *messages = lk_checkpoints_messages(open_folder);
     test_state_at(&s, 999);
     ASSERT_OK(lk_checkpoints_load(open_folder, &s.state, &found));
     ASSERT_TRUE(found);
     test_state_expect(&s, 1);
-    messages = lk_checkpoints_messages(open_folder);
+    const char *messages = lk_checkpoints_messages(open_folder);
     if (!strstr(messages, "step-000000000002") || !strstr(messages, file) ||
         !strstr(messages, text))
         TEST_FAIL("\"%s\" does not name %s and \"%s\"", messages, file, text);
