@@ -11,9 +11,15 @@ lk_status lk__json_refuse(const lk__json *j, const char *why)
     return LK_RAISE(LK_EIO, "%s: offset %lld: %s", j->name, (long long)(j->base + j->at), why);
 }
 
+/* Whether the next character is there and in `set`. */
+static bool next_is(const lk__json *j, const char *set)
+{
+    return j->at < j->n && j->text[j->at] != '\0' && strchr(set, j->text[j->at]);
+}
+
 static void skip_space(lk__json *j)
 {
-    while (j->at < j->n && memchr(" \t\r\n", j->text[j->at], 4))
+    while (next_is(j, " \t\r\n"))
         j->at++;
 }
 
@@ -21,7 +27,9 @@ static void skip_space(lk__json *j)
 static char peek(lk__json *j)
 {
     skip_space(j);
-    return j->at < j->n ? j->text[j->at] : '\0';
+    if (j->at < j->n)
+        return j->text[j->at];
+    return '\0';
 }
 
 static lk_status expect(lk__json *j, char c)
@@ -60,10 +68,13 @@ lk_status lk__json_more(lk__json *j, char bracket, bool *more)
 
 static int hex_digit(char c)
 {
-    const char *digits = "0123456789abcdef", *found;
-    char low = c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c;
-    found = low ? strchr(digits, low) : NULL;
-    return found ? (int)(found - digits) : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
 }
 
 /* Four hex digits behind "\u". */
@@ -97,7 +108,9 @@ static int utf8_put(uint32_t c, char *out)
 static lk_status escape(lk__json *j, char *out, int *n)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    char c = j->at < j->n ? j->text[j->at++] : '\0';
+    char c = '\0';
+    if (j->at < j->n)
+        c = j->text[j->at++];
     const char *found = c ? strchr(from, c) : NULL;
     uint32_t high, low;
     if (found) {
@@ -180,8 +193,7 @@ lk_status lk__json_int(lk__json *j, int64_t *out)
             return lk__json_refuse(j, "a number that is too large");
         value = value * 10 + digit;
     }
-    if (j->at == start || (j->text[start] == '0' && j->at - start > 1) ||
-        (j->at < j->n && memchr(".eE", j->text[j->at], 3)))
+    if (j->at == start || (j->text[start] == '0' && j->at - start > 1) || next_is(j, ".eE"))
         return lk__json_refuse(j, "not a whole number from 0 on");
     *out = value;
     return LK_OK;
