@@ -90,7 +90,7 @@ static void show_step(void *arg, const lk_job *job, const lk_step_report *did)
     v->seconds += lk_step_compute(&did->time) + did->time.wait + did->time.exchange;
     if (!v->options->quiet && !v->silent)
         progress_show(&v->bar, (double)at.step / all, "epoch %lld, loss %.4f, %.0f samples/s",
-                      (long long)(did->step / at.batches + 1), did->loss,
+                      (long long)did->step / at.batches + 1, did->loss,
                       v->seconds > 0 ? v->samples / v->seconds : 0);
 }
 
