@@ -38,9 +38,10 @@ lk_status lk__idx_read(const lk__source *s, int64_t *count, lk__layout_in *out)
     for (int i = 1; i < ndim; i++)
         out->shape.dim[i - 1] = (int64_t)lk__get_be(&head[4 + 4 * i], 4);
     int64_t bytes;
-    LK_TRY(lk_shape_count(out->shape, &bytes));
-    LK_TRY(lk_mul_i64(bytes, *count, &bytes));
-    LK_TRY(lk_mul_i64(bytes, (int64_t)lk_dtype_size(dtype), &bytes));
+    if (lk_shape_count(out->shape, &bytes) != LK_OK || lk_mul_i64(bytes, *count, &bytes) != LK_OK ||
+        lk_mul_i64(bytes, (int64_t)lk_dtype_size(dtype), &bytes) != LK_OK)
+        return LK_DAMAGED(s, 4, "%lld samples of %s%s are more bytes than can be counted",
+                          (long long)*count, lk_dtype_name(dtype), lk_shape_text(out->shape).s);
     if (bytes != lk__source_size(s) - out->offset)
         return LK_DAMAGED(s, out->offset, "%lld samples of %s%s are %lld bytes, but %lld follow",
                           (long long)*count, lk_dtype_name(dtype), lk_shape_text(out->shape).s,
