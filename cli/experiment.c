@@ -15,13 +15,25 @@ int experiment_open(int n, char **operand, lk_experiment **out)
     return st == LK_OK ? LK_EXIT_DONE : verb_refuse("%s", lk_error_message());
 }
 
+/* What an experiment asks for does not fit together. */
+static bool is_usage(lk_status st)
+{
+    return st == LK_EINVAL || st == LK_ESHAPE || st == LK_EDTYPE || st == LK_EOVERFLOW;
+}
+
+/* It cannot be had here: files that are missing, damaged or of another kind, too little memory. */
+static bool is_lack(lk_status st)
+{
+    return st == LK_EIO || st == LK_ENOMEM || st == LK_ENOTSUP;
+}
+
 int experiment_failed(const lk_experiment *experiment, lk_status st)
 {
-    if (st != LK_EINVAL && st != LK_ESHAPE && st != LK_EDTYPE && st != LK_EOVERFLOW)
+    if (!is_usage(st) && !is_lack(st))
         return verb_failed();
     int status = verb_refuse("%s: %s", experiment->path, lk_error_message());
     lk_error_clear();
-    return status;
+    return is_usage(st) ? status : LK_EXIT_FAILED;
 }
 
 static void row(report *out, const char *section, const char *name, const char *value)

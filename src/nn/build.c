@@ -45,6 +45,17 @@ static lk_status unit_name(lk__net *net, const lk_choices *layers, int64_t at, c
     return LK_OK;
 }
 
+/* Names tell layers apart, in messages and in files of weights. */
+static lk_status unit_check_name(const lk__net *net, int64_t number)
+{
+    const char *name = net->unit[number].name;
+    for (int64_t i = 0; i < number; i++)
+        LK_CHECK(strcmp(net->unit[i].name, name) != 0, LK_EINVAL,
+                 "layers %s and %s are both called \"%s\"; rename one",
+                 net->unit[i].layer->entry.name, net->unit[number].layer->entry.name, name);
+    return LK_OK;
+}
+
 /* ---- what a layer calls ---- */
 
 lk_dtype lk_build_dtype(const lk_build *build)
@@ -105,7 +116,7 @@ static lk_status unit_build(lk__net *net, int64_t number, const lk_choice *choic
     net->unit[number].in = in;
     net->reuses = net->reuses || (layer->flags & LK_LAYER_REUSES);
     lk_status st = layer->build(&build, filled.options, in, out);
-    if (st != LK_OK && !strstr(lk_error_message(), net->unit[number].name)) {
+    if (st != LK_OK && strncmp(lk_error_message(), "layer ", strlen("layer ")) != 0) {
         char message[512];
         snprintf(message, sizeof message, "%s", lk_error_message());
         return LK_RAISE(st, "layer %s of %s%s: %s", net->unit[number].name, lk_dtype_name(in.dtype),
@@ -134,6 +145,7 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_choices *layers
                           .state = net->n_state,
                           .depth = depth};
         LK_TRY(unit_name(net, layers, i, prefix, &unit->name));
+        LK_TRY(unit_check_name(net, number));
         LK_TRY(unit_build(net, number, &layers->item[i], *out, out));
     }
     return LK_OK;

@@ -48,9 +48,25 @@ done:
     return st;
 }
 
+/* Memory for the parameters; if there is not enough, say who wants the most. */
+static lk_status params_new(lk__net *net)
+{
+    lk_slab_slice slice, largest = {.name = NULL};
+    lk_status st = lk_slab_new(net->params_layout, &net->params);
+    for (int64_t i = 0; st == LK_ENOMEM && i < net->n_params; i++)
+        if (lk_layout_get(net->params_layout, i, &slice) == LK_OK &&
+            (!largest.name || slice.count > largest.count))
+            largest = slice;
+    LK_CHECK(!largest.name, LK_ENOMEM,
+             "there is no memory for %lld bytes of parameters; the largest is %s %s%s",
+             (long long)lk_layout_bytes(net->params_layout), largest.name,
+             lk_dtype_name(largest.dtype), lk_shape_text(largest.shape).s);
+    return st;
+}
+
 lk_status lk__net_fill(lk__net *net)
 {
-    LK_TRY(lk_slab_new(net->params_layout, &net->params));
+    LK_TRY(params_new(net));
     LK_TRY(lk_slab_new(net->state_layout, &net->state));
     LK_TRY(lk__slab_tensors(net->params, 0, net->n_params, &net->param));
     LK_TRY(lk__slab_tensors(net->state, 0, net->n_state, &net->state_of));

@@ -3,11 +3,11 @@
 
 lk_status lk__loss_same(const char *loss, lk_io out, lk_io target)
 {
-    LK_CHECK(out.dtype == target.dtype, LK_EDTYPE,
-             "%s: the model gives %s, the targets are %s; labels as vectors: data.labels: one_hot",
-             loss, lk_dtype_name(out.dtype), lk_dtype_name(target.dtype));
+    LK_CHECK(out.dtype == target.dtype, LK_EDTYPE, "%s: the model gives %s, the targets are %s%s",
+             loss, lk_dtype_name(out.dtype), lk_dtype_name(target.dtype),
+             lk_dtype_is_real(target.dtype) ? "" : "; data.one_hot=true makes vectors of labels");
     LK_CHECK(lk_shape_equal(out.shape, target.shape), LK_ESHAPE,
-             "%s: the model gives %s for a sample, the targets are %s", loss,
+             "%s: the model gives %s for a sample, the targets are %s; they must be alike", loss,
              lk_shape_text(out.shape).s, lk_shape_text(target.shape).s);
     return LK_OK;
 }

@@ -11,7 +11,7 @@ lk_status lk_shape_count(lk_shape shape, int64_t *out)
         LK_CHECK(shape.dim[i] >= 0, LK_EINVAL, "axis %d of shape %s is negative", i,
                  lk_shape_text(shape).s);
     LK_CHECK(lk_product_i64(shape.ndim, shape.dim, out) == LK_OK, LK_EOVERFLOW,
-             "the elements of shape %s", lk_shape_text(shape).s);
+             "shape %s has more elements than can be counted", lk_shape_text(shape).s);
     return LK_OK;
 }
 

@@ -3,6 +3,18 @@
 
 #include <string.h>
 
+/* Labels are numbers of outputs: of too few, some label would have none. */
+static lk_status classes_check(const lk_trainer *t, lk_io out, lk_io target)
+{
+    const lk_dataset_info *info = lk_dataset_get_info(lk_loader_dataset(t->spec.train));
+    int64_t outputs = out.shape.ndim > 0 ? out.shape.dim[out.shape.ndim - 1] : 1;
+    LK_CHECK(lk_dtype_is_real(target.dtype) || info->classes <= outputs, LK_ESHAPE,
+             "%s: the model gives %s for a sample, but %s has %lld classes; its last layer must "
+             "give as many",
+             t->cost->entry.name, lk_shape_text(out.shape).s, info->name, (long long)info->classes);
+    return LK_OK;
+}
+
 /* Fill in the options of loss and metrics, and check them against model and data. */
 static lk_status parts_check(lk_trainer *t)
 {
@@ -18,6 +30,7 @@ static lk_status parts_check(lk_trainer *t)
     LK_TRY(lk_choice_fill(&t->spec.loss, t->arena, &t->spec.loss));
     t->cost = (const lk_cost *)(const void *)t->spec.loss.entry;
     LK_TRY(t->cost->check(t->spec.loss.options, out, target));
+    LK_TRY(classes_check(t, out, target));
     LK_CHECK(t->spec.metrics.n <= LK_MAX_METRICS, LK_EINVAL, "%lld metrics, at most %d",
              (long long)t->spec.metrics.n, LK_MAX_METRICS);
     lk_choice *metrics = NULL;

@@ -14,9 +14,12 @@ static lk_status cross_check(const void *options, lk_io out, lk_io target)
         LK_CHECK(target.dtype == LK_I64 || target.dtype == LK_I32, LK_EDTYPE,
                  "softmax_cross_entropy: labels of %s, must be i64 or i32",
                  lk_dtype_name(target.dtype));
-        LK_CHECK(lk_shape_equal(rows, target.shape), LK_ESHAPE,
-                 "softmax_cross_entropy: the model gives %s for a sample, whose labels are %s",
-                 lk_shape_text(out.shape).s, lk_shape_text(target.shape).s);
+        LK_CHECK(
+            lk_shape_equal(rows, target.shape), LK_ESHAPE,
+            "softmax_cross_entropy: the model gives %s for a sample, whose labels are %s; it must "
+            "give the axes of the labels and then the classes%s",
+            lk_shape_text(out.shape).s, lk_shape_text(target.shape).s,
+            rows.ndim > target.shape.ndim ? " (a flatten layer makes one axis of all)" : "");
         return LK_OK;
     }
     LK_TRY(lk__loss_same("softmax_cross_entropy", out, target));

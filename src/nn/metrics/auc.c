@@ -27,7 +27,7 @@ static lk_status auc_check(const void *opt, lk_io out, lk_io target)
     int64_t classes = out.shape.ndim ? out.shape.dim[out.shape.ndim - 1] : 0;
     if (classes != 1)
         LK_TRY(lk__scores_check("auc", out, target));
-    LK_CHECK(classes == 1 || o->class < classes, LK_EINVAL, "auc: class %lld of %lld",
+    LK_CHECK(classes == 1 || o->class < classes, LK_EINVAL, "auc: class %lld is not in [0, %lld)",
              (long long)o->class, (long long)classes);
     return LK_OK;
 }

@@ -13,8 +13,11 @@ static const lk_option options[] = {{"k", LK_OPTION_INT, offsetof(top_options, k
 
 static lk_status top_check(const void *opt, lk_io out, lk_io target)
 {
-    (void)opt;
+    const top_options *o = opt;
     LK_TRY(lk__scores_check("top_k", out, target));
+    int64_t classes = out.shape.dim[out.shape.ndim - 1];
+    LK_CHECK(o->k <= classes, LK_EINVAL, "top_k: k is %lld, but the model gives %lld classes",
+             (long long)o->k, (long long)classes);
     return LK_OK;
 }
 
