@@ -40,8 +40,8 @@ static lk_status local_build(lk_build *build, const void *opt, lk_io in, lk_io *
         weight.shape.dim[w.ndim + i] = w.kernel[i];
         taps *= w.kernel[i];
     }
-    weight.shape.dim[2 * w.ndim] = channels;
-    weight.shape.dim[2 * w.ndim + 1] = out->shape.dim[w.ndim] = o->filters;
+    weight.shape.dim[weight.shape.ndim - 2] = channels;
+    weight.shape.dim[weight.shape.ndim - 1] = out->shape.dim[w.ndim] = o->filters;
     weight.fan_in = taps * channels;
     weight.fan_out = taps * o->filters;
     LK_TRY(lk_build_param(build, &weight));

@@ -36,7 +36,7 @@ static int64_t auc_numbers(const void *opt, lk_io out)
 {
     (void)opt;
     (void)out;
-    return 2 * BINS;
+    return INT64_C(2) * BINS;
 }
 
 /* The bin of a number: larger numbers have larger bins; NaN counts as the smallest. */
