@@ -41,9 +41,11 @@ static inline const char *test_path(const char *file)
     return path[next];
 }
 
+/* A new file, in place of an old one: an old one that is written again is flushed to the disk. */
 static inline const char *test_write(const char *file, const void *bytes, size_t n)
 {
     const char *path = test_path(file);
+    remove(path);
     FILE *f = fopen(path, "wb");
     if (!f || fwrite(bytes, 1, n, f) != n || fclose(f) != 0)
         TEST_FAIL("%s cannot be written", path);
