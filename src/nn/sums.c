@@ -83,7 +83,7 @@ lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out)
 int64_t lk_sums_bytes(const lk_model *model)
 {
     const lk__net *net = model->net;
-    int64_t bytes = lk_layout_bytes(net->params_layout) + 2 * LK_ALIGN;
+    int64_t bytes = lk_layout_bytes(net->params_layout) + INT64_C(2) * LK_ALIGN;
     for (int64_t i = 0; i < net->n_state; i++) {
         int64_t own = lk_tensor_count(net->state_of[i]) * (int64_t)lk_dtype_size(net->spec.dtype);
         bytes += (own + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
