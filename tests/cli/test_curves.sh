@@ -1,0 +1,38 @@
+#!/bin/sh
+# Losses of three presets over 50 steps against those of an independent program (tests/data/curves.py).
+#
+# Rounding errors grow with the steps, up to 0.1 in the f32 run of the deepest of the networks.  So the
+# measure is how far that program's own f32 run has been from its f64 run until the step: ours may be
+# ten times as far in f32, and 1e-8 times as far in f64, whose errors are 2e-9 of those of f32; beyond
+# 2e-6 and 2e-11 to begin with.
+. "$(dirname "$0")/expect.sh"
+
+curves=$here/../data/curves.txt
+
+# compare PRESET DTYPE: the losses in metrics.jsonl with the stored ones.
+compare()
+{
+    sed -n 's/^{"step": [0-9]*, "loss": \([^,]*\), .*/\1/p' "$work/run/metrics.jsonl" >"$work/losses"
+    paste -d ' ' "$work/stored" "$work/losses" >"$work/both"
+    awk -v dtype="$2" '
+        {
+            away = $3 - $1 < 0 ? $1 - $3 : $3 - $1
+            allowed = dtype == "f64" ? 1e-8 * $2 + 2e-11 : 10 * $2 + 2e-6
+            if (NF != 3 || !(away <= allowed)) {
+                print "step " NR ": the loss is " $3 ", not " $1 "; allowed: " allowed
+                exit 1
+            }
+        }
+        END { if (NR != 50) exit 1 }' "$work/both" >"$work/out" || fail "$1 in $2: $(cat "$work/out")"
+}
+
+sed -n 's/^curve //p' "$curves" >"$work/presets"
+[ "$(wc -l <"$work/presets")" -eq 3 ] || fail 'not three curves'
+while read -r preset override; do
+    awk -v preset="$preset" '$1 == "curve" { on = $2 == preset; next } on' "$curves" >"$work/stored"
+    for dtype in f64 f32; do
+        status 0 "$lockstep" train --quiet "experiments/$preset.yaml" "$override" dtype=$dtype \
+            train.steps=50 'train.log=1 steps' train.evaluate=never "train.output=$work/run"
+        compare "$preset" $dtype
+    done
+done <"$work/presets"
