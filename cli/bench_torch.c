@@ -1,7 +1,8 @@
-/* Talking to bench/peer_torch.py through two pipes. */
+/* Talking to a script of bench/ through two pipes. */
 #include "bench_torch.h"
 
 #include "peers.h"
+#include "verb.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -48,12 +49,12 @@ static bool spawn(bench_torch *t, const char *python, const char *script)
     return true;
 }
 
-bool torch_start(bench_torch *t, const char *python)
+static bool torch_start(bench_torch *t, const char *python, const char *name)
 {
     char script[PEER_PATH];
     *t = (bench_torch){.pid = -1};
     signal(SIGPIPE, SIG_IGN);
-    if (!peer_file("lockstep-peer-torch.py", script, sizeof script))
+    if (!peer_file(name, script, sizeof script))
         return fail(t, "its script is not beside the command");
     if (access(python, X_OK) != 0) {
         snprintf(t->about, sizeof t->about, "there is no Python at %s (see --python)", python);
@@ -71,14 +72,32 @@ bool torch_start(bench_torch *t, const char *python)
     return true;
 }
 
-bool torch_sample(bench_torch *t, const char *chain, int repeats, double *seconds, double *grad)
+int torch_open(bench_torch *t, const char *bench, const lk_option_names *against,
+               const char *python, const char *name, bool *on)
+{
+    bool named = against->n > 0, none = named && strcmp(against->item[0], "none") == 0;
+    *t = (bench_torch){.pid = -1, .about = "not asked for"};
+    *on = false;
+    if (named && !none && (against->n > 1 || strcmp(against->item[0], "torch") != 0)) {
+        fprintf(stderr, "error: lockstep bench %s: option --against: torch or none\n", bench);
+        return LK_EXIT_USAGE;
+    }
+    *on = !none && torch_start(t, python, name);
+    if (named && !none && !*on) {
+        fprintf(stderr, "error: lockstep bench %s: PyTorch: %s\n", bench, t->about);
+        return LK_EXIT_FAILED;
+    }
+    return LK_EXIT_DONE;
+}
+
+bool torch_sample(bench_torch *t, const char *request, int repeats, double *seconds, double *value)
 {
     char line[128], *end;
-    if (fprintf(t->to, "%s %d\n", chain, repeats) < 0 || fflush(t->to) != 0 ||
+    if (fprintf(t->to, "%s %d\n", request, repeats) < 0 || fflush(t->to) != 0 ||
         !fgets(line, sizeof line, t->from))
         return fail(t, "it ended before it answered");
     *seconds = strtod(line, &end);
-    *grad = strtod(end, &end);
+    *value = strtod(end, &end);
     return *end == '\n' && *seconds > 0;
 }
 

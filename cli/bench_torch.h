@@ -2,6 +2,8 @@
 #ifndef LK_CLI_BENCH_TORCH_H
 #define LK_CLI_BENCH_TORCH_H
 
+#include <lockstep/option.h>
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -12,11 +14,19 @@ typedef struct bench_torch {
     char about[512]; /* its version; if it did not start, why not */
 } bench_torch;
 
-/** Start bench/peer_torch.py with the interpreter `python`; false with the reason in `about`. */
-bool torch_start(bench_torch *t, const char *python);
+/**
+ * Start the script `name` of the peers with the interpreter `python`, as --against of `lockstep bench
+ * BENCH` says: torch, none, or nothing, which takes it if it is found.  `*on`: whether it runs; if not,
+ * `about` has the reason.  Returns LK_EXIT_DONE, or another exit status after a message.
+ */
+int torch_open(bench_torch *t, const char *bench, const lk_option_names *against,
+               const char *python, const char *name, bool *on);
 
-/** The processor time of one sample, and the first element of the gradient; false if it failed. */
-bool torch_sample(bench_torch *t, const char *chain, int repeats, double *seconds, double *grad);
+/**
+ * Ask for one sample: `request`, `repeats` times.  Gives the seconds of all and a number that says what
+ * was computed; false if it failed.
+ */
+bool torch_sample(bench_torch *t, const char *request, int repeats, double *seconds, double *value);
 
 /** End the process. */
 void torch_stop(bench_torch *t);

@@ -29,9 +29,12 @@ function(lk_peer name header library)
   install(TARGETS peer_${name} LIBRARY DESTINATION ${LK_PEERS_FOLDER})
 endfunction()
 
-# PyTorch is asked through a script, so there is nothing to build.
-configure_file(bench/peer_torch.py peers/lockstep-peer-torch.py COPYONLY)
-install(FILES bench/peer_torch.py DESTINATION ${LK_PEERS_FOLDER} RENAME lockstep-peer-torch.py)
+# PyTorch is asked through scripts, so there is nothing to build.
+foreach(name torch torch_steps)
+  string(REPLACE _ - script lockstep-peer-${name}.py)
+  configure_file(bench/peer_${name}.py peers/${script} COPYONLY)
+  install(FILES bench/peer_${name}.py DESTINATION ${LK_PEERS_FOLDER} RENAME ${script})
+endforeach()
 
 if(NOT CMAKE_CROSSCOMPILING AND NOT LK_SANITIZE)
   lk_peer(openblas cblas.h openblas)

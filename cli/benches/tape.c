@@ -203,25 +203,19 @@ static int run_chains(struct ours *u, bench_torch *torch, bool against)
 static int tape_run(const void *given, int n_operands, char **operand)
 {
     const struct tape_options *o = given;
-    bench_torch torch = {.pid = -1};
+    bench_torch torch;
     struct ours u = {.o = o};
     (void)n_operands;
     (void)operand;
-    bool named = o->against.n > 0, none = named && strcmp(o->against.item[0], "none") == 0;
-    if (named && !none && (o->against.n > 1 || strcmp(o->against.item[0], "torch") != 0)) {
-        fprintf(stderr, "error: lockstep bench tape: option --against: torch or none\n");
-        return LK_EXIT_USAGE;
-    }
-    bool against = !none && torch_start(&torch, o->python);
-    if (named && !none && !against) {
-        fprintf(stderr, "error: lockstep bench tape: PyTorch: %s\n", torch.about);
-        return LK_EXIT_FAILED;
-    }
+    bool against;
+    int status = torch_open(&torch, "tape", &o->against, o->python, "lockstep-peer-torch.py",
+                            &against);
+    if (status != LK_EXIT_DONE)
+        return status;
     if (!o->json)
         printf("f32[%lld], chains of %lld ops, forward and backward, 1 thread, medians of "
                "processor time\ntorch: %s\n\n",
-               (long long)o->elements, (long long)o->ops, none ? "not asked for" : torch.about);
-    int status = LK_EXIT_FAILED;
+               (long long)o->elements, (long long)o->ops, torch.about);
     if (lk_threads_set(1) == LK_OK && ours_start(&u) == LK_OK)
         status = run_chains(&u, &torch, against);
     else

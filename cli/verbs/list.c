@@ -165,12 +165,14 @@ static void list_peers(report *out)
                  peer ? "found, " : "not found: ", peer ? peer->about() : why);
         entry(out, "peer", e->name, about);
     }
-    /* A script, not a module; to start it takes seconds, so only "bench tape" does. */
+    /* A script, not a module; to start it takes seconds, so only "bench tape" and "bench step" do. */
     char path[PEER_PATH];
     entry(out, "peer", "torch",
           peer_file("lockstep-peer-torch.py", path, sizeof path)
-              ? "chains of ops in f32; runs in the Python of \"bench tape --python\""
-              : "chains of ops in f32; not found: its script is not beside the command");
+              ? "chains of ops and training steps in f32; runs in the Python of "
+                "\"bench tape --python\" and \"bench step --python\""
+              : "chains of ops and training steps in f32; not found: its script is not beside the "
+                "command");
 }
 
 static const struct {

@@ -49,3 +49,27 @@ status 0 "$lockstep" list peers
 out 'torch  '
 status 2 "$lockstep" bench tape --against tensorflow
 err 'torch or none'
+
+# bench step: alone, as JSON, an experiment of one's own, and against PyTorch where it is installed
+status 0 "$lockstep" bench step --against none --seconds 0 --filter 'mlp-100 '
+out 'torch: not asked for'
+grep -Eq '^mlp-100 b100 adam +[0-9]+ +- +- ' "$work/out" || fail 'no samples a second'
+status 0 "$lockstep" bench step --json --against none --seconds 0 --filter 'lenet'
+"$json" <"$work/out" || fail 'JSON'
+out '"case": "lenet b64 momentum", "samples_per_s": '
+out '"backward": 0.'
+status 0 "$lockstep" bench step --seconds 0 --threads 2 experiments/mnist-mlp.yaml \
+    'data={type: glyphs, count: 64, test_count: 0, batch: 16}'
+out 'own experiment, 2 threads'
+grep -Eq '^experiments/mnist-mlp.yaml +[0-9]+ ' "$work/out" || fail 'no row of the experiment'
+status 2 "$lockstep" bench step experiments/none.yaml
+status 2 "$lockstep" bench step --against tensorflow
+err 'lockstep bench step: option --against: torch or none'
+status 1 "$lockstep" bench step --against torch --python /nowhere/python3
+err 'lockstep bench step: PyTorch: there is no Python at /nowhere/python3 (see --python)'
+if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+    status 0 "$lockstep" bench step --json --against torch --seconds 0 --filter 'mlp-100 b100 sgd'
+    "$json" <"$work/out" || fail 'JSON'
+    out '"case": "mlp-100 b100 sgd", "peer": "torch", "samples_per_s": '
+    out '"ratio": '
+fi

@@ -1,0 +1,21 @@
+/* The networks of `lockstep bench step`: experiments in small, on generated images in memory. */
+#ifndef LK_CLI_BENCH_STEPS_H
+#define LK_CLI_BENCH_STEPS_H
+
+#include <lockstep/config.h>
+
+typedef struct bench_steps {
+    const char *name;
+    const char *request; /* to PyTorch's script: network, batch and optimizer */
+    const char *data;    /* shape and batch */
+    const char *model;
+    const char *optimizer;
+} bench_steps;
+
+/** All of them; the last has no name. */
+extern const bench_steps bench_step_cases[];
+
+/** The experiment of a case.  The caller owns it.  Errors: those of lk_experiment_parse(). */
+lk_status bench_steps_open(const bench_steps *c, lk_experiment **out) LK_NODISCARD;
+
+#endif /* LK_CLI_BENCH_STEPS_H */
