@@ -43,7 +43,7 @@ lk_status bench_steps_open(const bench_steps *c, lk_experiment **out)
 {
     char text[2048];
     snprintf(text, sizeof text,
-             "data: {type: glyphs, count: 2560, test_count: 0, shards: 8, %s}\n"
+             "data: {type: glyphs, count: 3200, test_count: 0, shards: 8, %s}\n"
              "model: [%s]\n"
              "loss: softmax_cross_entropy\n"
              "optimizer: %s\n"

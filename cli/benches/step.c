@@ -12,6 +12,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 struct step_options {
     bool json;
@@ -77,24 +78,35 @@ struct sides {
 struct figures {
     double ours, torch, ratio; /* seconds of a step; median of torch's time / ours */
     double samples;            /* of a step */
-    lk_step_time part;         /* of ours, as shares of all */
+    double passed;             /* seconds by the clock of all steps of ours, */
+    lk_step_time part;         /* and of their parts */
 };
 
-/* Do steps; gives the seconds of one, and adds up samples and parts. */
-static lk_status ours_run(lk_trainer *trainer, int steps, double *seconds, struct figures *f)
+/* One thread is timed by the processor time of the process, the loader's included, more by the clock. */
+static double seconds_now(const struct step_options *o)
 {
-    int64_t start = lk_clock_ns();
+    struct timespec t;
+    clock_gettime(o->threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Do steps; gives the seconds of one, and adds up the parts. */
+static lk_status ours_run(const struct sides *s, int steps, double *seconds, struct figures *f)
+{
+    double start = seconds_now(s->o);
+    int64_t clock = lk_clock_ns();
     f->samples = 0;
     for (int i = 0; i < steps; i++) {
         lk_step_report r;
-        LK_TRY(lk_trainer_step(trainer, &r));
+        LK_TRY(lk_trainer_step(s->trainer, &r));
         f->samples += (double)r.samples / steps;
         f->part.data += r.time.data;
         f->part.forward += r.time.forward;
         f->part.backward += r.time.backward;
         f->part.update += r.time.update;
     }
-    *seconds = 1e-9 * (double)(lk_clock_ns() - start) / steps;
+    *seconds = (seconds_now(s->o) - start) / steps;
+    f->passed += 1e-9 * (double)(lk_clock_ns() - clock);
     return LK_OK;
 }
 
@@ -125,16 +137,15 @@ static lk_status torch_run(const struct sides *s, int steps, double *seconds)
 static lk_status measure(const struct sides *s, struct figures *f)
 {
     static double ours[MAX_ROUNDS], theirs[MAX_ROUNDS], ratio[MAX_ROUNDS];
-    double once, total = 0;
+    double once;
     int n = 0;
-    LK_TRY(ours_run(s->trainer, WARM_STEPS, &once, f));
-    LK_TRY(ours_run(s->trainer, 2, &once, f));
+    LK_TRY(ours_run(s, WARM_STEPS, &once, f));
+    LK_TRY(ours_run(s, 2, &once, f));
     int steps = (int)(shortest_round / once) + 1;
-    f->part = (lk_step_time){0};
+    *f = (struct figures){0};
     double end = 1e-9 * (double)lk_clock_ns() + s->o->seconds;
     while (n < MAX_ROUNDS && (n < MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end)) {
-        LK_TRY(ours_run(s->trainer, steps, &ours[n], f));
-        total += ours[n] * steps;
+        LK_TRY(ours_run(s, steps, &ours[n], f));
         if (s->request)
             LK_TRY(torch_run(s, steps, &theirs[n]));
         ratio[n] = theirs[n] / ours[n];
@@ -143,11 +154,13 @@ static lk_status measure(const struct sides *s, struct figures *f)
     f->ours = bench_median(ours, n);
     f->torch = bench_median(theirs, n);
     f->ratio = bench_median(ratio, n);
-    f->part.data /= total;
-    f->part.forward /= total;
-    f->part.backward /= total;
-    f->part.update /= total;
     return LK_OK;
+}
+
+/* A part of the steps as its share. */
+static report_cell cell_share(const struct figures *f, double part)
+{
+    return cell_real(part / f->passed, 3);
 }
 
 static void print_row(report *out, const char *name, bool against, const struct figures *f)
@@ -160,11 +173,11 @@ static void print_row(report *out, const char *name, bool against, const struct 
                         against ? cell_real(f->samples / f->torch, 0) : cell_none(),
                         against ? cell_real(f->ratio, 2) : cell_none(),
                         cell_real(1e3 * f->ours, 3),
-                        cell_real(p->data, 3),
-                        cell_real(p->forward, 3),
-                        cell_real(p->backward, 3),
-                        cell_real(p->update, 3),
-                        cell_real(1 - p->data - p->forward - p->backward - p->update, 3),
+                        cell_share(f, p->data),
+                        cell_share(f, p->forward),
+                        cell_share(f, p->backward),
+                        cell_share(f, p->update),
+                        cell_share(f, f->passed - p->data - p->forward - p->backward - p->update),
                     });
 }
 
@@ -238,9 +251,9 @@ static int step_run(const void *given, int n_operands, char **operand)
     if (status != LK_EXIT_DONE)
         return status;
     if (!o->json)
-        printf("%s, %lld thread%s, medians; parts of a step as shares of its time\ntorch: %s\n\n",
+        printf("%s, %lld thread%s, medians of %s; parts of a step as shares of it\ntorch: %s\n\n",
                e ? "own experiment" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
-               torch.about);
+               o->threads == 1 ? "processor time" : "time", torch.about);
     report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
     struct sides s = {.o = o, .torch = &torch};
     lk_status st = lk_threads_set((int)o->threads);
@@ -256,14 +269,16 @@ const lk_verb lk_bench_kind_step = {
     .name = "step",
     .summary = "training steps against PyTorch's, and where their time goes",
     .operands = "[FILE.yaml [KEY=VALUE...]]",
-    .about = "Trains perceptrons and convnets of the presets' sizes on generated images, or the "
-             "experiment FILE.yaml, and prints samples a second with the shares of the time of "
-             "a step: waiting for data, forward, backward, update, and the rest. Where Debian's "
-             "python3-torch is installed, a Python process does the same steps in PyTorch on one "
-             "thread, with batches that are in memory already; both are timed in turn, and the "
-             "ratio is the median over the rounds of its time divided by ours.\n"
-             "JSON: case, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, data, "
-             "forward, backward, update, rest.",
+    .about =
+        "Trains perceptrons and convnets of the presets' sizes on generated images, or the "
+        "experiment FILE.yaml, and prints samples a second with the shares of the time of "
+        "a step: waiting for data, forward, backward, update, and the rest. Where Debian's "
+        "python3-torch is installed, a Python process does the same steps in PyTorch on one "
+        "thread, with batches that are in memory already; both are timed in turn, and the "
+        "ratio is the median over the rounds of its time divided by ours: processor time, or with "
+        "several threads that of the clock.\n"
+        "JSON: case, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, data, "
+        "forward, backward, update, rest.",
     .options = options,
     .options_size = sizeof(struct step_options),
     .max_operands = 1000,
