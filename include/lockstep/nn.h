@@ -213,8 +213,10 @@ typedef struct lk_layer_sample {
 } lk_layer_sample;
 
 enum {
-    LK_LAYER_REUSES = 1, /* uses a parameter more than once in a pass */
-    LK_LAYER_RANDOM = 2  /* draws random numbers in training */
+    LK_LAYER_REUSES = 1,    /* uses a parameter more than once in a pass */
+    LK_LAYER_RANDOM = 2,    /* draws random numbers in training */
+    LK_LAYER_THEN_RELU = 4, /* can apply a relu behind it as well: lk_pass_relu() says whether */
+    LK_LAYER_RELU_FIRST = 8 /* the same for a relu before it */
 };
 
 struct lk_layer {
@@ -273,6 +275,9 @@ LK_API lk_status lk_pass_observe(const lk_pass *pass, const lk_unit *unit, int i
 /** Run list number `list` of the layer's layers.  Errors: theirs. */
 LK_API lk_status lk_pass_layers(const lk_pass *pass, const lk_unit *unit, int list, lk_var x,
                                 lk_var *out) LK_NODISCARD;
+
+/** Whether a layer with LK_LAYER_THEN_RELU or LK_LAYER_RELU_FIRST is to apply its neighbour, too. */
+LK_API bool lk_pass_relu(const lk_pass *pass);
 
 /** The layer's stream of random numbers for `purpose`. */
 LK_API lk_rng lk_pass_rng(const lk_pass *pass, const lk_unit *unit, const char *purpose);

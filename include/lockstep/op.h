@@ -31,6 +31,7 @@ typedef struct lk_call {
     const lk_var *out;         /* the outputs; in backward only */
     const lk_tensor *const *x; /* the inputs as tensors; in infer and forward only */
     lk_tensor *const *y;       /* the outputs as tensors, to be written; in forward only */
+    bool adds;                 /* in forward: y = y + result; only of ops with LK_OP_ADDS */
 } lk_call;
 
 /**
@@ -50,7 +51,8 @@ enum {
     LK_OP_LINEAR = 1,     /* linear in all its real inputs together: gradcheck tests the adjoint */
     LK_OP_ONCE = 2,       /* its backward cannot be recorded */
     LK_OP_COLLECTIVE = 4, /* communicates: always recorded, and always run by backward */
-    LK_OP_STRIDED = 8     /* forward takes inputs with any strides; otherwise they are contiguous */
+    LK_OP_STRIDED = 8,    /* forward takes inputs with any strides; otherwise they are contiguous */
+    LK_OP_ADDS = 16       /* has one output, no view, and forward can add to what is there */
 };
 
 /* ---- samples: inputs that an op is checked on ---- */
@@ -135,6 +137,14 @@ struct lk_op {
  */
 LK_API lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in,
                           const void *attr, lk_var *out) LK_NODISCARD;
+
+/**
+ * In backward: as lk_apply(), where the output is all that this call gives to the gradient of input
+ * `i`.  If that is a leaf that nobody else has a gradient for, an op with LK_OP_ADDS adds to the
+ * leaf's gradient in place, with the same bits, and `*out` is LK_NO_VAR.
+ */
+LK_API lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const lk_var *in,
+                                   int n_in, const void *attr, lk_var *out) LK_NODISCARD;
 
 /** In backward: whether the gradient of input `i` is wanted. */
 LK_API bool lk_wants(const lk_call *call, int i);

@@ -316,6 +316,9 @@ LK_API lk_status lk_matmul_trans(lk_var a, lk_var b, bool trans_a, bool trans_b,
  */
 LK_API lk_status lk_linear(lk_var x, lk_var w, lk_var b, lk_var *out) LK_NODISCARD;
 
+/** lk_relu() of lk_linear(): the same bits in one pass over memory. */
+LK_API lk_status lk_linear_relu(lk_var x, lk_var w, lk_var b, lk_var *out) LK_NODISCARD;
+
 /**
  * The gradient of lk_linear() with respect to w: x [batch, ..., in] and dy [batch, ..., out] give
  * [in, out], the sum of x' dy over all rows, in pieces of samples.
@@ -348,6 +351,10 @@ typedef struct lk_conv_attr {
  */
 LK_API lk_status lk_conv(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr,
                          lk_var *out) LK_NODISCARD;
+
+/** lk_relu() of lk_conv(): the same bits in one pass over memory. */
+LK_API lk_status lk_conv_relu(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr,
+                              lk_var *out) LK_NODISCARD;
 
 /**
  * The transpose of a convolution: x [batch, out..., out_channels], w [kernel...,
@@ -421,6 +428,9 @@ typedef struct lk_pool_attr {
  */
 LK_API lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out,
                              lk_var *index) LK_NODISCARD;
+
+/** lk_max_pool() of lk_relu(): the same bits in fewer passes over memory, forward and backward. */
+LK_API lk_status lk_relu_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out) LK_NODISCARD;
 
 /** The mean of each window; 0 for one of padding alone.  Otherwise as lk_max_pool(). */
 LK_API lk_status lk_avg_pool(lk_var x, const lk_pool_attr *attr, lk_var *out) LK_NODISCARD;

@@ -5,7 +5,7 @@
  * Window o covers input positions o * stride - pad + t, t < kernel, of each axis; positions outside
  * [0, in) are skipped.  Taps are visited in raster order.
  *
- *   max   the first of the largest; the first NaN wins over everything
+ *   max   the first of the largest, with `relu` of x < 0 ? 0 : x; the first NaN wins over everything
  *   avg   the sum (one chain of additions from +0) divided by the number of valid taps, or by the
  *         window's size with `count_padding`
  *   l2    sqrt of the sum of squares (one fma chain from +0)
@@ -42,6 +42,7 @@ typedef struct lk_pool_shape {
     int64_t stride[LK_POOL_MAX_NDIM]; /* 0 means 1 */
     int64_t pad[LK_POOL_MAX_NDIM];    /* before the first position; may be negative */
     bool count_padding;               /* avg: divide by the window's size */
+    bool relu;                        /* lk_pool_max(): of x < 0 ? 0 : x */
 } lk_pool_shape;
 
 /**

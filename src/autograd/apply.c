@@ -260,7 +260,7 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
     LK_CHECK(op->n_out >= 1 && op->n_out <= LK_MAX_OUT, LK_EINVAL,
              "op %s has %d outputs, 1 to %d are possible", op->name, op->n_out, LK_MAX_OUT);
     f.made = 0;
-    f.call = (lk_call){tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL};
+    f.call = (lk_call){tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL, false};
     f.scratch = NULL;
     LK_TRY_TO(done, check_call(tape, op, in, n_in, attr));
     f.in = f.few_in;
@@ -277,4 +277,70 @@ done:
         out[j] = LK_NO_VAR; /* only now: it may be where `in` was */
     frame_end(&f);
     return st;
+}
+
+/* Whether one of the inputs shares elements with `y`, or is none. */
+static bool is_among(const lk_tensor *y, const lk_var *in, int n_in)
+{
+    for (int k = 0; k < n_in; k++) {
+        lk__value *v = in[k].tape ? lk__value_at(in[k].tape, in[k].index) : NULL;
+        if (!v || v->serial != in[k].serial || v->released || lk_tensor_overlap(y, &v->tensor))
+            return true;
+    }
+    return false;
+}
+
+/* The gradient of leaf `i`, if this call of backward alone gives it and `op` can add to it. */
+static lk_tensor *leaf_alone(const lk_call *call, int i, const lk_op *op)
+{
+    const lk_tape *t = call->tape;
+    const lk__value *v = lk__value_at(t, call->in[i].index);
+    if (!(op->flags & LK_OP_ADDS) || !t->pass.deposit || t->pass.record || !v->leaf_grad ||
+        v->grad != LK_NO_INDEX || v->first_use != t->pass.node ||
+        !lk_tensor_is_contiguous(v->leaf_grad))
+        return NULL;
+    for (int k = 0; k < call->n_in; k++)
+        if (k != i && call->in[k].index == call->in[i].index)
+            return NULL;
+    return v->leaf_grad;
+}
+
+/* y = y + result, of the frame's op. */
+static lk_status add_result(frame *f, lk_tensor *y, const lk_tensor *value)
+{
+    lk_spec spec = {0};
+    LK_TRY(find_inputs(f));
+    LK_TRY(f->call.op->infer(&f->call, &spec));
+    LK_CHECK(spec.dtype == y->dtype && lk_shape_equal(spec.shape, y->shape), LK_ESHAPE,
+             "%s gives %s%s for the gradient of a leaf, which is %s", f->call.op->name,
+             lk_dtype_name(spec.dtype), lk_shape_text(spec.shape).s, lk_tensor_text(y).s);
+    f->y[0] = y;
+    f->call.y = f->y;
+    f->call.adds = true;
+    if (y->storage != value->storage) /* otherwise the write would count as one to the value */
+        lk__tensor_writes(y);
+    LK_TRY(f->call.op->forward(&f->call));
+    return LK_OK;
+}
+
+lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const lk_var *in, int n_in,
+                            const void *attr, lk_var *out)
+{
+    lk_tensor *y = leaf_alone(call, i, op);
+    if (!y || is_among(y, in, n_in)) {
+        LK_TRY(lk_apply(call->tape, op, in, n_in, attr, out));
+        return LK_OK;
+    }
+    frame f;
+    f.made = 0;
+    f.scratch = NULL;
+    f.in = f.few_in;
+    f.x = f.few_x;
+    f.call = (lk_call){call->tape, op, attr, n_in, 1, in, NULL, NULL, NULL, false};
+    *out = LK_NO_VAR;
+    LK_TRY(check_call(call->tape, op, in, n_in, attr));
+    lk_status st = add_result(&f, y, lk__value_at(call->tape, call->in[i].index)->outside);
+    frame_end(&f);
+    LK_TRY(st);
+    return LK_OK;
 }

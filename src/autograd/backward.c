@@ -149,7 +149,7 @@ static lk_status node_run(lk_tape *t, const lk__node *n, lk_var *in, lk_var *din
     }
     for (int j = 0; j < n->op->n_out; j++)
         out[j] = lk__var(t, n->out[j]);
-    lk_call call = {t, n->op, n->attr, n->n_in, n->op->n_out, in, out, NULL, NULL};
+    lk_call call = {t, n->op, n->attr, n->n_in, n->op->n_out, in, out, NULL, NULL, false};
     int64_t piece = t->piece;
     t->piece = n->piece; /* sums are cut as in forward */
     lk_status st = n->op->backward(&call, dout, din);
@@ -206,6 +206,7 @@ lk_status lk__pass_run(lk_tape *t, int64_t first, int64_t last)
         if (!is_reached(t, n))
             continue;
         LK_TRY(node_check(t, n, k)); /* again: a leaf may have got a gradient in place of a value */
+        t->pass.node = k;
         LK_TRY(node_run_scoped(t, n));
         LK_TRY(node_leave(t, n, k));
     }

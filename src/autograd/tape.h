@@ -89,6 +89,7 @@ typedef struct lk__pass {
     bool record, retain;
     bool deposit;   /* into the leaves' gradients: lk_backward() */
     int64_t lowest; /* number of a node that made a reached value */
+    int64_t node;   /* that is being run */
     uint64_t stamp;
 } lk__pass;
 

@@ -3,12 +3,17 @@
  *   forward    output o takes from inputs   [o stride - pad, o stride - pad + kernel)  within `in`
  *   backward   input i takes from outputs o with  o stride <= i + pad < o stride + kernel, in `out`
  *
+ * Where windows do not overlap, the backward pass of max goes the other way: from each window to its
+ * positions, which costs a visit for each window instead of each position.
+ *
  * Positions are independent of each other and are split over threads; where they are few, so are
  * the channels of each.
  */
 #include "kernel/pool.h"
 
 #include "kernel/parallel.h"
+
+#include <string.h>
 
 enum {
     CHANNEL_BLOCK = 64, /* channels of a task where positions are few */
@@ -19,8 +24,8 @@ enum {
 /* Operands as the kernels name them; see lk__pool_args. */
 struct operands {
     const void *from, *x, *y;
-    const int64_t *take;
-    void *to;
+    const int64_t *take, *chosen;
+    void *to, *box;
     int64_t *index;
 };
 
@@ -76,7 +81,9 @@ static void position_run(const struct job *j, lk__pool_args *t, int64_t b, int64
     t->y = element(j->op.y, from, s->elem);
     t->take = element(j->op.take, from, sizeof(int64_t));
     t->x = element(j->op.x, to, s->elem);
-    t->to = (char *)j->op.to + to * s->elem;
+    t->chosen = element(j->op.chosen, to, sizeof(int64_t));
+    t->to = j->op.to ? (char *)j->op.to + to * s->elem : NULL;
+    t->box = j->op.box ? (char *)j->op.box + from * s->elem : NULL;
     t->index = j->op.index ? j->op.index + to : NULL;
     j->fn(t);
 }
@@ -180,7 +187,7 @@ lk_status lk_pool_max(const lk_pool_shape *p, const void *x, void *y, int64_t *i
                                          .is_written = true,
                                          .may_be_null = true}};
     LK_TRY(lk__pool_operands_check(&j.s, 3, operand));
-    j.fn = type->max;
+    j.fn = p->relu ? type->max_relu : type->max;
     LK_TRY(job_run(&j));
     return LK_OK;
 }
@@ -215,6 +222,19 @@ lk_status lk_pool_l2(const lk_pool_shape *p, const void *x, void *y)
     return LK_OK;
 }
 
+/* Whether no position is in two windows; `*all`: and each in one. */
+static bool windows_are_apart(const lk__pool_shape *s, bool *all)
+{
+    bool apart = true;
+    *all = true;
+    for (int d = 0; d < 3; d++) {
+        apart = apart && s->stride[d] >= s->kernel[d];
+        *all = *all && s->stride[d] == s->kernel[d] && s->pad[d] == 0 &&
+               s->out[d] * s->stride[d] == s->in[d];
+    }
+    return apart;
+}
+
 lk_status lk_pool_max_backward(const lk_pool_shape *p, const void *dy, const int64_t *index,
                                void *dx)
 {
@@ -227,6 +247,14 @@ lk_status lk_pool_max_backward(const lk_pool_shape *p, const void *dy, const int
         {.name = "dx", .p = dx, .is_written = true}};
     LK_TRY(lk__pool_operands_check(&j.s, 3, operand));
     j.fn = type->max_backward;
+    bool all;
+    if (windows_are_apart(&j.s, &all) && j.s.n_in > 0) {
+        if (!all)
+            memset(dx, 0, (size_t)(j.s.batch * j.s.n_in * j.s.channels * j.s.elem));
+        j.op = (struct operands){.x = dy, .chosen = index, .box = dx};
+        j.fn = type->max_spread;
+        j.backward = false;
+    }
     LK_TRY(job_run(&j));
     return LK_OK;
 }

@@ -37,12 +37,14 @@ typedef struct lk__pool_args {
     const void *x;          /* backward of l2: beside `to` */
     void *to;               /* y; backward dx */
     int64_t *index;         /* max, beside `to`, or NULL */
+    const int64_t *chosen;  /* spread of max: the index, beside `x`, which is dy */
+    void *box;              /* spread of max: dx, the box's first position */
 } lk__pool_args;
 
 typedef void lk__pool_fn(const lk__pool_args *t);
 
 typedef struct lk__pool_type {
-    lk__pool_fn *max, *avg, *l2, *max_backward, *avg_backward, *l2_backward;
+    lk__pool_fn *max, *max_relu, *avg, *l2, *max_backward, *max_spread, *avg_backward, *l2_backward;
 } lk__pool_type;
 
 /* By lk_dtype, f32 and f64. */

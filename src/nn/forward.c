@@ -10,6 +10,11 @@ lk_var lk_pass_param(const lk_pass *pass, const lk_unit *unit, int i)
     return pass->run->param[unit->param + i];
 }
 
+bool lk_pass_relu(const lk_pass *pass)
+{
+    return pass->run->relu;
+}
+
 lk_rng lk_pass_rng(const lk_pass *pass, const lk_unit *unit, const char *purpose)
 {
     return lk_rng_start(pass->run->model->net->spec.seed, unit->name, purpose);
@@ -49,11 +54,44 @@ static lk_status unit_watch(const lk_pass *pass, const lk_unit *unit, lk_var y)
     return LK_OK;
 }
 
-static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, lk_var *out)
+extern const lk_layer lk_layer_relu;
+
+static bool is_relu(const lk_unit *unit)
+{
+    return unit && unit->layer == &lk_layer_relu;
+}
+
+static bool has(const lk_unit *unit, unsigned flag)
+{
+    return unit && unit->layer->flags & flag;
+}
+
+/* How many of the layers from `i` on are applied at once: a relu goes with the layer behind it, or
+ * else with the one before, where these can.  The bits are the same.  `*unit` is the layer that does
+ * it.  Whoever watches sees the layers one by one. */
+static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i, const lk_unit **unit)
 {
     const lk__net *net = pass->run->model->net;
-    for (int64_t i = 0; i < list->n; i++) {
-        const lk_unit *unit = &net->unit[list->unit[i]];
+    const lk_unit *of[3] = {NULL};
+    for (int64_t k = 0; k < 3 && i + k < list->n; k++)
+        of[k] = &net->unit[list->unit[i + k]];
+    *unit = of[0];
+    if (pass->run->bad)
+        return 1;
+    if (is_relu(of[0]) && has(of[1], LK_LAYER_RELU_FIRST)) {
+        *unit = of[1];
+        return 2;
+    }
+    bool then = has(of[0], LK_LAYER_THEN_RELU) && is_relu(of[1]);
+    return then && !has(of[2], LK_LAYER_RELU_FIRST) ? 2 : 1;
+}
+
+static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, lk_var *out)
+{
+    for (int64_t i = 0, n; i < list->n; i += n) {
+        const lk_unit *unit;
+        n = join(pass, list, i, &unit);
+        pass->run->relu = n > 1;
         lk_status st = unit->layer->forward(pass, unit, x, &x);
         if (st != LK_OK)
             return unit_failed(st, unit);

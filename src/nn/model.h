@@ -68,6 +68,7 @@ struct lk_sums {
 struct lk__run {
     lk_model *model;
     lk_var *param; /* by number */
+    bool relu;     /* of lk_pass_relu() */
     char *bad;     /* where the name of the first layer goes whose output is not finite, or NULL */
     size_t bad_size;
 };

@@ -10,7 +10,7 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-static lk_status conv_infer(lk_call *c, lk_spec *out)
+lk_status lk__conv_infer(lk_call *c, lk_spec *out)
 {
     const lk_conv_attr *a = c->attr;
     const lk_tensor *x = c->x[0], *w = c->x[1];
@@ -20,14 +20,13 @@ static lk_status conv_infer(lk_call *c, lk_spec *out)
     LK_TRY(lk__conv_no_extra(c, a, ndim));
     int last = ndim + 1;
     int64_t channels = x->shape.dim[last];
-    LK_CHECK(
-        w->shape.ndim == ndim + 2 && w->shape.dim[ndim] == channels / groups &&
-            w->shape.dim[last] % groups == 0,
-        LK_ESHAPE,
-        "conv of %s with weights %s: they must be [%d axes of the kernel, %lld, out channels], "
-        "the last a multiple of %lld groups",
-        lk_tensor_text(x).s, lk_tensor_text(w).s, ndim, (long long)(channels / groups),
-        (long long)groups);
+    LK_CHECK(w->shape.ndim == ndim + 2 && w->shape.dim[ndim] == channels / groups &&
+                 w->shape.dim[last] % groups == 0,
+             LK_ESHAPE,
+             "%s of %s with weights %s: they must be [%d axes of the kernel, %lld, out channels], "
+             "the last a multiple of %lld groups",
+             c->op->name, lk_tensor_text(x).s, lk_tensor_text(w).s, ndim,
+             (long long)(channels / groups), (long long)groups);
     if (c->n_in > 2)
         LK_TRY(lk__bias_check(c, 2, w->shape.dim[last]));
     out->dtype = x->dtype;
@@ -39,29 +38,52 @@ static lk_status conv_infer(lk_call *c, lk_spec *out)
     return LK_OK;
 }
 
-static lk_status conv_forward(lk_call *c)
+lk_status lk__conv_compute(lk_call *c, lk_act act)
 {
     lk_conv_plan *plan = NULL;
     const lk_tensor *x = c->x[0], *w = c->x[1], *y = c->y[0];
     LK_TRY(lk__conv_plan_of(c, c->attr, x, y, w->shape.dim, &plan));
     LK_TRY(lk_conv_forward(plan, lk__tensor_start(x), lk__tensor_start(w),
-                           c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, LK_ACT_NONE,
+                           c->n_in > 2 ? lk__tensor_start(c->x[2]) : NULL, act,
                            lk__tensor_start(y)));
+    return LK_OK;
+}
+
+/* The gradient of the weights, from dy. */
+static lk_status weights_gradient(const lk_call *c, lk_var dy, lk_var *dw)
+{
+    const lk_conv_attr *a = c->attr;
+    lk_conv_weights_attr attr = {.conv = *a};
+    lk_shape w = lk_shape_of(c->in[1]);
+    memcpy(attr.kernel, w.dim, (size_t)(w.ndim - 2) * sizeof attr.kernel[0]);
+    LK_TRY(lk_apply_gradient(c, 1, &lk_op_conv_weights, (lk_var[]){c->in[0], dy}, 2, &attr, dw));
+    return LK_OK;
+}
+
+lk_status lk__conv_gradients(lk_call *c, lk_var dy, lk_var *din)
+{
+    lk_conv_attr a = *(const lk_conv_attr *)c->attr;
+    lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(dy), w = lk_shape_of(c->in[1]);
+    if (lk_wants(c, 1))
+        LK_TRY(weights_gradient(c, dy, &din[1]));
+    if (lk_wants(c, 0)) {
+        lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], w.dim);
+        LK_TRY(lk_conv_transpose(dy, c->in[1], LK_NO_VAR, &a, &din[0]));
+    }
+    if (c->n_in > 2 && lk_wants(c, 2))
+        LK_TRY(lk_sum_to(dy, lk_shape_of(c->in[2]), &din[2]));
+    return LK_OK;
+}
+
+static lk_status conv_forward(lk_call *c)
+{
+    LK_TRY(lk__conv_compute(c, LK_ACT_NONE));
     return LK_OK;
 }
 
 static lk_status conv_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_conv_attr a = *(const lk_conv_attr *)c->attr;
-    lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(dout[0]), w = lk_shape_of(c->in[1]);
-    if (lk_wants(c, 1))
-        LK_TRY(lk_conv_weights(c->in[0], dout[0], &a, w.dim, &din[1]));
-    if (lk_wants(c, 0)) {
-        lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], w.dim);
-        LK_TRY(lk_conv_transpose(dout[0], c->in[1], LK_NO_VAR, &a, &din[0]));
-    }
-    if (c->n_in > 2 && lk_wants(c, 2))
-        LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[2]), &din[2]));
+    LK_TRY(lk__conv_gradients(c, dout[0], din));
     return LK_OK;
 }
 
@@ -85,7 +107,7 @@ const lk_op lk_op_conv = {
     .n_out = 1,
     .attr_size = sizeof(lk_conv_attr),
     .saves_in = 3,
-    .infer = conv_infer,
+    .infer = lk__conv_infer,
     .forward = conv_forward,
     .backward = conv_backward,
     .samples = (const lk_sample[]){{.n_in = 3,

@@ -37,7 +37,7 @@ static lk_status conv_weights_forward(lk_call *c)
     lk_conv_plan *plan = NULL;
     LK_TRY(lk__conv_plan_of(c, &a->conv, c->x[0], c->x[1], a->kernel, &plan));
     LK_TRY(lk_conv_backward_weights(plan, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
-                                    false, lk__tensor_start(c->y[0])));
+                                    c->adds, lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 
@@ -79,6 +79,7 @@ const lk_op lk_op_conv_weights = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
+    .flags = LK_OP_ADDS,
     .attr_size = sizeof(lk_conv_weights_attr),
     .saves_in = 3,
     .infer = conv_weights_infer,

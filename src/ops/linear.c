@@ -9,17 +9,17 @@
 
 #include <lockstep/gemm.h>
 
-static lk_status linear_infer(lk_call *c, lk_spec *out)
+lk_status lk__linear_infer(lk_call *c, lk_spec *out)
 {
     const lk_tensor *x = c->x[0], *w = c->x[1];
     int last = x->shape.ndim - 1;
     LK_TRY(lk__same_infer(c, out));
-    LK_CHECK(x->dtype == w->dtype, LK_EDTYPE, "linear of %s with weights %s: lk_cast() one of them",
-             lk_tensor_text(x).s, lk_tensor_text(w).s);
-    LK_CHECK(last >= 1, LK_ESHAPE, "linear of %s: needs [batch, ..., in]; lk_reshape() a sample",
-             lk_tensor_text(x).s);
+    LK_CHECK(x->dtype == w->dtype, LK_EDTYPE, "%s of %s with weights %s: lk_cast() one of them",
+             c->op->name, lk_tensor_text(x).s, lk_tensor_text(w).s);
+    LK_CHECK(last >= 1, LK_ESHAPE, "%s of %s: needs [batch, ..., in]; lk_reshape() a sample",
+             c->op->name, lk_tensor_text(x).s);
     LK_CHECK(w->shape.ndim == 2 && w->shape.dim[0] == x->shape.dim[last], LK_ESHAPE,
-             "linear of %s with weights %s: they must be [%lld, out]", lk_tensor_text(x).s,
+             "%s of %s with weights %s: they must be [%lld, out]", c->op->name, lk_tensor_text(x).s,
              lk_tensor_text(w).s, (long long)x->shape.dim[last]);
     if (c->n_in > 2)
         LK_TRY(lk__bias_check(c, 2, w->shape.dim[1]));
@@ -27,12 +27,13 @@ static lk_status linear_infer(lk_call *c, lk_spec *out)
     return LK_OK;
 }
 
-static lk_status linear_forward(lk_call *c)
+lk_status lk__linear_compute(lk_call *c, lk_act act)
 {
     const lk_tensor *w = c->x[1], *y = c->y[0];
     int64_t samples, rows;
     LK_TRY(lk__rows_of(&y->shape, &samples, &rows));
     lk_gemm g = {.dtype = y->dtype,
+                 .act = act,
                  .m = samples * rows,
                  .n = w->shape.dim[1],
                  .k = w->shape.dim[0],
@@ -44,14 +45,27 @@ static lk_status linear_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
+lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din)
 {
     if (lk_wants(c, 0))
-        LK_TRY(lk_matmul_trans(dout[0], c->in[1], false, true, &din[0]));
+        LK_TRY(lk_matmul_trans(dy, c->in[1], false, true, &din[0]));
     if (lk_wants(c, 1))
-        LK_TRY(lk_linear_weights(c->in[0], dout[0], &din[1]));
+        LK_TRY(lk_apply_gradient(c, 1, &lk_op_linear_weights, (lk_var[]){c->in[0], dy}, 2, NULL,
+                                 &din[1]));
     if (c->n_in > 2 && lk_wants(c, 2))
-        LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[2]), &din[2]));
+        LK_TRY(lk_sum_to(dy, lk_shape_of(c->in[2]), &din[2]));
+    return LK_OK;
+}
+
+static lk_status linear_forward(lk_call *c)
+{
+    LK_TRY(lk__linear_compute(c, LK_ACT_NONE));
+    return LK_OK;
+}
+
+static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk__linear_gradients(c, dout[0], din));
     return LK_OK;
 }
 
@@ -70,7 +84,7 @@ const lk_op lk_op_linear = {
     .max_in = 3,
     .n_out = 1,
     .saves_in = 3,
-    .infer = linear_infer,
+    .infer = lk__linear_infer,
     .forward = linear_forward,
     .backward = linear_backward,
     .samples = (const lk_sample[]){{.n_in = 3,

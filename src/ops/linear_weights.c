@@ -38,6 +38,7 @@ static lk_status linear_weights_forward(lk_call *c)
     LK_TRY(lk__rows_of(&x->shape, &samples, &rows));
     lk_gemm g = {.dtype = dw->dtype,
                  .trans_a = true,
+                 .accumulate = c->adds,
                  .m = in,
                  .n = out,
                  .k = samples * rows,
@@ -45,6 +46,8 @@ static lk_status linear_weights_forward(lk_call *c)
                  .ldb = out,
                  .ldc = out,
                  .piece = lk__piece_of(c->tape, samples) * rows};
+    if (c->adds && g.piece == 0)
+        g.piece = g.k; /* one chain, which is added when it ends */
     LK_TRY(lk_gemm_run(&g, lk__tensor_start(x), lk__tensor_start(dy), NULL, lk__tensor_start(dw)));
     return LK_OK;
 }
@@ -72,6 +75,7 @@ const lk_op lk_op_linear_weights = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
+    .flags = LK_OP_ADDS,
     .saves_in = 3,
     .infer = linear_weights_infer,
     .forward = linear_weights_forward,

@@ -14,7 +14,7 @@
 
 extern const lk_op lk_op_max_pool;
 
-static lk_status max_pool_infer(lk_call *c, lk_spec *out)
+lk_status lk__max_pool_infer(lk_call *c, lk_spec *out)
 {
     LK_TRY(lk__pool_infer(c, &out[0]));
     out[1].dtype = LK_I64;
@@ -22,9 +22,10 @@ static lk_status max_pool_infer(lk_call *c, lk_spec *out)
     return LK_OK;
 }
 
-static lk_status max_pool_forward(lk_call *c)
+lk_status lk__max_pool_compute(lk_call *c, bool relu)
 {
     lk_pool_shape s = lk__pool_shape_of(c->attr, c->x[0], c->y[0]);
+    s.relu = relu;
     LK_TRY(lk_pool_max(&s, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
                        (int64_t *)(void *)lk__tensor_start(c->y[1])));
     return LK_OK;
@@ -130,10 +131,22 @@ static const lk_op max_pool_gather = {.name = "max_pool_gather",
                                       .forward = gather_forward,
                                       .backward = gather_backward};
 
-static lk_status max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
+lk_status lk__max_pool_gradient(lk_call *c, lk_var dy, lk_var *dx)
 {
     lk__pool_back b = {*(const lk_pool_attr *)c->attr, lk_shape_of(c->in[0])};
-    LK_TRY(lk_apply(c->tape, &max_pool_scatter, (lk_var[]){dout[0], c->out[1]}, 2, &b, &din[0]));
+    LK_TRY(lk_apply(c->tape, &max_pool_scatter, (lk_var[]){dy, c->out[1]}, 2, &b, dx));
+    return LK_OK;
+}
+
+static lk_status max_pool_forward(lk_call *c)
+{
+    LK_TRY(lk__max_pool_compute(c, false));
+    return LK_OK;
+}
+
+static lk_status max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    LK_TRY(lk__max_pool_gradient(c, dout[0], &din[0]));
     return LK_OK;
 }
 
@@ -160,7 +173,7 @@ const lk_op lk_op_max_pool = {
     .max_in = 1,
     .n_out = 2,
     .attr_size = sizeof(lk_pool_attr),
-    .infer = max_pool_infer,
+    .infer = lk__max_pool_infer,
     .forward = max_pool_forward,
     .backward = max_pool_backward,
     .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 5, 2)}, .attr = ATTR(.kernel = {2})},

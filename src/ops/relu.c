@@ -3,6 +3,7 @@
  *   dx = dy where y > 0, elsewhere 0, also at 0            relu_grad(dy, y), linear in dy
  */
 #include "ops/common/each.h"
+#include "ops/common/ops.h"
 
 #include <lockstep/ops.h>
 
@@ -21,12 +22,10 @@ static lk_status relu_grad_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status relu_grad_apply(lk_var g, lk_var y, lk_var *out);
-
 static lk_status relu_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     if (lk_wants(c, 0))
-        LK_TRY(relu_grad_apply(dout[0], c->in[1], &din[0]));
+        LK_TRY(lk__relu_grad(dout[0], c->in[1], &din[0]));
     return LK_OK;
 }
 
@@ -43,7 +42,7 @@ static const lk_op relu_grad = {
     .backward = relu_grad_backward,
 };
 
-static lk_status relu_grad_apply(lk_var g, lk_var y, lk_var *out)
+lk_status lk__relu_grad(lk_var g, lk_var y, lk_var *out)
 {
     LK_TRY(lk_apply(g.tape, &relu_grad, (lk_var[]){g, y}, 2, NULL, out));
     return LK_OK;
@@ -51,7 +50,7 @@ static lk_status relu_grad_apply(lk_var g, lk_var y, lk_var *out)
 
 static lk_status relu_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(relu_grad_apply(dout[0], c->out[0], &din[0]));
+    LK_TRY(lk__relu_grad(dout[0], c->out[0], &din[0]));
     return LK_OK;
 }
 

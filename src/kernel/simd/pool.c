@@ -18,11 +18,11 @@
 #undef POOL_INT
 #undef VEC
 
-#define TYPE                                                                        \
-    {                                                                               \
-        .max = V(pool_max), .avg = V(pool_avg), .l2 = V(pool_l2),                   \
-        .max_backward = V(pool_max_backward), .avg_backward = V(pool_avg_backward), \
-        .l2_backward = V(pool_l2_backward),                                         \
+#define TYPE                                                                                    \
+    {                                                                                           \
+        .max = V(pool_max), .max_relu = V(pool_max_relu), .avg = V(pool_avg), .l2 = V(pool_l2), \
+        .max_backward = V(pool_max_backward), .max_spread = V(pool_max_spread),                 \
+        .avg_backward = V(pool_avg_backward), .l2_backward = V(pool_l2_backward),               \
     }
 
 const lk__pool_table LK_ISA(lk__pool) = {

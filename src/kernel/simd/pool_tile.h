@@ -41,8 +41,8 @@ LK_INLINE void V(pool_put)(V(elem) * p, VEC v, const bool masked, int n)
 }
 
 /* `where` holds integers in its lanes: positions from the first tap. */
-LK_INLINE void V(pool_max_tile)(const lk__pool_args *t, int64_t c, const int nv, const bool masked,
-                                int n)
+LK_INLINE void V(pool_max_of)(const lk__pool_args *t, int64_t c, const int nv, const bool masked,
+                              int n, const bool relu)
 {
     const int lanes = V(lanes);
     const V(elem) *x = t->from, lowest = -(V(elem))INFINITY;
@@ -60,6 +60,8 @@ LK_INLINE void V(pool_max_tile)(const lk__pool_args *t, int64_t c, const int nv,
         LK_UNROLL for (int v = 0; v < nv; v++)
         {
             VEC tap = V(pool_get)(x + c + at + v * lanes, masked, n);
+            if (relu)
+                tap = V(blend)(V(mask_above)(tap, V(zero)()), V(zero)(), tap);
             V(mask) better = V(mask_above)(best[v], tap);
             best[v] = V(blend)(better, tap, best[v]);
             where[v] = V(blend)(better, V(splat)(&bits), where[v]);
@@ -78,6 +80,18 @@ LK_INLINE void V(pool_max_tile)(const lk__pool_args *t, int64_t c, const int nv,
         for (int l = 0; l < n; l++)
             t->index[c + v * lanes + l] = none ? -1 : t->place + place[l];
     }
+}
+
+LK_INLINE void V(pool_max_tile)(const lk__pool_args *t, int64_t c, const int nv, const bool masked,
+                                int n)
+{
+    V(pool_max_of)(t, c, nv, masked, n, false);
+}
+
+LK_INLINE void V(pool_max_relu_tile)(const lk__pool_args *t, int64_t c, const int nv,
+                                     const bool masked, int n)
+{
+    V(pool_max_of)(t, c, nv, masked, n, true);
 }
 
 LK_INLINE void V(pool_avg_tile)(const lk__pool_args *t, int64_t c, const int nv, const bool masked,
@@ -135,6 +149,30 @@ LK_INLINE void V(pool_max_backward_tile)(const lk__pool_args *t, int64_t c, cons
         V(pool_put)((V(elem) *)t->to + c + v * lanes, acc[v], masked, n);
 }
 
+/* From one window to all its positions, where no other window covers them. */
+LK_INLINE void V(pool_max_spread_tile)(const lk__pool_args *t, int64_t c, const int nv,
+                                       const bool masked, int n)
+{
+    const int lanes = V(lanes);
+    const V(elem) *dy = t->x;
+    V(elem) *dx = t->box;
+    VEC g[POOL_NV];
+    int64_t first[V(lanes)] = {0}; /* lanes behind n are not stored */
+    if (masked)
+        memcpy(first, t->chosen + c, (size_t)n * sizeof first[0]);
+    LK_UNROLL for (int v = 0; v < nv; v++)
+        g[v] = V(add)(V(zero)(), V(pool_get)(dy + c + v * lanes, masked, n));
+    POOL_EACH(t)
+    {
+        int64_t place = t->place + i0 * t->place_step[0] + i1 * t->place_step[1] + i2;
+        LK_UNROLL for (int v = 0; v < nv; v++)
+        {
+            V(mask) here = V(mask_equal)(masked ? first : t->chosen + c + v * lanes, place);
+            V(pool_put)(dx + c + at + v * lanes, V(blend)(here, g[v], V(zero)()), masked, n);
+        }
+    }
+}
+
 LK_INLINE void V(pool_avg_backward_tile)(const lk__pool_args *t, int64_t c, const int nv,
                                          const bool masked, int n)
 {
@@ -188,6 +226,11 @@ static void V(pool_max)(const lk__pool_args *t)
     POOL_CHANNELS(V(pool_max_tile))
 }
 
+static void V(pool_max_relu)(const lk__pool_args *t)
+{
+    POOL_CHANNELS(V(pool_max_relu_tile))
+}
+
 static void V(pool_avg)(const lk__pool_args *t)
 {
     POOL_CHANNELS(V(pool_avg_tile))
@@ -201,6 +244,11 @@ static void V(pool_l2)(const lk__pool_args *t)
 static void V(pool_max_backward)(const lk__pool_args *t)
 {
     POOL_CHANNELS(V(pool_max_backward_tile))
+}
+
+static void V(pool_max_spread)(const lk__pool_args *t)
+{
+    POOL_CHANNELS(V(pool_max_spread_tile))
 }
 
 static void V(pool_avg_backward)(const lk__pool_args *t)

@@ -70,8 +70,10 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *o
 
 static lk_status conv_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
 {
-    LK_TRY(lk_conv(x, lk_pass_param(pass, unit, 0),
-                   unit->n_params > 1 ? lk_pass_param(pass, unit, 1) : LK_NO_VAR, unit->data, out));
+    lk_var w = lk_pass_param(pass, unit, 0);
+    lk_var b = unit->n_params > 1 ? lk_pass_param(pass, unit, 1) : LK_NO_VAR;
+    LK_TRY(lk_pass_relu(pass) ? lk_conv_relu(x, w, b, unit->data, out)
+                              : lk_conv(x, w, b, unit->data, out));
     return LK_OK;
 }
 
@@ -87,6 +89,7 @@ const lk_layer lk_layer_conv = {
               .summary = "convolution over 1 to 3 spatial axes, channels last",
               .options = options,
               .options_size = sizeof(conv_options)},
+    .flags = LK_LAYER_THEN_RELU,
     .build = conv_build,
     .forward = conv_forward,
     .samples = samples};

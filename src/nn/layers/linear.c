@@ -44,8 +44,9 @@ static lk_status linear_build(lk_build *build, const void *opt, lk_io in, lk_io 
 static lk_status linear_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
 {
     const linear_options *o = unit->options;
-    LK_TRY(lk_linear(x, lk_pass_param(pass, unit, 0),
-                     o->bias ? lk_pass_param(pass, unit, 1) : LK_NO_VAR, out));
+    lk_var w = lk_pass_param(pass, unit, 0);
+    lk_var b = o->bias ? lk_pass_param(pass, unit, 1) : LK_NO_VAR;
+    LK_TRY(lk_pass_relu(pass) ? lk_linear_relu(x, w, b, out) : lk_linear(x, w, b, out));
     return LK_OK;
 }
 
@@ -58,6 +59,7 @@ const lk_layer lk_layer_linear = {.entry = {.name = "linear",
                                             .summary = "y = x w + b, w [in][units]",
                                             .options = options,
                                             .options_size = sizeof(linear_options)},
+                                  .flags = LK_LAYER_THEN_RELU,
                                   .build = linear_build,
                                   .forward = linear_forward,
                                   .samples = samples};

@@ -5,8 +5,8 @@ static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
 
 static lk_status maxpool_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
 {
-    (void)pass;
-    LK_TRY(lk_max_pool(x, unit->data, out, NULL));
+    LK_TRY(lk_pass_relu(pass) ? lk_relu_max_pool(x, unit->data, out)
+                              : lk_max_pool(x, unit->data, out, NULL));
     return LK_OK;
 }
 
@@ -19,6 +19,7 @@ const lk_layer lk_layer_maxpool = {.entry = {.name = "maxpool",
                                              .summary = "the largest of each window",
                                              .options = options,
                                              .options_size = sizeof(lk__pool_options)},
+                                   .flags = LK_LAYER_RELU_FIRST,
                                    .build = lk__pool_build,
                                    .forward = maxpool_forward,
                                    .samples = samples};

@@ -7,13 +7,16 @@
 #include <lockstep/reduce.h>
 
 /** The descriptors of src/ops that others of them apply. */
-extern const lk_op lk_op_broadcast, lk_op_sum_to;
+extern const lk_op lk_op_broadcast, lk_op_sum_to, lk_op_linear_weights, lk_op_conv_weights;
 
 /** *out = the shape that `a` and `b` broadcast to.  Errors: LK_ESHAPE naming `op` and both. */
 lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape *out) LK_NODISCARD;
 
 /** Dtype and shape of input 0, for ops that keep them.  Errors: LK_EDTYPE unless f32 or f64. */
 lk_status lk__same_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+
+/** g where y > 0, elsewhere 0: the gradient of relu from its output. */
+lk_status lk__relu_grad(lk_var g, lk_var y, lk_var *out) LK_NODISCARD;
 
 /** a * b for sizes of axes, INT64_MAX if it is larger: an empty tensor may have such axes. */
 int64_t lk__times(int64_t a, int64_t b);

@@ -2,6 +2,7 @@
 #ifndef LK_OPS_COMMON_PRODUCTS_H
 #define LK_OPS_COMMON_PRODUCTS_H
 
+#include <lockstep/map.h>
 #include <lockstep/op.h>
 
 /** Sizes of x [samples, ..., columns]: the first axis, and the rows in each index of it.
@@ -13,5 +14,11 @@ int64_t lk__piece_of(const lk_tape *tape, int64_t samples);
 
 /** Input `i` must be [channels], of the dtype of input 0.  Errors: LK_EDTYPE, LK_ESHAPE. */
 lk_status lk__bias_check(const lk_call *c, int i, int64_t channels) LK_NODISCARD;
+
+/** The infer, forward and backward of linear, the second with an activation behind it, the third from
+ * the gradient of what is before that. */
+lk_status lk__linear_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__linear_compute(lk_call *c, lk_act act) LK_NODISCARD;
+lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_PRODUCTS_H */

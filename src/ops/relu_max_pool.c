@@ -1,0 +1,58 @@
+/* relu_max_pool: max_pool of relu, in one pass: the largest of x < 0 ? 0 : x of each window.
+ *
+ *   index[o] = the position of the first of the largest
+ *   dx[i] = sum over windows o with index[o] = i and y[o] > 0 of dy[o]
+ *
+ * The y of a window is that of relu at its index.  So relu's gradient, which is dy where its output is
+ * above 0, can be taken for each window instead of each position.
+ */
+#include "ops/common/ops.h"
+#include "ops/common/pool.h"
+
+static lk_status relu_max_pool_forward(lk_call *c)
+{
+    LK_TRY(lk__max_pool_compute(c, true));
+    return LK_OK;
+}
+
+static lk_status relu_max_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    lk_var dy;
+    LK_TRY(lk__relu_grad(dout[0], c->out[0], &dy));
+    LK_TRY(lk__max_pool_gradient(c, dy, &din[0]));
+    return LK_OK;
+}
+
+extern const lk_op lk_op_relu_max_pool;
+
+lk_status lk_relu_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
+{
+    lk_var both[2];
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    *out = LK_NO_VAR;
+    LK_TRY(lk_apply(x.tape, &lk_op_relu_max_pool, &x, 1, attr, both));
+    *out = both[0];
+    return LK_OK;
+}
+
+#define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
+
+const lk_op lk_op_relu_max_pool = {
+    .name = "relu_max_pool",
+    .summary = "the largest of each window of relu of x and its position, in 1 to 3 dimensions",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 2,
+    .attr_size = sizeof(lk_pool_attr),
+    .infer = lk__max_pool_infer,
+    .forward = relu_max_pool_forward,
+    .backward = relu_max_pool_backward,
+    .samples = (const lk_sample[]){{.n_in = 1,
+                                    .in = {LK_IN(2, 4, 2)},
+                                    .attr = ATTR(.kernel = {2}, .stride = {2})},
+                                   {.n_in = 1,
+                                    .in = {LK_IN(1, 4, 5, 2)},
+                                    .attr = ATTR(.kernel = {2, 3}, .stride = {2, 2},
+                                                 .pad_lo = {1, 1}, .pad_hi = {0, 2})},
+                                   {0}},
+};

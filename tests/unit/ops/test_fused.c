@@ -1,0 +1,220 @@
+/* Ops that do the work of two, and gradients that go straight to a leaf: the bits of the long way. */
+#include "tensors.h"
+
+#include <lockstep/lockstep.h>
+
+#include <math.h>
+
+enum { MAX = 3 };
+
+/* Random numbers, zeros of both signs among them. */
+static lk_tensor *random_new(lk_dtype dtype, lk_shape shape, int number)
+{
+    lk_tensor *t, *flat;
+    ASSERT_OK(lk_tensor_new(dtype, shape, &t));
+    ASSERT_OK(lk_tensor_reshape(t, LK_SHAPE(lk_tensor_count(t)), &flat));
+    for (int64_t e = 0; e < lk_tensor_count(t); e++) {
+        double u;
+        ASSERT_OK(
+            lk_rng_uniform_f64(lk_rng_start(7, "fused", "test"), (lk_rng_at){number, 0, e}, 1, &u));
+        double v = u < 0.1 ? -0.0 : u < 0.2 ? 0.0 : 2 * u - 1.2;
+        ASSERT_OK(lk_tensor_set_f64(flat, LK_AT(e), v));
+    }
+    lk_tensor_free(flat);
+    return t;
+}
+
+/* A computation of leaves. */
+typedef lk_status program(const lk_var *in, lk_var *out);
+
+/* What a program gives: its value, and the gradients of its leaves after two passes. */
+struct result {
+    lk_tensor *value, *grad[MAX];
+};
+
+static struct result run(program *p, int n, lk_tensor *const *in, int64_t piece, bool direct)
+{
+    struct result r = {NULL};
+    lk_tape *tape;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_piece(tape, piece));
+    for (int i = 0; i < n; i++)
+        ASSERT_OK(lk_tensor_zeros(lk_tensor_dtype(in[i]), lk_tensor_shape(in[i]), &r.grad[i]));
+    for (int pass = 0; pass < 2; pass++) {
+        lk_var x[MAX], y, g[MAX];
+        const lk_tensor *value;
+        lk_tape_reset(tape);
+        for (int i = 0; i < n; i++)
+            ASSERT_OK(lk_leaf(tape, in[i], r.grad[i], &x[i]));
+        ASSERT_OK(p(x, &y));
+        ASSERT_OK(lk_value(y, &value));
+        if (pass == 0)
+            ASSERT_OK(lk_tensor_clone(value, lk_tensor_dtype(value), &r.value));
+        lk_tensor *seed = random_new(lk_tensor_dtype(value), lk_tensor_shape(value), 9 + pass);
+        lk_var s;
+        ASSERT_OK(lk_constant(tape, seed, &s));
+        if (direct) {
+            ASSERT_OK(lk_backward(tape, &(lk_seed){y, seed}, 1, 0));
+        } else {
+            ASSERT_OK(lk_grad(tape, &y, &s, 1, x, n, 0, g));
+            for (int i = 0; i < n; i++) {
+                lk_var old, sum;
+                ASSERT_OK(lk_constant(tape, r.grad[i], &old));
+                ASSERT_OK(lk_add(old, g[i], &sum));
+                ASSERT_OK(lk_value(sum, &value));
+                ASSERT_OK(lk_tensor_copy(value, r.grad[i]));
+            }
+        }
+        lk_tape_reset(tape);
+        lk_tensor_free(seed);
+    }
+    lk_tape_free(tape);
+    return r;
+}
+
+static void result_free(struct result *r)
+{
+    lk_tensor_free(r->value);
+    for (int i = 0; i < MAX; i++)
+        lk_tensor_free(r->grad[i]);
+}
+
+/* Both programs give the same bits, in place or not, for f32 and f64, with and without pieces. */
+static void check_same(program *one, program *two, int n, const lk_shape *shape)
+{
+    for (int k = 0; k < 4; k++) {
+        lk_tensor *in[MAX];
+        for (int i = 0; i < n; i++)
+            in[i] = random_new(k % 2 ? LK_F64 : LK_F32, shape[i], i);
+        struct result a = run(one, n, in, k / 2 * 2, false), b = run(two, n, in, k / 2 * 2, true);
+        ASSERT_TRUE(lk_tensor_equal(a.value, b.value));
+        for (int i = 0; i < n; i++)
+            ASSERT_TRUE(lk_tensor_equal(a.grad[i], b.grad[i]));
+        result_free(&a);
+        result_free(&b);
+        for (int i = 0; i < n; i++)
+            lk_tensor_free(in[i]);
+    }
+}
+
+static lk_status linear(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_linear(in[0], in[1], in[2], out));
+    return LK_OK;
+}
+
+static lk_status linear_then_relu(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_linear(in[0], in[1], in[2], out));
+    LK_TRY(lk_relu(*out, out));
+    return LK_OK;
+}
+
+static lk_status linear_relu(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_linear_relu(in[0], in[1], in[2], out));
+    return LK_OK;
+}
+
+/* The weights are used twice: their gradients meet before they reach the leaf. */
+static lk_status linear_twice(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_linear(in[0], in[1], in[2], out));
+    LK_TRY(lk_linear(*out, in[1], in[2], out));
+    return LK_OK;
+}
+
+/* One leaf is both inputs. */
+static lk_status linear_of_itself(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_linear(in[0], in[0], LK_NO_VAR, out));
+    return LK_OK;
+}
+
+static const lk_conv_attr conv_attr = {.pad_lo = {1, 0}, .pad_hi = {1, 1}};
+
+static lk_status conv(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_conv(in[0], in[1], in[2], &conv_attr, out));
+    return LK_OK;
+}
+
+static lk_status conv_then_relu(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_conv(in[0], in[1], in[2], &conv_attr, out));
+    LK_TRY(lk_relu(*out, out));
+    return LK_OK;
+}
+
+static lk_status conv_relu(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_conv_relu(in[0], in[1], in[2], &conv_attr, out));
+    return LK_OK;
+}
+
+static void gradients_reach_leaves_in_place(void)
+{
+    const lk_shape wide[] = {LK_DIMS(5, 17), LK_DIMS(17, 9), LK_DIMS(9)};
+    const lk_shape square[] = {LK_DIMS(4, 3), LK_DIMS(3, 3), LK_DIMS(3)};
+    const lk_shape image[] = {LK_DIMS(3, 6, 5, 2), LK_DIMS(3, 2, 2, 9), LK_DIMS(9)};
+    check_same(linear, linear, 3, wide);
+    check_same(linear_twice, linear_twice, 3, square);
+    check_same(linear_of_itself, linear_of_itself, 1, &square[1]);
+    check_same(conv, conv, 3, image);
+}
+
+static void relu_is_one_with_linear_and_conv(void)
+{
+    const lk_shape wide[] = {LK_DIMS(5, 17), LK_DIMS(17, 9), LK_DIMS(9)};
+    const lk_shape image[] = {LK_DIMS(3, 6, 5, 2), LK_DIMS(3, 2, 2, 9), LK_DIMS(9)};
+    check_same(linear_then_relu, linear_relu, 3, wide);
+    check_same(conv_then_relu, conv_relu, 3, image);
+}
+
+/* Windows apart, with a rest that none covers, and overlapping. */
+static const lk_pool_attr windows[] = {
+    {.kernel = {2, 2}, .stride = {2, 2}},
+    {.kernel = {2, 3}, .stride = {3, 3}, .pad_lo = {1, 0}},
+    {.kernel = {3, 2}, .stride = {1, 2}, .pad_hi = {1, 1}},
+};
+static int window;
+
+static lk_status relu_then_pool(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_relu(in[0], out));
+    LK_TRY(lk_max_pool(*out, &windows[window], out, NULL));
+    return LK_OK;
+}
+
+static lk_status relu_pool(const lk_var *in, lk_var *out)
+{
+    LK_TRY(lk_relu_max_pool(in[0], &windows[window], out));
+    return LK_OK;
+}
+
+static void relu_is_one_with_pooling(void)
+{
+    const lk_shape shape[] = {LK_DIMS(2, 6, 8, 1), LK_DIMS(2, 7, 5, 45)};
+    for (window = 0; window < LK_COUNT(windows); window++)
+        for (int s = 0; s < 2; s++)
+            check_same(relu_then_pool, relu_pool, 1, &shape[s]);
+}
+
+static void relu_of_pooling_keeps_not_a_number(void)
+{
+    lk_tape *tape;
+    lk_tensor *x = random_new(LK_F32, LK_SHAPE(1, 2, 2, 1), 0);
+    lk_var v, out;
+    double value;
+    ASSERT_OK(lk_tensor_set_f64(x, LK_AT(0, 1, 0, 0), (double)NAN));
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_constant(tape, x, &v));
+    ASSERT_OK(lk_relu_max_pool(v, &windows[0], &out));
+    ASSERT_OK(lk_item(out, &value));
+    ASSERT_TRUE(isnan(value));
+    lk_tape_free(tape);
+    lk_tensor_free(x);
+}
+
+TEST_MAIN(TEST(gradients_reach_leaves_in_place), TEST(relu_is_one_with_linear_and_conv),
+          TEST(relu_is_one_with_pooling), TEST(relu_of_pooling_keeps_not_a_number))
