@@ -5,6 +5,8 @@
  *                 all outputs; say so, and wait for all
  *     swap        otherwise through the stages of the arena, see swap.c
  *
+ * With more ranks than cores, short vectors are joined by the last one that arrives, see together.h.
+ *
  * Up to 16 ranks on one node with one node of the tree each; not f16 and bf16.
  *
  * Cost: 2 alpha + n beta + n gamma with an alpha of some 300 ns and nothing copied; swap copies 2 n
@@ -12,8 +14,9 @@
  */
 #include "coll/inplace.h"
 #include "coll/swap.h"
+#include "coll/together.h"
 
-enum { ARRIVE, MEET, SWAP, PART };
+enum { ARRIVE, MEET, SWAP, PART, TOGETHER };
 
 bool lk__inplace_eligible(const lk__case *k, const char **why)
 {
@@ -31,7 +34,8 @@ double lk__inplace_cost(const lk__case *k, const lk__rates *r)
     return 0.4 * r->alpha * k->size + (double)k->bytes * (0.3 * r->beta + r->gamma);
 }
 
-static lk_status zero_copy(lk__arena_call *c)
+/* Share `me` of `n` of all vectors. */
+static lk_status zero_copy(lk__arena_call *c, int me, int n)
 {
     lk__arena *a = c->arena;
     lk__eval e;
@@ -43,7 +47,7 @@ static lk_status zero_copy(lk__arena_call *c)
         e.over = e.over && e.leaf[i] == e.out[i];
     }
     int64_t in_line = 64 / c->elem, lines = (c->count + in_line - 1) / in_line;
-    lk_run mine = lk_run_of(lines, a->me, a->n);
+    lk_run mine = lk_run_of(lines, me, n);
     int64_t from = mine.first * in_line, end = (mine.first + mine.n) * in_line;
     end = end < c->count ? end : c->count;
     return from < end ? lk__program_run(&e, from, end - from) : LK_OK;
@@ -59,8 +63,18 @@ static lk_status meet(lk__arena_call *c)
         lk__swap_begin(c);
         return LK_OK;
     }
-    LK_TRY(zero_copy(c));
-    lk__arena_post(c, &a->desk[a->me]->done.value, c->ticket);
+    if (lk__together(c)) {
+        c->step = TOGETHER;
+        c->owed = LK_OWES_NOBODY; /* the joiner wakes all */
+        if (lk__together_joiner(c) == a->me) {
+            LK_TRY(zero_copy(c, 0, 1));
+            lk__arena_post(c, &a->desk[0]->joined.value, c->ticket);
+        }
+        return LK_OK;
+    }
+    lk__arena_ring_early(c);
+    LK_TRY(zero_copy(c, a->me, a->n));
+    lk__arena_post_last(c, LK_DONE, &a->desk[a->me]->done.value);
     c->step = PART;
     return LK_OK;
 }
@@ -72,6 +86,8 @@ lk_status lk__inplace_advance(lk_request *r)
     if (!lk__arena_turn(c))
         return LK_OK;
     if (c->step == ARRIVE) {
+        if (lk__together(c))
+            lk__together_come(c);
         lk__where_arrive(c);
         lk__arena_show(c);
         c->step = MEET;
@@ -82,6 +98,9 @@ lk_status lk__inplace_advance(lk_request *r)
     }
     if (c->step == PART)
         LK_TRY(lk__arena_all(c, LK_DONE, &all));
+    else if (c->step == TOGETHER)
+        LK_TRY(lk__arena_reached(c, lk__together_joiner(c), &c->arena->desk[0]->joined.value,
+                                 c->ticket, &all));
     else if (c->step == SWAP)
         LK_TRY(lk__swap_advance(c, &all));
     else

@@ -107,6 +107,7 @@ static lk_status slots_advance(lk_request *r)
     LK_TRY(lk__arena_all(c, LK_PUT, &all));
     if (!all)
         return LK_OK;
+    lk__arena_ring_early(c);
     LK_TRY(slots_join(c));
     lk__arena_end(c);
     return LK_OK;

@@ -61,13 +61,33 @@ lk_status lk__arena_disagree(lk__arena_call *c, int i)
     return lk__shared_disagree(comm, &c->label, world_rank);
 }
 
+/* The flag of a desk for the call. */
+static _Atomic uint64_t *flag_of(const lk__arena_call *c, int i, lk__posted what)
+{
+    lk__desk *desk = c->arena->desk[i];
+    uint64_t at = c->ticket % 2;
+    return what == LK_PUT       ? &desk->slot[at].ticket
+           : what == LK_ARRIVED ? &desk->arrival[at].ticket
+                                : &desk->done.value;
+}
+
+static bool is_last(const lk__arena_call *c)
+{
+    for (int i = 0; i < c->arena->n; i++)
+        if (atomic_load_explicit(flag_of(c, i, c->last), memory_order_relaxed) < c->ticket)
+            return false;
+    return true;
+}
+
 void lk__arena_ring(lk__arena_call *c)
 {
     const lk__arena *a = c->arena;
-    c->owed = false;
-    for (int i = 0; i < a->n; i++)
+    lk__fence(memory_order_seq_cst);
+    bool rings = c->owed == LK_OWES_ALL || is_last(c);
+    c->owed = LK_OWES_NOBODY;
+    for (int i = 0; i < a->n && rings; i++)
         if (i != a->me)
-            lk__bell_ring(a->shared->w->bell[a->shared->part[i].world_rank]);
+            lk__bell_ring_fenced(a->shared->w->bell[a->shared->part[i].world_rank]);
 }
 
 lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, uint64_t value,
@@ -91,18 +111,14 @@ lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, ui
 lk_status lk__arena_all(lk__arena_call *c, lk__posted what, bool *all)
 {
     lk__arena *a = c->arena;
-    int at = (int)(c->ticket % 2);
+    uint64_t at = c->ticket % 2;
     *all = false;
     for (; c->next < a->n; c->next++) {
-        lk__desk *desk = a->desk[c->next];
+        const lk__desk *desk = a->desk[c->next];
         bool reached = true;
         if (c->next == a->me)
             continue;
-        LK_TRY(lk__arena_reached(c, c->next,
-                                 what == LK_PUT       ? &desk->slot[at].ticket
-                                 : what == LK_ARRIVED ? &desk->arrival[at].ticket
-                                                      : &desk->done.value,
-                                 c->ticket, &reached));
+        LK_TRY(lk__arena_reached(c, c->next, flag_of(c, c->next, what), c->ticket, &reached));
         if (!reached)
             return LK_OK;
         if (what != LK_DONE)
@@ -178,7 +194,7 @@ static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__
     c->in = lk__case_in(k);
     c->out = k->c.out;
     c->step = c->next = c->idle = 0;
-    c->owed = false;
+    c->owed = LK_OWES_NOBODY;
     c->segment = 0;
     /* It is there: a fault is never LK_OK.  NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
     c->ticket = ++a->tickets;

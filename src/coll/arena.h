@@ -54,8 +54,9 @@ typedef struct lk__arrival {
 typedef struct lk__desk {
     lk__slot_of_call slot[2];
     lk__arrival arrival[2];
-    lk__flag done;     /* the ticket of the last call that this rank has ended */
-    lk__flag put, got; /* stages that were filled, and that were joined */
+    lk__flag done;                 /* the ticket of the last call that this rank has ended */
+    lk__flag put, got;             /* stages that were filled, and that were joined */
+    lk__flag come, joiner, joined; /* of rank 0, written by all: see together.h */
     _Alignas(LK_LINES) unsigned char stage[2 * LK_STAGE_BYTES];
 } lk__desk;
 
@@ -67,6 +68,12 @@ typedef struct lk__arena {
     uint64_t stages;        /* that all calls so far have used */
     lk__program program;    /* of even runs of program.pieces */
 } lk__arena;
+
+/* What a rank posts: that its slot is filled, that it has arrived, that it is done. */
+typedef enum lk__posted { LK_PUT, LK_ARRIVED, LK_DONE } lk__posted;
+
+/* Others may sleep: nobody is to be woken, all are, or all if this rank is the last that has posted. */
+typedef enum lk__owed { LK_OWES_NOBODY, LK_OWES_ALL, LK_OWES_LAST } lk__owed;
 
 /* A call in the arena, as a request. */
 typedef struct lk__arena_call {
@@ -81,10 +88,11 @@ typedef struct lk__arena_call {
     int root;
     const unsigned char *in;
     unsigned char *out;
-    bool alone;     /* no checks of other ranks: no name, no digest, nothing on the board */
-    int step, next; /* of the algorithm; the next rank to look at */
-    int idle;       /* how often it was asked in vain */
-    bool owed;      /* others may sleep, and have not been woken since the last post */
+    bool alone;      /* no checks of other ranks: no name, no digest, nothing on the board */
+    int step, next;  /* of the algorithm; the next rank to look at */
+    int idle;        /* how often it was asked in vain */
+    lk__owed owed;   /* whom to wake since the last post */
+    lk__posted last; /* what that was, if the last one wakes all */
     int64_t segment;
     int64_t counts[LK_ARENA_RANKS], offsets[LK_ARENA_RANKS]; /* of ragged calls */
     const lk__program *program;
@@ -111,7 +119,8 @@ static inline bool lk__arena_turn(const lk__arena_call *c)
 
 /**
  * Whether rank `i` has posted `value`; otherwise the request says whom it waits for.  A rank that is
- * waited for longer is looked up on the board: LK_EMISMATCH if it is in another call.
+ * waited for longer, and before this one sleeps, is looked up on the board: LK_EMISMATCH if it is in
+ * another call.
  */
 lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, uint64_t value,
                             bool *reached) LK_NODISCARD;
@@ -123,7 +132,15 @@ lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, ui
 static inline void lk__arena_post(lk__arena_call *c, _Atomic uint64_t *flag, uint64_t value)
 {
     atomic_store_explicit(flag, value, memory_order_release);
-    c->owed = true;
+    c->owed = LK_OWES_ALL;
+}
+
+/** Post what every rank posts and waits for: only the last one wakes those who sleep. */
+static inline void lk__arena_post_last(lk__arena_call *c, lk__posted what, _Atomic uint64_t *flag)
+{
+    atomic_store_explicit(flag, c->ticket, memory_order_release);
+    c->owed = LK_OWES_LAST;
+    c->last = what;
 }
 
 /** Post that the slot of this call is filled. */
@@ -131,14 +148,19 @@ static inline void lk__arena_put(lk__arena_call *c)
 {
     lk__slot_of_call *slot = &c->arena->desk[c->arena->me]->slot[c->ticket % 2];
     slot->digest = c->digest;
-    lk__arena_post(c, &slot->ticket, c->ticket);
+    lk__arena_post_last(c, LK_PUT, &slot->ticket);
 }
 
 /** Wake who may sleep. */
 void lk__arena_ring(lk__arena_call *c);
 
-/* What a rank posts: that its slot is filled, that it has arrived, that it is done. */
-typedef enum lk__posted { LK_PUT, LK_ARRIVED, LK_DONE } lk__posted;
+/** All have posted, and this rank has something to do before it waits again: with more ranks than cores
+ * wake them now. */
+static inline void lk__arena_ring_early(lk__arena_call *c)
+{
+    if (c->owed && c->request.comm->w->spins == 0)
+        lk__arena_ring(c);
+}
 
 /** Go on while the ranks from c->next on have posted; `*all`: all have, and c->next is 0 again. */
 lk_status lk__arena_all(lk__arena_call *c, lk__posted what, bool *all) LK_NODISCARD;

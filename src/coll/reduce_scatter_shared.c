@@ -57,7 +57,7 @@ static void arrive(lk__arena_call *c)
     if (c->n_nodes > 0)
         own->in = lk__where_is(a->shared->w, c->in,
                                (c->n_nodes - 1) * c->stride + extent * c->elem);
-    lk__arena_post(c, &own->ticket, c->ticket);
+    lk__arena_post_last(c, LK_ARRIVED, &own->ticket);
 }
 
 /* Whether every rank sees all vectors, and knows where in them its part is. */
@@ -237,8 +237,9 @@ static lk_status meet(lk__arena_call *c)
         c->segment = -1;
         return LK_OK;
     }
+    lk__arena_ring_early(c);
     LK_TRY(zero_copy(c));
-    lk__arena_post(c, &a->desk[a->me]->done.value, c->ticket);
+    lk__arena_post_last(c, LK_DONE, &a->desk[a->me]->done.value);
     c->step = PART;
     return LK_OK;
 }

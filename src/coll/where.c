@@ -17,7 +17,7 @@ void lk__where_arrive(lk__arena_call *c)
     own->digest = c->digest;
     own->out = lk__where_is(a->shared->w, c->out, c->bytes);
     own->in = c->in == c->out ? own->out : lk__where_is(a->shared->w, c->in, c->bytes);
-    lk__arena_post(c, &own->ticket, c->ticket);
+    lk__arena_post_last(c, LK_ARRIVED, &own->ticket);
 }
 
 bool lk__where_shared(const lk__arena_call *c)
