@@ -125,7 +125,8 @@ typedef lk_status lk_rank_fn(lk_comm *comm, void *arg);
 /**
  * Run `fn(comm, arg)` as `n` ranks, each on a thread of its own, and wait for all of them.
  *
- * Not collective; may be nested.  All ranks share `arg`.  When a rank returns a failure, the job
+ * Not collective; may be nested.  All ranks share `arg`.  Communicators that a rank made and did not
+ * free are freed when it returns.  When a rank returns a failure, the job
  * ends: the others get LK_ECOMM from the call they are in or from their next one, with that rank and
  * its message.
  *

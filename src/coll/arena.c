@@ -102,7 +102,9 @@ lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, ui
     c->request.peer = world_rank;
     if (c->owed && (c->idle >= RINGS || c->request.in_list))
         lk__arena_ring(c);
-    if (++c->idle % LOOKS || c->alone || !is_elsewhere(c, world_rank))
+    const lk__world *w = c->request.comm->w;
+    bool looks = ++c->idle % LOOKS == 0 || lk__bell_asleep(w->bell[w->rank]);
+    if (!looks || c->alone || !is_elsewhere(c, world_rank))
         return LK_OK;
     *reached = atomic_load_explicit(flag, memory_order_acquire) >= value;
     return *reached ? LK_OK : lk__shared_disagree(c->request.comm, &c->label, world_rank);

@@ -236,7 +236,8 @@ static void *rank_main(void *arg)
         st = e->fn(comm, e->arg);
     if (st != LK_OK)
         rank_failed(e, st);
-    lk_comm_free(comm);
+    while (e->w.comms) /* also those that it forgot: it has left */
+        lk_comm_free(e->w.comms);
     return NULL;
 }
 

@@ -4,6 +4,8 @@
 
 #include <lockstep/coll.h>
 
+#include <time.h>
+
 static lk_status rank_two_refuses(lk_comm *comm, void *arg)
 {
     (void)arg;
@@ -17,6 +19,46 @@ static void a_rank_that_fails_ends_the_others(void)
 {
     ASSERT_FAILS(lk_run_local(4, rank_two_refuses, NULL), LK_ESHAPE,
                  "rank 2: the image has no pixels");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+/* It has left, whatever it still holds. */
+static lk_status rank_one_forgets(lk_comm *comm, void *arg)
+{
+    (void)arg;
+    lk_comm *twin;
+    LK_TRY(lk_comm_deadline_set(comm, 600));
+    LK_TRY(lk_comm_dup(comm, &twin));
+    if (lk_comm_rank(comm) == 1)
+        return LK_OK;
+    lk_status st = lk_barrier(twin, "b");
+    lk_comm_free(twin);
+    return st;
+}
+
+static void a_rank_that_forgets_a_communicator_has_left(void)
+{
+    ASSERT_FAILS(lk_run_local(2, rank_one_forgets, NULL), LK_ESTALL, "for rank 1, which left");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+/* Rank 0 sleeps in one call when rank 1 comes to another, in which it only listens. */
+static lk_status ranks_call_differently(lk_comm *comm, void *arg)
+{
+    (void)arg;
+    float x = 1, all[2];
+    LK_TRY(lk_comm_deadline_set(comm, 600));
+    LK_TRY(lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, "warm"));
+    if (lk_comm_rank(comm) == 0)
+        return lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, "sum");
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    return lk_gather(comm, &x, all, 1, LK_F32, 1, "values");
+}
+
+static void different_calls_are_noticed_at_once(void)
+{
+    ASSERT_FAILS(lk_run_local(2, ranks_call_differently, NULL), LK_EMISMATCH,
+                 "rank 0 calls allreduce(\"sum\", f32 x 1, sum) #2 but rank 1 calls gather(");
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
@@ -102,5 +144,7 @@ static void calls_under_way_end_together(void)
     ASSERT_TRUE(mismatches > 50);
 }
 
-TEST_MAIN(TEST(a_rank_that_fails_ends_the_others), TEST(calls_under_way_end_together),
+TEST_MAIN(TEST(a_rank_that_fails_ends_the_others),
+          TEST(a_rank_that_forgets_a_communicator_has_left),
+          TEST(different_calls_are_noticed_at_once), TEST(calls_under_way_end_together),
           TEST(every_allocation_may_fail))
