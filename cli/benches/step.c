@@ -187,7 +187,7 @@ static lk_status experiment_run(const lk_experiment *e, const char *name, struct
 {
     lk_job *job = NULL;
     struct figures f = {0};
-    LK_TRY(lk_job_new(e, &job));
+    LK_TRY(lk_job_new(e, NULL, &job));
     s.trainer = lk_job_trainer(job);
     lk_status st = measure(&s, &f);
     lk_job_free(job);

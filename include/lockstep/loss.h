@@ -1,8 +1,9 @@
 /* Losses: what training makes small.
  *
- * A loss is one constant descriptor in one file of src/nn/losses.  It gives the sum over the samples
- * of each sample's loss; the trainer divides by the number of samples of the whole batch, so that
- * the loss and its gradients do not depend on how the batch is cut.
+ * A loss is one constant descriptor in one file of src/nn/losses.  It gives a sum over the samples;
+ * the trainer divides by the number of samples of the whole batch, and by the parts that a sample's
+ * loss is the mean of, once for all: so that neither the loss nor its gradients depend on how the
+ * batch is cut.
  *
  * Not collective.
  */
@@ -20,7 +21,10 @@ typedef struct lk_cost {
      * Errors: LK_ESHAPE and LK_EDTYPE naming both. */
     lk_status (*check)(const void *options, lk_io out, lk_io target);
 
-    /** *out = the sum of the samples' losses, for y [samples, ...] and targets. */
+    /** A sample's loss is the mean over so many parts, for a model that gives `out`; NULL: one. */
+    int64_t (*parts)(lk_io out);
+
+    /** *out = the sum over samples and their parts, for y [samples, ...] and targets. */
     lk_status (*apply)(const void *options, lk_var y, lk_var target, lk_var *out);
 } lk_cost;
 

@@ -12,13 +12,12 @@ lk_status lk__loss_same(const char *loss, lk_io out, lk_io target)
     return LK_OK;
 }
 
-lk_status lk__loss_mean(lk_var sum, int64_t n, lk_var *out)
+int64_t lk__loss_elements(lk_io out)
 {
-    if (n > 1)
-        LK_TRY(lk_affine(sum, 1.0 / (double)n, 0, out));
-    else
-        *out = sum;
-    return LK_OK;
+    int64_t n = 1;
+    for (int i = 0; i < out.shape.ndim; i++)
+        n *= out.shape.dim[i];
+    return n;
 }
 
 static const lk_entry *cost_at(int i)

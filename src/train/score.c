@@ -110,7 +110,7 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
         LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, batches, LK_F64, LK_FOLD_SUM, "losses"));
     LK_TRY(lk__counts_join(t, &t->viewed));
     for (int64_t i = 0; i < batches; i++) {
-        t->viewed.loss += t->batch_loss[i];
+        t->viewed.loss += t->batch_loss[i] / (double)t->parts;
         t->viewed.samples += lk_loader_batch_size(loader, i);
     }
     LK_TRY(lk__counts_score(t, &t->viewed, out));

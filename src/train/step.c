@@ -45,6 +45,18 @@ lk_status lk__block_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_va
     return LK_OK;
 }
 
+/* What backward starts from: one over the samples of the batch, times one over the parts of each,
+ * rounded after each of the three operations. */
+static lk_status seed_fill(const lk_trainer *t, int64_t samples)
+{
+    double per_sample = 1 / (double)samples, per_part = 1 / (double)t->parts;
+    if (lk_tensor_dtype(t->seed) == LK_F32)
+        LK_TRY(lk_tensor_fill_f64(t->seed, (float)per_sample * (float)per_part));
+    else
+        LK_TRY(lk_tensor_fill_f64(t->seed, per_sample * per_part));
+    return LK_OK;
+}
+
 lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk_step_time *time)
 {
     lk_var x, y, out, loss;
@@ -63,7 +75,7 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk
     LK_TRY(lk_sums_add_loss(sums, loss));
     LK_TRY(lk__counts_add(t, &t->seen, out, y));
     time->forward += seconds_since(&clock);
-    LK_TRY(lk_tensor_fill_f64(t->seed, 1 / (double)batch->size));
+    LK_TRY(seed_fill(t, batch->size));
     LK_TRY(lk_backward(t->tape, &(lk_seed){loss, t->seed}, 1, 0));
     time->backward += seconds_since(&clock);
     return LK_OK;
@@ -204,7 +216,7 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     int64_t clock = lk_clock_ns();
     LK_TRY(rest_join(t, st));
     report->time.wait = seconds_since(&clock);
-    double sum = lk_sums_loss(lk_team_total(t->team));
+    double sum = lk_sums_loss(lk_team_total(t->team)) / (double)t->parts;
     report->loss = sum / (double)batch.size;
     if (!isfinite(report->loss))
         LK_TRY(lk__blame(t, run.n > 0 ? &batch : NULL, report->loss));

@@ -30,6 +30,7 @@ static lk_status parts_check(lk_trainer *t)
     LK_TRY(lk_choice_fill(&t->spec.loss, t->arena, &t->spec.loss));
     t->cost = (const lk_cost *)(const void *)t->spec.loss.entry;
     LK_TRY(t->cost->check(t->spec.loss.options, out, target));
+    t->parts = t->cost->parts ? t->cost->parts(out) : 1;
     LK_TRY(classes_check(t, out, target));
     LK_CHECK(t->spec.metrics.n <= LK_MAX_METRICS, LK_EINVAL, "%lld metrics, at most %d",
              (long long)t->spec.metrics.n, LK_MAX_METRICS);

@@ -28,6 +28,7 @@ struct lk_trainer {
     lk_arena *arena;     /* filled-in options */
     lk_arena *text;      /* of the last score */
     const lk_cost *cost; /* of spec.loss */
+    int64_t parts;       /* that a sample's loss is the mean of */
     int n_metrics;
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;

@@ -76,6 +76,8 @@ static void any_ranks_have_the_bits_of_one(lk_comm *comm)
     expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"});
     expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.update=shared"});
     expect_same(comm, (const char *[MAX_SETTINGS]){"dtype=f64"});
+    expect_same(comm, (const char *[MAX_SETTINGS]){"loss=logistic_cross_entropy",
+                                                   "data.one_hot=true", "metrics=[accuracy]"});
 }
 
 static void gradients_that_travel_early_have_the_same_bits(lk_comm *comm)

@@ -12,13 +12,8 @@ static lk_status logistic_check(const void *options, lk_io out, lk_io target)
 
 static lk_status logistic_apply(const void *options, lk_var y, lk_var target, lk_var *out)
 {
-    lk_shape shape = lk_shape_of(y);
-    int64_t elements = 1;
     (void)options;
-    for (int i = 1; i < shape.ndim; i++)
-        elements *= shape.dim[i];
     LK_TRY(lk_logistic_cross_entropy(y, target, LK_LOSS_SUM, out));
-    LK_TRY(lk__loss_mean(*out, elements, out));
     return LK_OK;
 }
 
@@ -27,4 +22,5 @@ const lk_cost lk_cost_logistic_cross_entropy = {
               .summary = "-(t log s + (1 - t) log(1 - s)), s = sigmoid(y); the mean over the "
                          "elements of a sample"},
     .check = logistic_check,
+    .parts = lk__loss_elements,
     .apply = logistic_apply};

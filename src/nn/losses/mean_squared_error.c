@@ -12,13 +12,8 @@ static lk_status squared_check(const void *options, lk_io out, lk_io target)
 
 static lk_status squared_apply(const void *options, lk_var y, lk_var target, lk_var *out)
 {
-    lk_shape shape = lk_shape_of(y);
-    int64_t elements = 1;
     (void)options;
-    for (int i = 1; i < shape.ndim; i++)
-        elements *= shape.dim[i];
     LK_TRY(lk_mean_squared_error(y, target, LK_LOSS_SUM, out));
-    LK_TRY(lk__loss_mean(*out, elements, out));
     return LK_OK;
 }
 
@@ -26,4 +21,5 @@ const lk_cost lk_cost_mean_squared_error = {
     .entry = {.name = "mean_squared_error",
               .summary = "(y - t)^2; the mean over the elements of a sample"},
     .check = squared_check,
+    .parts = lk__loss_elements,
     .apply = squared_apply};

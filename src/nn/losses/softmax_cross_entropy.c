@@ -26,15 +26,17 @@ static lk_status cross_check(const void *options, lk_io out, lk_io target)
     return LK_OK;
 }
 
+/* Positions: all axes but that of the classes. */
+static int64_t cross_parts(lk_io out)
+{
+    out.shape.ndim--;
+    return lk__loss_elements(out);
+}
+
 static lk_status cross_apply(const void *options, lk_var y, lk_var target, lk_var *out)
 {
-    lk_shape shape = lk_shape_of(y);
-    int64_t positions = 1;
     (void)options;
-    for (int i = 1; i + 1 < shape.ndim; i++)
-        positions *= shape.dim[i];
     LK_TRY(lk_softmax_cross_entropy(y, target, LK_LOSS_SUM, out));
-    LK_TRY(lk__loss_mean(*out, positions, out));
     return LK_OK;
 }
 
@@ -42,4 +44,5 @@ const lk_cost lk_cost_softmax_cross_entropy = {
     .entry = {.name = "softmax_cross_entropy",
               .summary = "-log softmax(y)[label], for labels or probabilities"},
     .check = cross_check,
+    .parts = cross_parts,
     .apply = cross_apply};

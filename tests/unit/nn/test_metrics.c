@@ -93,6 +93,12 @@ static double loss_of(const char *name, lk_tensor *y, lk_tensor *target)
     ASSERT_OK(lk_constant(tape, target, &vt));
     ASSERT_OK(cost->apply(choice.options, vy, vt, &loss));
     ASSERT_OK(lk_item(loss, &value));
+    lk_shape shape = lk_tensor_shape(y);
+    lk_io sample = {LK_F32, {.ndim = shape.ndim - 1}};
+    for (int i = 1; i < shape.ndim; i++)
+        sample.shape.dim[i - 1] = shape.dim[i];
+    if (cost->parts)
+        value /= (double)cost->parts(sample);
     lk_tape_free(tape);
     lk_arena_free(arena);
     return value;
