@@ -2,9 +2,9 @@
  *
  * INT, TERM, HUP, USR1 and USR2 ask the job to stop: ranks save and end with status 75.  Launchers
  * treat these signals in their own ways (Open MPI's kills its ranks within a second of TERM, MPICH's
- * dies of USR2), but both pass USR1 on, so that is what they get: again every second, since one that
- * comes before a rank is ready for it is lost.  A verb that has nothing to save gets TERM.  A second
- * INT ends the job at once.
+ * dies of USR2), but both pass USR1 on, so that is what they get.  One that comes before a rank is
+ * ready for it is lost: so it comes again every second.  A verb that has nothing to save gets TERM.
+ * A second INT ends the job at once.
  *
  * When this process dies, whatever the cause, the system ends the child, and the child its ranks.
  */
@@ -48,6 +48,8 @@ static void child_begin(const job_spec *spec, pid_t parent)
     if (getppid() != parent)
         _exit(LK_EXIT_FAILED);
     signal(SIGHUP, SIG_IGN); /* the parent passes it on as a request */
+    for (int i = 0; i < N_REQUESTS && spec->saves && !l; i++)
+        signal(requests[i], SIG_IGN); /* until the verb is ready for it */
     if (!l)
         return;
     /* Away from the terminal, whose Ctrl-C is for this command alone. */
@@ -110,7 +112,7 @@ static int job_watch(const job_spec *spec, pid_t job, const sigset_t *wanted, bo
             end_at_once(spec->launcher, job);
         else if (sig > 0 && sig != SIGCHLD)
             request(spec, job, &got);
-        else if (sig < 0 && *asked && spec->launcher && spec->saves)
+        else if (sig < 0 && *asked && spec->saves)
             kill(job, SIGUSR1);
         *asked = *asked || (sig > 0 && sig != SIGCHLD);
     }

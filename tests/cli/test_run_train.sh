@@ -1,0 +1,101 @@
+#!/bin/sh
+# lockstep run -- train: signals stop it with a checkpoint and status 75, and it goes on elsewhere to
+# the same bits; after a failure it starts again by itself.
+. "$(dirname "$0")/expect.sh"
+
+places='local'
+LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
+export LK_MPI_MODULES LK_DEADLINE=20
+for mpi in openmpi mpich; do
+    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || places="$places $mpi"
+done
+cp "$lockstep" "$work/victim" # a name that no other process has
+
+cat >"$work/net.yaml" <<'END'
+data: {type: glyphs, count: 400, test_count: 0, batch: 20, shards: 5}
+model: [flatten, {type: linear, units: 16}, batch_norm, relu, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+optimizer: {type: sgd, rate: 0.05, momentum: 0.9}
+train: {epochs: 150, checkpoint: {every: 100 steps, keep: 2}}
+END
+status 0 "$lockstep" train --quiet "$work/net.yaml"
+cp "$work/out" "$work/whole"
+
+# start PLACE N OPTION...: train in the background, into $work/run, until a checkpoint is there.
+start()
+{
+    place=$1 n=$2
+    shift 2
+    case $place in local) how='--transport local' ;; *) how="--mpi $place" ;; esac
+    rm -rf "$work/run"
+    # shellcheck disable=SC2086 # two words
+    "$work/victim" run -n "$n" $how "$@" -- train --quiet "$work/net.yaml" "train.output=$work/run" \
+        >"$work/out" 2>"$work/err" &
+    launcher=$!
+    tries=0
+    while [ ! -e "$work/run/checkpoints/LATEST" ]; do
+        [ $tries -lt 400 ] || fail "$place: no checkpoint"
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+}
+
+# finished STATUS: require the exit status of what start() began.
+finished()
+{
+    wait $launcher
+    got=$?
+    [ $got -eq "$1" ] || fail "$place: status $got instead of $1"
+}
+
+# A rank, or the process of all that are threads.
+a_rank()
+{
+    find /proc/[0-9]*/exe -lname "$work/victim" 2>/dev/null | tr -dc '0-9\n' | grep -vx $launcher | head -n 1
+}
+
+signals='USR2 TERM INT HUP USR1'
+for place in $places; do
+    for signal in ${signals%% *} TERM; do
+        start "$place" 3
+        kill "-$signal" $launcher
+        finished 75
+        err 'stopped on request after step '
+        status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/run" parallel.data=5
+        cmp -s "$work/out" "$work/whole" || fail "$place, $signal: went on to another state"
+    done
+    signals=${signals#* }
+
+    # A rank is killed: it starts again, and ends with the bits of a run that was not disturbed.
+    start "$place" 3 --restarts 2
+    kill -9 "$(a_rank)"
+    finished 0
+    err 'starting again, 1 of 2'
+    # MPICH's launcher has things to say on stdout before.
+    [ "$(tail -n 1 "$work/out")" = "$(cat "$work/whole")" ] || fail "$place: started again to another state"
+done
+
+# Without restarts a failure is one; a request to stop is none, and not started again.
+start local 2
+kill -9 "$(a_rank)"
+finished 1
+err 'killed by signal 9'
+start local 2 --restarts 3
+kill -TERM $launcher
+finished 75
+if grep -q 'starting again' "$work/err"; then fail 'started again after a request to stop'; fi
+# Wrong usage is not tried again either.
+status 2 "$lockstep" run -n 6 --transport local --restarts 3 -- train "$work/net.yaml"
+if grep -q 'starting again' "$work/err"; then fail 'wrong usage, started again'; fi
+
+# A request that comes before anything is ready is not lost.
+for wait in 0 0.02 0.1; do
+    rm -rf "$work/run"
+    "$work/victim" run -n 3 --transport local -- train --quiet "$work/net.yaml" "train.output=$work/run" >"$work/out" 2>"$work/err" &
+    launcher=$!
+    sleep 0.02
+    sleep $wait
+    kill -USR1 $launcher
+    finished 75
+done
+[ -z "$(a_rank)" ] || fail "processes are left: $(a_rank)"
