@@ -65,7 +65,8 @@ static int rank_main(void *arg)
 /* What is to be run: a verb with its arguments, as they were given and as they were read. */
 struct job {
     const struct run_options *o;
-    const launcher *launcher; /* NULL: threads */
+    launcher found;
+    const launcher *launcher; /* `found`; NULL: threads */
     int n, argc;
     char **argv;    /* from the verb's name on, NULL-terminated, with room for one more */
     char **words;   /* a copy that was reordered by reading */
@@ -105,7 +106,7 @@ static int job_run(struct job *job)
         if (end.status != LK_EXIT_FAILED || end.asked || i == job->o->restarts)
             return end.status;
         fprintf(stderr, COMMAND ": the job failed; starting again, %lld of %lld\n",
-                (long long)(i + 1), (long long)job->o->restarts);
+                (long long)i + 1, (long long)job->o->restarts);
         if (i > 0)
             continue;
         memmove(&job->argv[2], &job->argv[1], sizeof *job->argv * (size_t)job->argc);
@@ -145,7 +146,6 @@ static int place_choose(const struct run_options *o, int n, launcher *found, con
 
 static int job_place(struct job *job)
 {
-    launcher found;
     int status = call_read(job);
     if (status != LK_EXIT_DONE || !job->call.verb)
         return status;
@@ -156,7 +156,7 @@ static int job_place(struct job *job)
     }
     if (job->n == 0 && lk_threads_get(&job->n) != LK_OK)
         return verb_failed();
-    status = place_choose(job->o, job->n, &found, &job->launcher);
+    status = place_choose(job->o, job->n, &job->found, &job->launcher);
     if (status != LK_EXIT_DONE)
         return status;
     term_pass_on();
