@@ -96,8 +96,9 @@ typedef struct lk_checkpoints lk_checkpoints;
  * Make the folder if it is not there (not those above it), and take it for this run until
  * lk_checkpoints_close().
  *
- * Collective over `comm`, which is borrowed until then; NULL: this process alone.  What an earlier
- * run left half written is removed.  Ranks that do not see the folder of rank 0 write nothing there.
+ * Collective over `comm`, which must not be freed before; NULL: this process alone.  Ranks wait for
+ * the disk of another for an hour, whatever the communicator's deadline.  What an earlier run left
+ * half written is removed.  Ranks that do not see the folder of rank 0 write nothing there.
  * The caller owns `*out`.
  *
  * Errors: LK_ESTATE when another run that lives has the folder, naming host and process, or when it

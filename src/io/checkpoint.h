@@ -93,7 +93,7 @@ lk_status lk__writer_wait(lk__writer *w) LK_NODISCARD;
 /* ---- the folder ---- */
 
 struct lk_checkpoints {
-    lk_comm *comm;
+    lk_comm *comm; /* of its own; NULL: one rank */
     int rank;
     lk_checkpoints_options options;
     char folder[LK_PATH_SIZE], temporary[LK_PATH_SIZE];

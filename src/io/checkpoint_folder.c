@@ -11,6 +11,9 @@
 
 static const int64_t part_bytes_default = 64 << 20;
 
+/* Ranks wait for the disk of another, which may take longer than any message. */
+static const double disk_deadline_s = 3600;
+
 void lk__checkpoints_note(lk_checkpoints *c, const char *what)
 {
     lk__out_put(&c->messages, what);
@@ -127,8 +130,12 @@ static lk_status writers_find(lk_checkpoints *c)
     return LK_OK;
 }
 
-static lk_status open_all(lk_checkpoints *c)
+static lk_status open_all(lk_comm *comm, lk_checkpoints *c)
 {
+    if (comm && lk_comm_size(comm) > 1) {
+        LK_TRY(lk_comm_dup(comm, &c->comm));
+        LK_TRY(lk_comm_deadline_set(c->comm, disk_deadline_s));
+    }
     lk_status st = c->rank == 0 ? folder_take(c) : LK_OK;
     LK_TRY(lk_agree(c->comm, st));
     if (c->comm)
@@ -147,7 +154,6 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
     LK_CHECK(o->keep >= 0 && o->part_bytes >= 0 && o->wait >= 0, LK_EINVAL,
              "keep, part_bytes or wait is negative");
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
-    c->comm = comm && lk_comm_size(comm) > 1 ? comm : NULL;
     c->rank = comm ? lk_comm_rank(comm) : 0;
     c->options = *o;
     c->options.keep = o->keep == 1 ? 2 : o->keep;
@@ -165,7 +171,7 @@ lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
     lk_status st = checkpoints_make(comm, folder, options, out);
     st = lk_agree(comm, st);
     if (st == LK_OK && *out)
-        st = open_all(*out);
+        st = open_all(comm, *out);
     if (st != LK_OK) {
         lk_checkpoints_close(*out);
         *out = NULL;
@@ -187,5 +193,6 @@ void lk_checkpoints_close(lk_checkpoints *c)
     lk_checkpoint_free(c->plan);
     lk_free(c->writer.image);
     lk_free(c->messages.text);
+    lk_comm_free(c->comm);
     lk_free(c);
 }

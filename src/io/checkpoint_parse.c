@@ -260,11 +260,11 @@ static lk_status read_all(reader *r)
 static lk_status checksum_check(const char *name, const char *bytes, int64_t n)
 {
     uint64_t crc;
-    const char *tail = bytes + n - TAIL;
-    LK_CHECK(n >= TAIL && memcmp(tail, "\"check\":\"", 9) == 0 && hex_read(tail + 9, 8, &crc) &&
+    const char *tail = n >= TAIL ? bytes + n - TAIL : NULL;
+    LK_CHECK(tail && memcmp(tail, "\"check\":\"", 9) == 0 && hex_read(tail + 9, 8, &crc) &&
                  memcmp(tail + 17, "\"}\n", 3) == 0,
              LK_EIO, "%s: offset %lld: does not end as it must: it was cut off or changed", name,
-             (long long)(n >= TAIL ? n - TAIL : 0));
+             (long long)(tail ? n - TAIL : 0));
     uint32_t found = lk_crc32c(0, bytes, (size_t)(n - TAIL));
     LK_CHECK(found == (uint32_t)crc, LK_EIO,
              "%s: offset 0: its checksum is %08x, its last line says %08x", name, (unsigned)found,
