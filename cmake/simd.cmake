@@ -7,6 +7,7 @@
 # there is none.
 set(LK_MAX_ISA avx512 CACHE STRING
   "the best instruction set to compile kernels for: scalar, avx2, avx512, or native (the best that runs here)")
+option(LK_OPTIMISE_ALL "optimise kernels also for instruction sets that do not run here" ON)
 option(LK_EMULATE_AVX512 "run the AVX-512 kernels on an AVX2 processor through SIMDe (for tests)" OFF)
 
 # lk_runs(isa out): whether this processor has the instruction set, as lk_isa_available() sees it.
@@ -67,8 +68,13 @@ function(lk_simd)
   endif()
   foreach(isa IN LISTS isas)
     add_library(lk_simd_${isa} OBJECT ${sources})
+    lk_runs(${isa} runs)
+    set(level ${optimize})
+    if(NOT runs AND NOT LK_OPTIMISE_ALL)
+      set(level -O0) # compiled for the warnings
+    endif()
     # Values never change by these two; without them the compiler may not vectorise a blend.
-    target_compile_options(lk_simd_${isa} PRIVATE ${optimize} -fno-math-errno -fno-trapping-math ${flags_${isa}})
+    target_compile_options(lk_simd_${isa} PRIVATE ${level} -fno-math-errno -fno-trapping-math ${flags_${isa}})
     target_compile_definitions(lk_simd_${isa} PRIVATE LK_ISA_SUFFIX=_${isa} LK_SIMD_${isa})
     target_include_directories(lk_simd_${isa} PRIVATE include src)
     set_target_properties(lk_simd_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -7,10 +7,12 @@
 #   experiments.*  wrong experiment files, and what is said about each
 #   meta.*         the rules of the project, one script each
 #   local.*        programs of tests/dist, their ranks as threads of one process
-#   openmpi.*, mpich.*      the same programs, started by that MPI; and a host of that MPI
+#   openmpi.*, mpich.*      the same programs, started by that MPI, on its share of the numbers of
+#                  ranks, and on all of them as *.on_all, label "long"; and a host of that MPI
 #   hosts.*        programs of tests/hosts, their ranks on simulated hosts, timed: label "long"
 #   fuzz.*         the targets of tests/fuzz, for some seconds each
-#   VARIANT.*      the same programs in the other builds of CMakePresets.json (LK_TEST_VARIANTS)
+#   VARIANT.*      those programs again that can tell the other builds of CMakePresets.json from
+#                  this one (LK_TEST_VARIANTS)
 #   label "long"   programs of tests/long: only `make test-long` runs them, by ctest -C long
 #
 # Tests run in the project's folder.  One that cannot run here says why, ends with status 77 and
@@ -31,8 +33,18 @@ function(lk_test name label)
   endif()
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${only})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
-  if(name MATCHES "selfcheck$")
+  if(name MATCHES "(selfcheck|faults)$")
     set_tests_properties(${name} PROPERTIES COST 10) # the longest begin first, not alone at the end
+  endif()
+endfunction()
+
+# lk_test_flags(program file): test programs are compiled more often than they are run.  Under
+# sanitizers, those that have no long loops of their own are not optimised at all.
+function(lk_test_flags program file)
+  if(LK_SANITIZE AND NOT file MATCHES "/tests/unit/(kernel|ops)/")
+    target_compile_options(${program} PRIVATE -O0)
+  elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${program} PRIVATE -O1)
   endif()
 endfunction()
 
@@ -47,6 +59,7 @@ function(lk_test_programs names label pattern)
     target_compile_definitions(${name} PRIVATE
       TEST_SLOWNESS=${slowness} $<$<BOOL:${CMAKE_CROSSCOMPILING}>:TEST_EMULATED>)
     target_link_libraries(${name} PRIVATE lockstep_static Threads::Threads m)
+    lk_test_flags(${name} ${file})
     lk_test(${name} ${label} ${name})
   endforeach()
   set(${names} ${all} PARENT_SCOPE)
@@ -61,6 +74,24 @@ find_package(OpenMP COMPONENTS C QUIET)
 if(OpenMP_C_FOUND)
   target_link_libraries(test_openmp PRIVATE OpenMP::OpenMP_C)
 endif()
+
+# lk_share(share mpi ranks): the numbers of ranks on which a test runs with this MPI every day.  They
+# are dealt out among the MPIs; all numbers with each MPI are a test of label "long".
+function(lk_share share mpi ranks)
+  separate_arguments(ranks)
+  list(FIND LK_MPIS ${mpi} turn)
+  list(LENGTH LK_MPIS players)
+  set(own)
+  foreach(n IN LISTS ranks)
+    if(turn EQUAL 0)
+      list(APPEND own ${n})
+      set(turn ${players})
+    endif()
+    math(EXPR turn "${turn} - 1")
+  endforeach()
+  list(JOIN own " " own)
+  set(${share} ${own} PARENT_SCOPE)
+endfunction()
 
 # examples/X.c, which `make` builds, prints what examples/X.txt says; it sees the public headers
 # alone.  One that communicates does so on threads and on 1 to 4 processes of each MPI; one that
@@ -91,9 +122,12 @@ foreach(file IN LISTS examples)
         target_link_libraries(${program} PRIVATE host_${mpi})
       endif()
       add_dependencies(${program} mpi_${mpi})
+      lk_share(share ${mpi} "1 2 3 4")
       lk_test(${mpi}.example.${name} ${mpi} tests/example.sh $<TARGET_FILE:${program}>
+        examples/${name}.txt ${mpi} "${share}")
+      lk_test(${mpi}.example.${name}.on_all long tests/example.sh $<TARGET_FILE:${program}>
         examples/${name}.txt ${mpi} "1 2 3 4")
-      set_tests_properties(${mpi}.example.${name} PROPERTIES RUN_SERIAL ON)
+      set_tests_properties(${mpi}.example.${name} ${mpi}.example.${name}.on_all PROPERTIES RUN_SERIAL ON)
     endforeach()
   endif()
 endforeach()
@@ -115,16 +149,21 @@ foreach(file IN LISTS files)
   target_include_directories(${name} PRIVATE src tests)
   target_compile_definitions(${name} PRIVATE TEST_SLOWNESS=${slowness})
   target_link_libraries(${name} PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  lk_test_flags(${name} ${file})
   lk_test(local.${name} unit ${name})
   if(NOT ranks_of_${name})
     set(ranks_of_${name} ${ranks})
   endif()
   foreach(mpi IN LISTS LK_MPIS)
     add_dependencies(${name} mpi_${mpi})
-    lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${ranks_of_${name}}"
-      $<TARGET_FILE:${name}>)
     if(name IN_LIST timed)
+      lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${ranks_of_${name}}" $<TARGET_FILE:${name}>)
       set_tests_properties(${mpi}.${name} PROPERTIES RUN_SERIAL ON)
+    else()
+      lk_share(share ${mpi} "${ranks_of_${name}}")
+      lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:${name}>)
+      lk_test(${mpi}.${name}.on_all long tests/dist/run.sh ${mpi} "${ranks_of_${name}}"
+        $<TARGET_FILE:${name}>)
     endif()
   endforeach()
 endforeach()

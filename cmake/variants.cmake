@@ -1,6 +1,6 @@
 # The test programs again, in other builds: VARIANT.build configures the preset VARIANT and builds,
-# with warnings as errors, the programs that are tested, or everything if they are all tested;
-# VARIANT.test_x runs one of them.
+# with warnings as errors, the library, the command and the programs that are tested; VARIANT.test_x
+# runs one of them.  `make VARIANT` builds and tests everything.
 include(CheckCSourceCompiles)
 include(ProcessorCount)
 ProcessorCount(processors)
@@ -12,11 +12,7 @@ function(lk_variant name obstacle)
     lk_test(${name}.build ${name} sh -c "echo 'SKIPPED: ${obstacle}'; exit 77")
     return()
   endif()
-  set(targets lockstep ${ARGN})
-  if("${ARGN}" STREQUAL "${unit}")
-    set(targets all)
-  endif()
-  lk_test(${name}.build ${name} tests/meta/variant.sh ${name} ${targets})
+  lk_test(${name}.build ${name} tests/meta/variant.sh ${name} lockstep ${ARGN})
   set_tests_properties(${name}.build PROPERTIES FIXTURES_SETUP ${name} PROCESSORS ${processors})
   foreach(program IN LISTS ARGN)
     lk_variant_test(${name} ${program} ${program})
@@ -58,18 +54,23 @@ endif()
 
 find_path(LK_SIMDE_INCLUDE simde/x86/avx512.h)
 lk_runs(avx2 avx2)
+lk_runs(avx512 avx512)
 if(NOT avx2)
   set(emulate_obstacle "the processor has no AVX2 with FMA and F16C")
+elseif(avx512)
+  set(emulate_obstacle "the processor has AVX-512, so its kernels are tested as they are")
 elseif(NOT LK_SIMDE_INCLUDE)
   set(emulate_obstacle "there is no SIMDe (simde/x86/avx512.h)")
 endif()
 
 lk_programs(of_kernel tests/unit/kernel/*.c)
+lk_programs(of_numbers tests/unit/autograd/*.c tests/unit/base/*.c tests/unit/kernel/*.c
+  tests/unit/nn/*.c tests/unit/ops/*.c tests/unit/optim/*.c tests/unit/tensor/*.c)
 lk_programs(of_threads tests/unit/kernel/*thread*.c)
 lk_programs(of_ranks tests/unit/comm/*.c tests/unit/dist/*.c)
 lk_programs(of_loaders tests/unit/data/*loader*.c)
 lk_variant(asan "${asan_obstacle}" ${unit} ${dist})
-lk_variant(clang "${clang_obstacle}" ${unit} ${dist})
+lk_variant(clang "${clang_obstacle}" ${of_numbers})
 lk_variant(emulate "${emulate_obstacle}" ${of_kernel})
 lk_variant(tsan "${tsan_obstacle}" ${of_threads} ${of_ranks} ${of_loaders} ${dist})
 
