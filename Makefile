@@ -17,10 +17,9 @@ all: ## build the library and the command, build/lockstep
 	@$(call build,release,--target product)
 
 .PHONY: demo
-demo: all ## compute every kernel in every way and compare the bits, then train a network
+demo: all ## train a network on four ranks, then on one, and compare the bits
 	@tools/setup --optional demo
-	build/lockstep selfcheck
-	build/lockstep train experiments/mnist-mlp.yaml
+	@tools/demo build/lockstep
 
 .PHONY: test
 test: ## build everything and run all tests (minutes)
