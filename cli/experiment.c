@@ -104,9 +104,7 @@ void experiment_rows(const lk_experiment *e, report *out)
         choice_rows(name, &e->model.item[i], out);
     }
     table_rows("train", section_table("train"), &e->train, out);
-    if (e->train.checkpoint.every.n > 0)
-        table_rows("train.checkpoint", section_table("train.checkpoint"), &e->train.checkpoint,
-                   out);
+    table_rows("train.checkpoint", section_table("train.checkpoint"), &e->train.checkpoint, out);
     table_rows("train.early_stop", section_table("train.early_stop"), &e->train.early_stop, out);
     table_rows("parallel", section_table("parallel"), &e->parallel, out);
 }

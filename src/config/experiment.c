@@ -120,8 +120,6 @@ static lk_status bind_train(lk_experiment *e, const lk_node *node, const lk_plac
     LK_TRY(read_period(node, "log", "train", at, t->log_text, &t->log));
     LK_TRY(read_period(checkpoint, "every", "train.checkpoint", at, t->checkpoint.every_text,
                        &t->checkpoint.every));
-    if (!checkpoint) /* the defaults are for those who ask for it */
-        t->checkpoint.every.n = 0;
     return check_early_stop(e, place_in(stop, "metric", at));
 }
 

@@ -257,17 +257,29 @@ static bool is_over(run *r)
            r->end.stopped;
 }
 
+/* Whether a rank wants the run to end: one that is alone does so at once, and so do all after a
+ * report; in between they tell each other with the next step. */
+static lk_status stop_ask(run *r, bool reported)
+{
+    int32_t wanted = wants_stop(r);
+    r->end.stopped = r->trainer->heard[LK__NOTE_STOP] > 0;
+    if (r->comm && reported)
+        LK_TRY(lk_allreduce(r->comm, NULL, &wanted, 1, LK_I32, LK_FOLD_MAX, "stop"));
+    else if (r->comm && wanted)
+        r->trainer->note[LK__NOTE_STOP] = 1;
+    if (!r->comm || reported)
+        r->end.stopped = r->end.stopped || wanted;
+    return LK_OK;
+}
+
 static lk_status step(run *r)
 {
     lk_step_report report;
-    if (wants_stop(r))
-        r->trainer->note[LK__NOTE_STOP] = 1;
     LK_TRY(lk_trainer_step(r->trainer, &report));
     r->epoch_samples += report.samples;
     r->progress.rate = report.rate;
     time_add(&r->time, &report.time);
     r->end.steps++;
-    r->end.stopped = r->trainer->heard[LK__NOTE_STOP] > 0;
     lk_position at = lk_trainer_position(r->trainer);
     bool ended = at.batch == 0;
     r->end.epochs += ended;
@@ -278,6 +290,7 @@ static lk_status step(run *r)
     bool evaluate = is_due(r->options->evaluate, &at, ended);
     if (ended || evaluate)
         LK_TRY(report_make(r, ended, evaluate));
+    LK_TRY(stop_ask(r, ended || evaluate));
     if (!r->saver)
         return LK_OK;
     LK_TRY(save_failed(r, lk__saver_step(r->saver)));

@@ -56,7 +56,7 @@ static void assignments_come_last(void)
     ASSERT_EQ(e->train.evaluate.n, 0);
     lk_experiment_free(e);
     e = experiment("train={epochs: 1}");
-    ASSERT_TRUE(e->train.checkpoint.every.n == 0 && !e->train.output);
+    ASSERT_TRUE(e->train.checkpoint.every.n == 1 && !e->train.output);
     lk_experiment_free(e);
 }
 
