@@ -149,7 +149,8 @@ typedef struct lk_job lk_job;
  *
  * Collective over `comm`, the ranks that train together; NULL: this one alone.  Experiment and
  * communicator are borrowed.  The caller owns `*out`.  Errors: those of lk_dataset_open(),
- * lk_loader_new(), lk_model_build() and lk_trainer_new(), on all ranks.
+ * lk_loader_new(), lk_model_build() and lk_trainer_new(), on all ranks; LK_ESTATE when a rank has
+ * another experiment or other data than rank 0: a number of samples of each set are compared.
  */
 LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm,
                             lk_job **out) LK_NODISCARD;

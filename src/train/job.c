@@ -61,6 +61,7 @@ static lk_status job_make(lk_job *job)
 {
     const lk_experiment *e = job->experiment;
     LK_TRY(lk_agree(job->comm, parts_make(job)));
+    LK_TRY(lk__ranks_compare(job));
     LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = job->model,
                                              .loss = e->loss,
                                              .metrics = e->metrics,

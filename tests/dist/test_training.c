@@ -252,6 +252,20 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
     lk_experiment_free(e);
 }
 
+/* The last rank has images of another noise, or another rate: found before the first step. */
+static void ranks_that_train_something_else_are_noticed(lk_comm *comm)
+{
+    static const char *const other[] = {"data.noise=0.7", "optimizer.rate=0.5", "data.test_count=9"};
+    bool odd = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
+    for (int i = 0; i < 3 && lk_comm_size(comm) > 1; i++) {
+        lk_experiment *e = NULL;
+        lk_job *job = NULL;
+        ASSERT_FAILS(job_make(comm, (const char *[MAX_SETTINGS]){odd ? other[i] : NULL}, &e, &job),
+                     LK_ESTATE, "than rank 0");
+        lk_experiment_free(e);
+    }
+}
+
 /* Sample 17 of 30 has a label that does not exist: the rank that has it says so, and all stop. */
 static void a_step_that_one_rank_cannot_do_is_done_by_none(lk_comm *comm)
 {
@@ -335,5 +349,6 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(fast_mode_is_marked),
            TEST_OF(too_many_ranks_are_told_what_to_change),
            TEST_OF(a_failure_of_one_rank_is_that_of_all),
+           TEST_OF(ranks_that_train_something_else_are_noticed),
            TEST_OF(a_step_that_one_rank_cannot_do_is_done_by_none),
            TEST_OF(what_is_not_finite_stops_all_ranks))
