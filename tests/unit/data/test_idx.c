@@ -227,8 +227,11 @@ static void failed_allocations_leave_nothing(void)
     if (lk__inflate_built()) {
         write_packed("train-images-idx3-ubyte", images, sizeof images);
         write_packed("train-labels-idx1-ubyte", labels, sizeof labels);
+    } else {
+        test_write("train-images-idx3-ubyte", images, sizeof images);
+        test_write("train-labels-idx1-ubyte", labels, sizeof labels);
     }
-    ASSERT_TRUE(test_every_allocation_fails(open_scenario) >= 15);
+    ASSERT_TRUE(test_every_allocation_fails(open_scenario) >= (lk__inflate_built() ? 15 : 12));
 }
 
 TEST_MAIN(TEST(a_folder_is_found_by_its_names_plain_and_packed),
