@@ -3,11 +3,14 @@
 # any number of them.
 #
 #   tests/example.sh PROGRAM EXPECTED [openmpi|mpich "RANKS..."]        77: cannot run here
+#
+# EMULATOR, if set, is the command that runs a program for another processor.
 set -eu
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
 if [ $# -eq 2 ]; then
-    "$1" >"$printed" || { echo "$1 failed"; exit 1; }
+    # shellcheck disable=SC2086 # a command with arguments
+    ${EMULATOR-} "$1" >"$printed" || { echo "$1 failed"; exit 1; }
     diff -u "$2" "$printed"
     exit
 fi
