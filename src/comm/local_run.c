@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STACK_BYTES = 1 << 20, SPINS = 2000, BLOCK_ALIGN = 4096 };
+enum { STACK_BYTES = 4 << 20, SPINS = 2000, BLOCK_ALIGN = 4096 };
 
 static void job_free(struct lk__local_job *job)
 {

@@ -57,9 +57,10 @@ lk_status lk__ranks_compare(const lk_job *job)
     LK_TRY(lk_bcast(job->comm, &first, (int64_t)sizeof first, LK_U8, 0, "experiment and data"));
     lk_status st = LK_OK;
     if (first != mine)
-        st = LK_RAISE(LK_ESTATE,
-                      "this rank has another experiment, or other data, than rank 0: all ranks must "
-                      "read the same");
+        st = LK_RAISE(
+            LK_ESTATE,
+            "this rank has another experiment, or other data, than rank 0: all ranks must "
+            "read the same");
     LK_TRY(lk_agree(job->comm, st));
     return LK_OK;
 }

@@ -31,6 +31,7 @@ sed -n 's/^curve //p' "$curves" >"$work/presets"
 while read -r preset override; do
     awk -v preset="$preset" '$1 == "curve" { on = $2 == preset; next } on' "$curves" >"$work/stored"
     for dtype in f64 f32; do
+        rm -rf "$work/run" # its checkpoints are of another run
         status 0 "$lockstep" train --quiet "experiments/$preset.yaml" "$override" dtype=$dtype \
             train.steps=50 'train.log=1 steps' train.evaluate=never "train.output=$work/run"
         compare "$preset" $dtype

@@ -10,6 +10,8 @@ cat README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md | grep -v '^| comes |' |
 [ "$(wc -l <"$work/commands")" -gt 3 ] || fail 'cannot find the commands in the documents'
 while read -r verb rest; do
     kind=
+    # `lockstep run -n 3 -- train --resume`: what follows is the other verb's
+    if [ "$verb" = run ]; then rest=${rest%% -- *}; fi
     if [ "$verb" = bench ] || [ "$verb" = data ]; then kind=$(echo "$rest" | grep -o '^[a-z][a-z]*'); fi
     # `lockstep help layer conv` asks for help itself
     # shellcheck disable=SC2086 # several words, or none
