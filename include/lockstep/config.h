@@ -10,7 +10,7 @@
  *     metrics: [accuracy]
  *     optimizer: {type: sgd, rate: 0.05, schedule: {type: cosine}}
  *     train: {epochs: 3, checkpoint: {every: 1 epoch, keep: 3}}
- *     parallel: {data: 2, spatial: 2x2}
+ *     parallel: {data: 2}
  *
  * Every key is an option of a table (option.h): of the experiment, of a section, or of the thing that
  * a `type` names.  Schedule, clipping and decay are options of the optimizer.  A thing without

@@ -1,4 +1,6 @@
 /* Failing together: what one rank has met becomes the failure of all. */
+#include "parallel/agree.h"
+
 #include <lockstep/parallel.h>
 
 #include <string.h>
@@ -11,15 +13,9 @@ typedef struct news {
     char message[MESSAGE];
 } news;
 
-/* The job has ended: every rank knows by itself, and no call can tell it more. */
-static bool is_end(lk_status st)
-{
-    return st == LK_EMISMATCH || st == LK_ESTALL || st == LK_ECOMM;
-}
-
 lk_status lk_agree(lk_comm *comm, lk_status st)
 {
-    if (!comm || lk_comm_size(comm) == 1 || is_end(st))
+    if (!comm || lk_comm_size(comm) == 1 || lk__is_end(st))
         return st;
     int32_t rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int32_t first = st == LK_OK ? size : rank;

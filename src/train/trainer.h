@@ -2,6 +2,8 @@
 #ifndef LK_TRAIN_TRAINER_H
 #define LK_TRAIN_TRAINER_H
 
+#include "parallel/agree.h"
+
 #include <lockstep/alloc.h>
 #include <lockstep/op.h>
 #include <lockstep/train.h>
@@ -52,12 +54,6 @@ struct lk_trainer {
 static inline lk_comm *lk__trainer_comm(const lk_trainer *t)
 {
     return lk_team_comm(t->team);
-}
-
-/** Whether a failure has ended the job: every rank knows it by itself, and no call can tell more. */
-static inline bool lk__is_end(lk_status st)
-{
-    return st == LK_EMISMATCH || st == LK_ESTALL || st == LK_ECOMM;
 }
 
 /* What ranks tell each other at the end of an epoch. */

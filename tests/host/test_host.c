@@ -9,6 +9,7 @@
 #include <lockstep/alloc.h>
 #include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/train.h>
 
 #include <mpi.h>
 
@@ -71,6 +72,39 @@ static void half_of_the_world_works(bool progress)
     lk_comm_free(comm);
 }
 
+static uint64_t state_after_steps(lk_experiment *e, lk_comm *comm)
+{
+    lk_job *job = NULL;
+    ASSERT_OK(lk_job_new(e, comm, &job));
+    for (int i = 0; i < 4; i++)
+        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    uint64_t state = lk_trainer_hash(lk_job_trainer(job));
+    lk_job_free(job);
+    return state;
+}
+
+/* The host's ranks, in its order, train a network to the bits of one of them. */
+static void training_uses_the_hosts_ranks(int world)
+{
+    static const char text[] = "data: {type: glyphs, count: 64, batch: 16, shards: 8}\n"
+                               "model: [flatten, {type: linear, units: 10}]\n"
+                               "loss: softmax_cross_entropy\n"
+                               "optimizer: {type: adam, rate: 0.01}\n";
+    lk_experiment *e = NULL;
+    lk_comm *comm;
+    MPI_Comm turned;
+    lk_status st = lk_experiment_parse("host", text, NULL, 0, &e);
+    if (st == LK_ENOTSUP) /* a build without libyaml */
+        return;
+    ASSERT_OK(st);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -world, &turned);
+    ASSERT_OK(lk_comm_from_mpi(MPI_Comm_c2f(turned), &comm));
+    ASSERT_TRUE(state_after_steps(e, comm) == state_after_steps(e, NULL));
+    lk_comm_free(comm);
+    MPI_Comm_free(&turned);
+    lk_experiment_free(e);
+}
+
 static void intercommunicators_are_refused(int rank)
 {
     MPI_Comm half, inter;
@@ -103,6 +137,7 @@ int main(int argc, char **argv)
     intercommunicators_are_refused(rank);
     for (int again = 0; again < 3; again++)
         half_of_the_world_works(multiple);
+    training_uses_the_hosts_ranks(rank);
     ASSERT_OK(lk_comm_open("mpi", &comm)); /* MPI is there: it is used, and not finalized */
     ASSERT_OK(lk_barrier(comm, "all"));
     lk_comm_free(comm);
