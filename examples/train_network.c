@@ -82,7 +82,7 @@ static lk_status train(struct training *t, int threads)
 int main(void)
 {
     for (int threads = 1; threads <= 2; threads++) {
-        struct training t = {NULL};
+        struct training t = {.trainer = NULL};
         lk_status st = train(&t, threads);
         lk_trainer_free(t.trainer);
         lk_model_free(t.model);

@@ -51,7 +51,7 @@ static lk_status seed_fill(const lk_trainer *t, int64_t samples)
 {
     double per_sample = 1 / (double)samples, per_part = 1 / (double)t->parts;
     if (lk_tensor_dtype(t->seed) == LK_F32)
-        LK_TRY(lk_tensor_fill_f64(t->seed, (float)per_sample * (float)per_part));
+        LK_TRY(lk_tensor_fill_f64(t->seed, (double)((float)per_sample * (float)per_part)));
     else
         LK_TRY(lk_tensor_fill_f64(t->seed, per_sample * per_part));
     return LK_OK;

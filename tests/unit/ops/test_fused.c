@@ -34,7 +34,7 @@ struct result {
 
 static struct result run(program *p, int n, lk_tensor *const *in, int64_t piece, bool direct)
 {
-    struct result r = {NULL};
+    struct result r = {.value = NULL};
     lk_tape *tape;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_piece(tape, piece));
