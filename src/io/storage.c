@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,8 @@ static ssize_t write_some(int fd, const char *bytes, size_t n)
     ssize_t half = error == EINTR ? 0 : write(fd, bytes, error ? n / 2 : (n + 1) / 2);
     if (error == 0 || half < 0)
         return half;
+    if (error == LK__STORAGE_KILL)
+        raise(SIGKILL);
     errno = error;
     return -1;
 }

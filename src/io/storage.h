@@ -32,6 +32,9 @@ typedef enum lk__storage_call {
         LK__N_STORAGE_CALLS
 } lk__storage_call;
 
+/* Instead of an errno: the process is killed. */
+enum { LK__STORAGE_KILL = -1 };
+
 /** "open", ... */
 const char *lk__storage_name(lk__storage_call call);
 
@@ -39,10 +42,10 @@ const char *lk__storage_name(lk__storage_call call);
  * Fault injection, for tests: the n-th call of this kind from now (1 is the next one) fails with
  * `error`, an errno, whichever thread makes it; `lasting`: all later ones too.  A write that is to
  * fail has written half of what it was given (none with EINTR).  With error 0 a write or read is
- * short, and does not fail.  n = 0 switches it off.
+ * short, and does not fail; with LK__STORAGE_KILL the process dies there.  n = 0 switches it off.
  *
  * From outside: LK_STORAGE_FAULT="write:3:ENOSPC", or "write:3+:ENOSPC" for a lasting one, with
- * EIO, ENOSPC, EDQUOT, EACCES, ENOENT, EINTR or EROFS, read once by the first call.
+ * EIO, ENOSPC, EDQUOT, EACCES, ENOENT, EINTR, EROFS or KILL, read once by the first call.
  */
 void lk__storage_fail(lk__storage_call call, int64_t n, int error, bool lasting);
 

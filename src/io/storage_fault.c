@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,9 @@ static int error_of(const char *name)
     static const struct {
         const char *name;
         int error;
-    } known[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EACCES", EACCES},
-                 {"ENOENT", ENOENT}, {"EINTR", EINTR},   {"EROFS", EROFS}};
+    } known[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},        {"EDQUOT", EDQUOT},
+                 {"EACCES", EACCES}, {"ENOENT", ENOENT},        {"EINTR", EINTR},
+                 {"EROFS", EROFS},   {"KILL", LK__STORAGE_KILL}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, name) == 0)
             return known[i].error;
@@ -80,5 +82,7 @@ bool lk__storage_fails(lk__storage_call call, int *error)
            !atomic_compare_exchange_weak(&fail_in[call], &n, n - 1))
         ;
     *error = atomic_load(&fail_with[call]);
+    if (n == 1 && *error == LK__STORAGE_KILL && call != LK__STORAGE_WRITE)
+        raise(SIGKILL);
     return n == 1;
 }

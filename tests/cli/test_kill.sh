@@ -79,9 +79,19 @@ start()
     place=${place:-local}
     case $place in local) how='--transport local' ;; *) how="--mpi $place" ;; esac
     steps_list
-    newest=${steps##* }
+    before=$steps newest=${steps##* }
+    # Some die by themselves, at an exact place of a save.
+    fault=
+    random 3
+    if [ $r -eq 0 ] && [ $count -lt "$kills" ]; then
+        random 9
+        # shellcheck disable=SC2046 # words
+        set -- $(echo open write sync close rename rename mkdir remove list | cut -d ' ' -f $((r + 1)))
+        random 40
+        fault=$1:$((r + 1)):KILL
+    fi
     # shellcheck disable=SC2086 # two words
-    "$work/victim" run -n $n $how -- train --quiet --resume "$work/net.yaml" "train.output=$run" \
+    LK_STORAGE_FAULT=$fault "$work/victim" run -n $n $how -- train --quiet --resume "$work/net.yaml" "train.output=$run" \
         >"$work/out" 2>"$work/err" </dev/null &
     launcher=$!
 }
@@ -175,8 +185,10 @@ settle()
         sleep 0.1
         tries=$((tries + 1))
     done
-    wait $launcher 2>/dev/null
-    got=$?
+    [ -n "$fault" ] || {
+        wait $launcher 2>/dev/null
+        got=$?
+    }
 }
 
 # What was there at the kill is there, or two newer ones are; all that are there verify.
@@ -225,17 +237,9 @@ end_check()
     ended=$((ended + 1))
 }
 
-count=0 ended=0 hung=0
-: >"$work/tally"
-while :; do
-    start
-    if [ $count -ge "$kills" ]; then
-        who=nobody when=never before=
-        wait $launcher
-        got=$?
-        end_check
-        break
-    fi
+# Kill one, at one of the moments.
+kill_once()
+{
     choose
     target_find
     moment
@@ -248,6 +252,31 @@ while :; do
         echo "$place: $who, $when" >>"$work/tally"
     else
         who=nobody
+    fi
+}
+
+count=0 ended=0 hung=0
+: >"$work/tally"
+while :; do
+    start
+    if [ $count -ge "$kills" ]; then
+        who=nobody when=never before=
+        wait $launcher
+        got=$?
+        end_check
+        break
+    fi
+    if [ -n "$fault" ]; then
+        who=rank when=${fault%%:*}
+        wait $launcher
+        got=$?
+        if [ $got -ne 0 ]; then
+            grep -q 'signal 9\|status 9' "$work/err" || fail "$place, $n ranks: status $got, but not killed"
+            count=$((count + 1))
+            echo "$place: at a call of $when" >>"$work/tally"
+        fi
+    else
+        kill_once
     fi
     settle
     if [ $got -eq 0 ]; then
