@@ -56,20 +56,15 @@ static void on_signal(int sig)
     asked_to_stop = 1;
 }
 
-/* A second Ctrl-C is not caught any more: it ends the process. */
-static void signals_take(struct sigaction *before)
+/* A second Ctrl-C is not caught any more: it ends the process.  The others stay caught to its end:
+ * launchers repeat a request until then. */
+static void signals_take(void)
 {
     for (int i = 0; i < N_STOPPING; i++) {
         struct sigaction action = {.sa_handler = on_signal,
                                    .sa_flags = stopping[i] == SIGINT ? (int)SA_RESETHAND : 0};
-        sigaction(stopping[i], &action, &before[i]);
+        sigaction(stopping[i], &action, NULL);
     }
-}
-
-static void signals_return(const struct sigaction *before)
-{
-    for (int i = 0; i < N_STOPPING; i++)
-        sigaction(stopping[i], &before[i], NULL);
 }
 
 static bool is_stopped(void *arg)
@@ -304,10 +299,8 @@ static int train_on_rank(void *arg)
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     lk_comm *comm = NULL;
-    struct sigaction before[N_STOPPING];
-    bool takes = !ranks_are_threads() || ranks_leader(); /* one thread for all */
-    if (takes)
-        signals_take(before); /* a request may come while MPI is still starting */
+    if (!ranks_are_threads() || ranks_leader()) /* one thread for all */
+        signals_take();                         /* a request may come while MPI is still starting */
     int status = ranks_open(&comm);
     if (status == LK_EXIT_DONE)
         status = job_read(comm, call->n, call->operand, &experiment);
@@ -320,8 +313,6 @@ static int train_on_rank(void *arg)
     lk_job_free(job);
     lk_experiment_free(experiment);
     ranks_close(comm);
-    if (takes)
-        signals_return(before);
     return status;
 }
 
