@@ -63,7 +63,7 @@ static const lk_option checkpoint_options[] = {
              "saved if there is neither"},
     {"on_error", LK_OPTION_CHOICE, offsetof(lk_checkpoint_options, on_error), .preset = "warn",
      .choices = "warn stop",
-     .help = "what to do when one cannot be written: warn and train on, or "
+     .help = "what to do when one, or a line of metrics, cannot be written: warn and train on, or "
              "stop"},
     {"wait", LK_OPTION_FLAG, offsetof(lk_checkpoint_options, wait), .preset = "false",
      .help = "let training wait until a checkpoint is on disk, instead of writing it meanwhile"},

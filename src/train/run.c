@@ -46,6 +46,18 @@ static void tell(const run *r, const char *text)
         r->watcher->message(r->watcher->arg, text);
 }
 
+/* What could not be written is told, and the run goes on; or it stops, if the experiment says so. */
+static lk_status failed(const run *r, const char *what, lk_status st)
+{
+    char text[640];
+    if (st == LK_OK || lk__is_end(st) || r->options->checkpoint.on_error == LK_ON_ERROR_STOP)
+        return st;
+    snprintf(text, sizeof text, "warning: %s: %s", what, lk_error_message());
+    lk_error_clear();
+    tell(r, text);
+    return LK_OK;
+}
+
 /* ---- what is better ---- */
 
 /* Find what early stopping, and the best weights, look at. */
@@ -138,7 +150,8 @@ static lk_status report_make(run *r, bool complete, bool evaluate)
     report.state = lk_trainer_hash(r->trainer);
     LK_TRY(ranks_compare(r, &report));
     r->end.last = report;
-    LK_TRY(lk_agree(r->comm, r->output ? lk__output_report(r->output, &report) : LK_OK));
+    lk_status st = lk_agree(r->comm, r->output ? lk__output_report(r->output, &report) : LK_OK);
+    LK_TRY(failed(r, "no metrics, or not all", st));
     if (r->watcher && r->watcher->epoch)
         r->watcher->epoch(r->watcher->arg, r->job, &report);
     if (complete) {
@@ -151,16 +164,23 @@ static lk_status report_make(run *r, bool complete, bool evaluate)
 
 /* ---- checkpoints ---- */
 
-/* A save has failed: go on with a warning, or stop, as the experiment says. */
-static lk_status save_failed(run *r, lk_status st)
+/* A save has ended.  If it failed: go on with a warning, or stop, as the experiment says. */
+static lk_status save_ended(run *r, int64_t step, lk_status st)
 {
-    char text[640];
-    if (st == LK_OK || lk__is_end(st) || r->options->checkpoint.on_error == LK_ON_ERROR_STOP)
-        return st;
-    snprintf(text, sizeof text, "warning: no checkpoint at step %lld: %s",
-             (long long)lk_trainer_position(r->trainer).step, lk_error_message());
-    lk_error_clear();
-    tell(r, text);
+    char what[64];
+    snprintf(what, sizeof what, "no checkpoint of step %lld", (long long)step);
+    st = failed(r, what, st);
+    tell(r, lk__saver_messages(r->saver));
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* Wait for the save that is under way, if one is. */
+static lk_status save_finish(run *r)
+{
+    int64_t step = lk__saver_saving(r->saver);
+    if (step >= 0)
+        LK_TRY(save_ended(r, step, lk__saver_finish(r->saver)));
     return LK_OK;
 }
 
@@ -179,12 +199,13 @@ static lk_status sizes_share(run *r)
 
 static lk_status save(run *r, bool wait)
 {
+    LK_TRY(save_finish(r));
     LK_TRY(sizes_share(r));
     lk_status st = lk__saver_begin(r->saver);
-    if (st == LK_OK && wait)
-        st = lk__saver_finish(r->saver);
-    LK_TRY(save_failed(r, st));
-    tell(r, lk__saver_messages(r->saver));
+    if (st != LK_OK)
+        LK_TRY(save_ended(r, lk_trainer_position(r->trainer).step, st));
+    if (wait)
+        LK_TRY(save_finish(r));
     return LK_OK;
 }
 
@@ -285,15 +306,18 @@ static lk_status step(run *r)
     r->end.epochs += ended;
     if (r->watcher && r->watcher->step)
         r->watcher->step(r->watcher->arg, r->job, &report);
-    if (is_due(r->options->log, &at, ended) && r->options->output)
-        LK_TRY(lk_agree(r->comm, r->output ? lk__output_step(r->output, &report) : LK_OK));
+    if (is_due(r->options->log, &at, ended) && r->options->output) {
+        lk_status st = lk_agree(r->comm, r->output ? lk__output_step(r->output, &report) : LK_OK);
+        LK_TRY(failed(r, "no metrics, or not all", st));
+    }
     bool evaluate = is_due(r->options->evaluate, &at, ended);
     if (ended || evaluate)
         LK_TRY(report_make(r, ended, evaluate));
     LK_TRY(stop_ask(r, ended || evaluate));
     if (!r->saver)
         return LK_OK;
-    LK_TRY(save_failed(r, lk__saver_step(r->saver)));
+    if (lk__saver_is_written(r->saver))
+        LK_TRY(save_finish(r));
     if (is_due(r->options->checkpoint.every, &at, ended) && !is_over(r))
         LK_TRY(save(r, r->options->checkpoint.wait));
     return LK_OK;
@@ -321,7 +345,7 @@ static lk_status finish(run *r)
     LK_TRY(files_end(r));
     if (!r->saver)
         return LK_OK;
-    LK_TRY(save_failed(r, lk__saver_finish(r->saver)));
+    LK_TRY(save_finish(r));
     bool wanted = r->options->checkpoint.every.n > 0 || r->end.stopped;
     if (wanted && lk__saver_saved(r->saver) != at.step)
         LK_TRY(save(r, true));

@@ -201,6 +201,11 @@ int64_t lk__saver_saved(const lk__saver *s)
     return s->saved;
 }
 
+int64_t lk__saver_saving(const lk__saver *s)
+{
+    return s->saving;
+}
+
 const char *lk__saver_messages(const lk__saver *s)
 {
     return lk_checkpoints_messages(s->folder);
@@ -302,19 +307,13 @@ lk_status lk__saver_finish(lk__saver *s)
 lk_status lk__saver_begin(lk__saver *s)
 {
     lk_trainer *t = s->trainer;
-    char ranks[16];
-    LK_TRY(lk__saver_finish(s));
-    snprintf(ranks, sizeof ranks, "%d", lk_team_size(t->team));
-    lk_note fact[] = {{"ranks", ranks}};
     LK_TRY(lk__counts_join(t, &t->seen));
     lk_state state = {.step = t->step,
                       .hash = lk_trainer_hash(t),
                       .tensor = s->tensor,
                       .n_tensors = s->n_tensors,
                       .number = s->number,
-                      .n_numbers = numbers_describe(s),
-                      .fact = fact,
-                      .n_facts = 1};
+                      .n_numbers = numbers_describe(s)};
     lk_status st = lk_checkpoints_begin(s->folder, &state);
     seen_keep_on_first(s);
     LK_TRY(st);
@@ -324,17 +323,15 @@ lk_status lk__saver_begin(lk__saver *s)
     return LK_OK;
 }
 
-lk_status lk__saver_step(lk__saver *s)
+bool lk__saver_is_written(lk__saver *s)
 {
     lk_trainer *t = s->trainer;
     if (s->saving < 0)
-        return LK_OK;
+        return false;
     s->written += t->heard[LK__NOTE_SAVED];
-    if (s->written >= lk_team_size(t->team)) {
-        LK_TRY(lk__saver_finish(s));
-    } else if (!s->waits && lk_checkpoints_poll(s->folder)) {
+    if (!s->waits && lk_checkpoints_poll(s->folder)) {
         s->waits = true;
         t->note[LK__NOTE_SAVED] = 1;
     }
-    return LK_OK;
+    return s->written >= lk_team_size(t->team);
 }

@@ -24,19 +24,22 @@ void lk__saver_close(lk__saver *s);
 /** Go on from the newest checkpoint; `*step` is -1 if there is none.  Collective. */
 lk_status lk__saver_load(lk__saver *s, int64_t *step) LK_NODISCARD;
 
-/** Begin to save; ends a save that is still under way.  Collective. */
+/** Begin to save, when no save is under way.  Collective. */
 lk_status lk__saver_begin(lk__saver *s) LK_NODISCARD;
 
-/** After each step: publish a save that all ranks have written.  Collective. */
-lk_status lk__saver_step(lk__saver *s) LK_NODISCARD;
+/** After each step: whether all ranks have written the save that is under way.  The same on all. */
+bool lk__saver_is_written(lk__saver *s);
 
-/** Wait for the save that is under way, if one is.  Collective. */
+/** Wait for the save that is under way, if one is, and publish it.  Collective. */
 lk_status lk__saver_finish(lk__saver *s) LK_NODISCARD;
+
+/** The step of the save that is under way; -1: none. */
+int64_t lk__saver_saving(const lk__saver *s);
 
 /** The step of the last checkpoint that is on disk; -1: none. */
 int64_t lk__saver_saved(const lk__saver *s);
 
-/** What the last call has to say, a line each; "" if nothing. */
+/** What the last save or load has to say besides its status, a line each; "" if nothing. */
 const char *lk__saver_messages(const lk__saver *s);
 
 #endif /* LK_TRAIN_SAVE_H */
