@@ -1,0 +1,72 @@
+#!/bin/sh
+# lockstep run -- train, asked to stop at random steps on 5 ranks: status 75 and a checkpoint of that
+# step; from there it goes on, on 3 ranks and on 8, to the bits of a run that nobody stopped.
+#
+#   LK_STOP_SEED   decides about the moments; printed
+. "$(dirname "$0")/expect.sh"
+
+seed=${LK_STOP_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
+echo "LK_STOP_SEED=$seed"
+LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
+export LK_MPI_MODULES LK_DEADLINE=20 LK_THREADS=1
+places='local local local local local'
+for mpi in openmpi mpich; do
+    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || places="$places $mpi"
+done
+
+cat >"$work/net.yaml" <<'END'
+data: {type: glyphs, count: 320, test_count: 32, batch: 32, shards: 8}
+model: [flatten, {type: linear, units: 64}, batch_norm, relu, {type: dropout, rate: 0.1}, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+metrics: [accuracy]
+optimizer: {type: adam, rate: 0.002}
+train: {epochs: 150, checkpoint: {every: never}}
+END
+status 0 "$lockstep" train --quiet "$work/net.yaml"
+whole=$(cat "$work/out")
+
+# train N PLACE: the command that goes on, on N ranks, into $run.
+train()
+{
+    case $2 in local) how='--transport local' ;; *) how="--mpi $2" ;; esac
+    # shellcheck disable=SC2086 # two words
+    exec "$lockstep" run -n "$1" $how -- train --quiet --resume "$work/net.yaml" "train.output=$run"
+}
+
+stops=0
+set -- TERM USR1 INT USR2 STOP TERM USR1
+for place in $places; do
+    how=$1 run=$work/run
+    shift
+    rm -rf "$run" "$work/copy"
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    lines=$((1 + seed / 65536 % 75)) # epochs to wait for
+    [ "$how" != STOP ] || lines=$((1 + lines / 10)) # it is looked for twice a second
+    (train 5 "$place") >"$work/out" 2>"$work/err" </dev/null &
+    launcher=$!
+    while kill -0 $launcher 2>/dev/null; do
+        [ ! -e "$run/metrics.jsonl" ] || [ "$(wc -l <"$run/metrics.jsonl")" -lt $lines ] || break
+        sleep 0.01
+    done
+    if [ "$how" = STOP ]; then : >"$run/STOP"; else kill "-$how" $launcher; fi
+    wait $launcher
+    got=$?
+    [ $got -eq 75 ] || fail "$place, $how: status $got instead of 75"
+    err 'stopped on request after step '
+    step=$(sed -n 's/^.*stopped on request after step \([0-9]*\);.*$/\1/p' "$work/err")
+    [ "$(cat "$run/checkpoints/LATEST")" = "step-$(printf %012d "$step")" ] || fail "$place, $how: no checkpoint of step $step"
+    [ ! -e "$run/STOP" ] || fail 'STOP is still there'
+    cp -r "$run" "$work/copy"
+    for n in 3 8; do
+        (train $n "$place") >"$work/out" 2>"$work/err" </dev/null || fail "$place, $how: status $?"
+        err "resumed from the checkpoint of step $step"
+        [ "$(tail -n 1 "$work/out")" = "$whole" ] || fail "$place, $how at step $step: another state on $n ranks than $whole"
+        seq 150 >"$work/epochs"
+        sed -n 's/^{"epoch": *\([0-9]*\),.*/\1/p' "$run/metrics.jsonl" | cmp -s - "$work/epochs" || fail 'not every epoch once'
+        rm -rf "$run"
+        cp -r "$work/copy" "$run"
+    done
+    stops=$((stops + 1))
+    echo "$place: $how at step $step of 1500, and on, on 3 and 8 ranks"
+done
+[ $stops -ge 5 ] || fail "only $stops stops"
