@@ -70,3 +70,15 @@ for place in $places; do
     echo "$place: $how at step $step of 1500, and on, on 3 and 8 ranks"
 done
 [ $stops -ge 5 ] || fail "only $stops stops"
+
+# A request that is repeated to the very end, as launchers do, does no harm.
+for n in 1 2 3 4 5; do
+    rm -rf "$work/run"
+    "$lockstep" train --quiet "$work/net.yaml" "train.output=$work/run" >"$work/out" 2>"$work/err" </dev/null &
+    trainer=$!
+    while [ ! -e "$work/run/metrics.jsonl" ]; do sleep 0.01; done
+    while kill -USR1 $trainer 2>/dev/null && [ -e "/proc/$trainer/exe" ]; do :; done # not a zombie
+    wait $trainer
+    got=$?
+    [ $got -eq 75 ] || fail "status $got instead of 75 after USR1 without end"
+done
