@@ -30,8 +30,9 @@ typedef struct run {
     lk_step_time time;  /* of the epoch's steps on this rank */
     lk__rank_note *all; /* of all ranks: times and states */
     lk_step_time *rank_time;
-    bool lower; /* whether lower is better in what early stopping looks at */
-    int metric; /* its number, -1: the loss */
+    bool no_metrics; /* the last ones could not be written */
+    bool lower;      /* whether lower is better in what early stopping looks at */
+    int metric;      /* its number, -1: the loss */
 } run;
 
 static double seconds_since(int64_t ns)
@@ -46,15 +47,27 @@ static void tell(const run *r, const char *text)
         r->watcher->message(r->watcher->arg, text);
 }
 
-/* What could not be written is told, and the run goes on; or it stops, if the experiment says so. */
+/* What could not be written is told (unless `what` is NULL), and the run goes on; or it stops, if the
+ * experiment says so. */
 static lk_status failed(const run *r, const char *what, lk_status st)
 {
     char text[640];
     if (st == LK_OK || lk__is_end(st) || r->options->checkpoint.on_error == LK_ON_ERROR_STOP)
         return st;
-    snprintf(text, sizeof text, "warning: %s: %s", what, lk_error_message());
+    if (what) {
+        snprintf(text, sizeof text, "warning: %s: %s", what, lk_error_message());
+        tell(r, text);
+    }
     lk_error_clear();
-    tell(r, text);
+    return LK_OK;
+}
+
+/* Metrics were written, or not; of a disk that stays full it is said once. */
+static lk_status metrics_ended(run *r, lk_status st)
+{
+    bool told = r->no_metrics;
+    r->no_metrics = st != LK_OK;
+    LK_TRY(failed(r, told ? NULL : "no metrics, or not all", st));
     return LK_OK;
 }
 
@@ -151,7 +164,7 @@ static lk_status report_make(run *r, bool complete, bool evaluate)
     LK_TRY(ranks_compare(r, &report));
     r->end.last = report;
     lk_status st = lk_agree(r->comm, r->output ? lk__output_report(r->output, &report) : LK_OK);
-    LK_TRY(failed(r, "no metrics, or not all", st));
+    LK_TRY(metrics_ended(r, st));
     if (r->watcher && r->watcher->epoch)
         r->watcher->epoch(r->watcher->arg, r->job, &report);
     if (complete) {
@@ -308,7 +321,7 @@ static lk_status step(run *r)
         r->watcher->step(r->watcher->arg, r->job, &report);
     if (is_due(r->options->log, &at, ended) && r->options->output) {
         lk_status st = lk_agree(r->comm, r->output ? lk__output_step(r->output, &report) : LK_OK);
-        LK_TRY(failed(r, "no metrics, or not all", st));
+        LK_TRY(metrics_ended(r, st));
     }
     bool evaluate = is_due(r->options->evaluate, &at, ended);
     if (ended || evaluate)

@@ -243,5 +243,6 @@ rm -rf "$run"
 ) | cat >"$work/err"
 err 'status 1'
 err 'warning: no metrics, or not all: '
+[ "$(grep -c 'warning: no metrics' "$work/err")" -lt 10 ] || fail 'said again and again'
 err "$run/weights.safetensors"
 "$json" <"$run/metrics.jsonl" || fail 'metrics.jsonl is not JSON lines'
