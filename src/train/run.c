@@ -387,9 +387,12 @@ static void save_last(run *r, lk_status st)
 {
     if (st == LK_OK || !r->saver || lk__is_end(st))
         return;
-    lk_status saved = lk__saver_finish(r->saver);
-    if (saved != LK_OK)
-        tell(r, "warning: the last checkpoint could not be written");
+    char why[640];
+    snprintf(why, sizeof why, "%s", lk_error_message());
+    if (lk__saver_finish(r->saver) == LK_OK)
+        return;
+    tell(r, "warning: the last checkpoint could not be written");
+    (void)LK_RAISE(st, "%s", why); /* the failure that the caller is to see */
 }
 
 lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
