@@ -1,18 +1,52 @@
 """Training steps of the networks of `lockstep bench step` in PyTorch.
 
-Answers each line "NETWORK BATCH OPTIMIZER STEPS" on stdin with one line on stdout: the processor time in
-seconds of STEPS steps, forward, backward and update, and the number of parameters.  A step takes one of
-four batches that are there before the clock starts; images are channels last, which is the faster
-layout.  The first line it prints is its version.
+    peer_torch_steps.py torch N    one process with N threads
+    peer_torch_steps.py ddp N      N processes, DistributedDataParallel over gloo, a part of the batch each
+
+Answers each line "NETWORK BATCH OPTIMIZER STEPS" on stdin with one line on stdout: the time in seconds of
+STEPS steps, forward, backward and update, and the number of parameters.  The time is that of the processor
+if there is one thread, otherwise that of the clock.  A step takes one of four batches that are there
+before the clock starts; images are channels last, which is the faster layout.  The first line it prints is
+its version.
 """
+import glob
+import os
+import socket
+import subprocess
 import sys
 import time
 
-import torch
-from torch import nn
-from torch.nn import functional as F
+HOW, N = sys.argv[1], int(sys.argv[2])
+RANK = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+THREADS = N if HOW == "torch" else 1
 
-torch.set_num_threads(1)
+
+def settle():
+    """Before torch is loaded: threads, cores, and the OpenBLAS whose threads are those of torch."""
+    os.environ["OMP_NUM_THREADS"] = str(THREADS)
+    if N == 1:
+        return
+    try:
+        os.sched_setaffinity(0, range(os.cpu_count()))
+        cores = sorted(os.sched_getaffinity(0))
+        if HOW == "ddp" and N <= len(cores):
+            os.sched_setaffinity(0, {cores[RANK]})
+    except OSError:
+        pass
+    openmp = glob.glob("/usr/lib/*/openblas-openmp")
+    if openmp and os.environ.get("LD_LIBRARY_PATH", "") != openmp[0]:
+        os.environ["LD_LIBRARY_PATH"] = openmp[0]
+        os.execv(sys.executable, [sys.executable] + sys.argv)
+
+
+settle()
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+torch.set_num_threads(THREADS)
 torch.manual_seed(0)
 
 IMAGES = {"mlp100": (784,), "mlp1000": (784,), "lenet": (1, 28, 28), "cifar": (3, 32, 32)}
@@ -50,12 +84,17 @@ NETWORKS = {"mlp100": lambda: mlp(100), "mlp1000": lambda: mlp(1000), "lenet": l
 class Case:
     def __init__(self, network, batch, optimizer):
         self.model = NETWORKS[network]()
+        self.params = sum(p.numel() for p in self.model.parameters())
         shape = IMAGES[network]
+        if HOW == "ddp":
+            batch = (RANK + 1) * batch // N - RANK * batch // N
         x = [torch.rand(batch, *shape) for _ in range(4)]
         if len(shape) == 3:
             self.model = self.model.to(memory_format=torch.channels_last)
             x = [v.contiguous(memory_format=torch.channels_last) for v in x]
         self.batches = [(v, torch.randint(0, 10, (batch,))) for v in x]
+        if HOW == "ddp":
+            self.model = nn.parallel.DistributedDataParallel(self.model)
         self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
         self.run(5)
 
@@ -66,18 +105,58 @@ class Case:
             F.cross_entropy(self.model(x), y).backward()
             self.optimizer.step()
 
+    def sample(self, steps):
+        clock = time.process_time if N == 1 else time.perf_counter
+        if HOW == "ddp":
+            dist.barrier()
+        start = clock()
+        self.run(steps)
+        if HOW == "ddp":
+            dist.barrier()
+        return clock() - start
+
+
+def processes_join():
+    """Rank 0 starts the others; all meet at its port."""
+    if RANK == 0:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = str(s.getsockname()[1])
+        for rank in range(1, N):
+            subprocess.Popen([sys.executable, sys.argv[0], HOW, str(N), str(rank), port],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    else:
+        port = sys.argv[4]
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(RANK), WORLD_SIZE=str(N),
+                      GLOO_SOCKET_IFNAME="lo")
+    dist.init_process_group("gloo")
+
+
+def requests():
+    """The lines of rank 0's stdin, on all ranks."""
+    while True:
+        line = [sys.stdin.readline() if RANK == 0 else None]
+        if HOW == "ddp":
+            dist.broadcast_object_list(line)
+        if not line[0]:
+            return
+        yield line[0]
+
 
 def main():
-    print("PyTorch", torch.__version__, flush=True)
+    if HOW == "ddp":
+        processes_join()
+    if RANK == 0:
+        unit = {"torch": ("thread", "threads"), "ddp": ("process", "processes")}[HOW][N > 1]
+        print("PyTorch", torch.__version__, "on", N, unit, flush=True)
     name, case = None, None
-    for line in sys.stdin:
+    for line in requests():
         *request, steps = line.split()
         if request != name:
             name, case = request, Case(request[0], int(request[1]), request[2])
-        start = time.process_time()
-        case.run(int(steps))
-        seconds = time.process_time() - start
-        print(repr(seconds), sum(p.numel() for p in case.model.parameters()), flush=True)
+        seconds = case.sample(int(steps))
+        if RANK == 0:
+            print(repr(seconds), case.params, flush=True)
 
 
 main()

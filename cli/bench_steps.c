@@ -39,7 +39,8 @@ const bench_steps bench_step_cases[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-lk_status bench_steps_open(const bench_steps *c, lk_experiment **out)
+lk_status bench_steps_open(const bench_steps *c, const char *const *assignment, int n,
+                           lk_experiment **out)
 {
     char text[2048];
     snprintf(text, sizeof text,
@@ -49,6 +50,6 @@ lk_status bench_steps_open(const bench_steps *c, lk_experiment **out)
              "optimizer: %s\n"
              "train: {epochs: 1000000}\n",
              c->data, c->model, c->optimizer);
-    LK_TRY(lk_experiment_parse(c->name, text, NULL, 0, out));
+    LK_TRY(lk_experiment_parse(c->name, text, assignment, n, out));
     return LK_OK;
 }

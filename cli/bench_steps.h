@@ -15,7 +15,9 @@ typedef struct bench_steps {
 /** All of them; the last has no name. */
 extern const bench_steps bench_step_cases[];
 
-/** The experiment of a case.  The caller owns it.  Errors: those of lk_experiment_parse(). */
-lk_status bench_steps_open(const bench_steps *c, lk_experiment **out) LK_NODISCARD;
+/** The experiment of a case, with what `n` assignments say.  The caller owns it.  Errors: those of
+ * lk_experiment_parse(). */
+lk_status bench_steps_open(const bench_steps *c, const char *const *assignment, int n,
+                           lk_experiment **out) LK_NODISCARD;
 
 #endif /* LK_CLI_BENCH_STEPS_H */

@@ -18,16 +18,16 @@ static bool fail(bench_torch *t, const char *why)
 }
 
 /* In the child: stdin and stdout are the pipes, and nothing is printed on the terminal. */
-static _Noreturn void child(const char *python, const char *script, int in, int out)
+static _Noreturn void child(char *const *argv, int in, int out)
 {
     int nowhere = open("/dev/null", O_WRONLY);
     if (nowhere >= 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
         dup2(nowhere, STDERR_FILENO) >= 0)
-        execl(python, python, script, (char *)NULL);
+        execv(argv[0], argv);
     _exit(127);
 }
 
-static bool spawn(bench_torch *t, const char *python, const char *script)
+static bool spawn(bench_torch *t, char *const *argv)
 {
     int to[2], from[2];
     if (pipe2(to, O_CLOEXEC) != 0)
@@ -39,7 +39,7 @@ static bool spawn(bench_torch *t, const char *python, const char *script)
     }
     t->pid = fork();
     if (t->pid == 0)
-        child(python, script, to[0], from[1]);
+        child(argv, to[0], from[1]);
     close(to[0]);
     close(from[1]);
     t->to = fdopen(to[1], "w");
@@ -49,9 +49,11 @@ static bool spawn(bench_torch *t, const char *python, const char *script)
     return true;
 }
 
-static bool torch_start(bench_torch *t, const char *python, const char *name)
+bool torch_start(bench_torch *t, const char *python, const char *name, const char *how, int n)
 {
-    char script[PEER_PATH];
+    char script[PEER_PATH], count[16];
+    snprintf(count, sizeof count, "%d", n);
+    char *argv[] = {(char *)(uintptr_t)python, script, (char *)(uintptr_t)how, count, NULL};
     *t = (bench_torch){.pid = -1};
     signal(SIGPIPE, SIG_IGN);
     if (!peer_file(name, script, sizeof script))
@@ -60,7 +62,7 @@ static bool torch_start(bench_torch *t, const char *python, const char *name)
         snprintf(t->about, sizeof t->about, "there is no Python at %s (see --python)", python);
         return false;
     }
-    if (!spawn(t, python, script)) {
+    if (!spawn(t, argv)) {
         torch_stop(t);
         return false;
     }
@@ -82,7 +84,7 @@ int torch_open(bench_torch *t, const char *bench, const lk_option_names *against
         fprintf(stderr, "error: lockstep bench %s: option --against: torch or none\n", bench);
         return LK_EXIT_USAGE;
     }
-    *on = !none && torch_start(t, python, name);
+    *on = !none && torch_start(t, python, name, NULL, 1);
     if (named && !none && !*on) {
         fprintf(stderr, "error: lockstep bench %s: PyTorch: %s\n", bench, t->about);
         return LK_EXIT_FAILED;

@@ -23,6 +23,12 @@ int torch_open(bench_torch *t, const char *bench, const lk_option_names *against
                const char *python, const char *name, bool *on);
 
 /**
+ * Start the script `name` of the peers with the arguments `how` and `n`; how NULL: without any.  If it
+ * does not run, `about` has the reason.
+ */
+bool torch_start(bench_torch *t, const char *python, const char *name, const char *how, int n);
+
+/**
  * Ask for one sample: `request`, `repeats` times.  Gives the seconds of all and a number that says what
  * was computed; false if it failed.
  */

@@ -27,7 +27,7 @@ typedef struct report_cell {
     const char *colour; /* on a terminal; NULL: none */
 } report_cell;
 
-enum { REPORT_MAX_COLUMNS = 16 };
+enum { REPORT_MAX_COLUMNS = 20 };
 
 typedef struct report {
     report_column column[REPORT_MAX_COLUMNS];

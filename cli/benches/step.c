@@ -1,24 +1,21 @@
-/* lockstep bench step: training steps, where their time goes, and PyTorch's in turn. */
-#include "bench_run.h"
+/* lockstep bench step: training steps on one rank and on many, where their time goes, and PyTorch's in
+ * turn. */
+#include "bench_step_ranks.h"
 #include "bench_steps.h"
-#include "bench_torch.h"
 #include "experiment.h"
+#include "ranks.h"
 #include "report.h"
 #include "verb.h"
 
-#include <lockstep/clock.h>
 #include <lockstep/thread.h>
-#include <lockstep/train.h>
 
-#include <sched.h>
 #include <string.h>
-#include <time.h>
 
 struct step_options {
     bool json;
     double seconds;
     int64_t threads;
-    lk_option_names against;
+    lk_option_names against, mode;
     const char *filter, *python;
 };
 
@@ -28,8 +25,16 @@ static const lk_option options[] = {
     {.name = "against",
      .type = LK_OPTION_NAMES,
      .offset = FIELD(against),
-     .value = "NAME",
-     .help = "torch, or none; torch by default if it is found",
+     .value = "NAME,...",
+     .help = "torch, ddp (PyTorch's DistributedDataParallel), or none; by default torch, with "
+             "several ranks both, if it is found",
+     .flags = LK_OPTION_ONCE},
+    {.name = "mode",
+     .type = LK_OPTION_NAMES,
+     .offset = FIELD(mode),
+     .value = "NAME,...",
+     .preset = "canonical",
+     .help = "how ranks are joined: canonical, fast, or both",
      .flags = LK_OPTION_ONCE},
     {.name = "filter",
      .type = LK_OPTION_TEXT,
@@ -43,7 +48,7 @@ static const lk_option options[] = {
      .preset = "3",
      .min = 0,
      .max = 600,
-     .help = "time for each case, both together"},
+     .help = "time for each case, everybody together"},
     {.name = "threads",
      .type = LK_OPTION_INT,
      .offset = FIELD(threads),
@@ -51,7 +56,7 @@ static const lk_option options[] = {
      .preset = "1",
      .min = 1,
      .max = 1024,
-     .help = "threads that compute; 1: everything on one core, PyTorch as well"},
+     .help = "threads of each rank; 1: each rank on its own core, with one rank PyTorch too"},
     {.name = "python",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(python),
@@ -62,223 +67,288 @@ static const lk_option options[] = {
     {.name = NULL},
 };
 
-enum { MAX_ROUNDS = BENCH_MAX_ROUNDS, MIN_ROUNDS = 5, WARM_STEPS = 4 };
+static const char *const mode_names[STEP_MODES] = {"canonical", "fast"};
+static const char *const peer_names[STEP_PEERS] = {"torch", "ddp"};
 
-/* The steps of a round take this long at least, so that no single one decides. */
-static const double shortest_round = 0.05;
-
-/* Who takes part: our trainer, and PyTorch with a request to it. */
-struct sides {
+/* All of a run: what was asked for, the ranks, and the table on rank 0. */
+struct bench {
     const struct step_options *o;
-    lk_trainer *trainer;
-    bench_torch *torch;
-    const char *request; /* NULL: we are alone */
+    step_bench with;
+    int ranks;
+    bool leader;
+    report out;
 };
 
-struct figures {
-    double ours, torch, ratio; /* seconds of a step; median of torch's time / ours */
-    double samples;            /* of a step */
-    double passed;             /* seconds by the clock of all steps of ours, */
-    lk_step_time part;         /* and of their parts */
-};
-
-/* One thread is timed by the processor time of the process, the loader's included, more by the clock. */
-static double seconds_now(const struct step_options *o)
-{
-    struct timespec t;
-    clock_gettime(o->threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Do steps; gives the seconds of one, and adds up the parts. */
-static lk_status ours_run(const struct sides *s, int steps, double *seconds, struct figures *f)
-{
-    double start = seconds_now(s->o);
-    int64_t clock = lk_clock_ns();
-    f->samples = 0;
-    for (int i = 0; i < steps; i++) {
-        lk_step_report r;
-        LK_TRY(lk_trainer_step(s->trainer, &r));
-        f->samples += (double)r.samples / steps;
-        f->part.data += r.time.data;
-        f->part.forward += r.time.forward;
-        f->part.backward += r.time.backward;
-        f->part.update += r.time.update;
-    }
-    *seconds = (seconds_now(s->o) - start) / steps;
-    f->passed += 1e-9 * (double)(lk_clock_ns() - clock);
-    return LK_OK;
-}
-
-static lk_status params_of(const lk_model *model, double *out)
-{
-    lk_unit_info unit;
-    *out = 0;
-    for (int64_t i = 0; i < lk_model_units(model); i++) {
-        LK_TRY(lk_model_unit(model, i, &unit));
-        *out += (double)unit.params;
-    }
-    return LK_OK;
-}
-
-static lk_status torch_run(const struct sides *s, int steps, double *seconds)
-{
-    double theirs, params;
-    LK_TRY(params_of(lk_trainer_model(s->trainer), &params));
-    if (!torch_sample(s->torch, s->request, steps, seconds, &theirs))
-        return LK_RAISE(LK_EIO, "PyTorch: %s", s->torch->about);
-    *seconds /= steps;
-    LK_CHECK(theirs == params, LK_EINVAL, "%s: we have %.0f parameters, PyTorch %.0f", s->request,
-             params, theirs);
-    return LK_OK;
-}
-
-/* Both in turn, until the time is up. */
-static lk_status measure(const struct sides *s, struct figures *f)
-{
-    static double ours[MAX_ROUNDS], theirs[MAX_ROUNDS], ratio[MAX_ROUNDS];
-    double once;
-    int n = 0;
-    LK_TRY(ours_run(s, WARM_STEPS, &once, f));
-    LK_TRY(ours_run(s, 2, &once, f));
-    int steps = (int)(shortest_round / once) + 1;
-    *f = (struct figures){0};
-    double end = 1e-9 * (double)lk_clock_ns() + s->o->seconds;
-    while (n < MAX_ROUNDS && (n < MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end)) {
-        LK_TRY(ours_run(s, steps, &ours[n], f));
-        if (s->request)
-            LK_TRY(torch_run(s, steps, &theirs[n]));
-        ratio[n] = theirs[n] / ours[n];
-        n++;
-    }
-    f->ours = bench_median(ours, n);
-    f->torch = bench_median(theirs, n);
-    f->ratio = bench_median(ratio, n);
-    return LK_OK;
-}
+/* ---- rows ---- */
 
 /* A part of the steps as its share. */
-static report_cell cell_share(const struct figures *f, double part)
+static report_cell cell_share(const step_parts *p, double part)
 {
-    return cell_real(part / f->passed, 3);
+    return cell_real(part / p->passed, 3);
 }
 
-static void print_row(report *out, const char *name, bool against, const struct figures *f)
+/* What there is only sometimes: 0 stands for nothing. */
+static report_cell cell_some(double v, int decimals)
 {
-    const lk_step_time *p = &f->part;
-    report_row(out, (report_cell[]){
-                        cell_text(name),
-                        against ? cell_text("torch") : cell_none(),
-                        cell_real(f->samples / f->ours, 0),
-                        against ? cell_real(f->samples / f->torch, 0) : cell_none(),
-                        against ? cell_real(f->ratio, 2) : cell_none(),
-                        cell_real(1e3 * f->ours, 3),
-                        cell_share(f, p->data),
-                        cell_share(f, p->forward),
-                        cell_share(f, p->backward),
-                        cell_share(f, p->update),
-                        cell_share(f, f->passed - p->data - p->forward - p->backward - p->update),
-                    });
+    return v > 0 ? cell_real(v, decimals) : cell_none();
 }
 
-/* Measure an experiment, whose job is on nobody's communicator, and print its row. */
-static lk_status experiment_run(const lk_experiment *e, const char *name, struct sides s,
-                                report *out)
+/* The row of a mode, next to a peer; peer -1: alone. */
+static void print_row(struct bench *b, const char *name, int mode, int peer, const step_figures *f)
 {
-    lk_job *job = NULL;
-    struct figures f = {0};
-    LK_TRY(lk_job_new(e, NULL, &job));
-    s.trainer = lk_job_trainer(job);
-    lk_status st = measure(&s, &f);
-    lk_job_free(job);
-    LK_TRY(st);
-    print_row(out, name, s.request != NULL, &f);
-    return LK_OK;
+    const step_parts *p = &f->parts[mode];
+    const lk_step_time *t = &p->part;
+    double theirs = peer >= 0 ? f->seconds[STEP_OURS + peer] : 0;
+    double known = lk_step_compute(t) + t->wait + t->exchange;
+    report_row(&b->out, (report_cell[]){
+                            cell_text(name),
+                            cell_text(mode_names[mode]),
+                            cell_int(b->ranks),
+                            peer >= 0 ? cell_text(b->with.peers[peer]) : cell_none(),
+                            cell_real(f->samples / f->seconds[mode], 0),
+                            peer >= 0 ? cell_real(f->samples / theirs, 0) : cell_none(),
+                            cell_some(peer >= 0 ? f->ratio[mode][peer] : 0, 2),
+                            cell_real(1e3 * f->seconds[mode], 3),
+                            cell_some(f->efficiency[mode], 2),
+                            cell_some(mode == STEP_CANONICAL ? f->price : 0, 3),
+                            cell_share(p, t->data),
+                            cell_share(p, t->forward),
+                            cell_share(p, t->backward),
+                            cell_share(p, t->wait),
+                            cell_share(p, t->exchange),
+                            cell_share(p, t->update),
+                            cell_share(p, p->passed - known),
+                        });
 }
 
-static lk_status cases_run(struct sides s, bool against, report *out)
+static void print_rows(struct bench *b, const char *name, bool against, const step_figures *f)
 {
-    for (const bench_steps *c = bench_step_cases; c->name; c++) {
-        lk_experiment *e = NULL;
-        if (s.o->filter && !strstr(c->name, s.o->filter))
-            continue;
-        s.request = against ? c->request : NULL;
-        LK_TRY(bench_steps_open(c, &e));
-        lk_status st = experiment_run(e, c->name, s, out);
-        lk_experiment_free(e);
-        LK_TRY(st);
-    }
-    return LK_OK;
+    int peers = against ? b->with.n_peers : 0;
+    for (int mode = 0; mode < STEP_MODES && b->leader; mode++)
+        for (int peer = peers > 0 ? 0 : -1; b->with.on[mode] && peer < peers; peer++)
+            print_row(b, name, mode, peer, f);
 }
 
-/* With one thread stay on one core, the loader's thread and PyTorch included. */
-static void bind_one(void)
+static void print_head(struct bench *b, const char *what)
 {
-    cpu_set_t set;
-    int cpu = sched_getcpu();
-    CPU_ZERO(&set);
-    if (cpu < 0 || cpu >= CPU_SETSIZE)
+    static const report_column columns[] = {
+        {"case", "case", -20},
+        {"mode", "mode", -9},
+        {"ranks", NULL, 0},
+        {"peer", "peer", -5},
+        {"samples_per_s", "samples/s", 9},
+        {"peer_samples_per_s", "peer's", 9},
+        {"ratio", "ratio", 6},
+        {"milliseconds", "ms", 8},
+        {"efficiency", "effic.", 6},
+        {"price", "price", 6},
+        {"data", "data", 6},
+        {"forward", "forward", 7},
+        {"backward", "backward", 8},
+        {"wait", "wait", 6},
+        {"exchange", "exchange", 8},
+        {"update", "update", 6},
+        {"rest", "rest", 6},
+    };
+    int threads = (int)b->o->threads;
+    if (!b->leader)
         return;
-    CPU_SET((size_t)cpu, &set);
-    (void)sched_setaffinity(0, sizeof set, &set); /* if it is forbidden, the scheduler decides */
+    if (!b->o->json) {
+        printf("%s, ", what);
+        if (b->ranks > 1)
+            printf("%d ranks, ", b->ranks);
+        printf("%d thread%s, medians of %s; parts of a step as shares of it\n", threads,
+               threads == 1 ? "" : "s", b->with.processor_time ? "processor time" : "time");
+        for (int i = 0; i < STEP_PEERS; i++)
+            if (i == 0 || *b->with.peer[i].about)
+                printf("%s: %s\n", b->with.peers[i], b->with.peer[i].about);
+        putchar('\n');
+    }
+    report_begin(&b->out, columns, sizeof columns / sizeof columns[0], b->o->json);
+}
+
+/* ---- peers ---- */
+
+static bool has(const lk_option_names *names, const char *name)
+{
+    for (int i = 0; i < names->n; i++)
+        if (strcmp(names->item[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether all names are known, and `alone` is the only one if it is among them; n names. */
+static bool names_right(const lk_option_names *names, const char *const *known, int n,
+                        const char *alone)
+{
+    for (int i = 0; i < names->n; i++) {
+        bool found = alone && strcmp(names->item[i], alone) == 0 && names->n == 1;
+        for (int k = 0; k < n; k++)
+            found = found || strcmp(names->item[i], known[k]) == 0;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+/* On rank 0: start PyTorch, as --against says.  Without it, what is not found is left out. */
+static int peers_start(struct bench *b)
+{
+    const lk_option_names *against = &b->o->against;
+    int usual = b->ranks > 1 ? STEP_PEERS : 1;
+    for (int i = 0; i < STEP_PEERS; i++) {
+        bench_torch *t = &b->with.peer[b->with.n_peers];
+        bool named = has(against, peer_names[i]);
+        if (!named && (against->n > 0 || i >= usual))
+            continue;
+        b->with.peers[b->with.n_peers] = peer_names[i];
+        if (torch_start(t, b->o->python, "lockstep-peer-torch-steps.py", peer_names[i], b->ranks)) {
+            b->with.n_peers++;
+            continue;
+        }
+        if (!named)
+            break;
+        fprintf(stderr, "error: lockstep bench step: PyTorch: %s\n", t->about);
+        return LK_EXIT_FAILED;
+    }
+    return LK_EXIT_DONE;
+}
+
+/* All ranks know how many there are, and whether one that was named did not start. */
+static int peers_open(struct bench *b)
+{
+    int32_t news[2] = {LK_EXIT_DONE, 0};
+    if (b->leader) {
+        news[0] = peers_start(b);
+        news[1] = b->with.n_peers;
+    }
+    if (lk_bcast(b->with.comm, news, 2, LK_I32, 0, "peers") != LK_OK)
+        return verb_failed();
+    b->with.n_peers = news[1];
+    return news[0];
+}
+
+/* ---- experiments ---- */
+
+/* Measure an experiment and print its rows. */
+static int experiment_run(struct bench *b, const lk_experiment *e, const char *name,
+                          const char *request)
+{
+    step_figures f;
+    if (step_measure(&b->with, e, request, &f) != LK_OK)
+        return verb_failed();
+    print_rows(b, name, request != NULL, &f);
+    return LK_EXIT_DONE;
+}
+
+static int file_run(struct bench *b, int n, char **operand)
+{
+    lk_experiment *e = NULL;
+    int status = experiment_open(n, operand, &e);
+    if (status != LK_EXIT_DONE)
+        return status;
+    print_head(b, "own experiment");
+    status = experiment_run(b, e, operand[0], NULL);
+    lk_experiment_free(e);
+    return status;
+}
+
+/* The cases, with what the operands assign. */
+static int cases_run(struct bench *b, int n, char **operand)
+{
+    int status = LK_EXIT_DONE;
+    print_head(b, "f32");
+    for (const bench_steps *c = bench_step_cases; c->name && status == LK_EXIT_DONE; c++) {
+        lk_experiment *e = NULL;
+        if (b->o->filter && !strstr(c->name, b->o->filter))
+            continue;
+        if (bench_steps_open(c, (const char *const *)operand, n, &e) != LK_OK)
+            return verb_refuse("lockstep bench step: %s", lk_error_message());
+        status = experiment_run(b, e, c->name, c->request);
+        lk_experiment_free(e);
+    }
+    return status;
+}
+
+/* Threads, cores and peers; a peer on several cores is started before this rank has only one. */
+static int prepare(struct bench *b, bool file)
+{
+    bool several = b->ranks > 1, binds = b->o->threads == 1;
+    bool against = !file && !has(&b->o->against, "none");
+    int status = LK_EXIT_DONE;
+    snprintf(b->with.peer[0].about, sizeof b->with.peer[0].about, "%s",
+             file ? "knows no experiments" : "not asked for");
+    if (binds && !several)
+        step_bind(b->with.comm);
+    if (against)
+        status = peers_open(b);
+    if (binds && several)
+        step_bind(b->with.comm);
+    if (status != LK_EXIT_DONE)
+        return status;
+    if ((b->leader || !ranks_are_threads()) && lk_threads_set((int)b->o->threads) != LK_OK)
+        return verb_failed();
+    return lk_barrier(b->with.comm, "threads") == LK_OK ? LK_EXIT_DONE : verb_failed();
+}
+
+static int bench_start(struct bench *b, int n, char **operand)
+{
+    bool file = n > 0 && !strchr(operand[0], '=');
+    int status = ranks_open(&b->with.comm);
+    if (status != LK_EXIT_DONE)
+        return status;
+    b->ranks = lk_comm_size(b->with.comm);
+    b->leader = lk_comm_rank(b->with.comm) == 0;
+    b->with.processor_time = b->ranks == 1 && b->o->threads == 1;
+    status = prepare(b, file);
+    if (status != LK_EXIT_DONE)
+        return status;
+    return file ? file_run(b, n, operand) : cases_run(b, n, operand);
 }
 
 static int step_run(const void *given, int n_operands, char **operand)
 {
-    static const report_column columns[] = {
-        {"case", "case", -20},
-        {"peer", NULL, 0},
-        {"samples_per_s", "samples/s", 9},
-        {"peer_samples_per_s", "torch's", 9},
-        {"ratio", "ratio", 6},
-        {"milliseconds", "ms", 8},
-        {"data", "data", 6},
-        {"forward", "forward", 7},
-        {"backward", "backward", 8},
-        {"update", "update", 6},
-        {"rest", "rest", 6},
-    };
     const struct step_options *o = given;
-    bench_torch torch = {.pid = -1, .about = "knows no experiments"};
-    lk_experiment *e = NULL;
-    bool against = false;
-    report out;
-    if (o->threads == 1)
-        bind_one();
-    int status = n_operands > 0 ? experiment_open(n_operands, operand, &e)
-                                : torch_open(&torch, "step", &o->against, o->python,
-                                             "lockstep-peer-torch-steps.py", &against);
-    if (status != LK_EXIT_DONE)
-        return status;
-    if (!o->json)
-        printf("%s, %lld thread%s, medians of %s; parts of a step as shares of it\ntorch: %s\n\n",
-               e ? "own experiment" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
-               o->threads == 1 ? "processor time" : "time", torch.about);
-    report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
-    struct sides s = {.o = o, .torch = &torch};
-    lk_status st = lk_threads_set((int)o->threads);
-    if (st == LK_OK)
-        st = e ? experiment_run(e, operand[0], s, &out) : cases_run(s, against, &out);
-    torch_stop(&torch);
-    lk_experiment_free(e);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    struct bench b = {.o = o, .with = {.seconds = o->seconds}};
+    if (!names_right(&o->against, peer_names, STEP_PEERS, "none"))
+        return verb_refuse("lockstep bench step: option --against: torch, ddp, or none");
+    if (!names_right(&o->mode, mode_names, STEP_MODES, NULL))
+        return verb_refuse("lockstep bench step: option --mode: canonical, fast, or both");
+    for (int i = 0; i < STEP_MODES; i++)
+        b.with.on[i] = has(&o->mode, mode_names[i]);
+    for (int i = 0; i < STEP_PEERS; i++) {
+        b.with.peer[i].pid = -1;
+        b.with.peers[i] = peer_names[i];
+    }
+    int status = bench_start(&b, n_operands, operand);
+    for (int i = 0; i < STEP_PEERS; i++)
+        torch_stop(&b.with.peer[i]);
+    ranks_close(b.with.comm);
+    return status;
 }
 
 const lk_verb lk_bench_kind_step = {
     .computes = true,
+    .ranks = true,
     .name = "step",
-    .summary = "training steps against PyTorch's, and where their time goes",
-    .operands = "[FILE.yaml [KEY=VALUE...]]",
+    .summary = "training steps on one rank or many, against PyTorch's, and where their time goes",
+    .operands = "[FILE.yaml] [KEY=VALUE...]",
     .about =
         "Trains perceptrons and convnets of the presets' sizes on generated images, or the "
         "experiment FILE.yaml, and prints samples a second with the shares of the time of "
-        "a step: waiting for data, forward, backward, update, and the rest. Where Debian's "
-        "python3-torch is installed, a Python process does the same steps in PyTorch on one "
-        "thread, with batches that are in memory already; both are timed in turn, and the "
-        "ratio is the median over the rounds of its time divided by ours: processor time, or with "
-        "several threads that of the clock.\n"
-        "JSON: case, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, data, "
-        "forward, backward, update, rest.",
+        "a step: waiting for data, forward, backward, waiting for other ranks, exchanging "
+        "gradients, "
+        "update, and the rest. KEY=VALUE sets what an experiment can, as in parallel.update=each.\n"
+        "Where Debian's python3-torch is installed, Python processes do the same steps in PyTorch, "
+        "with batches that are in memory already: torch in one process with as many threads as we "
+        "have ranks, ddp in as many processes. All are timed in turn, and the ratio is the median "
+        "over the rounds of its time divided by ours: processor time of one rank with one thread, "
+        "otherwise that of the clock.\n"
+        "On several ranks (lockstep run -n 2 -- bench step) one rank alone has its turn too: "
+        "efficiency is its time divided by that of all, times their number. With --mode "
+        "canonical,fast the price is canonical's time divided by that of fast.\n"
+        "JSON: case, mode, ranks, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, "
+        "efficiency, price, data, forward, backward, wait, exchange, update, rest.",
     .options = options,
     .options_size = sizeof(struct step_options),
     .max_operands = 1000,

@@ -53,23 +53,42 @@ err 'torch or none'
 # bench step: alone, as JSON, an experiment of one's own, and against PyTorch where it is installed
 status 0 "$lockstep" bench step --against none --seconds 0 --filter 'mlp-100 '
 out 'torch: not asked for'
-grep -Eq '^mlp-100 b100 adam +[0-9]+ +- +- ' "$work/out" || fail 'no samples a second'
+grep -Eq '^mlp-100 b100 adam +canonical +- +[0-9]+ +- +- ' "$work/out" || fail 'no samples a second'
 status 0 "$lockstep" bench step --json --against none --seconds 0 --filter 'lenet'
 "$json" <"$work/out" || fail 'JSON'
-out '"case": "lenet b64 momentum", "samples_per_s": '
+out '"case": "lenet b64 momentum", "mode": "canonical", "ranks": 1, "samples_per_s": '
 out '"backward": 0.'
 status 0 "$lockstep" bench step --seconds 0 --threads 2 experiments/mnist-mlp.yaml \
     'data={type: glyphs, count: 64, test_count: 0, batch: 16}'
 out 'own experiment, 2 threads'
-grep -Eq '^experiments/mnist-mlp.yaml +[0-9]+ ' "$work/out" || fail 'no row of the experiment'
+grep -Eq '^experiments/mnist-mlp.yaml +canonical +- +[0-9]+ ' "$work/out" || fail 'no row of the experiment'
 status 2 "$lockstep" bench step experiments/none.yaml
 status 2 "$lockstep" bench step --against tensorflow
-err 'lockstep bench step: option --against: torch or none'
+err 'lockstep bench step: option --against: torch, ddp, or none'
+status 2 "$lockstep" bench step --mode slow
+err 'lockstep bench step: option --mode: canonical, fast, or both'
+status 2 "$lockstep" bench step --against none parallel.update=nobody
+err 'nobody'
 status 1 "$lockstep" bench step --against torch --python /nowhere/python3
 err 'lockstep bench step: PyTorch: there is no Python at /nowhere/python3 (see --python)'
 if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
     status 0 "$lockstep" bench step --json --against torch --seconds 0 --filter 'mlp-100 b100 sgd'
     "$json" <"$work/out" || fail 'JSON'
-    out '"case": "mlp-100 b100 sgd", "peer": "torch", "samples_per_s": '
+    out '"case": "mlp-100 b100 sgd", "mode": "canonical", "ranks": 1, "peer": "torch", "samples_per_s": '
     out '"ratio": '
+    status 0 "$lockstep" run -n 2 --transport local -- bench step --json --against ddp --seconds 0 \
+        --filter 'mlp-100 b100 sgd'
+    out '"case": "mlp-100 b100 sgd", "mode": "canonical", "ranks": 2, "peer": "ddp", "samples_per_s": '
 fi
+
+# on ranks: one alone, and all of them in both modes
+status 0 "$lockstep" run -n 2 --transport local -- bench step --json --against none --seconds 0 \
+    --mode canonical,fast --filter 'mlp-100 b100 sgd' parallel.update=each
+"$json" <"$work/out" || fail 'JSON'
+grep -Eq '"mode": "canonical", "ranks": 2, .*"efficiency": [0-9.]+, "price": [0-9.]+, ' "$work/out" ||
+    fail 'no efficiency and price of canonical'
+grep -Eq '"mode": "fast", "ranks": 2, .*"efficiency": [0-9.]+, "data": ' "$work/out" ||
+    fail 'no efficiency of fast'
+[ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not two rows'
+status 1 "$lockstep" run -n 9 --transport local -- bench step --against none --seconds 0 --filter lenet
+err '9 ranks for a batch of 8 pieces'

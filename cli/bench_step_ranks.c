@@ -1,0 +1,228 @@
+/* Rounds of training steps on the ranks of a job. */
+#include "bench_step_ranks.h"
+
+#include "bench_run.h"
+
+#include <lockstep/clock.h>
+#include <lockstep/parallel.h>
+
+#include <sched.h>
+#include <time.h>
+
+enum { MAX_ROUNDS = BENCH_MAX_ROUNDS, MIN_ROUNDS = 5, WARM_STEPS = 4 };
+
+/* The steps of a round take this long at least, so that no single one decides. */
+static const double shortest_round = 0.05;
+
+/* A case: the experiment as each side has it, and its jobs. */
+struct race {
+    step_bench *b;
+    int ranks;
+    bool leader;
+    const char *request;
+    double params;
+    lk_experiment as[STEP_OURS];
+    lk_job *job[STEP_OURS];
+    step_figures *f;
+    double seconds[STEP_SIDES][MAX_ROUNDS]; /* of a step */
+};
+
+void step_bind(const lk_comm *comm)
+{
+    cpu_set_t allowed, own;
+    int left = lk_comm_intra_rank(comm);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 ||
+        CPU_COUNT(&allowed) < lk_comm_intra_size(comm))
+        return;
+    CPU_ZERO(&own);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && left-- == 0)
+            CPU_SET(cpu, &own);
+    (void)sched_setaffinity(0, sizeof own, &own); /* if it is forbidden, the scheduler decides */
+}
+
+static double seconds_now(const step_bench *b)
+{
+    struct timespec t;
+    clock_gettime(b->processor_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- turns ---- */
+
+static bool takes_part(const struct race *r, int side)
+{
+    if (side >= STEP_OURS)
+        return r->request && side - STEP_OURS < r->b->n_peers;
+    return side == STEP_ALONE ? r->ranks > 1 : r->b->on[side];
+}
+
+static void parts_add(step_parts *p, const lk_step_time *t)
+{
+    p->part.data += t->data;
+    p->part.forward += t->forward;
+    p->part.backward += t->backward;
+    p->part.wait += t->wait;
+    p->part.exchange += t->exchange;
+    p->part.update += t->update;
+}
+
+/* Do steps of ours; gives the seconds of one, and adds up the parts. */
+static lk_status ours_run(struct race *r, int side, int steps, double *seconds)
+{
+    step_parts *p = &r->f->parts[side];
+    double start = seconds_now(r->b), samples = 0;
+    int64_t clock = lk_clock_ns();
+    for (int i = 0; i < steps; i++) {
+        lk_step_report did;
+        LK_TRY(lk_trainer_step(lk_job_trainer(r->job[side]), &did));
+        samples += (double)did.samples / steps;
+        parts_add(p, &did.time);
+    }
+    *seconds = (seconds_now(r->b) - start) / steps;
+    p->passed += 1e-9 * (double)(lk_clock_ns() - clock);
+    r->f->samples = samples;
+    return LK_OK;
+}
+
+static lk_status peer_run(const struct race *r, int peer, int steps, double *seconds)
+{
+    double theirs;
+    bench_torch *t = &r->b->peer[peer];
+    if (!torch_sample(t, r->request, steps, seconds, &theirs))
+        return LK_RAISE(LK_EIO, "PyTorch: %s", t->about);
+    *seconds /= steps;
+    LK_CHECK(theirs == r->params, LK_EINVAL, "%s: we have %.0f parameters, PyTorch %.0f",
+             r->request, r->params, theirs);
+    return LK_OK;
+}
+
+/* The turn of one side, from one meeting of the ranks to the next; all know the seconds of a step. */
+static lk_status turn(struct race *r, int side, int steps, double *seconds)
+{
+    lk_comm *comm = r->b->comm;
+    lk_status st = LK_OK;
+    *seconds = 0;
+    LK_TRY(lk_barrier(comm, "turn"));
+    if (side < STEP_MODES)
+        st = ours_run(r, side, steps, seconds);
+    else if (r->leader)
+        st = side == STEP_ALONE ? ours_run(r, side, steps, seconds)
+                                : peer_run(r, side - STEP_OURS, steps, seconds);
+    LK_TRY(lk_agree(comm, st));
+    LK_TRY(lk_allreduce(comm, NULL, seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
+    return LK_OK;
+}
+
+/* ---- rounds ---- */
+
+/* Warm up everybody, and find how many steps of ours a round has. */
+static lk_status warm(struct race *r, int *steps)
+{
+    double seconds, longest = 0;
+    for (int side = 0; side < STEP_SIDES; side++) {
+        if (!takes_part(r, side))
+            continue;
+        LK_TRY(turn(r, side, WARM_STEPS, &seconds));
+        LK_TRY(turn(r, side, 2, &seconds));
+        longest = side < STEP_OURS && seconds > longest ? seconds : longest;
+    }
+    *steps = (int)(shortest_round / longest) + 1;
+    for (int side = 0; side < STEP_OURS; side++)
+        r->f->parts[side] = (step_parts){0};
+    return LK_OK;
+}
+
+/* The median over the rounds of what one side took divided by what another did. */
+static double ratio(const struct race *r, int rounds, int a, int b)
+{
+    double v[MAX_ROUNDS];
+    for (int i = 0; i < rounds; i++)
+        v[i] = r->seconds[a][i] / r->seconds[b][i];
+    return bench_median(v, rounds);
+}
+
+static void figures_make(struct race *r, int rounds)
+{
+    step_figures *f = r->f;
+    for (int m = 0; m < STEP_MODES; m++) {
+        if (!takes_part(r, m))
+            continue;
+        for (int p = 0; p < STEP_PEERS && takes_part(r, STEP_OURS + p); p++)
+            f->ratio[m][p] = ratio(r, rounds, STEP_OURS + p, m);
+        if (takes_part(r, STEP_ALONE))
+            f->efficiency[m] = ratio(r, rounds, STEP_ALONE, m) / r->ranks;
+    }
+    if (r->b->on[STEP_CANONICAL] && r->b->on[STEP_FAST])
+        f->price = ratio(r, rounds, STEP_CANONICAL, STEP_FAST);
+    for (int side = 0; side < STEP_SIDES; side++)
+        if (takes_part(r, side))
+            f->seconds[side] = bench_median(r->seconds[side], rounds);
+}
+
+/* Everybody in turn, until rank 0 says that the time is up. */
+static lk_status rounds_run(struct race *r)
+{
+    int n = 0, steps = 0;
+    int32_t go = 1;
+    LK_TRY(warm(r, &steps));
+    double end = 1e-9 * (double)lk_clock_ns() + r->b->seconds;
+    for (; n < MAX_ROUNDS && go; n++) {
+        for (int side = 0; side < STEP_SIDES; side++)
+            if (takes_part(r, side))
+                LK_TRY(turn(r, side, steps, &r->seconds[side][n]));
+        go = n + 1 < MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end;
+        LK_TRY(lk_bcast(r->b->comm, &go, 1, LK_I32, 0, "go on"));
+    }
+    figures_make(r, n);
+    return LK_OK;
+}
+
+/* ---- a case ---- */
+
+static lk_status params_of(const lk_model *model, double *out)
+{
+    lk_unit_info unit;
+    *out = 0;
+    for (int64_t i = 0; i < lk_model_units(model); i++) {
+        LK_TRY(lk_model_unit(model, i, &unit));
+        *out += (double)unit.params;
+    }
+    return LK_OK;
+}
+
+static lk_status jobs_make(struct race *r, const lk_experiment *e)
+{
+    lk_status st = LK_OK;
+    for (int side = 0; side < STEP_OURS; side++) {
+        r->as[side] = *e;
+        if (side == STEP_ALONE || !takes_part(r, side))
+            continue;
+        r->as[side].parallel.mode = side == STEP_FAST ? LK_MODE_FAST : LK_MODE_CANONICAL;
+        LK_TRY(lk_job_new(&r->as[side], r->b->comm, &r->job[side]));
+        LK_TRY(params_of(lk_trainer_model(lk_job_trainer(r->job[side])), &r->params));
+    }
+    r->as[STEP_ALONE].parallel.data = 0;
+    if (r->leader && takes_part(r, STEP_ALONE))
+        st = lk_job_new(&r->as[STEP_ALONE], NULL, &r->job[STEP_ALONE]);
+    LK_TRY(lk_agree(r->b->comm, st));
+    return LK_OK;
+}
+
+lk_status step_measure(step_bench *b, const lk_experiment *e, const char *request,
+                       step_figures *out)
+{
+    *out = (step_figures){0};
+    struct race r = {.b = b,
+                     .ranks = lk_comm_size(b->comm),
+                     .leader = lk_comm_rank(b->comm) == 0,
+                     .request = request,
+                     .f = out};
+    lk_status st = jobs_make(&r, e);
+    if (st == LK_OK)
+        st = rounds_run(&r);
+    for (int side = 0; side < STEP_OURS; side++)
+        lk_job_free(r.job[side]);
+    LK_TRY(st);
+    return LK_OK;
+}

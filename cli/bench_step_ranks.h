@@ -1,0 +1,54 @@
+/* Training steps of several sides in turn: this rank alone, all ranks in each mode, and PyTorch.
+ *
+ *     round    barrier | rank 0 alone | barrier | canonical | barrier | fast | barrier | PyTorch | ...
+ *
+ * In the turns of one rank and of PyTorch the others sleep.  On several ranks time is that of the clock,
+ * on the slowest rank; ratios are taken within a round, and of those the median.
+ */
+#ifndef LK_CLI_BENCH_STEP_RANKS_H
+#define LK_CLI_BENCH_STEP_RANKS_H
+
+#include "bench_torch.h"
+
+#include <lockstep/train.h>
+
+/* Our sides: the modes, numbered as lk_join_mode is, and one rank alone, if there are several. */
+enum { STEP_CANONICAL, STEP_FAST, STEP_MODES, STEP_ALONE = STEP_MODES, STEP_OURS };
+enum { STEP_PEERS = 2, STEP_SIDES = STEP_OURS + STEP_PEERS };
+
+typedef struct step_bench {
+    lk_comm *comm;
+    double seconds;                /* for a case, everybody together */
+    bool processor_time;           /* of this process, not the clock's: one rank, one thread */
+    bool on[STEP_MODES];           /* which modes are measured */
+    bench_torch peer[STEP_PEERS];  /* on rank 0 */
+    const char *peers[STEP_PEERS]; /* their names, on all ranks */
+    int n_peers;
+} step_bench;
+
+/** What the steps of one of our sides took, on this rank. */
+typedef struct step_parts {
+    double passed;     /* seconds by the clock, */
+    lk_step_time part; /* and of them the parts */
+} step_parts;
+
+typedef struct step_figures {
+    double samples;             /* of a step */
+    double seconds[STEP_SIDES]; /* of a step, medians: ours, then the peers */
+    step_parts parts[STEP_OURS];
+    double ratio[STEP_MODES][STEP_PEERS]; /* the peer's time / ours */
+    double efficiency[STEP_MODES];        /* time alone / (ranks x time together) */
+    double price;                         /* time of canonical / time of fast */
+} step_figures;
+
+/**
+ * Give each rank its own core, and all threads that it starts from now on: if it computes with one
+ * thread and there are cores for all ranks of the node.
+ */
+void step_bind(const lk_comm *comm);
+
+/** Measure an experiment; `request` is that to PyTorch, NULL: no peers.  Collective. */
+lk_status step_measure(step_bench *b, const lk_experiment *experiment, const char *request,
+                       step_figures *out) LK_NODISCARD;
+
+#endif /* LK_CLI_BENCH_STEP_RANKS_H */
