@@ -160,9 +160,12 @@ LK_API double *lk_optimizer_number(lk_optimizer *optimizer, int i, const char **
 typedef struct lk_optim_step {
     const lk_slab *grads; /* its first slices are laid out as the parameters */
     lk_moment at;
-    /* Not NULL: only elements first <= i < first + n of the slabs, if the optimizer can
-     * (lk_optimizer_splits()); `part` holds their gradients. */
-    const void *part;
+    /* Not NULL: only elements first <= i < first + n of the slabs, on borders of LK_ALIGN bytes, if the
+     * optimizer can (lk_optimizer_splits()).  `give` is asked for the gradients, a range of the elements
+     * at a time and each once, maybe on several threads.  For parameters that others read:
+     * they are stored past the caches. */
+    lk_status (*give)(void *giver, int64_t first, int64_t n, void *out);
+    void *giver;
     int64_t first, n;
 } lk_optim_step;
 

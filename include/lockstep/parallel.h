@@ -15,7 +15,7 @@
  * a node share, and are joined there without a copy.
  *
  * With one copy of the parameters for each node (lk_team_place()), each rank updates its share of
- * them, lk_team_share(), from the gradients that lk_team_join_share() gives it.
+ * them, lk_team_share(), from the gradients that it takes by lk_team_take() after lk_team_join_share().
  *
  * Collective over the team's communicator are lk_team_new(), lk_team_place(), the joins and
  * lk_team_meet(); a team without a communicator is this rank alone.
@@ -57,7 +57,8 @@ LK_API lk_comm *lk_team_comm(const lk_team *team);
 LK_API int lk_team_rank(const lk_team *team);
 LK_API int lk_team_size(const lk_team *team);
 
-/** Begin a batch of so many pieces, at most those of a whole batch: the run of this rank. */
+/** Begin a batch of so many pieces, at most those of a whole batch: the run of this rank.  Its sums are
+ * zero. */
 LK_API lk_run lk_team_begin(lk_team *team, int64_t pieces);
 
 /** The blocks of this rank in the batch; returns how many, at most LK_MAX_NODES. */
@@ -95,8 +96,14 @@ LK_API lk_status lk_team_place(lk_team *team, const lk_slab *from, const char *n
 /** Elements of the parameters' slab that this rank updates: first, n of total.  Of each node all. */
 LK_API lk_run lk_team_share(const lk_team *team);
 
-/** The joined gradients of lk_team_share(), in `*out` until the next batch begins. */
-LK_API lk_status lk_team_join_share(lk_team *team, const void **out) LK_NODISCARD;
+/** Join the gradients of lk_team_share(), or see to it that lk_team_take() can. */
+LK_API lk_status lk_team_join_share(lk_team *team) LK_NODISCARD;
+
+/**
+ * Gradients of elements [first, first + n) of the share, once each in any order and on any thread; not
+ * collective.  They are gone then: the sums of all ranks are zero there.  For lk_optim_step.give.
+ */
+LK_API lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out) LK_NODISCARD;
 
 /** Nobody leaves before all have come: after the update of a shared copy. */
 LK_API lk_status lk_team_meet(lk_team *team) LK_NODISCARD;

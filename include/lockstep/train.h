@@ -72,8 +72,9 @@ LK_API lk_status lk_trainer_seek(lk_trainer *trainer, int64_t step) LK_NODISCARD
 /** Where the time of a step went, in seconds. */
 typedef struct lk_step_time {
     double data, forward, backward, update;
-    double wait;     /* for other ranks, at the first exchange after backward */
-    double exchange; /* of gradients */
+    double wait; /* for other ranks: at the first exchange after backward, and after the update */
+    double
+        exchange; /* of gradients; where a rank joins just what it updates, that is in `update` */
 } lk_step_time;
 
 /** What a rank computes by itself, without waiting for others. */

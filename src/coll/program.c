@@ -41,24 +41,56 @@ static void write_node(struct writer *w, lk_node at)
     w->depth--;
 }
 
-bool lk__program_make(const lk__case *k, lk__program *p)
+static void begin(struct writer *w, lk__program *p)
 {
-    struct writer w = {.p = p};
+    *w = (struct writer){.p = p};
     p->n_ops = p->n_leaves = 0;
     p->pieces = 0;
+}
+
+/* The next n leaves are those of rank r. */
+static void leaves_add(lk__program *p, int r, int64_t n)
+{
+    for (int i = 0; i < n; i++, p->n_leaves++) {
+        p->rank[p->n_leaves] = (uint8_t)r;
+        p->index[p->n_leaves] = (uint8_t)i;
+    }
+}
+
+static bool end(struct writer *w, int64_t pieces)
+{
+    write_node(w, (lk_node){0, pieces});
+    w->p->pieces = pieces;
+    return w->deepest <= LK_PROGRAM_DEPTH;
+}
+
+bool lk__program_make(const lk__case *k, lk__program *p)
+{
+    struct writer w;
+    begin(&w, p);
     for (int r = 0; r < k->size; r++) {
         int room = LK_PROGRAM_LEAVES - p->n_leaves;
         int64_t n = lk__case_nodes(k, r, w.leaf + p->n_leaves, room);
         if (n > room)
             return false;
-        for (int i = 0; i < n; i++, p->n_leaves++) {
-            p->rank[p->n_leaves] = (uint8_t)r;
-            p->index[p->n_leaves] = (uint8_t)i;
-        }
+        leaves_add(p, r, n);
     }
-    write_node(&w, (lk_node){0, k->pieces});
-    p->pieces = k->pieces;
-    return w.deepest <= LK_PROGRAM_DEPTH;
+    return end(&w, k->pieces);
+}
+
+bool lk__program_even(int64_t pieces, int size, lk__program *p)
+{
+    struct writer w;
+    lk_node node[LK_MAX_NODES];
+    begin(&w, p);
+    for (int r = 0; r < size; r++) {
+        int n = lk_run_nodes(lk_run_of(pieces, r, size), node);
+        if (n > LK_PROGRAM_LEAVES - p->n_leaves)
+            return false;
+        memcpy(w.leaf + p->n_leaves, node, (size_t)n * sizeof *node);
+        leaves_add(p, r, n);
+    }
+    return end(&w, pieces);
 }
 
 void lk__program_chain(lk__program *p)

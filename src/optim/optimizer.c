@@ -1,7 +1,11 @@
 /* Optimizers: their state, and a step of all parameters. */
 #include "optim/optimizer.h"
 
+#include "base/stream.h"
+#include "kernel/parallel.h"
+
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static lk_status slab_fill(lk_slab *slab, double value)
@@ -101,8 +105,6 @@ double *lk_optimizer_number(lk_optimizer *o, int i, const char **name)
     return there ? &o->number[i] : NULL;
 }
 
-/* ---- a step ---- */
-
 /* Whether the slices of `params` are the first of `grads`. */
 static lk_status layout_check(const lk_slab *params, const lk_slab *grads)
 {
@@ -136,28 +138,81 @@ static lk_status clip_scale(const lk_optimizer *o, const lk_slab *grads, double 
     return LK_OK;
 }
 
-/* Check a range of a step, and turn it into pointers. */
-static lk_status range_set(const lk_optimizer *o, const lk_optim_step *step, lk_optim_call *call)
+/* ---- a step of a range ---- */
+
+enum { CHUNK = 8192 }; /* bytes of the parameters that are updated at a time, in the first cache */
+
+struct range {
+    const lk_optimizer *o;
+    const lk_optim_step *step;
+    const lk_optim_call *call; /* of all elements */
+    atomic_int failed;         /* lk_status; the first one's, if any */
+};
+
+/* Elements [at, at + n): the parameters are updated in a copy, and stored from there. */
+static lk_status chunk_update(const struct range *r, int64_t at, int64_t n)
 {
+    _Alignas(LK_ALIGN) char g[CHUNK], w[CHUNK];
+    int64_t elem = (int64_t)lk_dtype_size(r->o->dtype);
+    char *there = (char *)r->call->w + at * elem;
+    lk_optim_call call = *r->call;
+    LK_TRY(r->step->give(r->step->giver, at, n, g));
+    memcpy(w, there, (size_t)(n * elem));
+    call.n = n;
+    call.w = w;
+    call.g = g;
+    for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
+        if (call.state[i])
+            call.state[i] = (char *)call.state[i] + at * elem;
+    LK_TRY(r->o->rule->update(&call));
+    lk__stream(there, w, n * elem);
+    return LK_OK;
+}
+
+static void range_work(void *arg, int64_t first, int64_t last)
+{
+    struct range *r = arg;
+    int64_t each = CHUNK / (int64_t)lk_dtype_size(r->o->dtype), end = r->step->first + r->step->n;
+    for (int64_t i = first; i < last; i++) {
+        int64_t at = r->step->first + i * each;
+        lk_status st = chunk_update(r, at, end - at < each ? end - at : each);
+        if (st != LK_OK)
+            atomic_store(&r->failed, (int)st);
+    }
+    lk__stream_end();
+}
+
+static lk_status range_check(const lk_optimizer *o, const lk_optim_step *step)
+{
+    int64_t elem = (int64_t)lk_dtype_size(o->dtype);
     LK_CHECK(lk_optimizer_splits(o), LK_EINVAL, "%s needs all elements at once",
              o->rule->entry.name);
     LK_CHECK(step->first >= 0 && step->n >= 0 && step->first <= o->count - step->n, LK_EINVAL,
              "elements %lld ... of %lld, %lld of them", (long long)step->first, (long long)o->count,
              (long long)step->n);
-    int64_t from = step->first * (int64_t)lk_dtype_size(o->dtype);
-    call->n = step->n;
-    call->w = (char *)call->w + from;
-    call->g = step->part;
-    for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
-        if (call->state[i])
-            call->state[i] = (char *)call->state[i] + from;
+    LK_CHECK(step->first * elem % LK_ALIGN == 0 && step->n * elem % LK_ALIGN == 0, LK_EINVAL,
+             "elements %lld ..., %lld of them: not on borders of %d bytes", (long long)step->first,
+             (long long)step->n, LK_ALIGN);
     return LK_OK;
 }
+
+static lk_status range_update(const lk_optimizer *o, const lk_optim_step *step,
+                              const lk_optim_call *call)
+{
+    int64_t each = CHUNK / (int64_t)lk_dtype_size(o->dtype);
+    struct range r = {.o = o, .step = step, .call = call};
+    LK_TRY(lk__parallel((step->n + each - 1) / each, 8, range_work, &r));
+    LK_CHECK(atomic_load(&r.failed) == LK_OK, (lk_status)atomic_load(&r.failed),
+             "%s could not update", o->rule->entry.name);
+    return LK_OK;
+}
+
+/* ---- a step ---- */
 
 lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim_report *report)
 {
     lk_optim_report own;
-    LK_CHECK(o && step && (step->grads || step->part), LK_EINVAL,
+    LK_CHECK(o && step && (step->grads || step->give), LK_EINVAL,
              "optimizer, step or gradients is NULL");
     report = report ? report : &own;
     const lk_optim_options *all = o->options;
@@ -173,8 +228,8 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim
     for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
         call.state[i] = o->slab[i] ? lk_slab_data(o->slab[i]) : NULL;
     *report = (lk_optim_report){.rate = call.rate, .norm = -1};
-    if (step->part) {
-        LK_TRY(range_set(o, step, &call));
+    if (step->give) {
+        LK_TRY(range_check(o, step));
     } else {
         LK_TRY(layout_check(o->params, step->grads));
         call.g = lk_slab_data(step->grads);
@@ -182,7 +237,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim
     }
     if (o->rule->begin)
         o->rule->begin(&call, o->number);
-    LK_TRY(o->rule->update(&call));
+    LK_TRY(step->give ? range_update(o, step, &call) : o->rule->update(&call));
     return LK_OK;
 }
 

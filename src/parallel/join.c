@@ -39,8 +39,6 @@ lk_status lk__team_join(lk_team *t, int64_t first, int64_t n, const char *name,
 
 lk_status lk_team_join_rest(lk_team *t)
 {
-    if (t->spec.fast && t->n_nodes == 0)
-        lk_sums_clear(t->sums[0]);
     if (t->bucket)
         LK_TRY(lk__buckets_end(t));
     if (t->comm)
@@ -67,36 +65,52 @@ lk_run lk_team_share(const lk_team *t)
     return (lk_run){t->params, lines.first * line, lines.n * line};
 }
 
-/* On one node each rank joins only what it updates. */
-static lk_status share_scatter(lk_team *t, lk_run mine)
+/* On one node each rank joins only what it updates, from where all have it; in fast mode ranks are the
+ * pieces. */
+static bool is_direct(lk_team *t)
 {
-    int64_t *counts = NULL;
-    int64_t line = LK_ALIGN / (int64_t)lk_dtype_size(t->dtype);
-    if (!t->part)
-        LK_TRY(lk_alloc(&t->part, mine.n, lk_dtype_size(t->dtype)));
-    LK_TRY(lk_alloc(&counts, t->size, sizeof *counts));
-    for (int r = 0; r < t->size; r++)
-        counts[r] = lk_run_of(t->params / line, r, t->size).n * line;
-    lk_collective call = join_call(t, LK_CALL_REDUCE_SCATTER, 0, t->params, "gradients");
-    call.in = element(t, t->sums[0], 0);
-    call.out = t->part;
-    call.counts = counts;
-    lk_status st = lk_coll_run(t->comm, &call);
-    lk_free(counts);
-    LK_TRY(st);
+    int64_t pieces = t->spec.fast ? t->size : t->run.total;
+    if (!t->comm || t->bucket || lk_comm_inter_size(t->comm) > 1)
+        return false;
+    if (t->program.pieces != pieces && !lk__program_even(pieces, t->size, &t->program)) {
+        t->program.pieces = 0;
+        return false;
+    }
+    return true;
+}
+
+lk_status lk_team_join_share(lk_team *t)
+{
+    t->direct = is_direct(t);
+    if (!t->direct)
+        LK_TRY(lk_team_join_gradients(t));
     return LK_OK;
 }
 
-lk_status lk_team_join_share(lk_team *t, const void **out)
+/* What is read is cleared at once: a line that a core has only read would be dear to write for the one
+ * that fills it in the next batch, and it has to be cleared anyway. */
+lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
 {
-    lk_run mine = lk_team_share(t);
-    if (!t->comm || t->bucket || lk_comm_inter_size(t->comm) > 1) {
-        LK_TRY(lk_team_join_gradients(t));
-        *out = element(t, lk_team_total(t), mine.first);
+    lk_team *t = team;
+    int64_t elem = (int64_t)lk_dtype_size(t->dtype);
+    if (!t->direct) {
+        memcpy(out, element(t, lk_team_total(t), first), (size_t)(n * elem));
         return LK_OK;
     }
-    LK_TRY(share_scatter(t, mine));
-    *out = t->part;
+    lk__eval e = {.program = &t->program,
+                  .fold = LK_FOLD_SUM,
+                  .work = t->dtype,
+                  .elem = elem,
+                  .pieces = t->program.pieces,
+                  .n_out = 1};
+    for (int i = 0; i < t->program.n_leaves; i++) {
+        unsigned char *sums = lk_shared_data(t->shared, t->program.rank[i]);
+        e.leaf[i] = sums + (t->program.index[i] * t->elements + first) * elem;
+    }
+    e.out[0] = out;
+    LK_TRY(lk__program_run(&e, 0, n));
+    for (int i = 0; i < t->program.n_leaves; i++)
+        memset(e.leaf[i], 0, (size_t)(n * elem));
     return LK_OK;
 }
 
@@ -104,6 +118,8 @@ lk_status lk_team_meet(lk_team *t)
 {
     if (t->comm)
         LK_TRY(lk_barrier(t->comm, "updated"));
+    t->clear = t->direct;
+    t->direct = false;
     return LK_OK;
 }
 

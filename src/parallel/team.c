@@ -83,7 +83,6 @@ void lk_team_free(lk_team *t)
         lk_sums_free(t->sums[i]);
     lk_free(t->sums);
     lk_free(t->own);
-    lk_free(t->part);
     for (int64_t i = 0; i < t->n_placed; i++)
         lk_shared_free(t->placed[i]);
     lk_free(t->placed);
@@ -107,6 +106,20 @@ int lk_team_size(const lk_team *t)
     return t->size;
 }
 
+/* Sums begin with zeros.  Where ranks have left the gradients so, only the rest is not. */
+static void sums_clear(lk_team *t)
+{
+    int64_t elem = (int64_t)lk_dtype_size(t->dtype);
+    for (int i = 0; i < t->max_nodes; i++) {
+        char *rest = (char *)lk_slab_data(lk_sums_slab(t->sums[i])) + t->params * elem;
+        if (t->clear)
+            memset(rest, 0, (size_t)((t->elements - t->params) * elem));
+        else
+            lk_sums_clear(t->sums[i]);
+    }
+    t->clear = false;
+}
+
 lk_run lk_team_begin(lk_team *t, int64_t pieces)
 {
     t->run = lk_run_of(pieces, t->rank, t->size);
@@ -116,6 +129,7 @@ lk_run lk_team_begin(lk_team *t, int64_t pieces)
     } else {
         t->n_nodes = lk_run_nodes(t->run, t->node);
     }
+    sums_clear(t);
     lk__buckets_begin(t);
     return t->run;
 }

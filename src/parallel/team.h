@@ -2,6 +2,8 @@
 #ifndef LK_PARALLEL_TEAM_H
 #define LK_PARALLEL_TEAM_H
 
+#include "coll/program.h"
+
 #include <lockstep/alloc.h>
 #include <lockstep/parallel.h>
 
@@ -26,7 +28,9 @@ struct lk_team {
     lk_shared *shared;
     void *own; /* the same, where nothing is shared */
     lk_sums **sums;
-    void *part; /* gradients of this rank's share; made when needed */
+    bool clear;          /* the gradients of all sums are zeros, left so by those who joined them */
+    lk__program program; /* that joins shares of a batch of program.pieces */
+    bool direct;         /* shares are joined where the sums lie */
     lk_shared **placed;
     int64_t n_placed, max_placed;
 

@@ -62,7 +62,6 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk
     lk_var x, y, out, loss;
     int64_t clock = lk_clock_ns();
     lk_tape_reset(t->tape);
-    lk_sums_clear(sums);
     LK_TRY(lk__block_enter(t->tape, batch, &x, &y));
     lk_pass pass = {.tape = t->tape,
                     .sums = sums,
@@ -186,7 +185,9 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
         lk_run mine = lk_team_share(t->team);
         step.first = mine.first;
         step.n = mine.n;
-        LK_TRY(lk_team_join_share(t->team, &step.part));
+        step.give = lk_team_take;
+        step.giver = t->team;
+        LK_TRY(lk_team_join_share(t->team));
     } else {
         LK_TRY(lk_team_join_gradients(t->team));
         step.grads = lk_sums_slab(lk_team_total(t->team));
@@ -194,9 +195,10 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
     report->time.exchange = seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
     LK_TRY(lk_model_observe(t->spec.model, lk_team_total(t->team), pieces));
+    report->time.update = seconds_since(&clock);
     if (t->shares)
         LK_TRY(lk_team_meet(t->team));
-    report->time.update = seconds_since(&clock);
+    report->time.wait += seconds_since(&clock);
     report->rate = did.rate;
     report->norm = did.norm;
     return LK_OK;
@@ -211,9 +213,11 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     int64_t pieces = (batch.size + piece - 1) / piece;
     report = report ? report : &own;
     *report = (lk_step_report){.step = t->step, .samples = batch.size};
-    lk_run run = lk_team_begin(t->team, pieces);
-    lk_status st = part_do(t, &at, run, &batch, &report->time);
     int64_t clock = lk_clock_ns();
+    lk_run run = lk_team_begin(t->team, pieces);
+    report->time.forward = seconds_since(&clock);
+    lk_status st = part_do(t, &at, run, &batch, &report->time);
+    clock = lk_clock_ns();
     LK_TRY(rest_join(t, st));
     report->time.wait = seconds_since(&clock);
     double sum = lk_sums_loss(lk_team_total(t->team)) / (double)t->parts;

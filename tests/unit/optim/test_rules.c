@@ -339,6 +339,81 @@ static void gradients_of_another_layout_are_refused(void)
     problem_free(&q);
 }
 
+/* ---- ranges ---- */
+
+static lk_status give(void *giver, int64_t first, int64_t n, void *out)
+{
+    memcpy(out, (const float *)lk_slab_data(giver) + first, (size_t)n * sizeof(float));
+    return LK_OK;
+}
+
+static lk_status give_nothing(void *giver, int64_t first, int64_t n, void *out)
+{
+    (void)giver, (void)first, (void)n, (void)out;
+    return LK_RAISE(LK_EIO, "there is nothing");
+}
+
+/* STEPS steps of p, whole or in ranges that end at these elements. */
+static void steps_run(struct problem *p, const char *rule, const int64_t *end, int n)
+{
+    lk_choice choice;
+    lk_optimizer *o = NULL;
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, rule, "decay=0.01", p->arena, &choice));
+    ASSERT_OK(lk_optimizer_new(&choice, p->w, &o));
+    for (int i = 0; i < N; i++) {
+        put(LK_F32, lk_slab_data(p->w), i, start_at(i));
+        put(LK_F32, lk_slab_data(p->g), i, gradient_at(i, 0, start_at(i)));
+    }
+    for (int64_t s = 0; s < STEPS; s++) {
+        lk_optim_step step = {.grads = p->g, .at = {.step = s, .steps_per_epoch = 1}};
+        if (n == 0)
+            ASSERT_OK(lk_optimizer_step(o, &step, NULL));
+        step.give = give;
+        step.giver = p->g;
+        for (int i = 0; i < n; i++) {
+            step.first = i > 0 ? end[i - 1] : 0;
+            step.n = end[i] - step.first;
+            ASSERT_OK(lk_optimizer_step(o, &step, NULL));
+        }
+    }
+    lk_optimizer_free(o);
+}
+
+static void ranges_give_the_same_bits(void)
+{
+    struct problem p = problem_new(LK_F32), q = problem_new(LK_F32);
+    int64_t bytes = lk_layout_bytes(p.layout), all = bytes / (int64_t)sizeof(float);
+    const int64_t end[] = {0, 16, 4096, 11200, all};
+    for (int i = 0; i < 2; i++) {
+        const char *rule = i == 0 ? "sgd" : "adam";
+        steps_run(&p, rule, NULL, 0);
+        steps_run(&q, rule, end, 5);
+        ASSERT_TRUE(memcmp(lk_slab_data(p.w), lk_slab_data(q.w), (size_t)bytes) == 0);
+    }
+    problem_free(&p);
+    problem_free(&q);
+}
+
+static void wrong_ranges_are_refused(void)
+{
+    struct problem p = problem_new(LK_F32);
+    lk_choice choice;
+    lk_optimizer *o = NULL;
+    lk_optim_step step = {.give = give, .giver = p.g, .at = {.steps_per_epoch = 1}};
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", NULL, p.arena, &choice));
+    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    step.first = 8;
+    step.n = 16;
+    ASSERT_FAILS(lk_optimizer_step(o, &step, NULL), LK_EINVAL, "borders of 64 bytes");
+    step.first = 1 << 20;
+    ASSERT_FAILS(lk_optimizer_step(o, &step, NULL), LK_EINVAL, "elements 1048576");
+    step.first = 0;
+    step.give = give_nothing;
+    ASSERT_FAILS(lk_optimizer_step(o, &step, NULL), LK_EIO, "adam could not update");
+    lk_optimizer_free(o);
+    problem_free(&p);
+}
+
 static void a_step_allocates_nothing(void)
 {
     struct problem p = problem_new(LK_F32);
@@ -358,4 +433,5 @@ static void a_step_allocates_nothing(void)
 TEST_MAIN(TEST(every_rule_follows_its_formula), TEST(every_rule_is_tested),
           TEST(the_bits_are_the_same_everywhere), TEST(lbfgs_finds_the_minimum_of_a_parabola),
           TEST(the_norm_is_clipped), TEST(schedules_change_with_time),
-          TEST(gradients_of_another_layout_are_refused), TEST(a_step_allocates_nothing))
+          TEST(gradients_of_another_layout_are_refused), TEST(ranges_give_the_same_bits),
+          TEST(wrong_ranges_are_refused), TEST(a_step_allocates_nothing))
