@@ -20,8 +20,9 @@
     POOL DROPOUT(0.25) CONV(64, "kernel: 3, padding: 1") CONV(64, "kernel: 3") POOL DROPOUT( \
         0.25) "flatten, " LINEAR(512) "relu, " DROPOUT(0.5) "{type: linear, units: 10}"
 
-#define DIGITS(batch) "shape: [28, 28, 1], batch: " #batch
-#define PHOTOS(batch) "shape: [32, 32, 3], batch: " #batch
+/* Shards that share the batch evenly. */
+#define DIGITS(batch, shards) "shape: [28, 28, 1], batch: " #batch ", shards: " #shards
+#define PHOTOS(batch, shards) "shape: [32, 32, 3], batch: " #batch ", shards: " #shards
 
 #define SGD "{type: sgd, rate: 1e-3}"
 #define MOMENTUM "{type: sgd, rate: 1e-3, momentum: 0.9}"
@@ -29,13 +30,13 @@
 #define RMSPROP "{type: rmsprop, rate: 1e-4}"
 
 const bench_steps bench_step_cases[] = {
-    {"mlp-100 b100 sgd", "mlp100 100 sgd", DIGITS(100), PERCEPTRON(100), SGD},
-    {"mlp-100 b100 adam", "mlp100 100 adam", DIGITS(100), PERCEPTRON(100), ADAM},
-    {"mlp-1000 b100 sgd", "mlp1000 100 sgd", DIGITS(100), PERCEPTRON(1000), SGD},
-    {"mlp-1000 b100 adam", "mlp1000 100 adam", DIGITS(100), PERCEPTRON(1000), ADAM},
-    {"lenet b64 momentum", "lenet 64 momentum", DIGITS(64), LENET, MOMENTUM},
-    {"cifar b32 rmsprop", "cifar 32 rmsprop", PHOTOS(32), CIFAR, RMSPROP},
-    {"cifar b128 rmsprop", "cifar 128 rmsprop", PHOTOS(128), CIFAR, RMSPROP},
+    {"mlp-100 b100 sgd", "mlp100 100 sgd", DIGITS(100, 4), PERCEPTRON(100), SGD},
+    {"mlp-100 b100 adam", "mlp100 100 adam", DIGITS(100, 4), PERCEPTRON(100), ADAM},
+    {"mlp-1000 b100 sgd", "mlp1000 100 sgd", DIGITS(100, 4), PERCEPTRON(1000), SGD},
+    {"mlp-1000 b100 adam", "mlp1000 100 adam", DIGITS(100, 4), PERCEPTRON(1000), ADAM},
+    {"lenet b64 momentum", "lenet 64 momentum", DIGITS(64, 8), LENET, MOMENTUM},
+    {"cifar b32 rmsprop", "cifar 32 rmsprop", PHOTOS(32, 8), CIFAR, RMSPROP},
+    {"cifar b128 rmsprop", "cifar 128 rmsprop", PHOTOS(128, 8), CIFAR, RMSPROP},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -44,7 +45,7 @@ lk_status bench_steps_open(const bench_steps *c, const char *const *assignment, 
 {
     char text[2048];
     snprintf(text, sizeof text,
-             "data: {type: glyphs, count: 3200, test_count: 0, shards: 8, %s}\n"
+             "data: {type: glyphs, count: 3200, test_count: 0, %s}\n"
              "model: [%s]\n"
              "loss: softmax_cross_entropy\n"
              "optimizer: %s\n"

@@ -7,7 +7,7 @@
 typedef struct bench_steps {
     const char *name;
     const char *request; /* to PyTorch's script: network, batch and optimizer */
-    const char *data;    /* shape and batch */
+    const char *data;    /* shape, batch and shards */
     const char *model;
     const char *optimizer;
 } bench_steps;
