@@ -6,9 +6,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR = 24 };
+enum { BAR = 24, LINE = 128 };
 
 bool term_has_colour(FILE *to)
 {
@@ -24,10 +25,23 @@ static bool err_is_terminal(void)
     return is && term && strcmp(term, "dumb") != 0;
 }
 
+/* The columns of that terminal; what is unknown is taken to be 80. */
+static int err_width(void)
+{
+    struct winsize size = {0};
+    const char *passed = getenv("LK_TERMINAL");
+    int width = passed ? atoi(passed) : 0;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
+        width = size.ws_col;
+    return width > 1 ? width : 80;
+}
+
 void term_pass_on(void)
 {
+    char width[16];
+    snprintf(width, sizeof width, "%d", err_width());
     if (err_is_terminal())
-        setenv("LK_TERMINAL", "1", 1);
+        setenv("LK_TERMINAL", width, 1);
 }
 
 static double seconds(void)
@@ -38,7 +52,20 @@ static double seconds(void)
 void progress_begin(progress *p)
 {
     double now = seconds();
-    *p = (progress){.start = now, .last = now - 1, .shown = err_is_terminal()};
+    *p = (progress){.start = now, .last = now - 1, .first = -1, .shown = err_is_terminal()};
+}
+
+/* How long the rest takes if it goes on as since the first call. */
+static void print_left(const progress *p, double now, double done, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (done - p->first <= 0.02)
+        return;
+    long long s = (long long)((now - p->start) * (1 - done) / (done - p->first) + 0.5);
+    if (s < 100)
+        snprintf(out, size, "%lld s left  ", s);
+    else
+        snprintf(out, size, "%lld:%02lld:%02lld left  ", s / 3600, s / 60 % 60, s % 60);
 }
 
 void progress_show(progress *p, double done, const char *fmt, ...)
@@ -46,23 +73,26 @@ void progress_show(progress *p, double done, const char *fmt, ...)
     double now = seconds();
     if (!p->shown || now - p->last < 0.1)
         return;
+    if (p->first < 0) { /* work that is resumed does not begin at 0 */
+        p->first = done;
+        p->start = now;
+    }
     p->last = now;
     p->drawn = true;
-    char what[64];
+    char what[64], left[32], bar[BAR + 1], line[LINE];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    char bar[BAR + 1];
     int full = (int)(done * BAR);
     full = full < 0 ? 0 : full > BAR ? BAR : full;
     memset(bar, '.', BAR);
     memset(bar, '#', (size_t)full);
     bar[BAR] = '\0';
-    fprintf(stderr, "\r\033[K[%s] %3.0f %%  ", bar, 100 * done);
-    if (done > 0.02)
-        fprintf(stderr, "%.0f s left  ", (now - p->start) * (1 - done) / done);
-    fprintf(stderr, "%s", what);
+    print_left(p, now, done, left, sizeof left);
+    snprintf(line, sizeof line, "[%s] %3.0f %%  %s%s", bar, 100 * done, left, what);
+    /* One that is wrapped could not be taken off the screen. */
+    fprintf(stderr, "\r\033[K%.*s", err_width() - 1, line);
     fflush(stderr);
 }
 

@@ -18,8 +18,8 @@ bool term_has_colour(FILE *to);
 #define TERM_BOLD "\033[1m"
 #define TERM_RESET "\033[0m"
 
-/** If stderr is a terminal, let processes that are started from here know, by LK_TERMINAL in their
- * environment: what they print gets there through a launcher's pipe. */
+/** If stderr is a terminal, let processes that are started from here know, by its columns as
+ * LK_TERMINAL in their environment: what they print gets there through a launcher's pipe. */
 void term_pass_on(void);
 
 /** A line on stderr that says how far long work is; silent unless stderr is a terminal. */
@@ -27,6 +27,7 @@ typedef struct progress {
     bool shown;         /* stderr is a terminal */
     bool drawn;         /* a line is on the screen */
     double start, last; /* seconds */
+    double first;       /* the fraction at the first call; -1 before */
 } progress;
 
 void progress_begin(progress *p);
