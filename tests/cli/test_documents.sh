@@ -1,6 +1,6 @@
 #!/bin/sh
-# The command is what the documents say: its verbs and options are there, and the README shows what
-# the self-check prints.
+# The command is what the documents say: its verbs and options are there, and docs/numerics.md shows
+# what the self-check prints.
 . "$(dirname "$0")/expect.sh"
 
 # Commands in backquotes and in blocks of code; what is planned is not there yet, x is any verb.
@@ -42,8 +42,8 @@ table()
 }
 status 0 "$lockstep" selfcheck --threads 1 --isa scalar
 table "$work/out" >"$work/printed"
-table README.md >"$work/shown"
-diff "$work/shown" "$work/printed" >&2 || fail 'the README shows another self-check: put in what "make demo" prints'
-# The README's has 2 instruction sets and 4 numbers of threads.
+table docs/numerics.md >"$work/shown"
+diff "$work/shown" "$work/printed" >&2 || fail 'docs/numerics.md shows another self-check: put in what it prints'
+# The document's has 2 instruction sets and 4 numbers of threads.
 summary=$(sed -n 's/^\(.* cases, \)\([0-9]*\) runs on .*/echo "\1$((8 * \2)) runs"/p' "$work/out" | sh)
-grep -qF "$summary on {scalar, avx2} x {1, 2, 3, 4} threads" README.md || fail "not in the README: $summary"
+grep -qF "$summary on {scalar, avx2} x {1, 2, 3, 4} threads" docs/numerics.md || fail "not in docs/numerics.md: $summary"

@@ -38,7 +38,7 @@ done <"$work/commands"
 
 # What the table of files says.
 sed -n '/^writes to the folder/,/^##/s/^| `\([a-z.]*\)` | .*/\1/p' "$guide" | sort >"$work/a"
-find run -maxdepth 1 -type f | sed 's/.*\///' | sort >"$work/b"
+find run -mindepth 1 -maxdepth 1 | sed 's/.*\///' | sort >"$work/b"
 diff "$work/a" "$work/b" >&2 || fail 'a run leaves other files behind'
 
 # The presets are those that are there, with their data.
