@@ -14,19 +14,20 @@
 static void print_help(FILE *to)
 {
     fprintf(to, "usage: lockstep VERB [options] [operands]\n\n");
-    option_wrap(
-        to, 0,
-        "Differentiates programs, across MPI ranks too, with kernels, ops and collectives that "
-        "give the same bits with any number of ranks and threads and any instruction set.");
+    option_wrap(to, 0,
+                "Trains networks and differentiates programs, across MPI ranks too, with kernels "
+                "and ops that "
+                "give the same bits with any number of ranks and threads and any instruction set.");
     fprintf(to, "\nverbs:\n");
     for (int i = 0; lk_verbs[i]; i++)
         fprintf(to, "  %-12s %s\n", lk_verbs[i]->name, lk_verbs[i]->summary);
-    fprintf(to, "\n"
-                "  lockstep VERB --help    what a verb does, and its options\n"
-                "  lockstep help KIND NAME what a layer, optimizer, ... does, and its options\n"
-                "  lockstep --version      the version and the numerics epoch\n"
-                "\n"
-                "exit status: 0 done, 1 failed, 2 wrong usage\n");
+    fprintf(to,
+            "\n"
+            "  lockstep VERB --help    what a verb does, and its options\n"
+            "  lockstep help KIND NAME what a layer, optimizer, ... does, and its options\n"
+            "  lockstep --version      the version and the numerics epoch\n"
+            "\n"
+            "exit status: 0 done, 1 failed, 2 wrong usage, 75 stopped on request, to be resumed\n");
 }
 
 static int dispatch(int argc, char **argv)
