@@ -33,10 +33,28 @@ static lk_status samples_hash(const lk_dataset *set, lk_hash *h)
     return LK_OK;
 }
 
+/* What decides when ranks talk to each other, besides what is in the identity of the run. */
+static void flow_hash(const lk_train_options *o, lk_hash *h)
+{
+    const lk_period periods[] = {o->evaluate, o->log, o->checkpoint.every};
+    for (int i = 0; i < 3; i++) {
+        lk_hash_add_i64(h, periods[i].n);
+        lk_hash_add_i64(h, periods[i].steps);
+    }
+    lk_hash_add_i64(h, o->steps);
+    lk_hash_add_i64(h, o->resume);
+    lk_hash_add_i64(h, o->checkpoint.wait);
+    lk_hash_add_i64(h, o->checkpoint.on_error);
+    lk_hash_add_i64(h, o->output != NULL);
+    lk_hash_add_i64(h, o->checkpoint.folder != NULL);
+}
+
 /* What a rank sees: its experiment, without paths, and its sets. */
 static lk_status probe(const lk_job *job, uint64_t *out)
 {
     lk_hash h = lk_hash_start();
+    flow_hash(&job->experiment->train, &h);
+    lk_hash_add_i64(&h, job->experiment->metrics.n);
     for (int split = 0; split < LK_N_SPLITS; split++) {
         const lk_dataset *set = job->set[split];
         lk_hash_add_i64(&h, set ? lk_dataset_get_info(set)->count : -1);

@@ -255,10 +255,10 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
 /* The last rank has images of another noise, or another rate: found before the first step. */
 static void ranks_that_train_something_else_are_noticed(lk_comm *comm)
 {
-    static const char *const other[] = {"data.noise=0.7", "optimizer.rate=0.5",
+    static const char *const other[] = {"data.noise=0.7", "train.log=3 steps", "optimizer.rate=0.5",
                                         "data.test_count=9"};
     bool odd = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
-    for (int i = 0; i < 3 && lk_comm_size(comm) > 1; i++) {
+    for (int i = 0; i < 4 && lk_comm_size(comm) > 1; i++) {
         lk_experiment *e = NULL;
         lk_job *job = NULL;
         ASSERT_FAILS(job_make(comm, (const char *[MAX_SETTINGS]){odd ? other[i] : NULL}, &e, &job),
