@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR = 24, LINE = 128 };
+enum { BAR = 24, LINE = 512 };
 
 bool term_has_colour(FILE *to)
 {

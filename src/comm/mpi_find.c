@@ -73,7 +73,12 @@ static bool folder(int i, char out[PATH_MAX])
     snprintf(out, PATH_MAX, "%s", LK_MPI_FOLDER);
     if (i == N_BESIDE)
         return true;
-    if (!dladdr((const void *)names, &here) || !here.dli_fname || !realpath(here.dli_fname, self))
+    if (!dladdr((const void *)names, &here) || !here.dli_fname)
+        return true;
+    /* A program that was found in PATH is known by its bare name alone. */
+    const char *program = "/proc/self/exe";
+    if (!realpath(strchr(here.dli_fname, '/') ? here.dli_fname : program, self) &&
+        !realpath(program, self))
         return true;
     *(strrchr(self, '/') + 1) = '\0';
     return snprintf(out, PATH_MAX, "%s%s", self, beside[i]) < PATH_MAX;
