@@ -9,27 +9,21 @@ static char *element(const lk_team *t, const lk_sums *sums, int64_t i)
     return (char *)lk_slab_data(lk_sums_slab(sums)) + i * (int64_t)lk_dtype_size(t->dtype);
 }
 
-/* The call that joins elements from `first` on.  One block is joined in place.  In fast mode ranks
- * are the pieces, and one without samples gives zeros. */
-static lk_collective join_call(const lk_team *t, lk_comm_call call, int64_t first, int64_t n,
-                               const char *name)
-{
-    bool in_place = t->n_nodes == 1 || t->spec.fast;
-    return (lk_collective){.call = call,
-                           .name = name,
-                           .in = in_place ? NULL : element(t, t->sums[0], first),
-                           .out = element(t, lk_team_total(t), first),
-                           .count = n,
-                           .stride = t->elements,
-                           .dtype = t->dtype,
-                           .fold = LK_FOLD_SUM,
-                           .pieces = t->spec.fast ? 0 : t->run.total};
-}
-
+/* One block is joined in place.  In fast mode ranks are the pieces, and one without samples gives
+ * zeros. */
 lk_status lk__team_join(lk_team *t, int64_t first, int64_t n, const char *name,
                         lk_request **request)
 {
-    lk_collective call = join_call(t, LK_CALL_ALLREDUCE, first, n, name);
+    bool in_place = t->n_nodes == 1 || t->spec.fast;
+    lk_collective call = {.call = LK_CALL_ALLREDUCE,
+                          .name = name,
+                          .in = in_place ? NULL : element(t, t->sums[0], first),
+                          .out = element(t, lk_team_total(t), first),
+                          .count = n,
+                          .stride = t->elements,
+                          .dtype = t->dtype,
+                          .fold = LK_FOLD_SUM,
+                          .pieces = t->spec.fast ? 0 : t->run.total};
     if (request)
         LK_TRY(lk_coll_start(t->comm, &call, request));
     else
@@ -130,14 +124,14 @@ lk_status lk_team_place(lk_team *t, const lk_slab *from, const char *name, lk_sl
     lk_layout *layout = lk_slab_layout(from);
     int64_t bytes = lk_layout_bytes(layout);
     LK_CHECK(t->comm, LK_ESTATE, "this rank is alone: there is nobody to share with");
-    LK_TRY(lk__grow(&t->placed, &t->max_placed, t->n_placed + 1, sizeof(lk_shared *)));
+    LK_TRY(lk_agree(t->comm,
+                    lk__grow(&t->placed, &t->max_placed, t->n_placed + 1, sizeof(lk_shared *))));
     bool first = lk_comm_intra_rank(t->comm) == 0;
     LK_TRY(lk_shared_new(t->comm, first ? bytes : 0, name, &shared));
     t->placed[t->n_placed++] = shared;
     void *memory = lk_shared_data(shared, 0);
     if (first)
         memcpy(memory, lk_slab_data(from), (size_t)bytes);
-    LK_TRY(lk_barrier(t->comm, name));
-    LK_TRY(lk_slab_wrap(layout, memory, bytes, NULL, NULL, out));
+    LK_TRY(lk_agree(t->comm, lk_slab_wrap(layout, memory, bytes, NULL, NULL, out)));
     return LK_OK;
 }

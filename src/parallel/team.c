@@ -14,18 +14,20 @@ static int nodes_most(const lk_team_spec *spec, int rank, int size)
     return most;
 }
 
+/* Slabs of this rank: one for each of its nodes, and one for the total if there are several. */
+static int slabs(const lk_team *t)
+{
+    return t->max_nodes > 1 ? t->max_nodes + 1 : 1;
+}
+
 static lk_status sums_make(lk_team *t)
 {
     int64_t bytes = lk_sums_bytes(t->spec.model);
-    int n = t->max_nodes > 1 ? t->max_nodes + 1 : 1;
-    char *memory;
-    if (t->comm) {
-        LK_TRY(lk_shared_new(t->comm, n * bytes, "sums", &t->shared));
-        memory = lk_shared_data(t->shared, lk_comm_intra_rank(t->comm));
-    } else {
+    int n = slabs(t);
+    if (!t->comm)
         LK_TRY(lk_alloc_zero(&t->own, n * bytes, 1));
-        memory = t->own;
-    }
+    char *memory = t->comm ? lk_shared_data(t->shared, lk_comm_intra_rank(t->comm))
+                           : (char *)t->own;
     LK_TRY(lk_alloc_zero(&t->sums, n, sizeof(lk_sums *)));
     for (int i = 0; i < n; i++)
         LK_TRY(lk_sums_wrap(t->spec.model, memory + i * bytes, &t->sums[i]));
@@ -35,6 +37,8 @@ static lk_status sums_make(lk_team *t)
     t->elements = bytes / (int64_t)lk_dtype_size(t->dtype);
     t->params = lk_layout_bytes(lk_slab_layout(lk_model_params(t->spec.model))) /
                 (int64_t)lk_dtype_size(t->dtype);
+    if (t->comm && t->spec.bucket > 0)
+        LK_TRY(lk__buckets_make(t));
     return LK_OK;
 }
 
@@ -51,9 +55,9 @@ static lk_status team_make(lk_team *t)
     if (t->size > 1)
         LK_TRY(lk_comm_dup(comm, &t->comm));
     t->max_nodes = nodes_most(&t->spec, t->rank, t->size);
-    LK_TRY(sums_make(t));
-    if (t->comm && t->spec.bucket > 0)
-        LK_TRY(lk__buckets_make(t));
+    if (t->comm)
+        LK_TRY(lk_shared_new(t->comm, slabs(t) * lk_sums_bytes(t->spec.model), "sums", &t->shared));
+    LK_TRY(lk_agree(t->comm, sums_make(t)));
     return LK_OK;
 }
 
@@ -63,7 +67,7 @@ lk_status lk_team_new(const lk_team_spec *spec, lk_team **out)
     *out = NULL;
     LK_CHECK(spec && spec->model && spec->pieces >= 1, LK_EINVAL,
              "no model is given, or no pieces");
-    LK_TRY(lk_alloc_zero(&t, 1, sizeof *t));
+    LK_TRY(lk_agree(spec->comm, lk_alloc_zero(&t, 1, sizeof *t)));
     t->spec = *spec;
     lk_status st = team_make(t);
     if (st != LK_OK) {
@@ -79,7 +83,7 @@ void lk_team_free(lk_team *t)
     if (!t)
         return;
     lk__buckets_free(t);
-    for (int i = 0; t->sums && i < (t->max_nodes > 1 ? t->max_nodes + 1 : 1); i++)
+    for (int i = 0; t->sums && i < slabs(t); i++)
         lk_sums_free(t->sums[i]);
     lk_free(t->sums);
     lk_free(t->own);

@@ -7,7 +7,7 @@
 #include <lockstep/alloc.h>
 #include <lockstep/parallel.h>
 
-/* A range of the gradients that travels as one: from slice `slice` on. */
+/* A range of the gradients that travels as one. */
 typedef struct lk__bucket {
     int64_t first, n; /* elements of the slab */
     int64_t slices;   /* parameters in it */

@@ -108,27 +108,30 @@ static lk_status share(lk_trainer *t)
     lk_optimizer_free(t->optimizer);
     t->optimizer = NULL;
     LK_TRY(lk_team_place(t->team, lk_model_params(t->spec.model), "parameters", &t->placed));
-    LK_TRY(lk_model_place(t->spec.model, t->placed));
-    LK_TRY(lk_optimizer_new(&t->spec.optimizer, t->placed, &t->optimizer));
+    lk_status st = lk_model_place(t->spec.model, t->placed);
+    if (st == LK_OK)
+        st = lk_optimizer_new(&t->spec.optimizer, t->placed, &t->optimizer);
+    LK_TRY(lk_agree(t->spec.comm, st));
     for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
         lk_slab *there = NULL;
         LK_TRY(lk_team_place(t->team, slab, name, &there));
-        LK_TRY(lk_optimizer_place(t->optimizer, i, there));
+        st = lk_optimizer_place(t->optimizer, i, there);
+        if (st != LK_OK)
+            lk_slab_free(there);
+        LK_TRY(st);
     }
     t->shares = true;
     return LK_OK;
 }
 
-static lk_status trainer_make(lk_trainer *t)
+/* What each rank does for itself. */
+static lk_status own_make(lk_trainer *t)
 {
     lk_dtype dtype = lk_model_out(t->spec.model).dtype;
     LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(lk_arena_new(&t->text));
     LK_TRY(parts_check(t));
     LK_TRY(lk_optimizer_new(&t->spec.optimizer, lk_model_params(t->spec.model), &t->optimizer));
-    LK_TRY(team_make(t));
-    if (wants_shares(t))
-        LK_TRY(share(t));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_piece(t->tape, lk_loader_piece(t->spec.train)));
     LK_TRY(lk_tape_new(&t->viewing));
@@ -138,13 +141,22 @@ static lk_status trainer_make(lk_trainer *t)
     return LK_OK;
 }
 
+static lk_status trainer_make(lk_trainer *t)
+{
+    LK_TRY(lk_agree(t->spec.comm, own_make(t)));
+    LK_TRY(team_make(t));
+    if (wants_shares(t))
+        LK_TRY(share(t));
+    return LK_OK;
+}
+
 lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
 {
     lk_trainer *t = NULL;
     *out = NULL;
     LK_CHECK(spec && spec->model && spec->train && spec->loss.entry && spec->optimizer.entry,
              LK_EINVAL, "model, loader, loss or optimizer is not given");
-    LK_TRY(lk_alloc_zero(&t, 1, sizeof *t));
+    LK_TRY(lk_agree(spec->comm, lk_alloc_zero(&t, 1, sizeof *t)));
     t->spec = *spec;
     lk_status st = trainer_make(t);
     if (st != LK_OK) {
