@@ -206,6 +206,59 @@ static void a_run_goes_on_on_other_ranks(lk_comm *comm)
     }
 }
 
+/* What a watcher of the whole run looks at, and spoils on the last rank after the second step. */
+struct spoiler {
+    const lk_comm *comm;
+    bool spoils;
+    int epochs;
+};
+
+static void spoil(void *arg, const lk_job *job, const lk_step_report *report)
+{
+    const struct spoiler *s = arg;
+    bool last = lk_comm_rank(s->comm) == lk_comm_size(s->comm) - 1;
+    lk_slab *params = lk_model_params(lk_trainer_model(lk_job_trainer(job)));
+    if (s->spoils && last && report->step == 2)
+        ((float *)lk_slab_data(params))[1] += 0.5F;
+}
+
+static void look_at_ranks(void *arg, const lk_job *job, const lk_epoch_report *report)
+{
+    struct spoiler *s = arg;
+    int size = lk_comm_size(s->comm);
+    (void)job;
+    s->epochs++;
+    ASSERT_EQ(report->ranks, size);
+    ASSERT_TRUE(report->slowest >= (size > 1 ? 0 : -1) && report->slowest < size);
+    for (int k = 0; k < size; k++) {
+        double own = lk_step_compute(&report->rank_time[k]);
+        ASSERT_TRUE(own > 0 && report->rank_time[k].wait >= 0);
+        ASSERT_TRUE(size == 1 || own <= lk_step_compute(&report->rank_time[report->slowest]));
+    }
+}
+
+/* Ranks tell their times at each epoch; one whose state is another is named. */
+static void a_rank_that_computes_wrongly_is_named(lk_comm *comm)
+{
+    for (int spoils = 0; spoils < 2; spoils++) {
+        struct spoiler s = {.comm = comm, .spoils = spoils};
+        lk_watcher watcher = {.arg = &s, .step = spoil, .epoch = look_at_ranks};
+        lk_experiment *e = NULL;
+        lk_job *job = NULL;
+        char message[64];
+        snprintf(message, sizeof message, "after step 5 rank %d has the state",
+                 lk_comm_size(comm) - 1);
+        ASSERT_OK(job_make(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
+        if (spoils && lk_comm_size(comm) > 1)
+            ASSERT_FAILS(lk_job_run(job, &watcher, NULL), LK_ESTATE, message);
+        else
+            ASSERT_OK(lk_job_run(job, &watcher, NULL));
+        ASSERT_EQ(s.epochs, spoils && lk_comm_size(comm) > 1 ? 0 : 3);
+        lk_job_free(job);
+        lk_experiment_free(e);
+    }
+}
+
 /* Fast mode learns, all ranks have the same, and the state says how many they are. */
 static void fast_mode_is_marked(lk_comm *comm)
 {
@@ -347,8 +400,8 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(every_optimizer_has_the_same_bits),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
            TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),
-           TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(fast_mode_is_marked),
-           TEST_OF(too_many_ranks_are_told_what_to_change),
+           TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_rank_that_computes_wrongly_is_named),
+           TEST_OF(fast_mode_is_marked), TEST_OF(too_many_ranks_are_told_what_to_change),
            TEST_OF(a_failure_of_one_rank_is_that_of_all),
            TEST_OF(ranks_that_train_something_else_are_noticed),
            TEST_OF(a_step_that_one_rank_cannot_do_is_done_by_none),

@@ -14,6 +14,49 @@ static void backward_adds_the_product_rule_to_the_leaves(void)
     fixture_free(&f);
 }
 
+/* Gradients in the order in which they were told of, with what they held then. */
+struct told {
+    int n;
+    const lk_tensor *grad[4];
+    double first[4];
+};
+
+static lk_status note_leaf(void *arg, const lk_tensor *grad)
+{
+    struct told *t = arg;
+    t->first[t->n] = test_at(grad, 0);
+    t->grad[t->n++] = grad;
+    return LK_OK;
+}
+
+static lk_status refuse_leaf(void *arg, const lk_tensor *grad)
+{
+    (void)arg;
+    (void)grad;
+    return LK_RAISE(LK_EIO, "not now");
+}
+
+/* ((a * b) * c): c is complete first, and each is told once, with all of its gradient. */
+static void leaves_are_told_of_when_they_are_complete(void)
+{
+    struct fixture f = fixture_new();
+    struct told told = {.n = 0};
+    lk_var v[3], y;
+    for (int i = 0; i < 3; i++)
+        v[i] = fixture_leaf(&f, LK_SHAPE(1), 2 + i, 1);
+    lk_tape_on_leaf(f.tape, note_leaf, &told);
+    ASSERT_OK(lk_mul(v[0], v[1], &y));
+    ASSERT_OK(lk_mul(y, v[2], &y));
+    ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, NULL}, 1, LK_RETAIN));
+    ASSERT_EQ(told.n, 3);
+    ASSERT_TRUE(told.grad[0] == f.grad[2] && told.first[0] == 6);
+    ASSERT_TRUE(told.first[1] + told.first[2] == 12 + 8);
+    lk_tape_on_leaf(f.tape, refuse_leaf, NULL);
+    ASSERT_FAILS(lk_backward(f.tape, &(lk_seed){y, NULL}, 1, LK_RETAIN), LK_EIO, "not now");
+    lk_tape_on_leaf(f.tape, NULL, NULL);
+    fixture_free(&f);
+}
+
 static void several_losses_are_several_seeds(void)
 {
     struct fixture f = fixture_new();
@@ -471,8 +514,8 @@ static void misuse_does_not_crash(void)
 }
 
 TEST_MAIN(TEST(backward_adds_the_product_rule_to_the_leaves),
-          TEST(several_losses_are_several_seeds), TEST(a_retained_tape_can_be_passed_again),
-          TEST(a_gradient_can_be_differentiated_again),
+          TEST(leaves_are_told_of_when_they_are_complete), TEST(several_losses_are_several_seeds),
+          TEST(a_retained_tape_can_be_passed_again), TEST(a_gradient_can_be_differentiated_again),
           TEST(grad_gives_zeros_where_nothing_depends), TEST(grad_may_write_over_its_arguments),
           TEST(only_what_lies_between_is_differentiated), TEST(without_recording_ops_only_compute),
           TEST(a_fixed_loop_allocates_nothing_after_its_first_step),
