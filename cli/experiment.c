@@ -21,10 +21,11 @@ static bool is_usage(lk_status st)
     return st == LK_EINVAL || st == LK_ESHAPE || st == LK_EDTYPE || st == LK_EOVERFLOW;
 }
 
-/* It cannot be had here: files that are missing, damaged or of another kind, too little memory. */
+/* It cannot be had here: files that are missing, damaged, of another kind or of another run, too
+ * little memory, or what is trained is not finite.  The message says all there is to know. */
 static bool is_lack(lk_status st)
 {
-    return st == LK_EIO || st == LK_ENOMEM || st == LK_ENOTSUP;
+    return st == LK_EIO || st == LK_ENOMEM || st == LK_ENOTSUP || st == LK_ESTATE || st == LK_ENAN;
 }
 
 int experiment_failed(const lk_experiment *experiment, lk_status st)

@@ -256,7 +256,12 @@ static int file_run(struct bench *b, int n, char **operand)
 /* The cases, with what the operands assign. */
 static int cases_run(struct bench *b, int n, char **operand)
 {
-    int status = LK_EXIT_DONE;
+    int status = LK_EXIT_DONE, matching = 0;
+    for (const bench_steps *c = bench_step_cases; c->name; c++)
+        matching += !b->o->filter || strstr(c->name, b->o->filter);
+    if (matching == 0)
+        return verb_refuse("lockstep bench step: option --filter: no case contains \"%s\"",
+                           b->o->filter);
     print_head(b, "f32");
     for (const bench_steps *c = bench_step_cases; c->name && status == LK_EXIT_DONE; c++) {
         lk_experiment *e = NULL;

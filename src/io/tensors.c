@@ -137,6 +137,9 @@ static lk_status load(const char *path, lk_tensors *t)
 {
     format kind;
     bool is_checkpoint = lk_checkpoint_is(path);
+    LK_CHECK(is_checkpoint || !lk__path_is_folder(path), LK_EINVAL,
+             "%s: a folder without checkpoints in it; those of a run are in its folder checkpoints",
+             path);
     if (!is_checkpoint)
         LK_TRY(format_of(path, &kind));
     LK_TRY(lk_arena_new(&t->arena));

@@ -101,7 +101,7 @@ err 'x.pt: the name ends neither in .safetensors nor in .npz or .npy'
 status 1 "$lockstep" ckpt import "$work/w.npy" "$work/w.npy" "$work/x.safetensors"
 err 'the tensor "w" is there twice'
 status 1 "$lockstep" ckpt inspect "$work"
-err 'the name ends neither'
+err 'a folder without checkpoints in it'
 printf 'abc' >"$work/broken.safetensors"
 status 1 "$lockstep" ckpt inspect "$work/broken.safetensors"
 err 'broken.safetensors: offset 0: the length of the header needs 8 bytes'

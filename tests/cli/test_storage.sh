@@ -71,7 +71,7 @@ sweep()
         if [ $got -eq 0 ]; then
             grep -q 'warning: no checkpoint of step [0-9]*: \|: the checkpoint is saved, but ' "$work/err" || fail "$fault $*: no warning"
             checkpoints_check
-        elif [ $got -eq 1 ] && grep -q 'error: input/output error: ' "$work/err"; then
+        elif [ $got -eq 1 ] && grep -q 'error: .*Input/output error\|error: .*No space left' "$work/err"; then
             # Before it began, or because it is to stop; and then it goes on.
             case " $* " in *on_error=stop*) ;; *) [ ! -e "$saved/LATEST" ] || fail "$fault $*: stopped" ;; esac
             checkpoints_check
