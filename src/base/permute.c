@@ -34,6 +34,32 @@ static uint64_t feistel(lk_rng rng, uint64_t epoch, int bits, uint64_t v)
     return (uint64_t)half[1] << low | half[0];
 }
 
+/* Several values at a time: a round waits for the one before it, and meanwhile the other lanes can go
+ * on. */
+static void feistel_lanes(lk_rng rng, uint64_t epoch, int bits, uint64_t v[LK__PHILOX_LANES])
+{
+    int low = bits / 2;
+    uint32_t mask[2] = {mask_of(low), mask_of(bits - low)}, half[2][LK__PHILOX_LANES];
+    for (int i = 0; i < LK__PHILOX_LANES; i++) {
+        half[0][i] = (uint32_t)v[i] & mask[0];
+        half[1][i] = (uint32_t)(v[i] >> low);
+    }
+    for (uint32_t r = 0; r < FEISTEL_ROUNDS; r++) {
+        uint32_t from = r % 2, to = 1 - from, c[4][LK__PHILOX_LANES];
+        for (int i = 0; i < LK__PHILOX_LANES; i++) {
+            c[0][i] = half[from][i];
+            c[1][i] = r;
+            c[2][i] = (uint32_t)epoch;
+            c[3][i] = (uint32_t)(epoch >> 32);
+        }
+        lk__philox_lanes(c, rng.key);
+        for (int i = 0; i < LK__PHILOX_LANES; i++)
+            half[to][i] ^= c[0][i] & mask[to];
+    }
+    for (int i = 0; i < LK__PHILOX_LANES; i++)
+        v[i] = (uint64_t)half[1][i] << low | half[0][i];
+}
+
 lk_status lk_rng_permute(lk_rng rng, int64_t epoch, int64_t count, int64_t first, int64_t n,
                          int64_t *out)
 {
@@ -45,12 +71,17 @@ lk_status lk_rng_permute(lk_rng rng, int64_t epoch, int64_t count, int64_t first
     int bits = 0;
     while (bits < 63 && INT64_C(1) << bits < count)
         bits++;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t v = (uint64_t)(first + i);
-        do
-            v = feistel(rng, (uint64_t)epoch, bits, v);
-        while (v >= (uint64_t)count);
-        out[i] = (int64_t)v;
+    for (int64_t i = 0; i < n; i += LK__PHILOX_LANES) {
+        uint64_t v[LK__PHILOX_LANES];
+        int64_t lanes = n - i < LK__PHILOX_LANES ? n - i : LK__PHILOX_LANES;
+        for (int l = 0; l < LK__PHILOX_LANES; l++)
+            v[l] = (uint64_t)(first + i + (l < lanes ? l : 0)); /* one that is not asked for: any */
+        feistel_lanes(rng, (uint64_t)epoch, bits, v);
+        for (int64_t l = 0; l < lanes; l++) {
+            while (v[l] >= (uint64_t)count)
+                v[l] = feistel(rng, (uint64_t)epoch, bits, v[l]);
+            out[i + l] = (int64_t)v[l];
+        }
     }
     return LK_OK;
 }

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-enum { LK__PHILOX_ROUNDS = 10 };
+enum { LK__PHILOX_ROUNDS = 10, LK__PHILOX_LANES = 8 };
 
 #define LK__PHILOX_WEYL_0 0x9e3779b9U
 #define LK__PHILOX_WEYL_1 0xbb67ae85U
@@ -37,5 +37,8 @@ static inline void lk__philox4x32(const uint32_t counter[4], const uint32_t key[
     }
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
+
+/** LK__PHILOX_LANES blocks at once, given and returned word by word: c[word][lane]. */
+void lk__philox_lanes(uint32_t c[4][LK__PHILOX_LANES], const uint32_t key[2]);
 
 #endif /* LK_BASE_PHILOX_H */

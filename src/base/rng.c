@@ -4,7 +4,7 @@
 #include <lockstep/hash.h>
 #include <lockstep/rng.h>
 
-enum { BITS_STEP = 32, BITS_SAMPLE = 48, BITS_ELEMENT = 48, LANES = 8, CHUNK = 256 };
+enum { BITS_STEP = 32, BITS_SAMPLE = 48, BITS_ELEMENT = 48, CHUNK = 256 };
 
 lk_rng lk_rng_start(int64_t seed, const char *name, const char *purpose)
 {
@@ -38,30 +38,17 @@ static void block_make(lk_rng rng, lk_rng_at at, int64_t block, uint32_t out[4])
     lk__philox4x32(counter, rng.key, out);
 }
 
-/* LANES blocks at once, given and returned word by word: c[word][lane].  Not inlined, because
- * compilers then turn the lanes into vectors. */
-__attribute__((noinline)) static void lanes_make(uint32_t c[4][LANES], const uint32_t key[2])
-{
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int r = 0; r < LK__PHILOX_ROUNDS; r++) {
-        for (int i = 0; i < LANES; i++)
-            LK__PHILOX_ROUND(c[0][i], c[1][i], c[2][i], c[3][i], k0, k1);
-        k0 += LK__PHILOX_WEYL_0;
-        k1 += LK__PHILOX_WEYL_1;
-    }
-}
-
 /* Many blocks from `block` on, one after the other. */
 static void blocks_make(lk_rng rng, lk_rng_at at, int64_t block, uint32_t *out)
 {
-    uint32_t c[4][LANES], counter[4];
-    for (int i = 0; i < LANES; i++) {
+    uint32_t c[4][LK__PHILOX_LANES], counter[4];
+    for (int i = 0; i < LK__PHILOX_LANES; i++) {
         counter_make(at, block + i, counter);
         for (int k = 0; k < 4; k++)
             c[k][i] = counter[k];
     }
-    lanes_make(c, rng.key);
-    for (int i = 0; i < LANES; i++)
+    lk__philox_lanes(c, rng.key);
+    for (int i = 0; i < LK__PHILOX_LANES; i++)
         for (int k = 0; k < 4; k++)
             out[4 * i + k] = c[k][i];
 }
@@ -69,7 +56,7 @@ static void blocks_make(lk_rng rng, lk_rng_at at, int64_t block, uint32_t *out)
 /* out[i] = word `first` + i of the sample and step of `at`, four to a block. */
 static void words_make(lk_rng rng, lk_rng_at at, int64_t first, int64_t n, uint32_t *out)
 {
-    const int64_t many = INT64_C(4) * LANES;
+    const int64_t many = INT64_C(4) * LK__PHILOX_LANES;
     int64_t w = first, end = first + n;
     while (w < end) {
         if (w % 4 == 0 && end - w >= many) {
