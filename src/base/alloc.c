@@ -4,6 +4,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+/* Large blocks lie on pages of this size where the system has them: a network's parameters are on
+ * more ordinary pages than a core remembers, and finding one again costs as much as the arithmetic
+ * of a line. */
+enum { LARGE_PAGE = 2 << 20 };
 
 struct header {
     int64_t bytes;
@@ -29,6 +35,18 @@ static void note_peak(int64_t now)
         ;
 }
 
+/* `bytes` aligned to LK_ALIGN, or NULL. */
+static void *take(size_t bytes)
+{
+    void *at = NULL;
+    if (bytes < LARGE_PAGE)
+        return aligned_alloc(LK_ALIGN, bytes);
+    if (posix_memalign(&at, LARGE_PAGE, bytes) != 0)
+        return NULL;
+    (void)madvise(at, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE); /* a wish */
+    return at;
+}
+
 lk_status lk_alloc(void *out, int64_t count, size_t size)
 {
     void *none = NULL;
@@ -40,7 +58,7 @@ lk_status lk_alloc(void *out, int64_t count, size_t size)
         bytes > INT64_MAX - INT64_C(2) * LK_ALIGN)
         return LK_RAISE(LK_EOVERFLOW, "%lld elements of %zu bytes", (long long)count, size);
     size_t total = sizeof(struct header) + ((size_t)bytes + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
-    struct header *h = injected_failure() ? NULL : aligned_alloc(LK_ALIGN, total);
+    struct header *h = injected_failure() ? NULL : take(total);
     LK_CHECK(h, LK_ENOMEM, "%lld bytes (%lld elements of %zu)", (long long)bytes, (long long)count,
              size);
     h->bytes = bytes;
