@@ -35,8 +35,8 @@ typedef struct lk_field {
 typedef struct lk_dataset_info {
     const char *name; /* a path or a few words, for messages; copied */
     int64_t count;    /* samples */
-    int64_t
-        classes; /* the values of field "y" are 0 ... classes - 1, of dtype i64; 0: no classes */
+    int64_t classes;  /* the i64 values of field "y" are 0 ... classes - 1; 0: no classes */
+    bool in_memory;   /* a sample is there at once, nothing has to be read or computed */
     int n_fields;
     lk_field field[LK_MAX_FIELDS];
 } lk_dataset_info;

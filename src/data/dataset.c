@@ -10,7 +10,8 @@
 struct lk_dataset {
     _Atomic int64_t holders;
     lk_dataset_info info;
-    int64_t bytes[LK_MAX_FIELDS]; /* of one sample */
+    int64_t bytes[LK_MAX_FIELDS];     /* of one sample */
+    const char *start[LK_MAX_FIELDS]; /* where the samples lie one after the other, or NULL */
     lk_dataset_row_fn *row;
     lk_release_fn *release;
     void *context;
@@ -138,6 +139,28 @@ lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
              (long long)ds->info.count);
     LK_TRY(ds->row(ds->context, index, row));
     return LK_OK;
+}
+
+void lk__dataset_place(lk_dataset *ds, int f, const void *start)
+{
+    ds->start[f] = start;
+}
+
+lk_status lk__dataset_look(const lk_dataset *ds, int64_t index, void *const *row, const void **at)
+{
+    if (!ds->start[0])
+        LK_TRY(lk__dataset_row(ds, index, row));
+    for (int f = 0; f < ds->info.n_fields; f++)
+        at[f] = ds->start[0] ? ds->start[f] + index * ds->bytes[f] : row[f];
+    return LK_OK;
+}
+
+void lk__dataset_ahead(const lk_dataset *ds, int64_t index)
+{
+    enum { LINE = 64, FIRST = 1024 }; /* the processor sees by itself how it goes on */
+    for (int f = 0; f < ds->info.n_fields && ds->start[0]; f++)
+        for (int64_t at = 0; at < ds->bytes[f] && at < FIRST; at += LINE)
+            __builtin_prefetch(ds->start[f] + index * ds->bytes[f] + at);
 }
 
 /* Whether `t` can take `n` rows of field `f`; its first byte. */

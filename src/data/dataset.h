@@ -13,6 +13,18 @@ lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape);
 /** Read one sample; `row` as for lk_dataset_row_fn. */
 lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row) LK_NODISCARD;
 
+/** The samples of field `f` lie at `start`, one after the other, for as long as the set is there.  To be
+ * said of all fields or of none. */
+void lk__dataset_place(lk_dataset *ds, int f, const void *start);
+
+/** Where the fields of sample `index`, which exists, are: where the set has them in memory, otherwise
+ * in `row`, to which they are read. */
+lk_status lk__dataset_look(const lk_dataset *ds, int64_t index, void *const *row,
+                           const void **at) LK_NODISCARD;
+
+/** Sample `index`, which exists, will be looked at soon. */
+void lk__dataset_ahead(const lk_dataset *ds, int64_t index);
+
 /** All samples of `ds` in memory, as a dataset of the same name. */
 lk_status lk__dataset_load(const lk_dataset *ds, lk_dataset **out) LK_NODISCARD;
 

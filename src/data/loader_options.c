@@ -88,7 +88,8 @@ static const lk_option options[] = {
      .min = 0,
      .max = 64,
      .flags = LK_OPTION_NO_HASH,
-     .help = "batches that are prepared ahead on a thread of their own; 0: none"},
+     .help = "batches that are prepared ahead on a thread of their own; 0: none, as with a set in "
+             "memory when the threads of the ranks leave no core for it"},
     {.name = NULL},
 };
 

@@ -47,6 +47,7 @@ static lk_status describe(const lk_dataset_info *given, lk_tensor *const *tensor
                           lk_dataset_info *info)
 {
     *info = *given;
+    info->in_memory = true;
     LK_CHECK(given->n_fields >= 1 && given->n_fields <= LK_MAX_FIELDS, LK_EINVAL,
              "dataset %s: %d fields, there must be 1 to %d", given->name, given->n_fields,
              LK_MAX_FIELDS);
@@ -81,6 +82,8 @@ lk_status lk_dataset_from_tensors(const lk_dataset_info *given, lk_tensor *const
         c->bytes[c->n] = lk__field_bytes(&info.field[c->n]);
     }
     LK_TRY_TO(fail, lk_dataset_new(&info, columns_row, columns_free, c, out));
+    for (int f = 0; f < c->n; f++)
+        lk__dataset_place(*out, f, lk_tensor_data(c->tensor[f]));
     if (info.classes > 0 && info.count > 0)
         LK_TRY_TO(fail, check_labels(&info, c, lk_dataset_find(*out, "y")));
     return LK_OK;

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+/* Samples between the one at hand and the one that is asked for. */
+enum { AHEAD = 2 };
+
 static void views_free(lk__slot *s)
 {
     for (int v = 0; v < LK_LOADER_VIEWS; v++)
@@ -167,12 +170,15 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
 static lk_status put_sample(const lk_loader *l, const lk__slot *s, int64_t i)
 {
     int64_t index = s->index[i];
-    LK_TRY(lk__dataset_row(l->ds, index, l->row));
+    const void *at[LK_MAX_FIELDS];
+    LK_TRY(lk__dataset_look(l->ds, index, l->row, at));
+    if (i + AHEAD < s->request.n)
+        lk__dataset_ahead(l->ds, s->index[i + AHEAD]);
     lk__move m = {.dim = {1, 1, 1}};
     if (l->moved_block)
         LK_TRY(draw_move(l, s->request.epoch, index, &m));
     for (int f = 0; f < l->info->n_fields; f++) {
-        const void *raw = l->row[f];
+        const void *raw = at[f];
         if (l->moved_block && (f == l->x || (f == l->y && l->moves_y))) {
             int64_t pixels = m.dim[0] * m.dim[1] * m.dim[2];
             lk__move_row(&m, raw, l->moved[f], lk__field_bytes(&l->info->field[f]) / pixels);

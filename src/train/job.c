@@ -1,6 +1,10 @@
 /* Jobs: what an experiment says becomes data, a model and a trainer. */
 #include "train/job.h"
 
+#include "kernel/parallel.h"
+
+#include <lockstep/thread.h>
+
 #include <string.h>
 
 /* Open the sets; what is kept for validation is taken from the training set. */
@@ -20,10 +24,25 @@ static lk_status sets_open(lk_job *job)
     return LK_OK;
 }
 
+/* Whether a core of this rank's is left when its threads compute. */
+static lk_status core_left(const lk_job *job, bool *out)
+{
+    int threads, ranks = job->comm ? lk_comm_intra_size(job->comm) : 1;
+    LK_TRY(lk_threads_get(&threads));
+    *out = lk__threads_share(lk__cores(), lk__cores_of_node(), ranks) > threads;
+    return LK_OK;
+}
+
+/* A set in memory is prefetched where a core is left for it: otherwise the thread would only
+ * interrupt a rank, for which the others then wait. */
 static lk_status loaders_make(lk_job *job)
 {
     lk_loader_options options = job->experiment->loader;
+    bool left;
     options.dtype = job->experiment->dtype;
+    LK_TRY(core_left(job, &left));
+    if (!left && lk_dataset_get_info(job->set[LK_TRAIN])->in_memory)
+        options.prefetch = 0;
     if (job->experiment->parallel.mode == LK_MODE_FAST) /* the ranks are the shards */
         options.shards = job->comm ? lk_comm_size(job->comm) : 1;
     LK_TRY(
