@@ -23,6 +23,9 @@
  * so many partial sums. */
 enum { LK_CROSS_STEPS = 256, LK_CROSS_LEVELS = 7, LK_CROSS_WIDTHS = 2 };
 
+/* Tiles in a group: so many of them read the same lines of X. */
+#define LK_CROSS_GROUP(elem_bytes) (16 / (int)(elem_bytes))
+
 typedef struct lk__strip_args {
     const void *a; /* A[m][k] at a + m * lda + k */
     int64_t lda, k;
@@ -37,9 +40,9 @@ typedef struct lk__strip_args {
 } lk__strip_args;
 
 typedef struct lk__cross_args {
-    const void *x; /* X[k][m] of tile i at x + i * x_tile + k * x_step + m */
-    int64_t x_tile, x_step;
-    const void *y; /* Y[k][j] at y + k * y_step + j, readable up to NR */
+    const void *x;                   /* X[k][m] of tile i, which is number q of group g, at */
+    int64_t x_group, x_tile, x_step; /* x + g * x_group + q * x_tile + k * x_step + m */
+    const void *y;                   /* Y[k][j] at y + k * y_step + j, readable up to NR */
     int64_t y_step;
     int64_t n_tiles;
     int64_t k, piece; /* piece 0: one chain from its start; else start is added last;

@@ -2,8 +2,8 @@
  *
  * X is A as stored, by samples: a tile takes MR consecutive elements of each sample.  Y is B, or
  * panels of its transpose.  Panels of Y are packed for all tiles of the block.  With more than a
- * few samples X is packed by tiles too, unless its rows lie close together: they would be on more
- * pages than the processor remembers.
+ * few samples X is packed by groups of tiles too, unless its rows lie close together: they would be
+ * on more pages than the processor remembers.
  *
  * The tree joins the pieces of up to LK_CROSS_STEPS steps by itself.  A longer k is cut
  * into leaves: the largest power of two of pieces that is not longer, or one longer piece.  The
@@ -30,6 +30,9 @@ enum {
     MANY_TILES = 64  /* enough for one packed panel of Y */
 };
 
+_Static_assert(LK_CROSS_STEPS * LK_CROSS_GROUP(1) * LK_MICRO_MR <= X_ROOM - SLOT_ROOM,
+               "there is room for a group");
+
 struct block {
     const lk__gemm_job *job;
     const lk__gemm_run *run;
@@ -53,6 +56,12 @@ static int64_t group_panels(const lk__gemm_job *job)
     return GROUP / (job->panel * job->elem);
 }
 
+/* Rows in a group of tiles of `mr` rows. */
+static int group_rows(const lk__gemm_job *job, int mr)
+{
+    return LK_CROSS_GROUP(job->elem) * mr;
+}
+
 static int64_t leaf_steps(const lk_gemm *g)
 {
     int64_t leaf = g->piece;
@@ -68,30 +77,31 @@ static bool in_leaves(const lk_gemm *g)
 
 int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
 {
-    const int64_t steps = lk__min(job->g.k, LK_CROSS_STEPS) + 1, mr = job->cross->mr;
+    const int64_t steps = lk__min(job->g.k, LK_CROSS_STEPS) + 1,
+                  group = group_rows(job, job->cross->mr);
     const int64_t room = in_leaves(&job->g) ? X_ROOM - SLOT_ROOM : X_ROOM;
-    int64_t rows = lk__min(room / (steps * job->elem), MANY_TILES * mr);
+    int64_t rows = lk__min(room / (steps * job->elem), MANY_TILES * job->cross->mr);
     if (in_leaves(&job->g)) {
         int64_t levels = 1;
         while (job->g.k / leaf_steps(&job->g) >> levels)
             levels++;
         rows = lk__min(rows, SLOT_ROOM / ((levels + 1) * GROUP));
     }
-    return rows > mr ? rows / mr * mr : rows;
+    return rows > group ? rows / group * group : rows;
 }
 
-/* Packs X: tile by tile, the MR elements of each sample next to each other. */
+/* Packs X: group by group, the elements of each sample next to each other. */
 static void pack_x(const struct block *b)
 {
     const lk_gemm *g = &b->job->g;
-    const int mr = b->mr;
+    const int group = group_rows(b->job, b->mr);
     const int64_t elem = b->job->elem;
     for (int64_t k = 0; k < b->n_k; k += PACK_STEPS)
-        for (int64_t row = 0; row < b->run->n_rows; row += mr)
-            b->job->cross->pack(b->x_room + (row * b->n_k + k * mr) * elem,
+        for (int64_t row = 0; row < b->run->n_rows; row += group)
+            b->job->cross->pack(b->x_room + (row * b->n_k + k * group) * elem,
                                 b->run->a + ((b->k0 + k) * g->lda + b->run->row + row) * elem,
                                 g->lda, lk__min(PACK_STEPS, b->n_k - k),
-                                (int)lk__min(mr, b->run->n_rows - row), mr);
+                                (int)lk__min(group, b->run->n_rows - row), group);
 }
 
 /* Whether a panel of Y with `n` columns is read where it is. */
@@ -114,8 +124,8 @@ static void pack_y(const struct block *b, int64_t j, int64_t k, int64_t n_k, cha
         cross->pack(to, b->run->b + (row * g->ldb + j) * elem, g->ldb, n_k, n, nr);
 }
 
-/* Rows [row, row + n_rows) of one panel, Y from column j on, packed at `y` if so; `ahead`: see
- * lk__cross_args. */
+/* Rows [row, row + n_rows) of one panel, from the beginning of a group on, Y from column j on, packed
+ * at `y` if so; `ahead`: see lk__cross_args. */
 static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_t j, const char *y,
                       const struct target *to, int64_t ahead)
 {
@@ -124,12 +134,13 @@ static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_
     const int64_t elem = job->elem, left = g->n - j, mr = b->mr;
     const int width = left <= job->cross->width[1], nr = job->cross->width[width];
     const bool in_place = y_in_place(b, left);
-    const int64_t tiles = n_rows / mr, rest = n_rows % mr;
+    const int64_t tiles = n_rows / mr, rest = n_rows % mr, group = LK_CROSS_GROUP(elem);
     lk__cross_fn *const *tile = b->tree ? job->cross->tree[width] : job->cross->tile[width];
     lk__cross_args t = {.x = b->x_packed ? b->x_room + row * b->n_k * elem
                                          : b->run->a + (b->k0 * g->lda + b->run->row + row) * elem,
-                        .x_tile = b->x_packed ? mr * b->n_k : mr,
-                        .x_step = b->x_packed ? mr : g->lda,
+                        .x_group = b->x_packed ? group * mr * b->n_k : group * mr,
+                        .x_tile = mr,
+                        .x_step = b->x_packed ? group * mr : g->lda,
                         .y = in_place ? b->run->b + (b->k0 * g->ldb + j) * elem : y,
                         .y_step = in_place ? g->ldb : nr,
                         .n_tiles = tiles,
@@ -144,7 +155,7 @@ static void run_tiles(const struct block *b, int64_t row, int64_t n_rows, int64_
                         .level = b->level};
     tile[mr](&t);
     if (rest > 0) {
-        t.x = (const char *)t.x + tiles * t.x_tile * elem;
+        t.x = (const char *)t.x + (tiles / group * t.x_group + tiles % group * mr) * elem;
         t.c = (char *)t.c + tiles * mr * to->ldc * elem;
         t.n_tiles = 1;
         tile[rest](&t);

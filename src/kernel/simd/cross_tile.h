@@ -132,7 +132,7 @@ LK_INLINE void V(cross_two)(V(cross_sums) * acc, const lk__cross_args *t, const 
 LK_INLINE void V(cross_usual)(V(cross_sums) * acc, const V(elem) * x, const V(elem) * y,
                               const int mr, const int nv)
 {
-    enum { AT_ONCE = USUAL_PIECE, X = CROSS_MR / 2 };
+    enum { AT_ONCE = USUAL_PIECE, X = LK_CROSS_GROUP(sizeof(V(elem))) * CROSS_MR / 2 };
     const int Y = nv * V(lanes);
     V(cross_sums) second;
     V(cross_zero)(acc, mr, nv);
@@ -176,7 +176,7 @@ LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, const
                              const int mr, const int nv, const bool usual)
 {
     const int64_t piece = usual ? USUAL_PIECE : t->piece, two = 2 * piece;
-    const int64_t x_two = two * (usual ? CROSS_MR / 2 : t->x_step);
+    const int64_t x_two = two * t->x_step;
     const int64_t y_two = two * (usual ? nv * V(lanes) : t->y_step);
     const V(elem) *y = t->y;
     int64_t left = t->k, p = 0;
@@ -207,16 +207,18 @@ LK_INLINE void V(cross_tree)(V(cross_sums) * acc, const lk__cross_args *t, const
 /* See lk__cross_args; `pieces`: joined by the tree, else k is one chain. */
 LK_INLINE void V(cross)(const lk__cross_args *t, const int mr, const int nv, const bool pieces)
 {
+    enum { group = LK_CROSS_GROUP(sizeof(V(elem))) };
     const int lanes = V(lanes);
     for (int64_t i = 0; i < t->n_tiles; i++) {
-        const V(elem) *x = (const V(elem) *)t->x + i * t->x_tile;
+        const V(elem) *x = (const V(elem) *)t->x + i / group * t->x_group + i % group * t->x_tile;
         V(elem) *c = (V(elem) *)t->c + i * mr * t->ldc;
         const V(elem) *start = t->start == LK_START_BIAS ? t->bias : c;
         const int64_t ld_start = t->start == LK_START_BIAS ? 0 : t->ldc;
         V(cross_sums) acc, first;
         V(cross_ahead)(c + t->ahead, t->ldc, mr, nv);
         if (pieces) {
-            if (t->piece == USUAL_PIECE && t->x_step == CROSS_MR / 2 && t->y_step == nv * lanes)
+            if (t->piece == USUAL_PIECE && t->x_step == group * CROSS_MR / 2 &&
+                t->y_step == nv * lanes)
                 V(cross_tree)(&acc, t, x, mr, nv, true);
             else
                 V(cross_tree)(&acc, t, x, mr, nv, false);
@@ -308,19 +310,20 @@ LK_INLINE void V(cross_copy)(V(elem) * d, const V(elem) * s, int64_t ld, int64_t
         memcpy(d + k * width, s + k * ld, (size_t)width * sizeof *d);
 }
 
-/* See lk__cross_pack_fn; the rows and widths of tiles are fast. */
+/* See lk__cross_pack_fn; groups and widths of tiles are fast. */
 static void V(cross_pack)(void *dst, const void *src, int64_t ld, int64_t n_k, int n, int width)
 {
+    enum { group = LK_CROSS_GROUP(sizeof(V(elem))) };
     const V(elem) *s = src;
     V(elem) *d = dst;
     if (n == width && n == 2 * V(lanes))
         V(cross_copy)(d, s, ld, n_k, 2 * V(lanes));
     else if (n == width && n == V(lanes))
         V(cross_copy)(d, s, ld, n_k, V(lanes));
-    else if (n == width && n == CROSS_MR)
-        V(cross_copy)(d, s, ld, n_k, CROSS_MR);
-    else if (n == width && n == CROSS_MR / 2)
-        V(cross_copy)(d, s, ld, n_k, CROSS_MR / 2);
+    else if (n == width && n == group * CROSS_MR)
+        V(cross_copy)(d, s, ld, n_k, group * CROSS_MR);
+    else if (n == width && n == group * CROSS_MR / 2)
+        V(cross_copy)(d, s, ld, n_k, group * CROSS_MR / 2);
     else
         for (int64_t k = 0; k < n_k; k++)
             for (int j = 0; j < width; j++)
