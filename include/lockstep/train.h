@@ -110,8 +110,9 @@ typedef struct lk_score {
     int64_t samples;
     double loss;                  /* the mean */
     double value[LK_MAX_METRICS]; /* of each metric, in their order */
-    const char
-        *json[LK_MAX_METRICS]; /* of those that are more than a number; until the next call */
+    /* Of those that are more than a number; until the next score of the steps, or the next
+     * evaluation, whichever this is of. */
+    const char *json[LK_MAX_METRICS];
 } lk_score;
 
 /** What the steps since the last call of this function have seen, and start anew. */

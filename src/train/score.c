@@ -44,18 +44,19 @@ lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts)
     return LK_OK;
 }
 
-lk_status lk__counts_score(lk_trainer *t, const lk__counts *counts, lk_score *out)
+lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *out)
 {
     lk_io io = lk_model_out(t->spec.model);
     *out = (lk_score){.samples = counts->samples, .loss = counts->loss / (double)counts->samples};
-    lk_arena_free(t->text);
-    t->text = NULL;
-    LK_TRY(lk_arena_new(&t->text));
+    lk_arena_free(counts->text);
+    counts->text = NULL;
+    LK_TRY(lk_arena_new(&counts->text));
     for (int i = 0; i < t->n_metrics; i++) {
         const lk_metric *m = t->metric[i];
         out->value[i] = m->value(metric_options(t, i), io, counts->number[i]);
         if (m->json)
-            LK_TRY(m->json(metric_options(t, i), io, counts->number[i], t->text, &out->json[i]));
+            LK_TRY(
+                m->json(metric_options(t, i), io, counts->number[i], counts->text, &out->json[i]));
     }
     return LK_OK;
 }

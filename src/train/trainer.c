@@ -129,7 +129,6 @@ static lk_status own_make(lk_trainer *t)
 {
     lk_dtype dtype = lk_model_out(t->spec.model).dtype;
     LK_TRY(lk_arena_new(&t->arena));
-    LK_TRY(lk_arena_new(&t->text));
     LK_TRY(parts_check(t));
     LK_TRY(lk_optimizer_new(&t->spec.optimizer, lk_model_params(t->spec.model), &t->optimizer));
     LK_TRY(lk_tape_new(&t->tape));
@@ -182,7 +181,8 @@ void lk_trainer_free(lk_trainer *t)
     lk_model_home(t->spec.model);
     lk_slab_free(t->placed);
     lk_team_free(t->team);
-    lk_arena_free(t->text);
+    lk_arena_free(t->seen.text);
+    lk_arena_free(t->viewed.text);
     lk_arena_free(t->arena);
     lk_free(t);
 }

@@ -23,12 +23,12 @@ typedef struct lk__counts {
     int64_t samples;
     double loss; /* the sum over samples */
     double *number[LK_MAX_METRICS];
+    lk_arena *text; /* of their last score */
 } lk__counts;
 
 struct lk_trainer {
     lk_trainer_spec spec;
     lk_arena *arena;     /* filled-in options */
-    lk_arena *text;      /* of the last score */
     const lk_cost *cost; /* of spec.loss */
     int64_t parts;       /* that a sample's loss is the mean of */
     int n_metrics;
@@ -77,7 +77,7 @@ int64_t lk__counts_numbers(const lk_trainer *t, int i);
 lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts) LK_NODISCARD;
 
 /** Turn counts into a score. */
-lk_status lk__counts_score(lk_trainer *t, const lk__counts *counts, lk_score *out) LK_NODISCARD;
+lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *out) LK_NODISCARD;
 
 /** The sums of a block, piece by piece, into `to`: for models that use a parameter more than once. */
 lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_sums *to,

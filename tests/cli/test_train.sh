@@ -22,7 +22,10 @@ status 0 "$lockstep" train "$work/small.yaml" --json "train.output=$work/run"
 "$json" <"$work/out" || fail 'JSON'
 out "{\"state\":\"$state\"}"
 out '"epoch":8,"step":480,"loss":'
-out '"confusion":[['
+# Each table counts the samples of its own set.
+tables=$(tail -n 2 "$work/out" | head -n 1 | grep -o '"confusion":[][0-9,]*' | tr -cs '0-9\n' ' ' |
+    awk '{ n = 0; for (i = 1; i <= NF; i++) n += $i; print n }' | tr '\n' ' ')
+[ "$tables" = '3000 200 ' ] || fail "tables of confusion over $tables samples"
 for file in metrics.jsonl events.out.tfevents.lockstep best.safetensors weights.safetensors report.html; do
     [ -s "$work/run/$file" ] || fail "no $file"
 done
