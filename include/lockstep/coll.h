@@ -51,6 +51,12 @@ enum { LK_MAX_NODES = 128 };
  */
 LK_API int lk_run_nodes(lk_run run, lk_node *out);
 
+/**
+ * Share `total` pieces among `size` ranks so that each has one node, or nothing: first [size + 1] says
+ * where the run of each rank begins.  The largest is as small as it can be, at most twice an even share.
+ */
+LK_API void lk_run_one_node(int64_t total, int size, int64_t *first);
+
 /** A pair for minloc and maxloc: 16 bytes whatever the dtype. */
 typedef struct lk_loc {
     union {

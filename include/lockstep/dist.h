@@ -96,6 +96,38 @@ LK_API lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t coun
 LK_API lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int64_t count,
                                   const char *name, lk_var *out) LK_NODISCARD;
 
+/* ---- a batch that ranks share ---- */
+
+/** A batch of samples, of which each rank has a part. */
+typedef struct lk_dist_batch {
+    lk_comm *comm;
+    int64_t samples; /* of the whole batch */
+    /* Pieces of lk_tape_piece() samples that it is cut into, and where the run of each rank begins,
+     * [P + 1], as in coll.h: a rank has one node of the tree, or nothing.  0: each rank's part is a
+     * piece; the bits then depend on the number of ranks. */
+    int64_t pieces;
+    const int64_t *first;
+    /* Called before ranks meet, forward and backward, so that one that cannot come may say so; NULL:
+     * nobody.  Its failure is the node's. */
+    lk_status (*ready)(void *arg);
+    void *arg;
+} lk_dist_batch;
+
+/**
+ * lk_batch_norm() of this rank's part x of a batch, by mean and variance over the whole of it: the bits
+ * are those of one rank that has all samples.
+ *
+ * All ranks give the same `gamma` and `beta`.  Their gradients, over the whole batch, are on the rank
+ * that has its first piece (without pieces: rank 0), and 0 elsewhere.  out[0] is the result, out[1] and
+ * out[2] are mean and variance, [1][channels], the same everywhere and without a gradient.  A part may
+ * be empty.  `batch` must live until the tape is reset, `attr` may be NULL.
+ *
+ * Errors: LK_ESHAPE unless x is what this rank has of the batch; LK_EINVAL when that is not one node.
+ */
+LK_API lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma, lk_var beta,
+                                    const lk_batch_norm_attr *attr, const char *name,
+                                    lk_var out[3]) LK_NODISCARD;
+
 /* ---- neighbours ---- */
 
 /**

@@ -95,6 +95,10 @@ LK_API lk_slab *lk_model_state(const lk_model *model);
  * of its own, for only so are its contributions added piece by piece. */
 LK_API bool lk_model_reuses(const lk_model *model);
 
+/** Whether a layer needs sums over the whole batch while it is passed: whoever has a part of it must
+ * then give lk_pass.batch. */
+LK_API bool lk_model_meets(const lk_model *model);
+
 /** A layer of a model, to look at. */
 typedef struct lk_unit_info {
     const char *name, *type;
@@ -160,11 +164,13 @@ LK_API lk_status lk_model_observe(lk_model *model, const lk_sums *sums,
 /** A run of samples through the model, and what for. */
 typedef struct lk_pass {
     lk_tape *tape;
-    lk_sums *sums;       /* where gradients go; NULL: none are wanted */
-    bool training;       /* dropout drops, batch norm observes */
-    int64_t step;        /* of the training, for random draws */
-    int64_t first;       /* the first sample's number in the whole batch */
-    bool part;           /* the samples are not the whole batch */
+    lk_sums *sums; /* where gradients go; NULL: none are wanted */
+    bool training; /* dropout drops, batch norm observes */
+    int64_t step;  /* of the training, for random draws */
+    int64_t first; /* the first sample's number in the whole batch */
+    bool part;     /* the samples are not the whole batch */
+    /* Whoever has the other parts makes the same pass now; NULL: nobody does.  Of lk_team_batch(). */
+    const struct lk_dist_batch *batch;
     struct lk__run *run; /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;
 
@@ -248,6 +254,9 @@ LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODIS
  * the mean over pieces of what lk_pass_observe() was given. */
 LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, double start,
                                 double rate) LK_NODISCARD;
+
+/** The layer needs sums over the whole batch, from all who have a part of it: lk_model_meets(). */
+LK_API void lk_build_meets(lk_build *build);
 
 /** Build the next list of layers within the layer, at most LK_MAX_LISTS; *out is what comes out of
  * it.  `name` is put before theirs; "" if there is one list. */

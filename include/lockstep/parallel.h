@@ -5,7 +5,7 @@
  * block is a pass of its own through the model and fills the sums (gradients, observed statistics,
  * the loss) of its node; the team joins the nodes of all ranks by the tree:
  *
- *     lk_team_begin(team, pieces);
+ *     lk_team_begin(team, pieces, samples);
  *     for (k = 0; k < lk_team_blocks(team, block); k++)
  *         ... a pass over block[k] into lk_team_sums(team, k) ...
  *     lk_team_join_rest(team);             statistics and loss: lk_team_total() has them everywhere
@@ -37,6 +37,9 @@ typedef struct lk_team_spec {
     /* Free to reassociate: a rank's run is one block, and ranks are joined in any order.  The bits
      * then depend on the number of ranks. */
     bool fast;
+    /* A rank has one block in each batch, so that the blocks of all ranks can meet during a pass; ranks
+     * are less even then, unless the tree can be cut evenly.  See lk_team_batch(). */
+    bool one_block;
     /* Let gradients travel while backward goes on, in buckets of at least so many bytes from the last
      * layer to the first; 0: after backward, all at once. */
     int64_t bucket;
@@ -57,15 +60,28 @@ LK_API lk_comm *lk_team_comm(const lk_team *team);
 LK_API int lk_team_rank(const lk_team *team);
 LK_API int lk_team_size(const lk_team *team);
 
-/** Begin a batch of so many pieces, at most those of a whole batch: the run of this rank.  Its sums are
- * zero. */
-LK_API lk_run lk_team_begin(lk_team *team, int64_t pieces);
+/** Begin a batch of so many pieces, at most those of a whole batch, and samples: the run of this rank.
+ * Its sums are zero. */
+LK_API lk_run lk_team_begin(lk_team *team, int64_t pieces, int64_t samples);
 
 /** The blocks of this rank in the batch; returns how many, at most LK_MAX_NODES. */
 LK_API int lk_team_blocks(const lk_team *team, lk_node *out);
 
 /** The sums that block `k` fills. */
 LK_API lk_sums *lk_team_sums(const lk_team *team, int k);
+
+/**
+ * The batch as ranks share it, for layers that need sums over all of it; NULL: this rank is alone, or
+ * spec.one_block is not set.  Borrowed, until the next batch.
+ *
+ * Before ranks meet they agree that all will come.  So every rank makes the pass, one without a piece
+ * over no samples, and ends it with lk_team_agree().
+ */
+LK_API const struct lk_dist_batch *lk_team_batch(const lk_team *team);
+
+/** As lk_agree(), at the end of a pass with lk_team_batch(): a failure that ranks heard of where they
+ * met is not told again. */
+LK_API lk_status lk_team_agree(lk_team *team, lk_status st) LK_NODISCARD;
 
 /**
  * Watch the backward of the last block on `tape`, if gradients travel meanwhile (spec.bucket);

@@ -78,13 +78,16 @@ bool lk__program_make(const lk__case *k, lk__program *p)
     return end(&w, k->pieces);
 }
 
-bool lk__program_even(int64_t pieces, int size, lk__program *p)
+bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__program *p)
 {
     struct writer w;
     lk_node node[LK_MAX_NODES];
     begin(&w, p);
     for (int r = 0; r < size; r++) {
-        int n = lk_run_nodes(lk_run_of(pieces, r, size), node);
+        lk_run run = lk_run_of(pieces, r, size);
+        if (first)
+            run = (lk_run){pieces, first[r], first[r + 1] - first[r]};
+        int n = lk_run_nodes(run, node);
         if (n > LK_PROGRAM_LEAVES - p->n_leaves)
             return false;
         memcpy(w.leaf + p->n_leaves, node, (size_t)n * sizeof *node);

@@ -25,8 +25,8 @@ typedef struct lk__program {
 /** Write the program of a case; false if it has too many leaves, or needs too deep a stack. */
 bool lk__program_make(const lk__case *k, lk__program *p);
 
-/** The same for `size` ranks whose runs are lk_run_of(pieces, rank, size). */
-bool lk__program_even(int64_t pieces, int size, lk__program *p);
+/** The same for `size` ranks whose runs begin at first [size + 1]; NULL: lk_run_of(). */
+bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__program *p);
 
 /** Write another program: the p->n_leaves leaves one after the other, which is not the tree; of no
  * number of pieces. */

@@ -103,6 +103,11 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, doub
     return LK_OK;
 }
 
+void lk_build_meets(lk_build *build)
+{
+    build->net->meets = true;
+}
+
 /* ---- lists of layers ---- */
 
 static lk_status unit_build(lk__net *net, int64_t number, const lk_choice *choice, lk_io in,

@@ -158,6 +158,11 @@ bool lk_model_reuses(const lk_model *model)
     return model->net->reuses;
 }
 
+bool lk_model_meets(const lk_model *model)
+{
+    return model->net->meets;
+}
+
 int64_t lk_model_units(const lk_model *model)
 {
     return model->net ? model->net->n_units : 0;

@@ -30,7 +30,7 @@ typedef struct lk__net {
     lk_arena *arena; /* names, data of layers, lists */
     lk_model_spec spec;
     lk_io out;
-    bool reuses;
+    bool reuses, meets;
     int64_t n_units, n_lists, n_params, n_state;
     int64_t max_units, max_lists, max_params, max_state; /* room in the arrays */
     lk_unit *unit;

@@ -17,7 +17,7 @@
 #include "ops/common/pieces.h"
 #include "tensor/tensor.h"
 
-enum { X, GAMMA, BETA };
+enum { X = LK__NORM_X, GAMMA = LK__NORM_GAMMA, BETA = LK__NORM_BETA };
 
 static bool is_whole(const lk_call *c)
 {
@@ -38,122 +38,38 @@ static lk_status batch_norm_infer(lk_call *c, lk_spec *out)
     return LK_OK;
 }
 
-LK_ROW_MAP(centre_square, (a - b) * (a - b))
-LK_ROW_MAP(product, a *b)
-LK_ROW_MAP(normalise, (a - b) * c + d)
-
 static lk_status batch_norm_forward(lk_call *c)
 {
     lk__pieces s = pieces_of(c);
-    const void *x = lk__tensor_start(c->x[X]), *gamma = lk__tensor_start(c->x[GAMMA]);
-    void *y = lk__tensor_start(c->y[0]), *mean = lk__tensor_start(c->y[1]),
-         *variance = lk__tensor_start(c->y[2]), *scale;
-    LK_TRY(lk_call_scratch(c, c->y[1]->count * (int64_t)lk_dtype_size(s.dtype), &scale));
-    LK_TRY(lk__pieces_mean(&s, x, mean));
-    LK_TRY(lk__pieces_map(c, &s, &(lk__pieces_in){{x}, {mean}, .y = y}, centre_square));
-    LK_TRY(lk__pieces_mean(&s, y, variance));
-    LK_TRY(lk__pieces_vector(&s, &(lk__pieces_in){.v = {variance}, .y = scale},
-                             lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
-    lk__pieces_in by_gamma = {.v = {scale, gamma}, .shared = {false, true}, .y = scale};
-    LK_TRY(lk__pieces_vector(&s, &by_gamma, 0, product));
-    lk__pieces_in all = {.x = {x},
-                         .v = {mean, scale, lk__tensor_start(c->x[BETA])},
-                         .shared = {false, false, true},
-                         .y = y};
-    LK_TRY(lk__pieces_map(c, &s, &all, normalise));
+    LK_TRY(lk__batch_norm_values(c, &s));
     return LK_OK;
 }
 
 /* ---- batch_norm_grad: all gradients at once, for a backward that is not recorded ---- */
 
-enum { G_X, G_GAMMA, G_MEAN, G_VARIANCE, G_DY, G_DMEAN, G_DVARIANCE, G_N_IN };
-
-static lk_status grad_infer(lk_call *c, lk_spec *out)
-{
-    for (int j = 0; j < 3; j++) {
-        out[j].dtype = c->x[G_X]->dtype;
-        out[j].shape = c->x[j == 0 ? G_X : G_GAMMA]->shape;
-    }
-    return LK_OK;
-}
-
-LK_ROW_MAP(times_centred, b *(a - c))
-LK_ROW_MAP(slope, 2 * d / p - a * b * b * (c / p))
-LK_ROW_MAP(offset, c / p - a * (b / p))
-LK_ROW_MAP(gradient, d *b + (a - c) * e + f)
-
-/* The vectors of the formula, [pieces][channels] each. */
-typedef struct grad_vectors {
-    void *dy, *dy_c, *inv, *k, *w, *b; /* dy and dy_c are sums */
-} grad_vectors;
-
-static lk_status vectors_take(lk_call *c, const lk__pieces *s, grad_vectors *v)
-{
-    int64_t bytes = s->n * s->channels * (int64_t)lk_dtype_size(s->dtype);
-    void **all[] = {&v->dy, &v->dy_c, &v->inv, &v->k, &v->w, &v->b};
-    for (int i = 0; i < LK_COUNT(all); i++)
-        LK_TRY(lk_call_scratch(c, bytes, all[i]));
-    return LK_OK;
-}
-
-static lk_status vectors_make(lk_call *c, const lk__pieces *s, const grad_vectors *v)
-{
-    const void *x[G_N_IN];
-    for (int i = 0; i < G_N_IN; i++)
-        x[i] = lk__tensor_start(c->x[i]);
-    lk__pieces_in inv = {.v = {x[G_VARIANCE]}, .y = v->inv};
-    lk__pieces_in k = {.v = {v->inv, x[G_GAMMA]}, .shared = {false, true}, .y = v->k};
-    lk__pieces_in w = {.v = {v->k, v->inv, v->dy_c, x[G_DVARIANCE]}, .y = v->w};
-    lk__pieces_in b = {.v = {v->k, v->dy, x[G_DMEAN]}, .y = v->b};
-    lk__pieces_in scaled = {.v = {v->dy_c, v->inv}, .y = v->dy_c};
-    LK_TRY(lk__pieces_vector(s, &inv, lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
-    LK_TRY(lk__pieces_vector(s, &k, 0, product));
-    LK_TRY(lk__pieces_vector(s, &w, 0, slope));
-    LK_TRY(lk__pieces_vector(s, &b, 0, offset));
-    LK_TRY(lk__pieces_vector(s, &scaled, 0, product));
-    return LK_OK;
-}
-
 static lk_status grad_forward(lk_call *c)
 {
     lk__pieces s = pieces_of(c);
-    const void *x = lk__tensor_start(c->x[G_X]), *dy = lk__tensor_start(c->x[G_DY]),
-               *mean = lk__tensor_start(c->x[G_MEAN]);
-    void *dx = lk__tensor_start(c->y[0]);
-    grad_vectors v;
-    LK_TRY(vectors_take(c, &s, &v));
-    LK_TRY(lk__pieces_sum(&s, dy, v.dy));
-    LK_TRY(lk__pieces_map(c, &s, &(lk__pieces_in){{x, dy}, {mean}, .y = dx}, times_centred));
-    LK_TRY(lk__pieces_sum(&s, dx, v.dy_c));
-    LK_TRY(vectors_make(c, &s, &v));
-    LK_TRY(
-        lk__pieces_map(c, &s, &(lk__pieces_in){{x, dy}, {mean, v.k, v.w, v.b}, .y = dx}, gradient));
-    lk_reduce_shape tree = {.outer = 1, .n = s.n, .inner = s.channels, .piece = 1};
-    LK_TRY(lk_reduce(s.dtype, LK_REDUCE_SUM, &tree, v.dy_c, lk__tensor_start(c->y[1])));
-    LK_TRY(lk_reduce(s.dtype, LK_REDUCE_SUM, &tree, v.dy, lk__tensor_start(c->y[2])));
+    LK_TRY(lk__batch_norm_gradients(c, &s));
     return LK_OK;
 }
 
 static const lk_op batch_norm_grad = {
     .name = "batch_norm_grad",
     .summary = "the gradients of x, gamma and beta",
-    .min_in = G_N_IN,
-    .max_in = G_N_IN,
+    .min_in = LK__NORM_GRAD_IN,
+    .max_in = LK__NORM_GRAD_IN,
     .n_out = 3,
     .attr_size = sizeof(lk_batch_norm_attr),
-    .infer = grad_infer,
+    .infer = lk__batch_norm_grad_infer,
     .forward = grad_forward,
 };
 
 static lk_status fuse(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk_var in[G_N_IN] = {c->in[X], c->in[GAMMA], c->out[1], c->out[2]};
-    for (int j = 0; j < 3; j++) {
-        in[G_DY + j] = dout[j];
-        if (!lk_is_var(dout[j]))
-            LK_TRY(lk_zeros_like(c->out[j], &in[G_DY + j]));
-    }
-    LK_TRY(lk_apply(c->tape, &batch_norm_grad, in, G_N_IN, c->attr, din));
+    lk_var in[LK__NORM_GRAD_IN];
+    LK_TRY(lk__batch_norm_grad_in(c, dout, in));
+    LK_TRY(lk_apply(c->tape, &batch_norm_grad, in, LK__NORM_GRAD_IN, c->attr, din));
     return LK_OK;
 }
 

@@ -23,7 +23,8 @@ lk_status lk__team_join(lk_team *t, int64_t first, int64_t n, const char *name,
                           .stride = t->elements,
                           .dtype = t->dtype,
                           .fold = LK_FOLD_SUM,
-                          .pieces = t->spec.fast ? 0 : t->run.total};
+                          .pieces = t->spec.fast ? 0 : t->run.total,
+                          .first = t->first};
     if (request)
         LK_TRY(lk_coll_start(t->comm, &call, request));
     else
@@ -66,7 +67,7 @@ static bool is_direct(lk_team *t)
     int64_t pieces = t->spec.fast ? t->size : t->run.total;
     if (!t->comm || t->bucket || lk_comm_inter_size(t->comm) > 1)
         return false;
-    if (t->program.pieces != pieces && !lk__program_even(pieces, t->size, &t->program)) {
+    if (t->program.pieces != pieces && !lk__program_runs(pieces, t->first, t->size, &t->program)) {
         t->program.pieces = 0;
         return false;
     }

@@ -1,13 +1,16 @@
 /* Teams: who computes which pieces, and where the sums are. */
 #include "parallel/team.h"
 
+#include "parallel/agree.h"
+
+#include <stdio.h>
 #include <string.h>
 
 /* The most blocks that a rank has in any batch of up to `pieces`. */
 static int nodes_most(const lk_team_spec *spec, int rank, int size)
 {
     int most = 1;
-    for (int64_t pieces = 1; !spec->fast && pieces <= spec->pieces; pieces++) {
+    for (int64_t pieces = 1; !spec->fast && !spec->one_block && pieces <= spec->pieces; pieces++) {
         int n = lk_run_nodes(lk_run_of(pieces, rank, size), NULL);
         most = n > most ? n : most;
     }
@@ -57,7 +60,10 @@ static lk_status team_make(lk_team *t)
     t->max_nodes = nodes_most(&t->spec, t->rank, t->size);
     if (t->comm)
         LK_TRY(lk_shared_new(t->comm, slabs(t) * lk_sums_bytes(t->spec.model), "sums", &t->shared));
-    LK_TRY(lk_agree(t->comm, sums_make(t)));
+    lk_status st = sums_make(t);
+    if (st == LK_OK && t->comm && t->spec.one_block && !t->spec.fast)
+        st = lk_alloc_zero(&t->first, t->size + 1, sizeof *t->first);
+    LK_TRY(lk_agree(t->comm, st));
     return LK_OK;
 }
 
@@ -83,6 +89,7 @@ void lk_team_free(lk_team *t)
     if (!t)
         return;
     lk__buckets_free(t);
+    lk_free(t->first);
     for (int i = 0; t->sums && i < slabs(t); i++)
         lk_sums_free(t->sums[i]);
     lk_free(t->sums);
@@ -124,9 +131,37 @@ static void sums_clear(lk_team *t)
     t->clear = false;
 }
 
-lk_run lk_team_begin(lk_team *t, int64_t pieces)
+/* Before ranks meet in a pass. */
+static lk_status ready(void *arg)
 {
-    t->run = lk_run_of(pieces, t->rank, t->size);
+    lk_team *t = arg;
+    lk_status st = lk_agree(t->comm, LK_OK);
+    if (st != LK_OK)
+        snprintf(t->told, sizeof t->told, "%s", lk_error_message());
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* The run of this rank, one node if it is to have one block. */
+static lk_run run_begin(lk_team *t, int64_t pieces)
+{
+    if (!t->first)
+        return lk_run_of(pieces, t->rank, t->size);
+    if (t->first[t->size] != pieces)
+        lk_run_one_node(pieces, t->size, t->first);
+    return (lk_run){pieces, t->first[t->rank], t->first[t->rank + 1] - t->first[t->rank]};
+}
+
+lk_run lk_team_begin(lk_team *t, int64_t pieces, int64_t samples)
+{
+    t->told[0] = '\0';
+    t->run = run_begin(t, pieces);
+    t->batch = (lk_dist_batch){.comm = t->comm,
+                               .samples = samples,
+                               .pieces = t->spec.fast ? 0 : pieces,
+                               .first = t->first,
+                               .ready = ready,
+                               .arg = t};
     if (t->spec.fast) {
         t->n_nodes = t->run.n > 0;
         t->node[0] = (lk_node){t->run.first, t->run.n};
@@ -136,6 +171,19 @@ lk_run lk_team_begin(lk_team *t, int64_t pieces)
     sums_clear(t);
     lk__buckets_begin(t);
     return t->run;
+}
+
+const lk_dist_batch *lk_team_batch(const lk_team *t)
+{
+    return t->comm && t->spec.one_block ? &t->batch : NULL;
+}
+
+/* What a rank heard is said in the words it heard: not the layer where they met has failed. */
+lk_status lk_team_agree(lk_team *t, lk_status st)
+{
+    if (!t->told[0])
+        return lk_agree(t->comm, st);
+    return lk__is_end(st) ? st : LK_RAISE(st, "%s", t->told);
 }
 
 int lk_team_blocks(const lk_team *t, lk_node *out)

@@ -5,6 +5,7 @@
 #include "coll/program.h"
 
 #include <lockstep/alloc.h>
+#include <lockstep/dist.h>
 #include <lockstep/parallel.h>
 
 /* A range of the gradients that travels as one. */
@@ -34,7 +35,10 @@ struct lk_team {
     lk_shared **placed;
     int64_t n_placed, max_placed;
 
-    lk_run run; /* of the batch */
+    lk_run run;     /* of the batch */
+    int64_t *first; /* one block for each rank: where the run of each begins; NULL: lk_run_of() */
+    lk_dist_batch batch; /* one block for each rank: of lk_team_batch() */
+    char told[640]; /* the failure of another rank that this one heard of where they met, or "" */
     lk_node node[LK_MAX_NODES];
     int n_nodes;
 

@@ -45,7 +45,11 @@ static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss
              (long long)batch->index[at / (lk_tensor_count(batch->x) / batch->n)]);
     lk_tape_reset(t->tape);
     LK_TRY(lk__block_enter(t->tape, batch, &x, &y));
-    lk_pass pass = {.tape = t->tape, .training = true, .step = t->step, .first = batch->first};
+    lk_pass pass = {.tape = t->tape,
+                    .training = true,
+                    .step = t->step,
+                    .first = batch->first,
+                    .batch = lk_team_batch(t->team)};
     LK_TRY(lk_model_watch(t->spec.model, &pass, x, layer, sizeof layer, &out));
     LK_CHECK(
         !layer[0], LK_ENAN,
@@ -67,7 +71,7 @@ static lk_status blame_own(lk_trainer *t, const lk_batch *batch, double loss)
 
 lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss)
 {
-    LK_TRY(lk_agree(lk__trainer_comm(t), blame_own(t, batch, loss)));
+    LK_TRY(lk_team_agree(t->team, blame_own(t, batch, loss)));
     return LK_RAISE(LK_ENAN,
                     "step %lld: the loss is %g: the output of the model is finite, the loss of it "
                     "is not",

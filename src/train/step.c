@@ -7,7 +7,9 @@
  *     gradients of all, or of a share             exchange
  *     update                 update
  *
- * A rank that cannot do its part says so in the notes, so that all stop in the same step.
+ * A rank that cannot do its part says so in the notes, so that all stop in the same step.  If a layer
+ * needs sums over the whole batch, ranks meet in forward and backward as well: each has one block, or
+ * none, and whoever cannot come says so to those who wait.
  */
 #include "train/trainer.h"
 
@@ -68,7 +70,8 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk
                     .training = true,
                     .step = t->step,
                     .first = batch->first,
-                    .part = batch->n < batch->size};
+                    .part = batch->n < batch->size,
+                    .batch = lk_team_batch(t->team)};
     LK_TRY(lk_model_forward(t->spec.model, &pass, x, &out));
     LK_TRY(t->cost->apply(t->spec.loss.options, out, y, &loss));
     LK_TRY(lk_sums_add_loss(sums, loss));
@@ -111,7 +114,7 @@ static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_time 
 {
     lk_node block[LK_MAX_NODES];
     int n = lk_team_blocks(t->team, block);
-    if (n == 1)
+    if (n <= 1)
         return block_sums(t, batch, 0, true, time);
     for (int k = 0; k < n; k++) {
         int64_t from;
@@ -126,14 +129,16 @@ static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_time 
     return LK_OK;
 }
 
-/* This rank's part of the step; `batch->n` is 0 if it has none. */
+/* This rank's part of the step; `batch->n` is 0 if it has none.  Where ranks meet during the pass it is
+ * made all the same. */
 static lk_status part_do(lk_trainer *t, const lk_position *at, lk_run run, lk_batch *batch,
                          lk_step_time *time)
 {
-    int64_t clock = lk_clock_ns(), from;
-    if (run.n == 0)
+    int64_t clock = lk_clock_ns(), from = 0, n = 0;
+    if (run.n > 0)
+        n = samples_of(t, batch->size, (lk_node){run.first, run.n}, &from);
+    else if (!lk_team_batch(t->team))
         return LK_OK;
-    int64_t n = samples_of(t, batch->size, (lk_node){run.first, run.n}, &from);
     LK_TRY(lk_loader_get(t->spec.train, at->epoch, at->batch, from, n, batch));
     time->data = seconds_since(&clock);
     LK_TRY(blocks_sums(t, batch, time));
@@ -214,16 +219,18 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     report = report ? report : &own;
     *report = (lk_step_report){.step = t->step, .samples = batch.size};
     int64_t clock = lk_clock_ns();
-    lk_run run = lk_team_begin(t->team, pieces);
+    lk_run run = lk_team_begin(t->team, pieces, batch.size);
     report->time.forward = seconds_since(&clock);
     lk_status st = part_do(t, &at, run, &batch, &report->time);
     clock = lk_clock_ns();
+    if (lk_team_batch(t->team))
+        LK_TRY(lk_team_agree(t->team, st));
     LK_TRY(rest_join(t, st));
     report->time.wait = seconds_since(&clock);
     double sum = lk_sums_loss(lk_team_total(t->team)) / (double)t->parts;
     report->loss = sum / (double)batch.size;
     if (!isfinite(report->loss))
-        LK_TRY(lk__blame(t, run.n > 0 ? &batch : NULL, report->loss));
+        LK_TRY(lk__blame(t, run.n > 0 || lk_team_batch(t->team) ? &batch : NULL, report->loss));
     t->seen.samples += batch.size;
     t->seen.loss += sum;
     LK_TRY(update(t, pieces, report));

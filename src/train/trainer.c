@@ -74,7 +74,9 @@ static int64_t bucket_bytes(const lk_trainer *t)
     bool several = t->spec.comm && lk_comm_inter_size(t->spec.comm) > 1;
     bool overlap = p->overlap == LK_OVERLAP_AUTO ? several : p->overlap == LK_OVERLAP_YES;
     double mib = p->bucket > 0 ? p->bucket : 1;
-    return overlap && !lk_model_reuses(t->spec.model) ? (int64_t)(mib * 1048576) + 1 : 0;
+    return overlap && !lk_model_reuses(t->spec.model) && !lk_model_meets(t->spec.model)
+               ? (int64_t)(mib * 1048576) + 1
+               : 0;
 }
 
 static lk_status team_make(lk_trainer *t)
@@ -83,6 +85,8 @@ static lk_status team_make(lk_trainer *t)
                          .model = t->spec.model,
                          .pieces = lk_loader_pieces(t->spec.train),
                          .fast = t->spec.parallel.mode == LK_MODE_FAST,
+                         .one_block = lk_model_meets(t->spec.model) &&
+                                      !lk_model_reuses(t->spec.model),
                          .bucket = bucket_bytes(t)};
     LK_TRY(layout_check(t));
     LK_TRY(lk_team_new(&spec, &t->team));

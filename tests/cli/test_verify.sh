@@ -50,6 +50,18 @@ for how in update=each update=shared overlap=yes; do
     status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3,7 "parallel.$how" --json --steps 8
     [ "$(column state)" = "$state" ] || fail "$how: other bits: $(column state)"
 done
+
+# Statistics over the whole batch, for which ranks meet during a pass: another run, with one hash, too.
+set -- 'model.1={type: batch_norm, statistics: batch}' --json --steps 8
+status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,2,3,5,7 --threads 1,2 --algorithms auto,tree,ring "$@"
+[ "$(column same)" = true ] && [ "$(column state | wc -l)" -eq 1 ] || fail 'more than one state'
+batch=$(column state)
+[ "$batch" != "$state" ] || fail 'statistics of the batch are those of shards'
+if [ -n "$mpis" ]; then
+    status 0 "$lockstep" verify "$work/net.yaml" --transport mpi --mpi "$mpis" --ranks 3 "$@"
+    [ "$(column state)" = "$batch" ] || fail "other bits: $(column state)"
+fi
+
 status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --algorithms halving
 out '1 left out: the algorithm cannot be used there'
 out 'the same bits in 1 configuration: 20 steps and an evaluation'

@@ -5,9 +5,14 @@
  */
 #include "nn/layers.h"
 
+#include <lockstep/dist.h>
+#include <lockstep/op.h>
+
+enum { SHARD, BATCH }; /* whose statistics */
+
 typedef struct norm_options {
     double momentum, eps;
-    int statistics; /* 0 shard, 1 batch */
+    int statistics;
 } norm_options;
 
 static const lk_option options[] = {
@@ -16,7 +21,10 @@ static const lk_option options[] = {
     {"eps", LK_OPTION_REAL, offsetof(norm_options, eps), .preset = "1e-5", .max = 1,
      .flags = LK_OPTION_OPEN_MIN, .help = "added to the variance"},
     {"statistics", LK_OPTION_CHOICE, offsetof(norm_options, statistics), .preset = "shard",
-     .choices = "shard batch", .help = "whose mean and variance training uses"},
+     .choices = "shard batch",
+     .help =
+         "whose mean and variance training uses: a shard's, or the whole batch's, for which ranks "
+         "wait for each other"},
     {0}};
 
 enum { GAMMA, BETA };
@@ -31,30 +39,52 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     LK_TRY(lk__build_constant(build, "beta", LK_SHAPE(channels), false));
     LK_TRY(lk_build_state(build, "mean", LK_SHAPE(channels), 0, o->momentum));
     LK_TRY(lk_build_state(build, "variance", LK_SHAPE(channels), 1, o->momentum));
+    if (o->statistics == BATCH)
+        lk_build_meets(build);
     *out = in;
+    return LK_OK;
+}
+
+/* By the statistics of the whole batch.  They are the same for all its parts, so they are observed once:
+ * with the first samples. */
+static lk_status norm_of_batch(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var out[3])
+{
+    const norm_options *o = unit->options;
+    lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = true};
+    lk_var gamma = lk_pass_param(pass, unit, GAMMA), beta = lk_pass_param(pass, unit, BETA);
+    LK_CHECK(
+        pass->batch || !pass->part, LK_ENOTSUP,
+        "%s takes its statistics over the whole batch, which is cut into parts because a layer "
+        "uses its parameters more than once; use statistics: shard",
+        unit->name);
+    if (pass->batch)
+        LK_TRY(lk_dist_batch_norm(pass->batch, x, gamma, beta, &attr, unit->name, out));
+    else
+        LK_TRY(lk_batch_norm(x, gamma, beta, &attr, &out[0], &out[1], &out[2]));
+    if (pass->first > 0 || lk_shape_of(x).dim[0] == 0)
+        out[1] = out[2] = LK_NO_VAR;
     return LK_OK;
 }
 
 static lk_status norm_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
 {
     const norm_options *o = unit->options;
-    lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = o->statistics == 1};
+    lk_batch_norm_attr attr = {.eps = o->eps};
     lk_var gamma = lk_pass_param(pass, unit, GAMMA), beta = lk_pass_param(pass, unit, BETA), mean,
-           variance;
-    LK_CHECK(
-        !pass->part || !attr.whole_batch || !pass->training, LK_ENOTSUP,
-        "%s takes its statistics over the whole batch, which is cut into parts: over ranks, or "
-        "because a layer uses its parameters more than once; use statistics: shard, or one rank",
-        unit->name);
+           variance, seen[3];
     if (!pass->training) {
         LK_TRY(lk_pass_state(pass, unit, MEAN, &mean));
         LK_TRY(lk_pass_state(pass, unit, VARIANCE, &variance));
         LK_TRY(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
         return LK_OK;
     }
-    LK_TRY(lk_batch_norm(x, gamma, beta, &attr, out, &mean, &variance));
-    LK_TRY(lk_pass_observe(pass, unit, MEAN, mean));
-    LK_TRY(lk_pass_observe(pass, unit, VARIANCE, variance));
+    if (o->statistics == BATCH)
+        LK_TRY(norm_of_batch(pass, unit, x, seen));
+    else
+        LK_TRY(lk_batch_norm(x, gamma, beta, &attr, &seen[0], &seen[1], &seen[2]));
+    *out = seen[0];
+    for (int i = MEAN; i <= VARIANCE && lk_is_var(seen[1 + i]); i++)
+        LK_TRY(lk_pass_observe(pass, unit, i, seen[1 + i]));
     return LK_OK;
 }
 

@@ -2,7 +2,7 @@
 #ifndef LK_OPS_COMMON_BATCH_NORM_H
 #define LK_OPS_COMMON_BATCH_NORM_H
 
-#include "ops/common/rows.h"
+#include "ops/common/pieces.h"
 
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
@@ -21,5 +21,22 @@ void lk__batch_norm_inverse_row(lk__row *r);
 
 /** *out = 1 / sqrt(variance + eps). */
 lk_status lk__batch_norm_inverse(const lk_call *c, lk_var variance, lk_var *out) LK_NODISCARD;
+
+/* ---- by its own statistics: values and gradients, each in few passes over memory ---- */
+
+/* Inputs of a call that normalises, whose outputs are y, mean and variance. */
+enum { LK__NORM_X, LK__NORM_GAMMA, LK__NORM_BETA };
+
+/* Inputs of the call that gives dx, dgamma and dbeta. */
+enum { LK__NORM_GRAD_IN = 7 };
+
+/** Normalise x by the statistics of each piece. */
+lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s) LK_NODISCARD;
+
+/** In backward of such a call: the inputs of the call that gives the gradients. */
+lk_status lk__batch_norm_grad_in(const lk_call *c, const lk_var *dout,
+                                 lk_var in[LK__NORM_GRAD_IN]) LK_NODISCARD;
+lk_status lk__batch_norm_grad_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_BATCH_NORM_H */

@@ -32,6 +32,12 @@ int64_t lk__pieces_rows(const lk__pieces *s, int64_t p)
     return p < s->n - 1 ? s->piece : s->rows - p * s->piece;
 }
 
+/* Rows that a mean is over. */
+static double rows_of_mean(const lk__pieces *s, int64_t p)
+{
+    return (double)(s->of ? s->of : lk__pieces_rows(s, p));
+}
+
 static int64_t row_bytes(const lk__pieces *s)
 {
     return s->channels * (int64_t)lk_dtype_size(s->dtype);
@@ -54,9 +60,29 @@ lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out)
 
 LK_ROW_MAP(divide, o / p)
 
-lk_status lk__pieces_mean(const lk__pieces *s, const void *x, void *out)
+lk_status lk__pieces_ready(const lk__pieces *s)
 {
-    LK_TRY(lk__pieces_sum(s, x, out));
+    if (s->joiner)
+        LK_TRY(s->joiner->ready(s->joiner->arg));
+    return LK_OK;
+}
+
+lk_status lk__pieces_join(const lk__pieces *s, lk_status st, int64_t vectors, void *sums)
+{
+    if (s->joiner) {
+        const lk__joiner *j = s->joiner;
+        lk_status joined = j->join(j->arg, s->dtype, vectors * s->channels, sums);
+        st = st == LK_OK ? joined : st;
+    }
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk__pieces_mean(const lk__pieces *s, lk_status st, const void *x, void *out)
+{
+    if (st == LK_OK)
+        st = lk__pieces_sum(s, x, out);
+    LK_TRY(lk__pieces_join(s, st, 1, out));
     LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, divide));
     return LK_OK;
 }
@@ -68,7 +94,7 @@ lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double
                          .rows = 1,
                          .n = s->channels,
                          .y = (char *)in->y + p * row_bytes(s),
-                         .p = {(double)lk__pieces_rows(s, p), q}};
+                         .p = {rows_of_mean(s, p), q}};
         for (int k = 0; k < LK_PIECES_MAX_V && in->v[k]; k++)
             rows.x[k] = (const char *)in->v[k] + (in->shared[k] ? 0 : p * row_bytes(s));
         LK_TRY(lk__rows_run(&rows, fn));
@@ -104,7 +130,7 @@ static lk_status map_rows(const piece_part *t, int64_t first, int64_t n, int64_t
                      .rows = n,
                      .n = times * s->channels,
                      .y = (char *)t->in->y + at,
-                     .p = {(double)lk__pieces_rows(s, t->p)}};
+                     .p = {rows_of_mean(s, t->p)}};
     int i = 0;
     for (int k = 0; k < LK_PIECES_MAX_X && t->in->x[k]; k++)
         rows.x[i++] = (const char *)t->in->x[k] + at;

@@ -9,11 +9,22 @@
 
 #include "ops/common/rows.h"
 
+/* Who adds up what the parts of a batch have. */
+typedef struct lk__joiner {
+    /** Before the first sums of an op: whether all will come. */
+    lk_status (*ready)(void *arg);
+    /** Sums [n] of this part become those of the whole batch. */
+    lk_status (*join)(void *arg, lk_dtype dtype, int64_t n, void *sums);
+    void *arg;
+} lk__joiner;
+
 typedef struct lk__pieces {
     lk_dtype dtype;
     int64_t rows, channels;
     int64_t n, piece; /* pieces, and rows in each but the last */
     int64_t sum;      /* rows in a piece of a sum over all, when there is one piece; 0: all */
+    int64_t of;       /* rows of the whole batch, when these are a part of it; 0: they are not */
+    const lk__joiner *joiner; /* then: who has the other parts */
 } lk__pieces;
 
 /** The pieces of x; one if `whole`. */
@@ -25,8 +36,17 @@ int64_t lk__pieces_rows(const lk__pieces *s, int64_t p);
 /** out [n][channels] = the sums of x over the rows of each piece: lane sums of lk_reduce(). */
 lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
 
-/** As lk__pieces_sum(), divided by the rows of the piece. */
-lk_status lk__pieces_mean(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
+/** Whether whoever has the other parts of the batch, if there are any, will come to join sums. */
+lk_status lk__pieces_ready(const lk__pieces *s) LK_NODISCARD;
+
+/** Join `vectors` sums, one behind the other, with those of the other parts of the batch, if there are
+ * any.  Others wait for them, so it is called after a failure, `st`, as well, and gives it back. */
+lk_status lk__pieces_join(const lk__pieces *s, lk_status st, int64_t vectors,
+                          void *sums) LK_NODISCARD;
+
+/** As lk__pieces_sum(), joined, and divided by the rows of the piece or of the whole batch; after a
+ * failure, `st`, only joined. */
+lk_status lk__pieces_mean(const lk__pieces *s, lk_status st, const void *x, void *out) LK_NODISCARD;
 
 enum { LK_PIECES_MAX_X = 2, LK_PIECES_MAX_V = 4 };
 
@@ -40,12 +60,12 @@ typedef struct lk__pieces_in {
 
 /**
  * Run `fn`, an LK_ROW_MAP, on all elements of x's shape.  Its inputs are those of x, then the
- * vectors; its number p is the rows of the piece.
+ * vectors; its number p is the rows that a mean is over.
  */
 lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in,
                          lk__row_fn *fn) LK_NODISCARD;
 
-/** Run `fn` on vectors alone: in->v gives a vector in->y.  p is the rows of the piece, q is `q`. */
+/** Run `fn` on vectors alone: in->v gives a vector in->y.  p as above, q is `q`. */
 lk_status lk__pieces_vector(const lk__pieces *s, const lk__pieces_in *in, double q,
                             lk__row_fn *fn) LK_NODISCARD;
 

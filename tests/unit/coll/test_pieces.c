@@ -59,5 +59,45 @@ static void the_worst_run_fits(void)
     ASSERT_EQ(next, INT64_MAX - 1);
 }
 
+/* The largest run that `size` nodes of the tree over [first, first + n) need at least. */
+static int64_t least_largest(int64_t n, int size)
+{
+    if (size == 1 || n == 1)
+        return n;
+    int64_t half = 1, best = n;
+    while (2 * half < n)
+        half *= 2;
+    for (int left = 1; left < size; left++) {
+        int64_t a = least_largest(half, left), b = least_largest(n - half, size - left);
+        int64_t largest = a > b ? a : b;
+        best = largest < best ? largest : best;
+    }
+    return best;
+}
+
+static void each_rank_can_have_one_node(void)
+{
+    for (int64_t total = 1; total < 36; total++)
+        for (int size = 1; size < 8; size++) {
+            int64_t first[9], largest = 0;
+            int empty = 0;
+            lk_run_one_node(total, size, first);
+            ASSERT_EQ(first[0], 0);
+            ASSERT_EQ(first[size], total);
+            for (int r = 0; r < size; r++) {
+                lk_run run = {total, first[r], first[r + 1] - first[r]};
+                ASSERT_TRUE(run.n >= 0 && lk_run_nodes(run, NULL) == (run.n > 0));
+                largest = run.n > largest ? run.n : largest;
+                empty += run.n == 0;
+            }
+            ASSERT_EQ(largest, least_largest(total, size));
+            ASSERT_EQ(empty, size > total ? size - total : 0);
+        }
+    int64_t many[1001];
+    lk_run_one_node(INT64_MAX, 1000, many);
+    ASSERT_TRUE(many[999] > many[998] && many[1000] == INT64_MAX);
+}
+
 TEST_MAIN(TEST(runs_share_evenly_and_leave_nothing_out),
-          TEST(nodes_cover_a_run_with_whole_subtrees), TEST(the_worst_run_fits))
+          TEST(nodes_cover_a_run_with_whole_subtrees), TEST(the_worst_run_fits),
+          TEST(each_rank_can_have_one_node))

@@ -1,0 +1,265 @@
+/* batch_norm: a part of a batch, x [samples][...][channels], normalised by mean and variance of each
+ * channel over all m rows of the whole batch.  Sums are over the rows of all ranks:
+ *
+ *   mean = sum x / m,  c = x - mean,  variance = sum (c c) / m,  inv = 1 / sqrt(variance + eps)
+ *   y    = c (gamma inv) + beta
+ *
+ *   dx     = K dy - c K inv inv (sum (dy c) / m) - K (sum dy / m)       with K = gamma inv
+ *   dgamma = sum (dy c) inv,  dbeta = sum dy                            on one rank, 0 on the others
+ *
+ * The loops are those of the op (ops/common/norm_fused.c).  The sums of ranks are joined by the tree
+ * over the pieces of the batch: two vectors in forward, one of twice the length in backward.
+ */
+#include "ops/common/batch_norm.h"
+
+#include "dist/common/posts.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+enum { X = LK__NORM_X, GAMMA = LK__NORM_GAMMA, BETA = LK__NORM_BETA };
+
+typedef struct norm_attr {
+    lk_batch_norm_attr norm; /* what the loops look at */
+    lk__dist d;
+    const lk_dist_batch *batch;
+} norm_attr;
+
+/* The pieces of this rank. */
+static lk_run run_of(const lk_dist_batch *b)
+{
+    int rank = lk_comm_rank(b->comm), size = lk_comm_size(b->comm);
+    if (b->pieces == 0)
+        return lk_run_of(size, rank, size);
+    if (!b->first)
+        return lk_run_of(b->pieces, rank, size);
+    return (lk_run){b->pieces, b->first[rank], b->first[rank + 1] - b->first[rank]};
+}
+
+/* Whether the gradients that all ranks have in common are counted here. */
+static bool is_first(const lk_dist_batch *b)
+{
+    lk_run run = run_of(b);
+    return run.first == 0 && run.n > 0;
+}
+
+/* ---- sums over the batch ---- */
+
+static lk_status ready(void *arg)
+{
+    const lk_dist_batch *b = ((const norm_attr *)arg)->batch;
+    if (b->ready)
+        LK_TRY(b->ready(b->arg));
+    return LK_OK;
+}
+
+static lk_status join(void *arg, lk_dtype dtype, int64_t n, void *sums)
+{
+    const norm_attr *a = arg;
+    lk_collective call = {.call = LK_CALL_ALLREDUCE,
+                          .name = a->d.name,
+                          .out = sums,
+                          .count = n,
+                          .dtype = dtype,
+                          .fold = LK_FOLD_SUM,
+                          .pieces = a->batch->pieces,
+                          .first = a->batch->first};
+    LK_TRY(lk_coll_run(a->d.comm, &call));
+    return LK_OK;
+}
+
+/* This rank's rows as one piece of the whole batch. */
+static lk__pieces pieces_of(const lk_call *c, const lk__joiner *joiner)
+{
+    const lk_dist_batch *b = ((const norm_attr *)c->attr)->batch;
+    lk_shape shape = c->x[X]->shape;
+    lk__pieces s = lk__pieces_of(c->tape, c->x[X]->dtype, shape, true);
+    s.n = 1;
+    s.of = b->samples;
+    for (int i = 1; i < shape.ndim - 1; i++)
+        s.of *= shape.dim[i];
+    s.joiner = joiner;
+    return s;
+}
+
+/* ---- forward ---- */
+
+static lk_status norm_infer(lk_call *c, lk_spec *out)
+{
+    LK_TRY(lk__batch_norm_infer(c, out));
+    out[1].dtype = out[2].dtype = out[0].dtype;
+    out[1].shape = out[2].shape = LK_SHAPE(1, c->x[GAMMA]->count);
+    return LK_OK;
+}
+
+static lk_status norm_forward(lk_call *c)
+{
+    norm_attr a = *(const norm_attr *)c->attr;
+    lk__joiner joiner = {ready, join, &a};
+    lk__pieces s = pieces_of(c, &joiner);
+    LK_TRY(lk__batch_norm_values(c, &s));
+    return LK_OK;
+}
+
+/* ---- all gradients at once, for a backward that is not recorded ---- */
+
+static lk_status grad_forward(lk_call *c)
+{
+    norm_attr a = *(const norm_attr *)c->attr;
+    lk__joiner joiner = {ready, join, &a};
+    lk__pieces s = pieces_of(c, &joiner);
+    LK_TRY(lk__batch_norm_gradients(c, &s));
+    for (int j = 1; j < 3 && !is_first(a.batch); j++)
+        memset(lk__tensor_start(c->y[j]), 0, (size_t)c->y[j]->count * lk_dtype_size(s.dtype));
+    return LK_OK;
+}
+
+static const lk_op grad = {.name = "batch_norm.grad",
+                           .summary = "the gradients of x, gamma and beta",
+                           .min_in = LK__NORM_GRAD_IN,
+                           .max_in = LK__NORM_GRAD_IN,
+                           .n_out = 3,
+                           .flags = LK_OP_COLLECTIVE,
+                           .attr_size = sizeof(norm_attr),
+                           .infer = lk__batch_norm_grad_infer,
+                           .forward = grad_forward};
+
+/* ---- of other ops and nodes ---- */
+
+/* What the gradients are made of, from x anew, so that they can be differentiated: rows are all axes
+ * but the last, [rows][channels]. */
+typedef struct parts {
+    lk__dist d;
+    double over_m;
+    lk_var x, dy, centred, inv, k;
+} parts;
+
+/* *out = the sum of v over the rows of all ranks. */
+static lk_status rows_sum(const parts *t, lk_var v, lk_var *out)
+{
+    LK_TRY(lk_sum(v, LK_AXES(0), out));
+    LK_TRY(lk_dist_allreduce(t->d.comm, *out, LK_FOLD_SUM, t->d.name, out));
+    return LK_OK;
+}
+
+static lk_status parts_make(lk_call *c, lk_var dy, parts *t)
+{
+    const norm_attr *a = c->attr;
+    lk_shape shape = lk_shape_of(c->in[X]);
+    lk_var mean, variance;
+    int64_t channels = shape.dim[shape.ndim - 1], rows = 1;
+    double m = (double)a->batch->samples;
+    for (int i = 0; i < shape.ndim - 1; i++)
+        rows *= shape.dim[i];
+    for (int i = 1; i < shape.ndim - 1; i++)
+        m *= (double)shape.dim[i];
+    t->over_m = 1 / m;
+    LK_TRY(lk_reshape(c->in[X], LK_SHAPE(rows, channels), &t->x));
+    LK_TRY(lk_reshape(dy, LK_SHAPE(rows, channels), &t->dy));
+    LK_TRY(rows_sum(t, t->x, &mean));
+    LK_TRY(lk_affine(mean, t->over_m, 0, &mean));
+    LK_TRY(lk_sub(t->x, mean, &t->centred));
+    LK_TRY(lk_square(t->centred, &variance));
+    LK_TRY(rows_sum(t, variance, &variance));
+    LK_TRY(lk_affine(variance, t->over_m, 0, &variance));
+    LK_TRY(lk__batch_norm_inverse(c, variance, &t->inv));
+    LK_TRY(lk_mul(t->inv, c->in[GAMMA], &t->k));
+    return LK_OK;
+}
+
+static lk_status compose(lk_call *c, const lk__dist *d, lk_var dy, lk_var *din)
+{
+    parts t = {.d = *d};
+    lk_var by_c, sum, term;
+    LK_TRY(parts_make(c, dy, &t));
+    LK_TRY(lk_mul(t.dy, t.centred, &by_c));
+    LK_TRY(rows_sum(&t, by_c, &by_c));
+    LK_TRY(rows_sum(&t, t.dy, &sum));
+    LK_TRY(lk_mul(by_c, t.inv, &din[GAMMA]));
+    din[BETA] = sum;
+    LK_TRY(lk_mul(t.dy, t.k, &din[X]));
+    LK_TRY(lk_mul(din[GAMMA], t.inv, &term));
+    LK_TRY(lk_mul(term, t.k, &term));
+    LK_TRY(lk_affine(term, t.over_m, 0, &term));
+    LK_TRY(lk_mul(t.centred, term, &term));
+    LK_TRY(lk_sub(din[X], term, &din[X]));
+    LK_TRY(lk_mul(sum, t.k, &term));
+    LK_TRY(lk_affine(term, t.over_m, 0, &term));
+    LK_TRY(lk_sub(din[X], term, &din[X]));
+    LK_TRY(lk_reshape(din[X], lk_shape_of(c->in[X]), &din[X]));
+    for (int i = GAMMA; i <= BETA && !is_first(((const norm_attr *)c->attr)->batch); i++)
+        LK_TRY(lk_zeros_like(c->in[i], &din[i]));
+    return LK_OK;
+}
+
+static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    norm_attr a = *(const norm_attr *)c->attr;
+    lk_var in[LK__NORM_GRAD_IN];
+    LK_TRY(lk__dist_answer(&a.d, c->op->name, LK_FOLD_SUM, &a.d));
+    if (lk_tape_records(c->tape)) {
+        LK_TRY(ready(&a));
+        LK_TRY(compose(c, &a.d, dout[0], din));
+        return LK_OK;
+    }
+    LK_TRY(lk__batch_norm_grad_in(c, dout, in));
+    LK_TRY(lk_apply(c->tape, &grad, in, LK__NORM_GRAD_IN, &a, din));
+    return LK_OK;
+}
+
+/* ---- the node ---- */
+
+static const lk_op norm = {.name = "batch_norm",
+                           .summary = "x normalised by the statistics of the whole batch",
+                           .min_in = 3,
+                           .max_in = 3,
+                           .n_out = 3,
+                           .flags = LK_OP_COLLECTIVE,
+                           .attr_size = sizeof(norm_attr),
+                           .saves_in = 3,
+                           .infer = norm_infer,
+                           .forward = norm_forward,
+                           .backward = norm_backward};
+
+/* Whether x is what this rank has of the batch. */
+static lk_status part_check(const lk_dist_batch *b, lk_var x)
+{
+    lk_run run = run_of(b);
+    int64_t piece = lk_tape_piece(x.tape), samples = lk_shape_of(x).dim[0];
+    LK_CHECK(b->samples >= 1 && b->pieces >= 0, LK_EINVAL,
+             "batch_norm: a batch of %lld samples in %lld pieces", (long long)b->samples,
+             (long long)b->pieces);
+    if (b->pieces == 0)
+        return LK_OK;
+    LK_CHECK(lk_run_nodes(run, NULL) <= 1, LK_EINVAL,
+             "batch_norm: pieces %lld to %lld of %lld are not one node of the tree",
+             (long long)run.first, (long long)(run.first + run.n - 1), (long long)run.total);
+    int64_t from = run.first * piece, end = (run.first + run.n) * piece;
+    end = end < b->samples ? end : b->samples;
+    LK_CHECK(samples == (run.n > 0 ? end - from : 0), LK_ESHAPE,
+             "batch_norm of %lld samples, where this rank has the pieces %lld to %lld, of %lld "
+             "samples each, of a batch of %lld",
+             (long long)samples, (long long)run.first, (long long)(run.first + run.n - 1),
+             (long long)piece, (long long)b->samples);
+    return LK_OK;
+}
+
+lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma, lk_var beta,
+                             const lk_batch_norm_attr *attr, const char *name, lk_var out[3])
+{
+    norm_attr a;
+    lk_var in[] = {x, gamma, beta};
+    LK_CHECK(batch && out, LK_EINVAL, "batch_norm: batch or out is NULL");
+    out[0] = out[1] = out[2] = LK_NO_VAR;
+    memset(&a, 0, sizeof a); /* attributes are compared as bytes */
+    if (attr)
+        a.norm.eps = attr->eps;
+    a.d = lk__dist_of(batch->comm, LK_FOLD_SUM, 0, name);
+    a.batch = batch;
+    LK_TRY(lk__dist_check(&a.d, "batch_norm", x));
+    LK_TRY(part_check(batch, x));
+    LK_TRY(lk_apply(x.tape, &norm, in, 3, &a, out));
+    LK_TRY(lk_stop_gradient(out[1], &out[1]));
+    LK_TRY(lk_stop_gradient(out[2], &out[2]));
+    return LK_OK;
+}

@@ -1,0 +1,149 @@
+/* Batch norm by the statistics of pieces: the loops of forward and of backward.  For each channel, over
+ * the m rows of a piece (or of the whole batch, of which others have parts),
+ *
+ *   mean = sum x / m,  c = x - mean,  variance = sum (c c) / m,  inv = 1 / sqrt(variance + eps)
+ *   y    = c (gamma inv) + beta
+ *
+ *   dx     = K dy + c W + B       with K = gamma inv,
+ *            W = 2 dvariance / m - K inv inv (sum (dy c) / m),  B = dmean / m - K (sum dy / m)
+ *   dgamma = sum (dy c) inv, dbeta = sum dy, over the pieces by the fixed tree
+ *
+ * Whoever has other parts of the batch waits for the sums of this one.  So once all have said that they
+ * will come, a failure here still gives sums, whatever they are.
+ */
+#include "ops/common/batch_norm.h"
+#include "tensor/tensor.h"
+
+LK_ROW_MAP(centre_square, (a - b) * (a - b))
+LK_ROW_MAP(product, a *b)
+LK_ROW_MAP(normalise, (a - b) * c + d)
+
+/* Mean and variance; y is room of x's size. */
+static lk_status statistics(lk_call *c, const lk__pieces *s, const void *x, void *y)
+{
+    void *mean = lk__tensor_start(c->y[1]), *variance = lk__tensor_start(c->y[2]);
+    lk_status st = lk__pieces_mean(s, LK_OK, x, mean);
+    if (st == LK_OK)
+        st = lk__pieces_map(c, s, &(lk__pieces_in){{x}, {mean}, .y = y}, centre_square);
+    LK_TRY(lk__pieces_mean(s, st, y, variance));
+    return LK_OK;
+}
+
+lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s)
+{
+    const void *x = lk__tensor_start(c->x[LK__NORM_X]),
+               *gamma = lk__tensor_start(c->x[LK__NORM_GAMMA]);
+    void *y = lk__tensor_start(c->y[0]), *scale;
+    const void *mean = lk__tensor_start(c->y[1]), *variance = lk__tensor_start(c->y[2]);
+    LK_TRY(lk_call_scratch(c, c->y[1]->count * (int64_t)lk_dtype_size(s->dtype), &scale));
+    LK_TRY(lk__pieces_ready(s));
+    LK_TRY(statistics(c, s, x, y));
+    LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {variance}, .y = scale},
+                             lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
+    lk__pieces_in by_gamma = {.v = {scale, gamma}, .shared = {false, true}, .y = scale};
+    LK_TRY(lk__pieces_vector(s, &by_gamma, 0, product));
+    lk__pieces_in all = {.x = {x},
+                         .v = {mean, scale, lk__tensor_start(c->x[LK__NORM_BETA])},
+                         .shared = {false, false, true},
+                         .y = y};
+    LK_TRY(lk__pieces_map(c, s, &all, normalise));
+    return LK_OK;
+}
+
+/* ---- gradients ---- */
+
+enum { X, GAMMA, MEAN, VARIANCE, DY, DMEAN, DVARIANCE };
+
+lk_status lk__batch_norm_grad_in(const lk_call *c, const lk_var *dout, lk_var in[LK__NORM_GRAD_IN])
+{
+    in[X] = c->in[LK__NORM_X];
+    in[GAMMA] = c->in[LK__NORM_GAMMA];
+    in[MEAN] = c->out[1];
+    in[VARIANCE] = c->out[2];
+    for (int j = 0; j < 3; j++) {
+        in[DY + j] = dout[j];
+        if (!lk_is_var(dout[j]))
+            LK_TRY(lk_zeros_like(c->out[j], &in[DY + j]));
+    }
+    return LK_OK;
+}
+
+lk_status lk__batch_norm_grad_infer(lk_call *c, lk_spec *out)
+{
+    for (int j = 0; j < 3; j++) {
+        out[j].dtype = c->x[X]->dtype;
+        out[j].shape = c->x[j == 0 ? X : GAMMA]->shape;
+    }
+    return LK_OK;
+}
+
+LK_ROW_MAP(times_centred, b *(a - c))
+LK_ROW_MAP(slope, 2 * d / p - a * b * b * (c / p))
+LK_ROW_MAP(offset, c / p - a * (b / p))
+LK_ROW_MAP(gradient, d *b + (a - c) * e + f)
+
+/* The vectors of the formula, [pieces][channels] each. */
+typedef struct grad_vectors {
+    void *dy, *dy_c, *inv, *k, *w, *b; /* dy and, behind it, dy_c are sums */
+} grad_vectors;
+
+static lk_status vectors_take(lk_call *c, const lk__pieces *s, grad_vectors *v)
+{
+    int64_t bytes = s->n * s->channels * (int64_t)lk_dtype_size(s->dtype);
+    void **all[] = {&v->inv, &v->k, &v->w, &v->b};
+    LK_TRY(lk_call_scratch(c, 2 * bytes, &v->dy));
+    v->dy_c = (char *)v->dy + bytes;
+    for (int i = 0; i < LK_COUNT(all); i++)
+        LK_TRY(lk_call_scratch(c, bytes, all[i]));
+    return LK_OK;
+}
+
+/* The two sums; dx is room of x's size. */
+static lk_status vectors_sum(lk_call *c, const lk__pieces *s, const grad_vectors *v, void *dx)
+{
+    const void *x = lk__tensor_start(c->x[X]), *dy = lk__tensor_start(c->x[DY]),
+               *mean = lk__tensor_start(c->x[MEAN]);
+    lk_status st = lk__pieces_sum(s, dy, v->dy);
+    if (st == LK_OK)
+        st = lk__pieces_map(c, s, &(lk__pieces_in){{x, dy}, {mean}, .y = dx}, times_centred);
+    if (st == LK_OK)
+        st = lk__pieces_sum(s, dx, v->dy_c);
+    LK_TRY(lk__pieces_join(s, st, 2, v->dy));
+    return LK_OK;
+}
+
+static lk_status vectors_make(lk_call *c, const lk__pieces *s, const grad_vectors *v)
+{
+    const void *x[LK__NORM_GRAD_IN];
+    for (int i = 0; i < LK__NORM_GRAD_IN; i++)
+        x[i] = lk__tensor_start(c->x[i]);
+    lk__pieces_in inv = {.v = {x[VARIANCE]}, .y = v->inv};
+    lk__pieces_in k = {.v = {v->inv, x[GAMMA]}, .shared = {false, true}, .y = v->k};
+    lk__pieces_in w = {.v = {v->k, v->inv, v->dy_c, x[DVARIANCE]}, .y = v->w};
+    lk__pieces_in b = {.v = {v->k, v->dy, x[DMEAN]}, .y = v->b};
+    lk__pieces_in scaled = {.v = {v->dy_c, v->inv}, .y = v->dy_c};
+    LK_TRY(lk__pieces_vector(s, &inv, lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
+    LK_TRY(lk__pieces_vector(s, &k, 0, product));
+    LK_TRY(lk__pieces_vector(s, &w, 0, slope));
+    LK_TRY(lk__pieces_vector(s, &b, 0, offset));
+    LK_TRY(lk__pieces_vector(s, &scaled, 0, product));
+    return LK_OK;
+}
+
+lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s)
+{
+    const void *x = lk__tensor_start(c->x[X]), *dy = lk__tensor_start(c->x[DY]),
+               *mean = lk__tensor_start(c->x[MEAN]);
+    void *dx = lk__tensor_start(c->y[0]);
+    grad_vectors v;
+    LK_TRY(vectors_take(c, s, &v));
+    LK_TRY(lk__pieces_ready(s));
+    LK_TRY(vectors_sum(c, s, &v, dx));
+    LK_TRY(vectors_make(c, s, &v));
+    LK_TRY(
+        lk__pieces_map(c, s, &(lk__pieces_in){{x, dy}, {mean, v.k, v.w, v.b}, .y = dx}, gradient));
+    lk_reduce_shape tree = {.outer = 1, .n = s->n, .inner = s->channels, .piece = 1};
+    LK_TRY(lk_reduce(s->dtype, LK_REDUCE_SUM, &tree, v.dy_c, lk__tensor_start(c->y[1])));
+    LK_TRY(lk_reduce(s->dtype, LK_REDUCE_SUM, &tree, v.dy, lk__tensor_start(c->y[2])));
+    return LK_OK;
+}

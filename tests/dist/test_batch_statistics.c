@@ -1,0 +1,330 @@
+/* Batch norm by the statistics of the whole batch, of which ranks have parts: the bits of one rank, and
+ * failures, wherever in a pass one rank has them, that are those of all. */
+#include "ranks.h"
+
+#include <lockstep/dist.h>
+#include <lockstep/loss.h>
+#include <lockstep/op.h>
+#include <lockstep/train.h>
+
+#include <math.h>
+
+enum { STEPS = 7, MAX_SETTINGS = 4 };
+
+/* 8 shards; an epoch is four whole batches and one of 13 samples, which have 4 pieces. */
+static const char network[] =
+    "data: {type: glyphs, count: 141, test_count: 40, batch: 32, shards: 8}\n"
+    "model:\n"
+    "  - {type: conv, filters: 4, kernel: 3, stride: 2}\n"
+    "  - {type: batch_norm, statistics: batch}\n"
+    "  - relu\n"
+    "  - {type: residual, layers: [{type: conv, filters: 4, kernel: 3, padding: 1},\n"
+    "                              {type: batch_norm, statistics: batch}, tanh]}\n"
+    "  - {type: dropout, rate: 0.2}\n"
+    "  - flatten\n"
+    "  - {type: linear, units: 10}\n"
+    "  - batch_norm\n"
+    "loss: softmax_cross_entropy\n"
+    "metrics: [accuracy]\n"
+    "optimizer: {type: adam, rate: 0.01}\n"
+    "train: {epochs: 3}\n";
+
+/* What a training came to; the state has the running statistics. */
+typedef struct outcome {
+    uint64_t state;
+    double loss[STEPS], accuracy, test;
+} outcome;
+
+static void job_make(lk_comm *comm, const char *const *settings, lk_experiment **e, lk_job **job)
+{
+    int n = 0;
+    while (n < MAX_SETTINGS && settings[n])
+        n++;
+    ASSERT_OK(lk_experiment_parse("test", network, settings, n, e));
+    ASSERT_OK(lk_job_new(*e, comm, job));
+}
+
+static outcome train(lk_comm *comm, const char *const *settings)
+{
+    outcome out = {.state = 0};
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_score score;
+    job_make(comm, settings, &e, &job);
+    for (int i = 0; i < STEPS; i++) {
+        lk_step_report report;
+        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), &report));
+        out.loss[i] = report.loss;
+    }
+    ASSERT_OK(lk_trainer_score(lk_job_trainer(job), &score));
+    out.accuracy = score.value[0];
+    ASSERT_OK(lk_trainer_evaluate(lk_job_trainer(job), lk_job_set(job, LK_TEST), &score));
+    out.test = score.loss;
+    out.state = lk_trainer_hash(lk_job_trainer(job));
+    lk_job_free(job);
+    lk_experiment_free(e);
+    return out;
+}
+
+static void expect_same(lk_comm *comm, const char *const *settings)
+{
+    outcome alone = train(NULL, settings), together = train(comm, settings);
+    ASSERT_EQ(memcmp(&alone, &together, sizeof alone), 0);
+}
+
+static void any_ranks_have_the_bits_of_one(lk_comm *comm)
+{
+    expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"});
+    expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.update=shared"});
+    expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "dtype=f64"});
+}
+
+/* 11 pieces of 3 samples, the last of 2; the tree over them is not even. */
+static void uneven_shards_have_the_same_bits(lk_comm *comm)
+{
+    expect_same(comm, (const char *[MAX_SETTINGS]){"data.shards=11"});
+    expect_same(comm, (const char *[MAX_SETTINGS]){"data.shards=32", "data.count=45"});
+}
+
+/* 7 samples, of batches that could have 32: two pieces. */
+static void ranks_without_samples_have_the_same_bits(lk_comm *comm)
+{
+    expect_same(comm, (const char *[MAX_SETTINGS]){"data.count=7", "parallel.update=shared"});
+    expect_same(comm, (const char *[MAX_SETTINGS]){"data.count=7", "parallel.update=each"});
+}
+
+/* They are what one rank has seen, not only equal. */
+static void statistics_are_those_of_the_batch(lk_comm *comm)
+{
+    outcome batch = train(comm, (const char *[MAX_SETTINGS]){NULL}),
+            shard = train(comm, (const char *[MAX_SETTINGS]){"model.1.statistics=shard"}),
+            one = train(comm, (const char *[MAX_SETTINGS]){"model.1.statistics=shard"});
+    ASSERT_TRUE(shard.state == one.state);
+    ASSERT_TRUE(batch.state != shard.state && batch.loss[0] != shard.loss[0]);
+}
+
+/* Ranks are then the shards, whose own statistics the last layer must not use. */
+static void fast_mode_agrees_but_for_rounding(lk_comm *comm)
+{
+    static const char whole[] = "model.7={type: batch_norm, statistics: batch}";
+    outcome exact = train(comm, (const char *[MAX_SETTINGS]){whole}),
+            fast = train(comm, (const char *[MAX_SETTINGS]){whole, "parallel.mode=fast"});
+    uint64_t first = fast.state;
+    ASSERT_OK(lk_bcast(comm, &first, 8, LK_U8, 0, "state"));
+    ASSERT_TRUE(fast.state == first);
+    ASSERT_TRUE(fabs(fast.loss[0] - exact.loss[0]) < 1e-4);
+}
+
+/* ---- failures ---- */
+
+/* Where the last rank fails; each rank is a thread, or a process. */
+enum { NOWHERE, BEFORE_FORWARD, AFTER_FORWARD, IN_BACKWARD, N_PLACES };
+static _Thread_local int fails_at;
+
+static lk_status same_infer(lk_call *c, lk_spec *out)
+{
+    LK_CHECK(fails_at != AFTER_FORWARD, LK_ENOTSUP, "planted after forward");
+    out->dtype = lk_tensor_dtype(c->x[0]);
+    out->shape = lk_tensor_shape(c->x[0]);
+    return LK_OK;
+}
+
+static lk_status same_forward(lk_call *c)
+{
+    LK_TRY(lk_tensor_copy(c->x[0], c->y[0]));
+    return LK_OK;
+}
+
+static lk_status same_backward(lk_call *c, const lk_var *dout, lk_var *din)
+{
+    (void)c;
+    LK_CHECK(fails_at != IN_BACKWARD, LK_ENOTSUP, "planted in backward");
+    din[0] = dout[0];
+    return LK_OK;
+}
+
+static const lk_op fragile = {.name = "fragile",
+                              .summary = "y = x",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .n_out = 1,
+                              .infer = same_infer,
+                              .forward = same_forward,
+                              .backward = same_backward};
+
+static lk_status cost_check(const void *options, lk_io out, lk_io target)
+{
+    (void)options;
+    (void)out;
+    (void)target;
+    return LK_OK;
+}
+
+static lk_status cost_apply(const void *options, lk_var y, lk_var target, lk_var *out)
+{
+    (void)options;
+    (void)target;
+    LK_TRY(lk_apply(y.tape, &fragile, &y, 1, NULL, &y));
+    LK_TRY(lk_sum(y, NULL, out));
+    return LK_OK;
+}
+
+static const lk_cost cost = {.entry = {.name = "planted", .summary = "the sum of the outputs"},
+                             .check = cost_check,
+                             .apply = cost_apply};
+
+/* A layer before the first meeting, which makes a copy and may fail. */
+static lk_status layer_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+{
+    (void)build;
+    (void)options;
+    *out = in;
+    return LK_OK;
+}
+
+static lk_status layer_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    (void)unit;
+    LK_CHECK(fails_at != BEFORE_FORWARD, LK_ENOTSUP, "planted before forward");
+    *out = x;
+    return LK_OK;
+}
+
+static const lk_layer layer = {.entry = {.name = "planted", .summary = "y = x"},
+                               .build = layer_build,
+                               .forward = layer_forward};
+
+/* A step that the last rank cannot do is done by none, says why everywhere, and can be tried again. */
+static void expect_failure(lk_comm *comm, lk_trainer *trainer, int place)
+{
+    static const char *const text[] = {"", "planted before forward", "planted after forward",
+                                       "planted in backward"};
+    bool mine = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
+    uint64_t before = lk_trainer_hash(trainer);
+    fails_at = mine ? place : NOWHERE;
+    ASSERT_EQ(lk_trainer_step(trainer, NULL), LK_ENOTSUP);
+    ASSERT_TRUE(strstr(lk_error_message(), text[place]));
+    ASSERT_TRUE(mine == (strncmp(lk_error_message(), "rank ", 5) != 0));
+    ASSERT_TRUE(lk_trainer_hash(trainer) == before);
+    fails_at = NOWHERE;
+}
+
+static void a_rank_that_fails_in_a_pass_stops_all(lk_comm *comm)
+{
+    enum { SAMPLES = 30, FEATURES = 4 };
+    float x[SAMPLES * FEATURES];
+    int64_t y[SAMPLES];
+    for (int i = 0; i < SAMPLES * FEATURES; i++)
+        x[i] = (float)(i % 7 + i % 11);
+    for (int i = 0; i < SAMPLES; i++)
+        y[i] = i % 2;
+    lk_dataset_info info = {
+        .name = "t", .classes = 2, .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
+    lk_tensor *tensor[2];
+    lk_dataset *set;
+    lk_loader *loader;
+    lk_model *model;
+    lk_arena *arena;
+    lk_trainer *trainer;
+    lk_trainer_spec spec = {.comm = comm, .epochs = 1, .loss = {.entry = &cost.entry}};
+    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &tensor[0]));
+    ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), y, NULL, NULL, &tensor[1]));
+    ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &set));
+    ASSERT_OK(
+        lk_loader_new(set, &(lk_loader_options){.batch = 8, .shards = 8, .scale = 1}, 1, &loader));
+    ASSERT_OK(lk_model_new(&model));
+    ASSERT_OK(lk_model_add_choice(model, &(lk_choice){.entry = &layer.entry}));
+    ASSERT_OK(lk_model_add(model, "linear", "units=3"));
+    ASSERT_OK(lk_model_add(model, "batch_norm", "statistics=batch"));
+    ASSERT_OK(lk_model_add(model, "linear", "units=2"));
+    ASSERT_OK(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(FEATURES)}}));
+    ASSERT_OK(lk_arena_new(&arena));
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", NULL, arena, &spec.optimizer));
+    spec.model = model;
+    spec.train = loader;
+    ASSERT_OK(lk_trainer_new(&spec, &trainer));
+    for (int place = BEFORE_FORWARD; place < N_PLACES; place++) {
+        expect_failure(comm, trainer, place);
+        ASSERT_OK(lk_trainer_step(trainer, NULL));
+    }
+    lk_trainer_free(trainer);
+    lk_arena_free(arena);
+    lk_model_free(model);
+    lk_loader_free(loader);
+    lk_dataset_free(set);
+    lk_tensor_free(tensor[0]);
+    lk_tensor_free(tensor[1]);
+}
+
+/* One rank alone has a parameter that is not a number: the others hear of it where they meet. */
+static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_tensor *w = NULL;
+    job_make(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job);
+    ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    lk_slab *params = lk_model_params(lk_trainer_model(lk_job_trainer(job)));
+    ASSERT_OK(lk_slab_find(params, "linear1.bias", &w));
+    if (lk_comm_rank(comm) == 0)
+        ASSERT_OK(lk_tensor_set_f64(w, LK_AT(3), (double)NAN));
+    lk_tensor_free(w);
+    ASSERT_FAILS(lk_trainer_step(lk_job_trainer(job), NULL), LK_ENAN,
+                 "parameter linear1.bias is not finite at element 3");
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+/* There each shard is a pass of its own, before the next begins. */
+static void parameters_that_are_used_again_are_refused(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    const char *settings[MAX_SETTINGS] = {
+        "model=[{type: reshape, shape: [28, 28]}, {type: gru, units: 5},"
+        " {type: batch_norm, statistics: batch}, flatten, {type: linear, units: 10}]"};
+    job_make(comm, settings, &e, &job);
+    ASSERT_FAILS(lk_trainer_step(lk_job_trainer(job), NULL), LK_ENOTSUP,
+                 "because a layer uses its parameters more than once");
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+/* A part of a batch that is not what the rank has of it. */
+static void misuse_is_refused(lk_comm *comm)
+{
+    lk_tape *tape = NULL;
+    lk_var x, g, out[3];
+    int size = lk_comm_size(comm);
+    int64_t first[9] = {0, 1, 4}; /* of 8 pieces, 1 to 3 are no node */
+    for (int r = 2; r <= size; r++)
+        first[r] = r < size ? 4 : 8;
+    if (size == 1)
+        first[1] = 8;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_piece(tape, 1));
+    ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(9, 2), 1, &x));
+    ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2), 1, &g));
+    lk_dist_batch batch = {.comm = comm, .samples = 8, .pieces = 8, .first = first};
+    lk_run mine = {8, first[lk_comm_rank(comm)],
+                   first[lk_comm_rank(comm) + 1] - first[lk_comm_rank(comm)]};
+    bool node = lk_run_nodes(mine, NULL) <= 1;
+    ASSERT_FAILS(lk_dist_batch_norm(&batch, x, g, g, NULL, "t", out), node ? LK_ESHAPE : LK_EINVAL,
+                 node ? "batch_norm of 9 samples, where this rank has" : "are not one node");
+    batch.samples = 0;
+    ASSERT_FAILS(lk_dist_batch_norm(&batch, x, g, g, NULL, "t", out), LK_EINVAL, "0 samples");
+    ASSERT_FAILS(lk_dist_batch_norm(NULL, x, g, g, NULL, "t", out), LK_EINVAL, "batch or out");
+    lk_tape_free(tape);
+}
+
+#define TEST_OF(name) \
+    {                 \
+#        name, name   \
+    }
+RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one), TEST_OF(uneven_shards_have_the_same_bits),
+           TEST_OF(ranks_without_samples_have_the_same_bits),
+           TEST_OF(statistics_are_those_of_the_batch), TEST_OF(fast_mode_agrees_but_for_rounding),
+           TEST_OF(a_rank_that_fails_in_a_pass_stops_all),
+           TEST_OF(what_is_not_finite_stops_all_ranks),
+           TEST_OF(parameters_that_are_used_again_are_refused), TEST_OF(misuse_is_refused))
