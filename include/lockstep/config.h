@@ -141,15 +141,20 @@ LK_API lk_status lk_path_expand(const char *path, int rank, int size, lk_arena *
 
 /**
  * The identity of a run: what decides its bits.  That is the numerics epoch, seed, dtype, model,
- * loss, optimizer, the epochs and early stopping of the training, how batches are made (batch and
- * shards among it), and the content of the data: lk_dataset_hash() of the training set.
+ * loss, optimizer, the early stopping of the training, how batches are made (batch and shards among
+ * it), and the content of the data: lk_dataset_hash() of the training set.
  *
- * Not in it are paths, metrics, output, checkpoints, and the section `parallel`.
+ * Not in it are paths, metrics, output, checkpoints, and the section `parallel`.  The epochs are in it
+ * if lk_experiment_uses_end(); otherwise a run can be gone on with to more of them.
  *
  * Errors: LK_ENOMEM.
  */
 LK_API lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data,
                                         uint64_t *out) LK_NODISCARD;
+
+/** Whether the steps of a run depend on how many epochs it is to have: a schedule of its optimizer ends
+ * with the last. */
+LK_API bool lk_experiment_uses_end(const lk_experiment *experiment);
 
 /** The sections of an experiment as a kind, for lists and help. */
 LK_API extern const lk_kind lk_kind_section;

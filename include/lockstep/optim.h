@@ -36,6 +36,7 @@ typedef struct lk_schedule {
     lk_entry entry;
     lk_status (*check)(const void *options); /* what ranges cannot say; may be NULL */
     double (*factor)(const void *options, const lk_moment *at);
+    bool (*uses_end)(const void *options); /* whether lk_moment.epochs matters; NULL: no */
 } lk_schedule;
 
 LK_API extern const lk_schedule *const lk_schedules[];
@@ -43,6 +44,9 @@ LK_API extern const lk_kind lk_kind_schedule;
 
 /** What a schedule says; 1 if `schedule` has no entry. */
 LK_API double lk_schedule_factor(const lk_choice *schedule, const lk_moment *at);
+
+/** Whether what a schedule says depends on how many epochs are to be trained; not if it has no entry. */
+LK_API bool lk_schedule_uses_end(const lk_choice *schedule);
 
 /* ---- optimizers ---- */
 

@@ -4,6 +4,7 @@
 
 #include <lockstep/models.h>
 #include <lockstep/nn.h>
+#include <lockstep/optim.h>
 #include <lockstep/suggest.h>
 #include <lockstep/version.h>
 
@@ -221,6 +222,16 @@ void lk_experiment_free(lk_experiment *experiment)
         lk_arena_free(experiment->arena);
 }
 
+bool lk_experiment_uses_end(const lk_experiment *e)
+{
+    const char *at = e->optimizer.options;
+    for (const lk_option *o = e->optimizer.entry->options; o->name; o++)
+        if (o->type == LK_OPTION_ENTRY && o->kind == &lk_kind_schedule &&
+            lk_schedule_uses_end((const lk_choice *)(const void *)(at + o->offset)))
+            return true;
+    return false;
+}
+
 lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data, uint64_t *out)
 {
     lk_experiment e = *experiment; /* a copy, because choices point to what may change */
@@ -233,6 +244,7 @@ lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data,
     for (int64_t i = 0; i < e.model.n; i++)
         LK_TRY(lk_choice_hash(&e.model.item[i], &h));
     LK_TRY(lk_choice_hash(&(lk_choice){.entry = &lk__section_train, .options = &e.train}, &h));
+    lk_hash_add_i64(&h, lk_experiment_uses_end(experiment) ? e.train.epochs : -1);
     if (e.train.early_stop.patience > 0) {
         LK_TRY(lk_choice_hash(
             &(lk_choice){.entry = &lk__section_early_stop, .options = &e.train.early_stop}, &h));

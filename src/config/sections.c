@@ -34,7 +34,8 @@ const lk_entry lk__section_experiment = {
 #define FIELD(member) offsetof(lk_train_options, member)
 static const lk_option train_options[] = {
     {"epochs", LK_OPTION_INT, FIELD(epochs), .preset = "1", .min = 0, .max = 1e9,
-     .help = "how often each sample is seen"},
+     .help = "how often each sample is seen; a finished run can be resumed with more",
+     .flags = LK_OPTION_NO_HASH},
     {"steps", LK_OPTION_INT, FIELD(steps), .preset = "0", .min = 0, .max = 1e15,
      .help = "stop after this many steps; 0: no limit", .flags = LK_OPTION_NO_HASH},
     {"evaluate", LK_OPTION_TEXT, FIELD(evaluate_text), .value = "PERIOD", .preset = "1 epoch",

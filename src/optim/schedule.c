@@ -7,6 +7,12 @@ double lk_schedule_factor(const lk_choice *schedule, const lk_moment *at)
     return s ? s->factor(schedule->options, at) : 1;
 }
 
+bool lk_schedule_uses_end(const lk_choice *schedule)
+{
+    const lk_schedule *s = (const lk_schedule *)(const void *)schedule->entry;
+    return s && s->uses_end && s->uses_end(schedule->options);
+}
+
 static const lk_entry *schedule_at(int i)
 {
     return lk_schedules[i] ? &lk_schedules[i]->entry : NULL;

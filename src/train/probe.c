@@ -41,6 +41,7 @@ static void flow_hash(const lk_train_options *o, lk_hash *h)
         lk_hash_add_i64(h, periods[i].n);
         lk_hash_add_i64(h, periods[i].steps);
     }
+    lk_hash_add_i64(h, o->epochs);
     lk_hash_add_i64(h, o->steps);
     lk_hash_add_i64(h, o->resume);
     lk_hash_add_i64(h, o->checkpoint.wait);

@@ -222,6 +222,20 @@ static lk_status save(run *r, bool wait)
     return LK_OK;
 }
 
+/* A checkpoint of more epochs than are asked for is not where this run ends. */
+static lk_status length_check(const run *r)
+{
+    lk_position at = lk_trainer_position(r->trainer);
+    int64_t epochs = r->options->epochs;
+    bool beyond = at.epoch > epochs || (at.epoch == epochs && at.batch > 0);
+    LK_CHECK(
+        !beyond, LK_EINVAL,
+        "the checkpoint of step %lld is beyond train.epochs=%lld, which end with step %lld; ask "
+        "for more epochs, or use another folder",
+        (long long)at.step, (long long)epochs, (long long)(epochs * at.batches));
+    return LK_OK;
+}
+
 /* Where the run begins. */
 static lk_status begin(run *r)
 {
@@ -233,6 +247,7 @@ static lk_status begin(run *r)
     if (r->saver && r->options->resume) {
         LK_TRY(lk__saver_load(r->saver, &r->end.resumed));
         tell(r, lk__saver_messages(r->saver));
+        LK_TRY(length_check(r));
         if (r->end.resumed >= 0)
             snprintf(text, sizeof text, "resumed from the checkpoint of step %lld",
                      (long long)r->end.resumed);

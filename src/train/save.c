@@ -133,6 +133,19 @@ static void seen_keep_on_first(lk__saver *s)
 
 /* ---- the folder ---- */
 
+/* A checkpoint of another run: of another number of epochs, perhaps. */
+static lk_status other_run(lk_status st)
+{
+    char message[640];
+    snprintf(message, sizeof message, "%s", lk_error_message());
+    if (!strstr(message, "is of another run"))
+        return st;
+    return LK_RAISE(st,
+                    "%s; a schedule of the optimizer ends with the last epoch, so another "
+                    "train.epochs is another run, unless the schedule is given an end",
+                    message);
+}
+
 static lk_status folder_open(lk__saver *s)
 {
     const lk_train_options *o = &s->job->experiment->train;
@@ -146,7 +159,10 @@ static lk_status folder_open(lk__saver *s)
     } else {
         LK_TRY(lk__path_join(o->output, "checkpoints", path, sizeof path));
     }
-    LK_TRY(lk_checkpoints_open(s->job->comm, path, &options, &s->folder));
+    lk_status st = lk_checkpoints_open(s->job->comm, path, &options, &s->folder);
+    if (st == LK_ESTATE && lk_experiment_uses_end(s->job->experiment))
+        return other_run(st);
+    LK_TRY(st);
     return LK_OK;
 }
 

@@ -13,7 +13,7 @@ enum { STEPS = 7, MAX_SETTINGS = 4 };
 
 /* 8 shards; an epoch is four whole batches and one of 13 samples, which have 4 pieces. */
 static const char network[] =
-    "data: {type: glyphs, count: 141, test_count: 40, batch: 32, shards: 8}\n"
+    "data: {type: glyphs, count: 141, test_count: 40, shape: [12, 12, 1], batch: 32, shards: 8}\n"
     "model:\n"
     "  - {type: conv, filters: 4, kernel: 3, stride: 2}\n"
     "  - {type: batch_norm, statistics: batch}\n"
@@ -282,7 +282,7 @@ static void parameters_that_are_used_again_are_refused(lk_comm *comm)
     lk_experiment *e = NULL;
     lk_job *job = NULL;
     const char *settings[MAX_SETTINGS] = {
-        "model=[{type: reshape, shape: [28, 28]}, {type: gru, units: 5},"
+        "model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5},"
         " {type: batch_norm, statistics: batch}, flatten, {type: linear, units: 10}]"};
     job_make(comm, settings, &e, &job);
     ASSERT_FAILS(lk_trainer_step(lk_job_trainer(job), NULL), LK_ENOTSUP,

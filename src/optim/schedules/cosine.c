@@ -25,8 +25,14 @@ static double cosine_factor(const void *opt, const lk_moment *at)
     return o->to + 0.5 * (1 - o->to) * (1 + x);
 }
 
+static bool cosine_uses_end(const void *opt)
+{
+    return ((const cosine_options *)opt)->end == 0;
+}
+
 const lk_schedule lk_schedule_cosine = {.entry = {.name = "cosine",
                                                   .summary = "from 1 to `to` along half a cosine",
                                                   .options = options,
                                                   .options_size = sizeof(cosine_options)},
-                                        .factor = cosine_factor};
+                                        .factor = cosine_factor,
+                                        .uses_end = cosine_uses_end};

@@ -23,9 +23,15 @@ static double linear_factor(const void *opt, const lk_moment *at)
     return o->from + share * (o->to - o->from);
 }
 
+static bool linear_uses_end(const void *opt)
+{
+    return ((const linear_options *)opt)->end == 0;
+}
+
 const lk_schedule lk_schedule_linear = {
     .entry = {.name = "linear",
               .summary = "a straight line from `from` to `to` over the epochs",
               .options = options,
               .options_size = sizeof(linear_options)},
-    .factor = linear_factor};
+    .factor = linear_factor,
+    .uses_end = linear_uses_end};

@@ -23,9 +23,15 @@ static double warmup_factor(const void *opt, const lk_moment *at)
     return (o->from + share * (1 - o->from)) * lk_schedule_factor(&o->then, at);
 }
 
+static bool warmup_uses_end(const void *opt)
+{
+    return lk_schedule_uses_end(&((const warmup_options *)opt)->then);
+}
+
 const lk_schedule lk_schedule_warmup = {
     .entry = {.name = "warmup",
               .summary = "a straight line from `from` to 1, then another schedule",
               .options = options,
               .options_size = sizeof(warmup_options)},
-    .factor = warmup_factor};
+    .factor = warmup_factor,
+    .uses_end = warmup_uses_end};

@@ -148,6 +148,37 @@ static uint64_t identity(const char *assignment, uint64_t data)
     return id;
 }
 
+/* Whether a run can be gone on with to more epochs: not if a schedule ends with the last. */
+static void epochs_count_where_a_schedule_ends_with_them(void)
+{
+    static const struct {
+        const char *optimizer;
+        bool uses_end;
+    } cases[] = {{"{type: sgd, schedule: cosine}", true},
+                 {"{type: adam, schedule: {type: linear, to: 0.1}}", true},
+                 {"{type: adam, schedule: {type: linear, to: 0.1, end: 8}}", false},
+                 {"{type: sgd, schedule: {type: warmup, then: cosine}}", true},
+                 {"{type: sgd, schedule: {type: warmup, then: {type: cosine, end: 9}}}", false},
+                 {"{type: sgd, schedule: warmup}", false},
+                 {"{type: sgd, schedule: {type: step, epochs: 2, factor: 0.5}}", false},
+                 {"{type: sgd, momentum: 0.9, momentum_schedule: cosine}", true},
+                 {"{type: sgd, momentum: 0.9, momentum_schedule: {type: cosine, end: 2}}", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t id[2];
+        char text[160];
+        snprintf(text, sizeof text, "optimizer=%s", cases[i].optimizer);
+        for (int more = 0; more < 2; more++) {
+            lk_experiment *e = experiment(text);
+            e->train.epochs += more;
+            ASSERT_EQ(lk_experiment_uses_end(e), cases[i].uses_end);
+            ASSERT_OK(lk_experiment_identity(e, 1, &id[more]));
+            lk_experiment_free(e);
+        }
+        if ((id[0] != id[1]) != cases[i].uses_end)
+            TEST_FAIL("%s: the epochs are%s in the identity", text, id[0] != id[1] ? "" : " not");
+    }
+}
+
 static void the_identity_is_what_decides_the_bits(void)
 {
     static const char *const same[] = {"about=x",
@@ -158,6 +189,7 @@ static void the_identity_is_what_decides_the_bits(void)
                                        "train.log=1 step",
                                        "train.evaluate=2 epochs",
                                        "train.steps=10",
+                                       "train.epochs=4",
                                        "parallel={data: 4}",
                                        "data.prefetch=1",
                                        "optimizer.rate=5e-1"};
@@ -171,7 +203,6 @@ static void the_identity_is_what_decides_the_bits(void)
                                         "loss=mean_squared_error",
                                         "optimizer.rate=0.25",
                                         "optimizer.decay=0.1",
-                                        "train.epochs=4",
                                         "train.early_stop.patience=2"};
     uint64_t id = identity(NULL, 1);
     ASSERT_TRUE(identity(NULL, 2) != id);
@@ -212,4 +243,4 @@ static void begin(void)
 TEST_MAIN(TEST(begin), TEST(sections_are_read), TEST(assignments_come_last),
           TEST(nonsense_is_refused_with_its_place), TEST(what_is_missing_is_named),
           TEST(paths_can_name_ranks), TEST(the_identity_is_what_decides_the_bits),
-          TEST(every_allocation_may_fail))
+          TEST(epochs_count_where_a_schedule_ends_with_them), TEST(every_allocation_may_fail))

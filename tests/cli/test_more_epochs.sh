@@ -1,0 +1,48 @@
+#!/bin/sh
+# lockstep train --resume with more epochs: a run that was finished goes on to the bits of one that was
+# to have as many from the beginning, unless a schedule depends on their number.
+. "$(dirname "$0")/expect.sh"
+
+cat >"$work/net.yaml" <<'END_OF_NET'
+data: {type: glyphs, count: 50, test_count: 16, shape: [8, 8, 1], batch: 16, shards: 4}
+model: [flatten, {type: linear, units: 8}, batch_norm, relu, {type: dropout, rate: 0.1}, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+metrics: [accuracy]
+optimizer: {type: sgd, rate: 0.05, momentum: 0.9, schedule: {type: cosine, end: 9}}
+train: {epochs: 7}
+END_OF_NET
+
+# What is the same in the metrics of two runs.
+metrics()
+{
+    sed 's/, "rate": .*"state"/, "state"/' "$1/metrics.jsonl"
+}
+
+status 0 "$lockstep" train --quiet "$work/net.yaml" "train.output=$work/whole"
+whole=$(cat "$work/out")
+set -- "$work/net.yaml" "train.output=$work/run"
+status 0 "$lockstep" train --quiet "$@" train.epochs=2
+[ "$(cat "$work/out")" != "$whole" ] || fail 'two epochs are seven'
+status 0 "$lockstep" train --resume "$@" train.epochs=5
+err 'resumed from the checkpoint of step 8'
+status 0 "$lockstep" run -n 3 --transport local -- train --quiet --resume "$@"
+[ "$(cat "$work/out")" = "$whole" ] || fail "other bits: $(cat "$work/out") instead of $whole"
+metrics "$work/whole" >"$work/a"
+metrics "$work/run" >"$work/b"
+diff "$work/a" "$work/b" >&2 || fail 'other metrics'
+cmp -s "$work/whole/weights.safetensors" "$work/run/weights.safetensors" || fail 'other weights'
+
+# Fewer than it has are refused; as many are done at once.
+status 2 "$lockstep" train --quiet --resume "$@" train.epochs=6
+err 'the checkpoint of step 28 is beyond train.epochs=6, which end with step 24; ask for more epochs'
+[ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'
+status 0 "$lockstep" train --quiet --resume "$@"
+[ "$(cat "$work/out")" = "$whole" ] || fail 'a run that is finished changes'
+
+# Steps of a schedule that ends with the last epoch depend on it.
+rm -rf "$work/run"
+status 0 "$lockstep" train --quiet "$@" optimizer.schedule=cosine train.epochs=2
+status 1 "$lockstep" train --quiet --resume "$@" optimizer.schedule=cosine train.epochs=3
+err 'is of another run'
+err 'ends with the last epoch, so another train.epochs is another run'
+[ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'
