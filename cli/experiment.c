@@ -15,26 +15,9 @@ int experiment_open(int n, char **operand, lk_experiment **out)
     return st == LK_OK ? LK_EXIT_DONE : verb_refuse("%s", lk_error_message());
 }
 
-/* What an experiment asks for does not fit together. */
-static bool is_usage(lk_status st)
-{
-    return st == LK_EINVAL || st == LK_ESHAPE || st == LK_EDTYPE || st == LK_EOVERFLOW;
-}
-
-/* It cannot be had here: files that are missing, damaged, of another kind or of another run, too
- * little memory, or what is trained is not finite.  The message says all there is to know. */
-static bool is_lack(lk_status st)
-{
-    return st == LK_EIO || st == LK_ENOMEM || st == LK_ENOTSUP || st == LK_ESTATE || st == LK_ENAN;
-}
-
 int experiment_failed(const lk_experiment *experiment, lk_status st)
 {
-    if (!is_usage(st) && !is_lack(st))
-        return verb_failed();
-    int status = verb_refuse("%s: %s", experiment->path, lk_error_message());
-    lk_error_clear();
-    return is_usage(st) ? status : LK_EXIT_FAILED;
+    return verb_failed_with(st, experiment->path);
 }
 
 static void row(report *out, const char *section, const char *name, const char *value)

@@ -156,6 +156,28 @@ int verb_failed(void)
     return LK_EXIT_FAILED;
 }
 
+/* What was asked for does not fit together. */
+static bool is_usage(lk_status st)
+{
+    return st == LK_EINVAL || st == LK_ESHAPE || st == LK_EDTYPE || st == LK_EOVERFLOW;
+}
+
+/* It cannot be had here: files that are missing, damaged, of another kind or of another run, too
+ * little memory, or what is trained is not finite. */
+static bool is_lack(lk_status st)
+{
+    return st == LK_EIO || st == LK_ENOMEM || st == LK_ENOTSUP || st == LK_ESTATE || st == LK_ENAN;
+}
+
+int verb_failed_with(lk_status st, const char *where)
+{
+    if (!is_usage(st) && !is_lack(st))
+        return verb_failed();
+    (void)verb_refuse("%s%s%s", where ? where : "", where ? ": " : "", lk_error_message());
+    lk_error_clear();
+    return is_usage(st) && where ? LK_EXIT_USAGE : LK_EXIT_FAILED;
+}
+
 int verb_refuse(const char *fmt, ...)
 {
     va_list ap;

@@ -72,6 +72,15 @@ int verb_run(const lk_verb *verb, const char *command, int argc, char **argv);
  * ranks that fail, the first one prints. */
 int verb_failed(void);
 
+/**
+ * As verb_failed(), in one line where the message says all there is to know: of what does not fit
+ * together, files, memory, and numbers that are not finite.
+ *
+ * `where`, an experiment, is put before the message; what does not fit together in it is a wrong use,
+ * LK_EXIT_USAGE.  NULL: the message says where.
+ */
+int verb_failed_with(lk_status st, const char *where);
+
 /** Print "error: ", the message and a newline on stderr and return LK_EXIT_USAGE.  Of several ranks
  * that refuse, the first one prints. */
 int verb_refuse(const char *fmt, ...) LK_PRINTF(1, 2);

@@ -114,7 +114,7 @@ static int diff_run(const void *given, int n, char **operand)
     lk_tensors_free(a);
     lk_tensors_free(b);
     if (st != LK_OK)
-        return verb_failed();
+        return verb_failed_with(st, NULL);
     return p.unequal > 0 ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 

@@ -38,13 +38,13 @@ static int export_run(const void *given, int n, char **operand)
     const struct export_options *o = given;
     lk_tensors *file;
     (void)n;
-    if (tensors_open(operand[0], &file) != LK_OK)
-        return verb_failed();
-    lk_status st = o->tensor ? export_one(file, operand[0], o->tensor, operand[1])
-                             : lk_tensors_save(operand[1], file->tensor, file->n, file->note,
-                                               file->n_notes);
+    lk_status st = tensors_open(operand[0], &file);
+    if (st != LK_OK)
+        return verb_failed_with(st, NULL);
+    st = o->tensor ? export_one(file, operand[0], o->tensor, operand[1])
+                   : lk_tensors_save(operand[1], file->tensor, file->n, file->note, file->n_notes);
     lk_tensors_free(file);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 
 const lk_verb lk_ckpt_kind_export = {

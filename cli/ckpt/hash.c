@@ -33,8 +33,9 @@ static int hash_run(const void *given, int n, char **operand)
     for (int i = 0; i < n; i++) {
         lk_tensors *file;
         char text[LK_HASH_TEXT];
-        if (tensors_open(operand[i], &file) != LK_OK) {
-            exit_status = verb_failed();
+        lk_status st = tensors_open(operand[i], &file);
+        if (st != LK_OK) {
+            exit_status = verb_failed_with(st, NULL);
             continue;
         }
         const char *state = lk_checkpoint_is(operand[i]) ? tensors_note(file, "state") : NULL;

@@ -41,7 +41,7 @@ static int import_run(const void *given, int n, char **operand)
         lk_tensors_free(c.file[i]);
     lk_free(c.file);
     lk_free(c.tensor);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 
 const lk_verb lk_ckpt_kind_import = {

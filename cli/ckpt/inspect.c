@@ -116,11 +116,12 @@ static int64_t print_parts(const lk_checkpoint *c, bool json)
 static int inspect_file(const char *path, bool json)
 {
     lk_tensors *file;
-    if (lk_tensors_load(path, &file) != LK_OK)
-        return verb_failed();
-    lk_status st = inspect(file, json);
+    lk_status st = lk_tensors_load(path, &file);
+    if (st != LK_OK)
+        return verb_failed_with(st, NULL);
+    st = inspect(file, json);
     lk_tensors_free(file);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 
 static int inspect_run(const void *given, int n, char **operand)
@@ -130,8 +131,9 @@ static int inspect_run(const void *given, int n, char **operand)
     (void)n;
     if (!lk_checkpoint_is(operand[0]))
         return inspect_file(operand[0], o->json);
-    if (checkpoint_open(operand[0], &c) != LK_OK)
-        return verb_failed();
+    lk_status st = checkpoint_open(operand[0], &c);
+    if (st != LK_OK)
+        return verb_failed_with(st, NULL);
     if (!o->json)
         printf("%s\n\n", c->path);
     int64_t bad = print_parts(c, o->json);

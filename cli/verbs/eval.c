@@ -75,9 +75,11 @@ static int evaluate(const struct eval_options *o, lk_job *job)
                      o->weights ? "" : "/weights.safetensors");
     if (n >= (int)sizeof path)
         return usage("the path of the weights is too long");
-    if (lk_weights_load(lk_trainer_model(lk_job_trainer(job)), path) != LK_OK ||
-        lk_trainer_evaluate(lk_job_trainer(job), loader, &score) != LK_OK)
-        return verb_failed();
+    lk_status st = lk_weights_load(lk_trainer_model(lk_job_trainer(job)), path);
+    if (st == LK_OK)
+        st = lk_trainer_evaluate(lk_job_trainer(job), loader, &score);
+    if (st != LK_OK)
+        return verb_failed_with(st, NULL);
     if (ranks_leader())
         print_score(o, job, &score);
     return LK_EXIT_DONE;

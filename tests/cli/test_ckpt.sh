@@ -88,6 +88,7 @@ out '{"name": "w", "first": "f32[2,2]", "second": "f32[4]", "equal": false}'
 out '{"name": "z", "second": "i32[2]", "equal": false}'
 status 1 "$lockstep" ckpt hash "$work/a.safetensors" "$work/none.npz" "$work/other.safetensors"
 err "$work/none.npz: cannot be opened"
+[ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'
 [ "$(grep -c safetensors "$work/out")" -eq 2 ] || fail 'the other files have no hash'
 [ "$(awk '/safetensors/ { print $1 }' "$work/out" | uniq | wc -l)" -eq 2 ] || fail 'one hash for two'
 
@@ -102,6 +103,7 @@ status 1 "$lockstep" ckpt import "$work/w.npy" "$work/w.npy" "$work/x.safetensor
 err 'the tensor "w" is there twice'
 status 1 "$lockstep" ckpt inspect "$work"
 err 'a folder without checkpoints in it'
+[ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'
 printf 'abc' >"$work/broken.safetensors"
 status 1 "$lockstep" ckpt inspect "$work/broken.safetensors"
 err 'broken.safetensors: offset 0: the length of the header needs 8 bytes'
