@@ -110,7 +110,8 @@ void lk__checkpoints_note(lk_checkpoints *c, const char *what);
 
 /** Take the folder: `*fd` holds the lock, -1 if there are no locks here.  Errors: LK_ESTATE when
  * another process has it, LK_EIO. */
-lk_status lk__lock_take(const char *folder, const char *run, double wait, int *fd) LK_NODISCARD;
+lk_status lk__lock_take(const char *folder, const char *run, const lk_checkpoints_options *options,
+                        int *fd) LK_NODISCARD;
 
 /** Whether the lock file here is the one that this run took: the folder is the same. */
 bool lk__lock_is_seen(const char *folder, const char *run);

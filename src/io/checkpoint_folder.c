@@ -94,7 +94,7 @@ static lk_status folder_take(lk_checkpoints *c)
     lk_arena *arena;
     LK_TRY(run_name(c->run));
     LK_TRY(lk__storage_mkdir(c->folder, 0777, true));
-    LK_TRY(lk__lock_take(c->folder, c->run, c->options.wait, &c->lock));
+    LK_TRY(lk__lock_take(c->folder, c->run, &c->options, &c->lock));
     LK_TRY(lk_arena_new(&arena));
     lk_status st = c->lock >= 0 ? leftovers_remove(c, arena) : LK_OK;
     if (st == LK_OK)

@@ -21,17 +21,33 @@ static void holder_read(int fd, char text[HOLDER])
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* Lock it, within `wait` seconds; whether there are locks here at all. */
-static lk_status lock_wait(int fd, const char *path, double wait, bool *locks)
+/* Say that this takes time, and why. */
+static void wait_tell(int fd, const char *path, const lk_checkpoints_options *o)
+{
+    char holder[HOLDER], text[LK_PATH_SIZE + 2 * HOLDER];
+    if (!o->waits || o->wait <= 0)
+        return;
+    holder_read(fd, holder);
+    snprintf(text, sizeof text, "waiting up to %g s for another run to leave %s (%s)", o->wait,
+             path, holder[0] ? holder : "unknown");
+    o->waits(o->arg, text);
+}
+
+/* Lock it, within o->wait seconds; whether there are locks here at all. */
+static lk_status lock_wait(int fd, const char *path, const lk_checkpoints_options *o, bool *locks)
 {
     char holder[HOLDER];
     int64_t began = lk_clock_ns();
+    bool told = false;
     *locks = true;
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         *locks = errno == EWOULDBLOCK || errno == EINTR;
         if (!*locks)
             return LK_OK;
-        if ((double)(lk_clock_ns() - began) >= 1e9 * wait) {
+        if (!told)
+            wait_tell(fd, path, o);
+        told = true;
+        if ((double)(lk_clock_ns() - began) >= 1e9 * o->wait) {
             holder_read(fd, holder);
             return LK_RAISE(LK_ESTATE,
                             "%s: another run saves its checkpoints here (%s); end that one first, "
@@ -56,7 +72,8 @@ static lk_status holder_write(int fd, const char *path, const char *run)
     return LK_OK;
 }
 
-lk_status lk__lock_take(const char *folder, const char *run, double wait, int *fd)
+lk_status lk__lock_take(const char *folder, const char *run, const lk_checkpoints_options *options,
+                        int *fd)
 {
     char path[LK_PATH_SIZE];
     int file;
@@ -64,7 +81,7 @@ lk_status lk__lock_take(const char *folder, const char *run, double wait, int *f
     *fd = -1;
     LK_TRY(lk__path_join(folder, "LOCK", path, sizeof path));
     LK_TRY(lk__storage_open_lock(path, &file));
-    lk_status st = lock_wait(file, path, wait, &locks);
+    lk_status st = lock_wait(file, path, options, &locks);
     if (st == LK_OK)
         st = holder_write(file, path, run);
     if (st != LK_OK || !locks)

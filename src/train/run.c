@@ -243,7 +243,7 @@ static lk_status begin(run *r)
     r->end.resumed = -1;
     bool writes = r->options->output && lk_team_rank(r->trainer->team) == 0;
     LK_TRY(lk_agree(r->comm, writes ? lk__folder_make(r->options->output) : LK_OK));
-    LK_TRY(lk__saver_open(r->job, &r->progress, &r->saver));
+    LK_TRY(lk__saver_open(r->job, &r->progress, r->watcher, &r->saver));
     if (r->saver && r->options->resume) {
         LK_TRY(lk__saver_load(r->saver, &r->end.resumed));
         tell(r, lk__saver_messages(r->saver));

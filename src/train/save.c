@@ -23,6 +23,7 @@ struct lk__saver {
     lk_job *job;
     lk_trainer *trainer;
     lk__progress *progress;
+    const lk_watcher *watcher; /* told, on rank 0, what takes time; NULL: nobody */
     lk_checkpoints *folder;
     lk_arena *arena; /* names */
     lk_state_tensor *tensor;
@@ -133,6 +134,27 @@ static void seen_keep_on_first(lk__saver *s)
 
 /* ---- the folder ---- */
 
+/* A run is known by its data, all of which is read once: of much, that takes time. */
+static void data_tell(const lk__saver *s)
+{
+    enum { MUCH = 256 << 20, MIB = 1 << 20 };
+    const lk_dataset_info *info = lk_dataset_get_info(s->job->set[LK_TRAIN]);
+    double bytes = 0;
+    char text[128];
+    for (int f = 0; f < info->n_fields; f++) {
+        double one = (double)lk_dtype_size(info->field[f].dtype);
+        for (int i = 0; i < info->field[f].shape.ndim; i++)
+            one *= (double)info->field[f].shape.dim[i];
+        bytes += one * (double)info->count;
+    }
+    snprintf(text, sizeof text,
+             "reading all %lld samples once (%.0f MiB), by which checkpoints know "
+             "their run",
+             (long long)info->count, bytes / MIB);
+    if (bytes >= MUCH)
+        s->watcher->message(s->watcher->arg, text);
+}
+
 /* A checkpoint of another run: of another number of epochs, perhaps. */
 static lk_status other_run(lk_status st)
 {
@@ -151,6 +173,11 @@ static lk_status folder_open(lk__saver *s)
     const lk_train_options *o = &s->job->experiment->train;
     char path[LK_PATH_SIZE];
     lk_checkpoints_options options = {.keep = o->checkpoint.keep, .wait = 10};
+    if (s->watcher && s->watcher->message && lk_team_rank(s->trainer->team) == 0) {
+        options.waits = s->watcher->message;
+        options.arg = s->watcher->arg;
+        data_tell(s);
+    }
     LK_TRY(lk_agree(s->job->comm, lk_job_identity(s->job, &options.identity)));
     if (o->checkpoint.folder) {
         LK_CHECK(strlen(o->checkpoint.folder) < sizeof path, LK_EINVAL,
@@ -176,7 +203,8 @@ static lk_status saver_make(lk__saver *s)
     return LK_OK;
 }
 
-lk_status lk__saver_open(lk_job *job, lk__progress *progress, lk__saver **out)
+lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_watcher *watcher,
+                         lk__saver **out)
 {
     const lk_train_options *o = &job->experiment->train;
     lk__saver *s = NULL;
@@ -191,6 +219,7 @@ lk_status lk__saver_open(lk_job *job, lk__progress *progress, lk__saver **out)
     s->job = job;
     s->trainer = job->trainer;
     s->progress = progress;
+    s->watcher = watcher;
     s->saving = s->saved = -1;
     lk_status st = saver_make(s);
     if (st != LK_OK) {

@@ -16,7 +16,8 @@ typedef struct lk__progress {
 typedef struct lk__saver lk__saver;
 
 /** Open the folder of a job's checkpoints.  `*out` is NULL if it has none.  Collective. */
-lk_status lk__saver_open(lk_job *job, lk__progress *progress, lk__saver **out) LK_NODISCARD;
+lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_watcher *watcher,
+                         lk__saver **out) LK_NODISCARD;
 
 /** NULL is allowed. */
 void lk__saver_close(lk__saver *s);
