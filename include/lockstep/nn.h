@@ -255,7 +255,8 @@ LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODIS
 LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, double start,
                                 double rate) LK_NODISCARD;
 
-/** The layer needs sums over the whole batch, from all who have a part of it: lk_model_meets(). */
+/** The layer needs sums over the whole batch, from all who have a part of it: lk_model_meets().  Its
+ * state, which is declared, is observed once in a batch: it moves towards that. */
 LK_API void lk_build_meets(lk_build *build);
 
 /** Build the next list of layers within the layer, at most LK_MAX_LISTS; *out is what comes out of

@@ -98,14 +98,17 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, doub
     LK_TRY(name_text(net, unit->name, ".", name, &whole));
     LK_TRY(lk__grow(&net->moving, &net->max_state, net->n_state + 1, sizeof *net->moving));
     LK_TRY(lk_layout_add(net->state_layout, whole, net->spec.dtype, shape));
-    net->moving[net->n_state++] = (lk__moving){start, rate};
+    net->moving[net->n_state++] = (lk__moving){.start = start, .rate = rate};
     unit->n_state++;
     return LK_OK;
 }
 
 void lk_build_meets(lk_build *build)
 {
-    build->net->meets = true;
+    lk__net *net = build->net;
+    net->meets = true;
+    for (int i = 0; i < net->unit[build->unit].n_state; i++)
+        net->moving[net->n_state - 1 - i].once = true;
 }
 
 /* ---- lists of layers ---- */

@@ -23,6 +23,7 @@ typedef struct lk__start {
 /* How a state begins, and moves. */
 typedef struct lk__moving {
     double start, rate;
+    bool once; /* observed once in a batch, not once in each piece */
 } lk__moving;
 
 /* What building makes: shapes, names, and memory. */

@@ -210,6 +210,6 @@ lk_status lk_model_observe(lk_model *model, const lk_sums *sums, int64_t pieces)
     LK_CHECK(pieces >= 1, LK_EINVAL, "%lld pieces", (long long)pieces);
     for (int64_t i = 0; i < model->net->n_state; i++)
         LK_TRY(state_move(model->net->state_of[i], sums->observed[i], model->net->moving[i].rate,
-                          (double)pieces));
+                          model->net->moving[i].once ? 1 : (double)pieces));
     return LK_OK;
 }

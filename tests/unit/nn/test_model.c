@@ -112,7 +112,8 @@ static void initial_values_have_their_spread(void)
     ASSERT_TRUE(mean == 0 && variance == 0);
 }
 
-static void running_statistics_move_towards_what_was_seen(void)
+/* Samples 1, 3, 10 and 20 in two pieces, whose mean is 8.5. */
+static void expect_moved(const char *options, float seen)
 {
     lk_model *m = NULL;
     lk_sums *sums = NULL;
@@ -121,7 +122,7 @@ static void running_statistics_move_towards_what_was_seen(void)
     const float batch[] = {1, 3, 10, 20};
     lk_tensor *t = NULL, *mean = NULL, *variance = NULL;
     ASSERT_OK(lk_model_new(&m));
-    ASSERT_OK(lk_model_add(m, "batch_norm", "momentum=0.5"));
+    ASSERT_OK(lk_model_add(m, "batch_norm", options));
     ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(1)}}));
     ASSERT_OK(lk_sums_new(m, &sums));
     ASSERT_OK(lk_tape_new(&tape));
@@ -132,15 +133,20 @@ static void running_statistics_move_towards_what_was_seen(void)
     ASSERT_OK(lk_model_observe(m, sums, 2));
     ASSERT_OK(lk_slab_find(lk_model_state(m), "batch_norm1.mean", &mean));
     ASSERT_OK(lk_slab_find(lk_model_state(m), "batch_norm1.variance", &variance));
-    /* Pieces: mean 2 and 15, variance 1 and 25. */
     ASSERT_TRUE(*(const float *)lk_tensor_data(mean) == 0.5f * 8.5f);
-    ASSERT_TRUE(*(const float *)lk_tensor_data(variance) == 1 + 0.5f * (13 - 1));
+    ASSERT_TRUE(*(const float *)lk_tensor_data(variance) == 1 + 0.5f * (seen - 1));
     lk_tensor_free(mean);
     lk_tensor_free(variance);
     lk_tensor_free(t);
     lk_tape_free(tape);
     lk_sums_free(sums);
     lk_model_free(m);
+}
+
+static void running_statistics_move_towards_what_was_seen(void)
+{
+    expect_moved("momentum=0.5", 13); /* the mean of 1 and 25 */
+    expect_moved("momentum=0.5 statistics=batch", 55.25F);
 }
 
 static void what_does_not_fit_is_refused_by_name(void)
