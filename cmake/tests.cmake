@@ -191,6 +191,17 @@ foreach(name messages moves shared)
       tests/dist/run.sh ${mpi} "3 5" $<TARGET_FILE:test_${name}>)
   endforeach()
 endforeach()
+# Ranks on several nodes, also on nodes that are not alike.
+foreach(name within folds)
+  foreach(nodes 2 3)
+    lk_test(local.${name}_on_${nodes}_nodes unit env LK_LOCAL_NODES=${nodes}
+      ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_${name}>)
+  endforeach()
+  foreach(mpi IN LISTS LK_MPIS)
+    lk_test(${mpi}.${name}_on_nodes ${mpi} env LK_LOCAL_NODES=2
+      tests/dist/run.sh ${mpi} "4 5" $<TARGET_FILE:test_${name}>)
+  endforeach()
+endforeach()
 # A host program with its own MPI.
 foreach(mpi IN LISTS LK_MPIS)
   add_executable(test_host_${mpi} tests/host/test_host.c)
@@ -210,7 +221,7 @@ foreach(mpi IN LISTS LK_MPIS)
   lk_test(${mpi}.killed ${mpi} tests/dist/killed.sh ${mpi} $<TARGET_FILE:test_shared>
     ${CMAKE_CURRENT_BINARY_DIR}/mpi)
   lk_test(${mpi}.faults_between_nodes ${mpi} env LK_LOCAL_NODES=3
-    tests/dist/run.sh ${mpi} "2 3" $<TARGET_FILE:test_faults>)
+    tests/dist/run.sh ${mpi} "2 3 5" $<TARGET_FILE:test_faults>)
   lk_test(${mpi}.shared_on_nodes ${mpi} env LK_LOCAL_NODES=2
     tests/dist/run.sh ${mpi} "3 4" $<TARGET_FILE:test_shared>)
   set_tests_properties(${mpi}.ended ${mpi}.faults_between_nodes PROPERTIES RUN_SERIAL ON)

@@ -5,12 +5,14 @@
  *
  * A leader merges the nodes of the tree over its ranks' pieces as far as they go and sends on what
  * remains, one vector at powers of two of neighbouring ranks.  So one message a node crosses between
- * nodes each way.  Any ranks on any nodes, any pieces; not f16 and bf16.
+ * nodes each way.  Inside the nodes it is done in shared memory (within.h), else by messages.  Any ranks
+ * on any nodes, any pieces; not f16 and bf16.
  *
- * Cost: 2 X alpha_near + 2 Y alpha_far + X n beta_near + 2 Y n beta_far + P n gamma, X ranks on each
- * of Y nodes: for short vectors on few nodes.
+ * Cost: 2 Y alpha_far + 2 Y n beta_far + Y n gamma + 0.8 X alpha_near + n (0.9 beta_near + gamma), X
+ * ranks on each of Y nodes; by messages 2 X alpha_near + X n beta_near + X n gamma inside: for short
+ * vectors on few nodes.
  */
-#include "coll/schedule.h"
+#include "coll/within.h"
 
 #include <lockstep/alloc.h>
 
@@ -20,6 +22,8 @@ static double hierarchical_cost(const lk__case *k, const lk__rates *r)
 {
     double n = (double)k->bytes, nodes = lk_comm_inter_size(k->comm);
     double near = k->size / nodes;
+    if (lk__within_can(k))
+        return 2 * nodes * (r->alpha + n * r->beta) + nodes * n * r->gamma + lk__within_cost(k);
     return (near * 0.2 + 2 * nodes) * r->alpha + (near * 0.2 + 2 * nodes) * n * r->beta +
            k->size * n * r->gamma;
 }
@@ -97,16 +101,45 @@ static lk_status top(const lk__case *k, lk__schedule *s, lk__leaf *leaf, int64_t
     return lk__schedule_finish(s, k->c.out, k->c.count);
 }
 
+/* In shared memory the leader joins all of its node's vectors, and in the end all copy its result. */
+static lk__cuts cuts_of(const lk__case *k)
+{
+    lk__cuts cuts = {.n = {k->c.count}};
+    return cuts;
+}
+
+static lk_status room(void *context, int64_t bytes, void *out)
+{
+    return lk__schedule_room(context, bytes, out);
+}
+
+/* The leader's leaves, once they are joined in shared memory. */
+static lk_status leaves_within(const lk__case *k, lk__schedule *s, lk__leaf *leaf, int64_t *n)
+{
+    lk__cuts cuts = cuts_of(k);
+    lk__held held;
+    LK_TRY(lk__within_reduce(k, s, &cuts, &(lk__rooms){room, s}, &held));
+    for (*n = 0; *n < held.n_vectors; ++*n)
+        leaf[*n] = (lk__leaf){held.node[*n], held.vector[*n]};
+    return LK_OK;
+}
+
 static lk_status up(const lk__case *k, lk__schedule *s, lk__leaf *leaf)
 {
     int leader = leader_of(k, k->rank);
+    bool within = lk__within_can(k);
     int64_t n = 0;
+    if (within)
+        LK_TRY(leaves_within(k, s, leaf, &n));
+    if (within && k->rank != leader)
+        return LK_OK;
     if (k->rank != leader) {
         for (int64_t i = 0; i < k->n_nodes; i++)
             LK_TRY(lk__schedule_send(s, leader, lk__case_in(k) + i * k->stride, k->bytes));
         return lk__schedule_wait(s);
     }
-    LK_TRY(leaves_of_node(k, s, leader, leaf, &n));
+    if (!within)
+        LK_TRY(leaves_of_node(k, s, leader, leaf, &n));
     if (k->rank == 0)
         return top(k, s, leaf, n);
     for (int64_t i = 0; i < n; i++)
@@ -117,16 +150,20 @@ static lk_status up(const lk__case *k, lk__schedule *s, lk__leaf *leaf)
 static lk_status down(const lk__case *k, lk__schedule *s)
 {
     int leader = leader_of(k, k->rank), from = k->rank == leader ? 0 : leader;
-    if (k->rank > 0) {
+    bool within = lk__within_can(k);
+    if (k->rank > 0 && (!within || k->rank == leader)) {
         LK_TRY(lk__schedule_recv(s, from, k->c.out, k->bytes));
         LK_TRY(lk__schedule_wait(s));
     }
     for (int r = 1; r < k->size && k->rank == leader; r++) {
         int above = leader_of(k, r);
-        bool mine = r == above ? k->rank == 0 : above == k->rank;
+        bool mine = r == above ? k->rank == 0 : above == k->rank && !within;
         if (mine && r != k->rank)
             LK_TRY(lk__schedule_send(s, r, k->c.out, k->bytes));
     }
+    lk__cuts cuts = cuts_of(k);
+    if (within)
+        LK_TRY(lk__within_gather(k, s, &cuts));
     return LK_OK;
 }
 

@@ -2,12 +2,14 @@
  *
  * tiers.h draws it, tiers_cost.c has the cost: with X ranks on each of Y nodes about
  *
- *     2 (X-1)/X n b_near + 2 (Y-1)/Y n b_far + n g        plus latencies
+ *     0.8 X a_near + n (0.9 b_near + g) + 2 a_far + 2 (Y-1)/Y n b_far + n g
  *
- * for a node's link that its ranks share, against 2 (P-1)/P n b_far for a ring across the nodes.
- * Tiers are those of LK_TIERS (`4x3`), else ranks of a node and nodes, where nodes have equally many
- * ranks that follow each other; otherwise one tier of all ranks.  Canonical for any pieces and runs;
- * not for f16 and bf16, whose partial sums must not be rounded.
+ * inside the nodes in shared memory, between them for a node's link that its ranks share, against
+ * 2 (P-1)/P n b_far for a ring across the nodes.  Tiers are those of LK_TIERS (`4x3`), else ranks of
+ * a node and nodes.  Where the ranks of a node cannot share memory they send messages, and then only
+ * nodes with equally many ranks that follow each other are tiers; otherwise it is one tier of all
+ * ranks.  Canonical for any pieces and runs; not for f16 and bf16, whose partial sums must not be
+ * rounded.
  */
 #include "coll/tiers.h"
 
@@ -17,13 +19,17 @@ static bool tiers_eligible(const lk__case *k, const char **why)
     return k->c.dtype != LK_F16 && k->c.dtype != LK_BF16;
 }
 
-/* As measured, if that was done. */
+/* As measured, if that was done; with the way of each. */
 static lk_status tiers_get(const lk__case *k, lk__tiers *out)
 {
     const lk__coll_state *state = k->comm->coll;
-    if (!state || !state->tiers)
-        return lk__tiers_of(k->comm, out);
-    *out = *state->tiers;
+    bool within = lk__within_can(k);
+    if (state && state->tiers && (within || !state->tiers->any))
+        *out = *state->tiers;
+    else
+        LK_TRY(lk__tiers_of(k->comm, within, out));
+    lk__tiers_share(k, out);
+    lk__tiers_choose(k, out);
     return LK_OK;
 }
 
@@ -35,7 +41,6 @@ static double tiers_cost(const lk__case *k, const lk__rates *r)
         lk_error_clear(); /* the schedule will say it */
         return 0;
     }
-    lk__tiers_choose(k, &tiers);
     if (k->comm->inter_size > 1 && tiers.n == 1)
         tiers.rates[0] = *r;
     for (int t = 0; t < tiers.n; t++)
@@ -51,10 +56,9 @@ static lk_status room(void *context, int64_t bytes, void *out)
 static lk_status tiers_schedule(const lk__case *k, lk__schedule *s)
 {
     lk__tiers tiers;
-    lk__tiers_run run = {.room = room, .context = s};
+    lk__tiers_run run = {.rooms = {room, s}};
     LK_TRY(tiers_get(k, &tiers));
-    lk__tiers_choose(k, &tiers);
-    lk__tiers_begin(k, &tiers, &run);
+    LK_TRY(lk__tiers_begin(k, &tiers, &run));
     for (int t = 0; t < tiers.n; t++)
         LK_TRY(lk__tiers_reduce(&run, t, s));
     LK_TRY(lk__tiers_finish(&run, s));

@@ -1,6 +1,7 @@
 /* Make the arena, and run calls in it. */
 #include "coll/arena.h"
 
+#include "coll/schedule.h"
 #include "comm/futex.h"
 
 #include <lockstep/alloc.h>
@@ -138,8 +139,8 @@ static lk_status arena_new(lk_comm *comm, const char *name, lk__arena **out)
     lk__arena *a;
     LK_TRY_COMM(comm->w, lk_alloc_zero(&a, 1, sizeof *a));
     LK_TRY_TO(fail, lk_shared_new(comm, sizeof(lk__desk), name, &a->shared));
-    a->n = comm->size;
-    a->me = comm->rank;
+    a->n = comm->intra_size;
+    a->me = comm->intra_rank;
     a->turn = 1;
     for (int i = 0; i < a->n; i++)
         a->desk[i] = lk_shared_data(a->shared, i);
@@ -151,19 +152,31 @@ fail:
 }
 
 /* First all ranks compare the call they are in, so that a mismatch names the call and not the arena.
- * All this is not counted: the call keeps its number. */
-static lk_status arena_make(const lk__case *k, int number, lk__coll_state *state)
+ * The rest is done on a communicator of its own, and nothing of it is counted: the call keeps its
+ * number.  Behind the barrier nobody is in a call before this one. */
+lk_status lk__arena_open(const lk__case *k, int number)
 {
-    lk_comm *comm = k->comm;
+    lk_status st;
+    lk_comm *comm = k->comm, *own = NULL;
+    lk__coll_state *state = comm->coll;
     int64_t n_calls = comm->n_calls;
     uint64_t past = comm->past;
     lk__call call = lk__case_call(k, number);
-    unsigned char mine = 0, all[LK_ARENA_RANKS];
-    LK_TRY(lk__exchange(comm, &call, &mine, 1, all));
-    lk_status st = arena_new(comm, k->c.name, &state->arena);
-    state->no_arena = st != LK_OK;
+    unsigned char mine = 0, *all = NULL;
+    if (state->arena)
+        return LK_OK;
+    LK_TRY_COMM(comm->w, lk_alloc(&all, comm->size, 1));
+    LK_TRY_TO(done, lk__exchange(comm, &call, &mine, 1, all));
+    LK_TRY_TO(done, lk_comm_dup(comm, &own));
     comm->n_calls = n_calls;
     comm->past = past;
+    st = arena_new(own, k->c.name, &state->arena);
+    state->no_arena = st != LK_OK;
+    if (lk__fault_check(comm->w) == LK_OK && lk_barrier(own, k->c.name) != LK_OK)
+        st = lk_error_status();
+done:
+    lk_comm_free(own);
+    lk_free(all);
     return st;
 }
 
@@ -178,9 +191,8 @@ static void ragged_fill(const lk__case *k, lk__arena_call *c)
     }
 }
 
-static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__arena_call *c)
+static void call_fill(const lk__case *k, lk__coll_state *state, lk__arena_call *c)
 {
-    lk__call call = lk__case_call(k, number);
     lk__arena *a = state->arena;
     c->arena = a;
     c->alone = state->unchecked;
@@ -202,12 +214,18 @@ static void call_fill(const lk__case *k, int number, lk__coll_state *state, lk__
     c->ticket = ++a->tickets;
     lk_request *r = &c->request;
     r->comm = k->comm;
-    r->label = &c->label;
     r->peer = -1;
     r->type = LK_REQUEST_COLLECTIVE;
     r->release = NULL;
     atomic_store_explicit(&r->done, 0, memory_order_relaxed);
     r->in_list = r->heap = false;
+}
+
+/* A call of its own is numbered and has its own label. */
+static void call_label(const lk__case *k, int number, lk__arena_call *c)
+{
+    lk__call call = lk__case_call(k, number);
+    c->request.label = &c->label;
     if (c->alone)
         lk__call_number(k->comm, &call, &c->label);
     else
@@ -261,22 +279,43 @@ lk_status lk__arena_start(const lk__case *k, int number, lk_status (*advance)(lk
                           lk_request **out)
 {
     lk__coll_state *state = k->comm->coll;
-    if (!state->arena)
-        LK_TRY(arena_make(k, number, state));
+    LK_TRY(lk__arena_open(k, number));
     if (k->wait) {
         lk__arena_call c;
-        call_fill(k, number, state, &c);
+        call_fill(k, state, &c);
+        call_label(k, number, &c);
         program_get(k, &c);
         c.request.advance = advance;
         return call_wait(&c);
     }
     lk__arena_call *c = NULL;
     LK_TRY_COMM(k->comm->w, lk_alloc_zero(&c, 1, sizeof *c));
-    call_fill(k, number, state, c);
+    call_fill(k, state, c);
+    call_label(k, number, c);
     program_get(k, c);
     c->request.heap = true;
     c->request.advance = advance;
     lk__activate(&c->request);
     *out = &c->request;
     return LK_OK;
+}
+
+/* The schedule has been numbered, which the past tells. */
+static void part_begin(lk_request *part)
+{
+    lk__arena_call *c = (lk__arena_call *)part;
+    lk__label_copy(&c->label, part->label);
+    c->digest = part->comm->past;
+}
+
+lk_status lk__arena_part(const lk__case *k, lk__schedule *s, lk_status (*advance)(lk_request *r),
+                         lk__arena_call **out)
+{
+    lk__arena_call *c = NULL;
+    LK_TRY(lk__schedule_room(s, sizeof *c, &c));
+    call_fill(k, k->comm->coll, c);
+    c->request.advance = advance;
+    c->idle = RINGS; /* whoever waits for it may sleep at once */
+    *out = c;
+    return lk__schedule_part(s, &c->request, part_begin);
 }

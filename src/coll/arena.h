@@ -3,7 +3,8 @@
  *     desk of rank 0    slots (two), arrivals (two), flags, stages
  *     desk of rank 1    ...
  *
- * Made by the first blocking call that wants it.  Calls in the arena are numbered (tickets), alike on
+ * Made by the first blocking call that wants it; of a communicator on several nodes each has its own,
+ * and the desks are those of its ranks there.  Calls in the arena are numbered (tickets), alike on
  * all ranks, and a rank does them one after another.  It writes only its own desk, except where an
  * algorithm says otherwise.
  *
@@ -62,7 +63,7 @@ typedef struct lk__desk {
 
 typedef struct lk__arena {
     lk_shared *shared;
-    int n, me;
+    int n, me; /* ranks of the node; this one */
     lk__desk *desk[LK_ARENA_RANKS];
     uint64_t tickets, turn; /* of the last call that was begun; of the one that may run */
     uint64_t stages;        /* that all calls so far have used */
@@ -96,7 +97,8 @@ typedef struct lk__arena_call {
     int64_t segment;
     int64_t counts[LK_ARENA_RANKS], offsets[LK_ARENA_RANKS]; /* of ragged calls */
     const lk__program *program;
-    lk__program own; /* if it is not the arena's */
+    lk__program own;                      /* if it is not the arena's */
+    unsigned char *sum[LK_PROGRAM_DEPTH]; /* reduce_scatter: where the sums of the own part go */
 } lk__arena_call;
 
 /** Whether the call can run in an arena: one node, few ranks and nodes of the tree, and an arena that
@@ -110,6 +112,17 @@ bool lk__arena_eligible(const lk__case *k, const char **why);
  */
 lk_status lk__arena_start(const lk__case *k, int number, lk_status (*advance)(lk_request *r),
                           lk_request **out) LK_NODISCARD;
+
+/** Make the arena of each node, if there is none, as part of the call, which all ranks make and block in.
+ * LK_ENOTSUP if that cannot be. */
+lk_status lk__arena_open(const lk__case *k, int number) LK_NODISCARD;
+
+/**
+ * A part of a call that is a schedule, in the arena, which is there: a call of which `advance` is done
+ * when the schedule comes to it.  The caller sets what that one needs beyond the case.
+ */
+lk_status lk__arena_part(const lk__case *k, lk__schedule *s, lk_status (*advance)(lk_request *r),
+                         lk__arena_call **out) LK_NODISCARD;
 
 /** Whether the call has its turn; otherwise advance() returns. */
 static inline bool lk__arena_turn(const lk__arena_call *c)
@@ -184,10 +197,11 @@ static inline lk_status lk__arena_agree(lk__arena_call *c, int i, uint64_t diges
     return digest == c->digest || c->alone ? LK_OK : lk__arena_disagree(c, i);
 }
 
-/** Show the call on the board: after its first post, while that travels. */
+/** Show the call on the board: after its first post, while that travels.  A part of a schedule has been
+ * shown with it. */
 static inline void lk__arena_show(lk__arena_call *c)
 {
-    if (!c->alone)
+    if (!c->alone && c->request.label == &c->label)
         lk__call_show(c->request.comm, &c->label);
 }
 

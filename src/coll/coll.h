@@ -92,8 +92,12 @@ typedef struct lk__coll_state {
         int number; /* 0: none yet */
     } last;
     struct lk__arena *arena;
-    lk__tiers *tiers;          /* with rates as measured; NULL: not yet */
-    bool no_arena;             /* it cannot be made */
+    lk__tiers *tiers; /* with rates as measured; NULL: not yet */
+    bool no_arena;    /* it cannot be made */
+    struct {
+        int64_t pieces; /* in even runs; 0: not looked at yet */
+        bool fits;
+    } within;                  /* whether the nodes' joins can be done in the arena */
     struct lk__native *native; /* MPI's own collectives */
     bool unchecked;
 } lk__coll_state;

@@ -85,6 +85,9 @@ bool lk__ddl_right(double ours, double reference, double tolerance);
 /** Measure the rates of the tiers.  Collective; all ranks get the same. */
 lk_status lk__ddl_measure(lk_ddl *d) LK_NODISCARD;
 
+/** Let the ranks of a host share memory, unless the mode is a ring or MPI's.  Collective. */
+lk_status lk__ddl_share(lk_ddl *d, const lk__case *k) LK_NODISCARD;
+
 /** The ways for this call, by mode. */
 void lk__ddl_ways(lk_ddl *d, const lk__case *k, lk__tiers *tiers);
 

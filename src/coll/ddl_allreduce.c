@@ -61,7 +61,7 @@ static lk_status phase_mpi(lk_ddl *d, lk__tiers_run *run, phase what, int tier)
         return LK_OK;
     }
     unsigned char *part = NULL;
-    LK_TRY_COMM(k->comm->w, run->room(run->context, d->counts[g->me] * k->elem, &part));
+    LK_TRY_COMM(k->comm->w, run->rooms.room(run->rooms.context, d->counts[g->me] * k->elem, &part));
     LK_TRY(lk__native_reduce_scatter(d->line[tier], h->vector[0], part, d->counts, k->c.dtype));
     h->vector[0] = part;
     h->ours[0] = true;
@@ -83,10 +83,11 @@ static lk_status phase_run(lk_ddl *d, lk__tiers_run *run, phase what, int tier, 
 static lk_status case_run(lk_ddl *d, const lk__case *k)
 {
     lk__tiers tiers = d->tiers;
+    LK_TRY(lk__ddl_share(d, k));
     lk__ddl_ways(d, k, &tiers);
-    lk__tiers_run run = {.room = lk__ddl_room, .context = &d->rooms};
+    lk__tiers_run run = {.rooms = {lk__ddl_room, &d->rooms}};
     d->rooms.n_used = 0;
-    lk__tiers_begin(k, &tiers, &run);
+    LK_TRY_COMM(k->comm->w, lk__tiers_begin(k, &tiers, &run));
     double took[LK_MAX_TIERS] = {0};
     for (int t = 0; t < tiers.n; t++)
         LK_TRY(phase_run(d, &run, REDUCE, t, took));
@@ -108,7 +109,7 @@ static lk_status case_run(lk_ddl *d, const lk__case *k)
 static lk_status reduce_tiers(lk_ddl *d, const lk_collective *c)
 {
     lk_status st;
-    lk__case k = {.memory = NULL};
+    lk__case k = {.memory = NULL, .wait = true};
     LK_TRY(lk__fault_check(d->comm->w));
     LK_TRY_TO(done, lk__case_make(d->comm, c, &k));
     LK_TRY_TO(done, case_run(d, &k));

@@ -20,15 +20,34 @@ static lk__ddl_class *class_of(lk_ddl *d, const lk__case *k)
     return &d->probe[k->bytes > 0 ? 63 - __builtin_clzll((unsigned long long)k->bytes) : 0];
 }
 
+/* Whether the letter leaves it to us how the ranks of a host do it. */
+static bool may_share(const lk_ddl *d)
+{
+    lk_mode_letter letter = d->options.mode.letter;
+    return letter != LK_MODE_RING && letter != LK_MODE_MPI;
+}
+
+lk_status lk__ddl_share(lk_ddl *d, const lk__case *k)
+{
+    lk__coll_state *state = NULL;
+    if (!may_share(d))
+        return LK_OK;
+    LK_TRY_COMM(k->comm->w, lk__coll_state_get(k->comm, &state));
+    LK_TRY(lk__within_open(k));
+    return LK_OK;
+}
+
 void lk__ddl_ways(lk_ddl *d, const lk__case *k, lk__tiers *tiers)
 {
     lk_mode_letter letter = d->options.mode.letter;
+    if (may_share(d))
+        lk__tiers_share(k, tiers);
     if (letter == LK_MODE_BEST) {
         lk__tiers_choose(k, tiers);
         return;
     }
     const lk__ddl_class *c = class_of(d, k);
-    for (int t = 0; t < tiers->n; t++) {
+    for (int t = lk__tiers_shared(tiers); t < tiers->n; t++) {
         bool halves = can_halve(tiers->size[t]) &&
                       (letter == LK_MODE_CUT || (letter == LK_MODE_PROBE && c->n_tried % 2 == 1));
         tiers->way[t] = letter == LK_MODE_RING  ? LK_WAY_RING

@@ -7,7 +7,7 @@ enum { PUSH, WITH, JOIN };
 
 struct writer {
     lk__program *p;
-    lk_node leaf[LK_PROGRAM_LEAVES];
+    lk_node leaf[LK_PROGRAM_LEAVES], stack[LK_PROGRAM_LEAVES];
     int at, depth, deepest;
 };
 
@@ -19,26 +19,34 @@ static void emit(lk__program *p, int op, int leaf)
 
 static bool is_leaf(const struct writer *w, lk_node at)
 {
-    return w->leaf[w->at].first == at.first && w->leaf[w->at].n == at.n;
+    const lk_node *next = &w->leaf[w->at];
+    return w->at < w->p->n_leaves && next->first == at.first && next->n == at.n;
 }
 
-static void write_node(struct writer *w, lk_node at)
+/* The leaves within a node; whether they are all of it, and its value is on top. */
+static bool write_node(struct writer *w, lk_node at)
 {
+    if (w->at == w->p->n_leaves || w->leaf[w->at].first >= at.first + at.n)
+        return false;
     if (is_leaf(w, at)) {
         emit(w->p, PUSH, w->at++);
+        w->stack[w->depth] = at;
         w->deepest = ++w->depth > w->deepest ? w->depth : w->deepest;
-        return;
+        return true;
     }
     int64_t half = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(at.n - 1)));
     lk_node upper = {at.first + half, at.n - half};
-    write_node(w, (lk_node){at.first, half});
-    if (is_leaf(w, upper)) {
+    bool lower = write_node(w, (lk_node){at.first, half});
+    if (lower && is_leaf(w, upper)) {
         emit(w->p, WITH, w->at++);
-        return;
+    } else {
+        if (!write_node(w, upper) || !lower)
+            return false;
+        emit(w->p, JOIN, 0);
+        w->depth--;
     }
-    write_node(w, upper);
-    emit(w->p, JOIN, 0);
-    w->depth--;
+    w->stack[w->depth - 1] = at;
+    return true;
 }
 
 static void begin(struct writer *w, lk__program *p)
@@ -61,6 +69,7 @@ static bool end(struct writer *w, int64_t pieces)
 {
     write_node(w, (lk_node){0, pieces});
     w->p->pieces = pieces;
+    w->p->n_sums = w->depth;
     return w->deepest <= LK_PROGRAM_DEPTH;
 }
 
@@ -96,20 +105,40 @@ bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__progra
     return end(&w, pieces);
 }
 
+bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_node *sums)
+{
+    struct writer w;
+    int member = 0;
+    begin(&w, p);
+    for (int r = 0; r < k->size; r++) {
+        if (k->comm->w->node[k->comm->member[r]] != node)
+            continue;
+        int room = LK_PROGRAM_LEAVES - p->n_leaves;
+        int64_t n = lk__case_nodes(k, r, w.leaf + p->n_leaves, room);
+        if (n > room)
+            return false;
+        leaves_add(p, member++, n);
+    }
+    if (!end(&w, k->pieces))
+        return false;
+    memcpy(sums, w.stack, (size_t)p->n_sums * sizeof *sums);
+    return true;
+}
+
 void lk__program_chain(lk__program *p)
 {
     p->n_ops = 0;
     p->pieces = 0;
+    p->n_sums = 1;
     for (int i = 0; i < p->n_leaves; i++)
         emit(p, i == 0 ? PUSH : WITH, i);
 }
 
-/* One block: returns where the sum is. */
+/* One block: where the sums are, [p->n_sums] of `stack`. */
 static lk_status run_block(const lk__eval *e, int64_t from, int64_t n,
-                           unsigned char (*room)[LK_PROGRAM_BLOCK], unsigned char **sum)
+                           unsigned char (*room)[LK_PROGRAM_BLOCK], unsigned char **stack)
 {
     const lk__program *p = e->program;
-    unsigned char *stack[LK_PROGRAM_DEPTH] = {room[0]};
     int top = -1;
     int64_t at = from * e->elem, bytes = n * e->elem;
     for (int i = 0; i < p->n_ops; i++) {
@@ -129,21 +158,25 @@ static lk_status run_block(const lk__eval *e, int64_t from, int64_t n,
             break;
         }
     }
-    *sum = stack[0];
-    return lk__fold_finish(e->fold, e->work, n, e->pieces, stack[0]);
+    return p->n_sums == 1 ? lk__fold_finish(e->fold, e->work, n, e->pieces, stack[0]) : LK_OK;
 }
 
 lk_status lk__program_run(const lk__eval *e, int64_t from, int64_t count)
 {
     _Alignas(64) unsigned char room[LK_PROGRAM_DEPTH][LK_PROGRAM_BLOCK];
     int64_t block = LK_PROGRAM_BLOCK / e->elem, end = from + count;
+    bool one = e->program->n_sums == 1;
+    unsigned char *stack[LK_PROGRAM_DEPTH];
+    for (int i = 0; i < LK_PROGRAM_DEPTH; i++)
+        stack[i] = room[i];
     for (int64_t n; from < end; from += n) {
         n = end - from < block ? end - from : block;
-        unsigned char *sum = NULL;
-        LK_TRY(run_block(e, from, n, room, &sum));
-        for (int i = 0; i < e->n_out; i++)
-            if (e->out[i] + from * e->elem != sum)
-                memcpy(e->out[i] + from * e->elem, sum, (size_t)(n * e->elem));
+        LK_TRY(run_block(e, from, n, room, stack));
+        for (int i = 0; i < e->n_out; i++) {
+            unsigned char *out = e->out[i] + from * e->elem, *sum = stack[one ? 0 : i];
+            if (out != sum)
+                memcpy(out, sum, (size_t)(n * e->elem));
+        }
     }
     return LK_OK;
 }

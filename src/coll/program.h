@@ -4,7 +4,8 @@
  *     with leaf      top = top op leaf
  *     join           the second = second op top, which is gone
  *
- * For 4 ranks with a piece each: push 0, with 1, push 2, with 3, join.
+ * For 4 ranks with a piece each: push 0, with 1, push 2, with 3, join.  If some of the ranks give their
+ * nodes only, what cannot be joined stays on the stack: several sums.
  */
 #ifndef LK_COLL_PROGRAM_H
 #define LK_COLL_PROGRAM_H
@@ -16,6 +17,7 @@ enum { LK_PROGRAM_LEAVES = 64, LK_PROGRAM_DEPTH = 10, LK_PROGRAM_BLOCK = 2048 };
 typedef struct lk__program {
     int64_t pieces; /* that it is for; 0: none yet */
     int n_leaves, n_ops;
+    int n_sums; /* that are on the stack in the end: 1 if all pieces are there */
     uint8_t op[2 * LK_PROGRAM_LEAVES];   /* lk__op */
     uint8_t leaf[2 * LK_PROGRAM_LEAVES]; /* of push and with */
     uint8_t rank[LK_PROGRAM_LEAVES];     /* who gives a leaf */
@@ -27,6 +29,10 @@ bool lk__program_make(const lk__case *k, lk__program *p);
 
 /** The same for `size` ranks whose runs begin at first [size + 1]; NULL: lk_run_of(). */
 bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__program *p);
+
+/** The same for the ranks of one node of the communicator only, `node` as lk__world.node has it;
+ * p->rank counts them.  `sums` [LK_PROGRAM_DEPTH]: the nodes of the tree that come out, in order. */
+bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_node *sums);
 
 /** Write another program: the p->n_leaves leaves one after the other, which is not the tree; of no
  * number of pieces. */
@@ -40,7 +46,8 @@ typedef struct lk__eval {
     int64_t elem, pieces;
     unsigned char *leaf[LK_PROGRAM_LEAVES]; /* values of the leaves */
     bool over;                              /* leaves may be overwritten: the sum is in leaf[0] */
-    unsigned char *out[16];                 /* where the sum is wanted; those equal to leaf[0] */
+    unsigned char
+        *out[16]; /* where the sum is wanted, which may be leaf[0]; of several sums each */
     int n_out;
 } lk__eval;
 

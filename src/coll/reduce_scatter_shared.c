@@ -11,7 +11,7 @@
  * Cost: 2 alpha + m n beta + m n gamma, m the vectors of a rank, with an alpha of some 300 ns and nothing
  * copied; stages copy m n more.
  */
-#include "coll/arena.h"
+#include "coll/parts.h"
 
 #include <string.h>
 
@@ -24,18 +24,6 @@ static double shared_cost(const lk__case *k, const lk__rates *r)
     double m = (double)k->pieces < k->size ? 1 : (double)lk__case_nodes(k, 0, NULL, 0);
     double n = m * (double)(k->extent * k->elem);
     return 0.4 * r->alpha * k->size + n * (0.3 * r->beta + r->gamma);
-}
-
-/* In place the sum goes to this rank's part of its vector, which nobody else reads, and in the end
- * from there to the beginning. */
-static bool is_in_place(const lk__arena_call *c)
-{
-    return c->in == c->out && c->n_nodes > 0;
-}
-
-static unsigned char *target(const lk__arena_call *c)
-{
-    return c->out + (is_in_place(c) ? c->offsets[c->arena->me] * c->elem : 0);
 }
 
 /* ---- zero copy ---- */
@@ -78,19 +66,26 @@ static bool is_seen(const lk__arena_call *c)
     return true;
 }
 
+/* The sums of the own part, from element `from` of it on. */
+static void sums_to(const lk__arena_call *c, int64_t from, lk__eval *e)
+{
+    lk__arena_eval(c, c->program->n_sums, false, e);
+    for (int i = 0; i < e->n_out; i++)
+        e->out[i] = c->sum[i] + from * c->elem;
+}
+
 static lk_status zero_copy(const lk__arena_call *c)
 {
     const lk__arena *a = c->arena;
     const lk__program *p = c->program;
     int64_t from = c->offsets[a->me] * c->elem;
     lk__eval e;
-    lk__arena_eval(c, 1, false, &e);
+    sums_to(c, 0, &e);
     for (int i = 0; i < p->n_leaves; i++) {
         const lk__arrival *at = &a->desk[p->rank[i]]->arrival[c->ticket % 2];
         e.leaf[i] = p->index[i] == 0 ? lk__where_see(c, p->rank[i], &at->in) + from
                                      : e.leaf[i - 1] + at->stride;
     }
-    e.out[0] = target(c);
     return lk__program_run(&e, 0, c->counts[a->me]);
 }
 
@@ -174,12 +169,11 @@ static lk_status join(lk__arena_call *c, int64_t s, bool *done)
     lk_run part = part_of(c, s, a->me);
     int64_t from = (c->offsets[a->me] + part.first) * c->elem;
     lk__eval e;
-    lk__arena_eval(c, 1, false, &e);
+    sums_to(c, part.first, &e);
     for (int i = 0; i < p->n_leaves; i++)
         e.leaf[i] = p->rank[i] != a->me
                         ? cell(c, s, p->rank[i], a->me, p->index[i])
                         : (unsigned char *)(uintptr_t)c->in + p->index[i] * c->stride + from;
-    e.out[0] = target(c) + part.first * c->elem;
     LK_TRY(lk__program_run(&e, 0, part.n));
     lk__arena_post(c, &a->desk[a->me]->got.value, a->stages + (uint64_t)s + 1);
     *done = true;
@@ -244,12 +238,10 @@ static lk_status meet(lk__arena_call *c)
     return LK_OK;
 }
 
-static lk_status shared_advance(lk_request *r)
+lk_status lk__parts_advance(lk__arena_call *c, bool *end)
 {
-    lk__arena_call *c = (lk__arena_call *)r;
     bool all = false;
-    if (!lk__arena_turn(c))
-        return LK_OK;
+    *end = false;
     if (c->step == ARRIVE) {
         arrive(c);
         lk__arena_show(c);
@@ -263,15 +255,26 @@ static lk_status shared_advance(lk_request *r)
         LK_TRY(stage(c, &all));
         c->step = all ? LAST : STAGE;
     }
-    all = false;
     if (c->step == LAST)
-        LK_TRY(stage_end(c, &all));
-    else if (c->step == PART)
-        LK_TRY(lk__arena_all(c, LK_DONE, &all));
-    if (!all)
+        return stage_end(c, end);
+    return c->step == PART ? lk__arena_all(c, LK_DONE, end) : LK_OK;
+}
+
+/* In place the sum goes to this rank's part of its vector, which nobody else reads, and in the end
+ * from there to the beginning. */
+static lk_status shared_advance(lk_request *r)
+{
+    lk__arena_call *c = (lk__arena_call *)r;
+    const lk__arena *a = c->arena;
+    bool in_place = c->in == c->out && c->n_nodes > 0, end;
+    if (!lk__arena_turn(c))
         return LK_OK;
-    if (is_in_place(c))
-        memmove(c->out, target(c), (size_t)(c->counts[c->arena->me] * c->elem));
+    c->sum[0] = c->out + (in_place ? c->offsets[a->me] * c->elem : 0);
+    LK_TRY(lk__parts_advance(c, &end));
+    if (!end)
+        return LK_OK;
+    if (in_place)
+        memmove(c->out, c->sum[0], (size_t)(c->counts[a->me] * c->elem));
     lk__arena_end(c);
     return LK_OK;
 }

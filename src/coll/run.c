@@ -33,10 +33,25 @@ static bool needs_rates(const lk__case *k)
     return !name || strcmp(name, "tiers") == 0 || strcmp(name, "two_dimensional") == 0;
 }
 
+/* Ranks on several nodes share memory inside each, for the algorithms that use both. */
+static bool wants_within(const lk__case *k)
+{
+    const lk__coll_state *state = k->comm->coll;
+    if (k->c.call != LK_CALL_ALLREDUCE || state->arena)
+        return false;
+    const char *name = k->c.algorithm ? k->c.algorithm : state->named[LK_CALL_ALLREDUCE];
+    if (!name)
+        return k->comm->inter_size > 1;
+    return strcmp(name, "tiers") == 0 || strcmp(name, "two_dimensional") == 0 ||
+           strcmp(name, "hierarchical") == 0 || strcmp(name, "non_cuda_aware") == 0;
+}
+
 /* Select and begin; an algorithm that finds it cannot do it on any rank is not asked again. */
 static lk_status case_start(const lk__case *k, lk_request **out)
 {
     int number = 0;
+    if (wants_within(k))
+        LK_TRY(lk__within_open(k));
     if (needs_rates(k))
         LK_TRY(lk__tiers_learn(k));
     LK_TRY(lk__coll_select(k, &number));

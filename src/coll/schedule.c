@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum kind { SEND, RECV, WAIT, JOIN, COPY, FINISH, WIDEN, NARROW };
+enum kind { SEND, RECV, WAIT, JOIN, COPY, FINISH, WIDEN, NARROW, PART };
 
 struct step {
     enum kind kind;
@@ -13,6 +13,7 @@ struct step {
     void *to;
     const void *from;
     int64_t n; /* bytes; of what is computed, elements */
+    void (*begin)(lk_request *part);
 };
 
 /* Memory that the schedule owns. */
@@ -137,6 +138,12 @@ lk_status lk__schedule_narrow(lk__schedule *s, void *to, const void *from, int64
     return add(s, (struct step){.kind = NARROW, .peer = -1, .to = to, .from = from, .n = count});
 }
 
+lk_status lk__schedule_part(lk__schedule *s, lk_request *part, void (*begin)(lk_request *part))
+{
+    part->label = &s->label;
+    return add(s, (struct step){.kind = PART, .peer = -1, .to = part, .begin = begin});
+}
+
 lk_status lk__schedule_bcast(lk__schedule *s, const lk__case *k, int root, void *data,
                              int64_t bytes)
 {
@@ -181,18 +188,34 @@ static bool messages_done(lk__schedule *s)
     return true;
 }
 
+/* Whether a part is complete; if not, the request says whom it waits for. */
+static lk_status part_advance(lk__schedule *s, lk_request *part, bool *done)
+{
+    LK_TRY(part->advance(part));
+    *done = lk__request_done(part);
+    if (!*done)
+        s->request.peer = part->peer;
+    return LK_OK;
+}
+
 static lk_status schedule_advance(lk_request *r)
 {
     lk__schedule *s = (lk__schedule *)r;
     while (s->at < s->n_steps) {
         const struct step *t = &s->step[s->at];
-        if (t->kind == WAIT && !messages_done(s))
+        bool done = true;
+        if (t->kind == WAIT)
+            done = messages_done(s);
+        else if (t->kind == PART)
+            LK_TRY(part_advance(s, t->to, &done));
+        if (!done)
             return LK_OK;
         s->at++; /* a step that fails is not done again */
         switch (t->kind) {
         case SEND:
         case RECV: LK_TRY(message_begin(s, t)); break;
-        case WAIT: break;
+        case WAIT:
+        case PART: break;
         case JOIN: LK_TRY(lk__fold_join(s->call.fold, s->work, t->n, t->to, t->from)); break;
         case COPY: memmove(t->to, t->from, (size_t)t->n); break;
         case FINISH: LK_TRY(lk__fold_finish(s->call.fold, s->work, t->n, s->pieces, t->to)); break;
@@ -214,6 +237,9 @@ lk_status lk__schedule_start(lk__schedule *s, lk_request **out)
 {
     LK_TRY(lk_alloc_zero(&s->message, s->n_messages, sizeof *s->message));
     lk__call_begin(s->request.comm, &s->call, &s->label);
+    for (int i = 0; i < s->n_steps; i++)
+        if (s->step[i].kind == PART)
+            s->step[i].begin(s->step[i].to);
     s->call.name = NULL; /* the label has it; the caller's may go */
     s->request.label = &s->label;
     s->request.peer = -1;

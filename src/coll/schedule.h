@@ -5,6 +5,7 @@
  *     join, copy     are done when they are reached
  *     finish         what remains of the operator after the last join (avg)
  *     widen, narrow  f16 and bf16 to f32, in which they are joined, and back
+ *     part           a request of its own, in shared memory (within.h): goes on when it is complete
  *
  * Messages of a pair within one call arrive in the order they are written.  Memory of
  * lk__schedule_room() lives until the call is complete.
@@ -37,6 +38,13 @@ lk_status lk__schedule_widen(lk__schedule *s, void *to, const void *from,
                              int64_t count) LK_NODISCARD;
 lk_status lk__schedule_narrow(lk__schedule *s, void *to, const void *from,
                               int64_t count) LK_NODISCARD;
+
+/**
+ * A part of the call that is a request with an `advance` of its own; its memory is of
+ * lk__schedule_room().  Its label is that of the call, which is there when `begin` is called.
+ */
+lk_status lk__schedule_part(lk__schedule *s, lk_request *part,
+                            void (*begin)(lk_request *part)) LK_NODISCARD;
 
 /* ---- parts of several algorithms ---- */
 

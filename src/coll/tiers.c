@@ -3,11 +3,12 @@
 
 #include <lockstep/alloc.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *lk__way_name(lk__way way)
 {
-    static const char *const names[] = {"direct", "halves", "ring", "mpi"};
+    static const char *const names[] = {"direct", "halves", "ring", "mpi", "shared"};
     return names[way];
 }
 
@@ -25,6 +26,11 @@ void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n)
     *n = g->n;
     if (g->whole)
         return;
+    if (i >= g->size) { /* one that only helps */
+        *from += g->n;
+        *n = 0;
+        return;
+    }
     lk_run run = lk_run_of((g->n + UNIT - 1) / UNIT, i, g->size);
     int64_t end = (run.first + run.n) * UNIT;
     *from = run.first * UNIT;
@@ -36,19 +42,58 @@ void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n)
 
 static int peer(const lk__tiers_run *run, const lk__stage *g, int i)
 {
-    return run->k->rank + (i - g->me) * g->stride;
+    int place = run->place + (i - g->me) * g->stride;
+    return run->tiers.any ? run->rank_at[place] : place;
 }
 
-int lk__tiers_stages(const lk__tiers *tiers, int rank, int64_t count, lk__stage *out)
+int lk__tiers_shared(const lk__tiers *tiers)
 {
-    int stride = 1, n = 0;
-    for (int t = 0; t < tiers->n; t++) {
+    int n = 0;
+    while (n < tiers->n && tiers->way[n] == LK_WAY_SHARED)
+        n++;
+    return n;
+}
+
+int lk__tiers_place(const lk_comm *comm, const lk__tiers *tiers)
+{
+    int carriers = tiers->size[0];
+    if (!tiers->any)
+        return comm->rank;
+    return comm->intra_rank < carriers ? comm->inter_rank * carriers + comm->intra_rank : -1;
+}
+
+void lk__tiers_places(const lk_comm *comm, const lk__tiers *tiers, int *room, int *rank_at)
+{
+    const lk__world *w = comm->w;
+    int *number = room, *used = room + w->size, n_nodes = 0, carriers = tiers->size[0];
+    for (int i = 0; i < w->size; i++)
+        number[i] = -1;
+    for (int r = 0; r < comm->size; r++) {
+        int node = w->node[comm->member[r]];
+        if (number[node] < 0) {
+            used[n_nodes] = 0;
+            number[node] = n_nodes++;
+        }
+        int y = number[node], i = used[y]++;
+        if (i < carriers)
+            rank_at[y * carriers + i] = r;
+    }
+}
+
+int lk__tiers_stages(const lk__tiers *tiers, int place, int64_t count, lk__stage *out)
+{
+    int stride = 1, n = 0, shared = lk__tiers_shared(tiers);
+    for (int t = 0; t < shared; t++)
+        stride *= tiers->size[t];
+    if (shared > 0)
+        out[n++] = (lk__stage){0, stride, 1, place < 0 ? stride : place % stride, false, 0, count};
+    for (int t = shared; t < tiers->n && place >= 0; t++) {
         int size = tiers->size[t];
         bool halves = tiers->way[t] == LK_WAY_HALVES && is_power_of_two(size);
         for (int below = 1; below < size; below *= halves ? 2 : size) {
             lk__stage *g = &out[n], *before = g - 1;
             int members = halves ? 2 : size, step = stride * below;
-            *g = (lk__stage){t, members, step, rank / step % members, false, 0, count};
+            *g = (lk__stage){t, members, step, place / step % members, false, 0, count};
             if (n++ > 0)
                 lk__stage_part(before, before->me, &g->from, &g->n);
         }
@@ -61,11 +106,21 @@ int lk__tiers_stages(const lk__tiers *tiers, int rank, int64_t count, lk__stage 
     return n;
 }
 
-void lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *run)
+lk_status lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *run)
 {
     run->k = k;
     run->tiers = *tiers;
-    run->n_stages = lk__tiers_stages(tiers, k->rank, k->c.count, run->stage);
+    run->place = lk__tiers_place(k->comm, tiers);
+    run->n_stages = lk__tiers_stages(tiers, run->place, k->c.count, run->stage);
+    if (tiers->any) {
+        int *room = NULL;
+        int64_t helps = 2 * (int64_t)k->comm->w->size;
+        int64_t places = (int64_t)tiers->size[0] * tiers->size[1];
+        LK_TRY(
+            run->rooms.room(run->rooms.context, (helps + places) * (int64_t)sizeof *room, &room));
+        run->rank_at = room + helps;
+        lk__tiers_places(k->comm, tiers, room, run->rank_at);
+    }
     lk__held *h = &run->held;
     h->from = 0;
     h->n = k->c.count;
@@ -76,6 +131,7 @@ void lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *r
         h->vector[v] = in + v * k->stride;
         h->ours[v] = !k->c.in;
     }
+    return LK_OK;
 }
 
 /* Whether [first, first + n) is a node of the tree over `total` pieces. */
@@ -109,7 +165,7 @@ static lk_status held_push(lk__tiers_run *run, lk__schedule *s, lk__held *h, lk_
         }
         if (!h->ours[last]) {
             unsigned char *copy = NULL;
-            LK_TRY(run->room(run->context, h->n * k->elem, &copy));
+            LK_TRY(run->rooms.room(run->rooms.context, h->n * k->elem, &copy));
             LK_TRY(lk__schedule_copy(s, copy, h->vector[last], h->n * k->elem));
             h->vector[last] = copy;
         }
@@ -121,12 +177,16 @@ static lk_status held_push(lk__tiers_run *run, lk__schedule *s, lk__held *h, lk_
     }
 }
 
-/* The pieces below member `i` of a stage. */
-static lk_run run_below(const lk__tiers_run *run, const lk__stage *g, int i)
+/* The nodes of the tree that member `i` of a stage holds, at most LK_MAX_NODES (`out` may be NULL). */
+static int nodes_below(const lk__tiers_run *run, const lk__stage *g, int i, lk_node *out)
 {
-    int base = peer(run, g, i) / g->stride * g->stride;
-    const int64_t *first = run->k->first;
-    return (lk_run){run->k->pieces, first[base], first[base + g->stride] - first[base]};
+    const lk__case *k = run->k;
+    lk_node some[LK_PROGRAM_DEPTH];
+    int at = peer(run, g, i), base = at / g->stride * g->stride;
+    if (run->tiers.any)
+        return lk__within_nodes(k, k->comm->w->node[k->comm->member[at]], out ? out : some);
+    lk_run pieces = {k->pieces, k->first[base], k->first[base + g->stride] - k->first[base]};
+    return lk_run_nodes(pieces, out);
 }
 
 /* Send to or receive from a member, in messages that are not too large for the tier. */
@@ -153,37 +213,90 @@ static lk_status direct_send(lk__tiers_run *run, const lk__stage *g, int i, lk__
     return LK_OK;
 }
 
+/* A vector that is to be joined. */
+struct given {
+    lk_node node;
+    unsigned char *vector;
+    bool ours;
+};
+
+static int given_order(const void *a, const void *b)
+{
+    const struct given *x = a, *y = b;
+    return x->node.first < y->node.first ? -1 : x->node.first > y->node.first;
+}
+
+/* The vectors of all members, those of the others behind each other at `got`; in the order of the tree,
+ * in which they are given unless the nodes' ranks do not follow each other. */
+static int given_all(const lk__tiers_run *run, const lk__stage *g, const lk__held *sum,
+                     unsigned char *got, struct given *out)
+{
+    const lk__held *h = &run->held;
+    int64_t elem = run->k->elem;
+    lk_node node[LK_MAX_NODES];
+    int n = 0;
+    for (int i = 0; i < g->size; i++) {
+        int m = nodes_below(run, g, i, node);
+        for (int v = 0; v < m; v++) {
+            bool mine = i == g->me;
+            unsigned char *x = mine ? h->vector[v] + (sum->from - h->from) * elem : got;
+            out[n++] = (struct given){node[v], x, mine ? h->ours[v] : true};
+            got += mine ? 0 : sum->n * elem;
+        }
+    }
+    if (run->tiers.any)
+        qsort(out, (size_t)n, sizeof *out, given_order);
+    return n;
+}
+
 static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__schedule *s)
 {
     lk__held *h = &run->held, sum = {0};
+    const lk__rooms *rooms = &run->rooms;
     int64_t elem = run->k->elem;
-    lk_node node[LK_MAX_NODES];
     unsigned char *got = NULL;
-    int n_got = 0;
+    struct given *given = NULL;
+    int n_got = 0, n;
     lk__stage_part(g, g->me, &sum.from, &sum.n);
     for (int i = 0; i < g->size; i++)
-        n_got += i == g->me ? 0 : lk_run_nodes(run_below(run, g, i), NULL);
-    LK_TRY(run->room(run->context, n_got * sum.n * elem, &got));
+        n_got += i == g->me ? 0 : nodes_below(run, g, i, NULL);
+    LK_TRY(rooms->room(rooms->context, n_got * sum.n * elem, &got));
+    LK_TRY(rooms->room(rooms->context, (n_got + h->n_vectors) * (int64_t)sizeof *given, &given));
     unsigned char *to = got;
     for (int i = 0; i < g->size; i++) {
-        int n = i == g->me || sum.n == 0 ? 0 : lk_run_nodes(run_below(run, g, i), NULL);
+        n = i == g->me || sum.n == 0 ? 0 : nodes_below(run, g, i, NULL);
         for (int v = 0; v < n; v++, to += sum.n * elem)
             LK_TRY(pass(run, g, i, to, sum.n, false, s));
     }
     for (int i = 1; i < g->size; i++) /* each begins with its neighbour: nobody is overrun */
         LK_TRY(direct_send(run, g, (g->me + i) % g->size, s));
     LK_TRY(lk__schedule_wait(s));
-    for (int i = 0; i < g->size && sum.n > 0; i++) {
-        int n = lk_run_nodes(run_below(run, g, i), node);
-        for (int v = 0; v < n; v++) {
-            bool mine = i == g->me;
-            unsigned char *x = mine ? h->vector[v] + (sum.from - h->from) * elem : got;
-            LK_TRY(held_push(run, s, &sum, node[v], x, mine ? h->ours[v] : true));
-            got += mine ? 0 : sum.n * elem;
-        }
-    }
+    n = sum.n > 0 ? given_all(run, g, &sum, got, given) : 0;
+    for (int i = 0; i < n; i++)
+        LK_TRY(held_push(run, s, &sum, given[i].node, given[i].vector, given[i].ours));
     *h = sum;
     return LK_OK;
+}
+
+/* Who of the node has which elements of a shared stage. */
+static lk__cuts cuts_of(const lk__stage *g)
+{
+    lk__cuts cuts;
+    for (int i = 0; i < LK_ARENA_RANKS; i++)
+        lk__stage_part(g, i, &cuts.from[i], &cuts.n[i]);
+    return cuts;
+}
+
+static lk_status shared_reduce(lk__tiers_run *run, const lk__stage *g, lk__schedule *s)
+{
+    lk__cuts cuts = cuts_of(g);
+    return lk__within_reduce(run->k, s, &cuts, &run->rooms, &run->held);
+}
+
+static lk_status shared_gather(const lk__tiers_run *run, const lk__stage *g, lk__schedule *s)
+{
+    lk__cuts cuts = cuts_of(g);
+    return lk__within_gather(run->k, s, &cuts);
 }
 
 /* Round the ring, p - 1 times: what came from before, and this rank's own, go on to the next. */
@@ -199,7 +312,7 @@ static lk_status ring_reduce(lk__tiers_run *run, const lk__stage *g, lk__schedul
         largest = n > largest ? n : largest;
     }
     for (int i = 0; i < 2; i++)
-        LK_TRY(run->room(run->context, largest * elem, &room[i]));
+        LK_TRY(run->rooms.room(run->rooms.context, largest * elem, &room[i]));
     lk__stage_part(g, (g->me + p - 1) % p, &from, &n);
     send = h->vector[0] + (from - h->from) * elem;
     for (int step = 0; step < p - 1; step++) {
@@ -225,10 +338,10 @@ lk_status lk__tiers_reduce(lk__tiers_run *run, int tier, lk__schedule *s)
         const lk__stage *g = &run->stage[i];
         if (g->tier != tier)
             continue;
-        if (run->tiers.way[tier] == LK_WAY_RING)
-            LK_TRY(ring_reduce(run, g, s));
-        else
-            LK_TRY(direct_reduce(run, g, s));
+        lk__way way = run->tiers.way[tier];
+        LK_TRY(way == LK_WAY_SHARED ? shared_reduce(run, g, s)
+               : way == LK_WAY_RING ? ring_reduce(run, g, s)
+                                    : direct_reduce(run, g, s));
     }
     return LK_OK;
 }
@@ -271,8 +384,10 @@ static lk_status stage_gather(lk__tiers_run *run, const lk__stage *g, lk__schedu
 
 lk_status lk__tiers_gather(lk__tiers_run *run, int tier, lk__schedule *s)
 {
+    bool shared = run->tiers.way[tier] == LK_WAY_SHARED;
     for (int i = run->n_stages - 1; i >= 0; i--)
         if (run->stage[i].tier == tier && !run->stage[i].whole)
-            LK_TRY(stage_gather(run, &run->stage[i], s));
+            LK_TRY(shared ? shared_gather(run, &run->stage[i], s)
+                          : stage_gather(run, &run->stage[i], s));
     return LK_OK;
 }

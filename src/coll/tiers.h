@@ -14,6 +14,14 @@
  * stages of pairs, distance 1, 2, 4.  `ring`: parts go round.  When the last stage is of pairs, they
  * exchange all that they hold and both join it: as many bytes, in one message less each.
  *
+ * `shared`: the first tiers, if together they are the ranks of a node, are one stage in shared memory
+ * (within.h): no messages, nothing copied on the way there if the vectors lie in a lk_shared.  Then nodes
+ * need not be alike, nor their ranks follow each other (`any`): as many ranks of each node carry a part
+ * across as the smallest has, and the others help to copy.
+ *
+ *     5 ranks, nodes [0 1 2] [3 4], tiers 2x2     X: 0, 1, 2 join for 0 and 1; 3, 4 for 3 and 4
+ *                                                 Y: 0 with 3, 1 with 4       X back: 2 copies, too
+ *
  * **The same bits.**  The ranks below a stage are neighbours, so what a member holds is a run of
  * pieces: the nodes of the fixed tree that lie in it, one vector each.  Vectors that are the two
  * halves of a node are joined, others stay apart until their other half comes.  With powers of two
@@ -22,18 +30,25 @@
 #ifndef LK_COLL_TIERS_H
 #define LK_COLL_TIERS_H
 
-#include "coll/schedule.h"
+#include "coll/within.h"
 
 #include <lockstep/topology.h>
 
-typedef enum lk__way { LK_WAY_DIRECT, LK_WAY_HALVES, LK_WAY_RING, LK_WAY_MPI } lk__way;
+typedef enum lk__way {
+    LK_WAY_DIRECT,
+    LK_WAY_HALVES,
+    LK_WAY_RING,
+    LK_WAY_MPI,
+    LK_WAY_SHARED,
+} lk__way;
 
-/** "direct", "halves", "ring", "mpi". */
+/** "direct", "halves", "ring", "mpi", "shared". */
 const char *lk__way_name(lk__way way);
 
 struct lk__tiers {
     int n;
-    int size[LK_MAX_TIERS]; /* they multiply to the number of ranks */
+    bool any; /* of any nodes: two tiers, those who carry and the nodes; X is shared */
+    int size[LK_MAX_TIERS]; /* they multiply to the number of ranks, unless `any` */
     lk__way way[LK_MAX_TIERS];
     lk__rates rates[LK_MAX_TIERS]; /* of a message along the tier while all lines of it are busy */
     int64_t piece[LK_MAX_TIERS];   /* messages of more bytes are cut into such; 0: they are not */
@@ -41,21 +56,13 @@ struct lk__tiers {
 
 enum { LK_MAX_STAGES = 20 * LK_MAX_TIERS };
 
-/* A group of ranks that exchange parts: rank + (i - me) * stride for i < size. */
+/* A group of ranks that exchange parts: place + (i - me) * stride for i < size.  The place of a rank is
+ * its number; of `any` nodes those who carry are numbered node by node, and the others have none. */
 typedef struct lk__stage {
-    int tier, size, stride, me;
-    bool whole;      /* the last one, of a pair: all of it on both */
-    int64_t from, n; /* the elements they share; each comes to hold a part of these */
+    int tier, size, stride, me; /* me is `size` of a rank that only helps */
+    bool whole;                 /* the last one, of a pair: all of it on both */
+    int64_t from, n;            /* the elements they share; each comes to hold a part of these */
 } lk__stage;
-
-/* The vectors that a rank holds, by node; all have the elements [from, from + n). */
-typedef struct lk__held {
-    int n_vectors;
-    lk_node node[LK_MAX_NODES];
-    unsigned char *vector[LK_MAX_NODES];
-    bool ours[LK_MAX_NODES]; /* may be written */
-    int64_t from, n;
-} lk__held;
 
 /* An allreduce under way, from schedule to schedule; memory is from `room`. */
 typedef struct lk__tiers_run {
@@ -64,18 +71,30 @@ typedef struct lk__tiers_run {
     int n_stages;
     lk__stage stage[LK_MAX_STAGES];
     lk__held held;
-    lk_status (*room)(void *context, int64_t bytes, void *out);
-    void *context;
+    int place;
+    int *rank_at; /* [places] of `any` nodes */
+    lk__rooms rooms;
 } lk__tiers_run;
 
-/** The stages of `rank` for vectors of `count` elements, at most LK_MAX_STAGES; returns how many. */
-int lk__tiers_stages(const lk__tiers *tiers, int rank, int64_t count, lk__stage *out);
+/** The stages of a place (-1: none) for vectors of `count` elements, at most LK_MAX_STAGES; returns how
+ * many. */
+int lk__tiers_stages(const lk__tiers *tiers, int place, int64_t count, lk__stage *out);
+
+/** Tiers whose first is shared: as many of them as are one node, 0 if none. */
+int lk__tiers_shared(const lk__tiers *tiers);
+
+/** The place of this rank; -1: none. */
+int lk__tiers_place(const lk_comm *comm, const lk__tiers *tiers);
+
+/** Who is where on `any` nodes: `rank_at` [places], with the help of `room` [2 x ranks of the world]. */
+void lk__tiers_places(const lk_comm *comm, const lk__tiers *tiers, int *room, int *rank_at);
 
 /** Part `i` of the elements of a stage: where it begins, and how many. */
 void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n);
 
-/** Begin: `k` and what `room` gives must last until the last schedule is done. */
-void lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *run);
+/** Begin, with run->rooms set: `k` and what these give must last until the last schedule is done. */
+lk_status lk__tiers_begin(const lk__case *k, const lk__tiers *tiers,
+                          lk__tiers_run *run) LK_NODISCARD;
 
 /** Write the reduce-scatter along a tier; call them from 0 up. */
 lk_status lk__tiers_reduce(lk__tiers_run *run, int tier, lk__schedule *s) LK_NODISCARD;
@@ -89,10 +108,15 @@ lk_status lk__tiers_gather(lk__tiers_run *run, int tier, lk__schedule *s) LK_NOD
 /** The rates of messages that may go along any tier. */
 lk__rates lk__tiers_slowest(const lk__tiers *tiers);
 
+/** Let the first tiers be `shared` where they are nodes and the arenas are there (lk__within_can());
+ * whether they are. */
+bool lk__tiers_share(const lk__case *k, lk__tiers *tiers);
+
 /** Predicted seconds along one tier, there and back. */
 double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier);
 
-/** `halves` where that is possible and predicted to be faster than `direct`, tier by tier. */
+/** `halves` where that is possible and predicted to be faster than `direct`, for each tier that is not
+ * shared. */
 void lk__tiers_choose(const lk__case *k, lk__tiers *tiers);
 
 /** Measure the rates of tiers on `comm`, and whether messages are better cut.  Collective; all ranks get
@@ -102,7 +126,8 @@ lk_status lk__tiers_measure(lk_comm *comm, lk__tiers *tiers) LK_NODISCARD;
 /** The same for the case's communicator, kept with it.  Collective, and not counted as calls. */
 lk_status lk__tiers_learn(const lk__case *k) LK_NODISCARD;
 
-/** The tiers of LK_TIERS, or those of the nodes; for a communicator, without talking. */
-lk_status lk__tiers_of(const lk_comm *comm, lk__tiers *out) LK_NODISCARD;
+/** The tiers of LK_TIERS, or those of the nodes; for a communicator, without talking.  `any`: nodes that
+ * are not alike may be tiers, too. */
+lk_status lk__tiers_of(const lk_comm *comm, bool any, lk__tiers *out) LK_NODISCARD;
 
 #endif /* LK_COLL_TIERS_H */

@@ -6,6 +6,7 @@
  *     direct    2 (a + (p - 2) a / 4 + (p-1)/p n b) + (p-1)/p n g         messages overlap
  *     ring      2 ((p - 1) a         + (p-1)/p n b) + (p-1)/p n g
  *     whole     a + n b + n g                                             the last one, of pairs
+ *     shared    0.8 X a + n (0.9 b + g), X ranks on a node                as within.c has it
  *
  * and n is divided by p for the next.  Where the run of a member is several nodes of the tree, as
  * many vectors travel on the way there.
@@ -16,16 +17,23 @@
 #include <stdlib.h>
 
 /* Vectors of the member below a stage: of the first rank's group, which stands for all. */
-static double vectors_below(const lk__case *k, int stride)
+static double vectors_below(const lk__case *k, const lk__tiers *tiers, int stride)
 {
+    lk_node node[LK_PROGRAM_DEPTH];
+    if (tiers->any)
+        return lk__within_nodes(k, k->comm->w->node[k->comm->member[0]], node);
     lk_run run = {k->pieces, k->first[0], k->first[stride] - k->first[0]};
     int n = lk_run_nodes(run, NULL);
     return n > 1 ? n : 1;
 }
 
-static double stage_cost(const lk__case *k, const lk__stage *g, lk__way way, const lk__rates *r)
+static double stage_cost(const lk__case *k, const lk__tiers *tiers, const lk__stage *g)
 {
-    double n = (double)(g->n * k->elem), p = g->size, vectors = vectors_below(k, g->stride);
+    lk__way way = tiers->way[g->tier];
+    const lk__rates *r = &tiers->rates[g->tier];
+    if (way == LK_WAY_SHARED)
+        return lk__within_cost(k);
+    double n = (double)(g->n * k->elem), p = g->size, vectors = vectors_below(k, tiers, g->stride);
     if (g->whole)
         return r->alpha + n * vectors * (r->beta + r->gamma);
     double moved = n * (p - 1) / p;
@@ -40,16 +48,16 @@ double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier)
     int n = lk__tiers_stages(tiers, 0, k->c.count, stage);
     for (int i = 0; i < n; i++)
         if (stage[i].tier == tier)
-            sum += stage_cost(k, &stage[i], tiers->way[tier], &tiers->rates[tier]);
+            sum += stage_cost(k, tiers, &stage[i]);
     return sum;
 }
 
 void lk__tiers_choose(const lk__case *k, lk__tiers *tiers)
 {
-    for (int t = 0; t < tiers->n; t++) {
+    for (int t = lk__tiers_shared(tiers); t < tiers->n; t++) {
         int p = tiers->size[t];
         tiers->way[t] = LK_WAY_DIRECT;
-        if (p <= 2 || (p & (p - 1)) != 0)
+        if (tiers->any || p <= 2 || (p & (p - 1)) != 0)
             continue;
         double direct = lk__tiers_cost(k, tiers, t);
         tiers->way[t] = LK_WAY_HALVES;
@@ -86,25 +94,63 @@ static int even_nodes(const lk_comm *comm)
     return on_node;
 }
 
-lk_status lk__tiers_of(const lk_comm *comm, lk__tiers *out)
+/* Ranks on the node that has the fewest. */
+static int least_on_a_node(const lk_comm *comm)
+{
+    int least = comm->size;
+    for (int r = 0; r < comm->size; r++) {
+        int n = 0;
+        for (int s = 0; s < comm->size && n < least; s++)
+            n += comm->w->node[comm->member[s]] == comm->w->node[comm->member[r]];
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
+bool lk__tiers_share(const lk__case *k, lk__tiers *tiers)
+{
+    int on_node = even_nodes(k->comm), n = 0, below = 1;
+    if (tiers->any) {
+        tiers->way[0] = LK_WAY_SHARED;
+        return true;
+    }
+    while (n < tiers->n && below < on_node)
+        below *= tiers->size[n++];
+    if (on_node < 2 || below != on_node || !lk__within_can(k))
+        return false;
+    for (int t = 0; t < n; t++)
+        tiers->way[t] = LK_WAY_SHARED;
+    return true;
+}
+
+/* Tiers as declared, if they are meant for a communicator of this size. */
+static lk_status tiers_declared(const lk_comm *comm, lk__tiers *out)
 {
     const char *declared = getenv("LK_TIERS");
+    lk_mode mode;
+    int64_t places = 1;
+    if (!declared || !*declared)
+        return LK_OK;
+    LK_TRY(lk_mode_parse(declared, &mode));
+    for (int t = 0; t < mode.n_tiers && places <= comm->size; t++)
+        places *= mode.size[t];
+    if (places == comm->size)
+        for (out->n = 0; out->n < mode.n_tiers; out->n++)
+            out->size[out->n] = mode.size[out->n];
+    return LK_OK;
+}
+
+lk_status lk__tiers_of(const lk_comm *comm, bool any, lk__tiers *out)
+{
     int on_node = even_nodes(comm), below = 1;
     *out = (lk__tiers){.n = 0};
-    if (declared && *declared) {
-        lk_mode mode;
-        int64_t places = 1;
-        LK_TRY(lk_mode_parse(declared, &mode));
-        for (int t = 0; t < mode.n_tiers && places <= comm->size; t++)
-            places *= mode.size[t];
-        if (places == comm->size) /* not meant for a communicator of another size */
-            for (out->n = 0; out->n < mode.n_tiers; out->n++)
-                out->size[out->n] = mode.size[out->n];
-    }
-    if (out->n == 0 && on_node > 1 && on_node < comm->size) {
+    LK_TRY(tiers_declared(comm, out));
+    if (out->n == 0 && ((on_node > 1 && on_node < comm->size) || (on_node == 0 && any))) {
         out->n = 2;
-        out->size[0] = on_node;
-        out->size[1] = comm->size / on_node;
+        out->any = on_node == 0;
+        out->size[0] = on_node ? on_node : least_on_a_node(comm);
+        out->size[1] = comm->inter_size;
+        on_node = out->size[0];
     }
     if (out->n == 0) {
         out->n = 1;

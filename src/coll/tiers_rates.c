@@ -27,7 +27,8 @@ enum {
 
 static const double slow_link = 0.005; /* seconds for LARGE */
 
-/* The line of a tier that this rank is on: its neighbours, and room for 2 * VAST bytes. */
+/* The line of a tier that this rank is on: its neighbours (-1: it is on none), and room for 2 * VAST
+ * bytes. */
 struct line {
     lk_comm *comm;
     int next, before, tier;
@@ -39,6 +40,7 @@ static lk_status exchange(const struct line *l, int64_t bytes, int64_t piece)
     lk_request *r[2 * MAX_PIECES] = {NULL};
     int n = 0;
     lk_status st = LK_OK;
+    bytes = l->next < 0 ? 0 : bytes;
     for (int64_t at = 0; at < bytes && st == LK_OK; at += piece)
         st = lk_irecv(l->comm, l->buffer + at, piece, LK_U8, l->before, l->tier, "rates", &r[n++]);
     for (int64_t at = 0; at < bytes && st == LK_OK; at += piece)
@@ -88,19 +90,38 @@ static lk_status line_measure(const struct line *l, lk__tiers *tiers)
     return LK_OK;
 }
 
+/* Those of tiers that are not numbered as the ranks are; the first is in shared memory. */
+static lk_status line_of_any(lk_comm *comm, const lk__tiers *tiers, struct line *l)
+{
+    int64_t helps = 2 * (int64_t)comm->w->size, carriers = tiers->size[0], nodes = tiers->size[1];
+    int *room = NULL, y = comm->inter_rank;
+    l->next = l->before = -1;
+    LK_TRY_COMM(comm->w, lk_alloc(&room, helps + carriers * nodes, sizeof *room));
+    lk__tiers_places(comm, tiers, room, room + helps);
+    if (lk__tiers_place(comm, tiers) >= 0) {
+        const int *line = room + helps + comm->intra_rank;
+        l->next = line[(y + 1) % nodes * carriers];
+        l->before = line[(y + nodes - 1) % nodes * carriers];
+    }
+    lk_free(room);
+    return LK_OK;
+}
+
 lk_status lk__tiers_measure(lk_comm *comm, lk__tiers *tiers)
 {
     lk_status st = LK_OK;
     unsigned char *buffer = NULL;
     LK_TRY_COMM(comm->w, lk_alloc_zero(&buffer, 2 * (int64_t)VAST, 1));
     int stride = 1, rank = comm->rank;
-    for (int t = 0; t < tiers->n; t++) {
+    for (int t = tiers->any ? 1 : 0; t < tiers->n; t++) {
         int p = tiers->size[t], me = rank / stride % p;
         struct line line = {.comm = comm,
                             .next = rank + ((me + 1) % p - me) * stride,
                             .before = rank + ((me + p - 1) % p - me) * stride,
                             .tier = t,
                             .buffer = buffer};
+        if (tiers->any)
+            LK_TRY_TO(done, line_of_any(comm, tiers, &line));
         if (p > 1)
             LK_TRY_TO(done, line_measure(&line, tiers));
         stride *= p;
@@ -120,7 +141,7 @@ static lk_status rates_find(const lk__case *k, lk__tiers *tiers, unsigned char *
     uint64_t past = comm->past;
     lk__call call = lk__case_call(k, 0);
     unsigned char mine = 0;
-    LK_TRY(lk__tiers_of(comm, tiers));
+    LK_TRY(lk__tiers_of(comm, lk__within_can(k), tiers));
     LK_TRY(lk__exchange(comm, &call, &mine, 1, all));
     LK_TRY(lk_comm_dup(comm, &own));
     comm->n_calls = n_calls;

@@ -294,7 +294,9 @@ static void every_n_calls_rank_0_reports(lk_comm *comm)
     if (rank == 0) {
         ASSERT_TRUE(strstr(lines.text, "ddl: calls to 3: slowest is rank ") != NULL);
         ASSERT_TRUE(strstr(lines.text, "; end to end ") != NULL);
-        snprintf(want, sizeof want, "ddl: tiers: X %d direct ", size % 2 ? size : 2);
+        bool shared = size > 1 && lk_comm_inter_size(comm) == 1;
+        snprintf(want, sizeof want, "ddl: tiers: X %d %s ", size % 2 ? size : 2,
+                 shared ? "shared" : "direct");
         ASSERT_TRUE(strstr(lines.text, want) != NULL);
         ASSERT_TRUE(lk_ddl_times_get(d).predicted >= 0);
     }

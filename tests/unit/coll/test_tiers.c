@@ -85,7 +85,12 @@ static void any_tiers_give_the_bits_of_the_tree(void)
     const size_t step = TEST_SLOWNESS > 1 ? 3 : 1;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i += step) {
         setenv("LK_TIERS", cases[i].tiers, 1);
+        ASSERT_OK(lk_run_local(cases[i].ranks, compare_all, NULL)); /* all in shared memory */
+        setenv("LK_LOCAL_NODES", "16", 1);
+        ASSERT_OK(lk_run_local(cases[i].ranks, compare_all, NULL)); /* all by messages */
+        setenv("LK_LOCAL_NODES", "2", 1);
         ASSERT_OK(lk_run_local(cases[i].ranks, compare_all, NULL));
+        unsetenv("LK_LOCAL_NODES");
     }
     unsetenv("LK_TIERS");
 }
@@ -95,8 +100,8 @@ static void nodes_are_found(void)
     static const char *const nodes[] = {"1", "2", "3", "4"};
     for (int i = 0; i < 4; i++) {
         setenv("LK_LOCAL_NODES", nodes[i], 1);
-        ASSERT_OK(lk_run_local(4, compare_all, NULL));
-        ASSERT_OK(lk_run_local(6, compare_all, NULL));
+        for (int ranks = 2; ranks <= 8; ranks++)
+            ASSERT_OK(lk_run_local(ranks, compare_all, NULL));
     }
     unsetenv("LK_LOCAL_NODES");
 }
@@ -168,6 +173,16 @@ static lk_status scenario(void)
     return lk_run_local(4, one_call, NULL);
 }
 
+/* Nodes of two ranks and of one. */
+static lk_status uneven(void)
+{
+    unsetenv("LK_TIERS");
+    setenv("LK_LOCAL_NODES", "2", 1);
+    lk_status st = lk_run_local(3, one_call, NULL);
+    unsetenv("LK_LOCAL_NODES");
+    return st;
+}
+
 static lk_status large_call(lk_comm *comm, void *arg)
 {
     (void)arg;
@@ -202,6 +217,7 @@ static void every_allocation_may_fail(void)
 {
     allocations_may_fail(measuring, 5); /* each measures the links, which takes its time */
     allocations_may_fail(scenario, 1);
+    allocations_may_fail(uneven, 1);
     unsetenv("LK_TIERS");
 }
 

@@ -1,0 +1,232 @@
+/* allgather, shared: every rank copies the parts of the others, in memory that all of the node see.
+ *
+ *     short       each puts its part into its slot; all post and wait for all, then copy
+ *     zero copy   all arrive; if all parts lie in the same lk_shared, each copies those of the others from
+ *                 where they are and says so, for which all wait
+ *     stages      otherwise each fills the stages of its desk in turn, and empties those of the others
+ *
+ * Up to 16 ranks on one node, any counts.
+ *
+ * Cost: short alpha + 2 n beta, zero copy 2 alpha + n beta, stages the same with n + n/P, n the bytes in
+ * all.
+ */
+#include "coll/parts.h"
+
+#include <string.h>
+
+enum { START, SHORT, MEET, COPIED, STAGES };
+enum { DEPTH = 2 }; /* stages of a desk */
+
+static double shared_cost(const lk__case *k, const lk__rates *r)
+{
+    double n = (double)(k->extent * k->elem);
+    double waits = n <= LK_SLOT_BYTES ? 0.06 : 0.4;
+    return waits * r->alpha * k->size + 0.6 * r->beta * n;
+}
+
+static int64_t part_bytes(const lk__arena_call *c, int i)
+{
+    return c->counts[i] * c->elem;
+}
+
+static int64_t largest(const lk__arena_call *c)
+{
+    int64_t most = 0;
+    for (int i = 0; i < c->arena->n; i++)
+        most = part_bytes(c, i) > most ? part_bytes(c, i) : most;
+    return most;
+}
+
+/* Bytes [from, from + LK_STAGE_BYTES) of the part of rank i, or what there is of them. */
+static size_t piece_of(const lk__arena_call *c, int i, int64_t from)
+{
+    int64_t left = part_bytes(c, i) - from;
+    return (size_t)(left < 0 ? 0 : left < LK_STAGE_BYTES ? left : LK_STAGE_BYTES);
+}
+
+static unsigned char *slot_data(const lk__arena_call *c, int i)
+{
+    lk__slot_of_call *slot = &c->arena->desk[i]->slot[c->ticket % 2];
+    return largest(c) <= LK_SLOT_SMALL ? slot->small : slot->large;
+}
+
+/* Where the part of rank i belongs. */
+static unsigned char *place_of(const lk__arena_call *c, int i)
+{
+    return c->out + c->offsets[i] * c->elem;
+}
+
+static void start(lk__arena_call *c)
+{
+    lk__arena *a = c->arena;
+    int64_t mine = part_bytes(c, a->me);
+    c->step = largest(c) <= LK_SLOT_BYTES ? SHORT : MEET;
+    if (c->step == SHORT) {
+        if (mine > 0)
+            memcpy(slot_data(c, a->me), c->in, (size_t)mine);
+        lk__arena_put(c);
+    } else {
+        lk__arrival *own = &a->desk[a->me]->arrival[c->ticket % 2];
+        own->digest = c->digest;
+        own->in = lk__where_is(a->shared->w, c->in, mine);
+        lk__arena_post_last(c, LK_ARRIVED, &own->ticket);
+    }
+    lk__arena_show(c);
+    if (mine > 0 && c->in != place_of(c, a->me))
+        memcpy(place_of(c, a->me), c->in, (size_t)mine);
+}
+
+/* Whether every rank sees the parts of all that have one. */
+static bool is_seen(const lk__arena_call *c)
+{
+    const lk__where *first = NULL;
+    for (int i = 0; i < c->arena->n; i++) {
+        const lk__where *at = &c->arena->desk[i]->arrival[c->ticket % 2].in;
+        if (c->counts[i] == 0)
+            continue;
+        first = first ? first : at;
+        if (!at->shared || at->context != first->context || at->number != first->number)
+            return false;
+    }
+    return true;
+}
+
+/* All have arrived. */
+static void meet(lk__arena_call *c)
+{
+    lk__arena *a = c->arena;
+    c->step = STAGES;
+    c->segment = -1;
+    if (!is_seen(c))
+        return;
+    lk__arena_ring_early(c);
+    for (int i = 0; i < a->n; i++) {
+        const lk__where *at = &a->desk[i]->arrival[c->ticket % 2].in;
+        if (i != a->me && c->counts[i] > 0)
+            memcpy(place_of(c, i), lk__where_see(c, i, at), (size_t)part_bytes(c, i));
+    }
+    lk__arena_post_last(c, LK_DONE, &a->desk[a->me]->done.value);
+    c->step = COPIED;
+}
+
+static unsigned char *stage_of(const lk__arena_call *c, int i, int64_t s)
+{
+    uint64_t at = (c->arena->stages + (uint64_t)s) % DEPTH;
+    return c->arena->desk[i]->stage + at * LK_STAGE_BYTES;
+}
+
+/* Fill a stage, once all have emptied what was in it before; c->next is from 0 to n. */
+static lk_status put(lk__arena_call *c, int64_t s, bool *done)
+{
+    lk__arena *a = c->arena;
+    for (; c->next < a->n && s >= DEPTH; c->next++) {
+        bool reached = true;
+        if (c->next != a->me)
+            LK_TRY(lk__arena_reached(c, c->next, &a->desk[c->next]->got.value,
+                                     a->stages + (uint64_t)(s - DEPTH) + 1, &reached));
+        if (!reached)
+            return LK_OK;
+    }
+    size_t bytes = piece_of(c, a->me, s * LK_STAGE_BYTES);
+    if (bytes > 0)
+        memcpy(stage_of(c, a->me, s), c->in + s * LK_STAGE_BYTES, bytes);
+    lk__arena_post(c, &a->desk[a->me]->put.value, a->stages + (uint64_t)s + 1);
+    *done = true;
+    return LK_OK;
+}
+
+/* Empty those of the others, as they are filled; c->next is from n to 2 n. */
+static lk_status get(lk__arena_call *c, int64_t s, bool *done)
+{
+    lk__arena *a = c->arena;
+    for (; c->next < 2 * a->n; c->next++) {
+        int j = c->next - a->n;
+        bool reached = true;
+        if (j == a->me)
+            continue;
+        LK_TRY(
+            lk__arena_reached(c, j, &a->desk[j]->put.value, a->stages + (uint64_t)s + 1, &reached));
+        if (!reached)
+            return LK_OK;
+        size_t bytes = piece_of(c, j, s * LK_STAGE_BYTES);
+        if (bytes > 0)
+            memcpy(place_of(c, j) + s * LK_STAGE_BYTES, stage_of(c, j, s), bytes);
+    }
+    lk__arena_post(c, &a->desk[a->me]->got.value, a->stages + (uint64_t)s + 1);
+    *done = true;
+    return LK_OK;
+}
+
+/* c->segment is the time, from -1 on: segment t + 1 is put before t is got. */
+static lk_status stages_pass(lk__arena_call *c, bool *end)
+{
+    int64_t n = (largest(c) + LK_STAGE_BYTES - 1) / LK_STAGE_BYTES;
+    for (; c->segment < n; c->segment++) {
+        bool done = c->next >= c->arena->n || c->segment + 1 == n;
+        if (!done)
+            LK_TRY(put(c, c->segment + 1, &done));
+        if (!done)
+            return LK_OK;
+        c->next = c->next < c->arena->n ? c->arena->n : c->next;
+        done = c->segment < 0;
+        if (!done)
+            LK_TRY(get(c, c->segment, &done));
+        if (!done)
+            return LK_OK;
+        c->next = 0;
+    }
+    c->arena->stages += (uint64_t)n;
+    *end = true;
+    return LK_OK;
+}
+
+lk_status lk__gather_advance(lk__arena_call *c, bool *end)
+{
+    bool all = false;
+    *end = false;
+    if (c->step == START)
+        start(c);
+    if (c->step == SHORT) {
+        LK_TRY(lk__arena_all(c, LK_PUT, end));
+        for (int i = 0; i < c->arena->n && *end; i++)
+            if (i != c->arena->me && c->counts[i] > 0)
+                memcpy(place_of(c, i), slot_data(c, i), (size_t)part_bytes(c, i));
+    }
+    if (c->step == MEET) {
+        LK_TRY(lk__arena_all(c, LK_ARRIVED, &all));
+        if (all)
+            meet(c);
+    }
+    if (c->step == STAGES)
+        return stages_pass(c, end);
+    return c->step == COPIED ? lk__arena_all(c, LK_DONE, end) : LK_OK;
+}
+
+static lk_status shared_advance(lk_request *r)
+{
+    lk__arena_call *c = (lk__arena_call *)r;
+    bool end;
+    if (!lk__arena_turn(c))
+        return LK_OK;
+    if (c->in == c->out) /* in place */
+        c->in = place_of(c, c->arena->me);
+    LK_TRY(lk__gather_advance(c, &end));
+    if (end)
+        lk__arena_end(c);
+    return LK_OK;
+}
+
+static lk_status shared_start(const lk__case *k, int number, lk_request **out)
+{
+    LK_TRY(lk__arena_start(k, number, shared_advance, out));
+    return LK_OK;
+}
+
+const lk_coll lk_coll_allgather_shared = {
+    .call = LK_CALL_ALLGATHER,
+    .name = "shared",
+    .summary = "each copies from the others, in shared memory",
+    .needs = "2 to 16 ranks of one node",
+    .eligible = lk__arena_eligible,
+    .cost = shared_cost,
+    .start = shared_start};
