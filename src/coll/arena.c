@@ -100,10 +100,10 @@ lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, ui
         return LK_OK;
     }
     int world_rank = c->arena->shared->part[i].world_rank;
-    c->request.peer = world_rank;
-    if (c->owed && (c->idle >= RINGS || c->request.in_list))
-        lk__arena_ring(c);
     const lk__world *w = c->request.comm->w;
+    c->request.peer = world_rank;
+    if (c->owed && (c->idle >= RINGS || c->request.in_list || w->yields > 0))
+        lk__arena_ring(c);
     bool looks = ++c->idle % LOOKS == 0 || lk__bell_asleep(w->bell[w->rank]);
     if (!looks || c->alone || !is_elsewhere(c, world_rank))
         return LK_OK;
@@ -236,17 +236,19 @@ static void call_label(const lk__case *k, int number, lk__arena_call *c)
 }
 
 /* On this thread's stack, without memory of its own: polling first, since it is mostly a matter of
- * a microsecond. */
+ * a microsecond, or of the other ranks on this core. */
 static lk_status call_wait(lk__arena_call *c)
 {
     lk_request *r = &c->request;
     lk__world *w = r->comm->w;
     lk_status st = LK_OK;
-    for (int i = 0; i <= w->spins; i++) {
+    for (int i = 0; i <= w->spins + w->yields; i++) {
         LK_TRY_COMM(w, r->advance(r));
         if (atomic_load_explicit(&r->done, memory_order_relaxed))
             break;
-        if (i >= EAGER)
+        if (w->yields > 0)
+            sched_yield();
+        else if (i >= EAGER)
             lk__relax();
     }
     if (!atomic_load_explicit(&r->done, memory_order_relaxed)) {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STACK_BYTES = 4 << 20, SPINS = 2000, BLOCK_ALIGN = 4096 };
+enum { STACK_BYTES = 4 << 20, BLOCK_ALIGN = 4096 };
 
 static void job_free(struct lk__local_job *job)
 {
@@ -161,7 +161,6 @@ static lk_status job_new(int n, const lk__transport *transport, struct lk__local
     LK_TRY_TO(fail, lk_alloc_zero(&job->node, n, sizeof *job->node));
     LK_TRY_TO(fail, lk__nodes_pretend(n, job->node));
     LK_TRY_TO(fail, lk_alloc_zero(&job->end, n, sizeof *job->end));
-    int spins = n <= cores() ? SPINS : 0;
     for (int r = 0; r < n; r++) {
         struct lk__local_end *e = &job->end[r];
         job->board[r] = &e->slot;
@@ -173,8 +172,8 @@ static lk_status job_new(int n, const lk__transport *transport, struct lk__local
                            .node = job->node,
                            .board = job->board,
                            .bell = job->bell,
-                           .fault = &job->fault,
-                           .spins = spins};
+                           .fault = &job->fault};
+        lk__wait_pace(&e->w, n, cores());
         lk__world_init(&e->w);
     }
     *out = job;

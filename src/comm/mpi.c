@@ -13,8 +13,6 @@
 
 #include <unistd.h>
 
-enum { SPINS = 2000 };
-
 /* In ns: naps while MPI has something to do that rings no bell, and when all that can come rings. */
 static const int64_t first_nap = 20000, last_nap = 1000000, nap_by_bell = 2000000;
 
@@ -168,8 +166,8 @@ static lk_status end_open(lk__mpi_end *e)
                        .bell = e->bell,
                        .host = e->host,
                        .doing = {.pid = getpid()},
-                       .fault = &e->fault,
-                       .spins = SPINS};
+                       .fault = &e->fault};
+    lk__wait_pace(&e->w, 1, 1);
     lk__world_init(&e->w);
     return lk__mpi_ring_open(e);
 }
@@ -178,7 +176,7 @@ static lk_status end_open(lk__mpi_end *e)
 static void settle(lk__mpi_end *e, const lk_comm *comm)
 {
     e->alone = e->shown && comm->intra_size == comm->size;
-    e->w.spins = comm->intra_size <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS : 0;
+    lk__wait_pace(&e->w, comm->intra_size, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static lk_status mpi_open(const lk_mpi *m, bool world, int handle, bool finalize, lk_comm **out)

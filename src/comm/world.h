@@ -45,7 +45,7 @@ struct lk__world {
     int refs;              /* communicators */
     lk_comm *comms;        /* all of them */
     bool begun;            /* a call since the last progress */
-    int spins;             /* polls before a nap */
+    int spins, yields;     /* polls before a nap: of a core of its own, and that offer the core */
     uint32_t n_contexts;   /* contexts that any communicator of this rank has had */
     int64_t n_arrived;     /* packets so far: a sign of life */
     lk__doing doing;       /* what this rank's slot says */
@@ -151,6 +151,9 @@ lk_status lk__arrive(lk__world *w, lk__packet *packet) LK_NODISCARD;
 
 /** Poll the wires and advance collectives, once; after a fault nothing goes on, and it is returned. */
 lk_status lk__progress(lk__world *w) LK_NODISCARD;
+
+/** How to wait where so many ranks share so many cores. */
+void lk__wait_pace(lk__world *w, int64_t ranks, int64_t cores);
 
 /** Wait until one of `n` requests (NULL: skipped) is done: `*which`.  Deadline of its communicator. */
 lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which) LK_NODISCARD;
