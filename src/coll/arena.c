@@ -242,10 +242,15 @@ static lk_status call_wait(lk__arena_call *c)
     lk_request *r = &c->request;
     lk__world *w = r->comm->w;
     lk_status st = LK_OK;
+    int64_t arrived = w->n_arrived;
     for (int i = 0; i <= w->spins + w->yields; i++) {
         LK_TRY_COMM(w, r->advance(r));
         if (atomic_load_explicit(&r->done, memory_order_relaxed))
             break;
+        if (arrived != w->n_arrived) { /* it goes on: a new wait has begun */
+            arrived = w->n_arrived;
+            i = 0;
+        }
         if (w->yields > 0)
             sched_yield();
         else if (i >= EAGER)

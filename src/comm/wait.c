@@ -2,12 +2,13 @@
  *
  * With a core for each rank the answer is usually there within microseconds, and falling asleep
  * would cost more; with more ranks than cores the one that is waited for needs the core.  So a rank
- * polls w->spins times and then naps until its bell rings.  With more ranks than cores it offers the
- * core to the others between w->yields polls instead: a switch that way takes a fifth of the time of
- * a nap and a wake, and while all ranks come soon, none has to be woken.  With very many ranks such
- * polls would be most of what the cores do, and it naps at once.  Naps are short enough to see a fault
- * and the deadline.  Any packet that arrives is a sign of life and starts the deadline anew.  When those
- * who are waited for are known to have left or ended, the deadline is not waited for.
+ * polls w->spins times and then naps until its bell rings; what arrives begins the polls anew.  With
+ * more ranks than cores it offers the core to the others between w->yields polls instead: a switch
+ * that way takes a fifth of the time of a nap and a wake, and while all ranks come soon, none has to
+ * be woken.  With very many ranks such polls would be most of what the cores do, and it naps at once.
+ * Naps are short enough to see a fault and the deadline.  Any packet that arrives is a sign of life
+ * and starts the deadline anew.  When those who are waited for are known to have left or ended, the
+ * deadline is not waited for.
  */
 #include "comm/comm.h"
 #include "comm/futex.h"
@@ -121,12 +122,17 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
         first = requests[i];
     lk__world *w = first->comm->w;
     lk__watch t = {0};
+    int64_t arrived = w->n_arrived;
     for (int64_t polls = 1;; polls++) {
         int64_t left = 0;
         LK_TRY(lk__progress(w));
         if (any_done(n, requests, which))
             return LK_OK;
         LK_TRY(lk__fault_check(w));
+        if (arrived != w->n_arrived) { /* it goes on: what is waited for now may come soon, too */
+            arrived = w->n_arrived;
+            polls = 1;
+        }
         if (polls <= w->spins) {
             lk__relax();
             if (polls % POLLS_PER_CLOCK)
