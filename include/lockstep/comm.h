@@ -93,8 +93,9 @@ typedef struct lk_comm lk_comm;
  * started this process and the library has that MPI's module, self otherwise.
  *
  * Collective over all processes of the job.  "mpi" initialises MPI (MPI_THREAD_FUNNELED, or as
- * lk_comm_progress_set() says) if nobody did; what it initialised it finalizes when the last communicator made
- * from `*out` is freed, and the process cannot open "mpi" again.  The caller owns `*out`.
+ * lk_comm_progress_set() says) if nobody did; what it initialised it finalizes when the last
+ * communicator made from `*out` is freed, and the process cannot open "mpi" again.  The caller owns
+ * `*out`.
  *
  * Errors: LK_EINVAL for an unknown name, listing the known ones; LK_ENOTSUP when there is no module
  * for the MPI, saying where it was looked for; LK_ECOMM, LK_ENOMEM.

@@ -212,11 +212,12 @@ typedef struct lk_loader lk_loader;
  *
  *   a = scale * u / std[c],   b = shift - scale * mean[c] / std[c]       (u: 1/255 or 1)
  *
- * in double; where all a are 1 and all b are 0, values are only converted.  Measured means and deviations are over all positions of all samples: per channel one
- * chain of doubles over a sample's values, and one chain over the samples; a deviation of 0 counts
- * as 1.  Random crop moves an image by up to `crop` in each direction and fills with value 0 before
- * normalisation; flip mirrors the columns of every second one.  Both draw at (epoch, sample) of the
- * streams (seed, "data", "crop") and (seed, "data", "flip").
+ * in double; where all a are 1 and all b are 0, values are only converted.  Measured means and
+ * deviations are over all positions of all samples: per channel one chain of doubles over a sample's
+ * values, and one chain over the samples; a deviation of 0 counts as 1.  Random crop moves an image
+ * by up to `crop` in each direction and fills with value 0 before normalisation; flip mirrors the
+ * columns of every second one.  Both draw at (epoch, sample) of the streams (seed, "data", "crop")
+ * and (seed, "data", "flip").
  *
  * Field "y" becomes i64 if it has classes, or one-hot rows of the dtype; otherwise the dtype.  Other
  * fields stay as they are.  Position p of an epoch is sample p, or with shuffle sample p of the

@@ -9,8 +9,8 @@
  *
  * With `piece` > 0, k is cut into pieces of that many (the last may be shorter).  Each piece is one
  * chain from +0, the pieces are joined by the fixed pairwise tree of reduce.h, and C's old value or
- * the bias, if there is one, is added last, as the first operand (with k = 0 nothing is added).  This is how a sum over samples is split among ranks: weight
- * gradients use it.
+ * the bias, if there is one, is added last, as the first operand (with k = 0 nothing is added).
+ * This is how a sum over samples is split among ranks: weight gradients use it.
  */
 #ifndef LK_GEMM_H
 #define LK_GEMM_H
