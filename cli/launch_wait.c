@@ -40,8 +40,9 @@ static void signals_wanted(sigset_t *out)
     }
 }
 
-/* In the child: be its launcher, or go on as the job itself. */
-static void child_begin(const job_spec *spec, pid_t parent)
+/* In the child: be its launcher, or go on as the job itself.  Signals are let in, as `before`, only
+ * when they cannot kill it: the parent may have passed on a request already. */
+static void child_begin(const job_spec *spec, pid_t parent, const sigset_t *before)
 {
     const launcher *l = spec->launcher;
     prctl(PR_SET_PDEATHSIG, l ? SIGTERM : SIGKILL);
@@ -50,6 +51,9 @@ static void child_begin(const job_spec *spec, pid_t parent)
     signal(SIGHUP, SIG_IGN); /* the parent passes it on as a request */
     for (int i = 0; i < N_REQUESTS && spec->saves && !l; i++)
         signal(requests[i], SIG_IGN); /* until the verb is ready for it */
+    if (spec->saves)
+        signal(SIGUSR1, SIG_IGN); /* until launcher and ranks are ready for it */
+    sigprocmask(SIG_SETMASK, before, NULL);
     if (!l)
         return;
     /* Away from the terminal, whose Ctrl-C is for this command alone. */
@@ -59,8 +63,6 @@ static void child_begin(const job_spec *spec, pid_t parent)
         dup2(nothing, STDIN_FILENO);
     if (spec->output > 0)
         dup2(spec->output, STDOUT_FILENO);
-    if (spec->saves)
-        signal(SIGUSR1, SIG_IGN); /* until launcher and ranks are ready for it */
     launcher_exec(l, spec->n, spec->argv);
     fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
     _exit(LK_EXIT_FAILED);
@@ -129,8 +131,7 @@ bool job_start(const job_spec *spec, job_end *end)
     fflush(NULL);
     pid_t job = fork();
     if (job == 0) {
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        child_begin(spec, parent);
+        child_begin(spec, parent, &before);
         return true;
     }
     if (job < 0)
