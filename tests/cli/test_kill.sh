@@ -6,6 +6,7 @@
 #   LK_KILLS       how many, 20 unless told
 #   LK_KILL_SEED   decides about moments, victims and ranks; printed
 . "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/places.sh"
 
 kills=${LK_KILLS:-20}
 seed=${LK_KILL_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
@@ -13,16 +14,10 @@ echo "LK_KILL_SEED=$seed LK_KILLS=$kills"
 mkdir "$work/tmp"
 : >"$work/out"
 : >"$work/err"
-LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
-export LK_MPI_MODULES LK_DEADLINE=20 TMPDIR="$work/tmp" LK_THREADS=1
+export TMPDIR="$work/tmp" LK_THREADS=1
 # What an MPI that is killed leaves behind goes to a folder of its own.
 mkdir "$work/mpi"
 export OMPI_MCA_btl_vader_backing_directory="$work/mpi" OMPI_MCA_orte_tmpdir_base="$work/mpi" UCX_POSIX_DIR="$work/mpi"
-for mpi in openmpi mpich; do
-    eval "has_$mpi="
-    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || eval "has_$mpi=1"
-done
-cp "$lockstep" "$work/victim" # a name that no other process has
 run=$work/run saved=$work/run/checkpoints
 
 cat >"$work/net.yaml" <<'END'
@@ -41,11 +36,6 @@ random()
 {
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
     r=$((seed / 65536 % $1))
-}
-
-victims()
-{
-    find /proc/[0-9]*/exe -lname "$work/victim" 2>/dev/null | tr -dc '0-9\n'
 }
 
 ranks()
@@ -73,10 +63,11 @@ start()
     random 8
     n=$((r + 1))
     random 5
-    place=local
-    [ $r -ne 3 ] || place=${has_openmpi:+openmpi}
-    [ $r -ne 4 ] || place=${has_mpich:+mpich}
-    place=${place:-local}
+    case $r$places in
+    3*openmpi*) place=openmpi ;;
+    4*mpich*) place=mpich ;;
+    *) place=local ;;
+    esac
     case $place in local) how='--transport local' ;; *) how="--mpi $place" ;; esac
     steps_list
     before=$steps newest=${steps##* }

@@ -1,14 +1,7 @@
 #!/bin/sh
 # lockstep run: ranks as threads and by each MPI, the job's status, one message, and nothing left over.
 . "$(dirname "$0")/expect.sh"
-
-places='local'
-LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
-export LK_MPI_MODULES LK_DEADLINE=20
-for mpi in openmpi mpich; do
-    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || places="$places $mpi"
-done
-cp "$lockstep" "$work/victim" # a name that no other process has
+. "$(dirname "$0")/places.sh"
 
 # run PLACE N ARGUMENT...: the words that start ranks there.
 run()
@@ -21,18 +14,12 @@ run()
     esac
 }
 
-# The process numbers of all that runs.
-processes()
-{
-    find /proc/[0-9]*/exe -lname "$work/victim" 2>/dev/null | tr -dc '0-9\n'
-}
-
 # gone SECONDS: require that nothing runs any more.
 gone()
 {
     tries=0
-    while [ -n "$(processes)" ]; do
-        [ $tries -lt $((10 * $1)) ] || fail "still there: $(processes)"
+    while [ -n "$(victims)" ]; do
+        [ $tries -lt $((10 * $1)) ] || fail "still there: $(victims)"
         sleep 0.1
         tries=$((tries + 1))
     done
@@ -42,8 +29,8 @@ gone()
 until_many()
 {
     tries=0
-    while [ "$(processes | wc -l)" -lt "$1" ]; do
-        [ $tries -lt 100 ] || fail "never $1 processes: $(processes)"
+    while [ "$(victims | wc -l)" -lt "$1" ]; do
+        [ $tries -lt 100 ] || fail "never $1 processes: $(victims)"
         sleep 0.05
         tries=$((tries + 1))
     done
@@ -63,51 +50,51 @@ mkdir "$work/trained"
 
 for place in $places; do
     # The verb runs once on all ranks, and rank 0 prints.
-    status 0 run $place 3 -- gradcheck --json allreduce send
+    status 0 run "$place" 3 -- gradcheck --json allreduce send
     "$json" <"$work/out" || fail "$place: JSON"
     [ "$(grep -c '"pass": true' "$work/out")" -eq 2 ] || fail "$place: two nodes, each once"
     err "lockstep run: 3 ranks, transport"
-    status 0 run $place 2 topo # without --
+    status 0 run "$place" 2 topo # without --
     out '2 ranks on 1 host'
 
     # Evaluation on ranks gives what it gives on one, to the last digit.
-    status 0 run $place 3 -- eval --json "$work/net.yaml" "train.output=$work/trained"
+    status 0 run "$place" 3 -- eval --json "$work/net.yaml" "train.output=$work/trained"
     cmp -s "$work/out" "$work/score" || fail "$place: another score: $(cat "$work/score")"
-    status 2 run $place 3 -- eval "$work/net.yaml" data.shards=2 "train.output=$work/trained"
+    status 2 run "$place" 3 -- eval "$work/net.yaml" data.shards=2 "train.output=$work/trained"
     [ "$(wc -l <"$work/err")" -eq 2 ] || fail "$place: more than one line and the launcher's"
-    status 1 run $place 3 -- eval "$work/net.yaml" "train.output=$work/none"
+    status 1 run "$place" 3 -- eval "$work/net.yaml" "train.output=$work/none"
     [ "$(grep -c 'error: ' "$work/err")" -eq 1 ] || fail "$place: not one error"
 
     # What is wrong is said once, and the status is the job's.
-    status 2 run $place 3 topo --mode 2x2
+    status 2 run "$place" 3 topo --mode 2x2
     [ "$(grep -c 'hold 4 ranks, but there are 3' "$work/err")" -eq 1 ] || fail "$place: not once"
     no_out
-    status 1 run $place 3 -- gradcheck --tolerance 1e-12
+    status 1 run "$place" 3 -- gradcheck --tolerance 1e-12
     out 'FAILED'
 
     # What is wrong with the arguments is said before anything is started.
-    status 2 run $place 3 topo --mod 2x2
+    status 2 run "$place" 3 topo --mod 2x2
     err 'lockstep topo: unknown option "--mod"; did you mean "--mode"?'
-    status 2 run $place 3 list verbs
+    status 2 run "$place" 3 list verbs
     err 'lockstep list runs in one process'
-    status 2 run $place 3 --restarts 2 topo
+    status 2 run "$place" 3 --restarts 2 topo
     err 'topo has no --resume'
-    status 0 run $place 3 -- topo --help
+    status 0 run "$place" 3 -- topo --help
     out 'usage: lockstep topo'
 
     # A rank that is killed ends the job, with status 1; and so does a signal to a verb that does not
     # save.
     # Ranks that are threads are one process besides the launcher.
-    [ $place = local ] && all=2 || all=4
+    [ "$place" = local ] && all=2 || all=4
     for victim in rank job launcher; do
-        run $place 3 -- verify --trace --steps 1000000 "$work/net.yaml" >"$work/out" 2>"$work/err" &
+        run "$place" 3 -- verify --trace --steps 1000000 "$work/net.yaml" >"$work/out" 2>"$work/err" &
         waiting=$!
         until_many $all
         sleep 0.5
-        launcher=$(for p in $(processes); do
+        launcher=$(for p in $(victims); do
             if tr '\0' ' ' <"/proc/$p/cmdline" | grep -q 'victim run '; then echo "$p"; fi
         done | sort -n | head -n 1)
-        one=$(processes | grep -vx "$launcher" | head -n 1)
+        one=$(victims | grep -vx "$launcher" | head -n 1)
         case $victim in
         rank) kill -9 "$one" ;;
         job) kill -TERM "$launcher" ;;

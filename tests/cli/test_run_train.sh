@@ -2,14 +2,7 @@
 # lockstep run -- train: signals stop it with a checkpoint and status 75, and it goes on elsewhere to
 # the same bits; after a failure it starts again by itself.
 . "$(dirname "$0")/expect.sh"
-
-places='local'
-LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
-export LK_MPI_MODULES LK_DEADLINE=20
-for mpi in openmpi mpich; do
-    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || places="$places $mpi"
-done
-cp "$lockstep" "$work/victim" # a name that no other process has
+. "$(dirname "$0")/places.sh"
 
 cat >"$work/net.yaml" <<'END'
 data: {type: glyphs, count: 400, test_count: 0, batch: 20, shards: 5}
@@ -22,14 +15,15 @@ status 0 "$lockstep" train --quiet "$work/net.yaml"
 cp "$work/out" "$work/whole"
 
 # start PLACE N OPTION...: train in the background, into $work/run, until a checkpoint is there.
+endless=
 start()
 {
     place=$1 n=$2
     shift 2
     case $place in local) how='--transport local' ;; *) how="--mpi $place" ;; esac
     rm -rf "$work/run"
-    # shellcheck disable=SC2086 # two words
-    "$work/victim" run -n "$n" $how "$@" -- train --quiet "$work/net.yaml" "train.output=$work/run" \
+    # shellcheck disable=SC2086 # two words, perhaps none
+    "$work/victim" run -n "$n" $how "$@" -- train --quiet "$work/net.yaml" "train.output=$work/run" $endless \
         >"$work/out" 2>"$work/err" &
     launcher=$!
     tries=0
@@ -51,7 +45,7 @@ finished()
 # A rank, or the process of all that are threads.
 a_rank()
 {
-    find /proc/[0-9]*/exe -lname "$work/victim" 2>/dev/null | tr -dc '0-9\n' | grep -vx $launcher | head -n 1
+    victims | grep -vx $launcher | head -n 1
 }
 
 signals='USR2 TERM INT HUP USR1'
@@ -76,6 +70,7 @@ for place in $places; do
 done
 
 # Without restarts a failure is one; a request to stop is none, and not started again.
+endless=train.epochs=1000000
 start local 2
 kill -9 "$(a_rank)"
 finished 1
@@ -90,10 +85,11 @@ if grep -q 'starting again' "$work/err"; then fail 'wrong usage, started again';
 
 # A request that comes before anything is ready is not lost.
 for wait in 0 0.02 0.1; do
-    rm -rf "$work/run"
-    "$work/victim" run -n 3 --transport local -- train --quiet "$work/net.yaml" "train.output=$work/run" >"$work/out" 2>"$work/err" &
+    rm -rf "$work/run" "$work/err"
+    "$work/victim" run -n 3 --transport local -- train --quiet "$work/net.yaml" "train.output=$work/run" $endless \
+        >"$work/out" 2>"$work/err" &
     launcher=$!
-    sleep 0.02
+    while [ ! -s "$work/err" ]; do sleep 0.01; done # it says where ranks will be
     sleep $wait
     kill -USR1 $launcher
     finished 75

@@ -4,15 +4,11 @@
 #
 #   LK_STOP_SEED   decides about the moments; printed
 . "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/places.sh"
 
 seed=${LK_STOP_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
 echo "LK_STOP_SEED=$seed"
-LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
-export LK_MPI_MODULES LK_DEADLINE=20 LK_THREADS=1
-places='local local local local local'
-for mpi in openmpi mpich; do
-    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || places="$places $mpi"
-done
+export LK_THREADS=1
 
 cat >"$work/net.yaml" <<'END'
 data: {type: glyphs, count: 320, test_count: 32, batch: 32, shards: 8}
@@ -35,7 +31,7 @@ train()
 
 stops=0
 set -- TERM USR1 INT USR2 STOP TERM USR1
-for place in $places; do
+for place in local local local local $places; do
     how=$1 run=$work/run
     shift
     rm -rf "$run" "$work/copy"

@@ -1,13 +1,9 @@
 #!/bin/sh
 # lockstep verify: one hash on every layout; and where bits differ, the step and the tensor.
 . "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/places.sh"
 
-LK_MPI_MODULES=$(cd "$(dirname "$lockstep")" && pwd)/mpi
-export LK_MPI_MODULES TMPDIR="$work"
-mpis=
-for mpi in openmpi mpich; do
-    [ ! -e "$LK_MPI_MODULES/lockstep-mpi-$mpi.so" ] || mpis="$mpis${mpis:+,}$mpi"
-done
+export TMPDIR="$work"
 
 # Batch norm, dropout, momentum, a partial last batch, uneven shards: all that a layout could disturb.
 cat >"$work/net.yaml" <<'END'
@@ -70,7 +66,7 @@ err 'none of them can be used on these ranks'
 
 # Processes: the same bits as threads.
 if [ -n "$mpis" ]; then
-    status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --transport local,mpi --mpi "$mpis" --json --steps 8
+    status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --transport local,mpi --mpi "$(echo "${mpis# }" | tr ' ' ,)" --json --steps 8
     [ "$(column state)" = "$state" ] || fail "mpi: other bits: $(column state)"
     out '"transport": "mpi", "mpi": "'
     status 0 "$lockstep" run -n 2 --transport mpi -- verify --trace --steps 8 "$work/net.yaml"
