@@ -46,16 +46,21 @@ test-arm: ## cross-compile for 64-bit ARM, test under qemu: the same hashes
 	@$(call build,arm)
 	@$(call ctest,build/arm)
 
-.PHONY: asan clang debug emulate tsan
+.PHONY: asan clang debug tsan
 asan: ## test with AddressSanitizer and UndefinedBehaviorSanitizer
 clang: ## test the build by clang
 debug: ## test the build without optimisation, with assertions
-emulate: ## test the AVX-512 kernels on an AVX2 processor
 tsan: ## test with ThreadSanitizer
-asan clang debug emulate tsan:
+asan clang debug tsan:
 	@tools/setup build test
 	@$(call build,$@)
 	@$(call ctest,build/$@)
+
+.PHONY: emulate
+emulate: ## test the AVX-512 kernels on an AVX2 processor
+	@tools/setup build test
+	@$(call build,release,--target emulated)
+	@$(call ctest,build,-C long -L emulate)
 
 .PHONY: fuzz
 fuzz: ## feed the readers with invented inputs, FUZZ_SECONDS each (default 600)

@@ -3,12 +3,14 @@
 # Compile every file of src/kernel/simd once per instruction set; the objects are in LK_SIMD_OBJECTS.
 # A file sees LK_ISA_SUFFIX (_scalar, _avx2, _avx512) and names its one exported table with it.
 # LK_MAX_ISA leaves out the better ones: all are compiled for by default, because the choice is made
-# at run time.  LK_EMULATE_AVX512 compiles the AVX-512 code for AVX2 with SIMDe, to test it where
-# there is none.
+# at run time.
 set(LK_MAX_ISA avx512 CACHE STRING
   "the best instruction set to compile kernels for: scalar, avx2, avx512, or native (the best that runs here)")
 option(LK_OPTIMISE_ALL "optimise kernels also for instruction sets that do not run here" ON)
-option(LK_EMULATE_AVX512 "run the AVX-512 kernels on an AVX2 processor through SIMDe (for tests)" OFF)
+set(LK_FLAGS_scalar -fno-tree-vectorize -fno-tree-slp-vectorize)
+set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c -mprfchw)
+set(LK_FLAGS_avx512 ${LK_FLAGS_avx2}
+  -mavx512f -mavx512vl -mavx512dq -mavx512bw -mprefer-vector-width=512)
 
 # lk_runs(isa out): whether this processor has the instruction set, as lk_isa_available() sees it.
 function(lk_runs isa out)
@@ -50,34 +52,31 @@ function(lk_isas out)
   set(${out} ${up_to_${best}} PARENT_SCOPE)
 endfunction()
 
-function(lk_simd)
+# lk_simd_objects(target isa level flag...): the files as objects, optimised to that level.
+function(lk_simd_objects target isa level)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/kernel/simd/*.c)
-  set(flags_scalar -fno-tree-vectorize -fno-tree-slp-vectorize)
-  set(flags_avx2 -mavx2 -mfma -mf16c -mprfchw)
-  set(flags_avx512 ${flags_avx2} -mavx512f -mavx512vl -mavx512dq -mavx512bw -mprefer-vector-width=512)
+  add_library(${target} OBJECT EXCLUDE_FROM_ALL ${sources})
+  # Values never change by these two; without them the compiler may not vectorise a blend.
+  target_compile_options(${target} PRIVATE ${level} -fno-math-errno -fno-trapping-math ${ARGN})
+  target_compile_definitions(${target} PRIVATE LK_ISA_SUFFIX=_${isa} LK_SIMD_${isa})
+  target_include_directories(${target} PRIVATE include src)
+endfunction()
+
+function(lk_simd)
   lk_isas(isas)
   list(LENGTH isas n_isas)
   add_compile_definitions(LK_BUILT_ISAS=${n_isas})
-  if(LK_EMULATE_AVX512)
-    # Functions that pass 64-byte vectors are all inlined: their calling convention is no matter.
-    set(flags_avx512 ${flags_avx2} -DLK_EMULATE_AVX512 -Wno-psabi)
-  endif()
   set(optimize -O3)
-  if(LK_SANITIZE OR LK_EMULATE_AVX512)
-    set(optimize -O1) # fully unrolled tiles, with checks or emulated, take minutes to optimise
+  if(LK_SANITIZE)
+    set(optimize -O1) # fully unrolled tiles with checks take minutes to optimise
   endif()
   foreach(isa IN LISTS isas)
-    add_library(lk_simd_${isa} OBJECT ${sources})
     lk_runs(${isa} runs)
     set(level ${optimize})
     if(NOT runs AND NOT LK_OPTIMISE_ALL)
       set(level -O0) # compiled for the warnings
     endif()
-    # Values never change by these two; without them the compiler may not vectorise a blend.
-    target_compile_options(lk_simd_${isa} PRIVATE ${level} -fno-math-errno -fno-trapping-math ${flags_${isa}})
-    target_compile_definitions(lk_simd_${isa} PRIVATE LK_ISA_SUFFIX=_${isa} LK_SIMD_${isa})
-    target_include_directories(lk_simd_${isa} PRIVATE include src)
-    set_target_properties(lk_simd_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    lk_simd_objects(lk_simd_${isa} ${isa} ${level} ${LK_FLAGS_${isa}})
     list(APPEND objects $<TARGET_OBJECTS:lk_simd_${isa}>)
   endforeach()
   set(LK_SIMD_OBJECTS ${objects} PARENT_SCOPE)

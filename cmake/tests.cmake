@@ -25,10 +25,10 @@ else()
   set(slowness 1)
 endif()
 
-# lk_test(name label command...)
+# lk_test(name label command...): tests of some labels run only with ctest -C long.
 function(lk_test name label)
   set(only)
-  if("${label}" STREQUAL "long")
+  if("${label}" MATCHES "^(long|emulated)$")
     set(only CONFIGURATIONS long)
   endif()
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${only})

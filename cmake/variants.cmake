@@ -5,11 +5,16 @@ include(CheckCSourceCompiles)
 include(ProcessorCount)
 ProcessorCount(processors)
 
+# lk_skipped(name obstacle): say why a build cannot be made here.
+function(lk_skipped name obstacle)
+  message(STATUS "The tests skip the build \"${name}\": ${obstacle}")
+  lk_test(${name}.build ${name} sh -c "echo 'SKIPPED: ${obstacle}' && exit 77")
+endfunction()
+
 # lk_variant(name obstacle program...): an obstacle, if not empty, is why it cannot be built here.
 function(lk_variant name obstacle)
   if(obstacle)
-    message(STATUS "The tests skip the build \"${name}\": ${obstacle}")
-    lk_test(${name}.build ${name} sh -c "echo 'SKIPPED: ${obstacle}' && exit 77")
+    lk_skipped(${name} "${obstacle}")
     return()
   endif()
   lk_test(${name}.build ${name} tests/meta/variant.sh ${name} lockstep ${ARGN})
@@ -52,17 +57,6 @@ if(NOT LK_CLANG)
   set(clang_obstacle "there is no clang")
 endif()
 
-find_path(LK_SIMDE_INCLUDE simde/x86/avx512.h)
-lk_runs(avx2 avx2)
-lk_runs(avx512 avx512)
-if(NOT avx2)
-  set(emulate_obstacle "the processor has no AVX2 with FMA and F16C")
-elseif(avx512)
-  set(emulate_obstacle "the processor has AVX-512, so its kernels are tested as they are")
-elseif(NOT LK_SIMDE_INCLUDE)
-  set(emulate_obstacle "there is no SIMDe (simde/x86/avx512.h)")
-endif()
-
 lk_programs(of_kernel tests/unit/kernel/*.c)
 lk_programs(of_numbers tests/unit/autograd/*.c tests/unit/base/*.c tests/unit/kernel/*.c
   tests/unit/nn/*.c tests/unit/ops/*.c tests/unit/optim/*.c tests/unit/tensor/*.c)
@@ -71,7 +65,6 @@ lk_programs(of_ranks tests/unit/comm/*.c tests/unit/dist/*.c)
 lk_programs(of_loaders tests/unit/data/*loader*.c)
 lk_variant(asan "${asan_obstacle}" ${unit} ${dist})
 lk_variant(clang "${clang_obstacle}" ${of_numbers})
-lk_variant(emulate "${emulate_obstacle}" ${of_kernel})
 lk_variant(tsan "${tsan_obstacle}" ${of_threads} ${of_ranks} ${of_loaders} ${dist})
 
 # The fuzz targets: a build of their own, then each for some seconds.
@@ -99,6 +92,7 @@ else()
   endforeach()
 endif()
 
+include(emulate)
 if(NOT asan_obstacle)
   lk_variant_test(asan allocations lockstep selfcheck --fail-alloc --threads 2)
 endif()

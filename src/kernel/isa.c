@@ -1,5 +1,5 @@
 /* Which instruction set is in use: the best available, LK_ISA, or what lk_isa_set() said. */
-#include "kernel/isa.h"
+#include "kernel/emulated.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -36,12 +36,8 @@ bool lk_isa_built(lk_isa isa)
 
 bool lk_isa_emulated(lk_isa isa)
 {
-#ifdef LK_EMULATE_AVX512
-    return isa == LK_ISA_AVX512;
-#else
-    (void)isa;
-    return false;
-#endif
+    static const bool *const emulated[] = {LK_ISA_LIST(lk__emulated)};
+    return lk_isa_built(isa) && *emulated[isa];
 }
 
 #ifdef __x86_64__
