@@ -41,7 +41,7 @@ endfunction()
 # lk_test_flags(program file): test programs are compiled more often than they are run.  Under
 # sanitizers, those that have no long loops of their own are not optimised at all.
 function(lk_test_flags program file)
-  if(LK_SANITIZE AND NOT file MATCHES "/tests/(dist|unit/kernel|unit/ops)/")
+  if(LK_SANITIZE AND NOT file MATCHES "/tests/(dist|unit/kernel)/")
     target_compile_options(${program} PRIVATE -O0)
   elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${program} PRIVATE -O1)

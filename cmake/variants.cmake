@@ -25,10 +25,12 @@ function(lk_variant name obstacle)
   lk_variant_test(${name} selfcheck lockstep selfcheck --golden tests/golden/selfcheck.txt)
 endfunction()
 
-# lk_variant_test(variant name program argument...)
+# lk_variant_test(variant name program argument...): brief, because what the number of ranks or many
+# alike cases can show, this build has shown.
 function(lk_variant_test variant name program)
   lk_test(${variant}.${name} ${variant} ${CMAKE_CURRENT_SOURCE_DIR}/build/${variant}/${program} ${ARGN})
-  set_tests_properties(${variant}.${name} PROPERTIES FIXTURES_REQUIRED ${variant})
+  set_tests_properties(${variant}.${name} PROPERTIES FIXTURES_REQUIRED ${variant}
+    ENVIRONMENT TEST_BRIEF=1)
 endfunction()
 
 # lk_sanitizer(flag obstacle): whether the compiler has the sanitizer's runtime.
@@ -60,12 +62,13 @@ endif()
 lk_programs(of_kernel tests/unit/kernel/*.c)
 lk_programs(of_numbers tests/unit/autograd/*.c tests/unit/base/*.c tests/unit/kernel/*.c
   tests/unit/nn/*.c tests/unit/ops/*.c tests/unit/optim/*.c tests/unit/tensor/*.c)
-lk_programs(of_threads tests/unit/kernel/*thread*.c)
-lk_programs(of_ranks tests/unit/comm/*.c tests/unit/dist/*.c)
-lk_programs(of_loaders tests/unit/data/*loader*.c)
+lk_programs(of_threads tests/unit/kernel/*thread*.c tests/unit/comm/*.c tests/unit/data/*loader*.c)
+# On the tape a rank is one thread: test_programs stands for what is made of communication nodes.
+set(of_ranks ${dist})
+list(FILTER of_ranks EXCLUDE REGEX "adjoints|halo|lists|oracles")
 lk_variant(asan "${asan_obstacle}" ${unit} ${dist})
-lk_variant(clang "${clang_obstacle}" ${of_numbers})
-lk_variant(tsan "${tsan_obstacle}" ${of_threads} ${of_ranks} ${of_loaders} ${dist})
+lk_variant(clang "${clang_obstacle}" ${of_kernel})
+lk_variant(tsan "${tsan_obstacle}" ${of_threads} ${of_ranks})
 
 # The fuzz targets: a build of their own, then each for some seconds.
 lk_programs(of_fuzz tests/fuzz/fuzz_*.c)
@@ -95,4 +98,10 @@ endif()
 include(emulate)
 if(NOT asan_obstacle)
   lk_variant_test(asan allocations lockstep selfcheck --fail-alloc --threads 2)
+endif()
+if(NOT clang_obstacle)
+  # The golden hashes of trained networks: layers, ops and update rules as clang compiles them.
+  lk_test(clang.train clang tests/cli/test_train.sh
+    ${CMAKE_CURRENT_SOURCE_DIR}/build/clang/lockstep $<TARGET_FILE:json_lines>)
+  set_tests_properties(clang.train PROPERTIES FIXTURES_REQUIRED clang)
 endif()
