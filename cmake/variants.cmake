@@ -98,6 +98,9 @@ endif()
 include(emulate)
 if(NOT asan_obstacle)
   lk_variant_test(asan allocations lockstep selfcheck --fail-alloc --threads 2)
+  lk_test(asan.whole asan tests/cli/test_whole.sh
+    ${CMAKE_CURRENT_SOURCE_DIR}/build/asan/lockstep $<TARGET_FILE:json_lines>)
+  set_tests_properties(asan.whole PROPERTIES FIXTURES_REQUIRED asan)
 endif()
 if(NOT clang_obstacle)
   # The golden hashes of trained networks: layers, ops and update rules as clang compiles them.

@@ -237,8 +237,11 @@ kill_once()
     [ -n "$target" ] || target_find
     steps_list
     before=$steps
-    # shellcheck disable=SC2086 # a list of words
-    if [ -n "$target" ] && kill -9 $target 2>/dev/null; then
+    killed= # some of them may have ended
+    for pid in $target; do
+        if kill -9 "$pid" 2>/dev/null; then killed=$pid; fi
+    done
+    if [ -n "$killed" ]; then
         count=$((count + 1))
         echo "$place: $who, $when" >>"$work/tally"
     else
