@@ -30,7 +30,7 @@ enum {
     MANY_TILES = 64  /* enough for one packed panel of Y */
 };
 
-_Static_assert(LK_CROSS_STEPS * LK_CROSS_GROUP(1) * LK_MICRO_MR <= X_ROOM - SLOT_ROOM,
+_Static_assert(LK_CROSS_STEPS *LK_CROSS_GROUP(1) * LK_MICRO_MR <= X_ROOM - SLOT_ROOM,
                "there is room for a group");
 
 struct block {

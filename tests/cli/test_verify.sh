@@ -2,6 +2,7 @@
 # lockstep verify: one hash on every layout; and where bits differ, the step and the tensor.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/places.sh"
+listed=$(echo "${mpis# }" | tr ' ' ,)
 
 export TMPDIR="$work"
 
@@ -54,7 +55,7 @@ status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,2,3,5,7 --threads 1,2 --a
 batch=$(column state)
 [ "$batch" != "$state" ] || fail 'statistics of the batch are those of shards'
 if [ -n "$mpis" ]; then
-    status 0 "$lockstep" verify "$work/net.yaml" --transport mpi --mpi "$mpis" --ranks 3 "$@"
+    status 0 "$lockstep" verify "$work/net.yaml" --transport mpi --mpi "$listed" --ranks 3 "$@"
     [ "$(column state)" = "$batch" ] || fail "other bits: $(column state)"
 fi
 
@@ -66,7 +67,7 @@ err 'none of them can be used on these ranks'
 
 # Processes: the same bits as threads.
 if [ -n "$mpis" ]; then
-    status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --transport local,mpi --mpi "$(echo "${mpis# }" | tr ' ' ,)" --json --steps 8
+    status 0 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --transport local,mpi --mpi "$listed" --json --steps 8
     [ "$(column state)" = "$state" ] || fail "mpi: other bits: $(column state)"
     out '"transport": "mpi", "mpi": "'
     status 0 "$lockstep" run -n 2 --transport mpi -- verify --trace --steps 8 "$work/net.yaml"
