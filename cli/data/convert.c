@@ -73,7 +73,7 @@ static int convert_run(const void *given, int n, char **operand)
     lk_status st = convert(given, n > 1 ? operand[0] : NULL, operand[n - 1], arena, &ds);
     lk_dataset_free(ds);
     lk_arena_free(arena);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 
 const lk_verb lk_data_kind_convert = {

@@ -88,7 +88,7 @@ static int inspect_run(const void *given, int n, char **operand)
         return verb_failed();
     lk_status st = inspect(given, n > 0 ? operand[0] : NULL, arena);
     lk_arena_free(arena);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 
 const lk_verb lk_data_kind_inspect = {

@@ -70,3 +70,7 @@ LK_DATASETS="$work" status 0 "$lockstep" data convert --type mnist "$work/t.npz"
 no_err
 LK_DATASETS="$work" status 0 "$lockstep" data convert --type mnist "$work/t.npz"
 err 'warning: mnist: no path is given'
+
+# A mistake is one line, without a trace.
+status 1 "$lockstep" data inspect --type glyphs "$work"
+[ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than a line'
