@@ -156,17 +156,19 @@ int verb_failed(void)
     return LK_EXIT_FAILED;
 }
 
-/* What was asked for does not fit together. */
+/* What was asked for does not fit together, with what is there, or is not there at all: trying again
+ * will not help. */
 static bool is_usage(lk_status st)
 {
-    return st == LK_EINVAL || st == LK_ESHAPE || st == LK_EDTYPE || st == LK_EOVERFLOW;
+    return st == LK_EINVAL || st == LK_ESHAPE || st == LK_EDTYPE || st == LK_EOVERFLOW ||
+           st == LK_ENOTSUP || st == LK_ESTATE;
 }
 
-/* It cannot be had here: files that are missing, damaged, of another kind or of another run, too
- * little memory, or what is trained is not finite. */
+/* It cannot be had now: files that are missing or damaged, too little memory, or what is trained is not
+ * finite. */
 static bool is_lack(lk_status st)
 {
-    return st == LK_EIO || st == LK_ENOMEM || st == LK_ENOTSUP || st == LK_ESTATE || st == LK_ENAN;
+    return st == LK_EIO || st == LK_ENOMEM || st == LK_ENAN;
 }
 
 int verb_failed_with(lk_status st, const char *where)

@@ -87,8 +87,11 @@ typedef struct lk_checkpoints_options {
                            one to fall back on */
     double wait;        /* seconds to wait for another run that still holds the folder */
     int64_t part_bytes; /* 0: 64 MiB; a larger tensor has a part of its own */
-    /* Told on rank 0, in a line, when it begins to wait for another run; NULL: nobody. */
-    void (*waits)(void *arg, const char *text);
+    bool anew;          /* the run begins at step 0: checkpoints that are there are renamed to
+                           before-N, and those that had that name are removed */
+    /* Told on rank 0, in a line, that it waits for another run, or renames its checkpoints; NULL:
+     * nobody. */
+    void (*tell)(void *arg, const char *text);
     void *arg;
 } lk_checkpoints_options;
 

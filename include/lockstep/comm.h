@@ -138,7 +138,9 @@ LK_API lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg) LK_NODISCARD;
 
 enum { LK_MAX_LOCAL = 4096 };
 
-/** Release a communicator; its requests must be complete.  Not collective.  NULL is allowed. */
+/** Release a communicator; its requests must be complete.  Not collective.  NULL is allowed.  With the
+ * last one of a process MPI may be ended, which waits for the other ranks and whose launcher may end
+ * the job: print the error of a failure before. */
 LK_API void lk_comm_free(lk_comm *comm);
 
 /** This rank's number and the number of ranks.  Not collective, like all in this paragraph. */

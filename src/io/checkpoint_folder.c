@@ -89,6 +89,34 @@ static lk_status identities_check(lk_checkpoints *c, lk_arena *arena)
     return LK_OK;
 }
 
+/* Rename the checkpoints of the run before, so that nobody goes on from them in place of this run's. */
+static lk_status set_aside(lk_checkpoints *c, lk_arena *arena)
+{
+    char path[LK_PATH_SIZE], to[LK_PATH_SIZE], name[32], text[LK_PATH_SIZE + 128];
+    const char **before;
+    int64_t *step, n, n_before;
+    LK_TRY(lk__steps_list(c->folder, arena, &step, &n));
+    LK_TRY(lk__storage_list(c->folder, "before-", arena, &before, &n_before));
+    for (int64_t i = 0; n > 0 && i < n_before; i++) {
+        LK_TRY(lk__path_join(c->folder, before[i], path, sizeof path));
+        LK_TRY(lk__storage_remove_folder(path));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "before-%012lld", (long long)step[i]);
+        LK_TRY(lk__step_path(c->folder, step[i], "", path));
+        LK_TRY(lk__path_join(c->folder, name, to, sizeof to));
+        LK_TRY(lk__storage_rename(path, to));
+    }
+    if (n > 0 && c->options.tell) {
+        snprintf(text, sizeof text,
+                 "%s: checkpoints up to step %lld of the run before are renamed to before-*, and "
+                 "stay until the next start without resuming",
+                 c->folder, (long long)step[n - 1]);
+        c->options.tell(c->options.arg, text);
+    }
+    return LK_OK;
+}
+
 static lk_status folder_take(lk_checkpoints *c)
 {
     lk_arena *arena;
@@ -99,6 +127,8 @@ static lk_status folder_take(lk_checkpoints *c)
     lk_status st = c->lock >= 0 ? leftovers_remove(c, arena) : LK_OK;
     if (st == LK_OK)
         st = identities_check(c, arena);
+    if (st == LK_OK && c->lock >= 0 && c->options.anew)
+        st = set_aside(c, arena);
     lk_arena_free(arena);
     LK_TRY(st);
     return LK_OK;

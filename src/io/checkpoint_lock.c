@@ -25,12 +25,12 @@ static void holder_read(int fd, char text[HOLDER])
 static void wait_tell(int fd, const char *path, const lk_checkpoints_options *o)
 {
     char holder[HOLDER], text[LK_PATH_SIZE + 2 * HOLDER];
-    if (!o->waits || o->wait <= 0)
+    if (!o->tell || o->wait <= 0)
         return;
     holder_read(fd, holder);
     snprintf(text, sizeof text, "waiting up to %g s for another run to leave %s (%s)", o->wait,
              path, holder[0] ? holder : "unknown");
-    o->waits(o->arg, text);
+    o->tell(o->arg, text);
 }
 
 /* Lock it, within o->wait seconds; whether there are locks here at all. */

@@ -98,13 +98,14 @@ lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
                   .elem = elem,
                   .pieces = t->program.pieces,
                   .n_out = 1};
-    for (int i = 0; i < t->program.n_leaves; i++) {
+    const int leaves = t->program.n_leaves;
+    for (int i = 0; i < leaves; i++) {
         unsigned char *sums = lk_shared_data(t->shared, t->program.rank[i]);
         e.leaf[i] = sums + (t->program.index[i] * t->elements + first) * elem;
     }
     e.out[0] = out;
     LK_TRY(lk__program_run(&e, 0, n));
-    for (int i = 0; i < t->program.n_leaves; i++)
+    for (int i = 0; i < leaves; i++)
         memset(e.leaf[i], 0, (size_t)(n * elem));
     return LK_OK;
 }

@@ -14,21 +14,42 @@ static int64_t first_bad(const lk_tensor *t)
     return -1;
 }
 
-static lk_status blame_slab(const lk_trainer *t, const lk_slab *slab, const char *what, double loss)
+/* The first slice with such an element, and which; *at is -1 if there is none. */
+static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t *at)
 {
     lk_layout *layout = lk_slab_layout(slab);
-    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
-        lk_slab_slice slice;
+    *at = -1;
+    for (int64_t i = 0; *at < 0 && i < lk_layout_slices(layout); i++) {
         lk_tensor *tensor = NULL;
-        LK_TRY(lk_layout_get(layout, i, &slice));
+        LK_TRY(lk_layout_get(layout, i, slice));
         LK_TRY(lk_slab_tensor(slab, i, &tensor));
-        int64_t at = first_bad(tensor);
+        *at = first_bad(tensor);
         lk_tensor_free(tensor);
-        LK_CHECK(at < 0, LK_ENAN,
-                 "step %lld: the loss is %g, because %s %s is not finite at element %lld since the "
-                 "update of step %lld; a smaller rate or clip_norm may help",
-                 (long long)t->step, loss, what, slice.name, (long long)at, (long long)t->step - 1);
     }
+    return LK_OK;
+}
+
+static lk_status blame_slab(const lk_trainer *t, const lk_slab *slab, const char *what, double loss)
+{
+    lk_slab_slice slice;
+    int64_t at;
+    LK_TRY(slab_search(slab, &slice, &at));
+    LK_CHECK(at < 0, LK_ENAN,
+             "step %lld: the loss is %g, because %s %s is not finite at element %lld since the "
+             "update of step %lld; a smaller rate or clip_norm may help",
+             (long long)t->step, loss, what, slice.name, (long long)at, (long long)t->step - 1);
+    return LK_OK;
+}
+
+lk_status lk__state_check(const lk_trainer *t)
+{
+    lk_slab_slice slice;
+    int64_t at;
+    LK_TRY(slab_search(lk_model_state(t->spec.model), &slice, &at));
+    LK_CHECK(at < 0, LK_ENAN,
+             "after step %lld: %s, which evaluation uses, is not finite at element %lld: what its "
+             "layer gets is too large, or not finite",
+             (long long)t->step - 1, slice.name, (long long)at);
     return LK_OK;
 }
 

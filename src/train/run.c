@@ -148,6 +148,7 @@ static lk_status report_make(run *r, bool complete, bool evaluate)
     lk_epoch_report report = {
         .epoch = at.epoch, .step = at.step, .complete = complete, .rate = r->progress.rate};
     double seconds = seconds_since(r->epoch_began);
+    LK_TRY(lk__state_check(r->trainer));
     if (complete) {
         LK_TRY(lk_trainer_score(r->trainer, &report.train));
         report.samples_per_s = seconds > 0 ? (double)r->epoch_samples / seconds : 0;

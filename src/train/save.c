@@ -172,9 +172,9 @@ static lk_status folder_open(lk__saver *s)
 {
     const lk_train_options *o = &s->job->experiment->train;
     char path[LK_PATH_SIZE];
-    lk_checkpoints_options options = {.keep = o->checkpoint.keep, .wait = 10};
+    lk_checkpoints_options options = {.keep = o->checkpoint.keep, .wait = 10, .anew = !o->resume};
     if (s->watcher && s->watcher->message && lk_team_rank(s->trainer->team) == 0) {
-        options.waits = s->watcher->message;
+        options.tell = s->watcher->message;
         options.arg = s->watcher->arg;
         data_tell(s);
     }

@@ -95,4 +95,8 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n,
  * a rank without samples. */
 lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss) LK_NODISCARD;
 
+/** Whether what layers have observed is finite; the loss of training does not depend on it.  Errors:
+ * LK_ENAN naming the tensor. */
+lk_status lk__state_check(const lk_trainer *t) LK_NODISCARD;
+
 #endif /* LK_TRAIN_TRAINER_H */

@@ -39,10 +39,23 @@ err 'the checkpoint of step 28 is beyond train.epochs=6, which end with step 24;
 status 0 "$lockstep" train --quiet --resume "$@"
 [ "$(cat "$work/out")" = "$whole" ] || fail 'a run that is finished changes'
 
+# Begun anew in the same folder, it goes on from its own checkpoints, not from those before.
+status 0 "$lockstep" train "$@" train.epochs=2
+err 'checkpoints up to step 28 of the run before are renamed to before-'
+[ -d "$work/run/checkpoints/before-000000000028" ] || fail 'the checkpoints before are gone'
+status 0 "$lockstep" train --resume "$@" train.epochs=7
+err 'resumed from the checkpoint of step 8'
+grep -q "$whole" "$work/out" || fail 'begun anew, other bits'
+metrics "$work/run" >"$work/b"
+diff "$work/a" "$work/b" >&2 || fail 'begun anew, other metrics'
+status 0 "$lockstep" train --quiet "$@" train.epochs=1
+[ "$(cd "$work/run/checkpoints" && echo before-*)" = 'before-000000000020 before-000000000024 before-000000000028' ] ||
+    fail "set aside: $(ls "$work/run/checkpoints")"
+
 # Steps of a schedule that ends with the last epoch depend on it.
 rm -rf "$work/run"
 status 0 "$lockstep" train --quiet "$@" optimizer.schedule=cosine train.epochs=2
-status 1 "$lockstep" train --quiet --resume "$@" optimizer.schedule=cosine train.epochs=3
+status 2 "$lockstep" train --quiet --resume "$@" optimizer.schedule=cosine train.epochs=3
 err 'is of another run'
 err 'ends with the last epoch, so another train.epochs is another run'
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'

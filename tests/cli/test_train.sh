@@ -36,6 +36,18 @@ status 0 "$lockstep" train --quiet "$work/small.yaml"
 [ "$(cat "$work/out")" = "state $state" ] || fail 'quiet is not one line'
 no_err
 
+# What batch norm observes is not in the loss of training, but must be finite too.
+{ printf 'a,b,y\n1e35,1,0\n'; yes '1,2,1' | head -n 15; } >"$work/large.csv"
+cat >"$work/large.yaml" <<'END'
+data: {type: csv, batch: 8, shards: 2}
+model: [batch_norm, {type: linear, units: 2}]
+loss: softmax_cross_entropy
+optimizer: {type: sgd, rate: 0.1}
+train: {epochs: 2}
+END
+status 1 "$lockstep" train "$work/large.yaml" "data.path=$work/large.csv"
+err 'after step 1: batch_norm1.variance, which evaluation uses, is not finite at element 0'
+
 # The weights give the accuracy that was printed.
 status 0 "$lockstep" train "$work/small.yaml"
 trained=$(awk '$1 == 8 { print $5 }' "$work/out")
