@@ -80,7 +80,7 @@ int64_t lk__gemm_columns_rows(const lk__gemm_job *job)
     const int64_t steps = lk__min(job->g.k, LK_CROSS_STEPS) + 1,
                   group = group_rows(job, job->cross->mr);
     const int64_t room = in_leaves(&job->g) ? X_ROOM - SLOT_ROOM : X_ROOM;
-    int64_t rows = lk__min(room / (steps * job->elem), MANY_TILES * job->cross->mr);
+    int64_t rows = lk__min(room / (steps * job->elem), (int64_t)MANY_TILES * job->cross->mr);
     if (in_leaves(&job->g)) {
         int64_t levels = 1;
         while (job->g.k / leaf_steps(&job->g) >> levels)
