@@ -133,3 +133,13 @@ case $places in *mpi*)
     err 'no mpirun of'
     ;;
 esac
+
+# A launcher that forgets the status of its ranks, as MPICH's does when they got a signal: they say it.
+for mpi in $mpis; do
+    real=$(command -v "mpirun.$mpi") || continue
+    mkdir "$work/$mpi"
+    printf '#!/bin/sh\n"%s" "$@"\nexit 0\n' "$real" >"$work/$mpi/mpirun.$mpi"
+    chmod +x "$work/$mpi/mpirun.$mpi"
+    status 2 env PATH="$work/$mpi:$PATH" "$lockstep" run -n 2 --mpi "$mpi" -- train "$work/nothing.yaml"
+    status 0 env PATH="$work/$mpi:$PATH" "$lockstep" run -n 2 --mpi "$mpi" -- topo
+done
