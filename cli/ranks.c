@@ -80,7 +80,7 @@ int ranks_run(int n, int (*fn)(void *arg), void *arg)
         return atomic_load(&t.failed);
     if (st == LK_OK && atomic_load(&t.stopped))
         return LK_EXIT_REQUEUE;
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 
 /* ---- ranks as processes ---- */
