@@ -3,10 +3,11 @@
 # what the self-check prints.
 . "$(dirname "$0")/expect.sh"
 
-# Commands in backquotes and in blocks of code; what is planned is not there yet, x is any verb.
+# Commands in backquotes and in blocks of code; what is planned is not there yet, x is any verb, and
+# `lockstep run: ...` is what the command says.
 cat README.md ARCHITECTURE.md CONTRIBUTING.md docs/*.md | grep -v '^| comes |' |
     grep -oE '(`|^|build/)lockstep [a-z][^`#]*' |
-    sed 's/^`//; s/^build.//; s/^lockstep //' | grep -v '^x ' | sort -u >"$work/commands"
+    sed 's/^`//; s/^build.//; s/^lockstep //' | grep -v -e '^x ' -e '^[a-z]*:' | sort -u >"$work/commands"
 [ "$(wc -l <"$work/commands")" -gt 3 ] || fail 'cannot find the commands in the documents'
 while read -r verb rest; do
     kind=
