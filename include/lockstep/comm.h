@@ -132,7 +132,7 @@ typedef lk_status lk_rank_fn(lk_comm *comm, void *arg);
  * its message.
  *
  * Errors: LK_EINVAL unless 1 <= n <= LK_MAX_LOCAL; LK_ENOMEM, also when a thread cannot be started;
- * otherwise the first failure that a rank returned, with "rank R: " before its message.
+ * otherwise the first failure that a rank returned, with its trace and "rank R: " before its message.
  */
 LK_API lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg) LK_NODISCARD;
 

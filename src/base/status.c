@@ -1,25 +1,11 @@
 /* The per-thread error trace: one message and the frames it passed through. */
+#include "base/failure.h"
 #include "base/text.h"
-
-#include <lockstep/status.h>
 
 #include <stdarg.h>
 #include <string.h>
 
-enum { MAX_FRAMES = 24, MAX_MESSAGE = 512 };
-
-struct frame {
-    const char *file, *func;
-    int line;
-};
-
-static _Thread_local struct {
-    lk_status st;
-    char message[MAX_MESSAGE];
-    struct frame frame[MAX_FRAMES];
-    int n_frames;
-    int n_dropped; /* frames beyond MAX_FRAMES */
-} trace;
+static _Thread_local lk__failure trace;
 
 const char *lk_status_text(lk_status st)
 {
@@ -34,8 +20,8 @@ const char *lk_status_text(lk_status st)
 
 lk_status lk__trace(lk_status st, const char *file, int line, const char *func)
 {
-    if (trace.n_frames < MAX_FRAMES)
-        trace.frame[trace.n_frames++] = (struct frame){file, func, line};
+    if (trace.n_frames < LK__FAILURE_FRAMES)
+        trace.frame[trace.n_frames++] = (lk__frame){file, func, line};
     else
         trace.n_dropped++;
     return st;
@@ -44,7 +30,7 @@ lk_status lk__trace(lk_status st, const char *file, int line, const char *func)
 lk_status lk__raise(lk_status st, const char *file, int line, const char *func, const char *fmt,
                     ...)
 {
-    char raw[MAX_MESSAGE + 1]; /* apart, since an argument may be the last message */
+    char raw[LK__FAILURE_MESSAGE + 1]; /* apart, since an argument may be the last message */
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(raw, sizeof raw, fmt, ap);
@@ -69,6 +55,16 @@ lk_status lk_error_status(void)
 void lk_error_clear(void)
 {
     memset(&trace, 0, sizeof trace);
+}
+
+void lk__failure_get(lk__failure *out)
+{
+    *out = trace;
+}
+
+void lk__failure_set(const lk__failure *f)
+{
+    trace = *f;
 }
 
 void lk_error_print(FILE *to)

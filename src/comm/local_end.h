@@ -2,6 +2,7 @@
 #ifndef LK_COMM_LOCAL_END_H
 #define LK_COMM_LOCAL_END_H
 
+#include "base/failure.h"
 #include "comm/comm.h"
 
 #include <pthread.h>
@@ -35,8 +36,7 @@ struct lk__local_job {
     lk__fault fault;
     pthread_mutex_t lock; /* for the blocks, and the failure that lk_run_local() returns */
     struct lk__local_block *blocks;
-    lk_status status;
-    char message[LK_FAULT_TEXT];
+    lk__failure failure;
 };
 
 /* The functions of the transport that move packets. */

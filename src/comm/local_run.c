@@ -213,10 +213,10 @@ static void rank_failed(struct lk__local_end *e, lk_status st)
     if (lk_error_status() != st)
         (void)LK_RAISE(st, "the rank's function returned this without a message");
     pthread_mutex_lock(&job->lock);
-    if (job->status == LK_OK || (passed_on(job->status) && !passed_on(st))) {
-        job->status = st;
-        snprintf(job->message, sizeof job->message, "rank %d: %.440s", e->w.rank,
-                 lk_error_message());
+    lk__failure *f = &job->failure;
+    if (f->st == LK_OK || (passed_on(f->st) && !passed_on(st))) {
+        lk__failure_get(f);
+        snprintf(f->message, sizeof f->message, "rank %d: %.480s", e->w.rank, lk_error_message());
     }
     pthread_mutex_unlock(&job->lock);
     (void)!lk__fault_raise(&e->w);
@@ -273,8 +273,11 @@ lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg)
     lk_status st = job_start(job, fn, arg, &n_started);
     for (int r = 0; r < n_started; r++)
         pthread_join(job->end[r].thread, NULL);
-    if (st == LK_OK && job->status != LK_OK)
-        st = LK_RAISE(job->status, "%s", job->message);
+    if (st == LK_OK && job->failure.st != LK_OK) {
+        lk__failure_set(&job->failure);
+        st = job->failure.st;
+    }
     job_free(job);
-    return st;
+    LK_TRY(st);
+    return LK_OK;
 }

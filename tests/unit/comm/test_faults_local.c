@@ -22,6 +22,39 @@ static void a_rank_that_fails_ends_the_others(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+static lk_status refuses(void)
+{
+    return LK_RAISE(LK_ESHAPE, "the image has no pixels");
+}
+
+static lk_status rank_one_forwards(lk_comm *comm, void *arg)
+{
+    (void)arg;
+    if (lk_comm_rank(comm) == 1)
+        LK_TRY(refuses());
+    LK_TRY(lk_barrier(comm, "b"));
+    return LK_OK;
+}
+
+static void the_trace_is_that_of_the_rank_that_failed(void)
+{
+    static const char *const lines[] = {
+        "error: shapes do not conform: rank 1: the image has no pixels\n", "  #0 refuses (",
+        "  #1 rank_one_forwards (", "  #2 lk_run_local ("};
+    char text[2048] = "";
+    ASSERT_EQ(lk_run_local(3, rank_one_forwards, NULL), LK_ESHAPE);
+    FILE *f = fmemopen(text, sizeof text, "w");
+    ASSERT_TRUE(f);
+    lk_error_print(f);
+    fclose(f);
+    const char *at = text;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        at = strstr(at, lines[i]);
+        ASSERT_TRUE(at);
+    }
+    ASSERT_TRUE(!strstr(at, "#3"));
+}
+
 /* It has left, whatever it still holds. */
 static lk_status rank_one_forgets(lk_comm *comm, void *arg)
 {
@@ -144,7 +177,7 @@ static void calls_under_way_end_together(void)
     ASSERT_TRUE(mismatches > 50);
 }
 
-TEST_MAIN(TEST(a_rank_that_fails_ends_the_others),
+TEST_MAIN(TEST(a_rank_that_fails_ends_the_others), TEST(the_trace_is_that_of_the_rank_that_failed),
           TEST(a_rank_that_forgets_a_communicator_has_left),
           TEST(different_calls_are_noticed_at_once), TEST(calls_under_way_end_together),
           TEST(every_allocation_may_fail))

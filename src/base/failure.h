@@ -1,0 +1,29 @@
+/* The last failure of a thread as a value: so that another thread can go on with it. */
+#ifndef LK_BASE_FAILURE_H
+#define LK_BASE_FAILURE_H
+
+#include <lockstep/status.h>
+
+enum { LK__FAILURE_FRAMES = 24, LK__FAILURE_MESSAGE = 512 };
+
+typedef struct lk__frame {
+    const char *file, *func;
+    int line;
+} lk__frame;
+
+/** A message and the frames it passed through, innermost first. */
+typedef struct lk__failure {
+    lk_status st;
+    char message[LK__FAILURE_MESSAGE];
+    lk__frame frame[LK__FAILURE_FRAMES];
+    int n_frames;
+    int n_dropped; /* frames beyond LK__FAILURE_FRAMES */
+} lk__failure;
+
+/** The last failure of this thread; st is LK_OK if there is none. */
+void lk__failure_get(lk__failure *out);
+
+/** Make it this thread's last failure: LK_TRY() adds frames to it. */
+void lk__failure_set(const lk__failure *f);
+
+#endif /* LK_BASE_FAILURE_H */
