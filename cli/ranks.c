@@ -8,12 +8,14 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 static _Thread_local struct {
     lk_comm *lent;      /* by `lockstep run`; NULL: ranks are processes */
     lk_shared *shared;  /* where `spoken` lies, if ranks are processes */
     atomic_int *spoken; /* whether a rank has reported a failure; NULL: nobody else can know */
     int rank, size;     /* size 0: not opened yet */
+    bool unopened;      /* they could not be opened: no rank knows what another says */
 } here;
 
 /* The rank that an MPI launcher gave this process; -1 if none started it. */
@@ -104,14 +106,25 @@ static lk_status processes_join(lk_comm *comm)
     return LK_OK;
 }
 
+/* Every rank says why, but the first one before the others: most launchers end all of them as soon
+ * as it ends, so that it is said once. */
+static int open_failed(lk_status st)
+{
+    if (launched_rank() > 0)
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    here.unopened = true;
+    return verb_failed_with(st, NULL);
+}
+
 int ranks_open(lk_comm **out)
 {
     *out = here.lent;
     if (here.lent)
         return LK_EXIT_DONE;
-    if (lk_comm_open(NULL, out) != LK_OK || processes_join(*out) != LK_OK)
-        return verb_failed();
-    return LK_EXIT_DONE;
+    lk_status st = lk_comm_open(NULL, out);
+    if (st != LK_OK)
+        return open_failed(st);
+    return processes_join(*out) == LK_OK ? LK_EXIT_DONE : verb_failed();
 }
 
 void ranks_close(lk_comm *comm)
@@ -132,7 +145,7 @@ bool ranks_leader(void)
 bool ranks_speak(void)
 {
     if (here.size == 0)
-        return launched_rank() <= 0;
+        return here.unopened || launched_rank() <= 0;
     return !here.spoken || atomic_exchange(here.spoken, 1) == 0;
 }
 

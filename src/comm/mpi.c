@@ -211,12 +211,17 @@ lk_status lk__mpi_open(lk_comm **out)
     const lk_mpi *m = NULL;
     LK_TRY(lk__mpi_module(&m));
     LK_CHECK(!m->finalized(), LK_EINVAL, "MPI has been finalized in this process");
+    lk__mpi_stranger stranger = lk__mpi_stranger_find(m);
     bool first = !m->running(), progress = false;
     LK_TRY(lk__helper_wanted(&progress));
     LK_CHECK(!first || m->init(progress) == 0, LK_ECOMM, "MPI_Init_thread failed");
     ours = ours || first;
     LK_TRY(mpi_open(m, true, 0, first, out));
-    return LK_OK;
+    if (stranger.processes <= 1 || lk_comm_size(*out) > 1)
+        return LK_OK;
+    lk_comm_free(*out);
+    *out = NULL;
+    return lk__mpi_stranger_refuse(&stranger);
 }
 
 lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out)

@@ -19,9 +19,12 @@
 #pragma weak dladdr
 #pragma weak dlerror
 
-static const char *const names[] = {"openmpi", "mpich"};
+enum { OPENMPI, MPICH, N_MPIS };
 
-enum { N_NAMES = sizeof names / sizeof names[0] };
+/* The MPIs, and where their launchers say how many processes they start. */
+static const struct {
+    const char *name, *title, *count;
+} mpis[N_MPIS] = {{"openmpi", "Open MPI", "OMPI_COMM_WORLD_SIZE"}, {"mpich", "MPICH", "PMI_SIZE"}};
 
 static bool is_set(const char *variable)
 {
@@ -44,7 +47,7 @@ static int loaded(void)
     memcpy(&version, &symbol, sizeof version);
     if (!version || version(text, &n) != 0)
         return -1;
-    return strstr(text, "Open MPI") ? 0 : 1;
+    return strstr(text, "Open MPI") ? OPENMPI : MPICH;
 }
 
 /* In which order to try the modules: the most likely first. */
@@ -73,7 +76,7 @@ static bool folder(int i, char out[PATH_MAX])
     snprintf(out, PATH_MAX, "%s", LK_MPI_FOLDER);
     if (i == N_BESIDE)
         return true;
-    if (!dladdr((const void *)names, &here) || !here.dli_fname)
+    if (!dladdr((const void *)mpis, &here) || !here.dli_fname)
         return true;
     /* A program that was found in PATH is known by its bare name alone. */
     const char *program = "/proc/self/exe";
@@ -107,6 +110,7 @@ bool lk_mpi_has_module(const char *name)
 
 static const lk_mpi *found;
 static bool other_build; /* there is a module, but not for this library */
+static bool by_host;     /* the MPI was loaded before: no other can be */
 
 static const lk_mpi *module_open(const char *name)
 {
@@ -132,10 +136,11 @@ static void find(void)
         return;
     }
     int first = likely(), only = loaded();
-    for (int i = 0; i < N_NAMES && !found; i++) {
-        int k = (first + i) % N_NAMES;
-        if (only < 0 || only == k)
-            found = module_open(names[k]);
+    by_host = only >= 0;
+    for (int i = 0; i < N_MPIS && !found; i++) {
+        int k = (first + i) % N_MPIS;
+        if (!by_host || only == k)
+            found = module_open(mpis[k].name);
     }
 }
 
@@ -156,4 +161,43 @@ lk_status lk__mpi_module(const lk_mpi **out)
              is_set("LK_MPI") ? " " : "", is_set("LK_MPI") ? getenv("LK_MPI") : "", at,
              LK_MPI_FOLDER);
     return LK_OK;
+}
+
+/* How many processes the launcher of an MPI started with this one; 0: it did not start it.  Of srun,
+ * what it says of a step counts only where it speaks PMIx: a job may hold more than was started. */
+static int started(int i)
+{
+    const char *count = getenv(mpis[i].count);
+    if (!count && i == OPENMPI && is_set("PMIX_RANK"))
+        count = getenv("SLURM_STEP_NUM_TASKS");
+    return count ? atoi(count) : 0;
+}
+
+lk__mpi_stranger lk__mpi_stranger_find(const lk_mpi *m)
+{
+    lk__mpi_stranger none = {.processes = 0};
+    for (int i = 0; i < N_MPIS; i++) {
+        int other = (i + 1) % N_MPIS;
+        if (strcmp(m->name, mpis[i].name) == 0 && started(i) == 0)
+            return (lk__mpi_stranger){started(other), i, other};
+    }
+    return none;
+}
+
+lk_status lk__mpi_stranger_refuse(const lk__mpi_stranger *s)
+{
+    const char *ours = mpis[s->ours].title, *theirs = mpis[s->theirs].title;
+    const char *module = mpis[s->theirs].name;
+    char instead[128];
+    if (by_host)
+        snprintf(instead, sizeof instead, "link the program with %s", theirs);
+    else if (lk_mpi_has_module(module))
+        snprintf(instead, sizeof instead, "set LK_MPI=%s", module);
+    else
+        snprintf(instead, sizeof instead, "build the module for %s, which is not there", theirs);
+    return LK_RAISE(
+        LK_ENOTSUP,
+        "the launcher of %s started %d processes, but this is %s, in which each of them "
+        "is alone: start them with the mpirun of %s, or %s",
+        theirs, s->processes, ours, ours, instead);
 }

@@ -1,0 +1,50 @@
+#!/bin/sh
+# A process that the launcher of another MPI started says so, and is not a job of its own.
+. "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/places.sh"
+[ "$mpis" = ' openmpi mpich' ] || { echo 'SKIPPED: there are not two MPIs'; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+open_mpi='the launcher of Open MPI started 3 processes, but this is MPICH, in which each of them is alone'
+mpich='the launcher of MPICH started 3 processes, but this is Open MPI, in which each of them is alone'
+
+# refused TEXT COMMAND...: the job fails with this text, without a trace.
+refused()
+{
+    text=$1
+    shift
+    status 1 timeout 60 "$@"
+    err "$text"
+    no_out
+    ! grep -q '#0' "$work/err" || fail 'a trace'
+}
+
+# What launchers leave in the environment.
+refused "$open_mpi: start them with the mpirun of MPICH, or set LK_MPI=openmpi" \
+    env LK_MPI=mpich OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=0 "$lockstep" topo
+refused "$open_mpi" env LK_MPI=mpich PMIX_RANK=0 SLURM_STEP_NUM_TASKS=3 "$lockstep" topo
+refused "$mpich: start them with the mpirun of Open MPI, or set LK_MPI=mpich" \
+    env LK_MPI=openmpi PMI_SIZE=3 PMI_RANK=0 "$lockstep" topo
+
+# Where the launcher's own MPI has no module, another one is opened.
+mkdir "$work/one"
+cp "$LK_MPI_MODULES/lockstep-mpi-openmpi.so" "$work/one"
+refused 'or build the module for MPICH, which is not there' \
+    env LK_MPI_MODULES="$work/one" PMI_SIZE=3 PMI_RANK=0 "$lockstep" topo
+
+# alone COMMAND...: one rank is right.
+alone()
+{
+    status 0 timeout 60 "$@"
+    out '1 rank on 1 host'
+}
+alone env LK_MPI=mpich OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 "$lockstep" topo
+alone env LK_MPI=openmpi PMI_SIZE=1 PMI_RANK=0 "$lockstep" topo
+alone env SLURM_JOB_ID=1 SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 "$lockstep" topo
+alone env LK_MPI=mpich SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 PMI_RANK=0 "$lockstep" topo
+
+# The launchers themselves.
+if command -v mpirun.mpich >/dev/null && command -v mpirun.openmpi >/dev/null; then
+    refused "$mpich" env LK_MPI=openmpi mpirun.mpich -n 3 "$lockstep" topo
+    refused "$open_mpi" env LK_MPI=mpich mpirun.openmpi --oversubscribe -n 3 "$lockstep" topo
+fi
