@@ -131,14 +131,15 @@ static void print_json(const lk_job *job, const lk_epoch_report *r)
 {
     char hash[LK_HASH_TEXT];
     printf("{\"epoch\":%lld,\"step\":%lld,\"loss\":", (long long)r->epoch, (long long)r->step);
-    report_json_real(r->complete ? r->train.loss : r->test.loss);
+    bool seen = r->train.samples > 0;
+    report_json_real(seen ? r->train.loss : r->test.loss);
     printf(",\"metrics\":{");
-    if (r->complete)
+    if (seen)
         score_json(lk_job_trainer(job), "train", &r->train, false);
     if (r->evaluated) {
         const char *name;
         (void)lk_job_evaluation(job, &name);
-        score_json(lk_job_trainer(job), name, &r->test, r->complete);
+        score_json(lk_job_trainer(job), name, &r->test, seen);
     }
     printf("},\"rate\":");
     report_json_real(r->rate);
@@ -174,7 +175,7 @@ static void print_row(const lk_job *job, const lk_epoch_report *r)
     bool evaluation = lk_job_evaluation(job, &name) != NULL;
     const lk_score *score = evaluation ? &r->test : &r->train;
     printf("%5lld %8lld", (long long)r->epoch, (long long)r->step);
-    if (r->complete)
+    if (r->train.samples > 0)
         printf(" %10.4f", r->train.loss);
     else
         printf(" %10s", "-");
@@ -188,7 +189,7 @@ static void print_row(const lk_job *job, const lk_epoch_report *r)
         else
             printf(" %12s", "-");
     }
-    if (r->complete)
+    if (r->train.samples > 0)
         printf(" %12.0f\n", r->samples_per_s);
     else
         printf(" %12s\n", "-");
@@ -341,7 +342,9 @@ const lk_verb lk_verb_train = {
     .summary = "train the model of an experiment file",
     .operands = "FILE.yaml [KEY=VALUE...]",
     .about =
-        "Trains the model of an experiment and prints a row for each epoch: the mean loss of its "
+        "Trains the model of an experiment and prints a row for each epoch, also for the part of "
+        "one in "
+        "which train.steps end: the mean loss of its "
         "steps, loss and metrics of the validation set (or of the test set, if there is none), and "
         "samples per second. The last line is the hash of the run's state: two runs that print the "
         "same have the same parameters, bit for bit.\n"

@@ -173,12 +173,12 @@ LK_API lk_loader *lk_job_set(const lk_job *job, lk_split split);
 /** lk_experiment_identity() with the content of the training set. */
 LK_API lk_status lk_job_identity(lk_job *job, uint64_t *out) LK_NODISCARD;
 
-/** The end of an epoch, or an evaluation within one. */
+/** The end of an epoch, an evaluation within one, or the part of one in which `train.steps` end. */
 typedef struct lk_epoch_report {
     int64_t epoch;        /* how many are complete */
     int64_t step;         /* how many are done */
-    bool complete;        /* the end of an epoch: `train` is what its steps have seen */
-    lk_score train;       /* samples 0: not seen */
+    bool complete;        /* the end of an epoch */
+    lk_score train;       /* what its steps have seen, or those of the part; samples 0: not there */
     bool evaluated;       /* `test` is there */
     lk_score test;        /* of the evaluation set */
     bool best;            /* the evaluation is better than all before */
@@ -209,17 +209,18 @@ typedef struct lk_run_end {
     bool saved;      /* a checkpoint of the last step is on disk */
     int64_t resumed; /* the step of the checkpoint that it began with; -1: none */
     bool early;      /* nothing improved any more */
-    lk_epoch_report last;
-    double best;        /* of what early stopping looks at; NaN if it never was evaluated */
-    int64_t best_epoch; /* when */
-    uint64_t state;     /* lk_trainer_hash() */
+    lk_epoch_report last; /* a part of an epoch only if there is no other */
+    double best;          /* of what early stopping looks at; NaN if it never was evaluated */
+    int64_t best_epoch;   /* when */
+    uint64_t state;       /* lk_trainer_hash() */
 } lk_run_end;
 
 /**
  * Train from where the trainer is, or with `train.resume` from the newest checkpoint, to the end of
  * the experiment.  Collective over the ranks of the job.
  *
- * With an output folder, rank 0 writes metrics.jsonl (a line for each report and each `log` period),
+ * With an output folder, rank 0 writes metrics.jsonl (a line for each `log` period and each report but
+ * that of a part of an epoch, of which a run that goes on reports the whole),
  * an event file for TensorBoard, best.safetensors after each best evaluation, and at the end
  * weights.safetensors and report.html.  Checkpoints (checkpoint.h) are written by all ranks while
  * training goes on; the state that they hold is that of the whole run, so that what follows has the

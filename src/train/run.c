@@ -139,6 +139,27 @@ static lk_status ranks_compare(run *r, lk_epoch_report *report)
     return LK_OK;
 }
 
+static double samples_per_s(const run *r)
+{
+    double seconds = seconds_since(r->epoch_began);
+    return seconds > 0 ? (double)r->epoch_samples / seconds : 0;
+}
+
+/* What every report ends with. */
+static lk_status report_finish(run *r, lk_epoch_report *report)
+{
+    report->seconds = seconds_since(r->began);
+    report->state = lk_trainer_hash(r->trainer);
+    LK_TRY(ranks_compare(r, report));
+    return LK_OK;
+}
+
+static void report_tell(run *r, const lk_epoch_report *report)
+{
+    if (r->watcher && r->watcher->epoch)
+        r->watcher->epoch(r->watcher->arg, r->job, report);
+}
+
 /* The end of an epoch, an evaluation, or both. */
 static lk_status report_make(run *r, bool complete, bool evaluate)
 {
@@ -147,12 +168,11 @@ static lk_status report_make(run *r, bool complete, bool evaluate)
     lk_loader *loader = lk_job_evaluation(r->job, &name);
     lk_epoch_report report = {
         .epoch = at.epoch, .step = at.step, .complete = complete, .rate = r->progress.rate};
-    double seconds = seconds_since(r->epoch_began);
+    if (complete)
+        report.samples_per_s = samples_per_s(r);
     LK_TRY(lk__state_check(r->trainer));
-    if (complete) {
+    if (complete)
         LK_TRY(lk_trainer_score(r->trainer, &report.train));
-        report.samples_per_s = seconds > 0 ? (double)r->epoch_samples / seconds : 0;
-    }
     if (evaluate && loader) {
         int64_t before = lk_clock_ns();
         LK_TRY(lk_trainer_evaluate(r->trainer, loader, &report.test));
@@ -160,19 +180,34 @@ static lk_status report_make(run *r, bool complete, bool evaluate)
         report.evaluated = true;
         report.best = is_progress(r, &report);
     }
-    report.seconds = seconds_since(r->began);
-    report.state = lk_trainer_hash(r->trainer);
-    LK_TRY(ranks_compare(r, &report));
+    LK_TRY(report_finish(r, &report));
     r->end.last = report;
     lk_status st = lk_agree(r->comm, r->output ? lk__output_report(r->output, &report) : LK_OK);
     LK_TRY(metrics_ended(r, st));
-    if (r->watcher && r->watcher->epoch)
-        r->watcher->epoch(r->watcher->arg, r->job, &report);
+    report_tell(r, &report);
     if (complete) {
         r->epoch_began = lk_clock_ns();
         r->epoch_samples = 0;
         r->time = (lk_step_time){0};
     }
+    return LK_OK;
+}
+
+/* The part of an epoch in which `train.steps` end.  It is told but not written: the files are those of
+ * a run that goes on from here, which reports the whole epoch. */
+static lk_status part_report(run *r)
+{
+    lk_position at = lk_trainer_position(r->trainer);
+    lk_epoch_report report = {.epoch = at.epoch,
+                              .step = at.step,
+                              .rate = r->progress.rate,
+                              .samples_per_s = samples_per_s(r)};
+    LK_TRY(lk__state_check(r->trainer));
+    LK_TRY(lk__score_so_far(r->trainer, &report.train));
+    LK_TRY(report_finish(r, &report));
+    if (r->end.last.step == 0)
+        r->end.last = report;
+    report_tell(r, &report);
     return LK_OK;
 }
 
@@ -307,6 +342,14 @@ static bool is_over(run *r)
            r->end.stopped;
 }
 
+/* Whether the run did all its steps and ends within an epoch, of which no report says anything yet. */
+static bool ends_in_part(const run *r)
+{
+    lk_position at = lk_trainer_position(r->trainer);
+    return r->end.steps > 0 && at.batch > 0 && r->end.last.step != at.step && !r->end.early &&
+           !r->end.stopped;
+}
+
 /* Whether a rank wants the run to end: one that is alone does so at once, and so do all after a
  * report; in between they tell each other with the next step. */
 static lk_status stop_ask(run *r, bool reported)
@@ -394,6 +437,8 @@ static lk_status run_all(run *r)
     r->began = r->epoch_began = r->looked = lk_clock_ns();
     while (!is_over(r))
         LK_TRY(step(r));
+    if (ends_in_part(r))
+        LK_TRY(part_report(r));
     LK_TRY(finish(r));
     return LK_OK;
 }

@@ -124,14 +124,6 @@ static void numbers_take(lk__saver *s)
     p->events_bytes = (number++)->i64;
 }
 
-/* What metrics have seen is added up on rank 0 alone, or counted twice. */
-static void seen_keep_on_first(lk__saver *s)
-{
-    lk_trainer *t = s->trainer;
-    for (int i = 0; lk_team_rank(t->team) > 0 && i < t->n_metrics; i++)
-        memset(t->seen.number[i], 0, (size_t)lk__counts_numbers(t, i) * sizeof(double));
-}
-
 /* ---- the folder ---- */
 
 /* A run is known by its data, all of which is read once: of much, that takes time. */
@@ -305,7 +297,7 @@ static lk_status load_take(lk__saver *s, const lk_state *state)
 {
     numbers_take(s);
     s->trainer->step = state->step;
-    seen_keep_on_first(s);
+    lk__seen_keep_on_first(s->trainer);
     uint64_t hash = lk_trainer_hash(s->trainer);
     char is[LK_HASH_TEXT], was[LK_HASH_TEXT];
     LK_CHECK(hash == state->hash, LK_EIO,
@@ -360,7 +352,7 @@ lk_status lk__saver_begin(lk__saver *s)
                       .number = s->number,
                       .n_numbers = numbers_describe(s)};
     lk_status st = lk_checkpoints_begin(s->folder, &state);
-    seen_keep_on_first(s);
+    lk__seen_keep_on_first(s->trainer);
     LK_TRY(st);
     s->saving = t->step;
     s->waits = false;

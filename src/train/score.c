@@ -69,6 +69,21 @@ lk_status lk_trainer_score(lk_trainer *t, lk_score *out)
     return LK_OK;
 }
 
+void lk__seen_keep_on_first(lk_trainer *t)
+{
+    for (int i = 0; lk_team_rank(t->team) > 0 && i < t->n_metrics; i++)
+        memset(t->seen.number[i], 0, (size_t)lk__counts_numbers(t, i) * sizeof(double));
+}
+
+lk_status lk__score_so_far(lk_trainer *t, lk_score *out)
+{
+    LK_TRY(lk__counts_join(t, &t->seen));
+    lk_status st = lk__counts_score(t, &t->seen, out);
+    lk__seen_keep_on_first(t);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 /* ---- evaluation: each rank has a run of batches ---- */
 
 /* One batch of an evaluation. */

@@ -76,6 +76,13 @@ int64_t lk__counts_numbers(const lk_trainer *t, int i);
 /** Add up the numbers of all ranks.  Collective. */
 lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts) LK_NODISCARD;
 
+/** After `seen` was joined in the middle of an epoch: from then on it is added up on rank 0 alone,
+ * or it would be counted twice. */
+void lk__seen_keep_on_first(lk_trainer *t);
+
+/** As lk_trainer_score(), but what was seen is kept: the epoch may go on.  Collective. */
+lk_status lk__score_so_far(lk_trainer *t, lk_score *out) LK_NODISCARD;
+
 /** Turn counts into a score. */
 lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *out) LK_NODISCARD;
 

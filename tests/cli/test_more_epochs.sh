@@ -32,6 +32,19 @@ metrics "$work/run" >"$work/b"
 diff "$work/a" "$work/b" >&2 || fail 'other metrics'
 cmp -s "$work/whole/weights.safetensors" "$work/run/weights.safetensors" || fail 'other weights'
 
+# So does one that ended within an epoch, of which its last row says what was seen of it.
+for ranks in 1 3; do
+    rm -rf "$work/part"
+    status 0 "$lockstep" run -n $ranks --transport local -- train "$work/net.yaml" "train.output=$work/part" train.steps=6
+    grep -Eq '^ +1 +6 ' "$work/out" || fail "$ranks ranks: no row of step 6"
+    grep '^ *1 ' "$work/out" | cut -c 1-25 >"$work/rows.$ranks"
+    status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/part"
+    [ "$(cat "$work/out")" = "$whole" ] || fail 'after a part, other bits'
+    metrics "$work/part" >"$work/b"
+    diff "$work/a" "$work/b" >&2 || fail 'after a part, other metrics'
+done
+cmp -s "$work/rows.1" "$work/rows.3" || fail 'other rows on three ranks'
+
 # Fewer than it has are refused; as many are done at once.
 status 2 "$lockstep" train --quiet --resume "$@" train.epochs=6
 err 'the checkpoint of step 28 is beyond train.epochs=6, which end with step 24; ask for more epochs'

@@ -66,6 +66,13 @@ err '"linear1.weight"'
 status 0 "$lockstep" train "$work/small.yaml" train.early_stop.patience=1 train.early_stop.change=0.01 optimizer.rate=1e-9 train.epochs=50
 err 'stopped early'
 status 0 "$lockstep" train "$work/small.yaml" train.steps=5 dtype=f64 train.evaluate=never
+grep -Eq '^ +0 +5 +[0-9.]+ ' "$work/out" || fail 'no row of the part of the first epoch'
+status 0 "$lockstep" train --json "$work/small.yaml" train.steps=65
+"$json" <"$work/out" || fail 'JSON of a part'
+grep -Eq '^\{"epoch":1,"step":65,"loss":[0-9.]+,"metrics":\{"train":\{[^{]*"accuracy":[0-9.]+,[^{]*\}\},' "$work/out" ||
+    fail 'no row of the part of the second epoch'
+status 0 "$lockstep" train --json "$work/small.yaml" train.steps=10 'train.evaluate=5 steps'
+[ "$(grep -c '"epoch"' "$work/out")" -eq 2 ] || fail 'a part that was evaluated has two rows'
 status 1 "$lockstep" train "$work/small.yaml" optimizer=sgd optimizer.rate=1e30
 err 'is not finite'
 
