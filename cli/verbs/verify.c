@@ -188,6 +188,25 @@ static int isas_read(struct verify *v)
     return LK_EXIT_DONE;
 }
 
+/* Each rank needs a piece of the batch, in every configuration: known before the first one runs. */
+static int ranks_check(const struct verify *v)
+{
+    const lk_experiment *e = v->version[0].experiment;
+    for (int i = 0; i < v->o->ranks.n; i++) {
+        long long ranks = (long long)v->o->ranks.item[i];
+        lk_loader_options loader = e->loader;
+        if (e->parallel.mode == LK_MODE_FAST) /* the ranks are the shards */
+            loader.shards = ranks;
+        long long pieces = (long long)lk_loader_pieces_of(&loader);
+        if (ranks > pieces)
+            return verb_refuse(COMMAND ": option --ranks: %lld ranks for a batch of %lld pieces: "
+                                       "give at most %lld ranks, or data.shards a larger value "
+                                       "(and a batch that has as many samples)",
+                               ranks, pieces, pieces);
+    }
+    return LK_EXIT_DONE;
+}
+
 /* ---- configurations ---- */
 
 /* `t` NULL: left out. */
@@ -305,6 +324,8 @@ static int verify_places(struct verify *v)
         status = isas_read(v);
     if (status == LK_EXIT_DONE)
         status = algorithms_check(v->o);
+    if (status == LK_EXIT_DONE)
+        status = ranks_check(v);
     if (status != LK_EXIT_DONE)
         return status;
     report_begin(&v->out, columns, N_COLUMNS, v->o->json);

@@ -260,6 +260,9 @@ LK_API int64_t lk_loader_piece(const lk_loader *loader);
 /** Pieces of a whole batch: as many as shards, or fewer where rounding up leaves some empty. */
 LK_API int64_t lk_loader_pieces(const lk_loader *loader);
 
+/** The same of a loader to come.  `options` has a batch and shards of at least 1. */
+LK_API int64_t lk_loader_pieces_of(const lk_loader_options *options);
+
 /** What field f of a batch is: its name, dtype and the shape of one row. */
 LK_API lk_field lk_loader_field(const lk_loader *loader, int f);
 

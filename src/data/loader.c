@@ -290,14 +290,24 @@ int64_t lk_loader_batch_size(const lk_loader *l, int64_t number)
     return left < l->options.batch ? left : l->options.batch;
 }
 
+static int64_t piece_of(const lk_loader_options *o)
+{
+    return (o->batch - 1) / o->shards + 1;
+}
+
 int64_t lk_loader_piece(const lk_loader *l)
 {
-    return (l->options.batch - 1) / l->options.shards + 1;
+    return piece_of(&l->options);
+}
+
+int64_t lk_loader_pieces_of(const lk_loader_options *o)
+{
+    return (o->batch - 1) / piece_of(o) + 1;
 }
 
 int64_t lk_loader_pieces(const lk_loader *l)
 {
-    return (l->options.batch - 1) / lk_loader_piece(l) + 1;
+    return lk_loader_pieces_of(&l->options);
 }
 
 lk_field lk_loader_field(const lk_loader *l, int f)

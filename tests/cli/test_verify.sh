@@ -100,7 +100,8 @@ out '"same": false'
 
 # What cannot be asked for.
 status 2 "$lockstep" verify "$work/net.yaml" --ranks 1,8
-err '8 ranks'
+err '--ranks: 8 ranks for a batch of 7 pieces: give at most 7 ranks'
+no_out # not one configuration has run
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'not one line'
 status 2 "$lockstep" verify "$work/net.yaml" --transport tcp
 err 'give local or mpi'
