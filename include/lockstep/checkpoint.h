@@ -157,7 +157,7 @@ LK_API lk_status lk_checkpoints_save(lk_checkpoints *c, const lk_state *state) L
  *
  * Collective.  Rank 0 reads, the others get it from there.  `*found` is false, and nothing has
  * changed, when there is no checkpoint at all.  When newer ones had to be left out,
- * lk_checkpoints_messages() says why.
+ * lk_checkpoints_messages() says which, why, and which one is used instead.
  *
  * Errors: LK_ESTATE for one of another identity, naming both; LK_EIO when there are checkpoints but
  * none verifies, with what is wrong with the newest; LK_ENOMEM; on all ranks the same.  The state is

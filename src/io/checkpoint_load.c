@@ -101,11 +101,14 @@ static lk_status candidate_try(load *l, int64_t step)
 
 static lk_status choose(load *l)
 {
-    char name[LK__STEP_NAME], reason[LK__MESSAGE] = "";
+    char name[LK__STEP_NAME], what[LK__STEP_NAME + 64], reason[LK__MESSAGE] = "";
     int64_t *step, n;
     LK_TRY(lk__steps_list(l->c->folder, l->arena, &step, &n));
     for (int64_t i = n - 1; i >= 0; i--) {
         lk_status st = candidate_try(l, step[i]);
+        lk__step_name(step[i], name);
+        if (st == LK_OK && i < n - 1)
+            lk__out_format(&l->c->messages, "%s, which is older, is used instead\n", name);
         if (st == LK_OK)
             return LK_OK;
         lk_checkpoint_free(l->chosen);
@@ -114,8 +117,8 @@ static lk_status choose(load *l)
             LK_TRY(st);
         if (!reason[0])
             snprintf(reason, sizeof reason, "%s", lk_error_message());
-        lk__step_name(step[i], name);
-        lk__checkpoints_note(l->c, name);
+        snprintf(what, sizeof what, "the checkpoint %s cannot be used and is left out", name);
+        lk__checkpoints_note(l->c, what);
     }
     LK_CHECK(n == 0, LK_EIO, "%s: none of its %lld checkpoints can be used; the newest: %.300s",
              l->c->folder, (long long)n, reason);

@@ -46,8 +46,9 @@ static void expect_older(const char *file, const char *text)
     ASSERT_TRUE(found);
     test_state_expect(&s, 1);
     const char *messages = lk_checkpoints_messages(open_folder);
-    if (!strstr(messages, "step-000000000002") || !strstr(messages, file) ||
-        !strstr(messages, text))
+    if (!strstr(messages, "step-000000000002 cannot be used and is left out: ") ||
+        !strstr(messages, "step-000000000001, which is older, is used instead\n") ||
+        !strstr(messages, file) || !strstr(messages, text))
         TEST_FAIL("\"%s\" does not name %s and \"%s\"", messages, file, text);
 }
 
