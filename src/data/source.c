@@ -175,9 +175,18 @@ lk_status lk__path_join(const char *folder, const char *file, char *buf, size_t 
     return LK_OK;
 }
 
+lk_status lk__folder_refused(const char *path, int error)
+{
+    bool is_file = error == EEXIST && lk__path_exists(path) && !lk__path_is_folder(path);
+    LK_CHECK(!is_file && error != ENOTDIR, LK_EIO,
+             "%s: cannot be made: it %s a file, where a folder is needed", path,
+             is_file ? "is" : "lies in");
+    return LK_RAISE(LK_EIO, "%s: cannot be made: %s", path, strerror(error));
+}
+
 lk_status lk__folder_make(const char *path)
 {
-    LK_CHECK(mkdir(path, 0777) == 0 || (errno == EEXIST && lk__path_is_folder(path)), LK_EIO,
-             "%s: cannot be made: %s", path, strerror(errno));
-    return LK_OK;
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && lk__path_is_folder(path)))
+        return LK_OK;
+    return lk__folder_refused(path, errno);
 }

@@ -52,6 +52,9 @@ lk_status lk__path_join(const char *folder, const char *file, char *buf, size_t 
 
 enum { LK_PATH_SIZE = 4096 };
 
+/** LK_EIO: a folder could not be made, for the reason that errno gave. */
+lk_status lk__folder_refused(const char *path, int error) LK_NODISCARD;
+
 /** Make a folder, unless it is there. */
 lk_status lk__folder_make(const char *path) LK_NODISCARD;
 

@@ -194,10 +194,9 @@ lk_status lk__storage_mkdir(const char *path, unsigned mode, bool or_there)
         errno = injected(LK__STORAGE_MKDIR);
         failed = errno ? -1 : mkdir(path, (mode_t)mode);
     } while (failed && errno == EINTR);
-    if (failed && errno == EEXIST && or_there && lk__path_is_folder(path))
+    if (!failed || (errno == EEXIST && or_there && lk__path_is_folder(path)))
         return LK_OK;
-    LK_CHECK(!failed, LK_EIO, "%s: cannot be made: %s", path, strerror(errno));
-    return LK_OK;
+    return lk__folder_refused(path, errno);
 }
 
 lk_status lk__storage_sync_folder(const char *path)

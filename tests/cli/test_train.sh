@@ -48,6 +48,10 @@ END
 status 1 "$lockstep" train "$work/large.yaml" "data.path=$work/large.csv"
 err 'after step 1: batch_norm1.variance, which evaluation uses, is not finite at element 0'
 
+# A file is no folder for the output.
+status 1 "$lockstep" train "$work/small.yaml" "train.output=$work/large.csv"
+err "$work/large.csv: cannot be made: it is a file, where a folder is needed"
+
 # The weights give the accuracy that was printed.
 status 0 "$lockstep" train "$work/small.yaml"
 trained=$(awk '$1 == 8 { print $5 }' "$work/out")

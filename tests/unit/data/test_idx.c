@@ -110,7 +110,10 @@ static void what_is_written_has_the_same_bytes(void)
     ASSERT_OK(lk_dataset_write(ds, "idx", test_path("out")));
     test_expect_file(test_path("out/train-images-idx3-ubyte"), images, sizeof images);
     test_expect_file(test_path("out/train-labels-idx1-ubyte"), labels, sizeof labels);
-    ASSERT_FAILS(lk_dataset_write(ds, "idx", test_path("a")), LK_EIO, "/a: cannot be made");
+    ASSERT_FAILS(lk_dataset_write(ds, "idx", test_path("a")), LK_EIO,
+                 "/a: cannot be made: it is a file, where a folder is needed");
+    ASSERT_FAILS(lk_dataset_write(ds, "idx", test_path("a/b")), LK_EIO,
+                 "/a/b: cannot be made: it lies in a file, where a folder is needed");
     lk_dataset_free(ds);
 }
 

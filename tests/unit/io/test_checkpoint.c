@@ -314,7 +314,8 @@ static void misuse_is_refused(void)
     ASSERT_FAILS(lk_checkpoints_open(NULL, test_path("no/such"), &o, &c), LK_EIO,
                  "no/such: cannot be made: No such file or directory");
     test_write("file", "", 0);
-    ASSERT_FAILS(lk_checkpoints_open(NULL, test_path("file"), &o, &c), LK_EIO, "cannot be made");
+    ASSERT_FAILS(lk_checkpoints_open(NULL, test_path("file"), &o, &c), LK_EIO,
+                 "file: cannot be made: it is a file, where a folder is needed");
     c = folder_open(0);
     test_state_at(&s, -1);
     ASSERT_FAILS(lk_checkpoints_save(c, &s.state), LK_EINVAL, "negative");
