@@ -112,7 +112,9 @@ lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *out)
         name = guess_folder(path);
     else
         LK_TRY(guess_file(path, &name));
-    LK_CHECK(name, LK_ENOTSUP, "%s: its name and its first bytes tell no format: name one", path);
+    LK_CHECK(name, LK_ENOTSUP,
+             "%s: its name and its first bytes tell no format: name one (lockstep data: --type)",
+             path);
     LK_TRY(lk_entry_find(&lk_kind_format, name, &out->entry));
     LK_TRY(lk_arena_alloc(arena, &out->options, 1, out->entry->options_size));
     LK_TRY(lk_options_preset(out->entry, out->options, arena));
@@ -128,7 +130,8 @@ lk_status lk_dataset_write(const lk_dataset *ds, const char *name, const char *p
         LK_TRY(lk_entry_find(&lk_kind_format, name, &entry));
         format = format_of(entry);
     }
-    LK_CHECK(format, LK_EINVAL, "%s: its name tells no format to write: name one", path);
+    LK_CHECK(format, LK_EINVAL,
+             "%s: its name tells no format to write: name one (lockstep data convert: --to)", path);
     LK_CHECK(format->write, LK_ENOTSUP, "%s: the format \"%s\" is only read, not written", path,
              format->entry.name);
     LK_TRY(format->write(ds, path));

@@ -48,7 +48,12 @@ err 'it has no test set'
 status 1 "$lockstep" data convert "$work/a.npz" "$work/b.npy"
 err '.npy holds one field'
 status 1 "$lockstep" data convert "$work/a.npz" "$work/b.xyz"
-err 'tells no format to write'
+err 'tells no format to write: name one (lockstep data convert: --to)'
+echo 'no numbers' >"$work/strange.xyz"
+status 1 "$lockstep" data inspect "$work/strange.xyz"
+err 'tell no format: name one (lockstep data: --type)'
+status 1 "$lockstep" data convert "$work/strange.xyz" "$work/b.npz"
+err 'tell no format: name one (lockstep data: --type)'
 status 1 "$lockstep" data convert "$work/a.npz" "$work/b" --to glyphs
 err 'is only read, not written'
 status 1 "$lockstep" data inspect "$work/none"
