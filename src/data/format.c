@@ -7,6 +7,7 @@
 #include <lockstep/alloc.h>
 #include <lockstep/suggest.h>
 
+#include <errno.h>
 #include <string.h>
 
 extern const lk_format *const lk_formats[]; /* collected by the build */
@@ -35,6 +36,20 @@ static const lk_format *format_of(const lk_entry *entry)
     return (const lk_format *)(const void *)entry;
 }
 
+/* A path that leads nowhere is refused with what is expected there, as the format's table says it;
+ * behind a semicolon the table goes on with what is done without a path. */
+static lk_status path_check(const lk_choice *format)
+{
+    const lk_option *o = lk_option_find(format->entry->options, "path");
+    if (!o)
+        return LK_OK;
+    const char *path = *(const char *const *)((const char *)format->options + o->offset);
+    bool is_lost = path && !lk__path_exists(path) && (errno == ENOENT || errno == ENOTDIR);
+    LK_CHECK(!is_lost, LK_EIO, "%s: there is no such file or folder; path of the format %s is %.*s",
+             path, format->entry->name, (int)strcspn(o->help, ";"), o->help);
+    return LK_OK;
+}
+
 lk_status lk_dataset_open(const lk_choice *format, lk_split split, lk_dataset **out)
 {
     *out = NULL;
@@ -45,6 +60,7 @@ lk_status lk_dataset_open(const lk_choice *format, lk_split split, lk_dataset **
     lk_choice filled;
     lk_status st = LK_OK;
     LK_TRY_TO(done, lk_choice_fill(format, arena, &filled));
+    LK_TRY_TO(done, path_check(&filled));
     LK_TRY_TO(done, format_of(filled.entry)->open(filled.options, split, out));
 done:
     lk_arena_free(arena);

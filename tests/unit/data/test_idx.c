@@ -82,7 +82,8 @@ static void files_can_be_named_one_by_one(void)
     snprintf(options, sizeof options, "images=%s labels=%s", x, x);
     ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "3 labels of shape [2,2]");
     snprintf(options, sizeof options, "path=%s", test_path("none"));
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "No such file");
+    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO,
+                 "none: there is no such file or folder; path of the format idx is a folder");
 }
 
 static void wide_elements_are_big_endian(void)
