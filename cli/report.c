@@ -25,6 +25,11 @@ int report_flush(void)
     return first_error;
 }
 
+double report_plain(double v)
+{
+    return isnan(v) ? (double)NAN : v;
+}
+
 void report_json_text(const char *text)
 {
     putchar('"');
@@ -83,7 +88,8 @@ static const char *cell_shows(const report_cell *c, char *number, size_t size)
     switch (c->kind) {
     case CELL_INT: snprintf(number, size, "%lld", (long long)c->integer); return number;
     case CELL_REAL:
-        snprintf(number, size, c->decimals < 0 ? "%.*e" : "%.*f", abs(c->decimals), c->real);
+        snprintf(number, size, c->decimals < 0 ? "%.*e" : "%.*f", abs(c->decimals),
+                 report_plain(c->real));
         return number;
     case CELL_TEXT: lk_text_clean(c->text, number, size); return number; /* from a file, perhaps */
     default: return c->text;

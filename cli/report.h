@@ -53,6 +53,9 @@ void report_row(report *r, const report_cell *cell);
 /** Flush stdout.  Returns the errno of the first write to it that failed, 0 if all went well. */
 int report_flush(void);
 
+/** `v` for printf(): a NaN without its sign, which means nothing. */
+double report_plain(double v);
+
 /** Print `text` as a JSON string. */
 void report_json_text(const char *text);
 

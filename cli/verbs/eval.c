@@ -1,6 +1,7 @@
 /* lockstep eval: loss and metrics of weights on the sets of an experiment. */
 #include "job.h"
 #include "ranks.h"
+#include "report.h"
 #include "score.h"
 #include "verb.h"
 
@@ -53,9 +54,10 @@ static void print_score(const struct eval_options *o, const lk_job *job, const l
         printf(",\"samples\":%lld}\n", (long long)score->samples);
         return;
     }
-    printf("%-20s %lld\n%-20s %.6f\n", "samples", (long long)score->samples, "loss", score->loss);
+    printf("%-20s %lld\n%-20s %.6f\n", "samples", (long long)score->samples, "loss",
+           report_plain(score->loss));
     for (int i = 0; (name = lk_trainer_metric(trainer, i, &lower)); i++)
-        printf("%-20s %.6f\n", name, score->value[i]);
+        printf("%-20s %.6f\n", name, report_plain(score->value[i]));
 }
 
 static int evaluate(const struct eval_options *o, lk_job *job)

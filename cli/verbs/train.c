@@ -85,7 +85,7 @@ static void show_step(void *arg, const lk_job *job, const lk_step_report *did)
     v->seconds += lk_step_compute(&did->time) + did->time.wait + did->time.exchange;
     if (!v->options->quiet && !v->silent)
         progress_show(&v->bar, (double)at.step / all, "epoch %lld, loss %.4f, %.0f samples/s",
-                      (long long)did->step / at.batches + 1, did->loss,
+                      (long long)did->step / at.batches + 1, report_plain(did->loss),
                       v->seconds > 0 ? v->samples / v->seconds : 0);
 }
 
@@ -176,16 +176,16 @@ static void print_row(const lk_job *job, const lk_epoch_report *r)
     const lk_score *score = evaluation ? &r->test : &r->train;
     printf("%5lld %8lld", (long long)r->epoch, (long long)r->step);
     if (r->train.samples > 0)
-        printf(" %10.4f", r->train.loss);
+        printf(" %10.4f", report_plain(r->train.loss));
     else
         printf(" %10s", "-");
     if (evaluation && r->evaluated)
-        printf(" %15.4f", r->test.loss);
+        printf(" %15.4f", report_plain(r->test.loss));
     else if (evaluation)
         printf(" %15s", "-");
     for (int i = 0; lk_trainer_metric(lk_job_trainer(job), i, &lower); i++) {
         if (score->samples > 0)
-            printf(" %12.4f", score->value[i]);
+            printf(" %12.4f", report_plain(score->value[i]));
         else
             printf(" %12s", "-");
     }

@@ -92,6 +92,8 @@ static lk_status blame_own(lk_trainer *t, const lk_batch *batch, double loss)
 
 lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss)
 {
+    if (isnan(loss))
+        loss = (double)NAN; /* without a sign, which printf() would print */
     LK_TRY(lk_team_agree(t->team, blame_own(t, batch, loss)));
     return LK_RAISE(LK_ENAN,
                     "step %lld: the loss is %g: the output of the model is finite, the loss of it "

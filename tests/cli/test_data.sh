@@ -42,6 +42,14 @@ status 0 "$lockstep" data convert "$work/a.csv" "$work/x.npy" --options 'label=n
 status 0 "$lockstep" data inspect "$work/x.npy"
 grep -Eq '^train +x +f32 +\[785\] +50 ' "$work/out" || fail 'no array of 785 columns'
 
+# a NaN has no sign, whatever its bits say; in JSON it is null
+printf '\000\000\300\377\000\000\200\077' >"$work/nan.raw"
+status 0 "$lockstep" data inspect "$work/nan.raw" --type raw --options 'dtype=f32 shape=1'
+grep -q ' nan ' "$work/out" || fail 'no mean that is no number'
+! grep -q -e '-nan' "$work/out" || fail 'a NaN with a sign'
+status 0 "$lockstep" data inspect --json "$work/nan.raw" --type raw --options 'dtype=f32 shape=1'
+out '"mean": null'
+
 # sets that are not there, files that are none
 status 1 "$lockstep" data convert "$work/a.npz" "$work/b.npz" --set test
 err 'it has no test set'

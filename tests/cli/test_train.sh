@@ -48,6 +48,22 @@ END
 status 1 "$lockstep" train "$work/large.yaml" "data.path=$work/large.csv"
 err 'after step 1: batch_norm1.variance, which evaluation uses, is not finite at element 0'
 
+# A NaN has no sign, whatever its bits say.
+printf '\000\000\300\377\000\000\200\077' >"$work/nan.raw"
+printf '\000\001' >"$work/nan.labels"
+cat >"$work/nan.yaml" <<END
+data: {type: raw, path: $work/nan.raw, dtype: f32, shape: [1], labels: $work/nan.labels, batch: 2, shards: 1}
+model: [{type: linear, units: 2}]
+loss: softmax_cross_entropy
+optimizer: sgd
+train: {epochs: 1}
+END
+status 1 "$lockstep" train "$work/nan.yaml"
+err 'step 0: the loss is nan, because the data is not finite: element 0 of x'
+status 0 "$lockstep" train "$work/nan.yaml" "data.path=$work/nan.labels" data.dtype=u8 "train.output=$work/nan"
+status 0 "$lockstep" eval "$work/nan.yaml" --set train --weights "$work/nan/weights.safetensors"
+grep -Eq '^loss +nan$' "$work/out" || fail 'the loss of a NaN'
+
 # A file is no folder for the output.
 status 1 "$lockstep" train "$work/small.yaml" "train.output=$work/large.csv"
 err "$work/large.csv: cannot be made: it is a file, where a folder is needed"
