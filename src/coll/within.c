@@ -79,28 +79,27 @@ int lk__within_nodes(const lk__case *k, int node, lk_node *out)
     return lk__program_node(k, node, &p, out) ? p.n_sums : 0;
 }
 
-static lk_status reduce_advance(lk_request *r)
+/* One of parts.h, from this rank's turn to the end of the call. */
+static lk_status advance(lk_request *r, lk_status (*part)(lk__arena_call *c, bool *end))
 {
     lk__arena_call *c = (lk__arena_call *)r;
     bool end;
     if (!lk__arena_turn(c))
         return LK_OK;
-    LK_TRY(lk__parts_advance(c, &end));
+    LK_TRY(part(c, &end));
     if (end)
         lk__arena_end(c);
     return LK_OK;
 }
 
+static lk_status reduce_advance(lk_request *r)
+{
+    return advance(r, lk__parts_advance);
+}
+
 static lk_status gather_advance(lk_request *r)
 {
-    lk__arena_call *c = (lk__arena_call *)r;
-    bool end;
-    if (!lk__arena_turn(c))
-        return LK_OK;
-    LK_TRY(lk__gather_advance(c, &end));
-    if (end)
-        lk__arena_end(c);
-    return LK_OK;
+    return advance(r, lk__gather_advance);
 }
 
 static void cuts_fill(lk__arena_call *c, const lk__cuts *cuts)
