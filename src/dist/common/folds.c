@@ -26,11 +26,8 @@ static lk_status allreduce_forward(lk_call *c)
 
 static lk_status allreduce_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g;
-    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
-        return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, ((const lk__dist *)c->attr)->fold, &g));
-    LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, din));
+    const lk__dist *d = c->attr;
+    LK_TRY(lk__dist_answer_with(c, &lk__dist_allreduce, d->fold, dout, 1, din));
     return LK_OK;
 }
 
@@ -58,11 +55,7 @@ static lk_status reduce_forward(lk_call *c)
 
 static lk_status reduce_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g;
-    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
-        return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
-    LK_TRY(lk_apply(c->tape, &lk__dist_bcast, dout, 1, &g, din));
+    LK_TRY(lk__dist_answer_with(c, &lk__dist_bcast, LK_FOLD_SUM, dout, 1, din));
     return LK_OK;
 }
 
@@ -90,11 +83,7 @@ static lk_status bcast_forward(lk_call *c)
 
 static lk_status bcast_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g;
-    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
-        return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
-    LK_TRY(lk_apply(c->tape, &lk__dist_reduce, dout, 1, &g, din));
+    LK_TRY(lk__dist_answer_with(c, &lk__dist_reduce, LK_FOLD_SUM, dout, 1, din));
     return LK_OK;
 }
 

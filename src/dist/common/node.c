@@ -69,6 +69,17 @@ lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold, lk__d
     return LK_OK;
 }
 
+lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_fold fold, const lk_var *in, int n,
+                               lk_var *din)
+{
+    lk__dist g;
+    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
+        return LK_OK;
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, fold, &g));
+    LK_TRY(lk_apply(c->tape, op, in, n, &g, din));
+    return LK_OK;
+}
+
 lk_status lk__dist_peer_check(lk_tape *tape, lk_comm *comm, const lk__dist_peer *p)
 {
     LK_CHECK(comm, LK_EINVAL, "%s: comm is NULL", p->call);

@@ -31,6 +31,11 @@ void lk__dist_shaped(lk__dist *d, lk_shape shape, int axis);
 lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold,
                           lk__dist *g) LK_NODISCARD;
 
+/** The backward of a real input by one node: apply `op`, with the attributes that answer, to the `n`
+ * variables `in`. */
+lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_fold fold, const lk_var *in, int n,
+                               lk_var *din) LK_NODISCARD;
+
 /** Refuse a NULL communicator, a root outside it, and LK_NO_VAR; the tape uses the communicator. */
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x) LK_NODISCARD;
 

@@ -66,11 +66,8 @@ static lk_status move(lk_call *c, lk_comm_call call, lk_fold fold)
 /* Apply the op that answers, to dout and the same counts. */
 static lk_status answer(lk_call *c, const lk_op *op, lk_var dout, lk_var *din)
 {
-    lk__dist g;
-    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
-        return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
-    LK_TRY(lk_apply(c->tape, op, (lk_var[]){dout, c->in[1]}, 2, &g, din));
+    lk_var in[] = {dout, c->in[1]};
+    LK_TRY(lk__dist_answer_with(c, op, LK_FOLD_SUM, in, 2, din));
     return LK_OK;
 }
 
@@ -191,12 +188,8 @@ static lk_status alltoall_forward(lk_call *c)
 
 static lk_status alltoall_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__dist g;
-    if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
-        return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
-    LK_TRY(
-        lk_apply(c->tape, &lk__dist_alltoall, (lk_var[]){dout[0], c->in[2], c->in[1]}, 3, &g, din));
+    lk_var in[] = {dout[0], c->in[2], c->in[1]};
+    LK_TRY(lk__dist_answer_with(c, &lk__dist_alltoall, LK_FOLD_SUM, in, 3, din));
     return LK_OK;
 }
 
