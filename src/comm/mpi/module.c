@@ -1,5 +1,5 @@
 /* The module for one MPI: the calls that the transport needs, and nothing more. */
-#include "comm/mpi/serial.h"
+#include "comm/mpi/shared.h"
 #include "comm/mpi_module.h"
 
 #include <mpi.h>
@@ -193,7 +193,7 @@ static void mpi_cancel(lk_mpi_request *request)
     memcpy(request, &r, sizeof r);
 }
 
-static void mpi_error(int code, char text[LK_MPI_TEXT])
+void lk_mpi_error(int code, char text[LK_MPI_TEXT])
 {
     LK_MPI_ALONE();
     char full[MPI_MAX_ERROR_STRING];
@@ -225,4 +225,4 @@ const lk_mpi lk_mpi_module = {.interface = LK_MPI_INTERFACE,
                               .irecv = mpi_irecv,
                               .test = mpi_test,
                               .cancel = mpi_cancel,
-                              .error = mpi_error};
+                              .error = lk_mpi_error};

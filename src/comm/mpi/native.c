@@ -1,5 +1,5 @@
 /* The module's second table: MPI's own collectives.  Compiled against each MPI, beside module.c. */
-#include "comm/mpi/serial.h"
+#include "comm/mpi/shared.h"
 #include "comm/mpi_native.h"
 
 #include <mpi.h>
@@ -94,19 +94,6 @@ static int native_allgather(lk_mpi_group *g, void *out, const int *counts, const
                           g->comm);
 }
 
-static void native_error(int code, char text[LK_MPI_TEXT])
-{
-    LK_MPI_ALONE();
-    char full[MPI_MAX_ERROR_STRING];
-    int n = 0;
-    if (MPI_Error_string(code, full, &n) != MPI_SUCCESS)
-        n = 0;
-    if (n >= LK_MPI_TEXT)
-        n = LK_MPI_TEXT - 1;
-    memcpy(text, full, (size_t)n);
-    text[n] = '\0';
-}
-
 __attribute__((visibility("default"))) extern const lk_mpi_native lk_mpi_native_module;
 
 const lk_mpi_native lk_mpi_native_module = {.interface = LK_NATIVE_INTERFACE,
@@ -116,4 +103,4 @@ const lk_mpi_native lk_mpi_native_module = {.interface = LK_NATIVE_INTERFACE,
                                             .allreduce = native_allreduce,
                                             .reduce_scatter = native_reduce_scatter,
                                             .allgather = native_allgather,
-                                            .error = native_error};
+                                            .error = lk_mpi_error};

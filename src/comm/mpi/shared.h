@@ -1,10 +1,16 @@
-/* One call of MPI at a time, once the library has two threads that make them. */
-#ifndef LK_COMM_MPI_SERIAL_H
-#define LK_COMM_MPI_SERIAL_H
+/* What the two tables of a module share: the text of an error, and one call of MPI at a time, once the
+ * library has two threads that make them. */
+#ifndef LK_COMM_MPI_SHARED_H
+#define LK_COMM_MPI_SHARED_H
+
+#include "comm/mpi_module.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+
+/** The text of an MPI's error code; in module.c. */
+void lk_mpi_error(int code, char text[LK_MPI_TEXT]);
 
 /* Both in module.c; the flag is raised before the second thread starts, and stays. */
 extern pthread_mutex_t lk_mpi_lock;
@@ -28,4 +34,4 @@ static inline void lk_mpi_leave(const bool *entered)
 #define LK_MPI_ALONE() \
     __attribute__((cleanup(lk_mpi_leave), unused)) const bool alone_ = lk_mpi_enter()
 
-#endif /* LK_COMM_MPI_SERIAL_H */
+#endif /* LK_COMM_MPI_SHARED_H */
