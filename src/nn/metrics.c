@@ -86,6 +86,19 @@ int64_t lk__hits_numbers(const void *options, lk_io out)
     return 2;
 }
 
+lk_status lk__hits_count(const lk_tensor *y, const lk_tensor *target, int64_t *hits, int64_t *rows)
+{
+    lk__scores r = lk__scores_of(y, target);
+    int64_t label;
+    *hits = 0;
+    *rows = r.n;
+    for (int64_t i = 0; i < r.n; i++) {
+        LK_TRY(lk__scores_label(&r, i, &label));
+        *hits += lk__scores_best(&r, i) == label;
+    }
+    return LK_OK;
+}
+
 double lk__hits_value(const void *options, lk_io out, const double *number)
 {
     (void)options;

@@ -30,6 +30,11 @@ int64_t lk__scores_best(const lk__scores *r, int64_t i);
 /** How many numbers the metrics have that count hits and rows: 2. */
 int64_t lk__hits_numbers(const void *options, lk_io out);
 
+/** How many rows y has, and in how many the largest number is that of the label.  Errors: those of
+ * lk__scores_label(). */
+lk_status lk__hits_count(const lk_tensor *y, const lk_tensor *target, int64_t *hits,
+                         int64_t *rows) LK_NODISCARD;
+
 /** Hits divided by rows; NaN for none. */
 double lk__hits_value(const void *options, lk_io out, const double *number);
 
