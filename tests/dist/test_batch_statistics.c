@@ -1,15 +1,12 @@
 /* Batch norm by the statistics of the whole batch, of which ranks have parts: the bits of one rank, and
  * failures, wherever in a pass one rank has them, that are those of all. */
-#include "ranks.h"
+#include "trainers.h"
 
 #include <lockstep/dist.h>
 #include <lockstep/loss.h>
 #include <lockstep/op.h>
-#include <lockstep/train.h>
 
 #include <math.h>
-
-enum { STEPS = 7, MAX_SETTINGS = 4 };
 
 /* 8 shards; an epoch is four whole batches and one of 13 samples, which have 4 pieces. */
 static const char network[] =
@@ -29,46 +26,10 @@ static const char network[] =
     "optimizer: {type: adam, rate: 0.01}\n"
     "train: {epochs: 3}\n";
 
-/* What a training came to; the state has the running statistics. */
-typedef struct outcome {
-    uint64_t state;
-    double loss[STEPS], accuracy, test;
-} outcome;
-
-static void job_make(lk_comm *comm, const char *const *settings, lk_experiment **e, lk_job **job)
-{
-    int n = 0;
-    while (n < MAX_SETTINGS && settings[n])
-        n++;
-    ASSERT_OK(lk_experiment_parse("test", network, settings, n, e));
-    ASSERT_OK(lk_job_new(*e, comm, job));
-}
-
-static outcome train(lk_comm *comm, const char *const *settings)
-{
-    outcome out = {.state = 0};
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    lk_score score;
-    job_make(comm, settings, &e, &job);
-    for (int i = 0; i < STEPS; i++) {
-        lk_step_report report;
-        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), &report));
-        out.loss[i] = report.loss;
-    }
-    ASSERT_OK(lk_trainer_score(lk_job_trainer(job), &score));
-    out.accuracy = score.value[0];
-    ASSERT_OK(lk_trainer_evaluate(lk_job_trainer(job), lk_job_set(job, LK_TEST), &score));
-    out.test = score.loss;
-    out.state = lk_trainer_hash(lk_job_trainer(job));
-    lk_job_free(job);
-    lk_experiment_free(e);
-    return out;
-}
-
 static void expect_same(lk_comm *comm, const char *const *settings)
 {
-    outcome alone = train(NULL, settings), together = train(comm, settings);
+    outcome alone = train_steps(network, NULL, settings),
+            together = train_steps(network, comm, settings);
     ASSERT_EQ(memcmp(&alone, &together, sizeof alone), 0);
 }
 
@@ -96,9 +57,11 @@ static void ranks_without_samples_have_the_same_bits(lk_comm *comm)
 /* They are what one rank has seen, not only equal. */
 static void statistics_are_those_of_the_batch(lk_comm *comm)
 {
-    outcome batch = train(comm, (const char *[MAX_SETTINGS]){NULL}),
-            shard = train(comm, (const char *[MAX_SETTINGS]){"model.1.statistics=shard"}),
-            one = train(comm, (const char *[MAX_SETTINGS]){"model.1.statistics=shard"});
+    outcome batch = train_steps(network, comm, (const char *[MAX_SETTINGS]){NULL}),
+            shard = train_steps(network, comm,
+                                (const char *[MAX_SETTINGS]){"model.1.statistics=shard"}),
+            one = train_steps(network, comm,
+                              (const char *[MAX_SETTINGS]){"model.1.statistics=shard"});
     ASSERT_TRUE(shard.state == one.state);
     ASSERT_TRUE(batch.state != shard.state && batch.loss[0] != shard.loss[0]);
 }
@@ -107,8 +70,9 @@ static void statistics_are_those_of_the_batch(lk_comm *comm)
 static void fast_mode_agrees_but_for_rounding(lk_comm *comm)
 {
     static const char whole[] = "model.7={type: batch_norm, statistics: batch}";
-    outcome exact = train(comm, (const char *[MAX_SETTINGS]){whole}),
-            fast = train(comm, (const char *[MAX_SETTINGS]){whole, "parallel.mode=fast"});
+    outcome exact = train_steps(network, comm, (const char *[MAX_SETTINGS]){whole}),
+            fast = train_steps(network, comm,
+                               (const char *[MAX_SETTINGS]){whole, "parallel.mode=fast"});
     uint64_t first = fast.state;
     ASSERT_OK(lk_bcast(comm, &first, 8, LK_U8, 0, "state"));
     ASSERT_TRUE(fast.state == first);
@@ -212,49 +176,19 @@ static void expect_failure(lk_comm *comm, lk_trainer *trainer, int place)
 
 static void a_rank_that_fails_in_a_pass_stops_all(lk_comm *comm)
 {
-    enum { SAMPLES = 30, FEATURES = 4 };
-    float x[SAMPLES * FEATURES];
-    int64_t y[SAMPLES];
-    for (int i = 0; i < SAMPLES * FEATURES; i++)
-        x[i] = (float)(i % 7 + i % 11);
-    for (int i = 0; i < SAMPLES; i++)
-        y[i] = i % 2;
-    lk_dataset_info info = {
-        .name = "t", .classes = 2, .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
-    lk_tensor *tensor[2];
-    lk_dataset *set;
-    lk_loader *loader;
-    lk_model *model;
-    lk_arena *arena;
-    lk_trainer *trainer;
-    lk_trainer_spec spec = {.comm = comm, .epochs = 1, .loss = {.entry = &cost.entry}};
-    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &tensor[0]));
-    ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), y, NULL, NULL, &tensor[1]));
-    ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &set));
-    ASSERT_OK(
-        lk_loader_new(set, &(lk_loader_options){.batch = 8, .shards = 8, .scale = 1}, 1, &loader));
-    ASSERT_OK(lk_model_new(&model));
-    ASSERT_OK(lk_model_add_choice(model, &(lk_choice){.entry = &layer.entry}));
-    ASSERT_OK(lk_model_add(model, "linear", "units=3"));
-    ASSERT_OK(lk_model_add(model, "batch_norm", "statistics=batch"));
-    ASSERT_OK(lk_model_add(model, "linear", "units=2"));
-    ASSERT_OK(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(FEATURES)}}));
-    ASSERT_OK(lk_arena_new(&arena));
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", NULL, arena, &spec.optimizer));
-    spec.model = model;
-    spec.train = loader;
-    ASSERT_OK(lk_trainer_new(&spec, &trainer));
+    small_trainer s;
+    small_begin(&s, comm);
+    ASSERT_OK(lk_model_add_choice(s.model, &(lk_choice){.entry = &layer.entry}));
+    ASSERT_OK(lk_model_add(s.model, "linear", "units=3"));
+    ASSERT_OK(lk_model_add(s.model, "batch_norm", "statistics=batch"));
+    ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
+    s.spec.loss = (lk_choice){.entry = &cost.entry};
+    small_build(&s);
     for (int place = BEFORE_FORWARD; place < N_PLACES; place++) {
-        expect_failure(comm, trainer, place);
-        ASSERT_OK(lk_trainer_step(trainer, NULL));
+        expect_failure(comm, s.trainer, place);
+        ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     }
-    lk_trainer_free(trainer);
-    lk_arena_free(arena);
-    lk_model_free(model);
-    lk_loader_free(loader);
-    lk_dataset_free(set);
-    lk_tensor_free(tensor[0]);
-    lk_tensor_free(tensor[1]);
+    small_free(&s);
 }
 
 /* One rank alone has a parameter that is not a number: the others hear of it where they meet. */
@@ -263,7 +197,8 @@ static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
     lk_experiment *e = NULL;
     lk_job *job = NULL;
     lk_tensor *w = NULL;
-    job_make(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job);
+    ASSERT_OK(
+        job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
     ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
     lk_slab *params = lk_model_params(lk_trainer_model(lk_job_trainer(job)));
     ASSERT_OK(lk_slab_find(params, "linear1.bias", &w));
@@ -284,7 +219,7 @@ static void parameters_that_are_used_again_are_refused(lk_comm *comm)
     const char *settings[MAX_SETTINGS] = {
         "model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5},"
         " {type: batch_norm, statistics: batch}, flatten, {type: linear, units: 10}]"};
-    job_make(comm, settings, &e, &job);
+    ASSERT_OK(job_of(network, comm, settings, &e, &job));
     ASSERT_FAILS(lk_trainer_step(lk_job_trainer(job), NULL), LK_ENOTSUP,
                  "because a layer uses its parameters more than once");
     lk_job_free(job);

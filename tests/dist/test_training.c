@@ -1,13 +1,9 @@
 /* Training on ranks: state, loss and scores have the bits of one rank, whoever updates, and whether
  * gradients travel during backward or after it; failures are those of all. */
-#include "ranks.h"
-
-#include <lockstep/train.h>
+#include "trainers.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-enum { STEPS = 7, MAX_SETTINGS = 4 };
 
 /* 8 shards; an epoch is four whole batches and one of 13 samples, which have 4 pieces. */
 static const char network[] =
@@ -24,52 +20,12 @@ static const char network[] =
     "optimizer: {type: adam, rate: 0.01}\n"
     "train: {epochs: 3}\n";
 
-/* What a training came to. */
-typedef struct outcome {
-    uint64_t state;
-    double loss[STEPS], seen, seen_accuracy, test, test_accuracy;
-} outcome;
-
-static lk_status job_make(lk_comm *comm, const char *const *settings, lk_experiment **e,
-                          lk_job **job)
-{
-    int n = 0;
-    while (n < MAX_SETTINGS && settings[n])
-        n++;
-    ASSERT_OK(lk_experiment_parse("test", network, settings, n, e));
-    return lk_job_new(*e, comm, job);
-}
-
-static outcome train(lk_comm *comm, const char *const *settings)
-{
-    outcome out = {.state = 0};
-    lk_experiment *e = NULL;
-    lk_job *job = NULL;
-    lk_score score;
-    ASSERT_OK(job_make(comm, settings, &e, &job));
-    for (int i = 0; i < STEPS; i++) {
-        lk_step_report report;
-        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), &report));
-        out.loss[i] = report.loss;
-    }
-    ASSERT_OK(lk_trainer_score(lk_job_trainer(job), &score));
-    out.seen = score.loss;
-    out.seen_accuracy = score.value[0];
-    ASSERT_OK(lk_trainer_evaluate(lk_job_trainer(job), lk_job_set(job, LK_TEST), &score));
-    out.test = score.loss;
-    out.test_accuracy = score.value[0];
-    out.state = lk_trainer_hash(lk_job_trainer(job));
-    lk_job_free(job);
-    lk_experiment_free(e);
-    return out;
-}
-
 /* What rank 0 gets alone, all get together. */
 static void expect_same(lk_comm *comm, const char *const *settings)
 {
-    outcome alone = {.state = 0}, together = train(comm, settings);
+    outcome alone = {.state = 0}, together = train_steps(network, comm, settings);
     if (lk_comm_rank(comm) == 0)
-        alone = train(NULL, settings);
+        alone = train_steps(network, NULL, settings);
     ASSERT_OK(lk_bcast(comm, &alone, (int64_t)sizeof alone, LK_U8, 0, "alone"));
     ASSERT_EQ(memcmp(&alone, &together, sizeof alone), 0);
 }
@@ -146,7 +102,7 @@ static lk_run_end run_with(lk_comm *comm, const char *const *settings, struct st
     lk_experiment *e = NULL;
     lk_job *job = NULL;
     lk_run_end end;
-    ASSERT_OK(job_make(comm, settings, &e, &job));
+    ASSERT_OK(job_of(network, comm, settings, &e, &job));
     ASSERT_OK(lk_job_run(job, stopper ? &watcher : NULL, &end));
     lk_job_free(job);
     lk_experiment_free(e);
@@ -257,7 +213,8 @@ static void a_rank_that_computes_wrongly_is_named(lk_comm *comm)
         char message[64];
         snprintf(message, sizeof message, "after step 5 rank %d has the state",
                  lk_comm_size(comm) - 1);
-        ASSERT_OK(job_make(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
+        ASSERT_OK(
+            job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
         if (spoils && lk_comm_size(comm) > 1)
             ASSERT_FAILS(lk_job_run(job, &watcher, NULL), LK_ESTATE, message);
         else
@@ -271,8 +228,8 @@ static void a_rank_that_computes_wrongly_is_named(lk_comm *comm)
 /* Fast mode learns, all ranks have the same, and the state says how many they are. */
 static void fast_mode_is_marked(lk_comm *comm)
 {
-    outcome exact = train(comm, (const char *[MAX_SETTINGS]){NULL}),
-            fast = train(comm, (const char *[MAX_SETTINGS]){"parallel.mode=fast"});
+    outcome exact = train_steps(network, comm, (const char *[MAX_SETTINGS]){NULL}),
+            fast = train_steps(network, comm, (const char *[MAX_SETTINGS]){"parallel.mode=fast"});
     uint64_t first = fast.state;
     ASSERT_TRUE(fast.state != exact.state);
     ASSERT_TRUE(fabs(fast.loss[0] - exact.loss[0]) < 0.3);
@@ -288,15 +245,16 @@ static void too_many_ranks_are_told_what_to_change(lk_comm *comm)
     int size = lk_comm_size(comm);
     if (size > 1) {
         snprintf(message, sizeof message, "%d ranks for a batch of 1 pieces", size);
-        ASSERT_FAILS(job_make(comm, (const char *[MAX_SETTINGS]){"data.shards=1"}, &e, &job),
+        ASSERT_FAILS(job_of(network, comm, (const char *[MAX_SETTINGS]){"data.shards=1"}, &e, &job),
                      LK_EINVAL, message);
         lk_experiment_free(e);
     }
-    ASSERT_FAILS(job_make(comm, (const char *[MAX_SETTINGS]){"parallel.data=99"}, &e, &job),
+    ASSERT_FAILS(job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.data=99"}, &e, &job),
                  LK_EINVAL, "parallel.data is 99, but ");
     lk_experiment_free(e);
-    ASSERT_FAILS(job_make(comm, (const char *[MAX_SETTINGS]){"parallel.spatial=2x2"}, &e, &job),
-                 LK_ENOTSUP, "only `data`");
+    ASSERT_FAILS(
+        job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.spatial=2x2"}, &e, &job),
+        LK_ENOTSUP, "only `data`");
     lk_experiment_free(e);
 }
 
@@ -307,7 +265,7 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
     lk_job *job = NULL;
     bool bad = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
     const char *data = bad ? "data={type: npy, path: /none}" : NULL;
-    lk_status st = job_make(comm, (const char *[MAX_SETTINGS]){data}, &e, &job);
+    lk_status st = job_of(network, comm, (const char *[MAX_SETTINGS]){data}, &e, &job);
     ASSERT_EQ(st, LK_EIO);
     ASSERT_TRUE(strstr(lk_error_message(), "/none"));
     ASSERT_TRUE(bad || strncmp(lk_error_message(), "rank ", 5) == 0);
@@ -323,8 +281,9 @@ static void ranks_that_train_something_else_are_noticed(lk_comm *comm)
     for (int i = 0; i < 4 && lk_comm_size(comm) > 1; i++) {
         lk_experiment *e = NULL;
         lk_job *job = NULL;
-        ASSERT_FAILS(job_make(comm, (const char *[MAX_SETTINGS]){odd ? other[i] : NULL}, &e, &job),
-                     LK_ESTATE, "than rank 0");
+        ASSERT_FAILS(
+            job_of(network, comm, (const char *[MAX_SETTINGS]){odd ? other[i] : NULL}, &e, &job),
+            LK_ESTATE, "than rank 0");
         lk_experiment_free(e);
     }
 }
@@ -332,53 +291,22 @@ static void ranks_that_train_something_else_are_noticed(lk_comm *comm)
 /* Sample 17 of 30 has a label that does not exist: the rank that has it says so, and all stop. */
 static void a_step_that_one_rank_cannot_do_is_done_by_none(lk_comm *comm)
 {
-    enum { SAMPLES = 30, FEATURES = 4 };
-    float x[SAMPLES * FEATURES];
-    int64_t y[SAMPLES];
-    for (int i = 0; i < SAMPLES * FEATURES; i++)
-        x[i] = (float)(i % 7);
-    for (int i = 0; i < SAMPLES; i++)
-        y[i] = i % 2;
-    lk_dataset_info info = {
-        .name = "t", .classes = 2, .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
-    lk_tensor *tensor[2];
-    lk_dataset *set;
-    lk_loader *loader;
-    lk_model *model;
-    lk_arena *arena;
-    lk_trainer *trainer;
-    lk_trainer_spec spec = {.comm = comm, .epochs = 1};
-    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &tensor[0]));
-    ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), y, NULL, NULL, &tensor[1]));
-    ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &set));
-    y[17] = 5; /* behind the back of the set, which would refuse it */
-    ASSERT_OK(
-        lk_loader_new(set, &(lk_loader_options){.batch = 8, .shards = 8, .scale = 1}, 1, &loader));
-    ASSERT_OK(lk_model_new(&model));
-    ASSERT_OK(lk_model_add(model, "linear", "units=2"));
-    ASSERT_OK(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(FEATURES)}}));
-    ASSERT_OK(lk_arena_new(&arena));
-    ASSERT_OK(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, arena, &spec.loss));
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", NULL, arena, &spec.optimizer));
-    spec.model = model;
-    spec.train = loader;
-    ASSERT_OK(lk_trainer_new(&spec, &trainer));
-    ASSERT_OK(lk_trainer_step(trainer, NULL));
-    ASSERT_OK(lk_trainer_step(trainer, NULL));
-    uint64_t before = lk_trainer_hash(trainer);
-    lk_status st = lk_trainer_step(trainer, NULL);
+    small_trainer s;
+    small_begin(&s, comm);
+    s.y[17] = 5; /* behind the back of the set, which would refuse it */
+    ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
+    ASSERT_OK(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, s.arena, &s.spec.loss));
+    small_build(&s);
+    ASSERT_OK(lk_trainer_step(s.trainer, NULL));
+    ASSERT_OK(lk_trainer_step(s.trainer, NULL));
+    uint64_t before = lk_trainer_hash(s.trainer);
+    lk_status st = lk_trainer_step(s.trainer, NULL);
     lk_run mine = lk_run_of(8, lk_comm_rank(comm), lk_comm_size(comm));
     bool bad = mine.first <= 1 && mine.first + mine.n > 1;
     ASSERT_EQ(st, LK_EIO);
     ASSERT_TRUE(bad == (strncmp(lk_error_message(), "rank ", 5) != 0));
-    ASSERT_TRUE(lk_trainer_hash(trainer) == before);
-    lk_trainer_free(trainer);
-    lk_arena_free(arena);
-    lk_model_free(model);
-    lk_loader_free(loader);
-    lk_dataset_free(set);
-    lk_tensor_free(tensor[0]);
-    lk_tensor_free(tensor[1]);
+    ASSERT_TRUE(lk_trainer_hash(s.trainer) == before);
+    small_free(&s);
 }
 
 /* A parameter that is not a number stops all ranks in the same step, with the same words. */
@@ -386,7 +314,8 @@ static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
 {
     lk_experiment *e = NULL;
     lk_job *job = NULL;
-    ASSERT_OK(job_make(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
+    ASSERT_OK(
+        job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
     ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
     lk_tensor *w = NULL;
     lk_slab *params = lk_model_params(lk_trainer_model(lk_job_trainer(job)));
