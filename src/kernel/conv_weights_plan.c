@@ -217,17 +217,36 @@ static void batch_cut(lk__weights_plan *p)
     p->crew = 1;
 }
 
+/* Samples of a strip at most: one, if they have several planes; else as many as leave room in the
+ * nearest cache for a slice of each side. */
+static int64_t strip_samples(const lk__weights_plan *p)
+{
+    const lk__conv_shape *s = &p->s;
+    if (s->out[0] > 1)
+        return 1;
+    double pixels[2] = {1, 1};
+    for (int d = 0; d < LK_CONV_AXES; d++) {
+        pixels[0] *= (double)s->in[d];
+        pixels[1] *= (double)s->out[d];
+    }
+    double bytes = ((double)p->x.slice[0].width * pixels[0] +
+                    (double)p->y.slice[0].width * pixels[1]) *
+                   (double)s->elem;
+    return max64(1, min64(p->chunk[LK_CUT_SAMPLE], (int64_t)((double)p->aims.strip_bytes / bytes)));
+}
+
 static void positions_cut(lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
     const lk__weights_side *cols = lk__weights_cols(p);
     const int64_t all[LK_CUTS] = {p->stretch, s->out[0], s->out[1], s->out[2]};
     cut(all, chunk_pixels(p), p->chunk);
-    const int64_t one[LK_CUTS] = {1, p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW], 1};
+    const int64_t within[LK_CUTS] = {strip_samples(p), p->chunk[LK_CUT_PLANE], p->chunk[LK_CUT_ROW],
+                                     1};
     int64_t strip = INT64_MAX;
     if (p->n_taps > 1 && cols->packed)
         strip = p->aims.strip_bytes / (cols->slice[0].width * s->elem) / s->out[2];
-    cut(one, strip, p->strip);
+    cut(within, strip, p->strip);
 }
 
 static lk_status room_make(lk__weights_side *v, int64_t width, int64_t pixels)

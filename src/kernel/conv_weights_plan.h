@@ -20,7 +20,8 @@
  *           channels, x is first copied so that each finds its own input (`spread`).
  *   chunk   the samples, or planes of one sample, or rows of one plane, or columns of one (very
  *           long) row, that are packed at a time.
- *   strip   the rows of a chunk that stay in the nearest cache while all taps pass over them.
+ *   strip   the samples, or rows of a plane, of a chunk that stay in the nearest cache while all
+ *           taps pass over them.
  *   stretch some whole pieces that one thread computes alone, as if they were the batch: a node of
  *           the tree, and further nodes join the stretches.  If they would be too few or too
  *           short, or their sums too large, one stretch is the batch, and a *crew* of all threads

@@ -30,7 +30,7 @@ typedef struct tile {
     char *slots;     /* of all taps */
     char *col_slots; /* of all tiles with these columns */
     int64_t ahead;   /* where the memory to fetch next is, see lk__weights_ahead */
-    /* The sample: its piece, whether the piece begins or ends with it. */
+    /* The samples [n, n + args.n_images): their piece, whether it begins or ends with them. */
     int64_t n, piece;
     bool begins, ends;
     lk__range taps; /* those of the task */
@@ -150,8 +150,8 @@ static void set_next(tile *t)
     const lk__weights_ahead *a = &t->job->ahead;
     bool x = t->ahead < a->bytes[0];
     t->args.next = a->per_pixel ? a->from[!x] + (t->ahead - (x ? 0 : a->bytes[0])) : NULL;
-    int64_t pixels = t->args.n_rows * (t->joined ? t->row.n : t->p->s.out[2]);
-    t->ahead += pixels * a->per_pixel;
+    int64_t row = t->joined ? t->row.n : t->p->s.out[2];
+    t->ahead += t->args.n_images * t->args.n_rows * row * a->per_pixel;
 }
 
 static lk__range meet(lk__range a, lk__range b)
@@ -237,10 +237,14 @@ static void tile_run(tile *t)
     const lk__weights_plan *p = t->p;
     const lk__range *box = t->job->box;
     lk__range planes = box[LK_CUT_PLANE], rows = box[LK_CUT_ROW];
-    for (t->n = box[LK_CUT_SAMPLE].lo; t->n < box[LK_CUT_SAMPLE].hi; t->n++) {
+    int64_t next = 0;
+    for (t->n = box[LK_CUT_SAMPLE].lo; t->n < box[LK_CUT_SAMPLE].hi; t->n = next) {
         t->piece = t->n / p->s.piece;
-        t->begins = t->n == t->piece * p->s.piece;
-        t->ends = t->n + 1 == t->job->n_samples || t->n + 1 == (t->piece + 1) * p->s.piece;
+        lk__range piece = part(box[LK_CUT_SAMPLE], t->piece * p->s.piece, p->s.piece);
+        next = part(piece, t->n, p->strip[LK_CUT_SAMPLE]).hi;
+        t->args.n_images = next - t->n;
+        t->begins = t->n == piece.lo;
+        t->ends = next == t->job->n_samples || next == piece.lo + p->s.piece;
         for (int64_t d = planes.lo; d < planes.hi; d += p->strip[LK_CUT_PLANE])
             for (int64_t h = rows.lo; h < rows.hi; h += p->strip[LK_CUT_ROW])
                 strip_run(t, part(planes, d, p->strip[LK_CUT_PLANE]),
@@ -299,6 +303,8 @@ static void take_rows(tile *t, int64_t g, int64_t r)
         t->dw_row = t->rows->first - g * s->group_in;
         t->dw_col = t->cols->first;
     }
+    a->x_image = p->swapped ? t->y.step[0] : t->x.step[0];
+    a->y_image = p->swapped ? t->x.step[0] : t->y.step[0];
     int64_t x_row = t->x.step[2] * stride_within(s, 1), y_row = t->y.step[2];
     int64_t x_col = t->x.step[3] * (p->x.packed ? 1 : stride_within(s, 2)), y_col = t->y.step[3];
     a->x_row = p->swapped ? y_row : x_row;

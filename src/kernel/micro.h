@@ -10,8 +10,8 @@
  *            segment list, so a tap that falls into the padding is left out of the list.
  *
  *   columns  C[m][j] = chain over pixels p of X[p][m] * Y[p][j].  The MR entries of X are
- *            consecutive in memory.  Pixels form rows of *phases*, runs of pixels with the same
- *            set of valid m (convolution weight gradients; a matrix has one row, one phase).
+ *            consecutive in memory.  Pixels form images of rows of *phases*, runs of pixels with
+ *            the same set of valid m.
  *
  * Both may start from zero, from a bias or from a partial result, so cutting k is exact.  Neither
  * reads or writes outside its operands: with n_valid < NR, loads and stores are masked.
@@ -58,14 +58,14 @@ typedef struct lk__phase {
 } lk__phase;
 
 typedef struct lk__columns_args {
-    int64_t n_rows;
-    const lk__phase *phase; /* the same in every row */
+    int64_t n_images, n_rows; /* rows of each image */
+    const lk__phase *phase;   /* the same in every row */
     int64_t n_phase;
-    const void *x; /* X[r][c][m] at x + r * x_row + c * x_col + m */
-    int64_t x_row, x_col;
-    int64_t x_m;   /* `own` tiles: X[r][c][m][j] at x + r * x_row + c * x_col + m * x_m + j */
-    const void *y; /* Y[r][c][j] at y + r * y_row + c * y_col + j */
-    int64_t y_row, y_col;
+    const void *x; /* X[i][r][c][m] at x + i * x_image + r * x_row + c * x_col + m */
+    int64_t x_image, x_row, x_col;
+    int64_t x_m;   /* `own` tiles: X[i][r][c][m][j] at m * x_m + j instead of m */
+    const void *y; /* Y[i][r][c][j] at y + i * y_image + r * y_row + c * y_col + j */
+    int64_t y_image, y_row, y_col;
     const void *partial; /* start from it (leading dimension ld_partial), or NULL for +0 */
     int64_t ld_partial;
     const void *const *add; /* afterwards acc = add[q] + acc, q ascending, at ld_add */

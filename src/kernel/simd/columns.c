@@ -23,15 +23,18 @@
                     T acc = t->partial ? ((const T *)t->partial)[m * t->ld_partial + j] : 0; \
                     const T *x = (const T *)t->x + m * (X_M) + j * (X_J);                    \
                     const T *y = (const T *)t->y + j;                                        \
-                    for (int64_t r = 0; r < t->n_rows; r++)                                  \
+                    for (int64_t row = 0; row < t->n_images * t->n_rows; row++) {            \
+                        const int64_t i = row / t->n_rows, r = row % t->n_rows;              \
+                        const T *xr = x + i * t->x_image + r * t->x_row;                     \
+                        const T *yr = y + i * t->y_image + r * t->y_row;                     \
                         for (int64_t p = 0; p < t->n_phase; p++) {                           \
                             const lk__phase *ph = &t->phase[p];                              \
                             if (!(ph->mask >> m & 1))                                        \
                                 continue;                                                    \
-                            for (int64_t i = ph->first; i < ph->first + ph->n; i++)          \
-                                acc = FMA_##T(x[r * t->x_row + i * t->x_col],                \
-                                              y[r * t->y_row + i * t->y_col], acc);          \
+                            for (int64_t c = ph->first; c < ph->first + ph->n; c++)          \
+                                acc = FMA_##T(xr[c * t->x_col], yr[c * t->y_col], acc);      \
                         }                                                                    \
+                    }                                                                        \
                     for (int q = 0; q < t->n_add; q++)                                       \
                         acc = ((const T *)t->add[q])[m * t->ld_add + j] + acc;               \
                     T *out = (T *)t->out + m * t->ld_out + j;                                \

@@ -138,24 +138,27 @@ LK_INLINE void V(columns_pixels)(const int MR, const int NV, const int own, V(co
     const uint32_t all = (1U << MR) - 1;
     const bool whole = t->y_packed || t->n_valid == NV * V(lanes);
     const int64_t x_row = t->x_row, y_row = t->y_row;
+    const int64_t x_gap = t->x_image - t->n_rows * x_row, y_gap = t->y_image - t->n_rows * y_row;
     const V(elem) *x = t->x, *y = t->y;
     if (!own && t->y_packed && t->n_phase == 1 && (t->phase->mask & all) == all) {
         const lk__phase ph = *t->phase;
         x += ph.first * t->x_col;
         y += ph.first * t->y_col;
-        for (int64_t r = t->n_rows; r > 0; r--, x += x_row, y += y_row)
-            V(columns_run)(MR, NV, 0, acc, t, &ph, x, y);
+        for (int64_t i = t->n_images; i > 0; i--, x += x_gap, y += y_gap)
+            for (int64_t r = t->n_rows; r > 0; r--, x += x_row, y += y_row)
+                V(columns_run)(MR, NV, 0, acc, t, &ph, x, y);
         return;
     }
-    for (int64_t r = 0; r < t->n_rows; r++, x += x_row, y += y_row)
-        for (int64_t p = 0; p < t->n_phase; p++) {
-            const lk__phase *ph = &t->phase[p];
-            const V(elem) *xp = x + ph->first * t->x_col, *yp = y + ph->first * t->y_col;
-            if (!whole || (ph->mask & all) != all)
-                V(columns_run)(MR, NV, own | COLUMNS_PART, acc, t, ph, xp, yp);
-            else
-                V(columns_run)(MR, NV, own | COLUMNS_AHEAD, acc, t, ph, xp, yp);
-        }
+    for (int64_t i = t->n_images; i > 0; i--, x += x_gap, y += y_gap)
+        for (int64_t r = t->n_rows; r > 0; r--, x += x_row, y += y_row)
+            for (int64_t p = 0; p < t->n_phase; p++) {
+                const lk__phase *ph = &t->phase[p];
+                const V(elem) *xp = x + ph->first * t->x_col, *yp = y + ph->first * t->y_col;
+                if (!whole || (ph->mask & all) != all)
+                    V(columns_run)(MR, NV, own | COLUMNS_PART, acc, t, ph, xp, yp);
+                else
+                    V(columns_run)(MR, NV, own | COLUMNS_AHEAD, acc, t, ph, xp, yp);
+            }
 }
 
 /* Ask early for what is needed last. */

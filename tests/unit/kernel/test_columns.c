@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 3, COLS = 9, ADDS = 3, GAP = 5 };
+enum { IMAGES = 2, ROWS = 3, COLS = 9, ADDS = 3, GAP = 5 };
 
 struct world {
     lk_dtype dtype;
@@ -74,14 +74,16 @@ static double sum_of(const struct world *w, double a, double b)
 static double element(const struct world *w, const lk__columns_args *t, int m, int j)
 {
     double acc = t->partial ? get(w, t->partial, m * t->ld_partial + j) : 0;
-    for (int64_t r = 0; r < t->n_rows; r++)
-        for (int64_t p = 0; p < t->n_phase; p++)
-            for (int64_t i = t->phase[p].first; i < t->phase[p].first + t->phase[p].n; i++)
-                if (t->phase[p].mask >> m & 1)
-                    acc = fma_of(
-                        w,
-                        get(w, t->x, r * t->x_row + i * t->x_col + (w->own ? m * t->x_m + j : m)),
-                        get(w, t->y, r * t->y_row + i * t->y_col + j), acc);
+    for (int64_t i = 0; i < t->n_images; i++)
+        for (int64_t r = 0; r < t->n_rows; r++)
+            for (int64_t p = 0; p < t->n_phase; p++)
+                for (int64_t c = t->phase[p].first; c < t->phase[p].first + t->phase[p].n; c++) {
+                    int64_t x = i * t->x_image + r * t->x_row + c * t->x_col;
+                    int64_t y = i * t->y_image + r * t->y_row + c * t->y_col;
+                    if (t->phase[p].mask >> m & 1)
+                        acc = fma_of(w, get(w, t->x, x + (w->own ? m * t->x_m + j : m)),
+                                     get(w, t->y, y + j), acc);
+                }
     for (int q = 0; q < t->n_add; q++)
         acc = sum_of(w, get(w, t->add[q], m * t->ld_add + j), acc);
     return t->accumulate ? sum_of(w, get(w, t->out, m * t->ld_out + j), acc) : acc;
@@ -98,10 +100,10 @@ static void check(struct world *w, lk__columns_fn *tile, const lk__columns_args 
     tile(t);
     if (memcmp(w->want, w->out.data, w->out_bytes) != 0)
         TEST_FAIL("%s: %d x %d%s, n_valid %d, y_packed %d, partial %d, adds %d, accumulate %d, "
-                  "%d rows, %d phases, first mask %x",
+                  "%d images, %d rows, %d phases, first mask %x",
                   lk_dtype_name(w->dtype), w->mr, w->width, w->own ? " own" : "", t->n_valid,
-                  t->y_packed, t->partial != NULL, t->n_add, t->accumulate, (int)t->n_rows,
-                  (int)t->n_phase, t->n_phase ? t->phase[0].mask : 0);
+                  t->y_packed, t->partial != NULL, t->n_add, t->accumulate, (int)t->n_images,
+                  (int)t->n_rows, (int)t->n_phase, t->n_phase ? t->phase[0].mask : 0);
 }
 
 /* No pixel; one; full masks; holes between phases; masks of any kind. */
@@ -140,11 +142,15 @@ static void check_n_valid(struct world *w, lk__columns_fn *tile, int n_valid, bo
     }
     t.x_row = COLS * t.x_col + 1;
     t.y_row = COLS * t.y_col;
+    t.x_image = ROWS * t.x_row + 3;
+    t.y_image = ROWS * t.y_row + 1;
     t.add = add;
     w->ld = t.ld_partial = t.ld_add = t.ld_out = n_valid + GAP;
     int64_t n_out = (w->mr - 1) * w->ld + n_valid;
-    w->x = filled(w, (ROWS - 1) * t.x_row + (COLS - 1) * t.x_col + x_used);
-    w->y = filled(w, (ROWS - 1) * t.y_row + (COLS - 1) * t.y_col + y_used);
+    w->x = filled(w,
+                  (IMAGES - 1) * t.x_image + (ROWS - 1) * t.x_row + (COLS - 1) * t.x_col + x_used);
+    w->y = filled(w,
+                  (IMAGES - 1) * t.y_image + (ROWS - 1) * t.y_row + (COLS - 1) * t.y_col + y_used);
     w->partial = filled(w, n_out);
     w->out = filled(w, n_out);
     w->out_bytes = (size_t)n_out * w->elem;
@@ -160,6 +166,7 @@ static void check_n_valid(struct world *w, lk__columns_fn *tile, int n_valid, bo
     for (int kind = 0; kind < 5; kind++)
         for (int rows = 0; rows <= ROWS; rows++)
             for (int end = 0; end < 6; end++) {
+                t.n_images = 1 + (kind + rows + end) % IMAGES;
                 t.n_rows = rows;
                 t.n_phase = phases(kind, w->mr, ph);
                 t.partial = end & 1 ? w->partial.data : NULL;
