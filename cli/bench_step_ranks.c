@@ -54,7 +54,7 @@ static bool takes_part(const struct race *r, int side)
 {
     if (side >= STEP_OURS)
         return r->request && side - STEP_OURS < r->b->n_peers;
-    return side == STEP_ALONE ? r->ranks > 1 : r->b->on[side];
+    return side >= STEP_MODES ? r->ranks > 1 : r->b->on[side];
 }
 
 static void parts_add(step_parts *p, const lk_step_time *t)
@@ -71,11 +71,12 @@ static void parts_add(step_parts *p, const lk_step_time *t)
 static lk_status ours_run(struct race *r, int side, int steps, double *seconds)
 {
     step_parts *p = &r->f->parts[side];
+    lk_job *job = r->job[side == STEP_APART ? STEP_ALONE : side];
     double start = seconds_now(r->b), samples = 0;
     int64_t clock = lk_clock_ns();
     for (int i = 0; i < steps; i++) {
         lk_step_report did;
-        LK_TRY(lk_trainer_step(lk_job_trainer(r->job[side]), &did));
+        LK_TRY(lk_trainer_step(lk_job_trainer(job), &did));
         samples += (double)did.samples / steps;
         parts_add(p, &did.time);
     }
@@ -104,7 +105,7 @@ static lk_status turn(struct race *r, int side, int steps, double *seconds)
     lk_status st = LK_OK;
     *seconds = 0;
     LK_TRY(lk_barrier(comm, "turn"));
-    if (side < STEP_MODES)
+    if (side < STEP_OURS && side != STEP_ALONE)
         st = ours_run(r, side, steps, seconds);
     else if (r->leader)
         st = side == STEP_ALONE ? ours_run(r, side, steps, seconds)
@@ -153,6 +154,8 @@ static void figures_make(struct race *r, int rounds)
         if (takes_part(r, STEP_ALONE))
             f->efficiency[m] = ratio(r, rounds, STEP_ALONE, m) / r->ranks;
     }
+    if (takes_part(r, STEP_APART))
+        f->limit = ratio(r, rounds, STEP_ALONE, STEP_APART);
     if (r->b->on[STEP_CANONICAL] && r->b->on[STEP_FAST])
         f->price = ratio(r, rounds, STEP_CANONICAL, STEP_FAST);
     for (int side = 0; side < STEP_SIDES; side++)
@@ -194,16 +197,17 @@ static lk_status params_of(const lk_model *model, double *out)
 static lk_status jobs_make(struct race *r, const lk_experiment *e)
 {
     lk_status st = LK_OK;
-    for (int side = 0; side < STEP_OURS; side++) {
+    for (int side = 0; side < STEP_MODES; side++) {
         r->as[side] = *e;
-        if (side == STEP_ALONE || !takes_part(r, side))
+        if (!takes_part(r, side))
             continue;
         r->as[side].parallel.mode = side == STEP_FAST ? LK_MODE_FAST : LK_MODE_CANONICAL;
         LK_TRY(lk_job_new(&r->as[side], r->b->comm, &r->job[side]));
         LK_TRY(params_of(lk_trainer_model(lk_job_trainer(r->job[side])), &r->params));
     }
+    r->as[STEP_ALONE] = *e;
     r->as[STEP_ALONE].parallel.data = 0;
-    if (r->leader && takes_part(r, STEP_ALONE))
+    if (takes_part(r, STEP_ALONE))
         st = lk_job_new(&r->as[STEP_ALONE], NULL, &r->job[STEP_ALONE]);
     LK_TRY(lk_agree(r->b->comm, st));
     return LK_OK;

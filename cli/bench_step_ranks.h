@@ -1,9 +1,11 @@
-/* Training steps of several sides in turn: this rank alone, all ranks in each mode, and PyTorch.
+/* Training steps of several sides in turn: all ranks in each mode, rank 0 alone, all ranks apart, each
+ * with whole batches of its own, and PyTorch.
  *
- *     round    barrier | rank 0 alone | barrier | canonical | barrier | fast | barrier | PyTorch | ...
+ *     round    barrier | canonical | barrier | fast | barrier | alone | barrier | apart | barrier | ...
  *
  * In the turns of one rank and of PyTorch the others sleep.  On several ranks time is that of the clock,
- * on the slowest rank; ratios are taken within a round, and of those the median.
+ * on the slowest rank; ratios are taken within a round, and of those the median.  What ranks that do
+ * not wait for each other lose, the machine has not got.
  */
 #ifndef LK_CLI_BENCH_STEP_RANKS_H
 #define LK_CLI_BENCH_STEP_RANKS_H
@@ -12,8 +14,9 @@
 
 #include <lockstep/train.h>
 
-/* Our sides: the modes, numbered as lk_join_mode is, and one rank alone, if there are several. */
-enum { STEP_CANONICAL, STEP_FAST, STEP_MODES, STEP_ALONE = STEP_MODES, STEP_OURS };
+/* Our sides: the modes, numbered as lk_join_mode is, and if there are several ranks, one of them alone
+ * and all of them apart. */
+enum { STEP_CANONICAL, STEP_FAST, STEP_MODES, STEP_ALONE = STEP_MODES, STEP_APART, STEP_OURS };
 enum { STEP_PEERS = 2, STEP_SIDES = STEP_OURS + STEP_PEERS };
 
 typedef struct step_bench {
@@ -38,6 +41,7 @@ typedef struct step_figures {
     step_parts parts[STEP_OURS];
     double ratio[STEP_MODES][STEP_PEERS]; /* the peer's time / ours */
     double efficiency[STEP_MODES];        /* time alone / (ranks x time together) */
+    double limit;                         /* time alone / time apart */
     double price;                         /* time of canonical / time of fast */
 } step_figures;
 

@@ -110,6 +110,7 @@ static void print_row(struct bench *b, const char *name, int mode, int peer, con
                             cell_some(peer >= 0 ? f->ratio[mode][peer] : 0, 2),
                             cell_real(1e3 * f->seconds[mode], 3),
                             cell_some(f->efficiency[mode], 2),
+                            cell_some(f->limit, 2),
                             cell_some(mode == STEP_CANONICAL ? f->price : 0, 3),
                             cell_share(p, t->data),
                             cell_share(p, t->forward),
@@ -141,6 +142,7 @@ static void print_head(struct bench *b, const char *what)
         {"ratio", "ratio", 6},
         {"milliseconds", "ms", 8},
         {"efficiency", "effic.", 6},
+        {"limit", "limit", 5},
         {"price", "price", 6},
         {"data", "data", 6},
         {"forward", "forward", 7},
@@ -350,10 +352,12 @@ const lk_verb lk_bench_kind_step = {
         "over the rounds of its time divided by ours: processor time of one rank with one thread, "
         "otherwise that of the clock.\n"
         "On several ranks (lockstep run -n 2 -- bench step) one rank alone has its turn too: "
-        "efficiency is its time divided by that of all, times their number. With --mode "
+        "efficiency is its time divided by that of all, times their number. The limit is what the "
+        "machine gives: its time divided by that of ranks that do whole batches at once and never "
+        "meet. With --mode "
         "canonical,fast the price is canonical's time divided by that of fast.\n"
         "JSON: case, mode, ranks, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, "
-        "efficiency, price, data, forward, backward, wait, exchange, update, rest.",
+        "efficiency, limit, price, data, forward, backward, wait, exchange, update, rest.",
     .options = options,
     .options_size = sizeof(struct step_options),
     .max_operands = 1000,

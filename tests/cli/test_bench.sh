@@ -85,9 +85,9 @@ fi
 status 0 "$lockstep" run -n 2 --transport local -- bench step --json --against none --seconds 0 \
     --mode canonical,fast --filter 'mlp-100 b100 sgd' parallel.update=each
 "$json" <"$work/out" || fail 'JSON'
-grep -Eq '"mode": "canonical", "ranks": 2, .*"efficiency": [0-9.]+, "price": [0-9.]+, ' "$work/out" ||
-    fail 'no efficiency and price of canonical'
-grep -Eq '"mode": "fast", "ranks": 2, .*"efficiency": [0-9.]+, "data": ' "$work/out" ||
+grep -Eq '"mode": "canonical", "ranks": 2, .*"efficiency": [0-9.]+, "limit": [0-9.]+, "price": [0-9.]+, ' "$work/out" ||
+    fail 'no efficiency, limit and price of canonical'
+grep -Eq '"mode": "fast", "ranks": 2, .*"efficiency": [0-9.]+, "limit": [0-9.]+, "data": ' "$work/out" ||
     fail 'no efficiency of fast'
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not two rows'
 status 1 "$lockstep" run -n 9 --transport local -- bench step --against none --seconds 0 --filter lenet
