@@ -108,6 +108,14 @@ LK_API lk_tape_stats lk_tape_stats_get(const lk_tape *tape);
 LK_API lk_status lk_leaf(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
                          lk_var *out) LK_NODISCARD;
 
+/**
+ * As lk_leaf(), but what `grad` holds does not matter: the next lk_backward() sets it, with the bits of
+ * adding to zeros, and to zeros if nothing arrives; later ones add.  After one that failed it may hold
+ * anything.
+ */
+LK_API lk_status lk_leaf_unset(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
+                               lk_var *out) LK_NODISCARD;
+
 /** A value of any dtype without a gradient, such as data.  Retains it.  Errors: as lk_leaf(). */
 LK_API lk_status lk_constant(lk_tape *tape, lk_tensor *value, lk_var *out) LK_NODISCARD;
 

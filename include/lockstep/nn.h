@@ -133,6 +133,9 @@ LK_API void lk_sums_free(lk_sums *sums);
 /** Set all to zero. */
 LK_API void lk_sums_clear(lk_sums *sums);
 
+/** As lk_sums_clear() before a pass with backward: the gradients are left to it, which sets them. */
+LK_API void lk_sums_begin(lk_sums *sums);
+
 /**
  * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
  * those of the state ("observed.bn1.mean"), then "loss" [1] and "notes" [LK_SUMS_NOTES].

@@ -31,7 +31,8 @@ typedef struct lk_call {
     const lk_var *out;         /* the outputs; in backward only */
     const lk_tensor *const *x; /* the inputs as tensors; in infer and forward only */
     lk_tensor *const *y;       /* the outputs as tensors, to be written; in forward only */
-    bool adds;                 /* in forward: y = y + result; only of ops with LK_OP_ADDS */
+    bool adds;                 /* in forward: y = y + result; only of ops with LK_OP_ADDS, */
+    bool unset;                /* where y counts as zeros; only of ops with LK_OP_SETS */
 } lk_call;
 
 /**
@@ -52,7 +53,8 @@ enum {
     LK_OP_ONCE = 2,       /* its backward cannot be recorded */
     LK_OP_COLLECTIVE = 4, /* communicates: always recorded, and always run by backward */
     LK_OP_STRIDED = 8,    /* forward takes inputs with any strides; otherwise they are contiguous */
-    LK_OP_ADDS = 16       /* has one output, no view, and forward can add to what is there */
+    LK_OP_ADDS = 16,      /* has one output, no view, and forward can add to what is there, */
+    LK_OP_SETS = 32       /* and to zeros without reading them */
 };
 
 /* ---- samples: inputs that an op is checked on ---- */

@@ -260,7 +260,7 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
     LK_CHECK(op->n_out >= 1 && op->n_out <= LK_MAX_OUT, LK_EINVAL,
              "op %s has %d outputs, 1 to %d are possible", op->name, op->n_out, LK_MAX_OUT);
     f.made = 0;
-    f.call = (lk_call){tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL, false};
+    f.call = (lk_call){tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL, false, false};
     f.scratch = NULL;
     LK_TRY_TO(done, check_call(tape, op, in, n_in, attr));
     f.in = f.few_in;
@@ -305,8 +305,8 @@ static lk_tensor *leaf_alone(const lk_call *call, int i, const lk_op *op)
     return v->leaf_grad;
 }
 
-/* y = y + result, of the frame's op. */
-static lk_status add_result(frame *f, lk_tensor *y, const lk_tensor *value)
+/* y = y + result, of the frame's op, where y is the gradient of `leaf`. */
+static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
 {
     lk_spec spec = {0};
     LK_TRY(find_inputs(f));
@@ -317,9 +317,13 @@ static lk_status add_result(frame *f, lk_tensor *y, const lk_tensor *value)
     f->y[0] = y;
     f->call.y = f->y;
     f->call.adds = true;
-    if (y->storage != value->storage) /* otherwise the write would count as one to the value */
+    f->call.unset = leaf->unset && f->call.op->flags & LK_OP_SETS;
+    if (!f->call.unset)
+        LK_TRY(lk__grad_set(leaf));
+    if (y->storage != leaf->outside->storage) /* else the write would count as one to the value */
         lk__tensor_writes(y);
     LK_TRY(f->call.op->forward(&f->call));
+    leaf->unset = false;
     return LK_OK;
 }
 
@@ -336,10 +340,10 @@ lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const l
     f.scratch = NULL;
     f.in = f.few_in;
     f.x = f.few_x;
-    f.call = (lk_call){call->tape, op, attr, n_in, 1, in, NULL, NULL, NULL, false};
+    f.call = (lk_call){call->tape, op, attr, n_in, 1, in, NULL, NULL, NULL, false, false};
     *out = LK_NO_VAR;
     LK_TRY(check_call(call->tape, op, in, n_in, attr));
-    lk_status st = add_result(&f, y, lk__value_at(call->tape, call->in[i].index)->outside);
+    lk_status st = add_result(&f, y, lk__value_at(call->tape, call->in[i].index));
     frame_end(&f);
     LK_TRY(st);
     return LK_OK;

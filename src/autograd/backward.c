@@ -149,7 +149,7 @@ static lk_status node_run(lk_tape *t, const lk__node *n, lk_var *in, lk_var *din
     }
     for (int j = 0; j < n->op->n_out; j++)
         out[j] = lk__var(t, n->out[j]);
-    lk_call call = {t, n->op, n->attr, n->n_in, n->op->n_out, in, out, NULL, NULL, false};
+    lk_call call = {t, n->op, n->attr, n->n_in, n->op->n_out, in, out, NULL, NULL, false, false};
     int64_t piece = t->piece;
     t->piece = n->piece; /* sums are cut as in forward */
     lk_status st = n->op->backward(&call, dout, din);
@@ -283,11 +283,13 @@ static lk_status seeds_set(lk_tape *t, const lk_var *of, const lk_var *grad, int
     return LK_OK;
 }
 
-/* Leaves whose first use was not passed. */
+/* Leaves whose first use was not passed, and those that nothing has come to. */
 static lk_status deposit_rest(lk_tape *t)
 {
     for (int64_t i = 0; t->pass.deposit && i < t->n_touched; i++)
         LK_TRY(lk__grad_deposit(t, t->touched[i]));
+    for (int64_t i = 0; t->pass.deposit && i < t->n_outside; i++)
+        LK_TRY(lk__grad_set(lk__value_at(t, t->outside[i])));
     return LK_OK;
 }
 

@@ -3,6 +3,8 @@
 
 #include <lockstep/map.h>
 
+#include <string.h>
+
 static lk_status accumulate_infer(lk_call *c, lk_spec *out)
 {
     out[0].dtype = c->x[0]->dtype;
@@ -91,11 +93,28 @@ static lk_status add_to(lk_tape *t, const lk_tensor *value, lk_tensor *acc, int6
     return LK_OK;
 }
 
+lk_status lk__grad_set(lk__value *v)
+{
+    lk_tensor *g = v->leaf_grad;
+    if (!v->unset)
+        return LK_OK;
+    v->unset = false;
+    if (!lk_tensor_is_contiguous(g)) {
+        LK_TRY(lk_tensor_fill_f64(g, 0));
+        return LK_OK;
+    }
+    if (g->storage != v->outside->storage)
+        lk__tensor_writes(g);
+    memset(lk__tensor_start(g), 0, (size_t)g->count * lk_dtype_size(g->dtype));
+    return LK_OK;
+}
+
 lk_status lk__grad_deposit(lk_tape *t, int64_t i)
 {
     lk__value *v = lk__value_at(t, i);
     if (v->grad == LK_NO_INDEX)
         return LK_OK;
+    LK_TRY(lk__grad_set(v));
     if (v->leaf_grad)
         LK_TRY(add_to(t, v->outside, v->leaf_grad, v->grad));
     lk__grad_forget(t, v);

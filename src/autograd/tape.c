@@ -185,6 +185,13 @@ lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
     return LK_OK;
 }
 
+lk_status lk_leaf_unset(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
+{
+    LK_TRY(lk_leaf(t, value, grad, out));
+    lk__value_at(t, out->index)->unset = grad;
+    return LK_OK;
+}
+
 lk_status lk_constant(lk_tape *t, lk_tensor *value, lk_var *out)
 {
     LK_CHECK(out, LK_EINVAL, "out is NULL");

@@ -34,6 +34,7 @@ typedef struct lk__value {
     bool keep;     /* backward leaves the elements */
     bool released; /* backward took the elements */
     bool wanted;   /* lk_grad() wants its gradient */
+    bool unset;    /* the elements of leaf_grad are not set yet */
 } lk__value;
 
 /* An input of a node, and what its version was. */
@@ -194,6 +195,9 @@ lk_status lk__value_copy(lk_tape *t, const lk_tensor *x, lk_var *out) LK_NODISCA
 
 /** Fail if lk_tape_reset() was called in between. */
 lk_status lk__reset_check(lk_tape *t) LK_NODISCARD;
+
+/** Set the gradient of a leaf to zeros, if its elements are not set. */
+lk_status lk__grad_set(lk__value *leaf) LK_NODISCARD;
 
 /** Add the gradient of leaf `i`, if it has one, to the program's tensor, and forget it. */
 lk_status lk__grad_deposit(lk_tape *t, int64_t i) LK_NODISCARD;

@@ -110,12 +110,17 @@ lk_status lk_pass_layers(const lk_pass *pass, const lk_unit *unit, int list, lk_
 /* Put the parameters on the tape: leaves whose gradients go to the sums, or constants. */
 static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *param)
 {
+    bool unset = pass->sums && pass->sums->unset;
     for (int64_t i = 0; i < net->n_params; i++) {
-        if (pass->sums)
+        if (unset)
+            LK_TRY(lk_leaf_unset(pass->tape, net->param[i], pass->sums->grad[i], &param[i]));
+        else if (pass->sums)
             LK_TRY(lk_leaf(pass->tape, net->param[i], pass->sums->grad[i], &param[i]));
         else
             LK_TRY(lk_constant(pass->tape, net->param[i], &param[i]));
     }
+    if (unset)
+        pass->sums->unset = false;
     return LK_OK;
 }
 

@@ -61,6 +61,7 @@ struct lk_sums {
     lk_tensor **observed; /* of each state */
     lk_tensor *loss, *notes;
     lk_tensor *flat; /* all of it */
+    bool unset;      /* the next pass sets the gradients */
     lk_var *values;  /* the parameters on the tape of the pass that fills these sums */
     void *scratch;   /* of lk_pass_observe(): as large as the largest state */
 };

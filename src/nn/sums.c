@@ -5,6 +5,7 @@
 #include <lockstep/reduce.h>
 
 #include <stdio.h>
+#include <string.h>
 
 /* The layout: parameters, observed states, the loss, notes. */
 static lk_status sums_layout(const lk__net *net, lk_layout *layout)
@@ -109,6 +110,15 @@ void lk_sums_free(lk_sums *sums)
 void lk_sums_clear(lk_sums *sums)
 {
     lk_slab_zero(sums->slab);
+    sums->unset = false;
+}
+
+void lk_sums_begin(lk_sums *sums)
+{
+    int64_t gradients = lk_layout_bytes(sums->model->net->params_layout);
+    memset((char *)lk_slab_data(sums->slab) + gradients, 0,
+           (size_t)(lk_sums_bytes(sums->model) - gradients));
+    sums->unset = true;
 }
 
 lk_slab *lk_sums_slab(const lk_sums *sums)

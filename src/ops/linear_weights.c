@@ -12,6 +12,8 @@
 
 #include <lockstep/gemm.h>
 
+#include <string.h>
+
 static lk_status linear_weights_infer(lk_call *c, lk_spec *out)
 {
     const lk_tensor *x = c->x[0], *dy = c->x[1];
@@ -36,9 +38,15 @@ static lk_status linear_weights_forward(lk_call *c)
     if (dw->count == 0)
         return LK_OK;
     LK_TRY(lk__rows_of(&x->shape, &samples, &rows));
+    char *zeros = NULL; /* adding to zeros is what a bias of zeros does */
+    if (c->unset) {
+        size_t bytes = (size_t)out * lk_dtype_size(dw->dtype);
+        LK_TRY(lk_call_scratch(c, (int64_t)bytes, &zeros));
+        memset(zeros, 0, bytes);
+    }
     lk_gemm g = {.dtype = dw->dtype,
                  .trans_a = true,
-                 .accumulate = c->adds,
+                 .accumulate = c->adds && !c->unset,
                  .m = in,
                  .n = out,
                  .k = samples * rows,
@@ -48,7 +56,7 @@ static lk_status linear_weights_forward(lk_call *c)
                  .piece = lk__piece_of(c->tape, samples) * rows};
     if (c->adds && g.piece == 0)
         g.piece = g.k; /* one chain, which is added when it ends */
-    LK_TRY(lk_gemm_run(&g, lk__tensor_start(x), lk__tensor_start(dy), NULL, lk__tensor_start(dw)));
+    LK_TRY(lk_gemm_run(&g, lk__tensor_start(x), lk__tensor_start(dy), zeros, lk__tensor_start(dw)));
     return LK_OK;
 }
 
@@ -75,7 +83,7 @@ const lk_op lk_op_linear_weights = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_ADDS,
+    .flags = LK_OP_ADDS | LK_OP_SETS,
     .saves_in = 3,
     .infer = linear_weights_infer,
     .forward = linear_weights_forward,

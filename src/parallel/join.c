@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { NEAR_BYTES = 1 << 20 }; /* of gradients that stay in the caches of a core */
+
 static char *element(const lk_team *t, const lk_sums *sums, int64_t i)
 {
     return (char *)lk_slab_data(lk_sums_slab(sums)) + i * (int64_t)lk_dtype_size(t->dtype);
@@ -82,8 +84,8 @@ lk_status lk_team_join_share(lk_team *t)
     return LK_OK;
 }
 
-/* What is read is cleared at once: a line that a core has only read would be dear to write for the one
- * that fills it in the next batch, and it has to be cleared anyway. */
+/* A line that a core has only read is dear to write for the one that fills it in the next batch, unless
+ * it has left the near caches by then: so few gradients are also written, with zeros. */
 lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
 {
     lk_team *t = team;
@@ -105,7 +107,7 @@ lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
     }
     e.out[0] = out;
     LK_TRY(lk__program_run(&e, 0, n));
-    for (int i = 0; i < leaves; i++)
+    for (int i = 0; i < leaves && t->params * elem <= NEAR_BYTES; i++)
         memset(e.leaf[i], 0, (size_t)(n * elem));
     return LK_OK;
 }
@@ -114,7 +116,6 @@ lk_status lk_team_meet(lk_team *t)
 {
     if (t->comm)
         LK_TRY(lk_barrier(t->comm, "updated"));
-    t->clear = t->direct;
     t->direct = false;
     return LK_OK;
 }

@@ -117,18 +117,13 @@ int lk_team_size(const lk_team *t)
     return t->size;
 }
 
-/* Sums begin with zeros.  Where ranks have left the gradients so, only the rest is not. */
-static void sums_clear(lk_team *t)
+/* The sums of each block are set by its pass; a rank without one gives zeros. */
+static void sums_begin(lk_team *t)
 {
-    int64_t elem = (int64_t)lk_dtype_size(t->dtype);
-    for (int i = 0; i < t->max_nodes; i++) {
-        char *rest = (char *)lk_slab_data(lk_sums_slab(t->sums[i])) + t->params * elem;
-        if (t->clear)
-            memset(rest, 0, (size_t)((t->elements - t->params) * elem));
-        else
-            lk_sums_clear(t->sums[i]);
-    }
-    t->clear = false;
+    for (int i = 0; i < t->n_nodes; i++)
+        lk_sums_begin(t->sums[i]);
+    if (t->n_nodes == 0)
+        lk_sums_clear(t->sums[0]);
 }
 
 /* Before ranks meet in a pass. */
@@ -168,7 +163,7 @@ lk_run lk_team_begin(lk_team *t, int64_t pieces, int64_t samples)
     } else {
         t->n_nodes = lk_run_nodes(t->run, t->node);
     }
-    sums_clear(t);
+    sums_begin(t);
     lk__buckets_begin(t);
     return t->run;
 }

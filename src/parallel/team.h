@@ -29,7 +29,6 @@ struct lk_team {
     lk_shared *shared;
     void *own; /* the same, where nothing is shared */
     lk_sums **sums;
-    bool clear;          /* the gradients of all sums are zeros, left so by those who joined them */
     lk__program program; /* that joins shares of a batch of program.pieces */
     bool direct;         /* shares are joined where the sums lie */
     lk_shared **placed;

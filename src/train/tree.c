@@ -53,7 +53,7 @@ lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_sums *to, lk_st
     for (int64_t first = 0; first < block->n; first += piece, pieces++) {
         lk_batch part;
         int64_t n = block->n - first < piece ? block->n - first : piece;
-        lk_sums_clear(t->spare);
+        lk_sums_begin(t->spare);
         LK_TRY(lk__batch_part(block, first, n, &part));
         lk_status st = lk__block_pass(t, &part, t->spare, time);
         lk_tensor_free(part.x);

@@ -364,6 +364,37 @@ static void a_seed_may_be_the_gradient_of_a_leaf(void)
     fixture_free(&f);
 }
 
+static void a_gradient_that_is_not_set_is_set_by_backward(void)
+{
+    struct fixture f = fixture_new();
+    lk_tensor *both = test_filled(LK_SHAPE(2, 3), 1, 1), *value, *grad, *wide, *column;
+    lk_tensor *other = test_filled(LK_SHAPE(3), 7, 0);
+    lk_var v, w, unused, s;
+    ASSERT_OK(lk_tensor_slice(both, 0, 0, 1, 1, &value));
+    ASSERT_OK(lk_tensor_slice(both, 0, 1, 2, 1, &grad));
+    wide = test_filled(LK_SHAPE(3, 2), 1, 1);
+    ASSERT_OK(lk_tensor_slice(wide, 1, 1, 2, 1, &column));
+    lk_tensor *three = test_filled(LK_SHAPE(3, 1), 3, 0);
+    ASSERT_OK(lk_leaf_unset(f.tape, value, grad, &v));
+    ASSERT_OK(lk_leaf_unset(f.tape, three, column, &w));
+    ASSERT_OK(lk_leaf_unset(f.tape, f.value[0] = test_filled(LK_SHAPE(3), 0, 0), other, &unused));
+    ASSERT_OK(lk_matmul(v, w, &s));
+    fixture_backward(&f, s, LK_RETAIN);
+    ASSERT_EQ(test_at(both, 3), 3);
+    ASSERT_EQ(test_at(wide, 1), 1);
+    ASSERT_EQ(test_at(wide, 5), 3);
+    ASSERT_EQ(test_at(wide, 4), 5); /* beside the gradient */
+    ASSERT_EQ(test_at(other, 2), 0);
+    fixture_backward(&f, s, LK_RETAIN);
+    ASSERT_EQ(test_at(both, 3), 6);
+    ASSERT_EQ(test_at(wide, 5), 6);
+    ASSERT_FAILS(lk_leaf_unset(f.tape, value, value, &v), LK_EOVERLAP, "share elements");
+    lk_tensor *const all[] = {value, grad, both, wide, column, three, other, f.value[0]};
+    for (int i = 0; i < LK_COUNT(all); i++)
+        lk_tensor_free(all[i]);
+    fixture_free(&f);
+}
+
 static void a_gradient_and_its_value_may_be_parts_of_one_tensor(void)
 {
     struct fixture f = fixture_new();
@@ -524,6 +555,7 @@ TEST_MAIN(TEST(backward_adds_the_product_rule_to_the_leaves),
           TEST(a_shared_part_is_passed_once), TEST(an_in_place_change_of_a_saved_value_is_found),
           TEST(a_change_of_another_slice_of_the_slab_does_no_harm), TEST(seeds_must_fit),
           TEST(a_value_of_the_tape_cannot_be_written), TEST(a_seed_may_be_the_gradient_of_a_leaf),
+          TEST(a_gradient_that_is_not_set_is_set_by_backward),
           TEST(a_gradient_and_its_value_may_be_parts_of_one_tensor),
           TEST(a_recorded_value_may_be_a_gradient), TEST(grad_stops_at_what_is_wanted),
           TEST(outputs_may_be_written_over_inputs), TEST(a_pass_costs_what_it_passes),

@@ -32,20 +32,26 @@ struct result {
     lk_tensor *value, *grad[MAX];
 };
 
-static struct result run(program *p, int n, lk_tensor *const *in, int64_t piece, bool direct)
+/* How gradients get there: by hand, by backward, by backward into what is not set. */
+enum way { BY_HAND, DIRECT, UNSET };
+
+static struct result run(program *p, int n, lk_tensor *const *in, int64_t piece, enum way way)
 {
     struct result r = {.value = NULL};
     lk_tape *tape;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_piece(tape, piece));
-    for (int i = 0; i < n; i++)
-        ASSERT_OK(lk_tensor_zeros(lk_tensor_dtype(in[i]), lk_tensor_shape(in[i]), &r.grad[i]));
+    for (int i = 0; i < n; i++) {
+        ASSERT_OK(lk_tensor_new(lk_tensor_dtype(in[i]), lk_tensor_shape(in[i]), &r.grad[i]));
+        ASSERT_OK(lk_tensor_fill_f64(r.grad[i], way == UNSET ? (double)NAN : 0));
+    }
     for (int pass = 0; pass < 2; pass++) {
         lk_var x[MAX], y, g[MAX];
         const lk_tensor *value;
         lk_tape_reset(tape);
         for (int i = 0; i < n; i++)
-            ASSERT_OK(lk_leaf(tape, in[i], r.grad[i], &x[i]));
+            ASSERT_OK(way == UNSET && pass == 0 ? lk_leaf_unset(tape, in[i], r.grad[i], &x[i])
+                                                : lk_leaf(tape, in[i], r.grad[i], &x[i]));
         ASSERT_OK(p(x, &y));
         ASSERT_OK(lk_value(y, &value));
         if (pass == 0)
@@ -53,7 +59,7 @@ static struct result run(program *p, int n, lk_tensor *const *in, int64_t piece,
         lk_tensor *seed = random_new(lk_tensor_dtype(value), lk_tensor_shape(value), 9 + pass);
         lk_var s;
         ASSERT_OK(lk_constant(tape, seed, &s));
-        if (direct) {
+        if (way != BY_HAND) {
             ASSERT_OK(lk_backward(tape, &(lk_seed){y, seed}, 1, 0));
         } else {
             ASSERT_OK(lk_grad(tape, &y, &s, 1, x, n, 0, g));
@@ -86,12 +92,15 @@ static void check_same(program *one, program *two, int n, const lk_shape *shape)
         lk_tensor *in[MAX];
         for (int i = 0; i < n; i++)
             in[i] = random_new(k % 2 ? LK_F64 : LK_F32, shape[i], i);
-        struct result a = run(one, n, in, k / 2 * 2, false), b = run(two, n, in, k / 2 * 2, true);
-        ASSERT_TRUE(lk_tensor_equal(a.value, b.value));
-        for (int i = 0; i < n; i++)
-            ASSERT_TRUE(lk_tensor_equal(a.grad[i], b.grad[i]));
+        struct result a = run(one, n, in, k / 2 * 2, BY_HAND);
+        for (enum way way = DIRECT; way <= UNSET; way++) {
+            struct result b = run(two, n, in, k / 2 * 2, way);
+            ASSERT_TRUE(lk_tensor_equal(a.value, b.value));
+            for (int i = 0; i < n; i++)
+                ASSERT_TRUE(lk_tensor_equal(a.grad[i], b.grad[i]));
+            result_free(&b);
+        }
         result_free(&a);
-        result_free(&b);
         for (int i = 0; i < n; i++)
             lk_tensor_free(in[i]);
     }
