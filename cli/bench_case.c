@@ -14,6 +14,7 @@ static const struct {
     {1000, 1000, 100}, {1000, 10, 1},   {1000, 10, 16},   {1000, 10, 100},
 };
 
+/* The first N_WINOGRAD are measured by Winograd's algorithm too. */
 static const struct {
     int size, in, out, kernel, stride, batch;
 } convs[] = {
@@ -27,6 +28,9 @@ static const struct {
 enum {
     N_LINEARS = sizeof linears / sizeof linears[0],
     N_CONVS = sizeof convs / sizeof convs[0],
+    N_WINOGRAD = 11,
+    N_DIRECT_CASES = (N_LINEARS + N_CONVS) * LK_N_PEER_PASSES,
+    N_WINOGRAD_PASSES = 2, /* forward and backward-data: weight gradients are direct */
 };
 
 const char *bench_pass_name(lk_peer_pass pass)
@@ -39,13 +43,13 @@ const char *bench_pass_name(lk_peer_pass pass)
 const char *bench_group_name(bench_group group)
 {
     static const char *const names[BENCH_N_GROUPS] = {"linear, 1 row", "linear, 16 rows and more",
-                                                      "conv"};
+                                                      "conv", "conv winograd"};
     return names[group];
 }
 
 int bench_n_cases(void)
 {
-    return (N_LINEARS + N_CONVS) * LK_N_PEER_PASSES;
+    return N_DIRECT_CASES + N_WINOGRAD * N_WINOGRAD_PASSES;
 }
 
 static void get_linear(int i, bench_case *c)
@@ -71,16 +75,16 @@ static void get_linear(int i, bench_case *c)
     }
 }
 
-static void get_conv(int i, bench_case *c)
+static void get_conv(int i, bench_group group, bench_case *c)
 {
     int size = convs[i].size, kernel = convs[i].kernel, stride = convs[i].stride;
     int pad = kernel / 2, out = (size + 2 * pad - kernel) / stride + 1;
     char with[32] = "";
     if (kernel != 3 || stride != 1)
         snprintf(with, sizeof with, " %dx%d/%d", kernel, kernel, stride);
-    snprintf(c->name, sizeof c->name, "conv %dx%dx%d-%d%s b%d %s", size, size, convs[i].in,
-             convs[i].out, with, convs[i].batch, bench_pass_name(c->pass));
-    c->group = BENCH_CONV;
+    snprintf(c->name, sizeof c->name, "%s %dx%dx%d-%d%s b%d %s", bench_group_name(group), size,
+             size, convs[i].in, convs[i].out, with, convs[i].batch, bench_pass_name(c->pass));
+    c->group = group;
     c->conv = (lk_conv_shape){.ndim = 2,
                               .batch = convs[i].batch,
                               .in_channels = convs[i].in,
@@ -92,7 +96,9 @@ static void get_conv(int i, bench_case *c)
                               .stride = {stride, stride},
                               .dilation = {1, 1},
                               .pad = {pad, pad},
-                              .piece = 1};
+                              .piece = 1,
+                              .algorithm = group == BENCH_WINOGRAD ? LK_CONV_WINOGRAD
+                                                                   : LK_CONV_DIRECT};
     c->flop = 2.0 * convs[i].batch * out * out * (double)convs[i].out * kernel * kernel *
               convs[i].in;
 }
@@ -100,9 +106,15 @@ static void get_conv(int i, bench_case *c)
 void bench_case_get(int i, bench_case *c)
 {
     *c = (bench_case){.pass = (lk_peer_pass)(i % LK_N_PEER_PASSES)};
+    if (i >= N_DIRECT_CASES) {
+        i -= N_DIRECT_CASES;
+        c->pass = i % N_WINOGRAD_PASSES ? LK_PEER_BACKWARD_DATA : LK_PEER_FORWARD;
+        get_conv(i / N_WINOGRAD_PASSES, BENCH_WINOGRAD, c);
+        return;
+    }
     int layer = i / LK_N_PEER_PASSES;
     if (layer < N_LINEARS)
         get_linear(layer, c);
     else
-        get_conv(layer - N_LINEARS, c);
+        get_conv(layer - N_LINEARS, BENCH_CONV, c);
 }

@@ -10,7 +10,8 @@ enum { BENCH_NAME = 64 };
 typedef enum bench_group {
     BENCH_LINEAR_ONE, /* one row */
     BENCH_LINEAR,     /* 16 rows and more */
-    BENCH_CONV,
+    BENCH_CONV,       /* this and what follows are convolutions */
+    BENCH_WINOGRAD,   /* by Winograd's algorithm */
     BENCH_N_GROUPS
 } bench_group;
 
@@ -27,6 +28,11 @@ int bench_n_cases(void);
 
 /** Case i in f32; set the dtypes for another. */
 void bench_case_get(int i, bench_case *c);
+
+static inline bool bench_is_conv(const bench_case *c)
+{
+    return c->group >= BENCH_CONV;
+}
 
 const char *bench_group_name(bench_group group);
 const char *bench_pass_name(lk_peer_pass pass);

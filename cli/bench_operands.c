@@ -45,11 +45,11 @@ static lk_status fill_conv(bench_operands *o)
 lk_status bench_operands_fill(bench_operands *o, const bench_case *c, int n_out)
 {
     o->c = c;
-    if (o->c->group == BENCH_CONV)
+    if (bench_is_conv(o->c))
         LK_TRY(fill_conv(o));
     else
         LK_TRY(fill_gemm(o));
-    lk_dtype dtype = o->c->group == BENCH_CONV ? o->c->conv.dtype : o->c->gemm.dtype;
+    lk_dtype dtype = bench_is_conv(o->c) ? o->c->conv.dtype : o->c->gemm.dtype;
     for (int i = 0; i < n_out; i++)
         LK_TRY(lk_alloc_zero(&o->out[i], o->n_out, lk_dtype_size(dtype)));
     return LK_OK;
@@ -67,7 +67,7 @@ void bench_operands_free(bench_operands *o)
 
 lk_status bench_operands_run(const bench_operands *o)
 {
-    if (o->c->group != BENCH_CONV)
+    if (!bench_is_conv(o->c))
         LK_TRY(lk_gemm_run(&o->c->gemm, o->first, o->second, NULL, o->out[0]));
     else if (o->c->pass == LK_PEER_FORWARD)
         LK_TRY(lk_conv_forward(o->plan, o->first, o->second, o->bias, LK_ACT_NONE, o->out[0]));

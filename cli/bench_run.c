@@ -32,7 +32,7 @@ static lk_peer_job *peer_job(const lk_peer *peer, const bench_operands *o, void 
                              const char **why)
 {
     *why = "it has no such computation";
-    if (o->c->group != BENCH_CONV)
+    if (!bench_is_conv(o->c))
         return peer->gemm_new ? peer->gemm_new(&o->c->gemm, o->first, o->second, out, why) : NULL;
     lk_peer_conv conv = {.shape = &o->c->conv, .pass = o->c->pass};
     switch (o->c->pass) {

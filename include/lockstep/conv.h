@@ -14,9 +14,15 @@
  *   backward weights  from +0; samples, then output positions in raster order, within one piece;
  *                     pieces joined by the fixed pairwise tree of reduce.h
  *
+ * That is the algorithm LK_CONV_DIRECT.  LK_CONV_WINOGRAD computes forward and backward data, of two
+ * spatial axes, kernel 3x3, stride, dilation and groups 1, by F(4x4, 3x3); docs/numerics.md has the
+ * expressions.  Its bits are others, and depend on as little; padding enters as +0,
+ * and the bias or the old value is added last.
+ *
  * `out` is given, not derived, and `pad` may be any number, so a tile of a larger image with its
- * halo is described by the same struct: that is why a spatial layout keeps the bits.
- * lk_conv_out() gives the usual size.
+ * halo is described by the same struct: that is why a spatial layout keeps the bits.  By Winograd's
+ * algorithm it does so if it cuts at multiples of 4: the tiles of 4x4 outputs (backward data: of
+ * dx) begin at a plan's position (0, 0).  lk_conv_out() gives the usual size.
  *
  * A transposed convolution is the backward-data pass of the convolution whose `y` is its input:
  * lk_conv_backward_data(plan, its input, w, its bias, ...) computes it, lk_conv_forward() is its
@@ -32,6 +38,14 @@
 LK_BEGIN_DECLS
 
 enum { LK_CONV_MAX_NDIM = 3 };
+
+/* How the forward and backward-data passes compute.  Each has its own bits, which depend on nothing
+ * else; the weight gradient is the direct one either way. */
+typedef enum lk_conv_algorithm {
+    LK_CONV_DIRECT,   /* one chain per output, as above */
+    LK_CONV_WINOGRAD, /* F(4x4, 3x3): fewer products, and an error that is some times larger */
+    LK_N_CONV_ALGORITHMS
+} lk_conv_algorithm;
 
 typedef struct lk_conv_shape {
     lk_dtype dtype; /* LK_F32 or LK_F64 */
@@ -49,7 +63,8 @@ typedef struct lk_conv_shape {
      * lies within it, so positions never overlap. */
     int64_t x_sample, x_step[LK_CONV_MAX_NDIM];
     int64_t y_sample, y_step[LK_CONV_MAX_NDIM];
-    int64_t piece; /* samples per piece of the weight gradient; 0 means 1 */
+    int64_t piece;               /* samples per piece of the weight gradient; 0 means 1 */
+    lk_conv_algorithm algorithm; /* of forward and backward data */
 } lk_conv_shape;
 
 /** A plan: everything about a shape that can be computed once, with its workspace. */
@@ -68,7 +83,8 @@ LK_API lk_status lk_conv_out(int64_t in, int64_t kernel, int64_t stride, int64_t
  * Make a plan.  The caller owns it; release it with lk_conv_plan_free().  One thread may use it at a
  * time.  Workspace is allocated by the first call of each pass and kept.
  *
- * Not collective.  Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE, LK_EOVERFLOW, LK_ENOMEM.
+ * Not collective.  Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE (also for a shape that `algorithm` does
+ * not compute), LK_EOVERFLOW, LK_ENOMEM.
  */
 LK_API lk_status lk_conv_plan_new(const lk_conv_shape *shape, lk_conv_plan **out) LK_NODISCARD;
 

@@ -1,7 +1,7 @@
 /* Convolution, backward data in the gather form: every position of dx collects the outputs it
  * entered, so each element of dx is one chain however the image is cut. */
-#include "kernel/conv_pass.h"
 #include "kernel/conv_plan.h"
+#include "kernel/conv_winograd.h"
 
 lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *w, const void *bias,
                                 bool accumulate, void *dx)
@@ -17,8 +17,6 @@ lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *
     LK_TRY(lk__conv_operands_check(op, 4));
     if (s->x_extent == 0)
         return LK_OK;
-    LK_TRY(lk__conv_pass_ready(s, true, &plan->data));
-    LK_TRY(lk__conv_pass_pack(plan->data, s, w));
     lk__conv_call call = {.a = dy,
                           .w = w,
                           .bias = bias,
@@ -26,6 +24,14 @@ lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *
                           .start = accumulate ? LK_START_C
                                    : bias     ? LK_START_BIAS
                                               : LK_START_ZERO};
+    if (s->algorithm == LK_CONV_WINOGRAD) {
+        LK_TRY(lk__wino_pass_ready(s, true, &plan->wino_data));
+        LK_TRY(lk__wino_pass_pack(plan->wino_data, w));
+        LK_TRY(lk__wino_pass_run(plan->wino_data, &call));
+        return LK_OK;
+    }
+    LK_TRY(lk__conv_pass_ready(s, true, &plan->data));
+    LK_TRY(lk__conv_pass_pack(plan->data, s, w));
     LK_TRY(lk__conv_pass_run(plan->data, &call));
     return LK_OK;
 }

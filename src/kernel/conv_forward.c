@@ -1,6 +1,6 @@
 /* Convolution, forward: y = act(x * w + bias). */
-#include "kernel/conv_pass.h"
 #include "kernel/conv_plan.h"
+#include "kernel/conv_winograd.h"
 
 lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, const void *bias,
                           lk_act act, void *y)
@@ -16,14 +16,20 @@ lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, cons
     LK_TRY(lk__act_get(s->dtype, act, &act_fn));
     if (s->y_extent == 0)
         return LK_OK;
-    LK_TRY(lk__conv_pass_ready(s, false, &plan->forward));
-    LK_TRY(lk__conv_pass_pack(plan->forward, s, w));
     lk__conv_call call = {.a = x,
                           .w = w,
                           .bias = bias,
                           .c = y,
                           .start = bias ? LK_START_BIAS : LK_START_ZERO,
                           .act = act_fn};
+    if (s->algorithm == LK_CONV_WINOGRAD) {
+        LK_TRY(lk__wino_pass_ready(s, false, &plan->wino_forward));
+        LK_TRY(lk__wino_pass_pack(plan->wino_forward, w));
+        LK_TRY(lk__wino_pass_run(plan->wino_forward, &call));
+        return LK_OK;
+    }
+    LK_TRY(lk__conv_pass_ready(s, false, &plan->forward));
+    LK_TRY(lk__conv_pass_pack(plan->forward, s, w));
     LK_TRY(lk__conv_pass_run(plan->forward, &call));
     return LK_OK;
 }

@@ -2,6 +2,7 @@
 #include "kernel/conv_plan.h"
 
 #include "kernel/conv_weights.h"
+#include "kernel/conv_winograd.h"
 
 #include <lockstep/alloc.h>
 
@@ -24,6 +25,8 @@ void lk_conv_plan_free(lk_conv_plan *plan)
         return;
     lk__conv_pass_free(plan->forward);
     lk__conv_pass_free(plan->data);
+    lk__wino_pass_free(plan->wino_forward);
+    lk__wino_pass_free(plan->wino_data);
     lk__conv_weights_free(plan->weights);
     lk_free(plan);
 }

@@ -8,10 +8,12 @@
 #include "kernel/conv_pass.h"
 
 struct lk__conv_weights;
+struct lk__wino_pass;
 
 struct lk_conv_plan {
     lk__conv_shape shape;
-    lk__conv_pass *forward, *data;
+    lk__conv_pass *forward, *data;                  /* algorithm direct */
+    struct lk__wino_pass *wino_forward, *wino_data; /* algorithm winograd */
     struct lk__conv_weights *weights;
 };
 

@@ -166,7 +166,9 @@ lk_status lk__conv_shape_make(const lk_conv_shape *from, lk__conv_shape *out)
     LK_CHECK(from->ndim >= 1 && from->ndim <= LK_CONV_MAX_NDIM, LK_EINVAL,
              "ndim is %d; must be 1 to %d", from->ndim, LK_CONV_MAX_NDIM);
     LK_TRY(counts_check(from));
+    LK_TRY(lk__conv_algorithm_check(from));
     lk__conv_shape s = {.dtype = from->dtype,
+                        .algorithm = from->algorithm,
                         .elem = (int64_t)lk_dtype_size(from->dtype),
                         .x_sample = from->x_sample,
                         .y_sample = from->y_sample};

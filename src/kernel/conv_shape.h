@@ -24,10 +24,22 @@ typedef struct lk__conv_shape {
     int64_t y_sample, y_step[LK_CONV_AXES];
     int64_t x_extent, w_extent, y_extent; /* elements from the first to behind the last */
     int64_t piece;
+    lk_conv_algorithm algorithm;
 } lk__conv_shape;
 
 /** Check and complete `from`.  Errors: as lk_conv_plan_new(). */
 lk_status lk__conv_shape_make(const lk_conv_shape *from, lk__conv_shape *out) LK_NODISCARD;
+
+/** The name of an algorithm, as options have it. */
+const char *lk__conv_algorithm_name(lk_conv_algorithm algorithm);
+
+/**
+ * Check that the algorithm computes convolutions with these axes, kernel, stride, dilation and
+ * groups; other fields are not looked at.
+ *
+ * Errors: LK_EINVAL for an unknown algorithm, LK_ESHAPE naming the field that does not suit.
+ */
+lk_status lk__conv_algorithm_check(const lk_conv_shape *c) LK_NODISCARD;
 
 /** The greatest common divisor; 0 if both are 0. */
 int64_t lk__conv_gcd(int64_t a, int64_t b);

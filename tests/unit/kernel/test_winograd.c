@@ -1,0 +1,268 @@
+/* Convolution by Winograd's algorithm gives the bits of its definition on every instruction set and
+ * number of threads, and however a batch is cut; an image may be cut between tiles. */
+#include "kernel/conv_plan.h"
+#include "kernel/conv_winograd.h"
+#include "winograd_cases.h"
+
+#include <lockstep/isa.h>
+#include <lockstep/thread.h>
+
+typedef enum variant {
+    FORWARD,
+    FORWARD_BIAS_RELU,
+    DATA,
+    DATA_BIAS,
+    DATA_ACCUMULATE,
+    N_VARIANTS
+} variant;
+
+static const char *const variant_name[N_VARIANTS] = {"forward", "forward with bias and relu",
+                                                     "backward data", "backward data with bias",
+                                                     "backward data, accumulating"};
+
+/* One call, its operands, and what it must give. */
+typedef struct check {
+    const conv_case *c;
+    lk_conv_shape s;
+    variant v;
+    lk_conv_plan *plan;
+    guarded a, w, bias, got, before, want;
+} check;
+
+static guarded random_values(lk_dtype dtype, int64_t n, uint64_t seed, bool spice)
+{
+    guarded g = guarded_new(n * (int64_t)lk_dtype_size(dtype));
+    values_fill(dtype, g.data, n, seed, spice);
+    return g;
+}
+
+static check check_new(const conv_case *c, lk_dtype dtype, variant v, bool spice)
+{
+    check k = {.c = c, .s = c->s, .v = v};
+    k.s.dtype = dtype;
+    conv_side xs = conv_side_of(&k.s, false), ys = conv_side_of(&k.s, true);
+    int64_t nx = conv_side_extent(&k.s, &xs), ny = conv_side_extent(&k.s, &ys);
+    int64_t na = v >= DATA ? ny : nx, nc = v >= DATA ? nx : ny;
+    k.a = random_values(dtype, na, 1, spice);
+    k.w = random_values(dtype, conv_w_count(&k.s), 2, spice);
+    k.bias = random_values(dtype, v >= DATA ? k.s.in_channels : k.s.out_channels, 3, spice);
+    k.got = random_values(dtype, nc, 4, spice);
+    k.before = random_values(dtype, nc, 4, spice);
+    k.want = random_values(dtype, nc, 4, spice);
+    bool with_bias = v == FORWARD_BIAS_RELU || v == DATA_BIAS;
+    wino_ref_pass(&k.s, v >= DATA, k.a.data, k.w.data, with_bias ? k.bias.data : NULL,
+                  v == DATA_ACCUMULATE, v == FORWARD_BIAS_RELU, k.want.data);
+    ASSERT_OK(lk_conv_plan_new(&k.s, &k.plan));
+    return k;
+}
+
+static void check_free(check *k)
+{
+    lk_conv_plan_free(k->plan);
+    guarded *all[] = {&k->a, &k->w, &k->bias, &k->got, &k->before, &k->want};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        guarded_free(all[i]);
+}
+
+static void check_run(check *k, lk_isa isa, int threads)
+{
+    const void *a = k->a.data, *w = k->w.data, *bias = k->bias.data;
+    void *got = k->got.data;
+    memcpy(got, k->before.data, k->got.bytes);
+    switch (k->v) {
+    case FORWARD: ASSERT_OK(lk_conv_forward(k->plan, a, w, NULL, LK_ACT_NONE, got)); break;
+    case FORWARD_BIAS_RELU:
+        ASSERT_OK(lk_conv_forward(k->plan, a, w, bias, LK_ACT_RELU, got));
+        break;
+    case DATA: ASSERT_OK(lk_conv_backward_data(k->plan, a, w, NULL, false, got)); break;
+    case DATA_BIAS: ASSERT_OK(lk_conv_backward_data(k->plan, a, w, bias, false, got)); break;
+    default: ASSERT_OK(lk_conv_backward_data(k->plan, a, w, NULL, true, got)); break;
+    }
+    if (!values_equal(k->s.dtype, got, k->want.data,
+                      (int64_t)(k->got.bytes / lk_dtype_size(k->s.dtype))))
+        TEST_FAIL("%s: %s, %s, %s, %d threads", k->c->name, variant_name[k->v],
+                  lk_dtype_name(k->s.dtype), lk_isa_name(isa), threads);
+}
+
+/* All cases on everything that must not change a bit. */
+static void check_all(lk_dtype dtype, bool spice)
+{
+    static check k[N_WINO_CASES * N_VARIANTS];
+    int n = 0;
+    for (int i = 0; i < N_WINO_CASES; i++)
+        for (int v = 0; v < N_VARIANTS; v++)
+            k[n++] = check_new(&wino_cases[i], dtype, (variant)v, spice);
+    for (int threads = 1; threads <= 4; threads++) {
+        ASSERT_OK(lk_threads_set(threads));
+        for (int isa = 0; isa < LK_N_ISAS; isa++) {
+            if (!lk_isa_available((lk_isa)isa))
+                continue;
+            ASSERT_OK(lk_isa_set((lk_isa)isa));
+            for (int i = 0; i < n; i++)
+                check_run(&k[i], (lk_isa)isa, threads);
+        }
+    }
+    for (int i = 0; i < n; i++)
+        check_free(&k[i]);
+}
+
+static void f32_follows_the_definition(void)
+{
+    check_all(LK_F32, false);
+}
+
+static void f64_follows_the_definition(void)
+{
+    check_all(LK_F64, false);
+}
+
+static void zeros_denormals_and_infinities_follow_the_definition(void)
+{
+    check_all(LK_F32, true);
+    check_all(LK_F64, true);
+}
+
+/* Otherwise the tests above would say little. */
+static void a_plan_follows_the_instruction_set(void)
+{
+    for (int v = 0; v < N_VARIANTS; v++) {
+        check k = check_new(&wino_cases[0], LK_F32, (variant)v, false);
+        for (int isa = 0; isa < LK_N_ISAS; isa++) {
+            if (!lk_isa_available((lk_isa)isa))
+                continue;
+            const lk__wino_table *table;
+            ASSERT_OK(lk_isa_set((lk_isa)isa));
+            ASSERT_OK(lk__wino_get(&table));
+            check_run(&k, (lk_isa)isa, 1);
+            ASSERT_TRUE((v >= DATA ? k.plan->wino_data : k.plan->wino_forward)->micro ==
+                        &table->of[LK_F32]);
+        }
+        check_free(&k);
+    }
+}
+
+/* A convolution in f32 with its operands, and one result of each pass. */
+typedef struct whole {
+    lk_conv_shape s;
+    float *x, *w, *y, *dx;
+    int64_t nx, ny;
+} whole;
+
+static whole whole_new(lk_conv_shape s)
+{
+    whole o = {.s = s};
+    o.s.dtype = LK_F32;
+    conv_side xs = conv_side_of(&s, false), ys = conv_side_of(&s, true);
+    for (int d = 0; d < 2; d++) {
+        o.s.x_step[d] = xs.step[d];
+        o.s.y_step[d] = ys.step[d];
+    }
+    o.s.x_sample = xs.sample;
+    o.s.y_sample = ys.sample;
+    o.nx = conv_side_extent(&s, &xs);
+    o.ny = conv_side_extent(&s, &ys);
+    o.x = malloc((size_t)o.nx * sizeof *o.x);
+    o.y = malloc((size_t)o.ny * sizeof *o.y);
+    o.dx = malloc((size_t)o.nx * sizeof *o.dx);
+    o.w = malloc((size_t)conv_w_count(&s) * sizeof *o.w);
+    values_fill(LK_F32, o.x, o.nx, 5, false);
+    values_fill(LK_F32, o.w, conv_w_count(&s), 6, false);
+    return o;
+}
+
+static void whole_free(whole *o)
+{
+    free(o->x);
+    free(o->y);
+    free(o->dx);
+    free(o->w);
+}
+
+/* Forward from x_at to y_at, then backward data from there to dx at x_at. */
+static void run(whole *o, const lk_conv_shape *s, int64_t x_at, int64_t y_at)
+{
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(s, &plan));
+    ASSERT_OK(lk_conv_forward(plan, o->x + x_at, o->w, NULL, LK_ACT_NONE, o->y + y_at));
+    ASSERT_OK(lk_conv_backward_data(plan, o->y + y_at, o->w, NULL, false, o->dx + x_at));
+    lk_conv_plan_free(plan);
+}
+
+static const lk_conv_shape image = {
+    WINO,           .batch = 5,      .in_channels = 7, .out_channels = 19,
+    .in = {11, 13}, .out = {11, 13}, .pad = {1, 1}};
+
+static void a_batch_in_two_calls_gives_the_same_bits(void)
+{
+    for (int64_t first = 1; first < image.batch; first++) {
+        whole want = whole_new(image), got = whole_new(image);
+        run(&want, &want.s, 0, 0);
+        lk_conv_shape s = got.s;
+        s.batch = first;
+        run(&got, &s, 0, 0);
+        s.batch = image.batch - first;
+        run(&got, &s, first * s.x_sample, first * s.y_sample);
+        ASSERT_TRUE(memcmp(got.y, want.y, (size_t)want.ny * sizeof(float)) == 0);
+        ASSERT_TRUE(memcmp(got.dx, want.dx, (size_t)want.nx * sizeof(float)) == 0);
+        whole_free(&want);
+        whole_free(&got);
+    }
+}
+
+/* Whether forward in two parts, rows [0, cut) and [cut, ...) of y, has the bits of the whole. */
+static bool cut_is_exact(int64_t cut)
+{
+    whole want = whole_new(image), got = whole_new(image);
+    run(&want, &want.s, 0, 0);
+    lk_conv_shape s = got.s;
+    s.out[0] = cut;
+    s.in[0] = cut + 1;
+    lk_conv_plan *plan;
+    ASSERT_OK(lk_conv_plan_new(&s, &plan));
+    ASSERT_OK(lk_conv_forward(plan, got.x, got.w, NULL, LK_ACT_NONE, got.y));
+    lk_conv_plan_free(plan);
+    s.out[0] = image.out[0] - cut;
+    s.in[0] = image.in[0] - (cut - 1);
+    s.pad[0] = 0;
+    ASSERT_OK(lk_conv_plan_new(&s, &plan));
+    ASSERT_OK(lk_conv_forward(plan, got.x + (cut - 1) * s.x_step[0], got.w, NULL, LK_ACT_NONE,
+                              got.y + cut * s.y_step[0]));
+    lk_conv_plan_free(plan);
+    bool same = memcmp(got.y, want.y, (size_t)want.ny * sizeof(float)) == 0;
+    whole_free(&want);
+    whole_free(&got);
+    return same;
+}
+
+static void an_image_cut_between_tiles_gives_the_same_bits(void)
+{
+    ASSERT_TRUE(cut_is_exact(4));
+    ASSERT_TRUE(cut_is_exact(8));
+    ASSERT_TRUE(!cut_is_exact(6)); /* a tile of the whole has become parts of two */
+}
+
+static void the_weight_gradient_is_the_direct_one(void)
+{
+    whole o = whole_new(image);
+    int64_t n = conv_w_count(&image);
+    float *dw = malloc((size_t)n * sizeof *dw), *direct = malloc((size_t)n * sizeof *dw);
+    run(&o, &o.s, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        lk_conv_plan *plan;
+        o.s.algorithm = i == 0 ? LK_CONV_WINOGRAD : LK_CONV_DIRECT;
+        ASSERT_OK(lk_conv_plan_new(&o.s, &plan));
+        ASSERT_OK(lk_conv_backward_weights(plan, o.x, o.y, false, i == 0 ? dw : direct));
+        lk_conv_plan_free(plan);
+    }
+    ASSERT_TRUE(memcmp(dw, direct, (size_t)n * sizeof *dw) == 0);
+    free(dw);
+    free(direct);
+    whole_free(&o);
+}
+
+TEST_MAIN(TEST(a_plan_follows_the_instruction_set), TEST(f32_follows_the_definition),
+          TEST(f64_follows_the_definition),
+          TEST(zeros_denormals_and_infinities_follow_the_definition),
+          TEST(a_batch_in_two_calls_gives_the_same_bits),
+          TEST(an_image_cut_between_tiles_gives_the_same_bits),
+          TEST(the_weight_gradient_is_the_direct_one))
