@@ -19,6 +19,7 @@
 #define LK_OPS_H
 
 #include <lockstep/autograd.h>
+#include <lockstep/conv.h>
 #include <lockstep/rng.h>
 
 LK_BEGIN_DECLS
@@ -334,7 +335,8 @@ typedef struct lk_conv_attr {
     int64_t dilation[3];          /* 0 means 1 */
     int64_t pad_lo[3], pad_hi[3]; /* positions before the first and behind the last; below 0: cut */
     int64_t groups;               /* of channels, divides those of x and y; 0 means 1 */
-    int64_t extra[3]; /* lk_conv_transpose(): positions beyond the fewest; otherwise 0 */
+    int64_t extra[3];            /* lk_conv_transpose(): positions beyond the fewest; otherwise 0 */
+    lk_conv_algorithm algorithm; /* of all passes that have it; see conv.h for what it computes */
 } lk_conv_attr;
 
 /**

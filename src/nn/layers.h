@@ -40,6 +40,21 @@ lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t str
 /** The attributes of a convolution with this window. */
 void lk__window_conv(const lk__window *w, int64_t groups, lk_conv_attr *out);
 
+/** An option `algorithm` of a convolution: an int in `type`. */
+#define LK__ALGORITHM_OPTION(type)                                                                \
+    {                                                                                             \
+        "algorithm", LK_OPTION_CHOICE, offsetof(type, algorithm),                                 \
+            .preset = "direct", .choices = "direct winograd",                                     \
+            .help = "winograd: F(4x4, 3x3), for two axes, kernel 3, stride, dilation and groups " \
+                    "1; less work with many channels, other bits, and an error that is 3 "        \
+                    "to 5 times that of direct"                                                   \
+    }
+
+/** Set the algorithm of a convolution that is otherwise complete.  Errors: LK_ESHAPE unless it
+ * computes convolutions with this kernel and these attributes. */
+lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel,
+                              lk_conv_attr *attr) LK_NODISCARD;
+
 /* ---- pooling ---- */
 
 typedef struct lk__pool_options {

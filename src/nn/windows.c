@@ -1,4 +1,5 @@
 /* Windows over spatial axes: what convolution and pooling share. */
+#include "kernel/conv_shape.h"
 #include "nn/layers.h"
 
 #include <lockstep/checked.h>
@@ -56,6 +57,19 @@ void lk__window_conv(const lk__window *w, int64_t groups, lk_conv_attr *out)
         out->pad_lo[i] = w->pad_lo[i];
         out->pad_hi[i] = w->pad_hi[i];
     }
+}
+
+lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel, lk_conv_attr *attr)
+{
+    attr->algorithm = (lk_conv_algorithm)algorithm;
+    lk_conv_shape s = {.ndim = ndim, .groups = attr->groups, .algorithm = attr->algorithm};
+    for (int d = 0; d < ndim; d++) {
+        s.kernel[d] = kernel[d];
+        s.stride[d] = attr->stride[d];
+        s.dilation[d] = attr->dilation[d];
+    }
+    LK_TRY(lk__conv_algorithm_check(&s));
+    return LK_OK;
 }
 
 lk_status lk__pool_build(lk_build *build, const void *options, lk_io in, lk_io *out)

@@ -131,5 +131,10 @@ const lk_op lk_op_conv = {
                                    {.n_in = 2,
                                     .in = {LK_IN(2, 5, 1), LK_IN(2, 1, 1)},
                                     .attr = ATTR(.pad_lo = {-1})},
+                                   {.n_in = 3,
+                                    .in = {LK_IN(2, 5, 4, 2), LK_IN(3, 3, 2, 3), LK_IN(3)},
+                                    .attr = ATTR(.pad_lo = {1, 2}, .pad_hi = {1, 0},
+                                                 .algorithm = LK_CONV_WINOGRAD),
+                                    .piece = 1},
                                    {0}},
 };

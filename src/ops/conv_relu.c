@@ -51,5 +51,10 @@ const lk_op lk_op_conv_relu = {
                                     .attr = ATTR(.stride = {2, 1}, .pad_lo = {1, 0},
                                                  .pad_hi = {2, 1}),
                                     .piece = 1},
+                                   {.n_in = 3,
+                                    .in = {LK_IN(2, 3, 5, 2), LK_IN(3, 3, 2, 2), LK_IN(2)},
+                                    .attr = ATTR(.pad_lo = {1, 0}, .pad_hi = {1, 1},
+                                                 .algorithm = LK_CONV_WINOGRAD),
+                                    .piece = 1},
                                    {0}},
 };

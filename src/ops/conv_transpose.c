@@ -100,5 +100,10 @@ const lk_op lk_op_conv_transpose = {
                                    {.n_in = 2,
                                     .in = {LK_IN(1, 1, 2, 2, 2), LK_IN(2, 2, 2, 1, 2)},
                                     .attr = ATTR(.groups = 1)},
+                                   {.n_in = 3,
+                                    .in = {LK_IN(2, 4, 3, 2), LK_IN(3, 3, 3, 2), LK_IN(3)},
+                                    .attr = ATTR(.pad_lo = {1, 0}, .pad_hi = {0, 1},
+                                                 .algorithm = LK_CONV_WINOGRAD),
+                                    .piece = 1},
                                    {0}},
 };

@@ -100,5 +100,12 @@ const lk_op lk_op_conv_weights = {
                                    {.n_in = 2,
                                     .in = {LK_IN(1, 2, 3, 2, 1), LK_IN(1, 1, 2, 1, 2)},
                                     .attr = ATTR(.kernel = {2, 2, 2})},
+                                   {.n_in = 2,
+                                    .in = {LK_IN(2, 4, 5, 2), LK_IN(2, 4, 3, 2)},
+                                    .attr = ATTR({.pad_lo = {1},
+                                                  .pad_hi = {1},
+                                                  .algorithm = LK_CONV_WINOGRAD},
+                                                 {3, 3}),
+                                    .piece = 1},
                                    {0}},
 };

@@ -6,6 +6,7 @@ typedef struct conv_options {
     int64_t filters, groups;
     lk__window_options window;
     bool bias;
+    int algorithm;
     lk_choice init, bias_init;
 } conv_options;
 
@@ -28,6 +29,7 @@ static const lk_option options[] = {
      .max = 1e9, .help = "channels are cut into this many groups that do not mix"},
     {"bias", LK_OPTION_FLAG, offsetof(conv_options, bias), .preset = "true",
      .help = "add a vector that is learned too"},
+    LK__ALGORITHM_OPTION(conv_options),
     {"init", LK_OPTION_ENTRY, offsetof(conv_options, init), .preset = "glorot",
      .kind = &lk_kind_init, .help = "what the weight begins with"},
     {"bias_init", LK_OPTION_ENTRY, offsetof(conv_options, bias_init), .preset = "constant",
@@ -65,6 +67,7 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *o
                                                  .fan_out = weight.fan_out}));
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     lk__window_conv(&w, o->groups, attr);
+    LK_TRY(lk__layer_algorithm(o->algorithm, w.ndim, w.kernel, attr));
     return LK_OK;
 }
 
@@ -82,6 +85,7 @@ static const lk_layer_sample samples[] = {
     {"filters=2 kernel=2,3 stride=2,1 bias=false", LK_DIMS(4, 5, 1), 0},
     {"filters=4 kernel=3 dilation=2 groups=2 pad=same", LK_DIMS(7, 2), 0},
     {"filters=2 kernel=2", LK_DIMS(3, 3, 3, 1), 0},
+    {"filters=3 kernel=3 padding=1 algorithm=winograd", LK_DIMS(5, 6, 2), 0},
     {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_conv = {

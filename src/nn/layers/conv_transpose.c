@@ -6,6 +6,7 @@ typedef struct transpose_options {
     int64_t filters, groups;
     lk_option_ints kernel, stride, padding, dilation, extra;
     bool bias;
+    int algorithm;
     lk_choice init, bias_init;
 } transpose_options;
 
@@ -27,6 +28,7 @@ static const lk_option options[] = {
      .min = 1, .max = 1e9, .help = "channels are cut into this many groups that do not mix"},
     {"bias", LK_OPTION_FLAG, offsetof(transpose_options, bias), .preset = "true",
      .help = "add a vector that is learned too"},
+    LK__ALGORITHM_OPTION(transpose_options),
     {"init", LK_OPTION_ENTRY, offsetof(transpose_options, init), .preset = "glorot",
      .kind = &lk_kind_init, .help = "what the weight begins with"},
     {"bias_init", LK_OPTION_ENTRY, offsetof(transpose_options, bias_init), .preset = "constant",
@@ -72,6 +74,7 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_io in, lk_
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     *out = in;
     LK_TRY(transpose_attr(o, in.shape, attr, kernel, &out->shape));
+    LK_TRY(lk__layer_algorithm(o->algorithm, n, kernel, attr));
     int64_t channels = in.shape.dim[n];
     LK_CHECK(channels % o->groups == 0 && o->filters % o->groups == 0, LK_ESHAPE,
              "%lld groups do not divide %lld channels and %lld filters", (long long)o->groups,
@@ -108,6 +111,7 @@ static const lk_layer_sample samples[] = {
     {"filters=3 kernel=3 stride=2 padding=1 extra=1", LK_DIMS(3, 2, 2), 0},
     {"filters=2 kernel=2,3 bias=false", LK_DIMS(2, 3, 1), 0},
     {"filters=4 kernel=3 groups=2 dilation=2", LK_DIMS(4, 2), 0},
+    {"filters=2 kernel=3 padding=1 algorithm=winograd", LK_DIMS(4, 5, 3), 0},
     {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_conv_transpose = {

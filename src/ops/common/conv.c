@@ -131,13 +131,16 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
 {
     int ndim = x->shape.ndim - 2;
     void *plan = NULL;
-    lk_conv_shape s = {.dtype = x->dtype,
-                       .ndim = ndim,
-                       .batch = x->shape.dim[0],
-                       .in_channels = x->shape.dim[ndim + 1],
-                       .out_channels = y->shape.dim[ndim + 1],
-                       .groups = or_one(a->groups),
-                       .piece = lk__piece_of(c->tape, x->shape.dim[0])};
+    lk_conv_shape s;
+    memset(&s, 0, sizeof s); /* gaps too: it is a key */
+    s.dtype = x->dtype;
+    s.ndim = ndim;
+    s.batch = x->shape.dim[0];
+    s.in_channels = x->shape.dim[ndim + 1];
+    s.out_channels = y->shape.dim[ndim + 1];
+    s.groups = or_one(a->groups);
+    s.piece = lk__piece_of(c->tape, x->shape.dim[0]);
+    s.algorithm = a->algorithm;
     if (s.piece == 0)
         s.piece = s.batch;
     for (int d = 0; d < ndim; d++) {

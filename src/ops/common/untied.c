@@ -51,6 +51,8 @@ lk_status lk__untied_begin(const lk_call *c, const lk_conv_attr *a, int *ndim)
     LK_TRY(lk__conv_begin(c, a, ndim, &groups));
     LK_CHECK(groups == 1, LK_EINVAL, "%s of %s: groups is %lld, must be 1", c->op->name,
              lk_tensor_text(c->x[0]).s, (long long)groups);
+    LK_CHECK(a->algorithm == LK_CONV_DIRECT, LK_EINVAL, "%s of %s: algorithm is %d, must be direct",
+             c->op->name, lk_tensor_text(c->x[0]).s, (int)a->algorithm);
     return LK_OK;
 }
 

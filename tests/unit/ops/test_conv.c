@@ -308,14 +308,16 @@ static void several_layers(struct program *p, lk_var *y)
 {
     const lk_conv_attr same = {.pad_lo = {1, 1}, .pad_hi = {1, 1}},
                        down = {.stride = {2, 2}, .extra = {1, 0}},
-                       depth = {.groups = 21, .dilation = {2, 1}};
+                       depth = {.groups = 21, .dilation = {2, 1}},
+                       wino = {.pad_lo = {1, 0}, .algorithm = LK_CONV_WINOGRAD};
     lk_var x = program_leaf(p, LK_SHAPE(5, 12, 13, 7)), w = program_leaf(p, LK_SHAPE(3, 3, 7, 21)),
            b = program_leaf(p, LK_SHAPE(21)), v = program_leaf(p, LK_SHAPE(2, 2, 9, 21)),
-           u = program_leaf(p, LK_SHAPE(2, 2, 1, 21));
+           u = program_leaf(p, LK_SHAPE(2, 2, 1, 21)), t = program_leaf(p, LK_SHAPE(3, 3, 9, 3));
     ASSERT_OK(lk_tape_set_piece(p->tape, 2));
     ASSERT_OK(lk_conv(x, w, b, &same, y));
     ASSERT_OK(lk_conv(*y, u, LK_NO_VAR, &depth, y));
     ASSERT_OK(lk_conv_transpose(*y, v, LK_NO_VAR, &down, y));
+    ASSERT_OK(lk_conv(*y, t, LK_NO_VAR, &wino, y));
 }
 
 static void the_bits_are_the_same_everywhere(void)

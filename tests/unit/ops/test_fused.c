@@ -140,7 +140,7 @@ static lk_status linear_of_itself(const lk_var *in, lk_var *out)
     return LK_OK;
 }
 
-static const lk_conv_attr conv_attr = {.pad_lo = {1, 0}, .pad_hi = {1, 1}};
+static lk_conv_attr conv_attr = {.pad_lo = {1, 0}, .pad_hi = {1, 1}};
 
 static lk_status conv(const lk_var *in, lk_var *out)
 {
@@ -178,6 +178,15 @@ static void relu_is_one_with_linear_and_conv(void)
     const lk_shape image[] = {LK_DIMS(3, 6, 5, 2), LK_DIMS(3, 2, 2, 9), LK_DIMS(9)};
     check_same(linear_then_relu, linear_relu, 3, wide);
     check_same(conv_then_relu, conv_relu, 3, image);
+}
+
+static void relu_is_one_with_conv_by_winograd(void)
+{
+    const lk_shape image[] = {LK_DIMS(3, 6, 9, 2), LK_DIMS(3, 3, 2, 9), LK_DIMS(9)};
+    conv_attr.algorithm = LK_CONV_WINOGRAD;
+    check_same(conv, conv, 3, image);
+    check_same(conv_then_relu, conv_relu, 3, image);
+    conv_attr.algorithm = LK_CONV_DIRECT;
 }
 
 /* Windows apart, with a rest that none covers, and overlapping. */
@@ -226,4 +235,5 @@ static void relu_of_pooling_keeps_not_a_number(void)
 }
 
 TEST_MAIN(TEST(gradients_reach_leaves_in_place), TEST(relu_is_one_with_linear_and_conv),
-          TEST(relu_is_one_with_pooling), TEST(relu_of_pooling_keeps_not_a_number))
+          TEST(relu_is_one_with_conv_by_winograd), TEST(relu_is_one_with_pooling),
+          TEST(relu_of_pooling_keeps_not_a_number))

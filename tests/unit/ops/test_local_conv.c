@@ -176,6 +176,8 @@ static void what_does_not_fit_is_refused(void)
                  "local_conv of f32[2,4,3] with weights f32[2,3,1]: they must be [1 axes");
     ASSERT_FAILS(lk_local_conv(x, w, &(lk_conv_attr){.groups = 3}, &y), LK_EINVAL,
                  "groups is 3, must be 1");
+    ASSERT_FAILS(lk_local_conv(x, w, &(lk_conv_attr){.algorithm = LK_CONV_WINOGRAD}, &y), LK_EINVAL,
+                 "algorithm is 1, must be direct");
     ASSERT_FAILS(lk_local_conv_transpose(x, w, NULL, &y), LK_ESHAPE,
                  "local_conv_transpose of f32[2,4,3] with weights f32[3,2,3,1]");
     ASSERT_FAILS(lk_local_conv_transpose(program_leaf(&p, LK_SHAPE(2, 0, 1)),
