@@ -7,7 +7,7 @@
 
 /* The transformed input and the products of a block: as much as stays in the second-level cache
  * while the weights stream past. */
-enum { BLOCK_BYTES = 256 * 1024, LINE_BYTES = 64, TILES_MAX = 96 };
+enum { BLOCK_BYTES = 192 * 1024, LINE_BYTES = 64, TILES_MAX = 96 };
 
 /* Axis 0 of a shape is before the two of the image. */
 static lk__wino_side side_of(int64_t channels, const int64_t *size, int64_t sample,

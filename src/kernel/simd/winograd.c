@@ -3,6 +3,18 @@
 
 #include "kernel/simd/vec.h"
 
+enum wino_factor {
+    WINO_2,
+    WINO_MINUS_2,
+    WINO_4,
+    WINO_MINUS_4,
+    WINO_MINUS_5,
+    WINO_8,
+    WINO_QUARTER,
+    WINO_MINUS_6TH,
+    WINO_24TH
+};
+
 #define VEC LK_VEC_F32
 #include "kernel/simd/winograd_tile.h"
 #undef VEC

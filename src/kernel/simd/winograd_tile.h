@@ -1,45 +1,53 @@
 /* The transforms of winograd.h on vectors of one type: included once for each, with VEC defined. */
 
-LK_INLINE VEC V(wino_times)(double factor, VEC a, VEC b)
+/* The factors, in memory: a copy on the stack would be made for each use. */
+static const V(elem) V(wino_factors)[] = {[WINO_2] = 2,
+                                          [WINO_MINUS_2] = -2,
+                                          [WINO_4] = 4,
+                                          [WINO_MINUS_4] = -4,
+                                          [WINO_MINUS_5] = -5,
+                                          [WINO_8] = 8,
+                                          [WINO_QUARTER] = (V(elem))(1.0 / 4),
+                                          [WINO_MINUS_6TH] = (V(elem))(-1.0 / 6),
+                                          [WINO_24TH] = (V(elem))(1.0 / 24)};
+
+LK_INLINE VEC V(wino_fma)(const enum wino_factor f, VEC a, VEC b)
 {
-    const V(elem) f = (V(elem))factor;
-    return V(fma)(V(splat)(&f), a, b);
+    return V(fma)(V(splat)(&V(wino_factors)[f]), a, b);
 }
 
-LK_INLINE VEC V(wino_scaled)(double factor, VEC a)
+LK_INLINE VEC V(wino_mul)(const enum wino_factor f, VEC a)
 {
-    const V(elem) f = (V(elem))factor;
-    return V(mul)(V(splat)(&f), a);
+    return V(mul)(V(splat)(&V(wino_factors)[f]), a);
 }
 
-/* a - b: a product with -1 is exact. */
 LK_INLINE VEC V(wino_minus)(VEC a, VEC b)
 {
-    return V(wino_times)(-1, b, a);
+    return a - b;
 }
 
 /* v[0], v[by], ... from d[0], ... d[5]. */
 LK_INLINE void V(wino_input_axis)(const VEC d[6], VEC *v, const int by)
 {
-    const VEC p = V(wino_times)(-4, d[2], d[4]), q = V(wino_times)(-4, d[1], d[3]);
+    const VEC p = V(wino_fma)(WINO_MINUS_4, d[2], d[4]), q = V(wino_fma)(WINO_MINUS_4, d[1], d[3]);
     const VEC r = V(wino_minus)(d[4], d[2]), s = V(wino_minus)(d[3], d[1]);
-    v[0] = V(wino_times)(4, d[0], V(wino_times)(-5, d[2], d[4]));
+    v[0] = V(wino_fma)(WINO_4, d[0], V(wino_fma)(WINO_MINUS_5, d[2], d[4]));
     v[by] = V(add)(p, q);
     v[2 * by] = V(wino_minus)(p, q);
-    v[3 * by] = V(wino_times)(2, s, r);
-    v[4 * by] = V(wino_times)(-2, s, r);
-    v[5 * by] = V(wino_times)(4, d[1], V(wino_times)(-5, d[3], d[5]));
+    v[3 * by] = V(wino_fma)(WINO_2, s, r);
+    v[4 * by] = V(wino_fma)(WINO_MINUS_2, s, r);
+    v[5 * by] = V(wino_fma)(WINO_4, d[1], V(wino_fma)(WINO_MINUS_5, d[3], d[5]));
 }
 
 /* u[0], u[by], ... from g[0], g[1], g[2]. */
 LK_INLINE void V(wino_weights_axis)(const VEC g[3], VEC *u, const int by)
 {
-    const VEC a = V(add)(g[0], g[2]), b = V(wino_times)(4, g[2], g[0]);
-    u[0] = V(wino_scaled)(1.0 / 4, g[0]);
-    u[by] = V(wino_scaled)(-1.0 / 6, V(add)(a, g[1]));
-    u[2 * by] = V(wino_scaled)(-1.0 / 6, V(wino_minus)(a, g[1]));
-    u[3 * by] = V(wino_scaled)(1.0 / 24, V(wino_times)(2, g[1], b));
-    u[4 * by] = V(wino_scaled)(1.0 / 24, V(wino_times)(-2, g[1], b));
+    const VEC a = V(add)(g[0], g[2]), b = V(wino_fma)(WINO_4, g[2], g[0]);
+    u[0] = V(wino_mul)(WINO_QUARTER, g[0]);
+    u[by] = V(wino_mul)(WINO_MINUS_6TH, V(add)(a, g[1]));
+    u[2 * by] = V(wino_mul)(WINO_MINUS_6TH, V(wino_minus)(a, g[1]));
+    u[3 * by] = V(wino_mul)(WINO_24TH, V(wino_fma)(WINO_2, g[1], b));
+    u[4 * by] = V(wino_mul)(WINO_24TH, V(wino_fma)(WINO_MINUS_2, g[1], b));
     u[5 * by] = g[2];
 }
 
@@ -49,9 +57,9 @@ LK_INLINE void V(wino_output_axis)(const VEC m[6], VEC *y, const int by)
     const VEC a = V(add)(m[1], m[2]), b = V(wino_minus)(m[1], m[2]);
     const VEC c = V(add)(m[3], m[4]), d = V(wino_minus)(m[3], m[4]);
     y[0] = V(add)(V(add)(m[0], a), c);
-    y[by] = V(wino_times)(2, d, b);
-    y[2 * by] = V(wino_times)(4, c, a);
-    y[3 * by] = V(add)(V(wino_times)(8, d, b), m[5]);
+    y[by] = V(wino_fma)(WINO_2, d, b);
+    y[2 * by] = V(wino_fma)(WINO_4, c, a);
+    y[3 * by] = V(add)(V(wino_fma)(WINO_8, d, b), m[5]);
 }
 
 /* Channels j ... j + lanes - 1, of which with `masked` only the first `left` exist. */
