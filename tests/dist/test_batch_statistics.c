@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-/* 8 shards; an epoch is four whole batches and one of 13 samples, which have 4 pieces. */
+/* 8 shards; an epoch is two whole batches and one of 13 samples, which have 4 pieces. */
 static const char network[] =
-    "data: {type: glyphs, count: 141, test_count: 40, shape: [12, 12, 1], batch: 32, shards: 8}\n"
+    "data: {type: glyphs, count: 77, test_count: 40, shape: [12, 12, 1], batch: 32, shards: 8}\n"
     "model:\n"
     "  - {type: conv, filters: 4, kernel: 3, stride: 2}\n"
     "  - {type: batch_norm, statistics: batch}\n"
