@@ -47,8 +47,8 @@ test-arm: ## cross-compile for 64-bit ARM, test under qemu: the same hashes
 	@$(call ctest,build/arm)
 
 .PHONY: asan clang debug tsan
-asan: ## test with AddressSanitizer and UndefinedBehaviorSanitizer
-clang: ## test the build by clang
+asan: ## test with AddressSanitizer and UndefinedBehaviorSanitizer, by clang
+clang: ## test the optimised build by clang
 debug: ## test the build without optimisation, with assertions
 tsan: ## test with ThreadSanitizer
 asan clang debug tsan:
@@ -65,9 +65,8 @@ emulate: ## test the AVX-512 kernels on an AVX2 processor
 .PHONY: fuzz
 fuzz: ## feed the readers with invented inputs, FUZZ_SECONDS each (default 600)
 	@tools/setup build test
-	@cmake --preset fuzz -DFUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) >/dev/null
-	@cmake --build --preset fuzz --target fuzz
-	@$(call ctest,build/fuzz,-L fuzz -V)
+	@$(call build,asan,--target fuzz)
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(call ctest,build/asan,-L fuzz -V)
 
 .PHONY: bench
 bench: ## measure the kernels, against OpenBLAS and oneDNN where they are installed

@@ -67,16 +67,27 @@ function(lk_simd)
   list(LENGTH isas n_isas)
   add_compile_definitions(LK_BUILT_ISAS=${n_isas})
   set(optimize -O3)
+  set(unchecked)
   if(LK_SANITIZE)
     set(optimize -O1) # fully unrolled tiles with checks take minutes to optimise
+    set(unchecked -fno-sanitize=all)
+  endif()
+  if(LK_SANITIZE MATCHES "undefined" AND CMAKE_C_COMPILER_ID MATCHES "Clang")
+    # Tiles with all checks take clang minutes to optimise: the scalar ones have all and are not
+    # optimised, the others have fewer, and those of addresses as calls.
+    set(checks_scalar -O0)
+    set(checks_avx2 -fno-sanitize=object-size,signed-integer-overflow
+      -mllvm -asan-instrumentation-with-call-threshold=0)
+    set(checks_avx512 ${checks_avx2})
   endif()
   foreach(isa IN LISTS isas)
     lk_runs(${isa} runs)
     set(level ${optimize})
     if(NOT runs AND NOT LK_OPTIMISE_ALL)
       set(level -O0) # compiled for the warnings
+      set(checks_${isa} ${unchecked})
     endif()
-    lk_simd_objects(lk_simd_${isa} ${isa} ${level} ${LK_FLAGS_${isa}})
+    lk_simd_objects(lk_simd_${isa} ${isa} ${level} ${LK_FLAGS_${isa}} ${checks_${isa}})
     list(APPEND objects $<TARGET_OBJECTS:lk_simd_${isa}>)
   endforeach()
   set(LK_SIMD_OBJECTS ${objects} PARENT_SCOPE)

@@ -10,7 +10,7 @@
 #   openmpi.*, mpich.*      the same programs, started by that MPI, on its share of the numbers of
 #                  ranks, and on all of them as *.on_all, label "long"; and a host of that MPI
 #   hosts.*        programs of tests/hosts, their ranks on simulated hosts, timed: label "long"
-#   fuzz.*         the targets of tests/fuzz, for some seconds each
+#   fuzz.*         the targets of tests/fuzz in the build asan, for some seconds each
 #   VARIANT.*      those programs again that can tell the other builds of CMakePresets.json from
 #                  this one (LK_TEST_VARIANTS)
 #   label "long"   programs of tests/long: only `make test-long` runs them, by ctest -C long
@@ -33,7 +33,7 @@ function(lk_test name label)
   endif()
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${only})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
-  if(name MATCHES "(selfcheck|faults|kill)$")
+  if(name MATCHES "(bench|faults|kill|run_train|selfcheck|storage|stop|tiers)$")
     set_tests_properties(${name} PROPERTIES COST 10) # the longest begin first, not alone at the end
   endif()
 endfunction()
@@ -143,6 +143,10 @@ set(ranks_of_test_faults "2 3 5")
 set(ranks_of_test_progress "1 2 3 8")
 set(ranks_of_test_wakes "2 5")
 set(timed test_faults test_wakes)
+# Those that send much take long where 7 or 8 processes share two cores: every day, with fewer.
+foreach(name adjoints batch_statistics folds)
+  set(daily_ranks_of_test_${name} "1 2 3 5")
+endforeach()
 file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
@@ -167,7 +171,10 @@ foreach(file IN LISTS files)
       lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${ranks_of_${name}}" $<TARGET_FILE:${name}>)
       set_tests_properties(${mpi}.${name} PROPERTIES RUN_SERIAL ON)
     else()
-      lk_share(share ${mpi} "${ranks_of_${name}}")
+      if(NOT daily_ranks_of_${name})
+        set(daily_ranks_of_${name} ${ranks_of_${name}})
+      endif()
+      lk_share(share ${mpi} "${daily_ranks_of_${name}}")
       lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:${name}>)
       lk_test(${mpi}.${name}.on_all long tests/dist/run.sh ${mpi} "${ranks_of_${name}}"
         $<TARGET_FILE:${name}>)
@@ -220,11 +227,15 @@ foreach(mpi IN LISTS LK_MPIS)
   lk_test(${mpi}.ended ${mpi} tests/dist/ended.sh ${mpi} $<TARGET_FILE:test_faults>)
   lk_test(${mpi}.killed ${mpi} tests/dist/killed.sh ${mpi} $<TARGET_FILE:test_shared>
     ${CMAKE_CURRENT_BINARY_DIR}/mpi)
+  lk_share(share ${mpi} "2 3 5")
   lk_test(${mpi}.faults_between_nodes ${mpi} env LK_LOCAL_NODES=3
+    tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:test_faults>)
+  lk_test(${mpi}.faults_between_nodes.on_all long env LK_LOCAL_NODES=3
     tests/dist/run.sh ${mpi} "2 3 5" $<TARGET_FILE:test_faults>)
   lk_test(${mpi}.shared_on_nodes ${mpi} env LK_LOCAL_NODES=2
     tests/dist/run.sh ${mpi} "3 4" $<TARGET_FILE:test_shared>)
-  set_tests_properties(${mpi}.ended ${mpi}.faults_between_nodes PROPERTIES RUN_SERIAL ON)
+  set_tests_properties(${mpi}.ended ${mpi}.faults_between_nodes ${mpi}.faults_between_nodes.on_all
+    PROPERTIES RUN_SERIAL ON)
 endforeach()
 
 lk_test(selfcheck cli lockstep selfcheck --golden tests/golden/selfcheck.txt)
@@ -249,7 +260,7 @@ if(NOT CMAKE_CROSSCOMPILING)
   endif()
 endif()
 
-option(LK_FUZZ "build the fuzz targets, and nothing else that can be linked; needs clang" OFF)
+option(LK_FUZZ "have the fuzz targets, in a build by clang with address,undefined as LK_SANITIZE" OFF)
 if(LK_FUZZ)
   include(fuzz)
 endif()
