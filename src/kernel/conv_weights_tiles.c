@@ -277,10 +277,12 @@ static void take_cols(tile *t, int64_t g, int64_t c)
     a->y_packed = cols->packed;
 }
 
-/* The stride, unless it is so large that there is but one valid position. */
-static int64_t stride_within(const lk__conv_shape *s, int axis)
+/* The stride along an axis, unless it is so large that the taps of a tile, `spread` positions from the
+ * first to the last, have but one valid position together. */
+static int64_t stride_within(const lk__conv_shape *s, int axis, int64_t spread)
 {
-    return s->stride[axis] < s->in[axis] ? s->stride[axis] : s->in[axis];
+    int64_t reach = s->in[axis] + spread;
+    return s->stride[axis] < reach ? s->stride[axis] : reach;
 }
 
 /* Take slice `r` of the rows side in group `g`. */
@@ -305,8 +307,10 @@ static void take_rows(tile *t, int64_t g, int64_t r)
     }
     a->x_image = p->swapped ? t->y.step[0] : t->x.step[0];
     a->y_image = p->swapped ? t->x.step[0] : t->y.step[0];
-    int64_t x_row = t->x.step[2] * stride_within(s, 1), y_row = t->y.step[2];
-    int64_t x_col = t->x.step[3] * (p->x.packed ? 1 : stride_within(s, 2)), y_col = t->y.step[3];
+    int64_t spread = p->runs ? s->kernel[2] - 1 : p->own ? (t->rows->n - 1) * s->dilation[2] : 0;
+    int64_t x_row = t->x.step[2] * stride_within(s, 1, 0), y_row = t->y.step[2];
+    int64_t x_col = t->x.step[3] * (p->x.packed ? 1 : stride_within(s, 2, spread));
+    int64_t y_col = t->y.step[3];
     a->x_row = p->swapped ? y_row : x_row;
     a->x_col = p->swapped ? y_col : x_col;
     a->y_row = p->swapped ? x_row : y_row;
