@@ -111,7 +111,7 @@ LK_API lk_status lk_leaf(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
 /**
  * As lk_leaf(), but what `grad` holds does not matter: the next lk_backward() sets it, with the bits of
  * adding to zeros, and to zeros if nothing arrives; later ones add.  After one that failed it may hold
- * anything.
+ * anything.  No other leaf on the tape may have this `grad`: its share would be lost.
  */
 LK_API lk_status lk_leaf_unset(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
                                lk_var *out) LK_NODISCARD;

@@ -133,7 +133,8 @@ LK_API void lk_sums_free(lk_sums *sums);
 /** Set all to zero. */
 LK_API void lk_sums_clear(lk_sums *sums);
 
-/** As lk_sums_clear() before a pass with backward: the gradients are left to it, which sets them. */
+/** As lk_sums_clear() before a pass with backward: the gradients are left to it, which sets them.  It is
+ * the only pass of its tape with these sums until then. */
 LK_API void lk_sums_begin(lk_sums *sums);
 
 /**

@@ -324,6 +324,7 @@ static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
         lk__tensor_writes(y);
     LK_TRY(f->call.op->forward(&f->call));
     leaf->unset = false;
+    leaf->added = true;
     return LK_OK;
 }
 

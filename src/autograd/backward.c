@@ -266,7 +266,7 @@ static void pass_clear(lk_tape *t)
         if (v->serial == 0)
             continue;
         lk__grad_forget(t, v);
-        v->wanted = false;
+        v->wanted = v->added = false;
     }
 }
 

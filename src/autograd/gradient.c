@@ -112,11 +112,12 @@ lk_status lk__grad_set(lk__value *v)
 lk_status lk__grad_deposit(lk_tape *t, int64_t i)
 {
     lk__value *v = lk__value_at(t, i);
-    if (v->grad == LK_NO_INDEX)
+    if (v->grad == LK_NO_INDEX && !v->added)
         return LK_OK;
     LK_TRY(lk__grad_set(v));
-    if (v->leaf_grad)
+    if (v->leaf_grad && !v->added)
         LK_TRY(add_to(t, v->outside, v->leaf_grad, v->grad));
+    v->added = false;
     lk__grad_forget(t, v);
     if (t->on_leaf && v->leaf_grad)
         LK_TRY(t->on_leaf(t->on_leaf_arg, v->leaf_grad));

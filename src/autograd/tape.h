@@ -35,6 +35,7 @@ typedef struct lk__value {
     bool released; /* backward took the elements */
     bool wanted;   /* lk_grad() wants its gradient */
     bool unset;    /* the elements of leaf_grad are not set yet */
+    bool added;    /* an op has added all that there is to leaf_grad; nobody was told */
 } lk__value;
 
 /* An input of a node, and what its version was. */
@@ -199,7 +200,8 @@ lk_status lk__reset_check(lk_tape *t) LK_NODISCARD;
 /** Set the gradient of a leaf to zeros, if its elements are not set. */
 lk_status lk__grad_set(lk__value *leaf) LK_NODISCARD;
 
-/** Add the gradient of leaf `i`, if it has one, to the program's tensor, and forget it. */
+/** Add the gradient of leaf `i`, if it has one, to the program's tensor, unless an op has, and forget
+ * it; tell who wants to know. */
 lk_status lk__grad_deposit(lk_tape *t, int64_t i) LK_NODISCARD;
 
 void lk__grad_forget(lk_tape *t, lk__value *v);

@@ -42,7 +42,7 @@ lk_status lk__value_new(lk_tape *t, int64_t *out)
     v->next = LK_NO_INDEX;
     v->holds = 1;
     v->reached = v->useful = v->captured = 0;
-    v->needs_grad = v->keep = v->released = v->wanted = v->unset = false;
+    v->needs_grad = v->keep = v->released = v->wanted = v->unset = v->added = false;
     if (t->scope) {
         v->next = t->scope->first;
         t->scope->first = *out;

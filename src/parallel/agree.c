@@ -1,6 +1,7 @@
 /* Failing together: what one rank has met becomes the failure of all. */
 #include "parallel/agree.h"
 
+#include <lockstep/alloc.h>
 #include <lockstep/parallel.h>
 
 #include <string.h>
@@ -29,4 +30,17 @@ lk_status lk_agree(lk_comm *comm, lk_status st)
         return st;
     told.message[MESSAGE - 1] = '\0';
     return LK_RAISE((lk_status)told.status, "rank %d: %s", first, told.message);
+}
+
+lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size)
+{
+    void *memory = NULL;
+    lk_status st = lk_agree(comm, lk_alloc_zero(&memory, 1, size));
+    if (st != LK_OK) {
+        lk_free(memory);
+        memory = NULL;
+    }
+    memcpy(out, &memory, sizeof memory);
+    LK_TRY(st);
+    return LK_OK;
 }

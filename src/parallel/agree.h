@@ -1,8 +1,8 @@
-/* What all ranks know by themselves. */
+/* What all ranks know by themselves, and memory that all have or none. */
 #ifndef LK_PARALLEL_AGREE_H
 #define LK_PARALLEL_AGREE_H
 
-#include <lockstep/status.h>
+#include <lockstep/comm.h>
 
 #include <stdbool.h>
 
@@ -11,5 +11,8 @@ static inline bool lk__is_end(lk_status st)
 {
     return st == LK_EMISMATCH || st == LK_ESTALL || st == LK_ECOMM;
 }
+
+/** Allocate `size` bytes of zeros at *out on every rank, or on none.  Collective. */
+lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size) LK_NODISCARD;
 
 #endif /* LK_PARALLEL_AGREE_H */

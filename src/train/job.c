@@ -2,6 +2,7 @@
 #include "train/job.h"
 
 #include "kernel/parallel.h"
+#include "parallel/agree.h"
 
 #include <lockstep/thread.h>
 
@@ -98,7 +99,7 @@ lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **ou
     lk_job *job = NULL;
     *out = NULL;
     LK_CHECK(experiment, LK_EINVAL, "experiment is NULL");
-    LK_TRY(lk_agree(comm, lk_alloc_zero(&job, 1, sizeof *job)));
+    LK_TRY(lk__agree_alloc(comm, &job, sizeof *job));
     job->experiment = experiment;
     job->comm = comm;
     lk_status st = job_make(job);

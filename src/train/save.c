@@ -207,7 +207,7 @@ lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_watcher *
                  "train.checkpoint.folder=FOLDER");
         return LK_OK;
     }
-    LK_TRY(lk_agree(job->comm, lk_alloc_zero(&s, 1, sizeof *s)));
+    LK_TRY(lk__agree_alloc(job->comm, &s, sizeof *s));
     s->job = job;
     s->trainer = job->trainer;
     s->progress = progress;

@@ -159,7 +159,7 @@ lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
     *out = NULL;
     LK_CHECK(spec && spec->model && spec->train && spec->loss.entry && spec->optimizer.entry,
              LK_EINVAL, "model, loader, loss or optimizer is not given");
-    LK_TRY(lk_agree(spec->comm, lk_alloc_zero(&t, 1, sizeof *t)));
+    LK_TRY(lk__agree_alloc(spec->comm, &t, sizeof *t));
     t->spec = *spec;
     lk_status st = trainer_make(t);
     if (st != LK_OK) {

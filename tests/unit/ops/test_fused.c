@@ -172,6 +172,61 @@ static void gradients_reach_leaves_in_place(void)
     check_same(conv, conv, 3, image);
 }
 
+/* What was told of: which gradients, in which order, and an element of each then. */
+struct told {
+    int n;
+    const void *grad[8];
+    double first[8];
+};
+
+static lk_status note(void *arg, const lk_tensor *grad)
+{
+    struct told *t = arg;
+    ASSERT_TRUE(t->n < 8);
+    t->grad[t->n] = lk_tensor_data(grad);
+    t->first[t->n++] = lk_tensor_dtype(grad) == LK_F32
+                           ? (double)*(const float *)lk_tensor_data(grad)
+                           : *(const double *)lk_tensor_data(grad);
+    return LK_OK;
+}
+
+/* Two linear layers: each leaf is told once, when its gradient is complete, the last layer's first. */
+static void each_leaf_is_told_once(void)
+{
+    const lk_shape shape[] = {LK_DIMS(5, 4), LK_DIMS(4, 4), LK_DIMS(4), LK_DIMS(4, 4), LK_DIMS(4)};
+    lk_tape *tape;
+    lk_tensor *value[5], *grad[5];
+    lk_var v[5], y;
+    struct told told = {.n = 0};
+    ASSERT_OK(lk_tape_new(&tape));
+    for (int i = 0; i < 5; i++) {
+        value[i] = random_new(LK_F64, shape[i], i);
+        ASSERT_OK(lk_tensor_new(LK_F64, shape[i], &grad[i]));
+        ASSERT_OK(lk_leaf_unset(tape, value[i], grad[i], &v[i]));
+    }
+    ASSERT_OK(lk_linear(v[0], v[1], v[2], &y));
+    ASSERT_OK(lk_linear(y, v[3], v[4], &y));
+    ASSERT_OK(lk_sum(y, NULL, &y));
+    lk_tape_on_leaf(tape, note, &told);
+    ASSERT_OK(lk_backward(tape, &(lk_seed){.of = y}, 1, 0));
+    ASSERT_EQ(told.n, 5);
+    for (int i = 0; i < 5; i++) {
+        int times = 0;
+        for (int k = 0; k < told.n; k++)
+            if (told.grad[k] == lk_tensor_data(grad[i])) {
+                times++;
+                ASSERT_TRUE(k >= 2 || i >= 3);
+                ASSERT_TRUE(told.first[k] == *(const double *)lk_tensor_data(grad[i]));
+            }
+        ASSERT_EQ(times, 1);
+    }
+    lk_tape_free(tape);
+    for (int i = 0; i < 5; i++) {
+        lk_tensor_free(value[i]);
+        lk_tensor_free(grad[i]);
+    }
+}
+
 static void relu_is_one_with_linear_and_conv(void)
 {
     const lk_shape wide[] = {LK_DIMS(5, 17), LK_DIMS(17, 9), LK_DIMS(9)};
@@ -234,6 +289,6 @@ static void relu_of_pooling_keeps_not_a_number(void)
     lk_tensor_free(x);
 }
 
-TEST_MAIN(TEST(gradients_reach_leaves_in_place), TEST(relu_is_one_with_linear_and_conv),
-          TEST(relu_is_one_with_conv_by_winograd), TEST(relu_is_one_with_pooling),
-          TEST(relu_of_pooling_keeps_not_a_number))
+TEST_MAIN(TEST(gradients_reach_leaves_in_place), TEST(each_leaf_is_told_once),
+          TEST(relu_is_one_with_linear_and_conv), TEST(relu_is_one_with_conv_by_winograd),
+          TEST(relu_is_one_with_pooling), TEST(relu_of_pooling_keeps_not_a_number))
