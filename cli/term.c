@@ -42,6 +42,8 @@ void term_pass_on(void)
     snprintf(width, sizeof width, "%d", err_width());
     if (err_is_terminal())
         setenv("LK_TERMINAL", width, 1);
+    if (!term_has_colour(stdout)) /* some launchers give their ranks a terminal of their own */
+        setenv("NO_COLOR", "1", 1);
 }
 
 static double seconds(void)

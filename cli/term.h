@@ -19,7 +19,8 @@ bool term_has_colour(FILE *to);
 #define TERM_RESET "\033[0m"
 
 /** If stderr is a terminal, let processes that are started from here know, by its columns as
- * LK_TERMINAL in their environment: what they print gets there through a launcher's pipe. */
+ * LK_TERMINAL in their environment: what they print gets there through a launcher's pipe.  If stdout
+ * gets no colours, theirs does not either. */
 void term_pass_on(void);
 
 /** A line on stderr that says how far long work is; silent unless stderr is a terminal. */

@@ -342,12 +342,11 @@ const lk_verb lk_verb_train = {
     .summary = "train the model of an experiment file",
     .operands = "FILE.yaml [KEY=VALUE...]",
     .about =
-        "Trains the model of an experiment and prints a row for each epoch, also for the part of "
-        "one in "
-        "which train.steps end: the mean loss of its "
+        "Trains the model of an experiment and prints a row for each epoch: the mean loss of its "
         "steps, loss and metrics of the validation set (or of the test set, if there is none), and "
-        "samples per second. The last line is the hash of the run's state: two runs that print the "
-        "same have the same parameters, bit for bit.\n"
+        "samples per second. Epochs count when they are complete; the part of one in which "
+        "train.steps end has a row without evaluation. The last line is the hash of the run's "
+        "state: two runs that print the same have the same parameters, bit for bit.\n"
         "KEY=VALUE sets an option of the experiment, such as optimizer.rate=0.1, train.epochs=5 or "
         "data.path=FOLDER. train.output=FOLDER keeps metrics, weights, a report and checkpoints.\n"
         "On many ranks (lockstep run -n 4 -- train FILE.yaml, mpirun, srun; or parallel.data=4, as "

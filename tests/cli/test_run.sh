@@ -147,3 +147,10 @@ for mpi in $mpis; do
     status 2 env PATH="$work/$mpi:$PATH" "$lockstep" run -n 2 --mpi "$mpi" -- train "$work/nothing.yaml"
     status 0 env PATH="$work/$mpi:$PATH" "$lockstep" run -n 2 --mpi "$mpi" -- topo
 done
+
+# Some launchers give ranks a terminal: what they print into a file has no colours all the same.
+for place in $places; do
+    TERM=xterm run "$place" 2 -- bench step --against none --seconds 0 --filter 'mlp-100 b100 sgd' \
+        >"$work/out" 2>"$work/err" || fail "$place: bench step"
+    ! grep -q "$(printf '\033')" "$work/out" || fail "$place: colours in a file"
+done
