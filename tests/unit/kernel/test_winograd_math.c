@@ -120,7 +120,8 @@ static long double component(const trial *t, int64_t n, const int64_t o[3], int6
 
 static long double bound(const trial *t, int64_t n, const int64_t o[3], int64_t j)
 {
-    long double u = t->s.dtype == LK_F32 ? FLT_EPSILON / 2.0L : DBL_EPSILON / 2.0L;
+    long double u = (t->s.dtype == LK_F32 ? (long double)FLT_EPSILON : (long double)DBL_EPSILON) /
+                    2;
     long double steps = (long double)(t->s.in_channels + 19) * u;
     long double sum = fabsl((long double)value_get(t->s.dtype, t->bias, j));
     for (int i = 0; i < 6; i++)
