@@ -19,7 +19,7 @@ if(obstacle)
 endif()
 
 # Functions that pass 64-byte vectors stay within one object: their calling convention is no matter.
-# -Og: of unrolled tiles, emulated, -O1 makes hardly faster programs, in more than twice the time.
+# -Og: unrolled tiles, emulated, take twice as long to compile with -O1.
 lk_simd_objects(lk_simd_emulated avx512 -Og ${LK_FLAGS_avx2} -DLK_EMULATE_AVX512 -Wno-psabi -Werror)
 set(objects ${LK_SIMD_OBJECTS})
 list(REMOVE_ITEM objects $<TARGET_OBJECTS:lk_simd_avx512>)

@@ -34,6 +34,6 @@ if(LK_SANITIZE)
   endif()
   find_program(LK_LLD ld.lld)
   if(LK_LLD)
-    add_link_options(-fuse-ld=lld) # many programs, each with all of the library: in a third of the time
+    add_link_options(-fuse-ld=lld) # many programs, each with all of the library
   endif()
 endif()
