@@ -1,5 +1,7 @@
 /* Training on ranks: state, loss and scores have the bits of one rank, whoever updates, and whether
  * gradients travel during backward or after it; failures are those of all. */
+#include "parallel/team.h"
+#include "train/trainer.h"
 #include "trainers.h"
 
 #include <math.h>
@@ -47,6 +49,31 @@ static void gradients_that_travel_early_have_the_same_bits(lk_comm *comm)
                 (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.001"});
     expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.001",
                                                    "parallel.update=shared"});
+}
+
+/* All buckets have started when backward ends, on ranks with one block each. */
+static void gradients_do_travel_during_backward(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    int size = lk_comm_size(comm);
+    if (size != 2 && size != 4 && size != 8)
+        return;
+    ASSERT_OK(job_of(network, comm,
+                     (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.0001"},
+                     &e, &job));
+    lk_trainer *t = lk_job_trainer(job);
+    lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, 0)};
+    int64_t piece = lk_loader_piece(t->spec.train);
+    lk_run run = lk_team_begin(t->team, batch.size / piece, batch.size);
+    ASSERT_OK(lk_loader_get(t->spec.train, 0, 0, run.first * piece, run.n * piece, &batch));
+    lk_team_watch(t->team, t->tape);
+    ASSERT_OK(lk__block_pass(t, &batch, lk_team_sums(t->team, 0), &(lk_step_time){0}));
+    ASSERT_TRUE(t->team->n_buckets > 2);
+    ASSERT_EQ(t->team->n_started, t->team->n_buckets);
+    ASSERT_OK(lk_team_join_rest(t->team));
+    lk_job_free(job);
+    lk_experiment_free(e);
 }
 
 static void every_optimizer_has_the_same_bits(lk_comm *comm)
@@ -335,7 +362,7 @@ static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
     }
 RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(gradients_that_travel_early_have_the_same_bits),
-           TEST_OF(every_optimizer_has_the_same_bits),
+           TEST_OF(gradients_do_travel_during_backward), TEST_OF(every_optimizer_has_the_same_bits),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
            TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),
            TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_rank_that_computes_wrongly_is_named),
