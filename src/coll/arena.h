@@ -148,11 +148,12 @@ static inline void lk__arena_post(lk__arena_call *c, _Atomic uint64_t *flag, uin
     c->owed = LK_OWES_ALL;
 }
 
-/** Post what every rank posts and waits for: only the last one wakes those who sleep. */
+/** Post what every rank posts and waits for: only the last one wakes those who sleep.  If it has not done
+ * so after an earlier post, it wakes all: they may still sleep for that one. */
 static inline void lk__arena_post_last(lk__arena_call *c, lk__posted what, _Atomic uint64_t *flag)
 {
     atomic_store_explicit(flag, c->ticket, memory_order_release);
-    c->owed = LK_OWES_LAST;
+    c->owed = c->owed ? LK_OWES_ALL : LK_OWES_LAST;
     c->last = what;
 }
 
@@ -167,11 +168,15 @@ static inline void lk__arena_put(lk__arena_call *c)
 /** Wake who may sleep. */
 void lk__arena_ring(lk__arena_call *c);
 
-/** All have posted, and this rank has something to do before it waits again: with more ranks than cores
- * wake them now. */
+/** All have posted, and this rank has something to do before it waits again: wake those who sleep now,
+ * so that they do their part meanwhile.  With a core for each rank a glance without a fence will do. */
 static inline void lk__arena_ring_early(lk__arena_call *c)
 {
-    if (c->owed && c->request.comm->w->spins == 0)
+    const lk__arena *a = c->arena;
+    bool asleep = c->request.comm->w->spins == 0;
+    for (int i = 0; i < a->n && c->owed && !asleep; i++)
+        asleep = i != a->me && lk__bell_asleep(a->shared->w->bell[a->shared->part[i].world_rank]);
+    if (c->owed && asleep)
         lk__arena_ring(c);
 }
 

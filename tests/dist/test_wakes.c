@@ -1,8 +1,11 @@
-/* A rank that sleeps is woken: messages to it take about as long as the system takes to wake a thread.
+/* A rank that sleeps is woken.
  *
- * Both are measured in the same run, in turns: pings between ranks 0 and 1 that always sleep before
- * they look, and the same between two threads on bare futexes.  A wake that is lost ends with the
- * longest nap, which is some hundred times as long.
+ * Messages to it take about as long as the system takes to wake a thread: both are measured in the same
+ * run, in turns: pings between ranks 0 and 1 that always sleep before they look, and the same between two
+ * threads on bare futexes.  A wake that is lost ends with the longest nap, which is some hundred times as
+ * long.
+ *
+ * Calls in shared memory: all but the last rank sleep when it comes, and their bells tell whether it rang.
  */
 #include "comm/segment.h"
 #include "ranks.h"
@@ -11,6 +14,7 @@
 #include <lockstep/coll.h>
 
 #include <pthread.h>
+#include <sched.h>
 
 enum { PINGS = 200, ROUNDS = 7, LIMIT = 25 };
 
@@ -90,4 +94,66 @@ static void a_message_wakes_its_receiver(lk_comm *comm)
     ASSERT_OK(lk_barrier(comm, "end"));
 }
 
-RANKS_MAIN(TEST(a_message_wakes_its_receiver))
+/* ---- calls in shared memory ---- */
+
+enum { CALLS = 12, FLOATS = 4096 };
+
+static bool all_asleep(const lk_comm *comm)
+{
+    const lk__world *w = comm->w;
+    for (int r = 0; r < lk_comm_size(comm) - 1; r++)
+        if (!lk__bell_asleep(w->bell[comm->member[r]]))
+            return false;
+    return true;
+}
+
+/* How often the bell of this rank rang while it slept in calls that the last rank came to late. */
+static uint32_t rings_heard(lk_comm *comm, const lk_collective *call)
+{
+    lk__world *w = comm->w;
+    int spins = w->spins, yields = w->yields;
+    bool late = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
+    uint32_t rings = 0;
+    for (int i = 0; i < CALLS; i++) {
+        ASSERT_OK(lk_barrier(comm, "begin"));
+        w->spins = late ? 2000 : 1; /* a core for each rank: it works before it waits */
+        w->yields = 0;
+        uint32_t before = atomic_load(&w->bell[w->rank]->rung);
+        while (late && !all_asleep(comm))
+            sched_yield();
+        ASSERT_OK(lk_coll_run(comm, call));
+        rings += atomic_load(&w->bell[w->rank]->rung) != before;
+        w->spins = spins;
+        w->yields = yields;
+    }
+    return rings;
+}
+
+/* One whose nap ends just then looks for itself; of so many calls that happens in a few at most. */
+static void the_last_one_wakes_all(lk_comm *comm)
+{
+    static const lk_comm_call kinds[] = {LK_CALL_ALLREDUCE, LK_CALL_ALLGATHER,
+                                         LK_CALL_REDUCE_SCATTER};
+    int size = lk_comm_size(comm);
+    if (size < 2 || size > 16 || lk_comm_inter_size(comm) > 1)
+        return;
+    lk_shared *shared = NULL;
+    ASSERT_OK(lk_shared_new(comm, 2 * size * FLOATS * 4, "vectors", &shared));
+    float *own = lk_shared_data(shared, lk_comm_rank(comm));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        lk_collective call = {.call = kinds[i],
+                              .algorithm = "shared",
+                              .name = "late",
+                              .in = own,
+                              .out = own + (int64_t)size * FLOATS,
+                              .count = FLOATS,
+                              .dtype = LK_F32,
+                              .fold = LK_FOLD_SUM};
+        uint32_t rings = rings_heard(comm, &call);
+        ASSERT_TRUE(lk_comm_rank(comm) == size - 1 || rings >= CALLS / 2);
+    }
+    ASSERT_OK(lk_barrier(comm, "end"));
+    lk_shared_free(shared);
+}
+
+RANKS_MAIN(TEST(a_message_wakes_its_receiver), TEST(the_last_one_wakes_all))
