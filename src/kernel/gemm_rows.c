@@ -14,6 +14,9 @@ enum { ACT_PANELS = 8 };
 /* Tiles in a panel that leave time to fetch the next one. */
 enum { FAR_TILES = 4 };
 
+/* A tile of fewer rows waits for its own multiply-adds: those of a full one and it are two even ones. */
+enum { FEW_ROWS = 4 };
+
 /* Tiles in a panel for which a copy of B does not pay. */
 enum { IN_PLACE_TILES = 5 };
 
@@ -43,6 +46,11 @@ static void run_strips(const struct block *b, const lk__rows_args *t, int64_t n_
     const lk_gemm *g = &b->job->g;
     const lk__cross_type *cross = b->job->cross;
     const int64_t mr = cross->mr, elem = b->job->elem, skip = first_done ? mr : 0;
+    int64_t tiles = b->full - first_done, rest = b->rest;
+    if (rest > 0 && rest < FEW_ROWS && tiles > 0) {
+        rest += mr;
+        tiles--;
+    }
     lk__strip_args strip = {.a = (const char *)t->a + skip * g->lda * elem,
                             .lda = g->lda,
                             .k = t->seg->len,
@@ -51,16 +59,18 @@ static void run_strips(const struct block *b, const lk__rows_args *t, int64_t n_
                             .bias = t->bias,
                             .c = (char *)t->c + skip * g->ldc * elem,
                             .ldc = g->ldc,
-                            .n_tiles = b->full - first_done,
+                            .n_tiles = tiles,
                             .n_panels = n_panels,
-                            .next = b->full - first_done >= FAR_TILES ? next : NULL,
+                            .next = tiles >= FAR_TILES ? next : NULL,
                             .next_step = g->ldb * elem};
     cross->strip[mr](&strip);
-    if (b->rest > 0) {
-        strip.a = (const char *)t->a + b->full * mr * g->lda * elem;
-        strip.c = (char *)t->c + b->full * mr * g->ldc * elem;
-        strip.n_tiles = 1;
-        cross->strip[b->rest](&strip);
+    strip.n_tiles = 1;
+    for (int64_t parts = lk__parts(rest, mr); parts > 0; parts--) {
+        const int64_t row = b->run->n_rows - rest, rows = lk__parts(rest, parts);
+        strip.a = (const char *)t->a + row * g->lda * elem;
+        strip.c = (char *)t->c + row * g->ldc * elem;
+        cross->strip[rows](&strip);
+        rest -= rows;
     }
 }
 
