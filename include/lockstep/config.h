@@ -69,7 +69,8 @@ typedef enum lk_join_mode {
 
 /* Who updates the parameters. */
 typedef enum lk_update_by {
-    LK_UPDATE_AUTO,  /* SHARED where all ranks are on one node and the optimizer allows it */
+    LK_UPDATE_AUTO,  /* SHARED where all ranks are on one node and the optimizer allows it, but for
+                      * few parameters EACH */
     LK_UPDATE_EACH,  /* each rank all of its own copy */
     LK_UPDATE_SHARED /* the ranks of a node have one copy, and each updates its share of it */
 } lk_update_by;

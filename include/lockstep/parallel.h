@@ -117,7 +117,7 @@ LK_API lk_status lk_team_join_share(lk_team *team) LK_NODISCARD;
 
 /**
  * Gradients of elements [first, first + n) of the share, once each in any order and on any thread; not
- * collective.  They are gone then: the sums of all ranks are zero there.  For lk_optim_step.give.
+ * collective.  They are gone then: what the sums have there is undefined.  For lk_optim_step.give.
  */
 LK_API lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out) LK_NODISCARD;
 

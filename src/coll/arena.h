@@ -219,6 +219,7 @@ static inline void lk__arena_eval(const lk__arena_call *c, int n_out, bool over,
     e->elem = c->elem;
     e->pieces = c->pieces;
     e->over = over;
+    e->apart = false;
     e->n_out = n_out;
 }
 

@@ -134,9 +134,9 @@ void lk__program_chain(lk__program *p)
         emit(p, i == 0 ? PUSH : WITH, i);
 }
 
-/* One block: where the sums are, [p->n_sums] of `stack`. */
-static lk_status run_block(const lk__eval *e, int64_t from, int64_t n,
-                           unsigned char (*room)[LK_PROGRAM_BLOCK], unsigned char **stack)
+/* One block: where the sums are, [p->n_sums] of `stack`; what is pushed is copied to `room`. */
+static lk_status run_block(const lk__eval *e, int64_t from, int64_t n, unsigned char *const *room,
+                           unsigned char **stack)
 {
     const lk__program *p = e->program;
     int top = -1;
@@ -145,11 +145,10 @@ static lk_status run_block(const lk__eval *e, int64_t from, int64_t n,
         unsigned char *leaf = e->leaf[p->leaf[i]] + at;
         switch (p->op[i]) {
         case PUSH:
-            stack[++top] = leaf;
-            if (!e->over) {
-                memcpy(room[top], leaf, (size_t)bytes);
-                stack[top] = room[top];
-            }
+            top++;
+            stack[top] = e->over ? leaf : room[top];
+            if (stack[top] != leaf)
+                memcpy(stack[top], leaf, (size_t)bytes);
             break;
         case WITH: LK_TRY(lk__fold_join(e->fold, e->work, n, stack[top], leaf)); break;
         default:
@@ -163,14 +162,16 @@ static lk_status run_block(const lk__eval *e, int64_t from, int64_t n,
 
 lk_status lk__program_run(const lk__eval *e, int64_t from, int64_t count)
 {
-    _Alignas(64) unsigned char room[LK_PROGRAM_DEPTH][LK_PROGRAM_BLOCK];
+    _Alignas(64) unsigned char own[LK_PROGRAM_DEPTH][LK_PROGRAM_BLOCK];
     int64_t block = LK_PROGRAM_BLOCK / e->elem, end = from + count;
     bool one = e->program->n_sums == 1;
-    unsigned char *stack[LK_PROGRAM_DEPTH];
+    unsigned char *room[LK_PROGRAM_DEPTH], *stack[LK_PROGRAM_DEPTH];
     for (int i = 0; i < LK_PROGRAM_DEPTH; i++)
-        stack[i] = room[i];
+        stack[i] = room[i] = own[i];
     for (int64_t n; from < end; from += n) {
         n = end - from < block ? end - from : block;
+        if (e->apart)
+            room[0] = e->out[0] + from * e->elem;
         LK_TRY(run_block(e, from, n, room, stack));
         for (int i = 0; i < e->n_out; i++) {
             unsigned char *out = e->out[i] + from * e->elem, *sum = stack[one ? 0 : i];

@@ -46,6 +46,7 @@ typedef struct lk__eval {
     int64_t elem, pieces;
     unsigned char *leaf[LK_PROGRAM_LEAVES]; /* values of the leaves */
     bool over;                              /* leaves may be overwritten: the sum is in leaf[0] */
+    bool apart;                             /* out[0] is none of them: the sum is made there */
     unsigned char
         *out[16]; /* where the sum is wanted, which may be leaf[0]; of several sums each */
     int n_out;

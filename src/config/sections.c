@@ -96,7 +96,8 @@ static const lk_option parallel_options[] = {
     {"update", LK_OPTION_CHOICE, FIELD(update), .preset = "auto", .choices = "auto each shared",
      .help =
          "who updates the parameters: each rank its own copy, or the ranks of a node one shared "
-         "copy, a share each; auto: shared on one node where the optimizer allows it"},
+         "copy, a share each; auto: shared on one node where the optimizer allows it, unless the "
+         "copies of all ranks take less than 1 MiB"},
     {"overlap", LK_OPTION_CHOICE, FIELD(overlap), .preset = "auto", .choices = "auto no yes",
      .help = "whether gradients travel while backward goes on; auto: between several nodes"},
     {"bucket", LK_OPTION_REAL, FIELD(bucket), .value = "MIB", .preset = "1", .min = 0, .max = 1e6,

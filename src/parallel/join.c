@@ -84,8 +84,8 @@ lk_status lk_team_join_share(lk_team *t)
     return LK_OK;
 }
 
-/* A line that a core has only read is dear to write for the one that fills it in the next batch, unless
- * it has left the near caches by then: so few gradients are also written, with zeros. */
+/* A line that another core has only read is dear to write for the one that fills it in the next batch,
+ * unless it has left the near caches by then: so few gradients are also written, with zeros. */
 lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
 {
     lk_team *t = team;
@@ -98,6 +98,7 @@ lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
                   .fold = LK_FOLD_SUM,
                   .work = t->dtype,
                   .elem = elem,
+                  .apart = true,
                   .pieces = t->program.pieces,
                   .n_out = 1};
     const int leaves = t->program.n_leaves;
@@ -108,7 +109,8 @@ lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
     e.out[0] = out;
     LK_TRY(lk__program_run(&e, 0, n));
     for (int i = 0; i < leaves && t->params * elem <= NEAR_BYTES; i++)
-        memset(e.leaf[i], 0, (size_t)(n * elem));
+        if (t->program.rank[i] != t->rank)
+            memset(e.leaf[i], 0, (size_t)(n * elem));
     return LK_OK;
 }
 
