@@ -1,18 +1,19 @@
 /* Jobs as child processes.
  *
- * INT, TERM, HUP, USR1 and USR2 ask the job to stop: ranks save and end with status 75.  Launchers
- * treat these signals in their own ways (Open MPI's kills its ranks within a second of TERM, MPICH's
- * dies of USR2), but both pass USR1 on, so that is what they get.  One that comes before a rank is
- * ready for it is lost: so it comes again every second.  MPICH's loses more, and hangs, if it comes
- * while the ranks find each other: there it is held back at first.  A verb that has nothing to save
- * gets TERM.
+ * INT, TERM, HUP, USR1 and USR2 ask the job to stop: ranks save and end with status 75.  Ranks that are
+ * threads get USR1.  Launchers treat signals in their own ways (Open MPI's kills its ranks within a
+ * second of TERM, MPICH's dies of USR2), and while they start ranks they lose them, or hang: so ranks
+ * find the request in a note.  Those of other hosts cannot: as long as nobody reads the note, the
+ * launcher gets USR1, which both pass on, after a second and again every second.  A verb that has
+ * nothing to save gets TERM.
  * A second INT ends the job at once.
  *
  * When this process dies, whatever the cause, the system ends the child, and the child its ranks.
  */
 #include "launch_wait.h"
 
-#include "launch_status.h"
+#include "launch_note.h"
+#include "stop.h"
 #include "verb.h"
 
 #include <lockstep/clock.h>
@@ -45,20 +46,20 @@ static void signals_wanted(sigset_t *out)
     }
 }
 
-/* In the child: be its launcher, or go on as the job itself.  Signals are let in, as `before`, only
- * when they cannot kill it: the parent may have passed on a request already. */
-static void child_begin(const job_spec *spec, pid_t parent, int status_fd, const sigset_t *before)
+/* In the child: be its launcher, or go on as the job itself.  Signals are let in only when they cannot
+ * kill a job that saves: the parent may have passed on a request already. */
+static void child_begin(const job_spec *spec, pid_t parent, int note, const sigset_t *wanted)
 {
     const launcher *l = spec->launcher;
     prctl(PR_SET_PDEATHSIG, l ? SIGTERM : SIGKILL);
     if (getppid() != parent)
         _exit(LK_EXIT_FAILED);
     signal(SIGHUP, SIG_IGN); /* the parent passes it on as a request */
-    for (int i = 0; i < N_REQUESTS && spec->saves && !l; i++)
-        signal(requests[i], SIG_IGN); /* until the verb is ready for it */
-    if (spec->saves)
-        signal(SIGUSR1, SIG_IGN); /* until launcher and ranks are ready for it */
-    sigprocmask(SIG_SETMASK, before, NULL);
+    if (spec->saves && l)
+        signal(SIGUSR1, SIG_IGN); /* until the launcher is ready for it */
+    else if (spec->saves)
+        stop_listen();
+    sigprocmask(SIG_UNBLOCK, wanted, NULL);
     if (!l)
         return;
     /* Away from the terminal, whose Ctrl-C is for this command alone. */
@@ -68,7 +69,7 @@ static void child_begin(const job_spec *spec, pid_t parent, int status_fd, const
         dup2(nothing, STDIN_FILENO);
     if (spec->output > 0)
         dup2(spec->output, STDOUT_FILENO);
-    launch_status_name(parent, status_fd);
+    launch_note_name(parent, note);
     launcher_exec(l, spec->n, spec->argv);
     fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
     _exit(LK_EXIT_FAILED);
@@ -80,14 +81,15 @@ static void end_at_once(const launcher *l, pid_t job)
     kill(job, l && strcmp(l->mpi, "openmpi") == 0 ? SIGTERM : SIGKILL);
 }
 
-/* Tell the job about a signal that this process got.  One of the terminal the local job has got
- * itself. */
-static void request(const job_spec *spec, pid_t job, const siginfo_t *got)
+/* Tell the job that it is to stop. */
+static void request(const job_spec *spec, pid_t job, int note)
 {
-    if (spec->launcher)
-        kill(job, spec->saves ? SIGUSR1 : SIGTERM);
-    else if (got->si_code != SI_KERNEL || got->si_signo == SIGHUP)
-        kill(job, got->si_signo == SIGHUP ? SIGTERM : got->si_signo);
+    if (!spec->saves)
+        kill(job, SIGTERM);
+    else if (spec->launcher)
+        launch_note_ask(note);
+    else
+        kill(job, SIGUSR1);
 }
 
 /* MPICH's launcher joins the statuses of its ranks bit by bit, and says 9 of one that was killed;
@@ -110,54 +112,55 @@ static int status_of(const launcher *l, int wait_status, int said, bool asked)
     return LK_EXIT_FAILED;
 }
 
-/* Whether a request must wait: ranks of MPICH may not have found each other yet. */
-static bool is_early(const job_spec *spec, int64_t began)
-{
-    const int64_t start_ns = 1000000000;
-    return spec->launcher && spec->saves && strcmp(spec->launcher->mpi, "mpich") == 0 &&
-           lk_clock_ns() - began < start_ns;
-}
-
 /* Pass requests on until the job ends; returns how it did, as waitpid(). */
-static int job_watch(const job_spec *spec, pid_t job, const sigset_t *wanted, bool *asked)
+static int job_watch(const job_spec *spec, pid_t job, int note, const sigset_t *wanted, bool *asked)
 {
-    const struct timespec second = {.tv_sec = 1}, soon = {.tv_nsec = 100000000};
-    int64_t began = lk_clock_ns();
+    enum { SECOND = 1000000000 };
+    int64_t told = 0; /* when, by request() or by a signal after that */
     int wait_status = 0;
     while (waitpid(job, &wait_status, WNOHANG) != job) {
-        siginfo_t got;
-        int sig = sigtimedwait(wanted, &got, *asked && is_early(spec, began) ? &soon : &second);
-        if (sig == SIGINT && *asked)
+        int sig = sigtimedwait(wanted, NULL, &(struct timespec){.tv_sec = 1});
+        if (sig == SIGINT && *asked) {
             end_at_once(spec->launcher, job);
-        else if (sig > 0 && sig != SIGCHLD && !is_early(spec, began))
-            request(spec, job, &got);
-        else if (sig < 0 && *asked && spec->saves && !is_early(spec, began))
+        } else if (sig > 0 && sig != SIGCHLD && (!*asked || !spec->saves)) {
+            request(spec, job, note);
+            told = lk_clock_ns();
+            *asked = true;
+        } else if (*asked && spec->saves && spec->launcher && !launch_note_is_read(note) &&
+                   lk_clock_ns() - told >= SECOND) {
             kill(job, SIGUSR1);
-        *asked = *asked || (sig > 0 && sig != SIGCHLD);
+            told = lk_clock_ns();
+        }
     }
     return wait_status;
 }
 
 bool job_start(const job_spec *spec, job_end *end)
 {
-    sigset_t wanted, before;
+    sigset_t wanted;
     pid_t parent = getpid();
-    int status_fd = spec->launcher ? launch_status_open() : -1;
+    int note = spec->launcher ? launch_note_open() : -1;
     *end = (job_end){.status = LK_EXIT_FAILED};
     signals_wanted(&wanted);
-    sigprocmask(SIG_BLOCK, &wanted, &before);
+    sigprocmask(SIG_BLOCK, &wanted, NULL);
     fflush(NULL);
     pid_t job = fork();
     if (job == 0) {
-        child_begin(spec, parent, status_fd, &before);
+        child_begin(spec, parent, note, &wanted);
         return true;
     }
     if (job < 0)
         fprintf(stderr, "error: cannot start a process: %s\n", strerror(errno));
-    int wait_status = job < 0 ? 0 : job_watch(spec, job, &wanted, &end->asked);
-    int said = launch_status_take(status_fd);
+    int wait_status = job < 0 ? 0 : job_watch(spec, job, note, &wanted, &end->asked);
+    int said = launch_note_take(note);
     if (job > 0)
         end->status = status_of(spec->launcher, wait_status, said, end->asked);
-    sigprocmask(SIG_SETMASK, &before, NULL);
     return false;
+}
+
+void job_signals_let_in(void)
+{
+    sigset_t wanted;
+    signals_wanted(&wanted);
+    sigprocmask(SIG_UNBLOCK, &wanted, NULL);
 }

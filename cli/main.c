@@ -1,5 +1,5 @@
 /* The command: finds the verb, runs it, and notices when its output could not be written. */
-#include "launch_status.h"
+#include "launch_note.h"
 #include "report.h"
 #include "verb.h"
 
@@ -88,6 +88,6 @@ int main(int argc, char **argv)
         if (status == LK_EXIT_DONE)
             status = LK_EXIT_FAILED;
     }
-    launch_status_say(status);
+    launch_note_say(status);
     return status;
 }

@@ -106,6 +106,7 @@ static int trace_start(const verify_place *p, const verify_setting *s, int fd)
     job_spec spec = {
         .launcher = p->launcher, .n = p->ranks, .argv = (char **)(uintptr_t)argv, .output = fd};
     (void)job_start(&spec, &end);
+    job_signals_let_in();
     lk_free(argv);
     return end.status;
 }

@@ -4,12 +4,12 @@
 #include "ranks.h"
 #include "report.h"
 #include "score.h"
+#include "stop.h"
 #include "term.h"
 #include "verb.h"
 
 #include <lockstep/train.h>
 
-#include <signal.h>
 #include <string.h>
 
 struct train_options {
@@ -43,34 +43,10 @@ struct view {
     double samples, seconds; /* of the steps since the last row, for the rate */
 };
 
-/* ---- signals ---- */
-
-static volatile sig_atomic_t asked_to_stop; /* of the process, whatever its ranks */
-
-static const int stopping[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-enum { N_STOPPING = sizeof stopping / sizeof stopping[0] };
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    asked_to_stop = 1;
-}
-
-/* A second Ctrl-C is not caught any more: it ends the process.  The others stay caught to its end:
- * launchers repeat a request until then. */
-static void signals_take(void)
-{
-    for (int i = 0; i < N_STOPPING; i++) {
-        struct sigaction action = {.sa_handler = on_signal,
-                                   .sa_flags = stopping[i] == SIGINT ? (int)SA_RESETHAND : 0};
-        sigaction(stopping[i], &action, NULL);
-    }
-}
-
 static bool is_stopped(void *arg)
 {
     (void)arg;
-    return asked_to_stop != 0;
+    return stop_asked();
 }
 
 static void show_step(void *arg, const lk_job *job, const lk_step_report *did)
@@ -300,8 +276,6 @@ static int train_on_rank(void *arg)
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     lk_comm *comm = NULL;
-    if (!ranks_are_threads() || ranks_leader()) /* one thread for all */
-        signals_take();                         /* a request may come while MPI is still starting */
     int status = ranks_open(&comm);
     if (status == LK_EXIT_DONE)
         status = job_read(comm, call->n, call->operand, &experiment);
@@ -322,6 +296,8 @@ static int train_run(const void *given, int n, char **operand)
 {
     struct call call = {.options = given, .n = n, .operand = operand};
     lk_experiment *experiment = NULL;
+    if (!ranks_are_threads()) /* else their process listens already */
+        stop_listen();
     if (ranks_launched())
         return train_on_rank(&call);
     int status = experiment_open(n, operand, &experiment);

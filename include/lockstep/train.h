@@ -197,15 +197,16 @@ typedef struct lk_watcher {
     void *arg;
     void (*step)(void *arg, const lk_job *job, const lk_step_report *report);
     void (*epoch)(void *arg, const lk_job *job, const lk_epoch_report *report);
-    bool (*stop)(void *arg); /* asked after each step: whether to end soon; all ranks then agree on
-                                the step, and save a checkpoint */
+    bool (*stop)(void *arg); /* asked before the first step and after each: whether to end soon; all
+                                ranks then agree on the step, and save a checkpoint */
     void (*message)(void *arg, const char *text); /* warnings and the like, a line; on rank 0 */
 } lk_watcher;
 
 /** How a run ended. */
 typedef struct lk_run_end {
     int64_t epochs, steps; /* that were done, since the beginning or the checkpoint */
-    bool stopped;    /* a rank's watcher, or the file STOP in the output folder, asked for it */
+    bool stopped;    /* a rank's watcher, or the file STOP in the output folder, asked for it when
+                        there was something left to do */
     bool saved;      /* a checkpoint of the last step is on disk */
     int64_t resumed; /* the step of the checkpoint that it began with; -1: none */
     bool early;      /* nothing improved any more */

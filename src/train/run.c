@@ -332,14 +332,15 @@ static void time_add(lk_step_time *sum, const lk_step_time *t)
     sum->exchange += t->exchange;
 }
 
-/* Whether the run is over. */
+/* Whether the run is over.  One that has nothing left to do is complete, whatever it was asked. */
 static bool is_over(run *r)
 {
     lk_position at = lk_trainer_position(r->trainer);
     const lk_train_options *o = r->options;
     r->end.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
-    return at.epoch >= o->epochs || (o->steps > 0 && at.step >= o->steps) || r->end.early ||
-           r->end.stopped;
+    bool complete = at.epoch >= o->epochs || (o->steps > 0 && at.step >= o->steps) || r->end.early;
+    r->end.stopped = r->end.stopped && !complete;
+    return complete || r->end.stopped;
 }
 
 /* Whether the run did all its steps and ends within an epoch, of which no report says anything yet. */
@@ -350,8 +351,8 @@ static bool ends_in_part(const run *r)
            !r->end.stopped;
 }
 
-/* Whether a rank wants the run to end: one that is alone does so at once, and so do all after a
- * report; in between they tell each other with the next step. */
+/* Whether a rank wants the run to end: one that is alone does so at once, and so do all before the
+ * first step and after a report; in between they tell each other with the next step. */
 static lk_status stop_ask(run *r, bool reported)
 {
     int32_t wanted = wants_stop(r);
@@ -435,6 +436,7 @@ static lk_status run_all(run *r)
     LK_TRY(lk_agree(r->comm, st));
     LK_TRY(begin(r));
     r->began = r->epoch_began = r->looked = lk_clock_ns();
+    LK_TRY(stop_ask(r, true));
     while (!is_over(r))
         LK_TRY(step(r));
     if (ends_in_part(r))

@@ -198,6 +198,27 @@ static void a_run_goes_on_on_other_ranks(lk_comm *comm)
     }
 }
 
+/* A request before the first step stops there, with a checkpoint; one in the last step finds a run that
+ * is complete, with all its files. */
+static void a_request_at_either_end_is_not_lost(lk_comm *comm)
+{
+    char folder[200], output[240], weights[240];
+    struct stopper stopper = {.steps = 0, .mine = lk_comm_rank(comm) == lk_comm_size(comm) - 1};
+    folder_share(comm, folder, sizeof folder);
+    snprintf(output, sizeof output, "train.output=%s", folder);
+    snprintf(weights, sizeof weights, "%s/weights.safetensors", folder);
+    const char *settings[MAX_SETTINGS] = {output, "train.resume=true"};
+    lk_run_end end = run_with(comm, settings, &stopper);
+    ASSERT_TRUE(end.stopped && end.saved && end.steps == 0);
+    ASSERT_TRUE(access(weights, F_OK) != 0);
+    ASSERT_OK(lk_barrier(comm, "stopped"));
+    stopper.steps = 15;
+    end = run_with(comm, settings, &stopper);
+    ASSERT_TRUE(!end.stopped && end.saved && end.resumed == 0 && end.steps == 15);
+    ASSERT_TRUE(access(weights, F_OK) == 0);
+    folder_remove(comm, folder);
+}
+
 /* What a watcher of the whole run looks at, and spoils on the last rank after the second step. */
 struct spoiler {
     const lk_comm *comm;
@@ -365,8 +386,9 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(gradients_do_travel_during_backward), TEST_OF(every_optimizer_has_the_same_bits),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
            TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),
-           TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_rank_that_computes_wrongly_is_named),
-           TEST_OF(fast_mode_is_marked), TEST_OF(too_many_ranks_are_told_what_to_change),
+           TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_request_at_either_end_is_not_lost),
+           TEST_OF(a_rank_that_computes_wrongly_is_named), TEST_OF(fast_mode_is_marked),
+           TEST_OF(too_many_ranks_are_told_what_to_change),
            TEST_OF(a_failure_of_one_rank_is_that_of_all),
            TEST_OF(ranks_that_train_something_else_are_noticed),
            TEST_OF(a_step_that_one_rank_cannot_do_is_done_by_none),

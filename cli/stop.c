@@ -1,0 +1,32 @@
+/* Signals set a flag; a launched rank also looks at its note. */
+#include "stop.h"
+
+#include "launch_note.h"
+
+#include <signal.h>
+
+static volatile sig_atomic_t asked;
+
+static const int stopping[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+enum { N_STOPPING = sizeof stopping / sizeof stopping[0] };
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    asked = 1;
+}
+
+void stop_listen(void)
+{
+    for (int i = 0; i < N_STOPPING; i++) {
+        struct sigaction action = {.sa_handler = on_signal,
+                                   .sa_flags = stopping[i] == SIGINT ? (int)SA_RESETHAND : 0};
+        sigaction(stopping[i], &action, NULL);
+    }
+    launch_note_read();
+}
+
+bool stop_asked(void)
+{
+    return asked != 0 || launch_note_asks();
+}
