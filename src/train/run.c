@@ -272,10 +272,33 @@ static lk_status length_check(const run *r)
     return LK_OK;
 }
 
+/* The step that the run ends with, unless it stops before. */
+static int64_t last_step(const run *r)
+{
+    int64_t all = r->options->epochs * lk_trainer_position(r->trainer).batches;
+    return r->options->steps > 0 && r->options->steps < all ? r->options->steps : all;
+}
+
+/* Say where a resumed run begins, and if that is its end. */
+static void begin_tell(const run *r)
+{
+    char text[128];
+    long long at = (long long)r->end.resumed, last = (long long)last_step(r);
+    if (at >= 0)
+        snprintf(text, sizeof text, "resumed from the checkpoint of step %lld", at);
+    else
+        snprintf(text, sizeof text, "there is no checkpoint yet: starting at step 0");
+    tell(r, text);
+    snprintf(text, sizeof text,
+             "the checkpoint is at step %lld and the run ends at step %lld: nothing to train", at,
+             last);
+    if (at >= last)
+        tell(r, text);
+}
+
 /* Where the run begins. */
 static lk_status begin(run *r)
 {
-    char text[96];
     r->end.resumed = -1;
     bool writes = r->options->output && lk_team_rank(r->trainer->team) == 0;
     LK_TRY(lk_agree(r->comm, writes ? lk__folder_make(r->options->output) : LK_OK));
@@ -284,12 +307,7 @@ static lk_status begin(run *r)
         LK_TRY(lk__saver_load(r->saver, &r->end.resumed));
         tell(r, lk__saver_messages(r->saver));
         LK_TRY(length_check(r));
-        if (r->end.resumed >= 0)
-            snprintf(text, sizeof text, "resumed from the checkpoint of step %lld",
-                     (long long)r->end.resumed);
-        else
-            snprintf(text, sizeof text, "there is no checkpoint yet: starting at step 0");
-        tell(r, text);
+        begin_tell(r);
     }
     lk_status st = LK_OK;
     if (writes)
@@ -338,7 +356,7 @@ static bool is_over(run *r)
     lk_position at = lk_trainer_position(r->trainer);
     const lk_train_options *o = r->options;
     r->end.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
-    bool complete = at.epoch >= o->epochs || (o->steps > 0 && at.step >= o->steps) || r->end.early;
+    bool complete = at.step >= last_step(r) || r->end.early;
     r->end.stopped = r->end.stopped && !complete;
     return complete || r->end.stopped;
 }

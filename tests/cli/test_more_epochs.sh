@@ -25,6 +25,7 @@ status 0 "$lockstep" train --quiet "$@" train.epochs=2
 [ "$(cat "$work/out")" != "$whole" ] || fail 'two epochs are seven'
 status 0 "$lockstep" train --resume "$@" train.epochs=5
 err 'resumed from the checkpoint of step 8'
+if grep -q 'nothing to train' "$work/err"; then fail 'there was something to train'; fi
 status 0 "$lockstep" run -n 3 --transport local -- train --quiet --resume "$@"
 [ "$(cat "$work/out")" = "$whole" ] || fail "other bits: $(cat "$work/out") instead of $whole"
 metrics "$work/whole" >"$work/a"
@@ -51,6 +52,10 @@ err 'the checkpoint of step 28 is beyond train.epochs=6, which end with step 24;
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'
 status 0 "$lockstep" train --quiet --resume "$@"
 [ "$(cat "$work/out")" = "$whole" ] || fail 'a run that is finished changes'
+err 'the checkpoint is at step 28 and the run ends at step 28: nothing to train'
+status 0 "$lockstep" train --quiet --resume "$@" train.steps=6
+[ "$(cat "$work/out")" = "$whole" ] || fail 'a run that has more steps than are asked for changes'
+err 'the checkpoint is at step 28 and the run ends at step 6: nothing to train'
 
 # Begun anew in the same folder, it goes on from its own checkpoints, not from those before.
 status 0 "$lockstep" train "$@" train.epochs=2
