@@ -331,7 +331,7 @@ const lk_verb lk_verb_train = {
         "output folder stop it with a checkpoint and status 75; --resume goes on, on any number of "
         "ranks.\n"
         "JSON: for each epoch or evaluation epoch, step, loss, metrics, rate, samples_per_s, "
-        "seconds, state; then state.",
+        "seconds (since the run began or was resumed), state; then state.",
     .options = options,
     .options_size = sizeof(struct train_options),
     .min_operands = 1,

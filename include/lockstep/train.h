@@ -183,13 +183,14 @@ typedef struct lk_epoch_report {
     lk_score test;        /* of the evaluation set */
     bool best;            /* the evaluation is better than all before */
     double rate;          /* of the last step */
-    double seconds;       /* since the run began */
-    double samples_per_s; /* of the epoch's steps */
+    double seconds;       /* since the run began or was resumed */
+    double samples_per_s; /* of the epoch's steps since then */
     uint64_t state;       /* lk_trainer_hash() */
     int ranks;
-    const lk_step_time *rank_time; /* [ranks] of a complete epoch's steps; NULL: not complete.
+    const lk_step_time
+        *rank_time; /* [ranks] of a complete epoch's steps, since then; NULL: not complete.
                                       Borrowed until the next report */
-    int slowest;                   /* the rank that computed longest; -1: not complete, or alone */
+    int slowest;    /* the rank that computed longest; -1: not complete, or alone */
 } lk_epoch_report;
 
 /** Who is told while a run goes on, on each rank.  All may be NULL. */

@@ -352,14 +352,18 @@ static lk_status page_write(const lk__output *o, const lk_run_end *end, const ch
     lk_fact headline[2 + LK_MAX_METRICS], fact[8];
     const lk_experiment *e = lk_job_experiment(o->job);
     const lk_score *score = end->last.evaluated ? &end->last.test : &end->last.train;
+    lk_position at = lk_trainer_position(trainer_of(o)); /* of the whole run, resumed or not */
     const char *name;
     int64_t n = 0, facts = 0;
     for (int i = 0; (name = curve_name(o, i)); i++)
         headline[n++] = lk_fact_real(name, curve_value(score, i));
     fact[facts++] = lk_fact_text("state", lk_hash_text(end->state, hash));
-    fact[facts++] = lk_fact_int("epochs", end->epochs);
-    fact[facts++] = lk_fact_int("steps", end->steps);
-    fact[facts++] = lk_fact_real("seconds", end->last.seconds);
+    fact[facts++] = lk_fact_int("epochs", at.epoch);
+    fact[facts++] = lk_fact_int("steps", at.step);
+    if (end->resumed >= 0)
+        fact[facts++] = lk_fact_int("resumed from the checkpoint of step", end->resumed);
+    fact[facts++] = lk_fact_real(end->resumed >= 0 ? "seconds since then" : "seconds",
+                                 end->last.seconds);
     fact[facts++] = lk_fact_int("seed", e->seed);
     fact[facts++] = lk_fact_text(
         "data", lk_dataset_get_info(lk_loader_dataset(lk_job_set(o->job, LK_TRAIN)))->name);

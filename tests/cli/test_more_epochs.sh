@@ -33,6 +33,16 @@ metrics "$work/run" >"$work/b"
 diff "$work/a" "$work/b" >&2 || fail 'other metrics'
 cmp -s "$work/whole/weights.safetensors" "$work/run/weights.safetensors" || fail 'other weights'
 
+# Reports count epochs and steps of the whole run, and say from where they count the time.
+facts()
+{
+    tr -d '\n' <"$1/report.html" | sed 's/<[^>]*>/ /g; s/  */ /g'
+}
+facts "$work/whole" >"$work/out"
+out ' epochs 7 steps 28 seconds '
+facts "$work/run" >"$work/out"
+out ' epochs 7 steps 28 resumed from the checkpoint of step 20 seconds since then '
+
 # So does one that ended within an epoch, of which its last row says what was seen of it.
 for ranks in 1 3; do
     rm -rf "$work/part"
