@@ -11,6 +11,7 @@
 #include "verb.h"
 
 #include <lockstep/alloc.h>
+#include <lockstep/log.h>
 #include <lockstep/thread.h>
 
 #include <errno.h>
@@ -95,6 +96,8 @@ static int trace_start(const verify_place *p, const verify_setting *s, int fd)
     argv[k++] = lk_isa_name(p->isa);
     argv[k++] = "--algorithms";
     argv[k++] = p->algorithm ? p->algorithm : "auto";
+    if (lk_log_level_get() < LK_LOG_WARN)
+        argv[k++] = "--quiet";
     if (s->snapshot) {
         argv[k++] = "--snapshot";
         argv[k++] = s->snapshot;

@@ -9,6 +9,7 @@
 #include <lockstep/alloc.h>
 #include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/log.h>
 #include <lockstep/thread.h>
 
 #include <string.h>
@@ -16,7 +17,7 @@
 #define COMMAND "lockstep verify"
 
 struct verify_options {
-    bool json, trace;
+    bool json, trace, quiet;
     int64_t steps;
     lk_option_ints ranks, threads;
     lk_option_names isa, algorithms, transport, mpi;
@@ -77,6 +78,10 @@ static const lk_option options[] = {
      .type = LK_OPTION_FLAG,
      .offset = FIELD(json),
      .help = "print one JSON object for each configuration"},
+    {.name = "quiet",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(quiet),
+     .help = "print no warnings; without it, those of the first configuration"},
     {.name = "trace",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(trace),
@@ -262,6 +267,7 @@ static int place_verify(struct verify *v, const verify_place *p)
     int64_t begin = lk_clock_ns();
     if (status == LK_EXIT_DONE)
         status = verify_run(p, NULL, &trace, why);
+    lk_log_level_set(LK_LOG_ERROR); /* the others have the same to say */
     double seconds = 1e-9 * (double)(lk_clock_ns() - begin);
     progress_clear(&v->progress);
     if (status == LK_EXIT_DONE && !*why) {
@@ -369,6 +375,8 @@ static int verify_trace_run(struct verify *v)
 
 static int verify_versions(struct verify *v, int n, char **operand)
 {
+    if (v->o->quiet)
+        lk_log_level_set(LK_LOG_ERROR);
     int status = version_read(&v->version[0], n, operand, NULL);
     if (status != LK_EXIT_DONE)
         return status;

@@ -1,7 +1,7 @@
 /* One line per message, to the sink that the host has set. */
-#include "base/text.h"
+#include "base/log.h"
 
-#include <lockstep/log.h>
+#include "base/text.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -111,10 +111,24 @@ bool lk_log_enabled(lk_log_level level)
 }
 
 /* The caller holds the lock. */
+static struct ranks ranks_here(void)
+{
+    return thread_ranks.size > 0 ? thread_ranks : process_ranks;
+}
+
+bool lk__log_leads(void)
+{
+    settings_lock();
+    int rank = ranks_here().rank;
+    settings_unlock();
+    return rank == 0;
+}
+
+/* The caller holds the lock. */
 static void deliver(lk_log_level level, const char *text, size_t len)
 {
     char line[MAX_PREFIX + MAX_LINE];
-    struct ranks r = thread_ranks.size > 0 ? thread_ranks : process_ranks;
+    struct ranks r = ranks_here();
     int n = r.size > 0 ? snprintf(line, MAX_PREFIX, "[%d/%d] ", r.rank, r.size) : 0;
     memcpy(line + n, text, len + 1);
     sink(sink_context, level, line);

@@ -1,9 +1,8 @@
 /* Where sets are looked for, and what takes their place. */
 #include "data/fallback.h"
 
+#include "base/log.h"
 #include "data/source.h"
-
-#include <lockstep/log.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ lk_status lk__glyphs_instead(const char *name, const char *shape, int64_t count,
                              lk_split split, lk_dataset **out)
 {
     *out = NULL;
-    if (split == LK_TRAIN)
+    if (split == LK_TRAIN && lk__log_leads())
         lk_log_write(LK_LOG_WARN,
                      "%s: no path is given and the set is not installed: generated glyphs take its "
                      "place",

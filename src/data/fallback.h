@@ -8,7 +8,8 @@
  * /usr/share/datasets.  False if it is not there. */
 bool lk__datasets_find(const char *name, char *buf);
 
-/** Generated glyphs of a shape, as many as the set `name` has; says so once, for training. */
+/** Generated glyphs of a shape, as many as the set `name` has; rank 0 says so, of the set
+ * for training. */
 lk_status lk__glyphs_instead(const char *name, const char *shape, int64_t count, int64_t test_count,
                              lk_split split, lk_dataset **out) LK_NODISCARD;
 

@@ -114,3 +114,25 @@ err 'it starts its ranks itself'
 status 2 "$lockstep" verify "$work/none.yaml"
 status 2 "$lockstep" verify "$work/net.yaml" --algorithms tre
 err 'there is no such allreduce'
+
+# A warning that every rank of every configuration would print is printed once.
+cat >"$work/warned.yaml" <<'YAML'
+data: {type: mnist, batch: 8, shards: 4}
+model: [{type: avgpool, size: 7}, flatten, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+optimizer: {type: sgd, rate: 0.05}
+train: {steps: 1}
+YAML
+once()
+{
+    status 0 env LK_DATASETS="$work" "$lockstep" "$@"
+    [ "$(grep -c 'generated glyphs take its place' "$work/err")" -eq 1 ] || fail "not one warning: $*"
+}
+once train --quiet "$work/warned.yaml" parallel.data=3
+once verify "$work/warned.yaml" --steps 2 --ranks 1,2,3 --transport "local${listed:+,mpi}"
+for mpi in $mpis; do
+    once run -n 2 --mpi "$mpi" -- train --quiet "$work/warned.yaml"
+    once verify "$work/warned.yaml" --steps 2 --ranks 2,3 --transport mpi --mpi "$mpi"
+done
+status 0 env LK_DATASETS="$work" "$lockstep" verify --quiet "$work/warned.yaml" --steps 1 --ranks 1,2
+no_err

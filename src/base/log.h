@@ -1,0 +1,10 @@
+/* Messages that are those of a job, not of a rank. */
+#ifndef LK_BASE_LOG_H
+#define LK_BASE_LOG_H
+
+#include <lockstep/log.h>
+
+/** Whether this rank is the one to say what every rank would: rank 0, or one that is not known. */
+bool lk__log_leads(void);
+
+#endif /* LK_BASE_LOG_H */
