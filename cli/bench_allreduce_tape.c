@@ -7,6 +7,7 @@
 #include "bench_allreduce_tape.h"
 
 #include "bench_run.h"
+#include "plural.h"
 #include "report.h"
 
 #include <lockstep/alloc.h>
@@ -139,10 +140,11 @@ lk_status bench_allreduce_tape(lk_comm *comm, const bench_tape_setting *s)
     bool first = lk_comm_rank(comm) == 0;
     LK_TRY(lk_tape_new(&b.tape));
     if (first && !s->json)
-        printf("%d ranks on %d node%s, transport %s, private memory; medians, on the slowest rank\n"
-               "\n",
-               lk_comm_size(comm), lk_comm_inter_size(comm),
-               lk_comm_inter_size(comm) == 1 ? "" : "s", lk_comm_transport(comm));
+        printf(
+            "%d rank%s on %d node%s, transport %s, private memory; medians, on the slowest rank\n"
+            "\n",
+            lk_comm_size(comm), plural(lk_comm_size(comm)), lk_comm_inter_size(comm),
+            plural(lk_comm_inter_size(comm)), lk_comm_transport(comm));
     if (first)
         report_begin(&b.report, columns, sizeof columns / sizeof columns[0], s->json);
     st = LK_OK;

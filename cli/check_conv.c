@@ -1,6 +1,8 @@
 /* Shapes of the convolution checks, cut into parts as data and spatial layouts cut them. */
 #include "check_conv.h"
 
+#include "plural.h"
+
 #include <stdio.h>
 
 enum { N = LK_CONV_MAX_NDIM };
@@ -103,7 +105,7 @@ lk_status check_conv_label(check_case *c)
     at += print_axes(at, (size_t)(end - at), ", stride ", k->ndim, k->stride);
     at += print_axes(at, (size_t)(end - at), ", dilation ", k->ndim, k->dilation);
     at += print_axes(at, (size_t)(end - at), ", pad ", k->ndim, k->pad_lo);
-    snprintf(at, (size_t)(end - at), ", %d group%s", k->groups, k->groups == 1 ? "" : "s");
+    snprintf(at, (size_t)(end - at), ", %d group%s", k->groups, plural(k->groups));
     return LK_OK;
 }
 

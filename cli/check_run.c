@@ -2,6 +2,7 @@
 #include "check_run.h"
 
 #include "check_buffer.h"
+#include "plural.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/hash.h>
@@ -44,7 +45,7 @@ static void fail_in(check_result *r, const struct trial *t, const struct configu
                     const char *what)
 {
     fail(r, "case %d (%s), %s, %d thread%s, %s: %s", t->c.index, t->c.label, lk_isa_name(g->isa),
-         g->threads, g->threads == 1 ? "" : "s", t->c.check->ways[g->way], what);
+         g->threads, plural(g->threads), t->c.check->ways[g->way], what);
 }
 
 static void fail_at(check_result *r, const struct trial *t, const struct configuration *g, int o,
@@ -238,8 +239,8 @@ void check_run(const lk_check *check, lk_dtype dtype, const check_setting *s, ch
         for (int j = 0; j < s->n_threads && !r->failed; j++) {
             double part = (i * s->n_threads + j) / (double)(s->n_isas * s->n_threads);
             struct configuration g;
-            progress_show(s->progress, s->done + s->share * part, "%s, %s, %d threads", r->name,
-                          lk_isa_name(s->isa[i]), s->threads[j]);
+            progress_show(s->progress, s->done + s->share * part, "%s, %s, %d thread%s", r->name,
+                          lk_isa_name(s->isa[i]), s->threads[j], plural(s->threads[j]));
             if (use(&g, s, i, j, r))
                 try_all(t, n, g, i == 0 && j == 0, r);
         }

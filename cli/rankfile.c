@@ -1,6 +1,8 @@
 /* Rank files: X ranks on each host, spread over its sockets, each with equally many cores. */
 #include "rankfile.h"
 
+#include "plural.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,11 +71,12 @@ bool rankfile_check(const rankfile *f, const char *command)
         rankfile_slot(f, x, &socket, &first, &last);
         if (last >= first)
             continue;
-        fprintf(stderr,
-                "error: %s: mode %s puts %d ranks on a host, but a host has %d cores (%d socket%s "
-                "of %d)\n  say what the hosts have with --sockets and --cores\n",
-                command, text, f->mode.size[0], f->sockets * f->cores, f->sockets,
-                f->sockets == 1 ? "" : "s", f->cores);
+        fprintf(
+            stderr,
+            "error: %s: mode %s puts %d rank%s on a host, but a host has %d core%s (%d socket%s "
+            "of %d)\n  say what the hosts have with --sockets and --cores\n",
+            command, text, f->mode.size[0], plural(f->mode.size[0]), f->sockets * f->cores,
+            plural(f->sockets * f->cores), f->sockets, plural(f->sockets), f->cores);
         return false;
     }
     return true;

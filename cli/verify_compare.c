@@ -100,7 +100,8 @@ lk_status verify_explain(const char *a, const char *b, char text[VERIFY_TEXT])
         LK_TRY_TO(done, tensor_compare(x, y, i, &differs, text));
     size_t n = strlen(text);
     if (differs > 1)
-        snprintf(text + n, VERIFY_TEXT - n, "; %d other tensors differ", differs - 1);
+        snprintf(text + n, VERIFY_TEXT - n, "; %d other tensor%s", differs - 1,
+                 differs == 2 ? " differs" : "s differ");
 done:
     lk_safetensors_free(x);
     lk_safetensors_free(y);

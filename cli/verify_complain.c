@@ -1,6 +1,7 @@
 /* From the step where two configurations part to the tensor. */
 #include "verify_complain.h"
 
+#include "plural.h"
 #include "verb.h"
 
 #include <errno.h>
@@ -10,8 +11,8 @@
 
 static const char *place_text(const verify_place *p, char *buf, size_t size)
 {
-    snprintf(buf, size, "%d rank%s, %d thread%s, %s, %s, %s", p->ranks, p->ranks == 1 ? "" : "s",
-             p->threads, p->threads == 1 ? "" : "s", p->launcher ? p->launcher->mpi : "local",
+    snprintf(buf, size, "%d rank%s, %d thread%s, %s, %s, %s", p->ranks, plural(p->ranks),
+             p->threads, plural(p->threads), p->launcher ? p->launcher->mpi : "local",
              lk_isa_name(p->isa), p->algorithm ? p->algorithm : "auto");
     return buf;
 }

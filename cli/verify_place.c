@@ -7,6 +7,7 @@
 
 #include "experiment.h"
 #include "launch_wait.h"
+#include "plural.h"
 #include "ranks.h"
 #include "verb.h"
 
@@ -128,7 +129,8 @@ static int run_processes(const verify_place *p, const verify_setting *setting, v
     int status = trace_start(p, setting, fd);
     rewind(file);
     if (status == LK_EXIT_DONE && !trace_read(file, out, why)) {
-        fprintf(stderr, "error: lockstep verify: %d ranks printed no trace\n", p->ranks);
+        fprintf(stderr, "error: lockstep verify: %d rank%s printed no trace\n", p->ranks,
+                plural(p->ranks));
         status = LK_EXIT_FAILED;
     }
     fclose(file);

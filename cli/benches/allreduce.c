@@ -1,6 +1,7 @@
 /* lockstep bench allreduce: ours next to MPI_Allreduce, by size. */
 #include "bench_allreduce_tape.h"
 #include "bench_run.h"
+#include "plural.h"
 #include "report.h"
 #include "verb.h"
 
@@ -278,11 +279,12 @@ static lk_status rows(struct bench *b)
     bool first = lk_comm_rank(b->comm) == 0;
     LK_TRY(vectors_make(b));
     if (first && !b->o->json)
-        printf("%d ranks on %d node%s, transport %s, %s memory, checks %s; medians, on the slowest "
-               "rank\n\n",
-               lk_comm_size(b->comm), lk_comm_inter_size(b->comm),
-               lk_comm_inter_size(b->comm) == 1 ? "" : "s", lk_comm_transport(b->comm),
-               b->o->is_private ? "private" : "shared", b->o->checks);
+        printf(
+            "%d rank%s on %d node%s, transport %s, %s memory, checks %s; medians, on the slowest "
+            "rank\n\n",
+            lk_comm_size(b->comm), plural(lk_comm_size(b->comm)), lk_comm_inter_size(b->comm),
+            plural(lk_comm_inter_size(b->comm)), lk_comm_transport(b->comm),
+            b->o->is_private ? "private" : "shared", b->o->checks);
     if (first)
         report_begin(&b->out, columns, 8, b->o->json);
     for (int i = 0; i < b->n_sizes; i++)

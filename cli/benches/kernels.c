@@ -1,6 +1,7 @@
 /* lockstep bench kernels: linear layers and convolutions against OpenBLAS and oneDNN. */
 #include "bench_scaling.h"
 #include "peers.h"
+#include "plural.h"
 #include "report.h"
 #include "term.h"
 #include "verb.h"
@@ -337,8 +338,7 @@ static void print_heading(const struct bench *b)
     bool clock = b->setting.threads > 1 || b->o->scaling;
     printf("%s, %s%s, %d thread%s, medians of %s\n", lk_dtype_name(b->setting.dtype),
            lk_isa_name(isa), lk_isa_emulated(isa) ? " (emulated: the figures mean nothing)" : "",
-           b->setting.threads, b->setting.threads == 1 ? "" : "s",
-           clock ? "time" : "processor time");
+           b->setting.threads, plural(b->setting.threads), clock ? "time" : "processor time");
     for (int i = 0; i < b->setting.n_peers; i++)
         printf("%s: %s\n", b->setting.peer[i]->name, b->setting.peer[i]->about());
     putchar('\n');

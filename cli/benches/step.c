@@ -3,6 +3,7 @@
 #include "bench_step_ranks.h"
 #include "bench_steps.h"
 #include "experiment.h"
+#include "plural.h"
 #include "ranks.h"
 #include "report.h"
 #include "verb.h"
@@ -160,7 +161,7 @@ static void print_head(struct bench *b, const char *what)
         if (b->ranks > 1)
             printf("%d ranks, ", b->ranks);
         printf("%d thread%s, medians of %s; parts of a step as shares of it\n", threads,
-               threads == 1 ? "" : "s", b->with.processor_time ? "processor time" : "time");
+               plural(threads), b->with.processor_time ? "processor time" : "time");
         for (int i = 0; i < STEP_PEERS; i++)
             if (i == 0 || *b->with.peer[i].about)
                 printf("%s: %s\n", b->with.peers[i], b->with.peer[i].about);

@@ -1,5 +1,6 @@
 /* Check of slabs: names, offsets, gaps and the hash. */
 #include "check.h"
+#include "plural.h"
 
 #include <lockstep/slab.h>
 
@@ -50,8 +51,7 @@ static lk_status slab_setup(check_case *c)
     int64_t total = 0;
     for (int i = 0; i < cases[c->index].n; i++)
         total += padded(bytes_of(c, i));
-    snprintf(c->label, sizeof c->label, "%d slice%s", cases[c->index].n,
-             cases[c->index].n == 1 ? "" : "s");
+    snprintf(c->label, sizeof c->label, "%d slice%s", cases[c->index].n, plural(cases[c->index].n));
     LK_TRY(check_input(c, LK_U8, total, 0, 256));
     LK_TRY(check_output(c, LK_U8, total, false));
     LK_TRY(check_output(c, LK_I64, 1, false));

@@ -1,5 +1,6 @@
 /* lockstep ckpt inspect: the tensors of a file and its notes; of a checkpoint also its parts. */
 #include "numbers.h"
+#include "plural.h"
 #include "report.h"
 #include "tensors_file.h"
 #include "term.h"
@@ -69,7 +70,8 @@ static lk_status inspect(const lk_tensors *file, bool json)
     for (int64_t i = 0; i < file->n; i++)
         elements += lk_tensor_count(file->tensor[i].tensor);
     if (!json)
-        printf("\n%lld tensors, %lld elements\n", (long long)file->n, (long long)elements);
+        printf("\n%lld tensor%s, %lld element%s\n", (long long)file->n, plural(file->n),
+               (long long)elements, plural(elements));
     if (file->n_notes == 0)
         return LK_OK;
     if (!json)

@@ -1,5 +1,6 @@
 /* lockstep gradcheck: the backward of ops, and of communication between ranks, against central
  * differences. */
+#include "plural.h"
 #include "ranks.h"
 #include "report.h"
 #include "term.h"
@@ -105,7 +106,7 @@ static bool is_selected(const char *name, int n, char **names)
 
 static void summary(const char *what, int checked, int failed, double tolerance)
 {
-    printf("\n%d %s%s, tolerance %g: ", checked, what, checked == 1 ? "" : "s", tolerance);
+    printf("\n%d %s%s, tolerance %g: ", checked, what, plural(checked), tolerance);
     if (failed)
         printf("%d FAILED\n", failed);
     else
@@ -188,8 +189,8 @@ static lk_status nodes_check(lk_comm *comm, void *arg)
     bool prints = lk_comm_rank(comm) == 0;
     int checked = 0, failed = 0;
     if (prints && !o->json)
-        printf("%d rank%s, transport %s\n\n", lk_comm_size(comm),
-               lk_comm_size(comm) == 1 ? "" : "s", lk_comm_transport(comm));
+        printf("%d rank%s, transport %s\n\n", lk_comm_size(comm), plural(lk_comm_size(comm)),
+               lk_comm_transport(comm));
     if (prints)
         report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
     for (int i = 0; lk_dist_checks[i]; i++) {

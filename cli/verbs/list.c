@@ -3,6 +3,7 @@
 #include "check.h"
 #include "kinds.h"
 #include "peers.h"
+#include "plural.h"
 #include "report.h"
 #include "verb.h"
 
@@ -66,7 +67,7 @@ static void list_dtypes(report *out)
     for (int i = 0; i < LK_N_DTYPES; i++) {
         char about[64];
         snprintf(about, sizeof about, "%zu byte%s%s", lk_dtype_size((lk_dtype)i),
-                 lk_dtype_size((lk_dtype)i) == 1 ? "" : "s",
+                 plural((int64_t)lk_dtype_size((lk_dtype)i)),
                  lk_dtype_is_real((lk_dtype)i) ? ", arithmetic" : "");
         entry(out, "dtype", lk_dtype_name((lk_dtype)i), about);
     }

@@ -1,5 +1,6 @@
 /* lockstep run: start ranks, by MPI's launcher or as threads, and see them to their end. */
 #include "launch_wait.h"
+#include "plural.h"
 #include "ranks.h"
 #include "term.h"
 #include "verb.h"
@@ -134,7 +135,7 @@ static int place_choose(const struct run_options *o, int n, launcher *found, con
         fprintf(stderr, "error: " COMMAND ": %s\n", why);
         return LK_EXIT_USAGE;
     }
-    fprintf(stderr, COMMAND ": %d rank%s, ", n, n == 1 ? "" : "s");
+    fprintf(stderr, COMMAND ": %d rank%s, ", n, plural(n));
     if (*out)
         fprintf(stderr, "transport mpi: %s\n", found->path);
     else if (local)

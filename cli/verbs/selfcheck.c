@@ -1,6 +1,7 @@
 /* lockstep selfcheck: every kernel in every configuration, one hash each. */
 #include "check_run.h"
 #include "golden.h"
+#include "plural.h"
 #include "report.h"
 #include "verb.h"
 
@@ -253,8 +254,8 @@ static void print_summary(const struct selfcheck *run, double seconds)
     const check_setting *s = &run->setting;
     if (run->o->json)
         return;
-    printf("\n%d check%s, %d case%s, %d run%s", run->n_items, run->n_items == 1 ? "" : "s",
-           run->cases, run->cases == 1 ? "" : "s", run->runs, run->runs == 1 ? "" : "s");
+    printf("\n%d check%s, %d case%s, %d run%s", run->n_items, plural(run->n_items), run->cases,
+           plural(run->cases), run->runs, plural(run->runs));
     if (run->o->fail_alloc) {
         printf(" with a failing allocation");
     } else {

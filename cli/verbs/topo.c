@@ -3,6 +3,7 @@
  * Under a launcher all ranks take part, and rank 0 prints.  With --hosts nothing runs: the tree and
  * the rank file are of a job that is still to be started.
  */
+#include "plural.h"
 #include "rankfile.h"
 #include "ranks.h"
 #include "report.h"
@@ -131,7 +132,7 @@ static void print_rank(const lk_topology *t, int rank, bool host, const struct b
     if (p->cache >= 0)
         printf("  cache %d", p->cache);
     if (p->cores[0])
-        printf("  core%s %s", p->n_cores == 1 ? "" : "s", p->cores);
+        printf("  core%s %s", plural(p->n_cores), p->cores);
     putchar('\n');
 }
 
@@ -172,8 +173,8 @@ static void print_tree(const lk_topology *t)
     for (int i = 0; i < t->n_tiers; i++)
         mode.size[i] = t->tier[i].size;
     lk_mode_text(&mode, text);
-    printf("%d rank%s on %d host%s, tiers %s %s\n", t->size, t->size == 1 ? "" : "s", t->n_nodes,
-           t->n_nodes == 1 ? "" : "s", text, t->declared ? "as declared" : "as found");
+    printf("%d rank%s on %d host%s, tiers %s %s\n", t->size, plural(t->size), t->n_nodes,
+           plural(t->n_nodes), text, t->declared ? "as declared" : "as found");
     if (t->why_flat)
         printf("one tier: %s\n", t->why_flat);
     if (t->machine && strcmp(t->machine, "hwloc") != 0)

@@ -1,5 +1,6 @@
 /* lockstep verify: the same experiment on many layouts, and whether the bits are the same. */
 #include "experiment.h"
+#include "plural.h"
 #include "ranks.h"
 #include "report.h"
 #include "term.h"
@@ -204,10 +205,10 @@ static int ranks_check(const struct verify *v)
             loader.shards = ranks;
         long long pieces = (long long)lk_loader_pieces_of(&loader);
         if (ranks > pieces)
-            return verb_refuse(COMMAND ": option --ranks: %lld ranks for a batch of %lld pieces: "
-                                       "give at most %lld ranks, or data.shards a larger value "
+            return verb_refuse(COMMAND ": option --ranks: %lld ranks for a batch of %lld piece%s: "
+                                       "give at most %lld rank%s, or data.shards a larger value "
                                        "(and a batch that has as many samples)",
-                               ranks, pieces, pieces);
+                               ranks, pieces, plural(pieces), pieces, plural(pieces));
     }
     return LK_EXIT_DONE;
 }
@@ -261,7 +262,8 @@ static int place_verify(struct verify *v, const verify_place *p)
     verify_trace trace;
     char why[VERIFY_WHY] = "";
     int status = LK_EXIT_DONE;
-    progress_show(&v->progress, (double)v->done++ / (double)v->total, "%d ranks", p->ranks);
+    progress_show(&v->progress, (double)v->done++ / (double)v->total, "%d rank%s", p->ranks,
+                  plural(p->ranks));
     if (verify_trace_new(v->o->steps, &trace) != LK_OK)
         status = verb_failed();
     int64_t begin = lk_clock_ns();
@@ -288,13 +290,13 @@ static int summary(const struct verify *v)
         return usage("algorithms", "none of them can be used on these ranks");
     if (failed > 0)
         fprintf(stderr,
-                "error: " COMMAND ": %lld of %lld configurations have other bits than the first\n",
-                failed, compared);
+                "error: " COMMAND ": %lld of %lld configurations %s other bits than the first\n",
+                failed, compared, failed == 1 ? "has" : "have");
     if (v->skipped > 0 && !v->o->json)
         printf("\n%lld left out: the algorithm cannot be used there", (long long)v->skipped);
     if (failed == 0 && !v->o->json)
-        printf("\nthe same bits in %lld configuration%s: %lld steps%s\n", compared,
-               compared == 1 ? "" : "s", (long long)v->o->steps,
+        printf("\nthe same bits in %lld configuration%s: %lld step%s%s\n", compared,
+               plural(compared), (long long)v->o->steps, plural(v->o->steps),
                v->first.score ? " and an evaluation" : "");
     return failed > 0 ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }

@@ -50,11 +50,12 @@ static lk_status team_make(lk_team *t)
     lk_comm *comm = t->spec.comm;
     t->size = comm ? lk_comm_size(comm) : 1;
     t->rank = comm ? lk_comm_rank(comm) : 0;
+    const char *s = t->spec.pieces == 1 ? "" : "s";
     LK_CHECK(t->size <= t->spec.pieces, LK_EINVAL,
-             "%d ranks for a batch of %lld pieces: start at most %lld ranks, or give data.shards a "
-             "larger value (and a batch that has as many samples), which is another run with other "
-             "bits",
-             t->size, (long long)t->spec.pieces, (long long)t->spec.pieces);
+             "%d ranks for a batch of %lld piece%s: start at most %lld rank%s, or give data.shards "
+             "a larger value (and a batch that has as many samples), which is another run with "
+             "other bits",
+             t->size, (long long)t->spec.pieces, s, (long long)t->spec.pieces, s);
     if (t->size > 1)
         LK_TRY(lk_comm_dup(comm, &t->comm));
     t->max_nodes = nodes_most(&t->spec, t->rank, t->size);

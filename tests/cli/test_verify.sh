@@ -92,7 +92,7 @@ for place in local ${mpis:+mpi}; do
     out 'DIFFER'
     err 'error: after step 1 the bits differ between (1 rank, 1 thread, '
     grep -Eq '^  first in [a-z_/0-9.]+, element [0-9]+ of [0-9]+: .*\(-?0x1.* and .*\(-?0x1' "$work/err" || fail 'no tensor'
-    err '1 of 2 configurations have other bits than the first'
+    err '1 of 2 configurations has other bits than the first'
 done
 status 1 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --json parallel.mode=fast
 out '"same": false'
@@ -136,3 +136,6 @@ for mpi in $mpis; do
 done
 status 0 env LK_DATASETS="$work" "$lockstep" verify --quiet "$work/warned.yaml" --steps 1 --ranks 1,2
 no_err
+out 'the same bits in 2 configurations: 1 step and an evaluation'
+status 2 "$lockstep" verify "$work/warned.yaml" data.shards=1
+err '2 ranks for a batch of 1 piece: give at most 1 rank, or'
