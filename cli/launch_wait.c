@@ -104,10 +104,10 @@ static int status_of(const launcher *l, int wait_status, int said, bool asked)
         return code;
     if (asked)
         fprintf(stderr, "lockstep: stopped, without a checkpoint\n");
-    else if (code > 128)
+    else if (code > 128 && code != 128 + SIGPIPE)
         fprintf(stderr, "lockstep: %s was killed by signal %d\n", l ? "a rank" : "the job",
                 code - 128);
-    else
+    else if (code <= 128)
         fprintf(stderr, "lockstep: the job ended with status %d\n", code);
     return LK_EXIT_FAILED;
 }

@@ -77,7 +77,7 @@ static void print_message(void *context, lk_log_level level, const char *line)
 int main(int argc, char **argv)
 {
     guard_streams();
-    /* A closed pipe then shows as a failed write, below. */
+    /* A closed pipe then shows as a failed write, see report_flush(). */
     signal(SIGPIPE, SIG_IGN);
     lk_log_sink_set(print_message, NULL);
     int status = dispatch(argc - 1, argv + 1);

@@ -7,21 +7,45 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CELL_SIZE = 256 };
 
 /* Of the first write to stdout that failed; 0: none did. */
 static int first_error;
 
+static atomic_bool outlives; /* the reader of stdout */
+
+void report_outlive(void)
+{
+    atomic_store(&outlives, true);
+}
+
+/* Whether stdout is a pipe that nobody reads any more. */
+static bool reader_left(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int report_flush(void)
 {
-    if (fflush(stdout) != 0 && first_error == 0)
-        first_error = errno;
-    if (ferror(stdout) && first_error == 0)
-        first_error = EIO;
+    int error = fflush(stdout) != 0 ? errno : ferror(stdout) ? EIO : 0;
+    if (error != 0 && reader_left()) {
+        if (!atomic_load(&outlives)) {
+            signal(SIGPIPE, SIG_DFL);
+            raise(SIGPIPE);
+        }
+        error = 0;
+    }
+    if (first_error == 0)
+        first_error = error;
     return first_error;
 }
 

@@ -50,8 +50,15 @@ void report_begin(report *r, const report_column *column, int n, bool json);
 /** Print, or measure, a row of `n` cells.  In JSON, a cell of CELL_NONE is left out. */
 void report_row(report *r, const report_cell *cell);
 
-/** Flush stdout.  Returns the errno of the first write to it that failed, 0 if all went well. */
+/**
+ * Flush stdout.  Returns the errno of the first write to it that failed, 0 if all went well.
+ *
+ * If it is a pipe whose reader has left, as of `| head`, the process ends by SIGPIPE, as others do.
+ */
 int report_flush(void);
+
+/** From here on the process outlives the reader of its output: its work is another. */
+void report_outlive(void);
 
 /** `v` for printf(): a NaN without its sign, which means nothing. */
 double report_plain(double v);

@@ -28,8 +28,8 @@ static int hash_run(const void *given, int n, char **operand)
 {
     const struct hash_options *o = given;
     report out;
+    bool titled = false;
     int exit_status = LK_EXIT_DONE;
-    report_begin(&out, columns, 4, o->json);
     for (int i = 0; i < n; i++) {
         lk_tensors *file;
         char text[LK_HASH_TEXT];
@@ -38,6 +38,9 @@ static int hash_run(const void *given, int n, char **operand)
             exit_status = verb_failed_with(st, NULL);
             continue;
         }
+        if (!titled)
+            report_begin(&out, columns, 4, o->json);
+        titled = true;
         const char *state = lk_checkpoint_is(operand[i]) ? tensors_note(file, "state") : NULL;
         report_row(&out, (report_cell[]){cell_text(lk_hash_text(lk_tensors_hash(file), text)),
                                          state ? cell_text(state) : cell_none(), cell_int(file->n),

@@ -126,7 +126,7 @@ static void print_json(const lk_job *job, const lk_epoch_report *r)
     if (r->slowest >= 0)
         print_json_ranks(r);
     printf(",\"state\":\"%s\"}\n", lk_hash_text(r->state, hash));
-    fflush(stdout);
+    (void)report_flush();
 }
 
 static void print_titles(const lk_job *job)
@@ -169,7 +169,7 @@ static void print_row(const lk_job *job, const lk_epoch_report *r)
         printf(" %12.0f\n", r->samples_per_s);
     else
         printf(" %12s\n", "-");
-    fflush(stdout);
+    (void)report_flush();
 }
 
 static void show_epoch(void *arg, const lk_job *job, const lk_epoch_report *r)
@@ -231,7 +231,7 @@ static int print_end(const struct train_options *o, const lk_job *job, const lk_
     if (leader) {
         printf(o->json ? "{\"state\":\"%s\"" : "state %s", lk_hash_text(end->state, hash));
         printf(o->json ? "%s}\n" : "%s\n", !fast ? "" : o->json ? ",\"mode\":\"fast\"" : " fast");
-        fflush(stdout);
+        (void)report_flush();
     }
     if (!end->stopped)
         return LK_EXIT_DONE;
@@ -296,6 +296,7 @@ static int train_run(const void *given, int n, char **operand)
 {
     struct call call = {.options = given, .n = n, .operand = operand};
     lk_experiment *experiment = NULL;
+    report_outlive();
     if (!ranks_are_threads()) /* else their process listens already */
         stop_listen();
     if (ranks_launched())

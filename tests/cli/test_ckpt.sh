@@ -183,3 +183,9 @@ out '{"name": "é", "dtype": "u8", "shape": "[1,1]"'
 status 0 "$lockstep" ckpt export "$work/n.safetensors" "$work/m.npz"
 $python -c "import numpy, sys; assert sorted(numpy.load(sys.argv[1]).files) == ['a.b', '\u00e9']" \
     "$work/m.npz" || fail 'a name changed on its way'
+
+# A table that has no row has no titles.
+mkdir "$work/nothing"
+status 1 "$lockstep" ckpt hash "$work/nothing"
+err 'a folder without checkpoints in it'
+no_out
