@@ -6,6 +6,7 @@
 #include <lockstep/log.h>
 #include <lockstep/thread.h>
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -18,14 +19,16 @@ static _Thread_local struct {
     bool unopened;      /* they could not be opened: no rank knows what another says */
 } here;
 
-/* The rank that an MPI launcher gave this process; -1 if none started it. */
+/* The rank that an MPI launcher gave this process, 0 if that is no number; -1 if none started it. */
 static int launched_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *value = getenv(names[i]);
-        if (value && *value)
-            return atoi(value);
+        if (value && *value) {
+            long rank = strtol(value, NULL, 10);
+            return rank > 0 && rank <= INT_MAX ? (int)rank : 0;
+        }
     }
     return -1;
 }

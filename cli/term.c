@@ -30,10 +30,10 @@ static int err_width(void)
 {
     struct winsize size = {0};
     const char *passed = getenv("LK_TERMINAL");
-    int width = passed ? atoi(passed) : 0;
+    long width = passed ? strtol(passed, NULL, 10) : 0;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
         width = size.ws_col;
-    return width > 1 ? width : 80;
+    return width <= 1 ? 80 : width < LINE ? (int)width : LINE;
 }
 
 void term_pass_on(void)

@@ -1,6 +1,8 @@
 /* DDL: begin, end, broadcast. */
 #include "coll/ddl.h"
 
+#include "base/number.h"
+
 #include <lockstep/alloc.h>
 #include <lockstep/clock.h>
 #include <lockstep/log.h>
@@ -120,9 +122,8 @@ static lk_status group_size_get(int64_t *out)
     *out = 1048576;
     if (!env || !*env)
         return LK_OK;
-    char *end;
-    double v = strtod(env, &end);
-    LK_CHECK(*end == '\0' && v >= 0 && v <= 1e15, LK_EINVAL,
+    double v = 0;
+    LK_CHECK(!lk__number_read_real(env, &v) && v >= 0 && v <= 1e15, LK_EINVAL,
              "DDL_GROUP_SIZE is \"%s\": it must be a number of elements", env);
     *out = v < 200000 ? 200000 : (int64_t)v;
     return LK_OK;

@@ -6,6 +6,7 @@
  */
 #include "comm/comm.h"
 
+#include "base/number.h"
 #include "comm/helper.h"
 
 #include <lockstep/alloc.h>
@@ -121,9 +122,7 @@ static lk_status deadline_default(int64_t *ns)
     const char *env = getenv("LK_DEADLINE");
     double seconds = 60;
     if (env && *env) {
-        char *end;
-        seconds = strtod(env, &end);
-        LK_CHECK(*end == '\0' && seconds >= 0 && seconds <= 1e9, LK_EINVAL,
+        LK_CHECK(!lk__number_read_real(env, &seconds) && seconds >= 0 && seconds <= 1e9, LK_EINVAL,
                  "LK_DEADLINE is \"%s\": it must be seconds, 0 for no deadline", env);
     }
     *ns = (int64_t)(seconds * 1e9);

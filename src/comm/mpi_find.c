@@ -3,6 +3,7 @@
  * A program that is linked statically cannot open one: there dlopen() is not linked in, and its
  * address is 0.
  */
+#include "base/number.h"
 #include "comm/comm.h"
 #include "comm/mpi.h"
 
@@ -163,14 +164,16 @@ lk_status lk__mpi_module(const lk_mpi **out)
     return LK_OK;
 }
 
-/* How many processes the launcher of an MPI started with this one; 0: it did not start it.  Of srun,
+/* How many processes the launcher of an MPI started with this one; 0: it did not start it, or says no
+ * number.  Of srun,
  * what it says of a step counts only where it speaks PMIx: a job may hold more than was started. */
 static int started(int i)
 {
     const char *count = getenv(mpis[i].count);
     if (!count && i == OPENMPI && is_set("PMIX_RANK"))
         count = getenv("SLURM_STEP_NUM_TASKS");
-    return count ? atoi(count) : 0;
+    int64_t n = 0;
+    return count && !lk__number_read_int(count, &n) && n > 0 && n <= INT_MAX ? (int)n : 0;
 }
 
 lk__mpi_stranger lk__mpi_stranger_find(const lk_mpi *m)

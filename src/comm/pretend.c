@@ -1,4 +1,5 @@
 /* Pretend to be on several nodes: for tests of tiers and reports on one machine. */
+#include "base/number.h"
 #include "comm/comm.h"
 
 #include <stdlib.h>
@@ -8,9 +9,8 @@ lk_status lk__nodes_pretend(int size, int *node)
     const char *env = getenv("LK_LOCAL_NODES");
     if (!env || !*env)
         return LK_OK;
-    char *end;
-    long nodes = strtol(env, &end, 10);
-    LK_CHECK(*end == '\0' && nodes >= 1 && nodes <= LK_MAX_LOCAL, LK_EINVAL,
+    int64_t nodes = 0;
+    LK_CHECK(!lk__number_read_int(env, &nodes) && nodes >= 1 && nodes <= LK_MAX_LOCAL, LK_EINVAL,
              "LK_LOCAL_NODES is \"%s\": it must be a number from 1 to %d", env, LK_MAX_LOCAL);
     if (nodes > size)
         nodes = size;

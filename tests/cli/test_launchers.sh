@@ -40,6 +40,8 @@ alone()
 }
 alone env LK_MPI=mpich OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 "$lockstep" topo
 alone env LK_MPI=openmpi PMI_SIZE=1 PMI_RANK=0 "$lockstep" topo
+alone env LK_MPI=openmpi PMI_SIZE=3x PMI_RANK=0 "$lockstep" topo          # no number
+alone env LK_MPI=openmpi PMI_SIZE=4294967299 PMI_RANK=0 "$lockstep" topo # nor is this, in an int
 alone env SLURM_JOB_ID=1 SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 "$lockstep" topo
 alone env LK_MPI=mpich SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 PMI_RANK=0 "$lockstep" topo
 
@@ -48,3 +50,11 @@ if command -v mpirun.mpich >/dev/null && command -v mpirun.openmpi >/dev/null; t
     refused "$mpich" env LK_MPI=openmpi mpirun.mpich -n 3 "$lockstep" topo
     refused "$open_mpi" env LK_MPI=mpich mpirun.openmpi --oversubscribe -n 3 "$lockstep" topo
 fi
+
+# Numbers of our own are read to their end.
+for deadline in 0x10 ' 5' 1,5 1e9999 -1; do
+    refused "LK_DEADLINE is \"$deadline\": it must be seconds" env "LK_DEADLINE=$deadline" "$lockstep" topo
+done
+alone env LK_DEADLINE=1.5e1 "$lockstep" topo
+status 1 env "LK_LOCAL_NODES= 2" "$lockstep" run -n 2 --transport local -- topo
+err 'LK_LOCAL_NODES is " 2": it must be a number from 1 to '
