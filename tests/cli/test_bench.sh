@@ -50,6 +50,14 @@ out 'torch  '
 status 2 "$lockstep" bench tape --against tensorflow
 err 'torch or none'
 
+# Every column of bench step is explained, there and in the documents.
+status 0 "$lockstep" bench step --help
+tr '\n' ' ' <"$work/out" >"$work/help"
+for column in samples/s "peer's" ms ratio effic. limit price data forward backward wait exchange update rest; do
+    sed 's/^.*Columns: //; s/JSON: .*$//' "$work/help" | grep -qF -- "$column" || fail "--help does not explain $column"
+    grep '^| `' "$here/../../docs/running.md" | grep -qF -- "\`$column\`" || fail "docs/running.md does not explain $column"
+done
+
 # bench step: alone, as JSON, an experiment of one's own, and against PyTorch where it is installed
 status 0 "$lockstep" bench step --against none --seconds 0 --filter 'mlp-100 '
 out 'torch: not asked for'
