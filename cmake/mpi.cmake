@@ -6,8 +6,12 @@
 # mpicc.  -DLK_MPI=OFF builds none.  LK_MPIS lists the names of those that were found.
 option(LK_MPI "build the modules for the MPIs that are installed" ON)
 include(GNUInstallDirs)
+file(RELATIVE_PATH LK_MPI_FROM_BIN /prefix/${CMAKE_INSTALL_BINDIR}
+  /prefix/${CMAKE_INSTALL_LIBDIR}/lockstep/mpi)
 target_compile_definitions(lk_objects PRIVATE
   LK_MPI_FOLDER="${CMAKE_INSTALL_FULL_LIBDIR}/lockstep/mpi")
+set_property(SOURCE src/comm/mpi_find.c APPEND PROPERTY COMPILE_DEFINITIONS
+  LK_MPI_FROM_BIN="${LK_MPI_FROM_BIN}")
 
 # lk_mpi(wrapper): a module for the MPI of this compiler, unless there is one of the same name.
 function(lk_mpi wrapper)

@@ -10,8 +10,8 @@
  * The module for the MPI that is loaded, or that started this process, or the first one there is.
  *
  * LK_MPI names one ("openmpi", "mpich") and LK_MPI_MODULES a folder with modules; otherwise they are
- * looked for beside the library: in mpi/, lockstep/mpi/ and ../lib/lockstep/mpi/, then where the
- * library was to be installed.
+ * looked for beside the library, or the program that it is linked into: in mpi/, lockstep/mpi/ and
+ * ../lib/lockstep/mpi/ (as the installation names it), then where the library was to be installed.
  *
  * Errors: LK_ENOTSUP, saying which were looked for and where.
  */

@@ -63,7 +63,7 @@ static int likely(void)
 /* Folders to look in, one after the other; false behind the last. */
 static bool folder(int i, char out[PATH_MAX])
 {
-    static const char *const beside[] = {"mpi", "lockstep/mpi", "../lib/lockstep/mpi"};
+    static const char *const beside[] = {"mpi", "lockstep/mpi", LK_MPI_FROM_BIN};
     enum { N_BESIDE = sizeof beside / sizeof beside[0] };
     const char *given = getenv("LK_MPI_MODULES");
     if (given && *given) {
@@ -96,6 +96,20 @@ static bool module_path(int i, const char *name, char out[PATH_MAX + 64])
         return false;
     snprintf(out, PATH_MAX + 64, "%s/lockstep-mpi-%s.so", at, name);
     return true;
+}
+
+/* All folders that are looked in, each once. */
+static const char *folders(char *out, size_t size)
+{
+    char at[PATH_MAX], before[PATH_MAX] = "";
+    size_t n = 0;
+    out[0] = '\0';
+    for (int i = 0; n < size && folder(i, at); i++) {
+        if (strcmp(at, before) != 0)
+            n += (size_t)snprintf(out + n, size - n, "%s%s", i > 0 ? ", " : "", at);
+        memcpy(before, at, sizeof before);
+    }
+    return out;
 }
 
 bool lk_mpi_has_module(const char *name)
@@ -151,16 +165,15 @@ lk_status lk__mpi_module(const lk_mpi **out)
     pthread_once(&once, find);
     *out = found;
     LK_CHECK(dlopen, LK_ENOTSUP, "a program that is linked statically cannot use MPI");
-    char at[PATH_MAX] = "";
-    (void)!folder(0, at);
+    char looked[640];
     LK_CHECK(found || !other_build, LK_ENOTSUP,
-             "the modules for MPI in %s or %s are of another build of the library", at,
-             LK_MPI_FOLDER);
+             "the modules for MPI are of another build of the library (looked in %s)",
+             folders(looked, sizeof looked));
     LK_CHECK(found, LK_ENOTSUP,
-             "no module for MPI%s%s was found: lockstep-mpi-openmpi.so or lockstep-mpi-mpich.so in "
-             "%s or %s (LK_MPI_MODULES names another folder)",
-             is_set("LK_MPI") ? " " : "", is_set("LK_MPI") ? getenv("LK_MPI") : "", at,
-             LK_MPI_FOLDER);
+             "no module for MPI%s%s was found: neither lockstep-mpi-openmpi.so nor "
+             "lockstep-mpi-mpich.so is in %s (LK_MPI_MODULES names another folder)",
+             is_set("LK_MPI") ? " " : "", is_set("LK_MPI") ? getenv("LK_MPI") : "",
+             folders(looked, sizeof looked));
     return LK_OK;
 }
 

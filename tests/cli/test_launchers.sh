@@ -58,3 +58,17 @@ done
 alone env LK_DEADLINE=1.5e1 "$lockstep" topo
 status 1 env "LK_LOCAL_NODES= 2" "$lockstep" run -n 2 --transport local -- topo
 err 'LK_LOCAL_NODES is " 2": it must be a number from 1 to '
+
+# Modules are found from the program's place, wherever that was moved to; a message that there are none
+# names each folder that was looked in once.
+status 1 env LK_MPI_MODULES="$work/none" LK_MPI=mpich PMI_RANK=0 "$lockstep" topo
+err "is in $work/none (LK_MPI_MODULES names another folder)"
+mkdir -p "$work/moved/bin"
+cp "$lockstep" "$work/moved/bin"
+if ! env -u LK_MPI_MODULES LK_MPI=mpich PMI_RANK=0 "$work/moved/bin/lockstep" topo >"$work/out" 2>"$work/err"; then
+    err "is in $work/moved/bin/mpi, $work/moved/bin/lockstep/mpi, $work/moved/bin/../lib"
+    folder=$(sed -n 's/^.*lockstep\/mpi, \([^,]*\), .*$/\1/p' "$work/err")
+    mkdir -p "$folder"
+    cp "$LK_MPI_MODULES/lockstep-mpi-mpich.so" "$folder"
+    alone env -u LK_MPI_MODULES LK_MPI=mpich PMI_RANK=0 "$work/moved/bin/lockstep" topo
+fi
