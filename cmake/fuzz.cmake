@@ -6,7 +6,7 @@
 # runs each target for some seconds, `make fuzz` for FUZZ_SECONDS (tests/fuzz/run.sh).
 set(read ${sources})
 list(FILTER read INCLUDE REGEX "/src/(base|config|data|io|tensor|train)/")
-set_property(SOURCE ${read} APPEND PROPERTY COMPILE_OPTIONS -fsanitize=fuzzer-no-link,pointer-overflow)
+set_property(SOURCE ${read} APPEND PROPERTY COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
 list(FILTER read EXCLUDE REGEX "/src/data/")
 set_property(SOURCE ${read} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-coverage=trace-cmp)
 add_custom_target(fuzz)

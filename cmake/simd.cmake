@@ -75,7 +75,7 @@ function(lk_simd)
   if(LK_SANITIZE MATCHES "undefined" AND CMAKE_C_COMPILER_ID MATCHES "Clang")
     # Unrolled tiles with all checks take clang minutes: vectors have fewer, and those of addresses as
     # calls; the scalars of all files but one have all.
-    set(fewer -fno-sanitize=object-size,signed-integer-overflow)
+    set(fewer -fno-sanitize=object-size,pointer-overflow,signed-integer-overflow)
     set_property(SOURCE src/kernel/simd/cross.c APPEND PROPERTY COMPILE_OPTIONS ${fewer})
     set(checks_avx2 ${fewer} -mllvm -asan-instrumentation-with-call-threshold=0)
     set(checks_avx512 ${checks_avx2})

@@ -17,9 +17,11 @@ static double direct_cost(const lk__case *k, const lk__rates *r)
 static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
 {
     lk_run mine = lk__case_share(k, k->rank);
-    unsigned char *out = (unsigned char *)k->c.out + mine.first * k->elem;
+    unsigned char *out = k->c.out; /* of the root alone */
     bool root = k->rank == k->c.root;
-    if (!root)
+    if (root)
+        out += mine.first * k->elem;
+    else
         LK_TRY(lk__schedule_room(s, mine.n * k->elem, &out));
     LK_TRY(lk__schedule_shares(s, k, out));
     if (!root)

@@ -141,6 +141,10 @@ lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, cons
                         .cross = &cross->of[g->dtype],
                         .gemv = cross->gemv[g->dtype]};
     job.g.piece = lk__min(g->piece, g->k); /* k = 0: no pieces, C is its start */
+    if (g->k == 0) { /* A and B, which may be NULL then, are nowhere: what points there lies in C */
+        job.a = job.b = c;
+        job.g.lda = job.g.ldb = job.batch.stride_a = job.batch.stride_b = 0;
+    }
     LK_TRY(lk__act_get(g->dtype, g->act, &job.act));
     turn_column(&job);
     LK_TRY(run_job(&job));

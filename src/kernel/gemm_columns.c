@@ -249,7 +249,7 @@ static void write_panel(const struct block *b, int64_t j, char *sum)
     for (int64_t i = 0; i < b->run->n_rows; i++) {
         char *from = sum + i * job->panel * job->elem;
         char *c = b->run->c + (i * job->g.ldc + j) * job->elem;
-        const char *start = job->start == LK_START_C ? c : job->bias + j * job->elem;
+        const char *start = job->start == LK_START_BIAS ? job->bias + j * job->elem : c;
         if (job->start != LK_START_ZERO)
             lk__gemm_add(job->g.dtype, from, start, n);
         memcpy(c, from, (size_t)(n * job->elem));

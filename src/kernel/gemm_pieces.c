@@ -95,7 +95,7 @@ static void write_tile(const struct panel *p, int64_t row, int64_t rows, char *s
     for (int64_t m = 0; m < rows; m++) {
         char *from = sum + m * p->nr * job->elem;
         char *c = p->run->c + ((row + m) * job->g.ldc + p->j) * job->elem;
-        const char *start = job->start == LK_START_C ? c : job->bias + p->j * job->elem;
+        const char *start = job->start == LK_START_BIAS ? job->bias + p->j * job->elem : c;
         if (job->start != LK_START_ZERO)
             lk__gemm_add(job->g.dtype, from, start, p->n_valid);
         memcpy(c, from, (size_t)(p->n_valid * job->elem));

@@ -15,31 +15,30 @@
 #    define FMA_double fma
 
 /* X_M: from the X of one m to the next; X_J: from one column to the next, 0 if all have the same. */
-#    define DEFINE(NAME, T, MR, X_M, X_J)                                                    \
-        static void NAME##_##T##_##MR(const lk__columns_args *t)                             \
-        {                                                                                    \
-            for (int m = 0; m < (MR); m++)                                                   \
-                for (int j = 0; j < t->n_valid; j++) {                                       \
-                    T acc = t->partial ? ((const T *)t->partial)[m * t->ld_partial + j] : 0; \
-                    const T *x = (const T *)t->x + m * (X_M) + j * (X_J);                    \
-                    const T *y = (const T *)t->y + j;                                        \
-                    for (int64_t row = 0; row < t->n_images * t->n_rows; row++) {            \
-                        const int64_t i = row / t->n_rows, r = row % t->n_rows;              \
-                        const T *xr = x + i * t->x_image + r * t->x_row;                     \
-                        const T *yr = y + i * t->y_image + r * t->y_row;                     \
-                        for (int64_t p = 0; p < t->n_phase; p++) {                           \
-                            const lk__phase *ph = &t->phase[p];                              \
-                            if (!(ph->mask >> m & 1))                                        \
-                                continue;                                                    \
-                            for (int64_t c = ph->first; c < ph->first + ph->n; c++)          \
-                                acc = FMA_##T(xr[c * t->x_col], yr[c * t->y_col], acc);      \
-                        }                                                                    \
-                    }                                                                        \
-                    for (int q = 0; q < t->n_add; q++)                                       \
-                        acc = ((const T *)t->add[q])[m * t->ld_add + j] + acc;               \
-                    T *out = (T *)t->out + m * t->ld_out + j;                                \
-                    *out = t->accumulate ? *out + acc : acc;                                 \
-                }                                                                            \
+#    define DEFINE(NAME, T, MR, X_M, X_J)                                                        \
+        static void NAME##_##T##_##MR(const lk__columns_args *t)                                 \
+        {                                                                                        \
+            for (int m = 0; m < (MR); m++)                                                       \
+                for (int j = 0; j < t->n_valid; j++) {                                           \
+                    T acc = t->partial ? ((const T *)t->partial)[m * t->ld_partial + j] : 0;     \
+                    for (int64_t row = 0; row < t->n_images * t->n_rows; row++) {                \
+                        const int64_t i = row / t->n_rows, r = row % t->n_rows;                  \
+                        const T *xr = (const T *)t->x + m * (X_M) + j * (X_J) + i * t->x_image + \
+                                      r * t->x_row;                                              \
+                        const T *yr = (const T *)t->y + j + i * t->y_image + r * t->y_row;       \
+                        for (int64_t p = 0; p < t->n_phase; p++) {                               \
+                            const lk__phase *ph = &t->phase[p];                                  \
+                            if (!(ph->mask >> m & 1))                                            \
+                                continue;                                                        \
+                            for (int64_t c = ph->first; c < ph->first + ph->n; c++)              \
+                                acc = FMA_##T(xr[c * t->x_col], yr[c * t->y_col], acc);          \
+                        }                                                                        \
+                    }                                                                            \
+                    for (int q = 0; q < t->n_add; q++)                                           \
+                        acc = ((const T *)t->add[q])[m * t->ld_add + j] + acc;                   \
+                    T *out = (T *)t->out + m * t->ld_out + j;                                    \
+                    *out = t->accumulate ? *out + acc : acc;                                     \
+                }                                                                                \
         }
 
 #    define DEFINE_TYPE(T)           \
