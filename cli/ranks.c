@@ -22,7 +22,8 @@ static _Thread_local struct {
 /* The rank that an MPI launcher gave this process, 0 if that is no number; -1 if none started it. */
 static int launched_rank(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    /* PMIX_RANK last: under SLURM it may be that of a helper of MPICH's mpirun. */
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *value = getenv(names[i]);
         if (value && *value) {

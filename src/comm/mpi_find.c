@@ -51,13 +51,14 @@ static int loaded(void)
     return strstr(text, "Open MPI") ? OPENMPI : MPICH;
 }
 
-/* In which order to try the modules: the most likely first. */
+/* Which module to try first.  PMIX_RANK does not count: in a job of SLURM the mpirun of MPICH starts
+ * its helpers with srun, which may set it for them. */
 static int likely(void)
 {
     int i = loaded();
     if (i >= 0)
         return i;
-    return is_set("PMI_RANK") && !is_set("OMPI_COMM_WORLD_SIZE") && !is_set("PMIX_RANK");
+    return is_set("PMI_RANK") && !is_set("OMPI_COMM_WORLD_SIZE") ? MPICH : OPENMPI;
 }
 
 /* Folders to look in, one after the other; false behind the last. */
@@ -178,12 +179,12 @@ lk_status lk__mpi_module(const lk_mpi **out)
 }
 
 /* How many processes the launcher of an MPI started with this one; 0: it did not start it, or says no
- * number.  Of srun,
- * what it says of a step counts only where it speaks PMIx: a job may hold more than was started. */
+ * number.  Of srun, what it says of a step counts only where it speaks PMIx, and to this process: not
+ * to a helper. */
 static int started(int i)
 {
     const char *count = getenv(mpis[i].count);
-    if (!count && i == OPENMPI && is_set("PMIX_RANK"))
+    if (!count && i == OPENMPI && is_set("PMIX_RANK") && !is_set("PMI_SIZE"))
         count = getenv("SLURM_STEP_NUM_TASKS");
     int64_t n = 0;
     return count && !lk__number_read_int(count, &n) && n > 0 && n <= INT_MAX ? (int)n : 0;

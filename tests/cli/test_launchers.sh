@@ -25,6 +25,7 @@ refused "$open_mpi: start them with the mpirun of MPICH, or set LK_MPI=openmpi" 
 refused "$open_mpi" env LK_MPI=mpich PMIX_RANK=0 SLURM_STEP_NUM_TASKS=3 "$lockstep" topo
 refused "$mpich: start them with the mpirun of Open MPI, or set LK_MPI=mpich" \
     env LK_MPI=openmpi PMI_SIZE=3 PMI_RANK=0 "$lockstep" topo
+refused "$mpich" env LK_MPI=openmpi PMI_SIZE=3 PMI_RANK=0 PMIX_RANK=1 SLURM_STEP_NUM_TASKS=2 "$lockstep" topo
 
 # Where the launcher's own MPI has no module, another one is opened.
 mkdir "$work/one"
@@ -49,6 +50,11 @@ alone env LK_MPI=mpich SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 PMI_RANK=0 "$lockst
 if command -v mpirun.mpich >/dev/null && command -v mpirun.openmpi >/dev/null; then
     refused "$mpich" env LK_MPI=openmpi mpirun.mpich -n 3 "$lockstep" topo
     refused "$open_mpi" env LK_MPI=mpich mpirun.openmpi --oversubscribe -n 3 "$lockstep" topo
+
+    # In a job of SLURM MPICH's starts its helpers with srun, and ranks inherit what that sets.
+    status 0 timeout 60 env PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.1.0 \
+        SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 mpirun.mpich -n 3 "$lockstep" topo
+    out '3 ranks on 1 host'
 fi
 
 # Numbers of our own are read to their end.
