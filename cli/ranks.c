@@ -19,12 +19,17 @@ static _Thread_local struct {
     bool unopened;      /* they could not be opened: no rank knows what another says */
 } here;
 
-/* The rank that an MPI launcher gave this process, 0 if that is no number; -1 if none started it. */
+/* The rank that a launcher gave this process, 0 if that is no number; -1 if none started it.  srun
+ * gives one for no MPI too: ranks_open() then says what is wrong.  A batch script has SLURM_PROCID as
+ * well, but is no part of a step. */
 static int launched_rank(void)
 {
     /* PMIX_RANK last: under SLURM it may be that of a helper of MPICH's mpirun. */
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                        "SLURM_PROCID"};
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    size_t n = sizeof names / sizeof names[0] - (tasks && strtol(tasks, NULL, 10) > 1 ? 0 : 1);
+    for (size_t i = 0; i < n; i++) {
         const char *value = getenv(names[i]);
         if (value && *value) {
             long rank = strtol(value, NULL, 10);

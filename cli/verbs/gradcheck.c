@@ -234,8 +234,9 @@ static int gradcheck_run(const void *given, int n, char **operand)
     if (transport && strcmp(transport, "local") == 0)
         return nodes_run(&run, NULL);
     if (transport) {
-        if (lk_comm_open(transport, &comm) != LK_OK)
-            return verb_failed();
+        lk_status st = lk_comm_open(transport, &comm);
+        if (st != LK_OK)
+            return verb_failed_with(st, NULL);
         int status = nodes_run(&run, comm);
         lk_comm_free(comm);
         return status;

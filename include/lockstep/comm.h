@@ -98,8 +98,9 @@ typedef struct lk_comm lk_comm;
  * `*out`.
  *
  * Errors: LK_EINVAL for an unknown name, listing the known ones; LK_ENOTSUP when there is no module
- * for the MPI, saying where it was looked for, and when the launcher of another MPI started several
- * processes, each of which would be alone; LK_ECOMM, LK_ENOMEM.
+ * for the MPI, saying where it was looked for, and, unless the transport is "self", when the launcher
+ * of another MPI or srun without any started several processes, each of which would be alone;
+ * LK_ECOMM, LK_ENOMEM.
  */
 LK_API lk_status lk_comm_open(const char *transport, lk_comm **out) LK_NODISCARD;
 

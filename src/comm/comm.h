@@ -34,6 +34,9 @@ lk_status lk__mpi_open(lk_comm **out) LK_NODISCARD;
 /** Whether an MPI launcher started this process, as its environment tells. */
 bool lk__mpi_launched(void);
 
+/** LK_ENOTSUP if srun started several processes for no MPI, so that each would be a job of its own. */
+lk_status lk__srun_check(void) LK_NODISCARD;
+
 /** The rank in `comm` of a world rank; -1 if it is not in it. */
 int lk__comm_rank_of(const lk_comm *comm, int world_rank);
 

@@ -17,17 +17,18 @@
  */
 lk_status lk__mpi_module(const lk_mpi **out) LK_NODISCARD;
 
-/* A launcher that is not of the MPI in use. */
+/* A launcher that is not of the MPI in use, or of none. */
 typedef struct lk__mpi_stranger {
     int processes; /* that it started with this one; 0: there is no such launcher */
     int ours, theirs;
+    bool srun; /* it is srun */
 } lk__mpi_stranger;
 
-/** Whether the launcher of another MPI started this process, as the environment says.  To be asked
- * before MPI is initialised, which may change it. */
+/** Whether the launcher of another MPI started this process, or srun for no MPI, as the environment
+ * says.  To be asked before MPI is initialised, which may change it. */
 lk__mpi_stranger lk__mpi_stranger_find(const lk_mpi *m);
 
-/** LK_ENOTSUP: names both MPIs, and says what to do. */
+/** LK_ENOTSUP: says who started what, and what to do. */
 lk_status lk__mpi_stranger_refuse(const lk__mpi_stranger *s) LK_NODISCARD;
 
 #endif /* LK_COMM_MPI_H */

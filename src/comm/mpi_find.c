@@ -20,12 +20,14 @@
 #pragma weak dladdr
 #pragma weak dlerror
 
-enum { OPENMPI, MPICH, N_MPIS };
+enum { OPENMPI, MPICH, N_MPIS, NO_MPI = N_MPIS };
 
-/* The MPIs, and where their launchers say how many processes they start. */
+/* The MPIs, where their launchers say how many processes they start, and what srun --mpi= starts them
+ * with. */
 static const struct {
-    const char *name, *title, *count;
-} mpis[N_MPIS] = {{"openmpi", "Open MPI", "OMPI_COMM_WORLD_SIZE"}, {"mpich", "MPICH", "PMI_SIZE"}};
+    const char *name, *title, *count, *srun;
+} mpis[N_MPIS] = {{"openmpi", "Open MPI", "OMPI_COMM_WORLD_SIZE", "pmix"},
+                  {"mpich", "MPICH", "PMI_SIZE", "pmi2"}};
 
 static bool is_set(const char *variable)
 {
@@ -178,6 +180,13 @@ lk_status lk__mpi_module(const lk_mpi **out)
     return LK_OK;
 }
 
+/* A number of processes; 0 if it is none. */
+static int count_read(const char *text)
+{
+    int64_t n = 0;
+    return text && !lk__number_read_int(text, &n) && n > 0 && n <= INT_MAX ? (int)n : 0;
+}
+
 /* How many processes the launcher of an MPI started with this one; 0: it did not start it, or says no
  * number.  Of srun, what it says of a step counts only where it speaks PMIx, and to this process: not
  * to a helper. */
@@ -186,26 +195,64 @@ static int started(int i)
     const char *count = getenv(mpis[i].count);
     if (!count && i == OPENMPI && is_set("PMIX_RANK") && !is_set("PMI_SIZE"))
         count = getenv("SLURM_STEP_NUM_TASKS");
-    int64_t n = 0;
-    return count && !lk__number_read_int(count, &n) && n > 0 && n <= INT_MAX ? (int)n : 0;
+    return count_read(count);
+}
+
+/* Whether srun started this process, and not a launcher that srun started.  A batch script has
+ * SLURM_PROCID as well, but is no part of a step. */
+static bool by_srun(void)
+{
+    return is_set("SLURM_PROCID") && is_set("SLURM_STEP_NUM_TASKS") &&
+           !is_set("OMPI_COMM_WORLD_SIZE") && !is_set("MPI_LOCALNRANKS");
+}
+
+/* How many processes srun started with this one without a word of each other; 0: it did not. */
+static int srun_alone(void)
+{
+    return by_srun() && !lk__mpi_launched() ? count_read(getenv("SLURM_STEP_NUM_TASKS")) : 0;
 }
 
 lk__mpi_stranger lk__mpi_stranger_find(const lk_mpi *m)
 {
-    lk__mpi_stranger none = {.processes = 0};
+    lk__mpi_stranger s = {.theirs = NO_MPI, .srun = by_srun()};
     for (int i = 0; i < N_MPIS; i++) {
         int other = (i + 1) % N_MPIS;
-        if (strcmp(m->name, mpis[i].name) == 0 && started(i) == 0)
-            return (lk__mpi_stranger){started(other), i, other};
+        if (strcmp(m->name, mpis[i].name) != 0 || started(i) > 0)
+            continue;
+        s.ours = i;
+        s.theirs = started(other) > 0 ? other : NO_MPI;
+        s.processes = started(other) > 0 ? started(other) : srun_alone();
     }
-    return none;
+    return s;
+}
+
+static lk_status srun_refuse(int processes)
+{
+    return LK_RAISE(LK_ENOTSUP,
+                    "srun started %d processes, but told them nothing of each other, so that each "
+                    "of them is alone: start them with srun --mpi=%s for %s, --mpi=%s for %s; if "
+                    "each is to be a job of its own, unset SLURM_STEP_NUM_TASKS",
+                    processes, mpis[OPENMPI].srun, mpis[OPENMPI].title, mpis[MPICH].srun,
+                    mpis[MPICH].title);
+}
+
+lk_status lk__srun_check(void)
+{
+    int processes = srun_alone();
+    return processes > 1 ? srun_refuse(processes) : LK_OK;
 }
 
 lk_status lk__mpi_stranger_refuse(const lk__mpi_stranger *s)
 {
+    if (s->theirs == NO_MPI)
+        return srun_refuse(s->processes);
     const char *ours = mpis[s->ours].title, *theirs = mpis[s->theirs].title;
     const char *module = mpis[s->theirs].name;
-    char instead[128];
+    char start[64], instead[128];
+    if (s->srun)
+        snprintf(start, sizeof start, "srun --mpi=%s", mpis[s->ours].srun);
+    else
+        snprintf(start, sizeof start, "the mpirun of %s", ours);
     if (by_host)
         snprintf(instead, sizeof instead, "link the program with %s", theirs);
     else if (lk_mpi_has_module(module))
@@ -215,6 +262,6 @@ lk_status lk__mpi_stranger_refuse(const lk__mpi_stranger *s)
     return LK_RAISE(
         LK_ENOTSUP,
         "the launcher of %s started %d processes, but this is %s, in which each of them "
-        "is alone: start them with the mpirun of %s, or %s",
-        theirs, s->processes, ours, ours, instead);
+        "is alone: start them with %s, or %s",
+        theirs, s->processes, ours, start, instead);
 }

@@ -7,8 +7,10 @@ lk_status lk_comm_open(const char *transport, lk_comm **out)
 {
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = NULL;
-    if (!transport)
+    if (!transport) {
+        LK_TRY(lk__srun_check());
         transport = lk__mpi_launched() ? "mpi" : "self";
+    }
     if (strcmp(transport, "self") == 0)
         LK_TRY(lk__self_open(out));
     else if (strcmp(transport, "mpi") == 0)

@@ -43,7 +43,6 @@ alone env LK_MPI=mpich OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 "$lockstep"
 alone env LK_MPI=openmpi PMI_SIZE=1 PMI_RANK=0 "$lockstep" topo
 alone env LK_MPI=openmpi PMI_SIZE=3x PMI_RANK=0 "$lockstep" topo          # no number
 alone env LK_MPI=openmpi PMI_SIZE=4294967299 PMI_RANK=0 "$lockstep" topo # nor is this, in an int
-alone env SLURM_JOB_ID=1 SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 "$lockstep" topo
 alone env LK_MPI=mpich SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 PMI_RANK=0 "$lockstep" topo
 
 # The launchers themselves.
