@@ -5,8 +5,9 @@
  * The first is less where the launcher gave each rank cores of its own, the second where ranks have
  * the same mask, all of them or those of a socket.  The ranks on the node are what the launcher says
  * in the environment: one number (Open MPI, MPICH) or SLURM's list by node, where "4(x2),3" means 4,
- * 4 and 3.  The cores of the node are those of process 1, which is not bound: the machine's, or the
- * container's; no more than SLURM gave to the job.
+ * 4 and 3; but not SLURM_NTASKS_PER_NODE, which a batch script has before anything is started.  The
+ * cores of the node are those of process 1, which is not bound: the machine's, or the container's; no
+ * more than SLURM gave to the job.
  */
 #include "kernel/parallel.h"
 
@@ -64,8 +65,7 @@ static int list_entry(const char *s, int node)
 int lk__ranks_on_node(void)
 {
     static const char *const launcher[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                           "PMI_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
-                                           "SLURM_NTASKS_PER_NODE"};
+                                           "PMI_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"};
     int node = 0;
     const char *env = getenv("SLURM_NODEID");
     if (env)
