@@ -71,12 +71,13 @@ bool rankfile_check(const rankfile *f, const char *command)
         rankfile_slot(f, x, &socket, &first, &last);
         if (last >= first)
             continue;
+        int cores = f->sockets * f->cores;
         fprintf(
             stderr,
             "error: %s: mode %s puts %d rank%s on a host, but a host has %d core%s (%d socket%s "
             "of %d)\n  say what the hosts have with --sockets and --cores\n",
-            command, text, f->mode.size[0], plural(f->mode.size[0]), f->sockets * f->cores,
-            plural(f->sockets * f->cores), f->sockets, plural(f->sockets), f->cores);
+            command, text, f->mode.size[0], plural(f->mode.size[0]), cores, plural(cores),
+            f->sockets, plural(f->sockets), f->cores);
         return false;
     }
     return true;

@@ -138,7 +138,7 @@ static void the_last_one_wakes_all(lk_comm *comm)
     if (size < 2 || size > 16 || lk_comm_inter_size(comm) > 1)
         return;
     lk_shared *shared = NULL;
-    ASSERT_OK(lk_shared_new(comm, 2 * size * FLOATS * 4, "vectors", &shared));
+    ASSERT_OK(lk_shared_new(comm, (int64_t)2 * size * FLOATS * 4, "vectors", &shared));
     float *own = lk_shared_data(shared, lk_comm_rank(comm));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         lk_collective call = {.call = kinds[i],
