@@ -174,8 +174,10 @@ static inline void lk__arena_ring_early(lk__arena_call *c)
 {
     const lk__arena *a = c->arena;
     bool asleep = c->request.comm->w->spins == 0;
-    for (int i = 0; i < a->n && c->owed && !asleep; i++)
-        asleep = i != a->me && lk__bell_asleep(a->shared->w->bell[a->shared->part[i].world_rank]);
+    for (int i = 0; i < a->n && c->owed && !asleep; i++) {
+        const lk__bell *bell = a->shared->w->bell[a->shared->part[i].world_rank];
+        asleep = i != a->me && bell && lk__bell_asleep(bell);
+    }
     if (c->owed && asleep)
         lk__arena_ring(c);
 }
