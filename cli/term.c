@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR = 24, LINE = 512 };
+enum { BAR = 24, SHORT_BAR = 8, LINE = 512 };
 
 bool term_has_colour(FILE *to)
 {
@@ -36,12 +36,27 @@ static int err_width(void)
     return width <= 1 ? 80 : width < LINE ? (int)width : LINE;
 }
 
+/* Where the progress line goes: to stdout if that is a terminal as well.  Launchers pass the two on one
+ * after the other, so that rows on stdout would end up behind a line that is still there. */
+static FILE *line_stream(void)
+{
+    const char *passed = getenv("LK_TERMINAL");
+    bool both = passed ? strstr(passed, "both") != NULL : isatty(STDOUT_FILENO);
+    return both ? stdout : stderr;
+}
+
+FILE *term_notes(void)
+{
+    return err_is_terminal() ? line_stream() : stderr;
+}
+
 void term_pass_on(void)
 {
-    char width[16];
-    snprintf(width, sizeof width, "%d", err_width());
+    char terminal[32];
+    snprintf(terminal, sizeof terminal, "%d%s", err_width(),
+             line_stream() == stdout ? " both" : "");
     if (err_is_terminal())
-        setenv("LK_TERMINAL", width, 1);
+        setenv("LK_TERMINAL", terminal, 1);
     if (!term_has_colour(stdout)) /* some launchers give their ranks a terminal of their own */
         setenv("NO_COLOR", "1", 1);
 }
@@ -54,7 +69,8 @@ static double seconds(void)
 void progress_begin(progress *p)
 {
     double now = seconds();
-    *p = (progress){.start = now, .last = now - 1, .first = -1, .shown = err_is_terminal()};
+    *p = (progress){
+        .start = now, .last = now - 1, .first = -1, .to = term_notes(), .shown = err_is_terminal()};
 }
 
 /* How long the rest takes if it goes on as since the first call. */
@@ -81,28 +97,30 @@ void progress_show(progress *p, double done, const char *fmt, ...)
     }
     p->last = now;
     p->drawn = true;
-    char what[64], left[32], bar[BAR + 1], line[LINE];
+    char what[64], left[32], bar[BAR + 1], rest[LINE];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    int full = (int)(done * BAR);
-    full = full < 0 ? 0 : full > BAR ? BAR : full;
-    memset(bar, '.', BAR);
-    memset(bar, '#', (size_t)full);
-    bar[BAR] = '\0';
     print_left(p, now, done, left, sizeof left);
-    snprintf(line, sizeof line, "[%s] %3.0f %%  %s%s", bar, 100 * done, left, what);
-    /* One that is wrapped could not be taken off the screen. */
-    fprintf(stderr, "\r\033[K%.*s", err_width() - 1, line);
-    fflush(stderr);
+    int width = err_width() - 1; /* one that is wrapped could not be taken off the screen */
+    int length = snprintf(rest, sizeof rest, " %3.0f %%  %s%s", 100 * done, left, what);
+    int n = width - 2 - length;
+    n = n > BAR ? BAR : n < SHORT_BAR ? SHORT_BAR : n;
+    int full = (int)(done * n + 0.5);
+    full = full < 0 ? 0 : full > n ? n : full;
+    memset(bar, '.', (size_t)n);
+    memset(bar, '#', (size_t)full);
+    bar[n] = '\0';
+    fprintf(p->to, "\r\033[K[%s]%.*s", bar, width > n + 2 ? width - n - 2 : 0, rest);
+    fflush(p->to);
 }
 
 void progress_clear(progress *p)
 {
     if (p->drawn) {
-        fputs("\r\033[K", stderr);
-        fflush(stderr);
+        fputs("\r\033[K", p->to);
+        fflush(p->to);
     }
     p->drawn = false;
 }

@@ -19,12 +19,18 @@ bool term_has_colour(FILE *to);
 #define TERM_RESET "\033[0m"
 
 /** If stderr is a terminal, let processes that are started from here know, by its columns as
- * LK_TERMINAL in their environment: what they print gets there through a launcher's pipe.  If stdout
- * gets no colours, theirs does not either. */
+ * LK_TERMINAL in their environment, with "both" if stdout is one as well: what they print gets there
+ * through a launcher's pipe.  If stdout gets no colours, theirs does not either. */
 void term_pass_on(void);
 
-/** A line on stderr that says how far long work is; silent unless stderr is a terminal. */
+/** Where notes for people go: stderr, or if it is a terminal where the progress line is, in order with
+ * it. */
+FILE *term_notes(void);
+
+/** A line that says how far long work is; silent unless stderr is a terminal.  On stderr, unless stdout
+ * is a terminal as well. */
 typedef struct progress {
+    FILE *to;
     bool shown;         /* stderr is a terminal */
     bool drawn;         /* a line is on the screen */
     double start, last; /* seconds */

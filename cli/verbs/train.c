@@ -200,13 +200,13 @@ static void print_start(const lk_job *job)
         if (lk_layout_get(layout, i, &slice) == LK_OK)
             params += slice.count;
     }
-    fprintf(stderr, "%s: %lld parameters, %lld samples of %s", lk_job_experiment(job)->path,
+    fprintf(term_notes(), "%s: %lld parameters, %lld samples of %s", lk_job_experiment(job)->path,
             (long long)params, (long long)set->count, set->name);
     const lk_team *team = lk_trainer_team(lk_job_trainer(job));
     if (lk_team_size(team) > 1)
-        fprintf(stderr, ", on %d ranks (%s)", lk_team_size(team),
+        fprintf(term_notes(), ", on %d ranks (%s)", lk_team_size(team),
                 lk_comm_transport(lk_team_comm(team)));
-    fputc('\n', stderr);
+    fputc('\n', term_notes());
 }
 
 static void show_message(void *arg, const char *text)
@@ -215,7 +215,7 @@ static void show_message(void *arg, const char *text)
     progress_clear(&v->bar);
     for (const char *end; *text; text = *end ? end + 1 : end) {
         end = text + strcspn(text, "\n");
-        fprintf(stderr, "lockstep train: %.*s\n", (int)(end - text), text);
+        fprintf(term_notes(), "lockstep train: %.*s\n", (int)(end - text), text);
     }
 }
 
@@ -226,7 +226,7 @@ static int print_end(const struct train_options *o, const lk_job *job, const lk_
     bool fast = lk_job_experiment(job)->parallel.mode == LK_MODE_FAST;
     bool leader = ranks_leader();
     if (leader && end->early && !o->quiet)
-        fprintf(stderr, "stopped early: nothing was better than epoch %lld\n",
+        fprintf(term_notes(), "stopped early: nothing was better than epoch %lld\n",
                 (long long)end->best_epoch);
     if (leader) {
         printf(o->json ? "{\"state\":\"%s\"" : "state %s", lk_hash_text(end->state, hash));
@@ -236,7 +236,7 @@ static int print_end(const struct train_options *o, const lk_job *job, const lk_
     if (!end->stopped)
         return LK_EXIT_DONE;
     if (leader)
-        fprintf(stderr, "stopped on request after step %lld; %s\n",
+        fprintf(term_notes(), "stopped on request after step %lld; %s\n",
                 (long long)lk_trainer_position(lk_job_trainer(job)).step,
                 end->saved ? "go on with --resume"
                            : "nothing was saved: train.output=FOLDER keeps checkpoints");

@@ -64,3 +64,20 @@ done
 "$lockstep" train "$work/net.yaml" >/dev/full 2>"$work/err"
 [ $? -eq 1 ] || fail 'a full disk is not noticed: train'
 err 'cannot write to standard output: No space left on device'
+
+# The progress line is on the stream of the rows if both end on a terminal, or launchers would mix them;
+# it fits, and it is taken off the screen before a row.
+escape=$(printf '\033')
+bars()
+{
+    tr '\r' '\n' <"$work/$1" | sed -n "s/^$escape\[K\(\[[#.]*\] .*\)/\1/p"
+}
+long='train.epochs=1000 train.steps=3000'
+status 0 env TERM=xterm LK_TERMINAL='60 both' "$lockstep" train "$work/net.yaml" $long
+no_err
+[ "$(bars out | wc -l)" -ge 1 ] || fail 'there is no progress line with the rows'
+[ "$(bars out | awk '{ if (length > n) n = length } END { print n }')" -le 59 ] || fail 'it is too long'
+tr '\r' '\n' <"$work/out" | grep -q "^\[.*%.*state" && fail 'a row is behind the progress line'
+status 0 env TERM=xterm LK_TERMINAL=60 "$lockstep" train "$work/net.yaml" $long
+[ "$(bars err | wc -l)" -ge 1 ] || fail 'there is no progress line on stderr'
+if grep -q "$escape" "$work/out"; then fail 'the progress line is in a file of rows'; fi
