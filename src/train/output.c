@@ -161,7 +161,6 @@ static lk_status output_open(lk__output *o, const lk__progress *resumed)
     if (resumed)
         LK_TRY(file_cut(path, resumed->events_bytes));
     LK_TRY(lk_events_open(path, resumed != NULL, &o->events));
-    (void)lk__output_stop(o); /* meant for an earlier run */
     return LK_OK;
 }
 
@@ -403,5 +402,6 @@ lk_status lk__output_end(lk__output *o, const lk_run_end *end)
     lk_free(experiment);
     LK_TRY(st);
     LK_TRY(lk__output_close(o));
+    (void)lk__output_stop(o); /* too late: the run is complete */
     return LK_OK;
 }

@@ -334,7 +334,7 @@ static bool wants_stop(run *r)
     enum { LOOK_NS = 500000000 };
     if (r->watcher && r->watcher->stop && r->watcher->stop(r->watcher->arg))
         return true;
-    if (!r->output || lk_clock_ns() - r->looked < LOOK_NS)
+    if (!r->output || (r->looked > 0 && lk_clock_ns() - r->looked < LOOK_NS))
         return false;
     r->looked = lk_clock_ns();
     return lk__output_stop(r->output);
@@ -453,7 +453,7 @@ static lk_status run_all(run *r)
         st = lk_alloc_zero(&r->rank_time, ranks, sizeof *r->rank_time);
     LK_TRY(lk_agree(r->comm, st));
     LK_TRY(begin(r));
-    r->began = r->epoch_began = r->looked = lk_clock_ns();
+    r->began = r->epoch_began = lk_clock_ns();
     LK_TRY(stop_ask(r, true));
     while (!is_over(r))
         LK_TRY(step(r));

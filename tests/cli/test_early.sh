@@ -71,3 +71,13 @@ train="train --quiet $work/net.yaml train.output=$work/run"
 # Where the last one stopped, it goes on.
 status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/run"
 cmp -s "$work/out" "$work/whole" || fail 'went on to another state'
+
+# A file that was there before is a request like any other, and is taken once.
+rm -rf "$work/run"
+mkdir "$work/run"
+: >"$work/run/STOP"
+status 75 "$lockstep" train --quiet "$work/net.yaml" "train.output=$work/run"
+err 'stopped on request after step 0; go on with --resume'
+[ ! -e "$work/run/STOP" ] || fail 'STOP is still there'
+status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/run"
+cmp -s "$work/out" "$work/whole" || fail 'went on from STOP to another state'
