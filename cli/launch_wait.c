@@ -46,19 +46,26 @@ static void signals_wanted(sigset_t *out)
     }
 }
 
+/* The signal that ends a job with all its ranks.  Open MPI's launcher must end them itself; that of MPICH
+ * hangs if TERM comes while it starts, and ranks find that it is gone. */
+static int ending(const launcher *l)
+{
+    return l && strcmp(l->mpi, "openmpi") == 0 ? SIGTERM : SIGKILL;
+}
+
 /* In the child: be its launcher, or go on as the job itself.  Signals are let in only when they cannot
  * kill a job that saves: the parent may have passed on a request already. */
 static void child_begin(const job_spec *spec, pid_t parent, int note, const sigset_t *wanted)
 {
     const launcher *l = spec->launcher;
-    prctl(PR_SET_PDEATHSIG, l ? SIGTERM : SIGKILL);
+    prctl(PR_SET_PDEATHSIG, ending(l));
     if (getppid() != parent)
         _exit(LK_EXIT_FAILED);
     signal(SIGHUP, SIG_IGN); /* the parent passes it on as a request */
     if (spec->saves && l)
         signal(SIGUSR1, SIG_IGN); /* until the launcher is ready for it */
     else if (spec->saves)
-        stop_listen();
+        stop_listen(false);
     sigprocmask(SIG_UNBLOCK, wanted, NULL);
     if (!l)
         return;
@@ -78,7 +85,7 @@ static void child_begin(const job_spec *spec, pid_t parent, int note, const sigs
 static void end_at_once(const launcher *l, pid_t job)
 {
     fprintf(stderr, "lockstep: ending the job at once\n");
-    kill(job, l && strcmp(l->mpi, "openmpi") == 0 ? SIGTERM : SIGKILL);
+    kill(job, ending(l));
 }
 
 /* Tell the job that it is to stop. */

@@ -16,9 +16,11 @@ static void on_signal(int sig)
     asked = 1;
 }
 
-void stop_listen(void)
+void stop_listen(bool opening)
 {
     for (int i = 0; i < N_STOPPING; i++) {
+        if (opening && stopping[i] == SIGTERM)
+            continue;
         struct sigaction action = {.sa_handler = on_signal,
                                    .sa_flags = stopping[i] == SIGINT ? (int)SA_RESETHAND : 0};
         sigaction(stopping[i], &action, NULL);

@@ -7,10 +7,13 @@
 /**
  * From here on a request is remembered; before, a signal ends the process.
  *
+ * `opening`: a launched rank that is about to look for the others.  TERM then still ends it: launchers
+ * that give up end their ranks by it, which would wait for each other for ever.  Call it again after that.
+ *
  * For the process, whatever its ranks: before it has other threads.  A second INT (Ctrl-C) is not caught
  * any more and ends the process.  The others stay caught to its end: launchers repeat a request until then.
  */
-void stop_listen(void);
+void stop_listen(bool opening);
 
 /** Whether there was a request.  Any thread may ask. */
 bool stop_asked(void);

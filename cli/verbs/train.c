@@ -26,7 +26,7 @@ static const lk_option options[] = {
     {.name = "quiet",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(quiet),
-     .help = "print nothing but warnings and the last line"},
+     .help = "print nothing but warnings, what is said of checkpoints, and the last line"},
     {.name = "resume",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(resume),
@@ -239,7 +239,9 @@ static int print_end(const struct train_options *o, const lk_job *job, const lk_
         fprintf(term_notes(), "stopped on request after step %lld; %s\n",
                 (long long)lk_trainer_position(lk_job_trainer(job)).step,
                 end->saved ? "go on with --resume"
-                           : "nothing was saved: train.output=FOLDER keeps checkpoints");
+                : lk_job_experiment(job)->train.output
+                    ? "its checkpoint was not saved"
+                    : "nothing was saved: train.output=FOLDER keeps checkpoints");
     return end->saved ? LK_EXIT_REQUEUE : LK_EXIT_FAILED;
 }
 
@@ -277,6 +279,8 @@ static int train_on_rank(void *arg)
     lk_job *job = NULL;
     lk_comm *comm = NULL;
     int status = ranks_open(&comm);
+    if (ranks_launched())
+        stop_listen(false);
     if (status == LK_EXIT_DONE)
         status = job_read(comm, call->n, call->operand, &experiment);
     if (status == LK_EXIT_DONE) {
@@ -298,7 +302,7 @@ static int train_run(const void *given, int n, char **operand)
     lk_experiment *experiment = NULL;
     report_outlive();
     if (!ranks_are_threads()) /* else their process listens already */
-        stop_listen();
+        stop_listen(ranks_launched());
     if (ranks_launched())
         return train_on_rank(&call);
     int status = experiment_open(n, operand, &experiment);
