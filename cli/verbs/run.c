@@ -187,7 +187,8 @@ const lk_verb lk_verb_run = {
     .summary = "start ranks, as processes of an MPI or as threads, and run a verb on them",
     .operands = "[--] VERB [options] [operands]",
     .about =
-        "Runs a verb on N ranks: train, eval, gradcheck, topo, bench. With the transport mpi it "
+        "Runs a verb on N ranks: train, eval, bench, gradcheck, topo, verify --trace. With the "
+        "transport mpi it "
         "calls the "
         "mpirun of Open MPI or MPICH; with local the ranks are threads of one process, and no MPI "
         "is needed. Kernels of local ranks share the cores, unless LK_THREADS says otherwise.\n"

@@ -205,7 +205,7 @@ static int ranks_check(const struct verify *v)
             loader.shards = ranks;
         long long pieces = (long long)lk_loader_pieces_of(&loader);
         if (ranks > pieces)
-            return verb_refuse(COMMAND ": option --ranks: %lld ranks for a batch of %lld piece%s: "
+            return verb_refuse(COMMAND ": option --ranks: %lld ranks for a batch of %lld shard%s: "
                                        "give at most %lld rank%s, or data.shards a larger value "
                                        "(and a batch that has as many samples)",
                                ranks, pieces, plural(pieces), pieces, plural(pieces));

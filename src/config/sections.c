@@ -112,7 +112,7 @@ static const lk_option parallel_options[] = {
 #undef FIELD
 
 const lk_entry lk__section_parallel = {
-    "parallel", "who computes what; never changes the bits",
+    "parallel", "who computes what; never changes the bits, but that mode fast gives them up",
     "Ranks are started by mpirun, srun or lockstep run; `data` says how many there must be. Parts "
     "of the image, wide layers and stages are read and checked, but training on them is not there "
     "yet.",

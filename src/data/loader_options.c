@@ -21,7 +21,8 @@ static const lk_option options[] = {
      .min = 1,
      .max = 65536,
      .help =
-         "pieces of a batch whose sums are joined by the fixed tree; as many ranks can share it"},
+         "pieces of a batch whose sums are joined by the fixed tree; as many ranks can share it.  "
+         "All have the same size but the last, so that there may be fewer: of 19 samples 5, not 6"},
     {.name = "shuffle",
      .type = LK_OPTION_FLAG,
      .offset = offsetof(lk_loader_options, shuffle),

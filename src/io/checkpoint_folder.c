@@ -64,7 +64,8 @@ lk_status lk__identity_check(const lk_checkpoint *found, uint64_t identity)
 {
     LK_CHECK(found->identity == identity, LK_ESTATE,
              "%s: is of another run: its identity is %016" PRIx64 ", this run's is %016" PRIx64
-             " (model, training, data or seed differ); use another folder, or remove it",
+             " (model, loss, optimizer, data, seed, dtype or parallel.mode differ); give this run "
+             "another folder, or remove the checkpoints of that one",
              found->path, found->identity, identity);
     return LK_OK;
 }

@@ -52,7 +52,7 @@ static lk_status team_make(lk_team *t)
     t->rank = comm ? lk_comm_rank(comm) : 0;
     const char *s = t->spec.pieces == 1 ? "" : "s";
     LK_CHECK(t->size <= t->spec.pieces, LK_EINVAL,
-             "%d ranks for a batch of %lld piece%s: start at most %lld rank%s, or give data.shards "
+             "%d ranks for a batch of %lld shard%s: start at most %lld rank%s, or give data.shards "
              "a larger value (and a batch that has as many samples), which is another run with "
              "other bits",
              t->size, (long long)t->spec.pieces, s, (long long)t->spec.pieces, s);

@@ -99,4 +99,4 @@ grep -Eq '"mode": "fast", "ranks": 2, .*"efficiency": [0-9.]+, "limit": [0-9.]+,
     fail 'no efficiency of fast'
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not two rows'
 status 1 "$lockstep" run -n 9 --transport local -- bench step --against none --seconds 0 --filter lenet
-err '9 ranks for a batch of 8 pieces'
+err '9 ranks for a batch of 8 shards'

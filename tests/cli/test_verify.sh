@@ -100,7 +100,7 @@ out '"same": false'
 
 # What cannot be asked for.
 status 2 "$lockstep" verify "$work/net.yaml" --ranks 1,8
-err '--ranks: 8 ranks for a batch of 7 pieces: give at most 7 ranks'
+err '--ranks: 8 ranks for a batch of 7 shards: give at most 7 ranks'
 no_out # not one configuration has run
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'not one line'
 status 2 "$lockstep" verify "$work/net.yaml" --transport tcp
@@ -138,4 +138,4 @@ status 0 env LK_DATASETS="$work" "$lockstep" verify --quiet "$work/warned.yaml" 
 no_err
 out 'the same bits in 2 configurations: 1 step and an evaluation'
 status 2 "$lockstep" verify "$work/warned.yaml" data.shards=1
-err '2 ranks for a batch of 1 piece: give at most 1 rank, or'
+err '2 ranks for a batch of 1 shard: give at most 1 rank, or'

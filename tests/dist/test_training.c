@@ -292,7 +292,7 @@ static void too_many_ranks_are_told_what_to_change(lk_comm *comm)
     char message[80];
     int size = lk_comm_size(comm);
     if (size > 1) {
-        snprintf(message, sizeof message, "%d ranks for a batch of 1 piece:", size);
+        snprintf(message, sizeof message, "%d ranks for a batch of 1 shard:", size);
         ASSERT_FAILS(job_of(network, comm, (const char *[MAX_SETTINGS]){"data.shards=1"}, &e, &job),
                      LK_EINVAL, message);
         lk_experiment_free(e);
