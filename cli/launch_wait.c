@@ -12,6 +12,7 @@
  */
 #include "launch_wait.h"
 
+#include "launch_dead.h"
 #include "launch_note.h"
 #include "stop.h"
 #include "verb.h"
@@ -119,12 +120,24 @@ static int status_of(const launcher *l, int wait_status, int said, bool asked)
     return LK_EXIT_FAILED;
 }
 
+/* Once a second: end a launcher that has not noticed for a while that its ranks have ended. */
+static void deaf_end(const job_spec *spec, pid_t job, int *deaf)
+{
+    enum { PATIENCE = 5 };
+    *deaf = spec->launcher && launch_is_deaf(job) ? *deaf + 1 : 0;
+    if (*deaf != PATIENCE)
+        return;
+    fprintf(stderr, "lockstep: all ranks have ended, but %s does not notice: ending it\n",
+            spec->launcher->path);
+    kill(job, SIGKILL);
+}
+
 /* Pass requests on until the job ends; returns how it did, as waitpid(). */
 static int job_watch(const job_spec *spec, pid_t job, int note, const sigset_t *wanted, bool *asked)
 {
     enum { SECOND = 1000000000 };
     int64_t told = 0; /* when, by request() or by a signal after that */
-    int wait_status = 0;
+    int wait_status = 0, deaf = 0;
     while (waitpid(job, &wait_status, WNOHANG) != job) {
         int sig = sigtimedwait(wanted, NULL, &(struct timespec){.tv_sec = 1});
         if (sig == SIGINT && *asked) {
@@ -138,6 +151,8 @@ static int job_watch(const job_spec *spec, pid_t job, int note, const sigset_t *
             kill(job, SIGUSR1);
             told = lk_clock_ns();
         }
+        if (sig < 0)
+            deaf_end(spec, job, &deaf);
     }
     return wait_status;
 }
