@@ -158,6 +158,24 @@ case $mpis in *openmpi*)
     ;;
 esac
 
+# A launcher that is deaf to TERM, as MPICH's while it starts, does not outlive the command.
+case $mpis in *mpich*)
+    mkdir "$work/stubborn"
+    printf '#!/bin/sh\ntrap "" TERM\necho $$ >"%s"\nexec sleep 300\n' "$work/launcher" \
+        >"$work/stubborn/mpirun.mpich"
+    chmod +x "$work/stubborn/mpirun.mpich"
+    PATH="$work/stubborn:$PATH" "$lockstep" run -n 2 --mpi mpich -- topo >"$work/out" 2>"$work/err" &
+    command=$!
+    while [ ! -s "$work/launcher" ]; do sleep 0.1; done
+    kill -KILL $command
+    wait $command
+    sleep 1
+    if grep -q '^State:[[:space:]]*[RSDTt]' "/proc/$(cat "$work/launcher")/status" 2>"$work/err"; then
+        fail 'the launcher is still there'
+    fi
+    ;;
+esac
+
 # Some launchers give ranks a terminal: what they print into a file has no colours all the same.
 for place in $places; do
     TERM=xterm run "$place" 2 -- bench step --against none --seconds 0 --filter 'mlp-100 b100 sgd' \
