@@ -1,5 +1,5 @@
 /* The children of a process, of each of its threads, as /proc shows them. */
-#include "launch_dead.h"
+#include "launch_deaf.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -6,13 +6,14 @@
  * find the request in a note.  Those of other hosts cannot: as long as nobody reads the note, the
  * launcher gets USR1, which both pass on, after a second and again every second.  A verb that has
  * nothing to save gets TERM.
- * A second INT ends the job at once.
+ * A second INT ends the job at once, and so is a launcher ended that does not notice that its ranks have.
  *
- * When this process dies, whatever the cause, the system ends the child, and the child its ranks.
+ * When this process dies, whatever the cause, the system ends the child.  A launcher then ends its ranks,
+ * or they find that it is gone.
  */
 #include "launch_wait.h"
 
-#include "launch_dead.h"
+#include "launch_deaf.h"
 #include "launch_note.h"
 #include "stop.h"
 #include "verb.h"

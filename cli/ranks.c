@@ -24,7 +24,7 @@ static _Thread_local struct {
  * well, but is no part of a step. */
 static int launched_rank(void)
 {
-    /* PMIX_RANK last: under SLURM it may be that of a helper of MPICH's mpirun. */
+    /* PMIX_RANK behind PMI_RANK: under SLURM it may be that of a helper of MPICH's mpirun. */
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
                                         "SLURM_PROCID"};
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");

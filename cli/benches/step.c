@@ -358,8 +358,10 @@ const lk_verb lk_bench_kind_step = {
         "machine gives; price (with --mode canonical,fast), canonical's time by that of fast.\n"
         "The others are shares of all the time of rank 0: data, waiting for a batch; forward; "
         "backward; wait, for other ranks; exchange, of gradients; update; rest. exchange is 0 on "
-        "one rank, and where the ranks of a node share the update (parallel.update=auto): each "
-        "takes what it updates from the others' memory, within update. Where gradients travel "
+        "one rank, and where the ranks of a node share the update (parallel.update=shared, and "
+        "auto "
+        "but for few parameters): each takes what it updates from the others' memory, within "
+        "update. Where gradients travel "
         "during backward (parallel.overlap=yes), it is what is left behind it.\n"
         "JSON: case, mode, ranks, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, "
         "efficiency, limit, price, data, forward, backward, wait, exchange, update, rest.",

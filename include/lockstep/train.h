@@ -187,10 +187,10 @@ typedef struct lk_epoch_report {
     double samples_per_s; /* of the epoch's steps since then */
     uint64_t state;       /* lk_trainer_hash() */
     int ranks;
-    const lk_step_time
-        *rank_time; /* [ranks] of a complete epoch's steps, since then; NULL: not complete.
-                                      Borrowed until the next report */
-    int slowest;    /* the rank that computed longest; -1: not complete, or alone */
+    /* [ranks] of a complete epoch's steps since then; NULL: not complete.  Borrowed until the next
+     * report. */
+    const lk_step_time *rank_time;
+    int slowest; /* the rank that computed longest; -1: not complete, or alone */
 } lk_epoch_report;
 
 /** Who is told while a run goes on, on each rank.  All may be NULL. */

@@ -1,8 +1,8 @@
 /* Blocks of C whose op(A) is A itself, by the rows micro-kernel.
  *
  * A panel of B is used by all rows of the block.  It is packed first where B is transposed, several
- * at a time if k is short; otherwise the first tile packs it while it computes, or, when few rows would use it, all tiles
- * read it in place.  Rows of A are read in place.
+ * at a time if k is short; otherwise the first tile packs it while it computes, or, when few rows would
+ * use it, all tiles read it in place.  Rows of A are read in place.
  */
 #include "kernel/gemm.h"
 
