@@ -1,4 +1,8 @@
-/* The whole public interface of Lockstep. */
+/* The whole public interface of Lockstep.
+ *
+ * No call raises SIGFPE, whichever floating-point exceptions the host traps, and each leaves the
+ * thread's flags, masks and modes as they were; docs/numerics.md says more.
+ */
 #ifndef LK_LOCKSTEP_H
 #define LK_LOCKSTEP_H
 

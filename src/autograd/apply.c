@@ -1,5 +1,6 @@
 /* Apply an op: find the inputs, make the outputs, compute, and write it to the tape. */
 #include "autograd/tape.h"
+#include "base/fpenv.h"
 
 enum { FEW = 8 };
 
@@ -254,6 +255,7 @@ static lk_status check_call(const lk_tape *tape, const lk_op *op, const lk_var *
 lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, const void *attr,
                    lk_var *out)
 {
+    LK_FP_GUARD();
     lk_status st;
     frame f;
     LK_CHECK(op && out, LK_EINVAL, "%s is NULL", op ? "out" : "op");
@@ -331,6 +333,7 @@ static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
 lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const lk_var *in, int n_in,
                             const void *attr, lk_var *out)
 {
+    LK_FP_GUARD();
     lk_tensor *y = leaf_alone(call, i, op);
     if (!y || is_among(y, in, n_in)) {
         LK_TRY(lk_apply(call->tape, op, in, n_in, attr, out));

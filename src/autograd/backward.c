@@ -8,6 +8,7 @@
  * Nodes that communicate are run whether marked or not: other ranks may wait for them.
  */
 #include "autograd/tape.h"
+#include "base/fpenv.h"
 
 enum { FEW = 8 };
 
@@ -322,6 +323,7 @@ done:
 
 lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
 {
+    LK_FP_GUARD();
     lk_status st;
     lk__notes_mark mark;
     lk_var *of;
@@ -433,6 +435,7 @@ static lk_status request_check(lk_tape *t, const request *r)
 lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of, const lk_var *wrt,
                   int n_wrt, unsigned flags, lk_var *out)
 {
+    LK_FP_GUARD();
     request r = {.n_of = n_of, .n_wrt = n_wrt};
     LK_CHECK(t && out && n_of >= 0 && n_wrt >= 0 && (of || n_of == 0) && (wrt || n_wrt == 0),
              LK_EINVAL, "%s", t ? "an argument is NULL or negative" : "tape is NULL");

@@ -3,6 +3,7 @@
  * A check owns one tensor for each input, one for each output's cotangent, and one for each input's
  * direction d.  Evaluating it at a point is a pass over a fresh tape; a derivative is four of them.
  */
+#include "base/fpenv.h"
 #include "tensor/tensor.h"
 
 #include <lockstep/alloc.h>
@@ -390,6 +391,7 @@ static void check_free(check *k)
 
 lk_status lk_gradcheck(const lk_op *op, int64_t seed, double tolerance, lk_gradcheck_result *out)
 {
+    LK_FP_GUARD_LONG();
     *out = (lk_gradcheck_result){.first = -1, .adjoint = -1, .second = -1, .single = -1};
     LK_CHECK(op && op->name, LK_EINVAL, "op is NULL, or has no name");
     LK_CHECK(op->backward, LK_EINVAL, "op \"%s\" has no backward to check", op->name);

@@ -2,6 +2,8 @@
  *
  * The arithmetic is in static functions, because a compiler may not inline an exported one.
  */
+#include "base/fpenv.h"
+
 #include <lockstep/half.h>
 
 #include <string.h>
@@ -161,12 +163,14 @@ static int has_f16c(void)
 
 void lk_f16_encode_array(int64_t n, const float *x, uint16_t *y)
 {
+    LK_FP_GUARD();
     for (int64_t i = has_f16c() ? f16_encode_f16c(n, x, y) : 0; i < n; i++)
         y[i] = f16_encode(x[i]);
 }
 
 void lk_f16_decode_array(int64_t n, const uint16_t *x, float *y)
 {
+    LK_FP_GUARD();
     for (int64_t i = has_f16c() ? f16_decode_f16c(n, x, y) : 0; i < n; i++)
         y[i] = f16_decode(x[i]);
 }

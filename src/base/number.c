@@ -1,6 +1,8 @@
 /* Strict reading and exact showing of numbers. */
 #include "base/number.h"
 
+#include "base/fpenv.h"
+
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -71,6 +73,7 @@ static bool is_zero(const char *text)
 
 const char *lk__number_read_real(const char *text, double *out)
 {
+    LK_FP_GUARD();
     if (!is_real(text))
         return "is not a number";
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -88,6 +91,7 @@ const char *lk__number_read_real(const char *text, double *out)
 
 const char *lk__number_show(double value, char *buf)
 {
+    LK_FP_GUARD();
     if (value == floor(value) && fabs(value) < 1e15) { /* 10, not 1e+01 */
         snprintf(buf, LK_NUMBER_TEXT, "%.0f", value);
         return buf;

@@ -1,6 +1,7 @@
 /* Values of options: reading, showing, ranges and defaults. */
 #include "base/option.h"
 
+#include "base/fpenv.h"
 #include "base/number.h"
 
 #include <lockstep/suggest.h>
@@ -50,6 +51,7 @@ static void limit_text(double limit, char *buf)
 
 const char *lk_option_range(const lk_option *o, char *buf, size_t size)
 {
+    LK_FP_GUARD();
     char low[LK_NUMBER_TEXT], high[LK_NUMBER_TEXT];
     bool above = o->flags & LK_OPTION_OPEN_MIN, below = o->flags & LK_OPTION_OPEN_MAX;
     buf[0] = '\0';
@@ -151,6 +153,7 @@ static lk_status add_name(lk_option_names *list, const char *item, bool *twice)
 
 lk_status lk_option_add(const lk_option *o, void *fields, const char *item)
 {
+    LK_FP_GUARD();
     void *field = (char *)fields + o->offset;
     const int *n = field; /* all lists begin with their length */
     bool twice = false;
@@ -197,6 +200,7 @@ static lk_status read_list(const lk_option *o, void *fields, const char *text)
 lk_status lk__option_set(const lk_option *o, void *fields, const char *text, lk_arena *arena,
                          int depth)
 {
+    LK_FP_GUARD();
     void *field = (char *)fields + o->offset;
     switch (o->type) {
     case LK_OPTION_FLAG: return read_flag(text, field);

@@ -1,4 +1,5 @@
 /* Uniform draws made of the blocks of Philox. */
+#include "base/fpenv.h"
 #include "base/philox.h"
 
 #include <lockstep/hash.h>
@@ -106,6 +107,7 @@ static int64_t smaller(int64_t a, int64_t b)
 
 lk_status lk_rng_uniform_f32(lk_rng rng, lk_rng_at at, int64_t n, float *out)
 {
+    LK_FP_GUARD();
     LK_TRY(place_check(at, n, out));
     uint32_t word[CHUNK];
     for (int64_t done = 0, m; done < n; done += m) {
@@ -125,6 +127,7 @@ static uint64_t pair_of(const uint32_t *word, int64_t i)
 
 lk_status lk_rng_uniform_f64(lk_rng rng, lk_rng_at at, int64_t n, double *out)
 {
+    LK_FP_GUARD();
     LK_TRY(place_check(at, n, out));
     uint32_t word[CHUNK] = {0};
     for (int64_t done = 0, m; done < n; done += m) {

@@ -1,6 +1,7 @@
 /* DDL: begin, end, broadcast. */
 #include "coll/ddl.h"
 
+#include "base/fpenv.h"
 #include "base/number.h"
 
 #include <lockstep/alloc.h>
@@ -163,6 +164,7 @@ static lk_status ddl_begin(lk_ddl *d, lk_comm *comm, int devices)
 
 lk_status lk_ddl_init(lk_comm *comm, int devices, const char *options, lk_ddl **out)
 {
+    LK_FP_GUARD();
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     lk_status st;
     *out = NULL;

@@ -1,4 +1,5 @@
 /* DDL's allreduce: along the tiers, each timed on its own; several tensors in groups. */
+#include "base/fpenv.h"
 #include "coll/ddl.h"
 #include "comm/helper.h"
 
@@ -238,6 +239,7 @@ static void times_begin(lk_ddl *d)
 
 lk_status lk_ddl_allreduce_n(lk_ddl *d, int64_t n, const lk_ddl_tensor *t, const lk_ddl_how *how)
 {
+    LK_FP_GUARD();
     LK_TRY(arguments_check(d, n, t, how));
     LK_INSIDE(d->comm->w);
     int64_t start = lk_clock_ns();

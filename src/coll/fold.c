@@ -4,6 +4,7 @@
  * of minloc and maxloc keep the lower index among equal values; a NaN counts as the extreme.  f16 and
  * bf16 are never joined: whoever joins widens them first.
  */
+#include "base/fpenv.h"
 #include "coll/coll.h"
 #include "kernel/reduce.h"
 
@@ -108,6 +109,7 @@ static void join_loc(lk_fold fold, lk_dtype dtype, int64_t n, lk_loc *a, const l
 lk_status lk__fold_join(lk_fold fold, lk_dtype dtype, int64_t count, void *first,
                         const void *second)
 {
+    LK_FP_GUARD();
     if (fold == LK_FOLD_MINLOC || fold == LK_FOLD_MAXLOC)
         join_loc(fold, dtype, count, first, second);
     else if (lk_dtype_is_real(dtype))
@@ -123,6 +125,7 @@ lk_status lk__fold_join(lk_fold fold, lk_dtype dtype, int64_t count, void *first
 
 lk_status lk__fold_finish(lk_fold fold, lk_dtype dtype, int64_t count, int64_t pieces, void *data)
 {
+    LK_FP_GUARD();
     if (fold != LK_FOLD_AVG)
         return LK_OK;
     LK_TRY(lk__fp_check());

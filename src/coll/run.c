@@ -1,4 +1,5 @@
 /* Run a call: check, select, schedule, start. */
+#include "base/fpenv.h"
 #include "coll/tiers.h"
 #include "comm/helper.h"
 
@@ -85,6 +86,7 @@ done:
 
 lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
 {
+    LK_FP_GUARD();
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
     LK_INSIDE(comm->w);
     LK_TRY(call_start(comm, c, false, out));
@@ -102,6 +104,7 @@ lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
 
 lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
 {
+    LK_FP_GUARD();
     lk_request *r = NULL;
     LK_CHECK(comm && c, LK_EINVAL, "%s is NULL", comm ? "c" : "comm");
     LK_INSIDE(comm->w);
@@ -113,6 +116,7 @@ lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
 
 lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c, const char **out)
 {
+    LK_FP_GUARD();
     lk_status st;
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
     *out = NULL;

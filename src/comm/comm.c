@@ -6,6 +6,7 @@
  */
 #include "comm/comm.h"
 
+#include "base/fpenv.h"
 #include "base/number.h"
 #include "comm/helper.h"
 
@@ -51,6 +52,7 @@ const char *lk_comm_transport(const lk_comm *comm)
 
 lk_status lk_comm_deadline_set(lk_comm *comm, double seconds)
 {
+    LK_FP_GUARD();
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
     LK_CHECK(seconds >= 0 && seconds <= 1e9, LK_EINVAL, "a deadline of %g seconds", seconds);
     comm->deadline_ns = (int64_t)(seconds * 1e9);
@@ -131,6 +133,7 @@ static lk_status deadline_default(int64_t *ns)
 
 lk_status lk__comm_world(lk__world *w, uint32_t context, lk_comm **out)
 {
+    LK_FP_GUARD();
     int64_t deadline;
     lk_comm *c = NULL;
     LK_TRY(deadline_default(&deadline));

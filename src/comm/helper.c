@@ -1,6 +1,7 @@
 /* Progress while the rank computes: start, loop and end of the helper. */
 #include "comm/helper.h"
 
+#include "base/fpenv.h"
 #include "comm/comm.h"
 
 #include <lockstep/alloc.h>
@@ -45,6 +46,7 @@ static void help(lk__helper *h)
 
 static void *helper_main(void *arg)
 {
+    LK_FP_GUARD();
     lk__helper *h = arg;
     (void)!lk_log_thread_rank_set(h->w->rank, h->w->size);
     pthread_mutex_lock(&h->lock);

@@ -7,6 +7,7 @@
  * ones are stopped.  Ranks on other nodes are asked; they answer if they wait themselves, otherwise
  * only their host is known.
  */
+#include "base/fpenv.h"
 #include "comm/comm.h"
 #include "comm/shm.h"
 
@@ -147,6 +148,7 @@ static lk_status report_for_any(const lk_request *r, double seconds)
 
 lk_status lk__report_stall(const lk_request *r, int64_t ns)
 {
+    LK_FP_GUARD();
     lk_comm *comm = r->comm;
     lk__world *w = comm->w;
     if (r->peer < 0)

@@ -3,6 +3,8 @@
  *     mode  = letter | [letter ":"] size { "x" size }        at most LK_MAX_TIERS sizes
  *     size  = "1" ... "1000000", no leading zero
  */
+#include "base/fpenv.h"
+
 #include <lockstep/topology.h>
 
 #include <stdio.h>
@@ -127,6 +129,7 @@ int lk_mode_text(const lk_mode *mode, char *out)
 
 lk_status lk_mode_fit(const lk_mode *mode, int size)
 {
+    LK_FP_GUARD();
     LK_CHECK(mode, LK_EINVAL, "mode is NULL");
     LK_CHECK(mode->n_tiers >= 0 && mode->n_tiers <= LK_MAX_TIERS, LK_EINVAL,
              "a mode of %d dimensions", mode->n_tiers);

@@ -1,6 +1,8 @@
 /* Datasets: samples that come from a function, their checks, and the hash of their content. */
 #include "data/dataset.h"
 
+#include "base/fpenv.h"
+
 #include <lockstep/alloc.h>
 #include <lockstep/checked.h>
 
@@ -186,6 +188,7 @@ static lk_status check_target(const lk_dataset *ds, int f, int64_t n, lk_tensor 
 lk_status lk_dataset_read(const lk_dataset *ds, const int64_t *index, int64_t n,
                           lk_tensor *const *tensor)
 {
+    LK_FP_GUARD();
     LK_CHECK(n >= 0 && (index || n == 0), LK_EINVAL, "dataset %s: %lld samples%s", ds->name,
              (long long)n, index ? "" : " of no index");
     char *data[LK_MAX_FIELDS] = {NULL};
@@ -221,6 +224,7 @@ lk_status lk__dataset_rows_new(const lk_dataset *ds, void **row, void **block)
 
 lk_status lk_dataset_hash(lk_dataset *ds, uint64_t *out)
 {
+    LK_FP_GUARD();
     if (atomic_load_explicit(&ds->hashed, memory_order_acquire)) {
         *out = atomic_load(&ds->hash);
         return LK_OK;

@@ -1,6 +1,7 @@
 /* The formats as a kind: finding, opening, guessing and writing. */
 #include "data/format.h"
 
+#include "base/fpenv.h"
 #include "data/dataset.h"
 #include "data/source.h"
 
@@ -52,6 +53,7 @@ static lk_status path_check(const lk_choice *format)
 
 lk_status lk_dataset_open(const lk_choice *format, lk_split split, lk_dataset **out)
 {
+    LK_FP_GUARD();
     *out = NULL;
     LK_CHECK(format->entry && (unsigned)split < LK_N_SPLITS, LK_EINVAL,
              "no format to open, or no such set (%d)", (int)split);
@@ -140,6 +142,7 @@ lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *out)
 
 lk_status lk_dataset_write(const lk_dataset *ds, const char *name, const char *path)
 {
+    LK_FP_GUARD();
     const lk_format *format = by_suffix(path);
     if (name) {
         const lk_entry *entry;

@@ -1,6 +1,7 @@
 /* Loaders: what they are, and the ring of batches that their thread prepares. */
 #include "data/loader.h"
 
+#include "base/fpenv.h"
 #include "data/dataset.h"
 
 #include <lockstep/alloc.h>
@@ -43,6 +44,7 @@ static void fill(lk_loader *l, lk__slot *s)
 
 static void *prepare(void *context)
 {
+    LK_FP_GUARD();
     lk_loader *l = context;
     pthread_mutex_lock(&l->lock);
     for (;;) {
@@ -204,6 +206,7 @@ fail:
 lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options, int64_t seed,
                         lk_loader **out)
 {
+    LK_FP_GUARD();
     LK_TRY(loader_make(ds, options, seed, lk_dataset_get_info(ds)->classes, out));
     lk_status st = LK_OK;
     LK_TRY_TO(fail, lk__affine_make(ds, (*out)->x, options, &(*out)->affine));
@@ -233,6 +236,7 @@ static lk_status check_like(const lk_loader *model, const lk_dataset *ds)
 
 lk_status lk_loader_like(const lk_loader *model, lk_dataset *ds, lk_loader **out)
 {
+    LK_FP_GUARD();
     *out = NULL;
     lk_loader_options options = model->options;
     options.shuffle = options.flip = false;

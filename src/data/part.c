@@ -1,5 +1,6 @@
 /* Parts of a dataset: a range of positions of a keyed permutation.  The permutation is a function,
  * so a part takes no memory. */
+#include "base/fpenv.h"
 #include "data/dataset.h"
 
 #include <lockstep/alloc.h>
@@ -50,6 +51,7 @@ fail:
 lk_status lk_dataset_split(lk_dataset *ds, int64_t seed, double share, lk_dataset **train,
                            lk_dataset **validation)
 {
+    LK_FP_GUARD();
     *train = *validation = NULL;
     const lk_dataset_info *info = lk_dataset_get_info(ds);
     LK_CHECK(share >= 0 && share < 9e15, LK_EINVAL, "dataset %s: a share of %g for validation",

@@ -1,7 +1,7 @@
 /* Filling a part of a batch: pick the samples, read, move and convert them. */
+#include "base/fpenv.h"
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "kernel/isa.h"
 
 #include <lockstep/alloc.h>
 
@@ -191,6 +191,7 @@ static lk_status put_sample(const lk_loader *l, const lk__slot *s, int64_t i)
 
 lk_status lk__slot_fill(lk_loader *l, lk__slot *s)
 {
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_TRY(slot_prepare(l, s));
     LK_TRY(pick(l, s));

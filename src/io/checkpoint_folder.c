@@ -1,4 +1,5 @@
 /* The folder of a run's checkpoints: taken by one run, freed of what dead ones left. */
+#include "base/fpenv.h"
 #include "io/checkpoint.h"
 
 #include <lockstep/alloc.h>
@@ -199,6 +200,7 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
 lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
                               const lk_checkpoints_options *options, lk_checkpoints **out)
 {
+    LK_FP_GUARD();
     lk_status st = checkpoints_make(comm, folder, options, out);
     st = lk_agree(comm, st);
     if (st == LK_OK && *out)

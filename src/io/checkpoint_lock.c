@@ -1,6 +1,7 @@
 /* One run at a time: rank 0 holds a lock on the file LOCK, which ends with its process, however that
  * ends.  The file says who holds it, for the message to another run, and for ranks on other hosts to
  * see that they look at the same folder. */
+#include "base/fpenv.h"
 #include "io/checkpoint.h"
 
 #include <lockstep/clock.h>
@@ -75,6 +76,7 @@ static lk_status holder_write(int fd, const char *path, const char *run)
 lk_status lk__lock_take(const char *folder, const char *run, const lk_checkpoints_options *options,
                         int *fd)
 {
+    LK_FP_GUARD();
     char path[LK_PATH_SIZE];
     int file;
     bool locks;

@@ -2,6 +2,7 @@
  *
  * Its last line is "check":"XXXXXXXX"}, with the CRC-32C of all bytes before that line.
  */
+#include "base/fpenv.h"
 #include "base/number.h"
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
@@ -52,6 +53,7 @@ static void put_number(lk__out *o, const lk_state_number *number)
 
 void lk__manifest_put(lk__out *o, const lk_checkpoint *c)
 {
+    LK_FP_GUARD();
     lk__out_format(o, "{\"format\":\"lockstep checkpoint 1\",\n\"step\":%" PRId64 ",\n", c->step);
     put_hash(o, "identity", c->identity);
     lk__out_put(o, ",\n");

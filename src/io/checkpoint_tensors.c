@@ -1,4 +1,5 @@
 /* A checkpoint as tensors with names, and notes: step, identity, state, numbers and facts. */
+#include "base/fpenv.h"
 #include "base/number.h"
 #include "io/checkpoint.h"
 #include "io/tensors.h"
@@ -74,6 +75,7 @@ static lk_status tensors_read(const lk_checkpoint *c, lk_tensors *t)
 
 lk_status lk__tensors_load_checkpoint(const char *path, lk_tensors *t)
 {
+    LK_FP_GUARD();
     lk_checkpoint *c;
     LK_TRY(lk_checkpoint_open(path, &c));
     lk_status st = tensors_read(c, t);

@@ -8,6 +8,7 @@
  * value is written: as a varint, as 8 or 4 bytes, or as bytes with their length before them. */
 #include "io/events.h"
 
+#include "base/fpenv.h"
 #include "base/text.h"
 #include "data/bytes.h"
 #include "data/tfrecord.h"
@@ -181,6 +182,7 @@ static lk_status open_file(lk_events *e, const char *path, bool append)
 
 lk_status lk_events_open(const char *path, bool append, lk_events **out)
 {
+    LK_FP_GUARD();
     lk_events *e = NULL;
     *out = NULL;
     LK_CHECK(path, LK_EINVAL, "path is NULL");
@@ -197,6 +199,7 @@ lk_status lk_events_open(const char *path, bool append, lk_events **out)
 
 lk_status lk_events_add(lk_events *e, int64_t step, const lk_scalar *scalar, int64_t n)
 {
+    LK_FP_GUARD();
     LK_CHECK(e && (scalar || n == 0), LK_EINVAL, "events or scalars are NULL");
     LK_CHECK(step >= 0 && n >= 0, LK_EINVAL, "step %lld, %lld scalars", (long long)step,
              (long long)n);

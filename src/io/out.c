@@ -1,6 +1,7 @@
 /* Texts that grow, and what is put into them. */
 #include "io/out.h"
 
+#include "base/fpenv.h"
 #include "base/grow.h"
 #include "base/json.h"
 #include "base/number.h"
@@ -77,6 +78,7 @@ void lk__out_json(lk__out *o, const char *text)
 
 void lk__out_real(lk__out *o, double value)
 {
+    LK_FP_GUARD();
     char digits[LK_NUMBER_TEXT];
     lk__out_put(o, isfinite(value) ? lk__number_show(value, digits) : "null");
 }

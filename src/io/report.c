@@ -2,6 +2,7 @@
  * experiment.  Every text from outside is escaped, and the page is told to load nothing. */
 #include "io/report.h"
 
+#include "base/fpenv.h"
 #include "data/sink.h"
 #include "io/facts.h"
 
@@ -125,6 +126,7 @@ static lk_status put_page(lk__out *o, const lk_report *r)
 
 lk_status lk_report_write(const char *path, const lk_report *r)
 {
+    LK_FP_GUARD();
     lk_status st;
     lk__out o = {0};
     lk__sink *sink = NULL;

@@ -1,11 +1,13 @@
 /* Convolution, backward data in the gather form: every position of dx collects the outputs it
  * entered, so each element of dx is one chain however the image is cut. */
+#include "base/fpenv.h"
 #include "kernel/conv_plan.h"
 #include "kernel/conv_winograd.h"
 
 lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *w, const void *bias,
                                 bool accumulate, void *dx)
 {
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_CHECK(plan, LK_EINVAL, "plan is NULL");
     LK_CHECK(!bias || !accumulate, LK_EINVAL,

@@ -1,10 +1,12 @@
 /* Convolution, forward: y = act(x * w + bias). */
+#include "base/fpenv.h"
 #include "kernel/conv_plan.h"
 #include "kernel/conv_winograd.h"
 
 lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, const void *bias,
                           lk_act act, void *y)
 {
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_CHECK(plan, LK_EINVAL, "plan is NULL");
     const lk__conv_shape *s = &plan->shape;

@@ -7,6 +7,7 @@
  */
 #include "kernel/conv_weights.h"
 
+#include "base/fpenv.h"
 #include "kernel/conv_plan.h"
 #include "kernel/conv_weights_tiles.h"
 #include "kernel/parallel.h"
@@ -287,6 +288,7 @@ static lk_status part_get(lk_conv_plan *plan)
 lk_status lk_conv_backward_weights(lk_conv_plan *plan, const void *x, const void *dy,
                                    bool accumulate, void *dw)
 {
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_CHECK(plan, LK_EINVAL, "plan is NULL");
     const lk__conv_shape *s = &plan->shape;

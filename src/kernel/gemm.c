@@ -1,6 +1,7 @@
 /* Matrix multiplication: picks a way to compute, cuts C into blocks and gives them to the pool. */
 #include "kernel/gemm.h"
 
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 
 /* Work that is worth the wake-up of a thread, in multiply-adds. */
@@ -121,6 +122,7 @@ lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, cons
     const lk__rows_table *rows = NULL;
     const lk__cross_table *cross = NULL;
     LK_CHECK(g && batch, LK_EINVAL, "%s is NULL", g ? "batch" : "g");
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_TRY(lk__gemm_check(g, batch, (const void *const[]){a, b, bias}, c));
     if (g->m == 0 || g->n == 0 || batch->count == 0)

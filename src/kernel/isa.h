@@ -43,13 +43,4 @@
         return LK_OK;                                                   \
     }
 
-/**
- * Check that the calling thread rounds to nearest and keeps denormals.  Every public kernel calls
- * it first.  Errors: LK_EFPENV, naming what is wrong and the usual cause (-ffast-math).
- */
-lk_status lk__fp_check(void) LK_NODISCARD;
-
-/** Give the calling thread the canonical floating-point environment. */
-void lk__fp_set(void);
-
 #endif /* LK_KERNEL_ISA_H */

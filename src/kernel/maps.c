@@ -2,6 +2,7 @@
  * blocks of the elements. */
 #include "kernel/maps.h"
 
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 
 /* Elements that one thread takes at a time: below this, starting others costs more than it saves. */
@@ -103,6 +104,7 @@ static void map2_run(void *arg, int64_t first, int64_t last)
 lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void *x, void *y)
 {
     const lk__maps1_table *t = NULL;
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_TRY(check_count(dtype, n));
     LK_CHECK((unsigned)op < LK_N_MAP1, LK_EINVAL, "op is %d, must be below %d", (int)op, LK_N_MAP1);
@@ -120,6 +122,7 @@ lk_status lk_map2(lk_dtype dtype, lk_map2_op op, double p, int64_t n, const void
                   void *z)
 {
     const lk__maps2_table *t = NULL;
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_TRY(check_count(dtype, n));
     LK_CHECK((unsigned)op < LK_N_MAP2, LK_EINVAL, "op is %d, must be below %d", (int)op, LK_N_MAP2);

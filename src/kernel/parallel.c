@@ -15,7 +15,7 @@
  */
 #include "kernel/parallel.h"
 
-#include "kernel/isa.h"
+#include "base/fpenv.h"
 
 #include <limits.h>
 #include <linux/futex.h>

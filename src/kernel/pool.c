@@ -11,6 +11,7 @@
  */
 #include "kernel/pool.h"
 
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 
 #include <string.h>
@@ -123,6 +124,7 @@ static void pool_tasks(void *arg, int64_t first, int64_t last)
 
 static lk_status job_run(struct job *j)
 {
+    LK_FP_GUARD();
     const lk__pool_shape *s = &j->s;
     j->from_size = j->backward ? s->out : s->in;
     j->to_size = j->backward ? s->in : s->out;

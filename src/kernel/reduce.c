@@ -12,6 +12,7 @@
  */
 #include "kernel/reduce.h"
 
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 
 #include <string.h>
@@ -187,6 +188,7 @@ static lk_status check(lk_dtype dtype, lk_reduce_op op, const lk_reduce_shape *s
 lk_status lk_reduce(lk_dtype dtype, lk_reduce_op op, const lk_reduce_shape *s, const void *x,
                     void *y)
 {
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_TRY(check(dtype, op, s, x, y));
     if (s->outer == 0 || s->inner == 0)

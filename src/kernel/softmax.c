@@ -1,4 +1,5 @@
 /* Softmax and log-softmax by rows: check the operands, then run rows on the pool's threads. */
+#include "base/fpenv.h"
 #include "kernel/maps.h"
 #include "kernel/parallel.h"
 
@@ -73,6 +74,7 @@ static lk_status check_operands(lk_dtype dtype, const lk_rows *s, const void *x,
 static lk_status softmax_rows(bool log, lk_dtype dtype, const lk_rows *s, const void *x, void *y)
 {
     const lk__softmax_table *t = NULL;
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_TRY(check_shape(dtype, s));
     if (s->rows == 0 || s->cols == 0)

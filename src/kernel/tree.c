@@ -8,6 +8,7 @@
  * and at the end the levels are joined from the lowest up.  That is the tree of reduce.h.  A level's
  * buffer moves with its sum, so there are never more buffers than sums at one time.
  */
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "kernel/reduce.h"
 
@@ -88,6 +89,7 @@ static lk_status chain_join(const lk_tree *t, struct chain *c)
 
 lk_status lk_tree_push(lk_tree *t, const void *piece)
 {
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_CHECK(t, LK_EINVAL, "lk_tree_push: the tree is NULL");
     LK_CHECK(piece || t->count == 0, LK_EINVAL, "lk_tree_push: the piece of %lld elements is NULL",
@@ -113,6 +115,7 @@ lk_status lk_tree_push(lk_tree *t, const void *piece)
 
 lk_status lk_tree_finish(lk_tree *t, void *sum)
 {
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_CHECK(t, LK_EINVAL, "lk_tree_finish: the tree is NULL");
     LK_CHECK(sum || t->count == 0, LK_EINVAL, "lk_tree_finish: the sum of %lld elements is NULL",

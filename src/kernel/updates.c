@@ -1,6 +1,7 @@
 /* Updates: the loop of the instruction set in use, over blocks of the elements. */
 #include "kernel/updates.h"
 
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 
 /* Elements that one thread takes at a time. */
@@ -22,6 +23,7 @@ static void work(void *arg, int64_t first, int64_t last)
 lk_status lk__update_run(lk_dtype dtype, lk__update_rule rule, const lk__update *u, int64_t n)
 {
     const lk__updates_table *t = NULL;
+    LK_FP_GUARD();
     LK_TRY(lk__fp_check());
     LK_CHECK(lk_dtype_is_real(dtype), LK_EDTYPE, "an update of %s: only f32 and f64",
              lk_dtype_name(dtype));

@@ -1,6 +1,8 @@
 /* Lists of layers for named models, and the models by name. */
 #include "models/list.h"
 
+#include "base/fpenv.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,6 +79,7 @@ lk_status lk__layers_end(const lk__layers *l, lk_choices *out)
 
 lk_status lk_model_expand(const lk_choice *model, lk_arena *arena, lk_choices *out)
 {
+    LK_FP_GUARD();
     lk_choice filled;
     LK_CHECK(model && model->entry, LK_EINVAL, "model is NULL");
     LK_TRY(lk_choice_fill(model, arena, &filled));

@@ -1,4 +1,5 @@
 /* A pass through a model: parameters become leaves, and each layer adds its ops. */
+#include "base/fpenv.h"
 #include "nn/model.h"
 
 #include <math.h>
@@ -103,6 +104,7 @@ static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, l
 
 lk_status lk_pass_layers(const lk_pass *pass, const lk_unit *unit, int list, lk_var x, lk_var *out)
 {
+    LK_FP_GUARD();
     LK_TRY(list_run(pass, &pass->run->model->net->list[unit->list[list]], x, out));
     return LK_OK;
 }
@@ -149,6 +151,7 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
 
 lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_var *out)
 {
+    LK_FP_GUARD();
     LK_TRY(model_run(model, pass, x, &(struct lk__run){.bad = NULL}, out));
     return LK_OK;
 }
@@ -156,6 +159,7 @@ lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_va
 lk_status lk_model_watch(lk_model *model, const lk_pass *pass, lk_var x, char *layer, size_t size,
                          lk_var *out)
 {
+    LK_FP_GUARD();
     LK_CHECK(layer && size > 0, LK_EINVAL, "no room for the layer's name");
     layer[0] = '\0';
     LK_TRY(model_run(model, pass, x, &(struct lk__run){.bad = layer, .bad_size = size}, out));

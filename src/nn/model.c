@@ -1,6 +1,8 @@
 /* Models: the list of layers, and the net that is built of it. */
 #include "nn/model.h"
 
+#include "base/fpenv.h"
+
 #include <string.h>
 
 lk_status lk_model_new(lk_model **out)
@@ -88,6 +90,7 @@ fail:
 
 lk_status lk_model_build(lk_model *model, const lk_model_spec *spec)
 {
+    LK_FP_GUARD();
     lk__net *net = NULL;
     LK_CHECK(model && spec, LK_EINVAL, "model or spec is NULL");
     LK_CHECK(!model->net, LK_ESTATE, "the model is already built");

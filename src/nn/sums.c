@@ -1,4 +1,5 @@
 /* What passes add up: gradients, observed statistics and the loss, in one slab. */
+#include "base/fpenv.h"
 #include "nn/model.h"
 
 #include <lockstep/map.h>
@@ -134,6 +135,7 @@ static lk_status add(lk_dtype dtype, int64_t n, void *to, const void *what)
 
 lk_status lk_sums_join(lk_sums *a, const lk_sums *b)
 {
+    LK_FP_GUARD();
     LK_CHECK(a && b && a->model == b->model && a != b, LK_EINVAL,
              "the sums are not two of one model");
     LK_TRY(add(lk_tensor_dtype(a->flat), lk_tensor_count(a->flat), lk_slab_data(a->slab),
@@ -143,6 +145,7 @@ lk_status lk_sums_join(lk_sums *a, const lk_sums *b)
 
 lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss)
 {
+    LK_FP_GUARD();
     double value, before;
     LK_TRY(lk_item(loss, &value));
     LK_TRY(lk_tensor_get_f64(sums->loss, LK_AT(0), &before));
@@ -215,6 +218,7 @@ static lk_status state_move(lk_tensor *state, const lk_tensor *observed, double 
 
 lk_status lk_model_observe(lk_model *model, const lk_sums *sums, int64_t pieces)
 {
+    LK_FP_GUARD();
     LK_CHECK(model && model->net && sums && sums->model == model, LK_EINVAL,
              "the sums belong to another model");
     LK_CHECK(pieces >= 1, LK_EINVAL, "%lld pieces", (long long)pieces);

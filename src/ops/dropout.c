@@ -6,7 +6,7 @@
  * u is the 32 bits at (step, first + i, e) of the stream: a pure function of the sample and the
  * element, so that neither the cut of the batch nor the threads matter, and nothing is saved.
  */
-#include "kernel/isa.h"
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"

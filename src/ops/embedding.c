@@ -7,6 +7,7 @@
  * ascending order; pieces of lk_tape_piece() samples are joined by the fixed tree.  A piece without
  * the row counts as +0, which changes no sum, and is skipped.
  */
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "kernel/reduce.h"
 #include "ops/common/index.h"

@@ -10,7 +10,7 @@
  * constant: v, and with it y, is 0 in the whole window.  Backward takes v as y s.  The recorded
  * backward is made of other ops and has the same bits.
  */
-#include "kernel/isa.h"
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "ops/common/ops.h"
 #include "ops/common/window.h"

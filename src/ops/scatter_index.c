@@ -6,7 +6,7 @@
  * Each sum is one chain from +0 over i ascending.  Threads split y along its other axes, so each
  * place has one writer.
  */
-#include "kernel/isa.h"
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "ops/common/axes.h"
 #include "ops/common/index.h"

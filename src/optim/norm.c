@@ -1,5 +1,7 @@
 /* The norm of all gradients: the squares of each slice by pieces, slices joined in their order by the
  * fixed tree. */
+#include "base/fpenv.h"
+
 #include <lockstep/optim.h>
 #include <lockstep/reduce.h>
 
@@ -35,6 +37,7 @@ static double finish(const partials *p)
 
 lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads, double *out)
 {
+    LK_FP_GUARD();
     lk_layout *layout = lk_slab_layout(params);
     partials all = {.n = 0};
     lk_slab_slice slice;

@@ -1,6 +1,7 @@
 /* Optimizers: their state, and a step of all parameters. */
 #include "optim/optimizer.h"
 
+#include "base/fpenv.h"
 #include "base/stream.h"
 #include "kernel/parallel.h"
 
@@ -50,6 +51,7 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_choice *rule)
 
 lk_status lk_optimizer_new(const lk_choice *rule, lk_slab *params, lk_optimizer **out)
 {
+    LK_FP_GUARD();
     lk_optimizer *o = NULL;
     *out = NULL;
     LK_CHECK(rule && rule->entry && params, LK_EINVAL, "rule or params is NULL");
@@ -94,6 +96,7 @@ lk_status lk_optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
 
 bool lk_optimizer_splits(const lk_optimizer *o)
 {
+    LK_FP_GUARD();
     const lk_optim_options *all = o->options;
     return !o->rule->whole && all->clip_norm <= 0;
 }
@@ -211,6 +214,7 @@ static lk_status range_update(const lk_optimizer *o, const lk_optim_step *step,
 
 lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim_report *report)
 {
+    LK_FP_GUARD();
     lk_optim_report own;
     LK_CHECK(o && step && (step->grads || step->give), LK_EINVAL,
              "optimizer, step or gradients is NULL");

@@ -4,6 +4,7 @@
  * except that whole rows of f32 and 16-bit values have loops of their own.  Where a value may not
  * fit, a first pass over the source looks for one, so that an error leaves dst untouched.
  */
+#include "base/fpenv.h"
 #include "tensor/convert.h"
 #include "tensor/walk.h"
 
@@ -144,6 +145,7 @@ static bool same_elements(const lk_tensor *a, const lk_tensor *b)
 
 lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst)
 {
+    LK_FP_GUARD();
     LK_CHECK(src && dst, LK_EINVAL, "%s is NULL", src ? "dst" : "src");
     LK_CHECK(lk_shape_equal(src->shape, dst->shape), LK_ESHAPE, "src is %s, dst is %s",
              lk_tensor_text(src).s, lk_tensor_text(dst).s);
@@ -160,6 +162,7 @@ lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst)
 
 lk_status lk_tensor_clone(const lk_tensor *t, lk_dtype dtype, lk_tensor **out)
 {
+    LK_FP_GUARD();
     lk_status st;
     lk_tensor *copy;
     *out = NULL;

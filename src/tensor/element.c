@@ -1,4 +1,5 @@
 /* Single elements, and one value for all of them. */
+#include "base/fpenv.h"
 #include "tensor/convert.h"
 #include "tensor/walk.h"
 
@@ -38,6 +39,7 @@ static void fill(const lk_tensor *t, const char *element)
 
 lk_status lk_tensor_fill_f64(lk_tensor *t, double value)
 {
+    LK_FP_GUARD();
     char element[MAX_BYTES];
     LK_TRY(write_begin(t));
     LK_TRY(element_from_f64(t->dtype, value, element));
@@ -47,6 +49,7 @@ lk_status lk_tensor_fill_f64(lk_tensor *t, double value)
 
 lk_status lk_tensor_fill_i64(lk_tensor *t, int64_t value)
 {
+    LK_FP_GUARD();
     char element[MAX_BYTES];
     LK_TRY(write_begin(t));
     LK_TRY(element_from_i64(t->dtype, value, element));
@@ -73,6 +76,7 @@ static lk_status element_find(const lk_tensor *t, lk_shape index, char **out)
 
 lk_status lk_tensor_get_f64(const lk_tensor *t, lk_shape index, double *out)
 {
+    LK_FP_GUARD();
     char *element;
     int64_t whole;
     LK_TRY(element_find(t, index, &element));
@@ -87,6 +91,7 @@ lk_status lk_tensor_get_f64(const lk_tensor *t, lk_shape index, double *out)
 
 lk_status lk_tensor_get_i64(const lk_tensor *t, lk_shape index, int64_t *out)
 {
+    LK_FP_GUARD();
     char *element;
     double real;
     LK_TRY(element_find(t, index, &element));
@@ -101,6 +106,7 @@ lk_status lk_tensor_get_i64(const lk_tensor *t, lk_shape index, int64_t *out)
 
 lk_status lk_tensor_set_f64(lk_tensor *t, lk_shape index, double value)
 {
+    LK_FP_GUARD();
     char *element;
     LK_TRY(write_begin(t));
     LK_TRY(element_find(t, index, &element));
@@ -110,6 +116,7 @@ lk_status lk_tensor_set_f64(lk_tensor *t, lk_shape index, double value)
 
 lk_status lk_tensor_set_i64(lk_tensor *t, lk_shape index, int64_t value)
 {
+    LK_FP_GUARD();
     char *element;
     LK_TRY(write_begin(t));
     LK_TRY(element_find(t, index, &element));

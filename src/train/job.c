@@ -1,6 +1,7 @@
 /* Jobs: what an experiment says becomes data, a model and a trainer. */
 #include "train/job.h"
 
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "parallel/agree.h"
 
@@ -96,6 +97,7 @@ static lk_status job_make(lk_job *job)
 
 lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **out)
 {
+    LK_FP_GUARD();
     lk_job *job = NULL;
     *out = NULL;
     LK_CHECK(experiment, LK_EINVAL, "experiment is NULL");

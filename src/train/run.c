@@ -3,6 +3,7 @@
  * All ranks do the same at the same step.  What may differ between them (a signal, a disk that is
  * full, the clock) is told with the sums of a step, or agreed on, before anybody acts on it.
  */
+#include "base/fpenv.h"
 #include "data/source.h"
 #include "train/job.h"
 #include "train/output.h"
@@ -478,6 +479,7 @@ static void save_last(run *r, lk_status st)
 
 lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
 {
+    LK_FP_GUARD();
     LK_CHECK(job, LK_EINVAL, "job is NULL");
     run r = {.job = job,
              .trainer = job->trainer,

@@ -1,4 +1,5 @@
 /* Scores: loss and metrics over samples. */
+#include "base/fpenv.h"
 #include "base/grow.h"
 #include "train/trainer.h"
 
@@ -63,6 +64,7 @@ lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *ou
 
 lk_status lk_trainer_score(lk_trainer *t, lk_score *out)
 {
+    LK_FP_GUARD();
     LK_TRY(lk__counts_join(t, &t->seen));
     LK_TRY(lk__counts_score(t, &t->seen, out));
     lk__counts_clear(t, &t->seen);
@@ -112,6 +114,7 @@ static lk_status view_run(lk_trainer *t, lk_loader *loader, lk_run run)
 
 lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
 {
+    LK_FP_GUARD();
     LK_CHECK(loader, LK_EINVAL, "loader is NULL");
     lk_comm *comm = lk__trainer_comm(t);
     int64_t batches = lk_loader_batches(loader);

@@ -11,6 +11,7 @@
  * needs sums over the whole batch, ranks meet in forward and backward as well: each has one block, or
  * none, and whoever cannot come says so to those who wait.
  */
+#include "base/fpenv.h"
 #include "train/trainer.h"
 
 #include <lockstep/clock.h>
@@ -211,6 +212,7 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
 
 lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
 {
+    LK_FP_GUARD();
     lk_step_report own;
     lk_position at = lk_trainer_position(t);
     int64_t piece = lk_loader_piece(t->spec.train);

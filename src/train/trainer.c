@@ -1,6 +1,8 @@
 /* Trainers: what fits together is put together. */
 #include "train/trainer.h"
 
+#include "base/fpenv.h"
+
 #include <string.h>
 
 /* Labels are numbers of outputs: of too few, some label would have none. */
@@ -163,6 +165,7 @@ static lk_status trainer_make(lk_trainer *t)
 
 lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
 {
+    LK_FP_GUARD();
     lk_trainer *t = NULL;
     *out = NULL;
     LK_CHECK(spec && spec->model && spec->train && spec->loss.entry && spec->optimizer.entry,

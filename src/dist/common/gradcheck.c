@@ -2,6 +2,7 @@
  *
  * All ranks note the same numbers, so all have the same result.
  */
+#include "base/fpenv.h"
 #include "dist/common/check.h"
 
 #include <math.h>
@@ -253,6 +254,7 @@ int lk_dist_root(const lk_dist_sample *sample, const lk_comm *comm)
 lk_status lk_gradcheck_dist(lk_comm *comm, const lk_dist_check *check, int64_t seed,
                             double tolerance, lk_gradcheck_result *out)
 {
+    LK_FP_GUARD_LONG();
     *out = (lk_gradcheck_result){.first = -1, .adjoint = -1, .second = -1, .single = -1};
     LK_CHECK(comm && check && check->name, LK_EINVAL, "%s",
              comm ? "check is NULL, or has no name" : "comm is NULL");

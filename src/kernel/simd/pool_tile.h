@@ -195,13 +195,13 @@ LK_INLINE void V(pool_avg_backward_tile)(const lk__pool_args *t, int64_t c, cons
         V(pool_put)((V(elem) *)t->to + c + v * lanes, acc[v], masked, n);
 }
 
-/* A window whose y is 0 is skipped, and not even divided by: the host may trap that. */
+/* A window whose y is 0 is skipped: what the division by it gives is dropped. */
 LK_INLINE void V(pool_l2_backward_tile)(const lk__pool_args *t, int64_t c, const int nv,
                                         const bool masked, int n)
 {
     const int lanes = V(lanes);
     const V(elem) *dy = t->from, *y = t->y;
-    const V(elem) *x = (const V(elem) *)t->x + c, one = 1;
+    const V(elem) *x = (const V(elem) *)t->x + c;
     VEC acc[POOL_NV], here[POOL_NV];
     LK_UNROLL for (int v = 0; v < nv; v++)
     {
@@ -213,7 +213,7 @@ LK_INLINE void V(pool_l2_backward_tile)(const lk__pool_args *t, int64_t c, const
     {
         VEC norm = V(pool_get)(y + c + at + v * lanes, masked, n);
         V(mask) some = V(mask_above)(V(zero)(), norm);
-        VEC part = V(div)(here[v], V(blend)(some, norm, V(splat)(&one)));
+        VEC part = V(div)(here[v], norm);
         VEC more = V(fma)(V(pool_get)(dy + c + at + v * lanes, masked, n), part, acc[v]);
         acc[v] = V(blend)(some, more, acc[v]);
     }

@@ -6,6 +6,7 @@
  */
 #include "ops/common/each.h"
 
+#include "base/fpenv.h"
 #include "kernel/maps.h"
 #include "kernel/parallel.h"
 #include "ops/common/gather.h"

@@ -1,6 +1,7 @@
 /* Rows on the pool's threads, and their sums. */
 #include "ops/common/rows.h"
 
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 
 #include <math.h>

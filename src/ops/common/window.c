@@ -1,7 +1,7 @@
 /* The Gaussian window: its numbers, its sums, and the op. */
 #include "ops/common/window.h"
 
-#include "kernel/isa.h"
+#include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "tensor/tensor.h"
 

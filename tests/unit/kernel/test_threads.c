@@ -1,6 +1,6 @@
 /* The pool: all tasks are done once, whoever calls, and the host program is left in peace. */
+#include "base/fpenv.h"
 #include "harness.h"
-#include "kernel/isa.h"
 #include "kernel/parallel.h"
 
 #include <lockstep/alloc.h>

@@ -1,0 +1,92 @@
+/* Collectives, jobs and checks of gradients on ranks that trap: none raises a signal, and flags and
+ * traps are left alone. */
+#include "ranks.h"
+#include "traps.h"
+
+#include <lockstep/lockstep.h>
+
+enum { COUNT = 1031, FEW = 3 }; /* more ranks than a few show nothing more of a job */
+
+/* Folds of real numbers, also of halves, begun and waited for at once. */
+static void folds_run(lk_comm *comm, lk_dtype dtype, int sort)
+{
+    static const lk_fold fold[] = {LK_FOLD_SUM, LK_FOLD_PROD, LK_FOLD_MIN, LK_FOLD_MAX,
+                                   LK_FOLD_AVG};
+    lk_tensor *real, *given = NULL;
+    void *data, *out;
+    ASSERT_OK(lk_tensor_new(LK_F32, LK_SHAPE(COUNT), &real));
+    ASSERT_OK(lk_tensor_writable_data(real, &data));
+    traps_fill(LK_F32, sort, COUNT, data);
+    ASSERT_OK(lk_tensor_clone(real, dtype, &given));
+    ASSERT_OK(lk_alloc(&out, COUNT, lk_dtype_size(dtype)));
+    for (int k = 0; k < 5; k++) {
+        const void *in = lk_tensor_data(given);
+        if (!lk_dtype_is_real(dtype) && (fold[k] == LK_FOLD_MIN || fold[k] == LK_FOLD_MAX))
+            continue;
+        TRAPPING(lk_allreduce(comm, in, out, COUNT, dtype, fold[k], "a"), "%s of %s %s numbers",
+                 lk_fold_name(fold[k]), traps_sort_name[sort], lk_dtype_name(dtype));
+        TRAPPING(lk_reduce_to(comm, in, out, COUNT, dtype, fold[k], 0, "b"), "%s of %s %s numbers",
+                 lk_fold_name(fold[k]), traps_sort_name[sort], lk_dtype_name(dtype));
+    }
+    lk_free(out);
+    lk_tensor_free(real);
+    lk_tensor_free(given);
+}
+
+static void folds_do_not_trap(lk_comm *comm)
+{
+    static const lk_dtype dtype[] = {LK_F32, LK_F64, LK_F16, LK_BF16};
+    for (int sort = 0; sort < N_TRAPS_SORTS; sort++)
+        for (int k = 0; k < 4; k++)
+            folds_run(comm, dtype[k], sort);
+}
+
+static lk_status job_train(lk_comm *comm, const char *rate)
+{
+    static const char text[] =
+        "data: {type: glyphs, count: 40, test_count: 20, shape: [8, 8, 1], batch: 16, shards: 8}\n"
+        "model:\n"
+        "  - {type: conv, filters: 4, kernel: 3}\n"
+        "  - batch_norm\n"
+        "  - relu\n"
+        "  - flatten\n"
+        "  - {type: linear, units: 10}\n"
+        "loss: softmax_cross_entropy\n"
+        "metrics: [accuracy, confusion]\n"
+        "optimizer: {type: sgd, rate: 0.1}\n"
+        "train: {epochs: 2}\n";
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_status st = lk_experiment_parse("x.yaml", text, (const char *[]){rate}, 1, &e);
+    if (st == LK_OK)
+        st = lk_job_new(e, comm, &job);
+    if (st == LK_OK)
+        st = lk_job_run(job, NULL, NULL);
+    lk_job_free(job);
+    lk_experiment_free(e);
+    return st;
+}
+
+static void jobs_do_not_trap(lk_comm *comm)
+{
+    if (lk_comm_size(comm) > FEW)
+        return;
+    TRAPPING(job_train(comm, "optimizer.rate=0.1"), "%s", "a job");
+    traps_begin("%s", "a job without numbers");
+    lk_status st = job_train(comm, "optimizer.rate=1e30");
+    traps_end();
+    ASSERT_TRUE(st != LK_OK && strstr(lk_error_message(), "step"));
+    lk_error_clear();
+}
+
+static void checks_of_gradients_do_not_trap(lk_comm *comm)
+{
+    for (int i = 0; lk_dist_checks[i]; i++) {
+        lk_gradcheck_result r;
+        if (i % 5 == 0 && lk_comm_size(comm) <= FEW)
+            TRAPPING(lk_gradcheck_dist(comm, lk_dist_checks[i], 1, 1e-6, &r), "gradcheck of %s",
+                     lk_dist_checks[i]->name);
+    }
+}
+
+RANKS_MAIN(TEST(folds_do_not_trap), TEST(jobs_do_not_trap), TEST(checks_of_gradients_do_not_trap))

@@ -1,0 +1,195 @@
+/* What computes outside of ops and kernels, in a host that traps: conversions, options, loaders,
+ * losses, metrics and schedules raise no signal, and flags and traps are left alone. */
+#include "traps.h"
+
+#include <lockstep/lockstep.h>
+
+enum { N = 67, SAMPLES = 30, FEATURES = 6 };
+
+static void conversions_do_not_trap(void)
+{
+    for (int sort = 0; sort < N_TRAPS_SORTS; sort++)
+        for (lk_dtype from = LK_F32; from <= LK_F64; from++)
+            for (int to = 0; to < LK_N_DTYPES; to++) {
+                lk_tensor *x, *y = NULL;
+                void *data;
+                ASSERT_OK(lk_tensor_new(from, LK_SHAPE(N), &x));
+                ASSERT_OK(lk_tensor_writable_data(x, &data));
+                traps_fill(from, sort, N, data);
+                traps_begin("%s numbers of %s to %s", traps_sort_name[sort], lk_dtype_name(from),
+                            lk_dtype_name((lk_dtype)to));
+                lk_status st = lk_tensor_clone(x, (lk_dtype)to, &y);
+                traps_end();
+                ASSERT_TRUE(st == LK_OK || st == LK_EOVERFLOW || st == LK_EINVAL);
+                lk_error_clear();
+                lk_tensor_free(x);
+                lk_tensor_free(y);
+            }
+}
+
+static void single_elements_do_not_trap(void)
+{
+    static const double value[] = {1e308, -1e-320, 0.1, HUGE_VAL};
+    for (int to = 0; to < LK_N_DTYPES; to++)
+        for (int k = 0; k < 4; k++) {
+            lk_tensor *t;
+            double back;
+            int64_t whole;
+            ASSERT_OK(lk_tensor_zeros((lk_dtype)to, LK_SHAPE(3), &t));
+            traps_begin("%g as %s", value[k], lk_dtype_name((lk_dtype)to));
+            (void)!lk_tensor_fill_f64(t, value[k]);
+            (void)!lk_tensor_set_f64(t, LK_AT(1), value[k]);
+            (void)!lk_tensor_get_f64(t, LK_AT(1), &back);
+            (void)!lk_tensor_get_i64(t, LK_AT(1), &whole);
+            (void)!lk_tensor_fill_i64(t, INT64_MAX);
+            (void)!lk_tensor_set_i64(t, LK_AT(1), INT64_MIN);
+            traps_end();
+            lk_error_clear();
+            lk_tensor_free(t);
+        }
+}
+
+static void numbers_that_are_no_double_do_not_trap(void)
+{
+    static const char *const text[] = {"rate=1e999", "rate=1e-999", "rate=0.1", "rate=1e308"};
+    lk_arena *arena;
+    ASSERT_OK(lk_arena_new(&arena));
+    for (int k = 0; k < 4; k++) {
+        lk_choice choice;
+        traps_begin("the option %s", text[k]);
+        lk_status st = lk_choice_make(&lk_kind_optimizer, "sgd", text[k], arena, &choice);
+        traps_end();
+        ASSERT_EQ(st == LK_OK, k == 2);
+        lk_error_clear();
+    }
+    lk_arena_free(arena);
+}
+
+/* Features of one sort, with classes or, for squared errors, the features themselves. */
+static lk_dataset *set_new(int sort, bool classes)
+{
+    static float x[SAMPLES * FEATURES];
+    static int64_t y[SAMPLES];
+    lk_dataset_info info = {.name = "t",
+                            .classes = classes ? 2 : 0,
+                            .n_fields = 2,
+                            .field = {{.name = "x"}, {.name = "y"}}};
+    lk_tensor *tensor[2] = {NULL};
+    lk_dataset *set;
+    traps_fill(LK_F32, sort, (int64_t)SAMPLES * FEATURES, x);
+    for (int i = 0; i < SAMPLES; i++)
+        y[i] = i % 2;
+    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &tensor[0]));
+    if (classes)
+        ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), y, NULL, NULL, &tensor[1]));
+    else
+        ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &tensor[1]));
+    ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &set));
+    lk_tensor_free(tensor[0]);
+    lk_tensor_free(tensor[1]);
+    return set;
+}
+
+/* All that a training needs. */
+struct training {
+    lk_arena *arena;
+    lk_dataset *set;
+    lk_loader *loader;
+    lk_model *model;
+    lk_trainer *trainer;
+};
+
+static lk_status training_make(struct training *t, const char *loss, const char *optimizer)
+{
+    lk_loader_options options = {
+        .batch = 8, .shards = 4, .shuffle = true, .normalise = LK_NORMALISE_STANDARD, .scale = 3};
+    lk_choice metric[5];
+    int n = 0;
+    bool classes = strcmp(loss, "softmax_cross_entropy") == 0;
+    lk_trainer_spec spec = {.epochs = 2};
+    LK_TRY(lk_arena_new(&t->arena));
+    LK_TRY(lk_loader_new(t->set, &options, 1, &t->loader));
+    LK_TRY(lk_choice_make(&lk_kind_loss, loss, NULL, t->arena, &spec.loss));
+    LK_TRY(lk_choice_make(&lk_kind_optimizer, "sgd", optimizer, t->arena, &spec.optimizer));
+    for (int i = 0; classes && lk_metrics[i]; i++)
+        LK_TRY(lk_choice_make(&lk_kind_metric, lk_metrics[i]->entry.name,
+                              strcmp(lk_metrics[i]->entry.name, "top_k") == 0 ? "k=1" : NULL,
+                              t->arena, &metric[n++]));
+    LK_TRY(lk_model_new(&t->model));
+    LK_TRY(lk_model_add(t->model, "linear", "units=5"));
+    LK_TRY(lk_model_add(t->model, "batch_norm", NULL));
+    LK_TRY(lk_model_add(t->model, "tanh", NULL));
+    LK_TRY(lk_model_add(t->model, "linear", classes ? "units=2" : "units=6"));
+    lk_field x = lk_loader_field(t->loader, 0);
+    LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
+    spec.metrics = (lk_choices){n, metric};
+    spec.model = t->model;
+    spec.train = t->loader;
+    LK_TRY(lk_trainer_new(&spec, &t->trainer));
+    return LK_OK;
+}
+
+/* Steps until the numbers give out, and a score. */
+static lk_status training_run(struct training *t, const char *loss, const char *optimizer)
+{
+    lk_score score;
+    LK_TRY(training_make(t, loss, optimizer));
+    lk_status st = LK_OK;
+    for (int i = 0; i < 6 && st == LK_OK; i++)
+        st = lk_trainer_step(t->trainer, NULL);
+    LK_TRY(lk_trainer_evaluate(t->trainer, t->loader, &score));
+    return st;
+}
+
+static void training_does_not_trap(void)
+{
+    static const char *const loss[] = {"softmax_cross_entropy", "mean_squared_error",
+                                       "sum_squared_error"};
+    static const char *const optimizer[] = {"rate=1e30", "rate=0.1 clip_norm=1",
+                                            "rate=0.1 momentum=0.9"};
+    int failed = 0;
+    for (int sort = 0; sort < N_TRAPS_SORTS; sort++)
+        for (int k = 0; k < 3; k++) {
+            struct training t = {.set = set_new(sort, k == 0)};
+            traps_begin("training with %s on %s numbers", loss[k], traps_sort_name[sort]);
+            lk_status st = training_run(&t, loss[k], optimizer[k]);
+            traps_end();
+            if (st != LK_OK) { /* no number is left: the step and the tensor are named */
+                ASSERT_TRUE(strstr(lk_error_message(), "step") != NULL);
+                failed++;
+            }
+            lk_error_clear();
+            lk_trainer_free(t.trainer);
+            lk_model_free(t.model);
+            lk_loader_free(t.loader);
+            lk_dataset_free(t.set);
+            lk_arena_free(t.arena);
+        }
+    ASSERT_TRUE(failed > 0);
+}
+
+static void schedules_do_not_trap(void)
+{
+    lk_arena *arena;
+    ASSERT_OK(lk_arena_new(&arena));
+    for (int i = 0; lk_schedules[i]; i++) {
+        lk_choice choice;
+        if (lk_choice_make(&lk_kind_schedule, lk_schedules[i]->entry.name, NULL, arena, &choice) !=
+            LK_OK) {
+            lk_error_clear(); /* it has no presets */
+            continue;
+        }
+        for (int64_t step = 0; step < 7; step++) {
+            traps_begin("the schedule %s", lk_schedules[i]->entry.name);
+            volatile double factor = lk_schedule_factor(
+                &choice, &(lk_moment){.step = step, .steps_per_epoch = 3, .epochs = 2});
+            traps_end();
+            ASSERT_TRUE(factor >= 0);
+        }
+    }
+    lk_arena_free(arena);
+}
+
+TEST_MAIN(TEST(conversions_do_not_trap), TEST(single_elements_do_not_trap),
+          TEST(numbers_that_are_no_double_do_not_trap), TEST(training_does_not_trap),
+          TEST(schedules_do_not_trap))
