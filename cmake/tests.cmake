@@ -275,6 +275,7 @@ if(LK_TEST_VARIANTS)
   lk_test(meta.format meta tools/format --check)
   lk_test(meta.guards meta tests/meta/guards.sh ${CMAKE_CURRENT_BINARY_DIR})
   lk_test(meta.symbols meta tests/meta/symbols.sh ${CMAKE_CURRENT_BINARY_DIR})
+  lk_test(meta.untested meta tests/meta/untested.sh ${CMAKE_CURRENT_BINARY_DIR})
   lk_test(meta.install meta tests/install/check.sh ${CMAKE_CURRENT_BINARY_DIR})
 endif()
 

@@ -7,7 +7,14 @@
 include(ProcessorCount)
 ProcessorCount(processors)
 
-# lk_skipped(name obstacle): say why a build cannot be made here.
+# lk_untested(text): what `make test` says at its end of what it could not test here.
+set(untested ${CMAKE_CURRENT_BINARY_DIR}/untested.txt)
+file(WRITE ${untested} "")
+function(lk_untested text)
+  file(APPEND ${untested} "untested here: ${text}\n")
+endfunction()
+
+# lk_skipped(name obstacle): say why a build is not made here.
 function(lk_skipped name obstacle)
   message(STATUS "The tests skip the build \"${name}\": ${obstacle}")
   lk_test(${name}.build ${name} sh -c "echo 'SKIPPED: ${obstacle}' && exit 77")
@@ -18,6 +25,7 @@ endfunction()
 function(lk_variant name obstacle)
   if(obstacle)
     lk_skipped(${name} "${obstacle}")
+    lk_untested("the build \"${name}\" (${obstacle})")
     return()
   endif()
   lk_test(${name}.build ${name} tests/meta/variant.sh ${name} ${ARGN})
