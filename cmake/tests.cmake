@@ -140,10 +140,11 @@ set(ranks "1 2 3 4 5 7 8")
 set(ranks_of_test_checkpoints "1 2 3 5")
 set(ranks_of_test_ddl "1 3 4 6")
 set(ranks_of_test_faults "2 3 5")
+set(ranks_of_test_mismatches "4")
 set(ranks_of_test_progress "1 2 3 8")
 set(ranks_of_test_rank_traps "2 3")
 set(ranks_of_test_wakes "2 5")
-set(timed test_faults test_wakes)
+set(timed test_faults test_mismatches test_wakes)
 # Those that send much take long where 7 or 8 processes share two cores: every day, with fewer.
 foreach(name adjoints batch_statistics folds)
   set(daily_ranks_of_test_${name} "1 2 3 5")
@@ -181,6 +182,13 @@ foreach(file IN LISTS files)
         $<TARGET_FILE:${name}>)
     endif()
   endforeach()
+endforeach()
+
+# All mistakes that one rank can make: a few above, on one node and between two.
+foreach(transport local ${LK_MPIS})
+  lk_test(mismatches.${transport} long tests/long/mismatches.sh ${transport}
+    $<TARGET_FILE:test_mismatches>)
+  set_tests_properties(mismatches.${transport} PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
 endforeach()
 
 # Random programs: a few here, many in the long tests; and faults that they must find.

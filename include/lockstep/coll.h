@@ -1,8 +1,9 @@
 /* Collectives: what all ranks of a communicator do together.
  *
  * Every function here is collective: all ranks of the communicator call it, in the same order, with
- * the same call, name, dtype, count, operator and root; otherwise all get LK_EMISMATCH, which names
- * both sides.  Counts are elements, in 64 bits.
+ * the same call, name, dtype, count, operator, root, counts by rank, pieces and runs of them, by the same
+ * algorithm, and all run it or all start it; otherwise all get LK_EMISMATCH, which names both sides and
+ * the difference.  Counts are elements, in 64 bits.
  *
  * **The same bits.**  What is folded belongs to *pieces*, numbered from 0, and pieces are joined by
  * the fixed tree of reduce.h, the lower number first.  Which rank holds which piece, how many ranks
@@ -96,7 +97,8 @@ typedef struct lk_loc {
  * starts and not kept.  All ranks must give the same `counts` (of alltoall: matching ones).
  *
  * **Pieces**: `pieces` is the number of all pieces, 0: one for each rank.  `first` [P + 1] says where
- * the run of each rank begins, NULL: lk_run_of().  `in` holds lk_run_nodes() vectors of `count`
+ * the run of each rank begins, NULL: lk_run_of(), which may as well be given.  All ranks must give the
+ * same.  `in` holds lk_run_nodes() vectors of `count`
  * elements (reduce_scatter: of all counts) one behind the other, or each `stride` elements behind the
  * one before, so that `in` may be a range of longer vectors; ranks may differ in that.  Of f16 and
  * bf16 there are as many vectors as pieces; a rank without a piece gives none.
@@ -143,8 +145,8 @@ LK_API lk_status lk_coll_start(lk_comm *comm, const lk_collective *c,
  * Compare the calls of the ranks, or do not: for measuring what that costs.  On by default.
  *
  * Not collective, but all ranks must do the same.  Off, calls in shared memory have no name and no
- * digest and are not shown on the board, so ranks that make different ones are not noticed.  Errors:
- * LK_ENOMEM.
+ * digest and are not shown on the board, so ranks that make different ones are not noticed; a rank
+ * that compares notices one that does not.  Errors: LK_ENOMEM.
  */
 LK_API lk_status lk_coll_checks_set(lk_comm *comm, bool on) LK_NODISCARD;
 

@@ -39,23 +39,30 @@ bool lk__arena_eligible(const lk__case *k, const char **why)
  * a higher number may have begun this one, and not yet had its turn.) */
 static bool is_elsewhere(const lk__arena_call *c, int world_rank)
 {
-    lk__doing d = lk__slot_read(c->request.comm->w->board[world_rank]);
-    const lk__header *h = &d.call.h, *own = &c->label.h;
-    if (h->kind != LK_KIND_COLLECTIVE || h->context != own->context || h->sequence != own->sequence)
-        return false;
-    bool making = h->call == LK_CALL_SHARE; /* the arena, which is not counted */
-    return h->call != LK_CALL_NONE && !making && lk__label_difference(&c->label, &d.call);
+    lk__shown s;
+    lk__slot_read(c->request.comm->w->board[world_rank], &s);
+    const lk__label *other = lk__shown_find(&s, c->label.h.context, c->label.h.sequence);
+    return other && lk__label_difference(&c->label, other) != LK_SAME;
 }
 
 /* The other rank posts before it shows its call: give it a moment. */
-lk_status lk__arena_disagree(lk__arena_call *c, int i)
+lk_status lk__arena_disagree(lk__arena_call *c, int i, uint64_t digest)
 {
     enum { TRIES = 10000 };
     lk_comm *comm = c->request.comm;
     int world_rank = c->arena->shared->part[i].world_rank;
+    const lk__header *own = &c->label.h;
+    if (digest == LK_UNCHECKED) {
+        lk__label theirs = c->label;
+        theirs.h.source = world_rank;
+        theirs.h.unchecked = true;
+        return lk__report_mismatch(comm, &c->label, &theirs);
+    }
     for (int k = 0; k < TRIES; k++) {
-        const lk__header h = lk__slot_read(comm->w->board[world_rank]).call.h;
-        if (h.context == c->label.h.context && h.sequence >= c->label.h.sequence)
+        lk__shown s;
+        lk__slot_read(comm->w->board[world_rank], &s);
+        const lk__label *newest = lk__shown_collective(&s, 0);
+        if (newest && newest->h.context == own->context && newest->h.sequence >= own->sequence)
             break;
         sched_yield();
     }
@@ -180,14 +187,11 @@ done:
     return st;
 }
 
-/* Ranks whose counts differ make different calls. */
 static void ragged_fill(const lk__case *k, lk__arena_call *c)
 {
-    const uint64_t base = UINT64_C(0x9e3779b97f4a7c15);
     for (int r = 0; r < k->size; r++) {
         c->counts[r] = k->counts[r];
         c->offsets[r] = k->offsets[r];
-        c->digest = (c->digest ^ (uint64_t)k->counts[r]) * base;
     }
 }
 
@@ -230,7 +234,7 @@ static void call_label(const lk__case *k, int number, lk__arena_call *c)
         lk__call_number(k->comm, &call, &c->label);
     else
         lk__call_label(k->comm, &call, &c->label);
-    c->digest = k->comm->past;
+    c->digest = c->alone ? LK_UNCHECKED : k->comm->past;
     if (k->counts)
         ragged_fill(k, c);
 }
@@ -312,7 +316,7 @@ static void part_begin(lk_request *part)
 {
     lk__arena_call *c = (lk__arena_call *)part;
     lk__label_copy(&c->label, part->label);
-    c->digest = part->comm->past;
+    c->digest = c->alone ? LK_UNCHECKED : part->comm->past;
 }
 
 lk_status lk__arena_part(const lk__case *k, lk__schedule *s, lk_status (*advance)(lk_request *r),

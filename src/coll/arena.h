@@ -25,6 +25,9 @@ enum {
     LK_STAGE_BYTES = 256 * 1024, /* of a desk, for one of two stages */
 };
 
+/* The digest of a rank that does not compare its calls. */
+static const uint64_t LK_UNCHECKED = 0;
+
 typedef struct lk__slot_of_call {
     _Alignas(LK_LINES) _Atomic uint64_t ticket;
     uint64_t digest;
@@ -197,11 +200,11 @@ bool lk__where_shared(const lk__arena_call *c);
 unsigned char *lk__where_see(const lk__arena_call *c, int i, const lk__where *where);
 
 /** LK_EMISMATCH: rank `i` gave another digest. */
-lk_status lk__arena_disagree(lk__arena_call *c, int i) LK_NODISCARD;
+lk_status lk__arena_disagree(lk__arena_call *c, int i, uint64_t digest) LK_NODISCARD;
 
 static inline lk_status lk__arena_agree(lk__arena_call *c, int i, uint64_t digest)
 {
-    return digest == c->digest || c->alone ? LK_OK : lk__arena_disagree(c, i);
+    return digest == c->digest || c->alone ? LK_OK : lk__arena_disagree(c, i, digest);
 }
 
 /** Show the call on the board: after its first post, while that travels.  A part of a schedule has been

@@ -26,6 +26,19 @@ static bool is_exchange(lk_comm_call call)
     return call == LK_CALL_ALLTOALL || call == LK_CALL_NEIGHBOUR;
 }
 
+/* What all ranks must give alike: a digest of an array, on top of another one.  0 stands for none. */
+static uint32_t array_digest(uint32_t digest, const int64_t *x, int n)
+{
+    const uint64_t base = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t sum = digest;
+    for (int i = 0; i < n; i++) {
+        sum = (sum ^ (uint64_t)x[i]) * base;
+        sum ^= sum >> 32;
+    }
+    digest = (uint32_t)sum & LK_LAYOUT_MASK;
+    return digest ? digest : 1;
+}
+
 /* ---- counts ---- */
 
 /* One side's counts and offsets, from what is given (NULL: `count` each, one behind the other). */
@@ -137,6 +150,7 @@ static lk_status ragged_make(lk__case *k)
         k->total = 0;
         for (int r = 0; r < n; r++)
             k->total += k->counts[r];
+        k->layout = array_digest(k->layout, k->counts, n);
     }
     if (exchange && (c->counts || c->in_counts || c->call == LK_CALL_NEIGHBOUR))
         k->total = 0; /* each pair has its own */
@@ -166,11 +180,13 @@ static lk_status runs_make(lk__case *k, const char *what)
         first = k->memory;
     }
     first[0] = 0;
+    bool even = true;
     for (int r = 0; r < size; r++) {
         first[r + 1] = r + 1;
         if (c->first || k->pieces != size) {
             lk_run run = lk_run_of(k->pieces, r, size);
             first[r + 1] = c->first ? c->first[r + 1] : run.first + run.n;
+            even = even && first[r + 1] == run.first + run.n;
         }
         LK_CHECK(first[r] <= first[r + 1], LK_EINVAL,
                  "%s: the pieces of rank %d begin behind those of rank %d", what, r, r + 1);
@@ -178,6 +194,12 @@ static lk_status runs_make(lk__case *k, const char *what)
     LK_CHECK((!c->first || c->first[0] == 0) && first[size] == k->pieces, LK_EINVAL,
              "%s: the ranks have %lld of %lld pieces", what, (long long)first[size],
              (long long)k->pieces);
+    if (even)
+        k->c.first = NULL; /* the same call as without it */
+    else
+        k->layout = array_digest(k->layout, first, size + 1);
+    if (k->pieces >= UINT32_MAX) /* which a header has no room for */
+        k->layout = array_digest(k->layout, &k->pieces, 1);
     k->first = first;
     return LK_OK;
 }
@@ -279,6 +301,7 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
     k->size = size;
     k->elem = k->bytes = k->work_elem = k->pieces = k->n_nodes = k->stride = k->extent = k->total =
         0;
+    k->layout = 0;
     k->work = c->dtype;
     k->first = k->counts = k->offsets = k->in_counts = k->in_offsets = NULL;
     k->memory = NULL;
@@ -316,12 +339,17 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
 lk__call lk__case_call(const lk__case *k, int algorithm)
 {
     const lk_collective *c = &k->c;
+    const lk__coll_state *state = k->comm->coll;
     return (lk__call){.call = c->call,
                       .name = c->name,
                       .dtype = c->dtype,
                       .fold = lk__call_folds(c->call) ? c->fold : LK_N_FOLDS,
                       .root = lk__call_rooted(c->call) ? c->root : -1,
                       .count = k->total,
+                      .pieces = k->pieces,
+                      .layout = k->layout,
+                      .started = !k->wait,
+                      .unchecked = state && state->unchecked,
                       .algorithm = algorithm};
 }
 

@@ -39,6 +39,7 @@ typedef struct lk__case {
     const int64_t *in_counts, *in_offsets; /* alltoall and neighbour */
     int64_t extent;                        /* elements of the ragged side, gaps included */
     int64_t total;                         /* elements of the label */
+    uint32_t layout;                       /* of the label: digest of counts and runs */
 
     bool wait;                      /* the call is blocking */
     int64_t few[LK_CASE_RANKS + 1]; /* room for `first` of a few ranks */

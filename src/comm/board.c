@@ -7,9 +7,10 @@
 #include <string.h>
 
 _Static_assert(offsetof(lk__doing, state) == 0 && offsetof(lk__doing, peer) == 4 &&
-                   offsetof(lk__doing, pid) == 8 &&
-                   offsetof(lk__doing, call) == sizeof(uint64_t) * LK_DOING_CALL,
-               "state and peer are the first word, pid the second, then the call");
+                   offsetof(lk__doing, pid) == 8 && offsetof(lk__doing, at) == 12 &&
+                   sizeof(lk__label) % 8 == 0 &&
+                   offsetof(lk__shown, call) == sizeof(uint64_t) * LK_DOING_WORDS,
+               "state and peer are the first word, pid and at the second, then the calls");
 
 /* Two numbers as they lie in a word.  By arithmetic: to load what was stored in two parts is slow. */
 static uint64_t word_of(int32_t first, int32_t second)
@@ -19,25 +20,55 @@ static uint64_t word_of(int32_t first, int32_t second)
     return low | high << 32;
 }
 
+const lk__label *lk__shown_collective(const lk__shown *s, int i)
+{
+    int newest = s->doing.at % LK_SHOWN;
+    const lk__label *call = &s->call[(newest + LK_SHOWN - i) % LK_SHOWN];
+    if (call->h.call == LK_CALL_NONE)
+        return NULL;
+    for (int k = 0; k < i; k++) { /* what was numbered anew does not count */
+        const lk__header *newer = &s->call[(newest + LK_SHOWN - k) % LK_SHOWN].h;
+        if (newer->context == call->h.context && newer->sequence <= call->h.sequence)
+            return NULL;
+    }
+    return call;
+}
+
+const lk__label *lk__shown_find(const lk__shown *s, uint32_t context, int64_t sequence)
+{
+    for (int i = 0; i < LK_SHOWN; i++) {
+        const lk__label *call = lk__shown_collective(s, i);
+        if (call && call->h.context == context && call->h.sequence == sequence)
+            return call;
+    }
+    return NULL;
+}
+
+static void write_words(lk__slot *slot, const lk__doing *doing, int at, const uint64_t *word,
+                        size_t n)
+{
+    uint32_t v = atomic_load_explicit(&slot->version, memory_order_relaxed);
+    _Atomic uint64_t *call = slot->word + LK_DOING_WORDS + at * LK_LABEL_WORDS;
+    atomic_store_explicit(&slot->version, v + 1, memory_order_relaxed);
+    lk__fence(memory_order_release);
+    atomic_store_explicit(&slot->word[0], word_of(doing->state, doing->peer), memory_order_relaxed);
+    atomic_store_explicit(&slot->word[1], word_of(doing->pid, doing->at), memory_order_relaxed);
+    for (size_t i = 0; i < n; i++)
+        atomic_store_explicit(&call[i], word[i], memory_order_relaxed);
+    atomic_store_explicit(&slot->version, v + 2, memory_order_release);
+}
+
 void lk__slot_write(lk__slot *slot, const lk__doing *doing)
 {
-    lk__slot_write_call(slot, doing, &doing->call);
+    write_words(slot, doing, 0, NULL, 0);
 }
 
 void lk__slot_write_call(lk__slot *slot, const lk__doing *doing, const lk__label *call)
 {
-    uint64_t word[LK_DOING_WORDS];
-    size_t n = lk__label_bytes(call) / 8;
-    word[0] = word_of(doing->state, doing->peer);
-    word[1] = word_of(doing->pid, 0);
-    memcpy(word + LK_DOING_CALL, call, sizeof *word * n);
-    n += LK_DOING_CALL;
-    uint32_t v = atomic_load_explicit(&slot->version, memory_order_relaxed);
-    atomic_store_explicit(&slot->version, v + 1, memory_order_relaxed);
-    lk__fence(memory_order_release);
-    for (size_t i = 0; i < n; i++)
-        atomic_store_explicit(&slot->word[i], word[i], memory_order_relaxed);
-    atomic_store_explicit(&slot->version, v + 2, memory_order_release);
+    uint64_t word[LK_LABEL_WORDS];
+    size_t n = lk__label_bytes(call);
+    memcpy(word, call, n);
+    write_words(slot, doing, doing->at & LK_ASIDE ? LK_ASIDE : doing->at, word, n / 8);
 }
 
 void lk__slot_write_state(lk__slot *slot, const lk__doing *doing)
@@ -45,20 +76,30 @@ void lk__slot_write_state(lk__slot *slot, const lk__doing *doing)
     atomic_store_explicit(&slot->word[0], word_of(doing->state, doing->peer), memory_order_release);
 }
 
-lk__doing lk__slot_read(lk__slot *slot)
+void lk__slot_read(lk__slot *slot, lk__shown *out)
 {
     enum { TRIES = 1000 };
-    lk__doing doing = {.state = LK_STATE_UNKNOWN, .peer = -1};
     for (int k = 0; slot && k < TRIES; k++) {
-        uint64_t word[LK_DOING_WORDS];
+        uint64_t word[LK_SLOT_WORDS];
         uint32_t v = atomic_load_explicit(&slot->version, memory_order_acquire);
-        for (int i = 0; i < LK_DOING_WORDS; i++)
+        for (int i = 0; i < LK_SLOT_WORDS; i++)
             word[i] = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
         lk__fence(memory_order_acquire);
         if (v % 2 == 0 && v == atomic_load_explicit(&slot->version, memory_order_relaxed)) {
-            memcpy(&doing, word, sizeof doing);
-            return doing;
+            memcpy(out, word, sizeof *out);
+            return;
         }
     }
-    return doing;
+    memset(out, 0, sizeof *out);
+    out->doing.peer = -1;
+}
+
+lk__state lk__slot_state(const lk__slot *slot)
+{
+    if (!slot)
+        return LK_STATE_UNKNOWN;
+    uint64_t word = atomic_load_explicit(&slot->word[0], memory_order_acquire);
+    lk__doing d;
+    memcpy(&d, &word, sizeof word);
+    return (lk__state)d.state;
 }

@@ -1,9 +1,12 @@
-/* The status board: what each rank is doing, for reports.
+/* The status board: what each rank is doing, for reports, and what it did last, for comparison.
  *
  * Each rank writes its own slot; anybody on the node reads all, without a lock: `version` is odd
  * while the owner writes.  A report follows the chain of waits to its end:
  *
  *     rank 0 waits for rank 2, which waits for rank 1, which left after allreduce("warmup") #3
+ *
+ * The last collective calls stay on the board, in turn.  So a rank that waits in one of them sees
+ * whether the other made the same call, also when that one has sent what it had to and gone on.
  */
 #ifndef LK_COMM_BOARD_H
 #define LK_COMM_BOARD_H
@@ -14,37 +17,66 @@
 
 typedef enum lk__state {
     LK_STATE_UNKNOWN,   /* on another node, or not yet there */
-    LK_STATE_COMPUTING, /* in no call; `call` is the last one */
-    LK_STATE_CALLING,   /* in `call`, waiting for `peer` if that is a rank */
-    LK_STATE_LEFT,      /* has closed its end; `call` is the last one */
+    LK_STATE_COMPUTING, /* in no call */
+    LK_STATE_CALLING,   /* in a call, waiting for `peer` if that is a rank */
+    LK_STATE_LEFT,      /* has closed its end */
 } lk__state;
 
-/* What a slot says. */
+enum { LK_SHOWN = 4 /* collective calls; a power of two */, LK_ASIDE = LK_SHOWN };
+
+/* What a rank is doing. */
 typedef struct lk__doing {
     int32_t state; /* lk__state */
     int32_t peer;  /* world rank; -1: nobody in particular */
     int32_t pid;   /* 0 if the rank is a thread */
-    lk__label call;
+    int32_t at; /* in which of its calls it is, or was last: the newest collective, + LK_ASIDE if it
+                      is another call, which is shown aside */
 } lk__doing;
 
-enum { LK_DOING_WORDS = sizeof(lk__doing) / 8, LK_DOING_CALL = 2 };
+/* What a slot says. */
+typedef struct lk__shown {
+    lk__doing doing;
+    lk__label
+        call[LK_SHOWN + 1]; /* collectives, in turn; then send, recv, or an older collective */
+} lk__shown;
+
+/** The call that a rank is in, or was last in. */
+static inline const lk__label *lk__shown_call(const lk__shown *s)
+{
+    return &s->call[s->doing.at & LK_ASIDE ? LK_ASIDE : s->doing.at];
+}
+
+/** Collective `i` of those shown, from 0, the newest, to LK_SHOWN - 1; NULL: there is none, or it does
+ * not count any more (see lk__arena_open()). */
+const lk__label *lk__shown_collective(const lk__shown *s, int i);
+
+/** The collective call of this communicator and number; NULL: it is not shown. */
+const lk__label *lk__shown_find(const lk__shown *s, uint32_t context, int64_t sequence);
+
+enum {
+    LK_DOING_WORDS = sizeof(lk__doing) / 8,
+    LK_LABEL_WORDS = sizeof(lk__label) / 8,
+    LK_SLOT_WORDS = sizeof(lk__shown) / 8
+};
 
 /* One rank's slot, lines of its own. */
 typedef struct lk__slot {
     _Alignas(64) _Atomic uint32_t version;
-    _Atomic uint64_t word[LK_DOING_WORDS];
+    _Atomic uint64_t word[LK_SLOT_WORDS];
 } lk__slot;
 
 /**
- * Write the whole slot; only its owner may.  Or its first word: state and peer.  Or all with a call
- * that has just been copied to `doing`: loads that wait for fresh stores would wait for what was
- * posted before those, too.
+ * Write what the rank is doing; only the owner of the slot may.  With a call, that goes to where
+ * doing->at says.  Or write the first word only: state and peer.
  */
 void lk__slot_write(lk__slot *slot, const lk__doing *doing);
 void lk__slot_write_call(lk__slot *slot, const lk__doing *doing, const lk__label *call);
 void lk__slot_write_state(lk__slot *slot, const lk__doing *doing);
 
 /** A consistent copy; state UNKNOWN if the slot is NULL or its owner does not finish writing. */
-lk__doing lk__slot_read(lk__slot *slot);
+void lk__slot_read(lk__slot *slot, lk__shown *out);
+
+/** The state alone. */
+lk__state lk__slot_state(const lk__slot *slot);
 
 #endif /* LK_COMM_BOARD_H */

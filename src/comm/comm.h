@@ -51,7 +51,10 @@ typedef struct lk__call {
     lk_fold fold; /* LK_N_FOLDS: none */
     int root;     /* -1: none */
     int64_t count;
-    int algorithm;
+    int64_t pieces;  /* 0: nothing is folded */
+    uint32_t layout; /* as in the header */
+    bool started, unchecked;
+    int algorithm; /* 0: not yet chosen */
 } lk__call;
 
 /** Number the call and fill its label; show it on the board; or both.  Or number it only, with a

@@ -22,6 +22,11 @@ void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label)
                             .fold = (uint8_t)call->fold,
                             .context = comm->context,
                             .source = comm->w->rank,
+                            .pieces = call->pieces < UINT32_MAX ? (uint32_t)call->pieces
+                                                                : UINT32_MAX,
+                            .layout = call->layout & LK_LAYOUT_MASK,
+                            .started = call->started,
+                            .unchecked = call->unchecked,
                             .sequence = ++comm->n_calls,
                             .count = call->count,
                             .past = comm->past,
@@ -44,7 +49,9 @@ void lk__call_show(lk_comm *comm, const lk__label *label)
     w->begun = true;
     w->doing.state = LK_STATE_CALLING;
     w->doing.peer = -1;
-    lk__label_copy(&w->doing.call, label);
+    w->doing.at = (w->doing.at + 1) % LK_SHOWN;
+    w->shown_comm = label->h.context;
+    w->shown_call = label->h.sequence;
     lk__slot_write_call(w->board[w->rank], &w->doing, label);
 }
 

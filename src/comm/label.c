@@ -69,18 +69,24 @@ const char *lk__label_short(const lk__label *label, bool number, char out[LK_CAL
     return out;
 }
 
-const char *lk__label_difference(const lk__label *a, const lk__label *b)
+lk__difference lk__label_difference(const lk__label *a, const lk__label *b)
 {
     const lk__header *x = &a->h, *y = &b->h;
-    return x->call != y->call                                             ? "operation"
-           : x->text != y->text || memcmp(a->name, b->name, x->text) != 0 ? "name"
-           : x->dtype != y->dtype                                         ? "dtype"
-           : x->count != y->count                                         ? "count"
-           : x->fold != y->fold                                           ? "operator"
-           : x->root != y->root                                           ? "root"
-           : x->algorithm != y->algorithm                                 ? "algorithm"
-           : x->past != y->past                                           ? "an earlier call"
-                                                                          : NULL;
+    if (x->call != y->call)
+        return LK_DIFFERS_CALL;
+    if (x->text != y->text || memcmp(a->name, b->name, x->text) != 0)
+        return LK_DIFFERS_NAME;
+    return x->dtype != y->dtype                                           ? LK_DIFFERS_DTYPE
+           : x->count != y->count                                         ? LK_DIFFERS_COUNT
+           : x->fold != y->fold                                           ? LK_DIFFERS_FOLD
+           : x->root != y->root                                           ? LK_DIFFERS_ROOT
+           : x->pieces != y->pieces                                       ? LK_DIFFERS_PIECES
+           : x->layout != y->layout                                       ? LK_DIFFERS_LAYOUT
+           : x->started != y->started                                     ? LK_DIFFERS_STARTED
+           : x->unchecked != y->unchecked                                 ? LK_DIFFERS_CHECKS
+           : x->algorithm && y->algorithm && x->algorithm != y->algorithm ? LK_DIFFERS_ALGORITHM
+           : x->past != y->past                                           ? LK_DIFFERS_PAST
+                                                                          : LK_SAME;
 }
 
 /* A 64-bit mix (splitmix64's finisher): cheap, and every bit counts. */
@@ -99,7 +105,9 @@ uint64_t lk__label_roll(const lk__label *label)
     const lk__header *h = &label->h;
     uint64_t x = (uint64_t)h->call | (uint64_t)h->dtype << 8 | (uint64_t)h->fold << 16 |
                  (uint64_t)h->text << 24 | (uint64_t)(uint32_t)h->root << 32;
+    x ^= (uint64_t)h->algorithm << 56;
     x = x * base + (uint64_t)h->count;
+    x = x * base + (uint64_t)h->tag; /* pieces, layout, how it is made */
     for (size_t i = 0; i < h->text; i += 8) {
         uint64_t word;
         memcpy(&word, label->name + i, sizeof word); /* zeros behind the name */

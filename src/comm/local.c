@@ -48,7 +48,6 @@ lk_status lk__local_send(lk__world *w, lk_request *r)
     lk__packet *p = NULL;
     LK_TRY(lk_alloc(&p, (int64_t)sizeof *p + (large ? 0 : r->bytes), 1));
     *p = (lk__packet){.label = *r->label, .payload = large ? r->data : p + 1};
-    p->label.h.tag = r->tag;
     p->label.h.bytes = r->bytes;
     p->label.h.lane = large;
     if (large) {

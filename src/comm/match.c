@@ -49,7 +49,7 @@ static lk_status deliver(lk_request *r, lk__packet *p)
     lk__world *w = comm->w;
     const lk__header *want = &r->label->h, *h = &p->label.h;
     bool agree = h->kind == LK_KIND_COLLECTIVE
-                     ? !lk__label_difference(r->label, &p->label) && h->bytes == r->bytes
+                     ? lk__label_difference(r->label, &p->label) == LK_SAME && h->bytes == r->bytes
                      : h->dtype == want->dtype && h->bytes <= r->bytes;
     if (!agree) {
         lk__label theirs = p->label;
@@ -75,10 +75,9 @@ static void unlink_posted(lk__world *w, lk_request *r)
     r->in_list = false;
 }
 
-/* A packet that no receive waits for: does it belong to a call as this rank made it? */
-static lk_status check_label(lk__world *w, const lk__packet *p)
+lk_status lk__check_label(lk__world *w, const lk__label *label)
 {
-    const lk__header *h = &p->label.h;
+    const lk__header *h = &label->h;
     lk_comm *c = w->comms;
     while (c && c->context != h->context)
         c = c->next;
@@ -86,14 +85,16 @@ static lk_status check_label(lk__world *w, const lk__packet *p)
         h->sequence <= c->n_calls - LK_RECENT)
         return LK_OK;
     const lk__label *mine = &c->recent[h->sequence % LK_RECENT];
-    return lk__label_difference(mine, &p->label) ? lk__report_mismatch(c, mine, &p->label) : LK_OK;
+    if (mine->h.sequence != h->sequence || lk__label_difference(mine, label) == LK_SAME)
+        return LK_OK;
+    return lk__report_mismatch(c, mine, label);
 }
 
 lk_status lk__check_early(lk__world *w)
 {
     w->begun = false;
     for (const lk__packet *p = w->early; p; p = p->next)
-        LK_TRY(check_label(w, p));
+        LK_TRY(lk__check_label(w, &p->label));
     return LK_OK;
 }
 
@@ -109,7 +110,7 @@ lk_status lk__arrive(lk__world *w, lk__packet *p)
     p->next = NULL;
     *w->early_end = p;
     w->early_end = &p->next;
-    return check_label(w, p);
+    return lk__check_label(w, &p->label); /* that nobody receives it may be the mistake */
 }
 
 lk_status lk__post_send(lk_request *r)

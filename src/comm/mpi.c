@@ -99,6 +99,7 @@ static void end_free(lk__mpi_end *e)
     lk__mpi_forget(e);
     lk_free(e->ring_packet);
     lk_free(e->fault_sent);
+    lk_free(e->asked);
     lk_free(e->board);
     lk_free(e->bell);
     lk_free(e->host);
@@ -137,6 +138,7 @@ static const lk__transport transport_mpi = {.name = "mpi",
                                             .share = mpi_share,
                                             .spread = lk__mpi_spread,
                                             .ask = lk__mpi_ask,
+                                            .inquire = lk__mpi_inquire,
                                             .block_make = mpi_block_make,
                                             .block_open = mpi_block_open,
                                             .block_touch = mpi_block_touch,
@@ -153,6 +155,7 @@ static lk_status end_open(lk__mpi_end *e)
     LK_TRY(lk_alloc_zero(&e->bell, size, sizeof *e->bell));
     LK_TRY(lk_alloc_zero(&e->host, size, sizeof *e->host));
     LK_TRY(lk_alloc_zero(&e->fault_sent, size, sizeof *e->fault_sent));
+    LK_TRY(lk_alloc_zero(&e->asked, size, sizeof *e->asked));
     LK_TRY(lk_alloc(&e->ring_packet, LK_MPI_RING, sizeof *e->ring_packet));
     LK_TRY(lk__mpi_check(e, e->m->comm_nodes(e->comm, e->node), "MPI_Comm_split_type"));
     LK_TRY(lk__nodes_pretend(size, e->node));

@@ -34,8 +34,10 @@ typedef struct lk__mpi_end {
     unsigned char (*ring_packet)[LK_MPI_PACKET];
     lk__fault fault;            /* where the node does not share one */
     int told_by;                /* who has answered; -1: nobody */
-    lk__doing told;             /* what it does */
-    lk_mpi_request *fault_sent; /* [size] */
+    lk__shown told;             /* what it does */
+    bool *asked;                /* [size] who has still to answer */
+    lk_mpi_request *fault_sent; /* [n_faults] of at most as many as there are ranks */
+    int n_faults;
     unsigned char fault_packet[sizeof(lk__header) + LK_FAULT_TEXT];
 } lk__mpi_end;
 
@@ -61,6 +63,7 @@ lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r) LK_NODISCARD;
 void lk__mpi_withdraw(lk__world *w, lk_request *r);
 void lk__mpi_drop(lk__world *w, lk__packet *p);
 void lk__mpi_spread(lk__world *w);
-bool lk__mpi_ask(lk__world *w, int rank, lk__doing *out);
+bool lk__mpi_ask(lk__world *w, int rank, lk__shown *out);
+lk_status lk__mpi_inquire(lk__world *w, int rank) LK_NODISCARD;
 
 #endif /* LK_COMM_MPI_END_H */

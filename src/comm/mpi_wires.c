@@ -66,7 +66,7 @@ static lk_status packet_send(lk__mpi_end *e, const lk__header *h, const char *na
     *o = (struct lk__offer){.next = e->under_way};
     e->under_way = o;
     memcpy(o->packet, h, sizeof *h);
-    if (h->text > 0)
+    if (name)
         memcpy(o->packet + sizeof *h, name, h->text);
     if (inside > 0)
         memcpy(o->packet + sizeof *h + h->text, data, (size_t)inside);
@@ -107,7 +107,6 @@ lk_status lk__mpi_send(lk__world *w, lk_request *r)
 {
     lk__mpi_end *e = end_of(w);
     lk__header h = r->label->h;
-    h.tag = r->tag;
     h.bytes = r->bytes;
     if (r->bytes <= LK_MPI_EAGER) {
         LK_TRY(packet_send(e, &h, r->label->name, r->data, r->bytes, r->peer));
@@ -143,34 +142,51 @@ static lk_status go_heard(lk__world *w, const lk__header *h)
     return LK_OK;
 }
 
-static lk_status doing_tell(lk__world *w, int rank)
+static lk_status shown_tell(lk__world *w, int rank)
 {
+    lk__shown mine;
     lk__header h = {
-        .magic = LK_WIRE_MAGIC, .kind = LK_KIND_TELL, .source = w->rank, .bytes = sizeof w->doing};
-    return packet_send(end_of(w), &h, NULL, &w->doing, sizeof w->doing, rank);
+        .magic = LK_WIRE_MAGIC, .kind = LK_KIND_TELL, .source = w->rank, .bytes = sizeof mine};
+    lk__slot_read(w->board[w->rank], &mine);
+    return packet_send(end_of(w), &h, NULL, &mine, sizeof mine, rank);
 }
 
-static lk_status doing_heard(lk__world *w, const lk__header *h, const unsigned char *payload)
+static lk_status shown_heard(lk__world *w, const lk__header *h, const unsigned char *payload)
 {
     lk__mpi_end *e = end_of(w);
     LK_CHECK(h->bytes == sizeof e->told, LK_ECOMM, "rank %d tells in another language", h->source);
     memcpy(&e->told, payload, sizeof e->told);
     e->told_by = h->source;
-    return LK_OK;
+    e->asked[h->source] = false;
+    return lk__compare_shown(w, h->source, &e->told);
 }
 
-bool lk__mpi_ask(lk__world *w, int rank, lk__doing *out)
+static lk_status ask(lk__mpi_end *e, int rank)
+{
+    lk__header h = {.magic = LK_WIRE_MAGIC, .kind = LK_KIND_ASK, .source = e->w.rank};
+    return packet_send(e, &h, NULL, NULL, 0, rank);
+}
+
+bool lk__mpi_ask(lk__world *w, int rank, lk__shown *out)
 {
     lk__mpi_end *e = end_of(w);
-    lk__header h = {.magic = LK_WIRE_MAGIC, .kind = LK_KIND_ASK, .source = w->rank};
     e->told_by = -1;
-    if (packet_send(e, &h, NULL, NULL, 0, rank) != LK_OK)
+    if (ask(e, rank) != LK_OK)
         return false;
     for (int64_t start = lk_clock_ns(); e->told_by != rank && lk_clock_ns() - start < answer;)
-        if (lk__mpi_poll(w) != LK_OK || usleep(100) != 0)
+        if ((lk__mpi_poll(w) != LK_OK && e->told_by != rank) || usleep(100) != 0)
             return false;
     *out = e->told;
     return e->told_by == rank;
+}
+
+lk_status lk__mpi_inquire(lk__world *w, int rank)
+{
+    lk__mpi_end *e = end_of(w);
+    if (e->asked[rank])
+        return LK_OK;
+    e->asked[rank] = true;
+    return ask(e, rank);
 }
 
 /* Another rank's report. */
@@ -192,9 +208,9 @@ static lk_status packet_heard(lk__world *w, const unsigned char *bytes)
     if (h.kind == LK_KIND_GO)
         return go_heard(w, &h);
     if (h.kind == LK_KIND_ASK)
-        return doing_tell(w, h.source);
+        return shown_tell(w, h.source);
     if (h.kind == LK_KIND_TELL)
-        return doing_heard(w, &h, bytes + sizeof h);
+        return shown_heard(w, &h, bytes + sizeof h);
     int64_t inside = h.lane ? 0 : h.bytes;
     lk__packet *p = NULL;
     LK_TRY(lk_alloc(&p, (int64_t)sizeof *p + inside, 1));
@@ -233,6 +249,9 @@ static bool ends_soon(lk__mpi_end *e, lk_mpi_request *mpi)
 
 void lk__mpi_ring_close(lk__mpi_end *e)
 {
+    /* Whoever is told of a fault reads it from here. */
+    for (int i = 0; i < e->n_faults; i++)
+        (void)!ends_soon(e, &e->fault_sent[i]);
     for (int i = 0; i < LK_MPI_RING; i++)
         e->m->cancel(&e->ring[i]);
     for (int i = 0; i < LK_MPI_RING; i++)
@@ -367,7 +386,7 @@ void lk__mpi_spread(lk__world *w)
         lk_mpi_part part = {e->fault_packet, sizeof e->fault_packet, r, TAG_PACKET};
         /* Ranks of this node see the report itself.  One that cannot be told has its deadline. */
         if (r != w->rank && (!e->shown || !e->bell[r]))
-            (void)!e->m->isend(e->comm, &part, &e->fault_sent[r]);
+            e->n_faults += e->m->isend(e->comm, &part, &e->fault_sent[e->n_faults]) == 0;
         else
             lk__bell_ring(e->bell[r]);
     }

@@ -35,21 +35,83 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
         t->used = sizeof t->at - 1;
 }
 
-lk_status lk__report_mismatch(lk_comm *comm, const lk__label *a, const lk__label *b)
+/* What the texts of two calls do not show, of the two in the order of their ranks; `a` and `b` are the
+ * ranks. */
+static void add_difference(struct text *t, const lk__label *x, const lk__label *y, int a, int b)
+{
+    bool chosen = x->h.algorithm && y->h.algorithm;
+    switch (lk__label_difference(x, y)) {
+    case LK_DIFFERS_PIECES:
+        add(t, " (pieces: %u on rank %d, %u on rank %d)", x->h.pieces, a, y->h.pieces, b);
+        break;
+    case LK_DIFFERS_LAYOUT:
+        add(t, " (their %s differ)",
+            x->h.call == LK_CALL_REDUCE_SCATTER ? "counts by rank, or runs of pieces,"
+            : x->h.pieces > 0                   ? "runs of pieces"
+                                                : "counts by rank");
+        break;
+    case LK_DIFFERS_STARTED:
+        add(t, " (rank %d starts it, rank %d runs it)", x->h.started ? a : b, x->h.started ? b : a);
+        break;
+    case LK_DIFFERS_CHECKS:
+        add(t, " (rank %d does not compare its calls, see lk_coll_checks_set())",
+            x->h.unchecked ? a : b);
+        break;
+    case LK_DIFFERS_ALGORITHM: add(t, " (by different algorithms)"); break;
+    case LK_DIFFERS_PAST: add(t, " (an earlier call was different"); break;
+    case LK_SAME:
+        add(t, chosen ? " (their counts by rank differ)" : " (by different algorithms)");
+        break;
+    default: break;
+    }
+}
+
+static lk_status report(lk_comm *comm, const lk__label *a, const lk__label *b)
 {
     char text[2][LK_CALL_TEXT];
+    struct text note = {.used = 0};
     int mine = comm->rank, other = lk__comm_rank_of(comm, b->h.source);
     const lk__label *first = mine < other ? a : b, *second = mine < other ? b : a;
-    const char *what = lk__label_difference(a, b), *note = "";
-    if (!what)
-        note = " (their counts by rank differ)";
-    else if (strcmp(what, "algorithm") == 0)
-        note = " (by different algorithms)";
-    else if (strcmp(what, "an earlier call") == 0)
-        note = " (an earlier call was different)";
-    return LK_RAISE(LK_EMISMATCH, "mismatch: rank %d calls %s but rank %d calls %s%s",
-                    mine < other ? mine : other, lk__label_text(first, text[0]),
-                    mine < other ? other : mine, lk__label_text(second, text[1]), note);
+    int low = mine < other ? mine : other, high = mine < other ? other : mine;
+    add_difference(&note, first, second, low, high);
+    if (lk__label_difference(a, b) == LK_DIFFERS_PAST) {
+        char before[LK_CALL_TEXT];
+        const lk__label *last = &comm->recent[(a->h.sequence + LK_RECENT - 1) % LK_RECENT];
+        if (last->h.sequence == a->h.sequence - 1)
+            add(&note, "; before it rank %d called %s", mine, lk__label_text(last, before));
+        add(&note, ")");
+    }
+    return LK_RAISE(LK_EMISMATCH, "mismatch: rank %d calls %s but rank %d calls %s%s", low,
+                    lk__label_text(first, text[0]), high, lk__label_text(second, text[1]), note.at);
+}
+
+/* The call before those of the same past that is another one on both ranks, as far as that can be seen:
+ * of this rank, and of the other; false if none is. */
+static bool find_earlier(lk_comm *comm, int64_t sequence, int world_rank, lk__label *mine,
+                         lk__label *theirs)
+{
+    lk__shown s;
+    lk__slot_read(comm->w->board[world_rank], &s);
+    for (int64_t n = sequence - LK_RECENT + 1; n < sequence; n++) {
+        const lk__label *other = lk__shown_find(&s, comm->context, n);
+        *mine = comm->recent[n > 0 ? n % LK_RECENT : 0];
+        if (n <= 0 || !other || mine->h.sequence != n)
+            continue;
+        lk__difference what = lk__label_difference(mine, other);
+        *theirs = *other;
+        if (what != LK_SAME)
+            return what != LK_DIFFERS_PAST;
+    }
+    return false;
+}
+
+lk_status lk__report_mismatch(lk_comm *comm, const lk__label *a, const lk__label *b)
+{
+    lk__label earlier[2];
+    if (lk__label_difference(a, b) == LK_DIFFERS_PAST &&
+        find_earlier(comm, a->h.sequence, b->h.source, &earlier[0], &earlier[1]))
+        return report(comm, &earlier[0], &earlier[1]);
+    return report(comm, a, b);
 }
 
 typedef enum life { RUNS, STOPPED, ENDED } life;
@@ -81,27 +143,55 @@ static life life_of(const lk__world *w, int rank, const lk__doing *d)
 
 bool lk__rank_gone(lk__world *w, int rank)
 {
-    lk__doing d = lk__slot_read(w->board[rank]);
-    if (rank == w->rank || d.state == LK_STATE_UNKNOWN)
+    lk__state state = lk__slot_state(w->board[rank]);
+    if (rank == w->rank || state == LK_STATE_UNKNOWN)
         return false;
-    return d.state == LK_STATE_LEFT || (w->life && !lk__shm_held(w->life, rank));
+    return state == LK_STATE_LEFT || (w->life && !lk__shm_held(w->life, rank));
 }
 
 /* What a rank is doing: from the board, or asked. */
-static lk__doing look(lk__world *w, int rank)
+static void look(lk__world *w, int rank, lk__shown *out)
 {
-    lk__doing d = lk__slot_read(w->board[rank]);
-    if (!w->board[rank] && w->transport->ask && !w->transport->ask(w, rank, &d))
-        d = (lk__doing){.state = LK_STATE_UNKNOWN, .peer = -1};
-    return d;
+    lk__slot_read(w->board[rank], out);
+    if (!w->board[rank] && w->transport->ask && !w->transport->ask(w, rank, out))
+        *out = (lk__shown){.doing = {.state = LK_STATE_UNKNOWN, .peer = -1}};
+}
+
+/* From the oldest call on: what differs first is the mistake. */
+lk_status lk__compare_shown(lk__world *w, int rank, const lk__shown *shown)
+{
+    for (int i = LK_SHOWN - 1; i >= 0 && shown->doing.state != LK_STATE_UNKNOWN; i--) {
+        const lk__label *call = lk__shown_collective(shown, i);
+        const lk_comm *c = call ? w->comms : NULL;
+        while (c && c->context != call->h.context)
+            c = c->next;
+        /* Groups of one split share a context. */
+        if (c && lk__comm_rank_of(c, rank) >= 0)
+            LK_TRY(lk__check_label(w, call));
+    }
+    return LK_OK;
+}
+
+lk_status lk__compare_peer(const lk_request *r)
+{
+    lk__world *w = r->comm->w;
+    if (r->peer < 0 || r->peer == w->rank)
+        return LK_OK;
+    if (!w->board[r->peer])
+        return w->transport->inquire ? w->transport->inquire(w, r->peer) : LK_OK;
+    lk__shown shown;
+    lk__slot_read(w->board[r->peer], &shown);
+    return lk__compare_shown(w, r->peer, &shown);
 }
 
 /* What the rank at the end of the chain is doing, as the end of "rank 1, which ...". */
-static void add_doing(struct text *t, const lk__world *w, int rank, const lk__doing *d)
+static void add_doing(struct text *t, const lk__world *w, int rank, const lk__shown *s)
 {
     char call[LK_CALL_TEXT];
-    bool inside = d->state == LK_STATE_CALLING, any = d->call.h.call != LK_CALL_NONE;
-    lk__label_short(&d->call, true, call);
+    const lk__doing *d = &s->doing;
+    const lk__label *label = lk__shown_call(s);
+    bool inside = d->state == LK_STATE_CALLING, any = label->h.call != LK_CALL_NONE;
+    lk__label_short(label, true, call);
     if (d->state == LK_STATE_UNKNOWN && w->host)
         add(t, " on host \"%s\", which does not answer", w->host[rank].name);
     else if (d->state == LK_STATE_UNKNOWN)
@@ -125,13 +215,13 @@ static int shown(const lk_comm *comm, int world_rank)
     return rank >= 0 ? rank : world_rank;
 }
 
-/* Whether a rank is in, or was last in, another call of the same number. */
-static bool disagrees(const lk__label *mine, const lk__doing *d)
+/* The call of the same number that a rank has made, if it is another one. */
+static const lk__label *disagrees(const lk__label *mine, const lk__shown *s)
 {
-    const lk__header *a = &mine->h, *b = &d->call.h;
-    return d->state != LK_STATE_UNKNOWN && a->kind == LK_KIND_COLLECTIVE &&
-           b->kind == LK_KIND_COLLECTIVE && b->call != LK_CALL_NONE && a->context == b->context &&
-           a->sequence == b->sequence && lk__label_difference(mine, &d->call);
+    const lk__label *other = NULL;
+    if (s->doing.state != LK_STATE_UNKNOWN && mine->h.kind == LK_KIND_COLLECTIVE)
+        other = lk__shown_find(s, mine->h.context, mine->h.sequence);
+    return other && lk__label_difference(mine, other) != LK_SAME ? other : NULL;
 }
 
 static lk_status report_for_any(const lk_request *r, double seconds)
@@ -157,21 +247,22 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns)
     char call[LK_CALL_TEXT];
     int at[MAX_HOPS] = {r->peer}, hops = 0;
     bool circle = r->peer == w->rank;
-    lk__doing d = look(w, r->peer);
+    lk__shown s;
+    const lk__doing *d = &s.doing;
+    look(w, r->peer, &s);
     while (!circle) {
-        if (disagrees(r->label, &d)) {
-            d.call.h.source = at[hops];
-            return lk__report_mismatch(comm, r->label, &d.call);
-        }
-        if (d.state != LK_STATE_CALLING || d.peer < 0 || hops + 1 == MAX_HOPS ||
-            life_of(w, at[hops], &d) != RUNS)
+        const lk__label *other = disagrees(r->label, &s);
+        if (other)
+            return lk__report_mismatch(comm, r->label, other);
+        if (d->state != LK_STATE_CALLING || d->peer < 0 || hops + 1 == MAX_HOPS ||
+            life_of(w, at[hops], d) != RUNS)
             break;
-        at[++hops] = d.peer;
-        circle = d.peer == w->rank;
+        at[++hops] = d->peer;
+        circle = d->peer == w->rank;
         for (int i = 0; i < hops; i++)
-            circle = circle || at[i] == d.peer;
+            circle = circle || at[i] == d->peer;
         if (!circle)
-            d = look(w, d.peer);
+            look(w, d->peer, &s);
     }
     for (int i = 1; i <= hops; i++)
         if (i < SHOWN_HOPS || i == hops)
@@ -180,7 +271,7 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns)
     if (circle)
         add(&chain, ": a circle of waits");
     else
-        add_doing(&chain, w, at[hops], &d);
+        add_doing(&chain, w, at[hops], &s);
     return LK_RAISE(LK_ESTALL, "stall: rank %d waits %.1f s in %s for rank %d%s", comm->rank,
                     (double)ns / 1e9, lk__label_short(r->label, false, call), shown(comm, at[0]),
                     chain.at);

@@ -194,8 +194,10 @@ lk_shared *lk__shared_get(lk__world *w, uint32_t context, int64_t number)
 
 lk_status lk__shared_disagree(lk_comm *comm, const lk__label *label, int world_rank)
 {
-    lk__doing d = lk__slot_read(comm->w->board[world_rank]);
-    lk__label theirs = d.call;
+    lk__shown s;
+    lk__slot_read(comm->w->board[world_rank], &s);
+    const lk__label *other = lk__shown_find(&s, label->h.context, label->h.sequence);
+    lk__label theirs = other ? *other : *lk__shown_call(&s);
     theirs.h.source = world_rank;
     return lk__report_mismatch(comm, label, &theirs);
 }

@@ -78,7 +78,11 @@ typedef struct lk__transport {
 
     /* Ask a rank of another node what it does; false: no answer in a moment.  A rank answers while
      * it waits for something itself.  NULL where there are no other nodes. */
-    bool (*ask)(lk__world *w, int rank, lk__doing *out);
+    bool (*ask)(lk__world *w, int rank, lk__shown *out);
+
+    /* The same without waiting: what it answers goes to lk__compare_shown().  Nothing happens while an
+     * answer is still to come. */
+    lk_status (*inquire)(lk__world *w, int rank);
 
     /* Blocks for lk_shared_new(): one rank makes it, the others of its node open it; each touches
      * its own part, which is then zero and there for good; seal() when nobody opens it any more. */

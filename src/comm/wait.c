@@ -8,7 +8,8 @@
  * be woken.  With very many ranks such polls would be most of what the cores do, and it naps at once.
  * Naps are short enough to see a fault and the deadline.  Any packet that arrives is a sign of life
  * and starts the deadline anew.  When those who are waited for are known to have left or ended, the
- * deadline is not waited for.
+ * deadline is not waited for; and from time to time their calls are compared with this rank's, for two
+ * that wait for each other in different calls send nothing.
  */
 #include "comm/comm.h"
 #include "comm/futex.h"
@@ -24,6 +25,9 @@ enum { POLLS_PER_CLOCK = 256, SPINS = 2000, YIELDS = 10, CROWD = 8 };
  * Between two looks at the clock at most `longest_look` counts: more means that this process did not
  * run, and has not looked at what arrived meanwhile. */
 static const int64_t longest_nap = 50000000, grace = 100000000, longest_look = 200000000;
+
+/* In ns: when the calls of who is waited for are compared first, and how often after that. */
+static const int64_t first_compare = 50000000, next_compare = 250000000;
 
 void lk__wait_pace(lk__world *w, int64_t ranks, int64_t cores)
 {
@@ -56,12 +60,18 @@ static bool any_done(int64_t n, lk_request *const *requests, int64_t *which)
 /* Write on the board whom this rank waits for, when it changes. */
 static void show_peer(lk__world *w, const lk_request *r)
 {
+    const lk__header *h = &r->label->h;
     if (w->doing.state == LK_STATE_CALLING && w->doing.peer == r->peer)
         return;
+    bool newest = h->kind == LK_KIND_COLLECTIVE && h->context == w->shown_comm &&
+                  h->sequence == w->shown_call;
     w->doing.state = LK_STATE_CALLING;
     w->doing.peer = r->peer;
-    lk__label_copy(&w->doing.call, r->label);
-    lk__slot_write(w->board[w->rank], &w->doing);
+    w->doing.at = w->doing.at % LK_SHOWN + (newest ? 0 : LK_ASIDE);
+    if (newest)
+        lk__slot_write(w->board[w->rank], &w->doing);
+    else
+        lk__slot_write_call(w->board[w->rank], &w->doing, r->label);
 }
 
 /* Whether nobody is left who could complete one of the requests. */
@@ -80,6 +90,20 @@ static bool all_gone(int64_t n, lk_request *const *requests)
     return true;
 }
 
+/* Compare the calls of those who are waited for, now and then. */
+static lk_status compare(lk__watch *t, int64_t n, lk_request *const *requests)
+{
+    enum { MOST = 16 };
+    int64_t next = t->compared == 0 ? first_compare : t->compared + next_compare;
+    if (t->waited < next)
+        return LK_OK;
+    t->compared = t->waited;
+    for (int64_t i = 0; i < n && i < MOST; i++)
+        if (requests[i])
+            LK_TRY(lk__compare_peer(requests[i]));
+    return LK_OK;
+}
+
 /* Look at the clock: report if the wait is in vain, otherwise say how long it may go on. */
 static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
                        const lk_request *first, int64_t *left)
@@ -93,6 +117,7 @@ static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
     t->last = now;
     t->waited += more;
     t->gone = !gone ? 0 : t->gone == 0 ? 1 : t->gone + more; /* from the first look at it on */
+    LK_TRY_COMM(w, compare(t, n, requests));
     if ((deadline > 0 && t->waited >= deadline) || t->gone >= grace)
         LK_TRY_COMM(w, lk__report_stall(first, t->waited));
     int64_t waited = t->waited;

@@ -8,7 +8,11 @@
  *          7      1  fold         lk_fold; LK_N_FOLDS where there is none
  *          8      4  context      the communicator
  *         12      4  source       world rank of the sender
- *         16      8  tag          send/recv: the tag; collectives: 0
+ *         16      8  tag          send/recv: the tag.  Collectives, in its place:
+ *         16      4  pieces       of what is folded; 0 where nothing is
+ *         20      4  layout       30 bits: digest of the arrays that all ranks must give alike (counts by
+ *                                 rank, runs of pieces; 0: even ones); 1: the call is started, not run;
+ *                                 1: the rank does not compare its calls
  *         24      8  sequence     send/recv: number of the message of the pair on the communicator;
  *                                 collectives: number of the call on the communicator, from 1
  *         32      8  count        elements: of the message, or of the whole collective call
@@ -16,7 +20,7 @@
  *         48      8  past         rolling hash of all collective calls before this one
  *         56      4  root         -1 where there is none
  *         60      1  text         bytes of the name behind the header, at most LK_WIRE_NAME
- *         61      1  algorithm    collectives: which algorithm of the call, from 1
+ *         61      1  algorithm    collectives: which algorithm of the call, from 1; 0: not yet chosen
  *         62      2  lane         0: the payload is behind the name; otherwise it comes apart, when
  *                                 the receiver asks for it by this number
  *
@@ -30,14 +34,14 @@
 
 #include <string.h>
 
-enum { LK_WIRE_MAGIC = 0x314b4c4c /* "LLK1" */, LK_WIRE_NAME = 96 };
+enum { LK_WIRE_MAGIC = 0x324b4c4c /* "LLK2" */, LK_WIRE_NAME = 96, LK_LAYOUT_MASK = (1 << 30) - 1 };
 
 typedef enum lk__kind {
     LK_KIND_P2P,        /* payload of send/recv: matched by tag */
     LK_KIND_COLLECTIVE, /* payload of a collective: matched by the number of the call */
     LK_KIND_GO,         /* the payload of `lane` may come, with MPI's tag `tag` */
     LK_KIND_ASK,        /* what are you doing? */
-    LK_KIND_TELL,       /* payload: lk__doing */
+    LK_KIND_TELL,       /* payload: lk__shown */
     LK_KIND_FAULT,      /* payload: text of the report; the job has ended */
 } lk__kind;
 
@@ -46,7 +50,13 @@ typedef struct lk__header {
     uint8_t kind, call, dtype, fold;
     uint32_t context;
     int32_t source;
-    int64_t tag;
+    union {
+        int64_t tag;
+        struct {
+            uint32_t pieces;
+            uint32_t layout : 30, started : 1, unchecked : 1;
+        };
+    };
     int64_t sequence;
     int64_t count;
     int64_t bytes;
@@ -86,8 +96,25 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT]);
 /** `allreduce("fc1.bias.grad") #4`, with or without the number; returns `out`. */
 const char *lk__label_short(const lk__label *label, bool number, char out[LK_CALL_TEXT]);
 
-/** What two labels of the same call differ in ("name", "count", ...); NULL if they agree. */
-const char *lk__label_difference(const lk__label *a, const lk__label *b);
+/* What two labels of one call can differ in, in the order in which it is reported. */
+typedef enum lk__difference {
+    LK_SAME,
+    LK_DIFFERS_CALL,
+    LK_DIFFERS_NAME,
+    LK_DIFFERS_DTYPE,
+    LK_DIFFERS_COUNT,
+    LK_DIFFERS_FOLD,
+    LK_DIFFERS_ROOT,
+    LK_DIFFERS_PIECES,
+    LK_DIFFERS_LAYOUT,
+    LK_DIFFERS_STARTED,
+    LK_DIFFERS_CHECKS,
+    LK_DIFFERS_ALGORITHM, /* where both have chosen one */
+    LK_DIFFERS_PAST,      /* an earlier call */
+} lk__difference;
+
+/** What two labels of the same call differ in first; LK_SAME (0) if they agree. */
+lk__difference lk__label_difference(const lk__label *a, const lk__label *b);
 
 /** The rolling hash after a call, from the one before it. */
 uint64_t lk__label_roll(const lk__label *label);

@@ -49,6 +49,8 @@ struct lk__world {
     uint32_t n_contexts;   /* contexts that any communicator of this rank has had */
     int64_t n_arrived;     /* packets so far: a sign of life */
     lk__doing doing;       /* what this rank's slot says */
+    uint32_t shown_comm;   /* the newest collective call there */
+    int64_t shown_call;
     lk_request *posted, *posted_last; /* receives without a packet, oldest first */
     lk__packet *early, **early_end;   /* packets without a receive, oldest first */
     lk_request *active;               /* collectives under way */
@@ -60,6 +62,7 @@ typedef struct lk__watch {
     int64_t last;         /* look at the clock */
     int64_t arrived;      /* n_arrived then */
     int64_t waited, gone; /* so far; since who is waited for was seen to be gone */
+    int64_t compared;     /* `waited` when the calls of the others were last looked at */
 } lk__watch;
 
 typedef enum lk__request_type {
@@ -128,6 +131,16 @@ lk_status lk__report_mismatch(lk_comm *comm, const lk__label *a, const lk__label
 /** Whether a rank (of the world) is known to have left or ended. */
 bool lk__rank_gone(lk__world *w, int rank);
 
+/**
+ * Compare the calls that the rank waited for shows with this rank's calls of the same numbers: two that
+ * wait for each other in different calls would not see it from messages.  LK_EMISMATCH for the first
+ * that differs.  A rank of another node is asked, and its answer compared when it comes.
+ */
+lk_status lk__compare_peer(const lk_request *r) LK_NODISCARD;
+
+/** The same with what a rank has told or shown. */
+lk_status lk__compare_shown(lk__world *w, int rank, const lk__shown *shown) LK_NODISCARD;
+
 /* ---- matching ---- */
 
 /** Begin to send `r` (type, comm, label, peer, tag, data, bytes set). */
@@ -143,6 +156,10 @@ lk_status lk__post_recv(lk_request *r) LK_NODISCARD;
  * this rank never receives it: otherwise two roots of a bcast would both go on.
  */
 lk_status lk__check_early(lk__world *w) LK_NODISCARD;
+
+/** Whether a collective call of another rank is as this rank made it: LK_EMISMATCH if it is not.  Nothing
+ * is known of calls to come and of those long past. */
+lk_status lk__check_label(lk__world *w, const lk__label *label) LK_NODISCARD;
 
 /** A transport's poll() has a packet. */
 lk_status lk__arrive(lk__world *w, lk__packet *packet) LK_NODISCARD;

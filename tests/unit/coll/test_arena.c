@@ -55,8 +55,7 @@ static void different_calls_are_named(void)
         {{CALL(REDUCE_SCATTER, "x", 10, .counts = counts[0]),
           CALL(REDUCE_SCATTER, "x", 10, .counts = counts[1])},
          "x 10, sum) #2 but rank 1 calls reduce_scatter(\"x\", f32 x 10, sum) #2 (their counts by "
-         "rank "
-         "differ)"},
+         "rank, or runs of pieces, differ)"},
     };
     for (size_t i = 0; i < sizeof d / sizeof d[0]; i++)
         ASSERT_OK(lk_run_local(2, differ, &d[i]));
@@ -81,4 +80,39 @@ static void the_first_call_is_named_too(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
-TEST_MAIN(TEST(different_calls_are_named), TEST(the_first_call_is_named_too))
+/* Rank 0 says where the runs begin, which is where they begin without it; strides are each rank's own. */
+static lk_status runs_are_even(lk_comm *comm, void *arg)
+{
+    static const int64_t first[] = {0, 3, 6};
+    const char *const *algorithm = arg;
+    bool says = lk_comm_rank(comm) == 0;
+    float in[2][4] = {{1, 2}, {3, 4}}, out[2];
+    lk_collective c = {.call = LK_CALL_ALLREDUCE,
+                       .name = "x",
+                       .algorithm = *algorithm,
+                       .in = in,
+                       .out = out,
+                       .count = 2,
+                       .pieces = 6,
+                       .first = says ? first : NULL,
+                       .stride = 4};
+    float packed[4] = {1, 2, 3, 4};
+    if (!says) {
+        c.in = packed;
+        c.stride = 0;
+    }
+    LK_TRY(lk_coll_run(comm, &c));
+    ASSERT_TRUE(out[0] == 8 && out[1] == 12);
+    return LK_OK;
+}
+
+static void even_runs_need_not_be_said(void)
+{
+    static const char *const algorithms[] = {NULL, "slots", "tree", "direct"};
+    for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++)
+        ASSERT_OK(lk_run_local(2, runs_are_even, (void *)(uintptr_t)&algorithms[i]));
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+TEST_MAIN(TEST(different_calls_are_named), TEST(the_first_call_is_named_too),
+          TEST(even_runs_need_not_be_said))

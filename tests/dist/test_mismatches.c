@@ -1,0 +1,400 @@
+/* One rank does something else than the others: who and what is named on every rank, in time.
+ *
+ *     what it does   another call, name, order, count, dtype, operator, root, number or runs of pieces,
+ *                    counts by rank, algorithm; it starts what others run, does not compare its calls,
+ *                    leaves a call out, leaves, sends another message, or sleeps
+ *     in which call  all that are collective
+ *     sizes          nothing, one element, some, around what goes with a header, 1 MiB
+ *     when           in the first call on the communicator, or after others
+ *     who            the first, the second or the last rank
+ *
+ *     test_mismatches                      some of each, on 2 and 4 local ranks, or under MPI
+ *     test_mismatches --all [--part K/N]   all of them, or every N-th from the K-th on; prints the
+ *                                          seconds of each (tests/long/mismatches.sh)
+ *
+ * A mismatch is told within 2 seconds, a rank that sleeps within 2 seconds behind the deadline.
+ */
+#include "comm/comm.h"
+#include "ranks.h"
+
+#include <lockstep/clock.h>
+#include <lockstep/coll.h>
+
+enum kind {
+    OTHER_CALL,
+    NAME,
+    ORDER,
+    MISSING,
+    GONE,
+    MESSAGE_DTYPE,
+    MESSAGE_COUNT,
+    COUNT,
+    DTYPE,
+    OPERATOR,
+    ROOT,
+    PIECES,
+    RUNS,
+    COUNTS,
+    STARTS,
+    ALGORITHM,
+    UNCHECKED,
+    ASLEEP,
+    N_KINDS
+};
+
+static const char *const kind_names[] = {
+    "other call", "name",   "order", "missing",  "gone",  "message dtype",
+    "count sent", "count",  "dtype", "operator", "root",  "pieces",
+    "runs",       "counts", "start", "other",    "check", "asleep"};
+
+/* What the report must say of it, beside both ranks and the tensor. */
+static const char *const said[N_KINDS] = {
+    [PIECES] = "(pieces: ",           [RUNS] = "runs of pieces",
+    [COUNTS] = "counts by rank",      [STARTS] = " starts it, rank ",
+    [ALGORITHM] = "by different alg", [UNCHECKED] = "does not compare its calls"};
+
+struct mistake {
+    enum kind kind;
+    lk_comm_call call, other; /* of the others; of the one that errs, if that is the mistake */
+    int count;
+    bool warm;
+    int who; /* 0, 1, or 2: the last rank */
+};
+
+enum { MOST_RANKS = 4, LARGEST = 262144, ROOM = 16 * (LARGEST + 8), MAX_CASES = 40000 };
+
+static const int sizes[] = {0, 1, 100, 1024, 1025, 2049, LARGEST};
+enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
+
+static const double deadline = 8, short_deadline = 1, in_time = 2;
+
+static float *room[MOST_RANKS][2]; /* in and out of each rank */
+static struct mistake cases[MAX_CASES];
+static int n_cases;
+static bool whole;
+static _Atomic int failures;
+static double seconds_of[MAX_CASES];
+
+/* ---- which there are ---- */
+
+static bool has_count(lk_comm_call call)
+{
+    return call != LK_CALL_BARRIER && call != LK_CALL_SHARE;
+}
+
+static bool folds(lk_comm_call call)
+{
+    return call == LK_CALL_REDUCE || call == LK_CALL_ALLREDUCE || call == LK_CALL_REDUCE_SCATTER;
+}
+
+static bool has_root(lk_comm_call call)
+{
+    return call == LK_CALL_REDUCE || call == LK_CALL_BCAST || call == LK_CALL_GATHER ||
+           call == LK_CALL_SCATTER;
+}
+
+static bool has_counts(lk_comm_call call)
+{
+    return call == LK_CALL_GATHER || call == LK_CALL_ALLGATHER || call == LK_CALL_SCATTER ||
+           call == LK_CALL_REDUCE_SCATTER;
+}
+
+/* Whether the mistake can be made in this call, of this size. */
+static bool is_possible(enum kind kind, lk_comm_call call, int count)
+{
+    switch (kind) {
+    case COUNT:
+    case DTYPE: return has_count(call);
+    case OPERATOR:
+    case PIECES:
+    case RUNS: return folds(call);
+    case ROOT: return has_root(call);
+    case COUNTS: return has_counts(call) && count > 0;
+    case STARTS: return call != LK_CALL_SHARE;
+    case ALGORITHM:
+    case UNCHECKED: return call == LK_CALL_ALLREDUCE;
+    case MESSAGE_DTYPE:
+    case MESSAGE_COUNT: return call == LK_CALL_BARRIER && count > 0;
+    default: return true;
+    }
+}
+
+static void add(struct mistake m)
+{
+    if (!has_count(m.call) && (m.kind != OTHER_CALL || !has_count(m.other)) &&
+        m.kind != MESSAGE_DTYPE && m.kind != MESSAGE_COUNT && m.count != 1)
+        return; /* its size is no matter */
+    ASSERT_TRUE(n_cases < MAX_CASES);
+    cases[n_cases++] = m;
+}
+
+/* Neighbour has lists of its own. */
+static void list_cases(void)
+{
+    for (int kind = 0; kind < N_KINDS; kind++)
+        for (int call = LK_CALL_BARRIER; call <= LK_CALL_SHARE; call++)
+            for (int other = LK_CALL_BARRIER; other <= LK_CALL_SHARE; other++)
+                for (int size = 0; size < N_SIZES; size++)
+                    for (int warm = 0; warm < 2; warm++) {
+                        struct mistake m = {(enum kind)kind,     (lk_comm_call)call,
+                                            (lk_comm_call)other, sizes[size],
+                                            warm == 1,           (size + call + other + warm) % 3};
+                        bool pair = kind == OTHER_CALL ? other != call : other == call;
+                        bool few = kind == ASLEEP && (size % 3 != 1 || call % 3 != 0);
+                        if (call != LK_CALL_NEIGHBOUR && other != LK_CALL_NEIGHBOUR && pair &&
+                            !few && is_possible(m.kind, m.call, m.count))
+                            add(m);
+                    }
+}
+
+/* Some of each: every kind of mistake and every call, with sizes and moments in turn. */
+static bool is_telling(int i)
+{
+    const struct mistake *m = &cases[i];
+    if (m->kind == ASLEEP)
+        return m->call == LK_CALL_ALLREDUCE && m->count == 1 && m->warm;
+    if (m->kind == GONE)
+        return i % 37 == 0;
+    if (m->kind == OTHER_CALL)
+        return i % 97 == 0 || (i % 43 == 0 && m->call == LK_CALL_SHARE) ||
+               (i % 7 == 0 && m->call == LK_CALL_ALLREDUCE && m->other == LK_CALL_BCAST);
+    return i % (m->kind == ROOT || m->kind == PIECES || m->kind == RUNS ? 7 : 17) == 0;
+}
+
+/* ---- making it ---- */
+
+struct doing {
+    lk_comm *comm;
+    const struct mistake *m;
+    int rank, size, who;
+    bool errs;
+};
+
+static lk_status share(lk_comm *comm, const char *name)
+{
+    lk_shared *s;
+    LK_TRY(lk_shared_new(comm, 100, name, &s));
+    lk_shared_free(s);
+    return LK_OK;
+}
+
+/* Where the run of each rank begins; of the one that errs the first gives one piece to the second. */
+static const int64_t *runs_of(const struct doing *d, int64_t pieces, int64_t *first)
+{
+    first[0] = 0;
+    for (int r = 0; r < d->size; r++) {
+        lk_run run = lk_run_of(pieces, r, d->size);
+        first[r + 1] = run.first + run.n;
+    }
+    first[1] -= d->errs;
+    return first;
+}
+
+/* The call of this rank, with its mistake if it is the one. */
+static lk_status make_call(const struct doing *d, const char *name)
+{
+    const struct mistake *m = d->m;
+    int64_t first[MOST_RANKS + 1], counts[MOST_RANKS];
+    lk_collective c = {.call = d->errs && m->kind == OTHER_CALL ? m->other : m->call,
+                       .name = name,
+                       .in = room[d->rank][0],
+                       .out = room[d->rank][1],
+                       .count = m->count + (d->errs && m->kind == COUNT),
+                       .dtype = d->errs && m->kind == DTYPE ? LK_I32 : LK_F32};
+    if (c.call == LK_CALL_SHARE)
+        return share(d->comm, name);
+    if (m->kind == OPERATOR && d->errs)
+        c.fold = LK_FOLD_MAX;
+    if (m->kind == ROOT && d->errs)
+        c.root = 1;
+    if (m->kind == PIECES)
+        c.pieces = d->errs ? 6 : 8;
+    if (m->kind == RUNS) {
+        c.pieces = 8;
+        c.first = runs_of(d, c.pieces, first);
+    }
+    for (int r = 0; r < d->size; r++)
+        counts[r] = m->count;
+    if (m->kind == COUNTS) {
+        counts[0] += d->errs;
+        counts[1] -= d->errs;
+        c.counts = counts;
+    }
+    if (m->kind == ALGORITHM)
+        c.algorithm = d->errs ? "tree" : "direct";
+    if (m->kind != STARTS || !d->errs)
+        return lk_coll_run(d->comm, &c);
+    lk_request *r;
+    LK_TRY(lk_coll_start(d->comm, &c, &r));
+    return lk_wait(&r, NULL);
+}
+
+/* The one that errs sends something else than rank 0, or rank 1 if it is that one, expects. */
+static lk_status message(const struct doing *d)
+{
+    bool dtype = d->m->kind == MESSAGE_DTYPE;
+    int to = d->who == 0;
+    if (d->errs)
+        return lk_send(d->comm, room[d->rank][0], d->m->count, LK_F32, to, 7, "w");
+    if (d->rank == to)
+        return lk_recv(d->comm, room[d->rank][1], d->m->count - !dtype, dtype ? LK_I32 : LK_F32,
+                       d->who, 7, "w", NULL);
+    return LK_OK;
+}
+
+static lk_status warm_up(const struct doing *d)
+{
+    float x[4] = {0};
+    for (int i = 0; i < 3 && d->m->warm; i++)
+        LK_TRY(lk_allreduce(d->comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warm"));
+    return LK_OK;
+}
+
+static lk_status make_calls(const struct doing *d)
+{
+    const struct mistake *m = d->m;
+    if (m->kind == UNCHECKED && d->errs)
+        LK_TRY(lk_coll_checks_set(d->comm, false));
+    if (m->kind == MESSAGE_DTYPE || m->kind == MESSAGE_COUNT)
+        LK_TRY(message(d));
+    else if (m->kind == ORDER) {
+        LK_TRY(make_call(d, d->errs ? "v" : "w"));
+        LK_TRY(make_call(d, d->errs ? "w" : "v"));
+    } else if (m->kind != MISSING || !d->errs)
+        LK_TRY(make_call(d, m->kind == NAME && d->errs ? "v" : "w"));
+    LK_TRY(lk_barrier(d->comm, "end"));
+    return LK_OK;
+}
+
+/* ---- what comes of it ---- */
+
+static void fail(const struct doing *d, const char *what, double seconds)
+{
+    const struct mistake *m = d->m;
+    failures++;
+    fprintf(stderr,
+            "FAIL %s: %s x %d%s%s, %s, rank %d of %d errs, seen by rank %d after %.2f s: %s: %s\n",
+            kind_names[m->kind], lk_call_name(m->call), m->count,
+            m->kind == OTHER_CALL ? " against " : "",
+            m->kind == OTHER_CALL ? lk_call_name(m->other) : "", m->warm ? "warm" : "cold", d->who,
+            d->size, d->rank, seconds, what, lk_error_message());
+}
+
+static bool is_apart(const lk_comm *comm)
+{
+    return strcmp(lk_comm_transport(comm), "mpi") == 0 && lk_comm_inter_size(comm) > 1;
+}
+
+/* Whether the report names the rank that errs, another one, and the tensor. */
+static const char *is_named(const struct doing *d, const char *text)
+{
+    char it[16], other[16];
+    bool any = false;
+    snprintf(it, sizeof it, "rank %d", d->who);
+    for (int r = 0; r < d->size; r++) {
+        snprintf(other, sizeof other, "rank %d", r);
+        any = any || (r != d->who && strstr(text, other));
+    }
+    /* Who has sent all it has to goes on, and waits in the next call. */
+    bool absent = d->m->kind == GONE || d->m->kind == ASLEEP;
+    bool tensor = strstr(text, "(\"w\"") || (absent && strstr(text, "(\"end\""));
+    /* Between nodes of processes the earlier calls of others are not seen. */
+    bool before = is_apart(d->comm) && strstr(text, "an earlier call was different; before it");
+    const char *more = before ? NULL : said[d->m->kind];
+    return !strstr(text, it)             ? "the rank that errs is not named"
+           : !any                        ? "no other rank is named"
+           : !tensor                     ? "the tensor is not named"
+           : more && !strstr(text, more) ? "the difference is not named"
+                                         : NULL;
+}
+
+static void check(const struct doing *d, lk_status st, double seconds)
+{
+    bool absent = d->m->kind == GONE || d->m->kind == ASLEEP;
+    /* Between nodes of processes nobody sees another leave. */
+    bool unseen = d->m->kind == GONE && is_apart(d->comm);
+    double most = (d->m->kind == ASLEEP || unseen ? short_deadline : 0) +
+                  in_time * TEST_SLOWNESS * (whole ? 1 : 5);
+    const char *unnamed = is_named(d, lk_error_message());
+    if (st == LK_OK)
+        fail(d, "silent", seconds);
+    else if (st != (absent ? LK_ESTALL : LK_EMISMATCH))
+        fail(d, "wrong status", seconds);
+    else if (unnamed)
+        fail(d, unnamed, seconds);
+    else if (seconds > most)
+        fail(d, "late", seconds);
+    lk_error_clear();
+}
+
+static lk_status run_case(lk_comm *comm, void *arg)
+{
+    const struct mistake *m = arg;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    struct doing d = {.comm = comm, .m = m, .rank = rank, .size = size};
+    d.who = m->who == 2 ? size - 1 : m->who;
+    d.errs = rank == d.who;
+    bool waits = m->kind == ASLEEP || (m->kind == GONE && is_apart(comm));
+    ASSERT_OK(lk_comm_deadline_set(comm, waits ? short_deadline : deadline));
+    lk_status st = warm_up(&d);
+    if (m->kind == GONE && d.errs)
+        return LK_OK;
+    if (m->kind == ASLEEP && d.errs)
+        usleep((useconds_t)((short_deadline + 1) * 1e6));
+    int64_t start = lk_clock_ns();
+    st = st == LK_OK ? make_calls(&d) : st;
+    double seconds = (double)(lk_clock_ns() - start) / 1e9;
+    if (rank == (d.who == 0))
+        seconds_of[m - cases] = seconds;
+    check(&d, st, seconds);
+    return LK_OK;
+}
+
+static void run(struct mistake *m, lk_comm *base)
+{
+    alarm(TEST_TIMEOUT_S);
+    for (int n = 2; n <= MOST_RANKS && !base; n += 2)
+        ASSERT_OK(lk_run_local(n, run_case, m));
+    if (!base)
+        return;
+    lk_comm *comm;
+    ASSERT_OK(lk_comm_open(lk_comm_transport(base), &comm));
+    ASSERT_OK(lk_barrier(base, "all have opened it"));
+    ASSERT_OK(run_case(comm, m));
+    lk_comm_free(comm);
+}
+
+int main(int argc, char **argv)
+{
+    const char *transport = getenv("TEST_TRANSPORT");
+    int part = 0, parts = 1, done = 0;
+    whole = argc > 1 && strcmp(argv[1], "--all") == 0;
+    if (argc > 3 && strcmp(argv[2], "--part") == 0)
+        ASSERT_TRUE(sscanf(argv[3], "%d/%d", &part, &parts) == 2 && parts > 0);
+    signal(SIGALRM, test_on_alarm);
+    lk_comm *base = NULL; /* keeps MPI running */
+    if (transport)
+        ASSERT_OK(lk_comm_open(transport, &base));
+    for (int r = 0; r < MOST_RANKS; r++)
+        for (int i = 0; i < 2; i++)
+            ASSERT_OK(lk_alloc_zero(&room[r][i], ROOM, sizeof(float)));
+    list_cases();
+    bool prints = !base || lk_comm_rank(base) == 0;
+    for (int i = 0; i < n_cases; i++) {
+        if (i % parts != part || (!whole && !is_telling(i)))
+            continue;
+        test_current = kind_names[cases[i].kind];
+        run(&cases[i], base);
+        done++;
+        if (whole && prints)
+            printf("%.4f %s\n", seconds_of[i], kind_names[cases[i].kind]);
+    }
+    for (int r = 0; r < MOST_RANKS; r++)
+        for (int i = 0; i < 2; i++)
+            lk_free(room[r][i]);
+    if (prints && failures == 0)
+        printf("ok %d mismatches_are_named_in_time\n", done);
+    lk_comm_free(base);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    return failures > 0;
+}
