@@ -167,6 +167,10 @@ LK_API const char *lk_comm_transport(const lk_comm *comm);
  * End the job when a rank waits longer than `seconds` for another; 0: wait for ever.  A rank on this
  * node that has left or ended is not waited for in either case.
  *
+ * The time counts from the beginning of a wait, and anew whenever what it waits for comes further: one
+ * of its messages is matched or complete, another rank has done its part of the collective call.  Other
+ * messages do not prolong it.
+ *
  * Not collective, but ranks should agree.  The start value is LK_DEADLINE from the environment, 60
  * if there is none; communicators made from this one start with its value.
  *

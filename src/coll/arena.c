@@ -103,7 +103,8 @@ lk_status lk__arena_reached(lk__arena_call *c, int i, _Atomic uint64_t *flag, ui
 {
     *reached = atomic_load_explicit(flag, memory_order_acquire) >= value;
     if (*reached) {
-        c->request.comm->w->n_arrived++; /* a sign of life */
+        c->request.comm->w->n_arrived++;
+        c->request.moved++;
         return LK_OK;
     }
     int world_rank = c->arena->shared->part[i].world_rank;
@@ -219,6 +220,7 @@ static void call_fill(const lk__case *k, lk__coll_state *state, lk__arena_call *
     lk_request *r = &c->request;
     r->comm = k->comm;
     r->peer = -1;
+    r->moved = 0;
     r->type = LK_REQUEST_COLLECTIVE;
     r->release = NULL;
     atomic_store_explicit(&r->done, 0, memory_order_relaxed);

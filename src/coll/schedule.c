@@ -180,9 +180,12 @@ static bool messages_done(lk__schedule *s)
     while (s->n_done < s->n_begun) {
         lk_request *m = &s->message[s->n_done];
         s->request.peer = m->peer;
+        s->request.moved += m->moved;
+        m->moved = 0;
         if (!lk__request_done(m))
             return false;
         lk__request_end(m);
+        s->request.moved++;
         s->n_done++;
     }
     return true;
@@ -193,6 +196,8 @@ static lk_status part_advance(lk__schedule *s, lk_request *part, bool *done)
 {
     LK_TRY(part->advance(part));
     *done = lk__request_done(part);
+    s->request.moved += part->moved;
+    part->moved = 0;
     if (!*done)
         s->request.peer = part->peer;
     return LK_OK;

@@ -61,6 +61,7 @@ static lk_status deliver(lk_request *r, lk__packet *p)
                            .count = h->count,
                            .dtype = h->dtype,
                            .sequence = h->sequence};
+    r->moved++;
     LK_TRY(w->transport->take(w, p, r));
     return LK_OK;
 }

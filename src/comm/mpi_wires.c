@@ -137,6 +137,7 @@ static lk_status go_heard(lk__world *w, const lk__header *h)
     *at = o->next;
     o->next = e->under_way;
     e->under_way = o;
+    o->request->moved++;
     lk_mpi_part part = {o->request->data, o->request->bytes, h->source, TAG_PAYLOAD + (int)h->tag};
     LK_TRY(isend(e, &part, &o->mpi));
     return LK_OK;
@@ -272,6 +273,7 @@ lk_status lk__mpi_complete(lk__mpi_end *e)
         if (o->request) {
             o->request->offer = NULL;
             atomic_store_explicit(&o->request->done, 1, memory_order_relaxed);
+            o->request->moved++;
             e->w.n_arrived++;
         }
         lk_free(o);

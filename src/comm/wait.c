@@ -6,10 +6,11 @@
  * more ranks than cores it offers the core to the others between w->yields polls instead: a switch
  * that way takes a fifth of the time of a nap and a wake, and while all ranks come soon, none has to
  * be woken.  With very many ranks such polls would be most of what the cores do, and it naps at once.
- * Naps are short enough to see a fault and the deadline.  Any packet that arrives is a sign of life
- * and starts the deadline anew.  When those who are waited for are known to have left or ended, the
- * deadline is not waited for; and from time to time their calls are compared with this rank's, for two
- * that wait for each other in different calls send nothing.
+ * Naps are short enough to see a fault and the deadline.  The deadline counts from the beginning of the
+ * wait, and anew whenever what is waited for comes further: a message of it is matched or complete, a
+ * flag of it is posted.  Other messages are no reason to wait longer.  When those who are waited for are
+ * known to have left or ended, the deadline is not waited for; and from time to time their calls are
+ * compared with this rank's, for two that wait for each other in different calls send nothing.
  */
 #include "comm/comm.h"
 #include "comm/futex.h"
@@ -90,6 +91,14 @@ static bool all_gone(int64_t n, lk_request *const *requests)
     return true;
 }
 
+static int64_t moved(int64_t n, lk_request *const *requests)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += requests[i] ? requests[i]->moved : 0;
+    return sum;
+}
+
 /* Compare the calls of those who are waited for, now and then. */
 static lk_status compare(lk__watch *t, int64_t n, lk_request *const *requests)
 {
@@ -110,8 +119,9 @@ static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
 {
     lk__world *w = first->comm->w;
     const int64_t deadline = first->comm->deadline_ns, now = lk_clock_ns();
-    if (t->last == 0 || t->arrived != w->n_arrived)
-        *t = (lk__watch){.last = now, .arrived = w->n_arrived};
+    int64_t so_far = moved(n, requests);
+    if (t->last == 0 || t->moved != so_far)
+        *t = (lk__watch){.last = now, .moved = so_far};
     int64_t more = now - t->last < longest_look ? now - t->last : longest_look;
     bool gone = t->waited >= grace && all_gone(n, requests);
     t->last = now;

@@ -57,10 +57,10 @@ struct lk__world {
     lk__helper *helper;               /* makes progress while the rank computes; NULL: nobody */
 };
 
-/* How long nothing has arrived, in ns that this rank ran; last 0: not yet looked at. */
+/* How long a wait has not come any further, in ns that this rank ran; last 0: not yet looked at. */
 typedef struct lk__watch {
     int64_t last;         /* look at the clock */
-    int64_t arrived;      /* n_arrived then */
+    int64_t moved;        /* the requests' sum then */
     int64_t waited, gone; /* so far; since who is waited for was seen to be gone */
     int64_t compared;     /* `waited` when the calls of the others were last looked at */
 } lk__watch;
@@ -83,7 +83,8 @@ struct lk_request {
     void *data;
     int64_t bytes; /* to send; or room */
     lk_message info;
-    lk__watch tested;        /* by lk_test() */
+    int64_t moved;    /* how often it came further: starts the deadline of a wait for it anew */
+    lk__watch tested; /* by lk_test() */
     struct lk__offer *offer; /* the transport's, of a payload that goes apart */
     lk_request *next, *prev;
     lk_status (*advance)(
