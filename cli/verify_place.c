@@ -137,13 +137,27 @@ static int run_processes(const verify_place *p, const verify_setting *setting, v
     return status;
 }
 
-/* Algorithms are named in the environment; communicators look there when they are made. */
+static const char *const variable = "LK_ALLREDUCE";
+
+const char *verify_named(void)
+{
+    static char given[64];
+    static bool read;
+    const char *value = getenv(variable);
+    if (!read && value)
+        snprintf(given, sizeof given, "%s", value);
+    read = true;
+    return *given ? given : NULL;
+}
+
+/* Algorithms are named in the environment; communicators look there when they make their first call. */
 static void algorithm_set(const char *name)
 {
-    if (name)
-        setenv("LK_ALLREDUCE", name, 1);
+    const char *value = name ? name : verify_named();
+    if (value)
+        setenv(variable, value, 1);
     else
-        unsetenv("LK_ALLREDUCE");
+        unsetenv(variable);
 }
 
 /* For this process; no rank may be running. */
@@ -160,6 +174,7 @@ int verify_run(const verify_place *place, const char *snapshot, verify_trace *ou
 {
     const verify_setting setting = {place->version->experiment, out->steps, snapshot};
     why[0] = '\0';
+    algorithm_set(NULL); /* processes are told on their command line */
     if (place->launcher)
         return run_processes(place, &setting, out, why);
     return process_set(place) == LK_OK ? run_local(place, &setting, out, why) : verb_failed();

@@ -21,8 +21,12 @@ typedef struct verify_place {
     int ranks, threads;       /* threads of each rank's kernels */
     const launcher *launcher; /* NULL: ranks are threads of this process */
     lk_isa isa;
-    const char *algorithm; /* of allreduce; NULL: by cost */
+    const char *algorithm; /* of allreduce; NULL: as `train` chooses it, see verify_named() */
 } verify_place;
+
+/** The algorithm that the environment named when this was first called, for `train` as for verify; NULL:
+ * none, it is taken by cost. */
+const char *verify_named(void);
 
 /**
  * Train there, with a snapshot at the end unless `snapshot` is NULL.  Returns an exit status, after a

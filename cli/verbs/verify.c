@@ -54,7 +54,8 @@ static const lk_option options[] = {
      .offset = FIELD(algorithms),
      .preset = "auto",
      .help =
-         "how ranks join their sums, such as tree (\"lockstep list collectives\"); auto: by cost",
+         "how ranks join their sums, such as tree (\"lockstep list collectives\"); auto: as train "
+         "does, by cost or as LK_ALLREDUCE says",
      .flags = LK_OPTION_ONCE},
     {.name = "transport",
      .type = LK_OPTION_NAMES,
@@ -165,10 +166,12 @@ static int where_read(struct verify *v)
     return LK_EXIT_DONE;
 }
 
-static int algorithms_check(const struct verify_options *o)
+static int algorithms_check(const struct verify *v)
 {
+    const struct verify_options *o = v->o;
+    bool fast = v->version[0].experiment->parallel.mode == LK_MODE_FAST;
     for (int i = 0; i < o->algorithms.n; i++) {
-        lk_coll_about about;
+        lk_coll_about about = {.measures_only = false};
         bool known = strcmp(o->algorithms.item[i], "auto") == 0;
         for (int k = 0; !known && lk_coll_list(k, &about); k++)
             known = strcmp(about.call, "allreduce") == 0 &&
@@ -176,6 +179,9 @@ static int algorithms_check(const struct verify_options *o)
         if (!known)
             return usage("algorithms",
                          "there is no such allreduce; see \"lockstep list collectives\"");
+        if (about.measures_only && !fast)
+            return usage("algorithms", "one of them is there to measure against and may give other "
+                                       "bits: leave it out, or give parallel.mode=fast");
     }
     return LK_EXIT_DONE;
 }
@@ -229,7 +235,9 @@ static void row(struct verify *v, const verify_place *p, const verify_trace *t, 
                    p->launcher ? cell_text(p->launcher->mpi) : cell_none(),
                    cell_text(layout),
                    cell_text(lk_isa_name(p->isa)),
-                   cell_text(p->algorithm ? p->algorithm : "auto"),
+                   cell_text(p->algorithm     ? p->algorithm
+                             : verify_named() ? verify_named()
+                                              : "auto"),
                    t ? cell_text(lk_hash_text(t->state[t->steps - 1], hash)) : cell_none(),
                    t ? cell_bool(same, same ? "same" : "DIFFER", same ? TERM_GREEN : TERM_RED)
                      : cell_none(),
@@ -331,7 +339,7 @@ static int verify_places(struct verify *v)
     if (status == LK_EXIT_DONE)
         status = isas_read(v);
     if (status == LK_EXIT_DONE)
-        status = algorithms_check(v->o);
+        status = algorithms_check(v);
     if (status == LK_EXIT_DONE)
         status = ranks_check(v);
     if (status != LK_EXIT_DONE)
@@ -365,7 +373,7 @@ static int verify_trace_run(struct verify *v)
 {
     const struct verify_options *o = v->o;
     verify_place p = {.threads = (int)o->threads.item[0], .algorithm = o->algorithms.item[0]};
-    if (isas_read(v) != LK_EXIT_DONE || algorithms_check(o) != LK_EXIT_DONE)
+    if (isas_read(v) != LK_EXIT_DONE || algorithms_check(v) != LK_EXIT_DONE)
         return LK_EXIT_USAGE;
     if (o->threads.n > 1 || v->n_isa > 1 || o->algorithms.n > 1)
         return verb_refuse(COMMAND ": --trace is for one configuration: give no lists");

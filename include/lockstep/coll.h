@@ -22,7 +22,9 @@
  *
  * **Algorithms.**  Each call has several (`lockstep list`); the one of the least predicted cost is
  * taken, unless the call or the environment (LK_ALLREDUCE=tree, for each call its own variable)
- * names one.  An unknown name is an error that lists the known ones.
+ * names one.  An unknown name is an error that lists the known ones.  Some are there to measure against
+ * and promise no bits (lk_coll_about.measures_only); a call may name them, but training in canonical
+ * mode refuses to begin where the environment does.
  */
 #ifndef LK_COLL_H
 #define LK_COLL_H

@@ -48,7 +48,9 @@ typedef struct lk_team_spec {
 /**
  * Make a team.  The caller owns `*out` and frees it before model and communicator.
  *
- * Errors: LK_EINVAL when there are more ranks than pieces; LK_ENOMEM; those of communication.
+ * Errors: LK_EINVAL when there are more ranks than pieces, and unless `fast` when the environment of a
+ * rank names an algorithm that may give other bits, such as LK_ALLREDUCE=chain; LK_ENOMEM; those of
+ * communication.
  */
 LK_API lk_status lk_team_new(const lk_team_spec *spec, lk_team **out) LK_NODISCARD;
 

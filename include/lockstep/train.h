@@ -51,7 +51,8 @@ typedef struct lk_trainer lk_trainer;
  *
  * Errors: LK_ESHAPE and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides;
  * those of lk_optimizer_new(); LK_EINVAL when there are more ranks than shards, or not as many as
- * parallel.data says; LK_ENOTSUP for other layouts; LK_ENOMEM.
+ * parallel.data says, or in canonical mode when the environment names an algorithm that may give other
+ * bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ENOMEM.
  */
 LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out) LK_NODISCARD;
 

@@ -23,15 +23,37 @@ static void state_free(void *coll)
     lk_free(state);
 }
 
-/* LK_ALLREDUCE and so on. */
-static lk_status name_read(lk_comm_call call, char **out)
+enum { VARIABLE = 48 };
+
+/* The value of LK_ALLREDUCE and so on; NULL: there is none. */
+static const char *name_find(lk_comm_call call, char variable[VARIABLE])
 {
-    char variable[48];
-    int n = snprintf(variable, sizeof variable, "LK_%s", lk_call_name(call));
+    int n = snprintf(variable, VARIABLE, "LK_%s", lk_call_name(call));
     for (int i = 0; i < n; i++)
         variable[i] = (char)toupper((unsigned char)variable[i]);
     const char *value = getenv(variable);
-    if (!value || !*value)
+    return value && *value ? value : NULL;
+}
+
+lk_status lk__coll_check_named(void)
+{
+    char variable[VARIABLE];
+    for (int i = 0; lk_colls[i]; i++) {
+        const char *value = lk_colls[i]->measures_only ? name_find(lk_colls[i]->call, variable)
+                                                       : NULL;
+        LK_CHECK(!value || strcmp(value, lk_colls[i]->name) != 0, LK_EINVAL,
+                 "%s=%s is there to measure against and may give other bits, which training in "
+                 "canonical mode does not: unset it, or give parallel.mode=fast",
+                 variable, value);
+    }
+    return LK_OK;
+}
+
+static lk_status name_read(lk_comm_call call, char **out)
+{
+    char variable[VARIABLE];
+    const char *value = name_find(call, variable);
+    if (!value)
         return LK_OK;
     LK_TRY(lk_alloc(out, (int64_t)strlen(value) + 1, 1));
     memcpy(*out, value, strlen(value) + 1);

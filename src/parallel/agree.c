@@ -1,6 +1,8 @@
 /* Failing together: what one rank has met becomes the failure of all. */
 #include "parallel/agree.h"
 
+#include "coll/coll.h"
+
 #include <lockstep/alloc.h>
 #include <lockstep/parallel.h>
 
@@ -14,7 +16,8 @@ typedef struct news {
     char message[MESSAGE];
 } news;
 
-lk_status lk_agree(lk_comm *comm, lk_status st)
+/* `algorithm` is that of the allreduce; NULL: any. */
+static lk_status agree(lk_comm *comm, lk_status st, const char *algorithm)
 {
     if (!comm || lk_comm_size(comm) == 1 || lk__is_end(st))
         return st;
@@ -22,7 +25,13 @@ lk_status lk_agree(lk_comm *comm, lk_status st)
     int32_t first = st == LK_OK ? size : rank;
     news told = {.status = (int32_t)st};
     strncpy(told.message, st == LK_OK ? "" : lk_error_message(), MESSAGE - 1);
-    LK_TRY(lk_allreduce(comm, NULL, &first, 1, LK_I32, LK_FOLD_MIN, "agreement"));
+    LK_TRY(lk_coll_run(comm, &(lk_collective){.call = LK_CALL_ALLREDUCE,
+                                              .name = "agreement",
+                                              .algorithm = algorithm,
+                                              .out = &first,
+                                              .count = 1,
+                                              .dtype = LK_I32,
+                                              .fold = LK_FOLD_MIN}));
     if (first == size)
         return LK_OK;
     LK_TRY(lk_bcast(comm, &told, sizeof told, LK_U8, first, "failure"));
@@ -30,6 +39,19 @@ lk_status lk_agree(lk_comm *comm, lk_status st)
         return st;
     told.message[MESSAGE - 1] = '\0';
     return LK_RAISE((lk_status)told.status, "rank %d: %s", first, told.message);
+}
+
+lk_status lk_agree(lk_comm *comm, lk_status st)
+{
+    return agree(comm, st, NULL);
+}
+
+/* What the environment names may differ between ranks, and may not even talk to them. */
+lk_status lk__agree_bits(lk_comm *comm)
+{
+    if (!comm || lk_comm_size(comm) == 1)
+        return LK_OK;
+    return agree(comm, lk__coll_check_named(), "tree");
 }
 
 lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size)

@@ -12,6 +12,10 @@ static inline bool lk__is_end(lk_status st)
     return st == LK_EMISMATCH || st == LK_ESTALL || st == LK_ECOMM;
 }
 
+/** LK_EINVAL on all ranks if the environment of one names an algorithm of a collective call that need
+ * not give the canonical bits.  Collective; for training that promises them. */
+lk_status lk__agree_bits(lk_comm *comm) LK_NODISCARD;
+
 /** Allocate `size` bytes of zeros at *out on every rank, or on none.  Collective. */
 lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size) LK_NODISCARD;
 

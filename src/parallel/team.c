@@ -74,6 +74,8 @@ lk_status lk_team_new(const lk_team_spec *spec, lk_team **out)
     *out = NULL;
     LK_CHECK(spec && spec->model && spec->pieces >= 1, LK_EINVAL,
              "no model is given, or no pieces");
+    if (!spec->fast)
+        LK_TRY(lk__agree_bits(spec->comm));
     LK_TRY(lk__agree_alloc(spec->comm, &t, sizeof *t));
     t->spec = *spec;
     lk_status st = team_make(t);

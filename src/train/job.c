@@ -101,6 +101,8 @@ lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **ou
     lk_job *job = NULL;
     *out = NULL;
     LK_CHECK(experiment, LK_EINVAL, "experiment is NULL");
+    if (experiment->parallel.mode != LK_MODE_FAST)
+        LK_TRY(lk__agree_bits(comm));
     LK_TRY(lk__agree_alloc(comm, &job, sizeof *job));
     job->experiment = experiment;
     job->comm = comm;

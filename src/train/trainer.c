@@ -170,6 +170,8 @@ lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
     *out = NULL;
     LK_CHECK(spec && spec->model && spec->train && spec->loss.entry && spec->optimizer.entry,
              LK_EINVAL, "model, loader, loss or optimizer is not given");
+    if (spec->parallel.mode != LK_MODE_FAST)
+        LK_TRY(lk__agree_bits(spec->comm));
     LK_TRY(lk__agree_alloc(spec->comm, &t, sizeof *t));
     t->spec = *spec;
     lk_status st = trainer_make(t);

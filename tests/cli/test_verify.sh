@@ -86,6 +86,22 @@ err 'LK_ALLREDUCE'
 status 2 "$lockstep" verify --trace --threads 1,2 "$work/net.yaml"
 err 'give no lists'
 
+# What the environment names is tried as `train` has it, and refused likewise where bits are promised.
+status 0 env LK_ALLREDUCE=direct "$lockstep" verify "$work/net.yaml" --ranks 1,2 --steps 2 --json
+out '"algorithm": "direct"'
+for named in chain dummy; do
+    for verb in 'verify --ranks 1,2 --steps 2' 'run -n 2 --transport local -- train'; do
+        # shellcheck disable=SC2086 # a list of words
+        status 2 env LK_ALLREDUCE=$named "$lockstep" $verb "$work/net.yaml" parallel.update=each train.steps=2
+        err "LK_ALLREDUCE=$named is there to measure against and may give other bits"
+        err 'unset it, or give parallel.mode=fast'
+    done
+done
+status 2 "$lockstep" verify "$work/net.yaml" --ranks 1,2 --algorithms chain
+err 'may give other bits: leave it out, or give parallel.mode=fast'
+status 0 env LK_ALLREDUCE=chain "$lockstep" run -n 2 --transport local -- train "$work/net.yaml" \
+    parallel.update=each train.steps=2 parallel.mode=fast
+
 # Fast mode gives the bits up: the step and the tensor are named, with both values; nothing is left.
 for place in local ${mpis:+mpi}; do
     status 1 "$lockstep" verify "$work/net.yaml" --ranks 1,3 --transport $place parallel.mode=fast
