@@ -5,11 +5,14 @@
 #include "comm/futex.h"
 
 #include <lockstep/alloc.h>
+#include <lockstep/clock.h>
 
 #include <sched.h>
 
 /* Polls in vain before a look at the board, before others are woken, before pauses. */
 enum { LOOKS = 1024, RINGS = 64, EAGER = 64 };
+
+static const int64_t moment = 100000000; /* ns until another rank has shown what it has posted */
 
 bool lk__arena_eligible(const lk__case *k, const char **why)
 {
@@ -45,11 +48,12 @@ static bool is_elsewhere(const lk__arena_call *c, int world_rank)
     return other && lk__label_difference(&c->label, other) != LK_SAME;
 }
 
-/* The other rank posts before it shows its call: give it a moment. */
+/* The other rank posts before it shows its call: give it a moment.  If its calls are as this rank's as
+ * far as they go, it shows another one soon, or has reported what it has seen itself. */
 lk_status lk__arena_disagree(lk__arena_call *c, int i, uint64_t digest)
 {
-    enum { TRIES = 10000 };
     lk_comm *comm = c->request.comm;
+    lk__world *w = comm->w;
     int world_rank = c->arena->shared->part[i].world_rank;
     const lk__header *own = &c->label.h;
     if (digest == LK_UNCHECKED) {
@@ -58,13 +62,14 @@ lk_status lk__arena_disagree(lk__arena_call *c, int i, uint64_t digest)
         theirs.h.unchecked = true;
         return lk__report_mismatch(comm, &c->label, &theirs);
     }
-    for (int k = 0; k < TRIES; k++) {
+    for (int64_t start = lk_clock_ns(); lk_clock_ns() - start < moment; sched_yield()) {
         lk__shown s;
-        lk__slot_read(comm->w->board[world_rank], &s);
+        lk__slot_read(w->board[world_rank], &s);
+        LK_TRY(lk__compare_shown(w, world_rank, &s));
+        LK_TRY(lk__fault_check(w));
         const lk__label *newest = lk__shown_collective(&s, 0);
         if (newest && newest->h.context == own->context && newest->h.sequence >= own->sequence)
             break;
-        sched_yield();
     }
     return lk__shared_disagree(comm, &c->label, world_rank);
 }

@@ -94,9 +94,9 @@ static void mpi_block_free(lk__world *w, lk__block *b)
 
 static void end_free(lk__mpi_end *e)
 {
+    lk__mpi_forget(e);
     if (e->comm && !atomic_load(&e->fault.state))
         e->m->comm_free(e->comm);
-    lk__mpi_forget(e);
     lk_free(e->ring_packet);
     lk_free(e->fault_sent);
     lk_free(e->asked);
@@ -119,6 +119,7 @@ static void mpi_close(lk__world *w)
     lk__world_clear(w);
     w->fault = &e->fault;
     lk_shared_free(e->shown);
+    lk__mpi_forget(e); /* with the ring still there: others do the same */
     lk__mpi_ring_close(e);
     bool finalize = e->finalize && well;
     const lk_mpi *m = e->m;

@@ -50,7 +50,7 @@ lk_status lk__mpi_ring_open(lk__mpi_end *e) LK_NODISCARD;
 /** Take them back. */
 void lk__mpi_ring_close(lk__mpi_end *e);
 
-/** Free what is still under way; MPI is not asked. */
+/** Free what is still under way, as soon as MPI has ended it. */
 void lk__mpi_forget(lk__mpi_end *e);
 
 /** Complete what MPI has done. */

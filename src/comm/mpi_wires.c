@@ -201,6 +201,7 @@ static lk_status packet_heard(lk__world *w, const unsigned char *bytes)
 {
     lk__header h;
     memcpy(&h, bytes, sizeof h);
+    LK_TRY(lk__fault_check(w));
     LK_CHECK(h.magic == LK_WIRE_MAGIC && h.text <= LK_WIRE_NAME && h.source >= 0 &&
                  h.source < w->size && h.bytes >= 0 && (h.lane || h.bytes <= LK_MPI_EAGER),
              LK_ECOMM, "a message that is none of ours: another version of the library?");
@@ -250,9 +251,6 @@ static bool ends_soon(lk__mpi_end *e, lk_mpi_request *mpi)
 
 void lk__mpi_ring_close(lk__mpi_end *e)
 {
-    /* Whoever is told of a fault reads it from here. */
-    for (int i = 0; i < e->n_faults; i++)
-        (void)!ends_soon(e, &e->fault_sent[i]);
     for (int i = 0; i < LK_MPI_RING; i++)
         e->m->cancel(&e->ring[i]);
     for (int i = 0; i < LK_MPI_RING; i++)
@@ -281,19 +279,23 @@ lk_status lk__mpi_complete(lk__mpi_end *e)
     return LK_OK;
 }
 
-static void forget(struct lk__offer **list)
-{
-    while (*list) {
-        struct lk__offer *next = (*list)->next;
-        lk_free(*list);
-        *list = next;
-    }
-}
-
+/* After a fault packets may still be under way, to ranks that read them from here; who does not do so in
+ * time has closed, or does not run. */
 void lk__mpi_forget(lk__mpi_end *e)
 {
-    forget(&e->waiting);
-    forget(&e->under_way);
+    for (struct lk__offer *o = e->waiting, *next; o; o = next) {
+        next = o->next;
+        lk_free(o);
+    }
+    for (struct lk__offer *o = e->under_way, *next; o; o = next) {
+        next = o->next;
+        (void)!ends_soon(e, &o->mpi);
+        lk_free(o);
+    }
+    for (int i = 0; i < e->n_faults; i++)
+        (void)!ends_soon(e, &e->fault_sent[i]);
+    e->waiting = e->under_way = NULL;
+    e->n_faults = 0;
 }
 
 lk_status lk__mpi_poll(lk__world *w)
