@@ -143,6 +143,7 @@ set(ranks_of_test_faults "2 3 5")
 set(ranks_of_test_mismatches "4")
 set(ranks_of_test_progress "1 2 3 8")
 set(ranks_of_test_rank_traps "2 3")
+set(ranks_of_test_segments "2 3 4 5")
 set(ranks_of_test_wakes "2 5")
 set(timed test_faults test_mismatches test_wakes)
 # Those that send much take long where 7 or 8 processes share two cores: every day, with fewer.

@@ -4,12 +4,17 @@
  * of the one node that stands for the segment.  Backward through that node runs the segment again,
  * recorded, behind the end of the tape, runs backward through this part, which adds the gradients
  * straight to the values outside, and cuts the part off.
+ *
+ * What the first run learnt from outside, such as which message a receive took, is kept with the node
+ * (base/journal.h), and the second run learns the same.
  */
 #include "autograd/tape.h"
+#include "base/journal.h"
 
 typedef struct segment {
     lk_segment_fn *run;
     void *arg;
+    lk__journal *journal; /* of its first run, in the tape's notes */
 } segment;
 
 static lk_status segment_backward(lk_call *call, const lk_var *dout, lk_var *din);
@@ -59,6 +64,19 @@ done:
     return st;
 }
 
+/* A copy of the notes since `begin` that lives as long as the node. */
+static lk_status journal_keep(lk_tape *t, int64_t begin, lk__journal **out)
+{
+    lk__journal all = lk__journal_since(begin);
+    LK_TRY(lk__notes_take(&t->notes, (int64_t)sizeof **out, out));
+    **out = all;
+    if (all.n == 0)
+        return LK_OK;
+    LK_TRY(lk__notes_take(&t->notes, all.n * (int64_t)sizeof *all.note, &(*out)->note));
+    memcpy((*out)->note, all.note, (size_t)all.n * sizeof *all.note);
+    return LK_OK;
+}
+
 /* One node for the whole segment, whose inputs are what it used. */
 static lk_status record(lk_tape *t, segment s, int n_out, const lk_var *out)
 {
@@ -82,6 +100,7 @@ static lk_status record(lk_tape *t, segment s, int n_out, const lk_var *out)
 
 lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_var *out)
 {
+    lk_status st;
     segment s;
     memset(&s, 0, sizeof s);
     s.run = run;
@@ -98,20 +117,27 @@ lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_
     t->capture.first_serial = t->serial + 1;
     t->capture.stamp = ++t->stamp;
     t->silent = true;
-    lk_status st = run_scoped(t, s, n_out, out);
+    int64_t notes = lk__journal_begin();
+    st = run_scoped(t, s, n_out, out);
     t->silent = false;
-    LK_TRY(st);
-    LK_TRY(lk__reset_check(t));
-    if (t->capture.needs_grad)
-        LK_TRY(record(t, s, n_out, out));
-    return LK_OK;
+    LK_TRY_TO(done, st);
+    LK_TRY_TO(done, lk__reset_check(t));
+    if (t->capture.needs_grad) {
+        LK_TRY_TO(done, journal_keep(t, notes, &s.journal));
+        LK_TRY_TO(done, record(t, s, n_out, out));
+    }
+done:
+    lk__journal_end();
+    return st;
 }
 
 static lk_status replay(lk_tape *t, const segment *s, lk_var *out)
 {
     bool records = t->records, replays = t->replays;
     t->records = t->replays = true;
+    lk__journal_read(s->journal);
     lk_status st = s->run(t, s->arg, out);
+    lk__journal_shut(s->journal);
     t->records = records;
     t->replays = replays;
     LK_TRY(st);

@@ -6,6 +6,7 @@
  *
  * Cost: 2 log2(P) messages deep, P blocks down each edge.
  */
+#include "base/journal.h"
 #include "comm/comm.h"
 #include "comm/helper.h"
 
@@ -27,6 +28,7 @@ void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label)
                             .layout = call->layout & LK_LAYOUT_MASK,
                             .started = call->started,
                             .unchecked = call->unchecked,
+                            .repeated = lk__journal_repeats(),
                             .sequence = ++comm->n_calls,
                             .count = call->count,
                             .past = comm->past,

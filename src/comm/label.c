@@ -39,6 +39,14 @@ void lk__label_name(lk__label *label, const char *name)
     label->h.text = (uint8_t)n;
 }
 
+/* Whether a segment that is run again made the call. */
+static const char *repeated(const lk__header *h)
+{
+    bool p2p = h->kind == LK_KIND_P2P;
+    return (p2p ? h->past != 0 : h->kind == LK_KIND_COLLECTIVE && h->repeated) ? ", recomputed"
+                                                                               : "";
+}
+
 const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
 {
     const lk__header *h = &label->h;
@@ -48,14 +56,15 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
     if (h->root >= 0)
         snprintf(root, sizeof root, ", %s %d", h->kind == LK_KIND_P2P ? "rank" : "root", h->root);
     if (h->kind == LK_KIND_P2P)
-        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld, tag %lld)", lk_call_name(h->call),
-                 label->name, lk_dtype_name(h->dtype), (long long)h->count, (long long)h->tag);
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld, tag %lld%s)", lk_call_name(h->call),
+                 label->name, lk_dtype_name(h->dtype), (long long)h->count, (long long)h->tag,
+                 repeated(h));
     else if (h->call <= LK_CALL_BARRIER || h->call == LK_CALL_SHARE)
-        snprintf(out, LK_CALL_TEXT, "%s(\"%s\") #%lld", lk_call_name(h->call), label->name,
-                 (long long)h->sequence);
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\"%s) #%lld", lk_call_name(h->call), label->name,
+                 repeated(h), (long long)h->sequence);
     else
-        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld%s%s) #%lld", lk_call_name(h->call),
-                 label->name, lk_dtype_name(h->dtype), (long long)h->count, fold, root,
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld%s%s%s) #%lld", lk_call_name(h->call),
+                 label->name, lk_dtype_name(h->dtype), (long long)h->count, fold, root, repeated(h),
                  (long long)h->sequence);
     return out;
 }
@@ -63,7 +72,8 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
 const char *lk__label_short(const lk__label *label, bool number, char out[LK_CALL_TEXT])
 {
     const lk__header *h = &label->h;
-    int n = snprintf(out, LK_CALL_TEXT, "%s(\"%s\")", lk_call_name(h->call), label->name);
+    int n = snprintf(out, LK_CALL_TEXT, "%s(\"%s\"%s)", lk_call_name(h->call), label->name,
+                     repeated(h));
     if (h->kind == LK_KIND_COLLECTIVE && number)
         snprintf(out + n, LK_CALL_TEXT - (size_t)n, " #%lld", (long long)h->sequence);
     return out;
@@ -80,6 +90,7 @@ lk__difference lk__label_difference(const lk__label *a, const lk__label *b)
            : x->count != y->count                                         ? LK_DIFFERS_COUNT
            : x->fold != y->fold                                           ? LK_DIFFERS_FOLD
            : x->root != y->root                                           ? LK_DIFFERS_ROOT
+           : x->repeated != y->repeated                                   ? LK_DIFFERS_REPEATED
            : x->pieces != y->pieces                                       ? LK_DIFFERS_PIECES
            : x->layout != y->layout                                       ? LK_DIFFERS_LAYOUT
            : x->started != y->started                                     ? LK_DIFFERS_STARTED

@@ -1,11 +1,12 @@
 /* Packets find receives: in the order they were sent, by communicator, sender and tag.
  *
- *     send/recv     context, source or any, tag or any
+ *     send/recv     context, source or any, tag or any, number of the message that is repeated
  *     collectives   context, source, number of the call; and then the labels must agree, otherwise
  *                   the ranks made different calls
  *
  * A packet that nobody waits for yet is kept in `early`, a receive without a packet in `posted`.
  */
+#include "base/journal.h"
 #include "comm/comm.h"
 #include "comm/helper.h"
 
@@ -39,6 +40,8 @@ static bool matches(const lk_request *r, const lk__packet *p)
         return false;
     if (h->kind == LK_KIND_COLLECTIVE)
         return h->sequence == want->sequence;
+    if (h->past != want->past)
+        return false;
     return r->tag == LK_ANY_TAG ? h->tag < LK_ANSWER_TAGS : h->tag == r->tag;
 }
 
@@ -169,6 +172,8 @@ void lk__request_end(lk_request *r)
         unlink_posted(w, r);
     else if (r->in_list)
         unlink_active(w, r);
+    if (r->type == LK_REQUEST_RECV && lk__request_done(r))
+        lk__journal_write(r->place, r->info.rank, r->info.sequence);
     if (r->type != LK_REQUEST_COLLECTIVE)
         w->transport->withdraw(w, r);
     if (r->release)

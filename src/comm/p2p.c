@@ -1,4 +1,5 @@
 /* Send and receive: arguments, labels, and requests of their own. */
+#include "base/journal.h"
 #include "comm/comm.h"
 #include "comm/helper.h"
 
@@ -40,8 +41,32 @@ static lk_status check(const lk_comm *comm, const struct args *a, int64_t *bytes
     return LK_OK;
 }
 
+/* What a message of a first run is noted under.  Those with numbers as tags need none. */
+static lk__journal_key key_of(const lk_comm *comm, const struct args *a)
+{
+    uint32_t who = (uint32_t)(a->rank + 1) << 1 | (a->call == LK_CALL_SEND);
+    return (lk__journal_key){{(uint64_t)comm->context << 32 | who, (uint64_t)a->tag}};
+}
+
+/* A segment that is run again sends and receives the messages of its first run again, from and to the
+ * ranks that those had: each carries the number of the one that it repeats, and is matched by it. */
+static lk_status repeat(const lk_comm *comm, const struct args *a, struct p2p *q)
+{
+    int64_t first[2]; /* rank, number */
+    if (a->tag >= LK_ANSWER_TAGS)
+        return LK_OK;
+    if (lk__journal_take(key_of(comm, a), first)) {
+        q->r.peer = comm->member[first[0]];
+        q->label.h.past = 1 + (uint64_t)first[1];
+    }
+    LK_TRY(lk__journal_note(key_of(comm, a), &q->r.place));
+    if (a->call == LK_CALL_SEND)
+        lk__journal_write(q->r.place, a->rank, q->r.info.sequence);
+    return LK_OK;
+}
+
 /* Fill in a request; it is not yet posted. */
-static void prepare(lk_comm *comm, const struct args *a, int64_t bytes, struct p2p *q)
+static lk_status prepare(lk_comm *comm, const struct args *a, int64_t bytes, struct p2p *q)
 {
     bool send = a->call == LK_CALL_SEND;
     *q = (struct p2p){
@@ -64,11 +89,14 @@ static void prepare(lk_comm *comm, const struct args *a, int64_t bytes, struct p
                         .root = -1}}};
     q->label.h.sequence = q->r.info.sequence;
     lk__label_name(&q->label, a->name);
+    LK_TRY(repeat(comm, a, q));
+    return LK_OK;
 }
 
-static lk_status post(struct p2p *q)
+static lk_status post(lk_comm *comm, const struct args *a, int64_t bytes, struct p2p *q)
 {
-    lk__world *w = q->r.comm->w;
+    lk__world *w = comm->w;
+    LK_TRY_COMM(w, prepare(comm, a, bytes, q));
     LK_TRY_COMM(w, q->label.h.call == LK_CALL_SEND ? lk__post_send(&q->r) : lk__post_recv(&q->r));
     return LK_OK;
 }
@@ -83,9 +111,8 @@ static lk_status start(lk_comm *comm, const struct args *a, lk_request **out)
     LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     LK_TRY_COMM(comm->w, lk_alloc(&q, 1, sizeof *q));
-    prepare(comm, a, bytes, q);
+    lk_status st = post(comm, a, bytes, q);
     q->r.heap = true;
-    lk_status st = post(q);
     if (st != LK_OK) {
         lk__request_end(&q->r);
         lk_free(q);
@@ -113,8 +140,7 @@ static lk_status blocking(lk_comm *comm, const struct args *a, lk_message *info)
     LK_TRY(check(comm, a, &bytes));
     LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
-    prepare(comm, a, bytes, &q);
-    LK_TRY(finish(post(&q), &q, info));
+    LK_TRY(finish(post(comm, a, bytes, &q), &q, info));
     return LK_OK;
 }
 
@@ -167,14 +193,10 @@ lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_part *send, const 
     LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     lk_status st = LK_OK;
-    if (from) {
-        prepare(comm, &v, n_recv, &in);
-        st = post(&in);
-    }
-    if (to) {
-        prepare(comm, &s, n_send, &out);
-        st = finish(st == LK_OK ? post(&out) : st, &out, NULL);
-    }
+    if (from)
+        st = post(comm, &v, n_recv, &in);
+    if (to && st == LK_OK)
+        st = finish(post(comm, &s, n_send, &out), &out, NULL);
     if (from)
         st = finish(st, &in, info);
     LK_TRY(st);

@@ -1,4 +1,5 @@
 /* Requests: wait, test, all, any. */
+#include "base/journal.h"
 #include "comm/comm.h"
 #include "comm/helper.h"
 
@@ -67,6 +68,22 @@ lk_status lk_waitall(int64_t n, lk_request **requests)
     return LK_OK;
 }
 
+/* Wait for one of them; in a segment that is run again, for the one that its first run got. */
+static lk_status wait_any(int64_t n, lk_request **requests, int64_t *which)
+{
+    int64_t place, first[2];
+    const lk__journal_key key = {{UINT64_MAX, (uint64_t)n}};
+    if (lk__journal_take(key, first) && requests[first[0]]) {
+        *which = first[0];
+        LK_TRY(lk__wait_one(requests[*which]));
+    } else {
+        LK_TRY(lk__wait_any(n, requests, which));
+    }
+    LK_TRY_COMM(requests[*which]->comm->w, lk__journal_note(key, &place));
+    lk__journal_write(place, *which, 0);
+    return LK_OK;
+}
+
 lk_status lk_waitany(int64_t n, lk_request **requests, int64_t *which, lk_message *info)
 {
     LK_CHECK(which, LK_EINVAL, "which is NULL");
@@ -79,7 +96,7 @@ lk_status lk_waitany(int64_t n, lk_request **requests, int64_t *which, lk_messag
     if (some == n)
         return LK_OK;
     LK_INSIDE(requests[some]->comm->w);
-    lk_status st = lk__wait_any(n, requests, which);
+    lk_status st = wait_any(n, requests, which);
     if (st != LK_OK)
         *which = some;
     finish(&requests[*which], st == LK_OK ? info : NULL);

@@ -10,14 +10,16 @@
  *         12      4  source       world rank of the sender
  *         16      8  tag          send/recv: the tag.  Collectives, in its place:
  *         16      4  pieces       of what is folded; 0 where nothing is
- *         20      4  layout       30 bits: digest of the arrays that all ranks must give alike (counts by
+ *         20      4  layout       29 bits: digest of the arrays that all ranks must give alike (counts by
  *                                 rank, runs of pieces; 0: even ones); 1: the call is started, not run;
- *                                 1: the rank does not compare its calls
+ *                                 1: the rank does not compare its calls; 1: a segment is run again
  *         24      8  sequence     send/recv: number of the message of the pair on the communicator;
  *                                 collectives: number of the call on the communicator, from 1
  *         32      8  count        elements: of the message, or of the whole collective call
  *         40      8  bytes        payload of this message
- *         48      8  past         rolling hash of all collective calls before this one
+ *         48      8  past         send/recv: 1 + number of the message of the pair that this one
+ *                                 repeats, in a segment that is run again; 0: none;
+ *                                 collectives: rolling hash of all calls before this one
  *         56      4  root         -1 where there is none
  *         60      1  text         bytes of the name behind the header, at most LK_WIRE_NAME
  *         61      1  algorithm    collectives: which algorithm of the call, from 1; 0: not yet chosen
@@ -34,7 +36,7 @@
 
 #include <string.h>
 
-enum { LK_WIRE_MAGIC = 0x324b4c4c /* "LLK2" */, LK_WIRE_NAME = 96, LK_LAYOUT_MASK = (1 << 30) - 1 };
+enum { LK_WIRE_MAGIC = 0x324b4c4c /* "LLK2" */, LK_WIRE_NAME = 96, LK_LAYOUT_MASK = (1 << 29) - 1 };
 
 typedef enum lk__kind {
     LK_KIND_P2P,        /* payload of send/recv: matched by tag */
@@ -54,7 +56,7 @@ typedef struct lk__header {
         int64_t tag;
         struct {
             uint32_t pieces;
-            uint32_t layout : 30, started : 1, unchecked : 1;
+            uint32_t layout : 29, started : 1, unchecked : 1, repeated : 1;
         };
     };
     int64_t sequence;
@@ -105,6 +107,7 @@ typedef enum lk__difference {
     LK_DIFFERS_COUNT,
     LK_DIFFERS_FOLD,
     LK_DIFFERS_ROOT,
+    LK_DIFFERS_REPEATED, /* one is of a segment that is run again */
     LK_DIFFERS_PIECES,
     LK_DIFFERS_LAYOUT,
     LK_DIFFERS_STARTED,

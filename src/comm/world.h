@@ -84,6 +84,7 @@ struct lk_request {
     int64_t bytes; /* to send; or room */
     lk_message info;
     int64_t moved;    /* how often it came further: starts the deadline of a wait for it anew */
+    int64_t place;    /* of its note in the journal of a first run; 0: none */
     lk__watch tested; /* by lk_test() */
     struct lk__offer *offer; /* the transport's, of a payload that goes apart */
     lk_request *next, *prev;

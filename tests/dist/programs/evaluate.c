@@ -56,6 +56,13 @@ lk_status program_local(const struct program *p, const struct instruction *n, lk
     return LK_OK;
 }
 
+lk_status program_in_segment(lk_var x, lk_var *out)
+{
+    LK_TRY(lk_sin(x, out));
+    LK_TRY(lk_mul(*out, *out, out));
+    return LK_OK;
+}
+
 static lk_status read(lk_var var, double *out)
 {
     const lk_tensor *t = NULL;

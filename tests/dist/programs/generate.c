@@ -1,4 +1,4 @@
-/* The generator: local ops, collectives, losses; messages are in messages.c. */
+/* The generator: local ops, collectives, losses; messages.c and segments.c have the rest. */
 #include "programs.h"
 
 #include <math.h>
@@ -329,13 +329,14 @@ void program_make(struct program *p, uint64_t seed, int size)
     int steps = 4 + (int)program_random(&random, 24);
     for (int k = 0; k < steps; k++) {
         p->n_groups++;
-        switch (program_random(&random, 8)) {
+        switch (program_random(&random, 9)) {
         case 0:
         case 1: local(p, &random); break;
         case 2:
         case 3: collective(p, &random); break;
         case 4:
         case 5: program_message(p, &random); break;
+        case 6: program_segments(p, &random); break;
         default: program_event(p, &random); break;
         }
     }

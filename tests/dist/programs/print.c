@@ -9,6 +9,8 @@ static const char *const names[] = {
 #undef X
 };
 
+static const char *const ways[N_WAYS] = {"recv", "irecv", "waitany", "allreduce"};
+
 static void print_message(const struct program *p, int id)
 {
     const struct message *m = &p->message[id];
@@ -37,6 +39,8 @@ static void print_instruction(const struct program *p, const struct instruction 
             printf(", by %d%s", n->root, n->periodic ? ", periodic" : "");
         else if (n->kind == REDUCE || n->kind == BCAST || n->kind == SCATTER || n->kind == GATHER)
             printf(", root %d", n->root);
+        if (n->kind == SEGMENTS)
+            printf(", %s, %d deep, to %d", ways[n->way], n->depth, n->root);
         for (int r = 0; r < p->size; r++)
             if (n->in[r] >= 0) {
                 printf("\n          rank %d: ", r);

@@ -8,6 +8,7 @@
  *   message      up to four events: post and wait on both sides.  A receive ends after the send was
  *                posted.  A message too large to be buffered is posted on the other side before its
  *                sender waits.
+ *   segments     of lk_recompute(), one on each of several ranks, that communicate with each other
  *   local op     on values of one rank
  *
  * Values are vectors of f64 (or i64, which have no gradient) that belong to a rank.  What a program
@@ -58,7 +59,8 @@ enum {
     X(WAIT_SEND, "wait for send")       \
     X(WAIT_RECV, "wait for recv")       \
     X(WAITANY, "waitany")               \
-    X(RECV_ALL, "recv from any, add")
+    X(RECV_ALL, "recv from any, add")   \
+    X(SEGMENTS, "messages in segments")
 
 enum kind {
 #define X(code, name) code,
@@ -66,6 +68,9 @@ enum kind {
 #undef X
         N_KINDS
 };
+
+/* How the segments communicate: `root` gets from the others, from any; or all add up. */
+enum way { WAY_RECV, WAY_IRECV, WAY_WAITANY, WAY_ALLREDUCE, N_WAYS };
 
 /* Who made a value. */
 enum source { COMPUTED, LEAF, CONSTANT };
@@ -102,6 +107,8 @@ struct instruction {
     bool periodic;
     double scale, shift;
     int start, stop; /* SLICE */
+    int depth;       /* SEGMENTS: how many there are around each other */
+    enum way way;
     int message;
     int n_waits,
         wait[MAX_WAITS]; /* WAITANY: 2 * message + (1 for its receiver); RECV_ALL: messages */
@@ -145,6 +152,9 @@ extern const struct program_calls program_calls;
 /* Make the program of a seed for `size` ranks. */
 void program_make(struct program *p, uint64_t seed, int size);
 
+/* Add segments that communicate with each other. */
+void program_segments(struct program *p, uint64_t *random);
+
 /* Begin a message, or several; and one event of those that are under way, if there is any. */
 void program_message(struct program *p, uint64_t *random);
 bool program_event(struct program *p, uint64_t *random);
@@ -167,6 +177,9 @@ double program_input(const struct program *p, int value, int element);
 
 /* Evaluate on one tape, without communication. */
 lk_status program_reference(const struct program *p, struct outcome *out) LK_NODISCARD;
+
+/* What a rank does in its segment before it communicates. */
+lk_status program_in_segment(lk_var x, lk_var *out) LK_NODISCARD;
 
 /* Make the values that a rank has from the start, and do what is local; for both evaluations. */
 lk_status program_inputs(const struct program *p, lk_tape *tape, int rank, lk_tensor **input,

@@ -125,6 +125,26 @@ static lk_status collective(const struct program *p, const struct instruction *n
     return LK_OK;
 }
 
+/* All of them together: what ranks have alone, and the sum where it goes. */
+static lk_status segments(const struct program *p, const struct instruction *n, lk_var *var)
+{
+    lk_var sum = LK_NO_VAR;
+    for (int r = 0; r < p->size; r++) {
+        if (n->in[r] < 0)
+            continue;
+        lk_var *own = &var[n->out[r]];
+        LK_TRY(program_in_segment(var[n->in[r]], own));
+        if (lk_is_var(sum))
+            LK_TRY(lk_add(sum, *own, &sum));
+        else
+            sum = *own;
+    }
+    for (int r = 0; r < p->size; r++)
+        if (n->in[r] >= 0 && (n->way == WAY_ALLREDUCE || r == n->root))
+            var[n->out[r]] = sum;
+    return LK_OK;
+}
+
 static lk_status message(const struct program *p, int id, lk_var *var)
 {
     const struct message *m = &p->message[id];
@@ -151,6 +171,7 @@ static lk_status instruction(const struct program *p, const struct instruction *
     case SCATTER:
     case ALLTOALL:
     case SENDRECV: LK_TRY(collective(p, n, var)); break;
+    case SEGMENTS: LK_TRY(segments(p, n, var)); break;
     case RECV:
     case WAIT_RECV: LK_TRY(message(p, n->message, var)); break;
     case WAITANY:

@@ -1,5 +1,5 @@
 /* A program on ranks, and whether it gives what the reference does. */
-#include "programs.h"
+#include "segments.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/ops.h>
@@ -20,6 +20,7 @@ struct rank {
     lk_comm *comm[MAX_COMMS];
     lk_var var[MAX_VALUES], handle[2 * MAX_MESSAGES]; /* of sends and receives */
     lk_tensor *input[MAX_VALUES], *grad[MAX_VALUES];
+    struct program_segment segment[MAX_INSTRUCTIONS][2];
     struct outcome out;
 };
 
@@ -158,6 +159,19 @@ static lk_status collective(struct rank *s, const struct instruction *n)
     return LK_OK;
 }
 
+static lk_status segments(struct rank *s, const struct instruction *n)
+{
+    int64_t at = n - s->p->instruction;
+    s->segment[at][0] = (struct program_segment){.p = s->p,
+                                                 .n = n,
+                                                 .tape = s->tape,
+                                                 .comm = s->comm[0],
+                                                 .x = s->var[n->in[s->rank]],
+                                                 .tag = 20000 + at};
+    LK_TRY(program_segment_run(s->segment[at], &s->var[n->out[s->rank]]));
+    return LK_OK;
+}
+
 /* ---- one rank ---- */
 
 static lk_status instruction(struct rank *s, const struct instruction *n)
@@ -174,6 +188,10 @@ static lk_status instruction(struct rank *s, const struct instruction *n)
     case SENDRECV:
         if (n->in[s->rank] >= 0)
             LK_TRY(collective(s, n));
+        return LK_OK;
+    case SEGMENTS:
+        if (n->in[s->rank] >= 0)
+            LK_TRY(segments(s, n));
         return LK_OK;
     case BARRIER:
         if (s->p->color[n->comm][s->rank] == s->p->color[n->comm][n->root])

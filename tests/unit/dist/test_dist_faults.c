@@ -231,6 +231,46 @@ static lk_status waits_outside_the_segment(struct side *s, int other)
     return LK_OK;
 }
 
+static lk_status sums_inside(lk_tape *tape, void *arg, lk_var *out)
+{
+    struct side *s = arg;
+    (void)tape;
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "sum", out));
+    return LK_OK;
+}
+
+/* Rank 1 makes the same call once more where rank 0 runs its segment again. */
+static lk_status sums_once_more(struct side *s, int other)
+{
+    lk_var y;
+    LK_TRY(lk_recompute(s->tape, sums_inside, s, 1, &y));
+    if (other == 0)
+        LK_TRY(sums_inside(s->tape, s, &y));
+    LK_TRY(lk_backward(s->tape, NULL, 0, 0));
+    return LK_OK;
+}
+
+static lk_status sends_inside(lk_tape *tape, void *arg, lk_var *out)
+{
+    struct side *s = arg;
+    (void)tape;
+    LK_TRY(lk_dist_send(s->comm, s->x, 1, 1, "parcel", NULL));
+    LK_TRY(lk_affine(s->x, 2, 0, out));
+    return LK_OK;
+}
+
+static lk_status receives_outside(struct side *s, int other)
+{
+    lk_var y;
+    LK_TRY(lk_comm_deadline_set(s->comm, 0.3));
+    if (other == 1)
+        LK_TRY(lk_recompute(s->tape, sends_inside, s, 1, &y));
+    else
+        LK_TRY(lk_dist_recv(s->tape, s->comm, 0, 1, LK_F64, lk_shape_of(s->x), "parcel", &y));
+    LK_TRY(lk_backward(s->tape, NULL, 0, 0));
+    return LK_OK;
+}
+
 /* Rank 2 of 3 has a tile of one row, and rank 1 wants two of them. */
 static lk_status wide_halo(lk_comm *comm, void *arg)
 {
@@ -344,6 +384,16 @@ static void handles_are_waited_for_once(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+static void segments_that_are_not_alike_are_reported(void)
+{
+    ASSERT_FAILS(both(sums_once_more, 2), LK_EMISMATCH,
+                 "rank 0 calls allreduce(\"sum\", f64 x 2, sum, recomputed) #2 but rank 1 calls "
+                 "allreduce(\"sum\", f64 x 2, sum) #2");
+    ASSERT_FAILS(both(receives_outside, 1), LK_ESTALL, "recv(\"parcel.grad\") for rank 1");
+    ASSERT_FAILS(both(receives_outside, LARGE), LK_ESTALL, "a circle of waits");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
 static void a_reset_with_messages_under_way_is_told_to_all(void)
 {
     for (int n = 1; n <= LARGE; n += LARGE - 1)
@@ -431,13 +481,25 @@ static void different_programs_end_in_a_report(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+static lk_status exchanges(lk_tape *tape, void *arg, lk_var *y)
+{
+    struct side *s = arg;
+    lk_var out, in;
+    (void)tape;
+    LK_TRY(begin(s, 1 - lk_comm_rank(s->comm), &out, &in));
+    LK_TRY(lk_dist_wait(in, y));
+    LK_TRY(lk_dist_wait(out, NULL));
+    LK_TRY(lk_square(*y, y));
+    return LK_OK;
+}
+
 static lk_status works(struct side *s, int other)
 {
-    lk_var out, in, y, z, g, sum;
-    LK_TRY(begin(s, other, &out, &in));
-    LK_TRY(lk_dist_wait(in, &y));
-    LK_TRY(lk_dist_wait(out, NULL));
-    LK_TRY(lk_square(y, &y));
+    lk_var y, z, g, sum;
+    (void)other;
+    LK_TRY(exchanges(s->tape, s, &z));
+    LK_TRY(lk_recompute(s->tape, exchanges, s, 1, &y));
+    LK_TRY(lk_add(y, z, &y));
     LK_TRY(lk_sum(y, NULL, &sum));
     LK_TRY(lk_grad(s->tape, &sum, NULL, 1, &s->x, 1, LK_RECORD, &g));
     LK_TRY(lk_mul(g, s->x, &z));
@@ -463,7 +525,8 @@ static void every_allocation_may_fail(void)
     ASSERT_TRUE(test_every_allocation_fails(two_ranks_work) > 30);
 }
 
-TEST_MAIN(TEST(handles_are_waited_for_once), TEST(a_reset_with_messages_under_way_is_told_to_all),
+TEST_MAIN(TEST(handles_are_waited_for_once), TEST(segments_that_are_not_alike_are_reported),
+          TEST(a_reset_with_messages_under_way_is_told_to_all),
           TEST(halos_that_do_not_fit_name_both_ranks),
           TEST(a_communicator_freed_too_early_is_named), TEST(lists_that_do_not_fit_are_named),
           TEST(different_programs_end_in_a_report), TEST(shapes_that_differ_are_shown),
