@@ -77,7 +77,7 @@ typedef struct lk_loc {
  *
  *     call            in, elements            out, elements
  *     barrier         -                       -
- *     bcast           -                       count; of `root` it is the input
+ *     bcast           - (must be NULL)        count; of `root` it is the input
  *     reduce          count (nodes x count)   count, on `root`
  *     allreduce       count (nodes x count)   count
  *     reduce_scatter  all counts              counts[rank]

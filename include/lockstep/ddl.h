@@ -62,7 +62,7 @@ LK_API lk_mode lk_ddl_mode_get(const lk_ddl *ddl);
 
 typedef struct lk_ddl_tensor {
     const char *name; /* for reports; may be NULL */
-    const void *in;   /* NULL: in place */
+    const void *in;   /* NULL, or `out`: in place */
     void *out;
     int64_t count;
     lk_dtype dtype;
@@ -76,7 +76,8 @@ typedef struct lk_ddl_how {
     double tolerance; /* of the check: see below */
 } lk_ddl_how;
 
-/** Send `out` of rank 0 to all.  Collective.  Errors: as lk_bcast(). */
+/** Send `in` of rank 0, or its `out` where that is NULL, to the `out` of all, its own included; `in` of
+ * the others is not read.  Collective.  Errors: as lk_bcast(). */
 LK_API lk_status lk_ddl_bcast(lk_ddl *ddl, const lk_ddl_tensor *t) LK_NODISCARD;
 
 /**

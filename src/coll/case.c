@@ -323,6 +323,8 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
         LK_TRY(buffer_check(k, "out", c->out, c->count));
     LK_CHECK(folds || c->stride == 0, LK_EINVAL, "%s: a stride of %lld, where nothing is folded",
              what, (long long)c->stride);
+    LK_CHECK(c->call != LK_CALL_BCAST || !c->in, LK_EINVAL,
+             "bcast: in is given, but what the root sends is in out");
     if (!folds)
         return LK_OK;
     LK_TRY(fold_make(k, what));

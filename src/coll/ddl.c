@@ -231,7 +231,14 @@ lk_ddl_times lk_ddl_times_get(const lk_ddl *d)
 
 lk_status lk_ddl_bcast(lk_ddl *d, const lk_ddl_tensor *t)
 {
+    int64_t bytes;
     LK_CHECK(d && t, LK_EINVAL, "%s is NULL", d ? "t" : "ddl");
+    LK_CHECK(t->count >= 0 && (t->out || t->count == 0), LK_EINVAL,
+             "tensor \"%s\": %lld elements at %p", t->name ? t->name : "", (long long)t->count,
+             t->out);
+    LK_TRY(lk__extent("bcast", t->count, (int64_t)lk_dtype_size(t->dtype), &bytes));
+    if (d->place.rank == 0 && t->in && bytes > 0)
+        memmove(t->out, t->in, (size_t)bytes);
     LK_TRY(lk_bcast(d->comm, t->out, t->count, t->dtype, 0, t->name));
     return LK_OK;
 }

@@ -141,7 +141,7 @@ static lk_collective call_of(const lk_ddl_tensor *t, lk_fold op)
 {
     return (lk_collective){.call = LK_CALL_ALLREDUCE,
                            .name = t->name,
-                           .in = t->in,
+                           .in = t->in == t->out ? NULL : t->in,
                            .out = t->out,
                            .count = t->count,
                            .dtype = t->dtype,

@@ -89,6 +89,47 @@ static void bcast_is_from_rank_0(lk_comm *comm)
     lk_ddl_free(d);
 }
 
+/* What lies in `out` before is of no account, and `in` stays as it is. */
+static void bcast_sends_in_where_it_is_given(lk_comm *comm)
+{
+    lk_ddl *d;
+    float rank = (float)lk_comm_rank(comm);
+    float in[3] = {rank + 5, 1, 2}, out[3] = {rank - 9, rank - 9, rank - 9};
+    ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
+    lk_ddl_tensor t = tensor_of("w", out, 3);
+    t.in = in;
+    ASSERT_OK(lk_ddl_bcast(d, &t));
+    ASSERT_TRUE(out[0] == 5 && out[1] == 1 && out[2] == 2);
+    ASSERT_TRUE(in[0] == rank + 5);
+    t.in = out;
+    out[0] = rank + 7;
+    ASSERT_OK(lk_ddl_bcast(d, &t));
+    ASSERT_TRUE(out[0] == 7 && out[1] == 1);
+    t.out = NULL;
+    ASSERT_FAILS(lk_ddl_bcast(d, &t), LK_EINVAL, "tensor \"w\": 3 elements at");
+    lk_ddl_free(d);
+}
+
+/* The same array as input and output is in place, one by one and in a group. */
+static void an_input_that_is_the_output_is_in_place(lk_comm *comm)
+{
+    lk_ddl *d;
+    int size = lk_comm_size(comm);
+    float x[2][3];
+    ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
+    for (int n = 1; n <= 2; n++) {
+        lk_ddl_tensor t[2] = {tensor_of("a", x[0], 3), tensor_of("b", x[1], 3)};
+        for (int i = 0; i < 6; i++)
+            x[i / 3][i % 3] = (float)i;
+        t[0].in = x[0];
+        t[1].in = x[1];
+        ASSERT_OK(lk_ddl_allreduce_n(d, n, t, &(lk_ddl_how){.op = LK_FOLD_SUM}));
+        for (int i = 0; i < 3 * n; i++)
+            ASSERT_TRUE(x[i / 3][i % 3] == (float)(i * size));
+    }
+    lk_ddl_free(d);
+}
+
 /* The canonical modes give the bits of lk_allreduce(), again and again; r and m are close. */
 static void every_mode_sums(lk_comm *comm)
 {
@@ -328,7 +369,9 @@ static void bad_calls_are_refused(lk_comm *comm)
 }
 
 RANKS_MAIN(TEST(init_says_who_and_where), TEST(bad_options_are_refused_by_all),
-           TEST(bcast_is_from_rank_0), TEST(every_mode_sums), TEST(groups_change_no_bit),
-           TEST(check_0_passes_in_canonical_modes), TEST(a_check_that_fails_writes_a_dump),
-           TEST(a_nan_fails_a_check), TEST(mpi_is_the_baseline), TEST(every_n_calls_rank_0_reports),
+           TEST(bcast_is_from_rank_0), TEST(bcast_sends_in_where_it_is_given),
+           TEST(an_input_that_is_the_output_is_in_place), TEST(every_mode_sums),
+           TEST(groups_change_no_bit), TEST(check_0_passes_in_canonical_modes),
+           TEST(a_check_that_fails_writes_a_dump), TEST(a_nan_fails_a_check),
+           TEST(mpi_is_the_baseline), TEST(every_n_calls_rank_0_reports),
            TEST(bad_calls_are_refused))

@@ -374,6 +374,8 @@ static void bad_arguments_are_refused(lk_comm *comm)
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "NULL");
     bad = c, bad.call = LK_CALL_BCAST, bad.root = size;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "bcast: root");
+    bad.root = 0;
+    ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "bcast: in is given");
     bad = c, bad.call = LK_CALL_NEIGHBOUR, bad.n_neighbours = 1, bad.neighbours = &size;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "neighbours[0] is");
     bad = c, bad.call = LK_CALL_ALLTOALL, bad.in = NULL, bad.in_counts = counts;
