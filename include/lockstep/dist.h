@@ -177,6 +177,9 @@ LK_API lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name)
 /**
  * Send x to `dest`.  dx = the gradient of what `dest` received.
  *
+ * To this rank itself only if a receive that takes the message has begun (lk_dist_irecv()), otherwise
+ * it would never arrive: LK_EINVAL.
+ *
  * `*token` (may be NULL) is an empty value that depends on the message, for programs ported from
  * systems that need one: see lk_join().
  */
@@ -184,7 +187,8 @@ LK_API lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, co
                               lk_var *token) LK_NODISCARD;
 
 /** Receive a value of this dtype and shape from `source` (or LK_ANY_RANK) with `tag` (or LK_ANY_TAG);
- * its gradient is sent back to whoever sent it. */
+ * its gradient is sent back to whoever sent it.  From this rank itself only what lk_dist_isend() has
+ * begun to send: LK_EINVAL. */
 LK_API lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk_dtype dtype,
                               lk_shape shape, const char *name, lk_var *out) LK_NODISCARD;
 

@@ -105,6 +105,7 @@ lk_status lk__check_early(lk__world *w)
 lk_status lk__arrive(lk__world *w, lk__packet *p)
 {
     w->n_arrived++;
+    w->n_to_itself -= p->label.h.source == w->rank;
     for (lk_request *r = w->posted; r; r = r->next) {
         if (!matches(r, p))
             continue;
@@ -121,7 +122,9 @@ lk_status lk__post_send(lk_request *r)
 {
     r->type = LK_REQUEST_SEND;
     lk__world *w = r->comm->w;
-    return w->transport->send(w, r);
+    LK_TRY(w->transport->send(w, r));
+    w->n_to_itself += r->peer == w->rank;
+    return LK_OK;
 }
 
 lk_status lk__post_recv(lk_request *r)
@@ -142,6 +145,30 @@ lk_status lk__post_recv(lk_request *r)
     r->prev = w->posted_last;
     *(r->prev ? &r->prev->next : &w->posted) = r;
     w->posted_last = r;
+    return LK_OK;
+}
+
+/* The two ends of a message of this rank to itself, of which one is there. */
+static bool is_own_message(const lk_comm *comm, const lk__header *h)
+{
+    return h->kind == LK_KIND_P2P && h->context == comm->context &&
+           (h->past != 0) == lk__journal_repeats();
+}
+
+lk_status lk__comm_meets_itself(lk_comm *comm, bool receives, int64_t tag, bool *out)
+{
+    lk__world *w = comm->w;
+    LK_INSIDE(w);
+    *out = false;
+    do
+        LK_TRY(lk__progress(w));
+    while (w->n_to_itself > 0);
+    for (const lk__packet *p = w->early; receives && p && !*out; p = p->next)
+        *out = is_own_message(comm, &p->label.h) && p->label.h.source == w->rank &&
+               (tag == LK_ANY_TAG ? p->label.h.tag < LK_ANSWER_TAGS : p->label.h.tag == tag);
+    for (const lk_request *r = w->posted; !receives && r && !*out; r = r->next)
+        *out = is_own_message(comm, &r->label->h) && (r->tag == LK_ANY_TAG || r->tag == tag) &&
+               (r->peer == LK_ANY_RANK || r->peer == w->rank);
     return LK_OK;
 }
 

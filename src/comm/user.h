@@ -24,6 +24,13 @@ bool lk__comm_related(const lk_comm *a, const lk_comm *b);
  * this thread's last one stays as it is. */
 void lk__comm_end_job(lk_comm *comm, lk_status status, const char *report);
 
+/**
+ * Whether a blocking message of this rank to itself could end: whether a receive that a send with this
+ * tag would meet has begun, or (`receives`) a message has been sent that a receive with this tag, or
+ * LK_ANY_TAG, would take.  Waits for messages to itself that are still on the wires.
+ */
+lk_status lk__comm_meets_itself(lk_comm *comm, bool receives, int64_t tag, bool *out) LK_NODISCARD;
+
 /** Whether a request is over; and give it up: after lk__comm_end_job(), unless it is over. */
 bool lk__request_is_over(lk_request *request);
 void lk__request_drop(lk_request **request);

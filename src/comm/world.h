@@ -48,6 +48,7 @@ struct lk__world {
     int spins, yields;     /* polls before a nap: of a core of its own, and that offer the core */
     uint32_t n_contexts;   /* contexts that any communicator of this rank has had */
     int64_t n_arrived;     /* packets so far: a sign of life */
+    int64_t n_to_itself;   /* packets that this rank has sent to itself and that have not arrived */
     lk__doing doing;       /* what this rank's slot says */
     uint32_t shown_comm;   /* the newest collective call there */
     int64_t shown_call;

@@ -33,8 +33,8 @@ lk_status lk_dist_send_list(lk_comm *comm, const lk_var *xs, int n, int dest, in
         *token = LK_NO_VAR;
     LK_CHECK(n >= 1, LK_EINVAL, "send_list of %d values", n);
     LK_TRY(lk__list_check("send_list", xs, n, true));
-    LK_TRY(
-        lk__dist_peer_check(xs[0].tape, comm, &(lk__dist_peer){"send_list", dest, tag, .any = 0}));
+    LK_TRY(lk__dist_peer_check(xs[0].tape, comm,
+                               &(lk__dist_peer){"send_list", dest, tag, .list = true}));
     LK_TRY(likes_of(xs, n, &like));
     LK_TRY_TO(done, lk_send(comm, &number, 1, LK_I64, dest, tag, name));
     LK_TRY_TO(done, lk_send(comm, like, number * LK_LIKE, LK_I64, dest, tag, name));
@@ -64,8 +64,8 @@ lk_status lk_dist_recv_list(lk_tape *tape, lk_comm *comm, int source, int64_t ta
     int64_t n;
     LK_CHECK(out && (out->at || out->room == 0), LK_EINVAL, "recv_list: there is no list");
     out->n = 0;
-    LK_TRY(
-        lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv_list", source, tag, .any = true}));
+    LK_TRY(lk__dist_peer_check(
+        tape, comm, &(lk__dist_peer){"recv_list", source, tag, .any = true, .list = true}));
     LK_TRY(lk_recv(comm, &n, 1, LK_I64, source, tag, name, &info));
     LK_TRY(room_check("recv_list", name, out, n));
     LK_TRY(lk_alloc(&like, n, sizeof *like));

@@ -144,9 +144,48 @@ static lk_status shift(lk_comm *c, lk_var x, lk_var *y)
     return LK_OK;
 }
 
-static const struct program programs[] = {{"ring", same, ring},       {"crossed", same, crossed},
-                                          {"unused", same, unused},   {"any source", same, any},
-                                          {"waitany", same, waitany}, {"shift", same, shift}};
+/* A rank to itself: received by a call that blocks, sent by one, and both at once. */
+static lk_status own_recv(lk_comm *c, lk_var x, lk_var *y)
+{
+    int own = lk_comm_rank(c);
+    lk_var out, got;
+    LK_TRY(lk_dist_isend(c, x, own, 2, "own", &out));
+    LK_TRY(lk_dist_recv(x.tape, c, own, 2, lk_dtype_of(x), lk_shape_of(x), "own", &got));
+    LK_TRY(lk_dist_wait(out, NULL));
+    LK_TRY(lk_mul(got, x, y));
+    return LK_OK;
+}
+
+static lk_status own_send(lk_comm *c, lk_var x, lk_var *y)
+{
+    int own = lk_comm_rank(c);
+    lk_var in, got;
+    LK_TRY(lk_dist_irecv(x.tape, c, own, 2, lk_dtype_of(x), lk_shape_of(x), "own", &in));
+    LK_TRY(lk_dist_send(c, x, own, 2, "own", NULL));
+    LK_TRY(lk_dist_wait(in, &got));
+    LK_TRY(lk_mul(got, x, y));
+    return LK_OK;
+}
+
+static lk_status own_sendrecv(lk_comm *c, lk_var x, lk_var *y)
+{
+    int own = lk_comm_rank(c);
+    lk_send_part to = {x, own, 2};
+    lk_recv_part from = {own, 2, lk_dtype_of(x), lk_shape_of(x)};
+    LK_TRY(lk_dist_sendrecv(x.tape, c, &to, &from, "own", y));
+    LK_TRY(lk_mul(*y, x, y));
+    return LK_OK;
+}
+
+static const struct program programs[] = {{"ring", same, ring},
+                                          {"crossed", same, crossed},
+                                          {"unused", same, unused},
+                                          {"any source", same, any},
+                                          {"waitany", same, waitany},
+                                          {"shift", same, shift},
+                                          {"own recv", same, own_recv},
+                                          {"own send", same, own_send},
+                                          {"own sendrecv", same, own_sendrecv}};
 
 static void derivatives_are_those_of_the_sum_of_all_losses(lk_comm *comm)
 {
@@ -178,6 +217,79 @@ static void long_messages_and_two_passes(lk_comm *comm)
     }
     lk_tape_free(tape);
     lk_tensor_free(t);
+}
+
+struct own {
+    lk_comm *comm;
+    lk_status (*run)(lk_comm *comm, lk_var x, lk_var *y);
+    lk_var x;
+};
+
+static lk_status own_run(lk_tape *tape, void *arg, lk_var *out)
+{
+    struct own *o = arg;
+    (void)tape;
+    LK_TRY(o->run(o->comm, o->x, out));
+    return LK_OK;
+}
+
+/* y = x * x by a message, whose gradient is 2 x; large ones too, and in segments. */
+static void a_rank_may_send_to_itself(lk_comm *comm)
+{
+    static lk_status (*const runs[])(lk_comm *, lk_var, lk_var *) = {own_recv, own_send,
+                                                                     own_sendrecv};
+    for (int i = 0; i < 12; i++) {
+        struct own o = {.comm = comm, .run = runs[i % 3]};
+        int64_t n = i % 2 ? 1500 : 2;
+        lk_tape *tape;
+        lk_tensor *t, *grad;
+        lk_var y, sum;
+        ASSERT_OK(lk_tape_new(&tape));
+        ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(n), &t));
+        ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(n), &grad));
+        ASSERT_OK(lk_tensor_fill_f64(t, 3));
+        ASSERT_OK(lk_tensor_fill_f64(grad, 0));
+        ASSERT_OK(lk_leaf(tape, t, grad, &o.x));
+        ASSERT_OK(i < 6 ? own_run(tape, &o, &y) : lk_recompute(tape, own_run, &o, 1, &y));
+        ASSERT_OK(lk_sum(y, NULL, &sum));
+        ASSERT_OK(lk_backward(tape, &(lk_seed){sum, NULL}, 1, LK_RETAIN));
+        ASSERT_OK(lk_backward(tape, &(lk_seed){sum, NULL}, 1, 0));
+        for (int64_t e = 0; e < n; e++)
+            ASSERT_TRUE(((const double *)lk_tensor_data(grad))[e] == 12);
+        lk_tape_free(tape);
+        lk_tensor_free(t);
+        lk_tensor_free(grad);
+    }
+}
+
+/* A message to oneself that could not arrive is refused, and nothing is under way then. */
+static void a_rank_does_not_wait_for_itself(lk_comm *comm)
+{
+    int own = lk_comm_rank(comm);
+    lk_tape *tape;
+    lk_var x, y, in, out;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_full(tape, LK_F64, LK_SHAPE(1), 1 + own, &x));
+    ASSERT_FAILS(lk_dist_send(comm, x, own, 1, "own", NULL), LK_EINVAL,
+                 "is this one, which has not begun to receive this message: call lk_dist_irecv()");
+    ASSERT_FAILS(lk_dist_recv(tape, comm, own, 1, LK_F64, LK_SHAPE(1), "own", &y), LK_EINVAL,
+                 "is this one, which has not begun to send such a message: call lk_dist_isend()");
+    ASSERT_FAILS(lk_dist_send_list(comm, &x, 1, own, 1, "own", NULL), LK_EINVAL, "never arrives");
+    ASSERT_OK(lk_dist_irecv(tape, comm, own, 1, LK_F64, LK_SHAPE(1), "own", &in));
+    ASSERT_FAILS(lk_dist_send(comm, x, own, 2, "own", NULL), LK_EINVAL, "is this one");
+    ASSERT_OK(lk_dist_isend(comm, x, own, 1, "own", &out));
+    ASSERT_FAILS(lk_dist_send(comm, x, own, 1, "own", NULL), LK_EINVAL, "is this one");
+    ASSERT_FAILS(lk_dist_recv(tape, comm, own, 1, LK_F64, LK_SHAPE(1), "own", &y), LK_EINVAL,
+                 "is this one");
+    ASSERT_OK(lk_dist_wait(out, NULL));
+    ASSERT_OK(lk_dist_wait(in, &y));
+    ASSERT_OK(lk_dist_isend(comm, x, own, 3, "own", &out));
+    ASSERT_FAILS(lk_dist_recv(tape, comm, own, 1, LK_F64, LK_SHAPE(1), "own", &y), LK_EINVAL,
+                 "is this one");
+    ASSERT_OK(lk_dist_recv(tape, comm, own, LK_ANY_TAG, LK_F64, LK_SHAPE(1), "own", &y));
+    ASSERT_OK(lk_dist_wait(out, NULL));
+    ASSERT_OK(lk_backward(tape, NULL, 0, 0));
+    lk_tape_free(tape);
 }
 
 /* Integers have no gradient, and a constant's is thrown away; neither disturbs the others. */
@@ -244,4 +356,5 @@ static void a_step_like_the_last_takes_no_memory(lk_comm *comm)
 }
 
 RANKS_MAIN(TEST(derivatives_are_those_of_the_sum_of_all_losses), TEST(long_messages_and_two_passes),
+           TEST(a_rank_may_send_to_itself), TEST(a_rank_does_not_wait_for_itself),
            TEST(integers_and_constants_travel_too), TEST(a_step_like_the_last_takes_no_memory))

@@ -80,18 +80,31 @@ lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_fold fold, const 
     return LK_OK;
 }
 
+/* A blocking message of this rank to itself: its other end must have begun. */
+static lk_status self_check(lk_comm *comm, const lk__dist_peer *p)
+{
+    bool meets = false;
+    if (!p->list)
+        LK_TRY(lk__comm_meets_itself(comm, p->any, p->tag, &meets));
+    LK_CHECK(meets, LK_EINVAL, "%s: rank %d is this one, which has not begun to %s: %s", p->call,
+             p->rank, p->any ? "send such a message" : "receive this message",
+             p->list  ? "a list for oneself never arrives"
+             : p->any ? "call lk_dist_isend() before"
+                      : "call lk_dist_irecv() before, or lk_dist_isend() instead");
+    return LK_OK;
+}
+
 lk_status lk__dist_peer_check(lk_tape *tape, lk_comm *comm, const lk__dist_peer *p)
 {
     LK_CHECK(comm, LK_EINVAL, "%s: comm is NULL", p->call);
     LK_CHECK(tape, LK_EINVAL, "%s: there is no %s", p->call, p->any ? "tape" : "value to send");
     LK_CHECK((p->rank >= 0 && p->rank < lk_comm_size(comm)) || (p->any && p->rank == LK_ANY_RANK),
              LK_EINVAL, "%s: rank %d of %d", p->call, p->rank, lk_comm_size(comm));
-    LK_CHECK(p->self || p->rank != lk_comm_rank(comm), LK_EINVAL,
-             "%s: rank %d is this one; a blocking message to oneself never arrives", p->call,
-             p->rank);
     LK_CHECK((p->tag >= 0 && p->tag < LK_ANSWER_TAGS) || (p->any && p->tag == LK_ANY_TAG),
              LK_EINVAL, "%s: tag %lld, from 0 to 2^62 - 1", p->call, (long long)p->tag);
     LK_TRY(lk__dist_uses(tape, comm, p->call));
+    if (!p->self && p->rank == lk_comm_rank(comm))
+        LK_TRY(self_check(comm, p));
     return LK_OK;
 }
 

@@ -39,12 +39,13 @@ lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_fold fold, const 
 /** Refuse a NULL communicator, a root outside it, and LK_NO_VAR; the tape uses the communicator. */
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x) LK_NODISCARD;
 
-/** As lk__dist_check(), of a message: a rank outside (or `any`), this rank unless `self`, a tag. */
+/** As lk__dist_check(), of a message: a rank outside (or `any`, of a receive), a tag, and, unless the
+ * call does not block (`self`), this rank if it has not begun the other end. */
 typedef struct lk__dist_peer {
     const char *call;
     int rank;
     int64_t tag;
-    bool any, self;
+    bool any, self, list;
 } lk__dist_peer;
 lk_status lk__dist_peer_check(lk_tape *tape, lk_comm *comm, const lk__dist_peer *p) LK_NODISCARD;
 

@@ -83,8 +83,8 @@ void program_message(struct program *p, uint64_t *random)
     m.comm = (int)program_random(random, (uint64_t)p->n_comms);
     int n = program_members(p, m.comm, source, member, &own);
     m.dest = member[program_random(random, (uint64_t)n)];
-    m.send_waits = m.source == m.dest || program_random(random, 2);
-    m.recv_waits = m.source == m.dest || program_random(random, 2);
+    m.send_waits = program_random(random, 2);
+    m.recv_waits = program_random(random, 2) || (m.source == m.dest && !m.send_waits);
     m.tag = (int64_t)program_random(random, 3);
     m.any_tag = m.comm == p->n_comms - 1;
     if (m.any_tag && is_taken(p, &m))
@@ -111,7 +111,8 @@ void program_message(struct program *p, uint64_t *random)
 static bool is_ready(const struct message *m, int event)
 {
     switch (event) {
-    case POST_SEND: return !m->sent && (!m->large || m->send_waits || m->received);
+    case POST_SEND:
+        return !m->sent && ((!m->large && m->source != m->dest) || m->send_waits || m->received);
     case POST_RECV: return !m->received && m->pool < 0 && (m->recv_waits || m->sent);
     case END_SEND: return m->sent && !m->send_done && (!m->large || m->received);
     default: return m->received && !m->recv_done && m->sent && m->pool < 0;

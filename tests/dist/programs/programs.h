@@ -6,8 +6,8 @@
  *
  *   collective   done by all ranks of a communicator, at one place of the list
  *   message      up to four events: post and wait on both sides.  A receive ends after the send was
- *                posted.  A message too large to be buffered is posted on the other side before its
- *                sender waits.
+ *                posted.  A message too large to be buffered, or to the rank itself, is posted on the
+ *                other side before its sender waits.
  *   segments     of lk_recompute(), one on each of several ranks, that communicate with each other
  *   local op     on values of one rank
  *
