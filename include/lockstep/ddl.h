@@ -10,14 +10,17 @@
  * Options:
  *
  *     -mode MODE        the tiers and how they sum: docs/topology.md; default b, tiers as found
- *     -dump_iter N      every N calls, log (at level info) the slowest rank, the time from end to end,
- *                       and of each tier the time and the algorithm; 0: never, the default
+ *     -dump_iter N      every N calls, rank 0 tells the slowest rank, the time from end to end, and of
+ *                       each tier the time and the algorithm; 0: never, the default
  *     -dev_sync 0|1|2   1: a barrier before each allreduce, 2: before and after it; default 0
  *     -rebind_iter N    every N calls, look for the slowest rank; one that is it three times running,
  *                       by a fifth of the median or more, is bound to its cores; 0: never
- *     -dbg_level 0|1|2  1: log what was set up, 2: log every call; default 0
+ *     -dbg_level 0|1|2  1: tell what was set up, 2: tell of every call; default 0
  *
- * -dump_iter and -dbg_level raise the level of the log (log.h) to what they write.
+ * What -dump_iter and -dbg_level tell goes to the log (log.h), at level info, and debug for calls, whose
+ * level they raise to that.  Where the host has set no sink, rank 0 prints it to stderr, a line each, as
+ * DDL does: whoever gives these options asks for it.  Nothing else in the library prints; a host that
+ * wants it elsewhere, or nowhere, sets a sink.
  */
 #ifndef LK_DDL_H
 #define LK_DDL_H

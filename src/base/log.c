@@ -110,6 +110,11 @@ bool lk_log_enabled(lk_log_level level)
            atomic_load(&listening);
 }
 
+bool lk__log_heard(void)
+{
+    return atomic_load(&listening);
+}
+
 /* The caller holds the lock. */
 static struct ranks ranks_here(void)
 {

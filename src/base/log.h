@@ -7,4 +7,7 @@
 /** Whether this rank is the one to say what every rank would: rank 0, or one that is not known. */
 bool lk__log_leads(void);
 
+/** Whether the host has set a sink. */
+bool lk__log_heard(void);
+
 #endif /* LK_BASE_LOG_H */

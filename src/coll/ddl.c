@@ -2,12 +2,14 @@
 #include "coll/ddl.h"
 
 #include "base/fpenv.h"
+#include "base/log.h"
 #include "base/number.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/clock.h>
-#include <lockstep/log.h>
+#include <lockstep/text.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,22 @@ void lk__ddl_rooms_free(lk__ddl_rooms *r)
 {
     for (int i = 0; i < LK_DDL_ROOMS; i++)
         lk_free(r->block[i]);
+}
+
+void lk__ddl_say(const lk_ddl *d, lk_log_level level, const char *fmt, ...)
+{
+    enum { MOST = 1000 };
+    char raw[MOST], text[MOST];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(raw, sizeof raw, fmt, ap);
+    va_end(ap);
+    if (lk__log_heard()) {
+        lk_log_write(level, "%s", raw);
+    } else if (d->place.rank == 0) {
+        lk_text_clean(raw, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+    }
 }
 
 lk_status lk__ddl_mpi(lk_ddl *d, lk__native **out)
@@ -185,9 +203,9 @@ lk_status lk_ddl_init(lk_comm *comm, int devices, const char *options, lk_ddl **
         char text[LK_MODE_TEXT];
         lk_mode mode = lk_ddl_mode_get(d);
         lk_mode_text(&mode, text);
-        lk_log_write(LK_LOG_INFO, "ddl: rank %d of %d, mode %s, device %d of %d: cores %s",
-                     d->place.rank, d->place.size, text, d->place.device, d->place.n_devices,
-                     d->place.cores);
+        lk__ddl_say(d, LK_LOG_INFO, "ddl: rank %d of %d, mode %s, device %d of %d: cores %s",
+                    d->place.rank, d->place.size, text, d->place.device, d->place.n_devices,
+                    d->place.cores);
     }
     *out = d;
     return LK_OK;

@@ -14,6 +14,7 @@
 #include "comm/mpi_native.h"
 
 #include <lockstep/ddl.h>
+#include <lockstep/log.h>
 
 #include <sched.h>
 
@@ -68,6 +69,9 @@ struct lk_ddl {
 /** A block of at least `bytes`, the i-th of this call; kept for the i-th of the next. */
 lk_status lk__ddl_room(void *rooms, int64_t bytes, void *out) LK_NODISCARD;
 void lk__ddl_rooms_free(lk__ddl_rooms *rooms);
+
+/** What an option asked to be told: to the log; where the host has no sink, rank 0 prints it. */
+void lk__ddl_say(const lk_ddl *d, lk_log_level level, const char *fmt, ...) LK_PRINTF(3, 4);
 
 /** MPI's collectives on all ranks, opened when first needed.  Collective. */
 lk_status lk__ddl_mpi(lk_ddl *d, lk__native **out) LK_NODISCARD;

@@ -348,6 +348,58 @@ static void every_n_calls_rank_0_reports(lk_comm *comm)
     lk_log_level_set(LK_LOG_WARN);
 }
 
+/* What stderr of this process gets in between. */
+static int capture_begin(FILE *to)
+{
+    fflush(stderr);
+    int before = dup(STDERR_FILENO);
+    ASSERT_TRUE(before >= 0 && dup2(fileno(to), STDERR_FILENO) >= 0);
+    return before;
+}
+
+static void capture_end(int before)
+{
+    fflush(stderr);
+    ASSERT_TRUE(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+}
+
+/* Without a sink rank 0 prints; ranks that are threads have one stderr. */
+static void without_a_sink_rank_0_prints(lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm), before = -1;
+    bool captures = rank == 0 || on_mpi(comm);
+    char text[1000] = "";
+    FILE *f = captures ? tmpfile() : NULL;
+    float x[8] = {0};
+    lk_ddl_tensor t = tensor_of("x", x, 8);
+    lk_ddl *d;
+    ASSERT_TRUE(f || !captures);
+    if (captures)
+        before = capture_begin(f);
+    ASSERT_OK(lk_barrier(comm, "before"));
+    ASSERT_OK(lk_ddl_init(comm, 0, "-mode n -dump_iter 2 -dbg_level 1", &d));
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){0}));
+    ASSERT_OK(lk_barrier(comm, "after"));
+    lk_ddl_free(d);
+    if (captures)
+        capture_end(before);
+    lk_log_level_set(LK_LOG_WARN);
+    if (!captures)
+        return;
+    rewind(f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    ASSERT_EQ(n > 0, rank == 0);
+    if (rank > 0)
+        return;
+    const char *dump = strstr(text, "ddl: calls to 2: slowest is rank ");
+    ASSERT_TRUE(strncmp(text, "ddl: rank 0 of ", 15) == 0 && !strstr(text, "ddl: rank 1 of "));
+    ASSERT_TRUE(dump && !strstr(dump + 1, "ddl: calls to"));
+    ASSERT_TRUE(strstr(dump, "\nddl: tiers: ") && text[n - 1] == '\n');
+}
+
 static void bad_calls_are_refused(lk_comm *comm)
 {
     lk_ddl *d;
@@ -374,4 +426,4 @@ RANKS_MAIN(TEST(init_says_who_and_where), TEST(bad_options_are_refused_by_all),
            TEST(groups_change_no_bit), TEST(check_0_passes_in_canonical_modes),
            TEST(a_check_that_fails_writes_a_dump), TEST(a_nan_fails_a_check),
            TEST(mpi_is_the_baseline), TEST(every_n_calls_rank_0_reports),
-           TEST(bad_calls_are_refused))
+           TEST(without_a_sink_rank_0_prints), TEST(bad_calls_are_refused))
