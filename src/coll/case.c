@@ -153,7 +153,7 @@ static lk_status ragged_make(lk__case *k)
         k->layout = array_digest(k->layout, k->counts, n);
     }
     if (exchange && (c->counts || c->in_counts || c->call == LK_CALL_NEIGHBOUR))
-        k->total = 0; /* each pair has its own */
+        k->total = -1; /* each pair has its own */
     return buffers_check(k, in_extent);
 }
 
@@ -303,6 +303,7 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
         0;
     k->layout = 0;
     k->work = c->dtype;
+    k->shown_fold = (int)c->fold;
     k->first = k->counts = k->offsets = k->in_counts = k->in_offsets = NULL;
     k->memory = NULL;
     if (c->call == LK_CALL_BARRIER)
@@ -345,7 +346,7 @@ lk__call lk__case_call(const lk__case *k, int algorithm)
     return (lk__call){.call = c->call,
                       .name = c->name,
                       .dtype = c->dtype,
-                      .fold = lk__call_folds(c->call) ? c->fold : LK_N_FOLDS,
+                      .fold = lk__call_folds(c->call) ? k->shown_fold : LK_N_FOLDS,
                       .root = lk__call_rooted(c->call) ? c->root : -1,
                       .count = k->total,
                       .pieces = k->pieces,

@@ -41,6 +41,7 @@ typedef struct lk__case {
     int64_t total;                         /* elements of the label */
     uint32_t layout;                       /* of the label: digest of counts and runs */
 
+    int shown_fold;                 /* in the label: that of `c`, unless it is a pair's: pairs.h */
     bool wait;                      /* the call is blocking */
     int64_t few[LK_CASE_RANKS + 1]; /* room for `first` of a few ranks */
     int64_t *memory;                /* room for more, and for counts */

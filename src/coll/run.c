@@ -1,5 +1,6 @@
 /* Run a call: check, select, schedule, start. */
 #include "base/fpenv.h"
+#include "coll/pairs.h"
 #include "coll/tiers.h"
 #include "comm/helper.h"
 
@@ -67,7 +68,8 @@ static lk_status case_start(const lk__case *k, lk_request **out)
 }
 
 /* Begin the call and make what progress there is. */
-static lk_status call_start(lk_comm *comm, const lk_collective *c, bool wait, lk_request **out)
+static lk_status call_start(lk_comm *comm, const lk_collective *c, int shown_fold, bool wait,
+                            lk_request **out)
 {
     lk_status st;
     *out = NULL;
@@ -78,6 +80,7 @@ static lk_status call_start(lk_comm *comm, const lk_collective *c, bool wait, lk
     k.memory = NULL;
     k.wait = wait;
     LK_TRY_TO(done, lk__case_make(comm, c, &k));
+    k.shown_fold = shown_fold;
     LK_TRY_TO(done, case_start(&k, out));
 done:
     lk__case_free(&k);
@@ -89,7 +92,7 @@ lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
     LK_FP_GUARD();
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
     LK_INSIDE(comm->w);
-    LK_TRY(call_start(comm, c, false, out));
+    LK_TRY(call_start(comm, c, (int)c->fold, false, out));
     lk_status st = lk__progress(comm->w);
     lk_request *r = *out;
     if (st == LK_OK || !r)
@@ -102,15 +105,36 @@ lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
     return st;
 }
 
-lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
+static lk_status run(lk_comm *comm, const lk_collective *c, int shown_fold)
 {
     LK_FP_GUARD();
     lk_request *r = NULL;
-    LK_CHECK(comm && c, LK_EINVAL, "%s is NULL", comm ? "c" : "comm");
     LK_INSIDE(comm->w);
-    LK_TRY(call_start(comm, c, true, &r));
+    LK_TRY(call_start(comm, c, shown_fold, true, &r));
     if (r)
         LK_TRY(lk_wait(&r, NULL));
+    return LK_OK;
+}
+
+lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
+{
+    LK_CHECK(comm && c, LK_EINVAL, "%s is NULL", comm ? "c" : "comm");
+    LK_TRY(run(comm, c, (int)c->fold));
+    return LK_OK;
+}
+
+lk_status lk__allreduce_pairs(lk_comm *comm, lk_loc *pairs, int64_t count, lk_dtype dtype,
+                              lk_fold fold, const char *name)
+{
+    bool alone = fold == LK_FOLD_MIN || fold == LK_FOLD_MAX;
+    bool least = fold == LK_FOLD_MIN || fold == LK_FOLD_MINLOC;
+    lk_collective c = {.call = LK_CALL_ALLREDUCE,
+                       .name = name,
+                       .out = pairs,
+                       .count = count,
+                       .dtype = dtype,
+                       .fold = least ? LK_FOLD_MINLOC : LK_FOLD_MAXLOC};
+    LK_TRY(run(comm, &c, alone ? (int)fold | LK_FOLD_OF_PAIRS : (int)fold));
     return LK_OK;
 }
 

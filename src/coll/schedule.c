@@ -25,6 +25,7 @@ struct lk__schedule {
     lk_request request;
     lk__label label;
     lk__call call;
+    lk_fold fold;  /* of joins: that of the label may be shown otherwise */
     lk_dtype work; /* of joins */
     int64_t pieces;
     struct step *step;
@@ -56,6 +57,7 @@ lk_status lk__schedule_new(const lk__case *k, int algorithm, lk__schedule **out)
     LK_TRY(lk_alloc_zero(&s, 1, sizeof *s));
     s->request.comm = k->comm;
     s->call = lk__case_call(k, algorithm);
+    s->fold = k->c.fold;
     s->work = k->work;
     s->pieces = k->pieces;
     *out = s;
@@ -221,9 +223,9 @@ static lk_status schedule_advance(lk_request *r)
         case RECV: LK_TRY(message_begin(s, t)); break;
         case WAIT:
         case PART: break;
-        case JOIN: LK_TRY(lk__fold_join(s->call.fold, s->work, t->n, t->to, t->from)); break;
+        case JOIN: LK_TRY(lk__fold_join(s->fold, s->work, t->n, t->to, t->from)); break;
         case COPY: memmove(t->to, t->from, (size_t)t->n); break;
-        case FINISH: LK_TRY(lk__fold_finish(s->call.fold, s->work, t->n, s->pieces, t->to)); break;
+        case FINISH: LK_TRY(lk__fold_finish(s->fold, s->work, t->n, s->pieces, t->to)); break;
         case WIDEN: lk__fold_widen(s->call.dtype, t->n, t->from, t->to); break;
         case NARROW: lk__fold_narrow(s->call.dtype, t->n, t->from, t->to); break;
         }

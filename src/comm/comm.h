@@ -48,9 +48,9 @@ typedef struct lk__call {
     lk_comm_call call;
     const char *name;
     lk_dtype dtype;
-    lk_fold fold; /* LK_N_FOLDS: none */
-    int root;     /* -1: none */
-    int64_t count;
+    int fold;        /* lk_fold, LK_FOLD_OF_PAIRS besides; LK_N_FOLDS: none */
+    int root;        /* -1: none */
+    int64_t count;   /* -1: each pair of ranks has its own */
     int64_t pieces;  /* 0: nothing is folded */
     uint32_t layout; /* as in the header */
     bool started, unchecked;

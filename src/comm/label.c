@@ -50,21 +50,23 @@ static const char *repeated(const lk__header *h)
 const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
 {
     const lk__header *h = &label->h;
-    char fold[16] = "", root[24] = "";
-    if (h->fold < LK_N_FOLDS)
-        snprintf(fold, sizeof fold, ", %s", lk_fold_name(h->fold));
+    char fold[16] = "", root[24] = "", count[32] = ", counts by rank";
+    const lk_fold of = (lk_fold)(h->fold & ~LK_FOLD_OF_PAIRS);
+    if (of < LK_N_FOLDS)
+        snprintf(fold, sizeof fold, ", %s", lk_fold_name(of));
+    if (h->count >= 0)
+        snprintf(count, sizeof count, " x %lld", (long long)h->count);
     if (h->root >= 0)
         snprintf(root, sizeof root, ", %s %d", h->kind == LK_KIND_P2P ? "rank" : "root", h->root);
     if (h->kind == LK_KIND_P2P)
-        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld, tag %lld%s)", lk_call_name(h->call),
-                 label->name, lk_dtype_name(h->dtype), (long long)h->count, (long long)h->tag,
-                 repeated(h));
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s, tag %lld%s)", lk_call_name(h->call),
+                 label->name, lk_dtype_name(h->dtype), count, (long long)h->tag, repeated(h));
     else if (h->call <= LK_CALL_BARRIER || h->call == LK_CALL_SHARE)
         snprintf(out, LK_CALL_TEXT, "%s(\"%s\"%s) #%lld", lk_call_name(h->call), label->name,
                  repeated(h), (long long)h->sequence);
     else
-        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s x %lld%s%s%s) #%lld", lk_call_name(h->call),
-                 label->name, lk_dtype_name(h->dtype), (long long)h->count, fold, root, repeated(h),
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s%s%s%s) #%lld", lk_call_name(h->call),
+                 label->name, lk_dtype_name(h->dtype), count, fold, root, repeated(h),
                  (long long)h->sequence);
     return out;
 }

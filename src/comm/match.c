@@ -55,9 +55,10 @@ static lk_status deliver(lk_request *r, lk__packet *p)
                      ? lk__label_difference(r->label, &p->label) == LK_SAME && h->bytes == r->bytes
                      : h->dtype == want->dtype && h->bytes <= r->bytes;
     if (!agree) {
-        lk__label theirs = p->label;
+        lk__label mine = *r->label, theirs = p->label;
+        mine.h.bytes = r->bytes;
         w->transport->drop(w, p);
-        return lk__report_mismatch(comm, r->label, &theirs);
+        return lk__report_mismatch(comm, &mine, &theirs);
     }
     r->info = (lk_message){.rank = lk__comm_rank_of(comm, h->source),
                            .tag = h->tag,

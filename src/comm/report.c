@@ -60,10 +60,26 @@ static void add_difference(struct text *t, const lk__label *x, const lk__label *
     case LK_DIFFERS_ALGORITHM: add(t, " (by different algorithms)"); break;
     case LK_DIFFERS_PAST: add(t, " (an earlier call was different"); break;
     case LK_SAME:
-        add(t, chosen ? " (their counts by rank differ)" : " (by different algorithms)");
+        if (!chosen)
+            add(t, " (by different algorithms)");
+        else if (x->h.bytes == y->h.bytes)
+            add(t, " (their counts by rank differ)");
         break;
     default: break;
     }
+}
+
+/* Equal calls, but a message `b` of rank `other` is not what this rank expects by its own `a`. */
+static void add_bytes(struct text *t, const lk__label *a, const lk__label *b, int mine, int other)
+{
+    bool chosen = a->h.algorithm && b->h.algorithm;
+    if (lk__label_difference(a, b) != LK_SAME || !chosen || a->h.bytes == b->h.bytes)
+        return;
+    bool moves = a->h.fold == LK_N_FOLDS; /* otherwise what is folded may be larger */
+    int64_t elem = moves ? (int64_t)lk_dtype_size(a->h.dtype) : 1;
+    add(t, " (rank %d sends %lld %s to rank %d, which expects %lld)", other,
+        (long long)(b->h.bytes / elem), moves ? "elements" : "bytes", mine,
+        (long long)(a->h.bytes / elem));
 }
 
 static lk_status report(lk_comm *comm, const lk__label *a, const lk__label *b)
@@ -74,6 +90,7 @@ static lk_status report(lk_comm *comm, const lk__label *a, const lk__label *b)
     const lk__label *first = mine < other ? a : b, *second = mine < other ? b : a;
     int low = mine < other ? mine : other, high = mine < other ? other : mine;
     add_difference(&note, first, second, low, high);
+    add_bytes(&note, a, b, mine, other);
     if (lk__label_difference(a, b) == LK_DIFFERS_PAST) {
         char before[LK_CALL_TEXT];
         const lk__label *last = &comm->recent[(a->h.sequence + LK_RECENT - 1) % LK_RECENT];

@@ -5,7 +5,8 @@
  *          4      1  kind         lk__kind: data, or one of the control messages
  *          5      1  call         lk_comm_call
  *          6      1  dtype        lk_dtype
- *          7      1  fold         lk_fold; LK_N_FOLDS where there is none
+ *          7      1  fold         lk_fold; LK_N_FOLDS where there is none; with LK_FOLD_OF_PAIRS a min or
+ *                                 max that is sent as minloc or maxloc
  *          8      4  context      the communicator
  *         12      4  source       world rank of the sender
  *         16      8  tag          send/recv: the tag.  Collectives, in its place:
@@ -15,7 +16,8 @@
  *                                 1: the rank does not compare its calls; 1: a segment is run again
  *         24      8  sequence     send/recv: number of the message of the pair on the communicator;
  *                                 collectives: number of the call on the communicator, from 1
- *         32      8  count        elements: of the message, or of the whole collective call
+ *         32      8  count        elements: of the message, or of the whole collective call; -1 where
+ *                                 each pair of ranks has its own
  *         40      8  bytes        payload of this message
  *         48      8  past         send/recv: 1 + number of the message of the pair that this one
  *                                 repeats, in a segment that is run again; 0: none;
@@ -36,7 +38,12 @@
 
 #include <string.h>
 
-enum { LK_WIRE_MAGIC = 0x324b4c4c /* "LLK2" */, LK_WIRE_NAME = 96, LK_LAYOUT_MASK = (1 << 29) - 1 };
+enum {
+    LK_WIRE_MAGIC = 0x324b4c4c /* "LLK2" */,
+    LK_WIRE_NAME = 96,
+    LK_LAYOUT_MASK = (1 << 29) - 1,
+    LK_FOLD_OF_PAIRS = 0x80
+};
 
 typedef enum lk__kind {
     LK_KIND_P2P,        /* payload of send/recv: matched by tag */

@@ -6,13 +6,9 @@
  * Values and indices travel as pairs, folded by minloc or maxloc.  Without indices the program's ranks
  * are taken, and the index says who has it; otherwise a second fold finds the lowest rank.
  */
+#include "coll/pairs.h"
 #include "dist/common/node.h"
 #include "tensor/tensor.h"
-
-static bool is_min(lk_fold fold)
-{
-    return fold == LK_FOLD_MIN || fold == LK_FOLD_MINLOC;
-}
 
 /* Outputs: the value, its index, and 1 where this rank is the one that has it, else 0. */
 static lk_status extreme_infer(lk_call *c, lk_spec *out)
@@ -64,8 +60,7 @@ static lk_status extreme_forward(lk_call *c)
         pair[i] = (lk_loc){.index = given ? given[i] : rank};
         memcpy(&pair[i].value, from + (size_t)i * size, size);
     }
-    LK_TRY(lk_allreduce(d->comm, NULL, pair, n, x->dtype,
-                        is_min(d->fold) ? LK_FOLD_MINLOC : LK_FOLD_MAXLOC, d->name));
+    LK_TRY(lk__allreduce_pairs(d->comm, pair, n, x->dtype, d->fold, d->name));
     for (int64_t i = 0; i < n; i++) {
         memcpy(to + (size_t)i * size, &pair[i].value, size);
         where[i] = pair[i].index;

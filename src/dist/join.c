@@ -62,6 +62,7 @@ done:
 lk_status lk_join_handle(lk_var handle, const lk_var *tokens, int n, lk_var *out)
 {
     LK_CHECK(out && n >= 0 && (tokens || n == 0), LK_EINVAL, "join_handle of %d tokens", n);
+    LK_TRY(lk__dist_valid("join_handle", handle));
     LK_CHECK(lk__post_find(handle), LK_EINVAL, "join_handle of a value that is no handle");
     *out = handle; /* backward waits for the answer in program order, whatever the tokens are */
     return LK_OK;

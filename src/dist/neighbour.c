@@ -8,6 +8,8 @@
 #include "dist/common/node.h"
 #include "tensor/tensor.h"
 
+#include <lockstep/checked.h>
+
 enum { RANK, SEND, RECEIVE, OPPOSITE, NUMBERS };
 
 /* In the node's attributes `root` says whether places are given. */
@@ -108,7 +110,7 @@ lk_status lk_dist_neighbour(lk_comm *comm, lk_var x, int axis, const lk_neighbou
 {
     lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
     lk_var front, list;
-    int64_t *at;
+    int64_t *at, sum = 0;
     LK_CHECK(out, LK_EINVAL, "neighbour: out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk__dist_check(&d, "neighbour", x));
@@ -127,7 +129,11 @@ lk_status lk_dist_neighbour(lk_comm *comm, lk_var x, int axis, const lk_neighbou
         at[i * NUMBERS + SEND] = there ? to->send[i] : 0;
         at[i * NUMBERS + RECEIVE] = there ? to->receive[i] : 0;
         at[i * NUMBERS + OPPOSITE] = to->opposite ? to->opposite[i] : 0;
+        LK_TRY(lk_add_i64(sum, at[i * NUMBERS + SEND], &sum));
     }
+    LK_CHECK(lk_shape_of(x).dim[axis] == sum, LK_ESHAPE,
+             "neighbour(\"%s\"): a value %s%s, of which %lld along axis %d are to be sent", d.name,
+             lk_dtype_name(lk_dtype_of(x)), lk_shape_text(lk_shape_of(x)).s, (long long)sum, axis);
     d.root = to->opposite != NULL;
     LK_TRY(lk_apply(x.tape, &neighbour, (lk_var[]){front, list}, 2, &d, &front));
     LK_TRY(lk__dist_back(front, axis, out));

@@ -31,8 +31,11 @@ lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, int 
     if (is_root)
         LK_TRY(lk__dist_front("scatter", x, axis, &front));
     lk_shape shape = lk_shape_of(front);
+    int64_t sum;
     LK_TRY(shape_of_root(&d, &shape));
-    LK_TRY(lk__dist_counts(&d, x.tape, count, NULL, &counts));
+    LK_TRY(lk__dist_counts(&d, x.tape, count, &sum, &counts));
+    LK_TRY(
+        lk__dist_adds_up("scatter", lk_dtype_of(x), lk__dist_moved_back(shape, axis), axis, sum));
     if (!is_root) {
         shape.dim[0] = 0;
         LK_TRY(lk_full(x.tape, lk_dtype_of(x), shape, 0, &front));

@@ -12,6 +12,11 @@ lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_send_part *sen
     *out = LK_NO_VAR;
     LK_CHECK(send->rank < 0 || send->x.tape == tape, LK_EINVAL,
              "sendrecv: what is sent is no value of this tape");
+    if (send->rank >= 0) { /* before anything has begun */
+        LK_TRY(lk__dist_valid("sendrecv", send->x));
+        LK_TRY(lk__dist_peer_check(
+            tape, comm, &(lk__dist_peer){"sendrecv", send->rank, send->tag, .self = true}));
+    }
     if (recv->rank >= 0)
         LK_TRY(
             lk_dist_irecv(tape, comm, recv->rank, recv->tag, recv->dtype, recv->shape, name, &in));

@@ -37,6 +37,7 @@ lk_status lk__list_check(const char *call, const lk_var *xs, int64_t n, bool mix
                  call, (long long)i);
         LK_CHECK(xs[i].tape == xs[0].tape, LK_EINVAL, "%s: value %lld is of another tape", call,
                  (long long)i);
+        LK_TRY(lk__dist_valid(call, xs[i]));
         LK_CHECK(mixed || lk_dtype_of(xs[i]) == lk_dtype_of(xs[0]), LK_EDTYPE,
                  "%s: value 0 is %s and value %lld is %s; all must have one dtype", call,
                  lk_dtype_name(lk_dtype_of(xs[0])), (long long)i,

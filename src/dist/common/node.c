@@ -108,10 +108,18 @@ lk_status lk__dist_peer_check(lk_tape *tape, lk_comm *comm, const lk__dist_peer 
     return LK_OK;
 }
 
+lk_status lk__dist_valid(const char *call, lk_var x)
+{
+    const lk_tensor *t = NULL;
+    LK_CHECK(lk_is_var(x), LK_EINVAL, "%s of LK_NO_VAR, which is no value", call);
+    lk_status st = lk_value(x, &t);
+    return st == LK_OK ? st : LK_RAISE(st, "%s: %s", call, lk_error_message());
+}
+
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x)
 {
     LK_CHECK(d->comm, LK_EINVAL, "%s: comm is NULL", call);
-    LK_CHECK(lk_is_var(x), LK_EINVAL, "%s of LK_NO_VAR, which is no value", call);
+    LK_TRY(lk__dist_valid(call, x));
     LK_CHECK(d->root >= 0 && d->root < lk_comm_size(d->comm), LK_EINVAL, "%s: root %d of %d ranks",
              call, d->root, lk_comm_size(d->comm));
     LK_TRY(lk__dist_uses(x.tape, d->comm, call));
@@ -162,6 +170,24 @@ lk_status lk__dist_front(const char *call, lk_var x, int axis, lk_var *out)
     *out = x;
     if (axis > 0)
         LK_TRY(lk_permute(x, axes, out));
+    return LK_OK;
+}
+
+lk_shape lk__dist_moved_back(lk_shape shape, int axis)
+{
+    lk_shape out = shape;
+    for (int d = 0; d < shape.ndim && axis < shape.ndim; d++)
+        out.dim[d] = shape.dim[d < axis ? d + 1 : d == axis ? 0 : d];
+    return out;
+}
+
+lk_status lk__dist_adds_up(const char *call, lk_dtype dtype, lk_shape shape, int axis, int64_t sum)
+{
+    LK_CHECK(axis >= 0 && axis < shape.ndim, LK_EINVAL, "%s: axis %d of a value %s", call, axis,
+             lk_shape_text(shape).s);
+    LK_CHECK(shape.dim[axis] == sum, LK_ESHAPE,
+             "%s: a value %s%s, where the counts of all ranks add up to %lld along axis %d", call,
+             lk_dtype_name(dtype), lk_shape_text(shape).s, (long long)sum, axis);
     return LK_OK;
 }
 

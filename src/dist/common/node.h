@@ -36,7 +36,11 @@ lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold,
 lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_fold fold, const lk_var *in, int n,
                                lk_var *din) LK_NODISCARD;
 
-/** Refuse a NULL communicator, a root outside it, and LK_NO_VAR; the tape uses the communicator. */
+/** Refuse LK_NO_VAR and, with LK_ESTATE, a value that is gone. */
+lk_status lk__dist_valid(const char *call, lk_var x) LK_NODISCARD;
+
+/** Refuse a NULL communicator, a root outside it, and a value that is none or gone; the tape uses the
+ * communicator. */
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x) LK_NODISCARD;
 
 /** As lk__dist_check(), of a message: a rank outside (or `any`, of a receive), a tag, and, unless the
@@ -59,6 +63,13 @@ lk_status lk__dist_elements(lk_call *c, const lk_tensor *counts, int64_t row,
 
 /** Elements of one step along axis 0. */
 int64_t lk__dist_row(lk_shape shape);
+
+/** Whether what is to be sent or received of `axis` is all of it; shows the shape otherwise. */
+lk_status lk__dist_adds_up(const char *call, lk_dtype dtype, lk_shape shape, int axis,
+                           int64_t sum) LK_NODISCARD;
+
+/** The shape whose `axis` is in front in `shape`. */
+lk_shape lk__dist_moved_back(lk_shape shape, int axis);
 
 /** Move `axis` to the front, contiguous; and back. */
 lk_status lk__dist_front(const char *call, lk_var x, int axis, lk_var *out) LK_NODISCARD;

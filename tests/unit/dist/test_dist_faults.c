@@ -481,6 +481,146 @@ static void different_programs_end_in_a_report(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+/* Counts that do not add up, along the last axis of a value [2, 3]. */
+static lk_status scatters_too_much(struct side *s, int other)
+{
+    lk_var x;
+    (void)other;
+    LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
+    LK_TRY(lk_dist_scatter(s->comm, x, 1, 2, 0, "part", &x));
+    return LK_OK;
+}
+
+static lk_status reduces_too_much(struct side *s, int other)
+{
+    lk_var x;
+    (void)other;
+    LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
+    LK_TRY(lk_dist_reduce_scatter(s->comm, x, 1, 2, "part", &x));
+    return LK_OK;
+}
+
+static lk_status exchanges_too_much(struct side *s, int other)
+{
+    lk_var x;
+    int64_t n = 2;
+    LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
+    LK_TRY(lk_dist_neighbour(s->comm, x, 1, &(lk_neighbours){1, &other, &n, &n, NULL}, "part", &x));
+    return LK_OK;
+}
+
+/* Rank 0 sends one more than rank 1 expects. */
+static lk_status expects_fewer(struct side *s, int other)
+{
+    lk_var x;
+    int64_t send = other == 1 ? 3 : 2, receive = 2;
+    LK_TRY(lk_slice(s->x, 0, 0, send, 1, &x));
+    LK_TRY(lk_dist_neighbour(s->comm, x, 0, &(lk_neighbours){1, &other, &send, &receive, NULL},
+                             "part", &x));
+    return LK_OK;
+}
+
+static lk_status other_folds(struct side *s, int other)
+{
+    lk_var y;
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, other == 1 ? LK_FOLD_MAX : LK_FOLD_MIN, "x", &y));
+    return LK_OK;
+}
+
+/* Rank 0 alone asks for pairs, with the same operator and name. */
+static lk_status plain_pairs(struct side *s, int other)
+{
+    lk_var y;
+    lk_loc pair[2] = {{{.f64 = 1}, 0}};
+    if (other == 1)
+        LK_TRY(lk_allreduce(s->comm, NULL, pair, 2, LK_F64, LK_FOLD_MAXLOC, "x"));
+    else
+        LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_MAX, "x", &y));
+    return LK_OK;
+}
+
+static void counts_and_operators_are_shown_as_they_were_given(void)
+{
+    ASSERT_FAILS(both(scatters_too_much, 6), LK_ESHAPE,
+                 "scatter: a value f64[2,3], where the counts of all ranks add up to 4 along axis "
+                 "1");
+    ASSERT_FAILS(both(reduces_too_much, 6), LK_ESHAPE,
+                 "reduce_scatter: a value f64[2,3], where the counts of all ranks add up to 4 "
+                 "along axis 1");
+    ASSERT_FAILS(both(exchanges_too_much, 6), LK_ESHAPE,
+                 "neighbour(\"part\"): a value f64[2,3], of which 2 along axis 1 are to be sent");
+    ASSERT_FAILS(both(expects_fewer, 6), LK_EMISMATCH,
+                 "neighbour(\"part\", f64, counts by rank) #1 (rank 0 sends 3 elements to rank 1, "
+                 "which expects 2)");
+    ASSERT_FAILS(both(other_folds, 2), LK_EMISMATCH,
+                 "rank 0 calls allreduce(\"x\", f64 x 2, max) #1 but rank 1 calls allreduce(\"x\", "
+                 "f64 x 2, min) #1");
+    ASSERT_FAILS(both(plain_pairs, 2), LK_EMISMATCH,
+                 "rank 0 calls allreduce(\"x\", f64 x 2, maxloc) #1 but rank 1 calls "
+                 "allreduce(\"x\", f64 x 2, max) #1");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+/* A value from before the reset is refused by each call, before it communicates. */
+static lk_status uses_old_values(struct side *s, int other)
+{
+    lk_var old, y, z, list[2], norm[3];
+    lk_comm *c = s->comm;
+    const int64_t one = 1;
+    lk_grid g;
+    lk_list values = {list, 2, 2};
+    LK_TRY(lk_reshape(s->x, LK_SHAPE(1, 1), &old));
+    lk_tape_reset(s->tape);
+    LK_TRY(lk_full(s->tape, LK_F64, LK_SHAPE(1), 1, &y)); /* takes its place */
+    list[0] = y;
+    list[1] = old;
+    LK_TRY(lk_grid_make(c, 1, (int[]){2}, NULL, &g));
+    const lk_dist_batch batch = {.comm = c, .samples = 2};
+    const lk_send_part to = {old, other, 1};
+    const lk_recv_part from = {other, 1, LK_F64, LK_SHAPE(1)};
+#define REFUSES(call) ASSERT_FAILS(call, LK_ESTATE, "used after lk_tape_reset()")
+    REFUSES(lk_dist_allreduce(c, old, LK_FOLD_SUM, "old", &z));
+    REFUSES(lk_dist_allreduce(c, old, LK_FOLD_MAX, "old", &z));
+    REFUSES(lk_dist_reduce(c, old, LK_FOLD_SUM, 0, "old", &z));
+    REFUSES(lk_dist_allreduce_loc(c, old, LK_NO_VAR, LK_FOLD_MAXLOC, "old", &z, &z));
+    REFUSES(lk_dist_reduce_loc(c, old, LK_NO_VAR, LK_FOLD_MAXLOC, 0, "old", &z, &z));
+    REFUSES(lk_dist_bcast(c, old, 0, "old", &z));
+    REFUSES(lk_dist_allgather(c, old, 1, "old", &z));
+    REFUSES(lk_dist_reduce_scatter(c, old, 1, 1, "old", &z));
+    REFUSES(lk_dist_gather(c, old, 1, 0, "old", &z));
+    REFUSES(lk_dist_scatter(c, old, 1, 1, 0, "old", &z));
+    REFUSES(lk_dist_alltoall(c, old, 1, 0, 1, "old", &z));
+    REFUSES(lk_dist_batch_norm(&batch, old, y, y, NULL, "old", norm));
+    REFUSES(lk_dist_neighbour(c, old, 1, &(lk_neighbours){1, &other, &one, &one, NULL}, "old", &z));
+    REFUSES(lk_dist_halo(c, &g, old, (lk_halo[]){{1, 0, 1, 1, false}}, 1, "old", &z));
+    REFUSES(lk_dist_send(c, old, other, 1, "old", NULL));
+    REFUSES(lk_dist_isend(c, old, other, 1, "old", &z));
+    REFUSES(lk_dist_sendrecv(s->tape, c, &to, &from, "old", &z));
+    REFUSES(lk_dist_send_list(c, list, 2, other, 1, "old", NULL));
+    REFUSES(lk_dist_allreduce_list(c, list, 2, LK_FOLD_SUM, "old", norm));
+    REFUSES(lk_dist_allgather_list(c, old, "old", norm));
+    REFUSES(lk_dist_gather_list(c, old, 0, "old", norm));
+    REFUSES(lk_dist_alltoall_list(c, list, "old", norm));
+    REFUSES(lk_join(old, &y, 1, &z));
+    REFUSES(lk_join_handle(old, &y, 1, &z));
+    REFUSES(lk_pseudo_connect(y, &old, 1, &z));
+    if (other == 1) {
+        REFUSES(lk_dist_bcast_list(s->tape, c, 0, "old", &values));
+        REFUSES(lk_dist_scatter_list(s->tape, c, list, 0, "old", &z));
+    }
+#undef REFUSES
+    ASSERT_EQ(lk_dist_wait(old, NULL), LK_ESTATE);
+    LK_TRY(lk_dist_barrier(s->tape, c, "still there"));
+    LK_TRY(lk_backward(s->tape, NULL, 0, 0));
+    return LK_OK;
+}
+
+static void values_from_before_a_reset_are_refused(void)
+{
+    ASSERT_OK(both(uses_old_values, 1));
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
 static lk_status exchanges(lk_tape *tape, void *arg, lk_var *y)
 {
     struct side *s = arg;
@@ -530,4 +670,6 @@ TEST_MAIN(TEST(handles_are_waited_for_once), TEST(segments_that_are_not_alike_ar
           TEST(halos_that_do_not_fit_name_both_ranks),
           TEST(a_communicator_freed_too_early_is_named), TEST(lists_that_do_not_fit_are_named),
           TEST(different_programs_end_in_a_report), TEST(shapes_that_differ_are_shown),
-          TEST(results_of_others_count_for_nothing), TEST(every_allocation_may_fail))
+          TEST(counts_and_operators_are_shown_as_they_were_given),
+          TEST(values_from_before_a_reset_are_refused), TEST(results_of_others_count_for_nothing),
+          TEST(every_allocation_may_fail))
