@@ -312,6 +312,8 @@ static lk_status pass_go(lk_tape *t, const lk_var *of, const lk_var *grad, int n
 done:
     if (st != LK_OK)
         pass_clear(t);
+    if (st == LK_ENOMEM && t->n_collective > 0)
+        lk__failed_alone(t);
     if (!t->pass.record)
         lk__scope_close(t);
     t->records = records;

@@ -69,7 +69,7 @@ lk_status lk__block_new(lk__memory *m, int64_t bytes, lk__block **out)
 {
     int64_t rounded;
     *out = NULL;
-    LK_CHECK(bytes >= 0 && bytes < INT64_MAX / 4, LK_ENOMEM, "%lld bytes for a value",
+    LK_CHECK(bytes >= 0 && bytes < INT64_MAX / 4, LK_ENOMEM, "no memory for a value of %lld bytes",
              (long long)bytes);
     int class = class_of(bytes, &rounded);
     lk__block *b = m->free[class];

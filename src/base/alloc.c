@@ -59,8 +59,8 @@ lk_status lk_alloc(void *out, int64_t count, size_t size)
         return LK_RAISE(LK_EOVERFLOW, "%lld elements of %zu bytes", (long long)count, size);
     size_t total = sizeof(struct header) + ((size_t)bytes + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
     struct header *h = injected_failure() ? NULL : take(total);
-    LK_CHECK(h, LK_ENOMEM, "%lld bytes (%lld elements of %zu)", (long long)bytes, (long long)count,
-             size);
+    LK_CHECK(h, LK_ENOMEM, "no memory for %lld bytes (%lld elements of %zu)", (long long)bytes,
+             (long long)count, size);
     h->bytes = bytes;
     atomic_fetch_add(&live_blocks, 1);
     note_peak(atomic_fetch_add(&live_bytes, bytes) + bytes);

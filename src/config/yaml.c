@@ -51,7 +51,7 @@ static lk_status parser_failed(const struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     const char *problem = p->problem ? p->problem : "unknown problem";
-    LK_CHECK(p->error != YAML_MEMORY_ERROR, LK_ENOMEM, "reading %s", r->name);
+    LK_CHECK(p->error != YAML_MEMORY_ERROR, LK_ENOMEM, "no memory to read %s", r->name);
     if (p->error == YAML_READER_ERROR) {
         lk_place at = place_of_byte(r, p->problem_offset);
         return LK_RAISE_AT(&at, "not valid UTF-8 text: %s", problem);
@@ -180,7 +180,7 @@ lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena 
     *out = NULL;
     LK_CHECK(n <= LK_YAML_SIZE, LK_EINVAL, "%s: more than %d bytes", name, LK_YAML_SIZE);
     struct reader r = {.name = name, .bytes = bytes, .arena = arena};
-    LK_CHECK(yaml_parser_initialize(&r.parser), LK_ENOMEM, "reading %s", name);
+    LK_CHECK(yaml_parser_initialize(&r.parser), LK_ENOMEM, "no memory to read %s", name);
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&r.parser, bytes, n);
     lk_status st = read_events(&r);

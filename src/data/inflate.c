@@ -89,7 +89,8 @@ static lk_status run(struct unpacker *u, unsigned char *out, int64_t room, unsig
         unsigned made = give - u->z.avail_out;
         u->total += made;
         LK_TRY(check_ratio(u));
-        LK_CHECK(code != Z_MEM_ERROR, LK_ENOMEM, "%s: unpacking", lk__source_name(u->source));
+        LK_CHECK(code != Z_MEM_ERROR, LK_ENOMEM, "%s: no memory to unpack it",
+                 lk__source_name(u->source));
         if (code == Z_STREAM_END) {
             if (position(u) == u->end)
                 return LK_OK;
@@ -115,8 +116,8 @@ static lk_status start(struct unpacker *u, const lk__source *s, int64_t offset, 
     u->z.zalloc = zlib_alloc;
     u->z.zfree = zlib_free;
     int code = inflateInit2(&u->z, gzip ? 15 + 16 : -15);
-    LK_CHECK(code == Z_OK, code == Z_MEM_ERROR ? LK_ENOMEM : LK_ENOTSUP, "%s: zlib cannot start",
-             lk__source_name(s));
+    LK_CHECK(code == Z_OK, code == Z_MEM_ERROR ? LK_ENOMEM : LK_ENOTSUP, "%s: zlib cannot start%s",
+             lk__source_name(s), code == Z_MEM_ERROR ? ": no memory" : "");
     return LK_OK;
 }
 

@@ -106,12 +106,26 @@ static lk_status posts_ready(lk__guest *g)
     return LK_OK;
 }
 
+/* Others may wait for what this rank does not do any more. */
+static void posts_failed(lk__guest *g)
+{
+    const posts *s = (const posts *)g;
+    char report[400];
+    for (const seen *c = s->seen; c; c = c->next) {
+        if (lk__comm_is_freed(c->comm) || lk_comm_size(c->comm) == 1)
+            continue;
+        snprintf(report, sizeof report, "rank %d failed: %s: %.300s", lk_comm_rank(c->comm),
+                 lk_status_text(lk_error_status()), lk_error_message());
+        lk__comm_end_job(c->comm, LK_ECOMM, report);
+    }
+}
+
 static lk_status posts_of(lk_tape *t, posts **out)
 {
     lk__guest **guest = lk__tape_guest(t);
     if (!*guest) {
         LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
-        (*out)->guest = (lk__guest){posts_reset, posts_ready, posts_free};
+        (*out)->guest = (lk__guest){posts_reset, posts_ready, posts_failed, posts_free};
         *guest = &(*out)->guest;
     }
     *out = (posts *)*guest;

@@ -77,7 +77,7 @@ static void the_chosen_allocation_fails_once(void)
     char *p = NULL, *q = NULL;
     lk_alloc_fail_at(2);
     ASSERT_OK(lk_alloc(&p, 10, 1));
-    ASSERT_FAILS(lk_alloc_zero(&q, 10, 2), LK_ENOMEM, "20 bytes (10 elements of 2)");
+    ASSERT_FAILS(lk_alloc_zero(&q, 10, 2), LK_ENOMEM, "no memory for 20 bytes (10 elements of 2)");
     ASSERT_TRUE(!q);
     ASSERT_OK(lk_alloc(&q, 10, 1));
     lk_free(p);

@@ -621,6 +621,29 @@ static void values_from_before_a_reset_are_refused(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+/* Rank 0 has no memory for what it is to receive, and comes to the next call all the same. */
+static lk_status has_no_memory(struct side *s, int other)
+{
+    lk_var y;
+    if (other == 0) {
+        LK_TRY(lk_dist_send(s->comm, s->x, 0, 1, "much", NULL));
+        return LK_OK;
+    }
+    ASSERT_FAILS(
+        lk_dist_recv(s->tape, s->comm, 1, 1, LK_F64, LK_SHAPE(INT64_C(1) << 50), "much", &y),
+        LK_ENOMEM, "no memory for");
+    ASSERT_FAILS(lk_dist_barrier(s->tape, s->comm, "next"), LK_ECOMM,
+                 "rank 0 failed: out of memory: no memory for");
+    return LK_OK;
+}
+
+static void memory_that_has_run_out_is_told_to_all(void)
+{
+    ASSERT_FAILS(both(has_no_memory, LARGE), LK_ECOMM,
+                 "rank 1: rank 0 failed: out of memory: no memory for");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
 static lk_status exchanges(lk_tape *tape, void *arg, lk_var *y)
 {
     struct side *s = arg;
@@ -671,5 +694,6 @@ TEST_MAIN(TEST(handles_are_waited_for_once), TEST(segments_that_are_not_alike_ar
           TEST(a_communicator_freed_too_early_is_named), TEST(lists_that_do_not_fit_are_named),
           TEST(different_programs_end_in_a_report), TEST(shapes_that_differ_are_shown),
           TEST(counts_and_operators_are_shown_as_they_were_given),
-          TEST(values_from_before_a_reset_are_refused), TEST(results_of_others_count_for_nothing),
+          TEST(values_from_before_a_reset_are_refused),
+          TEST(memory_that_has_run_out_is_told_to_all), TEST(results_of_others_count_for_nothing),
           TEST(every_allocation_may_fail))
