@@ -179,6 +179,20 @@ LK_API const char *lk_comm_transport(const lk_comm *comm);
 LK_API lk_status lk_comm_deadline_set(lk_comm *comm, double seconds) LK_NODISCARD;
 
 /**
+ * Let sums of f16, bf16, f32 and f64 over ranks (sum and avg of allreduce, reduce, reduce_scatter) fail
+ * where a rank gives a NaN or an infinity, or do not: off at the start.
+ *
+ * Each rank looks at what it gives; then all agree, by a message up and down a tree, so that all fail
+ * alike: LK_ENAN, naming the lowest such rank, the tensor, and the index of its first such element.
+ * Nothing has been summed then; of a call that was begun lk_wait() or one of its kind fails, and what it
+ * has summed is of no use.  The communicator stays usable.
+ *
+ * Not collective, but all ranks must do the same: others are a mismatch.  The start value is LK_FINITE
+ * from the environment, 0 or 1; communicators made from this one start with its value.
+ */
+LK_API lk_status lk_comm_finite_set(lk_comm *comm, bool on) LK_NODISCARD;
+
+/**
  * Let nonblocking calls progress without the caller's help, on a thread that the family of `comm` has
  * for itself: also while this rank computes, sleeps or waits for something else.  Off at the start,
  * unless LK_PROGRESS is 1 in the environment.

@@ -228,6 +228,7 @@ static void call_fill(const lk__case *k, lk__coll_state *state, lk__arena_call *
     r->moved = 0;
     r->type = LK_REQUEST_COLLECTIVE;
     r->release = NULL;
+    r->after = NULL;
     atomic_store_explicit(&r->done, 0, memory_order_relaxed);
     r->in_list = r->heap = false;
 }

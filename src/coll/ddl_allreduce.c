@@ -1,6 +1,7 @@
 /* DDL's allreduce: along the tiers, each timed on its own; several tensors in groups. */
 #include "base/fpenv.h"
 #include "coll/ddl.h"
+#include "coll/finite.h"
 #include "comm/helper.h"
 
 #include <lockstep/alloc.h>
@@ -119,6 +120,19 @@ done:
     return st;
 }
 
+/* lk_coll_run() does it for the calls that go through it. */
+static lk_status finite_check(lk_ddl *d, const lk_collective *c)
+{
+    lk_status st;
+    lk__case k = {.memory = NULL, .wait = true};
+    LK_TRY_TO(done, lk__case_make(d->comm, c, &k));
+    if (lk__finite_asked(&k))
+        LK_TRY_TO(done, lk__finite_check(&k));
+done:
+    lk__case_free(&k);
+    return st;
+}
+
 lk_status lk__ddl_reduce(lk_ddl *d, const lk_collective *c, bool mpi)
 {
     bool half = c->dtype == LK_F16 || c->dtype == LK_BF16;
@@ -126,6 +140,8 @@ lk_status lk__ddl_reduce(lk_ddl *d, const lk_collective *c, bool mpi)
         LK_TRY(lk_coll_run(d->comm, c));
         return LK_OK;
     }
+    if (d->comm->finite)
+        LK_TRY(finite_check(d, c));
     if (!mpi) {
         LK_TRY(reduce_tiers(d, c));
         return LK_OK;

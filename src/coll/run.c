@@ -1,5 +1,6 @@
 /* Run a call: check, select, schedule, start. */
 #include "base/fpenv.h"
+#include "coll/finite.h"
 #include "coll/pairs.h"
 #include "coll/tiers.h"
 #include "comm/helper.h"
@@ -76,13 +77,18 @@ static lk_status call_start(lk_comm *comm, const lk_collective *c, int shown_fol
     LK_TRY(lk__fault_check(comm->w));
     lk__coll_state *state = NULL;
     LK_TRY_COMM(comm->w, lk__coll_state_get(comm, &state));
+    lk__finite *finite = NULL;
     lk__case k;
     k.memory = NULL;
     k.wait = wait;
     LK_TRY_TO(done, lk__case_make(comm, c, &k));
     k.shown_fold = shown_fold;
+    if (lk__finite_asked(&k))
+        LK_TRY_TO(done, wait ? lk__finite_check(&k) : lk__finite_start(&k, &finite));
     LK_TRY_TO(done, case_start(&k, out));
 done:
+    if (finite)
+        lk__finite_follow(finite, *out);
     lk__case_free(&k);
     return st;
 }

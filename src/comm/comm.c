@@ -50,6 +50,13 @@ const char *lk_comm_transport(const lk_comm *comm)
     return comm->w->transport->name;
 }
 
+lk_status lk_comm_finite_set(lk_comm *comm, bool on)
+{
+    LK_CHECK(comm, LK_EINVAL, "comm is NULL");
+    comm->finite = on;
+    return LK_OK;
+}
+
 lk_status lk_comm_deadline_set(lk_comm *comm, double seconds)
 {
     LK_FP_GUARD();
@@ -131,17 +138,30 @@ static lk_status deadline_default(int64_t *ns)
     return LK_OK;
 }
 
+static lk_status finite_default(bool *on)
+{
+    const char *env = getenv("LK_FINITE");
+    bool set = env && *env;
+    LK_CHECK(!set || strcmp(env, "0") == 0 || strcmp(env, "1") == 0, LK_EINVAL,
+             "LK_FINITE is \"%s\": it must be 0 or 1", env);
+    *on = set && *env == '1';
+    return LK_OK;
+}
+
 lk_status lk__comm_world(lk__world *w, uint32_t context, lk_comm **out)
 {
     LK_FP_GUARD();
     int64_t deadline;
     lk_comm *c = NULL;
+    bool finite;
     LK_TRY(deadline_default(&deadline));
+    LK_TRY(finite_default(&finite));
     LK_TRY(comm_new(w, w->size, &c));
     for (int r = 0; r < w->size; r++)
         c->member[r] = r;
     c->rank = w->rank;
     comm_own(c, context, deadline);
+    c->finite = finite;
     *out = c;
     return LK_OK;
 }
@@ -250,6 +270,7 @@ static lk_status comm_group(lk_comm *comm, struct want *all, int color, lk_comm 
             c->rank = i;
     }
     comm_own(c, context, comm->deadline_ns);
+    c->finite = comm->finite;
     *out = c;
     return LK_OK;
 }

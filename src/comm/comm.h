@@ -14,6 +14,7 @@ struct lk_comm {
     int intra_rank, intra_size, inter_rank, inter_size;
     uint32_t context;
     int64_t deadline_ns;         /* 0: none */
+    bool finite;                 /* sums of what is not finite fail */
     int64_t n_calls;             /* collective calls so far */
     uint64_t past;               /* their rolling hash */
     int64_t *n_sent;             /* [size] messages of send so far, by receiver */

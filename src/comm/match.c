@@ -204,6 +204,8 @@ void lk__request_end(lk_request *r)
         lk__journal_write(r->place, r->info.rank, r->info.sequence);
     if (r->type != LK_REQUEST_COLLECTIVE)
         w->transport->withdraw(w, r);
+    if (r->after)
+        r->after->free(r->after);
     if (r->release)
         r->release(r);
 }

@@ -1,4 +1,5 @@
 /* Requests: wait, test, all, any. */
+#include "base/failure.h"
 #include "base/journal.h"
 #include "comm/comm.h"
 #include "comm/helper.h"
@@ -19,13 +20,28 @@ static void finish(lk_request **request, lk_message *info)
         lk_free(r);
 }
 
+/* A request that is done: what belongs to it besides. */
+static lk_status settle(const lk_request *r, bool wait, bool *done)
+{
+    *done = true;
+    return r->after ? r->after->settle(r->after, wait, done) : LK_OK;
+}
+
+static lk_status wait_one(lk_request *r)
+{
+    bool done;
+    LK_TRY(lk__wait_one(r));
+    LK_TRY(settle(r, true, &done));
+    return LK_OK;
+}
+
 lk_status lk_wait(lk_request **request, lk_message *info)
 {
     LK_CHECK(request, LK_EINVAL, "request is NULL");
     if (!*request)
         return LK_OK;
     LK_INSIDE((*request)->comm->w);
-    lk_status st = lk__wait_one(*request);
+    lk_status st = wait_one(*request);
     finish(request, st == LK_OK ? info : NULL);
     LK_TRY(st);
     return LK_OK;
@@ -45,6 +61,9 @@ lk_status lk_test(lk_request **request, bool *done, lk_message *info)
     if (st == LK_OK && !lk__request_done(*request))
         st = lk__watch_test(*request);
     *done = st != LK_OK || lk__request_done(*request);
+    if (st == LK_OK && *done)
+        st = settle(*request, false, done);
+    *done |= st != LK_OK;
     if (*done)
         finish(request, st == LK_OK ? info : NULL);
     LK_TRY(st);
@@ -55,16 +74,19 @@ lk_status lk_waitall(int64_t n, lk_request **requests)
 {
     LK_CHECK(n >= 0 && (requests || n == 0), LK_EINVAL, "%lld requests at %p", (long long)n,
              (void *)requests);
-    lk_status first = LK_OK;
+    lk__failure first = {.st = LK_OK}; /* the others are waited for all the same */
     for (int64_t i = 0; i < n; i++) {
         if (!requests[i])
             continue;
         LK_INSIDE(requests[i]->comm->w);
-        lk_status st = first == LK_OK ? lk__wait_one(requests[i]) : first;
+        lk_status st = wait_one(requests[i]);
+        if (st != LK_OK && first.st == LK_OK)
+            lk__failure_get(&first);
         finish(&requests[i], NULL);
-        first = st;
     }
-    LK_TRY(first);
+    if (first.st != LK_OK)
+        lk__failure_set(&first);
+    LK_TRY(first.st);
     return LK_OK;
 }
 
@@ -96,9 +118,12 @@ lk_status lk_waitany(int64_t n, lk_request **requests, int64_t *which, lk_messag
     if (some == n)
         return LK_OK;
     LK_INSIDE(requests[some]->comm->w);
+    bool done;
     lk_status st = wait_any(n, requests, which);
     if (st != LK_OK)
         *which = some;
+    else
+        st = settle(requests[*which], true, &done);
     finish(&requests[*which], st == LK_OK ? info : NULL);
     LK_TRY(st);
     return LK_OK;

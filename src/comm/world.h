@@ -72,6 +72,13 @@ typedef enum lk__request_type {
     LK_REQUEST_COLLECTIVE,
 } lk__request_type;
 
+/* What belongs to a request besides, and is settled when the program ends it. */
+typedef struct lk__after {
+    /* The request is done: whether this is, too, or wait for it; its failure is the request's. */
+    lk_status (*settle)(struct lk__after *after, bool wait, bool *done);
+    void (*free)(struct lk__after *after);
+} lk__after;
+
 struct lk_request {
     lk_comm *comm;
     const lk__label *label; /* of a receive: what is expected, with h.source and h.tag as below */
@@ -87,6 +94,7 @@ struct lk_request {
     int64_t moved;    /* how often it came further: starts the deadline of a wait for it anew */
     int64_t place;    /* of its note in the journal of a first run; 0: none */
     lk__watch tested; /* by lk_test() */
+    lk__after *after; /* NULL: nothing */
     struct lk__offer *offer; /* the transport's, of a payload that goes apart */
     lk_request *next, *prev;
     lk_status (*advance)(

@@ -61,6 +61,8 @@ for deadline in 0x10 ' 5' 1,5 1e9999 -1; do
     refused "LK_DEADLINE is \"$deadline\": it must be seconds" env "LK_DEADLINE=$deadline" "$lockstep" topo
 done
 alone env LK_DEADLINE=1.5e1 "$lockstep" topo
+refused 'LK_FINITE is "yes": it must be 0 or 1' env LK_FINITE=yes "$lockstep" topo
+alone env LK_FINITE=0 "$lockstep" topo
 status 1 env "LK_LOCAL_NODES= 2" "$lockstep" run -n 2 --transport local -- topo
 err 'LK_LOCAL_NODES is " 2": it must be a number from 1 to '
 

@@ -3,6 +3,8 @@
 
 #include <lockstep/lockstep.h>
 
+#include <math.h>
+
 enum { LARGE = 5000 }; /* more elements than are buffered */
 
 /* A tape and a leaf of `n` elements on it. */
@@ -467,11 +469,38 @@ static void results_of_others_count_for_nothing(void)
     lk_error_clear();
 }
 
+/* Rank 0 alone has sums looked at. */
+static lk_status looks_alone(struct side *s, int other)
+{
+    lk_var y;
+    LK_TRY(lk_comm_finite_set(s->comm, other == 1));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "sum", &y));
+    return LK_OK;
+}
+
+static lk_status sums_no_number(struct side *s, int other)
+{
+    double x = other == 1 ? 1 : (double)NAN, y;
+    LK_TRY(lk_allreduce(s->comm, &x, &y, 1, LK_F64, LK_FOLD_SUM, "x"));
+    return LK_OK;
+}
+
+static void the_environment_asks_for_finite_sums(void)
+{
+    ASSERT_OK(both(sums_no_number, 1));
+    ASSERT_EQ(setenv("LK_FINITE", "1", 1), 0);
+    ASSERT_FAILS(both(sums_no_number, 1), LK_ENAN,
+                 "rank 1 gives nan at index 0 of allreduce(\"x\", f64 x 1, sum)");
+    ASSERT_EQ(unsetenv("LK_FINITE"), 0);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
 static void shapes_that_differ_are_shown(void)
 {
     ASSERT_FAILS(both(sums_other_shapes, 6), LK_EMISMATCH, "turned[2,3]");
     ASSERT_FAILS(both(gathers_other_shapes, 6), LK_EMISMATCH, "turned[*,3]");
     ASSERT_FAILS(both(bcasts_other_shapes, 6), LK_EMISMATCH, "turned[2,3]");
+    ASSERT_FAILS(both(looks_alone, 1), LK_EMISMATCH, "rank 0 calls allreduce(\"sum.finite\"");
 }
 
 static void different_programs_end_in_a_report(void)
@@ -630,7 +659,7 @@ static lk_status has_no_memory(struct side *s, int other)
         return LK_OK;
     }
     ASSERT_FAILS(
-        lk_dist_recv(s->tape, s->comm, 1, 1, LK_F64, LK_SHAPE(INT64_C(1) << 50), "much", &y),
+        lk_dist_recv(s->tape, s->comm, 1, 1, LK_F64, LK_SHAPE(INT64_C(1) << 58), "much", &y),
         LK_ENOMEM, "no memory for");
     ASSERT_FAILS(lk_dist_barrier(s->tape, s->comm, "next"), LK_ECOMM,
                  "rank 0 failed: out of memory: no memory for");
@@ -659,7 +688,16 @@ static lk_status exchanges(lk_tape *tape, void *arg, lk_var *y)
 static lk_status works(struct side *s, int other)
 {
     lk_var y, z, g, sum;
+    double one = 1, two;
+    lk_request *request = NULL;
     (void)other;
+    LK_TRY(lk_comm_finite_set(s->comm, true));
+    LK_TRY(lk_coll_start(
+        s->comm,
+        &(lk_collective){
+            .call = LK_CALL_ALLREDUCE, .in = &one, .out = &two, .count = 1, .dtype = LK_F64},
+        &request));
+    LK_TRY(lk_wait(&request, NULL));
     LK_TRY(exchanges(s->tape, s, &z));
     LK_TRY(lk_recompute(s->tape, exchanges, s, 1, &y));
     LK_TRY(lk_add(y, z, &y));
@@ -695,5 +733,5 @@ TEST_MAIN(TEST(handles_are_waited_for_once), TEST(segments_that_are_not_alike_ar
           TEST(different_programs_end_in_a_report), TEST(shapes_that_differ_are_shown),
           TEST(counts_and_operators_are_shown_as_they_were_given),
           TEST(values_from_before_a_reset_are_refused),
-          TEST(memory_that_has_run_out_is_told_to_all), TEST(results_of_others_count_for_nothing),
-          TEST(every_allocation_may_fail))
+          TEST(memory_that_has_run_out_is_told_to_all), TEST(the_environment_asks_for_finite_sums),
+          TEST(results_of_others_count_for_nothing), TEST(every_allocation_may_fail))

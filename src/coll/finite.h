@@ -1,0 +1,26 @@
+/* Whether what is summed is finite, where the communicator asks for that (lk_comm_finite_set()). */
+#ifndef LK_COLL_FINITE_H
+#define LK_COLL_FINITE_H
+
+#include "coll/coll.h"
+
+/** Whether the numbers of this call are to be looked at. */
+static inline bool lk__finite_asked(const lk__case *k)
+{
+    return k->comm->finite && lk__call_folds(k->c.call) &&
+           (k->c.fold == LK_FOLD_SUM || k->c.fold == LK_FOLD_AVG);
+}
+
+/** Look at what this rank gives, and hear of the others.  Collective; waits for them. */
+lk_status lk__finite_check(const lk__case *k) LK_NODISCARD;
+
+typedef struct lk__finite lk__finite;
+
+/** Look at what this rank gives, and begin to hear of the others. */
+lk_status lk__finite_start(const lk__case *k, lk__finite **out) LK_NODISCARD;
+
+/** The call's request ends only when all have been heard of, and fails if a number was not finite.  Takes
+ * over `f`; `r` NULL: the call could not be begun. */
+void lk__finite_follow(lk__finite *f, lk_request *r);
+
+#endif /* LK_COLL_FINITE_H */
