@@ -2,7 +2,7 @@
  *
  *     lk_var x, w, y, loss;
  *     lk_leaf(tape, weights, weights_grad, &w);      values that gradients are wanted for
- *     lk_constant(tape, batch, &x);
+ *     lk_constant(tape, batch, &x);                  or lk_constant_data(), lk_leaf_data(): arrays
  *     lk_matmul(x, w, &y);  ...  lk_mean(y, NULL, &loss);
  *     lk_backward(tape, &(lk_seed){loss}, 1, 0);     weights_grad += d loss / d weights
  *     lk_tape_reset(tape);                           the next step starts, with the same memory
@@ -119,6 +119,26 @@ LK_API lk_status lk_leaf_unset(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
 /** A value of any dtype without a gradient, such as data.  Retains it.  Errors: as lk_leaf(). */
 LK_API lk_status lk_constant(lk_tape *tape, lk_tensor *value, lk_var *out) LK_NODISCARD;
 
+/**
+ * lk_leaf() on the host's own arrays, row-major without gaps: the values, which are only read, and the
+ * gradient, to which lk_backward() adds, so set it to zero first; NULL: only lk_grad() gives it.
+ *
+ * Nothing is copied, and the host keeps both arrays: they live until lk_tape_reset(), also of other
+ * tapes that they are on, or lk_tape_free(), and the values stay as they are until backward has
+ * passed; a change cannot be seen.  Makes a few small blocks, which the reset releases: a loop that is to
+ * allocate nothing makes the tensors once, and calls lk_leaf().
+ *
+ * Errors: as lk_leaf(); LK_EINVAL when `value` is NULL and there are elements, for an array that is
+ * not aligned to the size of one, and for a shape as in lk_shape_count(); LK_EOVERFLOW.
+ */
+LK_API lk_status lk_leaf_data(lk_tape *tape, lk_dtype dtype, lk_shape shape, const void *value,
+                              void *grad, lk_var *out) LK_NODISCARD;
+
+/** lk_constant() on the host's own array, of any dtype; it lives as that of lk_leaf_data(), and nothing
+ * is copied.  Errors: as lk_leaf_data(). */
+LK_API lk_status lk_constant_data(lk_tape *tape, lk_dtype dtype, lk_shape shape, const void *value,
+                                  lk_var *out) LK_NODISCARD;
+
 /** A constant filled with `value`, in the tape's memory.  Errors: LK_EDTYPE, as lk_tensor_new(). */
 LK_API lk_status lk_full(lk_tape *tape, lk_dtype dtype, lk_shape shape, double value,
                          lk_var *out) LK_NODISCARD;
@@ -133,6 +153,18 @@ LK_API lk_status lk_full(lk_tape *tape, lk_dtype dtype, lk_shape shape, double v
  * Errors: LK_ESTATE when the tape was reset or the value released, LK_EINVAL for LK_NO_VAR.
  */
 LK_API lk_status lk_value(lk_var v, const lk_tensor **out) LK_NODISCARD;
+
+/**
+ * Copy the elements of a value, in row-major order, to the host's array of `count` elements.
+ *
+ * Nothing is converted, and nothing is cut: dtype and count must be those of the value, whatever its
+ * shape.  Allocates nothing.
+ *
+ * Errors, before anything is written: as lk_value(); LK_EDTYPE and LK_ESHAPE, naming both sides;
+ * LK_EINVAL when `out` is NULL and there are elements, or not aligned to the size of one; LK_EOVERLAP
+ * when it shares memory with the value and is not that value itself.
+ */
+LK_API lk_status lk_read(lk_var v, lk_dtype dtype, int64_t count, void *out) LK_NODISCARD;
 
 /** The one element of a value of one element.  Errors: as lk_value(); LK_ESHAPE. */
 LK_API lk_status lk_item(lk_var v, double *out) LK_NODISCARD;

@@ -178,7 +178,7 @@ lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
                  "a leaf %s with the gradient %s", lk_tensor_text(value).s, lk_tensor_text(grad).s);
         LK_CHECK(grad->writable, LK_EINVAL, "the gradient %s of a leaf is read-only",
                  lk_tensor_text(grad).s);
-        LK_CHECK(grad->storage != value->storage || !lk_tensor_overlap(grad, value), LK_EOVERLAP,
+        LK_CHECK(!lk_tensor_overlap(grad, value), LK_EOVERLAP,
                  "a leaf %s and its gradient share elements", lk_tensor_text(value).s);
     }
     LK_TRY(outside(t, value, grad, true, out));
