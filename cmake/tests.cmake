@@ -137,6 +137,7 @@ endforeach()
 # Programs with ranks: on threads of one process, and as processes of each MPI.  Those that look at
 # the clock run alone.
 set(ranks "1 2 3 4 5 7 8")
+set(ranks_of_test_arrivals "1 2 3 5")
 set(ranks_of_test_checkpoints "1 2 3 5")
 set(ranks_of_test_ddl "1 3 4 6")
 set(ranks_of_test_faults "2 3 5")
@@ -201,7 +202,7 @@ target_link_libraries(test_programs PRIVATE random_programs)
 target_link_libraries(test_planted PRIVATE random_programs)
 lk_test(programs long test_programs --count 100000)
 set_tests_properties(programs PROPERTIES TIMEOUT 7200)
-foreach(name messages moves shared)
+foreach(name arrivals messages moves shared)
   lk_test(local.${name}_with_progress unit env LK_PROGRESS=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
     $<TARGET_FILE:test_${name}>)
   foreach(mpi IN LISTS LK_MPIS)

@@ -300,6 +300,8 @@ enum { LK_ANY_RANK = -1, LK_ANY_TAG = -1 };
 /* Tags from here on are for answers, which dist.h sends in backward: LK_ANY_TAG is none of them. */
 #define LK_ANSWER_TAGS (INT64_C(1) << 62)
 
+enum { LK_MESSAGE_AXES = 8 };
+
 /** What was received, or sent. */
 typedef struct lk_message {
     int rank; /* the other side */
@@ -308,6 +310,8 @@ typedef struct lk_message {
     lk_dtype dtype;
     int64_t sequence; /* the how-manyeth message of its sender to its receiver on the communicator,
                          from 0: with the pair and the communicator a unique id */
+    int ndim;         /* received: the shape of the value, if dist.h sent it; -1: plain elements */
+    int64_t dim[LK_MESSAGE_AXES];
 } lk_message;
 
 /** A call that is under way.  Ends with lk_wait(), lk_test() or one of their kind. */

@@ -186,9 +186,25 @@ LK_API lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name)
 LK_API lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
                               lk_var *token) LK_NODISCARD;
 
-/** Receive a value of this dtype and shape from `source` (or LK_ANY_RANK) with `tag` (or LK_ANY_TAG);
- * its gradient is sent back to whoever sent it.  From this rank itself only what lk_dist_isend() has
- * begun to send: LK_EINVAL. */
+/* A receive that leaves dtype, shape or both to the message. */
+#define LK_ANY_DTYPE ((lk_dtype)LK_N_DTYPES)
+#ifdef __cplusplus
+#    define LK_ANY_SHAPE (lk_shape{-1, {0}})
+#else
+#    define LK_ANY_SHAPE ((lk_shape){-1, {0}})
+#endif
+
+/**
+ * Receive a value from `source` (or LK_ANY_RANK) with `tag` (or LK_ANY_TAG); its gradient is sent back
+ * to whoever sent it.  From this rank itself only what lk_dist_isend() has begun to send: LK_EINVAL.
+ *
+ * `dtype` and `shape` are compared with those of the message, or taken from it where they are
+ * LK_ANY_DTYPE and LK_ANY_SHAPE.  Plain elements of lk_send() have no shape: their number is compared,
+ * and is the shape that is taken.
+ *
+ * Errors: LK_EMISMATCH, on all ranks, for another dtype and for more elements than the shape has;
+ * LK_ESHAPE for another shape, naming both; LK_ENOMEM for a message that there is no memory for.
+ */
 LK_API lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk_dtype dtype,
                               lk_shape shape, const char *name, lk_var *out) LK_NODISCARD;
 
@@ -203,7 +219,8 @@ LK_API lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t 
 LK_API lk_status lk_dist_isend(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
                                lk_var *handle) LK_NODISCARD;
 
-/** Begin to receive, as lk_dist_recv() and also from this rank; lk_dist_wait() gives the value. */
+/** Begin to receive, as lk_dist_recv() and also from this rank; lk_dist_wait() gives the value.  What a
+ * call leaves to the message comes in the turn of the call; a large one travels during the wait. */
 LK_API lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t tag,
                                lk_dtype dtype, lk_shape shape, const char *name,
                                lk_var *handle) LK_NODISCARD;
@@ -213,7 +230,7 @@ LK_API lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t
  * isend.  In backward the answer begins here: what overlaps with a message overlaps with its answer.
  *
  * Handles may be waited for in any order.  Errors: LK_ESTATE for one that was waited for before, or
- * is none; LK_ESHAPE when fewer elements came than the shape has.
+ * is none; LK_ESHAPE when the message has another shape than irecv said.
  */
 LK_API lk_status lk_dist_wait(lk_var handle, lk_var *out) LK_NODISCARD;
 
@@ -233,7 +250,7 @@ typedef struct lk_send_part {
 typedef struct lk_recv_part {
     int rank;
     int64_t tag;
-    lk_dtype dtype;
+    lk_dtype dtype; /* or LK_ANY_DTYPE, as in lk_dist_recv() */
     lk_shape shape;
 } lk_recv_part;
 

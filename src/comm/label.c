@@ -39,6 +39,47 @@ void lk__label_name(lk__label *label, const char *name)
     label->h.text = (uint8_t)n;
 }
 
+void lk__label_shape_add(lk__label *label, int ndim, const int64_t *dim)
+{
+    char shape[1 + LK_MESSAGE_AXES * 9] = {0};
+    size_t n = 1, name = label->h.text;
+    for (int i = 0; i < ndim && i < LK_MESSAGE_AXES; i++) {
+        uint64_t size = (uint64_t)dim[i];
+        for (; size > 127; size >>= 7)
+            shape[n++] = (char)(size % 128 + 128);
+        shape[n++] = (char)size;
+    }
+    size_t cut = name + n > LK_WIRE_NAME ? name + n - LK_WIRE_NAME : 0;
+    memmove(label->name, label->name + cut, name - cut);
+    memcpy(label->name + name - cut, shape, n);
+    n += name - cut;
+    memset(label->name + n, 0, 8 - n % 8);
+    label->h.text = (uint8_t)n;
+}
+
+bool lk__label_shape(const lk__label *label, int *ndim, int64_t dim[LK_MESSAGE_AXES])
+{
+    const unsigned char *text = (const unsigned char *)label->name;
+    size_t n = label->h.text, at = strnlen(label->name, n);
+    *ndim = -1;
+    if (at == n)
+        return true;
+    int axes = 0;
+    for (at++; at < n; axes++) {
+        uint64_t size = 0;
+        int shift = 0;
+        do {
+            if (at == n || shift == 63 || axes == LK_MESSAGE_AXES)
+                return false;
+            size |= (uint64_t)(text[at] % 128) << shift;
+            shift += 7;
+        } while (text[at++] > 127);
+        dim[axes] = (int64_t)size;
+    }
+    *ndim = axes;
+    return true;
+}
+
 /* Whether a segment that is run again made the call. */
 static const char *repeated(const lk__header *h)
 {

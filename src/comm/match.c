@@ -45,18 +45,42 @@ static bool matches(const lk_request *r, const lk__packet *p)
     return r->tag == LK_ANY_TAG ? h->tag < LK_ANSWER_TAGS : h->tag == r->tag;
 }
 
+/* Keep the packet for lk__claim_take(), if what it says of itself can be believed. */
+static lk_status claim(lk_request *r, lk__packet *p)
+{
+    const lk__header *h = &p->label.h;
+    int64_t bytes;
+    r->claimed = p;
+    LK_CHECK(h->count >= 0 && lk_dtype_size(h->dtype) > 0, LK_ECOMM,
+             "rank %d has sent %lld elements of dtype number %d", r->info.rank, (long long)h->count,
+             (int)h->dtype);
+    LK_TRY(lk__extent("recv", h->count, (int64_t)lk_dtype_size(h->dtype), &bytes));
+    LK_CHECK(h->bytes == bytes, LK_ECOMM, "rank %d has sent %lld bytes as %s x %lld", r->info.rank,
+             (long long)h->bytes, lk_dtype_name(h->dtype), (long long)h->count);
+    atomic_store_explicit(&r->done, 1, memory_order_relaxed);
+    return LK_OK;
+}
+
+/* Whether the ranks agree on what is sent. */
+static bool agrees(const lk_request *r, const lk__packet *p)
+{
+    const lk__header *want = &r->label->h, *h = &p->label.h;
+    if (h->kind == LK_KIND_COLLECTIVE)
+        return lk__label_difference(r->label, &p->label) == LK_SAME && h->bytes == r->bytes;
+    return (r->any || h->dtype == want->dtype) && (r->claims || h->bytes <= r->bytes);
+}
+
 /* The packet is for this receive: check that the ranks agree, then take the payload. */
 static lk_status deliver(lk_request *r, lk__packet *p)
 {
     lk_comm *comm = r->comm;
     lk__world *w = comm->w;
-    const lk__header *want = &r->label->h, *h = &p->label.h;
-    bool agree = h->kind == LK_KIND_COLLECTIVE
-                     ? lk__label_difference(r->label, &p->label) == LK_SAME && h->bytes == r->bytes
-                     : h->dtype == want->dtype && h->bytes <= r->bytes;
-    if (!agree) {
+    const lk__header *h = &p->label.h;
+    if (!agrees(r, p)) {
         lk__label mine = *r->label, theirs = p->label;
         mine.h.bytes = r->bytes;
+        if (r->claims)
+            mine.h.count = h->count;
         w->transport->drop(w, p);
         return lk__report_mismatch(comm, &mine, &theirs);
     }
@@ -64,8 +88,18 @@ static lk_status deliver(lk_request *r, lk__packet *p)
                            .tag = h->tag,
                            .count = h->count,
                            .dtype = h->dtype,
-                           .sequence = h->sequence};
+                           .sequence = h->sequence,
+                           .ndim = -1};
     r->moved++;
+    bool readable = h->kind == LK_KIND_COLLECTIVE ||
+                    lk__label_shape(&p->label, &r->info.ndim, r->info.dim);
+    if (!readable) {
+        w->transport->drop(w, p);
+        return LK_RAISE(LK_ECOMM, "rank %d has sent a message whose shape cannot be read",
+                        r->info.rank);
+    }
+    if (r->claims)
+        return claim(r, p);
     LK_TRY(w->transport->take(w, p, r));
     return LK_OK;
 }
@@ -200,6 +234,8 @@ void lk__request_end(lk_request *r)
         unlink_posted(w, r);
     else if (r->in_list)
         unlink_active(w, r);
+    if (lk__request_claimed(r))
+        w->transport->drop(w, r->claimed);
     if (r->type == LK_REQUEST_RECV && lk__request_done(r))
         lk__journal_write(r->place, r->info.rank, r->info.sequence);
     if (r->type != LK_REQUEST_COLLECTIVE)

@@ -2,6 +2,7 @@
 #include "base/journal.h"
 #include "comm/comm.h"
 #include "comm/helper.h"
+#include "comm/user.h"
 
 #include <lockstep/alloc.h>
 
@@ -20,6 +21,7 @@ struct args {
     int rank;
     int64_t tag;
     const char *name;
+    const lk__array *array; /* to send with its shape, or to claim; NULL: plain elements */
 };
 
 static lk_status check(const lk_comm *comm, const struct args *a, int64_t *bytes)
@@ -69,26 +71,34 @@ static lk_status repeat(const lk_comm *comm, const struct args *a, struct p2p *q
 static lk_status prepare(lk_comm *comm, const struct args *a, int64_t bytes, struct p2p *q)
 {
     bool send = a->call == LK_CALL_SEND;
-    *q = (struct p2p){
-        .r = {.comm = comm,
-              .label = &q->label,
-              .peer = a->rank < 0 ? LK_ANY_RANK : comm->member[a->rank],
-              .tag = a->tag,
-              .data = a->data,
-              .bytes = bytes,
-              .info = {a->rank, a->tag, a->count, a->dtype, send ? comm->n_sent[a->rank]++ : -1}},
-        .label = {.h = {.magic = LK_WIRE_MAGIC,
-                        .kind = LK_KIND_P2P,
-                        .call = (uint8_t)a->call,
-                        .dtype = (uint8_t)a->dtype,
-                        .fold = LK_N_FOLDS,
-                        .context = comm->context,
-                        .source = comm->w->rank,
-                        .tag = a->tag,
-                        .count = a->count,
-                        .root = -1}}};
+    *q = (struct p2p){.r = {.comm = comm,
+                            .label = &q->label,
+                            .peer = a->rank < 0 ? LK_ANY_RANK : comm->member[a->rank],
+                            .tag = a->tag,
+                            .data = a->data,
+                            .bytes = bytes,
+                            .info = {.rank = a->rank,
+                                     .tag = a->tag,
+                                     .count = a->count,
+                                     .dtype = a->dtype,
+                                     .sequence = send ? comm->n_sent[a->rank]++ : -1,
+                                     .ndim = -1}},
+                      .label = {.h = {.magic = LK_WIRE_MAGIC,
+                                      .kind = LK_KIND_P2P,
+                                      .call = (uint8_t)a->call,
+                                      .dtype = (uint8_t)a->dtype,
+                                      .fold = LK_N_FOLDS,
+                                      .context = comm->context,
+                                      .source = comm->w->rank,
+                                      .tag = a->tag,
+                                      .count = a->count,
+                                      .root = -1}}};
     q->label.h.sequence = q->r.info.sequence;
     lk__label_name(&q->label, a->name);
+    if (a->array && send)
+        lk__label_shape_add(&q->label, a->array->ndim, a->array->dim);
+    q->r.claims = a->array && !send;
+    q->r.any = q->r.claims && a->array->dtype == LK_N_DTYPES;
     LK_TRY(repeat(comm, a, q));
     return LK_OK;
 }
@@ -148,16 +158,16 @@ lk_status lk_send(lk_comm *comm, const void *data, int64_t count, lk_dtype dtype
                   int64_t tag, const char *name)
 {
     void *bytes = (void *)(uintptr_t)data;
-    LK_TRY(
-        blocking(comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name}, NULL));
+    LK_TRY(blocking(comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name, NULL},
+                    NULL));
     return LK_OK;
 }
 
 lk_status lk_recv(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int source, int64_t tag,
                   const char *name, lk_message *info)
 {
-    LK_TRY(
-        blocking(comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name}, info));
+    LK_TRY(blocking(comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name, NULL},
+                    info));
     return LK_OK;
 }
 
@@ -165,14 +175,35 @@ lk_status lk_isend(lk_comm *comm, const void *data, int64_t count, lk_dtype dtyp
                    int64_t tag, const char *name, lk_request **out)
 {
     void *bytes = (void *)(uintptr_t)data;
-    LK_TRY(start(comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name}, out));
+    LK_TRY(
+        start(comm, &(struct args){LK_CALL_SEND, bytes, count, dtype, dest, tag, name, NULL}, out));
     return LK_OK;
 }
 
 lk_status lk_irecv(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int source,
                    int64_t tag, const char *name, lk_request **out)
 {
-    LK_TRY(start(comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name}, out));
+    LK_TRY(start(comm, &(struct args){LK_CALL_RECV, data, count, dtype, source, tag, name, NULL},
+                 out));
+    return LK_OK;
+}
+
+lk_status lk__isend_array(lk_comm *comm, const lk__array *x, int dest, int64_t tag,
+                          const char *name, lk_request **out)
+{
+    void *bytes = (void *)(uintptr_t)x->data;
+    LK_TRY(start(comm, &(struct args){LK_CALL_SEND, bytes, x->count, x->dtype, dest, tag, name, x},
+                 out));
+    return LK_OK;
+}
+
+lk_status lk__irecv_claim(lk_comm *comm, lk_dtype dtype, int source, int64_t tag, const char *name,
+                          lk_request **out)
+{
+    lk__array what = {.dtype = dtype};
+    lk_dtype shown = dtype == LK_N_DTYPES ? LK_U8 : dtype;
+    LK_TRY(
+        start(comm, &(struct args){LK_CALL_RECV, NULL, 0, shown, source, tag, name, &what}, out));
     return LK_OK;
 }
 
@@ -180,8 +211,10 @@ lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_part *send, const 
                       const char *name, lk_message *info)
 {
     LK_CHECK(send && recv, LK_EINVAL, "%s is NULL", send ? "recv" : "send");
-    struct args s = {LK_CALL_SEND, send->data, send->count, dtype, send->rank, send->tag, name};
-    struct args v = {LK_CALL_RECV, recv->data, recv->count, dtype, recv->rank, recv->tag, name};
+    struct args s = {LK_CALL_SEND, send->data, send->count, dtype,
+                     send->rank,   send->tag,  name,        NULL};
+    struct args v = {LK_CALL_RECV, recv->data, recv->count, dtype,
+                     recv->rank,   recv->tag,  name,        NULL};
     bool to = send->rank >= 0, from = recv->rank >= 0;
     int64_t n_send = 0, n_recv = 0;
     struct p2p out, in;

@@ -3,13 +3,20 @@
 #include "base/journal.h"
 #include "comm/comm.h"
 #include "comm/helper.h"
+#include "comm/user.h"
 
 #include <lockstep/alloc.h>
 
-/* The request is over, well or not: give the host its result and release it. */
+/* The request is over, well or not: give the host its result and release it, unless it has claimed a
+ * message that is still to be taken. */
 static void finish(lk_request **request, lk_message *info)
 {
     lk_request *r = *request;
+    if (lk__request_claimed(r) && info) {
+        *info = r->info;
+        lk__call_end(r->comm);
+        return;
+    }
     *request = NULL;
     if (info && r->type != LK_REQUEST_COLLECTIVE)
         *info = r->info;
@@ -135,9 +142,28 @@ lk_message lk_request_message(const lk_request *request)
     return request->info;
 }
 
+lk_status lk__claim_take(lk_request **request, void *data)
+{
+    lk_request *r = *request;
+    lk__world *w = r->comm->w;
+    LK_INSIDE(w);
+    lk__packet *p = r->claimed;
+    r->claimed = NULL;
+    r->peer = p->label.h.source;
+    r->data = data;
+    r->bytes = p->label.h.bytes;
+    atomic_store_explicit(&r->done, 0, memory_order_relaxed);
+    lk_status st = w->transport->take(w, p, r);
+    st = st == LK_OK ? lk__wait_one(r) : lk__fault_raise(w);
+    finish(request, NULL);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* A sender may still wait for a claimed message to be taken. */
 bool lk__request_is_over(lk_request *r)
 {
-    return lk__request_done(r);
+    return lk__request_done(r) && !(lk__request_claimed(r) && r->claimed->label.h.lane);
 }
 
 void lk__request_drop(lk_request **request)

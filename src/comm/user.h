@@ -31,6 +31,33 @@ void lk__comm_end_job(lk_comm *comm, lk_status status, const char *report);
  */
 lk_status lk__comm_meets_itself(lk_comm *comm, bool receives, int64_t tag, bool *out) LK_NODISCARD;
 
+/* ---- arrays: messages that carry their shape, and receives of whatever comes ---- */
+
+typedef struct lk__array {
+    const void *data;
+    int64_t count;
+    lk_dtype dtype;
+    int ndim; /* at most LK_MESSAGE_AXES */
+    const int64_t *dim;
+} lk__array;
+
+/** As lk_isend(), with the shape. */
+lk_status lk__isend_array(lk_comm *comm, const lk__array *x, int dest, int64_t tag,
+                          const char *name, lk_request **out) LK_NODISCARD;
+
+/**
+ * Begin to receive a message of any number of elements, of `dtype` or of any (LK_N_DTYPES).
+ *
+ * lk_wait() and lk_waitany(), with an `info`, wait until it is there and say what it is; the request
+ * stays, for lk__claim_take().  Its turn among receives is that of the call here.
+ */
+lk_status lk__irecv_claim(lk_comm *comm, lk_dtype dtype, int source, int64_t tag, const char *name,
+                          lk_request **out) LK_NODISCARD;
+
+/** Receive what was claimed to `data`, which has room for it, and release the request, also on
+ * failure. */
+lk_status lk__claim_take(lk_request **request, void *data) LK_NODISCARD;
+
 /** Whether a request is over; and give it up: after lk__comm_end_job(), unless it is over. */
 bool lk__request_is_over(lk_request *request);
 void lk__request_drop(lk_request **request);

@@ -1,4 +1,6 @@
-/* What travels: a header of 64 bytes, the name of the call, the payload.
+/* What travels: a header of 64 bytes, the name of the call, the payload.  Behind the name of a message
+ * may be a zero and its shape, the sizes of the axes in groups of 7 bits, the lowest first; the highest
+ * bit of a byte says that more of the number follow.
  *
  *     offset  bytes
  *          0      4  magic        LK_WIRE_MAGIC; another value is another program or version
@@ -23,7 +25,8 @@
  *                                 repeats, in a segment that is run again; 0: none;
  *                                 collectives: rolling hash of all calls before this one
  *         56      4  root         -1 where there is none
- *         60      1  text         bytes of the name behind the header, at most LK_WIRE_NAME
+ *         60      1  text         bytes of the name behind the header and of the shape behind that, at
+ *                                 most LK_WIRE_NAME
  *         61      1  algorithm    collectives: which algorithm of the call, from 1; 0: not yet chosen
  *         62      2  lane         0: the payload is behind the name; otherwise it comes apart, when
  *                                 the receiver asks for it by this number
@@ -96,6 +99,12 @@ static inline void lk__label_copy(lk__label *to, const lk__label *from)
 
 /** Set the label's name (NULL: none) and h.text. */
 void lk__label_name(lk__label *label, const char *name);
+
+/** Put the sizes of `ndim` axes behind the label's name, whose front makes room for them. */
+void lk__label_shape_add(lk__label *label, int ndim, const int64_t *dim);
+
+/** Read them: `*ndim` is -1 where there are none.  False for what cannot be read. */
+bool lk__label_shape(const lk__label *label, int *ndim, int64_t dim[LK_MESSAGE_AXES]);
 
 enum { LK_CALL_TEXT = 192 };
 

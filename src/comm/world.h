@@ -86,15 +86,18 @@ struct lk_request {
     lk__request_type type;
     bool in_list; /* posted or active */
     bool heap;    /* lk_wait() releases it */
+    bool claims;  /* is done when a packet is there, which it keeps, however large: user.h */
+    bool any;     /* of any dtype, if it claims */
     int peer;     /* world rank, or LK_ANY_RANK */
     int64_t tag;  /* or LK_ANY_TAG */
     void *data;
     int64_t bytes; /* to send; or room */
     lk_message info;
-    int64_t moved;    /* how often it came further: starts the deadline of a wait for it anew */
-    int64_t place;    /* of its note in the journal of a first run; 0: none */
-    lk__watch tested; /* by lk_test() */
-    lk__after *after; /* NULL: nothing */
+    int64_t moved;       /* how often it came further: starts the deadline of a wait for it anew */
+    int64_t place;       /* of its note in the journal of a first run; 0: none */
+    lk__packet *claimed; /* that lk__claim_take() takes; otherwise NULL */
+    lk__watch tested;    /* by lk_test() */
+    lk__after *after;    /* NULL: nothing */
     struct lk__offer *offer; /* the transport's, of a payload that goes apart */
     lk_request *next, *prev;
     lk_status (*advance)(
@@ -198,6 +201,12 @@ void lk__request_end(lk_request *r);
 static inline bool lk__request_done(lk_request *r)
 {
     return atomic_load_explicit(&r->done, memory_order_acquire) != 0;
+}
+
+/** Whether it has a packet that nobody has taken. */
+static inline bool lk__request_claimed(const lk_request *r)
+{
+    return r->type == LK_REQUEST_RECV && r->claimed;
 }
 
 /** Begin a collective: into the list of those that progress. */

@@ -11,6 +11,7 @@
  * overlaps in backward.  Answers are made of the same ops: a recorded backward has its own answers.
  * Posts are kept by the tape (posts.h); an answer has the number of its message as tag, as in send.c.
  */
+#include "comm/user.h"
 #include "dist/common/posts.h"
 #include "tensor/tensor.h"
 
@@ -90,8 +91,7 @@ lk_status lk__dist_post_send(lk__dist d, lk_var x, int rank, int64_t tag, lk_var
     LK_TRY(lk_value(p.data, &t));
     LK_TRY(lk__post_room(x.tape));
     LK_TRY(lk_apply(x.tape, &isend_op, &p.data, 1, NULL, &p.handle));
-    LK_TRY(
-        lk_isend(d.comm, lk__tensor_start(t), t->count, t->dtype, rank, tag, d.name, &p.request));
+    LK_TRY(lk__dist_isend(&d, t, rank, tag, &p.request));
     p.info = lk_request_message(p.request);
     p.dtype = t->dtype;
     p.shape = t->shape;
@@ -154,9 +154,41 @@ static const lk_op irecv_op = {.name = "irecv",
                                .forward = nothing_forward,
                                .backward = irecv_backward};
 
+/* A receive that is left open: the handle alone, and the message is claimed. */
+static const lk_op claim_op = {.name = "irecv",
+                               .summary = "a value from another rank, under way",
+                               .min_in = 0,
+                               .max_in = 0,
+                               .n_out = 1,
+                               .flags = LK_OP_COLLECTIVE,
+                               .infer = handle_infer,
+                               .forward = nothing_forward,
+                               .backward = irecv_backward};
+
+static lk_status post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
+                            lk_var *handle)
+{
+    lk__post p = {.d = d, .claims = true, .answer = LK_NO_VAR, .info = {.rank = rank}};
+    LK_CHECK(like.dtype == LK_ANY_DTYPE || lk_dtype_size(like.dtype) > 0, LK_EDTYPE,
+             "recv(\"%s\"): %d is no dtype", d.name, (int)like.dtype);
+    if (like.shape.ndim != LK_ANY_SHAPE.ndim)
+        LK_TRY(lk_shape_count(like.shape, &(int64_t){0}));
+    LK_TRY(lk__post_room(tape));
+    LK_TRY(lk_apply(tape, &claim_op, NULL, 0, NULL, &p.handle));
+    p.data = p.handle;
+    p.dtype = like.dtype;
+    p.shape = like.shape;
+    LK_TRY(lk__irecv_claim(d.comm, like.dtype, rank, tag, d.name, &p.request));
+    lk__post_add(tape, &p);
+    *handle = p.handle;
+    return LK_OK;
+}
+
 lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
                              lk_var *handle)
 {
+    if (lk__dist_is_open(like.dtype, like.shape))
+        return post_claim(tape, d, rank, tag, like, handle);
     lk_var out[2];
     const lk_tensor *t = NULL;
     lk__post p = {.d = d, .answer = LK_NO_VAR, .info = {.rank = rank}};
@@ -204,6 +236,30 @@ const lk_op lk__dist_received = {.name = "wait_irecv",
                                  .flags = LK_OP_COLLECTIVE | LK_OP_STRIDED,
                                  .infer = received_infer,
                                  .backward = received_backward};
+
+/* The wait for what was claimed: a value of what the message says, which the post then has. */
+static lk_status claimed_infer(lk_call *c, lk_spec *out)
+{
+    out[0] = *(const lk_spec *)c->attr;
+    return LK_OK;
+}
+
+static lk_status claimed_forward(lk_call *c)
+{
+    LK_TRY(lk__claim_take(&lk__post_find(c->in[0])->request, lk__tensor_start(c->y[0])));
+    return LK_OK;
+}
+
+const lk_op lk__dist_claimed = {.name = "wait_irecv",
+                                .summary = "a message has come",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .n_out = 1,
+                                .flags = LK_OP_COLLECTIVE,
+                                .attr_size = sizeof(lk_spec),
+                                .infer = claimed_infer,
+                                .forward = claimed_forward,
+                                .backward = received_backward};
 
 /* ---- calls ---- */
 

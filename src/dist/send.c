@@ -6,8 +6,10 @@
  * The answer's tag is the number of the message it answers among those of its pair, above all tags of
  * programs; the pair, the direction and the communicator do the rest.  A recorded answer is itself a
  * message with a number, so its own answer is found the same way.
+ *
+ * A receive that leaves dtype or shape to the message is an irecv and its wait.
  */
-#include "dist/common/node.h"
+#include "dist/common/posts.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -65,8 +67,7 @@ static lk_status send_forward(lk_call *c)
 {
     const message *m = c->attr;
     lk_request *request = NULL;
-    LK_TRY(lk_isend(m->d.comm, lk__tensor_start(c->x[0]), c->x[0]->count, c->x[0]->dtype, m->peer,
-                    m->tag, m->d.name, &request));
+    LK_TRY(lk__dist_isend(&m->d, c->x[0], m->peer, m->tag, &request));
     lk_message info = lk_request_message(request);
     LK_TRY(lk_wait(&request, NULL));
     ticket_write(c->y[1], &info);
@@ -113,11 +114,14 @@ static lk_status recv_forward(lk_call *c)
 {
     const message *m = c->attr;
     lk_message info = {0};
+    lk_spec came;
     LK_TRY(lk_recv(m->d.comm, lk__tensor_start(c->y[0]), c->y[0]->count, m->dtype, m->peer, m->tag,
                    m->d.name, &info));
-    LK_CHECK(info.count == c->y[0]->count, LK_ESHAPE,
-             "recv(\"%s\") of %s%s: rank %d has sent %lld elements", m->d.name,
-             lk_dtype_name(m->dtype), lk_shape_text(m->shape).s, info.rank, (long long)info.count);
+    LK_TRY(lk__dist_came(&info, &came));
+    LK_CHECK(lk__dist_fits(m->shape, &info), LK_ESHAPE,
+             "recv(\"%s\") of %s%s: rank %d has sent %s%s", m->d.name, lk_dtype_name(m->dtype),
+             lk_shape_text(m->shape).s, info.rank, lk_dtype_name(came.dtype),
+             lk_shape_text(came.shape).s);
     ticket_write(c->y[1], &info);
     return LK_OK;
 }
@@ -169,6 +173,13 @@ lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk
     *out = LK_NO_VAR;
     LK_TRY(lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv", source, tag, .any = true}));
     message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag);
+    if (lk__dist_is_open(dtype, shape)) {
+        LK_TRY(lk__dist_post_recv(tape, m.d, source, tag, (lk_spec){.dtype = dtype, .shape = shape},
+                                  &both[0]));
+        lk__post_find(both[0])->blocking = true;
+        LK_TRY(lk_dist_wait(both[0], out));
+        return LK_OK;
+    }
     m.dtype = dtype;
     m.shape = shape;
     LK_TRY(lk_apply(tape, &recv_op, NULL, 0, &m, both));

@@ -1,32 +1,17 @@
-/* Messages and bcast of lists: what the values are goes ahead of them, so that the receiver need not
- * know how many there are, nor their dtypes and shapes.
+/* Messages and bcast of lists, of which the receiver need not know how many values there are, nor their
+ * dtypes and shapes.
  *
- * The numbers that go ahead are plain messages, without a derivative; each value is a node of send.c
- * or bcast.c.
+ * How many there are goes ahead, as a plain message without a derivative.  Each value is a node of
+ * send.c, whose message says what it is, or of bcast.c, and then what it is goes ahead too.
  */
 #include "dist/common/list.h"
 #include "dist/common/posts.h"
 
 #include <lockstep/alloc.h>
 
-static lk_status likes_of(const lk_var *xs, int64_t n, lk__like **out)
-{
-    lk_status st = LK_OK;
-    LK_TRY(lk_alloc(out, n, sizeof **out));
-    for (int64_t i = 0; i < n; i++)
-        LK_TRY_TO(fail, lk__like_of(xs[i], &(*out)[i]));
-    return LK_OK;
-fail:
-    lk_free(*out);
-    *out = NULL;
-    return st;
-}
-
 lk_status lk_dist_send_list(lk_comm *comm, const lk_var *xs, int n, int dest, int64_t tag,
                             const char *name, lk_var *token)
 {
-    lk_status st;
-    lk__like *like = NULL;
     int64_t number = n;
     lk_var sent = LK_NO_VAR;
     if (token)
@@ -35,16 +20,12 @@ lk_status lk_dist_send_list(lk_comm *comm, const lk_var *xs, int n, int dest, in
     LK_TRY(lk__list_check("send_list", xs, n, true));
     LK_TRY(lk__dist_peer_check(xs[0].tape, comm,
                                &(lk__dist_peer){"send_list", dest, tag, .list = true}));
-    LK_TRY(likes_of(xs, n, &like));
-    LK_TRY_TO(done, lk_send(comm, &number, 1, LK_I64, dest, tag, name));
-    LK_TRY_TO(done, lk_send(comm, like, number * LK_LIKE, LK_I64, dest, tag, name));
+    LK_TRY(lk_send(comm, &number, 1, LK_I64, dest, tag, name));
     for (int i = 0; i < n; i++)
-        LK_TRY_TO(done, lk_dist_send(comm, xs[i], dest, tag, name, &sent));
+        LK_TRY(lk_dist_send(comm, xs[i], dest, tag, name, &sent));
     if (token)
         *token = sent;
-done:
-    lk_free(like);
-    return st;
+    return LK_OK;
 }
 
 static lk_status room_check(const char *call, const char *name, const lk_list *list, int64_t n)
@@ -58,26 +39,31 @@ static lk_status room_check(const char *call, const char *name, const lk_list *l
 lk_status lk_dist_recv_list(lk_tape *tape, lk_comm *comm, int source, int64_t tag, const char *name,
                             lk_list *out)
 {
-    lk_status st;
     lk_message info;
-    lk__like *like = NULL;
-    int64_t n;
+    int64_t n = -1;
     LK_CHECK(out && (out->at || out->room == 0), LK_EINVAL, "recv_list: there is no list");
     out->n = 0;
     LK_TRY(lk__dist_peer_check(
         tape, comm, &(lk__dist_peer){"recv_list", source, tag, .any = true, .list = true}));
     LK_TRY(lk_recv(comm, &n, 1, LK_I64, source, tag, name, &info));
     LK_TRY(room_check("recv_list", name, out, n));
-    LK_TRY(lk_alloc(&like, n, sizeof *like));
-    LK_TRY_TO(done, lk_recv(comm, like, n * LK_LIKE, LK_I64, info.rank, info.tag, name, NULL));
-    for (int64_t i = 0; i < n; i++) {
-        lk_spec s = lk__like_spec(&like[i]);
-        LK_TRY_TO(done, lk_dist_recv(tape, comm, info.rank, info.tag, s.dtype, s.shape, name,
-                                     &out->at[i]));
-    }
+    for (int64_t i = 0; i < n; i++)
+        LK_TRY(lk_dist_recv(tape, comm, info.rank, info.tag, LK_ANY_DTYPE, LK_ANY_SHAPE, name,
+                            &out->at[i]));
     out->n = (int)n;
-done:
-    lk_free(like);
+    return LK_OK;
+}
+
+static lk_status likes_of(const lk_var *xs, int64_t n, lk__like **out)
+{
+    lk_status st = LK_OK;
+    LK_TRY(lk_alloc(out, n, sizeof **out));
+    for (int64_t i = 0; i < n; i++)
+        LK_TRY_TO(fail, lk__like_of(xs[i], &(*out)[i]));
+    return LK_OK;
+fail:
+    lk_free(*out);
+    *out = NULL;
     return st;
 }
 

@@ -5,6 +5,8 @@
 
 #include <lockstep/alloc.h>
 
+#include <string.h>
+
 /* A handle that can be waited for. */
 static lk_status post_check(lk_var handle, const char *call, lk__post **out)
 {
@@ -23,21 +25,41 @@ static lk_status post_check(lk_var handle, const char *call, lk__post **out)
     return LK_OK;
 }
 
-/* The request of `p` is over: record it. */
+/* Take what was claimed, to a value of its dtype and shape. */
+static lk_status claim_end(lk_var handle, lk__post *p, const lk_spec *came, lk_var *value)
+{
+    lk_spec spec;
+    memset(&spec, 0, sizeof spec); /* attributes are compared as bytes */
+    spec.dtype = p->dtype = came->dtype;
+    spec.shape = p->shape = came->shape;
+    LK_TRY(lk_apply(handle.tape, &lk__dist_claimed, &handle, 1, &spec, value));
+    return LK_OK;
+}
+
+/* The request of `p` is over, or has claimed its message: record it. */
 static lk_status post_end(lk_var handle, lk_var *out)
 {
     lk_status st;
-    const lk__post *p = lk__post_find(handle);
+    lk__post *p = lk__post_find(handle);
     lk_var value = LK_NO_VAR;
-    int64_t count = 0;
-    LK_TRY_TO(done, lk_shape_count(p->shape, &count));
-    if (p->info.count != count)
-        LK_TRY_TO(done, LK_RAISE(LK_ESHAPE, "%s of %s%s: it has sent %lld elements",
-                                 lk__post_text(p).s, lk_dtype_name(p->dtype),
-                                 lk_shape_text(p->shape).s, (long long)p->info.count));
-    LK_TRY_TO(done, lk_apply(handle.tape, p->sends ? &lk__dist_sent : &lk__dist_received,
-                             (lk_var[]){handle, p->data}, p->sends ? 1 : 2, NULL, &value));
+    lk_shape want = p->shape;
+    lk_dtype dtype = p->dtype;
+    lk_spec came = {.dtype = dtype, .shape = want};
+    if (!p->sends)
+        LK_TRY_TO(done, lk__dist_came(&p->info, &came));
+    if (p->claims)
+        LK_TRY_TO(done, claim_end(handle, p, &came, &value));
+    if (!p->sends && !lk__dist_fits(want, &p->info))
+        LK_TRY_TO(done,
+                  LK_RAISE(LK_ESHAPE, "%s of %s%s: it has sent %s%s", lk__post_text(p).s,
+                           dtype == LK_ANY_DTYPE ? "" : lk_dtype_name(dtype), lk_shape_text(want).s,
+                           lk_dtype_name(came.dtype), lk_shape_text(came.shape).s));
+    if (!p->claims)
+        LK_TRY_TO(done, lk_apply(handle.tape, p->sends ? &lk__dist_sent : &lk__dist_received,
+                                 (lk_var[]){handle, p->data}, p->sends ? 1 : 2, NULL, &value));
 done:
+    if (p->request)
+        lk__request_drop(&p->request);
     lk__post_done(handle);
     if (out)
         *out = value;
@@ -93,7 +115,7 @@ lk_status lk_dist_waitany(const lk_var *handles, int n, int *which, lk_var *out)
     if (one < 0)
         goto done;
     lk__post *p = lk__post_find(handles[one]);
-    p->request = NULL;
+    p->request = request[one]; /* NULL, or what has claimed a message */
     LK_TRY_TO(done, st);
     p->info = info;
     *which = (int)one;

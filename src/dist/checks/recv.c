@@ -18,6 +18,26 @@ static lk_status from_any(const lk_dist_sample *s, lk_comm *comm, const lk_var *
     return LK_OK;
 }
 
+/* Of what the others have, which differs, only the tag is known; in variant 1 also the dtype. */
+static lk_status of_any_shape(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
+{
+    lk_dtype dtype = s->variant == 0 ? LK_ANY_DTYPE : lk_dtype_of(in[0]);
+    if (lk_comm_rank(comm) != 0) {
+        LK_TRY(lk_dist_send(comm, in[0], 0, 7, "check", NULL));
+        return LK_OK;
+    }
+    LK_TRY(lk_sum(in[0], NULL, out));
+    for (int r = 1; r < lk_comm_size(comm); r++) {
+        lk_var got;
+        LK_TRY(lk_dist_recv(in[0].tape, comm, LK_ANY_RANK, LK_ANY_TAG, dtype, LK_ANY_SHAPE, "check",
+                            &got));
+        LK_TRY(lk_square(got, &got));
+        LK_TRY(lk_sum(got, NULL, &got));
+        LK_TRY(lk_mul(out[0], got, out));
+    }
+    return LK_OK;
+}
+
 const lk_dist_check lk_dist_check_recv = {
     .name = "recv",
     .summary = "y = what was sent here; its dy goes back to the sender",
@@ -34,4 +54,17 @@ const lk_dist_check lk_dist_check_recv = {
                                          .run = from_any,
                                          .root = -1,
                                          .is_linear = true},
+                                        {.name = "of any dtype and shape",
+                                         .n_in = 1,
+                                         .n_out = 1,
+                                         .axis = 1,
+                                         .shape = shape_uneven,
+                                         .run = of_any_shape},
+                                        {.name = "of any shape",
+                                         .n_in = 1,
+                                         .n_out = 1,
+                                         .axis = 0,
+                                         .variant = 1,
+                                         .shape = shape_uneven,
+                                         .run = of_any_shape},
                                         {0}}};

@@ -33,6 +33,16 @@ static inline lk_shape shape_ragged(const lk_dist_sample *s, int rank, int size,
     return shape;
 }
 
+/* Uneven along `axis`. */
+static inline lk_shape shape_uneven(const lk_dist_sample *s, int rank, int size, int i)
+{
+    lk_shape shape = LK_SHAPE(2, 3);
+    (void)size;
+    (void)i;
+    shape.dim[s->axis] = 1 + rank % 3;
+    return shape;
+}
+
 /* What rank r asks for along an axis of shape_whole(). */
 static inline int64_t asked(int rank)
 {

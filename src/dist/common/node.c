@@ -126,6 +126,52 @@ lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x)
     return LK_OK;
 }
 
+_Static_assert((int)LK_MESSAGE_AXES == (int)LK_MAX_NDIM, "a message can have any shape");
+
+lk_status lk__dist_isend(const lk__dist *d, const lk_tensor *x, int rank, int64_t tag,
+                         lk_request **out)
+{
+    LK_TRY(lk__isend_array(d->comm,
+                           &(lk__array){.data = lk__tensor_start(x),
+                                        .count = x->count,
+                                        .dtype = x->dtype,
+                                        .ndim = x->shape.ndim,
+                                        .dim = x->shape.dim},
+                           rank, tag, d->name, out));
+    return LK_OK;
+}
+
+bool lk__dist_is_open(lk_dtype dtype, lk_shape shape)
+{
+    return dtype == LK_ANY_DTYPE || shape.ndim == LK_ANY_SHAPE.ndim;
+}
+
+lk_status lk__dist_came(const lk_message *m, lk_spec *out)
+{
+    int64_t count;
+    *out = (lk_spec){.dtype = m->dtype, .shape = LK_SHAPE(m->count)};
+    if (m->ndim < 0)
+        return LK_OK;
+    out->shape.ndim = m->ndim;
+    memcpy(out->shape.dim, m->dim, sizeof out->shape.dim);
+    LK_CHECK(lk_shape_count(out->shape, &count) == LK_OK && count == m->count, LK_ECOMM,
+             "rank %d has sent %lld elements as %s", m->rank, (long long)m->count,
+             lk_shape_text(out->shape).s);
+    return LK_OK;
+}
+
+bool lk__dist_fits(lk_shape shape, const lk_message *m)
+{
+    lk_shape sent = {.ndim = m->ndim};
+    int64_t count;
+    if (shape.ndim == LK_ANY_SHAPE.ndim)
+        return true;
+    if (m->ndim < 0)
+        return lk_shape_count(shape, &count) == LK_OK && count == m->count;
+    memcpy(sent.dim, m->dim, sizeof sent.dim);
+    return lk_shape_equal(shape, sent);
+}
+
 lk_status lk__dist_counts(const lk__dist *d, lk_tape *tape, int64_t own, int64_t *sum, lk_var *out)
 {
     const lk_tensor *t = NULL;

@@ -53,6 +53,20 @@ typedef struct lk__dist_peer {
 } lk__dist_peer;
 lk_status lk__dist_peer_check(lk_tape *tape, lk_comm *comm, const lk__dist_peer *p) LK_NODISCARD;
 
+/** Begin to send a contiguous tensor; its shape travels along. */
+lk_status lk__dist_isend(const lk__dist *d, const lk_tensor *x, int rank, int64_t tag,
+                         lk_request **out) LK_NODISCARD;
+
+/** Whether a receive leaves the dtype or the shape to the message. */
+bool lk__dist_is_open(lk_dtype dtype, lk_shape shape);
+
+/** What a message is: its shape, or of plain elements their number.  Errors:
+ * LK_ECOMM when shape and number do not go together. */
+lk_status lk__dist_came(const lk_message *message, lk_spec *out) LK_NODISCARD;
+
+/** Whether a receive of this shape, which may be open, takes it. */
+bool lk__dist_fits(lk_shape shape, const lk_message *message);
+
 /** The counts of all ranks as a value [P]; `sum` (may be NULL) is all together.  Collective. */
 lk_status lk__dist_counts(const lk__dist *d, lk_tape *tape, int64_t own, int64_t *sum,
                           lk_var *out) LK_NODISCARD;
@@ -83,6 +97,6 @@ lk_status lk__dist_extreme(const lk__dist *d, lk_var x, lk_var index, lk_var *va
 /* The ops of this room, which answer each other in backward. */
 extern const lk_op lk__dist_allreduce, lk__dist_reduce, lk__dist_bcast, lk__dist_allgather,
     lk__dist_reduce_scatter, lk__dist_gather, lk__dist_scatter, lk__dist_alltoall, lk__dist_sent,
-    lk__dist_received;
+    lk__dist_received, lk__dist_claimed;
 
 #endif /* LK_DIST_COMMON_NODE_H */

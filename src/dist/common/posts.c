@@ -30,11 +30,12 @@ lk_text lk__post_text(const lk__post *p)
 {
     lk_text t;
     int rank = p->info.rank;
+    const char *call = p->sends ? "isend" : p->blocking ? "recv" : "irecv";
     if (rank >= 0)
-        snprintf(t.s, sizeof t.s, "%s(\"%s\") %s rank %d", p->sends ? "isend" : "irecv", p->d.name,
+        snprintf(t.s, sizeof t.s, "%s(\"%s\") %s rank %d", call, p->d.name,
                  p->sends ? "to" : "from", rank);
     else
-        snprintf(t.s, sizeof t.s, "irecv(\"%s\") from any rank", p->d.name);
+        snprintf(t.s, sizeof t.s, "%s(\"%s\") from any rank", call, p->d.name);
     return t;
 }
 

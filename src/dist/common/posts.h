@@ -16,18 +16,21 @@ typedef struct lk__post {
     lk__dist d;
     lk_request *request; /* NULL: not under way */
     bool sends, recorded, waited;
+    bool claims;   /* a receive that is left open: there is no buffer before the message has come */
+    bool blocking; /* that is what a recv is made of */
     const void *segment; /* of lk_recompute() that it was made in */
     lk_var handle, data; /* `data`: what is sent, or the buffer */
     lk_var answer;       /* handle of the message that answers it; LK_NO_VAR: none yet */
     lk_message info;     /* of a receive: once it has been waited for */
-    lk_dtype dtype;
+    lk_dtype dtype;      /* of a receive that claims: as the program says, then of the message */
     lk_shape shape;
 } lk__post;
 
 /** The tape will use `comm` until its reset: errors if it was freed.  Cheap when said again. */
 lk_status lk__dist_uses(lk_tape *tape, lk_comm *comm, const char *call) LK_NODISCARD;
 
-/** Begin to send `x` to, or to receive from, a rank whose number and tag are checked. */
+/** Begin to send `x` to, or to receive from, a rank whose number and tag are checked; `like` may be
+ * open. */
 lk_status lk__dist_post_send(lk__dist d, lk_var x, int rank, int64_t tag,
                              lk_var *handle) LK_NODISCARD;
 lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,

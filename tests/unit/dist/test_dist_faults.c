@@ -382,7 +382,7 @@ static void handles_are_waited_for_once(void)
     ASSERT_FAILS(both(waits_for_any_of_the_same, 1), LK_EINVAL, "handles 0 and 2 are the same");
     ASSERT_FAILS(both(waits_outside_the_segment, 1), LK_ESTATE, "another segment");
     ASSERT_FAILS(both(sends_fewer, 2), LK_ESHAPE,
-                 "irecv(\"parcel\") from rank 0 of f64[3]: it has sent 2 elements");
+                 "irecv(\"parcel\") from rank 0 of f64[3]: it has sent f64[2]");
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
