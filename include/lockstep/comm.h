@@ -122,7 +122,7 @@ LK_API lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out) LK_NODISCAR
  * collective. */
 LK_API bool lk_mpi_has_module(const char *name);
 
-/** What each rank of lk_run_local() runs.  `comm` is borrowed until it returns. */
+/** What each rank of lk_run_local() and lk_run_main() runs.  `comm` is borrowed until it returns. */
 typedef lk_status lk_rank_fn(lk_comm *comm, void *arg);
 
 /**
@@ -139,6 +139,21 @@ typedef lk_status lk_rank_fn(lk_comm *comm, void *arg);
 LK_API lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg) LK_NODISCARD;
 
 enum { LK_MAX_LOCAL = 4096 };
+
+/**
+ * The whole of a main(): run `fn(comm, arg)` as the rank that an MPI launcher started here, or without
+ * one as `n` ranks on threads, as lk_run_local() does.
+ *
+ *     int main(void)
+ *     {
+ *         return lk_run_main(4, program, NULL, stderr);
+ *     }
+ *
+ * Returns the status of the process: 0, or 1 after a failure, whose trace is printed to `errors` (NULL:
+ * not at all) before MPI ends.  Collective over all processes of the job, and at most once where MPI is
+ * used: see lk_comm_open().
+ */
+LK_API int lk_run_main(int n, lk_rank_fn *fn, void *arg, FILE *errors);
 
 /** Release a communicator; its requests must be complete.  Not collective.  NULL is allowed.  With the
  * last one of a process MPI may be ended, which waits for the other ranks and whose launcher may end
