@@ -90,14 +90,9 @@ static double start[ROWS * COLUMNS], gradient[ROWS * COLUMNS], direction[ROWS * 
 static lk_status simulate(lk_comm *comm, lk_tape *tape, int64_t rows, bool differentiate,
                           double *out)
 {
-    lk_tensor *value, *grad;
     lk_var u, change, growth, energy;
     lk_tape_reset(tape);
-    LK_TRY(lk_tensor_wrap(LK_F64, LK_SHAPE(rows, COLUMNS), start, NULL, NULL, &value));
-    LK_TRY(lk_tensor_wrap(LK_F64, LK_SHAPE(rows, COLUMNS), gradient, NULL, NULL, &grad));
-    LK_TRY(lk_leaf(tape, value, grad, &u));
-    lk_tensor_free(value); /* the tape holds them */
-    lk_tensor_free(grad);
+    LK_TRY(lk_leaf_data(tape, LK_F64, LK_SHAPE(rows, COLUMNS), start, gradient, &u));
     for (int n = 0; n < STEPS; n++) {
         LK_TRY(lk_apply(tape, &laplace, &u, 1, &comm, &change));
         LK_TRY(lk_square(u, &growth));

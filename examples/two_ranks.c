@@ -53,13 +53,8 @@ static lk_status part_make(lk_comm *comm, struct part *p)
 static lk_status layer(struct part *p, int i, lk_var *h)
 {
     const int64_t in = width[i], out = width[i + 1];
-    lk_tensor *value, *grad;
     lk_var w, b;
-    LK_TRY(lk_tensor_wrap(LK_F32, LK_SHAPE(in + 1, out), p->w[i], NULL, NULL, &value));
-    LK_TRY(lk_tensor_wrap(LK_F32, LK_SHAPE(in + 1, out), p->grad[i], NULL, NULL, &grad));
-    LK_TRY(lk_leaf(p->tape, value, grad, &w));
-    lk_tensor_free(value); /* the tape holds them */
-    lk_tensor_free(grad);
+    LK_TRY(lk_leaf_data(p->tape, LK_F32, LK_SHAPE(in + 1, out), p->w[i], p->grad[i], &w));
     LK_TRY(lk_slice(w, 0, in, in + 1, 1, &b));
     LK_TRY(lk_reshape(b, LK_SHAPE(out), &b));
     LK_TRY(lk_slice(w, 0, 0, in, 1, &w));
@@ -72,13 +67,9 @@ static lk_status layer(struct part *p, int i, lk_var *h)
 /* This rank's part of the network; `*loss` stays LK_NO_VAR where it is not computed. */
 static lk_status forward(struct part *p, lk_var *loss)
 {
-    lk_shape hidden = LK_SHAPE(POINTS, HIDDEN);
-    lk_tensor *x;
     lk_var h, a, b;
     *loss = LK_NO_VAR;
-    LK_TRY(lk_tensor_wrap(LK_F32, LK_SHAPE(POINTS, 2), p->x, NULL, NULL, &x));
-    LK_TRY(lk_constant(p->tape, x, &h));
-    lk_tensor_free(x);
+    LK_TRY(lk_constant_data(p->tape, LK_F32, LK_SHAPE(POINTS, 2), p->x, &h));
     LK_TRY(lk_slice(h, 1, 0, 1, 1, &a));
     LK_TRY(lk_slice(h, 1, 1, 2, 1, &b));
     if (p->first)
@@ -86,7 +77,7 @@ static lk_status forward(struct part *p, lk_var *loss)
     if (p->first && !p->second)
         LK_TRY(lk_dist_send(p->comm, h, 1, 0, "hidden", NULL));
     if (p->second && !p->first)
-        LK_TRY(lk_dist_recv(p->tape, p->comm, 0, 0, LK_F32, hidden, "hidden", &h));
+        LK_TRY(lk_dist_recv(p->tape, p->comm, 0, 0, LK_ANY_DTYPE, LK_ANY_SHAPE, "hidden", &h));
     if (p->second) {
         LK_TRY(layer(p, 1, &h));
         LK_TRY(layer(p, 2, &h));
@@ -146,16 +137,5 @@ done:
 
 int main(void)
 {
-    lk_status st;
-    lk_comm *comm = NULL;
-    LK_TRY_TO(done, lk_comm_open(NULL, &comm));
-    if (strcmp(lk_comm_transport(comm), "mpi") == 0)
-        LK_TRY_TO(done, train(comm, NULL));
-    else
-        LK_TRY_TO(done, lk_run_local(2, train, NULL));
-done:
-    if (st != LK_OK)
-        lk_error_print(stderr);
-    lk_comm_free(comm);
-    return st != LK_OK;
+    return lk_run_main(2, train, NULL, stderr);
 }
