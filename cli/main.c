@@ -25,7 +25,7 @@ static void print_help(FILE *to)
     fprintf(to,
             "\n"
             "  lockstep VERB --help    what a verb does, and its options\n"
-            "  lockstep help KIND NAME what a layer, optimizer, ... does, and its options\n"
+            "  lockstep help NAME      what a layer, optimizer, op, ... does, and its options\n"
             "  lockstep --version      the version and the numerics epoch\n"
             "\n"
             "exit status: 0 done, 1 failed, 2 wrong usage, 75 stopped on request, to be resumed\n");

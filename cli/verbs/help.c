@@ -1,65 +1,199 @@
-/* lockstep help VERB [KIND], the same text as `lockstep VERB [KIND] --help`; and lockstep help layer
- * NAME, as for every kind that experiments choose from. */
-#include "kinds.h"
-#include "verb.h"
+/* lockstep help NAME: a verb, a kind, or whatever has that name; lockstep help KIND NAME, or VERB
+ * KIND, if it is to be one of them. */
+#include "things.h"
+
+#include <lockstep/suggest.h>
 
 #include <string.h>
 
-/* `lockstep help layer`: what there is to ask for. */
-static int help_kind(const lk_kind *kind)
+enum { NAME = 128 };
+
+/* What has been explained, and the name nearest to one that there is not. */
+struct answer {
+    int n;
+    lk_suggestion near;
+    char best[NAME];
+};
+
+static void show_verb(const lk_verb *verb, const lk_verb *kind)
 {
-    const lk_entry *e;
-    printf("%s: %s\n\n", kind->plural, kind->summary);
-    for (int i = 0; (e = kind->at(i)); i++)
-        printf("  %-23s %s\n", e->name, e->summary);
-    printf("\nlockstep help %s NAME explains one\n", kind->name);
-    return LK_EXIT_DONE;
+    char command[NAME];
+    snprintf(command, sizeof command, "lockstep %s%s%s", verb->name, kind ? " " : "",
+             kind ? kind->name : "");
+    verb_help(kind ? kind : verb, command, stdout);
 }
 
-static int help_entry(const lk_kind *kind, const char *name)
+/* Texts of several lines stand apart. */
+static void show(void *arg, const thing *t)
 {
-    const lk_entry *e;
-    if (lk_entry_find(kind, name, &e) != LK_OK) {
-        fprintf(stderr, "error: lockstep help: %s\n", lk_error_message());
+    struct answer *a = arg;
+    char text[1024];
+    bool is_long = t->verb || t->entry;
+    if (a->n > 0 && is_long)
+        putchar('\n');
+    if (t->verb)
+        show_verb(t->verb, NULL);
+    else if (t->entry)
+        kind_help(t->chosen, t->entry, stdout);
+    snprintf(text, sizeof text, "%s %s: %s", t->kind, t->name, t->about);
+    if (!is_long)
+        option_wrap(stdout, 0, text);
+    a->n++;
+}
+
+/* `lockstep help layer`: what there is to ask for. */
+static void show_line(void *arg, const thing *t)
+{
+    (void)arg;
+    printf("  %-23s %s\n", t->name, t->about);
+}
+
+static void show_kind(int kind)
+{
+    printf("%s: %s\n\n", things_plural(kind), things_about(kind));
+    things_each(kind, NULL, show_line, NULL);
+    printf("\nlockstep help %s NAME explains one\n", things_singular(kind));
+}
+
+/* The kinds of verbs, "ckpt diff": where they are explained. */
+static void show_verb_kinds(const char *name, struct answer *a)
+{
+    for (int i = 0; lk_verbs[i]; i++)
+        for (int j = 0; lk_verbs[i]->kinds && lk_verbs[i]->kinds[j]; j++) {
+            const lk_verb *kind = lk_verbs[i]->kinds[j];
+            char text[1024];
+            lk_suggest_consider(&a->near, kind->name);
+            if (strcmp(kind->name, name) != 0)
+                continue;
+            snprintf(text, sizeof text, "%s %s: %s; \"lockstep help %s %s\" explains it",
+                     lk_verbs[i]->name, name, kind->summary, lk_verbs[i]->name, name);
+            option_wrap(stdout, 0, text);
+            a->n++;
+        }
+}
+
+/* Names are borrowed for a moment only: keep the nearest. */
+static void consider(void *arg, const thing *t)
+{
+    struct answer *a = arg;
+    lk_suggest_consider(&a->near, t->name);
+    if (a->near.best == t->name) {
+        snprintf(a->best, sizeof a->best, "%s", t->name);
+        a->near.best = a->best;
+    }
+}
+
+/* `list` is what "lockstep list" shows all of. */
+static int unknown(const char *what, const char *list, const struct answer *a)
+{
+    fprintf(stderr, "error: lockstep help: unknown %s \"%s\"", what, a->near.wanted);
+    if (lk_suggest_found(&a->near))
+        fprintf(stderr, "; did you mean \"%s\"?", a->near.best);
+    fprintf(stderr, "\n  run \"lockstep list%s%s\" for what there is\n", *list ? " " : "", list);
+    return LK_EXIT_USAGE;
+}
+
+static const lk_verb *verb_named(const char *name)
+{
+    for (int i = 0; lk_verbs[i]; i++)
+        if (strcmp(lk_verbs[i]->name, name) == 0)
+            return lk_verbs[i];
+    return NULL;
+}
+
+/* Whatever is named so; cases of benches are no names but texts, and benches are kinds of a verb. */
+static void show_all(const char *name, struct answer *a)
+{
+    int kind = things_find(name);
+    if (kind >= 0 && !verb_named(name)) {
+        show_kind(kind);
+        a->n++;
+    }
+    for (int i = 0; things_plural(i); i++)
+        if (strcmp(things_singular(i), "bench") != 0 && strcmp(things_singular(i), "case") != 0)
+            things_each(i, name, show, a);
+    show_verb_kinds(name, a);
+}
+
+static int help_name(const char *name)
+{
+    struct answer a = {.near = {.wanted = name}};
+    show_all(name, &a);
+    if (a.n > 0)
+        return LK_EXIT_DONE;
+    for (int i = 0; things_plural(i); i++) {
+        lk_suggest_consider(&a.near, things_singular(i));
+        if (strcmp(things_singular(i), "peer") != 0)
+            things_each(i, NULL, consider, &a);
+    }
+    return unknown("name", "all", &a);
+}
+
+/* A name of two words, "allreduce ring", or a kind or verb that there is not. */
+static int help_both(const char *first, const char *second)
+{
+    struct answer a = {.near = {.wanted = first}};
+    char both[NAME];
+    snprintf(both, sizeof both, "%s %s", first, second);
+    show_all(both, &a);
+    if (a.n > 0)
+        return LK_EXIT_DONE;
+    for (int i = 0; things_plural(i); i++)
+        lk_suggest_consider(&a.near, things_singular(i));
+    for (int i = 0; lk_verbs[i]; i++)
+        lk_suggest_consider(&a.near, lk_verbs[i]->name);
+    return unknown("kind or verb", "", &a);
+}
+
+/* What is named so of one kind. */
+static int help_of_kind(int kind, const char *name)
+{
+    struct answer a = {.near = {.wanted = name}};
+    things_each(kind, name, show, &a);
+    if (a.n > 0)
+        return LK_EXIT_DONE;
+    things_each(kind, NULL, consider, &a);
+    return unknown(things_singular(kind), things_plural(kind), &a);
+}
+
+static int help_of_verb(const lk_verb *verb, const char *name)
+{
+    char command[NAME];
+    snprintf(command, sizeof command, "lockstep %s", verb->name);
+    if (!verb->kinds) {
+        fprintf(stderr, "error: %s has no kinds\n  run \"lockstep help %s\"\n", command,
+                verb->name);
         return LK_EXIT_USAGE;
     }
-    kind_help(kind, e, stdout);
+    const lk_verb *kind = verb_find(verb->kinds, command, "kind", name);
+    if (!kind)
+        return LK_EXIT_USAGE;
+    show_verb(verb, kind);
     return LK_EXIT_DONE;
 }
 
 static int help_run(const void *options, int n, char **operand)
 {
     (void)options;
-    const lk_kind *of_experiments = kind_find(operand[0]);
-    if (of_experiments)
-        return n == 2 ? help_entry(of_experiments, operand[1]) : help_kind(of_experiments);
-    const lk_verb *verb = verb_find(lk_verbs, "lockstep", "verb", operand[0]);
-    if (!verb)
-        return LK_EXIT_USAGE;
-    char command[128];
-    snprintf(command, sizeof command, "lockstep %s", verb->name);
-    if (n == 2) {
-        if (!verb->kinds) {
-            fprintf(stderr, "error: %s has no kinds\n  run \"lockstep help %s\"\n", command,
-                    verb->name);
-            return LK_EXIT_USAGE;
-        }
-        const lk_verb *kind = verb_find(verb->kinds, command, "kind", operand[1]);
-        if (!kind)
-            return LK_EXIT_USAGE;
-        snprintf(command, sizeof command, "lockstep %s %s", verb->name, kind->name);
-        verb = kind;
-    }
-    verb_help(verb, command, stdout);
-    return LK_EXIT_DONE;
+    if (n == 1)
+        return help_name(operand[0]);
+    const lk_verb *verb = verb_named(operand[0]);
+    if (verb)
+        return help_of_verb(verb, operand[1]);
+    int kind = things_find(operand[0]);
+    if (kind >= 0)
+        return help_of_kind(kind, operand[1]);
+    return help_both(operand[0], operand[1]);
 }
 
 const lk_verb lk_verb_help = {
     .name = "help",
-    .summary = "explain a verb, or a layer, an optimizer, ...",
-    .operands = "VERB [KIND] | KIND NAME",
-    .about = "Explains a verb and its options, or one of the things that experiments choose from, "
-             "such as \"lockstep help layer conv\"; \"lockstep list\" shows the kinds.",
+    .summary = "explain a verb, a layer, an optimizer, an op, ...",
+    .operands = "NAME | KIND NAME | VERB KIND",
+    .about = "Explains whatever is built in under a name: a verb and its options, or a layer, an "
+             "optimizer, an op, a collective, ..., such as \"lockstep help conv\"; all of them "
+             "where several are named so. \"lockstep help layer conv\" explains the layer alone, "
+             "\"lockstep help layer\" shows all layers, and \"lockstep list\" the kinds.",
     .min_operands = 1,
     .max_operands = 2,
     .run = help_run,

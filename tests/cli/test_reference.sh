@@ -32,7 +32,59 @@ status 2 "$lockstep" help layer covn
 err 'unknown layer "covn"; did you mean "conv"?'
 no_out
 status 2 "$lockstep" help lair conv
-err 'unknown verb "lair"'
+err 'unknown kind or verb "lair"; did you mean "layer"?'
+no_out
+
+# a name is enough, and where several things have it, all are shown
+status 0 "$lockstep" help conv
+out 'op conv: '
+out 'layer conv: '
+out 'filters N'
+for name in relu adam mean_squared_error accuracy idx lenet glorot step transpose f64 avx2; do
+    status 0 "$lockstep" help "$name"
+    grep -q "^[a-z]* \(map1 \)\{0,1\}$name: " "$work/out" || fail "nothing is named $name"
+done
+status 0 "$lockstep" help train
+out 'usage: lockstep train'
+out 'section train: '
+status 0 "$lockstep" help allreduce
+out 'node allreduce: '
+out 'collective allreduce ring: '
+out 'bench allreduce: '
+status 0 "$lockstep" help allreduce ring
+out 'collective allreduce ring: '
+[ "$(grep -c '^collective ' "$work/out")" = 1 ] || fail 'one collective was asked for'
+status 0 "$lockstep" help ring
+out 'collective allgather ring: '
+status 0 "$lockstep" help op conv
+out 'op conv: '
+if grep -q 'layer conv' "$work/out"; then fail 'an op was asked for'; fi
+status 0 "$lockstep" help ops
+out 'lockstep help op NAME explains one'
+status 0 "$lockstep" help inspect
+out 'ckpt inspect: '
+out 'data inspect: '
+for name in covn acuracy adm allredcue; do
+    status 2 "$lockstep" help $name
+    err "unknown name \"$name\"; did you mean \""
+    no_out
+done
+status 2 "$lockstep" help covn
+err 'did you mean "conv"?'
+status 2 "$lockstep" help op cnov
+err 'unknown op "cnov"; did you mean "conv"?'
+err 'run "lockstep list ops"'
+status 2 "$lockstep" help qqqqqq
+err 'unknown name "qqqqqq"'
+if grep -q 'did you mean' "$work/err"; then fail 'a far-fetched suggestion'; fi
+# whatever is listed, is explained
+"$lockstep" list all --json | grep -v '"kind": "\(case\|peer\)"' |
+    sed 's/.*"name": "\([^"]*\)".*/\1/' | sort -u >"$work/names"
+[ "$(wc -l <"$work/names")" -gt 200 ] || fail 'there are few names'
+while IFS= read -r name; do
+    # shellcheck disable=SC2086 # two words are two operands
+    status 0 "$lockstep" help $name
+done <"$work/names"
 
 # the page
 status 0 "$lockstep" list --markdown
