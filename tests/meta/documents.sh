@@ -68,6 +68,13 @@ awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' docs/tape.md >"$work/sho
 cat examples/fit_curve.txt examples/own_op.txt | diff "$work/shown" - ||
     complain 'docs/tape.md shows another output than its examples print'
 
+# What is looked for to build and to test is in the guide to the installation: the last word of its name.
+sed -n "/^needs=\"/,/^\"/p" tools/setup | awk 'NF > 4 { print $NF }' | sort -u >"$work/needs"
+[ "$(wc -l <"$work/needs")" -gt 15 ] || complain 'cannot read the table in tools/setup'
+while IFS= read -r need; do
+    grep -qw -- "$need" docs/install.md || complain "docs/install.md: $need is needed and not named"
+done <"$work/needs"
+
 # Switches in the environment, as documented and as read.
 sed -n 's/^| `\(LK_[A-Z_]*\)` | .*/\1/p' docs/*.md | sort >"$work/documented"
 grep -rhoE 'getenv\("LK_[A-Z_]*' src cli | cut -d'"' -f2 | sort -u >"$work/read"
