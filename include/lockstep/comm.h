@@ -388,7 +388,8 @@ LK_API lk_message lk_request_message(const lk_request *request);
 LK_API lk_status lk_send_bytes(lk_comm *comm, const void *bytes, int64_t n, int dest, int64_t tag,
                                const char *name) LK_NODISCARD;
 
-/** Receive an object into a new block `*out` of `*n` bytes; the caller releases it with lk_free(). */
+/** Receive an object into a new block `*out` of `*n` bytes; the caller releases it with lk_free().
+ * Errors: LK_EMISMATCH for what lk_send_bytes() has not sent. */
 LK_API lk_status lk_recv_bytes(lk_comm *comm, int source, int64_t tag, const char *name, void **out,
                                int64_t *n) LK_NODISCARD;
 

@@ -263,7 +263,7 @@ LK_API lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_send_pa
 /* ---- lists ----
  *
  * Several values in one call, of any shapes.  Where dtypes and shapes (and how many there are) are
- * not known to the receiver, they travel ahead of the elements.
+ * not known to the receiver, they travel along.
  */
 
 /** Values that a call fills in: at[0..n), with room for `room` of them. */

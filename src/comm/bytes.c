@@ -17,14 +17,20 @@ lk_status lk_recv_bytes(lk_comm *comm, int source, int64_t tag, const char *name
 {
     lk_status st;
     LK_CHECK(out && n, LK_EINVAL, "%s is NULL", out ? "n" : "out");
-    lk_message first;
-    int64_t bytes;
+    lk_message first, rest;
+    int64_t bytes = -1;
     *out = NULL;
     *n = 0;
     LK_TRY(lk_recv(comm, &bytes, 1, LK_I64, source, tag, name, &first));
+    LK_CHECK(bytes >= 0, LK_EMISMATCH, "recv_bytes(\"%s\"): what rank %d sends is no object",
+             name ? name : "", first.rank);
     void *block;
     LK_TRY(lk_alloc(&block, bytes, 1));
-    LK_TRY_TO(fail, lk_recv(comm, block, bytes, LK_U8, first.rank, first.tag, name, NULL));
+    LK_TRY_TO(fail, lk_recv(comm, block, bytes, LK_U8, first.rank, first.tag, name, &rest));
+    if (rest.count != bytes)
+        LK_TRY_TO(fail,
+                  LK_RAISE(LK_EMISMATCH, "recv_bytes(\"%s\"): rank %d has sent %lld bytes of %lld",
+                           name ? name : "", rest.rank, (long long)rest.count, (long long)bytes));
     *out = block;
     *n = bytes;
     return LK_OK;

@@ -258,11 +258,7 @@ static void a_segment_may_have_open_receives(lk_comm *c)
     lk_tape_free(tape);
 }
 
-RANKS_MAIN({"any_dtype_and_shape_arrives_as_it_was", any_dtype_and_shape_arrives_as_it_was},
-           {"the_shape_travels_before_the_name", the_shape_travels_before_the_name},
-           {"gradients_go_back_to_whoever_sent", gradients_go_back_to_whoever_sent},
-           {"an_open_receive_keeps_its_turn", an_open_receive_keeps_its_turn},
-           {"any_of_several_may_be_open", any_of_several_may_be_open},
-           {"plain_elements_are_a_vector", plain_elements_are_a_vector},
-           {"a_message_says_its_shape", a_message_says_its_shape},
-           {"a_segment_may_have_open_receives", a_segment_may_have_open_receives})
+RANKS_MAIN(TEST(any_dtype_and_shape_arrives_as_it_was), TEST(the_shape_travels_before_the_name),
+           TEST(gradients_go_back_to_whoever_sent), TEST(an_open_receive_keeps_its_turn),
+           TEST(any_of_several_may_be_open), TEST(plain_elements_are_a_vector),
+           TEST(a_message_says_its_shape), TEST(a_segment_may_have_open_receives))

@@ -152,7 +152,29 @@ static void bad_arguments_are_refused(lk_comm *comm)
                  LK_EOVERFLOW, "allreduce: 1152921504606846976 elements of 1 bytes are no memory");
 }
 
+/* Objects as only a program that is wrong sends them: a length that is none, or too long. */
+static void a_length_is_not_believed(lk_comm *comm)
+{
+    static const int64_t lengths[] = {4, -5, INT64_MIN};
+    if (lk_comm_size(comm) < 2 || lk_comm_rank(comm) > 1)
+        return;
+    for (int i = 0; i < 4; i++) {
+        int64_t n;
+        void *block = NULL;
+        if (lk_comm_rank(comm) == 0) {
+            ASSERT_OK(lk_send(comm, i < 3 ? &lengths[i] : NULL, i < 3, LK_I64, 1, i, "object"));
+            if (i == 0)
+                ASSERT_OK(lk_send(comm, "ab", 2, LK_U8, 1, i, "object"));
+        } else {
+            ASSERT_FAILS(lk_recv_bytes(comm, 0, i, "object", &block, &n), LK_EMISMATCH,
+                         i == 0 ? "rank 0 has sent 2 bytes of 4"
+                                : "what rank 0 sends is no object");
+            ASSERT_TRUE(!block && n == 0);
+        }
+    }
+}
+
 RANKS_MAIN(TEST(a_ring_passes_everything_on), TEST(a_border_has_no_partner),
            TEST(tags_choose_the_message), TEST(any_source_keeps_the_order_of_each),
            TEST(test_says_when_it_is_done), TEST(objects_bring_their_size),
-           TEST(bad_arguments_are_refused))
+           TEST(a_length_is_not_believed), TEST(bad_arguments_are_refused))
