@@ -4,7 +4,8 @@
  * behind the other, little-endian.  Other tools open them.  What is read is not trusted: names,
  * shapes and places are checked before memory is taken, and errors name file and offset.
  *
- * A file that is written takes its name when it is complete: no half of one is ever found.
+ * A file that is written takes its name when it is complete and on disk: no half of one is ever found.
+ * A symbolic link of that name is replaced, its target is never written to.
  *
  * Not collective.
  */
@@ -154,7 +155,10 @@ LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD
  *
  * These files grow line by line and record by record, each written whole before the call returns:
  * others can read along.  With `append`, a file that is there goes on; what an interrupted run
- * left of a last line or record is cut off.  Without, it begins anew.
+ * left of a last line or record is cut off, and a symbolic link is refused.  Without, it begins anew.
+ *
+ * What cannot be written (LK_EIO) is kept, up to 1 MiB, and written before what comes next, or when
+ * the file is closed; closing brings all to disk.
  */
 
 typedef enum lk_fact_type {

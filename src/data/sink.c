@@ -1,20 +1,18 @@
 /* Files that appear complete or not at all. */
 #include "data/sink.h"
 
-#include "data/source.h"
+#include "base/storage.h"
 
 #include <lockstep/alloc.h>
 
-#include <errno.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { BUFFER = 1 << 16 };
 
 struct lk__sink {
-    int fd;
-    int64_t at;
+    int fd; /* -1: closed */
+    int64_t at, flushed;
     size_t held;
     char path[LK_PATH_SIZE], part[LK_PATH_SIZE];
     unsigned char buffer[BUFFER];
@@ -27,30 +25,25 @@ lk_status lk__sink_open(const char *path, lk__sink **out)
     LK_CHECK(strlen(path) + sizeof ".part" <= LK_PATH_SIZE, LK_EINVAL, "the path %s is too long",
              path);
     LK_TRY(lk_alloc(&s, 1, sizeof *s));
-    s->at = 0;
+    s->at = s->flushed = 0;
     s->held = 0;
     snprintf(s->path, sizeof s->path, "%s", path);
     snprintf(s->part, sizeof s->part, "%.*s.part", LK_PATH_SIZE - 6, path);
-    s->fd = open(s->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (s->fd < 0) {
-        lk_status st = LK_RAISE(LK_EIO, "%s: cannot be written: %s", s->part, strerror(errno));
+    lk_status st = lk__storage_remove(s->part); /* of a dead program; of a link, the link */
+    if (st == LK_OK)
+        st = lk__storage_create(s->part, 0666, &s->fd);
+    if (st != LK_OK) {
         lk_free(s);
-        return st;
+        LK_TRY(st);
     }
     *out = s;
     return LK_OK;
 }
 
-static lk_status put(lk__sink *s, const unsigned char *bytes, size_t n)
+static lk_status put(lk__sink *s, const void *bytes, size_t n)
 {
-    while (n > 0) {
-        ssize_t done = write(s->fd, bytes, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        LK_CHECK(done >= 0, LK_EIO, "%s: %s", s->part, strerror(errno));
-        bytes += done;
-        n -= (size_t)done;
-    }
+    LK_TRY(lk__storage_write(s->fd, s->part, s->flushed, bytes, (int64_t)n));
+    s->flushed += (int64_t)n;
     return LK_OK;
 }
 
@@ -83,11 +76,12 @@ int64_t lk__sink_at(const lk__sink *s)
 static lk_status finish(lk__sink *s)
 {
     LK_TRY(flush(s));
+    LK_TRY(lk__storage_sync(s->fd, s->part));
     int fd = s->fd;
     s->fd = -1;
-    LK_CHECK(close(fd) == 0, LK_EIO, "%s: %s", s->part, strerror(errno));
-    LK_CHECK(rename(s->part, s->path) == 0, LK_EIO, "%s: cannot be written: %s", s->path,
-             strerror(errno));
+    LK_TRY(lk__storage_close(fd, s->part));
+    LK_TRY(lk__storage_rename(s->part, s->path));
+    LK_TRY(lk__storage_sync_parent(s->path));
     return LK_OK;
 }
 
@@ -107,8 +101,8 @@ void lk__sink_abandon(lk__sink *s)
     if (!s)
         return;
     if (s->fd >= 0)
-        close(s->fd);
-    unlink(s->part);
+        lk__storage_release(s->fd);
+    lk__storage_discard(s->part);
     lk_free(s);
 }
 

@@ -1,4 +1,5 @@
-/* A file to write: it takes its name when it is complete, so that no half of it is ever found. */
+/* A file to write: it takes its name when it is complete and on disk, so that no half of it is ever
+ * found, not even after a power cut.  A link of that name is replaced; its target is not touched. */
 #ifndef LK_DATA_SINK_H
 #define LK_DATA_SINK_H
 
@@ -17,7 +18,7 @@ lk_status lk__sink_write(lk__sink *s, const void *bytes, int64_t n) LK_NODISCARD
 /** Bytes written so far. */
 int64_t lk__sink_at(const lk__sink *s);
 
-/** Flush, give the file its name and free the sink, which is gone after an error as well. */
+/** Bring the file to disk, give it its name and free the sink, which is gone after an error as well. */
 lk_status lk__sink_close(lk__sink *s) LK_NODISCARD;
 
 /** Remove the unfinished file and free the sink.  NULL is allowed. */

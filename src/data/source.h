@@ -6,6 +6,8 @@
 #ifndef LK_DATA_SOURCE_H
 #define LK_DATA_SOURCE_H
 
+#include "base/path.h"
+
 #include <lockstep/status.h>
 
 #include <stdbool.h>
@@ -39,24 +41,6 @@ lk_status lk__source_read(const lk__source *s, int64_t offset, void *out, int64_
 /** All bytes from `offset` on, `n` of them, in a block of their own that the caller frees. */
 lk_status lk__source_load(const lk__source *s, int64_t offset, int64_t n, const char *what,
                           void *out) LK_NODISCARD;
-
-/** Whether there is such a file or folder. */
-bool lk__path_exists(const char *path);
-bool lk__path_is_folder(const char *path);
-
-/** Whether `path` ends in `suffix`. */
-bool lk__path_ends(const char *path, const char *suffix);
-
-/** `folder`/`file` in `buf` of `size` bytes.  Errors: LK_EINVAL if it does not fit. */
-lk_status lk__path_join(const char *folder, const char *file, char *buf, size_t size) LK_NODISCARD;
-
-enum { LK_PATH_SIZE = 4096 };
-
-/** LK_EIO: a folder could not be made, for the reason that errno gave. */
-lk_status lk__folder_refused(const char *path, int error) LK_NODISCARD;
-
-/** Make a folder, unless it is there. */
-lk_status lk__folder_make(const char *path) LK_NODISCARD;
 
 /* Refuse what a source holds: the message begins with its name and `offset`. */
 #define LK_DAMAGED(source, offset, fmt, ...)                                                \

@@ -1,26 +1,38 @@
 /* Files that grow. */
 #include "io/append.h"
 
+#include "base/storage.h"
+#include "io/out.h"
+
 #include <lockstep/alloc.h>
 
-#include <errno.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct lk__append {
     int fd;
-    int64_t at;
+    int64_t at; /* bytes that are written */
+    lk__out kept;
+    bool lost, torn; /* bytes that are nowhere; a half of something behind `at` */
     char path[];
 };
 
 static lk_status open_at(lk__append *a)
 {
-    a->fd = open(a->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    LK_CHECK(a->fd >= 0, LK_EIO, "%s: cannot be written: %s", a->path, strerror(errno));
-    LK_CHECK(ftruncate(a->fd, (off_t)a->at) == 0, LK_EIO, "%s: cannot be cut to %lld bytes: %s",
-             a->path, (long long)a->at, strerror(errno));
+    if (a->at == 0 && lk__path_is_link(a->path))
+        LK_TRY(lk__storage_remove(a->path));
+    LK_TRY(lk__storage_open_write(a->path, &a->fd));
+    LK_TRY(lk__storage_truncate(a->fd, a->path, a->at));
+    LK_TRY(lk__storage_sync_parent(a->path));
     return LK_OK;
+}
+
+static void append_free(lk__append *a)
+{
+    if (a->fd >= 0)
+        lk__storage_release(a->fd);
+    lk_free(a->kept.text);
+    lk_free(a);
 }
 
 lk_status lk__append_open(const char *path, int64_t at, lk__append **out)
@@ -28,38 +40,83 @@ lk_status lk__append_open(const char *path, int64_t at, lk__append **out)
     size_t length = strlen(path) + 1;
     lk__append *a = NULL;
     *out = NULL;
-    LK_TRY(lk_alloc(&a, 1, sizeof *a + length));
+    LK_TRY(lk_alloc_zero(&a, 1, sizeof *a + length));
     a->at = at;
+    a->fd = -1;
     memcpy(a->path, path, length);
     lk_status st = open_at(a);
     if (st != LK_OK) {
-        if (a->fd >= 0)
-            close(a->fd);
-        lk_free(a);
+        append_free(a);
         LK_TRY(st);
     }
     *out = a;
     return LK_OK;
 }
 
+/* Cut off what a failed write left; if that fails too, it is tried again before the next write. */
+static lk_status mend(lk__append *a)
+{
+    if (!a->torn)
+        return LK_OK;
+    LK_TRY(lk__storage_truncate(a->fd, a->path, a->at));
+    a->torn = false;
+    return LK_OK;
+}
+
+/* Write bytes behind the last ones, all or none. */
+static lk_status put(lk__append *a, const void *bytes, int64_t n)
+{
+    LK_TRY(mend(a));
+    lk_status st = lk__storage_write(a->fd, a->path, a->at, bytes, n);
+    if (st == LK_OK) {
+        a->at += n;
+        return LK_OK;
+    }
+    char why[512];
+    snprintf(why, sizeof why, "%s", lk_error_message());
+    a->torn = true;
+    if (mend(a) != LK_OK)
+        return LK_RAISE(LK_EIO, "%s; and what was written of it stays for now", why);
+    return LK_RAISE(st, "%s", why);
+}
+
+static lk_status put_kept(lk__append *a)
+{
+    if (a->kept.n == 0)
+        return LK_OK;
+    LK_TRY(put(a, a->kept.text, a->kept.n));
+    lk__out_clear(&a->kept);
+    return LK_OK;
+}
+
 lk_status lk__append_write(lk__append *a, const void *bytes, int64_t n)
 {
-    for (int64_t done = 0; done < n;) {
-        ssize_t got = pwrite(a->fd, (const char *)bytes + done, (size_t)(n - done),
-                             (off_t)(a->at + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            lk_status st = LK_RAISE(LK_EIO, "%s: offset %lld: %s", a->path, (long long)a->at,
-                                    strerror(errno));
-            if (ftruncate(a->fd, (off_t)a->at) != 0)
-                return LK_RAISE(LK_EIO, "%s: offset %lld: %s, and what was written stays", a->path,
-                                (long long)a->at, strerror(errno));
-            return st;
-        }
-        done += got;
+    lk_status st = put_kept(a);
+    if (st == LK_OK)
+        st = put(a, bytes, n);
+    if (st == LK_OK)
+        return LK_OK;
+    int64_t before = a->kept.n;
+    if (!a->lost && before + n <= LK__APPEND_KEPT)
+        lk__out_bytes(&a->kept, bytes, n);
+    if (a->kept.n == before) { /* what follows would stand behind a gap */
+        a->kept.st = LK_OK;
+        a->lost = true;
     }
-    a->at += n;
+    return st;
+}
+
+int64_t lk__append_bytes(const lk__append *a)
+{
+    return a->at + a->kept.n;
+}
+
+lk_status lk__append_sync(lk__append *a)
+{
+    LK_TRY(put_kept(a));
+    LK_TRY(mend(a));
+    LK_TRY(lk__storage_sync(a->fd, a->path));
+    LK_CHECK(!a->lost, LK_EIO, "%s: has gaps: it could not be written for too long", a->path);
     return LK_OK;
 }
 
@@ -67,9 +124,12 @@ lk_status lk__append_close(lk__append *a)
 {
     if (!a)
         return LK_OK;
-    lk_status st = LK_OK;
-    if (close(a->fd) != 0)
-        st = LK_RAISE(LK_EIO, "%s: %s", a->path, strerror(errno));
-    lk_free(a);
+    lk_status st = lk__append_sync(a);
+    if (st == LK_OK) {
+        int fd = a->fd;
+        a->fd = -1;
+        st = lk__storage_close(fd, a->path);
+    }
+    append_free(a);
     return st;
 }

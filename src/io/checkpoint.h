@@ -2,9 +2,8 @@
 #ifndef LK_IO_CHECKPOINT_H
 #define LK_IO_CHECKPOINT_H
 
-#include "data/source.h"
+#include "base/storage.h"
 #include "io/out.h"
-#include "io/storage.h"
 
 #include <lockstep/checkpoint.h>
 

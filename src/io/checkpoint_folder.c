@@ -109,6 +109,8 @@ static lk_status set_aside(lk_checkpoints *c, lk_arena *arena)
         LK_TRY(lk__path_join(c->folder, name, to, sizeof to));
         LK_TRY(lk__storage_rename(path, to));
     }
+    if (n > 0)
+        LK_TRY(lk__storage_sync_folder(c->folder));
     if (n > 0 && c->options.tell) {
         snprintf(text, sizeof text,
                  "%s: checkpoints up to step %lld of the run before are renamed to before-*, and "
@@ -123,7 +125,7 @@ static lk_status folder_take(lk_checkpoints *c)
 {
     lk_arena *arena;
     LK_TRY(run_name(c->run));
-    LK_TRY(lk__storage_mkdir(c->folder, 0777, true));
+    LK_TRY(lk__storage_folder(c->folder));
     LK_TRY(lk__lock_take(c->folder, c->run, &c->options, &c->lock));
     LK_TRY(lk_arena_new(&arena));
     lk_status st = c->lock >= 0 ? leftovers_remove(c, arena) : LK_OK;

@@ -67,8 +67,8 @@ static lk_status holder_write(int fd, const char *path, const char *run)
         host[0] = '\0';
     int n = snprintf(text, sizeof text, "host %s, process %lld, run %s\n", host,
                      (long long)getpid(), run);
-    LK_CHECK(ftruncate(fd, 0) == 0, LK_EIO, "%s: cannot be written: %s", path, strerror(errno));
-    LK_TRY(lk__storage_write(fd, path, text, n));
+    LK_TRY(lk__storage_truncate(fd, path, 0));
+    LK_TRY(lk__storage_write(fd, path, 0, text, n));
     LK_TRY(lk__storage_sync(fd, path)); /* so that other hosts see it */
     return LK_OK;
 }
@@ -82,7 +82,7 @@ lk_status lk__lock_take(const char *folder, const char *run, const lk_checkpoint
     bool locks;
     *fd = -1;
     LK_TRY(lk__path_join(folder, "LOCK", path, sizeof path));
-    LK_TRY(lk__storage_open_lock(path, &file));
+    LK_TRY(lk__storage_open_write(path, &file));
     lk_status st = lock_wait(file, path, options, &locks);
     if (st == LK_OK)
         st = holder_write(file, path, run);

@@ -81,7 +81,7 @@ static lk_status folder_prepare(lk_checkpoints *c, bool *there)
     LK_TRY(space_check(c));
     if (lk__path_exists(c->temporary))
         LK_TRY(lk__storage_remove_folder(c->temporary));
-    LK_TRY(lk__storage_mkdir(c->temporary, 0700, false));
+    LK_TRY(lk__storage_mkdir(c->temporary, 0700));
     return LK_OK;
 }
 

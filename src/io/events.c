@@ -146,8 +146,9 @@ static void record_begin(lk_events *e)
     lk__out_bytes(&e->record, head, sizeof head);
 }
 
-/* Where the last whole record of a file ends; 0 if there is less than a first one. */
-static lk_status whole_records(const char *path, int64_t *end)
+/* Where the last whole record of the first `most` bytes of a file ends; 0 if there is less than a
+ * first one. */
+static lk_status whole_records(const char *path, int64_t most, int64_t *end)
 {
     enum { FIRST = 40 };
     lk__source *source = NULL;
@@ -156,7 +157,7 @@ static lk_status whole_records(const char *path, int64_t *end)
     if (!lk__path_exists(path))
         return LK_OK;
     LK_TRY(lk__source_open(path, &source));
-    while (lk__tfrecord_find(source, *end, &at, &n, &next) == LK_OK)
+    while (lk__tfrecord_find(source, *end, &at, &n, &next) == LK_OK && next <= most)
         *end = next;
     lk_error_clear();
     int64_t size = lk__source_size(source);
@@ -166,11 +167,11 @@ static lk_status whole_records(const char *path, int64_t *end)
     return LK_OK;
 }
 
-static lk_status open_file(lk_events *e, const char *path, bool append)
+static lk_status open_file(lk_events *e, const char *path, int64_t most)
 {
     int64_t end = 0;
-    if (append)
-        LK_TRY(whole_records(path, &end));
+    if (most > 0)
+        LK_TRY(whole_records(path, most, &end));
     LK_TRY(lk__append_open(path, end, &e->file));
     if (end > 0)
         return LK_OK;
@@ -180,20 +181,37 @@ static lk_status open_file(lk_events *e, const char *path, bool append)
     return LK_OK;
 }
 
-lk_status lk_events_open(const char *path, bool append, lk_events **out)
+lk_status lk__events_open_at(const char *path, int64_t bytes, lk_events **out)
 {
     LK_FP_GUARD();
     lk_events *e = NULL;
     *out = NULL;
     LK_CHECK(path, LK_EINVAL, "path is NULL");
     LK_TRY(lk_alloc_zero(&e, 1, sizeof *e));
-    lk_status st = open_file(e, path, append);
+    lk_status st = open_file(e, path, bytes);
     if (st != LK_OK) {
         lk_status ignored = lk_events_close(e);
         (void)ignored; /* the first failure counts */
         LK_TRY(st);
     }
     *out = e;
+    return LK_OK;
+}
+
+lk_status lk_events_open(const char *path, bool append, lk_events **out)
+{
+    LK_TRY(lk__events_open_at(path, append ? INT64_MAX : 0, out));
+    return LK_OK;
+}
+
+int64_t lk__events_bytes(const lk_events *e)
+{
+    return lk__append_bytes(e->file);
+}
+
+lk_status lk__events_sync(lk_events *e)
+{
+    LK_TRY(lk__append_sync(e->file));
     return LK_OK;
 }
 

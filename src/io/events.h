@@ -1,4 +1,5 @@
-/* The messages of event files, apart from the file and the clock, so that a test can see them. */
+/* Event files from inside; their messages apart from the file and the clock, so that a test can see
+ * them. */
 #ifndef LK_IO_EVENTS_H
 #define LK_IO_EVENTS_H
 
@@ -11,5 +12,14 @@ void lk__events_version(lk__out *o, double time);
 
 /** The event of some scalars at a step. */
 void lk__events_scalars(lk__out *o, double time, int64_t step, const lk_scalar *scalar, int64_t n);
+
+/** As lk_events_open() with `append`, but go on behind at most `bytes` of what is there. */
+lk_status lk__events_open_at(const char *path, int64_t bytes, lk_events **out) LK_NODISCARD;
+
+/** Bytes of the file, with records that could not be written yet. */
+int64_t lk__events_bytes(const lk_events *events);
+
+/** Bring all records to disk. */
+lk_status lk__events_sync(lk_events *events) LK_NODISCARD;
 
 #endif /* LK_IO_EVENTS_H */

@@ -1,19 +1,20 @@
 /* Files of JSON lines. */
+#include "io/lines.h"
+
 #include "data/source.h"
 #include "io/append.h"
 #include "io/facts.h"
 #include "io/out.h"
 
 #include <lockstep/alloc.h>
-#include <lockstep/io.h>
 
 struct lk_lines {
     lk__append *file;
     lk__out line;
 };
 
-/* Where the last whole line of a file ends. */
-static lk_status whole_lines(const char *path, int64_t *end)
+/* Where the last whole line of the first `most` bytes of a file ends. */
+static lk_status whole_lines(const char *path, int64_t most, int64_t *end)
 {
     char piece[4096];
     lk__source *source = NULL;
@@ -22,7 +23,7 @@ static lk_status whole_lines(const char *path, int64_t *end)
         return LK_OK;
     LK_TRY(lk__source_open(path, &source));
     lk_status st = LK_OK;
-    int64_t last = lk__source_size(source);
+    int64_t last = lk__source_size(source) < most ? lk__source_size(source) : most;
     while (last > 0 && *end == 0 && st == LK_OK) {
         int64_t first = last > (int64_t)sizeof piece ? last - (int64_t)sizeof piece : 0;
         st = lk__source_read(source, first, piece, last - first, "the last line");
@@ -36,27 +37,44 @@ static lk_status whole_lines(const char *path, int64_t *end)
     return LK_OK;
 }
 
-static lk_status open_file(lk_lines *l, const char *path, bool append)
+static lk_status open_file(lk_lines *l, const char *path, int64_t most)
 {
     int64_t end = 0;
-    if (append)
-        LK_TRY(whole_lines(path, &end));
+    if (most > 0)
+        LK_TRY(whole_lines(path, most, &end));
     LK_TRY(lk__append_open(path, end, &l->file));
     return LK_OK;
 }
 
-lk_status lk_lines_open(const char *path, bool append, lk_lines **out)
+lk_status lk__lines_open_at(const char *path, int64_t bytes, lk_lines **out)
 {
     lk_lines *l = NULL;
     *out = NULL;
     LK_CHECK(path, LK_EINVAL, "path is NULL");
     LK_TRY(lk_alloc_zero(&l, 1, sizeof *l));
-    lk_status st = open_file(l, path, append);
+    lk_status st = open_file(l, path, bytes);
     if (st != LK_OK) {
         lk_free(l);
         LK_TRY(st);
     }
     *out = l;
+    return LK_OK;
+}
+
+lk_status lk_lines_open(const char *path, bool append, lk_lines **out)
+{
+    LK_TRY(lk__lines_open_at(path, append ? INT64_MAX : 0, out));
+    return LK_OK;
+}
+
+int64_t lk__lines_bytes(const lk_lines *l)
+{
+    return lk__append_bytes(l->file);
+}
+
+lk_status lk__lines_sync(lk_lines *l)
+{
+    LK_TRY(lk__append_sync(l->file));
     return LK_OK;
 }
 

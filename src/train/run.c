@@ -4,7 +4,7 @@
  * full, the clock) is told with the sums of a step, or agreed on, before anybody acts on it.
  */
 #include "base/fpenv.h"
-#include "data/source.h"
+#include "base/storage.h"
 #include "train/job.h"
 #include "train/output.h"
 #include "train/save.h"
@@ -302,7 +302,7 @@ static lk_status begin(run *r)
 {
     r->end.resumed = -1;
     bool writes = r->options->output && lk_team_rank(r->trainer->team) == 0;
-    LK_TRY(lk_agree(r->comm, writes ? lk__folder_make(r->options->output) : LK_OK));
+    LK_TRY(lk_agree(r->comm, writes ? lk__storage_folder(r->options->output) : LK_OK));
     LK_TRY(lk__saver_open(r->job, &r->progress, r->watcher, &r->saver));
     if (r->saver && r->options->resume) {
         LK_TRY(lk__saver_load(r->saver, &r->end.resumed));

@@ -1,6 +1,7 @@
 /* idx: the format of MNIST.  A folder with MNIST's four files, or files by name. */
 #include "data/idx.h"
 
+#include "base/storage.h"
 #include "data/bytes.h"
 #include "data/dataset.h"
 #include "data/fallback.h"
@@ -137,7 +138,7 @@ static lk_status idx_write(const lk_dataset *ds, const char *folder)
 {
     int x = lk_dataset_find(ds, "x"), y = lk_dataset_find(ds, "y");
     LK_TRY(check_fields(ds, folder, x, y));
-    LK_TRY(lk__folder_make(folder));
+    LK_TRY(lk__storage_folder(folder));
     void *row[LK_MAX_FIELDS], *block;
     LK_TRY(lk__dataset_rows_new(ds, row, &block));
     lk_status st = write_file(ds, x, folder, "train-images-idx3-ubyte", row);

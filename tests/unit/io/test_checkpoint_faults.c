@@ -230,7 +230,7 @@ static void a_folder_that_vanishes_is_named(void)
     for (int i = 0; i < 2; i++)
         ASSERT_FAILS(lk_checkpoints_save(c, test_state_at(&s, 9)), LK_EIO,
                      "No such file or directory");
-    ASSERT_OK(lk__storage_mkdir(folder, 0777, false));
+    ASSERT_OK(lk__storage_mkdir(folder, 0777));
     ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 9))); /* it came back */
     lk_checkpoints_close(c);
 }

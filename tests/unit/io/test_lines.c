@@ -1,9 +1,11 @@
 /* JSON lines: exact texts, numbers that read back, files that go on. */
+#include "base/storage.h"
 #include "data_files.h"
 #include "faults.h"
 
 #include <lockstep/io.h>
 
+#include <errno.h>
 #include <float.h>
 #include <sys/resource.h>
 
@@ -131,7 +133,7 @@ static void misuse_is_refused(void)
 }
 
 /* A disk that is full, as far as this process sees. */
-static void a_line_that_does_not_fit_leaves_nothing(void)
+static void a_line_that_does_not_fit_leaves_nothing_and_comes_before_the_next(void)
 {
     struct rlimit before, small;
     lk_lines *l;
@@ -143,12 +145,33 @@ static void a_line_that_does_not_fit_leaves_nothing(void)
     small = (struct rlimit){.rlim_cur = 20, .rlim_max = before.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     ASSERT_OK(lk_lines_add(l, &fact, 1));
-    ASSERT_FAILS(lk_lines_add(l, &fact, 1), LK_EIO, "full: offset 13: ");
+    fact.integer = 1;
+    ASSERT_FAILS(lk_lines_add(l, &fact, 1), LK_EIO, "full: cannot be written at offset ");
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
     test_expect_file(path, "{\"epoch\": 0}\n", 13);
+    fact.integer = 2;
     ASSERT_OK(lk_lines_add(l, &fact, 1));
-    test_expect_file(path, "{\"epoch\": 0}\n{\"epoch\": 0}\n", 26);
+    test_expect_file(path, "{\"epoch\": 0}\n{\"epoch\": 1}\n{\"epoch\": 2}\n", 39);
     ASSERT_OK(lk_lines_close(l));
+}
+
+static void lines_that_never_fit_fail_at_the_end(void)
+{
+    lk_lines *l;
+    lk_fact fact = lk_fact_int("epoch", 7);
+    const char *path = test_path("never");
+    ASSERT_OK(lk_lines_open(path, false, &l));
+    lk__storage_fail(LK__STORAGE_WRITE, 1, ENOSPC, true);
+    ASSERT_FAILS(lk_lines_add(l, &fact, 1), LK_EIO, "No space left on device");
+    ASSERT_FAILS(lk_lines_close(l), LK_EIO, "never: cannot be written at offset 0: No space left");
+    lk__storage_fail(LK__STORAGE_WRITE, 0, 0, false);
+    test_expect_file(path, "", 0);
+
+    ASSERT_OK(lk_lines_open(path, false, &l)); /* kept until the end, and then there is room */
+    lk__storage_fail(LK__STORAGE_WRITE, 1, EIO, false);
+    ASSERT_FAILS(lk_lines_add(l, &fact, 1), LK_EIO, "Input/output error");
+    ASSERT_OK(lk_lines_close(l));
+    test_expect_file(path, "{\"epoch\": 7}\n", 13);
 }
 
 static lk_status write_lines(void)
@@ -169,4 +192,5 @@ static void every_allocation_may_fail(void)
 TEST_MAIN(TEST(facts_are_an_object), TEST(numbers_have_as_many_digits_as_they_need),
           TEST(every_line_is_in_the_file_when_the_call_returns),
           TEST(a_file_goes_on_behind_its_last_whole_line), TEST(misuse_is_refused),
-          TEST(a_line_that_does_not_fit_leaves_nothing), TEST(every_allocation_may_fail))
+          TEST(a_line_that_does_not_fit_leaves_nothing_and_comes_before_the_next),
+          TEST(lines_that_never_fit_fail_at_the_end), TEST(every_allocation_may_fail))

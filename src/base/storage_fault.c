@@ -1,5 +1,5 @@
 /* Calls to the disk that are made to fail, and how many there were. */
-#include "io/storage_fault.h"
+#include "base/storage_fault.h"
 
 #include "base/number.h"
 
@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static _Atomic int64_t calls[LK__N_STORAGE_CALLS];
 static _Atomic int64_t fail_in[LK__N_STORAGE_CALLS]; /* calls until the failure; 0: none */
@@ -51,7 +52,16 @@ static int error_of(const char *name)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, name) == 0)
             return known[i].error;
-    return 0;
+    const char *unit = strstr(name, "ms");
+    int64_t ms = 0;
+    char digits[16];
+    if (!unit || unit[2] || (size_t)(unit - name) >= sizeof digits)
+        return 0;
+    memcpy(digits, name, (size_t)(unit - name));
+    digits[unit - name] = '\0';
+    return lk__number_read_int(digits, &ms) || ms < 0 || ms > 1000000
+               ? 0
+               : LK__STORAGE_SLOW_MS((int)ms);
 }
 
 /* "write:3:ENOSPC" or "write:3+:ENOSPC"; what does not read so is left alone. */
@@ -72,17 +82,35 @@ static void environment_read(void)
             lk__storage_fail((lk__storage_call)i, n, error_of(error), lasting);
 }
 
-bool lk__storage_fails(lk__storage_call call, int *error)
+/* Whether the n-th call is this one; counts down. */
+static bool is_due(lk__storage_call call)
 {
-    pthread_once(&environment_once, environment_read);
-    atomic_fetch_add(&calls[call], 1);
     int64_t n = atomic_load(&fail_in[call]);
     bool lasting = atomic_load(&fail_on[call]);
     while (n > 0 && !(n == 1 && lasting) &&
            !atomic_compare_exchange_weak(&fail_in[call], &n, n - 1))
         ;
-    *error = atomic_load(&fail_with[call]);
-    if (n == 1 && *error == LK__STORAGE_KILL && call != LK__STORAGE_WRITE)
-        raise(SIGKILL);
     return n == 1;
+}
+
+bool lk__storage_fails(lk__storage_call call, const char *path, int *error)
+{
+    pthread_once(&environment_once, environment_read);
+    lk__storage_shows(call, path);
+    atomic_fetch_add(&calls[call], 1);
+    bool due = is_due(call);
+    *error = atomic_load(&fail_with[call]);
+    if (due && *error == LK__STORAGE_KILL && call != LK__STORAGE_WRITE)
+        raise(SIGKILL);
+    if (!due || *error > LK__STORAGE_SLOW)
+        return due;
+    int64_t ms = LK__STORAGE_SLOW - *error;
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+    return false;
+}
+
+int lk__storage_error(lk__storage_call call, const char *path)
+{
+    int error;
+    return lk__storage_fails(call, path, &error) ? error : 0;
 }
