@@ -269,7 +269,9 @@ if(NOT CMAKE_CROSSCOMPILING)
     lk_test(verify long tests/long/verify.sh $<TARGET_FILE:lockstep>)
     lk_test(kill_more long env LK_KILLS=100 tests/cli/test_kill.sh $<TARGET_FILE:lockstep>
       $<TARGET_FILE:json_lines>)
-    set_tests_properties(verify kill_more PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
+    lk_test(slow_disk_more long env LK_STOPS=20 tests/cli/test_slow_disk.sh $<TARGET_FILE:lockstep>
+      $<TARGET_FILE:json_lines>)
+    set_tests_properties(verify kill_more slow_disk_more PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
   endif()
 endif()
 

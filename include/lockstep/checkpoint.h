@@ -89,8 +89,8 @@ typedef struct lk_checkpoints_options {
     int64_t part_bytes; /* 0: 64 MiB; a larger tensor has a part of its own */
     bool anew;          /* the run begins at step 0: checkpoints that are there are renamed to
                            before-N, and those that had that name are removed */
-    /* Told on rank 0, in a line, that it waits for another run, or renames its checkpoints; NULL:
-     * nobody. */
+    /* Told on rank 0, in a line, that it waits for another run or for the disk of a rank, or renames
+     * checkpoints; perhaps on another thread than the caller's, but during a call; NULL: nobody. */
     void (*tell)(void *arg, const char *text);
     void *arg;
 } lk_checkpoints_options;
@@ -102,9 +102,10 @@ typedef struct lk_checkpoints lk_checkpoints;
  * Make the folder if it is not there (not those above it), and take it for this run until
  * lk_checkpoints_close().
  *
- * Collective over `comm`, which must not be freed before; NULL: this process alone.  Ranks wait for
- * the disk of another for an hour, whatever the communicator's deadline.  What an earlier run left
- * half written is removed.  Ranks that do not see the folder of rank 0 write nothing there.
+ * Collective over `comm`, which must not be freed before; NULL: this process alone.  A disk may take
+ * longer than the communicator's deadline: ranks wait for the disk of another as long as it takes,
+ * which `tell` is told, but for a rank that was stopped only until the deadline.  What an earlier run
+ * left half written is removed.  Ranks that do not see the folder of rank 0 write nothing there.
  * The caller owns `*out`.
  *
  * Errors: LK_ESTATE when another run that lives has the folder, naming host and process, or when it
@@ -135,7 +136,7 @@ LK_API lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state) 
 
 /** Whether this rank has written its parts (or failed to), so that lk_checkpoints_commit() will not
  * wait for its disk.  Not collective. */
-LK_API bool lk_checkpoints_poll(const lk_checkpoints *c);
+LK_API bool lk_checkpoints_poll(lk_checkpoints *c);
 
 /** Whether a save has begun and is not committed yet: the same on all ranks.  Not collective. */
 LK_API bool lk_checkpoints_is_saving(const lk_checkpoints *c);

@@ -3,12 +3,10 @@
 #define LK_IO_CHECKPOINT_H
 
 #include "base/storage.h"
+#include "io/disk.h"
 #include "io/out.h"
 
 #include <lockstep/checkpoint.h>
-
-#include <pthread.h>
-#include <stdatomic.h>
 
 enum { LK__STEP_NAME = 32, LK__RUN_NAME = 17, LK__MESSAGE = 512 };
 
@@ -73,26 +71,20 @@ typedef struct lk__writer {
     int place, writers;   /* place -1: writes nothing */
     unsigned char *image; /* of its files, one behind the other */
     int64_t room;
-    pthread_t thread;
-    bool running;
-    atomic_bool done;
-    lk_status st;
-    char message[LK__MESSAGE];
+    lk__work work;
 } lk__writer;
 
 /** Copy the parts of this writer out of a state. */
 lk_status lk__writer_copy(lk__writer *w, const lk_state *state) LK_NODISCARD;
 
-/** Write the parts, on a thread if one can be started. */
+/** Begin to write the parts: w->work. */
 void lk__writer_start(lk__writer *w);
-
-/** Wait until they are written; the failure of the thread is this one's now. */
-lk_status lk__writer_wait(lk__writer *w) LK_NODISCARD;
 
 /* ---- the folder ---- */
 
 struct lk_checkpoints {
-    lk_comm *comm; /* of its own; NULL: one rank */
+    lk__disk disk; /* its communicator is its own */
+    lk_comm *comm; /* the same; NULL: one rank */
     int rank;
     lk_checkpoints_options options;
     char folder[LK_PATH_SIZE], temporary[LK_PATH_SIZE];

@@ -12,9 +12,6 @@
 
 static const int64_t part_bytes_default = 64 << 20;
 
-/* Ranks wait for the disk of another, which may take longer than any message. */
-static const double disk_deadline_s = 3600;
-
 void lk__checkpoints_note(lk_checkpoints *c, const char *what)
 {
     lk__out_put(&c->messages, what);
@@ -121,8 +118,9 @@ static lk_status set_aside(lk_checkpoints *c, lk_arena *arena)
     return LK_OK;
 }
 
-static lk_status folder_take(lk_checkpoints *c)
+static lk_status folder_take(void *arg)
 {
+    lk_checkpoints *c = arg;
     lk_arena *arena;
     LK_TRY(run_name(c->run));
     LK_TRY(lk__storage_folder(c->folder));
@@ -140,6 +138,19 @@ static lk_status folder_take(lk_checkpoints *c)
 
 /* ---- all ranks ---- */
 
+/* Whether this rank sees the folder of rank 0. */
+typedef struct sight {
+    const lk_checkpoints *c;
+    int32_t sees;
+} sight;
+
+static lk_status look(void *arg)
+{
+    sight *s = arg;
+    s->sees = s->c->rank == 0 || lk__lock_is_seen(s->c->folder, s->c->run);
+    return LK_OK;
+}
+
 /* Who writes: the ranks that see the folder of rank 0, in their order. */
 static lk_status writers_find(lk_checkpoints *c)
 {
@@ -148,10 +159,12 @@ static lk_status writers_find(lk_checkpoints *c)
     if (!c->comm)
         return LK_OK;
     int size = lk_comm_size(c->comm);
-    int32_t *sees = NULL, mine = c->rank == 0 || lk__lock_is_seen(c->folder, c->run);
+    int32_t *sees = NULL;
+    sight mine = {.c = c};
+    LK_TRY(lk__disk_do(&c->disk, look, &mine));
     lk_status st = lk_agree(c->comm, lk_alloc(&sees, size, sizeof *sees));
     if (st == LK_OK)
-        st = lk_allgather(c->comm, &mine, sees, 1, LK_I32, "checkpoints");
+        st = lk_allgather(c->comm, &mine.sees, sees, 1, LK_I32, "checkpoints");
     c->writer.writers = 0;
     c->writer.place = -1;
     for (int i = 0; st == LK_OK && i < size; i++) {
@@ -166,11 +179,10 @@ static lk_status writers_find(lk_checkpoints *c)
 
 static lk_status open_all(lk_comm *comm, lk_checkpoints *c)
 {
-    if (comm && lk_comm_size(comm) > 1) {
+    if (comm && lk_comm_size(comm) > 1)
         LK_TRY(lk_comm_dup(comm, &c->comm));
-        LK_TRY(lk_comm_deadline_set(c->comm, disk_deadline_s));
-    }
-    lk_status st = c->rank == 0 ? folder_take(c) : LK_OK;
+    c->disk.comm = c->comm;
+    lk_status st = lk__disk_do(&c->disk, c->rank == 0 ? folder_take : NULL, c);
     LK_TRY(lk_agree(c->comm, st));
     if (c->comm)
         LK_TRY(lk_bcast(c->comm, c->run, sizeof c->run, LK_U8, 0, "checkpoints"));
@@ -193,7 +205,8 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
     c->options.keep = o->keep == 1 ? 2 : o->keep;
     c->options.part_bytes = o->part_bytes ? o->part_bytes : part_bytes_default;
     c->lock = -1;
-    atomic_init(&c->writer.done, true);
+    c->disk = (lk__disk){.tell = o->tell, .arg = o->arg};
+    lk__work_init(&c->writer.work);
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     *out = c;
     return LK_OK;
@@ -219,7 +232,7 @@ void lk_checkpoints_close(lk_checkpoints *c)
 {
     if (!c)
         return;
-    if (c->saving && !c->there && lk__writer_wait(&c->writer) != LK_OK)
+    if (lk__work_end(&c->writer.work) != LK_OK)
         lk_error_clear();
     if (c->saving && !c->there && c->rank == 0 && lk__storage_remove_folder(c->temporary) != LK_OK)
         lk_error_clear(); /* the next run removes it */

@@ -142,8 +142,9 @@ static lk_status state_read(load *l)
     return LK_OK;
 }
 
-static lk_status load_first(load *l)
+static lk_status load_first(void *arg)
 {
+    load *l = arg;
     LK_TRY(lk_arena_new(&l->arena));
     LK_TRY(lk_arena_alloc(l->arena, &l->sorted, l->state->n_tensors, sizeof *l->sorted));
     LK_TRY(lk_arena_alloc(l->arena, &l->map, l->state->n_tensors, sizeof *l->map));
@@ -201,9 +202,9 @@ static lk_status load_all(load *l, bool *found)
     lk_status st = state_check(c, l->state);
     if (st == LK_OK)
         st = lk_alloc(&numbers, 3 + l->state->n_numbers, sizeof *numbers);
-    if (st == LK_OK && c->rank == 0)
-        st = load_first(l);
     st = lk_agree(c->comm, st);
+    if (st == LK_OK)
+        st = lk_agree(c->comm, lk__disk_do(&c->disk, c->rank == 0 ? load_first : NULL, l));
     *found = st == LK_OK && l->chosen;
     if (st == LK_OK && c->comm)
         st = tell(c->comm, l->state, numbers, found);

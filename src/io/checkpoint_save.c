@@ -15,18 +15,20 @@
 /* Nothing is under way any more.  `failed`: on rank 0 the temporary folder goes as well. */
 static void save_drop(lk_checkpoints *c, bool failed)
 {
+    char message[LK__MESSAGE];
+    lk_status st = lk_error_status();
+    snprintf(message, sizeof message, "%s", lk_error_message());
+    bool other = lk__work_end(&c->writer.work) != LK_OK; /* of a job that has ended meanwhile */
     c->saving = c->there = false;
     lk_checkpoint_free(c->plan);
     c->plan = c->writer.plan = NULL;
-    if (failed && c->rank == 0 && lk__path_exists(c->temporary)) {
-        char message[LK__MESSAGE];
-        lk_status st = lk_error_status();
-        snprintf(message, sizeof message, "%s", lk_error_message());
-        if (lk__storage_remove_folder(c->temporary) != LK_OK)
-            lk__checkpoints_note(c, "what was written in vain is left behind");
-        if (st != LK_OK)
-            (void)LK_RAISE(st, "%s", message); /* the failure that the caller is to see */
+    if (failed && c->rank == 0 && lk__path_exists(c->temporary) &&
+        lk__storage_remove_folder(c->temporary) != LK_OK) {
+        lk__checkpoints_note(c, "what was written in vain is left behind");
+        other = true;
     }
+    if (failed && other && st != LK_OK)
+        (void)LK_RAISE(st, "%s", message); /* the failure that the caller is to see */
 }
 
 /* ---- begin ---- */
@@ -73,10 +75,11 @@ static lk_status space_check(const lk_checkpoints *c)
 }
 
 /* What rank 0 does before the others may write. */
-static lk_status folder_prepare(lk_checkpoints *c, bool *there)
+static lk_status folder_prepare(void *arg)
 {
-    LK_TRY(there_check(c, there));
-    if (*there)
+    lk_checkpoints *c = arg;
+    LK_TRY(there_check(c, &c->there));
+    if (c->there)
         return LK_OK;
     LK_TRY(space_check(c));
     if (lk__path_exists(c->temporary))
@@ -113,7 +116,7 @@ static lk_status digest_check(lk_checkpoints *c)
     return LK_OK;
 }
 
-static lk_status begin(lk_checkpoints *c, const lk_state *state, bool *there)
+static lk_status begin(lk_checkpoints *c, const lk_state *state)
 {
     lk_status st = save_plan(c, state);
     if (c->comm) {
@@ -122,37 +125,36 @@ static lk_status begin(lk_checkpoints *c, const lk_state *state, bool *there)
         lk_status same = digest_check(c); /* all take part, also one that has failed */
         st = st == LK_OK ? same : LK_RAISE(st, "%s", message);
     }
-    if (st == LK_OK && c->rank == 0)
-        st = folder_prepare(c, there);
+    c->there = false;
     LK_TRY(lk_agree(c->comm, st));
-    int32_t told = *there;
+    st = lk__disk_do(&c->disk, c->rank == 0 ? folder_prepare : NULL, c);
+    LK_TRY(lk_agree(c->comm, st));
+    int32_t told = c->there;
     if (c->comm)
         LK_TRY(lk_bcast(c->comm, &told, 1, LK_I32, 0, "checkpoint"));
-    *there = told != 0;
+    c->there = told != 0;
     return LK_OK;
 }
 
 lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state)
 {
-    bool there = false;
     LK_CHECK(c && state, LK_EINVAL, "checkpoints or state are NULL");
     LK_CHECK(!c->saving, LK_ESTATE, "the last save is not committed yet");
     lk__out_clear(&c->messages);
-    lk_status st = begin(c, state, &there);
+    lk_status st = begin(c, state);
     if (st != LK_OK) {
         save_drop(c, true);
         LK_TRY(st);
     }
     c->saving = true;
-    c->there = there;
-    if (!there)
+    if (!c->there)
         lk__writer_start(&c->writer);
     return LK_OK;
 }
 
-bool lk_checkpoints_poll(const lk_checkpoints *c)
+bool lk_checkpoints_poll(lk_checkpoints *c)
 {
-    return !c->saving || c->there || atomic_load(&c->writer.done);
+    return !c->saving || c->there || lk__work_is_done(&c->writer.work, 0);
 }
 
 bool lk_checkpoints_is_saving(const lk_checkpoints *c)
@@ -185,30 +187,48 @@ static lk_status checksums_gather(lk_checkpoints *c)
     return LK_OK;
 }
 
+/* Whether this rank sees the checkpoint under its name, if it writes. */
+typedef struct sight {
+    const lk_checkpoints *c;
+    char path[LK_PATH_SIZE];
+    bool sees;
+} sight;
+
+static lk_status look(void *arg)
+{
+    sight *s = arg;
+    s->sees = s->c->writer.place < 0 || lk__path_exists(s->path);
+    return LK_OK;
+}
+
 /* Note on rank 0 when a rank that writes does not see the checkpoint under its name. */
 static lk_status seen_check(lk_checkpoints *c)
 {
-    char path[LK_PATH_SIZE];
+    sight s = {.c = c};
     if (!c->comm)
         return LK_OK;
-    LK_TRY(lk__step_path(c->folder, c->plan->step, "/MANIFEST", path));
-    bool seen = c->writer.place < 0 || lk__path_exists(path);
-    lk_loc first = {.value.i32 = seen, .index = lk_comm_rank(c->comm)};
+    LK_TRY(lk__step_path(c->folder, c->plan->step, "/MANIFEST", s.path));
+    LK_TRY(lk__disk_do(&c->disk, look, &s));
+    lk_loc first = {.value.i32 = s.sees, .index = lk_comm_rank(c->comm)};
     LK_TRY(lk_allreduce(c->comm, NULL, &first, 1, LK_I32, LK_FOLD_MINLOC, "checkpoint"));
     if (first.value.i32 == 0 && c->rank == 0) {
-        (void)LK_RAISE(LK_EIO, "rank %lld does not see %s", (long long)first.index, path);
+        (void)LK_RAISE(LK_EIO, "rank %lld does not see %s", (long long)first.index, s.path);
         lk__checkpoints_note(c, "the checkpoint is saved, but not everywhere to be seen");
     }
     return LK_OK;
 }
 
+static lk_status publish(void *arg)
+{
+    return lk__publish(arg);
+}
+
 static lk_status commit(lk_checkpoints *c)
 {
-    lk_status st = lk__writer_wait(&c->writer);
-    LK_TRY(lk_agree(c->comm, st));
+    LK_TRY(lk__disk_await(&c->disk, &c->writer.work));
+    LK_TRY(lk_agree(c->comm, lk__work_end(&c->writer.work)));
     LK_TRY(checksums_gather(c));
-    if (c->rank == 0)
-        st = lk__publish(c);
+    lk_status st = lk__disk_do(&c->disk, c->rank == 0 ? publish : NULL, c);
     LK_TRY(lk_agree(c->comm, st));
     LK_TRY(seen_check(c));
     return LK_OK;

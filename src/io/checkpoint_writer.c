@@ -8,7 +8,6 @@
 #include <lockstep/checked.h>
 #include <lockstep/crc32c.h>
 
-#include <signal.h>
 #include <string.h>
 
 /* Bytes of all parts of this writer. */
@@ -70,44 +69,20 @@ static lk_status part_write(lk__writer *w, int64_t part, const unsigned char *im
     return LK_OK;
 }
 
-static void *write_all(void *arg)
+static lk_status write_all(void *arg)
 {
     LK_FP_GUARD();
     lk__writer *w = arg;
     int64_t at = 0;
-    w->st = LK_OK;
-    for (int64_t i = w->place; w->st == LK_OK && w->place >= 0 && i < w->plan->n_parts;
-         i += w->writers) {
-        w->st = part_write(w, i, w->image + at);
+    for (int64_t i = w->place; i < w->plan->n_parts; i += w->writers) {
+        LK_TRY(part_write(w, i, w->image + at));
         at += w->plan->part[i].bytes;
     }
-    if (w->st != LK_OK)
-        snprintf(w->message, sizeof w->message, "%s", lk_error_message());
-    atomic_store(&w->done, true);
-    return NULL;
+    return LK_OK;
 }
 
 void lk__writer_start(lk__writer *w)
 {
-    sigset_t all, before;
-    atomic_store(&w->done, false);
-    w->running = false;
-    if (w->place >= 0 && w->place < w->plan->n_parts) {
-        sigfillset(&all); /* signals are for the threads of the program */
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        w->running = pthread_create(&w->thread, NULL, write_all, w) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
-    if (!w->running)
-        (void)write_all(w);
-}
-
-lk_status lk__writer_wait(lk__writer *w)
-{
-    if (w->running)
-        pthread_join(w->thread, NULL);
-    w->running = false;
-    if (w->st != LK_OK)
-        return LK_RAISE(w->st, "%s", w->message);
-    return LK_OK;
+    if (w->place >= 0 && w->place < w->plan->n_parts)
+        lk__work_start(&w->work, write_all, w);
 }
