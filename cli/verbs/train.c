@@ -261,7 +261,8 @@ static int run_job(const struct train_options *o, lk_job *job)
                               &end);
     if (!view.silent)
         progress_clear(&view.bar);
-    return st == LK_OK ? print_end(o, job, &end) : experiment_failed(lk_job_experiment(job), st);
+    int status = end.done ? print_end(o, job, &end) : LK_EXIT_FAILED;
+    return st == LK_OK ? status : experiment_failed(lk_job_experiment(job), st);
 }
 
 /* ---- the ranks ---- */

@@ -204,14 +204,27 @@ typedef struct lk_watcher {
     void (*message)(void *arg, const char *text); /* warnings and the like, a line; on rank 0 */
 } lk_watcher;
 
+/** Files of a run that are not on disk as they should be: bits. */
+typedef enum lk_missing {
+    LK_MISSING_CHECKPOINT = 1, /* that of the last step */
+    LK_MISSING_WEIGHTS = 2,
+    LK_MISSING_BEST = 4,
+    LK_MISSING_REPORT = 8,
+    LK_MISSING_METRICS = 16,
+    LK_MISSING_EVENTS = 32
+} lk_missing;
+
 /** How a run ended. */
 typedef struct lk_run_end {
     int64_t epochs, steps; /* that were done, since the beginning or the checkpoint */
-    bool stopped;    /* a rank's watcher, or the file STOP in the output folder, asked for it when
+    bool done; /* all steps were done, or it stopped as it was asked to: if lk_job_run() fails all
+                        the same, only files are missing */
+    unsigned missing; /* those that could not be written: bits of lk_missing */
+    bool stopped;     /* a rank's watcher, or the file STOP in the output folder, asked for it when
                         there was something left to do */
-    bool saved;      /* a checkpoint of the last step is on disk */
-    int64_t resumed; /* the step of the checkpoint that it began with; -1: none */
-    bool early;      /* nothing improved any more */
+    bool saved;       /* a checkpoint of the last step is on disk */
+    int64_t resumed;  /* the step of the checkpoint that it began with; -1: none */
+    bool early;       /* nothing improved any more */
     lk_epoch_report last; /* a part of an epoch only if there is no other */
     double best;          /* of what early stopping looks at; NaN if it never was evaluated */
     int64_t best_epoch;   /* when */
@@ -225,10 +238,16 @@ typedef struct lk_run_end {
  * With an output folder, rank 0 writes metrics.jsonl (a line for each `log` period and each report but
  * that of a part of an epoch, of which a run that goes on reports the whole),
  * an event file for TensorBoard, best.safetensors after each best evaluation, and at the end
- * weights.safetensors and report.html.  Checkpoints (checkpoint.h) are written by all ranks while
+ * weights.safetensors and report.html; a run that stops or fails leaves a report as far as it came.
+ * Checkpoints (checkpoint.h) are written by all ranks while
  * training goes on; the state that they hold is that of the whole run, so that what follows has the
  * bits of a run that was never interrupted, on any number of ranks.  A file STOP in the output folder
  * ends the run as the watcher's `stop` does; it is removed then.  `watcher` and `end` may be NULL.
+ *
+ * LK_OK says that the run is done and on disk, or that it stopped when asked with its checkpoint on
+ * disk (end->saved; without a folder nothing is).  A file that cannot be written is a warning, and the
+ * run goes on (unless train.checkpoint.on_error is `stop`): it is tried again, and LK_EIO at the end
+ * says what is still missing.  A run that is resumed mends what was.
  *
  * Errors: those of lk_trainer_step() and of the files, on all ranks; LK_ESTATE when the states of
  * ranks differ, which only a fault of a machine can bring about.

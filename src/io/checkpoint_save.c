@@ -15,9 +15,8 @@
 /* Nothing is under way any more.  `failed`: on rank 0 the temporary folder goes as well. */
 static void save_drop(lk_checkpoints *c, bool failed)
 {
-    char message[LK__MESSAGE];
-    lk_status st = lk_error_status();
-    snprintf(message, sizeof message, "%s", lk_error_message());
+    lk__failure failure;
+    lk__failure_get(&failure);
     bool other = lk__work_end(&c->writer.work) != LK_OK; /* of a job that has ended meanwhile */
     c->saving = c->there = false;
     lk_checkpoint_free(c->plan);
@@ -27,8 +26,8 @@ static void save_drop(lk_checkpoints *c, bool failed)
         lk__checkpoints_note(c, "what was written in vain is left behind");
         other = true;
     }
-    if (failed && other && st != LK_OK)
-        (void)LK_RAISE(st, "%s", message); /* the failure that the caller is to see */
+    if (failed && other)
+        lk__failure_set(&failure); /* that which the caller is to see */
 }
 
 /* ---- begin ---- */

@@ -36,8 +36,7 @@ static void *work_run(void *arg)
     lk_status st = w->fn(w->arg);
     lk__storage_show(NULL);
     if (st != LK_OK)
-        snprintf(w->message, sizeof w->message, "%s", lk_error_message());
-    w->st = st;
+        lk__failure_get(&w->failure);
     pthread_mutex_lock(&w->lock);
     w->done = true;
     pthread_cond_signal(&w->ended);
@@ -79,11 +78,11 @@ lk_status lk__work_end(lk__work *w)
     if (w->running)
         pthread_join(w->thread, NULL);
     w->running = false;
-    lk_status st = w->st;
-    w->st = LK_OK;
+    lk_status st = w->failure.st;
     if (st != LK_OK)
-        return LK_RAISE(st, "%s", w->message);
-    return LK_OK;
+        lk__failure_set(&w->failure);
+    w->failure.st = LK_OK;
+    return st;
 }
 
 /* ---- all ranks ---- */
@@ -136,11 +135,11 @@ lk_status lk__disk_do(const lk__disk *d, lk__work_fn *fn, void *arg)
     lk__work_init(&work);
     lk__work_start(&work, fn, arg);
     lk_status st = lk__disk_await(d, &work);
-    char why[LK__WORK_MESSAGE];
-    snprintf(why, sizeof why, "%s", st == LK_OK ? "" : lk_error_message());
+    lk__failure end;
+    lk__failure_get(&end);
     lk_status done = lk__work_end(&work);
     if (st != LK_OK && done != LK_OK)
-        return LK_RAISE(st, "%s", why); /* the end of the job matters more */
+        lk__failure_set(&end); /* the end of the job matters more */
     LK_TRY(st);
     LK_TRY(done);
     return LK_OK;

@@ -9,11 +9,10 @@
 #ifndef LK_IO_DISK_H
 #define LK_IO_DISK_H
 
+#include "base/failure.h"
 #include "base/storage.h"
 
 #include <lockstep/comm.h>
-
-enum { LK__WORK_MESSAGE = 512 };
 
 /** Work that a thread does: it communicates with nobody. */
 typedef lk_status lk__work_fn(void *arg);
@@ -27,8 +26,7 @@ typedef struct lk__work {
     pthread_cond_t ended;
     bool done;
     lk__storage_doing doing;
-    lk_status st;
-    char message[LK__WORK_MESSAGE];
+    lk__failure failure;
 } lk__work;
 
 /** Nothing to do: it is done. */

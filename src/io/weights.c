@@ -1,13 +1,14 @@
 /* The weights of a model in a file: parameters, then state, by their names. */
+#include "io/weights.h"
+
 #include <lockstep/alloc.h>
 #include <lockstep/checkpoint.h>
-#include <lockstep/io.h>
 #include <lockstep/suggest.h>
 
 #include <string.h>
 
 /* All slices of the model's slabs as tensors with names. */
-typedef struct weights {
+typedef struct lk__weights {
     int64_t n;
     lk_named *named;
 } weights;
@@ -137,6 +138,67 @@ static lk_status copy_all(const weights *w, const lk_tensors *from, const char *
         LK_TRY(lk_tensor_copy(lk_tensors_find(from, w->named[i].name), w->named[i].tensor));
     return LK_OK;
 }
+
+/* ---- put aside ---- */
+
+/* In place of the model's own tensors, copies. */
+static lk_status clone_all(weights *w)
+{
+    for (int64_t i = 0; i < w->n; i++) {
+        lk_tensor *own = w->named[i].tensor, *copy = NULL;
+        LK_TRY(lk_tensor_clone(own, lk_tensor_dtype(own), &copy));
+        w->named[i].tensor = copy;
+        lk_tensor_free(own);
+    }
+    return LK_OK;
+}
+
+lk_status lk__weights_copy(const lk_model *model, lk__weights **out)
+{
+    *out = NULL;
+    LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
+    lk_status st = weights_make(model, *out);
+    if (st == LK_OK)
+        st = clone_all(*out);
+    if (st != LK_OK) {
+        lk__weights_free(*out);
+        *out = NULL;
+        LK_TRY(st);
+    }
+    return LK_OK;
+}
+
+lk_status lk__weights_of_checkpoint(const lk_model *model, const char *path, lk__weights **out)
+{
+    lk_tensors *from = NULL;
+    LK_TRY(lk__weights_copy(model, out));
+    lk_status st = lk_tensors_load(path, &from);
+    if (st == LK_OK)
+        st = copy_all(*out, from, path);
+    lk_tensors_free(from);
+    if (st != LK_OK) {
+        lk__weights_free(*out);
+        *out = NULL;
+        LK_TRY(st);
+    }
+    return LK_OK;
+}
+
+lk_status lk__weights_write(const lk__weights *w, const char *path, const lk_note *note,
+                            int64_t n_notes)
+{
+    LK_TRY(lk_safetensors_write(path, w->named, w->n, note, n_notes));
+    return LK_OK;
+}
+
+void lk__weights_free(lk__weights *w)
+{
+    if (w)
+        weights_free(w);
+    lk_free(w);
+}
+
+/* ---- loading a checkpoint ---- */
 
 static lk_status load_checkpoint(lk_model *model, const char *path)
 {

@@ -2,23 +2,29 @@
  * weights.safetensors and report.html. */
 #include "train/output.h"
 
+#include "base/failure.h"
 #include "base/grow.h"
 #include "base/number.h"
 #include "data/source.h"
+#include "io/events.h"
+#include "io/lines.h"
+#include "io/weights.h"
 
 #include <lockstep/alloc.h>
-#include <lockstep/io.h>
 
-#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_FACTS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
+enum { MAX_FACTS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96, REASON = 512 };
 
 #define LINES "metrics.jsonl"
 #define EVENTS "events.out.tfevents.lockstep"
+#define BEST "best.safetensors"
+#define WEIGHTS "weights.safetensors"
+#define REPORT "report.html"
 
 /* A value at an epoch, for the curves of the report. */
 typedef struct points {
@@ -30,11 +36,17 @@ typedef struct points {
 struct lk__output {
     lk_job *job;
     char folder[LK_PATH_SIZE];
-    lk_lines *lines;
+    lk_lines *lines; /* NULL when all is written, as the events are */
     lk_events *events;
+    int64_t lines_bytes, events_bytes; /* when they were closed */
     points train[1 + LK_MAX_METRICS], test[1 + LK_MAX_METRICS];
-    const char *set; /* name of the evaluation set */
-    char *confusion; /* the last one, as JSON */
+    const char *set;   /* name of the evaluation set */
+    char *confusion;   /* the last one, as JSON */
+    lk__weights *best; /* that could not be written yet */
+    int64_t best_step;
+    unsigned missing, told; /* files that could not be written; those of them that are told */
+    lk__out warnings;
+    char reason[REASON]; /* why the first of them could not */
 };
 
 static const lk_trainer *trainer_of(const lk__output *o)
@@ -69,17 +81,56 @@ static lk_status path_of(const lk__output *o, const char *file, char path[LK_PAT
     return LK_OK;
 }
 
-/* ---- going on ---- */
+/* ---- what could not be written ---- */
 
-/* Cut a file to `bytes`, if it is longer. */
-static lk_status file_cut(const char *path, int64_t bytes)
+/* A file was written, or not: of one that stays missing it is said once.  The failure is forgotten;
+ * the first of several is returned in `*first`. */
+static void file_ended(lk__output *o, lk_missing file, const char *name, lk_status st,
+                       lk_status *first)
 {
-    struct stat info;
-    if (stat(path, &info) == 0 && info.st_size > bytes)
-        LK_CHECK(truncate(path, bytes) == 0, LK_EIO, "%s: cannot be cut to %lld bytes: %s", path,
-                 (long long)bytes, strerror(errno));
-    return LK_OK;
+    if (st == LK_OK) {
+        o->missing &= ~(unsigned)file;
+        o->told &= ~(unsigned)file;
+        return;
+    }
+    if (o->missing == 0 || *first == LK_OK)
+        snprintf(o->reason, sizeof o->reason, "%s", lk_error_message());
+    if (!(o->told & file)) {
+        lk__out_put(&o->warnings, "warning: no ");
+        lk__out_put(&o->warnings, name);
+        lk__out_put(&o->warnings, ", or not all of it: ");
+        lk__out_put(&o->warnings, lk_error_message());
+        lk__out_put(&o->warnings, "\n");
+    }
+    o->missing |= file;
+    o->told |= file;
+    *first = *first == LK_OK ? st : *first;
+    lk_error_clear();
 }
+
+/* The failure that file_ended() found. */
+static lk_status files_status(const lk__output *o, lk_status first)
+{
+    return first == LK_OK ? LK_OK : LK_RAISE(first, "%s", o->reason);
+}
+
+const char *lk__output_warnings(const lk__output *o)
+{
+    return o->warnings.n > 0 ? o->warnings.text : "";
+}
+
+void lk__output_heard(lk__output *o)
+{
+    lk__out_clear(&o->warnings);
+}
+
+unsigned lk__output_missing(const lk__output *o, const char **reason)
+{
+    *reason = o->reason;
+    return o->missing;
+}
+
+/* ---- going on ---- */
 
 /* A number of a line of metrics, by its key; false if the line has none. */
 static bool line_number(const char *line, const char *set, const char *name, double *out)
@@ -143,24 +194,146 @@ static char *file_text(const char *path)
     return terminated;
 }
 
+/* ---- the best weights ---- */
+
+static lk_status best_write(const lk__output *o, const lk__weights *kept, int64_t step)
+{
+    char path[LK_PATH_SIZE], text[32];
+    lk_note note = {"step", text};
+    snprintf(text, sizeof text, "%lld", (long long)step);
+    LK_TRY(path_of(o, BEST, path));
+    if (kept)
+        LK_TRY(lk__weights_write(kept, path, &note, 1));
+    else
+        LK_TRY(lk_weights_save(lk_trainer_model(trainer_of(o)), path, &note, 1));
+    return LK_OK;
+}
+
+/* Write the weights of this step; those that cannot be written are kept and tried again. */
+static void best_now(lk__output *o, int64_t step, lk_status *first)
+{
+    lk__weights_free(o->best);
+    o->best = NULL;
+    o->best_step = step;
+    lk_status st = best_write(o, NULL, step);
+    file_ended(o, LK_MISSING_BEST, BEST, st, first);
+    if (st != LK_OK && lk__weights_copy(lk_trainer_model(trainer_of(o)), &o->best) != LK_OK)
+        lk_error_clear(); /* there is no room for them either */
+}
+
+/* Write the best weights that are kept, if there are any. */
+static void best_again(lk__output *o, lk_status *first)
+{
+    if (!o->best)
+        return;
+    lk_status st = best_write(o, o->best, o->best_step);
+    file_ended(o, LK_MISSING_BEST, BEST, st, first);
+    if (st != LK_OK)
+        return;
+    lk__weights_free(o->best);
+    o->best = NULL;
+}
+
+/* The step whose weights are in the file of the best; -1: unknown. */
+static int64_t best_on_disk(const lk__output *o)
+{
+    char path[LK_PATH_SIZE];
+    lk_safetensors *file = NULL;
+    int64_t step = -1;
+    if (path_of(o, BEST, path) == LK_OK && lk__path_exists(path) &&
+        lk_safetensors_open(path, &file) == LK_OK) {
+        const char *note = lk_safetensors_note(file, "step");
+        step = note ? strtoll(note, NULL, 10) : -1;
+        lk_safetensors_free(file);
+    }
+    lk_error_clear();
+    return step;
+}
+
+/* A run goes on: the best weights must be those of p->best_step.  Others are written again, if they
+ * are those that were loaded, or if there is a checkpoint of them. */
+static void best_mend(lk__output *o, const lk__progress *p, int64_t at)
+{
+    char folder[LK_PATH_SIZE], path[LK_PATH_SIZE], name[64];
+    lk_status first = LK_OK;
+    int64_t there = best_on_disk(o);
+    o->best_step = p->best_step;
+    if (p->best_step < 0 || there == p->best_step || there > at) { /* later ones come again */
+        o->missing &= ~(unsigned)LK_MISSING_BEST;
+        return;
+    }
+    if (p->best_step == at) {
+        best_now(o, at, &first);
+        return;
+    }
+    snprintf(name, sizeof name, "step-%012lld", (long long)p->best_step);
+    lk_status st = lk__saver_folder(&lk_job_experiment(o->job)->train, folder);
+    if (st == LK_OK)
+        st = lk__path_join(folder, name, path, sizeof path);
+    if (st == LK_OK)
+        st = lk__weights_of_checkpoint(lk_trainer_model(trainer_of(o)), path, &o->best);
+    if (st == LK_OK) {
+        best_again(o, &first);
+        return;
+    }
+    lk_error_clear();
+    lk__out_put(&o->warnings, "warning: ");
+    lk__out_put(&o->warnings, BEST);
+    lk__out_format(&o->warnings, " is not that of step %lld, the best so far, and %s is gone\n",
+                   (long long)p->best_step, name);
+}
+
 /* ---- the files ---- */
+
+static int64_t file_bytes(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? info.st_size : 0;
+}
+
+/* How much of a file that grows was there when the checkpoint was saved. */
+static int64_t go_on_from(lk__output *o, const char *path, lk_missing file, int64_t bytes)
+{
+    int64_t there = file_bytes(path);
+    if (there >= bytes)
+        o->missing &= ~(unsigned)file;
+    else if (there > 0 || o->missing & file) {
+        lk__out_put(&o->warnings, "warning: ");
+        lk__out_put(&o->warnings, path);
+        lk__out_format(&o->warnings, ": has %lld bytes, and had %lld at the checkpoint\n",
+                       (long long)there, (long long)bytes);
+    }
+    return bytes;
+}
+
+static lk_status curves_go_on(lk__output *o, const char *path, int64_t bytes)
+{
+    char *text = file_text(path);
+    if (text && (int64_t)strlen(text) > bytes)
+        text[bytes] = '\0';
+    lk_status st = text ? curves_read(o, text) : LK_OK;
+    lk_free(text);
+    LK_TRY(st);
+    return LK_OK;
+}
 
 static lk_status output_open(lk__output *o, const lk__progress *resumed)
 {
     char path[LK_PATH_SIZE];
+    int64_t bytes = 0;
+    o->missing = resumed ? (unsigned)resumed->missing & ~(unsigned)LK_MISSING_CHECKPOINT : 0;
     LK_TRY(path_of(o, LINES, path));
     if (resumed) {
-        LK_TRY(file_cut(path, resumed->lines_bytes));
-        char *text = file_text(path);
-        lk_status st = text ? curves_read(o, text) : LK_OK;
-        lk_free(text);
-        LK_TRY(st);
+        bytes = go_on_from(o, path, LK_MISSING_METRICS, resumed->lines_bytes);
+        LK_TRY(curves_go_on(o, path, bytes));
     }
-    LK_TRY(lk_lines_open(path, resumed != NULL, &o->lines));
+    LK_TRY(lk__lines_open_at(path, bytes, &o->lines));
     LK_TRY(path_of(o, EVENTS, path));
     if (resumed)
-        LK_TRY(file_cut(path, resumed->events_bytes));
-    LK_TRY(lk_events_open(path, resumed != NULL, &o->events));
+        bytes = go_on_from(o, path, LK_MISSING_EVENTS, resumed->events_bytes);
+    LK_TRY(lk__events_open_at(path, bytes, &o->events));
+    if (resumed)
+        best_mend(o, resumed, lk_trainer_position(trainer_of(o)).step);
     return LK_OK;
 }
 
@@ -183,21 +356,21 @@ lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *re
     return LK_OK;
 }
 
-static int64_t file_bytes(const lk__output *o, const char *file)
-{
-    char path[LK_PATH_SIZE];
-    struct stat info;
-    if (path_of(o, file, path) != LK_OK) {
-        lk_error_clear();
-        return 0;
-    }
-    return stat(path, &info) == 0 ? info.st_size : 0;
-}
-
 void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events)
 {
-    *lines = file_bytes(o, LINES);
-    *events = file_bytes(o, EVENTS);
+    *lines = o->lines ? lk__lines_bytes(o->lines) : o->lines_bytes;
+    *events = o->events ? lk__events_bytes(o->events) : o->events_bytes;
+}
+
+lk_status lk__output_sync(lk__output *o)
+{
+    lk_status first = LK_OK;
+    if (!o->lines) /* the run is over */
+        return LK_OK;
+    file_ended(o, LK_MISSING_METRICS, LINES, lk__lines_sync(o->lines), &first);
+    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk__events_sync(o->events), &first);
+    best_again(o, &first);
+    return files_status(o, first);
 }
 
 bool lk__output_stop(const lk__output *o)
@@ -216,6 +389,8 @@ void lk__output_free(lk__output *o)
         return;
     if (lk_lines_close(o->lines) != LK_OK || lk_events_close(o->events) != LK_OK)
         lk_error_clear(); /* only after another failure: lk__output_end() closes and checks */
+    lk__weights_free(o->best);
+    lk_free(o->warnings.text);
     for (int i = 0; i < 1 + LK_MAX_METRICS; i++) {
         lk_free(o->train[i].x);
         lk_free(o->train[i].y);
@@ -241,9 +416,12 @@ lk_status lk__output_step(lk__output *o, const lk_step_report *report)
     lk_scalar scalar[] = {{"step/loss", report->loss}, {"step/rate", report->rate}};
     lk_fact fact[] = {lk_fact_int("step", report->step + 1), lk_fact_real("loss", report->loss),
                       lk_fact_real("rate", report->rate), lk_fact_real("norm", report->norm)};
-    LK_TRY(lk_lines_add(o->lines, fact, report->norm < 0 ? 3 : 4));
-    LK_TRY(lk_events_add(o->events, report->step + 1, scalar, 2));
-    return LK_OK;
+    lk_status first = LK_OK;
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_lines_add(o->lines, fact, report->norm < 0 ? 3 : 4),
+               &first);
+    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk_events_add(o->events, report->step + 1, scalar, 2),
+               &first);
+    return files_status(o, first);
 }
 
 /* What a report becomes: facts for the lines, scalars for the events, with their names. */
@@ -321,11 +499,15 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     if (report->slowest >= 0)
         record_ranks(&r, report);
     r.fact[r.n_facts++] = lk_fact_text("state", lk_hash_text(report->state, hash));
-    LK_TRY(lk_lines_add(o->lines, r.fact, r.n_facts));
-    LK_TRY(lk_events_add(o->events, report->step, r.scalar, r.n_scalars));
+    lk_status first = LK_OK;
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_lines_add(o->lines, r.fact, r.n_facts), &first);
+    file_ended(o, LK_MISSING_EVENTS, EVENTS,
+               lk_events_add(o->events, report->step, r.scalar, r.n_scalars), &first);
     if (report->best)
-        LK_TRY(weights_save(o, "best.safetensors"));
-    return LK_OK;
+        best_now(o, report->step, &first);
+    else
+        best_again(o, &first);
+    return files_status(o, first);
 }
 
 /* ---- the end ---- */
@@ -343,19 +525,35 @@ static int64_t charts_make(const lk__output *o, lk_chart *chart, lk_curve (*curv
     return n;
 }
 
-static lk_status page_write(const lk__output *o, const lk_run_end *end, const char *experiment)
+/* The last value of a curve, of the evaluation or, where there is none, of training. */
+static bool curve_last(const lk__output *o, int i, double *out)
+{
+    const points *p = o->test[i].n > 0 ? &o->test[i] : &o->train[i];
+    if (p->n > 0)
+        *out = p->y[p->n - 1];
+    return p->n > 0;
+}
+
+static lk_status page_write(const lk__output *o, const lk_run_end *end, const char *ended,
+                            const char *experiment)
 {
     char path[LK_PATH_SIZE], hash[LK_HASH_TEXT];
     lk_chart chart[1 + LK_MAX_METRICS];
     lk_curve curve[1 + LK_MAX_METRICS][2];
-    lk_fact headline[2 + LK_MAX_METRICS], fact[8];
+    lk_fact headline[2 + LK_MAX_METRICS], fact[9];
     const lk_experiment *e = lk_job_experiment(o->job);
     const lk_score *score = end->last.evaluated ? &end->last.test : &end->last.train;
+    bool scored = score->samples > 0;
     lk_position at = lk_trainer_position(trainer_of(o)); /* of the whole run, resumed or not */
     const char *name;
     int64_t n = 0, facts = 0;
-    for (int i = 0; (name = curve_name(o, i)); i++)
-        headline[n++] = lk_fact_real(name, curve_value(score, i));
+    for (int i = 0; (name = curve_name(o, i)); i++) {
+        double value = scored ? curve_value(score, i) : 0;
+        if (scored || curve_last(o, i, &value))
+            headline[n++] = lk_fact_real(name, value);
+    }
+    if (ended)
+        fact[facts++] = lk_fact_text("ended", ended);
     fact[facts++] = lk_fact_text("state", lk_hash_text(end->state, hash));
     fact[facts++] = lk_fact_int("epochs", at.epoch);
     fact[facts++] = lk_fact_int("steps", at.step);
@@ -378,30 +576,69 @@ static lk_status page_write(const lk__output *o, const lk_run_end *end, const ch
                         .fact = fact,
                         .n_facts = facts,
                         .experiment = experiment};
-    LK_TRY(path_of(o, "report.html", path));
+    LK_TRY(path_of(o, REPORT, path));
     LK_TRY(lk_report_write(path, &report));
     return LK_OK;
 }
 
-lk_status lk__output_close(lk__output *o)
+static lk_status report_write(const lk__output *o, const lk_run_end *end, const char *ended)
 {
-    lk_status st = lk_lines_close(o->lines);
-    o->lines = NULL;
-    LK_TRY(st);
-    st = lk_events_close(o->events);
-    o->events = NULL;
+    char *experiment = file_text(lk_job_experiment(o->job)->path);
+    lk_status st = page_write(o, end, ended, experiment);
+    lk_free(experiment);
     LK_TRY(st);
     return LK_OK;
 }
 
-lk_status lk__output_end(lk__output *o, const lk_run_end *end)
+static void files_close(lk__output *o, lk_status *first)
 {
-    LK_TRY(weights_save(o, "weights.safetensors"));
-    char *experiment = file_text(lk_job_experiment(o->job)->path);
-    lk_status st = page_write(o, end, experiment);
-    lk_free(experiment);
-    LK_TRY(st);
-    LK_TRY(lk__output_close(o));
-    (void)lk__output_stop(o); /* too late: the run is complete */
-    return LK_OK;
+    lk__output_sizes(o, &o->lines_bytes, &o->events_bytes);
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_lines_close(o->lines), first);
+    o->lines = NULL;
+    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk_events_close(o->events), first);
+    o->events = NULL;
+    best_again(o, first);
+}
+
+/* Whether a file of a run that was complete before has to be written again. */
+static bool is_lost(const lk__output *o, lk_missing bit, const char *file)
+{
+    char path[LK_PATH_SIZE];
+    if (path_of(o, file, path) == LK_OK)
+        return (o->missing & bit) || !lk__path_exists(path);
+    lk_error_clear();
+    return true;
+}
+
+lk_status lk__output_end(lk__output *o, const lk_run_end *end, bool before)
+{
+    lk_status first = LK_OK;
+    char ended[64] = "";
+    if (end->stopped)
+        snprintf(ended, sizeof ended, "stopped on request after step %lld",
+                 (long long)lk_trainer_position(trainer_of(o)).step);
+    if (!end->stopped && (!before || is_lost(o, LK_MISSING_WEIGHTS, WEIGHTS)))
+        file_ended(o, LK_MISSING_WEIGHTS, WEIGHTS, weights_save(o, WEIGHTS), &first);
+    if (!before || is_lost(o, LK_MISSING_REPORT, REPORT))
+        file_ended(o, LK_MISSING_REPORT, REPORT, report_write(o, end, ended[0] ? ended : NULL),
+                   &first);
+    files_close(o, &first);
+    if (!end->stopped)
+        (void)lk__output_stop(o); /* too late: the run is complete */
+    return files_status(o, first);
+}
+
+void lk__output_failed(lk__output *o, const lk_run_end *end)
+{
+    char ended[REASON + 64];
+    lk__failure failure;
+    lk_status first = LK_OK;
+    lk__failure_get(&failure);
+    snprintf(ended, sizeof ended, "failed after step %lld: %s",
+             (long long)lk_trainer_position(trainer_of(o)).step, failure.message);
+    if (o->lines) {
+        file_ended(o, LK_MISSING_REPORT, REPORT, report_write(o, end, ended), &first);
+        files_close(o, &first);
+    }
+    lk__failure_set(&failure);
 }

@@ -10,14 +10,24 @@ typedef struct lk__output lk__output;
 lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *resumed,
                          lk__output **out) LK_NODISCARD;
 
-/** How many bytes the files have that grow. */
+/* What cannot be written is told in the warnings, kept as far as that is possible and tried again with
+ * what comes next; the status is the first failure of the call, and nothing else is left out for it. */
+
+/** How many bytes the files have that grow, with what could not be written yet. */
 void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events);
+
+/** Bring to disk what is written so far, before a checkpoint says that it is there. */
+lk_status lk__output_sync(lk__output *o) LK_NODISCARD;
+
+/** What there is to warn of, a line each, until lk__output_heard(). */
+const char *lk__output_warnings(const lk__output *o);
+void lk__output_heard(lk__output *o);
+
+/** The files that could not be written so far, bits of lk_missing; `*reason` why the first could not. */
+unsigned lk__output_missing(const lk__output *o, const char **reason);
 
 /** Whether there is a file STOP in the folder; it is removed. */
 bool lk__output_stop(const lk__output *o);
-
-/** The run stops before its end: close the files. */
-lk_status lk__output_close(lk__output *o) LK_NODISCARD;
 
 /** NULL is allowed. */
 void lk__output_free(lk__output *o);
@@ -28,7 +38,11 @@ lk_status lk__output_step(lk__output *o, const lk_step_report *report) LK_NODISC
 /** An epoch has ended, or an evaluation was made. */
 lk_status lk__output_report(lk__output *o, const lk_epoch_report *report) LK_NODISCARD;
 
-/** The run is over: weights and report. */
-lk_status lk__output_end(lk__output *o, const lk_run_end *end) LK_NODISCARD;
+/** The run is over: weights and report, all on disk.  One that stopped has no weights; of one that was
+ * complete `before` only what is not there is written. */
+lk_status lk__output_end(lk__output *o, const lk_run_end *end, bool before) LK_NODISCARD;
+
+/** The run has failed with the last error, which stays it: a report as far as it came. */
+void lk__output_failed(lk__output *o, const lk_run_end *end);
 
 #endif /* LK_TRAIN_OUTPUT_H */

@@ -4,7 +4,7 @@
  * full, the clock) is told with the sums of a step, or agreed on, before anybody acts on it.
  */
 #include "base/fpenv.h"
-#include "base/storage.h"
+#include "io/disk.h"
 #include "train/job.h"
 #include "train/output.h"
 #include "train/save.h"
@@ -31,9 +31,9 @@ typedef struct run {
     lk_step_time time;  /* of the epoch's steps on this rank */
     lk__rank_note *all; /* of all ranks: times and states */
     lk_step_time *rank_time;
-    bool no_metrics; /* the last ones could not be written */
-    bool lower;      /* whether lower is better in what early stopping looks at */
-    int metric;      /* its number, -1: the loss */
+    char no_checkpoint[640]; /* why the last one could not be written */
+    bool lower;              /* whether lower is better in what early stopping looks at */
+    int metric;              /* its number, -1: the loss */
 } run;
 
 static double seconds_since(int64_t ns)
@@ -63,12 +63,70 @@ static lk_status failed(const run *r, const char *what, lk_status st)
     return LK_OK;
 }
 
-/* Metrics were written, or not; of a disk that stays full it is said once. */
-static lk_status metrics_ended(run *r, lk_status st)
+/* ---- files of rank 0 ---- */
+
+static void disk_tell(void *arg, const char *text)
 {
-    bool told = r->no_metrics;
-    r->no_metrics = st != LK_OK;
-    LK_TRY(failed(r, told ? NULL : "no metrics, or not all", st));
+    tell(arg, text);
+}
+
+static void warnings_tell(const run *r)
+{
+    if (!r->output)
+        return;
+    tell(r, lk__output_warnings(r->output));
+    lk__output_heard(r->output);
+}
+
+/* Let rank 0 write to its files, while the others wait.  What it could not write is told, and the run
+ * goes on or stops, as the experiment says. */
+static lk_status files_do(run *r, lk__work_fn *fn, void *arg)
+{
+    lk__disk disk = {.comm = r->comm, .tell = disk_tell, .arg = r};
+    if (!r->options->output)
+        return LK_OK;
+    lk_status st = lk__disk_do(&disk, r->output ? fn : NULL, arg);
+    warnings_tell(r);
+    LK_TRY(failed(r, NULL, lk_agree(r->comm, st)));
+    return LK_OK;
+}
+
+/* What one of the calls below is to write. */
+typedef struct to_write {
+    lk__output *output;
+    const void *report;
+    bool before;
+} to_write;
+
+static lk_status step_write(void *arg)
+{
+    const to_write *w = arg;
+    return lk__output_step(w->output, w->report);
+}
+
+static lk_status report_write(void *arg)
+{
+    const to_write *w = arg;
+    return lk__output_report(w->output, w->report);
+}
+
+static lk_status end_write(void *arg)
+{
+    const to_write *w = arg;
+    return lk__output_end(w->output, w->report, w->before);
+}
+
+static lk_status sync_write(void *arg)
+{
+    const to_write *w = arg;
+    return lk__output_sync(w->output);
+}
+
+static lk_status files_write(run *r, lk__work_fn *fn, const void *report)
+{
+    to_write w = {.output = r->output, .report = report};
+    w.before = r->end.resumed >= 0 && r->end.steps == 0 && !r->end.stopped;
+    LK_TRY(files_do(r, fn, &w));
     return LK_OK;
 }
 
@@ -81,6 +139,7 @@ static lk_status monitor_find(run *r)
     r->metric = -1;
     r->lower = true;
     r->progress.best = (double)NAN;
+    r->progress.best_step = -1;
     if (!wanted || strcmp(wanted, "loss") == 0)
         return LK_OK;
     for (int i = 0; (name = lk_trainer_metric(r->trainer, i, &r->lower)); i++)
@@ -107,6 +166,7 @@ static bool is_progress(run *r, const lk_epoch_report *report)
     p->without = 0;
     p->best = value;
     p->best_epoch = report->epoch;
+    p->best_step = report->step;
     return true;
 }
 
@@ -183,8 +243,7 @@ static lk_status report_make(run *r, bool complete, bool evaluate)
     }
     LK_TRY(report_finish(r, &report));
     r->end.last = report;
-    lk_status st = lk_agree(r->comm, r->output ? lk__output_report(r->output, &report) : LK_OK);
-    LK_TRY(metrics_ended(r, st));
+    LK_TRY(files_write(r, report_write, &report));
     report_tell(r, &report);
     if (complete) {
         r->epoch_began = lk_clock_ns();
@@ -219,6 +278,8 @@ static lk_status save_ended(run *r, int64_t step, lk_status st)
 {
     char what[64];
     snprintf(what, sizeof what, "no checkpoint of step %lld", (long long)step);
+    snprintf(r->no_checkpoint, sizeof r->no_checkpoint, "%s",
+             st == LK_OK ? "" : lk_error_message());
     st = failed(r, what, st);
     tell(r, lk__saver_messages(r->saver));
     LK_TRY(st);
@@ -234,23 +295,28 @@ static lk_status save_finish(run *r)
     return LK_OK;
 }
 
-/* How long the files are that grow, as all ranks know it. */
-static lk_status sizes_share(run *r)
+/* How long the files are that grow, and which are missing, as all ranks know it. */
+static lk_status files_share(run *r)
 {
-    int64_t bytes[2] = {0, 0};
-    if (r->output)
-        lk__output_sizes(r->output, &bytes[0], &bytes[1]);
+    const char *reason;
+    int64_t known[3] = {0};
+    if (r->output) {
+        lk__output_sizes(r->output, &known[0], &known[1]);
+        known[2] = lk__output_missing(r->output, &reason);
+    }
     if (r->comm)
-        LK_TRY(lk_bcast(r->comm, bytes, 2, LK_I64, 0, "sizes"));
-    r->progress.lines_bytes = bytes[0];
-    r->progress.events_bytes = bytes[1];
+        LK_TRY(lk_bcast(r->comm, known, 3, LK_I64, 0, "files"));
+    r->progress.lines_bytes = known[0];
+    r->progress.events_bytes = known[1];
+    r->progress.missing = known[2];
     return LK_OK;
 }
 
 static lk_status save(run *r, bool wait)
 {
     LK_TRY(save_finish(r));
-    LK_TRY(sizes_share(r));
+    LK_TRY(files_write(r, sync_write, NULL));
+    LK_TRY(files_share(r));
     lk_status st = lk__saver_begin(r->saver);
     if (st != LK_OK)
         LK_TRY(save_ended(r, lk_trainer_position(r->trainer).step, st));
@@ -297,12 +363,33 @@ static void begin_tell(const run *r)
         tell(r, text);
 }
 
+static lk_status folder_make(void *arg)
+{
+    run *r = arg;
+    return lk__storage_folder(r->options->output);
+}
+
+static lk_status output_make(void *arg)
+{
+    run *r = arg;
+    return lk__output_new(r->job, r->options->output, r->end.resumed >= 0 ? &r->progress : NULL,
+                          &r->output);
+}
+
+/* Do what must work before the run begins, on rank 0 if there is an output folder. */
+static lk_status prepare(run *r, lk__work_fn *fn)
+{
+    lk__disk disk = {.comm = r->comm, .tell = disk_tell, .arg = r};
+    bool writes = r->options->output && lk_team_rank(r->trainer->team) == 0;
+    LK_TRY(lk_agree(r->comm, lk__disk_do(&disk, writes ? fn : NULL, r)));
+    return LK_OK;
+}
+
 /* Where the run begins. */
 static lk_status begin(run *r)
 {
     r->end.resumed = -1;
-    bool writes = r->options->output && lk_team_rank(r->trainer->team) == 0;
-    LK_TRY(lk_agree(r->comm, writes ? lk__storage_folder(r->options->output) : LK_OK));
+    LK_TRY(prepare(r, folder_make));
     LK_TRY(lk__saver_open(r->job, &r->progress, r->watcher, &r->saver));
     if (r->saver && r->options->resume) {
         LK_TRY(lk__saver_load(r->saver, &r->end.resumed));
@@ -310,11 +397,8 @@ static lk_status begin(run *r)
         LK_TRY(length_check(r));
         begin_tell(r);
     }
-    lk_status st = LK_OK;
-    if (writes)
-        st = lk__output_new(r->job, r->options->output, r->end.resumed >= 0 ? &r->progress : NULL,
-                            &r->output);
-    LK_TRY(lk_agree(r->comm, st));
+    LK_TRY(prepare(r, output_make));
+    warnings_tell(r);
     return LK_OK;
 }
 
@@ -398,10 +482,8 @@ static lk_status step(run *r)
     r->end.epochs += ended;
     if (r->watcher && r->watcher->step)
         r->watcher->step(r->watcher->arg, r->job, &report);
-    if (is_due(r->options->log, &at, ended) && r->options->output) {
-        lk_status st = lk_agree(r->comm, r->output ? lk__output_step(r->output, &report) : LK_OK);
-        LK_TRY(metrics_ended(r, st));
-    }
+    if (is_due(r->options->log, &at, ended))
+        LK_TRY(files_write(r, step_write, &report));
     bool evaluate = is_due(r->options->evaluate, &at, ended);
     if (ended || evaluate)
         LK_TRY(report_make(r, ended, evaluate));
@@ -415,14 +497,36 @@ static lk_status step(run *r)
     return LK_OK;
 }
 
-/* Weights and report of a run that is complete, unless it was when it was resumed. */
-static lk_status files_end(run *r)
+/* What is not on disk, on rank 0, with the reasons. */
+static lk_status missing_raise(const run *r)
 {
-    bool done_before = r->end.resumed >= 0 && r->end.steps == 0;
-    lk_status st = LK_OK;
+    static const char *const name[] = {NULL,          "weights.safetensors", "best.safetensors",
+                                       "report.html", "metrics.jsonl",       "the event file"};
+    char list[160] = "";
+    const char *reason = r->no_checkpoint, *files = "";
+    if (r->end.missing & LK_MISSING_CHECKPOINT)
+        snprintf(list, sizeof list, "the checkpoint of step %lld",
+                 (long long)lk_trainer_position(r->trainer).step);
+    for (int i = 1; i < (int)(sizeof name / sizeof name[0]); i++) {
+        size_t n = strlen(list);
+        if (r->end.missing >> i & 1)
+            snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name[i]);
+    }
     if (r->output)
-        st = r->end.stopped || done_before ? lk__output_close(r->output)
-                                           : lk__output_end(r->output, &r->end);
+        (void)lk__output_missing(r->output, &files);
+    return LK_RAISE(LK_EIO, "not all is on disk: %s %s missing (%.300s); mend that and resume",
+                    list, strchr(list, ',') ? "are" : "is", reason[0] ? reason : files);
+}
+
+/* A run that did all its steps is done when it is on disk; one that was stopped, when its checkpoint
+ * is.  Without a folder nothing is to be. */
+static lk_status missing_check(run *r)
+{
+    lk_status st = LK_OK;
+    bool first = lk_team_rank(r->trainer->team) == 0;
+    unsigned fatal = r->end.stopped ? LK_MISSING_CHECKPOINT : ~0U;
+    if (first && (r->end.missing & fatal))
+        st = missing_raise(r);
     LK_TRY(lk_agree(r->comm, st));
     return LK_OK;
 }
@@ -434,14 +538,19 @@ static lk_status finish(run *r)
     r->end.best = r->progress.best;
     r->end.best_epoch = r->progress.best_epoch;
     r->end.state = lk_trainer_hash(r->trainer);
-    LK_TRY(files_end(r));
-    if (!r->saver)
-        return LK_OK;
-    LK_TRY(save_finish(r));
-    bool wanted = r->options->checkpoint.every.n > 0 || r->end.stopped;
+    r->end.done = true;
+    LK_TRY(files_write(r, end_write, &r->end));
+    LK_TRY(files_share(r));
+    bool wanted = r->saver && (r->options->checkpoint.every.n > 0 || r->end.stopped);
+    if (r->saver)
+        LK_TRY(save_finish(r));
     if (wanted && lk__saver_saved(r->saver) != at.step)
         LK_TRY(save(r, true));
-    r->end.saved = lk__saver_saved(r->saver) == at.step;
+    r->end.saved = r->saver && lk__saver_saved(r->saver) == at.step;
+    r->end.missing = (unsigned)r->progress.missing;
+    if (wanted && !r->end.saved)
+        r->end.missing |= LK_MISSING_CHECKPOINT;
+    LK_TRY(missing_check(r));
     return LK_OK;
 }
 
@@ -469,12 +578,12 @@ static void save_last(run *r, lk_status st)
 {
     if (st == LK_OK || !r->saver || lk__is_end(st))
         return;
-    char why[640];
-    snprintf(why, sizeof why, "%s", lk_error_message());
+    lk__failure failure;
+    lk__failure_get(&failure);
     if (lk__saver_finish(r->saver) == LK_OK)
         return;
     tell(r, "warning: the last checkpoint could not be written");
-    (void)LK_RAISE(st, "%s", why); /* the failure that the caller is to see */
+    lk__failure_set(&failure); /* that which the caller is to see */
 }
 
 lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
@@ -488,6 +597,8 @@ lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
              .watcher = watcher};
     lk_status st = run_all(&r);
     save_last(&r, st);
+    if (st != LK_OK && r.output && !r.end.done)
+        lk__output_failed(r.output, &r.end);
     lk__output_free(r.output);
     lk__saver_close(r.saver);
     lk_free(r.all);

@@ -10,7 +10,7 @@
 #include "train/save.h"
 
 #include "base/grow.h"
-#include "data/source.h"
+#include "io/disk.h"
 #include "train/job.h"
 #include "train/trainer.h"
 
@@ -97,6 +97,8 @@ static int64_t numbers_describe(lk__saver *s)
     s->number[n++] = lk_state_f64("seen.loss", t->seen.loss);
     s->number[n++] = lk_state_i64("run.without", p->without);
     s->number[n++] = lk_state_i64("run.best_epoch", p->best_epoch);
+    s->number[n++] = lk_state_i64("run.best_step", p->best_step);
+    s->number[n++] = lk_state_i64("run.missing", p->missing);
     s->number[n++] = lk_state_f64("run.best", p->best);
     s->number[n++] = lk_state_f64("run.rate", p->rate);
     s->number[n++] = lk_state_i64("run.lines_bytes", p->lines_bytes);
@@ -118,6 +120,8 @@ static void numbers_take(lk__saver *s)
     t->seen.loss = (number++)->f64;
     p->without = (number++)->i64;
     p->best_epoch = (number++)->i64;
+    p->best_step = (number++)->i64;
+    p->missing = (number++)->i64;
     p->best = (number++)->f64;
     p->rate = (number++)->f64;
     p->lines_bytes = (number++)->i64;
@@ -160,6 +164,28 @@ static lk_status other_run(lk_status st)
                     message);
 }
 
+lk_status lk__saver_folder(const lk_train_options *o, char path[LK_PATH_SIZE])
+{
+    if (!o->checkpoint.folder)
+        return lk__path_join(o->output, "checkpoints", path, LK_PATH_SIZE);
+    LK_CHECK(strlen(o->checkpoint.folder) < LK_PATH_SIZE, LK_EINVAL,
+             "the path of the checkpoints is too long");
+    snprintf(path, LK_PATH_SIZE, "%s", o->checkpoint.folder);
+    return LK_OK;
+}
+
+/* All samples are read, which takes as long as the disk does. */
+typedef struct identity_work {
+    lk_job *job;
+    uint64_t identity;
+} identity_work;
+
+static lk_status identity_find(void *arg)
+{
+    identity_work *work = arg;
+    return lk_job_identity(work->job, &work->identity);
+}
+
 static lk_status folder_open(lk__saver *s)
 {
     const lk_train_options *o = &s->job->experiment->train;
@@ -170,14 +196,11 @@ static lk_status folder_open(lk__saver *s)
         options.arg = s->watcher->arg;
         data_tell(s);
     }
-    LK_TRY(lk_agree(s->job->comm, lk_job_identity(s->job, &options.identity)));
-    if (o->checkpoint.folder) {
-        LK_CHECK(strlen(o->checkpoint.folder) < sizeof path, LK_EINVAL,
-                 "the path of the checkpoints is too long");
-        snprintf(path, sizeof path, "%s", o->checkpoint.folder);
-    } else {
-        LK_TRY(lk__path_join(o->output, "checkpoints", path, sizeof path));
-    }
+    identity_work work = {.job = s->job};
+    lk__disk disk = {.comm = s->job->comm, .tell = options.tell, .arg = options.arg};
+    LK_TRY(lk_agree(s->job->comm, lk__disk_do(&disk, identity_find, &work)));
+    options.identity = work.identity;
+    LK_TRY(lk__saver_folder(o, path));
     lk_status st = lk_checkpoints_open(s->job->comm, path, &options, &s->folder);
     if (st == LK_ESTATE && lk_experiment_uses_end(s->job->experiment))
         return other_run(st);

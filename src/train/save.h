@@ -2,6 +2,8 @@
 #ifndef LK_TRAIN_SAVE_H
 #define LK_TRAIN_SAVE_H
 
+#include "base/path.h"
+
 #include <lockstep/checkpoint.h>
 #include <lockstep/train.h>
 
@@ -9,6 +11,8 @@
 typedef struct lk__progress {
     int64_t without; /* evaluations without progress */
     int64_t best_epoch;
+    int64_t best_step; /* of the evaluation; -1: none */
+    int64_t missing;   /* files that could not be written so far: bits, LK_MISSING_... */
     double best, rate;
     int64_t lines_bytes, events_bytes; /* of the files that grow, on rank 0 */
 } lk__progress;
@@ -39,6 +43,9 @@ int64_t lk__saver_saving(const lk__saver *s);
 
 /** The step of the last checkpoint that is on disk; -1: none. */
 int64_t lk__saver_saved(const lk__saver *s);
+
+/** The folder of the checkpoints of a run that has some. */
+lk_status lk__saver_folder(const lk_train_options *options, char path[LK_PATH_SIZE]) LK_NODISCARD;
 
 /** What the last save or load has to say besides its status, a line each; "" if nothing. */
 const char *lk__saver_messages(const lk__saver *s);

@@ -43,6 +43,20 @@ checkpoints_check()
         fail "$fault: LATEST is $(cat "$saved/LATEST"), there is: $(ls "$saved")"
 }
 
+# A run that ends with status 0 is on disk, whatever was said.
+files_check()
+{
+    for file in weights best; do
+        cmp -s "$run/$file.safetensors" "$work/whole/$file.safetensors" || fail "$fault: another $file.safetensors"
+    done
+    grep -q '</html>' "$run/report.html" || fail "$fault: no report"
+    [ "$(grep -c '"epoch":' "$run/metrics.jsonl")" -eq 2 ] || fail "$fault: not all metrics"
+    [ "$(wc -c <"$run/events.out.tfevents.lockstep")" -eq "$(wc -c <"$work/whole/events.out.tfevents.lockstep")" ] ||
+        fail "$fault: not all events"
+    [ -d "$saved/step-000000000008" ] || fail "$fault: no last checkpoint"
+    [ -z "$(find "$run" -name '*.part')" ] || fail "$fault: a part is left"
+}
+
 # How a failure must be told: with file and reason.
 reason_of()
 {
@@ -66,17 +80,19 @@ sweep()
             continue
         fi
         silent=0 fired=$((fired + 1))
-        err "$saved"
+        err "$run"
         err "$reason"
         if [ $got -eq 0 ]; then
-            grep -q 'warning: no checkpoint of step [0-9]*: \|: the checkpoint is saved, but ' "$work/err" || fail "$fault $*: no warning"
+            grep -q 'warning: no \|: the checkpoint is saved, but ' "$work/err" || fail "$fault $*: no warning"
             checkpoints_check
+            files_check
         elif [ $got -eq 1 ] && grep -q 'error: .*Input/output error\|error: .*No space left' "$work/err"; then
-            # Before it began, or because it is to stop; and then it goes on.
-            case " $* " in *on_error=stop*) ;; *) [ ! -e "$saved/LATEST" ] || fail "$fault $*: stopped" ;; esac
+            # Before it began, because it is to stop, or because something is missing; and then it goes on.
+            case " $* " in *on_error=stop*) ;; *) [ ! -e "$saved/LATEST" ] || err 'not all is on disk: ' ;; esac
             checkpoints_check
             fault=
             train 0 --resume parallel.data=3
+            files_check
         else
             fail "$fault $*: status $got"
         fi
@@ -97,17 +113,23 @@ sweep list parallel.data=2
 sweep space parallel.data=2
 echo "$total failures"
 
-# A disk that stays full costs all checkpoints, but nothing else; or ends the run.
-fault=write:4+:ENOSPC
-for on_error in warn stop; do
-    rm -rf "$run"
-    if [ $on_error = warn ]; then train 0; else train 1 train.checkpoint.on_error=stop; fi
-    err 'step-000000000006.tmp-'
-    err 'No space left on device'
-    checkpoints_check
-    fault=
-    train 0 --resume
-    fault=write:4+:ENOSPC
+# A disk that is full at the end: training goes on to its end or not, and the status is 1.
+for n in 4 7 10 13 16; do
+    for on_error in warn stop; do
+        fault=write:$n+:ENOSPC
+        rm -rf "$run"
+        train 1 train.checkpoint.on_error=$on_error
+        err 'No space left on device'
+        if [ $on_error = warn ]; then
+            [ "$(cat "$work/out")" = "$whole" ] || fail "$fault: another state than $whole"
+            err 'error: '
+            err 'not all is on disk: '
+        fi
+        checkpoints_check
+        fault=
+        train 0 --resume
+        files_check
+    done
 done
 
 # resume: go on from the checkpoints of steps 3 and 6, the newest of which may be damaged.
@@ -131,7 +153,7 @@ for ranks in 1 2; do
                 continue
             fi
             silent=0
-            err "$saved"
+            err "$run"
             if [ $got -ne 0 ]; then
                 [ $got -eq 1 ] || fail "$fault: status $got"
                 checkpoints_check
@@ -215,8 +237,9 @@ for place in nothing file; do
         start "parallel.data=$ranks"
         mv "$saved" "$work/away"
         [ $place = nothing ] || : >"$saved"
-        finished 0
+        finished 1
         out "$long"
+        err 'not all is on disk: the checkpoint of step '
         err 'warning: no checkpoint of step '
         err "$saved"
         rm -f "$saved"
@@ -243,7 +266,7 @@ rm -rf "$run"
     echo "status $?"
 ) | cat >"$work/err"
 err 'status 1'
-err 'warning: no metrics, or not all: '
+err 'warning: no metrics.jsonl, or not all of it: '
 [ "$(grep -c 'warning: no metrics' "$work/err")" -lt 10 ] || fail 'said again and again'
 err "$run/weights.safetensors"
 "$json" <"$run/metrics.jsonl" || fail 'metrics.jsonl is not JSON lines'
