@@ -15,6 +15,9 @@ enum { LK__STEP_NAME = 32, LK__RUN_NAME = 17, LK__MESSAGE = 512 };
 /** "step-000000000200" */
 void lk__step_name(int64_t step, char name[LK__STEP_NAME]);
 
+/** The step that a folder's name says, "step-..." or "before-..."; -1: it says none. */
+int64_t lk__step_of_name(const char *name);
+
 /** The steps of the checkpoints in a folder, ascending, in the arena. */
 lk_status lk__steps_list(const char *folder, lk_arena *arena, int64_t **out,
                          int64_t *n) LK_NODISCARD;
@@ -53,7 +56,8 @@ void lk__manifest_put(lk__out *o, const lk_checkpoint *c);
 lk_status lk__manifest_parse(const char *path, const char *text, int64_t n,
                              lk_checkpoint **out) LK_NODISCARD;
 
-/** Read the MANIFEST in the folder `path`. */
+/** Read the MANIFEST in the folder `path`.  Errors: LK_EIO, also when the folder has the name of
+ * another step. */
 lk_status lk__manifest_read(const char *path, lk_checkpoint **out) LK_NODISCARD;
 
 /** Whether it is of the run of this identity.  Errors: LK_ESTATE naming both. */

@@ -91,8 +91,6 @@ static lk_status candidate_try(load *l, int64_t step)
     LK_TRY(lk__step_path(l->c->folder, step, "", path));
     LK_TRY(lk__manifest_read(path, &l->chosen));
     LK_TRY(lk__identity_check(l->chosen, l->c->options.identity));
-    LK_CHECK(l->chosen->step == step, LK_EIO, "%s: its MANIFEST is that of step %lld", path,
-             (long long)l->chosen->step);
     LK_TRY(tensors_match(l->chosen, l->state, l->sorted, l->map));
     LK_TRY(numbers_match(l->chosen, l->state));
     LK_TRY(lk__checkpoint_verify_all(l->chosen));

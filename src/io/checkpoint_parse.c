@@ -293,6 +293,24 @@ fail:
     return st;
 }
 
+/* A folder that is named after a step holds the checkpoint of that step. */
+static lk_status step_check(const char *path, int64_t step)
+{
+    char name[LK__STEP_NAME] = "";
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    if (end - begin < sizeof name)
+        memcpy(name, path + begin, end - begin);
+    int64_t named = lk__step_of_name(name);
+    LK_CHECK(named < 0 || named == step, LK_EIO, "%s: its MANIFEST is that of step %lld", path,
+             (long long)step);
+    return LK_OK;
+}
+
 lk_status lk__manifest_read(const char *path, lk_checkpoint **out)
 {
     lk_status st;
@@ -308,7 +326,12 @@ lk_status lk__manifest_read(const char *path, lk_checkpoint **out)
     LK_TRY_TO(done, lk_alloc(&bytes, n, 1));
     LK_TRY_TO(done, lk__storage_read(fd, name, 0, bytes, n));
     LK_TRY_TO(done, lk__manifest_parse(path, bytes, n, out));
+    LK_TRY_TO(done, step_check(path, (*out)->step));
 done:
+    if (st != LK_OK) {
+        lk_checkpoint_free(*out);
+        *out = NULL;
+    }
     lk_free(bytes);
     lk__storage_release(fd);
     return st;

@@ -27,6 +27,18 @@ lk_status lk__step_path(const char *folder, int64_t step, const char *tail, char
     return LK_OK;
 }
 
+int64_t lk__step_of_name(const char *name)
+{
+    const char *dash = strchr(name, '-');
+    char same[LK__STEP_NAME];
+    bool before = strncmp(name, "before-", 7) == 0;
+    if (!dash || (!before && strncmp(name, "step-", 5) != 0))
+        return -1;
+    int64_t step = strtoll(dash + 1, NULL, 10);
+    lk__step_name(step, same);
+    return step >= 0 && strcmp(strchr(same, '-'), dash) == 0 ? step : -1;
+}
+
 static int by_value(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -41,10 +53,8 @@ lk_status lk__steps_list(const char *folder, lk_arena *arena, int64_t **out, int
     LK_TRY(lk__storage_list(folder, "step-", arena, &names, &n_names));
     LK_TRY(lk_arena_alloc(arena, out, n_names, sizeof **out));
     for (int64_t i = 0; i < n_names; i++) {
-        char name[LK__STEP_NAME];
-        int64_t step = strtoll(names[i] + strlen("step-"), NULL, 10);
-        lk__step_name(step, name);
-        if (step >= 0 && strcmp(name, names[i]) == 0)
+        int64_t step = lk__step_of_name(names[i]);
+        if (step >= 0)
             (*out)[(*n)++] = step;
     }
     if (*n > 0)

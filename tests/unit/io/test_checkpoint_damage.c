@@ -152,6 +152,29 @@ static void copy(const char *from, const char *to)
     free(bytes);
 }
 
+/* Whoever looks at a checkpoint refuses the MANIFEST of another step, by whatever path. */
+static void expect_step_refused(void)
+{
+    static const char *const tail[] = {"", "/", "//"};
+    char path[600], before[600];
+    lk_checkpoint *k;
+    lk_tensors *t;
+    for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
+        snprintf(path, sizeof path, "%s/step-000000000002%s", folder, tail[i]);
+        ASSERT_FAILS(lk_checkpoint_open(path, &k), LK_EIO, "its MANIFEST is that of step 1");
+        ASSERT_FAILS(lk_tensors_load(path, &t), LK_EIO, "its MANIFEST is that of step 1");
+    }
+    ASSERT_OK(lk_checkpoint_open(folder, &k));
+    ASSERT_EQ(k->step, 1);
+    ASSERT_TRUE(strstr(k->messages, "step-000000000002: its MANIFEST is that of step 1"));
+    lk_checkpoint_free(k);
+    snprintf(path, sizeof path, "%s/step-000000000002", folder);
+    snprintf(before, sizeof before, "%s/before-000000000002", folder);
+    ASSERT_EQ(rename(path, before), 0);
+    ASSERT_FAILS(lk_checkpoint_open(before, &k), LK_EIO, "its MANIFEST is that of step 1");
+    ASSERT_EQ(rename(before, path), 0);
+}
+
 static void files_of_another_checkpoint_are_refused(void)
 {
     folder_new("mixed");
@@ -160,6 +183,8 @@ static void files_of_another_checkpoint_are_refused(void)
         copy(path_of(1, files[i]), path_of(2, files[i]));
         expect_older(i == 0 ? "step-000000000002: its MANIFEST is that of step 1" : files[i],
                      i == 0 ? "" : "checksum");
+        if (i == 0)
+            expect_step_refused();
         copy(test_path("mixed/kept"), path_of(2, files[i]));
         expect_newest();
     }
