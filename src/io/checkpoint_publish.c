@@ -1,10 +1,11 @@
 /* The end of a save, on rank 0: the parts are on disk in the temporary folder.
  *
  *     MANIFEST and its folder synced -> the folder renamed -> the folder above synced    (on disk)
- *     -> LATEST replaced -> checkpoints beyond `keep` renamed away, then removed
+ *     -> checkpoints beyond `keep` renamed -> LATEST replaced, the folder synced -> those removed
  *
- * Wherever this is interrupted, a checkpoint is there whole under its name, or not at all.  What
- * fails in the second line is no failure of the save, and only noted.
+ * Wherever this is interrupted, also by a power cut, a checkpoint is there whole under its name, or not
+ * at all: files are removed when that they have no name any more is on disk.  What fails in the second
+ * line is no failure of the save, and only noted.
  */
 #include "io/checkpoint.h"
 
@@ -14,23 +15,16 @@
 #include <string.h>
 #include <time.h>
 
-/* A name beside `step`'s that no loader looks at, and that the next run removes. */
-static lk_status aside_path(const lk_checkpoints *c, int64_t step, char path[LK_PATH_SIZE])
-{
-    char tail[32];
-    snprintf(tail, sizeof tail, ".tmp-%s-old", c->run);
-    LK_TRY(lk__step_path(c->folder, step, tail, path));
-    return LK_OK;
-}
+#define ASIDE "-old"
 
-/* Take a checkpoint away: first its name, then its files. */
-static lk_status take_away(const lk_checkpoints *c, int64_t step)
+/* Take a checkpoint's name away: it gets one that no loader looks at, and that the next run removes. */
+static lk_status set_aside(const lk_checkpoints *c, int64_t step)
 {
-    char from[LK_PATH_SIZE], to[LK_PATH_SIZE];
+    char from[LK_PATH_SIZE], to[LK_PATH_SIZE], tail[32];
+    snprintf(tail, sizeof tail, ".tmp-%s" ASIDE, c->run);
     LK_TRY(lk__step_path(c->folder, step, "", from));
-    LK_TRY(aside_path(c, step, to));
+    LK_TRY(lk__step_path(c->folder, step, tail, to));
     LK_TRY(lk__storage_rename(from, to));
-    LK_TRY(lk__storage_remove_folder(to));
     return LK_OK;
 }
 
@@ -96,38 +90,57 @@ static lk_status latest_write(const lk_checkpoints *c)
 static lk_status prune(const lk_checkpoints *c, lk_arena *arena)
 {
     int64_t *step, n, newer = 0;
+    if (c->options.keep == 0)
+        return LK_OK;
     LK_TRY(lk__steps_list(c->folder, arena, &step, &n));
     while (newer < n && step[n - 1 - newer] > c->plan->step)
         newer++;
     for (int64_t i = 0; i < n - newer - c->options.keep; i++)
-        LK_TRY(take_away(c, step[i]));
+        LK_TRY(set_aside(c, step[i]));
     return LK_OK;
 }
 
-static lk_status prune_all(const lk_checkpoints *c)
+/* Remove those that this run has set aside. */
+static lk_status aside_remove(const lk_checkpoints *c, lk_arena *arena)
 {
-    lk_arena *arena;
-    if (c->options.keep == 0)
-        return LK_OK;
-    LK_TRY(lk_arena_new(&arena));
-    lk_status st = prune(c, arena);
-    lk_arena_free(arena);
-    LK_TRY(st);
+    const char **name;
+    char path[LK_PATH_SIZE];
+    int64_t n;
+    LK_TRY(lk__storage_list(c->folder, "step-", arena, &name, &n));
+    for (int64_t i = 0; i < n; i++)
+        if (strstr(name[i], c->run) && lk__path_ends(name[i], ASIDE)) {
+            LK_TRY(lk__path_join(c->folder, name[i], path, sizeof path));
+            LK_TRY(lk__storage_remove_folder(path));
+        }
     return LK_OK;
+}
+
+/* What follows when the checkpoint is on disk. */
+static void publish_rest(lk_checkpoints *c, lk_arena *arena)
+{
+    if (prune(c, arena) != LK_OK)
+        lk__checkpoints_note(c, "the checkpoint is saved, but an old one was not removed");
+    if (latest_write(c) != LK_OK)
+        lk__checkpoints_note(c, "the checkpoint is saved, but LATEST does not say so");
+    else if (aside_remove(c, arena) != LK_OK)
+        lk__checkpoints_note(c, "the checkpoint is saved, but an old one was not removed");
 }
 
 lk_status lk__publish(lk_checkpoints *c)
 {
     char path[LK_PATH_SIZE];
+    lk_arena *arena;
     LK_TRY(manifest_write(c));
     LK_TRY(lk__step_path(c->folder, c->plan->step, "", path));
-    if (lk__path_exists(path) && take_away(c, c->plan->step) != LK_OK)
+    if (lk__path_exists(path) && set_aside(c, c->plan->step) != LK_OK)
         lk__checkpoints_note(c, "a checkpoint that did not verify");
-    LK_TRY(lk__storage_rename(c->temporary, path));
-    LK_TRY(lk__storage_sync_folder(c->folder));
-    if (latest_write(c) != LK_OK)
-        lk__checkpoints_note(c, "the checkpoint is saved, but LATEST does not say so");
-    if (prune_all(c) != LK_OK)
-        lk__checkpoints_note(c, "the checkpoint is saved, but an old one was not removed");
+    LK_TRY(lk_arena_new(&arena));
+    lk_status st = lk__storage_rename(c->temporary, path);
+    if (st == LK_OK)
+        st = lk__storage_sync_folder(c->folder);
+    if (st == LK_OK)
+        publish_rest(c, arena);
+    lk_arena_free(arena);
+    LK_TRY(st);
     return LK_OK;
 }

@@ -104,8 +104,8 @@ total=0
 for call in open write sync close rename mkdir; do
     sweep $call
     least=$fired
-    sweep "$call" parallel.data=2
-    case $call in write | sync | rename) sweep "$call" train.checkpoint.on_error=stop train.checkpoint.wait=true ;; esac
+    case $call in write | rename | mkdir) sweep "$call" parallel.data=2 ;; esac
+    case $call in sync) sweep "$call" train.checkpoint.on_error=stop train.checkpoint.wait=true ;; esac
     [ $least -ge 3 ] || fail "$call: only $least failures"
 done
 sweep remove parallel.data=2

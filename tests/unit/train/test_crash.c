@@ -1,0 +1,10 @@
+/* A run after a power cut at any point: what a status has acknowledged is there, and what goes on ends
+ * as if nothing had happened.  tests/long has more of it. */
+#include "train_crash.h"
+
+static void a_run_survives_a_power_cut(void)
+{
+    crash_a_run(12, 40);
+}
+
+TEST_MAIN(TEST(a_run_survives_a_power_cut))
