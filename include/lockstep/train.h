@@ -49,10 +49,16 @@ typedef struct lk_trainer lk_trainer;
 /**
  * Make a trainer at step 0.  The caller owns it.
  *
+ * Every rank has the whole training set, of which it takes its part of each batch.  So that nobody trains
+ * on other samples unnoticed, the ranks compare what they have: samples (all of a set of up to 256 MiB, of
+ * a larger one as many, spread evenly; a set that was compared is not read again), options and seed of
+ * the loader, layers, parameters, loss and optimizer.
+ *
  * Errors: LK_ESHAPE and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides;
  * those of lk_optimizer_new(); LK_EINVAL when there are more ranks than shards, or not as many as
  * parallel.data says, or in canonical mode when the environment names an algorithm that may give other
- * bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ENOMEM.
+ * bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE on all ranks when one has other
+ * data, or something else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
  */
 LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out) LK_NODISCARD;
 
@@ -122,7 +128,8 @@ LK_API lk_status lk_trainer_score(lk_trainer *trainer, lk_score *out) LK_NODISCA
 /**
  * Loss and metrics of all samples of a loader, with running statistics and without dropout.
  *
- * Errors: those of the loader and the model; LK_ESHAPE when its samples are not what the model takes.
+ * Errors: those of the loader and the model; LK_ESHAPE when its samples are not what the model takes;
+ * LK_ESTATE when ranks have other samples, as lk_trainer_new().
  */
 LK_API lk_status lk_trainer_evaluate(lk_trainer *trainer, lk_loader *loader,
                                      lk_score *out) LK_NODISCARD;
@@ -153,7 +160,7 @@ typedef struct lk_job lk_job;
  * Collective over `comm`, the ranks that train together; NULL: this one alone.  Experiment and
  * communicator are borrowed.  The caller owns `*out`.  Errors: those of lk_dataset_open(),
  * lk_loader_new(), lk_model_build() and lk_trainer_new(), on all ranks; LK_ESTATE when a rank has
- * another experiment or other data than rank 0: a number of samples of each set are compared.
+ * another experiment or other data than rank 0: all sets are compared as lk_trainer_new() does.
  */
 LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm,
                             lk_job **out) LK_NODISCARD;

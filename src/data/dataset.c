@@ -19,7 +19,8 @@ struct lk_dataset {
     void *context;
     _Atomic uint64_t hash;
     _Atomic bool hashed;
-    char name[]; /* info.name */
+    _Atomic bool compared; /* with those of other ranks */
+    char name[];           /* info.name */
 };
 
 int64_t lk__field_bytes(const lk_field *f)
@@ -141,6 +142,16 @@ lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
              (long long)ds->info.count);
     LK_TRY(ds->row(ds->context, index, row));
     return LK_OK;
+}
+
+bool lk__dataset_is_compared(const lk_dataset *ds)
+{
+    return atomic_load(&ds->compared);
+}
+
+void lk__dataset_set_compared(lk_dataset *ds)
+{
+    atomic_store(&ds->compared, true);
 }
 
 void lk__dataset_place(lk_dataset *ds, int f, const void *start)

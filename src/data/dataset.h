@@ -31,4 +31,8 @@ lk_status lk__dataset_load(const lk_dataset *ds, lk_dataset **out) LK_NODISCARD;
 /** Memory for one row of each field, in one block: row[f] points into it. */
 lk_status lk__dataset_rows_new(const lk_dataset *ds, void **row, void **block) LK_NODISCARD;
 
+/** Whether it was found to be the same on all ranks that use it.  Thread safe. */
+bool lk__dataset_is_compared(const lk_dataset *ds);
+void lk__dataset_set_compared(lk_dataset *ds);
+
 #endif /* LK_DATA_DATASET_H */

@@ -14,8 +14,7 @@ struct lk_job {
     lk_trainer *trainer;
 };
 
-/** Fail on all ranks unless they have the same experiment, and the same data as far as a look at some
- * samples tells.  Collective over job->comm. */
+/** Fail on all ranks unless they have the same experiment and the same sets.  Collective over job->comm. */
 lk_status lk__ranks_compare(const lk_job *job) LK_NODISCARD;
 
 #endif /* LK_TRAIN_JOB_H */

@@ -1,6 +1,7 @@
 /* Scores: loss and metrics over samples. */
 #include "base/fpenv.h"
 #include "base/grow.h"
+#include "train/same.h"
 #include "train/trainer.h"
 
 #include <string.h>
@@ -118,6 +119,7 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
     LK_CHECK(loader, LK_EINVAL, "loader is NULL");
     lk_comm *comm = lk__trainer_comm(t);
     int64_t batches = lk_loader_batches(loader);
+    LK_TRY(lk__loader_compare(comm, "the set to evaluate", loader));
     lk__counts_clear(t, &t->viewed);
     lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, batches, sizeof *t->batch_loss);
     if (st == LK_OK) {

@@ -157,6 +157,7 @@ static lk_status own_make(lk_trainer *t)
 static lk_status trainer_make(lk_trainer *t)
 {
     LK_TRY(lk_agree(t->spec.comm, own_make(t)));
+    LK_TRY(lk__trainer_compare(t));
     LK_TRY(team_make(t));
     if (wants_shares(t))
         LK_TRY(share(t));

@@ -62,6 +62,10 @@ typedef struct lk__rank_note {
     uint64_t state;
 } lk__rank_note;
 
+/** Fail on all ranks, in the same words, unless their trainers have the same data, layers, parameters and
+ * settings.  Collective over t->spec.comm. */
+lk_status lk__trainer_compare(const lk_trainer *t) LK_NODISCARD;
+
 /** The block's samples as variables on `tape`. */
 lk_status lk__block_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y) LK_NODISCARD;
 

@@ -1,0 +1,213 @@
+/* Comparing ranks: each with rank 0, the first difference is reported by all in the same words.
+ *
+ * The samples of a set are compared by hashes of up to 64 parts; where one differs, it is cut into parts
+ * again, until the sample is found.
+ */
+#include "train/same.h"
+
+#include "data/dataset.h"
+#include "data/loader.h"
+
+#include <lockstep/alloc.h>
+
+#include <string.h>
+
+enum { PARTS = 64, TEXT = 256, MAX_TRAITS = 32 };
+
+/* The lowest rank that `differs`, as all know it; the number of ranks if none does. */
+static lk_status first_other(lk_comm *comm, bool differs, int *out)
+{
+    int32_t rank = differs ? lk_comm_rank(comm) : lk_comm_size(comm);
+    LK_TRY(lk_allreduce(comm, NULL, &rank, 1, LK_I32, LK_FOLD_MIN, "who differs"));
+    *out = rank;
+    return LK_OK;
+}
+
+static bool is_alone(const lk_comm *comm)
+{
+    return !comm || lk_comm_size(comm) == 1;
+}
+
+/* ---- traits ---- */
+
+lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n)
+{
+    int64_t first[MAX_TRAITS], other[MAX_TRAITS];
+    int rank;
+    if (is_alone(comm))
+        return LK_OK;
+    LK_CHECK(n <= MAX_TRAITS, LK_EINVAL, "%d traits, at most %d", n, MAX_TRAITS);
+    for (int i = 0; i < n; i++)
+        first[i] = other[i] = trait[i].value;
+    LK_TRY(lk_bcast(comm, first, n, LK_I64, 0, "what ranks train"));
+    LK_TRY(first_other(comm, memcmp(first, other, (size_t)n * sizeof *first) != 0, &rank));
+    if (rank == lk_comm_size(comm))
+        return LK_OK;
+    LK_TRY(lk_bcast(comm, other, n, LK_I64, rank, "what another trains"));
+    for (int i = 0; i < n; i++) {
+        LK_CHECK(first[i] == other[i] || trait[i].is_hash, LK_ESTATE,
+                 "%s is %lld on rank 0 and %lld on rank %d: all ranks must train the same",
+                 trait[i].name, (long long)first[i], (long long)other[i], rank);
+        LK_CHECK(first[i] == other[i], LK_ESTATE,
+                 "rank %d has %s than rank 0: all ranks must train the same", rank, trait[i].name);
+    }
+    return LK_OK;
+}
+
+/* ---- sets ---- */
+
+/* What a set is, as far as can be told without reading it; without gaps between the fields. */
+typedef struct facts {
+    int64_t count, batch, classes; /* count -1: there is no set */
+    char fields[TEXT];             /* "x f32[4], y i64[]" */
+} facts;
+
+static void facts_of(const lk_loader *loader, facts *out)
+{
+    memset(out, 0, sizeof *out);
+    out->count = -1;
+    if (!loader)
+        return;
+    out->count = loader->info->count;
+    out->batch = loader->options.batch;
+    out->classes = loader->info->classes;
+    for (int f = 0, at = 0; f < loader->info->n_fields && at < TEXT; f++) {
+        const lk_field *field = &loader->info->field[f];
+        at += snprintf(out->fields + at, (size_t)(TEXT - at), "%s%.63s %s%s", f ? ", " : "",
+                       field->name, lk_dtype_name(field->dtype), lk_shape_text(field->shape).s);
+    }
+}
+
+/* What differs between rank 0 and `rank`. */
+static lk_status facts_report(const char *what, const facts *a, const facts *b, int rank)
+{
+    if (a->count < 0 || b->count < 0)
+        return LK_RAISE(LK_ESTATE, "rank %d has %s and rank %d has none: all must have the same",
+                        a->count < 0 ? rank : 0, what, a->count < 0 ? 0 : rank);
+    LK_CHECK(a->count == b->count, LK_ESTATE,
+             "%s has %lld samples on rank 0 and %lld on rank %d: all ranks must have the same data",
+             what, (long long)a->count, (long long)b->count, rank);
+    LK_CHECK(a->classes == b->classes, LK_ESTATE,
+             "%s has %lld classes on rank 0 and %lld on rank %d: all ranks must have the same data",
+             what, (long long)a->classes, (long long)b->classes, rank);
+    LK_CHECK(a->batch == b->batch, LK_ESTATE,
+             "%s has batches of %lld samples on rank 0 and of %lld on rank %d: all ranks must have "
+             "the same",
+             what, (long long)a->batch, (long long)b->batch, rank);
+    return LK_RAISE(LK_ESTATE,
+                    "%s has %s on rank 0 and %s on rank %d: all ranks must have the same data",
+                    what, a->fields, b->fields, rank);
+}
+
+/* Samples `first` to `first` + n - 1 of a set in `parts` parts: how many the first of them have. */
+static int64_t part_of(int64_t n, int64_t *parts)
+{
+    int64_t each = (n - 1) / PARTS + 1;
+    *parts = (n - 1) / each + 1;
+    return each;
+}
+
+/* Samples of a part that are read: all, unless the set is too large. */
+static int64_t part_read(const lk_dataset_info *info, int64_t part)
+{
+    int64_t bytes = 1;
+    for (int f = 0; f < info->n_fields; f++)
+        bytes += lk__field_bytes(&info->field[f]);
+    int64_t most = LK__COMPARED_BYTES / PARTS / bytes;
+    return part <= most ? part : most > 0 ? most : 1;
+}
+
+static lk_status part_hash(const lk_dataset *set, int64_t first, int64_t n, void *const *row,
+                           uint64_t *out)
+{
+    const lk_dataset_info *info = lk_dataset_get_info(set);
+    const void *at[LK_MAX_FIELDS];
+    lk_hash h = lk_hash_start();
+    for (int64_t i = first; i < first + n; i++) {
+        LK_TRY(lk__dataset_look(set, i, row, at));
+        for (int f = 0; f < info->n_fields; f++)
+            lk_hash_add_bytes(&h, at[f], (size_t)lk__field_bytes(&info->field[f]));
+    }
+    *out = lk_hash_value(&h);
+    return LK_OK;
+}
+
+/* The hash of each part. */
+static lk_status parts_hash(const lk_dataset *set, int64_t first, int64_t n, uint64_t *out)
+{
+    void *row[LK_MAX_FIELDS], *block;
+    int64_t parts, each = part_of(n, &parts);
+    lk_status st = LK_OK;
+    LK_TRY(lk__dataset_rows_new(set, row, &block));
+    for (int64_t k = 0; k < parts && st == LK_OK; k++) {
+        int64_t from = k * each, part = n - from < each ? n - from : each;
+        st = part_hash(set, first + from, part_read(lk_dataset_get_info(set), part), row, &out[k]);
+    }
+    lk_free(block);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* The part, and in it the rank, that is the first to differ from rank 0; *part is -1 if none does. */
+static lk_status part_other(lk_comm *comm, const uint64_t *mine, int64_t parts, int64_t *part,
+                            int *rank)
+{
+    uint64_t first[PARTS];
+    int64_t size = lk_comm_size(comm), at = 0;
+    memcpy(first, mine, (size_t)parts * sizeof *first);
+    LK_TRY(lk_bcast(comm, first, parts * (int64_t)sizeof *first, LK_U8, 0, "hashes of samples"));
+    while (at < parts && first[at] == mine[at])
+        at++;
+    int64_t key = at < parts ? at * size + lk_comm_rank(comm) : parts * size;
+    LK_TRY(lk_allreduce(comm, NULL, &key, 1, LK_I64, LK_FOLD_MIN, "who has other samples"));
+    *part = key < parts * size ? key / size : -1;
+    *rank = (int)(key % size);
+    return LK_OK;
+}
+
+/* Compare the samples of a set that has some. */
+static lk_status samples_compare(lk_comm *comm, const char *what, const lk_dataset *set)
+{
+    int64_t first = 0, n = lk_dataset_get_info(set)->count, part = 0;
+    int rank;
+    do {
+        uint64_t mine[PARTS] = {0};
+        int64_t parts, each = part_of(n, &parts);
+        LK_TRY(lk_agree(comm, parts_hash(set, first, n, mine)));
+        LK_TRY(part_other(comm, mine, parts, &part, &rank));
+        if (part < 0 && first == 0 && n == lk_dataset_get_info(set)->count)
+            return LK_OK;
+        LK_CHECK(part >= 0, LK_ESTATE, "%s changes while it is read", what);
+        first += part * each;
+        n = n - part * each < each ? n - part * each : each;
+        n = part_read(lk_dataset_get_info(set), n);
+    } while (n > 1);
+    return LK_RAISE(LK_ESTATE,
+                    "sample %lld of %s is another on rank %d than on rank 0: all ranks must have "
+                    "the same data",
+                    (long long)first, what, rank);
+}
+
+lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *loader)
+{
+    facts first, mine;
+    int rank;
+    if (is_alone(comm))
+        return LK_OK;
+    facts_of(loader, &mine);
+    first = mine;
+    LK_TRY(lk_bcast(comm, &first, (int64_t)sizeof first, LK_U8, 0, what));
+    LK_TRY(first_other(comm, memcmp(&first, &mine, sizeof first) != 0, &rank));
+    if (rank < lk_comm_size(comm)) {
+        LK_TRY(lk_bcast(comm, &mine, (int64_t)sizeof mine, LK_U8, rank, what));
+        LK_TRY(facts_report(what, &first, &mine, rank));
+    }
+    if (mine.count <= 0)
+        return LK_OK;
+    LK_TRY(first_other(comm, !lk__dataset_is_compared(loader->ds), &rank));
+    if (rank == lk_comm_size(comm))
+        return LK_OK;
+    LK_TRY(samples_compare(comm, what, loader->ds));
+    lk__dataset_set_compared(loader->ds);
+    return LK_OK;
+}

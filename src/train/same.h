@@ -1,0 +1,27 @@
+/* Whether ranks have the same: what they would notice late, or never, if they trained on. */
+#ifndef LK_TRAIN_SAME_H
+#define LK_TRAIN_SAME_H
+
+#include <lockstep/train.h>
+
+/** Something that all ranks must have alike, as a number, or as the hash of it. */
+typedef struct lk__trait {
+    const char *name; /* "the batch"; of hashes "another optimizer" */
+    int64_t value;
+    bool is_hash;
+} lk__trait;
+
+/** Fail on all ranks, in the same words, unless the `n` traits, of the same names, are the same on all.
+ * Collective; NULL: this rank is alone. */
+lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n) LK_NODISCARD;
+
+/**
+ * The same for the batches and the samples of a loader, "the training set": all samples of a set of up to
+ * LK__COMPARED_BYTES, of a larger one as many, spread evenly.  NULL: the rank has no such set.  What all
+ * ranks have compared before is not read again.  Collective.
+ */
+lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *loader) LK_NODISCARD;
+
+enum { LK__COMPARED_BYTES = 1 << 28 };
+
+#endif /* LK_TRAIN_SAME_H */

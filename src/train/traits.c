@@ -1,0 +1,83 @@
+/* What trainers of several ranks must have alike: data, layers, parameters, and how they are trained. */
+#include "data/loader.h"
+#include "nn/model.h"
+#include "train/same.h"
+#include "train/trainer.h"
+
+static lk_status choice_trait(const char *name, const lk_choice *choice, lk__trait *out)
+{
+    lk_hash h = lk_hash_start();
+    LK_TRY(lk_choice_hash(choice, &h));
+    *out = (lk__trait){name, (int64_t)lk_hash_value(&h), .is_hash = true};
+    return LK_OK;
+}
+
+/* How batches are made, beside their size, which is that of the set. */
+static lk_status loader_trait(const lk_loader *l, lk__trait *out)
+{
+    lk_choice choice = {.entry = &lk_entry_loader, .options = (void *)(uintptr_t)&l->options};
+    lk_hash h = lk_hash_start();
+    LK_TRY(lk_choice_hash(&choice, &h));
+    lk_hash_add_i64(&h, (int64_t)l->options.dtype);
+    *out = (lk__trait){"other options of the loader", (int64_t)lk_hash_value(&h), .is_hash = true};
+    return LK_OK;
+}
+
+static lk_status layers_trait(const lk_model *model, lk__trait *out)
+{
+    lk_hash h = lk_hash_start();
+    for (int64_t i = 0; i < model->n_layers; i++)
+        LK_TRY(lk_choice_hash(&model->layer[i], &h));
+    *out = (lk__trait){"other layers", (int64_t)lk_hash_value(&h), .is_hash = true};
+    return LK_OK;
+}
+
+static lk__trait values_trait(const lk_model *model)
+{
+    lk_hash h = lk_hash_start();
+    lk_slab_hash(lk_model_params(model), &h);
+    lk_slab_hash(lk_model_state(model), &h);
+    return (lk__trait){"other parameters to begin with", (int64_t)lk_hash_value(&h),
+                       .is_hash = true};
+}
+
+static lk__trait layout_trait(const lk_parallel_options *p)
+{
+    lk_hash h = lk_hash_start();
+    const int64_t numbers[] = {p->data, p->feature, p->pipeline, p->mode, p->update, p->overlap};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        lk_hash_add_i64(&h, numbers[i]);
+    lk_hash_add_bytes(&h, &p->bucket, sizeof p->bucket);
+    return (lk__trait){"other options of parallel", (int64_t)lk_hash_value(&h), .is_hash = true};
+}
+
+enum { TRAITS = 10 };
+
+/* What all ranks must have alike; what the steps do depends on nothing else. */
+static lk_status traits_of(const lk_trainer *t, lk__trait *out)
+{
+    const lk_trainer_spec *s = &t->spec;
+    out[0] = (lk__trait){"the seed of the loader", s->train->seed, .is_hash = false};
+    out[1] = (lk__trait){"the number of metrics", s->metrics.n, .is_hash = false};
+    out[2] = (lk__trait){"the number of epochs", s->epochs, .is_hash = false};
+    LK_TRY(loader_trait(s->train, &out[3]));
+    LK_TRY(choice_trait("another loss", &s->loss, &out[4]));
+    LK_TRY(choice_trait("another optimizer", &s->optimizer, &out[5]));
+    LK_TRY(layers_trait(s->model, &out[6]));
+    out[7] = values_trait(s->model);
+    out[8] = layout_trait(&s->parallel);
+    out[9] = (lk__trait){"the number of shards", lk_loader_pieces(s->train), .is_hash = false};
+    return LK_OK;
+}
+
+lk_status lk__trainer_compare(const lk_trainer *t)
+{
+    lk_comm *comm = t->spec.comm;
+    lk__trait trait[TRAITS] = {{.name = ""}};
+    if (!comm || lk_comm_size(comm) == 1)
+        return LK_OK;
+    LK_TRY(lk__loader_compare(comm, "the training set", t->spec.train));
+    LK_TRY(lk_agree(comm, traits_of(t, trait)));
+    LK_TRY(lk__traits_compare(comm, trait, TRAITS));
+    return LK_OK;
+}
