@@ -1,7 +1,6 @@
 /* lockstep eval: loss and metrics of weights on the sets of an experiment. */
 #include "job.h"
 #include "ranks.h"
-#include "report.h"
 #include "score.h"
 #include "verb.h"
 
@@ -45,19 +44,13 @@ static int usage(const char *what)
 
 static void print_score(const struct eval_options *o, const lk_job *job, const lk_score *score)
 {
-    const lk_trainer *trainer = lk_job_trainer(job);
-    const char *name;
-    bool lower;
-    if (o->json) {
-        putchar('{');
-        score_json(trainer, o->set, score, false);
-        printf(",\"samples\":%lld}\n", (long long)score->samples);
+    if (!o->json) {
+        score_print(lk_job_trainer(job), score);
         return;
     }
-    printf("%-20s %lld\n%-20s %.6f\n", "samples", (long long)score->samples, "loss",
-           report_plain(score->loss));
-    for (int i = 0; (name = lk_trainer_metric(trainer, i, &lower)); i++)
-        printf("%-20s %.6f\n", name, report_plain(score->value[i]));
+    putchar('{');
+    score_json(lk_job_trainer(job), o->set, score, false);
+    printf(",\"samples\":%lld}\n", (long long)score->samples);
 }
 
 static int evaluate(const struct eval_options *o, lk_job *job)

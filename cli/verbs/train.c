@@ -140,7 +140,8 @@ static void print_titles(const lk_job *job)
         printf(" %15s", title);
     }
     for (int i = 0; (metric = lk_trainer_metric(lk_job_trainer(job), i, &lower)); i++)
-        printf(" %12s", metric);
+        if (lk_trainer_metric_is_number(lk_job_trainer(job), i))
+            printf(" %12s", metric);
     printf(" %12s\n", "samples/s");
 }
 
@@ -160,6 +161,8 @@ static void print_row(const lk_job *job, const lk_epoch_report *r)
     else if (evaluation)
         printf(" %15s", "-");
     for (int i = 0; lk_trainer_metric(lk_job_trainer(job), i, &lower); i++) {
+        if (!lk_trainer_metric_is_number(lk_job_trainer(job), i))
+            continue;
         if (score->samples > 0)
             printf(" %12.4f", report_plain(score->value[i]));
         else

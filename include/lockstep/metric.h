@@ -15,6 +15,8 @@ LK_BEGIN_DECLS
 typedef struct lk_metric {
     lk_entry entry;
     bool lower_is_better;
+    bool
+        of_classes; /* the trainer refuses it where real targets are no classes, as in regression */
 
     /** Whether it makes sense for these; errors as lk_cost's check. */
     lk_status (*check)(const void *options, lk_io out, lk_io target);
@@ -27,10 +29,10 @@ typedef struct lk_metric {
     lk_status (*add)(const void *options, const lk_tensor *y, const lk_tensor *target,
                      double *number);
 
-    /** The metric of what was added up. */
+    /** The metric of what was added up; NULL: it has no number of its own, only `json`. */
     double (*value)(const void *options, lk_io out, const double *number);
 
-    /** More than one number, such as a table: print as JSON to `buf`; NULL if the value is all. */
+    /** More than one number, a table [[..],..]: print as JSON to `arena`; NULL if the value is all. */
     lk_status (*json)(const void *options, lk_io out, const double *number, lk_arena *arena,
                       const char **text);
 } lk_metric;

@@ -116,8 +116,8 @@ enum { LK_MAX_METRICS = 16 };
 typedef struct lk_score {
     int64_t samples;
     double loss;                  /* the mean */
-    double value[LK_MAX_METRICS]; /* of each metric, in their order */
-    /* Of those that are more than a number; until the next score of the steps, or the next
+    double value[LK_MAX_METRICS]; /* of each metric, in their order; NaN of one without a number */
+    /* Of those that are a table, [[1,0],[2,3]]; until the next score of the steps, or the next
      * evaluation, whichever this is of. */
     const char *json[LK_MAX_METRICS];
 } lk_score;
@@ -136,6 +136,9 @@ LK_API lk_status lk_trainer_evaluate(lk_trainer *trainer, lk_loader *loader,
 
 /** The name of metric i, and whether lower is better; NULL behind the last. */
 LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *lower_is_better);
+
+/** Whether metric i has a number; one that has none is a table, lk_score.json. */
+LK_API bool lk_trainer_metric_is_number(const lk_trainer *trainer, int i);
 
 /** The ranks, the optimizer and the model; borrowed. */
 LK_API const lk_team *lk_trainer_team(const lk_trainer *trainer);

@@ -2,6 +2,7 @@
 #include "config/bind.h"
 #include "config/sections.h"
 
+#include <lockstep/metric.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>
 #include <lockstep/optim.h>
@@ -98,8 +99,13 @@ static lk_status check_early_stop(const lk_experiment *e, const lk_place *at)
 {
     const char *name = e->train.early_stop.metric;
     bool known = strcmp(name, "loss") == 0;
-    for (int64_t i = 0; i < e->metrics.n && !known; i++)
-        known = strcmp(e->metrics.item[i].entry->name, name) == 0;
+    for (int64_t i = 0; i < e->metrics.n && !known; i++) {
+        const lk_metric *m = (const lk_metric *)(const void *)e->metrics.item[i].entry;
+        known = strcmp(m->entry.name, name) == 0;
+        LK_CHECK_AT(!known || m->value, at,
+                    "metric of train.early_stop: \"%s\" is a table, without a number to improve",
+                    name);
+    }
     LK_CHECK_AT(known, at, "metric of train.early_stop: \"%s\" is neither loss nor in metrics",
                 name);
     return LK_OK;

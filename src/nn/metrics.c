@@ -6,8 +6,9 @@
 lk_status lk__scores_check(const char *metric, lk_io out, lk_io target)
 {
     lk_shape rows = out.shape;
-    LK_CHECK(out.shape.ndim >= 1 && out.shape.dim[out.shape.ndim - 1] >= 1, LK_ESHAPE,
-             "%s: the model gives %s, no classes", metric, lk_shape_text(out.shape).s);
+    LK_CHECK(out.shape.ndim >= 1 && out.shape.dim[out.shape.ndim - 1] >= 2, LK_ESHAPE,
+             "%s: the model gives %s for a sample, no classes to choose from", metric,
+             lk_shape_text(out.shape).s);
     rows.ndim--;
     bool labels = target.dtype == LK_I64 || target.dtype == LK_I32;
     LK_CHECK(

@@ -61,6 +61,12 @@ static const char *curve_name(const lk__output *o, int i)
     return i == 0 ? "loss" : lk_trainer_metric(trainer_of(o), i - 1, &lower);
 }
 
+/* Whether curve `i` is drawn: not of a metric without a number. */
+static bool curve_is_drawn(const lk__output *o, int i)
+{
+    return i == 0 || lk_trainer_metric_is_number(trainer_of(o), i - 1);
+}
+
 static double curve_value(const lk_score *score, int i)
 {
     return i == 0 ? score->loss : score->value[i - 1];
@@ -438,6 +444,8 @@ static lk_status record_score(record *r, lk__output *o, const char *set, const l
 {
     const char *name;
     for (int i = 0; (name = curve_name(o, i)); i++) {
+        if (!curve_is_drawn(o, i))
+            continue;
         char *key = r->name[r->n_scalars];
         snprintf(key, NAME, "%.32s/%.48s", set, name);
         r->scalar[r->n_scalars++] = (lk_scalar){key, curve_value(score, i)};
@@ -517,10 +525,12 @@ static int64_t charts_make(const lk__output *o, lk_chart *chart, lk_curve (*curv
 {
     int64_t n = 0;
     const char *name;
-    for (int i = 0; (name = curve_name(o, i)); i++, n++) {
+    for (int i = 0; (name = curve_name(o, i)); i++) {
+        if (!curve_is_drawn(o, i))
+            continue;
         curve[i][0] = (lk_curve){"training", o->train[i].x, o->train[i].y, o->train[i].n};
         curve[i][1] = (lk_curve){o->set, o->test[i].x, o->test[i].y, o->test[i].n};
-        chart[n] = (lk_chart){name, "epoch", curve[i], o->test[i].n > 0 ? 2 : 1};
+        chart[n++] = (lk_chart){name, "epoch", curve[i], o->test[i].n > 0 ? 2 : 1};
     }
     return n;
 }
@@ -549,7 +559,7 @@ static lk_status page_write(const lk__output *o, const lk_run_end *end, const ch
     int64_t n = 0, facts = 0;
     for (int i = 0; (name = curve_name(o, i)); i++) {
         double value = scored ? curve_value(score, i) : 0;
-        if (scored || curve_last(o, i, &value))
+        if (curve_is_drawn(o, i) && (scored || curve_last(o, i, &value)))
             headline[n++] = lk_fact_real(name, value);
     }
     if (ended)

@@ -144,6 +144,9 @@ static lk_status monitor_find(run *r)
         return LK_OK;
     for (int i = 0; (name = lk_trainer_metric(r->trainer, i, &r->lower)); i++)
         if (strcmp(name, wanted) == 0) {
+            LK_CHECK(lk_trainer_metric_is_number(r->trainer, i), LK_EINVAL,
+                     "train.early_stop.metric is \"%s\", a table: it has no number to improve",
+                     wanted);
             r->metric = i;
             return LK_OK;
         }

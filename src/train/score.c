@@ -4,6 +4,7 @@
 #include "train/same.h"
 #include "train/trainer.h"
 
+#include <math.h>
 #include <string.h>
 
 static const void *metric_options(const lk_trainer *t, int i)
@@ -55,7 +56,8 @@ lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *ou
     LK_TRY(lk_arena_new(&counts->text));
     for (int i = 0; i < t->n_metrics; i++) {
         const lk_metric *m = t->metric[i];
-        out->value[i] = m->value(metric_options(t, i), io, counts->number[i]);
+        out->value[i] = m->value ? m->value(metric_options(t, i), io, counts->number[i])
+                                 : (double)NAN;
         if (m->json)
             LK_TRY(
                 m->json(metric_options(t, i), io, counts->number[i], counts->text, &out->json[i]));

@@ -17,12 +17,27 @@ static lk_status classes_check(const lk_trainer *t, lk_io out, lk_io target)
     return LK_OK;
 }
 
+/* Of real targets that are no classes, the largest number means nothing. */
+static lk_status metric_check(const lk_trainer *t, int i, lk_io out, lk_io target)
+{
+    const lk_metric *m = t->metric[i];
+    const lk_dataset_info *info = lk_dataset_get_info(lk_loader_dataset(t->spec.train));
+    bool classes = !lk_dtype_is_real(target.dtype) || info->classes > 0 || t->cost->probabilities;
+    LK_CHECK(
+        !m->of_classes || classes, LK_EDTYPE,
+        "metric %s is for classes, but the targets of %s are real numbers, %s%s, that %s is to "
+        "meet; leave the metric out",
+        m->entry.name, info->name, lk_dtype_name(target.dtype), lk_shape_text(target.shape).s,
+        t->cost->entry.name);
+    LK_TRY(m->check(t->spec.metrics.item[i].options, out, target));
+    return LK_OK;
+}
+
 /* Fill in the options of loss and metrics, and check them against model and data. */
 static lk_status parts_check(lk_trainer *t)
 {
     lk_io out = lk_model_out(t->spec.model);
     lk_field field = {.name = ""};
-    lk_choice choice;
     for (int f = 0; strcmp(field.name, "y") != 0; f++) {
         LK_CHECK(f < lk_dataset_get_info(lk_loader_dataset(t->spec.train))->n_fields, LK_EINVAL,
                  "the data has no field \"y\" to learn");
@@ -38,17 +53,17 @@ static lk_status parts_check(lk_trainer *t)
              (long long)t->spec.metrics.n, LK_MAX_METRICS);
     lk_choice *metrics = NULL;
     LK_TRY(lk_arena_alloc(t->arena, &metrics, t->spec.metrics.n, sizeof *metrics));
+    for (int i = 0; i < t->spec.metrics.n; i++)
+        LK_TRY(lk_choice_fill(&t->spec.metrics.item[i], t->arena, &metrics[i]));
+    t->spec.metrics.item = metrics;
     for (int i = 0; i < t->spec.metrics.n; i++) {
-        LK_TRY(lk_choice_fill(&t->spec.metrics.item[i], t->arena, &choice));
-        metrics[i] = choice;
-        t->metric[i] = (const lk_metric *)(const void *)choice.entry;
-        LK_TRY(t->metric[i]->check(choice.options, out, target));
-        int64_t n = t->metric[i]->numbers(choice.options, out);
+        t->metric[i] = (const lk_metric *)(const void *)metrics[i].entry;
+        LK_TRY(metric_check(t, i, out, target));
+        int64_t n = t->metric[i]->numbers(metrics[i].options, out);
         LK_TRY(lk_arena_alloc(t->arena, &t->seen.number[i], n, sizeof(double)));
         LK_TRY(lk_arena_alloc(t->arena, &t->viewed.number[i], n, sizeof(double)));
         t->n_metrics++;
     }
-    t->spec.metrics.item = metrics;
     return LK_OK;
 }
 
@@ -228,6 +243,11 @@ const char *lk_trainer_metric(const lk_trainer *t, int i, bool *lower_is_better)
         return NULL;
     *lower_is_better = t->metric[i]->lower_is_better;
     return t->metric[i]->entry.name;
+}
+
+bool lk_trainer_metric_is_number(const lk_trainer *t, int i)
+{
+    return i >= 0 && i < t->n_metrics && t->metric[i]->value;
 }
 
 const lk_team *lk_trainer_team(const lk_trainer *t)

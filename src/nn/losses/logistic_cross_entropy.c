@@ -21,6 +21,7 @@ const lk_cost lk_cost_logistic_cross_entropy = {
     .entry = {.name = "logistic_cross_entropy",
               .summary = "-(t log s + (1 - t) log(1 - s)), s = sigmoid(y); the mean over the "
                          "elements of a sample"},
+    .probabilities = true,
     .check = logistic_check,
     .parts = lk__loss_elements,
     .apply = logistic_apply};

@@ -23,6 +23,7 @@ const lk_metric lk_metric_accuracy = {
     .entry = {.name = "accuracy",
               .summary = "share of rows whose largest number is that of the label"},
     .lower_is_better = false,
+    .of_classes = true,
     .check = accuracy_check,
     .numbers = lk__hits_numbers,
     .add = accuracy_add,

@@ -92,6 +92,7 @@ const lk_metric lk_metric_auc = {
               .summary = "area under the ROC curve of one class against the others",
               .options = options,
               .options_size = sizeof(auc_options)},
+    .of_classes = true,
     .check = auc_check,
     .numbers = auc_numbers,
     .add = auc_add,

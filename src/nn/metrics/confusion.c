@@ -1,5 +1,4 @@
-/* confusion: how often label i was taken for class j.  Its value is the share on the diagonal; the
- * table itself goes to the report. */
+/* confusion: how often label i was taken for class j.  A table: it has no number of its own. */
 #include "nn/metrics.h"
 
 #include <stdio.h>
@@ -40,18 +39,6 @@ static lk_status confusion_add(const void *options, const lk_tensor *y, const lk
     return LK_OK;
 }
 
-static double confusion_value(const void *options, lk_io out, const double *number)
-{
-    double all = 0, hits = 0;
-    int64_t n = classes_of(out);
-    (void)options;
-    for (int64_t i = 0; i < n * n; i++)
-        all += number[i];
-    for (int64_t i = 0; i < n; i++)
-        hits += number[i * n + i];
-    return hits / all;
-}
-
 /* Rows are labels, columns what they were taken for. */
 static lk_status confusion_json(const void *options, lk_io out, const double *number,
                                 lk_arena *arena, const char **text)
@@ -72,9 +59,9 @@ static lk_status confusion_json(const void *options, lk_io out, const double *nu
 
 const lk_metric lk_metric_confusion = {
     .entry = {.name = "confusion",
-              .summary = "how often each label was taken for each class; the value is accuracy"},
+              .summary = "how often each label was taken for each class: a table, no number"},
+    .of_classes = true,
     .check = confusion_check,
     .numbers = confusion_numbers,
     .add = confusion_add,
-    .value = confusion_value,
     .json = confusion_json};

@@ -23,6 +23,7 @@ const lk_metric lk_metric_misclassification = {
     .entry = {.name = "misclassification",
               .summary = "share of rows whose largest number is not that of the label"},
     .lower_is_better = true,
+    .of_classes = true,
     .check = missed_check,
     .numbers = lk__hits_numbers,
     .add = missed_add,

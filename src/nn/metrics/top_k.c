@@ -45,6 +45,7 @@ const lk_metric lk_metric_top_k = {
               .summary = "share of rows whose label is among the k largest",
               .options = options,
               .options_size = sizeof(top_options)},
+    .of_classes = true,
     .check = top_check,
     .numbers = lk__hits_numbers,
     .add = top_add,
