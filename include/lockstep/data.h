@@ -196,6 +196,9 @@ typedef struct lk_loader_options {
     double validation; /* not read by loaders: for lk_dataset_split() */
     int64_t prefetch;
     lk_dtype dtype; /* f32 or f64; not in the table, because it is the run's */
+    /* Not 0: field "x" is whole numbers below this, as lk_model_indices() says; not in the table,
+     * because it is the model's. */
+    int64_t indices;
 } lk_loader_options;
 
 /** The table of lk_loader_options, with its defaults. */
@@ -219,6 +222,10 @@ typedef struct lk_loader lk_loader;
  * columns of every second one.  Both draw at (epoch, sample) of the streams (seed, "data", "crop")
  * and (seed, "data", "flip").
  *
+ * With `indices`, "x" stays whole numbers instead: i32 if the set has u8 or i32, else i64.  Reals are
+ * accepted where they are whole and their dtype tells all whole numbers up to them apart.  Options of
+ * normalisation are errors then; each value is checked when its batch is made.
+ *
  * Field "y" becomes i64 if it has classes, or one-hot rows of the dtype; otherwise the dtype.  Other
  * fields stay as they are.  Position p of an epoch is sample p, or with shuffle sample p of the
  * permutation of (seed, "data", "shuffle") at the epoch.
@@ -226,8 +233,8 @@ typedef struct lk_loader lk_loader;
  * Retains `ds`; copies `options`.  The caller owns `*out`.
  *
  * Errors: LK_EINVAL for options that do not fit the set: no field "x", an empty set, means for
- * another number of channels, crop or flip of what is no image, one_hot without classes; while
- * measuring: as lk_dataset_read(); LK_ENOMEM.
+ * another number of channels, crop or flip of what is no image, one_hot without classes, normalised
+ * indices; while measuring: as lk_dataset_read(); LK_ENOMEM.
  */
 LK_API lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options, int64_t seed,
                                lk_loader **out) LK_NODISCARD;
@@ -286,7 +293,8 @@ typedef struct lk_batch {
  * nothing is allocated.  One thread at a time may call this.
  *
  * Errors: LK_EINVAL unless epoch >= 0, the batch exists and the positions are in it; those of
- * lk_dataset_read(), also when the loader's thread met them; LK_ENOMEM.
+ * lk_dataset_read(), also when the loader's thread met them; LK_EIO for a label or an index that is out
+ * of range, naming sample and value; LK_ENOMEM.
  */
 LK_API lk_status lk_loader_get(lk_loader *loader, int64_t epoch, int64_t number, int64_t first,
                                int64_t n, lk_batch *out) LK_NODISCARD;

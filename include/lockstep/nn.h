@@ -70,6 +70,10 @@ typedef struct lk_model_spec {
  */
 LK_API lk_status lk_model_build(lk_model *model, const lk_model_spec *spec) LK_NODISCARD;
 
+/** Whole numbers that the model takes, from 0 on below this; 0: it takes real numbers.  Its first layer
+ * says so, behind those that only reshape; it need not be built. */
+LK_API int64_t lk_model_indices(const lk_model *model);
+
 /** What comes out for one sample; of a model that is built, as all below. */
 LK_API lk_io lk_model_out(const lk_model *model);
 
@@ -223,10 +227,11 @@ typedef struct lk_layer_sample {
 } lk_layer_sample;
 
 enum {
-    LK_LAYER_REUSES = 1,    /* uses a parameter more than once in a pass */
-    LK_LAYER_RANDOM = 2,    /* draws random numbers in training */
-    LK_LAYER_THEN_RELU = 4, /* can apply a relu behind it as well: lk_pass_relu() says whether */
-    LK_LAYER_RELU_FIRST = 8 /* the same for a relu before it */
+    LK_LAYER_REUSES = 1,     /* uses a parameter more than once in a pass */
+    LK_LAYER_RANDOM = 2,     /* draws random numbers in training */
+    LK_LAYER_THEN_RELU = 4,  /* can apply a relu behind it as well: lk_pass_relu() says whether */
+    LK_LAYER_RELU_FIRST = 8, /* the same for a relu before it */
+    LK_LAYER_RESHAPES = 16   /* passes its values on, of any dtype, under another shape */
 };
 
 struct lk_layer {
@@ -241,6 +246,9 @@ struct lk_layer {
     lk_status (*forward)(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out);
 
     const lk_layer_sample *samples;
+
+    /** Not NULL: the input is whole numbers, from 0 on below what this returns. */
+    int64_t (*indices)(const void *options);
 };
 
 /** A parameter to be declared. */

@@ -101,7 +101,8 @@ static lk_status read_floats(struct message list, lk__feature *out)
         if (out->n > 0 && bytes > 0)
             return damaged(&list, "floats that are not packed");
         if (bytes > 0)
-            *out = (lk__feature){out->name, LK_FEATURE_FLOATS, bytes / 4, f.inside.at, {0}};
+            *out = (lk__feature){
+                .name = out->name, .kind = LK_FEATURE_FLOATS, .n = bytes / 4, .at = f.inside.at};
     }
     return LK_OK;
 }
@@ -122,11 +123,14 @@ static lk_status read_ints(struct message list, lk__feature *out)
         if (f.number != 1)
             continue;
         if (f.type == 0) {
+            out->scattered = true;
             keep_int(out, f.varint);
             continue;
         }
         if (f.type != 2)
             return damaged(&list, "integers that are none");
+        out->scattered = out->scattered || out->n > 0;
+        out->at = f.inside.at;
         while (f.inside.at < f.inside.end) {
             uint64_t v;
             LK_TRY(read_varint(&f.inside, &v));
@@ -200,6 +204,24 @@ lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned c
                 return damaged(&features, "a map that is none");
             LK_TRY(read_entry(f.inside, feature, n_features));
         }
+    }
+    return LK_OK;
+}
+
+lk_status lk__example_ints(const lk__source *s, int64_t offset, int64_t n, int64_t *out)
+{
+    enum { MOST = 10, CHUNK = 4096 }; /* bytes of a number, and of what is read at once */
+    unsigned char chunk[CHUNK];
+    for (int64_t i = 0; i < n;) {
+        int64_t left = lk__source_size(s) - offset, bytes = left < CHUNK ? left : CHUNK;
+        LK_TRY(lk__source_read(s, offset, chunk, bytes, "a sample"));
+        struct message m = {s, offset, chunk, 0, bytes};
+        while (i < n && (m.end - m.at >= MOST || bytes == left)) {
+            uint64_t v;
+            LK_TRY(read_varint(&m, &v));
+            out[i++] = (int64_t)v;
+        }
+        offset += m.at;
     }
     return LK_OK;
 }

@@ -25,13 +25,18 @@ typedef struct lk__feature {
     const char *name; /* to look for; NULL: none */
     lk__feature_kind kind;
     int64_t n;  /* values; of BYTES, the bytes of its only value */
-    int64_t at; /* BYTES and FLOATS: where they begin in the record, FLOATS without gaps */
+    int64_t at; /* where they begin in the record, FLOATS and INTS without gaps unless scattered */
+    bool scattered;                      /* INTS: not all packed in one piece */
     int64_t value[LK_FEATURE_INTS_KEPT]; /* INTS: the first ones */
 } lk__feature;
 
 /** Find `n_features` features in the record of `n` bytes, which lies at `offset` of `s`. */
 lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned char *record,
                            int64_t n, lk__feature *feature, int n_features) LK_NODISCARD;
+
+/** Decode `n` packed INTS, which lk__example_read() has found at `offset` of `s`. */
+lk_status lk__example_ints(const lk__source *s, int64_t offset, int64_t n,
+                           int64_t *out) LK_NODISCARD;
 
 /* ---- writing, into memory ---- */
 

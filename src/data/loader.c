@@ -122,6 +122,8 @@ static lk_status describe(lk_loader *l)
         l->field[f] = l->info->field[f];
         if (f == l->x || (f == l->y && (l->classes == 0 || o->one_hot)))
             l->field[f].dtype = o->dtype;
+        if (f == l->x && o->indices > 0)
+            l->field[f].dtype = lk__index_dtype(l->info->field[f].dtype);
         if (f == l->y && l->classes > 0 && o->one_hot) {
             lk_shape *shape = &l->field[f].shape;
             LK_CHECK(shape->ndim + 2 <= LK_MAX_NDIM, LK_EINVAL,
@@ -151,6 +153,21 @@ static lk_status prepare_moves(lk_loader *l)
     return LK_OK;
 }
 
+/* Numbers of rows mean nothing when they are scaled. */
+static lk_status check_indices(const char *name, const lk_loader_options *o)
+{
+    LK_CHECK(o->indices >= 0, LK_EINVAL, "dataset %s: indices below %lld", name,
+             (long long)o->indices);
+    LK_CHECK(o->indices == 0 ||
+                 ((o->normalise == LK_NORMALISE_AUTO || o->normalise == LK_NORMALISE_NONE) &&
+                  o->mean.n == 0 && o->std.n == 0 && o->scale == 1 && o->shift == 0),
+             LK_EINVAL,
+             "dataset %s: the model takes whole numbers, which are not normalised: leave out "
+             "normalise, mean, std, scale and shift",
+             name);
+    return LK_OK;
+}
+
 static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
 {
     const lk_dataset_info *info = lk_dataset_get_info(ds);
@@ -165,6 +182,7 @@ static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
              lk_dtype_name(o->dtype));
     LK_CHECK(!o->one_hot || info->classes > 0, LK_EINVAL,
              "dataset %s: one_hot needs labels, but it has no classes", info->name);
+    LK_TRY(check_indices(info->name, o));
     return LK_OK;
 }
 
@@ -209,7 +227,8 @@ lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options, int64_
     LK_FP_GUARD();
     LK_TRY(loader_make(ds, options, seed, lk_dataset_get_info(ds)->classes, out));
     lk_status st = LK_OK;
-    LK_TRY_TO(fail, lk__affine_make(ds, (*out)->x, options, &(*out)->affine));
+    if (options->indices == 0)
+        LK_TRY_TO(fail, lk__affine_make(ds, (*out)->x, options, &(*out)->affine));
     return LK_OK;
 fail:
     lk_loader_free(*out);
@@ -244,7 +263,8 @@ lk_status lk_loader_like(const lk_loader *model, lk_dataset *ds, lk_loader **out
     LK_TRY(check_like(model, ds));
     LK_TRY(loader_make(ds, &options, model->seed, model->classes, out));
     lk_status st = LK_OK;
-    LK_TRY_TO(fail, lk__affine_copy(&model->affine, options.dtype, &(*out)->affine));
+    if (options.indices == 0)
+        LK_TRY_TO(fail, lk__affine_copy(&model->affine, options.dtype, &(*out)->affine));
     return LK_OK;
 fail:
     lk_loader_free(*out);

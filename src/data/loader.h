@@ -29,6 +29,16 @@ void lk__affine_free(lk__affine *f);
 void lk__convert(lk_dtype from, const void *in, lk_dtype to, void *out, int64_t count,
                  const lk__affine *f);
 
+/* ---- whole numbers ---- */
+
+/** The dtype of a batch whose field of dtype `from` is whole numbers. */
+lk_dtype lk__index_dtype(lk_dtype from);
+
+/** The `n` values of field "x" of a sample as whole numbers.  Errors: LK_EIO naming sample and value,
+ * unless they are, and below options.indices. */
+lk_status lk__indices_put(const lk_loader *l, int64_t sample, const void *raw, int64_t n,
+                          void *out) LK_NODISCARD;
+
 /* ---- moving images ---- */
 
 /* Crop and flip of one sample: position p of axis i comes from p + shift[i], mirrored before that

@@ -1,4 +1,4 @@
-/* The records of a TFRecord file as samples: where the values of each begin, and its label. */
+/* The records of a TFRecord file as samples: where the values of each begin, and its label or target. */
 #include "data/records.h"
 
 #include "data/dataset.h"
@@ -13,9 +13,11 @@ enum { IMAGE, LABEL, HEIGHT, WIDTH, DEPTH, N_FEATURES };
 
 struct records {
     lk__source *source;
-    int64_t *at;    /* where the values of each sample begin */
-    int64_t *label; /* NULL: there are none */
-    int64_t bytes;  /* of the values of one sample */
+    int64_t *at;             /* where the values of each sample begin */
+    lk__feature_kind kind;   /* of the values */
+    int64_t values, targets; /* of one sample */
+    int64_t *label;          /* labels, or where the targets begin; NULL: there are none */
+    lk__feature_kind wants;  /* INTS: labels, FLOATS: targets */
 };
 
 static void records_free(void *context)
@@ -30,10 +32,15 @@ static void records_free(void *context)
 static lk_status records_row(void *context, int64_t index, void *const *row)
 {
     const struct records *r = context;
-    if (r->label && row[1])
+    int64_t size = r->kind == LK_FEATURE_BYTES ? 1 : 4;
+    if (r->label && row[1] && r->wants == LK_FEATURE_INTS)
         *(int64_t *)row[1] = r->label[index];
-    if (row[0])
-        LK_TRY(lk__source_read(r->source, r->at[index], row[0], r->bytes, "a sample"));
+    else if (r->label && row[1])
+        LK_TRY(lk__source_read(r->source, r->label[index], row[1], 4 * r->targets, "a target"));
+    if (row[0] && r->kind == LK_FEATURE_INTS)
+        LK_TRY(lk__example_ints(r->source, r->at[index], r->values, row[0]));
+    else if (row[0])
+        LK_TRY(lk__source_read(r->source, r->at[index], row[0], size * r->values, "a sample"));
     return LK_OK;
 }
 
@@ -70,46 +77,76 @@ static lk_status shape_of(const lk__source *s, int64_t at, const lk__feature *f,
     return LK_OK;
 }
 
-/* What the first record says about all. */
-static lk_status describe(struct records *r, int64_t at, const lk__feature *f,
-                          const lk_option_ints *given, lk_dataset_info *info)
+static const char *kind_text(lk__feature_kind kind)
 {
-    if (f[IMAGE].kind != LK_FEATURE_BYTES && f[IMAGE].kind != LK_FEATURE_FLOATS)
-        return LK_DAMAGED(r->source, at, "the record has no feature \"%s\" of bytes or floats",
-                          f[IMAGE].name);
-    lk_shape shape;
-    LK_TRY(shape_of(r->source, at, f, &shape));
-    LK_TRY(lk__shape_given(given, shape, lk__source_name(r->source), &shape));
-    bool bytes = f[IMAGE].kind == LK_FEATURE_BYTES;
-    info->field[0] = lk__field("x", bytes ? LK_U8 : LK_F32, shape);
-    info->n_fields = 1;
-    r->bytes = bytes ? f[IMAGE].n : 4 * f[IMAGE].n;
-    if (f[LABEL].kind == LK_FEATURE_NONE)
+    static const char *const text[] = {"nothing", "bytes", "floats", "integers"};
+    return text[kind];
+}
+
+/* Labels or targets, as the first record has them. */
+static lk_status describe_y(struct records *r, int64_t at, const lk__feature *y,
+                            lk_dataset_info *info)
+{
+    if (y->kind == LK_FEATURE_NONE)
         return LK_OK;
-    info->field[info->n_fields++] = lk__field("y", LK_I64, LK_SCALAR);
+    if (y->kind == LK_FEATURE_BYTES || (y->kind == LK_FEATURE_INTS && y->n != 1))
+        return LK_DAMAGED(r->source, at,
+                          "feature \"%s\" has %lld %s: a label is one integer, targets are floats",
+                          y->name, (long long)y->n, kind_text(y->kind));
+    bool labels = y->kind == LK_FEATURE_INTS;
+    info->field[info->n_fields++] = lk__field("y", labels ? LK_I64 : LK_F32,
+                                              y->n == 1 ? LK_SCALAR : LK_SHAPE(y->n));
+    r->wants = y->kind;
+    r->targets = y->n;
     LK_TRY(lk_alloc(&r->label, info->count, sizeof *r->label));
     return LK_OK;
 }
 
-/* Note record `i`, whose data of `n` bytes are at `at`. */
-static lk_status note_record(struct records *r, int64_t i, int64_t at, const lk__feature *f,
-                             const lk_dataset_info *info)
+/* What the first record says about all. */
+static lk_status describe(struct records *r, int64_t at, const lk__feature *f,
+                          const lk_option_ints *given, lk_dataset_info *info)
 {
-    lk_dtype dtype = f[IMAGE].kind == LK_FEATURE_BYTES ? LK_U8 : LK_F32;
-    int64_t bytes = dtype == LK_U8 ? f[IMAGE].n : 4 * f[IMAGE].n;
+    static const lk_dtype dtype[] = {
+        [LK_FEATURE_BYTES] = LK_U8, [LK_FEATURE_FLOATS] = LK_F32, [LK_FEATURE_INTS] = LK_I64};
+    if (f[IMAGE].kind == LK_FEATURE_NONE)
+        return LK_DAMAGED(r->source, at, "the record has no feature \"%s\" with values",
+                          f[IMAGE].name);
     lk_shape shape;
     LK_TRY(shape_of(r->source, at, f, &shape));
-    if (f[IMAGE].kind == LK_FEATURE_NONE || f[IMAGE].kind == LK_FEATURE_INTS || bytes != r->bytes ||
-        dtype != info->field[0].dtype)
-        return LK_DAMAGED(r->source, at, "record %lld has other values in \"%s\" than the first",
+    LK_TRY(lk__shape_given(given, shape, lk__source_name(r->source), &shape));
+    info->field[0] = lk__field("x", dtype[f[IMAGE].kind], shape);
+    info->n_fields = 1;
+    r->kind = f[IMAGE].kind;
+    r->values = f[IMAGE].n;
+    LK_TRY(describe_y(r, at, &f[LABEL], info));
+    return LK_OK;
+}
+
+/* A feature of record `i` is as that of the first. */
+static lk_status check_like(const struct records *r, int64_t i, int64_t at, const lk__feature *f,
+                            lk__feature_kind kind, int64_t n)
+{
+    if (f->kind != kind || f->n != n)
+        return LK_DAMAGED(r->source, at,
+                          "record %lld has %lld %s in \"%s\", but the first one %lld %s",
+                          (long long)i, (long long)f->n, kind_text(f->kind), f->name, (long long)n,
+                          kind_text(kind));
+    return LK_OK;
+}
+
+/* Note record `i`, whose data are at `at`. */
+static lk_status note_record(struct records *r, int64_t i, int64_t at, const lk__feature *f)
+{
+    lk_shape shape;
+    LK_TRY(check_like(r, i, at, &f[IMAGE], r->kind, r->values));
+    LK_TRY(check_like(r, i, at, &f[LABEL], r->wants, r->targets));
+    LK_TRY(shape_of(r->source, at, f, &shape));
+    if (r->kind == LK_FEATURE_INTS && f[IMAGE].scattered)
+        return LK_DAMAGED(r->source, at, "record %lld: the integers of \"%s\" are not packed",
                           (long long)i, f[IMAGE].name);
-    if ((r->label != NULL) != (f[LABEL].kind != LK_FEATURE_NONE) ||
-        (r->label && (f[LABEL].kind != LK_FEATURE_INTS || f[LABEL].n != 1)))
-        return LK_DAMAGED(r->source, at, "record %lld: \"%s\" is not one integer, as in others",
-                          (long long)i, f[LABEL].name);
     r->at[i] = at + f[IMAGE].at;
     if (r->label)
-        r->label[i] = f[LABEL].value[0];
+        r->label[i] = r->wants == LK_FEATURE_INTS ? f[LABEL].value[0] : at + f[LABEL].at;
     return LK_OK;
 }
 
@@ -129,9 +166,9 @@ static lk_status read_records(struct records *r, const lk__record_names *names,
         LK_TRY(lk__example_read(r->source, at, buffer, n, f, N_FEATURES));
         if (i == 0)
             LK_TRY(describe(r, at, f, given, info));
-        LK_TRY(note_record(r, i, at, f, info));
+        LK_TRY(note_record(r, i, at, f));
     }
-    if (r->label)
+    if (r->wants == LK_FEATURE_INTS)
         LK_TRY(lk__labels_check(r->source, r->label, info->count, info->count, &info->classes));
     return LK_OK;
 }
@@ -164,7 +201,7 @@ lk_status lk__records_dataset(lk__source *s, const lk__record_names *names, int6
     r->source = s;
     lk_dataset_info info = {.name = lk__source_name(s), .classes = classes};
     LK_TRY_TO(fail, fill(r, names, shape, &info));
-    if (!r->label)
+    if (r->wants != LK_FEATURE_INTS)
         info.classes = 0;
     LK_TRY_TO(fail, lk_dataset_new(&info, records_row, records_free, r, out));
     return LK_OK;

@@ -12,7 +12,7 @@ typedef struct lk__record_names {
 } lk__record_names;
 
 /** The dataset of all records of `s`, which it owns from here on, also if this fails.  Every record
- * is read and checked once; only its place and label are kept. */
+ * is read and checked once; only its place and its label, or that of its targets, are kept. */
 lk_status lk__records_dataset(lk__source *s, const lk__record_names *names, int64_t classes,
                               const lk_option_ints *shape, lk_dataset **out) LK_NODISCARD;
 

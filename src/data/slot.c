@@ -147,7 +147,9 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
 {
     const lk_field *field = &l->info->field[f];
     int64_t n = elements(field);
-    if (f == l->x) {
+    if (f == l->x && l->options.indices > 0) {
+        LK_TRY(lk__indices_put(l, sample, raw, n, out));
+    } else if (f == l->x) {
         lk__convert(field->dtype, raw, l->options.dtype, out, n, &l->affine);
     } else if (f == l->y && l->classes > 0) {
         const int64_t *label = raw;

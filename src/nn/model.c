@@ -109,6 +109,18 @@ lk_status lk_model_build(lk_model *model, const lk_model_spec *spec)
     return LK_OK;
 }
 
+int64_t lk_model_indices(const lk_model *model)
+{
+    for (int64_t i = 0; i < model->n_layers; i++) {
+        const lk_layer *layer = (const lk_layer *)(const void *)model->layer[i].entry;
+        if (!(layer->flags & LK_LAYER_RESHAPES))
+            return layer->indices && model->layer[i].options
+                       ? layer->indices(model->layer[i].options)
+                       : 0;
+    }
+    return 0;
+}
+
 /* ---- looking ---- */
 
 lk_io lk_model_out(const lk_model *model)

@@ -42,6 +42,7 @@ static lk_status loaders_make(lk_job *job)
     lk_loader_options options = job->experiment->loader;
     bool left;
     options.dtype = job->experiment->dtype;
+    options.indices = lk_model_indices(job->model);
     LK_TRY(core_left(job, &left));
     if (!left && lk_dataset_get_info(job->set[LK_TRAIN])->in_memory)
         options.prefetch = 0;
@@ -55,13 +56,20 @@ static lk_status loaders_make(lk_job *job)
     return LK_OK;
 }
 
-static lk_status model_make(lk_job *job)
+/* The layers, which say what loaders are to give. */
+static lk_status layers_add(lk_job *job)
 {
     const lk_experiment *e = job->experiment;
-    int x = lk_dataset_find(job->set[LK_TRAIN], "x");
     LK_TRY(lk_model_new(&job->model));
     for (int64_t i = 0; i < e->model.n; i++)
         LK_TRY(lk_model_add_choice(job->model, &e->model.item[i]));
+    return LK_OK;
+}
+
+static lk_status model_build(lk_job *job)
+{
+    const lk_experiment *e = job->experiment;
+    int x = lk_dataset_find(job->set[LK_TRAIN], "x");
     lk_field field = lk_loader_field(job->loader[LK_TRAIN], x);
     LK_TRY(lk_model_build(
         job->model,
@@ -73,8 +81,9 @@ static lk_status model_make(lk_job *job)
 static lk_status parts_make(lk_job *job)
 {
     LK_TRY(sets_open(job));
+    LK_TRY(layers_add(job));
     LK_TRY(loaders_make(job));
-    LK_TRY(model_make(job));
+    LK_TRY(model_build(job));
     return LK_OK;
 }
 

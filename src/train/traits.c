@@ -19,6 +19,7 @@ static lk_status loader_trait(const lk_loader *l, lk__trait *out)
     lk_hash h = lk_hash_start();
     LK_TRY(lk_choice_hash(&choice, &h));
     lk_hash_add_i64(&h, (int64_t)l->options.dtype);
+    lk_hash_add_i64(&h, l->options.indices);
     *out = (lk__trait){"other options of the loader", (int64_t)lk_hash_value(&h), .is_hash = true};
     return LK_OK;
 }

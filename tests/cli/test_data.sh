@@ -87,3 +87,24 @@ err 'warning: mnist: no path is given'
 # A mistake is one line, without a trace.
 status 1 "$lockstep" data inspect --type glyphs "$work"
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than a line'
+
+# real targets in records: trained where the loss takes them, refused with the reason where it does not
+printf 'a,b,y\n1,2,0.5\n2,1,-1.25\n3,3,2\n' >"$work/real.csv"
+status 0 "$lockstep" data convert --options real=true "$work/real.csv" "$work/real.tfrecord"
+real=$(awk 'END { print $3 }' "$work/out")
+status 0 "$lockstep" data inspect "$work/real.tfrecord"
+out "$real"
+cat >"$work/real.yaml" <<END
+data: {type: tfrecord, path: $work/real.tfrecord, batch: 3, shards: 1}
+model: [{type: linear, units: 1}, {type: reshape, shape: []}]
+loss: mean_squared_error
+optimizer: {type: sgd, rate: 0.01}
+train: {epochs: 1}
+END
+status 0 "$lockstep" train --quiet "$work/real.yaml"
+state=$(cat "$work/out")
+status 0 "$lockstep" train --quiet "$work/real.yaml" \
+    "data={type: csv, path: $work/real.csv, real: true, batch: 3, shards: 1}"
+[ "$(cat "$work/out")" = "$state" ] || fail 'other bits from records'
+status 2 "$lockstep" train "$work/real.yaml" loss=softmax_cross_entropy 'model=[{type: linear, units: 3}]'
+err 'softmax_cross_entropy: the targets are real numbers, f32[], but the model gives [3] for a sample'

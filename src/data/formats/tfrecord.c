@@ -28,8 +28,9 @@ struct tfrecord_options {
 static const lk_option options[] = {
     LK_PATH_OPTION(struct tfrecord_options, path, "the file of the training set"),
     LK_PATH_OPTION(struct tfrecord_options, test, "the file of the test set"),
-    NAME_OPTION(image, "image_raw", "the feature with the values: bytes, or floats"),
-    NAME_OPTION(label, "label", "the feature with the label"),
+    NAME_OPTION(image, "image_raw", "the feature with the values: bytes, floats or integers"),
+    NAME_OPTION(label, "label",
+                "the feature with the label, an integer, or with real targets, floats"),
     NAME_OPTION(height, "height", "the feature with the rows of the image"),
     NAME_OPTION(width, "width", "the feature with its columns"),
     NAME_OPTION(depth, "depth", "the feature with its channels"),
@@ -54,23 +55,37 @@ static lk_status tfrecord_open(const void *given, lk_split split, lk_dataset **o
 
 /* ---- writing ---- */
 
+static lk__feature_kind kind_of(lk_dtype dtype)
+{
+    return dtype == LK_U8    ? LK_FEATURE_BYTES
+           : dtype == LK_F32 ? LK_FEATURE_FLOATS
+           : dtype == LK_I64 ? LK_FEATURE_INTS
+                             : LK_FEATURE_NONE;
+}
+
+static int64_t elements(const lk_field *f)
+{
+    return lk__field_bytes(f) / (int64_t)lk_dtype_size(f->dtype);
+}
+
 /* One sample as an Example in `*buffer`, grown to `*room` where it must. */
 static lk_status write_sample(lk__sink *s, const lk_dataset_info *info, int x, int y,
                               void *const *row, void **buffer, int64_t *room)
 {
     const lk_shape *shape = &info->field[x].shape;
     bool image = shape->ndim == 3;
-    lk__feature_kind kind = info->field[x].dtype == LK_U8 ? LK_FEATURE_BYTES : LK_FEATURE_FLOATS;
-    int64_t n = lk__field_bytes(&info->field[x]);
+    lk__feature_kind kind = kind_of(info->field[x].dtype);
+    int64_t n = elements(&info->field[x]);
     lk__feature_out f[5];
     int k = 0;
     if (image) { /* in the order of names, as deterministic writers do */
         f[k++] = (lk__feature_out){"depth", LK_FEATURE_INTS, &shape->dim[2], 1};
         f[k++] = (lk__feature_out){"height", LK_FEATURE_INTS, &shape->dim[0], 1};
     }
-    f[k++] = (lk__feature_out){"image_raw", kind, row[x], kind == LK_FEATURE_BYTES ? n : n / 4};
+    f[k++] = (lk__feature_out){"image_raw", kind, row[x], n};
     if (y >= 0)
-        f[k++] = (lk__feature_out){"label", LK_FEATURE_INTS, row[y], 1};
+        f[k++] = (lk__feature_out){"label", kind_of(info->field[y].dtype), row[y],
+                                   elements(&info->field[y])};
     if (image)
         f[k++] = (lk__feature_out){"width", LK_FEATURE_INTS, &shape->dim[1], 1};
     int64_t size = lk__example_size(f, k);
@@ -90,12 +105,16 @@ static lk_status tfrecord_write(const lk_dataset *ds, const char *path)
 {
     const lk_dataset_info *info = lk_dataset_get_info(ds);
     int x = lk_dataset_find(ds, "x"), y = lk_dataset_find(ds, "y");
-    LK_CHECK(x >= 0 && info->n_fields == 1 + (y >= 0) &&
-                 (info->field[x].dtype == LK_U8 || info->field[x].dtype == LK_F32),
-             LK_ENOTSUP, "%s: records hold a field x of u8 or f32 and y, not those of %s", path,
+    LK_CHECK(x >= 0 && info->n_fields == 1 + (y >= 0) && kind_of(info->field[x].dtype), LK_ENOTSUP,
+             "%s: records hold a field x of u8, f32 or i64, and y, not those of %s", path,
              info->name);
-    LK_CHECK(y < 0 || (info->classes > 0 && info->field[y].shape.ndim == 0), LK_ENOTSUP,
-             "%s: records hold one label for each sample, %s has others", path, info->name);
+    LK_CHECK(
+        y < 0 || (info->classes > 0 && info->field[y].shape.ndim == 0) ||
+            (info->classes == 0 && info->field[y].dtype == LK_F32 &&
+             info->field[y].shape.ndim <= 1),
+        LK_ENOTSUP,
+        "%s: records hold one label for each sample, or a row of f32 as targets, %s has others",
+        path, info->name);
     void *row[LK_MAX_FIELDS], *block, *buffer = NULL;
     int64_t room = 0;
     lk__sink *s;
@@ -118,7 +137,7 @@ static lk_status tfrecord_write(const lk_dataset *ds, const char *path)
 const lk_format lk_format_tfrecord = {
     .entry =
         {.name = "tfrecord",
-         .summary = "TFRecord files of tf.train.Example: an image, its size, a label",
+         .summary = "TFRecord files of tf.train.Example: values, their shape, a label or targets",
          .details = "The shape of a sample comes from the features of its size, or from shape; "
                     "without either it is one axis. All records must have the same.",
          .options = options,

@@ -32,6 +32,12 @@ static lk_status embedding_build(lk_build *build, const void *opt, lk_io in, lk_
     return LK_OK;
 }
 
+static int64_t embedding_indices(const void *opt)
+{
+    const embedding_options *o = opt;
+    return o->rows;
+}
+
 static lk_status embedding_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
 {
     LK_TRY(lk_embedding(lk_pass_param(pass, unit, 0), x, out));
@@ -47,4 +53,5 @@ const lk_layer lk_layer_embedding = {.entry = {.name = "embedding",
                                                .options_size = sizeof(embedding_options)},
                                      .build = embedding_build,
                                      .forward = embedding_forward,
-                                     .samples = samples};
+                                     .samples = samples,
+                                     .indices = embedding_indices};

@@ -25,6 +25,7 @@ static const lk_layer_sample samples[] = {
 
 const lk_layer lk_layer_flatten = {
     .entry = {.name = "flatten", .summary = "all axes of a sample become one"},
+    .flags = LK_LAYER_RESHAPES,
     .build = flatten_build,
     .forward = flatten_forward,
     .samples = samples};

@@ -57,6 +57,7 @@ const lk_layer lk_layer_reshape = {
               .summary = "the elements of a sample in their order under another shape",
               .options = options,
               .options_size = sizeof(reshape_options)},
+    .flags = LK_LAYER_RESHAPES,
     .build = reshape_build,
     .forward = reshape_forward,
     .samples = samples};

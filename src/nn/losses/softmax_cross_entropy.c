@@ -22,6 +22,11 @@ static lk_status cross_check(const void *options, lk_io out, lk_io target)
             rows.ndim > target.shape.ndim ? " (a flatten layer makes one axis of all)" : "");
         return LK_OK;
     }
+    LK_CHECK(
+        lk_shape_equal(out.shape, target.shape), LK_ESHAPE,
+        "softmax_cross_entropy: the targets are real numbers, %s%s, but the model gives %s for a "
+        "sample: real targets are a probability for each class; labels are integers",
+        lk_dtype_name(target.dtype), lk_shape_text(target.shape).s, lk_shape_text(out.shape).s);
     LK_TRY(lk__loss_same("softmax_cross_entropy", out, target));
     return LK_OK;
 }

@@ -112,6 +112,80 @@ static void what_is_written_is_read_again(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+/* Integers as values, of one byte and of ten, more than are read at once; and real targets. */
+static void integers_and_targets_are_read_again(void)
+{
+    enum { COUNT = 3, VALUES = 1500 };
+    static int64_t value[COUNT * VALUES];
+    float target[COUNT * 2] = {0.5F, -1, 2.25F, 1e30F, 0, -0.125F};
+    for (int i = 0; i < COUNT * VALUES; i++)
+        value[i] = i % 5 == 0 ? -i : i % 5 == 1 ? INT64_MAX - i : (int64_t)i * i;
+    for (int64_t n = 1; n <= 2; n++) {
+        lk_tensor *tensor[2];
+        lk_shape y = n == 1 ? LK_SHAPE(COUNT) : LK_SHAPE(COUNT, 2);
+        lk_dataset_info info = {
+            .name = "it", .n_fields = 2, .field = {{.name = "x"}, {.name = "y"}}};
+        lk_dataset *ds, *back;
+        char options[300];
+        int64_t row[VALUES];
+        float row_target[2];
+        uint64_t hash, again;
+        ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(COUNT, VALUES), value, NULL, NULL, &tensor[0]));
+        ASSERT_OK(lk_tensor_wrap(LK_F32, y, target, NULL, NULL, &tensor[1]));
+        ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &ds));
+        ASSERT_OK(lk_dataset_hash(ds, &hash));
+        ASSERT_OK(lk_dataset_write(ds, NULL, test_path("ints.tfrecord")));
+        snprintf(options, sizeof options, "path=%s", test_path("ints.tfrecord"));
+        ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
+        ASSERT_EQ(lk_dataset_get_info(back)->classes, 0);
+        ASSERT_OK(lk_dataset_hash(back, &again));
+        ASSERT_EQ(hash, again);
+        for (int64_t i = COUNT - 1; i >= 0; i--) {
+            test_sample(back, "x", i, row);
+            test_sample(back, "y", i, row_target);
+            ASSERT_SAME_BITS(row, value + i * VALUES, sizeof row);
+            ASSERT_SAME_BITS(row_target, target + i * n, (size_t)n * sizeof *target);
+        }
+        lk_dataset_free(back);
+        lk_dataset_free(ds);
+        lk_tensor_free(tensor[0]);
+        lk_tensor_free(tensor[1]);
+    }
+}
+
+/* Labels that are none say what they are; integers that are not packed are no values. */
+static void labels_and_values_that_are_none_are_told(void)
+{
+    static const unsigned char scattered[] = {0x0a, 22,   0x0a, 20,   0x0a, 9,    'i', 'm',
+                                              'a',  'g',  'e',  '_',  'r',  'a',  'w', 0x12,
+                                              7,    0x1a, 5,    0x08, 1,    0x0a, 1,   2};
+    const int64_t labels[] = {1, 2};
+    lk__feature_out f[] = {{"image_raw", LK_FEATURE_BYTES, "pixels", 6},
+                           {"label", LK_FEATURE_BYTES, "cat", 3}};
+    unsigned char bytes[128];
+    char options[300];
+    lk__sink *s;
+    lk_dataset *ds;
+    snprintf(options, sizeof options, "path=%s", test_path("odd"));
+    for (int wrong = 0; wrong < 2; wrong++) {
+        if (wrong == 1)
+            f[1] = (lk__feature_out){"label", LK_FEATURE_INTS, labels, 2};
+        lk__example_write(f, 2, bytes);
+        ASSERT_OK(lk__sink_open(test_path("odd"), &s));
+        ASSERT_OK(lk__tfrecord_write(s, bytes, lk__example_size(f, 2)));
+        ASSERT_OK(lk__sink_close(s));
+        ASSERT_FAILS(
+            test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
+            wrong == 0 ? "feature \"label\" has 3 bytes: a label is one integer, targets are floats"
+                       : "feature \"label\" has 2 integers: a label is one integer");
+    }
+    ASSERT_OK(lk__sink_open(test_path("odd"), &s));
+    ASSERT_OK(lk__tfrecord_write(s, scattered, sizeof scattered));
+    ASSERT_OK(lk__sink_close(s));
+    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
+                 "record 0: the integers of \"image_raw\" are not packed");
+}
+
 static void features_can_have_other_names_and_shapes(void)
 {
     char options[500];
@@ -133,7 +207,7 @@ static void features_can_have_other_names_and_shapes(void)
     ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_ESHAPE, "[3,3]");
     snprintf(options, sizeof options, "path=%s image=pixels", path);
     ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_EIO,
-                 "no feature \"pixels\" of bytes or floats");
+                 "no feature \"pixels\" with values");
     snprintf(options, sizeof options, "path=%s classes=4", path);
     ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_EIO,
                  "sample 4 has the label 4");
@@ -223,6 +297,7 @@ static void failed_allocations_leave_nothing(void)
 
 TEST_MAIN(TEST(the_framing_has_the_published_bytes), TEST(an_example_is_read_by_hand_made_bytes),
           TEST(an_example_is_written_by_the_same_bytes), TEST(what_is_written_is_read_again),
+          TEST(integers_and_targets_are_read_again), TEST(labels_and_values_that_are_none_are_told),
           TEST(features_can_have_other_names_and_shapes), TEST(damage_is_refused),
           TEST(absurd_lengths_are_refused_before_memory_is_taken), TEST(records_must_agree),
           TEST(failed_allocations_leave_nothing))
