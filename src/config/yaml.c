@@ -5,6 +5,7 @@
  * is a way to make a small file large.  The stack of open lists and maps is an array, so depth costs
  * no stack of ours.
  */
+#include "base/mark.h"
 #include "config/node.h"
 
 #include <lockstep/alloc.h>
@@ -179,6 +180,10 @@ lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena 
 {
     *out = NULL;
     LK_CHECK(n <= LK_YAML_SIZE, LK_EINVAL, "%s: more than %d bytes", name, LK_YAML_SIZE);
+    int mark = lk__mark_bytes(bytes, n);
+    LK_CHECK(mark >= 0, LK_EINVAL, "%s:1:1: the text is UTF-16 or UTF-32: save it as UTF-8", name);
+    bytes = (const char *)bytes + mark;
+    n -= (size_t)mark;
     struct reader r = {.name = name, .bytes = bytes, .arena = arena};
     LK_CHECK(yaml_parser_initialize(&r.parser), LK_ENOMEM, "no memory to read %s", name);
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);

@@ -1,6 +1,7 @@
 /* Reading tables of numbers. */
 #include "data/csv.h"
 
+#include "base/mark.h"
 #include "base/number.h"
 #include "data/format.h"
 
@@ -210,7 +211,10 @@ lk_status lk__csv_dataset(lk__table *t, const lk__source *s, const lk__csv_optio
     LK_TRY(lk__source_load(s, 0, lk__source_size(s), "the text", &bytes));
     struct text text = {
         .source = s, .bytes = bytes, .n = lk__source_size(s), .separator = o->separator};
-    lk_status st = read_text(t, &text, o);
+    int mark = lk__mark_bytes(bytes, (size_t)text.n);
+    text.at = mark;
+    lk_status st = mark < 0 ? LK_DAMAGED(s, 0, "%s", "the text is UTF-16 or UTF-32, not UTF-8")
+                            : read_text(t, &text, o);
     lk_free(bytes);
     LK_TRY(st);
     LK_TRY(lk__table_finish(t, out));

@@ -50,6 +50,7 @@ static void scalars_lists_and_maps_become_a_tree(void)
                 "{seed:1,model:[{type:conv,kernel:[3,5]},relu],note:\"a b\"}");
     assert_tree(tree("a:\nb: []\nc: {}\nd: \"\\u00e4\"\n"), "{a:,b:[],c:{},d:\"ä\"}");
     assert_tree(tree("--- x # comment\n...\n"), "x");
+    assert_tree(tree("\xef\xbb\xbfseed: 1\nnote: x\n"), "{seed:1,note:x}"); /* a byte-order mark */
     assert_tree(tree("t: |\n  one\n  two\n"), "{t:\"one\ntwo\n\"}");
 }
 
@@ -93,7 +94,10 @@ static void what_is_not_allowed_is_refused_at_its_place(void)
         {"a: \x1b[31m", "x.yaml:1:4: not valid UTF-8 text: control characters are not allowed"},
         {"\xff\xfe"
          "a",
-         "x.yaml:1:1: not valid UTF-8 text"},
+         "x.yaml:1:1: the text is UTF-16 or UTF-32: save it as UTF-8"},
+        {"\xfe\xff\x01", "x.yaml:1:1: the text is UTF-16 or UTF-32: save it as UTF-8"},
+        {"\xef\xbb\xbf", "x.yaml: nothing is in it"},
+        {"\xef\xbb\xbfü: *x", "x.yaml:1:4: aliases (*) are not allowed"},
     };
     lk_node *root;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

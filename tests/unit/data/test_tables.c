@@ -33,6 +33,25 @@ static void the_last_column_is_the_label(void)
     lk_dataset_free(ds);
 }
 
+/* The first cell is a number, or the name of a column, whether a mark is before it or not. */
+static void a_byte_order_mark_is_no_part_of_the_text(void)
+{
+    lk_dataset *ds;
+    ASSERT_OK(open_text("\xef\xbb\xbf"
+                        "1,2,1\n3,4,0\n",
+                        "", &ds));
+    expect_rows(ds, 2, 2, (float[]){1, 2, 3, 4});
+    lk_dataset_free(ds);
+    ASSERT_OK(open_text("\xef\xbb\xbfkind,b\n1,2.5\n", "label=kind", &ds));
+    expect_rows(ds, 1, 1, (float[]){2.5F});
+    ASSERT_EQ(test_label(ds, 0), 1);
+    lk_dataset_free(ds);
+    ASSERT_FAILS(open_text("\xff\xfe"
+                           "1",
+                           "", &ds),
+                 LK_EIO, "t.csv: offset 0: the text is UTF-16 or UTF-32, not UTF-8");
+}
+
 static void the_label_can_be_any_column_or_none(void)
 {
     lk_dataset *ds;
@@ -212,7 +231,8 @@ static void failed_allocations_leave_nothing(void)
     ASSERT_TRUE(test_every_allocation_fails(round_trip) >= 9);
 }
 
-TEST_MAIN(TEST(the_last_column_is_the_label), TEST(the_label_can_be_any_column_or_none),
+TEST_MAIN(TEST(the_last_column_is_the_label), TEST(a_byte_order_mark_is_no_part_of_the_text),
+          TEST(the_label_can_be_any_column_or_none),
           TEST(wrong_text_is_refused_with_line_and_column), TEST(what_is_written_is_read_again),
           TEST(raw_elements_have_a_type_a_shape_and_an_order),
           TEST(raw_files_must_hold_whole_samples), TEST(files_tell_their_formats),
