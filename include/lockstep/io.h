@@ -142,12 +142,13 @@ LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const 
                                  int64_t n_notes) LK_NODISCARD;
 
 /**
- * Read parameters and state of a model; values are converted if the file has another dtype.  Of a
- * checkpoint (checkpoint.h) the tensors that the model does not know are left out.
+ * Read parameters and state of a model, from NumPy's formats if the suffix is theirs; values are
+ * converted if the file has another dtype.  Of a checkpoint (checkpoint.h) the tensors that the model does
+ * not know are left out.
  *
  * Nothing is changed unless all fit.  Errors: LK_EINVAL naming a tensor that the file lacks (and a
  * similar one it has), or one that the model does not know; LK_ESHAPE naming both; LK_EDTYPE for
- * integers; those of lk_safetensors_open().
+ * integers; those of lk_safetensors_open() and lk_tensors_load().
  */
 LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD;
 

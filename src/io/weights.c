@@ -126,14 +126,50 @@ static lk_status read_all(const weights *w, const lk_safetensors *file, lk_tenso
     return LK_OK;
 }
 
+/* ---- from tensors in memory: of a checkpoint, or of NumPy's files ---- */
+
+static bool is_numpy(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && (strcmp(path + n - 4, ".npz") == 0 || strcmp(path + n - 4, ".npy") == 0);
+}
+
+static lk_status tensor_find(const lk_tensors *from, const char *path, const char *name,
+                             const lk_tensor **out)
+{
+    lk_suggestion s = {.wanted = name};
+    *out = lk_tensors_find(from, name);
+    for (int64_t i = 0; !*out && i < from->n; i++)
+        lk_suggest_consider(&s, from->tensor[i].name);
+    bool found = lk_suggest_found(&s);
+    LK_CHECK(*out, LK_EINVAL, "%s has no tensor \"%s\"%s%s%s", path, name,
+             found ? "; it has \"" : "", found ? s.best : "", found ? "\"" : "");
+    return LK_OK;
+}
+
+/* All tensors are the model's. */
+static lk_status unknown_check(const weights *w, const lk_tensors *from, const char *path)
+{
+    for (int64_t i = 0; i < from->n; i++) {
+        int64_t k = 0;
+        while (k < w->n && strcmp(w->named[k].name, from->tensor[i].name) != 0)
+            k++;
+        LK_CHECK(k < w->n, LK_EINVAL, "%s has a tensor \"%s\", which the model does not know", path,
+                 from->tensor[i].name);
+    }
+    return LK_OK;
+}
+
 static lk_status copy_all(const weights *w, const lk_tensors *from, const char *path)
 {
+    const lk_tensor *t = NULL;
     for (int64_t i = 0; i < w->n; i++) {
         const char *name = w->named[i].name;
-        const lk_tensor *t = lk_tensors_find(from, name);
-        LK_CHECK(t, LK_EINVAL, "%s has no tensor \"%s\"", path, name);
+        LK_TRY(tensor_find(from, path, name, &t));
         LK_TRY(kind_check(path, name, lk_tensor_dtype(t), lk_tensor_shape(t), w->named[i].tensor));
     }
+    if (is_numpy(path)) /* a checkpoint has the optimizer's as well */
+        LK_TRY(unknown_check(w, from, path));
     for (int64_t i = 0; i < w->n; i++)
         LK_TRY(lk_tensor_copy(lk_tensors_find(from, w->named[i].name), w->named[i].tensor));
     return LK_OK;
@@ -198,9 +234,9 @@ void lk__weights_free(lk__weights *w)
     lk_free(w);
 }
 
-/* ---- loading a checkpoint ---- */
+/* ---- loading checkpoints and archives ---- */
 
-static lk_status load_checkpoint(lk_model *model, const char *path)
+static lk_status load_tensors(lk_model *model, const char *path)
 {
     weights w = {0};
     lk_tensors *from = NULL;
@@ -222,8 +258,8 @@ lk_status lk_weights_load(lk_model *model, const char *path)
     lk_safetensors *file = NULL;
     lk_tensor **read = NULL;
     LK_CHECK(model && path, LK_EINVAL, "model or path is NULL");
-    if (lk_checkpoint_is(path))
-        return load_checkpoint(model, path);
+    if (is_numpy(path) || lk_checkpoint_is(path))
+        return load_tensors(model, path);
     LK_TRY_TO(done, lk_safetensors_open(path, &file));
     LK_TRY_TO(done, weights_make(model, &w));
     LK_TRY_TO(done, fit_check(&w, file, path));

@@ -56,6 +56,31 @@ static void weights_come_back_by_name(void)
     ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
 }
 
+/* Also through NumPy's archive; where it does not fit, nothing changes. */
+static void weights_come_from_an_archive(void)
+{
+    lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F32, 2);
+    lk_model *c = model_make("heap", 3, LK_F32, 2);
+    lk_tensors *t;
+    uint64_t before = hash_of(c);
+    state_fill(a, 0.25);
+    ASSERT_OK(lk_weights_save(a, test_path("w.safetensors"), NULL, 0));
+    ASSERT_OK(lk_tensors_load(test_path("w.safetensors"), &t));
+    ASSERT_OK(lk_tensors_save(test_path("w.npz"), t->tensor, t->n, NULL, 0));
+    ASSERT_OK(lk_weights_load(b, test_path("w.npz")));
+    ASSERT_EQ(hash_of(a), hash_of(b));
+    ASSERT_FAILS(lk_weights_load(c, test_path("w.npz")), LK_EINVAL,
+                 "w.npz has no tensor \"heap.weight\"; it has \"head.weight\"");
+    ASSERT_OK(lk_tensors_save(test_path("few.npz"), t->tensor, t->n - 1, NULL, 0));
+    ASSERT_FAILS(lk_weights_load(b, test_path("few.npz")), LK_EINVAL, "few.npz has no tensor");
+    lk_tensors_free(t);
+    ASSERT_EQ(hash_of(c), before);
+    lk_model_free(a);
+    lk_model_free(b);
+    lk_model_free(c);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
 /* The tensors of a slab as those of a state. */
 static int64_t state_add(const lk_slab *slab, lk_state_tensor *tensor, int64_t n)
 {
@@ -220,7 +245,8 @@ static void every_allocation_may_fail(void)
     lk_model_free(the_model);
 }
 
-TEST_MAIN(TEST(weights_come_back_by_name), TEST(weights_come_from_a_checkpoint),
-          TEST(another_dtype_is_converted), TEST(files_that_do_not_fit_change_nothing),
+TEST_MAIN(TEST(weights_come_back_by_name), TEST(weights_come_from_an_archive),
+          TEST(weights_come_from_a_checkpoint), TEST(another_dtype_is_converted),
+          TEST(files_that_do_not_fit_change_nothing),
           TEST(a_tensor_too_many_too_few_or_of_integers_is_named),
           TEST(a_damaged_file_changes_nothing), TEST(every_allocation_may_fail))
