@@ -2,6 +2,7 @@
 #include "job.h"
 
 #include "experiment.h"
+#include "ranks.h"
 #include "verb.h"
 
 int job_read(const lk_comm *comm, int n, char **operand, lk_experiment **out)
@@ -17,4 +18,22 @@ int job_make(const lk_experiment *experiment, lk_comm *comm, lk_job **out)
 {
     lk_status st = lk_job_new(experiment, comm, out);
     return st == LK_OK ? LK_EXIT_DONE : experiment_failed(experiment, st);
+}
+
+int job_on_ranks(int n, char **operand, int (*fn)(void *arg), void *arg)
+{
+    lk_experiment *experiment = NULL;
+    if (ranks_launched())
+        return fn(arg);
+    int status = experiment_open(n, operand, &experiment);
+    int64_t ranks = status == LK_EXIT_DONE ? experiment->parallel.data : 0;
+    lk_experiment_free(experiment);
+    if (status != LK_EXIT_DONE)
+        return status;
+    if (ranks <= 1)
+        return fn(arg);
+    if (ranks > LK_MAX_LOCAL)
+        return verb_refuse("parallel.data is %lld: at most %d ranks are threads of one process",
+                           (long long)ranks, LK_MAX_LOCAL);
+    return ranks_run((int)ranks, fn, arg);
 }

@@ -16,4 +16,11 @@ int job_read(const lk_comm *comm, int n, char **operand, lk_experiment **out);
  * experiment, also after a failure.  Returns as job_read(). */
 int job_make(const lk_experiment *experiment, lk_comm *comm, lk_job **out);
 
+/**
+ * Run `fn(arg)` on the ranks of the experiment that the operands name: those that a launcher started,
+ * otherwise as many threads of this process as its parallel.data says.  Returns the status of `fn`, or
+ * that of reading the experiment after a message.
+ */
+int job_on_ranks(int n, char **operand, int (*fn)(void *arg), void *arg);
+
 #endif /* LK_CLI_JOB_H */

@@ -21,9 +21,8 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = FIELD(weights),
      .value = "PATH",
-     .help =
-         "a .safetensors file, or a checkpoint (or a folder of them: the newest that verifies); "
-         "by default weights.safetensors in the experiment's output folder"},
+     .help = "a .safetensors or .npz file, or a checkpoint (or a folder of them: the newest that "
+             "verifies); by default weights.safetensors in the experiment's output folder"},
     {.name = "set",
      .type = LK_OPTION_TEXT,
      .offset = FIELD(set),
@@ -53,26 +52,40 @@ static void print_score(const struct eval_options *o, const lk_job *job, const l
     printf(",\"samples\":%lld}\n", (long long)score->samples);
 }
 
-static int evaluate(const struct eval_options *o, lk_job *job)
+/* Read the weights; a model that has none needs no file. */
+static int load(const struct eval_options *o, const lk_job *job)
 {
     char path[4096];
-    lk_score score;
-    lk_loader *loader = NULL;
+    lk_model *model = lk_trainer_model(lk_job_trainer(job));
     const char *folder = lk_job_experiment(job)->train.output;
-    for (int split = 0; split < LK_N_SPLITS; split++)
-        if (strcmp(lk_split_name((lk_split)split), o->set) == 0)
-            loader = lk_job_set(job, (lk_split)split);
-    if (!loader)
-        return usage("the experiment has no such set; --set is train, validation or test");
+    int64_t tensors = lk_layout_slices(lk_slab_layout(lk_model_params(model))) +
+                      lk_layout_slices(lk_slab_layout(lk_model_state(model)));
+    if (tensors == 0 && !o->weights)
+        return LK_EXIT_DONE;
     if (!o->weights && !folder)
         return usage("whose weights? give --weights PATH, or train.output=FOLDER");
     int n = snprintf(path, sizeof path, "%s%s", o->weights ? o->weights : folder,
                      o->weights ? "" : "/weights.safetensors");
     if (n >= (int)sizeof path)
         return usage("the path of the weights is too long");
-    lk_status st = lk_weights_load(lk_trainer_model(lk_job_trainer(job)), path);
-    if (st == LK_OK)
-        st = lk_trainer_evaluate(lk_job_trainer(job), loader, &score);
+    lk_comm *comm = lk_team_comm(lk_trainer_team(lk_job_trainer(job)));
+    lk_status st = lk_agree(comm, lk_weights_load(model, path));
+    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
+}
+
+static int evaluate(const struct eval_options *o, lk_job *job)
+{
+    lk_score score;
+    lk_loader *loader = NULL;
+    for (int split = 0; split < LK_N_SPLITS; split++)
+        if (strcmp(lk_split_name((lk_split)split), o->set) == 0)
+            loader = lk_job_set(job, (lk_split)split);
+    if (!loader)
+        return usage("the experiment has no such set; --set is train, validation or test");
+    int status = load(o, job);
+    if (status != LK_EXIT_DONE)
+        return status;
+    lk_status st = lk_trainer_evaluate(lk_job_trainer(job), loader, &score);
     if (st != LK_OK)
         return verb_failed_with(st, NULL);
     if (ranks_leader())
@@ -80,24 +93,39 @@ static int evaluate(const struct eval_options *o, lk_job *job)
     return LK_EXIT_DONE;
 }
 
-static int eval_run(const void *given, int n, char **operand)
+/* ---- the ranks ---- */
+
+struct call {
+    const struct eval_options *options;
+    int n;
+    char **operand;
+};
+
+static int eval_on_rank(void *arg)
 {
+    const struct call *call = arg;
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     lk_comm *comm = NULL;
     int status = ranks_open(&comm);
     if (status == LK_EXIT_DONE)
-        status = job_read(comm, n, operand, &experiment);
+        status = job_read(comm, call->n, call->operand, &experiment);
     if (status == LK_EXIT_DONE) {
         experiment->parallel.update = LK_UPDATE_EACH; /* each rank reads the weights for itself */
         status = job_make(experiment, comm, &job);
     }
     if (status == LK_EXIT_DONE)
-        status = evaluate(given, job);
+        status = evaluate(call->options, job);
     lk_job_free(job);
     lk_experiment_free(experiment);
     ranks_close(comm);
     return status;
+}
+
+static int eval_run(const void *given, int n, char **operand)
+{
+    struct call call = {.options = given, .n = n, .operand = operand};
+    return job_on_ranks(n, operand, eval_on_rank, &call);
 }
 
 const lk_verb lk_verb_eval = {
@@ -106,7 +134,9 @@ const lk_verb lk_verb_eval = {
     .operands = "FILE.yaml [KEY=VALUE...]",
     .about =
         "Loads weights into the model of an experiment and prints loss and metrics of its test "
-        "set, or of another one.\nJSON: an object with the set's loss and metrics, and samples.",
+        "set, or of another one; on as many ranks as parallel.data says, or a launcher starts, "
+        "with "
+        "the same numbers.\nJSON: an object with the set's loss and metrics, and samples.",
     .options = options,
     .options_size = sizeof(struct eval_options),
     .min_operands = 1,

@@ -203,6 +203,8 @@ static void print_start(const lk_job *job)
         if (lk_layout_get(layout, i, &slice) == LK_OK)
             params += slice.count;
     }
+    if (params == 0) /* it does not start */
+        return;
     fprintf(term_notes(), "%s: %lld parameters, %lld samples of %s", lk_job_experiment(job)->path,
             (long long)params, (long long)set->count, set->name);
     const lk_team *team = lk_trainer_team(lk_job_trainer(job));
@@ -299,27 +301,13 @@ static int train_on_rank(void *arg)
     return status;
 }
 
-/* A process that no launcher started trains on as many threads as the experiment says. */
 static int train_run(const void *given, int n, char **operand)
 {
     struct call call = {.options = given, .n = n, .operand = operand};
-    lk_experiment *experiment = NULL;
     report_outlive();
     if (!ranks_are_threads()) /* else their process listens already */
         stop_listen(ranks_launched());
-    if (ranks_launched())
-        return train_on_rank(&call);
-    int status = experiment_open(n, operand, &experiment);
-    int64_t ranks = status == LK_EXIT_DONE ? experiment->parallel.data : 0;
-    lk_experiment_free(experiment);
-    if (status != LK_EXIT_DONE)
-        return status;
-    if (ranks <= 1)
-        return train_on_rank(&call);
-    if (ranks > LK_MAX_LOCAL)
-        return verb_refuse("parallel.data is %lld: at most %d ranks are threads of one process",
-                           (long long)ranks, LK_MAX_LOCAL);
-    return ranks_run((int)ranks, train_on_rank, &call);
+    return job_on_ranks(n, operand, train_on_rank, &call);
 }
 
 const lk_verb lk_verb_train = {

@@ -102,7 +102,8 @@ typedef struct lk_step_report {
 /**
  * Do the next step.  `report` may be NULL.
  *
- * Errors: LK_ENAN when the loss is not finite: the message names step and the first tensor that is
+ * Errors: LK_EINVAL when the model has no parameters: it can only be evaluated; LK_ENAN when the loss is
+ * not finite: the message names step and the first tensor that is
  * not, and neither parameters nor state have changed; those of the loader, the model and the
  * optimizer; LK_ENOMEM.
  */

@@ -9,10 +9,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
+static bool is_empty(const lk_slab *slab)
+{
+    return lk_layout_slices(lk_slab_layout(slab)) == 0;
+}
+
 static lk_status slab_fill(lk_slab *slab, double value)
 {
     lk_tensor *flat = NULL;
-    if (value == 0)
+    if (value == 0 || is_empty(slab))
         return LK_OK;
     LK_TRY(lk_slab_flat(slab, &flat));
     lk_status st = lk_tensor_fill_f64(flat, value);
@@ -21,10 +26,24 @@ static lk_status slab_fill(lk_slab *slab, double value)
     return LK_OK;
 }
 
+/* What the parameters are; there may be none. */
+static lk_status params_measure(lk_optimizer *o)
+{
+    lk_tensor *flat = NULL;
+    if (is_empty(o->params))
+        return LK_OK;
+    LK_TRY(lk_slab_flat(o->params, &flat));
+    o->dtype = lk_tensor_dtype(flat);
+    o->count = lk_tensor_count(flat);
+    lk_tensor_free(flat);
+    LK_CHECK(lk_dtype_is_real(o->dtype), LK_EDTYPE, "parameters of %s: only f32 and f64",
+             lk_dtype_name(o->dtype));
+    return LK_OK;
+}
+
 static lk_status optimizer_make(lk_optimizer *o, const lk_choice *rule)
 {
     lk_choice filled;
-    lk_tensor *flat = NULL;
     LK_TRY(lk_arena_new(&o->arena));
     LK_TRY(lk_choice_fill(rule, o->arena, &filled));
     o->options = filled.options;
@@ -34,12 +53,7 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_choice *rule)
         LK_TRY(s->check(schedule->options));
     if (o->rule->check)
         LK_TRY(o->rule->check(o->options));
-    LK_TRY(lk_slab_flat(o->params, &flat));
-    o->dtype = lk_tensor_dtype(flat);
-    o->count = lk_tensor_count(flat);
-    lk_tensor_free(flat);
-    LK_CHECK(lk_dtype_is_real(o->dtype), LK_EDTYPE, "parameters of %s: only f32 and f64",
-             lk_dtype_name(o->dtype));
+    LK_TRY(params_measure(o));
     o->state = o->rule->state ? o->rule->state(o->options) : (lk_optim_state){.slab = {NULL}};
     for (int i = 0; i < LK_OPTIM_MAX_SLABS && o->state.slab[i]; i++) {
         LK_TRY(lk_slab_new(lk_slab_layout(o->params), &o->slab[i]));

@@ -593,6 +593,7 @@ lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
 {
     LK_FP_GUARD();
     LK_CHECK(job, LK_EINVAL, "job is NULL");
+    LK_TRY(lk__trainer_check_params(job->trainer));
     run r = {.job = job,
              .trainer = job->trainer,
              .comm = lk__trainer_comm(job->trainer),

@@ -214,6 +214,7 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
 {
     LK_FP_GUARD();
     lk_step_report own;
+    LK_TRY(lk__trainer_check_params(t));
     lk_position at = lk_trainer_position(t);
     int64_t piece = lk_loader_piece(t->spec.train);
     lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, at.batch)};

@@ -75,12 +75,12 @@ static lk_status layout_check(const lk_trainer *t)
     int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
     LK_CHECK(p->spatial.n == 0 && p->feature <= 1 && p->pipeline <= 1, LK_ENOTSUP,
              "parallel: only `data` is there yet, not spatial, feature and pipeline");
-    LK_CHECK(
-        p->data == 0 || p->data == size, LK_EINVAL,
-        "parallel.data is %lld, but %d rank%s: start %lld (lockstep run -n %lld -- train ...), "
-        "or leave it out",
-        (long long)p->data, size, size == 1 ? " trains" : "s train", (long long)p->data,
-        (long long)p->data);
+    LK_CHECK(p->data == 0 || p->data == size, LK_EINVAL,
+             "parallel.data is %lld, but there %s %d rank%s: start %lld (lockstep run -n %lld -- "
+             "...), or "
+             "leave it out",
+             (long long)p->data, size == 1 ? "is" : "are", size, size == 1 ? "" : "s",
+             (long long)p->data, (long long)p->data);
     return LK_OK;
 }
 

@@ -66,6 +66,14 @@ typedef struct lk__rank_note {
  * settings.  Collective over t->spec.comm. */
 lk_status lk__trainer_compare(const lk_trainer *t) LK_NODISCARD;
 
+/** Fail if the model has no parameters. */
+static inline lk_status lk__trainer_check_params(const lk_trainer *t)
+{
+    LK_CHECK(lk_layout_slices(lk_slab_layout(lk_model_params(t->spec.model))) > 0, LK_EINVAL,
+             "the model has no parameters, so there is nothing to train; it can be evaluated");
+    return LK_OK;
+}
+
 /** The block's samples as variables on `tape`. */
 lk_status lk__block_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y) LK_NODISCARD;
 
