@@ -1,21 +1,85 @@
 /* Datasets of the command line: how they are chosen, and what their values are like. */
 #include "dataset.h"
 
+#include "verb.h"
+
 #include <lockstep/lockstep.h>
 
 #include <math.h>
 #include <string.h>
+
+static bool is_assignment(const char *operand)
+{
+    size_t n = strspn(operand, "abcdefghijklmnopqrstuvwxyz_");
+    return n > 0 && operand[n] == '=';
+}
+
+int dataset_operands(dataset_choice *c, const char *command, int n, char **operand, int max,
+                     const char **path, lk_arena *arena)
+{
+    int paths = 0;
+    if (lk_arena_alloc(arena, &c->assigned, n, sizeof *c->assigned) != LK_OK) {
+        (void)verb_failed();
+        return -1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (is_assignment(operand[i])) {
+            c->assigned[c->n_assigned++] = operand[i];
+            continue;
+        }
+        if (paths == max) {
+            (void)verb_refuse("%s: there is nothing to do with \"%s\"", command, operand[i]);
+            return -1;
+        }
+        path[paths++] = operand[i];
+    }
+    return paths;
+}
+
+/* All options as one text; values with blanks are set afterwards. */
+static lk_status options_text(const dataset_choice *c, lk_arena *arena, char **out)
+{
+    size_t size = (c->options ? strlen(c->options) : 0) + 1, at = 0;
+    for (int i = 0; i < c->n_assigned; i++)
+        size += strlen(c->assigned[i]) + 1;
+    LK_TRY(lk_arena_alloc(arena, out, (int64_t)size, 1));
+    at += (size_t)snprintf(*out, size, "%s", c->options ? c->options : "");
+    for (int i = 0; i < c->n_assigned; i++)
+        if (!strpbrk(c->assigned[i], " \t"))
+            at += (size_t)snprintf(*out + at, size - at, " %s", c->assigned[i]);
+    return LK_OK;
+}
+
+/* Those whose values have blanks. */
+static lk_status options_set(const dataset_choice *c, lk_arena *arena, const lk_choice *choice)
+{
+    for (int i = 0; i < c->n_assigned; i++) {
+        const char *text = c->assigned[i], *name;
+        size_t n = strcspn(text, "=");
+        if (!strpbrk(text, " \t"))
+            continue;
+        LK_TRY(lk_arena_text(arena, text, n, &name));
+        const lk_option *option = lk_option_find(choice->entry->options, name);
+        LK_CHECK(option, LK_EINVAL, "the format \"%s\" has no option \"%s\"", choice->entry->name,
+                 name);
+        LK_TRY(lk_option_set(option, choice->options, text + n + 1, arena));
+    }
+    return LK_OK;
+}
 
 lk_status dataset_choose(const dataset_choice *c, const char *path, lk_arena *arena, lk_choice *out)
 {
     LK_CHECK(path || c->type, LK_EINVAL, "name a file or folder, or a --type that needs none");
     lk_choice guess = {0};
     const char *type = c->type;
+    char *text;
     if (!type) {
         LK_TRY(lk_format_guess(path, arena, &guess));
         type = guess.entry->name;
     }
-    LK_TRY(lk_choice_make(&lk_kind_format, type, c->options, arena, out));
+    LK_TRY(options_text(c, arena, &text));
+    LK_TRY(lk_choice_make(&lk_kind_format, type, text, arena, out));
+    LK_TRY(options_set(c, arena, out));
     if (!path)
         return LK_OK;
     const lk_option *option = lk_option_find(out->entry->options, "path");

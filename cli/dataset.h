@@ -8,7 +8,17 @@
 typedef struct dataset_choice {
     const char *type;    /* a format; NULL: guessed from the path */
     const char *options; /* of the format, "NAME=VALUE ..."; may be NULL */
+    int n_assigned;
+    const char **assigned; /* more of them, NAME=VALUE each */
 } dataset_choice;
+
+/**
+ * Sort operands: those that are NAME=VALUE become c->assigned, the first `max` others path[0 ...]; returns
+ * how many these are, -1 after a message if there are more.  All live in `arena` or are borrowed.  A path
+ * that looks like an option is given as ./a=b.
+ */
+int dataset_operands(dataset_choice *c, const char *command, int n, char **operand, int max,
+                     const char **path, lk_arena *arena);
 
 /** The choice that reads `path`; it lives in `arena`. */
 lk_status dataset_choose(const dataset_choice *c, const char *path, lk_arena *arena,

@@ -22,7 +22,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = offsetof(struct convert_options, choice.options),
      .value = "TEXT",
-     .help = "options of that format, such as \"label=none\""},
+     .help = "options of that format, such as \"label=none\"; they can also be operands"},
     {.name = "to",
      .type = LK_OPTION_TEXT,
      .offset = offsetof(struct convert_options, to),
@@ -53,7 +53,7 @@ static lk_status convert(const struct convert_options *o, const char *in, const 
     LK_TRY(lk_dataset_open(&choice, (lk_split)o->set, ds));
     LK_CHECK(*ds, LK_EINVAL, "%s: it has no %s set", in ? in : choice.entry->name,
              lk_split_name((lk_split)o->set));
-    LK_TRY(lk_dataset_write(*ds, o->to, to));
+    LK_TRY(lk_dataset_write_as(*ds, o->to, (lk_split)o->set, to));
     uint64_t hash;
     char text[LK_HASH_TEXT];
     LK_TRY(lk_dataset_hash(*ds, &hash));
@@ -66,27 +66,38 @@ static lk_status convert(const struct convert_options *o, const char *in, const 
 
 static int convert_run(const void *given, int n, char **operand)
 {
+    struct convert_options o = *(const struct convert_options *)given;
+    const char *path[2] = {NULL};
     lk_arena *arena;
     lk_dataset *ds = NULL;
     if (lk_arena_new(&arena) != LK_OK)
         return verb_failed();
-    lk_status st = convert(given, n > 1 ? operand[0] : NULL, operand[n - 1], arena, &ds);
+    int paths = dataset_operands(&o.choice, "lockstep data convert", n, operand, 2, path, arena);
+    int status = LK_EXIT_USAGE;
+    if (paths == 0)
+        (void)verb_refuse("lockstep data convert: OUT, the file to write, is missing");
+    if (paths > 0) {
+        lk_status st = convert(&o, paths > 1 ? path[0] : NULL, path[paths - 1], arena, &ds);
+        status = st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
+    }
     lk_dataset_free(ds);
     lk_arena_free(arena);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
+    return status;
 }
 
 const lk_verb lk_data_kind_convert = {
     .name = "convert",
     .summary = "write a set in another format: tfrecord, npy, npz, idx, csv",
-    .operands = "[IN] OUT",
+    .operands = "[IN] OUT [KEY=VALUE...]",
     .about =
         "Writes a set of the file or folder IN, or of a generator (--type glyphs, without IN), "
-        "to OUT. The format follows from the suffix of OUT or from --to; idx makes a folder. "
-        "The hash is of the content that was read.",
+        "to OUT. The format follows from the suffix of OUT or from --to; idx makes a folder, in "
+        "which --set says whose files are written. KEY=VALUE sets an option of IN's format, such "
+        "as "
+        "count=200. The hash is of the content that was read.",
     .options = options,
     .options_size = sizeof(struct convert_options),
     .min_operands = 1,
-    .max_operands = 2,
+    .max_operands = 1000,
     .run = convert_run,
 };

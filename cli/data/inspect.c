@@ -20,7 +20,8 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = offsetof(struct inspect_options, choice.options),
      .value = "TEXT",
-     .help = "options of the format, such as \"dtype=u8 shape=64,64,64,1\""},
+     .help =
+         "options of the format, such as \"dtype=u8 shape=64,64,64,1\"; they can also be operands"},
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, json),
@@ -83,24 +84,30 @@ static lk_status inspect(const struct inspect_options *o, const char *path, lk_a
 
 static int inspect_run(const void *given, int n, char **operand)
 {
+    struct inspect_options o = *(const struct inspect_options *)given;
+    const char *path = NULL;
     lk_arena *arena;
     if (lk_arena_new(&arena) != LK_OK)
         return verb_failed();
-    lk_status st = inspect(given, n > 0 ? operand[0] : NULL, arena);
+    int status = LK_EXIT_USAGE;
+    if (dataset_operands(&o.choice, "lockstep data inspect", n, operand, 1, &path, arena) >= 0) {
+        lk_status st = inspect(&o, path, arena);
+        status = st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
+    }
     lk_arena_free(arena);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
+    return status;
 }
 
 const lk_verb lk_data_kind_inspect = {
     .name = "inspect",
     .summary = "the sets of a file or folder: fields, samples, ranges, hash",
-    .operands = "[FILE | FOLDER]",
+    .operands = "[FILE | FOLDER] [KEY=VALUE...]",
     .about =
         "Reads all samples of all sets that a file, a folder or a generator (--type glyphs) has, "
         "and prints for each field its type, shape and range, with the number of samples and "
-        "the hash of the set's content.",
+        "the hash of the set's content. KEY=VALUE sets an option of the format, such as count=200.",
     .options = options,
     .options_size = sizeof(struct inspect_options),
-    .max_operands = 1,
+    .max_operands = 1000,
     .run = inspect_run,
 };

@@ -138,8 +138,9 @@ typedef struct lk_format {
     lk_entry entry;
     /* Make `*out`, or set it to NULL if the options name no such set. */
     lk_status (*open)(const void *options, lk_split split, lk_dataset **out);
-    /* Write a dataset to the new file or folder `path`; NULL: the format is not written. */
-    lk_status (*write)(const lk_dataset *ds, const char *path);
+    /* Write a dataset to the new file `path`, or as a set of the folder `path`; NULL: the format is not
+     * written. */
+    lk_status (*write)(const lk_dataset *ds, lk_split split, const char *path);
     const char *suffix; /* of its files, such as ".npy"; NULL: none of its own */
 } lk_format;
 
@@ -174,6 +175,11 @@ LK_API lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *o
  */
 LK_API lk_status lk_dataset_write(const lk_dataset *ds, const char *format,
                                   const char *path) LK_NODISCARD;
+
+/** As lk_dataset_write(); a format whose folders hold several sets, such as idx, writes this one of them and
+ * leaves the others.  Errors: also LK_ENOTSUP for a set that the format has no files for. */
+LK_API lk_status lk_dataset_write_as(const lk_dataset *ds, const char *format, lk_split split,
+                                     const char *path) LK_NODISCARD;
 
 /* ---- loaders ---- */
 

@@ -75,10 +75,9 @@ static const char *guess_folder(const char *path)
     static const struct {
         const char *file, *format;
     } known[] = {
-        {"train-images-idx3-ubyte", "idx"},
-        {"train-images-idx3-ubyte.gz", "idx"},
-        {"data_batch_1.bin", "cifar10"},
-        {"train.bin", "cifar100"},
+        {"train-images-idx3-ubyte", "idx"}, {"train-images-idx3-ubyte.gz", "idx"},
+        {"t10k-images-idx3-ubyte", "idx"},  {"t10k-images-idx3-ubyte.gz", "idx"},
+        {"data_batch_1.bin", "cifar10"},    {"train.bin", "cifar100"},
     };
     char file[LK_PATH_SIZE];
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -142,6 +141,13 @@ lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *out)
 
 lk_status lk_dataset_write(const lk_dataset *ds, const char *name, const char *path)
 {
+    LK_TRY(lk_dataset_write_as(ds, name, LK_TRAIN, path));
+    return LK_OK;
+}
+
+lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, lk_split split,
+                              const char *path)
+{
     LK_FP_GUARD();
     const lk_format *format = by_suffix(path);
     if (name) {
@@ -153,7 +159,7 @@ lk_status lk_dataset_write(const lk_dataset *ds, const char *name, const char *p
              "%s: its name tells no format to write: name one (lockstep data convert: --to)", path);
     LK_CHECK(format->write, LK_ENOTSUP, "%s: the format \"%s\" is only read, not written", path,
              format->entry.name);
-    LK_TRY(format->write(ds, path));
+    LK_TRY(format->write(ds, split, path));
     return LK_OK;
 }
 

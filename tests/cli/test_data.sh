@@ -108,3 +108,38 @@ status 0 "$lockstep" train --quiet "$work/real.yaml" \
 [ "$(cat "$work/out")" = "$state" ] || fail 'other bits from records'
 status 2 "$lockstep" train "$work/real.yaml" loss=softmax_cross_entropy 'model=[{type: linear, units: 3}]'
 err 'softmax_cross_entropy: the targets are real numbers, f32[], but the model gives [3] for a sample'
+
+# options as operands, in any place; a path that looks like one is told from it by its folder
+status 0 "$lockstep" data convert --type glyphs count=50 "$work/operand.npz"
+out "$hash"
+status 0 "$lockstep" data convert --type glyphs "$work/operand.npz" count=30 seed=2
+grep -Eq 'operand.npz +30 ' "$work/out" || fail 'not thirty samples'
+status 0 "$lockstep" data inspect --type glyphs count=20 test_count=0
+[ "$(grep -c ' 20 ' "$work/out")" -eq 2 ] || fail 'not twenty samples'
+printf '1,2,0\n3,4,1\n' >"$work/two words.csv"
+status 0 "$lockstep" data inspect --type csv "path=$work/two words.csv" "test=$work/two words.csv"
+[ "$(grep -c '^test ' "$work/out")" -eq 2 ] || fail 'no test set'
+(cd "$work" && status 0 "$lockstep" data convert --type glyphs count=5 ./count=7.npz) || exit 1
+[ -s "$work/count=7.npz" ] || fail 'no file of that name'
+status 1 "$lockstep" data inspect --type glyphs cuont=20
+err 'did you mean "count"?'
+status 1 "$lockstep" data inspect --type glyphs 'a b=20'
+status 2 "$lockstep" data convert --type glyphs count=5
+err 'OUT, the file to write, is missing'
+status 2 "$lockstep" data convert a.npz b.npz c.npz
+err 'there is nothing to do with "c.npz"'
+
+# a set of a folder of IDX is written beside the other, which stays
+status 0 "$lockstep" data convert --type glyphs count=40 test_count=9 --to idx "$work/both"
+cp "$work/both/train-images-idx3-ubyte" "$work/train-before"
+status 0 "$lockstep" data convert --type glyphs count=40 test_count=9 --set test --to idx "$work/both"
+test=$(awk 'END { print $3 }' "$work/out")
+cmp "$work/train-before" "$work/both/train-images-idx3-ubyte" || fail 'the training set was replaced'
+status 0 "$lockstep" data inspect "$work/both"
+grep -Eq '^train +x .* 40 ' "$work/out" || fail 'no training set'
+grep -Eq "^test +y .* 9 .*$test" "$work/out" || fail 'no test set of that hash'
+status 0 "$lockstep" data convert --type glyphs test_count=9 --set test --to idx "$work/alone"
+status 0 "$lockstep" data inspect "$work/alone"
+out "$test"
+! grep -q '^train' "$work/out" || fail 'a training set'
+status 1 "$lockstep" data convert --type glyphs --set validation --to idx "$work/alone"

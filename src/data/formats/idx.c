@@ -27,6 +27,16 @@ static const lk_option options[] = {
     {.name = NULL},
 };
 
+/* Whether a folder has a test set. */
+static lk_status has_test(const char *path, int64_t classes, bool *out)
+{
+    lk_dataset *test;
+    LK_TRY(lk__idx_folder(path, LK_TEST, classes, &test));
+    *out = test != NULL;
+    lk_dataset_free(test);
+    return LK_OK;
+}
+
 static lk_status idx_open(const void *given, lk_split split, lk_dataset **out)
 {
     const struct idx_options *o = given;
@@ -54,12 +64,15 @@ static lk_status idx_open(const void *given, lk_split split, lk_dataset **out)
         path = found;
     }
     LK_TRY(lk__idx_folder(path, split, o->classes, out));
-    LK_CHECK(*out || split == LK_TEST, LK_EIO,
+    bool other = false;
+    if (!*out)
+        LK_TRY(has_test(path, o->classes, &other));
+    LK_CHECK(*out || split == LK_TEST || other, LK_EIO,
              "%s: there is no train-images-idx3-ubyte, plain or .gz", path);
     return LK_OK;
 }
 
-/* ---- writing: FOLDER/train-images-idx3-ubyte and FOLDER/train-labels-idx1-ubyte ---- */
+/* ---- writing: FOLDER/train-images-idx3-ubyte and FOLDER/train-labels-idx1-ubyte, or t10k-... ---- */
 
 static lk_status write_header(lk__sink *s, unsigned char type, int64_t count, lk_shape shape)
 {
@@ -134,16 +147,21 @@ static lk_status check_fields(const lk_dataset *ds, const char *folder, int x, i
     return LK_OK;
 }
 
-static lk_status idx_write(const lk_dataset *ds, const char *folder)
+static lk_status idx_write(const lk_dataset *ds, lk_split split, const char *folder)
 {
+    bool test = split == LK_TEST;
+    LK_CHECK(split != LK_VALIDATION, LK_ENOTSUP,
+             "%s: a folder of IDX holds a training set and a test set, no validation set", folder);
     int x = lk_dataset_find(ds, "x"), y = lk_dataset_find(ds, "y");
     LK_TRY(check_fields(ds, folder, x, y));
     LK_TRY(lk__storage_folder(folder));
     void *row[LK_MAX_FIELDS], *block;
     LK_TRY(lk__dataset_rows_new(ds, row, &block));
-    lk_status st = write_file(ds, x, folder, "train-images-idx3-ubyte", row);
+    lk_status st = write_file(ds, x, folder,
+                              test ? "t10k-images-idx3-ubyte" : "train-images-idx3-ubyte", row);
     if (st == LK_OK && y >= 0)
-        st = write_file(ds, y, folder, "train-labels-idx1-ubyte", row);
+        st = write_file(ds, y, folder, test ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte",
+                        row);
     lk_free(block);
     LK_TRY(st);
     return LK_OK;
