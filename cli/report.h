@@ -2,10 +2,16 @@
  *
  * A verb names its columns once.  As text each row is a line of aligned cells; with --json it is
  * one object on a line, with the columns' keys.  Rows are printed as they come, in columns that are
- * as wide as the verb says, as their titles and as the rows that were measured before.
+ * as wide as the verb says, as their titles and as the rows that were measured before; or all at the
+ * end, when the longest is known.
+ *
+ * A number that is too wide for its column has fewer digits, or an exponent.  What is too wide all the same
+ * takes its room from the blanks of the columns behind it, so that these stay where they are.
  */
 #ifndef LK_CLI_REPORT_H
 #define LK_CLI_REPORT_H
+
+#include <lockstep/option.h>
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,12 +33,14 @@ typedef struct report_cell {
     const char *colour; /* on a terminal; NULL: none */
 } report_cell;
 
-enum { REPORT_MAX_COLUMNS = 20 };
+enum { REPORT_MAX_COLUMNS = 24 };
 
 typedef struct report {
     report_column column[REPORT_MAX_COLUMNS];
     int n, measured;
     bool json, colour, measuring;
+    struct report_kept *first, *last; /* rows that report_end() prints */
+    lk_arena *kept;                   /* where they are; NULL: rows are printed as they come */
 } report;
 
 /**
@@ -47,7 +55,14 @@ void report_print(report *r);
 /** Begin a table and print its titles: report_measure() without rows, and report_print(). */
 void report_begin(report *r, const report_column *column, int n, bool json);
 
-/** Print, or measure, a row of `n` cells.  In JSON, a cell of CELL_NONE is left out. */
+/** Begin a table whose rows are printed by report_end(), in columns that are as wide as they need; in JSON
+ * they are printed as they come. */
+void report_keep(report *r, const report_column *column, int n, bool json);
+
+/** Print the titles and the rows that were kept, if there are any. */
+void report_end(report *r);
+
+/** Print, measure or keep a row of `n` cells.  In JSON, a cell of CELL_NONE is left out. */
 void report_row(report *r, const report_cell *cell);
 
 /**

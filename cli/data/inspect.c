@@ -58,27 +58,30 @@ static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
     return LK_OK;
 }
 
+/* All sets of a choice. */
+static lk_status print_sets(const lk_choice *choice, report *out)
+{
+    for (int split = 0; split < LK_N_SPLITS; split++) {
+        lk_dataset *ds;
+        LK_TRY(lk_dataset_open(choice, (lk_split)split, &ds));
+        lk_status st = ds ? print_set(ds, (lk_split)split, out) : LK_OK;
+        lk_dataset_free(ds);
+        LK_TRY(st);
+    }
+    return LK_OK;
+}
+
 static lk_status inspect(const struct inspect_options *o, const char *path, lk_arena *arena)
 {
     lk_choice choice;
     LK_TRY(dataset_choose(&o->choice, path, arena, &choice));
     report out;
-    report_measure(&out, columns, sizeof columns / sizeof columns[0], o->json);
     if (!o->json)
         printf("%s: %s\n\n", choice.entry->name, choice.entry->summary);
-    bool titles = false;
-    for (int split = 0; split < LK_N_SPLITS; split++) {
-        lk_dataset *ds;
-        LK_TRY(lk_dataset_open(&choice, (lk_split)split, &ds));
-        if (!ds)
-            continue;
-        if (!titles)
-            report_print(&out);
-        titles = true;
-        lk_status st = print_set(ds, (lk_split)split, &out);
-        lk_dataset_free(ds);
-        LK_TRY(st);
-    }
+    report_keep(&out, columns, sizeof columns / sizeof columns[0], o->json);
+    lk_status st = print_sets(&choice, &out);
+    report_end(&out);
+    LK_TRY(st);
     return LK_OK;
 }
 

@@ -120,18 +120,44 @@ static void line_begin(const struct branch *b)
     fputs(b->last ? "└─ " : "├─ ", stdout);
 }
 
-static void print_rank(const lk_topology *t, int rank, bool host, const struct branch *b)
+static int digits(int v)
 {
-    const lk_place *p = &t->place[rank];
+    return snprintf(NULL, 0, "%d", v);
+}
+
+/* What is drawn, and how wide the places of its ranks are, so that they lie below each other. */
+struct tree {
+    const lk_topology *t;
+    int rank, host, package, cache;
+};
+
+static struct tree tree_of(const lk_topology *t)
+{
+    struct tree tree = {.t = t, .rank = digits(t->size - 1)};
+    for (int r = 0; r < t->size; r++) {
+        const lk_place *p = &t->place[r];
+        int host = (int)strlen(p->host), package = digits(p->package), cache = digits(p->cache);
+        tree.host = host > tree.host ? host : tree.host;
+        tree.package = package > tree.package ? package : tree.package;
+        tree.cache = cache > tree.cache ? cache : tree.cache;
+    }
+    return tree;
+}
+
+/* Each part is as wide as it is for all ranks, but the last of a line. */
+static void print_rank(const struct tree *tree, int rank, bool host, const struct branch *b)
+{
+    const lk_place *p = &tree->t->place[rank];
+    bool cores = p->cores[0] != '\0', cache = p->cache >= 0, package = p->package >= 0;
     line_begin(b);
-    printf("rank %d", rank);
+    printf("rank %-*d", host || package || cache || cores ? tree->rank : 0, rank);
     if (host)
-        printf("  %s", p->host);
-    if (p->package >= 0)
-        printf("  package %d", p->package);
-    if (p->cache >= 0)
-        printf("  cache %d", p->cache);
-    if (p->cores[0])
+        printf("  %-*s", package || cache || cores ? tree->host : 0, p->host);
+    if (package)
+        printf("  package %-*d", cache || cores ? tree->package : 0, p->package);
+    if (cache)
+        printf("  cache %-*d", cores ? tree->cache : 0, p->cache);
+    if (cores)
         printf("  core%s %s", plural(p->n_cores), p->cores);
     putchar('\n');
 }
@@ -146,9 +172,10 @@ static const char *common_host(const lk_topology *t, int first, int n)
 }
 
 /* The members of a group of tier `tier`, whose ranks begin at `first`; `host`: already said. */
-static void print_members(const lk_topology *t, int tier, int first, bool host,
+static void print_members(const struct tree *tree, int tier, int first, bool host,
                           const struct branch *above)
 {
+    const lk_topology *t = tree->t;
     int below = 1;
     for (int i = 0; i < tier; i++)
         below *= t->tier[i].size;
@@ -156,13 +183,13 @@ static void print_members(const lk_topology *t, int tier, int first, bool host,
         struct branch b = {above, i == t->tier[tier].size - 1};
         int at = first + i * below;
         if (tier == 0) {
-            print_rank(t, at, !host, &b);
+            print_rank(tree, at, !host, &b);
             continue;
         }
         const char *name = host ? NULL : common_host(t, at, below);
         line_begin(&b);
         printf("%s %d%s%s\n", t->tier[tier - 1].name, i, name ? ": " : "", name ? name : "");
-        print_members(t, tier - 1, at, host || name, &b);
+        print_members(tree, tier - 1, at, host || name, &b);
     }
 }
 
@@ -182,7 +209,8 @@ static void print_tree(const lk_topology *t)
     const char *host = common_host(t, 0, t->size);
     const char *top = t->tier[t->n_tiers - 1].name;
     printf("\n%s%s%s\n", top, host ? ": " : "", host ? host : "");
-    print_members(t, t->n_tiers - 1, 0, host != NULL, NULL);
+    struct tree tree = tree_of(t);
+    print_members(&tree, t->n_tiers - 1, 0, host != NULL, NULL);
 }
 
 static int print_topology(const lk_topology *t, bool json)

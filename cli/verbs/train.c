@@ -40,6 +40,7 @@ struct view {
     bool silent; /* another rank prints */
     progress bar;
     bool titled;
+    report out;
     double samples, seconds; /* of the steps since the last row, for the rate */
 };
 
@@ -129,50 +130,50 @@ static void print_json(const lk_job *job, const lk_epoch_report *r)
     (void)report_flush();
 }
 
-static void print_titles(const lk_job *job)
+/* ---- the table ---- */
+
+static void print_titles(struct view *v, const lk_job *job)
 {
+    const lk_trainer *trainer = lk_job_trainer(job);
+    report_column column[REPORT_MAX_COLUMNS] = {
+        {NULL, "epoch", 5}, {NULL, "step", 7}, {NULL, "loss", 9}};
     const char *name, *metric;
+    char title[32];
     bool lower;
-    printf("%5s %8s %10s", "epoch", "step", "loss");
+    int n = 3;
     if (lk_job_evaluation(job, &name)) {
-        char title[32];
         snprintf(title, sizeof title, "%s loss", name);
-        printf(" %15s", title);
+        column[n++] = (report_column){NULL, title, 14};
     }
-    for (int i = 0; (metric = lk_trainer_metric(lk_job_trainer(job), i, &lower)); i++)
-        if (lk_trainer_metric_is_number(lk_job_trainer(job), i))
-            printf(" %12s", metric);
-    printf(" %12s\n", "samples/s");
+    for (int i = 0; (metric = lk_trainer_metric(trainer, i, &lower)); i++)
+        if (lk_trainer_metric_is_number(trainer, i))
+            column[n++] = (report_column){NULL, metric, 11};
+    column[n++] = (report_column){NULL, "samples/s", 11};
+    report_begin(&v->out, column, n, false);
 }
 
-static void print_row(const lk_job *job, const lk_epoch_report *r)
+static report_cell real_or_none(bool there, double v, int decimals)
 {
+    return there ? cell_real(v, decimals) : cell_none();
+}
+
+static void print_row(struct view *v, const lk_job *job, const lk_epoch_report *r)
+{
+    const lk_trainer *trainer = lk_job_trainer(job);
     const char *name;
-    bool lower;
+    bool lower, seen = r->train.samples > 0;
     bool evaluation = lk_job_evaluation(job, &name) != NULL;
     const lk_score *score = evaluation ? &r->test : &r->train;
-    printf("%5lld %8lld", (long long)r->epoch, (long long)r->step);
-    if (r->train.samples > 0)
-        printf(" %10.4f", report_plain(r->train.loss));
-    else
-        printf(" %10s", "-");
-    if (evaluation && r->evaluated)
-        printf(" %15.4f", report_plain(r->test.loss));
-    else if (evaluation)
-        printf(" %15s", "-");
-    for (int i = 0; lk_trainer_metric(lk_job_trainer(job), i, &lower); i++) {
-        if (!lk_trainer_metric_is_number(lk_job_trainer(job), i))
-            continue;
-        if (score->samples > 0)
-            printf(" %12.4f", report_plain(score->value[i]));
-        else
-            printf(" %12s", "-");
-    }
-    if (r->train.samples > 0)
-        printf(" %12.0f\n", r->samples_per_s);
-    else
-        printf(" %12s\n", "-");
-    (void)report_flush();
+    report_cell cell[REPORT_MAX_COLUMNS] = {cell_int(r->epoch), cell_int(r->step),
+                                            real_or_none(seen, r->train.loss, 4)};
+    int n = 3;
+    if (evaluation)
+        cell[n++] = real_or_none(r->evaluated, r->test.loss, 4);
+    for (int i = 0; lk_trainer_metric(trainer, i, &lower); i++)
+        if (lk_trainer_metric_is_number(trainer, i))
+            cell[n++] = real_or_none(score->samples > 0, score->value[i], 4);
+    cell[n++] = real_or_none(seen, r->samples_per_s, 0);
+    report_row(&v->out, cell);
 }
 
 static void show_epoch(void *arg, const lk_job *job, const lk_epoch_report *r)
@@ -187,9 +188,9 @@ static void show_epoch(void *arg, const lk_job *job, const lk_epoch_report *r)
         return;
     }
     if (!v->titled)
-        print_titles(job);
+        print_titles(v, job);
     v->titled = true;
-    print_row(job, r);
+    print_row(v, job, r);
 }
 
 /* One line about what is trained on what. */
