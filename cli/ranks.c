@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static _Thread_local struct {
@@ -125,15 +126,23 @@ static int open_failed(lk_status st)
     return verb_failed_with(st, NULL);
 }
 
-int ranks_open(lk_comm **out)
+int ranks_open_on(const char *transport, lk_comm **out)
 {
     *out = here.lent;
-    if (here.lent)
+    if (here.lent && transport)
+        return verb_refuse("option --transport: lockstep run has started the ranks already, as "
+                           "threads");
+    if (here.lent || (transport && strcmp(transport, "local") == 0))
         return LK_EXIT_DONE;
-    lk_status st = lk_comm_open(NULL, out);
+    lk_status st = lk_comm_open(transport, out);
     if (st != LK_OK)
         return open_failed(st);
     return processes_join(*out) == LK_OK ? LK_EXIT_DONE : verb_failed();
+}
+
+int ranks_open(lk_comm **out)
+{
+    return ranks_open_on(NULL, out);
 }
 
 void ranks_close(lk_comm *comm)

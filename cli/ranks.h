@@ -16,6 +16,10 @@
  * Collective.  ranks_close() also after a failure. */
 int ranks_open(lk_comm **out);
 
+/** As ranks_open(), on the transport that an option names: "self" or "mpi".  NULL: as ranks_open();
+ * "local": the caller makes ranks of its own, `*out` is NULL. */
+int ranks_open_on(const char *transport, lk_comm **out);
+
 /** Give them back; NULL is allowed. */
 void ranks_close(lk_comm *comm);
 

@@ -2,6 +2,7 @@
 #include "bench_allreduce_tape.h"
 #include "bench_run.h"
 #include "plural.h"
+#include "ranks.h"
 #include "report.h"
 #include "verb.h"
 
@@ -105,8 +106,7 @@ struct bench {
 
 static int refuse(const char *option, const char *why)
 {
-    fprintf(stderr, "error: lockstep bench allreduce: option --%s: %s\n", option, why);
-    return LK_EXIT_USAGE;
+    return verb_refuse("lockstep bench allreduce: option --%s: %s", option, why);
 }
 
 /* "64M" in bytes; 0: it is no size. */
@@ -322,29 +322,27 @@ static int allreduce_run(const void *given, int n_operands, char **operand)
         return refuse("sizes", "a size is a multiple of 4 bytes, such as 8, 64K or 16M");
     if (strcmp(b.o->checks, "on") != 0 && strcmp(b.o->checks, "off") != 0)
         return refuse("checks", "give on or off");
-    const char *transport = b.o->transport;
     lk_comm *comm = NULL;
-    if (transport && strcmp(transport, "local") == 0)
-        return lk_run_local((int)b.o->ranks, rank_run, &b) == LK_OK ? LK_EXIT_DONE : verb_failed();
-    if (lk_comm_open(transport, &comm) != LK_OK)
-        return verb_failed();
-    lk_status st = LK_OK;
-    if (!transport && lk_comm_size(comm) == 1 && strcmp(lk_comm_transport(comm), "self") == 0)
-        st = lk_run_local((int)b.o->ranks, rank_run, &b);
-    else
-        st = rank_run(comm, &b);
-    lk_comm_free(comm);
-    return st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    int status = ranks_open_on(b.o->transport, &comm);
+    if (status == LK_EXIT_DONE) {
+        bool threads = !comm || (!b.o->transport && strcmp(lk_comm_transport(comm), "self") == 0);
+        lk_status st = threads ? lk_run_local((int)b.o->ranks, rank_run, &b) : rank_run(comm, &b);
+        status = st == LK_OK ? LK_EXIT_DONE : verb_failed();
+    }
+    ranks_close(comm);
+    return status;
 }
 
 const lk_verb lk_bench_kind_allreduce = {
     .computes = true,
+    .ranks = true,
     .name = "allreduce",
     .summary = "sums over ranks, against MPI_Allreduce",
     .operands = "",
     .about =
         "Measures allreduce of f32 vectors, sum, in place, next to MPI_Allreduce in the same "
-        "processes: start it with mpirun, or let it run its ranks as threads (then without MPI). "
+        "processes: start it with lockstep run, or let it run its ranks as threads (then without "
+        "MPI). "
         "Each rank fills its vector, reduces it and reads the result; filling and reading alone is "
         "measured too and taken off. Everybody is timed in turn; the time of a round is that of "
         "the slowest rank, and a ratio is the median over the rounds of the peer's time divided by "

@@ -229,21 +229,10 @@ static int nodes_run(struct nodes *run, lk_comm *comm)
 static int gradcheck_run(const void *given, int n, char **operand)
 {
     struct nodes run = {.o = given, .n_names = n, .names = operand};
-    const char *transport = run.o->transport;
     lk_comm *comm = NULL;
-    if (transport && strcmp(transport, "local") == 0)
-        return nodes_run(&run, NULL);
-    if (transport) {
-        lk_status st = lk_comm_open(transport, &comm);
-        if (st != LK_OK)
-            return verb_failed_with(st, NULL);
-        int status = nodes_run(&run, comm);
-        lk_comm_free(comm);
-        return status;
-    }
-    int status = ranks_open(&comm);
+    int status = ranks_open_on(run.o->transport, &comm);
     if (status == LK_EXIT_DONE) {
-        bool alone = strcmp(lk_comm_transport(comm), "self") == 0;
+        bool alone = !run.o->transport && strcmp(lk_comm_transport(comm), "self") == 0;
         status = alone && run.o->ranks == 0 ? ops_run(run.o, n, operand)
                                             : nodes_run(&run, alone ? NULL : comm);
     }

@@ -86,7 +86,9 @@ static int call_read(struct job *job)
     int status = verb_read(verb, command, job->argc - 1, job->words + 1, &job->call);
     if (!job->call.verb || job->call.verb->ranks)
         return status;
-    fprintf(stderr, "error: " COMMAND ": %s runs in one process: start it without run\n", command);
+    const char *kind = verb->kinds ? job->call.verb->name : "";
+    fprintf(stderr, "error: " COMMAND ": %s%s%s runs in one process: start it without run\n",
+            command, *kind ? " " : "", kind);
     return LK_EXIT_USAGE;
 }
 
@@ -187,10 +189,9 @@ const lk_verb lk_verb_run = {
     .summary = "start ranks, as processes of an MPI or as threads, and run a verb on them",
     .operands = "[--] VERB [options] [operands]",
     .about =
-        "Runs a verb on N ranks: train, eval, bench, gradcheck, topo, verify --trace. With the "
-        "transport mpi it "
-        "calls the "
-        "mpirun of Open MPI or MPICH; with local the ranks are threads of one process, and no MPI "
+        "Runs a verb on N ranks: train, eval, bench step, bench allreduce, gradcheck, topo, verify "
+        "--trace. With the transport mpi it calls the mpirun of Open MPI or MPICH; with local the "
+        "ranks are threads of one process, and no MPI "
         "is needed. Kernels of local ranks share the cores, unless LK_THREADS says otherwise.\n"
         "INT, TERM, HUP, USR1 and USR2 ask the ranks to stop; train saves a checkpoint then. A "
         "second INT "

@@ -57,6 +57,15 @@ for place in $places; do
     status 0 run "$place" 2 topo # without --
     out '2 ranks on 1 host'
 
+    # Of the benches, those that communicate.
+    status 0 run "$place" 2 -- bench allreduce --json --sizes 8,1K --seconds 0
+    "$json" <"$work/out" || fail "$place: JSON"
+    [ "$(grep -c '"bytes": ' "$work/out")" -eq 2 ] || fail "$place: two sizes, each once"
+    status 2 run "$place" 2 -- bench allreduce --sizes 3
+    [ "$(grep -c 'error: ' "$work/err")" -eq 1 ] || fail "$place: not one error"
+    status 2 run "$place" 2 -- bench kernels
+    err 'lockstep bench kernels runs in one process'
+
     # Evaluation on ranks gives what it gives on one, to the last digit.
     status 0 run "$place" 3 -- eval --json "$work/net.yaml" "train.output=$work/trained"
     cmp -s "$work/out" "$work/score" || fail "$place: another score: $(cat "$work/score")"
@@ -109,6 +118,8 @@ done
 
 status 2 "$lockstep" run -n 2 --transport tcp topo
 err 'give local or mpi'
+status 2 "$lockstep" run -n 2 --transport local -- gradcheck --transport self send
+err 'lockstep run has started the ranks already'
 status 2 "$lockstep" run -n 2 --mpi lam topo
 err 'no MPI is named "lam"'
 status 2 "$lockstep" run -n 0x topo
