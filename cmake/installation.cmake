@@ -19,6 +19,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTAL
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${package})
+# The build folder is a package as well: find_package() looks there, too, if it is in PATH.
+export(EXPORT lockstep NAMESPACE lockstep:: FILE ${CMAKE_CURRENT_BINARY_DIR}/lockstep-targets.cmake)
 write_basic_package_version_file(lockstep-config-version.cmake COMPATIBILITY SameMinorVersion)
 configure_file(cmake/lockstep-config.cmake lockstep-config.cmake @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lockstep-config.cmake

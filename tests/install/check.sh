@@ -1,11 +1,11 @@
 #!/bin/sh
 # Install, move the installed tree, and build the README's example against it: with pkg-config and
-# with the CMake package of docs/install.md, shared and static, as C and as C++.  Then the example of
-# a host program with its own MPI, by the compiler of each MPI.
+# with the CMake package of docs/install.md, shared and static, as C and as C++, and with that of the
+# build folder.  Then the example of a host program with its own MPI, by the compiler of each MPI.
 #
 #   tests/install/check.sh BUILD-FOLDER        77: cannot run here
 set -eu
-build=${1:?usage: tests/install/check.sh BUILD-FOLDER}
+build=$(cd "${1:?usage: tests/install/check.sh BUILD-FOLDER}" && pwd)
 command -v pkg-config >/dev/null || { echo 'SKIPPED: there is no pkg-config'; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -58,6 +58,11 @@ cc=${CC:-cc}
 }
 { cmake -S . -B tree && cmake --build tree; } >log 2>&1 || { cat log; exit 1; }
 runs 'CMake, shared' tree/example
+# What is not installed is found in the build folder, which may be in PATH for the sake of the command.
+{ env -u CMAKE_PREFIX_PATH PATH="$build:$PATH" cmake -S . -B found && cmake --build found; } >log 2>&1 ||
+    { cat log; exit 1; }
+grep -qF "lockstep_DIR:PATH=$build" found/CMakeCache.txt
+runs 'CMake, with the build folder in PATH' found/example
 sed -i 's/lockstep::lockstep/lockstep::lockstep_static/' CMakeLists.txt
 { cmake -S . -B tree && cmake --build tree; } >log 2>&1 || { cat log; exit 1; }
 runs 'CMake, static' tree/example
