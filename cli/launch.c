@@ -21,15 +21,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N_MPIS = 2, N_NAMES = 4, EXTRA = 16 };
+enum { N_MPIS = 2, N_NAMES = 4, N_WORDS = 6, EXTRA = 16 };
 
 static const struct {
     const char *name, *package;
     const char *word;              /* in what its launcher says about itself */
     const char *launcher[N_NAMES]; /* "mpirun" and "mpiexec" may be another MPI's */
+    const char
+        *own[N_WORDS]; /* words it reads behind the program, too; -x stands for --x as well */
 } mpis[N_MPIS] = {
-    {"openmpi", "openmpi-bin", "open-mpi.org", {"mpirun.openmpi", "mpirun", "mpiexec"}},
-    {"mpich", "mpich", "HYDRA", {"mpirun.mpich", "mpiexec.hydra", "mpirun", "mpiexec"}},
+    {"openmpi",
+     "openmpi-bin",
+     "open-mpi.org",
+     {"mpirun.openmpi", "mpirun", "mpiexec"},
+     {":", "-mca", "-gmca", "-am", "-tune"}},
+    {"mpich", "mpich", "HYDRA", {"mpirun.mpich", "mpiexec.hydra", "mpirun", "mpiexec"}, {":"}},
 };
 
 /* Find a program in PATH. */
@@ -112,6 +118,18 @@ bool launcher_find(const char *mpi, launcher *out, char *why, size_t size)
     if (!known)
         snprintf(why, size, "no MPI is named \"%s\": the names are openmpi, mpich, auto", mpi);
     return false;
+}
+
+const char *launcher_own_word(const launcher *l, char *const *argv)
+{
+    for (; *argv; argv++) {
+        const char *word = strncmp(*argv, "--", 2) == 0 ? *argv + 1 : *argv;
+        for (int i = 0; i < N_MPIS; i++)
+            for (int k = 0; strcmp(l->mpi, mpis[i].name) == 0 && k < N_WORDS && mpis[i].own[k]; k++)
+                if (strcmp(word, mpis[i].own[k]) == 0)
+                    return *argv;
+    }
+    return NULL;
 }
 
 /* Whether there are fewer cores than ranks.  In a job of a batch system there are other hosts. */

@@ -18,6 +18,12 @@ typedef struct launcher {
 bool launcher_find(const char *mpi, launcher *out, char *why, size_t size);
 
 /**
+ * The first of the words, NULL-terminated, that the launcher would read as its own wherever it stands;
+ * NULL: there is none.  A colon begins another program, and Open MPI takes its parameters from anywhere.
+ */
+const char *launcher_own_word(const launcher *l, char *const *argv);
+
+/**
  * Replace this process by the launcher, which starts `n` times this command with `argv`
  * (NULL-terminated, from the verb's name on).  Returns only if it fails.
  */

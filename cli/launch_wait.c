@@ -158,12 +158,27 @@ static int job_watch(const job_spec *spec, pid_t job, int note, const sigset_t *
     return wait_status;
 }
 
+/* Whether all words reach the job: what the launcher would read as its own is refused. */
+static bool words_are_ours(const job_spec *spec)
+{
+    const char *word = spec->launcher ? launcher_own_word(spec->launcher, spec->argv) : NULL;
+    if (word)
+        fprintf(stderr,
+                "error: \"%s\" would be a word for %s, not for lockstep: leave it out; a file of "
+                "that name is ./%s\n",
+                word, spec->launcher->path, word);
+    return !word;
+}
+
 bool job_start(const job_spec *spec, job_end *end)
 {
     sigset_t wanted;
     pid_t parent = getpid();
+    *end = (job_end){.status = LK_EXIT_USAGE};
+    if (!words_are_ours(spec))
+        return false;
     int note = spec->launcher ? launch_note_open() : -1;
-    *end = (job_end){.status = LK_EXIT_FAILED};
+    end->status = LK_EXIT_FAILED;
     signals_wanted(&wanted);
     sigprocmask(SIG_BLOCK, &wanted, NULL);
     fflush(NULL);

@@ -149,6 +149,24 @@ case $places in *mpi*)
     ;;
 esac
 
+# What a launcher would read as its own is refused: it would start another program, or load what it
+# is told to.
+for mpi in $mpis; do
+    status 2 "$lockstep" run -n 1 --mpi "$mpi" -- eval "$work/net.yaml" : touch "$work/touched"
+    err '":" would be a word for '
+    [ ! -e "$work/touched" ] || fail "$mpi: another program was started"
+    status 2 "$lockstep" run -n 1 --mpi "$mpi" -- gradcheck send :
+    err 'a file of that name is ./:'
+    status 2 "$lockstep" verify --ranks 1 --transport mpi --mpi "$mpi" --steps 1 "$work/net.yaml" -- :
+done
+case $mpis in *openmpi*)
+    for word in -mca --mca --gmca -am --tune; do
+        status 2 "$lockstep" run -n 1 --mpi openmpi -- eval "$work/net.yaml" -- $word x y
+        err "\"$word\" would be a word for "
+    done
+    ;;
+esac
+
 # A launcher that forgets the status of its ranks, as MPICH's does when they got a signal: they say it.
 for mpi in $mpis; do
     real=$(command -v "mpirun.$mpi") || continue
