@@ -1,19 +1,14 @@
 /* Launchers of MPIs.
  *
- *     Open MPI   mpirun -q -n N      -q: without advice about ranks that end with another status than 0
- *     MPICH      mpirun -n N
- *
- * Debian names the launchers apart, mpirun.openmpi and mpirun.mpich; elsewhere the one in PATH is
- * asked whose it is.  More ranks than cores are meant: Open MPI is told so, and that root may.
+ * Debian names them apart, mpirun.openmpi and mpirun.mpich; elsewhere the one in PATH is asked whose it
+ * is.
  */
 #include "launch.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/comm.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N_MPIS = 2, N_NAMES = 4, N_WORDS = 6, EXTRA = 16 };
+enum { N_MPIS = 2, N_NAMES = 4, N_WORDS = 6 };
 
 static const struct {
     const char *name, *package;
@@ -130,53 +125,4 @@ const char *launcher_own_word(const launcher *l, char *const *argv)
                     return *argv;
     }
     return NULL;
-}
-
-/* Whether there are fewer cores than ranks.  In a job of a batch system there are other hosts. */
-static bool is_crowded(int n)
-{
-    static const char *const batch[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"};
-    cpu_set_t mask;
-    for (size_t i = 0; i < sizeof batch / sizeof batch[0]; i++)
-        if (getenv(batch[i]))
-            return false;
-    return sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) < n;
-}
-
-void launcher_exec(const launcher *l, int n, char **argv)
-{
-    static char self[PATH_MAX];
-    char number[16];
-    const char **line = NULL;
-    int count = 0, k = 0;
-    while (argv[count])
-        count++;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0 || lk_alloc(&line, count + EXTRA, sizeof *line) != LK_OK)
-        return;
-    self[length] = '\0';
-    snprintf(number, sizeof number, "%d", n);
-    line[k++] = l->path;
-    if (strcmp(l->mpi, "openmpi") == 0) {
-        line[k++] = "-q";
-        if (is_crowded(n)) {
-            line[k++] = "--oversubscribe";
-            line[k++] = "--bind-to";
-            line[k++] = "none";
-            setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-        }
-        if (geteuid() == 0) {
-            setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
-            setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-        }
-    }
-    line[k++] = "-n";
-    line[k++] = number;
-    line[k++] = self;
-    for (int i = 0; i < count; i++)
-        line[k++] = argv[i];
-    line[k] = NULL;
-    setenv("LK_MPI", l->mpi, 1);
-    execv(l->path, (char *const *)(uintptr_t)line);
-    lk_free(line);
 }

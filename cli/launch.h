@@ -1,4 +1,4 @@
-/* Starting ranks as processes: which MPI, by which launcher. */
+/* Ranks as processes: of which MPI, started by which launcher. */
 #ifndef LK_CLI_LAUNCH_H
 #define LK_CLI_LAUNCH_H
 
@@ -22,11 +22,5 @@ bool launcher_find(const char *mpi, launcher *out, char *why, size_t size);
  * NULL: there is none.  A colon begins another program, and Open MPI takes its parameters from anywhere.
  */
 const char *launcher_own_word(const launcher *l, char *const *argv);
-
-/**
- * Replace this process by the launcher, which starts `n` times this command with `argv`
- * (NULL-terminated, from the verb's name on).  Returns only if it fails.
- */
-void launcher_exec(const launcher *l, int n, char **argv);
 
 #endif /* LK_CLI_LAUNCH_H */

@@ -14,6 +14,7 @@
 #include "launch_wait.h"
 
 #include "launch_deaf.h"
+#include "launch_line.h"
 #include "launch_note.h"
 #include "stop.h"
 #include "verb.h"
@@ -57,7 +58,8 @@ static int ending(const launcher *l)
 
 /* In the child: be its launcher, or go on as the job itself.  Signals are let in only when they cannot
  * kill a job that saves: the parent may have passed on a request already. */
-static void child_begin(const job_spec *spec, pid_t parent, int note, const sigset_t *wanted)
+static void child_begin(const job_spec *spec, const launch_line *line, pid_t parent, int note,
+                        const sigset_t *wanted)
 {
     const launcher *l = spec->launcher;
     prctl(PR_SET_PDEATHSIG, ending(l));
@@ -79,7 +81,7 @@ static void child_begin(const job_spec *spec, pid_t parent, int note, const sigs
     if (spec->output > 0)
         dup2(spec->output, STDOUT_FILENO);
     launch_note_name(parent, note);
-    launcher_exec(l, spec->n, spec->argv);
+    launch_line_exec(line);
     fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
     _exit(LK_EXIT_FAILED);
 }
@@ -113,10 +115,10 @@ static int status_of(const launcher *l, int wait_status, int said, bool asked)
         return code;
     if (asked)
         fprintf(stderr, "lockstep: stopped, without a checkpoint\n");
-    else if (code > 128 && code != 128 + SIGPIPE)
+    else if (code > 128 && code <= 128 + SIGRTMAX && code != 128 + SIGPIPE)
         fprintf(stderr, "lockstep: %s was killed by signal %d\n", l ? "a rank" : "the job",
                 code - 128);
-    else if (code <= 128)
+    else if (code != 128 + SIGPIPE)
         fprintf(stderr, "lockstep: the job ended with status %d\n", code);
     return LK_EXIT_FAILED;
 }
@@ -158,33 +160,37 @@ static int job_watch(const job_spec *spec, pid_t job, int note, const sigset_t *
     return wait_status;
 }
 
-/* Whether all words reach the job: what the launcher would read as its own is refused. */
-static bool words_are_ours(const job_spec *spec)
+/* The launcher's line; false after a message.  What the launcher would read as its own is refused. */
+static bool line_make(const job_spec *spec, launch_line *line, int *status)
 {
-    const char *word = spec->launcher ? launcher_own_word(spec->launcher, spec->argv) : NULL;
-    if (word)
+    const launcher *l = spec->launcher;
+    const char *word = launcher_own_word(l, spec->argv);
+    if (word) {
         fprintf(stderr,
                 "error: \"%s\" would be a word for %s, not for lockstep: leave it out; a file of "
                 "that name is ./%s\n",
-                word, spec->launcher->path, word);
-    return !word;
+                word, l->path, word);
+        *status = LK_EXIT_USAGE;
+        return false;
+    }
+    if (launch_line_make(l, spec->n, spec->argv, line))
+        return true;
+    fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
+    return false;
 }
 
-bool job_start(const job_spec *spec, job_end *end)
+/* Start the job and wait for its end; true in a child that is to do the work itself. */
+static bool job_fork(const job_spec *spec, const launch_line *line, job_end *end)
 {
     sigset_t wanted;
     pid_t parent = getpid();
-    *end = (job_end){.status = LK_EXIT_USAGE};
-    if (!words_are_ours(spec))
-        return false;
     int note = spec->launcher ? launch_note_open() : -1;
-    end->status = LK_EXIT_FAILED;
     signals_wanted(&wanted);
     sigprocmask(SIG_BLOCK, &wanted, NULL);
     fflush(NULL);
     pid_t job = fork();
     if (job == 0) {
-        child_begin(spec, parent, note, &wanted);
+        child_begin(spec, line, parent, note, &wanted);
         return true;
     }
     if (job < 0)
@@ -194,6 +200,23 @@ bool job_start(const job_spec *spec, job_end *end)
     if (job > 0)
         end->status = status_of(spec->launcher, wait_status, said, end->asked);
     return false;
+}
+
+bool job_start(const job_spec *spec, job_end *end)
+{
+    launch_line line = {.argv = NULL};
+    bool child = false;
+    *end = (job_end){.status = LK_EXIT_FAILED};
+    if (!spec->launcher || line_make(spec, &line, &end->status)) {
+        if (spec->dry_run) {
+            launch_line_print(&line);
+            end->status = LK_EXIT_DONE;
+        } else {
+            child = job_fork(spec, &line, end);
+        }
+    }
+    launch_line_free(&line);
+    return child;
 }
 
 void job_signals_let_in(void)

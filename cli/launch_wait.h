@@ -11,6 +11,7 @@ typedef struct job_spec {
     char **argv;              /* from the verb's name on, NULL-terminated */
     bool saves;               /* when asked to stop, the verb saves what it has */
     int output;               /* a file for its standard output; 0: where this process's goes */
+    bool dry_run;             /* print how the launcher would be called, and start nothing */
 } job_spec;
 
 typedef struct job_end {

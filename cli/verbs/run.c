@@ -17,6 +17,7 @@
 struct run_options {
     int64_t n, restarts;
     const char *transport, *mpi;
+    bool dry_run;
 };
 
 #define FIELD(name) offsetof(struct run_options, name)
@@ -50,6 +51,10 @@ static const lk_option options[] = {
      .min = 0,
      .max = 1000000,
      .help = "how often to start again, with --resume, after a failure"},
+    {.name = "dry-run",
+     .type = LK_OPTION_FLAG,
+     .offset = FIELD(dry_run),
+     .help = "print what is set for the launcher and its command line, and start nothing"},
     {.name = NULL},
 };
 
@@ -102,8 +107,11 @@ static int job_run(struct job *job)
 {
     job_end end;
     for (int64_t i = 0;; i++) {
-        const job_spec spec = {
-            .launcher = job->launcher, .n = job->n, .argv = job->argv, .saves = can_resume(job)};
+        const job_spec spec = {.launcher = job->launcher,
+                               .n = job->n,
+                               .argv = job->argv,
+                               .saves = can_resume(job),
+                               .dry_run = job->o->dry_run};
         if (job_start(&spec, &end))
             return ranks_run(job->n, rank_main, &job->call);
         if (end.status != LK_EXIT_FAILED || end.asked || i == job->o->restarts)
@@ -162,6 +170,8 @@ static int job_place(struct job *job)
     status = place_choose(job->o, job->n, &job->found, &job->launcher);
     if (status != LK_EXIT_DONE)
         return status;
+    if (job->o->dry_run && !job->launcher)
+        return LK_EXIT_DONE; /* there is no launcher, as was said */
     term_pass_on();
     return job_run(job);
 }
