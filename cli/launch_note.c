@@ -1,5 +1,9 @@
-/* Notes, of three bytes: see launch_note.h. */
+/* Notes: a few bytes for the job, and behind them a few for each rank.  See launch_note.h. */
 #include "launch_note.h"
+
+#include "verb.h"
+
+#include <lockstep/comm.h>
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,13 +12,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { STATUS, ASKED, READ }; /* where they are */
+enum { STATUS, ASKED, READ, RANKS = 16 }; /* where they are */
+
+struct rank {
+    unsigned char stage;
+    pid_t process;
+};
 
 static const char variable[] = "LK_NOTE";
 
 #define FILE_NAME "lockstep-note"
 
-static int reading = -1; /* in a rank: the note that it looks at */
+static int note = -1, place = -1; /* in a rank: the note, and which rank it is */
 
 static int get(int fd, int at)
 {
@@ -26,6 +35,11 @@ static bool put(int fd, int at, int value)
 {
     unsigned char byte = (unsigned char)value;
     return fd >= 0 && pwrite(fd, &byte, 1, at) == 1;
+}
+
+static off_t rank_at(int rank)
+{
+    return RANKS + (off_t)sizeof(struct rank) * rank;
 }
 
 /* ---- in the command ---- */
@@ -55,12 +69,24 @@ bool launch_note_is_read(int fd)
     return get(fd, READ) != 0;
 }
 
-int launch_note_take(int fd)
+launch_stage launch_note_stage(int fd, int rank, pid_t *process)
 {
-    int status = get(fd, STATUS);
+    struct rank r = {.stage = LAUNCH_UNSEEN};
+    if (fd < 0 || pread(fd, &r, sizeof r, rank_at(rank)) != (ssize_t)sizeof r)
+        r = (struct rank){.stage = LAUNCH_UNSEEN};
+    *process = r.process;
+    return r.stage;
+}
+
+int launch_note_status(int fd)
+{
+    return get(fd, STATUS);
+}
+
+void launch_note_close(int fd)
+{
     if (fd >= 0)
         close(fd);
-    return status;
 }
 
 /* ---- in a rank ---- */
@@ -73,30 +99,48 @@ static bool is_ours(const char *path)
     return readlink(path, is, sizeof is - 1) > 0 && strncmp(is, want, sizeof want - 1) == 0;
 }
 
-static int note_find(void)
+static bool stage_put(launch_stage stage)
+{
+    struct rank r;
+    memset(&r, 0, sizeof r);
+    r.stage = (unsigned char)stage;
+    r.process = getpid();
+    return place < 0 || pwrite(note, &r, sizeof r, rank_at(place)) == (ssize_t)sizeof r;
+}
+
+void launch_note_come(int rank)
 {
     const char *path = getenv(variable);
-    return path && is_ours(path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    note = path && is_ours(path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    place = rank < LK_MAX_LOCAL ? rank : -1;
+    if (note >= 0)
+        (void)stage_put(LAUNCH_CAME);
 }
 
 void launch_note_read(void)
 {
-    if (reading < 0)
-        reading = note_find();
-    (void)put(reading, READ, 1);
+    (void)put(note, READ, 1);
 }
 
 bool launch_note_asks(void)
 {
-    return get(reading, ASKED) != 0;
+    return get(note, ASKED) != 0;
 }
 
+void launch_note_meet(void)
+{
+    if (note >= 0)
+        (void)stage_put(LAUNCH_MET);
+}
+
+/* Of several statuses the first failure counts: the others come of it. */
 void launch_note_say(int status)
 {
-    int fd = status != 0 ? note_find() : -1;
-    if (fd < 0)
+    if (note < 0)
         return;
-    if (!put(fd, STATUS, status))
+    int before = launch_note_status(note);
+    bool first = before == LK_EXIT_DONE || before == LK_EXIT_REQUEUE;
+    bool said = status == LK_EXIT_DONE || !first || put(note, STATUS, status);
+    if (!stage_put(LAUNCH_DONE) || !said)
         fputs("warning: the launcher is not told the status\n", stderr);
-    close(fd);
 }

@@ -1,8 +1,8 @@
 /* What a job and the command that started it tell each other past MPI's launcher.
  *
- * Up goes the job's status: MPICH's launcher forgets it at times, when ranks got a signal.  Down goes
- * a request to stop: launchers lose signals, or hang, while they start their ranks; a note is found
- * by a rank however late it is.
+ * Up goes how far each rank is, and the job's status: MPICH's launcher forgets it at times, when ranks
+ * got a signal.  Down goes a request to stop: launchers lose signals, or hang, while they start their
+ * ranks; a note is found by a rank however late it is.
  *
  * The note is a memfd of the command, which tells ranks where it is in LK_NOTE: a path of /proc, that
  * leads nowhere on other hosts.  There the launcher's word counts, and the signals that it passes on.
@@ -11,6 +11,15 @@
 #define LK_CLI_LAUNCH_NOTE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
+
+/** How far a rank is. */
+typedef enum launch_stage {
+    LAUNCH_UNSEEN, /* it did not start yet, or is on another host */
+    LAUNCH_CAME,
+    LAUNCH_MET, /* with the others, behind MPI_Init */
+    LAUNCH_DONE /* at its own end, with a status */
+} launch_stage;
 
 /** In the command: the file of a note, -1: there is none. */
 int launch_note_open(void);
@@ -24,16 +33,28 @@ void launch_note_ask(int fd);
 /** In the command: whether a rank looks at what it is asked. */
 bool launch_note_is_read(int fd);
 
-/** In the command: close the file; the status that a rank left, 0: none did. */
-int launch_note_take(int fd);
+/** In the command: how far a rank is, and its process, 0 if it is unseen. */
+launch_stage launch_note_stage(int fd, int rank, pid_t *process);
 
-/** In a rank, before it has other threads: begin to look at the note, if there is one. */
+/** In the command: the status of the first rank that failed or stopped, 0: none left one. */
+int launch_note_status(int fd);
+
+/** In the command: close the file. */
+void launch_note_close(int fd);
+
+/** In a rank, at its start: say that it is there.  `rank` -1: it does not know which it is. */
+void launch_note_come(int rank);
+
+/** In a rank, before it has other threads: begin to look at what it is asked. */
 void launch_note_read(void);
 
 /** In a rank that does: whether it was asked to stop. */
 bool launch_note_asks(void);
 
-/** In a rank, at its end: leave a status other than 0 there. */
+/** In a rank: say that it has met the others. */
+void launch_note_meet(void);
+
+/** In a rank, at its end: leave its status there. */
 void launch_note_say(int status);
 
 #endif /* LK_CLI_LAUNCH_NOTE_H */

@@ -103,13 +103,35 @@ static void request(const job_spec *spec, pid_t job, int note)
         kill(job, SIGUSR1);
 }
 
-/* MPICH's launcher joins the statuses of its ranks bit by bit, and says 9 of one that was killed;
- * Open MPI's says 137. */
-static int status_of(const launcher *l, int wait_status, int said, bool asked)
+/* What the ranks themselves say, where the launcher says that all is done: the status of one, or that one
+ * has gone without any. */
+static int status_said(const job_spec *spec, int note, bool asked)
 {
+    int status = launch_note_status(note);
+    for (int r = 0; r < spec->n && status == LK_EXIT_DONE; r++) {
+        pid_t process;
+        launch_stage stage = launch_note_stage(note, r, &process);
+        if (stage != LAUNCH_CAME && stage != LAUNCH_MET)
+            continue;
+        if (asked)
+            return 128 + SIGTERM;
+        fprintf(stderr,
+                "error: rank %d (process %d) ended before its work was done, of which %s says "
+                "nothing\n",
+                r, (int)process, spec->launcher->path);
+        status = LK_EXIT_FAILED;
+    }
+    return status;
+}
+
+/* MPICH's launcher joins the statuses of its ranks bit by bit, and says 9 of one that was killed, or
+ * even 0; Open MPI's says 137. */
+static int status_of(const job_spec *spec, int wait_status, int note, bool asked)
+{
+    const launcher *l = spec->launcher;
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     if (code == LK_EXIT_DONE)
-        code = said;
+        code = status_said(spec, note, asked);
     if (code == LK_EXIT_DONE || code == LK_EXIT_FAILED || code == LK_EXIT_USAGE ||
         code == LK_EXIT_REQUEUE)
         return code;
@@ -196,9 +218,9 @@ static bool job_fork(const job_spec *spec, const launch_line *line, job_end *end
     if (job < 0)
         fprintf(stderr, "error: cannot start a process: %s\n", strerror(errno));
     int wait_status = job < 0 ? 0 : job_watch(spec, job, note, &wanted, &end->asked);
-    int said = launch_note_take(note);
     if (job > 0)
-        end->status = status_of(spec->launcher, wait_status, said, end->asked);
+        end->status = status_of(spec, wait_status, note, end->asked);
+    launch_note_close(note);
     return false;
 }
 

@@ -1,5 +1,6 @@
 /* The command: finds the verb, runs it, and notices when its output could not be written. */
 #include "launch_note.h"
+#include "ranks.h"
 #include "report.h"
 #include "verb.h"
 
@@ -80,6 +81,7 @@ int main(int argc, char **argv)
     /* A closed pipe then shows as a failed write, see report_flush(). */
     signal(SIGPIPE, SIG_IGN);
     lk_log_sink_set(print_message, NULL);
+    launch_note_come(ranks_given());
     int status = dispatch(argc - 1, argv + 1);
     lk_threads_stop();
     int error = report_flush();

@@ -1,6 +1,7 @@
 /* Ranks of this process or thread. */
 #include "ranks.h"
 
+#include "launch_note.h"
 #include "verb.h"
 
 #include <lockstep/log.h>
@@ -23,7 +24,7 @@ static _Thread_local struct {
 /* The rank that a launcher gave this process, 0 if that is no number; -1 if none started it.  srun
  * gives one for no MPI too: ranks_open() then says what is wrong.  A batch script has SLURM_PROCID as
  * well, but is no part of a step. */
-static int launched_rank(void)
+int ranks_given(void)
 {
     /* PMIX_RANK behind PMI_RANK: under SLURM it may be that of a helper of MPICH's mpirun. */
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
@@ -42,7 +43,7 @@ static int launched_rank(void)
 
 bool ranks_launched(void)
 {
-    return here.lent || launched_rank() >= 0;
+    return here.lent || ranks_given() >= 0;
 }
 
 bool ranks_are_threads(void)
@@ -120,7 +121,7 @@ static lk_status processes_join(lk_comm *comm)
  * as it ends, so that it is said once. */
 static int open_failed(lk_status st)
 {
-    if (launched_rank() > 0)
+    if (ranks_given() > 0)
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     here.unopened = true;
     return verb_failed_with(st, NULL);
@@ -137,6 +138,7 @@ int ranks_open_on(const char *transport, lk_comm **out)
     lk_status st = lk_comm_open(transport, out);
     if (st != LK_OK)
         return open_failed(st);
+    launch_note_meet();
     return processes_join(*out) == LK_OK ? LK_EXIT_DONE : verb_failed();
 }
 
@@ -157,13 +159,13 @@ void ranks_close(lk_comm *comm)
 
 bool ranks_leader(void)
 {
-    return here.size > 0 ? here.rank == 0 : launched_rank() <= 0;
+    return here.size > 0 ? here.rank == 0 : ranks_given() <= 0;
 }
 
 bool ranks_speak(void)
 {
     if (here.size == 0)
-        return here.unopened || launched_rank() <= 0;
+        return here.unopened || ranks_given() <= 0;
     return !here.spoken || atomic_exchange(here.spoken, 1) == 0;
 }
 

@@ -23,6 +23,9 @@ int ranks_open_on(const char *transport, lk_comm **out);
 /** Give them back; NULL is allowed. */
 void ranks_close(lk_comm *comm);
 
+/** The rank that a launcher gave this process; -1: none started it. */
+int ranks_given(void);
+
 /** Whether a launcher started this process or thread as a rank. */
 bool ranks_launched(void);
 

@@ -175,6 +175,10 @@ for mpi in $mpis; do
     chmod +x "$work/$mpi/mpirun.$mpi"
     status 2 env PATH="$work/$mpi:$PATH" "$lockstep" run -n 2 --mpi "$mpi" -- train "$work/nothing.yaml"
     status 0 env PATH="$work/$mpi:$PATH" "$lockstep" run -n 2 --mpi "$mpi" -- topo
+    # Of a rank that was killed, nobody said a status.
+    status 1 env PATH="$work/$mpi:$PATH" LK_STORAGE_FAULT=mkdir:1:KILL \
+        "$lockstep" run -n 1 --mpi "$mpi" -- train "$work/net.yaml" "train.output=$work/killed-$mpi"
+    err 'ended before its work was done'
 done
 
 # A launcher that does not notice that its ranks have ended, as Open MPI's if one dies while it starts.
