@@ -117,6 +117,11 @@ void launch_note_come(int rank)
         (void)stage_put(LAUNCH_CAME);
 }
 
+bool launch_note_is_there(void)
+{
+    return note >= 0;
+}
+
 void launch_note_read(void)
 {
     (void)put(note, READ, 1);

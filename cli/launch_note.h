@@ -45,6 +45,9 @@ void launch_note_close(int fd);
 /** In a rank, at its start: say that it is there.  `rank` -1: it does not know which it is. */
 void launch_note_come(int rank);
 
+/** In a rank that came: whether the command that started it watches. */
+bool launch_note_is_there(void);
+
 /** In a rank, before it has other threads: begin to look at what it is asked. */
 void launch_note_read(void);
 

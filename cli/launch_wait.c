@@ -6,16 +6,19 @@
  * find the request in a note.  Those of other hosts cannot: as long as nobody reads the note, the
  * launcher gets USR1, which both pass on, after a second and again every second.  A verb that has
  * nothing to save gets TERM.
- * A second INT ends the job at once, and so is a launcher ended that does not notice that its ranks have.
+ * A second INT ends the job at once, and so is a launcher ended that does not notice that its ranks have,
+ * and a job whose ranks do not meet.  What a launcher does not end in seconds is killed, process by
+ * process, and with it ranks that are stopped.
  *
  * When this process dies, whatever the cause, the system ends the child.  A launcher then ends its ranks,
  * or they find that it is gone.
  */
 #include "launch_wait.h"
 
-#include "launch_deaf.h"
 #include "launch_line.h"
 #include "launch_note.h"
+#include "launch_start.h"
+#include "launch_tree.h"
 #include "stop.h"
 #include "verb.h"
 
@@ -86,21 +89,39 @@ static void child_begin(const job_spec *spec, const launch_line *line, pid_t par
     _exit(LK_EXIT_FAILED);
 }
 
-static void end_at_once(const launcher *l, pid_t job)
+/* A job that is watched. */
+struct watch {
+    const job_spec *spec;
+    pid_t job;
+    launch_start start;
+    bool asked;        /* to stop */
+    int64_t asked_ns;  /* when */
+    int64_t told_ns;   /* when the job was, by request() or by a signal after that */
+    int64_t ending_ns; /* when its end began; 0: it did not */
+    int deaf;          /* seconds */
+    bool given_up;     /* its end was decided here */
+};
+
+/* End the job, with no more ado. */
+static void job_finish(struct watch *w)
 {
-    fprintf(stderr, "lockstep: ending the job at once\n");
-    kill(job, ending(l));
+    kill(w->job, ending(w->spec->launcher));
+    if (w->ending_ns == 0)
+        w->ending_ns = lk_clock_ns();
 }
 
 /* Tell the job that it is to stop. */
-static void request(const job_spec *spec, pid_t job, int note)
+static void request(struct watch *w)
 {
-    if (!spec->saves)
-        kill(job, SIGTERM);
-    else if (spec->launcher)
-        launch_note_ask(note);
+    if (!w->spec->saves)
+        kill(w->job, SIGTERM);
+    else if (w->spec->launcher)
+        launch_note_ask(w->start.note);
     else
-        kill(job, SIGUSR1);
+        kill(w->job, SIGUSR1);
+    w->told_ns = lk_clock_ns();
+    w->asked_ns = w->asked ? w->asked_ns : w->told_ns;
+    w->asked = true;
 }
 
 /* What the ranks themselves say, where the launcher says that all is done: the status of one, or that one
@@ -109,8 +130,8 @@ static int status_said(const job_spec *spec, int note, bool asked)
 {
     int status = launch_note_status(note);
     for (int r = 0; r < spec->n && status == LK_EXIT_DONE; r++) {
-        pid_t process;
-        launch_stage stage = launch_note_stage(note, r, &process);
+        pid_t pid;
+        launch_stage stage = launch_note_stage(note, r, &pid);
         if (stage != LAUNCH_CAME && stage != LAUNCH_MET)
             continue;
         if (asked)
@@ -118,7 +139,7 @@ static int status_said(const job_spec *spec, int note, bool asked)
         fprintf(stderr,
                 "error: rank %d (process %d) ended before its work was done, of which %s says "
                 "nothing\n",
-                r, (int)process, spec->launcher->path);
+                r, (int)pid, spec->launcher->path);
         status = LK_EXIT_FAILED;
     }
     return status;
@@ -146,39 +167,78 @@ static int status_of(const job_spec *spec, int wait_status, int note, bool asked
 }
 
 /* Once a second: end a launcher that has not noticed for a while that its ranks have ended. */
-static void deaf_end(const job_spec *spec, pid_t job, int *deaf)
+static void deaf_end(struct watch *w)
 {
     enum { PATIENCE = 5 };
-    *deaf = spec->launcher && launch_is_deaf(job) ? *deaf + 1 : 0;
-    if (*deaf != PATIENCE)
+    w->deaf = tree_is_deaf(w->job) ? w->deaf + 1 : 0;
+    if (w->deaf != PATIENCE)
         return;
     fprintf(stderr, "lockstep: all ranks have ended, but %s does not notice: ending it\n",
-            spec->launcher->path);
-    kill(job, SIGKILL);
+            w->spec->launcher->path);
+    kill(w->job, SIGKILL);
+}
+
+/* Whether a job that was asked to stop does not: its ranks do not meet, or have nothing to save and stay
+ * all the same. */
+static bool is_obstinate(const struct watch *w)
+{
+    const int64_t patience = 5000000000;
+    if (!w->asked)
+        return false;
+    return launch_start_is_stuck(&w->start, w->job, w->asked_ns) ||
+           (!w->spec->saves && lk_clock_ns() - w->asked_ns >= patience);
+}
+
+/* Ranks alone: their launcher would wake those that are stopped; it cleans up when they have gone. */
+static void give_up(struct watch *w)
+{
+    w->given_up = true;
+    w->ending_ns = lk_clock_ns();
+    tree_kill_ranks(w->job);
+}
+
+/* End a job whose ranks do not meet or do not stop; and if its launcher cannot, end its processes. */
+static void start_watch(struct watch *w)
+{
+    const int64_t patience = 3000000000;
+    launch_start_look(&w->start);
+    if (w->ending_ns == 0 && launch_start_is_late(&w->start, w->job)) {
+        launch_start_complain(&w->start, w->job);
+        give_up(w);
+    } else if (w->ending_ns == 0 && is_obstinate(w)) {
+        fprintf(stderr, "lockstep: the ranks %s: ending the job\n",
+                w->start.met ? "do not end" : "have not met");
+        give_up(w);
+    }
+    if (w->ending_ns > 0 && lk_clock_ns() - w->ending_ns >= patience)
+        tree_kill(w->job);
 }
 
 /* Pass requests on until the job ends; returns how it did, as waitpid(). */
-static int job_watch(const job_spec *spec, pid_t job, int note, const sigset_t *wanted, bool *asked)
+static int job_watch(struct watch *w, const sigset_t *wanted)
 {
-    enum { SECOND = 1000000000 };
-    int64_t told = 0; /* when, by request() or by a signal after that */
-    int wait_status = 0, deaf = 0;
-    while (waitpid(job, &wait_status, WNOHANG) != job) {
+    const int64_t second = 1000000000;
+    const job_spec *spec = w->spec;
+    int wait_status = 0;
+    while (waitpid(w->job, &wait_status, WNOHANG) != w->job) {
         int sig = sigtimedwait(wanted, NULL, &(struct timespec){.tv_sec = 1});
-        if (sig == SIGINT && *asked) {
-            end_at_once(spec->launcher, job);
-        } else if (sig > 0 && sig != SIGCHLD && (!*asked || !spec->saves)) {
-            request(spec, job, note);
-            told = lk_clock_ns();
-            *asked = true;
-        } else if (*asked && spec->saves && spec->launcher && !launch_note_is_read(note) &&
-                   lk_clock_ns() - told >= SECOND) {
-            kill(job, SIGUSR1);
-            told = lk_clock_ns();
+        if (sig == SIGINT && w->asked) {
+            fprintf(stderr, "lockstep: ending the job at once\n");
+            job_finish(w);
+        } else if (sig > 0 && sig != SIGCHLD && (!w->asked || !spec->saves)) {
+            request(w);
+        } else if (w->asked && spec->saves && spec->launcher &&
+                   !launch_note_is_read(w->start.note) && lk_clock_ns() - w->told_ns >= second) {
+            kill(w->job, SIGUSR1);
+            w->told_ns = lk_clock_ns();
         }
-        if (sig < 0)
-            deaf_end(spec, job, &deaf);
+        if (sig < 0 && spec->launcher)
+            deaf_end(w);
+        if (spec->launcher)
+            start_watch(w);
     }
+    if (spec->launcher)
+        tree_kill_ranks(w->job);
     return wait_status;
 }
 
@@ -206,21 +266,33 @@ static bool job_fork(const job_spec *spec, const launch_line *line, job_end *end
 {
     sigset_t wanted;
     pid_t parent = getpid();
-    int note = spec->launcher ? launch_note_open() : -1;
+    struct watch w = {.spec = spec, .start = {.note = -1, .n = spec->n, .here = line->here}};
+    if (spec->launcher) {
+        if (!launch_start_seconds(&w.start.seconds)) {
+            end->status = LK_EXIT_USAGE;
+            return false;
+        }
+        w.start.note = launch_note_open();
+        prctl(PR_SET_CHILD_SUBREAPER, 1); /* ranks that outlive their launcher are found here */
+    }
     signals_wanted(&wanted);
     sigprocmask(SIG_BLOCK, &wanted, NULL);
     fflush(NULL);
-    pid_t job = fork();
-    if (job == 0) {
-        child_begin(spec, line, parent, note, &wanted);
+    launch_start_begin(&w.start);
+    w.job = fork();
+    if (w.job == 0) {
+        child_begin(spec, line, parent, w.start.note, &wanted);
         return true;
     }
-    if (job < 0)
+    if (w.job < 0) {
         fprintf(stderr, "error: cannot start a process: %s\n", strerror(errno));
-    int wait_status = job < 0 ? 0 : job_watch(spec, job, note, &wanted, &end->asked);
-    if (job > 0)
-        end->status = status_of(spec, wait_status, note, end->asked);
-    launch_note_close(note);
+    } else {
+        int wait_status = job_watch(&w, &wanted);
+        end->asked = w.asked;
+        end->status = w.given_up ? LK_EXIT_FAILED
+                                 : status_of(spec, wait_status, w.start.note, w.asked);
+    }
+    launch_note_close(w.start.note);
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* Ranks of this process or thread. */
 #include "ranks.h"
 
+#include "launch_alarm.h"
 #include "launch_note.h"
 #include "verb.h"
 
@@ -135,7 +136,11 @@ int ranks_open_on(const char *transport, lk_comm **out)
                            "threads");
     if (here.lent || (transport && strcmp(transport, "local") == 0))
         return LK_EXIT_DONE;
+    bool alone = ranks_given() >= 0 && !launch_note_is_there();
+    if (alone && !launch_alarm_set(ranks_given()))
+        return LK_EXIT_USAGE;
     lk_status st = lk_comm_open(transport, out);
+    launch_alarm_clear();
     if (st != LK_OK)
         return open_failed(st);
     launch_note_meet();

@@ -16,7 +16,7 @@
 
 struct run_options {
     int64_t n, restarts;
-    const char *transport, *mpi;
+    const char *transport, *mpi, *start_deadline;
     bool dry_run;
 };
 
@@ -51,6 +51,13 @@ static const lk_option options[] = {
      .min = 0,
      .max = 1000000,
      .help = "how often to start again, with --resume, after a failure"},
+    {.name = "start-deadline",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(start_deadline),
+     .value = "S",
+     .help = "end the job if for so many seconds no further rank comes and MPI_Init has not "
+             "returned, 0: never; otherwise LK_START_DEADLINE, or LK_DEADLINE but at least 10, or "
+             "60"},
     {.name = "dry-run",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(dry_run),
@@ -172,6 +179,8 @@ static int job_place(struct job *job)
         return status;
     if (job->o->dry_run && !job->launcher)
         return LK_EXIT_DONE; /* there is no launcher, as was said */
+    if (job->o->start_deadline)
+        setenv("LK_START_DEADLINE", job->o->start_deadline, 1);
     term_pass_on();
     return job_run(job);
 }

@@ -1,0 +1,172 @@
+/* The start of a job.
+ *
+ * Ranks on this host leave in the note that they came, and that they have met the others: then all have,
+ * because that is collective.  The deadline counts from the last one that came, so that many slow ones
+ * have their time.
+ */
+#include "launch_start.h"
+
+#include "launch_note.h"
+#include "launch_tree.h"
+#include "verb.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/clock.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Seconds in a variable; false if it holds anything else. */
+static bool seconds_read(const char *variable, double *out)
+{
+    const char *text = getenv(variable);
+    char *end = NULL;
+    if (!text || !*text)
+        return true;
+    double value = strspn(text, "0123456789.e+-") == strlen(text) ? strtod(text, &end) : -1;
+    bool is = end && !*end && value >= 0 && value <= 1e9;
+    *out = is ? value : *out;
+    return is;
+}
+
+bool launch_start_seconds(double *seconds)
+{
+    enum { LEAST = 10 };
+    *seconds = 60;
+    (void)seconds_read("LK_DEADLINE", seconds); /* what is wrong with it, the library says */
+    if (*seconds > 0 && *seconds < LEAST)
+        *seconds = LEAST;
+    if (seconds_read("LK_START_DEADLINE", seconds))
+        return true;
+    (void)verb_refuse("LK_START_DEADLINE is \"%s\": it must be seconds, 0 for no deadline",
+                      getenv("LK_START_DEADLINE"));
+    return false;
+}
+
+void launch_start_begin(launch_start *s)
+{
+    s->moved_ns = lk_clock_ns();
+}
+
+void launch_start_look(launch_start *s)
+{
+    int came = 0, done = 0;
+    for (int r = 0; r < s->n && !s->met; r++) {
+        pid_t pid;
+        launch_stage stage = launch_note_stage(s->note, r, &pid);
+        came += stage != LAUNCH_UNSEEN;
+        done += stage == LAUNCH_DONE;
+        s->met = stage == LAUNCH_MET || done == s->n;
+    }
+    if (came > s->came) {
+        s->came = came;
+        s->moved_ns = lk_clock_ns();
+    }
+}
+
+static void ours_count(const process *p, void *arg)
+{
+    *(int *)arg += process_is_ours(p->pid);
+}
+
+bool launch_start_is_late(const launch_start *s, pid_t launcher)
+{
+    int ranks = s->came;
+    if (s->met || s->seconds <= 0 || 1e-9 * (double)(lk_clock_ns() - s->moved_ns) < s->seconds)
+        return false;
+    tree_visit(launcher, ours_count, &ranks);
+    return s->here || ranks > 0;
+}
+
+static void stopped_count(const process *p, void *arg)
+{
+    *(int *)arg += p->state == 'T' || p->state == 't';
+}
+
+bool launch_start_is_stuck(const launch_start *s, pid_t launcher, int64_t since_ns)
+{
+    enum { PATIENCE = 10, STOPPED_PATIENCE = 1 };
+    int stopped = 0;
+    int64_t from = since_ns > s->moved_ns ? since_ns : s->moved_ns;
+    double waited = 1e-9 * (double)(lk_clock_ns() - from);
+    if (s->met || waited < STOPPED_PATIENCE)
+        return false;
+    tree_visit(launcher, stopped_count, &stopped);
+    return stopped > 0 || waited >= PATIENCE;
+}
+
+/* ---- who is it? ---- */
+
+struct roll {
+    int n;
+    process *rank; /* by rank; pid 0: no process of it is seen */
+};
+
+/* The rank of a process that has not come so far as to say it: its launcher has, in its environment. */
+static int rank_of(pid_t pid)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="};
+    char path[64], text[65536];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    for (ssize_t k = 1; fd >= 0 && k > 0 && n<sizeof text - 1; n += k> 0 ? (size_t)k : 0)
+        k = read(fd, text + n, sizeof text - 1 - n);
+    if (fd >= 0)
+        close(fd);
+    text[n] = '\0';
+    for (const char *at = text; at < text + n; at += strlen(at) + 1)
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            if (strncmp(at, names[i], strlen(names[i])) == 0)
+                return (int)strtol(at + strlen(names[i]), NULL, 10);
+    return -1;
+}
+
+static void roll_call(const process *p, void *arg)
+{
+    struct roll *roll = arg;
+    int rank = process_is_ours(p->pid) ? rank_of(p->pid) : -1;
+    if (rank >= 0 && rank < roll->n)
+        roll->rank[rank] = *p;
+}
+
+/* Print those who are missing, up to a few; returns how many there are. */
+static int missing_print(const launch_start *s, const struct roll *roll)
+{
+    enum { FEW = 8 };
+    int missing = 0;
+    for (int r = 0; r < s->n; r++) {
+        pid_t said;
+        const process *p = &roll->rank[r];
+        bool came = launch_note_stage(s->note, r, &said) != LAUNCH_UNSEEN;
+        if (came && p->pid > 0 && p->state != 'T' && p->state != 't')
+            continue;
+        if (missing++ >= FEW)
+            continue;
+        fprintf(stderr, "%s rank %d ", missing > 1 ? "," : ":", r);
+        if (p->pid == 0)
+            fprintf(stderr, came ? "has ended" : "did not come");
+        else
+            fprintf(stderr, "(process %d) %s", (int)p->pid,
+                    p->state == 'T' || p->state == 't' ? "is stopped" : "has not begun");
+    }
+    if (missing > FEW)
+        fprintf(stderr, " and %d more", missing - FEW);
+    return missing;
+}
+
+void launch_start_complain(const launch_start *s, pid_t launcher)
+{
+    struct roll roll = {.n = s->n};
+    fprintf(stderr, "error: the ranks have not met in MPI_Init after %.15g s", s->seconds);
+    if (lk_alloc_zero(&roll.rank, s->n, sizeof *roll.rank) == LK_OK) {
+        tree_visit(launcher, roll_call, &roll);
+        if (missing_print(s, &roll) == 0)
+            fprintf(stderr, ", although all came");
+    }
+    fprintf(stderr, "; ending the job (LK_START_DEADLINE sets these seconds)\n");
+    lk_free(roll.rank);
+}

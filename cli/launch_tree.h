@@ -1,0 +1,37 @@
+/* The processes below a process, as /proc shows them: a launcher, its helpers and its ranks. */
+#ifndef LK_CLI_LAUNCH_TREE_H
+#define LK_CLI_LAUNCH_TREE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct process {
+    pid_t pid;
+    char state;               /* as in ps: T is stopped, Z has ended */
+    unsigned long long start; /* with it, a number is one process and no later one */
+} process;
+
+/** Look at a process; false if there is none. */
+bool process_look(pid_t pid, process *out);
+
+/** Whether it runs this program. */
+bool process_is_ours(pid_t pid);
+
+/** Call `fn` with each process below `root`, those further down first. */
+void tree_visit(pid_t root, void (*fn)(const process *p, void *arg), void *arg);
+
+/**
+ * Whether a launcher is deaf: it has children, of which it has not yet taken note that all have ended.
+ * Open MPI's hangs so if one is killed while it starts, with all ranks dead and nobody told.
+ */
+bool tree_is_deaf(pid_t launcher);
+
+/** Kill a launcher with all that is below it; stopped processes, too.  And those below this process
+ * that run this program: ranks that outlived their launcher. */
+void tree_kill(pid_t launcher);
+
+/** Kill the ranks below this process, whether or not they still have their launcher, and wait for their
+ * end. */
+void tree_kill_ranks(pid_t launcher);
+
+#endif /* LK_CLI_LAUNCH_TREE_H */
