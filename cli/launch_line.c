@@ -9,6 +9,8 @@
  * network then, so that no rank opens a port for other machines: Open MPI leaves out what would, and
  * what MPICH is built on keeps to the loopback.  The launchers themselves cannot be told so.
  *
+ * What they keep in files goes to folders that are removed after the job: see launch_home.h.
+ *
  * What is set in the environment already stays.
  */
 #include "launch_line.h"
@@ -25,7 +27,7 @@ enum { EXTRA = 16 };
 
 static bool is_set(const char *variable)
 {
-    const char *value = getenv(variable);
+    const char *value = secure_getenv(variable);
     return value && *value;
 }
 
@@ -37,8 +39,7 @@ static bool is_any_set(const char *const *variable)
     return false;
 }
 
-/* Whether nobody names other hosts. */
-static bool is_here(void)
+bool launch_is_here(void)
 {
     static const char *const elsewhere[] = {"SLURM_JOB_ID",
                                             "PBS_JOBID",
@@ -61,13 +62,13 @@ static bool is_crowded(int n)
 
 static void set(launch_line *line, const char *name, const char *value)
 {
-    if (is_set(name) || line->n_settings == LAUNCH_SETTINGS)
+    if (is_set(name) || !*value || line->n_settings == LAUNCH_SETTINGS)
         return;
     line->setting[line->n_settings].name = name;
     line->setting[line->n_settings++].value = value;
 }
 
-static void openmpi_set(launch_line *line)
+static void openmpi_set(launch_line *line, const launch_home *home)
 {
     static const char *const chosen[] = {"OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", NULL};
     if (geteuid() == 0) {
@@ -77,6 +78,9 @@ static void openmpi_set(launch_line *line)
     if (!line->here)
         return;
     set(line, "OMPI_MCA_orte_default_hostfile", "none");
+    set(line, "OMPI_MCA_orte_tmpdir_base", home->files);
+    set(line, "OMPI_MCA_btl_vader_backing_directory", home->memory);
+    set(line, "UCX_POSIX_DIR", home->memory);
     set(line, "UCX_NET_DEVICES", "lo");
     if (is_any_set(chosen))
         return;
@@ -84,19 +88,21 @@ static void openmpi_set(launch_line *line)
     set(line, "OMPI_MCA_mtl", "^ofi");
 }
 
-static void mpich_set(launch_line *line)
+static void mpich_set(launch_line *line, const launch_home *home)
 {
     if (!line->here)
         return;
+    set(line, "UCX_POSIX_DIR", home->memory);
     set(line, "UCX_NET_DEVICES", "lo");
     set(line, "FI_TCP_IFACE", "lo");
     set(line, "FI_SOCKETS_IFACE", "lo");
 }
 
-bool launch_line_make(const launcher *l, int n, char **argv, launch_line *out)
+bool launch_line_make(const launcher *l, int n, char **argv, const launch_home *home,
+                      launch_line *out)
 {
     int count = 0, k = 0;
-    *out = (launch_line){.here = is_here()};
+    *out = (launch_line){.here = launch_is_here()};
     while (argv[count])
         count++;
     ssize_t length = readlink("/proc/self/exe", out->self, sizeof out->self - 1);
@@ -106,7 +112,7 @@ bool launch_line_make(const launcher *l, int n, char **argv, launch_line *out)
     snprintf(out->number, sizeof out->number, "%d", n);
     out->argv[k++] = l->path;
     if (strcmp(l->mpi, "openmpi") == 0) {
-        openmpi_set(out);
+        openmpi_set(out, home);
         out->argv[k++] = "-q";
         if (out->here && is_crowded(n)) {
             out->argv[k++] = "--oversubscribe";
@@ -115,7 +121,7 @@ bool launch_line_make(const launcher *l, int n, char **argv, launch_line *out)
             set(out, "OMPI_MCA_mpi_yield_when_idle", "1");
         }
     } else {
-        mpich_set(out);
+        mpich_set(out, home);
     }
     out->setting[out->n_settings].name = "LK_MPI";
     out->setting[out->n_settings++].value = l->mpi;

@@ -94,6 +94,9 @@ struct watch {
     const job_spec *spec;
     pid_t job;
     launch_start start;
+    const launch_home *home;
+    int recorded;      /* ranks that are, there */
+    int looks;         /* still to be taken at what they have */
     bool asked;        /* to stop */
     int64_t asked_ns;  /* when */
     int64_t told_ns;   /* when the job was, by request() or by a signal after that */
@@ -189,11 +192,35 @@ static bool is_obstinate(const struct watch *w)
            (!w->spec->saves && lk_clock_ns() - w->asked_ns >= patience);
 }
 
+/* Record the processes of the job when a rank has come, and for some seconds what ranks have of the MPI
+ * while they are in MPI_Init: behind it, it may be theirs. */
+static void job_record(struct watch *w)
+{
+    enum { LOOKS = 3, TEXT = 8192 };
+    char lines[TEXT];
+    pid_t pid;
+    if (w->start.came > w->recorded) {
+        launch_home_add_tree(w->home, w->job);
+        w->recorded = w->start.came;
+        w->looks = LOOKS;
+    }
+    if (w->looks == 0)
+        return;
+    w->looks--;
+    for (int r = 0; r < w->start.n; r++)
+        if (launch_note_stage(w->start.note, r, &pid) == LAUNCH_CAME &&
+            launch_home_segments(pid, lines, sizeof lines) > 0 &&
+            launch_note_stage(w->start.note, r, &pid) == LAUNCH_CAME)
+            launch_home_add_segments(w->home, lines);
+}
+
 /* Ranks alone: their launcher would wake those that are stopped; it cleans up when they have gone. */
 static void give_up(struct watch *w)
 {
     w->given_up = true;
     w->ending_ns = lk_clock_ns();
+    w->looks = 1;
+    job_record(w);
     tree_kill_ranks(w->job);
 }
 
@@ -202,6 +229,7 @@ static void start_watch(struct watch *w)
 {
     const int64_t patience = 3000000000;
     launch_start_look(&w->start);
+    job_record(w);
     if (w->ending_ns == 0 && launch_start_is_late(&w->start, w->job)) {
         launch_start_complain(&w->start, w->job);
         give_up(w);
@@ -243,7 +271,7 @@ static int job_watch(struct watch *w, const sigset_t *wanted)
 }
 
 /* The launcher's line; false after a message.  What the launcher would read as its own is refused. */
-static bool line_make(const job_spec *spec, launch_line *line, int *status)
+static bool line_make(const job_spec *spec, const launch_home *home, launch_line *line, int *status)
 {
     const launcher *l = spec->launcher;
     const char *word = launcher_own_word(l, spec->argv);
@@ -255,18 +283,20 @@ static bool line_make(const job_spec *spec, launch_line *line, int *status)
         *status = LK_EXIT_USAGE;
         return false;
     }
-    if (launch_line_make(l, spec->n, spec->argv, line))
+    if (launch_line_make(l, spec->n, spec->argv, home, line))
         return true;
     fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
     return false;
 }
 
 /* Start the job and wait for its end; true in a child that is to do the work itself. */
-static bool job_fork(const job_spec *spec, const launch_line *line, job_end *end)
+static bool job_fork(const job_spec *spec, const launch_home *home, const launch_line *line,
+                     job_end *end)
 {
     sigset_t wanted;
     pid_t parent = getpid();
-    struct watch w = {.spec = spec, .start = {.note = -1, .n = spec->n, .here = line->here}};
+    struct watch w = {
+        .spec = spec, .home = home, .start = {.note = -1, .n = spec->n, .here = line->here}};
     if (spec->launcher) {
         if (!launch_start_seconds(&w.start.seconds)) {
             end->status = LK_EXIT_USAGE;
@@ -287,6 +317,7 @@ static bool job_fork(const job_spec *spec, const launch_line *line, job_end *end
     if (w.job < 0) {
         fprintf(stderr, "error: cannot start a process: %s\n", strerror(errno));
     } else {
+        launch_home_add(home, w.job);
         int wait_status = job_watch(&w, &wanted);
         end->asked = w.asked;
         end->status = w.given_up ? LK_EXIT_FAILED
@@ -299,16 +330,25 @@ static bool job_fork(const job_spec *spec, const launch_line *line, job_end *end
 bool job_start(const job_spec *spec, job_end *end)
 {
     launch_line line = {.argv = NULL};
+    launch_home home = {.files = ""};
     bool child = false;
     *end = (job_end){.status = LK_EXIT_FAILED};
-    if (!spec->launcher || line_make(spec, &line, &end->status)) {
+    if (spec->launcher && launch_is_here()) {
+        if (spec->dry_run)
+            launch_home_name(&home);
+        else
+            launch_home_make(&home);
+    }
+    if (!spec->launcher || line_make(spec, &home, &line, &end->status)) {
         if (spec->dry_run) {
             launch_line_print(&line);
             end->status = LK_EXIT_DONE;
         } else {
-            child = job_fork(spec, &line, end);
+            child = job_fork(spec, &home, &line, end);
         }
     }
+    if (!spec->dry_run && !child)
+        launch_home_remove(&home);
     launch_line_free(&line);
     return child;
 }

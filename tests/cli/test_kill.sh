@@ -15,9 +15,9 @@ mkdir "$work/tmp"
 : >"$work/out"
 : >"$work/err"
 export TMPDIR="$work/tmp" LK_THREADS=1
-# What an MPI that is killed leaves behind goes to a folder of its own.
-mkdir "$work/mpi"
-export OMPI_MCA_btl_vader_backing_directory="$work/mpi" OMPI_MCA_orte_tmpdir_base="$work/mpi" UCX_POSIX_DIR="$work/mpi"
+# What an MPI that is killed leaves behind is recorded here.
+mkdir -m 700 "$work/mpi"
+export XDG_RUNTIME_DIR="$work/mpi"
 run=$work/run saved=$work/run/checkpoints
 
 cat >"$work/net.yaml" <<'END'
@@ -281,6 +281,8 @@ while :; do
         checkpoints_check
     fi
 done
+[ ! -e "$work/mpi/lockstep" ] || [ -z "$(ls -A "$work/mpi/lockstep")" ] ||
+    fail "left of killed jobs: $(cat "$work/mpi/lockstep"/*/record)"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "left in TMPDIR: $(ls -A "$TMPDIR")"
 sort "$work/tally" | uniq -c
 echo "$count kills, $ended runs to the end, all with $whole; Open MPI's launcher hung $hung times"

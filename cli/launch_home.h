@@ -1,0 +1,45 @@
+/* Folders for what an MPI leaves behind if it is killed, and their removal.
+ *
+ * Open MPI keeps its files in a folder of temporary ones, and memory that its ranks share in /dev/shm;
+ * both stay when launcher and ranks are killed.  So each job on this host has folders of its own, which
+ * are removed after it.  If this command is killed as well, the next one removes them: a record in the
+ * user's own folder names them, with the processes of the job, all of which must be gone.  Nothing that
+ * no record names is ever removed.
+ */
+#ifndef LK_CLI_LAUNCH_HOME_H
+#define LK_CLI_LAUNCH_HOME_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct launch_home {
+    char files[PATH_MAX];  /* a folder for the launcher's files; "": there is none */
+    char memory[PATH_MAX]; /* one for memory that ranks share; "": there is none */
+} launch_home;
+
+/** Remove what killed jobs have left, and make the folders of a job. */
+void launch_home_make(launch_home *out);
+
+/** The names that they would have. */
+void launch_home_name(launch_home *out);
+
+/** Record a process of the job. */
+void launch_home_add(const launch_home *h, pid_t pid);
+
+/** Record all processes below the launcher. */
+void launch_home_add_tree(const launch_home *h, pid_t launcher);
+
+/**
+ * The files in /dev/shm that a rank has mapped, as lines of a record, and how many characters that is.
+ * MPICH cannot be told where to keep its own; while a rank is in MPI_Init, it has no others.
+ */
+size_t launch_home_segments(pid_t pid, char *out, size_t size);
+
+/** Record such lines. */
+void launch_home_add_segments(const launch_home *h, const char *lines);
+
+/** Remove the folders, after the job's end. */
+void launch_home_remove(launch_home *h);
+
+#endif /* LK_CLI_LAUNCH_HOME_H */
