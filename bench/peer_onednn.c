@@ -51,7 +51,7 @@ static const char *onednn_about(void)
 {
     static char text[128];
     const dnnl_version_t *v = dnnl_version();
-    const char *limit = getenv("DNNL_MAX_CPU_ISA");
+    const char *limit = secure_getenv("DNNL_MAX_CPU_ISA");
     snprintf(text, sizeof text, "oneDNN %d.%d.%d%s%s", v->major, v->minor, v->patch,
              limit ? ", DNNL_MAX_CPU_ISA=" : "", limit ? limit : "");
     return text;

@@ -36,7 +36,7 @@ static const struct {
 /* Find a program in PATH. */
 static bool in_path(const char *name, char out[PATH_MAX])
 {
-    const char *path = getenv("PATH");
+    const char *path = secure_getenv("PATH");
     for (const char *at = path; at && *at; at += strspn(at, ":")) {
         int length = (int)strcspn(at, ":");
         int n = snprintf(out, PATH_MAX, "%.*s/%s", length, at, name);
@@ -91,7 +91,7 @@ static bool find_one(int i, launcher *out)
 
 bool launcher_find(const char *mpi, launcher *out, char *why, size_t size)
 {
-    const char *given = getenv("LK_MPI");
+    const char *given = secure_getenv("LK_MPI");
     if (strcmp(mpi, "auto") == 0 && given && *given)
         mpi = given;
     bool any = strcmp(mpi, "auto") == 0, known = any;

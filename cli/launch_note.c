@@ -110,7 +110,7 @@ static bool stage_put(launch_stage stage)
 
 void launch_note_come(int rank)
 {
-    const char *path = getenv(variable);
+    const char *path = secure_getenv(variable);
     note = path && is_ours(path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
     place = rank < LK_MAX_LOCAL ? rank : -1;
     if (note >= 0)

@@ -22,7 +22,7 @@
 /* Seconds in a variable; false if it holds anything else. */
 static bool seconds_read(const char *variable, double *out)
 {
-    const char *text = getenv(variable);
+    const char *text = secure_getenv(variable);
     char *end = NULL;
     if (!text || !*text)
         return true;
@@ -42,7 +42,7 @@ bool launch_start_seconds(double *seconds)
     if (seconds_read("LK_START_DEADLINE", seconds))
         return true;
     (void)verb_refuse("LK_START_DEADLINE is \"%s\": it must be seconds, 0 for no deadline",
-                      getenv("LK_START_DEADLINE"));
+                      secure_getenv("LK_START_DEADLINE"));
     return false;
 }
 

@@ -30,10 +30,10 @@ int ranks_given(void)
     /* PMIX_RANK behind PMI_RANK: under SLURM it may be that of a helper of MPICH's mpirun. */
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
                                         "SLURM_PROCID"};
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    const char *tasks = secure_getenv("SLURM_STEP_NUM_TASKS");
     size_t n = sizeof names / sizeof names[0] - (tasks && strtol(tasks, NULL, 10) > 1 ? 0 : 1);
     for (size_t i = 0; i < n; i++) {
-        const char *value = getenv(names[i]);
+        const char *value = secure_getenv(names[i]);
         if (value && *value) {
             long rank = strtol(value, NULL, 10);
             return rank > 0 && rank <= INT_MAX ? (int)rank : 0;
@@ -82,7 +82,7 @@ static lk_status rank_main(lk_comm *comm, void *arg)
 int ranks_run(int n, int (*fn)(void *arg), void *arg)
 {
     struct threads t = {.fn = fn, .arg = arg};
-    const char *env = getenv("LK_THREADS");
+    const char *env = secure_getenv("LK_THREADS");
     int cores = 1;
     if (!env || !*env) {
         if (lk_threads_get(&cores) != LK_OK ||

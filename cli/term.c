@@ -13,14 +13,14 @@ enum { BAR = 24, SHORT_BAR = 8, LINE = 512 };
 
 bool term_has_colour(FILE *to)
 {
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    const char *no_color = secure_getenv("NO_COLOR"), *term = secure_getenv("TERM");
     return isatty(fileno(to)) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
 }
 
 /* Whether what goes to stderr ends on a terminal that can do more than lines. */
 static bool err_is_terminal(void)
 {
-    const char *term = getenv("TERM"), *passed = getenv("LK_TERMINAL");
+    const char *term = secure_getenv("TERM"), *passed = secure_getenv("LK_TERMINAL");
     bool is = isatty(STDERR_FILENO) || (passed && *passed);
     return is && term && strcmp(term, "dumb") != 0;
 }
@@ -29,7 +29,7 @@ static bool err_is_terminal(void)
 static int err_width(void)
 {
     struct winsize size = {0};
-    const char *passed = getenv("LK_TERMINAL");
+    const char *passed = secure_getenv("LK_TERMINAL");
     long width = passed ? strtol(passed, NULL, 10) : 0;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
         width = size.ws_col;
@@ -40,7 +40,7 @@ static int err_width(void)
  * after the other, so that rows on stdout would end up behind a line that is still there. */
 static FILE *line_stream(void)
 {
-    const char *passed = getenv("LK_TERMINAL");
+    const char *passed = secure_getenv("LK_TERMINAL");
     bool both = passed ? strstr(passed, "both") != NULL : isatty(STDOUT_FILENO);
     return both ? stdout : stderr;
 }

@@ -32,7 +32,7 @@ static bool snapshot(const verify_place *p, int64_t step, const char *path)
 
 static void explain(const verify_place *a, const verify_place *b, int64_t step)
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = secure_getenv("TMPDIR");
     char folder[512], first[600], second[600], text[VERIFY_TEXT];
     snprintf(folder, sizeof folder, "%s/lockstep-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(folder)) {

@@ -66,7 +66,7 @@ static void say_isas(struct info *info)
         say(info, "instruction set", "in use", cell_text("error"), lk_error_message());
         info->broken = true;
     }
-    const char *env = getenv("LK_ISA");
+    const char *env = secure_getenv("LK_ISA");
     const char *why = env && *env ? "because LK_ISA says so; " : "because it is the best here; ";
     for (int i = 0; i < LK_N_ISAS; i++) {
         lk_isa isa = (lk_isa)i;
@@ -82,7 +82,7 @@ static void say_isas(struct info *info)
 static void say_threads(struct info *info)
 {
     int n;
-    const char *env = getenv("LK_THREADS");
+    const char *env = secure_getenv("LK_THREADS");
     if (lk_threads_get(&n) != LK_OK) {
         say(info, "threads", "in use", cell_text("error"), lk_error_message());
         info->broken = true;

@@ -1,13 +1,13 @@
 /* Calls to the disk that are made to fail, and how many there were. */
 #include "base/storage_fault.h"
 
+#include "base/env.h"
 #include "base/number.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -67,7 +67,7 @@ static int error_of(const char *name)
 /* "write:3:ENOSPC" or "write:3+:ENOSPC"; what does not read so is left alone. */
 static void environment_read(void)
 {
-    const char *text = getenv("LK_STORAGE_FAULT");
+    const char *text = lk__env("LK_STORAGE_FAULT");
     char call[16], number[16], error[16];
     int64_t n = 0;
     if (!text || sscanf(text, "%15[^:]:%15[^:]:%15s", call, number, error) != 3)

@@ -1,6 +1,7 @@
 /* DDL: begin, end, broadcast. */
 #include "coll/ddl.h"
 
+#include "base/env.h"
 #include "base/fpenv.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -11,7 +12,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 lk_status lk__ddl_room(void *rooms, int64_t bytes, void *out)
@@ -137,7 +137,7 @@ static lk_status lines_open(lk_ddl *d)
 
 static lk_status group_size_get(int64_t *out)
 {
-    const char *env = getenv("DDL_GROUP_SIZE");
+    const char *env = lk__env("DDL_GROUP_SIZE");
     *out = 1048576;
     if (!env || !*env)
         return LK_OK;
@@ -188,7 +188,7 @@ lk_status lk_ddl_init(lk_comm *comm, int devices, const char *options, lk_ddl **
     *out = NULL;
     LK_CHECK(devices >= 0, LK_EINVAL, "%d devices on a host", devices);
     if (!options)
-        options = getenv("DDL_OPTIONS");
+        options = lk__env("DDL_OPTIONS");
     lk_ddl *d = NULL;
     st = lk_alloc_zero(&d, 1, sizeof *d);
     if (st != LK_OK)

@@ -1,4 +1,5 @@
 /* What collectives keep for a communicator: names from the environment, the last choice, the arena. */
+#include "base/env.h"
 #include "coll/arena.h"
 #include "comm/helper.h"
 #include "comm/mpi_native.h"
@@ -7,7 +8,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void state_free(void *coll)
@@ -31,7 +31,7 @@ static const char *name_find(lk_comm_call call, char variable[VARIABLE])
     int n = snprintf(variable, VARIABLE, "LK_%s", lk_call_name(call));
     for (int i = 0; i < n; i++)
         variable[i] = (char)toupper((unsigned char)variable[i]);
-    const char *value = getenv(variable);
+    const char *value = lk__env(variable);
     return value && *value ? value : NULL;
 }
 

@@ -11,10 +11,10 @@
  * and n is divided by p for the next.  Where the run of a member is several nodes of the tree, as
  * many vectors travel on the way there.
  */
+#include "base/env.h"
 #include "coll/tiers.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Vectors of the member below a stage: of the first rank's group, which stands for all. */
 static double vectors_below(const lk__case *k, const lk__tiers *tiers, int stride)
@@ -126,7 +126,7 @@ bool lk__tiers_share(const lk__case *k, lk__tiers *tiers)
 /* Tiers as declared, if they are meant for a communicator of this size. */
 static lk_status tiers_declared(const lk_comm *comm, lk__tiers *out)
 {
-    const char *declared = getenv("LK_TIERS");
+    const char *declared = lk__env("LK_TIERS");
     lk_mode mode;
     int64_t places = 1;
     if (!declared || !*declared)

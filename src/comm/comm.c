@@ -6,6 +6,7 @@
  */
 #include "comm/comm.h"
 
+#include "base/env.h"
 #include "base/fpenv.h"
 #include "base/number.h"
 #include "comm/helper.h"
@@ -128,7 +129,7 @@ static void comm_own(lk_comm *c, uint32_t context, int64_t deadline_ns)
 
 static lk_status deadline_default(int64_t *ns)
 {
-    const char *env = getenv("LK_DEADLINE");
+    const char *env = lk__env("LK_DEADLINE");
     double seconds = 60;
     if (env && *env) {
         LK_CHECK(!lk__number_read_real(env, &seconds) && seconds >= 0 && seconds <= 1e9, LK_EINVAL,
@@ -140,7 +141,7 @@ static lk_status deadline_default(int64_t *ns)
 
 static lk_status finite_default(bool *on)
 {
-    const char *env = getenv("LK_FINITE");
+    const char *env = lk__env("LK_FINITE");
     bool set = env && *env;
     LK_CHECK(!set || strcmp(env, "0") == 0 || strcmp(env, "1") == 0, LK_EINVAL,
              "LK_FINITE is \"%s\": it must be 0 or 1", env);

@@ -1,6 +1,7 @@
 /* Progress while the rank computes: start, loop and end of the helper. */
 #include "comm/helper.h"
 
+#include "base/env.h"
 #include "base/fpenv.h"
 #include "comm/comm.h"
 
@@ -8,7 +9,6 @@
 #include <lockstep/log.h>
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { STACK_BYTES = 1 << 20 };
@@ -146,7 +146,7 @@ void lk__helper_stop(lk__world *w)
 
 lk_status lk__helper_wanted(bool *out)
 {
-    const char *env = getenv("LK_PROGRESS");
+    const char *env = lk__env("LK_PROGRESS");
     bool set = env && *env;
     LK_CHECK(!set || strcmp(env, "0") == 0 || strcmp(env, "1") == 0, LK_EINVAL,
              "LK_PROGRESS is \"%s\": it must be 0 or 1", env);

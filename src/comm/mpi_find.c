@@ -3,6 +3,7 @@
  * A program that is linked statically cannot open one: there dlopen() is not linked in, and its
  * address is 0.
  */
+#include "base/env.h"
 #include "base/number.h"
 #include "comm/comm.h"
 #include "comm/mpi.h"
@@ -31,7 +32,7 @@ static const struct {
 
 static bool is_set(const char *variable)
 {
-    const char *value = getenv(variable);
+    const char *value = lk__env(variable);
     return value && *value;
 }
 
@@ -68,7 +69,7 @@ static bool folder(int i, char out[PATH_MAX])
 {
     static const char *const beside[] = {"mpi", "lockstep/mpi", LK_MPI_FROM_BIN};
     enum { N_BESIDE = sizeof beside / sizeof beside[0] };
-    const char *given = getenv("LK_MPI_MODULES");
+    const char *given = lk__env("LK_MPI_MODULES");
     if (given && *given) {
         snprintf(out, PATH_MAX, "%s", given);
         return i == 0;
@@ -146,7 +147,7 @@ static const lk_mpi *module_open(const char *name)
 
 static void find(void)
 {
-    const char *given = getenv("LK_MPI");
+    const char *given = lk__env("LK_MPI");
     if (!dlopen || !dlsym || !dladdr)
         return;
     if (given && *given) {
@@ -175,7 +176,7 @@ lk_status lk__mpi_module(const lk_mpi **out)
     LK_CHECK(found, LK_ENOTSUP,
              "no module for MPI%s%s was found: neither lockstep-mpi-openmpi.so nor "
              "lockstep-mpi-mpich.so is in %s (LK_MPI_MODULES names another folder)",
-             is_set("LK_MPI") ? " " : "", is_set("LK_MPI") ? getenv("LK_MPI") : "",
+             is_set("LK_MPI") ? " " : "", is_set("LK_MPI") ? lk__env("LK_MPI") : "",
              folders(looked, sizeof looked));
     return LK_OK;
 }
@@ -192,9 +193,9 @@ static int count_read(const char *text)
  * to a helper. */
 static int started(int i)
 {
-    const char *count = getenv(mpis[i].count);
+    const char *count = lk__env(mpis[i].count);
     if (!count && i == OPENMPI && is_set("PMIX_RANK") && !is_set("PMI_SIZE"))
-        count = getenv("SLURM_STEP_NUM_TASKS");
+        count = lk__env("SLURM_STEP_NUM_TASKS");
     return count_read(count);
 }
 
@@ -209,7 +210,7 @@ static bool by_srun(void)
 /* How many processes srun started with this one without a word of each other; 0: it did not. */
 static int srun_alone(void)
 {
-    return by_srun() && !lk__mpi_launched() ? count_read(getenv("SLURM_STEP_NUM_TASKS")) : 0;
+    return by_srun() && !lk__mpi_launched() ? count_read(lk__env("SLURM_STEP_NUM_TASKS")) : 0;
 }
 
 lk__mpi_stranger lk__mpi_stranger_find(const lk_mpi *m)

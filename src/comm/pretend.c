@@ -1,12 +1,11 @@
 /* Pretend to be on several nodes: for tests of tiers and reports on one machine. */
+#include "base/env.h"
 #include "base/number.h"
 #include "comm/comm.h"
 
-#include <stdlib.h>
-
 lk_status lk__nodes_pretend(int size, int *node)
 {
-    const char *env = getenv("LK_LOCAL_NODES");
+    const char *env = lk__env("LK_LOCAL_NODES");
     if (!env || !*env)
         return LK_OK;
     int64_t nodes = 0;

@@ -1,15 +1,15 @@
 /* Where sets are looked for, and what takes their place. */
 #include "data/fallback.h"
 
+#include "base/env.h"
 #include "base/log.h"
 #include "data/source.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 bool lk__datasets_find(const char *name, char *buf)
 {
-    const char *folder = getenv("LK_DATASETS");
+    const char *folder = lk__env("LK_DATASETS");
     int n = snprintf(buf, LK_PATH_SIZE, "%s/%s",
                      folder && folder[0] ? folder : "/usr/share/datasets", name);
     return n < LK_PATH_SIZE && lk__path_is_folder(buf);

@@ -1,8 +1,8 @@
 /* Which instruction set is in use: the best available, LK_ISA, or what lk_isa_set() said. */
+#include "base/env.h"
 #include "kernel/emulated.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #ifdef __x86_64__
 #    include <cpuid.h>
@@ -126,7 +126,7 @@ lk_status lk_isa_get(lk_isa *out)
 {
     int isa = atomic_load_explicit(&current, memory_order_relaxed);
     if (isa == UNDECIDED) {
-        const char *env = getenv("LK_ISA");
+        const char *env = lk__env("LK_ISA");
         lk_isa wanted = best_available();
         if (env && *env)
             LK_TRY(isa_of_environment(env, &wanted));

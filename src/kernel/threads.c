@@ -9,12 +9,12 @@
  * cores of the node are those of process 1, which is not bound: the machine's, or the container's; no
  * more than SLURM gave to the job.
  */
+#include "base/env.h"
 #include "kernel/parallel.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,11 +67,11 @@ int lk__ranks_on_node(void)
     static const char *const launcher[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                            "PMI_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"};
     int node = 0;
-    const char *env = getenv("SLURM_NODEID");
+    const char *env = lk__env("SLURM_NODEID");
     if (env)
         number_read(&env, &node);
     for (size_t i = 0; i < sizeof launcher / sizeof launcher[0]; i++) {
-        env = getenv(launcher[i]);
+        env = lk__env(launcher[i]);
         int ranks = env ? list_entry(env, node) : 0;
         if (ranks > 0)
             return ranks;
@@ -104,7 +104,7 @@ int lk__cores_of_node(void)
         all = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (all < own)
         all = own;
-    const char *env = getenv("SLURM_CPUS_ON_NODE");
+    const char *env = lk__env("SLURM_CPUS_ON_NODE");
     if (env && number_read(&env, &given) && given > 0 && given < all)
         all = given;
     return all;
@@ -118,7 +118,7 @@ int lk__threads_share(int mask, int node, int ranks)
 
 static lk_status decide(int *out)
 {
-    const char *env = getenv("LK_THREADS");
+    const char *env = lk__env("LK_THREADS");
     if (env && *env) {
         const char *end = env;
         bool good = number_read(&end, out) && *end == '\0' && *out >= 1 && *out <= LK_MAX_THREADS;

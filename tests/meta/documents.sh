@@ -77,6 +77,6 @@ done <"$work/needs"
 
 # Switches in the environment, as documented and as read.
 sed -n 's/^| `\(LK_[A-Z_]*\)` | .*/\1/p' docs/*.md | sort >"$work/documented"
-grep -rhoE 'getenv\("LK_[A-Z_]*' src cli | cut -d'"' -f2 | sort -u >"$work/read"
+grep -rhoE '(secure_getenv|lk__env)\("LK_[A-Z_]*' src cli | cut -d'"' -f2 | sort -u >"$work/read"
 diff "$work/documented" "$work/read" || complain 'the documents have other switches than are read'
 exit $bad
