@@ -25,6 +25,20 @@ add_compile_definitions(_GNU_SOURCE)
 if(LK_WERROR)
   add_compile_options(-Werror)
 endif()
+# What users get is hardened: a return address that was overwritten, a copy past the end of an object
+# that the compiler knows, and tables of addresses that could be written end the process or cannot be.
+# Unoptimised code has no such checks, sanitizers have their own.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT LK_SANITIZE)
+  set(fortify 2)
+  if((CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 12) OR
+     (CMAKE_C_COMPILER_ID MATCHES "Clang" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 9))
+    set(fortify 3) # it knows the sizes of objects that are allocated, too
+  endif()
+  add_compile_options(-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=${fortify})
+  add_link_options(-Wl,-z,relro,-z,now)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES C)
+endif()
 if(LK_SANITIZE)
   add_compile_options(-fsanitize=${LK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${LK_SANITIZE})

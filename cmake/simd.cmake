@@ -84,7 +84,7 @@ function(lk_simd)
     lk_runs(${isa} runs)
     set(level ${optimize})
     if(NOT runs AND NOT LK_OPTIMISE_ALL)
-      set(level -O0) # compiled for the warnings
+      set(level -O0 -U_FORTIFY_SOURCE) # compiled for the warnings
       set(checks_${isa} ${unchecked})
     endif()
     lk_simd_objects(lk_simd_${isa} ${isa} ${level} ${LK_FLAGS_${isa}} ${checks_${isa}})
