@@ -37,6 +37,6 @@ foreach(name torch torch_steps)
 endforeach()
 
 if(NOT CMAKE_CROSSCOMPILING AND NOT LK_SANITIZE)
-  lk_peer(openblas cblas.h openblas)
+  lk_peer(openblas openblas_config.h openblas)
   lk_peer(onednn dnnl.h dnnl)
 endif()

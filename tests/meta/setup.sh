@@ -47,6 +47,14 @@ case $said in
 *) fail 'no apt: it must name what is missing, not' "$said" ;;
 esac
 run 0 --optional lint
+# the cblas.h of another BLAS is not OpenBLAS
+invent cc 'read -r line; case $line in *cblas.h* | *dnnl.h*) exit 0 ;; esac; exit 1'
+run 2 bench
+case $said in
+*'missing: OpenBLAS'*'in Debian: libopenblas-dev'*) ;;
+*) fail 'another BLAS: it must name OpenBLAS, not' "$said" ;;
+esac
+invent cc 'exit 0'
 
 invent apt-get 'echo "apt-get $*" >>'"$machine"'/calls; test -e '"$machine"'/lists || test "$1" = update'
 run 2 lint
