@@ -6,7 +6,7 @@
  */
 #include "bench_allreduce_tape.h"
 
-#include "bench_run.h"
+#include "bench_stats.h"
 #include "plural.h"
 #include "report.h"
 
@@ -16,8 +16,6 @@
 #include <lockstep/op.h>
 
 #include <string.h>
-
-enum { MIN_ROUNDS = 5, MAX_ROUNDS = 2001 };
 
 enum { TAPE, BARE, N_SIDES };
 
@@ -31,9 +29,9 @@ struct bench {
 };
 
 struct result {
-    double seconds[N_SIDES]; /* medians of one call, on the slowest rank */
-    double overhead;         /* median over the rounds: tape / bare */
-    int64_t tape_bytes;      /* elements on the tape for each call */
+    bench_figure seconds[N_SIDES]; /* of one call, on the slowest rank */
+    bench_figure overhead;         /* tape / bare */
+    int64_t tape_bytes;            /* elements on the tape for each call */
     int rounds;
 };
 
@@ -82,22 +80,20 @@ static lk_status cycle(struct bench *b, int side, int64_t bytes, double *seconds
 /* Both once a round; all ranks do as many, which rank 0 decides. */
 static lk_status measure(struct bench *b, int64_t bytes, struct result *r)
 {
-    double t[N_SIDES][MAX_ROUNDS], overhead[MAX_ROUNDS];
+    double t[N_SIDES][BENCH_MAX_ROUNDS];
     int64_t start = lk_clock_ns();
     int32_t go = 1;
     r->rounds = 0;
-    for (int warm = 0; go && r->rounds < MAX_ROUNDS; warm++) {
+    for (int warm = 0; go && r->rounds < BENCH_MAX_ROUNDS; warm++) {
         for (int k = 0; k < N_SIDES; k++) {
             int side = (k + warm) % N_SIDES;
             LK_TRY(cycle(b, side, bytes, &t[side][r->rounds], &r->tape_bytes));
         }
         r->rounds += warm > 0;
-        go = r->rounds < MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < b->s->seconds;
+        go = r->rounds < BENCH_MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < b->s->seconds;
         LK_TRY(lk_bcast(b->comm, &go, 1, LK_I32, 0, "go on"));
     }
-    for (int i = 0; i < r->rounds; i++)
-        overhead[i] = t[TAPE][i] / t[BARE][i];
-    r->overhead = bench_median(overhead, r->rounds);
+    r->overhead = bench_ratio(t[TAPE], t[BARE], r->rounds);
     for (int side = 0; side < N_SIDES; side++)
         r->seconds[side] = bench_median(t[side], r->rounds);
     return LK_OK;
@@ -113,11 +109,12 @@ static lk_status size_run(struct bench *b, int64_t bytes)
     memset(b->out, 0, (size_t)bytes);
     LK_TRY_TO(done, measure(b, bytes, &r));
     if (lk_comm_rank(b->comm) == 0) {
-        report_row(&b->report,
-                   (report_cell[]){cell_int(bytes), cell_real(1e6 * r.seconds[TAPE], 2),
-                                   cell_text("bare"), cell_real(1e6 * r.seconds[BARE], 2),
-                                   cell_real(1 / r.overhead, 3), cell_real(r.overhead, 3),
-                                   cell_int(r.tape_bytes), cell_int(r.rounds)});
+        report_row(
+            &b->report,
+            (report_cell[]){cell_int(bytes), cell_figure(bench_scaled(1e6, r.seconds[TAPE]), 2),
+                            cell_text("bare"), cell_figure(bench_scaled(1e6, r.seconds[BARE]), 2),
+                            cell_figure(bench_rate(1, r.overhead), 3), cell_figure(r.overhead, 3),
+                            cell_int(r.tape_bytes), cell_int(r.rounds)});
         report_flush();
     }
 done:
@@ -132,8 +129,8 @@ done:
 lk_status bench_allreduce_tape(lk_comm *comm, const bench_tape_setting *s)
 {
     static const report_column columns[] = {
-        {"bytes", "bytes", 9},        {"us", "us", 9},        {"peer", "peer", -4},
-        {"peer_us", "us", 9},         {"ratio", "ratio", 6},  {"overhead", "overhead", 8},
+        {"bytes", "bytes", 9},        {"us", "us", 14},       {"peer", "peer", -4},
+        {"peer_us", "us", 14},        {"ratio", "ratio", 12}, {"overhead", "overhead", 12},
         {"tape_bytes", "on tape", 9}, {"rounds", "rounds", 6}};
     lk_status st;
     struct bench b = {.comm = comm, .s = s};

@@ -1,4 +1,4 @@
-/* Measuring: rounds, medians. */
+/* Measuring: rounds. */
 #include "bench_run.h"
 
 #include "bench_operands.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_RUNNERS = BENCH_MAX_PEERS + 1, MIN_ROUNDS = 5, MAX_CALLS = 100000 };
+enum { MAX_RUNNERS = BENCH_MAX_PEERS + 1, MAX_CALLS = 100000 };
 
 _Static_assert((int)MAX_RUNNERS <= (int)BENCH_MAX_OUT, "each has an output");
 
@@ -131,17 +131,6 @@ static lk_status invite(struct runner *runner, const bench_operands *o, const be
     return LK_OK;
 }
 
-double bench_median(double *v, int n)
-{
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && v[j - 1] > v[j]; j--) {
-            double t = v[j];
-            v[j] = v[j - 1];
-            v[j - 1] = t;
-        }
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 /* Time everybody in turn until the time is over; the order moves on by one each round. */
 static lk_status measure(struct runner *runner, const bench_operands *o, const bench_setting *s,
                          const bench_result *r, int *rounds)
@@ -152,7 +141,7 @@ static lk_status measure(struct runner *runner, const bench_operands *o, const b
             LK_TRY(choose_calls(&runner[i], o, s->threads));
     int64_t start = lk_clock_ns();
     for (int k = 0; k < BENCH_MAX_ROUNDS; k++) {
-        if (k >= MIN_ROUNDS && 1e-9 * (double)(lk_clock_ns() - start) > s->seconds)
+        if (k >= BENCH_MIN_ROUNDS && 1e-9 * (double)(lk_clock_ns() - start) > s->seconds)
             break;
         for (int q = 0; q < n; q++) {
             int i = (q + k) % n;
@@ -166,18 +155,17 @@ static lk_status measure(struct runner *runner, const bench_operands *o, const b
     return LK_OK;
 }
 
-static void evaluate(struct runner *runner, const bench_setting *s, int rounds, bench_result *r)
+static void evaluate(const struct runner *runner, const bench_setting *s, int rounds,
+                     bench_result *r)
 {
-    double ratio[BENCH_MAX_ROUNDS];
     for (int i = 0; i < s->n_peers; i++) {
         if (!r->peer[i].done)
             continue;
-        for (int k = 0; k < rounds; k++)
-            ratio[k] = runner[i + 1].sample[k] / runner[0].sample[k];
-        r->peer[i].ratio = bench_median(ratio, rounds);
+        r->peer[i].ratio = bench_ratio(runner[i + 1].sample, runner[0].sample, rounds);
         r->peer[i].seconds = bench_median(runner[i + 1].sample, rounds);
     }
     r->seconds = bench_median(runner[0].sample, rounds);
+    r->rounds = rounds;
 }
 
 lk_status bench_run(const bench_case *given, const bench_setting *s, bench_result *r)
@@ -188,7 +176,7 @@ lk_status bench_run(const bench_case *given, const bench_setting *s, bench_resul
     c.gemm.dtype = c.conv.dtype = s->dtype;
     bench_operands o = {.c = NULL};
     struct runner *runner = NULL;
-    *r = (bench_result){.seconds = 0};
+    *r = (bench_result){0};
     LK_TRY_TO(done, lk_alloc_zero(&runner, MAX_RUNNERS, sizeof *runner));
     LK_TRY_TO(done, bench_operands_fill(&o, &c, s->n_peers + 1));
     LK_TRY_TO(done, bench_operands_run(&o));

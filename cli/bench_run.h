@@ -3,8 +3,9 @@
 #define LK_CLI_BENCH_RUN_H
 
 #include "bench_case.h"
+#include "bench_stats.h"
 
-enum { BENCH_MAX_PEERS = 4, BENCH_MAX_ROUNDS = 400, BENCH_WHY = 160 };
+enum { BENCH_MAX_PEERS = 4, BENCH_WHY = 160 };
 
 /* Who takes part, and for how long. */
 typedef struct bench_setting {
@@ -16,13 +17,14 @@ typedef struct bench_setting {
 } bench_setting;
 
 typedef struct bench_result {
-    double seconds; /* ours: median of one call */
+    int rounds;
+    bench_figure seconds; /* ours: median of one call */
     struct {
-        bool done;           /* has figures */
-        bool wrong;          /* its result differs from ours */
-        double seconds;      /* median of one call */
-        double ratio;        /* median over the rounds of its time / ours */
-        char why[BENCH_WHY]; /* how it computes; if not done, why not */
+        bool done;            /* has figures */
+        bool wrong;           /* its result differs from ours */
+        bench_figure seconds; /* median of one call */
+        bench_figure ratio;   /* median over the rounds of its time / ours */
+        char why[BENCH_WHY];  /* how it computes; if not done, why not */
     } peer[BENCH_MAX_PEERS];
 } bench_result;
 
@@ -31,8 +33,5 @@ typedef struct bench_result {
  * One thread is timed by its processor time, more by the clock.
  */
 lk_status bench_run(const bench_case *c, const bench_setting *s, bench_result *r) LK_NODISCARD;
-
-/** The middle one of n > 0 values; sorts them. */
-double bench_median(double *v, int n);
 
 #endif /* LK_CLI_BENCH_RUN_H */

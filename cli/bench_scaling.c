@@ -15,8 +15,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { MIN_ROUNDS = 5 };
-
 static const double shortest_sample = 2e-3;
 
 /* One who computes on operands of his own; [0] is the caller. */
@@ -112,22 +110,19 @@ static lk_status choose_calls(struct scene *s)
 
 static lk_status measure(struct scene *s, const bench_setting *setting, bench_scaling *r)
 {
-    double one[BENCH_MAX_ROUNDS], many[BENCH_MAX_ROUNDS], speedup[BENCH_MAX_ROUNDS],
-        limit[BENCH_MAX_ROUNDS];
+    double one[BENCH_MAX_ROUNDS], many[BENCH_MAX_ROUNDS], copies[BENCH_MAX_ROUNDS];
     int n = 0;
     LK_TRY(choose_calls(s));
     double start = now();
     do {
-        double copies = 0;
-        LK_TRY(round_run(s, setting->threads, &one[n], &many[n], &copies));
-        speedup[n] = one[n] / many[n];
-        limit[n] = setting->threads * one[n] / copies;
+        LK_TRY(round_run(s, setting->threads, &one[n], &many[n], &copies[n]));
         n++;
-    } while (n < BENCH_MAX_ROUNDS && (n < MIN_ROUNDS || now() - start < setting->seconds));
-    r->one = bench_median(one, n) / s->calls;
-    r->many = bench_median(many, n) / s->calls;
-    r->speedup = bench_median(speedup, n);
-    r->limit = bench_median(limit, n);
+    } while (n < BENCH_MAX_ROUNDS && (n < BENCH_MIN_ROUNDS || now() - start < setting->seconds));
+    r->rounds = n;
+    r->one = bench_scaled(1.0 / s->calls, bench_median(one, n));
+    r->many = bench_scaled(1.0 / s->calls, bench_median(many, n));
+    r->speedup = bench_ratio(one, many, n);
+    r->limit = bench_scaled(setting->threads, bench_ratio(one, copies, n));
     return LK_OK;
 }
 

@@ -5,9 +5,10 @@
 #include "bench_run.h"
 
 typedef struct bench_scaling {
-    double one, many; /* seconds for a call with one thread and with all of them */
-    double speedup;   /* one / many */
-    double limit;     /* what as many copies with one thread each, side by side, reach together */
+    int rounds;
+    bench_figure one, many; /* seconds for a call with one thread and with all of them */
+    bench_figure speedup;   /* one / many */
+    bench_figure limit; /* what as many copies with one thread each, side by side, reach together */
 } bench_scaling;
 
 /** Measure a case with one thread and with s->threads, in turn; all figures are medians. */

@@ -1,15 +1,14 @@
 /* Rounds of training steps on the ranks of a job. */
 #include "bench_step_ranks.h"
 
-#include "bench_run.h"
-
+#include <lockstep/alloc.h>
 #include <lockstep/clock.h>
 #include <lockstep/parallel.h>
 
 #include <sched.h>
 #include <time.h>
 
-enum { MAX_ROUNDS = BENCH_MAX_ROUNDS, MIN_ROUNDS = 5, WARM_STEPS = 4 };
+enum { WARM_STEPS = 4 };
 
 /* The steps of a round take this long at least, so that no single one decides. */
 static const double shortest_round = 0.05;
@@ -24,7 +23,9 @@ struct race {
     lk_experiment as[STEP_OURS];
     lk_job *job[STEP_OURS];
     step_figures *f;
-    double seconds[STEP_SIDES][MAX_ROUNDS]; /* of a step */
+    int round;
+    double seconds[STEP_SIDES][BENCH_MAX_ROUNDS]; /* of a step */
+    double share[STEP_MODES][STEP_PARTS][BENCH_MAX_ROUNDS];
 };
 
 void step_bind(const lk_comm *comm)
@@ -57,20 +58,30 @@ static bool takes_part(const struct race *r, int side)
     return side >= STEP_MODES ? r->ranks > 1 : r->b->on[side];
 }
 
-static void parts_add(step_parts *p, const lk_step_time *t)
+static void parts_add(double part[STEP_PARTS], const lk_step_time *t)
 {
-    p->part.data += t->data;
-    p->part.forward += t->forward;
-    p->part.backward += t->backward;
-    p->part.wait += t->wait;
-    p->part.exchange += t->exchange;
-    p->part.update += t->update;
+    part[STEP_DATA] += t->data;
+    part[STEP_FORWARD] += t->forward;
+    part[STEP_BACKWARD] += t->backward;
+    part[STEP_WAIT] += t->wait;
+    part[STEP_EXCHANGE] += t->exchange;
+    part[STEP_UPDATE] += t->update;
 }
 
-/* Do steps of ours; gives the seconds of one, and adds up the parts. */
+/* Note which share of a round of a mode each part was. */
+static void shares_note(struct race *r, int mode, double part[STEP_PARTS], double passed)
+{
+    part[STEP_REST] = passed;
+    for (int i = 0; i < STEP_REST; i++)
+        part[STEP_REST] -= part[i];
+    for (int i = 0; i < STEP_PARTS; i++)
+        r->share[mode][i][r->round] = part[i] / passed;
+}
+
+/* Do steps of ours; gives the seconds of one. */
 static lk_status ours_run(struct race *r, int side, int steps, double *seconds)
 {
-    step_parts *p = &r->f->parts[side];
+    double part[STEP_PARTS] = {0};
     lk_job *job = r->job[side == STEP_APART ? STEP_ALONE : side];
     double start = seconds_now(r->b), samples = 0;
     int64_t clock = lk_clock_ns();
@@ -78,10 +89,11 @@ static lk_status ours_run(struct race *r, int side, int steps, double *seconds)
         lk_step_report did;
         LK_TRY(lk_trainer_step(lk_job_trainer(job), &did));
         samples += (double)did.samples / steps;
-        parts_add(p, &did.time);
+        parts_add(part, &did.time);
     }
     *seconds = (seconds_now(r->b) - start) / steps;
-    p->passed += 1e-9 * (double)(lk_clock_ns() - clock);
+    if (side < STEP_MODES)
+        shares_note(r, side, part, 1e-9 * (double)(lk_clock_ns() - clock));
     r->f->samples = samples;
     return LK_OK;
 }
@@ -129,55 +141,53 @@ static lk_status warm(struct race *r, int *steps)
         longest = side < STEP_OURS && seconds > longest ? seconds : longest;
     }
     *steps = (int)(shortest_round / longest) + 1;
-    for (int side = 0; side < STEP_OURS; side++)
-        r->f->parts[side] = (step_parts){0};
     return LK_OK;
 }
 
-/* The median over the rounds of what one side took divided by what another did. */
-static double ratio(const struct race *r, int rounds, int a, int b)
+/* What one side took divided by what another did. */
+static bench_figure ratio(const struct race *r, int a, int b)
 {
-    double v[MAX_ROUNDS];
-    for (int i = 0; i < rounds; i++)
-        v[i] = r->seconds[a][i] / r->seconds[b][i];
-    return bench_median(v, rounds);
+    return bench_ratio(r->seconds[a], r->seconds[b], r->round);
 }
 
-static void figures_make(struct race *r, int rounds)
+static void figures_make(const struct race *r)
 {
     step_figures *f = r->f;
+    f->rounds = r->round;
     for (int m = 0; m < STEP_MODES; m++) {
         if (!takes_part(r, m))
             continue;
         for (int p = 0; p < STEP_PEERS && takes_part(r, STEP_OURS + p); p++)
-            f->ratio[m][p] = ratio(r, rounds, STEP_OURS + p, m);
+            f->ratio[m][p] = ratio(r, STEP_OURS + p, m);
         if (takes_part(r, STEP_ALONE))
-            f->efficiency[m] = ratio(r, rounds, STEP_ALONE, m) / r->ranks;
+            f->efficiency[m] = bench_scaled(1.0 / r->ranks, ratio(r, STEP_ALONE, m));
+        for (int i = 0; i < STEP_PARTS; i++)
+            f->share[m][i] = bench_median(r->share[m][i], r->round);
     }
     if (takes_part(r, STEP_APART))
-        f->limit = ratio(r, rounds, STEP_ALONE, STEP_APART);
+        f->limit = ratio(r, STEP_ALONE, STEP_APART);
     if (r->b->on[STEP_CANONICAL] && r->b->on[STEP_FAST])
-        f->price = ratio(r, rounds, STEP_CANONICAL, STEP_FAST);
+        f->price = ratio(r, STEP_CANONICAL, STEP_FAST);
     for (int side = 0; side < STEP_SIDES; side++)
         if (takes_part(r, side))
-            f->seconds[side] = bench_median(r->seconds[side], rounds);
+            f->seconds[side] = bench_median(r->seconds[side], r->round);
 }
 
 /* Everybody in turn, until rank 0 says that the time is up. */
 static lk_status rounds_run(struct race *r)
 {
-    int n = 0, steps = 0;
+    int steps = 0;
     int32_t go = 1;
     LK_TRY(warm(r, &steps));
     double end = 1e-9 * (double)lk_clock_ns() + r->b->seconds;
-    for (; n < MAX_ROUNDS && go; n++) {
+    for (; r->round < BENCH_MAX_ROUNDS && go; r->round++) {
         for (int side = 0; side < STEP_SIDES; side++)
             if (takes_part(r, side))
-                LK_TRY(turn(r, side, steps, &r->seconds[side][n]));
-        go = n + 1 < MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end;
+                LK_TRY(turn(r, side, steps, &r->seconds[side][r->round]));
+        go = r->round + 1 < BENCH_MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end;
         LK_TRY(lk_bcast(r->b->comm, &go, 1, LK_I32, 0, "go on"));
     }
-    figures_make(r, n);
+    figures_make(r);
     return LK_OK;
 }
 
@@ -213,20 +223,32 @@ static lk_status jobs_make(struct race *r, const lk_experiment *e)
     return LK_OK;
 }
 
+static lk_status race_run(struct race *r, const lk_experiment *e)
+{
+    lk_status st = jobs_make(r, e);
+    if (st == LK_OK)
+        st = rounds_run(r);
+    for (int side = 0; side < STEP_OURS; side++)
+        lk_job_free(r->job[side]);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 lk_status step_measure(step_bench *b, const lk_experiment *e, const char *request,
                        step_figures *out)
 {
+    struct race *r = NULL;
     *out = (step_figures){0};
-    struct race r = {.b = b,
-                     .ranks = lk_comm_size(b->comm),
-                     .leader = lk_comm_rank(b->comm) == 0,
-                     .request = request,
-                     .f = out};
-    lk_status st = jobs_make(&r, e);
-    if (st == LK_OK)
-        st = rounds_run(&r);
-    for (int side = 0; side < STEP_OURS; side++)
-        lk_job_free(r.job[side]);
+    lk_status st = lk_agree(b->comm, lk_alloc_zero(&r, 1, sizeof *r));
+    if (st == LK_OK) {
+        r->b = b;
+        r->ranks = lk_comm_size(b->comm);
+        r->leader = lk_comm_rank(b->comm) == 0;
+        r->request = request;
+        r->f = out;
+        st = race_run(r, e);
+    }
+    lk_free(r);
     LK_TRY(st);
     return LK_OK;
 }

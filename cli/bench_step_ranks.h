@@ -10,6 +10,7 @@
 #ifndef LK_CLI_BENCH_STEP_RANKS_H
 #define LK_CLI_BENCH_STEP_RANKS_H
 
+#include "bench_stats.h"
 #include "bench_torch.h"
 
 #include <lockstep/train.h>
@@ -29,20 +30,27 @@ typedef struct step_bench {
     int n_peers;
 } step_bench;
 
-/** What the steps of one of our sides took, on this rank. */
-typedef struct step_parts {
-    double passed;     /* seconds by the clock, */
-    lk_step_time part; /* and of them the parts */
-} step_parts;
+/* Parts of a step; STEP_REST is what is none of the others. */
+typedef enum step_part {
+    STEP_DATA,
+    STEP_FORWARD,
+    STEP_BACKWARD,
+    STEP_WAIT,
+    STEP_EXCHANGE,
+    STEP_UPDATE,
+    STEP_REST,
+    STEP_PARTS
+} step_part;
 
 typedef struct step_figures {
-    double samples;             /* of a step */
-    double seconds[STEP_SIDES]; /* of a step, medians: ours, then the peers */
-    step_parts parts[STEP_OURS];
-    double ratio[STEP_MODES][STEP_PEERS]; /* the peer's time / ours */
-    double efficiency[STEP_MODES];        /* time alone / (ranks x time together) */
-    double limit;                         /* time alone / time apart */
-    double price;                         /* time of canonical / time of fast */
+    int rounds;
+    double samples;                             /* of a step */
+    bench_figure seconds[STEP_SIDES];           /* of a step: ours, then the peers */
+    bench_figure share[STEP_MODES][STEP_PARTS]; /* of the steps' time on this rank */
+    bench_figure ratio[STEP_MODES][STEP_PEERS]; /* the peer's time / ours */
+    bench_figure efficiency[STEP_MODES];        /* time alone / (ranks x time together) */
+    bench_figure limit;                         /* time alone / time apart */
+    bench_figure price;                         /* time of canonical / time of fast */
 } step_figures;
 
 /**

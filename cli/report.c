@@ -75,6 +75,14 @@ void report_json_real(double v)
         printf("null");
 }
 
+/* The value, and its noise by a key of its own. */
+static void print_json_figure(const char *key, const report_cell *c)
+{
+    report_json_real(c->real);
+    printf(", \"%s_noise\": ", key);
+    report_json_real(c->noise);
+}
+
 static void print_json(const report *r, const report_cell *cell)
 {
     const char *separator = "{";
@@ -89,6 +97,7 @@ static void print_json(const report *r, const report_cell *cell)
         case CELL_TEXT: report_json_text(cell[i].text); break;
         case CELL_INT: printf("%lld", (long long)cell[i].integer); break;
         case CELL_REAL: report_json_real(cell[i].real); break;
+        case CELL_FIGURE: print_json_figure(r->column[i].key, &cell[i]); break;
         case CELL_BOOL: printf(cell[i].integer ? "true" : "false"); break;
         case CELL_NONE: break;
         }
@@ -125,12 +134,20 @@ static void real_text(double v, int decimals, int width, char *out, size_t size)
 static const char *cell_shows(const report *r, int i, const report_cell *c, char *number,
                               size_t size)
 {
-    int width = abs(r->column[i].width);
+    int n, width = abs(r->column[i].width);
     switch (c->kind) {
     case CELL_INT: snprintf(number, size, "%lld", (long long)c->integer); return number;
     case CELL_REAL:
         real_text(c->real, c->decimals, r->measuring && width < WIDEST_REAL ? WIDEST_REAL : width,
                   number, size);
+        return number;
+    case CELL_FIGURE:
+        if (!isfinite(c->real))
+            return "-";
+        n = snprintf(number, size, "%.*f", c->decimals, c->real);
+        if (!c->brief)
+            snprintf(number + n, size - (size_t)n, " +-%2.0f%%",
+                     fmin(99, 100 * c->noise / c->real));
         return number;
     case CELL_TEXT: lk_text_clean(c->text, number, size); return number; /* from a file, perhaps */
     default: return c->text;

@@ -22,14 +22,23 @@ typedef struct report_column {
     int width;         /* at least; negative: aligned to the left */
 } report_column;
 
-typedef enum report_kind { CELL_NONE, CELL_TEXT, CELL_INT, CELL_REAL, CELL_BOOL } report_kind;
+typedef enum report_kind {
+    CELL_NONE,
+    CELL_TEXT,
+    CELL_INT,
+    CELL_REAL,
+    CELL_BOOL,
+    CELL_FIGURE
+} report_kind;
 
 typedef struct report_cell {
     report_kind kind;
-    int decimals;       /* CELL_REAL, in the table; negative: that many with an exponent */
+    int decimals;       /* CELL_REAL, CELL_FIGURE, in the table; negative: with an exponent */
     const char *text;   /* CELL_TEXT, and what CELL_BOOL or CELL_NONE shows in the table */
     int64_t integer;    /* CELL_INT, CELL_BOOL */
-    double real;        /* CELL_REAL */
+    double real;        /* CELL_REAL; CELL_FIGURE, NaN: not known */
+    double noise;       /* CELL_FIGURE: `real` may be off by this; a key of its own in JSON */
+    bool brief;         /* CELL_FIGURE, in the table: without the noise */
     const char *colour; /* on a terminal; NULL: none */
 } report_cell;
 

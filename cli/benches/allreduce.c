@@ -1,6 +1,6 @@
 /* lockstep bench allreduce: ours next to MPI_Allreduce, by size. */
 #include "bench_allreduce_tape.h"
-#include "bench_run.h"
+#include "bench_stats.h"
 #include "plural.h"
 #include "ranks.h"
 #include "report.h"
@@ -85,16 +85,15 @@ static const lk_option options[] = {
     {.name = NULL},
 };
 
-enum { MIN_ROUNDS = 3, MAX_ROUNDS = 201, N_SIDES = 4 };
-
 /* Who is timed: nobody (filling and reading the vector), ours, the other, and for MPI the way there:
- * its calls go through ours, without elements.  The first and the last are taken off. */
-enum { NOBODY, OURS, PEER, WAY };
+ * its calls go through ours, without elements.  The first and the last are what is taken off. */
+enum { NOBODY, OURS, PEER, WAY, N_SIDES };
 
 struct bench {
     const struct allreduce_options *o;
     lk_comm *comm;
     const char *against; /* NULL: nobody */
+    bool mpi;            /* against MPI */
     bool unchecked;      /* against ours, without checks */
     int64_t bytes[LK_OPTION_MAX_ITEMS];
     int n_sizes;
@@ -156,8 +155,7 @@ static volatile uint64_t sink;
 /* Fill the vector, reduce it, read it: seconds for one, on the slowest rank. */
 static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, double *seconds)
 {
-    bool mpi = b->against && strcmp(b->against, "mpi") == 0;
-    float *x = mpi && (side == PEER || side == WAY) ? b->theirs : b->ours;
+    float *x = b->mpi && (side == PEER || side == WAY) ? b->theirs : b->ours;
     LK_TRY(lk_barrier(b->comm, "round"));
     LK_TRY(lk_coll_checks_set(b->comm, b->checks && !(b->unchecked && side == PEER)));
     LK_TRY(call(b, side == NOBODY ? OURS : side, x, 1));
@@ -178,46 +176,53 @@ static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, doub
     return LK_OK;
 }
 
+/* Of ours and of the peer: the whole, and without filling and reading. */
 struct result {
-    double seconds[N_SIDES]; /* medians, filling and reading taken off */
-    double ratio;            /* median over the rounds */
+    bench_figure whole[N_SIDES], alone[N_SIDES]; /* seconds; [OURS] and [PEER] */
+    bench_figure fill;                           /* filling and reading our vector */
+    bench_figure whole_ratio, ratio;
     int rounds;
 };
 
-/* Everybody once a round; all ranks do as many, which rank 0 decides. */
+static void evaluate(const struct bench *b, double (*t)[BENCH_MAX_ROUNDS], struct result *r)
+{
+    int n = r->rounds;
+    r->fill = bench_median(t[NOBODY], n);
+    r->whole[OURS] = bench_median(t[OURS], n);
+    r->alone[OURS] = bench_difference(t[OURS], t[NOBODY], n);
+    if (!b->against)
+        return;
+    r->whole[PEER] = bench_median(t[PEER], n);
+    r->alone[PEER] = bench_difference(t[PEER], t[b->mpi ? WAY : NOBODY], n);
+    r->whole_ratio = bench_ratio(t[PEER], t[OURS], n);
+    r->ratio = bench_quotient(r->alone[PEER], r->alone[OURS]);
+}
+
+/* Everybody once a round, another one first each time; all ranks do as many, which rank 0 decides. */
 static lk_status measure(struct bench *b, int64_t bytes, struct result *r)
 {
-    double t[N_SIDES][MAX_ROUNDS], ratio[MAX_ROUNDS], none, way;
-    bool mpi = b->against && strcmp(b->against, "mpi") == 0;
-    int sides = mpi          ? 4
-                : b->against ? 3
-                             : 2,
-        calls = bytes <= 65536     ? 64
-                : bytes <= 1 << 20 ? 8
-                                   : 1;
+    double t[N_SIDES][BENCH_MAX_ROUNDS];
+    int sides = b->mpi ? WAY + 1 : b->against ? PEER + 1 : OURS + 1;
+    int calls = bytes <= 65536 ? 64 : bytes <= 1 << 20 ? 8 : 1;
     int64_t start = lk_clock_ns();
     int32_t go = 1;
-    r->rounds = 0;
-    for (int warm = 0; go && r->rounds < MAX_ROUNDS; warm++) {
-        for (int side = 0; side < sides; side++)
+    *r = (struct result){0};
+    for (int warm = 0; go && r->rounds < BENCH_MAX_ROUNDS; warm++) {
+        for (int k = 0; k < sides; k++) {
+            int side = (k + warm) % sides;
             LK_TRY(cycle(b, side, bytes, calls, &t[side][r->rounds]));
+        }
         r->rounds += warm > 0;
-        go = r->rounds < MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < b->o->seconds;
+        go = r->rounds < BENCH_MIN_ROUNDS || 1e-9 * (double)(lk_clock_ns() - start) < b->o->seconds;
         LK_TRY(lk_bcast(b->comm, &go, 1, LK_I32, 0, "go on"));
     }
-    double sorted[MAX_ROUNDS];
-    memcpy(sorted, t[NOBODY], sizeof *sorted * (size_t)r->rounds);
-    way = none = bench_median(sorted, r->rounds);
-    if (mpi)
-        way = bench_median(t[WAY], r->rounds);
-    for (int i = 0; i < r->rounds && b->against; i++)
-        ratio[i] = (t[PEER][i] - way) / (t[OURS][i] > none ? t[OURS][i] - none : 1e-9);
-    r->ratio = b->against ? bench_median(ratio, r->rounds) : 0;
-    r->seconds[NOBODY] = none;
-    r->seconds[OURS] = bench_median(t[OURS], r->rounds) - none;
-    if (b->against)
-        r->seconds[PEER] = bench_median(t[PEER], r->rounds) - way;
+    evaluate(b, t, r);
     return LK_OK;
+}
+
+static report_cell cell_us(bench_figure seconds)
+{
+    return cell_figure(bench_scaled(1e6, seconds), 2);
 }
 
 static lk_status row(struct bench *b, int i)
@@ -233,21 +238,20 @@ static lk_status row(struct bench *b, int i)
     LK_TRY(lk_coll_choice(b->comm, &c, &algorithm));
     if (lk_comm_rank(b->comm) > 0)
         return LK_OK;
-    double gb = 1e-9 * (double)b->bytes[i];
-    report_cell cells[] = {cell_int(b->bytes[i]),
-                           cell_text(algorithm),
-                           cell_real(1e6 * r.seconds[OURS], 2),
-                           cell_real(gb / r.seconds[OURS], 2),
-                           cell_none(),
-                           cell_none(),
-                           cell_none(),
-                           cell_int(r.rounds)};
-    if (b->against) {
-        cells[4] = cell_text(b->against);
-        cells[5] = cell_real(1e6 * r.seconds[PEER], 2);
-        cells[6] = cell_real(r.ratio, 2);
-    }
-    report_row(&b->out, cells);
+    report_row(&b->out, (report_cell[]){
+                            cell_int(b->bytes[i]),
+                            cell_text(algorithm),
+                            b->against ? cell_text(b->against) : cell_none(),
+                            cell_us(r.whole[OURS]),
+                            cell_us(r.whole[PEER]),
+                            cell_figure(r.whole_ratio, 2),
+                            cell_us(r.fill),
+                            cell_us(r.alone[OURS]),
+                            cell_figure(bench_rate(1e-9 * (double)b->bytes[i], r.alone[OURS]), 2),
+                            cell_us(r.alone[PEER]),
+                            cell_figure(r.ratio, 2),
+                            cell_int(r.rounds),
+                        });
     report_flush();
     return LK_OK;
 }
@@ -272,21 +276,25 @@ static lk_status vectors_make(struct bench *b)
 
 static lk_status rows(struct bench *b)
 {
-    static const report_column columns[] = {{"bytes", "bytes", 9}, {"algorithm", "algorithm", -9},
-                                            {"us", "us", 9},       {"gbs", "GB/s", 8},
-                                            {"peer", "peer", -9},  {"peer_us", "us", 9},
-                                            {"ratio", "ratio", 6}, {"rounds", "rounds", 6}};
+    static const report_column columns[] = {
+        {"bytes", "bytes", 9},        {"algorithm", "algorithm", -9},  {"peer", "peer", -9},
+        {"whole_us", "whole us", 14}, {"peer_whole_us", "peer's", 14}, {"whole_ratio", "ratio", 12},
+        {"fill_us", NULL, 0},         {"us", "us alone", 14},          {"gbs", "GB/s", 12},
+        {"peer_us", "peer's", 14},    {"ratio", "ratio", 12},          {"rounds", "rounds", 6},
+    };
     bool first = lk_comm_rank(b->comm) == 0;
     LK_TRY(vectors_make(b));
-    if (first && !b->o->json)
+    if (first && !b->o->json) {
         printf(
             "%d rank%s on %d node%s, transport %s, %s memory, checks %s; medians, on the slowest "
-            "rank\n\n",
+            "rank\n",
             lk_comm_size(b->comm), plural(lk_comm_size(b->comm)), lk_comm_inter_size(b->comm),
             plural(lk_comm_inter_size(b->comm)), lk_comm_transport(b->comm),
             b->o->is_private ? "private" : "shared", b->o->checks);
+        printf("whole: fill, allreduce and read; alone: without filling and reading\n\n");
+    }
     if (first)
-        report_begin(&b->out, columns, 8, b->o->json);
+        report_begin(&b->out, columns, sizeof columns / sizeof columns[0], b->o->json);
     for (int i = 0; i < b->n_sizes; i++)
         LK_TRY(row(b, i));
     return LK_OK;
@@ -300,9 +308,10 @@ static lk_status rank_run(lk_comm *comm, void *arg)
     b.against = b.o->against ? b.o->against : "mpi";
     b.unchecked = strcmp(b.against, "unchecked") == 0;
     b.checks = strcmp(b.o->checks, "on") == 0;
-    bool mpi = strcmp(lk_comm_transport(comm), "mpi") == 0;
-    if (strcmp(b.against, "none") == 0 || (!b.o->against && !mpi))
+    bool processes = strcmp(lk_comm_transport(comm), "mpi") == 0;
+    if (strcmp(b.against, "none") == 0 || (!b.o->against && !processes))
         b.against = NULL;
+    b.mpi = b.against && strcmp(b.against, "mpi") == 0;
     bench_tape_setting tape = {
         .bytes = b.bytes, .n_sizes = b.n_sizes, .seconds = b.o->seconds, .json = b.o->json};
     lk_status st = b.o->tape ? bench_allreduce_tape(comm, &tape) : rows(&b);
@@ -343,13 +352,18 @@ const lk_verb lk_bench_kind_allreduce = {
         "Measures allreduce of f32 vectors, sum, in place, next to MPI_Allreduce in the same "
         "processes: start it with lockstep run, or let it run its ranks as threads (then without "
         "MPI). "
-        "Each rank fills its vector, reduces it and reads the result; filling and reading alone is "
-        "measured too and taken off. Everybody is timed in turn; the time of a round is that of "
-        "the slowest rank, and a ratio is the median over the rounds of the peer's time divided by "
-        "ours. Against unchecked it shows what the checks cost (names, digests, the board), "
+        "Each rank fills its vector, reduces it and reads the result: the whole. Filling and "
+        "reading is measured by itself too (of MPI together with the way through our calls, "
+        "without elements), and what the whole takes longer is the allreduce alone. Everybody is "
+        "timed in turn; the time of a round is that of the slowest rank. Differences and the ratio "
+        "of the wholes are taken within a round; the ratio of the allreduces alone is that of the "
+        "two differences. Of long vectors that lie in the cache after the allreduce the whole is "
+        "the surer measure. Against unchecked it shows what the checks cost (names, digests, the "
+        "board), "
         "against "
-        "chain what the fixed tree costs.\n"
-        "JSON: bytes, algorithm, us, gbs (bytes of the vector by time), peer, peer_us, ratio, "
+        "chain what the fixed tree costs.\n" BENCH_NOISE_ABOUT
+        "JSON: bytes, algorithm, peer, whole_us, peer_whole_us, whole_ratio, fill_us (filling and "
+        "reading ours), us (alone), gbs (bytes of the vector by that), peer_us, ratio, "
         "rounds.\n"
         "With --tape it measures lk_dist_allreduce(), recorded on a tape, next to lk_allreduce() "
         "(\"bare\"), both from and to private memory; no other option but those for ranks, sizes, "

@@ -1,5 +1,6 @@
 /* lockstep bench kernels: linear layers and convolutions against OpenBLAS and oneDNN. */
 #include "bench_scaling.h"
+#include "bench_summary.h"
 #include "peers.h"
 #include "plural.h"
 #include "report.h"
@@ -9,7 +10,6 @@
 #include <lockstep/isa.h>
 #include <lockstep/thread.h>
 
-#include <math.h>
 #include <string.h>
 
 struct kernels_options {
@@ -76,19 +76,12 @@ static const lk_option options[] = {
 /* Shapes from here on are large enough for several threads. */
 static const double large_flop = 4e8;
 
-/* Ratios against the best library, gathered for one group and pass. */
-struct tally {
-    int n;
-    double log_sum, lowest;
-    char lowest_case[BENCH_NAME];
-};
-
 struct bench {
     const struct kernels_options *o;
     bench_setting setting;
     report out;
     progress progress;
-    struct tally tally[BENCH_N_GROUPS][LK_N_PEER_PASSES];
+    bench_summary summary;
     int wanted, longest; /* cases, and the longest of their names */
     int failed;
 };
@@ -169,43 +162,40 @@ static void count_cases(struct bench *b)
     }
 }
 
-static void tally_add(struct tally *t, const bench_case *c, double ratio)
-{
-    if (t->n == 0 || ratio < t->lowest) {
-        t->lowest = ratio;
-        memcpy(t->lowest_case, c->name, sizeof t->lowest_case);
-    }
-    t->log_sum += log(ratio);
-    t->n++;
-}
-
+/* A case counts by its ratio to the best library, where that to each is known. */
 static void count(struct bench *b, const bench_case *c, const bench_result *r)
 {
-    double ratio = (double)INFINITY;
-    for (int i = 0; i < b->setting.n_peers; i++)
-        if (r->peer[i].done)
-            ratio = fmin(ratio, r->peer[i].ratio);
-    if (isfinite(ratio))
-        tally_add(&b->tally[c->group][c->pass], c, ratio);
+    bench_figure best = {0};
+    for (int i = 0; i < b->setting.n_peers; i++) {
+        bench_figure ratio = r->peer[i].ratio;
+        if (!ratio.measured)
+            continue;
+        if (!best.measured || !bench_known(ratio) ||
+            (bench_known(best) && ratio.value < best.value))
+            best = ratio;
+    }
+    if (best.measured)
+        bench_summary_add(&b->summary, c, best);
 }
 
 /* One object for each library, or one without. */
 static void print_json(struct bench *b, const bench_case *c, const bench_result *r)
 {
-    double gflops = 1e-9 * c->flop / r->seconds;
+    report_cell gflops = cell_figure(bench_rate(1e-9 * c->flop, r->seconds), 1);
     bool any = false;
     for (int i = 0; i < b->setting.n_peers; i++) {
         if (!r->peer[i].done)
             continue;
         any = true;
-        report_row(&b->out, (report_cell[]){cell_text(c->name), cell_text(b->setting.peer[i]->name),
-                                            cell_real(r->peer[i].ratio, 3), cell_real(gflops, 1),
-                                            cell_real(1e-9 * c->flop / r->peer[i].seconds, 1),
-                                            cell_text(r->peer[i].why)});
+        report_row(&b->out,
+                   (report_cell[]){cell_text(c->name), cell_text(b->setting.peer[i]->name),
+                                   cell_figure(r->peer[i].ratio, 3), gflops,
+                                   cell_figure(bench_rate(1e-9 * c->flop, r->peer[i].seconds), 1),
+                                   cell_text(r->peer[i].why), cell_int(r->rounds)});
     }
     if (!any)
-        report_row(&b->out, (report_cell[]){cell_text(c->name), cell_none(), cell_none(),
-                                            cell_real(gflops, 1), cell_none(), cell_none()});
+        report_row(&b->out, (report_cell[]){cell_text(c->name), cell_none(), cell_none(), gflops,
+                                            cell_none(), cell_none(), cell_int(r->rounds)});
 }
 
 static void print_row(struct bench *b, const bench_case *c, const bench_result *r)
@@ -213,14 +203,11 @@ static void print_row(struct bench *b, const bench_case *c, const bench_result *
     report_cell cells[REPORT_MAX_COLUMNS];
     int n = 0;
     cells[n++] = cell_text(c->name);
-    cells[n++] = cell_real(1e-9 * c->flop / r->seconds, 1);
+    cells[n++] = cell_figure(bench_rate(1e-9 * c->flop, r->seconds), 1);
     for (int i = 0; i < b->setting.n_peers; i++) {
-        bool done = r->peer[i].done;
-        cells[n++] = done ? cell_real(1e-9 * c->flop / r->peer[i].seconds, 1) : cell_none();
-        cells[n] = done ? cell_real(r->peer[i].ratio, 2) : cell_none();
-        if (done)
-            cells[n].colour = r->peer[i].ratio >= 1 ? TERM_GREEN : NULL;
-        n++;
+        cells[n++] = cell_figure(bench_rate(1e-9 * c->flop, r->peer[i].seconds), 1);
+        cells[n] = cell_figure(r->peer[i].ratio, 2);
+        cells[n++].colour = bench_at_least(r->peer[i].ratio, 1) ? TERM_GREEN : NULL;
     }
     report_row(&b->out, cells);
 }
@@ -259,75 +246,42 @@ static void run_case_scaling(struct bench *b, const bench_case *c)
         return;
     }
     report_row(&b->out, (report_cell[]){cell_text(c->name), cell_int(b->setting.threads),
-                                        cell_real(1e-9 * c->flop / r.one, 1),
-                                        cell_real(1e-9 * c->flop / r.many, 1),
-                                        cell_real(r.speedup, 2), cell_real(r.limit, 2)});
-    tally_add(&b->tally[c->group][c->pass], c, r.speedup);
+                                        cell_figure(bench_rate(1e-9 * c->flop, r.one), 1),
+                                        cell_figure(bench_rate(1e-9 * c->flop, r.many), 1),
+                                        cell_figure(r.speedup, 2), cell_figure(r.limit, 2),
+                                        cell_int(r.rounds)});
+    bench_summary_add(&b->summary, c, r.speedup);
 }
 
 static void begin_report(struct bench *b)
 {
-    static const report_column json[] = {{"case", NULL, 0},        {"peer", NULL, 0},
-                                         {"ratio", NULL, 0},       {"gflops", NULL, 0},
-                                         {"peer_gflops", NULL, 0}, {"peer_kernel", NULL, 0}};
+    static const report_column json[] = {
+        {"case", NULL, 0},        {"peer", NULL, 0},        {"ratio", NULL, 0}, {"gflops", NULL, 0},
+        {"peer_gflops", NULL, 0}, {"peer_kernel", NULL, 0}, {"rounds", NULL, 0}};
     const report_column scaling[] = {{"case", "case", -b->longest},
                                      {"threads", "threads", 7},
                                      {"gflops_one_thread", "1 thread GF/s", 13},
                                      {"gflops", "N threads GF/s", 14},
-                                     {"speedup", "speedup", 7},
-                                     {"limit", "N copies", 8}};
+                                     {"speedup", "speedup", 11},
+                                     {"limit", "N copies", 11},
+                                     {"rounds", NULL, 0}};
     if (b->o->scaling) {
-        report_begin(&b->out, scaling, 6, b->o->json);
+        report_begin(&b->out, scaling, 7, b->o->json);
         return;
     }
     if (b->o->json) {
-        report_begin(&b->out, json, 6, true);
+        report_begin(&b->out, json, 7, true);
         return;
     }
     report_column table[2 + 2 * BENCH_MAX_PEERS];
     int n = 0;
     table[n++] = (report_column){"case", "case", -b->longest};
-    table[n++] = (report_column){"gflops", "GFLOP/s", 8};
+    table[n++] = (report_column){"gflops", "GFLOP/s", 12};
     for (int i = 0; i < b->setting.n_peers; i++) {
-        table[n++] = (report_column){"peer_gflops", b->setting.peer[i]->name, 9};
-        table[n++] = (report_column){"ratio", "ratio", 6};
+        table[n++] = (report_column){"peer_gflops", b->setting.peer[i]->name, 12};
+        table[n++] = (report_column){"ratio", "ratio", 11};
     }
     report_begin(&b->out, table, n, false);
-}
-
-static void tally_rows(const struct bench *b, report *out)
-{
-    for (int g = 0; g < BENCH_N_GROUPS; g++)
-        for (int p = 0; p < LK_N_PEER_PASSES; p++) {
-            const struct tally *t = &b->tally[g][p];
-            char name[BENCH_NAME];
-            if (t->n == 0)
-                continue;
-            snprintf(name, sizeof name, "%s, %s", bench_group_name((bench_group)g),
-                     bench_pass_name((lk_peer_pass)p));
-            report_row(out, (report_cell[]){cell_text(name), cell_int(t->n),
-                                            cell_real(exp(t->log_sum / t->n), 3),
-                                            cell_real(t->lowest, 2), cell_text(t->lowest_case)});
-        }
-}
-
-static void print_tallies(const struct bench *b)
-{
-    const char *title = b->o->scaling ? "speedup, by pass" : "ratio against the best, by pass";
-    report out;
-    report_measure(&out,
-                   (report_column[]){{"summary", title, -1},
-                                     {"cases", "cases", 1},
-                                     {"geomean", "geometric mean", 1},
-                                     {"lowest", "lowest", 1},
-                                     {"lowest_case", "at", -1}},
-                   5, b->o->json);
-    tally_rows(b, &out);
-    if (out.measured == 0)
-        return;
-    fputs(b->o->json ? "" : "\n", stdout);
-    report_print(&out);
-    tally_rows(b, &out);
 }
 
 static void print_heading(const struct bench *b)
@@ -374,7 +328,9 @@ static int kernels_run(const void *given, int n_operands, char **operand)
         else
             run_case(&b, &c);
     }
-    print_tallies(&b);
+    bench_summary_print(&b.summary,
+                        b.o->scaling ? "speedup, by pass" : "ratio against the best, by pass",
+                        b.o->json);
     return b.failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
@@ -391,9 +347,10 @@ const lk_verb lk_bench_kind_kernels = {
         "last, weights [in][out] or [kernel...][in][out], and weight gradients are sums by "
         "pieces (16 samples in linear layers, one in convolutions).\n"
         "With one thread the time is the thread's processor time, with more the clock. Results "
-        "are compared before anything is timed.\n"
-        "JSON: case, peer, ratio, gflops, peer_gflops; then for each pass summary, cases, "
-        "geomean, lowest (of the ratio against the best library of each case).",
+        "are compared before anything is timed.\n" BENCH_NOISE_ABOUT
+        "JSON: case, peer, ratio, gflops, peer_gflops, peer_kernel, "
+        "rounds; then for each pass summary, cases, of, geomean, lowest: of the ratio against the "
+        "best library of each case, where it is known, which it is in `cases` of so many.",
     .options = options,
     .options_size = sizeof(struct kernels_options),
     .run = kernels_run,

@@ -69,6 +69,9 @@ static const lk_option options[] = {
 };
 
 static const char *const mode_names[STEP_MODES] = {"canonical", "fast"};
+/* The columns of shares are the last. */
+enum { STEP_FIRST_SHARE = 12 };
+
 static const char *const peer_names[STEP_PEERS] = {"torch", "ddp"};
 
 /* All of a run: what was asked for, the ranks, and the table on rank 0. */
@@ -82,45 +85,41 @@ struct bench {
 
 /* ---- rows ---- */
 
-/* A part of the steps as its share. */
-static report_cell cell_share(const step_parts *p, double part)
+static report_cell cell_brief(bench_figure f, int decimals)
 {
-    return cell_real(part / p->passed, 3);
+    report_cell c = cell_figure(f, decimals);
+    c.brief = true;
+    return c;
 }
 
-/* What there is only sometimes: 0 stands for nothing. */
-static report_cell cell_some(double v, int decimals)
+/* A part that there never is has no share, and that is known. */
+static report_cell cell_share(bench_figure f)
 {
-    return v > 0 ? cell_real(v, decimals) : cell_none();
+    return f.value == 0 && f.noise == 0 ? cell_real(0, 3) : cell_brief(f, 3);
 }
 
 /* The row of a mode, next to a peer; peer -1: alone. */
 static void print_row(struct bench *b, const char *name, int mode, int peer, const step_figures *f)
 {
-    const step_parts *p = &f->parts[mode];
-    const lk_step_time *t = &p->part;
-    double theirs = peer >= 0 ? f->seconds[STEP_OURS + peer] : 0;
-    double known = lk_step_compute(t) + t->wait + t->exchange;
-    report_row(&b->out, (report_cell[]){
-                            cell_text(name),
-                            cell_text(mode_names[mode]),
-                            cell_int(b->ranks),
-                            peer >= 0 ? cell_text(b->with.peers[peer]) : cell_none(),
-                            cell_real(f->samples / f->seconds[mode], 0),
-                            peer >= 0 ? cell_real(f->samples / theirs, 0) : cell_none(),
-                            cell_some(peer >= 0 ? f->ratio[mode][peer] : 0, 2),
-                            cell_real(1e3 * f->seconds[mode], 3),
-                            cell_some(f->efficiency[mode], 2),
-                            cell_some(f->limit, 2),
-                            cell_some(mode == STEP_CANONICAL ? f->price : 0, 3),
-                            cell_share(p, t->data),
-                            cell_share(p, t->forward),
-                            cell_share(p, t->backward),
-                            cell_share(p, t->wait),
-                            cell_share(p, t->exchange),
-                            cell_share(p, t->update),
-                            cell_share(p, p->passed - known),
-                        });
+    static const bench_figure none;
+    bench_figure theirs = peer >= 0 ? f->seconds[STEP_OURS + peer] : none;
+    report_cell cells[REPORT_MAX_COLUMNS] = {
+        cell_text(name),
+        cell_text(mode_names[mode]),
+        cell_int(b->ranks),
+        peer >= 0 ? cell_text(b->with.peers[peer]) : cell_none(),
+        cell_figure(bench_rate(f->samples, f->seconds[mode]), 0),
+        cell_figure(bench_rate(f->samples, theirs), 0),
+        cell_figure(peer >= 0 ? f->ratio[mode][peer] : none, 2),
+        cell_brief(bench_scaled(1e3, f->seconds[mode]), 3),
+        cell_figure(f->efficiency[mode], 2),
+        cell_figure(f->limit, 2),
+        cell_figure(mode == STEP_CANONICAL ? f->price : none, 3),
+        cell_int(f->rounds),
+    };
+    for (int i = 0; i < STEP_PARTS; i++)
+        cells[STEP_FIRST_SHARE + i] = cell_share(f->share[mode][i]);
+    report_row(&b->out, cells);
 }
 
 static void print_rows(struct bench *b, const char *name, bool against, const step_figures *f)
@@ -138,13 +137,14 @@ static void print_head(struct bench *b, const char *what)
         {"mode", "mode", -9},
         {"ranks", NULL, 0},
         {"peer", "peer", -5},
-        {"samples_per_s", "samples/s", 9},
-        {"peer_samples_per_s", "peer's", 9},
-        {"ratio", "ratio", 6},
+        {"samples_per_s", "samples/s", 12},
+        {"peer_samples_per_s", "peer's", 12},
+        {"ratio", "ratio", 10},
         {"milliseconds", "ms", 8},
-        {"efficiency", "effic.", 6},
-        {"limit", "limit", 5},
-        {"price", "price", 6},
+        {"efficiency", "effic.", 10},
+        {"limit", "limit", 10},
+        {"price", "price", 11},
+        {"rounds", NULL, 0},
         {"data", "data", 6},
         {"forward", "forward", 7},
         {"backward", "backward", 8},
@@ -350,13 +350,14 @@ const lk_verb lk_bench_kind_step = {
         "have ranks, ddp in as many processes. On several ranks (lockstep run -n 2 -- bench step) "
         "one rank alone has a turn too, and all ranks apart, each with whole batches of its own. "
         "All are timed in turn, in rounds: processor time of one rank with one thread, otherwise "
-        "the clock's, on the slowest rank.\n"
+        "the clock's, on the slowest rank.\n" BENCH_NOISE_ABOUT
         "Columns: samples/s, peer's and ms are of the median round. The next four are medians of "
         "what is divided within each round, not quotients of medians: ratio, the peer's time by "
         "ours; effic. (on several ranks), the time of one rank alone by that of all, by their "
         "number; limit, the time of one rank alone by that of ranks apart, which is what the "
         "machine gives; price (with --mode canonical,fast), canonical's time by that of fast.\n"
-        "The others are shares of all the time of rank 0: data, waiting for a batch; forward; "
+        "The others, without their noise in the table, are shares of the time of rank 0, medians "
+        "too: data, waiting for a batch; forward; "
         "backward; wait, for other ranks; exchange, of gradients; update; rest. exchange is 0 on "
         "one rank, and where the ranks of a node share the update (parallel.update=shared, and "
         "auto "
@@ -364,7 +365,8 @@ const lk_verb lk_bench_kind_step = {
         "update. Where gradients travel "
         "during backward (parallel.overlap=yes), it is what is left behind it.\n"
         "JSON: case, mode, ranks, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, "
-        "efficiency, limit, price, data, forward, backward, wait, exchange, update, rest.",
+        "efficiency, limit, price, rounds, data, forward, backward, wait, "
+        "exchange, update, rest.",
     .options = options,
     .options_size = sizeof(struct step_options),
     .max_operands = 1000,

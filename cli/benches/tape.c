@@ -1,5 +1,5 @@
 /* lockstep bench tape: what recording an op and passing it backward costs. */
-#include "bench_run.h"
+#include "bench_stats.h"
 #include "bench_torch.h"
 #include "report.h"
 #include "verb.h"
@@ -64,7 +64,7 @@ static const lk_option options[] = {
 
 static const char *const chains[] = {"mul", "add", "tanh", "mixed"};
 
-enum { N_CHAINS = sizeof chains / sizeof chains[0], MAX_ROUNDS = BENCH_MAX_ROUNDS, MIN_ROUNDS = 5 };
+enum { N_CHAINS = sizeof chains / sizeof chains[0] };
 
 /* Our side: a tape and two leaves with their gradients. */
 struct ours {
@@ -127,14 +127,15 @@ static lk_status ours_sample(struct ours *u, const char *chain, int repeats, dou
 
 struct figures {
     bool against;
-    double ours, torch, ratio; /* seconds of one pass; median of torch's time / ours */
-    double grad;               /* torch's */
+    bench_figure ours, torch, ratio; /* seconds of one pass; torch's time / ours */
+    int rounds;
+    double grad; /* torch's */
 };
 
 /* Both in turn, until the time is up. */
 static lk_status measure(struct ours *u, bench_torch *torch, const char *chain, struct figures *f)
 {
-    static double ours[MAX_ROUNDS], theirs[MAX_ROUNDS], ratio[MAX_ROUNDS];
+    static double ours[BENCH_MAX_ROUNDS], theirs[BENCH_MAX_ROUNDS];
     char request[128];
     double once;
     int n = 0;
@@ -143,19 +144,20 @@ static lk_status measure(struct ours *u, bench_torch *torch, const char *chain, 
     snprintf(request, sizeof request, "%s %lld %lld", chain, (long long)u->o->ops,
              (long long)u->o->elements);
     double end = 1e-9 * (double)lk_clock_ns() + u->o->seconds;
-    while (n < MAX_ROUNDS && (n < MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end)) {
+    while (n < BENCH_MAX_ROUNDS && (n < BENCH_MIN_ROUNDS || 1e-9 * (double)lk_clock_ns() < end)) {
         LK_TRY(ours_sample(u, chain, repeats, &ours[n]));
         ours[n] /= repeats;
         int few = repeats / 8 + 1; /* they are slower */
         if (f->against && !torch_sample(torch, request, few, &theirs[n], &f->grad))
             return LK_RAISE(LK_EIO, "PyTorch: %s", torch->about);
-        theirs[n] /= few;
-        ratio[n] = theirs[n] / ours[n];
-        n++;
+        theirs[n++] /= few;
     }
+    f->rounds = n;
     f->ours = bench_median(ours, n);
-    f->torch = bench_median(theirs, n);
-    f->ratio = bench_median(ratio, n);
+    if (f->against) {
+        f->torch = bench_median(theirs, n);
+        f->ratio = bench_ratio(theirs, ours, n);
+    }
     return LK_OK;
 }
 
@@ -176,18 +178,19 @@ static void print_row(report *out, const struct tape_options *o, const char *cha
     report_row(out, (report_cell[]){
                         cell_text(chain),
                         f->against ? cell_text("torch") : cell_none(),
-                        cell_real(micro * f->ours, 3),
-                        f->against ? cell_real(micro * f->torch, 3) : cell_none(),
-                        f->against ? cell_real(f->ratio, 2) : cell_none(),
+                        cell_figure(bench_scaled(micro, f->ours), 3),
+                        cell_figure(bench_scaled(micro, f->torch), 3),
+                        cell_figure(f->ratio, 2),
+                        cell_int(f->rounds),
                     });
 }
 
 static int run_chains(struct ours *u, bench_torch *torch, bool against)
 {
     static const report_column columns[] = {
-        {"case", "chain", -8},        {"peer", NULL, 0},
-        {"microseconds", "us/op", 9}, {"peer_microseconds", "torch us/op", 12},
-        {"ratio", "ratio", 7},
+        {"case", "chain", -8},         {"peer", NULL, 0},
+        {"microseconds", "us/op", 13}, {"peer_microseconds", "torch us/op", 13},
+        {"ratio", "ratio", 12},        {"rounds", NULL, 0},
     };
     report out;
     report_begin(&out, columns, sizeof columns / sizeof columns[0], u->o->json);
@@ -212,10 +215,13 @@ static int tape_run(const void *given, int n_operands, char **operand)
                             &against);
     if (status != LK_EXIT_DONE)
         return status;
-    if (!o->json)
+    if (!o->json) {
         printf("f32[%lld], chains of %lld ops, forward and backward, 1 thread, medians of "
-               "processor time\ntorch: %s\n\n",
-               (long long)o->elements, (long long)o->ops, torch.about);
+               "processor time\n",
+               (long long)o->elements, (long long)o->ops);
+        printf("torch: %s\n", torch.about);
+        putchar('\n');
+    }
     if (lk_threads_set(1) == LK_OK && ours_start(&u) == LK_OK)
         status = run_chains(&u, &torch, against);
     else
@@ -234,9 +240,9 @@ const lk_verb lk_bench_kind_tape = {
              "three by turns. Where Debian's python3-torch is installed, a Python process does the "
              "same chain in PyTorch's eager mode on one thread; both are timed in turn, and the "
              "ratio is the median over the rounds of its processor time divided by ours. The "
-             "gradients are compared.\n"
+             "gradients are compared.\n" BENCH_NOISE_ABOUT
              "JSON: case, peer, microseconds (for one op, forward and backward), "
-             "peer_microseconds, ratio.",
+             "peer_microseconds, ratio, rounds.",
     .options = options,
     .options_size = sizeof(struct tape_options),
     .run = tape_run,

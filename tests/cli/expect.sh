@@ -44,6 +44,20 @@ err()
     grep -qF -- "$1" "$work/err" || fail "stderr has no line with: $1"
 }
 
+# In the JSON printed last there are figures with their noise, and each is above it or null.
+figures()
+{
+    awk -F ', "' '
+        { for (i = 1; i < NF; i++) {
+            split($i, figure, "\"?: "); split($(i + 1), noise, "\": ")
+            sub(/^[{]?"?/, "", figure[1]); sub(/}$/, "", noise[2])
+            if (noise[1] != figure[1] "_noise") continue
+            found++
+            if (figure[2] != "null" && !(figure[2] + 0 > noise[2] + 0 && noise[2] != "null")) bad = 1
+        } }
+        END { exit bad || !found }' "$work/out" || fail "no figures, or one that is below its noise"
+}
+
 # Require that nothing was printed there.
 no_out()
 {

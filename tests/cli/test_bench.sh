@@ -23,14 +23,17 @@ out 'f64, scalar, 1 thread, medians of processor time'
 status 0 "$lockstep" bench kernels --json --scaling --threads 3 --seconds 0 --filter 'conv 16x16x64-64 b32 forward'
 out '"threads": 3, "gflops_one_thread": '
 out '"limit": '
+out '"cases": '
+figures
 
 # with those that this build has: results are compared before they are timed
 for peer in openblas onednn; do
     [ -e "$(dirname "$lockstep")/peers/lockstep-peer-$peer.so" ] || continue
     status 0 "$lockstep" bench kernels --json --against $peer --seconds 0 --filter '1000-10 b16'
     "$json" <"$work/out" || fail 'JSON'
+    figures
     out "\"case\": \"linear 1000-10 b16 backward-weights\", \"peer\": \"$peer\", \"ratio\": "
-    out '"summary": "linear, 16 rows and more, forward"'
+    out '"summary": "linear, 16 rows and more, forward", "cases": '
 done
 if [ -e "$(dirname "$lockstep")/peers/lockstep-peer-onednn.so" ]; then
     status 0 "$lockstep" bench kernels --against onednn --seconds 0 --filter 'conv 28x28x128-256'
@@ -50,6 +53,42 @@ out 'torch  '
 status 2 "$lockstep" bench tape --against tensorflow
 err 'torch or none'
 
+# A Python that says it is PyTorch, and how long the n-th sample took: 100 s and next to nothing in turn,
+# or 1 s; next to it, what it computed.
+cat >"$work/python" <<'END'
+#!/bin/sh
+echo 'PyTorch 0.0'
+n=0
+while read -r what rest; do
+    n=$((n + 1))
+    seconds=1
+    if [ "$PEER_TIME" = wild ] && [ $((n % 2)) -eq 1 ]; then seconds=1000; fi
+    case $what in mul | mixed) value=0.99 ;; add) value=1 ;; tanh) value=0.786448 ;; *) value=89610 ;; esac
+    echo $seconds $value
+done
+END
+chmod +x "$work/python"
+export PEER_TIME=steady
+status 0 "$lockstep" bench tape --json --python "$work/python" --seconds 0 --ops 1 --elements 3
+no_err
+"$json" <"$work/out" || fail 'JSON'
+figures
+grep -Eq '"peer": "torch", .*"peer_microseconds": [0-9.e+]+, "peer_microseconds_noise": [0-9]' "$work/out" ||
+    fail 'no figure of a peer that always takes the same time'
+# what is below its noise is not printed: neither a time nor a ratio
+PEER_TIME=wild
+status 0 "$lockstep" bench tape --json --python "$work/python" --seconds 0 --ops 1 --elements 3
+[ "$(grep -c '"peer_microseconds": null, .*"ratio": null, ' "$work/out")" -eq 4 ] ||
+    fail 'figures of a peer that takes any time'
+figures
+status 0 "$lockstep" bench tape --python "$work/python" --seconds 0 --ops 1 --elements 3
+[ "$(grep -Ec '^(mul|add|tanh|mixed) +.* +- +-$' "$work/out")" -eq 4 ] ||
+    fail 'no dashes for what is not known'
+status 0 "$lockstep" bench step --json --against torch --python "$work/python" --seconds 0 --filter 'mlp-100 b100 sgd'
+figures
+grep -q '"peer_samples_per_s": null, .*"ratio": null, ' "$work/out" || fail 'a ratio below its noise'
+unset PEER_TIME
+
 # Every column of bench step is explained, there and in the documents.
 status 0 "$lockstep" bench step --help
 tr '\n' ' ' <"$work/out" >"$work/help"
@@ -61,15 +100,16 @@ done
 # bench step: alone, as JSON, an experiment of one's own, and against PyTorch where it is installed
 status 0 "$lockstep" bench step --against none --seconds 0 --filter 'mlp-100 '
 out 'torch: not asked for'
-grep -Eq '^mlp-100 b100 adam +canonical +- +[0-9]+ +- +- ' "$work/out" || fail 'no samples a second'
+grep -Eq '^mlp-100 b100 adam +canonical +- +([0-9]+ \+- ?[0-9]+%|-) +- +- ' "$work/out" || fail 'no samples a second'
 status 0 "$lockstep" bench step --json --against none --seconds 0 --filter 'lenet'
 "$json" <"$work/out" || fail 'JSON'
 out '"case": "lenet b64 momentum", "mode": "canonical", "ranks": 1, "samples_per_s": '
-out '"backward": 0.'
+figures
+out '"backward": '
 status 0 "$lockstep" bench step --seconds 0 --threads 2 experiments/mnist-mlp.yaml \
     'data={type: glyphs, count: 64, test_count: 0, batch: 16}'
 out 'own experiment, 2 threads'
-grep -Eq '^experiments/mnist-mlp.yaml +canonical +- +[0-9]+ ' "$work/out" || fail 'no row of the experiment'
+grep -Eq '^experiments/mnist-mlp.yaml +canonical +- +([0-9]+ \+-|- )' "$work/out" || fail 'no row of the experiment'
 status 2 "$lockstep" bench step experiments/none.yaml
 status 2 "$lockstep" bench step --against tensorflow
 err 'lockstep bench step: option --against: torch, ddp, or none'
@@ -93,10 +133,11 @@ fi
 status 0 "$lockstep" run -n 2 --transport local -- bench step --json --against none --seconds 0 \
     --mode canonical,fast --filter 'mlp-100 b100 sgd' parallel.update=each
 "$json" <"$work/out" || fail 'JSON'
-grep -Eq '"mode": "canonical", "ranks": 2, .*"efficiency": [0-9.]+, "limit": [0-9.]+, "price": [0-9.]+, ' "$work/out" ||
+figures
+grep -Eq '"mode": "canonical", "ranks": 2, .*"efficiency": .*"limit": .*"price": .*"data": ' "$work/out" ||
     fail 'no efficiency, limit and price of canonical'
-grep -Eq '"mode": "fast", "ranks": 2, .*"efficiency": [0-9.]+, "limit": [0-9.]+, "data": ' "$work/out" ||
-    fail 'no efficiency of fast'
+grep '"mode": "fast", "ranks": 2, .*"efficiency": .*"limit": .*"data": ' "$work/out" | grep -qv '"price"' ||
+    fail 'no efficiency of fast, or a price'
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not two rows'
 status 1 "$lockstep" run -n 9 --transport local -- bench step --against none --seconds 0 --filter lenet
 err '9 ranks for a batch of 8 shards'

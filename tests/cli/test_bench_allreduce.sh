@@ -8,10 +8,15 @@ out '4096  '
 status 0 "$lockstep" bench allreduce --json --transport local --seconds 0 --sizes 16K --private \
     --algorithm shared --against tree --checks off
 "$json" <"$work/out" || fail 'JSON'
-out '"bytes": 16384, "algorithm": "shared", "us": '
-out '"peer": "tree", "peer_us": '
+figures
+out '"bytes": 16384, "algorithm": "shared", "peer": "tree", "whole_us": '
+# whole times and differences, each with its noise
+for key in whole_us peer_whole_us whole_ratio fill_us us gbs peer_us ratio; do
+    grep -Eq "\"$key\": ([0-9.e+-]+|null), \"${key}_noise\": ([0-9.e+-]+|null), " "$work/out" || fail "no $key with its noise"
+done
 status 0 "$lockstep" bench allreduce --tape --json --transport local --seconds 0 --sizes 8,1M
 "$json" <"$work/out" || fail 'JSON'
+figures
 out '"bytes": 8, "us": '
 out '"peer": "bare", "peer_us": '
 # On the tape is the result and no copy of the vector.
@@ -19,7 +24,8 @@ out '"tape_bytes": 1048576, '
 for other in unchecked chain; do
     status 0 "$lockstep" bench allreduce --json --transport local --ranks 4 --seconds 0 --sizes 8,64K \
         --against $other
-    out "\"peer\": \"$other\", \"peer_us\": "
+    figures
+    out "\"peer\": \"$other\", \"whole_us\": "
 done
 status 0 "$lockstep" list collectives
 out 'partners exchange whole vectors; needs: a power of two of ranks'
@@ -36,8 +42,8 @@ err 'it needs ranks that are MPI processes'
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 for mpi in openmpi mpich; do
     [ -e "$(dirname "$lockstep")/mpi/lockstep-mpi-$mpi.so" ] || continue
-    status 0 "mpirun.$mpi" -n 2 "$lockstep" bench allreduce --json --seconds 0 --sizes 8,64K
+    status 0 "mpirun.$mpi" -n 2 "$lockstep" bench allreduce --json --seconds 0 --sizes 64K
     "$json" <"$work/out" || fail 'JSON'
-    out '"bytes": 65536, "algorithm": "shared", "us": '
-    out '"peer": "mpi", "peer_us": '
+    figures
+    out '"bytes": 65536, "algorithm": "shared", "peer": "mpi", "whole_us": '
 done
