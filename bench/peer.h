@@ -12,7 +12,7 @@
 #include <lockstep/gemm.h>
 
 /* Raised when this file changes, so that a module of another build is not used. */
-enum { LK_PEER_INTERFACE = 1 };
+enum { LK_PEER_INTERFACE = 2 };
 
 typedef enum lk_peer_pass {
     LK_PEER_FORWARD,
@@ -35,6 +35,8 @@ typedef struct lk_peer {
     const char *name;
     /* The library's own name and version; valid until the next call. */
     const char *(*about)(void);
+    /* The library's own word for the code that it chose for this processor; "" if it does not say. */
+    const char *(*path)(void);
     /* Use `n` threads from now on. */
     void (*set_threads)(int n);
     /* Make a job; NULL with the reason in `why` where the library cannot do it.  The operands must

@@ -51,10 +51,31 @@ static const char *onednn_about(void)
 {
     static char text[128];
     const dnnl_version_t *v = dnnl_version();
-    const char *limit = secure_getenv("DNNL_MAX_CPU_ISA");
-    snprintf(text, sizeof text, "oneDNN %d.%d.%d%s%s", v->major, v->minor, v->patch,
-             limit ? ", DNNL_MAX_CPU_ISA=" : "", limit ? limit : "");
+    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
     return text;
+}
+
+/* The best that it may dispatch to; an instruction set has the bits of those that it includes. */
+static const char *onednn_path(void)
+{
+    static const struct {
+        dnnl_cpu_isa_t has;
+        const char *name;
+    } paths[] = {
+        {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
+        {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+        {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+        {dnnl_cpu_isa_avx512_core, "avx512_core"},
+        {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
+        {dnnl_cpu_isa_avx2, "avx2"},
+        {dnnl_cpu_isa_avx, "avx"},
+        {dnnl_cpu_isa_sse41, "sse41"},
+    };
+    unsigned effective = dnnl_get_effective_cpu_isa();
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if ((effective & paths[i].has) == (unsigned)paths[i].has)
+            return paths[i].name;
+    return "";
 }
 
 static void onednn_threads(int n)
@@ -298,6 +319,7 @@ const lk_peer lk_peer_onednn = {
     .interface = LK_PEER_INTERFACE,
     .name = "onednn",
     .about = onednn_about,
+    .path = onednn_path,
     .set_threads = onednn_threads,
     .gemm_new = onednn_gemm_new,
     .conv_new = onednn_conv_new,

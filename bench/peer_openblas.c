@@ -3,7 +3,6 @@
 
 #include <cblas.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct lk_peer_job {
@@ -14,9 +13,12 @@ struct lk_peer_job {
 
 static const char *openblas_about(void)
 {
-    static char text[256];
-    snprintf(text, sizeof text, "%s (%s)", openblas_get_config(), openblas_get_corename());
-    return text;
+    return openblas_get_config();
+}
+
+static const char *openblas_path(void)
+{
+    return openblas_get_corename();
 }
 
 static void openblas_threads(int n)
@@ -71,6 +73,7 @@ const lk_peer lk_peer_openblas = {
     .interface = LK_PEER_INTERFACE,
     .name = "openblas",
     .about = openblas_about,
+    .path = openblas_path,
     .set_threads = openblas_threads,
     .gemm_new = openblas_gemm_new,
     .job_about = openblas_job_about,

@@ -2,12 +2,16 @@
 
 Answers each line "CASE OPS ELEMENTS REPEATS" on stdin with one line on stdout: the processor time in
 seconds of REPEATS times forward and backward through a chain of OPS ops on ELEMENTS f32 elements,
-and the first element of the gradient.  The first line it prints is its version.
+and the first element of the gradient.  The first line it prints is its version
+and, after a tab, its code path.
 """
 import sys
 import time
 
 import torch
+
+sys.dont_write_bytecode = True
+import lockstep_peer_torch_path  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -26,7 +30,7 @@ def run(case, ops, x, w):
 
 
 def main():
-    print("PyTorch", torch.__version__, flush=True)
+    print("PyTorch ", torch.__version__, "\t", lockstep_peer_torch_path.path(), sep="", flush=True)
     for line in sys.stdin:
         case, ops, elements, repeats = line.split()
         x = torch.full((int(elements),), 0.5, requires_grad=True)

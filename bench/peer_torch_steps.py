@@ -7,7 +7,7 @@ Answers each line "NETWORK BATCH OPTIMIZER STEPS" on stdin with one line on stdo
 STEPS steps, forward, backward and update, and the number of parameters.  The time is that of the processor
 if there is one thread, otherwise that of the clock.  A step takes one of four batches that are there
 before the clock starts; images are channels last, which is the faster layout.  The first line it prints is
-its version.
+its version and, after a tab, its code path.
 """
 import glob
 import os
@@ -45,6 +45,9 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+
+sys.dont_write_bytecode = True
+import lockstep_peer_torch_path  # noqa: E402
 
 torch.set_num_threads(THREADS)
 torch.manual_seed(0)
@@ -148,7 +151,8 @@ def main():
         processes_join()
     if RANK == 0:
         unit = {"torch": ("thread", "threads"), "ddp": ("process", "processes")}[HOW][N > 1]
-        print("PyTorch", torch.__version__, "on", N, unit, flush=True)
+        print("PyTorch", torch.__version__, "on", N, unit, end="\t")
+        print(lockstep_peer_torch_path.path(), flush=True)
     name, case = None, None
     for line in requests():
         *request, steps = line.split()

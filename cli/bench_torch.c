@@ -71,6 +71,12 @@ bool torch_start(bench_torch *t, const char *python, const char *name, const cha
         return fail(t, "that Python has no module torch (package python3-torch)");
     }
     t->about[strcspn(t->about, "\n")] = '\0';
+    char *tab = strchr(t->about, '\t');
+    if (tab) {
+        *tab = '\0';
+        bench_path_set(&t->path, "PyTorch", tab + 1);
+        bench_path_warn(&t->path);
+    }
     return true;
 }
 

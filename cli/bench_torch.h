@@ -2,6 +2,8 @@
 #ifndef LK_CLI_BENCH_TORCH_H
 #define LK_CLI_BENCH_TORCH_H
 
+#include "bench_path.h"
+
 #include <lockstep/option.h>
 
 #include <stdbool.h>
@@ -12,6 +14,7 @@ typedef struct bench_torch {
     pid_t pid;
     FILE *to, *from;
     char about[512]; /* its version; if it did not start, why not */
+    bench_path path; /* the code it chose, if it did */
 } bench_torch;
 
 /**

@@ -30,11 +30,13 @@ function(lk_peer name header library)
 endfunction()
 
 # PyTorch is asked through scripts, so there is nothing to build.
-foreach(name torch torch_steps)
-  string(REPLACE _ - script lockstep-peer-${name}.py)
-  configure_file(bench/peer_${name}.py peers/${script} COPYONLY)
-  install(FILES bench/peer_${name}.py DESTINATION ${LK_PEERS_FOLDER} RENAME ${script})
-endforeach()
+function(lk_peer_script source script)
+  configure_file(${source} peers/${script} COPYONLY)
+  install(FILES ${source} DESTINATION ${LK_PEERS_FOLDER} RENAME ${script})
+endfunction()
+lk_peer_script(bench/peer_torch.py lockstep-peer-torch.py)
+lk_peer_script(bench/peer_torch_steps.py lockstep-peer-torch-steps.py)
+lk_peer_script(bench/peer_torch_path.py lockstep_peer_torch_path.py) # which the others import
 
 if(NOT CMAKE_CROSSCOMPILING AND NOT LK_SANITIZE)
   lk_peer(openblas openblas_config.h openblas)

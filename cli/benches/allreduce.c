@@ -1,5 +1,6 @@
 /* lockstep bench allreduce: ours next to MPI_Allreduce, by size. */
 #include "bench_allreduce_tape.h"
+#include "bench_path.h"
 #include "bench_stats.h"
 #include "plural.h"
 #include "ranks.h"
@@ -95,6 +96,7 @@ struct bench {
     const char *against; /* NULL: nobody */
     bool mpi;            /* against MPI */
     bool unchecked;      /* against ours, without checks */
+    bench_path path;     /* of MPI */
     int64_t bytes[LK_OPTION_MAX_ITEMS];
     int n_sizes;
     bool checks;
@@ -250,6 +252,8 @@ static lk_status row(struct bench *b, int i)
                             cell_figure(bench_rate(1e-9 * (double)b->bytes[i], r.alone[OURS]), 2),
                             cell_us(r.alone[PEER]),
                             cell_figure(r.ratio, 2),
+                            cell_path(&b->path),
+                            cell_path_warning(&b->path),
                             cell_int(r.rounds),
                         });
     report_flush();
@@ -280,7 +284,8 @@ static lk_status rows(struct bench *b)
         {"bytes", "bytes", 9},        {"algorithm", "algorithm", -9},  {"peer", "peer", -9},
         {"whole_us", "whole us", 14}, {"peer_whole_us", "peer's", 14}, {"whole_ratio", "ratio", 12},
         {"fill_us", NULL, 0},         {"us", "us alone", 14},          {"gbs", "GB/s", 12},
-        {"peer_us", "peer's", 14},    {"ratio", "ratio", 12},          {"rounds", "rounds", 6},
+        {"peer_us", "peer's", 14},    {"ratio", "ratio", 12},          BENCH_PATH_COLUMNS,
+        {"rounds", "rounds", 6},
     };
     bool first = lk_comm_rank(b->comm) == 0;
     LK_TRY(vectors_make(b));
@@ -291,6 +296,8 @@ static lk_status rows(struct bench *b)
             lk_comm_size(b->comm), plural(lk_comm_size(b->comm)), lk_comm_inter_size(b->comm),
             plural(lk_comm_inter_size(b->comm)), lk_comm_transport(b->comm),
             b->o->is_private ? "private" : "shared", b->o->checks);
+        if (b->mpi)
+            bench_path_print(&b->path, "mpi", "");
         printf("whole: fill, allreduce and read; alone: without filling and reading\n\n");
     }
     if (first)
@@ -312,6 +319,8 @@ static lk_status rank_run(lk_comm *comm, void *arg)
     if (strcmp(b.against, "none") == 0 || (!b.o->against && !processes))
         b.against = NULL;
     b.mpi = b.against && strcmp(b.against, "mpi") == 0;
+    if (b.mpi)
+        bench_path_mpi(&b.path);
     bench_tape_setting tape = {
         .bytes = b.bytes, .n_sizes = b.n_sizes, .seconds = b.o->seconds, .json = b.o->json};
     lk_status st = b.o->tape ? bench_allreduce_tape(comm, &tape) : rows(&b);
@@ -363,8 +372,8 @@ const lk_verb lk_bench_kind_allreduce = {
         "against "
         "chain what the fixed tree costs.\n" BENCH_NOISE_ABOUT
         "JSON: bytes, algorithm, peer, whole_us, peer_whole_us, whole_ratio, fill_us (filling and "
-        "reading ours), us (alone), gbs (bytes of the vector by that), peer_us, ratio, "
-        "rounds.\n"
+        "reading ours), us (alone), gbs (bytes of the vector by that), peer_us, ratio, peer_path "
+        "(the MPI), rounds.\n"
         "With --tape it measures lk_dist_allreduce(), recorded on a tape, next to lk_allreduce() "
         "(\"bare\"), both from and to private memory; no other option but those for ranks, sizes, "
         "seconds and JSON matters then. JSON: bytes, us, peer, peer_us, ratio, overhead (its "

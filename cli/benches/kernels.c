@@ -1,4 +1,5 @@
 /* lockstep bench kernels: linear layers and convolutions against OpenBLAS and oneDNN. */
+#include "bench_path.h"
 #include "bench_scaling.h"
 #include "bench_summary.h"
 #include "peers.h"
@@ -81,6 +82,7 @@ struct bench {
     bench_setting setting;
     report out;
     progress progress;
+    bench_path path[BENCH_MAX_PEERS]; /* of the peers of the setting */
     bench_summary summary;
     int wanted, longest; /* cases, and the longest of their names */
     int failed;
@@ -103,6 +105,9 @@ static bool add_peer(struct bench *b, const peer_entry *e, bool must)
         return !must;
     }
     peer->set_threads(b->setting.threads);
+    bench_path *path = &b->path[b->setting.n_peers];
+    bench_path_set(path, peer->name, peer->path());
+    bench_path_warn(path);
     b->setting.peer[b->setting.n_peers++] = peer;
     return true;
 }
@@ -162,13 +167,14 @@ static void count_cases(struct bench *b)
     }
 }
 
-/* A case counts by its ratio to the best library, where that to each is known. */
+/* A case counts by its ratio to the best library, where that to each is known; a library that fell back
+ * to old code is not asked. */
 static void count(struct bench *b, const bench_case *c, const bench_result *r)
 {
     bench_figure best = {0};
     for (int i = 0; i < b->setting.n_peers; i++) {
         bench_figure ratio = r->peer[i].ratio;
-        if (!ratio.measured)
+        if (!ratio.measured || *b->path[i].warning)
             continue;
         if (!best.measured || !bench_known(ratio) ||
             (bench_known(best) && ratio.value < best.value))
@@ -191,11 +197,13 @@ static void print_json(struct bench *b, const bench_case *c, const bench_result 
                    (report_cell[]){cell_text(c->name), cell_text(b->setting.peer[i]->name),
                                    cell_figure(r->peer[i].ratio, 3), gflops,
                                    cell_figure(bench_rate(1e-9 * c->flop, r->peer[i].seconds), 1),
-                                   cell_text(r->peer[i].why), cell_int(r->rounds)});
+                                   cell_text(r->peer[i].why), cell_path(&b->path[i]),
+                                   cell_path_warning(&b->path[i]), cell_int(r->rounds)});
     }
     if (!any)
         report_row(&b->out, (report_cell[]){cell_text(c->name), cell_none(), cell_none(), gflops,
-                                            cell_none(), cell_none(), cell_int(r->rounds)});
+                                            cell_none(), cell_none(), cell_none(), cell_none(),
+                                            cell_int(r->rounds)});
 }
 
 static void print_row(struct bench *b, const bench_case *c, const bench_result *r)
@@ -255,9 +263,10 @@ static void run_case_scaling(struct bench *b, const bench_case *c)
 
 static void begin_report(struct bench *b)
 {
-    static const report_column json[] = {
-        {"case", NULL, 0},        {"peer", NULL, 0},        {"ratio", NULL, 0}, {"gflops", NULL, 0},
-        {"peer_gflops", NULL, 0}, {"peer_kernel", NULL, 0}, {"rounds", NULL, 0}};
+    static const report_column json[] = {{"case", NULL, 0},        {"peer", NULL, 0},
+                                         {"ratio", NULL, 0},       {"gflops", NULL, 0},
+                                         {"peer_gflops", NULL, 0}, {"peer_kernel", NULL, 0},
+                                         BENCH_PATH_COLUMNS,       {"rounds", NULL, 0}};
     const report_column scaling[] = {{"case", "case", -b->longest},
                                      {"threads", "threads", 7},
                                      {"gflops_one_thread", "1 thread GF/s", 13},
@@ -270,7 +279,7 @@ static void begin_report(struct bench *b)
         return;
     }
     if (b->o->json) {
-        report_begin(&b->out, json, 7, true);
+        report_begin(&b->out, json, 9, true);
         return;
     }
     report_column table[2 + 2 * BENCH_MAX_PEERS];
@@ -294,7 +303,7 @@ static void print_heading(const struct bench *b)
            lk_isa_name(isa), lk_isa_emulated(isa) ? " (emulated: the figures mean nothing)" : "",
            b->setting.threads, plural(b->setting.threads), clock ? "time" : "processor time");
     for (int i = 0; i < b->setting.n_peers; i++)
-        printf("%s: %s\n", b->setting.peer[i]->name, b->setting.peer[i]->about());
+        bench_path_print(&b->path[i], b->setting.peer[i]->name, b->setting.peer[i]->about());
     putchar('\n');
 }
 
@@ -347,8 +356,9 @@ const lk_verb lk_bench_kind_kernels = {
         "last, weights [in][out] or [kernel...][in][out], and weight gradients are sums by "
         "pieces (16 samples in linear layers, one in convolutions).\n"
         "With one thread the time is the thread's processor time, with more the clock. Results "
-        "are compared before anything is timed.\n" BENCH_NOISE_ABOUT
-        "JSON: case, peer, ratio, gflops, peer_gflops, peer_kernel, "
+        "are compared before anything is timed.\n" BENCH_NOISE_ABOUT BENCH_PATH_ABOUT
+        "Such a library is left out of the summary.\n"
+        "JSON: case, peer, ratio, gflops, peer_gflops, peer_kernel, peer_path, peer_warning, "
         "rounds; then for each pass summary, cases, of, geomean, lowest: of the ratio against the "
         "best library of each case, where it is known, which it is in `cases` of so many.",
     .options = options,

@@ -70,7 +70,7 @@ static const lk_option options[] = {
 
 static const char *const mode_names[STEP_MODES] = {"canonical", "fast"};
 /* The columns of shares are the last. */
-enum { STEP_FIRST_SHARE = 12 };
+enum { STEP_FIRST_SHARE = 14 };
 
 static const char *const peer_names[STEP_PEERS] = {"torch", "ddp"};
 
@@ -102,6 +102,8 @@ static report_cell cell_share(bench_figure f)
 static void print_row(struct bench *b, const char *name, int mode, int peer, const step_figures *f)
 {
     static const bench_figure none;
+    static const bench_path no_path;
+    const bench_path *path = peer >= 0 ? &b->with.peer[peer].path : &no_path;
     bench_figure theirs = peer >= 0 ? f->seconds[STEP_OURS + peer] : none;
     report_cell cells[REPORT_MAX_COLUMNS] = {
         cell_text(name),
@@ -115,6 +117,8 @@ static void print_row(struct bench *b, const char *name, int mode, int peer, con
         cell_figure(f->efficiency[mode], 2),
         cell_figure(f->limit, 2),
         cell_figure(mode == STEP_CANONICAL ? f->price : none, 3),
+        cell_path(path),
+        cell_path_warning(path),
         cell_int(f->rounds),
     };
     for (int i = 0; i < STEP_PARTS; i++)
@@ -144,6 +148,7 @@ static void print_head(struct bench *b, const char *what)
         {"efficiency", "effic.", 10},
         {"limit", "limit", 10},
         {"price", "price", 11},
+        BENCH_PATH_COLUMNS,
         {"rounds", NULL, 0},
         {"data", "data", 6},
         {"forward", "forward", 7},
@@ -164,7 +169,7 @@ static void print_head(struct bench *b, const char *what)
                plural(threads), b->with.processor_time ? "processor time" : "time");
         for (int i = 0; i < STEP_PEERS; i++)
             if (i == 0 || *b->with.peer[i].about)
-                printf("%s: %s\n", b->with.peers[i], b->with.peer[i].about);
+                bench_path_print(&b->with.peer[i].path, b->with.peers[i], b->with.peer[i].about);
         putchar('\n');
     }
     report_begin(&b->out, columns, sizeof columns / sizeof columns[0], b->o->json);
@@ -350,7 +355,7 @@ const lk_verb lk_bench_kind_step = {
         "have ranks, ddp in as many processes. On several ranks (lockstep run -n 2 -- bench step) "
         "one rank alone has a turn too, and all ranks apart, each with whole batches of its own. "
         "All are timed in turn, in rounds: processor time of one rank with one thread, otherwise "
-        "the clock's, on the slowest rank.\n" BENCH_NOISE_ABOUT
+        "the clock's, on the slowest rank.\n" BENCH_NOISE_ABOUT BENCH_PATH_ABOUT "\n"
         "Columns: samples/s, peer's and ms are of the median round. The next four are medians of "
         "what is divided within each round, not quotients of medians: ratio, the peer's time by "
         "ours; effic. (on several ranks), the time of one rank alone by that of all, by their "
@@ -365,7 +370,7 @@ const lk_verb lk_bench_kind_step = {
         "update. Where gradients travel "
         "during backward (parallel.overlap=yes), it is what is left behind it.\n"
         "JSON: case, mode, ranks, peer, ratio, samples_per_s, peer_samples_per_s, milliseconds, "
-        "efficiency, limit, price, rounds, data, forward, backward, wait, "
+        "efficiency, limit, price, peer_path, peer_warning, rounds, data, forward, backward, wait, "
         "exchange, update, rest.",
     .options = options,
     .options_size = sizeof(struct step_options),

@@ -171,8 +171,8 @@ static lk_status compare(const struct ours *u, const struct figures *f, const ch
     return LK_OK;
 }
 
-static void print_row(report *out, const struct tape_options *o, const char *chain,
-                      const struct figures *f)
+static void print_row(report *out, const struct tape_options *o, const bench_path *path,
+                      const char *chain, const struct figures *f)
 {
     double micro = 1e6 / (double)o->ops;
     report_row(out, (report_cell[]){
@@ -181,6 +181,8 @@ static void print_row(report *out, const struct tape_options *o, const char *cha
                         cell_figure(bench_scaled(micro, f->ours), 3),
                         cell_figure(bench_scaled(micro, f->torch), 3),
                         cell_figure(f->ratio, 2),
+                        cell_path(path),
+                        cell_path_warning(path),
                         cell_int(f->rounds),
                     });
 }
@@ -190,7 +192,8 @@ static int run_chains(struct ours *u, bench_torch *torch, bool against)
     static const report_column columns[] = {
         {"case", "chain", -8},         {"peer", NULL, 0},
         {"microseconds", "us/op", 13}, {"peer_microseconds", "torch us/op", 13},
-        {"ratio", "ratio", 12},        {"rounds", NULL, 0},
+        {"ratio", "ratio", 12},        BENCH_PATH_COLUMNS,
+        {"rounds", NULL, 0},
     };
     report out;
     report_begin(&out, columns, sizeof columns / sizeof columns[0], u->o->json);
@@ -198,7 +201,7 @@ static int run_chains(struct ours *u, bench_torch *torch, bool against)
         struct figures f = {.against = against};
         if (measure(u, torch, chains[i], &f) != LK_OK || compare(u, &f, chains[i]) != LK_OK)
             return verb_failed();
-        print_row(&out, u->o, chains[i], &f);
+        print_row(&out, u->o, &torch->path, chains[i], &f);
     }
     return LK_EXIT_DONE;
 }
@@ -219,7 +222,7 @@ static int tape_run(const void *given, int n_operands, char **operand)
         printf("f32[%lld], chains of %lld ops, forward and backward, 1 thread, medians of "
                "processor time\n",
                (long long)o->elements, (long long)o->ops);
-        printf("torch: %s\n", torch.about);
+        bench_path_print(&torch.path, "torch", torch.about);
         putchar('\n');
     }
     if (lk_threads_set(1) == LK_OK && ours_start(&u) == LK_OK)
@@ -240,9 +243,9 @@ const lk_verb lk_bench_kind_tape = {
              "three by turns. Where Debian's python3-torch is installed, a Python process does the "
              "same chain in PyTorch's eager mode on one thread; both are timed in turn, and the "
              "ratio is the median over the rounds of its processor time divided by ours. The "
-             "gradients are compared.\n" BENCH_NOISE_ABOUT
+             "gradients are compared.\n" BENCH_NOISE_ABOUT BENCH_PATH_ABOUT "\n"
              "JSON: case, peer, microseconds (for one op, forward and backward), "
-             "peer_microseconds, ratio, rounds.",
+             "peer_microseconds, ratio, peer_path, peer_warning, rounds.",
     .options = options,
     .options_size = sizeof(struct tape_options),
     .run = tape_run,

@@ -33,8 +33,22 @@ for peer in openblas onednn; do
     "$json" <"$work/out" || fail 'JSON'
     figures
     out "\"case\": \"linear 1000-10 b16 backward-weights\", \"peer\": \"$peer\", \"ratio\": "
-    out '"summary": "linear, 16 rows and more, forward", "cases": '
+    out '"peer_path": "'
 done
+# a library that is told to run code of an older processor is warned of, and not part of the summary
+older()
+{
+    [ -e "$(dirname "$lockstep")/peers/lockstep-peer-$1.so" ] || return 0
+    grep -qw avx2 /proc/cpuinfo || return 0
+    status 0 env "$3" "$lockstep" bench kernels --json --against "$1" --seconds 0 --filter '1000-10 b16 forward'
+    err "warning: $1 fell back to its code path $2, which is less than the avx"
+    out "\"peer_path\": \"$2\", \"peer_warning\": \"$1 fell back to its code path $2, which is"
+    grep -q '"summary"' "$work/out" && fail 'a summary of ratios that are none'
+    status 0 env "$3" "$lockstep" bench kernels --against "$1" --seconds 0 --filter '1000-10 b16 forward'
+    grep -q "^$1: .*, code path $2\$" "$work/out" || fail "the head does not name the code path $2"
+}
+older openblas Prescott OPENBLAS_CORETYPE=Prescott
+older onednn sse41 ONEDNN_MAX_CPU_ISA=SSE41
 if [ -e "$(dirname "$lockstep")/peers/lockstep-peer-onednn.so" ]; then
     status 0 "$lockstep" bench kernels --against onednn --seconds 0 --filter 'conv 28x28x128-256'
     out 'conv 28x28x128-256 3x3/2 b8 backward-weights'
@@ -57,7 +71,7 @@ err 'torch or none'
 # or 1 s; next to it, what it computed.
 cat >"$work/python" <<'END'
 #!/bin/sh
-echo 'PyTorch 0.0'
+printf 'PyTorch 0.0\t%s\n' "$PEER_PATH"
 n=0
 while read -r what rest; do
     n=$((n + 1))
@@ -68,13 +82,15 @@ while read -r what rest; do
 done
 END
 chmod +x "$work/python"
-export PEER_TIME=steady
+export PEER_PATH PEER_TIME
+PEER_PATH='capability AVX512, OpenBLAS SkylakeX' PEER_TIME=steady
 status 0 "$lockstep" bench tape --json --python "$work/python" --seconds 0 --ops 1 --elements 3
 no_err
 "$json" <"$work/out" || fail 'JSON'
 figures
 grep -Eq '"peer": "torch", .*"peer_microseconds": [0-9.e+]+, "peer_microseconds_noise": [0-9]' "$work/out" ||
     fail 'no figure of a peer that always takes the same time'
+out '"peer_path": "capability AVX512, OpenBLAS SkylakeX", "rounds": '
 # what is below its noise is not printed: neither a time nor a ratio
 PEER_TIME=wild
 status 0 "$lockstep" bench tape --json --python "$work/python" --seconds 0 --ops 1 --elements 3
@@ -87,7 +103,17 @@ status 0 "$lockstep" bench tape --python "$work/python" --seconds 0 --ops 1 --el
 status 0 "$lockstep" bench step --json --against torch --python "$work/python" --seconds 0 --filter 'mlp-100 b100 sgd'
 figures
 grep -q '"peer_samples_per_s": null, .*"ratio": null, ' "$work/out" || fail 'a ratio below its noise'
-unset PEER_TIME
+# what PyTorch computes with is named, and warned of where it is older than the processor
+if grep -qw avx2 /proc/cpuinfo; then
+    PEER_PATH='capability AVX512, OpenBLAS Prescott'
+    status 0 "$lockstep" bench tape --python "$work/python" --seconds 0 --ops 1
+    err "warning: PyTorch fell back to its code path $PEER_PATH, which is less than"
+    out "torch: PyTorch 0.0, code path $PEER_PATH"
+    status 0 "$lockstep" bench step --python "$work/python" --seconds 0 --filter 'mlp-100 b100 sgd'
+    err "warning: PyTorch fell back to its code path $PEER_PATH, which is less than"
+    out "torch: PyTorch 0.0, code path $PEER_PATH"
+fi
+unset PEER_PATH PEER_TIME
 
 # Every column of bench step is explained, there and in the documents.
 status 0 "$lockstep" bench step --help

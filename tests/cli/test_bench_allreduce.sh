@@ -46,4 +46,5 @@ for mpi in openmpi mpich; do
     "$json" <"$work/out" || fail 'JSON'
     figures
     out '"bytes": 65536, "algorithm": "shared", "peer": "mpi", "whole_us": '
+    case $mpi in openmpi) out '"peer_path": "Open MPI v' ;; mpich) out '"peer_path": "MPICH Version: ' ;; esac
 done
