@@ -109,12 +109,15 @@ static lk_status size_run(struct bench *b, int64_t bytes)
     memset(b->out, 0, (size_t)bytes);
     LK_TRY_TO(done, measure(b, bytes, &r));
     if (lk_comm_rank(b->comm) == 0) {
-        report_row(
-            &b->report,
-            (report_cell[]){cell_int(bytes), cell_figure(bench_scaled(1e6, r.seconds[TAPE]), 2),
-                            cell_text("bare"), cell_figure(bench_scaled(1e6, r.seconds[BARE]), 2),
-                            cell_figure(bench_rate(1, r.overhead), 3), cell_figure(r.overhead, 3),
-                            cell_int(r.tape_bytes), cell_int(r.rounds)});
+        char name[64];
+        snprintf(name, sizeof name, "allreduce %lld B, tape", (long long)bytes);
+        report_row(&b->report, (report_cell[]){cell_text(name), cell_int(bytes),
+                                               cell_figure(bench_scaled(1e6, r.seconds[TAPE]), 2),
+                                               cell_text("bare"),
+                                               cell_figure(bench_scaled(1e6, r.seconds[BARE]), 2),
+                                               cell_figure(bench_rate(1, r.overhead), 3),
+                                               cell_figure(r.overhead, 3), cell_int(r.tape_bytes),
+                                               cell_int(r.rounds)});
         report_flush();
     }
 done:
@@ -128,10 +131,15 @@ done:
 
 lk_status bench_allreduce_tape(lk_comm *comm, const bench_tape_setting *s)
 {
-    static const report_column columns[] = {
-        {"bytes", "bytes", 9},        {"us", "us", 14},       {"peer", "peer", -4},
-        {"peer_us", "us", 14},        {"ratio", "ratio", 12}, {"overhead", "overhead", 12},
-        {"tape_bytes", "on tape", 9}, {"rounds", "rounds", 6}};
+    static const report_column columns[] = {{"case", NULL, 0},
+                                            {"bytes", "bytes", 9},
+                                            {"us", "us", 14},
+                                            {"peer", "peer", -4},
+                                            {"peer_us", "us", 14},
+                                            {"ratio", "ratio", 12},
+                                            {"overhead", "overhead", 12},
+                                            {"tape_bytes", "on tape", 9},
+                                            {"rounds", "rounds", 6}};
     lk_status st;
     struct bench b = {.comm = comm, .s = s};
     bool first = lk_comm_rank(comm) == 0;

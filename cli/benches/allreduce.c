@@ -240,7 +240,10 @@ static lk_status row(struct bench *b, int i)
     LK_TRY(lk_coll_choice(b->comm, &c, &algorithm));
     if (lk_comm_rank(b->comm) > 0)
         return LK_OK;
+    char name[64];
+    snprintf(name, sizeof name, "allreduce %lld B", (long long)b->bytes[i]);
     report_row(&b->out, (report_cell[]){
+                            cell_text(name),
                             cell_int(b->bytes[i]),
                             cell_text(algorithm),
                             b->against ? cell_text(b->against) : cell_none(),
@@ -281,10 +284,19 @@ static lk_status vectors_make(struct bench *b)
 static lk_status rows(struct bench *b)
 {
     static const report_column columns[] = {
-        {"bytes", "bytes", 9},        {"algorithm", "algorithm", -9},  {"peer", "peer", -9},
-        {"whole_us", "whole us", 14}, {"peer_whole_us", "peer's", 14}, {"whole_ratio", "ratio", 12},
-        {"fill_us", NULL, 0},         {"us", "us alone", 14},          {"gbs", "GB/s", 12},
-        {"peer_us", "peer's", 14},    {"ratio", "ratio", 12},          BENCH_PATH_COLUMNS,
+        {"case", NULL, 0},
+        {"bytes", "bytes", 9},
+        {"algorithm", "algorithm", -9},
+        {"peer", "peer", -9},
+        {"whole_us", "whole us", 14},
+        {"peer_whole_us", "peer's", 14},
+        {"whole_ratio", "ratio", 12},
+        {"fill_us", NULL, 0},
+        {"us", "us alone", 14},
+        {"gbs", "GB/s", 12},
+        {"peer_us", "peer's", 14},
+        {"ratio", "ratio", 12},
+        BENCH_PATH_COLUMNS,
         {"rounds", "rounds", 6},
     };
     bool first = lk_comm_rank(b->comm) == 0;
@@ -362,23 +374,20 @@ const lk_verb lk_bench_kind_allreduce = {
         "processes: start it with lockstep run, or let it run its ranks as threads (then without "
         "MPI). "
         "Each rank fills its vector, reduces it and reads the result: the whole. Filling and "
-        "reading is measured by itself too (of MPI together with the way through our calls, "
-        "without elements), and what the whole takes longer is the allreduce alone. Everybody is "
-        "timed in turn; the time of a round is that of the slowest rank. Differences and the ratio "
-        "of the wholes are taken within a round; the ratio of the allreduces alone is that of the "
-        "two differences. Of long vectors that lie in the cache after the allreduce the whole is "
-        "the surer measure. Against unchecked it shows what the checks cost (names, digests, the "
-        "board), "
-        "against "
-        "chain what the fixed tree costs.\n" BENCH_NOISE_ABOUT
-        "JSON: bytes, algorithm, peer, whole_us, peer_whole_us, whole_ratio, fill_us (filling and "
-        "reading ours), us (alone), gbs (bytes of the vector by that), peer_us, ratio, peer_path "
-        "(the MPI), rounds.\n"
+        "reading is measured by itself too, and what the whole takes longer is the allreduce "
+        "alone. MPI is called through ours; that way, without elements, is in its whole time and "
+        "not in that of its allreduce alone. Everybody is timed in turn; the time of a round is "
+        "that of the slowest rank. Differences and the ratio of the wholes are taken within a "
+        "round; the other ratio is that of the two differences. Against unchecked it shows what "
+        "the checks cost (names, digests, the board), against chain what the fixed tree "
+        "costs.\n" BENCH_NOISE_ABOUT
+        "JSON: case, bytes, algorithm, peer, whole_us, peer_whole_us, whole_ratio, fill_us "
+        "(filling and reading ours), us (alone), gbs (bytes of the vector by that), peer_us, "
+        "ratio, peer_path (the MPI), rounds.\n"
         "With --tape it measures lk_dist_allreduce(), recorded on a tape, next to lk_allreduce() "
         "(\"bare\"), both from and to private memory; no other option but those for ranks, sizes, "
-        "seconds and JSON matters then. JSON: bytes, us, peer, peer_us, ratio, overhead (its "
-        "inverse), "
-        "tape_bytes (elements on the tape for each call), rounds.",
+        "seconds and JSON matters then. JSON: case, bytes, us, peer, peer_us, ratio, overhead "
+        "(its inverse), tape_bytes (elements on the tape for each call), rounds.",
     .options = options,
     .options_size = sizeof(struct allreduce_options),
     .run = allreduce_run,

@@ -9,7 +9,7 @@ status 0 "$lockstep" bench allreduce --json --transport local --seconds 0 --size
     --algorithm shared --against tree --checks off
 "$json" <"$work/out" || fail 'JSON'
 figures
-out '"bytes": 16384, "algorithm": "shared", "peer": "tree", "whole_us": '
+out '{"case": "allreduce 16384 B", "bytes": 16384, "algorithm": "shared", "peer": "tree", "whole_us": '
 # whole times and differences, each with its noise
 for key in whole_us peer_whole_us whole_ratio fill_us us gbs peer_us ratio; do
     grep -Eq "\"$key\": ([0-9.e+-]+|null), \"${key}_noise\": ([0-9.e+-]+|null), " "$work/out" || fail "no $key with its noise"
@@ -17,7 +17,7 @@ done
 status 0 "$lockstep" bench allreduce --tape --json --transport local --seconds 0 --sizes 8,1M
 "$json" <"$work/out" || fail 'JSON'
 figures
-out '"bytes": 8, "us": '
+out '{"case": "allreduce 8 B, tape", "bytes": 8, "us": '
 out '"peer": "bare", "peer_us": '
 # On the tape is the result and no copy of the vector.
 out '"tape_bytes": 1048576, '
@@ -45,6 +45,6 @@ for mpi in openmpi mpich; do
     status 0 "mpirun.$mpi" -n 2 "$lockstep" bench allreduce --json --seconds 0 --sizes 64K
     "$json" <"$work/out" || fail 'JSON'
     figures
-    out '"bytes": 65536, "algorithm": "shared", "peer": "mpi", "whole_us": '
+    out '{"case": "allreduce 65536 B", "bytes": 65536, "algorithm": "shared", "peer": "mpi", "whole_us": '
     case $mpi in openmpi) out '"peer_path": "Open MPI v' ;; mpich) out '"peer_path": "MPICH Version: ' ;; esac
 done
