@@ -133,9 +133,9 @@ lk_status bench_allreduce_tape(lk_comm *comm, const bench_tape_setting *s)
 {
     static const report_column columns[] = {{"case", NULL, 0},
                                             {"bytes", "bytes", 9},
-                                            {"us", "us", 14},
+                                            {"microseconds", "us", 14},
                                             {"peer", "peer", -4},
-                                            {"peer_us", "us", 14},
+                                            {"peer_microseconds", "us", 14},
                                             {"ratio", "ratio", 12},
                                             {"overhead", "overhead", 12},
                                             {"tape_bytes", "on tape", 9},

@@ -288,13 +288,13 @@ static lk_status rows(struct bench *b)
         {"bytes", "bytes", 9},
         {"algorithm", "algorithm", -9},
         {"peer", "peer", -9},
-        {"whole_us", "whole us", 14},
-        {"peer_whole_us", "peer's", 14},
+        {"whole_microseconds", "whole us", 15},
+        {"peer_whole_microseconds", "peer's", 15},
         {"whole_ratio", "ratio", 12},
-        {"fill_us", NULL, 0},
-        {"us", "us alone", 14},
-        {"gbs", "GB/s", 12},
-        {"peer_us", "peer's", 14},
+        {"fill_microseconds", NULL, 0},
+        {"microseconds", "us alone", 15},
+        {"gbytes_per_s", "GB/s", 12},
+        {"peer_microseconds", "peer's", 15},
         {"ratio", "ratio", 12},
         BENCH_PATH_COLUMNS,
         {"rounds", "rounds", 6},
@@ -381,13 +381,14 @@ const lk_verb lk_bench_kind_allreduce = {
         "round; the other ratio is that of the two differences. Against unchecked it shows what "
         "the checks cost (names, digests, the board), against chain what the fixed tree "
         "costs.\n" BENCH_NOISE_ABOUT
-        "JSON: case, bytes, algorithm, peer, whole_us, peer_whole_us, whole_ratio, fill_us "
-        "(filling and reading ours), us (alone), gbs (bytes of the vector by that), peer_us, "
-        "ratio, peer_path (the MPI), rounds.\n"
+        "JSON: case, bytes, algorithm, peer, whole_microseconds, peer_whole_microseconds, "
+        "whole_ratio, fill_microseconds (filling and reading ours), microseconds (alone), "
+        "gbytes_per_s (bytes of the vector by that), peer_microseconds, ratio, peer_path (the "
+        "MPI), rounds.\n"
         "With --tape it measures lk_dist_allreduce(), recorded on a tape, next to lk_allreduce() "
         "(\"bare\"), both from and to private memory; no other option but those for ranks, sizes, "
-        "seconds and JSON matters then. JSON: case, bytes, us, peer, peer_us, ratio, overhead "
-        "(its inverse), tape_bytes (elements on the tape for each call), rounds.",
+        "seconds and JSON matters then. JSON: case, bytes, microseconds, peer, peer_microseconds, "
+        "ratio, overhead (its inverse), tape_bytes (elements on the tape for each call), rounds.",
     .options = options,
     .options_size = sizeof(struct allreduce_options),
     .run = allreduce_run,

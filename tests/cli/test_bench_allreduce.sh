@@ -9,23 +9,23 @@ status 0 "$lockstep" bench allreduce --json --transport local --seconds 0 --size
     --algorithm shared --against tree --checks off
 "$json" <"$work/out" || fail 'JSON'
 figures
-out '{"case": "allreduce 16384 B", "bytes": 16384, "algorithm": "shared", "peer": "tree", "whole_us": '
+out '{"case": "allreduce 16384 B", "bytes": 16384, "algorithm": "shared", "peer": "tree", "whole_microseconds": '
 # whole times and differences, each with its noise
-for key in whole_us peer_whole_us whole_ratio fill_us us gbs peer_us ratio; do
+for key in whole_microseconds peer_whole_microseconds whole_ratio fill_microseconds microseconds gbytes_per_s peer_microseconds ratio; do
     grep -Eq "\"$key\": ([0-9.e+-]+|null), \"${key}_noise\": ([0-9.e+-]+|null), " "$work/out" || fail "no $key with its noise"
 done
 status 0 "$lockstep" bench allreduce --tape --json --transport local --seconds 0 --sizes 8,1M
 "$json" <"$work/out" || fail 'JSON'
 figures
-out '{"case": "allreduce 8 B, tape", "bytes": 8, "us": '
-out '"peer": "bare", "peer_us": '
+out '{"case": "allreduce 8 B, tape", "bytes": 8, "microseconds": '
+out '"peer": "bare", "peer_microseconds": '
 # On the tape is the result and no copy of the vector.
 out '"tape_bytes": 1048576, '
 for other in unchecked chain; do
     status 0 "$lockstep" bench allreduce --json --transport local --ranks 4 --seconds 0 --sizes 8,64K \
         --against $other
     figures
-    out "\"peer\": \"$other\", \"whole_us\": "
+    out "\"peer\": \"$other\", \"whole_microseconds\": "
 done
 status 0 "$lockstep" list collectives
 out 'partners exchange whole vectors; needs: a power of two of ranks'
@@ -45,6 +45,6 @@ for mpi in openmpi mpich; do
     status 0 "mpirun.$mpi" -n 2 "$lockstep" bench allreduce --json --seconds 0 --sizes 64K
     "$json" <"$work/out" || fail 'JSON'
     figures
-    out '{"case": "allreduce 65536 B", "bytes": 65536, "algorithm": "shared", "peer": "mpi", "whole_us": '
+    out '{"case": "allreduce 65536 B", "bytes": 65536, "algorithm": "shared", "peer": "mpi", "whole_microseconds": '
     case $mpi in openmpi) out '"peer_path": "Open MPI v' ;; mpich) out '"peer_path": "MPICH Version: ' ;; esac
 done
