@@ -73,7 +73,7 @@ static struct mistake cases[MAX_CASES];
 static int n_cases;
 static bool whole;
 static _Atomic int failures;
-static double seconds_of[MAX_CASES];
+static double seconds_by[MOST_RANKS];
 
 /* ---- which there are ---- */
 
@@ -93,12 +93,6 @@ static bool has_root(lk_comm_call call)
            call == LK_CALL_SCATTER;
 }
 
-static bool has_counts(lk_comm_call call)
-{
-    return call == LK_CALL_GATHER || call == LK_CALL_ALLGATHER || call == LK_CALL_SCATTER ||
-           call == LK_CALL_REDUCE_SCATTER;
-}
-
 /* Whether the mistake can be made in this call, of this size. */
 static bool is_possible(enum kind kind, lk_comm_call call, int count)
 {
@@ -109,7 +103,7 @@ static bool is_possible(enum kind kind, lk_comm_call call, int count)
     case PIECES:
     case RUNS: return folds(call);
     case ROOT: return has_root(call);
-    case COUNTS: return has_counts(call) && count > 0;
+    case COUNTS: return call >= LK_CALL_REDUCE_SCATTER && call <= LK_CALL_SCATTER && count > 0;
     case STARTS: return call != LK_CALL_SHARE;
     case ALGORITHM:
     case UNCHECKED: return call == LK_CALL_ALLREDUCE;
@@ -170,14 +164,6 @@ struct doing {
     bool errs;
 };
 
-static lk_status share(lk_comm *comm, const char *name)
-{
-    lk_shared *s;
-    LK_TRY(lk_shared_new(comm, 100, name, &s));
-    lk_shared_free(s);
-    return LK_OK;
-}
-
 /* Where the run of each rank begins; of the one that errs the first gives one piece to the second. */
 static const int64_t *runs_of(const struct doing *d, int64_t pieces, int64_t *first)
 {
@@ -201,8 +187,12 @@ static lk_status make_call(const struct doing *d, const char *name)
                        .out = room[d->rank][1],
                        .count = m->count + (d->errs && m->kind == COUNT),
                        .dtype = d->errs && m->kind == DTYPE ? LK_I32 : LK_F32};
-    if (c.call == LK_CALL_SHARE)
-        return share(d->comm, name);
+    if (c.call == LK_CALL_SHARE) {
+        lk_shared *s = NULL;
+        LK_TRY(lk_shared_new(d->comm, 100, name, &s));
+        lk_shared_free(s);
+        return LK_OK;
+    }
     if (m->kind == OPERATOR && d->errs)
         c.fold = LK_FOLD_MAX;
     if (m->kind == ROOT && d->errs)
@@ -285,6 +275,12 @@ static bool is_apart(const lk_comm *comm)
     return strcmp(lk_comm_transport(comm), "mpi") == 0 && lk_comm_inter_size(comm) > 1;
 }
 
+/* Whether it takes until the deadline: between nodes of processes nobody sees another leave. */
+static bool waits(const struct doing *d)
+{
+    return d->m->kind == ASLEEP || (d->m->kind == GONE && is_apart(d->comm));
+}
+
 /* Whether the report names the rank that errs, another one, and the tensor. */
 static const char *is_named(const struct doing *d, const char *text)
 {
@@ -311,10 +307,7 @@ static const char *is_named(const struct doing *d, const char *text)
 static void check(const struct doing *d, lk_status st, double seconds)
 {
     bool absent = d->m->kind == GONE || d->m->kind == ASLEEP;
-    /* Between nodes of processes nobody sees another leave. */
-    bool unseen = d->m->kind == GONE && is_apart(d->comm);
-    double most = (d->m->kind == ASLEEP || unseen ? short_deadline : 0) +
-                  in_time * TEST_SLOWNESS * (whole ? 1 : 5);
+    double most = (waits(d) ? short_deadline : 0) + in_time * TEST_SLOWNESS * (whole ? 1 : 5);
     const char *unnamed = is_named(d, lk_error_message());
     if (st == LK_OK)
         fail(d, "silent", seconds);
@@ -334,8 +327,7 @@ static lk_status run_case(lk_comm *comm, void *arg)
     struct doing d = {.comm = comm, .m = m, .rank = rank, .size = size};
     d.who = m->who == 2 ? size - 1 : m->who;
     d.errs = rank == d.who;
-    bool waits = m->kind == ASLEEP || (m->kind == GONE && is_apart(comm));
-    ASSERT_OK(lk_comm_deadline_set(comm, waits ? short_deadline : deadline));
+    ASSERT_OK(lk_comm_deadline_set(comm, waits(&d) ? short_deadline : deadline));
     lk_status st = warm_up(&d);
     if (m->kind == GONE && d.errs)
         return LK_OK;
@@ -344,24 +336,31 @@ static lk_status run_case(lk_comm *comm, void *arg)
     int64_t start = lk_clock_ns();
     st = st == LK_OK ? make_calls(&d) : st;
     double seconds = (double)(lk_clock_ns() - start) / 1e9;
-    if (rank == (d.who == 0))
-        seconds_of[m - cases] = seconds;
+    seconds_by[rank] = seconds;
     check(&d, st, seconds);
     return LK_OK;
 }
 
-static void run(struct mistake *m, lk_comm *base)
+/* Returns the seconds until the last rank was told. */
+static double run(struct mistake *m, lk_comm *base)
 {
+    double longest = 0;
     alarm(TEST_TIMEOUT_S);
+    memset(seconds_by, 0, sizeof seconds_by);
     for (int n = 2; n <= MOST_RANKS && !base; n += 2)
         ASSERT_OK(lk_run_local(n, run_case, m));
-    if (!base)
-        return;
-    lk_comm *comm;
-    ASSERT_OK(lk_comm_open(lk_comm_transport(base), &comm));
-    ASSERT_OK(lk_barrier(base, "all have opened it"));
-    ASSERT_OK(run_case(comm, m));
-    lk_comm_free(comm);
+    lk_comm *comm = NULL;
+    if (base) {
+        ASSERT_OK(lk_comm_open(lk_comm_transport(base), &comm));
+        ASSERT_OK(lk_barrier(base, "all have opened it"));
+        ASSERT_OK(run_case(comm, m));
+        lk_comm_free(comm);
+    }
+    for (int r = 0; r < MOST_RANKS; r++)
+        longest = seconds_by[r] > longest ? seconds_by[r] : longest;
+    if (base)
+        ASSERT_OK(lk_allreduce(base, NULL, &longest, 1, LK_F64, LK_FOLD_MAX, "longest"));
+    return longest;
 }
 
 int main(int argc, char **argv)
@@ -384,10 +383,10 @@ int main(int argc, char **argv)
         if (i % parts != part || (!whole && !is_telling(i)))
             continue;
         test_current = kind_names[cases[i].kind];
-        run(&cases[i], base);
+        double seconds = run(&cases[i], base);
         done++;
         if (whole && prints)
-            printf("%.4f %s\n", seconds_of[i], kind_names[cases[i].kind]);
+            printf("%.5f %s\n", seconds, kind_names[cases[i].kind]);
     }
     for (int r = 0; r < MOST_RANKS; r++)
         for (int i = 0; i < 2; i++)
