@@ -35,7 +35,7 @@ static bool seconds_read(const char *variable, double *out)
 bool launch_start_seconds(double *seconds)
 {
     enum { LEAST = 10 };
-    *seconds = 60;
+    *seconds = 120;
     (void)seconds_read("LK_DEADLINE", seconds); /* what is wrong with it, the library says */
     if (*seconds > 0 && *seconds < LEAST)
         *seconds = LEAST;
@@ -92,7 +92,8 @@ bool launch_start_is_stuck(const launch_start *s, pid_t launcher, int64_t since_
     int stopped = 0;
     int64_t from = since_ns > s->moved_ns ? since_ns : s->moved_ns;
     double waited = 1e-9 * (double)(lk_clock_ns() - from);
-    if (s->met || waited < STOPPED_PATIENCE)
+    bool unseen = !s->here && s->came == 0; /* on other hosts they may have met long ago */
+    if (s->met || unseen || waited < STOPPED_PATIENCE)
         return false;
     tree_visit(launcher, stopped_count, &stopped);
     return stopped > 0 || waited >= PATIENCE;

@@ -16,7 +16,7 @@ typedef struct launch_start {
 } launch_start;
 
 /**
- * The seconds for a start: what LK_START_DEADLINE says; or else LK_DEADLINE, but at least 10; or 60.
+ * The seconds for a start: what LK_START_DEADLINE says; or else LK_DEADLINE, but at least 10; or 120.
  * False after a message if the first is no number.
  */
 bool launch_start_seconds(double *seconds);
@@ -30,8 +30,8 @@ void launch_start_look(launch_start *s);
  * themselves, see launch_alarm.h. */
 bool launch_start_is_late(const launch_start *s, pid_t launcher);
 
-/** Whether a job that was asked to stop `since_ns` will not come so far: for seconds no rank came, or one
- * is stopped. */
+/** Whether a job that was asked to stop at `since_ns` will not come so far: for seconds no rank came, or
+ * one is stopped.  Of ranks on other hosts alone nobody knows. */
 bool launch_start_is_stuck(const launch_start *s, pid_t launcher, int64_t since_ns);
 
 /** Say who did not come. */

@@ -204,7 +204,7 @@ static void job_record(struct watch *w)
         w->recorded = w->start.came;
         w->looks = LOOKS;
     }
-    if (w->looks == 0)
+    if (w->looks == 0 || !w->home->files[0])
         return;
     w->looks--;
     for (int r = 0; r < w->start.n; r++)

@@ -57,7 +57,7 @@ static const lk_option options[] = {
      .value = "S",
      .help = "end the job if for so many seconds no further rank comes and MPI_Init has not "
              "returned, 0: never; otherwise LK_START_DEADLINE, or LK_DEADLINE but at least 10, or "
-             "60"},
+             "120"},
     {.name = "dry-run",
      .type = LK_OPTION_FLAG,
      .offset = FIELD(dry_run),
