@@ -212,7 +212,9 @@ typedef struct lk_watcher {
     void (*epoch)(void *arg, const lk_job *job, const lk_epoch_report *report);
     bool (*stop)(void *arg); /* asked before the first step and after each: whether to end soon; all
                                 ranks then agree on the step, and save a checkpoint */
-    void (*message)(void *arg, const char *text); /* warnings and the like, a line; on rank 0 */
+    void (*message)(void *arg,
+                    const char *text); /* warnings and the like, a line; on rank 0, perhaps
+                                                     by another thread while this one waits */
 } lk_watcher;
 
 /** Files of a run that are not on disk as they should be: bits. */

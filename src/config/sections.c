@@ -64,8 +64,9 @@ static const lk_option checkpoint_options[] = {
              "saved if there is neither"},
     {"on_error", LK_OPTION_CHOICE, offsetof(lk_checkpoint_options, on_error), .preset = "warn",
      .choices = "warn stop",
-     .help = "what to do when one, or a line of metrics, cannot be written: warn and train on, or "
-             "stop"},
+     .help =
+         "what to do when one, or another file of the run, cannot be written: warn, train on and "
+         "try again, with status 1 if it is missing at the end; or stop"},
     {"wait", LK_OPTION_FLAG, offsetof(lk_checkpoint_options, wait), .preset = "false",
      .help = "let training wait until a checkpoint is on disk, instead of writing it meanwhile"},
     {0}};

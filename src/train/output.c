@@ -340,6 +340,8 @@ static lk_status output_open(lk__output *o, const lk__progress *resumed)
     LK_TRY(lk__events_open_at(path, bytes, &o->events));
     if (resumed)
         best_mend(o, resumed, lk_trainer_position(trainer_of(o)).step);
+    if (o->missing && !o->reason[0])
+        snprintf(o->reason, sizeof o->reason, "an earlier part of the run could not write it");
     return LK_OK;
 }
 

@@ -85,7 +85,7 @@ static void what_was_acknowledged_survives_a_power_cut(void)
     saves(&t, folder, 1, 4, 2);
     saves(&t, folder, 5, 5, 2); /* another run */
     crash_stop();
-    ASSERT_TRUE(crash_replay(&t, &(crash_check){.fn = survived, .most = 64}) > 100);
+    ASSERT_TRUE(crash_replay(&t, &(crash_check){.fn = survived, .most = 32}) > 100);
     crash_free(&t);
 }
 
@@ -106,7 +106,7 @@ static void a_start_anew_survives_a_power_cut(void)
     crash_mark(&t, 1);
     lk_checkpoints_close(c);
     crash_stop();
-    ASSERT_TRUE(crash_replay(&t, &(crash_check){.fn = survived, .most = 64}) > 60);
+    ASSERT_TRUE(crash_replay(&t, &(crash_check){.fn = survived, .most = 32}) > 60);
     crash_free(&t);
 }
 
