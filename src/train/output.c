@@ -8,17 +8,16 @@
 #include "data/source.h"
 #include "io/events.h"
 #include "io/lines.h"
-#include "io/weights.h"
+#include "train/best.h"
 
 #include <lockstep/alloc.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_FACTS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96, REASON = 512 };
+enum { MAX_FACTS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
 
 #define LINES "metrics.jsonl"
 #define EVENTS "events.out.tfevents.lockstep"
@@ -40,13 +39,10 @@ struct lk__output {
     lk_events *events;
     int64_t lines_bytes, events_bytes; /* when they were closed */
     points train[1 + LK_MAX_METRICS], test[1 + LK_MAX_METRICS];
-    const char *set;   /* name of the evaluation set */
-    char *confusion;   /* the last one, as JSON */
-    lk__weights *best; /* that could not be written yet */
-    int64_t best_step;
-    unsigned missing, told; /* files that could not be written; those of them that are told */
-    lk__out warnings;
-    char reason[REASON]; /* why the first of them could not */
+    const char *set; /* name of the evaluation set */
+    char *confusion; /* the last one, as JSON */
+    lk__best best;
+    lk__ledger ledger;
 };
 
 static const lk_trainer *trainer_of(const lk__output *o)
@@ -89,51 +85,20 @@ static lk_status path_of(const lk__output *o, const char *file, char path[LK_PAT
 
 /* ---- what could not be written ---- */
 
-/* A file was written, or not: of one that stays missing it is said once.  The failure is forgotten;
- * the first of several is returned in `*first`. */
 static void file_ended(lk__output *o, lk_missing file, const char *name, lk_status st,
                        lk_status *first)
 {
-    if (st == LK_OK) {
-        o->missing &= ~(unsigned)file;
-        o->told &= ~(unsigned)file;
-        return;
-    }
-    if (o->missing == 0 || *first == LK_OK)
-        snprintf(o->reason, sizeof o->reason, "%s", lk_error_message());
-    if (!(o->told & file)) {
-        lk__out_put(&o->warnings, "warning: no ");
-        lk__out_put(&o->warnings, name);
-        lk__out_put(&o->warnings, ", or not all of it: ");
-        lk__out_put(&o->warnings, lk_error_message());
-        lk__out_put(&o->warnings, "\n");
-    }
-    o->missing |= file;
-    o->told |= file;
-    *first = *first == LK_OK ? st : *first;
-    lk_error_clear();
+    lk__ledger_note(&o->ledger, file, name, st, first);
 }
 
-/* The failure that file_ended() found. */
 static lk_status files_status(const lk__output *o, lk_status first)
 {
-    return first == LK_OK ? LK_OK : LK_RAISE(first, "%s", o->reason);
+    return lk__ledger_status(&o->ledger, first);
 }
 
-const char *lk__output_warnings(const lk__output *o)
+lk__ledger *lk__output_ledger(lk__output *o)
 {
-    return o->warnings.n > 0 ? o->warnings.text : "";
-}
-
-void lk__output_heard(lk__output *o)
-{
-    lk__out_clear(&o->warnings);
-}
-
-unsigned lk__output_missing(const lk__output *o, const char **reason)
-{
-    *reason = o->reason;
-    return o->missing;
+    return &o->ledger;
 }
 
 /* ---- going on ---- */
@@ -200,95 +165,6 @@ static char *file_text(const char *path)
     return terminated;
 }
 
-/* ---- the best weights ---- */
-
-static lk_status best_write(const lk__output *o, const lk__weights *kept, int64_t step)
-{
-    char path[LK_PATH_SIZE], text[32];
-    lk_note note = {"step", text};
-    snprintf(text, sizeof text, "%lld", (long long)step);
-    LK_TRY(path_of(o, BEST, path));
-    if (kept)
-        LK_TRY(lk__weights_write(kept, path, &note, 1));
-    else
-        LK_TRY(lk_weights_save(lk_trainer_model(trainer_of(o)), path, &note, 1));
-    return LK_OK;
-}
-
-/* Write the weights of this step; those that cannot be written are kept and tried again. */
-static void best_now(lk__output *o, int64_t step, lk_status *first)
-{
-    lk__weights_free(o->best);
-    o->best = NULL;
-    o->best_step = step;
-    lk_status st = best_write(o, NULL, step);
-    file_ended(o, LK_MISSING_BEST, BEST, st, first);
-    if (st != LK_OK && lk__weights_copy(lk_trainer_model(trainer_of(o)), &o->best) != LK_OK)
-        lk_error_clear(); /* there is no room for them either */
-}
-
-/* Write the best weights that are kept, if there are any. */
-static void best_again(lk__output *o, lk_status *first)
-{
-    if (!o->best)
-        return;
-    lk_status st = best_write(o, o->best, o->best_step);
-    file_ended(o, LK_MISSING_BEST, BEST, st, first);
-    if (st != LK_OK)
-        return;
-    lk__weights_free(o->best);
-    o->best = NULL;
-}
-
-/* The step whose weights are in the file of the best; -1: unknown. */
-static int64_t best_on_disk(const lk__output *o)
-{
-    char path[LK_PATH_SIZE];
-    lk_safetensors *file = NULL;
-    int64_t step = -1;
-    if (path_of(o, BEST, path) == LK_OK && lk__path_exists(path) &&
-        lk_safetensors_open(path, &file) == LK_OK) {
-        const char *note = lk_safetensors_note(file, "step");
-        step = note ? strtoll(note, NULL, 10) : -1;
-        lk_safetensors_free(file);
-    }
-    lk_error_clear();
-    return step;
-}
-
-/* A run goes on: the best weights must be those of p->best_step.  Others are written again, if they
- * are those that were loaded, or if there is a checkpoint of them. */
-static void best_mend(lk__output *o, const lk__progress *p, int64_t at)
-{
-    char folder[LK_PATH_SIZE], path[LK_PATH_SIZE], name[64];
-    lk_status first = LK_OK;
-    int64_t there = best_on_disk(o);
-    o->best_step = p->best_step;
-    if (p->best_step < 0 || there == p->best_step || there > at) { /* later ones come again */
-        o->missing &= ~(unsigned)LK_MISSING_BEST;
-        return;
-    }
-    if (p->best_step == at) {
-        best_now(o, at, &first);
-        return;
-    }
-    snprintf(name, sizeof name, "step-%012lld", (long long)p->best_step);
-    lk_status st = lk__saver_folder(&lk_job_experiment(o->job)->train, folder);
-    if (st == LK_OK)
-        st = lk__path_join(folder, name, path, sizeof path);
-    if (st == LK_OK)
-        st = lk__weights_of_checkpoint(lk_trainer_model(trainer_of(o)), path, &o->best);
-    if (st == LK_OK) {
-        best_again(o, &first);
-        return;
-    }
-    lk_error_clear();
-    lk__out_put(&o->warnings, "warning: ");
-    lk__out_put(&o->warnings, BEST);
-    lk__out_format(&o->warnings, " is not that of step %lld, the best so far, and %s is gone\n",
-                   (long long)p->best_step, name);
-}
-
 /* ---- the files ---- */
 
 static int64_t file_bytes(const char *path)
@@ -302,11 +178,11 @@ static int64_t go_on_from(lk__output *o, const char *path, lk_missing file, int6
 {
     int64_t there = file_bytes(path);
     if (there >= bytes)
-        o->missing &= ~(unsigned)file;
-    else if (there > 0 || o->missing & file) {
-        lk__out_put(&o->warnings, "warning: ");
-        lk__out_put(&o->warnings, path);
-        lk__out_format(&o->warnings, ": has %lld bytes, and had %lld at the checkpoint\n",
+        lk__ledger_clear(&o->ledger, file);
+    else if (there > 0 || o->ledger.missing & file) {
+        lk__out_put(&o->ledger.warnings, "warning: ");
+        lk__out_put(&o->ledger.warnings, path);
+        lk__out_format(&o->ledger.warnings, ": has %lld bytes, and had %lld at the checkpoint\n",
                        (long long)there, (long long)bytes);
     }
     return bytes;
@@ -327,7 +203,11 @@ static lk_status output_open(lk__output *o, const lk__progress *resumed)
 {
     char path[LK_PATH_SIZE];
     int64_t bytes = 0;
-    o->missing = resumed ? (unsigned)resumed->missing & ~(unsigned)LK_MISSING_CHECKPOINT : 0;
+    lk__ledger *l = &o->ledger;
+    l->missing = resumed ? (unsigned)resumed->missing & ~(unsigned)LK_MISSING_CHECKPOINT : 0;
+    LK_TRY(path_of(o, BEST, o->best.path));
+    o->best.job = o->job;
+    o->best.ledger = l;
     LK_TRY(path_of(o, LINES, path));
     if (resumed) {
         bytes = go_on_from(o, path, LK_MISSING_METRICS, resumed->lines_bytes);
@@ -339,9 +219,9 @@ static lk_status output_open(lk__output *o, const lk__progress *resumed)
         bytes = go_on_from(o, path, LK_MISSING_EVENTS, resumed->events_bytes);
     LK_TRY(lk__events_open_at(path, bytes, &o->events));
     if (resumed)
-        best_mend(o, resumed, lk_trainer_position(trainer_of(o)).step);
-    if (o->missing && !o->reason[0])
-        snprintf(o->reason, sizeof o->reason, "an earlier part of the run could not write it");
+        lk__best_mend(&o->best, resumed, lk_trainer_position(trainer_of(o)).step);
+    if (l->missing && !l->reason[0])
+        snprintf(l->reason, sizeof l->reason, "an earlier part of the run could not write it");
     return LK_OK;
 }
 
@@ -377,7 +257,7 @@ lk_status lk__output_sync(lk__output *o)
         return LK_OK;
     file_ended(o, LK_MISSING_METRICS, LINES, lk__lines_sync(o->lines), &first);
     file_ended(o, LK_MISSING_EVENTS, EVENTS, lk__events_sync(o->events), &first);
-    best_again(o, &first);
+    lk__best_again(&o->best, &first);
     return files_status(o, first);
 }
 
@@ -397,8 +277,8 @@ void lk__output_free(lk__output *o)
         return;
     if (lk_lines_close(o->lines) != LK_OK || lk_events_close(o->events) != LK_OK)
         lk_error_clear(); /* only after another failure: lk__output_end() closes and checks */
-    lk__weights_free(o->best);
-    lk_free(o->warnings.text);
+    lk__weights_free(o->best.kept);
+    lk_free(o->ledger.warnings.text);
     for (int i = 0; i < 1 + LK_MAX_METRICS; i++) {
         lk_free(o->train[i].x);
         lk_free(o->train[i].y);
@@ -514,9 +394,9 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     file_ended(o, LK_MISSING_EVENTS, EVENTS,
                lk_events_add(o->events, report->step, r.scalar, r.n_scalars), &first);
     if (report->best)
-        best_now(o, report->step, &first);
+        lk__best_now(&o->best, report->step, &first);
     else
-        best_again(o, &first);
+        lk__best_again(&o->best, &first);
     return files_status(o, first);
 }
 
@@ -609,7 +489,7 @@ static void files_close(lk__output *o, lk_status *first)
     o->lines = NULL;
     file_ended(o, LK_MISSING_EVENTS, EVENTS, lk_events_close(o->events), first);
     o->events = NULL;
-    best_again(o, first);
+    lk__best_again(&o->best, first);
 }
 
 /* Whether a file of a run that was complete before has to be written again. */
@@ -617,7 +497,7 @@ static bool is_lost(const lk__output *o, lk_missing bit, const char *file)
 {
     char path[LK_PATH_SIZE];
     if (path_of(o, file, path) == LK_OK)
-        return (o->missing & bit) || !lk__path_exists(path);
+        return (o->ledger.missing & bit) || !lk__path_exists(path);
     lk_error_clear();
     return true;
 }
@@ -642,7 +522,7 @@ lk_status lk__output_end(lk__output *o, const lk_run_end *end, bool before)
 
 void lk__output_failed(lk__output *o, const lk_run_end *end)
 {
-    char ended[REASON + 64];
+    char ended[LK__REASON + 64];
     lk__failure failure;
     lk_status first = LK_OK;
     lk__failure_get(&failure);

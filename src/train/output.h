@@ -2,6 +2,7 @@
 #ifndef LK_TRAIN_OUTPUT_H
 #define LK_TRAIN_OUTPUT_H
 
+#include "train/ledger.h"
 #include "train/save.h"
 
 typedef struct lk__output lk__output;
@@ -19,12 +20,8 @@ void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events);
 /** Bring to disk what is written so far, before a checkpoint says that it is there. */
 lk_status lk__output_sync(lk__output *o) LK_NODISCARD;
 
-/** What there is to warn of, a line each, until lk__output_heard(). */
-const char *lk__output_warnings(const lk__output *o);
-void lk__output_heard(lk__output *o);
-
-/** The files that could not be written so far, bits of lk_missing; `*reason` why the first could not. */
-unsigned lk__output_missing(const lk__output *o, const char **reason);
+/** The files that could not be written so far, and what there is to warn of; borrowed. */
+lk__ledger *lk__output_ledger(lk__output *o);
 
 /** Whether there is a file STOP in the folder; it is removed. */
 bool lk__output_stop(const lk__output *o);

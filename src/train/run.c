@@ -74,8 +74,9 @@ static void warnings_tell(const run *r)
 {
     if (!r->output)
         return;
-    tell(r, lk__output_warnings(r->output));
-    lk__output_heard(r->output);
+    lk__out *warnings = &lk__output_ledger(r->output)->warnings;
+    tell(r, warnings->n > 0 ? warnings->text : "");
+    lk__out_clear(warnings);
 }
 
 /* Let rank 0 write to its files, while the others wait.  What it could not write is told, and the run
@@ -301,11 +302,10 @@ static lk_status save_finish(run *r)
 /* How long the files are that grow, and which are missing, as all ranks know it. */
 static lk_status files_share(run *r)
 {
-    const char *reason;
     int64_t known[3] = {0};
     if (r->output) {
         lk__output_sizes(r->output, &known[0], &known[1]);
-        known[2] = lk__output_missing(r->output, &reason);
+        known[2] = lk__output_ledger(r->output)->missing;
     }
     if (r->comm)
         LK_TRY(lk_bcast(r->comm, known, 3, LK_I64, 0, "files"));
@@ -516,7 +516,7 @@ static lk_status missing_raise(const run *r)
             snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name[i]);
     }
     if (r->output)
-        (void)lk__output_missing(r->output, &files);
+        files = lk__output_ledger(r->output)->reason;
     return LK_RAISE(LK_EIO, "not all is on disk: %s %s missing (%.300s); mend that and resume",
                     list, strchr(list, ',') ? "are" : "is", reason[0] ? reason : files);
 }

@@ -78,5 +78,5 @@ cmp "$run/best.safetensors" "$work/whole/best.safetensors" || fail 'the best wer
 if [ "$best" -ne 16 ]; then
     rm -r "$run/best.safetensors" "$run/checkpoints/$(printf 'step-%012d' "$best")"
     status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$run" train.epochs=4
-    err "warning: best.safetensors is not that of step $best, the best so far, and "
+    err "warning: best.safetensors is not that of step $best, the best so far, and the checkpoint "
 fi
