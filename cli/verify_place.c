@@ -143,7 +143,7 @@ const char *verify_named(void)
 {
     static char given[64];
     static bool read;
-    const char *value = getenv(variable);
+    const char *value = secure_getenv(variable);
     if (!read && value)
         snprintf(given, sizeof given, "%s", value);
     read = true;

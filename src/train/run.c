@@ -6,7 +6,6 @@
 #include "train/run.h"
 
 #include "base/fpenv.h"
-#include "train/trainer.h"
 
 #include <lockstep/clock.h>
 
