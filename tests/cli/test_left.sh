@@ -20,6 +20,7 @@ END
 below()
 {
     echo "$1"
+    # shellcheck disable=SC2013 # words
     for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
         below "$child"
     done
@@ -44,7 +45,8 @@ for mpi in $mpis; do
 
     # Not while it runs; only then.
     status 0 "$work/victim" run -n 1 --mpi "$mpi" -- topo
-    [ -d "$memory" ] && [ -e "$folder/record" ] || fail "$mpi: the folders of a running job were removed"
+    [ -d "$memory" ] || fail "$mpi: the memory of a running job was removed"
+    [ -e "$folder/record" ] || fail "$mpi: the record of a running job was removed"
     all=$(below $command)
     # shellcheck disable=SC2086 # words
     kill -KILL $all
@@ -90,7 +92,8 @@ status 0 "$lockstep" run -n 1 --mpi "$first" -- topo
 for folder in one two three; do
     [ -e "$work/$folder/segment" ] || fail "$folder was removed"
 done
-[ ! -e "$work/four" ] && [ ! -e "$work/segment" ] || fail 'left: what the record names'
+[ ! -e "$work/four" ] || fail 'left: the folder that the record names'
+[ ! -e "$work/segment" ] || fail 'left: the segment that the record names'
 [ -e "$work/another" ] || fail 'another file of that name was removed'
 
 # A folder that others can write to is not used, and a link is not followed.
@@ -105,4 +108,5 @@ mkdir "$base"
 chmod 777 "$base"
 status 0 "$lockstep" run -n 1 --mpi "$first" -- topo
 err 'is not a folder of this user alone'
-[ -z "$(ls "$base" "$work/theirs" | grep -v ':$')" ] || fail 'it was used'
+[ -z "$(ls "$base")" ] || fail 'it was used'
+[ -z "$(ls "$work/theirs")" ] || fail 'the link was followed'

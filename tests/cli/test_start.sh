@@ -57,6 +57,7 @@ END
         train "$here/../../experiments/mnist-mlp.yaml" "train.output=$work/run-$mpi" >"$log" 2>&1 &
     command=$!
     tries=0
+    # shellcheck disable=SC2046 # words
     until grep -qs '^State:[[:space:]]*T' $(processes | sed 's|.*|/proc/&/status|'); do
         [ $tries -lt 300 ] || { echo 'no rank is stopped'; break; }
         sleep 0.05
