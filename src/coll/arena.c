@@ -181,8 +181,7 @@ lk_status lk__arena_open(const lk__case *k, int number)
     LK_TRY_COMM(comm->w, lk_alloc(&all, comm->size, 1));
     LK_TRY_TO(done, lk__exchange(comm, &call, &mine, 1, all));
     LK_TRY_TO(done, lk_comm_dup(comm, &own));
-    comm->n_calls = n_calls;
-    comm->past = past;
+    lk__call_rewind(comm, n_calls, past);
     st = arena_new(own, k->c.name, &state->arena);
     state->no_arena = st != LK_OK;
     if (lk__fault_check(comm->w) == LK_OK && lk_barrier(own, k->c.name) != LK_OK)

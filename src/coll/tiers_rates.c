@@ -144,8 +144,7 @@ static lk_status rates_find(const lk__case *k, lk__tiers *tiers, unsigned char *
     LK_TRY(lk__tiers_of(comm, lk__within_can(k), tiers));
     LK_TRY(lk__exchange(comm, &call, &mine, 1, all));
     LK_TRY(lk_comm_dup(comm, &own));
-    comm->n_calls = n_calls;
-    comm->past = past;
+    lk__call_rewind(comm, n_calls, past);
     own->deadline_ns = comm->deadline_ns;
     LK_TRY_TO(done, lk__tiers_measure(own, tiers));
     /* From here on nobody is in a call before this one. */

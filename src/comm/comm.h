@@ -65,6 +65,10 @@ void lk__call_label(lk_comm *comm, const lk__call *call, lk__label *label);
 void lk__call_show(lk_comm *comm, const lk__label *label);
 void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label);
 
+/** Go back to where a communicator was: what it did since does not count as calls, and the next ones have
+ * those numbers again. */
+void lk__call_rewind(lk_comm *comm, int64_t n_calls, uint64_t past);
+
 /** The call is over: the rank computes. */
 void lk__call_end(lk_comm *comm);
 

@@ -63,6 +63,15 @@ void lk__call_begin(lk_comm *comm, const lk__call *call, lk__label *label)
     lk__call_show(comm, label);
 }
 
+void lk__call_rewind(lk_comm *comm, int64_t n_calls, uint64_t past)
+{
+    comm->n_calls = n_calls;
+    comm->past = past;
+    for (int i = 0; i < LK_RECENT; i++)
+        if (comm->recent[i].h.sequence > n_calls)
+            comm->recent[i].h.sequence = 0;
+}
+
 void lk__call_end(lk_comm *comm)
 {
     lk__world *w = comm->w;

@@ -94,7 +94,7 @@ static lk_status report(lk_comm *comm, const lk__label *a, const lk__label *b)
     if (lk__label_difference(a, b) == LK_DIFFERS_PAST) {
         char before[LK_CALL_TEXT];
         const lk__label *last = &comm->recent[(a->h.sequence + LK_RECENT - 1) % LK_RECENT];
-        if (last->h.sequence == a->h.sequence - 1)
+        if (a->h.sequence > 1 && last->h.sequence == a->h.sequence - 1)
             add(&note, "; before it rank %d called %s", mine, lk__label_text(last, before));
         add(&note, ")");
     }
