@@ -291,11 +291,12 @@ static const char *is_named(const struct doing *d, const char *text)
         snprintf(other, sizeof other, "rank %d", r);
         any = any || (r != d->who && strstr(text, other));
     }
-    /* Who has sent all it has to goes on, and waits in the next call. */
+    /* Who has sent all it has to goes on, and waits in the next call.  Between nodes of processes the
+     * earlier calls of others are not seen, but this rank's are told. */
     bool absent = d->m->kind == GONE || d->m->kind == ASLEEP;
-    bool tensor = strstr(text, "(\"w\"") || (absent && strstr(text, "(\"end\""));
-    /* Between nodes of processes the earlier calls of others are not seen. */
     bool before = is_apart(d->comm) && strstr(text, "an earlier call was different; before it");
+    bool tensor = strstr(text, "(\"w\"") || (absent && strstr(text, "(\"end\"")) ||
+                  (before && strstr(text, "(\"v\""));
     const char *more = before ? NULL : said[d->m->kind];
     return !strstr(text, it)             ? "the rank that errs is not named"
            : !any                        ? "no other rank is named"
