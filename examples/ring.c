@@ -17,13 +17,12 @@ static lk_status ring(lk_comm *comm, void *arg)
     int right = (rank + 1) % size, left = (rank + size - 1) % size;
     double value = 1 + rank, grad = 0, least, most;
     lk_tape *tape = NULL;
-    lk_var a, b, res, sent, received;
+    lk_var a, b, res, sent;
     (void)arg;
     LK_TRY_TO(done, lk_tape_new(&tape));
     LK_TRY_TO(done, lk_leaf_data(tape, LK_F64, LK_SHAPE(1), &value, &grad, &a));
     LK_TRY_TO(done, lk_dist_isend(comm, a, right, 0, "a", &sent));
-    LK_TRY_TO(done, lk_dist_irecv(tape, comm, left, 0, LK_ANY_DTYPE, LK_ANY_SHAPE, "a", &received));
-    LK_TRY_TO(done, lk_dist_wait(received, &b));
+    LK_TRY_TO(done, lk_dist_recv(tape, comm, left, 0, LK_ANY_DTYPE, LK_ANY_SHAPE, "a", &b));
     LK_TRY_TO(done, lk_dist_wait(sent, NULL));
     LK_TRY_TO(done, lk_add(a, b, &res));
     LK_TRY_TO(done, lk_backward(tape, &(lk_seed){.of = res}, 1, 0));
