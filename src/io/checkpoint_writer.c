@@ -1,6 +1,5 @@
 /* A rank's parts: copied into memory as the files will be, then written by a thread that
  * communicates with nobody. */
-#include "base/fpenv.h"
 #include "base/grow.h"
 #include "io/checkpoint.h"
 
@@ -71,7 +70,6 @@ static lk_status part_write(lk__writer *w, int64_t part, const unsigned char *im
 
 static lk_status write_all(void *arg)
 {
-    LK_FP_GUARD();
     lk__writer *w = arg;
     int64_t at = 0;
     for (int64_t i = w->place; i < w->plan->n_parts; i += w->writers) {

@@ -1,6 +1,7 @@
 /* Waiting for the disks of other ranks. */
 #include "io/disk.h"
 
+#include "base/fpenv.h"
 #include "comm/comm.h"
 
 #include <lockstep/clock.h>
@@ -31,6 +32,7 @@ void lk__work_init(lk__work *w)
 
 static void *work_run(void *arg)
 {
+    LK_FP_GUARD();
     lk__work *w = arg;
     lk__storage_show(&w->doing);
     lk_status st = w->fn(w->arg);
@@ -109,6 +111,7 @@ static lk_status busy_tell(const lk__disk *d, int busy, lk__work *own, int64_t b
 
 lk_status lk__disk_await(const lk__disk *d, lk__work *own)
 {
+    LK_FP_GUARD();
     if (!d->comm || lk_comm_size(d->comm) == 1)
         return LK_OK;
     int32_t rank = lk_comm_rank(d->comm), size = lk_comm_size(d->comm);
