@@ -47,17 +47,18 @@ typedef struct lk_state_number {
     lk_dtype dtype; /* LK_I64 or LK_F64: which of the two it is */
     int64_t i64;
     double f64;
+    bool optional; /* a checkpoint without it can be loaded too, and it stays what it is */
 } lk_state_number;
 
 static inline lk_state_number lk_state_i64(const char *name, int64_t value)
 {
-    lk_state_number number = {name, LK_I64, value, 0};
+    lk_state_number number = {name, LK_I64, value, 0, false};
     return number;
 }
 
 static inline lk_state_number lk_state_f64(const char *name, double value)
 {
-    lk_state_number number = {name, LK_F64, 0, value};
+    lk_state_number number = {name, LK_F64, 0, value, false};
     return number;
 }
 

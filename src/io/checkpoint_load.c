@@ -60,10 +60,16 @@ static const lk_state_number *number_find(const lk_checkpoint *c, const char *na
 
 static lk_status numbers_match(const lk_checkpoint *c, const lk_state *s)
 {
-    LK_CHECK(c->n_numbers == s->n_numbers, LK_ESHAPE, "%s: has %lld numbers, the state %lld",
-             c->path, (long long)c->n_numbers, (long long)s->n_numbers);
+    int64_t absent = 0;
+    for (int64_t i = 0; i < s->n_numbers; i++)
+        absent += s->number[i].optional && !number_find(c, s->number[i].name);
+    LK_CHECK(c->n_numbers == s->n_numbers - absent, LK_ESHAPE,
+             "%s: has %lld numbers, the state %lld", c->path, (long long)c->n_numbers,
+             (long long)(s->n_numbers - absent));
     for (int64_t i = 0; i < s->n_numbers; i++) {
         const lk_state_number *have = number_find(c, s->number[i].name);
+        if (!have && s->number[i].optional)
+            continue;
         LK_CHECK(have, LK_ESHAPE, "%s: has no number \"%s\"", c->path, s->number[i].name);
         LK_CHECK(have->dtype == s->number[i].dtype, LK_EDTYPE,
                  "%s: \"%s\" is %s, the state's is %s", c->path, have->name,
@@ -132,6 +138,8 @@ static lk_status state_read(load *l)
                             lk_error_message());
     for (int64_t i = 0; i < s->n_numbers; i++) {
         const lk_state_number *have = number_find(l->chosen, s->number[i].name);
+        if (!have)
+            continue;
         s->number[i].i64 = have->i64;
         s->number[i].f64 = have->f64;
     }

@@ -83,6 +83,14 @@ static lk_status tensors_describe(lk__saver *s)
     return LK_OK;
 }
 
+/* A number that the first checkpoints of 0.1 do not have. */
+static lk_state_number later(const char *name, int64_t value)
+{
+    lk_state_number number = lk_state_i64(name, value);
+    number.optional = true;
+    return number;
+}
+
 /* The numbers as they are now; returns how many. */
 static int64_t numbers_describe(lk__saver *s)
 {
@@ -97,8 +105,8 @@ static int64_t numbers_describe(lk__saver *s)
     s->number[n++] = lk_state_f64("seen.loss", t->seen.loss);
     s->number[n++] = lk_state_i64("run.without", p->without);
     s->number[n++] = lk_state_i64("run.best_epoch", p->best_epoch);
-    s->number[n++] = lk_state_i64("run.best_step", p->best_step);
-    s->number[n++] = lk_state_i64("run.missing", p->missing);
+    s->number[n++] = later("run.best_step", p->best_step);
+    s->number[n++] = later("run.missing", p->missing);
     s->number[n++] = lk_state_f64("run.best", p->best);
     s->number[n++] = lk_state_f64("run.rate", p->rate);
     s->number[n++] = lk_state_i64("run.lines_bytes", p->lines_bytes);

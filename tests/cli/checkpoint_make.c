@@ -1,10 +1,31 @@
-/* Make a folder of checkpoints for tests of the command:
+/* Make a folder of checkpoints for tests of the command, or mend the check of a MANIFEST whose text a
+ * test has changed:
  *
  *     checkpoint_make FOLDER STEP...        of a model with the tensors "w" and "b"
+ *     checkpoint_make --check MANIFEST
  */
 #include <lockstep/checkpoint.h>
+#include <lockstep/crc32c.h>
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The last line has the check of all before it. */
+static int check_mend(const char *path)
+{
+    char text[65536] = "";
+    FILE *file = fopen(path, "r+");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    char *check = strstr(text, "\"check\":\"");
+    if (!check || n == sizeof text - 1)
+        return 1;
+    rewind(file);
+    *check = '\0';
+    fprintf(file, "%s\"check\":\"%08" PRIx32 "\"}\n", text, lk_crc32c(0, text, strlen(text)));
+    return fclose(file) == 0 ? 0 : 1;
+}
 
 static lk_status save(lk_checkpoints *c, int64_t step)
 {
@@ -25,6 +46,8 @@ static lk_status save(lk_checkpoints *c, int64_t step)
 
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "--check") == 0)
+        return check_mend(argv[2]);
     lk_checkpoints *c = NULL;
     lk_checkpoints_options options = {.identity = 0xabc, .part_bytes = 24};
     lk_status st = lk_checkpoints_open(NULL, argv[1], &options, &c);

@@ -302,6 +302,51 @@ static void a_state_that_does_not_fit_is_named(void)
     lk_checkpoints_close(c);
 }
 
+/* Save a state with all its numbers but the last. */
+static void save_without_last_number(lk_checkpoints *c)
+{
+    test_state s;
+    test_state_at(&s, 3);
+    s.state.n_numbers--;
+    ASSERT_OK(lk_checkpoints_save(c, &s.state));
+}
+
+static void an_optional_number_may_be_missing(void)
+{
+    folder_new("optional");
+    test_state s;
+    bool found;
+    lk_checkpoints *c = folder_open(0);
+    save_without_last_number(c);
+    test_state_at(&s, 1);
+    REFUSED("has 2 numbers, the state 3");
+    s.number[2].optional = true;
+    s.number[2].f64 = 42;
+    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_TRUE(found && s.number[2].f64 == 42);
+    s.number[2].f64 = -0.0;
+    test_state_expect(&s, 3);
+    s.number[1].name = "worst"; /* only what may be missing */
+    REFUSED("has no number \"worst\"");
+    s.number[1].optional = true;
+    REFUSED("has 2 numbers, the state 1");
+    lk_checkpoints_close(c);
+}
+
+static void an_optional_number_that_is_there_is_loaded(void)
+{
+    folder_new("loaded");
+    test_state s;
+    bool found;
+    lk_checkpoints *c = folder_open(0);
+    save(c, 3);
+    test_state_at(&s, 1);
+    s.number[0].optional = s.number[1].optional = s.number[2].optional = true;
+    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    test_state_expect(&s, 3);
+    lk_checkpoints_close(c);
+}
+
 static void misuse_is_refused(void)
 {
     folder_new("misuse");
@@ -406,4 +451,5 @@ TEST_MAIN(TEST(what_is_saved_comes_back), TEST(the_folder_has_what_the_format_sa
           TEST(a_step_that_is_there_is_not_written_again),
           TEST(checkpoints_of_another_run_are_refused), TEST(a_second_run_that_lives_is_refused),
           TEST(what_dead_runs_left_is_removed), TEST(a_state_that_does_not_fit_is_named),
+          TEST(an_optional_number_may_be_missing), TEST(an_optional_number_that_is_there_is_loaded),
           TEST(misuse_is_refused), TEST(a_small_state_is_one_part), TEST(every_allocation_may_fail))
