@@ -117,9 +117,11 @@ lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_
     t->capture.first_serial = t->serial + 1;
     t->capture.stamp = ++t->stamp;
     t->silent = true;
-    int64_t notes = lk__journal_begin();
+    int64_t notes = lk__journal_begin(), meets = lk__journal_meets();
     st = run_scoped(t, s, n_out, out);
     t->silent = false;
+    if (lk__journal_meets() != meets)
+        t->capture.needs_grad = t->capture.collective = true;
     LK_TRY_TO(done, st);
     LK_TRY_TO(done, lk__reset_check(t));
     if (t->capture.needs_grad) {

@@ -14,6 +14,7 @@ static _Thread_local struct {
     int64_t n, capacity;
     int64_t before; /* places of earlier lists */
     int runs;       /* first runs that are going on */
+    int64_t meets;
     lk__journal *read;
 } own;
 
@@ -51,6 +52,16 @@ void lk__journal_read(lk__journal *j)
 void lk__journal_shut(const lk__journal *j)
 {
     own.read = j->outer;
+}
+
+void lk__journal_meet(void)
+{
+    own.meets++;
+}
+
+int64_t lk__journal_meets(void)
+{
+    return own.meets;
 }
 
 bool lk__journal_repeats(void)

@@ -12,6 +12,9 @@
  *
  * Runs nest: a first run inside a second one writes notes of its own.  Everything here is of the
  * thread that calls.
+ *
+ * Whoever does something together with others says so, with or without a note: then the second run must
+ * take place, as it does elsewhere.
  */
 #ifndef LK_BASE_JOURNAL_H
 #define LK_BASE_JOURNAL_H
@@ -52,6 +55,10 @@ void lk__journal_end(void);
 /** A second run begins, with all notes of `j` to be taken; it is over, well or not. */
 void lk__journal_read(lk__journal *j);
 void lk__journal_shut(const lk__journal *j);
+
+/** Something is done together with others; how often that has been said. */
+void lk__journal_meet(void);
+int64_t lk__journal_meets(void);
 
 /** Whether a second run is going on. */
 bool lk__journal_repeats(void);

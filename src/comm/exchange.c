@@ -16,6 +16,7 @@
 
 void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label)
 {
+    lk__journal_meet();
     label->h = (lk__header){.magic = LK_WIRE_MAGIC,
                             .kind = LK_KIND_COLLECTIVE,
                             .call = (uint8_t)call->call,

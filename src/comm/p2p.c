@@ -55,6 +55,7 @@ static lk__journal_key key_of(const lk_comm *comm, const struct args *a)
 static lk_status repeat(const lk_comm *comm, const struct args *a, struct p2p *q)
 {
     int64_t first[2]; /* rank, number */
+    lk__journal_meet();
     if (a->tag >= LK_ANSWER_TAGS)
         return LK_OK;
     if (lk__journal_take(key_of(comm, a), first)) {

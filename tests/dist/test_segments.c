@@ -283,7 +283,59 @@ static void a_second_run_takes_what_the_first_took(lk_comm *comm)
                         passes);
 }
 
+/* ---- plain calls, on ranks of which one has no gradient ---- */
+
+/* Who has `n` elements sends them to the next rank; without, all add up. */
+static lk_status plain_calls(struct side *s, double *sum)
+{
+    static _Thread_local double data[LARGE];
+    int rank = lk_comm_rank(s->comm), size = lk_comm_size(s->comm);
+    data[0] = rank;
+    if (s->n == 0)
+        LK_TRY(lk_allreduce(s->comm, NULL, data, 1, LK_F64, LK_FOLD_SUM, "plain"));
+    else if (rank % 2 == 0 && rank + 1 < size)
+        LK_TRY(lk_send(s->comm, data, s->n, LK_F64, rank + 1, TAG, "plain"));
+    else if (rank % 2 == 1)
+        LK_TRY(lk_recv(s->comm, data, s->n, LK_F64, LK_ANY_RANK, TAG, "plain", NULL));
+    *sum = data[0];
+    return LK_OK;
+}
+
+static lk_status calls_plainly(lk_tape *tape, void *arg, lk_var *out)
+{
+    struct side *s = arg;
+    double sum;
+    LK_TRY(plain_calls(s, &sum));
+    if (lk_comm_rank(s->comm) % 2)
+        LK_TRY(lk_full(tape, LK_F64, LK_SHAPE(1), sum, out));
+    else
+        LK_TRY(lk_affine(s->x, sum + 1, 0, out));
+    return LK_OK;
+}
+
+static void plain_calls_are_made_again_on_ranks_without_gradient(lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    static const int64_t n[] = {0, 1, LARGE};
+    for (int i = 0; i < 3; i++)
+        for (int depth = 1; depth <= MOST_DEEP; depth++) {
+            struct side s;
+            lk_var y;
+            double sum = n[i] == 0 ? size * (size - 1) / 2 : 0;
+            side_begin(comm, 1, 1, &s);
+            s.n = n[i];
+            s.depth = depth;
+            ASSERT_OK(run_deep(&s, calls_plainly, &y));
+            differentiate(&s, y, 2);
+            ASSERT_OK(lk_barrier(comm, "after"));
+            ASSERT_TRUE(first_of(s.grad) == (rank == 0 ? 2 * (sum + 1) : 0));
+            side_end(&s);
+        }
+}
+
 RANKS_MAIN({"a_first_run_takes_no_message_of_a_second", a_first_run_takes_no_message_of_a_second},
            {"a_plain_receive_takes_no_message_of_a_second_run",
             a_plain_receive_takes_no_message_of_a_second_run},
+           {"plain_calls_are_made_again_on_ranks_without_gradient",
+            plain_calls_are_made_again_on_ranks_without_gradient},
            {"a_second_run_takes_what_the_first_took", a_second_run_takes_what_the_first_took})
