@@ -220,7 +220,7 @@ LK_API lk_status lk_dist_isend(lk_comm *comm, lk_var x, int dest, int64_t tag, c
                                lk_var *handle) LK_NODISCARD;
 
 /** Begin to receive, as lk_dist_recv() and also from this rank; lk_dist_wait() gives the value.  What a
- * call leaves to the message comes in the turn of the call; a large one travels during the wait. */
+ * call leaves to the message comes in the turn of the call, and is copied once more. */
 LK_API lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t tag,
                                lk_dtype dtype, lk_shape shape, const char *name,
                                lk_var *handle) LK_NODISCARD;

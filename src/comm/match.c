@@ -10,6 +10,8 @@
 #include "comm/comm.h"
 #include "comm/helper.h"
 
+#include <lockstep/alloc.h>
+
 #include <string.h>
 
 void lk__world_init(lk__world *w)
@@ -45,7 +47,20 @@ static bool matches(const lk_request *r, const lk__packet *p)
     return r->tag == LK_ANY_TAG ? h->tag < LK_ANSWER_TAGS : h->tag == r->tag;
 }
 
-/* Keep the packet for lk__claim_take(), if what it says of itself can be believed. */
+/* Fetch a payload that comes apart, to room of its own. */
+static lk_status fetch(lk_request *r, lk__packet *p)
+{
+    lk__world *w = r->comm->w;
+    LK_TRY(lk_alloc(&r->room, p->label.h.bytes, 1));
+    r->claimed = NULL;
+    r->peer = p->label.h.source;
+    r->data = r->room;
+    r->bytes = p->label.h.bytes;
+    LK_TRY(w->transport->take(w, p, r));
+    return LK_OK;
+}
+
+/* Keep the message for lk__claim_take(), if what it says of itself can be believed. */
 static lk_status claim(lk_request *r, lk__packet *p)
 {
     const lk__header *h = &p->label.h;
@@ -57,6 +72,8 @@ static lk_status claim(lk_request *r, lk__packet *p)
     LK_TRY(lk__extent("recv", h->count, (int64_t)lk_dtype_size(h->dtype), &bytes));
     LK_CHECK(h->bytes == bytes, LK_ECOMM, "rank %d has sent %lld bytes as %s x %lld", r->info.rank,
              (long long)h->bytes, lk_dtype_name(h->dtype), (long long)h->count);
+    if (r->prompt && h->lane)
+        return fetch(r, p);
     atomic_store_explicit(&r->done, 1, memory_order_relaxed);
     return LK_OK;
 }
@@ -234,12 +251,14 @@ void lk__request_end(lk_request *r)
         unlink_posted(w, r);
     else if (r->in_list)
         unlink_active(w, r);
-    if (lk__request_claimed(r))
+    if (r->type == LK_REQUEST_RECV && r->claimed)
         w->transport->drop(w, r->claimed);
     if (r->type == LK_REQUEST_RECV && lk__request_done(r))
         lk__journal_write(r->place, r->info.rank, r->info.sequence);
     if (r->type != LK_REQUEST_COLLECTIVE)
         w->transport->withdraw(w, r);
+    if (r->type == LK_REQUEST_RECV)
+        lk_free(r->room);
     if (r->after)
         r->after->free(r->after);
     if (r->release)

@@ -100,6 +100,7 @@ static lk_status prepare(lk_comm *comm, const struct args *a, int64_t bytes, str
         lk__label_shape_add(&q->label, a->array->ndim, a->array->dim);
     q->r.claims = a->array && !send;
     q->r.any = q->r.claims && a->array->dtype == LK_N_DTYPES;
+    q->r.prompt = q->r.claims && a->array->prompt;
     LK_TRY(repeat(comm, a, q));
     return LK_OK;
 }
@@ -199,9 +200,9 @@ lk_status lk__isend_array(lk_comm *comm, const lk__array *x, int dest, int64_t t
 }
 
 lk_status lk__irecv_claim(lk_comm *comm, lk_dtype dtype, int source, int64_t tag, const char *name,
-                          lk_request **out)
+                          bool prompt, lk_request **out)
 {
-    lk__array what = {.dtype = dtype};
+    lk__array what = {.dtype = dtype, .prompt = prompt};
     lk_dtype shown = dtype == LK_N_DTYPES ? LK_U8 : dtype;
     LK_TRY(
         start(comm, &(struct args){LK_CALL_RECV, NULL, 0, shown, source, tag, name, &what}, out));

@@ -7,6 +7,8 @@
 
 #include <lockstep/alloc.h>
 
+#include <string.h>
+
 /* The request is over, well or not: give the host its result and release it, unless it has claimed a
  * message that is still to be taken. */
 static void finish(lk_request **request, lk_message *info)
@@ -142,11 +144,10 @@ lk_message lk_request_message(const lk_request *request)
     return request->info;
 }
 
-lk_status lk__claim_take(lk_request **request, void *data)
+/* The payload is still where the packet is, or with its sender. */
+static lk_status claimed_take(lk_request *r, void *data)
 {
-    lk_request *r = *request;
     lk__world *w = r->comm->w;
-    LK_INSIDE(w);
     lk__packet *p = r->claimed;
     r->claimed = NULL;
     r->peer = p->label.h.source;
@@ -154,7 +155,18 @@ lk_status lk__claim_take(lk_request **request, void *data)
     r->bytes = p->label.h.bytes;
     atomic_store_explicit(&r->done, 0, memory_order_relaxed);
     lk_status st = w->transport->take(w, p, r);
-    st = st == LK_OK ? lk__wait_one(r) : lk__fault_raise(w);
+    return st == LK_OK ? lk__wait_one(r) : lk__fault_raise(w);
+}
+
+lk_status lk__claim_take(lk_request **request, void *data)
+{
+    lk_request *r = *request;
+    lk_status st = LK_OK;
+    LK_INSIDE(r->comm->w);
+    if (r->room)
+        memcpy(data, r->room, (size_t)r->bytes);
+    else
+        st = claimed_take(r, data);
     finish(request, NULL);
     LK_TRY(st);
     return LK_OK;
@@ -163,7 +175,8 @@ lk_status lk__claim_take(lk_request **request, void *data)
 /* A sender may still wait for a claimed message to be taken. */
 bool lk__request_is_over(lk_request *r)
 {
-    return lk__request_done(r) && !(lk__request_claimed(r) && r->claimed->label.h.lane);
+    bool claimed = r->type == LK_REQUEST_RECV && r->claimed;
+    return lk__request_done(r) && !(claimed && r->claimed->label.h.lane);
 }
 
 void lk__request_drop(lk_request **request)

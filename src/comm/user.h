@@ -39,6 +39,7 @@ typedef struct lk__array {
     lk_dtype dtype;
     int ndim; /* at most LK_MESSAGE_AXES */
     const int64_t *dim;
+    bool prompt; /* to claim: lk__irecv_claim() */
 } lk__array;
 
 /** As lk_isend(), with the shape. */
@@ -49,10 +50,12 @@ lk_status lk__isend_array(lk_comm *comm, const lk__array *x, int dest, int64_t t
  * Begin to receive a message of any number of elements, of `dtype` or of any (LK_N_DTYPES).
  *
  * lk_wait() and lk_waitany(), with an `info`, wait until it is there and say what it is; the request
- * stays, for lk__claim_take().  Its turn among receives is that of the call here.
+ * stays, for lk__claim_take().  Its turn among receives is that of the call here.  `prompt`: a large
+ * message comes without lk__claim_take(), to memory of the request, so that its sender need not wait for
+ * that; otherwise it comes straight to its place.
  */
 lk_status lk__irecv_claim(lk_comm *comm, lk_dtype dtype, int source, int64_t tag, const char *name,
-                          lk_request **out) LK_NODISCARD;
+                          bool prompt, lk_request **out) LK_NODISCARD;
 
 /** Receive what was claimed to `data`, which has room for it, and release the request, also on
  * failure. */

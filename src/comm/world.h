@@ -86,7 +86,8 @@ struct lk_request {
     lk__request_type type;
     bool in_list; /* posted or active */
     bool heap;    /* lk_wait() releases it */
-    bool claims;  /* is done when a packet is there, which it keeps, however large: user.h */
+    bool claims;  /* keeps what comes, however large, for lk__claim_take(): user.h */
+    bool prompt;  /* a payload that comes apart is fetched at once, if it claims */
     bool any;     /* of any dtype, if it claims */
     int peer;     /* world rank, or LK_ANY_RANK */
     int64_t tag;  /* or LK_ANY_TAG */
@@ -96,6 +97,7 @@ struct lk_request {
     int64_t moved;       /* how often it came further: starts the deadline of a wait for it anew */
     int64_t place;       /* of its note in the journal of a first run; 0: none */
     lk__packet *claimed; /* that lk__claim_take() takes; otherwise NULL */
+    void *room;          /* of a claimed payload that came apart; otherwise NULL */
     lk__watch tested;    /* by lk_test() */
     lk__after *after;    /* NULL: nothing */
     struct lk__offer *offer; /* the transport's, of a payload that goes apart */
@@ -203,10 +205,10 @@ static inline bool lk__request_done(lk_request *r)
     return atomic_load_explicit(&r->done, memory_order_acquire) != 0;
 }
 
-/** Whether it has a packet that nobody has taken. */
+/** Whether it has a message that nobody has taken. */
 static inline bool lk__request_claimed(const lk_request *r)
 {
-    return r->type == LK_REQUEST_RECV && r->claimed;
+    return r->type == LK_REQUEST_RECV && (r->claimed || r->room);
 }
 
 /** Begin a collective: into the list of those that progress. */

@@ -165,10 +165,11 @@ static const lk_op claim_op = {.name = "irecv",
                                .forward = nothing_forward,
                                .backward = irecv_backward};
 
-static lk_status post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
-                            lk_var *handle)
+lk_status lk__dist_post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
+                              bool blocking, lk_var *handle)
 {
-    lk__post p = {.d = d, .claims = true, .answer = LK_NO_VAR, .info = {.rank = rank}};
+    lk__post p = {
+        .d = d, .claims = true, .blocking = blocking, .answer = LK_NO_VAR, .info = {.rank = rank}};
     LK_CHECK(like.dtype == LK_ANY_DTYPE || lk_dtype_size(like.dtype) > 0, LK_EDTYPE,
              "recv(\"%s\"): %d is no dtype", d.name, (int)like.dtype);
     if (like.shape.ndim != LK_ANY_SHAPE.ndim)
@@ -178,7 +179,7 @@ static lk_status post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk
     p.data = p.handle;
     p.dtype = like.dtype;
     p.shape = like.shape;
-    LK_TRY(lk__irecv_claim(d.comm, like.dtype, rank, tag, d.name, &p.request));
+    LK_TRY(lk__irecv_claim(d.comm, like.dtype, rank, tag, d.name, !blocking, &p.request));
     lk__post_add(tape, &p);
     *handle = p.handle;
     return LK_OK;
@@ -188,7 +189,7 @@ lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, l
                              lk_var *handle)
 {
     if (lk__dist_is_open(like.dtype, like.shape))
-        return post_claim(tape, d, rank, tag, like, handle);
+        return lk__dist_post_claim(tape, d, rank, tag, like, false, handle);
     lk_var out[2];
     const lk_tensor *t = NULL;
     lk__post p = {.d = d, .answer = LK_NO_VAR, .info = {.rank = rank}};

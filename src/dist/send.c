@@ -174,9 +174,8 @@ lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk
     LK_TRY(lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv", source, tag, .any = true}));
     message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag);
     if (lk__dist_is_open(dtype, shape)) {
-        LK_TRY(lk__dist_post_recv(tape, m.d, source, tag, (lk_spec){.dtype = dtype, .shape = shape},
-                                  &both[0]));
-        lk__post_find(both[0])->blocking = true;
+        LK_TRY(lk__dist_post_claim(tape, m.d, source, tag,
+                                   (lk_spec){.dtype = dtype, .shape = shape}, true, &both[0]));
         LK_TRY(lk_dist_wait(both[0], out));
         return LK_OK;
     }

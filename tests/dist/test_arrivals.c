@@ -179,6 +179,40 @@ static void any_of_several_may_be_open(lk_comm *c)
     lk_tape_free(tape);
 }
 
+/* Who sends need not wait until the other waits for an open receive that it has begun. */
+static void open_receives_let_large_messages_go(lk_comm *c)
+{
+    enum { LARGE = 1500 };
+    double x[LARGE], got[LARGE], g[LARGE] = {0};
+    lk_tape *tape;
+    lk_var v, y[3], sum, handle, sent;
+    for (int i = 0; i < LARGE; i++)
+        x[i] = i;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_leaf_data(tape, LK_F64, LK_SHAPE(LARGE), x, g, &v));
+    ASSERT_OK(lk_dist_irecv(tape, c, left_of(c), TAG, LK_F64, LK_ANY_SHAPE, "way", &handle));
+    ASSERT_OK(lk_dist_isend(c, v, right_of(c), TAG, "way", &sent));
+    ASSERT_OK(lk_dist_wait(sent, NULL));
+    ASSERT_OK(lk_dist_wait(handle, &y[0]));
+    ASSERT_OK(
+        lk_dist_irecv(tape, c, LK_ANY_RANK, TAG, LK_ANY_DTYPE, LK_SHAPE(LARGE), "way", &handle));
+    ASSERT_OK(lk_dist_send(c, v, right_of(c), TAG, "way", NULL));
+    ASSERT_OK(lk_dist_wait(handle, &y[1]));
+    ASSERT_OK(lk_dist_sendrecv(tape, c, &(lk_send_part){v, right_of(c), TAG},
+                               &(lk_recv_part){left_of(c), TAG, LK_ANY_DTYPE, LK_ANY_SHAPE}, "way",
+                               &y[2]));
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(lk_read(y[i], LK_F64, LARGE, got));
+        ASSERT_SAME_BITS(got, x, sizeof x);
+    }
+    ASSERT_OK(lk_add(y[0], y[1], &sum));
+    ASSERT_OK(lk_add(sum, y[2], &sum));
+    ASSERT_OK(lk_sum(sum, NULL, &sum));
+    ASSERT_OK(lk_backward(tape, &(lk_seed){.of = sum}, 1, 0));
+    ASSERT_TRUE(g[0] == 3 && g[LARGE - 1] == 3);
+    lk_tape_free(tape);
+}
+
 /* Elements that lk_send() has sent have no shape but their number. */
 static void plain_elements_are_a_vector(lk_comm *c)
 {
@@ -260,5 +294,6 @@ static void a_segment_may_have_open_receives(lk_comm *c)
 
 RANKS_MAIN(TEST(any_dtype_and_shape_arrives_as_it_was), TEST(the_shape_travels_before_the_name),
            TEST(gradients_go_back_to_whoever_sent), TEST(an_open_receive_keeps_its_turn),
-           TEST(any_of_several_may_be_open), TEST(plain_elements_are_a_vector),
-           TEST(a_message_says_its_shape), TEST(a_segment_may_have_open_receives))
+           TEST(any_of_several_may_be_open), TEST(open_receives_let_large_messages_go),
+           TEST(plain_elements_are_a_vector), TEST(a_message_says_its_shape),
+           TEST(a_segment_may_have_open_receives))
