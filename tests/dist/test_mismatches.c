@@ -193,6 +193,8 @@ static lk_status make_call(const struct doing *d, const char *name)
         lk_shared_free(s);
         return LK_OK;
     }
+    if (c.call == LK_CALL_BCAST)
+        c.in = NULL; /* what it sends is in `out` */
     if (m->kind == OPERATOR && d->errs)
         c.fold = LK_FOLD_MAX;
     if (m->kind == ROOT && d->errs)
