@@ -313,6 +313,7 @@ static lk_status step(lk__run *r)
 static lk_status run_all(lk__run *r)
 {
     int64_t ranks = lk_team_size(r->trainer->team);
+    LK_TRY(lk__trainer_check_params(r->trainer));
     LK_TRY(monitor_find(r));
     lk_status st = lk_alloc_zero(&r->all, ranks, sizeof *r->all);
     if (st == LK_OK)
@@ -333,7 +334,6 @@ lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
 {
     LK_FP_GUARD();
     LK_CHECK(job, LK_EINVAL, "job is NULL");
-    LK_TRY(lk__trainer_check_params(job->trainer));
     lk__run r = {.job = job,
                  .trainer = job->trainer,
                  .comm = lk__trainer_comm(job->trainer),
