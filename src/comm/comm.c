@@ -201,6 +201,7 @@ void lk__comm_end_job(lk_comm *c, lk_status status, const char *report)
 
 void lk_comm_free(lk_comm *c)
 {
+    LK_FP_GUARD_LONG(); /* MPI's end may compute, as its beginning does */
     if (!c)
         return;
     lk__world *w = c->w;

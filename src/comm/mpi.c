@@ -3,6 +3,7 @@
  * mpi_wires.c moves packets; here are opening, waiting and closing.  All MPI calls but those of
  * opening and closing are nonblocking; how to wait is decided here.
  */
+#include "base/fpenv.h"
 #include "comm/helper.h"
 #include "comm/mpi_end.h"
 #include "comm/segment.h"
@@ -230,6 +231,7 @@ lk_status lk__mpi_open(lk_comm **out)
 
 lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out)
 {
+    LK_FP_GUARD_LONG();
     const lk_mpi *m = NULL;
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = NULL;

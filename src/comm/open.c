@@ -1,10 +1,12 @@
 /* Open the ranks of the job by the name of a transport. */
+#include "base/fpenv.h"
 #include "comm/comm.h"
 
 #include <string.h>
 
 lk_status lk_comm_open(const char *transport, lk_comm **out)
 {
+    LK_FP_GUARD_LONG();
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = NULL;
     if (!transport) {
