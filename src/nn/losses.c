@@ -6,9 +6,16 @@ lk_status lk__loss_same(const char *loss, lk_io out, lk_io target)
     LK_CHECK(out.dtype == target.dtype, LK_EDTYPE, "%s: the model gives %s, the targets are %s%s",
              loss, lk_dtype_name(out.dtype), lk_dtype_name(target.dtype),
              lk_dtype_is_real(target.dtype) ? "" : "; data.one_hot=true makes vectors of labels");
-    LK_CHECK(lk_shape_equal(out.shape, target.shape), LK_ESHAPE,
+    bool equal = lk_shape_equal(out.shape, target.shape);
+    bool fits = lk__loss_elements(out) == lk__loss_elements(target);
+    lk_text want = lk_shape_text(target.shape);
+    LK_CHECK(equal || !fits, LK_ESHAPE,
+             "%s: the model gives %s for a sample, the targets are %s: end the model with "
+             "{type: reshape, shape: %s}",
+             loss, lk_shape_text(out.shape).s, want.s, want.s);
+    LK_CHECK(equal, LK_ESHAPE,
              "%s: the model gives %s for a sample, the targets are %s; they must be alike", loss,
-             lk_shape_text(out.shape).s, lk_shape_text(target.shape).s);
+             lk_shape_text(out.shape).s, want.s);
     return LK_OK;
 }
 
