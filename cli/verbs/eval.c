@@ -81,7 +81,10 @@ static int evaluate(const struct eval_options *o, lk_job *job)
         if (strcmp(lk_split_name((lk_split)split), o->set) == 0)
             loader = lk_job_set(job, (lk_split)split);
     if (!loader)
-        return usage("the experiment has no such set; --set is train, validation or test");
+        return verb_refuse(
+            "lockstep eval: there is no %s set; --set takes train, validation or test, of "
+            "those that the data have (data.validation=0.1 makes one)",
+            o->set);
     int status = load(o, job);
     if (status != LK_EXIT_DONE)
         return status;
