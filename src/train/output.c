@@ -446,7 +446,8 @@ static lk_status page_write(const lk__output *o, const lk_run_end *end, const ch
     }
     if (ended)
         fact[facts++] = lk_fact_text("ended", ended);
-    fact[facts++] = lk_fact_text("state", lk_hash_text(end->state, hash));
+    if (end->done) /* in the middle of a step there is none */
+        fact[facts++] = lk_fact_text("state", lk_hash_text(end->state, hash));
     fact[facts++] = lk_fact_int("epochs", at.epoch);
     fact[facts++] = lk_fact_int("steps", at.step);
     if (end->resumed >= 0)

@@ -262,8 +262,7 @@ void lk__run_save_last(lk__run *r, lk_status st)
         return;
     lk__failure failure;
     lk__failure_get(&failure);
-    if (lk__saver_finish(r->saver) == LK_OK)
-        return;
-    lk__run_tell(r, "warning: the last checkpoint could not be written");
+    if (lk__saver_finish(r->saver) != LK_OK)
+        lk__run_tell(r, "warning: the last checkpoint could not be written");
     lk__failure_set(&failure); /* that which the caller is to see */
 }

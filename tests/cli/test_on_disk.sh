@@ -52,6 +52,12 @@ if grep -q 'stopped on request' "$run/report.html"; then fail 'the report is sti
 rm -rf "$run"
 status 1 "$lockstep" train --quiet "$work/net.yaml" "train.output=$run" optimizer.rate=1e30 train.epochs=50
 grep -q 'failed after step [0-9]*: .*not finite' "$run/report.html" || fail 'the report does not say why'
+if grep -q '0000000000000000' "$run/report.html"; then fail 'the report has a state of no step'; fi
+# The reason stays the reason when the checkpoint that was under way is saved with a warning.
+rm -rf "$run"
+status 1 env LK_STORAGE_FAULT=remove:1+:EIO "$lockstep" train --quiet "$work/net.yaml" "train.output=$run" \
+    optimizer.rate=1e30 train.epochs=50 'train.checkpoint.every=1 steps' train.checkpoint.keep=1
+err 'not finite'
 
 # What is missing is written by the run that goes on: the best weights from their checkpoint, or from
 # where it begins; weights and report of one that was complete.
