@@ -177,11 +177,14 @@ static int algorithms_check(const struct verify *v)
             known = strcmp(about.call, "allreduce") == 0 &&
                     strcmp(about.name, o->algorithms.item[i]) == 0;
         if (!known)
-            return usage("algorithms",
-                         "there is no such allreduce; see \"lockstep list collectives\"");
+            return verb_refuse(COMMAND ": option --algorithms: there is no allreduce \"%s\"; see "
+                                       "\"lockstep list collectives\"",
+                               o->algorithms.item[i]);
         if (about.measures_only && !fast)
-            return usage("algorithms", "one of them is there to measure against and may give other "
-                                       "bits: leave it out, or give parallel.mode=fast");
+            return verb_refuse(COMMAND
+                               ": option --algorithms: %s is there to measure against and may "
+                               "give other bits: leave it out, or give parallel.mode=fast",
+                               o->algorithms.item[i]);
     }
     return LK_EXIT_DONE;
 }

@@ -107,6 +107,11 @@ typedef struct lk__coll_state {
 /** What is kept for `comm`; made if there is none yet. */
 lk_status lk__coll_state_get(lk_comm *comm, lk__coll_state **out) LK_NODISCARD;
 
+enum { LK_COLL_VARIABLE = 48 };
+
+/** The variable that names the algorithm of a call: LK_ALLREDUCE. */
+void lk__coll_variable(lk_comm_call call, char out[LK_COLL_VARIABLE]);
+
 /** LK_EINVAL if the environment names an algorithm that need not give the bits of the tree, for any
  * call; says which, and what to do.  For whoever promises these bits. */
 lk_status lk__coll_check_named(void) LK_NODISCARD;

@@ -43,7 +43,9 @@ static int select_cheapest(const lk__case *k);
 
 static lk_status unknown(const lk__case *k, const char *name)
 {
-    char known[512] = "";
+    char known[512] = "", variable[LK_COLL_VARIABLE] = "";
+    if (!k->c.algorithm) /* then it is the environment's */
+        lk__coll_variable(k->c.call, variable);
     for (int i = 0; lk_colls[i]; i++) {
         size_t used = strlen(known);
         if (lk_colls[i]->call == k->c.call)
@@ -53,8 +55,8 @@ static lk_status unknown(const lk__case *k, const char *name)
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, " %s", kinds[i].name);
     }
-    return LK_RAISE(LK_EINVAL, "no %s algorithm named \"%s\"; the names are%s",
-                    lk_call_name(k->c.call), name, known);
+    return LK_RAISE(LK_EINVAL, "%s%sno %s algorithm named \"%s\"; the names are%s", variable,
+                    *variable ? ": " : "", lk_call_name(k->c.call), name, known);
 }
 
 static lk_status select_named(const lk__case *k, const char *name, int *number)

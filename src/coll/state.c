@@ -23,21 +23,24 @@ static void state_free(void *coll)
     lk_free(state);
 }
 
-enum { VARIABLE = 48 };
+void lk__coll_variable(lk_comm_call call, char out[LK_COLL_VARIABLE])
+{
+    int n = snprintf(out, LK_COLL_VARIABLE, "LK_%s", lk_call_name(call));
+    for (int i = 0; i < n; i++)
+        out[i] = (char)toupper((unsigned char)out[i]);
+}
 
 /* The value of LK_ALLREDUCE and so on; NULL: there is none. */
-static const char *name_find(lk_comm_call call, char variable[VARIABLE])
+static const char *name_find(lk_comm_call call, char variable[LK_COLL_VARIABLE])
 {
-    int n = snprintf(variable, VARIABLE, "LK_%s", lk_call_name(call));
-    for (int i = 0; i < n; i++)
-        variable[i] = (char)toupper((unsigned char)variable[i]);
+    lk__coll_variable(call, variable);
     const char *value = lk__env(variable);
     return value && *value ? value : NULL;
 }
 
 lk_status lk__coll_check_named(void)
 {
-    char variable[VARIABLE];
+    char variable[LK_COLL_VARIABLE];
     for (int i = 0; lk_colls[i]; i++) {
         const char *value = lk_colls[i]->measures_only ? name_find(lk_colls[i]->call, variable)
                                                        : NULL;
@@ -51,7 +54,7 @@ lk_status lk__coll_check_named(void)
 
 static lk_status name_read(lk_comm_call call, char **out)
 {
-    char variable[VARIABLE];
+    char variable[LK_COLL_VARIABLE];
     const char *value = name_find(call, variable);
     if (!value)
         return LK_OK;

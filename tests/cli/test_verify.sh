@@ -129,7 +129,7 @@ status 2 "$lockstep" run -n 2 --transport local verify "$work/net.yaml"
 err 'it starts its ranks itself'
 status 2 "$lockstep" verify "$work/none.yaml"
 status 2 "$lockstep" verify "$work/net.yaml" --algorithms tre
-err 'there is no such allreduce'
+err 'there is no allreduce "tre"'
 
 # A warning that every rank of every configuration would print is printed once.
 cat >"$work/warned.yaml" <<'YAML'

@@ -80,7 +80,8 @@ static lk_status named(lk_comm *comm, void *arg)
     lk_status st = lk_coll_choice(comm, &c, &choice);
     ASSERT_TRUE(st == LK_OK ? strcmp(choice, want) == 0 : want == NULL);
     if (st != LK_OK)
-        ASSERT_FAILS(lk_coll_run(comm, &c), LK_EINVAL, "no allreduce algorithm named \"nope\"");
+        ASSERT_FAILS(lk_coll_run(comm, &c), LK_EINVAL,
+                     "LK_ALLREDUCE: no allreduce algorithm named \"nope\"");
     lk_error_clear();
     return LK_OK;
 }
