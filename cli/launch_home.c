@@ -4,7 +4,8 @@
  *
  * A record has one fact a line: the start of the system and the name space of processes, in which the
  * numbers below mean something; processes, each with its own start; the folder of shared memory, and
- * files that MPICH has outside of it, each as the file that it was when it was seen.  The user's folder is locked while records come and go.
+ * files that MPICH has outside of it, each as the file that it was when it was seen.  The user's folder is
+ * locked while records come and go.
  */
 #include "launch_home.h"
 
@@ -157,6 +158,7 @@ void launch_home_add_segments(const launch_home *h, const char *lines)
 
 /* What a record says. */
 struct record {
+    bool empty; /* its command was killed before it had anything to leave behind */
     bool known; /* its numbers mean something here */
     bool alive; /* a process of it is */
 };
@@ -192,11 +194,13 @@ static void line_read(const char *line, struct record *r)
 static bool record_read(const char *folder, struct record *r)
 {
     char path[PATH_MAX], line[512];
-    *r = (struct record){.known = false};
+    *r = (struct record){.empty = true};
     record_path(folder, path);
     FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file))
+    while (file && fgets(line, sizeof line, file)) {
+        r->empty = false;
         line_read(line, r);
+    }
     if (file)
         fclose(file);
     return file != NULL;
@@ -259,7 +263,7 @@ static void base_sweep(const char *base)
             continue;
         if (!record_read(path, &r)) {
             (void)!rmdir(path);
-        } else if (r.known && !r.alive) {
+        } else if (r.empty || (r.known && !r.alive)) {
             job_remove(path);
         }
     }

@@ -85,6 +85,8 @@ record gone "$here_and_now" "$$ 1" "$work/four" '0 0'
     echo "segment $work/segment $(stat -c '%d %i' "$work/segment")"
     echo "segment $work/another $(stat -c '%d %i' "$work/segment")"
 } >"$base/gone/record"
+mkdir "$base/killed" # as soon as it had made its record
+: >"$base/killed/record"
 mkdir "$base/strange"
 : >"$base/strange/file"
 status 0 "$lockstep" run -n 1 --mpi "$first" -- topo
