@@ -75,8 +75,9 @@ static void show_peer(lk__world *w, const lk_request *r)
         lk__slot_write_call(w->board[w->rank], &w->doing, r->label);
 }
 
-/* Whether nobody is left who could complete one of the requests. */
-static bool all_gone(int64_t n, lk_request *const *requests)
+/* Whether nobody is left who could complete one of the requests.  A rank that is `blocked` sends itself
+ * nothing more. */
+static bool all_gone(int64_t n, lk_request *const *requests, bool blocked)
 {
     for (int64_t i = 0; i < n; i++) {
         const lk_request *r = requests[i];
@@ -84,9 +85,11 @@ static bool all_gone(int64_t n, lk_request *const *requests)
             continue;
         if (r->peer != LK_ANY_RANK || r->type != LK_REQUEST_RECV)
             return false;
-        for (int k = 0; k < r->comm->size; k++)
-            if (!lk__rank_gone(r->comm->w, r->comm->member[k]))
+        for (int k = 0; k < r->comm->size; k++) {
+            bool own = r->comm->member[k] == r->comm->w->rank;
+            if (own ? !blocked : !lk__rank_gone(r->comm->w, r->comm->member[k]))
                 return false;
+        }
     }
     return true;
 }
@@ -115,7 +118,7 @@ static lk_status compare(lk__watch *t, int64_t n, lk_request *const *requests)
 
 /* Look at the clock: report if the wait is in vain, otherwise say how long it may go on. */
 static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
-                       const lk_request *first, int64_t *left)
+                       const lk_request *first, bool blocked, int64_t *left)
 {
     lk__world *w = first->comm->w;
     const int64_t deadline = first->comm->deadline_ns, now = lk_clock_ns();
@@ -123,7 +126,7 @@ static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
     if (t->last == 0 || t->moved != so_far)
         *t = (lk__watch){.last = now, .moved = so_far};
     int64_t more = now - t->last < longest_look ? now - t->last : longest_look;
-    bool gone = t->waited >= grace && all_gone(n, requests);
+    bool gone = t->waited >= grace && all_gone(n, requests, blocked);
     t->last = now;
     t->waited += more;
     t->gone = !gone ? 0 : t->gone == 0 ? 1 : t->gone + more; /* from the first look at it on */
@@ -177,7 +180,7 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
             continue;
         }
         show_peer(w, first);
-        LK_TRY(watch(&t, n, requests, first, &left));
+        LK_TRY(watch(&t, n, requests, first, true, &left));
         if (polls > w->spins)
             LK_TRY(sleep_on_bell(w, n, requests, left));
     }
@@ -186,7 +189,7 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
 lk_status lk__watch_test(lk_request *r)
 {
     int64_t left;
-    return watch(&r->tested, 1, (lk_request *const[]){r}, r, &left);
+    return watch(&r->tested, 1, (lk_request *const[]){r}, r, false, &left);
 }
 
 lk_status lk__wait_one(lk_request *r)

@@ -201,11 +201,25 @@ static void absence_is_named(lk_comm *comm, bool leaves)
     ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < (deadline + 3) * TEST_SLOWNESS);
 }
 
+/* All but rank 0 leave: it need not wait for any of them until the deadline. */
+static void nobody_is_left(lk_comm *comm)
+{
+    float x;
+    bool seen = strcmp(lk_comm_transport(comm), "local") == 0 || lk_comm_inter_size(comm) == 1;
+    ASSERT_OK(lk_comm_deadline_set(comm, 60));
+    int64_t start = lk_clock_ns();
+    if (lk_comm_rank(comm) > 0 || !seen)
+        return;
+    ASSERT_FAILS(lk_recv(comm, &x, 1, LK_F32, LK_ANY_RANK, 0, "never", NULL), LK_ESTALL,
+                 "for any rank, and all others left");
+    ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < (deadline + 3) * TEST_SLOWNESS);
+}
+
 /* One case, on a world of its own: what goes wrong is the end of it. */
 struct fault_case {
     const struct mistake *mistake; /* NULL: absence */
     int count;
-    bool leaves, tests;
+    bool leaves, tests, alone;
     char message; /* 'd': another dtype, 'c': count */
 };
 
@@ -216,6 +230,8 @@ static lk_status run_case(lk_comm *comm, void *arg)
         return LK_OK;
     if (f->message)
         message_is_named(comm, f->count, f->message == 'd');
+    else if (f->alone)
+        nobody_is_left(comm);
     else if (f->tests)
         testing_has_a_deadline(comm);
     else if (f->mistake)
@@ -285,6 +301,7 @@ int main(int argc, char **argv)
     run((struct fault_case){.leaves = true}, transport);
     run((struct fault_case){.leaves = false}, transport);
     run((struct fault_case){.tests = true}, transport);
+    run((struct fault_case){.alone = true}, transport);
     if (!base || lk_comm_rank(base) == 0)
         printf("ok mistakes_and_absence_are_named\n");
     lk_comm_free(base);
