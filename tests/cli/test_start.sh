@@ -74,7 +74,9 @@ END
 
     # Nobody watches ranks that mpirun alone has started.
     LK_START_DEADLINE=1 LK_MPI=$mpi timeout 60 "$real" -n 2 "$work/rank" topo >"$log" 2>&1
-    [ $? -eq 1 ] || echo "status by mpirun: $(cat "$log")"
+    case $? in # MPICH's mpirun may tell of the signal that ended the other rank
+    0 | 124) echo "no failure by mpirun: $(cat "$log")" ;;
+    esac
     grep -q 'error: rank 0 has waited 1 s in MPI_Init for a rank that does not come' "$log" ||
         echo "not said by the rank: $(cat "$log")"
     left
