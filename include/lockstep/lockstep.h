@@ -38,6 +38,7 @@
 #include <lockstep/optim.h>
 #include <lockstep/option.h>
 #include <lockstep/parallel.h>
+#include <lockstep/pieces.h>
 #include <lockstep/pool.h>
 #include <lockstep/reduce.h>
 #include <lockstep/rng.h>

@@ -19,10 +19,9 @@
 
 #include <lockstep/dtype.h>
 #include <lockstep/hash.h>
+#include <lockstep/pieces.h>
 
 LK_BEGIN_DECLS
-
-enum { LK_MAX_NDIM = 8 };
 
 /** A shape is a value: copy it freely.  Entries beyond `ndim` are ignored. */
 typedef struct lk_shape {

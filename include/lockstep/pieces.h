@@ -1,0 +1,72 @@
+/* Ranges and boxes: parts of an axis, and parts of a tensor.
+ *
+ * A *range* is some of the numbers of an axis, a *box* a range of each axis of a tensor.  Both are
+ * values: copy them freely.  A rank that holds a part of a tensor holds a box of it, as a dense array
+ * in row-major order; where an element lies in the tensor is arithmetic, which is here once:
+ *
+ *     lk_box box = {2, {1, 2}, {2, 3}};                rows 1-2, columns 2-4
+ *     lk_box_walk walk = lk_box_start(&box, dim);      of a tensor [4][8]
+ *     while (lk_box_next(&walk))
+ *         ... walk.n elements, from array[walk.at] on, are those of the tensor from walk.place on ...
+ *
+ * Nothing here is collective or fails.
+ */
+#ifndef LK_PIECES_H
+#define LK_PIECES_H
+
+#include <lockstep/api.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+LK_BEGIN_DECLS
+
+/** Axes of a tensor at most. */
+enum { LK_MAX_NDIM = 8 };
+
+/** The numbers [first, first + n). */
+typedef struct lk_range {
+    int64_t first, n;
+} lk_range;
+
+/** A range of each axis; entries beyond `ndim` are ignored.  A box without axes has one element. */
+typedef struct lk_box {
+    int ndim;
+    int64_t first[LK_MAX_NDIM], n[LK_MAX_NDIM];
+} lk_box;
+
+/** All of a tensor of the sizes dim [ndim]. */
+LK_API lk_box lk_box_whole(int ndim, const int64_t *dim);
+
+/** Elements of a box. */
+LK_API int64_t lk_box_count(const lk_box *box);
+
+/** Whether the ranges of all axes are equal. */
+LK_API bool lk_box_is_equal(const lk_box *a, const lk_box *b);
+
+/** Whether a box lies in a tensor of the sizes dim [box->ndim]: no range is negative or reaches out. */
+LK_API bool lk_box_is_within(const lk_box *box, const int64_t *dim);
+
+/** What lies in both boxes, of as many axes; if nothing does, the ranges of some axes have n 0. */
+LK_API lk_box lk_box_intersect(const lk_box *a, const lk_box *b);
+
+/** A walk over the elements of a box, as long stretches that lie side by side in box and tensor. */
+typedef struct lk_box_walk {
+    int64_t n;     /* elements of this stretch */
+    int64_t at;    /* where it begins in the dense array of the box */
+    int64_t place; /* where it begins in the tensor, row-major */
+    /* How it goes on: axes before the stretch, their sizes and steps, and where we are. */
+    int outer;
+    int64_t size[LK_MAX_NDIM], step[LK_MAX_NDIM], index[LK_MAX_NDIM];
+    int64_t left;
+} lk_box_walk;
+
+/** Begin a walk over a box within a tensor of the sizes dim [box->ndim], before the first stretch. */
+LK_API lk_box_walk lk_box_start(const lk_box *box, const int64_t *dim);
+
+/** Go to the next stretch, in row-major order; false: there is none. */
+LK_API bool lk_box_next(lk_box_walk *walk);
+
+LK_END_DECLS
+
+#endif /* LK_PIECES_H */
