@@ -6,9 +6,9 @@
 #include "harness.h"
 
 /* The tree of a text, which is called x.yaml. */
-static inline lk_node *test_yaml(const char *text, lk_arena *arena)
+static inline lk__yaml_node *test_yaml(const char *text, lk_arena *arena)
 {
-    lk_node *root;
+    lk__yaml_node *root;
     lk_status st = lk__yaml_read("x.yaml", text, strlen(text), arena, &root);
     if (st == LK_ENOTSUP) {
         printf("SKIPPED: %s\n", lk_error_message());

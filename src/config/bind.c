@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-const char *lk__node_text(const lk_node *node, char *buf)
+const char *lk__node_text(const lk__yaml_node *node, char *buf)
 {
-    if (node->type == LK_NODE_SCALAR)
+    if (node->type == LK__YAML_SCALAR)
         snprintf(buf, LK_WHERE, "\"%.200s\"", node->text);
     else
-        snprintf(buf, LK_WHERE, "%s", node->type == LK_NODE_LIST ? "a list" : "a map");
+        snprintf(buf, LK_WHERE, "%s", node->type == LK__YAML_LIST ? "a list" : "a map");
     return buf;
 }
 
@@ -44,57 +44,59 @@ static bool is_list(const lk_option *o)
 }
 
 /* Whether a scalar has nothing in it: `key:` or `key: ~`. */
-static bool is_null(const lk_node *node)
+static bool is_null(const lk__yaml_node *node)
 {
-    return node->type == LK_NODE_SCALAR && !node->quoted &&
+    return node->type == LK__YAML_SCALAR && !node->quoted &&
            (!*node->text || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
 }
 
 /* A failure of the library to read a value, told with its place. */
-static lk_status refuse(lk_status st, const lk_node *node, const lk_option *o, const char *what)
+static lk_status refuse(lk_status st, const lk__yaml_node *node, const lk_option *o,
+                        const char *what)
 {
     if (st != LK_EINVAL)
         return st;
     return LK_RAISE_AT(&node->place, "%s of %s: %s", o->name, what, lk_error_message());
 }
 
-static lk_status check_scalar(const lk_node *node, const lk_option *o, const char *what)
+static lk_status check_scalar(const lk__yaml_node *node, const lk_option *o, const char *what)
 {
     char text[LK_WHERE];
     LK_CHECK_AT(!is_null(node), &node->place, "%s of %s has no value", o->name, what);
-    LK_CHECK_AT(node->type == LK_NODE_SCALAR && !(node->quoted && is_number(o)), &node->place,
+    LK_CHECK_AT(node->type == LK__YAML_SCALAR && !(node->quoted && is_number(o)), &node->place,
                 "%s of %s must be %s, not %s%s", o->name, what, wanted(o),
-                node->type == LK_NODE_SCALAR ? "the text " : "", lk__node_text(node, text));
+                node->type == LK__YAML_SCALAR ? "the text " : "", lk__node_text(node, text));
     return LK_OK;
 }
 
-static lk_status bind_list(const lk_node *list, const lk_option *o, const char *what, void *fields)
+static lk_status bind_list(const lk__yaml_node *list, const lk_option *o, const char *what,
+                           void *fields)
 {
     int *n = (int *)(void *)((char *)fields + o->offset); /* all lists begin with their length */
     *n = 0;
-    for (const lk_node *item = list->first; item; item = item->next) {
+    for (const lk__yaml_node *item = list->first; item; item = item->next) {
         LK_TRY(check_scalar(item, o, what));
         LK_TRY(refuse(lk_option_add(o, fields, item->text), item, o, what));
     }
     return LK_OK;
 }
 
-static lk_status bind_value(const lk_node *node, const lk_option *o, const char *what, void *fields,
-                            lk_arena *arena)
+static lk_status bind_value(const lk__yaml_node *node, const lk_option *o, const char *what,
+                            void *fields, lk_arena *arena)
 {
     void *field = (char *)fields + o->offset;
     if (o->type == LK_OPTION_ENTRY)
         return lk__bind_choice(node, o->kind, NULL, arena, field);
     if (o->type == LK_OPTION_ENTRIES)
         return lk__bind_choices(node, o->kind, arena, field);
-    if (node->type == LK_NODE_LIST && is_list(o))
+    if (node->type == LK__YAML_LIST && is_list(o))
         return bind_list(node, o, what, fields);
     LK_TRY(check_scalar(node, o, what));
     return refuse(lk_option_set(o, fields, node->text, arena), node, o, what);
 }
 
-static lk_status unknown_key(const lk_node *node, const char *what, const lk_binding *binding,
-                             int n)
+static lk_status unknown_key(const lk__yaml_node *node, const char *what,
+                             const lk__binding *binding, int n)
 {
     lk_suggestion s = {.wanted = node->key};
     for (int i = 0; i < n; i++) {
@@ -110,16 +112,16 @@ static lk_status unknown_key(const lk_node *node, const char *what, const lk_bin
 }
 
 /* One key of the map: an option of a struct, or a struct of its own. */
-static lk_status bind_key(const lk_node *node, const char *what, const lk_binding *binding, int n,
-                          lk_arena *arena)
+static lk_status bind_key(const lk__yaml_node *node, const char *what, const lk__binding *binding,
+                          int n, lk_arena *arena)
 {
     for (int i = 0; i < n; i++) {
-        const lk_binding *b = &binding[i];
+        const lk__binding *b = &binding[i];
         if (b->key && strcmp(b->key, node->key) == 0) {
-            lk_binding inner = {b->entry, b->fields, NULL};
+            lk__binding inner = {b->entry, b->fields, NULL};
             char name[LK_WHERE], text[LK_WHERE];
             snprintf(name, sizeof name, "%s.%s", what, b->key);
-            LK_CHECK_AT(node->type == LK_NODE_MAP, &node->place, "%s must be a map, not %s", name,
+            LK_CHECK_AT(node->type == LK__YAML_MAP, &node->place, "%s must be a map, not %s", name,
                         lk__node_text(node, text));
             return lk__bind_map(node, NULL, name, false, &inner, 1, arena);
         }
@@ -130,8 +132,8 @@ static lk_status bind_key(const lk_node *node, const char *what, const lk_bindin
     return unknown_key(node, what, binding, n);
 }
 
-static lk_status check_required(const lk_node *map, const lk_place *at, const char *what,
-                                const lk_binding *b)
+static lk_status check_required(const lk__yaml_node *map, const lk__yaml_pos *at, const char *what,
+                                const lk__binding *b)
 {
     for (const lk_option *o = b->entry->options; o && o->name; o++)
         LK_CHECK_AT(!(o->flags & LK_OPTION_REQUIRED) || (map && lk__node_find(map, o->name)),
@@ -139,12 +141,12 @@ static lk_status check_required(const lk_node *map, const lk_place *at, const ch
     return LK_OK;
 }
 
-lk_status lk__bind_map(const lk_node *map, const lk_place *at, const char *what, bool typed,
-                       const lk_binding *binding, int n, lk_arena *arena)
+lk_status lk__bind_map(const lk__yaml_node *map, const lk__yaml_pos *at, const char *what,
+                       bool typed, const lk__binding *binding, int n, lk_arena *arena)
 {
     for (int i = 0; i < n; i++)
         LK_TRY(lk_options_preset(binding[i].entry, binding[i].fields, arena));
-    for (const lk_node *child = map ? map->first : NULL; child; child = child->next)
+    for (const lk__yaml_node *child = map ? map->first : NULL; child; child = child->next)
         if (!typed || strcmp(child->key, "type") != 0)
             LK_TRY(bind_key(child, what, binding, n, arena));
     for (int i = 0; i < n; i++)
@@ -157,24 +159,24 @@ lk_status lk__bind_map(const lk_node *map, const lk_place *at, const char *what,
 static const lk_option name_options[] = {{.name = "name", .type = LK_OPTION_TEXT}, {.name = NULL}};
 static const lk_entry name_entry = {.options = name_options, .options_size = sizeof(char *)};
 
-static lk_status find_entry(const lk_node *node, const lk_kind *kind, const lk_entry **out)
+static lk_status find_entry(const lk__yaml_node *node, const lk_kind *kind, const lk_entry **out)
 {
     char text[LK_WHERE];
-    const lk_node *type = node->type == LK_NODE_MAP ? lk__node_find(node, "type") : node;
-    LK_CHECK_AT(node->type != LK_NODE_LIST, &node->place,
+    const lk__yaml_node *type = node->type == LK__YAML_MAP ? lk__node_find(node, "type") : node;
+    LK_CHECK_AT(node->type != LK__YAML_LIST, &node->place,
                 "%s must be a name or a map with a type, not %s", kind->name,
                 lk__node_text(node, text));
     LK_CHECK_AT(type, &node->place, "%s needs the key \"type\"", kind->name);
     LK_CHECK_AT(!is_null(type), &type->place, "the type of %s has no value", kind->name);
-    LK_CHECK_AT(type->type == LK_NODE_SCALAR, &type->place, "the type of %s must be a name, not %s",
-                kind->name, lk__node_text(type, text));
+    LK_CHECK_AT(type->type == LK__YAML_SCALAR, &type->place,
+                "the type of %s must be a name, not %s", kind->name, lk__node_text(type, text));
     lk_status st = lk_entry_find(kind, type->text, out);
     if (st == LK_EINVAL)
         return LK_RAISE_AT(&type->place, "%s", lk_error_message());
     return st;
 }
 
-lk_status lk__bind_choice(const lk_node *node, const lk_kind *kind, const lk_binding *extra,
+lk_status lk__bind_choice(const lk__yaml_node *node, const lk_kind *kind, const lk__binding *extra,
                           lk_arena *arena, lk_choice *out)
 {
     lk_choice choice = {0};
@@ -183,29 +185,29 @@ lk_status lk__bind_choice(const lk_node *node, const lk_kind *kind, const lk_bin
     LK_TRY(find_entry(node, kind, &choice.entry));
     snprintf(what, sizeof what, "%s %s", kind->name, choice.entry->name);
     LK_TRY(lk_arena_alloc(arena, &choice.options, 1, choice.entry->options_size));
-    lk_binding binding[3] = {{choice.entry, choice.options, NULL}};
+    lk__binding binding[3] = {{choice.entry, choice.options, NULL}};
     int n = 1;
     if (kind->named)
-        binding[n++] = (lk_binding){&name_entry, &choice.name, NULL};
+        binding[n++] = (lk__binding){&name_entry, &choice.name, NULL};
     if (extra)
         binding[n++] = *extra;
-    LK_TRY(lk__bind_map(node->type == LK_NODE_MAP ? node : NULL, &node->place, what, true, binding,
+    LK_TRY(lk__bind_map(node->type == LK__YAML_MAP ? node : NULL, &node->place, what, true, binding,
                         n, arena));
     LK_CHECK_AT(!choice.name || *choice.name, &node->place, "%s has an empty name", what);
     *out = choice;
     return LK_OK;
 }
 
-lk_status lk__bind_choices(const lk_node *node, const lk_kind *kind, lk_arena *arena,
+lk_status lk__bind_choices(const lk__yaml_node *node, const lk_kind *kind, lk_arena *arena,
                            lk_choices *out)
 {
-    lk_choices list = {.n = node->type == LK_NODE_LIST ? node->n : 1};
+    lk_choices list = {.n = node->type == LK__YAML_LIST ? node->n : 1};
     *out = (lk_choices){0};
     LK_TRY(lk_arena_alloc(arena, &list.item, list.n, sizeof *list.item));
-    if (node->type != LK_NODE_LIST)
+    if (node->type != LK__YAML_LIST)
         LK_TRY(lk__bind_choice(node, kind, NULL, arena, &list.item[0]));
     int64_t i = 0;
-    for (const lk_node *item = node->type == LK_NODE_LIST ? node->first : NULL; item;
+    for (const lk__yaml_node *item = node->type == LK__YAML_LIST ? node->first : NULL; item;
          item = item->next)
         LK_TRY(lk__bind_choice(item, kind, NULL, arena, &list.item[i++]));
     *out = list;

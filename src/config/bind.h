@@ -5,11 +5,11 @@
 #include "config/node.h"
 
 /** A struct to fill. */
-typedef struct lk_binding {
+typedef struct lk__binding {
     const lk_entry *entry; /* its table */
     void *fields;
     const char *key; /* its options are in the map of this key; NULL: in the map itself */
-} lk_binding;
+} lk__binding;
 
 /**
  * Fill `n` structs from one map: defaults first, then what the map says.  `what` names the thing in
@@ -18,19 +18,19 @@ typedef struct lk_binding {
  * Errors: LK_EINVAL at the place of an unknown key, a wrong value, or the map that lacks a required
  * option (`at`, if there is no map); LK_ENOMEM.
  */
-lk_status lk__bind_map(const lk_node *map, const lk_place *at, const char *what, bool typed,
-                       const lk_binding *binding, int n, lk_arena *arena) LK_NODISCARD;
+lk_status lk__bind_map(const lk__yaml_node *map, const lk__yaml_pos *at, const char *what,
+                       bool typed, const lk__binding *binding, int n, lk_arena *arena) LK_NODISCARD;
 
 /** Read an entry of a kind: `NAME`, or `{type: NAME, option: value, ...}`.  `extra`, unless NULL, is
  * a struct that takes options from the same map. */
-lk_status lk__bind_choice(const lk_node *node, const lk_kind *kind, const lk_binding *extra,
+lk_status lk__bind_choice(const lk__yaml_node *node, const lk_kind *kind, const lk__binding *extra,
                           lk_arena *arena, lk_choice *out) LK_NODISCARD;
 
 /** Read a list of entries; one entry alone is a list of one. */
-lk_status lk__bind_choices(const lk_node *node, const lk_kind *kind, lk_arena *arena,
+lk_status lk__bind_choices(const lk__yaml_node *node, const lk_kind *kind, lk_arena *arena,
                            lk_choices *out) LK_NODISCARD;
 
 /** "a list", "a map", or the text of a scalar in quotes, in `buf` of LK_WHERE bytes. */
-const char *lk__node_text(const lk_node *node, char *buf);
+const char *lk__node_text(const lk__yaml_node *node, char *buf);
 
 #endif /* LK_CONFIG_BIND_H */

@@ -15,7 +15,7 @@
 static const char *const section_keys[] = {"data", "model", "train", "parallel"};
 enum { DATA, MODEL, TRAIN, PARALLEL, N_SECTIONS };
 
-static lk_status unknown_key(const lk_node *node)
+static lk_status unknown_key(const lk__yaml_node *node)
 {
     lk_suggestion s = {.wanted = node->key};
     for (int i = 0; i < N_SECTIONS; i++)
@@ -28,13 +28,13 @@ static lk_status unknown_key(const lk_node *node)
 }
 
 /* Move the nodes of sections out of the root, whose table then has the rest. */
-static lk_status take_sections(const lk_node *root, lk_node *rest, const lk_node **section,
-                               lk_arena *arena)
+static lk_status take_sections(const lk__yaml_node *root, lk__yaml_node *rest,
+                               const lk__yaml_node **section, lk_arena *arena)
 {
     *rest = *root;
     rest->first = rest->last = NULL;
     rest->n = 0;
-    for (const lk_node *child = root->first; child; child = child->next) {
+    for (const lk__yaml_node *child = root->first; child; child = child->next) {
         int i = 0;
         while (i < N_SECTIONS && strcmp(child->key, section_keys[i]) != 0)
             i++;
@@ -45,7 +45,7 @@ static lk_status take_sections(const lk_node *root, lk_node *rest, const lk_node
         const lk_option *o = lk_option_find(lk__section_experiment.options, child->key);
         if (!o || strcmp(o->name, child->key) != 0)
             return unknown_key(child);
-        lk_node *copy;
+        lk__yaml_node *copy;
         LK_TRY(lk_arena_alloc(arena, &copy, 1, sizeof *copy));
         *copy = *child;
         lk__node_append(rest, copy);
@@ -54,18 +54,19 @@ static lk_status take_sections(const lk_node *root, lk_node *rest, const lk_node
 }
 
 /* The place of a key of a map, which may be missing. */
-static const lk_place *place_in(const lk_node *map, const char *key, const lk_place *otherwise)
+static const lk__yaml_pos *place_in(const lk__yaml_node *map, const char *key,
+                                    const lk__yaml_pos *otherwise)
 {
-    const lk_node *node = map && map->type == LK_NODE_MAP ? lk__node_find(map, key) : NULL;
+    const lk__yaml_node *node = map && map->type == LK__YAML_MAP ? lk__node_find(map, key) : NULL;
     return node ? &node->place : otherwise;
 }
 
-static lk_status bind_data(lk_experiment *e, const lk_node *node)
+static lk_status bind_data(lk_experiment *e, const lk__yaml_node *node)
 {
-    lk_binding loader = {&lk_entry_loader, &e->loader, NULL};
+    lk__binding loader = {&lk_entry_loader, &e->loader, NULL};
     LK_TRY(lk__bind_choice(node, &lk_kind_format, &loader, e->arena, &e->data));
     e->loader.dtype = e->dtype;
-    const lk_node *shards = node->type == LK_NODE_MAP ? lk__node_find(node, "shards") : NULL;
+    const lk__yaml_node *shards = node->type == LK__YAML_MAP ? lk__node_find(node, "shards") : NULL;
     LK_CHECK_AT(
         !shards || e->loader.shards <= e->loader.batch, &shards->place,
         "shards of format %s must be at most its batch, but %lld are more than %lld samples",
@@ -73,9 +74,9 @@ static lk_status bind_data(lk_experiment *e, const lk_node *node)
     return LK_OK;
 }
 
-static lk_status bind_model(lk_experiment *e, const lk_node *node)
+static lk_status bind_model(lk_experiment *e, const lk__yaml_node *node)
 {
-    if (node->type != LK_NODE_LIST) {
+    if (node->type != LK__YAML_LIST) {
         lk_choice named;
         LK_TRY(lk__bind_choice(node, &lk_kind_model, NULL, e->arena, &named));
         LK_TRY(lk_model_expand(&named, e->arena, &e->model));
@@ -85,8 +86,8 @@ static lk_status bind_model(lk_experiment *e, const lk_node *node)
     return lk__bind_choices(node, &lk_kind_layer, e->arena, &e->model);
 }
 
-static lk_status read_period(const lk_node *map, const char *key, const char *what,
-                             const lk_place *at, const char *text, lk_period *out)
+static lk_status read_period(const lk__yaml_node *map, const char *key, const char *what,
+                             const lk__yaml_pos *at, const char *text, lk_period *out)
 {
     LK_CHECK_AT(lk__period_read(text, out), place_in(map, key, at),
                 "%s of %s: \"%s\" is no period, such as \"1 epoch\", \"500 steps\" or \"never\"",
@@ -95,7 +96,7 @@ static lk_status read_period(const lk_node *map, const char *key, const char *wh
 }
 
 /* The metric that early stopping looks at is there. */
-static lk_status check_early_stop(const lk_experiment *e, const lk_place *at)
+static lk_status check_early_stop(const lk_experiment *e, const lk__yaml_pos *at)
 {
     const char *name = e->train.early_stop.metric;
     bool known = strcmp(name, "loss") == 0;
@@ -111,18 +112,18 @@ static lk_status check_early_stop(const lk_experiment *e, const lk_place *at)
     return LK_OK;
 }
 
-static lk_status bind_train(lk_experiment *e, const lk_node *node, const lk_place *at)
+static lk_status bind_train(lk_experiment *e, const lk__yaml_node *node, const lk__yaml_pos *at)
 {
     lk_train_options *t = &e->train;
     char text[LK_WHERE];
-    const lk_binding parts[] = {{&lk__section_train, t, NULL},
-                                {&lk__section_checkpoint, &t->checkpoint, "checkpoint"},
-                                {&lk__section_early_stop, &t->early_stop, "early_stop"}};
-    LK_CHECK_AT(!node || node->type == LK_NODE_MAP, &node->place, "train must be a map, not %s",
+    const lk__binding parts[] = {{&lk__section_train, t, NULL},
+                                 {&lk__section_checkpoint, &t->checkpoint, "checkpoint"},
+                                 {&lk__section_early_stop, &t->early_stop, "early_stop"}};
+    LK_CHECK_AT(!node || node->type == LK__YAML_MAP, &node->place, "train must be a map, not %s",
                 lk__node_text(node, text));
     LK_TRY(lk__bind_map(node, at, "train", false, parts, 3, e->arena));
-    const lk_node *checkpoint = node ? lk__node_find(node, "checkpoint") : NULL;
-    const lk_node *stop = node ? lk__node_find(node, "early_stop") : NULL;
+    const lk__yaml_node *checkpoint = node ? lk__node_find(node, "checkpoint") : NULL;
+    const lk__yaml_node *stop = node ? lk__node_find(node, "early_stop") : NULL;
     LK_TRY(read_period(node, "evaluate", "train", at, t->evaluate_text, &t->evaluate));
     LK_TRY(read_period(node, "log", "train", at, t->log_text, &t->log));
     LK_TRY(read_period(checkpoint, "every", "train.checkpoint", at, t->checkpoint.every_text,
@@ -130,12 +131,12 @@ static lk_status bind_train(lk_experiment *e, const lk_node *node, const lk_plac
     return check_early_stop(e, place_in(stop, "metric", at));
 }
 
-static lk_status bind_parallel(lk_experiment *e, const lk_node *node, const lk_place *at)
+static lk_status bind_parallel(lk_experiment *e, const lk__yaml_node *node, const lk__yaml_pos *at)
 {
     lk_parallel_options *p = &e->parallel;
     char text[LK_WHERE];
-    const lk_binding part = {&lk__section_parallel, p, NULL};
-    LK_CHECK_AT(!node || node->type == LK_NODE_MAP, &node->place, "parallel must be a map, not %s",
+    const lk__binding part = {&lk__section_parallel, p, NULL};
+    LK_CHECK_AT(!node || node->type == LK__YAML_MAP, &node->place, "parallel must be a map, not %s",
                 lk__node_text(node, text));
     LK_TRY(lk__bind_map(node, at, "parallel", false, &part, 1, e->arena));
     LK_CHECK_AT(!p->spatial_text || lk__grid_read(p->spatial_text, &p->spatial),
@@ -145,20 +146,20 @@ static lk_status bind_parallel(lk_experiment *e, const lk_node *node, const lk_p
     return LK_OK;
 }
 
-static lk_status bind_all(lk_experiment *e, const lk_node *root)
+static lk_status bind_all(lk_experiment *e, const lk__yaml_node *root)
 {
-    const lk_place *at = &root->place;
-    const lk_node *section[N_SECTIONS] = {NULL};
+    const lk__yaml_pos *at = &root->place;
+    const lk__yaml_node *section[N_SECTIONS] = {NULL};
     char text[LK_WHERE];
-    lk_node rest;
-    LK_CHECK_AT(root->type == LK_NODE_MAP, at, "an experiment must be a map, not %s",
+    lk__yaml_node rest;
+    LK_CHECK_AT(root->type == LK__YAML_MAP, at, "an experiment must be a map, not %s",
                 lk__node_text(root, text));
     LK_TRY(take_sections(root, &rest, section, e->arena));
     LK_CHECK_AT(section[DATA], at, "experiment needs the key \"data\"");
     LK_CHECK_AT(section[MODEL], at, "experiment needs the key \"model\"");
     lk_arena *arena = e->arena;
     const char *path = e->path;
-    const lk_binding top = {&lk__section_experiment, e, NULL};
+    const lk__binding top = {&lk__section_experiment, e, NULL};
     lk_status st = lk__bind_map(&rest, at, "experiment", false, &top, 1, arena);
     e->arena = arena; /* binding has set the fields without a row to zero */
     e->path = path;
@@ -192,7 +193,7 @@ static lk_status experiment_make(const char *name, const char *text, const char 
                                  int n, lk_experiment **out)
 {
     lk_experiment *e;
-    lk_node *root;
+    lk__yaml_node *root;
     lk_status st = LK_OK;
     *out = NULL;
     LK_TRY(experiment_new(name, &e));

@@ -4,15 +4,15 @@
 #include <stdarg.h>
 #include <string.h>
 
-lk_node *lk__node_find(const lk_node *map, const char *key)
+lk__yaml_node *lk__node_find(const lk__yaml_node *map, const char *key)
 {
-    for (lk_node *child = map->first; child; child = child->next)
+    for (lk__yaml_node *child = map->first; child; child = child->next)
         if (child->key && strcmp(child->key, key) == 0)
             return child;
     return NULL;
 }
 
-void lk__node_append(lk_node *parent, lk_node *child)
+void lk__node_append(lk__yaml_node *parent, lk__yaml_node *child)
 {
     child->next = NULL;
     if (parent->last)
@@ -23,7 +23,7 @@ void lk__node_append(lk_node *parent, lk_node *child)
     parent->n++;
 }
 
-const char *lk__place_text(const lk_place *place, char *buf)
+const char *lk__place_text(const lk__yaml_pos *place, char *buf)
 {
     enum { LONGEST = LK_WHERE - 64 }; /* leaves room for line and column */
     size_t n = strlen(place->name);
@@ -35,8 +35,8 @@ const char *lk__place_text(const lk_place *place, char *buf)
     return buf;
 }
 
-void lk__raise_at(const lk_place *at, const char *file, int line, const char *func, const char *fmt,
-                  ...)
+void lk__raise_at(const lk__yaml_pos *at, const char *file, int line, const char *func,
+                  const char *fmt, ...)
 {
     char where[LK_WHERE], what[512];
     va_list ap;

@@ -16,23 +16,23 @@ enum {
     LK_YAML_KEYS = 1000 /* of a map */
 };
 
-typedef enum lk_node_type { LK_NODE_SCALAR, LK_NODE_LIST, LK_NODE_MAP } lk_node_type;
+typedef enum lk__yaml_type { LK__YAML_SCALAR, LK__YAML_LIST, LK__YAML_MAP } lk__yaml_type;
 
 /** Where something stands: line and column count from 1; line 0: `name` says it all. */
-typedef struct lk_place {
+typedef struct lk__yaml_pos {
     const char *name;
     int64_t line, column;
-} lk_place;
+} lk__yaml_pos;
 
-typedef struct lk_node lk_node;
-struct lk_node {
-    lk_node_type type;
+typedef struct lk__yaml_node lk__yaml_node;
+struct lk__yaml_node {
+    lk__yaml_type type;
     const char *text; /* of a scalar */
     bool quoted;      /* a scalar in quotes: never a number */
     const char *key;  /* of an entry of a map; else NULL */
-    lk_place place, key_place;
+    lk__yaml_pos place, key_place;
     int64_t n; /* entries of a list or map */
-    lk_node *first, *last, *next;
+    lk__yaml_node *first, *last, *next;
 };
 
 /**
@@ -41,10 +41,10 @@ struct lk_node {
  * Errors: LK_EINVAL with NAME:LINE:COLUMN; LK_ENOTSUP in a build without libyaml; LK_ENOMEM.
  */
 lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena *arena,
-                        lk_node **out) LK_NODISCARD;
+                        lk__yaml_node **out) LK_NODISCARD;
 
 /** Read a file.  Errors: LK_EIO naming it; as lk__yaml_read(). */
-lk_status lk__yaml_read_file(const char *path, lk_arena *arena, lk_node **out) LK_NODISCARD;
+lk_status lk__yaml_read_file(const char *path, lk_arena *arena, lk__yaml_node **out) LK_NODISCARD;
 
 /**
  * Set what KEY=VALUE says: KEY is a path of names and of numbers of list items, "model.0.filters",
@@ -52,26 +52,27 @@ lk_status lk__yaml_read_file(const char *path, lk_arena *arena, lk_node **out) L
  *
  * Errors: LK_EINVAL naming the assignment; LK_ENOMEM.
  */
-lk_status lk__node_override(lk_node *root, const char *assignment, lk_arena *arena) LK_NODISCARD;
+lk_status lk__node_override(lk__yaml_node *root, const char *assignment,
+                            lk_arena *arena) LK_NODISCARD;
 
 /** The entry of this name of a map; NULL if there is none. */
-lk_node *lk__node_find(const lk_node *map, const char *key);
+lk__yaml_node *lk__node_find(const lk__yaml_node *map, const char *key);
 
 /** Make `child` the last entry of `parent`, a list or a map. */
-void lk__node_append(lk_node *parent, lk_node *child);
+void lk__node_append(lk__yaml_node *parent, lk__yaml_node *child);
 
 enum { LK_WHERE = 256 };
 
 /** "FILE:LINE:COLUMN" in `buf` of LK_WHERE bytes, a long name without its beginning; returns
  * `buf`. */
-const char *lk__place_text(const lk_place *place, char *buf);
+const char *lk__place_text(const lk__yaml_pos *place, char *buf);
 
 /** Fail with LK_EINVAL at a place. */
 #define LK_RAISE_AT(at, ...) \
     (lk__raise_at((at), __FILE__, __LINE__, __func__, __VA_ARGS__), (lk_status)LK_EINVAL)
 
-void lk__raise_at(const lk_place *at, const char *file, int line, const char *func, const char *fmt,
-                  ...) LK_PRINTF(5, 6);
+void lk__raise_at(const lk__yaml_pos *at, const char *file, int line, const char *func,
+                  const char *fmt, ...) LK_PRINTF(5, 6);
 
 #define LK_CHECK_AT(cond, at, ...)               \
     do {                                         \

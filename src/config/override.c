@@ -4,16 +4,16 @@
 #include <string.h>
 
 /* The place of everything that an assignment makes. */
-static void set_place(lk_node *node, const lk_place *at)
+static void set_place(lk__yaml_node *node, const lk__yaml_pos *at)
 {
     node->place = *at;
     node->key_place = *at;
-    for (lk_node *child = node->first; child; child = child->next)
+    for (lk__yaml_node *child = node->first; child; child = child->next)
         set_place(child, at); /* no deeper than LK_YAML_DEPTH */
 }
 
-static lk_status read_value(const char *assignment, const char *value, const lk_place *at,
-                            lk_arena *arena, lk_node **out)
+static lk_status read_value(const char *assignment, const char *value, const lk__yaml_pos *at,
+                            lk_arena *arena, lk__yaml_node **out)
 {
     lk_status st = lk__yaml_read("VALUE", value, strlen(value), arena, out);
     if (st == LK_EINVAL) /* its place within the value says little */
@@ -24,21 +24,22 @@ static lk_status read_value(const char *assignment, const char *value, const lk_
 }
 
 /* The scalar NAME becomes {type: NAME}. */
-static lk_status scalar_to_map(lk_node *node, lk_arena *arena)
+static lk_status scalar_to_map(lk__yaml_node *node, lk_arena *arena)
 {
-    lk_node *type;
+    lk__yaml_node *type;
     LK_TRY(lk_arena_alloc(arena, &type, 1, sizeof *type));
     *type = *node;
     type->key = "type";
     type->key_place = node->place;
-    node->type = LK_NODE_MAP;
+    node->type = LK__YAML_MAP;
     node->text = NULL;
     lk__node_append(node, type);
     return LK_OK;
 }
 
 /* The item of a list that `step` numbers. */
-static lk_status find_item(const lk_node *list, const char *step, const lk_place *at, lk_node **out)
+static lk_status find_item(const lk__yaml_node *list, const char *step, const lk__yaml_pos *at,
+                           lk__yaml_node **out)
 {
     size_t digits = strspn(step, "0123456789");
     int64_t i = 0;
@@ -54,40 +55,40 @@ static lk_status find_item(const lk_node *list, const char *step, const lk_place
 }
 
 /* One step of the path from `node`: an entry of a map, made if it is missing, or an item. */
-static lk_status take_step(lk_node *node, const char *step, const lk_place *at, lk_arena *arena,
-                           lk_node **out)
+static lk_status take_step(lk__yaml_node *node, const char *step, const lk__yaml_pos *at,
+                           lk_arena *arena, lk__yaml_node **out)
 {
     LK_CHECK_AT(*step && strlen(step) <= LK_YAML_KEY, at,
                 "KEY must be names with points between them");
-    if (node->type == LK_NODE_LIST)
+    if (node->type == LK__YAML_LIST)
         return find_item(node, step, at, out);
-    if (node->type == LK_NODE_SCALAR)
+    if (node->type == LK__YAML_SCALAR)
         LK_TRY(scalar_to_map(node, arena));
     *out = lk__node_find(node, step);
     if (*out)
         return LK_OK;
     LK_CHECK_AT(node->n < LK_YAML_KEYS, at, "a map has more than %d keys", LK_YAML_KEYS);
     LK_TRY(lk_arena_alloc(arena, out, 1, sizeof **out));
-    **out = (lk_node){.type = LK_NODE_MAP, .key = step, .place = *at, .key_place = *at};
+    **out = (lk__yaml_node){.type = LK__YAML_MAP, .key = step, .place = *at, .key_place = *at};
     lk__node_append(node, *out);
     return LK_OK;
 }
 
 /* `node` takes the content of `value`, and keeps its place among its siblings. */
-static void replace(lk_node *node, const lk_node *value)
+static void replace(lk__yaml_node *node, const lk__yaml_node *value)
 {
-    lk_node *next = node->next;
+    lk__yaml_node *next = node->next;
     const char *key = node->key;
     *node = *value;
     node->next = next;
     node->key = key;
 }
 
-lk_status lk__node_override(lk_node *root, const char *assignment, lk_arena *arena)
+lk_status lk__node_override(lk__yaml_node *root, const char *assignment, lk_arena *arena)
 {
     const char *equals = strchr(assignment, '='), *step;
-    lk_place at = {.name = NULL};
-    lk_node *value, *node = root;
+    lk__yaml_pos at = {.name = NULL};
+    lk__yaml_node *value, *node = root;
     LK_CHECK(equals, LK_EINVAL, "\"%s\" is no KEY=VALUE", assignment);
     LK_TRY(lk_arena_text(arena, assignment, strlen(assignment), &at.name));
     LK_CHECK_AT(equals[1], &at, "VALUE is missing; a text without letters is '\"\"'");

@@ -21,22 +21,22 @@ struct reader {
     const char *name;
     const unsigned char *bytes;
     lk_arena *arena;
-    lk_node *open[LK_YAML_DEPTH]; /* the lists and maps that are not complete */
+    lk__yaml_node *open[LK_YAML_DEPTH]; /* the lists and maps that are not complete */
     int depth;
-    lk_node *key;  /* a key without its value yet */
-    lk_node *root; /* the document's only node */
+    lk__yaml_node *key;  /* a key without its value yet */
+    lk__yaml_node *root; /* the document's only node */
     int64_t nodes;
 };
 
-static lk_place place_of(const struct reader *r, yaml_mark_t mark)
+static lk__yaml_pos place_of(const struct reader *r, yaml_mark_t mark)
 {
-    return (lk_place){r->name, (int64_t)mark.line + 1, (int64_t)mark.column + 1};
+    return (lk__yaml_pos){r->name, (int64_t)mark.line + 1, (int64_t)mark.column + 1};
 }
 
 /* Where byte number `offset` stands; columns count characters. */
-static lk_place place_of_byte(const struct reader *r, size_t offset)
+static lk__yaml_pos place_of_byte(const struct reader *r, size_t offset)
 {
-    lk_place at = {r->name, 1, 1};
+    lk__yaml_pos at = {r->name, 1, 1};
     for (size_t i = 0; i < offset; i++) {
         if (r->bytes[i] == '\n') {
             at.line++;
@@ -54,17 +54,18 @@ static lk_status parser_failed(const struct reader *r)
     const char *problem = p->problem ? p->problem : "unknown problem";
     LK_CHECK(p->error != YAML_MEMORY_ERROR, LK_ENOMEM, "no memory to read %s", r->name);
     if (p->error == YAML_READER_ERROR) {
-        lk_place at = place_of_byte(r, p->problem_offset);
+        lk__yaml_pos at = place_of_byte(r, p->problem_offset);
         return LK_RAISE_AT(&at, "not valid UTF-8 text: %s", problem);
     }
-    lk_place at = place_of(r, p->problem_mark);
+    lk__yaml_pos at = place_of(r, p->problem_mark);
     return LK_RAISE_AT(&at, "not valid YAML: %s%s%s", problem, p->context ? " " : "",
                        p->context ? p->context : "");
 }
 
-static lk_status node_new(struct reader *r, lk_node_type type, yaml_mark_t mark, lk_node **out)
+static lk_status node_new(struct reader *r, lk__yaml_type type, yaml_mark_t mark,
+                          lk__yaml_node **out)
 {
-    lk_place at = place_of(r, mark);
+    lk__yaml_pos at = place_of(r, mark);
     LK_CHECK_AT(++r->nodes <= LK_YAML_NODES, &at, "more than %d values", LK_YAML_NODES);
     LK_TRY(lk_arena_alloc(r->arena, out, 1, sizeof **out));
     (*out)->type = type;
@@ -72,7 +73,7 @@ static lk_status node_new(struct reader *r, lk_node_type type, yaml_mark_t mark,
     return LK_OK;
 }
 
-static lk_status check_no_extras(const lk_place *at, const void *anchor, const void *tag)
+static lk_status check_no_extras(const lk__yaml_pos *at, const void *anchor, const void *tag)
 {
     LK_CHECK_AT(!anchor, at, "anchors (&) are not allowed");
     LK_CHECK_AT(!tag, at, "tags (!) are not allowed");
@@ -80,16 +81,16 @@ static lk_status check_no_extras(const lk_place *at, const void *anchor, const v
 }
 
 /* `node` as the next key of the innermost map. */
-static lk_status take_key(struct reader *r, lk_node *node)
+static lk_status take_key(struct reader *r, lk__yaml_node *node)
 {
-    const lk_node *map = r->open[r->depth - 1];
-    LK_CHECK_AT(node->type == LK_NODE_SCALAR, &node->place, "a key must be a text");
+    const lk__yaml_node *map = r->open[r->depth - 1];
+    LK_CHECK_AT(node->type == LK__YAML_SCALAR, &node->place, "a key must be a text");
     LK_CHECK_AT(*node->text, &node->place, "a key is empty");
     LK_CHECK_AT(node->quoted || strcmp(node->text, "<<") != 0, &node->place,
                 "merge keys (<<) are not allowed");
     LK_CHECK_AT(strlen(node->text) <= LK_YAML_KEY, &node->place, "a key has more than %d bytes",
                 LK_YAML_KEY);
-    const lk_node *first = lk__node_find(map, node->text);
+    const lk__yaml_node *first = lk__node_find(map, node->text);
     LK_CHECK_AT(!first, &node->place, "key \"%s\" is given twice, first in line %lld", node->text,
                 (long long)(first ? first->key_place.line : 0));
     LK_CHECK_AT(map->n < LK_YAML_KEYS, &node->place, "a map has more than %d keys", LK_YAML_KEYS);
@@ -98,16 +99,16 @@ static lk_status take_key(struct reader *r, lk_node *node)
 }
 
 /* Put a new node where it belongs. */
-static lk_status take_node(struct reader *r, lk_node *node)
+static lk_status take_node(struct reader *r, lk__yaml_node *node)
 {
-    lk_node *parent = r->depth > 0 ? r->open[r->depth - 1] : NULL;
+    lk__yaml_node *parent = r->depth > 0 ? r->open[r->depth - 1] : NULL;
     if (!parent) {
         r->root = node;
         return LK_OK;
     }
-    if (parent->type == LK_NODE_MAP && !r->key)
+    if (parent->type == LK__YAML_MAP && !r->key)
         return take_key(r, node);
-    if (parent->type == LK_NODE_MAP) {
+    if (parent->type == LK__YAML_MAP) {
         node->key = r->key->text;
         node->key_place = r->key->place;
         r->key = NULL;
@@ -120,8 +121,8 @@ static lk_status take_scalar(struct reader *r, const yaml_event_t *e)
 {
     const char *value = (const char *)e->data.scalar.value;
     size_t n = e->data.scalar.length;
-    lk_node *node;
-    LK_TRY(node_new(r, LK_NODE_SCALAR, e->start_mark, &node));
+    lk__yaml_node *node;
+    LK_TRY(node_new(r, LK__YAML_SCALAR, e->start_mark, &node));
     LK_TRY(check_no_extras(&node->place, e->data.scalar.anchor, e->data.scalar.tag));
     LK_CHECK_AT(!memchr(value, 0, n), &node->place, "a text has a zero byte");
     LK_TRY(lk_arena_text(r->arena, value, n, &node->text));
@@ -129,10 +130,10 @@ static lk_status take_scalar(struct reader *r, const yaml_event_t *e)
     return take_node(r, node);
 }
 
-static lk_status take_start(struct reader *r, const yaml_event_t *e, lk_node_type type)
+static lk_status take_start(struct reader *r, const yaml_event_t *e, lk__yaml_type type)
 {
-    bool list = type == LK_NODE_LIST;
-    lk_node *node;
+    bool list = type == LK__YAML_LIST;
+    lk__yaml_node *node;
     LK_TRY(node_new(r, type, e->start_mark, &node));
     LK_TRY(check_no_extras(&node->place,
                            list ? e->data.sequence_start.anchor : e->data.mapping_start.anchor,
@@ -146,15 +147,15 @@ static lk_status take_start(struct reader *r, const yaml_event_t *e, lk_node_typ
 
 static lk_status take_event(struct reader *r, const yaml_event_t *e)
 {
-    lk_place at = place_of(r, e->start_mark);
+    lk__yaml_pos at = place_of(r, e->start_mark);
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
         LK_CHECK_AT(!r->root, &at, "a second document begins; one is allowed");
         return LK_OK;
     case YAML_ALIAS_EVENT: return LK_RAISE_AT(&at, "aliases (*) are not allowed");
     case YAML_SCALAR_EVENT: return take_scalar(r, e);
-    case YAML_SEQUENCE_START_EVENT: return take_start(r, e, LK_NODE_LIST);
-    case YAML_MAPPING_START_EVENT: return take_start(r, e, LK_NODE_MAP);
+    case YAML_SEQUENCE_START_EVENT: return take_start(r, e, LK__YAML_LIST);
+    case YAML_MAPPING_START_EVENT: return take_start(r, e, LK__YAML_MAP);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT: r->depth--; return LK_OK;
     default: return LK_OK;
@@ -176,7 +177,7 @@ static lk_status read_events(struct reader *r)
 }
 
 lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena *arena,
-                        lk_node **out)
+                        lk__yaml_node **out)
 {
     *out = NULL;
     LK_CHECK(n <= LK_YAML_SIZE, LK_EINVAL, "%s: more than %d bytes", name, LK_YAML_SIZE);
@@ -199,7 +200,7 @@ lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena 
 #else
 
 lk_status lk__yaml_read(const char *name, const void *bytes, size_t n, lk_arena *arena,
-                        lk_node **out)
+                        lk__yaml_node **out)
 {
     (void)bytes, (void)n, (void)arena;
     *out = NULL;
@@ -218,7 +219,7 @@ static lk_status read_all(const char *path, FILE *file, char **bytes, size_t *n)
     return LK_OK;
 }
 
-lk_status lk__yaml_read_file(const char *path, lk_arena *arena, lk_node **out)
+lk_status lk__yaml_read_file(const char *path, lk_arena *arena, lk__yaml_node **out)
 {
     lk_status st = LK_OK;
     char *bytes = NULL;

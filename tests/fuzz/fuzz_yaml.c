@@ -22,7 +22,7 @@ static int cut(const uint8_t *data, size_t size, lk_arena *arena, const char **t
 
 static lk_status read_thing(const char *const *text, int n, lk_arena *arena)
 {
-    lk_node *root;
+    lk__yaml_node *root;
     lk_choice choice;
     LK_TRY(lk__yaml_read("x.yaml", text[0], strlen(text[0]), arena, &root));
     for (int i = 1; i <= n; i++)

@@ -112,8 +112,8 @@ static void several_structs_share_a_map(void)
 {
     cream_options cream;
     pie_options pie;
-    const lk_binding both[] = {{&test_dishes[2], &cream, NULL}, {&test_dishes[3], &pie, "pie"}};
-    const lk_node *map = test_yaml("fat: 0.7\npie: {pieces: 4}\n", arena);
+    const lk__binding both[] = {{&test_dishes[2], &cream, NULL}, {&test_dishes[3], &pie, "pie"}};
+    const lk__yaml_node *map = test_yaml("fat: 0.7\npie: {pieces: 4}\n", arena);
     ASSERT_OK(lk__bind_map(map, NULL, "menu", false, both, 2, arena));
     ASSERT_TRUE(cream.fat == 0.7 && pie.pieces == 4);
     map = test_yaml("fat: 0.7\npie: {piece: 4}\n", arena);
@@ -138,7 +138,7 @@ static lk_status read_and_bind(void)
     lk_arena *a;
     lk_status st = LK_OK;
     lk_choice c;
-    lk_node *root;
+    lk__yaml_node *root;
     LK_TRY(lk_arena_new(&a));
     LK_TRY_TO(done, lk__yaml_read("x", text, sizeof text - 1, a, &root));
     for (int i = 0; i < 3; i++)

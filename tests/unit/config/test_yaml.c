@@ -6,27 +6,27 @@
 
 static lk_arena *arena;
 
-static lk_status read_text(const char *text, lk_node **out)
+static lk_status read_text(const char *text, lk__yaml_node **out)
 {
     return lk__yaml_read("x.yaml", text, strlen(text), arena, out);
 }
 
-static lk_node *tree(const char *text)
+static lk__yaml_node *tree(const char *text)
 {
     return test_yaml(text, arena);
 }
 
 /* The tree in one line: [a,b] for lists, {k:v} for maps, "quoted". */
-static void show(const lk_node *node, char *buf, size_t size)
+static void show(const lk__yaml_node *node, char *buf, size_t size)
 {
     size_t n = strlen(buf);
-    const char *ends = node->type == LK_NODE_LIST ? "[]" : "{}";
-    if (node->type == LK_NODE_SCALAR) {
+    const char *ends = node->type == LK__YAML_LIST ? "[]" : "{}";
+    if (node->type == LK__YAML_SCALAR) {
         snprintf(buf + n, size - n, node->quoted ? "\"%s\"" : "%s", node->text);
         return;
     }
     snprintf(buf + n, size - n, "%c", ends[0]);
-    for (const lk_node *child = node->first; child; child = child->next) {
+    for (const lk__yaml_node *child = node->first; child; child = child->next) {
         if (child != node->first)
             snprintf(buf + strlen(buf), size - strlen(buf), ",");
         if (child->key)
@@ -36,7 +36,7 @@ static void show(const lk_node *node, char *buf, size_t size)
     snprintf(buf + strlen(buf), size - strlen(buf), "%c", ends[1]);
 }
 
-static void assert_tree(const lk_node *root, const char *expected)
+static void assert_tree(const lk__yaml_node *root, const char *expected)
 {
     char shown[1000] = "";
     show(root, shown, sizeof shown);
@@ -56,9 +56,9 @@ static void scalars_lists_and_maps_become_a_tree(void)
 
 static void nodes_know_their_places(void)
 {
-    const lk_node *root = tree("seed: 1\nmodel:\n  - conv\n  - {type: linear, ü: 10}\n");
-    const lk_node *linear = lk__node_find(root, "model")->last;
-    const lk_node *units = lk__node_find(linear, "ü");
+    const lk__yaml_node *root = tree("seed: 1\nmodel:\n  - conv\n  - {type: linear, ü: 10}\n");
+    const lk__yaml_node *linear = lk__node_find(root, "model")->last;
+    const lk__yaml_node *units = lk__node_find(linear, "ü");
     char where[LK_WHERE];
     ASSERT_TRUE(strcmp(lk__place_text(&units->place, where), "x.yaml:4:23") == 0);
     ASSERT_TRUE(strcmp(lk__place_text(&units->key_place, where), "x.yaml:4:20") == 0);
@@ -99,7 +99,7 @@ static void what_is_not_allowed_is_refused_at_its_place(void)
         {"\xef\xbb\xbf", "x.yaml: nothing is in it"},
         {"\xef\xbb\xbfü: *x", "x.yaml:1:4: aliases (*) are not allowed"},
     };
-    lk_node *root;
+    lk__yaml_node *root;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         ASSERT_FAILS(read_text(wrong[i][0], &root), LK_EINVAL, wrong[i][1]);
         ASSERT_TRUE(!root);
@@ -108,7 +108,7 @@ static void what_is_not_allowed_is_refused_at_its_place(void)
 
 static void controls_in_keys_are_escaped_in_messages(void)
 {
-    lk_node *root;
+    lk__yaml_node *root;
     ASSERT_FAILS(read_text("\"\\e[2J\": 1\n\"\\e[2J\": 2", &root), LK_EINVAL, "\"\\x1b[2J\"");
 }
 
@@ -126,7 +126,7 @@ static char *repeated(const char *text, int n, const char *tail)
 
 static void assert_repeated_fails(const char *text, int n, const char *tail, const char *message)
 {
-    lk_node *root;
+    lk__yaml_node *root;
     char *all = repeated(text, n, tail);
     ASSERT_FAILS(read_text(all, &root), LK_EINVAL, message);
     free(all);
@@ -152,7 +152,7 @@ static void limits_hold(void)
     size_t n = 0;
     for (int i = 0; i < 1001; i++)
         n += (size_t)snprintf(keys + n, sizeof keys - n, "k%d: 1\n", i);
-    lk_node *root;
+    lk__yaml_node *root;
     ASSERT_FAILS(read_text(keys, &root), LK_EINVAL, "x.yaml:1001:1: a map has more than 1000 keys");
 }
 
@@ -161,14 +161,14 @@ static void long_names_keep_their_ends(void)
     char name[1000], where[LK_WHERE];
     memset(name, 'a', sizeof name);
     snprintf(name + 900, 100, "/mnist.yaml");
-    lk_place at = {name, INT64_MAX, INT64_MAX};
+    lk__yaml_pos at = {name, INT64_MAX, INT64_MAX};
     ASSERT_TRUE(strstr(lk__place_text(&at, where), "/mnist.yaml:9223372036854775807:92"));
     ASSERT_TRUE(strncmp(where, "...aaa", 6) == 0);
 }
 
 static void files_are_read(void)
 {
-    lk_node *root;
+    lk__yaml_node *root;
     char path[] = "/tmp/test_yaml.XXXXXX";
     int fd = mkstemp(path);
     ASSERT_TRUE(fd >= 0 && write(fd, "a: [1]\nb", 8) == 8 && close(fd) == 0);
@@ -186,7 +186,7 @@ static void files_are_read(void)
 
 static void override_all(const char *text, const char *const *assignment, const char *expected)
 {
-    lk_node *root = tree(text);
+    lk__yaml_node *root = tree(text);
     for (; *assignment; assignment++)
         ASSERT_OK(lk__node_override(root, *assignment, arena));
     assert_tree(root, expected);
@@ -223,7 +223,7 @@ static void wrong_assignments_are_refused(void)
         {"l.99999999999999999999=1", "must be the number of an item"},
         {"l.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0=1", "KEY has 32 names"},
     };
-    lk_node *root = tree("l: [1, 2]");
+    lk__yaml_node *root = tree("l: [1, 2]");
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         ASSERT_FAILS(lk__node_override(root, wrong[i][0], arena), LK_EINVAL, wrong[i][1]);
 }
@@ -231,7 +231,7 @@ static void wrong_assignments_are_refused(void)
 static lk_status read_and_override(void)
 {
     lk_arena *a;
-    lk_node *root;
+    lk__yaml_node *root;
     lk_status st = LK_OK;
     static char text[20000];
     for (int i = 0; i < 3000; i++)
