@@ -113,7 +113,7 @@ static lk_status simulate(lk_comm *comm, lk_tape *tape, int64_t rows, bool diffe
 static lk_status heat(MPI_Comm host, lk_comm *comm, lk_tape *tape)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), counts[ROWS], offsets[ROWS];
-    lk_run rows = lk_run_of(ROWS, rank, size);
+    lk_range rows = lk_range_split(ROWS, rank, size);
     int64_t n = rows.n * COLUMNS;
     double all[ROWS * COLUMNS], part[4] = {0}, sum[4];
     const double h = 1e-5;
@@ -136,8 +136,8 @@ static lk_status heat(MPI_Comm host, lk_comm *comm, lk_tape *tape)
     bool agree = fabs((sum[2] - sum[3]) / (2 * h) - sum[1]) <= 1e-8 * fabs(sum[1]);
 
     for (int r = 0; r < size; r++) {
-        counts[r] = (int)lk_run_of(ROWS, r, size).n * COLUMNS;
-        offsets[r] = (int)lk_run_of(ROWS, r, size).first * COLUMNS;
+        counts[r] = (int)lk_range_split(ROWS, r, size).n * COLUMNS;
+        offsets[r] = (int)lk_range_split(ROWS, r, size).first * COLUMNS;
     }
     MPI_Gatherv(gradient, (int)n, MPI_DOUBLE, all, counts, offsets, MPI_DOUBLE, 0, host);
     if (rank == 0) {

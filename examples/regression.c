@@ -33,7 +33,7 @@ static lk_status curve(lk_var x, lk_var p, lk_var *out)
 static lk_status loss(lk_comm *comm, lk_tape *tape, const double *points, const double *p,
                       double *g, double *value)
 {
-    lk_run own = lk_run_of(POINTS, lk_comm_rank(comm), lk_comm_size(comm));
+    lk_range own = lk_range_split(POINTS, lk_comm_rank(comm), lk_comm_size(comm));
     lk_var x, y, params, out;
     lk_tape_reset(tape);
     memset(g, 0, N * sizeof *g);

@@ -1,7 +1,7 @@
 /* Collectives: what all ranks of a communicator do together.
  *
  * Every function here is collective: all ranks of the communicator call it, in the same order, with
- * the same call, name, dtype, count, operator, root, counts by rank, pieces and runs of them, by the same
+ * the same call, name, dtype, count, operator, root, counts by rank, pieces and ranges of them, by the same
  * algorithm, and all run it or all start it; otherwise all get LK_EMISMATCH, which names both sides and
  * the difference.  Counts are elements, in 64 bits.
  *
@@ -11,14 +11,14 @@
  *
  *     pieces    0   1   2   3   4   5   6   7       the expression is ((0+1)+(2+3))+((4+5)+(6+7))
  *     1 rank   [0 ...                      7]
- *     3 ranks  [0   1] [2   3   4] [5   6   7]      rank 1 gives two nodes: (2+3) and 4
+ *     3 ranks  [0   1] [2   3   4] [5   6   7]      rank 1 gives two subtrees: (2+3) and 4
  *
- * A rank's run of pieces is cut into the largest *nodes* of the tree that lie in it; the rank joins
- * those itself (or never has the pieces apart) and gives the nodes.  Without `pieces`, each rank is
+ * A rank's range of pieces is cut into the largest *subtrees* that lie in it (pieces.h); the rank joins
+ * those itself (or never has the pieces apart) and gives their sums.  Without `pieces`, each rank is
  * one piece: the result then depends on the number of ranks, and on nothing else.
  *
  * f16 and bf16 travel as they are and are joined in f32, rounded once at the end; there a rank gives
- * its pieces, not nodes, because nodes would have been rounded.
+ * its pieces, not subtrees, because their sums would have been rounded.
  *
  * **Algorithms.**  Each call has several (`lockstep list`); the one of the least predicted cost is
  * taken, unless the call or the environment (LK_ALLREDUCE=tree, for each call its own variable)
@@ -30,35 +30,9 @@
 #define LK_COLL_H
 
 #include <lockstep/comm.h>
+#include <lockstep/pieces.h>
 
 LK_BEGIN_DECLS
-
-/** A run of pieces: `n` of `total`, from `first` on. */
-typedef struct lk_run {
-    int64_t total, first, n;
-} lk_run;
-
-/** The pieces of `rank` when `size` ranks share `total` evenly: from rank * total / size on. */
-LK_API lk_run lk_run_of(int64_t total, int rank, int size);
-
-/** A node of the tree: the pieces [first, first + n) are a whole subtree. */
-typedef struct lk_node {
-    int64_t first, n;
-} lk_node;
-
-enum { LK_MAX_NODES = 128 };
-
-/**
- * The largest nodes of the tree over run.total pieces that lie in a run, in order; returns how many,
- * at most LK_MAX_NODES.  `out` may be NULL.  Not collective: it is arithmetic.
- */
-LK_API int lk_run_nodes(lk_run run, lk_node *out);
-
-/**
- * Share `total` pieces among `size` ranks so that each has one node, or nothing: first [size + 1] says
- * where the run of each rank begins.  The largest is as small as it can be, at most twice an even share.
- */
-LK_API void lk_run_one_node(int64_t total, int size, int64_t *first);
 
 /** A pair for minloc and maxloc: 16 bytes whatever the dtype. */
 typedef struct lk_loc {
@@ -78,8 +52,8 @@ typedef struct lk_loc {
  *     call            in, elements            out, elements
  *     barrier         -                       -
  *     bcast           - (must be NULL)        count; of `root` it is the input
- *     reduce          count (nodes x count)   count, on `root`
- *     allreduce       count (nodes x count)   count
+ *     reduce          count (subtrees x count)   count, on `root`
+ *     allreduce       count (subtrees x count)   count
  *     reduce_scatter  all counts              counts[rank]
  *     gather          counts[rank]            all counts, on `root`
  *     allgather       counts[rank]            all counts
@@ -87,7 +61,7 @@ typedef struct lk_loc {
  *     alltoall        in_counts[r] for r      counts[r] from r
  *     neighbour       in_counts[i] for i      counts[i] from neighbour i
  *
- * **In place**: `in` NULL: the input is in `out`, where the result comes (not with several nodes).
+ * **In place**: `in` NULL: the input is in `out`, where the result comes (not with several subtrees).
  * Of gather (on the root) and allgather it is this rank's part at its place among all; scatter's root
  * keeps its part at its place; of reduce_scatter `out` holds all counts and the result comes to its
  * beginning; neighbour has none.  Otherwise in and out must not overlap, but for a reduce_scatter
@@ -99,11 +73,11 @@ typedef struct lk_loc {
  * starts and not kept.  All ranks must give the same `counts` (of alltoall: matching ones).
  *
  * **Pieces**: `pieces` is the number of all pieces, 0: one for each rank.  `first` [P + 1] says where
- * the run of each rank begins, NULL: lk_run_of(), which may as well be given.  All ranks must give the
- * same.  `in` holds lk_run_nodes() vectors of `count`
- * elements (reduce_scatter: of all counts) one behind the other, or each `stride` elements behind the
- * one before, so that `in` may be a range of longer vectors; ranks may differ in that.  Of f16 and
- * bf16 there are as many vectors as pieces; a rank without a piece gives none.
+ * the range of each rank begins, NULL: lk_range_split(), which may as well be given.  All ranks must
+ * give the same.  `in` holds lk_range_subtrees() vectors of `count` elements (reduce_scatter: of all
+ * counts) one behind the other, or each `stride` elements behind the one before, so that `in` may be
+ * a range of longer vectors; ranks may differ in that.  Of f16 and bf16 there are as many vectors as
+ * pieces; a rank without a piece gives none.
  *
  * **Neighbours**: a rank may be several times in `neighbours`, as both ends of a ring of two are, and
  * be this rank itself.  Between two ranks the messages are matched in the order of the lists, unless

@@ -102,8 +102,8 @@ LK_API lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatt
 typedef struct lk_dist_batch {
     lk_comm *comm;
     int64_t samples; /* of the whole batch */
-    /* Pieces of lk_tape_piece() samples that it is cut into, and where the run of each rank begins,
-     * [P + 1], as in coll.h: a rank has one node of the tree, or nothing.  0: each rank's part is a
+    /* Pieces of lk_tape_piece() samples that it is cut into, and where the range of each rank begins,
+     * [P + 1], as in coll.h: a rank has one subtree, or nothing.  0: each rank's part is a
      * piece; the bits then depend on the number of ranks. */
     int64_t pieces;
     const int64_t *first;
@@ -122,7 +122,7 @@ typedef struct lk_dist_batch {
  * out[2] are mean and variance, [1][channels], the same everywhere and without a gradient.  A part may
  * be empty.  `batch` must live until the tape is reset, `attr` may be NULL.
  *
- * Errors: LK_ESHAPE unless x is what this rank has of the batch; LK_EINVAL when that is not one node.
+ * Errors: LK_ESHAPE unless x is what this rank has of the batch; LK_EINVAL when that is not one subtree.
  */
 LK_API lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma, lk_var beta,
                                     const lk_batch_norm_attr *attr, const char *name,

@@ -1,9 +1,9 @@
 /* Teams: ranks that train one model together.
  *
  * A batch is cut into pieces (shards) that belong to the run, not to the ranks.  Rank r of P has the
- * pieces lk_run_of(pieces, r, P), cut into the largest nodes of the fixed tree: its *blocks*.  Each
+ * pieces lk_range_split(pieces, r, P), cut into the largest subtrees of the sum: its *blocks*.  Each
  * block is a pass of its own through the model and fills the sums (gradients, observed statistics,
- * the loss) of its node; the team joins the nodes of all ranks by the tree:
+ * the loss) of its subtree; the team joins those of all ranks by the tree:
  *
  *     lk_team_begin(team, pieces, samples);
  *     for (k = 0; k < lk_team_blocks(team, block); k++)
@@ -34,7 +34,7 @@ typedef struct lk_team_spec {
     lk_comm *comm; /* NULL: this rank alone.  Dup'ed */
     lk_model *model;
     int64_t pieces; /* of a whole batch */
-    /* Free to reassociate: a rank's run is one block, and ranks are joined in any order.  The bits
+    /* Free to reassociate: a rank's range is one block, and ranks are joined in any order.  The bits
      * then depend on the number of ranks. */
     bool fast;
     /* A rank has one block in each batch, so that the blocks of all ranks can meet during a pass; ranks
@@ -62,12 +62,12 @@ LK_API lk_comm *lk_team_comm(const lk_team *team);
 LK_API int lk_team_rank(const lk_team *team);
 LK_API int lk_team_size(const lk_team *team);
 
-/** Begin a batch of so many pieces, at most those of a whole batch, and samples: the run of this rank.
+/** Begin a batch of so many pieces, at most those of a whole batch, and samples: the range of this rank.
  * Its sums are zero. */
-LK_API lk_run lk_team_begin(lk_team *team, int64_t pieces, int64_t samples);
+LK_API lk_range lk_team_begin(lk_team *team, int64_t pieces, int64_t samples);
 
-/** The blocks of this rank in the batch; returns how many, at most LK_MAX_NODES. */
-LK_API int lk_team_blocks(const lk_team *team, lk_node *out);
+/** The blocks of this rank in the batch; returns how many, at most LK_MAX_SUBTREES. */
+LK_API int lk_team_blocks(const lk_team *team, lk_range *out);
 
 /** The sums that block `k` fills. */
 LK_API lk_sums *lk_team_sums(const lk_team *team, int k);
@@ -111,8 +111,8 @@ LK_API lk_sums *lk_team_total(const lk_team *team);
 LK_API lk_status lk_team_place(lk_team *team, const lk_slab *from, const char *name,
                                lk_slab **out) LK_NODISCARD;
 
-/** Elements of the parameters' slab that this rank updates: first, n of total.  Of each node all. */
-LK_API lk_run lk_team_share(const lk_team *team);
+/** Elements of the parameters' slab that this rank updates.  Those of a node share all of them. */
+LK_API lk_range lk_team_share(const lk_team *team);
 
 /** Join the gradients of lk_team_share(), or see to it that lk_team_take() can. */
 LK_API lk_status lk_team_join_share(lk_team *team) LK_NODISCARD;

@@ -1,7 +1,14 @@
-/* Ranges and boxes: parts of an axis, and parts of a tensor.
+/* Ranges, boxes and the tree of a sum: parts of an axis, of a tensor, and of what is added.
  *
  * A *range* is some of the numbers of an axis, a *box* a range of each axis of a tensor.  Both are
- * values: copy them freely.  A rank that holds a part of a tensor holds a box of it, as a dense array
+ * values: copy them freely.
+ *
+ * What is added is cut into *pieces*, numbered from 0, which are joined by one tree whoever holds them
+ * (reduce.h draws it): the lower part of n pieces is the largest power of two below n, lk_tree_half().
+ * A *subtree* is a range of pieces that the tree joins on its own; whoever holds all of it can give
+ * its sum instead of the pieces, and no bit changes.
+ *
+ * A rank that holds a part of a tensor holds a box of it, as a dense array
  * in row-major order; where an element lies in the tensor is arithmetic, which is here once:
  *
  *     lk_box box = {2, {1, 2}, {2, 3}};                rows 1-2, columns 2-4
@@ -28,6 +35,28 @@ enum { LK_MAX_NDIM = 8 };
 typedef struct lk_range {
     int64_t first, n;
 } lk_range;
+
+/** What part `i` of `parts` has when they share `total` evenly: from i * total / parts on.  There are at
+ * most 2^31 parts. */
+LK_API lk_range lk_range_split(int64_t total, int64_t i, int64_t parts);
+
+/** The pieces in the lower part of a tree over n > 1 pieces. */
+static inline int64_t lk_tree_half(int64_t n)
+{
+    return (int64_t)1 << (63 - __builtin_clzll((unsigned long long)(n - 1)));
+}
+
+enum { LK_MAX_SUBTREES = 128 };
+
+/** The largest subtrees of the tree over `total` pieces that lie in a range, in order; returns how many,
+ * at most LK_MAX_SUBTREES.  `out` may be NULL. */
+LK_API int lk_range_subtrees(int64_t total, lk_range range, lk_range *out);
+
+/**
+ * Share `total` pieces among `parts` so that each has one subtree, or nothing: first [parts + 1] says
+ * where each begins.  The largest is as small as it can be, at most twice an even share.
+ */
+LK_API void lk_subtree_partition(int64_t total, int parts, int64_t *first);
 
 /** A range of each axis; entries beyond `ndim` are ignored.  A box without axes has one element. */
 typedef struct lk_box {

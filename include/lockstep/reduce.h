@@ -11,7 +11,7 @@
  *             +                 n = 5: ((v0+v1)+(v2+v3))+v4
  *           /   \
  *         +      v4             The lower index is always the first operand.  A rank that holds
- *       /   \                   an aligned power-of-two run of pieces can join them alone, and
+ *       /   \                   an aligned power-of-two range of pieces can join them alone, and
  *      +     +                  which rank holds what never matters.
  *     / \   / \
  *    v0 v1 v2 v3

@@ -1,7 +1,99 @@
-/* Ranges and boxes: arithmetic on values. */
+/* Ranges, boxes and the tree of a sum: arithmetic on values. */
 #include <lockstep/pieces.h>
 
 #include <string.h>
+
+lk_range lk_range_split(int64_t total, int64_t i, int64_t parts)
+{
+    /* i * total / parts without the product: total = q * parts + rest. */
+    int64_t q = total / parts, rest = total % parts;
+    int64_t first = i * q + i * rest / parts, next = (i + 1) * q + (i + 1) * rest / parts;
+    return (lk_range){first, next - first};
+}
+
+int lk_range_subtrees(int64_t total, lk_range range, lk_range *out)
+{
+    /* Depth first, the lower half first; the stack holds upper halves still to be looked at. */
+    lk_range stack[64];
+    int n_stack = 0, n = 0;
+    int64_t last = range.first + range.n;
+    if (range.n <= 0)
+        return 0;
+    lk_range at = {0, total};
+    for (;;) {
+        bool inside = range.first <= at.first && at.first + at.n <= last;
+        bool outside = at.first >= last || at.first + at.n <= range.first;
+        if (inside || outside) {
+            if (inside && out)
+                out[n] = at;
+            n += inside;
+            if (n_stack == 0)
+                return n;
+            at = stack[--n_stack];
+            continue;
+        }
+        int64_t half = lk_tree_half(at.n);
+        stack[n_stack++] = (lk_range){at.first + half, at.n - half};
+        at.n = half;
+    }
+}
+
+/* ---- one subtree for each ---- */
+
+/* The tree cut into subtrees of at most `most` pieces, from left to right; of those that have as many, the
+ * first `spare` are halved. */
+typedef struct cut {
+    int64_t total, most, spare;
+    int64_t *first;  /* where each begins; may be NULL */
+    int64_t largest; /* of them */
+} cut;
+
+/* Returns how many there are; stops above `limit`. */
+static int64_t cut_tree(cut *c, int64_t limit)
+{
+    lk_range stack[64], at = {0, c->total};
+    int n_stack = 0;
+    int64_t n = 0, spare = c->spare;
+    c->largest = 0;
+    while (n <= limit) {
+        bool halve = at.n == c->most && at.n > 1 && spare > 0;
+        if (at.n > c->most || halve) {
+            int64_t half = lk_tree_half(at.n);
+            spare -= halve;
+            stack[n_stack++] = (lk_range){at.first + half, at.n - half};
+            at.n = half;
+            continue;
+        }
+        if (c->first)
+            c->first[n] = at.first;
+        c->largest = at.n > c->largest ? at.n : c->largest;
+        n++;
+        if (n_stack == 0)
+            break;
+        at = stack[--n_stack];
+    }
+    return n;
+}
+
+void lk_subtree_partition(int64_t total, int parts, int64_t *first)
+{
+    cut best = {.total = total, .most = total};
+    int64_t n = 1;
+    for (;;) {
+        cut finer = {.total = total, .most = best.most - 1};
+        int64_t subtrees = finer.most > 0 ? cut_tree(&finer, parts) : INT64_MAX;
+        if (subtrees > parts)
+            break;
+        best.most = finer.largest;
+        n = subtrees;
+    }
+    best.first = first;
+    best.spare = parts - n;
+    for (n = cut_tree(&best, parts); n <= parts; n++)
+        first[n] = total;
+}
+
+/* ---- boxes ---- */
 
 lk_box lk_box_whole(int ndim, const int64_t *dim)
 {

@@ -1,10 +1,10 @@
 /* allreduce, doubling: partners at distance 1, 2, 4, ... exchange whole vectors, and both join them.
  *
- *     0 ◄─► 1   2 ◄─► 3        after step k a rank has the node of the 2^(k+1) ranks around it:
+ *     0 ◄─► 1   2 ◄─► 3        after step k a rank has the subtree of the 2^(k+1) ranks around it:
  *     0 ◄─────► 2              the fixed tree, computed by everybody
  *     1 ◄─────► 3
  *
- * Powers of two of ranks, each with one node of the tree; not f16 and bf16.
+ * Powers of two of ranks, each with one subtree; not f16 and bf16.
  *
  * Cost: log2 P (alpha + n beta + n gamma): the fewest messages one behind another.
  */
@@ -12,7 +12,7 @@
 
 static bool doubling_eligible(const lk__case *k, const char **why)
 {
-    *why = "it needs a power of two of ranks with one node of the tree each, and no f16 or bf16";
+    *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
     return lk__case_aligned(k);
 }
 
@@ -47,7 +47,7 @@ const lk_coll lk_coll_allreduce_doubling = {
     .call = LK_CALL_ALLREDUCE,
     .name = "doubling",
     .summary = "partners exchange whole vectors",
-    .needs = "a power of two of ranks with a node of the tree each, not f16 and bf16",
+    .needs = "a power of two of ranks with a subtree each, not f16 and bf16",
     .eligible = doubling_eligible,
     .cost = doubling_cost,
     .schedule = doubling_schedule};

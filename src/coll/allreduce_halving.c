@@ -3,7 +3,7 @@
  *     halves.c draws the first half; the second goes through the same partners backwards, and the
  *     part of each grows to twice its size
  *
- * Powers of two of ranks, each with one node of the tree; not f16 and bf16.
+ * Powers of two of ranks, each with one subtree; not f16 and bf16.
  *
  * Cost: 2 log2 P alpha + 2 (P-1)/P n beta + (P-1)/P n gamma: least bytes with few messages.
  */
@@ -13,7 +13,7 @@
 
 static bool halving_eligible(const lk__case *k, const char **why)
 {
-    *why = "it needs a power of two of ranks with one node of the tree each, and no f16 or bf16";
+    *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
     return lk__case_aligned(k);
 }
 
@@ -29,7 +29,7 @@ static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
     int64_t *bound;
     LK_TRY(lk__schedule_room(s, (k->size + 1) * (int64_t)sizeof *bound, &bound));
     for (int i = 0; i < k->size; i++)
-        bound[i] = lk_run_of(k->c.count, i, k->size).first;
+        bound[i] = lk_range_split(k->c.count, i, k->size).first;
     bound[k->size] = k->c.count;
     lk__halves h = {.acc = out, .bound = bound};
     LK_TRY(lk__schedule_copy(s, out, lk__case_in(k), k->bytes));
@@ -51,7 +51,7 @@ const lk_coll lk_coll_allreduce_halving = {
     .call = LK_CALL_ALLREDUCE,
     .name = "halving",
     .summary = "recursive halving, then doubling",
-    .needs = "a power of two of ranks with a node of the tree each, not f16 and bf16",
+    .needs = "a power of two of ranks with a subtree each, not f16 and bf16",
     .eligible = halving_eligible,
     .cost = halving_cost,
     .schedule = halving_schedule};

@@ -3,7 +3,7 @@
  *     nodes   [0 1 2] [3 4 5]        1, 2 ─► 0 and 4, 5 ─► 3: each merges what it has;
  *                                    3 ─► 0 merges all, ─► 3; 0 ─► 1, 2 and 3 ─► 4, 5
  *
- * A leader merges the nodes of the tree over its ranks' pieces as far as they go and sends on what
+ * A leader merges the subtrees of its ranks' pieces as far as they go and sends on what
  * remains, one vector at powers of two of neighbouring ranks.  So one message a node crosses between
  * nodes each way.  Inside the nodes it is done in shared memory (within.h), else by messages.  Any ranks
  * on any nodes, any pieces; not f16 and bf16.
@@ -52,8 +52,8 @@ static int leaf_order(const void *a, const void *b)
 static lk_status leaves_of_rank(const lk__case *k, lk__schedule *s, int r, lk__leaf *leaf,
                                 int64_t *n)
 {
-    lk_node node[LK_MAX_NODES];
-    int64_t m = lk__case_nodes(k, r, node, LK_MAX_NODES);
+    lk_range node[LK_MAX_SUBTREES];
+    int64_t m = lk__case_subtrees(k, r, node, LK_MAX_SUBTREES);
     for (int64_t i = 0; i < m; i++) {
         lk__leaf *l = &leaf[(*n)++];
         l->at = node[i];
@@ -173,7 +173,7 @@ static lk_status hierarchical_schedule(const lk__case *k, lk__schedule *s)
     lk__leaf *leaf = NULL;
     int64_t n = 0;
     for (int r = 0; r < k->size; r++)
-        n += lk__case_nodes(k, r, NULL, 0);
+        n += lk__case_subtrees(k, r, NULL, 0);
     LK_TRY(lk_alloc_zero(&leaf, n, sizeof *leaf));
     LK_TRY_TO(done, up(k, s, leaf));
     LK_TRY_TO(done, down(k, s));

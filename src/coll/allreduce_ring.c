@@ -1,16 +1,16 @@
 /* allreduce, ring: segments travel twice round the ring, one behind the other.
  *
- *     first round    0 ─► 1 ─► 2 ─► 3          the nodes of the tree over all pieces so far: rank r
+ *     first round    0 ─► 1 ─► 2 ─► 3          the subtrees of all pieces so far: rank r
  *     second round   3 ─► 0 ─► 1 ─► 2          merges its own with them and passes them on; the last
  *                                              rank has the sum, and sends it round
  *
  * So the order is that of the fixed tree, which the usual ring (each segment begins elsewhere) is not.
- * What travels from rank r on is one vector for each node of the tree over the pieces up to r's: at
+ * What travels from rank r on is one vector for each subtree of the pieces up to r's: at
  * powers of two as many as r + 1 has bits that are set.  Any number of ranks and pieces; not f16 and
  * bf16.  Each rank talks to its two neighbours only.
  *
  * Cost: (S + 2 P - 3) (alpha + m n / S beta) + m n gamma with S segments and m the mean number of
- * nodes that travel, at most 1 + log2(P) / 2.
+ * subtrees that travel, at most 1 + log2(P) / 2.
  */
 #include "coll/schedule.h"
 
@@ -35,15 +35,15 @@ struct ring {
     const lk__case *k;
     lk__schedule *s;
     int segments;
-    lk_node before[LK_MAX_NODES], own[LK_MAX_NODES];
+    lk_range before[LK_MAX_SUBTREES], own[LK_MAX_SUBTREES];
     int64_t n_before, n_own;
     unsigned char *room[2]; /* for what travels at even and at odd times */
-    lk__leaf leaf[2 * LK_MAX_NODES];
+    lk__leaf leaf[2 * LK_MAX_SUBTREES];
 };
 
-static lk_run segment_of(const struct ring *g, int i)
+static lk_range segment_of(const struct ring *g, int i)
 {
-    return lk_run_of(g->k->c.count, i, g->segments);
+    return lk_range_split(g->k->c.count, i, g->segments);
 }
 
 static unsigned char *out_of(const struct ring *g, int i)
@@ -51,7 +51,7 @@ static unsigned char *out_of(const struct ring *g, int i)
     return (unsigned char *)g->k->c.out + segment_of(g, i).first * g->k->elem;
 }
 
-/* First round: where the nodes of segment i are, and the receives of those before. */
+/* First round: where the subtrees of segment i are, and the receives of those before. */
 static lk_status ring_receive(struct ring *g, int i, unsigned char *room)
 {
     int64_t bytes = segment_of(g, i).n * g->k->elem;
@@ -67,7 +67,7 @@ static lk_status ring_receive(struct ring *g, int i, unsigned char *room)
 static lk_status ring_merge(struct ring *g, int i)
 {
     const lk__case *k = g->k;
-    lk_run segment = segment_of(g, i);
+    lk_range segment = segment_of(g, i);
     int64_t bytes = segment.n * k->elem, n = g->n_before + g->n_own;
     for (int64_t j = 0; j < g->n_own; j++)
         LK_TRY(lk__schedule_copy(g->s, g->leaf[g->n_before + j].data,
@@ -118,8 +118,8 @@ static lk_status ring_schedule(const lk__case *k, lk__schedule *s)
     g->k = k;
     g->s = s;
     g->segments = segments_of(k);
-    g->n_before = lk_run_nodes((lk_run){k->pieces, 0, k->first[k->rank]}, g->before);
-    g->n_own = lk__case_nodes(k, k->rank, g->own, LK_MAX_NODES);
+    g->n_before = lk_range_subtrees(k->pieces, (lk_range){0, k->first[k->rank]}, g->before);
+    g->n_own = lk__case_subtrees(k, k->rank, g->own, LK_MAX_SUBTREES);
     int64_t most = (k->c.count / g->segments + 1) * k->elem * (g->n_before + g->n_own);
     for (int i = 0; i < 2; i++)
         LK_TRY_TO(done, lk__schedule_room(s, most, &g->room[i]));

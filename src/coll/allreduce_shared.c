@@ -7,7 +7,7 @@
  *
  * With more ranks than cores, short vectors are joined by the last one that arrives, see together.h.
  *
- * Up to 16 ranks on one node with one node of the tree each; not f16 and bf16.
+ * Up to 16 ranks on one node with one subtree each; not f16 and bf16.
  *
  * Cost: 2 alpha + n beta + n gamma with an alpha of some 300 ns and nothing copied; swap copies 2 n
  * more within the node.
@@ -22,9 +22,9 @@ bool lk__inplace_eligible(const lk__case *k, const char **why)
 {
     if (!lk__arena_eligible(k, why))
         return false;
-    *why = "it needs one node of the tree on each rank";
+    *why = "it needs one subtree on each rank";
     for (int r = 0; r < k->size; r++)
-        if (lk__case_nodes(k, r, NULL, 0) != 1)
+        if (lk__case_subtrees(k, r, NULL, 0) != 1)
             return false;
     return true;
 }
@@ -47,7 +47,7 @@ static lk_status zero_copy(lk__arena_call *c, int me, int n)
         e.over = e.over && e.leaf[i] == e.out[i];
     }
     int64_t in_line = 64 / c->elem, lines = (c->count + in_line - 1) / in_line;
-    lk_run mine = lk_run_of(lines, me, n);
+    lk_range mine = lk_range_split(lines, me, n);
     int64_t from = mine.first * in_line, end = (mine.first + mine.n) * in_line;
     end = end < c->count ? end : c->count;
     return from < end ? lk__program_run(&e, from, end - from) : LK_OK;
@@ -120,7 +120,7 @@ const lk_coll lk_coll_allreduce_shared = {
     .call = LK_CALL_ALLREDUCE,
     .name = "shared",
     .summary = "in shared memory, a share for each rank",
-    .needs = "2 to 16 ranks of one node with a node of the tree each, not f16 and bf16",
+    .needs = "2 to 16 ranks of one node with a subtree each, not f16 and bf16",
     .eligible = lk__inplace_eligible,
     .cost = lk__inplace_cost,
     .start = shared_start};

@@ -22,7 +22,7 @@ static bool slots_eligible(const lk__case *k, const char **why)
     *why = "the vectors of a rank do not fit into a slot of 16 KiB";
     for (int r = 0; r < k->size; r++)
         if (k->bytes >
-            LK_SLOT_BYTES / (k->pieces == k->size ? 1 : lk__case_nodes(k, r, NULL, 0) + 1))
+            LK_SLOT_BYTES / (k->pieces == k->size ? 1 : lk__case_subtrees(k, r, NULL, 0) + 1))
             return false;
     return true;
 }

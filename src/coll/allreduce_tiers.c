@@ -8,7 +8,7 @@
  * 2 (P-1)/P n b_far for a ring across the nodes.  Tiers are those of LK_TIERS (`4x3`), else ranks of
  * a node and nodes.  Where the ranks of a node cannot share memory they send messages, and then only
  * nodes with equally many ranks that follow each other are tiers; otherwise it is one tier of all
- * ranks.  Canonical for any pieces and runs; not for f16 and bf16, whose partial sums must not be
+ * ranks.  Canonical for any pieces and ranges; not for f16 and bf16, whose partial sums must not be
  * rounded.
  */
 #include "coll/tiers.h"

@@ -1,13 +1,13 @@
 /* allreduce, tree: the fixed tree itself, then a broadcast.
  *
- * A node of the tree over the pieces is computed by the rank that holds its first piece: it has the
+ * A subtree of the pieces is computed by the rank that holds its first piece: it has the
  * lower half and receives the upper half, whole vectors, from the rank that holds that one's first
- * piece.  Nodes within one rank's run are its own input.
+ * piece.  Subtrees within one rank's range are its own input.
  *
  *     6 pieces on 3 ranks    [0 1] [2 3] [4 5]      rank 0: (0+1), joins (2+3) from rank 1,
  *                                                           joins (4+5) from rank 2; broadcasts
  *
- * Any number of ranks, any number of pieces and any runs; not f16 and bf16.  A rank without pieces
+ * Any number of ranks, any number of pieces and any ranges; not f16 and bf16.  A rank without pieces
  * takes part in the broadcast alone.
  *
  * Cost: about (d + ceil(log2 P)) (alpha + n beta) + d n gamma, where d = ceil(log2 pieces) + 1, but

@@ -34,7 +34,7 @@ bool lk__arena_eligible(const lk__case *k, const char **why)
     if (!folds)
         return state && (state->arena || k->c.algorithm || state->named[k->c.call]);
     lk__program program;
-    *why = "the ranks have too many nodes of the tree";
+    *why = "the ranks have too many subtrees";
     return lk__program_make(k, &program);
 }
 

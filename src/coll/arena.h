@@ -70,7 +70,7 @@ typedef struct lk__arena {
     lk__desk *desk[LK_ARENA_RANKS];
     uint64_t tickets, turn; /* of the last call that was begun; of the one that may run */
     uint64_t stages;        /* that all calls so far have used */
-    lk__program program;    /* of even runs of program.pieces */
+    lk__program program;    /* of even ranges of program.pieces */
 } lk__arena;
 
 /* What a rank posts: that its slot is filled, that it has arrived, that it is done. */
@@ -104,7 +104,7 @@ typedef struct lk__arena_call {
     unsigned char *sum[LK_PROGRAM_DEPTH]; /* reduce_scatter: where the sums of the own part go */
 } lk__arena_call;
 
-/** Whether the call can run in an arena: one node, few ranks and nodes of the tree, and an arena that
+/** Whether the call can run in an arena: one node, few ranks and subtrees, and an arena that
  * is there or can be made.  For a call that does not fold no arena is made, unless it is named. */
 bool lk__arena_eligible(const lk__case *k, const char **why);
 

@@ -15,7 +15,7 @@ static double scatter_cost(const lk__case *k, const lk__rates *r)
 /* The share of a place. */
 static unsigned char *share_of(const lk__case *k, int place, int64_t *bytes)
 {
-    lk_run run = lk_run_of(k->c.count, place, k->size);
+    lk_range run = lk_range_split(k->c.count, place, k->size);
     *bytes = run.n * k->elem;
     return (unsigned char *)k->c.out + run.first * k->elem;
 }

@@ -184,9 +184,9 @@ static lk_status runs_make(lk__case *k, const char *what)
     for (int r = 0; r < size; r++) {
         first[r + 1] = r + 1;
         if (c->first || k->pieces != size) {
-            lk_run run = lk_run_of(k->pieces, r, size);
-            first[r + 1] = c->first ? c->first[r + 1] : run.first + run.n;
-            even = even && first[r + 1] == run.first + run.n;
+            lk_range range = lk_range_split(k->pieces, r, size);
+            first[r + 1] = c->first ? c->first[r + 1] : range.first + range.n;
+            even = even && first[r + 1] == range.first + range.n;
         }
         LK_CHECK(first[r] <= first[r + 1], LK_EINVAL,
                  "%s: the pieces of rank %d begin behind those of rank %d", what, r, r + 1);
@@ -204,21 +204,21 @@ static lk_status runs_make(lk__case *k, const char *what)
     return LK_OK;
 }
 
-int64_t lk__case_nodes(const lk__case *k, int r, lk_node *out, int64_t room)
+int64_t lk__case_subtrees(const lk__case *k, int r, lk_range *out, int64_t room)
 {
     int64_t first = k->first[r], n = k->first[r + 1] - first;
-    if (k->work != k->c.dtype) { /* pieces, not nodes: those would have been rounded */
+    if (k->work != k->c.dtype) { /* pieces, not subtrees: those would have been rounded */
         for (int64_t i = 0; out && i < n && i < room; i++)
-            out[i] = (lk_node){first + i, 1};
+            out[i] = (lk_range){first + i, 1};
         return n;
     }
     if (n <= 1) {
         if (out && n <= room)
-            *out = (lk_node){first, n};
+            *out = (lk_range){first, n};
         return n;
     }
-    lk_node node[LK_MAX_NODES];
-    int m = lk_run_nodes((lk_run){k->pieces, first, n}, node);
+    lk_range node[LK_MAX_SUBTREES];
+    int m = lk_range_subtrees(k->pieces, (lk_range){first, n}, node);
     for (int64_t i = 0; out && i < m && i < room; i++)
         out[i] = node[i];
     return m;
@@ -247,8 +247,7 @@ bool lk__case_aligned(const lk__case *k)
         for (int r = 0; r < k->size; r += step) {
             int64_t n = k->first[r + step] - k->first[r],
                     lower = k->first[r + step / 2] - k->first[r];
-            if (lower == 0 || lower == n ||
-                lower != INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(n - 1))))
+            if (lower == 0 || lower == n || lower != lk_tree_half(n))
                 return false;
         }
     return true;
@@ -329,10 +328,10 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
     if (!folds)
         return LK_OK;
     LK_TRY(fold_make(k, what));
-    k->n_nodes = lk__case_nodes(k, k->rank, NULL, 0);
+    k->n_nodes = lk__case_subtrees(k, k->rank, NULL, 0);
     LK_TRY(stride_make(k, what));
     LK_CHECK(c->in || k->n_nodes <= 1, LK_EINVAL,
-             "%s: rank %d has %lld nodes of the tree, which cannot be in place", what, k->rank,
+             "%s: rank %d has %lld subtrees, which cannot be in place", what, k->rank,
              (long long)k->n_nodes);
     LK_CHECK(c->in || c->out || k->n_nodes == 0 || c->count == 0, LK_EINVAL,
              "%s: in of %lld elements is NULL", what, (long long)c->count);

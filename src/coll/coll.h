@@ -29,7 +29,7 @@ typedef struct lk__case {
     lk_dtype work;        /* what is joined: f32 for f16 and bf16 */
     int64_t work_elem;    /* bytes of such an element */
     int64_t pieces;       /* at least 1 */
-    const int64_t *first; /* [size + 1] where the runs begin */
+    const int64_t *first; /* [size + 1] where the ranges begin */
     int64_t n_nodes;      /* of this rank: vectors in the input */
     int64_t stride;       /* bytes from one to the next */
 
@@ -97,7 +97,7 @@ typedef struct lk__coll_state {
     lk__tiers *tiers; /* with rates as measured; NULL: not yet */
     bool no_arena;    /* it cannot be made */
     struct {
-        int64_t pieces; /* in even runs; 0: not looked at yet */
+        int64_t pieces; /* in even ranges; 0: not looked at yet */
         bool fits;
     } within;                  /* whether the nodes' joins can be done in the arena */
     struct lk__native *native; /* MPI's own collectives */
@@ -131,7 +131,7 @@ bool lk__call_rooted(lk_comm_call call);
 lk__call lk__case_call(const lk__case *k, int algorithm);
 
 /** The vectors that rank `r` gives, [room] of them to `out` (may be NULL); returns how many. */
-int64_t lk__case_nodes(const lk__case *k, int r, lk_node *out, int64_t room);
+int64_t lk__case_subtrees(const lk__case *k, int r, lk_range *out, int64_t room);
 
 /** Where the input is: `in`, or in place. */
 static inline const unsigned char *lk__case_in(const lk__case *k)
@@ -143,8 +143,8 @@ static inline const unsigned char *lk__case_in(const lk__case *k)
 int lk__case_holder(const lk__case *k, int64_t piece);
 
 /**
- * Whether the ranks themselves are the leaves of the tree: a power of two of them, each with one node,
- * and every aligned run of 2^k ranks a node too.
+ * Whether the ranks themselves are the leaves of the tree: a power of two of them, each with one subtree,
+ * and every aligned range of 2^k ranks has one too.
  */
 bool lk__case_aligned(const lk__case *k);
 

@@ -1,4 +1,4 @@
-/* Operators: one node of the tree for each element.
+/* Operators: one join of two values for each element.
  *
  * f32 and f64 go through the kernels (sum, prod, min, max); integers are exact and need none.  Pairs
  * of minloc and maxloc keep the lower index among equal values; a NaN counts as the extreme.  f16 and

@@ -14,8 +14,8 @@ struct merge {
     int64_t n, at, n_out; /* leaves, the next one, and how many are written */
 };
 
-/* All leaves within a node; `*whole`: they have become one, the last that was written. */
-static lk_status merge_node(struct merge *m, lk_node node, bool *whole)
+/* All leaves within a subtree; `*whole`: they have become one, the last that was written. */
+static lk_status merge_node(struct merge *m, lk_range node, bool *whole)
 {
     *whole = false;
     if (m->at == m->n || m->leaf[m->at].at.first >= node.first + node.n)
@@ -25,10 +25,10 @@ static lk_status merge_node(struct merge *m, lk_node node, bool *whole)
         *whole = true;
         return LK_OK;
     }
-    int64_t half = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(node.n - 1)));
+    int64_t half = lk_tree_half(node.n);
     bool lower, upper;
-    LK_TRY(merge_node(m, (lk_node){node.first, half}, &lower));
-    LK_TRY(merge_node(m, (lk_node){node.first + half, node.n - half}, &upper));
+    LK_TRY(merge_node(m, (lk_range){node.first, half}, &lower));
+    LK_TRY(merge_node(m, (lk_range){node.first + half, node.n - half}, &upper));
     if (!lower || !upper)
         return LK_OK;
     lk__leaf *first = &m->leaf[m->n_out - 2], *second = first + 1;
@@ -45,7 +45,7 @@ lk_status lk__schedule_merge(lk__schedule *s, const lk__case *k, int64_t count, 
 {
     struct merge m = {.s = s, .count = count, .leaf = leaf, .n = *n};
     bool whole;
-    LK_TRY(merge_node(&m, (lk_node){0, k->pieces}, &whole));
+    LK_TRY(merge_node(&m, (lk_range){0, k->pieces}, &whole));
     *n = m.n_out;
     return LK_OK;
 }

@@ -7,7 +7,7 @@ enum { PUSH, WITH, JOIN };
 
 struct writer {
     lk__program *p;
-    lk_node leaf[LK_PROGRAM_LEAVES], stack[LK_PROGRAM_LEAVES];
+    lk_range leaf[LK_PROGRAM_LEAVES], stack[LK_PROGRAM_LEAVES];
     int at, depth, deepest;
 };
 
@@ -17,14 +17,14 @@ static void emit(lk__program *p, int op, int leaf)
     p->leaf[p->n_ops++] = (uint8_t)leaf;
 }
 
-static bool is_leaf(const struct writer *w, lk_node at)
+static bool is_leaf(const struct writer *w, lk_range at)
 {
-    const lk_node *next = &w->leaf[w->at];
+    const lk_range *next = &w->leaf[w->at];
     return w->at < w->p->n_leaves && next->first == at.first && next->n == at.n;
 }
 
-/* The leaves within a node; whether they are all of it, and its value is on top. */
-static bool write_node(struct writer *w, lk_node at)
+/* The leaves within a subtree; whether they are all of it, and its value is on top. */
+static bool write_node(struct writer *w, lk_range at)
 {
     if (w->at == w->p->n_leaves || w->leaf[w->at].first >= at.first + at.n)
         return false;
@@ -34,9 +34,9 @@ static bool write_node(struct writer *w, lk_node at)
         w->deepest = ++w->depth > w->deepest ? w->depth : w->deepest;
         return true;
     }
-    int64_t half = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(at.n - 1)));
-    lk_node upper = {at.first + half, at.n - half};
-    bool lower = write_node(w, (lk_node){at.first, half});
+    int64_t half = lk_tree_half(at.n);
+    lk_range upper = {at.first + half, at.n - half};
+    bool lower = write_node(w, (lk_range){at.first, half});
     if (lower && is_leaf(w, upper)) {
         emit(w->p, WITH, w->at++);
     } else {
@@ -67,7 +67,7 @@ static void leaves_add(lk__program *p, int r, int64_t n)
 
 static bool end(struct writer *w, int64_t pieces)
 {
-    write_node(w, (lk_node){0, pieces});
+    write_node(w, (lk_range){0, pieces});
     w->p->pieces = pieces;
     w->p->n_sums = w->depth;
     return w->deepest <= LK_PROGRAM_DEPTH;
@@ -79,7 +79,7 @@ bool lk__program_make(const lk__case *k, lk__program *p)
     begin(&w, p);
     for (int r = 0; r < k->size; r++) {
         int room = LK_PROGRAM_LEAVES - p->n_leaves;
-        int64_t n = lk__case_nodes(k, r, w.leaf + p->n_leaves, room);
+        int64_t n = lk__case_subtrees(k, r, w.leaf + p->n_leaves, room);
         if (n > room)
             return false;
         leaves_add(p, r, n);
@@ -90,13 +90,13 @@ bool lk__program_make(const lk__case *k, lk__program *p)
 bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__program *p)
 {
     struct writer w;
-    lk_node node[LK_MAX_NODES];
+    lk_range node[LK_MAX_SUBTREES];
     begin(&w, p);
     for (int r = 0; r < size; r++) {
-        lk_run run = lk_run_of(pieces, r, size);
+        lk_range range = lk_range_split(pieces, r, size);
         if (first)
-            run = (lk_run){pieces, first[r], first[r + 1] - first[r]};
-        int n = lk_run_nodes(run, node);
+            range = (lk_range){first[r], first[r + 1] - first[r]};
+        int n = lk_range_subtrees(pieces, range, node);
         if (n > LK_PROGRAM_LEAVES - p->n_leaves)
             return false;
         memcpy(w.leaf + p->n_leaves, node, (size_t)n * sizeof *node);
@@ -105,7 +105,7 @@ bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__progra
     return end(&w, pieces);
 }
 
-bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_node *sums)
+bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_range *sums)
 {
     struct writer w;
     int member = 0;
@@ -114,7 +114,7 @@ bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_node *sums
         if (k->comm->w->node[k->comm->member[r]] != node)
             continue;
         int room = LK_PROGRAM_LEAVES - p->n_leaves;
-        int64_t n = lk__case_nodes(k, r, w.leaf + p->n_leaves, room);
+        int64_t n = lk__case_subtrees(k, r, w.leaf + p->n_leaves, room);
         if (n > room)
             return false;
         leaves_add(p, member++, n);

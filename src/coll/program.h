@@ -1,4 +1,4 @@
-/* The fixed tree over the nodes that ranks give, as a program for a stack:
+/* The fixed tree over the subtrees that ranks give, as a program for a stack:
  *
  *     push leaf      its value becomes the top
  *     with leaf      top = top op leaf
@@ -27,12 +27,12 @@ typedef struct lk__program {
 /** Write the program of a case; false if it has too many leaves, or needs too deep a stack. */
 bool lk__program_make(const lk__case *k, lk__program *p);
 
-/** The same for `size` ranks whose runs begin at first [size + 1]; NULL: lk_run_of(). */
+/** The same for `size` ranks whose ranges begin at first [size + 1]; NULL: lk_range_split(). */
 bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__program *p);
 
 /** The same for the ranks of one node of the communicator only, `node` as lk__world.node has it;
- * p->rank counts them.  `sums` [LK_PROGRAM_DEPTH]: the nodes of the tree that come out, in order. */
-bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_node *sums);
+ * p->rank counts them.  `sums` [LK_PROGRAM_DEPTH]: the subtrees that come out, in order. */
+bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_range *sums);
 
 /** Write another program: the p->n_leaves leaves one after the other, which is not the tree; of no
  * number of pieces. */

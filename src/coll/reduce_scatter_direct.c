@@ -9,7 +9,7 @@
 static double direct_cost(const lk__case *k, const lk__rates *r)
 {
     double others = k->size - 1, n = (double)(k->extent * k->elem);
-    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_nodes(k, 0, NULL, 0);
+    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_subtrees(k, 0, NULL, 0);
     return others * r->alpha + others / k->size * n * m * r->beta + m * n * r->gamma;
 }
 

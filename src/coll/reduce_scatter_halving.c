@@ -1,7 +1,7 @@
 /* reduce_scatter, halving: recursive halving (halves.c) of the parts in the order in which ranks end
  * with them: rank r's part is placed where r with its bits reversed is.
  *
- * Powers of two of ranks, each with one node of the tree; any counts; not f16 and bf16.
+ * Powers of two of ranks, each with one subtree; any counts; not f16 and bf16.
  *
  * Cost: log2 P alpha + (P-1)/P n beta + (P-1)/P n gamma, for even counts.
  */
@@ -9,7 +9,7 @@
 
 static bool halving_eligible(const lk__case *k, const char **why)
 {
-    *why = "it needs a power of two of ranks with one node of the tree each, and no f16 or bf16";
+    *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
     return lk__case_aligned(k);
 }
 
@@ -55,7 +55,7 @@ const lk_coll lk_coll_reduce_scatter_halving = {
     .call = LK_CALL_REDUCE_SCATTER,
     .name = "halving",
     .summary = "recursive halving",
-    .needs = "a power of two of ranks with a node of the tree each, not f16 and bf16",
+    .needs = "a power of two of ranks with a subtree each, not f16 and bf16",
     .eligible = halving_eligible,
     .cost = halving_cost,
     .schedule = halving_schedule};

@@ -6,7 +6,7 @@
  *     stage       otherwise through the arena: at time t a rank puts segment t + 1 of the parts of all
  *                 others into its stage, and joins segment t of its own part from all stages
  *
- * Up to 16 ranks on one node, any counts, up to 64 nodes of the tree; not f16 and bf16.
+ * Up to 16 ranks on one node, any counts, up to 64 subtrees; not f16 and bf16.
  *
  * Cost: 2 alpha + m n beta + m n gamma, m the vectors of a rank, with an alpha of some 300 ns and nothing
  * copied; stages copy m n more.
@@ -21,7 +21,7 @@ enum { DEPTH = 2 };     /* stages of a desk */
 
 static double shared_cost(const lk__case *k, const lk__rates *r)
 {
-    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_nodes(k, 0, NULL, 0);
+    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_subtrees(k, 0, NULL, 0);
     double n = m * (double)(k->extent * k->elem);
     return 0.4 * r->alpha * k->size + n * (0.3 * r->beta + r->gamma);
 }
@@ -113,10 +113,10 @@ static int64_t segments_of(const lk__arena_call *c)
 }
 
 /* Segment s of the part of rank j, within that part. */
-static lk_run part_of(const lk__arena_call *c, int64_t s, int j)
+static lk_range part_of(const lk__arena_call *c, int64_t s, int j)
 {
     int64_t vectors, each = in_cell(c, &vectors), from = s * each, rest = c->counts[j] - from;
-    return (lk_run){c->counts[j], from, rest < 0 ? 0 : rest < each ? rest : each};
+    return (lk_range){from, rest < 0 ? 0 : rest < each ? rest : each};
 }
 
 /* Vector v of the cell for rank j on the desk of rank i. */
@@ -141,7 +141,7 @@ static lk_status put(lk__arena_call *c, int64_t s, bool *done)
                                      a->stages + (uint64_t)(s - DEPTH) + 1, &reached));
         if (!reached)
             return LK_OK;
-        lk_run part = part_of(c, s, j);
+        lk_range part = part_of(c, s, j);
         for (int64_t v = 0; v < c->n_nodes && part.n > 0; v++)
             memcpy(cell(c, s, a->me, j, v),
                    c->in + v * c->stride + (c->offsets[j] + part.first) * c->elem,
@@ -166,7 +166,7 @@ static lk_status join(lk__arena_call *c, int64_t s, bool *done)
         if (!reached)
             return LK_OK;
     }
-    lk_run part = part_of(c, s, a->me);
+    lk_range part = part_of(c, s, a->me);
     int64_t from = (c->offsets[a->me] + part.first) * c->elem;
     lk__eval e;
     sums_to(c, part.first, &e);

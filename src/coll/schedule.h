@@ -48,21 +48,21 @@ lk_status lk__schedule_part(lk__schedule *s, lk_request *part,
 
 /* ---- parts of several algorithms ---- */
 
-/* The value of a node of the tree: `count` elements of the case's `work` that may be overwritten. */
+/* The value of a subtree: `count` elements of the case's `work` that may be overwritten. */
 typedef struct lk__leaf {
-    lk_node at;
+    lk_range at;
     unsigned char *data;
 } lk__leaf;
 
 /**
- * Join what can be joined: `leaf` [*n] are different nodes of the tree in order, and become fewer,
+ * Join what can be joined: `leaf` [*n] are different subtrees in order, and become fewer,
  * the largest whose halves are all there.  `s` NULL: only say which.
  */
 lk_status lk__schedule_merge(lk__schedule *s, const lk__case *k, int64_t count, lk__leaf *leaf,
                              int64_t *n) LK_NODISCARD;
 
 /** What each rank computes of a vector: its counts of a ragged call, otherwise an even share. */
-lk_run lk__case_share(const lk__case *k, int r);
+lk_range lk__case_share(const lk__case *k, int r);
 
 /**
  * Everybody sends each rank its share of all vectors, which that one joins: into `out`, complete.

@@ -11,11 +11,11 @@
 #include <lockstep/alloc.h>
 #include <lockstep/checked.h>
 
-lk_run lk__case_share(const lk__case *k, int r)
+lk_range lk__case_share(const lk__case *k, int r)
 {
     if (k->counts)
-        return (lk_run){k->extent, k->offsets[r], k->counts[r]};
-    return lk_run_of(k->c.count, r, k->size);
+        return (lk_range){k->offsets[r], k->counts[r]};
+    return lk_range_split(k->c.count, r, k->size);
 }
 
 /* The leaves of all ranks, in order, with room for `count` elements of each: `wire` as they travel,
@@ -33,10 +33,10 @@ static lk_status leaves_make(lk__schedule *s, const lk__case *k, int64_t count, 
         LK_TRY(lk__schedule_room(s, elements * k->elem, wire));
     int64_t at = 0;
     for (int r = 0; r < k->size; r++) {
-        lk_node node[LK_MAX_NODES];
-        int64_t n_nodes = lk__case_nodes(k, r, node, LK_MAX_NODES);
+        lk_range node[LK_MAX_SUBTREES];
+        int64_t n_nodes = lk__case_subtrees(k, r, node, LK_MAX_SUBTREES);
         for (int64_t i = 0; i < n_nodes; i++, at++) {
-            leaf[at].at = k->work != k->c.dtype ? (lk_node){k->first[r] + i, 1} : node[i];
+            leaf[at].at = k->work != k->c.dtype ? (lk_range){k->first[r] + i, 1} : node[i];
             leaf[at].data = data + at * count * k->work_elem;
         }
     }
@@ -47,10 +47,10 @@ static lk_status shares_exchange(lk__schedule *s, const lk__case *k, const int64
                                  unsigned char *wire)
 {
     const unsigned char *in = lk__case_in(k);
-    lk_run mine = lk__case_share(k, k->rank);
+    lk_range mine = lk__case_share(k, k->rank);
     for (int step = 0; step < k->size; step++) {
         int to = (k->rank + step) % k->size, from = (k->rank - step + k->size) % k->size;
-        lk_run theirs = lk__case_share(k, to);
+        lk_range theirs = lk__case_share(k, to);
         for (int64_t i = 0; mine.n > 0 && i < first_leaf[from + 1] - first_leaf[from]; i++) {
             unsigned char *room = wire + (first_leaf[from] + i) * mine.n * k->elem;
             if (step > 0)
@@ -91,7 +91,7 @@ lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, void *out)
     LK_TRY(lk_alloc(&first_leaf, k->size + 1, sizeof *first_leaf));
     for (int r = 0; r < k->size; r++) {
         first_leaf[r] = n;
-        n += lk__case_nodes(k, r, NULL, 0);
+        n += lk__case_subtrees(k, r, NULL, 0);
     }
     first_leaf[k->size] = n;
     LK_TRY_TO(done, lk_alloc(&leaf, n, sizeof *leaf));

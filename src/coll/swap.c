@@ -29,14 +29,14 @@ static int64_t segments_of(const lk__arena_call *c)
 }
 
 /* The part of segment s that rank j joins. */
-static lk_run part_of(const lk__arena_call *c, int64_t s, int j)
+static lk_range part_of(const lk__arena_call *c, int64_t s, int j)
 {
     int n = c->arena->n;
     int64_t segment = cell_of(c) * n, from = s * segment;
     int64_t m = c->count - from < segment ? c->count - from : segment, line = 64 / c->elem;
     int64_t each = ((m + n - 1) / n + line - 1) / line * line;
     int64_t at = each * j < m ? each * j : m;
-    return (lk_run){c->count, from + at, m - at < each ? m - at : each};
+    return (lk_range){from + at, m - at < each ? m - at : each};
 }
 
 static unsigned char *cell(const lk__arena_call *c, int64_t s, int i, int j)
@@ -50,7 +50,7 @@ static void swap_cell(lk__arena_call *c, int64_t before, int64_t s, int j)
 {
     _Alignas(64) unsigned char room[BLOCK];
     int64_t n_segments = segments_of(c);
-    lk_run get = {0}, put = {0};
+    lk_range get = {0}, put = {0};
     if (before >= 0 && before < n_segments)
         get = part_of(c, before, j);
     if (s < n_segments)
@@ -75,7 +75,7 @@ static void swap_cell(lk__arena_call *c, int64_t before, int64_t s, int j)
 static lk_status join_segment(lk__arena_call *c, int64_t s)
 {
     lk__arena *a = c->arena;
-    lk_run part = part_of(c, s, a->me);
+    lk_range part = part_of(c, s, a->me);
     lk__eval e;
     lk__arena_eval(c, a->n, true, &e);
     if (part.n == 0)

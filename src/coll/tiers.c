@@ -31,7 +31,7 @@ void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n)
         *n = 0;
         return;
     }
-    lk_run run = lk_run_of((g->n + UNIT - 1) / UNIT, i, g->size);
+    lk_range run = lk_range_split((g->n + UNIT - 1) / UNIT, i, g->size);
     int64_t end = (run.first + run.n) * UNIT;
     *from = run.first * UNIT;
     *n = (end < g->n ? end : g->n) - *from;
@@ -124,8 +124,8 @@ lk_status lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_r
     lk__held *h = &run->held;
     h->from = 0;
     h->n = k->c.count;
-    lk_run mine = {k->pieces, k->first[k->rank], k->first[k->rank + 1] - k->first[k->rank]};
-    h->n_vectors = lk_run_nodes(mine, h->node);
+    lk_range mine = {k->first[k->rank], k->first[k->rank + 1] - k->first[k->rank]};
+    h->n_vectors = lk_range_subtrees(k->pieces, mine, h->node);
     unsigned char *in = (unsigned char *)(uintptr_t)(k->c.in ? k->c.in : k->c.out);
     for (int v = 0; v < h->n_vectors; v++) {
         h->vector[v] = in + v * k->stride;
@@ -134,29 +134,29 @@ lk_status lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_r
     return LK_OK;
 }
 
-/* Whether [first, first + n) is a node of the tree over `total` pieces. */
-static bool is_node(int64_t total, int64_t first, int64_t n)
+/* Whether [first, first + n) is a subtree of the tree over `total` pieces. */
+static bool is_subtree(int64_t total, int64_t first, int64_t n)
 {
-    lk_node at = {0, total};
+    lk_range at = {0, total};
     while (at.n > n) {
-        int64_t half = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(at.n - 1)));
+        int64_t half = lk_tree_half(at.n);
         if (first >= at.first + half)
-            at = (lk_node){at.first + half, at.n - half};
+            at = (lk_range){at.first + half, at.n - half};
         else
             at.n = half;
     }
     return at.first == first && at.n == n;
 }
 
-/* Put the next vector behind those held, and join as long as the last two are a node's halves. */
-static lk_status held_push(lk__tiers_run *run, lk__schedule *s, lk__held *h, lk_node node,
+/* Put the next vector behind those held, and join as long as the last two are a subtree's halves. */
+static lk_status held_push(lk__tiers_run *run, lk__schedule *s, lk__held *h, lk_range node,
                            unsigned char *vector, bool ours)
 {
     const lk__case *k = run->k;
     for (;;) {
         int last = h->n_vectors - 1;
         int64_t n = last < 0 ? 0 : h->node[last].n + node.n;
-        if (last < 0 || !is_node(k->pieces, h->node[last].first, n)) {
+        if (last < 0 || !is_subtree(k->pieces, h->node[last].first, n)) {
             h->node[last + 1] = node;
             h->vector[last + 1] = vector;
             h->ours[last + 1] = ours;
@@ -170,23 +170,23 @@ static lk_status held_push(lk__tiers_run *run, lk__schedule *s, lk__held *h, lk_
             h->vector[last] = copy;
         }
         LK_TRY(lk__schedule_join(s, h->vector[last], vector, h->n));
-        node = (lk_node){h->node[last].first, n};
+        node = (lk_range){h->node[last].first, n};
         vector = h->vector[last];
         ours = true;
         h->n_vectors--;
     }
 }
 
-/* The nodes of the tree that member `i` of a stage holds, at most LK_MAX_NODES (`out` may be NULL). */
-static int nodes_below(const lk__tiers_run *run, const lk__stage *g, int i, lk_node *out)
+/* The subtrees that member `i` of a stage holds, at most LK_MAX_SUBTREES (`out` may be NULL). */
+static int subtrees_below(const lk__tiers_run *run, const lk__stage *g, int i, lk_range *out)
 {
     const lk__case *k = run->k;
-    lk_node some[LK_PROGRAM_DEPTH];
+    lk_range some[LK_PROGRAM_DEPTH];
     int at = peer(run, g, i), base = at / g->stride * g->stride;
     if (run->tiers.any)
-        return lk__within_nodes(k, k->comm->w->node[k->comm->member[at]], out ? out : some);
-    lk_run pieces = {k->pieces, k->first[base], k->first[base + g->stride] - k->first[base]};
-    return lk_run_nodes(pieces, out);
+        return lk__within_subtrees(k, k->comm->w->node[k->comm->member[at]], out ? out : some);
+    lk_range pieces = {k->first[base], k->first[base + g->stride] - k->first[base]};
+    return lk_range_subtrees(k->pieces, pieces, out);
 }
 
 /* Send to or receive from a member, in messages that are not too large for the tier. */
@@ -215,7 +215,7 @@ static lk_status direct_send(lk__tiers_run *run, const lk__stage *g, int i, lk__
 
 /* A vector that is to be joined. */
 struct given {
-    lk_node node;
+    lk_range node;
     unsigned char *vector;
     bool ours;
 };
@@ -233,10 +233,10 @@ static int given_all(const lk__tiers_run *run, const lk__stage *g, const lk__hel
 {
     const lk__held *h = &run->held;
     int64_t elem = run->k->elem;
-    lk_node node[LK_MAX_NODES];
+    lk_range node[LK_MAX_SUBTREES];
     int n = 0;
     for (int i = 0; i < g->size; i++) {
-        int m = nodes_below(run, g, i, node);
+        int m = subtrees_below(run, g, i, node);
         for (int v = 0; v < m; v++) {
             bool mine = i == g->me;
             unsigned char *x = mine ? h->vector[v] + (sum->from - h->from) * elem : got;
@@ -259,12 +259,12 @@ static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__sched
     int n_got = 0, n;
     lk__stage_part(g, g->me, &sum.from, &sum.n);
     for (int i = 0; i < g->size; i++)
-        n_got += i == g->me ? 0 : nodes_below(run, g, i, NULL);
+        n_got += i == g->me ? 0 : subtrees_below(run, g, i, NULL);
     LK_TRY(rooms->room(rooms->context, n_got * sum.n * elem, &got));
     LK_TRY(rooms->room(rooms->context, (n_got + h->n_vectors) * (int64_t)sizeof *given, &given));
     unsigned char *to = got;
     for (int i = 0; i < g->size; i++) {
-        n = i == g->me || sum.n == 0 ? 0 : nodes_below(run, g, i, NULL);
+        n = i == g->me || sum.n == 0 ? 0 : subtrees_below(run, g, i, NULL);
         for (int v = 0; v < n; v++, to += sum.n * elem)
             LK_TRY(pass(run, g, i, to, sum.n, false, s));
     }

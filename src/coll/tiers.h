@@ -22,9 +22,9 @@
  *     5 ranks, nodes [0 1 2] [3 4], tiers 2x2     X: 0, 1, 2 join for 0 and 1; 3, 4 for 3 and 4
  *                                                 Y: 0 with 3, 1 with 4       X back: 2 copies, too
  *
- * **The same bits.**  The ranks below a stage are neighbours, so what a member holds is a run of
- * pieces: the nodes of the fixed tree that lie in it, one vector each.  Vectors that are the two
- * halves of a node are joined, others stay apart until their other half comes.  With powers of two
+ * **The same bits.**  The ranks below a stage are neighbours, so what a member holds is a range of
+ * pieces: the subtrees that lie in it, one vector each.  Vectors that are the two
+ * halves of a subtree are joined, others stay apart until their other half comes.  With powers of two
  * this is one vector throughout.  `ring` adds in its own order and is not canonical.
  */
 #ifndef LK_COLL_TIERS_H

@@ -8,7 +8,7 @@
  *     whole     a + n b + n g                                             the last one, of pairs
  *     shared    0.8 X a + n (0.9 b + g), X ranks on a node                as within.c has it
  *
- * and n is divided by p for the next.  Where the run of a member is several nodes of the tree, as
+ * and n is divided by p for the next.  Where the range of a member is several subtrees, as
  * many vectors travel on the way there.
  */
 #include "base/env.h"
@@ -19,11 +19,11 @@
 /* Vectors of the member below a stage: of the first rank's group, which stands for all. */
 static double vectors_below(const lk__case *k, const lk__tiers *tiers, int stride)
 {
-    lk_node node[LK_PROGRAM_DEPTH];
+    lk_range node[LK_PROGRAM_DEPTH];
     if (tiers->any)
-        return lk__within_nodes(k, k->comm->w->node[k->comm->member[0]], node);
-    lk_run run = {k->pieces, k->first[0], k->first[stride] - k->first[0]};
-    int n = lk_run_nodes(run, NULL);
+        return lk__within_subtrees(k, k->comm->w->node[k->comm->member[0]], node);
+    lk_range range = {k->first[0], k->first[stride] - k->first[0]};
+    int n = lk_range_subtrees(k->pieces, range, NULL);
     return n > 1 ? n : 1;
 }
 

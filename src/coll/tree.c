@@ -1,16 +1,16 @@
-/* Up the fixed tree: whole vectors, each node at the rank that holds its first piece. */
+/* Up the fixed tree: whole vectors, each subtree at the rank that holds its first piece. */
 #include "coll/schedule.h"
 
 struct walk {
     const lk__case *k;
     lk__schedule *s;
     int64_t count;
-    const unsigned char *node; /* this rank's next node of the input */
+    const unsigned char *node; /* this rank's next subtree in the input */
 };
 
-/* Values of nodes are in `acc`, which the caller gives.  Writes what this rank does for the node
+/* Values of subtrees are in `acc`, which the caller gives.  Writes what this rank does for the subtree
  * [first, first + n): if it holds the first piece, the value is in `acc` in the end. */
-static lk_status tree_node(struct walk *w, lk_node at, unsigned char *acc)
+static lk_status tree_node(struct walk *w, lk_range at, unsigned char *acc)
 {
     const lk__case *k = w->k;
     int64_t mine = k->first[k->rank], end = k->first[k->rank + 1], bytes = w->count * k->elem;
@@ -21,8 +21,8 @@ static lk_status tree_node(struct walk *w, lk_node at, unsigned char *acc)
         w->node += k->stride;
         return LK_OK;
     }
-    int64_t half = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)(at.n - 1)));
-    lk_node lower = {at.first, half}, upper = {at.first + half, at.n - half};
+    int64_t half = lk_tree_half(at.n);
+    lk_range lower = {at.first, half}, upper = {at.first + half, at.n - half};
     int left = lk__case_holder(k, lower.first), right = lk__case_holder(k, upper.first);
     LK_TRY(tree_node(w, lower, acc));
     if (right != k->rank && left != k->rank) /* its own part is deeper in the upper half */
@@ -46,7 +46,7 @@ lk_status lk__schedule_up(lk__schedule *s, const lk__case *k, int64_t count, voi
     unsigned char *acc = out;
     if (k->rank != root)
         LK_TRY(lk__schedule_room(s, count * k->elem, &acc));
-    LK_TRY(tree_node(&w, (lk_node){0, k->pieces}, acc));
+    LK_TRY(tree_node(&w, (lk_range){0, k->pieces}, acc));
     if (k->rank == root)
         LK_TRY(lk__schedule_finish(s, acc, count));
     return lk__schedule_wait(s);

@@ -48,7 +48,7 @@ lk_status lk__within_open(const lk__case *k)
 static bool programs_fit(const lk__case *k)
 {
     lk__program p;
-    lk_node sums[LK_PROGRAM_DEPTH];
+    lk_range sums[LK_PROGRAM_DEPTH];
     for (int r = 0; r < k->size; r++) {
         bool first = true;
         for (int s = 0; s < r && first; s++)
@@ -73,7 +73,7 @@ bool lk__within_can(const lk__case *k)
     return state->within.fits;
 }
 
-int lk__within_nodes(const lk__case *k, int node, lk_node *out)
+int lk__within_subtrees(const lk__case *k, int node, lk_range *out)
 {
     lk__program p;
     return lk__program_node(k, node, &p, out) ? p.n_sums : 0;

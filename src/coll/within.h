@@ -13,12 +13,12 @@
 #include "coll/arena.h"
 #include "coll/schedule.h"
 
-/* The vectors that a rank holds, by node; all have the elements [from, from + n). */
+/* The vectors that a rank holds, by subtree; all have the elements [from, from + n). */
 typedef struct lk__held {
     int n_vectors;
-    lk_node node[LK_MAX_NODES];
-    unsigned char *vector[LK_MAX_NODES];
-    bool ours[LK_MAX_NODES]; /* may be written */
+    lk_range node[LK_MAX_SUBTREES];
+    unsigned char *vector[LK_MAX_SUBTREES];
+    bool ours[LK_MAX_SUBTREES]; /* may be written */
     int64_t from, n;
 } lk__held;
 
@@ -40,13 +40,13 @@ bool lk__within_fits(const lk_comm *comm);
  * as a call; where memory cannot be shared nothing happens. */
 lk_status lk__within_open(const lk__case *k) LK_NODISCARD;
 
-/** Whether the parts below can be written: the arenas are there, and no node has too many nodes of the
- * tree.  The same on all ranks. */
+/** Whether the parts below can be written: the arenas are there, and no node has too many subtrees.
+ * The same on all ranks. */
 bool lk__within_can(const lk__case *k);
 
-/** The nodes of the tree that a node of the communicator (lk__world.node) has when its ranks have
+/** The subtrees that a node of the communicator (lk__world.node) has when its ranks have
  * joined theirs, at most LK_PROGRAM_DEPTH; returns how many. */
-int lk__within_nodes(const lk__case *k, int node, lk_node *out);
+int lk__within_subtrees(const lk__case *k, int node, lk_range *out);
 
 /** Join what the ranks of this node give: `out` is what this rank then holds, its first vector at its
  * place in the result. */

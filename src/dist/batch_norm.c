@@ -26,21 +26,21 @@ typedef struct norm_attr {
 } norm_attr;
 
 /* The pieces of this rank. */
-static lk_run run_of(const lk_dist_batch *b)
+static lk_range range_of(const lk_dist_batch *b)
 {
     int rank = lk_comm_rank(b->comm), size = lk_comm_size(b->comm);
     if (b->pieces == 0)
-        return lk_run_of(size, rank, size);
+        return lk_range_split(size, rank, size);
     if (!b->first)
-        return lk_run_of(b->pieces, rank, size);
-    return (lk_run){b->pieces, b->first[rank], b->first[rank + 1] - b->first[rank]};
+        return lk_range_split(b->pieces, rank, size);
+    return (lk_range){b->first[rank], b->first[rank + 1] - b->first[rank]};
 }
 
 /* Whether the gradients that all ranks have in common are counted here. */
 static bool is_first(const lk_dist_batch *b)
 {
-    lk_run run = run_of(b);
-    return run.first == 0 && run.n > 0;
+    lk_range range = range_of(b);
+    return range.first == 0 && range.n > 0;
 }
 
 /* ---- sums over the batch ---- */
@@ -224,22 +224,22 @@ static const lk_op norm = {.name = "batch_norm",
 /* Whether x is what this rank has of the batch. */
 static lk_status part_check(const lk_dist_batch *b, lk_var x)
 {
-    lk_run run = run_of(b);
+    lk_range range = range_of(b);
     int64_t piece = lk_tape_piece(x.tape), samples = lk_shape_of(x).dim[0];
     LK_CHECK(b->samples >= 1 && b->pieces >= 0, LK_EINVAL,
              "batch_norm: a batch of %lld samples in %lld pieces", (long long)b->samples,
              (long long)b->pieces);
     if (b->pieces == 0)
         return LK_OK;
-    LK_CHECK(lk_run_nodes(run, NULL) <= 1, LK_EINVAL,
-             "batch_norm: pieces %lld to %lld of %lld are not one node of the tree",
-             (long long)run.first, (long long)(run.first + run.n - 1), (long long)run.total);
-    int64_t from = run.first * piece, end = (run.first + run.n) * piece;
+    LK_CHECK(lk_range_subtrees(b->pieces, range, NULL) <= 1, LK_EINVAL,
+             "batch_norm: pieces %lld to %lld of %lld are not one subtree", (long long)range.first,
+             (long long)(range.first + range.n - 1), (long long)b->pieces);
+    int64_t from = range.first * piece, end = (range.first + range.n) * piece;
     end = end < b->samples ? end : b->samples;
-    LK_CHECK(samples == (run.n > 0 ? end - from : 0), LK_ESHAPE,
+    LK_CHECK(samples == (range.n > 0 ? end - from : 0), LK_ESHAPE,
              "batch_norm of %lld samples, where this rank has the pieces %lld to %lld, of %lld "
              "samples each, of a batch of %lld",
-             (long long)samples, (long long)run.first, (long long)(run.first + run.n - 1),
+             (long long)samples, (long long)range.first, (long long)(range.first + range.n - 1),
              (long long)piece, (long long)b->samples);
     return LK_OK;
 }

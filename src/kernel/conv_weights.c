@@ -3,7 +3,7 @@
  *   dw[tap][ic][oc] = tree over pieces of (chain over samples and output positions of
  *                     x[position of the tap][ic] * dy[position][oc])
  *
- * Work is split over nodes of the tree or over the tiles of dw, never along a chain.
+ * Work is split over subtrees or over the tiles of dw, never along a chain.
  */
 #include "kernel/conv_weights.h"
 

@@ -60,7 +60,7 @@ void lk__gemm_by_columns(void *job, int64_t first, int64_t last);
 void lk__gemm_narrow(void *job, int64_t first, int64_t last);
 void lk__gemm_one_row(void *job, int64_t first, int64_t last);
 
-/** to[i] = from[i] + to[i] for i < n: a node of the tree whose first operand is `from`. */
+/** to[i] = from[i] + to[i] for i < n: a join whose first operand is `from`. */
 void lk__gemm_add(lk_dtype dtype, void *to, const void *from, int64_t n);
 
 /** The most rows of op(A) that a block of lk__gemm_by_columns() may have. */

@@ -15,6 +15,8 @@
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
 
+#include <lockstep/pieces.h>
+
 #include <string.h>
 
 enum {
@@ -85,7 +87,7 @@ static void tree_reduce(const struct target *t, int64_t first, int64_t n, void *
         piece_reduce(t, first, y);
         return;
     }
-    int64_t half = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)n - 1));
+    int64_t half = lk_tree_half(n);
     _Alignas(LINE_BYTES) unsigned char right[BLOCK_BYTES];
     tree_reduce(t, first, half, y);
     tree_reduce(t, first + half, n - half, right);

@@ -19,7 +19,7 @@ typedef struct lk__reduce_block {
 /* y[c] = op over j < n of x[j * ld + c], c < width. */
 typedef void lk__reduce_columns_fn(const lk__reduce_block *t, void *y);
 
-/* a[i] = a[i] op b[i], i < n: one node of the tree for each i. */
+/* a[i] = a[i] op b[i], i < n: one join for each i. */
 typedef void lk__reduce_join_fn(int64_t n, void *a, const void *b);
 
 /* Indexed by lk_reduce_op. */

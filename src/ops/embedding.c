@@ -13,6 +13,8 @@
 #include "ops/common/index.h"
 #include "ops/common/ops.h"
 
+#include <lockstep/pieces.h>
+
 enum { GRAIN_BYTES = 32768, BLOCK_BYTES = 512 };
 
 static lk_status embedding_infer(lk_call *c, lk_spec *out)
@@ -89,7 +91,7 @@ static void sum_tree(const grad_block *b, const int64_t *places, int64_t n, int6
                      int64_t n_pieces, char *sum)
 {
     while (n_pieces > 1) {
-        int64_t half = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)n_pieces - 1));
+        int64_t half = lk_tree_half(n_pieces);
         int64_t left = 0, end = (piece + half) * b->j->per_piece;
         while (left < n && places[left] < end)
             left++;

@@ -25,7 +25,7 @@ lk_status lk__team_join(lk_team *t, int64_t first, int64_t n, const char *name,
                           .stride = t->elements,
                           .dtype = t->dtype,
                           .fold = LK_FOLD_SUM,
-                          .pieces = t->spec.fast ? 0 : t->run.total,
+                          .pieces = t->spec.fast ? 0 : t->pieces,
                           .first = t->first};
     if (request)
         LK_TRY(lk_coll_start(t->comm, &call, request));
@@ -52,21 +52,21 @@ lk_status lk_team_join_gradients(lk_team *t)
 
 /* ---- shares ---- */
 
-lk_run lk_team_share(const lk_team *t)
+lk_range lk_team_share(const lk_team *t)
 {
     int64_t line = LK_ALIGN / (int64_t)lk_dtype_size(t->dtype);
     if (!t->comm)
-        return (lk_run){t->params, 0, t->params};
-    lk_run lines = lk_run_of(t->params / line, lk_comm_intra_rank(t->comm),
-                             lk_comm_intra_size(t->comm));
-    return (lk_run){t->params, lines.first * line, lines.n * line};
+        return (lk_range){0, t->params};
+    lk_range lines = lk_range_split(t->params / line, lk_comm_intra_rank(t->comm),
+                                    lk_comm_intra_size(t->comm));
+    return (lk_range){lines.first * line, lines.n * line};
 }
 
 /* On one node each rank joins only what it updates, from where all have it; in fast mode ranks are the
  * pieces. */
 static bool is_direct(lk_team *t)
 {
-    int64_t pieces = t->spec.fast ? t->size : t->run.total;
+    int64_t pieces = t->spec.fast ? t->size : t->pieces;
     if (!t->comm || t->bucket || lk_comm_inter_size(t->comm) > 1)
         return false;
     if (t->program.pieces != pieces && !lk__program_runs(pieces, t->first, t->size, &t->program)) {

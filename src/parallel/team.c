@@ -11,13 +11,13 @@ static int nodes_most(const lk_team_spec *spec, int rank, int size)
 {
     int most = 1;
     for (int64_t pieces = 1; !spec->fast && !spec->one_block && pieces <= spec->pieces; pieces++) {
-        int n = lk_run_nodes(lk_run_of(pieces, rank, size), NULL);
+        int n = lk_range_subtrees(pieces, lk_range_split(pieces, rank, size), NULL);
         most = n > most ? n : most;
     }
     return most;
 }
 
-/* Slabs of this rank: one for each of its nodes, and one for the total if there are several. */
+/* Slabs of this rank: one for each of its blocks, and one for the total if there are several. */
 static int slabs(const lk_team *t)
 {
     return t->max_nodes > 1 ? t->max_nodes + 1 : 1;
@@ -140,20 +140,21 @@ static lk_status ready(void *arg)
     return LK_OK;
 }
 
-/* The run of this rank, one node if it is to have one block. */
-static lk_run run_begin(lk_team *t, int64_t pieces)
+/* The range of this rank, one subtree if it is to have one block. */
+static lk_range range_begin(lk_team *t, int64_t pieces)
 {
     if (!t->first)
-        return lk_run_of(pieces, t->rank, t->size);
+        return lk_range_split(pieces, t->rank, t->size);
     if (t->first[t->size] != pieces)
-        lk_run_one_node(pieces, t->size, t->first);
-    return (lk_run){pieces, t->first[t->rank], t->first[t->rank + 1] - t->first[t->rank]};
+        lk_subtree_partition(pieces, t->size, t->first);
+    return (lk_range){t->first[t->rank], t->first[t->rank + 1] - t->first[t->rank]};
 }
 
-lk_run lk_team_begin(lk_team *t, int64_t pieces, int64_t samples)
+lk_range lk_team_begin(lk_team *t, int64_t pieces, int64_t samples)
 {
     t->told[0] = '\0';
-    t->run = run_begin(t, pieces);
+    t->pieces = pieces;
+    t->range = range_begin(t, pieces);
     t->batch = (lk_dist_batch){.comm = t->comm,
                                .samples = samples,
                                .pieces = t->spec.fast ? 0 : pieces,
@@ -161,14 +162,14 @@ lk_run lk_team_begin(lk_team *t, int64_t pieces, int64_t samples)
                                .ready = ready,
                                .arg = t};
     if (t->spec.fast) {
-        t->n_nodes = t->run.n > 0;
-        t->node[0] = (lk_node){t->run.first, t->run.n};
+        t->n_nodes = t->range.n > 0;
+        t->node[0] = t->range;
     } else {
-        t->n_nodes = lk_run_nodes(t->run, t->node);
+        t->n_nodes = lk_range_subtrees(pieces, t->range, t->node);
     }
     sums_begin(t);
     lk__buckets_begin(t);
-    return t->run;
+    return t->range;
 }
 
 const lk_dist_batch *lk_team_batch(const lk_team *t)
@@ -184,7 +185,7 @@ lk_status lk_team_agree(lk_team *t, lk_status st)
     return lk__is_end(st) ? st : LK_RAISE(st, "%s", t->told);
 }
 
-int lk_team_blocks(const lk_team *t, lk_node *out)
+int lk_team_blocks(const lk_team *t, lk_range *out)
 {
     memcpy(out, t->node, (size_t)t->n_nodes * sizeof *out);
     return t->n_nodes;

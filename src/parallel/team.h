@@ -34,11 +34,13 @@ struct lk_team {
     lk_shared **placed;
     int64_t n_placed, max_placed;
 
-    lk_run run;     /* of the batch */
-    int64_t *first; /* one block for each rank: where the run of each begins; NULL: lk_run_of() */
+    int64_t pieces; /* of the batch */
+    lk_range range; /* of them this rank's */
+    int64_t *
+        first; /* one block for each rank: where the range of each begins; NULL: lk_range_split() */
     lk_dist_batch batch; /* one block for each rank: of lk_team_batch() */
     char told[640]; /* the failure of another rank that this one heard of where they met, or "" */
-    lk_node node[LK_MAX_NODES];
+    lk_range node[LK_MAX_SUBTREES];
     int n_nodes;
 
     lk__bucket *bucket; /* from the last parameters to the first; NULL: gradients do not travel */

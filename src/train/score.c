@@ -89,7 +89,7 @@ lk_status lk__score_so_far(lk_trainer *t, lk_score *out)
     return LK_OK;
 }
 
-/* ---- evaluation: each rank has a run of batches ---- */
+/* ---- evaluation: each rank has a range of batches ---- */
 
 /* One batch of an evaluation. */
 static lk_status view(lk_trainer *t, const lk_batch *batch, double *sum)
@@ -105,10 +105,10 @@ static lk_status view(lk_trainer *t, const lk_batch *batch, double *sum)
     return LK_OK;
 }
 
-static lk_status view_run(lk_trainer *t, lk_loader *loader, lk_run run)
+static lk_status view_range(lk_trainer *t, lk_loader *loader, lk_range range)
 {
     lk_batch batch;
-    for (int64_t i = run.first; i < run.first + run.n; i++) {
+    for (int64_t i = range.first; i < range.first + range.n; i++) {
         LK_TRY(lk_loader_get(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch));
         LK_TRY(view(t, &batch, &t->batch_loss[i]));
     }
@@ -126,7 +126,8 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
     lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, batches, sizeof *t->batch_loss);
     if (st == LK_OK) {
         memset(t->batch_loss, 0, (size_t)batches * sizeof *t->batch_loss);
-        st = view_run(t, loader, lk_run_of(batches, lk_team_rank(t->team), lk_team_size(t->team)));
+        st = view_range(t, loader,
+                        lk_range_split(batches, lk_team_rank(t->team), lk_team_size(t->team)));
     }
     LK_TRY(lk_agree(comm, st));
     if (comm)

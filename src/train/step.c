@@ -1,7 +1,7 @@
 /* A step: the blocks of this rank, what joins them with those of the others, and the update.
  *
  *     rank 0                 rank 1
- *     pieces 0 1 2 3         pieces 4 5 6 7       a block is a run of pieces that is a subtree
+ *     pieces 0 1 2 3         pieces 4 5 6 7       a block is a range of pieces that is a subtree
  *     forward, backward      forward, backward    into the sums of the block
  *     loss, statistics, notes of all              wait for the slowest, and know whether to go on
  *     gradients of all, or of a share             exchange
@@ -102,7 +102,7 @@ static lk_status block_sums(lk_trainer *t, const lk_batch *batch, int k, bool la
 }
 
 /* Samples of the batch that pieces first ... first + n - 1 have: where they begin and how many. */
-static int64_t samples_of(const lk_trainer *t, int64_t size, lk_node pieces, int64_t *from)
+static int64_t samples_of(const lk_trainer *t, int64_t size, lk_range pieces, int64_t *from)
 {
     int64_t piece = lk_loader_piece(t->spec.train);
     *from = pieces.first * piece;
@@ -113,7 +113,7 @@ static int64_t samples_of(const lk_trainer *t, int64_t size, lk_node pieces, int
 /* All blocks of this rank, from its part of the batch. */
 static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_time *time)
 {
-    lk_node block[LK_MAX_NODES];
+    lk_range block[LK_MAX_SUBTREES];
     int n = lk_team_blocks(t->team, block);
     if (n <= 1)
         return block_sums(t, batch, 0, true, time);
@@ -132,12 +132,12 @@ static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_time 
 
 /* This rank's part of the step; `batch->n` is 0 if it has none.  Where ranks meet during the pass it is
  * made all the same. */
-static lk_status part_do(lk_trainer *t, const lk_position *at, lk_run run, lk_batch *batch,
+static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, lk_batch *batch,
                          lk_step_time *time)
 {
     int64_t clock = lk_clock_ns(), from = 0, n = 0;
-    if (run.n > 0)
-        n = samples_of(t, batch->size, (lk_node){run.first, run.n}, &from);
+    if (range.n > 0)
+        n = samples_of(t, batch->size, range, &from);
     else if (!lk_team_batch(t->team))
         return LK_OK;
     LK_TRY(lk_loader_get(t->spec.train, at->epoch, at->batch, from, n, batch));
@@ -151,7 +151,7 @@ static lk_status part_do(lk_trainer *t, const lk_position *at, lk_run run, lk_ba
 /* What this rank has to tell goes with its first block; without one it waits for the next step. */
 static void notes_give(lk_trainer *t, lk_status st)
 {
-    lk_node block[LK_MAX_NODES];
+    lk_range block[LK_MAX_SUBTREES];
     int n = lk_team_blocks(t->team, block);
     if (n == 0)
         return;
@@ -188,7 +188,7 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
                                  .steps_per_epoch = lk_loader_batches(t->spec.train),
                                  .epochs = t->spec.epochs}};
     if (t->shares) {
-        lk_run mine = lk_team_share(t->team);
+        lk_range mine = lk_team_share(t->team);
         step.first = mine.first;
         step.n = mine.n;
         step.give = lk_team_take;
@@ -222,9 +222,9 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     report = report ? report : &own;
     *report = (lk_step_report){.step = t->step, .samples = batch.size};
     int64_t clock = lk_clock_ns();
-    lk_run run = lk_team_begin(t->team, pieces, batch.size);
+    lk_range range = lk_team_begin(t->team, pieces, batch.size);
     report->time.forward = seconds_since(&clock);
-    lk_status st = part_do(t, &at, run, &batch, &report->time);
+    lk_status st = part_do(t, &at, range, &batch, &report->time);
     clock = lk_clock_ns();
     if (lk_team_batch(t->team))
         LK_TRY(lk_team_agree(t->team, st));
@@ -233,7 +233,7 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     double sum = lk_sums_loss(lk_team_total(t->team)) / (double)t->parts;
     report->loss = sum / (double)batch.size;
     if (!isfinite(report->loss))
-        LK_TRY(lk__blame(t, run.n > 0 || lk_team_batch(t->team) ? &batch : NULL, report->loss));
+        LK_TRY(lk__blame(t, range.n > 0 || lk_team_batch(t->team) ? &batch : NULL, report->loss));
     t->seen.samples += batch.size;
     t->seen.loss += sum;
     LK_TRY(update(t, pieces, report));

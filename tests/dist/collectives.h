@@ -166,15 +166,15 @@ static inline union element element_join(lk_fold fold, lk_dtype t, union element
 }
 
 /* tree(v0 ... v(n-1)) = tree(v0 ... v(h-1)) op tree(vh ... ), h the largest power of two below n */
-static inline union element element_tree(lk_fold fold, lk_dtype t, lk_node at, int64_t i)
+static inline union element element_tree(lk_fold fold, lk_dtype t, lk_range at, int64_t i)
 {
     if (at.n == 1)
         return element_of(fold, t, at.first, i);
     int64_t half = 1;
     while (2 * half < at.n)
         half *= 2;
-    return element_join(fold, t, element_tree(fold, t, (lk_node){at.first, half}, i),
-                        element_tree(fold, t, (lk_node){at.first + half, at.n - half}, i));
+    return element_join(fold, t, element_tree(fold, t, (lk_range){at.first, half}, i),
+                        element_tree(fold, t, (lk_range){at.first + half, at.n - half}, i));
 }
 
 static inline void element_put(lk_fold fold, lk_dtype t, union element e, void *to)
@@ -183,8 +183,8 @@ static inline void element_put(lk_fold fold, lk_dtype t, union element e, void *
     memcpy(to, is_half(t) ? (const void *)&half : &e, (size_t)element_size(fold, t));
 }
 
-/* A node of the tree over all elements [from, from + count), as ranks give it. */
-static inline void node_put(lk_fold fold, lk_dtype t, lk_node at, int64_t from, int64_t count,
+/* A subtree over all elements [from, from + count), as ranks give it. */
+static inline void node_put(lk_fold fold, lk_dtype t, lk_range at, int64_t from, int64_t count,
                             void *out)
 {
     for (int64_t i = 0; i < count; i++)
@@ -197,7 +197,7 @@ static inline void fold_put(lk_fold fold, lk_dtype t, int64_t pieces, int64_t fr
                             void *out)
 {
     for (int64_t i = 0; i < count; i++) {
-        union element e = element_tree(fold, t, (lk_node){0, pieces}, from + i);
+        union element e = element_tree(fold, t, (lk_range){0, pieces}, from + i);
         if (fold == LK_FOLD_AVG && t == LK_F64)
             e.f64 /= (double)pieces;
         else if (fold == LK_FOLD_AVG)
@@ -206,7 +206,7 @@ static inline void fold_put(lk_fold fold, lk_dtype t, int64_t pieces, int64_t fr
     }
 }
 
-/* This rank's input: its nodes, or of f16 and bf16 its pieces, `stride` elements apart (0: no gap),
+/* This rank's input: its subtrees, or of f16 and bf16 its pieces, `stride` elements apart (0: no gap),
  * with NaN in the gaps; to be freed. */
 static inline void *input_apart(lk_comm *comm, const lk_collective *c, int64_t pieces,
                                 int64_t count)
@@ -214,12 +214,12 @@ static inline void *input_apart(lk_comm *comm, const lk_collective *c, int64_t p
     lk_fold fold = c->fold;
     lk_dtype t = c->dtype;
     int64_t stride = c->stride ? c->stride : count;
-    lk_run run = lk_run_of(pieces, lk_comm_rank(comm), lk_comm_size(comm));
-    lk_node node[LK_MAX_NODES];
-    int n = lk_run_nodes(run, node);
-    for (int64_t i = 0; is_half(t) && i < run.n; i++)
-        node[i] = (lk_node){run.first + i, 1};
-    n = is_half(t) ? (int)run.n : n;
+    lk_range range = lk_range_split(pieces, lk_comm_rank(comm), lk_comm_size(comm));
+    lk_range node[LK_MAX_SUBTREES];
+    int n = lk_range_subtrees(pieces, range, node);
+    for (int64_t i = 0; is_half(t) && i < range.n; i++)
+        node[i] = (lk_range){range.first + i, 1};
+    n = is_half(t) ? (int)range.n : n;
     char *in;
     ASSERT_OK(lk_alloc(&in, n * stride, (size_t)element_size(fold, t)));
     memset(in, 0xff, (size_t)(n * stride * element_size(fold, t)));

@@ -59,9 +59,9 @@ static void uneven_runs_change_nothing(lk_comm *comm)
     int64_t first[9] = {0}; /* all but the last piece on the first rank; middle ones have none */
     for (int r = 1; r <= size; r++)
         first[r] = r == size ? PIECES : PIECES - 1;
-    lk_node node[LK_MAX_NODES];
-    int n = lk_run_nodes((lk_run){PIECES, first[rank], first[rank + 1] - first[rank]}, node);
-    float in[LK_MAX_NODES * COUNT], out[COUNT], want[COUNT];
+    lk_range node[LK_MAX_SUBTREES];
+    int n = lk_range_subtrees(PIECES, (lk_range){first[rank], first[rank + 1] - first[rank]}, node);
+    float in[LK_MAX_SUBTREES * COUNT], out[COUNT], want[COUNT];
     for (int k = 0; k < n; k++)
         tree_of(node[k].first, node[k].n, COUNT, in + k * COUNT);
     tree_of(0, PIECES, COUNT, want);

@@ -242,11 +242,12 @@ static void misuse_is_refused(lk_comm *comm)
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(9, 2), 1, &x));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2), 1, &g));
     lk_dist_batch batch = {.comm = comm, .samples = 8, .pieces = 8, .first = first};
-    lk_run mine = {8, first[lk_comm_rank(comm)],
-                   first[lk_comm_rank(comm) + 1] - first[lk_comm_rank(comm)]};
-    bool node = lk_run_nodes(mine, NULL) <= 1;
-    ASSERT_FAILS(lk_dist_batch_norm(&batch, x, g, g, NULL, "t", out), node ? LK_ESHAPE : LK_EINVAL,
-                 node ? "batch_norm of 9 samples, where this rank has" : "are not one node");
+    lk_range mine = {first[lk_comm_rank(comm)],
+                     first[lk_comm_rank(comm) + 1] - first[lk_comm_rank(comm)]};
+    bool subtree = lk_range_subtrees(8, mine, NULL) <= 1;
+    ASSERT_FAILS(lk_dist_batch_norm(&batch, x, g, g, NULL, "t", out),
+                 subtree ? LK_ESHAPE : LK_EINVAL,
+                 subtree ? "batch_norm of 9 samples, where this rank has" : "are not one subtree");
     batch.samples = 0;
     ASSERT_FAILS(lk_dist_batch_norm(&batch, x, g, g, NULL, "t", out), LK_EINVAL, "0 samples");
     ASSERT_FAILS(lk_dist_batch_norm(NULL, x, g, g, NULL, "t", out), LK_EINVAL, "batch or out");

@@ -161,7 +161,7 @@ static void nodes_and_parts_are_watched(lk_comm *comm)
                        .stride = 4};
     in[3] = NAN; /* between the vectors */
     ASSERT_OK(lk_coll_run(comm, &c));
-    int last = lk_run_nodes(lk_run_of(3 * size, 0, size), NULL) - 1;
+    int last = lk_range_subtrees(3 * size, lk_range_split(3 * size, 0, size), NULL) - 1;
     in[4 * last + 1] = rank == 0 ? INFINITY : 0;
     ASSERT_FAILS(lk_coll_run(comm, &c), LK_ENAN,
                  "rank 0 gives inf at index 1 of allreduce(\"pieces\"");

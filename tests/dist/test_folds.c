@@ -242,8 +242,8 @@ static void check_parts(lk_comm *comm, lk_shared *shared, int64_t pieces, enum f
                        .offsets = offsets,
                        .stride = extent + 16 * rank + 7,
                        .pieces = pieces};
-    lk_node node[LK_MAX_NODES];
-    int n = lk_run_nodes(lk_run_of(pieces, rank, size), node);
+    lk_range node[LK_MAX_SUBTREES];
+    int n = lk_range_subtrees(pieces, lk_range_split(pieces, rank, size), node);
     int64_t bytes = n * c.stride * 4;
     float *in = lk_shared_data(shared, lk_comm_intra_rank(comm)), *out, *given, *want;
     ASSERT_TRUE(bytes + 64 * size <= lk_shared_bytes(shared, lk_comm_intra_rank(comm)));

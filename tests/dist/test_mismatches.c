@@ -164,13 +164,13 @@ struct doing {
     bool errs;
 };
 
-/* Where the run of each rank begins; of the one that errs the first gives one piece to the second. */
-static const int64_t *runs_of(const struct doing *d, int64_t pieces, int64_t *first)
+/* Where the range of each rank begins; of the one that errs the first gives one piece to the second. */
+static const int64_t *ranges_of(const struct doing *d, int64_t pieces, int64_t *first)
 {
     first[0] = 0;
     for (int r = 0; r < d->size; r++) {
-        lk_run run = lk_run_of(pieces, r, d->size);
-        first[r + 1] = run.first + run.n;
+        lk_range range = lk_range_split(pieces, r, d->size);
+        first[r + 1] = range.first + range.n;
     }
     first[1] -= d->errs;
     return first;
@@ -203,7 +203,7 @@ static lk_status make_call(const struct doing *d, const char *name)
         c.pieces = d->errs ? 6 : 8;
     if (m->kind == RUNS) {
         c.pieces = 8;
-        c.first = runs_of(d, c.pieces, first);
+        c.first = ranges_of(d, c.pieces, first);
     }
     for (int r = 0; r < d->size; r++)
         counts[r] = m->count;

@@ -65,8 +65,8 @@ static void gradients_do_travel_during_backward(lk_comm *comm)
     lk_trainer *t = lk_job_trainer(job);
     lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, 0)};
     int64_t piece = lk_loader_piece(t->spec.train);
-    lk_run run = lk_team_begin(t->team, batch.size / piece, batch.size);
-    ASSERT_OK(lk_loader_get(t->spec.train, 0, 0, run.first * piece, run.n * piece, &batch));
+    lk_range range = lk_team_begin(t->team, batch.size / piece, batch.size);
+    ASSERT_OK(lk_loader_get(t->spec.train, 0, 0, range.first * piece, range.n * piece, &batch));
     lk_team_watch(t->team, t->tape);
     ASSERT_OK(lk__block_pass(t, &batch, lk_team_sums(t->team, 0), &(lk_step_time){0}));
     ASSERT_TRUE(t->team->n_buckets > 2);
@@ -353,7 +353,7 @@ static void a_step_that_one_rank_cannot_do_is_done_by_none(lk_comm *comm)
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     uint64_t before = lk_trainer_hash(s.trainer);
     lk_status st = lk_trainer_step(s.trainer, NULL);
-    lk_run mine = lk_run_of(8, lk_comm_rank(comm), lk_comm_size(comm));
+    lk_range mine = lk_range_split(8, lk_comm_rank(comm), lk_comm_size(comm));
     bool bad = mine.first <= 1 && mine.first + mine.n > 1;
     ASSERT_EQ(st, LK_EIO);
     ASSERT_TRUE(bad == (strncmp(lk_error_message(), "rank ", 5) != 0));

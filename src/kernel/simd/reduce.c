@@ -1,4 +1,4 @@
-/* Inner loops of reductions: contiguous rows, blocks of columns, and nodes of the tree. */
+/* Inner loops of reductions: contiguous rows, blocks of columns, and joins. */
 #include "kernel/reduce.h"
 
 #include "kernel/simd/lanes.h"

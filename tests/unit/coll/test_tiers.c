@@ -26,10 +26,10 @@ static lk_collective call_of(const float *in, float *out, int64_t count, int64_t
 static lk_status compare(lk_comm *comm, int64_t count, int64_t pieces, const int64_t *first)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
-    lk_run run = lk_run_of(pieces ? pieces : size, rank, size);
+    lk_range range = lk_range_split(pieces ? pieces : size, rank, size);
     if (first)
-        run = (lk_run){pieces, first[rank], first[rank + 1] - first[rank]};
-    int n = lk_run_nodes(run, NULL);
+        range = (lk_range){first[rank], first[rank + 1] - first[rank]};
+    int n = lk_range_subtrees(pieces ? pieces : size, range, NULL);
     lk_status st;
     float *in = NULL, *out = NULL, *want = NULL;
     LK_TRY_TO(done, lk_alloc(&in, n * count, sizeof *in));

@@ -39,9 +39,9 @@ static void thousand_ranks(void)
 static lk_status canonical(lk_comm *comm, void *arg)
 {
     float *sum = arg, x[512], y;
-    lk_node node[LK_MAX_NODES];
-    lk_run run = lk_run_of(4096, lk_comm_rank(comm), lk_comm_size(comm));
-    int n = lk_run_nodes(run, node);
+    lk_range node[LK_MAX_SUBTREES];
+    lk_range range = lk_range_split(4096, lk_comm_rank(comm), lk_comm_size(comm));
+    int n = lk_range_subtrees(4096, range, node);
     for (int k = 0; k < n; k++) {
         /* The node's own tree; the values are powers of two, so the pieces are joined by hand. */
         float level[13];
