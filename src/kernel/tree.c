@@ -1,14 +1,6 @@
-/* The fixed tree as a stream: a binary counter of partial sums.
- *
- * After n pieces, level k holds a sum of 2^k pieces where bit k of n is set.  A new piece is carried
- * upwards through the levels that are full, the older sum always the first operand:
- *
- *     n = 3 (levels 0, 1)      level 0 + piece  ->  level 1 + that  ->  level 2
- *
- * and at the end the levels are joined from the lowest up.  That is the tree of reduce.h.  A level's
- * buffer moves with its sum, so there are never more buffers than sums at one time.
- */
+/* The tree over vectors as a stream: partials.h, with the threads that add. */
 #include "base/fpenv.h"
+#include "base/partials.h"
 #include "kernel/parallel.h"
 #include "kernel/reduce.h"
 
@@ -17,7 +9,6 @@
 #include <string.h>
 
 enum {
-    MAX_LEVELS = 63,
     SLICE_BYTES = 4096, /* carried through all levels while it is in cache */
     GRAIN_SLICES = 32,
 };
@@ -25,8 +16,7 @@ enum {
 struct lk_tree {
     int64_t count, elem;
     lk_dtype dtype;
-    int64_t n_pieces;
-    unsigned char *level[MAX_LEVELS + 1];
+    lk__partials sums;
 };
 
 lk_status lk_tree_new(lk_dtype dtype, int64_t count, lk_tree **out)
@@ -52,14 +42,14 @@ void lk_tree_free(lk_tree *t)
 {
     if (!t)
         return;
-    for (int k = 0; k <= MAX_LEVELS; k++)
-        lk_free(t->level[k]);
+    for (int k = 0; k <= LK__LEVELS; k++)
+        lk_free(t->sums.level[k]);
     lk_free(t);
 }
 
 /* sum[i] = sum[i] + sum[i - 1] for i = 1 ... n - 1: each is older than the one before. */
 struct chain {
-    unsigned char *sum[MAX_LEVELS + 2];
+    void *sum[LK__CHAIN];
     int n;
     int64_t bytes, elem;
     lk__reduce_join_fn *join;
@@ -72,7 +62,7 @@ static void chain_tasks(void *arg, int64_t first, int64_t last)
         int64_t at = i * SLICE_BYTES;
         int64_t n = (c->bytes - at < SLICE_BYTES ? c->bytes - at : SLICE_BYTES) / c->elem;
         for (int k = 1; k < c->n; k++)
-            c->join(n, c->sum[k] + at, c->sum[k - 1] + at);
+            c->join(n, (char *)c->sum[k] + at, (char *)c->sum[k - 1] + at);
     }
 }
 
@@ -94,22 +84,17 @@ lk_status lk_tree_push(lk_tree *t, const void *piece)
     LK_CHECK(t, LK_EINVAL, "lk_tree_push: the tree is NULL");
     LK_CHECK(piece || t->count == 0, LK_EINVAL, "lk_tree_push: the piece of %lld elements is NULL",
              (long long)t->count);
-    int full = __builtin_ctzll(~(unsigned long long)t->n_pieces);
-    if (full == 0) {
-        if (!t->level[0])
-            LK_TRY(lk_alloc(&t->level[0], t->count, (size_t)t->elem));
-        if (t->count > 0)
-            memcpy(t->level[0], piece, (size_t)(t->count * t->elem));
-    } else {
-        /* The piece is only read: it is the first of the chain. */
-        struct chain c = {.sum = {(unsigned char *)(uintptr_t)piece}, .n = full + 1};
-        memcpy(&c.sum[1], t->level, (size_t)full * sizeof t->level[0]);
+    struct chain c;
+    c.n = lk__partials_chain(&t->sums, piece, c.sum);
+    if (c.n > 1) {
         LK_TRY(chain_join(t, &c));
-        unsigned char *spare = t->level[full];
-        t->level[full] = t->level[full - 1];
-        t->level[full - 1] = spare;
+    } else {
+        if (!t->sums.level[0])
+            LK_TRY(lk_alloc(&t->sums.level[0], t->count, (size_t)t->elem));
+        if (t->count > 0)
+            memcpy(t->sums.level[0], piece, (size_t)(t->count * t->elem));
     }
-    t->n_pieces++;
+    lk__partials_carry(&t->sums);
     return LK_OK;
 }
 
@@ -120,10 +105,8 @@ lk_status lk_tree_finish(lk_tree *t, void *sum)
     LK_CHECK(t, LK_EINVAL, "lk_tree_finish: the tree is NULL");
     LK_CHECK(sum || t->count == 0, LK_EINVAL, "lk_tree_finish: the sum of %lld elements is NULL",
              (long long)t->count);
-    struct chain c = {.n = 0};
-    for (int k = 0; k < MAX_LEVELS; k++)
-        if (t->n_pieces >> k & 1)
-            c.sum[c.n++] = t->level[k];
+    struct chain c;
+    c.n = lk__partials_rest(&t->sums, c.sum);
     if (c.n > 1)
         LK_TRY(chain_join(t, &c));
     size_t bytes = (size_t)(t->count * t->elem);
@@ -131,6 +114,6 @@ lk_status lk_tree_finish(lk_tree *t, void *sum)
         memcpy(sum, c.sum[c.n - 1], bytes);
     else if (bytes > 0)
         memset(sum, 0, bytes);
-    t->n_pieces = 0;
+    t->sums.n = 0;
     return LK_OK;
 }

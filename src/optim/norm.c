@@ -1,46 +1,54 @@
 /* The norm of all gradients: the squares of each slice by pieces, slices joined in their order by the
  * fixed tree. */
 #include "base/fpenv.h"
+#include "base/partials.h"
 
 #include <lockstep/optim.h>
 #include <lockstep/reduce.h>
 
 #include <math.h>
 
-enum { PIECE = 4096, LEVELS = 64 };
+enum { PIECE = 4096 };
 
-/* A tree that holds the open partial sums: level k has seen 2^k slices. */
-typedef struct partials {
-    double sum[LEVELS];
-    int64_t n;
-} partials;
+/* The sums so far, one double each. */
+typedef struct tree {
+    lk__partials sums;
+    double room[LK__LEVELS + 1];
+} tree;
 
-static void push(partials *p, double value)
+static double *chain_join(void **chain, int n)
 {
-    int level = 0;
-    for (int64_t bits = p->n++; bits % 2; bits /= 2)
-        value = p->sum[level++] + value;
-    p->sum[level] = value;
+    for (int i = 1; i < n; i++)
+        *(double *)chain[i] += *(double *)chain[i - 1];
+    return chain[n - 1];
 }
 
-static double finish(const partials *p)
+static void push(tree *t, double value)
 {
-    double sum = 0;
-    bool any = false;
-    for (int level = 0; level < LEVELS && p->n >> level; level++)
-        if ((p->n >> level) % 2) {
-            sum = any ? p->sum[level] + sum : p->sum[level];
-            any = true;
-        }
-    return sum;
+    void *chain[LK__CHAIN];
+    int n = lk__partials_chain(&t->sums, &value, chain);
+    double sum = *chain_join(chain, n);
+    if (n == 1)
+        *(double *)t->sums.level[0] = sum;
+    lk__partials_carry(&t->sums);
+}
+
+static double finish(const tree *t)
+{
+    void *chain[LK__CHAIN];
+    int n = lk__partials_rest(&t->sums, chain);
+    return n > 0 ? *chain_join(chain, n) : 0;
 }
 
 lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads, double *out)
 {
     LK_FP_GUARD();
     lk_layout *layout = lk_slab_layout(params);
-    partials all = {.n = 0};
+    tree all;
     lk_slab_slice slice;
+    all.sums.n = 0;
+    for (int k = 0; k <= LK__LEVELS; k++)
+        all.sums.level[k] = &all.room[k];
     for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
         union {
             float f32;

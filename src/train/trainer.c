@@ -205,8 +205,8 @@ void lk_trainer_free(lk_trainer *t)
         return;
     lk_tape_free(t->tape);
     lk_tape_free(t->viewing);
-    for (int i = 0; i < LK__TREE_LEVELS; i++)
-        lk_sums_free(t->level[i]);
+    for (int i = 0; i <= LK__LEVELS; i++)
+        lk_sums_free(t->pieces.level[i]);
     lk_sums_free(t->spare);
     lk_tensor_free(t->seed);
     lk_free(t->batch_loss);

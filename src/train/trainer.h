@@ -2,13 +2,12 @@
 #ifndef LK_TRAIN_TRAINER_H
 #define LK_TRAIN_TRAINER_H
 
+#include "base/partials.h"
 #include "parallel/agree.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/op.h>
 #include <lockstep/train.h>
-
-enum { LK__TREE_LEVELS = 48 };
 
 /* What ranks tell each other with the sums of a step: how many of them ... */
 enum {
@@ -35,16 +34,16 @@ struct lk_trainer {
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;
     lk_team *team;
-    bool shares;                     /* the node has one copy, of which this rank updates a share */
-    lk_slab *placed;                 /* its parameters */
-    lk_tape *tape;                   /* of steps */
-    lk_tape *viewing;                /* of evaluation */
-    lk_tensor *seed;                 /* of backward: one over the samples of the batch */
-    lk_sums *level[LK__TREE_LEVELS]; /* partial sums of the tree, by level; made when needed */
-    lk_sums *spare;                  /* the next piece's */
-    lk__counts seen;                 /* by the steps since the last score: this rank's numbers */
-    lk__counts viewed;               /* by an evaluation */
-    double *batch_loss;              /* of an evaluation, by batch */
+    bool shares;         /* the node has one copy, of which this rank updates a share */
+    lk_slab *placed;     /* its parameters */
+    lk_tape *tape;       /* of steps */
+    lk_tape *viewing;    /* of evaluation */
+    lk_tensor *seed;     /* of backward: one over the samples of the batch */
+    lk__partials pieces; /* of a block: their lk_sums, made when needed */
+    lk_sums *spare;      /* the next piece's */
+    lk__counts seen;     /* by the steps since the last score: this rank's numbers */
+    lk__counts viewed;   /* by an evaluation */
+    double *batch_loss;  /* of an evaluation, by batch */
     int64_t max_batch_loss;
     double note[LK__NOTES], heard[LK__NOTES]; /* to tell, and told by all ranks in the last step */
     int64_t step;
