@@ -177,7 +177,7 @@ int verb_failed_with(lk_status st, const char *where)
         return verb_failed();
     (void)verb_refuse("%s%s%s", where ? where : "", where ? ": " : "", lk_error_message());
     lk_error_clear();
-    return is_usage(st) && where ? LK_EXIT_USAGE : LK_EXIT_FAILED;
+    return is_usage(st) ? LK_EXIT_USAGE : LK_EXIT_FAILED;
 }
 
 int verb_refuse(const char *fmt, ...)

@@ -74,10 +74,10 @@ int verb_failed(void);
 
 /**
  * As verb_failed(), in one line where the message says all there is to know: of what does not fit
- * together, files, memory, and numbers that are not finite.
+ * together, files, memory, and numbers that are not finite.  What does not fit together is a wrong
+ * use, LK_EXIT_USAGE.
  *
- * `where`, an experiment, is put before the message; what does not fit together in it is a wrong use,
- * LK_EXIT_USAGE.  NULL: the message says where.
+ * `where`, an experiment, is put before the message.  NULL: the message says where.
  */
 int verb_failed_with(lk_status st, const char *where);
 

@@ -357,7 +357,7 @@ static int allreduce_run(const void *given, int n_operands, char **operand)
     if (status == LK_EXIT_DONE) {
         bool threads = !comm || (!b.o->transport && strcmp(lk_comm_transport(comm), "self") == 0);
         lk_status st = threads ? lk_run_local((int)b.o->ranks, rank_run, &b) : rank_run(comm, &b);
-        status = st == LK_OK ? LK_EXIT_DONE : verb_failed();
+        status = st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
     }
     ranks_close(comm);
     return status;

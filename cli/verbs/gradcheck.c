@@ -222,7 +222,7 @@ static int nodes_run(struct nodes *run, lk_comm *comm)
     lk_status st = comm ? nodes_check(comm, run)
                         : lk_run_local(o->ranks > 0 ? (int)o->ranks : 2, nodes_check, run);
     if (st != LK_OK)
-        return verb_failed();
+        return verb_failed_with(st, NULL);
     return run->failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 

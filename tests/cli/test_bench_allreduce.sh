@@ -34,9 +34,9 @@ status 2 "$lockstep" bench allreduce --sizes 8,6
 err 'a size is a multiple of 4 bytes'
 status 2 "$lockstep" bench allreduce --checks maybe
 err 'give on or off'
-status 1 "$lockstep" bench allreduce --transport local --algorithm nope --sizes 8
+status 2 "$lockstep" bench allreduce --transport local --algorithm nope --sizes 8
 err 'no allreduce algorithm named "nope"; the names are'
-status 1 "$lockstep" bench allreduce --transport local --against mpi --sizes 8
+status 2 "$lockstep" bench allreduce --transport local --against mpi --sizes 8
 err 'it needs ranks that are MPI processes'
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -93,22 +93,22 @@ err "$work/none.npz: cannot be opened"
 [ "$(awk '/safetensors/ { print $1 }' "$work/out" | uniq | wc -l)" -eq 2 ] || fail 'one hash for two'
 
 # what cannot be done is said
-status 1 "$lockstep" ckpt export "$work/a.safetensors" "$work/x.npy"
+status 2 "$lockstep" ckpt export "$work/a.safetensors" "$work/x.npy"
 err 'x.npy: a .npy file holds one array, not 2'
-status 1 "$lockstep" ckpt export "$work/a.safetensors" "$work/x.npy" --tensor v
+status 2 "$lockstep" ckpt export "$work/a.safetensors" "$work/x.npy" --tensor v
 err 'has no tensor "v"'
-status 1 "$lockstep" ckpt export "$work/a.safetensors" "$work/x.pt"
+status 2 "$lockstep" ckpt export "$work/a.safetensors" "$work/x.pt"
 err 'x.pt: the name ends neither in .safetensors nor in .npz or .npy'
-status 1 "$lockstep" ckpt import "$work/w.npy" "$work/w.npy" "$work/x.safetensors"
+status 2 "$lockstep" ckpt import "$work/w.npy" "$work/w.npy" "$work/x.safetensors"
 err 'the tensor "w" is there twice'
-status 1 "$lockstep" ckpt inspect "$work"
+status 2 "$lockstep" ckpt inspect "$work"
 err 'a folder without checkpoints in it'
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'
 printf 'abc' >"$work/broken.safetensors"
 status 1 "$lockstep" ckpt inspect "$work/broken.safetensors"
 err 'broken.safetensors: offset 0: the length of the header needs 8 bytes'
 file half "{\"h\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]}}" '\200\077'
-status 1 "$lockstep" ckpt export "$work/half.safetensors" "$work/x.npz"
+status 2 "$lockstep" ckpt export "$work/half.safetensors" "$work/x.npz"
 err '.npy has no type for bf16'
 for x in npy pt safetensors npz; do
     [ ! -e "$work/x.$x" ] || fail "a failure left x.$x"
@@ -186,6 +186,6 @@ $python -c "import numpy, sys; assert sorted(numpy.load(sys.argv[1]).files) == [
 
 # A table that has no row has no titles.
 mkdir "$work/nothing"
-status 1 "$lockstep" ckpt hash "$work/nothing"
+status 2 "$lockstep" ckpt hash "$work/nothing"
 err 'a folder without checkpoints in it'
 no_out

@@ -51,26 +51,26 @@ status 0 "$lockstep" data inspect --json "$work/nan.raw" --type raw --options 'd
 out '"mean": null'
 
 # sets that are not there, files that are none
-status 1 "$lockstep" data convert "$work/a.npz" "$work/b.npz" --set test
+status 2 "$lockstep" data convert "$work/a.npz" "$work/b.npz" --set test
 err 'it has no test set'
-status 1 "$lockstep" data convert "$work/a.npz" "$work/b.npy"
+status 2 "$lockstep" data convert "$work/a.npz" "$work/b.npy"
 err '.npy holds one field'
-status 1 "$lockstep" data convert "$work/a.npz" "$work/b.xyz"
+status 2 "$lockstep" data convert "$work/a.npz" "$work/b.xyz"
 err 'tells no format to write: name one (lockstep data convert: --to)'
 echo 'no numbers' >"$work/strange.xyz"
-status 1 "$lockstep" data inspect "$work/strange.xyz"
+status 2 "$lockstep" data inspect "$work/strange.xyz"
 err 'tell no format: name one (lockstep data: --type)'
-status 1 "$lockstep" data convert "$work/strange.xyz" "$work/b.npz"
+status 2 "$lockstep" data convert "$work/strange.xyz" "$work/b.npz"
 err 'tell no format: name one (lockstep data: --type)'
-status 1 "$lockstep" data convert "$work/a.npz" "$work/b" --to glyphs
+status 2 "$lockstep" data convert "$work/a.npz" "$work/b" --to glyphs
 err 'is only read, not written'
 status 1 "$lockstep" data inspect "$work/none"
 err "$work/none: there is no such file or folder"
-status 1 "$lockstep" data inspect
+status 2 "$lockstep" data inspect
 err 'name a file or folder'
-status 1 "$lockstep" data inspect "$work/a.npz" --type nzp
+status 2 "$lockstep" data inspect "$work/a.npz" --type nzp
 err 'did you mean "npz"?'
-status 1 "$lockstep" data inspect --type glyphs "$work/a.npz"
+status 2 "$lockstep" data inspect --type glyphs "$work/a.npz"
 err 'reads no file'
 head -c 1000 "$work/a.tfrecord" >"$work/cut.tfrecord"
 status 1 "$lockstep" data inspect "$work/cut.tfrecord"
@@ -85,7 +85,7 @@ LK_DATASETS="$work" status 0 "$lockstep" data convert --type mnist "$work/t.npz"
 err 'warning: mnist: no path is given'
 
 # A mistake is one line, without a trace.
-status 1 "$lockstep" data inspect --type glyphs "$work"
+status 2 "$lockstep" data inspect --type glyphs "$work"
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than a line'
 
 # real targets in records: trained where the loss takes them, refused with the reason where it does not
@@ -121,9 +121,9 @@ status 0 "$lockstep" data inspect --type csv "path=$work/two words.csv" "test=$w
 [ "$(grep -c '^test ' "$work/out")" -eq 2 ] || fail 'no test set'
 (cd "$work" && status 0 "$lockstep" data convert --type glyphs count=5 ./count=7.npz) || exit 1
 [ -s "$work/count=7.npz" ] || fail 'no file of that name'
-status 1 "$lockstep" data inspect --type glyphs cuont=20
+status 2 "$lockstep" data inspect --type glyphs cuont=20
 err 'did you mean "count"?'
-status 1 "$lockstep" data inspect --type glyphs 'a b=20'
+status 2 "$lockstep" data inspect --type glyphs 'a b=20'
 status 2 "$lockstep" data convert --type glyphs count=5
 err 'OUT, the file to write, is missing'
 status 2 "$lockstep" data convert a.npz b.npz c.npz
@@ -142,4 +142,4 @@ status 0 "$lockstep" data convert --type glyphs test_count=9 --set test --to idx
 status 0 "$lockstep" data inspect "$work/alone"
 out "$test"
 ! grep -q '^train' "$work/out" || fail 'a training set'
-status 1 "$lockstep" data convert --type glyphs --set validation --to idx "$work/alone"
+status 2 "$lockstep" data convert --type glyphs --set validation --to idx "$work/alone"

@@ -61,3 +61,8 @@ for mpi in openmpi mpich; do
     "$json" <"$work/out" || fail 'JSON'
     [ "$(grep -c '"pass": true' "$work/out")" -eq 2 ] || fail 'two nodes, each once'
 done
+
+# A name that there is not, in the environment too, is a wrong use.
+status 2 env LK_ALLREDUCE=rign "$lockstep" gradcheck --ranks 2 allreduce
+err 'LK_ALLREDUCE: no allreduce algorithm named "rign"'
+! grep -q '#0' "$work/err" || fail 'a trace'

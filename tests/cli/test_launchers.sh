@@ -13,7 +13,7 @@ refused()
 {
     text=$1
     shift
-    status 1 timeout 60 "$@"
+    status 2 timeout 60 "$@"
     err "$text"
     no_out
     ! grep -q '#0' "$work/err" || fail 'a trace'
@@ -63,12 +63,12 @@ done
 alone env LK_DEADLINE=1.5e1 "$lockstep" topo
 refused 'LK_FINITE is "yes": it must be 0 or 1' env LK_FINITE=yes "$lockstep" topo
 alone env LK_FINITE=0 "$lockstep" topo
-status 1 env "LK_LOCAL_NODES= 2" "$lockstep" run -n 2 --transport local -- topo
+status 2 env "LK_LOCAL_NODES= 2" "$lockstep" run -n 2 --transport local -- topo
 err 'LK_LOCAL_NODES is " 2": it must be a number from 1 to '
 
 # Modules are found from the program's place, wherever that was moved to; a message that there are none
 # names each folder that was looked in once.
-status 1 env LK_MPI_MODULES="$work/none" LK_MPI=mpich PMI_RANK=0 "$lockstep" topo
+status 2 env LK_MPI_MODULES="$work/none" LK_MPI=mpich PMI_RANK=0 "$lockstep" topo
 err "is in $work/none (LK_MPI_MODULES names another folder)"
 mkdir -p "$work/moved/bin"
 cp "$lockstep" "$work/moved/bin"

@@ -131,7 +131,7 @@ err 'unknown option "--n"; did you mean "-n"?'
 status 2 "$lockstep" run -n 2 trian
 err 'unknown verb "trian"; did you mean "train"?'
 
-status 1 env LK_LOCAL_NODES=x "$lockstep" run -n 2 --transport local topo
+status 2 env LK_LOCAL_NODES=x "$lockstep" run -n 2 --transport local topo
 err 'LK_LOCAL_NODES is "x": it must be a number'
 [ "$(wc -l <"$work/err")" -eq 2 ] || fail 'a trace for a mistake'
 
