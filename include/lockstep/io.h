@@ -110,7 +110,9 @@ typedef struct lk_tensors {
  * several, of which the newest that verifies is read.  The notes of a checkpoint are "step",
  * "identity", "state", "number.NAME" and "fact.NAME".  The caller owns `*out`.
  *
- * Errors: LK_EINVAL for a suffix that is none of these; LK_EIO for a file that cannot be read, is
+ * A file of another suffix is read if its first bytes are those of safetensors.
+ *
+ * Errors: LK_EINVAL for a file that is none of these; LK_EIO for a file that cannot be read, is
  * damaged or has a name that is not UTF-8 or there twice; LK_ENOTSUP for types that are not read;
  * LK_ENOMEM.
  */
@@ -142,13 +144,13 @@ LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const 
                                  int64_t n_notes) LK_NODISCARD;
 
 /**
- * Read parameters and state of a model, from NumPy's formats if the suffix is theirs; values are
- * converted if the file has another dtype.  Of a checkpoint (checkpoint.h) the tensors that the model does
+ * Read parameters and state of a model, from what lk_tensors_load() reads; values are converted if
+ * the file has another dtype.  Of a checkpoint (checkpoint.h) the tensors that the model does
  * not know are left out.
  *
  * Nothing is changed unless all fit.  Errors: LK_EINVAL naming a tensor that the file lacks (and a
  * similar one it has), or one that the model does not know; LK_ESHAPE naming both; LK_EDTYPE for
- * integers; those of lk_safetensors_open() and lk_tensors_load().
+ * integers; those of lk_tensors_load().
  */
 LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD;
 

@@ -42,6 +42,9 @@ lk_status lk__names_check(const char *what, const char **name, int64_t n) LK_NOD
 lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n, const lk_note *note,
                                  int64_t n_notes, char **out, int64_t *bytes) LK_NODISCARD;
 
+/** Whether the first bytes are those of a file, damaged or not: a length and {. */
+lk_status lk__safetensors_is(const lk__source *source, bool *out) LK_NODISCARD;
+
 /** Read the header of a source, which the file then owns, and check all of it. */
 lk_status lk__safetensors_parse(lk__source *source, lk_safetensors **out) LK_NODISCARD;
 

@@ -226,11 +226,27 @@ static lk_status names_check(lk_safetensors *f)
     return LK_OK;
 }
 
+lk_status lk__safetensors_is(const lk__source *source, bool *out)
+{
+    char first[LENGTH + 1];
+    *out = false;
+    if (lk__source_size(source) < (int64_t)sizeof first)
+        return LK_OK;
+    LK_TRY(lk__source_read(source, 0, first, sizeof first, "the first bytes"));
+    *out = first[LENGTH] == '{';
+    return LK_OK;
+}
+
 static lk_status parse(lk_safetensors *f)
 {
     unsigned char length[LENGTH];
     char *header = NULL;
+    bool is_one = false;
     LK_TRY(lk_arena_new(&f->arena));
+    LK_TRY(lk__safetensors_is(f->source, &is_one));
+    if (!is_one)
+        return LK_DAMAGED(f->source, 0, "%s",
+                          "this is no safetensors file, which begins with a length and {");
     LK_TRY(lk__source_read(f->source, 0, length, LENGTH, "the length of the header"));
     uint64_t n = lk__get_le(length, LENGTH);
     if (n > LK__SAFETENSORS_MAX_HEADER || (int64_t)n > lk__source_size(f->source) - LENGTH)
@@ -239,8 +255,7 @@ static lk_status parse(lk_safetensors *f)
     LK_TRY(lk__source_load(f->source, LENGTH, (int64_t)n, "the header", &header));
     lk__json j = {
         .name = lk__source_name(f->source), .text = header, .n = (int64_t)n, .base = LENGTH};
-    lk_status st = n > 0 && header[0] == '{' ? header_read(&j, f)
-                                             : lk__json_refuse(&j, "the header must begin with {");
+    lk_status st = header_read(&j, f);
     lk_free(header);
     LK_TRY(st);
     LK_TRY(places_check(f, LENGTH + (int64_t)n));

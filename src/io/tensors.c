@@ -11,22 +11,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum format { SAFETENSORS, NPZ, NPY, N_FORMATS } format;
+enum { N_SUFFIXES = 3 };
 
-static const char *const suffixes[N_FORMATS] = {".safetensors", ".npz", ".npy"};
+static const char *const suffixes[N_SUFFIXES] = {
+    [LK__SAFETENSORS] = ".safetensors", [LK__NPZ] = ".npz", [LK__NPY] = ".npy"};
 
-static lk_status format_of(const char *path, format *out)
+static bool has_suffix(const char *path, lk__form *out)
 {
-    for (int i = 0; i < N_FORMATS; i++)
+    for (int i = 0; i < N_SUFFIXES; i++)
         if (lk__path_ends(path, suffixes[i])) {
-            *out = (format)i;
-            return LK_OK;
+            *out = (lk__form)i;
+            return true;
         }
-    return LK_RAISE(LK_EINVAL, "%s: the name ends neither in .safetensors nor in .npz or .npy",
-                    path);
+    return false;
 }
 
 /* ---- reading ---- */
+
+lk_status lk__form_of(const char *path, lk__form *out)
+{
+    lk__source *s;
+    bool is_safetensors = false;
+    *out = LK__CHECKPOINT;
+    if (lk_checkpoint_is(path))
+        return LK_OK;
+    LK_CHECK(!lk__path_is_folder(path), LK_EINVAL,
+             "%s: a folder without checkpoints in it; those of a run are in its folder checkpoints",
+             path);
+    if (has_suffix(path, out))
+        return LK_OK;
+    LK_TRY(lk__source_open(path, &s));
+    lk_status st = lk__safetensors_is(s, &is_safetensors);
+    lk__source_free(s);
+    LK_TRY(st);
+    LK_CHECK(
+        is_safetensors, LK_EINVAL,
+        "%s: this is neither a .safetensors, .npz or .npy file nor a checkpoint, which are what "
+        "is read",
+        path);
+    *out = LK__SAFETENSORS;
+    return LK_OK;
+}
 
 lk_status lk__tensors_add(lk_tensors *t, int64_t *room, const char *name, size_t n,
                           lk_tensor *tensor)
@@ -118,11 +143,11 @@ static lk_status load_npy(const lk__source *s, const char *path, lk_tensors *t)
     return LK_OK;
 }
 
-static lk_status load_numpy(const char *path, format kind, lk_tensors *t)
+static lk_status load_numpy(const char *path, lk__form form, lk_tensors *t)
 {
     lk__source *s;
     LK_TRY(lk__source_open(path, &s));
-    lk_status st = kind == NPZ ? load_npz(s, t) : load_npy(s, path, t);
+    lk_status st = form == LK__NPZ ? load_npz(s, t) : load_npy(s, path, t);
     lk__source_free(s);
     LK_TRY(st);
     return LK_OK;
@@ -135,20 +160,15 @@ static int by_name(const void *a, const void *b)
 
 static lk_status load(const char *path, lk_tensors *t)
 {
-    format kind;
-    bool is_checkpoint = lk_checkpoint_is(path);
-    LK_CHECK(is_checkpoint || !lk__path_is_folder(path), LK_EINVAL,
-             "%s: a folder without checkpoints in it; those of a run are in its folder checkpoints",
-             path);
-    if (!is_checkpoint)
-        LK_TRY(format_of(path, &kind));
+    lk__form form;
+    LK_TRY(lk__form_of(path, &form));
     LK_TRY(lk_arena_new(&t->arena));
-    if (is_checkpoint)
+    if (form == LK__CHECKPOINT)
         LK_TRY(lk__tensors_load_checkpoint(path, t));
-    else if (kind == SAFETENSORS)
+    else if (form == LK__SAFETENSORS)
         LK_TRY(load_safetensors(path, t));
     else
-        LK_TRY(load_numpy(path, kind, t));
+        LK_TRY(load_numpy(path, form, t));
     if (t->n > 0)
         qsort(t->tensor, (size_t)t->n, sizeof *t->tensor, by_name);
     for (int64_t i = 0; i < t->n; i++) {
@@ -240,12 +260,13 @@ static lk_status save_npy(const char *path, const lk_named *tensor, int64_t n)
 lk_status lk_tensors_save(const char *path, const lk_named *tensor, int64_t n, const lk_note *note,
                           int64_t n_notes)
 {
-    format kind;
+    lk__form form;
     LK_CHECK(path && (tensor || n == 0), LK_EINVAL, "path or tensors are NULL");
-    LK_TRY(format_of(path, &kind));
-    if (kind == SAFETENSORS)
+    LK_CHECK(has_suffix(path, &form), LK_EINVAL,
+             "%s: the name ends neither in .safetensors nor in .npz or .npy", path);
+    if (form == LK__SAFETENSORS)
         LK_TRY(lk_safetensors_write(path, tensor, n, note, n_notes));
-    else if (kind == NPZ)
+    else if (form == LK__NPZ)
         LK_TRY(save_npz(path, tensor, n));
     else
         LK_TRY(save_npy(path, tensor, n));

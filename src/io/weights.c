@@ -1,8 +1,9 @@
 /* The weights of a model in a file: parameters, then state, by their names. */
 #include "io/weights.h"
 
+#include "io/tensors.h"
+
 #include <lockstep/alloc.h>
-#include <lockstep/checkpoint.h>
 #include <lockstep/suggest.h>
 
 #include <string.h>
@@ -128,12 +129,6 @@ static lk_status read_all(const weights *w, const lk_safetensors *file, lk_tenso
 
 /* ---- from tensors in memory: of a checkpoint, or of NumPy's files ---- */
 
-static bool is_numpy(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 4 && (strcmp(path + n - 4, ".npz") == 0 || strcmp(path + n - 4, ".npy") == 0);
-}
-
 static lk_status tensor_find(const lk_tensors *from, const char *path, const char *name,
                              const lk_tensor **out)
 {
@@ -160,7 +155,8 @@ static lk_status unknown_check(const weights *w, const lk_tensors *from, const c
     return LK_OK;
 }
 
-static lk_status copy_all(const weights *w, const lk_tensors *from, const char *path)
+/* A checkpoint has the optimizer's tensors as well; a file has none but the model's: `all`. */
+static lk_status copy_all(const weights *w, const lk_tensors *from, const char *path, bool all)
 {
     const lk_tensor *t = NULL;
     for (int64_t i = 0; i < w->n; i++) {
@@ -168,7 +164,7 @@ static lk_status copy_all(const weights *w, const lk_tensors *from, const char *
         LK_TRY(tensor_find(from, path, name, &t));
         LK_TRY(kind_check(path, name, lk_tensor_dtype(t), lk_tensor_shape(t), w->named[i].tensor));
     }
-    if (is_numpy(path)) /* a checkpoint has the optimizer's as well */
+    if (all)
         LK_TRY(unknown_check(w, from, path));
     for (int64_t i = 0; i < w->n; i++)
         LK_TRY(lk_tensor_copy(lk_tensors_find(from, w->named[i].name), w->named[i].tensor));
@@ -210,7 +206,7 @@ lk_status lk__weights_of_checkpoint(const lk_model *model, const char *path, lk_
     LK_TRY(lk__weights_copy(model, out));
     lk_status st = lk_tensors_load(path, &from);
     if (st == LK_OK)
-        st = copy_all(*out, from, path);
+        st = copy_all(*out, from, path, false);
     lk_tensors_free(from);
     if (st != LK_OK) {
         lk__weights_free(*out);
@@ -236,7 +232,7 @@ void lk__weights_free(lk__weights *w)
 
 /* ---- loading checkpoints and archives ---- */
 
-static lk_status load_tensors(lk_model *model, const char *path)
+static lk_status load_tensors(lk_model *model, const char *path, bool all)
 {
     weights w = {0};
     lk_tensors *from = NULL;
@@ -244,7 +240,7 @@ static lk_status load_tensors(lk_model *model, const char *path)
     if (st == LK_OK)
         st = weights_make(model, &w);
     if (st == LK_OK)
-        st = copy_all(&w, from, path);
+        st = copy_all(&w, from, path, all);
     weights_free(&w);
     lk_tensors_free(from);
     LK_TRY(st);
@@ -257,9 +253,11 @@ lk_status lk_weights_load(lk_model *model, const char *path)
     weights w = {0};
     lk_safetensors *file = NULL;
     lk_tensor **read = NULL;
+    lk__form form;
     LK_CHECK(model && path, LK_EINVAL, "model or path is NULL");
-    if (is_numpy(path) || lk_checkpoint_is(path))
-        return load_tensors(model, path);
+    LK_TRY(lk__form_of(path, &form));
+    if (form != LK__SAFETENSORS)
+        return load_tensors(model, path, form != LK__CHECKPOINT);
     LK_TRY_TO(done, lk_safetensors_open(path, &file));
     LK_TRY_TO(done, weights_make(model, &w));
     LK_TRY_TO(done, fit_check(&w, file, path));

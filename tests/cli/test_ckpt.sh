@@ -106,7 +106,7 @@ err 'a folder without checkpoints in it'
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'
 printf 'abc' >"$work/broken.safetensors"
 status 1 "$lockstep" ckpt inspect "$work/broken.safetensors"
-err 'broken.safetensors: offset 0: the length of the header needs 8 bytes'
+err 'broken.safetensors: offset 0: this is no safetensors file, which begins with a length and {'
 file half "{\"h\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]}}" '\200\077'
 status 2 "$lockstep" ckpt export "$work/half.safetensors" "$work/x.npz"
 err '.npy has no type for bf16'

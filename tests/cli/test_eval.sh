@@ -29,6 +29,10 @@ status 2 "$lockstep" eval "$work/few.yaml" "train.output=$work/run" parallel.dat
 err '9 ranks for a batch of 4 shards'
 status 1 "$lockstep" eval "$work/few.yaml" --weights "$work/none.safetensors" parallel.data=2
 [ "$(wc -l <"$work/err")" = 1 ] || fail 'more than a line'
+echo '1,2,3,4,5' >"$work/w.csv"
+status 2 "$lockstep" eval "$work/few.yaml" --weights "$work/w.csv" parallel.data=2
+err 'w.csv: this is neither a .safetensors, .npz or .npy file nor a checkpoint, which are what is read'
+[ "$(wc -l <"$work/err")" = 1 ] || fail 'more than a line'
 
 # Weights of NumPy's formats, as exported; those of another model are refused by name.
 status 0 "$lockstep" ckpt export "$work/run/weights.safetensors" "$work/weights.npz"

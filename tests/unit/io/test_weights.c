@@ -158,6 +158,26 @@ static void files_that_do_not_fit_change_nothing(void)
     lk_model_free(m);
 }
 
+static void a_file_that_holds_no_tensors_is_told_what_is_read(void)
+{
+    static const char what[] = "this is neither a .safetensors, .npz or .npy file nor a "
+                               "checkpoint, which are what is read";
+    static const char text[] = "weight,bias\n1,2\n", archive[] = "PK\3\4archive/data.pkl";
+    lk_model *m = model_make("head", 3, LK_F32, 1);
+    lk_tensors *t;
+    const char *const paths[] = {test_write("w.csv", text, strlen(text)), test_write("w", text, 1),
+                                 test_write("w.pt", archive, strlen(archive))};
+    for (int i = 0; i < 3; i++) {
+        refuse(m, paths[i], LK_EINVAL, what);
+        ASSERT_FAILS(lk_tensors_load(paths[i], &t), LK_EINVAL, what);
+    }
+    refuse(m, test_folder(), LK_EINVAL, "a folder without checkpoints in it");
+    refuse(m, test_write("w.safetensors", text, strlen(text)), LK_EIO,
+           "w.safetensors: offset 0: this is no safetensors file");
+    lk_model_free(m);
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
 /* The tensors of a model, to be changed and written again. */
 enum { MOST = 16 };
 
@@ -221,7 +241,7 @@ static void a_damaged_file_changes_nothing(void)
     ASSERT_OK(lk_weights_save(source, test_path("whole"), NULL, 0));
     unsigned char *bytes = test_read(test_path("whole"), &n);
     for (size_t cut = 0; cut < n; cut += 7)
-        refuse(m, test_write("cut", bytes, cut), LK_EIO, "cut: offset ");
+        refuse(m, test_write("cut.safetensors", bytes, cut), LK_EIO, "cut.safetensors: offset ");
     free(bytes);
     lk_model_free(m);
     lk_model_free(source);
@@ -248,5 +268,6 @@ static void every_allocation_may_fail(void)
 TEST_MAIN(TEST(weights_come_back_by_name), TEST(weights_come_from_an_archive),
           TEST(weights_come_from_a_checkpoint), TEST(another_dtype_is_converted),
           TEST(files_that_do_not_fit_change_nothing),
+          TEST(a_file_that_holds_no_tensors_is_told_what_is_read),
           TEST(a_tensor_too_many_too_few_or_of_integers_is_named),
           TEST(a_damaged_file_changes_nothing), TEST(every_allocation_may_fail))
