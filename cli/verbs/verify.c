@@ -166,27 +166,47 @@ static int where_read(struct verify *v)
     return LK_EXIT_DONE;
 }
 
+/* An allreduce that an option or a variable names, which is refused before the first configuration runs,
+ * as training on several ranks does. */
+static int algorithm_check(const struct verify *v, const char *who, const char *name)
+{
+    lk_coll_about about = {.measures_only = false};
+    bool fast = v->version[0].experiment->parallel.mode == LK_MODE_FAST, known = false;
+    for (int k = 0; !known && lk_coll_list(k, &about); k++)
+        known = strcmp(about.call, "allreduce") == 0 && strcmp(about.name, name) == 0;
+    if (!known)
+        return verb_refuse(COMMAND
+                           ": %s: there is no allreduce \"%s\"; see \"lockstep list collectives\"",
+                           who, name);
+    if (about.measures_only && !fast)
+        return verb_refuse(COMMAND
+                           ": %s: %s is there to measure against and may give other bits: leave it "
+                           "out, or give parallel.mode=fast",
+                           who, name);
+    return LK_EXIT_DONE;
+}
+
+/* What the environment names is for ranks that have others. */
+static bool is_several(const struct verify_options *o)
+{
+    for (int i = 0; i < o->ranks.n; i++)
+        if (o->ranks.item[i] > 1)
+            return true;
+    return false;
+}
+
 static int algorithms_check(const struct verify *v)
 {
     const struct verify_options *o = v->o;
-    bool fast = v->version[0].experiment->parallel.mode == LK_MODE_FAST;
-    for (int i = 0; i < o->algorithms.n; i++) {
-        lk_coll_about about = {.measures_only = false};
-        bool known = strcmp(o->algorithms.item[i], "auto") == 0;
-        for (int k = 0; !known && lk_coll_list(k, &about); k++)
-            known = strcmp(about.call, "allreduce") == 0 &&
-                    strcmp(about.name, o->algorithms.item[i]) == 0;
-        if (!known)
-            return verb_refuse(COMMAND ": option --algorithms: there is no allreduce \"%s\"; see "
-                                       "\"lockstep list collectives\"",
-                               o->algorithms.item[i]);
-        if (about.measures_only && !fast)
-            return verb_refuse(COMMAND
-                               ": option --algorithms: %s is there to measure against and may "
-                               "give other bits: leave it out, or give parallel.mode=fast",
-                               o->algorithms.item[i]);
+    int status = LK_EXIT_DONE;
+    for (int i = 0; status == LK_EXIT_DONE && i < o->algorithms.n; i++) {
+        const char *name = o->algorithms.item[i], *named = verify_named();
+        if (strcmp(name, "auto") != 0)
+            status = algorithm_check(v, "option --algorithms", name);
+        else if (named && !o->trace && is_several(o))
+            status = algorithm_check(v, "LK_ALLREDUCE", named);
     }
-    return LK_EXIT_DONE;
+    return status;
 }
 
 static int isas_read(struct verify *v)

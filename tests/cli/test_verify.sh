@@ -93,10 +93,14 @@ for named in chain dummy; do
     for verb in 'verify --ranks 1,2 --steps 2' 'run -n 2 --transport local -- train'; do
         # shellcheck disable=SC2086 # a list of words
         status 2 env LK_ALLREDUCE=$named "$lockstep" $verb "$work/net.yaml" parallel.update=each train.steps=2
-        err "LK_ALLREDUCE=$named is there to measure against and may give other bits"
-        err 'unset it, or give parallel.mode=fast'
+        grep -q "LK_ALLREDUCE.*$named is there to measure against and may give other bits" "$work/err" || fail 'no reason'
+        err 'or give parallel.mode=fast'
+        no_out
     done
 done
+status 2 env LK_ALLREDUCE=rign "$lockstep" verify "$work/net.yaml" --ranks 1,2 --steps 2
+err 'LK_ALLREDUCE: there is no allreduce "rign"; see "lockstep list collectives"'
+no_out
 status 2 "$lockstep" verify "$work/net.yaml" --ranks 1,2 --algorithms chain
 err 'may give other bits: leave it out, or give parallel.mode=fast'
 status 0 env LK_ALLREDUCE=chain "$lockstep" run -n 2 --transport local -- train "$work/net.yaml" \
