@@ -86,6 +86,35 @@ static bool environment_is_right(const char *command)
     return false;
 }
 
+/* Operand number `i` of those that must be there, as the usage line calls it; its length in `n`. */
+static const char *operand_name(const lk_verb *verb, int i, int *n)
+{
+    const char *word = verb->operands;
+    for (;; word += *n, word += strspn(word, " ")) {
+        bool optional = *word == '[';
+        *n = (int)strcspn(word, optional ? "]" : " ") + optional;
+        if (!optional && i-- == 0)
+            break;
+    }
+    if (*n > 3 && strncmp(word + *n - 3, "...", 3) == 0)
+        *n -= 3;
+    return word;
+}
+
+static int refuse_count(const lk_verb *verb, const char *command, int n, char **operand)
+{
+    int length = 0;
+    const char *missing = n < verb->min_operands ? operand_name(verb, n, &length) : NULL;
+    if (missing)
+        fprintf(stderr, "error: %s: %.*s is missing\n", command, length, missing);
+    else
+        fprintf(stderr, "error: %s: there is nothing to do with \"%s\"\n", command,
+                operand[verb->max_operands]);
+    fprintf(stderr, "  usage: %s [options]%s%s\n", command, *verb->operands ? " " : "",
+            verb->operands);
+    return LK_EXIT_USAGE;
+}
+
 static int read_arguments(const lk_verb *verb, const char *command, int argc, char **argv,
                           verb_call *out)
 {
@@ -103,14 +132,8 @@ static int read_arguments(const lk_verb *verb, const char *command, int argc, ch
     lk_status st = option_parse(&reader, argc, argv, &n);
     if (st != LK_OK)
         return st == LK_EINVAL ? LK_EXIT_USAGE : verb_failed();
-    if (n < verb->min_operands || n > verb->max_operands) {
-        bool extra = n > verb->max_operands;
-        fprintf(stderr, "error: %s: %s%s%s\n  usage: %s [options]%s%s\n", command,
-                extra ? "there is nothing to do with \"" : "something is missing",
-                extra ? argv[verb->max_operands] : "", extra ? "\"" : "", command,
-                *verb->operands ? " " : "", verb->operands);
-        return LK_EXIT_USAGE;
-    }
+    if (n < verb->min_operands || n > verb->max_operands)
+        return refuse_count(verb, command, n, argv);
     if (verb->computes && !environment_is_right(command))
         return LK_EXIT_USAGE;
     out->verb = verb;

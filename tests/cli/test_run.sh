@@ -125,7 +125,7 @@ err 'no MPI is named "lam"'
 status 2 "$lockstep" run -n 0x topo
 err 'option -n: "0x"'
 status 2 "$lockstep" run -n 2
-err 'something is missing'
+err 'lockstep run: VERB is missing'
 status 2 "$lockstep" run --n 2 topo
 err 'unknown option "--n"; did you mean "-n"?'
 status 2 "$lockstep" run -n 2 trian

@@ -44,6 +44,26 @@ status 2 "$lockstep" bench
 err 'say which kind'
 status 2 "$lockstep" bench kernel
 err 'unknown kind "kernel"; did you mean "kernels"?'
+# what is missing is named as the usage line names it
+while read -r missing verb; do
+    status 2 "$lockstep" $verb
+    err "error: lockstep ${verb% one}: $missing is missing"
+    err "  usage: lockstep ${verb% one} "
+done <<END
+FILE.yaml train
+FILE.yaml eval
+FILE.yaml verify
+FILE ckpt inspect
+FILE ckpt hash
+FILE ckpt import
+OUT ckpt import one
+FILE ckpt export
+OUT ckpt export one
+FIRST ckpt diff
+SECOND ckpt diff one
+OUT data convert
+VERB run
+END
 status 2 "$lockstep" info --jsno
 err 'unknown option "--jsno"; did you mean "--json"?'
 status 2 "$lockstep" info -x
