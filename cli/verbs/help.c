@@ -11,9 +11,21 @@ enum { NAME = 128 };
 /* What has been explained, and the name nearest to one that there is not. */
 struct answer {
     int n;
+    int n_kinds;      /* of which it is */
+    char alone[1024]; /* commands that explain one of them */
     lk_suggestion near;
-    char best[NAME];
+    char best[NAME]; /* what to type behind "lockstep help" for it */
 };
+
+/* Something that could have been meant, and how it is asked for. */
+static void consider(struct answer *a, const char *name, const char *of, const char *words)
+{
+    lk_suggest_consider(&a->near, name);
+    if (a->near.best != name)
+        return;
+    snprintf(a->best, sizeof a->best, "%s%s%s", of, *of ? " " : "", words);
+    a->near.best = a->best; /* names are borrowed for a moment only */
+}
 
 static void show_verb(const lk_verb *verb, const lk_verb *kind)
 {
@@ -62,7 +74,7 @@ static void show_verb_kinds(const char *name, struct answer *a)
         for (int j = 0; lk_verbs[i]->kinds && lk_verbs[i]->kinds[j]; j++) {
             const lk_verb *kind = lk_verbs[i]->kinds[j];
             char text[1024];
-            lk_suggest_consider(&a->near, kind->name);
+            consider(a, kind->name, lk_verbs[i]->name, kind->name);
             if (strcmp(kind->name, name) != 0)
                 continue;
             snprintf(text, sizeof text, "%s %s: %s; \"lockstep help %s %s\" explains it",
@@ -72,15 +84,14 @@ static void show_verb_kinds(const char *name, struct answer *a)
         }
 }
 
-/* Names are borrowed for a moment only: keep the nearest. */
-static void consider(void *arg, const thing *t)
+static void consider_thing(void *arg, const thing *t)
 {
-    struct answer *a = arg;
-    lk_suggest_consider(&a->near, t->name);
-    if (a->near.best == t->name) {
-        snprintf(a->best, sizeof a->best, "%s", t->name);
-        a->near.best = a->best;
-    }
+    consider(arg, t->name, "", t->name);
+}
+
+static void consider_of_kind(void *arg, const thing *t)
+{
+    consider(arg, t->name, t->kind, t->name);
 }
 
 /* `list` is what "lockstep list" shows all of. */
@@ -88,7 +99,7 @@ static int unknown(const char *what, const char *list, const struct answer *a)
 {
     fprintf(stderr, "error: lockstep help: unknown %s \"%s\"", what, a->near.wanted);
     if (lk_suggest_found(&a->near))
-        fprintf(stderr, "; did you mean \"%s\"?", a->near.best);
+        fprintf(stderr, "; did you mean \"lockstep help %s\"?", a->best);
     fprintf(stderr, "\n  run \"lockstep list%s%s\" for what there is\n", *list ? " " : "", list);
     return LK_EXIT_USAGE;
 }
@@ -101,7 +112,14 @@ static const lk_verb *verb_named(const char *name)
     return NULL;
 }
 
-/* Whatever is named so; cases of benches are no names but texts, and benches are kinds of a verb. */
+/* Cases of benches are no names but texts, and benches are kinds of a verb. */
+static bool has_names(int kind)
+{
+    return strcmp(things_singular(kind), "bench") != 0 &&
+           strcmp(things_singular(kind), "case") != 0;
+}
+
+/* Whatever is named so. */
 static void show_all(const char *name, struct answer *a)
 {
     int kind = things_find(name);
@@ -109,9 +127,17 @@ static void show_all(const char *name, struct answer *a)
         show_kind(kind);
         a->n++;
     }
-    for (int i = 0; things_plural(i); i++)
-        if (strcmp(things_singular(i), "bench") != 0 && strcmp(things_singular(i), "case") != 0)
+    for (int i = 0; things_plural(i); i++) {
+        int before = a->n;
+        if (has_names(i))
             things_each(i, name, show, a);
+        if (a->n == before)
+            continue;
+        size_t used = strlen(a->alone);
+        snprintf(a->alone + used, sizeof a->alone - used, "%slockstep help %s %s",
+                 a->n_kinds > 0 ? ", " : "one alone: ", things_singular(i), name);
+        a->n_kinds++;
+    }
     show_verb_kinds(name, a);
 }
 
@@ -119,12 +145,16 @@ static int help_name(const char *name)
 {
     struct answer a = {.near = {.wanted = name}};
     show_all(name, &a);
+    if (a.n_kinds > 1) {
+        putchar('\n');
+        option_wrap(stdout, 0, a.alone);
+    }
     if (a.n > 0)
         return LK_EXIT_DONE;
     for (int i = 0; things_plural(i); i++) {
-        lk_suggest_consider(&a.near, things_singular(i));
-        if (strcmp(things_singular(i), "peer") != 0)
-            things_each(i, NULL, consider, &a);
+        consider(&a, things_singular(i), "", things_singular(i));
+        if (has_names(i) && strcmp(things_singular(i), "peer") != 0)
+            things_each(i, NULL, consider_thing, &a);
     }
     return unknown("name", "all", &a);
 }
@@ -139,9 +169,9 @@ static int help_both(const char *first, const char *second)
     if (a.n > 0)
         return LK_EXIT_DONE;
     for (int i = 0; things_plural(i); i++)
-        lk_suggest_consider(&a.near, things_singular(i));
+        consider(&a, things_singular(i), things_singular(i), second);
     for (int i = 0; lk_verbs[i]; i++)
-        lk_suggest_consider(&a.near, lk_verbs[i]->name);
+        consider(&a, lk_verbs[i]->name, lk_verbs[i]->name, second);
     return unknown("kind or verb", "", &a);
 }
 
@@ -152,7 +182,7 @@ static int help_of_kind(int kind, const char *name)
     things_each(kind, name, show, &a);
     if (a.n > 0)
         return LK_EXIT_DONE;
-    things_each(kind, NULL, consider, &a);
+    things_each(kind, NULL, consider_of_kind, &a);
     return unknown(things_singular(kind), things_plural(kind), &a);
 }
 

@@ -29,10 +29,10 @@ out 'one of none, same'
 out 'of the inits'
 out 'name TEXT'
 status 2 "$lockstep" help layer covn
-err 'unknown layer "covn"; did you mean "conv"?'
+err 'unknown layer "covn"; did you mean "lockstep help layer conv"?'
 no_out
 status 2 "$lockstep" help lair conv
-err 'unknown kind or verb "lair"; did you mean "layer"?'
+err 'unknown kind or verb "lair"; did you mean "lockstep help layer conv"?'
 no_out
 
 # a name is enough, and where several things have it, all are shown
@@ -70,9 +70,9 @@ for name in covn acuracy adm allredcue; do
     no_out
 done
 status 2 "$lockstep" help covn
-err 'did you mean "conv"?'
+err 'did you mean "lockstep help conv"?'
 status 2 "$lockstep" help op cnov
-err 'unknown op "cnov"; did you mean "conv"?'
+err 'unknown op "cnov"; did you mean "lockstep help op conv"?'
 err 'run "lockstep list ops"'
 status 2 "$lockstep" help qqqqqq
 err 'unknown name "qqqqqq"'

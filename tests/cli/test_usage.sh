@@ -36,8 +36,21 @@ no_out
 status 2 "$lockstep" zzz
 err 'unknown verb "zzz"'
 if grep -q 'did you mean' "$work/err"; then fail 'a far-fetched suggestion'; fi
+# help offers what to type, and so it does where a name is that of several
 status 2 "$lockstep" help inf
-err 'did you mean "info"?'
+err 'did you mean "lockstep help info"?'
+status 2 "$lockstep" help linaer
+err 'did you mean "lockstep help linear"?'
+status 2 "$lockstep" help layer cnv
+err 'did you mean "lockstep help layer conv"?'
+status 2 "$lockstep" help leyer conv
+err 'did you mean "lockstep help layer conv"?'
+status 2 "$lockstep" help convrt
+err 'did you mean "lockstep help data convert"?'
+status 0 "$lockstep" help conv
+out 'one alone: lockstep help op conv, lockstep help layer conv'
+status 0 "$lockstep" help lenet
+! grep -q 'one alone' "$work/out" || fail 'one of one'
 status 2 "$lockstep" help info kernels
 err 'has no kinds'
 status 2 "$lockstep" bench
