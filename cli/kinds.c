@@ -46,11 +46,14 @@ void kind_help(const lk_kind *kind, const lk_entry *entry, FILE *to)
                 entry->name);
 }
 
-/* Text as a cell of a table. */
+/* Text as a cell of a table; a name between two backticks is code here too. */
 static void cell(FILE *to, const char *text)
 {
+    bool code = false;
     for (; *text; text++) {
-        if (strchr("|*_<`\\", *text))
+        if (*text == '`' && (code || strchr(text + 1, '`')))
+            code = !code;
+        else if (strchr(code ? "|" : "|*_<`\\", *text))
             fputc('\\', to);
         fputc(*text == '\n' ? ' ' : *text, to);
     }
