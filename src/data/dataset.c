@@ -20,8 +20,11 @@ struct lk_dataset {
     _Atomic uint64_t hash;
     _Atomic bool hashed;
     _Atomic bool compared; /* with those of other ranks */
-    char name[];           /* info.name */
+    char *title;           /* the name, and which set it is where that is known */
+    char name[];           /* info.name; the title behind it */
 };
+
+enum { SET_ROOM = sizeof ", validation set" };
 
 int64_t lk__field_bytes(const lk_field *f)
 {
@@ -95,11 +98,13 @@ lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *row,
     LK_TRY(check_info(info));
     lk_dataset *ds;
     size_t length = strlen(info->name) + 1;
-    LK_TRY(lk_alloc_zero(&ds, 1, sizeof *ds + length));
+    LK_TRY(lk_alloc_zero(&ds, 1, sizeof *ds + 2 * length + SET_ROOM));
     atomic_init(&ds->holders, 1);
     ds->info = *info;
     memcpy(ds->name, info->name, length);
     ds->info.name = ds->name;
+    ds->title = ds->name + length;
+    memcpy(ds->title, info->name, length);
     for (int f = 0; f < info->n_fields; f++)
         ds->bytes[f] = lk__field_bytes(&info->field[f]);
     ds->row = row;
@@ -107,6 +112,17 @@ lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *row,
     ds->context = context;
     *out = ds;
     return LK_OK;
+}
+
+void lk__dataset_set_split(lk_dataset *ds, lk_split split)
+{
+    size_t length = strlen(ds->name);
+    snprintf(ds->title, length + SET_ROOM, "%s, %s set", ds->name, lk_split_name(split));
+}
+
+const char *lk__dataset_title(const lk_dataset *ds)
+{
+    return ds->title;
 }
 
 lk_dataset *lk_dataset_retain(lk_dataset *ds)
@@ -138,7 +154,7 @@ int lk_dataset_find(const lk_dataset *ds, const char *field)
 lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
 {
     LK_CHECK(index >= 0 && index < ds->info.count, LK_EINVAL,
-             "dataset %s: there is no sample %lld, it has %lld", ds->name, (long long)index,
+             "dataset %s: there is no sample %lld, it has %lld", ds->title, (long long)index,
              (long long)ds->info.count);
     LK_TRY(ds->row(ds->context, index, row));
     return LK_OK;
@@ -183,13 +199,13 @@ static lk_status check_target(const lk_dataset *ds, int f, int64_t n, lk_tensor 
     lk_shape want = {.ndim = field->shape.ndim + 1, .dim = {n}};
     memcpy(want.dim + 1, field->shape.dim, (size_t)field->shape.ndim * sizeof want.dim[0]);
     LK_CHECK(lk_tensor_dtype(t) == field->dtype, LK_EDTYPE,
-             "dataset %s: field \"%s\" is %s, the tensor for it %s", ds->name, field->name,
+             "dataset %s: field \"%s\" is %s, the tensor for it %s", ds->title, field->name,
              lk_dtype_name(field->dtype), lk_tensor_text(t).s);
     LK_CHECK(lk_shape_equal(lk_tensor_shape(t), want), LK_ESHAPE,
-             "dataset %s: %lld samples of field \"%s\" are %s, the tensor for them %s", ds->name,
+             "dataset %s: %lld samples of field \"%s\" are %s, the tensor for them %s", ds->title,
              (long long)n, field->name, lk_shape_text(want).s, lk_tensor_text(t).s);
     LK_CHECK(lk_tensor_is_contiguous(t), LK_EINVAL,
-             "dataset %s: the tensor for field \"%s\" is not contiguous", ds->name, field->name);
+             "dataset %s: the tensor for field \"%s\" is not contiguous", ds->title, field->name);
     void *start;
     LK_TRY(lk_tensor_writable_data(t, &start));
     *data = start;
@@ -200,7 +216,7 @@ lk_status lk_dataset_read(const lk_dataset *ds, const int64_t *index, int64_t n,
                           lk_tensor *const *tensor)
 {
     LK_FP_GUARD();
-    LK_CHECK(n >= 0 && (index || n == 0), LK_EINVAL, "dataset %s: %lld samples%s", ds->name,
+    LK_CHECK(n >= 0 && (index || n == 0), LK_EINVAL, "dataset %s: %lld samples%s", ds->title,
              (long long)n, index ? "" : " of no index");
     char *data[LK_MAX_FIELDS] = {NULL};
     for (int f = 0; f < ds->info.n_fields; f++)

@@ -10,6 +10,12 @@ int64_t lk__field_bytes(const lk_field *f);
 /** The field of a table by its parts. */
 lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape);
 
+/** Which set of its data this is, for messages; nobody else may have it yet. */
+void lk__dataset_set_split(lk_dataset *ds, lk_split split);
+
+/** The name, and the set if that is known: "a.npz, test set".  For messages; borrowed. */
+const char *lk__dataset_title(const lk_dataset *ds);
+
 /** Read one sample; `row` as for lk_dataset_row_fn. */
 lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row) LK_NODISCARD;
 

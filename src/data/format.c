@@ -64,6 +64,8 @@ lk_status lk_dataset_open(const lk_choice *format, lk_split split, lk_dataset **
     LK_TRY_TO(done, lk_choice_fill(format, arena, &filled));
     LK_TRY_TO(done, path_check(&filled));
     LK_TRY_TO(done, format_of(filled.entry)->open(filled.options, split, out));
+    if (*out)
+        lk__dataset_set_split(*out, split);
 done:
     lk_arena_free(arena);
     return st;

@@ -4,6 +4,7 @@
  * Files of tables and floats hold them as reals; these must be whole, and small enough for their dtype to
  * tell each from its neighbours.
  */
+#include "data/dataset.h"
 #include "data/loader.h"
 
 #include <math.h>
@@ -37,11 +38,12 @@ static lk_status read_real(const lk_loader *l, int64_t sample, const void *raw, 
     LK_CHECK(exact ? v == (double)(int64_t)v : v - v == 0, LK_EIO,
              "dataset %s: sample %lld has the value %g at element %lld, but the model takes whole "
              "numbers",
-             l->info->name, (long long)sample, v, (long long)i);
+             lk__dataset_title(l->ds), (long long)sample, v, (long long)i);
     LK_CHECK(exact, LK_EIO,
              "dataset %s: sample %lld has the value %.17g at element %lld: from %.0f on, whole "
              "numbers are not exact as %s; they need f64 (double=true of csv) or integers",
-             l->info->name, (long long)sample, v, (long long)i, limit, lk_dtype_name(dtype));
+             lk__dataset_title(l->ds), (long long)sample, v, (long long)i, limit,
+             lk_dtype_name(dtype));
     *out = (int64_t)v;
     return LK_OK;
 }
@@ -60,7 +62,7 @@ lk_status lk__indices_put(const lk_loader *l, int64_t sample, const void *raw, i
         LK_CHECK(v >= 0 && v < l->options.indices, LK_EIO,
                  "dataset %s: sample %lld has the value %lld at element %lld, but the model takes "
                  "0 to %lld",
-                 l->info->name, (long long)sample, (long long)v, (long long)i,
+                 lk__dataset_title(l->ds), (long long)sample, (long long)v, (long long)i,
                  (long long)l->options.indices - 1);
         if (to == LK_I32)
             ((int32_t *)out)[i] = (int32_t)v;

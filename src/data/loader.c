@@ -128,7 +128,7 @@ static lk_status describe(lk_loader *l)
             lk_shape *shape = &l->field[f].shape;
             LK_CHECK(shape->ndim + 2 <= LK_MAX_NDIM, LK_EINVAL,
                      "dataset %s: one_hot labels of shape %s would have too many axes",
-                     l->info->name, lk_shape_text(*shape).s);
+                     lk__dataset_title(l->ds), lk_shape_text(*shape).s);
             shape->dim[shape->ndim++] = l->classes;
         }
     }
@@ -143,7 +143,7 @@ static lk_status prepare_moves(lk_loader *l)
     const lk_shape *x = &l->info->field[l->x].shape;
     LK_CHECK(x->ndim == 3 || x->ndim == 4, LK_EINVAL,
              "dataset %s: crop and flip are for images and volumes, not for samples of %s",
-             l->info->name, lk_shape_text(*x).s);
+             lk__dataset_title(l->ds), lk_shape_text(*x).s);
     if (l->y >= 0) { /* labels of pixels move with them */
         const lk_shape *y = &l->info->field[l->y].shape;
         l->moves_y = y->ndim >= x->ndim - 1 &&
@@ -171,9 +171,9 @@ static lk_status check_indices(const char *name, const lk_loader_options *o)
 static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
 {
     const lk_dataset_info *info = lk_dataset_get_info(ds);
-    LK_CHECK(info->count > 0, LK_EINVAL, "dataset %s: there is no sample in it", info->name);
-    LK_CHECK(lk_dataset_find(ds, "x") >= 0, LK_EINVAL, "dataset %s: it has no field \"x\"",
-             info->name);
+    const char *name = lk__dataset_title(ds);
+    LK_CHECK(info->count > 0, LK_EINVAL, "dataset %s: there is no sample in it", name);
+    LK_CHECK(lk_dataset_find(ds, "x") >= 0, LK_EINVAL, "dataset %s: it has no field \"x\"", name);
     LK_CHECK(o->batch >= 1 && o->shards >= 1, LK_EINVAL, "batches of %lld samples in %lld shards",
              (long long)o->batch, (long long)o->shards);
     LK_CHECK(o->crop >= 0 && o->prefetch >= 0 && o->prefetch < 1024, LK_EINVAL,
@@ -181,8 +181,8 @@ static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
     LK_CHECK(lk_dtype_is_real(o->dtype), LK_EDTYPE, "batches of %s: they are f32 or f64",
              lk_dtype_name(o->dtype));
     LK_CHECK(!o->one_hot || info->classes > 0, LK_EINVAL,
-             "dataset %s: one_hot needs labels, but it has no classes", info->name);
-    LK_TRY(check_indices(info->name, o));
+             "dataset %s: one_hot needs labels, but it has no classes", name);
+    LK_TRY(check_indices(name, o));
     return LK_OK;
 }
 
@@ -240,15 +240,16 @@ fail:
 static lk_status check_like(const lk_loader *model, const lk_dataset *ds)
 {
     const lk_dataset_info *a = model->info, *b = lk_dataset_get_info(ds);
+    const char *name = lk__dataset_title(ds), *like = lk__dataset_title(model->ds);
     for (int f = 0; f < a->n_fields || f < b->n_fields; f++) {
         bool both = f < a->n_fields && f < b->n_fields;
         LK_CHECK(both && strcmp(a->field[f].name, b->field[f].name) == 0 &&
                      a->field[f].dtype == b->field[f].dtype &&
                      lk_shape_equal(a->field[f].shape, b->field[f].shape),
-                 LK_ESHAPE, "dataset %s: field %d is not as in %s", b->name, f, a->name);
+                 LK_ESHAPE, "dataset %s: field %d is not as in %s", name, f, like);
     }
     LK_CHECK((a->classes > 0) == (b->classes > 0) && b->classes <= model->classes, LK_ESHAPE,
-             "dataset %s has %lld classes, %s has %lld", b->name, (long long)b->classes, a->name,
+             "dataset %s has %lld classes, %s has %lld", name, (long long)b->classes, like,
              (long long)model->classes);
     return LK_OK;
 }

@@ -125,7 +125,7 @@ static lk_status given(const char *name, const char *what, const lk_option_reals
 static lk_status statistics(const lk_dataset *ds, int x, const lk_loader_options *o, double unit,
                             int64_t channels, double *mean, double *dev)
 {
-    const char *name = lk_dataset_get_info(ds)->name;
+    const char *name = lk__dataset_title(ds);
     bool standard = o->normalise == LK_NORMALISE_STANDARD;
     LK_CHECK(standard || (o->mean.n == 0 && o->std.n == 0), LK_EINVAL,
              "dataset %s: mean and std need normalise: standard", name);

@@ -67,6 +67,8 @@ lk_status lk_dataset_split(lk_dataset *ds, int64_t seed, double share, lk_datase
     LK_TRY(lk_dataset_part(ds, seed, info->count - n, n, validation));
     lk_status st = LK_OK;
     LK_TRY_TO(fail, lk_dataset_part(ds, seed, 0, info->count - n, train));
+    lk__dataset_set_split(*train, LK_TRAIN);
+    lk__dataset_set_split(*validation, LK_VALIDATION);
     return LK_OK;
 fail:
     lk_dataset_free(*validation);

@@ -156,7 +156,8 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
         for (int64_t i = 0; i < n; i++)
             LK_CHECK(label[i] >= 0 && label[i] < l->classes, LK_EIO,
                      "dataset %s: sample %lld has the label %lld, but there are %lld classes",
-                     l->info->name, (long long)sample, (long long)label[i], (long long)l->classes);
+                     lk__dataset_title(l->ds), (long long)sample, (long long)label[i],
+                     (long long)l->classes);
         if (l->options.one_hot)
             one_hot(label, n, l->classes, l->options.dtype, out);
         else

@@ -64,7 +64,7 @@ status 0 "$lockstep" train --quiet "$work/words.yaml" \
 
 # Numbers that are not there, not whole, or to be normalised; the first batch that has one is refused.
 status 1 "$lockstep" train "$work/words.yaml" model.0.rows=11
-err 'set.npz: sample '
+err 'set.npz, train set: sample '
 err ' has the value 11 at element '
 err ', but the model takes 0 to 10'
 status 1 "$lockstep" train "$work/words.yaml" model.0.rows=11 parallel.data=3
@@ -74,4 +74,13 @@ err 'the model takes whole numbers, which are not normalised'
 sed '3s/^[0-9]*,/2.5,/' "$work/set.csv" >"$work/half.csv"
 status 1 "$lockstep" train "$work/words.yaml" \
     "data={type: csv, path: $work/half.csv, batch: 16, shards: 4}"
-err 'half.csv: sample 1 has the value 2.5 at element 0, but the model takes whole numbers'
+err 'half.csv, train set: sample 1 has the value 2.5 at element 0, but the model takes whole numbers'
+
+# The set is named, also where all of them are in one file.
+sed '3s/^[0-9]*,/12,/' "$work/set.csv" >"$work/more.csv"
+for data in "path: $work/set.csv, test: $work/more.csv" "path: $work/more.csv, validation: 39"; do
+    set=test
+    [ "${data%39}" = "$data" ] || set=validation
+    status 1 "$lockstep" train "$work/words.yaml" "data={type: csv, $data, batch: 16, shards: 4}"
+    grep -q "more.csv, $set set: sample [0-9]* has the value 12 at element 0" "$work/err" || fail "no $set set"
+done
