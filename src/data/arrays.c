@@ -69,7 +69,7 @@ static lk_status find_array(lk__table *t, const lk__zip *z, const char *name,
         *found = unpacked;
         offset = 0;
     }
-    LK_TRY(lk__npy_read(*found, offset, m->size, out));
+    LK_TRY(lk__npy_read(*found, name, offset, m->size, out));
     return LK_OK;
 }
 

@@ -18,11 +18,22 @@ static const struct {
 
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
+/* Where an array that is not read is: the beginning of a message, and what it is made of. */
+#define PLACE "%s: %s%s%s"
+#define PLACE_OF(source, array)                                                          \
+    lk__source_name(source), (array) ? "array \"" : "the array", (array) ? (array) : "", \
+        (array) ? "\"" : ""
+
+#define REMEDY                                                                                  \
+    "arrays are of bool, uint8, int32, int64, float16, float32 or float64: convert it (astype " \
+    "in NumPy) and save it again"
+
 /* ---- the header, a Python dictionary ---- */
 
 struct header {
     const lk__source *source;
-    int64_t offset; /* of the text in the source */
+    const char *array; /* its name; NULL: the file is the array */
+    int64_t offset;    /* of the text in the source */
     const char *text;
     int64_t n, at;
     bool has[3]; /* descr, fortran_order, shape */
@@ -82,15 +93,16 @@ static lk_status read_descr(struct header *h, lk__npy *out)
     char text[32];
     skip_spaces(h);
     if (h->at < h->n && h->text[h->at] == '[')
-        return LK_RAISE(LK_ENOTSUP, "%s: arrays of structures are not read",
-                        lk__source_name(h->source));
+        return LK_RAISE(LK_ENOTSUP, PLACE " is of structures, which are not read; " REMEDY,
+                        PLACE_OF(h->source, h->array));
     LK_TRY(read_text(h, text));
     int i = 0;
     while (i < N_KNOWN && !(strlen(text) == 3 && strcmp(text + 1, known[i].code) == 0))
         i++;
     bool order = text[0] == '<' || text[0] == '>' || text[0] == '=' || text[0] == '|';
-    LK_CHECK(i < N_KNOWN && order, LK_ENOTSUP, "%s: arrays of type \"%s\" are not read",
-             lk__source_name(h->source), text);
+    LK_CHECK(i < N_KNOWN && order, LK_ENOTSUP,
+             PLACE " is of dtype \"%s\", which is not read; " REMEDY, PLACE_OF(h->source, h->array),
+             text);
     out->dtype = known[i].dtype;
     out->swap = text[0] == '>' && lk_dtype_size(out->dtype) > 1;
     return LK_OK;
@@ -117,8 +129,8 @@ static lk_status read_shape(struct header *h, lk_shape *out)
         return wrong(h, "the shape is no tuple");
     while (!take(h, ')')) {
         LK_CHECK(out->ndim < LK_MAX_NDIM, LK_ENOTSUP,
-                 "%s: arrays of more than %d axes are not read", lk__source_name(h->source),
-                 LK_MAX_NDIM);
+                 PLACE " has more than %d axes: save it with fewer (reshape in NumPy)",
+                 PLACE_OF(h->source, h->array), LK_MAX_NDIM);
         LK_TRY(read_size(h, &out->dim[out->ndim]));
         out->ndim++;
         if (!take(h, ',')) {
@@ -169,25 +181,27 @@ static lk_status read_header(struct header *h, lk__npy *out)
     if (h->at != h->n || !h->has[0] || !h->has[1] || !h->has[2])
         return wrong(h, h->at != h->n ? "something behind the dictionary" : "a key is missing");
     LK_CHECK(!fortran || out->shape.ndim <= 1, LK_ENOTSUP,
-             "%s: the array is in Fortran order; save it in C order (numpy.ascontiguousarray)",
-             lk__source_name(h->source));
+             PLACE " is in Fortran order; save it in C order (numpy.ascontiguousarray)",
+             PLACE_OF(h->source, h->array));
     return LK_OK;
 }
 
 /* ---- the file ---- */
 
-static lk_status read_text_header(const lk__source *s, int64_t offset, int64_t n, lk__npy *out)
+static lk_status read_text_header(const lk__source *s, const char *array, int64_t offset, int64_t n,
+                                  lk__npy *out)
 {
     char *text;
     LK_TRY(lk__source_load(s, offset, n, "the .npy header", &text));
-    struct header h = {.source = s, .offset = offset, .text = text, .n = n};
+    struct header h = {.source = s, .array = array, .offset = offset, .text = text, .n = n};
     lk_status st = read_header(&h, out);
     lk_free(text);
     LK_TRY(st);
     return LK_OK;
 }
 
-lk_status lk__npy_read(const lk__source *s, int64_t offset, int64_t size, lk__npy *out)
+lk_status lk__npy_read(const lk__source *s, const char *array, int64_t offset, int64_t size,
+                       lk__npy *out)
 {
     unsigned char head[12] = {0};
     *out = (lk__npy){.dtype = LK_U8};
@@ -197,12 +211,13 @@ lk_status lk__npy_read(const lk__source *s, int64_t offset, int64_t size, lk__np
     if (memcmp(head, magic, sizeof magic) != 0)
         return LK_DAMAGED(s, offset, "%s", "this is no .npy file: its first bytes are others");
     LK_CHECK(head[6] >= 1 && head[6] <= 3 && head[7] == 0, LK_ENOTSUP,
-             "%s: version %d.%d of .npy is not known", lk__source_name(s), head[6], head[7]);
+             PLACE " is of version %d.%d of .npy, which is not known: save it as version 1",
+             PLACE_OF(s, array), head[6], head[7]);
     int start = head[6] == 1 ? 10 : 12;
     int64_t n = (int64_t)lk__get_le(head + 8, head[6] == 1 ? 2 : 4);
     if (n > LK_NPY_MAX_HEADER || n > size - start)
         return LK_DAMAGED(s, offset + 8, "a header of %lld bytes", (long long)n);
-    LK_TRY(read_text_header(s, offset + start, n, out));
+    LK_TRY(read_text_header(s, array, offset + start, n, out));
     out->offset = offset + start + n;
     int64_t bytes;
     LK_TRY(lk_shape_count(out->shape, &bytes));
@@ -214,11 +229,12 @@ lk_status lk__npy_read(const lk__source *s, int64_t offset, int64_t size, lk__np
     return LK_OK;
 }
 
-lk_status lk__npy_load(const lk__source *s, int64_t offset, int64_t size, lk_tensor **out)
+lk_status lk__npy_load(const lk__source *s, const char *array, int64_t offset, int64_t size,
+                       lk_tensor **out)
 {
     *out = NULL;
     lk__npy a;
-    LK_TRY(lk__npy_read(s, offset, size, &a));
+    LK_TRY(lk__npy_read(s, array, offset, size, &a));
     LK_TRY(lk_tensor_new(a.dtype, a.shape, out));
     int64_t count = lk_tensor_count(*out), bytes = (int64_t)lk_dtype_size(a.dtype);
     void *data;

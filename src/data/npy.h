@@ -21,12 +21,13 @@ typedef struct lk__npy {
     int64_t offset; /* of the elements in the source */
 } lk__npy;
 
-/** Read the header of the array in the `size` bytes at `offset`, all of which it must fill. */
-lk_status lk__npy_read(const lk__source *s, int64_t offset, int64_t size,
+/** Read the header of the array in the `size` bytes at `offset`, all of which it must fill; `array` is
+ * its name for messages, NULL if the file is the array. */
+lk_status lk__npy_read(const lk__source *s, const char *array, int64_t offset, int64_t size,
                        lk__npy *out) LK_NODISCARD;
 
 /** Read the whole array; the caller owns `*out`. */
-lk_status lk__npy_load(const lk__source *s, int64_t offset, int64_t size,
+lk_status lk__npy_load(const lk__source *s, const char *array, int64_t offset, int64_t size,
                        lk_tensor **out) LK_NODISCARD;
 
 /** The header of an array, in `buf` of LK_NPY_HEADER_ROOM bytes.  Errors: LK_ENOTSUP for bf16, which

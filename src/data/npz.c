@@ -23,13 +23,13 @@ lk_status lk__npz_load(const lk__zip *z, const char *name, lk_tensor **out)
     void *block;
     LK_TRY(lk__zip_load(z, m, &offset, &block));
     if (!block) {
-        LK_TRY(lk__npy_load(z->source, offset, m->size, out));
+        LK_TRY(lk__npy_load(z->source, name, offset, m->size, out));
         return LK_OK;
     }
     lk__source *unpacked;
     lk_status st = lk__source_memory(lk__source_name(z->source), block, m->size, &unpacked);
     if (st == LK_OK) {
-        st = lk__npy_load(unpacked, 0, m->size, out);
+        st = lk__npy_load(unpacked, name, 0, m->size, out);
         lk__source_free(unpacked);
     }
     lk_free(block);

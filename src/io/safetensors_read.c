@@ -29,7 +29,7 @@ const char *lk__safetensors_dtype(lk_dtype dtype)
 
 /* ---- the header ---- */
 
-static lk_status dtype_read(lk__json *j, lk_arena *arena, lk_dtype *out)
+static lk_status dtype_read(lk__json *j, lk_arena *arena, const char *name, lk_dtype *out)
 {
     const char *text;
     LK_TRY(lk__json_text(j, arena, &text));
@@ -40,8 +40,9 @@ static lk_status dtype_read(lk__json *j, lk_arena *arena, lk_dtype *out)
         }
     return LK_RAISE(
         LK_ENOTSUP,
-        "%s: offset %lld: dtype \"%.16s\": known are F32, F64, F16, BF16, I32, I64 and U8", j->name,
-        (long long)(j->base + j->at), text);
+        "%s: offset %lld: tensor \"%.64s\" is of dtype \"%.16s\", which is not read; "
+        "tensors are of F32, F64, F16, BF16, I32, I64 or U8: convert it and save it again",
+        j->name, (long long)(j->base + j->at), name, text);
 }
 
 static lk_status shape_read(lk__json *j, lk_shape *out)
@@ -100,7 +101,7 @@ static lk_status tensor_read(lk__json *j, lk_arena *arena, lk_safetensors_info *
             return lk__json_refuse(j, "a key that is unknown, or there twice");
         seen |= field;
         if (field == DTYPE)
-            LK_TRY(dtype_read(j, arena, &t->dtype));
+            LK_TRY(dtype_read(j, arena, t->name, &t->dtype));
         else if (field == SHAPE)
             LK_TRY(shape_read(j, &t->shape));
         else

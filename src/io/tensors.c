@@ -138,7 +138,7 @@ static lk_status load_npy(const lk__source *s, const char *path, lk_tensors *t)
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     int64_t room = 0;
     lk_tensor *tensor;
-    LK_TRY(lk__npy_load(s, 0, lk__source_size(s), &tensor));
+    LK_TRY(lk__npy_load(s, NULL, 0, lk__source_size(s), &tensor));
     LK_TRY(lk__tensors_add(t, &room, name, strlen(name) - strlen(".npy"), tensor));
     return LK_OK;
 }

@@ -13,7 +13,7 @@ static void check_header(const lk__npy *a)
     if (bytes > 0)
         return; /* the elements are missing */
     lk__source *s = fuzz_source(head, (size_t)n);
-    FUZZ_CHECK(lk__npy_read(s, 0, n, &again) == LK_OK);
+    FUZZ_CHECK(lk__npy_read(s, NULL, 0, n, &again) == LK_OK);
     FUZZ_CHECK(again.dtype == a->dtype && lk_shape_equal(again.shape, a->shape));
     lk__source_free(s);
 }
@@ -26,8 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lk_dataset *ds = NULL;
     lk_tensor *tensor;
     lk__npy a;
-    lk_status st = lk__npy_read(s, 0, (int64_t)size, &a);
-    FUZZ_CHECK(lk__npy_load(s, 0, (int64_t)size, &tensor) == st);
+    lk_status st = lk__npy_read(s, NULL, 0, (int64_t)size, &a);
+    FUZZ_CHECK(lk__npy_load(s, NULL, 0, (int64_t)size, &tensor) == st);
     lk_tensor_free(tensor);
     t->info.name = "input";
     if (st == LK_OK) {

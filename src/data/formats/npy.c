@@ -23,7 +23,7 @@ static const lk_option options[] = {
 static lk_status open_array(lk__table *t, const char *path, const lk__source **s, lk__npy *a)
 {
     LK_TRY(lk__table_open(t, path, s));
-    LK_TRY(lk__npy_read(*s, 0, lk__source_size(*s), a));
+    LK_TRY(lk__npy_read(*s, NULL, 0, lk__source_size(*s), a));
     return LK_OK;
 }
 

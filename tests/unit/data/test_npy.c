@@ -23,7 +23,7 @@ static void a_tensor_is_saved_as_numpy_saves_it(void)
     test_expect_file(test_path("a.npy"), want, sizeof want);
     lk__source *s;
     ASSERT_OK(lk__source_open(test_path("a.npy"), &s));
-    ASSERT_OK(lk__npy_load(s, 0, lk__source_size(s), &back));
+    ASSERT_OK(lk__npy_load(s, NULL, 0, lk__source_size(s), &back));
     ASSERT_TRUE(lk_tensor_equal(t, back));
     lk__source_free(s);
     lk_tensor_free(back);
@@ -49,7 +49,7 @@ static void every_dtype_and_shape_comes_back(void)
                 ASSERT_OK(lk_tensor_fill_i64(t, 7));
                 ASSERT_OK(lk__npy_save(t, test_path("c.npy")));
                 ASSERT_OK(lk__source_open(test_path("c.npy"), &s));
-                ASSERT_OK(lk__npy_load(s, 0, lk__source_size(s), &back));
+                ASSERT_OK(lk__npy_load(s, NULL, 0, lk__source_size(s), &back));
                 ASSERT_TRUE(lk_tensor_equal(t, back));
                 lk_tensor_free(back);
                 lk__source_free(s);
@@ -72,7 +72,7 @@ static lk_status read_dictionary(int major, const char *text, size_t n, lk__npy 
     memcpy(bytes + start, text, length);
     lk__source *s;
     LK_TRY(lk__source_memory("it.npy", bytes, (int64_t)(start + length + n), &s));
-    lk_status st = lk__npy_read(s, 0, lk__source_size(s), out);
+    lk_status st = lk__npy_read(s, NULL, 0, lk__source_size(s), out);
     lk__source_free(s);
     return st;
 }
@@ -97,7 +97,8 @@ static void wrong_headers_are_refused(void)
         const char *why;
     } wrong[] = {
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", LK_ENOTSUP, "Fortran order"},
-        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", LK_ENOTSUP, "<c8"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", LK_ENOTSUP,
+         "the array is of dtype \"<c8\", which is not read; arrays are of bool, uint8, int32"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", LK_ENOTSUP, "|O"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", LK_ENOTSUP,
          "structures"},
@@ -255,6 +256,27 @@ static void names_of_arrays_tell_the_sets(void)
     lk_tensor_free(y);
 }
 
+static void an_array_that_is_not_read_is_named_with_its_file(void)
+{
+    char bytes[128 + 12] = {0}, options[300];
+    lk_dataset *ds;
+    lk__zip_out *z;
+    memcpy(bytes, header, 128);
+    memcpy(strstr(bytes + 10, "<f4"), "<i2", 3);
+    ASSERT_OK(lk__zip_create(test_path("short.npz"), &z));
+    ASSERT_OK(lk__zip_begin(z, "x_train.npy", sizeof bytes, lk__crc32(0, bytes, sizeof bytes)));
+    ASSERT_OK(lk__zip_write(z, bytes, sizeof bytes));
+    ASSERT_OK(lk__zip_end(z, LK_OK));
+    snprintf(options, sizeof options, "path=%s", test_path("short.npz"));
+    ASSERT_FAILS(test_open("npz", options, LK_TRAIN, &ds), LK_ENOTSUP,
+                 "/short.npz: array \"x_train\" is of dtype \"<i2\", which is not read; arrays are "
+                 "of bool, uint8, int32, int64, float16, float32 or float64: convert it (astype in "
+                 "NumPy) and save it again");
+    snprintf(options, sizeof options, "path=%s", test_write("short.npy", bytes, sizeof bytes));
+    ASSERT_FAILS(test_open("npy", options, LK_TRAIN, &ds), LK_ENOTSUP,
+                 "/short.npy: the array is of dtype \"<i2\", which is not read");
+}
+
 /* A deflated member, made by hand: one stored block, which needs no compressor. */
 static void deflated_members_are_unpacked(void)
 {
@@ -314,4 +336,5 @@ TEST_MAIN(TEST(a_tensor_is_saved_as_numpy_saves_it), TEST(every_dtype_and_shape_
           TEST(arrays_are_a_dataset), TEST(the_crc_has_its_check_value),
           TEST(an_archive_has_the_published_bytes),
           TEST(an_archive_is_a_dataset_and_damage_is_refused), TEST(names_of_arrays_tell_the_sets),
+          TEST(an_array_that_is_not_read_is_named_with_its_file),
           TEST(deflated_members_are_unpacked), TEST(failed_allocations_leave_nothing))

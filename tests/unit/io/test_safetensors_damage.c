@@ -153,7 +153,7 @@ static void headers_that_are_wrong_are_refused(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refuse(cases[i].header, 4, LK_EIO, cases[i].message);
     refuse("{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, LK_ENOTSUP,
-           "dtype \"F8_E4M3\": known are F32");
+           "tensor \"a\" is of dtype \"F8_E4M3\", which is not read; tensors are of F32");
     refuse("{\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
            "\"z\":{\"dtype\":\"U8\",\"shape\":[0,1],\"data_offsets\":[0,0]}}",
            0, LK_EIO, "\"z\" is there twice");
