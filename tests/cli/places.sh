@@ -18,3 +18,15 @@ victims()
 {
     find /proc/[0-9]*/exe -lname "$work/victim" 2>/dev/null | tr -dc '0-9\n'
 }
+
+# endless FILE: an experiment that does not end by itself, with a checkpoint after each step.
+endless()
+{
+    cat >"$1" <<'END'
+data: {type: glyphs, count: 60, test_count: 33, batch: 20, shards: 4}
+model: [flatten, {type: linear, units: 10}]
+loss: softmax_cross_entropy
+optimizer: sgd
+train: {epochs: 1000000, evaluate: never, checkpoint: {every: 1 steps}}
+END
+}

@@ -8,13 +8,7 @@ mkdir -m 700 "$work/run"
 export XDG_RUNTIME_DIR="$work/run"
 base=$work/run/lockstep
 
-cat >"$work/net.yaml" <<'END'
-data: {type: glyphs, count: 60, test_count: 33, batch: 20, shards: 4}
-model: [flatten, {type: linear, units: 10}]
-loss: softmax_cross_entropy
-optimizer: sgd
-train: {epochs: 1000000, evaluate: never, checkpoint: {every: 1 steps}}
-END
+endless "$work/net.yaml"
 
 # below PID: it and all processes below it.
 below()

@@ -5,13 +5,7 @@
 [ -n "$mpis" ] || { echo 'SKIPPED: there is no MPI'; exit 77; }
 [ -r /proc/net/tcp ] || { echo 'SKIPPED: there is no /proc/net/tcp'; exit 77; }
 
-cat >"$work/net.yaml" <<'END'
-data: {type: glyphs, count: 60, test_count: 33, batch: 20, shards: 4}
-model: [flatten, {type: linear, units: 10}]
-loss: softmax_cross_entropy
-optimizer: sgd
-train: {epochs: 1000000, evaluate: never, checkpoint: {every: 1 steps}}
-END
+endless "$work/net.yaml"
 
 # sockets PID...: the numbers of their sockets.
 sockets()

@@ -1,5 +1,6 @@
 /* What computes outside of ops and kernels, in a host that traps: conversions, options, loaders,
  * losses, metrics and schedules raise no signal, and flags and traps are left alone. */
+#include "training.h"
 #include "traps.h"
 
 #include <lockstep/lockstep.h>
@@ -70,34 +71,17 @@ static lk_dataset *set_new(int sort, bool classes)
 {
     static float x[SAMPLES * FEATURES];
     static int64_t y[SAMPLES];
-    lk_dataset_info info = {.name = "t",
-                            .classes = classes ? 2 : 0,
-                            .n_fields = 2,
-                            .field = {{.name = "x"}, {.name = "y"}}};
-    lk_tensor *tensor[2] = {NULL};
-    lk_dataset *set;
+    lk_tensor *features, *targets;
     traps_fill(LK_F32, sort, (int64_t)SAMPLES * FEATURES, x);
     for (int i = 0; i < SAMPLES; i++)
         y[i] = i % 2;
-    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &tensor[0]));
+    ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &features));
     if (classes)
-        ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), y, NULL, NULL, &tensor[1]));
+        ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), y, NULL, NULL, &targets));
     else
-        ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &tensor[1]));
-    ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &set));
-    lk_tensor_free(tensor[0]);
-    lk_tensor_free(tensor[1]);
-    return set;
+        ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(SAMPLES, FEATURES), x, NULL, NULL, &targets));
+    return training_set(features, targets, classes ? 2 : 0);
 }
-
-/* All that a training needs. */
-struct training {
-    lk_arena *arena;
-    lk_dataset *set;
-    lk_loader *loader;
-    lk_model *model;
-    lk_trainer *trainer;
-};
 
 static lk_status training_make(struct training *t, const char *loss, const char *optimizer)
 {
@@ -159,11 +143,7 @@ static void training_does_not_trap(void)
                 failed++;
             }
             lk_error_clear();
-            lk_trainer_free(t.trainer);
-            lk_model_free(t.model);
-            lk_loader_free(t.loader);
-            lk_dataset_free(t.set);
-            lk_arena_free(t.arena);
+            training_free(&t);
         }
     ASSERT_TRUE(failed > 0);
 }

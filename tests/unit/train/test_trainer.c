@@ -1,5 +1,6 @@
 /* Trainers: learning, bits that do not depend on the cut, and what goes wrong. */
 #include "faults.h"
+#include "training.h"
 
 #include <lockstep/isa.h>
 #include <lockstep/thread.h>
@@ -13,34 +14,18 @@ static int64_t classes[SAMPLES];
 
 static lk_dataset *set_new(lk_shape sample)
 {
-    lk_dataset_info info = {.name = "a test", .classes = 2, .n_fields = 2};
     lk_shape shape = {.ndim = sample.ndim + 1, .dim = {SAMPLES}};
-    lk_tensor *tensor[2] = {NULL};
-    lk_dataset *set = NULL;
-    snprintf(info.field[0].name, sizeof info.field[0].name, "x");
-    snprintf(info.field[1].name, sizeof info.field[1].name, "y");
+    lk_tensor *x, *y;
     for (int i = 0; i < sample.ndim; i++)
         shape.dim[i + 1] = sample.dim[i];
     ASSERT_OK(lk_rng_uniform_f32(lk_rng_start(3, "x", "test"), (lk_rng_at){0}, SAMPLES * FEATURES,
                                  features));
     for (int i = 0; i < SAMPLES; i++)
         classes[i] = features[i * FEATURES] > features[i * FEATURES + 1];
-    ASSERT_OK(lk_tensor_wrap(LK_F32, shape, features, NULL, NULL, &tensor[0]));
-    ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), classes, NULL, NULL, &tensor[1]));
-    ASSERT_OK(lk_dataset_from_tensors(&info, tensor, &set));
-    lk_tensor_free(tensor[0]);
-    lk_tensor_free(tensor[1]);
-    return set;
+    ASSERT_OK(lk_tensor_wrap(LK_F32, shape, features, NULL, NULL, &x));
+    ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SAMPLES), classes, NULL, NULL, &y));
+    return training_set(x, y, 2);
 }
-
-/* All that a training needs. */
-struct training {
-    lk_arena *arena;
-    lk_dataset *set;
-    lk_loader *loader;
-    lk_model *model;
-    lk_trainer *trainer;
-};
 
 static lk_status training_make(struct training *t, const char *layer, const char *options,
                                const char *rate, int64_t shards)
@@ -66,15 +51,6 @@ static lk_status training_make(struct training *t, const char *layer, const char
                                              .epochs = 50},
                           &t->trainer));
     return LK_OK;
-}
-
-static void training_free(struct training *t)
-{
-    lk_trainer_free(t->trainer);
-    lk_model_free(t->model);
-    lk_loader_free(t->loader);
-    lk_dataset_free(t->set);
-    lk_arena_free(t->arena);
 }
 
 static struct training training_new(lk_shape sample, const char *layer, const char *options,
