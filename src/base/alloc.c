@@ -1,4 +1,6 @@
 /* Counted allocation: a 64-byte header before each block holds its size. */
+#include "base/alloc_fault.h"
+
 #include <lockstep/alloc.h>
 
 #include <stdatomic.h>
@@ -18,10 +20,13 @@ struct header {
 
 static _Atomic int64_t live_blocks, live_bytes, peak_bytes, calls;
 static _Atomic int64_t fail_in; /* allocations until the injected failure; 0: none */
+static _Thread_local int64_t fail_here;
 
-/* True for exactly one caller: the one that brings the countdown from 1 to 0. */
+/* True for exactly one caller: the one that brings a countdown from 1 to 0. */
 static int injected_failure(void)
 {
+    if (fail_here > 0 && --fail_here == 0)
+        return 1;
     int64_t n = atomic_load(&fail_in);
     while (n > 0 && !atomic_compare_exchange_weak(&fail_in, &n, n - 1))
         ;
@@ -97,4 +102,11 @@ lk_alloc_stats lk_alloc_stats_get(void)
 void lk_alloc_fail_at(int64_t n)
 {
     atomic_store(&fail_in, n);
+}
+
+int64_t lk__alloc_fail_here(int64_t n)
+{
+    int64_t left = fail_here;
+    fail_here = n;
+    return left;
 }

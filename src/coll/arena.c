@@ -184,7 +184,7 @@ lk_status lk__arena_open(const lk__case *k, int number)
     lk__call_rewind(comm, n_calls, past);
     st = arena_new(own, k->c.name, &state->arena);
     state->no_arena = st != LK_OK;
-    if (lk__fault_check(comm->w) == LK_OK && lk_barrier(own, k->c.name) != LK_OK)
+    if (!lk__fault_is_there(comm->w) && lk_barrier(own, k->c.name) != LK_OK)
         st = lk_error_status();
 done:
     lk_comm_free(own);

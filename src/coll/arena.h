@@ -120,6 +120,12 @@ lk_status lk__arena_start(const lk__case *k, int number, lk_status (*advance)(lk
  * LK_ENOTSUP if that cannot be. */
 lk_status lk__arena_open(const lk__case *k, int number) LK_NODISCARD;
 
+/** Whether this failure says that there is no such memory, to all ranks alike: they can do without. */
+static inline bool lk__arena_is_none(const lk__case *k, lk_status st)
+{
+    return (st == LK_ENOTSUP || st == LK_ENOMEM) && !lk__fault_is_there(k->comm->w);
+}
+
 /**
  * A part of a call that is a schedule, in the arena, which is there: a call of which `advance` is done
  * when the schedule comes to it.  The caller sets what that one needs beyond the case.

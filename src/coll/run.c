@@ -62,8 +62,9 @@ static lk_status case_start(const lk__case *k, lk_request **out)
     if (!a->start)
         return schedule_start(k, number, out);
     lk_status st = a->start(k, number, out);
-    if (st != LK_ENOTSUP || k->c.algorithm || lk__fault_check(k->comm->w) != LK_OK)
+    if (k->c.algorithm || !lk__arena_is_none(k, st))
         return st;
+    ((lk__coll_state *)k->comm->coll)->last.number = 0; /* it would be chosen again */
     LK_TRY(lk__coll_select(k, &number));
     return schedule_start(k, number, out);
 }

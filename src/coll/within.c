@@ -37,9 +37,8 @@ lk_status lk__within_open(const lk__case *k)
         return LK_OK;
     }
     lk_status st = lk__arena_open(k, 0);
-    if (st != LK_ENOTSUP)
+    if (!lk__arena_is_none(k, st))
         return st;
-    LK_TRY(lk__fault_check(k->comm->w));
     lk_error_clear();
     return LK_OK;
 }

@@ -1,6 +1,7 @@
 /* Plain C objects: the number of bytes goes ahead of them. */
+#include "comm/comm.h"
+
 #include <lockstep/alloc.h>
-#include <lockstep/comm.h>
 
 lk_status lk_send_bytes(lk_comm *comm, const void *bytes, int64_t n, int dest, int64_t tag,
                         const char *name)
@@ -25,7 +26,7 @@ lk_status lk_recv_bytes(lk_comm *comm, int source, int64_t tag, const char *name
     LK_CHECK(bytes >= 0, LK_EMISMATCH, "recv_bytes(\"%s\"): what rank %d sends is no object",
              name ? name : "", first.rank);
     void *block;
-    LK_TRY(lk_alloc(&block, bytes, 1));
+    LK_TRY_COMM(comm->w, lk_alloc(&block, bytes, 1)); /* its bytes are under way */
     LK_TRY_TO(fail, lk_recv(comm, block, bytes, LK_U8, first.rank, first.tag, name, &rest));
     if (rest.count != bytes)
         LK_TRY_TO(fail,

@@ -9,13 +9,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* One that is being written is not waited for: its writer may have been killed. */
+bool lk__fault_is_there(const lk__world *w)
+{
+    return atomic_load_explicit(&w->fault->state, memory_order_acquire) == 2;
+}
+
 lk_status lk__fault_check(lk__world *w)
 {
-    lk__fault *f = w->fault;
-    /* One that is being written is not waited for: its writer may have been killed. */
-    if (atomic_load_explicit(&f->state, memory_order_acquire) != 2)
-        return LK_OK;
-    return LK_RAISE(f->status, "%s", f->text);
+    return lk__fault_is_there(w) ? LK_RAISE(w->fault->status, "%s", w->fault->text) : LK_OK;
 }
 
 bool lk__fault_set(lk__fault *f, lk_status status, int rank, const char *text)

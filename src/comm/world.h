@@ -118,6 +118,9 @@ void lk__world_clear(lk__world *w);
 /** The fault as this thread's error, if there is one; every public call begins with it. */
 lk_status lk__fault_check(lk__world *w) LK_NODISCARD;
 
+/** Whether there is one; this thread's last error stays as it is. */
+bool lk__fault_is_there(const lk__world *w);
+
 /**
  * End the job with this thread's last error, tell all ranks, and return it.
  *
