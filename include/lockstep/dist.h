@@ -15,7 +15,8 @@
  * `comm` must live until the tape is reset: backward refuses one that was freed.  `name` (may be
  * NULL) is for reports, which show shapes of two axes and more behind it.  Tensors are made
  * contiguous.  Integers travel too, without a gradient.  Errors of all: those of ops.h, of coll.h and
- * of communication; an error inside communication is the end of the job, on all ranks.
+ * of communication; an error inside communication, or a rank that has no memory, is the end of the job,
+ * on all ranks.
  */
 #ifndef LK_DIST_H
 #define LK_DIST_H

@@ -312,8 +312,6 @@ static lk_status pass_go(lk_tape *t, const lk_var *of, const lk_var *grad, int n
 done:
     if (st != LK_OK)
         pass_clear(t);
-    if (st == LK_ENOMEM && t->n_collective > 0)
-        lk__failed_alone(t);
     if (!t->pass.record)
         lk__scope_close(t);
     t->records = records;
@@ -321,6 +319,14 @@ done:
     LK_TRY(st);
     LK_TRY(lk__reset_check(t));
     return LK_OK;
+}
+
+/* The status of a pass; where memory has run out, other ranks may wait for what it has not done. */
+static lk_status pass_told(const lk_tape *t, lk_status st)
+{
+    if (st == LK_ENOMEM && t->n_collective > 0)
+        lk__failed_alone(t);
+    return st;
 }
 
 lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
@@ -335,19 +341,19 @@ lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
         LK_TRY(seed_check(t, seeds[k].of, seeds[k].grad));
     LK_TRY(lk__pass_mark(t, 0, t->n_nodes));
     mark = lk__notes_here(&t->notes);
-    LK_TRY(lk__notes_take(&t->notes, 2 * (int64_t)sizeof *of * n, &of));
+    LK_TRY_TO(done, lk__notes_take(&t->notes, 2 * (int64_t)sizeof *of * n, &of));
     lk_var *grad = of + n;
     for (int k = 0; k < n; k++) {
         of[k] = seeds[k].of;
         grad[k] = LK_NO_VAR;
         if (seeds[k].grad) /* a copy: it may be the gradient of a leaf */
-            LK_TRY(lk__value_copy(t, seeds[k].grad, &grad[k]));
+            LK_TRY_TO(done, lk__value_copy(t, seeds[k].grad, &grad[k]));
     }
     LK_TRY_TO(done, pass_go(t, of, grad, n));
 done:
     if (!t->pass.record)
         lk__notes_back(&t->notes, mark);
-    return st;
+    return pass_told(t, st);
 }
 
 static lk_status wanted_check(lk_tape *t, lk_var v)
@@ -441,17 +447,17 @@ lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of,
     request r = {.n_of = n_of, .n_wrt = n_wrt};
     LK_CHECK(t && out && n_of >= 0 && n_wrt >= 0 && (of || n_of == 0) && (wrt || n_wrt == 0),
              LK_EINVAL, "%s", t ? "an argument is NULL or negative" : "tape is NULL");
-    LK_TRY(request_copy(t, of, grad_of, wrt, &r));
+    LK_TRY(pass_told(t, request_copy(t, of, grad_of, wrt, &r)));
     for (int k = 0; k < n_wrt; k++)
         out[k] = LK_NO_VAR;
     LK_TRY(pass_begin(t, false, flags));
     LK_TRY(request_check(t, &r));
     for (int k = 0; k < n_wrt; k++)
         lk__value_at(t, r.wrt[k].index)->wanted = true;
-    LK_TRY(pass_go(t, r.of, r.grad, n_of));
+    LK_TRY(pass_told(t, pass_go(t, r.of, r.grad, n_of)));
     lk_status st = collect(t, r.wrt, n_wrt, out);
     if (st != LK_OK)
         pass_clear(t);
-    LK_TRY(st);
+    LK_TRY(pass_told(t, st));
     return LK_OK;
 }

@@ -129,6 +129,8 @@ lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_
         LK_TRY_TO(done, record(t, s, n_out, out));
     }
 done:
+    if (st == LK_ENOMEM && t->capture.collective)
+        lk__failed_alone(t);
     lk__journal_end();
     return st;
 }

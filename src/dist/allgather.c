@@ -8,11 +8,12 @@ lk_status lk_dist_allgather(lk_comm *comm, lk_var x, int axis, const char *name,
     lk_var front, counts;
     LK_CHECK(out, LK_EINVAL, "allgather: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_check(&d, "allgather", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "allgather", x));
     lk__dist_shaped(&d, lk_shape_of(x), axis);
-    LK_TRY(lk__dist_front("allgather", x, axis, &front));
-    LK_TRY(lk__dist_counts(&d, x.tape, lk_shape_of(front).dim[0], NULL, &counts));
-    LK_TRY(lk_apply(x.tape, &lk__dist_allgather, (lk_var[]){front, counts}, 2, &d, &front));
-    LK_TRY(lk__dist_back(front, axis, out));
+    LK_TRY_DIST(comm, lk__dist_front("allgather", x, axis, &front));
+    LK_TRY_DIST(comm, lk__dist_counts(&d, x.tape, lk_shape_of(front).dim[0], NULL, &counts));
+    LK_TRY_DIST(comm,
+                lk_apply(x.tape, &lk__dist_allgather, (lk_var[]){front, counts}, 2, &d, &front));
+    LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }

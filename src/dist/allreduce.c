@@ -87,16 +87,18 @@ lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *n
     LK_CHECK(out, LK_EINVAL, "allreduce: out is NULL");
     *out = LK_NO_VAR;
     LK_CHECK((unsigned)fold < LK_N_FOLDS, LK_EINVAL, "allreduce: %d is no fold", (int)fold);
-    LK_TRY(lk__dist_check(&d, "allreduce", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "allreduce", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
     switch (fold) {
     case LK_FOLD_SUM:
-    case LK_FOLD_AVG: LK_TRY(lk_apply(x.tape, &lk__dist_allreduce, &x, 1, &d, out)); break;
-    case LK_FOLD_PROD: LK_TRY(lk_apply(x.tape, &allreduce_prod, &x, 1, &d, out)); break;
+    case LK_FOLD_AVG:
+        LK_TRY_DIST(comm, lk_apply(x.tape, &lk__dist_allreduce, &x, 1, &d, out));
+        break;
+    case LK_FOLD_PROD: LK_TRY_DIST(comm, lk_apply(x.tape, &allreduce_prod, &x, 1, &d, out)); break;
     case LK_FOLD_MIN:
     case LK_FOLD_MAX:
     case LK_FOLD_MINLOC:
-    case LK_FOLD_MAXLOC: LK_TRY(lk__dist_extreme(&d, x, LK_NO_VAR, out, &index)); break;
+    case LK_FOLD_MAXLOC: LK_TRY_DIST(comm, lk__dist_extreme(&d, x, LK_NO_VAR, out, &index)); break;
     default:
         return LK_RAISE(LK_ENOTSUP,
                         "allreduce(\"%s\") with %s has no derivative: it acts on bits; use "

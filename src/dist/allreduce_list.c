@@ -51,17 +51,17 @@ lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_fold
     unsigned small = 0; /* dtypes, as bits */
     LK_CHECK(comm && (out || n == 0), LK_EINVAL, "allreduce_list: %s is NULL",
              comm ? "out" : "comm");
-    LK_TRY(lk__list_check("allreduce_list", xs, n, true));
+    LK_TRY_DIST(comm, lk__list_check("allreduce_list", xs, n, true));
     for (int i = 0; i < n; i++) {
         lk__like like;
-        LK_TRY(lk__like_of(xs[i], &like));
+        LK_TRY_DIST(comm, lk__like_of(xs[i], &like));
         if (is_large(&like))
-            LK_TRY(lk_dist_allreduce(comm, xs[i], fold, name, &out[i]));
+            LK_TRY_DIST(comm, lk_dist_allreduce(comm, xs[i], fold, name, &out[i]));
         else
             small |= 1U << like.dtype;
     }
     for (int dtype = 0; small >> dtype; dtype++)
         if (small >> dtype & 1)
-            LK_TRY(fold_small(&d, (lk_dtype)dtype, xs, n, out));
+            LK_TRY_DIST(comm, fold_small(&d, (lk_dtype)dtype, xs, n, out));
     return LK_OK;
 }

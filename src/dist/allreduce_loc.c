@@ -114,9 +114,9 @@ lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold f
     LK_CHECK(fold == LK_FOLD_MINLOC || fold == LK_FOLD_MAXLOC, LK_EINVAL,
              "allreduce_loc(\"%s\") with %s: only minloc and maxloc have an index", d.name,
              lk_fold_name(fold));
-    LK_TRY(lk__dist_check(&d, "allreduce_loc", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "allreduce_loc", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
-    LK_TRY(lk__dist_extreme(&d, x, index, value, where));
+    LK_TRY_DIST(comm, lk__dist_extreme(&d, x, index, value, where));
     return LK_OK;
 }
 
@@ -125,15 +125,15 @@ lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold
 {
     lk__dist d = lk__dist_of(comm, fold, root, name);
     lk_var all, at;
-    LK_TRY(lk__dist_check(&d, "reduce_loc", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "reduce_loc", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
-    LK_TRY(lk_dist_allreduce_loc(comm, x, index, fold, name, value, where));
+    LK_TRY_DIST(comm, lk_dist_allreduce_loc(comm, x, index, fold, name, value, where));
     if (lk_comm_rank(comm) == root)
         return LK_OK;
     all = *value;
     at = *where;
-    LK_TRY(lk_zeros_like(all, value));
-    LK_TRY(lk_join(*value, &all, 1, value));
-    LK_TRY(lk_zeros_like(at, where));
+    LK_TRY_DIST(comm, lk_zeros_like(all, value));
+    LK_TRY_DIST(comm, lk_join(*value, &all, 1, value));
+    LK_TRY_DIST(comm, lk_zeros_like(at, where));
     return LK_OK;
 }

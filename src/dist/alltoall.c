@@ -124,15 +124,16 @@ lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int
     lk_var front;
     LK_CHECK(out, LK_EINVAL, "alltoall: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_check(&d, "alltoall", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "alltoall", x));
     LK_CHECK(count >= 0, LK_EINVAL, "alltoall: count is %lld", (long long)count);
     LK_CHECK(gather >= 0 && gather < lk_shape_of(x).ndim, LK_EINVAL,
              "alltoall: axis %d of a value %s", gather, lk_shape_text(lk_shape_of(x)).s);
-    LK_TRY(lk__dist_front("alltoall", x, scatter, &front));
+    LK_TRY_DIST(comm, lk__dist_front("alltoall", x, scatter, &front));
     if (gather == scatter)
-        LK_TRY(cut_anew(&d, front, count, &front));
+        LK_TRY_DIST(comm, cut_anew(&d, front, count, &front));
     else
-        LK_TRY(exchange(&d, front, gather < scatter ? gather + 1 : gather, count, &front));
-    LK_TRY(lk__dist_back(front, scatter, out));
+        LK_TRY_DIST(comm,
+                    exchange(&d, front, gather < scatter ? gather + 1 : gather, count, &front));
+    LK_TRY_DIST(comm, lk__dist_back(front, scatter, out));
     return LK_OK;
 }

@@ -256,10 +256,11 @@ lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma,
         a.norm.eps = attr->eps;
     a.d = lk__dist_of(batch->comm, LK_FOLD_SUM, 0, name);
     a.batch = batch;
-    LK_TRY(lk__dist_check(&a.d, "batch_norm", x));
+    lk_comm *comm = batch->ready ? NULL : batch->comm; /* who waits there hears what ready() says */
+    LK_TRY_DIST(comm, lk__dist_check(&a.d, "batch_norm", x));
     LK_TRY(part_check(batch, x));
     LK_TRY(lk_apply(x.tape, &norm, in, 3, &a, out));
-    LK_TRY(lk_stop_gradient(out[1], &out[1]));
-    LK_TRY(lk_stop_gradient(out[2], &out[2]));
+    LK_TRY_DIST(comm, lk_stop_gradient(out[1], &out[1]));
+    LK_TRY_DIST(comm, lk_stop_gradient(out[2], &out[2]));
     return LK_OK;
 }

@@ -7,11 +7,11 @@ lk_status lk_dist_gather(lk_comm *comm, lk_var x, int axis, int root, const char
     lk_var front, counts;
     LK_CHECK(out, LK_EINVAL, "gather: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_check(&d, "gather", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "gather", x));
     lk__dist_shaped(&d, lk_shape_of(x), axis);
-    LK_TRY(lk__dist_front("gather", x, axis, &front));
-    LK_TRY(lk__dist_counts(&d, x.tape, lk_shape_of(front).dim[0], NULL, &counts));
-    LK_TRY(lk_apply(x.tape, &lk__dist_gather, (lk_var[]){front, counts}, 2, &d, &front));
-    LK_TRY(lk__dist_back(front, axis, out));
+    LK_TRY_DIST(comm, lk__dist_front("gather", x, axis, &front));
+    LK_TRY_DIST(comm, lk__dist_counts(&d, x.tape, lk_shape_of(front).dim[0], NULL, &counts));
+    LK_TRY_DIST(comm, lk_apply(x.tape, &lk__dist_gather, (lk_var[]){front, counts}, 2, &d, &front));
+    LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }

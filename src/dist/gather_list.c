@@ -52,8 +52,8 @@ done:
 lk_status lk_dist_allgather_list(lk_comm *comm, lk_var x, const char *name, lk_var *out)
 {
     LK_CHECK(comm && out, LK_EINVAL, "allgather_list: %s is NULL", comm ? "out" : "comm");
-    LK_TRY(gather(lk__dist_of(comm, LK_FOLD_SUM, 0, name), "allgather_list", &lk__dist_allgather, x,
-                  true, out));
+    LK_TRY_DIST(comm, gather(lk__dist_of(comm, LK_FOLD_SUM, 0, name), "allgather_list",
+                             &lk__dist_allgather, x, true, out));
     return LK_OK;
 }
 
@@ -62,8 +62,8 @@ lk_status lk_dist_gather_list(lk_comm *comm, lk_var x, int root, const char *nam
     LK_CHECK(comm, LK_EINVAL, "gather_list: comm is NULL");
     bool here = lk_comm_rank(comm) == root;
     LK_CHECK(out || !here, LK_EINVAL, "gather_list: out is NULL on the root");
-    LK_TRY(gather(lk__dist_of(comm, LK_FOLD_SUM, root, name), "gather_list", &lk__dist_gather, x,
-                  here, out));
+    LK_TRY_DIST(comm, gather(lk__dist_of(comm, LK_FOLD_SUM, root, name), "gather_list",
+                             &lk__dist_gather, x, here, out));
     return LK_OK;
 }
 
@@ -82,9 +82,9 @@ lk_status lk_dist_scatter_list(lk_tape *tape, lk_comm *comm, const lk_var *xs, i
     int size = lk_comm_size(comm), rank = lk_comm_rank(comm);
     LK_CHECK(root >= 0 && root < size, LK_EINVAL, "scatter_list: root %d of %d ranks", root, size);
     if (rank == root)
-        LK_TRY(lk__list_check("scatter_list", xs, size, false));
-    LK_TRY(lk__dist_uses(tape, comm, "scatter_list"));
-    LK_TRY(lk_alloc_zero(&like, size, sizeof *like));
+        LK_TRY_DIST(comm, lk__list_check("scatter_list", xs, size, false));
+    LK_TRY_DIST(comm, lk__dist_uses(tape, comm, "scatter_list"));
+    LK_TRY_DIST(comm, lk_alloc_zero(&like, size, sizeof *like));
     for (int r = 0; rank == root && r < size; r++)
         LK_TRY_TO(done, lk__like_of(xs[r], &like[r]));
     LK_TRY_TO(done, lk_bcast(comm, like, size * (int64_t)LK_LIKE, LK_I64, root, d.name));
@@ -97,7 +97,7 @@ lk_status lk_dist_scatter_list(lk_tape *tape, lk_comm *comm, const lk_var *xs, i
     LK_TRY_TO(done, lk__list_unpack(flat, &like[rank], 1, out));
 done:
     lk_free(like);
-    return st;
+    return lk__dist_told(comm, st);
 }
 
 lk_status lk_dist_alltoall_list(lk_comm *comm, const lk_var *xs, const char *name, lk_var *out)
@@ -108,10 +108,10 @@ lk_status lk_dist_alltoall_list(lk_comm *comm, const lk_var *xs, const char *nam
     lk_var flat, sent, got;
     LK_CHECK(comm && out, LK_EINVAL, "alltoall_list: %s is NULL", comm ? "out" : "comm");
     int size = lk_comm_size(comm);
-    LK_TRY(lk__list_check("alltoall_list", xs, size, false));
+    LK_TRY_DIST(comm, lk__list_check("alltoall_list", xs, size, false));
     lk_tape *tape = xs[0].tape;
-    LK_TRY(lk__dist_uses(tape, comm, "alltoall_list"));
-    LK_TRY(lk_alloc(&like, 2 * (int64_t)size, sizeof *like));
+    LK_TRY_DIST(comm, lk__dist_uses(tape, comm, "alltoall_list"));
+    LK_TRY_DIST(comm, lk_alloc(&like, 2 * (int64_t)size, sizeof *like));
     lk__like *others = like + size;
     for (int r = 0; r < size; r++)
         LK_TRY_TO(done, lk__like_of(xs[r], &like[r]));
@@ -124,5 +124,5 @@ lk_status lk_dist_alltoall_list(lk_comm *comm, const lk_var *xs, const char *nam
     LK_TRY_TO(done, lk__list_unpack(flat, others, size, out));
 done:
     lk_free(like);
-    return st;
+    return lk__dist_told(comm, st);
 }

@@ -238,8 +238,8 @@ lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_ha
     lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
     LK_CHECK(out, LK_EINVAL, "halo: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_check(&d, "halo", x));
-    LK_TRY(lk__halo_plan(d, grid, x, halos, n, &h));
-    LK_TRY(lk_apply(x.tape, &halo_op, &x, 1, &h, out));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "halo", x));
+    LK_TRY_DIST(comm, lk__halo_plan(d, grid, x, halos, n, &h));
+    LK_TRY_DIST(comm, lk_apply(x.tape, &halo_op, &x, 1, &h, out));
     return LK_OK;
 }

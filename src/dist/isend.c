@@ -269,9 +269,11 @@ lk_status lk_dist_isend(lk_comm *comm, lk_var x, int dest, int64_t tag, const ch
 {
     LK_CHECK(handle, LK_EINVAL, "isend: handle is NULL");
     *handle = LK_NO_VAR;
-    LK_TRY(lk__dist_peer_check(x.tape, comm,
-                               &(lk__dist_peer){"isend", dest, tag, .any = false, .self = true}));
-    LK_TRY(lk__dist_post_send(lk__dist_of(comm, LK_FOLD_SUM, 0, name), x, dest, tag, handle));
+    LK_TRY_DIST(
+        comm, lk__dist_peer_check(
+                  x.tape, comm, &(lk__dist_peer){"isend", dest, tag, .any = false, .self = true}));
+    LK_TRY_DIST(comm,
+                lk__dist_post_send(lk__dist_of(comm, LK_FOLD_SUM, 0, name), x, dest, tag, handle));
     return LK_OK;
 }
 
@@ -280,9 +282,10 @@ lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, l
 {
     LK_CHECK(handle, LK_EINVAL, "irecv: handle is NULL");
     *handle = LK_NO_VAR;
-    LK_TRY(lk__dist_peer_check(tape, comm,
-                               &(lk__dist_peer){"irecv", source, tag, .any = true, .self = true}));
-    LK_TRY(lk__dist_post_recv(tape, lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag,
-                              (lk_spec){.dtype = dtype, .shape = shape}, handle));
+    LK_TRY_DIST(comm,
+                lk__dist_peer_check(
+                    tape, comm, &(lk__dist_peer){"irecv", source, tag, .any = true, .self = true}));
+    LK_TRY_DIST(comm, lk__dist_post_recv(tape, lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag,
+                                         (lk_spec){.dtype = dtype, .shape = shape}, handle));
     return LK_OK;
 }

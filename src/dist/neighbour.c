@@ -113,11 +113,11 @@ lk_status lk_dist_neighbour(lk_comm *comm, lk_var x, int axis, const lk_neighbou
     int64_t *at, sum = 0;
     LK_CHECK(out, LK_EINVAL, "neighbour: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_check(&d, "neighbour", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "neighbour", x));
     LK_CHECK(to && to->n >= 0 && (to->n == 0 || (to->rank && to->send && to->receive)), LK_EINVAL,
              "neighbour(\"%s\"): the list of neighbours is not complete", d.name);
-    LK_TRY(lk__dist_front("neighbour", x, axis, &front));
-    LK_TRY(list_new(x.tape, to->n, &list, &at));
+    LK_TRY_DIST(comm, lk__dist_front("neighbour", x, axis, &front));
+    LK_TRY_DIST(comm, list_new(x.tape, to->n, &list, &at));
     for (int i = 0; i < to->n; i++) {
         bool there = to->rank[i] >= 0;
         LK_CHECK(to->rank[i] < lk_comm_size(comm), LK_EINVAL, "neighbour(\"%s\"): rank %d of %d",
@@ -129,13 +129,13 @@ lk_status lk_dist_neighbour(lk_comm *comm, lk_var x, int axis, const lk_neighbou
         at[i * NUMBERS + SEND] = there ? to->send[i] : 0;
         at[i * NUMBERS + RECEIVE] = there ? to->receive[i] : 0;
         at[i * NUMBERS + OPPOSITE] = to->opposite ? to->opposite[i] : 0;
-        LK_TRY(lk_add_i64(sum, at[i * NUMBERS + SEND], &sum));
+        LK_TRY_DIST(comm, lk_add_i64(sum, at[i * NUMBERS + SEND], &sum));
     }
     LK_CHECK(lk_shape_of(x).dim[axis] == sum, LK_ESHAPE,
              "neighbour(\"%s\"): a value %s%s, of which %lld along axis %d are to be sent", d.name,
              lk_dtype_name(lk_dtype_of(x)), lk_shape_text(lk_shape_of(x)).s, (long long)sum, axis);
     d.root = to->opposite != NULL;
-    LK_TRY(lk_apply(x.tape, &neighbour, (lk_var[]){front, list}, 2, &d, &front));
-    LK_TRY(lk__dist_back(front, axis, out));
+    LK_TRY_DIST(comm, lk_apply(x.tape, &neighbour, (lk_var[]){front, list}, 2, &d, &front));
+    LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }

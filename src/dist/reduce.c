@@ -12,17 +12,17 @@ lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root, const 
     lk_var all, zeros;
     LK_CHECK(out, LK_EINVAL, "reduce: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_check(&d, "reduce", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "reduce", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
     if (fold == LK_FOLD_SUM) {
-        LK_TRY(lk_apply(x.tape, &lk__dist_reduce, &x, 1, &d, out));
+        LK_TRY_DIST(comm, lk_apply(x.tape, &lk__dist_reduce, &x, 1, &d, out));
         return LK_OK;
     }
-    LK_TRY(lk_dist_allreduce(comm, x, fold, name, &all));
+    LK_TRY_DIST(comm, lk_dist_allreduce(comm, x, fold, name, &all));
     *out = all;
     if (lk_comm_rank(comm) == root)
         return LK_OK;
-    LK_TRY(lk_zeros_like(all, &zeros));
-    LK_TRY(lk_join(zeros, &all, 1, out)); /* a loss of it is one of x, with gradient 0 */
+    LK_TRY_DIST(comm, lk_zeros_like(all, &zeros));
+    LK_TRY_DIST(comm, lk_join(zeros, &all, 1, out)); /* a loss of it is one of x, with gradient 0 */
     return LK_OK;
 }

@@ -10,13 +10,15 @@ lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t coun
     int64_t sum;
     LK_CHECK(out, LK_EINVAL, "reduce_scatter: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_check(&d, "reduce_scatter", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "reduce_scatter", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
     LK_CHECK(count >= 0, LK_EINVAL, "reduce_scatter: count is %lld", (long long)count);
-    LK_TRY(lk__dist_front("reduce_scatter", x, axis, &front));
-    LK_TRY(lk__dist_counts(&d, x.tape, count, &sum, &counts));
-    LK_TRY(lk__dist_adds_up("reduce_scatter", lk_dtype_of(x), lk_shape_of(x), axis, sum));
-    LK_TRY(lk_apply(x.tape, &lk__dist_reduce_scatter, (lk_var[]){front, counts}, 2, &d, &front));
-    LK_TRY(lk__dist_back(front, axis, out));
+    LK_TRY_DIST(comm, lk__dist_front("reduce_scatter", x, axis, &front));
+    LK_TRY_DIST(comm, lk__dist_counts(&d, x.tape, count, &sum, &counts));
+    LK_TRY_DIST(comm,
+                lk__dist_adds_up("reduce_scatter", lk_dtype_of(x), lk_shape_of(x), axis, sum));
+    LK_TRY_DIST(
+        comm, lk_apply(x.tape, &lk__dist_reduce_scatter, (lk_var[]){front, counts}, 2, &d, &front));
+    LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }

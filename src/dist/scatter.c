@@ -25,22 +25,23 @@ lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, int 
     lk_var front = x, counts;
     LK_CHECK(out, LK_EINVAL, "scatter: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_check(&d, "scatter", x));
+    LK_TRY_DIST(comm, lk__dist_check(&d, "scatter", x));
     LK_CHECK(count >= 0, LK_EINVAL, "scatter: count is %lld", (long long)count);
     bool is_root = lk_comm_rank(comm) == root;
     if (is_root)
-        LK_TRY(lk__dist_front("scatter", x, axis, &front));
+        LK_TRY_DIST(comm, lk__dist_front("scatter", x, axis, &front));
     lk_shape shape = lk_shape_of(front);
     int64_t sum;
-    LK_TRY(shape_of_root(&d, &shape));
-    LK_TRY(lk__dist_counts(&d, x.tape, count, &sum, &counts));
-    LK_TRY(
-        lk__dist_adds_up("scatter", lk_dtype_of(x), lk__dist_moved_back(shape, axis), axis, sum));
+    LK_TRY_DIST(comm, shape_of_root(&d, &shape));
+    LK_TRY_DIST(comm, lk__dist_counts(&d, x.tape, count, &sum, &counts));
+    LK_TRY_DIST(comm, lk__dist_adds_up("scatter", lk_dtype_of(x), lk__dist_moved_back(shape, axis),
+                                       axis, sum));
     if (!is_root) {
         shape.dim[0] = 0;
-        LK_TRY(lk_full(x.tape, lk_dtype_of(x), shape, 0, &front));
+        LK_TRY_DIST(comm, lk_full(x.tape, lk_dtype_of(x), shape, 0, &front));
     }
-    LK_TRY(lk_apply(x.tape, &lk__dist_scatter, (lk_var[]){front, counts}, 2, &d, &front));
-    LK_TRY(lk__dist_back(front, axis, out));
+    LK_TRY_DIST(comm,
+                lk_apply(x.tape, &lk__dist_scatter, (lk_var[]){front, counts}, 2, &d, &front));
+    LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;
 }

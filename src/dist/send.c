@@ -157,9 +157,10 @@ lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, const cha
     lk_var out[2];
     if (token)
         *token = LK_NO_VAR;
-    LK_TRY(lk__dist_peer_check(x.tape, comm, &(lk__dist_peer){"send", dest, tag, .any = false}));
+    LK_TRY_DIST(
+        comm, lk__dist_peer_check(x.tape, comm, &(lk__dist_peer){"send", dest, tag, .any = false}));
     message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), dest, tag);
-    LK_TRY(lk_apply(x.tape, &send_op, &x, 1, &m, out));
+    LK_TRY_DIST(comm, lk_apply(x.tape, &send_op, &x, 1, &m, out));
     if (token)
         *token = out[0];
     return LK_OK;
@@ -171,17 +172,19 @@ lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk
     lk_var both[2];
     LK_CHECK(out, LK_EINVAL, "recv: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv", source, tag, .any = true}));
+    LK_TRY_DIST(
+        comm, lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv", source, tag, .any = true}));
     message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag);
     if (lk__dist_is_open(dtype, shape)) {
-        LK_TRY(lk__dist_post_claim(tape, m.d, source, tag,
-                                   (lk_spec){.dtype = dtype, .shape = shape}, true, &both[0]));
-        LK_TRY(lk_dist_wait(both[0], out));
+        LK_TRY_DIST(comm,
+                    lk__dist_post_claim(tape, m.d, source, tag,
+                                        (lk_spec){.dtype = dtype, .shape = shape}, true, &both[0]));
+        LK_TRY_DIST(comm, lk_dist_wait(both[0], out));
         return LK_OK;
     }
     m.dtype = dtype;
     m.shape = shape;
-    LK_TRY(lk_apply(tape, &recv_op, NULL, 0, &m, both));
+    LK_TRY_DIST(comm, lk_apply(tape, &recv_op, NULL, 0, &m, both));
     *out = both[0];
     return LK_OK;
 }

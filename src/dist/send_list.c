@@ -17,12 +17,12 @@ lk_status lk_dist_send_list(lk_comm *comm, const lk_var *xs, int n, int dest, in
     if (token)
         *token = LK_NO_VAR;
     LK_CHECK(n >= 1, LK_EINVAL, "send_list of %d values", n);
-    LK_TRY(lk__list_check("send_list", xs, n, true));
-    LK_TRY(lk__dist_peer_check(xs[0].tape, comm,
-                               &(lk__dist_peer){"send_list", dest, tag, .list = true}));
-    LK_TRY(lk_send(comm, &number, 1, LK_I64, dest, tag, name));
+    LK_TRY_DIST(comm, lk__list_check("send_list", xs, n, true));
+    LK_TRY_DIST(comm, lk__dist_peer_check(xs[0].tape, comm,
+                                          &(lk__dist_peer){"send_list", dest, tag, .list = true}));
+    LK_TRY_DIST(comm, lk_send(comm, &number, 1, LK_I64, dest, tag, name));
     for (int i = 0; i < n; i++)
-        LK_TRY(lk_dist_send(comm, xs[i], dest, tag, name, &sent));
+        LK_TRY_DIST(comm, lk_dist_send(comm, xs[i], dest, tag, name, &sent));
     if (token)
         *token = sent;
     return LK_OK;
@@ -43,13 +43,14 @@ lk_status lk_dist_recv_list(lk_tape *tape, lk_comm *comm, int source, int64_t ta
     int64_t n = -1;
     LK_CHECK(out && (out->at || out->room == 0), LK_EINVAL, "recv_list: there is no list");
     out->n = 0;
-    LK_TRY(lk__dist_peer_check(
-        tape, comm, &(lk__dist_peer){"recv_list", source, tag, .any = true, .list = true}));
-    LK_TRY(lk_recv(comm, &n, 1, LK_I64, source, tag, name, &info));
-    LK_TRY(room_check("recv_list", name, out, n));
+    LK_TRY_DIST(comm, lk__dist_peer_check(
+                          tape, comm,
+                          &(lk__dist_peer){"recv_list", source, tag, .any = true, .list = true}));
+    LK_TRY_DIST(comm, lk_recv(comm, &n, 1, LK_I64, source, tag, name, &info));
+    LK_TRY_DIST(comm, room_check("recv_list", name, out, n));
     for (int64_t i = 0; i < n; i++)
-        LK_TRY(lk_dist_recv(tape, comm, info.rank, info.tag, LK_ANY_DTYPE, LK_ANY_SHAPE, name,
-                            &out->at[i]));
+        LK_TRY_DIST(comm, lk_dist_recv(tape, comm, info.rank, info.tag, LK_ANY_DTYPE, LK_ANY_SHAPE,
+                                       name, &out->at[i]));
     out->n = (int)n;
     return LK_OK;
 }
@@ -78,17 +79,17 @@ lk_status lk_dist_bcast_list(lk_tape *tape, lk_comm *comm, int root, const char 
                     : "comm is NULL");
     LK_CHECK(root >= 0 && root < lk_comm_size(comm), LK_EINVAL, "bcast_list: root %d of %d ranks",
              root, lk_comm_size(comm));
-    LK_TRY(lk__dist_uses(tape, comm, "bcast_list"));
+    LK_TRY_DIST(comm, lk__dist_uses(tape, comm, "bcast_list"));
     bool own = lk_comm_rank(comm) == root;
     int64_t n = list->n;
     if (own)
-        LK_TRY(lk__list_check("bcast_list", list->at, n, true));
-    LK_TRY(lk_bcast(comm, &n, 1, LK_I64, root, name));
-    LK_TRY(own ? LK_OK : room_check("bcast_list", name, list, n));
+        LK_TRY_DIST(comm, lk__list_check("bcast_list", list->at, n, true));
+    LK_TRY_DIST(comm, lk_bcast(comm, &n, 1, LK_I64, root, name));
+    LK_TRY_DIST(comm, own ? LK_OK : room_check("bcast_list", name, list, n));
     if (own)
-        LK_TRY(likes_of(list->at, n, &like));
+        LK_TRY_DIST(comm, likes_of(list->at, n, &like));
     else
-        LK_TRY(lk_alloc(&like, n, sizeof *like));
+        LK_TRY_DIST(comm, lk_alloc(&like, n, sizeof *like));
     LK_TRY_TO(done, lk_bcast(comm, like, n * LK_LIKE, LK_I64, root, name));
     for (int64_t i = 0; i < n; i++) {
         lk_spec s = lk__like_spec(&like[i]);
@@ -99,5 +100,5 @@ lk_status lk_dist_bcast_list(lk_tape *tape, lk_comm *comm, int root, const char 
     list->n = (int)n;
 done:
     lk_free(like);
-    return st;
+    return lk__dist_told(comm, st);
 }

@@ -13,18 +13,19 @@ lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_send_part *sen
     LK_CHECK(send->rank < 0 || send->x.tape == tape, LK_EINVAL,
              "sendrecv: what is sent is no value of this tape");
     if (send->rank >= 0) { /* before anything has begun */
-        LK_TRY(lk__dist_valid("sendrecv", send->x));
-        LK_TRY(lk__dist_peer_check(
-            tape, comm, &(lk__dist_peer){"sendrecv", send->rank, send->tag, .self = true}));
+        LK_TRY_DIST(comm, lk__dist_valid("sendrecv", send->x));
+        LK_TRY_DIST(comm, lk__dist_peer_check(
+                              tape, comm,
+                              &(lk__dist_peer){"sendrecv", send->rank, send->tag, .self = true}));
     }
     if (recv->rank >= 0)
-        LK_TRY(
-            lk_dist_irecv(tape, comm, recv->rank, recv->tag, recv->dtype, recv->shape, name, &in));
+        LK_TRY_DIST(comm, lk_dist_irecv(tape, comm, recv->rank, recv->tag, recv->dtype, recv->shape,
+                                        name, &in));
     if (send->rank >= 0)
-        LK_TRY(lk_dist_isend(comm, send->x, send->rank, send->tag, name, &gone));
+        LK_TRY_DIST(comm, lk_dist_isend(comm, send->x, send->rank, send->tag, name, &gone));
     if (lk_is_var(gone))
-        LK_TRY(lk_dist_wait(gone, NULL));
+        LK_TRY_DIST(comm, lk_dist_wait(gone, NULL));
     if (lk_is_var(in))
-        LK_TRY(lk_dist_wait(in, out));
+        LK_TRY_DIST(comm, lk_dist_wait(in, out));
     return LK_OK;
 }

@@ -77,6 +77,15 @@ lk_status lk_dist_wait(lk_var handle, lk_var *out)
     return LK_OK;
 }
 
+/* The communicator of the first message, NULL if there is none. */
+static lk_comm *comm_of(const lk_var *handles, int n)
+{
+    const lk__post *p = NULL;
+    for (int i = 0; i < n && !p; i++)
+        p = lk__post_find(handles[i]);
+    return p ? p->d.comm : NULL;
+}
+
 /* The requests of the handles. */
 static lk_status collect(const lk_var *handles, int n, lk_request **request)
 {
@@ -109,7 +118,7 @@ lk_status lk_dist_waitany(const lk_var *handles, int n, int *which, lk_var *out)
     *which = -1;
     if (out)
         *out = LK_NO_VAR;
-    LK_TRY(lk_alloc_zero(&request, n, sizeof(lk_request *)));
+    LK_TRY_DIST(comm_of(handles, n), lk_alloc_zero(&request, n, sizeof(lk_request *)));
     LK_TRY_TO(done, collect(handles, n, request));
     st = lk_waitany(n, request, &one, &info);
     if (one < 0)

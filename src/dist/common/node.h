@@ -43,6 +43,20 @@ lk_status lk__dist_valid(const char *call, lk_var x) LK_NODISCARD;
  * communicator. */
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x) LK_NODISCARD;
 
+/** The status of a call that ends: where memory has run out the job ends, for others may wait for what
+ * this rank does not do any more.  `comm` may be NULL, and then nobody is told. */
+lk_status lk__dist_told(lk_comm *comm, lk_status st) LK_NODISCARD;
+
+/** LK_TRY() in a call that communicates, also before its node: lk__dist_told(). */
+#define LK_TRY_DIST(comm, expr)                               \
+    do {                                                      \
+        lk_status try_st_ = (expr);                           \
+        if (try_st_ != LK_OK) {                               \
+            lk__trace(try_st_, __FILE__, __LINE__, __func__); \
+            return lk__dist_told(comm, try_st_);              \
+        }                                                     \
+    } while (0)
+
 /** As lk__dist_check(), of a message: a rank outside (or `any`, of a receive), a tag, and, unless the
  * call does not block (`self`), this rank if it has not begun the other end. */
 typedef struct lk__dist_peer {

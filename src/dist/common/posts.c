@@ -108,17 +108,28 @@ static lk_status posts_ready(lk__guest *g)
 }
 
 /* Others may wait for what this rank does not do any more. */
+static void tell(lk_comm *comm)
+{
+    char report[400];
+    if (lk__comm_is_freed(comm) || lk_comm_size(comm) == 1)
+        return;
+    snprintf(report, sizeof report, "rank %d failed: %s: %.300s", lk_comm_rank(comm),
+             lk_status_text(lk_error_status()), lk_error_message());
+    lk__comm_end_job(comm, LK_ECOMM, report);
+}
+
 static void posts_failed(lk__guest *g)
 {
     const posts *s = (const posts *)g;
-    char report[400];
-    for (const seen *c = s->seen; c; c = c->next) {
-        if (lk__comm_is_freed(c->comm) || lk_comm_size(c->comm) == 1)
-            continue;
-        snprintf(report, sizeof report, "rank %d failed: %s: %.300s", lk_comm_rank(c->comm),
-                 lk_status_text(lk_error_status()), lk_error_message());
-        lk__comm_end_job(c->comm, LK_ECOMM, report);
-    }
+    for (const seen *c = s->seen; c; c = c->next)
+        tell(c->comm);
+}
+
+lk_status lk__dist_told(lk_comm *comm, lk_status st)
+{
+    if (st == LK_ENOMEM && comm)
+        tell(comm);
+    return st;
 }
 
 static lk_status posts_of(lk_tape *t, posts **out)
