@@ -10,11 +10,11 @@
  * below; all of coll.h) must be called by every rank of the communicator, in the same order.
  *
  * **Errors, not hangs.**  Every message carries a header that says which call it belongs to.  Ranks
- * that make different calls get LK_EMISMATCH, and a rank that waits longer than the deadline gets
- * LK_ESTALL; both messages name the ranks and the calls.  Such an error is the end of the job: it is
- * told to all ranks, each of which returns it from the call it is in or from its next one, and so do
- * all later calls.  An argument that is refused (LK_EINVAL and the like) is refused before anything
- * is sent; it concerns the calling rank alone.
+ * that make different calls get LK_EMISMATCH; a rank that waits longer than the deadline, and ranks of
+ * one node that all wait with no message under way, get LK_ESTALL.  Both messages name the ranks and the
+ * calls.  Such an error is the end of the job: it is told to all ranks, each of which returns it from
+ * the call it is in or from its next one, and so do all later calls.  An argument that is refused
+ * (LK_EINVAL and the like) is refused before anything is sent; it concerns the calling rank alone.
  *
  * **Threads.**  A communicator, and those made from it, belong to one thread at a time.  Other
  * communicators may be in use in other threads.
@@ -180,7 +180,8 @@ LK_API const char *lk_comm_transport(const lk_comm *comm);
 
 /**
  * End the job when a rank waits longer than `seconds` for another; 0: wait for ever.  A rank on this
- * node that has left or ended is not waited for in either case.
+ * node that has left or ended is not waited for in either case, and nobody waits on if all ranks are on
+ * one node, all wait, and no message is under way.
  *
  * The time counts from the beginning of a wait, and anew whenever what it waits for comes further: one
  * of its messages is matched or complete, another rank has done its part of the collective call.  Other

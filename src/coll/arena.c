@@ -95,6 +95,7 @@ static bool is_last(const lk__arena_call *c)
 void lk__arena_ring(lk__arena_call *c)
 {
     const lk__arena *a = c->arena;
+    a->shared->w->n_posts++;
     lk__fence(memory_order_seq_cst);
     bool rings = c->owed == LK_OWES_ALL || is_last(c);
     c->owed = LK_OWES_NOBODY;

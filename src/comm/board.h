@@ -7,6 +7,7 @@
  *
  * The last collective calls stay on the board, in turn.  So a rank that waits in one of them sees
  * whether the other made the same call, also when that one has sent what it had to and gone on.
+ * Behind them is what tells whether all ranks wait in vain: vain.h.
  */
 #ifndef LK_COMM_BOARD_H
 #define LK_COMM_BOARD_H
@@ -59,10 +60,20 @@ enum {
     LK_SLOT_WORDS = sizeof(lk__shown) / 8
 };
 
+/* That a rank rests: it waits, and has done nothing since.  Written by its owner, but for `asked`. */
+typedef struct lk__rest {
+    _Alignas(64) _Atomic uint64_t epoch;    /* odd: it rests; raised with every change */
+    _Atomic uint64_t answered;              /* the question before its last look at everything */
+    _Atomic int64_t sent, taken;            /* packets, before the rest */
+    _Atomic uint64_t spare[LK_LABEL_WORDS]; /* a message that no receive takes, or nothing */
+    _Alignas(64) _Atomic uint64_t asked;    /* by the rank that looks whether all rest */
+} lk__rest;
+
 /* One rank's slot, lines of its own. */
 typedef struct lk__slot {
     _Alignas(64) _Atomic uint32_t version;
     _Atomic uint64_t word[LK_SLOT_WORDS];
+    lk__rest rest;
 } lk__slot;
 
 /**

@@ -10,6 +10,7 @@
 #include "base/fpenv.h"
 #include "base/number.h"
 #include "comm/helper.h"
+#include "comm/vain.h"
 
 #include <lockstep/alloc.h>
 
@@ -227,6 +228,7 @@ void lk_comm_free(lk_comm *c)
     if (!c->users)
         lk_free(c);
     if (--w->refs == 0) {
+        lk__rest_leave(w);
         w->doing.state = LK_STATE_LEFT;
         w->doing.peer = -1;
         lk__slot_write(w->board[w->rank], &w->doing);

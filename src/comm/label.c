@@ -122,6 +122,19 @@ const char *lk__label_short(const lk__label *label, bool number, char out[LK_CAL
     return out;
 }
 
+const char *lk__label_brief(const lk__label *label, char out[LK_CALL_TEXT])
+{
+    const lk__header *h = &label->h;
+    char tag[32] = "any tag";
+    if (h->kind != LK_KIND_P2P || h->tag >= LK_ANSWER_TAGS)
+        return lk__label_short(label, true, out);
+    if (h->tag != LK_ANY_TAG)
+        snprintf(tag, sizeof tag, "tag %lld", (long long)h->tag);
+    snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s)", lk_call_name(h->call), label->name, tag,
+             repeated(h));
+    return out;
+}
+
 lk__difference lk__label_difference(const lk__label *a, const lk__label *b)
 {
     const lk__header *x = &a->h, *y = &b->h;

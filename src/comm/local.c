@@ -62,6 +62,7 @@ lk_status lk__local_send(lk__world *w, lk_request *r)
             memcpy(p + 1, r->data, (size_t)r->bytes);
         atomic_store_explicit(&r->done, 1, memory_order_relaxed);
     }
+    w->n_sent++;
     lk__packet *head = atomic_load_explicit(&to->inbox, memory_order_relaxed);
     do
         p->next = head;
@@ -89,6 +90,7 @@ lk_status lk__local_poll(lk__world *w)
     while (first) {
         p = first;
         first = p->next;
+        w->n_taken++;
         if (st == LK_OK)
             st = lk__arrive(w, p);
         else
@@ -108,6 +110,7 @@ lk_status lk__local_take(lk__world *w, lk__packet *p, lk_request *r)
     if (p->label.h.bytes > 0)
         memcpy(r->data, p->payload, (size_t)p->label.h.bytes);
     if (o) {
+        w->n_posts++;
         struct lk__local_end *from = &((struct lk__local_end *)w)->job->end[o->sender];
         atomic_store_explicit(&o->request->done, 1, memory_order_release);
         atomic_store_explicit(&o->state, DONE, memory_order_release);

@@ -47,6 +47,11 @@ static bool mpi_busy(lk__world *w)
     return end_of(w)->waiting || end_of(w)->under_way;
 }
 
+static bool mpi_moving(lk__world *w)
+{
+    return end_of(w)->under_way;
+}
+
 /* Calls of two threads must not meet in MPI.  Ours are kept apart by the module; those of the host
  * only by an MPI that does it itself. */
 static lk_status mpi_share(lk__world *w)
@@ -137,6 +142,7 @@ static const lk__transport transport_mpi = {.name = "mpi",
                                             .drop = lk__mpi_drop,
                                             .nap = mpi_nap,
                                             .busy = mpi_busy,
+                                            .moving = mpi_moving,
                                             .share = mpi_share,
                                             .spread = lk__mpi_spread,
                                             .ask = lk__mpi_ask,

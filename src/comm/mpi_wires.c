@@ -71,6 +71,7 @@ static lk_status packet_send(lk__mpi_end *e, const lk__header *h, const char *na
     if (inside > 0)
         memcpy(o->packet + sizeof *h + h->text, data, (size_t)inside);
     lk_mpi_part part = {o->packet, bytes, peer, TAG_PACKET};
+    e->w.n_sent++;
     LK_TRY(isend(e, &part, &o->mpi));
     return LK_OK;
 }
@@ -309,6 +310,7 @@ lk_status lk__mpi_poll(lk__world *w)
             return LK_OK;
         int i = e->ring_at;
         e->ring_at = (i + 1) % LK_MPI_RING;
+        w->n_taken++;
         lk_status st = packet_heard(w, e->ring_packet[i]);
         LK_TRY(ring_post(e, i));
         LK_TRY(st);

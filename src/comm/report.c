@@ -10,12 +10,13 @@
 #include "base/fpenv.h"
 #include "comm/comm.h"
 #include "comm/shm.h"
+#include "comm/vain.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_HOPS = 64, SHOWN_HOPS = 4, CHAIN_TEXT = 320 };
+enum { MAX_HOPS = 64, SHOWN_HOPS = 4, CHAIN_TEXT = 400, VAIN_HOPS = 2 };
 
 /* A text that grows at its end, as far as there is room. */
 struct text {
@@ -292,4 +293,105 @@ lk_status lk__report_stall(const lk_request *r, int64_t ns)
     return LK_RAISE(LK_ESTALL, "stall: rank %d waits %.1f s in %s for rank %d%s", comm->rank,
                     (double)ns / 1e9, lk__label_short(r->label, false, call), shown(comm, at[0]),
                     chain.at);
+}
+
+/* The message that a rank has and no receive takes; its call is LK_CALL_NONE if there is none. */
+static void spare_read(const lk__world *w, int rank, lk__label *out)
+{
+    uint64_t word[LK_LABEL_WORDS];
+    for (int i = 0; i < LK_LABEL_WORDS; i++)
+        word[i] = atomic_load(&w->board[rank]->rest.spare[i]);
+    memcpy(out, word, sizeof *out);
+    if (lk__slot_state(w->board[rank]) == LK_STATE_LEFT)
+        *out = (lk__label){.h = {.call = LK_CALL_NONE}};
+}
+
+/* How much the wait of a rank says: that in a receive, with another message from whom it waits for. */
+static int wait_worth(const lk__world *w, int rank)
+{
+    lk__shown s;
+    lk__label spare;
+    lk__slot_read(w->board[rank], &s);
+    spare_read(w, rank, &spare);
+    if (s.doing.state != LK_STATE_CALLING)
+        return 0;
+    lk_comm_call call = lk__shown_call(&s)->h.call;
+    bool meant = spare.h.call != LK_CALL_NONE && spare.h.source == s.doing.peer;
+    return call == LK_CALL_RECV ? (meant ? 4 : 3) : call == LK_CALL_SEND ? 2 : 1;
+}
+
+/* How much a message without a receive says of the wait of `rank` for `peer`. */
+static int spare_worth(const lk__label *spare, int holder, int rank, int peer)
+{
+    if (spare->h.call == LK_CALL_NONE)
+        return 0;
+    return 1 + (holder == rank) + 2 * (spare->h.source == peer);
+}
+
+/* `rank 0 waits in recv("in", tag 7) for rank 1, which waits in barrier("end") #2 for rank 0`. */
+static void add_waits(struct text *t, const lk__world *w, int rank, lk__shown *s)
+{
+    char call[LK_CALL_TEXT];
+    int at[VAIN_HOPS + 1];
+    add(t, "rank %d", rank);
+    for (int hops = 0; hops <= VAIN_HOPS && s->doing.state == LK_STATE_CALLING; hops++) {
+        int peer = s->doing.peer;
+        at[hops] = rank;
+        add(t, "%s waits in %s for ", hops ? ", which" : "",
+            lk__label_brief(lk__shown_call(s), call));
+        if (peer < 0) {
+            add(t, "any rank");
+            return;
+        }
+        add(t, "rank %d", peer);
+        for (int i = 0; i <= hops; i++) {
+            if (at[i] != peer)
+                continue;
+            add(t, ": a circle of waits");
+            return;
+        }
+        rank = peer;
+        lk__slot_read(w->board[rank], s);
+    }
+    if (s->doing.state != LK_STATE_CALLING)
+        add_doing(t, w, rank, s);
+}
+
+lk_status lk__report_vain(lk__world *w, int waiting)
+{
+    struct text t = {.used = 0};
+    char call[LK_CALL_TEXT];
+    lk__shown s;
+    lk__label spare, best_spare = {.h = {.call = LK_CALL_NONE}};
+    int best = w->rank, holder = w->rank;
+    for (int r = 0; r < w->size; r++) {
+        lk__slot_read(w->board[r], &s);
+        if (r != w->rank)
+            LK_TRY(lk__compare_shown(w, r, &s));
+        if (wait_worth(w, r) > wait_worth(w, best))
+            best = r;
+    }
+    lk__slot_read(w->board[best], &s);
+    int peer = s.doing.peer;
+    for (int r = 0; r < w->size; r++) {
+        spare_read(w, r, &spare);
+        if (spare_worth(&spare, r, best, peer) <= spare_worth(&best_spare, holder, best, peer))
+            continue;
+        best_spare = spare;
+        holder = r;
+    }
+    bool elsewhere = best_spare.h.context != lk__shown_call(&s)->h.context;
+    add_waits(&t, w, best, &s);
+    if (best_spare.h.call != LK_CALL_NONE)
+        add(&t,
+            "; no receive of rank %d takes %s of rank %d%s: compare ranks, tags and communicators",
+            holder, lk__label_brief(&best_spare, call), best_spare.h.source,
+            elsewhere ? ", on another communicator" : "");
+    else
+        add(&t, "; compare what these ranks send and receive");
+    if (waiting == 1)
+        return LK_RAISE(LK_ESTALL, "stall: no other rank is left, and no message is under way: %s",
+                        t.at);
+    return LK_RAISE(LK_ESTALL, "stall: all %d ranks%s wait, and no message is under way: %s",
+                    waiting, waiting < w->size ? " that have not left" : "", t.at);
 }

@@ -66,6 +66,7 @@ static inline bool lk__flag_reached(lk__flag *flag, uint64_t value)
 /** Post a flag, and wake the ranks of `s` that sleep. */
 static inline void lk__flag_post(lk_shared *s, lk__flag *flag, uint64_t value)
 {
+    s->w->n_posts++;
     atomic_store_explicit(&flag->value, value, memory_order_release);
     for (int i = 0; i < s->n; i++)
         if (i != s->me)
@@ -75,6 +76,7 @@ static inline void lk__flag_post(lk_shared *s, lk__flag *flag, uint64_t value)
 /** The same when only intra rank `to` can be waiting for it. */
 static inline void lk__flag_post_to(lk_shared *s, int to, lk__flag *flag, uint64_t value)
 {
+    s->w->n_posts++;
     atomic_store_explicit(&flag->value, value, memory_order_release);
     lk__bell_ring(s->w->bell[s->part[to].world_rank]);
 }

@@ -70,6 +70,10 @@ typedef struct lk__transport {
     /* Whether something that was sent needs poll() to be complete; NULL: never. */
     bool (*busy)(lk__world *w);
 
+    /* Whether the wires have something of this rank that will end without anybody's call: it does not
+     * rest (vain.h); NULL: never. */
+    bool (*moving)(lk__world *w);
+
     /* Get ready for calls by two threads, one at a time; NULL: it is.  LK_ENOTSUP says why not. */
     lk_status (*share)(lk__world *w);
 

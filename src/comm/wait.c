@@ -10,11 +10,13 @@
  * wait, and anew whenever what is waited for comes further: a message of it is matched or complete, a
  * flag of it is posted.  Other messages are no reason to wait longer.  When those who are waited for are
  * known to have left or ended, the deadline is not waited for; and from time to time their calls are
- * compared with this rank's, for two that wait for each other in different calls send nothing.
+ * compared with this rank's, for two that wait for each other in different calls send nothing.  Nor is
+ * it waited for when all ranks wait in vain: vain.h.
  */
 #include "comm/comm.h"
 #include "comm/futex.h"
 #include "comm/helper.h"
+#include "comm/vain.h"
 
 #include <lockstep/clock.h>
 
@@ -29,6 +31,10 @@ static const int64_t longest_nap = 50000000, grace = 100000000, longest_look = 2
 
 /* In ns: when the calls of who is waited for are compared first, and how often after that. */
 static const int64_t first_compare = 50000000, next_compare = 250000000;
+
+/* In ns: when a wait is shown to others as a rest, and when they are first asked.  Waits that are short
+ * pay nothing for it, and calls that differ have been compared before. */
+static const int64_t first_rest = 50000000, first_question = 100000000;
 
 void lk__wait_pace(lk__world *w, int64_t ranks, int64_t cores)
 {
@@ -133,19 +139,26 @@ static lk_status watch(lk__watch *t, int64_t n, lk_request *const *requests,
     LK_TRY_COMM(w, compare(t, n, requests));
     if ((deadline > 0 && t->waited >= deadline) || t->gone >= grace)
         LK_TRY_COMM(w, lk__report_stall(first, t->waited));
+    if (blocked && t->waited >= first_question)
+        LK_TRY_COMM(w, lk__vain_check(w, now));
     int64_t waited = t->waited;
     *left = deadline > 0 && deadline - waited < longest_nap ? deadline - waited : longest_nap;
     return LK_OK;
 }
 
 /* Sleep, unless a last look finds that something has changed. */
-static lk_status sleep_on_bell(lk__world *w, int64_t n, lk_request *const *requests, int64_t ns)
+static lk_status sleep_on_bell(const lk_request *first, int64_t n, lk_request *const *requests,
+                               bool rests, int64_t ns)
 {
+    lk__world *w = first->comm->w;
+    uint64_t question = rests ? lk__rest_question(w) : 0;
     lk__bell *own = w->bell[w->rank];
     int64_t arrived = w->n_arrived, which;
     uint32_t heard = lk__bell_drowse(own);
     lk_status st = lk__progress(w);
     bool same = st == LK_OK && arrived == w->n_arrived && !any_done(n, requests, &which);
+    if (same && rests)
+        lk__rest_show(w, first, question);
     if (same && atomic_load(&w->fault->state) != 2)
         lk__bell_sleep(own, heard, w->transport->nap(w, ns));
     if (!w->helper || !w->helper->napping) /* else it is still to be woken */
@@ -153,11 +166,9 @@ static lk_status sleep_on_bell(lk__world *w, int64_t n, lk_request *const *reque
     return st;
 }
 
-lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
+static lk_status wait_any(const lk_request *first, int64_t n, lk_request *const *requests,
+                          int64_t *which)
 {
-    const lk_request *first = NULL;
-    for (int64_t i = 0; i < n && !first; i++)
-        first = requests[i];
     lk__world *w = first->comm->w;
     lk__watch t = {0};
     int64_t arrived = w->n_arrived;
@@ -182,8 +193,20 @@ lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
         show_peer(w, first);
         LK_TRY(watch(&t, n, requests, first, true, &left));
         if (polls > w->spins)
-            LK_TRY(sleep_on_bell(w, n, requests, left));
+            LK_TRY(sleep_on_bell(first, n, requests, t.waited >= first_rest, left));
     }
+}
+
+lk_status lk__wait_any(int64_t n, lk_request *const *requests, int64_t *which)
+{
+    const lk_request *first = NULL;
+    for (int64_t i = 0; i < n && !first; i++)
+        first = requests[i];
+    lk__world *w = first->comm->w;
+    lk_status st = wait_any(first, n, requests, which);
+    if (w->rest.epoch % 2)
+        lk__rest_end(w);
+    return st;
 }
 
 lk_status lk__watch_test(lk_request *r)

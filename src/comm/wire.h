@@ -114,6 +114,9 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT]);
 /** `allreduce("fc1.bias.grad") #4`, with or without the number; returns `out`. */
 const char *lk__label_short(const lk__label *label, bool number, char out[LK_CALL_TEXT]);
 
+/** `recv("in", tag 7)`, or as lk__label_short() with the number; returns `out`. */
+const char *lk__label_brief(const lk__label *label, char out[LK_CALL_TEXT]);
+
 /* What two labels of one call can differ in, in the order in which it is reported. */
 typedef enum lk__difference {
     LK_SAME,

@@ -31,6 +31,17 @@ typedef struct lk__host {
     char name[64];
 } lk__host;
 
+/* What this rank shows of its rest, and has asked the others: vain.h. */
+typedef struct lk__resting {
+    uint64_t epoch;    /* as shown */
+    int64_t acts;      /* until it began */
+    uint64_t question; /* 0: none */
+    uint64_t n_questions;
+    uint64_t epochs; /* the sum of all, when it asked */
+    int64_t asked;   /* then, by the clock */
+    int64_t looked;  /* at the others, last */
+} lk__resting;
+
 struct lk__world {
     const lk__transport *transport;
     void *wires; /* the transport's own */
@@ -48,9 +59,13 @@ struct lk__world {
     int spins, yields;     /* polls before a nap: of a core of its own, and that offer the core */
     uint32_t n_contexts;   /* contexts that any communicator of this rank has had */
     int64_t n_arrived;     /* packets so far: a sign of life */
-    int64_t n_to_itself;   /* packets that this rank has sent to itself and that have not arrived */
-    lk__doing doing;       /* what this rank's slot says */
-    uint32_t shown_comm;   /* the newest collective call there */
+    int64_t n_sent;        /* packets to the wires, counted before they go */
+    int64_t n_taken;       /* packets from the wires */
+    int64_t n_posts;       /* what others can see besides: flags, payloads taken */
+    lk__resting rest;
+    int64_t n_to_itself; /* packets that this rank has sent to itself and that have not arrived */
+    lk__doing doing;     /* what this rank's slot says */
+    uint32_t shown_comm; /* the newest collective call there */
     int64_t shown_call;
     lk_request *posted, *posted_last; /* receives without a packet, oldest first */
     lk__packet *early, **early_end;   /* packets without a receive, oldest first */
