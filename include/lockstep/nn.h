@@ -143,7 +143,7 @@ LK_API void lk_sums_begin(lk_sums *sums);
 
 /**
  * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
- * those of the state ("observed.bn1.mean"), then "loss" [1] and "notes" [LK_SUMS_NOTES].
+ * those of the state ("observed.bn1.mean"), then "loss" [1].
  */
 LK_API lk_slab *lk_sums_slab(const lk_sums *sums);
 
@@ -155,13 +155,6 @@ LK_API lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss) LK_NODISCARD;
 
 /** What "loss" is. */
 LK_API double lk_sums_loss(const lk_sums *sums);
-
-enum { LK_SUMS_NOTES = 4 };
-
-/** Numbers of the caller that are added up with the rest, such as what ranks want to tell each other:
- * small whole ones are exact.  0 <= i < LK_SUMS_NOTES. */
-LK_API void lk_sums_note_set(lk_sums *sums, int i, double value);
-LK_API double lk_sums_note(const lk_sums *sums, int i);
 
 /** Move the state towards what was observed in `pieces` pieces.  Errors: LK_EINVAL. */
 LK_API lk_status lk_model_observe(lk_model *model, const lk_sums *sums,

@@ -8,8 +8,8 @@
  *     lk_team_begin(team, pieces, samples);
  *     for (k = 0; k < lk_team_blocks(team, block); k++)
  *         ... a pass over block[k] into lk_team_sums(team, k) ...
- *     lk_team_join_rest(team);             statistics and loss: lk_team_total() has them everywhere
- *     lk_team_join_gradients(team);        and the gradients
+ *     lk_team_join_begun(team);            what travelled during the passes
+ *     lk_team_join(team);                  gradients and statistics: lk_team_total() has them everywhere
  *
  * So what comes out does not depend on the number of ranks.  The sums lie in memory that the ranks of
  * a node share, and are joined there without a copy.
@@ -87,15 +87,17 @@ LK_API lk_status lk_team_agree(lk_team *team, lk_status st) LK_NODISCARD;
 
 /**
  * Watch the backward of the last block on `tape`, if gradients travel meanwhile (spec.bucket);
- * lk_team_join_rest() ends it.
+ * lk_team_join_begun() ends it.
  */
 LK_API void lk_team_watch(lk_team *team, lk_tape *tape);
 
-/** Join statistics and loss of all blocks: lk_team_total() then has them, on all ranks. */
-LK_API lk_status lk_team_join_rest(lk_team *team) LK_NODISCARD;
+/** Start what is left of the gradients that travel during backward, and wait for all; nothing if none
+ * do. */
+LK_API lk_status lk_team_join_begun(lk_team *team) LK_NODISCARD;
 
-/** Join the gradients of all blocks: lk_team_total() then has them, on all ranks. */
-LK_API lk_status lk_team_join_gradients(lk_team *team) LK_NODISCARD;
+/** Join gradients and statistics of all blocks: lk_team_total() then has them, on all ranks.  The loss
+ * stays that of each block. */
+LK_API lk_status lk_team_join(lk_team *team) LK_NODISCARD;
 
 /** The sums over the whole batch, as far as they were joined. */
 LK_API lk_sums *lk_team_total(const lk_team *team);
@@ -114,7 +116,8 @@ LK_API lk_status lk_team_place(lk_team *team, const lk_slab *from, const char *n
 /** Elements of the parameters' slab that this rank updates.  Those of a node share all of them. */
 LK_API lk_range lk_team_share(const lk_team *team);
 
-/** Join the gradients of lk_team_share(), or see to it that lk_team_take() can. */
+/** Join the gradients of lk_team_share(), or see to it that lk_team_take() can; statistics are in
+ * lk_team_total() after lk_team_meet(). */
 LK_API lk_status lk_team_join_share(lk_team *team) LK_NODISCARD;
 
 /**

@@ -59,7 +59,7 @@ struct lk_sums {
     lk_slab *slab;
     lk_tensor **grad;     /* of each parameter */
     lk_tensor **observed; /* of each state */
-    lk_tensor *loss, *notes;
+    lk_tensor *loss;
     lk_tensor *flat; /* all of it */
     bool unset;      /* the next pass sets the gradients */
     lk_var *values;  /* the parameters on the tape of the pass that fills these sums */

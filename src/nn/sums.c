@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The layout: parameters, observed states, the loss, notes. */
+/* The layout: parameters, observed states, the loss. */
 static lk_status sums_layout(const lk__net *net, lk_layout *layout)
 {
     lk_slab_slice slice;
@@ -23,7 +23,6 @@ static lk_status sums_layout(const lk__net *net, lk_layout *layout)
         LK_TRY(lk_layout_add(layout, name, slice.dtype, slice.shape));
     }
     LK_TRY(lk_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
-    LK_TRY(lk_layout_add(layout, "notes", net->spec.dtype, LK_SHAPE(LK_SUMS_NOTES)));
     return LK_OK;
 }
 
@@ -40,7 +39,6 @@ static lk_status sums_make(const lk__net *net, lk_layout *layout, void *memory, 
     LK_TRY(lk__slab_tensors(sums->slab, 0, net->n_params, &sums->grad));
     LK_TRY(lk__slab_tensors(sums->slab, net->n_params, net->n_state, &sums->observed));
     LK_TRY(lk_slab_tensor(sums->slab, net->n_params + net->n_state, &sums->loss));
-    LK_TRY(lk_slab_tensor(sums->slab, net->n_params + net->n_state + 1, &sums->notes));
     LK_TRY(lk_alloc_zero(&sums->values, net->n_params, sizeof *sums->values));
     for (int64_t i = 0; i < net->n_state; i++)
         if (lk_tensor_count(sums->observed[i]) > largest)
@@ -85,7 +83,7 @@ lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out)
 int64_t lk_sums_bytes(const lk_model *model)
 {
     const lk__net *net = model->net;
-    int64_t bytes = lk_layout_bytes(net->params_layout) + INT64_C(2) * LK_ALIGN;
+    int64_t bytes = lk_layout_bytes(net->params_layout) + LK_ALIGN;
     for (int64_t i = 0; i < net->n_state; i++) {
         int64_t own = lk_tensor_count(net->state_of[i]) * (int64_t)lk_dtype_size(net->spec.dtype);
         bytes += (own + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
@@ -100,7 +98,6 @@ void lk_sums_free(lk_sums *sums)
     lk__tensors_free(sums->grad, sums->model->net->n_params);
     lk__tensors_free(sums->observed, sums->model->net->n_state);
     lk_tensor_free(sums->loss);
-    lk_tensor_free(sums->notes);
     lk_tensor_free(sums->flat);
     lk_slab_free(sums->slab);
     lk_free(sums->values);
@@ -157,20 +154,6 @@ double lk_sums_loss(const lk_sums *sums)
 {
     double value = 0;
     if (lk_tensor_get_f64(sums->loss, LK_AT(0), &value) != LK_OK)
-        lk_error_clear();
-    return value;
-}
-
-void lk_sums_note_set(lk_sums *sums, int i, double value)
-{
-    if (lk_tensor_set_f64(sums->notes, LK_AT(i), value) != LK_OK)
-        lk_error_clear();
-}
-
-double lk_sums_note(const lk_sums *sums, int i)
-{
-    double value = 0;
-    if (lk_tensor_get_f64(sums->notes, LK_AT(i), &value) != LK_OK)
         lk_error_clear();
     return value;
 }

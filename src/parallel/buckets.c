@@ -1,9 +1,9 @@
 /* Buckets: gradients that travel while backward goes on.
  *
- *     slab      | conv1.weight | conv1.bias | fc1.weight    | fc2.weight | fc2.bias |
- *     buckets   |       2                   |      1        |          0            |
+ *     slab      | conv1.weight | conv1.bias | fc1.weight    | fc2.weight | fc2.bias | observed |
+ *     buckets   |       2                   |      1        |          0                       |
  *
- * Backward completes the last parameters first.  A bucket starts when all its gradients are complete
+ * Backward completes the last parameters first; what forward observed goes with them.  A bucket starts when all its gradients are complete
  * and those before it have started, so that all ranks start them in the same order.
  */
 #include "parallel/team.h"
@@ -13,7 +13,7 @@
 static int cut(const lk_team *t, lk__bucket *out)
 {
     lk_layout *layout = lk_slab_layout(lk_model_params(t->spec.model));
-    int64_t elem = (int64_t)lk_dtype_size(t->dtype), end = t->params;
+    int64_t elem = (int64_t)lk_dtype_size(t->dtype), end = t->joined;
     lk__bucket b = {.first = end};
     int n = 0;
     for (int64_t i = lk_layout_slices(layout) - 1; i >= 0; i--) {

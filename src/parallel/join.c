@@ -34,19 +34,17 @@ lk_status lk__team_join(lk_team *t, int64_t first, int64_t n, const char *name,
     return LK_OK;
 }
 
-lk_status lk_team_join_rest(lk_team *t)
+lk_status lk_team_join_begun(lk_team *t)
 {
     if (t->bucket)
         LK_TRY(lk__buckets_end(t));
-    if (t->comm)
-        LK_TRY(lk__team_join(t, t->params, t->elements - t->params, "loss and statistics", NULL));
     return LK_OK;
 }
 
-lk_status lk_team_join_gradients(lk_team *t)
+lk_status lk_team_join(lk_team *t)
 {
     if (t->comm && !t->bucket)
-        LK_TRY(lk__team_join(t, 0, t->params, "gradients", NULL));
+        LK_TRY(lk__team_join(t, 0, t->joined, "gradients", NULL));
     return LK_OK;
 }
 
@@ -76,24 +74,11 @@ static bool is_direct(lk_team *t)
     return true;
 }
 
-lk_status lk_team_join_share(lk_team *t)
+/* Join elements [first, first + n) of all ranks, from where they lie, into `out`; `clear`: what others
+ * have there becomes 0. */
+static lk_status direct_join(const lk_team *t, int64_t first, int64_t n, void *out, bool clear)
 {
-    t->direct = is_direct(t);
-    if (!t->direct)
-        LK_TRY(lk_team_join_gradients(t));
-    return LK_OK;
-}
-
-/* A line that another core has only read is dear to write for the one that fills it in the next batch,
- * unless it has left the near caches by then: so few gradients are also written, with zeros. */
-lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
-{
-    lk_team *t = team;
     int64_t elem = (int64_t)lk_dtype_size(t->dtype);
-    if (!t->direct) {
-        memcpy(out, element(t, lk_team_total(t), first), (size_t)(n * elem));
-        return LK_OK;
-    }
     lk__eval e = {.program = &t->program,
                   .fold = LK_FOLD_SUM,
                   .work = t->dtype,
@@ -108,9 +93,32 @@ lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
     }
     e.out[0] = out;
     LK_TRY(lk__program_run(&e, 0, n));
-    for (int i = 0; i < leaves && t->params * elem <= NEAR_BYTES; i++)
+    for (int i = 0; i < leaves && clear; i++)
         if (t->program.rank[i] != t->rank)
             memset(e.leaf[i], 0, (size_t)(n * elem));
+    return LK_OK;
+}
+
+lk_status lk_team_join_share(lk_team *t)
+{
+    t->direct = is_direct(t);
+    if (!t->direct)
+        LK_TRY(lk_team_join(t));
+    else if (t->joined > t->params)
+        LK_TRY(direct_join(t, t->params, t->joined - t->params, t->seen, false));
+    return LK_OK;
+}
+
+/* A line that another core has only read is dear to write for the one that fills it in the next batch,
+ * unless it has left the near caches by then: so few gradients are also written, with zeros. */
+lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out)
+{
+    lk_team *t = team;
+    int64_t elem = (int64_t)lk_dtype_size(t->dtype);
+    if (t->direct)
+        LK_TRY(direct_join(t, first, n, out, t->params * elem <= NEAR_BYTES));
+    else
+        memcpy(out, element(t, lk_team_total(t), first), (size_t)(n * elem));
     return LK_OK;
 }
 
@@ -118,6 +126,9 @@ lk_status lk_team_meet(lk_team *t)
 {
     if (t->comm)
         LK_TRY(lk_barrier(t->comm, "updated"));
+    if (t->direct && t->joined > t->params)
+        memcpy(element(t, lk_team_total(t), t->params), t->seen,
+               (size_t)((t->joined - t->params) * (int64_t)lk_dtype_size(t->dtype)));
     t->direct = false;
     return LK_OK;
 }

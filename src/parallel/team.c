@@ -35,11 +35,16 @@ static lk_status sums_make(lk_team *t)
     for (int i = 0; i < n; i++)
         LK_TRY(lk_sums_wrap(t->spec.model, memory + i * bytes, &t->sums[i]));
     lk_slab_slice slice;
+    int64_t params = lk_layout_slices(lk_slab_layout(lk_model_params(t->spec.model)));
     LK_TRY(lk_layout_get(lk_slab_layout(lk_sums_slab(t->sums[0])), 0, &slice));
     t->dtype = slice.dtype;
     t->elements = bytes / (int64_t)lk_dtype_size(t->dtype);
     t->params = lk_layout_bytes(lk_slab_layout(lk_model_params(t->spec.model))) /
                 (int64_t)lk_dtype_size(t->dtype);
+    int64_t states = lk_layout_slices(lk_slab_layout(lk_model_state(t->spec.model)));
+    LK_TRY(lk_layout_get(lk_slab_layout(lk_sums_slab(t->sums[0])), params + states, &slice));
+    t->joined = slice.offset / (int64_t)lk_dtype_size(t->dtype);
+    LK_TRY(lk_alloc_zero(&t->seen, t->joined - t->params, lk_dtype_size(t->dtype)));
     if (t->comm && t->spec.bucket > 0)
         LK_TRY(lk__buckets_make(t));
     return LK_OK;
@@ -96,6 +101,7 @@ void lk_team_free(lk_team *t)
     for (int i = 0; t->sums && i < slabs(t); i++)
         lk_sums_free(t->sums[i]);
     lk_free(t->sums);
+    lk_free(t->seen);
     lk_free(t->own);
     for (int64_t i = 0; i < t->n_placed; i++)
         lk_shared_free(t->placed[i]);
@@ -170,6 +176,13 @@ lk_range lk_team_begin(lk_team *t, int64_t pieces, int64_t samples)
     sums_begin(t);
     lk__buckets_begin(t);
     return t->range;
+}
+
+lk__deal lk__team_deal(const lk_team *t)
+{
+    if (t->spec.fast)
+        return (lk__deal){.pieces = t->size};
+    return (lk__deal){.pieces = t->pieces, .first = t->first};
 }
 
 const lk_dist_batch *lk_team_batch(const lk_team *t)

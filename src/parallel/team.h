@@ -3,6 +3,7 @@
 #define LK_PARALLEL_TEAM_H
 
 #include "coll/program.h"
+#include "parallel/control.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/dist.h>
@@ -10,7 +11,7 @@
 
 /* A range of the gradients that travels as one. */
 typedef struct lk__bucket {
-    int64_t first, n; /* elements of the slab */
+    int64_t first, n; /* elements of the slab; statistics are in that of the last parameters */
     int64_t slices;   /* parameters in it */
     int64_t waits;    /* of them whose gradients are not complete yet */
     lk_request *request;
@@ -24,6 +25,7 @@ struct lk_team {
     lk_dtype dtype;
     int64_t elements; /* of a slab of sums */
     int64_t params;   /* of them gradients, the first */
+    int64_t joined;   /* gradients and, behind them, observed statistics: all but the loss */
 
     /* [max_nodes] slabs, and one more for the total if there are several. */
     lk_shared *shared;
@@ -31,6 +33,7 @@ struct lk_team {
     lk_sums **sums;
     lk__program program; /* that joins shares of a batch of program.pieces */
     bool direct;         /* shares are joined where the sums lie */
+    void *seen;          /* the statistics of a batch, where they are joined so */
     lk_shared **placed;
     int64_t n_placed, max_placed;
 
@@ -61,5 +64,8 @@ lk_status lk__buckets_end(lk_team *team) LK_NODISCARD;
 /** Join elements [first, first + n) of all blocks into the total; with `request` begin to. */
 lk_status lk__team_join(lk_team *team, int64_t first, int64_t n, const char *name,
                         lk_request **request) LK_NODISCARD;
+
+/** How the pieces of the batch are dealt to ranks; in fast mode each rank is a piece. */
+lk__deal lk__team_deal(const lk_team *team);
 
 #endif /* LK_PARALLEL_TEAM_H */

@@ -1,7 +1,8 @@
 /* A run: steps until the last epoch, evaluations in between, and what is kept of it.
  *
  * All ranks do the same at the same step.  What may differ between them (a signal, a disk that is
- * full, the clock) is told with the sums of a step, or agreed on, before anybody acts on it.
+ * full, the clock) is voted on in each step (parallel/control.h), or agreed on, before anybody acts on
+ * it.
  */
 #include "train/run.h"
 
@@ -272,11 +273,11 @@ static bool ends_in_part(const lk__run *r)
 static lk_status stop_ask(lk__run *r, bool reported)
 {
     int32_t wanted = wants_stop(r);
-    r->end.stopped = r->trainer->heard[LK__NOTE_STOP] > 0;
+    r->end.stopped = lk__control_votes(r->trainer->control, LK__VOTE_STOP) > 0;
     if (r->comm && reported)
         LK_TRY(lk_allreduce(r->comm, NULL, &wanted, 1, LK_I32, LK_FOLD_MAX, "stop"));
     else if (r->comm && wanted)
-        r->trainer->note[LK__NOTE_STOP] = 1;
+        lk__control_vote(r->trainer->control, LK__VOTE_STOP, true);
     if (!r->comm || reported)
         r->end.stopped = r->end.stopped || wanted;
     return LK_OK;

@@ -30,8 +30,8 @@ struct lk__saver {
     bool *shared; /* of each tensor: the node has one copy of it */
     int64_t n_tensors, max_tensors, max_shared;
     lk_state_number number[MAX_NUMBERS];
-    bool waits; /* this rank has told that its part is written */
-    double written;
+    bool waits;            /* this rank has told that its part is written */
+    int64_t written;       /* ranks that have told so */
     int64_t saving, saved; /* steps */
 };
 
@@ -366,7 +366,7 @@ lk_status lk__saver_finish(lk__saver *s)
         return LK_OK;
     int64_t step = s->saving;
     s->saving = -1;
-    s->trainer->note[LK__NOTE_SAVED] = 0;
+    lk__control_vote(s->trainer->control, LK__VOTE_SAVED, false);
     LK_TRY(lk_checkpoints_commit(s->folder));
     s->saved = step;
     return LK_OK;
@@ -396,10 +396,10 @@ bool lk__saver_is_written(lk__saver *s)
     lk_trainer *t = s->trainer;
     if (s->saving < 0)
         return false;
-    s->written += t->heard[LK__NOTE_SAVED];
+    s->written += lk__control_votes(t->control, LK__VOTE_SAVED);
     if (!s->waits && lk_checkpoints_poll(s->folder)) {
         s->waits = true;
-        t->note[LK__NOTE_SAVED] = 1;
+        lk__control_vote(t->control, LK__VOTE_SAVED, true);
     }
     return s->written >= lk_team_size(t->team);
 }

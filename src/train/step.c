@@ -3,15 +3,16 @@
  *     rank 0                 rank 1
  *     pieces 0 1 2 3         pieces 4 5 6 7       a block is a range of pieces that is a subtree
  *     forward, backward      forward, backward    into the sums of the block
- *     loss, statistics, notes of all              wait for the slowest, and know whether to go on
- *     gradients of all, or of a share             exchange
+ *     votes and loss of all                       wait for the slowest, and know whether to go on
+ *     gradients and statistics of all             exchange; of gradients perhaps a share
  *     update                 update
  *
- * A rank that cannot do its part says so in the notes, so that all stop in the same step.  If a layer
+ * A rank that cannot do its part votes so, so that all stop in the same step.  If a layer
  * needs sums over the whole batch, ranks meet in forward and backward as well: each has one block, or
  * none, and whoever cannot come says so to those who wait.
  */
 #include "base/fpenv.h"
+#include "parallel/team.h"
 #include "train/trainer.h"
 
 #include <lockstep/clock.h>
@@ -148,34 +149,25 @@ static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, l
 
 /* ---- with the others ---- */
 
-/* What this rank has to tell goes with its first block; without one it waits for the next step. */
-static void notes_give(lk_trainer *t, lk_status st)
+/* Tell how this rank's part went, and hear of the others': *loss is that of the whole batch.  The
+ * failure of a rank is that of all. */
+static lk_status control_join(lk_trainer *t, lk_status st, double *loss)
 {
     lk_range block[LK_MAX_SUBTREES];
+    double own[LK_MAX_SUBTREES] = {0};
     int n = lk_team_blocks(t->team, block);
-    if (n == 0)
-        return;
-    if (st != LK_OK) {
-        for (int k = 0; k < n; k++)
-            lk_sums_clear(lk_team_sums(t->team, k));
-        t->note[LK__NOTE_FAILED] = 1;
-    }
-    for (int i = 0; i < LK__NOTES; i++) {
-        lk_sums_note_set(lk_team_sums(t->team, 0), i, t->note[i]);
-        t->note[i] = 0;
-    }
-}
-
-/* Loss, statistics and notes of all ranks; their failure, if one of them had one. */
-static lk_status rest_join(lk_trainer *t, lk_status st)
-{
     if (lk__is_end(st))
         return st;
-    notes_give(t, st);
-    LK_TRY(lk_team_join_rest(t->team));
-    for (int i = 0; i < LK__NOTES; i++)
-        t->heard[i] = lk_sums_note(lk_team_total(t->team), i);
-    if (t->heard[LK__NOTE_FAILED] > 0)
+    for (int k = 0; k < n; k++) {
+        if (st != LK_OK)
+            lk_sums_clear(lk_team_sums(t->team, k));
+        own[k] = lk_sums_loss(lk_team_sums(t->team, k));
+    }
+    lk__deal deal = lk__team_deal(t->team);
+    lk__control_vote(t->control, LK__VOTE_FAILED, st != LK_OK);
+    LK_TRY(lk_team_join_begun(t->team));
+    LK_TRY(lk__control_exchange(t->control, &deal, own, loss));
+    if (lk__control_votes(t->control, LK__VOTE_FAILED) > 0)
         LK_TRY(lk_agree(lk__trainer_comm(t), st));
     return st;
 }
@@ -195,16 +187,17 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
         step.giver = t->team;
         LK_TRY(lk_team_join_share(t->team));
     } else {
-        LK_TRY(lk_team_join_gradients(t->team));
+        LK_TRY(lk_team_join(t->team));
         step.grads = lk_sums_slab(lk_team_total(t->team));
     }
     report->time.exchange = seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
-    LK_TRY(lk_model_observe(t->spec.model, lk_team_total(t->team), pieces));
     report->time.update = seconds_since(&clock);
     if (t->shares)
         LK_TRY(lk_team_meet(t->team));
     report->time.wait += seconds_since(&clock);
+    LK_TRY(lk_model_observe(t->spec.model, lk_team_total(t->team), pieces));
+    report->time.update += seconds_since(&clock);
     report->rate = did.rate;
     report->norm = did.norm;
     return LK_OK;
@@ -228,9 +221,10 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     clock = lk_clock_ns();
     if (lk_team_batch(t->team))
         LK_TRY(lk_team_agree(t->team, st));
-    LK_TRY(rest_join(t, st));
+    double sum = 0;
+    LK_TRY(control_join(t, st, &sum));
     report->time.wait = seconds_since(&clock);
-    double sum = lk_sums_loss(lk_team_total(t->team)) / (double)t->parts;
+    sum /= (double)t->parts;
     report->loss = sum / (double)batch.size;
     if (!isfinite(report->loss))
         LK_TRY(lk__blame(t, range.n > 0 || lk_team_batch(t->team) ? &batch : NULL, report->loss));

@@ -107,6 +107,8 @@ static lk_status team_make(lk_trainer *t)
                          .bucket = bucket_bytes(t)};
     LK_TRY(layout_check(t));
     LK_TRY(lk_team_new(&spec, &t->team));
+    LK_TRY(lk_agree(t->spec.comm, lk__control_new(lk__trainer_comm(t), lk_tensor_dtype(t->seed),
+                                                  spec.pieces, &t->control)));
     return LK_OK;
 }
 
@@ -213,6 +215,7 @@ void lk_trainer_free(lk_trainer *t)
     lk_optimizer_free(t->optimizer);
     lk_model_home(t->spec.model);
     lk_slab_free(t->placed);
+    lk__control_free(t->control);
     lk_team_free(t->team);
     lk_arena_free(t->seen.text);
     lk_arena_free(t->viewed.text);

@@ -4,18 +4,11 @@
 
 #include "base/partials.h"
 #include "parallel/agree.h"
+#include "parallel/control.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/op.h>
 #include <lockstep/train.h>
-
-/* What ranks tell each other with the sums of a step: how many of them ... */
-enum {
-    LK__NOTE_FAILED, /* cannot do the step */
-    LK__NOTE_STOP,   /* want the run to end after it */
-    LK__NOTE_SAVED,  /* have written their part of the checkpoint */
-    LK__NOTES
-};
 
 /* Numbers that metrics add up. */
 typedef struct lk__counts {
@@ -34,18 +27,18 @@ struct lk_trainer {
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;
     lk_team *team;
-    bool shares;         /* the node has one copy, of which this rank updates a share */
-    lk_slab *placed;     /* its parameters */
-    lk_tape *tape;       /* of steps */
-    lk_tape *viewing;    /* of evaluation */
-    lk_tensor *seed;     /* of backward: one over the samples of the batch */
-    lk__partials pieces; /* of a block: their lk_sums, made when needed */
-    lk_sums *spare;      /* the next piece's */
-    lk__counts seen;     /* by the steps since the last score: this rank's numbers */
-    lk__counts viewed;   /* by an evaluation */
-    double *batch_loss;  /* of an evaluation, by batch */
+    lk__control *control; /* votes and loss of all ranks */
+    bool shares;          /* the node has one copy, of which this rank updates a share */
+    lk_slab *placed;      /* its parameters */
+    lk_tape *tape;        /* of steps */
+    lk_tape *viewing;     /* of evaluation */
+    lk_tensor *seed;      /* of backward: one over the samples of the batch */
+    lk__partials pieces;  /* of a block: their lk_sums, made when needed */
+    lk_sums *spare;       /* the next piece's */
+    lk__counts seen;      /* by the steps since the last score: this rank's numbers */
+    lk__counts viewed;    /* by an evaluation */
+    double *batch_loss;   /* of an evaluation, by batch */
     int64_t max_batch_loss;
-    double note[LK__NOTES], heard[LK__NOTES]; /* to tell, and told by all ranks in the last step */
     int64_t step;
 };
 

@@ -1,5 +1,6 @@
 /* Training on ranks: state, loss and scores have the bits of one rank, whoever updates, and whether
  * gradients travel during backward or after it; failures are those of all. */
+#include "comm/comm.h"
 #include "parallel/team.h"
 #include "train/trainer.h"
 #include "trainers.h"
@@ -71,9 +72,42 @@ static void gradients_do_travel_during_backward(lk_comm *comm)
     ASSERT_OK(lk__block_pass(t, &batch, lk_team_sums(t->team, 0), &(lk_step_time){0}));
     ASSERT_TRUE(t->team->n_buckets > 2);
     ASSERT_EQ(t->team->n_started, t->team->n_buckets);
-    ASSERT_OK(lk_team_join_rest(t->team));
+    ASSERT_OK(lk_team_join_begun(t->team));
     lk_job_free(job);
     lk_experiment_free(e);
+}
+
+/* Collective calls of a step, behind the first two. */
+static int64_t calls_of(lk_comm *comm, const char *const *settings, int *buckets)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(job_of(network, comm, settings, &e, &job));
+    lk_trainer *t = lk_job_trainer(job);
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    int64_t before = lk_team_comm(t->team)->n_calls;
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    int64_t calls = lk_team_comm(t->team)->n_calls - before;
+    *buckets = t->team->n_buckets;
+    lk_job_free(job);
+    lk_experiment_free(e);
+    return calls;
+}
+
+/* The control vector, and the gradients with the statistics; of a shared copy each joins its share
+ * itself, and waits until all have updated theirs. */
+static void a_step_has_two_collective_calls(lk_comm *comm)
+{
+    int buckets;
+    if (lk_comm_size(comm) == 1)
+        return;
+    ASSERT_EQ(calls_of(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &buckets), 2);
+    ASSERT_EQ(calls_of(comm, (const char *[MAX_SETTINGS]){"parallel.update=shared"}, &buckets), 2);
+    int64_t calls = calls_of(
+        comm, (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.001"},
+        &buckets);
+    ASSERT_EQ(calls, buckets + 1);
 }
 
 static void every_optimizer_has_the_same_bits(lk_comm *comm)
@@ -387,7 +421,8 @@ static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
     }
 RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(gradients_that_travel_early_have_the_same_bits),
-           TEST_OF(gradients_do_travel_during_backward), TEST_OF(every_optimizer_has_the_same_bits),
+           TEST_OF(gradients_do_travel_during_backward), TEST_OF(a_step_has_two_collective_calls),
+           TEST_OF(every_optimizer_has_the_same_bits),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
            TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),
            TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_request_at_either_end_is_not_lost),

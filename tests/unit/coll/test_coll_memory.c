@@ -226,8 +226,7 @@ static lk_status team(void *side)
         &t));
     LK_TRY_TO(done, lk_team_place(t, lk_model_params(s->model), "parameters", &slab));
     (void)lk_team_begin(t, 8, 8);
-    LK_TRY_TO(done, lk_team_join_gradients(t));
-    LK_TRY_TO(done, lk_team_join_rest(t));
+    LK_TRY_TO(done, lk_team_join(t));
 done:
     lk_slab_free(slab);
     lk_team_free(t);

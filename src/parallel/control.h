@@ -1,0 +1,58 @@
+/* The control vector: the few numbers that all ranks tell each other once in a step.
+ *
+ * Each rank gives its votes (it cannot do the step, it wants the run to end, ...) and the losses of its
+ * subtrees of the batch; each gets how many ranks voted for what, and the loss of the whole batch.  The
+ * trainer makes one control and exchanges it in each step, whatever became of the rank's own part, on
+ * the thread of the step; others of the room train set votes for the next exchange.
+ */
+#ifndef LK_PARALLEL_CONTROL_H
+#define LK_PARALLEL_CONTROL_H
+
+#include <lockstep/coll.h>
+
+#include <stdbool.h>
+
+typedef enum lk__vote {
+    LK__VOTE_FAILED, /* this rank cannot do the step */
+    LK__VOTE_STOP,   /* it wants the run to end after it */
+    LK__VOTE_SAVED,  /* it has written its part of the checkpoint */
+    LK__N_VOTES
+} lk__vote;
+
+/** How the shards of a batch are dealt to ranks: the run of rank r begins at first[r]; `first` NULL:
+ * lk_range_split(). */
+typedef struct lk__deal {
+    int64_t pieces;
+    const int64_t *first; /* [P + 1] */
+} lk__deal;
+
+typedef struct lk__control lk__control;
+
+/**
+ * Make a control of all ranks of `comm`, which is borrowed; NULL: of this rank alone.  `dtype`, f32 or
+ * f64, is what losses are added up in, `pieces` the most that a batch has.
+ *
+ * Not collective.  Errors: LK_ENOMEM.
+ */
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t pieces,
+                          lk__control **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+void lk__control_free(lk__control *c);
+
+/** What this rank says in the next exchange; all votes are false again after it. */
+void lk__control_vote(lk__control *c, lk__vote vote, bool yes);
+
+/** How many ranks voted so in the last exchange. */
+int64_t lk__control_votes(const lk__control *c, lk__vote vote);
+
+/**
+ * Exchange votes and losses: `loss` has one for each subtree of this rank's run of pieces, in order,
+ * and *total is their sum by the tree over the pieces of the batch.
+ *
+ * Collective, one allreduce; after it all ranks have come.  Errors: those of communication.
+ */
+lk_status lk__control_exchange(lk__control *c, const lk__deal *deal, const double *loss,
+                               double *total) LK_NODISCARD;
+
+#endif /* LK_PARALLEL_CONTROL_H */

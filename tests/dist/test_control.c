@@ -1,0 +1,126 @@
+/* The control vector: every rank is heard, the loss has the bits of the tree over the pieces, and both
+ * together are one collective call. */
+#include "comm/comm.h"
+#include "parallel/control.h"
+#include "ranks.h"
+
+enum { MOST_PIECES = 21 };
+
+/* Something that rounds: sums of these differ with the order. */
+static float loss_of(int64_t piece)
+{
+    return 1.0F / (float)(3 + 7 * piece);
+}
+
+static float tree_f32(int64_t first, int64_t n)
+{
+    int64_t half = 1;
+    if (n == 1)
+        return loss_of(first);
+    while (2 * half < n)
+        half *= 2;
+    return tree_f32(first, half) + tree_f32(first + half, n - half);
+}
+
+static double tree_f64(int64_t first, int64_t n)
+{
+    int64_t half = 1;
+    if (n == 1)
+        return (double)loss_of(first);
+    while (2 * half < n)
+        half *= 2;
+    return tree_f64(first, half) + tree_f64(first + half, n - half);
+}
+
+/* The losses of the subtrees of a range. */
+static void losses_of(int64_t pieces, lk_range range, lk_dtype dtype, double *out)
+{
+    lk_range node[LK_MAX_SUBTREES];
+    int n = lk_range_subtrees(pieces, range, node);
+    for (int k = 0; k < n; k++)
+        out[k] = dtype == LK_F32 ? (double)tree_f32(node[k].first, node[k].n)
+                                 : tree_f64(node[k].first, node[k].n);
+}
+
+static void expect_tree(lk_comm *comm, lk__control *c, lk_dtype dtype, const lk__deal *deal)
+{
+    int rank = lk_comm_rank(comm);
+    double own[LK_MAX_SUBTREES] = {0}, total = 0,
+           want = dtype == LK_F32 ? (double)tree_f32(0, deal->pieces) : tree_f64(0, deal->pieces);
+    lk_range range = lk_range_split(deal->pieces, rank, lk_comm_size(comm));
+    if (deal->first)
+        range = (lk_range){deal->first[rank], deal->first[rank + 1] - deal->first[rank]};
+    losses_of(deal->pieces, range, dtype, own);
+    ASSERT_OK(lk__control_exchange(c, deal, own, &total));
+    ASSERT_EQ(memcmp(&total, &want, sizeof total), 0);
+}
+
+static void the_loss_is_the_tree_over_the_pieces(lk_comm *comm)
+{
+    int64_t first[9];
+    for (int d = 0; d < 2; d++) {
+        lk_dtype dtype = d ? LK_F64 : LK_F32;
+        lk__control *even = NULL, *one = NULL;
+        ASSERT_OK(lk__control_new(comm, dtype, MOST_PIECES, &even));
+        ASSERT_OK(lk__control_new(comm, dtype, MOST_PIECES, &one));
+        for (int64_t pieces = 1; pieces <= MOST_PIECES; pieces++) {
+            lk_subtree_partition(pieces, lk_comm_size(comm), first);
+            expect_tree(comm, even, dtype, &(lk__deal){.pieces = pieces});
+            expect_tree(comm, one, dtype, &(lk__deal){.pieces = pieces, .first = first});
+        }
+        lk__control_free(even);
+        lk__control_free(one);
+    }
+}
+
+/* One piece is rank 0's alone; the others have nothing to give but their votes. */
+static void a_rank_without_samples_is_heard(lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    lk__control *c = NULL;
+    double own = rank == 0 ? 2.5 : 0, total = 0;
+    int64_t first[9] = {0};
+    for (int r = 1; r <= size; r++)
+        first[r] = 1;
+    ASSERT_OK(lk__control_new(comm, LK_F32, 8, &c));
+    lk__control_vote(c, LK__VOTE_STOP, rank == size - 1);
+    lk__control_vote(c, LK__VOTE_SAVED, true);
+    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.pieces = 1, .first = first}, &own, &total));
+    ASSERT_TRUE(total == 2.5);
+    ASSERT_EQ(lk__control_votes(c, LK__VOTE_STOP), 1);
+    ASSERT_EQ(lk__control_votes(c, LK__VOTE_SAVED), size);
+    ASSERT_EQ(lk__control_votes(c, LK__VOTE_FAILED), 0);
+    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.pieces = 1, .first = first}, &own, &total));
+    ASSERT_EQ(lk__control_votes(c, LK__VOTE_STOP), 0);
+    lk__control_free(c);
+}
+
+static void an_exchange_is_one_collective_call(lk_comm *comm)
+{
+    lk__control *c = NULL;
+    double own[LK_MAX_SUBTREES] = {0}, total = 0;
+    ASSERT_OK(lk__control_new(comm, LK_F64, MOST_PIECES, &c));
+    int64_t before = comm->n_calls;
+    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.pieces = MOST_PIECES}, own, &total));
+    ASSERT_EQ(comm->n_calls - before, 1);
+    lk__control_free(c);
+}
+
+static void this_rank_alone_hears_itself(lk_comm *comm)
+{
+    lk__control *c = NULL;
+    double own = 3, total = 0;
+    (void)comm;
+    ASSERT_OK(lk__control_new(NULL, LK_F32, 4, &c));
+    lk__control_vote(c, LK__VOTE_FAILED, true);
+    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.pieces = 4}, &own, &total));
+    ASSERT_TRUE(total == 3 && lk__control_votes(c, LK__VOTE_FAILED) == 1);
+    lk__control_free(c);
+}
+
+#define TEST_OF(name) \
+    {                 \
+#        name, name   \
+    }
+RANKS_MAIN(TEST_OF(the_loss_is_the_tree_over_the_pieces), TEST_OF(a_rank_without_samples_is_heard),
+           TEST_OF(an_exchange_is_one_collective_call), TEST_OF(this_rank_alone_hears_itself))
