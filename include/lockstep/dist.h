@@ -108,10 +108,6 @@ typedef struct lk_dist_batch {
      * piece; the bits then depend on the number of ranks. */
     int64_t pieces;
     const int64_t *first;
-    /* Called before ranks meet, forward and backward, so that one that cannot come may say so; NULL:
-     * nobody.  Its failure is the node's. */
-    lk_status (*ready)(void *arg);
-    void *arg;
 } lk_dist_batch;
 
 /**

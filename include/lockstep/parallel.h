@@ -76,14 +76,10 @@ LK_API lk_sums *lk_team_sums(const lk_team *team, int k);
  * The batch as ranks share it, for layers that need sums over all of it; NULL: this rank is alone, or
  * spec.one_block is not set.  Borrowed, until the next batch.
  *
- * Before ranks meet they agree that all will come.  So every rank makes the pass, one without a piece
- * over no samples, and ends it with lk_team_agree().
+ * Ranks then wait for each other in a pass.  So every rank makes it, one without a piece over no samples,
+ * and one that fails in it ends the job.
  */
 LK_API const struct lk_dist_batch *lk_team_batch(const lk_team *team);
-
-/** As lk_agree(), at the end of a pass with lk_team_batch(): a failure that ranks heard of where they
- * met is not told again. */
-LK_API lk_status lk_team_agree(lk_team *team, lk_status st) LK_NODISCARD;
 
 /**
  * Watch the backward of the last block on `tape`, if gradients travel meanwhile (spec.bucket);

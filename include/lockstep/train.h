@@ -16,7 +16,9 @@
  * **Ranks.**  With a communicator the blocks are shared out among its ranks (parallel.h), and
  * parameters, state, loss and scores are the same, bit for bit, for any number of them.  All of them
  * then call lk_trainer_new(), lk_trainer_step(), lk_trainer_score(), lk_trainer_evaluate() and the
- * functions of jobs together; a failure of one is a failure of all.
+ * functions of jobs together.  A rank that cannot read its samples stops all in that step, which can be
+ * tried again; one that fails inside a pass (no memory, an op) ends the job, because others may wait for
+ * it there: all get its message, and every later call fails.
  *
  * After the first steps of each batch size nothing is allocated.
  */

@@ -200,6 +200,11 @@ void lk__comm_end_job(lk_comm *c, lk_status status, const char *report)
         c->w->transport->spread(c->w);
 }
 
+lk_status lk__comm_end(lk_comm *c)
+{
+    return lk__fault_check(c->w);
+}
+
 void lk_comm_free(lk_comm *c)
 {
     LK_FP_GUARD_LONG(); /* MPI's end may compute, as its beginning does */

@@ -45,14 +45,6 @@ static bool is_first(const lk_dist_batch *b)
 
 /* ---- sums over the batch ---- */
 
-static lk_status ready(void *arg)
-{
-    const lk_dist_batch *b = ((const norm_attr *)arg)->batch;
-    if (b->ready)
-        LK_TRY(b->ready(b->arg));
-    return LK_OK;
-}
-
 static lk_status join(void *arg, lk_dtype dtype, int64_t n, void *sums)
 {
     const norm_attr *a = arg;
@@ -95,7 +87,7 @@ static lk_status norm_infer(lk_call *c, lk_spec *out)
 static lk_status norm_forward(lk_call *c)
 {
     norm_attr a = *(const norm_attr *)c->attr;
-    lk__joiner joiner = {ready, join, &a};
+    lk__joiner joiner = {join, &a};
     lk__pieces s = pieces_of(c, &joiner);
     LK_TRY(lk__batch_norm_values(c, &s));
     return LK_OK;
@@ -106,7 +98,7 @@ static lk_status norm_forward(lk_call *c)
 static lk_status grad_forward(lk_call *c)
 {
     norm_attr a = *(const norm_attr *)c->attr;
-    lk__joiner joiner = {ready, join, &a};
+    lk__joiner joiner = {join, &a};
     lk__pieces s = pieces_of(c, &joiner);
     LK_TRY(lk__batch_norm_gradients(c, &s));
     for (int j = 1; j < 3 && !is_first(a.batch); j++)
@@ -198,7 +190,6 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var in[LK__NORM_GRAD_IN];
     LK_TRY(lk__dist_answer(&a.d, c->op->name, LK_FOLD_SUM, &a.d));
     if (lk_tape_records(c->tape)) {
-        LK_TRY(ready(&a));
         LK_TRY(compose(c, &a.d, dout[0], din));
         return LK_OK;
     }
@@ -256,7 +247,7 @@ lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma,
         a.norm.eps = attr->eps;
     a.d = lk__dist_of(batch->comm, LK_FOLD_SUM, 0, name);
     a.batch = batch;
-    lk_comm *comm = batch->ready ? NULL : batch->comm; /* who waits there hears what ready() says */
+    lk_comm *comm = batch->comm;
     LK_TRY_DIST(comm, lk__dist_check(&a.d, "batch_norm", x));
     LK_TRY(part_check(batch, x));
     LK_TRY(lk_apply(x.tape, &norm, in, 3, &a, out));

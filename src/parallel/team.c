@@ -3,7 +3,6 @@
 
 #include "parallel/agree.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The most blocks that a rank has in any batch of up to `pieces`. */
@@ -135,17 +134,6 @@ static void sums_begin(lk_team *t)
         lk_sums_clear(t->sums[0]);
 }
 
-/* Before ranks meet in a pass. */
-static lk_status ready(void *arg)
-{
-    lk_team *t = arg;
-    lk_status st = lk_agree(t->comm, LK_OK);
-    if (st != LK_OK)
-        snprintf(t->told, sizeof t->told, "%s", lk_error_message());
-    LK_TRY(st);
-    return LK_OK;
-}
-
 /* The range of this rank, one subtree if it is to have one block. */
 static lk_range range_begin(lk_team *t, int64_t pieces)
 {
@@ -158,15 +146,12 @@ static lk_range range_begin(lk_team *t, int64_t pieces)
 
 lk_range lk_team_begin(lk_team *t, int64_t pieces, int64_t samples)
 {
-    t->told[0] = '\0';
     t->pieces = pieces;
     t->range = range_begin(t, pieces);
     t->batch = (lk_dist_batch){.comm = t->comm,
                                .samples = samples,
                                .pieces = t->spec.fast ? 0 : pieces,
-                               .first = t->first,
-                               .ready = ready,
-                               .arg = t};
+                               .first = t->first};
     if (t->spec.fast) {
         t->n_nodes = t->range.n > 0;
         t->node[0] = t->range;
@@ -188,14 +173,6 @@ lk__deal lk__team_deal(const lk_team *t)
 const lk_dist_batch *lk_team_batch(const lk_team *t)
 {
     return t->comm && t->spec.one_block ? &t->batch : NULL;
-}
-
-/* What a rank heard is said in the words it heard: not the layer where they met has failed. */
-lk_status lk_team_agree(lk_team *t, lk_status st)
-{
-    if (!t->told[0])
-        return lk_agree(t->comm, st);
-    return lk__is_end(st) ? st : LK_RAISE(st, "%s", t->told);
 }
 
 int lk_team_blocks(const lk_team *t, lk_range *out)

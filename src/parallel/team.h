@@ -42,7 +42,6 @@ struct lk_team {
     int64_t *
         first; /* one block for each rank: where the range of each begins; NULL: lk_range_split() */
     lk_dist_batch batch; /* one block for each rank: of lk_team_batch() */
-    char told[640]; /* the failure of another rank that this one heard of where they met, or "" */
     lk_range node[LK_MAX_SUBTREES];
     int n_nodes;
 

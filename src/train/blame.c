@@ -53,17 +53,13 @@ lk_status lk__state_check(const lk_trainer *t)
     return LK_OK;
 }
 
-/* What this rank finds in its samples; LK_OK if that is nothing. */
+/* What this rank finds in its samples, after a pass in which all who have some meet; LK_OK if that is
+ * nothing. */
 static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss)
 {
     lk_var x, y, out;
     char layer[256] = "";
     int64_t at = lk_dtype_is_real(lk_tensor_dtype(batch->x)) ? first_bad(batch->x) : -1;
-    LK_CHECK(at < 0, LK_ENAN,
-             "step %lld: the loss is %g, because the data is not finite: element %lld of x, sample "
-             "%lld of the set",
-             (long long)t->step, loss, (long long)at,
-             (long long)batch->index[at / (lk_tensor_count(batch->x) / batch->n)]);
     lk_tape_reset(t->tape);
     LK_TRY(lk__block_enter(t->tape, batch, &x, &y));
     lk_pass pass = {.tape = t->tape,
@@ -71,7 +67,14 @@ static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss
                     .step = t->step,
                     .first = batch->first,
                     .batch = lk_team_batch(t->team)};
-    LK_TRY(lk_model_watch(t->spec.model, &pass, x, layer, sizeof layer, &out));
+    lk_status st = lk_model_watch(t->spec.model, &pass, x, layer, sizeof layer, &out);
+    if (st != LK_OK)
+        LK_TRY(lk__pass_failed(t, st));
+    LK_CHECK(at < 0, LK_ENAN,
+             "step %lld: the loss is %g, because the data is not finite: element %lld of x, sample "
+             "%lld of the set",
+             (long long)t->step, loss, (long long)at,
+             (long long)batch->index[at / (lk_tensor_count(batch->x) / batch->n)]);
     LK_CHECK(
         !layer[0], LK_ENAN,
         "step %lld: the loss is %g: the first tensor that is not finite is the output of layer "
@@ -80,13 +83,10 @@ static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss
     return LK_OK;
 }
 
-/* Parameters and state, which are the same on all ranks, then the samples of this rank. */
-static lk_status blame_own(lk_trainer *t, const lk_batch *batch, double loss)
+static lk_status blame_slabs(const lk_trainer *t, double loss)
 {
     LK_TRY(blame_slab(t, lk_model_params(t->spec.model), "parameter", loss));
     LK_TRY(blame_slab(t, lk_model_state(t->spec.model), "state", loss));
-    if (batch)
-        LK_TRY(blame_samples(t, batch, loss));
     return LK_OK;
 }
 
@@ -94,7 +94,9 @@ lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss)
 {
     if (isnan(loss))
         loss = (double)NAN; /* without a sign, which printf() would print */
-    LK_TRY(lk_team_agree(t->team, blame_own(t, batch, loss)));
+    lk_comm *comm = lk__trainer_comm(t);
+    LK_TRY(lk_agree(comm, blame_slabs(t, loss)));
+    LK_TRY(lk_agree(comm, batch ? blame_samples(t, batch, loss) : LK_OK));
     return LK_RAISE(LK_ENAN,
                     "step %lld: the loss is %g: the output of the model is finite, the loss of it "
                     "is not",

@@ -7,11 +7,13 @@
  *     gradients and statistics of all             exchange; of gradients perhaps a share
  *     update                 update
  *
- * A rank that cannot do its part votes so, so that all stop in the same step.  If a layer
- * needs sums over the whole batch, ranks meet in forward and backward as well: each has one block, or
- * none, and whoever cannot come says so to those who wait.
+ * A rank that cannot read its samples votes so, and all stop in the same step.  If a layer needs sums
+ * over the whole batch, ranks meet in forward and backward as well: each has one block, or none, and
+ * whoever could not read takes part with zeros.  A failure in a pass ends the job.
  */
+#include "base/failure.h"
 #include "base/fpenv.h"
+#include "comm/user.h"
 #include "parallel/team.h"
 #include "train/trainer.h"
 
@@ -131,19 +133,75 @@ static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_time 
     return LK_OK;
 }
 
-/* This rank's part of the step; `batch->n` is 0 if it has none.  Where ranks meet during the pass it is
- * made all the same. */
+lk_status lk__pass_failed(lk_trainer *t, lk_status st)
+{
+    lk_comm *comm = lk__trainer_comm(t);
+    lk__failure own;
+    char report[LK__FAILURE_MESSAGE];
+    if (!comm)
+        return st;
+    lk__failure_get(&own);
+    lk_status end = lk__comm_end(comm);
+    if (end != LK_OK) {
+        lk__failure_get(&own);
+        st = end;
+    }
+    snprintf(report, sizeof report, "rank %d: %.480s", lk_comm_rank(comm), own.message);
+    lk__comm_end_job(comm, st, report);
+    if (lk_team_join_begun(t->team) != LK_OK) /* which releases what was under way */
+        lk__failure_set(&own);
+    return st;
+}
+
+/* Take part in a pass without samples that could be read, so that nobody waits in vain. */
+static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_time *time)
+{
+    const lk_dataset *set = lk_loader_dataset(t->spec.train);
+    lk_tensor **to[] = {&batch.x, &batch.y};
+    static const char *const name[] = {"x", "y"};
+    lk_status st = LK_OK;
+    batch.x = batch.y = NULL;
+    for (int i = 0; i < 2 && st == LK_OK; i++) {
+        lk_field field = lk_loader_field(t->spec.train, lk_dataset_find(set, name[i]));
+        lk_shape shape = {.ndim = field.shape.ndim + 1, .dim = {batch.n}};
+        memcpy(&shape.dim[1], field.shape.dim, (size_t)field.shape.ndim * sizeof shape.dim[0]);
+        st = lk_tensor_zeros(field.dtype, shape, to[i]);
+    }
+    if (st == LK_OK)
+        st = blocks_sums(t, &batch, time);
+    lk_tape_reset(t->tape);
+    lk_tensor_free(batch.x);
+    lk_tensor_free(batch.y);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* The passes of this rank's part of the step, unless it has none; where ranks meet during a pass it is
+ * made all the same.  *unread: why its samples could not be read, as this thread's last error. */
 static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, lk_batch *batch,
-                         lk_step_time *time)
+                         lk_step_time *time, lk_status *unread)
 {
     int64_t clock = lk_clock_ns(), from = 0, n = 0;
+    bool meets = lk_team_batch(t->team);
+    lk__failure why;
+    lk_status st = LK_OK;
+    *unread = LK_OK;
     if (range.n > 0)
         n = samples_of(t, batch->size, range, &from);
-    else if (!lk_team_batch(t->team))
+    else if (!meets)
         return LK_OK;
-    LK_TRY(lk_loader_get(t->spec.train, at->epoch, at->batch, from, n, batch));
+    *unread = lk_loader_get(t->spec.train, at->epoch, at->batch, from, n, batch);
     time->data = seconds_since(&clock);
-    LK_TRY(blocks_sums(t, batch, time));
+    if (*unread == LK_OK) {
+        st = blocks_sums(t, batch, time);
+    } else if (meets) {
+        lk__failure_get(&why);
+        st = zeros_pass(t, (lk_batch){.size = batch->size, .first = from, .n = n}, time);
+        if (st == LK_OK)
+            lk__failure_set(&why);
+    }
+    if (st != LK_OK)
+        LK_TRY(lk__pass_failed(t, st));
     return LK_OK;
 }
 
@@ -156,8 +214,6 @@ static lk_status control_join(lk_trainer *t, lk_status st, double *loss)
     lk_range block[LK_MAX_SUBTREES];
     double own[LK_MAX_SUBTREES] = {0};
     int n = lk_team_blocks(t->team, block);
-    if (lk__is_end(st))
-        return st;
     for (int k = 0; k < n; k++) {
         if (st != LK_OK)
             lk_sums_clear(lk_team_sums(t->team, k));
@@ -217,12 +273,11 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     int64_t clock = lk_clock_ns();
     lk_range range = lk_team_begin(t->team, pieces, batch.size);
     report->time.forward = seconds_since(&clock);
-    lk_status st = part_do(t, &at, range, &batch, &report->time);
+    lk_status unread;
+    LK_TRY(part_do(t, &at, range, &batch, &report->time, &unread));
     clock = lk_clock_ns();
-    if (lk_team_batch(t->team))
-        LK_TRY(lk_team_agree(t->team, st));
     double sum = 0;
-    LK_TRY(control_join(t, st, &sum));
+    LK_TRY(control_join(t, unread, &sum));
     report->time.wait = seconds_since(&clock);
     sum /= (double)t->parts;
     report->loss = sum / (double)batch.size;

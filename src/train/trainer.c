@@ -106,6 +106,11 @@ static lk_status team_make(lk_trainer *t)
                                       !lk_model_reuses(t->spec.model),
                          .bucket = bucket_bytes(t)};
     LK_TRY(layout_check(t));
+    LK_CHECK(
+        !lk_model_meets(t->spec.model) || !lk_model_reuses(t->spec.model) || spec.pieces == 1,
+        LK_ENOTSUP,
+        "batch_norm takes its statistics over the whole batch, which is cut into parts because "
+        "a layer uses its parameters more than once; use statistics: shard");
     LK_TRY(lk_team_new(&spec, &t->team));
     LK_TRY(lk_agree(t->spec.comm, lk__control_new(lk__trainer_comm(t), lk_tensor_dtype(t->seed),
                                                   spec.pieces, &t->control)));

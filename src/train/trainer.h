@@ -98,6 +98,12 @@ lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_sums *to,
 lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums,
                          lk_step_time *time) LK_NODISCARD;
 
+/**
+ * A pass of this rank has failed: others may wait for it there, so the job ends with the rank and its
+ * message, unless it has.  Returns `st`, or if the job had ended before, what ended it.
+ */
+lk_status lk__pass_failed(lk_trainer *t, lk_status st) LK_NODISCARD;
+
 /** Samples first <= i < first + n of a batch, as a batch; free its x and y. */
 lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n,
                          lk_batch *out) LK_NODISCARD;

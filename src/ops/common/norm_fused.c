@@ -7,9 +7,6 @@
  *   dx     = K dy + c W + B       with K = gamma inv,
  *            W = 2 dvariance / m - K inv inv (sum (dy c) / m),  B = dmean / m - K (sum dy / m)
  *   dgamma = sum (dy c) inv, dbeta = sum dy, over the pieces by the fixed tree
- *
- * Whoever has other parts of the batch waits for the sums of this one.  So once all have said that they
- * will come, a failure here still gives sums, whatever they are.
  */
 #include "ops/common/batch_norm.h"
 #include "tensor/tensor.h"
@@ -22,10 +19,9 @@ LK_ROW_MAP(normalise, (a - b) * c + d)
 static lk_status statistics(lk_call *c, const lk__pieces *s, const void *x, void *y)
 {
     void *mean = lk__tensor_start(c->y[1]), *variance = lk__tensor_start(c->y[2]);
-    lk_status st = lk__pieces_mean(s, LK_OK, x, mean);
-    if (st == LK_OK)
-        st = lk__pieces_map(c, s, &(lk__pieces_in){{x}, {mean}, .y = y}, centre_square);
-    LK_TRY(lk__pieces_mean(s, st, y, variance));
+    LK_TRY(lk__pieces_mean(s, x, mean));
+    LK_TRY(lk__pieces_map(c, s, &(lk__pieces_in){{x}, {mean}, .y = y}, centre_square));
+    LK_TRY(lk__pieces_mean(s, y, variance));
     return LK_OK;
 }
 
@@ -36,7 +32,6 @@ lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s)
     void *y = lk__tensor_start(c->y[0]), *scale;
     const void *mean = lk__tensor_start(c->y[1]), *variance = lk__tensor_start(c->y[2]);
     LK_TRY(lk_call_scratch(c, c->y[1]->count * (int64_t)lk_dtype_size(s->dtype), &scale));
-    LK_TRY(lk__pieces_ready(s));
     LK_TRY(statistics(c, s, x, y));
     LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {variance}, .y = scale},
                              lk__batch_norm_eps(c), lk__batch_norm_inverse_row));
@@ -103,12 +98,10 @@ static lk_status vectors_sum(lk_call *c, const lk__pieces *s, const grad_vectors
 {
     const void *x = lk__tensor_start(c->x[X]), *dy = lk__tensor_start(c->x[DY]),
                *mean = lk__tensor_start(c->x[MEAN]);
-    lk_status st = lk__pieces_sum(s, dy, v->dy);
-    if (st == LK_OK)
-        st = lk__pieces_map(c, s, &(lk__pieces_in){{x, dy}, {mean}, .y = dx}, times_centred);
-    if (st == LK_OK)
-        st = lk__pieces_sum(s, dx, v->dy_c);
-    LK_TRY(lk__pieces_join(s, st, 2, v->dy));
+    LK_TRY(lk__pieces_sum(s, dy, v->dy));
+    LK_TRY(lk__pieces_map(c, s, &(lk__pieces_in){{x, dy}, {mean}, .y = dx}, times_centred));
+    LK_TRY(lk__pieces_sum(s, dx, v->dy_c));
+    LK_TRY(lk__pieces_join(s, 2, v->dy));
     return LK_OK;
 }
 
@@ -137,7 +130,6 @@ lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s)
     void *dx = lk__tensor_start(c->y[0]);
     grad_vectors v;
     LK_TRY(vectors_take(c, s, &v));
-    LK_TRY(lk__pieces_ready(s));
     LK_TRY(vectors_sum(c, s, &v, dx));
     LK_TRY(vectors_make(c, s, &v));
     LK_TRY(

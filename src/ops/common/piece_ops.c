@@ -33,7 +33,7 @@ static lk_status sum_forward(lk_call *c)
     const void *x = lk__tensor_start(c->x[0]);
     void *y = lk__tensor_start(c->y[0]);
     bool mean = ((const piece_attr *)c->attr)->mean;
-    LK_TRY(mean ? lk__pieces_mean(&s, LK_OK, x, y) : lk__pieces_sum(&s, x, y));
+    LK_TRY(mean ? lk__pieces_mean(&s, x, y) : lk__pieces_sum(&s, x, y));
     return LK_OK;
 }
 

@@ -60,29 +60,18 @@ lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out)
 
 LK_ROW_MAP(divide, o / p)
 
-lk_status lk__pieces_ready(const lk__pieces *s)
+lk_status lk__pieces_join(const lk__pieces *s, int64_t vectors, void *sums)
 {
-    if (s->joiner)
-        LK_TRY(s->joiner->ready(s->joiner->arg));
+    const lk__joiner *j = s->joiner;
+    if (j)
+        LK_TRY(j->join(j->arg, s->dtype, vectors * s->channels, sums));
     return LK_OK;
 }
 
-lk_status lk__pieces_join(const lk__pieces *s, lk_status st, int64_t vectors, void *sums)
+lk_status lk__pieces_mean(const lk__pieces *s, const void *x, void *out)
 {
-    if (s->joiner) {
-        const lk__joiner *j = s->joiner;
-        lk_status joined = j->join(j->arg, s->dtype, vectors * s->channels, sums);
-        st = st == LK_OK ? joined : st;
-    }
-    LK_TRY(st);
-    return LK_OK;
-}
-
-lk_status lk__pieces_mean(const lk__pieces *s, lk_status st, const void *x, void *out)
-{
-    if (st == LK_OK)
-        st = lk__pieces_sum(s, x, out);
-    LK_TRY(lk__pieces_join(s, st, 1, out));
+    LK_TRY(lk__pieces_sum(s, x, out));
+    LK_TRY(lk__pieces_join(s, 1, out));
     LK_TRY(lk__pieces_vector(s, &(lk__pieces_in){.v = {out}, .y = out}, 0, divide));
     return LK_OK;
 }

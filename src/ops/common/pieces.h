@@ -11,8 +11,6 @@
 
 /* Who adds up what the parts of a batch have. */
 typedef struct lk__joiner {
-    /** Before the first sums of an op: whether all will come. */
-    lk_status (*ready)(void *arg);
     /** Sums [n] of this part become those of the whole batch. */
     lk_status (*join)(void *arg, lk_dtype dtype, int64_t n, void *sums);
     void *arg;
@@ -36,17 +34,12 @@ int64_t lk__pieces_rows(const lk__pieces *s, int64_t p);
 /** out [n][channels] = the sums of x over the rows of each piece: lane sums of lk_reduce(). */
 lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
 
-/** Whether whoever has the other parts of the batch, if there are any, will come to join sums. */
-lk_status lk__pieces_ready(const lk__pieces *s) LK_NODISCARD;
-
 /** Join `vectors` sums, one behind the other, with those of the other parts of the batch, if there are
- * any.  Others wait for them, so it is called after a failure, `st`, as well, and gives it back. */
-lk_status lk__pieces_join(const lk__pieces *s, lk_status st, int64_t vectors,
-                          void *sums) LK_NODISCARD;
+ * any. */
+lk_status lk__pieces_join(const lk__pieces *s, int64_t vectors, void *sums) LK_NODISCARD;
 
-/** As lk__pieces_sum(), joined, and divided by the rows of the piece or of the whole batch; after a
- * failure, `st`, only joined. */
-lk_status lk__pieces_mean(const lk__pieces *s, lk_status st, const void *x, void *out) LK_NODISCARD;
+/** As lk__pieces_sum(), joined, and divided by the rows of the piece or of the whole batch. */
+lk_status lk__pieces_mean(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
 
 enum { LK_PIECES_MAX_X = 2, LK_PIECES_MAX_V = 4 };
 
