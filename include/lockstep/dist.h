@@ -13,7 +13,7 @@
  * it.  Backward can be recorded: second derivatives pass through communication.
  *
  * `comm` must live until the tape is reset: backward refuses one that was freed.  `name` (may be
- * NULL) is for reports, which show shapes of two axes and more behind it.  Tensors are made
+ * NULL) is for reports, which show shapes of two axes and more, axes and roots behind it.  Tensors are made
  * contiguous.  Integers travel too, without a gradient.  Errors of all: those of ops.h, of coll.h and
  * of communication; an error inside communication, or a rank that has no memory, is the end of the job,
  * on all ranks.

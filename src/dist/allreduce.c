@@ -80,30 +80,37 @@ static const lk_op allreduce_prod = {.name = "allreduce_prod",
 
 /* ---- all ---- */
 
+lk_status lk__dist_fold_check(const lk__dist *d, const char *call)
+{
+    bool bits = d->fold == LK_FOLD_AND || d->fold == LK_FOLD_OR || d->fold == LK_FOLD_XOR;
+    LK_CHECK((unsigned)d->fold < LK_N_FOLDS, LK_EINVAL, "%s: %d is no fold", call, (int)d->fold);
+    LK_CHECK(!bits, LK_ENOTSUP,
+             "%s(\"%s\") with %s has no derivative: it acts on bits; use lk_allreduce() on the "
+             "elements, outside the tape",
+             call, d->name, lk_fold_name(d->fold));
+    return LK_OK;
+}
+
+lk_status lk__dist_fold(const lk__dist *d, lk_var x, lk_var *out)
+{
+    lk_var index;
+    switch (d->fold) {
+    case LK_FOLD_SUM:
+    case LK_FOLD_AVG: LK_TRY(lk_apply(x.tape, &lk__dist_allreduce, &x, 1, d, out)); break;
+    case LK_FOLD_PROD: LK_TRY(lk_apply(x.tape, &allreduce_prod, &x, 1, d, out)); break;
+    default: LK_TRY(lk__dist_extreme(d, x, LK_NO_VAR, out, &index)); break;
+    }
+    return LK_OK;
+}
+
 lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name, lk_var *out)
 {
     lk__dist d = lk__dist_of(comm, fold, 0, name);
-    lk_var index;
     LK_CHECK(out, LK_EINVAL, "allreduce: out is NULL");
     *out = LK_NO_VAR;
-    LK_CHECK((unsigned)fold < LK_N_FOLDS, LK_EINVAL, "allreduce: %d is no fold", (int)fold);
+    LK_TRY(lk__dist_fold_check(&d, "allreduce"));
     LK_TRY_DIST(comm, lk__dist_check(&d, "allreduce", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
-    switch (fold) {
-    case LK_FOLD_SUM:
-    case LK_FOLD_AVG:
-        LK_TRY_DIST(comm, lk_apply(x.tape, &lk__dist_allreduce, &x, 1, &d, out));
-        break;
-    case LK_FOLD_PROD: LK_TRY_DIST(comm, lk_apply(x.tape, &allreduce_prod, &x, 1, &d, out)); break;
-    case LK_FOLD_MIN:
-    case LK_FOLD_MAX:
-    case LK_FOLD_MINLOC:
-    case LK_FOLD_MAXLOC: LK_TRY_DIST(comm, lk__dist_extreme(&d, x, LK_NO_VAR, out, &index)); break;
-    default:
-        return LK_RAISE(LK_ENOTSUP,
-                        "allreduce(\"%s\") with %s has no derivative: it acts on bits; use "
-                        "lk_allreduce() on the elements, outside the tape",
-                        name ? name : "", lk_fold_name(fold));
-    }
+    LK_TRY_DIST(comm, lk__dist_fold(&d, x, out));
     return LK_OK;
 }

@@ -105,16 +105,23 @@ lk_status lk__dist_extreme(const lk__dist *d, lk_var x, lk_var index, lk_var *va
     return LK_OK;
 }
 
+static lk_status loc_check(const lk__dist *d, const char *call, lk_var x, lk_var *value,
+                           lk_var *where)
+{
+    LK_CHECK(value && where, LK_EINVAL, "%s: %s is NULL", call, value ? "where" : "value");
+    *value = *where = LK_NO_VAR;
+    LK_CHECK(d->fold == LK_FOLD_MINLOC || d->fold == LK_FOLD_MAXLOC, LK_EINVAL,
+             "%s(\"%s\") with %s: only minloc and maxloc have an index", call, d->name,
+             lk_fold_name(d->fold));
+    LK_TRY(lk__dist_check(d, call, x));
+    return LK_OK;
+}
+
 lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold,
                                 const char *name, lk_var *value, lk_var *where)
 {
     lk__dist d = lk__dist_of(comm, fold, 0, name);
-    LK_CHECK(value && where, LK_EINVAL, "allreduce_loc: %s is NULL", value ? "where" : "value");
-    *value = *where = LK_NO_VAR;
-    LK_CHECK(fold == LK_FOLD_MINLOC || fold == LK_FOLD_MAXLOC, LK_EINVAL,
-             "allreduce_loc(\"%s\") with %s: only minloc and maxloc have an index", d.name,
-             lk_fold_name(fold));
-    LK_TRY_DIST(comm, lk__dist_check(&d, "allreduce_loc", x));
+    LK_TRY_DIST(comm, loc_check(&d, "allreduce_loc", x, value, where));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
     LK_TRY_DIST(comm, lk__dist_extreme(&d, x, index, value, where));
     return LK_OK;
@@ -125,9 +132,10 @@ lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold
 {
     lk__dist d = lk__dist_of(comm, fold, root, name);
     lk_var all, at;
-    LK_TRY_DIST(comm, lk__dist_check(&d, "reduce_loc", x));
+    LK_TRY_DIST(comm, loc_check(&d, "reduce_loc", x, value, where));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
-    LK_TRY_DIST(comm, lk_dist_allreduce_loc(comm, x, index, fold, name, value, where));
+    lk__dist_noted(&d, "root", root);
+    LK_TRY_DIST(comm, lk__dist_extreme(&d, x, index, value, where));
     if (lk_comm_rank(comm) == root)
         return LK_OK;
     all = *value;

@@ -128,6 +128,8 @@ lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int
     LK_CHECK(count >= 0, LK_EINVAL, "alltoall: count is %lld", (long long)count);
     LK_CHECK(gather >= 0 && gather < lk_shape_of(x).ndim, LK_EINVAL,
              "alltoall: axis %d of a value %s", gather, lk_shape_text(lk_shape_of(x)).s);
+    lk__dist_noted(&d, "axis", scatter);
+    lk__dist_noted(&d, "to", gather);
     LK_TRY_DIST(comm, lk__dist_front("alltoall", x, scatter, &front));
     if (gather == scatter)
         LK_TRY_DIST(comm, cut_anew(&d, front, count, &front));

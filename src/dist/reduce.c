@@ -12,13 +12,15 @@ lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root, const 
     lk_var all, zeros;
     LK_CHECK(out, LK_EINVAL, "reduce: out is NULL");
     *out = LK_NO_VAR;
+    LK_TRY(lk__dist_fold_check(&d, "reduce"));
     LK_TRY_DIST(comm, lk__dist_check(&d, "reduce", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
     if (fold == LK_FOLD_SUM) {
         LK_TRY_DIST(comm, lk_apply(x.tape, &lk__dist_reduce, &x, 1, &d, out));
         return LK_OK;
     }
-    LK_TRY_DIST(comm, lk_dist_allreduce(comm, x, fold, name, &all));
+    lk__dist_noted(&d, "root", root);
+    LK_TRY_DIST(comm, lk__dist_fold(&d, x, &all));
     *out = all;
     if (lk_comm_rank(comm) == root)
         return LK_OK;

@@ -12,6 +12,7 @@ lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t coun
     *out = LK_NO_VAR;
     LK_TRY_DIST(comm, lk__dist_check(&d, "reduce_scatter", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
+    lk__dist_noted(&d, "axis", axis);
     LK_CHECK(count >= 0, LK_EINVAL, "reduce_scatter: count is %lld", (long long)count);
     LK_TRY_DIST(comm, lk__dist_front("reduce_scatter", x, axis, &front));
     LK_TRY_DIST(comm, lk__dist_counts(&d, x.tape, count, &sum, &counts));

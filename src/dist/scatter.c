@@ -27,6 +27,7 @@ lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, int 
     *out = LK_NO_VAR;
     LK_TRY_DIST(comm, lk__dist_check(&d, "scatter", x));
     LK_CHECK(count >= 0, LK_EINVAL, "scatter: count is %lld", (long long)count);
+    lk__dist_noted(&d, "axis", axis);
     bool is_root = lk_comm_rank(comm) == root;
     if (is_root)
         LK_TRY_DIST(comm, lk__dist_front("scatter", x, axis, &front));

@@ -1,10 +1,10 @@
 /* One rank does something else than the others: who and what is named on every rank, in time.
  *
  *     what it does   another call, name, order, count, dtype, operator, root, number or runs of pieces,
- *                    counts by rank, algorithm; it starts what others run, does not compare its calls,
- *                    leaves a call out, leaves, sends another message (of another dtype, count or tag, or to
- *                    another rank), is expected to send by somebody it does not send to, receives where
- *                    others make a collective call, or sleeps
+ *                    counts by rank, algorithm, root or axis on the tape; it starts what others run, does
+ *                    not compare its calls, leaves a call out, leaves, sends another message (of another
+ *                    dtype, count or tag, or to another rank), is expected to send by somebody it does
+ *                    not send to, receives where others make a collective call, or sleeps
  *     in which call  all that are collective
  *     sizes          nothing, one element, some, around what goes with a header, 1 MiB
  *     when           in the first call on the communicator, or after others
@@ -19,6 +19,7 @@
  */
 #include "comm/comm.h"
 #include "ranks.h"
+#include "tape_mistakes.h"
 
 #include <lockstep/clock.h>
 #include <lockstep/coll.h>
@@ -45,15 +46,17 @@ enum kind {
     STARTS,
     ALGORITHM,
     UNCHECKED,
+    TAPE_ROOT,
+    TAPE_AXIS,
     ASLEEP,
     N_KINDS
 };
 
 static const char *const kind_names[] = {
-    "other call", "name",     "order",      "missing",      "gone",     "message dtype",
-    "count sent", "tag",      "message to", "message from", "receives", "count",
-    "dtype",      "operator", "root",       "pieces",       "runs",     "counts",
-    "start",      "other",    "check",      "asleep"};
+    "other call", "name",     "order",      "missing",          "gone",     "message dtype",
+    "count sent", "tag",      "message to", "message from",     "receives", "count",
+    "dtype",      "operator", "root",       "pieces",           "runs",     "counts",
+    "start",      "other",    "check",      "root on the tape", "axis",     "asleep"};
 
 #define IN_VAIN "ranks wait, and no message is under way: "
 
@@ -63,7 +66,8 @@ static const char *const said[N_KINDS] = {
     [COUNTS] = "counts by rank",      [STARTS] = " starts it, rank ",
     [ALGORITHM] = "by different alg", [UNCHECKED] = "does not compare its calls",
     [MESSAGE_TAG] = IN_VAIN,          [MESSAGE_TO] = IN_VAIN,
-    [MESSAGE_FROM] = IN_VAIN,         [RECEIVES] = IN_VAIN};
+    [MESSAGE_FROM] = IN_VAIN,         [RECEIVES] = IN_VAIN,
+    [TAPE_ROOT] = " root 1\"",        [TAPE_AXIS] = " axis 1"};
 
 struct mistake {
     enum kind kind;
@@ -131,6 +135,8 @@ static bool is_possible(enum kind kind, lk_comm_call call, int count)
     case STARTS: return call != LK_CALL_SHARE;
     case ALGORITHM:
     case UNCHECKED: return call == LK_CALL_ALLREDUCE;
+    case TAPE_ROOT: return tape_has_root(call);
+    case TAPE_AXIS: return tape_has_axis(call) && count == 1;
     case MESSAGE_DTYPE:
     case MESSAGE_COUNT: return call == LK_CALL_BARRIER && count > 0;
     case MESSAGE_TAG:
@@ -183,6 +189,8 @@ static bool is_telling(int i)
     if (m->kind == OTHER_CALL)
         return i % 97 == 0 || (i % 43 == 0 && m->call == LK_CALL_SHARE) ||
                (i % 7 == 0 && m->call == LK_CALL_ALLREDUCE && m->other == LK_CALL_BCAST);
+    if (m->kind == TAPE_ROOT || m->kind == TAPE_AXIS)
+        return true;
     return i % (m->kind == ROOT || m->kind == PIECES || m->kind == RUNS ? 7 : 17) == 0;
 }
 
@@ -212,6 +220,10 @@ static lk_status make_call(const struct doing *d, const char *name)
 {
     const struct mistake *m = d->m;
     int64_t first[MOST_RANKS + 1], counts[MOST_RANKS];
+    static const lk_fold of[] = {LK_FOLD_AVG, LK_FOLD_PROD, LK_FOLD_MIN, LK_FOLD_MAX,
+                                 LK_FOLD_MINLOC};
+    if (m->kind == TAPE_ROOT || m->kind == TAPE_AXIS)
+        return tape_call(d->comm, m->call, of[(m->count + 2 * m->warm) % 5], d->errs, name);
     lk_collective c = {.call = d->errs && m->kind == OTHER_CALL ? m->other : m->call,
                        .name = name,
                        .in = room[d->rank][0],
@@ -353,7 +365,8 @@ static const char *is_named(const struct doing *d, const char *text)
      * earlier calls of others are not seen, but this rank's are told. */
     bool absent = d->m->kind == GONE || d->m->kind == ASLEEP || waits(d);
     bool before = is_apart(d->comm) && strstr(text, "an earlier call was different; before it");
-    bool tensor = strstr(text, "(\"w\"") || (absent && strstr(text, "(\"end\"")) ||
+    bool tape = d->m->kind == TAPE_ROOT || d->m->kind == TAPE_AXIS; /* more is behind the name */
+    bool tensor = strstr(text, tape ? "(\"w" : "(\"w\"") || (absent && strstr(text, "(\"end\"")) ||
                   (before && strstr(text, "(\"v\""));
     const char *more = before || waits(d) ? NULL : said[d->m->kind];
     return !strstr(text, it)             ? "the rank that errs is not named"

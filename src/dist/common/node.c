@@ -5,6 +5,7 @@
 
 #include <lockstep/checked.h>
 
+#include <stdio.h>
 #include <string.h>
 
 /* Append a text as far as there is room. */
@@ -39,6 +40,13 @@ static char *digits_add(char *text, int64_t value)
     return text;
 }
 
+/* Let the name end with a text, over its own end where there is no room. */
+static void name_end(lk__dist *d, const char *text)
+{
+    size_t n = strlen(d->name), room = sizeof d->name - 1, length = strlen(text);
+    name_add(d, length >= room ? 0 : n + length > room ? room - length : n, text);
+}
+
 void lk__dist_shaped(lk__dist *d, lk_shape shape, int axis)
 {
     enum { MOST = LK_MAX_NDIM * 21 + 2 };
@@ -54,8 +62,14 @@ void lk__dist_shaped(lk__dist *d, lk_shape shape, int axis)
         *at++ = i + 1 < shape.ndim ? ',' : ']';
     }
     *at = '\0';
-    size_t n = strlen(d->name), room = sizeof d->name - 1, length = (size_t)(at - text);
-    name_add(d, length >= room ? 0 : n + length > room ? room - length : n, text);
+    name_end(d, text);
+}
+
+void lk__dist_noted(lk__dist *d, const char *what, int value)
+{
+    char text[48];
+    snprintf(text, sizeof text, " %.16s %d", what, value);
+    name_end(d, text);
 }
 
 lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold, lk__dist *g)

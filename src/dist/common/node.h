@@ -26,6 +26,10 @@ lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name);
  * mismatch that shows them; `axis` (or -1) may differ and is written "*". */
 void lk__dist_shaped(lk__dist *d, lk_shape shape, int axis);
 
+/** Put what all ranks must give alike behind the name, "x root 1", so that ranks that differ in it get a
+ * mismatch that shows it. */
+void lk__dist_noted(lk__dist *d, const char *what, int value);
+
 /** The attributes of the node that answers `op` in backward: another fold, and ".grad" behind the
  * name.  Refuses a communicator that was freed. */
 lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold,
@@ -102,6 +106,12 @@ lk_shape lk__dist_moved_back(lk_shape shape, int axis);
 /** Move `axis` to the front, contiguous; and back. */
 lk_status lk__dist_front(const char *call, lk_var x, int axis, lk_var *out) LK_NODISCARD;
 lk_status lk__dist_back(lk_var x, int axis, lk_var *out) LK_NODISCARD;
+
+/** Refuse an operator that is none, or acts on bits: it has no derivative. */
+lk_status lk__dist_fold_check(const lk__dist *d, const char *call) LK_NODISCARD;
+
+/** lk_dist_allreduce() with these attributes; operator and value are checked. */
+lk_status lk__dist_fold(const lk__dist *d, lk_var x, lk_var *out) LK_NODISCARD;
 
 /** The smallest or largest over ranks, and the index that has it; d->fold is min, max, minloc or
  * maxloc, `index` LK_NO_VAR for the rank. */
