@@ -352,6 +352,7 @@ lk__call lk__case_call(const lk__case *k, int algorithm)
                       .layout = k->layout,
                       .started = !k->wait,
                       .unchecked = state && state->unchecked,
+                      .finite = k->comm->finite && lk__call_folds(c->call),
                       .algorithm = algorithm};
 }
 

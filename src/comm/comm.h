@@ -54,7 +54,7 @@ typedef struct lk__call {
     int64_t count;   /* -1: each pair of ranks has its own */
     int64_t pieces;  /* 0: nothing is folded */
     uint32_t layout; /* as in the header */
-    bool started, unchecked;
+    bool started, unchecked, finite;
     int algorithm; /* 0: not yet chosen */
 } lk__call;
 

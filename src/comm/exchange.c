@@ -30,6 +30,7 @@ void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label)
                             .started = call->started,
                             .unchecked = call->unchecked,
                             .repeated = lk__journal_repeats(),
+                            .finite = call->finite,
                             .sequence = ++comm->n_calls,
                             .count = call->count,
                             .past = comm->past,

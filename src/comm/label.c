@@ -135,9 +135,16 @@ const char *lk__label_brief(const lk__label *label, char out[LK_CALL_TEXT])
     return out;
 }
 
+static bool folds(const lk__header *h)
+{
+    return h->kind == LK_KIND_COLLECTIVE && (h->fold & ~LK_FOLD_OF_PAIRS) < LK_N_FOLDS;
+}
+
 lk__difference lk__label_difference(const lk__label *a, const lk__label *b)
 {
     const lk__header *x = &a->h, *y = &b->h;
+    if (folds(x) && folds(y) && x->finite != y->finite)
+        return LK_DIFFERS_FINITE;
     if (x->call != y->call)
         return LK_DIFFERS_CALL;
     if (x->text != y->text || memcmp(a->name, b->name, x->text) != 0)

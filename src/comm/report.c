@@ -42,6 +42,12 @@ static void add_difference(struct text *t, const lk__label *x, const lk__label *
 {
     bool chosen = x->h.algorithm && y->h.algorithm;
     switch (lk__label_difference(x, y)) {
+    case LK_DIFFERS_FINITE:
+        add(t,
+            " (rank %d looks for numbers that are not finite, rank %d does not: give LK_FINITE to "
+            "all, or lk_comm_finite_set())",
+            x->h.finite ? a : b, x->h.finite ? b : a);
+        break;
     case LK_DIFFERS_PIECES:
         add(t, " (pieces: %u on rank %d, %u on rank %d)", x->h.pieces, a, y->h.pieces, b);
         break;

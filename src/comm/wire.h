@@ -13,9 +13,11 @@
  *         12      4  source       world rank of the sender
  *         16      8  tag          send/recv: the tag.  Collectives, in its place:
  *         16      4  pieces       of what is folded; 0 where nothing is
- *         20      4  layout       29 bits: digest of the arrays that all ranks must give alike (counts by
+ *         20      4  layout       28 bits: digest of the arrays that all ranks must give alike (counts by
  *                                 rank, runs of pieces; 0: even ones); 1: the call is started, not run;
- *                                 1: the rank does not compare its calls; 1: a segment is run again
+ *                                 1: the rank does not compare its calls; 1: a segment is run again;
+ *                                 1: a call that folds, on a communicator that looks for numbers that are
+ *                                 not finite
  *         24      8  sequence     send/recv: number of the message of the pair on the communicator;
  *                                 collectives: number of the call on the communicator, from 1
  *         32      8  count        elements: of the message, or of the whole collective call; -1 where
@@ -44,7 +46,7 @@
 enum {
     LK_WIRE_MAGIC = 0x324b4c4c /* "LLK2" */,
     LK_WIRE_NAME = 96,
-    LK_LAYOUT_MASK = (1 << 29) - 1,
+    LK_LAYOUT_MASK = (1 << 28) - 1,
     LK_FOLD_OF_PAIRS = 0x80
 };
 
@@ -66,7 +68,7 @@ typedef struct lk__header {
         int64_t tag;
         struct {
             uint32_t pieces;
-            uint32_t layout : 29, started : 1, unchecked : 1, repeated : 1;
+            uint32_t layout : 28, started : 1, unchecked : 1, repeated : 1, finite : 1;
         };
     };
     int64_t sequence;
@@ -120,6 +122,7 @@ const char *lk__label_brief(const lk__label *label, char out[LK_CALL_TEXT]);
 /* What two labels of one call can differ in, in the order in which it is reported. */
 typedef enum lk__difference {
     LK_SAME,
+    LK_DIFFERS_FINITE, /* then one of the two is the vote of finite.c */
     LK_DIFFERS_CALL,
     LK_DIFFERS_NAME,
     LK_DIFFERS_DTYPE,

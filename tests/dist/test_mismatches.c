@@ -1,8 +1,8 @@
 /* One rank does something else than the others: who and what is named on every rank, in time.
  *
  *     what it does   another call, name, order, count, dtype, operator, root, number or runs of pieces,
- *                    counts by rank, algorithm, root or axis on the tape; it starts what others run, does
- *                    not compare its calls, leaves a call out, leaves, sends another message (of another
+ *                    counts by rank, algorithm, root or axis on the tape, LK_FINITE; it starts what others run,
+ *                    does not compare its calls, leaves a call out, leaves, sends another message (of another
  *                    dtype, count or tag, or to another rank), is expected to send by somebody it does
  *                    not send to, receives where others make a collective call, or sleeps
  *     in which call  all that are collective
@@ -48,6 +48,7 @@ enum kind {
     UNCHECKED,
     TAPE_ROOT,
     TAPE_AXIS,
+    FINITE,
     ASLEEP,
     N_KINDS
 };
@@ -56,18 +57,25 @@ static const char *const kind_names[] = {
     "other call", "name",     "order",      "missing",          "gone",     "message dtype",
     "count sent", "tag",      "message to", "message from",     "receives", "count",
     "dtype",      "operator", "root",       "pieces",           "runs",     "counts",
-    "start",      "other",    "check",      "root on the tape", "axis",     "asleep"};
+    "start",      "other",    "check",      "root on the tape", "axis",     "finite",
+    "asleep"};
 
 #define IN_VAIN "ranks wait, and no message is under way: "
 
 /* What the report must say of it, beside both ranks and the tensor. */
-static const char *const said[N_KINDS] = {
-    [PIECES] = "(pieces: ",           [RUNS] = "runs of pieces",
-    [COUNTS] = "counts by rank",      [STARTS] = " starts it, rank ",
-    [ALGORITHM] = "by different alg", [UNCHECKED] = "does not compare its calls",
-    [MESSAGE_TAG] = IN_VAIN,          [MESSAGE_TO] = IN_VAIN,
-    [MESSAGE_FROM] = IN_VAIN,         [RECEIVES] = IN_VAIN,
-    [TAPE_ROOT] = " root 1\"",        [TAPE_AXIS] = " axis 1"};
+static const char *const said[N_KINDS] = {[PIECES] = "(pieces: ",
+                                          [RUNS] = "runs of pieces",
+                                          [COUNTS] = "counts by rank",
+                                          [STARTS] = " starts it, rank ",
+                                          [ALGORITHM] = "by different alg",
+                                          [UNCHECKED] = "does not compare its calls",
+                                          [MESSAGE_TAG] = IN_VAIN,
+                                          [MESSAGE_TO] = IN_VAIN,
+                                          [MESSAGE_FROM] = IN_VAIN,
+                                          [RECEIVES] = IN_VAIN,
+                                          [TAPE_ROOT] = " root 1\"",
+                                          [TAPE_AXIS] = " axis 1",
+                                          [FINITE] = " looks for numbers that are not finite"};
 
 struct mistake {
     enum kind kind;
@@ -129,6 +137,7 @@ static bool is_possible(enum kind kind, lk_comm_call call, int count)
     case DTYPE: return has_count(call);
     case OPERATOR:
     case PIECES:
+    case FINITE:
     case RUNS: return folds(call);
     case ROOT: return has_root(call);
     case COUNTS: return call >= LK_CALL_REDUCE_SCATTER && call <= LK_CALL_SCATTER && count > 0;
@@ -305,6 +314,8 @@ static lk_status make_calls(const struct doing *d)
     const struct mistake *m = d->m;
     if (m->kind == UNCHECKED && d->errs)
         LK_TRY(lk_coll_checks_set(d->comm, false));
+    if (m->kind == FINITE)
+        LK_TRY(lk_comm_finite_set(d->comm, d->errs));
     if (is_message(m->kind))
         LK_TRY(message(d));
     else if (m->kind == RECEIVES && d->errs)
