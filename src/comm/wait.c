@@ -2,10 +2,12 @@
  *
  * With a core for each rank the answer is usually there within microseconds, and falling asleep
  * would cost more; with more ranks than cores the one that is waited for needs the core.  So a rank
- * polls w->spins times and then naps until its bell rings; what arrives begins the polls anew.  With
- * more ranks than cores it offers the core to the others between w->yields polls instead: a switch
- * that way takes a fifth of the time of a nap and a wake, and while all ranks come soon, none has to
- * be woken.  With very many ranks such polls would be most of what the cores do, and it naps at once.
+ * polls w->spins times and then naps until its bell rings; what arrives begins the polls anew.  If
+ * polls take long, its core is not its own after all, and it naps earlier: Open MPI may offer the core
+ * to others in each.  With more ranks than cores a rank offers the core to the others between w->yields
+ * polls instead: a switch that way takes a fifth of the time of a nap and a wake, and while all ranks
+ * come soon, none has to be woken.  With very many ranks such polls would be most of what the cores do,
+ * and it naps at once.
  * Naps are short enough to see a fault and the deadline.  The deadline counts from the beginning of the
  * wait, and anew whenever what is waited for comes further: a message of it is matched or complete, a
  * flag of it is posted.  Other messages are no reason to wait longer.  When those who are waited for are
@@ -22,12 +24,15 @@
 
 #include <sched.h>
 
-enum { POLLS_PER_CLOCK = 256, SPINS = 2000, YIELDS = 10, CROWD = 8 };
+enum { POLLS_PER_CLOCK = 256, POLLS_PER_GLANCE = 8, SPINS = 2000, YIELDS = 10, CROWD = 8 };
 
 /* In ns.  A rank has been seen gone for `grace` before it is reported: what it sent has then arrived.
  * Between two looks at the clock at most `longest_look` counts: more means that this process did not
  * run, and has not looked at what arrived meanwhile. */
 static const int64_t longest_nap = 50000000, grace = 100000000, longest_look = 200000000;
+
+/* In ns: polls that take longer than this are no way to wait. */
+static const int64_t longest_spin = 5000000;
 
 /* In ns: when the calls of who is waited for are compared first, and how often after that. */
 static const int64_t first_compare = 50000000, next_compare = 250000000;
@@ -166,12 +171,21 @@ static lk_status sleep_on_bell(const lk_request *first, int64_t n, lk_request *c
     return st;
 }
 
+/* Whether the polls since the first glance, if this is not it, have taken too long. */
+static bool spins_long(int64_t *since)
+{
+    int64_t now = lk_clock_ns();
+    if (*since == 0)
+        *since = now;
+    return now - *since > longest_spin;
+}
+
 static lk_status wait_any(const lk_request *first, int64_t n, lk_request *const *requests,
                           int64_t *which)
 {
     lk__world *w = first->comm->w;
     lk__watch t = {0};
-    int64_t arrived = w->n_arrived;
+    int64_t arrived = w->n_arrived, spins_since = 0;
     for (int64_t polls = 1;; polls++) {
         int64_t left = 0;
         LK_TRY(lk__progress(w));
@@ -181,10 +195,13 @@ static lk_status wait_any(const lk_request *first, int64_t n, lk_request *const 
         if (arrived != w->n_arrived) { /* it goes on: what is waited for now may come soon, too */
             arrived = w->n_arrived;
             polls = 1;
+            spins_since = 0;
         }
         if (polls <= w->spins) {
             lk__relax();
-            if (polls % POLLS_PER_CLOCK)
+            if (polls % POLLS_PER_GLANCE == 0 && spins_long(&spins_since))
+                polls = w->spins;
+            if (polls % POLLS_PER_CLOCK && polls < w->spins)
                 continue;
         } else if (polls <= w->yields) {
             sched_yield();
