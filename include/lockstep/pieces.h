@@ -58,6 +58,42 @@ LK_API int lk_range_subtrees(int64_t total, lk_range range, lk_range *out);
  */
 LK_API void lk_subtree_partition(int64_t total, int parts, int64_t *first);
 
+/* ---- what a run's numbers are cut into ---- */
+
+/**
+ * The finest cut of the work that a run allows: of each batch into shards, of each sample into tiles,
+ * of wide layers into blocks of features.  It decides bits, whoever computes which piece; ranks get
+ * tiles by lk_range_split(), blocks by lk_subtree_partition().
+ */
+typedef struct lk_pieces {
+    int64_t shards;
+    int64_t tile[3];     /* along each spatial axis; 1: whole */
+    int64_t blocks;      /* of the features of a layer */
+    int64_t least_tile;  /* positions of a tile: layers with smaller ones are not cut into tiles */
+    int64_t least_block; /* features of a block */
+} lk_pieces;
+
+/**
+ * Tile `t` of `tiles` along an axis of n: from min(n, grid * ceil(t * n / (tiles * grid))) on.
+ *
+ * `grid` is 4 in models with a Winograd layer, whose cuts are at multiples of 4, and 1 in others.  The
+ * cut depends on n alone, never on layers before, so values of equal sizes have equal tiles.  Short
+ * axes have empty tiles.
+ */
+LK_API lk_range lk_tile_range(int64_t n, int64_t t, int64_t tiles, int64_t grid);
+
+/**
+ * The features of a block, when an axis of n is cut into at most `blocks` of at least `least`: n / blocks
+ * rounded up, to a multiple of 16 (of `least`, if that is less).  Block b begins at b * size; the last
+ * may be short, and those behind it are empty.  From n on there is one block: the axis is not cut.
+ */
+LK_API int64_t lk_block_size(int64_t n, int64_t blocks, int64_t least);
+
+/** What `blocks` of the size `size` have of an axis of n. */
+LK_API lk_range lk_block_range(int64_t n, int64_t size, lk_range blocks);
+
+/* ---- boxes ---- */
+
 /** A range of each axis; entries beyond `ndim` are ignored.  A box without axes has one element. */
 typedef struct lk_box {
     int ndim;

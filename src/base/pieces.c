@@ -93,6 +93,44 @@ void lk_subtree_partition(int64_t total, int parts, int64_t *first)
         first[n] = total;
 }
 
+/* ---- tiles and blocks ---- */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b > 0);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t tile_first(int64_t n, int64_t t, int64_t tiles, int64_t grid)
+{
+    /* t * n / (tiles * grid) without the product: n = q * tiles * grid + rest. */
+    int64_t unit = tiles * grid, q = n / unit, rest = n % unit;
+    return smaller(n, grid * (t * q + ceil_div(t * rest, unit)));
+}
+
+lk_range lk_tile_range(int64_t n, int64_t t, int64_t tiles, int64_t grid)
+{
+    int64_t first = tile_first(n, t, tiles, grid);
+    return (lk_range){first, tile_first(n, t + 1, tiles, grid) - first};
+}
+
+int64_t lk_block_size(int64_t n, int64_t blocks, int64_t least)
+{
+    int64_t unit = smaller(16, least < 1 ? 1 : least);
+    int64_t size = ceil_div(ceil_div(n, blocks), unit) * unit;
+    return size < least ? least : size < 1 ? 1 : size;
+}
+
+lk_range lk_block_range(int64_t n, int64_t size, lk_range blocks)
+{
+    int64_t first = smaller(n, blocks.first * size);
+    return (lk_range){first, smaller(n, (blocks.first + blocks.n) * size) - first};
+}
+
 /* ---- boxes ---- */
 
 lk_box lk_box_whole(int ndim, const int64_t *dim)
