@@ -90,5 +90,6 @@ void experiment_rows(const lk_experiment *e, report *out)
     table_rows("train", section_table("train"), &e->train, out);
     table_rows("train.checkpoint", section_table("train.checkpoint"), &e->train.checkpoint, out);
     table_rows("train.early_stop", section_table("train.early_stop"), &e->train.early_stop, out);
+    table_rows("pieces", section_table("pieces"), &e->pieces, out);
     table_rows("parallel", section_table("parallel"), &e->parallel, out);
 }

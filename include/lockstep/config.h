@@ -10,6 +10,7 @@
  *     metrics: [accuracy]
  *     optimizer: {type: sgd, rate: 0.05, schedule: {type: cosine}}
  *     train: {epochs: 3, checkpoint: {every: 1 epoch, keep: 3}}
+ *     pieces: {tiles: 2x2}
  *     parallel: {data: 2}
  *
  * Every key is an option of a table (option.h): of the experiment, of a section, or of the thing that
@@ -23,6 +24,7 @@
 #define LK_CONFIG_H
 
 #include <lockstep/data.h>
+#include <lockstep/pieces.h>
 
 LK_BEGIN_DECLS
 
@@ -61,6 +63,13 @@ typedef struct lk_train_options {
     lk_early_stop_options early_stop;
 } lk_train_options;
 
+/** The finest cut of the work that the file allows. */
+typedef struct lk_pieces_options {
+    const char *tiles_text; /* as written: "2x2" */
+    lk_pieces
+        cut; /* of no more axes than tiles_text has, the others are 1; its shards are data's */
+} lk_pieces_options;
+
 /* How the parts of a batch are joined. */
 typedef enum lk_join_mode {
     LK_MODE_CANONICAL, /* by the fixed tree over the shards */
@@ -87,8 +96,8 @@ typedef struct lk_parallel_options {
     double bucket; /* MiB of gradients that travel together when they overlap; 0: the default */
     const char *spatial_text;
     lk_option_ints spatial; /* parts of the image along each axis; n 0: whole */
-    int64_t feature;        /* parts of wide layers */
-    int64_t pipeline;       /* stages */
+    int64_t features;       /* parts of wide layers */
+    int64_t stages;         /* of the model */
 } lk_parallel_options;
 
 typedef struct lk_experiment {
@@ -104,6 +113,7 @@ typedef struct lk_experiment {
     lk_choices metrics;
     lk_choice optimizer;
     lk_train_options train;
+    lk_pieces_options pieces;
     lk_parallel_options parallel;
     lk_arena *arena; /* that all of it lies in */
 } lk_experiment;

@@ -41,8 +41,9 @@ typedef struct lk_trainer_spec {
     lk_choices metrics;
     lk_choice optimizer;
     lk_loader *train;
-    int64_t epochs; /* that are planned, for schedules */
-    lk_comm *comm;  /* of the ranks that train together; NULL: this one alone */
+    int64_t epochs;   /* that are planned, for schedules */
+    lk_comm *comm;    /* of the ranks that train together; NULL: this one alone */
+    lk_pieces pieces; /* zeros: shards alone */
     lk_parallel_options parallel;
 } lk_trainer_spec;
 

@@ -12,8 +12,9 @@
 #include <string.h>
 
 /* The keys of an experiment that are no options of its table. */
-static const char *const section_keys[] = {"data", "model", "train", "parallel"};
-enum { DATA, MODEL, TRAIN, PARALLEL, N_SECTIONS };
+static const char *const section_keys[] = {"data", "model", "train", "pieces", "parallel"};
+enum { MAX_TILES = 4096 }; /* along an axis */
+enum { DATA, MODEL, TRAIN, PIECES, PARALLEL, N_SECTIONS };
 
 static lk_status unknown_key(const lk__yaml_node *node)
 {
@@ -131,19 +132,102 @@ static lk_status bind_train(lk_experiment *e, const lk__yaml_node *node, const l
     return check_early_stop(e, place_in(stop, "metric", at));
 }
 
+static lk_status bind_pieces(lk_experiment *e, const lk__yaml_node *node, const lk__yaml_pos *at)
+{
+    lk_pieces_options *p = &e->pieces;
+    lk_option_ints tiles;
+    char text[LK_WHERE];
+    const lk__binding part = {&lk__section_pieces, p, NULL};
+    LK_CHECK_AT(!node || node->type == LK__YAML_MAP, &node->place, "pieces must be a map, not %s",
+                lk__node_text(node, text));
+    LK_TRY(lk__bind_map(node, at, "pieces", false, &part, 1, e->arena));
+    bool is_grid = lk__grid_read(p->tiles_text, &tiles);
+    for (int i = 0; i < 3 && is_grid; i++) {
+        p->cut.tile[i] = i < tiles.n ? tiles.item[i] : 1;
+        is_grid = p->cut.tile[i] <= MAX_TILES;
+    }
+    LK_CHECK_AT(is_grid, place_in(node, "tiles", at),
+                "tiles of pieces: \"%s\" is no grid, such as \"2x2\", of up to three axes and %d "
+                "tiles along each",
+                p->tiles_text, MAX_TILES);
+    p->cut.shards = e->loader.shards;
+    return LK_OK;
+}
+
+/* Words of earlier versions. */
+static lk_status check_words(const lk__yaml_node *parallel)
+{
+    static const char *const word[][2] = {{"feature", "features"}, {"pipeline", "stages"}};
+    for (int i = 0; i < 2; i++) {
+        const lk__yaml_node *old = lk__node_find(parallel, word[i][0]);
+        LK_CHECK_AT(!old, &old->key_place, "key \"%s\" of parallel is now called \"%s\"",
+                    word[i][0], word[i][1]);
+    }
+    return LK_OK;
+}
+
+/* The line of a file that allows what it has and what the layout wants. */
+static const char *pieces_line(const int64_t tile[3], int64_t blocks, char *buf, size_t size)
+{
+    char tiles[64] = "", wide[32] = "";
+    if (tile[2] > 1)
+        snprintf(tiles, sizeof tiles, "tiles: %lldx%lldx%lld", (long long)tile[0],
+                 (long long)tile[1], (long long)tile[2]);
+    else if (tile[1] > 1)
+        snprintf(tiles, sizeof tiles, "tiles: %lldx%lld", (long long)tile[0], (long long)tile[1]);
+    else if (tile[0] > 1)
+        snprintf(tiles, sizeof tiles, "tiles: %lld", (long long)tile[0]);
+    if (blocks > 1)
+        snprintf(wide, sizeof wide, "%sblocks: %lld", *tiles ? ", " : "", (long long)blocks);
+    snprintf(buf, size, "pieces: {%s%s}", tiles, wide);
+    return buf;
+}
+
+/* The pieces are at least as fine as the layout; otherwise say which would be. */
+static lk_status check_layout(const lk_experiment *e, const lk__yaml_node *node,
+                              const lk__yaml_pos *at)
+{
+    const lk_parallel_options *p = &e->parallel;
+    const lk_pieces *cut = &e->pieces.cut;
+    int64_t tile[3], blocks = p->features > cut->blocks ? p->features : cut->blocks;
+    bool enough = true;
+    char line[128];
+    for (int i = 0; i < 3; i++) {
+        int64_t parts = i < p->spatial.n ? p->spatial.item[i] : 1;
+        enough = enough && parts <= cut->tile[i];
+        tile[i] = parts > cut->tile[i] ? parts : cut->tile[i];
+    }
+    pieces_line(tile, blocks, line, sizeof line);
+    LK_CHECK_AT(enough, place_in(node, "spatial", at),
+                "spatial of parallel: %s is more than the tiles of pieces, %s; the line `%s` "
+                "allows it, as another run with other bits",
+                p->spatial_text, e->pieces.tiles_text, line);
+    LK_CHECK_AT(p->features <= cut->blocks, place_in(node, "features", at),
+                "features of parallel: %lld is more than the blocks of pieces, %lld; the line `%s` "
+                "allows it, as another run with other bits",
+                (long long)p->features, (long long)cut->blocks, line);
+    return LK_OK;
+}
+
 static lk_status bind_parallel(lk_experiment *e, const lk__yaml_node *node, const lk__yaml_pos *at)
 {
     lk_parallel_options *p = &e->parallel;
     char text[LK_WHERE];
     const lk__binding part = {&lk__section_parallel, p, NULL};
+    LK_CHECK_AT(!node || node->type != LK__YAML_SCALAR || strcmp(node->text, "auto") != 0,
+                &node->place,
+                "parallel: auto is not there yet, because times cannot be predicted: say how many "
+                "parts there are, such as `parallel: {data: 2}`");
     LK_CHECK_AT(!node || node->type == LK__YAML_MAP, &node->place, "parallel must be a map, not %s",
                 lk__node_text(node, text));
+    if (node)
+        LK_TRY(check_words(node));
     LK_TRY(lk__bind_map(node, at, "parallel", false, &part, 1, e->arena));
     LK_CHECK_AT(!p->spatial_text || lk__grid_read(p->spatial_text, &p->spatial),
                 place_in(node, "spatial", at),
                 "spatial of parallel: \"%s\" is no grid, such as \"2x2\", of up to three axes",
                 p->spatial_text);
-    return LK_OK;
+    return check_layout(e, node, at);
 }
 
 static lk_status bind_all(lk_experiment *e, const lk__yaml_node *root)
@@ -168,6 +252,7 @@ static lk_status bind_all(lk_experiment *e, const lk__yaml_node *root)
     LK_TRY(bind_data(e, section[DATA]));
     LK_TRY(bind_model(e, section[MODEL]));
     LK_TRY(bind_train(e, section[TRAIN], at));
+    LK_TRY(bind_pieces(e, section[PIECES], at));
     return bind_parallel(e, section[PARALLEL], at);
 }
 
@@ -239,6 +324,23 @@ bool lk_experiment_uses_end(const lk_experiment *e)
     return false;
 }
 
+/* Numbers, because a grid can be written in several ways; nothing where nothing is cut. */
+static void pieces_hash(const lk_pieces *cut, lk_hash *h)
+{
+    bool tiles = cut->tile[0] > 1 || cut->tile[1] > 1 || cut->tile[2] > 1;
+    if (tiles) {
+        lk_hash_add_text(h, "tiles");
+        for (int i = 0; i < 3; i++)
+            lk_hash_add_i64(h, cut->tile[i]);
+        lk_hash_add_i64(h, cut->least_tile);
+    }
+    if (cut->blocks > 1) {
+        lk_hash_add_text(h, "blocks");
+        lk_hash_add_i64(h, cut->blocks);
+        lk_hash_add_i64(h, cut->least_block);
+    }
+}
+
 lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data, uint64_t *out)
 {
     lk_experiment e = *experiment; /* a copy, because choices point to what may change */
@@ -258,6 +360,7 @@ lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data,
         lk_hash_add_i64(&h, e.train.evaluate.n);
         lk_hash_add_i64(&h, e.train.evaluate.steps);
     }
+    pieces_hash(&e.pieces.cut, &h);
     lk_hash_add_i64(&h, (int64_t)data);
     *out = lk_hash_value(&h);
     return LK_OK;

@@ -26,7 +26,7 @@ static const lk_option experiment_options[] = {
 #undef FIELD
 
 const lk_entry lk__section_experiment = {
-    "experiment", "the keys of an experiment, besides data, model, train and parallel",
+    "experiment", "the keys of an experiment, besides data, model, train, pieces and parallel",
     "`data` is a format with its options, and with those of the loader in the same map. `model` is "
     "a list of layers, or a named model.",
     experiment_options, sizeof(lk_experiment)};
@@ -86,6 +86,30 @@ static const lk_option early_stop_options[] = {
 const lk_entry lk__section_early_stop = {"train.early_stop", "stopping when nothing improves", NULL,
                                          early_stop_options, sizeof(lk_early_stop_options)};
 
+#define FIELD(member) offsetof(lk_pieces_options, member)
+static const lk_option pieces_options[] = {
+    {"tiles", LK_OPTION_TEXT, FIELD(tiles_text), .value = "NxN", .preset = "1",
+     .help = "parts of the image along each axis, such as 2x2"},
+    {"blocks", LK_OPTION_INT, FIELD(cut.blocks), .preset = "1", .min = 1, .max = 4096,
+     .help = "parts of the features of wide layers"},
+    {"least_tile", LK_OPTION_INT, FIELD(cut.least_tile), .preset = "64", .min = 0, .max = 1e9,
+     .help = "positions of a tile: layers with smaller ones are not cut into tiles"},
+    {"least_block", LK_OPTION_INT, FIELD(cut.least_block), .preset = "32", .min = 1, .max = 1e9,
+     .help = "features of a block"},
+    {0}};
+#undef FIELD
+
+const lk_entry lk__section_pieces = {
+    "pieces", "the finest cut of the work that parallel may deal out, besides the shards of data",
+    "Sums over tiles and blocks are joined by a fixed tree, whoever computes which: any layout "
+    "that "
+    "the pieces allow gives the same bits, and other pieces give others. They are part of the "
+    "run's "
+    "identity where tiles or blocks are not 1. Training on more than one tile or block is not "
+    "there "
+    "yet.",
+    pieces_options, sizeof(lk_pieces_options)};
+
 #define FIELD(member) offsetof(lk_parallel_options, member)
 static const lk_option parallel_options[] = {
     {"data", LK_OPTION_INT, FIELD(data), .preset = "0", .min = 0, .max = 1e6,
@@ -104,11 +128,11 @@ static const lk_option parallel_options[] = {
     {"bucket", LK_OPTION_REAL, FIELD(bucket), .value = "MIB", .preset = "1", .min = 0, .max = 1e6,
      .help = "size of the parts in which gradients travel then"},
     {"spatial", LK_OPTION_TEXT, FIELD(spatial_text), .value = "NxN",
-     .help = "parts of the image along each axis, such as 2x2"},
-    {"feature", LK_OPTION_INT, FIELD(feature), .preset = "1", .min = 1, .max = 1e6,
-     .help = "parts of wide layers"},
-    {"pipeline", LK_OPTION_INT, FIELD(pipeline), .preset = "1", .min = 1, .max = 1e6,
-     .help = "stages of the model"},
+     .help = "parts of the image along each axis, such as 2x2; at most the tiles of pieces"},
+    {"features", LK_OPTION_INT, FIELD(features), .preset = "1", .min = 1, .max = 1e6,
+     .help = "parts of wide layers; at most the blocks of pieces"},
+    {"stages", LK_OPTION_INT, FIELD(stages), .preset = "1", .min = 1, .max = 1e6,
+     .help = "parts of the model, one behind the other"},
     {0}};
 #undef FIELD
 
@@ -121,9 +145,9 @@ const lk_entry lk__section_parallel = {
 
 static const lk_entry *section_at(int i)
 {
-    static const lk_entry *const sections[] = {&lk__section_experiment, &lk_entry_loader,
-                                               &lk__section_train,      &lk__section_checkpoint,
-                                               &lk__section_early_stop, &lk__section_parallel};
+    static const lk_entry *const sections[] = {
+        &lk__section_experiment, &lk_entry_loader,    &lk__section_train,   &lk__section_checkpoint,
+        &lk__section_early_stop, &lk__section_pieces, &lk__section_parallel};
     return i < (int)(sizeof sections / sizeof sections[0]) ? sections[i] : NULL;
 }
 

@@ -99,6 +99,7 @@ static lk_status job_make(lk_job *job)
                                              .train = job->loader[LK_TRAIN],
                                              .epochs = e->train.epochs,
                                              .comm = job->comm,
+                                             .pieces = e->pieces.cut,
                                              .parallel = e->parallel},
                           &job->trainer));
     return LK_OK;

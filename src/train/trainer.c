@@ -73,8 +73,16 @@ static lk_status layout_check(const lk_trainer *t)
 {
     const lk_parallel_options *p = &t->spec.parallel;
     int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
-    LK_CHECK(p->spatial.n == 0 && p->feature <= 1 && p->pipeline <= 1, LK_ENOTSUP,
-             "parallel: only `data` is there yet, not spatial, feature and pipeline");
+    const lk_pieces *cut = &t->spec.pieces;
+    bool spatial = false, tiles = false;
+    for (int i = 0; i < 3; i++) {
+        spatial = spatial || (i < p->spatial.n && p->spatial.item[i] > 1);
+        tiles = tiles || cut->tile[i] > 1;
+    }
+    LK_CHECK(!spatial && p->features <= 1 && p->stages <= 1, LK_ENOTSUP,
+             "parallel: only `data` is there yet, not spatial, features and stages");
+    LK_CHECK(!tiles && cut->blocks <= 1, LK_ENOTSUP,
+             "pieces: only shards are there yet, not tiles and blocks");
     LK_CHECK(p->data == 0 || p->data == size, LK_EINVAL,
              "parallel.data is %lld, but there %s %d rank%s: start %lld (lockstep run -n %lld -- "
              "...), or "

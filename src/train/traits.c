@@ -45,7 +45,7 @@ static lk__trait values_trait(const lk_model *model)
 static lk__trait layout_trait(const lk_parallel_options *p)
 {
     lk_hash h = lk_hash_start();
-    const int64_t numbers[] = {p->data, p->feature, p->pipeline, p->mode, p->update, p->overlap};
+    const int64_t numbers[] = {p->data, p->features, p->stages, p->mode, p->update, p->overlap};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         lk_hash_add_i64(&h, numbers[i]);
     lk_hash_add_bytes(&h, &p->bucket, sizeof p->bucket);

@@ -16,6 +16,7 @@ static const char small[] = "about: a small one\n"
                             "optimizer: {type: sgd, rate: 0.5}\n"
                             "train: {epochs: 3, output: 'runs/{rank}of{size}',\n"
                             "        checkpoint: {every: 500 steps, keep: 2}}\n"
+                            "pieces: {tiles: 2x4}\n"
                             "parallel: {data: 2, spatial: 2x3}\n";
 
 static lk_experiment *experiment(const char *assignment)
@@ -39,7 +40,10 @@ static void sections_are_read(void)
     ASSERT_TRUE(e->train.checkpoint.every.n == 500 && e->train.checkpoint.every.steps);
     ASSERT_TRUE(e->train.checkpoint.keep == 2 && e->parallel.data == 2);
     ASSERT_TRUE(e->parallel.spatial.n == 2 && e->parallel.spatial.item[1] == 3);
-    ASSERT_TRUE(e->parallel.feature == 1 && e->parallel.pipeline == 1);
+    ASSERT_TRUE(e->parallel.features == 1 && e->parallel.stages == 1);
+    const lk_pieces *cut = &e->pieces.cut;
+    ASSERT_TRUE(cut->shards == 4 && cut->tile[0] == 2 && cut->tile[1] == 4 && cut->tile[2] == 1);
+    ASSERT_TRUE(cut->blocks == 1 && cut->least_tile == 64 && cut->least_block == 32);
     lk_experiment_free(e);
     lk_experiment_free(NULL);
 }
@@ -94,6 +98,20 @@ static void nonsense_is_refused_with_its_place(void)
         {"parallel.spatial=2x2x2x2", "is no grid"},
         {"parallel.spatial=0x2", "is no grid"},
         {"parallel.spatial=2000000000", "is no grid"},
+        {"parallel.feature=2", "key \"feature\" of parallel is now called \"features\""},
+        {"parallel.pipeline=2", "key \"pipeline\" of parallel is now called \"stages\""},
+        {"parallel=auto", "parallel=auto: parallel: auto is not there yet, because times"},
+        {"pieces=2x2", "pieces must be a map, not \"2x2\""},
+        {"pieces.tiles=2by2", "tiles of pieces: \"2by2\" is no grid"},
+        {"pieces.tiles=2x5000", "tiles of pieces: \"2x5000\" is no grid"},
+        {"pieces.blocks=0", "blocks of pieces: \"0\" is out of range"},
+        {"pieces={}", "spatial of parallel: 2x3 is more than the tiles of pieces, 1; the line "
+                      "`pieces: {tiles: 2x3}` allows it"},
+        {"parallel={spatial: 2x2x2, features: 4}",
+         "spatial of parallel: 2x2x2 is more than the tiles of pieces, 2x4; the line "
+         "`pieces: {tiles: 2x4x2, blocks: 4}` allows it"},
+        {"parallel={features: 4}", "features of parallel: 4 is more than the blocks of pieces, 1; "
+                                   "the line `pieces: {tiles: 2x4, blocks: 4}` allows it"},
         {"parallel.data=-1", "data of parallel: \"-1\" is out of range"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -139,6 +157,18 @@ static void paths_can_name_ranks(void)
     lk_experiment_free(e);
 }
 
+/* The identity with these pieces, and a layout that any allow. */
+static uint64_t alone(const char *pieces)
+{
+    const char *const assignment[] = {"parallel={}", pieces};
+    lk_experiment *e;
+    uint64_t id;
+    ASSERT_OK(lk_experiment_parse("x.yaml", small, assignment, 2, &e));
+    ASSERT_OK(lk_experiment_identity(e, 1, &id));
+    lk_experiment_free(e);
+    return id;
+}
+
 static uint64_t identity(const char *assignment, uint64_t data)
 {
     lk_experiment *e = experiment(assignment);
@@ -179,6 +209,29 @@ static void epochs_count_where_a_schedule_ends_with_them(void)
     }
 }
 
+/* Runs of files without pieces can be resumed by versions that know them. */
+static void pieces_are_in_the_identity_only_where_they_cut(void)
+{
+    static const char *const whole[] = {"pieces={}", "pieces={tiles: 1x1x1, least_tile: 7}",
+                                        "pieces={blocks: 1, least_block: 7}"};
+    static const char *const cut[] = {
+        "pieces={tiles: 2}",           "pieces={tiles: 1x2}", "pieces={tiles: 2, least_tile: 7}",
+        "pieces={blocks: 2}",          "pieces={blocks: 3}",  "pieces={blocks: 2, least_block: 7}",
+        "pieces={tiles: 2, blocks: 2}"};
+    enum { N_WHOLE = sizeof whole / sizeof whole[0], N_CUT = sizeof cut / sizeof cut[0] };
+    uint64_t id[N_CUT];
+    for (int i = 0; i < N_WHOLE; i++)
+        ASSERT_TRUE(alone(whole[i]) == UINT64_C(0xf1b306a46294fa85));
+    for (int i = 0; i < N_CUT; i++) {
+        id[i] = alone(cut[i]);
+        ASSERT_TRUE(id[i] != alone("pieces={}"));
+        for (int k = 0; k < i; k++)
+            ASSERT_TRUE(id[i] != id[k]);
+    }
+    ASSERT_TRUE(alone("pieces={tiles: 2, least_block: 7}") == id[0]);
+    ASSERT_TRUE(alone("pieces={tiles: 2x1}") == id[0]);
+}
+
 static void the_identity_is_what_decides_the_bits(void)
 {
     static const char *const same[] = {"about=x",
@@ -203,7 +256,8 @@ static void the_identity_is_what_decides_the_bits(void)
                                         "loss=mean_squared_error",
                                         "optimizer.rate=0.25",
                                         "optimizer.decay=0.1",
-                                        "train.early_stop.patience=2"};
+                                        "train.early_stop.patience=2",
+                                        "pieces.blocks=2"};
     uint64_t id = identity(NULL, 1);
     ASSERT_TRUE(identity(NULL, 2) != id);
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
@@ -243,4 +297,5 @@ static void begin(void)
 TEST_MAIN(TEST(begin), TEST(sections_are_read), TEST(assignments_come_last),
           TEST(nonsense_is_refused_with_its_place), TEST(what_is_missing_is_named),
           TEST(paths_can_name_ranks), TEST(the_identity_is_what_decides_the_bits),
+          TEST(pieces_are_in_the_identity_only_where_they_cut),
           TEST(epochs_count_where_a_schedule_ends_with_them), TEST(every_allocation_may_fail))
