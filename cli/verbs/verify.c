@@ -379,8 +379,10 @@ static int version_read(verify_version *version, int n, char **operand, const ch
 {
     char **all = NULL;
     int k = 0;
-    if (lk_alloc(&all, n + 2, sizeof *all) != LK_OK)
-        return verb_failed();
+    if (lk_alloc(&all, n + 2, sizeof *all) != LK_OK) {
+        (void)verb_failed();
+        return LK_EXIT_FAILED;
+    }
     for (; k < n; k++)
         all[k] = operand[k];
     all[k++] = (char *)(uintptr_t) "parallel.data=0"; /* as many as there are ranks */

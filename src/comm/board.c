@@ -48,7 +48,7 @@ static void write_words(lk__slot *slot, const lk__doing *doing, int at, const ui
                         size_t n)
 {
     uint32_t v = atomic_load_explicit(&slot->version, memory_order_relaxed);
-    _Atomic uint64_t *call = slot->word + LK_DOING_WORDS + at * LK_LABEL_WORDS;
+    _Atomic uint64_t *call = slot->word + LK_DOING_WORDS + (ptrdiff_t)at * LK_LABEL_WORDS;
     atomic_store_explicit(&slot->version, v + 1, memory_order_relaxed);
     lk__fence(memory_order_release);
     atomic_store_explicit(&slot->word[0], word_of(doing->state, doing->peer), memory_order_relaxed);
