@@ -1,10 +1,8 @@
-/* The norm of all gradients: the squares of each slice by pieces, slices joined in their order by the
- * fixed tree. */
+/* Sums over all parameters, such as the norm of all gradients: each slice by pieces, slices joined in
+ * their order by the fixed tree. */
 #include "base/fpenv.h"
 #include "base/partials.h"
-
-#include <lockstep/optim.h>
-#include <lockstep/reduce.h>
+#include "optim/optimizer.h"
 
 #include <math.h>
 
@@ -40,10 +38,9 @@ static double finish(const tree *t)
     return n > 0 ? *chain_join(chain, n) : 0;
 }
 
-lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads, double *out)
+lk_status lk__tensors_reduce(const lk_layout *layout, lk_reduce_op op, const void *data,
+                             double *out)
 {
-    LK_FP_GUARD();
-    lk_layout *layout = lk_slab_layout(params);
     tree all;
     lk_slab_slice slice;
     all.sums.n = 0;
@@ -56,10 +53,19 @@ lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads, double *out
         } sum;
         LK_TRY(lk_layout_get(layout, i, &slice));
         lk_reduce_shape shape = {.outer = 1, .n = slice.count, .inner = 1, .piece = PIECE};
-        LK_TRY(lk_reduce(slice.dtype, LK_REDUCE_SUMSQ, &shape,
-                         (const char *)lk_slab_data(grads) + slice.offset, &sum));
+        LK_TRY(lk_reduce(slice.dtype, op, &shape, (const char *)data + slice.offset, &sum));
         push(&all, slice.dtype == LK_F32 ? (double)sum.f32 : sum.f64);
     }
-    *out = sqrt(finish(&all));
+    *out = finish(&all);
+    return LK_OK;
+}
+
+lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads, double *out)
+{
+    LK_FP_GUARD();
+    double squares;
+    LK_TRY(
+        lk__tensors_reduce(lk_slab_layout(params), LK_REDUCE_SUMSQ, lk_slab_data(grads), &squares));
+    *out = sqrt(squares);
     return LK_OK;
 }

@@ -237,6 +237,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim
     lk_optim_call call = {.options = o->options,
                           .dtype = o->dtype,
                           .n = o->count,
+                          .layout = lk_slab_layout(o->params),
                           .w = lk_slab_data(o->params),
                           .scale = 1,
                           .number = o->number,

@@ -6,6 +6,7 @@
 
 #include <lockstep/alloc.h>
 #include <lockstep/optim.h>
+#include <lockstep/reduce.h>
 
 struct lk_optimizer {
     const lk_rule *rule;
@@ -24,5 +25,10 @@ double lk__power(double base, int64_t n);
 
 /** An update with what all rules have in common filled in. */
 lk__update lk__update_of(const lk_optim_call *call);
+
+/** Reduce each tensor of a slab's elements `data` by pieces of 4096 of them, in its dtype, and add up
+ * the tensors in double, by the tree: a sum that knows neither gaps nor the order of updates. */
+lk_status lk__tensors_reduce(const lk_layout *layout, lk_reduce_op op, const void *data,
+                             double *out) LK_NODISCARD;
 
 #endif /* LK_OPTIM_OPTIMIZER_H */

@@ -2,15 +2,16 @@
  * changes s of w and y of h (two loops; its start is s'y / y'y).  One gradient a step, no line
  * search; a pair with s'y <= 1e-10 y'y is not taken.  The first step is -h, made no longer than
  * `rate` in the sum of magnitudes.
+ *
+ * Products and magnitudes are added up as the squares of clip_norm are: lk__tensors_reduce().
  */
 #include "optim/optimizer.h"
 
 #include <lockstep/map.h>
-#include <lockstep/reduce.h>
 
 #include <string.h>
 
-enum { MAX_HISTORY = 16, PIECE = 4096 };
+enum { MAX_HISTORY = 16 };
 
 /* Slabs: the gradient followed now and before, the direction, a product, then pairs. */
 enum { NOW, BEFORE, DIRECTION, PRODUCT, PAIRS };
@@ -49,25 +50,10 @@ static lk_status map(const lk_optim_call *c, lk_map2_op op, double p, const void
     return LK_OK;
 }
 
-/* The sum of z, or of its magnitudes. */
-static lk_status sum(const lk_optim_call *c, void *z, bool magnitudes, double *out)
-{
-    union {
-        float f32;
-        double f64;
-    } s;
-    lk_reduce_shape shape = {.outer = 1, .n = c->n, .inner = 1, .piece = PIECE};
-    if (magnitudes)
-        LK_TRY(lk_map1(c->dtype, LK_MAP1_ABS, 0, c->n, z, z));
-    LK_TRY(lk_reduce(c->dtype, LK_REDUCE_SUM, &shape, z, &s));
-    *out = c->dtype == LK_F32 ? (double)s.f32 : s.f64;
-    return LK_OK;
-}
-
 static lk_status dot(const lk_optim_call *c, const void *x, const void *y, double *out)
 {
     LK_TRY(map(c, LK_MAP2_MUL, 0, x, y, c->state[PRODUCT]));
-    LK_TRY(sum(c, c->state[PRODUCT], false, out));
+    LK_TRY(lk__tensors_reduce(c->layout, LK_REDUCE_SUM, c->state[PRODUCT], out));
     return LK_OK;
 }
 
@@ -130,8 +116,8 @@ static lk_status lbfgs_update(const lk_optim_call *c)
     LK_TRY(direction(c, (int64_t)number[0]));
     number[1] = c->rate;
     if (c->step == 0) {
-        LK_TRY(lk_map1(c->dtype, LK_MAP1_COPY, 0, c->n, c->state[NOW], c->state[PRODUCT]));
-        LK_TRY(sum(c, c->state[PRODUCT], true, &magnitude));
+        LK_TRY(lk_map1(c->dtype, LK_MAP1_ABS, 0, c->n, c->state[NOW], c->state[PRODUCT]));
+        LK_TRY(lk__tensors_reduce(c->layout, LK_REDUCE_SUM, c->state[PRODUCT], &magnitude));
         number[1] = magnitude > 1 ? c->rate / magnitude : c->rate;
     }
     LK_TRY(lk_map1(c->dtype, LK_MAP1_COPY, 0, c->n, c->state[NOW], c->state[BEFORE]));
