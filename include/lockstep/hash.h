@@ -1,19 +1,31 @@
-/* The state hash: 64 bits (XXH64) over names, shapes and values.
+/* Hashes: 64 bits over bytes, names and numbers (XXH64), and sums over tensors.
  *
  * A hash is an object by value: it holds no memory, and a copy of it is a hash of its own that goes
  * on from there.  What is hashed is the same on every machine: integers as 8 bytes with the lowest
- * first, texts with their length before them, array values as their little-endian bytes.  Floating
- * point values are hashed as bits: -0 and +0 differ, and so do NaNs with different payloads.
+ * first, texts with their length before them.
  *
  *     lk_hash h = lk_hash_start();
  *     LK_TRY(lk_hash_add_array(&h, "fc1.weight", LK_F32, 2, dim, weights));
  *     char text[LK_HASH_TEXT];
  *     puts(lk_hash_text(lk_hash_value(&h), text));
+ *
+ * **Tensors** can be hashed by a sum that needs no order and no whole: modulo 2^64, over all elements, of
+ * mix(place, bits), where the place is the element's number in the tensor, row-major, and bits are
+ * those of the element: -0 and +0 differ, and so do NaNs with different payloads.  So whoever holds
+ * a box of the tensor can add up its part, and parts are added in any order:
+ *
+ *     uint64_t sum = lk_hash_sum_box(LK_F32, dim, &mine, data);      on each rank
+ *     ... add up the sums of ranks that together hold each element once ...
+ *     lk_hash_add_tensor(&h, "fc1.weight", LK_F32, 2, dim, sum);
+ *
+ * docs/numerics.md has the mix, with values.  It tells states apart that differ by accident; it is no
+ * protection against somebody who wants two to be alike.
  */
 #ifndef LK_HASH_H
 #define LK_HASH_H
 
 #include <lockstep/dtype.h>
+#include <lockstep/pieces.h>
 
 LK_BEGIN_DECLS
 
@@ -37,11 +49,22 @@ LK_API void lk_hash_add_i64(lk_hash *h, int64_t value);
 LK_API void lk_hash_add_text(lk_hash *h, const char *text);
 
 /**
- * Add what comes before an array's values: its name, the name of its dtype, `ndim`, and the `ndim`
- * sizes `dim`.  The caller adds the values, in row-major order.
+ * Add what describes an array: its name, the name of its dtype, `ndim`, and the `ndim` sizes `dim`.
  */
 LK_API void lk_hash_add_header(lk_hash *h, const char *name, lk_dtype dtype, int ndim,
                                const int64_t *dim);
+
+/** The sum of `n` elements `data` that lie side by side in their tensor, the first at `place`. */
+LK_API uint64_t lk_hash_sum(lk_dtype dtype, int64_t n, const void *data, int64_t place);
+
+/** The sum of the elements in `box`, within a tensor of the sizes dim [box->ndim]; `data` is the dense
+ * array of the box. */
+LK_API uint64_t lk_hash_sum_box(lk_dtype dtype, const int64_t *dim, const lk_box *box,
+                                const void *data);
+
+/** Add a tensor of which the sum of all elements is known: its header, then the sum as a number. */
+LK_API void lk_hash_add_tensor(lk_hash *h, const char *name, lk_dtype dtype, int ndim,
+                               const int64_t *dim, uint64_t sum);
 
 /**
  * Add an array: its header, then its values `data`, row-major and without gaps.

@@ -15,7 +15,7 @@
 _Static_assert(sizeof(XXH64_state_t) == sizeof(lk_hash), "lk_hash holds the state of XXH64");
 _Static_assert(_Alignof(XXH64_state_t) <= _Alignof(lk_hash), "lk_hash is aligned for XXH64");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "array values are hashed as little-endian bytes; a big-endian machine must swap");
+               "arrays are hashed as little-endian numbers; a big-endian machine must swap");
 
 lk_hash lk_hash_start(void)
 {
@@ -58,6 +58,13 @@ void lk_hash_add_header(lk_hash *h, const char *name, lk_dtype dtype, int ndim, 
     lk_hash_add_i64(h, ndim);
     for (int i = 0; i < ndim; i++)
         lk_hash_add_i64(h, dim[i]);
+}
+
+void lk_hash_add_tensor(lk_hash *h, const char *name, lk_dtype dtype, int ndim, const int64_t *dim,
+                        uint64_t sum)
+{
+    lk_hash_add_header(h, name, dtype, ndim, dim);
+    lk_hash_add_i64(h, (int64_t)sum);
 }
 
 lk_status lk_hash_add_array(lk_hash *h, const char *name, lk_dtype dtype, int ndim,

@@ -27,6 +27,14 @@ while read -r room there; do
     [ "$is" = "$there" ] || complain "ARCHITECTURE.md says of $room: $there, but it is: $is"
 done <"$work/rooms"
 
+# The values of the hash of tensors are those that the tests compare with.
+sed -n 's/^| [a-z0-9]* | [-0-9.]* | `0*\([0-9a-f]*\)` | `0*\([0-9a-f]*\)` | `0*\([0-9a-f]*\)` |$/0x\1, 0x\2, 0x\3,/p' \
+    docs/numerics.md >"$work/values"
+[ "$(wc -l <"$work/values")" -eq 7 ] || complain 'docs/numerics.md has not a hash for each dtype'
+while read -r values; do
+    grep -qF "$values" tests/data/state_hash.h || complain "tests/data/state_hash.h has no $values"
+done <"$work/values"
+
 for document in *.md docs/*.md; do
     folder=$(dirname "$document")
     for link in $(grep -o '](\([^)#]*\)' "$document" | cut -c3- | grep -v '^https\?:'); do
