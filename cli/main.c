@@ -27,7 +27,7 @@ static void print_help(FILE *to)
             "\n"
             "  lockstep VERB --help    what a verb does, and its options\n"
             "  lockstep help NAME      what a layer, optimizer, op, ... does, and its options\n"
-            "  lockstep --version      the version and the numerics epoch\n"
+            "  lockstep --version      the version, the numerics epoch and the hash format\n"
             "\n"
             "exit status: 0 done, 1 failed, 2 wrong usage, 75 stopped on request, to be resumed\n");
 }
@@ -44,7 +44,8 @@ static int dispatch(int argc, char **argv)
         return LK_EXIT_DONE;
     }
     if (strcmp(first, "--version") == 0) {
-        printf("lockstep %s (numerics epoch %d)\n", lk_version(), lk_numerics_epoch());
+        printf("lockstep %s (numerics epoch %d, hash format %d)\n", lk_version(),
+               lk_numerics_epoch(), lk_hash_format());
         return LK_EXIT_DONE;
     }
     if (strcmp(first, "help") == 0 && argc == 1) {

@@ -5,6 +5,8 @@
 
 #include <lockstep/lockstep.h>
 
+#include <stdlib.h>
+
 enum { MOST_FILES = 1 << 16 };
 
 struct hash_options {
@@ -21,6 +23,7 @@ static const lk_option options[] = {
 
 static const report_column columns[] = {{"hash", "hash", -16},
                                         {"state", "state", -16},
+                                        {"format", "format", 1},
                                         {"tensors", "tensors", 1},
                                         {"file", "file", -1}};
 
@@ -39,12 +42,15 @@ static int hash_run(const void *given, int n, char **operand)
             continue;
         }
         if (!titled)
-            report_begin(&out, columns, 4, o->json);
+            report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
         titled = true;
-        const char *state = lk_checkpoint_is(operand[i]) ? tensors_note(file, "state") : NULL;
+        bool run = lk_checkpoint_is(operand[i]);
+        const char *state = run ? tensors_note(file, "state") : NULL;
+        const char *format = run ? tensors_note(file, "hash") : NULL;
         report_row(&out, (report_cell[]){cell_text(lk_hash_text(lk_tensors_hash(file), text)),
-                                         state ? cell_text(state) : cell_none(), cell_int(file->n),
-                                         cell_text(operand[i])});
+                                         state ? cell_text(state) : cell_none(),
+                                         format ? cell_int(atoi(format)) : cell_none(),
+                                         cell_int(file->n), cell_text(operand[i])});
         lk_tensors_free(file);
     }
     return exit_status;
@@ -57,7 +63,8 @@ const lk_verb lk_ckpt_kind_hash = {
     .about = "Prints the hash of the names, types, shapes and bits of all tensors, in the order of "
              "their names. Notes, the format and the order in the file do not matter: files with "
              "the same hash hold the same weights. Of a checkpoint also the hash of the run's "
-             "state, which \"lockstep train\" prints.",
+             "state, which \"lockstep train\" prints, and the format of that hash: a state of "
+             "format 1 was recorded by an older program and can be compared with nothing.",
     .options = options,
     .options_size = sizeof(struct hash_options),
     .min_operands = 1,

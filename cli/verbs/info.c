@@ -53,6 +53,8 @@ static void say_build(struct info *info)
     say(info, "lockstep", "version", cell_text(lk_version()), "");
     say(info, "lockstep", "epoch", cell_int(lk_numerics_epoch()),
         "numerics epoch: equal epochs give equal bits");
+    say(info, "lockstep", "hash", cell_int(lk_hash_format()),
+        "hash format: states can be compared if it is equal");
     say(info, "lockstep", "compiler", cell_text(lk_build_compiler()), "");
     say(info, "lockstep", "build", cell_text(lk_build_type()), "");
 }
@@ -195,7 +197,8 @@ const lk_verb lk_verb_info = {
     .summary = "what this build is, what it found here and what it will use",
     .operands = "[FILE.yaml [KEY=VALUE...]]",
     .about =
-        "Prints version and numerics epoch, compiler, the instruction sets and which one is in "
+        "Prints version, numerics epoch and hash format, compiler, the instruction sets and which "
+        "one is in "
         "use and why, the number of threads and why, whether this process's floating-point "
         "environment is canonical, the machine as seen, what \"lockstep run\" can start ranks on, "
         "and the libraries found for \"lockstep bench\".\n"

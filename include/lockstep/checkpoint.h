@@ -70,8 +70,10 @@ static inline lk_state_number lk_state_f64(const char *name, double value)
  */
 typedef struct lk_state {
     int64_t step;
-    uint64_t hash; /* of the state, such as lk_trainer_hash(); loading sets it, for the caller to
+    uint64_t hash;   /* of the state, such as lk_trainer_hash(); loading sets it, for the caller to
                       compare with what it then has */
+    int hash_format; /* set by loading: LK_HASH_FORMAT, or 1: a checkpoint from before hashes had a
+                        format, whose hash can be compared with nothing.  Saving ignores it */
     lk_state_tensor *tensor;
     int64_t n_tensors;
     lk_state_number *number;
@@ -127,7 +129,7 @@ LK_API void lk_checkpoints_close(lk_checkpoints *c);
  *
  * Collective.  The state may change when this returns.  The copy takes this rank's share of the
  * state in memory, which is kept for the next save.  A checkpoint of this step that verifies and has
- * this hash is not written again.
+ * this hash is not written again; one whose hash is of format 1 is replaced.
  *
  * Errors: LK_ESTATE when a save is under way, or there is a checkpoint of this step that verifies
  * and has another hash, naming both; LK_EIO, also when there is less free space than it takes;
@@ -192,6 +194,7 @@ typedef struct lk_checkpoint {
     const char *path; /* of its folder */
     int64_t step;
     uint64_t identity, hash;
+    int hash_format; /* of `hash`: LK_HASH_FORMAT; 1: it says none, and can be compared with nothing */
     lk_checkpoint_part *part;
     int64_t n_parts;
     lk_checkpoint_tensor *tensor; /* in the order of their places */

@@ -1,4 +1,4 @@
-/* Hashes: 64 bits over bytes, names and numbers (XXH64), and sums over tensors.
+/* Hashes: 64 bits over bytes, names and numbers (XXH64), and of tensors (hash format 2).
  *
  * A hash is an object by value: it holds no memory, and a copy of it is a hash of its own that goes
  * on from there.  What is hashed is the same on every machine: integers as 8 bytes with the lowest
@@ -9,7 +9,7 @@
  *     char text[LK_HASH_TEXT];
  *     puts(lk_hash_text(lk_hash_value(&h), text));
  *
- * **Tensors** can be hashed by a sum that needs no order and no whole: modulo 2^64, over all elements, of
+ * **Tensors** are hashed by a sum that needs no order and no whole: modulo 2^64, over all elements, of
  * mix(place, bits), where the place is the element's number in the tensor, row-major, and bits are
  * those of the element: -0 and +0 differ, and so do NaNs with different payloads.  So whoever holds
  * a box of the tensor can add up its part, and parts are added in any order:
@@ -18,8 +18,8 @@
  *     ... add up the sums of ranks that together hold each element once ...
  *     lk_hash_add_tensor(&h, "fc1.weight", LK_F32, 2, dim, sum);
  *
- * docs/numerics.md has the mix, with values.  It tells states apart that differ by accident; it is no
- * protection against somebody who wants two to be alike.
+ * is what lk_hash_add_array() adds of the whole.  docs/numerics.md has the mix, with values.  It tells
+ * states apart that differ by accident; it is no protection against somebody who wants two to be alike.
  */
 #ifndef LK_HASH_H
 #define LK_HASH_H
@@ -67,7 +67,7 @@ LK_API void lk_hash_add_tensor(lk_hash *h, const char *name, lk_dtype dtype, int
                                const int64_t *dim, uint64_t sum);
 
 /**
- * Add an array: its header, then its values `data`, row-major and without gaps.
+ * Add a whole tensor, whose elements `data` are row-major and without gaps: lk_hash_add_tensor().
  *
  * Arrays with equal bytes but another name, dtype or shape give another hash.
  *

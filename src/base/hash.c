@@ -77,8 +77,7 @@ lk_status lk_hash_add_array(lk_hash *h, const char *name, lk_dtype dtype, int nd
     LK_TRY(lk_mul_i64(count, (int64_t)lk_dtype_size(dtype), &bytes));
     LK_CHECK(data || count == 0, LK_EINVAL, "array \"%s\" has %lld elements, but data is NULL",
              name ? name : "", (long long)count);
-    lk_hash_add_header(h, name, dtype, ndim, dim);
-    lk_hash_add_bytes(h, data, (size_t)bytes);
+    lk_hash_add_tensor(h, name, dtype, ndim, dim, lk_hash_sum(dtype, count, data, 0));
     return LK_OK;
 }
 

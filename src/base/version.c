@@ -1,4 +1,4 @@
-/* Version, numerics epoch and how the library was built. */
+/* Version, numerics epoch, hash format and how the library was built. */
 #include <lockstep/version.h>
 
 #define TEXT_(x) #x
@@ -12,6 +12,11 @@ const char *lk_version(void)
 int lk_numerics_epoch(void)
 {
     return LK_NUMERICS_EPOCH;
+}
+
+int lk_hash_format(void)
+{
+    return LK_HASH_FORMAT;
 }
 
 const char *lk_build_compiler(void)

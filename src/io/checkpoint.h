@@ -7,6 +7,7 @@
 #include "io/out.h"
 
 #include <lockstep/checkpoint.h>
+#include <lockstep/version.h>
 
 enum { LK__STEP_NAME = 32, LK__RUN_NAME = 17, LK__MESSAGE = 512 };
 

@@ -145,6 +145,7 @@ static lk_status state_read(load *l)
     }
     s->step = l->chosen->step;
     s->hash = l->chosen->hash;
+    s->hash_format = l->chosen->hash_format;
     return LK_OK;
 }
 
@@ -162,25 +163,30 @@ static lk_status load_first(void *arg)
 
 /* ---- all ranks ---- */
 
-/* What rank 0 has, to the others: whether there is anything, step and hash, numbers, tensors. */
+/* What is told before the numbers: whether there is anything, step, hash and its format. */
+enum { HEAD = 4 };
+
+/* What rank 0 has, to the others: the head, numbers, tensors. */
 static lk_status tell(lk_comm *comm, lk_state *s, int64_t *numbers, bool *found)
 {
     numbers[0] = *found;
     numbers[1] = s->step;
     numbers[2] = (int64_t)s->hash;
+    numbers[3] = s->hash_format;
     for (int64_t i = 0; i < s->n_numbers; i++)
-        memcpy(&numbers[3 + i],
+        memcpy(&numbers[HEAD + i],
                s->number[i].dtype == LK_I64 ? (void *)&s->number[i].i64 : (void *)&s->number[i].f64,
                8);
-    LK_TRY(lk_bcast(comm, numbers, 3 + s->n_numbers, LK_I64, 0, "checkpoint"));
+    LK_TRY(lk_bcast(comm, numbers, HEAD + s->n_numbers, LK_I64, 0, "checkpoint"));
     *found = numbers[0] != 0;
     if (!*found)
         return LK_OK;
     s->step = numbers[1];
     s->hash = (uint64_t)numbers[2];
+    s->hash_format = (int)numbers[3];
     for (int64_t i = 0; i < s->n_numbers; i++)
         memcpy(s->number[i].dtype == LK_I64 ? (void *)&s->number[i].i64 : (void *)&s->number[i].f64,
-               &numbers[3 + i], 8);
+               &numbers[HEAD + i], 8);
     for (int64_t i = 0; i < s->n_tensors; i++) {
         int64_t count;
         LK_TRY(lk_shape_count(s->tensor[i].shape, &count));
@@ -207,7 +213,7 @@ static lk_status load_all(load *l, bool *found)
     int64_t *numbers = NULL;
     lk_status st = state_check(c, l->state);
     if (st == LK_OK)
-        st = lk_alloc(&numbers, 3 + l->state->n_numbers, sizeof *numbers);
+        st = lk_alloc(&numbers, HEAD + l->state->n_numbers, sizeof *numbers);
     st = lk_agree(c->comm, st);
     if (st == LK_OK)
         st = lk_agree(c->comm, lk__disk_do(&c->disk, c->rank == 0 ? load_first : NULL, l));

@@ -58,6 +58,8 @@ void lk__manifest_put(lk__out *o, const lk_checkpoint *c)
     put_hash(o, "identity", c->identity);
     lk__out_put(o, ",\n");
     put_hash(o, "state", c->hash);
+    if (c->hash_format > 1) /* one that was read without it is written without it */
+        lk__out_format(o, ",\n\"hash\":%d", c->hash_format);
     lk__out_put(o, ",\n\"parts\":[");
     for (int64_t i = 0; i < c->n_parts; i++) {
         lk__out_format(o, "%s\n{\"file\":\"%s\",\"bytes\":%" PRId64 ",", i ? "," : "",

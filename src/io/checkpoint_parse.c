@@ -23,15 +23,22 @@ typedef struct reader {
 
 /* ---- values ---- */
 
-/* The next member must be this one. */
-static lk_status key(reader *r, const char *wanted)
+/* The name of the next member. */
+static lk_status next(reader *r, const char **name)
 {
     bool more;
-    const char *name;
     LK_TRY(lk__json_more(&r->j, '}', &more));
     if (!more)
         return lk__json_refuse(&r->j, "a member is missing");
-    LK_TRY(lk__json_key(&r->j, r->c->arena, &name));
+    LK_TRY(lk__json_key(&r->j, r->c->arena, name));
+    return LK_OK;
+}
+
+/* The next member must be this one. */
+static lk_status key(reader *r, const char *wanted)
+{
+    const char *name;
+    LK_TRY(next(r, &name));
     if (strcmp(name, wanted) != 0)
         return lk__json_refuse(&r->j, "a member that is not in its place");
     return LK_OK;
@@ -173,15 +180,13 @@ static lk_status fact_read(reader *r, int64_t i, void *at)
     return LK_OK;
 }
 
-/* [{...}, ...] into `*out`, in the arena. */
-static lk_status list(reader *r, const char *name, size_t size, item_read *read, void *out,
-                      int64_t *n)
+/* [{...}, ...] into `*out`, in the arena; its name was read. */
+static lk_status list(reader *r, size_t size, item_read *read, void *out, int64_t *n)
 {
     char *items = NULL, *kept = NULL;
     int64_t room = 0;
     bool more = true;
     lk_status st;
-    LK_TRY(key(r, name));
     LK_TRY(lk__json_open(&r->j, '['));
     for (*n = 0;; (*n)++) {
         LK_TRY_TO(done, lk__json_more(&r->j, ']', &more));
@@ -229,6 +234,27 @@ static lk_status places_check(reader *r)
     return LK_OK;
 }
 
+/* "hash" says how the state was hashed; what was written before hashes had a format has none. */
+static lk_status format_read(reader *r, int *out)
+{
+    const char *name;
+    int64_t format;
+    *out = 1;
+    LK_TRY(next(r, &name));
+    if (strcmp(name, "hash") == 0) {
+        LK_TRY(lk__json_int(&r->j, &format));
+        LK_CHECK(format == LK_HASH_FORMAT, LK_ENOTSUP,
+                 "%s: the hash of its state has format %lld, this program knows format %d; read it "
+                 "with the version of lockstep that wrote it, or a newer one",
+                 r->j.name, (long long)format, LK_HASH_FORMAT);
+        *out = (int)format;
+        LK_TRY(next(r, &name));
+    }
+    if (strcmp(name, "parts") != 0)
+        return lk__json_refuse(&r->j, "a member that is not in its place");
+    return LK_OK;
+}
+
 static lk_status read_all(reader *r)
 {
     const char *format;
@@ -242,10 +268,14 @@ static lk_status read_all(reader *r)
     LK_TRY(integer(r, "step", &c->step));
     LK_TRY(hex(r, "identity", 16, &c->identity));
     LK_TRY(hex(r, "state", 16, &c->hash));
-    LK_TRY(list(r, "parts", sizeof *c->part, part_read, &c->part, &c->n_parts));
-    LK_TRY(list(r, "tensors", sizeof *c->tensor, tensor_read, &c->tensor, &c->n_tensors));
-    LK_TRY(list(r, "numbers", sizeof *c->number, number_read, &c->number, &c->n_numbers));
-    LK_TRY(list(r, "facts", sizeof *c->fact, fact_read, &c->fact, &c->n_facts));
+    LK_TRY(format_read(r, &c->hash_format));
+    LK_TRY(list(r, sizeof *c->part, part_read, &c->part, &c->n_parts));
+    LK_TRY(key(r, "tensors"));
+    LK_TRY(list(r, sizeof *c->tensor, tensor_read, &c->tensor, &c->n_tensors));
+    LK_TRY(key(r, "numbers"));
+    LK_TRY(list(r, sizeof *c->number, number_read, &c->number, &c->n_numbers));
+    LK_TRY(key(r, "facts"));
+    LK_TRY(list(r, sizeof *c->fact, fact_read, &c->fact, &c->n_facts));
     LK_TRY(key(r, "check"));
     LK_TRY(lk__json_text(&r->j, c->arena, &format));
     LK_TRY(lk__json_more(&r->j, '}', &more));

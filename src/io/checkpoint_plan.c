@@ -153,6 +153,7 @@ lk_status lk__plan_make(const lk_state *state, uint64_t identity, int64_t part_b
     c->step = state->step;
     c->identity = identity;
     c->hash = state->hash;
+    c->hash_format = LK_HASH_FORMAT;
     LK_TRY_TO(fail, lk_arena_new(&c->arena));
     LK_TRY_TO(fail, state_copy(c, state));
     LK_TRY_TO(fail, parts_cut(c, part_bytes));

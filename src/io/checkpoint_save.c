@@ -32,7 +32,8 @@ static void save_drop(lk_checkpoints *c, bool failed)
 
 /* ---- begin ---- */
 
-/* Whether a checkpoint of this step is there that verifies; then it must have this hash. */
+/* Whether a checkpoint of this step is there that verifies; then it must have this hash.  One with a
+ * hash of another format may be anything, and is written again. */
 static lk_status there_check(lk_checkpoints *c, bool *there)
 {
     char path[LK_PATH_SIZE];
@@ -44,14 +45,20 @@ static lk_status there_check(lk_checkpoints *c, bool *there)
     lk_status st = lk__manifest_read(path, &found);
     if (st == LK_OK)
         st = lk__checkpoint_verify_all(found);
-    *there = st == LK_OK;
-    uint64_t hash = *there ? found->hash : 0;
+    bool comparable = st == LK_OK && found->hash_format == c->plan->hash_format;
+    uint64_t hash = comparable ? found->hash : 0;
     lk_checkpoint_free(found);
+    *there = comparable;
     if (st != LK_OK && st != LK_ENOMEM) {
         lk__checkpoints_note(c, "a checkpoint of this step is replaced");
         return LK_OK;
     }
     LK_TRY(st);
+    if (!comparable) {
+        lk__out_put(&c->messages, "a checkpoint of this step is replaced: its state is of an older "
+                                  "hash format and cannot be compared\n");
+        return LK_OK;
+    }
     LK_CHECK(
         hash == c->plan->hash, LK_ESTATE,
         "%s: is there with the state %016llx, and now step %lld has the state %016llx: the two "

@@ -1,4 +1,5 @@
-/* A checkpoint as tensors with names, and notes: step, identity, state, numbers and facts. */
+/* A checkpoint as tensors with names, and notes: step, identity, state and the format of its hash, numbers
+ * and facts. */
 #include "base/fpenv.h"
 #include "base/number.h"
 #include "io/checkpoint.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OWN_NOTES = 3 };
+enum { OWN_NOTES = 4 };
 
 static lk_status note_put(lk_tensors *t, const char *prefix, const char *name, const char *text)
 {
@@ -47,6 +48,8 @@ static lk_status notes_make(const lk_checkpoint *c, lk_tensors *t)
         lk_arena_alloc(t->arena, &t->note, OWN_NOTES + c->n_numbers + c->n_facts, sizeof *t->note));
     for (int64_t i = 0; i < c->n_facts; i++)
         LK_TRY(note_put(t, "fact.", c->fact[i].name, c->fact[i].text));
+    snprintf(text, sizeof text, "%d", c->hash_format);
+    LK_TRY(note_put(t, "", "hash", text));
     LK_TRY(note_put(t, "", "identity", lk_hash_text(c->identity, text)));
     for (int64_t i = 0; i < c->n_numbers; i++)
         LK_TRY(note_put(t, "number.", c->number[i].name, number_text(&c->number[i], text)));

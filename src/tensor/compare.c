@@ -39,20 +39,23 @@ bool lk_tensor_equal(const lk_tensor *a, const lk_tensor *b)
     return true;
 }
 
-static void row_hash(const struct lk__walk *w, lk_hash *h)
+static uint64_t row_sum(const struct lk__walk *w, lk_dtype dtype)
 {
     char buf[CHUNK_BYTES];
+    uint64_t sum = 0;
     int64_t chunk = w->step[0] == 1 ? w->n : CHUNK_BYTES / w->bytes[0];
     for (int64_t done = 0; done < w->n; done += chunk) {
         int64_t m = w->n - done < chunk ? w->n - done : chunk;
-        lk_hash_add_bytes(h, row_dense(w, 0, done, m, buf), (size_t)(m * w->bytes[0]));
+        sum += lk_hash_sum(dtype, m, row_dense(w, 0, done, m, buf), w->first + done);
     }
+    return sum;
 }
 
 void lk_tensor_hash(const lk_tensor *t, const char *name, lk_hash *h)
 {
-    lk_hash_add_header(h, name, t->dtype, t->shape.ndim, t->shape.dim);
+    uint64_t sum = 0;
     struct lk__walk w;
     for (lk__walk_start(&w, t, NULL); w.rows_left > 0; lk__walk_next(&w))
-        row_hash(&w, h);
+        sum += row_sum(&w, t->dtype);
+    lk_hash_add_tensor(h, name, t->dtype, t->shape.ndim, t->shape.dim, sum);
 }

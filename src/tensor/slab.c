@@ -126,7 +126,8 @@ void lk_slab_hash(const lk_slab *slab, lk_hash *h)
     const lk_layout *layout = slab->layout;
     for (int64_t i = 0; i < layout->n; i++) {
         const struct lk__slice *s = &layout->slice[i];
-        lk_hash_add_header(h, s->name, s->dtype, s->shape.ndim, s->shape.dim);
-        lk_hash_add_bytes(h, (const char *)slab->storage->data + s->offset, (size_t)s->bytes);
+        const char *data = (const char *)slab->storage->data + s->offset;
+        lk_hash_add_tensor(h, s->name, s->dtype, s->shape.ndim, s->shape.dim,
+                           lk_hash_sum(s->dtype, s->count, data, 0));
     }
 }

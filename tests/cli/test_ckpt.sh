@@ -132,7 +132,7 @@ out '{"part": "part-00001.safetensors", "bytes": '
 out '"tensors": 1, "verified": true}'
 out '{"note": "step", "text": "7"}'
 status 0 "$lockstep" ckpt hash --json "$work/run" "$work/run/step-000000000007"
-out '"state": "000000000000feed", "tensors": 2, '
+out '"state": "000000000000feed", "format": 2, "tensors": 2, '
 [ "$(cut -d'"' -f4 "$work/out" | uniq | wc -l)" -eq 2 ] || fail 'one hash for two'
 status 1 "$lockstep" ckpt diff "$work/run/step-000000000007" "$work/run"
 grep -Eq '^b +f32\[2\] +f32\[2\] +differ +1 ' "$work/out" || fail 'b does not differ'

@@ -198,6 +198,50 @@ static void a_step_that_is_there_is_not_written_again(void)
     lk_checkpoints_close(c);
 }
 
+/* Make the checkpoint of a step what a program wrote before hashes had a format. */
+static void make_old(int64_t step, uint64_t hash)
+{
+    char path[LK_PATH_SIZE], file[128];
+    lk_checkpoint *c;
+    lk__out text = {0};
+    ASSERT_OK(lk__step_path(folder, step, "", path));
+    ASSERT_OK(lk__manifest_read(path, &c));
+    ASSERT_EQ(c->hash_format, LK_HASH_FORMAT);
+    c->hash_format = 1;
+    c->hash = hash;
+    lk__manifest_put(&text, c);
+    ASSERT_TRUE(!strstr(text.text, "\"hash\""));
+    snprintf(file, sizeof file, "%s/MANIFEST", strstr(path, "old/"));
+    test_write(file, text.text, (size_t)text.n);
+    lk_checkpoint_free(c);
+    lk_free(text.text);
+}
+
+/* Its hash is given back as it was recorded, with its format, and compared with nothing. */
+static void a_hash_of_an_older_format_is_compared_with_nothing(void)
+{
+    folder_new("old");
+    test_state s;
+    bool found;
+    lk_checkpoints *c = folder_open(0);
+    save(c, 3);
+    make_old(3, 0x5eed);
+    test_state_at(&s, 999);
+    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_TRUE(found && s.state.hash == 0x5eed && s.state.hash_format == 1);
+    s.state.hash = 0xabc0000000000003U;
+    test_state_expect(&s, 3);
+    save(c, 3);
+    ASSERT_TRUE(strstr(lk_checkpoints_messages(c),
+                       "a checkpoint of this step is replaced: its state is of an older hash "
+                       "format and cannot be compared"));
+    test_state_at(&s, 999);
+    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_TRUE(found && s.state.hash_format == LK_HASH_FORMAT);
+    test_state_expect(&s, 3);
+    lk_checkpoints_close(c);
+}
+
 static void checkpoints_of_another_run_are_refused(void)
 {
     folder_new("other");
@@ -449,6 +493,7 @@ TEST_MAIN(TEST(what_is_saved_comes_back), TEST(the_folder_has_what_the_format_sa
           TEST(a_manifest_says_what_there_is), TEST(the_newest_ones_are_kept),
           TEST(a_save_goes_on_while_the_state_changes),
           TEST(a_step_that_is_there_is_not_written_again),
+          TEST(a_hash_of_an_older_format_is_compared_with_nothing),
           TEST(checkpoints_of_another_run_are_refused), TEST(a_second_run_that_lives_is_refused),
           TEST(what_dead_runs_left_is_removed), TEST(a_state_that_does_not_fit_is_named),
           TEST(an_optional_number_may_be_missing), TEST(an_optional_number_that_is_there_is_loaded),

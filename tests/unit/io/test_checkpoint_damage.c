@@ -271,11 +271,25 @@ static void manifests_that_lie_are_refused(void)
                "\"bits\":\"0000000000000000\",\"value\":\"\"}],\"facts\":[]",
          "neither I64 nor F64"},
         {STATE "\"parts\":[],\"tensors\":[]" REST ",\"more\":1", "not in its place"},
+        {STATE "\"hash\":\"2\"", "not a whole number"},
+        {STATE "\"hash\":2,\"hash\":2", "not in its place"},
+        {STATE "\"hash\":2,\"tensors\":[]" REST, "not in its place"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ASSERT_FAILS(parse(cases[i].text), LK_EIO, cases[i].message);
     ASSERT_FAILS(parse("{\"format\":\"lockstep checkpoint 2\",\"step\":2"), LK_ENOTSUP,
                  "the format is \"lockstep checkpoint 2\"");
+    static const char *const formats[] = {"0", "1", "3", "8589934594"};
+    for (int i = 0; i < 4; i++) {
+        char text[256], message[128];
+        snprintf(text, sizeof text, "%s\"hash\":%s", STATE, formats[i]);
+        snprintf(message, sizeof message,
+                 "the hash of its state has format %s, this program knows format 2; read it with",
+                 formats[i]);
+        ASSERT_FAILS(parse(text), LK_ENOTSUP, message);
+    }
+    ASSERT_OK(parse(STATE "\"hash\":2," PARTS
+                          "\"tensors\":[" TENSOR("a", "[1]", "0", "12", "4") "]" REST));
     ASSERT_OK(parse(STATE PARTS "\"tensors\":[" TENSOR("a", "[1]", "0", "12", "4") "]" REST));
     ASSERT_OK(parse(STATE PARTS "\"tensors\":[" TENSOR("a", "[1]", "0", "8", "4") "," TENSOR(
         "b", "[1]", "0", "12", "4") "]" REST));
