@@ -148,18 +148,16 @@ done:
 
 /* ---- all ranks the same ---- */
 
-/* What a rank saw, as numbers: states, losses, score. */
+/* What a rank saw, as numbers: losses, score.  States are one. */
 static void trace_pack(const verify_trace *t, int64_t *out)
 {
-    memcpy(out, t->state, sizeof *out * (size_t)t->steps);
-    memcpy(out + t->steps, t->loss, sizeof *out * (size_t)t->steps);
-    out[2 * t->steps] = (int64_t)t->score;
+    memcpy(out, t->loss, sizeof *out * (size_t)t->steps);
+    out[t->steps] = (int64_t)t->score;
 }
 
 static lk_status ranks_compare(lk_comm *comm, const verify_trace *seen)
 {
-    static const char *const what[] = {"state", "loss", "score"};
-    int64_t n = 2 * seen->steps + 1;
+    int64_t n = seen->steps + 1;
     int64_t *mine = NULL, *all = NULL;
     lk_status st;
     bool root = lk_comm_rank(comm) == 0;
@@ -171,8 +169,8 @@ static lk_status ranks_compare(lk_comm *comm, const verify_trace *seen)
         for (int64_t i = 0; i < n && st == LK_OK; i++)
             if (all[r * n + i] != mine[i])
                 st = LK_RAISE(LK_ESTATE, "rank %d has another %s than rank 0 after step %lld", r,
-                              what[i / seen->steps],
-                              (long long)(i < 2 * seen->steps ? i % seen->steps + 1 : seen->steps));
+                              i < seen->steps ? "loss" : "score",
+                              (long long)(i < seen->steps ? i + 1 : seen->steps));
 done:
     lk_free(mine);
     lk_free(all);
@@ -185,7 +183,7 @@ static lk_status steps_run(lk_comm *comm, lk_job *job, const verify_setting *s, 
     for (int64_t i = 0; i < s->steps; i++) {
         lk_step_report report;
         LK_TRY(lk_trainer_step(trainer, &report));
-        seen->state[i] = lk_trainer_hash(trainer);
+        LK_TRY(lk_trainer_hash(trainer, &seen->state[i]));
         seen->loss[i] = report.loss;
     }
     LK_TRY(evaluate(job, &seen->score));

@@ -222,7 +222,7 @@ foreach(name arrivals messages moves shared)
   endforeach()
 endforeach()
 # Ranks on several nodes, also on nodes that are not alike.
-foreach(name within folds)
+foreach(name within folds state)
   foreach(nodes 2 3)
     lk_test(local.${name}_on_${nodes}_nodes unit env LK_LOCAL_NODES=${nodes}
       ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_${name}>)

@@ -65,6 +65,7 @@ static lk_status train(struct training *t, int threads)
 {
     lk_score score;
     char hash[LK_HASH_TEXT];
+    uint64_t state;
     LK_TRY(lk_threads_set(threads));
     LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(data_open(t));
@@ -73,9 +74,10 @@ static lk_status train(struct training *t, int threads)
     while (lk_trainer_position(t->trainer).epoch < 5)
         LK_TRY(lk_trainer_step(t->trainer, NULL));
     LK_TRY(lk_trainer_evaluate(t->trainer, t->test, &score));
+    LK_TRY(lk_trainer_hash(t->trainer, &state));
     printf("%d thread%s: %.1f %% of %lld test images are right, state %s\n", threads,
            threads > 1 ? "s" : "", 100 * score.value[0], (long long)score.samples,
-           lk_hash_text(lk_trainer_hash(t->trainer), hash));
+           lk_hash_text(state, hash));
     return LK_OK;
 }
 

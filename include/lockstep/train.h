@@ -150,11 +150,16 @@ LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
 LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
 
 /**
- * The state of the run as 64 bits: step, parameters, the model's state, the optimizer's slabs and
- * numbers.  Two runs with the same hash go on the same way.  In fast mode the number of ranks is in it
- * too.  Not collective.
+ * The state of the run as 64 bits (docs/numerics.md): step, parameters, the model's state, the
+ * optimizer's slabs and numbers.  Two runs with the same hash go on the same way.  In fast mode the
+ * number of ranks is in it too.
+ *
+ * Collective.  Each rank reads its own copies; ranks of a node that share one read a share of it each.
+ *
+ * Errors: LK_ESTATE on all ranks, naming one whose copies have another hash than those of rank 0: a
+ * machine computes wrongly; those of communication.
  */
-LK_API uint64_t lk_trainer_hash(const lk_trainer *trainer);
+LK_API lk_status lk_trainer_hash(lk_trainer *trainer, uint64_t *out) LK_NODISCARD;
 
 /* ---- a whole run ---- */
 

@@ -63,24 +63,14 @@ static bool is_progress(lk__run *r, const lk_epoch_report *report)
 
 /* ---- reports ---- */
 
-/* Times and states of all ranks; the states must be one. */
-static lk_status ranks_compare(lk__run *r, lk_epoch_report *report)
+/* The times of all ranks. */
+static lk_status times_gather(lk__run *r, lk_epoch_report *report)
 {
-    lk__rank_note mine = {.time = r->time, .state = report->state};
     report->ranks = lk_team_size(r->trainer->team);
     report->slowest = -1;
-    r->all[0] = mine;
+    r->rank_time[0] = r->time;
     if (r->comm)
-        LK_TRY(lk_allgather(r->comm, &mine, r->all, sizeof mine, LK_U8, "times and states"));
-    for (int k = 0; k < report->ranks; k++) {
-        char one[LK_HASH_TEXT], other[LK_HASH_TEXT];
-        LK_CHECK(r->all[k].state == r->all[0].state, LK_ESTATE,
-                 "after step %lld rank %d has the state %s and rank 0 %s: a machine computes "
-                 "wrongly, or the ranks run different programs",
-                 (long long)report->step, k, lk_hash_text(r->all[k].state, one),
-                 lk_hash_text(r->all[0].state, other));
-        r->rank_time[k] = r->all[k].time;
-    }
+        LK_TRY(lk_allgather(r->comm, &r->time, r->rank_time, sizeof r->time, LK_U8, "times"));
     if (!report->complete)
         return LK_OK;
     report->rank_time = r->rank_time;
@@ -101,8 +91,8 @@ static double samples_per_s(const lk__run *r)
 static lk_status report_finish(lk__run *r, lk_epoch_report *report)
 {
     report->seconds = seconds_since(r->began);
-    report->state = lk_trainer_hash(r->trainer);
-    LK_TRY(ranks_compare(r, report));
+    LK_TRY(lk_trainer_hash(r->trainer, &report->state));
+    LK_TRY(times_gather(r, report));
     return LK_OK;
 }
 
@@ -316,10 +306,7 @@ static lk_status run_all(lk__run *r)
     int64_t ranks = lk_team_size(r->trainer->team);
     LK_TRY(lk__trainer_check_params(r->trainer));
     LK_TRY(monitor_find(r));
-    lk_status st = lk_alloc_zero(&r->all, ranks, sizeof *r->all);
-    if (st == LK_OK)
-        st = lk_alloc_zero(&r->rank_time, ranks, sizeof *r->rank_time);
-    LK_TRY(lk_agree(r->comm, st));
+    LK_TRY(lk_agree(r->comm, lk_alloc_zero(&r->rank_time, ranks, sizeof *r->rank_time)));
     LK_TRY(begin(r));
     r->began = r->epoch_began = lk_clock_ns();
     LK_TRY(stop_ask(r, true));
@@ -346,7 +333,6 @@ lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
         lk__output_failed(r.output, &r.end);
     lk__output_free(r.output);
     lk__saver_close(r.saver);
-    lk_free(r.all);
     lk_free(r.rank_time);
     if (end) {
         *end = r.end;

@@ -20,9 +20,8 @@ typedef struct lk__run {
     lk_run_end end;
     int64_t began, epoch_began, looked; /* ns */
     int64_t epoch_samples;
-    lk_step_time time;  /* of the epoch's steps on this rank */
-    lk__rank_note *all; /* of all ranks: times and states */
-    lk_step_time *rank_time;
+    lk_step_time time;       /* of the epoch's steps on this rank */
+    lk_step_time *rank_time; /* of all ranks */
     char no_checkpoint[640]; /* why the last one could not be written */
     bool lower;              /* whether lower is better in what early stopping looks at */
     int metric;              /* its number, -1: the loss */

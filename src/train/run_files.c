@@ -148,10 +148,12 @@ static lk_status files_share(lk__run *r)
 
 lk_status lk__run_save(lk__run *r, bool wait)
 {
+    uint64_t hash;
     LK_TRY(lk__run_save_finish(r));
+    LK_TRY(lk_trainer_hash(r->trainer, &hash)); /* ranks that differ end the run */
     LK_TRY(files_write(r, sync_write, NULL));
     LK_TRY(files_share(r));
-    lk_status st = lk__saver_begin(r->saver);
+    lk_status st = lk__saver_begin(r->saver, hash);
     if (st != LK_OK)
         LK_TRY(save_ended(r, lk_trainer_position(r->trainer).step, st));
     if (wait)
@@ -238,7 +240,7 @@ lk_status lk__run_finish(lk__run *r)
     lk_position at = lk_trainer_position(r->trainer);
     r->end.best = r->progress.best;
     r->end.best_epoch = r->progress.best_epoch;
-    r->end.state = lk_trainer_hash(r->trainer);
+    LK_TRY(lk_trainer_hash(r->trainer, &r->end.state));
     r->end.done = true;
     LK_TRY(files_write(r, end_write, &r->end));
     LK_TRY(files_share(r));

@@ -332,7 +332,8 @@ static lk_status load_take(lk__saver *s, const lk_state *state)
     numbers_take(s);
     s->trainer->step = state->step;
     lk__seen_keep_on_first(s->trainer);
-    uint64_t hash = lk_trainer_hash(s->trainer);
+    uint64_t hash;
+    LK_TRY(lk_trainer_hash(s->trainer, &hash));
     char is[LK_HASH_TEXT], was[LK_HASH_TEXT];
     LK_CHECK(state->hash_format != LK_HASH_FORMAT || hash == state->hash, LK_EIO,
              "the checkpoint of step %lld was saved with the state %s, but what was loaded has %s",
@@ -375,12 +376,12 @@ lk_status lk__saver_finish(lk__saver *s)
     return LK_OK;
 }
 
-lk_status lk__saver_begin(lk__saver *s)
+lk_status lk__saver_begin(lk__saver *s, uint64_t hash)
 {
     lk_trainer *t = s->trainer;
     LK_TRY(lk__counts_join(t, &t->seen));
     lk_state state = {.step = t->step,
-                      .hash = lk_trainer_hash(t),
+                      .hash = hash,
                       .tensor = s->tensor,
                       .n_tensors = s->n_tensors,
                       .number = s->number,

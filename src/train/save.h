@@ -29,8 +29,8 @@ void lk__saver_close(lk__saver *s);
 /** Go on from the newest checkpoint; `*step` is -1 if there is none.  Collective. */
 lk_status lk__saver_load(lk__saver *s, int64_t *step) LK_NODISCARD;
 
-/** Begin to save, when no save is under way.  Collective. */
-lk_status lk__saver_begin(lk__saver *s) LK_NODISCARD;
+/** Begin to save, when no save is under way, a state with the hash lk_trainer_hash().  Collective. */
+lk_status lk__saver_begin(lk__saver *s, uint64_t hash) LK_NODISCARD;
 
 /** After each step: whether all ranks have written the save that is under way.  The same on all. */
 bool lk__saver_is_written(lk__saver *s);

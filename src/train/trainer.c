@@ -191,6 +191,7 @@ static lk_status trainer_make(lk_trainer *t)
     LK_TRY(team_make(t));
     if (wants_shares(t))
         LK_TRY(share(t));
+    LK_TRY(lk__state_hash_make(t));
     return LK_OK;
 }
 
@@ -225,6 +226,7 @@ void lk_trainer_free(lk_trainer *t)
     lk_sums_free(t->spare);
     lk_tensor_free(t->seed);
     lk_free(t->batch_loss);
+    lk__state_hash_free(t);
     lk_optimizer_free(t->optimizer);
     lk_model_home(t->spec.model);
     lk_slab_free(t->placed);
@@ -279,28 +281,4 @@ lk_optimizer *lk_trainer_optimizer(const lk_trainer *t)
 lk_model *lk_trainer_model(const lk_trainer *t)
 {
     return t->spec.model;
-}
-
-uint64_t lk_trainer_hash(const lk_trainer *t)
-{
-    lk_hash h = lk_hash_start();
-    const char *name;
-    double *number;
-    lk_slab *slab;
-    if (t->spec.parallel.mode == LK_MODE_FAST) {
-        lk_hash_add_text(&h, "fast");
-        lk_hash_add_i64(&h, lk_team_size(t->team));
-    }
-    lk_hash_add_i64(&h, t->step);
-    lk_slab_hash(lk_model_params(t->spec.model), &h);
-    lk_slab_hash(lk_model_state(t->spec.model), &h);
-    for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
-        lk_hash_add_text(&h, name);
-        lk_slab_hash(slab, &h);
-    }
-    for (int i = 0; (number = lk_optimizer_number(t->optimizer, i, &name)); i++) {
-        lk_hash_add_text(&h, name);
-        lk_hash_add_bytes(&h, number, sizeof *number);
-    }
-    return lk_hash_value(&h);
 }

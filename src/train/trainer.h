@@ -39,6 +39,8 @@ struct lk_trainer {
     lk__counts viewed;    /* by an evaluation */
     double *batch_loss;   /* of an evaluation, by batch */
     int64_t max_batch_loss;
+    uint64_t *sum, *states; /* of the state's tensors, and the hashes of all ranks; state_hash.c */
+    lk_comm *node;          /* the ranks that share a copy, where there are several copies */
     int64_t step;
 };
 
@@ -48,11 +50,9 @@ static inline lk_comm *lk__trainer_comm(const lk_trainer *t)
     return lk_team_comm(t->team);
 }
 
-/* What ranks tell each other at the end of an epoch. */
-typedef struct lk__rank_note {
-    lk_step_time time;
-    uint64_t state;
-} lk__rank_note;
+/** Memory and communicator for lk_trainer_hash(), when copies are where they stay.  Collective. */
+lk_status lk__state_hash_make(lk_trainer *t) LK_NODISCARD;
+void lk__state_hash_free(lk_trainer *t);
 
 /** Fail on all ranks, in the same words, unless their trainers have the same data, layers, parameters and
  * settings.  Collective over t->spec.comm. */

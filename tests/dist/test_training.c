@@ -307,6 +307,32 @@ static void a_rank_that_computes_wrongly_is_named(lk_comm *comm)
     }
 }
 
+/* One whose state is another when a checkpoint is due ends the run there: that is no matter of the
+ * disk, and nothing is saved. */
+static void a_rank_that_computes_wrongly_saves_nothing(lk_comm *comm)
+{
+    struct spoiler s = {.comm = comm, .spoils = true};
+    lk_watcher watcher = {.arg = &s, .step = spoil};
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    char folder[200], checkpoints[240], saved[240], message[64];
+    if (lk_comm_size(comm) == 1)
+        return;
+    folder_share(comm, folder, sizeof folder);
+    snprintf(checkpoints, sizeof checkpoints, "train.checkpoint.folder=%s", folder);
+    snprintf(saved, sizeof saved, "%s/step-000000000004", folder);
+    snprintf(message, sizeof message, "after step 4 rank %d has the state", lk_comm_size(comm) - 1);
+    ASSERT_OK(job_of(network, comm,
+                     (const char *[MAX_SETTINGS]){"parallel.update=each", checkpoints,
+                                                  "train.checkpoint.every=4 steps"},
+                     &e, &job));
+    ASSERT_FAILS(lk_job_run(job, &watcher, NULL), LK_ESTATE, message);
+    ASSERT_TRUE(access(saved, F_OK) != 0);
+    lk_job_free(job);
+    lk_experiment_free(e);
+    folder_remove(comm, folder);
+}
+
 /* Fast mode learns, all ranks have the same, and the state says how many they are. */
 static void fast_mode_is_marked(lk_comm *comm)
 {
@@ -392,13 +418,13 @@ static void a_step_that_one_rank_cannot_do_is_done_by_none(lk_comm *comm)
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
-    uint64_t before = lk_trainer_hash(s.trainer);
+    uint64_t before = state_of(s.trainer);
     lk_status st = lk_trainer_step(s.trainer, NULL);
     lk_range mine = lk_range_split(8, lk_comm_rank(comm), lk_comm_size(comm));
     bool bad = mine.first <= 1 && mine.first + mine.n > 1;
     ASSERT_EQ(st, LK_EIO);
     ASSERT_TRUE(bad == (strncmp(lk_error_message(), "rank ", 5) != 0));
-    ASSERT_TRUE(lk_trainer_hash(s.trainer) == before);
+    ASSERT_TRUE(state_of(s.trainer) == before);
     small_free(&s);
 }
 
@@ -433,7 +459,8 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
            TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),
            TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_request_at_either_end_is_not_lost),
-           TEST_OF(a_rank_that_computes_wrongly_is_named), TEST_OF(fast_mode_is_marked),
+           TEST_OF(a_rank_that_computes_wrongly_is_named),
+           TEST_OF(a_rank_that_computes_wrongly_saves_nothing), TEST_OF(fast_mode_is_marked),
            TEST_OF(too_many_ranks_are_told_what_to_change),
            TEST_OF(a_failure_of_one_rank_is_that_of_all),
            TEST_OF(ranks_that_train_something_else_are_noticed),

@@ -20,6 +20,13 @@ static inline lk_status job_of(const char *network, lk_comm *comm, const char *c
     return lk_job_new(*e, comm, job);
 }
 
+static inline uint64_t state_of(lk_trainer *trainer)
+{
+    uint64_t state;
+    ASSERT_OK(lk_trainer_hash(trainer, &state));
+    return state;
+}
+
 /* What a training came to. */
 typedef struct outcome {
     uint64_t state;
@@ -44,7 +51,7 @@ static inline outcome train_steps(const char *network, lk_comm *comm, const char
     ASSERT_OK(lk_trainer_evaluate(lk_job_trainer(job), lk_job_set(job, LK_TEST), &score));
     out.test = score.loss;
     out.test_accuracy = score.value[0];
-    out.state = lk_trainer_hash(lk_job_trainer(job));
+    ASSERT_OK(lk_trainer_hash(lk_job_trainer(job), &out.state));
     lk_job_free(job);
     lk_experiment_free(e);
     return out;

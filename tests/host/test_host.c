@@ -78,7 +78,8 @@ static uint64_t state_after_steps(lk_experiment *e, lk_comm *comm)
     ASSERT_OK(lk_job_new(e, comm, &job));
     for (int i = 0; i < 4; i++)
         ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
-    uint64_t state = lk_trainer_hash(lk_job_trainer(job));
+    uint64_t state;
+    ASSERT_OK(lk_trainer_hash(lk_job_trainer(job), &state));
     lk_job_free(job);
     return state;
 }

@@ -85,7 +85,8 @@ static uint64_t state_after(lk_shape sample, const char *layer, const char *opti
     struct training t = training_new(sample, layer, options, "rate=0.5 momentum=0.9");
     for (int i = 0; i < steps; i++)
         ASSERT_OK(lk_trainer_step(t.trainer, NULL));
-    uint64_t hash = lk_trainer_hash(t.trainer);
+    uint64_t hash;
+    ASSERT_OK(lk_trainer_hash(t.trainer, &hash));
     training_free(&t);
     return hash;
 }
@@ -123,11 +124,13 @@ static void a_loss_that_is_not_finite_names_its_tensor(void)
     ASSERT_OK(lk_trainer_step(t.trainer, NULL));
     ASSERT_OK(lk_slab_find(lk_model_params(t.model), "linear2.weight", &w));
     ASSERT_OK(lk_tensor_set_f64(w, LK_AT(1, 0), (double)NAN));
-    uint64_t before = lk_trainer_hash(t.trainer);
+    uint64_t before, after;
+    ASSERT_OK(lk_trainer_hash(t.trainer, &before));
     ASSERT_FAILS(lk_trainer_step(t.trainer, NULL), LK_ENAN,
                  "step 1: the loss is nan, because parameter linear2.weight is not finite at "
                  "element 2");
-    ASSERT_TRUE(lk_trainer_hash(t.trainer) == before);
+    ASSERT_OK(lk_trainer_hash(t.trainer, &after));
+    ASSERT_TRUE(after == before);
     ASSERT_OK(lk_tensor_fill_f64(w, 3e38));
     ASSERT_FAILS(lk_trainer_step(t.trainer, NULL), LK_ENAN, "the output of layer linear2");
     lk_tensor_free(w);
