@@ -276,7 +276,7 @@ done:
     if (st != LK_OK)
         drop_outputs(&f);
     if (st == LK_ENOMEM && op->flags & LK_OP_COLLECTIVE)
-        lk__failed_alone(tape);
+        lk__failed_alone(tape, st);
     for (int j = 0; st != LK_OK && j < op->n_out; j++)
         out[j] = LK_NO_VAR; /* only now: it may be where `in` was */
     frame_end(&f);

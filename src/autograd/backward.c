@@ -312,6 +312,8 @@ static lk_status pass_go(lk_tape *t, const lk_var *of, const lk_var *grad, int n
 done:
     if (st != LK_OK)
         pass_clear(t);
+    if (st != LK_OK && t->n_collective > 0) /* others wait for what it has not done */
+        lk__failed_alone(t, st);
     if (!t->pass.record)
         lk__scope_close(t);
     t->records = records;
@@ -321,11 +323,12 @@ done:
     return LK_OK;
 }
 
-/* The status of a pass; where memory has run out, other ranks may wait for what it has not done. */
+/* The status of what comes before a pass, or behind it: where memory has run out there, which the
+ * program cannot have known, other ranks wait for the pass all the same. */
 static lk_status pass_told(const lk_tape *t, lk_status st)
 {
     if (st == LK_ENOMEM && t->n_collective > 0)
-        lk__failed_alone(t);
+        lk__failed_alone(t, st);
     return st;
 }
 
@@ -454,7 +457,7 @@ lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of,
     LK_TRY(request_check(t, &r));
     for (int k = 0; k < n_wrt; k++)
         lk__value_at(t, r.wrt[k].index)->wanted = true;
-    LK_TRY(pass_told(t, pass_go(t, r.of, r.grad, n_of)));
+    LK_TRY(pass_go(t, r.of, r.grad, n_of));
     lk_status st = collect(t, r.wrt, n_wrt, out);
     if (st != LK_OK)
         pass_clear(t);

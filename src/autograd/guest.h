@@ -8,8 +8,9 @@
 typedef struct lk__guest {
     void (*reset)(struct lk__guest *guest);      /* the values are about to be forgotten */
     lk_status (*ready)(struct lk__guest *guest); /* whether backward may begin */
-    /* This thread's last error has ended a call that communicates, or backward, on this rank alone. */
-    void (*failed)(struct lk__guest *guest);
+    /* This thread's last error, `st`, has ended a call that communicates, or backward, on this rank
+     * alone. */
+    void (*failed)(struct lk__guest *guest, lk_status st);
     void (*free)(struct lk__guest *guest);
 } lk__guest;
 

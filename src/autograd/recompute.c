@@ -130,7 +130,7 @@ lk_status lk_recompute(lk_tape *t, lk_segment_fn *run, void *arg, int n_out, lk_
     }
 done:
     if (st == LK_ENOMEM && t->capture.collective)
-        lk__failed_alone(t);
+        lk__failed_alone(t, st);
     lk__journal_end();
     return st;
 }

@@ -197,11 +197,11 @@ lk_status lk__value_copy(lk_tape *t, const lk_tensor *x, lk_var *out) LK_NODISCA
 /** Fail if lk_tape_reset() was called in between. */
 lk_status lk__reset_check(lk_tape *t) LK_NODISCARD;
 
-/** Memory has run out here, which other ranks do not know: tell who knows them. */
-static inline void lk__failed_alone(const lk_tape *t)
+/** This rank fails, which others do not know: tell who knows them. */
+static inline void lk__failed_alone(const lk_tape *t, lk_status st)
 {
     if (t && t->guest)
-        t->guest->failed(t->guest);
+        t->guest->failed(t->guest, st);
 }
 
 /** Set the gradient of a leaf to zeros, if its elements are not set. */

@@ -118,9 +118,12 @@ static void tell(lk_comm *comm)
     lk__comm_end_job(comm, LK_ECOMM, report);
 }
 
-static void posts_failed(lk__guest *g)
+/* A sum that is not finite has failed on all its ranks alike. */
+static void posts_failed(lk__guest *g, lk_status st)
 {
     const posts *s = (const posts *)g;
+    if (st == LK_ENAN)
+        return;
     for (const seen *c = s->seen; c; c = c->next)
         tell(c->comm);
 }
