@@ -1,0 +1,159 @@
+/* Sizes that do not fit between ranks: halos, lists and counts, shown as they were given. */
+#include "sides.h"
+
+/* Rank 2 of 3 has a tile of one row, and rank 1 wants two of them. */
+static lk_status wide_halo(lk_comm *comm, void *arg)
+{
+    lk_status st;
+    struct side s = {0};
+    lk_grid g;
+    lk_var y;
+    int rank = lk_comm_rank(comm);
+    const lk_halo h = {0, 0, 0, rank == 1 ? 2 : 1, false};
+    (void)arg;
+    LK_TRY_TO(done, side_begin(comm, rank == 2 ? 1 : 4, &s));
+    LK_TRY_TO(done, lk_grid_make(comm, 1, (int[]){3}, NULL, &g));
+    LK_TRY_TO(done, lk_dist_halo(comm, &g, s.x, &h, 1, "u", &y));
+    LK_TRY_TO(done, lk_dist_barrier(s.tape, comm, "next"));
+done:
+    side_end(&s);
+    return st;
+}
+
+/* Rank 1 has a tile of another shape across the axis. */
+static lk_status other_tile(struct side *s, int other)
+{
+    lk_grid g;
+    lk_var x, y;
+    LK_TRY(lk_grid_make(s->comm, 1, (int[]){2}, NULL, &g));
+    LK_TRY(lk_reshape(s->x, other == 1 ? LK_SHAPE(2, 3) : LK_SHAPE(3, 2), &x));
+    LK_TRY(lk_dist_halo(s->comm, &g, x, (lk_halo[]){{0, 0, 1, 1, false}}, 1, "u", &y));
+    return LK_OK;
+}
+
+static lk_status halo_with(lk_comm *comm, void *arg)
+{
+    lk_status st;
+    struct side s = {0};
+    lk_grid g;
+    lk_var y;
+    LK_TRY_TO(done, side_begin(comm, 3, &s));
+    LK_TRY_TO(done, lk_grid_make(comm, 2, (int[]){1, 2}, NULL, &g));
+    LK_TRY_TO(done, lk_dist_halo(comm, &g, s.x, arg, 2, "u", &y));
+done:
+    side_end(&s);
+    return st;
+}
+
+static void halos_that_do_not_fit_name_both_ranks(void)
+{
+    ASSERT_FAILS(lk_run_local(3, wide_halo, NULL), LK_ESHAPE,
+                 "halo(\"u\"): rank 1 wants 2 rows above its tile along axis 0, but its neighbour "
+                 "there, rank 2, has 1, a tile [1]");
+    ASSERT_FAILS(both(other_tile, 6), LK_ESHAPE, "across that axis they must be the same");
+    lk_halo negative[2] = {{0, 0, -1, 1, false}};
+    ASSERT_FAILS(lk_run_local(2, halo_with, negative), LK_EINVAL, "-1 and 1 rows wide");
+    lk_halo twice[2] = {{0, 0, 1, 1, false}, {0, 1, 1, 1, false}};
+    ASSERT_FAILS(lk_run_local(2, halo_with, twice), LK_EINVAL, "have the same axis");
+    lk_halo beyond[2] = {{1, 0, 1, 1, false}};
+    ASSERT_FAILS(lk_run_local(2, halo_with, beyond), LK_EINVAL, "axis 1 of a value [3]");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+static lk_status gathers_two_dtypes(struct side *s, int other)
+{
+    lk_var all[2], x = s->x;
+    if (other == 0)
+        LK_TRY(lk_cast(x, LK_F32, &x));
+    LK_TRY(lk_dist_allgather_list(s->comm, x, "all", all));
+    return LK_OK;
+}
+
+static lk_status receives_too_many(struct side *s, int other)
+{
+    lk_var got[1];
+    lk_list list = {got, 0, 1};
+    if (other == 1)
+        LK_TRY(lk_dist_send_list(s->comm, (lk_var[]){s->x, s->x}, 2, other, 1, "pair", NULL));
+    else
+        LK_TRY(lk_dist_recv_list(s->tape, s->comm, other, 1, "pair", &list));
+    return LK_OK;
+}
+
+static lk_status receives_no_list(struct side *s, int other)
+{
+    lk_var got[1];
+    lk_list list = {got, 0, 1};
+    if (other == 1)
+        LK_TRY(lk_dist_send(s->comm, s->x, other, 1, "single", NULL));
+    else
+        LK_TRY(lk_dist_recv_list(s->tape, s->comm, other, 1, "list", &list));
+    return LK_OK;
+}
+
+static void lists_that_do_not_fit_are_named(void)
+{
+    ASSERT_FAILS(both(gathers_two_dtypes, 1), LK_EDTYPE, "allgather_list(\"all\"): rank");
+    ASSERT_FAILS(both(receives_too_many, 1), LK_EINVAL,
+                 "recv_list(\"pair\"): 2 values come, and the list has room for 1");
+    ASSERT_FAILS(both(receives_no_list, 1), LK_EMISMATCH, "send(\"single\", f64 x 1, tag 1)");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+/* Counts that do not add up, along the last axis of a value [2, 3]. */
+static lk_status scatters_too_much(struct side *s, int other)
+{
+    lk_var x;
+    (void)other;
+    LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
+    LK_TRY(lk_dist_scatter(s->comm, x, 1, 2, 0, "part", &x));
+    return LK_OK;
+}
+
+static lk_status reduces_too_much(struct side *s, int other)
+{
+    lk_var x;
+    (void)other;
+    LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
+    LK_TRY(lk_dist_reduce_scatter(s->comm, x, 1, 2, "part", &x));
+    return LK_OK;
+}
+
+static lk_status exchanges_too_much(struct side *s, int other)
+{
+    lk_var x;
+    int64_t n = 2;
+    LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
+    LK_TRY(lk_dist_neighbour(s->comm, x, 1, &(lk_neighbours){1, &other, &n, &n, NULL}, "part", &x));
+    return LK_OK;
+}
+
+/* Rank 0 sends one more than rank 1 expects. */
+static lk_status expects_fewer(struct side *s, int other)
+{
+    lk_var x;
+    int64_t send = other == 1 ? 3 : 2, receive = 2;
+    LK_TRY(lk_slice(s->x, 0, 0, send, 1, &x));
+    LK_TRY(lk_dist_neighbour(s->comm, x, 0, &(lk_neighbours){1, &other, &send, &receive, NULL},
+                             "part", &x));
+    return LK_OK;
+}
+
+static void counts_are_shown_as_they_were_given(void)
+{
+    ASSERT_FAILS(both(scatters_too_much, 6), LK_ESHAPE,
+                 "scatter: a value f64[2,3], where the counts of all ranks add up to 4 along axis "
+                 "1");
+    ASSERT_FAILS(both(reduces_too_much, 6), LK_ESHAPE,
+                 "reduce_scatter: a value f64[2,3], where the counts of all ranks add up to 4 "
+                 "along axis 1");
+    ASSERT_FAILS(both(exchanges_too_much, 6), LK_ESHAPE,
+                 "neighbour(\"part\"): a value f64[2,3], of which 2 along axis 1 are to be sent");
+    ASSERT_FAILS(both(expects_fewer, 6), LK_EMISMATCH,
+                 "neighbour(\"part\", f64, counts by rank) #1 (rank 0 sends 3 elements to rank 1, "
+                 "which expects 2)");
+    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+}
+
+TEST_MAIN(TEST(halos_that_do_not_fit_name_both_ranks), TEST(lists_that_do_not_fit_are_named),
+          TEST(counts_are_shown_as_they_were_given))
