@@ -12,7 +12,11 @@
  * receive for it is posted: until then, after a fault, it is simply taken back.
  *
  * Every message rings the receiver's bell if it is on this node.
+ *
+ * MPI may compute, say to place its buffers or to pace its polls: what calls it is guarded here, so that
+ * ranks on threads need not be.
  */
+#include "base/fpenv.h"
 #include "comm/mpi_end.h"
 
 #include <lockstep/alloc.h>
@@ -106,6 +110,7 @@ static uint16_t free_tag(lk__mpi_end *e)
 
 lk_status lk__mpi_send(lk__world *w, lk_request *r)
 {
+    LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
     lk__header h = r->label->h;
     h.bytes = r->bytes;
@@ -171,6 +176,7 @@ static lk_status ask(lk__mpi_end *e, int rank)
 
 bool lk__mpi_ask(lk__world *w, int rank, lk__shown *out)
 {
+    LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
     e->told_by = -1;
     if (ask(e, rank) != LK_OK)
@@ -184,6 +190,7 @@ bool lk__mpi_ask(lk__world *w, int rank, lk__shown *out)
 
 lk_status lk__mpi_inquire(lk__world *w, int rank)
 {
+    LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
     if (e->asked[rank])
         return LK_OK;
@@ -301,6 +308,7 @@ void lk__mpi_forget(lk__mpi_end *e)
 
 lk_status lk__mpi_poll(lk__world *w)
 {
+    LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
     LK_TRY(lk__mpi_complete(e));
     for (;;) {
@@ -325,6 +333,7 @@ void lk__mpi_drop(lk__world *w, lk__packet *p)
 
 lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r)
 {
+    LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
     lk__header h = p->label.h;
     if (h.lane == 0) {
@@ -364,6 +373,7 @@ static bool unlink_offer(struct lk__offer **at, struct lk__offer *o)
  * that is stopped or gone, the offer stays with MPI, which has no reason to touch it. */
 void lk__mpi_withdraw(lk__world *w, lk_request *r)
 {
+    LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
     struct lk__offer *o = r->offer;
     if (!o)
@@ -381,6 +391,7 @@ void lk__mpi_withdraw(lk__world *w, lk_request *r)
 
 void lk__mpi_spread(lk__world *w)
 {
+    LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
     lk__header h = {.magic = LK_WIRE_MAGIC,
                     .kind = LK_KIND_FAULT,

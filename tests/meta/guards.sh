@@ -36,3 +36,15 @@ for body in 'return x + 1;' 'return helper(x);'; do
     *) echo "$said"; exit 1 ;;
     esac
 done
+
+library 'double lk_a(double x) { lk__fp_enter(); return x; }
+void lk__mpi_send(void);
+void lk__mpi_send(void) { __asm__ volatile(""); }'
+if said=$("$check" .); then
+    echo 'not found: a call of MPI'
+    exit 1
+fi
+[ "$said" = 'tools/check-guards: calls MPI without LK_FP_GUARD(): lk__mpi_send' ] || {
+    echo "$said"
+    exit 1
+}
