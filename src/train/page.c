@@ -1,0 +1,61 @@
+/* The report of a run: its headline, curves, model, confusion, facts and the experiment itself. */
+#include "train/page.h"
+
+#include "train/text.h"
+
+#include <lockstep/alloc.h>
+
+static lk_status page_write(const lk__page *p, const char *path, const char *experiment)
+{
+    char hash[LK_HASH_TEXT];
+    lk_chart chart[1 + LK_MAX_METRICS];
+    lk_curve curve[1 + LK_MAX_METRICS][2];
+    lk_fact headline[2 + LK_MAX_METRICS], fact[9];
+    const lk_experiment *e = lk_job_experiment(p->job);
+    const lk_score *score = p->end->last.evaluated ? &p->end->last.test : &p->end->last.train;
+    bool scored = score->samples > 0;
+    lk_position at = lk_trainer_position(p->curves->trainer); /* of the whole run, resumed or not */
+    const char *name;
+    int64_t n = 0, facts = 0;
+    for (int i = 0; (name = lk__curve_name(p->curves, i)); i++) {
+        double value = scored ? lk__curve_value(score, i) : 0;
+        if (lk__curve_is_drawn(p->curves, i) && (scored || lk__curve_last(p->curves, i, &value)))
+            headline[n++] = lk_fact_real(name, value);
+    }
+    if (p->ended)
+        fact[facts++] = lk_fact_text("ended", p->ended);
+    if (p->end->done) /* in the middle of a step there is none */
+        fact[facts++] = lk_fact_text("state", lk_hash_text(p->end->state, hash));
+    fact[facts++] = lk_fact_int("epochs", at.epoch);
+    fact[facts++] = lk_fact_int("steps", at.step);
+    if (p->end->resumed >= 0)
+        fact[facts++] = lk_fact_int("resumed from the checkpoint of step", p->end->resumed);
+    fact[facts++] = lk_fact_real(p->end->resumed >= 0 ? "seconds since then" : "seconds",
+                                 p->end->last.seconds);
+    fact[facts++] = lk_fact_int("seed", e->seed);
+    fact[facts++] = lk_fact_text(
+        "data", lk_dataset_get_info(lk_loader_dataset(lk_job_set(p->job, LK_TRAIN)))->name);
+    fact[facts++] = lk_fact_text("optimizer", e->optimizer.entry->name);
+    lk_report report = {.title = e->path,
+                        .subtitle = e->about,
+                        .headline = headline,
+                        .n_headline = n,
+                        .chart = chart,
+                        .n_charts = lk__curves_charts(p->curves, chart, curve),
+                        .model = lk_trainer_model(p->curves->trainer),
+                        .confusion = p->confusion,
+                        .fact = fact,
+                        .n_facts = facts,
+                        .experiment = experiment};
+    LK_TRY(lk_report_write(path, &report));
+    return LK_OK;
+}
+
+lk_status lk__page_write(const lk__page *page, const char *path)
+{
+    char *experiment = lk__file_text(lk_job_experiment(page->job)->path);
+    lk_status st = page_write(page, path, experiment);
+    lk_free(experiment);
+    LK_TRY(st);
+    return LK_OK;
+}
