@@ -243,8 +243,9 @@ static int experiment_run(struct bench *b, const lk_experiment *e, const char *n
                           const char *request)
 {
     step_figures f;
-    if (step_measure(&b->with, e, request, &f) != LK_OK)
-        return verb_failed();
+    lk_status st = step_measure(&b->with, e, request, &f);
+    if (st != LK_OK)
+        return verb_failed_with(st, NULL);
     print_rows(b, name, request != NULL, &f);
     return LK_EXIT_DONE;
 }

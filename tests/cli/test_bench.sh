@@ -165,5 +165,5 @@ grep -Eq '"mode": "canonical", "ranks": 2, .*"efficiency": .*"limit": .*"price":
 grep '"mode": "fast", "ranks": 2, .*"efficiency": .*"limit": .*"data": ' "$work/out" | grep -qv '"price"' ||
     fail 'no efficiency of fast, or a price'
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail 'not two rows'
-status 1 "$lockstep" run -n 9 --transport local -- bench step --against none --seconds 0 --filter lenet
+status 2 "$lockstep" run -n 9 --transport local -- bench step --against none --seconds 0 --filter lenet
 err '9 ranks for a batch of 8 shards'

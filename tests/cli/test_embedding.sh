@@ -79,7 +79,7 @@ err 'half.csv, train set: sample 1 has the value 2.5 at element 0, but the model
 # The set is named, also where all of them are in one file.
 sed '3s/^[0-9]*,/12,/' "$work/set.csv" >"$work/more.csv"
 for data in "path: $work/set.csv, test: $work/more.csv" "path: $work/more.csv, validation: 39"; do
-    set=test
+    set='test'
     [ "${data%39}" = "$data" ] || set=validation
     status 1 "$lockstep" train "$work/words.yaml" "data={type: csv, $data, batch: 16, shards: 4}"
     grep -q "more.csv, $set set: sample [0-9]* has the value 12 at element 0" "$work/err" || fail "no $set set"

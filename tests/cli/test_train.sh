@@ -79,7 +79,7 @@ out '"samples":3000'
 status 2 "$lockstep" eval "$work/small.yaml"
 err 'give --weights PATH'
 status 1 "$lockstep" eval "$work/small.yaml" --weights "$work/none.safetensors"
-status 1 "$lockstep" eval --weights "$work/run/weights.safetensors" "$work/small.yaml" model.1.units=16
+status 2 "$lockstep" eval --weights "$work/run/weights.safetensors" "$work/small.yaml" model.1.units=16
 err '"linear1.weight"'
 
 # Early stopping, a limit of steps, other precision, a loss that is not finite.
