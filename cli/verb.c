@@ -184,7 +184,7 @@ int verb_failed(void)
 static bool is_usage(lk_status st)
 {
     return st == LK_EINVAL || st == LK_ESHAPE || st == LK_EDTYPE || st == LK_EOVERFLOW ||
-           st == LK_ENOTSUP || st == LK_ESTATE;
+           st == LK_ENOTSUP || st == LK_ESTATE || st == LK_EIDENTITY;
 }
 
 /* It cannot be had now: files that are missing or damaged, too little memory, or what is trained is not

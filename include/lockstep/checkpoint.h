@@ -111,8 +111,8 @@ typedef struct lk_checkpoints lk_checkpoints;
  * left half written is removed.  Ranks that do not see the folder of rank 0 write nothing there.
  * The caller owns `*out`.
  *
- * Errors: LK_ESTATE when another run that lives has the folder, naming host and process, or when it
- * holds checkpoints of another identity, naming both; LK_EIO, LK_EINVAL, LK_ENOMEM, and those of
+ * Errors: LK_ESTATE when another run that lives has the folder, naming host and process; LK_EIDENTITY
+ * when it holds checkpoints of another identity, naming both; LK_EIO, LK_EINVAL, LK_ENOMEM, and those of
  * communication; on all ranks the same.  Where the file system has no locks, another run is not
  * noticed, and nothing is removed.
  */
@@ -163,7 +163,7 @@ LK_API lk_status lk_checkpoints_save(lk_checkpoints *c, const lk_state *state) L
  * changed, when there is no checkpoint at all.  When newer ones had to be left out,
  * lk_checkpoints_messages() says which, why, and which one is used instead.
  *
- * Errors: LK_ESTATE for one of another identity, naming both; LK_EIO when there are checkpoints but
+ * Errors: LK_EIDENTITY for one of another identity, naming both; LK_EIO when there are checkpoints but
  * none verifies, with what is wrong with the newest; LK_ENOMEM; on all ranks the same.  The state is
  * unchanged then, unless a file that had verified could not be read again, which the message says.
  */

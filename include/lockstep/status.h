@@ -28,6 +28,7 @@ LK_BEGIN_DECLS
     X(EFPENV, "the thread's floating-point environment is not canonical") \
     X(EIO, "input/output error")                                          \
     X(ESTATE, "wrong state")                                              \
+    X(EIDENTITY, "of another run")                                        \
     X(ENAN, "a number is not finite")                                     \
     X(EMISMATCH, "ranks do not make the same calls")                      \
     X(ESTALL, "a rank does not come")                                     \

@@ -1,5 +1,6 @@
 /* Apply an op: find the inputs, make the outputs, compute, and write it to the tape. */
 #include "autograd/tape.h"
+#include "base/failure.h"
 #include "base/fpenv.h"
 
 enum { FEW = 8 };
@@ -76,7 +77,8 @@ static lk_status find_inputs(frame *f)
                  "input %d of %s is a value of another tape", i, c->op->name);
         lk_status st = lk__find(c->in[i], false, &v);
         if (st != LK_OK)
-            return LK_RAISE(st, "input %d of %s: %s", i, c->op->name, lk_error_message());
+            lk__error_prefix("input %d of %s: ", i, c->op->name);
+        LK_TRY(st);
         f->in[i] = c->in[i].index;
         f->x[i] = &v->tensor;
         if (!(c->op->flags & LK_OP_STRIDED) && !lk_tensor_is_contiguous(&v->tensor))

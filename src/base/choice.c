@@ -6,6 +6,7 @@
  *
  * A value ends at a space, a choice at a comma, unless it stands in parentheses.
  */
+#include "base/failure.h"
 #include "base/option.h"
 
 #include <lockstep/suggest.h>
@@ -76,7 +77,7 @@ static lk_status read_assignment(const lk_kind *kind, const char *text, lk_arena
     }
     lk_status st = lk__option_set(o, choice->options, equals + 1, arena, depth);
     if (st == LK_EINVAL)
-        return LK_RAISE(st, "%s %s: %s: %s", kind->name, name, o->name, lk_error_message());
+        lk__error_prefix("%s %s: %s: ", kind->name, name, o->name);
     LK_TRY(st);
     *out = o;
     return LK_OK;

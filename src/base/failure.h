@@ -26,4 +26,8 @@ void lk__failure_get(lk__failure *out);
 /** Make it this thread's last failure: LK_TRY() adds frames to it. */
 void lk__failure_set(const lk__failure *f);
 
+/** Put something before the message of this thread's last failure, whose status and frames stay: where
+ * it happened, in words of a caller that knows more ("layer conv1: "). */
+void lk__error_prefix(const char *fmt, ...) LK_PRINTF(1, 2);
+
 #endif /* LK_BASE_FAILURE_H */

@@ -42,6 +42,18 @@ lk_status lk__raise(lk_status st, const char *file, int line, const char *func, 
     return lk__trace(st, file, line, func);
 }
 
+void lk__error_prefix(const char *fmt, ...)
+{
+    char raw[2 * LK__FAILURE_MESSAGE];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(raw, LK__FAILURE_MESSAGE, fmt, ap);
+    va_end(ap);
+    n = n < LK__FAILURE_MESSAGE ? n : LK__FAILURE_MESSAGE - 1;
+    memcpy(raw + n, trace.message, strlen(trace.message) + 1);
+    lk_text_clean(raw, trace.message, sizeof trace.message);
+}
+
 const char *lk_error_message(void)
 {
     return trace.message;

@@ -1,4 +1,5 @@
 /* KEY=VALUE: one value of an experiment set from outside. */
+#include "base/failure.h"
 #include "config/node.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ static lk_status read_value(const char *assignment, const char *value, const lk_
 {
     lk_status st = lk__yaml_read("VALUE", value, strlen(value), arena, out);
     if (st == LK_EINVAL) /* its place within the value says little */
-        return LK_RAISE(st, "%s: %s", assignment, lk_error_message());
+        lk__error_prefix("%s: ", assignment);
     LK_TRY(st);
     set_place(*out, at);
     return LK_OK;

@@ -1,6 +1,7 @@
 /* Files that grow. */
 #include "io/append.h"
 
+#include "base/failure.h"
 #include "base/storage.h"
 #include "io/out.h"
 
@@ -72,12 +73,14 @@ static lk_status put(lk__append *a, const void *bytes, int64_t n)
         a->at += n;
         return LK_OK;
     }
-    char why[512];
-    snprintf(why, sizeof why, "%s", lk_error_message());
+    lk__failure why;
+    lk__failure_get(&why);
     a->torn = true;
     if (mend(a) != LK_OK)
-        return LK_RAISE(LK_EIO, "%s; and what was written of it stays for now", why);
-    return LK_RAISE(st, "%s", why);
+        return LK_RAISE(LK_EIO, "%s; and what was written of it stays for now", why.message);
+    lk__failure_set(&why);
+    LK_TRY(st);
+    return LK_OK;
 }
 
 static lk_status put_kept(lk__append *a)

@@ -61,7 +61,7 @@ lk_status lk__manifest_parse(const char *path, const char *text, int64_t n,
  * another step. */
 lk_status lk__manifest_read(const char *path, lk_checkpoint **out) LK_NODISCARD;
 
-/** Whether it is of the run of this identity.  Errors: LK_ESTATE naming both. */
+/** Whether it is of the run of this identity.  Errors: LK_EIDENTITY naming both. */
 lk_status lk__identity_check(const lk_checkpoint *c, uint64_t identity) LK_NODISCARD;
 
 /** lk_checkpoint_verify() of all parts. */

@@ -60,7 +60,7 @@ static lk_status leftovers_remove(lk_checkpoints *c, lk_arena *arena)
 
 lk_status lk__identity_check(const lk_checkpoint *found, uint64_t identity)
 {
-    LK_CHECK(found->identity == identity, LK_ESTATE,
+    LK_CHECK(found->identity == identity, LK_EIDENTITY,
              "%s: is of another run: its identity is %016" PRIx64 ", this run's is %016" PRIx64
              " (model, loss, optimizer, data, seed, dtype or parallel.mode differ); give this run "
              "another folder, or remove the checkpoints of that one",
@@ -81,7 +81,7 @@ static lk_status identities_check(lk_checkpoints *c, lk_arena *arena)
         if (st == LK_OK)
             st = lk__identity_check(found, c->options.identity);
         lk_checkpoint_free(found);
-        if (st == LK_ESTATE || st == LK_ENOMEM)
+        if (st == LK_EIDENTITY || st == LK_ENOMEM)
             LK_TRY(st);
         lk_error_clear(); /* loading will say what is wrong with it */
     }

@@ -117,7 +117,7 @@ static lk_status choose(load *l)
             return LK_OK;
         lk_checkpoint_free(l->chosen);
         l->chosen = NULL;
-        if (st == LK_ESTATE || st == LK_ENOMEM)
+        if (st == LK_EIDENTITY || st == LK_ENOMEM)
             LK_TRY(st);
         if (!reason[0])
             snprintf(reason, sizeof reason, "%s", lk_error_message());

@@ -4,6 +4,7 @@
  *               all agree, and start to write
  *     commit    all agree that all is written; checksums go to rank 0, which publishes; all agree
  */
+#include "base/failure.h"
 #include "io/checkpoint.h"
 
 #include <lockstep/alloc.h>
@@ -126,10 +127,12 @@ static lk_status begin(lk_checkpoints *c, const lk_state *state)
 {
     lk_status st = save_plan(c, state);
     if (c->comm) {
-        char message[LK__MESSAGE];
-        snprintf(message, sizeof message, "%s", lk_error_message());
+        lk__failure own;
+        lk__failure_get(&own);
         lk_status same = digest_check(c); /* all take part, also one that has failed */
-        st = st == LK_OK ? same : LK_RAISE(st, "%s", message);
+        if (st != LK_OK)
+            lk__failure_set(&own);
+        st = st == LK_OK ? same : st;
     }
     c->there = false;
     LK_TRY(lk_agree(c->comm, st));

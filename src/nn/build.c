@@ -3,6 +3,7 @@
  * A layer without a name is called by its type and how many of that type its list has had:
  * "conv1", "conv2".  Layers within a layer have its name before theirs: "residual1.conv1".
  */
+#include "base/failure.h"
 #include "nn/model.h"
 
 #include <stdio.h>
@@ -124,11 +125,10 @@ static lk_status unit_build(lk__net *net, int64_t number, const lk_choice *choic
     net->unit[number].in = in;
     net->reuses = net->reuses || (layer->flags & LK_LAYER_REUSES);
     lk_status st = layer->build(&build, filled.options, in, out);
-    if (st != LK_OK && strncmp(lk_error_message(), "layer ", strlen("layer ")) != 0) {
-        char message[512];
-        snprintf(message, sizeof message, "%s", lk_error_message());
-        return LK_RAISE(st, "layer %s of %s%s: %s", net->unit[number].name, lk_dtype_name(in.dtype),
-                        lk_shape_text(in.shape).s, message);
+    if (st != LK_OK && !net->named) {
+        lk__error_prefix("layer %s of %s%s: ", net->unit[number].name, lk_dtype_name(in.dtype),
+                         lk_shape_text(in.shape).s);
+        net->named = true;
     }
     LK_TRY(st);
     net->unit[number].out = *out;

@@ -1,4 +1,5 @@
 /* A pass through a model: parameters become leaves, and each layer adds its ops. */
+#include "base/failure.h"
 #include "base/fpenv.h"
 #include "nn/model.h"
 
@@ -27,14 +28,12 @@ lk_status lk_pass_state(const lk_pass *pass, const lk_unit *unit, int i, lk_var 
     return LK_OK;
 }
 
-/* Say which layer failed, unless the message does. */
-static lk_status unit_failed(lk_status st, const lk_unit *unit)
+/* Say which layer failed, unless a layer within it has said so. */
+static void unit_failed(const lk_pass *pass, const lk_unit *unit)
 {
-    char message[512];
-    if (strstr(lk_error_message(), unit->name))
-        return st;
-    snprintf(message, sizeof message, "%s", lk_error_message());
-    return LK_RAISE(st, "layer %s: %s", unit->name, message);
+    if (!pass->run->named)
+        lk__error_prefix("layer %s: ", unit->name);
+    pass->run->named = true;
 }
 
 /* Note the layer if its output is not finite, and no layer before was. */
@@ -95,7 +94,8 @@ static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, l
         pass->run->relu = n > 1;
         lk_status st = unit->layer->forward(pass, unit, x, &x);
         if (st != LK_OK)
-            return unit_failed(st, unit);
+            unit_failed(pass, unit);
+        LK_TRY(st);
         LK_TRY(unit_watch(pass, unit, x));
     }
     *out = x;

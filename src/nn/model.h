@@ -32,6 +32,7 @@ typedef struct lk__net {
     lk_model_spec spec;
     lk_io out;
     bool reuses, meets;
+    bool named; /* the message of a failure to build says which layer */
     int64_t n_units, n_lists, n_params, n_state;
     int64_t max_units, max_lists, max_params, max_state; /* room in the arrays */
     lk_unit *unit;
@@ -71,6 +72,7 @@ struct lk__run {
     lk_model *model;
     lk_var *param; /* by number */
     bool relu;     /* of lk_pass_relu() */
+    bool named;    /* the message of a failure says which layer */
     char *bad;     /* where the name of the first layer goes whose output is not finite, or NULL */
     size_t bad_size;
 };

@@ -161,19 +161,6 @@ static void data_tell(const lk__saver *s)
         s->watcher->message(s->watcher->arg, text);
 }
 
-/* A checkpoint of another run: of another number of epochs, perhaps. */
-static lk_status other_run(lk_status st)
-{
-    char message[640];
-    snprintf(message, sizeof message, "%s", lk_error_message());
-    if (!strstr(message, "is of another run"))
-        return st;
-    return LK_RAISE(st,
-                    "%s; a schedule of the optimizer ends with the last epoch, so another "
-                    "train.epochs is another run, unless the schedule is given an end",
-                    message);
-}
-
 lk_status lk__saver_folder(const lk_train_options *o, char path[LK_PATH_SIZE])
 {
     if (!o->checkpoint.folder)
@@ -212,8 +199,11 @@ static lk_status folder_open(lk__saver *s)
     options.identity = work.identity;
     LK_TRY(lk__saver_folder(o, path));
     lk_status st = lk_checkpoints_open(s->job->comm, path, &options, &s->folder);
-    if (st == LK_ESTATE && lk_experiment_uses_end(s->job->experiment))
-        return other_run(st);
+    if (st == LK_EIDENTITY && lk_experiment_uses_end(s->job->experiment))
+        return LK_RAISE(st,
+                        "%s; a schedule of the optimizer ends with the last epoch, so another "
+                        "train.epochs is another run, unless the schedule is given an end",
+                        lk_error_message());
     LK_TRY(st);
     return LK_OK;
 }

@@ -1,4 +1,5 @@
 /* Attributes, counts and axes of the nodes. */
+#include "base/failure.h"
 #include "comm/user.h"
 #include "dist/common/posts.h"
 #include "tensor/tensor.h"
@@ -127,7 +128,10 @@ lk_status lk__dist_valid(const char *call, lk_var x)
     const lk_tensor *t = NULL;
     LK_CHECK(lk_is_var(x), LK_EINVAL, "%s of LK_NO_VAR, which is no value", call);
     lk_status st = lk_value(x, &t);
-    return st == LK_OK ? st : LK_RAISE(st, "%s: %s", call, lk_error_message());
+    if (st != LK_OK)
+        lk__error_prefix("%s: ", call);
+    LK_TRY(st);
+    return LK_OK;
 }
 
 lk_status lk__dist_check(const lk__dist *d, const char *call, lk_var x)

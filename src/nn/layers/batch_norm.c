@@ -54,9 +54,8 @@ static lk_status norm_of_batch(const lk_pass *pass, const lk_unit *unit, lk_var 
     lk_var gamma = lk_pass_param(pass, unit, GAMMA), beta = lk_pass_param(pass, unit, BETA);
     LK_CHECK(
         pass->batch || !pass->part, LK_ENOTSUP,
-        "%s takes its statistics over the whole batch, which is cut into parts because a layer "
-        "uses its parameters more than once; use statistics: shard",
-        unit->name);
+        "it takes its statistics over the whole batch, which is cut into parts because a layer "
+        "uses its parameters more than once; use statistics: shard");
     if (pass->batch)
         LK_TRY(lk_dist_batch_norm(pass->batch, x, gamma, beta, &attr, unit->name, out));
     else

@@ -1,4 +1,5 @@
 /* The error trace: a message where it happened, a frame for each forward. */
+#include "base/failure.h"
 #include "harness.h"
 
 #include <string.h>
@@ -100,6 +101,28 @@ static void a_message_may_quote_the_last_one(void)
                  "because the answer is 42!");
 }
 
+/* The caller says where, and the failure stays what it was. */
+static void a_prefix_keeps_status_and_frames(void)
+{
+    char text[1024] = "", much[600];
+    ASSERT_EQ(forwards(), LK_EINVAL);
+    lk__error_prefix("layer %s:\x1b ", "conv1");
+    ASSERT_EQ(lk_error_status(), LK_EINVAL);
+    ASSERT_TRUE(strcmp(lk_error_message(), "layer conv1:\\x1b the answer is 42") == 0);
+    FILE *f = fmemopen(text, sizeof text, "w");
+    ASSERT_TRUE(f);
+    lk_error_print(f);
+    fclose(f);
+    ASSERT_TRUE(strstr(text, "#0 fails (tests/unit/base/test_status.c:"));
+    ASSERT_TRUE(strstr(text, "#1 forwards (tests/unit/base/test_status.c:"));
+    memset(much, 'x', sizeof much - 1);
+    much[sizeof much - 1] = '\0';
+    ASSERT_EQ(fails(), LK_EINVAL);
+    lk__error_prefix("%s", much);
+    ASSERT_EQ(strlen(lk_error_message()), 511);
+    lk_error_clear();
+}
+
 static void every_status_has_a_text(void)
 {
 #define X(code, text) ASSERT_TRUE(strcmp(lk_status_text(LK_##code), text) == 0);
@@ -114,4 +137,4 @@ TEST_MAIN(TEST(a_forwarded_failure_adds_a_frame), TEST(frames_that_do_not_fit_ar
           TEST(characters_beyond_ascii_stay_as_they_are),
           TEST(what_is_no_utf8_and_what_turns_text_is_escaped),
           TEST(a_long_message_is_cut_at_a_character), TEST(a_message_may_quote_the_last_one),
-          TEST(every_status_has_a_text))
+          TEST(a_prefix_keeps_status_and_frames), TEST(every_status_has_a_text))

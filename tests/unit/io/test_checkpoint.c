@@ -251,7 +251,7 @@ static void checkpoints_of_another_run_are_refused(void)
     save(c, 3);
     lk_checkpoints_close(c);
     o.identity = 0x77;
-    ASSERT_FAILS(lk_checkpoints_open(NULL, folder, &o, &c), LK_ESTATE,
+    ASSERT_FAILS(lk_checkpoints_open(NULL, folder, &o, &c), LK_EIDENTITY,
                  "its identity is 0000000000001234, this run's is 0000000000000077");
     ASSERT_TRUE(!c);
     /* Also when it comes later, and although an older one would do. */
@@ -260,7 +260,7 @@ static void checkpoints_of_another_run_are_refused(void)
     save(c, 9);
     c->options.identity = STATE_IDENTITY;
     bool found;
-    ASSERT_FAILS(lk_checkpoints_load(c, test_state_at(&s, 1), &found), LK_ESTATE,
+    ASSERT_FAILS(lk_checkpoints_load(c, test_state_at(&s, 1), &found), LK_EIDENTITY,
                  "step-000000000009: is of another run: its identity is 0000000000000078");
     test_state_expect(&s, 1);
     lk_checkpoints_close(c);

@@ -168,6 +168,49 @@ static void what_does_not_fit_is_refused_by_name(void)
     lk_model_free(m);
 }
 
+/* A layer that fails, in words that could be taken for its name. */
+static lk_status odd_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+{
+    (void)build;
+    (void)options;
+    LK_CHECK(in.shape.ndim == 1, LK_ESHAPE, "layer sizes are odd");
+    *out = in;
+    return LK_OK;
+}
+
+static lk_status odd_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+{
+    (void)pass;
+    (void)unit;
+    (void)x;
+    (void)out;
+    return LK_RAISE(LK_ENOTSUP, "out of paper");
+}
+
+static const lk_layer odd = {
+    .entry = {.name = "odd", .summary = "fails"}, .build = odd_build, .forward = odd_forward};
+
+/* The innermost layer, whatever the message says. */
+static void a_failure_names_its_layer(void)
+{
+    lk_choice item = {.entry = &odd.entry, .name = "a"};
+    lk_tape *tape = NULL;
+    lk_model *m = NULL;
+    lk_var x, y;
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add_choice(m, &item));
+    ASSERT_FAILS(lk_model_build(m, &image), LK_ESHAPE,
+                 "layer a of f32[6,8,1]: layer sizes are odd");
+    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(3)}}));
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2, 3), 1, &x));
+    for (int i = 0; i < 2; i++)
+        ASSERT_FAILS(lk_model_forward(m, &(lk_pass){.tape = tape}, x, &y), LK_ENOTSUP,
+                     "layer a: out of paper");
+    lk_tape_free(tape);
+    lk_model_free(m);
+}
+
 static lk_status build_and_run(void)
 {
     lk_status st;
@@ -194,4 +237,5 @@ TEST_MAIN(TEST(layers_and_parameters_have_names),
           TEST(initial_values_depend_on_seed_and_name_alone),
           TEST(initial_values_have_their_spread),
           TEST(running_statistics_move_towards_what_was_seen),
-          TEST(what_does_not_fit_is_refused_by_name), TEST(every_allocation_may_fail))
+          TEST(what_does_not_fit_is_refused_by_name), TEST(a_failure_names_its_layer),
+          TEST(every_allocation_may_fail))
