@@ -196,7 +196,7 @@ static void a_failure_to_publish_is_that_of_all(lk_comm *comm)
     ASSERT_TRUE(!c);
     expect_named(comm);
     o.identity++;
-    ASSERT_EQ(lk_checkpoints_open(comm, path, &o, &c), LK_ESTATE);
+    ASSERT_EQ(lk_checkpoints_open(comm, path, &o, &c), LK_EIDENTITY);
     expect_named(comm);
     lk_error_clear();
     folder_end(comm, path);
