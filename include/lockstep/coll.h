@@ -198,6 +198,16 @@ LK_API bool lk_coll_list(int i, lk_coll_about *out);
 LK_API lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c,
                                 const char **out) LK_NODISCARD;
 
+/* ---- failures ---- */
+
+/**
+ * Fail together: LK_OK if all ranks give LK_OK.  Otherwise each rank that failed returns its own
+ * failure, as it is, and the others that of the lowest such rank, with "rank R: " before its message.
+ *
+ * Collective; comm NULL: gives back `st`.  Errors: also those of communication.
+ */
+LK_API lk_status lk_agree(lk_comm *comm, lk_status st) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_COLL_H */

@@ -125,16 +125,6 @@ LK_API lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out) L
 /** Nobody leaves before all have come: after the update of a shared copy. */
 LK_API lk_status lk_team_meet(lk_team *team) LK_NODISCARD;
 
-/* ---- failures ---- */
-
-/**
- * Fail together: LK_OK if all ranks give LK_OK.  Otherwise each rank that failed returns its own
- * failure, as it is, and the others that of the lowest such rank, with "rank R: " before its message.
- *
- * Collective; comm NULL: gives back `st`.  Errors: also those of communication.
- */
-LK_API lk_status lk_agree(lk_comm *comm, lk_status st) LK_NODISCARD;
-
 LK_END_DECLS
 
 #endif /* LK_PARALLEL_H */

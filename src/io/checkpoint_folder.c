@@ -4,7 +4,6 @@
 
 #include <lockstep/alloc.h>
 #include <lockstep/coll.h>
-#include <lockstep/parallel.h>
 
 #include <inttypes.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 
 #include <lockstep/alloc.h>
 #include <lockstep/coll.h>
-#include <lockstep/parallel.h>
 
 #include <stdlib.h>
 #include <string.h>

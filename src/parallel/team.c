@@ -1,7 +1,7 @@
 /* Teams: who computes which pieces, and where the sums are. */
 #include "parallel/team.h"
 
-#include "parallel/agree.h"
+#include "coll/agree.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "train/job.h"
 
 #include "base/fpenv.h"
+#include "coll/agree.h"
 #include "kernel/parallel.h"
-#include "parallel/agree.h"
 
 #include <lockstep/thread.h>
 

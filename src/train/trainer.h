@@ -3,7 +3,7 @@
 #define LK_TRAIN_TRAINER_H
 
 #include "base/partials.h"
-#include "parallel/agree.h"
+#include "coll/agree.h"
 #include "parallel/control.h"
 
 #include <lockstep/alloc.h>

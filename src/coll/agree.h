@@ -1,6 +1,6 @@
 /* What all ranks know by themselves, and memory that all have or none. */
-#ifndef LK_PARALLEL_AGREE_H
-#define LK_PARALLEL_AGREE_H
+#ifndef LK_COLL_AGREE_H
+#define LK_COLL_AGREE_H
 
 #include <lockstep/comm.h>
 
@@ -19,4 +19,4 @@ lk_status lk__agree_bits(lk_comm *comm) LK_NODISCARD;
 /** Allocate `size` bytes of zeros at *out on every rank, or on none.  Collective. */
 lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size) LK_NODISCARD;
 
-#endif /* LK_PARALLEL_AGREE_H */
+#endif /* LK_COLL_AGREE_H */

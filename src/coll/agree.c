@@ -1,10 +1,9 @@
 /* Failing together: what one rank has met becomes the failure of all. */
-#include "parallel/agree.h"
+#include "coll/agree.h"
 
 #include "coll/coll.h"
 
 #include <lockstep/alloc.h>
-#include <lockstep/parallel.h>
 
 #include <string.h>
 
