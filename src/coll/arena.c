@@ -1,8 +1,8 @@
 /* Make the arena, and run calls in it. */
 #include "coll/arena.h"
 
+#include "base/futex.h"
 #include "coll/schedule.h"
-#include "comm/futex.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/clock.h>

@@ -15,7 +15,7 @@
 #ifndef LK_COMM_BELL_H
 #define LK_COMM_BELL_H
 
-#include "comm/futex.h"
+#include "base/futex.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* Slots of the status board: a sequence lock on words. */
 #include "comm/board.h"
 
-#include "comm/futex.h"
+#include "base/futex.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -3,12 +3,12 @@
 
 #include "base/env.h"
 #include "base/fpenv.h"
+#include "base/thread.h"
 #include "comm/comm.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/log.h>
 
-#include <signal.h>
 #include <string.h>
 
 enum { STACK_BYTES = 1 << 20 };
@@ -77,21 +77,14 @@ void lk__helper_leave(lk__helper *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* A host's signal handlers run on its own threads. */
 static int thread_start(lk__helper *h)
 {
-    sigset_t all, before;
     pthread_attr_t attr;
     int code = pthread_attr_init(&attr);
     if (code != 0)
         return code;
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    for (const int *own = (const int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, 0}; *own; own++)
-        sigdelset(&all, *own);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(&h->thread, &attr, helper_main, h);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    code = lk__thread_start(&h->thread, &attr, helper_main, h);
     pthread_attr_destroy(&attr);
     return code;
 }

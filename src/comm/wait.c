@@ -15,8 +15,8 @@
  * compared with this rank's, for two that wait for each other in different calls send nothing.  Nor is
  * it waited for when all ranks wait in vain: vain.h.
  */
+#include "base/futex.h"
 #include "comm/comm.h"
-#include "comm/futex.h"
 #include "comm/helper.h"
 #include "comm/vain.h"
 

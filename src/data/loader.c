@@ -2,11 +2,11 @@
 #include "data/loader.h"
 
 #include "base/fpenv.h"
+#include "base/thread.h"
 #include "data/dataset.h"
 
 #include <lockstep/alloc.h>
 
-#include <signal.h>
 #include <string.h>
 
 /* ---- the ring ---- */
@@ -74,14 +74,7 @@ static void start(lk_loader *l)
 {
     if (l->threaded || l->n_slots == 1)
         return;
-    sigset_t all, before;
-    sigfillset(&all);
-    const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        sigdelset(&all, own[i]);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    l->threaded = pthread_create(&l->thread, NULL, prepare, l) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    l->threaded = lk__thread_start(&l->thread, NULL, prepare, l) == 0;
 }
 
 /* The prepared slot of request `r`, which may have to be waited for. */

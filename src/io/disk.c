@@ -2,6 +2,7 @@
 #include "io/disk.h"
 
 #include "base/fpenv.h"
+#include "base/thread.h"
 #include "comm/comm.h"
 
 #include <lockstep/clock.h>
@@ -9,7 +10,6 @@
 #include <lockstep/log.h>
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -48,14 +48,10 @@ static void *work_run(void *arg)
 
 void lk__work_start(lk__work *w, lk__work_fn *fn, void *arg)
 {
-    sigset_t all, before;
     w->fn = fn;
     w->arg = arg;
     w->done = false;
-    sigfillset(&all); /* signals are for the threads of the program */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    w->running = pthread_create(&w->thread, NULL, work_run, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->running = lk__thread_start(&w->thread, NULL, work_run, w) == 0;
     if (!w->running)
         (void)work_run(w);
 }

@@ -16,15 +16,13 @@
 #include "kernel/parallel.h"
 
 #include "base/fpenv.h"
+#include "base/futex.h"
+#include "base/thread.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,25 +57,6 @@ static struct {
     atomic_bool stopping;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t value)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word, int n)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-}
-
-static void relax(void)
-{
-#if defined __x86_64__
-    __builtin_ia32_pause();
-#elif defined __aarch64__
-    __asm__ volatile("yield");
-#endif
-}
-
 static int64_t now_ns(void)
 {
     struct timespec t;
@@ -95,7 +74,7 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t value)
         for (int i = 0; i < SPIN_PAUSES; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != value)
                 return true;
-            relax();
+            lk__relax();
         }
         sched_yield();
     } while (now_ns() < end);
@@ -126,7 +105,7 @@ static bool gate_enter(void)
 static void gate_leave(void)
 {
     if (atomic_fetch_sub(&pool.gate, 1) == (GATE_WAITING | 1))
-        futex_wake(&pool.gate, 1);
+        lk__futex_wake_private(&pool.gate, 1);
 }
 
 /* Let nobody in any more and wait for those inside. */
@@ -139,7 +118,7 @@ static void gate_close(void)
         return;
     g = atomic_fetch_or(&pool.gate, GATE_WAITING) | GATE_WAITING;
     while (g != GATE_WAITING) {
-        futex_wait(&pool.gate, g);
+        lk__futex_wait_private(&pool.gate, g);
         g = atomic_load(&pool.gate);
     }
 }
@@ -152,7 +131,7 @@ static void epoch_wait(uint32_t seen)
      * before it reads the count: one of the two notices the other. */
     atomic_fetch_add(&pool.sleepers, 1);
     while (atomic_load(&pool.epoch) == seen)
-        futex_wait(&pool.epoch, seen);
+        lk__futex_wait_private(&pool.epoch, seen);
     atomic_fetch_sub(&pool.sleepers, 1);
 }
 
@@ -160,7 +139,7 @@ static void epoch_step(int n_wake)
 {
     atomic_fetch_add(&pool.epoch, 1);
     if (atomic_load(&pool.sleepers) > 0)
-        futex_wake(&pool.epoch, n_wake);
+        lk__futex_wake_private(&pool.epoch, n_wake);
 }
 
 static void *worker_main(void *arg)
@@ -194,17 +173,6 @@ static void watch_forks(void)
     pool.survives_fork = pthread_atfork(NULL, NULL, forget_workers) == 0;
 }
 
-/* The host's signals are the host's: a worker takes none but the faults of its own making. */
-static void block_signals(sigset_t *before)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    sigset_t all;
-    sigfillset(&all);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        sigdelset(&all, faults[i]);
-    pthread_sigmask(SIG_SETMASK, &all, before);
-}
-
 static void pool_start(int n_wanted)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -215,19 +183,16 @@ static void pool_start(int n_wanted)
     if (!pool.survives_fork || pthread_attr_init(&attr) != 0)
         return;
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigset_t before;
-    block_signals(&before);
     void *epoch = (void *)(uintptr_t)atomic_load(&pool.epoch);
     while (pool.n_workers < n_wanted) {
         pthread_t *t = &pool.worker[pool.n_workers];
-        if (pthread_create(t, &attr, worker_main, epoch) != 0)
+        if (lk__thread_start(t, &attr, worker_main, epoch) != 0)
             break;
         pool.n_workers++;
         char name[32];
         snprintf(name, sizeof name, "lockstep-%d", pool.n_workers);
         pthread_setname_np(*t, name);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
 }
 

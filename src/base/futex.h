@@ -1,6 +1,7 @@
-/* Sleep on a word of memory, also one that processes share. */
-#ifndef LK_COMM_FUTEX_H
-#define LK_COMM_FUTEX_H
+/* Sleep on a word of memory, also one that processes share: what waits of ranks and of the workers of
+ * kernels are made of. */
+#ifndef LK_BASE_FUTEX_H
+#define LK_BASE_FUTEX_H
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -28,6 +29,17 @@ static inline void lk__futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/** The same between threads of one process, for any time; `n` of them are woken. */
+static inline void lk__futex_wait_private(_Atomic uint32_t *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static inline void lk__futex_wake_private(_Atomic uint32_t *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
 /* A fence.  ThreadSanitizer knows none, and takes an operation that is as strong on the processor. */
 static inline void lk__fence(memory_order order)
 {
@@ -49,4 +61,4 @@ static inline void lk__relax(void)
 #endif
 }
 
-#endif /* LK_COMM_FUTEX_H */
+#endif /* LK_BASE_FUTEX_H */
