@@ -25,20 +25,14 @@ typedef struct lk__window_options {
     int pad; /* of "none same": how `padding` is filled in if it is not given */
 } lk__window_options;
 
-/** A window over the spatial axes of an input [in..., channels]. */
-typedef struct lk__window {
-    int ndim; /* spatial axes, 1 to 3 */
-    int64_t kernel[3], stride[3], dilation[3], pad_lo[3], pad_hi[3];
-    int64_t out[3]; /* positions of the output */
-} lk__window;
-
-/** Fill in a window; `stride` is the default stride, 0: the kernel.  Errors: LK_ESHAPE for an input
+/** Fill in a window over the spatial axes of an input [in..., channels], and the `positions` of its
+ * output along each; `stride` is the default stride, 0: the kernel.  Errors: LK_ESHAPE for an input
  * without 1 to 3 spatial axes, or smaller than the window; LK_EINVAL. */
 lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t stride,
-                           lk__window *out) LK_NODISCARD;
+                           lk_window *window, int64_t positions[3]) LK_NODISCARD;
 
 /** The attributes of a convolution with this window. */
-void lk__window_conv(const lk__window *w, int64_t groups, lk_conv_attr *out);
+void lk__window_conv(const lk_window *w, int64_t groups, lk_conv_attr *out);
 
 /** An option `algorithm` of a convolution: an int in `type`. */
 #define LK__ALGORITHM_OPTION(type)                                                                \

@@ -5,7 +5,7 @@
 #include <lockstep/checked.h>
 
 /* "same": as many positions as the input has, divided by the stride, rounded up. */
-static void pad_same(lk__window *w, lk_shape in)
+static void pad_same(lk_window *w, lk_shape in)
 {
     for (int i = 0; i < w->ndim; i++) {
         int64_t wanted = (in.dim[i] + w->stride[i] - 1) / w->stride[i];
@@ -18,9 +18,9 @@ static void pad_same(lk__window *w, lk_shape in)
 }
 
 lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t stride,
-                           lk__window *out)
+                           lk_window *window, int64_t positions[3])
 {
-    lk__window w = {.ndim = in.ndim - 1};
+    lk_window w = {.ndim = in.ndim - 1};
     LK_CHECK(w.ndim >= 1 && w.ndim <= 3, LK_ESHAPE,
              "the input %s must have 1 to 3 spatial axes, then channels", lk_shape_text(in).s);
     LK_TRY(lk__option_spread("kernel", &o->kernel, w.ndim, 1, w.kernel));
@@ -42,13 +42,13 @@ lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t str
             room > extent, LK_ESHAPE,
             "a window of %lld positions does not fit axis %d of the input %s with padding %lld",
             (long long)extent + 1, i, lk_shape_text(in).s, (long long)w.pad_lo[i]);
-        w.out[i] = (room - extent - 1) / w.stride[i] + 1;
+        positions[i] = (room - extent - 1) / w.stride[i] + 1;
     }
-    *out = w;
+    *window = w;
     return LK_OK;
 }
 
-void lk__window_conv(const lk__window *w, int64_t groups, lk_conv_attr *out)
+void lk__window_conv(const lk_window *w, int64_t groups, lk_conv_attr *out)
 {
     *out = (lk_conv_attr){.groups = groups};
     for (int i = 0; i < w->ndim; i++) {
@@ -75,10 +75,11 @@ lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel, lk
 lk_status lk__pool_build(lk_build *build, const void *options, lk_io in, lk_io *out)
 {
     const lk__pool_options *o = options;
-    lk__window w;
+    lk_window w;
+    int64_t positions[3];
     lk_pool_attr *attr = NULL;
     LK_TRY(lk__build_check(build, in, 2));
-    LK_TRY(lk__layer_window(&o->window, in.shape, 0, &w));
+    LK_TRY(lk__layer_window(&o->window, in.shape, 0, &w, positions));
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     *out = in;
     for (int i = 0; i < w.ndim; i++) {
@@ -86,7 +87,7 @@ lk_status lk__pool_build(lk_build *build, const void *options, lk_io in, lk_io *
         attr->stride[i] = w.stride[i];
         attr->pad_lo[i] = w.pad_lo[i];
         attr->pad_hi[i] = w.pad_hi[i];
-        out->shape.dim[i] = w.out[i];
+        out->shape.dim[i] = positions[i];
     }
     return LK_OK;
 }

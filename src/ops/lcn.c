@@ -1,5 +1,5 @@
 /* lcn: local contrast normalisation of images x [samples][rows][columns][channels].  With A the
- * sum over a Gaussian window (common/window.h), and sums over the channels,
+ * sum over a Gaussian window (common/gauss.h), and sums over the channels,
  *
  *   v = x - A sum x,  s = sqrt(A sum v^2), or 1 where that is 0,  y = v / s
  *
@@ -12,18 +12,18 @@
  */
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
+#include "ops/common/gauss.h"
 #include "ops/common/ops.h"
-#include "ops/common/window.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
 
 enum { GRAIN = 8192 };
 
-static lk__window window_of(const lk_call *c, lk_shape x)
+static lk__gauss window_of(const lk_call *c, lk_shape x)
 {
     const lk_lcn_attr *a = c->attr;
-    return (lk__window){{a->window[0], a->window[1]}, x.dim[3] > 0 ? x.dim[3] : 1};
+    return (lk__gauss){{a->window[0], a->window[1]}, x.dim[3] > 0 ? x.dim[3] : 1};
 }
 
 static lk_status lcn_infer(lk_call *c, lk_spec *out)
@@ -102,8 +102,8 @@ static lk_status pixel_map(pixels s, lk__task_fn *map)
 
 /* What forward and backward have in common. */
 typedef struct lcn_job {
-    lk__window window;
-    lk__window_shape shape;
+    lk__gauss window;
+    lk__gauss_shape shape;
     pixels s;               /* dtype and sizes */
     void *sum, *window_sum; /* numbers */
 } lcn_job;
@@ -113,12 +113,12 @@ static lk_status job_make(lk_call *c, lcn_job *j)
     const lk_tensor *x = c->x[0];
     const int64_t *dim = x->shape.dim;
     *j = (lcn_job){.window = window_of(c, x->shape)};
-    j->shape = (lk__window_shape){
+    j->shape = (lk__gauss_shape){
         .dtype = x->dtype, .n = dim[0], .rows = dim[1], .columns = dim[2], .window = &j->window};
     j->s = (pixels){.dtype = x->dtype, .n = dim[0] * dim[1] * dim[2], .channels = dim[3]};
     int64_t bytes = j->s.n * (int64_t)lk_dtype_size(x->dtype);
     LK_TRY(lk__fp_check());
-    LK_TRY(lk__window_make(c, &j->window, &j->shape.g));
+    LK_TRY(lk__gauss_make(c, &j->window, &j->shape.g));
     LK_TRY(lk_call_scratch(c, bytes, &j->sum));
     LK_TRY(lk_call_scratch(c, bytes, &j->window_sum));
     return LK_OK;
@@ -135,7 +135,7 @@ static lk_status reduce_channels(lcn_job *j, lk_reduce_op op, const void *values
 /* j->window_sum = the same, summed over the window. */
 static lk_status sum_window(lcn_job *j)
 {
-    LK_TRY(lk__window_sum(&j->shape, j->sum, j->window_sum));
+    LK_TRY(lk__gauss_sum(&j->shape, j->sum, j->window_sum));
     return LK_OK;
 }
 
@@ -218,10 +218,10 @@ static const lk_op lcn_grad = {
 static lk_status window_sum_of(const lk_call *c, lk_var x, lk_var *out)
 {
     lk_shape shape = lk_shape_of(x);
-    lk__window w = window_of(c, lk_shape_of(c->in[0]));
+    lk__gauss w = window_of(c, lk_shape_of(c->in[0]));
     shape.dim[3] = 1;
     LK_TRY(lk_sum_to(x, shape, out));
-    LK_TRY(lk__window_apply(*out, &w, out));
+    LK_TRY(lk__gauss_apply(*out, &w, out));
     return LK_OK;
 }
 

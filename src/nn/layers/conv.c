@@ -39,10 +39,11 @@ static const lk_option options[] = {
 static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
 {
     const conv_options *o = opt;
-    lk__window w;
+    lk_window w;
+    int64_t positions[3];
     lk_conv_attr *attr = NULL;
     LK_TRY(lk__build_check(build, in, 2));
-    LK_TRY(lk__layer_window(&o->window, in.shape, 1, &w));
+    LK_TRY(lk__layer_window(&o->window, in.shape, 1, &w, positions));
     int64_t channels = in.shape.dim[w.ndim], taps = 1;
     LK_CHECK(channels % o->groups == 0 && o->filters % o->groups == 0, LK_ESHAPE,
              "%lld groups do not divide %lld channels and %lld filters", (long long)o->groups,
@@ -52,7 +53,7 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     for (int i = 0; i < w.ndim; i++) {
         weight.shape.dim[i] = w.kernel[i];
         taps *= w.kernel[i];
-        out->shape.dim[i] = w.out[i];
+        out->shape.dim[i] = positions[i];
     }
     weight.shape.dim[w.ndim] = channels / o->groups;
     weight.shape.dim[w.ndim + 1] = out->shape.dim[w.ndim] = o->filters;

@@ -27,16 +27,17 @@ static const lk_option options[] = {
 static lk_status local_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
 {
     const local_options *o = opt;
-    lk__window w;
+    lk_window w;
+    int64_t positions[3];
     lk_conv_attr *attr = NULL;
     LK_TRY(lk__build_check(build, in, 2));
-    LK_TRY(lk__layer_window(&o->window, in.shape, 1, &w));
+    LK_TRY(lk__layer_window(&o->window, in.shape, 1, &w, positions));
     int64_t channels = in.shape.dim[w.ndim], taps = 1;
     LK_CHECK(2 * w.ndim + 2 <= LK_MAX_NDIM, LK_ESHAPE, "at most 3 spatial axes");
     lk_param weight = {.name = "weight", .shape = {.ndim = 2 * w.ndim + 2}, .init = &o->init};
     *out = in;
     for (int i = 0; i < w.ndim; i++) {
-        weight.shape.dim[i] = out->shape.dim[i] = w.out[i];
+        weight.shape.dim[i] = out->shape.dim[i] = positions[i];
         weight.shape.dim[w.ndim + i] = w.kernel[i];
         taps *= w.kernel[i];
     }

@@ -1,5 +1,5 @@
 /* The Gaussian window: its numbers, its sums, and the op. */
-#include "ops/common/window.h"
+#include "ops/common/gauss.h"
 
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
@@ -11,7 +11,7 @@ enum { GRAIN = 8192 };
 
 /* exp(-d^2 / (2 sigma^2)) with sigma^2 = (a^2 + b^2) / 9, divided by its sum and the channels; all
  * in f64, the sum in raster order. */
-lk_status lk__window_make(lk_call *c, const lk__window *w, const double **out)
+lk_status lk__gauss_make(lk_call *c, const lk__gauss *w, const double **out)
 {
     int64_t n = w->size[0] * w->size[1];
     int64_t half[2] = {w->size[0] / 2, w->size[1] / 2};
@@ -32,7 +32,7 @@ lk_status lk__window_make(lk_call *c, const lk__window *w, const double **out)
 }
 
 typedef struct window_job {
-    const lk__window_shape *s;
+    const lk__gauss_shape *s;
     const void *x;
     void *y;
 } window_job;
@@ -59,7 +59,7 @@ typedef struct window_job {
 static void window_task(void *arg, int64_t first, int64_t last)
 {
     const window_job *j = arg;
-    const lk__window_shape *s = j->s;
+    const lk__gauss_shape *s = j->s;
     const int64_t *size = s->window->size, columns = s->columns;
     for (int64_t i = first; i < last; i++) {
         int64_t image = i / s->rows, row = i % s->rows;
@@ -70,7 +70,7 @@ static void window_task(void *arg, int64_t first, int64_t last)
     }
 }
 
-lk_status lk__window_sum(const lk__window_shape *s, const void *x, void *y)
+lk_status lk__gauss_sum(const lk__gauss_shape *s, const void *x, void *y)
 {
     window_job j = {s, x, y};
     int64_t work = s->columns * s->window->size[0] * s->window->size[1];
@@ -89,21 +89,21 @@ static lk_status window_infer(lk_call *c, lk_spec *out)
 static lk_status window_forward(lk_call *c)
 {
     const lk_tensor *x = c->x[0];
-    lk__window_shape s = {.dtype = x->dtype,
-                          .n = x->shape.dim[0],
-                          .rows = x->shape.dim[1],
-                          .columns = x->shape.dim[2],
-                          .window = c->attr};
+    lk__gauss_shape s = {.dtype = x->dtype,
+                         .n = x->shape.dim[0],
+                         .rows = x->shape.dim[1],
+                         .columns = x->shape.dim[2],
+                         .window = c->attr};
     if (x->count == 0)
         return LK_OK;
-    LK_TRY(lk__window_make(c, c->attr, &s.g));
-    LK_TRY(lk__window_sum(&s, lk__tensor_start(x), lk__tensor_start(c->y[0])));
+    LK_TRY(lk__gauss_make(c, c->attr, &s.g));
+    LK_TRY(lk__gauss_sum(&s, lk__tensor_start(x), lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 
 static lk_status window_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk__window_apply(dout[0], c->attr, &din[0]));
+    LK_TRY(lk__gauss_apply(dout[0], c->attr, &din[0]));
     return LK_OK;
 }
 
@@ -113,13 +113,13 @@ static const lk_op window_sum = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .attr_size = sizeof(lk__window),
+    .attr_size = sizeof(lk__gauss),
     .infer = window_infer,
     .forward = window_forward,
     .backward = window_backward,
 };
 
-lk_status lk__window_apply(lk_var x, const lk__window *w, lk_var *out)
+lk_status lk__gauss_apply(lk_var x, const lk__gauss *w, lk_var *out)
 {
     LK_TRY(lk_apply(x.tape, &window_sum, &x, 1, w, out));
     return LK_OK;
