@@ -201,8 +201,10 @@ static void print_start(const lk_job *job)
     int64_t params = 0;
     for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
         lk_slab_slice slice;
-        if (lk_layout_get(layout, i, &slice) == LK_OK)
-            params += slice.count;
+        int64_t count;
+        if (lk_layout_get(layout, i, &slice) == LK_OK &&
+            lk_shape_count(slice.shape, &count) == LK_OK)
+            params += count;
     }
     if (params == 0) /* it does not start */
         return;

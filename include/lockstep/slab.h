@@ -12,12 +12,20 @@
  * equality of states depends on them.  A slab made from a layout fixes it: nothing can be added any
  * more.
  *
+ * A slice may hold a part of its tensor, a box of it (pieces.h), such as the columns of a weight that
+ * a rank works on, or nothing: then `shape` is still that of the whole tensor, and everything that is
+ * counted in the slab (count, bytes, offset, the sizes of lk_slab_tensor()) is of the box.  Where the
+ * part is no box of the shape, the box is one of the shape with an axis taken apart: the first units of
+ * all four gates of a weight [8][4 * 16] are the columns 0-7 of [8][4][16].  The elements of both lie
+ * in the same order.
+ *
  * Nothing here is collective.  Functions that make something set `*out` to NULL when they fail.
  * Those that return no status need a layout or slab that is not NULL.
  */
 #ifndef LK_SLAB_H
 #define LK_SLAB_H
 
+#include <lockstep/pieces.h>
 #include <lockstep/tensor.h>
 
 LK_BEGIN_DECLS
@@ -29,10 +37,12 @@ typedef struct lk_layout lk_layout;
 typedef struct lk_slab_slice {
     const char *name;
     lk_dtype dtype;
-    lk_shape shape;
-    int64_t count;  /* elements */
-    int64_t offset; /* bytes from the slab's start */
-    int64_t bytes;  /* without the gap behind */
+    lk_shape shape;  /* of the whole tensor */
+    lk_shape box_of; /* `shape`, or `shape` with an axis taken apart */
+    lk_box box;      /* what the slice holds, of a tensor of the shape `box_of` */
+    int64_t count;   /* elements of the box */
+    int64_t offset;  /* bytes from the slab's start */
+    int64_t bytes;   /* without the gap behind */
 } lk_slab_slice;
 
 /** Make an empty layout.  The caller owns it; release it with lk_layout_free().  Errors: LK_ENOMEM. */
@@ -50,6 +60,29 @@ LK_API void lk_layout_free(lk_layout *layout);
  */
 LK_API lk_status lk_layout_add(lk_layout *layout, const char *name, lk_dtype dtype,
                                lk_shape shape) LK_NODISCARD;
+
+/**
+ * As lk_layout_add() for a slice that holds `box`, which may be empty, of a tensor of this shape, seen
+ * as one of the shape `box_of`.
+ *
+ * Errors: those of lk_layout_add(); LK_EINVAL for a box that has other axes than `box_of` or reaches
+ * out, and unless `box_of` has the elements of `shape`.
+ */
+LK_API lk_status lk_layout_add_box(lk_layout *layout, const char *name, lk_dtype dtype,
+                                   lk_shape shape, lk_shape box_of, const lk_box *box) LK_NODISCARD;
+
+/** Whether all slices hold the whole of their tensors; if not, `*part` (may be NULL) is the first that
+ * does not. */
+LK_API bool lk_layout_is_whole(const lk_layout *layout, lk_slab_slice *part);
+
+/** What a slice holds, for messages: "f32[4,0:3]", with the range of each axis that is not whole. */
+typedef struct lk_slice_text {
+    char s[256];
+} lk_slice_text;
+LK_API lk_slice_text lk_slab_slice_text(const lk_slab_slice *slice);
+
+/** Where element number `i` of what a slice holds lies in the whole tensor, row-major. */
+LK_API int64_t lk_slab_slice_place(const lk_slab_slice *slice, int64_t i);
 
 /** Slices in the layout, which are numbered from 0 in the order they were added. */
 LK_API int64_t lk_layout_slices(const lk_layout *layout);
@@ -105,7 +138,8 @@ LK_API lk_layout *lk_slab_layout(const lk_slab *slab);
 LK_API void *lk_slab_data(const lk_slab *slab);
 
 /**
- * Slice number `i` as a tensor on the slab's memory.
+ * Slice number `i` as a tensor on the slab's memory: of its shape, or of the sizes of its box if that
+ * is not the whole.
  *
  * Retains the storage; the caller owns `*out`.
  *
@@ -129,7 +163,8 @@ LK_API lk_status lk_slab_flat(const lk_slab *slab, lk_tensor **out) LK_NODISCARD
 /** Set every byte to zero. */
 LK_API void lk_slab_zero(lk_slab *slab);
 
-/** Add all slices in order, as lk_tensor_hash() does: names, dtypes, shapes and bits, not gaps. */
+/** Add all slices in order, as lk_tensor_hash() does: names, dtypes, shapes and bits, not gaps; of one
+ * that holds a part, also which. */
 LK_API void lk_slab_hash(const lk_slab *slab, lk_hash *h);
 
 LK_END_DECLS

@@ -24,6 +24,10 @@ static void weights_free(weights *w)
 static lk_status slab_add(const lk_slab *slab, weights *w)
 {
     lk_layout *layout = lk_slab_layout(slab);
+    lk_slab_slice part;
+    LK_CHECK(lk_layout_is_whole(layout, &part), LK_ESTATE,
+             "weights of a model that holds a part of itself: of %s there is %s here", part.name,
+             lk_slab_slice_text(&part).s);
     for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
         lk_slab_slice slice;
         LK_TRY(lk_layout_get(layout, i, &slice));

@@ -43,6 +43,9 @@ lk_status lk__tensors_reduce(const lk_layout *layout, lk_reduce_op op, const voi
 {
     tree all;
     lk_slab_slice slice;
+    LK_CHECK(lk_layout_is_whole(layout, &slice), LK_ENOTSUP,
+             "the norm of all gradients: of %s there is %s here, a part", slice.name,
+             lk_slab_slice_text(&slice).s);
     all.sums.n = 0;
     for (int k = 0; k <= LK__LEVELS; k++)
         all.sums.level[k] = &all.room[k];

@@ -41,6 +41,20 @@ static lk_status params_measure(lk_optimizer *o)
     return LK_OK;
 }
 
+/* What needs a number over all parameters does not work on a part of them. */
+static lk_status whole_check(const lk_optimizer *o)
+{
+    lk_slab_slice part;
+    bool norm = ((const lk_optim_options *)o->options)->clip_norm > 0;
+    if (!norm && !o->rule->whole)
+        return LK_OK;
+    LK_CHECK(lk_layout_is_whole(lk_slab_layout(o->params), &part), LK_ENOTSUP,
+             "%s%s needs all parameters at once, but of %s there is %s here, a part",
+             o->rule->entry.name, norm ? " with clip_norm" : "", part.name,
+             lk_slab_slice_text(&part).s);
+    return LK_OK;
+}
+
 static lk_status optimizer_make(lk_optimizer *o, const lk_choice *rule)
 {
     lk_choice filled;
@@ -54,6 +68,7 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_choice *rule)
     if (o->rule->check)
         LK_TRY(o->rule->check(o->options));
     LK_TRY(params_measure(o));
+    LK_TRY(whole_check(o));
     o->state = o->rule->state ? o->rule->state(o->options) : (lk_optim_state){.slab = {NULL}};
     for (int i = 0; i < LK_OPTIM_MAX_SLABS && o->state.slab[i]; i++) {
         LK_TRY(lk_slab_new(lk_slab_layout(o->params), &o->slab[i]));
@@ -134,12 +149,11 @@ static lk_status layout_check(const lk_slab *params, const lk_slab *grads)
              (long long)n);
     LK_TRY(lk_layout_get(g, n - 1, &same));
     LK_CHECK(same.offset == last.offset && same.bytes == last.bytes && same.dtype == last.dtype &&
-                 strcmp(same.name, last.name) == 0,
+                 strcmp(same.name, last.name) == 0 && lk_box_is_equal(&same.box, &last.box),
              LK_EINVAL,
-             "slice %lld of the gradients is \"%s\" %s%s, that of the parameters \"%s\" "
-             "%s%s",
-             (long long)n - 1, same.name, lk_dtype_name(same.dtype), lk_shape_text(same.shape).s,
-             last.name, lk_dtype_name(last.dtype), lk_shape_text(last.shape).s);
+             "slice %lld of the gradients is \"%s\" %s, that of the parameters \"%s\" %s",
+             (long long)n - 1, same.name, lk_slab_slice_text(&same).s, last.name,
+             lk_slab_slice_text(&last).s);
     return LK_OK;
 }
 

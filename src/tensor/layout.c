@@ -8,6 +8,7 @@
 #include <lockstep/alloc.h>
 #include <lockstep/checked.h>
 
+#include <stdio.h>
 #include <string.h>
 
 enum { FIRST_CAPACITY = 16, FREE_PLACE = -1 };
@@ -93,7 +94,7 @@ static lk_status slice_measure(const lk_layout *layout, const char *name, struct
 {
     LK_CHECK(lk_dtype_size(s->dtype) > 0, LK_EDTYPE, "slice \"%s\" has dtype number %d", name,
              (int)s->dtype);
-    LK_TRY(lk_shape_count(s->shape, &s->count));
+    LK_TRY(lk_product_i64(s->box.ndim, s->box.n, &s->count));
     s->offset = layout->bytes;
     lk_status st = lk_mul_i64(s->count, (int64_t)lk_dtype_size(s->dtype), &s->bytes);
     if (st == LK_OK)
@@ -105,22 +106,59 @@ static lk_status slice_measure(const lk_layout *layout, const char *name, struct
     return LK_OK;
 }
 
-lk_status lk_layout_add(lk_layout *layout, const char *name, lk_dtype dtype, lk_shape shape)
+/* The box of a slice is one of its tensor. */
+static lk_status slice_check(const char *name, const struct lk__slice *s)
+{
+    int64_t elements, same;
+    LK_TRY(lk_shape_count(s->shape, &elements));
+    LK_TRY(lk_shape_count(s->box_of, &same));
+    LK_CHECK(elements == same, LK_EINVAL, "slice \"%s\" is %s, which has other elements than %s",
+             name, lk_shape_text(s->shape).s, lk_shape_text(s->box_of).s);
+    LK_CHECK(s->box.ndim == s->box_of.ndim && lk_box_is_within(&s->box, s->box_of.dim), LK_EINVAL,
+             "the box of slice \"%s\" does not lie in %s", name, lk_shape_text(s->box_of).s);
+    return LK_OK;
+}
+
+static lk_status slice_add(lk_layout *layout, const char *name, struct lk__slice s)
 {
     LK_CHECK(layout, LK_EINVAL, "layout is NULL");
     LK_CHECK(name && *name, LK_EINVAL, "slice %lld has no name", (long long)layout->n);
     LK_CHECK(!atomic_load(&layout->fixed), LK_EINVAL,
              "slice \"%s\" comes too late: a slab was made from the layout", name);
     LK_CHECK(number_of(layout, name) < 0, LK_EINVAL, "slice \"%s\" is already in the layout", name);
-    struct lk__slice s = {.dtype = dtype, .shape = shape};
     int64_t end, length = (int64_t)strlen(name) + 1;
+    LK_TRY(slice_check(name, &s));
     LK_TRY(slice_measure(layout, name, &s, &end));
+    lk_box whole = lk_box_whole(s.box_of.ndim, s.box_of.dim);
+    s.whole = lk_box_is_equal(&s.box, &whole);
     LK_TRY(grow(layout));
     LK_TRY(lk_alloc(&s.name, length, 1));
     memcpy(s.name, name, (size_t)length);
     layout->place[place_of(layout->slice, layout->place, layout->places, name)] = layout->n;
     layout->slice[layout->n++] = s;
     layout->bytes = end;
+    return LK_OK;
+}
+
+lk_status lk_layout_add(lk_layout *layout, const char *name, lk_dtype dtype, lk_shape shape)
+{
+    int64_t elements;
+    LK_TRY(lk_shape_count(shape, &elements));
+    LK_TRY(slice_add(layout, name,
+                     (struct lk__slice){.dtype = dtype,
+                                        .shape = shape,
+                                        .box_of = shape,
+                                        .box = lk_box_whole(shape.ndim, shape.dim)}));
+    return LK_OK;
+}
+
+lk_status lk_layout_add_box(lk_layout *layout, const char *name, lk_dtype dtype, lk_shape shape,
+                            lk_shape box_of, const lk_box *box)
+{
+    LK_CHECK(box, LK_EINVAL, "box is NULL");
+    LK_TRY(slice_add(
+        layout, name,
+        (struct lk__slice){.dtype = dtype, .shape = shape, .box_of = box_of, .box = *box}));
     return LK_OK;
 }
 
@@ -140,8 +178,54 @@ lk_status lk_layout_get(const lk_layout *layout, int64_t i, lk_slab_slice *out)
     LK_CHECK(i >= 0 && i < layout->n, LK_EINVAL, "slice %lld of a layout of %lld", (long long)i,
              (long long)layout->n);
     const struct lk__slice *s = &layout->slice[i];
-    *out = (lk_slab_slice){s->name, s->dtype, s->shape, s->count, s->offset, s->bytes};
+    *out = (lk_slab_slice){.name = s->name,
+                           .dtype = s->dtype,
+                           .shape = s->shape,
+                           .box_of = s->box_of,
+                           .box = s->box,
+                           .count = s->count,
+                           .offset = s->offset,
+                           .bytes = s->bytes};
     return LK_OK;
+}
+
+bool lk_layout_is_whole(const lk_layout *layout, lk_slab_slice *part)
+{
+    for (int64_t i = 0; i < layout->n; i++) {
+        if (layout->slice[i].whole)
+            continue;
+        if (part && lk_layout_get(layout, i, part) != LK_OK)
+            lk_error_clear();
+        return false;
+    }
+    return true;
+}
+
+lk_slice_text lk_slab_slice_text(const lk_slab_slice *slice)
+{
+    lk_slice_text text;
+    int n = snprintf(text.s, sizeof text.s, "%s[", lk_dtype_name(slice->dtype));
+    for (int i = 0; i < slice->box_of.ndim && n < (int)sizeof text.s; i++) {
+        const char *comma = i > 0 ? "," : "";
+        int64_t first = slice->box.first[i], end = first + slice->box.n[i];
+        bool whole = first == 0 && end == slice->box_of.dim[i];
+        size_t room = sizeof text.s - (size_t)n;
+        n += whole ? snprintf(text.s + n, room, "%s%lld", comma, (long long)end)
+                   : snprintf(text.s + n, room, "%s%lld:%lld", comma, (long long)first,
+                              (long long)end);
+    }
+    if (n < (int)sizeof text.s)
+        snprintf(text.s + n, sizeof text.s - (size_t)n, "]");
+    return text;
+}
+
+int64_t lk_slab_slice_place(const lk_slab_slice *slice, int64_t i)
+{
+    lk_box_walk walk = lk_box_start(&slice->box, slice->box_of.dim);
+    while (lk_box_next(&walk))
+        if (i < walk.at + walk.n)
+            return walk.place + i - walk.at;
+    return -1;
 }
 
 lk_status lk_layout_find(const lk_layout *layout, const char *name, int64_t *out)

@@ -10,6 +10,9 @@ struct lk__slice {
     char *name;
     lk_dtype dtype;
     lk_shape shape;
+    lk_shape box_of;
+    lk_box box;
+    bool whole; /* the box is all of the tensor */
     int64_t count, offset, bytes;
 };
 

@@ -84,7 +84,12 @@ lk_status lk_slab_tensor(const lk_slab *slab, int64_t i, lk_tensor **out)
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
     LK_TRY(lk_layout_get(slab->layout, i, &s));
     int64_t offset = s.offset / (int64_t)lk_dtype_size(s.dtype);
-    LK_TRY(lk__tensor_on(slab->storage, s.dtype, s.shape, offset, out));
+    lk_shape held = s.shape;
+    if (!slab->layout->slice[i].whole) {
+        held.ndim = s.box.ndim;
+        memcpy(held.dim, s.box.n, sizeof held.dim);
+    }
+    LK_TRY(lk__tensor_on(slab->storage, s.dtype, held, offset, out));
     (*out)->version = &slab->storage->parts[i];
     return LK_OK;
 }
@@ -128,6 +133,6 @@ void lk_slab_hash(const lk_slab *slab, lk_hash *h)
         const struct lk__slice *s = &layout->slice[i];
         const char *data = (const char *)slab->storage->data + s->offset;
         lk_hash_add_tensor(h, s->name, s->dtype, s->shape.ndim, s->shape.dim,
-                           lk_hash_sum(s->dtype, s->count, data, 0));
+                           lk_hash_sum_box(s->dtype, s->shape.dim, &s->box, data));
     }
 }

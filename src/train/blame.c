@@ -25,6 +25,8 @@ static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t 
         LK_TRY(lk_slab_tensor(slab, i, &tensor));
         *at = first_bad(tensor);
         lk_tensor_free(tensor);
+        if (*at >= 0)
+            *at = lk_slab_slice_place(slice, *at);
     }
     return LK_OK;
 }

@@ -353,6 +353,33 @@ static lk_status give_nothing(void *giver, int64_t first, int64_t n, void *out)
     return LK_RAISE(LK_EIO, "there is nothing");
 }
 
+/* Element-wise rules update what is held; a number over all parameters is refused. */
+static void a_part_of_the_parameters_is_not_taken_for_all(void)
+{
+    lk_layout *layout = NULL;
+    lk_slab *w = NULL;
+    lk_arena *arena = NULL;
+    lk_choice rule;
+    lk_optimizer *o = NULL;
+    double norm;
+    ASSERT_OK(lk_arena_new(&arena));
+    ASSERT_OK(lk_layout_new(&layout));
+    ASSERT_OK(
+        lk_layout_add_box(layout, "a", LK_F32, LK_SHAPE(N), LK_SHAPE(N), &(lk_box){1, {2}, {3}}));
+    ASSERT_OK(lk_slab_new(layout, &w));
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", NULL, arena, &rule));
+    ASSERT_OK(lk_optimizer_new(&rule, w, &o));
+    lk_optimizer_free(o);
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", "clip_norm=1", arena, &rule));
+    ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "of a there is f32[2:5] here, a part");
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "lbfgs", NULL, arena, &rule));
+    ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "lbfgs needs all parameters at once");
+    ASSERT_FAILS(lk_optim_norm(w, w, &norm), LK_ENOTSUP, "a part");
+    lk_slab_free(w);
+    lk_layout_free(layout);
+    lk_arena_free(arena);
+}
+
 /* STEPS steps of p, whole or in ranges that end at these elements. */
 static void steps_run(struct problem *p, const char *rule, const int64_t *end, int n)
 {
@@ -433,5 +460,6 @@ static void a_step_allocates_nothing(void)
 TEST_MAIN(TEST(every_rule_follows_its_formula), TEST(every_rule_is_tested),
           TEST(the_bits_are_the_same_everywhere), TEST(lbfgs_finds_the_minimum_of_a_parabola),
           TEST(the_norm_is_clipped), TEST(schedules_change_with_time),
-          TEST(gradients_of_another_layout_are_refused), TEST(ranges_give_the_same_bits),
+          TEST(gradients_of_another_layout_are_refused),
+          TEST(a_part_of_the_parameters_is_not_taken_for_all), TEST(ranges_give_the_same_bits),
           TEST(wrong_ranges_are_refused), TEST(a_step_allocates_nothing))

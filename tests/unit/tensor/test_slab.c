@@ -50,6 +50,103 @@ static void an_offset_belongs_to_a_slice_or_to_a_gap(void)
     lk_layout_free(layout);
 }
 
+/* Columns 2-4 of a weight [4][8], nothing of a bias, and units 1-2 of the three gates of [2][12]. */
+static lk_layout *held_layout(void)
+{
+    lk_layout *layout;
+    ASSERT_OK(lk_layout_new(&layout));
+    ASSERT_OK(lk_layout_add(layout, "whole", LK_F32, LK_SHAPE(3)));
+    ASSERT_OK(lk_layout_add_box(layout, "columns", LK_F32, LK_SHAPE(4, 8), LK_SHAPE(4, 8),
+                                &(lk_box){2, {0, 2}, {4, 3}}));
+    ASSERT_OK(lk_layout_add_box(layout, "nothing", LK_F32, LK_SHAPE(8), LK_SHAPE(8),
+                                &(lk_box){1, {0}, {0}}));
+    ASSERT_OK(lk_layout_add_box(layout, "gates", LK_F32, LK_SHAPE(2, 12), LK_SHAPE(2, 3, 4),
+                                &(lk_box){3, {0, 0, 1}, {2, 3, 2}}));
+    return layout;
+}
+
+static void a_slice_holds_a_box_of_its_tensor(void)
+{
+    lk_layout *layout = held_layout();
+    lk_slab *slab = NULL;
+    lk_tensor *t = NULL;
+    lk_slab_slice s;
+    ASSERT_EQ(lk_layout_bytes(layout), 64 + 64 + 64);
+    ASSERT_OK(lk_layout_get(layout, 1, &s));
+    ASSERT_TRUE(lk_shape_equal(s.shape, LK_SHAPE(4, 8)));
+    ASSERT_EQ(s.count, 12);
+    ASSERT_EQ(s.bytes, 48);
+    ASSERT_TRUE(strcmp(lk_slab_slice_text(&s).s, "f32[4,2:5]") == 0);
+    ASSERT_EQ(lk_slab_slice_place(&s, 0), 2);
+    ASSERT_EQ(lk_slab_slice_place(&s, 11), 3 * 8 + 4);
+    ASSERT_EQ(lk_slab_slice_place(&s, 12), -1);
+    ASSERT_OK(lk_slab_new(layout, &slab));
+    ASSERT_OK(lk_slab_tensor(slab, 1, &t));
+    ASSERT_TRUE(lk_shape_equal(lk_tensor_shape(t), LK_SHAPE(4, 3)));
+    lk_tensor_free(t);
+    ASSERT_OK(lk_slab_find(slab, "nothing", &t));
+    ASSERT_EQ(lk_tensor_count(t), 0);
+    lk_tensor_free(t);
+    ASSERT_OK(lk_slab_find(slab, "gates", &t));
+    ASSERT_TRUE(lk_shape_equal(lk_tensor_shape(t), LK_SHAPE(2, 3, 2)));
+    lk_tensor_free(t);
+    ASSERT_OK(lk_layout_get(layout, 3, &s));
+    ASSERT_EQ(lk_slab_slice_place(&s, 2), 4 + 1);
+    ASSERT_EQ(lk_slab_slice_place(&s, 11), 12 + 8 + 2);
+    lk_slab_free(slab);
+    lk_layout_free(layout);
+}
+
+static uint64_t box_hash(int64_t first, int64_t n, bool by_box)
+{
+    lk_layout *layout = NULL;
+    lk_slab *slab = NULL;
+    lk_hash h = lk_hash_start();
+    ASSERT_OK(lk_layout_new(&layout));
+    if (by_box)
+        ASSERT_OK(lk_layout_add_box(layout, "w", LK_F32, LK_SHAPE(8), LK_SHAPE(8),
+                                    &(lk_box){1, {first}, {n}}));
+    else
+        ASSERT_OK(lk_layout_add(layout, "w", LK_F32, LK_SHAPE(8)));
+    ASSERT_OK(lk_slab_new(layout, &slab));
+    lk_slab_hash(slab, &h);
+    lk_slab_free(slab);
+    lk_layout_free(layout);
+    return lk_hash_value(&h);
+}
+
+static void a_part_is_never_taken_for_the_whole(void)
+{
+    lk_layout *whole = small_layout(), *held = held_layout();
+    lk_slab_slice s;
+    ASSERT_TRUE(lk_layout_is_whole(whole, &s));
+    ASSERT_TRUE(!lk_layout_is_whole(held, &s));
+    ASSERT_TRUE(strcmp(s.name, "columns") == 0);
+    ASSERT_TRUE(!lk_layout_is_whole(held, NULL));
+    ASSERT_TRUE(box_hash(0, 8, true) == box_hash(0, 8, false));
+    ASSERT_TRUE(box_hash(0, 4, true) != box_hash(4, 4, true));
+    lk_layout_free(whole);
+    lk_layout_free(held);
+}
+
+static void a_box_outside_its_tensor_is_refused(void)
+{
+    lk_layout *layout = small_layout();
+    ASSERT_FAILS(lk_layout_add_box(layout, "x", LK_F32, LK_SHAPE(4, 8), LK_SHAPE(4, 8),
+                                   &(lk_box){2, {0, 6}, {4, 3}}),
+                 LK_EINVAL, "the box of slice \"x\" does not lie in [4,8]");
+    ASSERT_FAILS(lk_layout_add_box(layout, "x", LK_F32, LK_SHAPE(4, 8), LK_SHAPE(4, 8),
+                                   &(lk_box){1, {0}, {4}}),
+                 LK_EINVAL, "does not lie in [4,8]");
+    ASSERT_FAILS(lk_layout_add_box(layout, "x", LK_F32, LK_SHAPE(4, 8), LK_SHAPE(4, 2, 3),
+                                   &(lk_box){3, {0}, {4, 2, 3}}),
+                 LK_EINVAL, "other elements than [4,2,3]");
+    ASSERT_FAILS(lk_layout_add_box(layout, "x", LK_F32, LK_SHAPE(4), LK_SHAPE(4), NULL), LK_EINVAL,
+                 "box is NULL");
+    ASSERT_EQ(lk_layout_slices(layout), 4);
+    lk_layout_free(layout);
+}
+
 static void bad_slices_are_refused_and_leave_the_layout_as_it_was(void)
 {
     lk_layout *layout = small_layout();
@@ -290,6 +387,8 @@ static void a_failed_addition_can_be_repeated(void)
 }
 
 TEST_MAIN(TEST(slices_are_aligned_and_in_order), TEST(an_offset_belongs_to_a_slice_or_to_a_gap),
+          TEST(a_slice_holds_a_box_of_its_tensor), TEST(a_part_is_never_taken_for_the_whole),
+          TEST(a_box_outside_its_tensor_is_refused),
           TEST(bad_slices_are_refused_and_leave_the_layout_as_it_was), TEST(many_names_are_found),
           TEST(slices_are_tensors_on_one_buffer),
           TEST(the_hash_sees_names_shapes_and_bits_but_no_gaps), TEST(a_slab_fixes_its_layout),
