@@ -42,6 +42,7 @@ static lk_status model_make(struct training *t)
     LK_TRY(lk_model_add(t->model, "relu", NULL));
     LK_TRY(lk_model_add(t->model, "linear", "units=10"));
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
+    LK_TRY(lk_model_hold(t->model, NULL));
     return LK_OK;
 }
 

@@ -8,12 +8,14 @@
  *     lk_model_add(model, "relu", NULL);
  *     lk_model_add(model, "linear", "units=10");
  *     lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(784)}, .seed = 1});
+ *     lk_model_hold(model, NULL);
  *     lk_model_forward(model, &(lk_pass){.tape = tape, .sums = sums}, x, &y);
  *
- * Parameters lie in one slab, in the order of the layers, and so do what passes over samples add up
- * (gradients, observed statistics, the loss) and the state that is no parameter (running means).
- * Initial values are drawn by (seed, the parameter's name) at each element, so they depend on
- * nothing else.
+ * Building works out names and shapes and takes no memory for parameters, however many there are;
+ * holding makes them, or the part of them that a rank works on.  Parameters lie in one slab, in the
+ * order of the layers, and so do what passes over samples add up (gradients, observed statistics, the
+ * loss) and the state that is no parameter (running means).  Initial values are drawn by (seed, the
+ * parameter's name) at each element, so they depend on nothing else: a part has those of the whole.
  *
  * Nothing here knows a rank.  A pass handles a run of samples of the batch; which run, it is told.
  * What several runs add up is joined by the fixed tree (reduce.h), so the bits do not depend on how
@@ -26,6 +28,7 @@
 
 #include <lockstep/ops.h>
 #include <lockstep/option.h>
+#include <lockstep/pieces.h>
 #include <lockstep/slab.h>
 
 LK_BEGIN_DECLS
@@ -60,15 +63,38 @@ typedef struct lk_model_spec {
     lk_io in;       /* one sample */
     lk_dtype dtype; /* of the parameters: f32 (0) or f64 */
     int64_t seed;
+    lk_pieces
+        pieces; /* how finely parameters may be cut: `blocks` (0: 1) and `least_block` (0: 32) */
 } lk_model_spec;
 
 /**
- * Work out all shapes, make the parameters and draw their initial values.
+ * Work out all names and shapes.  Parameters are not made: lk_model_hold() does that.
  *
  * Errors: those of the layers, naming the layer: LK_ESHAPE, LK_EDTYPE, LK_EINVAL; LK_ESTATE if it
  * is built; LK_ENOMEM.  After a failure the model is as it was.
  */
 LK_API lk_status lk_model_build(lk_model *model, const lk_model_spec *spec) LK_NODISCARD;
+
+/** What of a model is held: ranges of its layers (those of the list, not within one), of the blocks of
+ * lk_model_spec.pieces, and of its tiles.  {0, 0}: all of them. */
+typedef struct lk_holding {
+    lk_range layers, blocks, tiles[3];
+} lk_holding;
+
+/**
+ * Make parameters and state of a model that is built, and draw their initial values; `holding` NULL:
+ * all of them.
+ *
+ * The box of each tensor follows: of a layer that is not held nothing, of a tensor that is cut into
+ * blocks (lk_param.cut) those that are held, of others all.  The slices of the slabs say so.  Values
+ * are those that the whole has there, bit for bit, and no more memory is taken than the boxes need.
+ * A pass needs a model that holds all of itself.
+ *
+ * Errors: LK_ESTATE when the model is not built, or holds something; LK_EINVAL for ranges that reach
+ * out; LK_ENOTSUP for a part of the tiles; those of the initial values; LK_ENOMEM.  After a failure the
+ * model is as it was.
+ */
+LK_API lk_status lk_model_hold(lk_model *model, const lk_holding *holding) LK_NODISCARD;
 
 /** Whole numbers that the model takes, from 0 on below this; 0: it takes real numbers.  Its first layer
  * says so, behind those that only reshape; it need not be built. */
@@ -77,7 +103,11 @@ LK_API int64_t lk_model_indices(const lk_model *model);
 /** What comes out for one sample; of a model that is built, as all below. */
 LK_API lk_io lk_model_out(const lk_model *model);
 
-/** The parameters; borrowed.  Its layout's slices are named "conv1.weight", ... */
+/** Names and shapes of all parameters, "conv1.weight", ..., whatever is held of them; borrowed. */
+LK_API const lk_layout *lk_model_layout(const lk_model *model);
+
+/** The parameters; borrowed; NULL until the model holds them.  Its layout has the slices of
+ * lk_model_layout(), with the boxes that are held. */
 LK_API lk_slab *lk_model_params(const lk_model *model);
 
 /**
@@ -92,7 +122,8 @@ LK_API lk_status lk_model_place(lk_model *model, lk_slab *slab) LK_NODISCARD;
 /** Bring the parameters, with their values, back into the model's own memory. */
 LK_API void lk_model_home(lk_model *model);
 
-/** What is neither parameter nor option, such as running means; borrowed.  May have no slice. */
+/** What is neither parameter nor option, such as running means; borrowed; NULL until the model holds it.
+ * May have no slice. */
 LK_API lk_slab *lk_model_state(const lk_model *model);
 
 /** Whether a parameter is used more than once in a pass: then each piece of the batch must be a pass
@@ -108,7 +139,7 @@ typedef struct lk_unit_info {
     const char *name, *type;
     int depth;      /* 0, or more for a layer within a layer */
     lk_io in, out;  /* one sample */
-    int64_t params; /* elements of its own parameters */
+    int64_t params; /* elements of its own parameters, held or not */
 } lk_unit_info;
 
 /** Layer number i, those within a layer behind it.  Errors: LK_EINVAL when there is no such. */
@@ -120,11 +151,12 @@ LK_API int64_t lk_model_units(const lk_model *model);
 /** Gradients of all parameters, observed statistics, and the loss. */
 typedef struct lk_sums lk_sums;
 
-/** Make sums of zeros for a model that is built; free them before it.  Errors: LK_ENOMEM. */
+/** Make sums of zeros for what a model holds; free them before it.  Errors: LK_ESTATE when it holds
+ * nothing, LK_ENOMEM. */
 LK_API lk_status lk_sums_new(const lk_model *model, lk_sums **out) LK_NODISCARD;
 
-/** Bytes of the slab of a model's sums.  The gradients, laid out as the parameters, are the first
- * lk_layout_bytes() of the parameters' layout; what is behind is small. */
+/** Bytes of the slab of a model's sums; 0 if it holds nothing.  The gradients, laid out as the
+ * parameters, are the first lk_layout_bytes() of the parameters' layout; what is behind is small. */
 LK_API int64_t lk_sums_bytes(const lk_model *model);
 
 /** As lk_sums_new(), on `memory` of lk_sums_bytes() bytes, aligned to LK_ALIGN, which is borrowed and
@@ -180,8 +212,8 @@ typedef struct lk_pass {
  *
  * Records on pass->tape; lk_backward() then adds to the gradients of pass->sums.
  *
- * Errors: LK_ESHAPE unless x's samples are what the model was built for; those of the layers, naming
- * the layer.
+ * Errors: LK_ESHAPE unless x's samples are what the model was built for; LK_ESTATE unless it holds all
+ * of itself, naming what it lacks; those of the layers, naming the layer.
  */
 LK_API lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x,
                                   lk_var *out) LK_NODISCARD;
@@ -244,21 +276,34 @@ struct lk_layer {
     int64_t (*indices)(const void *options);
 };
 
+/** Which axis of a tensor is cut into blocks: row-major, the tensor is [...][n][inner].  It may be a
+ * part of one, such as the units of each gate.  n 0: none. */
+typedef struct lk_cut {
+    int64_t n, inner;
+} lk_cut;
+
 /** A parameter to be declared. */
 typedef struct lk_param {
-    const char *name; /* "weight" */
-    lk_shape shape;
+    const char *name;        /* "weight" */
+    lk_shape shape;          /* at least one axis */
     const lk_choice *init;   /* how it is drawn */
     int64_t fan_in, fan_out; /* what the scale of some initial values depends on */
+    lk_cut cut;              /* its units, filters, channels; {0}: whoever has some of it has all */
+    bool per_position; /* each position of the output has its own: cut as the output is tiled */
 } lk_param;
 
-/** Declare the next parameter of the layer.  Errors: as lk_layout_add(). */
+/** Declare the next parameter of the layer.  Errors: as lk_layout_add(); LK_ESHAPE for a shape without
+ * axes, and for a cut that is not one of it. */
 LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODISCARD;
 
 /** Declare the next state: an array that begins with `start`, and per step moves by `rate` towards
- * the mean over pieces of what lk_pass_observe() was given. */
-LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, double start,
-                                double rate) LK_NODISCARD;
+ * the mean over pieces of what lk_pass_observe() was given.  It is cut as a parameter is.  Errors: as
+ * lk_build_param(). */
+LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_cut cut,
+                                double start, double rate) LK_NODISCARD;
+
+/** How finely parameters may be cut: the spec's, defaults filled in. */
+LK_API lk_pieces lk_build_pieces(const lk_build *build);
 
 /** The layer needs sums over the whole batch, from all who have a part of it: lk_model_meets().  Its
  * state, which is declared, is observed once in a batch: it moves towards that. */
@@ -308,12 +353,14 @@ typedef struct lk_init_call {
     const void *options;
     lk_rng stream; /* of (seed, the parameter's name, "init") */
     int64_t fan_in, fan_out;
-    int64_t count; /* elements, numbered from 0 */
-    double *out;   /* in f64; rounded to the parameter's dtype by the caller */
+    lk_range elements; /* of the parameter, row-major: which are to be filled */
+    double *out;       /* [elements.n] in f64; rounded to the parameter's dtype by the caller */
 } lk_init_call;
 
 typedef struct lk_init {
     lk_entry entry;
+
+    /** Fill any range of elements: what one gets depends on its number alone, not on the range. */
     lk_status (*fill)(const lk_init_call *call);
 } lk_init;
 

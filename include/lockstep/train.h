@@ -60,8 +60,8 @@ typedef struct lk_trainer lk_trainer;
  * Errors: LK_ESHAPE and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides;
  * those of lk_optimizer_new(); LK_EINVAL when there are more ranks than shards, or not as many as
  * parallel.data says, or in canonical mode when the environment names an algorithm that may give other
- * bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE on all ranks when one has other
- * data, or something else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
+ * bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE unless the model holds all of
+ * itself (lk_model_hold()), and on all ranks when one has other data, or something else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
  */
 LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out) LK_NODISCARD;
 
@@ -171,8 +171,8 @@ typedef struct lk_job lk_job;
  *
  * Collective over `comm`, the ranks that train together; NULL: this one alone.  Experiment and
  * communicator are borrowed.  The caller owns `*out`.  Errors: those of lk_dataset_open(),
- * lk_loader_new(), lk_model_build() and lk_trainer_new(), on all ranks; LK_ESTATE when a rank has
- * another experiment or other data than rank 0: all sets are compared as lk_trainer_new() does.
+ * lk_loader_new(), lk_model_build(), lk_model_hold() and lk_trainer_new(), on all ranks; LK_ESTATE when
+ * a rank has another experiment or other data than rank 0: all sets are compared as lk_trainer_new() does.
  */
 LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm,
                             lk_job **out) LK_NODISCARD;

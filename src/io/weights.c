@@ -40,6 +40,7 @@ static lk_status slab_add(const lk_slab *slab, weights *w)
 static lk_status weights_make(const lk_model *model, weights *w)
 {
     lk_slab *params = lk_model_params(model), *state = lk_model_state(model);
+    LK_CHECK(params, LK_ESTATE, "the model holds no parameters yet: call lk_model_hold() first");
     int64_t n = lk_layout_slices(lk_slab_layout(params)) + lk_layout_slices(lk_slab_layout(state));
     LK_TRY(lk_alloc_zero(&w->named, n, sizeof *w->named));
     LK_TRY(slab_add(params, w));

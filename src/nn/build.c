@@ -73,6 +73,44 @@ lk_status lk_build_data(lk_build *build, size_t bytes, void *out)
     return LK_OK;
 }
 
+lk_pieces lk_build_pieces(const lk_build *build)
+{
+    return build->net->spec.pieces;
+}
+
+/* Put the axis of a cut on its own: where it is a part of axis k, that becomes [before][n][behind]. */
+static lk_status cut_axes(const char *name, lk_shape shape, lk_cut cut, lk__owned *out)
+{
+    int64_t inner = 1, elements;
+    int k = shape.ndim - 1;
+    LK_CHECK(shape.ndim >= 1, LK_ESHAPE, "%s has no axes", name);
+    LK_TRY(lk_shape_count(shape, &elements));
+    out->axes = shape;
+    out->axis = -1;
+    if (cut.n <= 1 || elements == 0)
+        return LK_OK;
+    for (; k > 0 && inner * shape.dim[k] <= cut.inner; k--)
+        inner *= shape.dim[k];
+    int64_t behind = cut.inner / inner, before = shape.dim[k] / cut.n / (behind ? behind : 1);
+    LK_CHECK(behind * inner == cut.inner && before * cut.n * behind == shape.dim[k], LK_ESHAPE,
+             "%s %s is not [...][%lld][%lld]", name, lk_shape_text(shape).s, (long long)cut.n,
+             (long long)cut.inner);
+    int extra = (before > 1) + (behind > 1);
+    LK_CHECK(shape.ndim + extra <= LK_MAX_NDIM, LK_ESHAPE, "%s %s has too many axes to be cut",
+             name, lk_shape_text(shape).s);
+    lk_shape *axes = &out->axes;
+    axes->ndim = k;
+    if (before > 1)
+        axes->dim[axes->ndim++] = before;
+    out->axis = axes->ndim;
+    axes->dim[axes->ndim++] = cut.n;
+    if (behind > 1)
+        axes->dim[axes->ndim++] = behind;
+    while (++k < shape.ndim)
+        axes->dim[axes->ndim++] = shape.dim[k];
+    return LK_OK;
+}
+
 lk_status lk_build_param(lk_build *build, const lk_param *param)
 {
     lk__net *net = build->net;
@@ -84,22 +122,27 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
     LK_TRY(lk_choice_fill(param->init, net->arena, &start->init));
     start->fan_in = param->fan_in;
     start->fan_out = param->fan_out;
+    start->owned = (lk__owned){.layer = net->layer, .per_position = param->per_position};
+    LK_TRY(cut_axes(name, param->shape, param->cut, &start->owned));
     LK_TRY(lk_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
     net->n_params++;
     unit->n_params++;
     return LK_OK;
 }
 
-lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, double start,
-                         double rate)
+lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_cut cut,
+                         double start, double rate)
 {
     lk__net *net = build->net;
     lk_unit *unit = &net->unit[build->unit];
     const char *whole;
     LK_TRY(name_text(net, unit->name, ".", name, &whole));
     LK_TRY(lk__grow(&net->moving, &net->max_state, net->n_state + 1, sizeof *net->moving));
+    lk__moving *moving = &net->moving[net->n_state];
+    *moving = (lk__moving){.start = start, .rate = rate, .owned = {.layer = net->layer}};
+    LK_TRY(cut_axes(whole, shape, cut, &moving->owned));
     LK_TRY(lk_layout_add(net->state_layout, whole, net->spec.dtype, shape));
-    net->moving[net->n_state++] = (lk__moving){.start = start, .rate = rate};
+    net->n_state++;
     unit->n_state++;
     return LK_OK;
 }
@@ -147,6 +190,8 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_choices *layers
     for (int64_t i = 0; i < layers->n; i++) {
         LK_TRY(lk__grow(&net->unit, &net->max_units, net->n_units + 1, sizeof *net->unit));
         int64_t number = numbers[i] = net->n_units++;
+        if (depth == 0)
+            net->layer = i;
         lk_unit *unit = &net->unit[number];
         *unit = (lk_unit){.layer = (const lk_layer *)(const void *)layers->item[i].entry,
                           .param = net->n_params,

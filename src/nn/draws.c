@@ -22,23 +22,24 @@ static lk_status block(lk_rng stream, int64_t first, int64_t n, double *out)
     return LK_OK;
 }
 
-lk_status lk__draw_normal(lk_rng stream, int64_t n, double *out)
+lk_status lk__draw_normal(lk_rng stream, lk_range range, double *out)
 {
-    for (int64_t i = 0; i < n; i += BLOCK)
-        LK_TRY(block(stream, i, n - i < BLOCK ? n - i : BLOCK, out + i));
+    for (int64_t i = 0; i < range.n; i += BLOCK)
+        LK_TRY(block(stream, range.first + i, range.n - i < BLOCK ? range.n - i : BLOCK, out + i));
     return LK_OK;
 }
 
 lk_status lk__draw_scaled(const lk_init_call *call, bool normal, double scale)
 {
     if (normal) {
-        LK_TRY(lk__draw_normal(call->stream, call->count, call->out));
-        for (int64_t i = 0; i < call->count; i++)
+        LK_TRY(lk__draw_normal(call->stream, call->elements, call->out));
+        for (int64_t i = 0; i < call->elements.n; i++)
             call->out[i] *= scale;
         return LK_OK;
     }
-    LK_TRY(lk_rng_uniform_f64(call->stream, (lk_rng_at){0}, call->count, call->out));
-    for (int64_t i = 0; i < call->count; i++)
+    LK_TRY(lk_rng_uniform_f64(call->stream, (lk_rng_at){.element = call->elements.first},
+                              call->elements.n, call->out));
+    for (int64_t i = 0; i < call->elements.n; i++)
         call->out[i] = scale * (2 * call->out[i] - 1);
     return LK_OK;
 }

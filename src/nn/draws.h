@@ -4,9 +4,9 @@
 
 #include <lockstep/nn.h>
 
-/** out[i] = a draw from the normal distribution: sqrt(-2 log u) cos(2 pi v), where u in (0, 1] and v
- * in [0, 1) are draws 2 i and 2 i + 1 of the stream.  Errors: LK_ENOMEM. */
-lk_status lk__draw_normal(lk_rng stream, int64_t n, double *out) LK_NODISCARD;
+/** Draw number i of the normal distribution, for each i of the range: sqrt(-2 log u) cos(2 pi v), where
+ * u in (0, 1] and v in [0, 1) are draws 2 i and 2 i + 1 of the stream.  Errors: LK_ENOMEM. */
+lk_status lk__draw_normal(lk_rng stream, lk_range range, double *out) LK_NODISCARD;
 
 /** out[i] = uniform in [-scale, scale), or normal times scale. */
 lk_status lk__draw_scaled(const lk_init_call *call, bool normal, double scale) LK_NODISCARD;

@@ -131,7 +131,7 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
 {
     *out = LK_NO_VAR;
     LK_CHECK(model && pass && pass->tape, LK_EINVAL, "model, pass or tape is NULL");
-    LK_CHECK(model->net, LK_ESTATE, "the model is not built");
+    LK_TRY(lk__model_check_whole(model));
     LK_CHECK(!pass->sums || pass->sums->model == model, LK_EINVAL,
              "the sums belong to another model");
     lk_io in = model->net->spec.in;

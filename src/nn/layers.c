@@ -20,12 +20,22 @@ lk_status lk__build_check(const lk_build *build, lk_io in, int ndim)
 
 extern const lk_init lk_init_constant;
 
-lk_status lk__build_constant(lk_build *build, const char *name, lk_shape shape, bool one)
+lk_status lk__build_constant(lk_build *build, lk_param param, bool one)
 {
     static double values[] = {0, 1}; /* options of the initial value, which are never written */
     lk_choice init = {.entry = &lk_init_constant.entry, .options = &values[one]};
-    LK_TRY(lk_build_param(build, &(lk_param){.name = name, .shape = shape, .init = &init}));
+    param.init = &init;
+    LK_TRY(lk_build_param(build, &param));
     return LK_OK;
+}
+
+bool lk__groups_cut(const lk_build *build, int64_t groups, int64_t filters, int64_t channels)
+{
+    lk_pieces p = lk_build_pieces(build);
+    int64_t out = lk_block_size(filters, p.blocks, p.least_block), out_each = filters / groups;
+    int64_t in = lk_block_size(channels, p.blocks, p.least_block), in_each = channels / groups;
+    return groups == 1 || (out % out_each == 0 && in % in_each == 0 && in_each > 0 &&
+                           out / out_each == in / in_each);
 }
 
 lk_status lk__option_spread(const char *name, const lk_option_ints *list, int n, int64_t usual,

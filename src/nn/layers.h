@@ -10,9 +10,12 @@ lk_status lk__build_same(lk_build *build, const void *options, lk_io in, lk_io *
 /** Fail unless the input has the dtype of the parameters and at least `ndim` axes. */
 lk_status lk__build_check(const lk_build *build, lk_io in, int ndim) LK_NODISCARD;
 
-/** Declare a parameter that begins with 0 or 1 everywhere. */
-lk_status lk__build_constant(lk_build *build, const char *name, lk_shape shape,
-                             bool one) LK_NODISCARD;
+/** Declare a parameter of this name, shape and cut that begins with 0 or 1 everywhere. */
+lk_status lk__build_constant(lk_build *build, lk_param param, bool one) LK_NODISCARD;
+
+/** Whether filters and channels of `groups` groups can be cut into blocks: each block has whole groups,
+ * the same on both sides. */
+bool lk__groups_cut(const lk_build *build, int64_t groups, int64_t filters, int64_t channels);
 
 /** Spread an option of one number, or one for each of `n` axes, over these; `usual` if not given. */
 lk_status lk__option_spread(const char *name, const lk_option_ints *list, int n, int64_t usual,

@@ -48,10 +48,8 @@ lk_status lk_model_add_choice(lk_model *model, const lk_choice *layer)
     return LK_OK;
 }
 
-void lk__net_free(lk__net *net)
+void lk__net_drop(lk__net *net)
 {
-    if (!net)
-        return;
     if (net->home) { /* the slab elsewhere is not the model's */
         lk__tensors_free(net->home_param, net->n_params);
         net->params = net->home;
@@ -60,6 +58,15 @@ void lk__net_free(lk__net *net)
     lk__tensors_free(net->state_of, net->n_state);
     lk_slab_free(net->params);
     lk_slab_free(net->state);
+    net->param = net->home_param = net->state_of = NULL;
+    net->params = net->home = net->state = NULL;
+}
+
+void lk__net_free(lk__net *net)
+{
+    if (!net)
+        return;
+    lk__net_drop(net);
     lk_layout_free(net->params_layout);
     lk_layout_free(net->state_layout);
     lk_free(net->unit);
@@ -70,17 +77,21 @@ void lk__net_free(lk__net *net)
     lk_free(net);
 }
 
+enum { LEAST_BLOCK = 32 };
+
 static lk_status net_new(const lk_model *model, const lk_model_spec *spec, lk__net **out)
 {
     lk_status st;
     lk__net *net = NULL;
     LK_TRY(lk_alloc_zero(&net, 1, sizeof *net));
     net->spec = *spec;
+    lk_pieces *p = &net->spec.pieces;
+    p->blocks = p->blocks > 0 ? p->blocks : 1;
+    p->least_block = p->least_block > 0 ? p->least_block : LEAST_BLOCK;
     LK_TRY_TO(fail, lk_arena_new(&net->arena));
     LK_TRY_TO(fail, lk_layout_new(&net->params_layout));
     LK_TRY_TO(fail, lk_layout_new(&net->state_layout));
     LK_TRY_TO(fail, lk__net_build(model, net));
-    LK_TRY_TO(fail, lk__net_fill(net));
     *out = net;
     return LK_OK;
 fail:
@@ -109,6 +120,46 @@ lk_status lk_model_build(lk_model *model, const lk_model_spec *spec)
     return LK_OK;
 }
 
+lk_status lk_model_hold(lk_model *model, const lk_holding *holding)
+{
+    LK_FP_GUARD();
+    LK_CHECK(model, LK_EINVAL, "model is NULL");
+    LK_CHECK(model->net, LK_ESTATE, "the model is not built: call lk_model_build() first");
+    LK_CHECK(!model->net->params, LK_ESTATE, "the model already holds its parameters");
+    lk_status st = lk__net_hold(model->net, holding);
+    if (st != LK_OK) {
+        lk__net_drop(model->net);
+        LK_TRY(st);
+    }
+    return LK_OK;
+}
+
+lk_status lk__model_check_held(const lk_model *model)
+{
+    LK_CHECK(model && model->net, LK_ESTATE, "the model is not built");
+    LK_CHECK(model->net->params, LK_ESTATE,
+             "the model holds no parameters yet: call lk_model_hold(model, NULL) after "
+             "lk_model_build()");
+    return LK_OK;
+}
+
+lk_status lk__model_check_whole(const lk_model *model)
+{
+    lk_slab_slice part = {.name = NULL};
+    LK_TRY(lk__model_check_held(model));
+    const lk__net *net = model->net;
+    bool whole = lk_layout_is_whole(lk_slab_layout(net->params), &part) &&
+                 lk_layout_is_whole(lk_slab_layout(net->state), &part);
+    if (whole)
+        return LK_OK;
+    int layer = (int)(strrchr(part.name, '.') - part.name);
+    return LK_RAISE(LK_ESTATE,
+                    "layer %.*s: of %s %s%s the model holds %s only; a pass needs all of it: "
+                    "lk_model_hold(model, NULL)",
+                    layer, part.name, part.name, lk_dtype_name(part.dtype),
+                    lk_shape_text(part.shape).s, lk_slab_slice_text(&part).s);
+}
+
 int64_t lk_model_indices(const lk_model *model)
 {
     for (int64_t i = 0; i < model->n_layers; i++) {
@@ -128,6 +179,11 @@ lk_io lk_model_out(const lk_model *model)
     return model->net->out;
 }
 
+const lk_layout *lk_model_layout(const lk_model *model)
+{
+    return model->net->params_layout;
+}
+
 lk_slab *lk_model_params(const lk_model *model)
 {
     return model->net->params;
@@ -136,9 +192,10 @@ lk_slab *lk_model_params(const lk_model *model)
 lk_status lk_model_place(lk_model *model, lk_slab *slab)
 {
     lk_tensor **param = NULL;
-    LK_CHECK(model && model->net && slab, LK_EINVAL, "slab is NULL, or the model is not built");
+    LK_CHECK(slab, LK_EINVAL, "slab is NULL");
+    LK_TRY(lk__model_check_held(model));
     lk__net *net = model->net;
-    LK_CHECK(lk_slab_layout(slab) == net->params_layout, LK_EINVAL,
+    LK_CHECK(lk_slab_layout(slab) == lk_slab_layout(net->params), LK_EINVAL,
              "the slab is not of the layout of the model's parameters");
     LK_CHECK(!net->home, LK_ESTATE, "the parameters already live elsewhere");
     LK_TRY(lk__slab_tensors(slab, 0, net->n_params, &param));
@@ -155,7 +212,7 @@ void lk_model_home(lk_model *model)
     if (!net || !net->home)
         return;
     memcpy(lk_slab_data(net->home), lk_slab_data(net->params),
-           (size_t)lk_layout_bytes(net->params_layout));
+           (size_t)lk_layout_bytes(lk_slab_layout(net->home)));
     lk__tensors_free(net->param, net->n_params);
     net->params = net->home;
     net->param = net->home_param;
@@ -193,8 +250,11 @@ lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out)
                           .depth = unit->depth,
                           .in = unit->in,
                           .out = unit->out};
-    for (int k = 0; k < unit->n_params; k++)
-        out->params += lk_tensor_count(model->net->param[unit->param + k]);
+    for (int k = 0; k < unit->n_params; k++) {
+        lk_slab_slice slice;
+        LK_TRY(lk_layout_get(model->net->params_layout, unit->param + k, &slice));
+        out->params += slice.count;
+    }
     return LK_OK;
 }
 

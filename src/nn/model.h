@@ -14,19 +14,29 @@ typedef struct lk__list {
     int64_t *unit; /* numbers of the units; in the arena */
 } lk__list;
 
+/* What a layer works on, and so who holds which part of it. */
+typedef struct lk__owned {
+    int64_t layer; /* number in the model's list; of a layer within one, that one's */
+    bool per_position;
+    lk_shape axes; /* the tensor with the axis of its cut on its own */
+    int axis;      /* the one that is cut; -1: none */
+} lk__owned;
+
 /* How a parameter begins. */
 typedef struct lk__start {
     lk_choice init;
     int64_t fan_in, fan_out;
+    lk__owned owned;
 } lk__start;
 
 /* How a state begins, and moves. */
 typedef struct lk__moving {
     double start, rate;
     bool once; /* observed once in a batch, not once in each piece */
+    lk__owned owned;
 } lk__moving;
 
-/* What building makes: shapes, names, and memory. */
+/* What building makes, shapes and names, and what holding makes of it, memory. */
 typedef struct lk__net {
     lk_arena *arena; /* names, data of layers, lists */
     lk_model_spec spec;
@@ -39,10 +49,11 @@ typedef struct lk__net {
     lk__list *list; /* the model's is number 0 */
     lk__start *start;
     lk__moving *moving;
-    lk_layout *params_layout, *state_layout;
-    lk_slab *params, *state;
-    lk_tensor **param; /* the slices as tensors */
-    lk_slab *home;     /* where the parameters lived before lk_model_place(); NULL: they still do */
+    int64_t layer;                           /* of the model's list: the one that is being built */
+    lk_layout *params_layout, *state_layout; /* of the whole model */
+    lk_slab *params, *state;                 /* what is held; NULL: nothing */
+    lk_tensor **param;                       /* the slices as tensors */
+    lk_slab *home; /* where the parameters lived before lk_model_place(); NULL: they still do */
     lk_tensor **home_param;
     lk_tensor **state_of;
 } lk__net;
@@ -80,8 +91,17 @@ struct lk__run {
 /** Build all layers of the model into `net`. */
 lk_status lk__net_build(const lk_model *model, lk__net *net) LK_NODISCARD;
 
-/** Make the slabs of a net whose layers are built, and fill them. */
-lk_status lk__net_fill(lk__net *net) LK_NODISCARD;
+/** Make the slabs of what is held of a net whose layers are built, and fill them. */
+lk_status lk__net_hold(lk__net *net, const lk_holding *holding) LK_NODISCARD;
+
+/** Free what is held. */
+void lk__net_drop(lk__net *net);
+
+/** Fail unless the model is built and holds something. */
+lk_status lk__model_check_held(const lk_model *model) LK_NODISCARD;
+
+/** Fail unless the model is built and holds all of itself. */
+lk_status lk__model_check_whole(const lk_model *model) LK_NODISCARD;
 
 /** NULL is allowed. */
 void lk__net_free(lk__net *net);

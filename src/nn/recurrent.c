@@ -14,7 +14,8 @@ static lk_status recurrent_param(lk_build *build, const char *name, int64_t rows
                                              .shape = LK_SHAPE(rows, columns),
                                              .init = init,
                                              .fan_in = rows,
-                                             .fan_out = columns / gates}));
+                                             .fan_out = columns / gates,
+                                             .cut = {columns / gates, 1}}));
     return LK_OK;
 }
 
@@ -28,7 +29,8 @@ lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, l
     int64_t times = in.shape.dim[0], wide = gates * o->units;
     LK_TRY(recurrent_param(build, "weight", in.shape.dim[1], wide, &o->init, gates));
     LK_TRY(recurrent_param(build, "recurrent", o->units, wide, &o->recurrent_init, gates));
-    LK_TRY(lk__build_constant(build, "bias", LK_SHAPE(wide), false));
+    LK_TRY(lk__build_constant(
+        build, (lk_param){.name = "bias", .shape = LK_SHAPE(wide), .cut = {o->units, 1}}, false));
     LK_CHECK(times < INT64_C(1) << 24, LK_ESHAPE, "%lld times", (long long)times);
     LK_TRY(lk_build_data(build, (size_t)times * sizeof *time, &time));
     *out = (lk_io){in.dtype, o->output == 1 ? LK_SHAPE(times, o->units) : LK_SHAPE(o->units)};

@@ -8,20 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The layout: parameters, observed states, the loss. */
-static lk_status sums_layout(const lk__net *net, lk_layout *layout)
+/* Slices as those of `slab`, with what it holds of each. */
+static lk_status slices_like(const lk_slab *slab, const char *prefix, lk_layout *layout)
 {
     lk_slab_slice slice;
     char name[320];
-    for (int64_t i = 0; i < net->n_params; i++) {
-        LK_TRY(lk_layout_get(net->params_layout, i, &slice));
-        LK_TRY(lk_layout_add(layout, slice.name, slice.dtype, slice.shape));
+    for (int64_t i = 0; i < lk_layout_slices(lk_slab_layout(slab)); i++) {
+        LK_TRY(lk_layout_get(lk_slab_layout(slab), i, &slice));
+        snprintf(name, sizeof name, "%s%s", prefix, slice.name);
+        LK_TRY(lk_layout_add_box(layout, name, slice.dtype, slice.shape, slice.box_of, &slice.box));
     }
-    for (int64_t i = 0; i < net->n_state; i++) {
-        LK_TRY(lk_layout_get(net->state_layout, i, &slice));
-        snprintf(name, sizeof name, "observed.%s", slice.name);
-        LK_TRY(lk_layout_add(layout, name, slice.dtype, slice.shape));
-    }
+    return LK_OK;
+}
+
+/* The layout: parameters, observed states, the loss. */
+static lk_status sums_layout(const lk__net *net, lk_layout *layout)
+{
+    LK_TRY(slices_like(net->params, "", layout));
+    LK_TRY(slices_like(net->state, "observed.", layout));
     LK_TRY(lk_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
     return LK_OK;
 }
@@ -52,7 +56,7 @@ static lk_status sums_new(const lk_model *model, void *memory, lk_sums **out)
     lk_sums *sums = NULL;
     lk_layout *layout = NULL;
     *out = NULL;
-    LK_CHECK(model && model->net, LK_ESTATE, "the model is not built");
+    LK_TRY(lk__model_check_held(model));
     LK_TRY(lk_alloc_zero(&sums, 1, sizeof *sums));
     sums->model = model;
     lk_status st = lk_layout_new(&layout);
@@ -83,12 +87,10 @@ lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out)
 int64_t lk_sums_bytes(const lk_model *model)
 {
     const lk__net *net = model->net;
-    int64_t bytes = lk_layout_bytes(net->params_layout) + LK_ALIGN;
-    for (int64_t i = 0; i < net->n_state; i++) {
-        int64_t own = lk_tensor_count(net->state_of[i]) * (int64_t)lk_dtype_size(net->spec.dtype);
-        bytes += (own + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
-    }
-    return bytes;
+    if (!net->params)
+        return 0;
+    return lk_layout_bytes(lk_slab_layout(net->params)) +
+           lk_layout_bytes(lk_slab_layout(net->state)) + LK_ALIGN;
 }
 
 void lk_sums_free(lk_sums *sums)
@@ -113,7 +115,7 @@ void lk_sums_clear(lk_sums *sums)
 
 void lk_sums_begin(lk_sums *sums)
 {
-    int64_t gradients = lk_layout_bytes(sums->model->net->params_layout);
+    int64_t gradients = lk_layout_bytes(lk_slab_layout(sums->model->net->params));
     memset((char *)lk_slab_data(sums->slab) + gradients, 0,
            (size_t)(lk_sums_bytes(sums->model) - gradients));
     sums->unset = true;

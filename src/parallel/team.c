@@ -78,6 +78,8 @@ lk_status lk_team_new(const lk_team_spec *spec, lk_team **out)
     *out = NULL;
     LK_CHECK(spec && spec->model && spec->pieces >= 1, LK_EINVAL,
              "no model is given, or no pieces");
+    LK_CHECK(lk_model_params(spec->model), LK_ESTATE,
+             "the model holds no parameters yet: call lk_model_hold() first");
     if (!spec->fast)
         LK_TRY(lk__agree_bits(spec->comm));
     LK_TRY(lk__agree_alloc(spec->comm, &t, sizeof *t));

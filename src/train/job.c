@@ -74,6 +74,7 @@ static lk_status model_build(lk_job *job)
     LK_TRY(lk_model_build(
         job->model,
         &(lk_model_spec){.in = {field.dtype, field.shape}, .dtype = e->dtype, .seed = e->seed}));
+    LK_TRY(lk_model_hold(job->model, NULL));
     return LK_OK;
 }
 

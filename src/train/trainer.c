@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/fpenv.h"
+#include "nn/model.h"
 
 #include <string.h>
 
@@ -171,6 +172,7 @@ static lk_status share(lk_trainer *t)
 /* What each rank does for itself. */
 static lk_status own_make(lk_trainer *t)
 {
+    LK_TRY(lk__model_check_whole(t->spec.model));
     lk_dtype dtype = lk_model_out(t->spec.model).dtype;
     LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(parts_check(t));

@@ -45,6 +45,7 @@ static void build(const small_trainer *s, int64_t seed)
 {
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(SMALL_FEATURES)}, .seed = seed};
     ASSERT_OK(lk_model_build(s->model, &spec));
+    ASSERT_OK(lk_model_hold(s->model, NULL));
 }
 
 static bool is_last(const lk_comm *comm)
@@ -183,6 +184,7 @@ static void a_set_is_compared_once(lk_comm *comm)
     begin(&s, comm);
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(1)}};
     ASSERT_OK(lk_model_build(s.model, &spec));
+    ASSERT_OK(lk_model_hold(s.model, NULL));
     lk_loader_free(s.loader);
     lk_dataset_free(s.set);
     ASSERT_OK(lk_dataset_new(&info, count_row, NULL, &reads, &s.set));

@@ -12,7 +12,7 @@ static const lk_option options[] = {{"value", LK_OPTION_REAL, offsetof(constant_
 static lk_status constant_fill(const lk_init_call *call)
 {
     const constant_options *o = call->options;
-    for (int64_t i = 0; i < call->count; i++)
+    for (int64_t i = 0; i < call->elements.n; i++)
         call->out[i] = o->value;
     return LK_OK;
 }

@@ -16,7 +16,7 @@ static lk_status normal_fill(const lk_init_call *call)
 {
     const normal_options *o = call->options;
     LK_TRY(lk__draw_scaled(call, true, o->deviation));
-    for (int64_t i = 0; i < call->count; i++)
+    for (int64_t i = 0; i < call->elements.n; i++)
         call->out[i] += o->mean;
     return LK_OK;
 }

@@ -16,8 +16,9 @@ static lk_status uniform_fill(const lk_init_call *call)
 {
     const uniform_options *o = call->options;
     LK_CHECK(o->low <= o->high, LK_EINVAL, "uniform: low %g is above high %g", o->low, o->high);
-    LK_TRY(lk_rng_uniform_f64(call->stream, (lk_rng_at){0}, call->count, call->out));
-    for (int64_t i = 0; i < call->count; i++)
+    LK_TRY(lk_rng_uniform_f64(call->stream, (lk_rng_at){.element = call->elements.first},
+                              call->elements.n, call->out));
+    for (int64_t i = 0; i < call->elements.n; i++)
         call->out[i] = o->low + (o->high - o->low) * call->out[i];
     return LK_OK;
 }

@@ -35,10 +35,14 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     const norm_options *o = opt;
     LK_TRY(lk__build_check(build, in, 1));
     int64_t channels = in.shape.dim[in.shape.ndim - 1];
-    LK_TRY(lk__build_constant(build, "gamma", LK_SHAPE(channels), true));
-    LK_TRY(lk__build_constant(build, "beta", LK_SHAPE(channels), false));
-    LK_TRY(lk_build_state(build, "mean", LK_SHAPE(channels), 0, o->momentum));
-    LK_TRY(lk_build_state(build, "variance", LK_SHAPE(channels), 1, o->momentum));
+    lk_shape shape = LK_SHAPE(channels);
+    lk_cut cut = {channels, 1};
+    LK_TRY(
+        lk__build_constant(build, (lk_param){.name = "gamma", .shape = shape, .cut = cut}, true));
+    LK_TRY(
+        lk__build_constant(build, (lk_param){.name = "beta", .shape = shape, .cut = cut}, false));
+    LK_TRY(lk_build_state(build, "mean", shape, cut, 0, o->momentum));
+    LK_TRY(lk_build_state(build, "variance", shape, cut, 1, o->momentum));
     if (o->statistics == BATCH)
         lk_build_meets(build);
     *out = in;

@@ -59,13 +59,16 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     weight.shape.dim[w.ndim + 1] = out->shape.dim[w.ndim] = o->filters;
     weight.fan_in = taps * (channels / o->groups);
     weight.fan_out = taps * (o->filters / o->groups);
+    if (lk__groups_cut(build, o->groups, o->filters, channels))
+        weight.cut = (lk_cut){o->filters, 1};
     LK_TRY(lk_build_param(build, &weight));
     if (o->bias)
         LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
                                                  .shape = LK_SHAPE(o->filters),
                                                  .init = &o->bias_init,
                                                  .fan_in = weight.fan_in,
-                                                 .fan_out = weight.fan_out}));
+                                                 .fan_out = weight.fan_out,
+                                                 .cut = weight.cut}));
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     lk__window_conv(&w, o->groups, attr);
     LK_TRY(lk__layer_algorithm(o->algorithm, w.ndim, w.kernel, attr));

@@ -89,13 +89,17 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_io in, lk_
     out->shape.dim[n] = o->filters;
     weight.fan_in = taps * (channels / o->groups);
     weight.fan_out = taps * (o->filters / o->groups);
+    bool cut = lk__groups_cut(build, o->groups, o->filters, channels);
+    if (cut)
+        weight.cut = o->groups == 1 ? (lk_cut){o->filters, channels} : (lk_cut){channels, 1};
     LK_TRY(lk_build_param(build, &weight));
     if (o->bias)
         LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
                                                  .shape = LK_SHAPE(o->filters),
                                                  .init = &o->bias_init,
                                                  .fan_in = weight.fan_in,
-                                                 .fan_out = weight.fan_out}));
+                                                 .fan_out = weight.fan_out,
+                                                 .cut = {cut ? o->filters : 0, 1}}));
     return LK_OK;
 }
 

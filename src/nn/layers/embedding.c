@@ -26,7 +26,8 @@ static lk_status embedding_build(lk_build *build, const void *opt, lk_io in, lk_
                                              .shape = LK_SHAPE(o->rows, o->units),
                                              .init = &o->init,
                                              .fan_in = o->rows,
-                                             .fan_out = o->units}));
+                                             .fan_out = o->units,
+                                             .cut = {o->units, 1}}));
     *out = (lk_io){lk_build_dtype(build), in.shape};
     out->shape.dim[out->shape.ndim++] = o->units;
     return LK_OK;

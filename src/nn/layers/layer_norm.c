@@ -20,8 +20,11 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     LK_TRY(lk__build_check(build, in, (int)o->axes));
     for (int i = 0; i < shape.ndim; i++)
         shape.dim[i] = in.shape.dim[in.shape.ndim - shape.ndim + i];
-    LK_TRY(lk__build_constant(build, "gamma", shape, true));
-    LK_TRY(lk__build_constant(build, "beta", shape, false));
+    lk_param gamma = {.name = "gamma", .shape = shape, .per_position = shape.ndim > 1},
+             beta = gamma;
+    beta.name = "beta";
+    LK_TRY(lk__build_constant(build, gamma, true));
+    LK_TRY(lk__build_constant(build, beta, false));
     *out = in;
     return LK_OK;
 }

@@ -29,13 +29,15 @@ static lk_status linear_build(lk_build *build, const void *opt, lk_io in, lk_io 
                                              .shape = LK_SHAPE(n, o->units),
                                              .init = &o->init,
                                              .fan_in = n,
-                                             .fan_out = o->units}));
+                                             .fan_out = o->units,
+                                             .cut = {o->units, 1}}));
     if (o->bias)
         LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
                                                  .shape = LK_SHAPE(o->units),
                                                  .init = &o->bias_init,
                                                  .fan_in = n,
-                                                 .fan_out = o->units}));
+                                                 .fan_out = o->units,
+                                                 .cut = {o->units, 1}}));
     *out = in;
     out->shape.dim[in.shape.ndim - 1] = o->units;
     return LK_OK;

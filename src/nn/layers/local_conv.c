@@ -45,6 +45,8 @@ static lk_status local_build(lk_build *build, const void *opt, lk_io in, lk_io *
     weight.shape.dim[weight.shape.ndim - 1] = out->shape.dim[w.ndim] = o->filters;
     weight.fan_in = taps * channels;
     weight.fan_out = taps * o->filters;
+    weight.cut = (lk_cut){o->filters, 1};
+    weight.per_position = true;
     LK_TRY(lk_build_param(build, &weight));
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     lk__window_conv(&w, 1, attr);

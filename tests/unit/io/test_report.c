@@ -76,6 +76,7 @@ static void all_that_is_given_is_shown(void)
     ASSERT_OK(lk_model_add(m, "linear", "units=3"));
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(30)}, .seed = 1};
     ASSERT_OK(lk_model_build(m, &spec));
+    ASSERT_OK(lk_model_hold(m, NULL));
     lk_report report = {.title = "a title",
                         .subtitle = "a subtitle",
                         .headline = headline,

@@ -15,6 +15,7 @@ static lk_model *model_make(const char *name, int units, lk_dtype dtype, int64_t
     ASSERT_OK(lk_model_add(m, "linear", options));
     lk_model_spec spec = {.in = {dtype, LK_SHAPE(4)}, .dtype = dtype, .seed = seed};
     ASSERT_OK(lk_model_build(m, &spec));
+    ASSERT_OK(lk_model_hold(m, NULL));
     return m;
 }
 

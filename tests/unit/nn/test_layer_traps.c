@@ -50,6 +50,7 @@ static void layer_run(const lk_layer *layer, const lk_layer_sample *s, lk_dtype 
     ASSERT_OK(lk_model_add(model, name, s->options));
     lk_model_spec spec = {.in = {s->below ? LK_I64 : dtype, s->shape}, .dtype = dtype, .seed = 7};
     TRAPPING(lk_model_build(model, &spec), TRAPS_HOW ", built", TRAPS_HOW_OF(name, dtype, sort));
+    TRAPPING(lk_model_hold(model, NULL), TRAPS_HOW ", held", TRAPS_HOW_OF(name, dtype, sort));
     ASSERT_OK(lk_sums_new(model, &sums));
     if (!s->below)
         ASSERT_OK(lk_tensor_zeros(dtype, lk_tensor_shape(x), &dx));

@@ -49,6 +49,7 @@ static struct bench bench_new(const lk_layer *layer, const lk_layer_sample *s, l
     lk_model_spec spec = {
         .in = {s->below ? LK_I64 : dtype, s->shape}, .dtype = dtype, .seed = SEED};
     ASSERT_OK(lk_model_build(b.model, &spec));
+    ASSERT_OK(lk_model_hold(b.model, NULL));
     ASSERT_OK(lk_sums_new(b.model, &b.sums));
     b.x = drawn(dtype, s->shape, s->below, "x");
     if (!s->below)

@@ -35,6 +35,7 @@ static void layers_and_parameters_have_names(void)
                                         "linear1.bias"};
     lk_model *m = convnet();
     ASSERT_OK(lk_model_build(m, &image));
+    ASSERT_OK(lk_model_hold(m, NULL));
     lk_layout *layout = lk_slab_layout(lk_model_params(m));
     ASSERT_EQ(lk_layout_slices(layout), 10);
     for (int i = 0; i < 10; i++) {
@@ -60,11 +61,13 @@ static void initial_values_depend_on_seed_and_name_alone(void)
     lk_model *a = convnet(), *b = NULL;
     lk_tensor *w[2] = {NULL};
     ASSERT_OK(lk_model_build(a, &image));
+    ASSERT_OK(lk_model_hold(a, NULL));
     ASSERT_OK(lk_model_new(&b));
     ASSERT_OK(lk_model_add(b, "flatten", NULL));
     ASSERT_OK(lk_model_add(b, "linear", "units=3"));
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(24)}, .seed = 5};
     ASSERT_OK(lk_model_build(b, &spec));
+    ASSERT_OK(lk_model_hold(b, NULL));
     ASSERT_OK(lk_slab_find(lk_model_params(a), "linear1.weight", &w[0]));
     ASSERT_OK(lk_slab_find(lk_model_params(b), "linear1.weight", &w[1]));
     ASSERT_TRUE(lk_tensor_equal(w[0], w[1]));
@@ -83,6 +86,7 @@ static void moments(const char *init, double *mean, double *variance, double *la
     snprintf(options, sizeof options, "units=256 bias=false init=%s", init);
     ASSERT_OK(lk_model_add(m, "linear", options));
     ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F64, LK_SHAPE(64)}, .dtype = LK_F64}));
+    ASSERT_OK(lk_model_hold(m, NULL));
     const double *w = lk_slab_data(lk_model_params(m));
     int64_t n = 64 * 256;
     *mean = *variance = *largest = 0;
@@ -124,6 +128,7 @@ static void expect_moved(const char *options, float seen)
     ASSERT_OK(lk_model_new(&m));
     ASSERT_OK(lk_model_add(m, "batch_norm", options));
     ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(1)}}));
+    ASSERT_OK(lk_model_hold(m, NULL));
     ASSERT_OK(lk_sums_new(m, &sums));
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_piece(tape, 2));
@@ -155,6 +160,7 @@ static void what_does_not_fit_is_refused_by_name(void)
     lk_model_spec small = {.in = {LK_F32, LK_SHAPE(1, 1, 1)}};
     ASSERT_FAILS(lk_model_build(m, &small), LK_ESHAPE, "layer maxpool1 of f32[1,1,4]");
     ASSERT_OK(lk_model_build(m, &image));
+    ASSERT_OK(lk_model_hold(m, NULL));
     ASSERT_FAILS(lk_model_build(m, &image), LK_ESTATE, "already built");
     ASSERT_FAILS(lk_model_add(m, "relu", NULL), LK_ESTATE, "is built");
     ASSERT_FAILS(lk_model_add(m, "rleu", NULL), LK_EINVAL, "relu");
@@ -221,6 +227,7 @@ static lk_status build_and_run(void)
     LK_TRY_TO(done, lk_model_add(m, "batch_norm", NULL));
     LK_TRY_TO(done, lk_model_add(m, "residual", "layers=layer_norm,relu"));
     LK_TRY_TO(done, lk_model_build(m, &image));
+    LK_TRY_TO(done, lk_model_hold(m, NULL));
     LK_TRY_TO(done, lk_sums_new(m, &sums));
 done:
     lk_sums_free(sums);

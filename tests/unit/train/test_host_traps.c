@@ -106,6 +106,7 @@ static lk_status training_make(struct training *t, const char *loss, const char 
     LK_TRY(lk_model_add(t->model, "linear", classes ? "units=2" : "units=6"));
     lk_field x = lk_loader_field(t->loader, 0);
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
+    LK_TRY(lk_model_hold(t->model, NULL));
     spec.metrics = (lk_choices){n, metric};
     spec.model = t->model;
     spec.train = t->loader;

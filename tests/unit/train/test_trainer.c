@@ -43,6 +43,7 @@ static lk_status training_make(struct training *t, const char *layer, const char
     LK_TRY(lk_model_add(t->model, "linear", "units=2"));
     lk_field x = lk_loader_field(t->loader, 0);
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
+    LK_TRY(lk_model_hold(t->model, NULL));
     LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = t->model,
                                              .loss = loss,
                                              .metrics = {1, &metric},

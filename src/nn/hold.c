@@ -1,0 +1,202 @@
+/* What a model holds: the boxes of its parameters and state, and what they begin with. */
+#include "nn/model.h"
+
+#include <string.h>
+
+void lk__tensors_free(lk_tensor **tensor, int64_t n)
+{
+    for (int64_t i = 0; tensor && i < n; i++)
+        lk_tensor_free(tensor[i]);
+    lk_free(tensor);
+}
+
+lk_status lk__slab_tensors(const lk_slab *slab, int64_t first, int64_t n, lk_tensor ***out)
+{
+    lk_status st;
+    lk_tensor **tensor = NULL;
+    *out = NULL;
+    LK_TRY(lk_alloc_zero(&tensor, n, sizeof *tensor));
+    for (int64_t i = 0; i < n; i++)
+        LK_TRY_TO(fail, lk_slab_tensor(slab, first + i, &tensor[i]));
+    *out = tensor;
+    return LK_OK;
+fail:
+    lk__tensors_free(tensor, n);
+    return st;
+}
+
+/* ---- which part ---- */
+
+static lk_status range_check(const char *what, lk_range *range, int64_t there)
+{
+    if (range->first == 0 && range->n == 0)
+        range->n = there;
+    LK_CHECK(range->first >= 0 && range->n > 0 && range->n <= there &&
+                 range->first <= there - range->n,
+             LK_EINVAL, "%s %lld to %lld are to be held, of a model of %lld", what,
+             (long long)range->first, (long long)range->first + range->n - 1, (long long)there);
+    return LK_OK;
+}
+
+static lk_status holding_fill(const lk__net *net, lk_holding *holding)
+{
+    LK_TRY(range_check("layers", &holding->layers, net->list[0].n));
+    LK_TRY(range_check("blocks", &holding->blocks, net->spec.pieces.blocks));
+    for (int i = 0; i < 3; i++) {
+        int64_t tiles = net->spec.pieces.tile[i] > 0 ? net->spec.pieces.tile[i] : 1;
+        LK_TRY(range_check("tiles", &holding->tiles[i], tiles));
+        LK_CHECK(
+            holding->tiles[i].n == tiles, LK_ENOTSUP,
+            "tiles %lld to %lld of %lld along axis %d are to be held: a part of the tiles cannot "
+            "be held yet",
+            (long long)holding->tiles[i].first,
+            (long long)holding->tiles[i].first + holding->tiles[i].n - 1, (long long)tiles, i);
+    }
+    return LK_OK;
+}
+
+/* The box of a tensor that is held, of the shape owned->axes; an axis of one block is not cut. */
+static lk_box box_of(const lk__net *net, const lk__owned *owned, const lk_holding *holding)
+{
+    lk_box box = lk_box_whole(owned->axes.ndim, owned->axes.dim);
+    const lk_range *layers = &holding->layers, *blocks = &holding->blocks;
+    if (owned->layer < layers->first || owned->layer >= layers->first + layers->n) {
+        memset(box.n, 0, sizeof box.n);
+        return box;
+    }
+    if (owned->axis < 0)
+        return box;
+    int64_t n = owned->axes.dim[owned->axis];
+    int64_t size = lk_block_size(n, net->spec.pieces.blocks, net->spec.pieces.least_block);
+    if (size >= n)
+        return box;
+    lk_range range = lk_block_range(n, size, *blocks);
+    box.first[owned->axis] = range.first;
+    box.n[owned->axis] = range.n;
+    return box;
+}
+
+/* Add slice `i` of the whole to what is held. */
+static lk_status slice_hold(const lk__net *net, const lk_layout *whole, int64_t i,
+                            const lk__owned *owned, const lk_holding *holding, lk_layout *held)
+{
+    lk_slab_slice slice;
+    lk_box box = box_of(net, owned, holding), all = lk_box_whole(owned->axes.ndim, owned->axes.dim);
+    LK_TRY(lk_layout_get(whole, i, &slice));
+    if (lk_box_is_equal(&box, &all))
+        LK_TRY(lk_layout_add(held, slice.name, slice.dtype, slice.shape));
+    else
+        LK_TRY(lk_layout_add_box(held, slice.name, slice.dtype, slice.shape, owned->axes, &box));
+    return LK_OK;
+}
+
+/* ---- parameters ---- */
+
+enum { CHUNK = 4096 }; /* elements that are drawn at a time */
+
+/* Elements of a tensor from `place` on become those of the array from `at` on: drawn in f64, rounded
+ * once. */
+static lk_status stretch_draw(const lk_init *init, lk_init_call *call, const lk_box_walk *walk,
+                              lk_dtype dtype, void *array)
+{
+    for (int64_t i = 0; i < walk->n; i += CHUNK) {
+        call->elements.first = walk->place + i;
+        call->elements.n = walk->n - i < CHUNK ? walk->n - i : CHUNK;
+        LK_TRY(init->fill(call));
+        if (dtype == LK_F64)
+            memcpy((double *)array + walk->at + i, call->out,
+                   (size_t)call->elements.n * sizeof(double));
+        for (int64_t k = 0; dtype == LK_F32 && k < call->elements.n; k++)
+            ((float *)array)[walk->at + i + k] = (float)call->out[k];
+    }
+    return LK_OK;
+}
+
+/* Draw what is held of parameter `i`. */
+static lk_status param_fill(lk__net *net, int64_t i, double *room)
+{
+    lk_slab_slice slice;
+    const lk__start *start = &net->start[i];
+    LK_TRY(lk_layout_get(lk_slab_layout(net->params), i, &slice));
+    lk_init_call call = {.options = start->init.options,
+                         .stream = lk_rng_start(net->spec.seed, slice.name, "init"),
+                         .fan_in = start->fan_in,
+                         .fan_out = start->fan_out,
+                         .out = room};
+    lk_box_walk walk = lk_box_start(&slice.box, slice.box_of.dim);
+    while (lk_box_next(&walk))
+        LK_TRY(stretch_draw((const lk_init *)(const void *)start->init.entry, &call, &walk,
+                            slice.dtype, (char *)lk_slab_data(net->params) + slice.offset));
+    return LK_OK;
+}
+
+/* Memory for the parameters; if there is not enough, say who wants the most. */
+static lk_status params_new(lk__net *net, lk_layout *layout)
+{
+    lk_slab_slice slice, largest = {.name = NULL};
+    lk_status st = lk_slab_new(layout, &net->params);
+    for (int64_t i = 0; st == LK_ENOMEM && i < net->n_params; i++)
+        if (lk_layout_get(layout, i, &slice) == LK_OK &&
+            (!largest.name || slice.count > largest.count))
+            largest = slice;
+    LK_CHECK(!largest.name, LK_ENOMEM,
+             "there is no memory for %lld bytes of parameters; the largest is %s %s",
+             (long long)lk_layout_bytes(layout), largest.name, lk_slab_slice_text(&largest).s);
+    return st;
+}
+
+static lk_status params_hold(lk__net *net, const lk_holding *holding)
+{
+    lk_status st;
+    lk_layout *layout = NULL;
+    double *room = NULL;
+    LK_TRY_TO(done, lk_layout_new(&layout));
+    for (int64_t i = 0; i < net->n_params; i++)
+        LK_TRY_TO(done,
+                  slice_hold(net, net->params_layout, i, &net->start[i].owned, holding, layout));
+    LK_TRY_TO(done, params_new(net, layout));
+    LK_TRY_TO(done, lk__slab_tensors(net->params, 0, net->n_params, &net->param));
+    LK_TRY_TO(done, lk_alloc(&room, CHUNK, sizeof *room));
+    for (int64_t i = 0; i < net->n_params; i++)
+        LK_TRY_TO(done, param_fill(net, i, room));
+done:
+    lk_free(room);
+    lk_layout_free(layout);
+    return st;
+}
+
+/* ---- state ---- */
+
+static lk_status state_hold(lk__net *net, const lk_holding *holding)
+{
+    lk_status st;
+    lk_layout *layout = NULL;
+    LK_TRY_TO(done, lk_layout_new(&layout));
+    for (int64_t i = 0; i < net->n_state; i++)
+        LK_TRY_TO(done,
+                  slice_hold(net, net->state_layout, i, &net->moving[i].owned, holding, layout));
+    LK_TRY_TO(done, lk_slab_new(layout, &net->state));
+    LK_TRY_TO(done, lk__slab_tensors(net->state, 0, net->n_state, &net->state_of));
+    for (int64_t i = 0; i < net->n_state; i++)
+        LK_TRY_TO(done, lk_tensor_fill_f64(net->state_of[i], net->moving[i].start));
+done:
+    lk_layout_free(layout);
+    return st;
+}
+
+lk_status lk__net_hold(lk__net *net, const lk_holding *holding)
+{
+    lk_holding filled = holding ? *holding : (lk_holding){.layers = {0, 0}};
+    LK_TRY(holding_fill(net, &filled));
+    LK_TRY(params_hold(net, &filled));
+    LK_TRY(state_hold(net, &filled));
+    return LK_OK;
+}
+
+static const lk_entry *init_at(int i)
+{
+    return lk_inits[i] ? &lk_inits[i]->entry : NULL;
+}
+
+const lk_kind lk_kind_init = {
+    .name = "init", .plural = "inits", .summary = "what a parameter begins with", .at = init_at};
