@@ -146,6 +146,7 @@ endforeach()
 # the clock run alone.
 set(ranks "1 2 3 4 5 7 8")
 set(ranks_of_test_arrivals "1 2 3 5")
+set(ranks_of_test_checkpoint_boxes "1 2 3 5")
 set(ranks_of_test_checkpoints "1 2 3 5")
 set(ranks_of_test_ddl "1 3 4 6")
 set(ranks_of_test_failing_pass "2 3 5")

@@ -40,11 +40,11 @@ static inline lk_state *test_state_at(test_state *s, int64_t step)
 {
     static const lk_note fact = {"note", "a \"fact\""};
     memset(s, 0, sizeof *s);
-    s->tensor[0] = (lk_state_tensor){"fc1.weight", LK_F32, LK_DIMS(7, 11), s->weight};
-    s->tensor[1] = (lk_state_tensor){"optimizer/moment", LK_F64, LK_DIMS(13), s->moment};
-    s->tensor[2] = (lk_state_tensor){"count", LK_I64, {.ndim = 0}, s->count};
-    s->tensor[3] = (lk_state_tensor){"m\xc3\xa4sk", LK_U8, LK_DIMS(3, 43), s->mask};
-    s->tensor[4] = (lk_state_tensor){"empty", LK_F32, LK_DIMS(4, 0), NULL};
+    s->tensor[0] = (lk_state_tensor){"fc1.weight", LK_F32, LK_DIMS(7, 11), s->weight, NULL};
+    s->tensor[1] = (lk_state_tensor){"optimizer/moment", LK_F64, LK_DIMS(13), s->moment, NULL};
+    s->tensor[2] = (lk_state_tensor){"count", LK_I64, {.ndim = 0}, s->count, NULL};
+    s->tensor[3] = (lk_state_tensor){"m\xc3\xa4sk", LK_U8, LK_DIMS(3, 43), s->mask, NULL};
+    s->tensor[4] = (lk_state_tensor){"empty", LK_F32, LK_DIMS(4, 0), NULL, NULL};
     s->state = (lk_state){.tensor = s->tensor,
                           .n_tensors = STATE_TENSORS,
                           .number = s->number,

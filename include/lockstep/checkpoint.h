@@ -8,16 +8,18 @@
  *             part-00000.safetensors     tensors in their order, 64 MiB to a part
  *             part-00001.safetensors
  *
- * A *state* is a step, the hash of the state, named tensors and named numbers.  All ranks hold all of
- * it and describe it alike; which rank writes which part leaves no trace, so a run goes on from a
- * checkpoint on any number of ranks.  docs/files.md has the format.
+ * A *state* is a step, the hash of the state, named tensors and named numbers.  All ranks describe it
+ * alike, and each holds a box of every tensor: all of it, a part, or nothing.  Who holds what, and which
+ * rank writes which part, leaves no trace, so a run goes on from a checkpoint on any number of ranks
+ * with any boxes.  No rank needs the whole state, or the whole of a tensor, in memory at any moment.
+ * docs/files.md has the format.
  *
  * **Saving** writes into a folder of another name, makes it durable, and renames it: what was
  * acknowledged stays, whenever and however the ranks end.  Every failure is collective: all ranks
  * return it, with the rank, the file and the reason, and what was there before is still there.  A
  * save may run while training goes on:
  *
- *     lk_checkpoints_begin(c, &state);       copies what this rank writes; a thread writes it
+ *     lk_checkpoints_begin(c, &state);       collects what this rank writes; a thread writes it
  *     ... steps ...                          until lk_checkpoints_poll(c) is true on all ranks
  *     lk_checkpoints_commit(c);              agrees, publishes, removes the oldest
  *
@@ -28,17 +30,26 @@
 
 #include <lockstep/comm.h>
 #include <lockstep/io.h>
+#include <lockstep/pieces.h>
 
 LK_BEGIN_DECLS
 
 /* ---- a state ---- */
 
-/** A tensor of a state: `data` are its elements, row-major without gaps. */
+/**
+ * A tensor of a state, and what this rank holds of it: `data` are the elements of `box`, row-major
+ * without gaps.
+ *
+ * Ranks may hold different boxes, equal ones or nothing (an empty box; `data` may be NULL then).  Of what
+ * is saved each element must be held by somebody.  Boxes may overlap: the elements of the lowest rank are
+ * saved then, or of another with the same box, for they should be the same.
+ */
 typedef struct lk_state_tensor {
     const char *name;
     lk_dtype dtype;
-    lk_shape shape;
+    lk_shape shape; /* of the whole tensor */
     void *data;
+    const lk_box *box; /* NULL: all of it */
 } lk_state_tensor;
 
 /** A number of a state, kept to the bit. */
@@ -125,15 +136,19 @@ LK_API lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
 LK_API void lk_checkpoints_close(lk_checkpoints *c);
 
 /**
- * Begin to save: copy this rank's parts of the state, and write them on a thread of their own.
+ * Begin to save: collect this rank's parts of the state from all who hold something of them, and write
+ * them on a thread of their own.
  *
- * Collective.  The state may change when this returns.  The copy takes this rank's share of the
- * state in memory, which is kept for the next save.  A checkpoint of this step that verifies and has
- * this hash is not written again; one whose hash is of format 1 is replaced.
+ * Collective.  The state may change when this returns.  Collecting takes memory for this rank's share
+ * of the state, `part_bytes` more at most, which is kept for the next save, and for a few MiB that are
+ * on their way; a part beyond that, as a tensor larger than many, is on disk when this returns.  Where
+ * all ranks hold all of the state, whoever writes copies all it writes.  A checkpoint of this step that
+ * verifies and has this hash is not written again; one whose hash is of format 1 is replaced.
  *
  * Errors: LK_ESTATE when a save is under way, or there is a checkpoint of this step that verifies
  * and has another hash, naming both; LK_EIO, also when there is less free space than it takes;
- * LK_EINVAL and LK_EDTYPE for the state; LK_ENOMEM; on all ranks the same.  Nothing is under way then.
+ * LK_EINVAL, LK_ESHAPE and LK_EDTYPE for the state, also when nobody holds an element, naming the first;
+ * LK_ENOMEM; on all ranks the same.  Nothing is under way then.
  */
 LK_API lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state) LK_NODISCARD;
 
@@ -159,11 +174,13 @@ LK_API lk_status lk_checkpoints_save(lk_checkpoints *c, const lk_state *state) L
 /**
  * Load the newest checkpoint that verifies fully: tensors, numbers, step and hash.
  *
- * Collective.  Rank 0 reads, the others get it from there.  `*found` is false, and nothing has
- * changed, when there is no checkpoint at all.  When newer ones had to be left out,
+ * Collective.  Each rank that sees the folder reads some of the parts, a MiB at a time, and sends all
+ * others what their boxes have of it.  `*found` is false, and nothing has changed, when there is no
+ * checkpoint at all.  When newer ones had to be left out,
  * lk_checkpoints_messages() says which, why, and which one is used instead.
  *
- * Errors: LK_EIDENTITY for one of another identity, naming both; LK_EIO when there are checkpoints but
+ * Errors: LK_EIDENTITY for one of another identity, naming both; LK_ESTATE for a rank that describes
+ * another state than rank 0; LK_EIO when there are checkpoints but
  * none verifies, with what is wrong with the newest; LK_ENOMEM; on all ranks the same.  The state is
  * unchanged then, unless a file that had verified could not be read again, which the message says.
  */
@@ -230,6 +247,15 @@ LK_API lk_status lk_checkpoint_verify(const lk_checkpoint *checkpoint, int64_t p
  * LK_EINVAL. */
 LK_API lk_status lk_checkpoint_read(const lk_checkpoint *checkpoint, int64_t i,
                                     void *data) LK_NODISCARD;
+
+/**
+ * Read a box of tensor `i` to `data`, its elements row-major without gaps; NULL: all of it.  All of the
+ * tensor is read and checked, but never more than a MiB of it is in memory besides `data`.
+ *
+ * Errors: LK_ESHAPE when the box is not within the tensor; LK_EIO, LK_EINVAL, LK_ENOMEM.
+ */
+LK_API lk_status lk_checkpoint_read_box(const lk_checkpoint *checkpoint, int64_t i,
+                                        const lk_box *box, void *data) LK_NODISCARD;
 
 LK_END_DECLS
 

@@ -4,12 +4,13 @@
 
 #include "base/storage.h"
 #include "io/disk.h"
+#include "io/exchange.h"
 #include "io/out.h"
 
 #include <lockstep/checkpoint.h>
 #include <lockstep/version.h>
 
-enum { LK__STEP_NAME = 32, LK__RUN_NAME = 17, LK__MESSAGE = 512 };
+enum { LK__STEP_NAME = 32, LK__RUN_NAME = 17, LK__MESSAGE = 512, LK__BAND = 1 << 20 };
 
 /* ---- names ---- */
 
@@ -45,8 +46,27 @@ lk_status lk__plan_header(const lk_checkpoint *plan, int64_t i, char **out,
 /** The first tensor of part `i`; of a part that is not there, n_tensors. */
 int64_t lk__part_begin(const lk_checkpoint *c, int64_t i);
 
-/** Name, step, identity, hash, tensors, numbers: what all ranks must describe alike. */
-uint64_t lk__plan_digest(const lk_checkpoint *plan);
+/** Step, identity, hash, tensors, numbers: what all ranks must describe alike; with the values of the
+ * numbers, or without. */
+uint64_t lk__plan_digest(const lk_checkpoint *plan, bool values);
+
+/** What this rank holds of a tensor. */
+lk_box lk__state_box(const lk_state_tensor *tensor);
+
+/* ---- what is loaded ---- */
+
+/** Whether a checkpoint has the tensors and numbers of a state.  map [n_tensors]: where each tensor of the
+ * state is in the checkpoint.  Errors: LK_ESHAPE and LK_EDTYPE naming what differs, LK_ENOMEM. */
+lk_status lk__state_match(const lk_checkpoint *c, const lk_state *state, int64_t *map) LK_NODISCARD;
+
+/** Give the numbers of a state, its step and hash the values of a checkpoint that matches it. */
+void lk__state_take(const lk_checkpoint *c, lk_state *state);
+
+/** Read the tensors of a checkpoint that has verified into the boxes of all ranks: held, by tensor of
+ * the checkpoint.  Collective.  Errors: LK_EIO, LK_ENOMEM, on all ranks the same; and those of
+ * communication. */
+lk_status lk__tensors_fetch(lk_checkpoints *c, const lk_checkpoint *from,
+                            const lk__held *held) LK_NODISCARD;
 
 /* ---- the manifest ---- */
 
@@ -64,25 +84,35 @@ lk_status lk__manifest_read(const char *path, lk_checkpoint **out) LK_NODISCARD;
 /** Whether it is of the run of this identity.  Errors: LK_EIDENTITY naming both. */
 lk_status lk__identity_check(const lk_checkpoint *c, uint64_t identity) LK_NODISCARD;
 
+/** Whether a tensor's elements have the checksum that the MANIFEST says.  Errors: LK_EIO naming both. */
+lk_status lk__crc_check(const char *path, const lk_checkpoint_tensor *t, uint32_t crc) LK_NODISCARD;
+
 /** lk_checkpoint_verify() of all parts. */
 lk_status lk__checkpoint_verify_all(const lk_checkpoint *c) LK_NODISCARD;
 
-/* ---- a rank's parts, from memory to disk ---- */
+/* ---- a rank's parts, from boxes to disk ---- */
 
 /* Writer `place` of `writers` has the parts place, place + writers, ... */
 typedef struct lk__writer {
     lk_checkpoint *plan; /* whose checksums it fills in */
     const char *folder;
     int place, writers;   /* place -1: writes nothing */
-    unsigned char *image; /* of its files, one behind the other */
+    const bool *streamed; /* of each part: it went to disk when the save began */
+    unsigned char *image; /* of the other files, one behind the other */
     int64_t room;
     lk__work work;
 } lk__writer;
 
-/** Copy the parts of this writer out of a state. */
-lk_status lk__writer_copy(lk__writer *w, const lk_state *state) LK_NODISCARD;
+/**
+ * Get the parts of this writer from all ranks that hold them: into memory, or, of a part for which its
+ * share of memory is too small, straight to disk.
+ *
+ * Collective.  Errors: LK_ENOMEM, LK_EIO, on all ranks the same; and those of communication.
+ */
+lk_status lk__writer_fill(lk__writer *w, lk__exchange *x, const lk__disk *disk,
+                          int64_t part_bytes) LK_NODISCARD;
 
-/** Begin to write the parts: w->work. */
+/** Begin to write what is in memory: w->work. */
 void lk__writer_start(lk__writer *w);
 
 /* ---- the folder ---- */
@@ -90,7 +120,9 @@ void lk__writer_start(lk__writer *w);
 struct lk_checkpoints {
     lk__disk disk; /* its communicator is its own */
     lk_comm *comm; /* the same; NULL: one rank */
-    int rank;
+    int rank, size;
+    int32_t *place; /* [size] of each rank among those that write; -1: it does not */
+    int64_t band;   /* bytes that travel at a time */
     lk_checkpoints_options options;
     char folder[LK_PATH_SIZE], temporary[LK_PATH_SIZE];
     char run[LK__RUN_NAME]; /* a name that no other run has */

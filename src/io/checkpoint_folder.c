@@ -153,26 +153,16 @@ static lk_status look(void *arg)
 /* Who writes: the ranks that see the folder of rank 0, in their order. */
 static lk_status writers_find(lk_checkpoints *c)
 {
-    c->writer.place = 0;
-    c->writer.writers = 1;
-    if (!c->comm)
-        return LK_OK;
-    int size = lk_comm_size(c->comm);
-    int32_t *sees = NULL;
     sight mine = {.c = c};
     LK_TRY(lk__disk_do(&c->disk, look, &mine));
-    lk_status st = lk_agree(c->comm, lk_alloc(&sees, size, sizeof *sees));
-    if (st == LK_OK)
-        st = lk_allgather(c->comm, &mine.sees, sees, 1, LK_I32, "checkpoints");
-    c->writer.writers = 0;
-    c->writer.place = -1;
-    for (int i = 0; st == LK_OK && i < size; i++) {
-        if (i == c->rank && sees[i])
-            c->writer.place = c->writer.writers;
-        c->writer.writers += sees[i];
-    }
-    lk_free(sees);
-    LK_TRY(st);
+    LK_TRY(lk_agree(c->comm, lk_alloc(&c->place, c->size, sizeof *c->place)));
+    if (c->comm)
+        LK_TRY(lk_allgather(c->comm, &mine.sees, c->place, 1, LK_I32, "checkpoints"));
+    else
+        c->place[0] = 1;
+    for (int i = 0; i < c->size; i++)
+        c->place[i] = c->place[i] ? c->writer.writers++ : -1;
+    c->writer.place = c->place[c->rank];
     return LK_OK;
 }
 
@@ -200,6 +190,8 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
              "keep, part_bytes or wait is negative");
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
     c->rank = comm ? lk_comm_rank(comm) : 0;
+    c->size = comm ? lk_comm_size(comm) : 1;
+    c->band = LK__BAND;
     c->options = *o;
     c->options.keep = o->keep == 1 ? 2 : o->keep;
     c->options.part_bytes = o->part_bytes ? o->part_bytes : part_bytes_default;
@@ -239,6 +231,7 @@ void lk_checkpoints_close(lk_checkpoints *c)
         lk__storage_release(c->lock);
     lk_checkpoint_free(c->plan);
     lk_free(c->writer.image);
+    lk_free(c->place);
     lk_free(c->messages.text);
     lk_comm_free(c->comm);
     lk_free(c);

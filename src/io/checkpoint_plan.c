@@ -33,6 +33,28 @@ static lk_status text_copy(lk_checkpoint *c, const char *text, const char **out)
     return lk_arena_text(c->arena, text, strlen(text), out);
 }
 
+lk_box lk__state_box(const lk_state_tensor *t)
+{
+    return t->box ? *t->box : lk_box_whole(t->shape.ndim, t->shape.dim);
+}
+
+static lk_status box_check(const lk_state_tensor *t)
+{
+    lk_box box = lk__state_box(t);
+    LK_CHECK(box.ndim == t->shape.ndim, LK_ESHAPE, "tensor \"%s\" has %d axes, its box %d", t->name,
+             t->shape.ndim, box.ndim);
+    lk_shape first = {.ndim = box.ndim}, n = {.ndim = box.ndim};
+    memcpy(first.dim, box.first, sizeof first.dim);
+    memcpy(n.dim, box.n, sizeof n.dim);
+    LK_CHECK(lk_box_is_within(&box, t->shape.dim), LK_ESHAPE,
+             "tensor \"%s\" is %s, its box of %s from %s on is not within it", t->name,
+             lk_shape_text(t->shape).s, lk_shape_text(n).s, lk_shape_text(first).s);
+    LK_CHECK(t->data || lk_box_count(&box) == 0, LK_EINVAL,
+             "tensor \"%s\" has %lld elements, but data is NULL", t->name,
+             (long long)lk_box_count(&box));
+    return LK_OK;
+}
+
 static lk_status tensor_copy(lk_checkpoint *c, const lk_state_tensor *from,
                              lk_checkpoint_tensor *to)
 {
@@ -43,8 +65,7 @@ static lk_status tensor_copy(lk_checkpoint *c, const lk_state_tensor *from,
              "a tensor cannot be named __metadata__");
     LK_TRY(lk_shape_count(from->shape, &count));
     LK_TRY(lk_mul_i64(count, (int64_t)lk_dtype_size(from->dtype), &to->bytes));
-    LK_CHECK(from->data || count == 0, LK_EINVAL,
-             "tensor \"%s\" has %lld elements, but data is NULL", from->name, (long long)count);
+    LK_TRY(box_check(from));
     LK_TRY(text_copy(c, from->name, &to->name));
     to->dtype = from->dtype;
     to->shape = from->shape;
@@ -165,7 +186,7 @@ fail:
     return st;
 }
 
-uint64_t lk__plan_digest(const lk_checkpoint *c)
+uint64_t lk__plan_digest(const lk_checkpoint *c, bool values)
 {
     lk_hash h = lk_hash_start();
     lk_hash_add_i64(&h, c->step);
@@ -176,10 +197,11 @@ uint64_t lk__plan_digest(const lk_checkpoint *c)
                            c->tensor[i].shape.dim);
     for (int64_t i = 0; i < c->n_numbers; i++) {
         lk_hash_add_text(&h, c->number[i].name);
-        lk_hash_add_bytes(&h,
-                          c->number[i].dtype == LK_I64 ? (const void *)&c->number[i].i64
-                                                       : (const void *)&c->number[i].f64,
-                          8);
+        if (values)
+            lk_hash_add_bytes(&h,
+                              c->number[i].dtype == LK_I64 ? (const void *)&c->number[i].i64
+                                                           : (const void *)&c->number[i].f64,
+                              8);
     }
     return lk_hash_value(&h);
 }

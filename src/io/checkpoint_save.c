@@ -1,7 +1,7 @@
 /* Saving: all ranks agree on what is to be written, write it, and agree that it is.
  *
- *     begin     each rank plans and copies; rank 0 looks at the disk and makes the temporary folder;
- *               all agree, and start to write
+ *     begin     each rank plans; boxes are told; rank 0 looks at the disk and makes the temporary folder;
+ *               each writer gets its parts from those who hold them; all agree, and start to write
  *     commit    all agree that all is written; checksums go to rank 0, which publishes; all agree
  */
 #include "base/failure.h"
@@ -94,7 +94,7 @@ static lk_status folder_prepare(void *arg)
     return LK_OK;
 }
 
-static lk_status save_plan(lk_checkpoints *c, const lk_state *state)
+static lk_status save_plan(lk_checkpoints *c, const lk_state *state, lk__held **held)
 {
     char tail[32];
     LK_TRY(lk__plan_make(state, c->options.identity, c->options.part_bytes, &c->plan));
@@ -102,7 +102,9 @@ static lk_status save_plan(lk_checkpoints *c, const lk_state *state)
     LK_TRY(lk__step_path(c->folder, state->step, tail, c->temporary));
     c->writer.plan = c->plan;
     c->writer.folder = c->temporary;
-    LK_TRY(lk__writer_copy(&c->writer, state));
+    LK_TRY(lk_arena_alloc(c->plan->arena, held, state->n_tensors, sizeof **held));
+    for (int64_t i = 0; i < state->n_tensors; i++)
+        (*held)[i] = (lk__held){state->tensor[i].data, lk__state_box(&state->tensor[i])};
     return LK_OK;
 }
 
@@ -111,7 +113,7 @@ static lk_status digest_check(lk_checkpoints *c)
 {
     int64_t mine[2] = {0}, first[2];
     if (c->plan) {
-        mine[0] = (int64_t)lk__plan_digest(c->plan);
+        mine[0] = (int64_t)lk__plan_digest(c->plan, true);
         mine[1] = (int64_t)c->plan->hash;
     }
     memcpy(first, mine, sizeof mine);
@@ -122,9 +124,10 @@ static lk_status digest_check(lk_checkpoints *c)
     return LK_OK;
 }
 
-static lk_status begin(lk_checkpoints *c, const lk_state *state)
+/* All describe the same state. */
+static lk_status state_agree(lk_checkpoints *c, const lk_state *state, lk__held **held)
 {
-    lk_status st = save_plan(c, state);
+    lk_status st = save_plan(c, state, held);
     if (c->comm) {
         lk__failure own;
         lk__failure_get(&own);
@@ -133,14 +136,42 @@ static lk_status begin(lk_checkpoints *c, const lk_state *state)
             lk__failure_set(&own);
         st = st == LK_OK ? same : st;
     }
-    c->there = false;
     LK_TRY(lk_agree(c->comm, st));
-    st = lk__disk_do(&c->disk, c->rank == 0 ? folder_prepare : NULL, c);
+    return LK_OK;
+}
+
+static lk_status begin(lk_checkpoints *c, lk__exchange *x)
+{
+    int32_t told;
+    LK_TRY(lk__exchange_open(x));
+    lk_status st = lk__disk_do(&c->disk, c->rank == 0 ? folder_prepare : NULL, c);
     LK_TRY(lk_agree(c->comm, st));
-    int32_t told = c->there;
+    told = c->there;
     if (c->comm)
         LK_TRY(lk_bcast(c->comm, &told, 1, LK_I32, 0, "checkpoint"));
     c->there = told != 0;
+    if (!c->there)
+        LK_TRY(lk__writer_fill(&c->writer, x, &c->disk, c->options.part_bytes));
+    return LK_OK;
+}
+
+static lk_status begin_all(lk_checkpoints *c, const lk_state *state)
+{
+    lk__held *held = NULL;
+    c->there = false;
+    LK_TRY(state_agree(c, state, &held));
+    lk__exchange x = {.comm = c->comm,
+                      .rank = c->rank,
+                      .size = c->size,
+                      .c = c->plan,
+                      .place = c->place,
+                      .files = c->writer.writers,
+                      .saving = true,
+                      .held = held,
+                      .room = c->band};
+    lk_status st = begin(c, &x);
+    lk__exchange_close(&x);
+    LK_TRY(st);
     return LK_OK;
 }
 
@@ -149,7 +180,7 @@ lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state)
     LK_CHECK(c && state, LK_EINVAL, "checkpoints or state are NULL");
     LK_CHECK(!c->saving, LK_ESTATE, "the last save is not committed yet");
     lk__out_clear(&c->messages);
-    lk_status st = begin(c, state);
+    lk_status st = begin_all(c, state);
     if (st != LK_OK) {
         save_drop(c, true);
         LK_TRY(st);

@@ -87,7 +87,7 @@ static lk_status stream_to(stream *s, int64_t end, uint32_t *crc)
     return LK_OK;
 }
 
-static lk_status crc_check(const char *path, const lk_checkpoint_tensor *t, uint32_t crc)
+lk_status lk__crc_check(const char *path, const lk_checkpoint_tensor *t, uint32_t crc)
 {
     LK_CHECK(crc == t->crc, LK_EIO,
              "%s: offset %lld: tensor \"%.128s\" (%lld bytes) has the checksum %08x, the MANIFEST "
@@ -104,7 +104,7 @@ static lk_status part_verify(const lk_checkpoint *c, int64_t part, stream *s)
     LK_TRY(stream_to(s, c->tensor[first].offset, &crc));
     for (int64_t i = first; i < end; i++) {
         LK_TRY(stream_to(s, c->tensor[i].offset + c->tensor[i].bytes, &crc));
-        LK_TRY(crc_check(s->path, &c->tensor[i], crc));
+        LK_TRY(lk__crc_check(s->path, &c->tensor[i], crc));
     }
     LK_CHECK(lk_hash_value(&s->hash) == c->part[part].hash, LK_EIO,
              "%s: offset 0: its tensors are right, but its first %lld bytes are not those that "
@@ -142,19 +142,58 @@ lk_status lk__checkpoint_verify_all(const lk_checkpoint *c)
     return LK_OK;
 }
 
-lk_status lk_checkpoint_read(const lk_checkpoint *c, int64_t i, void *data)
+/* Read the one tensor of `c`, and keep of it what `end` has room for. */
+static lk_status tensor_read(const lk_checkpoint *c, stream *s, lk__end *end)
 {
-    char path[LK_PATH_SIZE];
-    int fd;
+    const lk_checkpoint_tensor *t = &c->tensor[0];
+    int64_t size = (int64_t)lk_dtype_size(t->dtype);
+    lk__band band = {.end = 1};
+    uint32_t crc = 0;
+    end->band = &band;
+    for (int64_t at = 0; at < t->bytes; at += band.bytes) {
+        band.bytes = t->bytes - at < CHUNK ? t->bytes - at : CHUNK;
+        band.offset = t->offset + at;
+        band.first = at / size;
+        band.last = (at + band.bytes) / size;
+        unsigned char *to = lk__end_direct(end, band.bytes), *bytes = to ? to : s->chunk;
+        LK_TRY(lk__storage_read(s->fd, s->path, band.offset, bytes, band.bytes));
+        crc = lk_crc32c(crc, bytes, (size_t)band.bytes);
+        if (!to)
+            lk__end_unpack(end, bytes);
+    }
+    LK_TRY(lk__crc_check(s->path, t, crc));
+    return LK_OK;
+}
+
+lk_status lk_checkpoint_read_box(const lk_checkpoint *c, int64_t i, const lk_box *box, void *data)
+{
+    lk_status st;
+    stream s = {.fd = -1};
     int64_t bytes;
     LK_CHECK(c && i >= 0 && i < c->n_tensors, LK_EINVAL, "there is no tensor %lld", (long long)i);
-    const lk_checkpoint_tensor *t = &c->tensor[i];
-    LK_TRY(lk__path_join(c->path, c->part[t->part].file, path, sizeof path));
-    LK_TRY(lk__storage_open(path, &fd, &bytes));
-    lk_status st = lk__storage_read(fd, path, t->offset, data, t->bytes);
-    lk__storage_release(fd);
-    LK_TRY(st);
-    LK_TRY(crc_check(path, t, lk_crc32c(0, data, (size_t)t->bytes)));
+    lk_checkpoint one = {.tensor = &c->tensor[i], .n_tensors = 1};
+    const lk_shape *shape = &one.tensor->shape;
+    lk__piece piece = {0, box ? *box : lk_box_whole(shape->ndim, shape->dim)};
+    lk__flow flow = {.piece = &piece, .n = lk_box_count(&piece.box) > 0};
+    lk__held held = {data, piece.box};
+    LK_CHECK(piece.box.ndim == shape->ndim && lk_box_is_within(&piece.box, shape->dim), LK_ESHAPE,
+             "a box that is not within the tensor \"%.128s\", which is %s", one.tensor->name,
+             lk_shape_text(*shape).s);
+    LK_CHECK(data || flow.n == 0, LK_EINVAL, "data is NULL");
+    LK_TRY(lk__path_join(c->path, c->part[one.tensor->part].file, s.path, sizeof s.path));
+    LK_TRY(lk_alloc(&s.chunk, CHUNK, 1));
+    LK_TRY_TO(free_chunk, lk__storage_open(s.path, &s.fd, &bytes));
+    LK_TRY_TO(done, tensor_read(&one, &s, &(lk__end){.c = &one, .flow = &flow, .held = &held}));
+done:
+    lk__storage_release(s.fd);
+free_chunk:
+    lk_free(s.chunk);
+    return st;
+}
+
+lk_status lk_checkpoint_read(const lk_checkpoint *c, int64_t i, void *data)
+{
+    LK_TRY(lk_checkpoint_read_box(c, i, NULL, data));
     return LK_OK;
 }
 

@@ -50,7 +50,7 @@ static lk_status tensor_add(lk__saver *s, const char *prefix, const char *name, 
     LK_TRY(lk__grow(&s->tensor, &s->max_tensors, s->n_tensors + 1, sizeof *s->tensor));
     LK_TRY(lk__grow(&s->shared, &s->max_shared, s->n_tensors + 1, sizeof *s->shared));
     s->shared[s->n_tensors] = false;
-    s->tensor[s->n_tensors++] = (lk_state_tensor){kept, dtype, shape, data};
+    s->tensor[s->n_tensors++] = (lk_state_tensor){kept, dtype, shape, data, NULL};
     return LK_OK;
 }
 

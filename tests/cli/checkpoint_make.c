@@ -32,7 +32,8 @@ static lk_status save(lk_checkpoints *c, int64_t step)
     float w[6], b[2] = {(float)step, -1};
     for (int i = 0; i < 6; i++)
         w[i] = (float)i / 2;
-    lk_state_tensor tensor[] = {{"w", LK_F32, LK_DIMS(2, 3), w}, {"b", LK_F32, LK_DIMS(2), b}};
+    lk_state_tensor tensor[] = {{"w", LK_F32, LK_DIMS(2, 3), w, NULL},
+                                {"b", LK_F32, LK_DIMS(2), b, NULL}};
     lk_state_number number = lk_state_f64("loss", 0.5);
     lk_state state = {.step = step,
                       .hash = 0xfeed,

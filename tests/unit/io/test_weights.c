@@ -90,7 +90,7 @@ static int64_t state_add(const lk_slab *slab, lk_state_tensor *tensor, int64_t n
         lk_slab_slice slice;
         ASSERT_OK(lk_layout_get(layout, i, &slice));
         tensor[n++] = (lk_state_tensor){slice.name, slice.dtype, slice.shape,
-                                        (char *)lk_slab_data(slab) + slice.offset};
+                                        (char *)lk_slab_data(slab) + slice.offset, NULL};
     }
     return n;
 }
@@ -105,7 +105,7 @@ static void weights_come_from_a_checkpoint(void)
     state_fill(a, 0.25);
     state.n_tensors = state_add(lk_model_params(a), tensor, 0);
     state.n_tensors = state_add(lk_model_state(a), tensor, state.n_tensors);
-    tensor[state.n_tensors++] = (lk_state_tensor){"optimizer/m", LK_F64, LK_SHAPE(2), moment};
+    tensor[state.n_tensors++] = (lk_state_tensor){"optimizer/m", LK_F64, LK_SHAPE(2), moment, NULL};
     ASSERT_OK(lk_checkpoints_open(NULL, test_path("run"), &(lk_checkpoints_options){0}, &c));
     ASSERT_OK(lk_checkpoints_save(c, &state));
     state.tensor++; /* another, without the first tensor */

@@ -1,0 +1,131 @@
+/* The tensors of a checkpoint, from the files to the boxes of all ranks.
+ *
+ * Each rank that sees the folder reads its parts band by band, on a thread; while one is read, the one
+ * before goes to those who hold something of it.
+ */
+#include "io/checkpoint.h"
+
+#include <lockstep/alloc.h>
+#include <lockstep/crc32c.h>
+#include <lockstep/parallel.h>
+
+/* The bands of this rank's files, which are read one ahead of those that travel. */
+typedef struct reader {
+    const lk_checkpoint *c;
+    lk__bands bands;
+    lk__band band; /* that is read now */
+    unsigned char *bytes;
+    int fd; /* -1: none is open */
+    char path[LK_PATH_SIZE];
+    uint32_t crc; /* of the tensor that the last band ended in */
+    lk__work work;
+    lk__failure failure;
+} reader;
+
+static lk_status part_open(reader *r)
+{
+    int64_t bytes;
+    LK_TRY(lk__path_join(r->c->path, r->c->part[r->band.part].file, r->path, sizeof r->path));
+    LK_TRY(lk__storage_open(r->path, &r->fd, &bytes));
+    return LK_OK;
+}
+
+static void part_close(reader *r)
+{
+    if (r->fd >= 0)
+        lk__storage_release(r->fd);
+    r->fd = -1;
+}
+
+static lk_status band_read(void *arg)
+{
+    reader *r = arg;
+    const lk_checkpoint *c = r->c;
+    if (r->fd < 0)
+        LK_TRY(part_open(r));
+    LK_TRY(lk__storage_read(r->fd, r->path, r->band.offset, r->bytes, r->band.bytes));
+    for (int64_t i = r->band.tensor; i < r->band.end; i++) {
+        lk_range in = lk__band_bytes(c, &r->band, i);
+        r->crc = lk_crc32c(r->crc, r->bytes + in.first, (size_t)in.n);
+        if (i == r->band.end - 1 && r->band.last < lk__tensor_count(c, i))
+            return LK_OK; /* it goes on in the next band */
+        LK_TRY(lk__crc_check(r->path, &c->tensor[i], r->crc));
+        r->crc = 0;
+    }
+    if (r->band.offset + r->band.bytes == c->part[r->band.part].bytes)
+        part_close(r);
+    return LK_OK;
+}
+
+/* Begin to read the next band, if there is one and none has failed. */
+static void read_start(reader *r, unsigned char *bytes)
+{
+    r->bytes = bytes;
+    if (lk__bands_next(&r->bands, &r->band) && r->failure.st == LK_OK)
+        lk__work_start(&r->work, band_read, r);
+}
+
+/* Wait for all who read.  A failure here is kept: what was not read travels all the same. */
+static lk_status read_end(reader *r, const lk__disk *disk)
+{
+    LK_TRY(lk__disk_await(disk, &r->work));
+    if (lk__work_end(&r->work) != LK_OK)
+        lk__failure_get(&r->failure);
+    return LK_OK;
+}
+
+static lk_status bands_move(reader *r, lk__exchange *x, const lk__disk *disk, unsigned char *room)
+{
+    lk__exchange_start(x, NULL, false);
+    read_start(r, room);
+    for (int64_t k = 0; lk__exchange_next(x); k++) {
+        LK_TRY(read_end(r, disk));
+        read_start(r, room + (k + 1) % 2 * x->room);
+        LK_TRY(lk__exchange_round(x, room + k % 2 * x->room));
+    }
+    return LK_OK;
+}
+
+static lk_status fetch(reader *r, lk__exchange *x, const lk__disk *disk)
+{
+    unsigned char *room = NULL;
+    LK_TRY(lk__exchange_open(x));
+    lk_status st = lk_agree(x->comm, lk_alloc(&room, 2 * x->room, 1));
+    if (st == LK_OK)
+        st = bands_move(r, x, disk, room);
+    lk__failure end;
+    lk__failure_get(&end);
+    if (lk__work_end(&r->work) != LK_OK || st != LK_OK)
+        lk__failure_set(&end); /* of a job that has ended */
+    lk_free(room);
+    part_close(r);
+    LK_TRY(st);
+    if (r->failure.st != LK_OK)
+        lk__failure_set(&r->failure);
+    LK_TRY(lk_agree(x->comm, r->failure.st));
+    return LK_OK;
+}
+
+lk_status lk__tensors_fetch(lk_checkpoints *c, const lk_checkpoint *from, const lk__held *held)
+{
+    if (!c->comm) {
+        for (int64_t i = 0; i < from->n_tensors; i++)
+            LK_TRY(lk_checkpoint_read_box(from, i, &held[i].box, held[i].data));
+        return LK_OK;
+    }
+    reader r = {.c = from, .fd = -1};
+    lk__exchange x = {.comm = c->comm,
+                      .rank = c->rank,
+                      .size = c->size,
+                      .c = from,
+                      .place = c->place,
+                      .files = c->writer.writers,
+                      .held = held,
+                      .room = c->band};
+    r.bands = lk__bands_start(from, c->writer.place, c->writer.writers, c->band);
+    lk__work_init(&r.work);
+    lk_status st = fetch(&r, &x, &c->disk);
+    lk__exchange_close(&x);
+    LK_TRY(st);
+    return LK_OK;
+}

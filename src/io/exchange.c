@@ -1,0 +1,94 @@
+/* Rounds of an exchange between files and boxes. */
+#include "io/exchange.h"
+
+#include <lockstep/coll.h>
+
+#include <string.h>
+
+void lk__exchange_start(lk__exchange *x, const bool *skip, bool skipped)
+{
+    for (int i = 0; i < x->size; i++) {
+        x->bands[i] = lk__bands_start(x->c, x->place[i], x->files, x->room);
+        x->bands[i].skip = skip;
+        x->bands[i].skipped = skipped;
+    }
+}
+
+bool lk__exchange_next(lk__exchange *x)
+{
+    bool some = false;
+    for (int i = 0; i < x->size; i++) {
+        x->has[i] = lk__bands_next(&x->bands[i], &x->band[i]);
+        some = some || x->has[i];
+    }
+    return some;
+}
+
+const lk__band *lk__exchange_band(const lk__exchange *x)
+{
+    return x->has[x->rank] ? &x->band[x->rank] : NULL;
+}
+
+/* The end here of what goes between this rank and another: at its files, whose band lies in `base`, or,
+ * base NULL, at its boxes. */
+static lk__end end_of(const lk__exchange *x, bool files, int other, unsigned char *base)
+{
+    int owner = files ? x->rank : other;
+    return (lk__end){.c = x->c,
+                     .flow = files ? &x->file[other] : &x->box[other],
+                     .band = x->has[owner] ? &x->band[owner] : NULL,
+                     .base = files ? base : NULL,
+                     .held = x->held};
+}
+
+/* What goes to one rank and comes from another. */
+static lk_status swap(lk__exchange *x, int to, int from, unsigned char *base)
+{
+    lk__end out = end_of(x, !x->saving, to, base), in = end_of(x, x->saving, from, base);
+    int64_t out_bytes = lk__flow_bytes(x->c, out.flow, out.band);
+    int64_t in_bytes = lk__flow_bytes(x->c, in.flow, in.band);
+    unsigned char *sent = NULL, *got = NULL;
+    if (out_bytes > 0 && !(sent = lk__end_direct(&out, out_bytes))) {
+        sent = x->out;
+        lk__end_pack(&out, sent);
+    }
+    bool direct = in_bytes > 0 && to != x->rank && (got = lk__end_direct(&in, in_bytes));
+    if (!direct)
+        got = to == x->rank ? sent : x->in;
+    if (to != x->rank && (out_bytes > 0 || in_bytes > 0)) {
+        lk_part send = {.data = sent, .count = out_bytes, .rank = out_bytes > 0 ? to : -1};
+        lk_part recv = {.data = got, .count = in_bytes, .rank = in_bytes > 0 ? from : -1};
+        lk_message info = {.count = in_bytes};
+        LK_TRY(lk_sendrecv(x->comm, LK_U8, &send, &recv, "checkpoint", &info));
+        LK_CHECK(in_bytes == 0 || info.count == in_bytes, LK_EMISMATCH,
+                 "rank %d sends %lld bytes of a checkpoint's tensors, %lld were to come", from,
+                 (long long)info.count, (long long)in_bytes);
+    }
+    if (in_bytes > 0 && !direct)
+        lk__end_unpack(&in, got);
+    return LK_OK;
+}
+
+/* All ranks hold all: each band goes to everybody. */
+static lk_status spread(lk__exchange *x, unsigned char *base)
+{
+    for (int i = 0; i < x->size; i++) {
+        unsigned char *bytes = i == x->rank ? base : x->in;
+        if (!x->has[i])
+            continue;
+        if (x->comm)
+            LK_TRY(lk_bcast(x->comm, bytes, x->band[i].bytes, LK_U8, i, "checkpoint"));
+        lk__end end = end_of(x, false, i, NULL);
+        lk__end_unpack(&end, bytes);
+    }
+    return LK_OK;
+}
+
+lk_status lk__exchange_round(lk__exchange *x, unsigned char *band)
+{
+    if (x->whole && !x->saving)
+        return spread(x, band);
+    for (int k = 0; k < x->size; k++)
+        LK_TRY(swap(x, (x->rank + k) % x->size, (x->rank - k + x->size) % x->size, band));
+    return LK_OK;
+}

@@ -1,0 +1,391 @@
+/* Checkpoints of which each rank holds a part: the files are those of one rank that holds all, and any
+ * ranks load them into any boxes. */
+#include "boxes.h"
+#include "io/checkpoint.h"
+#include "ranks.h"
+
+#include <lockstep/coll.h>
+
+#include <errno.h>
+
+enum { PATH = 256 };
+
+static void folder_new(lk_comm *comm, char path[PATH])
+{
+    if (lk_comm_rank(comm) == 0) {
+        snprintf(path, PATH, "/tmp/lockstep-test-XXXXXX");
+        ASSERT_TRUE(mkdtemp(path));
+    }
+    lk__storage_sync_skip(true);
+    ASSERT_OK(lk_bcast(comm, path, PATH, LK_U8, 0, "path"));
+}
+
+static void folder_end(lk_comm *comm, const char *path)
+{
+    char command[PATH + 16];
+    ASSERT_OK(lk_barrier(comm, "end"));
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    if (lk_comm_rank(comm) == 0)
+        ASSERT_EQ(system(command), 0);
+}
+
+/* With bands so small that a tensor has many, and no two of them are alike. */
+static lk_checkpoints *folder_open(lk_comm *comm, const char *path, int64_t part_bytes,
+                                   int64_t band)
+{
+    lk_checkpoints *c;
+    lk_checkpoints_options o = test_options(3);
+    o.wait = 5;
+    o.part_bytes = part_bytes;
+    ASSERT_OK(lk_checkpoints_open(comm, path, &o, &c));
+    c->band = band;
+    return c;
+}
+
+static void expect_newest(lk_checkpoints *c, int64_t step, cut how)
+{
+    boxed_state b;
+    bool found;
+    boxed_at(&b, 999, how, c->rank, c->size);
+    ASSERT_OK(lk_checkpoints_load(c, &b.all.state, &found));
+    ASSERT_TRUE(found);
+    boxed_expect(&b, step, how, c->rank, c->size);
+}
+
+static size_t file_read(const char *path, const char *folder, const char *file, char text[8192])
+{
+    char name[3 * PATH];
+    snprintf(name, sizeof name, "%s/%s/%s", path, folder, file);
+    FILE *f = fopen(name, "rb");
+    size_t n = f ? fread(text, 1, 8191, f) : 0;
+    ASSERT_TRUE(!f || fclose(f) == 0);
+    text[n] = '\0';
+    return n;
+}
+
+/* Files of two folders are equal; of MANIFEST what does not depend on ranks and time. */
+static void expect_same_files(const char *path, const char *a, const char *b)
+{
+    static char one[8192], other[8192];
+    size_t n = 1;
+    for (int i = 0; n > 0; i++) {
+        char file[32];
+        snprintf(file, sizeof file, "part-%05d.safetensors", i);
+        n = file_read(path, a, file, one);
+        ASSERT_EQ(n, file_read(path, b, file, other));
+        ASSERT_SAME_BITS(one, other, n);
+    }
+    ASSERT_TRUE(file_read(path, a, "MANIFEST", one) > 0 &&
+                file_read(path, b, "MANIFEST", other) > 0);
+    char *line = one, *to = other;
+    for (char *x = NULL, *y = NULL; line; line = x ? x + 1 : NULL, to = y ? y + 1 : NULL) {
+        x = strchr(line, '\n');
+        y = strchr(to, '\n');
+        ASSERT_EQ(x == NULL, y == NULL);
+        bool own = strstr(line, "\"ranks\"") == line + 8 || strstr(line, "\"time\"") == line + 8 ||
+                   strncmp(line, "\"check\"", 7) == 0;
+        if (x && !own) {
+            ASSERT_EQ(x - line, y - to);
+            ASSERT_SAME_BITS(line, to, x - line);
+        }
+    }
+}
+
+static void the_files_are_those_of_one_rank_that_holds_all(lk_comm *comm)
+{
+    static const int64_t part_bytes[] = {112, 1, 0}, band[] = {8, 40, LK__BAND};
+    char path[PATH], alone[PATH + 16];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    snprintf(alone, sizeof alone, "%s/alone", path);
+    for (int k = 0; k < 3; k++) {
+        lk_checkpoints *c = folder_open(comm, path, part_bytes[k], band[k]);
+        lk_checkpoints *one = rank == 0 ? folder_open(NULL, alone, part_bytes[k], LK__BAND) : NULL;
+        for (int how = 0; how < N_CUTS; how++) {
+            int64_t step = N_CUTS * k + how;
+            ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, step, (cut)how, rank, size)));
+            if (rank > 0)
+                continue;
+            char made[64], want[64];
+            ASSERT_OK(lk_checkpoints_save(one, test_state_at(&b.all, step)));
+            snprintf(made, sizeof made, "step-%012lld", (long long)step);
+            snprintf(want, sizeof want, "alone/step-%012lld", (long long)step);
+            expect_same_files(path, made, want);
+        }
+        lk_checkpoints_close(c);
+        lk_checkpoints_close(one);
+    }
+    folder_end(comm, path);
+}
+
+/* Save on the first `from` ranks and load on the first `to`, of which all others know nothing. */
+static void save_and_load(lk_comm *comm, const char *path, int from, int to, int64_t step)
+{
+    boxed_state b;
+    int rank = lk_comm_rank(comm);
+    cut saved = (cut)(step % N_CUTS), loaded = (cut)(step / N_CUTS % N_CUTS);
+    for (int load = 0; load < 2; load++) {
+        lk_comm *some;
+        int ranks = load ? to : from;
+        ASSERT_OK(lk_comm_split(comm, rank < ranks ? 0 : -1, 0, &some));
+        if (some) {
+            lk_checkpoints *c = folder_open(some, path, 112, 16 + 8 * (step % 5));
+            if (load)
+                expect_newest(c, step, loaded);
+            else
+                ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, step, saved, rank, ranks)));
+            lk_checkpoints_close(c);
+        }
+        lk_comm_free(some);
+        ASSERT_OK(lk_barrier(comm, "next"));
+    }
+}
+
+/* From 1 to 5 ranks to 1 to 5 others, and from all to all; with all pairs of cuts, some each time. */
+static void any_ranks_load_what_any_others_saved(lk_comm *comm)
+{
+    char path[PATH];
+    int size = lk_comm_size(comm), step = size, most = size == 5 || ranks_brief() ? size : 0;
+    folder_new(comm, path);
+    for (int from = 1; from <= most; from++)
+        for (int to = 1; to <= most; to++, step += 9)
+            save_and_load(comm, path, from, to, step);
+    for (int end = step + N_CUTS * N_CUTS; step < end; step += ranks_brief() ? 7 : 3)
+        save_and_load(comm, path, size, size, step);
+    folder_end(comm, path);
+}
+
+static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
+{
+    char path[PATH];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    lk_checkpoints *c = folder_open(comm, path, 112, 24);
+    for (int step = 1; step <= N_CUTS; step++) {
+        cut how = (cut)(step % N_CUTS);
+        int32_t done = 0;
+        ASSERT_OK(lk_checkpoints_begin(c, boxed_at(&b, step, how, rank, size)));
+        boxed_at(&b, 555, how, rank, size);
+        while (!done) {
+            int32_t mine = lk_checkpoints_poll(c);
+            ASSERT_OK(lk_allreduce(comm, &mine, &done, 1, LK_I32, LK_FOLD_MIN, "done"));
+        }
+        ASSERT_OK(lk_checkpoints_commit(c));
+        expect_newest(c, step, how);
+    }
+    lk_checkpoints_close(c);
+    folder_end(comm, path);
+}
+
+static void an_element_that_nobody_holds_is_named(lk_comm *comm)
+{
+    char path[PATH];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    lk_checkpoints *c = folder_open(comm, path, 112, 40);
+    boxed_at(&b, 1, CUT_ROWS, rank, size);
+    lk_box *mask = &b.box[3]; /* without column 40 of any row, and 41 of the last */
+    *mask = lk_box_whole(2, b.tensor[3].shape.dim);
+    mask->n[1] = 40;
+    ASSERT_FAILS(lk_checkpoints_save(c, &b.all.state), LK_EINVAL,
+                 "tensor \"m\xc3\xa4sk\" [3,43]: no rank holds its element [0,40]");
+    boxed_at(&b, 1, CUT_COLUMNS, rank, size);
+    if (rank == size - 1)
+        b.box[0].n[0] -= 2;
+    char text[64];
+    snprintf(text, sizeof text, "no rank holds its element [5,%d]", (size - 1) * 11 / size);
+    ASSERT_FAILS(lk_checkpoints_save(c, &b.all.state), LK_EINVAL, text);
+    ASSERT_TRUE(!lk_checkpoints_is_saving(c));
+    ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 1, CUT_COLUMNS, rank, size)));
+    expect_newest(c, 1, CUT_ROWS);
+    lk_checkpoints_close(c);
+    folder_end(comm, path);
+}
+
+static void boxes_that_reach_out_are_refused(lk_comm *comm)
+{
+    char path[PATH];
+    boxed_state b;
+    bool found;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    lk_checkpoints *c = folder_open(comm, path, 112, 40);
+    boxed_at(&b, 1, CUT_WHOLE, rank, size);
+    if (rank == size - 1)
+        b.box[0].first[1] = 1;
+    static const char out[] =
+        "tensor \"fc1.weight\" is [7,11], its box of [7,11] from [0,1] on is not within it";
+    ASSERT_FAILS(lk_checkpoints_save(c, &b.all.state), LK_ESHAPE, out);
+    ASSERT_FAILS(lk_checkpoints_load(c, &b.all.state, &found), LK_ESHAPE, out);
+    boxed_at(&b, 1, CUT_WHOLE, rank, size);
+    if (rank == 0)
+        b.box[1].ndim = 2;
+    ASSERT_FAILS(lk_checkpoints_save(c, &b.all.state), LK_ESHAPE,
+                 "tensor \"optimizer/moment\" has 1 axes, its box 2");
+    boxed_at(&b, 1, CUT_WHOLE, rank, size);
+    b.tensor[0].name = rank == size - 1 && size > 1 ? "fc2.weight" : "fc1.weight";
+    if (size > 1)
+        ASSERT_FAILS(lk_checkpoints_load(c, &b.all.state, &found), LK_ESTATE,
+                     "the tensors and numbers of its state are not those of rank 0");
+    lk_checkpoints_close(c);
+    folder_end(comm, path);
+}
+
+/* Where boxes overlap, what the lowest rank has is saved, or another that holds the same box. */
+static void the_lowest_rank_gives_what_several_hold(lk_comm *comm)
+{
+    char path[PATH];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    lk_checkpoints *c = folder_open(comm, path, 112, 24);
+    boxed_at(&b, 1, CUT_OVERLAP, rank, size);
+    memset(b.data[3], rank, sizeof b.data[3]);
+    ASSERT_OK(lk_checkpoints_save(c, &b.all.state));
+    boxed_at(&b, 2, CUT_WHOLE, rank, size);
+    bool found;
+    ASSERT_OK(lk_checkpoints_load(c, &b.all.state, &found));
+    for (int row = 0; row < 3; row++) {
+        int lowest = size;
+        for (int r = size - 1; r >= 0; r--) {
+            lk_box box = cut_box(CUT_OVERLAP, 3, &b.tensor[3].shape, r, size);
+            if (box.n[0] > 0 && box.first[0] <= row && row < box.first[0] + box.n[0])
+                lowest = r;
+        }
+        lk_box want = cut_box(CUT_OVERLAP, 3, &b.tensor[3].shape, lowest, size);
+        for (int i = 0; i < 43; i++) {
+            lk_box given = cut_box(CUT_OVERLAP, 3, &b.tensor[3].shape, b.data[3][row * 43 + i],
+                                   size);
+            ASSERT_TRUE(lk_box_is_equal(&given, &want));
+        }
+    }
+    lk_checkpoints_close(c);
+    folder_end(comm, path);
+}
+
+/* The newest is that of one of two steps: one that failed when it had its name already may be there. */
+static void expect_one_of(lk_checkpoints *c, int64_t step, int64_t or_step)
+{
+    boxed_state b;
+    bool found;
+    boxed_at(&b, 999, CUT_GRID, c->rank, c->size);
+    ASSERT_OK(lk_checkpoints_load(c, &b.all.state, &found));
+    ASSERT_TRUE(b.all.state.step == step || b.all.state.step == or_step);
+    boxed_expect(&b, b.all.state.step, CUT_GRID, c->rank, c->size);
+}
+
+/* Every call of one kind in turn fails on the last rank (of ranks in one process, on any). */
+static void save_with_faults(lk_comm *comm, lk_checkpoints *c, lk__storage_call call,
+                             const char *path)
+{
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    for (int n = 1;; n++) {
+        int64_t before = lk__storage_calls(call);
+        ASSERT_OK(lk_barrier(comm, "before"));
+        if (rank == size - 1)
+            lk__storage_fail(call, n, ENOSPC, false);
+        ASSERT_OK(lk_barrier(comm, "ready"));
+        lk_status st = lk_checkpoints_save(c, boxed_at(&b, 2, CUT_COLUMNS, rank, size));
+        ASSERT_OK(lk_barrier(comm, "saved"));
+        if (rank == size - 1)
+            lk__storage_fail(call, 0, 0, false);
+        int32_t happened = lk__storage_calls(call) - before >= n;
+        ASSERT_OK(lk_bcast(comm, &happened, 1, LK_I32, size - 1, "happened"));
+        int32_t failed = st != LK_OK, all = failed;
+        ASSERT_OK(lk_allreduce(comm, NULL, &all, 1, LK_I32, LK_FOLD_SUM, "failed"));
+        ASSERT_EQ(all, failed * size);
+        if (failed) {
+            ASSERT_TRUE(happened);
+            ASSERT_EQ(st, LK_EIO);
+            ASSERT_TRUE(strstr(lk_error_message(), path) &&
+                        strstr(lk_error_message(), strerror(ENOSPC)));
+            lk_error_clear();
+            ASSERT_TRUE(!lk_checkpoints_is_saving(c));
+        }
+        expect_one_of(c, failed ? 1 : 2, 2);
+        char gone[PATH + 64];
+        snprintf(gone, sizeof gone, "%s/step-000000000002", path);
+        ASSERT_OK(lk_barrier(comm, "seen"));
+        if (rank == 0)
+            ASSERT_TRUE(!lk__path_exists(gone) || lk__storage_remove_folder(gone) == LK_OK);
+        ASSERT_OK(lk_barrier(comm, "gone"));
+        if (!happened)
+            return;
+    }
+}
+
+static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
+{
+    static const lk__storage_call calls[] = {LK__STORAGE_OPEN, LK__STORAGE_WRITE, LK__STORAGE_SYNC,
+                                             LK__STORAGE_CLOSE};
+    char path[PATH];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    lk_checkpoints *c = folder_open(comm, path, 1, 40);
+    ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 1, CUT_ROWS, rank, size)));
+    for (int i = 0; i < 4; i++)
+        save_with_faults(comm, c, calls[i], path);
+    lk_checkpoints_close(c);
+    folder_end(comm, path);
+}
+
+/* A part that any rank finds damaged is left out by all, and so is one that vanishes. */
+static void damage_that_one_rank_finds_is_left_out_by_all(lk_comm *comm)
+{
+    char path[PATH], file[2 * PATH];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    lk_checkpoints *c = folder_open(comm, path, 112, 40);
+    ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 1, CUT_GRID, rank, size)));
+    for (int part = 0; part < 3; part++) {
+        ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 2, CUT_ROWS, rank, size)));
+        snprintf(file, sizeof file, "%s/step-000000000002/part-0000%d.safetensors", path, part);
+        if (rank == 0) {
+            FILE *f = fopen(file, "r+b");
+            ASSERT_TRUE(f && fseek(f, -3, SEEK_END) == 0);
+            int byte = fgetc(f);
+            ASSERT_TRUE(fseek(f, -3, SEEK_END) == 0 && fputc(byte ^ 64, f) != EOF &&
+                        fclose(f) == 0);
+        }
+        ASSERT_OK(lk_barrier(comm, "damaged"));
+        expect_newest(c, 1, CUT_COLUMNS);
+        if (rank == 0)
+            ASSERT_TRUE(strstr(lk_checkpoints_messages(c), file) &&
+                        strstr(lk_checkpoints_messages(c), "step-000000000001, which is older"));
+        else
+            ASSERT_EQ(lk_checkpoints_messages(c)[0], '\0');
+    }
+    lk_checkpoints_close(c);
+    folder_end(comm, path);
+}
+
+/* Only some ranks see the folder: they write what the others hold, and send what they want. */
+static void ranks_that_do_not_see_the_folder_give_and_take(lk_comm *comm)
+{
+    char path[PATH], elsewhere[PATH + 16];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", path);
+    lk_checkpoints *c = folder_open(comm, rank % 3 == 0 ? path : elsewhere, 112, 24);
+    for (int how = 0; how < N_CUTS; how++) {
+        ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, how, (cut)how, rank, size)));
+        expect_newest(c, how, (cut)((how + 3) % N_CUTS));
+    }
+    lk_checkpoints_close(c);
+    folder_end(comm, path);
+}
+
+RANKS_MAIN(TEST(the_files_are_those_of_one_rank_that_holds_all),
+           TEST(any_ranks_load_what_any_others_saved), TEST(a_save_goes_on_while_ranks_compute),
+           TEST(an_element_that_nobody_holds_is_named), TEST(boxes_that_reach_out_are_refused),
+           TEST(the_lowest_rank_gives_what_several_hold),
+           TEST(a_failure_of_one_rank_is_that_of_all),
+           TEST(damage_that_one_rank_finds_is_left_out_by_all),
+           TEST(ranks_that_do_not_see_the_folder_give_and_take))
