@@ -5,7 +5,7 @@
 #include "checkpoints.h"
 
 /* How tensors are cut among ranks. */
-typedef enum cut {
+typedef enum box_cut {
     CUT_WHOLE,    /* all hold all */
     CUT_ROWS,     /* blocks of the first axis */
     CUT_COLUMNS,  /* of the last */
@@ -15,7 +15,7 @@ typedef enum cut {
     CUT_OVERLAP,  /* rows, and one more on both sides */
     CUT_MIXED,    /* for each tensor another */
     N_CUTS
-} cut;
+} box_cut;
 
 /* Block `i` of `n` of an axis. */
 static inline void cut_axis(lk_box *box, int axis, int64_t i, int64_t n)
@@ -26,12 +26,12 @@ static inline void cut_axis(lk_box *box, int axis, int64_t i, int64_t n)
 }
 
 /* The box of tensor number `i` that a rank holds. */
-static inline lk_box cut_box(cut how, int i, const lk_shape *shape, int rank, int size)
+static inline lk_box cut_box(box_cut how, int i, const lk_shape *shape, int rank, int size)
 {
     lk_box box = lk_box_whole(shape->ndim, shape->dim);
     int last = box.ndim - 1, rows = size > 1 ? 2 : 1;
     if (how == CUT_MIXED)
-        how = (cut)((i + 1) % CUT_MIXED);
+        how = (box_cut)((i + 1) % CUT_MIXED);
     if (how == CUT_LAST && rank < size - 1)
         for (int k = 0; k < box.ndim; k++)
             box.n[k] = 0;
@@ -82,7 +82,7 @@ static inline void boxed_fill(boxed_state *b)
     }
 }
 
-static inline lk_state *boxed_at(boxed_state *b, int64_t step, cut how, int rank, int size)
+static inline lk_state *boxed_at(boxed_state *b, int64_t step, box_cut how, int rank, int size)
 {
     lk_state *state = test_state_at(&b->all, step);
     memset(b->data, 0, sizeof b->data);
@@ -98,7 +98,7 @@ static inline lk_state *boxed_at(boxed_state *b, int64_t step, cut how, int rank
 }
 
 /* What a rank holds is what it would hold at this step. */
-static inline void boxed_expect(const boxed_state *b, int64_t step, cut how, int rank, int size)
+static inline void boxed_expect(const boxed_state *b, int64_t step, box_cut how, int rank, int size)
 {
     static _Thread_local boxed_state want;
     boxed_at(&want, step, how, rank, size);

@@ -42,7 +42,7 @@ static lk_checkpoints *folder_open(lk_comm *comm, const char *path, int64_t part
     return c;
 }
 
-static void expect_newest(lk_checkpoints *c, int64_t step, cut how)
+static void expect_newest(lk_checkpoints *c, int64_t step, box_cut how)
 {
     boxed_state b;
     bool found;
@@ -104,7 +104,7 @@ static void the_files_are_those_of_one_rank_that_holds_all(lk_comm *comm)
         lk_checkpoints *one = rank == 0 ? folder_open(NULL, alone, part_bytes[k], LK__BAND) : NULL;
         for (int how = 0; how < N_CUTS; how++) {
             int64_t step = N_CUTS * k + how;
-            ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, step, (cut)how, rank, size)));
+            ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, step, (box_cut)how, rank, size)));
             if (rank > 0)
                 continue;
             char made[64], want[64];
@@ -124,7 +124,7 @@ static void save_and_load(lk_comm *comm, const char *path, int from, int to, int
 {
     boxed_state b;
     int rank = lk_comm_rank(comm);
-    cut saved = (cut)(step % N_CUTS), loaded = (cut)(step / N_CUTS % N_CUTS);
+    box_cut saved = (box_cut)(step % N_CUTS), loaded = (box_cut)(step / N_CUTS % N_CUTS);
     for (int load = 0; load < 2; load++) {
         lk_comm *some;
         int ranks = load ? to : from;
@@ -164,7 +164,7 @@ static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
     folder_new(comm, path);
     lk_checkpoints *c = folder_open(comm, path, 112, 24);
     for (int step = 1; step <= N_CUTS; step++) {
-        cut how = (cut)(step % N_CUTS);
+        box_cut how = (box_cut)(step % N_CUTS);
         int32_t done = 0;
         ASSERT_OK(lk_checkpoints_begin(c, boxed_at(&b, step, how, rank, size)));
         boxed_at(&b, 555, how, rank, size);
@@ -375,8 +375,8 @@ static void ranks_that_do_not_see_the_folder_give_and_take(lk_comm *comm)
     snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", path);
     lk_checkpoints *c = folder_open(comm, rank % 3 == 0 ? path : elsewhere, 112, 24);
     for (int how = 0; how < N_CUTS; how++) {
-        ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, how, (cut)how, rank, size)));
-        expect_newest(c, how, (cut)((how + 3) % N_CUTS));
+        ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, how, (box_cut)how, rank, size)));
+        expect_newest(c, how, (box_cut)((how + 3) % N_CUTS));
     }
     lk_checkpoints_close(c);
     folder_end(comm, path);
