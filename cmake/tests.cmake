@@ -147,6 +147,7 @@ endforeach()
 set(ranks "1 2 3 4 5 7 8")
 set(ranks_of_test_arrivals "1 2 3 5")
 set(ranks_of_test_checkpoint_boxes "1 2 3 5")
+set(ranks_of_test_checkpoint_memory "3 8")
 set(ranks_of_test_checkpoints "1 2 3 5")
 set(ranks_of_test_ddl "1 3 4 6")
 set(ranks_of_test_failing_pass "2 3 5")
@@ -198,6 +199,13 @@ foreach(file IN LISTS files)
         $<TARGET_FILE:${name}>)
     endif()
   endforeach()
+endforeach()
+
+# A state that no process could hold: eight save it, five load it.
+foreach(mpi IN LISTS LK_MPIS)
+  lk_test(${mpi}.checkpoint_memory long env TEST_STATE_MIB=512 LK_DEADLINE=120 tests/dist/run.sh ${mpi}
+    "8" $<TARGET_FILE:test_checkpoint_memory>)
+  set_tests_properties(${mpi}.checkpoint_memory PROPERTIES RUN_SERIAL ON)
 endforeach()
 
 # All mistakes that one rank can make: a few above, on one node and between two.
