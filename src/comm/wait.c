@@ -24,7 +24,7 @@
 
 #include <sched.h>
 
-enum { POLLS_PER_CLOCK = 256, POLLS_PER_GLANCE = 8, SPINS = 2000, YIELDS = 10, CROWD = 8 };
+enum { POLLS_PER_CLOCK = 256, POLLS_PER_GLANCE = 16, SPINS = 2000, YIELDS = 10, CROWD = 8 };
 
 /* In ns.  A rank has been seen gone for `grace` before it is reported: what it sent has then arrived.
  * Between two looks at the clock at most `longest_look` counts: more means that this process did not

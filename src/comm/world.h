@@ -62,15 +62,15 @@ struct lk__world {
     int64_t n_sent;        /* packets to the wires, counted before they go */
     int64_t n_taken;       /* packets from the wires */
     int64_t n_posts;       /* what others can see besides: flags, payloads taken */
-    lk__resting rest;
-    int64_t n_to_itself; /* packets that this rank has sent to itself and that have not arrived */
-    lk__doing doing;     /* what this rank's slot says */
-    uint32_t shown_comm; /* the newest collective call there */
+    int64_t n_to_itself;   /* packets that this rank has sent to itself and that have not arrived */
+    lk__doing doing;       /* what this rank's slot says */
+    uint32_t shown_comm;   /* the newest collective call there */
     int64_t shown_call;
     lk_request *posted, *posted_last; /* receives without a packet, oldest first */
     lk__packet *early, **early_end;   /* packets without a receive, oldest first */
     lk_request *active;               /* collectives under way */
     lk__helper *helper;               /* makes progress while the rank computes; NULL: nobody */
+    lk__resting rest;
 };
 
 /* How long a wait has not come any further, in ns that this rank ran; last 0: not yet looked at. */

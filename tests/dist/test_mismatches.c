@@ -380,8 +380,10 @@ static const char *is_named(const struct doing *d, const char *text)
     bool tensor = strstr(text, tape ? "(\"w" : "(\"w\"") || (absent && strstr(text, "(\"end\"")) ||
                   (before && strstr(text, "(\"v\""));
     const char *more = before || waits(d) ? NULL : said[d->m->kind];
-    return !strstr(text, it)             ? "the rank that errs is not named"
-           : !any                        ? "no other rank is named"
+    /* At the deadline a rank tells what it knows: whom it waits for, which may be itself. */
+    bool alone = is_in_vain(d->m->kind) && waits(d);
+    return !alone && !strstr(text, it)   ? "the rank that errs is not named"
+           : !alone && !any              ? "no other rank is named"
            : !tensor                     ? "the tensor is not named"
            : more && !strstr(text, more) ? "the difference is not named"
                                          : NULL;

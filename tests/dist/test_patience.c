@@ -160,6 +160,29 @@ static void a_stopped_rank_is_waited_for(lk_comm *comm, int64_t count)
     lk_free(x);
 }
 
+/* Rank 1 waits in shared memory, and is stopped; the others come, find there what they need, and wait
+ * for it in the next call.  No message shows that it has still to see what they posted. */
+static void a_stopped_rank_that_has_to_see_a_flag_is_waited_for(lk_comm *comm)
+{
+    int rank = lk_comm_rank(comm);
+    pid_t pid = getpid();
+    pthread_t thread;
+    float x[4] = {0};
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warm"));
+    ASSERT_OK(lk_bcast(comm, &pid, 1, LK_I32, 1, "process"));
+    if (rank != 1)
+        usleep(rank == 0 ? while_us / 4 : while_us / 2);
+    if (rank == 0) {
+        ASSERT_EQ(kill(pid, SIGSTOP), 0);
+        ASSERT_EQ(pthread_create(&thread, NULL, continue_later, &pid), 0);
+    }
+    ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "with a stopped rank"));
+    ASSERT_OK(lk_barrier(comm, "end"));
+    if (rank == 0)
+        pthread_join(thread, NULL);
+}
+
 static lk_status run(lk_comm *comm, void *arg)
 {
     (void)arg;
@@ -175,6 +198,7 @@ static lk_status run(lk_comm *comm, void *arg)
     if (mpi) {
         a_stopped_rank_is_waited_for(comm, 1);
         a_stopped_rank_is_waited_for(comm, LARGE);
+        a_stopped_rank_that_has_to_see_a_flag_is_waited_for(comm);
     }
     return LK_OK;
 }
