@@ -7,8 +7,8 @@
  * A checkpoint is read twice: once to see that all of it is right, and once into the state, which is
  * touched by nothing less.
  */
+#include "coll/agree.h"
 #include "io/checkpoint.h"
-#include "parallel/agree.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/coll.h>

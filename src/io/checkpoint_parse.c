@@ -27,6 +27,7 @@ typedef struct reader {
 static lk_status next(reader *r, const char **name)
 {
     bool more;
+    *name = "";
     LK_TRY(lk__json_more(&r->j, '}', &more));
     if (!more)
         return lk__json_refuse(&r->j, "a member is missing");

@@ -57,9 +57,9 @@ static lk_status slab_sum(const lk_trainer *t, const lk_slab *slab, bool shared,
     for (int64_t i = 0; i < slices_of(slab); i++) {
         lk_slab_slice s;
         LK_TRY(lk_layout_get(lk_slab_layout(slab), i, &s));
-        lk_run mine = {.total = s.count, .n = s.count};
+        lk_range mine = {.n = s.count};
         if (shared)
-            mine = lk_run_of(s.count, lk_comm_intra_rank(comm), lk_comm_intra_size(comm));
+            mine = lk_range_split(s.count, lk_comm_intra_rank(comm), lk_comm_intra_size(comm));
         const char *from = (const char *)lk_slab_data(slab) + s.offset +
                            mine.first * (int64_t)lk_dtype_size(s.dtype);
         sum[i] = lk_hash_sum(s.dtype, mine.n, from, mine.first);

@@ -121,7 +121,7 @@ static void failure_is_named(lk_comm *comm, const struct pass_case *c)
     s.spec.parallel.bucket = 0.00001;
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
-    uint64_t before = lk_trainer_hash(s.trainer);
+    uint64_t before = state_of(s.trainer);
     all_have_come(comm);
     fails_at = mine ? c->place : NOWHERE;
     int64_t start = lk_clock_ns();
@@ -130,7 +130,7 @@ static void failure_is_named(lk_comm *comm, const struct pass_case *c)
     ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < 5 * TEST_SLOWNESS);
     ASSERT_TRUE(strstr(lk_error_message(), text[c->place]));
     ASSERT_TRUE(mine || strncmp(lk_error_message(), named, strlen(named)) == 0);
-    ASSERT_TRUE(lk_trainer_hash(s.trainer) == before);
+    ASSERT_TRUE(state_of(s.trainer) == before);
     ASSERT_EQ(lk_trainer_step(s.trainer, NULL), LK_ENOTSUP); /* it is over */
     small_free(&s);
 }
