@@ -92,16 +92,16 @@ lk_status check_pool_setup(check_case *c, bool with_index)
 static lk_pool_shape pool_shape(const lk_conv_shape *g, bool count_padding)
 {
     lk_pool_shape s = {.dtype = g->dtype,
-                       .ndim = g->ndim,
+                       .window.ndim = g->ndim,
                        .batch = g->batch,
                        .channels = g->in_channels,
                        .count_padding = count_padding};
     for (int d = 0; d < N; d++) {
         s.in[d] = g->in[d];
         s.out[d] = g->out[d];
-        s.kernel[d] = g->kernel[d];
-        s.stride[d] = g->stride[d];
-        s.pad[d] = g->pad[d];
+        s.window.kernel[d] = g->kernel[d];
+        s.window.stride[d] = g->stride[d];
+        s.window.pad_lo[d] = g->pad[d];
     }
     return s;
 }

@@ -411,9 +411,7 @@ LK_API lk_status lk_local_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *
 
 /** Attributes of pooling.  Entries are those of the spatial axes. */
 typedef struct lk_pool_attr {
-    int64_t kernel[3];            /* positions of a window, at least 1 */
-    int64_t stride[3];            /* 0 means 1 */
-    int64_t pad_lo[3], pad_hi[3]; /* positions before the first and behind the last; below 0: cut */
+    lk_window window;   /* without dilation; of as many axes as x has */
     bool count_padding; /* lk_avg_pool(): divide by the window's size, not by its valid positions */
 } lk_pool_attr;
 

@@ -2,7 +2,7 @@
  *
  *   x [batch][in...][channels]  ->  y [batch][out...][channels]
  *
- * Window o covers input positions o * stride - pad + t, t < kernel, of each axis; positions outside
+ * Window o covers input positions o * stride - pad_lo + t, t < kernel, of each axis; positions outside
  * [0, in) are skipped.  Taps are visited in raster order.
  *
  *   max   the first of the largest, with `relu` of x < 0 ? 0 : x; the first NaN wins over everything
@@ -21,28 +21,24 @@
  *
  * A tile of an image gives the same bits as the image.  Its `in` must be all positions that its
  * windows reach in the image, so that valid taps count the same, and backward its `out` all windows
- * over the positions wanted; `pad` is what places the first window.  An index of max outside the
+ * over the positions wanted; `pad_lo` is what places the first window.  An index of max outside the
  * tile matches nothing.
  */
 #ifndef LK_POOL_H
 #define LK_POOL_H
 
-#include <lockstep/dtype.h>
+#include <lockstep/conv.h>
 
 LK_BEGIN_DECLS
 
-enum { LK_POOL_MAX_NDIM = 3 };
-
 typedef struct lk_pool_shape {
     lk_dtype dtype; /* LK_F32 or LK_F64 */
-    int ndim;       /* 1 to 3 */
+    lk_window
+        window; /* without dilation; what is padded behind the last position follows from out */
     int64_t batch, channels;
-    int64_t in[LK_POOL_MAX_NDIM], out[LK_POOL_MAX_NDIM]; /* lk_conv_out() gives the usual out */
-    int64_t kernel[LK_POOL_MAX_NDIM];
-    int64_t stride[LK_POOL_MAX_NDIM]; /* 0 means 1 */
-    int64_t pad[LK_POOL_MAX_NDIM];    /* before the first position; may be negative */
-    bool count_padding;               /* avg: divide by the window's size */
-    bool relu;                        /* lk_pool_max(): of x < 0 ? 0 : x */
+    int64_t in[LK_CONV_MAX_NDIM], out[LK_CONV_MAX_NDIM]; /* lk_conv_out() gives the usual out */
+    bool count_padding;                                  /* avg: divide by the window's size */
+    bool relu;                                           /* lk_pool_max(): of x < 0 ? 0 : x */
 } lk_pool_shape;
 
 /**

@@ -48,8 +48,8 @@ static int64_t floor_div(int64_t a, int64_t b)
 /* The output positions [*first, *first + count) of axis d whose windows cover input i. */
 static int64_t windows_over(const lk__pool_shape *s, int d, int64_t i, int64_t *first)
 {
-    int64_t lo = floor_div(i + s->pad[d] - s->kernel[d], s->stride[d]) + 1;
-    int64_t hi = floor_div(i + s->pad[d], s->stride[d]) + 1;
+    int64_t lo = floor_div(i + s->window.pad_lo[d] - s->window.kernel[d], s->window.stride[d]) + 1;
+    int64_t hi = floor_div(i + s->window.pad_lo[d], s->window.stride[d]) + 1;
     *first = lo > 0 ? lo : 0;
     hi = hi < s->out[d] ? hi : s->out[d];
     return hi > *first ? hi - *first : 0;
@@ -137,7 +137,8 @@ static lk_status job_run(struct job *j)
     j->n_blocks = (s->channels - 1) / j->block + 1;
     int64_t taps = 1;
     for (int d = 0; d < 3 && j->n_from > 0; d++) {
-        int64_t n = j->backward ? s->kernel[d] / s->stride[d] + 1 : s->kernel[d];
+        int64_t n = j->backward ? s->window.kernel[d] / s->window.stride[d] + 1
+                                : s->window.kernel[d];
         taps *= n < j->from_size[d] ? n : j->from_size[d];
     }
     int64_t grain = CHUNK_ELEMENTS / (taps * j->block + 1) + 1;
@@ -150,16 +151,16 @@ static lk_status max_check(const lk__pool_shape *s)
 {
     int64_t span = 0, step = 1;
     for (int d = 2; d >= 0 && s->n_in > 0; d--) {
-        int64_t taps = s->kernel[d] < s->in[d] ? s->kernel[d] : s->in[d];
+        int64_t taps = s->window.kernel[d] < s->in[d] ? s->window.kernel[d] : s->in[d];
         span += (taps - 1) * step;
         step *= s->in[d];
     }
     LK_CHECK(s->dtype != LK_F32 || span <= INT32_MAX, LK_EOVERFLOW,
              "a window of %lld x %lld x %lld taps spans %lld positions of %lld x %lld x %lld; f32 "
              "maxima allow %d",
-             (long long)s->kernel[0], (long long)s->kernel[1], (long long)s->kernel[2],
-             (long long)span, (long long)s->in[0], (long long)s->in[1], (long long)s->in[2],
-             INT32_MAX);
+             (long long)s->window.kernel[0], (long long)s->window.kernel[1],
+             (long long)s->window.kernel[2], (long long)span, (long long)s->in[0],
+             (long long)s->in[1], (long long)s->in[2], INT32_MAX);
     return LK_OK;
 }
 
@@ -230,9 +231,9 @@ static bool windows_are_apart(const lk__pool_shape *s, bool *all)
     bool apart = true;
     *all = true;
     for (int d = 0; d < 3; d++) {
-        apart = apart && s->stride[d] >= s->kernel[d];
-        *all = *all && s->stride[d] == s->kernel[d] && s->pad[d] == 0 &&
-               s->out[d] * s->stride[d] == s->in[d];
+        apart = apart && s->window.stride[d] >= s->window.kernel[d];
+        *all = *all && s->window.stride[d] == s->window.kernel[d] && s->window.pad_lo[d] == 0 &&
+               s->out[d] * s->window.stride[d] == s->in[d];
     }
     return apart;
 }

@@ -15,11 +15,11 @@
 /* A shape with three axes, the unused ones first and of size 1, and no defaults. */
 typedef struct lk__pool_shape {
     lk_dtype dtype;
-    int ndim; /* as the caller counts them */
     int64_t elem;
     int64_t batch, channels;
-    int64_t in[3], out[3], kernel[3], stride[3], pad[3];
-    int64_t window;      /* the divisor of avg if it is fixed, or 0: the number of valid taps */
+    int64_t in[3], out[3];
+    lk_window window;    /* its ndim as the caller counts */
+    int64_t divisor;     /* of avg if it is fixed, or 0: the number of valid taps */
     int64_t n_in, n_out; /* positions of a sample */
 } lk__pool_shape;
 
@@ -57,7 +57,7 @@ LK_ISA_TABLE(lk__pool_table, lk__pool)
 /* The input positions [*first, *first + count) of axis d that window o covers. */
 static inline int64_t lk__pool_taps(const lk__pool_shape *s, int d, int64_t o, int64_t *first)
 {
-    int64_t lo = o * s->stride[d] - s->pad[d], hi = lo + s->kernel[d];
+    int64_t lo = o * s->window.stride[d] - s->window.pad_lo[d], hi = lo + s->window.kernel[d];
     *first = lo > 0 ? lo : 0;
     hi = hi < s->in[d] ? hi : s->in[d];
     return hi > *first ? hi - *first : 0;

@@ -10,8 +10,8 @@ static const int64_t position_max = INT64_MAX / 8;
 static lk_status field_copy(const lk_pool_shape *p, const char *field, const int64_t *from,
                             int64_t least, int64_t unset, int64_t to[3])
 {
-    int front = 3 - p->ndim;
-    for (int d = 0; d < p->ndim; d++) {
+    int front = 3 - p->window.ndim;
+    for (int d = 0; d < p->window.ndim; d++) {
         LK_CHECK(from[d] >= least, LK_EINVAL, "%s[%d] is %lld; must be at least %lld", field, d,
                  (long long)from[d], (long long)least);
         LK_CHECK(from[d] <= position_max, LK_EOVERFLOW, "%s[%d] is %lld; must be at most %lld",
@@ -48,37 +48,44 @@ lk_status lk__pool_check(const lk_pool_shape *p, lk__pool_shape *s)
     LK_CHECK(p, LK_EINVAL, "the shape is NULL");
     LK_CHECK(lk_dtype_is_real(p->dtype), LK_EDTYPE, "dtype is %s; must be f32 or f64",
              lk_dtype_name(p->dtype));
-    LK_CHECK(p->ndim >= 1 && p->ndim <= LK_POOL_MAX_NDIM, LK_EINVAL,
-             "ndim is %d; must be from 1 to %d", p->ndim, LK_POOL_MAX_NDIM);
+    LK_CHECK(p->window.ndim >= 1 && p->window.ndim <= LK_CONV_MAX_NDIM, LK_EINVAL,
+             "ndim is %d; must be from 1 to %d", p->window.ndim, LK_CONV_MAX_NDIM);
     LK_CHECK(p->batch >= 0, LK_EINVAL, "batch is %lld; must be at least 0", (long long)p->batch);
     LK_CHECK(p->channels >= 0, LK_EINVAL, "channels is %lld; must be at least 0",
              (long long)p->channels);
     *s = (lk__pool_shape){.dtype = p->dtype,
-                          .ndim = p->ndim,
                           .elem = (int64_t)lk_dtype_size(p->dtype),
                           .batch = p->batch,
                           .channels = p->channels,
                           .in = {1, 1, 1},
                           .out = {1, 1, 1},
-                          .kernel = {1, 1, 1},
-                          .stride = {1, 1, 1}};
+                          .window = {.ndim = p->window.ndim,
+                                     .kernel = {1, 1, 1},
+                                     .stride = {1, 1, 1},
+                                     .dilation = {1, 1, 1}}};
     LK_TRY(field_copy(p, "in", p->in, 0, 0, s->in));
     LK_TRY(field_copy(p, "out", p->out, 0, 0, s->out));
-    LK_TRY(field_copy(p, "kernel", p->kernel, 1, 1, s->kernel));
-    LK_TRY(field_copy(p, "stride", p->stride, 0, 1, s->stride));
-    LK_TRY(field_copy(p, "pad", p->pad, -position_max, 0, s->pad));
+    LK_TRY(field_copy(p, "kernel", p->window.kernel, 1, 1, s->window.kernel));
+    LK_TRY(field_copy(p, "stride", p->window.stride, 0, 1, s->window.stride));
+    LK_TRY(field_copy(p, "pad_lo", p->window.pad_lo, -position_max, 0, s->window.pad_lo));
+    for (int d = 0; d < p->window.ndim; d++)
+        LK_CHECK(p->window.dilation[d] == 0 || p->window.dilation[d] == 1, LK_EINVAL,
+                 "dilation[%d] is %lld; windows of pools have none", d,
+                 (long long)p->window.dilation[d]);
     LK_TRY(side_check(p, "in", s->in, &s->n_in));
     LK_TRY(side_check(p, "out", s->out, &s->n_out));
     int64_t window = 1, reach;
     for (int d = 0; d < 3; d++) {
-        LK_CHECK(!__builtin_mul_overflow(s->out[d], s->stride[d], &reach) && reach <= position_max,
+        LK_CHECK(!__builtin_mul_overflow(s->out[d], s->window.stride[d], &reach) &&
+                     reach <= position_max,
                  LK_EOVERFLOW, "out * stride is %lld * %lld", (long long)s->out[d],
-                 (long long)s->stride[d]);
-        LK_CHECK(!p->count_padding || !__builtin_mul_overflow(window, s->kernel[d], &window),
-                 LK_EOVERFLOW, "a window of %lld x %lld x %lld positions", (long long)s->kernel[0],
-                 (long long)s->kernel[1], (long long)s->kernel[2]);
+                 (long long)s->window.stride[d]);
+        LK_CHECK(!p->count_padding || !__builtin_mul_overflow(window, s->window.kernel[d], &window),
+                 LK_EOVERFLOW, "a window of %lld x %lld x %lld positions",
+                 (long long)s->window.kernel[0], (long long)s->window.kernel[1],
+                 (long long)s->window.kernel[2]);
     }
-    s->window = p->count_padding ? window : 0;
+    s->divisor = p->count_padding ? window : 0;
     return LK_OK;
 }
 
@@ -87,7 +94,7 @@ static const char *shape_text(const lk__pool_shape *s, bool is_out, char *buf, s
 {
     const int64_t *axis = is_out ? s->out : s->in;
     int len = snprintf(buf, size, "[%lld]", (long long)s->batch);
-    for (int d = 3 - s->ndim; d < 3; d++)
+    for (int d = 3 - s->window.ndim; d < 3; d++)
         len += snprintf(buf + len, size - (size_t)len, "[%lld]", (long long)axis[d]);
     snprintf(buf + len, size - (size_t)len, "[%lld]", (long long)s->channels);
     return buf;

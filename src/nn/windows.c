@@ -81,13 +81,9 @@ lk_status lk__pool_build(lk_build *build, const void *options, lk_io in, lk_io *
     LK_TRY(lk__build_check(build, in, 2));
     LK_TRY(lk__layer_window(&o->window, in.shape, 0, &w, positions));
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
+    attr->window = w;
     *out = in;
-    for (int i = 0; i < w.ndim; i++) {
-        attr->kernel[i] = w.kernel[i];
-        attr->stride[i] = w.stride[i];
-        attr->pad_lo[i] = w.pad_lo[i];
-        attr->pad_hi[i] = w.pad_hi[i];
+    for (int i = 0; i < w.ndim; i++)
         out->shape.dim[i] = positions[i];
-    }
     return LK_OK;
 }

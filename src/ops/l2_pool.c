@@ -80,7 +80,7 @@ static lk_status l2_pool_grad_backward(lk_call *c, const lk_var *dout, lk_var *d
     lk_pool_attr a = *(const lk_pool_attr *)c->attr;
     double taps = 1;
     for (int d = 0; d < lk_shape_of(x).ndim - 2; d++)
-        taps *= (double)a.kernel[d];
+        taps *= (double)a.window.kernel[d];
     if (lk_wants(c, 0))
         LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){dout[0], y, dy}, 3, c->attr, &din[0]));
     if (!lk_wants(c, 1) && !lk_wants(c, 2))
@@ -134,16 +134,17 @@ const lk_op lk_op_l2_pool = {
     .infer = lk__pool_infer,
     .forward = l2_pool_forward,
     .backward = l2_pool_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 5, 2)}, .attr = ATTR(.kernel = {2})},
-                                   {.n_in = 1,
-                                    .in = {LK_IN(1, 4, 5, 1)},
-                                    .attr = ATTR(.kernel = {2, 3}, .stride = {2, 2},
-                                                 .pad_lo = {1, 1}, .pad_hi = {0, 2})},
-                                   {.n_in = 1,
-                                    .in = {LK_IN(1, 3, 2, 2, 2)},
-                                    .attr = ATTR(.kernel = {2, 2, 2}, .stride = {1, 1, 2})},
-                                   {.n_in = 1,
-                                    .in = {LK_IN_RANGE(0.2, 1, 2, 3, 2)},
-                                    .attr = ATTR(.kernel = {1})},
-                                   {0}},
+    .samples =
+        (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 5, 2)}, .attr = ATTR(.window.kernel = {2})},
+                            {.n_in = 1,
+                             .in = {LK_IN(1, 4, 5, 1)},
+                             .attr = ATTR(.window.kernel = {2, 3}, .window.stride = {2, 2},
+                                          .window.pad_lo = {1, 1}, .window.pad_hi = {0, 2})},
+                            {.n_in = 1,
+                             .in = {LK_IN(1, 3, 2, 2, 2)},
+                             .attr = ATTR(.window.kernel = {2, 2, 2}, .window.stride = {1, 1, 2})},
+                            {.n_in = 1,
+                             .in = {LK_IN_RANGE(0.2, 1, 2, 3, 2)},
+                             .attr = ATTR(.window.kernel = {1})},
+                            {0}},
 };

@@ -49,10 +49,10 @@ const lk_op lk_op_relu_max_pool = {
     .backward = relu_max_pool_backward,
     .samples = (const lk_sample[]){{.n_in = 1,
                                     .in = {LK_IN(2, 4, 2)},
-                                    .attr = ATTR(.kernel = {2}, .stride = {2})},
+                                    .attr = ATTR(.window.kernel = {2}, .window.stride = {2})},
                                    {.n_in = 1,
                                     .in = {LK_IN(1, 4, 5, 2)},
-                                    .attr = ATTR(.kernel = {2, 3}, .stride = {2, 2},
-                                                 .pad_lo = {1, 1}, .pad_hi = {0, 2})},
+                                    .attr = ATTR(.window.kernel = {2, 3}, .window.stride = {2, 2},
+                                                 .window.pad_lo = {1, 1}, .window.pad_hi = {0, 2})},
                                    {0}},
 };

@@ -105,7 +105,7 @@ LK_INLINE void V(pool_avg_tile)(const lk__pool_args *t, int64_t c, const int nv,
     LK_UNROLL for (int v = 0; v < nv; v++)
         acc[v] = V(add)(acc[v], V(pool_get)(x + c + at + v * lanes, masked, n));
     int64_t taps = t->n[0] * t->n[1] * t->n[2];
-    const V(elem) count = (V(elem))(t->s->window > 0 ? t->s->window : taps > 0 ? taps : 1);
+    const V(elem) count = (V(elem))(t->s->divisor > 0 ? t->s->divisor : taps > 0 ? taps : 1);
     LK_UNROLL for (int v = 0; v < nv; v++)
         V(pool_put)((V(elem) *)t->to + c + v * lanes, V(div)(acc[v], V(splat)(&count)), masked, n);
 }
@@ -182,7 +182,7 @@ LK_INLINE void V(pool_avg_backward_tile)(const lk__pool_args *t, int64_t c, cons
     LK_UNROLL for (int v = 0; v < nv; v++) acc[v] = V(zero)();
     POOL_EACH(t)
     {
-        int64_t unused, taps = t->s->window;
+        int64_t unused, taps = t->s->divisor;
         if (taps == 0)
             taps = lk__pool_taps(t->s, 0, t->first[0] + i0, &unused) *
                    lk__pool_taps(t->s, 1, t->first[1] + i1, &unused) *

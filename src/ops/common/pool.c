@@ -11,14 +11,14 @@ lk_status lk__pool_infer(lk_call *c, lk_spec *out)
     lk_conv_attr conv = {.groups = 1};
     int ndim = 0;
     int64_t groups;
-    memcpy(conv.stride, a->stride, sizeof conv.stride);
-    memcpy(conv.pad_lo, a->pad_lo, sizeof conv.pad_lo);
-    memcpy(conv.pad_hi, a->pad_hi, sizeof conv.pad_hi);
+    memcpy(conv.stride, a->window.stride, sizeof conv.stride);
+    memcpy(conv.pad_lo, a->window.pad_lo, sizeof conv.pad_lo);
+    memcpy(conv.pad_hi, a->window.pad_hi, sizeof conv.pad_hi);
     LK_TRY(lk__conv_begin(c, &conv, &ndim, &groups));
     out->dtype = x->dtype;
     out->shape = x->shape;
     for (int d = 0; d < ndim; d++)
-        LK_TRY(lk__conv_out_of(c, &conv, d, x->shape.dim[d + 1], a->kernel[d],
+        LK_TRY(lk__conv_out_of(c, &conv, d, x->shape.dim[d + 1], a->window.kernel[d],
                                &out->shape.dim[d + 1]));
     return LK_OK;
 }
@@ -35,16 +35,14 @@ lk_pool_shape lk__pool_shape_of(const lk_pool_attr *a, const lk_tensor *x, const
 {
     int ndim = x->shape.ndim - 2;
     lk_pool_shape s = {.dtype = x->dtype,
-                       .ndim = ndim,
+                       .window = a->window,
                        .batch = x->shape.dim[0],
                        .channels = x->shape.dim[ndim + 1],
                        .count_padding = a->count_padding};
+    s.window.ndim = ndim;
     for (int d = 0; d < ndim; d++) {
         s.in[d] = x->shape.dim[d + 1];
         s.out[d] = y->shape.dim[d + 1];
-        s.kernel[d] = a->kernel[d];
-        s.stride[d] = a->stride[d];
-        s.pad[d] = a->pad_lo[d];
     }
     return s;
 }

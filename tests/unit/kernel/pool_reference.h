@@ -16,12 +16,12 @@ static inline struct axes axes_of(const lk_pool_shape *s)
 {
     struct axes a = {.n_in = 1, .n_out = 1};
     for (int d = 0; d < 3; d++) {
-        int from = d - (3 - s->ndim);
+        int from = d - (3 - s->window.ndim);
         a.in[d] = from < 0 ? 1 : s->in[from];
         a.out[d] = from < 0 ? 1 : s->out[from];
-        a.kernel[d] = from < 0 ? 1 : s->kernel[from];
-        a.stride[d] = from < 0 || s->stride[from] == 0 ? 1 : s->stride[from];
-        a.pad[d] = from < 0 ? 0 : s->pad[from];
+        a.kernel[d] = from < 0 ? 1 : s->window.kernel[from];
+        a.stride[d] = from < 0 || s->window.stride[from] == 0 ? 1 : s->window.stride[from];
+        a.pad[d] = from < 0 ? 0 : s->window.pad_lo[from];
         a.n_in *= a.in[d];
         a.n_out *= a.out[d];
     }

@@ -121,14 +121,14 @@ static void pooling(lk_dtype dtype, int sort)
     inputs_fill(dtype, sort);
     for (int way = 0; way < 4; way++) { /* windows that overlap, and some that do not */
         lk_pool_shape s = {.dtype = dtype,
-                           .ndim = 2,
+                           .window.ndim = 2,
                            .batch = 2,
                            .channels = way & 2 ? 5 : 83,
                            .in = {9, 8},
                            .out = {5, 4},
-                           .kernel = {way & 1 ? 3 : 2, 2},
-                           .stride = {2, 2},
-                           .pad = {1, 0}};
+                           .window.kernel = {way & 1 ? 3 : 2, 2},
+                           .window.stride = {2, 2},
+                           .window.pad_lo = {1, 0}};
         TRAPPING(lk_pool_max(&s, x, out, index), TRAPS_HOW, TRAPS_HOW_OF("max", dtype, sort));
         TRAPPING(lk_pool_max_backward(&s, y, index, out), TRAPS_HOW,
                  TRAPS_HOW_OF("max, backward", dtype, sort));

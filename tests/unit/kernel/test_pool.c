@@ -82,7 +82,7 @@ static void check_same(const lk_pool_shape *s, const char *name, const double *w
     for (int64_t i = 0; i < n; i++)
         if (!real_same(want[i], real_get(s->dtype, got, i)))
             TEST_FAIL("%s[%lld] is %a, not %a (%s, %d axes, %lld channels)", name, (long long)i,
-                      real_get(s->dtype, got, i), want[i], lk_dtype_name(s->dtype), s->ndim,
+                      real_get(s->dtype, got, i), want[i], lk_dtype_name(s->dtype), s->window.ndim,
                       (long long)s->channels);
 }
 
@@ -147,26 +147,73 @@ static void check_shape(const lk_pool_shape *shape, int kind, int n_threads)
 
 /* Geometry only; batch and channels come from the tests. */
 static const lk_pool_shape geometry[] = {
-    {.ndim = 1, .in = {9}, .out = {4}, .kernel = {2}, .stride = {2}},
-    {.ndim = 1, .in = {7}, .out = {3}, .kernel = {2}, .stride = {3}, .pad = {1}}, /* gaps */
-    {.ndim = 1, .in = {10}, .out = {6}, .kernel = {4}, .stride = {1}, .pad = {-1}},
-    {.ndim = 1, .in = {5}, .out = {9}, .kernel = {2}, .stride = {1}, .pad = {3}}, /* no taps */
-    {.ndim = 1, .in = {6}, .out = {1}, .kernel = {1000}, .stride = {0}, .pad = {500}},
-    {.ndim = 1, .in = {0}, .out = {3}, .kernel = {2}, .pad = {1}},
-    {.ndim = 1, .in = {4}, .out = {0}, .kernel = {2}},
-    {.ndim = 2, .in = {6, 8}, .out = {3, 4}, .kernel = {2, 2}, .stride = {2, 2}},
-    {.ndim = 2, .in = {7, 5}, .out = {4, 3}, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}},
-    {.ndim = 2, .in = {5, 6}, .out = {5, 6}, .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}},
-    {.ndim = 2, .in = {5, 7}, .out = {3, 2}, .kernel = {1, 4}, .stride = {2, 3}, .pad = {0, -1}},
-    {.ndim = 2, .in = {7, 7}, .out = {1, 1}, .kernel = {7, 7}},
-    {.ndim = 2, .in = {3, 0}, .out = {2, 2}, .kernel = {2, 2}, .pad = {0, 1}},
-    {.ndim = 3, .in = {4, 4, 4}, .out = {2, 2, 2}, .kernel = {2, 2, 2}, .stride = {2, 2, 2}},
-    {.ndim = 3,
+    {.window.ndim = 1, .in = {9}, .out = {4}, .window.kernel = {2}, .window.stride = {2}},
+    {.window.ndim = 1,
+     .in = {7},
+     .out = {3},
+     .window.kernel = {2},
+     .window.stride = {3},
+     .window.pad_lo = {1}}, /* gaps */
+    {.window.ndim = 1,
+     .in = {10},
+     .out = {6},
+     .window.kernel = {4},
+     .window.stride = {1},
+     .window.pad_lo = {-1}},
+    {.window.ndim = 1,
+     .in = {5},
+     .out = {9},
+     .window.kernel = {2},
+     .window.stride = {1},
+     .window.pad_lo = {3}}, /* no taps */
+    {.window.ndim = 1,
+     .in = {6},
+     .out = {1},
+     .window.kernel = {1000},
+     .window.stride = {0},
+     .window.pad_lo = {500}},
+    {.window.ndim = 1, .in = {0}, .out = {3}, .window.kernel = {2}, .window.pad_lo = {1}},
+    {.window.ndim = 1, .in = {4}, .out = {0}, .window.kernel = {2}},
+    {.window.ndim = 2,
+     .in = {6, 8},
+     .out = {3, 4},
+     .window.kernel = {2, 2},
+     .window.stride = {2, 2}},
+    {.window.ndim = 2,
+     .in = {7, 5},
+     .out = {4, 3},
+     .window.kernel = {3, 3},
+     .window.stride = {2, 2},
+     .window.pad_lo = {1, 1}},
+    {.window.ndim = 2,
+     .in = {5, 6},
+     .out = {5, 6},
+     .window.kernel = {3, 3},
+     .window.stride = {1, 1},
+     .window.pad_lo = {1, 1}},
+    {.window.ndim = 2,
+     .in = {5, 7},
+     .out = {3, 2},
+     .window.kernel = {1, 4},
+     .window.stride = {2, 3},
+     .window.pad_lo = {0, -1}},
+    {.window.ndim = 2, .in = {7, 7}, .out = {1, 1}, .window.kernel = {7, 7}},
+    {.window.ndim = 2,
+     .in = {3, 0},
+     .out = {2, 2},
+     .window.kernel = {2, 2},
+     .window.pad_lo = {0, 1}},
+    {.window.ndim = 3,
+     .in = {4, 4, 4},
+     .out = {2, 2, 2},
+     .window.kernel = {2, 2, 2},
+     .window.stride = {2, 2, 2}},
+    {.window.ndim = 3,
      .in = {3, 4, 5},
      .out = {3, 2, 3},
-     .kernel = {3, 2, 3},
-     .stride = {1, 2, 2},
-     .pad = {1, 0, 1}},
+     .window.kernel = {3, 2, 3},
+     .window.stride = {1, 2, 2},
+     .window.pad_lo = {1, 0, 1}},
 };
 
 enum { N_GEOMETRY = sizeof geometry / sizeof geometry[0] };
@@ -208,20 +255,28 @@ static void nan_infinities_and_ties_keep_to_the_definition(void)
 
 static void large_images_give_the_bits_of_the_definition(void)
 {
-    lk_pool_shape s = {.ndim = 2,
+    lk_pool_shape s = {.window.ndim = 2,
                        .batch = 2,
                        .channels = 40,
                        .in = {13, 15},
                        .out = {7, 8},
-                       .kernel = {3, 3},
-                       .stride = {2, 2},
-                       .pad = {1, 1}};
+                       .window.kernel = {3, 3},
+                       .window.stride = {2, 2},
+                       .window.pad_lo = {1, 1}};
     check_shape(&s, 1, 4);
-    lk_pool_shape global = {
-        .ndim = 2, .batch = 2, .channels = 333, .in = {9, 8}, .out = {1, 1}, .kernel = {9, 8}};
+    lk_pool_shape global = {.window.ndim = 2,
+                            .batch = 2,
+                            .channels = 333,
+                            .in = {9, 8},
+                            .out = {1, 1},
+                            .window.kernel = {9, 8}};
     check_shape(&global, 1, 4); /* few positions: channels are split */
-    lk_pool_shape line = {
-        .ndim = 1, .batch = 1, .channels = 40, .in = {300}, .out = {299}, .kernel = {2}};
+    lk_pool_shape line = {.window.ndim = 1,
+                          .batch = 1,
+                          .channels = 40,
+                          .in = {300},
+                          .out = {299},
+                          .window.kernel = {2}};
     check_shape(&line, 1, 4);
 }
 
@@ -229,12 +284,12 @@ static void averages_and_norms_are_as_exact_as_their_chain(void)
 {
     enum { IN = 30, CHANNELS = 5 };
     lk_pool_shape s = {.dtype = LK_F32,
-                       .ndim = 2,
+                       .window.ndim = 2,
                        .batch = 1,
                        .channels = CHANNELS,
                        .in = {IN, IN},
                        .out = {1, 1},
-                       .kernel = {IN, IN}};
+                       .window.kernel = {IN, IN}};
     static float x[IN * IN][CHANNELS];
     float avg[CHANNELS], l2[CHANNELS];
     real_fill(LK_F32, x, IN * IN * CHANNELS, 3, false);
@@ -257,12 +312,12 @@ static void windows_of_norm_zero_pass_nothing_back(void)
 {
     enum { N = 21 };
     lk_pool_shape s = {.dtype = LK_F32,
-                       .ndim = 1,
+                       .window.ndim = 1,
                        .batch = 1,
                        .channels = N,
                        .in = {2},
                        .out = {1},
-                       .kernel = {2}};
+                       .window.kernel = {2}};
     float x[2][N], y[N], dy[N], dx[2][N];
     for (int c = 0; c < N; c++) {
         x[0][c] = c % 2 ? 0 : 1e-30F;

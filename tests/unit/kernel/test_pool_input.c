@@ -13,13 +13,13 @@ static int64_t index_of[2 * 3 * 3 * 4];
 static lk_pool_shape good(void)
 {
     return (lk_pool_shape){.dtype = LK_F32,
-                           .ndim = 2,
+                           .window.ndim = 2,
                            .batch = 2,
                            .channels = 4,
                            .in = {6, 6},
                            .out = {3, 3},
-                           .kernel = {2, 2},
-                           .stride = {2, 2}};
+                           .window.kernel = {2, 2},
+                           .window.stride = {2, 2}};
 }
 
 static void check_refused(lk_status want, const char *words, lk_status got)
@@ -49,9 +49,9 @@ static void wrong_shapes_are_refused_by_name(void)
     s.dtype = LK_I32;
     check_shape_refused(LK_EDTYPE, "dtype is i32", &s);
     s = good();
-    s.ndim = 0;
+    s.window.ndim = 0;
     check_shape_refused(LK_EINVAL, "ndim is 0", &s);
-    s.ndim = 4;
+    s.window.ndim = 4;
     check_shape_refused(LK_EINVAL, "ndim is 4", &s);
     s = good();
     s.batch = -1;
@@ -66,11 +66,14 @@ static void wrong_shapes_are_refused_by_name(void)
     s.out[0] = -3;
     check_shape_refused(LK_EINVAL, "out[0] is -3", &s);
     s = good();
-    s.kernel[1] = 0;
+    s.window.kernel[1] = 0;
     check_shape_refused(LK_EINVAL, "kernel[1] is 0", &s);
     s = good();
-    s.stride[0] = -2;
+    s.window.stride[0] = -2;
     check_shape_refused(LK_EINVAL, "stride[0] is -2", &s);
+    s = good();
+    s.window.dilation[1] = 2;
+    check_shape_refused(LK_EINVAL, "dilation[1] is 2; windows of pools have none", &s);
 }
 
 static void sizes_that_overflow_are_refused(void)
@@ -82,19 +85,19 @@ static void sizes_that_overflow_are_refused(void)
     s.batch = (int64_t)1 << 60;
     check_shape_refused(LK_EOVERFLOW, "batch 1152921504606846976", &s);
     s = good();
-    s.pad[0] = INT64_MAX;
-    check_shape_refused(LK_EOVERFLOW, "pad[0] is 9223372036854775807", &s);
-    s.pad[0] = INT64_MIN;
-    check_shape_refused(LK_EINVAL, "pad[0] is -9223372036854775808", &s);
+    s.window.pad_lo[0] = INT64_MAX;
+    check_shape_refused(LK_EOVERFLOW, "pad_lo[0] is 9223372036854775807", &s);
+    s.window.pad_lo[0] = INT64_MIN;
+    check_shape_refused(LK_EINVAL, "pad_lo[0] is -9223372036854775808", &s);
     s = good();
-    s.stride[1] = INT64_MAX / 8;
+    s.window.stride[1] = INT64_MAX / 8;
     check_shape_refused(LK_EOVERFLOW, "out * stride is 3 * ", &s);
     s = good();
-    s.kernel[0] = s.kernel[1] = (int64_t)1 << 40;
+    s.window.kernel[0] = s.window.kernel[1] = (int64_t)1 << 40;
     s.count_padding = true;
     check_shape_refused(LK_EOVERFLOW, "1 x 1099511627776 x 1099511627776 positions", &s);
     s = good();
-    s.in[0] = s.kernel[0] = (int64_t)1 << 31;
+    s.in[0] = s.window.kernel[0] = (int64_t)1 << 31;
     check_refused(LK_EOVERFLOW, "spans", lk_pool_max(&s, x, y, index_of));
 }
 
@@ -107,11 +110,11 @@ static void an_empty_tensor_needs_no_memory(void)
     ASSERT_OK(lk_pool_l2_backward(&s, NULL, NULL, NULL, NULL));
     s = good();
     s.channels = 0;
-    s.in[0] = s.in[1] = s.kernel[0] = s.kernel[1] = INT64_MAX / 8;
+    s.in[0] = s.in[1] = s.window.kernel[0] = s.window.kernel[1] = INT64_MAX / 8;
     ASSERT_OK(lk_pool_max(&s, NULL, NULL, NULL));
     s = good();
     s.in[0] = 0;
-    s.in[1] = s.kernel[1] = INT64_MAX / 8;
+    s.in[1] = s.window.kernel[1] = INT64_MAX / 8;
     ASSERT_OK(lk_pool_avg(&s, NULL, y));
     for (size_t i = 0; i < sizeof y / sizeof y[0]; i++)
         ASSERT_TRUE(y[i] == 0);

@@ -33,12 +33,16 @@ static void backward(const lk_pool_shape *s, const struct backward_operands *p, 
 
 /* Overlapping and gapped windows, padded and cropped, with and without count_padding. */
 static const lk_pool_shape shapes[] = {
-    {.out = {13, 13}, .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}},
-    {.out = {7, 7}, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}},
-    {.out = {6, 6}, .kernel = {2, 2}, .stride = {2, 2}},
-    {.out = {5, 4}, .kernel = {2, 3}, .stride = {3, 4}, .pad = {1, 0}},
-    {.out = {8, 9}, .kernel = {4, 5}, .stride = {1, 1}, .pad = {-1, 0}},
-    {.out = {7, 7}, .kernel = {3, 4}, .stride = {2, 2}, .pad = {1, 2}, .count_padding = true},
+    {.out = {13, 13}, .window.kernel = {3, 3}, .window.stride = {1, 1}, .window.pad_lo = {1, 1}},
+    {.out = {7, 7}, .window.kernel = {3, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1}},
+    {.out = {6, 6}, .window.kernel = {2, 2}, .window.stride = {2, 2}},
+    {.out = {5, 4}, .window.kernel = {2, 3}, .window.stride = {3, 4}, .window.pad_lo = {1, 0}},
+    {.out = {8, 9}, .window.kernel = {4, 5}, .window.stride = {1, 1}, .window.pad_lo = {-1, 0}},
+    {.out = {7, 7},
+     .window.kernel = {3, 4},
+     .window.stride = {2, 2},
+     .window.pad_lo = {1, 2},
+     .count_padding = true},
 };
 
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
@@ -47,7 +51,7 @@ static lk_pool_shape whole_shape(int i)
 {
     lk_pool_shape s = shapes[i];
     s.dtype = LK_F32;
-    s.ndim = 2;
+    s.window.ndim = 2;
     s.batch = BATCH;
     s.channels = CHANNELS;
     s.in[0] = s.in[1] = IN;
@@ -94,8 +98,9 @@ struct range {
 /* Input positions of axis d that the windows of `out` reach. */
 static struct range reached(const lk_pool_shape *s, int d, struct range out)
 {
-    struct range in = {out.lo * s->stride[d] - s->pad[d],
-                       (out.hi - 1) * s->stride[d] - s->pad[d] + s->kernel[d]};
+    struct range in = {out.lo * s->window.stride[d] - s->window.pad_lo[d],
+                       (out.hi - 1) * s->window.stride[d] - s->window.pad_lo[d] +
+                           s->window.kernel[d]};
     in.lo = in.lo < 0 ? 0 : in.lo;
     in.hi = in.hi > s->in[d] ? s->in[d] : in.hi;
     return in;
@@ -106,8 +111,8 @@ static struct range covering(const lk_pool_shape *s, int d, struct range in)
 {
     struct range out = {s->out[d], 0};
     for (int64_t o = 0; o < s->out[d]; o++) {
-        int64_t first = o * s->stride[d] - s->pad[d];
-        if (first < in.hi && first + s->kernel[d] > in.lo) {
+        int64_t first = o * s->window.stride[d] - s->window.pad_lo[d];
+        if (first < in.hi && first + s->window.kernel[d] > in.lo) {
             out.lo = o < out.lo ? o : out.lo;
             out.hi = o + 1;
         }
@@ -124,7 +129,7 @@ static lk_pool_shape tile_shape(const lk_pool_shape *s, const struct range out[2
     for (int d = 0; d < 2; d++) {
         t.out[d] = out[d].hi - out[d].lo;
         t.in[d] = in[d].hi - in[d].lo;
-        t.pad[d] = s->pad[d] + in[d].lo - out[d].lo * s->stride[d];
+        t.window.pad_lo[d] = s->window.pad_lo[d] + in[d].lo - out[d].lo * s->window.stride[d];
     }
     return t;
 }

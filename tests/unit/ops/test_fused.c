@@ -246,9 +246,9 @@ static void relu_is_one_with_conv_by_winograd(void)
 
 /* Windows apart, with a rest that none covers, and overlapping. */
 static const lk_pool_attr windows[] = {
-    {.kernel = {2, 2}, .stride = {2, 2}},
-    {.kernel = {2, 3}, .stride = {3, 3}, .pad_lo = {1, 0}},
-    {.kernel = {3, 2}, .stride = {1, 2}, .pad_hi = {1, 1}},
+    {.window = {.kernel = {2, 2}, .stride = {2, 2}}},
+    {.window = {.kernel = {2, 3}, .stride = {3, 3}, .pad_lo = {1, 0}}},
+    {.window = {.kernel = {3, 2}, .stride = {1, 2}, .pad_hi = {1, 1}}},
 };
 static int window;
 

@@ -151,7 +151,7 @@ static lk_status mlp(const struct network *net, lk_var *loss)
 static lk_status cnn(const struct network *net, lk_var *loss)
 {
     const lk_conv_attr same = {.pad_lo = {1, 1}, .pad_hi = {1, 1}};
-    const lk_pool_attr half = {.kernel = {2, 2}, .stride = {2, 2}};
+    const lk_pool_attr half = {.window = {.kernel = {2, 2}, .stride = {2, 2}}};
     lk_var y;
     LK_TRY(lk_conv(var(net, "x"), var(net, "w1"), var(net, "b1"), &same, &y));
     LK_TRY(lk_gelu(y, &y));
@@ -207,7 +207,7 @@ static lk_status rnn(const struct network *net, lk_var *loss)
 
 static lk_status poolnet(const struct network *net, lk_var *loss)
 {
-    const lk_pool_attr half = {.kernel = {2}, .stride = {2}};
+    const lk_pool_attr half = {.window = {.kernel = {2}, .stride = {2}}};
     lk_var y, a, b;
     LK_TRY(lk_conv_transpose(var(net, "x"), var(net, "w"), var(net, "b"),
                              &(lk_conv_attr){.stride = {2}}, &y));

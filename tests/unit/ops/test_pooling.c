@@ -61,7 +61,7 @@ static void max_takes_the_first_of_the_largest(void)
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
         struct program p = program_new(dtype, true);
         lk_var x = LINE(&p, 1, 7, 7, 3, (double)NAN, 2), y, index;
-        ASSERT_OK(lk_max_pool(x, &(lk_pool_attr){.kernel = {2}}, &y, &index));
+        ASSERT_OK(lk_max_pool(x, &(lk_pool_attr){.window.kernel = {2}}, &y, &index));
         EXPECT(value_of(y), 7, 7, 7, (double)NAN, (double)NAN);
         EXPECT_INDEX(index, 1, 1, 2, 4, 4);
         backward(&p, y);
@@ -74,7 +74,8 @@ static void max_takes_the_first_of_the_largest(void)
 static void a_window_of_padding_alone_gives_nothing_back(void)
 {
     struct program p = program_new(LK_F32, true);
-    const lk_pool_attr a = {.kernel = {2}, .stride = {2}, .pad_lo = {3}, .pad_hi = {2}};
+    const lk_pool_attr a = {
+        .window.kernel = {2}, .window.stride = {2}, .window.pad_lo = {3}, .window.pad_hi = {2}};
     lk_var x = LINE(&p, 3, 4), y[N_KINDS], index;
     ASSERT_OK(lk_max_pool(x, &a, &y[MAX], &index));
     EXPECT(value_of(y[MAX]), -HUGE_VAL, 3, 4);
@@ -91,7 +92,7 @@ static void a_window_of_padding_alone_gives_nothing_back(void)
 static void avg_divides_by_the_valid_positions_or_by_all(void)
 {
     struct program p = program_new(LK_F64, true);
-    lk_pool_attr a = {.kernel = {2}, .pad_lo = {1}};
+    lk_pool_attr a = {.window.kernel = {2}, .window.pad_lo = {1}};
     lk_var x = LINE(&p, 2, 4, 8), y;
     ASSERT_OK(lk_avg_pool(x, &a, &y));
     EXPECT(value_of(y), 2, 3, 6);
@@ -112,7 +113,7 @@ static void l2_of_a_window_of_zeros_has_gradient_zero(void)
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
         struct program p = program_new(dtype, true);
         lk_var x = LINE(&p, 3, 4, 0, 0, -5, 12), seed = LINE(&p, 65, 65, 65), y, dx, again[2];
-        ASSERT_OK(lk_l2_pool(x, &(lk_pool_attr){.kernel = {2}, .stride = {2}}, &y));
+        ASSERT_OK(lk_l2_pool(x, &(lk_pool_attr){.window.kernel = {2}, .window.stride = {2}}, &y));
         EXPECT(value_of(y), 5, 0, 13);
         ASSERT_OK(lk_grad(p.tape, &y, &seed, 1, &x, 1, LK_RECORD, &dx));
         EXPECT(value_of(dx), 39, 52, 0, 0, -25, 60);
@@ -133,7 +134,8 @@ static void the_gradient_of_the_scatter_is_the_gather(void)
     struct program p = program_new(LK_F64, true);
     lk_var x = LINES(&p, 2, 1, 9, 2, 3, 5, 4), seed = LINES(&p, 2, 10, 20, 30, 40, 50, 60, 70, 80),
            g = LINES(&p, 2, 5, 6, 7, 8, 9, 11), y, index, dx, back, one, again;
-    ASSERT_OK(lk_max_pool(x, &(lk_pool_attr){.kernel = {2}, .pad_lo = {2}}, &y, &index));
+    ASSERT_OK(
+        lk_max_pool(x, &(lk_pool_attr){.window.kernel = {2}, .window.pad_lo = {2}}, &y, &index));
     EXPECT_INDEX(index, -1, 0, 1, 1, -1, 0, 1, 1);
     ASSERT_OK(lk_grad(p.tape, &y, &seed, 1, &x, 1, LK_RECORD, &dx));
     EXPECT(value_of(dx), 20, 70, 0, 60, 150, 0);
@@ -151,12 +153,19 @@ struct pool_case {
 };
 
 static const struct pool_case cases[] = {
-    {LK_DIMS(2, 7, 3), {.kernel = {3}}},
-    {LK_DIMS(1, 6, 1), {.kernel = {2}, .stride = {3}, .pad_lo = {1}, .pad_hi = {1}}},
-    {LK_DIMS(3, 5, 4, 2), {.kernel = {2, 3}, .stride = {2, 1}, .pad_lo = {0, 2}, .pad_hi = {1, 0}}},
-    {LK_DIMS(2, 6, 6, 17), {.kernel = {3, 3}, .stride = {2, 2}, .pad_lo = {1, 1}}},
-    {LK_DIMS(2, 3, 4, 5, 2), {.kernel = {2, 2, 3}, .stride = {1, 2, 2}, .pad_hi = {1, 0, 1}}},
-    {LK_DIMS(1, 1, 1), {.kernel = {1}}},
+    {LK_DIMS(2, 7, 3), {.window.kernel = {3}}},
+    {LK_DIMS(1, 6, 1),
+     {.window.kernel = {2}, .window.stride = {3}, .window.pad_lo = {1}, .window.pad_hi = {1}}},
+    {LK_DIMS(3, 5, 4, 2),
+     {.window.kernel = {2, 3},
+      .window.stride = {2, 1},
+      .window.pad_lo = {0, 2},
+      .window.pad_hi = {1, 0}}},
+    {LK_DIMS(2, 6, 6, 17),
+     {.window.kernel = {3, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1}}},
+    {LK_DIMS(2, 3, 4, 5, 2),
+     {.window.kernel = {2, 2, 3}, .window.stride = {1, 2, 2}, .window.pad_hi = {1, 0, 1}}},
+    {LK_DIMS(1, 1, 1), {.window.kernel = {1}}},
 };
 
 static double one_of(kind k, double max, double avg, double l2)
@@ -170,16 +179,16 @@ static void expect_definition(const struct pool_case *c, const struct program *p
     int ndim = c->x.ndim - 2;
     lk_shape out = lk_shape_of(y);
     lk_pool_shape s = {.dtype = p->dtype,
-                       .ndim = ndim,
+                       .window.ndim = ndim,
                        .batch = c->x.dim[0],
                        .channels = c->x.dim[ndim + 1],
                        .count_padding = c->attr.count_padding};
     for (int d = 0; d < ndim; d++) {
         s.in[d] = c->x.dim[d + 1];
         s.out[d] = out.dim[d + 1];
-        s.kernel[d] = c->attr.kernel[d];
-        s.stride[d] = c->attr.stride[d];
-        s.pad[d] = c->attr.pad_lo[d];
+        s.window.kernel[d] = c->attr.window.kernel[d];
+        s.window.stride[d] = c->attr.window.stride[d];
+        s.window.pad_lo[d] = c->attr.window.pad_lo[d];
     }
     struct axes a = axes_of(&s);
     const void *x = lk_tensor_data(p->value[0]);
@@ -218,7 +227,7 @@ static void values_and_gradients_have_the_bits_of_their_definition(void)
 
 static void an_empty_batch_works(void)
 {
-    const lk_pool_attr a = {.kernel = {2}};
+    const lk_pool_attr a = {.window.kernel = {2}};
     for (int k = 0; k < N_KINDS; k++) {
         struct program p = program_new(LK_F32, false);
         lk_var x = program_leaf(&p, LK_SHAPE(0, 3, 2)), none = program_leaf(&p, LK_SHAPE(2, 0, 2)),
@@ -237,10 +246,11 @@ static void what_does_not_fit_is_refused(void)
 {
     struct program p = program_new(LK_F32, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 4, 3, 1)), matrix = program_leaf(&p, LK_SHAPE(2, 4)), y;
-    ASSERT_FAILS(lk_avg_pool(x, &(lk_pool_attr){.kernel = {2, 4}}, &y), LK_ESHAPE,
+    ASSERT_FAILS(lk_avg_pool(x, &(lk_pool_attr){.window.kernel = {2, 4}}, &y), LK_ESHAPE,
                  "avg_pool of f32[2,4,3,1]: along spatial axis 1 a kernel of 4");
-    ASSERT_FAILS(lk_l2_pool(x, &(lk_pool_attr){.kernel = {2}}, &y), LK_EINVAL, "kernel is 0");
-    ASSERT_FAILS(lk_max_pool(matrix, &(lk_pool_attr){.kernel = {2}}, &y, NULL), LK_ESHAPE,
+    ASSERT_FAILS(lk_l2_pool(x, &(lk_pool_attr){.window.kernel = {2}}, &y), LK_EINVAL,
+                 "kernel is 0");
+    ASSERT_FAILS(lk_max_pool(matrix, &(lk_pool_attr){.window.kernel = {2}}, &y, NULL), LK_ESHAPE,
                  "max_pool of f32[2,4]: needs [batch, 1 to 3 spatial axes, channels]");
     ASSERT_FAILS(lk_max_pool(x, NULL, &y, NULL), LK_EINVAL, "max_pool needs attributes");
     ASSERT_TRUE(!lk_is_var(y));
@@ -249,7 +259,8 @@ static void what_does_not_fit_is_refused(void)
 
 static void three_pools(struct program *p, lk_var *y)
 {
-    const lk_pool_attr a = {.kernel = {3, 2}, .stride = {2, 1}, .pad_lo = {1, 0}};
+    const lk_pool_attr a = {
+        .window.kernel = {3, 2}, .window.stride = {2, 1}, .window.pad_lo = {1, 0}};
     lk_var x = program_leaf(p, LK_SHAPE(4, 24, 20, 33));
     ASSERT_OK(lk_max_pool(x, &a, y, NULL));
     ASSERT_OK(lk_l2_pool(*y, &a, y));
