@@ -31,9 +31,9 @@ static inline struct relation relation_of(lk_shape x, lk_shape y, const int64_t 
         r.in[d] = own < 0 ? 1 : x.dim[1 + own];
         r.out[d] = own < 0 ? 1 : y.dim[1 + own];
         r.kernel[d] = own < 0 ? 1 : kernel[own];
-        r.stride[d] = own < 0 || !a->stride[own] ? 1 : a->stride[own];
-        r.dilation[d] = own < 0 || !a->dilation[own] ? 1 : a->dilation[own];
-        r.pad[d] = own < 0 ? 0 : a->pad_lo[own];
+        r.stride[d] = own < 0 || !a->window.stride[own] ? 1 : a->window.stride[own];
+        r.dilation[d] = own < 0 || !a->window.dilation[own] ? 1 : a->window.dilation[own];
+        r.pad[d] = own < 0 ? 0 : a->window.pad_lo[own];
     }
     return r;
 }

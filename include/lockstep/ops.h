@@ -331,11 +331,9 @@ LK_API lk_status lk_bias(lk_var x, lk_var b, lk_var *out) LK_NODISCARD;
 
 /** Attributes of convolutions.  Entries are those of the spatial axes; all 0 is the usual. */
 typedef struct lk_conv_attr {
-    int64_t stride[3];            /* 0 means 1 */
-    int64_t dilation[3];          /* 0 means 1 */
-    int64_t pad_lo[3], pad_hi[3]; /* positions before the first and behind the last; below 0: cut */
-    int64_t groups;               /* of channels, divides those of x and y; 0 means 1 */
-    int64_t extra[3];            /* lk_conv_transpose(): positions beyond the fewest; otherwise 0 */
+    lk_window window; /* its axes and kernel are those of the operands, whatever it says */
+    int64_t groups;   /* of channels, divides those of x and y; 0 means 1 */
+    int64_t extra[3]; /* lk_conv_transpose(): positions beyond the fewest; otherwise 0 */
     lk_conv_algorithm algorithm; /* of all passes that have it; see conv.h for what it computes */
 } lk_conv_attr;
 
@@ -371,17 +369,11 @@ LK_API lk_status lk_conv_relu(lk_var x, lk_var w, lk_var b, const lk_conv_attr *
 LK_API lk_status lk_conv_transpose(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr,
                                    lk_var *out) LK_NODISCARD;
 
-/** Attributes of lk_conv_weights(), by name. */
-typedef struct lk_conv_weights_attr {
-    lk_conv_attr conv;
-    int64_t kernel[3]; /* at least 1 for each spatial axis */
-} lk_conv_weights_attr;
-
 /**
  * The gradient of lk_conv() with respect to w: x [batch, in..., in_channels] and dy [batch, out...,
  * out_channels] give [kernel..., in_channels / groups, out_channels].
  *
- * `kernel` has one entry for each spatial axis; `attr` may be NULL.
+ * `kernel` has one entry for each spatial axis; `attr` may be NULL.  By name, attr.window.kernel says it.
  */
 LK_API lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
                                  const int64_t *kernel, lk_var *out) LK_NODISCARD;

@@ -50,13 +50,7 @@ lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t str
 
 void lk__window_conv(const lk_window *w, int64_t groups, lk_conv_attr *out)
 {
-    *out = (lk_conv_attr){.groups = groups};
-    for (int i = 0; i < w->ndim; i++) {
-        out->stride[i] = w->stride[i];
-        out->dilation[i] = w->dilation[i];
-        out->pad_lo[i] = w->pad_lo[i];
-        out->pad_hi[i] = w->pad_hi[i];
-    }
+    *out = (lk_conv_attr){.window = *w, .groups = groups};
 }
 
 lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel, lk_conv_attr *attr)
@@ -65,8 +59,8 @@ lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel, lk
     lk_conv_shape s = {.ndim = ndim, .groups = attr->groups, .algorithm = attr->algorithm};
     for (int d = 0; d < ndim; d++) {
         s.kernel[d] = kernel[d];
-        s.stride[d] = attr->stride[d];
-        s.dilation[d] = attr->dilation[d];
+        s.stride[d] = attr->window.stride[d];
+        s.dilation[d] = attr->window.dilation[d];
     }
     LK_TRY(lk__conv_algorithm_check(&s));
     return LK_OK;

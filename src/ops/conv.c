@@ -52,10 +52,9 @@ lk_status lk__conv_compute(lk_call *c, lk_act act)
 /* The gradient of the weights, from dy. */
 static lk_status weights_gradient(const lk_call *c, lk_var dy, lk_var *dw)
 {
-    const lk_conv_attr *a = c->attr;
-    lk_conv_weights_attr attr = {.conv = *a};
+    lk_conv_attr attr = *(const lk_conv_attr *)c->attr;
     lk_shape w = lk_shape_of(c->in[1]);
-    memcpy(attr.kernel, w.dim, (size_t)(w.ndim - 2) * sizeof attr.kernel[0]);
+    memcpy(attr.window.kernel, w.dim, (size_t)(w.ndim - 2) * sizeof attr.window.kernel[0]);
     LK_TRY(lk_apply_gradient(c, 1, &lk_op_conv_weights, (lk_var[]){c->in[0], dy}, 2, &attr, dw));
     return LK_OK;
 }
@@ -116,24 +115,26 @@ const lk_op lk_op_conv = {
                                     .piece = 2},
                                    {.n_in = 2,
                                     .in = {LK_IN(2, 4, 3, 2), LK_IN(3, 2, 2, 1)},
-                                    .attr = ATTR(.stride = {2, 1}, .pad_lo = {1, 0},
-                                                 .pad_hi = {2, 1}),
+                                    .attr = ATTR(.window.stride = {2, 1}, .window.pad_lo = {1, 0},
+                                                 .window.pad_hi = {2, 1}),
                                     .piece = 1},
                                    {.n_in = 3,
                                     .in = {LK_IN(1, 6, 4), LK_IN(2, 2, 4), LK_IN(4)},
-                                    .attr = ATTR(.dilation = {2}, .stride = {3}, .groups = 2)},
+                                    .attr = ATTR(.window.dilation = {2}, .window.stride = {3},
+                                                 .groups = 2)},
                                    {.n_in = 3,
                                     .in = {LK_IN(2, 4, 3), LK_IN(3, 1, 6), LK_IN(6)},
-                                    .attr = ATTR(.pad_lo = {1}, .pad_hi = {1}, .groups = 3)},
+                                    .attr = ATTR(.window.pad_lo = {1}, .window.pad_hi = {1},
+                                                 .groups = 3)},
                                    {.n_in = 2,
                                     .in = {LK_IN(1, 2, 3, 3, 1), LK_IN(2, 2, 2, 1, 2)},
                                     .attr = ATTR(.groups = 1)},
                                    {.n_in = 2,
                                     .in = {LK_IN(2, 5, 1), LK_IN(2, 1, 1)},
-                                    .attr = ATTR(.pad_lo = {-1})},
+                                    .attr = ATTR(.window.pad_lo = {-1})},
                                    {.n_in = 3,
                                     .in = {LK_IN(2, 5, 4, 2), LK_IN(3, 3, 2, 3), LK_IN(3)},
-                                    .attr = ATTR(.pad_lo = {1, 2}, .pad_hi = {1, 0},
+                                    .attr = ATTR(.window.pad_lo = {1, 2}, .window.pad_hi = {1, 0},
                                                  .algorithm = LK_CONV_WINOGRAD),
                                     .piece = 1},
                                    {0}},

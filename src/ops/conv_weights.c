@@ -12,12 +12,12 @@
 
 static lk_status conv_weights_infer(lk_call *c, lk_spec *out)
 {
-    const lk_conv_weights_attr *a = c->attr;
+    const lk_conv_attr *a = c->attr;
     const lk_tensor *x = c->x[0], *dy = c->x[1];
     int ndim = 0;
     int64_t groups = 1;
-    LK_TRY(lk__conv_begin(c, &a->conv, &ndim, &groups));
-    LK_TRY(lk__conv_no_extra(c, &a->conv, ndim));
+    LK_TRY(lk__conv_begin(c, a, &ndim, &groups));
+    LK_TRY(lk__conv_no_extra(c, a, ndim));
     LK_TRY(lk__conv_related(c, a, ndim));
     int last = ndim + 1;
     LK_CHECK(dy->shape.dim[last] % groups == 0, LK_EINVAL,
@@ -25,7 +25,7 @@ static lk_status conv_weights_infer(lk_call *c, lk_spec *out)
              lk_tensor_text(x).s, lk_tensor_text(dy).s, (long long)groups);
     out->dtype = x->dtype;
     out->shape.ndim = ndim + 2;
-    memcpy(out->shape.dim, a->kernel, (size_t)ndim * sizeof a->kernel[0]);
+    memcpy(out->shape.dim, a->window.kernel, (size_t)ndim * sizeof a->window.kernel[0]);
     out->shape.dim[ndim] = x->shape.dim[last] / groups;
     out->shape.dim[last] = dy->shape.dim[last];
     return LK_OK;
@@ -33,9 +33,9 @@ static lk_status conv_weights_infer(lk_call *c, lk_spec *out)
 
 static lk_status conv_weights_forward(lk_call *c)
 {
-    const lk_conv_weights_attr *a = c->attr;
+    const lk_conv_attr *a = c->attr;
     lk_conv_plan *plan = NULL;
-    LK_TRY(lk__conv_plan_of(c, &a->conv, c->x[0], c->x[1], a->kernel, &plan));
+    LK_TRY(lk__conv_plan_of(c, a, c->x[0], c->x[1], a->window.kernel, &plan));
     LK_TRY(lk_conv_backward_weights(plan, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
                                     c->adds, lk__tensor_start(c->y[0])));
     return LK_OK;
@@ -43,13 +43,12 @@ static lk_status conv_weights_forward(lk_call *c)
 
 static lk_status conv_weights_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    const lk_conv_weights_attr *attr = c->attr;
-    lk_conv_attr a = attr->conv;
+    lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(c->in[1]);
     if (lk_wants(c, 1))
         LK_TRY(lk_conv(c->in[0], dout[0], LK_NO_VAR, &a, &din[1]));
     if (lk_wants(c, 0)) {
-        lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], attr->kernel);
+        lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], a.window.kernel);
         LK_TRY(lk_conv_transpose(c->in[1], dout[0], LK_NO_VAR, &a, &din[0]));
     }
     return LK_OK;
@@ -60,52 +59,54 @@ extern const lk_op lk_op_conv_weights;
 lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr, const int64_t *kernel,
                           lk_var *out)
 {
-    lk_conv_weights_attr a = {.kernel = {0}};
+    lk_conv_attr a = {.window.ndim = 0};
     int ndim = lk_shape_of(x).ndim - 2;
     LK_CHECK(kernel && out, LK_EINVAL, "%s is NULL", kernel ? "out" : "kernel");
     if (attr)
-        a.conv = *attr;
+        a = *attr;
     for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
-        a.kernel[d] = kernel[d];
+        a.window.kernel[d] = kernel[d];
     LK_TRY(lk_apply(x.tape, &lk_op_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
     return LK_OK;
 }
 
-#define ATTR(...) (&(const lk_conv_weights_attr){__VA_ARGS__})
+#define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
-const lk_op lk_op_conv_weights = {
-    .name = "conv_weights",
-    .summary = "the gradient of a convolution's weights, from its x and dy",
-    .min_in = 2,
-    .max_in = 2,
-    .n_out = 1,
-    .flags = LK_OP_ADDS,
-    .attr_size = sizeof(lk_conv_weights_attr),
-    .saves_in = 3,
-    .infer = conv_weights_infer,
-    .forward = conv_weights_forward,
-    .backward = conv_weights_backward,
-    .samples = (const lk_sample[]){{.n_in = 2,
-                                    .in = {LK_IN(5, 4, 1), LK_IN(5, 2, 2)},
-                                    .attr = ATTR(.kernel = {3}),
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 4, 3, 2), LK_IN(2, 2, 2, 1)},
-                                    .attr = ATTR({.stride = {2, 1}, .pad_lo = {1, 0}}, {3, 2}),
-                                    .piece = 1},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(1, 6, 4), LK_IN(1, 2, 2)},
-                                    .attr = ATTR({.dilation = {2}, .stride = {3}, .groups = 2},
-                                                 {2})},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(1, 2, 3, 2, 1), LK_IN(1, 1, 2, 1, 2)},
-                                    .attr = ATTR(.kernel = {2, 2, 2})},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 4, 5, 2), LK_IN(2, 4, 3, 2)},
-                                    .attr = ATTR({.pad_lo = {1},
-                                                  .pad_hi = {1},
-                                                  .algorithm = LK_CONV_WINOGRAD},
-                                                 {3, 3}),
-                                    .piece = 1},
-                                   {0}},
+const lk_op
+    lk_op_conv_weights =
+        {
+            .name = "conv_weights",
+            .summary = "the gradient of a convolution's weights, from its x and dy",
+            .min_in = 2,
+            .max_in = 2,
+            .n_out = 1,
+            .flags = LK_OP_ADDS,
+            .attr_size = sizeof(lk_conv_attr),
+            .saves_in = 3,
+            .infer = conv_weights_infer,
+            .forward = conv_weights_forward,
+            .backward = conv_weights_backward,
+            .samples =
+                (const lk_sample[]){
+                    {.n_in = 2,
+                     .in = {LK_IN(5, 4, 1), LK_IN(5, 2, 2)},
+                     .attr = ATTR(.window.kernel = {3}),
+                     .piece = 2},
+                    {.n_in = 2,
+                     .in = {LK_IN(2, 4, 3, 2), LK_IN(2, 2, 2, 1)},
+                     .attr = ATTR(.window = {.kernel = {3, 2}, .stride = {2, 1}, .pad_lo = {1, 0}}),
+                     .piece = 1},
+                    {.n_in = 2,
+                     .in = {LK_IN(1, 6, 4), LK_IN(1, 2, 2)},
+                     .attr = ATTR(.window = {.kernel = {2}, .stride = {3}, .dilation = {2}},
+                                  .groups = 2)},
+                    {.n_in = 2,
+                     .in = {LK_IN(1, 2, 3, 2, 1), LK_IN(1, 1, 2, 1, 2)},
+                     .attr = ATTR(.window.kernel = {2, 2, 2})},
+                    {.n_in = 2,
+                     .in = {LK_IN(2, 4, 5, 2), LK_IN(2, 4, 3, 2)},
+                     .attr = ATTR(.window = {.kernel = {3, 3}, .pad_lo = {1}, .pad_hi = {1}},
+                                  .algorithm = LK_CONV_WINOGRAD),
+                     .piece = 1},
+                    {0}},
 };

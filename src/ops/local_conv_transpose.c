@@ -80,7 +80,7 @@ const lk_op lk_op_local_conv_transpose = {
                                     .piece = 2},
                                    {.n_in = 2,
                                     .in = {LK_IN(2, 2, 2, 1), LK_IN(2, 2, 3, 2, 1, 1)},
-                                    .attr = ATTR(.stride = {2, 1}, .pad_lo = {1, 0},
+                                    .attr = ATTR(.window.stride = {2, 1}, .window.pad_lo = {1, 0},
                                                  .extra = {1, 0}),
                                     .piece = 1},
                                    {0}},

@@ -12,32 +12,31 @@
 
 static lk_status local_conv_weights_infer(lk_call *c, lk_spec *out)
 {
-    const lk_conv_weights_attr *a = c->attr;
+    const lk_conv_attr *a = c->attr;
     int ndim = 0;
-    LK_TRY(lk__untied_begin(c, &a->conv, &ndim));
-    LK_TRY(lk__conv_no_extra(c, &a->conv, ndim));
+    LK_TRY(lk__untied_begin(c, a, &ndim));
+    LK_TRY(lk__conv_no_extra(c, a, ndim));
     LK_TRY(lk__conv_related(c, a, ndim));
     out->dtype = c->x[0]->dtype;
-    out->shape = lk__untied_weights(&c->x[0]->shape, &c->x[1]->shape, a->kernel);
+    out->shape = lk__untied_weights(&c->x[0]->shape, &c->x[1]->shape, a->window.kernel);
     return LK_OK;
 }
 
 static lk_status local_conv_weights_forward(lk_call *c)
 {
-    const lk_conv_weights_attr *a = c->attr;
-    LK_TRY(lk__untied_run(c, &a->conv, LK_UNTIED_W, c->x[0], c->y[0], c->x[1]));
+    const lk_conv_attr *a = c->attr;
+    LK_TRY(lk__untied_run(c, a, LK_UNTIED_W, c->x[0], c->y[0], c->x[1]));
     return LK_OK;
 }
 
 static lk_status local_conv_weights_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    const lk_conv_weights_attr *attr = c->attr;
-    lk_conv_attr a = attr->conv;
+    lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(c->in[1]);
     if (lk_wants(c, 1))
         LK_TRY(lk_local_conv(c->in[0], dout[0], &a, &din[1]));
     if (lk_wants(c, 0)) {
-        lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], attr->kernel);
+        lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], a.window.kernel);
         LK_TRY(lk_local_conv_transpose(c->in[1], dout[0], &a, &din[0]));
     }
     return LK_OK;
@@ -48,18 +47,18 @@ extern const lk_op lk_op_local_conv_weights;
 lk_status lk_local_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr,
                                 const int64_t *kernel, lk_var *out)
 {
-    lk_conv_weights_attr a = {.kernel = {0}};
+    lk_conv_attr a = {.window.ndim = 0};
     int ndim = lk_shape_of(x).ndim - 2;
     LK_CHECK(kernel && out, LK_EINVAL, "%s is NULL", kernel ? "out" : "kernel");
     if (attr)
-        a.conv = *attr;
+        a = *attr;
     for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
-        a.kernel[d] = kernel[d];
+        a.window.kernel[d] = kernel[d];
     LK_TRY(lk_apply(x.tape, &lk_op_local_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
     return LK_OK;
 }
 
-#define ATTR(...) (&(const lk_conv_weights_attr){__VA_ARGS__})
+#define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
 const lk_op lk_op_local_conv_weights = {
     .name = "local_conv_weights",
@@ -67,19 +66,20 @@ const lk_op lk_op_local_conv_weights = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .attr_size = sizeof(lk_conv_weights_attr),
+    .attr_size = sizeof(lk_conv_attr),
     .saves_in = 3,
     .infer = local_conv_weights_infer,
     .forward = local_conv_weights_forward,
     .backward = local_conv_weights_backward,
     .samples = (const lk_sample[]){{.n_in = 2,
                                     .in = {LK_IN(5, 4, 1), LK_IN(5, 3, 2)},
-                                    .attr = ATTR(.kernel = {2}),
+                                    .attr = ATTR(.window.kernel = {2}),
                                     .piece = 2},
                                    {.n_in = 2,
                                     .in = {LK_IN(2, 3, 3, 1), LK_IN(2, 2, 2, 1)},
-                                    .attr = ATTR(
-                                        {.stride = {2, 1}, .pad_lo = {1, 0}, .pad_hi = {1, 0}},
-                                        {3, 2})},
+                                    .attr = ATTR(.window = {.kernel = {3, 2},
+                                                            .stride = {2, 1},
+                                                            .pad_lo = {1, 0},
+                                                            .pad_hi = {1, 0}})},
                                    {0}},
 };

@@ -43,23 +43,25 @@ static lk_status transpose_attr(const transpose_options *o, lk_shape in, lk_conv
     LK_CHECK(n >= 1 && n <= 3, LK_ESHAPE,
              "the input %s must have 1 to 3 spatial axes, then channels", lk_shape_text(in).s);
     LK_TRY(lk__option_spread("kernel", &o->kernel, n, 1, kernel));
-    LK_TRY(lk__option_spread("stride", &o->stride, n, 1, a->stride));
-    LK_TRY(lk__option_spread("dilation", &o->dilation, n, 1, a->dilation));
-    LK_TRY(lk__option_spread("padding", &o->padding, n, 0, a->pad_lo));
-    LK_TRY(lk__option_spread("padding", &o->padding, n, 0, a->pad_hi));
+    LK_TRY(lk__option_spread("stride", &o->stride, n, 1, a->window.stride));
+    LK_TRY(lk__option_spread("dilation", &o->dilation, n, 1, a->window.dilation));
+    LK_TRY(lk__option_spread("padding", &o->padding, n, 0, a->window.pad_lo));
+    LK_TRY(lk__option_spread("padding", &o->padding, n, 0, a->window.pad_hi));
     LK_TRY(lk__option_spread("extra", &o->extra, n, 0, a->extra));
     a->groups = o->groups;
     *out = in;
     for (int i = 0; i < n; i++) {
         LK_CHECK(in.dim[i] >= 1 && in.dim[i] < INT64_C(1) << 40, LK_ESHAPE, "the input is %s",
                  lk_shape_text(in).s);
-        LK_CHECK(a->extra[i] < a->stride[i], LK_EINVAL, "extra %lld is not below stride %lld",
-                 (long long)a->extra[i], (long long)a->stride[i]);
-        out->dim[i] = (in.dim[i] - 1) * a->stride[i] + a->dilation[i] * (kernel[i] - 1) + 1 -
-                      a->pad_lo[i] - a->pad_hi[i] + a->extra[i];
+        LK_CHECK(a->extra[i] < a->window.stride[i], LK_EINVAL,
+                 "extra %lld is not below stride %lld", (long long)a->extra[i],
+                 (long long)a->window.stride[i]);
+        out->dim[i] = (in.dim[i] - 1) * a->window.stride[i] +
+                      a->window.dilation[i] * (kernel[i] - 1) + 1 - a->window.pad_lo[i] -
+                      a->window.pad_hi[i] + a->extra[i];
         LK_CHECK(out->dim[i] >= 1, LK_ESHAPE,
-                 "padding %lld leaves nothing of axis %d of the output", (long long)a->pad_lo[i],
-                 i);
+                 "padding %lld leaves nothing of axis %d of the output",
+                 (long long)a->window.pad_lo[i], i);
     }
     return LK_OK;
 }

@@ -32,14 +32,14 @@ lk_status lk__conv_begin(const lk_call *c, const lk_conv_attr *a, int *ndim, int
 lk_status lk__conv_out_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t in,
                           int64_t kernel, int64_t *out)
 {
-    LK_TRY(lk_conv_out(in, kernel, or_one(a->stride[d]), or_one(a->dilation[d]), a->pad_lo[d],
-                       a->pad_hi[d], out));
+    LK_TRY(lk_conv_out(in, kernel, or_one(a->window.stride[d]), or_one(a->window.dilation[d]),
+                       a->window.pad_lo[d], a->window.pad_hi[d], out));
     LK_CHECK(*out > 0 || in == 0, LK_ESHAPE,
              "%s of %s: along spatial axis %d a kernel of %lld with dilation %lld does not fit in "
              "%lld positions with padding %lld and %lld",
              c->op->name, lk_tensor_text(c->x[0]).s, d, (long long)kernel,
-             (long long)or_one(a->dilation[d]), (long long)in, (long long)a->pad_lo[d],
-             (long long)a->pad_hi[d]);
+             (long long)or_one(a->window.dilation[d]), (long long)in,
+             (long long)a->window.pad_lo[d], (long long)a->window.pad_hi[d]);
     return LK_OK;
 }
 
@@ -47,11 +47,11 @@ lk_status lk__conv_out_of(const lk_call *c, const lk_conv_attr *a, int d, int64_
 static bool fewest(const lk_conv_attr *a, int d, int64_t out, int64_t kernel, int64_t *in)
 {
     int64_t reach;
-    return !__builtin_mul_overflow(out - 1, or_one(a->stride[d]), in) &&
-           !__builtin_mul_overflow(kernel - 1, or_one(a->dilation[d]), &reach) &&
+    return !__builtin_mul_overflow(out - 1, or_one(a->window.stride[d]), in) &&
+           !__builtin_mul_overflow(kernel - 1, or_one(a->window.dilation[d]), &reach) &&
            !__builtin_add_overflow(*in, reach, in) && !__builtin_add_overflow(*in, 1, in) &&
-           !__builtin_sub_overflow(*in, a->pad_lo[d], in) &&
-           !__builtin_sub_overflow(*in, a->pad_hi[d], in);
+           !__builtin_sub_overflow(*in, a->window.pad_lo[d], in) &&
+           !__builtin_sub_overflow(*in, a->window.pad_hi[d], in);
 }
 
 lk_status lk__conv_in_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t out,
@@ -62,8 +62,8 @@ lk_status lk__conv_in_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t
              LK_EOVERFLOW, "%s of %s: the size along spatial axis %d", c->op->name,
              lk_tensor_text(c->x[0]).s, d);
     if (*in >= 0)
-        LK_TRY(lk_conv_out(*in, kernel, or_one(a->stride[d]), or_one(a->dilation[d]), a->pad_lo[d],
-                           a->pad_hi[d], &back));
+        LK_TRY(lk_conv_out(*in, kernel, or_one(a->window.stride[d]), or_one(a->window.dilation[d]),
+                           a->window.pad_lo[d], a->window.pad_hi[d], &back));
     LK_CHECK(
         out > 0 || *in == 0, LK_ESHAPE,
         "%s of %s: spatial axis %d is empty, and with kernel %lld and extra %lld there would be "
@@ -75,8 +75,9 @@ lk_status lk__conv_in_of(const lk_call *c, const lk_conv_attr *a, int d, int64_t
              "a convolution with kernel %lld, stride %lld, dilation %lld and padding %lld and %lld "
              "does not make %lld of so many",
              c->op->name, lk_tensor_text(c->x[0]).s, d, (long long)a->extra[d], (long long)*in,
-             (long long)kernel, (long long)or_one(a->stride[d]), (long long)or_one(a->dilation[d]),
-             (long long)a->pad_lo[d], (long long)a->pad_hi[d], (long long)out);
+             (long long)kernel, (long long)or_one(a->window.stride[d]),
+             (long long)or_one(a->window.dilation[d]), (long long)a->window.pad_lo[d],
+             (long long)a->window.pad_hi[d], (long long)out);
     return LK_OK;
 }
 
@@ -98,13 +99,13 @@ lk_status lk__conv_no_extra(const lk_call *c, const lk_conv_attr *a, int ndim)
     return LK_OK;
 }
 
-lk_status lk__conv_related(const lk_call *c, const lk_conv_weights_attr *a, int ndim)
+lk_status lk__conv_related(const lk_call *c, const lk_conv_attr *a, int ndim)
 {
     const lk_tensor *x = c->x[0], *y = c->x[1];
     bool fits = x->shape.ndim == y->shape.ndim && x->shape.dim[0] == y->shape.dim[0];
     for (int d = 0; fits && d < ndim; d++) {
         int64_t out = 0;
-        LK_TRY(lk__conv_out_of(c, &a->conv, d, x->shape.dim[d + 1], a->kernel[d], &out));
+        LK_TRY(lk__conv_out_of(c, a, d, x->shape.dim[d + 1], a->window.kernel[d], &out));
         fits = out == y->shape.dim[d + 1];
     }
     LK_CHECK(fits, LK_ESHAPE,
@@ -147,9 +148,9 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
         s.in[d] = x->shape.dim[d + 1];
         s.out[d] = y->shape.dim[d + 1];
         s.kernel[d] = kernel[d];
-        s.stride[d] = or_one(a->stride[d]);
-        s.dilation[d] = or_one(a->dilation[d]);
-        s.pad[d] = a->pad_lo[d];
+        s.stride[d] = or_one(a->window.stride[d]);
+        s.dilation[d] = or_one(a->window.dilation[d]);
+        s.pad[d] = a->window.pad_lo[d];
     }
     LK_TRY(lk_call_plan(c, &s, sizeof s, plan_make, plan_free, &plan));
     *out = plan;

@@ -35,7 +35,7 @@ lk_status lk__conv_no_extra(const lk_call *c, const lk_conv_attr *a, int ndim) L
 
 /** Input 1 must have the shape to which the convolution maps input 0.  Errors: LK_ESHAPE naming
  * both, and those of lk__conv_out_of(). */
-lk_status lk__conv_related(const lk_call *c, const lk_conv_weights_attr *a, int ndim) LK_NODISCARD;
+lk_status lk__conv_related(const lk_call *c, const lk_conv_attr *a, int ndim) LK_NODISCARD;
 
 /** In forward: the plan of the convolution between x and y, kept by the tape. */
 lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x,

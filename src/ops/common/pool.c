@@ -8,12 +8,9 @@ lk_status lk__pool_infer(lk_call *c, lk_spec *out)
 {
     const lk_pool_attr *a = c->attr;
     const lk_tensor *x = c->x[0];
-    lk_conv_attr conv = {.groups = 1};
+    lk_conv_attr conv = {.window = a->window, .groups = 1};
     int ndim = 0;
     int64_t groups;
-    memcpy(conv.stride, a->window.stride, sizeof conv.stride);
-    memcpy(conv.pad_lo, a->window.pad_lo, sizeof conv.pad_lo);
-    memcpy(conv.pad_hi, a->window.pad_hi, sizeof conv.pad_hi);
     LK_TRY(lk__conv_begin(c, &conv, &ndim, &groups));
     out->dtype = x->dtype;
     out->shape = x->shape;

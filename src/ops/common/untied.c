@@ -266,9 +266,9 @@ static untied untied_of(const lk_conv_attr *a, const lk_tensor *x, const lk_tens
         u.in[d] = used ? x->shape.dim[own + 1] : 1;
         u.out[d] = used ? y->shape.dim[own + 1] : 1;
         u.kernel[d] = used ? w->shape.dim[ndim + own] : 1;
-        u.stride[d] = used && a->stride[own] > 0 ? a->stride[own] : 1;
-        u.dilation[d] = used && a->dilation[own] > 0 ? a->dilation[own] : 1;
-        u.pad[d] = used ? a->pad_lo[own] : 0;
+        u.stride[d] = used && a->window.stride[own] > 0 ? a->window.stride[own] : 1;
+        u.dilation[d] = used && a->window.dilation[own] > 0 ? a->window.dilation[own] : 1;
+        u.pad[d] = used ? a->window.pad_lo[own] : 0;
         u.n_in *= u.in[d];
         u.n_out *= u.out[d];
         u.taps *= u.kernel[d];

@@ -9,15 +9,23 @@ struct conv_case {
 
 static const struct conv_case cases[] = {
     {LK_DIMS(2, 5, 1), LK_DIMS(3, 1, 1), {.groups = 0}},
-    {LK_DIMS(3, 7, 2), LK_DIMS(3, 2, 5), {.stride = {2}, .pad_lo = {1}, .pad_hi = {2}}},
-    {LK_DIMS(1, 9, 4), LK_DIMS(3, 2, 6), {.dilation = {3}, .stride = {2}, .groups = 2}},
-    {LK_DIMS(2, 6, 3), LK_DIMS(4, 1, 3), {.pad_lo = {2}, .pad_hi = {1}, .groups = 3}},
-    {LK_DIMS(2, 5, 4, 3), LK_DIMS(3, 2, 3, 4), {.stride = {1, 2}, .pad_lo = {1, 1}}},
-    {LK_DIMS(2, 6, 5, 2), LK_DIMS(2, 3, 2, 3), {.stride = {4, 3}, .pad_hi = {0, 3}}},
-    {LK_DIMS(1, 5, 5, 4), LK_DIMS(2, 2, 1, 8), {.dilation = {2, 1}, .pad_lo = {-1}, .groups = 4}},
-    {LK_DIMS(2, 3, 4, 3, 2), LK_DIMS(2, 3, 2, 2, 3), {.stride = {1, 1, 2}, .pad_lo = {1, 0, 1}}},
+    {LK_DIMS(3, 7, 2),
+     LK_DIMS(3, 2, 5),
+     {.window.stride = {2}, .window.pad_lo = {1}, .window.pad_hi = {2}}},
+    {LK_DIMS(1, 9, 4),
+     LK_DIMS(3, 2, 6),
+     {.window.dilation = {3}, .window.stride = {2}, .groups = 2}},
+    {LK_DIMS(2, 6, 3), LK_DIMS(4, 1, 3), {.window.pad_lo = {2}, .window.pad_hi = {1}, .groups = 3}},
+    {LK_DIMS(2, 5, 4, 3), LK_DIMS(3, 2, 3, 4), {.window.stride = {1, 2}, .window.pad_lo = {1, 1}}},
+    {LK_DIMS(2, 6, 5, 2), LK_DIMS(2, 3, 2, 3), {.window.stride = {4, 3}, .window.pad_hi = {0, 3}}},
+    {LK_DIMS(1, 5, 5, 4),
+     LK_DIMS(2, 2, 1, 8),
+     {.window.dilation = {2, 1}, .window.pad_lo = {-1}, .groups = 4}},
+    {LK_DIMS(2, 3, 4, 3, 2),
+     LK_DIMS(2, 3, 2, 2, 3),
+     {.window.stride = {1, 1, 2}, .window.pad_lo = {1, 0, 1}}},
     {LK_DIMS(2, 1, 1, 1, 1), LK_DIMS(1, 1, 1, 1, 1), {.groups = 1}},
-    {LK_DIMS(2, 2, 1), LK_DIMS(2, 1, 1), {.pad_lo = {5}, .pad_hi = {4}}},
+    {LK_DIMS(2, 2, 1), LK_DIMS(2, 1, 1), {.window.pad_lo = {5}, .window.pad_hi = {4}}},
 };
 
 static void expect(lk_var v, int64_t n, const double *values)
@@ -40,11 +48,12 @@ static void a_filter_slides_over_a_line(void)
     ASSERT_OK(lk_tensor_set_f64(p.value[1], LK_AT(1, 0, 0), 10));
     ASSERT_OK(lk_conv(x, w, LK_NO_VAR, NULL, &y));
     EXPECT(y, 21, 32, 43);
-    ASSERT_OK(lk_conv(x, w, LK_NO_VAR, &(lk_conv_attr){.stride = {2}, .pad_lo = {1}}, &y));
+    ASSERT_OK(
+        lk_conv(x, w, LK_NO_VAR, &(lk_conv_attr){.window.stride = {2}, .window.pad_lo = {1}}, &y));
     EXPECT(y, 10, 32);
     ASSERT_OK(lk_conv_transpose(x, w, LK_NO_VAR, NULL, &y));
     EXPECT(y, 1, 12, 23, 34, 40);
-    ASSERT_OK(lk_conv_transpose(x, w, LK_NO_VAR, &(lk_conv_attr){.stride = {2}}, &y));
+    ASSERT_OK(lk_conv_transpose(x, w, LK_NO_VAR, &(lk_conv_attr){.window.stride = {2}}, &y));
     EXPECT(y, 1, 10, 2, 20, 3, 30, 4, 40);
     program_free(&p);
 }
@@ -87,11 +96,11 @@ static void conv_transpose_agrees_with_its_definition(void)
         lk_conv_attr a = k->attr;
         lk_shape from = k->x;
         for (int d = 0; d < last - 1; d++) {
-            int64_t stride = a.stride[d] ? a.stride[d] : 1,
-                    dilation = a.dilation[d] ? a.dilation[d] : 1;
-            ASSERT_OK(lk_conv_out(k->x.dim[d + 1], k->w.dim[d], stride, dilation, a.pad_lo[d],
-                                  a.pad_hi[d], &from.dim[d + 1]));
-            a.extra[d] = (k->x.dim[d + 1] + a.pad_lo[d] + a.pad_hi[d] -
+            int64_t stride = a.window.stride[d] ? a.window.stride[d] : 1,
+                    dilation = a.window.dilation[d] ? a.window.dilation[d] : 1;
+            ASSERT_OK(lk_conv_out(k->x.dim[d + 1], k->w.dim[d], stride, dilation,
+                                  a.window.pad_lo[d], a.window.pad_hi[d], &from.dim[d + 1]));
+            a.extra[d] = (k->x.dim[d + 1] + a.window.pad_lo[d] + a.window.pad_hi[d] -
                           dilation * (k->w.dim[d] - 1) - 1) %
                          stride;
         }
@@ -120,12 +129,13 @@ static void a_transpose_without_extra_is_the_smallest(void)
 {
     struct program p = program_new(LK_F64, false);
     lk_var x = program_leaf(&p, LK_SHAPE(2, 4, 3)), w = program_leaf(&p, LK_SHAPE(3, 5, 3)), y;
-    ASSERT_OK(lk_conv_transpose(x, w, LK_NO_VAR, &(lk_conv_attr){.stride = {2}}, &y));
+    ASSERT_OK(lk_conv_transpose(x, w, LK_NO_VAR, &(lk_conv_attr){.window.stride = {2}}, &y));
     ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(2, 9, 5)));
-    ASSERT_OK(lk_conv_transpose(x, w, LK_NO_VAR, &(lk_conv_attr){.stride = {2}, .extra = {1}}, &y));
+    ASSERT_OK(lk_conv_transpose(x, w, LK_NO_VAR,
+                                &(lk_conv_attr){.window.stride = {2}, .extra = {1}}, &y));
     ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(2, 10, 5)));
     ASSERT_FAILS(
-        lk_conv_transpose(x, w, LK_NO_VAR, &(lk_conv_attr){.stride = {2}, .extra = {2}}, &y),
+        lk_conv_transpose(x, w, LK_NO_VAR, &(lk_conv_attr){.window.stride = {2}, .extra = {2}}, &y),
         LK_EINVAL, "with extra 2, there would be 11 positions");
     program_free(&p);
 }
@@ -141,7 +151,8 @@ static lk_tensor *weights_grad(int64_t first, int64_t last, int64_t piece)
     lk_var v = program_own(&p, part),
            w = program_own(&p, program_tensor(&p, LK_SHAPE(3, 3, 3, 4), 3)), y;
     ASSERT_OK(lk_tape_set_piece(p.tape, piece));
-    ASSERT_OK(lk_conv(v, w, LK_NO_VAR, &(lk_conv_attr){.pad_lo = {1, 1}, .pad_hi = {1, 1}}, &y));
+    ASSERT_OK(lk_conv(v, w, LK_NO_VAR,
+                      &(lk_conv_attr){.window.pad_lo = {1, 1}, .window.pad_hi = {1, 1}}, &y));
     ASSERT_OK(lk_backward(p.tape, &(lk_seed){y, part_seed}, 1, 0));
     lk_tensor *grad = lk_tensor_retain(p.grad[1]);
     lk_tensor_free(x);
@@ -189,7 +200,7 @@ static void empty_axes_work(void)
     ASSERT_OK(lk_conv(flat, w, b, NULL, &y)); /* a rank without a row of the image */
     ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(2, 0, 4)));
     program_backward(&p, y, 0);
-    ASSERT_OK(lk_conv(flat, w, b, &(lk_conv_attr){.pad_lo = {2}, .pad_hi = {2}}, &y));
+    ASSERT_OK(lk_conv(flat, w, b, &(lk_conv_attr){.window.pad_lo = {2}, .window.pad_hi = {2}}, &y));
     ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(2, 2, 4))); /* nothing but padding: b */
     ASSERT_SAME_BITS(lk_tensor_data(value_of(y)), lk_tensor_data(p.value[2]), 4 * sizeof(float));
     program_backward(&p, y, 0);
@@ -218,12 +229,12 @@ static void what_does_not_fit_is_refused(void)
                  "groups is 4, must divide the 6 channels");
     ASSERT_FAILS(lk_conv(x, v, LK_NO_VAR, &(lk_conv_attr){.groups = 2}, &y), LK_ESHAPE,
                  "[2 axes of the kernel, 3, out channels]");
-    ASSERT_FAILS(lk_conv(x, v, LK_NO_VAR, &(lk_conv_attr){.stride = {-1}}, &y), LK_EINVAL,
+    ASSERT_FAILS(lk_conv(x, v, LK_NO_VAR, &(lk_conv_attr){.window.stride = {-1}}, &y), LK_EINVAL,
                  "stride is -1");
     ASSERT_FAILS(lk_conv(x, v, LK_NO_VAR, &(lk_conv_attr){.extra = {0, 1}}, &y), LK_EINVAL,
                  "extra[1] is 1");
-    ASSERT_FAILS(lk_conv(x, v, LK_NO_VAR, &(lk_conv_attr){.pad_lo = {INT64_MAX}}, &y), LK_EOVERFLOW,
-                 "pads");
+    ASSERT_FAILS(lk_conv(x, v, LK_NO_VAR, &(lk_conv_attr){.window.pad_lo = {INT64_MAX}}, &y),
+                 LK_EOVERFLOW, "pads");
     ASSERT_FAILS(lk_conv_transpose(x, v, LK_NO_VAR, NULL, &y), LK_ESHAPE,
                  "conv_transpose of f32[2,4,4,6] with weights f32[3,3,6,4]");
     ASSERT_FAILS(lk_conv_transpose(program_leaf(&p, LK_SHAPE(2, 4, 0, 4)), v, LK_NO_VAR, NULL, &y),
@@ -242,7 +253,8 @@ static lk_status step(lk_tape *tape, lk_tensor *const *value, lk_tensor *const *
 {
     lk_status st;
     lk_var v[6], y;
-    const lk_conv_attr down = {.stride = {2, 2}, .pad_lo = {1, 1}, .pad_hi = {1, 1}};
+    const lk_conv_attr down = {
+        .window.stride = {2, 2}, .window.pad_lo = {1, 1}, .window.pad_hi = {1, 1}};
     for (int i = 0; i < 6; i++)
         LK_TRY_TO(done,
                   i ? lk_leaf(tape, value[i], grad[i], &v[i]) : lk_constant(tape, value[i], &v[i]));
@@ -306,10 +318,10 @@ static void every_failed_allocation_is_survived(void)
 
 static void several_layers(struct program *p, lk_var *y)
 {
-    const lk_conv_attr same = {.pad_lo = {1, 1}, .pad_hi = {1, 1}},
-                       down = {.stride = {2, 2}, .extra = {1, 0}},
-                       depth = {.groups = 21, .dilation = {2, 1}},
-                       wino = {.pad_lo = {1, 0}, .algorithm = LK_CONV_WINOGRAD};
+    const lk_conv_attr same = {.window.pad_lo = {1, 1}, .window.pad_hi = {1, 1}},
+                       down = {.window.stride = {2, 2}, .extra = {1, 0}},
+                       depth = {.groups = 21, .window.dilation = {2, 1}},
+                       wino = {.window.pad_lo = {1, 0}, .algorithm = LK_CONV_WINOGRAD};
     lk_var x = program_leaf(p, LK_SHAPE(5, 12, 13, 7)), w = program_leaf(p, LK_SHAPE(3, 3, 7, 21)),
            b = program_leaf(p, LK_SHAPE(21)), v = program_leaf(p, LK_SHAPE(2, 2, 9, 21)),
            u = program_leaf(p, LK_SHAPE(2, 2, 1, 21)), t = program_leaf(p, LK_SHAPE(3, 3, 9, 3));

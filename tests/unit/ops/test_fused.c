@@ -140,7 +140,7 @@ static lk_status linear_of_itself(const lk_var *in, lk_var *out)
     return LK_OK;
 }
 
-static lk_conv_attr conv_attr = {.pad_lo = {1, 0}, .pad_hi = {1, 1}};
+static lk_conv_attr conv_attr = {.window = {.pad_lo = {1, 0}, .pad_hi = {1, 1}}};
 
 static lk_status conv(const lk_var *in, lk_var *out)
 {

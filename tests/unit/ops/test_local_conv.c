@@ -9,12 +9,20 @@ struct local_case {
 
 static const struct local_case cases[] = {
     {LK_DIMS(2, 5, 1), LK_DIMS(3, 3, 1, 1), {.groups = 0}},
-    {LK_DIMS(3, 7, 2), LK_DIMS(4, 3, 2, 5), {.stride = {2}, .pad_lo = {1}, .pad_hi = {1}}},
-    {LK_DIMS(1, 9, 4), LK_DIMS(2, 3, 4, 3), {.dilation = {3}, .stride = {2}, .groups = 1}},
-    {LK_DIMS(2, 5, 4, 3), LK_DIMS(4, 2, 3, 2, 3, 4), {.stride = {1, 2}, .pad_lo = {1, 1}}},
-    {LK_DIMS(2, 4, 4, 2), LK_DIMS(2, 2, 2, 3, 2, 1), {.stride = {2, 2}, .pad_hi = {0, 2}}},
-    {LK_DIMS(2, 3, 2, 3, 2), LK_DIMS(3, 1, 2, 2, 2, 2, 2, 3), {.pad_lo = {1, 0, 0}}},
-    {LK_DIMS(2, 1, 1), LK_DIMS(7, 2, 1, 1), {.pad_lo = {4}, .pad_hi = {3}}},
+    {LK_DIMS(3, 7, 2),
+     LK_DIMS(4, 3, 2, 5),
+     {.window.stride = {2}, .window.pad_lo = {1}, .window.pad_hi = {1}}},
+    {LK_DIMS(1, 9, 4),
+     LK_DIMS(2, 3, 4, 3),
+     {.window.dilation = {3}, .window.stride = {2}, .groups = 1}},
+    {LK_DIMS(2, 5, 4, 3),
+     LK_DIMS(4, 2, 3, 2, 3, 4),
+     {.window.stride = {1, 2}, .window.pad_lo = {1, 1}}},
+    {LK_DIMS(2, 4, 4, 2),
+     LK_DIMS(2, 2, 2, 3, 2, 1),
+     {.window.stride = {2, 2}, .window.pad_hi = {0, 2}}},
+    {LK_DIMS(2, 3, 2, 3, 2), LK_DIMS(3, 1, 2, 2, 2, 2, 2, 3), {.window.pad_lo = {1, 0, 0}}},
+    {LK_DIMS(2, 1, 1), LK_DIMS(7, 2, 1, 1), {.window.pad_lo = {4}, .window.pad_hi = {3}}},
 };
 
 /* The shape of y, which local_conv makes of x. */
@@ -66,9 +74,11 @@ static void the_transpose_agrees_with_its_definition(void)
         struct program p = program_new(i % 2 ? LK_F32 : LK_F64, true);
         lk_conv_attr a = k->attr;
         for (int d = 0; d < k->x.ndim - 2; d++) {
-            int64_t stride = a.stride[d] ? a.stride[d] : 1;
-            int64_t reach = (a.dilation[d] ? a.dilation[d] : 1) * (k->w.dim[k->x.ndim - 2 + d] - 1);
-            a.extra[d] = (k->x.dim[d + 1] + a.pad_lo[d] + a.pad_hi[d] - reach - 1) % stride;
+            int64_t stride = a.window.stride[d] ? a.window.stride[d] : 1;
+            int64_t reach = (a.window.dilation[d] ? a.window.dilation[d] : 1) *
+                            (k->w.dim[k->x.ndim - 2 + d] - 1);
+            a.extra[d] = (k->x.dim[d + 1] + a.window.pad_lo[d] + a.window.pad_hi[d] - reach - 1) %
+                         stride;
         }
         lk_var x = program_leaf(&p, out_of(k)), w = program_leaf(&p, k->w), y;
         ASSERT_OK(lk_local_conv_transpose(x, w, &a, &y));
@@ -93,7 +103,8 @@ static void tied_filters_give_the_bits_of_conv(void)
 {
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
         struct program p = program_new(dtype, false), q = program_new(dtype, false);
-        const lk_conv_attr a = {.stride = {2, 1}, .pad_lo = {1, 1}, .pad_hi = {1, 2}};
+        const lk_conv_attr a = {
+            .window.stride = {2, 1}, .window.pad_lo = {1, 1}, .window.pad_hi = {1, 2}};
         lk_var x = program_leaf(&p, LK_SHAPE(3, 7, 6, 4)),
                w = program_leaf(&p, LK_SHAPE(3, 4, 4, 5)), y, u, z;
         lk_tensor *tied, *many;
@@ -125,7 +136,7 @@ static lk_tensor *weights_grad(int64_t first, int64_t last)
     lk_var v = program_own(&p, part),
            w = program_own(&p, program_tensor(&p, LK_SHAPE(5, 3, 3, 4), 3)), y;
     ASSERT_OK(lk_tape_set_piece(p.tape, 2));
-    ASSERT_OK(lk_local_conv(v, w, &(lk_conv_attr){.pad_lo = {1}}, &y));
+    ASSERT_OK(lk_local_conv(v, w, &(lk_conv_attr){.window.pad_lo = {1}}, &y));
     ASSERT_OK(lk_backward(p.tape, &(lk_seed){y, part_seed}, 1, 0));
     lk_tensor *grad = lk_tensor_retain(p.grad[1]);
     lk_tensor_free(x);
@@ -235,7 +246,7 @@ static void a_loop_allocates_nothing_after_its_first_step_and_survives_faults(vo
 
 static void filter_and_reconstruct(struct program *p, lk_var *y)
 {
-    const lk_conv_attr a = {.pad_lo = {1, 0}, .pad_hi = {1, 0}};
+    const lk_conv_attr a = {.window.pad_lo = {1, 0}, .window.pad_hi = {1, 0}};
     lk_var x = program_leaf(p, LK_SHAPE(17, 10, 9, 8)),
            w = program_leaf(p, LK_SHAPE(10, 7, 3, 3, 8, 9));
     ASSERT_OK(lk_tape_set_piece(p->tape, 4));

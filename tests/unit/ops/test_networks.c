@@ -150,7 +150,7 @@ static lk_status mlp(const struct network *net, lk_var *loss)
 
 static lk_status cnn(const struct network *net, lk_var *loss)
 {
-    const lk_conv_attr same = {.pad_lo = {1, 1}, .pad_hi = {1, 1}};
+    const lk_conv_attr same = {.window = {.pad_lo = {1, 1}, .pad_hi = {1, 1}}};
     const lk_pool_attr half = {.window = {.kernel = {2, 2}, .stride = {2, 2}}};
     lk_var y;
     LK_TRY(lk_conv(var(net, "x"), var(net, "w1"), var(net, "b1"), &same, &y));
@@ -210,7 +210,7 @@ static lk_status poolnet(const struct network *net, lk_var *loss)
     const lk_pool_attr half = {.window = {.kernel = {2}, .stride = {2}}};
     lk_var y, a, b;
     LK_TRY(lk_conv_transpose(var(net, "x"), var(net, "w"), var(net, "b"),
-                             &(lk_conv_attr){.stride = {2}}, &y));
+                             &(lk_conv_attr){.window.stride = {2}}, &y));
     LK_TRY(lk_l2_pool(y, &half, &y));
     LK_TRY(lk_max_pool(y, &half, &y, NULL));
     LK_TRY(lk_square(y, &a));
