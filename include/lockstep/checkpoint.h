@@ -93,6 +93,21 @@ typedef struct lk_state {
     int64_t n_facts;
 } lk_state;
 
+/**
+ * Write tensors of which ranks hold boxes to the file `path`, which is that of lk_safetensors_write() by
+ * one rank that holds all of them, to the byte.
+ *
+ * Collective over `comm`; NULL: this process alone.  Rank 0 writes, a MiB at a time, and nobody needs
+ * more memory than some of these.  Tensors and notes are the same on all ranks, boxes and data are each
+ * rank's own.
+ *
+ * Errors: as lk_safetensors_write(); LK_ESHAPE for a box that is not within its tensor; LK_EINVAL when
+ * nobody holds an element, naming the first; on all ranks the same.  There is no new file then.
+ */
+LK_API lk_status lk_safetensors_write_boxes(lk_comm *comm, const char *path,
+                                            const lk_state_tensor *tensor, int64_t n,
+                                            const lk_note *note, int64_t n_notes) LK_NODISCARD;
+
 /* ---- the checkpoints of a run ---- */
 
 typedef struct lk_checkpoints_options {

@@ -13,6 +13,7 @@
 #define LK_IO_H
 
 #include <lockstep/nn.h>
+#include <lockstep/pieces.h>
 
 LK_BEGIN_DECLS
 
@@ -89,6 +90,12 @@ LK_API lk_status lk_safetensors_note_at(const lk_safetensors *file, int64_t i,
  * Errors: LK_ESHAPE, LK_EDTYPE, LK_EIO. */
 LK_API lk_status lk_safetensors_read(const lk_safetensors *file, int64_t i,
                                      lk_tensor *out) LK_NODISCARD;
+
+/** Read a box of tensor `i` to `data`, its elements row-major without gaps, in the file's dtype; NULL:
+ * all of it.  Takes a MiB of memory besides.  Errors: LK_ESHAPE when the box is not within the tensor;
+ * LK_EINVAL, LK_EIO, LK_ENOMEM. */
+LK_API lk_status lk_safetensors_read_box(const lk_safetensors *file, int64_t i, const lk_box *box,
+                                         void *data) LK_NODISCARD;
 
 /* ---- named tensors in files of several formats ----
  *

@@ -234,3 +234,23 @@ void lk__end_unpack(lk__end *e, const unsigned char *message)
     for (end_start(e); end_next(e, &at, &n); message += n)
         memcpy(at, message, (size_t)n);
 }
+
+void lk__end_copy(lk__end *from, lk__end *to)
+{
+    unsigned char *source = NULL, *target = NULL;
+    int64_t given = 0, taken = 0;
+    end_start(from);
+    end_start(to);
+    for (;;) {
+        if (given == 0 && !end_next(from, &source, &given))
+            return;
+        if (taken == 0 && !end_next(to, &target, &taken))
+            return;
+        int64_t n = given < taken ? given : taken;
+        memcpy(target, source, (size_t)n);
+        source += n;
+        target += n;
+        given -= n;
+        taken -= n;
+    }
+}

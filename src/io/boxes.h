@@ -93,6 +93,9 @@ unsigned char *lk__end_direct(lk__end *end, int64_t bytes);
 void lk__end_pack(lk__end *end, unsigned char *message);
 void lk__end_unpack(lk__end *end, const unsigned char *message);
 
+/** Copy from one end of a flow to the other, where both are here. */
+void lk__end_copy(lk__end *from, lk__end *to);
+
 /* ---- who gives what ---- */
 
 /**

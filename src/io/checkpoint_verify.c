@@ -148,6 +148,7 @@ static lk_status tensor_read(const lk_checkpoint *c, stream *s, lk__end *end)
     const lk_checkpoint_tensor *t = &c->tensor[0];
     int64_t size = (int64_t)lk_dtype_size(t->dtype);
     lk__band band = {.end = 1};
+    lk__end file = {.c = c, .flow = end->flow, .band = &band, .base = s->chunk};
     uint32_t crc = 0;
     end->band = &band;
     for (int64_t at = 0; at < t->bytes; at += band.bytes) {
@@ -159,7 +160,7 @@ static lk_status tensor_read(const lk_checkpoint *c, stream *s, lk__end *end)
         LK_TRY(lk__storage_read(s->fd, s->path, band.offset, bytes, band.bytes));
         crc = lk_crc32c(crc, bytes, (size_t)band.bytes);
         if (!to)
-            lk__end_unpack(end, bytes);
+            lk__end_copy(&file, end);
     }
     LK_TRY(lk__crc_check(s->path, t, crc));
     return LK_OK;

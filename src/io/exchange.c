@@ -48,14 +48,19 @@ static lk_status swap(lk__exchange *x, int to, int from, unsigned char *base)
     int64_t out_bytes = lk__flow_bytes(x->c, out.flow, out.band);
     int64_t in_bytes = lk__flow_bytes(x->c, in.flow, in.band);
     unsigned char *sent = NULL, *got = NULL;
+    if (to == x->rank) {
+        if (out_bytes > 0)
+            lk__end_copy(&out, &in);
+        return LK_OK;
+    }
     if (out_bytes > 0 && !(sent = lk__end_direct(&out, out_bytes))) {
         sent = x->out;
         lk__end_pack(&out, sent);
     }
-    bool direct = in_bytes > 0 && to != x->rank && (got = lk__end_direct(&in, in_bytes));
+    bool direct = in_bytes > 0 && (got = lk__end_direct(&in, in_bytes));
     if (!direct)
-        got = to == x->rank ? sent : x->in;
-    if (to != x->rank && (out_bytes > 0 || in_bytes > 0)) {
+        got = x->in;
+    if (out_bytes > 0 || in_bytes > 0) {
         lk_part send = {.data = sent, .count = out_bytes, .rank = out_bytes > 0 ? to : -1};
         lk_part recv = {.data = got, .count = in_bytes, .rank = in_bytes > 0 ? from : -1};
         lk_message info = {.count = in_bytes};

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-enum { PATH = 256 };
+enum { PATH = 256, NAME = PATH + 32 };
 
 static void folder_new(lk_comm *comm, char path[PATH])
 {
@@ -115,6 +115,41 @@ static void the_files_are_those_of_one_rank_that_holds_all(lk_comm *comm)
         }
         lk_checkpoints_close(c);
         lk_checkpoints_close(one);
+    }
+    folder_end(comm, path);
+}
+
+/* One process reads what any rank of any number would hold, and none of them has to be there. */
+static void boxes_of_a_checkpoint_can_be_looked_at(lk_comm *comm)
+{
+    char path[PATH];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    lk_checkpoints *c = folder_open(comm, path, 112, 40);
+    ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 3, CUT_GRID, rank, size)));
+    lk_checkpoints_close(c);
+    lk_checkpoint *k;
+    ASSERT_OK(lk_checkpoint_open(path, &k));
+    for (int how = 0; how < N_CUTS; how++) {
+        boxed_at(&b, 999, (box_cut)how, rank, size);
+        for (int i = 0; i < STATE_TENSORS; i++)
+            ASSERT_OK(lk_checkpoint_read_box(k, i, &b.box[i], b.data[i]));
+        test_state_fill(&b.all, 3);
+        boxed_expect(&b, 3, (box_cut)how, rank, size);
+    }
+    b.box[1].n[0] = 14;
+    ASSERT_FAILS(lk_checkpoint_read_box(k, 1, &b.box[1], b.data[1]), LK_ESHAPE,
+                 "not within the tensor \"optimizer/moment\", which is [13]");
+    lk_checkpoint_free(k);
+    ASSERT_OK(lk_barrier(comm, "looked"));
+    if (rank == 0) { /* so does a run on one rank that holds a part */
+        c = folder_open(NULL, path, 112, 40);
+        boxed_at(&b, 999, CUT_COLUMNS, 1, 3);
+        bool found;
+        ASSERT_OK(lk_checkpoints_load(c, &b.all.state, &found));
+        boxed_expect(&b, 3, CUT_COLUMNS, 1, 3);
+        lk_checkpoints_close(c);
     }
     folder_end(comm, path);
 }
@@ -382,10 +417,108 @@ static void ranks_that_do_not_see_the_folder_give_and_take(lk_comm *comm)
     folder_end(comm, path);
 }
 
+/* The bytes of a file, which the test frees. */
+static unsigned char *file_bytes(const char *path, size_t *n)
+{
+    unsigned char *bytes = malloc(1 << 16);
+    FILE *f = fopen(path, "rb");
+    ASSERT_TRUE(f && bytes);
+    *n = fread(bytes, 1, 1 << 16, f);
+    ASSERT_EQ(fclose(f), 0);
+    return bytes;
+}
+
+/* A file of weights that ranks write together is that of one rank, and boxes of it can be read. */
+static void weights_are_written_and_read_by_boxes(lk_comm *comm)
+{
+    static const lk_note notes[] = {{"step", "12"}, {"by", "a test"}};
+    char path[PATH], made[NAME], want[NAME];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    snprintf(made, sizeof made, "%s/w.safetensors", path);
+    snprintf(want, sizeof want, "%s/want.safetensors", path);
+    for (int how = 0; how < N_CUTS; how++) {
+        boxed_at(&b, how, (box_cut)how, rank, size);
+        ASSERT_OK(lk_safetensors_write_boxes(comm, made, b.tensor, STATE_TENSORS, notes, 2));
+        if (rank == 0) {
+            lk_named named[STATE_TENSORS];
+            test_state all;
+            test_state_at(&all, how);
+            for (int i = 0; i < STATE_TENSORS; i++) {
+                void *data;
+                named[i].name = all.tensor[i].name;
+                ASSERT_OK(
+                    lk_tensor_new(all.tensor[i].dtype, all.tensor[i].shape, &named[i].tensor));
+                ASSERT_OK(lk_tensor_writable_data(named[i].tensor, &data));
+                int64_t n = lk_tensor_count(named[i].tensor);
+                if (n > 0)
+                    memcpy(data, all.tensor[i].data,
+                           (size_t)n * lk_dtype_size(all.tensor[i].dtype));
+            }
+            ASSERT_OK(lk_safetensors_write(want, named, STATE_TENSORS, notes, 2));
+            size_t n, m;
+            unsigned char *is = file_bytes(made, &n), *was = file_bytes(want, &m);
+            ASSERT_EQ(n, m);
+            ASSERT_SAME_BITS(is, was, n);
+            free(is);
+            free(was);
+            for (int i = 0; i < STATE_TENSORS; i++)
+                lk_tensor_free(named[i].tensor);
+        }
+        ASSERT_OK(lk_barrier(comm, "written"));
+        lk_safetensors *f;
+        ASSERT_OK(lk_safetensors_open(made, &f));
+        box_cut other = (box_cut)((how + 3) % N_CUTS);
+        boxed_at(&b, 999, other, rank, size);
+        for (int i = 0; i < STATE_TENSORS; i++)
+            ASSERT_OK(lk_safetensors_read_box(f, lk_safetensors_find(f, b.tensor[i].name),
+                                              &b.box[i], b.data[i]));
+        test_state_fill(&b.all, how);
+        boxed_expect(&b, how, other, rank, size);
+        lk_box out = lk_box_whole(2, (const int64_t[]){7, 12});
+        ASSERT_FAILS(lk_safetensors_read_box(f, lk_safetensors_find(f, "fc1.weight"), &out, b.data),
+                     LK_ESHAPE, "not within the tensor \"fc1.weight\", which is [7,11]");
+        lk_safetensors_free(f);
+        ASSERT_OK(lk_barrier(comm, "read"));
+    }
+    folder_end(comm, path);
+}
+
+/* A file that cannot be written is not there, and no rank thinks it is. */
+static void weights_that_cannot_be_written_are_nowhere(lk_comm *comm)
+{
+    static const lk__storage_call calls[] = {LK__STORAGE_OPEN, LK__STORAGE_WRITE, LK__STORAGE_SYNC,
+                                             LK__STORAGE_RENAME};
+    char path[PATH], made[NAME];
+    boxed_state b;
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    folder_new(comm, path);
+    snprintf(made, sizeof made, "%s/w.safetensors", path);
+    for (int i = 0; i < 4; i++) {
+        boxed_at(&b, 1, CUT_COLUMNS, rank, size);
+        if (rank == 0)
+            lk__storage_fail(calls[i], 1, ENOSPC, false);
+        ASSERT_OK(lk_barrier(comm, "ready"));
+        ASSERT_FAILS(lk_safetensors_write_boxes(comm, made, b.tensor, STATE_TENSORS, NULL, 0),
+                     LK_EIO, strerror(ENOSPC));
+        ASSERT_TRUE(!lk__path_exists(made));
+    }
+    boxed_at(&b, 1, CUT_COLUMNS, rank, size);
+    b.box[0].n[0] = 6;
+    ASSERT_FAILS(lk_safetensors_write_boxes(comm, made, b.tensor, STATE_TENSORS, NULL, 0),
+                 LK_EINVAL, "tensor \"fc1.weight\" [7,11]: no rank holds its element [6,0]");
+    ASSERT_TRUE(!lk__path_exists(made));
+    ASSERT_OK(lk_safetensors_write_boxes(comm, made, NULL, 0, NULL, 0));
+    folder_end(comm, path);
+}
+
 RANKS_MAIN(TEST(the_files_are_those_of_one_rank_that_holds_all),
-           TEST(any_ranks_load_what_any_others_saved), TEST(a_save_goes_on_while_ranks_compute),
-           TEST(an_element_that_nobody_holds_is_named), TEST(boxes_that_reach_out_are_refused),
-           TEST(the_lowest_rank_gives_what_several_hold),
+           TEST(boxes_of_a_checkpoint_can_be_looked_at), TEST(any_ranks_load_what_any_others_saved),
+           TEST(a_save_goes_on_while_ranks_compute), TEST(an_element_that_nobody_holds_is_named),
+           TEST(boxes_that_reach_out_are_refused), TEST(the_lowest_rank_gives_what_several_hold),
            TEST(a_failure_of_one_rank_is_that_of_all),
            TEST(damage_that_one_rank_finds_is_left_out_by_all),
-           TEST(ranks_that_do_not_see_the_folder_give_and_take))
+           TEST(ranks_that_do_not_see_the_folder_give_and_take),
+           TEST(weights_are_written_and_read_by_boxes),
+           TEST(weights_that_cannot_be_written_are_nowhere))
