@@ -31,6 +31,8 @@ struct lk__saver {
     lk_state_tensor *tensor;
     bool *shared; /* of each tensor: the node has one copy of it */
     int64_t n_tensors, max_tensors, max_shared;
+    lk_box nothing[LK_MAX_NDIM + 1]; /* empty boxes, by their number of axes */
+    int64_t aside;                   /* what is loaded in vain */
     lk_state_number number[MAX_NUMBERS];
     bool waits;            /* this rank has told that its part is written */
     int64_t written;       /* ranks that have told so */
@@ -277,33 +279,20 @@ const char *lk__saver_messages(const lk__saver *s)
 
 /* ---- loading ---- */
 
-static int64_t tensor_bytes(const lk_state_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->shape.ndim; i++)
-        n *= t->shape.dim[i];
-    return n * (int64_t)lk_dtype_size(t->dtype);
-}
-
-/* The tensors to load into: those of another rank's copy are put aside, in `room`. */
-static lk_status load_targets(const lk__saver *s, lk_state_tensor **tensor, char **room)
+/* The tensors to load into: of those of another rank's copy, nothing. */
+static lk_status load_targets(lk__saver *s, lk_state_tensor **tensor)
 {
     lk_comm *comm = lk__trainer_comm(s->trainer);
     bool other = comm && lk_comm_intra_rank(comm) > 0;
-    int64_t bytes = 0;
-    *room = NULL;
     LK_TRY(lk_alloc(tensor, s->n_tensors, sizeof **tensor));
-    for (int64_t i = 0; i < s->n_tensors; i++)
-        bytes += other && s->shared[i] ? (tensor_bytes(&s->tensor[i]) + 7) / 8 * 8 : 0;
-    if (bytes > 0)
-        LK_TRY(lk_alloc(room, bytes, 1));
-    char *at = *room;
     for (int64_t i = 0; i < s->n_tensors; i++) {
-        (*tensor)[i] = s->tensor[i];
+        lk_state_tensor *t = &(*tensor)[i];
+        *t = s->tensor[i];
         if (!other || !s->shared[i])
             continue;
-        (*tensor)[i].data = at;
-        at += (tensor_bytes(&s->tensor[i]) + 7) / 8 * 8;
+        s->nothing[t->shape.ndim].ndim = t->shape.ndim;
+        t->box = &s->nothing[t->shape.ndim];
+        t->data = &s->aside; /* of a scalar there is no empty box */
     }
     return LK_OK;
 }
@@ -340,14 +329,12 @@ lk_status lk__saver_load(lk__saver *s, int64_t *step)
 {
     lk_state_tensor *tensor = NULL;
     lk_state state;
-    char *room = NULL;
     bool found = false;
     *step = -1;
-    lk_status st = lk_agree(s->job->comm, load_targets(s, &tensor, &room));
+    lk_status st = lk_agree(s->job->comm, load_targets(s, &tensor));
     if (st == LK_OK)
         st = load_into(s, tensor, &state, &found);
     lk_free(tensor);
-    lk_free(room);
     LK_TRY(st);
     if (!found)
         return LK_OK;
