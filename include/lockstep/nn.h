@@ -130,6 +130,10 @@ LK_API lk_slab *lk_model_state(const lk_model *model);
  * of its own, for only so are its contributions added piece by piece. */
 LK_API bool lk_model_reuses(const lk_model *model);
 
+/** Whether layers share a parameter, as `tie` says: gradients of its uses are then added up apart, and
+ * whoever has joined all sums of a batch calls lk_sums_join_uses(). */
+LK_API bool lk_model_shares(const lk_model *model);
+
 /** Whether a layer needs sums over the whole batch while it is passed: whoever has a part of it must
  * then give lk_pass.batch. */
 LK_API bool lk_model_meets(const lk_model *model);
@@ -156,7 +160,8 @@ typedef struct lk_sums lk_sums;
 LK_API lk_status lk_sums_new(const lk_model *model, lk_sums **out) LK_NODISCARD;
 
 /** Bytes of the slab of a model's sums; 0 if it holds nothing.  The gradients, laid out as the
- * parameters, are the first lk_layout_bytes() of the parameters' layout; what is behind is small. */
+ * parameters, are the first lk_layout_bytes() of the parameters' layout; what is behind is small, but
+ * for further uses of shared parameters. */
 LK_API int64_t lk_sums_bytes(const lk_model *model);
 
 /** As lk_sums_new(), on `memory` of lk_sums_bytes() bytes, aligned to LK_ALIGN, which is borrowed and
@@ -175,12 +180,22 @@ LK_API void lk_sums_begin(lk_sums *sums);
 
 /**
  * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
- * those of the state ("observed.bn1.mean"), then "loss" [1].
+ * one for each further use of a shared parameter ("linear2.weight"), those of the state
+ * ("observed.bn1.mean"), then "loss" [1].
  */
 LK_API lk_slab *lk_sums_slab(const lk_sums *sums);
 
 /** a = a + b, element by element: the join of the tree, `a` being the earlier samples. */
 LK_API lk_status lk_sums_join(lk_sums *a, const lk_sums *b) LK_NODISCARD;
+
+/**
+ * Add the gradients of the further uses of shared parameters to those of the parameters: the tree over
+ * the uses, in the order of the layers, of what the passes and joins of each have added up.
+ *
+ * Call it when all samples of a batch are joined, before the gradients are used.  The further uses are
+ * zeros afterwards.  Does nothing where no parameter is shared.
+ */
+LK_API lk_status lk_sums_join_uses(lk_sums *sums) LK_NODISCARD;
 
 /** Add a value of one element, such as the sum of the losses, to "loss".  Errors: as lk_item(). */
 LK_API lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss) LK_NODISCARD;
@@ -237,7 +252,8 @@ typedef struct lk_unit {
     const void *options;
     void *data; /* lk_build_data() */
     lk_io in, out;
-    int64_t param, state; /* numbers of its first ones in the slabs */
+    int64_t param; /* number of its first parameter among all that layers declare, shared or not */
+    int64_t state; /* number of its first state in the slab */
     int n_params, n_state;
     int64_t list[LK_MAX_LISTS]; /* numbers of its lists of layers */
     int n_lists;
@@ -292,8 +308,10 @@ typedef struct lk_param {
     bool per_position; /* each position of the output has its own: cut as the output is tiled */
 } lk_param;
 
-/** Declare the next parameter of the layer.  Errors: as lk_layout_add(); LK_ESHAPE for a shape without
- * axes, and for a cut that is not one of it. */
+/** Declare the next parameter of the layer.  If the layer's `tie` ends with this name, that is the one of
+ * the layer before; its cut is then that of the last declaration.  Errors: as lk_layout_add(); LK_ESHAPE
+ * for a shape without axes, for a cut that is not one of it, and for another shape than that of the
+ * parameter it is tied to; LK_EINVAL when there is no such. */
 LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODISCARD;
 
 /** Declare the next state: an array that begins with `start`, and per step moves by `rate` towards

@@ -84,7 +84,9 @@ enum {
     LK_OPTION_ONCE = 2,     /* no item of the list twice */
     LK_OPTION_OPEN_MIN = 4, /* a number must be above `min`, not equal to it */
     LK_OPTION_OPEN_MAX = 8, /* below `max` */
-    LK_OPTION_NO_HASH = 16  /* does not belong to what the run computes: paths, speed, output */
+    LK_OPTION_NO_HASH = 16, /* does not belong to what the run computes: paths, speed, output */
+    LK_OPTION_LATER = 32    /* in the hash only where it is not the default, which what has no such
+                               option did: runs from before it came keep their identity */
 };
 
 typedef struct lk_kind lk_kind;
@@ -117,7 +119,8 @@ typedef struct lk_entry {
 struct lk_kind {
     const char *name, *plural;
     const char *summary;
-    bool named;                   /* a choice can be given a name of its own: `name: stem` */
+    bool named; /* a choice can be given a name of its own, `name: stem`, and share
+                                     what another has: `tie: stem.weight` */
     const lk_entry *(*at)(int i); /* entry number i, in the order of names; NULL behind the last */
 };
 
@@ -126,6 +129,8 @@ typedef struct lk_choice {
     const lk_entry *entry;
     void *options;    /* entry->options_size bytes; NULL: all defaults */
     const char *name; /* given to it, of kinds that are `named`; NULL: none */
+    const char *tie;  /* whose weights it shares, "stem.weight", of such kinds; NULL: nobody's */
+    const char *tie_place; /* where that was written, FILE:LINE:COLUMN; NULL: in no file */
 } lk_choice;
 
 typedef struct lk_choices {
@@ -184,7 +189,7 @@ LK_API lk_status lk_entry_find(const lk_kind *kind, const char *name,
 /**
  * A choice from a text of options, "filters=32 kernel=3,3 init=normal(deviation=0.1)": NAME=VALUE
  * separated by spaces, the rest defaults.  `text` may be NULL.  Of kinds that are `named`, "name=stem"
- * gives the choice a name.
+ * gives the choice a name, "tie=stem.weight" shares what another has.
  *
  * Errors: LK_EINVAL for an unknown name, naming a similar one, for a value that is refused, and for
  * a required option that is missing; LK_ENOMEM.
@@ -201,8 +206,8 @@ LK_API lk_status lk_choice_fill(const lk_choice *choice, lk_arena *arena,
                                 lk_choice *out) LK_NODISCARD;
 
 /**
- * Add entry, name and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A choice
- * without options has the hash of its defaults.
+ * Add entry, name, tie and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A
+ * choice without options has the hash of its defaults.
  *
  * Errors: as lk_choice_fill(); `h` is then unchanged.
  */

@@ -54,8 +54,8 @@ static lk_status piece_length(const char *text, char end, size_t *out)
     return LK_OK;
 }
 
-/* The row of the name that a choice of a named kind may have. */
-static const lk_option name_option = {.name = "name"};
+/* The rows of what a choice of a named kind may have beside its options. */
+static const lk_option name_option = {.name = "name"}, tie_option = {.name = "tie"};
 
 /* NAME=VALUE. */
 static lk_status read_assignment(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
@@ -64,10 +64,12 @@ static lk_status read_assignment(const lk_kind *kind, const char *text, lk_arena
     const char *name = choice->entry->name, *equals = strchr(text, '='), *key;
     LK_CHECK(equals, LK_EINVAL, "%s %s: \"%s\" is no NAME=VALUE", kind->name, name, text);
     LK_TRY(lk_arena_text(arena, text, (size_t)(equals - text), &key));
-    if (kind->named && strcmp(key, "name") == 0) {
-        LK_CHECK(equals[1], LK_EINVAL, "%s %s has an empty name", kind->name, name);
-        *out = &name_option;
-        return lk_arena_text(arena, equals + 1, strlen(equals + 1), &choice->name);
+    if (kind->named && (strcmp(key, "name") == 0 || strcmp(key, "tie") == 0)) {
+        bool tie = key[0] == 't';
+        LK_CHECK(equals[1], LK_EINVAL, "%s %s has an empty %s", kind->name, name, key);
+        *out = tie ? &tie_option : &name_option;
+        return lk_arena_text(arena, equals + 1, strlen(equals + 1),
+                             tie ? &choice->tie : &choice->name);
     }
     const lk_option *o = lk_option_find(choice->entry->options, key);
     if (!o) {
@@ -116,7 +118,7 @@ static lk_status read_options(const lk_kind *kind, const char *text, lk_arena *a
     int max = count_options(entry), n = 0;
     const lk_option **given;
     LK_TRY(lk_arena_alloc(arena, &choice->options, 1, entry->options_size));
-    LK_TRY(lk_arena_alloc(arena, &given, max + 1, sizeof *given));
+    LK_TRY(lk_arena_alloc(arena, &given, max + 2, sizeof *given));
     LK_TRY(lk__options_preset(entry, choice->options, arena, depth));
     for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
         size_t len;

@@ -58,15 +58,27 @@ static lk_status hash_option(const lk_option *o, const void *fields, lk_arena *a
     return LK_OK;
 }
 
+/* Whether an option that came later has its default. */
+static bool is_as_before(const lk_option *o, const void *fields)
+{
+    char value[LK_OPTION_NAME_SIZE];
+    return o->flags & LK_OPTION_LATER && o->preset &&
+           strcmp(lk_option_show(o, fields, value, sizeof value), o->preset) == 0;
+}
+
 static lk_status hash_choice(const lk_choice *choice, lk_arena *arena, lk_hash *h)
 {
     lk_choice filled;
     LK_TRY(lk_choice_fill(choice, arena, &filled));
     lk_hash_add_text(h, filled.entry ? filled.entry->name : "");
     lk_hash_add_text(h, filled.name);
+    if (filled.tie) {
+        lk_hash_add_text(h, "tie");
+        lk_hash_add_text(h, filled.tie);
+    }
     const lk_option *o = filled.entry ? filled.entry->options : NULL;
     for (; o && o->name; o++)
-        if (!(o->flags & LK_OPTION_NO_HASH))
+        if (!(o->flags & LK_OPTION_NO_HASH) && !is_as_before(o, filled.options))
             LK_TRY(hash_option(o, filled.options, arena, h));
     return LK_OK;
 }

@@ -155,9 +155,33 @@ lk_status lk__bind_map(const lk__yaml_node *map, const lk__yaml_pos *at, const c
     return LK_OK;
 }
 
-/* The name that a choice of a named kind has: bound like an option. */
-static const lk_option name_options[] = {{.name = "name", .type = LK_OPTION_TEXT}, {.name = NULL}};
-static const lk_entry name_entry = {.options = name_options, .options_size = sizeof(char *)};
+/* What a choice of a named kind has beside its options: bound like these. */
+struct given {
+    const char *name, *tie;
+};
+static const lk_option given_options[] = {
+    {.name = "name", .type = LK_OPTION_TEXT, .offset = offsetof(struct given, name)},
+    {.name = "tie", .type = LK_OPTION_TEXT, .offset = offsetof(struct given, tie)},
+    {.name = NULL}};
+static const lk_entry given_entry = {.options = given_options,
+                                     .options_size = sizeof(struct given)};
+
+/* Name and tie, and where the tie was written. */
+static lk_status given_take(const lk__yaml_node *node, const char *what, const struct given *given,
+                            lk_arena *arena, lk_choice *choice)
+{
+    char where[LK_WHERE];
+    LK_CHECK_AT(!given->name || *given->name, &node->place, "%s has an empty name", what);
+    choice->name = given->name;
+    choice->tie = given->tie;
+    if (!given->tie)
+        return LK_OK;
+    const lk__yaml_node *tie = lk__node_find(node, "tie");
+    LK_CHECK_AT(*given->tie, &tie->place, "%s has an empty tie", what);
+    lk__place_text(&tie->place, where);
+    LK_TRY(lk_arena_text(arena, where, strlen(where), &choice->tie_place));
+    return LK_OK;
+}
 
 static lk_status find_entry(const lk__yaml_node *node, const lk_kind *kind, const lk_entry **out)
 {
@@ -180,6 +204,7 @@ lk_status lk__bind_choice(const lk__yaml_node *node, const lk_kind *kind, const 
                           lk_arena *arena, lk_choice *out)
 {
     lk_choice choice = {0};
+    struct given given = {NULL, NULL};
     char what[128];
     *out = choice;
     LK_TRY(find_entry(node, kind, &choice.entry));
@@ -188,12 +213,12 @@ lk_status lk__bind_choice(const lk__yaml_node *node, const lk_kind *kind, const 
     lk__binding binding[3] = {{choice.entry, choice.options, NULL}};
     int n = 1;
     if (kind->named)
-        binding[n++] = (lk__binding){&name_entry, &choice.name, NULL};
+        binding[n++] = (lk__binding){&given_entry, &given, NULL};
     if (extra)
         binding[n++] = *extra;
     LK_TRY(lk__bind_map(node->type == LK__YAML_MAP ? node : NULL, &node->place, what, true, binding,
                         n, arena));
-    LK_CHECK_AT(!choice.name || *choice.name, &node->place, "%s has an empty name", what);
+    LK_TRY(given_take(node, what, &given, arena, &choice));
     *out = choice;
     return LK_OK;
 }

@@ -2,9 +2,14 @@
  *
  * A layer without a name is called by its type and how many of that type its list has had:
  * "conv1", "conv2".  Layers within a layer have its name before theirs: "residual1.conv1".
+ *
+ * What a layer declares is a use of a parameter: its own, or, where the file says `tie`, that of a layer
+ * before it, which owns its name and its initial values.
  */
 #include "base/failure.h"
 #include "nn/model.h"
+
+#include <lockstep/suggest.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +20,8 @@ enum { MAX_NAME = 256, MAX_DEPTH = 32 };
 struct lk_build {
     lk__net *net;
     int64_t unit; /* number of the layer that is being built */
+    const lk_choice *choice;
+    bool tied; /* it has declared the parameter that it shares */
 };
 
 static lk_status name_text(lk__net *net, const char *first, const char *dot, const char *second,
@@ -111,22 +118,129 @@ static lk_status cut_axes(const char *name, lk_shape shape, lk_cut cut, lk__owne
     return LK_OK;
 }
 
+/* ---- parameters, and ties ---- */
+
+/* Whether the layer shares this one with another. */
+static bool is_tied(const lk_build *build, const lk_param *param)
+{
+    const char *tie = build->choice->tie, *dot = tie ? strrchr(tie, '.') : NULL;
+    return dot && strcmp(dot + 1, param->name) == 0;
+}
+
+/* A failure of the layer's tie, at the place where it was written. */
+static lk_status tie_refuse(lk_build *build, lk_status st, const char *what)
+{
+    const lk_choice *choice = build->choice;
+    build->net->told = true;
+    return LK_RAISE(st, "%s%slayer %s %s", choice->tie_place ? choice->tie_place : "",
+                    choice->tie_place ? ": " : "", build->net->unit[build->unit].name, what);
+}
+
+/* Nobody before has the parameter. */
+static lk_status tie_unknown(lk_build *build, const lk_param *param)
+{
+    const lk__net *net = build->net;
+    lk_suggestion s = {.wanted = build->choice->tie};
+    char what[512];
+    for (int64_t i = 0; i < net->n_uses; i++)
+        lk_suggest_consider(&s, net->use[i].name);
+    bool near = lk_suggest_found(&s);
+    snprintf(what, sizeof what, "ties its %s to \"%s\", which no layer before it has%s%s%s",
+             param->name, build->choice->tie, near ? "; did you mean \"" : "", near ? s.best : "",
+             near ? "\"?" : "");
+    return tie_refuse(build, LK_EINVAL, what);
+}
+
+/* The layer has declared all, and nothing that its tie names. */
+static lk_status tie_unused(lk_build *build)
+{
+    const char *tie = build->choice->tie, *dot = strrchr(tie, '.');
+    char what[512];
+    snprintf(what, sizeof what, "has no parameter \"%s\" to tie%s%s%s", dot ? dot + 1 : tie,
+             dot ? "" : ": give LAYER.PARAMETER, such as ", dot ? "" : tie, dot ? "" : ".weight");
+    return tie_refuse(build, LK_EINVAL, what);
+}
+
+/* Both have the same shape; the dtype is that of all parameters. */
+static lk_status tie_check(lk_build *build, const lk_param *param, const lk__use *use)
+{
+    const lk__net *net = build->net;
+    lk_slab_slice slice;
+    char what[768];
+    LK_TRY(lk_layout_get(net->params_layout, use->param, &slice));
+    if (lk_shape_equal(slice.shape, param->shape))
+        return LK_OK;
+    bool turned = slice.shape.ndim == 2 && param->shape.ndim == 2 &&
+                  slice.shape.dim[0] == param->shape.dim[1] &&
+                  slice.shape.dim[1] == param->shape.dim[0] &&
+                  lk_option_find(build->choice->entry->options, "transpose");
+    snprintf(what, sizeof what, "ties its %s %s%s to %s of layer %s, which is %s%s%s", param->name,
+             lk_dtype_name(slice.dtype), lk_shape_text(param->shape).s, build->choice->tie,
+             net->unit[use->unit].name, lk_dtype_name(slice.dtype), lk_shape_text(slice.shape).s,
+             turned ? "; its option transpose turns it" : "");
+    return tie_refuse(build, LK_ESHAPE, what);
+}
+
+/* One more use of parameter number `param`, the last one. */
+static lk_status use_add(lk_build *build, const char *name, int64_t param, bool extra)
+{
+    lk__net *net = build->net;
+    int64_t number = net->n_uses;
+    LK_TRY(lk__grow(&net->use, &net->max_uses, number + 1, sizeof *net->use));
+    lk__start *start = &net->start[param];
+    net->use[number] = (lk__use){.name = name,
+                                 .param = param,
+                                 .extra = extra ? net->n_extra++ : -1,
+                                 .unit = build->unit,
+                                 .layer = net->layer,
+                                 .next = -1};
+    if (extra)
+        net->use[start->last_use].next = number;
+    else
+        start->first_use = number;
+    start->last_use = number;
+    start->n_uses++;
+    net->n_uses++;
+    net->unit[build->unit].n_params++;
+    return LK_OK;
+}
+
+/* The layer shares a parameter.  Its last use says how it is cut. */
+static lk_status param_tie(lk_build *build, const lk_param *param, const char *name)
+{
+    lk__net *net = build->net;
+    int64_t at = 0;
+    while (at < net->n_uses && strcmp(net->use[at].name, build->choice->tie) != 0)
+        at++;
+    if (at == net->n_uses)
+        return tie_unknown(build, param);
+    LK_TRY(tie_check(build, param, &net->use[at]));
+    lk__owned *owned = &net->start[net->use[at].param].owned;
+    LK_TRY(cut_axes(name, param->shape, param->cut, owned));
+    owned->per_position = param->per_position;
+    build->tied = true;
+    LK_TRY(use_add(build, name, net->use[at].param, true));
+    return LK_OK;
+}
+
 lk_status lk_build_param(lk_build *build, const lk_param *param)
 {
     lk__net *net = build->net;
-    lk_unit *unit = &net->unit[build->unit];
     const char *name;
-    LK_TRY(name_text(net, unit->name, ".", param->name, &name));
+    LK_TRY(name_text(net, net->unit[build->unit].name, ".", param->name, &name));
+    if (is_tied(build, param))
+        return param_tie(build, param, name);
     LK_TRY(lk__grow(&net->start, &net->max_params, net->n_params + 1, sizeof *net->start));
     lk__start *start = &net->start[net->n_params];
     LK_TRY(lk_choice_fill(param->init, net->arena, &start->init));
+    start->n_uses = 0;
     start->fan_in = param->fan_in;
     start->fan_out = param->fan_out;
     start->owned = (lk__owned){.layer = net->layer, .per_position = param->per_position};
     LK_TRY(cut_axes(name, param->shape, param->cut, &start->owned));
     LK_TRY(lk_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
+    LK_TRY(use_add(build, name, net->n_params, false));
     net->n_params++;
-    unit->n_params++;
     return LK_OK;
 }
 
@@ -160,7 +274,7 @@ void lk_build_meets(lk_build *build)
 static lk_status unit_build(lk__net *net, int64_t number, const lk_choice *choice, lk_io in,
                             lk_io *out)
 {
-    lk_build build = {.net = net, .unit = number};
+    lk_build build = {.net = net, .unit = number, .choice = choice};
     const lk_layer *layer = (const lk_layer *)(const void *)choice->entry;
     lk_choice filled;
     LK_TRY(lk_choice_fill(choice, net->arena, &filled));
@@ -168,6 +282,8 @@ static lk_status unit_build(lk__net *net, int64_t number, const lk_choice *choic
     net->unit[number].in = in;
     net->reuses = net->reuses || (layer->flags & LK_LAYER_REUSES);
     lk_status st = layer->build(&build, filled.options, in, out);
+    if (st == LK_OK && choice->tie && !build.tied)
+        return tie_unused(&build);
     if (st != LK_OK && !net->named) {
         lk__error_prefix("layer %s of %s%s: ", net->unit[number].name, lk_dtype_name(in.dtype),
                          lk_shape_text(in.shape).s);
@@ -194,7 +310,7 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_choices *layers
             net->layer = i;
         lk_unit *unit = &net->unit[number];
         *unit = (lk_unit){.layer = (const lk_layer *)(const void *)layers->item[i].entry,
-                          .param = net->n_params,
+                          .param = net->n_uses,
                           .state = net->n_state,
                           .depth = depth};
         LK_TRY(unit_name(net, layers, i, prefix, &unit->name));

@@ -109,17 +109,19 @@ lk_status lk_pass_layers(const lk_pass *pass, const lk_unit *unit, int list, lk_
     return LK_OK;
 }
 
-/* Put the parameters on the tape: leaves whose gradients go to the sums, or constants. */
+/* Put the parameters on the tape, each use for itself: leaves whose gradients go to the sums, or
+ * constants. */
 static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *param)
 {
     bool unset = pass->sums && pass->sums->unset;
-    for (int64_t i = 0; i < net->n_params; i++) {
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        lk_tensor *value = net->param[net->use[i].param];
         if (unset)
-            LK_TRY(lk_leaf_unset(pass->tape, net->param[i], pass->sums->grad[i], &param[i]));
+            LK_TRY(lk_leaf_unset(pass->tape, value, pass->sums->grad[i], &param[i]));
         else if (pass->sums)
-            LK_TRY(lk_leaf(pass->tape, net->param[i], pass->sums->grad[i], &param[i]));
+            LK_TRY(lk_leaf(pass->tape, value, pass->sums->grad[i], &param[i]));
         else
-            LK_TRY(lk_constant(pass->tape, net->param[i], &param[i]));
+            LK_TRY(lk_constant(pass->tape, value, &param[i]));
     }
     if (unset)
         pass->sums->unset = false;

@@ -55,12 +55,16 @@ static lk_status holding_fill(const lk__net *net, lk_holding *holding)
     return LK_OK;
 }
 
+static bool is_held(const lk_holding *holding, int64_t layer)
+{
+    return layer >= holding->layers.first && layer < holding->layers.first + holding->layers.n;
+}
+
 /* The box of a tensor that is held, of the shape owned->axes; an axis of one block is not cut. */
 static lk_box box_of(const lk__net *net, const lk__owned *owned, const lk_holding *holding)
 {
     lk_box box = lk_box_whole(owned->axes.ndim, owned->axes.dim);
-    const lk_range *layers = &holding->layers, *blocks = &holding->blocks;
-    if (owned->layer < layers->first || owned->layer >= layers->first + layers->n) {
+    if (!owned->held) {
         memset(box.n, 0, sizeof box.n);
         return box;
     }
@@ -70,7 +74,7 @@ static lk_box box_of(const lk__net *net, const lk__owned *owned, const lk_holdin
     int64_t size = lk_block_size(n, net->spec.pieces.blocks, net->spec.pieces.least_block);
     if (size >= n)
         return box;
-    lk_range range = lk_block_range(n, size, *blocks);
+    lk_range range = lk_block_range(n, size, holding->blocks);
     box.first[owned->axis] = range.first;
     box.n[owned->axis] = range.n;
     return box;
@@ -152,6 +156,11 @@ static lk_status params_hold(lk__net *net, const lk_holding *holding)
     double *room = NULL;
     LK_TRY_TO(done, lk_layout_new(&layout));
     for (int64_t i = 0; i < net->n_params; i++)
+        net->start[i].owned.held = false;
+    for (int64_t i = 0; i < net->n_uses; i++)
+        if (is_held(holding, net->use[i].layer))
+            net->start[net->use[i].param].owned.held = true;
+    for (int64_t i = 0; i < net->n_params; i++)
         LK_TRY_TO(done,
                   slice_hold(net, net->params_layout, i, &net->start[i].owned, holding, layout));
     LK_TRY_TO(done, params_new(net, layout));
@@ -172,9 +181,11 @@ static lk_status state_hold(lk__net *net, const lk_holding *holding)
     lk_status st;
     lk_layout *layout = NULL;
     LK_TRY_TO(done, lk_layout_new(&layout));
-    for (int64_t i = 0; i < net->n_state; i++)
+    for (int64_t i = 0; i < net->n_state; i++) {
+        net->moving[i].owned.held = is_held(holding, net->moving[i].owned.layer);
         LK_TRY_TO(done,
                   slice_hold(net, net->state_layout, i, &net->moving[i].owned, holding, layout));
+    }
     LK_TRY_TO(done, lk_slab_new(layout, &net->state));
     LK_TRY_TO(done, lk__slab_tensors(net->state, 0, net->n_state, &net->state_of));
     for (int64_t i = 0; i < net->n_state; i++)

@@ -72,6 +72,7 @@ void lk__net_free(lk__net *net)
     lk_free(net->unit);
     lk_free(net->list);
     lk_free(net->start);
+    lk_free(net->use);
     lk_free(net->moving);
     lk_arena_free(net->arena);
     lk_free(net);
@@ -111,7 +112,7 @@ lk_status lk_model_build(lk_model *model, const lk_model_spec *spec)
     int64_t count;
     LK_TRY(lk_shape_count(spec->in.shape, &count));
     LK_TRY(net_new(model, spec, &net));
-    lk_status st = lk_alloc_zero(&model->values, net->n_params, sizeof *model->values);
+    lk_status st = lk_alloc_zero(&model->values, net->n_uses, sizeof *model->values);
     if (st != LK_OK) {
         lk__net_free(net);
         LK_TRY(st);
@@ -230,6 +231,11 @@ bool lk_model_reuses(const lk_model *model)
     return model->net->reuses;
 }
 
+bool lk_model_shares(const lk_model *model)
+{
+    return model->net->n_extra > 0;
+}
+
 bool lk_model_meets(const lk_model *model)
 {
     return model->net->meets;
@@ -251,9 +257,10 @@ lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out)
                           .in = unit->in,
                           .out = unit->out};
     for (int k = 0; k < unit->n_params; k++) {
+        const lk__use *use = &model->net->use[unit->param + k];
         lk_slab_slice slice;
-        LK_TRY(lk_layout_get(model->net->params_layout, unit->param + k, &slice));
-        out->params += slice.count;
+        LK_TRY(lk_layout_get(model->net->params_layout, use->param, &slice));
+        out->params += use->extra < 0 ? slice.count : 0;
     }
     return LK_OK;
 }

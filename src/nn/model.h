@@ -17,17 +17,28 @@ typedef struct lk__list {
 /* What a layer works on, and so who holds which part of it. */
 typedef struct lk__owned {
     int64_t layer; /* number in the model's list; of a layer within one, that one's */
+    bool held;     /* a layer that uses it is held */
     bool per_position;
     lk_shape axes; /* the tensor with the axis of its cut on its own */
     int axis;      /* the one that is cut; -1: none */
 } lk__owned;
 
-/* How a parameter begins. */
+/* How a parameter begins, and who uses it: the first one owns it. */
 typedef struct lk__start {
     lk_choice init;
     int64_t fan_in, fan_out;
     lk__owned owned;
+    int64_t n_uses, first_use, last_use;
 } lk__start;
+
+/* A parameter as a layer declares it: its own, or one that it shares. */
+typedef struct lk__use {
+    const char *name; /* "linear2.weight", also where the parameter has another's name */
+    int64_t param;    /* number in the slab */
+    int64_t extra;    /* number among the uses that own nothing; -1: it is the owner's */
+    int64_t unit, layer;
+    int64_t next; /* the next use of the same parameter, in the order of layers; -1: none */
+} lk__use;
 
 /* How a state begins, and moves. */
 typedef struct lk__moving {
@@ -43,13 +54,16 @@ typedef struct lk__net {
     lk_io out;
     bool reuses, meets;
     bool named; /* the message of a failure to build says which layer */
-    int64_t n_units, n_lists, n_params, n_state;
-    int64_t max_units, max_lists, max_params, max_state; /* room in the arrays */
+    int64_t n_units, n_lists, n_params, n_state, n_uses;
+    int64_t n_extra;                                               /* uses that own nothing */
+    int64_t max_units, max_lists, max_params, max_state, max_uses; /* room in the arrays */
     lk_unit *unit;
     lk__list *list; /* the model's is number 0 */
     lk__start *start;
+    lk__use *use;
     lk__moving *moving;
-    int64_t layer;                           /* of the model's list: the one that is being built */
+    int64_t layer; /* of the model's list: the one that is being built */
+    bool told;     /* the message of the failure says in which layer it was */
     lk_layout *params_layout, *state_layout; /* of the whole model */
     lk_slab *params, *state;                 /* what is held; NULL: nothing */
     lk_tensor **param;                       /* the slices as tensors */
@@ -63,13 +77,13 @@ struct lk_model {
     int64_t n_layers, max_layers;
     lk_choice *layer;
     lk__net *net;   /* NULL until it is built */
-    lk_var *values; /* parameters of a pass without sums, n_params */
+    lk_var *values; /* parameters of a pass without sums, by use */
 };
 
 struct lk_sums {
     const lk_model *model;
     lk_slab *slab;
-    lk_tensor **grad;     /* of each parameter */
+    lk_tensor **grad;     /* of each use of a parameter */
     lk_tensor **observed; /* of each state */
     lk_tensor *loss;
     lk_tensor *flat; /* all of it */
@@ -81,7 +95,7 @@ struct lk_sums {
 /* What a pass adds to lk_pass for the layers. */
 struct lk__run {
     lk_model *model;
-    lk_var *param; /* by number */
+    lk_var *param; /* by use */
     bool relu;     /* of lk_pass_relu() */
     bool named;    /* the message of a failure says which layer */
     char *bad;     /* where the name of the first layer goes whose output is not finite, or NULL */

@@ -3,6 +3,7 @@
 #include "nn/model.h"
 
 #include <lockstep/map.h>
+#include <lockstep/pieces.h>
 #include <lockstep/reduce.h>
 
 #include <stdio.h>
@@ -21,10 +22,37 @@ static lk_status slices_like(const lk_slab *slab, const char *prefix, lk_layout 
     return LK_OK;
 }
 
-/* The layout: parameters, observed states, the loss. */
+/* Slices for the gradients of uses that own nothing. */
+static lk_status slices_of_uses(const lk__net *net, lk_layout *layout)
+{
+    lk_slab_slice slice;
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        if (net->use[i].extra < 0)
+            continue;
+        LK_TRY(lk_layout_get(lk_slab_layout(net->params), net->use[i].param, &slice));
+        LK_TRY(lk_layout_add_box(layout, net->use[i].name, slice.dtype, slice.shape, slice.box_of,
+                                 &slice.box));
+    }
+    return LK_OK;
+}
+
+/* The gradient of each use. */
+static lk_status grads_make(const lk__net *net, lk_sums *sums)
+{
+    LK_TRY(lk_alloc_zero(&sums->grad, net->n_uses, sizeof *sums->grad));
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        const lk__use *use = &net->use[i];
+        int64_t slice = use->extra < 0 ? use->param : net->n_params + use->extra;
+        LK_TRY(lk_slab_tensor(sums->slab, slice, &sums->grad[i]));
+    }
+    return LK_OK;
+}
+
+/* The layout: parameters, further uses of them, observed states, the loss. */
 static lk_status sums_layout(const lk__net *net, lk_layout *layout)
 {
     LK_TRY(slices_like(net->params, "", layout));
+    LK_TRY(slices_of_uses(net, layout));
     LK_TRY(slices_like(net->state, "observed.", layout));
     LK_TRY(lk_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
     return LK_OK;
@@ -40,10 +68,11 @@ static lk_status sums_make(const lk__net *net, lk_layout *layout, void *memory, 
     else
         LK_TRY(lk_slab_new(layout, &sums->slab));
     LK_TRY(lk_slab_flat(sums->slab, &sums->flat));
-    LK_TRY(lk__slab_tensors(sums->slab, 0, net->n_params, &sums->grad));
-    LK_TRY(lk__slab_tensors(sums->slab, net->n_params, net->n_state, &sums->observed));
-    LK_TRY(lk_slab_tensor(sums->slab, net->n_params + net->n_state, &sums->loss));
-    LK_TRY(lk_alloc_zero(&sums->values, net->n_params, sizeof *sums->values));
+    int64_t first = net->n_params + net->n_extra;
+    LK_TRY(grads_make(net, sums));
+    LK_TRY(lk__slab_tensors(sums->slab, first, net->n_state, &sums->observed));
+    LK_TRY(lk_slab_tensor(sums->slab, first + net->n_state, &sums->loss));
+    LK_TRY(lk_alloc_zero(&sums->values, net->n_uses, sizeof *sums->values));
     for (int64_t i = 0; i < net->n_state; i++)
         if (lk_tensor_count(sums->observed[i]) > largest)
             largest = lk_tensor_count(sums->observed[i]);
@@ -84,20 +113,31 @@ lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out)
     return LK_OK;
 }
 
+/* Bytes of the gradients of all uses. */
+static int64_t gradient_bytes(const lk__net *net)
+{
+    int64_t bytes = lk_layout_bytes(lk_slab_layout(net->params));
+    for (int64_t i = 0; net->n_extra > 0 && i < net->n_uses; i++) {
+        int64_t own = lk_tensor_count(net->param[net->use[i].param]) *
+                      (int64_t)lk_dtype_size(net->spec.dtype);
+        bytes += net->use[i].extra < 0 ? 0 : (own + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+    }
+    return bytes;
+}
+
 int64_t lk_sums_bytes(const lk_model *model)
 {
     const lk__net *net = model->net;
     if (!net->params)
         return 0;
-    return lk_layout_bytes(lk_slab_layout(net->params)) +
-           lk_layout_bytes(lk_slab_layout(net->state)) + LK_ALIGN;
+    return gradient_bytes(net) + lk_layout_bytes(lk_slab_layout(net->state)) + LK_ALIGN;
 }
 
 void lk_sums_free(lk_sums *sums)
 {
     if (!sums)
         return;
-    lk__tensors_free(sums->grad, sums->model->net->n_params);
+    lk__tensors_free(sums->grad, sums->model->net->n_uses);
     lk__tensors_free(sums->observed, sums->model->net->n_state);
     lk_tensor_free(sums->loss);
     lk_tensor_free(sums->flat);
@@ -115,7 +155,7 @@ void lk_sums_clear(lk_sums *sums)
 
 void lk_sums_begin(lk_sums *sums)
 {
-    int64_t gradients = lk_layout_bytes(lk_slab_layout(sums->model->net->params));
+    int64_t gradients = gradient_bytes(sums->model->net);
     memset((char *)lk_slab_data(sums->slab) + gradients, 0,
            (size_t)(lk_sums_bytes(sums->model) - gradients));
     sums->unset = true;
@@ -139,6 +179,38 @@ lk_status lk_sums_join(lk_sums *a, const lk_sums *b)
              "the sums are not two of one model");
     LK_TRY(add(lk_tensor_dtype(a->flat), lk_tensor_count(a->flat), lk_slab_data(a->slab),
                lk_slab_data(b->slab)));
+    return LK_OK;
+}
+
+/* Join `n` uses of a parameter from use *at on, which moves on behind them, into the first of them. */
+static lk_status uses_join(lk_sums *sums, int64_t n, int64_t *at)
+{
+    int64_t first = *at, half = n > 1 ? lk_tree_half(n) : 1;
+    void *to = NULL, *from = NULL;
+    if (n == 1) {
+        *at = sums->model->net->use[*at].next;
+        return LK_OK;
+    }
+    LK_TRY(uses_join(sums, half, at));
+    lk_tensor *later = sums->grad[*at];
+    LK_TRY(uses_join(sums, n - half, at));
+    LK_TRY(lk_tensor_writable_data(sums->grad[first], &to));
+    LK_TRY(lk_tensor_writable_data(later, &from));
+    int64_t count = lk_tensor_count(later);
+    LK_TRY(add(lk_tensor_dtype(later), count, to, from));
+    memset(from, 0, (size_t)count * lk_dtype_size(lk_tensor_dtype(later)));
+    return LK_OK;
+}
+
+lk_status lk_sums_join_uses(lk_sums *sums)
+{
+    LK_FP_GUARD();
+    const lk__net *net = sums->model->net;
+    for (int64_t i = 0; net->n_extra > 0 && i < net->n_params; i++) {
+        int64_t at = net->start[i].first_use;
+        if (net->start[i].n_uses > 1)
+            LK_TRY(uses_join(sums, net->start[i].n_uses, &at));
+    }
     return LK_OK;
 }
 

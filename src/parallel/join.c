@@ -65,7 +65,7 @@ lk_range lk_team_share(const lk_team *t)
 static bool is_direct(lk_team *t)
 {
     int64_t pieces = t->spec.fast ? t->size : t->pieces;
-    if (!t->comm || t->bucket || lk_comm_inter_size(t->comm) > 1)
+    if (!t->comm || t->bucket || lk_comm_inter_size(t->comm) > 1 || lk_model_shares(t->spec.model))
         return false;
     if (t->program.pieces != pieces && !lk__program_runs(pieces, t->first, t->size, &t->program)) {
         t->program.pieces = 0;

@@ -246,6 +246,7 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
         LK_TRY(lk_team_join(t->team));
         step.grads = lk_sums_slab(lk_team_total(t->team));
     }
+    LK_TRY(lk_sums_join_uses(lk_team_total(t->team)));
     report->time.exchange = seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
     report->time.update = seconds_since(&clock);

@@ -129,6 +129,20 @@ static void parameters_that_are_used_again_have_the_same_bits(lk_comm *comm)
                           "parallel.overlap=yes"});
 }
 
+/* An encoder and its transpose, and a layer that is applied twice. */
+static void parameters_that_layers_share_have_the_same_bits(lk_comm *comm)
+{
+    static const char model[] =
+        "model=[flatten, {type: linear, units: 12, name: in}, tanh,"
+        " {type: linear, units: 144, transpose: true, tie: in.weight}, tanh,"
+        " {type: linear, units: 12, tie: in.weight}, {type: linear, units: 10}]";
+    expect_same(comm, (const char *[MAX_SETTINGS]){model, "parallel.update=shared"});
+    expect_same(comm, (const char *[MAX_SETTINGS]){model, "parallel.update=each",
+                                                   "optimizer.clip_norm=0.1"});
+    expect_same(
+        comm, (const char *[MAX_SETTINGS]){model, "parallel.overlap=yes", "parallel.bucket=0.001"});
+}
+
 /* Parameters that are fewer than cache lines for all ranks, on a set smaller than a batch. */
 static void ranks_with_nothing_to_do_have_the_same_bits(lk_comm *comm)
 {
@@ -457,6 +471,7 @@ RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(gradients_do_travel_during_backward), TEST_OF(a_step_has_two_collective_calls),
            TEST_OF(every_optimizer_has_the_same_bits),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
+           TEST_OF(parameters_that_layers_share_have_the_same_bits),
            TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),
            TEST_OF(a_run_goes_on_on_other_ranks), TEST_OF(a_request_at_either_end_is_not_lost),
            TEST_OF(a_rank_that_computes_wrongly_is_named),

@@ -1,9 +1,9 @@
-/* linear: y = x w + b on the last axis, w [in][units]. */
+/* linear: y = x w + b on the last axis, w [in][units]; with `transpose` y = x w' + b, w [units][in]. */
 #include <lockstep/nn.h>
 
 typedef struct linear_options {
     int64_t units;
-    bool bias;
+    bool bias, transpose;
     lk_choice init, bias_init;
 } linear_options;
 
@@ -16,6 +16,11 @@ static const lk_option options[] = {
      .kind = &lk_kind_init, .help = "what the weight begins with"},
     {"bias_init", LK_OPTION_ENTRY, offsetof(linear_options, bias_init), .preset = "constant",
      .kind = &lk_kind_init, .help = "what the bias begins with"},
+    {"transpose", LK_OPTION_FLAG, offsetof(linear_options, transpose), .preset = "false",
+     .flags = LK_OPTION_LATER,
+     .help =
+         "the weight is [units][in], so that a tie can share an embedding's table or the weight "
+         "of an encoder"},
     {0}};
 
 static lk_status linear_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
@@ -25,12 +30,13 @@ static lk_status linear_build(lk_build *build, const void *opt, lk_io in, lk_io 
     LK_CHECK(in.dtype == lk_build_dtype(build), LK_EDTYPE, "the input must be %s",
              lk_dtype_name(lk_build_dtype(build)));
     int64_t n = in.shape.dim[in.shape.ndim - 1];
-    LK_TRY(lk_build_param(build, &(lk_param){.name = "weight",
-                                             .shape = LK_SHAPE(n, o->units),
-                                             .init = &o->init,
-                                             .fan_in = n,
-                                             .fan_out = o->units,
-                                             .cut = {o->units, 1}}));
+    LK_TRY(lk_build_param(
+        build, &(lk_param){.name = "weight",
+                           .shape = o->transpose ? LK_SHAPE(o->units, n) : LK_SHAPE(n, o->units),
+                           .init = &o->init,
+                           .fan_in = n,
+                           .fan_out = o->units,
+                           .cut = {o->units, o->transpose ? n : 1}}));
     if (o->bias)
         LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
                                                  .shape = LK_SHAPE(o->units),
@@ -48,6 +54,8 @@ static lk_status linear_forward(const lk_pass *pass, const lk_unit *unit, lk_var
     const linear_options *o = unit->options;
     lk_var w = lk_pass_param(pass, unit, 0);
     lk_var b = o->bias ? lk_pass_param(pass, unit, 1) : LK_NO_VAR;
+    if (o->transpose)
+        LK_TRY(lk_transpose(w, 0, 1, &w));
     LK_TRY(lk_pass_relu(pass) ? lk_linear_relu(x, w, b, out) : lk_linear(x, w, b, out));
     return LK_OK;
 }
@@ -55,6 +63,7 @@ static lk_status linear_forward(const lk_pass *pass, const lk_unit *unit, lk_var
 static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4), 0},
                                           {"units=1 bias=false", LK_DIMS(5), 0},
                                           {"units=2 init=he", LK_DIMS(3, 4), 0},
+                                          {"units=3 transpose=true", LK_DIMS(4), 0},
                                           {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_linear = {.entry = {.name = "linear",

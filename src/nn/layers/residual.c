@@ -37,6 +37,12 @@ static lk_status residual_forward(const lk_pass *pass, const lk_unit *unit, lk_v
 
 static const lk_layer_sample samples[] = {{"layers=tanh", LK_DIMS(5), 0},
                                           {"layers=gelu,tanh shortcut=elu", LK_DIMS(3), 0},
+                                          {"layers=linear(units=4 name=a),tanh,linear(units=4 "
+                                           "tie=residual1.a.weight)",
+                                           LK_DIMS(4), 0},
+                                          {"layers=linear(units=2 name=a),linear(units=3 "
+                                           "transpose=true tie=residual1.a.weight)",
+                                           LK_DIMS(3), 0},
                                           {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_residual = {.entry = {.name = "residual",

@@ -137,6 +137,7 @@ static void check_gradients(const lk_layer *layer, const lk_layer_sample *s)
 {
     struct bench b = bench_new(layer, s, LK_F64);
     loss_of(&b, b.sums, 0, SAMPLES, true);
+    ASSERT_OK(lk_sums_join_uses(b.sums));
     lk_layout *layout = lk_slab_layout(lk_model_params(b.model));
     for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
         lk_slab_slice slice;
@@ -173,6 +174,7 @@ static uint64_t hash_of(struct bench *b, bool cut)
     } else {
         loss_of(b, b->sums, 0, SAMPLES, true);
     }
+    ASSERT_OK(lk_sums_join_uses(b->sums));
     lk_slab_hash(lk_sums_slab(b->sums), &h);
     lk_sums_free(later);
     return lk_hash_value(&h);
