@@ -131,7 +131,7 @@ static bool is_tied(const lk_build *build, const lk_param *param)
 static lk_status tie_refuse(lk_build *build, lk_status st, const char *what)
 {
     const lk_choice *choice = build->choice;
-    build->net->told = true;
+    build->net->named = true;
     return LK_RAISE(st, "%s%slayer %s %s", choice->tie_place ? choice->tie_place : "",
                     choice->tie_place ? ": " : "", build->net->unit[build->unit].name, what);
 }

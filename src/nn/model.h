@@ -63,7 +63,6 @@ typedef struct lk__net {
     lk__use *use;
     lk__moving *moving;
     int64_t layer; /* of the model's list: the one that is being built */
-    bool told;     /* the message of the failure says in which layer it was */
     lk_layout *params_layout, *state_layout; /* of the whole model */
     lk_slab *params, *state;                 /* what is held; NULL: nothing */
     lk_tensor **param;                       /* the slices as tensors */
