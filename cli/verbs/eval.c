@@ -68,7 +68,7 @@ static int load(const struct eval_options *o, const lk_job *job)
                      o->weights ? "" : "/weights.safetensors");
     if (n >= (int)sizeof path)
         return usage("the path of the weights is too long");
-    lk_comm *comm = lk_team_comm(lk_trainer_team(lk_job_trainer(job)));
+    lk_comm *comm = lk_trainer_mesh(lk_job_trainer(job))->world;
     lk_status st = lk_agree(comm, lk_weights_load(model, path));
     return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }

@@ -208,10 +208,9 @@ static void print_start(const lk_job *job)
         return;
     fprintf(term_notes(), "%s: %lld parameters, %lld samples of %s", lk_job_experiment(job)->path,
             (long long)params, (long long)set->count, set->name);
-    const lk_team *team = lk_trainer_team(lk_job_trainer(job));
-    if (lk_team_size(team) > 1)
-        fprintf(term_notes(), ", on %d ranks (%s)", lk_team_size(team),
-                lk_comm_transport(lk_team_comm(team)));
+    const lk_comm *world = lk_trainer_mesh(lk_job_trainer(job))->world;
+    if (world)
+        fprintf(term_notes(), ", on %d ranks (%s)", lk_comm_size(world), lk_comm_transport(world));
     fputc('\n', term_notes());
 }
 

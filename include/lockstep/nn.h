@@ -110,18 +110,6 @@ LK_API const lk_layout *lk_model_layout(const lk_model *model);
  * lk_model_layout(), with the boxes that are held. */
 LK_API lk_slab *lk_model_params(const lk_model *model);
 
-/**
- * Let the parameters live in `slab`, of the layout of lk_model_params(), such as in memory that ranks
- * share; their values are those in the slab.  The slab is borrowed until lk_model_home().
- *
- * No pass may be under way, and optimizers must be made afterwards.  Errors: LK_EINVAL for another
- * layout, LK_ESTATE when they are not at home, LK_ENOMEM; the model is then as it was.
- */
-LK_API lk_status lk_model_place(lk_model *model, lk_slab *slab) LK_NODISCARD;
-
-/** Bring the parameters, with their values, back into the model's own memory. */
-LK_API void lk_model_home(lk_model *model);
-
 /** What is neither parameter nor option, such as running means; borrowed; NULL until the model holds it.
  * May have no slice. */
 LK_API lk_slab *lk_model_state(const lk_model *model);
@@ -217,7 +205,7 @@ typedef struct lk_pass {
     int64_t step;  /* of the training, for random draws */
     int64_t first; /* the first sample's number in the whole batch */
     bool part;     /* the samples are not the whole batch */
-    /* Whoever has the other parts makes the same pass now; NULL: nobody does.  Of lk_team_batch(). */
+    /* Whoever has the other parts makes the same pass now; NULL: nobody does. */
     const struct lk_dist_batch *batch;
     struct lk__run *run; /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;

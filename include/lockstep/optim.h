@@ -148,18 +148,6 @@ LK_API void lk_optimizer_free(lk_optimizer *optimizer);
 /** State slab number i and its name ("m"); NULL behind the last.  Borrowed. */
 LK_API lk_slab *lk_optimizer_slab(const lk_optimizer *optimizer, int i, const char **name);
 
-/**
- * Let state slab `i` live in `slab`, of the parameters' layout, from now on, such as in memory that
- * ranks share; its values are those in the slab.  The optimizer owns it then.
- *
- * Errors: LK_EINVAL for a state that there is not, or another layout; the slab is then the caller's.
- */
-LK_API lk_status lk_optimizer_place(lk_optimizer *optimizer, int i, lk_slab *slab) LK_NODISCARD;
-
-/** Whether a step can be done in ranges, by several callers: each element's update depends on that
- * element alone, and no norm of all is asked for. */
-LK_API bool lk_optimizer_splits(const lk_optimizer *optimizer);
-
 /** State number i and its name; NULL behind the last.  Borrowed, may be set when resuming. */
 LK_API double *lk_optimizer_number(lk_optimizer *optimizer, int i, const char **name);
 
@@ -167,7 +155,7 @@ typedef struct lk_optim_step {
     const lk_slab *grads; /* its first slices are laid out as the parameters */
     lk_moment at;
     /* Not NULL: only elements first <= i < first + n of the slabs, on borders of LK_ALIGN bytes, if the
-     * optimizer can (lk_optimizer_splits()).  `give` is asked for the gradients, a range of the elements
+     * optimizer can: its rule needs no others, and no norm of all is asked for.  `give` is asked for the gradients, a range of the elements
      * at a time and each once, maybe on several threads.  For parameters that others read:
      * they are stored past the caches. */
     lk_status (*give)(void *giver, int64_t first, int64_t n, void *out);

@@ -1,129 +1,15 @@
-/* Teams: ranks that train one model together.
+/* Ranks that train one model together: where each is along the axes that work can be cut along, and how
+ * they fail together.
  *
- * A batch is cut into pieces (shards) that belong to the run, not to the ranks.  Rank r of P has the
- * pieces lk_range_split(pieces, r, P), cut into the largest subtrees of the sum: its *blocks*.  Each
- * block is a pass of its own through the model and fills the sums (gradients, observed statistics,
- * the loss) of its subtree; the team joins those of all ranks by the tree:
- *
- *     lk_team_begin(team, pieces, samples);
- *     for (k = 0; k < lk_team_blocks(team, block); k++)
- *         ... a pass over block[k] into lk_team_sums(team, k) ...
- *     lk_team_join_begun(team);            what travelled during the passes
- *     lk_team_join(team);                  gradients and statistics: lk_team_total() has them everywhere
- *
- * So what comes out does not depend on the number of ranks.  The sums lie in memory that the ranks of
- * a node share, and are joined there without a copy.
- *
- * With one copy of the parameters for each node (lk_team_place()), each rank updates its share of
- * them, lk_team_share(), from the gradients that it takes by lk_team_take() after lk_team_join_share().
- *
- * Collective over the team's communicator are lk_team_new(), lk_team_place(), the joins and
- * lk_team_meet(); a team without a communicator is this rank alone.
+ * What ranks do in a step (who computes which shards, how gradients are joined) belongs to the trainer,
+ * train.h.
  */
 #ifndef LK_PARALLEL_H
 #define LK_PARALLEL_H
 
 #include <lockstep/coll.h>
-#include <lockstep/nn.h>
 
 LK_BEGIN_DECLS
-
-typedef struct lk_team lk_team;
-
-typedef struct lk_team_spec {
-    lk_comm *comm; /* NULL: this rank alone.  Dup'ed */
-    lk_model *model;
-    int64_t pieces; /* of a whole batch */
-    /* Free to reassociate: a rank's range is one block, and ranks are joined in any order.  The bits
-     * then depend on the number of ranks. */
-    bool fast;
-    /* A rank has one block in each batch, so that the blocks of all ranks can meet during a pass; ranks
-     * are less even then, unless the tree can be cut evenly.  See lk_team_batch(). */
-    bool one_block;
-    /* Let gradients travel while backward goes on, in buckets of at least so many bytes from the last
-     * layer to the first; 0: after backward, all at once. */
-    int64_t bucket;
-} lk_team_spec;
-
-/**
- * Make a team.  The caller owns `*out` and frees it before model and communicator.
- *
- * Errors: LK_EINVAL when there are more ranks than pieces, and unless `fast` when the environment of a
- * rank names an algorithm that may give other bits, such as LK_ALLREDUCE=chain; LK_ENOMEM; those of
- * communication.
- */
-LK_API lk_status lk_team_new(const lk_team_spec *spec, lk_team **out) LK_NODISCARD;
-
-/** NULL is allowed. */
-LK_API void lk_team_free(lk_team *team);
-
-/** The team's own communicator; NULL if this rank is alone.  Borrowed. */
-LK_API lk_comm *lk_team_comm(const lk_team *team);
-LK_API int lk_team_rank(const lk_team *team);
-LK_API int lk_team_size(const lk_team *team);
-
-/** Begin a batch of so many pieces, at most those of a whole batch, and samples: the range of this rank.
- * Its sums are zero. */
-LK_API lk_range lk_team_begin(lk_team *team, int64_t pieces, int64_t samples);
-
-/** The blocks of this rank in the batch; returns how many, at most LK_MAX_SUBTREES. */
-LK_API int lk_team_blocks(const lk_team *team, lk_range *out);
-
-/** The sums that block `k` fills. */
-LK_API lk_sums *lk_team_sums(const lk_team *team, int k);
-
-/**
- * The batch as ranks share it, for layers that need sums over all of it; NULL: this rank is alone, or
- * spec.one_block is not set.  Borrowed, until the next batch.
- *
- * Ranks then wait for each other in a pass.  So every rank makes it, one without a piece over no samples,
- * and one that fails in it ends the job.
- */
-LK_API const struct lk_dist_batch *lk_team_batch(const lk_team *team);
-
-/**
- * Watch the backward of the last block on `tape`, if gradients travel meanwhile (spec.bucket);
- * lk_team_join_begun() ends it.
- */
-LK_API void lk_team_watch(lk_team *team, lk_tape *tape);
-
-/** Start what is left of the gradients that travel during backward, and wait for all; nothing if none
- * do. */
-LK_API lk_status lk_team_join_begun(lk_team *team) LK_NODISCARD;
-
-/** Join gradients and statistics of all blocks: lk_team_total() then has them, on all ranks.  The loss
- * stays that of each block. */
-LK_API lk_status lk_team_join(lk_team *team) LK_NODISCARD;
-
-/** The sums over the whole batch, as far as they were joined. */
-LK_API lk_sums *lk_team_total(const lk_team *team);
-
-/* ---- one copy of the parameters for each node ---- */
-
-/**
- * A slab of `layout` that all ranks of a node share, with the values that `from` has on the first of
- * them.  The caller owns `*out`, and frees it before the team.
- *
- * Collective.  Errors: as lk_shared_new().
- */
-LK_API lk_status lk_team_place(lk_team *team, const lk_slab *from, const char *name,
-                               lk_slab **out) LK_NODISCARD;
-
-/** Elements of the parameters' slab that this rank updates.  Those of a node share all of them. */
-LK_API lk_range lk_team_share(const lk_team *team);
-
-/** Join the gradients of lk_team_share(), or see to it that lk_team_take() can; statistics are in
- * lk_team_total() after lk_team_meet(). */
-LK_API lk_status lk_team_join_share(lk_team *team) LK_NODISCARD;
-
-/**
- * Gradients of elements [first, first + n) of the share, once each in any order and on any thread; not
- * collective.  They are gone then: what the sums have there is undefined.  For lk_optim_step.give.
- */
-LK_API lk_status lk_team_take(void *team, int64_t first, int64_t n, void *out) LK_NODISCARD;
-
-/** Nobody leaves before all have come: after the update of a shared copy. */
-LK_API lk_status lk_team_meet(lk_team *team) LK_NODISCARD;
 
 /* ---- meshes ----
  *

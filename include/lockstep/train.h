@@ -145,7 +145,7 @@ LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *low
 LK_API bool lk_trainer_metric_is_number(const lk_trainer *trainer, int i);
 
 /** The ranks, the optimizer and the model; borrowed. */
-LK_API const lk_team *lk_trainer_team(const lk_trainer *trainer);
+LK_API const lk_mesh *lk_trainer_mesh(const lk_trainer *trainer);
 LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
 LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
 

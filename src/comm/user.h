@@ -24,8 +24,9 @@ bool lk__comm_related(const lk_comm *a, const lk_comm *b);
  * this thread's last one stays as it is. */
 void lk__comm_end_job(lk_comm *comm, lk_status status, const char *report);
 
-/** LK_OK while the job goes on; otherwise what ended it, as this thread's last error. */
-lk_status lk__comm_end(lk_comm *comm) LK_NODISCARD;
+/** LK_OK while the job goes on, or if this rank has ended it; otherwise what another did, as this
+ * thread's last error. */
+lk_status lk__comm_ended_elsewhere(lk_comm *comm) LK_NODISCARD;
 
 /**
  * Whether a blocking message of this rank to itself could end: whether a receive that a send with this

@@ -190,7 +190,7 @@ lk_slab *lk_model_params(const lk_model *model)
     return model->net->params;
 }
 
-lk_status lk_model_place(lk_model *model, lk_slab *slab)
+lk_status lk__model_place(lk_model *model, lk_slab *slab)
 {
     lk_tensor **param = NULL;
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
@@ -207,7 +207,7 @@ lk_status lk_model_place(lk_model *model, lk_slab *slab)
     return LK_OK;
 }
 
-void lk_model_home(lk_model *model)
+void lk__model_home(lk_model *model)
 {
     lk__net *net = model->net;
     if (!net || !net->home)

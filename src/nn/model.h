@@ -62,11 +62,11 @@ typedef struct lk__net {
     lk__start *start;
     lk__use *use;
     lk__moving *moving;
-    int64_t layer; /* of the model's list: the one that is being built */
+    int64_t layer;                           /* of the model's list: the one that is being built */
     lk_layout *params_layout, *state_layout; /* of the whole model */
     lk_slab *params, *state;                 /* what is held; NULL: nothing */
     lk_tensor **param;                       /* the slices as tensors */
-    lk_slab *home; /* where the parameters lived before lk_model_place(); NULL: they still do */
+    lk_slab *home; /* where the parameters lived before lk__model_place(); NULL: they still do */
     lk_tensor **home_param;
     lk_tensor **state_of;
 } lk__net;
@@ -100,6 +100,18 @@ struct lk__run {
     char *bad;     /* where the name of the first layer goes whose output is not finite, or NULL */
     size_t bad_size;
 };
+
+/**
+ * Let the parameters live in `slab`, of the layout of lk_model_params(), such as in memory that ranks
+ * share; their values are those in the slab.  The slab is borrowed until lk__model_home().
+ *
+ * No pass may be under way, and optimizers must be made afterwards.  Errors: LK_EINVAL for another
+ * layout, LK_ESTATE when they are not at home, LK_ENOMEM; the model is then as it was.
+ */
+lk_status lk__model_place(lk_model *model, lk_slab *slab) LK_NODISCARD;
+
+/** Bring the parameters, with their values, back into the model's own memory. */
+void lk__model_home(lk_model *model);
 
 /** Build all layers of the model into `net`. */
 lk_status lk__net_build(const lk_model *model, lk__net *net) LK_NODISCARD;

@@ -113,7 +113,7 @@ lk_slab *lk_optimizer_slab(const lk_optimizer *o, int i, const char **name)
     return there ? o->slab[i] : NULL;
 }
 
-lk_status lk_optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
+lk_status lk__optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
 {
     LK_CHECK(i >= 0 && i < LK_OPTIM_MAX_SLABS && o->slab[i], LK_EINVAL, "there is no state %d", i);
     LK_CHECK(slab && lk_slab_layout(slab) == lk_slab_layout(o->params), LK_EINVAL,
@@ -123,7 +123,7 @@ lk_status lk_optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
     return LK_OK;
 }
 
-bool lk_optimizer_splits(const lk_optimizer *o)
+bool lk__optimizer_splits(const lk_optimizer *o)
 {
     LK_FP_GUARD();
     const lk_optim_options *all = o->options;
@@ -216,7 +216,7 @@ static void range_work(void *arg, int64_t first, int64_t last)
 static lk_status range_check(const lk_optimizer *o, const lk_optim_step *step)
 {
     int64_t elem = (int64_t)lk_dtype_size(o->dtype);
-    LK_CHECK(lk_optimizer_splits(o), LK_EINVAL, "%s needs all elements at once",
+    LK_CHECK(lk__optimizer_splits(o), LK_EINVAL, "%s needs all elements at once",
              o->rule->entry.name);
     LK_CHECK(step->first >= 0 && step->n >= 0 && step->first <= o->count - step->n, LK_EINVAL,
              "elements %lld ... of %lld, %lld of them", (long long)step->first, (long long)o->count,

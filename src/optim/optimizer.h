@@ -20,6 +20,18 @@ struct lk_optimizer {
     double number[LK_OPTIM_MAX_NUMBERS];
 };
 
+/**
+ * Let state slab `i` live in `slab`, of the parameters' layout, from now on, such as in memory that
+ * ranks share; its values are those in the slab.  The optimizer owns it then.
+ *
+ * Errors: LK_EINVAL for a state that there is not, or another layout; the slab is then the caller's.
+ */
+lk_status lk__optimizer_place(lk_optimizer *optimizer, int i, lk_slab *slab) LK_NODISCARD;
+
+/** Whether a step can be done in ranges, by several callers: each element's update depends on that
+ * element alone, and no norm of all is asked for. */
+bool lk__optimizer_splits(const lk_optimizer *optimizer);
+
 /** base^n by squaring: the same bits everywhere. */
 double lk__power(double base, int64_t n);
 

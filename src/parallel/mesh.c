@@ -6,6 +6,8 @@
  * other.  If a communicator's ranks are not in the order of their nodes, they are numbered anew, so that
  * the ranks of a node stay together; a mesh of one axis keeps its numbers, for all are neighbours there.
  */
+#include "coll/agree.h"
+
 #include <lockstep/alloc.h>
 #include <lockstep/parallel.h>
 
@@ -261,7 +263,7 @@ lk_status lk_mesh_new(lk_comm *comm, const lk_mesh_shape *shape, lk_mesh **out)
     int size = comm ? lk_comm_size(comm) : 1;
     LK_CHECK(shape && out, LK_EINVAL, "%s is NULL", shape ? "out" : "shape");
     *out = NULL;
-    LK_TRY(lk_agree(comm, lk_alloc_zero(&m, 1, sizeof *m)));
+    LK_TRY(lk__agree_alloc(comm, &m, sizeof *m));
     lk_status st = lk_agree(comm, mesh_count(shape, size, m));
     if (st == LK_OK && size > 1)
         st = mesh_open(m, comm);

@@ -66,7 +66,7 @@ static bool is_progress(lk__run *r, const lk_epoch_report *report)
 /* The times of all ranks. */
 static lk_status times_gather(lk__run *r, lk_epoch_report *report)
 {
-    report->ranks = lk_team_size(r->trainer->team);
+    report->ranks = lk__trainer_size(r->trainer);
     report->slowest = -1;
     r->rank_time[0] = r->time;
     if (r->comm)
@@ -303,7 +303,7 @@ static lk_status step(lk__run *r)
 
 static lk_status run_all(lk__run *r)
 {
-    int64_t ranks = lk_team_size(r->trainer->team);
+    int64_t ranks = lk__trainer_size(r->trainer);
     LK_TRY(lk__trainer_check_params(r->trainer));
     LK_TRY(monitor_find(r));
     LK_TRY(lk_agree(r->comm, lk_alloc_zero(&r->rank_time, ranks, sizeof *r->rank_time)));

@@ -8,7 +8,7 @@
 
 void lk__run_tell(const lk__run *r, const char *text)
 {
-    bool first = lk_team_rank(r->trainer->team) == 0;
+    bool first = lk__trainer_rank(r->trainer) == 0;
     if (first && text[0] && r->watcher && r->watcher->message)
         r->watcher->message(r->watcher->arg, text);
 }
@@ -180,7 +180,7 @@ static lk_status output_make(void *arg)
 static lk_status prepare(lk__run *r, lk__work_fn *fn)
 {
     lk__disk disk = {.comm = r->comm, .tell = disk_tell, .arg = r};
-    bool writes = r->options->output && lk_team_rank(r->trainer->team) == 0;
+    bool writes = r->options->output && lk__trainer_rank(r->trainer) == 0;
     LK_TRY(lk_agree(r->comm, lk__disk_do(&disk, writes ? fn : NULL, r)));
     return LK_OK;
 }
@@ -226,7 +226,7 @@ static lk_status missing_raise(const lk__run *r)
 static lk_status missing_check(lk__run *r)
 {
     lk_status st = LK_OK;
-    bool first = lk_team_rank(r->trainer->team) == 0;
+    bool first = lk__trainer_rank(r->trainer) == 0;
     unsigned fatal = r->end.stopped ? LK_MISSING_CHECKPOINT : ~0U;
     if (first && (r->end.missing & fatal))
         st = missing_raise(r);

@@ -194,7 +194,7 @@ static lk_status folder_open(lk__saver *s)
     const lk_train_options *o = &s->job->experiment->train;
     char path[LK_PATH_SIZE];
     lk_checkpoints_options options = {.keep = o->checkpoint.keep, .wait = 10, .anew = !o->resume};
-    if (s->watcher && s->watcher->message && lk_team_rank(s->trainer->team) == 0) {
+    if (s->watcher && s->watcher->message && lk__trainer_rank(s->trainer) == 0) {
         options.tell = s->watcher->message;
         options.arg = s->watcher->arg;
         data_tell(s);
@@ -304,7 +304,7 @@ static lk_status load_into(lk__saver *s, lk_state_tensor *tensor, lk_state *stat
                         .number = s->number,
                         .n_numbers = numbers_describe(s)};
     LK_TRY(lk_checkpoints_load(s->folder, state, found));
-    LK_TRY(lk_team_meet(s->trainer->team));
+    LK_TRY(lk__groups_meet(s->trainer->groups));
     return LK_OK;
 }
 
@@ -386,5 +386,5 @@ bool lk__saver_is_written(lk__saver *s)
         s->waits = true;
         lk__control_vote(t->control, LK__VOTE_SAVED, true);
     }
-    return s->written >= lk_team_size(t->team);
+    return s->written >= lk__trainer_size(t);
 }

@@ -76,7 +76,7 @@ lk_status lk_trainer_score(lk_trainer *t, lk_score *out)
 
 void lk__seen_keep_on_first(lk_trainer *t)
 {
-    for (int i = 0; lk_team_rank(t->team) > 0 && i < t->n_metrics; i++)
+    for (int i = 0; lk__trainer_rank(t) > 0 && i < t->n_metrics; i++)
         memset(t->seen.number[i], 0, (size_t)lk__counts_numbers(t, i) * sizeof(double));
 }
 
@@ -127,7 +127,7 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
     if (st == LK_OK) {
         memset(t->batch_loss, 0, (size_t)batches * sizeof *t->batch_loss);
         st = view_range(t, loader,
-                        lk_range_split(batches, lk_team_rank(t->team), lk_team_size(t->team)));
+                        lk_range_split(batches, lk__trainer_rank(t), lk__trainer_size(t)));
     }
     LK_TRY(lk_agree(comm, st));
     if (comm)

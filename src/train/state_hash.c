@@ -30,7 +30,7 @@ static lk_status memory_make(lk_trainer *t)
 {
     LK_TRY(lk_alloc(&t->sum, shared_sums(t) + slices_of(lk_model_state(t->spec.model)),
                     sizeof *t->sum));
-    LK_TRY(lk_alloc(&t->states, lk_team_size(t->team), sizeof *t->states));
+    LK_TRY(lk_alloc(&t->states, lk__trainer_size(t), sizeof *t->states));
     return LK_OK;
 }
 
@@ -100,7 +100,7 @@ static lk_status state_add(lk_trainer *t, lk_hash *h)
     double *number;
     if (t->spec.parallel.mode == LK_MODE_FAST) {
         lk_hash_add_text(h, "fast");
-        lk_hash_add_i64(h, lk_team_size(t->team));
+        lk_hash_add_i64(h, lk__trainer_size(t));
     }
     lk_hash_add_i64(h, t->step);
     LK_TRY(slab_add(h, params, t->sum));
@@ -123,7 +123,7 @@ static lk_status states_compare(const lk_trainer *t, uint64_t mine)
     if (!comm)
         return LK_OK;
     LK_TRY(lk_allgather(comm, &mine, t->states, 1, LK_I64, "state"));
-    for (int k = 1; k < lk_team_size(t->team); k++) {
+    for (int k = 1; k < lk__trainer_size(t); k++) {
         char one[LK_HASH_TEXT], other[LK_HASH_TEXT];
         LK_CHECK(t->states[k] == t->states[0], LK_ESTATE,
                  "after step %lld rank %d has the state %s and rank 0 %s: a machine computes "

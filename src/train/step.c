@@ -14,7 +14,6 @@
 #include "base/failure.h"
 #include "base/fpenv.h"
 #include "comm/user.h"
-#include "parallel/team.h"
 #include "train/trainer.h"
 
 #include <lockstep/clock.h>
@@ -75,7 +74,7 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk
                     .step = t->step,
                     .first = batch->first,
                     .part = batch->n < batch->size,
-                    .batch = lk_team_batch(t->team)};
+                    .batch = lk__groups_batch(t->groups)};
     LK_TRY(lk_model_forward(t->spec.model, &pass, x, &out));
     LK_TRY(t->cost->apply(t->spec.loss.options, out, y, &loss));
     LK_TRY(lk_sums_add_loss(sums, loss));
@@ -93,13 +92,13 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk
 static lk_status block_sums(lk_trainer *t, const lk_batch *batch, int k, bool last,
                             lk_step_time *time)
 {
-    lk_sums *sums = lk_team_sums(t->team, k);
+    lk_sums *sums = lk__groups_sums(t->groups, k);
     if (lk_model_reuses(t->spec.model)) {
         LK_TRY(lk__tree_sums(t, batch, sums, time));
         return LK_OK;
     }
     if (last)
-        lk_team_watch(t->team, t->tape);
+        lk__groups_watch(t->groups, t->tape);
     LK_TRY(lk__block_pass(t, batch, sums, time));
     return LK_OK;
 }
@@ -117,7 +116,7 @@ static int64_t samples_of(const lk_trainer *t, int64_t size, lk_range pieces, in
 static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_time *time)
 {
     lk_range block[LK_MAX_SUBTREES];
-    int n = lk_team_blocks(t->team, block);
+    int n = lk__groups_blocks(t->groups, block);
     if (n <= 1)
         return block_sums(t, batch, 0, true, time);
     for (int k = 0; k < n; k++) {
@@ -141,15 +140,15 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
     if (!comm)
         return st;
     lk__failure_get(&own);
-    lk_status end = lk__comm_end(comm);
+    lk_status end = lk__comm_ended_elsewhere(comm);
     if (end != LK_OK) {
         lk__failure_get(&own);
         st = end;
     }
     snprintf(report, sizeof report, "rank %d: %.480s", lk_comm_rank(comm), own.message);
     lk__comm_end_job(comm, st, report);
-    if (lk_team_join_begun(t->team) != LK_OK) /* which releases what was under way */
-        lk__failure_set(&own);
+    (void)!lk__groups_join_begun(t->groups); /* which releases what was under way */
+    lk__failure_set(&own);
     return st;
 }
 
@@ -182,7 +181,7 @@ static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, l
                          lk_step_time *time, lk_status *unread)
 {
     int64_t clock = lk_clock_ns(), from = 0, n = 0;
-    bool meets = lk_team_batch(t->team);
+    bool meets = lk__groups_batch(t->groups);
     lk__failure why;
     lk_status st = LK_OK;
     *unread = LK_OK;
@@ -213,15 +212,15 @@ static lk_status control_join(lk_trainer *t, lk_status st, double *loss)
 {
     lk_range block[LK_MAX_SUBTREES];
     double own[LK_MAX_SUBTREES] = {0};
-    int n = lk_team_blocks(t->team, block);
+    int n = lk__groups_blocks(t->groups, block);
     for (int k = 0; k < n; k++) {
         if (st != LK_OK)
-            lk_sums_clear(lk_team_sums(t->team, k));
-        own[k] = lk_sums_loss(lk_team_sums(t->team, k));
+            lk_sums_clear(lk__groups_sums(t->groups, k));
+        own[k] = lk_sums_loss(lk__groups_sums(t->groups, k));
     }
-    lk__deal deal = lk__team_deal(t->team);
+    lk__deal deal = lk__groups_deal(t->groups);
     lk__control_vote(t->control, LK__VOTE_FAILED, st != LK_OK);
-    LK_TRY(lk_team_join_begun(t->team));
+    LK_TRY(lk__groups_join_begun(t->groups));
     LK_TRY(lk__control_exchange(t->control, &deal, own, loss));
     if (lk__control_votes(t->control, LK__VOTE_FAILED) > 0)
         LK_TRY(lk_agree(lk__trainer_comm(t), st));
@@ -236,24 +235,24 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
                                  .steps_per_epoch = lk_loader_batches(t->spec.train),
                                  .epochs = t->spec.epochs}};
     if (t->shares) {
-        lk_range mine = lk_team_share(t->team);
+        lk_range mine = lk__groups_share(t->groups);
         step.first = mine.first;
         step.n = mine.n;
-        step.give = lk_team_take;
-        step.giver = t->team;
-        LK_TRY(lk_team_join_share(t->team));
+        step.give = lk__groups_take;
+        step.giver = t->groups;
+        LK_TRY(lk__groups_join_share(t->groups));
     } else {
-        LK_TRY(lk_team_join(t->team));
-        step.grads = lk_sums_slab(lk_team_total(t->team));
+        LK_TRY(lk__groups_join(t->groups));
+        step.grads = lk_sums_slab(lk__groups_total(t->groups));
     }
-    LK_TRY(lk_sums_join_uses(lk_team_total(t->team)));
+    LK_TRY(lk_sums_join_uses(lk__groups_total(t->groups)));
     report->time.exchange = seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
     report->time.update = seconds_since(&clock);
     if (t->shares)
-        LK_TRY(lk_team_meet(t->team));
+        LK_TRY(lk__groups_meet(t->groups));
     report->time.wait += seconds_since(&clock);
-    LK_TRY(lk_model_observe(t->spec.model, lk_team_total(t->team), pieces));
+    LK_TRY(lk_model_observe(t->spec.model, lk__groups_total(t->groups), pieces));
     report->time.update += seconds_since(&clock);
     report->rate = did.rate;
     report->norm = did.norm;
@@ -272,7 +271,7 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     report = report ? report : &own;
     *report = (lk_step_report){.step = t->step, .samples = batch.size};
     int64_t clock = lk_clock_ns();
-    lk_range range = lk_team_begin(t->team, pieces, batch.size);
+    lk_range range = lk__groups_begin(t->groups, pieces, batch.size);
     report->time.forward = seconds_since(&clock);
     lk_status unread;
     LK_TRY(part_do(t, &at, range, &batch, &report->time, &unread));
@@ -283,7 +282,8 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     sum /= (double)t->parts;
     report->loss = sum / (double)batch.size;
     if (!isfinite(report->loss))
-        LK_TRY(lk__blame(t, range.n > 0 || lk_team_batch(t->team) ? &batch : NULL, report->loss));
+        LK_TRY(
+            lk__blame(t, range.n > 0 || lk__groups_batch(t->groups) ? &batch : NULL, report->loss));
     t->seen.samples += batch.size;
     t->seen.loss += sum;
     LK_TRY(update(t, pieces, report));

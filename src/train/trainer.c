@@ -3,6 +3,7 @@
 
 #include "base/fpenv.h"
 #include "nn/model.h"
+#include "optim/optimizer.h"
 
 #include <string.h>
 
@@ -105,22 +106,23 @@ static int64_t bucket_bytes(const lk_trainer *t)
                : 0;
 }
 
-static lk_status team_make(lk_trainer *t)
+static lk_status groups_make(lk_trainer *t)
 {
-    lk_team_spec spec = {.comm = t->spec.comm,
-                         .model = t->spec.model,
-                         .pieces = lk_loader_pieces(t->spec.train),
-                         .fast = t->spec.parallel.mode == LK_MODE_FAST,
-                         .one_block = lk_model_meets(t->spec.model) &&
-                                      !lk_model_reuses(t->spec.model),
-                         .bucket = bucket_bytes(t)};
+    lk__groups_spec spec = {.model = t->spec.model,
+                            .pieces = lk_loader_pieces(t->spec.train),
+                            .fast = t->spec.parallel.mode == LK_MODE_FAST,
+                            .one_block = lk_model_meets(t->spec.model) &&
+                                         !lk_model_reuses(t->spec.model),
+                            .bucket = bucket_bytes(t)};
     LK_TRY(layout_check(t));
+    LK_TRY(lk_mesh_new(t->spec.comm, &(lk_mesh_shape){.data = 0}, &t->mesh));
+    spec.mesh = t->mesh;
     LK_CHECK(
         !lk_model_meets(t->spec.model) || !lk_model_reuses(t->spec.model) || spec.pieces == 1,
         LK_ENOTSUP,
         "batch_norm takes its statistics over the whole batch, which is cut into parts because "
         "a layer uses its parameters more than once; use statistics: shard");
-    LK_TRY(lk_team_new(&spec, &t->team));
+    LK_TRY(lk__groups_new(&spec, &t->groups));
     LK_TRY(lk_agree(t->spec.comm, lk__control_new(lk__trainer_comm(t), lk_tensor_dtype(t->seed),
                                                   spec.pieces, &t->control)));
     return LK_OK;
@@ -136,7 +138,7 @@ static bool wants_shares(const lk_trainer *t)
 {
     int update = t->spec.parallel.update;
     lk_comm *comm = lk__trainer_comm(t);
-    if (!comm || update == LK_UPDATE_EACH || !lk_optimizer_splits(t->optimizer))
+    if (!comm || update == LK_UPDATE_EACH || !lk__optimizer_splits(t->optimizer))
         return false;
     if (update == LK_UPDATE_SHARED)
         return true;
@@ -152,15 +154,15 @@ static lk_status share(lk_trainer *t)
     const char *name;
     lk_optimizer_free(t->optimizer);
     t->optimizer = NULL;
-    LK_TRY(lk_team_place(t->team, lk_model_params(t->spec.model), "parameters", &t->placed));
-    lk_status st = lk_model_place(t->spec.model, t->placed);
+    LK_TRY(lk__groups_place(t->groups, lk_model_params(t->spec.model), "parameters", &t->placed));
+    lk_status st = lk__model_place(t->spec.model, t->placed);
     if (st == LK_OK)
         st = lk_optimizer_new(&t->spec.optimizer, t->placed, &t->optimizer);
     LK_TRY(lk_agree(t->spec.comm, st));
     for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
         lk_slab *there = NULL;
-        LK_TRY(lk_team_place(t->team, slab, name, &there));
-        st = lk_optimizer_place(t->optimizer, i, there);
+        LK_TRY(lk__groups_place(t->groups, slab, name, &there));
+        st = lk__optimizer_place(t->optimizer, i, there);
         if (st != LK_OK)
             lk_slab_free(there);
         LK_TRY(st);
@@ -190,7 +192,7 @@ static lk_status trainer_make(lk_trainer *t)
 {
     LK_TRY(lk_agree(t->spec.comm, own_make(t)));
     LK_TRY(lk__trainer_compare(t));
-    LK_TRY(team_make(t));
+    LK_TRY(groups_make(t));
     if (wants_shares(t))
         LK_TRY(share(t));
     LK_TRY(lk__state_hash_make(t));
@@ -230,10 +232,11 @@ void lk_trainer_free(lk_trainer *t)
     lk_free(t->batch_loss);
     lk__state_hash_free(t);
     lk_optimizer_free(t->optimizer);
-    lk_model_home(t->spec.model);
+    lk__model_home(t->spec.model);
     lk_slab_free(t->placed);
     lk__control_free(t->control);
-    lk_team_free(t->team);
+    lk__groups_free(t->groups);
+    lk_mesh_free(t->mesh);
     lk_arena_free(t->seen.text);
     lk_arena_free(t->viewed.text);
     lk_arena_free(t->arena);
@@ -270,9 +273,9 @@ bool lk_trainer_metric_is_number(const lk_trainer *t, int i)
     return i >= 0 && i < t->n_metrics && t->metric[i]->value;
 }
 
-const lk_team *lk_trainer_team(const lk_trainer *t)
+const lk_mesh *lk_trainer_mesh(const lk_trainer *t)
 {
-    return t->team;
+    return t->mesh;
 }
 
 lk_optimizer *lk_trainer_optimizer(const lk_trainer *t)

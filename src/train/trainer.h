@@ -4,7 +4,7 @@
 
 #include "base/partials.h"
 #include "coll/agree.h"
-#include "parallel/control.h"
+#include "parallel/groups.h"
 
 #include <lockstep/alloc.h>
 #include <lockstep/op.h>
@@ -26,7 +26,8 @@ struct lk_trainer {
     int n_metrics;
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;
-    lk_team *team;
+    lk_mesh *mesh;
+    lk__groups *groups;
     lk__control *control; /* votes and loss of all ranks */
     bool shares;          /* the node has one copy, of which this rank updates a share */
     lk_slab *placed;      /* its parameters */
@@ -47,7 +48,18 @@ struct lk_trainer {
 /** The communicator of the ranks; NULL: this one is alone. */
 static inline lk_comm *lk__trainer_comm(const lk_trainer *t)
 {
-    return lk_team_comm(t->team);
+    return t->mesh->world;
+}
+
+/** This rank's number among them, and how many they are. */
+static inline int lk__trainer_rank(const lk_trainer *t)
+{
+    return t->mesh->world ? lk_comm_rank(t->mesh->world) : 0;
+}
+
+static inline int lk__trainer_size(const lk_trainer *t)
+{
+    return t->mesh->world ? lk_comm_size(t->mesh->world) : 1;
 }
 
 /** Memory and communicator for lk_trainer_hash(), when copies are where they stay.  Collective. */

@@ -121,7 +121,7 @@ static void statistics_of_the_batch_cost_their_sums_only(lk_comm *comm)
     ASSERT_OK(
         job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
     ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
-    lk_comm *own = lk_team_comm(lk_trainer_team(lk_job_trainer(job)));
+    lk_comm *own = lk_trainer_mesh(lk_job_trainer(job))->world;
     int64_t before = own->n_calls;
     ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
     ASSERT_EQ(own->n_calls - before, 2 * (2 + 1) + 2);

@@ -102,6 +102,14 @@ static void all_have_come(lk_comm *comm)
         ASSERT_OK(lk_recv(comm, &here, 1, LK_U8, r, 0, "here", NULL));
 }
 
+/* The parameters of this rank, of which nobody else need be asked. */
+static uint64_t params_of(const lk_model *model)
+{
+    lk_hash h = lk_hash_start();
+    lk_slab_hash(lk_model_params(model), &h);
+    return lk_hash_value(&h);
+}
+
 static void failure_is_named(lk_comm *comm, const struct pass_case *c)
 {
     static const char *const text[] = {"", "planted before forward", "planted after forward",
@@ -110,7 +118,7 @@ static void failure_is_named(lk_comm *comm, const struct pass_case *c)
     bool mine = lk_comm_rank(comm) == last;
     char named[24];
     small_trainer s;
-    snprintf(named, sizeof named, "rank %d: ", last);
+    snprintf(named, sizeof named, "rank %d", last);
     small_begin(&s, comm);
     ASSERT_OK(lk_model_add_choice(s.model, &(lk_choice){.entry = &layer.entry}));
     ASSERT_OK(lk_model_add(s.model, "linear", "units=3"));
@@ -121,17 +129,19 @@ static void failure_is_named(lk_comm *comm, const struct pass_case *c)
     s.spec.parallel.bucket = 0.00001;
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
-    uint64_t before = state_of(s.trainer);
+    uint64_t before = params_of(s.model);
     all_have_come(comm);
     fails_at = mine ? c->place : NOWHERE;
     int64_t start = lk_clock_ns();
-    ASSERT_EQ(lk_trainer_step(s.trainer, NULL), LK_ENOTSUP);
+    lk_status st = lk_trainer_step(s.trainer, NULL);
+    /* A layer's communicator may bring the news first: then it is the rank that has failed. */
+    ASSERT_TRUE(st == LK_ENOTSUP || (!mine && c->meets && st == LK_ECOMM));
     fails_at = NOWHERE;
     ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < 5 * TEST_SLOWNESS);
     ASSERT_TRUE(strstr(lk_error_message(), text[c->place]));
     ASSERT_TRUE(mine || strncmp(lk_error_message(), named, strlen(named)) == 0);
-    ASSERT_TRUE(state_of(s.trainer) == before);
-    ASSERT_EQ(lk_trainer_step(s.trainer, NULL), LK_ENOTSUP); /* it is over */
+    ASSERT_TRUE(params_of(s.model) == before);
+    ASSERT_TRUE(lk_trainer_step(s.trainer, NULL) != LK_OK); /* it is over */
     small_free(&s);
 }
 

@@ -1,7 +1,7 @@
 /* Training on ranks: state, loss and scores have the bits of one rank, whoever updates, and whether
  * gradients travel during backward or after it; failures are those of all. */
 #include "comm/comm.h"
-#include "parallel/team.h"
+#include "parallel/group.h"
 #include "train/trainer.h"
 #include "trainers.h"
 
@@ -66,13 +66,13 @@ static void gradients_do_travel_during_backward(lk_comm *comm)
     lk_trainer *t = lk_job_trainer(job);
     lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, 0)};
     int64_t piece = lk_loader_piece(t->spec.train);
-    lk_range range = lk_team_begin(t->team, batch.size / piece, batch.size);
+    lk_range range = lk__groups_begin(t->groups, batch.size / piece, batch.size);
     ASSERT_OK(lk_loader_get(t->spec.train, 0, 0, range.first * piece, range.n * piece, &batch));
-    lk_team_watch(t->team, t->tape);
-    ASSERT_OK(lk__block_pass(t, &batch, lk_team_sums(t->team, 0), &(lk_step_time){0}));
-    ASSERT_TRUE(t->team->n_buckets > 2);
-    ASSERT_EQ(t->team->n_started, t->team->n_buckets);
-    ASSERT_OK(lk_team_join_begun(t->team));
+    lk__groups_watch(t->groups, t->tape);
+    ASSERT_OK(lk__block_pass(t, &batch, lk__groups_sums(t->groups, 0), &(lk_step_time){0}));
+    ASSERT_TRUE(t->groups->n_buckets > 2);
+    ASSERT_EQ(t->groups->n_started, t->groups->n_buckets);
+    ASSERT_OK(lk__groups_join_begun(t->groups));
     lk_job_free(job);
     lk_experiment_free(e);
 }
@@ -86,10 +86,10 @@ static int64_t calls_of(lk_comm *comm, const char *const *settings, int *buckets
     lk_trainer *t = lk_job_trainer(job);
     ASSERT_OK(lk_trainer_step(t, NULL));
     ASSERT_OK(lk_trainer_step(t, NULL));
-    int64_t before = lk_team_comm(t->team)->n_calls;
+    int64_t before = t->mesh->world->n_calls;
     ASSERT_OK(lk_trainer_step(t, NULL));
-    int64_t calls = lk_team_comm(t->team)->n_calls - before;
-    *buckets = t->team->n_buckets;
+    int64_t calls = t->mesh->world->n_calls - before;
+    *buckets = t->groups->n_buckets;
     lk_job_free(job);
     lk_experiment_free(e);
     return calls;
@@ -108,6 +108,42 @@ static void a_step_has_two_collective_calls(lk_comm *comm)
         comm, (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.001"},
         &buckets);
     ASSERT_EQ(calls, buckets + 1);
+}
+
+/* What collective call number `n` of a communicator was. */
+static void expect_call(const lk_comm *comm, int64_t n, const char *name, lk_dtype dtype,
+                        int64_t count)
+{
+    const lk__label *label = &comm->recent[n % LK_RECENT];
+    ASSERT_EQ(label->h.sequence, n);
+    ASSERT_TRUE(strcmp(label->name, name) == 0);
+    ASSERT_EQ(label->h.dtype, dtype);
+    ASSERT_EQ(label->h.count, count);
+}
+
+/* Each gradient and statistic travels once, the loss of each subtree, and three votes. */
+static void a_step_joins_each_element_once(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_slab_slice loss;
+    int64_t subtrees = 0;
+    if (lk_comm_size(comm) == 1)
+        return;
+    for (int r = 0; r < lk_comm_size(comm); r++)
+        subtrees += lk_range_subtrees(8, lk_range_split(8, r, lk_comm_size(comm)), NULL);
+    ASSERT_OK(
+        job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
+    lk_trainer *t = lk_job_trainer(job);
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    lk_layout *layout = lk_slab_layout(lk_sums_slab(lk__groups_sums(t->groups, 0)));
+    ASSERT_OK(lk_layout_get(layout, lk_layout_slices(layout) - 1, &loss));
+    ASSERT_TRUE(strcmp(loss.name, "loss") == 0);
+    const lk_comm *world = t->mesh->world;
+    expect_call(world, world->n_calls - 1, "votes and loss", LK_I64, 3 + subtrees);
+    expect_call(world, world->n_calls, "gradients", LK_F32, loss.offset / 4);
+    lk_job_free(job);
+    lk_experiment_free(e);
 }
 
 static void every_optimizer_has_the_same_bits(lk_comm *comm)
@@ -469,7 +505,7 @@ static void what_is_not_finite_stops_all_ranks(lk_comm *comm)
 RANKS_MAIN(TEST_OF(any_ranks_have_the_bits_of_one),
            TEST_OF(gradients_that_travel_early_have_the_same_bits),
            TEST_OF(gradients_do_travel_during_backward), TEST_OF(a_step_has_two_collective_calls),
-           TEST_OF(every_optimizer_has_the_same_bits),
+           TEST_OF(a_step_joins_each_element_once), TEST_OF(every_optimizer_has_the_same_bits),
            TEST_OF(parameters_that_are_used_again_have_the_same_bits),
            TEST_OF(parameters_that_layers_share_have_the_same_bits),
            TEST_OF(ranks_with_nothing_to_do_have_the_same_bits),

@@ -1,5 +1,6 @@
 /* A rank that runs out of memory in a call of comm.h, coll.h, ddl.h or parallel.h tells the others. */
 #include "memory_ranks.h"
+#include "parallel/groups.h"
 
 #include <lockstep/lockstep.h>
 
@@ -23,6 +24,7 @@ static lk_status side_begin(lk_comm *comm, void *side)
     LK_TRY(lk_model_new(&s->model));
     LK_TRY(lk_model_add(s->model, "linear", "units=3"));
     LK_TRY(lk_model_build(s->model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(2)}}));
+    LK_TRY(lk_model_hold(s->model, NULL));
     return LK_OK;
 }
 
@@ -214,22 +216,28 @@ static lk_status agreement(void *side)
     return st;
 }
 
-static lk_status team(void *side)
+static lk_status groups(void *side)
 {
     struct side *s = side;
-    lk_team *t = NULL;
+    lk_mesh *mesh = NULL;
+    lk__groups *g = NULL;
     lk_slab *slab = NULL;
     lk_status st;
-    LK_TRY(lk_team_new(
-        &(lk_team_spec){
-            .comm = s->comm, .model = s->model, .pieces = 8, .one_block = true, .bucket = 64},
-        &t));
-    LK_TRY_TO(done, lk_team_place(t, lk_model_params(s->model), "parameters", &slab));
-    (void)lk_team_begin(t, 8, 8);
-    LK_TRY_TO(done, lk_team_join(t));
+    LK_TRY_TO(done, lk_mesh_new(s->comm, &(lk_mesh_shape){.data = 0}, &mesh));
+    LK_TRY_TO(
+        done,
+        lk__groups_new(
+            &(lk__groups_spec){
+                .mesh = mesh, .model = s->model, .pieces = 8, .one_block = true, .bucket = 64},
+            &g));
+    LK_TRY_TO(done, lk__groups_place(g, lk_model_params(s->model), "parameters", &slab));
+    (void)lk__groups_begin(g, 8, 8);
+    LK_TRY_TO(done, lk__groups_join_begun(g));
+    LK_TRY_TO(done, lk__groups_join(g));
 done:
     lk_slab_free(slab);
-    lk_team_free(t);
+    lk__groups_free(g);
+    lk_mesh_free(mesh);
     return st;
 }
 
@@ -245,12 +253,12 @@ static void the_others_are_told_of_messages_and_collectives(void)
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 
-static void the_others_are_told_of_ddl_and_teams(void)
+static void the_others_are_told_of_ddl_and_groups(void)
 {
     static const struct memory_work all[] = {
-        {"ddl", ddl}, {"agreement", agreement}, {"team", team}};
+        {"ddl", ddl}, {"agreement", agreement}, {"groups", groups}};
     memory_runs_out_on_few(all, (int)(sizeof all / sizeof *all), &sides);
 }
 
 TEST_MAIN(TEST(the_others_are_told_of_messages_and_collectives),
-          TEST(the_others_are_told_of_ddl_and_teams))
+          TEST(the_others_are_told_of_ddl_and_groups))

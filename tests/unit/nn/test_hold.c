@@ -45,8 +45,8 @@ static void holding_takes_the_memory_of_what_is_held(void)
     ASSERT_TRUE(taken >= bytes && taken < bytes + (16 << 10));
     ASSERT_TRUE(after.peak_bytes - before.live_bytes < bytes + (64 << 10));
     ASSERT_OK(lk_sums_new(m, &sums));
-    ASSERT_EQ(lk_sums_bytes(m), bytes + 128);
-    ASSERT_EQ(lk_layout_bytes(lk_slab_layout(lk_sums_slab(sums))), bytes + 128);
+    ASSERT_EQ(lk_sums_bytes(m), bytes + 64);
+    ASSERT_EQ(lk_layout_bytes(lk_slab_layout(lk_sums_slab(sums))), bytes + 64);
     lk_sums_free(sums);
     lk_model_free(m);
 }

@@ -208,6 +208,7 @@ static void a_failure_names_its_layer(void)
     ASSERT_FAILS(lk_model_build(m, &image), LK_ESHAPE,
                  "layer a of f32[6,8,1]: layer sizes are odd");
     ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(3)}}));
+    ASSERT_OK(lk_model_hold(m, NULL));
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2, 3), 1, &x));
     for (int i = 0; i < 2; i++)

@@ -1,0 +1,91 @@
+/* Gradient groups from inside: for the files that join them. */
+#ifndef LK_PARALLEL_GROUP_H
+#define LK_PARALLEL_GROUP_H
+
+#include "coll/program.h"
+#include "parallel/groups.h"
+
+#include <lockstep/alloc.h>
+
+enum { LK__GROUP_LEVELS = 4 };
+
+/* One level of a join: the ranks of `comm`, each with its range of `pieces`. */
+typedef struct lk__level {
+    lk_comm *comm;
+    int64_t pieces;       /* 0: each rank is one */
+    const int64_t *first; /* [P + 1] where the range of each begins; NULL: lk_range_split() */
+} lk__level;
+
+/* A range of the slab of sums, and how it is joined: along data first. */
+typedef struct lk__grad_group {
+    lk_range elements;
+    int n_levels; /* 0: this rank has all of it */
+    lk__level level[LK__GROUP_LEVELS];
+} lk__grad_group;
+
+enum { LK__GROUPS = 1 };
+
+/* A range of the gradients that travels as one. */
+typedef struct lk__bucket {
+    const lk__grad_group *group;
+    int64_t first, n; /* elements of its range; statistics are with the last parameters */
+    int64_t slices;   /* parameters in it */
+    int64_t waits;    /* of them whose gradients are not complete yet */
+    lk_request *request;
+} lk__bucket;
+
+struct lk__groups {
+    lk__groups_spec spec;
+    lk_comm *comm; /* of the replicas, borrowed; NULL: alone */
+    int rank, size;
+    lk__grad_group group[LK__GROUPS];
+    int n_groups;
+    int max_nodes; /* of this rank, in any batch */
+    lk_dtype dtype;
+    int64_t elements; /* of a slab of sums */
+    int64_t params;   /* of them gradients, the first */
+    int64_t joined;   /* gradients and, behind them, observed statistics: all but the loss */
+
+    /* [max_nodes] slabs, and one more for the total if there are several. */
+    lk_shared *shared;
+    void *own; /* the same, where nothing is shared */
+    lk_sums **sums;
+    lk__program program; /* that joins shares of a batch of program.pieces */
+    bool direct;         /* shares are joined where the sums lie */
+    void *seen;          /* the statistics of a batch, where they are joined so */
+    lk_shared **placed;
+    int64_t n_placed, max_placed;
+
+    int64_t pieces; /* of the batch */
+    lk_range range; /* of them this rank's */
+    int64_t *
+        first; /* one block for each rank: where the range of each begins; NULL: lk_range_split() */
+    lk_dist_batch batch; /* one block for each rank: of lk__groups_batch() */
+    lk_range node[LK_MAX_SUBTREES];
+    int n_nodes;
+
+    lk__bucket *bucket; /* from the last parameters to the first; NULL: gradients do not travel */
+    int n_buckets, n_started;
+    lk_tape *watched;
+};
+
+/** Cut the gradients into buckets, if the spec asks for it. */
+lk_status lk__buckets_make(lk__groups *groups) LK_NODISCARD;
+void lk__buckets_free(lk__groups *groups);
+
+/** Begin a batch: nothing is complete. */
+void lk__buckets_begin(lk__groups *groups);
+
+/** Start what is left and wait for all. */
+lk_status lk__buckets_end(lk__groups *groups) LK_NODISCARD;
+
+/** Join elements [first, first + n) of a group's range into the total, along its first level; with
+ * `request` begin to. */
+lk_status lk__group_join(lk__groups *groups, const lk__grad_group *group, int64_t first, int64_t n,
+                         lk_request **request) LK_NODISCARD;
+
+/** The same along the other levels, behind the first. */
+lk_status lk__group_join_further(lk__groups *groups, const lk__grad_group *group, int64_t first,
+                                 int64_t n) LK_NODISCARD;
+
+#endif /* LK_PARALLEL_GROUP_H */

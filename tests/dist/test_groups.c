@@ -1,0 +1,74 @@
+/* Gradient groups: a range of the slab is joined level by level, whether it travels early or not. */
+#include "parallel/group.h"
+#include "ranks.h"
+
+enum { PIECES = 8 };
+
+/* Small whole numbers, whose sums are exact in any order. */
+static float value_of(int rank, int64_t i)
+{
+    return (float)((rank + 1) * (i % 5 + 1));
+}
+
+/* Fill this rank's sums, join, and look whether every element is the sum over all ranks. */
+static void expect_sums(lk__groups *g, int rank, int size)
+{
+    lk_range block[LK_MAX_SUBTREES];
+    (void)lk__groups_begin(g, PIECES, PIECES);
+    ASSERT_EQ(lk__groups_blocks(g, block), 1);
+    float *own = lk_slab_data(lk_sums_slab(lk__groups_sums(g, 0)));
+    for (int64_t i = 0; i < g->joined; i++)
+        own[i] = value_of(rank, i);
+    /* As under tiles: along data first, then along space, one vector of each rank. */
+    if (g->spec.mesh->n[LK_AXIS_SPACE] > 1) {
+        g->group[0].n_levels = 2;
+        for (int k = 0; k < 2; k++)
+            g->group[0].level[k] = (lk__level){.comm = g->spec.mesh->along[k]};
+    }
+    ASSERT_OK(lk__groups_join_begun(g));
+    ASSERT_OK(lk__groups_join(g));
+    const float *total = lk_slab_data(lk_sums_slab(lk__groups_total(g)));
+    for (int64_t i = 0; i < g->joined; i++) {
+        float want = 0;
+        for (int r = 0; r < size; r++)
+            want += value_of(r, i);
+        ASSERT_TRUE(total[i] == want);
+    }
+}
+
+static void every_level_is_joined(lk_comm *comm)
+{
+    int size = lk_comm_size(comm);
+    lk_model *model = NULL;
+    if (size != 4 && size != 8)
+        return;
+    ASSERT_OK(lk_model_new(&model));
+    ASSERT_OK(lk_model_add(model, "linear", "units=7"));
+    ASSERT_OK(lk_model_add(model, "batch_norm", NULL));
+    ASSERT_OK(lk_model_add(model, "linear", "units=3"));
+    ASSERT_OK(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(20)}}));
+    ASSERT_OK(lk_model_hold(model, NULL));
+    for (int space = 1; space <= 2; space++)
+        for (int64_t bucket = 0; bucket <= 128; bucket += 128) {
+            lk_mesh *mesh = NULL;
+            lk__groups *g = NULL;
+            lk_mesh_shape shape = {.ndim = 1, .space = {space}};
+            ASSERT_OK(lk_mesh_new(comm, &shape, &mesh));
+            lk__groups_spec spec = {
+                .mesh = mesh, .model = model, .pieces = PIECES, .bucket = bucket};
+            ASSERT_OK(lk__groups_new(&spec, &g));
+            ASSERT_TRUE(g->joined > g->params);
+            ASSERT_TRUE(bucket == 0 || g->n_buckets > 2);
+            for (int step = 0; step < 2; step++)
+                expect_sums(g, lk_comm_rank(comm), size);
+            lk__groups_free(g);
+            lk_mesh_free(mesh);
+        }
+    lk_model_free(model);
+}
+
+#define TEST_OF(name) \
+    {                 \
+#        name, name   \
+    }
+RANKS_MAIN(TEST_OF(every_level_is_joined))
