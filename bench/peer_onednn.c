@@ -233,12 +233,13 @@ static bool describe(const lk_peer_conv *c, struct tensors *t)
     const lk_conv_shape *s = c->shape;
     dnnl_dims_t dx = {s->batch, s->in_channels, s->in[0], s->in[1]};
     dnnl_dims_t dy = {s->batch, s->out_channels, s->out[0], s->out[1]};
-    dnnl_dims_t dw = {s->out_channels, s->in_channels, s->kernel[0], s->kernel[1]};
+    dnnl_dims_t dw = {s->out_channels, s->in_channels, s->window.kernel[0], s->window.kernel[1]};
     dnnl_dims_t db = {s->out_channels};
     for (int i = 0; i < 2; i++) {
-        t->stride[i] = s->stride[i];
-        t->pad_lo[i] = s->pad[i];
-        t->pad_hi[i] = (s->out[i] - 1) * s->stride[i] + s->kernel[i] - s->in[i] - s->pad[i];
+        t->stride[i] = s->window.stride[i];
+        t->pad_lo[i] = s->window.pad_lo[i];
+        t->pad_hi[i] = (s->out[i] - 1) * s->window.stride[i] + s->window.kernel[i] - s->in[i] -
+                       s->window.pad_lo[i];
         if (t->pad_hi[i] < 0)
             t->pad_hi[i] = 0;
     }

@@ -85,17 +85,17 @@ static void get_conv(int i, bench_group group, bench_case *c)
     snprintf(c->name, sizeof c->name, "%s %dx%dx%d-%d%s b%d %s", bench_group_name(group), size,
              size, convs[i].in, convs[i].out, with, convs[i].batch, bench_pass_name(c->pass));
     c->group = group;
-    c->conv = (lk_conv_shape){.ndim = 2,
+    c->conv = (lk_conv_shape){.window.ndim = 2,
                               .batch = convs[i].batch,
                               .in_channels = convs[i].in,
                               .out_channels = convs[i].out,
                               .groups = 1,
                               .in = {size, size},
                               .out = {out, out},
-                              .kernel = {kernel, kernel},
-                              .stride = {stride, stride},
-                              .dilation = {1, 1},
-                              .pad = {pad, pad},
+                              .window.kernel = {kernel, kernel},
+                              .window.stride = {stride, stride},
+                              .window.dilation = {1, 1},
+                              .window.pad_lo = {pad, pad},
                               .piece = 1,
                               .algorithm = group == BENCH_WINOGRAD ? LK_CONV_WINOGRAD
                                                                    : LK_CONV_DIRECT};

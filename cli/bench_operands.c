@@ -32,7 +32,7 @@ static lk_status fill_conv(bench_operands *o)
     const lk_conv_shape *s = &o->c->conv;
     int64_t nx = s->batch * s->in[0] * s->in[1] * s->in_channels;
     int64_t ny = s->batch * s->out[0] * s->out[1] * s->out_channels;
-    int64_t nw = s->kernel[0] * s->kernel[1] * s->in_channels * s->out_channels;
+    int64_t nw = s->window.kernel[0] * s->window.kernel[1] * s->in_channels * s->out_channels;
     bool forward = o->c->pass == LK_PEER_FORWARD, data = o->c->pass == LK_PEER_BACKWARD_DATA;
     LK_TRY(random_array(s->dtype, data ? ny : nx, 1, &o->first));
     LK_TRY(random_array(s->dtype, forward || data ? nw : ny, 2, &o->second));

@@ -57,23 +57,24 @@ lk_status check_conv_shape(const check_case *c, lk_conv_shape *s)
 {
     const struct conv_case *k = &cases[c->index];
     *s = (lk_conv_shape){.dtype = c->dtype,
-                         .ndim = k->ndim,
+                         .window.ndim = k->ndim,
                          .batch = k->batch,
                          .in_channels = k->ic,
                          .out_channels = k->oc,
                          .groups = k->groups,
                          .piece = k->piece};
     for (int d = 0; d < N; d++) {
-        s->in[d] = s->out[d] = s->kernel[d] = s->stride[d] = s->dilation[d] = 1;
+        s->in[d] = s->out[d] = s->window.kernel[d] = s->window.stride[d] = s->window
+                                                                               .dilation[d] = 1;
         if (d >= k->ndim)
             continue;
         s->in[d] = k->in[d];
-        s->kernel[d] = k->kernel[d];
-        s->stride[d] = k->stride[d];
-        s->dilation[d] = k->dilation[d];
-        s->pad[d] = k->pad_lo[d];
-        LK_TRY(lk_conv_out(s->in[d], s->kernel[d], s->stride[d], s->dilation[d], k->pad_lo[d],
-                           k->pad_hi[d], &s->out[d]));
+        s->window.kernel[d] = k->kernel[d];
+        s->window.stride[d] = k->stride[d];
+        s->window.dilation[d] = k->dilation[d];
+        s->window.pad_lo[d] = k->pad_lo[d];
+        LK_TRY(lk_conv_out(s->in[d], s->window.kernel[d], s->window.stride[d],
+                           s->window.dilation[d], k->pad_lo[d], k->pad_hi[d], &s->out[d]));
     }
     s->x_sample = k->ic + k->gap;
     s->y_sample = k->oc + k->gap;
@@ -121,8 +122,8 @@ int64_t check_conv_y_size(const lk_conv_shape *s)
 
 int64_t check_conv_w_size(const lk_conv_shape *s)
 {
-    return s->kernel[0] * s->kernel[1] * s->kernel[2] * (s->in_channels / s->groups) *
-           s->out_channels;
+    return s->window.kernel[0] * s->window.kernel[1] * s->window.kernel[2] *
+           (s->in_channels / s->groups) * s->out_channels;
 }
 
 check_conv_part check_conv_samples(const lk_conv_shape *s, const int64_t b[2])
@@ -146,20 +147,23 @@ static int64_t floor_div(int64_t a, int64_t b)
 static void cut_axis(const lk_conv_shape *s, int d, bool upper, bool of_input, int64_t i[2],
                      int64_t o[2])
 {
-    int64_t reach = (s->kernel[d] - 1) * s->dilation[d], middle;
+    int64_t reach = (s->window.kernel[d] - 1) * s->window.dilation[d], middle;
     i[0] = o[0] = 0;
     i[1] = s->in[d];
     o[1] = s->out[d];
     if (of_input) {
         middle = (s->in[d] + 1) / 2;
         i[upper ? 0 : 1] = middle;
-        o[0] = clip(-floor_div(reach - s->pad[d] - i[0], s->stride[d]), 0, s->out[d]);
-        o[1] = clip(floor_div(i[1] - 1 + s->pad[d], s->stride[d]) + 1, o[0], s->out[d]);
+        o[0] = clip(-floor_div(reach - s->window.pad_lo[d] - i[0], s->window.stride[d]), 0,
+                    s->out[d]);
+        o[1] = clip(floor_div(i[1] - 1 + s->window.pad_lo[d], s->window.stride[d]) + 1, o[0],
+                    s->out[d]);
     } else {
         middle = (s->out[d] + 1) / 2;
         o[upper ? 0 : 1] = middle;
-        i[0] = clip(o[0] * s->stride[d] - s->pad[d], 0, s->in[d]);
-        i[1] = clip((o[1] - 1) * s->stride[d] - s->pad[d] + reach + 1, i[0], s->in[d]);
+        i[0] = clip(o[0] * s->window.stride[d] - s->window.pad_lo[d], 0, s->in[d]);
+        i[1] = clip((o[1] - 1) * s->window.stride[d] - s->window.pad_lo[d] + reach + 1, i[0],
+                    s->in[d]);
     }
 }
 
@@ -171,7 +175,7 @@ static void set_axis(check_conv_part *p, const lk_conv_shape *s, int d, const in
     p->o[d] = o[0];
     p->shape.in[d] = i[1] - i[0];
     p->shape.out[d] = o[1] - o[0];
-    p->shape.pad[d] = s->pad[d] - o[0] * s->stride[d] + i[0];
+    p->shape.window.pad_lo[d] = s->window.pad_lo[d] - o[0] * s->window.stride[d] + i[0];
     p->x += i[0] * s->x_step[d];
     p->y += o[0] * s->y_step[d];
 }
@@ -179,7 +183,7 @@ static void set_axis(check_conv_part *p, const lk_conv_shape *s, int d, const in
 check_conv_part check_conv_tile(const lk_conv_shape *s, int which, bool of_input)
 {
     check_conv_part p = {.shape = *s};
-    for (int d = 0; d < s->ndim; d++) {
+    for (int d = 0; d < s->window.ndim; d++) {
         int64_t i[2], o[2];
         cut_axis(s, d, which >> d & 1, of_input, i, o);
         set_axis(&p, s, d, i, o);
@@ -190,11 +194,12 @@ check_conv_part check_conv_tile(const lk_conv_shape *s, int which, bool of_input
 check_conv_part check_conv_widen(const lk_conv_shape *s, const check_conv_part *tile)
 {
     check_conv_part p = {.shape = *s};
-    for (int d = 0; d < s->ndim; d++) {
+    for (int d = 0; d < s->window.ndim; d++) {
         int64_t i[2] = {tile->i[d], tile->i[d] + tile->shape.in[d]};
         int64_t o[2] = {tile->o[d], tile->o[d] + tile->shape.out[d]};
-        int64_t first = o[0] * s->stride[d] - s->pad[d];
-        int64_t last = (o[1] - 1) * s->stride[d] - s->pad[d] + (s->kernel[d] - 1) * s->dilation[d];
+        int64_t first = o[0] * s->window.stride[d] - s->window.pad_lo[d];
+        int64_t last = (o[1] - 1) * s->window.stride[d] - s->window.pad_lo[d] +
+                       (s->window.kernel[d] - 1) * s->window.dilation[d];
         if (o[0] < o[1]) {
             i[0] = clip(first, 0, i[0]);
             i[1] = clip(last + 1, i[1], s->in[d]);
@@ -206,7 +211,7 @@ check_conv_part check_conv_widen(const lk_conv_shape *s, const check_conv_part *
 
 int check_conv_n_parts(const lk_conv_shape *s, int way)
 {
-    return way == CONV_WHOLE ? 1 : way == CONV_BATCH ? 2 : 1 << s->ndim;
+    return way == CONV_WHOLE ? 1 : way == CONV_BATCH ? 2 : 1 << s->window.ndim;
 }
 
 check_conv_part check_conv_get_part(const lk_conv_shape *s, int way, int i, bool of_input)
@@ -241,7 +246,7 @@ bool check_conv_reads(const lk_conv_shape *s, const int64_t *o, const int64_t *t
 {
     bool inside = true;
     for (int d = 0; d < N; d++) {
-        i[d] = o[d] * s->stride[d] - s->pad[d] + t[d] * s->dilation[d];
+        i[d] = o[d] * s->window.stride[d] - s->window.pad_lo[d] + t[d] * s->window.dilation[d];
         inside = inside && i[d] >= 0 && i[d] < s->in[d];
     }
     return inside;
@@ -250,9 +255,9 @@ bool check_conv_reads(const lk_conv_shape *s, const int64_t *o, const int64_t *t
 bool check_conv_tap(const lk_conv_shape *s, const int64_t *o, const int64_t *i, int64_t *t)
 {
     for (int d = 0; d < N; d++) {
-        int64_t reach = i[d] + s->pad[d] - o[d] * s->stride[d];
-        t[d] = reach / s->dilation[d];
-        if (reach < 0 || reach % s->dilation[d] != 0 || t[d] >= s->kernel[d])
+        int64_t reach = i[d] + s->window.pad_lo[d] - o[d] * s->window.stride[d];
+        t[d] = reach / s->window.dilation[d];
+        if (reach < 0 || reach % s->window.dilation[d] != 0 || t[d] >= s->window.kernel[d])
             return false;
     }
     return true;
@@ -260,6 +265,6 @@ bool check_conv_tap(const lk_conv_shape *s, const int64_t *o, const int64_t *i, 
 
 int64_t check_conv_w_at(const lk_conv_shape *s, const int64_t *t, int64_t ic, int64_t oc)
 {
-    int64_t tap = (t[0] * s->kernel[1] + t[1]) * s->kernel[2] + t[2];
+    int64_t tap = (t[0] * s->window.kernel[1] + t[1]) * s->window.kernel[2] + t[2];
     return (tap * (s->in_channels / s->groups) + ic) * s->out_channels + oc;
 }

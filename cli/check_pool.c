@@ -40,21 +40,22 @@ lk_status check_pool_geometry(const check_case *c, lk_conv_shape *g)
 {
     const struct pool_case *k = &cases[c->index];
     *g = (lk_conv_shape){.dtype = c->dtype,
-                         .ndim = k->ndim,
+                         .window.ndim = k->ndim,
                          .batch = k->batch,
                          .in_channels = k->channels,
                          .out_channels = k->channels,
                          .groups = 1};
     g->x_sample = g->y_sample = k->channels;
     for (int d = N - 1; d >= 0; d--) {
-        g->in[d] = g->out[d] = g->kernel[d] = g->stride[d] = g->dilation[d] = 1;
+        g->in[d] = g->out[d] = g->window.kernel[d] = g->window.stride[d] = g->window
+                                                                               .dilation[d] = 1;
         if (d < k->ndim) {
             g->in[d] = k->in[d];
-            g->kernel[d] = k->kernel[d];
-            g->stride[d] = k->stride[d];
-            g->pad[d] = k->pad_lo[d];
-            LK_TRY(lk_conv_out(g->in[d], g->kernel[d], g->stride[d], 1, k->pad_lo[d], k->pad_hi[d],
-                               &g->out[d]));
+            g->window.kernel[d] = k->kernel[d];
+            g->window.stride[d] = k->stride[d];
+            g->window.pad_lo[d] = k->pad_lo[d];
+            LK_TRY(lk_conv_out(g->in[d], g->window.kernel[d], g->window.stride[d], 1, k->pad_lo[d],
+                               k->pad_hi[d], &g->out[d]));
         }
         g->x_step[d] = g->x_sample;
         g->y_step[d] = g->y_sample;
@@ -72,8 +73,9 @@ lk_status check_pool_setup(check_case *c, bool with_index)
     snprintf(c->label, sizeof c->label,
              "%d of %lldx%lldx%lldx%d, window %lldx%lldx%lld, stride %lldx%lldx%lld%s", k->batch,
              (long long)g.in[0], (long long)g.in[1], (long long)g.in[2], k->channels,
-             (long long)g.kernel[0], (long long)g.kernel[1], (long long)g.kernel[2],
-             (long long)g.stride[0], (long long)g.stride[1], (long long)g.stride[2],
+             (long long)g.window.kernel[0], (long long)g.window.kernel[1],
+             (long long)g.window.kernel[2], (long long)g.window.stride[0],
+             (long long)g.window.stride[1], (long long)g.window.stride[2],
              k->count_padding ? ", padding counted" : "");
     LK_TRY(check_input(c, c->dtype, check_conv_x_size(&g), -4, 4));
     LK_TRY(check_input(c, c->dtype, check_conv_y_size(&g), -1, 1));
@@ -92,16 +94,16 @@ lk_status check_pool_setup(check_case *c, bool with_index)
 static lk_pool_shape pool_shape(const lk_conv_shape *g, bool count_padding)
 {
     lk_pool_shape s = {.dtype = g->dtype,
-                       .window.ndim = g->ndim,
+                       .window.ndim = g->window.ndim,
                        .batch = g->batch,
                        .channels = g->in_channels,
                        .count_padding = count_padding};
     for (int d = 0; d < N; d++) {
         s.in[d] = g->in[d];
         s.out[d] = g->out[d];
-        s.window.kernel[d] = g->kernel[d];
-        s.window.stride[d] = g->stride[d];
-        s.window.pad_lo[d] = g->pad[d];
+        s.window.kernel[d] = g->window.kernel[d];
+        s.window.stride[d] = g->window.stride[d];
+        s.window.pad_lo[d] = g->window.pad_lo[d];
     }
     return s;
 }
@@ -276,7 +278,7 @@ static lk_status run_pass(const check_case *c, int way, bool backward, check_poo
     lk_conv_shape g;
     LK_TRY(check_pool_geometry(c, &g));
     if (way == CONV_IMAGE) {
-        for (int i = 0; i < 1 << g.ndim; i++)
+        for (int i = 0; i < 1 << g.window.ndim; i++)
             LK_TRY(run_tile(c, &g, i, backward, fn, out));
         return LK_OK;
     }

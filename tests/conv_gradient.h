@@ -28,7 +28,8 @@ static inline double gradient_chain(const lk__conv_shape *s, const void *x, cons
                 int64_t xi = ic, yi = oc;
                 bool inside = true;
                 for (int d = 0; d < LK_CONV_AXES; d++) {
-                    int64_t i = o[d] * s->stride[d] - s->pad[d] + tap[d] * s->dilation[d];
+                    int64_t i = o[d] * s->window.stride[d] - s->window.pad_lo[d] +
+                                tap[d] * s->window.dilation[d];
                     inside = inside && i >= 0 && i < s->in[d];
                     xi += inside ? i * s->x_step[d] : 0;
                     yi += o[d] * s->y_step[d];
@@ -60,9 +61,9 @@ static inline void gradient_reference(const lk__conv_shape *s, const void *x, co
                                       void *dw)
 {
     int64_t tap[LK_CONV_AXES], i = 0;
-    for (tap[0] = 0; tap[0] < s->kernel[0]; tap[0]++)
-        for (tap[1] = 0; tap[1] < s->kernel[1]; tap[1]++)
-            for (tap[2] = 0; tap[2] < s->kernel[2]; tap[2]++)
+    for (tap[0] = 0; tap[0] < s->window.kernel[0]; tap[0]++)
+        for (tap[1] = 0; tap[1] < s->window.kernel[1]; tap[1]++)
+            for (tap[2] = 0; tap[2] < s->window.kernel[2]; tap[2]++)
                 for (int64_t ic = 0; ic < s->group_in; ic++)
                     for (int64_t oc = 0; oc < s->out_channels; oc++) {
                         int64_t group = oc / s->group_out;
@@ -93,13 +94,13 @@ static inline void gradient_case_new(struct gradient_case *c, const lk_conv_shap
 {
     c->shape = *shape;
     c->shape.dtype = dtype;
-    for (int d = 0; d < shape->ndim; d++) {
+    for (int d = 0; d < shape->window.ndim; d++) {
         lk_conv_shape *q = &c->shape;
-        int64_t stride = q->stride[d] ? q->stride[d] : 1,
-                dilation = q->dilation[d] ? q->dilation[d] : 1;
+        int64_t stride = q->window.stride[d] ? q->window.stride[d] : 1,
+                dilation = q->window.dilation[d] ? q->window.dilation[d] : 1;
         if (q->out[d] == 0)
-            ASSERT_OK(lk_conv_out(q->in[d], q->kernel[d], stride, dilation, q->pad[d], q->pad[d],
-                                  &q->out[d]));
+            ASSERT_OK(lk_conv_out(q->in[d], q->window.kernel[d], stride, dilation,
+                                  q->window.pad_lo[d], q->window.pad_lo[d], &q->out[d]));
     }
     ASSERT_OK(lk__conv_shape_make(&c->shape, &c->s));
     size_t elem = (size_t)c->s.elem;

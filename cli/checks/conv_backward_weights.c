@@ -119,7 +119,7 @@ static lk_status conv_expect(const check_case *c, check_truth *truth)
         for (int64_t ic = 0; ic < s.in_channels / s.groups; ic++)
             for (int64_t oc = 0; oc < s.out_channels; oc++)
                 expect_weight(c, &s, t, (int64_t[]){ic, oc}, piece, truth);
-    while (check_conv_next(s.kernel, t));
+    while (check_conv_next(s.window.kernel, t));
     lk_free(piece);
     return LK_OK;
 }

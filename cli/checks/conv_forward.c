@@ -66,7 +66,7 @@ static check_chain chain(const check_case *c, const lk_conv_shape *s, int64_t b,
         for (int64_t ic = 0; ic < in_group; ic++)
             check_chain_fma(&sum, check_get(c->dtype, c->in[IN_X].data, x + ic),
                             check_get(c->dtype, c->in[IN_W].data, check_conv_w_at(s, t, ic, oc)));
-    } while (check_conv_next(s->kernel, t));
+    } while (check_conv_next(s->window.kernel, t));
     return sum;
 }
 

@@ -34,17 +34,17 @@ static lk_status shape_of(const check_case *c, lk_conv_shape *s)
 {
     const struct winograd_case *k = &cases[c->index];
     *s = (lk_conv_shape){.dtype = c->dtype,
-                         .ndim = 2,
+                         .window.ndim = 2,
                          .batch = k->batch,
                          .in_channels = k->ic,
                          .out_channels = k->oc,
                          .groups = 1,
                          .in = {k->in[0], k->in[1], 1},
                          .out = {1, 1, 1},
-                         .kernel = {3, 3, 1},
-                         .stride = {1, 1, 1},
-                         .dilation = {1, 1, 1},
-                         .pad = {k->pad_lo[0], k->pad_lo[1]},
+                         .window.kernel = {3, 3, 1},
+                         .window.stride = {1, 1, 1},
+                         .window.dilation = {1, 1, 1},
+                         .window.pad_lo = {k->pad_lo[0], k->pad_lo[1]},
                          .algorithm = LK_CONV_WINOGRAD};
     for (int d = 0; d < 2; d++)
         LK_TRY(lk_conv_out(s->in[d], 3, 1, 1, k->pad_lo[d], k->pad_hi[d], &s->out[d]));
@@ -117,10 +117,11 @@ static long double sum_of(const check_case *c, const lk_conv_shape *s, bool data
     int64_t t[LK_CONV_MAX_NDIM] = {0};
     long double sum = 0;
     do {
-        int64_t p[LK_CONV_MAX_NDIM] = {o[0] - s->pad[0] + t[0], o[1] - s->pad[1] + t[1], 0};
+        int64_t p[LK_CONV_MAX_NDIM] = {o[0] - s->window.pad_lo[0] + t[0],
+                                       o[1] - s->window.pad_lo[1] + t[1], 0};
         if (data) {
-            p[0] = o[0] + s->pad[0] - t[0];
-            p[1] = o[1] + s->pad[1] - t[1];
+            p[0] = o[0] + s->window.pad_lo[0] - t[0];
+            p[1] = o[1] + s->window.pad_lo[1] - t[1];
         }
         const int64_t *size = data ? s->out : s->in;
         if (p[0] < 0 || p[0] >= size[0] || p[1] < 0 || p[1] >= size[1])
@@ -132,7 +133,7 @@ static long double sum_of(const check_case *c, const lk_conv_shape *s, bool data
                    (long double)check_get(c->dtype, c->in[IN_W].data,
                                           data ? check_conv_w_at(s, t, channel, k)
                                                : check_conv_w_at(s, t, k, channel));
-    } while (check_conv_next(s->kernel, t));
+    } while (check_conv_next(s->window.kernel, t));
     return sum;
 }
 

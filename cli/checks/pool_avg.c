@@ -31,7 +31,7 @@ static double divisor(const check_case *c, const lk_conv_shape *g, const int64_t
     int64_t t[LK_CONV_MAX_NDIM] = {0}, i[LK_CONV_MAX_NDIM], n = 0;
     do
         n += check_pool_counts_padding(c) || check_conv_reads(g, o, t, i);
-    while (check_conv_next(g->kernel, t));
+    while (check_conv_next(g->window.kernel, t));
     return (double)n;
 }
 
@@ -56,7 +56,7 @@ static void expect_y(const check_case *c, const lk_conv_shape *g, const int64_t 
         if (check_conv_reads(g, o, t, i))
             check_chain_add(&sum, check_get(c->dtype, c->in[POOL_IN_X].data,
                                             sample + check_conv_offset(g->x_step, i) + channel));
-    } while (check_conv_next(g->kernel, t));
+    } while (check_conv_next(g->window.kernel, t));
     if (sum.length > 0)
         sum = divided(sum, divisor(c, g, o));
     check_expect(truth, POOL_OUT_Y, element, &sum);

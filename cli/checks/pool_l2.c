@@ -39,7 +39,7 @@ static void expect_y(const check_case *c, const lk_conv_shape *g, const int64_t 
         double v = check_get(c->dtype, c->in[POOL_IN_X].data,
                              sample + check_conv_offset(g->x_step, i) + channel);
         check_chain_fma(&sum, v, v);
-    } while (check_conv_next(g->kernel, t));
+    } while (check_conv_next(g->window.kernel, t));
     check_expect(truth, POOL_OUT_Y, element, &sum);
     /* Of a sum of squares; the root halves the relative error and adds its own. */
     double root = sqrt(sum.hi);

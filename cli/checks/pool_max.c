@@ -48,7 +48,7 @@ static void expect_y(const check_case *c, const lk_conv_shape *g, const int64_t 
             best = v;
             index = raster(g, i);
         }
-    } while (check_conv_next(g->kernel, t));
+    } while (check_conv_next(g->window.kernel, t));
     check_set(c->dtype, truth->bits[POOL_OUT_Y], element, best);
     ((int64_t *)truth->bits[POOL_OUT_INDEX])[element] = index;
     truth->has_bits[POOL_OUT_INDEX] = true;

@@ -5,7 +5,7 @@
  *   y  [batch][out...][out_channels]
  *
  * Output position o and kernel tap t of an axis read input position
- * o * stride - pad + t * dilation; taps that fall outside [0, in) are skipped, never multiplied by
+ * o * stride - pad_lo + t * dilation; taps that fall outside [0, in) are skipped, never multiplied by
  * zero.  Every output is one fused-multiply-add chain:
  *
  *   forward           from bias or +0; taps in raster order, then input channel ascending
@@ -19,7 +19,7 @@
  * expressions.  Its bits are others, and depend on as little; padding enters as +0,
  * and the bias or the old value is added last.
  *
- * `out` is given, not derived, and `pad` may be any number, so a tile of a larger image with its
+ * `out` is given, not derived, and `pad_lo` may be any number, so a tile of a larger image with its
  * halo is described by the same struct: that is why a spatial layout keeps the bits.  By Winograd's
  * algorithm it does so if it cuts at multiples of 4: the tiles of 4x4 outputs (backward data: of
  * dx) begin at a plan's position (0, 0).  lk_conv_out() gives the usual size.
@@ -76,16 +76,12 @@ typedef enum lk_conv_algorithm {
 } lk_conv_algorithm;
 
 typedef struct lk_conv_shape {
-    lk_dtype dtype; /* LK_F32 or LK_F64 */
-    int ndim;       /* spatial axes, 1 to 3; entries beyond are ignored */
+    lk_dtype dtype;   /* LK_F32 or LK_F64 */
+    lk_window window; /* what is padded behind the last position follows from out */
     int64_t batch;
     int64_t in_channels, out_channels;
     int64_t groups; /* divides both channel counts; 0 means 1 */
     int64_t in[LK_CONV_MAX_NDIM], out[LK_CONV_MAX_NDIM];
-    int64_t kernel[LK_CONV_MAX_NDIM];   /* at least 1 */
-    int64_t stride[LK_CONV_MAX_NDIM];   /* 0 means 1 */
-    int64_t dilation[LK_CONV_MAX_NDIM]; /* 0 means 1 */
-    int64_t pad[LK_CONV_MAX_NDIM];      /* before the first position; may be negative */
     /* Elements from one sample / one step along each spatial axis to the next, for windows into
      * larger tensors; 0 means dense.  Channels are always consecutive, and a step is at least what
      * lies within it, so positions never overlap. */

@@ -23,14 +23,15 @@ lk_status lk__conv_algorithm_check(const lk_conv_shape *c)
              LK_CONV_DIRECT, LK_CONV_WINOGRAD);
     if (c->algorithm == LK_CONV_DIRECT)
         return LK_OK;
-    LK_CHECK(c->ndim == 2, LK_ESHAPE, "ndim is %d, but algorithm winograd needs 2: use direct",
-             c->ndim);
+    LK_CHECK(c->window.ndim == 2, LK_ESHAPE,
+             "ndim is %d, but algorithm winograd needs 2: use direct", c->window.ndim);
     LK_CHECK(c->groups <= 1, LK_ESHAPE,
              "groups is %lld, but algorithm winograd needs 1: use direct", (long long)c->groups);
-    for (int d = 0; d < c->ndim; d++) {
-        LK_TRY(field_check("kernel", d, c->kernel[d], 3));
-        LK_TRY(field_check("stride", d, c->stride[d] == 0 ? 1 : c->stride[d], 1));
-        LK_TRY(field_check("dilation", d, c->dilation[d] == 0 ? 1 : c->dilation[d], 1));
+    for (int d = 0; d < c->window.ndim; d++) {
+        LK_TRY(field_check("kernel", d, c->window.kernel[d], 3));
+        LK_TRY(field_check("stride", d, c->window.stride[d] == 0 ? 1 : c->window.stride[d], 1));
+        LK_TRY(
+            field_check("dilation", d, c->window.dilation[d] == 0 ? 1 : c->window.dilation[d], 1));
     }
     return LK_OK;
 }

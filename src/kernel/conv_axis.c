@@ -97,7 +97,7 @@ static lk_status builder_start(builder *b, const lk__conv_shape *s, int d)
 {
     lk__conv_axis *axis = b->axis;
     memset(axis, 0, sizeof *axis);
-    axis->n_taps = s->kernel[d];
+    axis->n_taps = s->window.kernel[d];
     LK_TRY(lk_alloc(&axis->order, axis->n_taps, sizeof *axis->order));
     LK_TRY(lk_alloc(&axis->a_off, b->n_c, sizeof *axis->a_off));
     LK_TRY(lk_alloc(&axis->c_off, b->n_c, sizeof *axis->c_off));
@@ -110,12 +110,13 @@ lk_status lk__conv_axis_forward(const lk__conv_shape *s, int d, lk__conv_axis *o
     lk_status st = LK_OK;
     builder b = {.axis = out, .n_a = s->in[d], .n_c = s->out[d]};
     LK_TRY_TO(done, builder_start(&b, s, d));
-    for (int64_t t = 0; t < s->kernel[d]; t++)
+    for (int64_t t = 0; t < s->window.kernel[d]; t++)
         out->order[t] = t;
     for (int64_t o = 0; o < s->out[d]; o++)
-        LK_TRY_TO(done, position_put(&b, o, 0, s->kernel[d], o * s->stride[d] - s->pad[d],
-                                     s->dilation[d]));
-    out->a_step = step_between(s->dilation[d], s->x_step[d]);
+        LK_TRY_TO(done, position_put(&b, o, 0, s->window.kernel[d],
+                                     o * s->window.stride[d] - s->window.pad_lo[d],
+                                     s->window.dilation[d]));
+    out->a_step = step_between(s->window.dilation[d], s->x_step[d]);
     positions_sort(&b, s->x_step[d], s->y_step[d]);
 done:
     lk_free(b.at);
@@ -126,15 +127,15 @@ done:
 static lk_status residue_put(builder *b, const lk__conv_shape *s, int d, int64_t tap, int64_t apart,
                              int64_t place)
 {
-    int64_t n_taps = (s->kernel[d] - 1 - tap) / apart + 1;
+    int64_t n_taps = (s->window.kernel[d] - 1 - tap) / apart + 1;
     for (int64_t j = 0; j < n_taps; j++)
         b->axis->order[place + j] = tap + (n_taps - 1 - j) * apart;
-    int64_t stride = s->stride[d], dilation = s->dilation[d];
+    int64_t stride = s->window.stride[d], dilation = s->window.dilation[d];
     int64_t a_move = dilation / (stride / apart);
-    int64_t i = tap * dilation - s->pad[d];
+    int64_t i = tap * dilation - s->window.pad_lo[d];
     i -= floor_div(i, stride) * stride;
     for (; i < s->in[d]; i += stride) {
-        int64_t a = (i + s->pad[d] - b->axis->order[place] * dilation) / stride;
+        int64_t a = (i + s->window.pad_lo[d] - b->axis->order[place] * dilation) / stride;
         LK_TRY(position_put(b, i, place, n_taps, a, a_move));
     }
     return LK_OK;
@@ -147,16 +148,17 @@ lk_status lk__conv_axis_data(const lk__conv_shape *s, int d, lk__conv_axis *out)
     LK_TRY_TO(done, builder_start(&b, s, d));
     for (int64_t i = 0; i < s->in[d]; i++)
         b.at[i].kind = -1;
-    int64_t common = lk__conv_gcd(s->stride[d], s->dilation[d]), apart = s->stride[d] / common;
+    int64_t common = lk__conv_gcd(s->window.stride[d], s->window.dilation[d]),
+            apart = s->window.stride[d] / common;
     int64_t place = 0;
-    for (int64_t tap = 0; tap < apart && tap < s->kernel[d]; tap++) {
+    for (int64_t tap = 0; tap < apart && tap < s->window.kernel[d]; tap++) {
         LK_TRY_TO(done, residue_put(&b, s, d, tap, apart, place));
-        place += (s->kernel[d] - 1 - tap) / apart + 1;
+        place += (s->window.kernel[d] - 1 - tap) / apart + 1;
     }
     for (int64_t i = 0; i < s->in[d]; i++)
         if (b.at[i].kind < 0)
             LK_TRY_TO(done, position_put(&b, i, 0, 0, 0, 1));
-    out->a_step = step_between(s->dilation[d] / common, s->y_step[d]);
+    out->a_step = step_between(s->window.dilation[d] / common, s->y_step[d]);
     positions_sort(&b, s->y_step[d], s->x_step[d]);
 done:
     lk_free(b.at);

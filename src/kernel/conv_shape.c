@@ -43,26 +43,29 @@ static lk_status field_copy(axes a, const char *name, const int64_t *from, int64
 
 static lk_status fields_copy(axes a, const lk_conv_shape *c, lk__conv_shape *s)
 {
+    s->window.ndim = LK_CONV_AXES;
     for (int d = 0; d < LK_CONV_AXES; d++)
-        s->in[d] = s->out[d] = s->kernel[d] = s->stride[d] = s->dilation[d] = 1;
+        s->in[d] = s->out[d] = s->window.kernel[d] = s->window.stride[d] = s->window
+                                                                               .dilation[d] = 1;
     LK_TRY(field_copy(a, "in", c->in, 0, 0, s->in));
     LK_TRY(field_copy(a, "out", c->out, 0, 0, s->out));
-    LK_TRY(field_copy(a, "kernel", c->kernel, 1, 1, s->kernel));
-    LK_TRY(field_copy(a, "stride", c->stride, 0, 1, s->stride));
-    LK_TRY(field_copy(a, "dilation", c->dilation, 0, 1, s->dilation));
-    LK_TRY(field_copy(a, "pad", c->pad, -position_max, 0, s->pad));
+    LK_TRY(field_copy(a, "kernel", c->window.kernel, 1, 1, s->window.kernel));
+    LK_TRY(field_copy(a, "stride", c->window.stride, 0, 1, s->window.stride));
+    LK_TRY(field_copy(a, "dilation", c->window.dilation, 0, 1, s->window.dilation));
+    LK_TRY(field_copy(a, "pad_lo", c->window.pad_lo, -position_max, 0, s->window.pad_lo));
     LK_TRY(field_copy(a, "x_step", c->x_step, 0, 0, s->x_step));
     LK_TRY(field_copy(a, "y_step", c->y_step, 0, 0, s->y_step));
     for (int d = 0; d < a.ndim; d++) {
         int e = a.front + d;
         int64_t last;
-        LK_CHECK(!__builtin_mul_overflow(s->out[e], s->stride[e], &last) && last <= position_max,
+        LK_CHECK(!__builtin_mul_overflow(s->out[e], s->window.stride[e], &last) &&
+                     last <= position_max,
                  LK_EOVERFLOW, "out[%d] * stride[%d] is %lld * %lld", d, d, (long long)s->out[e],
-                 (long long)s->stride[e]);
-        LK_CHECK(!__builtin_mul_overflow(s->kernel[e], s->dilation[e], &last) &&
+                 (long long)s->window.stride[e]);
+        LK_CHECK(!__builtin_mul_overflow(s->window.kernel[e], s->window.dilation[e], &last) &&
                      last <= position_max,
                  LK_EOVERFLOW, "kernel[%d] * dilation[%d] is %lld * %lld", d, d,
-                 (long long)s->kernel[e], (long long)s->dilation[e]);
+                 (long long)s->window.kernel[e], (long long)s->window.dilation[e]);
     }
     return LK_OK;
 }
@@ -93,14 +96,14 @@ static lk_status weights_fill(lk__conv_shape *s)
     bool fits = true;
     s->taps = 1;
     for (int d = 0; d < LK_CONV_AXES; d++)
-        fits = fits && !__builtin_mul_overflow(s->taps, s->kernel[d], &s->taps);
+        fits = fits && !__builtin_mul_overflow(s->taps, s->window.kernel[d], &s->taps);
     int64_t bytes;
     fits = fits && !__builtin_mul_overflow(s->taps, s->group_in, &s->w_extent) &&
            !__builtin_mul_overflow(s->w_extent, s->out_channels, &s->w_extent) &&
            !__builtin_mul_overflow(s->w_extent, s->elem, &bytes);
     LK_CHECK(fits, LK_EOVERFLOW, "w has %lld x %lld x %lld taps, %lld x %lld channels",
-             (long long)s->kernel[0], (long long)s->kernel[1], (long long)s->kernel[2],
-             (long long)s->group_in, (long long)s->out_channels);
+             (long long)s->window.kernel[0], (long long)s->window.kernel[1],
+             (long long)s->window.kernel[2], (long long)s->group_in, (long long)s->out_channels);
     return LK_OK;
 }
 
@@ -163,8 +166,8 @@ lk_status lk__conv_shape_make(const lk_conv_shape *from, lk__conv_shape *out)
     LK_CHECK(from, LK_EINVAL, "shape is NULL");
     LK_CHECK(lk_dtype_is_real(from->dtype), LK_EDTYPE, "dtype is %s; must be f32 or f64",
              lk_dtype_name(from->dtype));
-    LK_CHECK(from->ndim >= 1 && from->ndim <= LK_CONV_MAX_NDIM, LK_EINVAL,
-             "ndim is %d; must be 1 to %d", from->ndim, LK_CONV_MAX_NDIM);
+    LK_CHECK(from->window.ndim >= 1 && from->window.ndim <= LK_CONV_MAX_NDIM, LK_EINVAL,
+             "ndim is %d; must be 1 to %d", from->window.ndim, LK_CONV_MAX_NDIM);
     LK_TRY(counts_check(from));
     LK_TRY(lk__conv_algorithm_check(from));
     lk__conv_shape s = {.dtype = from->dtype,
@@ -172,7 +175,7 @@ lk_status lk__conv_shape_make(const lk_conv_shape *from, lk__conv_shape *out)
                         .elem = (int64_t)lk_dtype_size(from->dtype),
                         .x_sample = from->x_sample,
                         .y_sample = from->y_sample};
-    axes a = {from->ndim, LK_CONV_AXES - from->ndim};
+    axes a = {from->window.ndim, LK_CONV_AXES - from->window.ndim};
     LK_TRY(fields_copy(a, from, &s));
     LK_TRY(channels_fill(from, &s));
     LK_TRY(weights_fill(&s));

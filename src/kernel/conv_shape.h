@@ -18,7 +18,7 @@ typedef struct lk__conv_shape {
     int64_t in_channels, out_channels;
     int64_t groups, group_in, group_out; /* channels of one group */
     int64_t in[LK_CONV_AXES], out[LK_CONV_AXES];
-    int64_t kernel[LK_CONV_AXES], stride[LK_CONV_AXES], dilation[LK_CONV_AXES], pad[LK_CONV_AXES];
+    lk_window window;
     int64_t taps; /* product of kernel */
     int64_t x_sample, x_step[LK_CONV_AXES];
     int64_t y_sample, y_step[LK_CONV_AXES];

@@ -124,7 +124,7 @@ static void look_ahead(lk__weights_job *job, const void *x, const void *dy)
     int64_t pixels = job->p->n_taps * (job->box[0].hi - job->box[0].lo);
     for (int d = 0; d < LK_CONV_AXES; d++) {
         vx.step[d + 1] = s->x_step[d];
-        vx.stride[d + 1] = s->stride[d];
+        vx.stride[d + 1] = s->window.stride[d];
         vx.size[d + 1] = s->in[d];
         vy.step[d + 1] = s->y_step[d];
         vy.stride[d + 1] = 1;

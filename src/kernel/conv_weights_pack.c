@@ -101,7 +101,7 @@ static lk_status pack_x(lk__weights_job *job, const void *x, void *room)
                  .from_sample = s->x_sample,
                  .from_step = s->x_step,
                  .channels = s->in_channels,
-                 .stride = s->stride[2] < s->in[2] ? s->stride[2] : s->in[2],
+                 .stride = s->window.stride[2] < s->in[2] ? s->window.stride[2] : s->in[2],
                  .row_pixels = p->pack_row,
                  .stride_pixels = p->pack_columns,
                  .to = room};

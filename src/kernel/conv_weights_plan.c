@@ -56,16 +56,16 @@ static lk__range range_of(int64_t lo, int64_t hi)
 /* The output positions for which a tap lies within the image. */
 static lk__range valid_out(const lk__conv_shape *s, int axis, int64_t tap)
 {
-    int64_t shift = s->pad[axis] - tap * s->dilation[axis];
-    return range_of(max64(0, first_at(shift, s->stride[axis])),
-                    min64(s->out[axis], first_at(s->in[axis] + shift, s->stride[axis])));
+    int64_t shift = s->window.pad_lo[axis] - tap * s->window.dilation[axis];
+    return range_of(max64(0, first_at(shift, s->window.stride[axis])),
+                    min64(s->out[axis], first_at(s->in[axis] + shift, s->window.stride[axis])));
 }
 
 lk__range lk__weights_reach(const lk__conv_shape *s, int axis, lk__range out)
 {
-    int64_t first = out.lo * s->stride[axis] - s->pad[axis];
-    int64_t last = (out.hi - 1) * s->stride[axis] - s->pad[axis] +
-                   (s->kernel[axis] - 1) * s->dilation[axis];
+    int64_t first = out.lo * s->window.stride[axis] - s->window.pad_lo[axis];
+    int64_t last = (out.hi - 1) * s->window.stride[axis] - s->window.pad_lo[axis] +
+                   (s->window.kernel[axis] - 1) * s->window.dilation[axis];
     return range_of(max64(0, first), min64(s->in[axis], last + 1));
 }
 
@@ -75,7 +75,7 @@ static int64_t column_at(const lk__weights_plan *p, int64_t w)
     if (!p->x.packed)
         return w;
     w -= p->need.lo;
-    return w % p->s.stride[2] * p->pack_columns + w / p->s.stride[2];
+    return w % p->s.window.stride[2] * p->pack_columns + w / p->s.window.stride[2];
 }
 
 /* The columns of one kernel column: one phase in which everybody takes part. */
@@ -88,7 +88,8 @@ static void tap_columns(lk__weights_plan *p, int64_t tap, lk__range out)
     *c = (lk__weights_columns){.out = v.lo, .phase = &p->phases[tap], .n_phase = v.hi > v.lo};
     c->phase[0] = (lk__phase){0, v.hi - v.lo, ~0U};
     if (c->n_phase)
-        c->in = column_at(p, v.lo * s->stride[2] - s->pad[2] + tap * s->dilation[2]);
+        c->in = column_at(p, v.lo * s->window.stride[2] - s->window.pad_lo[2] +
+                                 tap * s->window.dilation[2]);
 }
 
 /* The columns of a slice of kernel columns, each with group_in elements: from each column at which
@@ -115,12 +116,12 @@ static void slice_columns(lk__weights_plan *p, int64_t i, lk__range out)
             continue;
         if (c->n_phase == 0) {
             c->out = at;
-            c->in = at * s->stride[2] - s->pad[2];
+            c->in = at * s->window.stride[2] - s->window.pad_lo[2];
         }
         c->phase[c->n_phase++] = (lk__phase){at - c->out, next - at, mask};
     }
     if (p->own)
-        c->in += q->first * s->dilation[2];
+        c->in += q->first * s->window.dilation[2];
 }
 
 void lk__weights_columns_set(lk__weights_plan *p, lk__range out)
@@ -130,7 +131,7 @@ void lk__weights_columns_set(lk__weights_plan *p, lk__range out)
         for (int64_t i = 0; i < p->x.per_group; i++)
             slice_columns(p, i, out);
     else
-        for (int64_t i = 0; i < p->s.kernel[2]; i++)
+        for (int64_t i = 0; i < p->s.window.kernel[2]; i++)
             tap_columns(p, i, out);
 }
 
@@ -138,12 +139,12 @@ static lk_status valid_make(lk__weights_plan *p)
 {
     const lk__conv_shape *s = &p->s;
     for (int d = 0; d < LK_CONV_AXES; d++) {
-        LK_TRY(lk_alloc(&p->valid[d], s->kernel[d], sizeof *p->valid[d]));
-        for (int64_t k = 0; k < s->kernel[d]; k++)
+        LK_TRY(lk_alloc(&p->valid[d], s->window.kernel[d], sizeof *p->valid[d]));
+        for (int64_t k = 0; k < s->window.kernel[d]; k++)
             p->valid[d][k] = valid_out(s, d, k);
     }
     bool slices = p->runs || p->own;
-    int64_t n = slices ? p->x.per_group : s->kernel[2];
+    int64_t n = slices ? p->x.per_group : s->window.kernel[2];
     LK_TRY(lk_alloc(&p->columns, n, sizeof *p->columns));
     LK_TRY(lk_alloc(&p->phases, slices ? n * MAX_PHASES : n, sizeof *p->phases));
     return LK_OK;
@@ -280,12 +281,13 @@ static lk_status workspace_size(lk__weights_plan *p)
         y_pixels *= n;
         if (d > 0) {
             int axis = d - 1;
-            n = (n - 1) * s->stride[axis] + (s->kernel[axis] - 1) * s->dilation[axis] + 1;
+            n = (n - 1) * s->window.stride[axis] +
+                (s->window.kernel[axis] - 1) * s->window.dilation[axis] + 1;
             n = min64(n, s->in[axis]);
         }
         if (d == LK_CUT_COLUMN) {
-            p->pack_columns = div_up(n, s->stride[2]);
-            n = p->pack_row = p->pack_columns * min64(n, s->stride[2]);
+            p->pack_columns = div_up(n, s->window.stride[2]);
+            n = p->pack_row = p->pack_columns * min64(n, s->window.stride[2]);
         }
         x_pixels *= n;
     }

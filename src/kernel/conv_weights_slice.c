@@ -86,7 +86,7 @@ static choice choose(const lk__weights_plan *p, bool swapped)
     const lk__conv_shape *s = &p->s;
     int64_t rows = swapped ? s->group_out : p->tap_rows;
     int64_t cols = swapped ? s->group_in : s->group_out;
-    int64_t stride = s->stride[2] < s->in[2] ? s->stride[2] : 1;
+    int64_t stride = s->window.stride[2] < s->in[2] ? s->window.stride[2] : 1;
     int64_t step = swapped ? s->x_step[2] * stride : s->y_step[2];
     double compute = (double)p->n_taps * tiles_time(p, rows, cols);
     double rows_copied = p->runs ? 0 : (double)div_up(rows, height(p->micro, cols));
@@ -166,13 +166,13 @@ static void kind_choose(lk__weights_plan *p)
     const lk__conv_shape *s = &p->s;
     p->own = s->groups > 1 && s->group_in == 1;
     p->spread = p->own && s->group_out > 1;
-    p->runs = s->groups == 1 && s->in_channels < FEW_CHANNELS && s->kernel[2] > 1 &&
-              s->dilation[2] == 1 && s->x_step[2] == s->in_channels;
+    p->runs = s->groups == 1 && s->in_channels < FEW_CHANNELS && s->window.kernel[2] > 1 &&
+              s->window.dilation[2] == 1 && s->x_step[2] == s->in_channels;
     for (int d = 0; d < LK_CONV_AXES; d++)
-        p->taps[d] = s->kernel[d];
+        p->taps[d] = s->window.kernel[d];
     p->tap_rows = s->group_in;
     if (p->runs || p->own) {
-        p->tap_rows *= s->kernel[2];
+        p->tap_rows *= s->window.kernel[2];
         p->taps[2] = 1;
     }
     p->n_taps = p->taps[0] * p->taps[1] * p->taps[2];
@@ -204,7 +204,7 @@ lk_status lk__weights_slice(lk__weights_plan *p)
     int mr = height(p->micro, p->n_cols);
     if (p->own && mr > LK_MICRO_OWN)
         mr = LK_MICRO_OWN;
-    if (p->own && s->dilation[2] >= s->in[2])
+    if (p->own && s->window.dilation[2] >= s->in[2])
         mr = 1; /* of two kernel columns one is outside, and may be as far away as it likes */
     LK_TRY(rows_cut(p, mr, lk__weights_rows(p)));
     LK_TRY(cols_cut(p, lk__weights_cols(p)));

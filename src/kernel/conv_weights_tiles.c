@@ -67,8 +67,10 @@ static void set_operands(tile *t, int64_t d, lk__range h)
     const lk__conv_shape *s = &t->p->s;
     const lk__weights_columns *w = t->columns;
     const int64_t y_at[4] = {t->n, d, h.lo, w->out};
-    const int64_t x_at[4] = {t->n, d * s->stride[0] - s->pad[0] + t->tap[0] * s->dilation[0],
-                             h.lo * s->stride[1] - s->pad[1] + t->tap[1] * s->dilation[1], w->in};
+    const int64_t x_at[4] = {
+        t->n, d * s->window.stride[0] - s->window.pad_lo[0] + t->tap[0] * s->window.dilation[0],
+        h.lo * s->window.stride[1] - s->window.pad_lo[1] + t->tap[1] * s->window.dilation[1],
+        w->in};
     const void *x = place_at(&t->x, x_at, s->elem), *y = place_at(&t->y, y_at, s->elem);
     t->args.n_rows = h.hi - h.lo;
     if (t->joined) {
@@ -282,7 +284,7 @@ static void take_cols(tile *t, int64_t g, int64_t c)
 static int64_t stride_within(const lk__conv_shape *s, int axis, int64_t spread)
 {
     int64_t reach = s->in[axis] + spread;
-    return s->stride[axis] < reach ? s->stride[axis] : reach;
+    return s->window.stride[axis] < reach ? s->window.stride[axis] : reach;
 }
 
 /* Take slice `r` of the rows side in group `g`. */
@@ -307,7 +309,9 @@ static void take_rows(tile *t, int64_t g, int64_t r)
     }
     a->x_image = p->swapped ? t->y.step[0] : t->x.step[0];
     a->y_image = p->swapped ? t->x.step[0] : t->y.step[0];
-    int64_t spread = p->runs ? s->kernel[2] - 1 : p->own ? (t->rows->n - 1) * s->dilation[2] : 0;
+    int64_t spread = p->runs  ? s->window.kernel[2] - 1
+                     : p->own ? (t->rows->n - 1) * s->window.dilation[2]
+                              : 0;
     int64_t x_row = t->x.step[2] * stride_within(s, 1, 0), y_row = t->y.step[2];
     int64_t x_col = t->x.step[3] * (p->x.packed ? 1 : stride_within(s, 2, spread));
     int64_t y_col = t->y.step[3];
@@ -315,7 +319,7 @@ static void take_rows(tile *t, int64_t g, int64_t r)
     a->x_col = p->swapped ? y_col : x_col;
     a->y_row = p->swapped ? x_row : y_row;
     a->y_col = p->swapped ? x_col : y_col;
-    a->x_m = t->rows->n > 1 ? t->x.step[3] * s->dilation[2] : 0;
+    a->x_m = t->rows->n > 1 ? t->x.step[3] * s->window.dilation[2] : 0;
 }
 
 /* Which part of the taps, of which slices, of which group. */

@@ -99,7 +99,8 @@ static lk_status pass_fill(lk__wino_pass *p, const lk__conv_shape *s, bool data)
     p->c = data ? x : y;
     p->n_tiles = s->batch;
     for (int d = 0; d < 2; d++) {
-        p->pad[d] = data ? s->kernel[d + 1] - 1 - s->pad[d + 1] : s->pad[d + 1];
+        p->pad[d] = data ? s->window.kernel[d + 1] - 1 - s->window.pad_lo[d + 1]
+                         : s->window.pad_lo[d + 1];
         p->tiles[d] = (p->c.size[d] + LK_WINO_OUT - 1) / LK_WINO_OUT;
         p->n_tiles *= p->tiles[d]; /* no more than C has positions */
     }

@@ -56,11 +56,11 @@ void lk__window_conv(const lk_window *w, int64_t groups, lk_conv_attr *out)
 lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel, lk_conv_attr *attr)
 {
     attr->algorithm = (lk_conv_algorithm)algorithm;
-    lk_conv_shape s = {.ndim = ndim, .groups = attr->groups, .algorithm = attr->algorithm};
+    lk_conv_shape s = {.window.ndim = ndim, .groups = attr->groups, .algorithm = attr->algorithm};
     for (int d = 0; d < ndim; d++) {
-        s.kernel[d] = kernel[d];
-        s.stride[d] = attr->window.stride[d];
-        s.dilation[d] = attr->window.dilation[d];
+        s.window.kernel[d] = kernel[d];
+        s.window.stride[d] = attr->window.stride[d];
+        s.window.dilation[d] = attr->window.dilation[d];
     }
     LK_TRY(lk__conv_algorithm_check(&s));
     return LK_OK;

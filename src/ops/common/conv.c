@@ -135,7 +135,7 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
     lk_conv_shape s;
     memset(&s, 0, sizeof s); /* gaps too: it is a key */
     s.dtype = x->dtype;
-    s.ndim = ndim;
+    s.window.ndim = ndim;
     s.batch = x->shape.dim[0];
     s.in_channels = x->shape.dim[ndim + 1];
     s.out_channels = y->shape.dim[ndim + 1];
@@ -147,10 +147,10 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
     for (int d = 0; d < ndim; d++) {
         s.in[d] = x->shape.dim[d + 1];
         s.out[d] = y->shape.dim[d + 1];
-        s.kernel[d] = kernel[d];
-        s.stride[d] = or_one(a->window.stride[d]);
-        s.dilation[d] = or_one(a->window.dilation[d]);
-        s.pad[d] = a->window.pad_lo[d];
+        s.window.kernel[d] = kernel[d];
+        s.window.stride[d] = or_one(a->window.stride[d]);
+        s.window.dilation[d] = or_one(a->window.dilation[d]);
+        s.window.pad_lo[d] = a->window.pad_lo[d];
     }
     LK_TRY(lk_call_plan(c, &s, sizeof s, plan_make, plan_free, &plan));
     *out = plan;

@@ -98,49 +98,49 @@ typedef struct conv_case {
 
 /* clang-format off */
 static const conv_case conv_cases[] = {
-    {"3x3 pad 1", {.ndim = 2, .batch = 3, .in_channels = 5, .out_channels = 19, .in = {9, 8}, .out = {9, 8}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"3x3 pad 1, whole blocks", {.ndim = 2, .batch = 2, .in_channels = 16, .out_channels = 32, .in = {6, 7}, .out = {6, 7}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"1x1", {.ndim = 2, .batch = 2, .in_channels = 17, .out_channels = 40, .in = {5, 7}, .out = {5, 7}, .kernel = {1, 1}}},
-    {"1x1 stride 2", {.ndim = 2, .batch = 2, .in_channels = 8, .out_channels = 9, .in = {7, 6}, .out = {4, 3}, .kernel = {1, 1}, .stride = {2, 2}}},
-    {"3x3 stride 2", {.ndim = 2, .batch = 2, .in_channels = 7, .out_channels = 11, .in = {11, 10}, .out = {6, 5}, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}},
-    {"stride 4 above kernel 3", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 5, .in = {13, 14}, .out = {4, 4}, .kernel = {3, 3}, .stride = {4, 4}, .pad = {1, 1}}},
-    {"stride 5 above kernel 2", {.ndim = 2, .batch = 1, .in_channels = 2, .out_channels = 3, .in = {12, 11}, .out = {3, 2}, .kernel = {2, 2}, .stride = {5, 5}}},
-    {"even kernel 4x2", {.ndim = 2, .batch = 2, .in_channels = 6, .out_channels = 7, .in = {9, 8}, .out = {8, 8}, .kernel = {4, 2}, .pad = {1, 1}}},
-    {"kernel 4 stride 2", {.ndim = 2, .batch = 2, .in_channels = 4, .out_channels = 6, .in = {12, 12}, .out = {6, 6}, .kernel = {4, 4}, .stride = {2, 2}, .pad = {1, 1}}},
-    {"dilation 2", {.ndim = 2, .batch = 2, .in_channels = 5, .out_channels = 8, .in = {11, 9}, .out = {11, 9}, .kernel = {3, 3}, .dilation = {2, 2}, .pad = {2, 2}}},
-    {"dilation 3 stride 2", {.ndim = 2, .batch = 1, .in_channels = 3, .out_channels = 4, .in = {15, 13}, .out = {6, 5}, .kernel = {3, 3}, .stride = {2, 2}, .dilation = {3, 3}, .pad = {2, 1}}},
-    {"dilation 4 stride 6", {.ndim = 1, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {41}, .out = {6}, .kernel = {5}, .stride = {6}, .dilation = {4}, .pad = {3}}},
-    {"groups 3", {.ndim = 2, .batch = 2, .in_channels = 6, .out_channels = 12, .groups = 3, .in = {7, 7}, .out = {7, 7}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"groups 2, wide", {.ndim = 2, .batch = 1, .in_channels = 10, .out_channels = 66, .groups = 2, .in = {5, 6}, .out = {3, 3}, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}},
-    {"depthwise 3x3", {.ndim = 2, .batch = 2, .in_channels = 21, .out_channels = 21, .groups = 21, .in = {8, 9}, .out = {8, 9}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"depthwise 5x5 stride 2", {.ndim = 2, .batch = 3, .in_channels = 16, .out_channels = 16, .groups = 16, .in = {11, 10}, .out = {6, 5}, .kernel = {5, 5}, .stride = {2, 2}, .pad = {2, 2}}},
-    {"depthwise stride 3 above kernel 2, dilation 2", {.ndim = 2, .batch = 1, .in_channels = 33, .out_channels = 33, .groups = 33, .in = {10, 13}, .out = {3, 4}, .kernel = {2, 2}, .stride = {3, 3}, .dilation = {2, 2}}},
-    {"depthwise 3-D", {.ndim = 3, .batch = 2, .in_channels = 5, .out_channels = 5, .groups = 5, .in = {4, 5, 6}, .out = {4, 5, 6}, .kernel = {3, 3, 3}, .pad = {1, 1, 1}}},
-    {"depthwise with multiplier 2", {.ndim = 2, .batch = 2, .in_channels = 6, .out_channels = 12, .groups = 6, .in = {6, 6}, .out = {6, 6}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"1-D", {.ndim = 1, .batch = 3, .in_channels = 7, .out_channels = 13, .in = {29}, .out = {29}, .kernel = {5}, .pad = {2}}},
-    {"1-D, long taps", {.ndim = 1, .batch = 1, .in_channels = 1, .out_channels = 3, .in = {300}, .out = {140}, .kernel = {161}, .dilation = {1}}},
-    {"1-D, many segments", {.ndim = 1, .batch = 1, .in_channels = 2, .out_channels = 3, .in = {420}, .out = {20}, .kernel = {201}, .dilation = {2}}},
-    {"3-D", {.ndim = 3, .batch = 2, .in_channels = 3, .out_channels = 5, .in = {5, 6, 7}, .out = {5, 6, 7}, .kernel = {3, 3, 3}, .pad = {1, 1, 1}}},
-    {"3-D, axes differ", {.ndim = 3, .batch = 1, .in_channels = 4, .out_channels = 17, .in = {6, 5, 9}, .out = {3, 5, 4}, .kernel = {2, 1, 3}, .stride = {2, 1, 2}, .pad = {0, 0, 0}}},
-    {"more samples than a chunk", {.ndim = 2, .batch = 37, .in_channels = 2, .out_channels = 3, .in = {6, 6}, .out = {6, 6}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"depthwise, more samples than a chunk", {.ndim = 2, .batch = 37, .in_channels = 3, .out_channels = 3, .groups = 3, .in = {6, 6}, .out = {6, 6}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"depthwise, many taps", {.ndim = 1, .batch = 1, .in_channels = 3, .out_channels = 3, .groups = 3, .in = {150}, .out = {9}, .kernel = {141}, .pad = {-1}}},
-    {"rows 4096 bytes apart", {.ndim = 1, .batch = 1, .in_channels = 1024, .out_channels = 3, .in = {13}, .out = {13}, .kernel = {1}}},
-    {"all ones", {.ndim = 2, .batch = 1, .in_channels = 1, .out_channels = 1, .in = {1, 1}, .out = {1, 1}, .kernel = {1, 1}}},
-    {"kernel as large as the image", {.ndim = 2, .batch = 5, .in_channels = 3, .out_channels = 10, .in = {4, 5}, .out = {1, 1}, .kernel = {4, 5}}},
-    {"image narrower than the kernel", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {5, 2}, .out = {5, 2}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"primes", {.ndim = 2, .batch = 7, .in_channels = 3, .out_channels = 37, .in = {13, 11}, .out = {5, 5}, .kernel = {5, 3}, .stride = {3, 2}, .pad = {2, 0}}},
-    {"pad larger than the kernel", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {3, 4}, .out = {11, 12}, .kernel = {3, 3}, .pad = {5, 5}}},
-    {"negative pad", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 18, .in = {9, 10}, .out = {4, 4}, .kernel = {3, 3}, .pad = {-2, -3}}},
-    {"outputs behind the image", {.ndim = 2, .batch = 1, .in_channels = 2, .out_channels = 3, .in = {4, 4}, .out = {9, 3}, .kernel = {2, 2}, .pad = {0, -9}}},
-    {"windows", {.ndim = 2, .batch = 3, .in_channels = 6, .out_channels = 9, .in = {7, 5}, .out = {7, 5}, .kernel = {3, 3}, .pad = {1, 1}, .x_step = {50, 8}, .y_step = {71, 12}, .x_sample = 400, .y_sample = 600}},
-    {"windows, stride 2, groups", {.ndim = 2, .batch = 2, .in_channels = 4, .out_channels = 8, .groups = 2, .in = {8, 9}, .out = {4, 5}, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}, .x_step = {0, 7}, .y_step = {50, 0}}},
-    {"windows, depthwise", {.ndim = 2, .batch = 2, .in_channels = 9, .out_channels = 9, .groups = 9, .in = {6, 7}, .out = {3, 4}, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}, .x_step = {90, 11}, .y_step = {0, 13}}},
-    {"empty batch", {.ndim = 2, .batch = 0, .in_channels = 3, .out_channels = 4, .in = {5, 5}, .out = {5, 5}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"empty image", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {0, 5}, .out = {2, 5}, .kernel = {3, 3}, .pad = {2, 1}}},
-    {"empty output", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {2, 5}, .out = {0, 3}, .kernel = {3, 3}}},
-    {"no input channels", {.ndim = 2, .batch = 2, .in_channels = 0, .out_channels = 4, .in = {5, 5}, .out = {5, 5}, .kernel = {3, 3}, .pad = {1, 1}}},
-    {"no output channels", {.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 0, .in = {5, 5}, .out = {5, 5}, .kernel = {3, 3}, .pad = {1, 1}}},
+    {"3x3 pad 1", {.window.ndim = 2, .batch = 3, .in_channels = 5, .out_channels = 19, .in = {9, 8}, .out = {9, 8}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"3x3 pad 1, whole blocks", {.window.ndim = 2, .batch = 2, .in_channels = 16, .out_channels = 32, .in = {6, 7}, .out = {6, 7}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"1x1", {.window.ndim = 2, .batch = 2, .in_channels = 17, .out_channels = 40, .in = {5, 7}, .out = {5, 7}, .window.kernel = {1, 1}}},
+    {"1x1 stride 2", {.window.ndim = 2, .batch = 2, .in_channels = 8, .out_channels = 9, .in = {7, 6}, .out = {4, 3}, .window.kernel = {1, 1}, .window.stride = {2, 2}}},
+    {"3x3 stride 2", {.window.ndim = 2, .batch = 2, .in_channels = 7, .out_channels = 11, .in = {11, 10}, .out = {6, 5}, .window.kernel = {3, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1}}},
+    {"stride 4 above kernel 3", {.window.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 5, .in = {13, 14}, .out = {4, 4}, .window.kernel = {3, 3}, .window.stride = {4, 4}, .window.pad_lo = {1, 1}}},
+    {"stride 5 above kernel 2", {.window.ndim = 2, .batch = 1, .in_channels = 2, .out_channels = 3, .in = {12, 11}, .out = {3, 2}, .window.kernel = {2, 2}, .window.stride = {5, 5}}},
+    {"even kernel 4x2", {.window.ndim = 2, .batch = 2, .in_channels = 6, .out_channels = 7, .in = {9, 8}, .out = {8, 8}, .window.kernel = {4, 2}, .window.pad_lo = {1, 1}}},
+    {"kernel 4 stride 2", {.window.ndim = 2, .batch = 2, .in_channels = 4, .out_channels = 6, .in = {12, 12}, .out = {6, 6}, .window.kernel = {4, 4}, .window.stride = {2, 2}, .window.pad_lo = {1, 1}}},
+    {"dilation 2", {.window.ndim = 2, .batch = 2, .in_channels = 5, .out_channels = 8, .in = {11, 9}, .out = {11, 9}, .window.kernel = {3, 3}, .window.dilation = {2, 2}, .window.pad_lo = {2, 2}}},
+    {"dilation 3 stride 2", {.window.ndim = 2, .batch = 1, .in_channels = 3, .out_channels = 4, .in = {15, 13}, .out = {6, 5}, .window.kernel = {3, 3}, .window.stride = {2, 2}, .window.dilation = {3, 3}, .window.pad_lo = {2, 1}}},
+    {"dilation 4 stride 6", {.window.ndim = 1, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {41}, .out = {6}, .window.kernel = {5}, .window.stride = {6}, .window.dilation = {4}, .window.pad_lo = {3}}},
+    {"groups 3", {.window.ndim = 2, .batch = 2, .in_channels = 6, .out_channels = 12, .groups = 3, .in = {7, 7}, .out = {7, 7}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"groups 2, wide", {.window.ndim = 2, .batch = 1, .in_channels = 10, .out_channels = 66, .groups = 2, .in = {5, 6}, .out = {3, 3}, .window.kernel = {3, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1}}},
+    {"depthwise 3x3", {.window.ndim = 2, .batch = 2, .in_channels = 21, .out_channels = 21, .groups = 21, .in = {8, 9}, .out = {8, 9}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"depthwise 5x5 stride 2", {.window.ndim = 2, .batch = 3, .in_channels = 16, .out_channels = 16, .groups = 16, .in = {11, 10}, .out = {6, 5}, .window.kernel = {5, 5}, .window.stride = {2, 2}, .window.pad_lo = {2, 2}}},
+    {"depthwise stride 3 above kernel 2, dilation 2", {.window.ndim = 2, .batch = 1, .in_channels = 33, .out_channels = 33, .groups = 33, .in = {10, 13}, .out = {3, 4}, .window.kernel = {2, 2}, .window.stride = {3, 3}, .window.dilation = {2, 2}}},
+    {"depthwise 3-D", {.window.ndim = 3, .batch = 2, .in_channels = 5, .out_channels = 5, .groups = 5, .in = {4, 5, 6}, .out = {4, 5, 6}, .window.kernel = {3, 3, 3}, .window.pad_lo = {1, 1, 1}}},
+    {"depthwise with multiplier 2", {.window.ndim = 2, .batch = 2, .in_channels = 6, .out_channels = 12, .groups = 6, .in = {6, 6}, .out = {6, 6}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"1-D", {.window.ndim = 1, .batch = 3, .in_channels = 7, .out_channels = 13, .in = {29}, .out = {29}, .window.kernel = {5}, .window.pad_lo = {2}}},
+    {"1-D, long taps", {.window.ndim = 1, .batch = 1, .in_channels = 1, .out_channels = 3, .in = {300}, .out = {140}, .window.kernel = {161}, .window.dilation = {1}}},
+    {"1-D, many segments", {.window.ndim = 1, .batch = 1, .in_channels = 2, .out_channels = 3, .in = {420}, .out = {20}, .window.kernel = {201}, .window.dilation = {2}}},
+    {"3-D", {.window.ndim = 3, .batch = 2, .in_channels = 3, .out_channels = 5, .in = {5, 6, 7}, .out = {5, 6, 7}, .window.kernel = {3, 3, 3}, .window.pad_lo = {1, 1, 1}}},
+    {"3-D, axes differ", {.window.ndim = 3, .batch = 1, .in_channels = 4, .out_channels = 17, .in = {6, 5, 9}, .out = {3, 5, 4}, .window.kernel = {2, 1, 3}, .window.stride = {2, 1, 2}, .window.pad_lo = {0, 0, 0}}},
+    {"more samples than a chunk", {.window.ndim = 2, .batch = 37, .in_channels = 2, .out_channels = 3, .in = {6, 6}, .out = {6, 6}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"depthwise, more samples than a chunk", {.window.ndim = 2, .batch = 37, .in_channels = 3, .out_channels = 3, .groups = 3, .in = {6, 6}, .out = {6, 6}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"depthwise, many taps", {.window.ndim = 1, .batch = 1, .in_channels = 3, .out_channels = 3, .groups = 3, .in = {150}, .out = {9}, .window.kernel = {141}, .window.pad_lo = {-1}}},
+    {"rows 4096 bytes apart", {.window.ndim = 1, .batch = 1, .in_channels = 1024, .out_channels = 3, .in = {13}, .out = {13}, .window.kernel = {1}}},
+    {"all ones", {.window.ndim = 2, .batch = 1, .in_channels = 1, .out_channels = 1, .in = {1, 1}, .out = {1, 1}, .window.kernel = {1, 1}}},
+    {"kernel as large as the image", {.window.ndim = 2, .batch = 5, .in_channels = 3, .out_channels = 10, .in = {4, 5}, .out = {1, 1}, .window.kernel = {4, 5}}},
+    {"image narrower than the kernel", {.window.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {5, 2}, .out = {5, 2}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"primes", {.window.ndim = 2, .batch = 7, .in_channels = 3, .out_channels = 37, .in = {13, 11}, .out = {5, 5}, .window.kernel = {5, 3}, .window.stride = {3, 2}, .window.pad_lo = {2, 0}}},
+    {"pad larger than the kernel", {.window.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {3, 4}, .out = {11, 12}, .window.kernel = {3, 3}, .window.pad_lo = {5, 5}}},
+    {"negative pad", {.window.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 18, .in = {9, 10}, .out = {4, 4}, .window.kernel = {3, 3}, .window.pad_lo = {-2, -3}}},
+    {"outputs behind the image", {.window.ndim = 2, .batch = 1, .in_channels = 2, .out_channels = 3, .in = {4, 4}, .out = {9, 3}, .window.kernel = {2, 2}, .window.pad_lo = {0, -9}}},
+    {"windows", {.window.ndim = 2, .batch = 3, .in_channels = 6, .out_channels = 9, .in = {7, 5}, .out = {7, 5}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}, .x_step = {50, 8}, .y_step = {71, 12}, .x_sample = 400, .y_sample = 600}},
+    {"windows, stride 2, groups", {.window.ndim = 2, .batch = 2, .in_channels = 4, .out_channels = 8, .groups = 2, .in = {8, 9}, .out = {4, 5}, .window.kernel = {3, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1}, .x_step = {0, 7}, .y_step = {50, 0}}},
+    {"windows, depthwise", {.window.ndim = 2, .batch = 2, .in_channels = 9, .out_channels = 9, .groups = 9, .in = {6, 7}, .out = {3, 4}, .window.kernel = {3, 3}, .window.stride = {2, 2}, .window.pad_lo = {1, 1}, .x_step = {90, 11}, .y_step = {0, 13}}},
+    {"empty batch", {.window.ndim = 2, .batch = 0, .in_channels = 3, .out_channels = 4, .in = {5, 5}, .out = {5, 5}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"empty image", {.window.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {0, 5}, .out = {2, 5}, .window.kernel = {3, 3}, .window.pad_lo = {2, 1}}},
+    {"empty output", {.window.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 4, .in = {2, 5}, .out = {0, 3}, .window.kernel = {3, 3}}},
+    {"no input channels", {.window.ndim = 2, .batch = 2, .in_channels = 0, .out_channels = 4, .in = {5, 5}, .out = {5, 5}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
+    {"no output channels", {.window.ndim = 2, .batch = 2, .in_channels = 3, .out_channels = 0, .in = {5, 5}, .out = {5, 5}, .window.kernel = {3, 3}, .window.pad_lo = {1, 1}}},
 };
 /* clang-format on */
 
@@ -161,12 +161,12 @@ static inline conv_side conv_side_of(const lk_conv_shape *s, bool y)
     const int64_t *size = y ? s->out : s->in, *step = y ? s->y_step : s->x_step;
     conv_side v = {.channels = y ? s->out_channels : s->in_channels};
     int64_t dense = v.channels;
-    for (int d = s->ndim - 1; d >= 0; d--) {
+    for (int d = s->window.ndim - 1; d >= 0; d--) {
         v.size[d] = size[d];
         v.step[d] = step[d] ? step[d] : dense;
         dense = v.step[d] * size[d];
     }
-    for (int d = s->ndim; d < 3; d++)
+    for (int d = s->window.ndim; d < 3; d++)
         v.size[d] = 1;
     int64_t sample = y ? s->y_sample : s->x_sample;
     v.sample = sample ? sample : dense;
@@ -209,7 +209,7 @@ static inline bool any(const int64_t size[3])
 static inline void conv_kernel_size(const lk_conv_shape *s, int64_t size[3])
 {
     for (int d = 0; d < 3; d++)
-        size[d] = d < s->ndim ? s->kernel[d] : 1;
+        size[d] = d < s->window.ndim ? s->window.kernel[d] : 1;
 }
 
 static inline int64_t conv_w_count(const lk_conv_shape *s)
@@ -224,11 +224,12 @@ static inline bool conv_input_of(const lk_conv_shape *s, const int64_t o[3], con
                                  int64_t in[3])
 {
     for (int d = 0; d < 3; d++) {
-        if (d >= s->ndim) {
+        if (d >= s->window.ndim) {
             in[d] = 0;
             continue;
         }
-        in[d] = o[d] * or_one(s->stride[d]) - s->pad[d] + t[d] * or_one(s->dilation[d]);
+        in[d] = o[d] * or_one(s->window.stride[d]) - s->window.pad_lo[d] +
+                t[d] * or_one(s->window.dilation[d]);
         if (in[d] < 0 || in[d] >= s->in[d])
             return false;
     }
@@ -286,11 +287,11 @@ static inline bool conv_tap_of(const lk_conv_shape *s, const int64_t o[3], const
 {
     for (int d = 0; d < 3; d++) {
         t[d] = 0;
-        if (d >= s->ndim)
+        if (d >= s->window.ndim)
             continue;
-        int64_t reach = i[d] + s->pad[d] - o[d] * or_one(s->stride[d]);
-        t[d] = reach / or_one(s->dilation[d]);
-        if (reach < 0 || reach % or_one(s->dilation[d]) != 0 || t[d] >= s->kernel[d])
+        int64_t reach = i[d] + s->window.pad_lo[d] - o[d] * or_one(s->window.stride[d]);
+        t[d] = reach / or_one(s->window.dilation[d]);
+        if (reach < 0 || reach % or_one(s->window.dilation[d]) != 0 || t[d] >= s->window.kernel[d])
             return false;
     }
     return true;

@@ -10,9 +10,9 @@
 /* Of 3x3 taps over images of 5x5, with `out` positions along each axis. */
 #define SMALL(CHANNELS, OUT, STRIDE, ...)                                                     \
     {                                                                                         \
-        .dtype = LK_F32, .ndim = 2, .batch = 2, .in_channels = 3, .out_channels = (CHANNELS), \
-        .in = {5, 5}, .out = {OUT, OUT}, .kernel = {3, 3}, .stride = {STRIDE, STRIDE},        \
-        .pad = {1, 1}, __VA_ARGS__                                                            \
+        .dtype = LK_F32, .window.ndim = 2, .batch = 2, .in_channels = 3,                      \
+        .out_channels = (CHANNELS), .in = {5, 5}, .out = {OUT, OUT}, .window.kernel = {3, 3}, \
+        .window.stride = {STRIDE, STRIDE}, .window.pad_lo = {1, 1}, __VA_ARGS__               \
     }
 
 static const lk_conv_shape small = SMALL(4, 3, 2, .groups = 1);
@@ -101,23 +101,23 @@ static void refuse(const lk_conv_shape *s, lk_status want, const char *message)
 static void shapes_that_winograd_cannot_have_are_refused(void)
 {
     lk_conv_shape s = shapes[WINOGRAD];
-    s.kernel[1] = 5;
+    s.window.kernel[1] = 5;
     refuse(&s, LK_ESHAPE, "kernel[1] is 5, but algorithm winograd needs 3: use direct");
     s = shapes[WINOGRAD];
-    s.stride[0] = 2;
+    s.window.stride[0] = 2;
     refuse(&s, LK_ESHAPE, "stride[0] is 2, but algorithm winograd needs 1: use direct");
     s = shapes[WINOGRAD];
-    s.dilation[1] = 3;
+    s.window.dilation[1] = 3;
     refuse(&s, LK_ESHAPE, "dilation[1] is 3, but algorithm winograd needs 1: use direct");
     s = shapes[WINOGRAD];
     s.groups = s.in_channels = s.out_channels = 3;
     refuse(&s, LK_ESHAPE, "groups is 3, but algorithm winograd needs 1: use direct");
     s = shapes[WINOGRAD];
-    s.ndim = 1;
+    s.window.ndim = 1;
     refuse(&s, LK_ESHAPE, "ndim is 1, but algorithm winograd needs 2: use direct");
-    s.ndim = 3;
+    s.window.ndim = 3;
     s.in[2] = s.out[2] = 1;
-    s.kernel[2] = 1;
+    s.window.kernel[2] = 1;
     refuse(&s, LK_ESHAPE, "ndim is 3, but algorithm winograd needs 2: use direct");
     s = shapes[WINOGRAD];
     s.algorithm = LK_N_CONV_ALGORITHMS;

@@ -8,13 +8,13 @@
 
 #include <float.h>
 
-static const lk_conv_shape layer = {.ndim = 2,
+static const lk_conv_shape layer = {.window.ndim = 2,
                                     .batch = 8,
                                     .in_channels = 10,
                                     .out_channels = 20,
                                     .in = {12, 10},
-                                    .kernel = {3, 3},
-                                    .pad = {1, 1}};
+                                    .window.kernel = {3, 3},
+                                    .window.pad_lo = {1, 1}};
 
 static void gradient(const lk_conv_shape *s, const void *x, const void *dy, void *dw)
 {
@@ -81,7 +81,8 @@ static lk_conv_shape window_shape(const struct gradient_case *c, const struct wi
     for (int d = 0; d < 2; d++) {
         s.in[d] = w->in_hi[d] - w->in_lo[d];
         s.out[d] = w->out_hi[d] - w->out_lo[d];
-        s.pad[d] = c->s.pad[d + 1] - w->out_lo[d] * c->s.stride[d + 1] + w->in_lo[d];
+        s.window.pad_lo[d] = c->s.window.pad_lo[d + 1] - w->out_lo[d] * c->s.window.stride[d + 1] +
+                             w->in_lo[d];
     }
     return s;
 }

@@ -82,15 +82,15 @@ static void an_activation_is_the_map_of_the_finished_output(void)
 static void outputs_without_a_valid_tap_are_the_start(void)
 {
     lk_conv_shape s = {.dtype = LK_F32,
-                       .ndim = 1,
+                       .window.ndim = 1,
                        .batch = 1,
                        .in_channels = 1,
                        .out_channels = 2,
                        .in = {2},
                        .out = {5},
-                       .kernel = {1},
-                       .stride = {3},
-                       .pad = {3}};
+                       .window.kernel = {1},
+                       .window.stride = {3},
+                       .window.pad_lo = {3}};
     const float x[2] = {10, 20}, w[2] = {2, 4}, bias[2] = {-0.0F, 5}, one[1] = {7};
     const float want[10] = {-0.0F, 5, 20, 45, -0.0F, 5, -0.0F, 5, -0.0F, 5};
     const float dy[10] = {9, 9, 1, 2, 9, 9, 9, 9, 9, 9};
@@ -111,15 +111,15 @@ static void outputs_without_a_valid_tap_are_the_start(void)
 enum { UH = 5, UW = 4, UC = 3, VH = 10, VW = 8, VC = 6, K = 4 };
 
 static const lk_conv_shape transposed = {.dtype = LK_F32,
-                                         .ndim = 2,
+                                         .window.ndim = 2,
                                          .batch = 1,
                                          .in_channels = VC,
                                          .out_channels = UC,
                                          .in = {VH, VW},
                                          .out = {UH, UW},
-                                         .kernel = {K, K},
-                                         .stride = {2, 2},
-                                         .pad = {1, 1}};
+                                         .window.kernel = {K, K},
+                                         .window.stride = {2, 2},
+                                         .window.pad_lo = {1, 1}};
 
 static void backward_data_is_a_transposed_convolution(void)
 {

@@ -9,14 +9,14 @@
 static lk_conv_shape plain(void)
 {
     return (lk_conv_shape){.dtype = LK_F32,
-                           .ndim = 2,
+                           .window.ndim = 2,
                            .batch = 2,
                            .in_channels = 6,
                            .out_channels = 4,
                            .in = {7, 5},
                            .out = {7, 5},
-                           .kernel = {3, 3},
-                           .pad = {1, 1}};
+                           .window.kernel = {3, 3},
+                           .window.pad_lo = {1, 1}};
 }
 
 static void expect_error(const lk_conv_shape *s, lk_status want, const char *message)
@@ -36,9 +36,9 @@ static void defaults_are_filled_in_behind_leading_axes(void)
     ASSERT_OK(lk__conv_shape_make(&c, &s));
     const int64_t in[3] = {1, 7, 5}, one[3] = {1, 1, 1}, pad[3] = {0, 1, 1};
     ASSERT_TRUE(memcmp(s.in, in, sizeof in) == 0);
-    ASSERT_TRUE(memcmp(s.stride, one, sizeof one) == 0);
-    ASSERT_TRUE(memcmp(s.dilation, one, sizeof one) == 0);
-    ASSERT_TRUE(memcmp(s.pad, pad, sizeof pad) == 0);
+    ASSERT_TRUE(memcmp(s.window.stride, one, sizeof one) == 0);
+    ASSERT_TRUE(memcmp(s.window.dilation, one, sizeof one) == 0);
+    ASSERT_TRUE(memcmp(s.window.pad_lo, pad, sizeof pad) == 0);
     ASSERT_EQ(s.groups, 1);
     ASSERT_EQ(s.piece, 1);
     ASSERT_EQ(s.taps, 9);
@@ -97,22 +97,23 @@ static void wrong_fields_are_named_with_their_values(void)
         bad[n++].message = (text);    \
     } while (0)
     BAD(s->dtype = LK_I32, LK_EDTYPE, "dtype is i32; must be f32 or f64");
-    BAD(s->ndim = 4, LK_EINVAL, "ndim is 4; must be 1 to 3");
-    BAD(s->ndim = 0, LK_EINVAL, "ndim is 0; must be 1 to 3");
+    BAD(s->window.ndim = 4, LK_EINVAL, "ndim is 4; must be 1 to 3");
+    BAD(s->window.ndim = 0, LK_EINVAL, "ndim is 0; must be 1 to 3");
     BAD(s->batch = -1, LK_EINVAL, "batch is -1; must be at least 0");
     BAD(s->in[1] = -5, LK_EINVAL, "in[1] is -5; must be at least 0");
-    BAD(s->kernel[0] = 0, LK_EINVAL, "kernel[0] is 0; must be at least 1");
-    BAD(s->stride[1] = -2, LK_EINVAL, "stride[1] is -2; must be at least 0");
-    BAD(s->dilation[0] = -2, LK_EINVAL, "dilation[0] is -2; must be at least 0");
+    BAD(s->window.kernel[0] = 0, LK_EINVAL, "kernel[0] is 0; must be at least 1");
+    BAD(s->window.stride[1] = -2, LK_EINVAL, "stride[1] is -2; must be at least 0");
+    BAD(s->window.dilation[0] = -2, LK_EINVAL, "dilation[0] is -2; must be at least 0");
     BAD(s->groups = 4, LK_ESHAPE, "groups 4 does not divide in_channels 6");
     BAD(s->groups = 3, LK_ESHAPE, "groups 3 does not divide out_channels 4");
     BAD(s->x_step[1] = 5, LK_ESHAPE, "x_step[1] is 5, but what lies within one step takes 6");
     BAD(s->y_step[0] = 19, LK_ESHAPE, "y_step[0] is 19, but what lies within one step takes 20");
     BAD(s->x_sample = 209, LK_ESHAPE, "x_sample is 209, but one sample takes 210");
-    BAD(s->pad[0] = INT64_MIN, LK_EINVAL, "pad[0] is -9223372036854775808");
-    BAD(s->pad[0] = INT64_MAX, LK_EOVERFLOW, "pad[0] is 9223372036854775807");
-    BAD(s->stride[0] = INT64_MAX / 8, LK_EOVERFLOW, "out[0] * stride[0] is 7 * 11529215046068469");
-    BAD(s->kernel[0] = s->kernel[1] = INT64_C(1) << 40, LK_EOVERFLOW,
+    BAD(s->window.pad_lo[0] = INT64_MIN, LK_EINVAL, "pad_lo[0] is -9223372036854775808");
+    BAD(s->window.pad_lo[0] = INT64_MAX, LK_EOVERFLOW, "pad_lo[0] is 9223372036854775807");
+    BAD(s->window.stride[0] = INT64_MAX / 8, LK_EOVERFLOW,
+        "out[0] * stride[0] is 7 * 11529215046068469");
+    BAD(s->window.kernel[0] = s->window.kernel[1] = INT64_C(1) << 40, LK_EOVERFLOW,
         "w has 1 x 1099511627776 x 1099511627776 taps, 6 x 4 channels");
     BAD(s->in[0] = s->in[1] = INT64_C(1) << 31, LK_EOVERFLOW,
         "x has 2147483648 positions along in[0], 12884901888 elements apart");

@@ -37,7 +37,7 @@ static whole whole_new(const conv_case *c)
     o.ys = conv_side_of(&o.s, true);
     o.nx = conv_side_extent(&o.s, &o.xs);
     o.ny = conv_side_extent(&o.s, &o.ys);
-    for (int d = 0; d < o.s.ndim; d++) {
+    for (int d = 0; d < o.s.window.ndim; d++) {
         o.s.x_step[d] = o.xs.step[d];
         o.s.y_step[d] = o.ys.step[d];
     }
@@ -79,22 +79,23 @@ static void run(const whole *o, const lk_conv_shape *s, bool data, int64_t x_at,
 static void tile_axis(lk_conv_shape *s, int d, bool data, int64_t from, int64_t to, int64_t *i0,
                       int64_t *o0)
 {
-    int64_t stride = or_one(s->stride[d]), reach = (s->kernel[d] - 1) * or_one(s->dilation[d]);
+    int64_t stride = or_one(s->window.stride[d]),
+            reach = (s->window.kernel[d] - 1) * or_one(s->window.dilation[d]);
     int64_t i1, o1;
     if (data) {
         *i0 = from;
         i1 = to;
-        *o0 = most(0, div_up(from + s->pad[d] - reach, stride));
-        o1 = least(s->out[d], div_down(to - 1 + s->pad[d], stride) + 1);
+        *o0 = most(0, div_up(from + s->window.pad_lo[d] - reach, stride));
+        o1 = least(s->out[d], div_down(to - 1 + s->window.pad_lo[d], stride) + 1);
         *o0 = least(*o0, s->out[d]);
         o1 = most(o1, *o0);
     } else {
         *o0 = from;
         o1 = to;
-        *i0 = least(most(0, from * stride - s->pad[d]), s->in[d]);
-        i1 = most(*i0, least(s->in[d], (to - 1) * stride - s->pad[d] + reach + 1));
+        *i0 = least(most(0, from * stride - s->window.pad_lo[d]), s->in[d]);
+        i1 = most(*i0, least(s->in[d], (to - 1) * stride - s->window.pad_lo[d] + reach + 1));
     }
-    s->pad[d] += *i0 - *o0 * stride;
+    s->window.pad_lo[d] += *i0 - *o0 * stride;
     s->in[d] = i1 - *i0;
     s->out[d] = o1 - *o0;
 }
@@ -103,10 +104,10 @@ static void tile_axis(lk_conv_shape *s, int d, bool data, int64_t from, int64_t 
 static void run_tiles(const whole *o, bool data, double *out)
 {
     const int64_t *size = data ? o->xs.size : o->ys.size;
-    for (int tile = 0; tile < 1 << o->s.ndim; tile++) {
+    for (int tile = 0; tile < 1 << o->s.window.ndim; tile++) {
         lk_conv_shape s = o->s;
         int64_t x_at = 0, y_at = 0;
-        for (int d = 0; d < s.ndim; d++) {
+        for (int d = 0; d < s.window.ndim; d++) {
             int64_t cut = (size[d] + 2) / 3, i0, o0;
             if (tile >> d & 1)
                 tile_axis(&s, d, data, cut, size[d], &i0, &o0);

@@ -88,8 +88,8 @@ static void run(whole *o, const lk_conv_shape *s, int64_t x_at, int64_t y_at)
 }
 
 static const lk_conv_shape image = {
-    WINO,           .batch = 5,      .in_channels = 7, .out_channels = 19,
-    .in = {11, 13}, .out = {11, 13}, .pad = {1, 1}};
+    WINO,           .batch = 5,      .in_channels = 7,       .out_channels = 19,
+    .in = {11, 13}, .out = {11, 13}, .window.pad_lo = {1, 1}};
 
 static void a_batch_in_two_calls_gives_the_same_bits(void)
 {
@@ -122,7 +122,7 @@ static bool cut_is_exact(int64_t cut)
     lk_conv_plan_free(plan);
     s.out[0] = image.out[0] - cut;
     s.in[0] = image.in[0] - (cut - 1);
-    s.pad[0] = 0;
+    s.window.pad_lo[0] = 0;
     ASSERT_OK(lk_conv_plan_new(&s, &plan));
     ASSERT_OK(lk_conv_forward(plan, got.x + (cut - 1) * s.x_step[0], got.w, NULL, LK_ACT_NONE,
                               got.y + cut * s.y_step[0]));

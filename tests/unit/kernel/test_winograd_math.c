@@ -79,7 +79,7 @@ static void trial_run(trial *t, lk_conv_algorithm algorithm)
 /* x at a position that may be padding. */
 static long double input_at(const trial *t, int64_t n, int64_t i, int64_t j, int64_t k)
 {
-    int64_t at[3] = {i - t->s.pad[0], j - t->s.pad[1], 0};
+    int64_t at[3] = {i - t->s.window.pad_lo[0], j - t->s.window.pad_lo[1], 0};
     if (at[0] < 0 || at[0] >= t->s.in[0] || at[1] < 0 || at[1] >= t->s.in[1])
         return 0;
     return (long double)value_get(t->s.dtype, t->x, conv_side_at(&t->xs, n, at) + k);
@@ -174,8 +174,9 @@ static long double error_norm(const trial *t)
 
 static void the_error_is_some_times_that_of_direct(void)
 {
-    const lk_conv_shape s = {WINO,           .batch = 2,      .in_channels = 32, .out_channels = 16,
-                             .in = {16, 16}, .out = {16, 16}, .pad = {1, 1}};
+    const lk_conv_shape s = {
+        WINO,           .batch = 2,      .in_channels = 32,      .out_channels = 16,
+        .in = {16, 16}, .out = {16, 16}, .window.pad_lo = {1, 1}};
     trial t = trial_new(&s, LK_F32);
     trial_run(&t, LK_CONV_DIRECT);
     long double direct = error_norm(&t);
