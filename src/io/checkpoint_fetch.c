@@ -90,6 +90,7 @@ static lk_status fetch(reader *r, lk__exchange *x, const lk__disk *disk)
 {
     unsigned char *room = NULL;
     LK_TRY(lk__exchange_open(x));
+    r->bands = lk__bands_start(r->c, x->place[x->rank], x->files, x->room);
     lk_status st = lk_agree(x->comm, lk_alloc(&room, 2 * x->room, 1));
     if (st == LK_OK)
         st = bands_move(r, x, disk, room);
@@ -122,7 +123,6 @@ lk_status lk__tensors_fetch(lk_checkpoints *c, const lk_checkpoint *from, const 
                       .files = c->writer.writers,
                       .held = held,
                       .room = c->band};
-    r.bands = lk__bands_start(from, c->writer.place, c->writer.writers, c->band);
     lk__work_init(&r.work);
     lk_status st = fetch(&r, &x, &c->disk);
     lk__exchange_close(&x);

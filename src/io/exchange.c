@@ -78,13 +78,17 @@ static lk_status swap(lk__exchange *x, int to, int from, unsigned char *base)
 static lk_status spread(lk__exchange *x, unsigned char *base)
 {
     for (int i = 0; i < x->size; i++) {
-        unsigned char *bytes = i == x->rank ? base : x->in;
         if (!x->has[i])
             continue;
-        if (x->comm)
-            LK_TRY(lk_bcast(x->comm, bytes, x->band[i].bytes, LK_U8, i, "checkpoint"));
         lk__end end = end_of(x, false, i, NULL);
-        lk__end_unpack(&end, bytes);
+        unsigned char *direct = NULL, *bytes = base;
+        if (i != x->rank) {
+            direct = lk__end_direct(&end, x->band[i].bytes);
+            bytes = direct ? direct : x->in;
+        }
+        LK_TRY(lk_bcast(x->comm, bytes, x->band[i].bytes, LK_U8, i, "checkpoint"));
+        if (!direct)
+            lk__end_unpack(&end, bytes);
     }
     return LK_OK;
 }

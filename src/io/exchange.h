@@ -23,7 +23,7 @@ typedef struct lk__exchange {
     bool saving;          /* from boxes to files, else back */
     bool whole;           /* all ranks hold all */
     const lk__held *held; /* by tensor of `c` */
-    int64_t room;         /* bytes of a band */
+    int64_t room;         /* bytes of a band at most; more where all hold all and load */
     lk__flow *file,
         *box; /* [size] between own files and boxes of others, own boxes and files of others */
     lk__bands *bands;        /* [size] */

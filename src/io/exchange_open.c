@@ -58,6 +58,15 @@ static lk_status whole_find(lk__exchange *x)
     return LK_OK;
 }
 
+/* Who holds all has room for more at a time, and all need not wait for each other so often. */
+static void room_widen(lk__exchange *x)
+{
+    int64_t most = 8 * x->room, wanted = 0;
+    for (int64_t i = 0; i < x->c->n_parts; i++)
+        wanted += x->c->part[i].bytes / 32;
+    x->room = wanted < x->room ? x->room : wanted < most ? wanted : most;
+}
+
 /* The tensors in the files of a rank, as far as this one holds them, as pieces. */
 static lk_status own_pieces(lk__exchange *x, int rank, lk__flow *flow)
 {
@@ -247,8 +256,10 @@ static lk_status memory_take(lk__exchange *x)
 
 lk_status lk__exchange_open(lk__exchange *x)
 {
-    LK_TRY(lk_agree(x->comm, memory_take(x)));
     LK_TRY(whole_find(x));
+    if (x->whole && !x->saving)
+        room_widen(x);
+    LK_TRY(lk_agree(x->comm, memory_take(x)));
     if (x->whole) {
         LK_TRY(lk_agree(x->comm, flows_of_whole(x)));
         return LK_OK;
