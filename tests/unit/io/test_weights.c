@@ -36,6 +36,23 @@ static void state_fill(lk_model *m, double value)
     lk_tensor_free(t);
 }
 
+/* A file of weights is the whole model. */
+static void a_part_of_a_model_is_no_weights(void)
+{
+    lk_model *m = NULL;
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add(m, "linear", "units=4"));
+    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(3)},
+                                                 .pieces = {.blocks = 2, .least_block = 1}}));
+    ASSERT_FAILS(lk_weights_save(m, "part.safetensors", NULL, 0), LK_ESTATE,
+                 "holds no parameters yet");
+    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {1, 1}}));
+    ASSERT_FAILS(lk_weights_save(m, "part.safetensors", NULL, 0), LK_ESTATE,
+                 "of linear1.weight there is f32[3,2:4] here");
+    ASSERT_TRUE(!fopen("part.safetensors", "r"));
+    lk_model_free(m);
+}
+
 static void weights_come_back_by_name(void)
 {
     lk_model *a = model_make("head", 3, LK_F32, 1), *b = model_make("head", 3, LK_F32, 2);
@@ -267,8 +284,8 @@ static void every_allocation_may_fail(void)
 }
 
 TEST_MAIN(TEST(weights_come_back_by_name), TEST(weights_come_from_an_archive),
-          TEST(weights_come_from_a_checkpoint), TEST(another_dtype_is_converted),
-          TEST(files_that_do_not_fit_change_nothing),
+          TEST(a_part_of_a_model_is_no_weights), TEST(weights_come_from_a_checkpoint),
+          TEST(another_dtype_is_converted), TEST(files_that_do_not_fit_change_nothing),
           TEST(a_file_that_holds_no_tensors_is_told_what_is_read),
           TEST(a_tensor_too_many_too_few_or_of_integers_is_named),
           TEST(a_damaged_file_changes_nothing), TEST(every_allocation_may_fail))

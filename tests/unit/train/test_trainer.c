@@ -54,6 +54,30 @@ static lk_status training_make(struct training *t, const char *layer, const char
     return LK_OK;
 }
 
+/* A trainer needs a model that holds all of itself. */
+static void a_model_that_holds_a_part_is_refused(void)
+{
+    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
+    lk_choice loss, optimizer;
+    lk_loader_options loader = {.batch = 8, .shards = 2, .scale = 1};
+    lk_trainer *trainer = NULL;
+    ASSERT_OK(lk_arena_new(&t.arena));
+    ASSERT_OK(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, t.arena, &loss));
+    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", "rate=0.1", t.arena, &optimizer));
+    ASSERT_OK(lk_loader_new(t.set, &loader, 1, &t.loader));
+    ASSERT_OK(lk_model_new(&t.model));
+    ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
+    ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
+    lk_field x = lk_loader_field(t.loader, 0);
+    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
+    lk_trainer_spec spec = {
+        .model = t.model, .loss = loss, .optimizer = optimizer, .train = t.loader, .epochs = 1};
+    ASSERT_FAILS(lk_trainer_new(&spec, &trainer), LK_ESTATE, "holds no parameters yet");
+    ASSERT_OK(lk_model_hold(t.model, &(lk_holding){.layers = {1, 1}}));
+    ASSERT_FAILS(lk_trainer_new(&spec, &trainer), LK_ESTATE, "layer linear1: of linear1.weight");
+    training_free(&t);
+}
+
 static struct training training_new(lk_shape sample, const char *layer, const char *options,
                                     const char *rate)
 {
@@ -173,4 +197,4 @@ static void every_allocation_may_fail(void)
 TEST_MAIN(TEST(training_learns), TEST(the_state_is_the_same_everywhere),
           TEST(a_step_allocates_nothing_after_the_first_epoch),
           TEST(a_loss_that_is_not_finite_names_its_tensor), TEST(parts_that_do_not_fit_are_refused),
-          TEST(every_allocation_may_fail))
+          TEST(a_model_that_holds_a_part_is_refused), TEST(every_allocation_may_fail))
