@@ -39,6 +39,15 @@ typedef struct lk_io {
     lk_shape shape;
 } lk_io;
 
+/** What a layer needs of its input to give a part of its output. */
+typedef enum lk_reach {
+    LK_REACH_SAMPLE,   /* the whole sample: what a layer that says nothing has */
+    LK_REACH_ELEMENT,  /* the same elements */
+    LK_REACH_POSITION, /* all channels of the same positions */
+    LK_REACH_WINDOW,   /* a window around each position */
+    LK_REACH_BATCH     /* the same elements, and sums over the batch */
+} lk_reach;
+
 typedef struct lk_model lk_model;
 
 /* ---- models ---- */
@@ -126,12 +135,20 @@ LK_API bool lk_model_shares(const lk_model *model);
  * then give lk_pass.batch. */
 LK_API bool lk_model_meets(const lk_model *model);
 
+/** Sums over the batch that a layer joins with whoever has other parts of it: how many calls, and
+ * elements in all. */
+typedef struct lk_joins {
+    int64_t calls, elements;
+} lk_joins;
+
 /** A layer of a model, to look at. */
 typedef struct lk_unit_info {
     const char *name, *type;
     int depth;      /* 0, or more for a layer within a layer */
     lk_io in, out;  /* one sample */
     int64_t params; /* elements of its own parameters, held or not */
+    lk_reach reach;
+    lk_joins forward, backward; /* sums over the batch that ranks join in each */
 } lk_unit_info;
 
 /** Layer number i, those within a layer behind it.  Errors: LK_EINVAL when there is no such. */
@@ -246,6 +263,8 @@ typedef struct lk_unit {
     int64_t list[LK_MAX_LISTS]; /* numbers of its lists of layers */
     int n_lists;
     int depth;
+    lk_reach reach;
+    lk_joins forward, backward;
 } lk_unit;
 
 /** A set of options and an input, on which a layer is checked.  A table ends with ndim < 0. */
@@ -266,6 +285,7 @@ enum {
 struct lk_layer {
     lk_entry entry;
     unsigned flags;
+    lk_reach reach;
 
     /** Check the options against the input, declare parameters, state and children, in this order
      * of numbers from 0, and say what comes out. */
@@ -313,7 +333,10 @@ LK_API lk_pieces lk_build_pieces(const lk_build *build);
 
 /** The layer needs sums over the whole batch, from all who have a part of it: lk_model_meets().  Its
  * state, which is declared, is observed once in a batch: it moves towards that. */
-LK_API void lk_build_meets(lk_build *build);
+LK_API void lk_build_meets(lk_build *build, lk_joins forward, lk_joins backward);
+
+/** With its options the layer reaches something else than its descriptor says. */
+LK_API void lk_build_reach(lk_build *build, lk_reach reach);
 
 /** Build the next list of layers within the layer, at most LK_MAX_LISTS; *out is what comes out of
  * it.  `name` is put before theirs; "" if there is one list. */

@@ -144,8 +144,15 @@ LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *low
 /** Whether metric i has a number; one that has none is a table, lk_score.json. */
 LK_API bool lk_trainer_metric_is_number(const lk_trainer *trainer, int i);
 
-/** The ranks, the optimizer and the model; borrowed. */
+/** The ranks, what this one does in a step, the optimizer and the model; borrowed. */
 LK_API const lk_mesh *lk_trainer_mesh(const lk_trainer *trainer);
+LK_API const lk_plan *lk_trainer_plan(const lk_trainer *trainer);
+
+/** The plan that rank `rank` would have if `ranks` of one node trained this in another layout; the caller
+ * owns `*out`, and frees it before the trainer.  Not collective.  Errors: as lk_mesh_at() and
+ * lk_plan_new(). */
+LK_API lk_status lk_trainer_plan_of(const lk_trainer *trainer, const lk_mesh_shape *shape,
+                                    int ranks, int rank, lk_plan **out) LK_NODISCARD;
 LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
 LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
 

@@ -84,6 +84,7 @@ static lk_status call_start(lk_comm *comm, const lk_collective *c, int shown_fol
     k.wait = wait;
     LK_TRY_TO(done, lk__case_make(comm, c, &k));
     k.shown_fold = shown_fold;
+    comm->n_bytes += k.bytes;
     if (lk__finite_asked(&k))
         LK_TRY_TO(done, wait ? lk__finite_check(&k) : lk__finite_start(&k, &finite));
     LK_TRY_TO(done, case_start(&k, out));

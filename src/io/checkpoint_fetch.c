@@ -6,8 +6,8 @@
 #include "io/checkpoint.h"
 
 #include <lockstep/alloc.h>
+#include <lockstep/coll.h>
 #include <lockstep/crc32c.h>
-#include <lockstep/parallel.h>
 
 /* The bands of this rank's files, which are read one ahead of those that travel. */
 typedef struct reader {

@@ -10,8 +10,8 @@
 
 #include <lockstep/alloc.h>
 #include <lockstep/checked.h>
+#include <lockstep/coll.h>
 #include <lockstep/crc32c.h>
-#include <lockstep/parallel.h>
 
 #include <string.h>
 

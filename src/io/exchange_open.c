@@ -5,7 +5,6 @@
 
 #include <lockstep/alloc.h>
 #include <lockstep/coll.h>
-#include <lockstep/parallel.h>
 
 #include <string.h>
 

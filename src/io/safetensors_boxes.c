@@ -4,7 +4,7 @@
 #include "io/safetensors.h"
 
 #include <lockstep/alloc.h>
-#include <lockstep/parallel.h>
+#include <lockstep/coll.h>
 
 /* ---- reading ---- */
 

@@ -261,12 +261,20 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_c
     return LK_OK;
 }
 
-void lk_build_meets(lk_build *build)
+void lk_build_meets(lk_build *build, lk_joins forward, lk_joins backward)
 {
     lk__net *net = build->net;
+    lk_unit *unit = &net->unit[build->unit];
     net->meets = true;
-    for (int i = 0; i < net->unit[build->unit].n_state; i++)
+    unit->forward = forward;
+    unit->backward = backward;
+    for (int i = 0; i < unit->n_state; i++)
         net->moving[net->n_state - 1 - i].once = true;
+}
+
+void lk_build_reach(lk_build *build, lk_reach reach)
+{
+    build->net->unit[build->unit].reach = reach;
 }
 
 /* ---- lists of layers ---- */
@@ -313,6 +321,7 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_choices *layers
                           .param = net->n_uses,
                           .state = net->n_state,
                           .depth = depth};
+        unit->reach = unit->layer->reach;
         LK_TRY(unit_name(net, layers, i, prefix, &unit->name));
         LK_TRY(unit_check_name(net, number));
         LK_TRY(unit_build(net, number, &layers->item[i], *out, out));

@@ -255,7 +255,10 @@ lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out)
                           .type = unit->layer->entry.name,
                           .depth = unit->depth,
                           .in = unit->in,
-                          .out = unit->out};
+                          .out = unit->out,
+                          .reach = unit->reach,
+                          .forward = unit->forward,
+                          .backward = unit->backward};
     for (int k = 0; k < unit->n_params; k++) {
         const lk__use *use = &model->net->use[unit->param + k];
         lk_slab_slice slice;

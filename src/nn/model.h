@@ -136,4 +136,11 @@ lk_status lk__slab_tensors(const lk_slab *slab, int64_t first, int64_t n,
                            lk_tensor ***out) LK_NODISCARD;
 void lk__tensors_free(lk_tensor **tensor, int64_t n);
 
+/** Uses of parameters that other layers own: their gradients are sums of their own until all are
+ * joined. */
+static inline int64_t lk__model_further_uses(const lk_model *model)
+{
+    return model->net->n_extra;
+}
+
 #endif /* LK_NN_MODEL_H */

@@ -4,19 +4,12 @@
  *     buckets   |       2                   |      1        |          0                       |
  *
  * Backward completes the last parameters first; what forward observed goes with them, and so do the
- * gradients of further uses of shared parameters.  A bucket starts
- * when all its gradients are complete and those before it have started, so that all ranks start them in
- * the same order.  It lies in one group, whose first level travels so; the others follow behind backward.
+ * gradients of further uses of shared parameters.  A bucket starts when all its gradients are complete
+ * and those before it have started, so that all ranks start them in the same order.  It lies in one
+ * group, whose first level travels so; the others follow behind backward.
  */
+#include "nn/model.h"
 #include "parallel/group.h"
-
-/* Gradients that have no parameter of their own: of further uses, behind those that have. */
-static int64_t further_uses(const lk__groups *g)
-{
-    return lk_layout_slices(lk_slab_layout(lk_sums_slab(g->sums[0]))) - 1 -
-           lk_layout_slices(lk_slab_layout(lk_model_params(g->spec.model))) -
-           lk_layout_slices(lk_slab_layout(lk_model_state(g->spec.model)));
-}
 
 static const lk__grad_group *group_of(const lk__groups *g, int64_t element)
 {
@@ -26,23 +19,24 @@ static const lk__grad_group *group_of(const lk__groups *g, int64_t element)
     return &g->group[i];
 }
 
-/* Cut the slices, from the last to the first, into buckets of at least spec.bucket bytes, and at the
- * borders of groups; returns how many.  `out` may be NULL. */
-static int cut(const lk__groups *g, lk__bucket *out)
+/* Cut the slices of a model, from the last to the first, into buckets of at least `bytes`, and at the
+ * borders of groups; returns how many.  `out` may be NULL, and then `g`: one group. */
+static int64_t cut(const lk_model *model, int64_t joined, int64_t bytes, const lk__groups *g,
+                   lk__bucket *out)
 {
-    lk_layout *layout = lk_slab_layout(lk_model_params(g->spec.model));
-    int64_t elem = (int64_t)lk_dtype_size(g->dtype), end = g->joined;
-    lk__bucket b = {.first = end, .slices = further_uses(g)};
-    int n = 0;
+    lk_layout *layout = lk_slab_layout(lk_model_params(model));
+    int64_t end = joined, n = 0;
+    lk__bucket b = {.first = end, .slices = lk__model_further_uses(model)};
     for (int64_t i = lk_layout_slices(layout) - 1; i >= 0; i--) {
         lk_slab_slice slice;
         if (lk_layout_get(layout, i, &slice) != LK_OK)
             return 0;
+        int64_t elem = (int64_t)lk_dtype_size(slice.dtype);
         b.first = slice.offset / elem;
         b.slices++;
         b.n = end - b.first;
-        b.group = group_of(g, b.first);
-        if (b.n * elem < g->spec.bucket && b.first > b.group->elements.first)
+        b.group = g ? group_of(g, b.first) : NULL;
+        if (b.n * elem < bytes && b.first > (g ? b.group->elements.first : 0))
             continue;
         if (out)
             out[n] = b;
@@ -53,11 +47,17 @@ static int cut(const lk__groups *g, lk__bucket *out)
     return n;
 }
 
+int64_t lk__buckets_count(const lk_model *model, int64_t joined, int64_t bucket)
+{
+    return cut(model, joined, bucket, NULL, NULL);
+}
+
 lk_status lk__buckets_make(lk__groups *g)
 {
-    g->n_buckets = cut(g, NULL);
+    int64_t bytes = g->plan->spec.bucket;
+    g->n_buckets = (int)cut(g->model, g->joined, bytes, g, NULL);
     LK_TRY(lk_alloc_zero(&g->bucket, g->n_buckets, sizeof *g->bucket));
-    (void)cut(g, g->bucket);
+    (void)cut(g->model, g->joined, bytes, g, g->bucket);
     return LK_OK;
 }
 

@@ -35,12 +35,13 @@ typedef struct lk__bucket {
 } lk__bucket;
 
 struct lk__groups {
-    lk__groups_spec spec;
+    const lk_plan *plan; /* all three are borrowed */
+    const lk_mesh *mesh;
+    lk_model *model;
     lk_comm *comm; /* of the replicas, borrowed; NULL: alone */
     int rank, size;
     lk__grad_group group[LK__GROUPS];
     int n_groups;
-    int max_nodes; /* of this rank, in any batch */
     lk_dtype dtype;
     int64_t elements; /* of a slab of sums */
     int64_t params;   /* of them gradients, the first */
@@ -69,7 +70,15 @@ struct lk__groups {
     lk_tape *watched;
 };
 
-/** Cut the gradients into buckets, if the spec asks for it. */
+/** How the shards of a batch are dealt: the range of rank r begins at first[r], [ranks + 1] of them.
+ * Returns whether that is lk_range_split(). */
+bool lk__plan_deal(const lk_plan *plan, int64_t pieces, int64_t *first);
+
+/** How many buckets of at least `bucket` bytes a model's gradients are, `joined` elements with the
+ * statistics. */
+int64_t lk__buckets_count(const lk_model *model, int64_t joined, int64_t bucket);
+
+/** Cut the gradients into buckets, if the plan says so. */
 lk_status lk__buckets_make(lk__groups *groups) LK_NODISCARD;
 void lk__buckets_free(lk__groups *groups);
 

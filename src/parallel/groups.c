@@ -4,26 +4,15 @@
 
 #include <string.h>
 
-/* The most blocks that a rank has in any batch of up to `pieces`. */
-static int nodes_most(const lk__groups_spec *spec, int rank, int size)
-{
-    int most = 1;
-    for (int64_t pieces = 1; !spec->fast && !spec->one_block && pieces <= spec->pieces; pieces++) {
-        int n = lk_range_subtrees(pieces, lk_range_split(pieces, rank, size), NULL);
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 /* Slabs of this rank: one for each of its blocks, and one for the total if there are several. */
 static int slabs(const lk__groups *g)
 {
-    return g->max_nodes > 1 ? g->max_nodes + 1 : 1;
+    return g->plan->most_blocks > 1 ? g->plan->most_blocks + 1 : 1;
 }
 
 static lk_status sums_make(lk__groups *g)
 {
-    int64_t bytes = lk_sums_bytes(g->spec.model);
+    int64_t bytes = lk_sums_bytes(g->model);
     int n = slabs(g);
     if (!g->comm)
         LK_TRY(lk_alloc_zero(&g->own, n * bytes, 1));
@@ -31,13 +20,13 @@ static lk_status sums_make(lk__groups *g)
                            : (char *)g->own;
     LK_TRY(lk_alloc_zero(&g->sums, n, sizeof(lk_sums *)));
     for (int i = 0; i < n; i++)
-        LK_TRY(lk_sums_wrap(g->spec.model, memory + i * bytes, &g->sums[i]));
+        LK_TRY(lk_sums_wrap(g->model, memory + i * bytes, &g->sums[i]));
     lk_slab_slice slice;
     int64_t loss;
     LK_TRY(lk_layout_get(lk_slab_layout(lk_sums_slab(g->sums[0])), 0, &slice));
     g->dtype = slice.dtype;
     g->elements = bytes / (int64_t)lk_dtype_size(g->dtype);
-    g->params = lk_layout_bytes(lk_slab_layout(lk_model_params(g->spec.model))) /
+    g->params = lk_layout_bytes(lk_slab_layout(lk_model_params(g->model))) /
                 (int64_t)lk_dtype_size(g->dtype);
     LK_TRY(lk_layout_find(lk_slab_layout(lk_sums_slab(g->sums[0])), "loss", &loss));
     LK_TRY(lk_layout_get(lk_slab_layout(lk_sums_slab(g->sums[0])), loss, &slice));
@@ -45,44 +34,38 @@ static lk_status sums_make(lk__groups *g)
     LK_TRY(lk_alloc_zero(&g->seen, g->joined - g->params, lk_dtype_size(g->dtype)));
     g->n_groups = 1;
     g->group[0] = (lk__grad_group){.elements = {0, g->joined}, .n_levels = g->comm ? 1 : 0};
-    if (g->comm && g->spec.bucket > 0)
+    if (g->comm && g->plan->spec.bucket > 0)
         LK_TRY(lk__buckets_make(g));
     return LK_OK;
 }
 
 static lk_status groups_make(lk__groups *g)
 {
-    g->comm = g->spec.mesh->replicas;
+    g->comm = g->mesh->replicas;
     g->size = g->comm ? lk_comm_size(g->comm) : 1;
     g->rank = g->comm ? lk_comm_rank(g->comm) : 0;
-    const char *s = g->spec.pieces == 1 ? "" : "s";
-    LK_CHECK(g->size <= g->spec.pieces, LK_EINVAL,
-             "%d ranks for a batch of %lld shard%s: start at most %lld rank%s, or give data.shards "
-             "a larger value (and a batch that has as many samples), which is another run with "
-             "other bits",
-             g->size, (long long)g->spec.pieces, s, (long long)g->spec.pieces, s);
-    g->max_nodes = nodes_most(&g->spec, g->rank, g->size);
     if (g->comm)
-        LK_TRY(lk_shared_new(g->comm, slabs(g) * lk_sums_bytes(g->spec.model), "sums", &g->shared));
+        LK_TRY(lk_shared_new(g->comm, slabs(g) * lk_sums_bytes(g->model), "sums", &g->shared));
     lk_status st = sums_make(g);
-    if (st == LK_OK && g->comm && g->spec.one_block && !g->spec.fast)
+    if (st == LK_OK && g->comm && g->plan->one_block && !g->plan->spec.fast)
         st = lk_alloc_zero(&g->first, g->size + 1, sizeof *g->first);
     LK_TRY(lk_agree(g->comm, st));
     return LK_OK;
 }
 
-lk_status lk__groups_new(const lk__groups_spec *spec, lk__groups **out)
+lk_status lk__groups_new(const lk_plan *plan, const lk_mesh *mesh, lk_model *model,
+                         lk__groups **out)
 {
     lk__groups *g = NULL;
     *out = NULL;
-    LK_CHECK(spec && spec->mesh && spec->model && spec->pieces >= 1, LK_EINVAL,
-             "no mesh or model is given, or no pieces");
-    LK_CHECK(lk_model_params(spec->model), LK_ESTATE,
+    LK_CHECK(lk_model_params(model), LK_ESTATE,
              "the model holds no parameters yet: call lk_model_hold() first");
-    if (!spec->fast)
-        LK_TRY(lk__agree_bits(spec->mesh->world));
-    LK_TRY(lk__agree_alloc(spec->mesh->world, &g, sizeof *g));
-    g->spec = *spec;
+    if (!plan->spec.fast)
+        LK_TRY(lk__agree_bits(mesh->world));
+    LK_TRY(lk__agree_alloc(mesh->world, &g, sizeof *g));
+    g->plan = plan;
+    g->mesh = mesh;
+    g->model = model;
     lk_status st = groups_make(g);
     if (st != LK_OK) {
         lk__groups_free(g);
@@ -125,7 +108,7 @@ static lk_range range_begin(lk__groups *g, int64_t pieces)
     if (!g->first)
         return lk_range_split(pieces, g->rank, g->size);
     if (g->first[g->size] != pieces)
-        lk_subtree_partition(pieces, g->size, g->first);
+        (void)lk__plan_deal(g->plan, pieces, g->first);
     return (lk_range){g->first[g->rank], g->first[g->rank + 1] - g->first[g->rank]};
 }
 
@@ -135,9 +118,9 @@ lk_range lk__groups_begin(lk__groups *g, int64_t pieces, int64_t samples)
     g->range = range_begin(g, pieces);
     g->batch = (lk_dist_batch){.comm = g->comm,
                                .samples = samples,
-                               .pieces = g->spec.fast ? 0 : pieces,
+                               .pieces = g->plan->spec.fast ? 0 : pieces,
                                .first = g->first};
-    if (g->spec.fast) {
+    if (g->plan->spec.fast) {
         g->n_nodes = g->range.n > 0;
         g->node[0] = g->range;
     } else {
@@ -151,14 +134,14 @@ lk_range lk__groups_begin(lk__groups *g, int64_t pieces, int64_t samples)
 
 lk__deal lk__groups_deal(const lk__groups *g)
 {
-    if (g->spec.fast)
+    if (g->plan->spec.fast)
         return (lk__deal){.pieces = g->size};
     return (lk__deal){.pieces = g->pieces, .first = g->first};
 }
 
 const lk_dist_batch *lk__groups_batch(const lk__groups *g)
 {
-    return g->comm && g->spec.one_block ? &g->batch : NULL;
+    return g->comm && g->plan->one_block ? &g->batch : NULL;
 }
 
 int lk__groups_blocks(const lk__groups *g, lk_range *out)
@@ -174,5 +157,5 @@ lk_sums *lk__groups_sums(const lk__groups *g, int k)
 
 lk_sums *lk__groups_total(const lk__groups *g)
 {
-    return g->sums[g->n_nodes > 1 ? g->max_nodes : 0];
+    return g->sums[g->n_nodes > 1 ? g->plan->most_blocks : 0];
 }

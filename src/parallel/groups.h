@@ -32,31 +32,16 @@
 #include <lockstep/nn.h>
 #include <lockstep/parallel.h>
 
-typedef struct lk__groups_spec {
-    const lk_mesh *mesh; /* borrowed */
-    lk_model *model;
-    int64_t pieces; /* of a whole batch */
-    /* Free to reassociate: a rank's range is one block, and ranks are joined in any order.  The bits
-     * then depend on the number of ranks. */
-    bool fast;
-    /* A rank has one block in each batch, so that the blocks of all ranks can meet during a pass; ranks
-     * are less even then, unless the tree can be cut evenly.  See lk__groups_batch(). */
-    bool one_block;
-    /* Let gradients travel while backward goes on, in buckets of at least so many bytes from the last
-     * layer to the first; 0: after backward, all at once. */
-    int64_t bucket;
-} lk__groups_spec;
-
 typedef struct lk__groups lk__groups;
 
 /**
- * Make the groups.  The caller owns `*out` and frees it before model and mesh.
+ * Make the groups of a plan.  The caller owns `*out` and frees it before plan, mesh and model.
  *
- * Errors: LK_EINVAL when there are more ranks than pieces, and unless `fast` when the environment of a
- * rank names an algorithm that may give other bits, such as LK_ALLREDUCE=chain; LK_ENOMEM; those of
- * communication.
+ * Errors: unless the plan is fast LK_EINVAL when the environment of a rank names an algorithm that may
+ * give other bits, such as LK_ALLREDUCE=chain; LK_ENOMEM; those of communication.
  */
-lk_status lk__groups_new(const lk__groups_spec *spec, lk__groups **out) LK_NODISCARD;
+lk_status lk__groups_new(const lk_plan *plan, const lk_mesh *mesh, lk_model *model,
+                         lk__groups **out) LK_NODISCARD;
 
 /** NULL is allowed. */
 void lk__groups_free(lk__groups *groups);
@@ -73,7 +58,7 @@ lk_sums *lk__groups_sums(const lk__groups *groups, int k);
 
 /**
  * The batch as ranks share it, for layers that need sums over all of it; NULL: this rank is alone, or
- * spec.one_block is not set.  Borrowed, until the next batch.
+ * the plan has no need of it.  Borrowed, until the next batch.
  *
  * Ranks then wait for each other in a pass.  So every rank makes it, one without a piece over no samples,
  * and one that fails in it ends the job.
@@ -83,7 +68,7 @@ const lk_dist_batch *lk__groups_batch(const lk__groups *groups);
 /** How the pieces of the batch are dealt to ranks; in fast mode each rank is a piece. */
 lk__deal lk__groups_deal(const lk__groups *groups);
 
-/** Watch the backward of the last block on `tape`, if gradients travel meanwhile (spec.bucket);
+/** Watch the backward of the last block on `tape`, if gradients travel meanwhile (as the plan says);
  * lk__groups_join_begun() ends it. */
 void lk__groups_watch(lk__groups *groups, lk_tape *tape);
 

@@ -30,7 +30,7 @@ lk_status lk__group_join(lk__groups *g, const lk__grad_group *group, int64_t fir
 {
     const lk__level *level = &group->level[0];
     lk_collective call = join_of(g, level, first, n);
-    if (g->n_nodes != 1 && !g->spec.fast) {
+    if (g->n_nodes != 1 && !g->plan->spec.fast) {
         call.in = element(g, g->sums[0], first);
         call.stride = g->elements;
     }
@@ -81,12 +81,12 @@ lk_range lk__groups_share(const lk__groups *g)
     return (lk_range){lines.first * line, lines.n * line};
 }
 
-/* On one node each rank joins only what it updates, from where all have it; in fast mode ranks are the
+/* Whether each rank joins only what it updates, from where all have it; in fast mode ranks are the
  * pieces. */
 static bool is_direct(lk__groups *g)
 {
-    int64_t pieces = g->spec.fast ? g->size : g->pieces;
-    if (!g->comm || g->bucket || lk_comm_inter_size(g->comm) > 1 || lk_model_shares(g->spec.model))
+    int64_t pieces = g->plan->spec.fast ? g->size : g->pieces;
+    if (!g->plan->direct)
         return false;
     if (g->program.pieces != pieces && !lk__program_runs(pieces, g->first, g->size, &g->program)) {
         g->program.pieces = 0;

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/fpenv.h"
+#include "data/loader.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 
@@ -95,37 +96,14 @@ static lk_status layout_check(const lk_trainer *t)
 }
 
 /* Bytes of a bucket; 0: gradients do not travel during backward. */
-static int64_t bucket_bytes(const lk_trainer *t)
+static int64_t bucket_bytes(const lk_trainer *t, bool several_nodes)
 {
     const lk_parallel_options *p = &t->spec.parallel;
-    bool several = t->spec.comm && lk_comm_inter_size(t->spec.comm) > 1;
-    bool overlap = p->overlap == LK_OVERLAP_AUTO ? several : p->overlap == LK_OVERLAP_YES;
+    bool overlap = p->overlap == LK_OVERLAP_AUTO ? several_nodes : p->overlap == LK_OVERLAP_YES;
     double mib = p->bucket > 0 ? p->bucket : 1;
     return overlap && !lk_model_reuses(t->spec.model) && !lk_model_meets(t->spec.model)
                ? (int64_t)(mib * 1048576) + 1
                : 0;
-}
-
-static lk_status groups_make(lk_trainer *t)
-{
-    lk__groups_spec spec = {.model = t->spec.model,
-                            .pieces = lk_loader_pieces(t->spec.train),
-                            .fast = t->spec.parallel.mode == LK_MODE_FAST,
-                            .one_block = lk_model_meets(t->spec.model) &&
-                                         !lk_model_reuses(t->spec.model),
-                            .bucket = bucket_bytes(t)};
-    LK_TRY(layout_check(t));
-    LK_TRY(lk_mesh_new(t->spec.comm, &(lk_mesh_shape){.data = 0}, &t->mesh));
-    spec.mesh = t->mesh;
-    LK_CHECK(
-        !lk_model_meets(t->spec.model) || !lk_model_reuses(t->spec.model) || spec.pieces == 1,
-        LK_ENOTSUP,
-        "batch_norm takes its statistics over the whole batch, which is cut into parts because "
-        "a layer uses its parameters more than once; use statistics: shard");
-    LK_TRY(lk__groups_new(&spec, &t->groups));
-    LK_TRY(lk_agree(t->spec.comm, lk__control_new(lk__trainer_comm(t), lk_tensor_dtype(t->seed),
-                                                  spec.pieces, &t->control)));
-    return LK_OK;
 }
 
 /* Copies of parameters that take less stay in the caches next to the cores: there each rank updates its
@@ -134,17 +112,63 @@ enum { NEAR_BYTES = 1 << 20 };
 
 /* Whether the ranks of a node share one copy: not where gradients travel during backward, because
  * then each rank gets all of them anyway. */
-static bool wants_shares(const lk_trainer *t)
+static bool wants_shares(const lk_trainer *t, int ranks, int ranks_of_node, int64_t bucket)
 {
     int update = t->spec.parallel.update;
-    lk_comm *comm = lk__trainer_comm(t);
-    if (!comm || update == LK_UPDATE_EACH || !lk__optimizer_splits(t->optimizer))
+    if (ranks == 1 || update == LK_UPDATE_EACH || !lk__optimizer_splits(t->optimizer))
         return false;
     if (update == LK_UPDATE_SHARED)
         return true;
     int64_t bytes = lk_layout_bytes(lk_slab_layout(lk_model_params(t->spec.model)));
-    return lk_comm_inter_size(comm) == 1 && bucket_bytes(t) == 0 &&
-           bytes >= NEAR_BYTES / lk_comm_intra_size(comm);
+    return ranks_of_node == ranks && bucket == 0 && bytes >= NEAR_BYTES / ranks_of_node;
+}
+
+/* Bytes of a sample in all slots of the loader. */
+static int64_t sample_bytes(const lk_loader *l)
+{
+    int64_t bytes = (int64_t)sizeof(int64_t); /* its number */
+    for (int f = 0; f < l->info->n_fields; f++) {
+        lk_field field = lk_loader_field(l, f);
+        int64_t elements = 1;
+        for (int i = 0; i < field.shape.ndim; i++)
+            elements *= field.shape.dim[i];
+        bytes += elements * (int64_t)lk_dtype_size(field.dtype);
+    }
+    return bytes * l->n_slots;
+}
+
+/* What the plan of `ranks` ranks is made from, so many of them on this node. */
+static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
+{
+    const char *name;
+    bool fast = t->spec.parallel.mode == LK_MODE_FAST;
+    int64_t batch = lk_loader_batch_size(t->spec.train, 0),
+            piece = fast ? (batch - 1) / ranks + 1 : lk_loader_piece(t->spec.train);
+    lk_plan_spec spec = {.batch = batch,
+                         .pieces = fast ? (batch - 1) / piece + 1 : lk_loader_pieces(t->spec.train),
+                         .piece = piece,
+                         .sample = sample_bytes(t->spec.train),
+                         .fast = fast,
+                         .ranks_of_node = ranks_of_node,
+                         .bucket = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0};
+    spec.shared = wants_shares(t, ranks, ranks_of_node, spec.bucket);
+    while (lk_optimizer_slab(t->optimizer, (int)spec.optimizer_slabs, &name))
+        spec.optimizer_slabs++;
+    return spec;
+}
+
+static lk_status groups_make(lk_trainer *t)
+{
+    LK_TRY(layout_check(t));
+    LK_TRY(lk_mesh_new(t->spec.comm, &(lk_mesh_shape){.data = 0}, &t->mesh));
+    lk_comm *world = t->mesh->world;
+    int ranks = lk__trainer_size(t);
+    lk_plan_spec spec = plan_spec(t, ranks, world ? lk_comm_intra_size(world) : 1);
+    LK_TRY(lk_agree(world, lk_plan_new(t->mesh, t->spec.model, &spec, &t->plan)));
+    LK_TRY(lk__groups_new(t->plan, t->mesh, t->spec.model, &t->groups));
+    LK_TRY(lk_agree(world,
+                    lk__control_new(world, lk_tensor_dtype(t->seed), spec.pieces, &t->control)));
+    return LK_OK;
 }
 
 /* Put parameters and the optimizer's state where all ranks of the node see them. */
@@ -193,7 +217,7 @@ static lk_status trainer_make(lk_trainer *t)
     LK_TRY(lk_agree(t->spec.comm, own_make(t)));
     LK_TRY(lk__trainer_compare(t));
     LK_TRY(groups_make(t));
-    if (wants_shares(t))
+    if (t->plan->spec.shared)
         LK_TRY(share(t));
     LK_TRY(lk__state_hash_make(t));
     return LK_OK;
@@ -236,6 +260,7 @@ void lk_trainer_free(lk_trainer *t)
     lk_slab_free(t->placed);
     lk__control_free(t->control);
     lk__groups_free(t->groups);
+    lk_plan_free(t->plan);
     lk_mesh_free(t->mesh);
     lk_arena_free(t->seen.text);
     lk_arena_free(t->viewed.text);
@@ -276,6 +301,23 @@ bool lk_trainer_metric_is_number(const lk_trainer *t, int i)
 const lk_mesh *lk_trainer_mesh(const lk_trainer *t)
 {
     return t->mesh;
+}
+
+const lk_plan *lk_trainer_plan(const lk_trainer *t)
+{
+    return t->plan;
+}
+
+lk_status lk_trainer_plan_of(const lk_trainer *t, const lk_mesh_shape *shape, int ranks, int rank,
+                             lk_plan **out)
+{
+    LK_FP_GUARD();
+    lk_mesh mesh;
+    *out = NULL;
+    LK_TRY(lk_mesh_at(shape, ranks, rank, &mesh));
+    lk_plan_spec spec = plan_spec(t, ranks, ranks);
+    LK_TRY(lk_plan_new(&mesh, t->spec.model, &spec, out));
+    return LK_OK;
 }
 
 lk_optimizer *lk_trainer_optimizer(const lk_trainer *t)

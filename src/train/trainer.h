@@ -27,6 +27,7 @@ struct lk_trainer {
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;
     lk_mesh *mesh;
+    lk_plan *plan;
     lk__groups *groups;
     lk__control *control; /* votes and loss of all ranks */
     bool shares;          /* the node has one copy, of which this rank updates a share */

@@ -29,7 +29,7 @@ refused()
 {
     text=$1
     shift
-    status 1 "$@"
+    status 2 "$@"
     err "$text"
     no_out
     ! grep -q '#0' "$work/err" || fail 'a trace'

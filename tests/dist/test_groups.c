@@ -20,10 +20,10 @@ static void expect_sums(lk__groups *g, int rank, int size)
     for (int64_t i = 0; i < g->joined; i++)
         own[i] = value_of(rank, i);
     /* As under tiles: along data first, then along space, one vector of each rank. */
-    if (g->spec.mesh->n[LK_AXIS_SPACE] > 1) {
+    if (g->mesh->n[LK_AXIS_SPACE] > 1) {
         g->group[0].n_levels = 2;
         for (int k = 0; k < 2; k++)
-            g->group[0].level[k] = (lk__level){.comm = g->spec.mesh->along[k]};
+            g->group[0].level[k] = (lk__level){.comm = g->mesh->along[k]};
     }
     ASSERT_OK(lk__groups_join_begun(g));
     ASSERT_OK(lk__groups_join(g));
@@ -48,15 +48,18 @@ static void every_level_is_joined(lk_comm *comm)
     ASSERT_OK(lk_model_add(model, "linear", "units=3"));
     ASSERT_OK(lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(20)}}));
     ASSERT_OK(lk_model_hold(model, NULL));
+    lk_plan plan = {.ranks = size,
+                    .rank = lk_comm_rank(comm),
+                    .most_blocks = 1,
+                    .spec = {.pieces = PIECES, .piece = 1, .batch = PIECES}};
     for (int space = 1; space <= 2; space++)
         for (int64_t bucket = 0; bucket <= 128; bucket += 128) {
             lk_mesh *mesh = NULL;
             lk__groups *g = NULL;
             lk_mesh_shape shape = {.ndim = 1, .space = {space}};
             ASSERT_OK(lk_mesh_new(comm, &shape, &mesh));
-            lk__groups_spec spec = {
-                .mesh = mesh, .model = model, .pieces = PIECES, .bucket = bucket};
-            ASSERT_OK(lk__groups_new(&spec, &g));
+            plan.spec.bucket = bucket;
+            ASSERT_OK(lk__groups_new(&plan, mesh, model, &g));
             ASSERT_TRUE(g->joined > g->params);
             ASSERT_TRUE(bucket == 0 || g->n_buckets > 2);
             for (int step = 0; step < 2; step++)

@@ -19,6 +19,7 @@ const lk_layer lk_layer_avgpool = {.entry = {.name = "avgpool",
                                              .summary = "the mean of each window, padding left out",
                                              .options = options,
                                              .options_size = sizeof(lk__pool_options)},
+                                   .reach = LK_REACH_WINDOW,
                                    .build = lk__pool_build,
                                    .forward = avgpool_forward,
                                    .samples = samples};

@@ -44,7 +44,7 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     LK_TRY(lk_build_state(build, "mean", shape, cut, 0, o->momentum));
     LK_TRY(lk_build_state(build, "variance", shape, cut, 1, o->momentum));
     if (o->statistics == BATCH)
-        lk_build_meets(build);
+        lk_build_meets(build, (lk_joins){2, 2 * channels}, (lk_joins){1, 2 * channels});
     *out = in;
     return LK_OK;
 }
@@ -99,6 +99,7 @@ const lk_layer lk_layer_batch_norm = {
               .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta for each channel",
               .options = options,
               .options_size = sizeof(norm_options)},
+    .reach = LK_REACH_BATCH,
     .build = norm_build,
     .forward = norm_forward,
     .samples = samples};

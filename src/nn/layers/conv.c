@@ -98,6 +98,7 @@ const lk_layer lk_layer_conv = {
               .options = options,
               .options_size = sizeof(conv_options)},
     .flags = LK_LAYER_THEN_RELU,
+    .reach = LK_REACH_WINDOW,
     .build = conv_build,
     .forward = conv_forward,
     .samples = samples};

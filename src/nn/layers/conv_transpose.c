@@ -125,6 +125,7 @@ const lk_layer lk_layer_conv_transpose = {
               .summary = "the transpose of a convolution, for growing images",
               .options = options,
               .options_size = sizeof(transpose_options)},
+    .reach = LK_REACH_WINDOW,
     .build = transpose_build,
     .forward = transpose_forward,
     .samples = samples};

@@ -35,6 +35,7 @@ const lk_layer lk_layer_dropout = {
               .options = options,
               .options_size = sizeof(dropout_options)},
     .flags = LK_LAYER_RANDOM,
+    .reach = LK_REACH_ELEMENT,
     .build = lk__build_same,
     .forward = dropout_forward,
     .samples = samples};

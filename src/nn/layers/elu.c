@@ -23,6 +23,7 @@ const lk_layer lk_layer_elu = {.entry = {.name = "elu",
                                          .summary = "y = x < 0 ? alpha * (e^x - 1) : x",
                                          .options = options,
                                          .options_size = sizeof(elu_options)},
+                               .reach = LK_REACH_ELEMENT,
                                .build = lk__build_same,
                                .forward = elu_forward,
                                .samples = samples};

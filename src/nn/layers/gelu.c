@@ -13,6 +13,7 @@ static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndi
 
 const lk_layer lk_layer_gelu = {
     .entry = {.name = "gelu", .summary = "y = x/2 (1 + erf(x / sqrt 2))"},
+    .reach = LK_REACH_ELEMENT,
     .build = lk__build_same,
     .forward = gelu_forward,
     .samples = samples};

@@ -19,6 +19,7 @@ const lk_layer lk_layer_l2pool = {.entry = {.name = "l2pool",
                                             .summary = "the Euclidean norm of each window",
                                             .options = options,
                                             .options_size = sizeof(lk__pool_options)},
+                                  .reach = LK_REACH_WINDOW,
                                   .build = lk__pool_build,
                                   .forward = l2pool_forward,
                                   .samples = samples};

@@ -25,6 +25,8 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     beta.name = "beta";
     LK_TRY(lk__build_constant(build, gamma, true));
     LK_TRY(lk__build_constant(build, beta, false));
+    if (o->axes == 1)
+        lk_build_reach(build, LK_REACH_POSITION);
     *out = in;
     return LK_OK;
 }

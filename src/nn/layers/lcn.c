@@ -41,6 +41,7 @@ const lk_layer lk_layer_lcn = {.entry = {.name = "lcn",
                                          .summary = "local contrast normalisation of images",
                                          .options = options,
                                          .options_size = sizeof(lcn_options)},
+                               .reach = LK_REACH_WINDOW,
                                .build = lcn_build,
                                .forward = lcn_forward,
                                .samples = samples};

@@ -23,6 +23,7 @@ const lk_layer lk_layer_leaky_relu = {.entry = {.name = "leaky_relu",
                                                 .summary = "y = x < 0 ? slope * x : x",
                                                 .options = options,
                                                 .options_size = sizeof(leaky_relu_options)},
+                                      .reach = LK_REACH_ELEMENT,
                                       .build = lk__build_same,
                                       .forward = leaky_relu_forward,
                                       .samples = samples};

@@ -69,6 +69,7 @@ const lk_layer lk_layer_local_conv = {
               .summary = "convolution whose every position has a filter of its own",
               .options = options,
               .options_size = sizeof(local_options)},
+    .reach = LK_REACH_WINDOW,
     .build = local_build,
     .forward = local_forward,
     .samples = samples};

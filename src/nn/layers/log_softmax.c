@@ -24,6 +24,7 @@ static const lk_layer_sample samples[] = {
 const lk_layer lk_layer_log_softmax = {
     .entry = {.name = "log_softmax",
               .summary = "y = x - log of the sum of e^x, along the last axis"},
+    .reach = LK_REACH_POSITION,
     .build = log_softmax_build,
     .forward = log_softmax_forward,
     .samples = samples};

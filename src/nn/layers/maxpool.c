@@ -20,6 +20,7 @@ const lk_layer lk_layer_maxpool = {.entry = {.name = "maxpool",
                                              .options = options,
                                              .options_size = sizeof(lk__pool_options)},
                                    .flags = LK_LAYER_RELU_FIRST,
+                                   .reach = LK_REACH_WINDOW,
                                    .build = lk__pool_build,
                                    .forward = maxpool_forward,
                                    .samples = samples};

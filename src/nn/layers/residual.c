@@ -49,6 +49,7 @@ const lk_layer lk_layer_residual = {.entry = {.name = "residual",
                                               .summary = "y = layers(x) + shortcut(x), or + x",
                                               .options = options,
                                               .options_size = sizeof(residual_options)},
+                                    .reach = LK_REACH_ELEMENT,
                                     .build = residual_build,
                                     .forward = residual_forward,
                                     .samples = samples};

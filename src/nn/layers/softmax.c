@@ -22,6 +22,7 @@ static const lk_layer_sample samples[] = {
 
 const lk_layer lk_layer_softmax = {
     .entry = {.name = "softmax", .summary = "y = e^x / the sum of e^x, along the last axis"},
+    .reach = LK_REACH_POSITION,
     .build = softmax_build,
     .forward = softmax_forward,
     .samples = samples};

@@ -219,17 +219,15 @@ static lk_status agreement(void *side)
 static lk_status groups(void *side)
 {
     struct side *s = side;
+    const lk_plan_spec spec = {.batch = 8, .pieces = 8, .piece = 1, .bucket = 64};
     lk_mesh *mesh = NULL;
+    lk_plan *plan = NULL;
     lk__groups *g = NULL;
     lk_slab *slab = NULL;
     lk_status st;
     LK_TRY_TO(done, lk_mesh_new(s->comm, &(lk_mesh_shape){.data = 0}, &mesh));
-    LK_TRY_TO(
-        done,
-        lk__groups_new(
-            &(lk__groups_spec){
-                .mesh = mesh, .model = s->model, .pieces = 8, .one_block = true, .bucket = 64},
-            &g));
+    LK_TRY_TO(done, lk_agree(s->comm, lk_plan_new(mesh, s->model, &spec, &plan)));
+    LK_TRY_TO(done, lk__groups_new(plan, mesh, s->model, &g));
     LK_TRY_TO(done, lk__groups_place(g, lk_model_params(s->model), "parameters", &slab));
     (void)lk__groups_begin(g, 8, 8);
     LK_TRY_TO(done, lk__groups_join_begun(g));
@@ -237,6 +235,7 @@ static lk_status groups(void *side)
 done:
     lk_slab_free(slab);
     lk__groups_free(g);
+    lk_plan_free(plan);
     lk_mesh_free(mesh);
     return st;
 }

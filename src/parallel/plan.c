@@ -1,0 +1,243 @@
+/* Plans: who runs which layer on what, and what travels when, worked out before the first step.
+ *
+ * Only data can be cut so far.  A rank then has a range of the shards of each batch, runs every layer on
+ * whole samples, and in a step
+ *
+ *     forward, backward    joins the sums of layers that need them over the batch
+ *     before the update    joins votes and loss, then gradients and statistics
+ *     after it             waits for the others, if they share a copy of the parameters
+ */
+#include "parallel/group.h"
+
+#include <string.h>
+
+/* ---- what cannot be done ---- */
+
+static lk_status mesh_check(const lk_mesh *m, const lk_model *model, const lk_plan_spec *spec)
+{
+    int data = m->n[LK_AXIS_DATA];
+    const char *s = spec->pieces == 1 ? "" : "s";
+    LK_CHECK(m->n[LK_AXIS_SPACE] == 1 && m->n[LK_AXIS_FEATURES] == 1 && m->n[LK_AXIS_STAGES] == 1,
+             LK_ENOTSUP, "parallel: only `data` is there yet, not spatial, features and stages");
+    LK_CHECK(data <= spec->pieces, LK_EINVAL,
+             "%d ranks for a batch of %lld shard%s: start at most %lld rank%s, or give data.shards "
+             "a larger value (and a batch that has as many samples), which is another run with "
+             "other bits",
+             data, (long long)spec->pieces, s, (long long)spec->pieces, s);
+    LK_CHECK(
+        !lk_model_meets(model) || !lk_model_reuses(model) || spec->pieces == 1, LK_ENOTSUP,
+        "batch_norm takes its statistics over the whole batch, which is cut into parts because "
+        "a layer uses its parameters more than once; use statistics: shard");
+    return LK_OK;
+}
+
+/* ---- who has what ---- */
+
+bool lk__plan_deal(const lk_plan *p, int64_t pieces, int64_t *first)
+{
+    bool even = !p->one_block || p->spec.fast || p->ranks == 1;
+    if (!even)
+        lk_subtree_partition(pieces, p->ranks, first);
+    for (int r = 0; even && r <= p->ranks; r++)
+        first[r] = r < p->ranks ? lk_range_split(pieces, r, p->ranks).first : pieces;
+    return even;
+}
+
+/* The most blocks that a rank has in any batch. */
+static int blocks_most(const lk_plan *p)
+{
+    int most = 1;
+    for (int64_t n = 1; !p->spec.fast && !p->one_block && n <= p->spec.pieces; n++) {
+        int blocks = lk_range_subtrees(n, lk_range_split(n, p->rank, p->ranks), NULL);
+        most = blocks > most ? blocks : most;
+    }
+    return most;
+}
+
+/* Samples of some shards. */
+static lk_range samples_of(const lk_plan_spec *s, lk_range pieces)
+{
+    int64_t first = pieces.first * s->piece, end = first + pieces.n * s->piece;
+    first = first < s->batch ? first : s->batch;
+    end = end < s->batch ? end : s->batch;
+    return (lk_range){first, end - first};
+}
+
+/* Whether each rank joins only what it updates, from where all have it: on one node. */
+static bool is_direct(const lk_plan *p, const lk_model *model, const int64_t *first)
+{
+    lk__program program;
+    int64_t pieces = p->spec.fast ? p->ranks : p->spec.pieces;
+    return p->spec.shared && p->spec.bucket == 0 && !lk_model_shares(model) &&
+           p->spec.ranks_of_node == p->ranks &&
+           lk__program_runs(pieces, p->spec.fast ? NULL : first, p->ranks, &program);
+}
+
+/* What this rank has of a whole batch; *subtrees: of all ranks; *largest: samples of its largest pass. */
+static lk_status pieces_plan(lk_plan *p, const lk_model *model, int64_t *subtrees, int64_t *largest)
+{
+    lk_range own[LK_MAX_SUBTREES];
+    int64_t *first = NULL;
+    LK_TRY(lk_alloc_zero(&first, p->ranks + 1, sizeof *first));
+    (void)lk__plan_deal(p, p->spec.pieces, first);
+    p->most_blocks = blocks_most(p);
+    p->direct = is_direct(p, model, first);
+    p->pieces = (lk_range){first[p->rank], first[p->rank + 1] - first[p->rank]};
+    p->samples = samples_of(&p->spec, p->pieces);
+    p->blocks = p->spec.fast ? 1 : lk_range_subtrees(p->spec.pieces, p->pieces, own);
+    if (p->spec.fast)
+        own[0] = p->pieces;
+    *largest = *subtrees = 0;
+    for (int k = 0; k < p->blocks; k++) {
+        int64_t n = samples_of(&p->spec, own[k]).n;
+        *largest = n > *largest ? n : *largest;
+    }
+    for (int r = 0; r < p->ranks; r++) {
+        lk_range range = {first[r], first[r + 1] - first[r]};
+        *subtrees += p->spec.fast ? 1 : lk_range_subtrees(p->spec.pieces, range, NULL);
+    }
+    lk_free(first);
+    return LK_OK;
+}
+
+/* ---- layers ---- */
+
+static lk_status layers_plan(lk_plan *p, const lk_model *model, int64_t elem, int64_t largest)
+{
+    p->n_layers = lk_model_units(model);
+    LK_TRY(lk_alloc_zero(&p->layer, p->n_layers, sizeof *p->layer));
+    for (int64_t i = 0; i < p->n_layers; i++) {
+        lk_unit_info info;
+        LK_TRY(lk_model_unit(model, i, &info));
+        lk_layer_plan *l = &p->layer[i];
+        *l = (lk_layer_plan){.name = info.name,
+                             .type = info.type,
+                             .depth = info.depth,
+                             .reach = info.reach,
+                             .domain = LK_BY_SAMPLE,
+                             .samples = p->samples,
+                             .box = lk_box_whole(info.out.shape.ndim, info.out.shape.dim),
+                             .parameters = info.params * elem};
+        l->values = lk_box_count(&l->box) * largest * (int64_t)lk_dtype_size(info.out.dtype);
+        p->memory.values += l->values;
+    }
+    return LK_OK;
+}
+
+/* ---- what is sent ---- */
+
+static void transfer_add(lk_plan *p, lk_moment_of_step when, const char *what, int64_t calls,
+                         int64_t bytes)
+{
+    p->transfer[p->n_transfers++] = (lk_transfer){when, what, p->ranks, calls, bytes};
+}
+
+/* The sums that layers join, in the order in which they do. */
+static lk_status joins_plan(lk_plan *p, const lk_model *model, int64_t elem)
+{
+    lk_unit_info info;
+    for (int64_t i = 0; i < p->n_layers; i++) {
+        LK_TRY(lk_model_unit(model, i, &info));
+        if (info.forward.calls > 0)
+            transfer_add(p, LK_IN_FORWARD, info.name, info.forward.calls,
+                         info.forward.elements * elem);
+    }
+    for (int64_t i = p->n_layers - 1; i >= 0; i--) {
+        LK_TRY(lk_model_unit(model, i, &info));
+        if (info.backward.calls > 0)
+            transfer_add(p, LK_IN_BACKWARD, info.name, info.backward.calls,
+                         info.backward.elements * elem);
+    }
+    return LK_OK;
+}
+
+static lk_status transfers_plan(lk_plan *p, const lk_model *model, int64_t elem, int64_t subtrees)
+{
+    enum { OF_STEP = 3 };
+    int64_t joined = lk_sums_bytes(model) - LK_ALIGN; /* all but the loss */
+    LK_TRY(lk_alloc_zero(&p->transfer, 2 * p->n_layers + OF_STEP, sizeof *p->transfer));
+    if (p->ranks == 1)
+        return LK_OK;
+    LK_TRY(joins_plan(p, model, elem));
+    if (p->spec.bucket > 0)
+        transfer_add(p, LK_IN_BACKWARD, "gradients",
+                     lk__buckets_count(model, joined / elem, p->spec.bucket), joined);
+    transfer_add(p, LK_BEFORE_UPDATE, "votes and loss", 1,
+                 (LK__N_VOTES + subtrees) * (int64_t)sizeof(int64_t));
+    if (p->spec.bucket == 0 && !p->direct)
+        transfer_add(p, LK_BEFORE_UPDATE, "gradients", 1, joined);
+    if (p->spec.shared)
+        transfer_add(p, LK_AFTER_UPDATE, "updated", 1, 0);
+    return LK_OK;
+}
+
+static lk_status plan_make(lk_plan *p, const lk_model *model)
+{
+    lk_layout *layout = lk_slab_layout(lk_model_params(model));
+    int64_t parameters = lk_layout_bytes(layout), subtrees, largest, elem = 4;
+    lk_slab_slice slice;
+    if (lk_layout_slices(layout) > 0) {
+        LK_TRY(lk_layout_get(layout, 0, &slice));
+        elem = (int64_t)lk_dtype_size(slice.dtype);
+    }
+    LK_TRY(pieces_plan(p, model, &subtrees, &largest));
+    LK_TRY(layers_plan(p, model, elem, largest));
+    LK_TRY(transfers_plan(p, model, elem, subtrees));
+    int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
+    p->memory.parameters = parameters / copies;
+    p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
+    p->memory.gradients = (p->most_blocks > 1 ? p->most_blocks + 1 : 1) * lk_sums_bytes(model);
+    p->memory.samples = p->samples.n * p->spec.sample;
+    p->memory.state = lk_layout_bytes(lk_slab_layout(lk_model_state(model)));
+    return LK_OK;
+}
+
+lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_spec *spec,
+                      lk_plan **out)
+{
+    lk_plan *p = NULL;
+    LK_CHECK(mesh && model && spec && out, LK_EINVAL, "mesh, model, spec or out is NULL");
+    *out = NULL;
+    LK_CHECK(spec->pieces >= 1 && spec->piece >= 1 && spec->batch >= 1, LK_EINVAL,
+             "a batch of %lld samples in %lld shards of %lld", (long long)spec->batch,
+             (long long)spec->pieces, (long long)spec->piece);
+    LK_TRY(mesh_check(mesh, model, spec));
+    LK_TRY(lk_alloc_zero(&p, 1, sizeof *p));
+    p->spec = *spec;
+    p->spec.ranks_of_node = spec->ranks_of_node > 1 ? spec->ranks_of_node : 1;
+    p->rank = mesh->at[LK_AXIS_DATA];
+    p->ranks = mesh->n[LK_AXIS_DATA];
+    p->one_block = lk_model_meets(model) && !lk_model_reuses(model);
+    lk_status st = plan_make(p, model);
+    if (st != LK_OK) {
+        lk_plan_free(p);
+        LK_TRY(st);
+    }
+    *out = p;
+    return LK_OK;
+}
+
+void lk_plan_free(lk_plan *p)
+{
+    if (!p)
+        return;
+    lk_free(p->layer);
+    lk_free(p->transfer);
+    lk_free(p);
+}
+
+int64_t lk_plan_calls(const lk_plan *p)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < p->n_transfers; i++)
+        sum += p->transfer[i].calls;
+    return sum;
+}
+
+int64_t lk_plan_bytes(const lk_plan *p)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < p->n_transfers; i++)
+        sum += p->transfer[i].bytes;
+    return sum;
+}

@@ -1,0 +1,156 @@
+/* Plans: what a step was planned to send is what it sends, call by call and byte by byte; who has what
+ * covers the batch; and what is not there yet is refused. */
+#include "comm/comm.h"
+#include "train/trainer.h"
+#include "trainers.h"
+
+/* 8 shards; an epoch is four whole batches and one of 13 samples, which have 4 pieces. */
+static const char network[] =
+    "data: {type: glyphs, count: 141, test_count: 70, shape: [12, 12, 1], batch: 32, shards: 8}\n"
+    "model:\n"
+    "  - {type: conv, filters: 4, kernel: 3, stride: 2}\n"
+    "  - batch_norm\n"
+    "  - relu\n"
+    "  - {type: residual, layers: [{type: conv, filters: 4, kernel: 3, padding: 1}, layer_norm]}\n"
+    "  - flatten\n"
+    "  - {type: linear, units: 10}\n"
+    "  - softmax\n"
+    "loss: mean_squared_error\n"
+    "optimizer: {type: adam, rate: 0.01}\n"
+    "train: {epochs: 3}\n";
+
+static const char one_hot[] = "data.one_hot=true";
+
+static void expect_planned(lk_comm *comm, const char *const *settings)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(job_of(network, comm, settings, &e, &job));
+    lk_trainer *t = lk_job_trainer(job);
+    const lk_plan *plan = lk_trainer_plan(t);
+    const lk_comm *world = lk_trainer_mesh(t)->world;
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    ASSERT_EQ(plan->ranks, lk_comm_size(comm));
+    ASSERT_TRUE(world || lk_plan_calls(plan) == 0);
+    int64_t calls = world ? world->n_calls : 0, bytes = world ? world->n_bytes : 0;
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    if (world) {
+        ASSERT_EQ(world->n_calls - calls, lk_plan_calls(plan));
+        ASSERT_EQ(world->n_bytes - bytes, lk_plan_bytes(plan));
+    }
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+static void a_step_sends_what_was_planned(lk_comm *comm)
+{
+    static const char *const settings[][MAX_SETTINGS - 1] = {
+        {"parallel.update=each"},
+        {"parallel.update=shared"},
+        {"parallel.update=each", "dtype=f64"},
+        {"parallel.overlap=yes", "parallel.bucket=0.0005"},
+        {"parallel.overlap=yes", "parallel.update=shared"},
+        {"parallel.mode=fast"},
+        {"model.1={type: batch_norm, statistics: batch}", "parallel.update=each"},
+        {"model.1={type: batch_norm, statistics: batch}", "data.shards=11"},
+        {"model=[{type: reshape, shape: [12, 12]}, {type: gru, units: 5}, flatten,"
+         " {type: linear, units: 10}]"}};
+    size_t n = ranks_brief() ? 2 : sizeof settings / sizeof settings[0];
+    for (size_t i = 0; i < n; i++)
+        expect_planned(comm, (const char *[MAX_SETTINGS]){one_hot, settings[i][0], settings[i][1],
+                                                          settings[i][2]});
+}
+
+/* A plan that is made of numbers alone is that of the trainer. */
+static void arithmetic_gives_the_trainers_plan(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_mesh mesh;
+    lk_plan *plan = NULL;
+    ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){one_hot}, &e, &job));
+    const lk_plan *own = lk_trainer_plan(lk_job_trainer(job));
+    ASSERT_OK(
+        lk_mesh_at(&(lk_mesh_shape){.data = 0}, lk_comm_size(comm), lk_comm_rank(comm), &mesh));
+    ASSERT_OK(lk_plan_new(&mesh, lk_trainer_model(lk_job_trainer(job)), &own->spec, &plan));
+    ASSERT_EQ(plan->n_transfers, own->n_transfers);
+    ASSERT_TRUE(memcmp(&plan->memory, &own->memory, sizeof own->memory) == 0);
+    for (int64_t i = 0; i < own->n_transfers; i++) {
+        ASSERT_TRUE(strcmp(plan->transfer[i].what, own->transfer[i].what) == 0);
+        ASSERT_EQ(plan->transfer[i].bytes, own->transfer[i].bytes);
+    }
+    lk_plan_free(plan);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+static const lk_layer_plan *layer_of(const lk_plan *plan, const char *name)
+{
+    for (int64_t i = 0; i < plan->n_layers; i++)
+        if (strcmp(plan->layer[i].name, name) == 0)
+            return &plan->layer[i];
+    TEST_FAIL("there is no layer %s", name);
+}
+
+/* Ranks have all samples of the batch, each whole; layers say what they reach. */
+static void every_sample_is_planned_once(lk_comm *comm)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){one_hot}, &e, &job));
+    const lk_plan *plan = lk_trainer_plan(lk_job_trainer(job));
+    int64_t samples = plan->samples.n, pieces = plan->pieces.n;
+    ASSERT_OK(lk_allreduce(comm, NULL, &samples, 1, LK_I64, LK_FOLD_SUM, "samples"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &pieces, 1, LK_I64, LK_FOLD_SUM, "pieces"));
+    ASSERT_TRUE(samples == 32 && pieces == 8);
+    ASSERT_EQ(plan->n_layers, 9);
+    const lk_layer_plan *conv = layer_of(plan, "conv1");
+    ASSERT_EQ(conv->reach, LK_REACH_WINDOW);
+    ASSERT_EQ(conv->domain, LK_BY_SAMPLE);
+    ASSERT_TRUE(conv->samples.first == plan->samples.first && conv->samples.n == plan->samples.n);
+    ASSERT_EQ(lk_box_count(&conv->box), 5 * 5 * 4);
+    ASSERT_EQ(conv->parameters, (9 * 4 + 4) * 4);
+    ASSERT_EQ(layer_of(plan, "batch_norm1")->reach, LK_REACH_BATCH);
+    ASSERT_EQ(layer_of(plan, "relu1")->reach, LK_REACH_ELEMENT);
+    ASSERT_EQ(layer_of(plan, "residual1.layer_norm1")->reach, LK_REACH_POSITION);
+    ASSERT_EQ(layer_of(plan, "residual1.conv1")->depth, 1);
+    ASSERT_EQ(layer_of(plan, "linear1")->reach, LK_REACH_SAMPLE);
+    ASSERT_EQ(layer_of(plan, "softmax1")->reach, LK_REACH_POSITION);
+    int64_t shared = plan->spec.shared ? plan->spec.ranks_of_node : 1;
+    lk_layout *layout = lk_slab_layout(lk_model_params(lk_trainer_model(lk_job_trainer(job))));
+    ASSERT_EQ(plan->memory.parameters, lk_layout_bytes(layout) / shared);
+    ASSERT_EQ(plan->memory.optimizer, 2 * lk_layout_bytes(layout) / shared);
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+static void what_is_not_there_yet_is_refused(lk_comm *comm)
+{
+    static const lk_mesh_shape shapes[] = {{.data = 1, .ndim = 2, .space = {2, 2}},
+                                           {.data = 1, .features = 4},
+                                           {.data = 1, .stages = 4}};
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    lk_mesh mesh;
+    lk_plan *plan = NULL;
+    ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){one_hot}, &e, &job));
+    const lk_plan *own = lk_trainer_plan(lk_job_trainer(job));
+    lk_model *model = lk_trainer_model(lk_job_trainer(job));
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(lk_mesh_at(&shapes[i], 4, 0, &mesh));
+        ASSERT_FAILS(lk_plan_new(&mesh, model, &own->spec, &plan), LK_ENOTSUP,
+                     "only `data` is there yet, not spatial, features and stages");
+    }
+    ASSERT_OK(lk_mesh_at(&(lk_mesh_shape){.data = 9}, 9, 0, &mesh));
+    ASSERT_FAILS(lk_plan_new(&mesh, model, &own->spec, &plan), LK_EINVAL,
+                 "9 ranks for a batch of 8 shards");
+    lk_job_free(job);
+    lk_experiment_free(e);
+}
+
+#define TEST_OF(name) \
+    {                 \
+#        name, name   \
+    }
+RANKS_MAIN(TEST_OF(a_step_sends_what_was_planned), TEST_OF(arithmetic_gives_the_trainers_plan),
+           TEST_OF(every_sample_is_planned_once), TEST_OF(what_is_not_there_yet_is_refused))
