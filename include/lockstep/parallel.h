@@ -120,11 +120,12 @@ typedef struct lk_transfer {
 
 /** Bytes that a rank holds. */
 typedef struct lk_plan_memory {
-    int64_t parameters, optimizer; /* of a copy that a node shares: this rank's share */
-    int64_t gradients;             /* and what else passes add up */
-    int64_t state;                 /* running statistics */
-    int64_t samples;               /* of the loader, those that it prepares ahead as well */
-    int64_t values;                /* of all layers in the largest pass of a step */
+    int64_t parameters; /* of a copy that a node shares this rank's share, and its own */
+    int64_t optimizer;  /* the same, without its own */
+    int64_t gradients;  /* and what else passes add up */
+    int64_t state;      /* running statistics */
+    int64_t samples;    /* of the loader, those that it prepares ahead as well */
+    int64_t values;     /* of all layers in the largest pass of a step; see lk_trainer_rehearse() */
 } lk_plan_memory;
 
 typedef struct lk_plan_spec {
@@ -144,6 +145,7 @@ typedef struct lk_plan {
     int rank, ranks;
     lk_range pieces, samples; /* of a whole batch, that this rank has */
     int blocks, most_blocks;  /* passes over them, and of any batch */
+    int64_t pass_samples;     /* of the largest of them */
     bool one_block;           /* a rank has one subtree, because ranks meet during a pass */
     bool direct;              /* each rank joins just what it updates, in shared memory */
     int64_t n_layers;

@@ -147,14 +147,23 @@ LK_API bool lk_trainer_metric_is_number(const lk_trainer *trainer, int i);
 /** The ranks, what this one does in a step, the optimizer and the model; borrowed. */
 LK_API const lk_mesh *lk_trainer_mesh(const lk_trainer *trainer);
 LK_API const lk_plan *lk_trainer_plan(const lk_trainer *trainer);
+LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
+LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
 
 /** The plan that rank `rank` would have if `ranks` of one node trained this in another layout; the caller
  * owns `*out`, and frees it before the trainer.  Not collective.  Errors: as lk_mesh_at() and
  * lk_plan_new(). */
 LK_API lk_status lk_trainer_plan_of(const lk_trainer *trainer, const lk_mesh_shape *shape,
                                     int ranks, int rank, lk_plan **out) LK_NODISCARD;
-LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
-LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
+
+/**
+ * Find what the passes of a plan take, plan->memory.values, by two over samples of zeros: with gradients
+ * of values, scratch and what kernels keep, which arithmetic on layers does not tell.
+ *
+ * Nothing is trained.  Errors: LK_ESTATE unless the trainer is of this rank alone, at step 0; those of
+ * the model.
+ */
+LK_API lk_status lk_trainer_rehearse(lk_trainer *trainer, lk_plan *plan) LK_NODISCARD;
 
 /**
  * The state of the run as 64 bits (docs/numerics.md): step, parameters, the model's state, the

@@ -92,6 +92,7 @@ static lk_status pieces_plan(lk_plan *p, const lk_model *model, int64_t *subtree
         int64_t n = samples_of(&p->spec, own[k]).n;
         *largest = n > *largest ? n : *largest;
     }
+    p->pass_samples = *largest;
     for (int r = 0; r < p->ranks; r++) {
         lk_range range = {first[r], first[r + 1] - first[r]};
         *subtrees += p->spec.fast ? 1 : lk_range_subtrees(p->spec.pieces, range, NULL);
@@ -185,6 +186,8 @@ static lk_status plan_make(lk_plan *p, const lk_model *model)
     LK_TRY(transfers_plan(p, model, elem, subtrees));
     int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
     p->memory.parameters = parameters / copies;
+    if (p->spec.shared)
+        p->memory.parameters += parameters; /* the model's own memory waits for them */
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
     p->memory.gradients = (p->most_blocks > 1 ? p->most_blocks + 1 : 1) * lk_sums_bytes(model);
     p->memory.samples = p->samples.n * p->spec.sample;

@@ -175,6 +175,23 @@ static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_time *time)
     return LK_OK;
 }
 
+lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
+{
+    LK_FP_GUARD();
+    int64_t piece = lk_loader_piece(t->spec.train), samples = plan->pass_samples,
+            before = lk_alloc_stats_get().live_bytes;
+    LK_CHECK(t->step == 0 && t->seen.samples == 0 && !lk__trainer_comm(t), LK_ESTATE,
+             "only a trainer of this rank alone that has done no step can rehearse one");
+    for (int i = 0; i < 2 && samples > 0; i++) { /* the second finds what the first has left */
+        lk_step_time time = {0};
+        (void)lk__groups_begin(t->groups, (samples - 1) / piece + 1, samples);
+        LK_TRY(zeros_pass(t, (lk_batch){.size = samples, .n = samples}, &time));
+    }
+    lk__counts_clear(t, &t->seen);
+    plan->memory.values = lk_alloc_stats_get().live_bytes - before;
+    return LK_OK;
+}
+
 /* The passes of this rank's part of the step, unless it has none; where ranks meet during a pass it is
  * made all the same.  *unread: why its samples could not be read, as this thread's last error. */
 static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, lk_batch *batch,

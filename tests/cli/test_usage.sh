@@ -17,7 +17,7 @@ status 0 "$lockstep" --version
 grep -Eq '^lockstep [0-9]+\.[0-9]+\.[0-9]+ \(numerics epoch [0-9]+, hash format 2\)$' "$work/out" || fail 'version'
 
 # every verb and kind explains itself, in both ways
-for verb in bench ckpt data info list run selfcheck topo verify 'bench kernels' 'ckpt diff' 'data inspect'; do
+for verb in bench ckpt data info list plan run selfcheck topo verify 'bench kernels' 'ckpt diff' 'data inspect'; do
     status 0 "$lockstep" $verb --help
     out "usage: lockstep $verb"
     out '--help'

@@ -118,7 +118,8 @@ static void every_sample_is_planned_once(lk_comm *comm)
     ASSERT_EQ(layer_of(plan, "softmax1")->reach, LK_REACH_POSITION);
     int64_t shared = plan->spec.shared ? plan->spec.ranks_of_node : 1;
     lk_layout *layout = lk_slab_layout(lk_model_params(lk_trainer_model(lk_job_trainer(job))));
-    ASSERT_EQ(plan->memory.parameters, lk_layout_bytes(layout) / shared);
+    int64_t bytes = lk_layout_bytes(layout);
+    ASSERT_EQ(plan->memory.parameters, bytes / shared + (plan->spec.shared ? bytes : 0));
     ASSERT_EQ(plan->memory.optimizer, 2 * lk_layout_bytes(layout) / shared);
     lk_job_free(job);
     lk_experiment_free(e);
@@ -148,9 +149,112 @@ static void what_is_not_there_yet_is_refused(lk_comm *comm)
     lk_experiment_free(e);
 }
 
+/* ---- memory ---- */
+
+/* The sets that a job holds in memory. */
+static int64_t sets_bytes(const lk_job *job)
+{
+    int64_t bytes = 0;
+    for (int split = 0; split < LK_N_SPLITS; split++) {
+        lk_loader *loader = lk_job_set(job, (lk_split)split);
+        if (!loader)
+            continue;
+        const lk_dataset_info *info = lk_dataset_get_info(lk_loader_dataset(loader));
+        for (int f = 0; f < info->n_fields; f++) {
+            int64_t one = (int64_t)lk_dtype_size(info->field[f].dtype);
+            for (int i = 0; i < info->field[f].shape.ndim; i++)
+                one *= info->field[f].shape.dim[i];
+            bytes += one * info->count;
+        }
+    }
+    return bytes;
+}
+
+static int64_t memory_sum(const lk_plan_memory *m)
+{
+    return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->values;
+}
+
+/* What all ranks of `ranks` are planned to hold. */
+static int64_t memory_planned(const lk_experiment *e, int ranks)
+{
+    int64_t sum = 0;
+    for (int r = 0; r < ranks; r++) {
+        lk_job *job = NULL;
+        lk_plan *plan = NULL;
+        ASSERT_OK(lk_job_new(e, NULL, &job));
+        ASSERT_OK(
+            lk_trainer_plan_of(lk_job_trainer(job), &(lk_mesh_shape){.data = 0}, ranks, r, &plan));
+        ASSERT_OK(lk_trainer_rehearse(lk_job_trainer(job), plan));
+        sum += memory_sum(&plan->memory);
+        lk_plan_free(plan);
+        lk_job_free(job);
+    }
+    return sum;
+}
+
+struct memory_case {
+    const lk_experiment *experiment;
+    int64_t counted;
+};
+
+/* What the ranks of this process hold after some steps, without their sets; and send in one. */
+static lk_status memory_count(lk_comm *comm, void *arg)
+{
+    struct memory_case *c = arg;
+    lk_job *job = NULL;
+    ASSERT_OK(lk_job_new(c->experiment, comm, &job));
+    lk_trainer *t = lk_job_trainer(job);
+    const lk_comm *world = lk_trainer_mesh(t)->world;
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    int64_t before = world ? world->n_bytes : 0;
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    if (world)
+        ASSERT_EQ(world->n_bytes - before, lk_plan_bytes(lk_trainer_plan(t)));
+    int64_t sets = sets_bytes(job);
+    ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_FOLD_SUM, "sets"));
+    if (lk_comm_rank(comm) == 0)
+        c->counted = lk_alloc_stats_get().live_bytes - sets;
+    ASSERT_OK(lk_barrier(comm, "counted"));
+    lk_job_free(job);
+    return LK_OK;
+}
+
+/* On 1 to 4 ranks that are threads of this process. */
+static void presets_take_what_was_planned(lk_comm *comm)
+{
+    static const struct {
+        const char *file, *data;
+    } preset[] = {
+        {"experiments/mnist-mlp-1000.yaml",
+         "data={type: glyphs, count: 64, test_count: 0, shape: [28, 28, 1], batch: 64, shards: 4}"},
+        {"experiments/mnist-cnn.yaml",
+         "data={type: glyphs, count: 64, test_count: 0, shape: [28, 28, 1], batch: 64, shards: 4}"},
+        {"experiments/cifar10-cnn.yaml", "data={type: glyphs, count: 64, test_count: 0, shape: "
+                                         "[32, 32, 3], batch: 64, shards: 4}"}};
+    if (strcmp(lk_comm_transport(comm), "mpi") == 0 || lk_comm_size(comm) != 1)
+        return;
+    size_t n = ranks_brief() ? 1 : sizeof preset / sizeof preset[0];
+    for (size_t i = 0; i < n; i++)
+        for (int ranks = 1; ranks <= 4; ranks++) {
+            struct memory_case c = {NULL, 0};
+            lk_experiment *e = NULL;
+            ASSERT_OK(lk_experiment_read(preset[i].file, &preset[i].data, 1, &e));
+            int64_t planned = memory_planned(e, ranks), before = lk_alloc_stats_get().live_bytes;
+            c.experiment = e;
+            ASSERT_OK(lk_run_local(ranks, memory_count, &c));
+            double ratio = (double)planned / (double)(c.counted - before);
+            if (ratio < 0.85 || ratio > 1.15)
+                TEST_FAIL("%s on %d ranks: %.3f of what is counted", preset[i].file, ranks, ratio);
+            lk_experiment_free(e);
+        }
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(a_step_sends_what_was_planned), TEST_OF(arithmetic_gives_the_trainers_plan),
-           TEST_OF(every_sample_is_planned_once), TEST_OF(what_is_not_there_yet_is_refused))
+           TEST_OF(every_sample_is_planned_once), TEST_OF(what_is_not_there_yet_is_refused),
+           TEST_OF(presets_take_what_was_planned))

@@ -1,0 +1,47 @@
+#!/bin/sh
+# lockstep plan: what a rank does, as text and as JSON, and layouts that are refused.
+. "$(dirname "$0")/expect.sh"
+file=experiments/demo.yaml
+
+status 0 "$lockstep" plan $file
+out 'layout 1: rank 0 of 1 has shards 0-7 of 8, samples 0-127 of 128'
+out 'nothing is sent'
+out 'a step: 0 calls, 0 bytes'
+no_err
+
+status 0 "$lockstep" plan $file --ranks 3 --rank 2
+out 'layout data3: rank 2 of 3 has shards 5-7 of 8, samples 80-127 of 128'
+grep -Eq '^conv2 +window +samples +80-127 +\[0-7,0-7,0-31\] +51328 ' "$work/out" || fail 'conv2'
+grep -Eq '^before the update +votes and loss +3 +1 +64$' "$work/out" || fail 'votes'
+grep -Eq '^before the update +gradients +3 +1 +73536$' "$work/out" || fail 'gradients'
+out 'a step: 2 calls, 73600 bytes'
+cp "$work/out" "$work/three"
+status 0 "$lockstep" plan $file --layout data3 --rank 2
+cmp -s "$work/out" "$work/three" || fail 'a layout is planned otherwise than its ranks'
+status 0 "$lockstep" plan $file parallel.data=3 --rank 2
+cmp -s "$work/out" "$work/three" || fail "the experiment's layout is planned otherwise"
+
+status 0 "$lockstep" plan $file --ranks 2 --json
+"$json" <"$work/out" || fail 'no JSON'
+out '"layout":"data2","rank":0,"ranks":2,"shards":8,"batch":128,"shards_held":[0,4],"samples":[0,64]'
+out '{"layer":"relu1","type":"relu","reach":"element","domain":"samples","samples":[0,64],"box":[[0,24],[0,24],[0,16]],'
+out '{"when":"before the update","what":"gradients","ranks":2,"calls":1,"bytes":73536}'
+
+# ranks that meet in a pass
+status 0 "$lockstep" plan $file --ranks 2 'model.1={type: batch_norm, statistics: batch}'
+grep -Eq '^in forward +batch_norm1 +2 +2 +128$' "$work/out" || fail 'sums in forward'
+grep -Eq '^in backward +batch_norm1 +2 +1 +128$' "$work/out" || fail 'sums in backward'
+
+# refused
+for layout in 2x2 spatial4 features2 stages3 data2.2x2.features2.stages2; do
+    status 2 "$lockstep" plan $file --layout $layout
+    err "only \`data\` is there yet, not spatial, features and stages"
+done
+status 2 "$lockstep" plan $file --layout data2.banana
+err 'layout "data2.banana": "banana" is none of 1, dataN, AxB'
+status 2 "$lockstep" plan $file --layout data2 --ranks 3
+err 'data 2 x spatial 1 x features 1 x stages 1 need 2 ranks, but there are 3'
+status 2 "$lockstep" plan $file --ranks 9
+err '9 ranks for a batch of 8 shards'
+status 2 "$lockstep" plan $file --ranks 2 --rank 2
+err 'rank 2 of 2'
