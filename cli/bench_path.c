@@ -11,7 +11,7 @@
 static lk_isa best(void)
 {
     for (int isa = LK_N_ISAS - 1; isa > 0; isa--)
-        if (lk_isa_available((lk_isa)isa) && !lk_isa_emulated((lk_isa)isa))
+        if (lk_isa_is_available((lk_isa)isa) && !lk_isa_is_emulated((lk_isa)isa))
             return (lk_isa)isa;
     return LK_ISA_SCALAR;
 }

@@ -259,11 +259,11 @@ static bool run_failing(struct trial *t, const struct configuration *g, int64_t 
 {
     lk_error_clear();
     check_buffer_reset(&t->c, &t->now);
-    lk_alloc_stats before = lk_alloc_stats_get();
+    lk_alloc_stats before = lk_alloc_stats_now();
     lk_alloc_fail_at(n);
     lk_status st = t->c.check->run(&t->c, g->way, t->now.out);
     lk_alloc_fail_at(0);
-    lk_alloc_stats after = lk_alloc_stats_get();
+    lk_alloc_stats after = lk_alloc_stats_now();
     bool came = after.calls - before.calls >= n;
     r->runs += came;
     char what[CHECK_FAILURE / 2];

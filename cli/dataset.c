@@ -51,7 +51,7 @@ static lk_status options_text(const dataset_choice *c, lk_arena *arena, char **o
 }
 
 /* Those whose values have blanks. */
-static lk_status options_set(const dataset_choice *c, lk_arena *arena, const lk_choice *choice)
+static lk_status options_set(const dataset_choice *c, lk_arena *arena, const lk_config *choice)
 {
     for (int i = 0; i < c->n_assigned; i++) {
         const char *text = c->assigned[i], *name;
@@ -59,30 +59,30 @@ static lk_status options_set(const dataset_choice *c, lk_arena *arena, const lk_
         if (!strpbrk(text, " \t"))
             continue;
         LK_TRY(lk_arena_text(arena, text, n, &name));
-        const lk_option *option = lk_option_find(choice->entry->options, name);
-        LK_CHECK(option, LK_EINVAL, "the format \"%s\" has no option \"%s\"", choice->entry->name,
-                 name);
+        const lk_option *option = lk_option_find(choice->descriptor->options, name);
+        LK_CHECK(option, LK_EINVAL, "the format \"%s\" has no option \"%s\"",
+                 choice->descriptor->name, name);
         LK_TRY(lk_option_set(option, choice->options, text + n + 1, arena));
     }
     return LK_OK;
 }
 
-lk_status dataset_choose(const dataset_choice *c, const char *path, lk_arena *arena, lk_choice *out)
+lk_status dataset_choose(const dataset_choice *c, const char *path, lk_arena *arena, lk_config *out)
 {
     LK_CHECK(path || c->type, LK_EINVAL, "name a file or folder, or a --type that needs none");
-    lk_choice guess = {0};
+    lk_config guess = {0};
     const char *type = c->type;
     char *text;
     if (!type) {
         LK_TRY(lk_format_guess(path, arena, &guess));
-        type = guess.entry->name;
+        type = guess.descriptor->name;
     }
     LK_TRY(options_text(c, arena, &text));
-    LK_TRY(lk_choice_make(&lk_kind_format, type, text, arena, out));
+    LK_TRY(lk_config_parse(&lk_registry_format, type, text, arena, out));
     LK_TRY(options_set(c, arena, out));
     if (!path)
         return LK_OK;
-    const lk_option *option = lk_option_find(out->entry->options, "path");
+    const lk_option *option = lk_option_find(out->descriptor->options, "path");
     LK_CHECK(option, LK_EINVAL, "the format \"%s\" reads no file", type);
     LK_TRY(lk_option_set(option, out->options, path, arena));
     return LK_OK;

@@ -22,7 +22,7 @@ int dataset_operands(dataset_choice *c, const char *command, int n, char **opera
 
 /** The choice that reads `path`; it lives in `arena`. */
 lk_status dataset_choose(const dataset_choice *c, const char *path, lk_arena *arena,
-                         lk_choice *out) LK_NODISCARD;
+                         lk_config *out) LK_NODISCARD;
 
 /* What the values of a field are like. */
 typedef struct dataset_range {

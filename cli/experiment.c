@@ -25,22 +25,22 @@ static void row(report *out, const char *section, const char *name, const char *
     report_row(out, (report_cell[]){cell_text(section), cell_text(name), cell_text(value)});
 }
 
-static void choice_rows(const char *section, const lk_choice *choice, report *out);
+static void choice_rows(const char *section, const lk_config *choice, report *out);
 
 /* Rows of the entries that an option holds. */
 static void nested_rows(const char *section, const lk_option *o, const void *fields, report *out)
 {
     const void *field = (const char *)fields + o->offset;
-    const lk_choice *one = field;
-    const lk_choices *many = field;
+    const lk_config *one = field;
+    const lk_configs *many = field;
     char name[VALUE_SIZE];
     bool top = strcmp(section, "experiment") == 0; /* its keys have no other before them */
     const char *outer = top ? "" : section, *dot = top ? "" : ".";
-    if (o->type == LK_OPTION_ENTRY && one->entry) {
+    if (o->type == LK_OPTION_CONFIG && one->descriptor) {
         snprintf(name, sizeof name, "%s%s%s", outer, dot, o->name);
         choice_rows(name, one, out);
     }
-    for (int64_t i = 0; o->type == LK_OPTION_ENTRIES && i < many->n; i++) {
+    for (int64_t i = 0; o->type == LK_OPTION_CONFIGS && i < many->n; i++) {
         snprintf(name, sizeof name, "%s%s%s.%lld", outer, dot, o->name, (long long)i);
         choice_rows(name, &many->item[i], out);
     }
@@ -50,7 +50,7 @@ static void table_rows(const char *section, const lk_option *table, const void *
 {
     for (const lk_option *o = table; o && o->name; o++) {
         char value[VALUE_SIZE];
-        if (o->type == LK_OPTION_ENTRY || o->type == LK_OPTION_ENTRIES)
+        if (o->type == LK_OPTION_CONFIG || o->type == LK_OPTION_CONFIGS)
             continue;
         lk_option_show(o, fields, value, sizeof value);
         if (*value)
@@ -60,18 +60,18 @@ static void table_rows(const char *section, const lk_option *table, const void *
         nested_rows(section, o, fields, out);
 }
 
-static void choice_rows(const char *section, const lk_choice *choice, report *out)
+static void choice_rows(const char *section, const lk_config *choice, report *out)
 {
-    row(out, section, "type", choice->entry->name);
+    row(out, section, "type", choice->descriptor->name);
     if (choice->name)
         row(out, section, "name", choice->name);
-    table_rows(section, choice->entry->options, choice->options, out);
+    table_rows(section, choice->descriptor->options, choice->options, out);
 }
 
 static const lk_option *section_table(const char *name)
 {
-    const lk_entry *e;
-    for (int i = 0; (e = lk_kind_section.at(i)); i++)
+    const lk_descriptor *e;
+    for (int i = 0; (e = lk_registry_section.at(i)); i++)
         if (strcmp(e->name, name) == 0)
             return e->options;
     return NULL;
@@ -82,7 +82,7 @@ void experiment_rows(const lk_experiment *e, report *out)
     char name[64];
     table_rows("experiment", section_table("experiment"), e, out);
     choice_rows("data", &e->data, out);
-    table_rows("data", lk_entry_loader.options, &e->loader, out);
+    table_rows("data", lk_loader_descriptor.options, &e->loader, out);
     for (int64_t i = 0; i < e->model.n; i++) {
         snprintf(name, sizeof name, "model.%lld", (long long)i);
         choice_rows(name, &e->model.item[i], out);

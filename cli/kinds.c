@@ -13,12 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-const lk_kind *const lk_kinds[] = {
-    &lk_kind_section, &lk_kind_format, &lk_kind_model,     &lk_kind_layer,    &lk_kind_init,
-    &lk_kind_loss,    &lk_kind_metric, &lk_kind_optimizer, &lk_kind_schedule, NULL,
+const lk_registry *const lk_kinds[] = {
+    &lk_registry_section,  &lk_registry_format,
+    &lk_registry_model,    &lk_registry_layer,
+    &lk_registry_init,     &lk_registry_loss,
+    &lk_registry_metric,   &lk_registry_optimizer,
+    &lk_registry_schedule, NULL,
 };
 
-const lk_kind *kind_find(const char *name)
+const lk_registry *kind_find(const char *name)
 {
     for (int i = 0; lk_kinds[i]; i++)
         if (strcmp(lk_kinds[i]->name, name) == 0)
@@ -26,7 +29,7 @@ const lk_kind *kind_find(const char *name)
     return NULL;
 }
 
-void kind_help(const lk_kind *kind, const lk_entry *entry, FILE *to)
+void kind_help(const lk_registry *kind, const lk_descriptor *entry, FILE *to)
 {
     char text[512];
     snprintf(text, sizeof text, "%s %s: %s", kind->name, entry->name, entry->summary);
@@ -41,7 +44,7 @@ void kind_help(const lk_kind *kind, const lk_entry *entry, FILE *to)
         option_help(entry->options, OPTION_IN_FILE, to);
     if (kind->named)
         fprintf(to, "  %-23s %s\n", "name TEXT", "a name of its own");
-    if (kind != &lk_kind_section)
+    if (kind != &lk_registry_section)
         fprintf(to, "\nin an experiment: %s, or {type: %s, OPTION: VALUE, ...}\n", entry->name,
                 entry->name);
 }
@@ -81,8 +84,8 @@ static void markdown_option(const lk_option *o, FILE *to)
     fprintf(to, " | ");
     if (o->flags & LK_OPTION_REQUIRED)
         fprintf(to, "*required*");
-    else if (o->preset)
-        fprintf(to, "`%s`", o->preset);
+    else if (o->def)
+        fprintf(to, "`%s`", o->def);
     else if (o->type == LK_OPTION_FLAG)
         fprintf(to, "`false`");
     fprintf(to, " | ");
@@ -90,7 +93,7 @@ static void markdown_option(const lk_option *o, FILE *to)
     fprintf(to, " |\n");
 }
 
-static void markdown_entry(const lk_kind *kind, const lk_entry *entry, FILE *to)
+static void markdown_entry(const lk_registry *kind, const lk_descriptor *entry, FILE *to)
 {
     fprintf(to, "\n### %s %s\n\n", kind->name, entry->name);
     paragraph(to, entry->summary);
@@ -118,12 +121,12 @@ void kinds_markdown(FILE *to)
         fputc('\n', to);
     }
     for (int i = 0; lk_kinds[i]; i++) {
-        const lk_kind *kind = lk_kinds[i];
+        const lk_registry *kind = lk_kinds[i];
         fprintf(to, "\n## %s\n\n", kind->plural);
         cell(to, kind->summary);
         fprintf(to, ".%s\n",
                 kind->named ? " Each can be given a `name` of its own, besides its options." : "");
-        const lk_entry *entry;
+        const lk_descriptor *entry;
         for (int j = 0; (entry = kind->at(j)); j++)
             markdown_entry(kind, entry, to);
     }

@@ -7,13 +7,13 @@
 #include <stdio.h>
 
 /** All kinds, NULL-terminated. */
-extern const lk_kind *const lk_kinds[];
+extern const lk_registry *const lk_kinds[];
 
 /** The kind of this name, NULL if there is none. */
-const lk_kind *kind_find(const char *name);
+const lk_registry *kind_find(const char *name);
 
 /** Print the help of an entry: what it is, and its options. */
-void kind_help(const lk_kind *kind, const lk_entry *entry, FILE *to);
+void kind_help(const lk_registry *kind, const lk_descriptor *entry, FILE *to);
 
 /** Print a page of Markdown about all kinds: docs/reference.md. */
 void kinds_markdown(FILE *to);

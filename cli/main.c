@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     guard_streams();
     /* A closed pipe then shows as a failed write, see report_flush(). */
     signal(SIGPIPE, SIG_IGN);
-    lk_log_sink_set(print_message, NULL);
+    lk_log_set_sink(print_message, NULL);
     launch_note_come(ranks_given());
     int status = dispatch(argc - 1, argv + 1);
     lk_threads_stop();

@@ -28,9 +28,9 @@ const char *option_value_name(const lk_option *o)
     case LK_OPTION_INTS: return "N,...";
     case LK_OPTION_REALS: return "X,...";
     case LK_OPTION_CHOICE:
-    case LK_OPTION_ENTRY: return "NAME";
+    case LK_OPTION_CONFIG: return "NAME";
     case LK_OPTION_NAMES:
-    case LK_OPTION_ENTRIES: return "NAME,...";
+    case LK_OPTION_CONFIGS: return "NAME,...";
     }
     return "VALUE";
 }
@@ -150,8 +150,8 @@ const char *option_about(const lk_option *o, char *buf, size_t size)
         n += snprintf(buf + n, size - (size_t)n, "%s%.*s", i > 0 ? ", " : "; one of ", length,
                       word);
     }
-    if (o->kind && n < (int)size)
-        n += snprintf(buf + n, size - (size_t)n, "; of the %s", o->kind->plural);
+    if (o->registry && n < (int)size)
+        n += snprintf(buf + n, size - (size_t)n, "; of the %s", o->registry->plural);
     if (*lk_option_range(o, range, sizeof range) && n < (int)size)
         snprintf(buf + n, size - (size_t)n, "; %s", range);
     return buf;
@@ -178,8 +178,8 @@ void option_help(const lk_option *table, option_style style, FILE *to)
         size_t n = strlen(right);
         if (o->flags & LK_OPTION_REQUIRED)
             snprintf(right + n, sizeof right - n, " (required)");
-        else if (o->preset)
-            snprintf(right + n, sizeof right - n, " (default %s)", o->preset);
+        else if (o->def)
+            snprintf(right + n, sizeof right - n, " (default %s)", o->def);
         if (strlen(left) >= HELP_COLUMN) {
             fprintf(to, "%s\n", left);
             option_wrap(to, HELP_COLUMN, right);

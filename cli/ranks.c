@@ -85,7 +85,7 @@ int ranks_run(int n, int (*fn)(void *arg), void *arg)
     const char *env = secure_getenv("LK_THREADS");
     int cores = 1;
     if (!env || !*env) {
-        if (lk_threads_get(&cores) != LK_OK ||
+        if (lk_threads_now(&cores) != LK_OK ||
             lk_threads_set(cores / n > 0 ? cores / n : 1) != LK_OK)
             return verb_failed();
     }
@@ -105,7 +105,7 @@ static lk_status processes_join(lk_comm *comm)
 {
     here.rank = lk_comm_rank(comm);
     here.size = lk_comm_size(comm);
-    LK_TRY(lk_log_rank_set(here.size > 1 ? here.rank : 0, here.size > 1 ? here.size : 0));
+    LK_TRY(lk_log_set_rank(here.size > 1 ? here.rank : 0, here.size > 1 ? here.size : 0));
     if (here.size == 1)
         return LK_OK;
     lk_status st = lk_shared_new(comm, (int64_t)sizeof(atomic_int), "reports", &here.shared);

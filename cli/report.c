@@ -149,7 +149,9 @@ static const char *cell_shows(const report *r, int i, const report_cell *c, char
             snprintf(number + n, size - (size_t)n, " +-%2.0f%%",
                      fmin(99, 100 * c->noise / c->real));
         return number;
-    case CELL_TEXT: lk_text_clean(c->text, number, size); return number; /* from a file, perhaps */
+    case CELL_TEXT:
+        lk_sanitize_text(c->text, number, size);
+        return number; /* from a file, perhaps */
     default: return c->text;
     }
 }

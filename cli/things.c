@@ -217,15 +217,15 @@ void things_each(int i, const char *only, thing_fn *fn, void *arg)
         kinds[i].list(&s);
         return;
     }
-    const lk_kind *kind = lk_kinds[i - N_OWN];
-    const lk_entry *e;
+    const lk_registry *kind = lk_kinds[i - N_OWN];
+    const lk_descriptor *e;
     for (int j = 0; (e = kind->at(j)); j++)
         if (wanted(&s, e->name))
             fn(arg, &(thing){.kind = kind->name,
                              .name = e->name,
                              .about = e->summary,
                              .chosen = kind,
-                             .entry = e});
+                             .descriptor = e});
 }
 
 bool thing_is(const char *name, const char *wanted_name)

@@ -16,8 +16,8 @@ int things_find(const char *name);
 typedef struct thing {
     const char *kind, *name, *about; /* `kind` is singular; valid during the call that has it */
     const lk_verb *verb;             /* of a verb */
-    const lk_kind *chosen;           /* of what experiments choose from */
-    const lk_entry *entry;
+    const lk_registry *chosen;       /* of what experiments choose from */
+    const lk_descriptor *descriptor;
 } thing;
 
 typedef void thing_fn(void *arg, const thing *t);

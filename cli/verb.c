@@ -80,7 +80,7 @@ static bool environment_is_right(const char *command)
 {
     lk_isa isa;
     int threads;
-    if (lk_isa_get(&isa) == LK_OK && lk_threads_get(&threads) == LK_OK)
+    if (lk_isa_now(&isa) == LK_OK && lk_threads_now(&threads) == LK_OK)
         return true;
     fprintf(stderr, "error: %s: %s\n", command, lk_error_message());
     return false;
@@ -118,11 +118,11 @@ static int refuse_count(const lk_verb *verb, const char *command, int n, char **
 static int read_arguments(const lk_verb *verb, const char *command, int argc, char **argv,
                           verb_call *out)
 {
-    const lk_entry entry = {.options = verb->options, .options_size = verb->options_size};
+    const lk_descriptor entry = {.options = verb->options, .options_size = verb->options_size};
     int n;
     if (lk_arena_new(&out->arena) != LK_OK ||
         lk_arena_alloc(out->arena, &out->options, 1, verb->options_size) != LK_OK ||
-        lk_options_preset(&entry, out->options, out->arena) != LK_OK)
+        lk_options_set_defaults(&entry, out->options, out->arena) != LK_OK)
         return verb_failed();
     const option_reader reader = {.table = verb->options,
                                   .command = command,

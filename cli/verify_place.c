@@ -97,7 +97,7 @@ static int trace_start(const verify_place *p, const verify_setting *s, int fd)
     argv[k++] = lk_isa_name(p->isa);
     argv[k++] = "--algorithms";
     argv[k++] = p->algorithm ? p->algorithm : "auto";
-    if (lk_log_level_get() < LK_LOG_WARN)
+    if (lk_log_level_now() < LK_LOG_WARN)
         argv[k++] = "--quiet";
     if (s->snapshot) {
         argv[k++] = "--snapshot";
@@ -211,7 +211,7 @@ int verify_print(const verify_place *place, const verify_setting *setting)
     verify_trace trace = {.steps = 0};
     lk_isa now;
     bool threads = ranks_are_threads(); /* what is set for the process is not theirs alone */
-    if (threads && (place->algorithm || lk_isa_get(&now) != LK_OK || now != place->isa))
+    if (threads && (place->algorithm || lk_isa_now(&now) != LK_OK || now != place->isa))
         return verb_refuse(
             "lockstep verify: on ranks that are threads, set LK_ALLREDUCE and LK_ISA "
             "instead of --algorithms and --isa");

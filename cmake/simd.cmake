@@ -12,7 +12,7 @@ set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c -mprfchw)
 set(LK_FLAGS_avx512 ${LK_FLAGS_avx2}
   -mavx512f -mavx512vl -mavx512dq -mavx512bw -mprefer-vector-width=512)
 
-# lk_runs(isa out): whether this processor has the instruction set, as lk_isa_available() sees it.
+# lk_runs(isa out): whether this processor has the instruction set, as lk_isa_is_available() sees it.
 function(lk_runs isa out)
   set(needs_avx2 avx2 fma f16c)
   set(needs_avx512 ${needs_avx2} avx512f avx512vl avx512dq avx512bw)

@@ -59,7 +59,7 @@ static lk_status regression(lk_comm *comm, void *arg)
     lk_status st;
     lk_comm *self = NULL;
     lk_tape *tape = NULL;
-    lk_choice rule = {.entry = NULL};
+    lk_config rule = {.descriptor = NULL};
     lk_layout *layout = NULL;
     lk_slab *params = NULL, *grads = NULL;
     lk_optimizer *lbfgs = NULL;
@@ -71,7 +71,7 @@ static lk_status regression(lk_comm *comm, void *arg)
     LK_TRY_TO(done, lk_layout_add(layout, "p", LK_F64, LK_SHAPE(N)));
     LK_TRY_TO(done, lk_slab_new(layout, &params));
     LK_TRY_TO(done, lk_slab_new(layout, &grads));
-    LK_TRY_TO(done, lk_entry_find(&lk_kind_optimizer, "lbfgs", &rule.entry));
+    LK_TRY_TO(done, lk_descriptor_find(&lk_registry_optimizer, "lbfgs", &rule.descriptor));
     LK_TRY_TO(done, lk_optimizer_new(&rule, params, &lbfgs));
     LK_TRY_TO(done, lk_rng_uniform_f64(lk_rng_start(42, "regression", "x"), (lk_rng_at){0}, POINTS,
                                        points));

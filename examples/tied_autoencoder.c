@@ -58,14 +58,14 @@ int main(void)
     lk_tape *tape = NULL;
     lk_tensor *points = NULL;
     lk_optimizer *adam = NULL;
-    lk_choice rule;
+    lk_config rule;
     double first = 0, last = 0;
     LK_TRY_TO(done, lk_arena_new(&arena));
     LK_TRY_TO(done, points_make(&points));
     LK_TRY_TO(done, model_make(&model));
     LK_TRY_TO(done, lk_sums_new(model, &sums));
     LK_TRY_TO(done, lk_tape_new(&tape));
-    LK_TRY_TO(done, lk_choice_make(&lk_kind_optimizer, "adam", "rate=0.02", arena, &rule));
+    LK_TRY_TO(done, lk_config_parse(&lk_registry_optimizer, "adam", "rate=0.02", arena, &rule));
     LK_TRY_TO(done, lk_optimizer_new(&rule, lk_model_params(model), &adam));
     for (int n = 0; n < STEPS; n++) {
         lk_optim_step step = {.grads = lk_sums_slab(sums), .at = {.step = n, .steps_per_epoch = 1}};

@@ -16,13 +16,13 @@ struct training {
 /* Images of ten kinds of strokes, in batches of 50 that are cut into 4 shards. */
 static lk_status data_open(struct training *t)
 {
-    lk_choice glyphs;
+    lk_config glyphs;
     lk_loader_options options;
-    LK_TRY(lk_choice_make(&lk_kind_format, "glyphs", "count=4000 test_count=500 noise=0", t->arena,
-                          &glyphs));
+    LK_TRY(lk_config_parse(&lk_registry_format, "glyphs", "count=4000 test_count=500 noise=0",
+                           t->arena, &glyphs));
     LK_TRY(lk_dataset_open(&glyphs, LK_TRAIN, &t->train_set));
     LK_TRY(lk_dataset_open(&glyphs, LK_TEST, &t->test_set));
-    LK_TRY(lk_options_preset(&lk_entry_loader, &options, t->arena));
+    LK_TRY(lk_options_set_defaults(&lk_loader_descriptor, &options, t->arena));
     options.batch = 50;
     options.shards = 4;
     options.dtype = LK_F32;
@@ -48,10 +48,10 @@ static lk_status model_make(struct training *t)
 
 static lk_status trainer_make(struct training *t)
 {
-    lk_choice loss, accuracy, adam;
-    LK_TRY(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, t->arena, &loss));
-    LK_TRY(lk_choice_make(&lk_kind_metric, "accuracy", NULL, t->arena, &accuracy));
-    LK_TRY(lk_choice_make(&lk_kind_optimizer, "adam", "rate=0.003", t->arena, &adam));
+    lk_config loss, accuracy, adam;
+    LK_TRY(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, t->arena, &loss));
+    LK_TRY(lk_config_parse(&lk_registry_metric, "accuracy", NULL, t->arena, &accuracy));
+    LK_TRY(lk_config_parse(&lk_registry_optimizer, "adam", "rate=0.003", t->arena, &adam));
     LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = t->model,
                                              .loss = loss,
                                              .metrics = {1, &accuracy},

@@ -96,15 +96,15 @@ static inline void allocations_fail(int64_t every)
     folder_new("memory");
     plan p = {.first = 1, .last = 1};
     ASSERT_OK(lk_run_local(RANKS, rank_run, &p));
-    int64_t live = lk_alloc_stats_get().live_blocks, step = 1, failed = 0;
+    int64_t live = lk_alloc_stats_now().live_blocks, step = 1, failed = 0;
     for (int64_t n = 1;; n += every) {
         p = (plan){.first = step + 1, .last = step + 1};
-        int64_t calls = lk_alloc_stats_get().calls;
+        int64_t calls = lk_alloc_stats_now().calls;
         lk_alloc_fail_at(n);
         lk_status st = lk_run_local(RANKS, rank_run, &p);
         lk_alloc_fail_at(0);
-        bool happened = lk_alloc_stats_get().calls - calls >= n;
-        ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+        bool happened = lk_alloc_stats_now().calls - calls >= n;
+        ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
         bool told = st == LK_ENOMEM || strstr(lk_error_message(), "out of memory");
         if (st != LK_OK &&
             (!happened || !told)) /* memory of messages ends the job, and is told so */

@@ -79,15 +79,15 @@ static inline void test_expect_file(const char *path, const void *want, size_t n
     free(bytes);
 }
 
-/* Open a set of a format with options as lk_choice_make() reads them. */
+/* Open a set of a format with options as lk_config_parse() reads them. */
 static inline lk_status test_open(const char *format, const char *options, lk_split split,
                                   lk_dataset **out)
 {
     lk_arena *arena;
-    lk_choice choice;
+    lk_config choice;
     *out = NULL;
     LK_TRY(lk_arena_new(&arena));
-    lk_status st = lk_choice_make(&lk_kind_format, format, options, arena, &choice);
+    lk_status st = lk_config_parse(&lk_registry_format, format, options, arena, &choice);
     if (st == LK_OK)
         st = lk_dataset_open(&choice, split, out);
     lk_arena_free(arena);
@@ -152,7 +152,7 @@ static inline int test_damage(const char *format, const char *options, const cha
     }
     free(bad);
     test_write(file, good, n);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return refused;
 }
 

@@ -13,14 +13,14 @@ typedef lk_status test_scenario(void);
  * `spared` failures do no harm.  Which number that memory has differs from run to run. */
 static inline int64_t test_allocations_fail_but(test_scenario *scenario, int spared)
 {
-    int64_t live = lk_alloc_stats_get().live_blocks;
+    int64_t live = lk_alloc_stats_now().live_blocks;
     for (int64_t n = 1;; n++) {
-        int64_t calls = lk_alloc_stats_get().calls;
+        int64_t calls = lk_alloc_stats_now().calls;
         lk_alloc_fail_at(n);
         lk_status st = scenario();
         lk_alloc_fail_at(0);
-        ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
-        if (lk_alloc_stats_get().calls - calls < n) { /* it made fewer than n, so none failed */
+        ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
+        if (lk_alloc_stats_now().calls - calls < n) { /* it made fewer than n, so none failed */
             ASSERT_OK(st);
             return n - 1;
         }

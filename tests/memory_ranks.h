@@ -91,11 +91,11 @@ static inline bool memory_told(const struct memory_run *run, int rank)
 static inline int64_t memory_runs_out(const struct memory_work *work,
                                       const struct memory_sides *sides, int size, int victim)
 {
-    int64_t live = lk_alloc_stats_get().live_blocks;
+    int64_t live = lk_alloc_stats_now().live_blocks;
     for (int64_t at = 1;; at++) {
         struct memory_run run = {.work = work, .sides = sides, .victim = victim, .at = at};
         ASSERT_OK(lk_run_local(size, memory_rank, &run));
-        ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+        ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
         bool all = true;
         for (int r = 0; r < size; r++) {
             all = all && run.status[r] == LK_OK;

@@ -112,14 +112,14 @@ static inline uint64_t program_hash(test_program *program, lk_dtype dtype)
 static inline void test_same_bits_everywhere(test_program *program)
 {
     lk_isa best = LK_ISA_SCALAR;
-    ASSERT_OK(lk_isa_get(&best));
+    ASSERT_OK(lk_isa_now(&best));
     for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype = (lk_dtype)(dtype + 1)) {
         ASSERT_OK(lk_isa_set(LK_ISA_SCALAR));
         ASSERT_OK(lk_threads_set(1));
         const uint64_t want = program_hash(program, dtype);
         for (int isa = 0; isa < LK_N_ISAS; isa++)
             for (int threads = 1; threads <= 4; threads *= 2) {
-                if (!lk_isa_available((lk_isa)isa))
+                if (!lk_isa_is_available((lk_isa)isa))
                     continue;
                 ASSERT_OK(lk_isa_set((lk_isa)isa));
                 ASSERT_OK(lk_threads_set(threads));

@@ -85,9 +85,9 @@ static inline void expect_same_bits(uint64_t (*run)(void))
     uint64_t first = 0;
     bool have = false;
     lk_isa before;
-    ASSERT_OK(lk_isa_get(&before));
+    ASSERT_OK(lk_isa_now(&before));
     for (int isa = 0; isa < LK_N_ISAS; isa++) {
-        if (!lk_isa_available((lk_isa)isa))
+        if (!lk_isa_is_available((lk_isa)isa))
             continue;
         ASSERT_OK(lk_isa_set((lk_isa)isa));
         for (int n = 1; n <= 4; n *= 2) {

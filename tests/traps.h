@@ -108,7 +108,7 @@ static void traps_fill(lk_dtype dtype, int sort, int64_t n, void *data)
 static inline void traps_each(void (*fn)(lk_dtype dtype, int sort))
 {
     for (int isa = 0; isa < LK_N_ISAS; isa++)
-        for (int threads = 1; threads <= 3 && lk_isa_available((lk_isa)isa); threads += 2)
+        for (int threads = 1; threads <= 3 && lk_isa_is_available((lk_isa)isa); threads += 2)
             for (lk_dtype dtype = LK_F32; dtype <= LK_F64; dtype++)
                 for (int sort = TEST_SLOWNESS > 1 ? TRAPS_MIXED : 0; sort < N_TRAPS_SORTS; sort++) {
                     ASSERT_OK(lk_isa_set((lk_isa)isa));
@@ -125,7 +125,7 @@ static inline void traps_each(void (*fn)(lk_dtype dtype, int sort))
 static inline const char *traps_isa_name(void)
 {
     lk_isa isa = LK_ISA_SCALAR;
-    return lk_isa_get(&isa) == LK_OK ? lk_isa_name(isa) : "?";
+    return lk_isa_now(&isa) == LK_OK ? lk_isa_name(isa) : "?";
 }
 
 #endif /* LK_TEST_TRAPS_H */

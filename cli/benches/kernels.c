@@ -40,7 +40,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_REAL,
      .offset = FIELD(seconds),
      .value = "S",
-     .preset = "0.5",
+     .def = "0.5",
      .min = 0,
      .max = 600,
      .help = "time for each case, everybody together"},
@@ -60,7 +60,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = FIELD(dtype),
      .value = "NAME",
-     .preset = "f32",
+     .def = "f32",
      .help = "f32 or f64"},
     {.name = "scaling",
      .type = LK_OPTION_FLAG,
@@ -141,7 +141,7 @@ static int choose_setting(struct bench *b)
         return refuse("dtype", "kernels compute in f32 and f64 only");
     if (o->isa && (lk_isa_find(o->isa, &isa) != LK_OK || lk_isa_set(isa) != LK_OK))
         return refuse("isa", lk_error_message());
-    if (lk_isa_get(&isa) != LK_OK || lk_threads_set(b->setting.threads) != LK_OK) {
+    if (lk_isa_now(&isa) != LK_OK || lk_threads_set(b->setting.threads) != LK_OK) {
         lk_error_print(stderr);
         return LK_EXIT_USAGE;
     }
@@ -296,11 +296,11 @@ static void begin_report(struct bench *b)
 static void print_heading(const struct bench *b)
 {
     lk_isa isa;
-    if (b->o->json || lk_isa_get(&isa) != LK_OK)
+    if (b->o->json || lk_isa_now(&isa) != LK_OK)
         return;
     bool clock = b->setting.threads > 1 || b->o->scaling;
     printf("%s, %s%s, %d thread%s, medians of %s\n", lk_dtype_name(b->setting.dtype),
-           lk_isa_name(isa), lk_isa_emulated(isa) ? " (emulated: the figures mean nothing)" : "",
+           lk_isa_name(isa), lk_isa_is_emulated(isa) ? " (emulated: the figures mean nothing)" : "",
            b->setting.threads, plural(b->setting.threads), clock ? "time" : "processor time");
     for (int i = 0; i < b->setting.n_peers; i++)
         bench_path_print(&b->path[i], b->setting.peer[i]->name, b->setting.peer[i]->about());

@@ -40,7 +40,7 @@ typedef struct pair {
     int64_t unequal;
 } pair;
 
-static report_cell kind_cell(const lk_tensor *t, lk_text *text)
+static report_cell kind_cell(const lk_tensor *t, lk_short_string *text)
 {
     *text = lk_tensor_text(t);
     return t ? cell_text(text->s) : cell_none();
@@ -50,7 +50,7 @@ static report_cell kind_cell(const lk_tensor *t, lk_text *text)
 static lk_status print_pair(pair *p, const char *name, const lk_tensor *a, const lk_tensor *b,
                             report *out)
 {
-    lk_text text[2];
+    lk_short_string text[2];
     difference d = {0};
     bool equal = a && b && lk_tensor_equal(a, b);
     bool comparable = a && b && lk_shape_equal(lk_tensor_shape(a), lk_tensor_shape(b));

@@ -40,7 +40,7 @@ static lk_status print_tensors(const lk_tensors *file, report *out)
 {
     for (int64_t i = 0; i < file->n; i++) {
         const lk_tensor *t = file->tensor[i].tensor;
-        lk_text shape = lk_shape_text(lk_tensor_shape(t));
+        lk_short_string shape = lk_shape_text(lk_tensor_shape(t));
         numbers m;
         LK_TRY(numbers_of(t, &m));
         report_row(out, (report_cell[]){cell_text(file->tensor[i].name),

@@ -32,7 +32,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_CHOICE,
      .offset = offsetof(struct convert_options, set),
      .value = "SET",
-     .preset = "train",
+     .def = "train",
      .choices = "train validation test",
      .help = "which set of IN: train, validation or test"},
     {.name = "json",
@@ -48,10 +48,10 @@ static const report_column columns[] = {
 static lk_status convert(const struct convert_options *o, const char *in, const char *to,
                          lk_arena *arena, lk_dataset **ds)
 {
-    lk_choice choice;
+    lk_config choice;
     LK_TRY(dataset_choose(&o->choice, in, arena, &choice));
     LK_TRY(lk_dataset_open(&choice, (lk_split)o->set, ds));
-    LK_CHECK(*ds, LK_EINVAL, "%s: it has no %s set", in ? in : choice.entry->name,
+    LK_CHECK(*ds, LK_EINVAL, "%s: it has no %s set", in ? in : choice.descriptor->name,
              lk_split_name((lk_split)o->set));
     LK_TRY(lk_dataset_write_as(*ds, o->to, (lk_split)o->set, to));
     uint64_t hash;

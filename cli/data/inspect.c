@@ -44,7 +44,7 @@ static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
     LK_TRY(lk_dataset_hash(ds, &hash));
     for (int f = 0; f < info->n_fields; f++) {
         const lk_field *field = &info->field[f];
-        lk_text shape = lk_shape_text(field->shape);
+        lk_short_string shape = lk_shape_text(field->shape);
         bool labels = info->classes > 0 && f == lk_dataset_find(ds, "y");
         dataset_range range;
         LK_TRY(dataset_measure(ds, f, &range));
@@ -59,7 +59,7 @@ static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
 }
 
 /* All sets of a choice. */
-static lk_status print_sets(const lk_choice *choice, report *out)
+static lk_status print_sets(const lk_config *choice, report *out)
 {
     for (int split = 0; split < LK_N_SPLITS; split++) {
         lk_dataset *ds;
@@ -73,11 +73,11 @@ static lk_status print_sets(const lk_choice *choice, report *out)
 
 static lk_status inspect(const struct inspect_options *o, const char *path, lk_arena *arena)
 {
-    lk_choice choice;
+    lk_config choice;
     LK_TRY(dataset_choose(&o->choice, path, arena, &choice));
     report out;
     if (!o->json)
-        printf("%s: %s\n\n", choice.entry->name, choice.entry->summary);
+        printf("%s: %s\n\n", choice.descriptor->name, choice.descriptor->summary);
     report_keep(&out, columns, sizeof columns / sizeof columns[0], o->json);
     lk_status st = print_sets(&choice, &out);
     report_end(&out);

@@ -40,13 +40,13 @@ static void show(void *arg, const thing *t)
 {
     struct answer *a = arg;
     char text[1024];
-    bool is_long = t->verb || t->entry;
+    bool is_long = t->verb || t->descriptor;
     if (a->n > 0 && is_long)
         putchar('\n');
     if (t->verb)
         show_verb(t->verb, NULL);
-    else if (t->entry)
-        kind_help(t->chosen, t->entry, stdout);
+    else if (t->descriptor)
+        kind_help(t->chosen, t->descriptor, stdout);
     snprintf(text, sizeof text, "%s %s: %s", t->kind, t->name, t->about);
     if (!is_long)
         option_wrap(stdout, 0, text);

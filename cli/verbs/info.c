@@ -63,7 +63,7 @@ static void say_isas(struct info *info)
 {
     lk_isa used = LK_ISA_SCALAR;
     char note[256];
-    bool known = lk_isa_get(&used) == LK_OK;
+    bool known = lk_isa_now(&used) == LK_OK;
     if (!known) {
         say(info, "instruction set", "in use", cell_text("error"), lk_error_message());
         info->broken = true;
@@ -74,9 +74,9 @@ static void say_isas(struct info *info)
         lk_isa isa = (lk_isa)i;
         bool in_use = known && isa == used;
         snprintf(note, sizeof note, "%s%s %s%s", in_use ? why : "",
-                 lk_isa_built(isa) ? "needs" : "not in this build, needs", lk_isa_needs(isa),
-                 lk_isa_emulated(isa) ? "; emulated, for tests" : "");
-        const char *state = lk_isa_available(isa) ? "available" : "not available";
+                 lk_isa_is_built(isa) ? "needs" : "not in this build, needs", lk_isa_needs(isa),
+                 lk_isa_is_emulated(isa) ? "; emulated, for tests" : "");
+        const char *state = lk_isa_is_available(isa) ? "available" : "not available";
         say(info, "instruction set", lk_isa_name(isa), cell_text(in_use ? "in use" : state), note);
     }
 }
@@ -85,7 +85,7 @@ static void say_threads(struct info *info)
 {
     int n;
     const char *env = secure_getenv("LK_THREADS");
-    if (lk_threads_get(&n) != LK_OK) {
+    if (lk_threads_now(&n) != LK_OK) {
         say(info, "threads", "in use", cell_text("error"), lk_error_message());
         info->broken = true;
         return;

@@ -27,7 +27,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_INT,
      .offset = FIELD(n),
      .value = "N",
-     .preset = "0",
+     .def = "0",
      .min = 0,
      .max = LK_MAX_LOCAL,
      .help = "the number of ranks; 0: as many as there are cores"},
@@ -41,13 +41,13 @@ static const lk_option options[] = {
      .type = LK_OPTION_TEXT,
      .offset = FIELD(mpi),
      .value = "NAME",
-     .preset = "auto",
+     .def = "auto",
      .help = "openmpi, mpich, or auto: what LK_MPI says, otherwise the first that is there"},
     {.name = "restarts",
      .type = LK_OPTION_INT,
      .offset = FIELD(restarts),
      .value = "K",
-     .preset = "0",
+     .def = "0",
      .min = 0,
      .max = 1000000,
      .help = "how often to start again, with --resume, after a failure"},
@@ -172,7 +172,7 @@ static int job_place(struct job *job)
                 job->call.verb->name);
         return LK_EXIT_USAGE;
     }
-    if (job->n == 0 && lk_threads_get(&job->n) != LK_OK)
+    if (job->n == 0 && lk_threads_now(&job->n) != LK_OK)
         return verb_failed();
     status = place_choose(job->o, job->n, &job->found, &job->launcher);
     if (status != LK_EXIT_DONE)

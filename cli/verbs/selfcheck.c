@@ -29,7 +29,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_INTS,
      .offset = FIELD(threads),
      .value = "N,...",
-     .preset = "1,2,3,4",
+     .def = "1,2,3,4",
      .min = 1,
      .max = LK_MAX_THREADS,
      .help = "thread counts to compare",
@@ -54,7 +54,7 @@ static const lk_option options[] = {
      .type = LK_OPTION_INT,
      .offset = FIELD(seed),
      .value = "N",
-     .preset = "1",
+     .def = "1",
      .min = 0,
      .max = 1e15,
      .help = "seed of the inputs; golden files belong to seed 1"},
@@ -139,7 +139,7 @@ static bool choose_setting(struct selfcheck *run)
     for (int i = 0; i < run->o->threads.n; i++)
         s->threads[s->n_threads++] = (int)run->o->threads.item[i];
     for (int i = 0; i < LK_N_ISAS && run->o->isa.n == 0; i++)
-        if (lk_isa_available((lk_isa)i))
+        if (lk_isa_is_available((lk_isa)i))
             s->isa[s->n_isas++] = (lk_isa)i;
     for (int i = 0; i < run->o->isa.n; i++) {
         lk_isa isa;
@@ -262,7 +262,7 @@ static void print_summary(const struct selfcheck *run, double seconds)
         printf(" on {");
         for (int i = 0; i < s->n_isas; i++)
             printf("%s%s%s", i ? ", " : "", lk_isa_name(s->isa[i]),
-                   lk_isa_emulated(s->isa[i]) ? " (emulated)" : "");
+                   lk_isa_is_emulated(s->isa[i]) ? " (emulated)" : "");
         printf("} x {");
         for (int i = 0; i < s->n_threads; i++)
             printf("%s%d", i ? ", " : "", s->threads[i]);

@@ -31,7 +31,7 @@ static const lk_option options[] = {
     {.name = "ranks",
      .type = LK_OPTION_INTS,
      .offset = FIELD(ranks),
-     .preset = "1,2,3,4",
+     .def = "1,2,3,4",
      .min = 1,
      .max = LK_MAX_LOCAL,
      .help = "numbers of ranks",
@@ -39,7 +39,7 @@ static const lk_option options[] = {
     {.name = "threads",
      .type = LK_OPTION_INTS,
      .offset = FIELD(threads),
-     .preset = "1",
+     .def = "1",
      .min = 1,
      .max = LK_MAX_THREADS,
      .help = "numbers of threads of each rank",
@@ -52,7 +52,7 @@ static const lk_option options[] = {
     {.name = "algorithms",
      .type = LK_OPTION_NAMES,
      .offset = FIELD(algorithms),
-     .preset = "auto",
+     .def = "auto",
      .help =
          "how ranks join their sums, such as tree (\"lockstep list collectives\"); auto: as train "
          "does, by cost or as LK_ALLREDUCE says",
@@ -60,19 +60,19 @@ static const lk_option options[] = {
     {.name = "transport",
      .type = LK_OPTION_NAMES,
      .offset = FIELD(transport),
-     .preset = "local",
+     .def = "local",
      .help = "local: ranks are threads; mpi: processes",
      .flags = LK_OPTION_ONCE},
     {.name = "mpi",
      .type = LK_OPTION_NAMES,
      .offset = FIELD(mpi),
-     .preset = "auto",
+     .def = "auto",
      .help = "for the transport mpi: openmpi, mpich, auto",
      .flags = LK_OPTION_ONCE},
     {.name = "steps",
      .type = LK_OPTION_INT,
      .offset = FIELD(steps),
-     .preset = "20",
+     .def = "20",
      .min = 1,
      .max = 1e9,
      .help = "steps to train"},
@@ -214,11 +214,11 @@ static int isas_read(struct verify *v)
     for (int i = 0; i < v->o->isa.n; i++) {
         if (lk_isa_find(v->o->isa.item[i], &v->isa[i]) != LK_OK)
             return usage("isa", lk_error_message());
-        if (!lk_isa_available(v->isa[i]))
+        if (!lk_isa_is_available(v->isa[i]))
             return usage("isa", "this processor or this build does not have it");
     }
     v->n_isa = v->o->isa.n;
-    if (v->n_isa == 0 && lk_isa_get(&v->isa[v->n_isa++]) != LK_OK)
+    if (v->n_isa == 0 && lk_isa_now(&v->isa[v->n_isa++]) != LK_OK)
         return verb_failed();
     return LK_EXIT_DONE;
 }
@@ -300,7 +300,7 @@ static int place_verify(struct verify *v, const verify_place *p)
     int64_t begin = lk_clock_ns();
     if (status == LK_EXIT_DONE)
         status = verify_run(p, NULL, &trace, why);
-    lk_log_level_set(LK_LOG_ERROR); /* the others have the same to say */
+    lk_log_set_level(LK_LOG_ERROR); /* the others have the same to say */
     double seconds = 1e-9 * (double)(lk_clock_ns() - begin);
     progress_clear(&v->progress);
     if (status == LK_EXIT_DONE && !*why) {
@@ -411,7 +411,7 @@ static int verify_trace_run(struct verify *v)
 static int verify_versions(struct verify *v, int n, char **operand)
 {
     if (v->o->quiet)
-        lk_log_level_set(LK_LOG_ERROR);
+        lk_log_set_level(LK_LOG_ERROR);
     int status = version_read(&v->version[0], n, operand, NULL);
     if (status != LK_EXIT_DONE)
         return status;

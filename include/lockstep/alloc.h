@@ -41,7 +41,7 @@ typedef struct lk_alloc_stats {
 } lk_alloc_stats;
 
 /** Not collective; thread safe. */
-LK_API lk_alloc_stats lk_alloc_stats_get(void);
+LK_API lk_alloc_stats lk_alloc_stats_now(void);
 
 /**
  * Fault injection: make the n-th allocation from now fail with LK_ENOMEM (1 is the next one), once,

@@ -106,12 +106,12 @@ typedef struct lk_experiment {
     int64_t seed;
     int precision;  /* of the table; see dtype */
     lk_dtype dtype; /* of parameters and arithmetic: f32 or f64 */
-    lk_choice data; /* of lk_kind_format */
+    lk_config data; /* of lk_registry_format */
     lk_loader_options loader;
-    lk_choices model; /* of lk_kind_layer */
-    lk_choice loss;
-    lk_choices metrics;
-    lk_choice optimizer;
+    lk_configs model; /* of lk_registry_layer */
+    lk_config loss;
+    lk_configs metrics;
+    lk_config optimizer;
     lk_train_options train;
     lk_pieces_options pieces;
     lk_parallel_options parallel;
@@ -168,7 +168,7 @@ LK_API lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_
 LK_API bool lk_experiment_uses_end(const lk_experiment *experiment);
 
 /** The sections of an experiment as a kind, for lists and help. */
-LK_API extern const lk_kind lk_kind_section;
+LK_API extern const lk_registry lk_registry_section;
 
 LK_END_DECLS
 

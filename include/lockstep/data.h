@@ -135,7 +135,7 @@ LK_API const char *lk_split_name(lk_split split);
 
 /** A data format: one file of src/data/formats. */
 typedef struct lk_format {
-    lk_entry entry;
+    lk_descriptor descriptor;
     /* Make `*out`, or set it to NULL if the options name no such set. */
     lk_status (*open)(const void *options, lk_split split, lk_dataset **out);
     /* Write a dataset to the new file `path`, or as a set of the folder `path`; NULL: the format is not
@@ -145,10 +145,10 @@ typedef struct lk_format {
 } lk_format;
 
 /** All formats, by name. */
-LK_API extern const lk_kind lk_kind_format;
+LK_API extern const lk_registry lk_registry_format;
 
 /**
- * Open one set of a choice of lk_kind_format.
+ * Open one set of a choice of lk_registry_format.
  *
  * `*out` is NULL if the choice has no such set: only few formats have one for validation, which is
  * otherwise a part of the training set (lk_dataset_split()).  The caller owns `*out`.
@@ -156,7 +156,7 @@ LK_API extern const lk_kind lk_kind_format;
  * Errors: LK_EINVAL for options that do not fit together; LK_EIO for files that cannot be read or
  * are damaged, with path and offset; LK_ENOTSUP for what no reader here understands; LK_ENOMEM.
  */
-LK_API lk_status lk_dataset_open(const lk_choice *format, lk_split split,
+LK_API lk_status lk_dataset_open(const lk_config *format, lk_split split,
                                  lk_dataset **out) LK_NODISCARD;
 
 /**
@@ -165,7 +165,7 @@ LK_API lk_status lk_dataset_open(const lk_choice *format, lk_split split,
  * `*out` lives in `arena`.  Errors: LK_EIO if there is no such file, LK_ENOTSUP if no format is
  * known for it; LK_ENOMEM.
  */
-LK_API lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *out) LK_NODISCARD;
+LK_API lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *out) LK_NODISCARD;
 
 /**
  * Write a dataset in a format: by its name, or NULL for the one that the suffix of `path` names.
@@ -190,7 +190,7 @@ typedef enum lk_normalise {
     LK_NORMALISE_STANDARD /* as AUTO, then (value - mean) / std of its channel */
 } lk_normalise;
 
-/** How to make batches; lk_entry_loader describes the fields.  Zero is not a valid batch. */
+/** How to make batches; lk_loader_descriptor describes the fields.  Zero is not a valid batch. */
 typedef struct lk_loader_options {
     int64_t batch, shards;
     bool shuffle;
@@ -208,7 +208,7 @@ typedef struct lk_loader_options {
 } lk_loader_options;
 
 /** The table of lk_loader_options, with its defaults. */
-LK_API extern const lk_entry lk_entry_loader;
+LK_API extern const lk_descriptor lk_loader_descriptor;
 
 /** Makes batches of a dataset. */
 typedef struct lk_loader lk_loader;

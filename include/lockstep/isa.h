@@ -33,13 +33,13 @@ LK_API const char *lk_isa_name(lk_isa isa);
 LK_API const char *lk_isa_needs(lk_isa isa);
 
 /** Whether this build has it. */
-LK_API bool lk_isa_built(lk_isa isa);
+LK_API bool lk_isa_is_built(lk_isa isa);
 
 /** Whether this build has it and this processor can run it. */
-LK_API bool lk_isa_available(lk_isa isa);
+LK_API bool lk_isa_is_available(lk_isa isa);
 
 /** Whether this build runs it in terms of narrower instructions (a build for tests). */
-LK_API bool lk_isa_emulated(lk_isa isa);
+LK_API bool lk_isa_is_emulated(lk_isa isa);
 
 /**
  * The one in use by this process.
@@ -47,7 +47,7 @@ LK_API bool lk_isa_emulated(lk_isa isa);
  * The first call reads LK_ISA.  Errors: LK_EINVAL when LK_ISA names none or one that is not
  * available; the message lists those that are.
  */
-LK_API lk_status lk_isa_get(lk_isa *out) LK_NODISCARD;
+LK_API lk_status lk_isa_now(lk_isa *out) LK_NODISCARD;
 
 /**
  * Use `isa` in this process from now on.  No kernel may be running.

@@ -48,26 +48,26 @@ LK_API lk_status lk_log_level_find(const char *name, lk_log_level *out) LK_NODIS
  * Not collective; thread safe.  When it returns, the old sink is not running in another thread.
  * `context` is borrowed until then.  What a sink itself logs is dropped.
  */
-LK_API void lk_log_sink_set(lk_log_sink *sink, void *context);
+LK_API void lk_log_set_sink(lk_log_sink *sink, void *context);
 
 /** Drop messages of more detail than `level`; LK_LOG_WARN at the start.  Thread safe. */
-LK_API void lk_log_level_set(lk_log_level level);
+LK_API void lk_log_set_level(lk_log_level level);
 
 /** The level in use. */
-LK_API lk_log_level lk_log_level_get(void);
+LK_API lk_log_level lk_log_level_now(void);
 
 /**
  * Prefix all messages of this process with `[rank/size] `; size 0: no prefix, as at the start.
  *
  * Not collective; thread safe.  Errors: LK_EINVAL unless 0 <= rank < size or both are 0.
  */
-LK_API lk_status lk_log_rank_set(int rank, int size) LK_NODISCARD;
+LK_API lk_status lk_log_set_rank(int rank, int size) LK_NODISCARD;
 
-/** As lk_log_rank_set(), for the calling thread alone: ranks may be threads of one process. */
-LK_API lk_status lk_log_thread_rank_set(int rank, int size) LK_NODISCARD;
+/** As lk_log_set_rank(), for the calling thread alone: ranks may be threads of one process. */
+LK_API lk_status lk_log_set_thread_rank(int rank, int size) LK_NODISCARD;
 
 /** Whether a message of this level would reach a sink; to skip the work of preparing one. */
-LK_API bool lk_log_enabled(lk_log_level level);
+LK_API bool lk_log_is_enabled(lk_log_level level);
 
 /** Log one message of at most 1023 bytes; a longer one is cut and ends in "...".  Thread safe. */
 LK_API void lk_log_write(lk_log_level level, const char *fmt, ...) LK_PRINTF(2, 3);

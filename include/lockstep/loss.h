@@ -15,7 +15,7 @@
 LK_BEGIN_DECLS
 
 typedef struct lk_cost {
-    lk_entry entry;
+    lk_descriptor descriptor;
     bool probabilities; /* real targets are probabilities of classes, not values to be met */
 
     /** Whether a model that gives `out` can be trained on targets like `target`, one sample of each.
@@ -31,7 +31,7 @@ typedef struct lk_cost {
 
 /** The losses that are built in, sorted by name, then NULL. */
 LK_API extern const lk_cost *const lk_costs[];
-LK_API extern const lk_kind lk_kind_loss;
+LK_API extern const lk_registry lk_registry_loss;
 
 LK_END_DECLS
 

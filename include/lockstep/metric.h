@@ -13,7 +13,7 @@
 LK_BEGIN_DECLS
 
 typedef struct lk_metric {
-    lk_entry entry;
+    lk_descriptor descriptor;
     bool lower_is_better;
     bool
         of_classes; /* the trainer refuses it where real targets are no classes, as in regression */
@@ -39,7 +39,7 @@ typedef struct lk_metric {
 
 /** The metrics that are built in, sorted by name, then NULL. */
 LK_API extern const lk_metric *const lk_metrics[];
-LK_API extern const lk_kind lk_kind_metric;
+LK_API extern const lk_registry lk_registry_metric;
 
 LK_END_DECLS
 

@@ -13,19 +13,19 @@
 LK_BEGIN_DECLS
 
 typedef struct lk_named_model {
-    lk_entry entry;
+    lk_descriptor descriptor;
 
     /** The layers for these options, in the arena.  Errors: LK_EINVAL, LK_ENOMEM. */
-    lk_status (*expand)(const void *options, lk_arena *arena, lk_choices *out);
+    lk_status (*expand)(const void *options, lk_arena *arena, lk_configs *out);
 } lk_named_model;
 
 /** The models that are built in, sorted by name, then NULL. */
 LK_API extern const lk_named_model *const lk_named_models[];
-LK_API extern const lk_kind lk_kind_model;
+LK_API extern const lk_registry lk_registry_model;
 
-/** The layers of a choice of lk_kind_model, in the arena.  Errors: those of the model. */
-LK_API lk_status lk_model_expand(const lk_choice *model, lk_arena *arena,
-                                 lk_choices *out) LK_NODISCARD;
+/** The layers of a choice of lk_registry_model, in the arena.  Errors: those of the model. */
+LK_API lk_status lk_model_expand(const lk_config *model, lk_arena *arena,
+                                 lk_configs *out) LK_NODISCARD;
 
 LK_END_DECLS
 

@@ -59,14 +59,14 @@ LK_API lk_status lk_model_new(lk_model **out) LK_NODISCARD;
 LK_API void lk_model_free(lk_model *model);
 
 /**
- * Append a layer: its type, and its options as lk_choice_make() reads them.
+ * Append a layer: its type, and its options as lk_config_parse() reads them.
  *
- * Errors: those of lk_choice_make(); LK_ESTATE once the model is built.
+ * Errors: those of lk_config_parse(); LK_ESTATE once the model is built.
  */
 LK_API lk_status lk_model_add(lk_model *model, const char *type, const char *options) LK_NODISCARD;
 
 /** Append a layer; the options are borrowed until the model is freed. */
-LK_API lk_status lk_model_add_choice(lk_model *model, const lk_choice *layer) LK_NODISCARD;
+LK_API lk_status lk_model_add_config(lk_model *model, const lk_config *layer) LK_NODISCARD;
 
 typedef struct lk_model_spec {
     lk_io in;       /* one sample */
@@ -269,7 +269,7 @@ typedef struct lk_unit {
 
 /** A set of options and an input, on which a layer is checked.  A table ends with ndim < 0. */
 typedef struct lk_layer_sample {
-    const char *options; /* as lk_choice_make() reads them */
+    const char *options; /* as lk_config_parse() reads them */
     lk_shape shape;      /* of one sample */
     int64_t below;       /* not 0: the input is i64, drawn from 0 on below this */
 } lk_layer_sample;
@@ -283,7 +283,7 @@ enum {
 };
 
 struct lk_layer {
-    lk_entry entry;
+    lk_descriptor descriptor;
     unsigned flags;
     lk_reach reach;
 
@@ -310,7 +310,7 @@ typedef struct lk_cut {
 typedef struct lk_param {
     const char *name;        /* "weight" */
     lk_shape shape;          /* at least one axis */
-    const lk_choice *init;   /* how it is drawn */
+    const lk_config *init;   /* how it is drawn */
     int64_t fan_in, fan_out; /* what the scale of some initial values depends on */
     lk_cut cut;              /* its units, filters, channels; {0}: whoever has some of it has all */
     bool per_position; /* each position of the output has its own: cut as the output is tiled */
@@ -340,7 +340,7 @@ LK_API void lk_build_reach(lk_build *build, lk_reach reach);
 
 /** Build the next list of layers within the layer, at most LK_MAX_LISTS; *out is what comes out of
  * it.  `name` is put before theirs; "" if there is one list. */
-LK_API lk_status lk_build_layers(lk_build *build, const char *name, const lk_choices *layers,
+LK_API lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers,
                                  lk_io in, lk_io *out) LK_NODISCARD;
 
 /** `bytes` zeroed bytes for the layer, as unit->data.  Errors: LK_ENOMEM. */
@@ -373,7 +373,7 @@ LK_API lk_rng lk_pass_rng(const lk_pass *pass, const lk_unit *unit, const char *
 
 /** The layers that are built in, sorted by name, then NULL. */
 LK_API extern const lk_layer *const lk_layers[];
-LK_API extern const lk_kind lk_kind_layer;
+LK_API extern const lk_registry lk_registry_layer;
 
 /* ---- initial values ---- */
 
@@ -387,14 +387,14 @@ typedef struct lk_init_call {
 } lk_init_call;
 
 typedef struct lk_init {
-    lk_entry entry;
+    lk_descriptor descriptor;
 
     /** Fill any range of elements: what one gets depends on its number alone, not on the range. */
     lk_status (*fill)(const lk_init_call *call);
 } lk_init;
 
 LK_API extern const lk_init *const lk_inits[];
-LK_API extern const lk_kind lk_kind_init;
+LK_API extern const lk_registry lk_registry_init;
 
 LK_END_DECLS
 

@@ -33,59 +33,55 @@ typedef struct lk_moment {
 } lk_moment;
 
 typedef struct lk_schedule {
-    lk_entry entry;
+    lk_descriptor descriptor;
     lk_status (*check)(const void *options); /* what ranges cannot say; may be NULL */
     double (*factor)(const void *options, const lk_moment *at);
     bool (*uses_end)(const void *options); /* whether lk_moment.epochs matters; NULL: no */
 } lk_schedule;
 
 LK_API extern const lk_schedule *const lk_schedules[];
-LK_API extern const lk_kind lk_kind_schedule;
+LK_API extern const lk_registry lk_registry_schedule;
 
 /** What a schedule says; 1 if `schedule` has no entry. */
-LK_API double lk_schedule_factor(const lk_choice *schedule, const lk_moment *at);
+LK_API double lk_schedule_factor(const lk_config *schedule, const lk_moment *at);
 
 /** Whether what a schedule says depends on how many epochs are to be trained; not if it has no entry. */
-LK_API bool lk_schedule_uses_end(const lk_choice *schedule);
+LK_API bool lk_schedule_uses_end(const lk_config *schedule);
 
 /* ---- optimizers ---- */
 
 /** The options of all optimizers; the struct of an optimizer's options begins with it. */
 typedef struct lk_optim_options {
     double rate;
-    lk_choice schedule;
+    lk_config schedule;
     double decay;
     double clip;      /* 0: none */
     double clip_norm; /* 0: none */
 } lk_optim_options;
 
 /* Their rows, with the rate that the optimizer is known for: `type` has a member `all`. */
-#define LK_OPTIM_OPTIONS(type, usual)                                                           \
-    {"rate",                                                                                    \
-     LK_OPTION_REAL,                                                                            \
-     offsetof(type, all.rate),                                                                  \
-     .preset = usual,                                                                           \
-     .max = 1e30,                                                                               \
-     .help = "learning rate, for the mean loss of the whole batch"},                            \
-        {"schedule", LK_OPTION_ENTRY, offsetof(type, all.schedule), .kind = &lk_kind_schedule,  \
-         .help = "factor on the rate that changes with time"},                                  \
-        {"decay",                                                                               \
-         LK_OPTION_REAL,                                                                        \
-         offsetof(type, all.decay),                                                             \
-         .preset = "0",                                                                         \
-         .max = 1e30,                                                                           \
-         .help = "weight decay: this times the parameter is added to its gradient"},            \
-        {"clip",                                                                                \
-         LK_OPTION_REAL,                                                                        \
-         offsetof(type, all.clip),                                                              \
-         .preset = "0",                                                                         \
-         .max = 1e30,                                                                           \
-         .help = "limit each element of the gradient to this magnitude; 0: no limit"},          \
-    {                                                                                           \
-        "clip_norm", LK_OPTION_REAL, offsetof(type, all.clip_norm),                             \
-            .preset = "0", .max = 1e30,                                                         \
-            .help =                                                                             \
-                "scale the gradient so that the norm of all of it is at most this; 0: no limit" \
+#define LK_OPTIM_OPTIONS(type, usual)                                                              \
+    {"rate",       LK_OPTION_REAL, offsetof(type, all.rate),                                       \
+     .def = usual, .max = 1e30,    .help = "learning rate, for the mean loss of the whole batch"}, \
+        {"schedule", LK_OPTION_CONFIG, offsetof(type, all.schedule),                               \
+         .registry = &lk_registry_schedule, .help = "factor on the rate that changes with time"},  \
+        {"decay",                                                                                  \
+         LK_OPTION_REAL,                                                                           \
+         offsetof(type, all.decay),                                                                \
+         .def = "0",                                                                               \
+         .max = 1e30,                                                                              \
+         .help = "weight decay: this times the parameter is added to its gradient"},               \
+        {"clip",                                                                                   \
+         LK_OPTION_REAL,                                                                           \
+         offsetof(type, all.clip),                                                                 \
+         .def = "0",                                                                               \
+         .max = 1e30,                                                                              \
+         .help = "limit each element of the gradient to this magnitude; 0: no limit"},             \
+    {                                                                                              \
+        "clip_norm", LK_OPTION_REAL, offsetof(type, all.clip_norm),                                \
+            .def = "0", .max = 1e30,                                                               \
+            .help =                                                                                \
+                "scale the gradient so that the norm of all of it is at most this; 0: no limit"    \
     }
 
 enum { LK_OPTIM_MAX_SLABS = 36, LK_OPTIM_MAX_NUMBERS = 2 };
@@ -119,7 +115,7 @@ typedef struct lk_optim_call {
 } lk_optim_call;
 
 struct lk_rule {
-    lk_entry entry;
+    lk_descriptor descriptor;
     bool whole; /* needs all elements in one call */
     lk_status (*check)(const void *options);
     /** What state it needs with these options. */
@@ -130,7 +126,7 @@ struct lk_rule {
 };
 
 LK_API extern const lk_rule *const lk_rules[];
-LK_API extern const lk_kind lk_kind_optimizer;
+LK_API extern const lk_registry lk_registry_optimizer;
 
 /**
  * Make an optimizer for the parameters in `params`, which it borrows.
@@ -139,7 +135,7 @@ LK_API extern const lk_kind lk_kind_optimizer;
  *
  * Errors: those of the rule's check; LK_EDTYPE unless all parameters are f32 or all f64; LK_ENOMEM.
  */
-LK_API lk_status lk_optimizer_new(const lk_choice *rule, lk_slab *params,
+LK_API lk_status lk_optimizer_new(const lk_config *rule, lk_slab *params,
                                   lk_optimizer **out) LK_NODISCARD;
 
 /** NULL is allowed. */

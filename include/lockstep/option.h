@@ -6,7 +6,7 @@
  *
  *     typedef struct lk_dropout_options { double rate; } lk_dropout_options;
  *     static const lk_option dropout_options[] = {
- *         {"rate", LK_OPTION_REAL, offsetof(lk_dropout_options, rate), .preset = "0.5", .max = 1,
+ *         {"rate", LK_OPTION_REAL, offsetof(lk_dropout_options, rate), .def = "0.5", .max = 1,
  *          .help = "share of elements that become 0"},
  *         {0}};
  *
@@ -58,8 +58,8 @@ typedef enum lk_option_type {
     LK_OPTION_REALS,  /* lk_option_reals: "0.5,0.25" */
     LK_OPTION_NAMES,  /* lk_option_names: "a,b" */
     LK_OPTION_CHOICE, /* int: which of `choices` */
-    LK_OPTION_ENTRY,  /* lk_choice: an entry of `kind`, its `entry` NULL if not given */
-    LK_OPTION_ENTRIES /* lk_choices: a list of entries of `kind` */
+    LK_OPTION_CONFIG, /* lk_config: an entry of `kind`, its `entry` NULL if not given */
+    LK_OPTION_CONFIGS /* lk_configs: a list of entries of `kind` */
 } lk_option_type;
 
 enum { LK_OPTION_MAX_ITEMS = 16, LK_OPTION_NAME_SIZE = 32 };
@@ -89,7 +89,7 @@ enum {
                                option did: runs from before it came keep their identity */
 };
 
-typedef struct lk_kind lk_kind;
+typedef struct lk_registry lk_registry;
 
 /** One row of a table; the table ends with a row whose name is NULL. */
 typedef struct lk_option {
@@ -98,45 +98,46 @@ typedef struct lk_option {
     lk_option_type type;
     size_t offset;
     const char *value;   /* its name in help, such as "N"; NULL: the usual; "PATH" marks a path */
-    const char *preset;  /* the default, read as a value is; NULL: zero, none */
+    const char *def;     /* the default, read as a value is; NULL: zero, none */
     double min, max;     /* of a number; no limits if equal; HUGE_VAL is allowed */
     const char *help;    /* one or two sentences without a full stop at the end */
     const char *choices; /* LK_OPTION_CHOICE: "mean sum none", the names in order */
-    const lk_kind *kind; /* LK_OPTION_ENTRY and LK_OPTION_ENTRIES */
+    const lk_registry *registry; /* LK_OPTION_CONFIG and LK_OPTION_CONFIGS */
     unsigned flags;
 } lk_option;
 
 /** Something that can be chosen by name; descriptors of kinds begin with it. */
-typedef struct lk_entry {
+typedef struct lk_descriptor {
     const char *name;    /* equals the file name without suffix */
     const char *summary; /* one line: the formula, or what it is */
     const char *details; /* more, for help; may be NULL */
     const lk_option *options;
     size_t options_size; /* of the struct that the table describes */
-} lk_entry;
+} lk_descriptor;
 
 /** What can be chosen from: "layer", "optimizer", ... */
-struct lk_kind {
+struct lk_registry {
     const char *name, *plural;
     const char *summary;
     bool named; /* a choice can be given a name of its own, `name: stem`, and share
                                      what another has: `tie: stem.weight` */
-    const lk_entry *(*at)(int i); /* entry number i, in the order of names; NULL behind the last */
+    const lk_descriptor *(*at)(
+        int i); /* entry number i, in the order of names; NULL behind the last */
 };
 
 /** An entry and its options. */
-typedef struct lk_choice {
-    const lk_entry *entry;
+typedef struct lk_config {
+    const lk_descriptor *descriptor;
     void *options;    /* entry->options_size bytes; NULL: all defaults */
     const char *name; /* given to it, of kinds that are `named`; NULL: none */
     const char *tie;  /* whose weights it shares, "stem.weight", of such kinds; NULL: nobody's */
     const char *tie_place; /* where that was written, FILE:LINE:COLUMN; NULL: in no file */
-} lk_choice;
+} lk_config;
 
-typedef struct lk_choices {
+typedef struct lk_configs {
     int64_t n;
-    lk_choice *item;
-} lk_choices;
+    lk_config *item;
+} lk_configs;
 
 /** The row of this name ("_" and "-" are the same); NULL if there is none.  `table` may be NULL. */
 LK_API const lk_option *lk_option_find(const lk_option *table, const char *name);
@@ -149,12 +150,12 @@ LK_API const lk_option *lk_option_suggest(const lk_option *table, const char *na
  *
  * Errors: those of lk_option_set() for a default that is no value, LK_ENOMEM.
  */
-LK_API lk_status lk_options_preset(const lk_entry *entry, void *fields,
-                                   lk_arena *arena) LK_NODISCARD;
+LK_API lk_status lk_options_set_defaults(const lk_descriptor *entry, void *fields,
+                                         lk_arena *arena) LK_NODISCARD;
 
 /**
  * Read `text` as the value of an option; lists are separated by commas.  An entry is its name, which
- * may have options behind it as for lk_choice_make(): "normal(deviation=0.1)".
+ * may have options behind it as for lk_config_parse(): "normal(deviation=0.1)".
  *
  * Numbers are decimal, with a point whatever the locale: no hexadecimal, no leading zeros, nothing
  * that becomes infinite.
@@ -183,8 +184,8 @@ LK_API const char *lk_option_word(const char *choices, int i, int *n);
 LK_API const char *lk_option_range(const lk_option *option, char *buf, size_t size);
 
 /** The entry of this name.  Errors: LK_EINVAL, naming a similar one, all, or how to see all. */
-LK_API lk_status lk_entry_find(const lk_kind *kind, const char *name,
-                               const lk_entry **out) LK_NODISCARD;
+LK_API lk_status lk_descriptor_find(const lk_registry *kind, const char *name,
+                                    const lk_descriptor **out) LK_NODISCARD;
 
 /**
  * A choice from a text of options, "filters=32 kernel=3,3 init=normal(deviation=0.1)": NAME=VALUE
@@ -194,24 +195,24 @@ LK_API lk_status lk_entry_find(const lk_kind *kind, const char *name,
  * Errors: LK_EINVAL for an unknown name, naming a similar one, for a value that is refused, and for
  * a required option that is missing; LK_ENOMEM.
  */
-LK_API lk_status lk_choice_make(const lk_kind *kind, const char *name, const char *text,
-                                lk_arena *arena, lk_choice *out) LK_NODISCARD;
+LK_API lk_status lk_config_parse(const lk_registry *kind, const char *name, const char *text,
+                                 lk_arena *arena, lk_config *out) LK_NODISCARD;
 
 /**
  * The same entry with its options: those of `choice`, borrowed, or its defaults if it has none.
  *
  * Errors: LK_EINVAL if there are none and one is required, LK_ENOMEM.
  */
-LK_API lk_status lk_choice_fill(const lk_choice *choice, lk_arena *arena,
-                                lk_choice *out) LK_NODISCARD;
+LK_API lk_status lk_config_with_defaults(const lk_config *choice, lk_arena *arena,
+                                         lk_config *out) LK_NODISCARD;
 
 /**
  * Add entry, name, tie and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A
  * choice without options has the hash of its defaults.
  *
- * Errors: as lk_choice_fill(); `h` is then unchanged.
+ * Errors: as lk_config_with_defaults(); `h` is then unchanged.
  */
-LK_API lk_status lk_choice_hash(const lk_choice *choice, lk_hash *h) LK_NODISCARD;
+LK_API lk_status lk_config_hash(const lk_config *choice, lk_hash *h) LK_NODISCARD;
 
 LK_END_DECLS
 

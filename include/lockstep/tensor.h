@@ -68,12 +68,12 @@ LK_API lk_status lk_shape_count(lk_shape shape, int64_t *out) LK_NODISCARD;
 LK_API bool lk_shape_equal(lk_shape a, lk_shape b);
 
 /** A short text by value, for messages: `lk_tensor_text(t).s`. */
-typedef struct lk_text {
+typedef struct lk_short_string {
     char s[192];
-} lk_text;
+} lk_short_string;
 
 /** "[2,3]"; "[]" for a scalar. */
-LK_API lk_text lk_shape_text(lk_shape shape);
+LK_API lk_short_string lk_shape_text(lk_shape shape);
 
 /** A dtype, a shape, and a view of a storage. */
 typedef struct lk_tensor lk_tensor;
@@ -141,7 +141,7 @@ LK_API const void *lk_tensor_data(const lk_tensor *t);
 LK_API lk_status lk_tensor_writable_data(lk_tensor *t, void **out) LK_NODISCARD;
 
 /** "f32[2,3]"; "NULL" for NULL. */
-LK_API lk_text lk_tensor_text(const lk_tensor *t);
+LK_API lk_short_string lk_tensor_text(const lk_tensor *t);
 
 /* ---- views: no copy, the same memory ---- */
 

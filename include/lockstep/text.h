@@ -15,7 +15,7 @@ LK_BEGIN_DECLS
  * writing and bytes that are no UTF-8 become \xNN, byte by byte.  What does not fit is cut at a
  * character and marked with "...".  Returns the length of the result.
  */
-LK_API size_t lk_text_clean(const char *src, char *dst, size_t size);
+LK_API size_t lk_sanitize_text(const char *src, char *dst, size_t size);
 
 LK_END_DECLS
 

@@ -30,7 +30,7 @@ enum { LK_MAX_THREADS = 256 };
  *
  * Errors: LK_EINVAL when LK_THREADS is not a number from 1 to LK_MAX_THREADS.
  */
-LK_API lk_status lk_threads_get(int *out) LK_NODISCARD;
+LK_API lk_status lk_threads_now(int *out) LK_NODISCARD;
 
 /**
  * Use `n` threads from now on (0: forget the setting, decide anew).  No kernel may be running.

@@ -37,9 +37,9 @@ LK_BEGIN_DECLS
 /** What training needs.  All is borrowed until the trainer is freed. */
 typedef struct lk_trainer_spec {
     lk_model *model; /* built for the loader's "x" */
-    lk_choice loss;
-    lk_choices metrics;
-    lk_choice optimizer;
+    lk_config loss;
+    lk_configs metrics;
+    lk_config optimizer;
     lk_loader *train;
     int64_t epochs;   /* that are planned, for schedules */
     lk_comm *comm;    /* of the ranks that train together; NULL: this one alone */

@@ -93,7 +93,7 @@ void lk_free(void *block)
     free(h);
 }
 
-lk_alloc_stats lk_alloc_stats_get(void)
+lk_alloc_stats lk_alloc_stats_now(void)
 {
     return (lk_alloc_stats){atomic_load(&live_blocks), atomic_load(&live_bytes),
                             atomic_load(&peak_bytes), atomic_load(&calls)};

@@ -13,12 +13,12 @@
 
 #include <string.h>
 
-lk_status lk_entry_find(const lk_kind *kind, const char *name, const lk_entry **out)
+lk_status lk_descriptor_find(const lk_registry *kind, const char *name, const lk_descriptor **out)
 {
     *out = NULL;
     LK_CHECK(name, LK_EINVAL, "the name of a %s is NULL", kind->name);
     lk_suggestion s = {.wanted = name};
-    const lk_entry *e;
+    const lk_descriptor *e;
     for (int i = 0; (e = kind->at(i)); i++) {
         if (strcmp(e->name, name) == 0) {
             *out = e;
@@ -58,10 +58,10 @@ static lk_status piece_length(const char *text, char end, size_t *out)
 static const lk_option name_option = {.name = "name"}, tie_option = {.name = "tie"};
 
 /* NAME=VALUE. */
-static lk_status read_assignment(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
-                                 lk_choice *choice, const lk_option **out)
+static lk_status read_assignment(const lk_registry *kind, const char *text, lk_arena *arena,
+                                 int depth, lk_config *choice, const lk_option **out)
 {
-    const char *name = choice->entry->name, *equals = strchr(text, '='), *key;
+    const char *name = choice->descriptor->name, *equals = strchr(text, '='), *key;
     LK_CHECK(equals, LK_EINVAL, "%s %s: \"%s\" is no NAME=VALUE", kind->name, name, text);
     LK_TRY(lk_arena_text(arena, text, (size_t)(equals - text), &key));
     if (kind->named && (strcmp(key, "name") == 0 || strcmp(key, "tie") == 0)) {
@@ -71,9 +71,9 @@ static lk_status read_assignment(const lk_kind *kind, const char *text, lk_arena
         return lk_arena_text(arena, equals + 1, strlen(equals + 1),
                              tie ? &choice->tie : &choice->name);
     }
-    const lk_option *o = lk_option_find(choice->entry->options, key);
+    const lk_option *o = lk_option_find(choice->descriptor->options, key);
     if (!o) {
-        const lk_option *near = lk_option_suggest(choice->entry->options, key);
+        const lk_option *near = lk_option_suggest(choice->descriptor->options, key);
         return LK_RAISE(LK_EINVAL, "%s %s has no option \"%s\"%s%s%s", kind->name, name, key,
                         near ? "; did you mean \"" : "", near ? near->name : "", near ? "\"?" : "");
     }
@@ -94,7 +94,7 @@ static bool was_given(const lk_option *o, const lk_option *const *given, int n)
     return false;
 }
 
-static lk_status check_required(const char *what, const lk_entry *entry,
+static lk_status check_required(const char *what, const lk_descriptor *entry,
                                 const lk_option *const *given, int n)
 {
     for (const lk_option *o = entry->options; o && o->name; o++)
@@ -103,7 +103,7 @@ static lk_status check_required(const char *what, const lk_entry *entry,
     return LK_OK;
 }
 
-static int count_options(const lk_entry *entry)
+static int count_options(const lk_descriptor *entry)
 {
     int n = 0;
     while (entry->options && entry->options[n].name)
@@ -111,15 +111,15 @@ static int count_options(const lk_entry *entry)
     return n;
 }
 
-static lk_status read_options(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
-                              lk_choice *choice)
+static lk_status read_options(const lk_registry *kind, const char *text, lk_arena *arena, int depth,
+                              lk_config *choice)
 {
-    const lk_entry *entry = choice->entry;
+    const lk_descriptor *entry = choice->descriptor;
     int max = count_options(entry), n = 0;
     const lk_option **given;
     LK_TRY(lk_arena_alloc(arena, &choice->options, 1, entry->options_size));
     LK_TRY(lk_arena_alloc(arena, &given, max + 2, sizeof *given));
-    LK_TRY(lk__options_preset(entry, choice->options, arena, depth));
+    LK_TRY(lk__options_set_defaults(entry, choice->options, arena, depth));
     for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
         size_t len;
         const char *piece;
@@ -135,21 +135,21 @@ static lk_status read_options(const lk_kind *kind, const char *text, lk_arena *a
     return check_required(kind->name, entry, given, n);
 }
 
-static lk_status choice_make(const lk_kind *kind, const char *name, const char *text,
-                             lk_arena *arena, int depth, lk_choice *out)
+static lk_status choice_make(const lk_registry *kind, const char *name, const char *text,
+                             lk_arena *arena, int depth, lk_config *out)
 {
-    lk_choice choice = {0};
+    lk_config choice = {0};
     *out = choice;
     LK_CHECK(depth < LK_OPTION_MAX_DEPTH, LK_EINVAL, "%s \"%s\" lies within more than %d others",
              kind->name, name, LK_OPTION_MAX_DEPTH);
-    LK_TRY(lk_entry_find(kind, name, &choice.entry));
+    LK_TRY(lk_descriptor_find(kind, name, &choice.descriptor));
     LK_TRY(read_options(kind, text ? text : "", arena, depth + 1, &choice));
     *out = choice;
     return LK_OK;
 }
 
-lk_status lk__choice_read(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
-                          lk_choice *out)
+lk_status lk__config_read(const lk_registry *kind, const char *text, lk_arena *arena, int depth,
+                          lk_config *out)
 {
     const char *open = strchr(text, '('), *name, *options;
     if (!open)
@@ -163,11 +163,11 @@ lk_status lk__choice_read(const lk_kind *kind, const char *text, lk_arena *arena
     return choice_make(kind, name, options, arena, depth, out);
 }
 
-lk_status lk__choices_read(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
-                           lk_choices *out)
+lk_status lk__configs_read(const lk_registry *kind, const char *text, lk_arena *arena, int depth,
+                           lk_configs *out)
 {
-    *out = (lk_choices){0};
-    lk_choices list = {.n = 1};
+    *out = (lk_configs){0};
+    lk_configs list = {.n = 1};
     for (const char *c = text; *c; c++)
         list.n += *c == ','; /* those in parentheses too: an upper bound */
     LK_TRY(lk_arena_alloc(arena, &list.item, list.n, sizeof *list.item));
@@ -177,7 +177,7 @@ lk_status lk__choices_read(const lk_kind *kind, const char *text, lk_arena *aren
         const char *piece;
         LK_TRY(piece_length(at, ',', &len));
         LK_TRY(lk_arena_text(arena, at, len, &piece));
-        LK_TRY(lk__choice_read(kind, piece, arena, depth, &list.item[list.n]));
+        LK_TRY(lk__config_read(kind, piece, arena, depth, &list.item[list.n]));
         list.n++;
         at += len;
         LK_CHECK(*at == '\0' || at[1], LK_EINVAL, "\"%s\" ends with a comma", text);
@@ -187,19 +187,19 @@ lk_status lk__choices_read(const lk_kind *kind, const char *text, lk_arena *aren
     return LK_OK;
 }
 
-lk_status lk_choice_make(const lk_kind *kind, const char *name, const char *text, lk_arena *arena,
-                         lk_choice *out)
+lk_status lk_config_parse(const lk_registry *kind, const char *name, const char *text,
+                          lk_arena *arena, lk_config *out)
 {
     return choice_make(kind, name, text, arena, 0, out);
 }
 
-lk_status lk_choice_fill(const lk_choice *choice, lk_arena *arena, lk_choice *out)
+lk_status lk_config_with_defaults(const lk_config *choice, lk_arena *arena, lk_config *out)
 {
-    lk_choice filled = *choice;
-    if (filled.entry && !filled.options) {
-        LK_TRY(check_required("", filled.entry, NULL, 0));
-        LK_TRY(lk_arena_alloc(arena, &filled.options, 1, filled.entry->options_size));
-        LK_TRY(lk_options_preset(filled.entry, filled.options, arena));
+    lk_config filled = *choice;
+    if (filled.descriptor && !filled.options) {
+        LK_TRY(check_required("", filled.descriptor, NULL, 0));
+        LK_TRY(lk_arena_alloc(arena, &filled.options, 1, filled.descriptor->options_size));
+        LK_TRY(lk_options_set_defaults(filled.descriptor, filled.options, arena));
     }
     *out = filled;
     return LK_OK;

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static lk_status hash_choice(const lk_choice *choice, lk_arena *arena, lk_hash *h);
+static lk_status hash_choice(const lk_config *choice, lk_arena *arena, lk_hash *h);
 
-static lk_status hash_choices(const lk_choices *list, lk_arena *arena, lk_hash *h)
+static lk_status hash_choices(const lk_configs *list, lk_arena *arena, lk_hash *h)
 {
     lk_hash_add_i64(h, list->n);
     for (int64_t i = 0; i < list->n; i++)
@@ -52,8 +52,8 @@ static lk_status hash_option(const lk_option *o, const void *fields, lk_arena *a
     case LK_OPTION_CHOICE: /* the word, so that a list of words can grow in the middle */
         lk_hash_add_text(h, lk_option_show(o, fields, word, sizeof word));
         break;
-    case LK_OPTION_ENTRY: return hash_choice(field, arena, h);
-    case LK_OPTION_ENTRIES: return hash_choices(field, arena, h);
+    case LK_OPTION_CONFIG: return hash_choice(field, arena, h);
+    case LK_OPTION_CONFIGS: return hash_choices(field, arena, h);
     }
     return LK_OK;
 }
@@ -62,28 +62,28 @@ static lk_status hash_option(const lk_option *o, const void *fields, lk_arena *a
 static bool is_as_before(const lk_option *o, const void *fields)
 {
     char value[LK_OPTION_NAME_SIZE];
-    return o->flags & LK_OPTION_LATER && o->preset &&
-           strcmp(lk_option_show(o, fields, value, sizeof value), o->preset) == 0;
+    return o->flags & LK_OPTION_LATER && o->def &&
+           strcmp(lk_option_show(o, fields, value, sizeof value), o->def) == 0;
 }
 
-static lk_status hash_choice(const lk_choice *choice, lk_arena *arena, lk_hash *h)
+static lk_status hash_choice(const lk_config *choice, lk_arena *arena, lk_hash *h)
 {
-    lk_choice filled;
-    LK_TRY(lk_choice_fill(choice, arena, &filled));
-    lk_hash_add_text(h, filled.entry ? filled.entry->name : "");
+    lk_config filled;
+    LK_TRY(lk_config_with_defaults(choice, arena, &filled));
+    lk_hash_add_text(h, filled.descriptor ? filled.descriptor->name : "");
     lk_hash_add_text(h, filled.name);
     if (filled.tie) {
         lk_hash_add_text(h, "tie");
         lk_hash_add_text(h, filled.tie);
     }
-    const lk_option *o = filled.entry ? filled.entry->options : NULL;
+    const lk_option *o = filled.descriptor ? filled.descriptor->options : NULL;
     for (; o && o->name; o++)
         if (!(o->flags & LK_OPTION_NO_HASH) && !is_as_before(o, filled.options))
             LK_TRY(hash_option(o, filled.options, arena, h));
     return LK_OK;
 }
 
-lk_status lk_choice_hash(const lk_choice *choice, lk_hash *h)
+lk_status lk_config_hash(const lk_config *choice, lk_hash *h)
 {
     lk_arena *arena; /* for defaults */
     lk_status st = LK_OK;

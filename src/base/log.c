@@ -62,7 +62,7 @@ static void settings_unlock(void)
         pthread_mutex_unlock(&lock);
 }
 
-void lk_log_sink_set(lk_log_sink *new_sink, void *context)
+void lk_log_set_sink(lk_log_sink *new_sink, void *context)
 {
     settings_lock();
     sink = new_sink;
@@ -71,12 +71,12 @@ void lk_log_sink_set(lk_log_sink *new_sink, void *context)
     settings_unlock();
 }
 
-void lk_log_level_set(lk_log_level level)
+void lk_log_set_level(lk_log_level level)
 {
     atomic_store(&level_in_use, (int)level);
 }
 
-lk_log_level lk_log_level_get(void)
+lk_log_level lk_log_level_now(void)
 {
     return (lk_log_level)atomic_load(&level_in_use);
 }
@@ -88,7 +88,7 @@ static lk_status ranks_check(int rank, int size)
     return LK_OK;
 }
 
-lk_status lk_log_rank_set(int rank, int size)
+lk_status lk_log_set_rank(int rank, int size)
 {
     LK_TRY(ranks_check(rank, size));
     settings_lock();
@@ -97,14 +97,14 @@ lk_status lk_log_rank_set(int rank, int size)
     return LK_OK;
 }
 
-lk_status lk_log_thread_rank_set(int rank, int size)
+lk_status lk_log_set_thread_rank(int rank, int size)
 {
     LK_TRY(ranks_check(rank, size));
     thread_ranks = (struct ranks){rank, size};
     return LK_OK;
 }
 
-bool lk_log_enabled(lk_log_level level)
+bool lk_log_is_enabled(lk_log_level level)
 {
     return level > LK_LOG_OFF && (int)level <= atomic_load(&level_in_use) &&
            atomic_load(&listening);
@@ -141,14 +141,14 @@ static void deliver(lk_log_level level, const char *text, size_t len)
 
 void lk_log_write(lk_log_level level, const char *fmt, ...)
 {
-    if (!lk_log_enabled(level) || in_sink)
+    if (!lk_log_is_enabled(level) || in_sink)
         return;
     char raw[MAX_LINE + 1], text[MAX_LINE]; /* one more byte shows that a message was cut */
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    size_t len = lk_text_clean(raw, text, sizeof text);
+    size_t len = lk_sanitize_text(raw, text, sizeof text);
     pthread_mutex_lock(&lock);
     in_sink = true;
     if (sink)

@@ -211,8 +211,8 @@ lk_status lk__option_set(const lk_option *o, void *fields, const char *text, lk_
     case LK_OPTION_REALS:
     case LK_OPTION_NAMES: return read_list(o, fields, text);
     case LK_OPTION_CHOICE: return read_choice(o, text, field);
-    case LK_OPTION_ENTRY: return lk__choice_read(o->kind, text, arena, depth, field);
-    case LK_OPTION_ENTRIES: return lk__choices_read(o->kind, text, arena, depth, field);
+    case LK_OPTION_CONFIG: return lk__config_read(o->registry, text, arena, depth, field);
+    case LK_OPTION_CONFIGS: return lk__configs_read(o->registry, text, arena, depth, field);
     }
     return LK_RAISE(LK_EINVAL, "option %s has type number %d", o->name, (int)o->type);
 }
@@ -222,17 +222,18 @@ lk_status lk_option_set(const lk_option *o, void *fields, const char *text, lk_a
     return lk__option_set(o, fields, text, arena, 0);
 }
 
-lk_status lk__options_preset(const lk_entry *entry, void *fields, lk_arena *arena, int depth)
+lk_status lk__options_set_defaults(const lk_descriptor *entry, void *fields, lk_arena *arena,
+                                   int depth)
 {
     if (entry->options_size > 0)
         memset(fields, 0, entry->options_size);
     for (const lk_option *o = entry->options; o && o->name; o++)
-        if (o->preset)
-            LK_TRY(lk__option_set(o, fields, o->preset, arena, depth));
+        if (o->def)
+            LK_TRY(lk__option_set(o, fields, o->def, arena, depth));
     return LK_OK;
 }
 
-lk_status lk_options_preset(const lk_entry *entry, void *fields, lk_arena *arena)
+lk_status lk_options_set_defaults(const lk_descriptor *entry, void *fields, lk_arena *arena)
 {
-    return lk__options_preset(entry, fields, arena, 0);
+    return lk__options_set_defaults(entry, fields, arena, 0);
 }

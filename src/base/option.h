@@ -8,16 +8,16 @@
 
 enum { LK_OPTION_MAX_DEPTH = 32 /* of entries within entries */ };
 
-/** lk_option_set() and lk_options_preset() within `depth` entries. */
+/** lk_option_set() and lk_options_set_defaults() within `depth` entries. */
 lk_status lk__option_set(const lk_option *option, void *fields, const char *text, lk_arena *arena,
                          int depth) LK_NODISCARD;
-lk_status lk__options_preset(const lk_entry *entry, void *fields, lk_arena *arena,
-                             int depth) LK_NODISCARD;
+lk_status lk__options_set_defaults(const lk_descriptor *entry, void *fields, lk_arena *arena,
+                                   int depth) LK_NODISCARD;
 
 /** Read "NAME" or "NAME(option=value ...)" as a choice, or such texts with commas between them. */
-lk_status lk__choice_read(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
-                          lk_choice *out) LK_NODISCARD;
-lk_status lk__choices_read(const lk_kind *kind, const char *text, lk_arena *arena, int depth,
-                           lk_choices *out) LK_NODISCARD;
+lk_status lk__config_read(const lk_registry *kind, const char *text, lk_arena *arena, int depth,
+                          lk_config *out) LK_NODISCARD;
+lk_status lk__configs_read(const lk_registry *kind, const char *text, lk_arena *arena, int depth,
+                           lk_configs *out) LK_NODISCARD;
 
 #endif /* LK_BASE_OPTION_H */

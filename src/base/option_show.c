@@ -40,11 +40,11 @@ static void put_list(struct text *t, const lk_option *o, const void *field)
     }
 }
 
-static void put_choices(struct text *t, const lk_choice *item, int64_t n)
+static void put_choices(struct text *t, const lk_config *item, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (item[i].entry)
-            put(t, "%s%s", i > 0 ? "," : "", item[i].entry->name);
+        if (item[i].descriptor)
+            put(t, "%s%s", i > 0 ? "," : "", item[i].descriptor->name);
 }
 
 const char *lk_option_show(const lk_option *o, const void *fields, char *buf, size_t size)
@@ -70,9 +70,9 @@ const char *lk_option_show(const lk_option *o, const void *fields, char *buf, si
         put(&t, "%.*s", n, word);
         break;
     }
-    case LK_OPTION_ENTRY: put_choices(&t, field, 1); break;
-    case LK_OPTION_ENTRIES:
-        put_choices(&t, ((const lk_choices *)field)->item, ((const lk_choices *)field)->n);
+    case LK_OPTION_CONFIG: put_choices(&t, field, 1); break;
+    case LK_OPTION_CONFIGS:
+        put_choices(&t, ((const lk_configs *)field)->item, ((const lk_configs *)field)->n);
         break;
     }
     return buf;

@@ -35,7 +35,7 @@ lk_status lk__raise(lk_status st, const char *file, int line, const char *func, 
     va_start(ap, fmt);
     vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    lk_text_clean(raw, trace.message, sizeof trace.message);
+    lk_sanitize_text(raw, trace.message, sizeof trace.message);
     trace.st = st;
     trace.n_frames = 0;
     trace.n_dropped = 0;
@@ -51,7 +51,7 @@ void lk__error_prefix(const char *fmt, ...)
     va_end(ap);
     n = n < LK__FAILURE_MESSAGE ? n : LK__FAILURE_MESSAGE - 1;
     memcpy(raw + n, trace.message, strlen(trace.message) + 1);
-    lk_text_clean(raw, trace.message, sizeof trace.message);
+    lk_sanitize_text(raw, trace.message, sizeof trace.message);
 }
 
 const char *lk_error_message(void)

@@ -55,7 +55,7 @@ static size_t printable_length(const char *s)
     return n == 0 || c < 0x20 || (c >= 0x7f && c < 0xa0) || turns_or_breaks(c) ? 0 : n;
 }
 
-size_t lk_text_clean(const char *src, char *dst, size_t size)
+size_t lk_sanitize_text(const char *src, char *dst, size_t size)
 {
     static const char mark[] = "...";
     const char *s = src;

@@ -47,7 +47,7 @@ void lk__ddl_say(const lk_ddl *d, lk_log_level level, const char *fmt, ...)
     if (lk__log_heard()) {
         lk_log_write(level, "%s", raw);
     } else if (d->place.rank == 0) {
-        lk_text_clean(raw, text, sizeof text);
+        lk_sanitize_text(raw, text, sizeof text);
         fprintf(stderr, "%s\n", text);
     }
 }
@@ -153,8 +153,8 @@ static void log_level_raise(const lk__ddl_options *o)
     lk_log_level level = o->dbg_level == 2                       ? LK_LOG_DEBUG
                          : o->dbg_level == 1 || o->dump_iter > 0 ? LK_LOG_INFO
                                                                  : LK_LOG_WARN;
-    if (lk_log_level_get() < level)
-        lk_log_level_set(level);
+    if (lk_log_level_now() < level)
+        lk_log_set_level(level);
 }
 
 static lk_status ddl_begin(lk_ddl *d, lk_comm *comm, int devices)

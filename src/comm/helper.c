@@ -48,7 +48,7 @@ static void *helper_main(void *arg)
 {
     LK_FP_GUARD();
     lk__helper *h = arg;
-    (void)!lk_log_thread_rank_set(h->w->rank, h->w->size);
+    (void)!lk_log_set_thread_rank(h->w->rank, h->w->size);
     pthread_mutex_lock(&h->lock);
     while (!h->stop) {
         if (has_work(h->w)) {

@@ -226,7 +226,7 @@ static void *rank_main(void *arg)
 {
     struct lk__local_end *e = arg;
     lk_comm *comm = NULL;
-    lk_status st = lk_log_thread_rank_set(e->w.rank, e->w.size);
+    lk_status st = lk_log_set_thread_rank(e->w.rank, e->w.size);
     if (st == LK_OK)
         st = lk__comm_world(&e->w, 0, &comm);
     if (st == LK_OK)

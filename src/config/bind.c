@@ -26,8 +26,8 @@ static const char *wanted(const lk_option *o)
     case LK_OPTION_REALS: return "a number or a list of them";
     case LK_OPTION_NAMES: return "a name or a list of them";
     case LK_OPTION_CHOICE: return "a name";
-    case LK_OPTION_ENTRY:
-    case LK_OPTION_ENTRIES: break;
+    case LK_OPTION_CONFIG:
+    case LK_OPTION_CONFIGS: break;
     }
     return "a name or a map with a type";
 }
@@ -85,10 +85,10 @@ static lk_status bind_value(const lk__yaml_node *node, const lk_option *o, const
                             void *fields, lk_arena *arena)
 {
     void *field = (char *)fields + o->offset;
-    if (o->type == LK_OPTION_ENTRY)
-        return lk__bind_choice(node, o->kind, NULL, arena, field);
-    if (o->type == LK_OPTION_ENTRIES)
-        return lk__bind_choices(node, o->kind, arena, field);
+    if (o->type == LK_OPTION_CONFIG)
+        return lk__bind_config(node, o->registry, NULL, arena, field);
+    if (o->type == LK_OPTION_CONFIGS)
+        return lk__bind_configs(node, o->registry, arena, field);
     if (node->type == LK__YAML_LIST && is_list(o))
         return bind_list(node, o, what, fields);
     LK_TRY(check_scalar(node, o, what));
@@ -100,7 +100,7 @@ static lk_status unknown_key(const lk__yaml_node *node, const char *what,
 {
     lk_suggestion s = {.wanted = node->key};
     for (int i = 0; i < n; i++) {
-        const lk_option *o = binding[i].key ? NULL : binding[i].entry->options;
+        const lk_option *o = binding[i].key ? NULL : binding[i].descriptor->options;
         for (; o && o->name; o++)
             lk_suggest_consider(&s, o->name);
         if (binding[i].key)
@@ -118,14 +118,14 @@ static lk_status bind_key(const lk__yaml_node *node, const char *what, const lk_
     for (int i = 0; i < n; i++) {
         const lk__binding *b = &binding[i];
         if (b->key && strcmp(b->key, node->key) == 0) {
-            lk__binding inner = {b->entry, b->fields, NULL};
+            lk__binding inner = {b->descriptor, b->fields, NULL};
             char name[LK_WHERE], text[LK_WHERE];
             snprintf(name, sizeof name, "%s.%s", what, b->key);
             LK_CHECK_AT(node->type == LK__YAML_MAP, &node->place, "%s must be a map, not %s", name,
                         lk__node_text(node, text));
             return lk__bind_map(node, NULL, name, false, &inner, 1, arena);
         }
-        const lk_option *o = b->key ? NULL : lk_option_find(b->entry->options, node->key);
+        const lk_option *o = b->key ? NULL : lk_option_find(b->descriptor->options, node->key);
         if (o && strcmp(o->name, node->key) == 0)
             return bind_value(node, o, what, b->fields, arena);
     }
@@ -135,7 +135,7 @@ static lk_status bind_key(const lk__yaml_node *node, const char *what, const lk_
 static lk_status check_required(const lk__yaml_node *map, const lk__yaml_pos *at, const char *what,
                                 const lk__binding *b)
 {
-    for (const lk_option *o = b->entry->options; o && o->name; o++)
+    for (const lk_option *o = b->descriptor->options; o && o->name; o++)
         LK_CHECK_AT(!(o->flags & LK_OPTION_REQUIRED) || (map && lk__node_find(map, o->name)),
                     map ? &map->place : at, "%s needs the key \"%s\"", what, o->name);
     return LK_OK;
@@ -145,7 +145,7 @@ lk_status lk__bind_map(const lk__yaml_node *map, const lk__yaml_pos *at, const c
                        bool typed, const lk__binding *binding, int n, lk_arena *arena)
 {
     for (int i = 0; i < n; i++)
-        LK_TRY(lk_options_preset(binding[i].entry, binding[i].fields, arena));
+        LK_TRY(lk_options_set_defaults(binding[i].descriptor, binding[i].fields, arena));
     for (const lk__yaml_node *child = map ? map->first : NULL; child; child = child->next)
         if (!typed || strcmp(child->key, "type") != 0)
             LK_TRY(bind_key(child, what, binding, n, arena));
@@ -163,12 +163,12 @@ static const lk_option given_options[] = {
     {.name = "name", .type = LK_OPTION_TEXT, .offset = offsetof(struct given, name)},
     {.name = "tie", .type = LK_OPTION_TEXT, .offset = offsetof(struct given, tie)},
     {.name = NULL}};
-static const lk_entry given_entry = {.options = given_options,
-                                     .options_size = sizeof(struct given)};
+static const lk_descriptor given_entry = {.options = given_options,
+                                          .options_size = sizeof(struct given)};
 
 /* Name and tie, and where the tie was written. */
 static lk_status given_take(const lk__yaml_node *node, const char *what, const struct given *given,
-                            lk_arena *arena, lk_choice *choice)
+                            lk_arena *arena, lk_config *choice)
 {
     char where[LK_WHERE];
     LK_CHECK_AT(!given->name || *given->name, &node->place, "%s has an empty name", what);
@@ -183,7 +183,8 @@ static lk_status given_take(const lk__yaml_node *node, const char *what, const s
     return LK_OK;
 }
 
-static lk_status find_entry(const lk__yaml_node *node, const lk_kind *kind, const lk_entry **out)
+static lk_status find_entry(const lk__yaml_node *node, const lk_registry *kind,
+                            const lk_descriptor **out)
 {
     char text[LK_WHERE];
     const lk__yaml_node *type = node->type == LK__YAML_MAP ? lk__node_find(node, "type") : node;
@@ -194,23 +195,23 @@ static lk_status find_entry(const lk__yaml_node *node, const lk_kind *kind, cons
     LK_CHECK_AT(!is_null(type), &type->place, "the type of %s has no value", kind->name);
     LK_CHECK_AT(type->type == LK__YAML_SCALAR, &type->place,
                 "the type of %s must be a name, not %s", kind->name, lk__node_text(type, text));
-    lk_status st = lk_entry_find(kind, type->text, out);
+    lk_status st = lk_descriptor_find(kind, type->text, out);
     if (st == LK_EINVAL)
         return LK_RAISE_AT(&type->place, "%s", lk_error_message());
     return st;
 }
 
-lk_status lk__bind_choice(const lk__yaml_node *node, const lk_kind *kind, const lk__binding *extra,
-                          lk_arena *arena, lk_choice *out)
+lk_status lk__bind_config(const lk__yaml_node *node, const lk_registry *kind,
+                          const lk__binding *extra, lk_arena *arena, lk_config *out)
 {
-    lk_choice choice = {0};
+    lk_config choice = {0};
     struct given given = {NULL, NULL};
     char what[128];
     *out = choice;
-    LK_TRY(find_entry(node, kind, &choice.entry));
-    snprintf(what, sizeof what, "%s %s", kind->name, choice.entry->name);
-    LK_TRY(lk_arena_alloc(arena, &choice.options, 1, choice.entry->options_size));
-    lk__binding binding[3] = {{choice.entry, choice.options, NULL}};
+    LK_TRY(find_entry(node, kind, &choice.descriptor));
+    snprintf(what, sizeof what, "%s %s", kind->name, choice.descriptor->name);
+    LK_TRY(lk_arena_alloc(arena, &choice.options, 1, choice.descriptor->options_size));
+    lk__binding binding[3] = {{choice.descriptor, choice.options, NULL}};
     int n = 1;
     if (kind->named)
         binding[n++] = (lk__binding){&given_entry, &given, NULL};
@@ -223,18 +224,18 @@ lk_status lk__bind_choice(const lk__yaml_node *node, const lk_kind *kind, const 
     return LK_OK;
 }
 
-lk_status lk__bind_choices(const lk__yaml_node *node, const lk_kind *kind, lk_arena *arena,
-                           lk_choices *out)
+lk_status lk__bind_configs(const lk__yaml_node *node, const lk_registry *kind, lk_arena *arena,
+                           lk_configs *out)
 {
-    lk_choices list = {.n = node->type == LK__YAML_LIST ? node->n : 1};
-    *out = (lk_choices){0};
+    lk_configs list = {.n = node->type == LK__YAML_LIST ? node->n : 1};
+    *out = (lk_configs){0};
     LK_TRY(lk_arena_alloc(arena, &list.item, list.n, sizeof *list.item));
     if (node->type != LK__YAML_LIST)
-        LK_TRY(lk__bind_choice(node, kind, NULL, arena, &list.item[0]));
+        LK_TRY(lk__bind_config(node, kind, NULL, arena, &list.item[0]));
     int64_t i = 0;
     for (const lk__yaml_node *item = node->type == LK__YAML_LIST ? node->first : NULL; item;
          item = item->next)
-        LK_TRY(lk__bind_choice(item, kind, NULL, arena, &list.item[i++]));
+        LK_TRY(lk__bind_config(item, kind, NULL, arena, &list.item[i++]));
     *out = list;
     return LK_OK;
 }

@@ -6,7 +6,7 @@
 
 /** A struct to fill. */
 typedef struct lk__binding {
-    const lk_entry *entry; /* its table */
+    const lk_descriptor *descriptor; /* its table */
     void *fields;
     const char *key; /* its options are in the map of this key; NULL: in the map itself */
 } lk__binding;
@@ -23,12 +23,12 @@ lk_status lk__bind_map(const lk__yaml_node *map, const lk__yaml_pos *at, const c
 
 /** Read an entry of a kind: `NAME`, or `{type: NAME, option: value, ...}`.  `extra`, unless NULL, is
  * a struct that takes options from the same map. */
-lk_status lk__bind_choice(const lk__yaml_node *node, const lk_kind *kind, const lk__binding *extra,
-                          lk_arena *arena, lk_choice *out) LK_NODISCARD;
+lk_status lk__bind_config(const lk__yaml_node *node, const lk_registry *kind,
+                          const lk__binding *extra, lk_arena *arena, lk_config *out) LK_NODISCARD;
 
 /** Read a list of entries; one entry alone is a list of one. */
-lk_status lk__bind_choices(const lk__yaml_node *node, const lk_kind *kind, lk_arena *arena,
-                           lk_choices *out) LK_NODISCARD;
+lk_status lk__bind_configs(const lk__yaml_node *node, const lk_registry *kind, lk_arena *arena,
+                           lk_configs *out) LK_NODISCARD;
 
 /** "a list", "a map", or the text of a scalar in quotes, in `buf` of LK_WHERE bytes. */
 const char *lk__node_text(const lk__yaml_node *node, char *buf);

@@ -64,27 +64,27 @@ static const lk__yaml_pos *place_in(const lk__yaml_node *map, const char *key,
 
 static lk_status bind_data(lk_experiment *e, const lk__yaml_node *node)
 {
-    lk__binding loader = {&lk_entry_loader, &e->loader, NULL};
-    LK_TRY(lk__bind_choice(node, &lk_kind_format, &loader, e->arena, &e->data));
+    lk__binding loader = {&lk_loader_descriptor, &e->loader, NULL};
+    LK_TRY(lk__bind_config(node, &lk_registry_format, &loader, e->arena, &e->data));
     e->loader.dtype = e->dtype;
     const lk__yaml_node *shards = node->type == LK__YAML_MAP ? lk__node_find(node, "shards") : NULL;
     LK_CHECK_AT(
         !shards || e->loader.shards <= e->loader.batch, &shards->place,
         "shards of format %s must be at most its batch, but %lld are more than %lld samples",
-        e->data.entry->name, (long long)e->loader.shards, (long long)e->loader.batch);
+        e->data.descriptor->name, (long long)e->loader.shards, (long long)e->loader.batch);
     return LK_OK;
 }
 
 static lk_status bind_model(lk_experiment *e, const lk__yaml_node *node)
 {
     if (node->type != LK__YAML_LIST) {
-        lk_choice named;
-        LK_TRY(lk__bind_choice(node, &lk_kind_model, NULL, e->arena, &named));
+        lk_config named;
+        LK_TRY(lk__bind_config(node, &lk_registry_model, NULL, e->arena, &named));
         LK_TRY(lk_model_expand(&named, e->arena, &e->model));
         return LK_OK;
     }
     LK_CHECK_AT(node->n > 0, &node->place, "model has no layers");
-    return lk__bind_choices(node, &lk_kind_layer, e->arena, &e->model);
+    return lk__bind_configs(node, &lk_registry_layer, e->arena, &e->model);
 }
 
 static lk_status read_period(const lk__yaml_node *map, const char *key, const char *what,
@@ -102,8 +102,8 @@ static lk_status check_early_stop(const lk_experiment *e, const lk__yaml_pos *at
     const char *name = e->train.early_stop.metric;
     bool known = strcmp(name, "loss") == 0;
     for (int64_t i = 0; i < e->metrics.n && !known; i++) {
-        const lk_metric *m = (const lk_metric *)(const void *)e->metrics.item[i].entry;
-        known = strcmp(m->entry.name, name) == 0;
+        const lk_metric *m = (const lk_metric *)(const void *)e->metrics.item[i].descriptor;
+        known = strcmp(m->descriptor.name, name) == 0;
         LK_CHECK_AT(!known || m->value, at,
                     "metric of train.early_stop: \"%s\" is a table, without a number to improve",
                     name);
@@ -317,9 +317,9 @@ void lk_experiment_free(lk_experiment *experiment)
 bool lk_experiment_uses_end(const lk_experiment *e)
 {
     const char *at = e->optimizer.options;
-    for (const lk_option *o = e->optimizer.entry->options; o->name; o++)
-        if (o->type == LK_OPTION_ENTRY && o->kind == &lk_kind_schedule &&
-            lk_schedule_uses_end((const lk_choice *)(const void *)(at + o->offset)))
+    for (const lk_option *o = e->optimizer.descriptor->options; o->name; o++)
+        if (o->type == LK_OPTION_CONFIG && o->registry == &lk_registry_schedule &&
+            lk_schedule_uses_end((const lk_config *)(const void *)(at + o->offset)))
             return true;
     return false;
 }
@@ -347,16 +347,18 @@ lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data,
     lk_hash h = lk_hash_start();
     lk_hash_add_text(&h, "lockstep run");
     lk_hash_add_i64(&h, lk_numerics_epoch());
-    LK_TRY(lk_choice_hash(&(lk_choice){.entry = &lk__section_experiment, .options = &e}, &h));
-    LK_TRY(lk_choice_hash(&(lk_choice){.entry = &lk_entry_loader, .options = &e.loader}, &h));
+    LK_TRY(lk_config_hash(&(lk_config){.descriptor = &lk__section_experiment, .options = &e}, &h));
+    LK_TRY(lk_config_hash(&(lk_config){.descriptor = &lk_loader_descriptor, .options = &e.loader},
+                          &h));
     lk_hash_add_i64(&h, e.model.n);
     for (int64_t i = 0; i < e.model.n; i++)
-        LK_TRY(lk_choice_hash(&e.model.item[i], &h));
-    LK_TRY(lk_choice_hash(&(lk_choice){.entry = &lk__section_train, .options = &e.train}, &h));
+        LK_TRY(lk_config_hash(&e.model.item[i], &h));
+    LK_TRY(lk_config_hash(&(lk_config){.descriptor = &lk__section_train, .options = &e.train}, &h));
     lk_hash_add_i64(&h, lk_experiment_uses_end(experiment) ? e.train.epochs : -1);
     if (e.train.early_stop.patience > 0) {
-        LK_TRY(lk_choice_hash(
-            &(lk_choice){.entry = &lk__section_early_stop, .options = &e.train.early_stop}, &h));
+        LK_TRY(lk_config_hash(
+            &(lk_config){.descriptor = &lk__section_early_stop, .options = &e.train.early_stop},
+            &h));
         lk_hash_add_i64(&h, e.train.evaluate.n);
         lk_hash_add_i64(&h, e.train.evaluate.steps);
     }

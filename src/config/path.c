@@ -37,9 +37,9 @@ lk_status lk_path_expand(const char *path, int rank, int size, lk_arena *arena, 
     return LK_OK;
 }
 
-static lk_status expand_choice(const lk_choice *choice, int rank, int size, lk_arena *arena)
+static lk_status expand_choice(const lk_config *choice, int rank, int size, lk_arena *arena)
 {
-    const lk_option *o = choice->entry->options;
+    const lk_option *o = choice->descriptor->options;
     for (; o && o->name; o++) {
         bool path = o->type == LK_OPTION_TEXT && o->value && strcmp(o->value, "PATH") == 0;
         const char **field = (const char **)(void *)((char *)choice->options + o->offset);

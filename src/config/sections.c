@@ -12,20 +12,20 @@
 static const lk_option experiment_options[] = {
     {"about", LK_OPTION_TEXT, FIELD(about), .help = "a sentence about it, for reports",
      .flags = LK_OPTION_NO_HASH},
-    {"seed", LK_OPTION_INT, FIELD(seed), .preset = "1", .min = 0, .max = 1e15,
+    {"seed", LK_OPTION_INT, FIELD(seed), .def = "1", .min = 0, .max = 1e15,
      .help = "of everything that is drawn: initial values, sample order, dropout, augmentation"},
-    {"dtype", LK_OPTION_CHOICE, FIELD(precision), .preset = "f32", .choices = "f32 f64",
+    {"dtype", LK_OPTION_CHOICE, FIELD(precision), .def = "f32", .choices = "f32 f64",
      .help = "of parameters and arithmetic"},
-    {"loss", LK_OPTION_ENTRY, FIELD(loss), .kind = &lk_kind_loss, .flags = LK_OPTION_REQUIRED,
-     .help = "what training makes small"},
-    {"metrics", LK_OPTION_ENTRIES, FIELD(metrics), .kind = &lk_kind_metric,
+    {"loss", LK_OPTION_CONFIG, FIELD(loss), .registry = &lk_registry_loss,
+     .flags = LK_OPTION_REQUIRED, .help = "what training makes small"},
+    {"metrics", LK_OPTION_CONFIGS, FIELD(metrics), .registry = &lk_registry_metric,
      .help = "what is measured besides the loss", .flags = LK_OPTION_NO_HASH},
-    {"optimizer", LK_OPTION_ENTRY, FIELD(optimizer), .kind = &lk_kind_optimizer,
+    {"optimizer", LK_OPTION_CONFIG, FIELD(optimizer), .registry = &lk_registry_optimizer,
      .flags = LK_OPTION_REQUIRED, .help = "how parameters follow their gradients"},
     {0}};
 #undef FIELD
 
-const lk_entry lk__section_experiment = {
+const lk_descriptor lk__section_experiment = {
     "experiment", "the keys of an experiment, besides data, model, train, pieces and parallel",
     "`data` is a format with its options, and with those of the loader in the same map. `model` is "
     "a list of layers, or a named model.",
@@ -33,73 +33,75 @@ const lk_entry lk__section_experiment = {
 
 #define FIELD(member) offsetof(lk_train_options, member)
 static const lk_option train_options[] = {
-    {"epochs", LK_OPTION_INT, FIELD(epochs), .preset = "1", .min = 0, .max = 1e9,
+    {"epochs", LK_OPTION_INT, FIELD(epochs), .def = "1", .min = 0, .max = 1e9,
      .help = "how often each sample is seen; a finished run can be resumed with more",
      .flags = LK_OPTION_NO_HASH},
-    {"steps", LK_OPTION_INT, FIELD(steps), .preset = "0", .min = 0, .max = 1e15,
+    {"steps", LK_OPTION_INT, FIELD(steps), .def = "0", .min = 0, .max = 1e15,
      .help = "stop after this many steps; 0: no limit", .flags = LK_OPTION_NO_HASH},
-    {"evaluate", LK_OPTION_TEXT, FIELD(evaluate_text), .value = "PERIOD", .preset = "1 epoch",
+    {"evaluate", LK_OPTION_TEXT, FIELD(evaluate_text), .value = "PERIOD", .def = "1 epoch",
      .help = "how often to evaluate: \"1 epoch\", \"500 steps\", or never",
      .flags = LK_OPTION_NO_HASH},
-    {"log", LK_OPTION_TEXT, FIELD(log_text), .value = "PERIOD", .preset = "100 steps",
+    {"log", LK_OPTION_TEXT, FIELD(log_text), .value = "PERIOD", .def = "100 steps",
      .help = "how often to write loss and rate: as evaluate", .flags = LK_OPTION_NO_HASH},
     {"output", LK_OPTION_TEXT, FIELD(output), .value = "PATH",
      .help = "folder for metrics, report, weights and checkpoints", .flags = LK_OPTION_NO_HASH},
-    {"resume", LK_OPTION_FLAG, FIELD(resume), .preset = "false",
+    {"resume", LK_OPTION_FLAG, FIELD(resume), .def = "false",
      .help = "go on from the newest checkpoint of this run, if there is one",
      .flags = LK_OPTION_NO_HASH},
     {0}};
 #undef FIELD
 
-const lk_entry lk__section_train = {"train", "how long to train, and what to keep of it", NULL,
-                                    train_options, sizeof(lk_train_options)};
+const lk_descriptor lk__section_train = {"train", "how long to train, and what to keep of it", NULL,
+                                         train_options, sizeof(lk_train_options)};
 
 static const lk_option checkpoint_options[] = {
     {"every", LK_OPTION_TEXT, offsetof(lk_checkpoint_options, every_text), .value = "PERIOD",
-     .preset = "1 epoch", .help = "how often to save: \"1 epoch\", \"500 steps\", or never"},
-    {"keep", LK_OPTION_INT, offsetof(lk_checkpoint_options, keep), .preset = "3", .min = 0,
-     .max = 1e9, .help = "how many of the newest to keep, at least 2; 0: all"},
+     .def = "1 epoch", .help = "how often to save: \"1 epoch\", \"500 steps\", or never"},
+    {"keep", LK_OPTION_INT, offsetof(lk_checkpoint_options, keep), .def = "3", .min = 0, .max = 1e9,
+     .help = "how many of the newest to keep, at least 2; 0: all"},
     {"folder", LK_OPTION_TEXT, offsetof(lk_checkpoint_options, folder), .value = "PATH",
      .help = "where they are; if it is not given, `checkpoints` in the output folder, and none are "
              "saved if there is neither"},
-    {"on_error", LK_OPTION_CHOICE, offsetof(lk_checkpoint_options, on_error), .preset = "warn",
+    {"on_error", LK_OPTION_CHOICE, offsetof(lk_checkpoint_options, on_error), .def = "warn",
      .choices = "warn stop",
      .help =
          "what to do when one, or another file of the run, cannot be written: warn, train on and "
          "try again, with status 1 if it is missing at the end; or stop"},
-    {"wait", LK_OPTION_FLAG, offsetof(lk_checkpoint_options, wait), .preset = "false",
+    {"wait", LK_OPTION_FLAG, offsetof(lk_checkpoint_options, wait), .def = "false",
      .help = "let training wait until a checkpoint is on disk, instead of writing it meanwhile"},
     {0}};
 
-const lk_entry lk__section_checkpoint = {"train.checkpoint", "saving what is needed to go on", NULL,
-                                         checkpoint_options, sizeof(lk_checkpoint_options)};
+const lk_descriptor lk__section_checkpoint = {"train.checkpoint", "saving what is needed to go on",
+                                              NULL, checkpoint_options,
+                                              sizeof(lk_checkpoint_options)};
 
 static const lk_option early_stop_options[] = {
     {"metric", LK_OPTION_TEXT, offsetof(lk_early_stop_options, metric), .value = "NAME",
-     .preset = "loss", .help = "what to look at: loss, or one of the metrics"},
-    {"patience", LK_OPTION_INT, offsetof(lk_early_stop_options, patience), .preset = "0", .min = 0,
+     .def = "loss", .help = "what to look at: loss, or one of the metrics"},
+    {"patience", LK_OPTION_INT, offsetof(lk_early_stop_options, patience), .def = "0", .min = 0,
      .max = 1e9, .help = "evaluations without progress after which to stop; 0: never"},
-    {"change", LK_OPTION_REAL, offsetof(lk_early_stop_options, change), .preset = "0", .min = 0,
+    {"change", LK_OPTION_REAL, offsetof(lk_early_stop_options, change), .def = "0", .min = 0,
      .max = 1e30, .help = "what counts as progress must be better by more than this"},
     {0}};
 
-const lk_entry lk__section_early_stop = {"train.early_stop", "stopping when nothing improves", NULL,
-                                         early_stop_options, sizeof(lk_early_stop_options)};
+const lk_descriptor lk__section_early_stop = {"train.early_stop", "stopping when nothing improves",
+                                              NULL, early_stop_options,
+                                              sizeof(lk_early_stop_options)};
 
 #define FIELD(member) offsetof(lk_pieces_options, member)
 static const lk_option pieces_options[] = {
-    {"tiles", LK_OPTION_TEXT, FIELD(tiles_text), .value = "NxN", .preset = "1",
+    {"tiles", LK_OPTION_TEXT, FIELD(tiles_text), .value = "NxN", .def = "1",
      .help = "parts of the image along each axis, such as 2x2"},
-    {"blocks", LK_OPTION_INT, FIELD(cut.blocks), .preset = "1", .min = 1, .max = 4096,
+    {"blocks", LK_OPTION_INT, FIELD(cut.blocks), .def = "1", .min = 1, .max = 4096,
      .help = "parts of the features of wide layers"},
-    {"least_tile", LK_OPTION_INT, FIELD(cut.least_tile), .preset = "64", .min = 0, .max = 1e9,
+    {"least_tile", LK_OPTION_INT, FIELD(cut.least_tile), .def = "64", .min = 0, .max = 1e9,
      .help = "positions of a tile: layers with smaller ones are not cut into tiles"},
-    {"least_block", LK_OPTION_INT, FIELD(cut.least_block), .preset = "32", .min = 1, .max = 1e9,
+    {"least_block", LK_OPTION_INT, FIELD(cut.least_block), .def = "32", .min = 1, .max = 1e9,
      .help = "features of a block"},
     {0}};
 #undef FIELD
 
-const lk_entry lk__section_pieces = {
+const lk_descriptor lk__section_pieces = {
     "pieces", "the finest cut of the work that parallel may deal out, besides the shards of data",
     "Sums over tiles and blocks are joined by a fixed tree, whoever computes which: any layout "
     "that "
@@ -112,49 +114,50 @@ const lk_entry lk__section_pieces = {
 
 #define FIELD(member) offsetof(lk_parallel_options, member)
 static const lk_option parallel_options[] = {
-    {"data", LK_OPTION_INT, FIELD(data), .preset = "0", .min = 0, .max = 1e6,
+    {"data", LK_OPTION_INT, FIELD(data), .def = "0", .min = 0, .max = 1e6,
      .help = "parts of the batch; 0: as many as there are ranks left"},
-    {"mode", LK_OPTION_CHOICE, FIELD(mode), .preset = "canonical", .choices = "canonical fast",
+    {"mode", LK_OPTION_CHOICE, FIELD(mode), .def = "canonical", .choices = "canonical fast",
      .help = "how the parts of a batch are joined: canonical, by a fixed tree over the shards, so "
              "that any number of ranks gives the same bits; fast, the ranks are the shards and are "
              "joined in any order, and the state's hash says so"},
-    {"update", LK_OPTION_CHOICE, FIELD(update), .preset = "auto", .choices = "auto each shared",
+    {"update", LK_OPTION_CHOICE, FIELD(update), .def = "auto", .choices = "auto each shared",
      .help =
          "who updates the parameters: each rank its own copy, or the ranks of a node one shared "
          "copy, a share each; auto: shared on one node where the optimizer allows it, unless the "
          "copies of all ranks take less than 1 MiB"},
-    {"overlap", LK_OPTION_CHOICE, FIELD(overlap), .preset = "auto", .choices = "auto no yes",
+    {"overlap", LK_OPTION_CHOICE, FIELD(overlap), .def = "auto", .choices = "auto no yes",
      .help = "whether gradients travel while backward goes on; auto: between several nodes"},
-    {"bucket", LK_OPTION_REAL, FIELD(bucket), .value = "MIB", .preset = "1", .min = 0, .max = 1e6,
+    {"bucket", LK_OPTION_REAL, FIELD(bucket), .value = "MIB", .def = "1", .min = 0, .max = 1e6,
      .help = "size of the parts in which gradients travel then"},
     {"spatial", LK_OPTION_TEXT, FIELD(spatial_text), .value = "NxN",
      .help = "parts of the image along each axis, such as 2x2; at most the tiles of pieces"},
-    {"features", LK_OPTION_INT, FIELD(features), .preset = "1", .min = 1, .max = 1e6,
+    {"features", LK_OPTION_INT, FIELD(features), .def = "1", .min = 1, .max = 1e6,
      .help = "parts of wide layers; at most the blocks of pieces"},
-    {"stages", LK_OPTION_INT, FIELD(stages), .preset = "1", .min = 1, .max = 1e6,
+    {"stages", LK_OPTION_INT, FIELD(stages), .def = "1", .min = 1, .max = 1e6,
      .help = "parts of the model, one behind the other"},
     {0}};
 #undef FIELD
 
-const lk_entry lk__section_parallel = {
+const lk_descriptor lk__section_parallel = {
     "parallel", "who computes what; never changes the bits, but that mode fast gives them up",
     "Ranks are started by mpirun, srun or lockstep run; `data` says how many there must be. Parts "
     "of the image, wide layers and stages are read and checked, but training on them is not there "
     "yet.",
     parallel_options, sizeof(lk_parallel_options)};
 
-static const lk_entry *section_at(int i)
+static const lk_descriptor *section_at(int i)
 {
-    static const lk_entry *const sections[] = {
-        &lk__section_experiment, &lk_entry_loader,    &lk__section_train,   &lk__section_checkpoint,
-        &lk__section_early_stop, &lk__section_pieces, &lk__section_parallel};
+    static const lk_descriptor *const sections[] = {
+        &lk__section_experiment, &lk_loader_descriptor,   &lk__section_train,
+        &lk__section_checkpoint, &lk__section_early_stop, &lk__section_pieces,
+        &lk__section_parallel};
     return i < (int)(sizeof sections / sizeof sections[0]) ? sections[i] : NULL;
 }
 
-const lk_kind lk_kind_section = {.name = "section",
-                                 .plural = "sections",
-                                 .summary = "the parts of an experiment file",
-                                 .at = section_at};
+const lk_registry lk_registry_section = {.name = "section",
+                                         .plural = "sections",
+                                         .summary = "the parts of an experiment file",
+                                         .at = section_at};
 
 /* A whole number of at most nine digits at *text, which moves behind it; false if there is none. */
 static bool read_number(const char **text, int64_t *out)

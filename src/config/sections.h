@@ -6,7 +6,7 @@
 
 #include <lockstep/config.h>
 
-extern const lk_entry lk__section_experiment, lk__section_train, lk__section_checkpoint,
+extern const lk_descriptor lk__section_experiment, lk__section_train, lk__section_checkpoint,
     lk__section_early_stop, lk__section_pieces, lk__section_parallel;
 
 /** Read "1 epoch" or "500 steps".  Returns false for anything else. */

@@ -28,9 +28,9 @@ lk_status lk__glyphs_instead(const char *name, const char *shape, int64_t count,
     snprintf(text, sizeof text, "shape=%s count=%" PRId64 " test_count=%" PRId64, shape, count,
              test_count);
     lk_arena *arena;
-    lk_choice glyphs;
+    lk_config glyphs;
     LK_TRY(lk_arena_new(&arena));
-    lk_status st = lk_choice_make(&lk_kind_format, "glyphs", text, arena, &glyphs);
+    lk_status st = lk_config_parse(&lk_registry_format, "glyphs", text, arena, &glyphs);
     if (st == LK_OK)
         st = lk_dataset_open(&glyphs, split, out);
     lk_arena_free(arena);

@@ -13,12 +13,12 @@
 
 extern const lk_format *const lk_formats[]; /* collected by the build */
 
-static const lk_entry *format_at(int i)
+static const lk_descriptor *format_at(int i)
 {
-    return lk_formats[i] ? &lk_formats[i]->entry : NULL;
+    return lk_formats[i] ? &lk_formats[i]->descriptor : NULL;
 }
 
-const lk_kind lk_kind_format = {
+const lk_registry lk_registry_format = {
     .name = "format",
     .plural = "formats",
     .summary = "data formats and generated sets",
@@ -31,39 +31,39 @@ const char *lk_split_name(lk_split split)
     return (unsigned)split < LK_N_SPLITS ? names[split] : "?";
 }
 
-/* An entry of lk_kind_format is the beginning of a format. */
-static const lk_format *format_of(const lk_entry *entry)
+/* An entry of lk_registry_format is the beginning of a format. */
+static const lk_format *format_of(const lk_descriptor *entry)
 {
     return (const lk_format *)(const void *)entry;
 }
 
 /* A path that leads nowhere is refused with what is expected there, as the format's table says it;
  * behind a semicolon the table goes on with what is done without a path. */
-static lk_status path_check(const lk_choice *format)
+static lk_status path_check(const lk_config *format)
 {
-    const lk_option *o = lk_option_find(format->entry->options, "path");
+    const lk_option *o = lk_option_find(format->descriptor->options, "path");
     if (!o)
         return LK_OK;
     const char *path = *(const char *const *)((const char *)format->options + o->offset);
     bool is_lost = path && !lk__path_exists(path) && (errno == ENOENT || errno == ENOTDIR);
     LK_CHECK(!is_lost, LK_EIO, "%s: there is no such file or folder; path of the format %s is %.*s",
-             path, format->entry->name, (int)strcspn(o->help, ";"), o->help);
+             path, format->descriptor->name, (int)strcspn(o->help, ";"), o->help);
     return LK_OK;
 }
 
-lk_status lk_dataset_open(const lk_choice *format, lk_split split, lk_dataset **out)
+lk_status lk_dataset_open(const lk_config *format, lk_split split, lk_dataset **out)
 {
     LK_FP_GUARD();
     *out = NULL;
-    LK_CHECK(format->entry && (unsigned)split < LK_N_SPLITS, LK_EINVAL,
+    LK_CHECK(format->descriptor && (unsigned)split < LK_N_SPLITS, LK_EINVAL,
              "no format to open, or no such set (%d)", (int)split);
     lk_arena *arena;
     LK_TRY(lk_arena_new(&arena));
-    lk_choice filled;
+    lk_config filled;
     lk_status st = LK_OK;
-    LK_TRY_TO(done, lk_choice_fill(format, arena, &filled));
+    LK_TRY_TO(done, lk_config_with_defaults(format, arena, &filled));
     LK_TRY_TO(done, path_check(&filled));
-    LK_TRY_TO(done, format_of(filled.entry)->open(filled.options, split, out));
+    LK_TRY_TO(done, format_of(filled.descriptor)->open(filled.options, split, out));
     if (*out)
         lk__dataset_set_split(*out, split);
 done:
@@ -103,7 +103,7 @@ static lk_status guess_file(const char *path, const char **name)
     *name = NULL;
     const lk_format *format = by_suffix(path);
     if (format) {
-        *name = format->entry.name;
+        *name = format->descriptor.name;
         return LK_OK;
     }
     lk__source *s;
@@ -123,7 +123,7 @@ static lk_status guess_file(const char *path, const char **name)
     return LK_OK;
 }
 
-lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *out)
+lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *out)
 {
     const char *name = NULL;
     LK_CHECK(lk__path_exists(path), LK_EIO, "%s: there is no such file or folder", path);
@@ -134,10 +134,11 @@ lk_status lk_format_guess(const char *path, lk_arena *arena, lk_choice *out)
     LK_CHECK(name, LK_ENOTSUP,
              "%s: its name and its first bytes tell no format: name one (lockstep data: --type)",
              path);
-    LK_TRY(lk_entry_find(&lk_kind_format, name, &out->entry));
-    LK_TRY(lk_arena_alloc(arena, &out->options, 1, out->entry->options_size));
-    LK_TRY(lk_options_preset(out->entry, out->options, arena));
-    LK_TRY(lk_option_set(lk_option_find(out->entry->options, "path"), out->options, path, arena));
+    LK_TRY(lk_descriptor_find(&lk_registry_format, name, &out->descriptor));
+    LK_TRY(lk_arena_alloc(arena, &out->options, 1, out->descriptor->options_size));
+    LK_TRY(lk_options_set_defaults(out->descriptor, out->options, arena));
+    LK_TRY(
+        lk_option_set(lk_option_find(out->descriptor->options, "path"), out->options, path, arena));
     return LK_OK;
 }
 
@@ -153,14 +154,14 @@ lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, lk_split s
     LK_FP_GUARD();
     const lk_format *format = by_suffix(path);
     if (name) {
-        const lk_entry *entry;
-        LK_TRY(lk_entry_find(&lk_kind_format, name, &entry));
+        const lk_descriptor *entry;
+        LK_TRY(lk_descriptor_find(&lk_registry_format, name, &entry));
         format = format_of(entry);
     }
     LK_CHECK(format, LK_EINVAL,
              "%s: its name tells no format to write: name one (lockstep data convert: --to)", path);
     LK_CHECK(format->write, LK_ENOTSUP, "%s: the format \"%s\" is only read, not written", path,
-             format->entry.name);
+             format->descriptor.name);
     LK_TRY(format->write(ds, split, path));
     return LK_OK;
 }

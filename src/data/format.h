@@ -28,7 +28,7 @@ lk_status lk__shape_given(const lk_option_ints *given, lk_shape found, const cha
 #define LK_CLASSES_OPTION(of)                                                                    \
     {                                                                                            \
         .name = "classes", .type = LK_OPTION_INT, .offset = offsetof(of, classes), .value = "N", \
-        .preset = "0", .min = 0, .max = LK_MAX_CLASSES,                                          \
+        .def = "0", .min = 0, .max = LK_MAX_CLASSES,                                             \
         .help = "how many classes there are; 0: one more than the largest label"                 \
     }
 #define LK_SHAPE_OPTION(of)                                                       \

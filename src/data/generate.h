@@ -59,37 +59,37 @@ lk_status lk__canvas_colour(const lk__canvas *c, const float *u, lk_rng rng, lk_
                             double noise, unsigned char *out) LK_NODISCARD;
 
 /* The rows of the options above, for tables; the first macro's arguments are defaults as texts. */
-#define LK_GENERATED_OPTIONS(of, counts, test_counts, shapes, noises)                          \
-    {.name = "seed",                                                                           \
-     .type = LK_OPTION_INT,                                                                    \
-     .offset = offsetof(of, common.seed),                                                      \
-     .preset = "1",                                                                            \
-     .help = "decides the samples; not the seed of the run"},                                  \
-        {.name = "count",                                                                      \
-         .type = LK_OPTION_INT,                                                                \
-         .offset = offsetof(of, common.count),                                                 \
-         .preset = counts,                                                                     \
-         .min = 1,                                                                             \
-         .max = 1e9,                                                                           \
-         .help = "samples of the training set"},                                               \
-        {.name = "test_count",                                                                 \
-         .type = LK_OPTION_INT,                                                                \
-         .offset = offsetof(of, common.test_count),                                            \
-         .preset = test_counts,                                                                \
-         .min = 0,                                                                             \
-         .max = 1e9,                                                                           \
-         .help = "samples of the test set"},                                                   \
-        {.name = "shape",                                                                      \
-         .type = LK_OPTION_INTS,                                                               \
-         .offset = offsetof(of, common.shape),                                                 \
-         .value = "N,N,...",                                                                   \
-         .preset = shapes,                                                                     \
-         .min = 1,                                                                             \
-         .max = 1024,                                                                          \
-         .help = "the shape of a sample, the channels last"},                                  \
-    {                                                                                          \
-        .name = "noise", .type = LK_OPTION_REAL, .offset = offsetof(of, common.noise),         \
-        .preset = noises, .min = 0, .max = 10, .help = "how much noise there is in the values" \
+#define LK_GENERATED_OPTIONS(of, counts, test_counts, shapes, noises)                       \
+    {.name = "seed",                                                                        \
+     .type = LK_OPTION_INT,                                                                 \
+     .offset = offsetof(of, common.seed),                                                   \
+     .def = "1",                                                                            \
+     .help = "decides the samples; not the seed of the run"},                               \
+        {.name = "count",                                                                   \
+         .type = LK_OPTION_INT,                                                             \
+         .offset = offsetof(of, common.count),                                              \
+         .def = counts,                                                                     \
+         .min = 1,                                                                          \
+         .max = 1e9,                                                                        \
+         .help = "samples of the training set"},                                            \
+        {.name = "test_count",                                                              \
+         .type = LK_OPTION_INT,                                                             \
+         .offset = offsetof(of, common.test_count),                                         \
+         .def = test_counts,                                                                \
+         .min = 0,                                                                          \
+         .max = 1e9,                                                                        \
+         .help = "samples of the test set"},                                                \
+        {.name = "shape",                                                                   \
+         .type = LK_OPTION_INTS,                                                            \
+         .offset = offsetof(of, common.shape),                                              \
+         .value = "N,N,...",                                                                \
+         .def = shapes,                                                                     \
+         .min = 1,                                                                          \
+         .max = 1024,                                                                       \
+         .help = "the shape of a sample, the channels last"},                               \
+    {                                                                                       \
+        .name = "noise", .type = LK_OPTION_REAL, .offset = offsetof(of, common.noise),      \
+        .def = noises, .min = 0, .max = 10, .help = "how much noise there is in the values" \
     }
 
 #endif /* LK_DATA_GENERATE_H */

@@ -54,7 +54,7 @@ static void run_strips(void *arg, int64_t first, int64_t last)
 lk_status lk__conv_pass_run(const lk__conv_pass *pass, const lk__conv_call *call)
 {
     int threads;
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_now(&threads));
     int64_t n = lk__conv_strip_count(pass), wanted = (int64_t)STRIPS_PER_THREAD * threads;
     job j = {.p = pass, .call = call, .parts = 1};
     if (threads > 1 && n < wanted)

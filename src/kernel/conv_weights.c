@@ -276,7 +276,7 @@ static lk_status part_get(lk_conv_plan *plan)
     const lk__columns_table *table = NULL;
     int threads;
     LK_TRY(lk__columns_get(&table));
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_now(&threads));
     if (plan->weights && plan->weights->plan.micro == &table->of[plan->shape.dtype] &&
         plan->weights->plan.threads == threads)
         return LK_OK;

@@ -319,7 +319,7 @@ lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims 
     const lk__panels_table *panels = NULL;
     LK_TRY(lk__columns_get(&columns));
     LK_TRY(lk__panels_get(&panels));
-    LK_TRY(lk_threads_get(&p->threads));
+    LK_TRY(lk_threads_now(&p->threads));
     p->micro = &columns->of[s->dtype];
     p->pack = panels->copy[s->dtype];
     p->lanes = panels->lanes[s->dtype];

@@ -129,7 +129,7 @@ lk_status lk__weights_slice(lk__weights_plan *p) LK_NODISCARD;
 /**
  * Cut `s`, which has no empty axis.  Release `p` also after a failure.
  *
- * Errors: LK_EOVERFLOW, LK_ENOMEM, as lk_isa_get() and lk_threads_get().
+ * Errors: LK_EOVERFLOW, LK_ENOMEM, as lk_isa_now() and lk_threads_now().
  */
 lk_status lk__weights_plan_make(const lk__conv_shape *s, const lk__weights_aims *aims,
                                 lk__weights_plan *p) LK_NODISCARD;

@@ -87,7 +87,7 @@ static lk_status pass_fill(lk__wino_pass *p, const lk__conv_shape *s, bool data)
     LK_TRY(lk__wino_get(&wino));
     LK_TRY(lk__cross_get(&cross));
     LK_TRY(lk__rows_get(&rows));
-    LK_TRY(lk_threads_get(&p->threads));
+    LK_TRY(lk_threads_now(&p->threads));
     p->micro = &wino->of[s->dtype];
     p->cross = &cross->of[s->dtype];
     p->rows = &rows->of[s->dtype];
@@ -114,7 +114,7 @@ lk_status lk__wino_pass_ready(const lk__conv_shape *s, bool data, lk__wino_pass 
     const lk__wino_table *wino = NULL;
     int threads;
     LK_TRY(lk__wino_get(&wino));
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_now(&threads));
     if (*pass && (*pass)->micro == &wino->of[s->dtype] && (*pass)->threads == threads)
         return LK_OK;
     lk__wino_pass_free(*pass);

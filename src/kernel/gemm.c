@@ -86,7 +86,7 @@ static lk_status run_job(lk__gemm_job *job)
     const lk_gemm *g = &job->g;
     const lk__rows_type *r = job->rows;
     int threads = 1;
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_now(&threads));
     lk__task_fn *fn = lk__gemm_by_rows;
     int64_t together = 1; /* panels that share what a task prepares */
     if (g->m == 1 && g->piece == 0 && g->n > (int64_t)2 * r->width[r->usual]) {

@@ -29,15 +29,15 @@ const char *lk_isa_needs(lk_isa isa)
     return (unsigned)isa < LK_N_ISAS ? isas[isa].needs : "?";
 }
 
-bool lk_isa_built(lk_isa isa)
+bool lk_isa_is_built(lk_isa isa)
 {
     return (unsigned)isa < LK_BUILT_ISAS;
 }
 
-bool lk_isa_emulated(lk_isa isa)
+bool lk_isa_is_emulated(lk_isa isa)
 {
     static const bool *const emulated[] = {LK_ISA_LIST(lk__emulated)};
-    return lk_isa_built(isa) && *emulated[isa];
+    return lk_isa_is_built(isa) && *emulated[isa];
 }
 
 #ifdef __x86_64__
@@ -49,9 +49,9 @@ static bool has_f16c(void)
 }
 #endif
 
-bool lk_isa_available(lk_isa isa)
+bool lk_isa_is_available(lk_isa isa)
 {
-    if (!lk_isa_built(isa))
+    if (!lk_isa_is_built(isa))
         return false;
     switch (isa) {
     case LK_ISA_SCALAR: return true;
@@ -59,9 +59,9 @@ bool lk_isa_available(lk_isa isa)
     case LK_ISA_AVX2:
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     case LK_ISA_AVX512:
-        if (lk_isa_emulated(isa))
-            return lk_isa_available(LK_ISA_AVX2);
-        return lk_isa_available(LK_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
+        if (lk_isa_is_emulated(isa))
+            return lk_isa_is_available(LK_ISA_AVX2);
+        return lk_isa_is_available(LK_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                __builtin_cpu_supports("avx512bw");
 #endif
@@ -75,7 +75,7 @@ static const char *available_names(char *buf, size_t size)
     size_t len = 0;
     buf[0] = '\0';
     for (int i = 0; i < LK_N_ISAS; i++)
-        if (lk_isa_available((lk_isa)i) && len + strlen(isas[i].name) + 2 <= size)
+        if (lk_isa_is_available((lk_isa)i) && len + strlen(isas[i].name) + 2 <= size)
             len += (size_t)snprintf(buf + len, size - len, " %s", isas[i].name);
     return buf;
 }
@@ -95,7 +95,7 @@ lk_status lk_isa_find(const char *name, lk_isa *out)
 lk_status lk_isa_set(lk_isa isa)
 {
     char buf[64];
-    LK_CHECK(lk_isa_available(isa), LK_ENOTSUP,
+    LK_CHECK(lk_isa_is_available(isa), LK_ENOTSUP,
              "instruction set %s is not available here: use one of%s", lk_isa_name(isa),
              available_names(buf, sizeof buf));
     atomic_store(&current, (int)isa);
@@ -105,7 +105,7 @@ lk_status lk_isa_set(lk_isa isa)
 static lk_isa best_available(void)
 {
     lk_isa isa = (lk_isa)(LK_N_ISAS - 1);
-    while (!lk_isa_available(isa))
+    while (!lk_isa_is_available(isa))
         isa--;
     return isa;
 }
@@ -114,7 +114,7 @@ static lk_status isa_of_environment(const char *name, lk_isa *out)
 {
     char buf[64];
     for (int i = 0; i < LK_N_ISAS; i++)
-        if (strcmp(isas[i].name, name) == 0 && lk_isa_available((lk_isa)i)) {
+        if (strcmp(isas[i].name, name) == 0 && lk_isa_is_available((lk_isa)i)) {
             *out = (lk_isa)i;
             return LK_OK;
         }
@@ -122,7 +122,7 @@ static lk_status isa_of_environment(const char *name, lk_isa *out)
                     available_names(buf, sizeof buf));
 }
 
-lk_status lk_isa_get(lk_isa *out)
+lk_status lk_isa_now(lk_isa *out)
 {
     int isa = atomic_load_explicit(&current, memory_order_relaxed);
     if (isa == UNDECIDED) {

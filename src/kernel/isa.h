@@ -38,7 +38,7 @@
         static const type *const by_isa[] = {LK_ISA_LIST(name)};        \
         lk_isa isa = LK_ISA_SCALAR;                                     \
         *table = NULL;                                                  \
-        LK_TRY(lk_isa_get(&isa));                                       \
+        LK_TRY(lk_isa_now(&isa));                                       \
         *table = by_isa[isa];                                           \
         return LK_OK;                                                   \
     }

@@ -41,7 +41,7 @@ LK_ISA_TABLE(lk__softmax_table, lk__softmax)
  * The loop of an activation for the instruction set in use; NULL for LK_ACT_NONE.
  *
  * It computes what lk_map1() computes, on the calling thread, without checks.  Errors: LK_EDTYPE,
- * LK_EINVAL when `act` is none, and those of lk_isa_get().
+ * LK_EINVAL when `act` is none, and those of lk_isa_now().
  */
 lk_status lk__act_get(lk_dtype dtype, lk_act act, lk__act_fn **out) LK_NODISCARD;
 

@@ -240,7 +240,7 @@ static void job_run(int64_t n, int64_t grain, lk__task_fn *fn, void *arg)
 lk_status lk__parallel(int64_t n, int64_t grain, lk__task_fn *fn, void *arg)
 {
     int threads;
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_now(&threads));
     if (n <= 0)
         return LK_OK;
     if (grain < 1)

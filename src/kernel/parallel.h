@@ -16,7 +16,7 @@ typedef void lk__task_fn(void *arg, int64_t first, int64_t last);
  * calls while the pool is busy are one call fn(arg, 0, n) on the calling thread; so is one thread,
  * and so are n <= grain tasks.  Threads that cannot be started are done without.
  *
- * Errors: as lk_threads_get(), and then nothing was done.
+ * Errors: as lk_threads_now(), and then nothing was done.
  */
 lk_status lk__parallel(int64_t n, int64_t grain, lk__task_fn *fn, void *arg) LK_NODISCARD;
 

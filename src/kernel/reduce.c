@@ -140,7 +140,7 @@ static lk_status plan_run(struct plan *p, void *y)
 {
     const lk_reduce_shape *s = p->s;
     int threads;
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_now(&threads));
     plan_cut(p, threads);
     _Alignas(LINE_BYTES) unsigned char partial[PARTIAL_BYTES];
     p->y = p->n_runs > 1 ? partial : y;

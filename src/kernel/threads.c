@@ -130,7 +130,7 @@ static lk_status decide(int *out)
     return LK_OK;
 }
 
-lk_status lk_threads_get(int *out)
+lk_status lk_threads_now(int *out)
 {
     int n = atomic_load_explicit(&current, memory_order_relaxed);
     if (n == UNDECIDED) {

@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* Room for one more. */
-static lk_status item_new(lk__layers *l, lk_choice **out)
+static lk_status item_new(lk__layers *l, lk_config **out)
 {
     if (l->list.n == l->room) {
-        lk_choice *more = NULL;
+        lk_config *more = NULL;
         int64_t room = l->room ? 2 * l->room : 16;
         LK_TRY(lk_arena_alloc(l->arena, &more, room, sizeof *more));
         if (l->list.n > 0)
@@ -25,9 +25,9 @@ static lk_status item_new(lk__layers *l, lk_choice **out)
 
 static lk_status layer_add(lk__layers *l, const char *type, const char *options)
 {
-    lk_choice *item = NULL;
+    lk_config *item = NULL;
     LK_TRY(item_new(l, &item));
-    LK_TRY(lk_choice_make(&lk_kind_layer, type, options, l->arena, item));
+    LK_TRY(lk_config_parse(&lk_registry_layer, type, options, l->arena, item));
     return LK_OK;
 }
 
@@ -48,11 +48,11 @@ void lk__layers_add(lk__layers *l, const char *type, const char *options, ...)
 /* Options of a residual block by name, since its struct belongs to its file. */
 static lk_status residual_add(lk__layers *l, const lk__layers *layers, const lk__layers *shortcut)
 {
-    const lk_entry *entry = NULL;
-    lk_choice *item = NULL;
-    LK_TRY(lk_entry_find(&lk_kind_layer, "residual", &entry));
+    const lk_descriptor *entry = NULL;
+    lk_config *item = NULL;
+    LK_TRY(lk_descriptor_find(&lk_registry_layer, "residual", &entry));
     LK_TRY(item_new(l, &item));
-    item->entry = entry;
+    item->descriptor = entry;
     LK_TRY(lk_arena_alloc(l->arena, &item->options, 1, entry->options_size));
     char *fields = item->options;
     const lk_option *a = lk_option_find(entry->options, "layers"),
@@ -70,28 +70,28 @@ void lk__layers_residual(lk__layers *l, const lk__layers *layers, const lk__laye
         l->st = residual_add(l, layers, shortcut);
 }
 
-lk_status lk__layers_end(const lk__layers *l, lk_choices *out)
+lk_status lk__layers_end(const lk__layers *l, lk_configs *out)
 {
     LK_TRY(l->st);
     *out = l->list;
     return LK_OK;
 }
 
-lk_status lk_model_expand(const lk_choice *model, lk_arena *arena, lk_choices *out)
+lk_status lk_model_expand(const lk_config *model, lk_arena *arena, lk_configs *out)
 {
     LK_FP_GUARD();
-    lk_choice filled;
-    LK_CHECK(model && model->entry, LK_EINVAL, "model is NULL");
-    LK_TRY(lk_choice_fill(model, arena, &filled));
-    const lk_named_model *named = (const lk_named_model *)(const void *)filled.entry;
+    lk_config filled;
+    LK_CHECK(model && model->descriptor, LK_EINVAL, "model is NULL");
+    LK_TRY(lk_config_with_defaults(model, arena, &filled));
+    const lk_named_model *named = (const lk_named_model *)(const void *)filled.descriptor;
     LK_TRY(named->expand(filled.options, arena, out));
     return LK_OK;
 }
 
-static const lk_entry *model_at(int i)
+static const lk_descriptor *model_at(int i)
 {
-    return lk_named_models[i] ? &lk_named_models[i]->entry : NULL;
+    return lk_named_models[i] ? &lk_named_models[i]->descriptor : NULL;
 }
 
-const lk_kind lk_kind_model = {
+const lk_registry lk_registry_model = {
     .name = "model", .plural = "models", .summary = "well-known lists of layers", .at = model_at};

@@ -7,18 +7,18 @@
 /* A list that grows in an arena. */
 typedef struct lk__layers {
     lk_arena *arena;
-    lk_choices list;
+    lk_configs list;
     int64_t room;
     lk_status st; /* the first failure: what follows does nothing */
 } lk__layers;
 
-/** Append a layer; `options` is a format for lk_choice_make()'s text, or NULL. */
+/** Append a layer; `options` is a format for lk_config_parse()'s text, or NULL. */
 void lk__layers_add(lk__layers *l, const char *type, const char *options, ...) LK_PRINTF(3, 4);
 
 /** Append a residual block of two lists; `shortcut` may be empty. */
 void lk__layers_residual(lk__layers *l, const lk__layers *layers, const lk__layers *shortcut);
 
 /** The list, or the first failure. */
-lk_status lk__layers_end(const lk__layers *l, lk_choices *out) LK_NODISCARD;
+lk_status lk__layers_end(const lk__layers *l, lk_configs *out) LK_NODISCARD;
 
 #endif /* LK_MODELS_LIST_H */

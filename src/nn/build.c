@@ -20,7 +20,7 @@ enum { MAX_NAME = 256, MAX_DEPTH = 32 };
 struct lk_build {
     lk__net *net;
     int64_t unit; /* number of the layer that is being built */
-    const lk_choice *choice;
+    const lk_config *choice;
     bool tied; /* it has declared the parameter that it shares */
 };
 
@@ -36,10 +36,10 @@ static lk_status name_text(lk__net *net, const char *first, const char *dot, con
 }
 
 /* The name of item `at` of a list. */
-static lk_status unit_name(lk__net *net, const lk_choices *layers, int64_t at, const char *prefix,
+static lk_status unit_name(lk__net *net, const lk_configs *layers, int64_t at, const char *prefix,
                            const char **out)
 {
-    const lk_choice *item = &layers->item[at];
+    const lk_config *item = &layers->item[at];
     char own[64];
     if (item->name) {
         LK_TRY(name_text(net, prefix, *prefix ? "." : "", item->name, out));
@@ -47,8 +47,8 @@ static lk_status unit_name(lk__net *net, const lk_choices *layers, int64_t at, c
     }
     int64_t count = 1;
     for (int64_t i = 0; i < at; i++)
-        count += layers->item[i].entry == item->entry;
-    snprintf(own, sizeof own, "%.40s%lld", item->entry->name, (long long)count);
+        count += layers->item[i].descriptor == item->descriptor;
+    snprintf(own, sizeof own, "%.40s%lld", item->descriptor->name, (long long)count);
     LK_TRY(name_text(net, prefix, *prefix ? "." : "", own, out));
     return LK_OK;
 }
@@ -60,7 +60,8 @@ static lk_status unit_check_name(const lk__net *net, int64_t number)
     for (int64_t i = 0; i < number; i++)
         LK_CHECK(strcmp(net->unit[i].name, name) != 0, LK_EINVAL,
                  "layers %s and %s are both called \"%s\"; rename one",
-                 net->unit[i].layer->entry.name, net->unit[number].layer->entry.name, name);
+                 net->unit[i].layer->descriptor.name, net->unit[number].layer->descriptor.name,
+                 name);
     return LK_OK;
 }
 
@@ -130,7 +131,7 @@ static bool is_tied(const lk_build *build, const lk_param *param)
 /* A failure of the layer's tie, at the place where it was written. */
 static lk_status tie_refuse(lk_build *build, lk_status st, const char *what)
 {
-    const lk_choice *choice = build->choice;
+    const lk_config *choice = build->choice;
     build->net->named = true;
     return LK_RAISE(st, "%s%slayer %s %s", choice->tie_place ? choice->tie_place : "",
                     choice->tie_place ? ": " : "", build->net->unit[build->unit].name, what);
@@ -173,7 +174,7 @@ static lk_status tie_check(lk_build *build, const lk_param *param, const lk__use
     bool turned = slice.shape.ndim == 2 && param->shape.ndim == 2 &&
                   slice.shape.dim[0] == param->shape.dim[1] &&
                   slice.shape.dim[1] == param->shape.dim[0] &&
-                  lk_option_find(build->choice->entry->options, "transpose");
+                  lk_option_find(build->choice->descriptor->options, "transpose");
     snprintf(what, sizeof what, "ties its %s %s%s to %s of layer %s, which is %s%s%s", param->name,
              lk_dtype_name(slice.dtype), lk_shape_text(param->shape).s, build->choice->tie,
              net->unit[use->unit].name, lk_dtype_name(slice.dtype), lk_shape_text(slice.shape).s,
@@ -232,7 +233,7 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
         return param_tie(build, param, name);
     LK_TRY(lk__grow(&net->start, &net->max_params, net->n_params + 1, sizeof *net->start));
     lk__start *start = &net->start[net->n_params];
-    LK_TRY(lk_choice_fill(param->init, net->arena, &start->init));
+    LK_TRY(lk_config_with_defaults(param->init, net->arena, &start->init));
     start->n_uses = 0;
     start->fan_in = param->fan_in;
     start->fan_out = param->fan_out;
@@ -279,13 +280,13 @@ void lk_build_reach(lk_build *build, lk_reach reach)
 
 /* ---- lists of layers ---- */
 
-static lk_status unit_build(lk__net *net, int64_t number, const lk_choice *choice, lk_io in,
+static lk_status unit_build(lk__net *net, int64_t number, const lk_config *choice, lk_io in,
                             lk_io *out)
 {
     lk_build build = {.net = net, .unit = number, .choice = choice};
-    const lk_layer *layer = (const lk_layer *)(const void *)choice->entry;
-    lk_choice filled;
-    LK_TRY(lk_choice_fill(choice, net->arena, &filled));
+    const lk_layer *layer = (const lk_layer *)(const void *)choice->descriptor;
+    lk_config filled;
+    LK_TRY(lk_config_with_defaults(choice, net->arena, &filled));
     net->unit[number].options = filled.options;
     net->unit[number].in = in;
     net->reuses = net->reuses || (layer->flags & LK_LAYER_REUSES);
@@ -303,7 +304,7 @@ static lk_status unit_build(lk__net *net, int64_t number, const lk_choice *choic
 }
 
 /* Build a list of layers as list number `list`. */
-static lk_status list_build(lk__net *net, int64_t list, const lk_choices *layers,
+static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers,
                             const char *prefix, int depth, lk_io in, lk_io *out)
 {
     int64_t *numbers = NULL;
@@ -317,7 +318,7 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_choices *layers
         if (depth == 0)
             net->layer = i;
         lk_unit *unit = &net->unit[number];
-        *unit = (lk_unit){.layer = (const lk_layer *)(const void *)layers->item[i].entry,
+        *unit = (lk_unit){.layer = (const lk_layer *)(const void *)layers->item[i].descriptor,
                           .param = net->n_uses,
                           .state = net->n_state,
                           .depth = depth};
@@ -329,7 +330,7 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_choices *layers
     return LK_OK;
 }
 
-lk_status lk_build_layers(lk_build *build, const char *name, const lk_choices *layers, lk_io in,
+lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers, lk_io in,
                           lk_io *out)
 {
     lk__net *net = build->net;
@@ -348,7 +349,7 @@ lk_status lk_build_layers(lk_build *build, const char *name, const lk_choices *l
 
 lk_status lk__net_build(const lk_model *model, lk__net *net)
 {
-    lk_choices layers = {.n = model->n_layers, .item = model->layer};
+    lk_configs layers = {.n = model->n_layers, .item = model->layer};
     LK_TRY(lk__grow(&net->list, &net->max_lists, 1, sizeof *net->list));
     net->n_lists = 1;
     LK_TRY(list_build(net, 0, &layers, "", 0, net->spec.in, &net->out));

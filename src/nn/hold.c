@@ -129,7 +129,7 @@ static lk_status param_fill(lk__net *net, int64_t i, double *room)
                          .out = room};
     lk_box_walk walk = lk_box_start(&slice.box, slice.box_of.dim);
     while (lk_box_next(&walk))
-        LK_TRY(stretch_draw((const lk_init *)(const void *)start->init.entry, &call, &walk,
+        LK_TRY(stretch_draw((const lk_init *)(const void *)start->init.descriptor, &call, &walk,
                             slice.dtype, (char *)lk_slab_data(net->params) + slice.offset));
     return LK_OK;
 }
@@ -204,10 +204,10 @@ lk_status lk__net_hold(lk__net *net, const lk_holding *holding)
     return LK_OK;
 }
 
-static const lk_entry *init_at(int i)
+static const lk_descriptor *init_at(int i)
 {
-    return lk_inits[i] ? &lk_inits[i]->entry : NULL;
+    return lk_inits[i] ? &lk_inits[i]->descriptor : NULL;
 }
 
-const lk_kind lk_kind_init = {
+const lk_registry lk_registry_init = {
     .name = "init", .plural = "inits", .summary = "what a parameter begins with", .at = init_at};

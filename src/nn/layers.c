@@ -23,7 +23,7 @@ extern const lk_init lk_init_constant;
 lk_status lk__build_constant(lk_build *build, lk_param param, bool one)
 {
     static double values[] = {0, 1}; /* options of the initial value, which are never written */
-    lk_choice init = {.entry = &lk_init_constant.entry, .options = &values[one]};
+    lk_config init = {.descriptor = &lk_init_constant.descriptor, .options = &values[one]};
     param.init = &init;
     LK_TRY(lk_build_param(build, &param));
     return LK_OK;

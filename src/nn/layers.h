@@ -41,7 +41,7 @@ void lk__window_conv(const lk_window *w, int64_t groups, lk_conv_attr *out);
 #define LK__ALGORITHM_OPTION(type)                                                                \
     {                                                                                             \
         "algorithm", LK_OPTION_CHOICE, offsetof(type, algorithm),                                 \
-            .preset = "direct", .choices = "direct winograd",                                     \
+            .def = "direct", .choices = "direct winograd",                                        \
             .help = "winograd: F(4x4, 3x3), for two axes, kernel 3, stride, dilation and groups " \
                     "1; less work with many channels, other bits, and an error that is 3 "        \
                     "to 5 times that of direct"                                                   \
@@ -76,7 +76,7 @@ typedef struct lk__pool_options {
          .min = 0,  .max = 1e6,     .help = "positions before the first and behind the last"},    \
     {                                                                                             \
         "pad", LK_OPTION_CHOICE, offsetof(lk__pool_options, window.pad),                          \
-            .preset = "none", .choices = "none same",                                             \
+            .def = "none", .choices = "none same",                                                \
             .help =                                                                               \
                 "same: pad so that there are as many windows as positions, divided by the stride" \
     }

@@ -8,7 +8,7 @@ lk_status lk__loss_same(const char *loss, lk_io out, lk_io target)
              lk_dtype_is_real(target.dtype) ? "" : "; data.one_hot=true makes vectors of labels");
     bool equal = lk_shape_equal(out.shape, target.shape);
     bool fits = lk__loss_elements(out) == lk__loss_elements(target);
-    lk_text want = lk_shape_text(target.shape);
+    lk_short_string want = lk_shape_text(target.shape);
     LK_CHECK(equal || !fits, LK_ESHAPE,
              "%s: the model gives %s for a sample, the targets are %s: end the model with "
              "{type: reshape, shape: %s}",
@@ -27,10 +27,10 @@ int64_t lk__loss_elements(lk_io out)
     return n;
 }
 
-static const lk_entry *cost_at(int i)
+static const lk_descriptor *cost_at(int i)
 {
-    return lk_costs[i] ? &lk_costs[i]->entry : NULL;
+    return lk_costs[i] ? &lk_costs[i]->descriptor : NULL;
 }
 
-const lk_kind lk_kind_loss = {
+const lk_registry lk_registry_loss = {
     .name = "loss", .plural = "losses", .summary = "what training makes small", .at = cost_at};

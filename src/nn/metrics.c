@@ -107,12 +107,12 @@ double lk__hits_value(const void *options, lk_io out, const double *number)
     return number[0] / number[1];
 }
 
-static const lk_entry *metric_at(int i)
+static const lk_descriptor *metric_at(int i)
 {
-    return lk_metrics[i] ? &lk_metrics[i]->entry : NULL;
+    return lk_metrics[i] ? &lk_metrics[i]->descriptor : NULL;
 }
 
-const lk_kind lk_kind_metric = {.name = "metric",
-                                .plural = "metrics",
-                                .summary = "numbers that tell how good a model is",
-                                .at = metric_at};
+const lk_registry lk_registry_metric = {.name = "metric",
+                                        .plural = "metrics",
+                                        .summary = "numbers that tell how good a model is",
+                                        .at = metric_at};

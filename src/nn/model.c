@@ -32,16 +32,16 @@ void lk_model_free(lk_model *model)
 
 lk_status lk_model_add(lk_model *model, const char *type, const char *options)
 {
-    lk_choice choice;
+    lk_config choice;
     LK_CHECK(model, LK_EINVAL, "model is NULL");
-    LK_TRY(lk_choice_make(&lk_kind_layer, type, options, model->arena, &choice));
-    LK_TRY(lk_model_add_choice(model, &choice));
+    LK_TRY(lk_config_parse(&lk_registry_layer, type, options, model->arena, &choice));
+    LK_TRY(lk_model_add_config(model, &choice));
     return LK_OK;
 }
 
-lk_status lk_model_add_choice(lk_model *model, const lk_choice *layer)
+lk_status lk_model_add_config(lk_model *model, const lk_config *layer)
 {
-    LK_CHECK(model && layer && layer->entry, LK_EINVAL, "model or layer is NULL");
+    LK_CHECK(model && layer && layer->descriptor, LK_EINVAL, "model or layer is NULL");
     LK_CHECK(!model->net, LK_ESTATE, "the model is built: no layer can be added");
     LK_TRY(lk__grow(&model->layer, &model->max_layers, model->n_layers + 1, sizeof *model->layer));
     model->layer[model->n_layers++] = *layer;
@@ -164,7 +164,7 @@ lk_status lk__model_check_whole(const lk_model *model)
 int64_t lk_model_indices(const lk_model *model)
 {
     for (int64_t i = 0; i < model->n_layers; i++) {
-        const lk_layer *layer = (const lk_layer *)(const void *)model->layer[i].entry;
+        const lk_layer *layer = (const lk_layer *)(const void *)model->layer[i].descriptor;
         if (!(layer->flags & LK_LAYER_RESHAPES))
             return layer->indices && model->layer[i].options
                        ? layer->indices(model->layer[i].options)
@@ -252,7 +252,7 @@ lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out)
              (long long)lk_model_units(model));
     const lk_unit *unit = &model->net->unit[i];
     *out = (lk_unit_info){.name = unit->name,
-                          .type = unit->layer->entry.name,
+                          .type = unit->layer->descriptor.name,
                           .depth = unit->depth,
                           .in = unit->in,
                           .out = unit->out,
@@ -268,13 +268,13 @@ lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out)
     return LK_OK;
 }
 
-static const lk_entry *layer_at(int i)
+static const lk_descriptor *layer_at(int i)
 {
-    return lk_layers[i] ? &lk_layers[i]->entry : NULL;
+    return lk_layers[i] ? &lk_layers[i]->descriptor : NULL;
 }
 
-const lk_kind lk_kind_layer = {.name = "layer",
-                               .plural = "layers",
-                               .summary = "what a model is made of",
-                               .named = true,
-                               .at = layer_at};
+const lk_registry lk_registry_layer = {.name = "layer",
+                                       .plural = "layers",
+                                       .summary = "what a model is made of",
+                                       .named = true,
+                                       .at = layer_at};

@@ -25,7 +25,7 @@ typedef struct lk__owned {
 
 /* How a parameter begins, and who uses it: the first one owns it. */
 typedef struct lk__start {
-    lk_choice init;
+    lk_config init;
     int64_t fan_in, fan_out;
     lk__owned owned;
     int64_t n_uses, first_use, last_use;
@@ -74,7 +74,7 @@ typedef struct lk__net {
 struct lk_model {
     lk_arena *arena; /* options of layers */
     int64_t n_layers, max_layers;
-    lk_choice *layer;
+    lk_config *layer;
     lk__net *net;   /* NULL until it is built */
     lk_var *values; /* parameters of a pass without sums, by use */
 };

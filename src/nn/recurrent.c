@@ -8,7 +8,7 @@
 #include <lockstep/op.h>
 
 static lk_status recurrent_param(lk_build *build, const char *name, int64_t rows, int64_t columns,
-                                 const lk_choice *init, int gates)
+                                 const lk_config *init, int gates)
 {
     LK_TRY(lk_build_param(build, &(lk_param){.name = name,
                                              .shape = LK_SHAPE(rows, columns),

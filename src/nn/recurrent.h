@@ -12,37 +12,37 @@ typedef struct lk__recurrent_options {
     int64_t units;
     int output; /* 0 last, 1 all */
     bool reverse;
-    lk_choice init, recurrent_init;
+    lk_config init, recurrent_init;
     double forget; /* lstm */
 } lk__recurrent_options;
 
-#define LK__RECURRENT_OPTIONS                                                                    \
-    {"units",                                                                                    \
-     LK_OPTION_INT,                                                                              \
-     offsetof(lk__recurrent_options, units),                                                     \
-     .value = "N",                                                                               \
-     .min = 1,                                                                                   \
-     .max = 1e9,                                                                                 \
-     .flags = LK_OPTION_REQUIRED,                                                                \
-     .help = "numbers in the state"},                                                            \
-        {"output",                                                                               \
-         LK_OPTION_CHOICE,                                                                       \
-         offsetof(lk__recurrent_options, output),                                                \
-         .preset = "last",                                                                       \
-         .choices = "last all",                                                                  \
-         .help = "the state after the last time, or of all times"},                              \
-        {"reverse", LK_OPTION_FLAG, offsetof(lk__recurrent_options, reverse), .preset = "false", \
-         .help = "begin with the last time"},                                                    \
-        {"init",                                                                                 \
-         LK_OPTION_ENTRY,                                                                        \
-         offsetof(lk__recurrent_options, init),                                                  \
-         .preset = "glorot",                                                                     \
-         .kind = &lk_kind_init,                                                                  \
-         .help = "what the weight of the input begins with"},                                    \
-    {                                                                                            \
-        "recurrent_init", LK_OPTION_ENTRY, offsetof(lk__recurrent_options, recurrent_init),      \
-            .preset = "glorot", .kind = &lk_kind_init,                                           \
-            .help = "what the weight of the state begins with"                                   \
+#define LK__RECURRENT_OPTIONS                                                                 \
+    {"units",                                                                                 \
+     LK_OPTION_INT,                                                                           \
+     offsetof(lk__recurrent_options, units),                                                  \
+     .value = "N",                                                                            \
+     .min = 1,                                                                                \
+     .max = 1e9,                                                                              \
+     .flags = LK_OPTION_REQUIRED,                                                             \
+     .help = "numbers in the state"},                                                         \
+        {"output",                                                                            \
+         LK_OPTION_CHOICE,                                                                    \
+         offsetof(lk__recurrent_options, output),                                             \
+         .def = "last",                                                                       \
+         .choices = "last all",                                                               \
+         .help = "the state after the last time, or of all times"},                           \
+        {"reverse", LK_OPTION_FLAG, offsetof(lk__recurrent_options, reverse), .def = "false", \
+         .help = "begin with the last time"},                                                 \
+        {"init",                                                                              \
+         LK_OPTION_CONFIG,                                                                    \
+         offsetof(lk__recurrent_options, init),                                               \
+         .def = "glorot",                                                                     \
+         .registry = &lk_registry_init,                                                       \
+         .help = "what the weight of the input begins with"},                                 \
+    {                                                                                         \
+        "recurrent_init", LK_OPTION_CONFIG, offsetof(lk__recurrent_options, recurrent_init),  \
+            .def = "glorot", .registry = &lk_registry_init,                                   \
+            .help = "what the weight of the state begins with"                                \
     }
 
 /* Parameters of all recurrent layers; further ones follow. */

@@ -29,7 +29,7 @@ static lk_status matmul_infer(lk_call *c, lk_spec *out)
 {
     const lk_matmul_attr *t = c->attr;
     const lk_tensor *a = c->x[0], *b = c->x[1];
-    const lk_text ta = lk_tensor_text(a), tb = lk_tensor_text(b);
+    const lk_short_string ta = lk_tensor_text(a), tb = lk_tensor_text(b);
     LK_TRY(lk__same_infer(c, out));
     LK_CHECK(a->dtype == b->dtype, LK_EDTYPE, "matmul of %s and %s: lk_cast() one of them", ta.s,
              tb.s);

@@ -28,7 +28,7 @@ static lk_shape losses_of(lk_shape x)
 static lk_status softmax_cross_entropy_infer(lk_call *c, lk_spec *out)
 {
     const lk_tensor *x = c->x[0], *t = c->x[1];
-    lk_text logits = lk_tensor_text(x), target = lk_tensor_text(t);
+    lk_short_string logits = lk_tensor_text(x), target = lk_tensor_text(t);
     LK_CHECK(lk_dtype_is_real(x->dtype) && (by_label(t->dtype) || t->dtype == x->dtype), LK_EDTYPE,
              "%s of logits %s and %s: logits are f32 or f64, labels i64 or i32, probabilities of "
              "the dtype of the logits",

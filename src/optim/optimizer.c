@@ -50,19 +50,19 @@ static lk_status whole_check(const lk_optimizer *o)
         return LK_OK;
     LK_CHECK(lk_layout_is_whole(lk_slab_layout(o->params), &part), LK_ENOTSUP,
              "%s%s needs all parameters at once, but of %s there is %s here, a part",
-             o->rule->entry.name, norm ? " with clip_norm" : "", part.name,
+             o->rule->descriptor.name, norm ? " with clip_norm" : "", part.name,
              lk_slab_slice_text(&part).s);
     return LK_OK;
 }
 
-static lk_status optimizer_make(lk_optimizer *o, const lk_choice *rule)
+static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
 {
-    lk_choice filled;
+    lk_config filled;
     LK_TRY(lk_arena_new(&o->arena));
-    LK_TRY(lk_choice_fill(rule, o->arena, &filled));
+    LK_TRY(lk_config_with_defaults(rule, o->arena, &filled));
     o->options = filled.options;
-    const lk_choice *schedule = &((const lk_optim_options *)o->options)->schedule;
-    const lk_schedule *s = (const lk_schedule *)(const void *)schedule->entry;
+    const lk_config *schedule = &((const lk_optim_options *)o->options)->schedule;
+    const lk_schedule *s = (const lk_schedule *)(const void *)schedule->descriptor;
     if (s && s->check)
         LK_TRY(s->check(schedule->options));
     if (o->rule->check)
@@ -78,14 +78,14 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_choice *rule)
     return LK_OK;
 }
 
-lk_status lk_optimizer_new(const lk_choice *rule, lk_slab *params, lk_optimizer **out)
+lk_status lk_optimizer_new(const lk_config *rule, lk_slab *params, lk_optimizer **out)
 {
     LK_FP_GUARD();
     lk_optimizer *o = NULL;
     *out = NULL;
-    LK_CHECK(rule && rule->entry && params, LK_EINVAL, "rule or params is NULL");
+    LK_CHECK(rule && rule->descriptor && params, LK_EINVAL, "rule or params is NULL");
     LK_TRY(lk_alloc_zero(&o, 1, sizeof *o));
-    o->rule = (const lk_rule *)(const void *)rule->entry;
+    o->rule = (const lk_rule *)(const void *)rule->descriptor;
     o->params = params;
     lk_status st = optimizer_make(o, rule);
     if (st != LK_OK) {
@@ -217,7 +217,7 @@ static lk_status range_check(const lk_optimizer *o, const lk_optim_step *step)
 {
     int64_t elem = (int64_t)lk_dtype_size(o->dtype);
     LK_CHECK(lk__optimizer_splits(o), LK_EINVAL, "%s needs all elements at once",
-             o->rule->entry.name);
+             o->rule->descriptor.name);
     LK_CHECK(step->first >= 0 && step->n >= 0 && step->first <= o->count - step->n, LK_EINVAL,
              "elements %lld ... of %lld, %lld of them", (long long)step->first, (long long)o->count,
              (long long)step->n);
@@ -234,7 +234,7 @@ static lk_status range_update(const lk_optimizer *o, const lk_optim_step *step,
     struct range r = {.o = o, .step = step, .call = call};
     LK_TRY(lk__parallel((step->n + each - 1) / each, 8, range_work, &r));
     LK_CHECK(atomic_load(&r.failed) == LK_OK, (lk_status)atomic_load(&r.failed),
-             "%s could not update", o->rule->entry.name);
+             "%s could not update", o->rule->descriptor.name);
     return LK_OK;
 }
 
@@ -301,12 +301,12 @@ lk__update lk__update_of(const lk_optim_call *call)
                         .keep = 1};
 }
 
-static const lk_entry *rule_at(int i)
+static const lk_descriptor *rule_at(int i)
 {
-    return lk_rules[i] ? &lk_rules[i]->entry : NULL;
+    return lk_rules[i] ? &lk_rules[i]->descriptor : NULL;
 }
 
-const lk_kind lk_kind_optimizer = {.name = "optimizer",
-                                   .plural = "optimizers",
-                                   .summary = "how parameters follow their gradients",
-                                   .at = rule_at};
+const lk_registry lk_registry_optimizer = {.name = "optimizer",
+                                           .plural = "optimizers",
+                                           .summary = "how parameters follow their gradients",
+                                           .at = rule_at};

@@ -10,26 +10,26 @@ typedef struct lk__moments_options {
 } lk__moments_options;
 
 /* Their rows. */
-#define LK__MOMENTS_OPTIONS(usual)                                   \
-    LK_OPTIM_OPTIONS(lk__moments_options, usual),                    \
-        {"beta1",                                                    \
-         LK_OPTION_REAL,                                             \
-         offsetof(lk__moments_options, beta1),                       \
-         .preset = "0.9",                                            \
-         .max = 1,                                                   \
-         .flags = LK_OPTION_OPEN_MAX,                                \
-         .help = "share of the last mean that is kept"},             \
-        {"beta2",                                                    \
-         LK_OPTION_REAL,                                             \
-         offsetof(lk__moments_options, beta2),                       \
-         .preset = "0.999",                                          \
-         .max = 1,                                                   \
-         .flags = LK_OPTION_OPEN_MAX,                                \
-         .help = "share of the last mean of squares that is kept"},  \
-    {                                                                \
-        "eps", LK_OPTION_REAL, offsetof(lk__moments_options, eps),   \
-            .preset = "1e-8", .max = 1, .flags = LK_OPTION_OPEN_MIN, \
-            .help = "added to the divisor, so that it is not 0"      \
+#define LK__MOMENTS_OPTIONS(usual)                                  \
+    LK_OPTIM_OPTIONS(lk__moments_options, usual),                   \
+        {"beta1",                                                   \
+         LK_OPTION_REAL,                                            \
+         offsetof(lk__moments_options, beta1),                      \
+         .def = "0.9",                                              \
+         .max = 1,                                                  \
+         .flags = LK_OPTION_OPEN_MAX,                               \
+         .help = "share of the last mean that is kept"},            \
+        {"beta2",                                                   \
+         LK_OPTION_REAL,                                            \
+         offsetof(lk__moments_options, beta2),                      \
+         .def = "0.999",                                            \
+         .max = 1,                                                  \
+         .flags = LK_OPTION_OPEN_MAX,                               \
+         .help = "share of the last mean of squares that is kept"}, \
+    {                                                               \
+        "eps", LK_OPTION_REAL, offsetof(lk__moments_options, eps),  \
+            .def = "1e-8", .max = 1, .flags = LK_OPTION_OPEN_MIN,   \
+            .help = "added to the divisor, so that it is not 0"     \
     }
 
 /** Their state: "m" and "v". */

@@ -3,26 +3,26 @@
 
 #include <lockstep/optim.h>
 
-double lk_schedule_factor(const lk_choice *schedule, const lk_moment *at)
+double lk_schedule_factor(const lk_config *schedule, const lk_moment *at)
 {
     LK_FP_GUARD();
-    const lk_schedule *s = (const lk_schedule *)(const void *)schedule->entry;
+    const lk_schedule *s = (const lk_schedule *)(const void *)schedule->descriptor;
     return s ? s->factor(schedule->options, at) : 1;
 }
 
-bool lk_schedule_uses_end(const lk_choice *schedule)
+bool lk_schedule_uses_end(const lk_config *schedule)
 {
     LK_FP_GUARD();
-    const lk_schedule *s = (const lk_schedule *)(const void *)schedule->entry;
+    const lk_schedule *s = (const lk_schedule *)(const void *)schedule->descriptor;
     return s && s->uses_end && s->uses_end(schedule->options);
 }
 
-static const lk_entry *schedule_at(int i)
+static const lk_descriptor *schedule_at(int i)
 {
-    return lk_schedules[i] ? &lk_schedules[i]->entry : NULL;
+    return lk_schedules[i] ? &lk_schedules[i]->descriptor : NULL;
 }
 
-const lk_kind lk_kind_schedule = {.name = "schedule",
-                                  .plural = "schedules",
-                                  .summary = "a factor that changes with time",
-                                  .at = schedule_at};
+const lk_registry lk_registry_schedule = {.name = "schedule",
+                                          .plural = "schedules",
+                                          .summary = "a factor that changes with time",
+                                          .at = schedule_at};

@@ -25,9 +25,9 @@ bool lk_shape_equal(lk_shape a, lk_shape b)
     return true;
 }
 
-lk_text lk_shape_text(lk_shape shape)
+lk_short_string lk_shape_text(lk_shape shape)
 {
-    lk_text text = {"["};
+    lk_short_string text = {"["};
     size_t len = 1;
     for (int i = 0; i < shape.ndim && i < LK_MAX_NDIM; i++)
         len += (size_t)snprintf(text.s + len, sizeof text.s - len, i ? ",%lld" : "%lld",

@@ -180,9 +180,9 @@ lk_status lk_tensor_writable_data(lk_tensor *t, void **out)
     return LK_OK;
 }
 
-lk_text lk_tensor_text(const lk_tensor *t)
+lk_short_string lk_tensor_text(const lk_tensor *t)
 {
-    lk_text text = {"NULL"};
+    lk_short_string text = {"NULL"};
     if (t)
         snprintf(text.s, sizeof text.s, "%s%s", lk_dtype_name(t->dtype), lk_shape_text(t->shape).s);
     return text;

@@ -15,7 +15,7 @@ static lk_status sets_open(lk_job *job)
     const lk_experiment *e = job->experiment;
     lk_dataset *all = NULL;
     LK_TRY(lk_dataset_open(&e->data, LK_TRAIN, &all));
-    LK_CHECK(all, LK_EINVAL, "data: %s has no training set", e->data.entry->name);
+    LK_CHECK(all, LK_EINVAL, "data: %s has no training set", e->data.descriptor->name);
     lk_status st = lk_dataset_split(all, e->seed, e->loader.validation, &job->set[LK_TRAIN],
                                     &job->set[LK_VALIDATION]);
     lk_dataset_free(all);
@@ -30,7 +30,7 @@ static lk_status sets_open(lk_job *job)
 static lk_status core_left(const lk_job *job, bool *out)
 {
     int threads, ranks = job->comm ? lk_comm_intra_size(job->comm) : 1;
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_now(&threads));
     *out = lk__threads_share(lk__cores(), lk__cores_of_node(), ranks) > threads;
     return LK_OK;
 }
@@ -62,7 +62,7 @@ static lk_status layers_add(lk_job *job)
     const lk_experiment *e = job->experiment;
     LK_TRY(lk_model_new(&job->model));
     for (int64_t i = 0; i < e->model.n; i++)
-        LK_TRY(lk_model_add_choice(job->model, &e->model.item[i]));
+        LK_TRY(lk_model_add_config(job->model, &e->model.item[i]));
     return LK_OK;
 }
 

@@ -86,7 +86,7 @@ static lk_status tensors_describe(lk__saver *s)
         LK_TRY(slab_add(s, prefix, slab, t->shares));
     }
     for (int i = 0; i < t->n_metrics; i++)
-        LK_TRY(tensor_add(s, "seen.", t->metric[i]->entry.name, LK_F64,
+        LK_TRY(tensor_add(s, "seen.", t->metric[i]->descriptor.name, LK_F64,
                           LK_SHAPE(lk__counts_numbers(t, i)), t->seen.number[i]));
     return LK_OK;
 }

@@ -43,7 +43,7 @@ lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts)
     lk_comm *comm = lk__trainer_comm(t);
     for (int i = 0; comm && i < t->n_metrics; i++)
         LK_TRY(lk_allreduce(comm, NULL, counts->number[i], lk__counts_numbers(t, i), LK_F64,
-                            LK_FOLD_SUM, t->metric[i]->entry.name));
+                            LK_FOLD_SUM, t->metric[i]->descriptor.name));
     return LK_OK;
 }
 

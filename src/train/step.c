@@ -179,7 +179,7 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
 {
     LK_FP_GUARD();
     int64_t piece = lk_loader_piece(t->spec.train), samples = plan->pass_samples,
-            before = lk_alloc_stats_get().live_bytes;
+            before = lk_alloc_stats_now().live_bytes;
     LK_CHECK(t->step == 0 && t->seen.samples == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
     for (int i = 0; i < 2 && samples > 0; i++) { /* the second finds what the first has left */
@@ -188,7 +188,7 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
         LK_TRY(zeros_pass(t, (lk_batch){.size = samples, .n = samples}, &time));
     }
     lk__counts_clear(t, &t->seen);
-    plan->memory.values = lk_alloc_stats_get().live_bytes - before;
+    plan->memory.values = lk_alloc_stats_now().live_bytes - before;
     return LK_OK;
 }
 

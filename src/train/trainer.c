@@ -16,7 +16,8 @@ static lk_status classes_check(const lk_trainer *t, lk_io out, lk_io target)
     LK_CHECK(lk_dtype_is_real(target.dtype) || info->classes <= outputs, LK_ESHAPE,
              "%s: the model gives %s for a sample, but %s has %lld classes; its last layer must "
              "give as many",
-             t->cost->entry.name, lk_shape_text(out.shape).s, info->name, (long long)info->classes);
+             t->cost->descriptor.name, lk_shape_text(out.shape).s, info->name,
+             (long long)info->classes);
     return LK_OK;
 }
 
@@ -30,8 +31,8 @@ static lk_status metric_check(const lk_trainer *t, int i, lk_io out, lk_io targe
         !m->of_classes || classes, LK_EDTYPE,
         "metric %s is for classes, but the targets of %s are real numbers, %s%s, that %s is to "
         "meet; leave the metric out",
-        m->entry.name, info->name, lk_dtype_name(target.dtype), lk_shape_text(target.shape).s,
-        t->cost->entry.name);
+        m->descriptor.name, info->name, lk_dtype_name(target.dtype), lk_shape_text(target.shape).s,
+        t->cost->descriptor.name);
     LK_TRY(m->check(t->spec.metrics.item[i].options, out, target));
     return LK_OK;
 }
@@ -47,20 +48,20 @@ static lk_status parts_check(lk_trainer *t)
         field = lk_loader_field(t->spec.train, f);
     }
     lk_io target = {field.dtype, field.shape};
-    LK_TRY(lk_choice_fill(&t->spec.loss, t->arena, &t->spec.loss));
-    t->cost = (const lk_cost *)(const void *)t->spec.loss.entry;
+    LK_TRY(lk_config_with_defaults(&t->spec.loss, t->arena, &t->spec.loss));
+    t->cost = (const lk_cost *)(const void *)t->spec.loss.descriptor;
     LK_TRY(t->cost->check(t->spec.loss.options, out, target));
     t->parts = t->cost->parts ? t->cost->parts(out) : 1;
     LK_TRY(classes_check(t, out, target));
     LK_CHECK(t->spec.metrics.n <= LK_MAX_METRICS, LK_EINVAL, "%lld metrics, at most %d",
              (long long)t->spec.metrics.n, LK_MAX_METRICS);
-    lk_choice *metrics = NULL;
+    lk_config *metrics = NULL;
     LK_TRY(lk_arena_alloc(t->arena, &metrics, t->spec.metrics.n, sizeof *metrics));
     for (int i = 0; i < t->spec.metrics.n; i++)
-        LK_TRY(lk_choice_fill(&t->spec.metrics.item[i], t->arena, &metrics[i]));
+        LK_TRY(lk_config_with_defaults(&t->spec.metrics.item[i], t->arena, &metrics[i]));
     t->spec.metrics.item = metrics;
     for (int i = 0; i < t->spec.metrics.n; i++) {
-        t->metric[i] = (const lk_metric *)(const void *)metrics[i].entry;
+        t->metric[i] = (const lk_metric *)(const void *)metrics[i].descriptor;
         LK_TRY(metric_check(t, i, out, target));
         int64_t n = t->metric[i]->numbers(metrics[i].options, out);
         LK_TRY(lk_arena_alloc(t->arena, &t->seen.number[i], n, sizeof(double)));
@@ -228,7 +229,8 @@ lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
     LK_FP_GUARD();
     lk_trainer *t = NULL;
     *out = NULL;
-    LK_CHECK(spec && spec->model && spec->train && spec->loss.entry && spec->optimizer.entry,
+    LK_CHECK(spec && spec->model && spec->train && spec->loss.descriptor &&
+                 spec->optimizer.descriptor,
              LK_EINVAL, "model, loader, loss or optimizer is not given");
     if (spec->parallel.mode != LK_MODE_FAST)
         LK_TRY(lk__agree_bits(spec->comm));
@@ -290,7 +292,7 @@ const char *lk_trainer_metric(const lk_trainer *t, int i, bool *lower_is_better)
     if (i < 0 || i >= t->n_metrics)
         return NULL;
     *lower_is_better = t->metric[i]->lower_is_better;
-    return t->metric[i]->entry.name;
+    return t->metric[i]->descriptor.name;
 }
 
 bool lk_trainer_metric_is_number(const lk_trainer *t, int i)

@@ -4,10 +4,10 @@
 #include "train/same.h"
 #include "train/trainer.h"
 
-static lk_status choice_trait(const char *name, const lk_choice *choice, lk__trait *out)
+static lk_status choice_trait(const char *name, const lk_config *choice, lk__trait *out)
 {
     lk_hash h = lk_hash_start();
-    LK_TRY(lk_choice_hash(choice, &h));
+    LK_TRY(lk_config_hash(choice, &h));
     *out = (lk__trait){name, (int64_t)lk_hash_value(&h), .is_hash = true};
     return LK_OK;
 }
@@ -15,9 +15,10 @@ static lk_status choice_trait(const char *name, const lk_choice *choice, lk__tra
 /* How batches are made, beside their size, which is that of the set. */
 static lk_status loader_trait(const lk_loader *l, lk__trait *out)
 {
-    lk_choice choice = {.entry = &lk_entry_loader, .options = (void *)(uintptr_t)&l->options};
+    lk_config choice = {.descriptor = &lk_loader_descriptor,
+                        .options = (void *)(uintptr_t)&l->options};
     lk_hash h = lk_hash_start();
-    LK_TRY(lk_choice_hash(&choice, &h));
+    LK_TRY(lk_config_hash(&choice, &h));
     lk_hash_add_i64(&h, (int64_t)l->options.dtype);
     lk_hash_add_i64(&h, l->options.indices);
     *out = (lk__trait){"other options of the loader", (int64_t)lk_hash_value(&h), .is_hash = true};
@@ -28,7 +29,7 @@ static lk_status layers_trait(const lk_model *model, lk__trait *out)
 {
     lk_hash h = lk_hash_start();
     for (int64_t i = 0; i < model->n_layers; i++)
-        LK_TRY(lk_choice_hash(&model->layer[i], &h));
+        LK_TRY(lk_config_hash(&model->layer[i], &h));
     *out = (lk__trait){"other layers", (int64_t)lk_hash_value(&h), .is_hash = true};
     return LK_OK;
 }

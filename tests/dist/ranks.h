@@ -59,7 +59,7 @@ static inline int ranks_main(const struct ranks_test *t, int n)
             printf("ok %s\n", t[i].name);
     }
     lk_comm_free(comm);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }
 

@@ -94,7 +94,8 @@ static void a_rank_that_cannot_read_stops_all_in_that_step(lk_comm *comm)
     ASSERT_OK(lk_model_add(s.model, "linear", "units=3"));
     ASSERT_OK(lk_model_add(s.model, "batch_norm", "statistics=batch"));
     ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
-    ASSERT_OK(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, s.arena, &s.spec.loss));
+    ASSERT_OK(
+        lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena, &s.spec.loss));
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));

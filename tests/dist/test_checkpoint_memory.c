@@ -127,11 +127,11 @@ static void memory_check(const lk_comm *comm, int64_t before)
     int64_t size = lk_comm_size(comm), state = state_mib() * MIB;
     int64_t most = threads ? state + size * 8 * MIB : state / size + state / 8 + 8 * MIB;
     struct rusage used;
-    ASSERT_TRUE(lk_alloc_stats_get().peak_bytes - before <= most);
+    ASSERT_TRUE(lk_alloc_stats_now().peak_bytes - before <= most);
     if (!threads && LIMITED && state >= LIMIT) {
         ASSERT_EQ(getrusage(RUSAGE_SELF, &used), 0);
         printf("rank %d: %lld MiB resident at most, %lld MiB by the library\n", lk_comm_rank(comm),
-               (long long)used.ru_maxrss / 1024, (long long)lk_alloc_stats_get().peak_bytes / MIB);
+               (long long)used.ru_maxrss / 1024, (long long)lk_alloc_stats_now().peak_bytes / MIB);
         ASSERT_TRUE((int64_t)used.ru_maxrss * 1024 <= LIMIT);
     }
 }
@@ -141,7 +141,7 @@ static void no_rank_needs_more_than_its_share(lk_comm *comm)
     char path[PATH], command[PATH + 16];
     lk_comm *some;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), fewer = (size * 5 + 7) / 8;
-    int64_t before = lk_alloc_stats_get().live_bytes;
+    int64_t before = lk_alloc_stats_now().live_bytes;
     ASSERT_OK(lk_barrier(comm, "begin"));
     if (rank == 0) {
         snprintf(path, sizeof path, "%s/lockstep-test-XXXXXX",

@@ -323,7 +323,7 @@ static void every_n_calls_rank_0_reports(lk_comm *comm)
     lk_ddl *d;
     char options[64], dump[96], want[64];
     ASSERT_OK(lk_barrier(comm, "before"));
-    lk_log_sink_set(sink, NULL);
+    lk_log_set_sink(sink, NULL);
     mine = &lines;
     snprintf(dump, sizeof dump, "%s -dump_iter 3 -dev_sync 2", options_of('n', size, options));
     ASSERT_OK(lk_ddl_init(comm, 0, dump, &d));
@@ -344,8 +344,8 @@ static void every_n_calls_rank_0_reports(lk_comm *comm)
     mine = NULL;
     lk_ddl_free(d);
     ASSERT_OK(lk_barrier(comm, "after"));
-    lk_log_sink_set(NULL, NULL);
-    lk_log_level_set(LK_LOG_WARN);
+    lk_log_set_sink(NULL, NULL);
+    lk_log_set_level(LK_LOG_WARN);
 }
 
 /* What stderr of this process gets in between. */
@@ -385,7 +385,7 @@ static void without_a_sink_rank_0_prints(lk_comm *comm)
     lk_ddl_free(d);
     if (captures)
         capture_end(before);
-    lk_log_level_set(LK_LOG_WARN);
+    lk_log_set_level(LK_LOG_WARN);
     if (!captures)
         return;
     rewind(f);

@@ -58,7 +58,7 @@ static lk_status cost_apply(const void *options, lk_var y, lk_var target, lk_var
     return LK_OK;
 }
 
-static const lk_cost cost = {.entry = {.name = "planted", .summary = "the sum of the outputs"},
+static const lk_cost cost = {.descriptor = {.name = "planted", .summary = "the sum of the outputs"},
                              .check = cost_check,
                              .apply = cost_apply};
 
@@ -80,7 +80,7 @@ static lk_status layer_forward(const lk_pass *pass, const lk_unit *unit, lk_var 
     return LK_OK;
 }
 
-static const lk_layer layer = {.entry = {.name = "planted", .summary = "y = x"},
+static const lk_layer layer = {.descriptor = {.name = "planted", .summary = "y = x"},
                                .build = layer_build,
                                .forward = layer_forward};
 
@@ -120,11 +120,11 @@ static void failure_is_named(lk_comm *comm, const struct pass_case *c)
     small_trainer s;
     snprintf(named, sizeof named, "rank %d", last);
     small_begin(&s, comm);
-    ASSERT_OK(lk_model_add_choice(s.model, &(lk_choice){.entry = &layer.entry}));
+    ASSERT_OK(lk_model_add_config(s.model, &(lk_config){.descriptor = &layer.descriptor}));
     ASSERT_OK(lk_model_add(s.model, "linear", "units=3"));
     ASSERT_OK(lk_model_add(s.model, "batch_norm", c->meets ? "statistics=batch" : NULL));
     ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
-    s.spec.loss = (lk_choice){.entry = &cost.entry};
+    s.spec.loss = (lk_config){.descriptor = &cost.descriptor};
     s.spec.parallel.overlap = c->overlaps ? LK_OVERLAP_YES : LK_OVERLAP_NO;
     s.spec.parallel.bucket = 0.00001;
     small_build(&s);
@@ -181,6 +181,6 @@ int main(void)
     if (!base || lk_comm_rank(base) == 0)
         printf("ok %s\n", test_current);
     lk_comm_free(base);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

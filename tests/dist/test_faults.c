@@ -305,6 +305,6 @@ int main(int argc, char **argv)
     if (!base || lk_comm_rank(base) == 0)
         printf("ok mistakes_and_absence_are_named\n");
     lk_comm_free(base);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

@@ -479,6 +479,6 @@ int main(int argc, char **argv)
     if (prints && failures == 0)
         printf("ok %d mismatches_are_named_in_time\n", done);
     lk_comm_free(base);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return failures > 0;
 }

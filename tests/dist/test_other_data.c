@@ -37,7 +37,7 @@ static void begin(small_trainer *s, lk_comm *comm)
     *s = (small_trainer){.trainer = NULL};
     small_begin(s, comm);
     ASSERT_OK(
-        lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, s->arena, &s->spec.loss));
+        lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s->arena, &s->spec.loss));
     ASSERT_OK(lk_model_add(s->model, "linear", "units=2"));
 }
 
@@ -119,8 +119,8 @@ static void what_else_differs_is_told_too(lk_comm *comm)
     small_free(&s);
     begin(&s, comm);
     build(&s, 1);
-    ASSERT_OK(
-        lk_choice_make(&lk_kind_optimizer, odd ? "adam" : "sgd", NULL, s.arena, &s.spec.optimizer));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, odd ? "adam" : "sgd", NULL, s.arena,
+                              &s.spec.optimizer));
     expect_refused(&s, "rank ", " has another optimizer than rank 0");
     small_free(&s);
 }

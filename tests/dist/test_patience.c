@@ -220,6 +220,6 @@ int main(void)
     if (!comm || lk_comm_rank(comm) == 0)
         printf("ok ranks_that_are_slow_are_waited_for\n");
     lk_comm_free(comm);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

@@ -215,7 +215,7 @@ static lk_status memory_count(lk_comm *comm, void *arg)
     int64_t sets = sets_bytes(job);
     ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_FOLD_SUM, "sets"));
     if (lk_comm_rank(comm) == 0)
-        c->counted = lk_alloc_stats_get().live_bytes - sets;
+        c->counted = lk_alloc_stats_now().live_bytes - sets;
     ASSERT_OK(lk_barrier(comm, "counted"));
     lk_job_free(job);
     return LK_OK;
@@ -241,7 +241,7 @@ static void presets_take_what_was_planned(lk_comm *comm)
             struct memory_case c = {NULL, 0};
             lk_experiment *e = NULL;
             ASSERT_OK(lk_experiment_read(preset[i].file, &preset[i].data, 1, &e));
-            int64_t planned = memory_planned(e, ranks), before = lk_alloc_stats_get().live_bytes;
+            int64_t planned = memory_planned(e, ranks), before = lk_alloc_stats_now().live_bytes;
             c.experiment = e;
             ASSERT_OK(lk_run_local(ranks, memory_count, &c));
             double ratio = (double)planned / (double)(c.counted - before);

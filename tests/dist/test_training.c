@@ -464,7 +464,8 @@ static void a_step_that_one_rank_cannot_do_is_done_by_none(lk_comm *comm)
     small_begin(&s, comm);
     s.y[17] = 5; /* behind the back of the set, which would refuse it */
     ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
-    ASSERT_OK(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, s.arena, &s.spec.loss));
+    ASSERT_OK(
+        lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena, &s.spec.loss));
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));

@@ -89,7 +89,7 @@ static inline void small_begin(small_trainer *s, lk_comm *comm)
     ASSERT_OK(lk_model_new(&s->model));
     ASSERT_OK(lk_arena_new(&s->arena));
     s->spec = (lk_trainer_spec){.comm = comm, .epochs = 1, .model = s->model, .train = s->loader};
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", NULL, s->arena, &s->spec.optimizer));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "sgd", NULL, s->arena, &s->spec.optimizer));
 }
 
 /* Make the trainer of the model, which has its layers, and of spec.loss. */

@@ -36,7 +36,7 @@ static inline void fuzz_check_status(lk_status st)
 /* Nothing is left behind an input. */
 static inline void fuzz_check_memory(void)
 {
-    FUZZ_CHECK(lk_alloc_stats_get().live_blocks == 0);
+    FUZZ_CHECK(lk_alloc_stats_now().live_blocks == 0);
 }
 
 #endif /* LK_TEST_FUZZ_H */

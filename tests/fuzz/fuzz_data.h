@@ -44,7 +44,7 @@ static inline void fuzz_finish(lk_status st, lk_dataset *ds)
         lk_dataset_free(ds);
     }
     fuzz_check_memory();
-    FUZZ_CHECK(lk_alloc_stats_get().peak_bytes < FUZZ_MEMORY);
+    FUZZ_CHECK(lk_alloc_stats_now().peak_bytes < FUZZ_MEMORY);
 }
 
 /* The same of a table, which is the dataset's after success. */

@@ -57,6 +57,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         free(file);
     }
     fuzz_check_memory();
-    FUZZ_CHECK(lk_alloc_stats_get().peak_bytes < 4 << 20);
+    FUZZ_CHECK(lk_alloc_stats_now().peak_bytes < 4 << 20);
     return 0;
 }

@@ -23,13 +23,13 @@ static int cut(const uint8_t *data, size_t size, lk_arena *arena, const char **t
 static lk_status read_thing(const char *const *text, int n, lk_arena *arena)
 {
     lk__yaml_node *root;
-    lk_choice choice;
+    lk_config choice;
     LK_TRY(lk__yaml_read("x.yaml", text[0], strlen(text[0]), arena, &root));
     for (int i = 1; i <= n; i++)
         LK_TRY(lk__node_override(root, text[i], arena));
-    LK_TRY(lk__bind_choice(root, &test_kind_dish, NULL, arena, &choice));
+    LK_TRY(lk__bind_config(root, &test_kind_dish, NULL, arena, &choice));
     lk_hash h = lk_hash_start();
-    return lk_choice_hash(&choice, &h);
+    return lk_config_hash(&choice, &h);
 }
 
 static lk_status read_experiment(const char *const *text, int n)

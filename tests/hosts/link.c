@@ -123,6 +123,6 @@ int main(int argc, char **argv)
         return stall(comm);
     race(comm, atoll(argv[2]));
     lk_comm_free(comm);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

@@ -43,12 +43,13 @@ static lk_status cifar10_open(const void *given, lk_split split, lk_dataset **ou
 }
 
 const lk_format lk_format_cifar10 = {
-    .entry = {.name = "cifar10",
-              .summary = "CIFAR-10 in its binary form: given, installed or generated",
-              .details = "Images [32][32][3] of ten classes. Without path it takes the folder "
-                         "cifar-10-batches-bin below LK_DATASETS (by default /usr/share/datasets), "
-                         "otherwise generated glyphs of that shape, with a message.",
-              .options = options,
-              .options_size = sizeof(struct cifar10_options)},
+    .descriptor =
+        {.name = "cifar10",
+         .summary = "CIFAR-10 in its binary form: given, installed or generated",
+         .details = "Images [32][32][3] of ten classes. Without path it takes the folder "
+                    "cifar-10-batches-bin below LK_DATASETS (by default /usr/share/datasets), "
+                    "otherwise generated glyphs of that shape, with a message.",
+         .options = options,
+         .options_size = sizeof(struct cifar10_options)},
     .open = cifar10_open,
 };

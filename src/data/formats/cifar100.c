@@ -33,10 +33,10 @@ static lk_status cifar100_open(const void *given, lk_split split, lk_dataset **o
 }
 
 const lk_format lk_format_cifar100 = {
-    .entry = {.name = "cifar100",
-              .summary = "CIFAR-100 in its binary form",
-              .details = "Images [32][32][3] of 100 classes, or of 20 with coarse.",
-              .options = options,
-              .options_size = sizeof(struct cifar100_options)},
+    .descriptor = {.name = "cifar100",
+                   .summary = "CIFAR-100 in its binary form",
+                   .details = "Images [32][32][3] of 100 classes, or of 20 with coarse.",
+                   .options = options,
+                   .options_size = sizeof(struct cifar100_options)},
     .open = cifar100_open,
 };

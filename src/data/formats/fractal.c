@@ -18,7 +18,7 @@ static const lk_option options[] = {
     {.name = "classes",
      .type = LK_OPTION_INT,
      .offset = offsetof(struct fractal_options, classes),
-     .preset = "2",
+     .def = "2",
      .min = 2,
      .max = 16,
      .help = "classes of voxels"},
@@ -120,7 +120,7 @@ static lk_status fractal_open(const void *given, lk_split split, lk_dataset **ou
 }
 
 const lk_format lk_format_fractal = {
-    .entry =
+    .descriptor =
         {.name = "fractal",
          .summary = "generated volumes of fractal noise with a label for each voxel",
          .details = "Needs no file. Made for segmentation: labels are [planes][rows][columns].",

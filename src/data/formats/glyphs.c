@@ -116,7 +116,7 @@ static lk_status glyphs_open(const void *given, lk_split split, lk_dataset **out
 }
 
 const lk_format lk_format_glyphs = {
-    .entry =
+    .descriptor =
         {.name = "glyphs",
          .summary = "generated images of ten classes of strokes, the digits",
          .details = "Needs no file. Strokes are moved, turned, scaled, bent and drawn in noise, "

@@ -168,13 +168,14 @@ static lk_status idx_write(const lk_dataset *ds, lk_split split, const char *fol
 }
 
 const lk_format lk_format_idx = {
-    .entry = {.name = "idx",
-              .summary = "the format of MNIST, plain or packed with gzip",
-              .details = "Elements are bytes, 32-bit integers, or reals of 32 or 64 bits. Images "
-                         "[rows][columns] get an axis of one channel. Files are found by their "
-                         "names in a folder, or named one by one.",
-              .options = options,
-              .options_size = sizeof(struct idx_options)},
+    .descriptor =
+        {.name = "idx",
+         .summary = "the format of MNIST, plain or packed with gzip",
+         .details = "Elements are bytes, 32-bit integers, or reals of 32 or 64 bits. Images "
+                    "[rows][columns] get an axis of one channel. Files are found by their "
+                    "names in a folder, or named one by one.",
+         .options = options,
+         .options_size = sizeof(struct idx_options)},
     .open = idx_open,
     .write = idx_write,
 };

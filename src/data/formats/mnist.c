@@ -35,12 +35,13 @@ static lk_status mnist_open(const void *given, lk_split split, lk_dataset **out)
 }
 
 const lk_format lk_format_mnist = {
-    .entry = {.name = "mnist",
-              .summary = "images of ten classes in MNIST's form: given, installed or generated",
-              .details = "Without path it takes Fashion-MNIST where Debian's dataset-fashion-mnist "
-                         "is installed (below the folder LK_DATASETS, by default "
-                         "/usr/share/datasets), otherwise generated glyphs, with a message.",
-              .options = options,
-              .options_size = sizeof(struct mnist_options)},
+    .descriptor =
+        {.name = "mnist",
+         .summary = "images of ten classes in MNIST's form: given, installed or generated",
+         .details = "Without path it takes Fashion-MNIST where Debian's dataset-fashion-mnist "
+                    "is installed (below the folder LK_DATASETS, by default "
+                    "/usr/share/datasets), otherwise generated glyphs, with a message.",
+         .options = options,
+         .options_size = sizeof(struct mnist_options)},
     .open = mnist_open,
 };

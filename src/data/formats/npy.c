@@ -81,7 +81,7 @@ static lk_status npy_write(const lk_dataset *ds, lk_split split, const char *pat
 }
 
 const lk_format lk_format_npy = {
-    .entry =
+    .descriptor =
         {.name = "npy",
          .summary = "NumPy arrays, the first axis counting the samples",
          .details = "Arrays are in C order and of type u1, b1, i4, i8, f2, f4 or f8. Labels of "

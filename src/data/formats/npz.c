@@ -130,7 +130,7 @@ static lk_status npz_write(const lk_dataset *ds, lk_split split, const char *pat
 }
 
 const lk_format lk_format_npz = {
-    .entry =
+    .descriptor =
         {.name = "npz",
          .summary = "NumPy archives with arrays x and y, or x_train and so on",
          .details = "As npy, but several arrays in one file, plain or compressed. Arrays x_test "

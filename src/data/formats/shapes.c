@@ -68,10 +68,10 @@ static lk_status shapes_open(const void *given, lk_split split, lk_dataset **out
 }
 
 const lk_format lk_format_shapes = {
-    .entry = {.name = "shapes",
-              .summary = "generated images of circles (class 0) and ellipses (class 1)",
-              .details = "Needs no file. Size, place, direction and colours vary, with noise.",
-              .options = options,
-              .options_size = sizeof(struct shapes_options)},
+    .descriptor = {.name = "shapes",
+                   .summary = "generated images of circles (class 0) and ellipses (class 1)",
+                   .details = "Needs no file. Size, place, direction and colours vary, with noise.",
+                   .options = options,
+                   .options_size = sizeof(struct shapes_options)},
     .open = shapes_open,
 };

@@ -18,11 +18,11 @@ struct tfrecord_options {
     lk_option_ints shape;
 };
 
-#define NAME_OPTION(field, as, text)                                                             \
-    {                                                                                            \
-        .name = #field, .type = LK_OPTION_TEXT,                                                  \
-        .offset = offsetof(struct tfrecord_options, names.field), .value = "NAME", .preset = as, \
-        .help = text                                                                             \
+#define NAME_OPTION(field, as, text)                                                          \
+    {                                                                                         \
+        .name = #field, .type = LK_OPTION_TEXT,                                               \
+        .offset = offsetof(struct tfrecord_options, names.field), .value = "NAME", .def = as, \
+        .help = text                                                                          \
     }
 
 static const lk_option options[] = {
@@ -136,7 +136,7 @@ static lk_status tfrecord_write(const lk_dataset *ds, lk_split split, const char
 }
 
 const lk_format lk_format_tfrecord = {
-    .entry =
+    .descriptor =
         {.name = "tfrecord",
          .summary = "TFRecord files of tf.train.Example: values, their shape, a label or targets",
          .details = "The shape of a sample comes from the features of its size, or from shape; "

@@ -26,9 +26,9 @@ typedef struct posts {
     const lk_comm *last; /* seen, and not freed */
 } posts;
 
-lk_text lk__post_text(const lk__post *p)
+lk_short_string lk__post_text(const lk__post *p)
 {
-    lk_text t;
+    lk_short_string t;
     int rank = p->info.rank;
     const char *call = p->sends ? "isend" : p->blocking ? "recv" : "irecv";
     if (rank >= 0)

@@ -53,6 +53,6 @@ lk__post *lk__post_find(lk_var handle);
 void lk__post_done(lk_var handle);
 
 /** isend("x") to rank 1, for messages. */
-lk_text lk__post_text(const lk__post *post);
+lk_short_string lk__post_text(const lk__post *post);
 
 #endif /* LK_DIST_COMMON_POSTS_H */

@@ -7,17 +7,17 @@ typedef struct lenet_options {
 } lenet_options;
 
 static const lk_option options[] = {
-    {"filters", LK_OPTION_INTS, offsetof(lenet_options, filters), .preset = "20,50", .min = 1,
+    {"filters", LK_OPTION_INTS, offsetof(lenet_options, filters), .def = "20,50", .min = 1,
      .max = 1e9, .help = "of each convolution"},
-    {"kernel", LK_OPTION_INT, offsetof(lenet_options, kernel), .value = "N", .preset = "5",
-     .min = 1, .max = 1e6, .help = "size of the convolutions"},
-    {"units", LK_OPTION_INT, offsetof(lenet_options, units), .value = "N", .preset = "500",
-     .min = 1, .max = 1e9, .help = "of the hidden linear layer"},
-    {"classes", LK_OPTION_INT, offsetof(lenet_options, classes), .value = "N", .preset = "10",
+    {"kernel", LK_OPTION_INT, offsetof(lenet_options, kernel), .value = "N", .def = "5", .min = 1,
+     .max = 1e6, .help = "size of the convolutions"},
+    {"units", LK_OPTION_INT, offsetof(lenet_options, units), .value = "N", .def = "500", .min = 1,
+     .max = 1e9, .help = "of the hidden linear layer"},
+    {"classes", LK_OPTION_INT, offsetof(lenet_options, classes), .value = "N", .def = "10",
      .min = 1, .max = 1e9, .help = "size of the output"},
     {0}};
 
-static lk_status lenet_expand(const void *opt, lk_arena *arena, lk_choices *out)
+static lk_status lenet_expand(const void *opt, lk_arena *arena, lk_configs *out)
 {
     const lenet_options *o = opt;
     lk__layers l = {.arena = arena};
@@ -36,8 +36,8 @@ static lk_status lenet_expand(const void *opt, lk_arena *arena, lk_choices *out)
 }
 
 const lk_named_model lk_named_model_lenet = {
-    .entry = {.name = "lenet",
-              .summary = "convolutions with pooling, then two linear layers",
-              .options = options,
-              .options_size = sizeof(lenet_options)},
+    .descriptor = {.name = "lenet",
+                   .summary = "convolutions with pooling, then two linear layers",
+                   .options = options,
+                   .options_size = sizeof(lenet_options)},
     .expand = lenet_expand};

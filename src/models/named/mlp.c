@@ -9,17 +9,17 @@ typedef struct mlp_options {
 } mlp_options;
 
 static const lk_option options[] = {
-    {"units", LK_OPTION_INTS, offsetof(mlp_options, units), .preset = "100,100", .min = 1,
-     .max = 1e9, .help = "of each hidden layer"},
-    {"classes", LK_OPTION_INT, offsetof(mlp_options, classes), .value = "N", .preset = "10",
-     .min = 1, .max = 1e9, .help = "size of the output"},
-    {"activation", LK_OPTION_TEXT, offsetof(mlp_options, activation), .preset = "relu",
+    {"units", LK_OPTION_INTS, offsetof(mlp_options, units), .def = "100,100", .min = 1, .max = 1e9,
+     .help = "of each hidden layer"},
+    {"classes", LK_OPTION_INT, offsetof(mlp_options, classes), .value = "N", .def = "10", .min = 1,
+     .max = 1e9, .help = "size of the output"},
+    {"activation", LK_OPTION_TEXT, offsetof(mlp_options, activation), .def = "relu",
      .help = "layer behind each hidden one"},
-    {"dropout", LK_OPTION_REAL, offsetof(mlp_options, dropout), .preset = "0", .max = 1,
+    {"dropout", LK_OPTION_REAL, offsetof(mlp_options, dropout), .def = "0", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "behind each hidden layer; 0: none"},
     {0}};
 
-static lk_status mlp_expand(const void *opt, lk_arena *arena, lk_choices *out)
+static lk_status mlp_expand(const void *opt, lk_arena *arena, lk_configs *out)
 {
     const mlp_options *o = opt;
     lk__layers l = {.arena = arena};
@@ -35,8 +35,9 @@ static lk_status mlp_expand(const void *opt, lk_arena *arena, lk_choices *out)
     return LK_OK;
 }
 
-const lk_named_model lk_named_model_mlp = {.entry = {.name = "mlp",
-                                                     .summary = "linear layers with activations",
-                                                     .options = options,
-                                                     .options_size = sizeof(mlp_options)},
-                                           .expand = mlp_expand};
+const lk_named_model lk_named_model_mlp = {
+    .descriptor = {.name = "mlp",
+                   .summary = "linear layers with activations",
+                   .options = options,
+                   .options_size = sizeof(mlp_options)},
+    .expand = mlp_expand};

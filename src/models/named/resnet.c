@@ -7,13 +7,13 @@ typedef struct resnet_options {
 } resnet_options;
 
 static const lk_option options[] = {
-    {"blocks", LK_OPTION_INT, offsetof(resnet_options, blocks), .value = "N", .preset = "3",
-     .min = 1, .max = 1000, .help = "residual blocks of each group"},
-    {"groups", LK_OPTION_INT, offsetof(resnet_options, groups), .value = "N", .preset = "3",
-     .min = 1, .max = 10, .help = "groups, each half as large and twice as wide as the one before"},
-    {"width", LK_OPTION_INT, offsetof(resnet_options, width), .value = "N", .preset = "16",
-     .min = 1, .max = 1e6, .help = "channels of the first group"},
-    {"classes", LK_OPTION_INT, offsetof(resnet_options, classes), .value = "N", .preset = "10",
+    {"blocks", LK_OPTION_INT, offsetof(resnet_options, blocks), .value = "N", .def = "3", .min = 1,
+     .max = 1000, .help = "residual blocks of each group"},
+    {"groups", LK_OPTION_INT, offsetof(resnet_options, groups), .value = "N", .def = "3", .min = 1,
+     .max = 10, .help = "groups, each half as large and twice as wide as the one before"},
+    {"width", LK_OPTION_INT, offsetof(resnet_options, width), .value = "N", .def = "16", .min = 1,
+     .max = 1e6, .help = "channels of the first group"},
+    {"classes", LK_OPTION_INT, offsetof(resnet_options, classes), .value = "N", .def = "10",
      .min = 1, .max = 1e9, .help = "size of the output"},
     {0}};
 
@@ -36,7 +36,7 @@ static void block(lk__layers *l, int64_t width, bool narrower)
     lk__layers_add(l, "relu", NULL);
 }
 
-static lk_status resnet_expand(const void *opt, lk_arena *arena, lk_choices *out)
+static lk_status resnet_expand(const void *opt, lk_arena *arena, lk_configs *out)
 {
     const resnet_options *o = opt;
     lk__layers l = {.arena = arena};
@@ -52,8 +52,8 @@ static lk_status resnet_expand(const void *opt, lk_arena *arena, lk_choices *out
 }
 
 const lk_named_model lk_named_model_resnet = {
-    .entry = {.name = "resnet",
-              .summary = "residual blocks of 3x3 convolutions with batch norm",
-              .options = options,
-              .options_size = sizeof(resnet_options)},
+    .descriptor = {.name = "resnet",
+                   .summary = "residual blocks of 3x3 convolutions with batch norm",
+                   .options = options,
+                   .options_size = sizeof(resnet_options)},
     .expand = resnet_expand};

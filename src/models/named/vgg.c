@@ -9,21 +9,21 @@ typedef struct vgg_options {
 } vgg_options;
 
 static const lk_option options[] = {
-    {"blocks", LK_OPTION_INTS, offsetof(vgg_options, blocks), .preset = "2,2,3,3,3", .min = 1,
+    {"blocks", LK_OPTION_INTS, offsetof(vgg_options, blocks), .def = "2,2,3,3,3", .min = 1,
      .max = 1000, .help = "convolutions of each block; VGG-16 by default"},
-    {"width", LK_OPTION_INT, offsetof(vgg_options, width), .value = "N", .preset = "64", .min = 1,
+    {"width", LK_OPTION_INT, offsetof(vgg_options, width), .value = "N", .def = "64", .min = 1,
      .max = 1e6, .help = "channels of the first block"},
-    {"most", LK_OPTION_INT, offsetof(vgg_options, most), .value = "N", .preset = "512", .min = 1,
+    {"most", LK_OPTION_INT, offsetof(vgg_options, most), .value = "N", .def = "512", .min = 1,
      .max = 1e6, .help = "channels are not doubled beyond this"},
-    {"units", LK_OPTION_INT, offsetof(vgg_options, units), .value = "N", .preset = "512", .min = 1,
+    {"units", LK_OPTION_INT, offsetof(vgg_options, units), .value = "N", .def = "512", .min = 1,
      .max = 1e9, .help = "of the hidden linear layer"},
-    {"dropout", LK_OPTION_REAL, offsetof(vgg_options, dropout), .preset = "0.5", .max = 1,
+    {"dropout", LK_OPTION_REAL, offsetof(vgg_options, dropout), .def = "0.5", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "behind the hidden linear layer; 0: none"},
-    {"classes", LK_OPTION_INT, offsetof(vgg_options, classes), .value = "N", .preset = "10",
-     .min = 1, .max = 1e9, .help = "size of the output"},
+    {"classes", LK_OPTION_INT, offsetof(vgg_options, classes), .value = "N", .def = "10", .min = 1,
+     .max = 1e9, .help = "size of the output"},
     {0}};
 
-static lk_status vgg_expand(const void *opt, lk_arena *arena, lk_choices *out)
+static lk_status vgg_expand(const void *opt, lk_arena *arena, lk_configs *out)
 {
     const vgg_options *o = opt;
     lk__layers l = {.arena = arena};
@@ -49,8 +49,8 @@ static lk_status vgg_expand(const void *opt, lk_arena *arena, lk_choices *out)
 }
 
 const lk_named_model lk_named_model_vgg = {
-    .entry = {.name = "vgg",
-              .summary = "blocks of 3x3 convolutions, each twice as wide as the one before",
-              .options = options,
-              .options_size = sizeof(vgg_options)},
+    .descriptor = {.name = "vgg",
+                   .summary = "blocks of 3x3 convolutions, each twice as wide as the one before",
+                   .options = options,
+                   .options_size = sizeof(vgg_options)},
     .expand = vgg_expand};

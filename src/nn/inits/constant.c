@@ -6,7 +6,7 @@ typedef struct constant_options {
 } constant_options;
 
 static const lk_option options[] = {{"value", LK_OPTION_REAL, offsetof(constant_options, value),
-                                     .preset = "0", .help = "of every element"},
+                                     .def = "0", .help = "of every element"},
                                     {0}};
 
 static lk_status constant_fill(const lk_init_call *call)
@@ -17,8 +17,8 @@ static lk_status constant_fill(const lk_init_call *call)
     return LK_OK;
 }
 
-const lk_init lk_init_constant = {.entry = {.name = "constant",
-                                            .summary = "every element is the value",
-                                            .options = options,
-                                            .options_size = sizeof(constant_options)},
+const lk_init lk_init_constant = {.descriptor = {.name = "constant",
+                                                 .summary = "every element is the value",
+                                                 .options = options,
+                                                 .options_size = sizeof(constant_options)},
                                   .fill = constant_fill};

@@ -10,9 +10,9 @@ typedef struct glorot_options {
 } glorot_options;
 
 static const lk_option options[] = {{"scale", LK_OPTION_REAL, offsetof(glorot_options, scale),
-                                     .preset = "1", .max = 1e30, .help = "factor on all of it"},
+                                     .def = "1", .max = 1e30, .help = "factor on all of it"},
                                     {"distribution", LK_OPTION_CHOICE,
-                                     offsetof(glorot_options, distribution), .preset = "uniform",
+                                     offsetof(glorot_options, distribution), .def = "uniform",
                                      .choices = "uniform normal", .help = "of the draws"},
                                     {0}};
 
@@ -28,8 +28,8 @@ static lk_status glorot_fill(const lk_init_call *call)
 }
 
 const lk_init lk_init_glorot = {
-    .entry = {.name = "glorot",
-              .summary = "uniform in +-scale sqrt(6 / (in + out)), or normal of that variance",
-              .options = options,
-              .options_size = sizeof(glorot_options)},
+    .descriptor = {.name = "glorot",
+                   .summary = "uniform in +-scale sqrt(6 / (in + out)), or normal of that variance",
+                   .options = options,
+                   .options_size = sizeof(glorot_options)},
     .fill = glorot_fill};

@@ -9,9 +9,9 @@ typedef struct he_options {
 } he_options;
 
 static const lk_option options[] = {{"scale", LK_OPTION_REAL, offsetof(he_options, scale),
-                                     .preset = "1", .max = 1e30, .help = "factor on all of it"},
+                                     .def = "1", .max = 1e30, .help = "factor on all of it"},
                                     {"distribution", LK_OPTION_CHOICE,
-                                     offsetof(he_options, distribution), .preset = "normal",
+                                     offsetof(he_options, distribution), .def = "normal",
                                      .choices = "uniform normal", .help = "of the draws"},
                                     {0}};
 
@@ -27,8 +27,9 @@ static lk_status he_fill(const lk_init_call *call)
 }
 
 const lk_init lk_init_he = {
-    .entry = {.name = "he",
-              .summary = "normal with deviation scale sqrt(2 / in), or uniform of that variance",
-              .options = options,
-              .options_size = sizeof(he_options)},
+    .descriptor =
+        {.name = "he",
+         .summary = "normal with deviation scale sqrt(2 / in), or uniform of that variance",
+         .options = options,
+         .options_size = sizeof(he_options)},
     .fill = he_fill};

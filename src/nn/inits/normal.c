@@ -6,9 +6,9 @@ typedef struct normal_options {
 } normal_options;
 
 static const lk_option options[] = {{"mean", LK_OPTION_REAL, offsetof(normal_options, mean),
-                                     .preset = "0", .help = "of the distribution"},
+                                     .def = "0", .help = "of the distribution"},
                                     {"deviation", LK_OPTION_REAL,
-                                     offsetof(normal_options, deviation), .preset = "0.01",
+                                     offsetof(normal_options, deviation), .def = "0.01",
                                      .max = 1e30, .help = "standard deviation of the distribution"},
                                     {0}};
 
@@ -21,8 +21,8 @@ static lk_status normal_fill(const lk_init_call *call)
     return LK_OK;
 }
 
-const lk_init lk_init_normal = {.entry = {.name = "normal",
-                                          .summary = "normal with this mean and deviation",
-                                          .options = options,
-                                          .options_size = sizeof(normal_options)},
+const lk_init lk_init_normal = {.descriptor = {.name = "normal",
+                                               .summary = "normal with this mean and deviation",
+                                               .options = options,
+                                               .options_size = sizeof(normal_options)},
                                 .fill = normal_fill};

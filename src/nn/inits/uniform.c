@@ -6,9 +6,9 @@ typedef struct uniform_options {
 } uniform_options;
 
 static const lk_option options[] = {{"low", LK_OPTION_REAL, offsetof(uniform_options, low),
-                                     .preset = "-0.1", .help = "no element is smaller"},
+                                     .def = "-0.1", .help = "no element is smaller"},
                                     {"high", LK_OPTION_REAL, offsetof(uniform_options, high),
-                                     .preset = "0.1",
+                                     .def = "0.1",
                                      .help = "all elements are smaller, up to rounding"},
                                     {0}};
 
@@ -23,8 +23,8 @@ static lk_status uniform_fill(const lk_init_call *call)
     return LK_OK;
 }
 
-const lk_init lk_init_uniform = {.entry = {.name = "uniform",
-                                           .summary = "uniform in [low, high)",
-                                           .options = options,
-                                           .options_size = sizeof(uniform_options)},
+const lk_init lk_init_uniform = {.descriptor = {.name = "uniform",
+                                                .summary = "uniform in [low, high)",
+                                                .options = options,
+                                                .options_size = sizeof(uniform_options)},
                                  .fill = uniform_fill};

@@ -15,11 +15,12 @@ static const lk_layer_sample samples[] = {{"size=2", LK_DIMS(4, 6, 2), 0},
                                           {"size=2,3 stride=2,1", LK_DIMS(5, 4, 1), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_avgpool = {.entry = {.name = "avgpool",
-                                             .summary = "the mean of each window, padding left out",
-                                             .options = options,
-                                             .options_size = sizeof(lk__pool_options)},
-                                   .reach = LK_REACH_WINDOW,
-                                   .build = lk__pool_build,
-                                   .forward = avgpool_forward,
-                                   .samples = samples};
+const lk_layer lk_layer_avgpool = {
+    .descriptor = {.name = "avgpool",
+                   .summary = "the mean of each window, padding left out",
+                   .options = options,
+                   .options_size = sizeof(lk__pool_options)},
+    .reach = LK_REACH_WINDOW,
+    .build = lk__pool_build,
+    .forward = avgpool_forward,
+    .samples = samples};

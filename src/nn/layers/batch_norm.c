@@ -16,11 +16,11 @@ typedef struct norm_options {
 } norm_options;
 
 static const lk_option options[] = {
-    {"momentum", LK_OPTION_REAL, offsetof(norm_options, momentum), .preset = "0.1", .max = 1,
+    {"momentum", LK_OPTION_REAL, offsetof(norm_options, momentum), .def = "0.1", .max = 1,
      .help = "share of a step's statistics in the running ones"},
-    {"eps", LK_OPTION_REAL, offsetof(norm_options, eps), .preset = "1e-5", .max = 1,
+    {"eps", LK_OPTION_REAL, offsetof(norm_options, eps), .def = "1e-5", .max = 1,
      .flags = LK_OPTION_OPEN_MIN, .help = "added to the variance"},
-    {"statistics", LK_OPTION_CHOICE, offsetof(norm_options, statistics), .preset = "shard",
+    {"statistics", LK_OPTION_CHOICE, offsetof(norm_options, statistics), .def = "shard",
      .choices = "shard batch",
      .help =
          "whose mean and variance training uses: a shard's, or the whole batch's, for which ranks "
@@ -95,10 +95,10 @@ static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(3, 2), 0}, {"eps=0.01", LK_DIMS(4), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_batch_norm = {
-    .entry = {.name = "batch_norm",
-              .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta for each channel",
-              .options = options,
-              .options_size = sizeof(norm_options)},
+    .descriptor = {.name = "batch_norm",
+                   .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta for each channel",
+                   .options = options,
+                   .options_size = sizeof(norm_options)},
     .reach = LK_REACH_BATCH,
     .build = norm_build,
     .forward = norm_forward,

@@ -7,7 +7,7 @@ typedef struct conv_options {
     lk__window_options window;
     bool bias;
     int algorithm;
-    lk_choice init, bias_init;
+    lk_config init, bias_init;
 } conv_options;
 
 static const lk_option options[] = {
@@ -20,20 +20,20 @@ static const lk_option options[] = {
      .help = "positions from one window to the next; 1 by default"},
     {"padding", LK_OPTION_INTS, offsetof(conv_options, window.padding), .min = 0, .max = 1e6,
      .help = "positions before the first and behind the last"},
-    {"pad", LK_OPTION_CHOICE, offsetof(conv_options, window.pad), .preset = "none",
+    {"pad", LK_OPTION_CHOICE, offsetof(conv_options, window.pad), .def = "none",
      .choices = "none same",
      .help = "same: pad so that there are as many windows as positions, divided by the stride"},
     {"dilation", LK_OPTION_INTS, offsetof(conv_options, window.dilation), .min = 1, .max = 1e6,
      .help = "positions from one tap of the kernel to the next; 1 by default"},
-    {"groups", LK_OPTION_INT, offsetof(conv_options, groups), .value = "N", .preset = "1", .min = 1,
+    {"groups", LK_OPTION_INT, offsetof(conv_options, groups), .value = "N", .def = "1", .min = 1,
      .max = 1e9, .help = "channels are cut into this many groups that do not mix"},
-    {"bias", LK_OPTION_FLAG, offsetof(conv_options, bias), .preset = "true",
+    {"bias", LK_OPTION_FLAG, offsetof(conv_options, bias), .def = "true",
      .help = "add a vector that is learned too"},
     LK__ALGORITHM_OPTION(conv_options),
-    {"init", LK_OPTION_ENTRY, offsetof(conv_options, init), .preset = "glorot",
-     .kind = &lk_kind_init, .help = "what the weight begins with"},
-    {"bias_init", LK_OPTION_ENTRY, offsetof(conv_options, bias_init), .preset = "constant",
-     .kind = &lk_kind_init, .help = "what the bias begins with"},
+    {"init", LK_OPTION_CONFIG, offsetof(conv_options, init), .def = "glorot",
+     .registry = &lk_registry_init, .help = "what the weight begins with"},
+    {"bias_init", LK_OPTION_CONFIG, offsetof(conv_options, bias_init), .def = "constant",
+     .registry = &lk_registry_init, .help = "what the bias begins with"},
     {0}};
 
 static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
@@ -93,10 +93,10 @@ static const lk_layer_sample samples[] = {
     {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_conv = {
-    .entry = {.name = "conv",
-              .summary = "convolution over 1 to 3 spatial axes, channels last",
-              .options = options,
-              .options_size = sizeof(conv_options)},
+    .descriptor = {.name = "conv",
+                   .summary = "convolution over 1 to 3 spatial axes, channels last",
+                   .options = options,
+                   .options_size = sizeof(conv_options)},
     .flags = LK_LAYER_THEN_RELU,
     .reach = LK_REACH_WINDOW,
     .build = conv_build,

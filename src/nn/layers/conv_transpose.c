@@ -7,7 +7,7 @@ typedef struct transpose_options {
     lk_option_ints kernel, stride, padding, dilation, extra;
     bool bias;
     int algorithm;
-    lk_choice init, bias_init;
+    lk_config init, bias_init;
 } transpose_options;
 
 static const lk_option options[] = {
@@ -24,15 +24,15 @@ static const lk_option options[] = {
      .help = "positions from one tap of the kernel to the next; 1 by default"},
     {"extra", LK_OPTION_INTS, offsetof(transpose_options, extra), .min = 0, .max = 1e6,
      .help = "positions more at the end of the output, below the stride"},
-    {"groups", LK_OPTION_INT, offsetof(transpose_options, groups), .value = "N", .preset = "1",
+    {"groups", LK_OPTION_INT, offsetof(transpose_options, groups), .value = "N", .def = "1",
      .min = 1, .max = 1e9, .help = "channels are cut into this many groups that do not mix"},
-    {"bias", LK_OPTION_FLAG, offsetof(transpose_options, bias), .preset = "true",
+    {"bias", LK_OPTION_FLAG, offsetof(transpose_options, bias), .def = "true",
      .help = "add a vector that is learned too"},
     LK__ALGORITHM_OPTION(transpose_options),
-    {"init", LK_OPTION_ENTRY, offsetof(transpose_options, init), .preset = "glorot",
-     .kind = &lk_kind_init, .help = "what the weight begins with"},
-    {"bias_init", LK_OPTION_ENTRY, offsetof(transpose_options, bias_init), .preset = "constant",
-     .kind = &lk_kind_init, .help = "what the bias begins with"},
+    {"init", LK_OPTION_CONFIG, offsetof(transpose_options, init), .def = "glorot",
+     .registry = &lk_registry_init, .help = "what the weight begins with"},
+    {"bias_init", LK_OPTION_CONFIG, offsetof(transpose_options, bias_init), .def = "constant",
+     .registry = &lk_registry_init, .help = "what the bias begins with"},
     {0}};
 
 /* The attributes, and the positions of the output. */
@@ -121,10 +121,10 @@ static const lk_layer_sample samples[] = {
     {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_conv_transpose = {
-    .entry = {.name = "conv_transpose",
-              .summary = "the transpose of a convolution, for growing images",
-              .options = options,
-              .options_size = sizeof(transpose_options)},
+    .descriptor = {.name = "conv_transpose",
+                   .summary = "the transpose of a convolution, for growing images",
+                   .options = options,
+                   .options_size = sizeof(transpose_options)},
     .reach = LK_REACH_WINDOW,
     .build = transpose_build,
     .forward = transpose_forward,

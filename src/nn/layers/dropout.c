@@ -6,7 +6,7 @@ typedef struct dropout_options {
 } dropout_options;
 
 static const lk_option options[] = {{"rate", LK_OPTION_REAL, offsetof(dropout_options, rate),
-                                     .preset = "0.5", .max = 1, .flags = LK_OPTION_OPEN_MAX,
+                                     .def = "0.5", .max = 1, .flags = LK_OPTION_OPEN_MAX,
                                      .help = "share of elements that become 0"},
                                     {0}};
 
@@ -30,10 +30,10 @@ static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(5), 0}, {"rate=0.2", LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_dropout = {
-    .entry = {.name = "dropout",
-              .summary = "in training, 0 with probability `rate`, otherwise x / (1 - rate)",
-              .options = options,
-              .options_size = sizeof(dropout_options)},
+    .descriptor = {.name = "dropout",
+                   .summary = "in training, 0 with probability `rate`, otherwise x / (1 - rate)",
+                   .options = options,
+                   .options_size = sizeof(dropout_options)},
     .flags = LK_LAYER_RANDOM,
     .reach = LK_REACH_ELEMENT,
     .build = lk__build_same,

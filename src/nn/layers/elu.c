@@ -6,7 +6,7 @@ typedef struct elu_options {
 } elu_options;
 
 static const lk_option options[] = {{"alpha", LK_OPTION_REAL, offsetof(elu_options, alpha),
-                                     .preset = "1", .min = -1e30, .max = 1e30,
+                                     .def = "1", .min = -1e30, .max = 1e30,
                                      .help = "minus the limit for x to -infinity"},
                                     {0}};
 
@@ -19,10 +19,10 @@ static lk_status elu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x,
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_elu = {.entry = {.name = "elu",
-                                         .summary = "y = x < 0 ? alpha * (e^x - 1) : x",
-                                         .options = options,
-                                         .options_size = sizeof(elu_options)},
+const lk_layer lk_layer_elu = {.descriptor = {.name = "elu",
+                                              .summary = "y = x < 0 ? alpha * (e^x - 1) : x",
+                                              .options = options,
+                                              .options_size = sizeof(elu_options)},
                                .reach = LK_REACH_ELEMENT,
                                .build = lk__build_same,
                                .forward = elu_forward,

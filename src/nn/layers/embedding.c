@@ -3,7 +3,7 @@
 
 typedef struct embedding_options {
     int64_t rows, units;
-    lk_choice init;
+    lk_config init;
 } embedding_options;
 
 static const lk_option options[] = {
@@ -11,8 +11,8 @@ static const lk_option options[] = {
      .flags = LK_OPTION_REQUIRED, .help = "of the table: integers are below it"},
     {"units", LK_OPTION_INT, offsetof(embedding_options, units), .value = "N", .min = 1, .max = 1e9,
      .flags = LK_OPTION_REQUIRED, .help = "numbers in a row"},
-    {"init", LK_OPTION_ENTRY, offsetof(embedding_options, init), .preset = "normal",
-     .kind = &lk_kind_init, .help = "what the table begins with"},
+    {"init", LK_OPTION_CONFIG, offsetof(embedding_options, init), .def = "normal",
+     .registry = &lk_registry_init, .help = "what the table begins with"},
     {0}};
 
 static lk_status embedding_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
@@ -48,10 +48,10 @@ static lk_status embedding_forward(const lk_pass *pass, const lk_unit *unit, lk_
 static const lk_layer_sample samples[] = {
     {"rows=5 units=3", LK_DIMS(4), 5}, {"rows=3 units=2", {.ndim = 0}, 3}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_embedding = {.entry = {.name = "embedding",
-                                               .summary = "rows of a table by number",
-                                               .options = options,
-                                               .options_size = sizeof(embedding_options)},
+const lk_layer lk_layer_embedding = {.descriptor = {.name = "embedding",
+                                                    .summary = "rows of a table by number",
+                                                    .options = options,
+                                                    .options_size = sizeof(embedding_options)},
                                      .build = embedding_build,
                                      .forward = embedding_forward,
                                      .samples = samples,

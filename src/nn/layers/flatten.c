@@ -24,7 +24,7 @@ static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(2, 3, 2), 0}, {NULL, LK_DIMS(4), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_flatten = {
-    .entry = {.name = "flatten", .summary = "all axes of a sample become one"},
+    .descriptor = {.name = "flatten", .summary = "all axes of a sample become one"},
     .flags = LK_LAYER_RESHAPES,
     .build = flatten_build,
     .forward = flatten_forward,

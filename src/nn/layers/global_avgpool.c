@@ -23,7 +23,7 @@ static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(3, 4, 2), 0}, {NULL, LK_DIMS(5, 3), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_global_avgpool = {
-    .entry = {.name = "global_avgpool", .summary = "the mean over all spatial axes"},
+    .descriptor = {.name = "global_avgpool", .summary = "the mean over all spatial axes"},
     .build = global_build,
     .forward = global_forward,
     .samples = samples};

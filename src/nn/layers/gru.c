@@ -59,10 +59,10 @@ static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4, 2), 0},
                                           {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_gru = {
-    .entry = {.name = "gru",
-              .summary = "gated recurrent unit: h = n + z (h' - n), time by time",
-              .options = options,
-              .options_size = sizeof(lk__recurrent_options)},
+    .descriptor = {.name = "gru",
+                   .summary = "gated recurrent unit: h = n + z (h' - n), time by time",
+                   .options = options,
+                   .options_size = sizeof(lk__recurrent_options)},
     .flags = LK_LAYER_REUSES,
     .build = gru_build,
     .forward = gru_forward,

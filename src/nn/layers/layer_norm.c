@@ -7,9 +7,9 @@ typedef struct norm_options {
 } norm_options;
 
 static const lk_option options[] = {
-    {"axes", LK_OPTION_INT, offsetof(norm_options, axes), .value = "N", .preset = "1", .min = 1,
+    {"axes", LK_OPTION_INT, offsetof(norm_options, axes), .value = "N", .def = "1", .min = 1,
      .max = LK_MAX_NDIM - 1, .help = "how many of the last axes are normalised over"},
-    {"eps", LK_OPTION_REAL, offsetof(norm_options, eps), .preset = "1e-5", .max = 1,
+    {"eps", LK_OPTION_REAL, offsetof(norm_options, eps), .def = "1e-5", .max = 1,
      .flags = LK_OPTION_OPEN_MIN, .help = "added to the variance"},
     {0}};
 
@@ -44,10 +44,10 @@ static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(5), 0}, {"axes=2", LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_layer_norm = {
-    .entry = {.name = "layer_norm",
-              .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes",
-              .options = options,
-              .options_size = sizeof(norm_options)},
+    .descriptor = {.name = "layer_norm",
+                   .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes",
+                   .options = options,
+                   .options_size = sizeof(norm_options)},
     .build = norm_build,
     .forward = norm_forward,
     .samples = samples};

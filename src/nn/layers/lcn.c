@@ -7,7 +7,7 @@ typedef struct lcn_options {
 } lcn_options;
 
 static const lk_option options[] = {
-    {"size", LK_OPTION_INTS, offsetof(lcn_options, size), .preset = "3", .min = 1, .max = 1e6,
+    {"size", LK_OPTION_INTS, offsetof(lcn_options, size), .def = "3", .min = 1, .max = 1e6,
      .help = "rows and columns of the window, both odd: one number, or two"},
     {0}};
 
@@ -37,10 +37,10 @@ static lk_status lcn_forward(const lk_pass *pass, const lk_unit *unit, lk_var x,
 static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(4, 3, 2), 0}, {"size=3,1", LK_DIMS(3, 4, 1), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_lcn = {.entry = {.name = "lcn",
-                                         .summary = "local contrast normalisation of images",
-                                         .options = options,
-                                         .options_size = sizeof(lcn_options)},
+const lk_layer lk_layer_lcn = {.descriptor = {.name = "lcn",
+                                              .summary = "local contrast normalisation of images",
+                                              .options = options,
+                                              .options_size = sizeof(lcn_options)},
                                .reach = LK_REACH_WINDOW,
                                .build = lcn_build,
                                .forward = lcn_forward,

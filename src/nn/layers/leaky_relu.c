@@ -6,7 +6,7 @@ typedef struct leaky_relu_options {
 } leaky_relu_options;
 
 static const lk_option options[] = {{"slope", LK_OPTION_REAL, offsetof(leaky_relu_options, slope),
-                                     .preset = "0.01", .min = -1e30, .max = 1e30,
+                                     .def = "0.01", .min = -1e30, .max = 1e30,
                                      .help = "for negative x"},
                                     {0}};
 
@@ -19,10 +19,10 @@ static lk_status leaky_relu_forward(const lk_pass *pass, const lk_unit *unit, lk
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_leaky_relu = {.entry = {.name = "leaky_relu",
-                                                .summary = "y = x < 0 ? slope * x : x",
-                                                .options = options,
-                                                .options_size = sizeof(leaky_relu_options)},
+const lk_layer lk_layer_leaky_relu = {.descriptor = {.name = "leaky_relu",
+                                                     .summary = "y = x < 0 ? slope * x : x",
+                                                     .options = options,
+                                                     .options_size = sizeof(leaky_relu_options)},
                                       .reach = LK_REACH_ELEMENT,
                                       .build = lk__build_same,
                                       .forward = leaky_relu_forward,

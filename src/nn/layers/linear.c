@@ -4,19 +4,19 @@
 typedef struct linear_options {
     int64_t units;
     bool bias, transpose;
-    lk_choice init, bias_init;
+    lk_config init, bias_init;
 } linear_options;
 
 static const lk_option options[] = {
     {"units", LK_OPTION_INT, offsetof(linear_options, units), .value = "N", .min = 1, .max = 1e9,
      .flags = LK_OPTION_REQUIRED, .help = "size of the last axis of the output"},
-    {"bias", LK_OPTION_FLAG, offsetof(linear_options, bias), .preset = "true",
+    {"bias", LK_OPTION_FLAG, offsetof(linear_options, bias), .def = "true",
      .help = "add a vector that is learned too"},
-    {"init", LK_OPTION_ENTRY, offsetof(linear_options, init), .preset = "glorot",
-     .kind = &lk_kind_init, .help = "what the weight begins with"},
-    {"bias_init", LK_OPTION_ENTRY, offsetof(linear_options, bias_init), .preset = "constant",
-     .kind = &lk_kind_init, .help = "what the bias begins with"},
-    {"transpose", LK_OPTION_FLAG, offsetof(linear_options, transpose), .preset = "false",
+    {"init", LK_OPTION_CONFIG, offsetof(linear_options, init), .def = "glorot",
+     .registry = &lk_registry_init, .help = "what the weight begins with"},
+    {"bias_init", LK_OPTION_CONFIG, offsetof(linear_options, bias_init), .def = "constant",
+     .registry = &lk_registry_init, .help = "what the bias begins with"},
+    {"transpose", LK_OPTION_FLAG, offsetof(linear_options, transpose), .def = "false",
      .flags = LK_OPTION_LATER,
      .help =
          "the weight is [units][in], so that a tie can share an embedding's table or the weight "
@@ -66,10 +66,10 @@ static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4), 0},
                                           {"units=3 transpose=true", LK_DIMS(4), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_linear = {.entry = {.name = "linear",
-                                            .summary = "y = x w + b, w [in][units]",
-                                            .options = options,
-                                            .options_size = sizeof(linear_options)},
+const lk_layer lk_layer_linear = {.descriptor = {.name = "linear",
+                                                 .summary = "y = x w + b, w [in][units]",
+                                                 .options = options,
+                                                 .options_size = sizeof(linear_options)},
                                   .flags = LK_LAYER_THEN_RELU,
                                   .build = linear_build,
                                   .forward = linear_forward,

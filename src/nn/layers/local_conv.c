@@ -4,7 +4,7 @@
 typedef struct local_options {
     int64_t filters;
     lk__window_options window;
-    lk_choice init;
+    lk_config init;
 } local_options;
 
 static const lk_option options[] = {
@@ -17,11 +17,11 @@ static const lk_option options[] = {
      .help = "positions from one window to the next; 1 by default"},
     {"padding", LK_OPTION_INTS, offsetof(local_options, window.padding), .min = 0, .max = 1e6,
      .help = "positions before the first and behind the last"},
-    {"pad", LK_OPTION_CHOICE, offsetof(local_options, window.pad), .preset = "none",
+    {"pad", LK_OPTION_CHOICE, offsetof(local_options, window.pad), .def = "none",
      .choices = "none same",
      .help = "same: pad so that there are as many windows as positions, divided by the stride"},
-    {"init", LK_OPTION_ENTRY, offsetof(local_options, init), .preset = "glorot",
-     .kind = &lk_kind_init, .help = "what the weight begins with"},
+    {"init", LK_OPTION_CONFIG, offsetof(local_options, init), .def = "glorot",
+     .registry = &lk_registry_init, .help = "what the weight begins with"},
     {0}};
 
 static lk_status local_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
@@ -65,10 +65,10 @@ static const lk_layer_sample samples[] = {
     {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_local_conv = {
-    .entry = {.name = "local_conv",
-              .summary = "convolution whose every position has a filter of its own",
-              .options = options,
-              .options_size = sizeof(local_options)},
+    .descriptor = {.name = "local_conv",
+                   .summary = "convolution whose every position has a filter of its own",
+                   .options = options,
+                   .options_size = sizeof(local_options)},
     .reach = LK_REACH_WINDOW,
     .build = local_build,
     .forward = local_forward,

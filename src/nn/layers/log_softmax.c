@@ -22,8 +22,8 @@ static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(5), 0}, {NULL, LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_log_softmax = {
-    .entry = {.name = "log_softmax",
-              .summary = "y = x - log of the sum of e^x, along the last axis"},
+    .descriptor = {.name = "log_softmax",
+                   .summary = "y = x - log of the sum of e^x, along the last axis"},
     .reach = LK_REACH_POSITION,
     .build = log_softmax_build,
     .forward = log_softmax_forward,

@@ -6,7 +6,7 @@
 
 static const lk_option options[] = {
     LK__RECURRENT_OPTIONS,
-    {"forget", LK_OPTION_REAL, offsetof(lk__recurrent_options, forget), .preset = "1", .min = -1e9,
+    {"forget", LK_OPTION_REAL, offsetof(lk__recurrent_options, forget), .def = "1", .min = -1e9,
      .max = 1e9, .help = "added to the forget gate f, so that it begins open"},
     {0}};
 
@@ -50,10 +50,10 @@ static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4, 2), 0},
                                           {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_lstm = {
-    .entry = {.name = "lstm",
-              .summary = "long short-term memory: c = f c' + i g, h = o tanh(c)",
-              .options = options,
-              .options_size = sizeof(lk__recurrent_options)},
+    .descriptor = {.name = "lstm",
+                   .summary = "long short-term memory: c = f c' + i g, h = o tanh(c)",
+                   .options = options,
+                   .options_size = sizeof(lk__recurrent_options)},
     .flags = LK_LAYER_REUSES,
     .build = lstm_build,
     .forward = lstm_forward,

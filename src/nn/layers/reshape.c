@@ -53,10 +53,10 @@ static const lk_layer_sample samples[] = {
     {"shape=3,2", LK_DIMS(6), 0}, {"shape=-1,2", LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_reshape = {
-    .entry = {.name = "reshape",
-              .summary = "the elements of a sample in their order under another shape",
-              .options = options,
-              .options_size = sizeof(reshape_options)},
+    .descriptor = {.name = "reshape",
+                   .summary = "the elements of a sample in their order under another shape",
+                   .options = options,
+                   .options_size = sizeof(reshape_options)},
     .flags = LK_LAYER_RESHAPES,
     .build = reshape_build,
     .forward = reshape_forward,

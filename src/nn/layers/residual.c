@@ -2,14 +2,14 @@
 #include "nn/layers.h"
 
 typedef struct residual_options {
-    lk_choices layers, shortcut;
+    lk_configs layers, shortcut;
 } residual_options;
 
 static const lk_option options[] = {
-    {"layers", LK_OPTION_ENTRIES, offsetof(residual_options, layers), .kind = &lk_kind_layer,
-     .flags = LK_OPTION_REQUIRED, .help = "what is added to x"},
-    {"shortcut", LK_OPTION_ENTRIES, offsetof(residual_options, shortcut), .kind = &lk_kind_layer,
-     .help = "what x passes, where the layers change its shape"},
+    {"layers", LK_OPTION_CONFIGS, offsetof(residual_options, layers),
+     .registry = &lk_registry_layer, .flags = LK_OPTION_REQUIRED, .help = "what is added to x"},
+    {"shortcut", LK_OPTION_CONFIGS, offsetof(residual_options, shortcut),
+     .registry = &lk_registry_layer, .help = "what x passes, where the layers change its shape"},
     {0}};
 
 enum { LAYERS, SHORTCUT };
@@ -45,10 +45,10 @@ static const lk_layer_sample samples[] = {{"layers=tanh", LK_DIMS(5), 0},
                                            LK_DIMS(3), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_residual = {.entry = {.name = "residual",
-                                              .summary = "y = layers(x) + shortcut(x), or + x",
-                                              .options = options,
-                                              .options_size = sizeof(residual_options)},
+const lk_layer lk_layer_residual = {.descriptor = {.name = "residual",
+                                                   .summary = "y = layers(x) + shortcut(x), or + x",
+                                                   .options = options,
+                                                   .options_size = sizeof(residual_options)},
                                     .reach = LK_REACH_ELEMENT,
                                     .build = residual_build,
                                     .forward = residual_forward,

@@ -11,8 +11,9 @@ static lk_status sigmoid_forward(const lk_pass *pass, const lk_unit *unit, lk_va
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_sigmoid = {.entry = {.name = "sigmoid", .summary = "y = 1 / (1 + e^-x)"},
-                                   .reach = LK_REACH_ELEMENT,
-                                   .build = lk__build_same,
-                                   .forward = sigmoid_forward,
-                                   .samples = samples};
+const lk_layer lk_layer_sigmoid = {
+    .descriptor = {.name = "sigmoid", .summary = "y = 1 / (1 + e^-x)"},
+    .reach = LK_REACH_ELEMENT,
+    .build = lk__build_same,
+    .forward = sigmoid_forward,
+    .samples = samples};

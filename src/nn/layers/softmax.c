@@ -21,7 +21,7 @@ static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(5), 0}, {NULL, LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
 const lk_layer lk_layer_softmax = {
-    .entry = {.name = "softmax", .summary = "y = e^x / the sum of e^x, along the last axis"},
+    .descriptor = {.name = "softmax", .summary = "y = e^x / the sum of e^x, along the last axis"},
     .reach = LK_REACH_POSITION,
     .build = softmax_build,
     .forward = softmax_forward,

@@ -11,8 +11,9 @@ static lk_status softplus_forward(const lk_pass *pass, const lk_unit *unit, lk_v
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_softplus = {.entry = {.name = "softplus", .summary = "y = log(1 + e^x)"},
-                                    .reach = LK_REACH_ELEMENT,
-                                    .build = lk__build_same,
-                                    .forward = softplus_forward,
-                                    .samples = samples};
+const lk_layer lk_layer_softplus = {
+    .descriptor = {.name = "softplus", .summary = "y = log(1 + e^x)"},
+    .reach = LK_REACH_ELEMENT,
+    .build = lk__build_same,
+    .forward = softplus_forward,
+    .samples = samples};

@@ -11,7 +11,7 @@ static lk_status tanh_forward(const lk_pass *pass, const lk_unit *unit, lk_var x
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_tanh = {.entry = {.name = "tanh", .summary = "y = tanh x"},
+const lk_layer lk_layer_tanh = {.descriptor = {.name = "tanh", .summary = "y = tanh x"},
                                 .reach = LK_REACH_ELEMENT,
                                 .build = lk__build_same,
                                 .forward = tanh_forward,

@@ -18,9 +18,9 @@ static lk_status logistic_apply(const void *options, lk_var y, lk_var target, lk
 }
 
 const lk_cost lk_cost_logistic_cross_entropy = {
-    .entry = {.name = "logistic_cross_entropy",
-              .summary = "-(t log s + (1 - t) log(1 - s)), s = sigmoid(y); the mean over the "
-                         "elements of a sample"},
+    .descriptor = {.name = "logistic_cross_entropy",
+                   .summary = "-(t log s + (1 - t) log(1 - s)), s = sigmoid(y); the mean over the "
+                              "elements of a sample"},
     .probabilities = true,
     .check = logistic_check,
     .parts = lk__loss_elements,

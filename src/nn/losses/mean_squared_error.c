@@ -18,8 +18,8 @@ static lk_status squared_apply(const void *options, lk_var y, lk_var target, lk_
 }
 
 const lk_cost lk_cost_mean_squared_error = {
-    .entry = {.name = "mean_squared_error",
-              .summary = "(y - t)^2; the mean over the elements of a sample"},
+    .descriptor = {.name = "mean_squared_error",
+                   .summary = "(y - t)^2; the mean over the elements of a sample"},
     .check = squared_check,
     .parts = lk__loss_elements,
     .apply = squared_apply};

@@ -46,8 +46,8 @@ static lk_status cross_apply(const void *options, lk_var y, lk_var target, lk_va
 }
 
 const lk_cost lk_cost_softmax_cross_entropy = {
-    .entry = {.name = "softmax_cross_entropy",
-              .summary = "-log softmax(y)[label], for labels or probabilities"},
+    .descriptor = {.name = "softmax_cross_entropy",
+                   .summary = "-log softmax(y)[label], for labels or probabilities"},
     .probabilities = true,
     .check = cross_check,
     .parts = cross_parts,

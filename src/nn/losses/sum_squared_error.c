@@ -16,7 +16,7 @@ static lk_status squared_apply(const void *options, lk_var y, lk_var target, lk_
 }
 
 const lk_cost lk_cost_sum_squared_error = {
-    .entry = {.name = "sum_squared_error",
-              .summary = "(y - t)^2 / 2; the sum over the elements of a sample"},
+    .descriptor = {.name = "sum_squared_error",
+                   .summary = "(y - t)^2 / 2; the sum over the elements of a sample"},
     .check = squared_check,
     .apply = squared_apply};

@@ -20,8 +20,8 @@ static lk_status accuracy_add(const void *options, const lk_tensor *y, const lk_
 }
 
 const lk_metric lk_metric_accuracy = {
-    .entry = {.name = "accuracy",
-              .summary = "share of rows whose largest number is that of the label"},
+    .descriptor = {.name = "accuracy",
+                   .summary = "share of rows whose largest number is that of the label"},
     .lower_is_better = false,
     .of_classes = true,
     .check = accuracy_check,

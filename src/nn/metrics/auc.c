@@ -16,7 +16,7 @@ typedef struct auc_options {
 } auc_options;
 
 static const lk_option options[] = {{"class", LK_OPTION_INT, offsetof(auc_options, class),
-                                     .value = "N", .preset = "1", .min = 0, .max = 1e9,
+                                     .value = "N", .def = "1", .min = 0, .max = 1e9,
                                      .help = "the class that is told from the others; of a model "
                                              "with one output, labels that are not 0"},
                                     {0}};
@@ -88,10 +88,10 @@ static double auc_value(const void *opt, lk_io out, const double *number)
 }
 
 const lk_metric lk_metric_auc = {
-    .entry = {.name = "auc",
-              .summary = "area under the ROC curve of one class against the others",
-              .options = options,
-              .options_size = sizeof(auc_options)},
+    .descriptor = {.name = "auc",
+                   .summary = "area under the ROC curve of one class against the others",
+                   .options = options,
+                   .options_size = sizeof(auc_options)},
     .of_classes = true,
     .check = auc_check,
     .numbers = auc_numbers,

@@ -58,8 +58,8 @@ static lk_status confusion_json(const void *options, lk_io out, const double *nu
 }
 
 const lk_metric lk_metric_confusion = {
-    .entry = {.name = "confusion",
-              .summary = "how often each label was taken for each class: a table, no number"},
+    .descriptor = {.name = "confusion",
+                   .summary = "how often each label was taken for each class: a table, no number"},
     .of_classes = true,
     .check = confusion_check,
     .numbers = confusion_numbers,

@@ -20,8 +20,8 @@ static lk_status missed_add(const void *options, const lk_tensor *y, const lk_te
 }
 
 const lk_metric lk_metric_misclassification = {
-    .entry = {.name = "misclassification",
-              .summary = "share of rows whose largest number is not that of the label"},
+    .descriptor = {.name = "misclassification",
+                   .summary = "share of rows whose largest number is not that of the label"},
     .lower_is_better = true,
     .of_classes = true,
     .check = missed_check,

@@ -7,7 +7,7 @@ typedef struct top_options {
 } top_options;
 
 static const lk_option options[] = {{"k", LK_OPTION_INT, offsetof(top_options, k), .value = "N",
-                                     .preset = "5", .min = 1, .max = 1e9,
+                                     .def = "5", .min = 1, .max = 1e9,
                                      .help = "places that count as a hit"},
                                     {0}};
 
@@ -41,10 +41,10 @@ static lk_status top_add(const void *opt, const lk_tensor *y, const lk_tensor *t
 }
 
 const lk_metric lk_metric_top_k = {
-    .entry = {.name = "top_k",
-              .summary = "share of rows whose label is among the k largest",
-              .options = options,
-              .options_size = sizeof(top_options)},
+    .descriptor = {.name = "top_k",
+                   .summary = "share of rows whose label is among the k largest",
+                   .options = options,
+                   .options_size = sizeof(top_options)},
     .of_classes = true,
     .check = top_check,
     .numbers = lk__hits_numbers,

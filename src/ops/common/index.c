@@ -2,7 +2,7 @@
 #include "ops/common/index.h"
 
 /* Where element `i` in row-major order is. */
-static lk_text place_text(lk_shape shape, int64_t i)
+static lk_short_string place_text(lk_shape shape, int64_t i)
 {
     lk_shape at = {.ndim = shape.ndim};
     for (int d = shape.ndim - 1; d >= 0; d--) {

@@ -40,7 +40,7 @@ typedef struct lk__rows {
     const void *attr;             /* of the op's own */
 } lk__rows;
 
-/** Run `fn` on every row.  Errors: LK_EFPENV, and those of lk_threads_get() and lk_isa_get(). */
+/** Run `fn` on every row.  Errors: LK_EFPENV, and those of lk_threads_now() and lk_isa_now(). */
 lk_status lk__rows_run(const lk__rows *s, lk__row_fn *fn) LK_NODISCARD;
 
 /** The lane sum of n elements; a value of the row's dtype. */

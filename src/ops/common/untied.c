@@ -288,7 +288,7 @@ lk_status lk__untied_run(lk_call *c, const lk_conv_attr *a, lk__untied_result re
     u.result = result;
     u.sites = result == LK_UNTIED_X ? u.n_in : u.n_out;
     u.piece = lk__piece_of(c->tape, u.batch);
-    LK_TRY(lk_threads_get(&threads));
+    LK_TRY(lk_threads_now(&threads));
     double work = (double)u.batch * (double)u.taps * (double)u.in_channels *
                   (double)u.out_channels * (double)u.n_out;
     u.n_slots = threads == 1 ? 1 : 4 * (int64_t)threads;

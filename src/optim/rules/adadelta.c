@@ -12,9 +12,9 @@ typedef struct adadelta_options {
 
 static const lk_option options[] = {
     LK_OPTIM_OPTIONS(adadelta_options, "1"),
-    {"rho", LK_OPTION_REAL, offsetof(adadelta_options, rho), .preset = "0.95", .max = 1,
+    {"rho", LK_OPTION_REAL, offsetof(adadelta_options, rho), .def = "0.95", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "share of the last means of squares that is kept"},
-    {"eps", LK_OPTION_REAL, offsetof(adadelta_options, eps), .preset = "1e-8", .max = 1,
+    {"eps", LK_OPTION_REAL, offsetof(adadelta_options, eps), .def = "1e-8", .max = 1,
      .flags = LK_OPTION_OPEN_MIN, .help = "added to both means, so that steps begin"},
     {0}};
 
@@ -36,9 +36,9 @@ static lk_status adadelta_update(const lk_optim_call *call)
 }
 
 const lk_rule lk_rule_adadelta = {
-    .entry = {.name = "adadelta",
-              .summary = "w = w - rate d, d = h sqrt(mean of d^2) / sqrt(mean of h^2)",
-              .options = options,
-              .options_size = sizeof(adadelta_options)},
+    .descriptor = {.name = "adadelta",
+                   .summary = "w = w - rate d, d = h sqrt(mean of d^2) / sqrt(mean of h^2)",
+                   .options = options,
+                   .options_size = sizeof(adadelta_options)},
     .state = adadelta_state,
     .update = adadelta_update};

@@ -8,9 +8,9 @@ typedef struct adagrad_options {
 
 static const lk_option options[] = {
     LK_OPTIM_OPTIONS(adagrad_options, "0.01"),
-    {"start", LK_OPTION_REAL, offsetof(adagrad_options, start), .preset = "0", .max = 1e30,
+    {"start", LK_OPTION_REAL, offsetof(adagrad_options, start), .def = "0", .max = 1e30,
      .help = "what the sum of squares begins with"},
-    {"eps", LK_OPTION_REAL, offsetof(adagrad_options, eps), .preset = "1e-10", .max = 1,
+    {"eps", LK_OPTION_REAL, offsetof(adagrad_options, eps), .def = "1e-10", .max = 1,
      .flags = LK_OPTION_OPEN_MIN, .help = "added to the divisor, so that it is not 0"},
     {0}};
 
@@ -31,9 +31,9 @@ static lk_status adagrad_update(const lk_optim_call *call)
 }
 
 const lk_rule lk_rule_adagrad = {
-    .entry = {.name = "adagrad",
-              .summary = "w = w - rate h / (sqrt(v) + eps), v = v + h^2",
-              .options = options,
-              .options_size = sizeof(adagrad_options)},
+    .descriptor = {.name = "adagrad",
+                   .summary = "w = w - rate h / (sqrt(v) + eps), v = v + h^2",
+                   .options = options,
+                   .options_size = sizeof(adagrad_options)},
     .state = adagrad_state,
     .update = adagrad_update};

@@ -14,10 +14,11 @@ static lk_status adam_update(const lk_optim_call *call)
     return LK_OK;
 }
 
-const lk_rule lk_rule_adam = {.entry = {.name = "adam",
-                                        .summary = "w = w - rate m' / (sqrt(v') + eps), means of h "
-                                                   "and h^2 corrected for their start",
-                                        .options = options,
-                                        .options_size = sizeof(lk__moments_options)},
-                              .state = lk__moments_state,
-                              .update = adam_update};
+const lk_rule lk_rule_adam = {
+    .descriptor = {.name = "adam",
+                   .summary = "w = w - rate m' / (sqrt(v') + eps), means of h "
+                              "and h^2 corrected for their start",
+                   .options = options,
+                   .options_size = sizeof(lk__moments_options)},
+    .state = lk__moments_state,
+    .update = adam_update};

@@ -14,9 +14,9 @@ static lk_status adamax_update(const lk_optim_call *call)
 }
 
 const lk_rule lk_rule_adamax = {
-    .entry = {.name = "adamax",
-              .summary = "w = w - rate m' / (v + eps), v = max(beta2 v, |h|)",
-              .options = options,
-              .options_size = sizeof(lk__moments_options)},
+    .descriptor = {.name = "adamax",
+                   .summary = "w = w - rate m' / (v + eps), v = max(beta2 v, |h|)",
+                   .options = options,
+                   .options_size = sizeof(lk__moments_options)},
     .state = lk__moments_state,
     .update = adamax_update};

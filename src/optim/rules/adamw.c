@@ -13,7 +13,7 @@ static lk_status adamw_update(const lk_optim_call *call)
 }
 
 const lk_rule lk_rule_adamw = {
-    .entry =
+    .descriptor =
         {.name = "adamw",
          .summary = "adam with decay apart: w = (1 - rate decay) w - rate m' / (sqrt(v') + eps)",
          .options = options,

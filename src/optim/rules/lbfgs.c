@@ -23,7 +23,7 @@ typedef struct lbfgs_options {
 
 static const lk_option options[] = {LK_OPTIM_OPTIONS(lbfgs_options, "1"),
                                     {"history", LK_OPTION_INT, offsetof(lbfgs_options, history),
-                                     .value = "N", .preset = "8", .min = 1, .max = MAX_HISTORY,
+                                     .value = "N", .def = "8", .min = 1, .max = MAX_HISTORY,
                                      .help = "pairs of changes that are remembered"},
                                     {0}};
 
@@ -128,12 +128,13 @@ static lk_status lbfgs_update(const lk_optim_call *c)
 }
 
 const lk_rule lk_rule_lbfgs = {
-    .entry = {.name = "lbfgs",
-              .summary = "w = w - rate H h, H from the last changes of w and h",
-              .details = "For smooth problems and whole batches.  Takes 4 + 2 history times the "
-                         "memory of the parameters.",
-              .options = options,
-              .options_size = sizeof(lbfgs_options)},
+    .descriptor =
+        {.name = "lbfgs",
+         .summary = "w = w - rate H h, H from the last changes of w and h",
+         .details = "For smooth problems and whole batches.  Takes 4 + 2 history times the "
+                    "memory of the parameters.",
+         .options = options,
+         .options_size = sizeof(lbfgs_options)},
     .whole = true,
     .state = lbfgs_state,
     .update = lbfgs_update};

@@ -39,10 +39,10 @@ static lk_status nadam_update(const lk_optim_call *call)
     return LK_OK;
 }
 
-const lk_rule lk_rule_nadam = {.entry = {.name = "nadam",
-                                         .summary = "adam with Nesterov's look ahead",
-                                         .options = options,
-                                         .options_size = sizeof(lk__moments_options)},
+const lk_rule lk_rule_nadam = {.descriptor = {.name = "nadam",
+                                              .summary = "adam with Nesterov's look ahead",
+                                              .options = options,
+                                              .options_size = sizeof(lk__moments_options)},
                                .state = nadam_state,
                                .begin = nadam_begin,
                                .update = nadam_update};

@@ -9,11 +9,11 @@ typedef struct rmsprop_options {
 
 static const lk_option options[] = {
     LK_OPTIM_OPTIONS(rmsprop_options, "0.001"),
-    {"rho", LK_OPTION_REAL, offsetof(rmsprop_options, rho), .preset = "0.9", .max = 1,
+    {"rho", LK_OPTION_REAL, offsetof(rmsprop_options, rho), .def = "0.9", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "share of the last mean of squares that is kept"},
-    {"eps", LK_OPTION_REAL, offsetof(rmsprop_options, eps), .preset = "1e-7", .max = 1,
+    {"eps", LK_OPTION_REAL, offsetof(rmsprop_options, eps), .def = "1e-7", .max = 1,
      .flags = LK_OPTION_OPEN_MIN, .help = "added to the divisor, so that it is not 0"},
-    {"momentum", LK_OPTION_REAL, offsetof(rmsprop_options, momentum), .preset = "0", .max = 1,
+    {"momentum", LK_OPTION_REAL, offsetof(rmsprop_options, momentum), .def = "0", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "share of the last step that is kept"},
     {0}};
 
@@ -40,9 +40,9 @@ static lk_status rmsprop_update(const lk_optim_call *call)
 }
 
 const lk_rule lk_rule_rmsprop = {
-    .entry = {.name = "rmsprop",
-              .summary = "w = w - rate h / (sqrt(v) + eps), v = rho v + (1 - rho) h^2",
-              .options = options,
-              .options_size = sizeof(rmsprop_options)},
+    .descriptor = {.name = "rmsprop",
+                   .summary = "w = w - rate h / (sqrt(v) + eps), v = rho v + (1 - rho) h^2",
+                   .options = options,
+                   .options_size = sizeof(rmsprop_options)},
     .state = rmsprop_state,
     .update = rmsprop_update};

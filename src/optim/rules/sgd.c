@@ -5,24 +5,24 @@
 typedef struct sgd_options {
     lk_optim_options all;
     double momentum;
-    lk_choice momentum_schedule;
+    lk_config momentum_schedule;
     bool nesterov;
 } sgd_options;
 
 static const lk_option options[] = {
     LK_OPTIM_OPTIONS(sgd_options, "0.01"),
-    {"momentum", LK_OPTION_REAL, offsetof(sgd_options, momentum), .preset = "0", .max = 1,
+    {"momentum", LK_OPTION_REAL, offsetof(sgd_options, momentum), .def = "0", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "share of the last step that is kept"},
-    {"momentum_schedule", LK_OPTION_ENTRY, offsetof(sgd_options, momentum_schedule),
-     .kind = &lk_kind_schedule, .help = "factor on the momentum that changes with time"},
-    {"nesterov", LK_OPTION_FLAG, offsetof(sgd_options, nesterov), .preset = "false",
+    {"momentum_schedule", LK_OPTION_CONFIG, offsetof(sgd_options, momentum_schedule),
+     .registry = &lk_registry_schedule, .help = "factor on the momentum that changes with time"},
+    {"nesterov", LK_OPTION_FLAG, offsetof(sgd_options, nesterov), .def = "false",
      .help = "look ahead by the momentum"},
     {0}};
 
 static lk_status sgd_check(const void *opt)
 {
     const sgd_options *o = opt;
-    const lk_schedule *s = (const lk_schedule *)(const void *)o->momentum_schedule.entry;
+    const lk_schedule *s = (const lk_schedule *)(const void *)o->momentum_schedule.descriptor;
     LK_CHECK(!o->nesterov || o->momentum > 0, LK_EINVAL,
              "sgd: nesterov needs a momentum, which is 0");
     if (s && s->check)
@@ -49,10 +49,11 @@ static lk_status sgd_update(const lk_optim_call *call)
 }
 
 const lk_rule lk_rule_sgd = {
-    .entry = {.name = "sgd",
-              .summary = "w = w - rate * h, with momentum m = momentum * m + h; w = w - rate * m",
-              .options = options,
-              .options_size = sizeof(sgd_options)},
+    .descriptor =
+        {.name = "sgd",
+         .summary = "w = w - rate * h, with momentum m = momentum * m + h; w = w - rate * m",
+         .options = options,
+         .options_size = sizeof(sgd_options)},
     .check = sgd_check,
     .state = sgd_state,
     .update = sgd_update};

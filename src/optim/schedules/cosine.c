@@ -8,11 +8,11 @@ typedef struct cosine_options {
 } cosine_options;
 
 static const lk_option options[] = {
-    {"to", LK_OPTION_REAL, offsetof(cosine_options, to), .preset = "0", .max = 1e9,
+    {"to", LK_OPTION_REAL, offsetof(cosine_options, to), .def = "0", .max = 1e9,
      .help = "factor from the end on"},
-    {"start", LK_OPTION_REAL, offsetof(cosine_options, start), .preset = "0", .max = 1e9,
+    {"start", LK_OPTION_REAL, offsetof(cosine_options, start), .def = "0", .max = 1e9,
      .help = "epoch at which it begins to fall"},
-    {"end", LK_OPTION_REAL, offsetof(cosine_options, end), .preset = "0", .max = 1e9,
+    {"end", LK_OPTION_REAL, offsetof(cosine_options, end), .def = "0", .max = 1e9,
      .help = "epoch at which it has fallen; 0: the last"},
     {0}};
 
@@ -30,9 +30,10 @@ static bool cosine_uses_end(const void *opt)
     return ((const cosine_options *)opt)->end == 0;
 }
 
-const lk_schedule lk_schedule_cosine = {.entry = {.name = "cosine",
-                                                  .summary = "from 1 to `to` along half a cosine",
-                                                  .options = options,
-                                                  .options_size = sizeof(cosine_options)},
-                                        .factor = cosine_factor,
-                                        .uses_end = cosine_uses_end};
+const lk_schedule lk_schedule_cosine = {
+    .descriptor = {.name = "cosine",
+                   .summary = "from 1 to `to` along half a cosine",
+                   .options = options,
+                   .options_size = sizeof(cosine_options)},
+    .factor = cosine_factor,
+    .uses_end = cosine_uses_end};

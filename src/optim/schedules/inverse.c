@@ -6,7 +6,7 @@ typedef struct inverse_options {
 } inverse_options;
 
 static const lk_option options[] = {{"decay", LK_OPTION_REAL, offsetof(inverse_options, decay),
-                                     .preset = "1e-6", .max = 1e9, .help = "for each step"},
+                                     .def = "1e-6", .max = 1e9, .help = "for each step"},
                                     {0}};
 
 static double inverse_factor(const void *opt, const lk_moment *at)
@@ -15,8 +15,8 @@ static double inverse_factor(const void *opt, const lk_moment *at)
     return 1 / (1 + o->decay * (double)at->step);
 }
 
-const lk_schedule lk_schedule_inverse = {.entry = {.name = "inverse",
-                                                   .summary = "1 / (1 + decay * step)",
-                                                   .options = options,
-                                                   .options_size = sizeof(inverse_options)},
+const lk_schedule lk_schedule_inverse = {.descriptor = {.name = "inverse",
+                                                        .summary = "1 / (1 + decay * step)",
+                                                        .options = options,
+                                                        .options_size = sizeof(inverse_options)},
                                          .factor = inverse_factor};

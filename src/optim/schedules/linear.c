@@ -6,13 +6,13 @@ typedef struct linear_options {
 } linear_options;
 
 static const lk_option options[] = {
-    {"from", LK_OPTION_REAL, offsetof(linear_options, from), .preset = "1", .max = 1e9,
+    {"from", LK_OPTION_REAL, offsetof(linear_options, from), .def = "1", .max = 1e9,
      .help = "factor until the start"},
-    {"to", LK_OPTION_REAL, offsetof(linear_options, to), .preset = "0", .max = 1e9,
+    {"to", LK_OPTION_REAL, offsetof(linear_options, to), .def = "0", .max = 1e9,
      .help = "factor from the end on"},
-    {"start", LK_OPTION_REAL, offsetof(linear_options, start), .preset = "0", .max = 1e9,
+    {"start", LK_OPTION_REAL, offsetof(linear_options, start), .def = "0", .max = 1e9,
      .help = "epoch at which it begins to change"},
-    {"end", LK_OPTION_REAL, offsetof(linear_options, end), .preset = "0", .max = 1e9,
+    {"end", LK_OPTION_REAL, offsetof(linear_options, end), .def = "0", .max = 1e9,
      .help = "epoch at which it has changed; 0: the last"},
     {0}};
 
@@ -29,9 +29,9 @@ static bool linear_uses_end(const void *opt)
 }
 
 const lk_schedule lk_schedule_linear = {
-    .entry = {.name = "linear",
-              .summary = "a straight line from `from` to `to` over the epochs",
-              .options = options,
-              .options_size = sizeof(linear_options)},
+    .descriptor = {.name = "linear",
+                   .summary = "a straight line from `from` to `to` over the epochs",
+                   .options = options,
+                   .options_size = sizeof(linear_options)},
     .factor = linear_factor,
     .uses_end = linear_uses_end};

@@ -8,13 +8,13 @@ typedef struct monotone_options {
 } monotone_options;
 
 static const lk_option options[] = {
-    {"initial", LK_OPTION_REAL, offsetof(monotone_options, initial), .preset = "1", .max = 1e9,
+    {"initial", LK_OPTION_REAL, offsetof(monotone_options, initial), .def = "1", .max = 1e9,
      .help = "value until the start"},
-    {"saturated", LK_OPTION_REAL, offsetof(monotone_options, saturated), .preset = "1", .max = 1e9,
+    {"saturated", LK_OPTION_REAL, offsetof(monotone_options, saturated), .def = "1", .max = 1e9,
      .help = "value at the end"},
-    {"start", LK_OPTION_REAL, offsetof(monotone_options, start), .preset = "0", .max = 1e9,
+    {"start", LK_OPTION_REAL, offsetof(monotone_options, start), .def = "0", .max = 1e9,
      .help = "epoch at which it begins to change"},
-    {"saturate", LK_OPTION_REAL, offsetof(monotone_options, saturate), .preset = "1", .max = 1e9,
+    {"saturate", LK_OPTION_REAL, offsetof(monotone_options, saturate), .def = "1", .max = 1e9,
      .help = "epoch at which it has changed"},
     {0}};
 
@@ -35,9 +35,9 @@ static double monotone_factor(const void *opt, const lk_moment *at)
 }
 
 const lk_schedule lk_schedule_linear_monotone = {
-    .entry = {.name = "linear_monotone",
-              .summary = "from `initial` to `saturated` in equal steps, epoch by epoch",
-              .options = options,
-              .options_size = sizeof(monotone_options)},
+    .descriptor = {.name = "linear_monotone",
+                   .summary = "from `initial` to `saturated` in equal steps, epoch by epoch",
+                   .options = options,
+                   .options_size = sizeof(monotone_options)},
     .check = monotone_check,
     .factor = monotone_factor};

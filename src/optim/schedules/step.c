@@ -9,12 +9,12 @@ typedef struct step_options {
 } step_options;
 
 static const lk_option options[] = {{"epochs", LK_OPTION_REAL, offsetof(step_options, epochs),
-                                     .preset = "1", .max = 1e9, .flags = LK_OPTION_OPEN_MIN,
+                                     .def = "1", .max = 1e9, .flags = LK_OPTION_OPEN_MIN,
                                      .help = "from one drop to the next"},
                                     {"at", LK_OPTION_REALS, offsetof(step_options, at), .max = 1e9,
                                      .help = "drop after these epochs instead"},
                                     {"factor", LK_OPTION_REAL, offsetof(step_options, factor),
-                                     .preset = "0.1", .max = 1e9, .help = "of each drop"},
+                                     .def = "0.1", .max = 1e9, .help = "of each drop"},
                                     {0}};
 
 static double step_factor(const void *opt, const lk_moment *at)
@@ -29,8 +29,9 @@ static double step_factor(const void *opt, const lk_moment *at)
     return factor;
 }
 
-const lk_schedule lk_schedule_step = {.entry = {.name = "step",
-                                                .summary = "factor^n after n times `epochs` epochs",
-                                                .options = options,
-                                                .options_size = sizeof(step_options)},
-                                      .factor = step_factor};
+const lk_schedule lk_schedule_step = {
+    .descriptor = {.name = "step",
+                   .summary = "factor^n after n times `epochs` epochs",
+                   .options = options,
+                   .options_size = sizeof(step_options)},
+    .factor = step_factor};

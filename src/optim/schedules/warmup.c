@@ -4,15 +4,15 @@
 
 typedef struct warmup_options {
     double epochs, from;
-    lk_choice then;
+    lk_config then;
 } warmup_options;
 
 static const lk_option options[] = {
-    {"epochs", LK_OPTION_REAL, offsetof(warmup_options, epochs), .preset = "1", .max = 1e9,
+    {"epochs", LK_OPTION_REAL, offsetof(warmup_options, epochs), .def = "1", .max = 1e9,
      .flags = LK_OPTION_OPEN_MIN, .help = "until the factor is 1"},
-    {"from", LK_OPTION_REAL, offsetof(warmup_options, from), .preset = "0", .max = 1e9,
+    {"from", LK_OPTION_REAL, offsetof(warmup_options, from), .def = "0", .max = 1e9,
      .help = "the factor at the beginning"},
-    {"then", LK_OPTION_ENTRY, offsetof(warmup_options, then), .kind = &lk_kind_schedule,
+    {"then", LK_OPTION_CONFIG, offsetof(warmup_options, then), .registry = &lk_registry_schedule,
      .help = "schedule whose factor is multiplied to it"},
     {0}};
 
@@ -29,9 +29,9 @@ static bool warmup_uses_end(const void *opt)
 }
 
 const lk_schedule lk_schedule_warmup = {
-    .entry = {.name = "warmup",
-              .summary = "a straight line from `from` to 1, then another schedule",
-              .options = options,
-              .options_size = sizeof(warmup_options)},
+    .descriptor = {.name = "warmup",
+                   .summary = "a straight line from `from` to 1, then another schedule",
+                   .options = options,
+                   .options_size = sizeof(warmup_options)},
     .factor = warmup_factor,
     .uses_end = warmup_uses_end};

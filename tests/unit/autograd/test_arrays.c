@@ -71,14 +71,14 @@ static void reading_follows_the_order_of_rows(void)
 {
     int32_t x[2][3] = {{1, 2, 3}, {4, 5, 6}}, y[6], one;
     const int32_t want[6] = {1, 4, 2, 5, 3, 6};
-    const int64_t live = lk_alloc_stats_get().live_blocks;
+    const int64_t live = lk_alloc_stats_now().live_blocks;
     struct fixture f = fixture_new();
     lk_var v, t, s;
     ASSERT_OK(lk_constant_data(f.tape, LK_I32, LK_SHAPE(2, 3), x, &v));
     ASSERT_OK(lk_transpose(v, 0, 1, &t));
-    int64_t calls = lk_alloc_stats_get().calls;
+    int64_t calls = lk_alloc_stats_now().calls;
     ASSERT_OK(lk_read(t, LK_I32, 6, y));
-    ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
     ASSERT_SAME_BITS(y, want, sizeof y);
     ASSERT_OK(lk_slice(v, 0, 0, 0, 1, &s));
     ASSERT_OK(lk_read(s, LK_I32, 0, NULL));
@@ -88,7 +88,7 @@ static void reading_follows_the_order_of_rows(void)
     ASSERT_OK(lk_constant_data(f.tape, LK_F64, LK_SHAPE(0, 7), NULL, &s));
     ASSERT_OK(lk_leaf_data(f.tape, LK_F64, LK_SHAPE(0, 7), NULL, NULL, &s));
     fixture_free(&f);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
 }
 
 static void reading_converts_and_cuts_nothing(void)
@@ -128,7 +128,7 @@ static lk_status leaf_inside(lk_tape *tape, void *arg, lk_var *out)
 static void arrays_that_do_not_fit_are_refused(void)
 {
     double x[4] = {1, 2, 3, 4}, g[4] = {0};
-    const int64_t live = lk_alloc_stats_get().live_blocks;
+    const int64_t live = lk_alloc_stats_now().live_blocks;
     struct fixture f = fixture_new();
     lk_tape *t = f.tape;
     lk_var v;
@@ -152,7 +152,7 @@ static void arrays_that_do_not_fit_are_refused(void)
     ASSERT_FAILS(lk_constant_data(t, (lk_dtype)99, LK_SHAPE(2), x, &v), LK_EDTYPE, "99");
     ASSERT_FAILS(lk_recompute(t, leaf_inside, x, 1, &v), LK_ESTATE, "inside a segment");
     fixture_free(&f);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
 }
 
 /* Two tensors on one array have nothing in common but the array. */

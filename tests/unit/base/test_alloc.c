@@ -7,17 +7,17 @@
 
 static void blocks_are_aligned_and_counted(void)
 {
-    lk_alloc_stats before = lk_alloc_stats_get();
+    lk_alloc_stats before = lk_alloc_stats_now();
     char *p;
     for (int64_t n = 0; n < 200; n++) {
         ASSERT_OK(lk_alloc(&p, n, 3));
         ASSERT_EQ((uintptr_t)p % LK_ALIGN, 0);
         memset(p, 7, (size_t)n * 3);
-        ASSERT_EQ(lk_alloc_stats_get().live_blocks, before.live_blocks + 1);
-        ASSERT_EQ(lk_alloc_stats_get().live_bytes, before.live_bytes + 3 * n);
+        ASSERT_EQ(lk_alloc_stats_now().live_blocks, before.live_blocks + 1);
+        ASSERT_EQ(lk_alloc_stats_now().live_bytes, before.live_bytes + 3 * n);
         lk_free(p);
     }
-    lk_alloc_stats after = lk_alloc_stats_get();
+    lk_alloc_stats after = lk_alloc_stats_now();
     ASSERT_EQ(after.live_blocks, before.live_blocks);
     ASSERT_EQ(after.live_bytes, before.live_bytes);
     ASSERT_EQ(after.calls, before.calls + 200);
@@ -26,12 +26,12 @@ static void blocks_are_aligned_and_counted(void)
 static void the_peak_is_the_largest_sum_of_live_blocks(void)
 {
     char *p, *q;
-    int64_t live = lk_alloc_stats_get().live_bytes;
+    int64_t live = lk_alloc_stats_now().live_bytes;
     ASSERT_OK(lk_alloc(&p, 1 << 20, 1));
     ASSERT_OK(lk_alloc(&q, 1 << 20, 2));
     lk_free(p);
     lk_free(q);
-    ASSERT_EQ(lk_alloc_stats_get().peak_bytes, live + (3 << 20));
+    ASSERT_EQ(lk_alloc_stats_now().peak_bytes, live + (3 << 20));
 }
 
 static void blocks_of_zero_bytes_are_valid_and_distinct(void)
@@ -120,7 +120,7 @@ static void *allocate_and_free(void *failures)
 
 static void threads_share_the_counts_and_one_of_them_fails(void)
 {
-    lk_alloc_stats before = lk_alloc_stats_get();
+    lk_alloc_stats before = lk_alloc_stats_now();
     pthread_t t[THREADS];
     int failures[THREADS] = {0}, sum = 0;
     lk_alloc_fail_at(TOGETHER / 2);
@@ -130,7 +130,7 @@ static void threads_share_the_counts_and_one_of_them_fails(void)
         ASSERT_EQ(pthread_join(t[i], NULL), 0);
         sum += failures[i];
     }
-    lk_alloc_stats after = lk_alloc_stats_get();
+    lk_alloc_stats after = lk_alloc_stats_now();
     ASSERT_EQ(sum, 1);
     ASSERT_EQ(after.live_blocks, before.live_blocks);
     ASSERT_EQ(after.live_bytes, before.live_bytes);

@@ -7,7 +7,7 @@
 
 static void memory_is_zero_aligned_and_apart(void)
 {
-    int64_t live = lk_alloc_stats_get().live_blocks;
+    int64_t live = lk_alloc_stats_now().live_blocks;
     lk_arena *a;
     ASSERT_OK(lk_arena_new(&a));
     char *block[200];
@@ -22,10 +22,10 @@ static void memory_is_zero_aligned_and_apart(void)
     for (int i = 0; i < 200; i++)
         for (int j = 0; j < 3 * (i * 37 % 101); j++)
             ASSERT_EQ((unsigned char)block[i][j], i + 1);
-    ASSERT_TRUE(lk_alloc_stats_get().live_blocks - live < 20);
+    ASSERT_TRUE(lk_alloc_stats_now().live_blocks - live < 20);
     lk_arena_free(a);
     lk_arena_free(NULL);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
 }
 
 static void more_than_a_block_fits(void)

@@ -6,23 +6,24 @@ static lk_arena *arena;
 
 static void a_choice_has_its_options(void)
 {
-    lk_choice c;
+    lk_config c;
     ASSERT_OK(
-        lk_choice_make(&test_kind_dish, "cake", " layers=3  tiers=5,4 shelf-life=9 ", arena, &c));
+        lk_config_parse(&test_kind_dish, "cake", " layers=3  tiers=5,4 shelf-life=9 ", arena, &c));
     const cake_options *o = c.options;
-    ASSERT_TRUE(c.entry == &test_dishes[1] && o->layers == 3 && o->tiers.n == 2 && o->shelf == 9);
-    ASSERT_TRUE(o->sugar == 0.25 && o->filling.entry == &test_dishes[2] && !c.name);
-    ASSERT_OK(lk_choice_make(&test_kind_dish, "bread", NULL, arena, &c));
-    ASSERT_TRUE(c.entry == &test_dishes[0]);
+    ASSERT_TRUE(c.descriptor == &test_dishes[1] && o->layers == 3 && o->tiers.n == 2 &&
+                o->shelf == 9);
+    ASSERT_TRUE(o->sugar == 0.25 && o->filling.descriptor == &test_dishes[2] && !c.name);
+    ASSERT_OK(lk_config_parse(&test_kind_dish, "bread", NULL, arena, &c));
+    ASSERT_TRUE(c.descriptor == &test_dishes[0]);
 }
 
 static void entries_lie_in_entries(void)
 {
-    lk_choice c;
-    ASSERT_OK(lk_choice_make(&test_kind_dish, "cake",
-                             "filling=cream(fat=0.5 inside=pie(pieces=6)) "
-                             "parts=bread,cake(tiers=9,8 parts=bread,bread),pie(pieces=2)",
-                             arena, &c));
+    lk_config c;
+    ASSERT_OK(lk_config_parse(&test_kind_dish, "cake",
+                              "filling=cream(fat=0.5 inside=pie(pieces=6)) "
+                              "parts=bread,cake(tiers=9,8 parts=bread,bread),pie(pieces=2)",
+                              arena, &c));
     const cake_options *cake = c.options;
     const cream_options *cream = cake->filling.options;
     const pie_options *pie = cream->inside.options;
@@ -35,12 +36,12 @@ static void entries_lie_in_entries(void)
 
 static void a_choice_can_have_a_name(void)
 {
-    lk_choice c;
-    ASSERT_OK(lk_choice_make(&test_kind_dish, "bread", "name=rye", arena, &c));
+    lk_config c;
+    ASSERT_OK(lk_config_parse(&test_kind_dish, "bread", "name=rye", arena, &c));
     ASSERT_TRUE(strcmp(c.name, "rye") == 0);
-    lk_kind nameless = test_kind_dish;
+    lk_registry nameless = test_kind_dish;
     nameless.named = false;
-    ASSERT_FAILS(lk_choice_make(&nameless, "bread", "name=rye", arena, &c), LK_EINVAL,
+    ASSERT_FAILS(lk_config_parse(&nameless, "bread", "name=rye", arena, &c), LK_EINVAL,
                  "dish bread has no option \"name\"");
 }
 
@@ -61,23 +62,23 @@ static void wrong_texts_are_refused(void)
         {"name=", "dish cake has an empty name"},
         {"filling=pie()", "dish pie needs the option \"pieces\""},
     };
-    lk_choice c;
+    lk_config c;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        ASSERT_FAILS(lk_choice_make(&test_kind_dish, "cake", wrong[i][0], arena, &c), LK_EINVAL,
+        ASSERT_FAILS(lk_config_parse(&test_kind_dish, "cake", wrong[i][0], arena, &c), LK_EINVAL,
                      wrong[i][1]);
-        ASSERT_TRUE(!c.entry && !c.options);
+        ASSERT_TRUE(!c.descriptor && !c.options);
     }
-    ASSERT_FAILS(lk_choice_make(&test_kind_dish, NULL, "", arena, &c), LK_EINVAL, "NULL");
-    ASSERT_FAILS(lk_choice_make(&test_kind_dish, "cak", "", arena, &c), LK_EINVAL,
+    ASSERT_FAILS(lk_config_parse(&test_kind_dish, NULL, "", arena, &c), LK_EINVAL, "NULL");
+    ASSERT_FAILS(lk_config_parse(&test_kind_dish, "cak", "", arena, &c), LK_EINVAL,
                  "unknown dish \"cak\"; did you mean \"cake\"?");
 }
 
 static void depth_has_an_end(void)
 {
     char text[2000] = "inside=bread";
-    lk_choice c;
+    lk_config c;
     for (int depth = 2; depth < 40; depth++) {
-        lk_status st = lk_choice_make(&test_kind_dish, "cream", text, arena, &c);
+        lk_status st = lk_config_parse(&test_kind_dish, "cream", text, arena, &c);
         ASSERT_EQ(st, depth <= 32 ? LK_OK : LK_EINVAL);
         char outer[2000];
         snprintf(outer, sizeof outer, "inside=cream(%.1900s)", text);
@@ -88,22 +89,22 @@ static void depth_has_an_end(void)
 
 static void defaults_fill_a_choice(void)
 {
-    lk_choice none = {.entry = &test_dishes[1]}, filled, again;
-    ASSERT_OK(lk_choice_fill(&none, arena, &filled));
+    lk_config none = {.descriptor = &test_dishes[1]}, filled, again;
+    ASSERT_OK(lk_config_with_defaults(&none, arena, &filled));
     ASSERT_EQ(((cake_options *)filled.options)->layers, 2);
-    ASSERT_OK(lk_choice_fill(&filled, arena, &again));
+    ASSERT_OK(lk_config_with_defaults(&filled, arena, &again));
     ASSERT_TRUE(again.options == filled.options);
-    none.entry = &test_dishes[3];
-    ASSERT_FAILS(lk_choice_fill(&none, arena, &filled), LK_EINVAL,
+    none.descriptor = &test_dishes[3];
+    ASSERT_FAILS(lk_config_with_defaults(&none, arena, &filled), LK_EINVAL,
                  "pie needs the option \"pieces\"");
 }
 
 static uint64_t hash_of(const char *text)
 {
-    lk_choice c;
+    lk_config c;
     lk_hash h = lk_hash_start();
-    ASSERT_OK(lk_choice_make(&test_kind_dish, "cake", text, arena, &c));
-    ASSERT_OK(lk_choice_hash(&c, &h));
+    ASSERT_OK(lk_config_parse(&test_kind_dish, "cake", text, arena, &c));
+    ASSERT_OK(lk_config_hash(&c, &h));
     return lk_hash_value(&h);
 }
 
@@ -134,13 +135,13 @@ static void the_hash_knows_every_option_but_those_left_out(void)
         for (size_t j = 0; j < i; j++)
             ASSERT_TRUE(hash_of(other[i]) != hash_of(other[j]));
     }
-    lk_choice none = {.entry = &test_dishes[1]};
+    lk_config none = {.descriptor = &test_dishes[1]};
     lk_hash h = lk_hash_start();
-    ASSERT_OK(lk_choice_hash(&none, &h));
+    ASSERT_OK(lk_config_hash(&none, &h));
     ASSERT_TRUE(lk_hash_value(&h) == plain);
     lk_hash before = h;
-    none.entry = &test_dishes[3];
-    ASSERT_FAILS(lk_choice_hash(&none, &h), LK_EINVAL, "pieces");
+    none.descriptor = &test_dishes[3];
+    ASSERT_FAILS(lk_config_hash(&none, &h), LK_EINVAL, "pieces");
     ASSERT_SAME_BITS(&h, &before, sizeof h);
 }
 
@@ -148,13 +149,13 @@ static lk_status make(void)
 {
     lk_arena *a;
     lk_status st = LK_OK;
-    lk_choice c;
+    lk_config c;
     lk_hash h = lk_hash_start();
     LK_TRY(lk_arena_new(&a));
     for (int i = 0; i < 12; i++)
         LK_TRY_TO(done,
-                  lk_choice_make(&test_kind_dish, "cake", "parts=cake,bread layers=3", a, &c));
-    LK_TRY_TO(done, lk_choice_hash(&(lk_choice){.entry = &test_dishes[1]}, &h));
+                  lk_config_parse(&test_kind_dish, "cake", "parts=cake,bread layers=3", a, &c));
+    LK_TRY_TO(done, lk_config_hash(&(lk_config){.descriptor = &test_dishes[1]}, &h));
 done:
     lk_arena_free(a);
     return st;
@@ -173,7 +174,7 @@ static void begin(void)
 static void end(void)
 {
     lk_arena_free(arena);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(begin), TEST(a_choice_has_its_options), TEST(entries_lie_in_entries),

@@ -62,7 +62,7 @@ static void without_a_first_run_nothing_is_noted(void)
 {
     ASSERT_EQ(note(red, 1), 0);
     ASSERT_EQ(take(red), -1);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_note_that_is_written_too_late_is_not_known(void)
@@ -105,7 +105,7 @@ static void a_first_run_inside_a_second_has_notes_of_its_own(void)
     ASSERT_EQ(take(red), 12);
     ASSERT_EQ(take(red), -1);
     lk__journal_shut(&inner);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_run_has_the_notes_of_those_inside_it(void)
@@ -121,7 +121,7 @@ static void a_run_has_the_notes_of_those_inside_it(void)
     lk__journal j = keep(outer, room);
     lk__journal_end();
     ASSERT_EQ(j.n, 3);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(notes_are_taken_by_key_in_their_order), TEST(without_a_first_run_nothing_is_noted),

@@ -22,31 +22,31 @@ static void start(lk_log_level level)
 {
     n_lines = 0;
     last_line[0] = '\0';
-    lk_log_sink_set(remember, NULL);
-    lk_log_level_set(level);
-    ASSERT_OK(lk_log_rank_set(0, 0));
-    ASSERT_OK(lk_log_thread_rank_set(0, 0));
+    lk_log_set_sink(remember, NULL);
+    lk_log_set_level(level);
+    ASSERT_OK(lk_log_set_rank(0, 0));
+    ASSERT_OK(lk_log_set_thread_rank(0, 0));
 }
 
 static void without_a_sink_nothing_happens(void)
 {
-    lk_log_sink_set(NULL, NULL);
-    lk_log_level_set(LK_LOG_DEBUG);
-    ASSERT_TRUE(!lk_log_enabled(LK_LOG_ERROR));
+    lk_log_set_sink(NULL, NULL);
+    lk_log_set_level(LK_LOG_DEBUG);
+    ASSERT_TRUE(!lk_log_is_enabled(LK_LOG_ERROR));
     lk_log_write(LK_LOG_ERROR, "into the void %d", 1);
 }
 
 static void messages_of_more_detail_are_dropped(void)
 {
     start(LK_LOG_WARN);
-    ASSERT_EQ(lk_log_level_get(), LK_LOG_WARN);
+    ASSERT_EQ(lk_log_level_now(), LK_LOG_WARN);
     lk_log_write(LK_LOG_INFO, "no");
     ASSERT_EQ(n_lines, 0);
     lk_log_write(LK_LOG_WARN, "%s and %d", "yes", 2);
     ASSERT_EQ(n_lines, 1);
     ASSERT_EQ(last_level, LK_LOG_WARN);
     ASSERT_TRUE(strcmp(last_line, "yes and 2") == 0);
-    lk_log_level_set(LK_LOG_OFF);
+    lk_log_set_level(LK_LOG_OFF);
     lk_log_write(LK_LOG_ERROR, "no");
     lk_log_write(LK_LOG_OFF, "no");
     ASSERT_EQ(n_lines, 1);
@@ -55,18 +55,18 @@ static void messages_of_more_detail_are_dropped(void)
 static void the_rank_is_a_prefix(void)
 {
     start(LK_LOG_INFO);
-    ASSERT_OK(lk_log_rank_set(3, 16));
+    ASSERT_OK(lk_log_set_rank(3, 16));
     lk_log_write(LK_LOG_INFO, "hello");
     ASSERT_TRUE(strcmp(last_line, "[3/16] hello") == 0);
-    ASSERT_OK(lk_log_thread_rank_set(1, 2));
+    ASSERT_OK(lk_log_set_thread_rank(1, 2));
     lk_log_write(LK_LOG_INFO, "hello");
     ASSERT_TRUE(strcmp(last_line, "[1/2] hello") == 0);
-    ASSERT_OK(lk_log_thread_rank_set(0, 0));
+    ASSERT_OK(lk_log_set_thread_rank(0, 0));
     lk_log_write(LK_LOG_INFO, "hello");
     ASSERT_TRUE(strcmp(last_line, "[3/16] hello") == 0);
-    ASSERT_FAILS(lk_log_rank_set(4, 4), LK_EINVAL, "rank 4 of size 4");
-    ASSERT_FAILS(lk_log_rank_set(-1, 4), LK_EINVAL, "rank -1 of size 4");
-    ASSERT_FAILS(lk_log_thread_rank_set(0, -1), LK_EINVAL, "rank 0 of size -1");
+    ASSERT_FAILS(lk_log_set_rank(4, 4), LK_EINVAL, "rank 4 of size 4");
+    ASSERT_FAILS(lk_log_set_rank(-1, 4), LK_EINVAL, "rank -1 of size 4");
+    ASSERT_FAILS(lk_log_set_thread_rank(0, -1), LK_EINVAL, "rank 0 of size -1");
 }
 
 static void terminal_escapes_are_made_harmless(void)
@@ -79,7 +79,7 @@ static void terminal_escapes_are_made_harmless(void)
 static void a_long_message_is_cut_and_says_so(void)
 {
     start(LK_LOG_INFO);
-    ASSERT_OK(lk_log_rank_set(2147483646, 2147483647));
+    ASSERT_OK(lk_log_set_rank(2147483646, 2147483647));
     char text[3000];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -96,14 +96,14 @@ static void chatty(void *context, lk_log_level level, const char *line)
 {
     n_inside++;
     lk_log_write(LK_LOG_ERROR, "a sink that logs");
-    lk_log_sink_set(remember, context);
+    lk_log_set_sink(remember, context);
     remember(context, level, line);
 }
 
 static void a_sink_may_log_and_replace_itself(void)
 {
     start(LK_LOG_INFO);
-    lk_log_sink_set(chatty, NULL);
+    lk_log_set_sink(chatty, NULL);
     lk_log_write(LK_LOG_INFO, "one");
     lk_log_write(LK_LOG_INFO, "two");
     ASSERT_EQ(n_inside, 1);
@@ -113,9 +113,9 @@ static void a_sink_may_log_and_replace_itself(void)
 static void logging_does_not_allocate(void)
 {
     start(LK_LOG_INFO);
-    int64_t calls = lk_alloc_stats_get().calls;
+    int64_t calls = lk_alloc_stats_now().calls;
     lk_log_write(LK_LOG_INFO, "%s", "x");
-    ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
 }
 
 static void levels_are_found_by_name(void)
@@ -143,7 +143,7 @@ static void expect_whole_line(void *context, lk_log_level level, const char *lin
 
 static void *log_many(void *rank)
 {
-    if (lk_log_thread_rank_set(*(int *)rank, THREADS) == LK_OK)
+    if (lk_log_set_thread_rank(*(int *)rank, THREADS) == LK_OK)
         for (int i = 0; i < PER_THREAD; i++)
             lk_log_write(LK_LOG_INFO, "line %d.", i);
     return NULL;
@@ -154,7 +154,7 @@ static void threads_log_whole_lines_under_their_own_rank(void)
     start(LK_LOG_INFO);
     int counts[THREADS] = {0}, ranks[THREADS];
     pthread_t t[THREADS];
-    lk_log_sink_set(expect_whole_line, counts);
+    lk_log_set_sink(expect_whole_line, counts);
     for (int i = 0; i < THREADS; i++) {
         ranks[i] = i;
         ASSERT_EQ(pthread_create(&t[i], NULL, log_many, &ranks[i]), 0);
@@ -163,7 +163,7 @@ static void threads_log_whole_lines_under_their_own_rank(void)
         ASSERT_EQ(pthread_join(t[i], NULL), 0);
     for (int i = 0; i < THREADS; i++)
         ASSERT_EQ(counts[i], PER_THREAD);
-    lk_log_sink_set(NULL, NULL);
+    lk_log_set_sink(NULL, NULL);
 }
 
 TEST_MAIN(TEST(without_a_sink_nothing_happens), TEST(messages_of_more_detail_are_dropped),

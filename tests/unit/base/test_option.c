@@ -9,7 +9,7 @@ static lk_arena *arena;
 static cake_options cake(void)
 {
     cake_options c;
-    ASSERT_OK(lk_options_preset(&test_dishes[1], &c, arena));
+    ASSERT_OK(lk_options_set_defaults(&test_dishes[1], &c, arena));
     return c;
 }
 
@@ -39,9 +39,9 @@ static void defaults_are_set(void)
     ASSERT_TRUE(!c.iced && c.layers == 2 && c.sugar == 0.25 && c.heat == 180 && !c.note);
     ASSERT_TRUE(c.tiers.n == 2 && c.tiers.item[0] == 3 && c.tiers.item[1] == 2);
     ASSERT_TRUE(c.weights.n == 0 && c.fruits.n == 0 && c.form == 1 && c.parts.n == 0);
-    ASSERT_TRUE(c.filling.entry == &test_dishes[2]);
+    ASSERT_TRUE(c.filling.descriptor == &test_dishes[2]);
     const cream_options *cream = c.filling.options;
-    ASSERT_TRUE(cream->fat == 0.3 && !cream->inside.entry);
+    ASSERT_TRUE(cream->fat == 0.3 && !cream->inside.descriptor);
 }
 
 static void values_are_read(void)
@@ -179,7 +179,7 @@ static lk_status preset(void)
     lk_status st = LK_OK;
     cake_options c;
     LK_TRY(lk_arena_new(&a));
-    LK_TRY_TO(done, lk_options_preset(&test_dishes[1], &c, a));
+    LK_TRY_TO(done, lk_options_set_defaults(&test_dishes[1], &c, a));
     for (int i = 0; i < 500; i++)
         LK_TRY_TO(done, lk_option_set(lk_option_find(cake_table, "note"), &c, "text", a));
 done:
@@ -200,7 +200,7 @@ static void begin(void)
 static void end(void)
 {
     lk_arena_free(arena);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(begin), TEST(defaults_are_set), TEST(values_are_read),

@@ -6,7 +6,7 @@
 
 static bool has(lk_isa isa)
 {
-    return lk_isa_available(isa) && !lk_isa_emulated(isa);
+    return lk_isa_is_available(isa) && !lk_isa_is_emulated(isa);
 }
 
 /* Whether a peer with this path is warned of. */

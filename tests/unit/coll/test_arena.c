@@ -59,7 +59,7 @@ static void different_calls_are_named(void)
     };
     for (size_t i = 0; i < sizeof d / sizeof d[0]; i++)
         ASSERT_OK(lk_run_local(2, differ, &d[i]));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* The very first call on the communicator, before there is an arena. */
@@ -77,7 +77,7 @@ static lk_status differ_at_once(lk_comm *comm, void *arg)
 static void the_first_call_is_named_too(void)
 {
     ASSERT_OK(lk_run_local(2, differ_at_once, NULL));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Rank 0 says where the runs begin, which is where they begin without it; strides are each rank's own. */
@@ -111,7 +111,7 @@ static void even_runs_need_not_be_said(void)
     static const char *const algorithms[] = {NULL, "slots", "tree", "direct"};
     for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++)
         ASSERT_OK(lk_run_local(2, runs_are_even, (void *)(uintptr_t)&algorithms[i]));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(different_calls_are_named), TEST(the_first_call_is_named_too),

@@ -154,15 +154,15 @@ done:
 
 static void every_allocation_may_fail(void)
 {
-    int64_t before = lk_alloc_stats_get().calls;
+    int64_t before = lk_alloc_stats_now().calls;
     ASSERT_OK(lk_run_local(2, some_calls, NULL));
-    int64_t calls = lk_alloc_stats_get().calls - before;
+    int64_t calls = lk_alloc_stats_now().calls - before;
     for (int64_t n = 1; n <= calls; n++) {
         lk_alloc_fail_at(n);
         if (lk_run_local(2, some_calls, NULL) != LK_OK)
             lk_error_clear();
         lk_alloc_fail_at(0);
-        ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+        ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     }
     ASSERT_TRUE(calls > 20);
 }

@@ -49,7 +49,7 @@ static void any_nodes_give_the_same_bits(void)
             ASSERT_OK(lk_run_local(sizes[i], program, NULL));
     }
     unsetenv("LK_LOCAL_NODES");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static lk_status single_node(lk_comm *comm, void *arg)

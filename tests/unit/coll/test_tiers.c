@@ -201,15 +201,15 @@ static lk_status measuring(void)
 static void allocations_may_fail(lk_status (*run)(void), int64_t every)
 {
     ASSERT_OK(run());
-    int64_t before = lk_alloc_stats_get().calls;
+    int64_t before = lk_alloc_stats_now().calls;
     ASSERT_OK(run());
-    int64_t calls = lk_alloc_stats_get().calls - before;
+    int64_t calls = lk_alloc_stats_now().calls - before;
     for (int64_t n = 1; n <= calls; n += every) {
         lk_alloc_fail_at(n);
         if (run() != LK_OK)
             lk_error_clear();
         lk_alloc_fail_at(0);
-        ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+        ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     }
 }
 

@@ -19,7 +19,7 @@ static void a_rank_that_fails_ends_the_others(void)
 {
     ASSERT_FAILS(lk_run_local(4, rank_two_refuses, NULL), LK_ESHAPE,
                  "rank 2: the image has no pixels");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static lk_status refuses(void)
@@ -72,7 +72,7 @@ static lk_status rank_one_forgets(lk_comm *comm, void *arg)
 static void a_rank_that_forgets_a_communicator_has_left(void)
 {
     ASSERT_FAILS(lk_run_local(2, rank_one_forgets, NULL), LK_ESTALL, "for rank 1, which left");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Rank 0 sleeps in one call when rank 1 comes to another, in which it only listens. */
@@ -92,7 +92,7 @@ static void different_calls_are_noticed_at_once(void)
 {
     ASSERT_FAILS(lk_run_local(2, ranks_call_differently, NULL), LK_EMISMATCH,
                  "rank 0 calls allreduce(\"sum\", f32 x 1, sum) #2 but rank 1 calls gather(");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 enum { CHATTER = 500 };
@@ -122,7 +122,7 @@ static void other_messages_do_not_prolong_a_wait(void)
     ASSERT_FAILS(lk_run_local(3, rank_two_chatters, &sent), LK_ESTALL,
                  "in recv(\"wanted\") for rank 1");
     ASSERT_TRUE(sent > 0 && sent < CHATTER);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Each rank is in time, all together are not. */
@@ -216,7 +216,7 @@ static void calls_under_way_end_together(void)
     for (uint32_t seed = 0; seed < 100; seed++) {
         lk_status st = lk_run_local(2 + (int)(seed % 3), ranks_differ, &seed);
         ASSERT_TRUE(st == LK_OK || st == LK_EMISMATCH || st == LK_ESTALL);
-        ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+        ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
         mismatches += st == LK_EMISMATCH;
     }
     lk_error_clear();

@@ -40,7 +40,7 @@ static void a_program_gets_its_ranks(void)
         ASSERT_EQ(lk_run_main(n, count_ranks, &ranks, stderr), 0);
         ASSERT_EQ(ranks, n);
     }
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_failure_is_printed_and_returned(void)
@@ -53,7 +53,7 @@ static void a_failure_is_printed_and_returned(void)
     ASSERT_EQ(lk_error_status(), LK_OK);
     ASSERT_EQ(lk_run_main(3, last_rank_fails, NULL, NULL), 1); /* nobody wants to know */
     lk_error_clear();
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void no_program_and_no_ranks_are_refused(void)

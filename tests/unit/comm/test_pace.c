@@ -56,7 +56,7 @@ static void a_rank_whose_polls_take_long_naps(void)
     ASSERT_TRUE(n_polls < 64);
     comm->w->transport = quick;
     lk_comm_free(comm);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(with_a_core_each_ranks_poll), TEST(with_more_ranks_than_cores_they_offer_them),

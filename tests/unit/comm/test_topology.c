@@ -39,7 +39,7 @@ static void run(int ranks, const char *nodes, struct want want)
 {
     setenv("LK_LOCAL_NODES", nodes, 1);
     ASSERT_OK(lk_run_local(ranks, find, &want));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void equal_nodes_become_tiers(void)

@@ -26,7 +26,7 @@ static lk_status run_rank(lk_comm *comm, void *arg)
 static lk_status run(int n, lk_status (*fn)(lk_comm *comm, int rank), bool helper)
 {
     lk_status st = lk_run_local(n, run_rank, &(struct vain){fn, helper});
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return st;
 }
 
@@ -151,7 +151,7 @@ static void a_rank_alone_waits_in_vain(void)
                  "stall: no other rank is left, and no message is under way: rank 0 waits in "
                  "recv(\"x\", tag 7) for rank 0");
     lk_comm_free(comm);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(a_message_with_another_tag_is_named),

@@ -6,14 +6,14 @@
 
 static lk_arena *arena;
 
-static lk_status bind(const char *text, lk_choice *out)
+static lk_status bind(const char *text, lk_config *out)
 {
-    return lk__bind_choice(test_yaml(text, arena), &test_kind_dish, NULL, arena, out);
+    return lk__bind_config(test_yaml(text, arena), &test_kind_dish, NULL, arena, out);
 }
 
 static void every_type_is_bound(void)
 {
-    lk_choice c;
+    lk_config c;
     ASSERT_OK(bind("type: cake\n"
                    "name: sacher\n"
                    "iced: true\n"
@@ -28,29 +28,29 @@ static void every_type_is_bound(void)
                    "parts: [bread, {type: pie, pieces: 3, name: p}]\n",
                    &c));
     const cake_options *o = c.options;
-    ASSERT_TRUE(c.entry == &test_dishes[1] && strcmp(c.name, "sacher") == 0);
+    ASSERT_TRUE(c.descriptor == &test_dishes[1] && strcmp(c.name, "sacher") == 0);
     ASSERT_TRUE(o->iced && o->layers == 4 && o->sugar == 0.1 && o->heat == 180);
     ASSERT_TRUE(strcmp(o->note, "7") == 0 && o->tiers.n == 2 && o->tiers.item[1] == 4);
     ASSERT_TRUE(o->weights.n == 1 && o->weights.item[0] == 0.5 && o->form == 2);
     ASSERT_TRUE(o->fruits.n == 2 && strcmp(o->fruits.item[1], "plum") == 0);
     const cream_options *cream = o->filling.options;
-    ASSERT_TRUE(cream->fat == 0.5 && cream->inside.entry == &test_dishes[0]);
-    ASSERT_TRUE(o->parts.n == 2 && o->parts.item[0].entry == &test_dishes[0]);
+    ASSERT_TRUE(cream->fat == 0.5 && cream->inside.descriptor == &test_dishes[0]);
+    ASSERT_TRUE(o->parts.n == 2 && o->parts.item[0].descriptor == &test_dishes[0]);
     ASSERT_TRUE(strcmp(o->parts.item[1].name, "p") == 0 && !o->parts.item[0].name);
     ASSERT_EQ(((const pie_options *)o->parts.item[1].options)->pieces, 3);
 }
 
 static void a_name_alone_has_the_defaults(void)
 {
-    lk_choice c;
+    lk_config c;
     ASSERT_OK(bind("cake", &c));
     const cake_options *o = c.options;
-    ASSERT_TRUE(o->layers == 2 && o->tiers.n == 2 && o->filling.entry == &test_dishes[2]);
+    ASSERT_TRUE(o->layers == 2 && o->tiers.n == 2 && o->filling.descriptor == &test_dishes[2]);
 }
 
 static void scalars_serve_as_lists_and_lists_may_be_empty(void)
 {
-    lk_choice c;
+    lk_config c;
     ASSERT_OK(bind("{type: cake, tiers: 7, parts: bread, fruits: []}", &c));
     const cake_options *o = c.options;
     ASSERT_TRUE(o->tiers.n == 1 && o->tiers.item[0] == 7 && o->parts.n == 1 && o->fruits.n == 0);
@@ -101,10 +101,10 @@ static void what_is_wrong_is_named_with_its_place(void)
         {"{type: bread, name: ''}", "x.yaml:1:1: dish bread has an empty name"},
         {"{type: \"\\e[1mcake\"}", "unknown dish \"\\x1b[1mcake\""},
     };
-    lk_choice c;
+    lk_config c;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         ASSERT_FAILS(bind(wrong[i][0], &c), LK_EINVAL, wrong[i][1]);
-        ASSERT_TRUE(!c.entry);
+        ASSERT_TRUE(!c.descriptor);
     }
 }
 
@@ -137,12 +137,12 @@ static lk_status read_and_bind(void)
     static const char text[] = "{type: cake, parts: [bread, cake, cake, cake, cake], note: x}";
     lk_arena *a;
     lk_status st = LK_OK;
-    lk_choice c;
+    lk_config c;
     lk__yaml_node *root;
     LK_TRY(lk_arena_new(&a));
     LK_TRY_TO(done, lk__yaml_read("x", text, sizeof text - 1, a, &root));
     for (int i = 0; i < 3; i++)
-        LK_TRY_TO(done, lk__bind_choice(root, &test_kind_dish, NULL, a, &c));
+        LK_TRY_TO(done, lk__bind_config(root, &test_kind_dish, NULL, a, &c));
 done:
     lk_arena_free(a);
     return st;
@@ -161,7 +161,7 @@ static void begin(void)
 static void end(void)
 {
     lk_arena_free(arena);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(begin), TEST(every_type_is_bound), TEST(a_name_alone_has_the_defaults),

@@ -31,11 +31,11 @@ static void sections_are_read(void)
     lk_experiment *e = experiment(NULL);
     ASSERT_TRUE(strcmp(e->path, "x.yaml") == 0 && strcmp(e->about, "a small one") == 0);
     ASSERT_TRUE(e->seed == 7 && e->dtype == LK_F32 && e->loader.dtype == LK_F32);
-    ASSERT_TRUE(strcmp(e->data.entry->name, "idx") == 0);
+    ASSERT_TRUE(strcmp(e->data.descriptor->name, "idx") == 0);
     ASSERT_TRUE(e->loader.batch == 64 && e->loader.shards == 4);
     ASSERT_TRUE(e->model.n == 2 && strcmp(e->model.item[1].name, "out") == 0);
-    ASSERT_TRUE(strcmp(e->loss.entry->name, "softmax_cross_entropy") == 0);
-    ASSERT_TRUE(e->metrics.n == 1 && strcmp(e->optimizer.entry->name, "sgd") == 0);
+    ASSERT_TRUE(strcmp(e->loss.descriptor->name, "softmax_cross_entropy") == 0);
+    ASSERT_TRUE(e->metrics.n == 1 && strcmp(e->optimizer.descriptor->name, "sgd") == 0);
     ASSERT_TRUE(e->train.epochs == 3 && e->train.evaluate.n == 1 && !e->train.evaluate.steps);
     ASSERT_TRUE(e->train.checkpoint.every.n == 500 && e->train.checkpoint.every.steps);
     ASSERT_TRUE(e->train.checkpoint.keep == 2 && e->parallel.data == 2);
@@ -54,7 +54,7 @@ static void assignments_come_last(void)
     ASSERT_TRUE(e->dtype == LK_F64 && e->loader.dtype == LK_F64);
     lk_experiment_free(e);
     e = experiment("optimizer=adam");
-    ASSERT_TRUE(strcmp(e->optimizer.entry->name, "adam") == 0);
+    ASSERT_TRUE(strcmp(e->optimizer.descriptor->name, "adam") == 0);
     lk_experiment_free(e);
     e = experiment("train.evaluate=never");
     ASSERT_EQ(e->train.evaluate.n, 0);
@@ -148,7 +148,7 @@ static void paths_can_name_ranks(void)
     ASSERT_OK(lk_experiment_expand(e, 3, 12));
     ASSERT_TRUE(strcmp(e->train.output, "runs/3of12") == 0);
     char shown[32];
-    const lk_option *o = lk_option_find(e->data.entry->options, "path");
+    const lk_option *o = lk_option_find(e->data.descriptor->options, "path");
     ASSERT_TRUE(strcmp(lk_option_show(o, e->data.options, shown, sizeof shown), "d/3") == 0);
     ASSERT_OK(lk_path_expand("{size}{rank}{", 0, 2147483647, e->arena, &path));
     ASSERT_TRUE(strcmp(path, "21474836470{") == 0);

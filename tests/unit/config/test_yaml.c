@@ -258,7 +258,7 @@ static void begin(void)
 static void end(void)
 {
     lk_arena_free(arena);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(begin), TEST(scalars_lists_and_maps_become_a_tree), TEST(nodes_know_their_places),

@@ -109,7 +109,7 @@ static void damage_is_refused(void)
     test_write("bad.bin", file, 2 * RECORD);
     ASSERT_FAILS(test_open("cifar10", options, LK_TRAIN, &ds), LK_EIO,
                  "bad.bin: offset 3073: the label 10, but CIFAR-10 has 10 classes");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_file_that_shrinks_while_it_is_read_is_an_error(void)

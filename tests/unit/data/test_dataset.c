@@ -34,7 +34,7 @@ static void tensors_are_a_dataset(void)
     TEST_EXPECT(tensor[0], 12, 13, 0, 1, 12, 13);
     lk_tensor_free(tensor[0]);
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void targets_that_do_not_fit_are_refused(void)
@@ -90,7 +90,7 @@ static void wrong_descriptions_are_refused(void)
     info.field[0].shape = LK_SCALAR;
     info.count = -1;
     ASSERT_FAILS(lk_dataset_new(&info, no_row, NULL, NULL, &ds), LK_EINVAL, "-1 samples");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_label_that_is_no_class_is_refused(void)
@@ -107,7 +107,7 @@ static void a_label_that_is_no_class_is_refused(void)
     lk_tensor_free(fewer);
     lk_tensor_free(tensor[0]);
     lk_tensor_free(tensor[1]);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void the_hash_is_of_the_content(void)
@@ -169,7 +169,7 @@ static void a_split_is_a_partition_that_the_seed_decides(void)
     ASSERT_FAILS(lk_dataset_split(ds, 5, -1, &train, &valid), LK_EINVAL, "-1");
     ASSERT_FAILS(lk_dataset_part(ds, 5, 5, 3, &train), LK_EINVAL, "samples 5 to 7 of 7");
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static lk_status split_scenario(void)

@@ -55,9 +55,9 @@ static void seed_and_set_decide_the_samples_and_the_count_does_not(void)
 static void large_sets_are_not_kept(void)
 {
     lk_dataset *large, *small;
-    int64_t before = lk_alloc_stats_get().live_bytes;
+    int64_t before = lk_alloc_stats_now().live_bytes;
     ASSERT_OK(test_open("fractal", "count=100000 shape=16,16,16,1", LK_TRAIN, &large));
-    ASSERT_TRUE(lk_alloc_stats_get().live_bytes - before < 1 << 16);
+    ASSERT_TRUE(lk_alloc_stats_now().live_bytes - before < 1 << 16);
     ASSERT_OK(test_open("fractal", "count=3 shape=16,16,16,1", LK_TRAIN, &small));
     static float a[4096], b[4096];
     static int64_t y[4096], z[4096];
@@ -173,7 +173,7 @@ static void without_files_mnist_and_cifar10_are_glyphs_with_a_message(void)
 {
     lk_dataset *ds;
     ASSERT_EQ(setenv("LK_DATASETS", test_path("none"), 1), 0);
-    lk_log_sink_set(listen, NULL);
+    lk_log_set_sink(listen, NULL);
     ASSERT_OK(test_open("mnist", NULL, LK_TEST, &ds));
     ASSERT_TRUE(said[0] == '\0'); /* once is enough */
     ASSERT_EQ(lk_dataset_get_info(ds)->count, 10000);
@@ -183,7 +183,7 @@ static void without_files_mnist_and_cifar10_are_glyphs_with_a_message(void)
     ASSERT_EQ(lk_dataset_get_info(ds)->count, 50000);
     ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(32, 32, 3)));
     lk_dataset_free(ds);
-    lk_log_sink_set(NULL, NULL);
+    lk_log_set_sink(NULL, NULL);
     ASSERT_FAILS(test_open("idx", NULL, LK_TRAIN, &ds), LK_EIO, "install dataset-fashion-mnist");
     ASSERT_FAILS(test_open("mnist", "path=/nowhere", LK_TRAIN, &ds), LK_EIO, "/nowhere");
 }

@@ -55,7 +55,7 @@ static void a_folder_is_found_by_its_names_plain_and_packed(void)
     ASSERT_OK(lk_dataset_hash(ds, &packed));
     ASSERT_EQ(plain, packed);
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void files_can_be_named_one_by_one(void)
@@ -140,7 +140,7 @@ static void damage_is_refused_with_file_and_offset(void)
     test_write("cut", bytes, sizeof bytes);
     ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO,
                  "/cut: offset 4: 4294967295 samples of f64[4294967295,4294967295] are more bytes");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void an_empty_set_of_huge_samples_takes_no_memory(void)
@@ -190,7 +190,7 @@ static void damaged_packed_files_are_refused(void)
     ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "offset");
     free(good);
     free(bad);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* 128 MiB of zeros in 130 kB. */
@@ -202,14 +202,14 @@ static void a_bomb_is_refused_before_it_takes_memory(void)
     snprintf(command, sizeof command, "head -c 134217728 /dev/zero | gzip -n1 >'%s'",
              test_path("bomb.gz"));
     ASSERT_EQ(system(command), 0);
-    int64_t peak = lk_alloc_stats_get().peak_bytes;
+    int64_t peak = lk_alloc_stats_now().peak_bytes;
     lk_dataset *ds;
     snprintf(options, sizeof options, "path=%s", test_path("bomb.gz"));
     lk_status st = test_open("idx", options, LK_TRAIN, &ds);
     ASSERT_EQ(st, LK_EIO);
     ASSERT_TRUE(strstr(lk_error_message(), "which no data does"));
     lk_error_clear();
-    ASSERT_TRUE(lk_alloc_stats_get().peak_bytes - peak < 1 << 20);
+    ASSERT_TRUE(lk_alloc_stats_now().peak_bytes - peak < 1 << 20);
 }
 
 static lk_status open_scenario(void)

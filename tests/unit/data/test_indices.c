@@ -39,7 +39,7 @@ static void numbers_stay_whole_from_every_dtype(void)
         lk_loader_free(l);
         lk_dataset_free(ds);
     }
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* One value of sample 2 is `value`; its batch is refused with these words, or made. */
@@ -106,7 +106,7 @@ static void they_are_not_normalised(void)
                      wrong == 5 ? "indices below -1" : "which are not normalised");
     }
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* What a model of these layers takes. */

@@ -12,7 +12,7 @@ static lk_loader_options defaults(void)
     lk_loader_options o;
     lk_arena *arena;
     ASSERT_OK(lk_arena_new(&arena));
-    ASSERT_OK(lk_options_preset(&lk_entry_loader, &o, arena));
+    ASSERT_OK(lk_options_set_defaults(&lk_loader_descriptor, &o, arena));
     lk_arena_free(arena);
     return o;
 }
@@ -88,7 +88,7 @@ static void an_epoch_is_the_permutation_in_batches(void)
     }
     lk_loader_free(l);
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Any part, in any order, with any prefetching, has the rows of the whole. */
@@ -139,10 +139,10 @@ static void nothing_is_allocated_after_the_first_batches(void)
         for (int64_t i = 0; i < 25; i++) {
             ASSERT_OK(lk_loader_get(l, i / 5, i % 5, 0, lk_loader_batch_size(l, i % 5), &b));
             if (i == 3) /* before the first partial batch */
-                calls = lk_alloc_stats_get().calls;
+                calls = lk_alloc_stats_now().calls;
         }
         lk_loader_free(l);
-        ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+        ASSERT_EQ(lk_alloc_stats_now().calls, calls);
     }
     lk_dataset_free(ds);
 }
@@ -246,7 +246,7 @@ static void normalisation_is_given_or_measured(void)
     o.mean.n = 3;
     ASSERT_FAILS(lk_loader_new(ds, &o, 7, &l), LK_EINVAL, "3 numbers of mean for 2 channels");
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Every dtype a file can have becomes f32 and f64. */
@@ -337,7 +337,7 @@ static void evaluation_is_in_order_with_the_same_normalisation(void)
     lk_dataset_free(train);
     lk_dataset_free(test);
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* ---- errors ---- */
@@ -376,7 +376,7 @@ static void errors_of_the_thread_are_returned_when_their_batch_is_due(void)
     ASSERT_TRUE(((const float *)lk_tensor_data(b.x))[9] == 49);
     lk_loader_free(l);
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void wrong_options_and_requests_are_refused(void)
@@ -407,7 +407,7 @@ static void wrong_options_and_requests_are_refused(void)
     ASSERT_FAILS(lk_loader_get(l, -1, 0, 0, 1, &b), LK_EINVAL, "epoch -1");
     lk_loader_free(l);
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* A loader that is freed while its thread works, or before it began. */
@@ -424,7 +424,7 @@ static void a_loader_can_be_freed_at_any_time(void)
         lk_loader_free(l);
     }
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static int scenario_prefetch;
@@ -475,7 +475,7 @@ static void failed_allocations_of_the_thread_leave_nothing(void)
         lk_alloc_fail_at(0);
         ASSERT_TRUE(st == LK_OK || st == LK_ENOMEM);
         lk_error_clear();
-        ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+        ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     }
 }
 

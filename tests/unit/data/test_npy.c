@@ -56,7 +56,7 @@ static void every_dtype_and_shape_comes_back(void)
             }
             lk_tensor_free(t);
         }
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Read a file of version `major` with this dictionary and `n` bytes behind it. */
@@ -154,7 +154,7 @@ static void arrays_are_a_dataset(void)
     ASSERT_FAILS(test_open("npy", options, LK_TRAIN, &ds), LK_EIO, "y has 2 samples");
     lk_tensor_free(x);
     lk_tensor_free(y);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* ---- archives ---- */

@@ -74,7 +74,7 @@ static void the_label_can_be_any_column_or_none(void)
     ASSERT_OK(open_text("1,2\n3,4\n", "header=yes", &ds));
     ASSERT_EQ(lk_dataset_get_info(ds)->count, 1);
     lk_dataset_free(ds);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void wrong_text_is_refused_with_line_and_column(void)
@@ -104,7 +104,7 @@ static void wrong_text_is_refused_with_line_and_column(void)
     ASSERT_FAILS(open_text("1,2\n", "separator=ab", &ds), LK_EINVAL, "no separator");
     ASSERT_FAILS(open_text("1,2,3\n", "shape=3", &ds), LK_ESHAPE, "[3]");
     ASSERT_FAILS(test_open("csv", NULL, LK_TRAIN, &ds), LK_EINVAL, "give path");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void what_is_written_is_read_again(void)
@@ -182,7 +182,7 @@ static void raw_files_must_hold_whole_samples(void)
     ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EIO, "is a folder");
     snprintf(options, sizeof options, "path=/dev/zero shape=1 dtype=u8");
     ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EIO, "a device or pipe");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* ---- all formats ---- */
@@ -200,7 +200,7 @@ static void files_tell_their_formats(void)
                  {"other", "abcd", NULL, 4},
                  {"empty", "", NULL, 0}};
     lk_arena *arena;
-    lk_choice choice;
+    lk_config choice;
     ASSERT_OK(lk_arena_new(&arena));
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         const char *path = test_write(known[i].file, known[i].bytes, known[i].n);
@@ -209,7 +209,7 @@ static void files_tell_their_formats(void)
             continue;
         }
         ASSERT_OK(lk_format_guess(path, arena, &choice));
-        ASSERT_EQ(strcmp(choice.entry->name, known[i].format), 0);
+        ASSERT_EQ(strcmp(choice.descriptor->name, known[i].format), 0);
     }
     ASSERT_FAILS(lk_format_guess(test_path("nothing"), arena, &choice), LK_EIO, "no such file");
     ASSERT_FAILS(lk_format_guess(test_folder(), arena, &choice), LK_ENOTSUP, "tell no format");

@@ -109,7 +109,7 @@ static void what_is_written_is_read_again(void)
         ASSERT_OK(test_open("tfrecord", options, LK_TEST, &back));
         ASSERT_TRUE(!back);
     }
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Integers as values, of one byte and of ten, more than are read at once; and real targets. */
@@ -238,10 +238,10 @@ static void absurd_lengths_are_refused_before_memory_is_taken(void)
     for (int i = 0; i < 4; i++)
         head[8 + i] = (unsigned char)(masked >> 8 * i);
     snprintf(options, sizeof options, "path=%s", test_write("long", head, sizeof head));
-    int64_t peak = lk_alloc_stats_get().peak_bytes;
+    int64_t peak = lk_alloc_stats_now().peak_bytes;
     ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
                  "long: offset 0: a record of 18446744073709551615 bytes");
-    ASSERT_EQ(lk_alloc_stats_get().peak_bytes, peak);
+    ASSERT_EQ(lk_alloc_stats_now().peak_bytes, peak);
 }
 
 static void records_must_agree(void)

@@ -67,7 +67,7 @@ static void another_shape_is_named(void)
                      later ? "irecv(\"parcel\") from rank 0 of [3,2]: it has sent f64[2,3]"
                            : "recv(\"parcel\") from rank 0 of [3,2]: it has sent f64[2,3]");
     }
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void another_dtype_is_named(void)
@@ -76,7 +76,7 @@ static void another_dtype_is_named(void)
         ASSERT_FAILS(exchange(LK_SHAPE(2, 3), LK_F32, LK_ANY_SHAPE, later), LK_EMISMATCH,
                      "rank 0 calls send(\"parcel\", f64 x 6, tag 1) but rank 1 calls "
                      "recv(\"parcel\", f32 x 6, tag 1)");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Rank 1 asks for what cannot be; nothing is received. */
@@ -108,7 +108,7 @@ static lk_status asks_for_nonsense(lk_comm *comm, void *arg)
 static void what_cannot_be_received_is_refused(void)
 {
     ASSERT_OK(lk_run_local(2, asks_for_nonsense, NULL));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* A message whose sizes are not those of its elements. */
@@ -143,7 +143,7 @@ static void a_shape_that_its_elements_do_not_fill_is_not_believed(void)
         for (int given = 0; given < 2; given++)
             ASSERT_FAILS(lk_run_local(2, rank_lies, (int64_t[]){lies[i][0], lies[i][1], given}),
                          LK_ECOMM, "rank 0 has sent 6 elements as [");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Rank 0 sends, rank 1 begins an open receive and resets, or frees the tape, without a wait. */
@@ -175,7 +175,7 @@ static void an_open_receive_that_nobody_waits_for_is_told_to_all(void)
         ASSERT_FAILS(lk_run_local(2, rank_forgets, &n), LK_ESTATE,
                      "rank 1 has reset the tape before it has waited for irecv(\"parcel\") from "
                      "rank 0");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Both directions, second derivatives, and a list, of which the receivers know nothing. */

@@ -139,7 +139,7 @@ static void the_others_hear_of_it_at_once(void)
             struct run run = {.program = all[i], .asks = asks == 1};
             ASSERT_OK(lk_run_local(RANKS, rank_runs, &run));
         }
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* ---- what all ranks know ends nobody's job ---- */
@@ -167,7 +167,7 @@ static void what_all_know_leaves_the_communicator_usable(void)
 {
     for (int i = 0; i < 20; i++)
         ASSERT_OK(lk_run_local(RANKS, finds_nan, NULL));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(the_others_hear_of_it_at_once), TEST(what_all_know_leaves_the_communicator_usable))

@@ -78,7 +78,7 @@ static void segments_that_are_not_alike_are_reported(void)
                  "allreduce(\"sum\", f64 x 2, sum) #2");
     ASSERT_FAILS(both(receives_outside, 1), LK_ESTALL, "recv(\"parcel.grad\") for rank 1");
     ASSERT_FAILS(both(receives_outside, LARGE), LK_ESTALL, "a circle of waits");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* As many elements, but of another shape on rank 1. */
@@ -137,7 +137,7 @@ static void the_environment_asks_for_finite_sums(void)
     ASSERT_FAILS(both(sums_no_number, 1), LK_ENAN,
                  "rank 1 gives nan at index 0 of allreduce(\"x\", f64 x 1, sum)");
     ASSERT_EQ(unsetenv("LK_FINITE"), 0);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void shapes_that_differ_are_shown(void)
@@ -153,7 +153,7 @@ static void different_programs_end_in_a_report(void)
 {
     ASSERT_FAILS(both(one_has_no_backward, 1), LK_ESTALL, "(\"parcel.grad\")");
     ASSERT_FAILS(both(other_nodes, 1), LK_ESTALL, "stall");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static lk_status other_folds(struct side *s, int other)
@@ -183,7 +183,7 @@ static void operators_are_shown_as_they_were_given(void)
     ASSERT_FAILS(both(plain_pairs, 2), LK_EMISMATCH,
                  "rank 0 calls allreduce(\"x\", f64 x 2, maxloc) #1 but rank 1 calls "
                  "allreduce(\"x\", f64 x 2, max) #1");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(segments_that_are_not_alike_are_reported),

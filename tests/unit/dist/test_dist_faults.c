@@ -80,7 +80,7 @@ static lk_status uses_old_values(struct side *s, int other)
 static void values_from_before_a_reset_are_refused(void)
 {
     ASSERT_OK(both(uses_old_values, 1));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Rank 0 has no memory for what it is to receive, and comes to the next call all the same. */
@@ -103,7 +103,7 @@ static void memory_that_has_run_out_is_told_to_all(void)
 {
     ASSERT_FAILS(both(has_no_memory, LARGE), LK_ECOMM,
                  "rank 1: rank 0 failed: out of memory: no memory for");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static lk_status exchanges(lk_tape *tape, void *arg, lk_var *y)

@@ -151,7 +151,7 @@ static void handles_are_waited_for_once(void)
     ASSERT_FAILS(both(waits_outside_the_segment, 1), LK_ESTATE, "another segment");
     ASSERT_FAILS(both(sends_fewer, 2), LK_ESHAPE,
                  "irecv(\"parcel\") from rank 0 of f64[3]: it has sent f64[2]");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_reset_with_messages_under_way_is_told_to_all(void)
@@ -160,7 +160,7 @@ static void a_reset_with_messages_under_way_is_told_to_all(void)
         ASSERT_FAILS(both(resets_too_early, n), LK_ESTATE,
                      "rank 0 has reset the tape before it has waited for isend(\"parcel\") to "
                      "rank 1");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_communicator_freed_too_early_is_named(void)
@@ -170,7 +170,7 @@ static void a_communicator_freed_too_early_is_named(void)
     ASSERT_FAILS(both(uses_a_freed_communicator, 1), LK_ESTATE, "the communicator was freed");
     ASSERT_FAILS(both(frees_under_way, LARGE), LK_ESTATE,
                  "isend(\"parcel\") to rank 1, whose communicator was freed");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(handles_are_waited_for_once), TEST(a_reset_with_messages_under_way_is_told_to_all),

@@ -57,7 +57,7 @@ static void halos_that_do_not_fit_name_both_ranks(void)
     ASSERT_FAILS(lk_run_local(2, halo_with, twice), LK_EINVAL, "have the same axis");
     lk_halo beyond[2] = {{1, 0, 1, 1, false}};
     ASSERT_FAILS(lk_run_local(2, halo_with, beyond), LK_EINVAL, "axis 1 of a value [3]");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static lk_status gathers_two_dtypes(struct side *s, int other)
@@ -97,7 +97,7 @@ static void lists_that_do_not_fit_are_named(void)
     ASSERT_FAILS(both(receives_too_many, 1), LK_EINVAL,
                  "recv_list(\"pair\"): 2 values come, and the list has room for 1");
     ASSERT_FAILS(both(receives_no_list, 1), LK_EMISMATCH, "send(\"single\", f64 x 1, tag 1)");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Counts that do not add up, along the last axis of a value [2, 3]. */
@@ -152,7 +152,7 @@ static void counts_are_shown_as_they_were_given(void)
     ASSERT_FAILS(both(expects_fewer, 6), LK_EMISMATCH,
                  "neighbour(\"part\", f64, counts by rank) #1 (rank 0 sends 3 elements to rank 1, "
                  "which expects 2)");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(halos_that_do_not_fit_name_both_ranks), TEST(lists_that_do_not_fit_are_named),

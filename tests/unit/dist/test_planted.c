@@ -160,7 +160,7 @@ static void a_failing_program_shrinks(void)
     ASSERT_TRUE(!program_is_right(&small, &faulty_calls, deadline(), why, sizeof why));
     planted = NO_FAULT;
     ASSERT_TRUE(program_is_right(&small, &faulty_calls, deadline(), why, sizeof why));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(the_check_passes_without_a_fault),

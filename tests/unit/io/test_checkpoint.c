@@ -59,7 +59,7 @@ static void what_is_saved_comes_back(void)
     c = folder_open(0);
     expect_newest(c, 12);
     lk_checkpoints_close(c);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void the_folder_has_what_the_format_says(void)
@@ -141,7 +141,7 @@ static void the_newest_ones_are_kept(void)
     save(c, 7);
     ASSERT_TRUE(exists("step-000000000006") && !exists("step-000000000005"));
     lk_checkpoints_close(c);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_save_goes_on_while_the_state_changes(void)
@@ -163,9 +163,9 @@ static void a_save_goes_on_while_the_state_changes(void)
         expect_newest(c, step);
     }
     ASSERT_FAILS(lk_checkpoints_commit(c), LK_ESTATE, "no save is under way");
-    int64_t live = lk_alloc_stats_get().live_bytes;
+    int64_t live = lk_alloc_stats_now().live_bytes;
     save(c, 20);
-    ASSERT_EQ(lk_alloc_stats_get().live_bytes, live);
+    ASSERT_EQ(lk_alloc_stats_now().live_bytes, live);
     /* One that is not committed leaves nothing. */
     ASSERT_OK(lk_checkpoints_begin(c, test_state_at(&s, 21)));
     lk_checkpoints_close(c);

@@ -96,7 +96,7 @@ static void files_that_end_too_early_or_late_are_refused(void)
     }
     expect_newest();
     lk_checkpoints_close(open_folder);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Of a MANIFEST, read from memory. */
@@ -293,7 +293,7 @@ static void manifests_that_lie_are_refused(void)
     ASSERT_OK(parse(STATE PARTS "\"tensors\":[" TENSOR("a", "[1]", "0", "12", "4") "]" REST));
     ASSERT_OK(parse(STATE PARTS "\"tensors\":[" TENSOR("a", "[1]", "0", "8", "4") "," TENSOR(
         "b", "[1]", "0", "12", "4") "]" REST));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(files_that_end_too_early_or_late_are_refused),

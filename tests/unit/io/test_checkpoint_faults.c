@@ -110,7 +110,7 @@ static void every_call_of_a_save_may_fail(void)
                      n++)
                     faults++;
     ASSERT_TRUE(faults > 80);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void all_is_on_disk_before_it_is_acknowledged(void)
@@ -188,7 +188,7 @@ static void every_call_of_a_load_may_fail(void)
     for (int64_t n = 1; load_with_fault(LK__STORAGE_READ, n, 0, true); n++)
         faults++;
     ASSERT_EQ(acknowledged, 2);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void every_call_of_opening_may_fail(void)
@@ -214,7 +214,7 @@ static void every_call_of_opening_may_fail(void)
             lk_checkpoints_close(c);
         }
     ASSERT_TRUE(faults > 8);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Also a folder that goes away while the run has it, and one that nobody may write to. */

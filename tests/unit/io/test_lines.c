@@ -69,13 +69,13 @@ static void every_line_is_in_the_file_when_the_call_returns(void)
         ASSERT_OK(lk_lines_add(l, &fact, 1));
         test_expect_file(path, "{\"epoch\": 0}\n{\"epoch\": 1}\n", (size_t)(13 * (i + 1)));
     }
-    int64_t calls = lk_alloc_stats_get().calls;
+    int64_t calls = lk_alloc_stats_now().calls;
     lk_fact fact = lk_fact_int("epoch", 2);
     ASSERT_OK(lk_lines_add(l, &fact, 1));
-    ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
     ASSERT_OK(lk_lines_close(l));
     ASSERT_OK(lk_lines_close(NULL));
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void append(const char *path, bool go_on)

@@ -111,7 +111,7 @@ static void all_that_is_given_is_shown(void)
     expect(page, "<pre>seed: 1\n</pre>");
     free(page);
     lk_model_free(m);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void what_is_not_given_leaves_no_trace(void)
@@ -246,7 +246,7 @@ static void tables_that_are_none_are_refused(void)
     char *page = page_of(&(lk_report){.title = "t", .confusion = "[[0,0],[0,0]]"});
     expect(page, "--share:0.000\">0</td><td class=\"recall\"></td>");
     free(page);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void misuse_is_refused(void)

@@ -69,7 +69,7 @@ static void every_dtype_and_view_comes_back(void)
     }
     ASSERT_EQ(lk_safetensors_find(f, "v"), -1);
     lk_safetensors_free(f);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void notes_come_back(void)
@@ -123,7 +123,7 @@ static void what_cannot_be_written_is_refused_and_leaves_no_file(void)
     ASSERT_FAILS(lk_safetensors_write(NULL, NULL, 0, NULL, 0), LK_EINVAL, "path is NULL");
     lk_tensor_free(t);
     free(large);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void reading_needs_a_tensor_that_fits(void)

@@ -20,7 +20,7 @@ static void refuse(const char *header, size_t data, lk_status status, const char
     ASSERT_FAILS(file_parse(bytes, n, &f), status, message);
     ASSERT_TRUE(!f);
     free(bytes);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void headers_may_have_spaces_and_any_order(void)
@@ -60,7 +60,7 @@ static void a_file_that_ends_too_early_or_late_is_refused(void)
     free(bytes);
     refuse("{" ONE "," TWO "}", 7, LK_EIO, "1 bytes belong to no tensor");
     refuse("{}", 3, LK_EIO, "3 bytes belong to no tensor");
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void lengths_that_lie_take_no_memory(void)
@@ -73,9 +73,9 @@ static void lengths_that_lie_take_no_memory(void)
     lk_safetensors *f;
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         lk__put_le(bytes, 8, lengths[i]);
-        int64_t peak = lk_alloc_stats_get().peak_bytes;
+        int64_t peak = lk_alloc_stats_now().peak_bytes;
         ASSERT_FAILS(file_parse(bytes, n, &f), LK_EIO, "x: offset 0: a header of");
-        ASSERT_TRUE(lk_alloc_stats_get().peak_bytes <= peak + 4096);
+        ASSERT_TRUE(lk_alloc_stats_now().peak_bytes <= peak + 4096);
     }
     free(bytes);
 }
@@ -179,7 +179,7 @@ static void one_wrong_byte_never_does_harm(void)
     ASSERT_TRUE(refused > (int)n * 4);
     lk_error_clear();
     free(bytes);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_hundred_thousand_tensors_are_no_burden(void)
@@ -207,7 +207,7 @@ static void a_hundred_thousand_tensors_are_no_burden(void)
     lk_safetensors_free(f);
     free(bytes);
     free(header);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 TEST_MAIN(TEST(headers_may_have_spaces_and_any_order),

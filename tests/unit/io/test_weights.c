@@ -71,7 +71,7 @@ static void weights_come_back_by_name(void)
     lk_safetensors_free(f);
     lk_model_free(a);
     lk_model_free(b);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* Also through NumPy's archive; where it does not fit, nothing changes. */
@@ -96,7 +96,7 @@ static void weights_come_from_an_archive(void)
     lk_model_free(a);
     lk_model_free(b);
     lk_model_free(c);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* The tensors of a slab as those of a state. */
@@ -138,7 +138,7 @@ static void weights_come_from_a_checkpoint(void)
     ASSERT_EQ(hash_of(a), hash_of(b));
     lk_model_free(a);
     lk_model_free(b);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void another_dtype_is_converted(void)
@@ -193,7 +193,7 @@ static void a_file_that_holds_no_tensors_is_told_what_is_read(void)
     refuse(m, test_write("w.safetensors", text, strlen(text)), LK_EIO,
            "w.safetensors: offset 0: this is no safetensors file");
     lk_model_free(m);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 /* The tensors of a model, to be changed and written again. */
@@ -249,7 +249,7 @@ static void a_tensor_too_many_too_few_or_of_integers_is_named(void)
         lk_tensor_free(named[i].tensor);
     lk_model_free(m);
     lk_model_free(source);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, 0);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_damaged_file_changes_nothing(void)

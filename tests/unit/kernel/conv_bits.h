@@ -101,7 +101,7 @@ static inline void check_cases(conv_ref_fn *reference, const conv_case *cases, i
     for (int threads = 1; threads <= 4; threads++) {
         ASSERT_OK(lk_threads_set(threads));
         for (int isa = 0; isa < LK_N_ISAS; isa++) {
-            if (!lk_isa_available((lk_isa)isa))
+            if (!lk_isa_is_available((lk_isa)isa))
                 continue;
             ASSERT_OK(lk_isa_set((lk_isa)isa));
             for (int i = 0; i < n * N_VARIANTS; i++)

@@ -121,7 +121,7 @@ static inline void case_check(const struct gemm_case *x, const struct guard *exp
         const double got = real_get(g->dtype, c.data, i);
         const double want = real_get(g->dtype, expect->data, i);
         lk_isa isa = LK_ISA_SCALAR;
-        ASSERT_OK(lk_isa_get(&isa));
+        ASSERT_OK(lk_isa_now(&isa));
         if (!real_same(got, want))
             TEST_FAIL("%s %s%s%s m %d n %d k %d piece %d%s%s: C[%d][%d] is %a, not %a",
                       lk_isa_name(isa), lk_dtype_name(g->dtype), g->trans_a ? " A^T" : "",

@@ -211,7 +211,7 @@ static void check_isa(lk_isa isa, lk_dtype dtype)
 static void check_all(lk_dtype dtype)
 {
     for (int isa = 0; isa < LK_N_ISAS; isa++)
-        if (lk_isa_available((lk_isa)isa))
+        if (lk_isa_is_available((lk_isa)isa))
             check_isa((lk_isa)isa, dtype);
 }
 

@@ -160,14 +160,14 @@ static void every_failed_allocation_is_reported_and_leaks_nothing(void)
 {
     life l = life_new();
     for (int i = 0; i < N_SHAPES; i++) {
-        int64_t live = lk_alloc_stats_get().live_blocks, calls = lk_alloc_stats_get().calls;
+        int64_t live = lk_alloc_stats_now().live_blocks, calls = lk_alloc_stats_now().calls;
         ASSERT_OK(whole_life(&shapes[i], &l));
-        calls = lk_alloc_stats_get().calls - calls;
+        calls = lk_alloc_stats_now().calls - calls;
         ASSERT_TRUE(calls >= 9);
         for (int64_t n = 1; n <= calls; n++) {
             lk_alloc_fail_at(n);
             ASSERT_EQ(whole_life(&shapes[i], &l), LK_ENOMEM);
-            ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+            ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
         }
         lk_alloc_fail_at(0);
         lk_error_clear();
@@ -215,7 +215,7 @@ static void later_calls_do_not_allocate(void)
             ASSERT_OK(lk_conv_plan_new(&shapes[i], &p));
             for (int k = 0; k < 3; k++) {
                 ASSERT_OK(passes_run(p, &l));
-                calls[k] = lk_alloc_stats_get().calls;
+                calls[k] = lk_alloc_stats_now().calls;
             }
             ASSERT_EQ(calls[1], calls[0]);
             ASSERT_EQ(calls[2], calls[0]);

@@ -192,7 +192,7 @@ static void check_shapes(lk_dtype dtype, bool odd)
         void *grad = copy_of(c.dw.data, c.dw_bytes);
         gradient_reference(&c.s, c.x.data, c.dy.data, grad);
         for (int isa = 0; isa < LK_N_ISAS; isa++)
-            if (lk_isa_available((lk_isa)isa)) {
+            if (lk_isa_is_available((lk_isa)isa)) {
                 ASSERT_OK(lk_isa_set((lk_isa)isa));
                 check_cuts(&c, grad);
             }
@@ -248,7 +248,7 @@ static void a_plan_follows_the_instruction_set(void)
     gradient_case_new(&c, &shapes[6], LK_F64, false);
     ASSERT_OK(lk_conv_plan_new(&c.shape, &plan));
     for (int isa = 0; isa < LK_N_ISAS; isa++)
-        if (lk_isa_available((lk_isa)isa)) {
+        if (lk_isa_is_available((lk_isa)isa)) {
             ASSERT_OK(lk_isa_set((lk_isa)isa));
             ASSERT_OK(lk_conv_backward_weights(plan, c.x.data, c.dy.data, false, c.dw.data));
             if (!grad)

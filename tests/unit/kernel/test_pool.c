@@ -135,7 +135,7 @@ static void check_shape(const lk_pool_shape *shape, int kind, int n_threads)
         real_fill(s.dtype, p.dy.data, p.n_y, 9, kind == 2);
         reference(&s, &p);
         for (int isa = 0; isa < LK_N_ISAS; isa++)
-            for (int threads = 1; threads <= n_threads && lk_isa_available((lk_isa)isa);
+            for (int threads = 1; threads <= n_threads && lk_isa_is_available((lk_isa)isa);
                  threads++) {
                 ASSERT_OK(lk_isa_set((lk_isa)isa));
                 ASSERT_OK(lk_threads_set(threads));
@@ -326,7 +326,7 @@ static void windows_of_norm_zero_pass_nothing_back(void)
     }
     ASSERT_OK(lk_threads_set(1));
     for (int isa = 0; isa < LK_N_ISAS; isa++) {
-        if (!lk_isa_available((lk_isa)isa))
+        if (!lk_isa_is_available((lk_isa)isa))
             continue;
         ASSERT_OK(lk_isa_set((lk_isa)isa));
         ASSERT_OK(lk_pool_l2(&s, x, y));
@@ -340,12 +340,12 @@ static void windows_of_norm_zero_pass_nothing_back(void)
 
 static void nothing_is_allocated(void)
 {
-    int64_t calls = lk_alloc_stats_get().calls;
+    int64_t calls = lk_alloc_stats_now().calls;
     lk_pool_shape s = geometry[8];
     s.batch = 3;
     s.channels = 64;
     check_shape(&s, 1, 3);
-    ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
 }
 
 TEST_MAIN(TEST(every_geometry_gives_the_bits_of_the_definition),

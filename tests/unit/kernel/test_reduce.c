@@ -102,7 +102,7 @@ static void check_shape(lk_dtype t, const lk_reduce_shape *s, bool odd, int n_th
     for (int op = 0; op < LK_N_REDUCE; op++) {
         reference(t, (lk_reduce_op)op, s, x.data, want.data);
         for (int isa = 0; isa < LK_N_ISAS; isa++) {
-            if (!lk_isa_available((lk_isa)isa))
+            if (!lk_isa_is_available((lk_isa)isa))
                 continue;
             ASSERT_OK(lk_isa_set((lk_isa)isa));
             for (int threads = 1; threads <= n_threads; threads++) {
@@ -173,7 +173,7 @@ enum { N_ROW = 50 };
 static void check_row(lk_dtype t, const void *x)
 {
     for (int isa = 0; isa < LK_N_ISAS; isa++) {
-        if (!lk_isa_available((lk_isa)isa))
+        if (!lk_isa_is_available((lk_isa)isa))
             continue;
         ASSERT_OK(lk_isa_set((lk_isa)isa));
         for (int op = 0; op < LK_N_REDUCE; op++)
@@ -295,13 +295,13 @@ static void nothing_is_allocated(void)
 {
     static float x[100000];
     static float y[100000];
-    int64_t calls = lk_alloc_stats_get().calls;
+    int64_t calls = lk_alloc_stats_now().calls;
     ASSERT_OK(lk_threads_set(3));
     static const lk_reduce_shape shape[] = {
         {1, 100000, 1, 64}, {100, 10, 100, 3}, {1, 1, 99999, 0}};
     for (int i = 0; i < 3; i++)
         ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &shape[i], x, y));
-    ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
 }
 
 static void operators_have_names_and_formulas(void)

@@ -152,7 +152,7 @@ static void check_type(lk_isa isa, lk_dtype dtype, bool odd)
 static void every_tile_is_the_chain(void)
 {
     for (int isa = 0; isa < LK_N_ISAS; isa++)
-        for (int odd = 0; lk_isa_available((lk_isa)isa) && odd <= 1; odd++) {
+        for (int odd = 0; lk_isa_is_available((lk_isa)isa) && odd <= 1; odd++) {
             check_type((lk_isa)isa, LK_F32, odd);
             check_type((lk_isa)isa, LK_F64, odd);
         }
@@ -161,7 +161,7 @@ static void every_tile_is_the_chain(void)
 static void the_widths_on_offer_are_in_order(void)
 {
     for (int isa = 0; isa < LK_N_ISAS; isa++)
-        for (int dtype = LK_F32; lk_isa_available((lk_isa)isa) && dtype <= LK_F64; dtype++) {
+        for (int dtype = LK_F32; lk_isa_is_available((lk_isa)isa) && dtype <= LK_F64; dtype++) {
             const lk__rows_type *t = tiles_of((lk_isa)isa, (lk_dtype)dtype);
             for (int i = 0; i < LK_MICRO_WIDTHS && t->width[i] > 0; i++) {
                 ASSERT_TRUE(i == 0 || t->width[i] < t->width[i - 1]);
@@ -194,7 +194,7 @@ static void check_transpose(lk__transpose_fn *transpose, lk_dtype dtype, int64_t
 static void every_panel_is_the_transpose(void)
 {
     for (int isa = 0; isa < LK_N_ISAS; isa++)
-        for (int dtype = LK_F32; lk_isa_available((lk_isa)isa) && dtype <= LK_F64; dtype++) {
+        for (int dtype = LK_F32; lk_isa_is_available((lk_isa)isa) && dtype <= LK_F64; dtype++) {
             const lk__rows_type *t = tiles_of((lk_isa)isa, (lk_dtype)dtype);
             for (int i = 0; i < LK_MICRO_WIDTHS && t->width[i] > 0; i++)
                 for (int n_valid = 1; n_valid <= t->width[i]; n_valid++)

@@ -22,7 +22,7 @@ static void start_plain(void)
 static int threads(void)
 {
     int n = -1;
-    ASSERT_OK(lk_threads_get(&n));
+    ASSERT_OK(lk_threads_now(&n));
     return n;
 }
 
@@ -167,7 +167,7 @@ static void a_wrong_LK_THREADS_is_an_error_that_quotes_it(void)
         int n = -1;
         int64_t touched = 0;
         setenv("LK_THREADS", wrong[i], 1);
-        ASSERT_EQ(lk_threads_get(&n), LK_EINVAL);
+        ASSERT_EQ(lk_threads_now(&n), LK_EINVAL);
         snprintf(quoted, sizeof quoted, "LK_THREADS is \"%s\"", wrong[i]);
         ASSERT_TRUE(strstr(lk_error_message(), quoted));
         ASSERT_TRUE(strstr(lk_error_message(), "from 1 to 256"));

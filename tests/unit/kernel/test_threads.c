@@ -245,13 +245,13 @@ static int settled_threads(void)
 static void stopping_leaves_no_thread_and_no_memory(void)
 {
     lk_threads_stop();
-    int64_t live = lk_alloc_stats_get().live_blocks;
+    int64_t live = lk_alloc_stats_now().live_blocks;
     int before = settled_threads();
     on_all_threads(4, NULL);
     ASSERT_EQ(count_threads(), before + 3);
     lk_threads_stop();
     ASSERT_EQ(settled_threads(), before);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
     lk_threads_stop();
     on_all_threads(3, NULL);
 }

@@ -27,7 +27,7 @@ static void a_plan_follows_the_instruction_set(void)
     for (int v = 0; v < N_VARIANTS; v++) {
         check k = check_new(wino_ref_pass, &wino_cases[0], LK_F32, (variant)v, false);
         for (int isa = 0; isa < LK_N_ISAS; isa++) {
-            if (!lk_isa_available((lk_isa)isa))
+            if (!lk_isa_is_available((lk_isa)isa))
                 continue;
             const lk__wino_table *table;
             ASSERT_OK(lk_isa_set((lk_isa)isa));

@@ -22,9 +22,9 @@ static const lk_model_spec large = {.in = {LK_F32, {.ndim = 1, .dim = {163840}}}
 
 static void building_takes_no_memory_for_parameters(void)
 {
-    lk_alloc_stats before = lk_alloc_stats_get();
+    lk_alloc_stats before = lk_alloc_stats_now();
     lk_model *m = model_of("linear", "units=163840", &large);
-    lk_alloc_stats after = lk_alloc_stats_get();
+    lk_alloc_stats after = lk_alloc_stats_now();
     ASSERT_TRUE(lk_layout_bytes(lk_model_layout(m)) > INT64_C(100) << 30);
     ASSERT_TRUE(after.peak_bytes - before.live_bytes < 64 << 10);
     ASSERT_TRUE(!lk_model_params(m) && !lk_model_state(m));
@@ -37,9 +37,9 @@ static void holding_takes_the_memory_of_what_is_held(void)
     const int64_t bytes = INT64_C(163840) * 16 * 4 + 64;
     lk_model *m = model_of("linear", "units=163840", &large);
     lk_sums *sums = NULL;
-    lk_alloc_stats before = lk_alloc_stats_get();
+    lk_alloc_stats before = lk_alloc_stats_now();
     ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {10239, 1}}));
-    lk_alloc_stats after = lk_alloc_stats_get();
+    lk_alloc_stats after = lk_alloc_stats_now();
     ASSERT_EQ(lk_layout_bytes(lk_slab_layout(lk_model_params(m))), bytes);
     int64_t taken = after.live_bytes - before.live_bytes;
     ASSERT_TRUE(taken >= bytes && taken < bytes + (16 << 10));
@@ -94,15 +94,15 @@ static int check_blocks(const lk_layer *layer, const lk_layer_sample *s, lk_dtyp
                           .dtype = dtype,
                           .seed = SEED,
                           .pieces = {.blocks = BLOCKS, .least_block = 1}};
-    lk_model *whole = model_of(layer->entry.name, s->options, &spec);
+    lk_model *whole = model_of(layer->descriptor.name, s->options, &spec);
     int parts = 0;
     ASSERT_OK(lk_model_hold(whole, NULL));
     for (int64_t first = 0; first < BLOCKS; first++)
         for (int64_t n = 1; n <= BLOCKS - first; n++) {
-            lk_model *m = model_of(layer->entry.name, s->options, &spec);
+            lk_model *m = model_of(layer->descriptor.name, s->options, &spec);
             ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {first, n}}));
-            parts += compare(layer->entry.name, lk_model_params(m), lk_model_params(whole));
-            parts += compare(layer->entry.name, lk_model_state(m), lk_model_state(whole));
+            parts += compare(layer->descriptor.name, lk_model_params(m), lk_model_params(whole));
+            parts += compare(layer->descriptor.name, lk_model_state(m), lk_model_state(whole));
             if (n == BLOCKS)
                 ASSERT_EQ(elements(lk_model_params(m)), elements(lk_model_params(whole)));
             lk_model_free(m);
@@ -122,9 +122,9 @@ static void every_layer_holds_blocks_of_what_it_would_hold_whole(void)
             parts += check_blocks(lk_layers[i], s, LK_F32) + check_blocks(lk_layers[i], s, LK_F64);
         bool wanted = false;
         for (size_t k = 0; k < sizeof cut / sizeof cut[0]; k++)
-            wanted = wanted || strcmp(cut[k], lk_layers[i]->entry.name) == 0;
+            wanted = wanted || strcmp(cut[k], lk_layers[i]->descriptor.name) == 0;
         if (wanted != (parts > 0))
-            TEST_FAIL("%s holds %d parts of its tensors", lk_layers[i]->entry.name, parts);
+            TEST_FAIL("%s holds %d parts of its tensors", lk_layers[i]->descriptor.name, parts);
     }
 }
 
@@ -222,8 +222,9 @@ static void every_initial_value_can_begin_anywhere(void)
     lk_arena *arena = NULL;
     ASSERT_OK(lk_arena_new(&arena));
     for (int i = 0; lk_inits[i]; i++) {
-        lk_choice choice;
-        ASSERT_OK(lk_choice_make(&lk_kind_init, lk_inits[i]->entry.name, NULL, arena, &choice));
+        lk_config choice;
+        ASSERT_OK(
+            lk_config_parse(&lk_registry_init, lk_inits[i]->descriptor.name, NULL, arena, &choice));
         lk_init_call call = {.options = choice.options,
                              .stream = lk_rng_start(SEED, "w", "init"),
                              .fan_in = 5,
@@ -236,7 +237,8 @@ static void every_initial_value_can_begin_anywhere(void)
             call.elements = (lk_range){first, n < N - first ? n : N - first};
             ASSERT_OK(lk_inits[i]->fill(&call));
             if (memcmp(part, whole + first, (size_t)call.elements.n * sizeof *part) != 0)
-                TEST_FAIL("%s from element %lld on", lk_inits[i]->entry.name, (long long)first);
+                TEST_FAIL("%s from element %lld on", lk_inits[i]->descriptor.name,
+                          (long long)first);
         }
     }
     lk_arena_free(arena);

@@ -45,7 +45,7 @@ static void layer_run(const lk_layer *layer, const lk_layer_sample *s, lk_dtype 
     lk_sums *sums;
     lk_tape *tape;
     lk_tensor *x = batch_filled(dtype, s->shape, s->below > 0, sort), *dx = NULL;
-    const char *name = layer->entry.name;
+    const char *name = layer->descriptor.name;
     ASSERT_OK(lk_model_new(&model));
     ASSERT_OK(lk_model_add(model, name, s->options));
     lk_model_spec spec = {.in = {s->below ? LK_I64 : dtype, s->shape}, .dtype = dtype, .seed = 7};
@@ -76,7 +76,7 @@ static void layers_do_not_trap(void)
     traps_each(layers_run);
 }
 
-static void rule_run(const lk_rule *rule, const lk_choice *choice, lk_dtype dtype, int sort)
+static void rule_run(const lk_rule *rule, const lk_config *choice, lk_dtype dtype, int sort)
 {
     lk_layout *layout;
     lk_slab *w, *g;
@@ -87,7 +87,7 @@ static void rule_run(const lk_rule *rule, const lk_choice *choice, lk_dtype dtyp
     ASSERT_OK(lk_slab_new(layout, &g));
     traps_fill(dtype, sort, N, lk_slab_data(w));
     traps_fill(dtype, sort, N, lk_slab_data(g));
-    const char *name = rule->entry.name;
+    const char *name = rule->descriptor.name;
     TRAPPING(lk_optimizer_new(choice, w, &o), TRAPS_HOW, TRAPS_HOW_OF(name, dtype, sort));
     for (int64_t step = 0; step < 3; step++) {
         lk_optim_step s = {.grads = g, .at = {.step = step, .steps_per_epoch = 2, .epochs = 3}};
@@ -103,10 +103,10 @@ static void rules_run(lk_dtype dtype, int sort)
 {
     for (int i = 0; lk_rules[i]; i++) {
         lk_arena *arena;
-        lk_choice choice;
+        lk_config choice;
         ASSERT_OK(lk_arena_new(&arena));
-        ASSERT_OK(
-            lk_choice_make(&lk_kind_optimizer, lk_rules[i]->entry.name, NULL, arena, &choice));
+        ASSERT_OK(lk_config_parse(&lk_registry_optimizer, lk_rules[i]->descriptor.name, NULL, arena,
+                                  &choice));
         rule_run(lk_rules[i], &choice, dtype, sort);
         lk_arena_free(arena);
     }

@@ -45,7 +45,7 @@ static struct bench bench_new(const lk_layer *layer, const lk_layer_sample *s, l
 {
     struct bench b = {0};
     ASSERT_OK(lk_model_new(&b.model));
-    ASSERT_OK(lk_model_add(b.model, layer->entry.name, s->options));
+    ASSERT_OK(lk_model_add(b.model, layer->descriptor.name, s->options));
     lk_model_spec spec = {
         .in = {s->below ? LK_I64 : dtype, s->shape}, .dtype = dtype, .seed = SEED};
     ASSERT_OK(lk_model_build(b.model, &spec));
@@ -185,14 +185,14 @@ static void check_bits(const lk_layer *layer, const lk_layer_sample *s)
     struct bench b = bench_new(layer, s, LK_F32);
     uint64_t expected = hash_of(&b, false);
     if (hash_of(&b, true) != expected)
-        TEST_FAIL("%s %s: other bits when the batch is cut", layer->entry.name,
+        TEST_FAIL("%s %s: other bits when the batch is cut", layer->descriptor.name,
                   s->options ? s->options : "");
     for (lk_isa isa = LK_ISA_SCALAR; isa < LK_N_ISAS; isa = (lk_isa)(isa + 1))
-        for (int threads = 1; threads <= 3 && lk_isa_available(isa); threads++) {
+        for (int threads = 1; threads <= 3 && lk_isa_is_available(isa); threads++) {
             ASSERT_OK(lk_isa_set(isa));
             ASSERT_OK(lk_threads_set(threads));
             if (hash_of(&b, false) != expected)
-                TEST_FAIL("%s: other bits with %s and %d threads", layer->entry.name,
+                TEST_FAIL("%s: other bits with %s and %d threads", layer->descriptor.name,
                           lk_isa_name(isa), threads);
         }
     bench_free(&b);
@@ -201,7 +201,7 @@ static void check_bits(const lk_layer *layer, const lk_layer_sample *s)
 static void every_layer_has_the_right_gradients(void)
 {
     for (int i = 0; lk_layers[i]; i++) {
-        test_current = lk_layers[i]->entry.name;
+        test_current = lk_layers[i]->descriptor.name;
         ASSERT_TRUE(lk_layers[i]->samples && lk_layers[i]->samples->shape.ndim >= 0);
         for (const lk_layer_sample *s = lk_layers[i]->samples; s->shape.ndim >= 0; s++)
             check_gradients(lk_layers[i], s);

@@ -28,10 +28,10 @@ static const int64_t truth[] = {1, 0, 1, 1};
 /* The value of a metric of the scores, and its JSON if it has one. */
 static double value_of(const char *name, const char *options, const char **json, lk_arena *arena)
 {
-    lk_choice choice;
+    lk_config choice;
     double number[2 * 65536] = {0};
-    ASSERT_OK(lk_choice_make(&lk_kind_metric, name, options, arena, &choice));
-    const lk_metric *m = (const lk_metric *)(const void *)choice.entry;
+    ASSERT_OK(lk_config_parse(&lk_registry_metric, name, options, arena, &choice));
+    const lk_metric *m = (const lk_metric *)(const void *)choice.descriptor;
     lk_io out = {LK_F32, LK_SHAPE(3)}, target = {LK_I64, LK_SCALAR};
     ASSERT_OK(m->check(choice.options, out, target));
     ASSERT_TRUE(m->numbers(choice.options, out) <= 2 * 65536);
@@ -63,11 +63,11 @@ static void metrics_count_hits(void)
 static void a_label_that_is_no_class_is_refused(void)
 {
     double number[2] = {0};
-    lk_choice choice;
+    lk_config choice;
     lk_arena *arena = NULL;
     ASSERT_OK(lk_arena_new(&arena));
-    ASSERT_OK(lk_choice_make(&lk_kind_metric, "accuracy", NULL, arena, &choice));
-    const lk_metric *m = (const lk_metric *)(const void *)choice.entry;
+    ASSERT_OK(lk_config_parse(&lk_registry_metric, "accuracy", NULL, arena, &choice));
+    const lk_metric *m = (const lk_metric *)(const void *)choice.descriptor;
     lk_tensor *y = reals(LK_SHAPE(2, 3), scores), *t = labels(2, (int64_t[]){0, 3});
     ASSERT_FAILS(m->add(NULL, y, t, number), LK_EINVAL, "label 3 of sample position 1");
     ASSERT_FAILS(m->check(NULL, (lk_io){LK_F32, LK_SHAPE(3)}, (lk_io){LK_I64, LK_SHAPE(2)}),
@@ -80,15 +80,15 @@ static void a_label_that_is_no_class_is_refused(void)
 /* The loss of 2 samples, summed. */
 static double loss_of(const char *name, lk_tensor *y, lk_tensor *target)
 {
-    lk_choice choice;
+    lk_config choice;
     lk_arena *arena = NULL;
     lk_tape *tape = NULL;
     lk_var vy, vt, loss;
     double value = 0;
     ASSERT_OK(lk_arena_new(&arena));
     ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_choice_make(&lk_kind_loss, name, NULL, arena, &choice));
-    const lk_cost *cost = (const lk_cost *)(const void *)choice.entry;
+    ASSERT_OK(lk_config_parse(&lk_registry_loss, name, NULL, arena, &choice));
+    const lk_cost *cost = (const lk_cost *)(const void *)choice.descriptor;
     ASSERT_OK(lk_constant(tape, y, &vy));
     ASSERT_OK(lk_constant(tape, target, &vt));
     ASSERT_OK(cost->apply(choice.options, vy, vt, &loss));
@@ -135,13 +135,13 @@ static void positions_of_a_sample_are_averaged(void)
 static void losses_refuse_what_does_not_fit(void)
 {
     lk_io ten = {LK_F32, LK_SHAPE(10)}, label = {LK_I64, LK_SCALAR}, row = {LK_I64, LK_SHAPE(4)};
-    const lk_entry *entry = NULL;
-    ASSERT_OK(lk_entry_find(&lk_kind_loss, "softmax_cross_entropy", &entry));
+    const lk_descriptor *entry = NULL;
+    ASSERT_OK(lk_descriptor_find(&lk_registry_loss, "softmax_cross_entropy", &entry));
     const lk_cost *cost = (const lk_cost *)(const void *)entry;
     ASSERT_OK(cost->check(NULL, ten, label));
     ASSERT_OK(cost->check(NULL, ten, ten));
     ASSERT_FAILS(cost->check(NULL, ten, row), LK_ESHAPE, "[10]");
-    ASSERT_OK(lk_entry_find(&lk_kind_loss, "mean_squared_error", &entry));
+    ASSERT_OK(lk_descriptor_find(&lk_registry_loss, "mean_squared_error", &entry));
     cost = (const lk_cost *)(const void *)entry;
     ASSERT_FAILS(cost->check(NULL, ten, label), LK_EDTYPE, "one_hot");
 }

@@ -194,17 +194,17 @@ static lk_status odd_forward(const lk_pass *pass, const lk_unit *unit, lk_var x,
 }
 
 static const lk_layer odd = {
-    .entry = {.name = "odd", .summary = "fails"}, .build = odd_build, .forward = odd_forward};
+    .descriptor = {.name = "odd", .summary = "fails"}, .build = odd_build, .forward = odd_forward};
 
 /* The innermost layer, whatever the message says. */
 static void a_failure_names_its_layer(void)
 {
-    lk_choice item = {.entry = &odd.entry, .name = "a"};
+    lk_config item = {.descriptor = &odd.descriptor, .name = "a"};
     lk_tape *tape = NULL;
     lk_model *m = NULL;
     lk_var x, y;
     ASSERT_OK(lk_model_new(&m));
-    ASSERT_OK(lk_model_add_choice(m, &item));
+    ASSERT_OK(lk_model_add_config(m, &item));
     ASSERT_FAILS(lk_model_build(m, &image), LK_ESHAPE,
                  "layer a of f32[6,8,1]: layer sizes are odd");
     ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(3)}}));

@@ -448,7 +448,7 @@ static void a_file_is_refused_with_its_place(void)
     ASSERT_TRUE(strcmp(e->model.item[2].tie, "in.weight") == 0);
     ASSERT_OK(lk_model_new(&m));
     for (int64_t i = 0; i < e->model.n; i++)
-        ASSERT_OK(lk_model_add_choice(m, &e->model.item[i]));
+        ASSERT_OK(lk_model_add_config(m, &e->model.item[i]));
     ASSERT_FAILS(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(3, 2)}}), LK_ESHAPE,
                  "x.yaml:5:35: layer linear2 ties its weight f32[8,9] to in.weight of layer in, "
                  "which is f32[6,8]");
@@ -466,10 +466,10 @@ static void a_tie_is_in_the_identity(void)
     lk_arena *arena = NULL;
     ASSERT_OK(lk_arena_new(&arena));
     for (int i = 0; i < 5; i++) {
-        lk_choice choice;
+        lk_config choice;
         lk_hash h = lk_hash_start();
-        ASSERT_OK(lk_choice_make(&lk_kind_layer, "linear", text[i], arena, &choice));
-        ASSERT_OK(lk_choice_hash(&choice, &h));
+        ASSERT_OK(lk_config_parse(&lk_registry_layer, "linear", text[i], arena, &choice));
+        ASSERT_OK(lk_config_hash(&choice, &h));
         value[i] = lk_hash_value(&h);
     }
     ASSERT_TRUE(value[0] == value[1] && value[0] != value[2] && value[0] != value[3]);

@@ -204,7 +204,7 @@ static void compare_ways(const lk_op *op, const lk_sample *s)
         run_free(&other);
         for (int isa = 0; isa < LK_N_ISAS; isa++)
             for (int threads = 1; threads <= 4; threads *= 2) {
-                if (!lk_isa_available((lk_isa)isa))
+                if (!lk_isa_is_available((lk_isa)isa))
                     continue;
                 ASSERT_OK(lk_isa_set((lk_isa)isa));
                 ASSERT_OK(lk_threads_set(threads));

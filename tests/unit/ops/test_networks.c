@@ -360,7 +360,7 @@ static void configurations(struct network *net, int p)
 {
     uint64_t first = 0;
     for (int isa = 0; isa < LK_N_ISAS; isa++) {
-        if (!lk_isa_available((lk_isa)isa))
+        if (!lk_isa_is_available((lk_isa)isa))
             continue;
         ASSERT_OK(lk_isa_set((lk_isa)isa));
         for (int threads = 1; threads <= 4; threads *= 2) {

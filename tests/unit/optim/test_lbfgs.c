@@ -18,7 +18,7 @@ struct problem {
 static struct problem problem_new(lk_dtype dtype, const char *options)
 {
     struct problem p = {0};
-    lk_choice choice;
+    lk_config choice;
     ASSERT_OK(lk_layout_new(&p.layout));
     ASSERT_OK(lk_layout_add(p.layout, "a", dtype, LK_SHAPE(A)));
     ASSERT_OK(lk_layout_add(p.layout, "b", dtype, LK_SHAPE(B)));
@@ -26,7 +26,7 @@ static struct problem problem_new(lk_dtype dtype, const char *options)
     ASSERT_OK(lk_slab_new(p.layout, &p.w));
     ASSERT_OK(lk_slab_new(p.layout, &p.g));
     ASSERT_OK(lk_arena_new(&p.arena));
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "lbfgs", options, p.arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", options, p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &p.optimizer));
     return p;
 }

@@ -60,9 +60,9 @@ static void put(lk_dtype dtype, void *data, int i, double value)
 /* Run STEPS steps of the rule from the start; p->w holds the result. */
 static void run(struct problem *p, lk_dtype dtype, const char *rule, const char *options)
 {
-    lk_choice choice;
+    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, rule, options, p->arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, rule, options, p->arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p->w, &o));
     lk_slab_zero(p->w);
     lk_slab_zero(p->g);
@@ -214,11 +214,11 @@ static void every_rule_follows_its_formula(void)
 static void every_rule_is_tested(void)
 {
     for (int i = 0; lk_rules[i]; i++) {
-        bool found = strcmp(lk_rules[i]->entry.name, "lbfgs") == 0;
+        bool found = strcmp(lk_rules[i]->descriptor.name, "lbfgs") == 0;
         for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
-            found = found || strcmp(rules[r].rule, lk_rules[i]->entry.name) == 0;
+            found = found || strcmp(rules[r].rule, lk_rules[i]->descriptor.name) == 0;
         if (!found)
-            TEST_FAIL("no row for %s", lk_rules[i]->entry.name);
+            TEST_FAIL("no row for %s", lk_rules[i]->descriptor.name);
     }
 }
 
@@ -231,7 +231,7 @@ static void the_bits_are_the_same_everywhere(void)
         run(&p, LK_F32, rules[r].rule, rules[r].options);
         memcpy(expected, lk_slab_data(p.w), sizeof expected);
         for (lk_isa isa = LK_ISA_SCALAR; isa < LK_N_ISAS; isa = (lk_isa)(isa + 1))
-            for (int threads = 1; threads <= 2 && lk_isa_available(isa); threads++) {
+            for (int threads = 1; threads <= 2 && lk_isa_is_available(isa); threads++) {
                 ASSERT_OK(lk_isa_set(isa));
                 ASSERT_OK(lk_threads_set(threads));
                 run(&p, LK_F32, rules[r].rule, rules[r].options);
@@ -244,9 +244,9 @@ static void the_bits_are_the_same_everywhere(void)
 static void lbfgs_finds_the_minimum_of_a_parabola(void)
 {
     struct problem p = problem_new(LK_F64);
-    lk_choice choice;
+    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "lbfgs", "history=10", p.arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", "history=10", p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
     double *w = lk_slab_data(p.w), *g = lk_slab_data(p.g);
     for (int i = 0; i < N; i++)
@@ -266,10 +266,11 @@ static void lbfgs_finds_the_minimum_of_a_parabola(void)
 static void the_norm_is_clipped(void)
 {
     struct problem p = problem_new(LK_F64);
-    lk_choice choice;
+    lk_config choice;
     lk_optimizer *o = NULL;
     lk_optim_report report;
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", "rate=1 clip_norm=2.5", p.arena, &choice));
+    ASSERT_OK(
+        lk_config_parse(&lk_registry_optimizer, "sgd", "rate=1 clip_norm=2.5", p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
     double *g = lk_slab_data(p.g);
     g[0] = 3;
@@ -291,9 +292,9 @@ static void the_norm_is_clipped(void)
 static double factor(const char *name, const char *options, int64_t step)
 {
     lk_arena *arena = NULL;
-    lk_choice choice;
+    lk_config choice;
     ASSERT_OK(lk_arena_new(&arena));
-    ASSERT_OK(lk_choice_make(&lk_kind_schedule, name, options, arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_schedule, name, options, arena, &choice));
     double value = lk_schedule_factor(
         &choice, &(lk_moment){.step = step, .steps_per_epoch = 10, .epochs = 4});
     lk_arena_free(arena);
@@ -324,14 +325,14 @@ static void schedules_change_with_time(void)
 static void gradients_of_another_layout_are_refused(void)
 {
     struct problem p = problem_new(LK_F32), q = problem_new(LK_F64);
-    lk_choice choice;
+    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", NULL, p.arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
     ASSERT_FAILS(
         lk_optimizer_step(o, &(lk_optim_step){.grads = q.g, .at = {.steps_per_epoch = 1}}, NULL),
         LK_EINVAL, "\"a\" f64[20011]");
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", "nesterov=true", p.arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "sgd", "nesterov=true", p.arena, &choice));
     lk_optimizer *none = NULL;
     ASSERT_FAILS(lk_optimizer_new(&choice, p.w, &none), LK_EINVAL, "momentum");
     lk_optimizer_free(o);
@@ -359,7 +360,7 @@ static void a_part_of_the_parameters_is_not_taken_for_all(void)
     lk_layout *layout = NULL;
     lk_slab *w = NULL;
     lk_arena *arena = NULL;
-    lk_choice rule;
+    lk_config rule;
     lk_optimizer *o = NULL;
     double norm;
     ASSERT_OK(lk_arena_new(&arena));
@@ -367,12 +368,12 @@ static void a_part_of_the_parameters_is_not_taken_for_all(void)
     ASSERT_OK(
         lk_layout_add_box(layout, "a", LK_F32, LK_SHAPE(N), LK_SHAPE(N), &(lk_box){1, {2}, {3}}));
     ASSERT_OK(lk_slab_new(layout, &w));
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", NULL, arena, &rule));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, arena, &rule));
     ASSERT_OK(lk_optimizer_new(&rule, w, &o));
     lk_optimizer_free(o);
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", "clip_norm=1", arena, &rule));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", "clip_norm=1", arena, &rule));
     ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "of a there is f32[2:5] here, a part");
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "lbfgs", NULL, arena, &rule));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", NULL, arena, &rule));
     ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "lbfgs needs all parameters at once");
     ASSERT_FAILS(lk_optim_norm(w, w, &norm), LK_ENOTSUP, "a part");
     lk_slab_free(w);
@@ -383,9 +384,9 @@ static void a_part_of_the_parameters_is_not_taken_for_all(void)
 /* STEPS steps of p, whole or in ranges that end at these elements. */
 static void steps_run(struct problem *p, const char *rule, const int64_t *end, int n)
 {
-    lk_choice choice;
+    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, rule, "decay=0.01", p->arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, rule, "decay=0.01", p->arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p->w, &o));
     for (int i = 0; i < N; i++) {
         put(LK_F32, lk_slab_data(p->w), i, start_at(i));
@@ -424,10 +425,10 @@ static void ranges_give_the_same_bits(void)
 static void wrong_ranges_are_refused(void)
 {
     struct problem p = problem_new(LK_F32);
-    lk_choice choice;
+    lk_config choice;
     lk_optimizer *o = NULL;
     lk_optim_step step = {.give = give, .giver = p.g, .at = {.steps_per_epoch = 1}};
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "adam", NULL, p.arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
     step.first = 8;
     step.n = 16;
@@ -444,15 +445,15 @@ static void wrong_ranges_are_refused(void)
 static void a_step_allocates_nothing(void)
 {
     struct problem p = problem_new(LK_F32);
-    lk_choice choice;
+    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "lbfgs", "clip_norm=1", p.arena, &choice));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", "clip_norm=1", p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
-    int64_t before = lk_alloc_stats_get().calls;
+    int64_t before = lk_alloc_stats_now().calls;
     for (int64_t s = 0; s < 3; s++)
         ASSERT_OK(lk_optimizer_step(
             o, &(lk_optim_step){.grads = p.g, .at = {.step = s, .steps_per_epoch = 1}}, NULL));
-    ASSERT_EQ(lk_alloc_stats_get().calls, before);
+    ASSERT_EQ(lk_alloc_stats_now().calls, before);
     lk_optimizer_free(o);
     problem_free(&p);
 }

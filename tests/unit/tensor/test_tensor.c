@@ -208,7 +208,7 @@ static void threads_share_a_tensor_and_the_last_one_frees_it(void)
     int released = 0;
     lk_tensor *t;
     pthread_t thread[THREADS];
-    int64_t live = lk_alloc_stats_get().live_blocks;
+    int64_t live = lk_alloc_stats_now().live_blocks;
     ASSERT_OK(lk_tensor_wrap(LK_F32, LK_SHAPE(2), memory, note_release, &released, &t));
     for (int i = 0; i < THREADS; i++)
         ASSERT_EQ(pthread_create(&thread[i], NULL, share, lk_tensor_retain(t)), 0);
@@ -219,7 +219,7 @@ static void threads_share_a_tensor_and_the_last_one_frees_it(void)
         ASSERT_TRUE(!failed);
     }
     ASSERT_EQ(released, 1);
-    ASSERT_EQ(lk_alloc_stats_get().live_blocks, live);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
 }
 
 TEST_MAIN(TEST(a_shape_counts_its_elements), TEST(shapes_that_cannot_be_are_refused_by_name),

@@ -56,9 +56,9 @@ static void numbers_that_are_no_double_do_not_trap(void)
     lk_arena *arena;
     ASSERT_OK(lk_arena_new(&arena));
     for (int k = 0; k < 4; k++) {
-        lk_choice choice;
+        lk_config choice;
         traps_begin("the option %s", text[k]);
-        lk_status st = lk_choice_make(&lk_kind_optimizer, "sgd", text[k], arena, &choice);
+        lk_status st = lk_config_parse(&lk_registry_optimizer, "sgd", text[k], arena, &choice);
         traps_end();
         ASSERT_EQ(st == LK_OK, k == 2);
         lk_error_clear();
@@ -87,18 +87,18 @@ static lk_status training_make(struct training *t, const char *loss, const char 
 {
     lk_loader_options options = {
         .batch = 8, .shards = 4, .shuffle = true, .normalise = LK_NORMALISE_STANDARD, .scale = 3};
-    lk_choice metric[5];
+    lk_config metric[5];
     int n = 0;
     bool classes = strcmp(loss, "softmax_cross_entropy") == 0;
     lk_trainer_spec spec = {.epochs = 2};
     LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(lk_loader_new(t->set, &options, 1, &t->loader));
-    LK_TRY(lk_choice_make(&lk_kind_loss, loss, NULL, t->arena, &spec.loss));
-    LK_TRY(lk_choice_make(&lk_kind_optimizer, "sgd", optimizer, t->arena, &spec.optimizer));
+    LK_TRY(lk_config_parse(&lk_registry_loss, loss, NULL, t->arena, &spec.loss));
+    LK_TRY(lk_config_parse(&lk_registry_optimizer, "sgd", optimizer, t->arena, &spec.optimizer));
     for (int i = 0; classes && lk_metrics[i]; i++)
-        LK_TRY(lk_choice_make(&lk_kind_metric, lk_metrics[i]->entry.name,
-                              strcmp(lk_metrics[i]->entry.name, "top_k") == 0 ? "k=1" : NULL,
-                              t->arena, &metric[n++]));
+        LK_TRY(lk_config_parse(&lk_registry_metric, lk_metrics[i]->descriptor.name,
+                               strcmp(lk_metrics[i]->descriptor.name, "top_k") == 0 ? "k=1" : NULL,
+                               t->arena, &metric[n++]));
     LK_TRY(lk_model_new(&t->model));
     LK_TRY(lk_model_add(t->model, "linear", "units=5"));
     LK_TRY(lk_model_add(t->model, "batch_norm", NULL));
@@ -107,7 +107,7 @@ static lk_status training_make(struct training *t, const char *loss, const char 
     lk_field x = lk_loader_field(t->loader, 0);
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
     LK_TRY(lk_model_hold(t->model, NULL));
-    spec.metrics = (lk_choices){n, metric};
+    spec.metrics = (lk_configs){n, metric};
     spec.model = t->model;
     spec.train = t->loader;
     LK_TRY(lk_trainer_new(&spec, &t->trainer));
@@ -154,14 +154,14 @@ static void schedules_do_not_trap(void)
     lk_arena *arena;
     ASSERT_OK(lk_arena_new(&arena));
     for (int i = 0; lk_schedules[i]; i++) {
-        lk_choice choice;
-        if (lk_choice_make(&lk_kind_schedule, lk_schedules[i]->entry.name, NULL, arena, &choice) !=
-            LK_OK) {
+        lk_config choice;
+        if (lk_config_parse(&lk_registry_schedule, lk_schedules[i]->descriptor.name, NULL, arena,
+                            &choice) != LK_OK) {
             lk_error_clear(); /* it has no presets */
             continue;
         }
         for (int64_t step = 0; step < 7; step++) {
-            traps_begin("the schedule %s", lk_schedules[i]->entry.name);
+            traps_begin("the schedule %s", lk_schedules[i]->descriptor.name);
             volatile double factor = lk_schedule_factor(
                 &choice, &(lk_moment){.step = step, .steps_per_epoch = 3, .epochs = 2});
             traps_end();

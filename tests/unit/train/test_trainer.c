@@ -30,12 +30,12 @@ static lk_dataset *set_new(lk_shape sample)
 static lk_status training_make(struct training *t, const char *layer, const char *options,
                                const char *rate, int64_t shards)
 {
-    lk_choice loss, optimizer, metric;
+    lk_config loss, optimizer, metric;
     lk_loader_options loader = {.batch = 8, .shards = shards, .shuffle = true, .scale = 1};
     LK_TRY(lk_arena_new(&t->arena));
-    LK_TRY(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, t->arena, &loss));
-    LK_TRY(lk_choice_make(&lk_kind_optimizer, "sgd", rate, t->arena, &optimizer));
-    LK_TRY(lk_choice_make(&lk_kind_metric, "accuracy", NULL, t->arena, &metric));
+    LK_TRY(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, t->arena, &loss));
+    LK_TRY(lk_config_parse(&lk_registry_optimizer, "sgd", rate, t->arena, &optimizer));
+    LK_TRY(lk_config_parse(&lk_registry_metric, "accuracy", NULL, t->arena, &metric));
     LK_TRY(lk_loader_new(t->set, &loader, 1, &t->loader));
     LK_TRY(lk_model_new(&t->model));
     LK_TRY(lk_model_add(t->model, layer, options));
@@ -58,12 +58,12 @@ static lk_status training_make(struct training *t, const char *layer, const char
 static void a_model_that_holds_a_part_is_refused(void)
 {
     struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
-    lk_choice loss, optimizer;
+    lk_config loss, optimizer;
     lk_loader_options loader = {.batch = 8, .shards = 2, .scale = 1};
     lk_trainer *trainer = NULL;
     ASSERT_OK(lk_arena_new(&t.arena));
-    ASSERT_OK(lk_choice_make(&lk_kind_loss, "softmax_cross_entropy", NULL, t.arena, &loss));
-    ASSERT_OK(lk_choice_make(&lk_kind_optimizer, "sgd", "rate=0.1", t.arena, &optimizer));
+    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, t.arena, &loss));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "sgd", "rate=0.1", t.arena, &optimizer));
     ASSERT_OK(lk_loader_new(t.set, &loader, 1, &t.loader));
     ASSERT_OK(lk_model_new(&t.model));
     ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
@@ -121,7 +121,7 @@ static void the_state_is_the_same_everywhere(void)
     uint64_t linear = state_after(LK_SHAPE(FEATURES), "linear", "units=8", 6),
              norm = state_after(LK_SHAPE(3, 2), "rnn", "units=4", 6);
     for (lk_isa isa = LK_ISA_SCALAR; isa < LK_N_ISAS; isa = (lk_isa)(isa + 1))
-        for (int threads = 1; threads <= 2 && lk_isa_available(isa); threads++) {
+        for (int threads = 1; threads <= 2 && lk_isa_is_available(isa); threads++) {
             ASSERT_OK(lk_isa_set(isa));
             ASSERT_OK(lk_threads_set(threads));
             ASSERT_TRUE(state_after(LK_SHAPE(FEATURES), "linear", "units=8", 6) == linear);
@@ -135,10 +135,10 @@ static void a_step_allocates_nothing_after_the_first_epoch(void)
     struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.1");
     for (int i = 0; i < 8; i++)
         ASSERT_OK(lk_trainer_step(t.trainer, NULL));
-    int64_t calls = lk_alloc_stats_get().calls;
+    int64_t calls = lk_alloc_stats_now().calls;
     for (int i = 0; i < 8; i++)
         ASSERT_OK(lk_trainer_step(t.trainer, NULL));
-    ASSERT_EQ(lk_alloc_stats_get().calls, calls);
+    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
     training_free(&t);
 }
 
