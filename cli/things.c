@@ -90,9 +90,9 @@ static void list_kernels(const struct search *s)
         snprintf(name, sizeof name, "map2 %s", lk_map2_name((lk_map2_op)i));
         give(s, "kernel", name, lk_map2_formula((lk_map2_op)i));
     }
-    for (int i = 0; i < LK_N_REDUCE; i++) {
-        snprintf(name, sizeof name, "reduce %s", lk_reduce_name((lk_reduce_op)i));
-        give(s, "kernel", name, lk_reduce_formula((lk_reduce_op)i));
+    for (int i = 0; i < LK_N_REDUCE_AXIS_OPS; i++) {
+        snprintf(name, sizeof name, "reduce %s", lk_reduce_axis_op_name((lk_reduce_axis_op)i));
+        give(s, "kernel", name, lk_reduce_axis_op_formula((lk_reduce_axis_op)i));
     }
 }
 

@@ -105,7 +105,7 @@ typedef struct lk_rows {
 /**
  * y[r][c] = exp(x[r][c] - m_r) / sum_c exp(x[r][c] - m_r), m_r the largest of row r.
  *
- * Not collective.  The sum is the lane sum of lk_reduce() over one piece, the whole row.  `y` may
+ * Not collective.  The sum is the lane sum of lk_reduce_axis() over one piece, the whole row.  `y` may
  * be `x` (with the same ld) but must not share elements with it otherwise.
  *
  * An element of -inf gives 0 (log: -inf).  A row that has a NaN or +inf, or nothing but -inf, has

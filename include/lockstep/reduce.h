@@ -25,28 +25,28 @@ LK_BEGIN_DECLS
 
 enum { LK_LANES = 16 };
 
-#define LK_REDUCE_MAP(X)                                          \
+#define LK_REDUCE_AXIS_MAP(X)                                     \
     X(SUM, "sum", "x0 + x1 + ...")                                \
     X(PROD, "prod", "x0 * x1 * ...")                              \
     X(MAX, "max", "the largest; NaN if one is NaN; -inf if none") \
     X(MIN, "min", "the smallest; NaN if one is NaN; inf if none") \
     X(SUMSQ, "sumsq", "x0^2 + x1^2 + ..., chains of fma")
 
-typedef enum lk_reduce_op {
-#define X(code, name, formula) LK_REDUCE_##code,
-    LK_REDUCE_MAP(X)
+typedef enum lk_reduce_axis_op {
+#define X(code, name, formula) LK_REDUCE_AXIS_##code,
+    LK_REDUCE_AXIS_MAP(X)
 #undef X
-        LK_N_REDUCE
-} lk_reduce_op;
+        LK_N_REDUCE_AXIS_OPS
+} lk_reduce_axis_op;
 
-LK_API const char *lk_reduce_name(lk_reduce_op op);
-LK_API const char *lk_reduce_formula(lk_reduce_op op);
+LK_API const char *lk_reduce_axis_op_name(lk_reduce_axis_op op);
+LK_API const char *lk_reduce_axis_op_formula(lk_reduce_axis_op op);
 
 /** The middle axis of x [outer][n][inner] is reduced: y [outer][inner]. */
-typedef struct lk_reduce_shape {
+typedef struct lk_reduce_axis_shape {
     int64_t outer, n, inner;
     int64_t piece; /* elements of the middle axis per piece; 0: all */
-} lk_reduce_shape;
+} lk_reduce_axis_shape;
 
 /**
  * y[o][i] = op over j of x[o][j][i].
@@ -55,8 +55,8 @@ typedef struct lk_reduce_shape {
  *
  * Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
  */
-LK_API lk_status lk_reduce(lk_dtype dtype, lk_reduce_op op, const lk_reduce_shape *s, const void *x,
-                           void *y) LK_NODISCARD;
+LK_API lk_status lk_reduce_axis(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_axis_shape *s,
+                                const void *x, void *y) LK_NODISCARD;
 
 /** The fixed tree as a stream: pieces are pushed in order, at most 64 partial sums are held. */
 typedef struct lk_tree lk_tree;

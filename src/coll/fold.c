@@ -35,11 +35,11 @@ bool lk__fold_takes(lk_fold fold, lk_dtype dtype)
 
 static lk_status join_real(lk_fold fold, lk_dtype dtype, int64_t count, void *a, const void *b)
 {
-    static const lk_reduce_op op[] = {[LK_FOLD_SUM] = LK_REDUCE_SUM,
-                                      [LK_FOLD_PROD] = LK_REDUCE_PROD,
-                                      [LK_FOLD_MIN] = LK_REDUCE_MIN,
-                                      [LK_FOLD_MAX] = LK_REDUCE_MAX,
-                                      [LK_FOLD_AVG] = LK_REDUCE_SUM};
+    static const lk_reduce_axis_op op[] = {[LK_FOLD_SUM] = LK_REDUCE_AXIS_SUM,
+                                           [LK_FOLD_PROD] = LK_REDUCE_AXIS_PROD,
+                                           [LK_FOLD_MIN] = LK_REDUCE_AXIS_MIN,
+                                           [LK_FOLD_MAX] = LK_REDUCE_AXIS_MAX,
+                                           [LK_FOLD_AVG] = LK_REDUCE_AXIS_SUM};
     const lk__reduce_table *table = NULL;
     LK_TRY(lk__fp_check());
     LK_TRY(lk__reduce_get(&table));

@@ -247,7 +247,7 @@ static lk_status run(struct lk__conv_weights *w, const void *x, const void *dy, 
     const lk__reduce_table *table = NULL;
     LK_TRY(lk__reduce_get(&table));
     shared_run run = {.w = w, .x = x, .dy = dy, .dw = dw, .accumulate = accumulate};
-    run.join = table->of[s->dtype].join[LK_REDUCE_SUM];
+    run.join = table->of[s->dtype].join[LK_REDUCE_AXIS_SUM];
     LK_TRY(lk__parallel(w->n_rooms, 1, stretches_run, &run));
     lk_status st = atomic_load(&run.failed);
     LK_CHECK(st == LK_OK, st, "some samples could not be computed");

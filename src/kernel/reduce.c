@@ -28,24 +28,24 @@ enum {
 
 static const struct {
     const char *name, *formula;
-} ops[LK_N_REDUCE] = {
-#define X(code, name, formula) [LK_REDUCE_##code] = {name, formula},
-    LK_REDUCE_MAP(X)
+} ops[LK_N_REDUCE_AXIS_OPS] = {
+#define X(code, name, formula) [LK_REDUCE_AXIS_##code] = {name, formula},
+    LK_REDUCE_AXIS_MAP(X)
 #undef X
 };
 
-const char *lk_reduce_name(lk_reduce_op op)
+const char *lk_reduce_axis_op_name(lk_reduce_axis_op op)
 {
-    return (unsigned)op < LK_N_REDUCE ? ops[op].name : "?";
+    return (unsigned)op < LK_N_REDUCE_AXIS_OPS ? ops[op].name : "?";
 }
 
-const char *lk_reduce_formula(lk_reduce_op op)
+const char *lk_reduce_axis_op_formula(lk_reduce_axis_op op)
 {
-    return (unsigned)op < LK_N_REDUCE ? ops[op].formula : "?";
+    return (unsigned)op < LK_N_REDUCE_AXIS_OPS ? ops[op].formula : "?";
 }
 
 struct plan {
-    const lk_reduce_shape *s;
+    const lk_reduce_axis_shape *s;
     const unsigned char *x;
     unsigned char *y; /* [run][outer][inner]; the caller's y if there is one run */
     int64_t elem;
@@ -97,7 +97,7 @@ static void tree_reduce(const struct target *t, int64_t first, int64_t n, void *
 static void reduce_tasks(void *arg, int64_t first, int64_t last)
 {
     const struct plan *p = arg;
-    const lk_reduce_shape *s = p->s;
+    const lk_reduce_axis_shape *s = p->s;
     if (s->inner == 1 && p->n_pieces == 1) {
         p->rows(last - first, s->n, p->x + first * s->n * p->elem, p->y + first * p->elem);
         return;
@@ -116,7 +116,7 @@ static void reduce_tasks(void *arg, int64_t first, int64_t last)
 /* Cut into blocks and runs so that all threads have work. */
 static void plan_cut(struct plan *p, int threads)
 {
-    const lk_reduce_shape *s = p->s;
+    const lk_reduce_axis_shape *s = p->s;
     int64_t line = LINE_BYTES / p->elem;
     bool small = s->outer * s->n * s->inner <= CHUNK_ELEMENTS;
     int64_t wanted = small ? 1 : threads;
@@ -138,7 +138,7 @@ static void plan_cut(struct plan *p, int threads)
 
 static lk_status plan_run(struct plan *p, void *y)
 {
-    const lk_reduce_shape *s = p->s;
+    const lk_reduce_axis_shape *s = p->s;
     int threads;
     LK_TRY(lk_threads_now(&threads));
     plan_cut(p, threads);
@@ -161,34 +161,35 @@ static lk_status plan_run(struct plan *p, void *y)
 #define SHAPE "[%lld][%lld][%lld]"
 #define SHAPE_OF(s) (long long)(s)->outer, (long long)(s)->n, (long long)(s)->inner
 
-static lk_status check(lk_dtype dtype, lk_reduce_op op, const lk_reduce_shape *s, const void *x,
-                       const void *y)
+static lk_status check(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_axis_shape *s,
+                       const void *x, const void *y)
 {
-    LK_CHECK(lk_dtype_is_real(dtype), LK_EDTYPE, "lk_reduce: x is %s: it must be f32 or f64",
+    LK_CHECK(lk_dtype_is_real(dtype), LK_EDTYPE, "lk_reduce_axis: x is %s: it must be f32 or f64",
              lk_dtype_name(dtype));
-    LK_CHECK((unsigned)op < LK_N_REDUCE, LK_EINVAL, "lk_reduce: no operator has number %d",
-             (int)op);
-    LK_CHECK(s, LK_EINVAL, "lk_reduce: the shape is NULL");
+    LK_CHECK((unsigned)op < LK_N_REDUCE_AXIS_OPS, LK_EINVAL,
+             "lk_reduce_axis: no operator has number %d", (int)op);
+    LK_CHECK(s, LK_EINVAL, "lk_reduce_axis: the shape is NULL");
     LK_CHECK(s->outer >= 0 && s->n >= 0 && s->inner >= 0, LK_EINVAL,
-             "lk_reduce: x " SHAPE " has a negative size", SHAPE_OF(s));
-    LK_CHECK(s->piece >= 0, LK_EINVAL, "lk_reduce: pieces of %lld elements of x " SHAPE,
+             "lk_reduce_axis: x " SHAPE " has a negative size", SHAPE_OF(s));
+    LK_CHECK(s->piece >= 0, LK_EINVAL, "lk_reduce_axis: pieces of %lld elements of x " SHAPE,
              (long long)s->piece, SHAPE_OF(s));
     int64_t elem = (int64_t)lk_dtype_size(dtype), nx, ny;
     bool fits = !__builtin_mul_overflow(s->outer, s->inner, &ny) &&
                 !__builtin_mul_overflow(ny, elem, &ny) && !__builtin_mul_overflow(ny, s->n, &nx);
-    LK_CHECK(fits, LK_EOVERFLOW, "lk_reduce: x " SHAPE " of %s", SHAPE_OF(s), lk_dtype_name(dtype));
-    LK_CHECK(x || nx == 0, LK_EINVAL, "lk_reduce: x " SHAPE " is NULL", SHAPE_OF(s));
-    LK_CHECK(y || ny == 0, LK_EINVAL, "lk_reduce: y [%lld][%lld] is NULL", (long long)s->outer,
+    LK_CHECK(fits, LK_EOVERFLOW, "lk_reduce_axis: x " SHAPE " of %s", SHAPE_OF(s),
+             lk_dtype_name(dtype));
+    LK_CHECK(x || nx == 0, LK_EINVAL, "lk_reduce_axis: x " SHAPE " is NULL", SHAPE_OF(s));
+    LK_CHECK(y || ny == 0, LK_EINVAL, "lk_reduce_axis: y [%lld][%lld] is NULL", (long long)s->outer,
              (long long)s->inner);
     uintptr_t px = (uintptr_t)x, py = (uintptr_t)y;
     LK_CHECK(nx == 0 || ny == 0 || px + (uintptr_t)nx <= py || py + (uintptr_t)ny <= px,
-             LK_EOVERLAP, "lk_reduce: y [%lld][%lld] overlaps x " SHAPE, (long long)s->outer,
+             LK_EOVERLAP, "lk_reduce_axis: y [%lld][%lld] overlaps x " SHAPE, (long long)s->outer,
              (long long)s->inner, SHAPE_OF(s));
     return LK_OK;
 }
 
-lk_status lk_reduce(lk_dtype dtype, lk_reduce_op op, const lk_reduce_shape *s, const void *x,
-                    void *y)
+lk_status lk_reduce_axis(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_axis_shape *s,
+                         const void *x, void *y)
 {
     LK_FP_GUARD();
     LK_TRY(lk__fp_check());

@@ -22,11 +22,11 @@ typedef void lk__reduce_columns_fn(const lk__reduce_block *t, void *y);
 /* a[i] = a[i] op b[i], i < n: one join for each i. */
 typedef void lk__reduce_join_fn(int64_t n, void *a, const void *b);
 
-/* Indexed by lk_reduce_op. */
+/* Indexed by lk_reduce_axis_op. */
 typedef struct lk__reduce_type {
-    lk__reduce_rows_fn *rows[LK_N_REDUCE];
-    lk__reduce_columns_fn *columns[LK_N_REDUCE];
-    lk__reduce_join_fn *join[LK_N_REDUCE];
+    lk__reduce_rows_fn *rows[LK_N_REDUCE_AXIS_OPS];
+    lk__reduce_columns_fn *columns[LK_N_REDUCE_AXIS_OPS];
+    lk__reduce_join_fn *join[LK_N_REDUCE_AXIS_OPS];
 } lk__reduce_type;
 
 /* By lk_dtype, f32 and f64. */

@@ -72,7 +72,7 @@ static lk_status chain_join(const lk_tree *t, struct chain *c)
     LK_TRY(lk__reduce_get(&table));
     c->bytes = t->count * t->elem;
     c->elem = t->elem;
-    c->join = table->of[t->dtype].join[LK_REDUCE_SUM];
+    c->join = table->of[t->dtype].join[LK_REDUCE_AXIS_SUM];
     LK_TRY(lk__parallel((c->bytes + SLICE_BYTES - 1) / SLICE_BYTES, GRAIN_SLICES, chain_tasks, c));
     return LK_OK;
 }

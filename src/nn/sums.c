@@ -247,8 +247,9 @@ lk_status lk_pass_observe(const lk_pass *pass, const lk_unit *unit, int i, lk_va
     LK_CHECK(lk_tensor_is_contiguous(t) && lk_tensor_count(t) == pieces * n &&
                  lk_tensor_dtype(t) == lk_tensor_dtype(to),
              LK_ESHAPE, "observed %s for a state of %s", lk_tensor_text(t).s, lk_tensor_text(to).s);
-    lk_reduce_shape shape = {.outer = 1, .n = pieces, .inner = n, .piece = 1};
-    LK_TRY(lk_reduce(lk_tensor_dtype(t), LK_REDUCE_SUM, &shape, lk_tensor_data(t), sums->scratch));
+    lk_reduce_axis_shape shape = {.outer = 1, .n = pieces, .inner = n, .piece = 1};
+    LK_TRY(lk_reduce_axis(lk_tensor_dtype(t), LK_REDUCE_AXIS_SUM, &shape, lk_tensor_data(t),
+                          sums->scratch));
     LK_TRY(lk_tensor_writable_data(to, &data));
     LK_TRY(add(lk_tensor_dtype(t), n, data, sums->scratch));
     return LK_OK;

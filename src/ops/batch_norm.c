@@ -8,7 +8,7 @@
  *            W = 2 dvariance / m - K inv inv (sum (dy c) / m),  B = dmean / m - K (sum dy / m)
  *   dgamma = sum (dy c) inv, dbeta = sum dy, over the pieces by the fixed tree
  *
- * Sums within a piece are lane sums of lk_reduce(); those over the whole batch are cut into pieces.
+ * Sums within a piece are lane sums of lk_reduce_axis(); those over the whole batch are cut into pieces.
  * A rank that holds whole pieces needs nothing from the others.
  */
 #include "ops/common/batch_norm.h"

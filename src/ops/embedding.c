@@ -164,7 +164,7 @@ static lk_status embedding_grad_forward(lk_call *c)
                   .out = lk__tensor_start(c->y[0])};
     LK_TRY(lk__fp_check());
     LK_TRY(lk__reduce_get(&t));
-    j.add = t->of[dy->dtype].join[LK_REDUCE_SUM];
+    j.add = t->of[dy->dtype].join[LK_REDUCE_AXIS_SUM];
     j.bytes = c->y[0]->shape.dim[1] * j.size;
     if (c->y[0]->count == 0)
         return LK_OK;

@@ -6,7 +6,7 @@
  *   dx     = inv ((g - sum g / n) - c inv (sum (g c inv) / n))         g = dy gamma
  *   dgamma = dy c inv, dbeta = dy, summed over the rows, pieces of the batch by the fixed tree
  *
- * Sums within a row are lane sums of lk_reduce(), one piece.  Every product is rounded, so that the
+ * Sums within a row are lane sums of lk_reduce_axis(), one piece.  Every product is rounded, so that the
  * fused gradient and the one that is recorded, made of other ops, have the same bits.
  */
 #include "ops/common/ops.h"

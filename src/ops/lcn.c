@@ -125,10 +125,10 @@ static lk_status job_make(lk_call *c, lcn_job *j)
 }
 
 /* j->sum = values reduced over the channels. */
-static lk_status reduce_channels(lcn_job *j, lk_reduce_op op, const void *values)
+static lk_status reduce_channels(lcn_job *j, lk_reduce_axis_op op, const void *values)
 {
-    lk_reduce_shape s = {.outer = j->s.n, .n = j->s.channels, .inner = 1};
-    LK_TRY(lk_reduce(j->s.dtype, op, &s, values, j->sum));
+    lk_reduce_axis_shape s = {.outer = j->s.n, .n = j->s.channels, .inner = 1};
+    LK_TRY(lk_reduce_axis(j->s.dtype, op, &s, values, j->sum));
     return LK_OK;
 }
 
@@ -148,13 +148,13 @@ static lk_status lcn_forward(lk_call *c)
         return LK_OK;
     LK_TRY(job_make(c, &j));
     pixels values = j.s, numbers = j.s;
-    LK_TRY(reduce_channels(&j, LK_REDUCE_SUM, x));
+    LK_TRY(reduce_channels(&j, LK_REDUCE_AXIS_SUM, x));
     LK_TRY(sum_window(&j));
     values.a = x;
     values.p = j.window_sum;
     values.y = y;
     LK_TRY(pixel_map(values, subtract));
-    LK_TRY(reduce_channels(&j, LK_REDUCE_SUMSQ, y));
+    LK_TRY(reduce_channels(&j, LK_REDUCE_AXIS_SUMSQ, y));
     LK_TRY(sum_window(&j));
     numbers.channels = 1;
     numbers.a = j.window_sum;
@@ -183,7 +183,7 @@ static lk_status grad_forward(lk_call *c)
     values.b = x[Y];
     values.y = dx;
     LK_TRY(pixel_map(values, product));
-    LK_TRY(reduce_channels(&j, LK_REDUCE_SUM, dx));
+    LK_TRY(reduce_channels(&j, LK_REDUCE_AXIS_SUM, dx));
     numbers.channels = 1;
     numbers.a = j.sum;
     numbers.b = x[DS];
@@ -194,7 +194,7 @@ static lk_status grad_forward(lk_call *c)
     values.p = x[S];
     values.q = j.window_sum;
     LK_TRY(pixel_map(values, quotient_rule));
-    LK_TRY(reduce_channels(&j, LK_REDUCE_SUM, dx));
+    LK_TRY(reduce_channels(&j, LK_REDUCE_AXIS_SUM, dx));
     LK_TRY(sum_window(&j));
     values.p = j.window_sum;
     LK_TRY(pixel_map(values, subtract_from));

@@ -3,7 +3,7 @@
  *   y  = (x - max x) - log sum exp(x - max x)
  *   dx = dy - exp(y) sum dy
  *
- * The sums are the lane sums of lk_reduce(), one piece: an axis of softmax is never split.
+ * The sums are the lane sums of lk_reduce_axis(), one piece: an axis of softmax is never split.
  */
 #include "ops/common/along.h"
 #include "ops/common/ops.h"

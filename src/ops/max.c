@@ -11,7 +11,7 @@
 static lk_status max_forward(lk_call *c)
 {
     unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_MAX, c->x[0], axes, lk__tensor_start(c->y[0])));
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_MAX, c->x[0], axes, lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 

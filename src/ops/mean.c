@@ -43,7 +43,7 @@ static lk_status mean_forward(lk_call *c)
     unsigned axes = lk__axes_bits(c->attr, x->shape.ndim);
     void *sum;
     LK_TRY(lk_call_scratch(c, y->count * (int64_t)lk_dtype_size(y->dtype), &sum));
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_SUM, x, axes, sum));
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_SUM, x, axes, sum));
     LK_TRY(over_each(&(lk__each){.dtype = y->dtype,
                                  .p = (double)lk__axes_count(x->shape, axes),
                                  .n = y->count,

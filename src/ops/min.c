@@ -11,7 +11,7 @@
 static lk_status min_forward(lk_call *c)
 {
     unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_MIN, c->x[0], axes, lk__tensor_start(c->y[0])));
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_MIN, c->x[0], axes, lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 

@@ -51,7 +51,7 @@ static lk_status norm_forward(lk_call *c)
     const lk_tensor *y = c->y[0];
     unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
     void *at = lk__tensor_start(y);
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_SUMSQ, c->x[0], axes, at));
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_SUMSQ, c->x[0], axes, at));
     LK_TRY(lk_map1(y->dtype, LK_MAP1_SQRT, 0, y->count, at, at));
     return LK_OK;
 }

@@ -15,7 +15,7 @@
 static lk_status prod_forward(lk_call *c)
 {
     unsigned axes = lk__axes_bits(c->attr, c->x[0]->shape.ndim);
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_PROD, c->x[0], axes, lk__tensor_start(c->y[0])));
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_PROD, c->x[0], axes, lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 

@@ -3,7 +3,7 @@
  *   y  = exp(x - max x) / sum exp(x - max x)
  *   dx = y (dy - sum (y dy))
  *
- * The sums are the lane sums of lk_reduce(), one piece: an axis of softmax is never split.
+ * The sums are the lane sums of lk_reduce_axis(), one piece: an axis of softmax is never split.
  */
 #include "ops/common/softmax.h"
 

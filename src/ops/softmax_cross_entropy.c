@@ -5,7 +5,7 @@
  *   dx = (p - [c = k]) dl       or  (p sum t - t) dl
  *   dt = -log p dl
  *
- * and then the mean or sum, see common/loss.h.  Sums over classes are the lane sums of lk_reduce(),
+ * and then the mean or sum, see common/loss.h.  Sums over classes are the lane sums of lk_reduce_axis(),
  * one piece.
  */
 #include "ops/common/index.h"

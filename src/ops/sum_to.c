@@ -3,7 +3,7 @@
  *   y = x summed over the axes that broadcast `shape` to x's shape
  *   dx = broadcast of dy to x's shape
  *
- * Sums are those of lk_reduce(): lanes within a piece, pieces of the batch by the fixed tree.
+ * Sums are those of lk_reduce_axis(): lanes within a piece, pieces of the batch by the fixed tree.
  */
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
@@ -41,7 +41,7 @@ static lk_status sum_to_infer(lk_call *c, lk_spec *out)
 static lk_status sum_to_forward(lk_call *c)
 {
     const lk_shape *to = c->attr;
-    LK_TRY(lk__reduce_axes(c, LK_REDUCE_SUM, c->x[0], summed_axes(c->x[0]->shape, *to),
+    LK_TRY(lk__reduce_axes(c, LK_REDUCE_AXIS_SUM, c->x[0], summed_axes(c->x[0]->shape, *to),
                            lk__tensor_start(c->y[0])));
     return LK_OK;
 }

@@ -38,7 +38,7 @@ static double finish(const tree *t)
     return n > 0 ? *chain_join(chain, n) : 0;
 }
 
-lk_status lk__tensors_reduce(const lk_layout *layout, lk_reduce_op op, const void *data,
+lk_status lk__tensors_reduce(const lk_layout *layout, lk_reduce_axis_op op, const void *data,
                              double *out)
 {
     tree all;
@@ -55,8 +55,8 @@ lk_status lk__tensors_reduce(const lk_layout *layout, lk_reduce_op op, const voi
             double f64;
         } sum;
         LK_TRY(lk_layout_get(layout, i, &slice));
-        lk_reduce_shape shape = {.outer = 1, .n = slice.count, .inner = 1, .piece = PIECE};
-        LK_TRY(lk_reduce(slice.dtype, op, &shape, (const char *)data + slice.offset, &sum));
+        lk_reduce_axis_shape shape = {.outer = 1, .n = slice.count, .inner = 1, .piece = PIECE};
+        LK_TRY(lk_reduce_axis(slice.dtype, op, &shape, (const char *)data + slice.offset, &sum));
         push(&all, slice.dtype == LK_F32 ? (double)sum.f32 : sum.f64);
     }
     *out = finish(&all);
@@ -67,8 +67,8 @@ lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads, double *out
 {
     LK_FP_GUARD();
     double squares;
-    LK_TRY(
-        lk__tensors_reduce(lk_slab_layout(params), LK_REDUCE_SUMSQ, lk_slab_data(grads), &squares));
+    LK_TRY(lk__tensors_reduce(lk_slab_layout(params), LK_REDUCE_AXIS_SUMSQ, lk_slab_data(grads),
+                              &squares));
     *out = sqrt(squares);
     return LK_OK;
 }

@@ -22,9 +22,9 @@ static inline int64_t smaller(int64_t a, int64_t b)
 #undef LANE
 #undef VEC
 
-#define ROWS(code, op, neutral, step, join) [LK_REDUCE_##code] = LANE(rows_##op),
-#define COLUMNS(code, op, neutral, step, join) [LK_REDUCE_##code] = LANE(columns_##op),
-#define NODES(code, op, neutral, step, join) [LK_REDUCE_##code] = LANE(nodes_##op),
+#define ROWS(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(rows_##op),
+#define COLUMNS(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(columns_##op),
+#define NODES(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(nodes_##op),
 #define TYPE                                                                                 \
     {                                                                                        \
         .rows = {LANE_OPS(ROWS)}, .columns = {LANE_OPS(COLUMNS)}, .join = {LANE_OPS(NODES)}, \

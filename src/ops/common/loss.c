@@ -63,10 +63,10 @@ lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shap
     if (reduction == LK_LOSS_NONE)
         return LK_OK;
     void *y = lk__tensor_start(c->y[0]);
-    lk_reduce_shape s = {.outer = 1, .n = count, .inner = 1};
+    lk_reduce_axis_shape s = {.outer = 1, .n = count, .inner = 1};
     if (shape.ndim > 0 && count > 0 && lk_tape_piece(c->tape) < shape.dim[0])
         s.piece = lk_tape_piece(c->tape) * (count / shape.dim[0]);
-    LK_TRY(lk_reduce(c->y[0]->dtype, LK_REDUCE_SUM, &s, losses, y));
+    LK_TRY(lk_reduce_axis(c->y[0]->dtype, LK_REDUCE_AXIS_SUM, &s, losses, y));
     if (reduction == LK_LOSS_SUM)
         return LK_OK;
     int64_t n = divisor(reduction, shape, count);

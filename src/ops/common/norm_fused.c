@@ -134,8 +134,8 @@ lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s)
     LK_TRY(vectors_make(c, s, &v));
     LK_TRY(
         lk__pieces_map(c, s, &(lk__pieces_in){{x, dy}, {mean, v.k, v.w, v.b}, .y = dx}, gradient));
-    lk_reduce_shape tree = {.outer = 1, .n = s->n, .inner = s->channels, .piece = 1};
-    LK_TRY(lk_reduce(s->dtype, LK_REDUCE_SUM, &tree, v.dy_c, lk__tensor_start(c->y[1])));
-    LK_TRY(lk_reduce(s->dtype, LK_REDUCE_SUM, &tree, v.dy, lk__tensor_start(c->y[2])));
+    lk_reduce_axis_shape tree = {.outer = 1, .n = s->n, .inner = s->channels, .piece = 1};
+    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, v.dy_c, lk__tensor_start(c->y[1])));
+    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &tree, v.dy, lk__tensor_start(c->y[2])));
     return LK_OK;
 }

@@ -30,7 +30,7 @@ bool lk__is_finite(lk_dtype dtype, double value);
  * Neighbouring axes are reduced as one.  Of several such groups the last comes first, and the one
  * with axis 0, the batch, is cut into pieces of lk_tape_piece() samples.
  */
-lk_status lk__reduce_axes(lk_call *c, lk_reduce_op op, const lk_tensor *x, unsigned axes,
+lk_status lk__reduce_axes(lk_call *c, lk_reduce_axis_op op, const lk_tensor *x, unsigned axes,
                           void *y) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_OPS_H */

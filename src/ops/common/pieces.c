@@ -48,13 +48,13 @@ lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out)
     if (s->n == 0)
         return LK_OK;
     int64_t last = s->n - 1;
-    lk_reduce_shape equal = {.outer = last, .n = s->piece, .inner = s->channels};
-    lk_reduce_shape rest = {
+    lk_reduce_axis_shape equal = {.outer = last, .n = s->piece, .inner = s->channels};
+    lk_reduce_axis_shape rest = {
         .outer = 1, .n = lk__pieces_rows(s, last), .inner = s->channels, .piece = s->sum};
-    LK_TRY(lk_reduce(s->dtype, LK_REDUCE_SUM, &equal, x, out));
-    LK_TRY(lk_reduce(s->dtype, LK_REDUCE_SUM, &rest,
-                     (const char *)x + last * s->piece * row_bytes(s),
-                     (char *)out + last * row_bytes(s)));
+    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &equal, x, out));
+    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &rest,
+                          (const char *)x + last * s->piece * row_bytes(s),
+                          (char *)out + last * row_bytes(s)));
     return LK_OK;
 }
 

@@ -31,7 +31,7 @@ lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool w
 /** Rows in piece `p`. */
 int64_t lk__pieces_rows(const lk__pieces *s, int64_t p);
 
-/** out [n][channels] = the sums of x over the rows of each piece: lane sums of lk_reduce(). */
+/** out [n][channels] = the sums of x over the rows of each piece: lane sums of lk_reduce_axis(). */
 lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
 
 /** Join `vectors` sums, one behind the other, with those of the other parts of the batch, if there are

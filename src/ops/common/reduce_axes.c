@@ -19,10 +19,10 @@ static bool last_group(unsigned axes, int *first, int *last)
 }
 
 /* Of nothing: whatever the sizes of the other axes are, products of them need not fit. */
-static lk_status reduce_nothing(lk_reduce_op op, const lk_tensor *x, unsigned axes, void *y)
+static lk_status reduce_nothing(lk_reduce_axis_op op, const lk_tensor *x, unsigned axes, void *y)
 {
     int64_t outputs = lk__axes_count(x->shape, ~axes);
-    LK_TRY(lk_reduce(x->dtype, op, &(lk_reduce_shape){outputs, 0, 1, 0}, NULL, y));
+    LK_TRY(lk_reduce_axis(x->dtype, op, &(lk_reduce_axis_shape){outputs, 0, 1, 0}, NULL, y));
     return LK_OK;
 }
 
@@ -34,7 +34,8 @@ static int64_t product(const int64_t *dim, int first, int last)
     return n;
 }
 
-lk_status lk__reduce_axes(lk_call *c, lk_reduce_op op, const lk_tensor *x, unsigned axes, void *y)
+lk_status lk__reduce_axes(lk_call *c, lk_reduce_axis_op op, const lk_tensor *x, unsigned axes,
+                          void *y)
 {
     int ndim = x->shape.ndim, first, last;
     int64_t dim[LK_MAX_NDIM];
@@ -45,14 +46,14 @@ lk_status lk__reduce_axes(lk_call *c, lk_reduce_op op, const lk_tensor *x, unsig
         LK_TRY(reduce_nothing(op, x, axes, y));
         return LK_OK;
     }
-    if (!axes && op == LK_REDUCE_SUMSQ)
-        LK_TRY(lk_reduce(x->dtype, op, &(lk_reduce_shape){x->count, 1, 1, 0}, from, y));
+    if (!axes && op == LK_REDUCE_AXIS_SUMSQ)
+        LK_TRY(lk_reduce_axis(x->dtype, op, &(lk_reduce_axis_shape){x->count, 1, 1, 0}, from, y));
     else if (!axes)
         memcpy(y, from, (size_t)x->count * size);
     while (last_group(axes, &first, &last)) {
-        lk_reduce_shape s = {.outer = product(dim, 0, first),
-                             .n = product(dim, first, last),
-                             .inner = product(dim, last, ndim)};
+        lk_reduce_axis_shape s = {.outer = product(dim, 0, first),
+                                  .n = product(dim, first, last),
+                                  .inner = product(dim, last, ndim)};
         if (first == 0 && lk_tape_piece(c->tape) < dim[0]) /* otherwise there is but one piece */
             s.piece = lk_tape_piece(c->tape) * product(dim, 1, last);
         for (int d = first; d < last; d++) {
@@ -62,9 +63,9 @@ lk_status lk__reduce_axes(lk_call *c, lk_reduce_op op, const lk_tensor *x, unsig
         void *to = y;
         if (axes)
             LK_TRY(lk_call_scratch(c, s.outer * s.inner * (int64_t)size, &to));
-        LK_TRY(lk_reduce(x->dtype, op, &s, from, to));
+        LK_TRY(lk_reduce_axis(x->dtype, op, &s, from, to));
         from = to;
-        op = op == LK_REDUCE_SUMSQ ? LK_REDUCE_SUM : op; /* squared once */
+        op = op == LK_REDUCE_AXIS_SUMSQ ? LK_REDUCE_AXIS_SUM : op; /* squared once */
     }
     return LK_OK;
 }

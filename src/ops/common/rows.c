@@ -55,7 +55,7 @@ double lk__row_sum(const lk__row *r, const void *x)
         float f32;
         double f64;
     } sum;
-    r->sums->rows[LK_REDUCE_SUM](1, r->n, x, &sum);
+    r->sums->rows[LK_REDUCE_AXIS_SUM](1, r->n, x, &sum);
     return r->dtype == LK_F32 ? (double)sum.f32 : sum.f64;
 }
 

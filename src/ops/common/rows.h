@@ -2,7 +2,7 @@
  * share.
  *
  * An op is a function on one row, made of maps (LK_ROW_MAP) and of the canonical lane sums of
- * lk_reduce().  Rows are spread over the pool's threads; a row is computed by one, in cache.
+ * lk_reduce_axis().  Rows are spread over the pool's threads; a row is computed by one, in cache.
  */
 #ifndef LK_OPS_COMMON_ROWS_H
 #define LK_OPS_COMMON_ROWS_H

@@ -38,14 +38,15 @@ static void maps(lk_dtype dtype, int sort)
 
 static void reductions(lk_dtype dtype, int sort)
 {
-    static const lk_reduce_shape shape[] = {{.outer = 5, .n = 1001, .inner = 1},
-                                            {.outer = 3, .n = 100, .inner = 67, .piece = 16},
-                                            {.outer = 1, .n = 20000, .inner = 1, .piece = 4096}};
+    static const lk_reduce_axis_shape shape[] = {
+        {.outer = 5, .n = 1001, .inner = 1},
+        {.outer = 3, .n = 100, .inner = 67, .piece = 16},
+        {.outer = 1, .n = 20000, .inner = 1, .piece = 4096}};
     inputs_fill(dtype, sort);
-    for (int op = 0; op < LK_N_REDUCE; op++)
+    for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++)
         for (int k = 0; k < 3; k++)
-            TRAPPING(lk_reduce(dtype, (lk_reduce_op)op, &shape[k], x, out), TRAPS_HOW,
-                     TRAPS_HOW_OF(lk_reduce_name((lk_reduce_op)op), dtype, sort));
+            TRAPPING(lk_reduce_axis(dtype, (lk_reduce_axis_op)op, &shape[k], x, out), TRAPS_HOW,
+                     TRAPS_HOW_OF(lk_reduce_axis_op_name((lk_reduce_axis_op)op), dtype, sort));
     lk_rows rows = {.rows = 67, .cols = 37, .ld_x = 37, .ld_y = 37};
     TRAPPING(lk_softmax_rows(dtype, &rows, x, out), TRAPS_HOW,
              TRAPS_HOW_OF("softmax", dtype, sort));

@@ -17,8 +17,8 @@ static float x[N];
 static float sum_of_x(void)
 {
     float sum = NAN;
-    lk_reduce_shape s = {1, N, 1, 100};
-    if (lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, &sum) != LK_OK)
+    lk_reduce_axis_shape s = {1, N, 1, 100};
+    if (lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, &sum) != LK_OK)
         lk_error_print(stderr);
     return sum;
 }

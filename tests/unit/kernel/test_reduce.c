@@ -14,29 +14,29 @@
 static const lk_dtype dtypes[] = {LK_F32, LK_F64};
 
 /* The definition, by hand: operators on values of type t. */
-static double neutral_of(lk_reduce_op op)
+static double neutral_of(lk_reduce_axis_op op)
 {
     switch (op) {
-    case LK_REDUCE_PROD: return 1;
-    case LK_REDUCE_MAX: return -HUGE_VAL;
-    case LK_REDUCE_MIN: return HUGE_VAL;
+    case LK_REDUCE_AXIS_PROD: return 1;
+    case LK_REDUCE_AXIS_MAX: return -HUGE_VAL;
+    case LK_REDUCE_AXIS_MIN: return HUGE_VAL;
     default: return 0;
     }
 }
 
-static double join_of(lk_dtype t, lk_reduce_op op, double a, double b)
+static double join_of(lk_dtype t, lk_reduce_axis_op op, double a, double b)
 {
-    if (op == LK_REDUCE_PROD)
+    if (op == LK_REDUCE_AXIS_PROD)
         return t == LK_F32 ? (double)((float)a * (float)b) : a * b;
-    if (op == LK_REDUCE_MAX || op == LK_REDUCE_MIN) {
+    if (op == LK_REDUCE_AXIS_MAX || op == LK_REDUCE_AXIS_MIN) {
         if (isnan(a) || isnan(b))
             return (double)NAN;
-        return (op == LK_REDUCE_MAX ? b > a : b < a) ? b : a;
+        return (op == LK_REDUCE_AXIS_MAX ? b > a : b < a) ? b : a;
     }
     return real_add(t, a, b);
 }
 
-static double tree_of(lk_dtype t, lk_reduce_op op, const double *v, int64_t n)
+static double tree_of(lk_dtype t, lk_reduce_axis_op op, const double *v, int64_t n)
 {
     if (n == 1)
         return v[0];
@@ -47,8 +47,8 @@ static double tree_of(lk_dtype t, lk_reduce_op op, const double *v, int64_t n)
 }
 
 /* One output: elements x[i * step], i < n. */
-static double reduce_of(lk_dtype t, lk_reduce_op op, const void *x, int64_t first, int64_t step,
-                        const int64_t n_piece[2])
+static double reduce_of(lk_dtype t, lk_reduce_axis_op op, const void *x, int64_t first,
+                        int64_t step, const int64_t n_piece[2])
 {
     int64_t n = n_piece[0], piece = n_piece[1] > 0 ? n_piece[1] : n;
     int64_t n_pieces = n > 0 ? (n - 1) / piece + 1 : 0;
@@ -63,7 +63,7 @@ static double reduce_of(lk_dtype t, lk_reduce_op op, const void *x, int64_t firs
         for (int64_t i = 0; i < piece && p * piece + i < n; i++) {
             double v = real_get(t, x, first + (p * piece + i) * step);
             double *acc = &lane[i % LK_LANES];
-            *acc = op == LK_REDUCE_SUMSQ ? real_fma(t, v, v, *acc) : join_of(t, op, *acc, v);
+            *acc = op == LK_REDUCE_AXIS_SUMSQ ? real_fma(t, v, v, *acc) : join_of(t, op, *acc, v);
         }
         joined[p] = tree_of(t, op, lane, LK_LANES);
     }
@@ -72,7 +72,8 @@ static double reduce_of(lk_dtype t, lk_reduce_op op, const void *x, int64_t firs
     return y;
 }
 
-static void reference(lk_dtype t, lk_reduce_op op, const lk_reduce_shape *s, const void *x, void *y)
+static void reference(lk_dtype t, lk_reduce_axis_op op, const lk_reduce_axis_shape *s,
+                      const void *x, void *y)
 {
     for (int64_t o = 0; o < s->outer; o++)
         for (int64_t i = 0; i < s->inner; i++)
@@ -81,26 +82,26 @@ static void reference(lk_dtype t, lk_reduce_op op, const lk_reduce_shape *s, con
                                (int64_t[]){s->n, s->piece}));
 }
 
-static void check_same(lk_dtype t, const lk_reduce_shape *s, lk_reduce_op op, const void *want,
-                       const void *got)
+static void check_same(lk_dtype t, const lk_reduce_axis_shape *s, lk_reduce_axis_op op,
+                       const void *want, const void *got)
 {
     for (int64_t i = 0; i < s->outer * s->inner; i++)
         if (!real_same(real_get(t, want, i), real_get(t, got, i)))
             TEST_FAIL("%s of %s [%lld][%lld][%lld] piece %lld: y[%lld] is %a, not %a",
-                      lk_reduce_name(op), lk_dtype_name(t), (long long)s->outer, (long long)s->n,
-                      (long long)s->inner, (long long)s->piece, (long long)i, real_get(t, got, i),
-                      real_get(t, want, i));
+                      lk_reduce_axis_op_name(op), lk_dtype_name(t), (long long)s->outer,
+                      (long long)s->n, (long long)s->inner, (long long)s->piece, (long long)i,
+                      real_get(t, got, i), real_get(t, want, i));
 }
 
 /* All instruction sets and numbers of threads on operands that end at a guard page. */
-static void check_shape(lk_dtype t, const lk_reduce_shape *s, bool odd, int n_threads)
+static void check_shape(lk_dtype t, const lk_reduce_axis_shape *s, bool odd, int n_threads)
 {
     size_t elem = lk_dtype_size(t), ny = (size_t)(s->outer * s->inner) * elem;
     struct guard x = guard_new((size_t)(s->outer * s->n * s->inner) * elem);
     struct guard y = guard_new(ny), want = guard_new(ny);
     real_fill(t, x.data, s->outer * s->n * s->inner, (uint64_t)(s->n * 31 + s->inner), odd);
-    for (int op = 0; op < LK_N_REDUCE; op++) {
-        reference(t, (lk_reduce_op)op, s, x.data, want.data);
+    for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++) {
+        reference(t, (lk_reduce_axis_op)op, s, x.data, want.data);
         for (int isa = 0; isa < LK_N_ISAS; isa++) {
             if (!lk_isa_is_available((lk_isa)isa))
                 continue;
@@ -108,8 +109,8 @@ static void check_shape(lk_dtype t, const lk_reduce_shape *s, bool odd, int n_th
             for (int threads = 1; threads <= n_threads; threads++) {
                 ASSERT_OK(lk_threads_set(threads));
                 memset(y.data, 0x55, ny);
-                ASSERT_OK(lk_reduce(t, (lk_reduce_op)op, s, x.data, y.data));
-                check_same(t, s, (lk_reduce_op)op, want.data, y.data);
+                ASSERT_OK(lk_reduce_axis(t, (lk_reduce_axis_op)op, s, x.data, y.data));
+                check_same(t, s, (lk_reduce_axis_op)op, want.data, y.data);
             }
         }
     }
@@ -127,14 +128,14 @@ static void small_shapes_give_the_bits_of_the_definition(void)
             for (int b = 0; b < 8; b++)
                 for (int c = 0; c < 6; c++)
                     for (int e = 0; e < 5; e++) {
-                        lk_reduce_shape s = {outer[a], n[b], inner[c], piece[e]};
+                        lk_reduce_axis_shape s = {outer[a], n[b], inner[c], piece[e]};
                         check_shape(dtypes[d], &s, (a + b + c) % 2, 1);
                     }
 }
 
 static void large_shapes_give_the_bits_of_the_definition(void)
 {
-    static const lk_reduce_shape shape[] = {
+    static const lk_reduce_axis_shape shape[] = {
         {1, 70001, 1, 0},    /* one chain */
         {1, 70001, 1, 1000}, /* runs of pieces */
         {1, 50000, 1, 16},   /* many small pieces */
@@ -154,17 +155,17 @@ static void large_shapes_give_the_bits_of_the_definition(void)
 
 static void an_empty_axis_gives_the_neutral_element(void)
 {
-    lk_reduce_shape s = {2, 0, 3, 0};
-    for (int op = 0; op < LK_N_REDUCE; op++) {
+    lk_reduce_axis_shape s = {2, 0, 3, 0};
+    for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++) {
         float y[6];
-        ASSERT_OK(lk_reduce(LK_F32, (lk_reduce_op)op, &s, NULL, y));
+        ASSERT_OK(lk_reduce_axis(LK_F32, (lk_reduce_axis_op)op, &s, NULL, y));
         for (int i = 0; i < 6; i++)
-            ASSERT_TRUE(real_same((double)y[i], neutral_of((lk_reduce_op)op)));
+            ASSERT_TRUE(real_same((double)y[i], neutral_of((lk_reduce_axis_op)op)));
     }
-    s = (lk_reduce_shape){0, 5, 3, 0};
-    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, NULL, NULL));
-    s = (lk_reduce_shape){INT64_MAX, INT64_MAX, 0, 2};
-    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, NULL, NULL));
+    s = (lk_reduce_axis_shape){0, 5, 3, 0};
+    ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, NULL, NULL));
+    s = (lk_reduce_axis_shape){INT64_MAX, INT64_MAX, 0, 2};
+    ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, NULL, NULL));
 }
 
 /* A row of N values with one special among them, or zeros of both signs, in each instruction set. */
@@ -176,14 +177,14 @@ static void check_row(lk_dtype t, const void *x)
         if (!lk_isa_is_available((lk_isa)isa))
             continue;
         ASSERT_OK(lk_isa_set((lk_isa)isa));
-        for (int op = 0; op < LK_N_REDUCE; op++)
+        for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++)
             for (int64_t inner = 1; inner <= 5; inner += 4)
                 for (int64_t piece = 0; piece <= 20; piece += 20) {
                     double y[5], want[5];
-                    lk_reduce_shape s = {1, N_ROW / inner, inner, piece};
-                    reference(t, (lk_reduce_op)op, &s, x, want);
-                    ASSERT_OK(lk_reduce(t, (lk_reduce_op)op, &s, x, y));
-                    check_same(t, &s, (lk_reduce_op)op, want, y);
+                    lk_reduce_axis_shape s = {1, N_ROW / inner, inner, piece};
+                    reference(t, (lk_reduce_axis_op)op, &s, x, want);
+                    ASSERT_OK(lk_reduce_axis(t, (lk_reduce_axis_op)op, &s, x, y));
+                    check_same(t, &s, (lk_reduce_axis_op)op, want, y);
                 }
     }
 }
@@ -226,10 +227,10 @@ static void sums_are_as_exact_as_their_longest_chain(void)
         }
         int64_t p = piece[i] ? piece[i] : N;
         double roundings = (double)p / LK_LANES + 1 + 4 + ceil(log2((double)N / (double)p));
-        lk_reduce_shape s = {1, N, 1, piece[i]};
+        lk_reduce_axis_shape s = {1, N, 1, piece[i]};
         float sum, sumsq;
-        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, &sum));
-        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUMSQ, &s, x, &sumsq));
+        ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, &sum));
+        ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUMSQ, &s, x, &sumsq));
         ASSERT_NEAR(sum, exact[0], 1.01 * roundings * 0x1p-24 * size);
         ASSERT_NEAR(sumsq, exact[1], 1.01 * roundings * 0x1p-24 * exact[1]);
     }
@@ -240,11 +241,11 @@ static void samples_reduce_alone_as_in_a_batch(void)
     enum { OUTER = 7, N = 45, INNER = 5 };
     float x[OUTER][N][INNER], whole[OUTER][INNER], part[OUTER][INNER];
     real_fill(LK_F32, x, sizeof x / 4, 5, true);
-    lk_reduce_shape s = {OUTER, N, INNER, 16};
-    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, whole));
+    lk_reduce_axis_shape s = {OUTER, N, INNER, 16};
+    ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, whole));
     for (int64_t first = 0; first < OUTER; first += 3) {
         s.outer = first + 3 <= OUTER ? 3 : OUTER - first;
-        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x[first], part[first]));
+        ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, x[first], part[first]));
     }
     ASSERT_TRUE(memcmp(whole, part, sizeof whole) == 0);
 }
@@ -260,33 +261,39 @@ static void check_refused(lk_status want, const char *words, lk_status got)
 static void bad_input_is_refused_by_name(void)
 {
     float x[24] = {0}, y[8] = {0};
-    lk_reduce_shape s = {2, 3, 4, 0}, bad = s;
-    check_refused(LK_EDTYPE, "x is i32", lk_reduce(LK_I32, LK_REDUCE_SUM, &s, x, y));
-    check_refused(LK_EDTYPE, "x is bf16", lk_reduce(LK_BF16, LK_REDUCE_SUM, &s, x, y));
-    check_refused(LK_EINVAL, "number 5", lk_reduce(LK_F32, LK_N_REDUCE, &s, x, y));
-    check_refused(LK_EINVAL, "shape is NULL", lk_reduce(LK_F32, LK_REDUCE_SUM, NULL, x, y));
-    check_refused(LK_EINVAL, "x [2][3][4] is NULL", lk_reduce(LK_F32, LK_REDUCE_SUM, &s, NULL, y));
-    check_refused(LK_EINVAL, "y [2][4] is NULL", lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, NULL));
+    lk_reduce_axis_shape s = {2, 3, 4, 0}, bad = s;
+    check_refused(LK_EDTYPE, "x is i32", lk_reduce_axis(LK_I32, LK_REDUCE_AXIS_SUM, &s, x, y));
+    check_refused(LK_EDTYPE, "x is bf16", lk_reduce_axis(LK_BF16, LK_REDUCE_AXIS_SUM, &s, x, y));
+    check_refused(LK_EINVAL, "number 5", lk_reduce_axis(LK_F32, LK_N_REDUCE_AXIS_OPS, &s, x, y));
+    check_refused(LK_EINVAL, "shape is NULL",
+                  lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, NULL, x, y));
+    check_refused(LK_EINVAL, "x [2][3][4] is NULL",
+                  lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, NULL, y));
+    check_refused(LK_EINVAL, "y [2][4] is NULL",
+                  lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, NULL));
     bad.n = -3;
-    check_refused(LK_EINVAL, "x [2][-3][4]", lk_reduce(LK_F32, LK_REDUCE_SUM, &bad, x, y));
+    check_refused(LK_EINVAL, "x [2][-3][4]",
+                  lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &bad, x, y));
     bad = s;
     bad.piece = -1;
-    check_refused(LK_EINVAL, "pieces of -1", lk_reduce(LK_F32, LK_REDUCE_SUM, &bad, x, y));
-    bad = (lk_reduce_shape){(int64_t)1 << 31, (int64_t)1 << 31, 1, 0};
+    check_refused(LK_EINVAL, "pieces of -1",
+                  lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &bad, x, y));
+    bad = (lk_reduce_axis_shape){(int64_t)1 << 31, (int64_t)1 << 31, 1, 0};
     check_refused(LK_EOVERFLOW, "[2147483648][2147483648][1]",
-                  lk_reduce(LK_F32, LK_REDUCE_SUM, &bad, x, y));
+                  lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &bad, x, y));
     check_refused(LK_EOVERLAP, "y [2][4] overlaps x [2][3][4]",
-                  lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, x + 23));
-    check_refused(LK_EOVERLAP, "y [2][4] overlaps x [2][3][4]",
-                  lk_reduce(LK_F32, LK_REDUCE_SUM, &(lk_reduce_shape){2, 3, 4, 0}, y + 7, y));
+                  lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, x + 23));
+    check_refused(
+        LK_EOVERLAP, "y [2][4] overlaps x [2][3][4]",
+        lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &(lk_reduce_axis_shape){2, 3, 4, 0}, y + 7, y));
 }
 
 static void a_thread_that_rounds_otherwise_is_refused(void)
 {
     float x[1] = {1}, y[1] = {0};
-    lk_reduce_shape s = {1, 1, 1, 0};
+    lk_reduce_axis_shape s = {1, 1, 1, 0};
     fesetround(FE_UPWARD);
-    lk_status st = lk_reduce(LK_F32, LK_REDUCE_SUM, &s, x, y);
+    lk_status st = lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, y);
     fesetround(FE_TONEAREST);
     ASSERT_EQ(st, LK_EFPENV);
 }
@@ -297,19 +304,19 @@ static void nothing_is_allocated(void)
     static float y[100000];
     int64_t calls = lk_alloc_stats_now().calls;
     ASSERT_OK(lk_threads_set(3));
-    static const lk_reduce_shape shape[] = {
+    static const lk_reduce_axis_shape shape[] = {
         {1, 100000, 1, 64}, {100, 10, 100, 3}, {1, 1, 99999, 0}};
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &shape[i], x, y));
+        ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &shape[i], x, y));
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
 }
 
 static void operators_have_names_and_formulas(void)
 {
-    ASSERT_TRUE(strcmp(lk_reduce_name(LK_REDUCE_SUMSQ), "sumsq") == 0);
-    ASSERT_TRUE(strcmp(lk_reduce_formula(LK_REDUCE_PROD), "x0 * x1 * ...") == 0);
-    ASSERT_TRUE(strcmp(lk_reduce_name(LK_N_REDUCE), "?") == 0);
-    ASSERT_TRUE(strcmp(lk_reduce_formula((lk_reduce_op)-1), "?") == 0);
+    ASSERT_TRUE(strcmp(lk_reduce_axis_op_name(LK_REDUCE_AXIS_SUMSQ), "sumsq") == 0);
+    ASSERT_TRUE(strcmp(lk_reduce_axis_op_formula(LK_REDUCE_AXIS_PROD), "x0 * x1 * ...") == 0);
+    ASSERT_TRUE(strcmp(lk_reduce_axis_op_name(LK_N_REDUCE_AXIS_OPS), "?") == 0);
+    ASSERT_TRUE(strcmp(lk_reduce_axis_op_formula((lk_reduce_axis_op)-1), "?") == 0);
 }
 
 TEST_MAIN(TEST(small_shapes_give_the_bits_of_the_definition),

@@ -141,8 +141,8 @@ static float sum_operand[N_SUM];
 static float sum_of_operand(void)
 {
     float sum;
-    lk_reduce_shape s = {1, N_SUM, 1, 100};
-    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, sum_operand, &sum));
+    lk_reduce_axis_shape s = {1, N_SUM, 1, 100};
+    ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, sum_operand, &sum));
     return sum;
 }
 

@@ -80,14 +80,14 @@ static void splitting_an_axis_at_pieces_changes_no_bit(void)
     static double x[N][INNER];
     double whole[INNER], part[INNER], sum[INNER];
     real_fill(LK_F64, x, N * INNER, 1, false);
-    lk_reduce_shape s = {1, N, INNER, PIECE};
-    ASSERT_OK(lk_reduce(LK_F64, LK_REDUCE_SUM, &s, x, whole));
+    lk_reduce_axis_shape s = {1, N, INNER, PIECE};
+    ASSERT_OK(lk_reduce_axis(LK_F64, LK_REDUCE_AXIS_SUM, &s, x, whole));
     for (int64_t run = 1; run <= 64; run *= 2) { /* an aligned power of two of pieces */
         lk_tree *tree;
         ASSERT_OK(lk_tree_new(LK_F64, INNER, &tree));
         for (int64_t first = 0; first < N; first += run * PIECE) {
             s.n = N - first < run * PIECE ? N - first : run * PIECE;
-            ASSERT_OK(lk_reduce(LK_F64, LK_REDUCE_SUM, &s, x[first], part));
+            ASSERT_OK(lk_reduce_axis(LK_F64, LK_REDUCE_AXIS_SUM, &s, x[first], part));
             ASSERT_OK(lk_tree_push(tree, part));
         }
         ASSERT_OK(lk_tree_finish(tree, sum));

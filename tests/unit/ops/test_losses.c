@@ -184,9 +184,10 @@ static void sums_are_cut_into_pieces_of_samples(void)
         ASSERT_OK(lk_mean_squared_error(x, t, LK_LOSS_NONE, &each));
         ASSERT_OK(lk_mean_squared_error(x, t, LK_LOSS_SUM, &sum));
         ASSERT_OK(lk_mean_squared_error(x, t, LK_LOSS_MEAN, &mean));
-        lk_reduce_shape s = {1, SAMPLES * PER, 1, pieces[k] * PER};
+        lk_reduce_axis_shape s = {1, SAMPLES * PER, 1, pieces[k] * PER};
         float want;
-        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &s, lk_tensor_data(value_of(each)), &want));
+        ASSERT_OK(
+            lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &s, lk_tensor_data(value_of(each)), &want));
         ASSERT_TRUE(value_at(sum, 0) == (double)want);
         ASSERT_TRUE(value_at(mean, 0) == (double)(want / (SAMPLES * PER)));
         program_free(&p);

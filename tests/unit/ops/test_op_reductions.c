@@ -279,7 +279,7 @@ static void a_scalar_reduces_to_itself(void)
     fixture_free(&f);
 }
 
-/* Sums over the batch are cut into the tape's pieces: as lk_reduce() with pieces of elements. */
+/* Sums over the batch are cut into the tape's pieces: as lk_reduce_axis() with pieces of elements. */
 static void the_batch_is_summed_in_pieces(void)
 {
     struct fixture f = fixture_new();
@@ -294,11 +294,12 @@ static void the_batch_is_summed_in_pieces(void)
     ASSERT_OK(lk_mean(x, NULL, &mean));
     ASSERT_OK(lk_sum(x, LK_AXES(0), &columns));
     float expected, expected_columns[FEATURES];
-    lk_reduce_shape whole = {1, SAMPLES * FEATURES, 1, 5 * FEATURES};
-    lk_reduce_shape by_column = {1, SAMPLES, FEATURES, 5};
-    ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &whole, lk_tensor_data(narrow), &expected));
+    lk_reduce_axis_shape whole = {1, SAMPLES * FEATURES, 1, 5 * FEATURES};
+    lk_reduce_axis_shape by_column = {1, SAMPLES, FEATURES, 5};
     ASSERT_OK(
-        lk_reduce(LK_F32, LK_REDUCE_SUM, &by_column, lk_tensor_data(narrow), expected_columns));
+        lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &whole, lk_tensor_data(narrow), &expected));
+    ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &by_column, lk_tensor_data(narrow),
+                             expected_columns));
     EXPECT(all, LK_SCALAR, (double)expected);
     EXPECT(mean, LK_SCALAR, (double)(expected / (SAMPLES * FEATURES)));
     EXPECT(columns, LK_SHAPE(FEATURES), (double)expected_columns[0], (double)expected_columns[1],

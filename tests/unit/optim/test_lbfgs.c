@@ -156,9 +156,10 @@ static void sums_are_by_tensors(void)
     }
     static const int first[] = {0, A, A + B, N};
     for (int k = 0; k < 3; k++) {
-        lk_reduce_shape shape = {
+        lk_reduce_axis_shape shape = {
             .outer = 1, .n = first[k + 1] - first[k], .inner = 1, .piece = 4096};
-        ASSERT_OK(lk_reduce(LK_F32, LK_REDUCE_SUM, &shape, magnitude + first[k], &sum[k]));
+        ASSERT_OK(
+            lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &shape, magnitude + first[k], &sum[k]));
     }
     ASSERT_OK(lk_optimizer_step(
         p.optimizer, &(lk_optim_step){.grads = p.g, .at = {.steps_per_epoch = 1}}, NULL));
