@@ -92,10 +92,10 @@ static lk_status tensors_add(struct tensors *to, const char *before, const char 
 
 static lk_status slab_add(struct tensors *to, const char *before, const lk_slab *slab)
 {
-    for (int64_t i = 0; i < lk_layout_slices(lk_slab_layout(slab)); i++) {
+    for (int64_t i = 0; i < lk_slab_layout_slices(lk_slab_layout_of(slab)); i++) {
         lk_slab_slice slice;
         lk_tensor *tensor = NULL;
-        LK_TRY(lk_layout_get(lk_slab_layout(slab), i, &slice));
+        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &slice));
         LK_TRY(lk_slab_tensor(slab, i, &tensor));
         LK_TRY(tensors_add(to, before, slice.name, tensor));
     }
@@ -130,9 +130,10 @@ static lk_status state_add(struct tensors *to, const lk_trainer *trainer)
 static lk_status snapshot_write(const lk_trainer *trainer, const char *path)
 {
     const lk_model *model = lk_trainer_model(trainer);
-    struct tensors t = {.room = lk_layout_slices(lk_slab_layout(lk_model_state(model)))};
+    struct tensors t = {.room = lk_slab_layout_slices(lk_slab_layout_of(lk_model_state(model)))};
     lk_status st;
-    t.room += (1 + LK_OPTIM_MAX_SLABS) * lk_layout_slices(lk_slab_layout(lk_model_params(model))) +
+    t.room += (1 + LK_OPTIM_MAX_SLABS) *
+                  lk_slab_layout_slices(lk_slab_layout_of(lk_model_params(model))) +
               LK_OPTIM_MAX_NUMBERS;
     LK_TRY(lk_arena_new(&t.arena));
     LK_TRY_TO(done, lk_alloc(&t.named, t.room, sizeof *t.named));

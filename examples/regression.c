@@ -60,15 +60,15 @@ static lk_status regression(lk_comm *comm, void *arg)
     lk_comm *self = NULL;
     lk_tape *tape = NULL;
     lk_config rule = {.descriptor = NULL};
-    lk_layout *layout = NULL;
+    lk_slab_layout *layout = NULL;
     lk_slab *params = NULL, *grads = NULL;
     lk_optimizer *lbfgs = NULL;
     double points[POINTS], alone[N], value, whole;
     (void)arg;
     LK_TRY_TO(done, lk_comm_open("self", &self));
     LK_TRY_TO(done, lk_tape_new(&tape));
-    LK_TRY_TO(done, lk_layout_new(&layout));
-    LK_TRY_TO(done, lk_layout_add(layout, "p", LK_F64, LK_SHAPE(N)));
+    LK_TRY_TO(done, lk_slab_layout_new(&layout));
+    LK_TRY_TO(done, lk_slab_layout_add(layout, "p", LK_F64, LK_SHAPE(N)));
     LK_TRY_TO(done, lk_slab_new(layout, &params));
     LK_TRY_TO(done, lk_slab_new(layout, &grads));
     LK_TRY_TO(done, lk_descriptor_find(&lk_registry_optimizer, "lbfgs", &rule.descriptor));
@@ -100,7 +100,7 @@ done:
     lk_optimizer_free(lbfgs);
     lk_slab_free(params);
     lk_slab_free(grads);
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
     lk_tape_free(tape);
     lk_comm_free(self);
     return st;

@@ -72,7 +72,7 @@ int main(void)
         LK_TRY_TO(done, pass(model, tape, sums, points, n == 0 ? &first : &last));
         LK_TRY_TO(done, lk_optimizer_step(adam, &step, NULL));
     }
-    printf("parameters: %lld tensors\n", (long long)lk_layout_slices(lk_model_layout(model)));
+    printf("parameters: %lld tensors\n", (long long)lk_slab_layout_slices(lk_model_layout(model)));
     printf("mean squared error: %.6f, after %d steps %.6f\n", first, STEPS, last);
 done:
     lk_optimizer_free(adam);

@@ -9,7 +9,7 @@ static inline void expect_elements(const lk_tensor *t, lk_shape shape, const dou
                                    int64_t n)
 {
     lk_tensor *dense = NULL;
-    if (!lk_shape_equal(lk_tensor_shape(t), shape))
+    if (!lk_shape_is_equal(lk_tensor_shape(t), shape))
         TEST_FAIL("the shape is %s, not %s", lk_tensor_text(t).s, lk_shape_text(shape).s);
     ASSERT_EQ(lk_tensor_count(t), n);
     ASSERT_OK(lk_tensor_clone(t, LK_F64, &dense));

@@ -59,13 +59,13 @@ static lk_status slab_setup(check_case *c)
     return LK_OK;
 }
 
-static lk_status add_slices(const check_case *c, lk_layout *layout)
+static lk_status add_slices(const check_case *c, lk_slab_layout *layout)
 {
     for (int i = 0; i < cases[c->index].n; i++)
-        LK_TRY(lk_layout_add(layout, cases[c->index].slice[i].name, cases[c->index].slice[i].dtype,
-                             cases[c->index].slice[i].shape));
-    LK_CHECK(lk_layout_bytes(layout) == c->out[OUT_BYTES].n, LK_EINVAL, "%lld bytes, not %lld",
-             (long long)lk_layout_bytes(layout), (long long)c->out[OUT_BYTES].n);
+        LK_TRY(lk_slab_layout_add(layout, cases[c->index].slice[i].name,
+                                  cases[c->index].slice[i].dtype, cases[c->index].slice[i].shape));
+    LK_CHECK(lk_slab_layout_bytes(layout) == c->out[OUT_BYTES].n, LK_EINVAL, "%lld bytes, not %lld",
+             (long long)lk_slab_layout_bytes(layout), (long long)c->out[OUT_BYTES].n);
     return LK_OK;
 }
 
@@ -90,11 +90,11 @@ static lk_status fill_slices(const check_case *c, const lk_slab *slab)
 static lk_status slab_run(const check_case *c, int way, void *const *out)
 {
     lk_status st;
-    lk_layout *layout = NULL;
+    lk_slab_layout *layout = NULL;
     lk_slab *slab = NULL;
     lk_hash h = lk_hash_start();
     size_t bytes = (size_t)c->out[OUT_BYTES].n;
-    LK_TRY_TO(done, lk_layout_new(&layout));
+    LK_TRY_TO(done, lk_slab_layout_new(&layout));
     LK_TRY_TO(done, add_slices(c, layout));
     if (way == OWNED) {
         LK_TRY_TO(done, lk_slab_new(layout, &slab));
@@ -109,7 +109,7 @@ static lk_status slab_run(const check_case *c, int way, void *const *out)
     *(int64_t *)out[OUT_HASH] = (int64_t)lk_hash_value(&h);
 done:
     lk_slab_free(slab);
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
     return st;
 }
 

@@ -192,7 +192,7 @@ static lk_status source_new(const check_case *c, int way, lk_tensor **out)
 {
     lk_status st;
     lk_tensor *given = NULL;
-    lk_layout *layout = NULL;
+    lk_slab_layout *layout = NULL;
     lk_slab *slab = NULL;
     lk_shape shape = cases[c->index].shape;
     *out = NULL;
@@ -201,9 +201,9 @@ static lk_status source_new(const check_case *c, int way, lk_tensor **out)
         *out = lk_tensor_retain(given);
         goto done;
     }
-    LK_TRY_TO(done, lk_layout_new(&layout));
-    LK_TRY_TO(done, lk_layout_add(layout, "before", LK_U8, LK_SHAPE(3)));
-    LK_TRY_TO(done, lk_layout_add(layout, "source", c->dtype, shape));
+    LK_TRY_TO(done, lk_slab_layout_new(&layout));
+    LK_TRY_TO(done, lk_slab_layout_add(layout, "before", LK_U8, LK_SHAPE(3)));
+    LK_TRY_TO(done, lk_slab_layout_add(layout, "source", c->dtype, shape));
     LK_TRY_TO(done, lk_slab_new(layout, &slab));
     LK_TRY_TO(done, lk_slab_find(slab, "source", out));
     LK_TRY_TO(done, lk_tensor_copy(given, *out));
@@ -213,7 +213,7 @@ done:
         *out = NULL;
     }
     lk_slab_free(slab);
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
     lk_tensor_free(given);
     return st;
 }
@@ -279,7 +279,7 @@ static lk_status tensor_run(const check_case *c, int way, void *const *out)
     else
         LK_TRY_TO(done, lk_tensor_copy(view, result));
     LK_TRY_TO(done, lk_tensor_clone(view, target(c), &copy));
-    if (!lk_tensor_equal(copy, result))
+    if (!lk_tensor_is_equal(copy, result))
         st = LK_RAISE(LK_EINVAL, "a clone differs from the copy");
     /* Of the view, not of its copy: where the elements lie must not matter. */
     lk_tensor_hash(view, "view", &h);

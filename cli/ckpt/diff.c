@@ -52,8 +52,8 @@ static lk_status print_pair(pair *p, const char *name, const lk_tensor *a, const
 {
     lk_short_string text[2];
     difference d = {0};
-    bool equal = a && b && lk_tensor_equal(a, b);
-    bool comparable = a && b && lk_shape_equal(lk_tensor_shape(a), lk_tensor_shape(b));
+    bool equal = a && b && lk_tensor_is_equal(a, b);
+    bool comparable = a && b && lk_shape_is_equal(lk_tensor_shape(a), lk_tensor_shape(b));
     p->unequal += !equal;
     if (equal && !p->all)
         return LK_OK;

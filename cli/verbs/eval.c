@@ -58,8 +58,8 @@ static int load(const struct eval_options *o, const lk_job *job)
     char path[4096];
     lk_model *model = lk_trainer_model(lk_job_trainer(job));
     const char *folder = lk_job_experiment(job)->train.output;
-    int64_t tensors = lk_layout_slices(lk_slab_layout(lk_model_params(model))) +
-                      lk_layout_slices(lk_slab_layout(lk_model_state(model)));
+    int64_t tensors = lk_slab_layout_slices(lk_slab_layout_of(lk_model_params(model))) +
+                      lk_slab_layout_slices(lk_slab_layout_of(lk_model_state(model)));
     if (tensors == 0 && !o->weights)
         return LK_EXIT_DONE;
     if (!o->weights && !folder)

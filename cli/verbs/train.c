@@ -197,11 +197,11 @@ static void show_epoch(void *arg, const lk_job *job, const lk_epoch_report *r)
 static void print_start(const lk_job *job)
 {
     const lk_dataset_info *set = lk_dataset_get_info(lk_loader_dataset(lk_job_set(job, LK_TRAIN)));
-    const lk_layout *layout = lk_model_layout(lk_trainer_model(lk_job_trainer(job)));
+    const lk_slab_layout *layout = lk_model_layout(lk_trainer_model(lk_job_trainer(job)));
     int64_t params = 0;
-    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
         lk_slab_slice slice;
-        if (lk_layout_get(layout, i, &slice) == LK_OK)
+        if (lk_slab_layout_slice(layout, i, &slice) == LK_OK)
             params += slice.count;
     }
     if (params == 0) /* it does not start */

@@ -113,7 +113,7 @@ LK_API int64_t lk_model_indices(const lk_model *model);
 LK_API lk_io lk_model_out(const lk_model *model);
 
 /** Names and shapes of all parameters, "conv1.weight", ..., whatever is held of them; borrowed. */
-LK_API const lk_layout *lk_model_layout(const lk_model *model);
+LK_API const lk_slab_layout *lk_model_layout(const lk_model *model);
 
 /** The parameters; borrowed; NULL until the model holds them.  Its layout has the slices of
  * lk_model_layout(), with the boxes that are held. */
@@ -165,7 +165,7 @@ typedef struct lk_sums lk_sums;
 LK_API lk_status lk_sums_new(const lk_model *model, lk_sums **out) LK_NODISCARD;
 
 /** Bytes of the slab of a model's sums; 0 if it holds nothing.  The gradients, laid out as the
- * parameters, are the first lk_layout_bytes() of the parameters' layout; what is behind is small, but
+ * parameters, are the first lk_slab_layout_bytes() of the parameters' layout; what is behind is small, but
  * for further uses of shared parameters. */
 LK_API int64_t lk_sums_bytes(const lk_model *model);
 
@@ -317,7 +317,7 @@ typedef struct lk_param {
 } lk_param;
 
 /** Declare the next parameter of the layer.  If the layer's `tie` ends with this name, that is the one of
- * the layer before; its cut is then that of the last declaration.  Errors: as lk_layout_add(); LK_ESHAPE
+ * the layer before; its cut is then that of the last declaration.  Errors: as lk_slab_layout_add(); LK_ESHAPE
  * for a shape without axes, for a cut that is not one of it, and for another shape than that of the
  * parameter it is tied to; LK_EINVAL when there is no such. */
 LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODISCARD;

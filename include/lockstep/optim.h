@@ -103,7 +103,7 @@ typedef struct lk_optim_call {
     lk_dtype dtype;
     int64_t n; /* elements */
     /* Where the tensors lie in w, g and each state; of a range, in the whole. */
-    const lk_layout *layout;
+    const lk_slab_layout *layout;
     void *w;
     const void *g;
     void *state[LK_OPTIM_MAX_SLABS];

@@ -31,7 +31,7 @@
 LK_BEGIN_DECLS
 
 /** Names, dtypes, shapes and offsets of the slices of a slab. */
-typedef struct lk_layout lk_layout;
+typedef struct lk_slab_layout lk_slab_layout;
 
 /** One slice of a layout.  `name` is borrowed from the layout. */
 typedef struct lk_slab_slice {
@@ -45,11 +45,11 @@ typedef struct lk_slab_slice {
     int64_t bytes;   /* without the gap behind */
 } lk_slab_slice;
 
-/** Make an empty layout.  The caller owns it; release it with lk_layout_free().  Errors: LK_ENOMEM. */
-LK_API lk_status lk_layout_new(lk_layout **out) LK_NODISCARD;
+/** Make an empty layout.  The caller owns it; release it with lk_slab_layout_free().  Errors: LK_ENOMEM. */
+LK_API lk_status lk_slab_layout_new(lk_slab_layout **out) LK_NODISCARD;
 
 /** One holder less; slabs hold their layout too.  NULL is allowed. */
-LK_API void lk_layout_free(lk_layout *layout);
+LK_API void lk_slab_layout_free(lk_slab_layout *layout);
 
 /**
  * Append a slice; the layout keeps a copy of `name`.
@@ -58,22 +58,23 @@ LK_API void lk_layout_free(lk_layout *layout);
  * was made from; LK_EDTYPE; LK_EINVAL, LK_EOVERFLOW for the shape and for the sum of all; LK_ENOMEM.
  * The layout is then unchanged.
  */
-LK_API lk_status lk_layout_add(lk_layout *layout, const char *name, lk_dtype dtype,
-                               lk_shape shape) LK_NODISCARD;
+LK_API lk_status lk_slab_layout_add(lk_slab_layout *layout, const char *name, lk_dtype dtype,
+                                    lk_shape shape) LK_NODISCARD;
 
 /**
- * As lk_layout_add() for a slice that holds `box`, which may be empty, of a tensor of this shape, seen
+ * As lk_slab_layout_add() for a slice that holds `box`, which may be empty, of a tensor of this shape, seen
  * as one of the shape `box_of`.
  *
- * Errors: those of lk_layout_add(); LK_EINVAL for a box that has other axes than `box_of` or reaches
+ * Errors: those of lk_slab_layout_add(); LK_EINVAL for a box that has other axes than `box_of` or reaches
  * out, and unless `box_of` has the elements of `shape`.
  */
-LK_API lk_status lk_layout_add_box(lk_layout *layout, const char *name, lk_dtype dtype,
-                                   lk_shape shape, lk_shape box_of, const lk_box *box) LK_NODISCARD;
+LK_API lk_status lk_slab_layout_add_box(lk_slab_layout *layout, const char *name, lk_dtype dtype,
+                                        lk_shape shape, lk_shape box_of,
+                                        const lk_box *box) LK_NODISCARD;
 
 /** Whether all slices hold the whole of their tensors; if not, `*part` (may be NULL) is the first that
  * does not. */
-LK_API bool lk_layout_is_whole(const lk_layout *layout, lk_slab_slice *part);
+LK_API bool lk_slab_layout_is_whole(const lk_slab_layout *layout, lk_slab_slice *part);
 
 /** What a slice holds, for messages: "f32[4,0:3]", with the range of each axis that is not whole. */
 typedef struct lk_slice_text {
@@ -85,25 +86,26 @@ LK_API lk_slice_text lk_slab_slice_text(const lk_slab_slice *slice);
 LK_API int64_t lk_slab_slice_place(const lk_slab_slice *slice, int64_t i);
 
 /** Slices in the layout, which are numbered from 0 in the order they were added. */
-LK_API int64_t lk_layout_slices(const lk_layout *layout);
+LK_API int64_t lk_slab_layout_slices(const lk_slab_layout *layout);
 
 /** Bytes of a slab of this layout, a multiple of 64. */
-LK_API int64_t lk_layout_bytes(const lk_layout *layout);
+LK_API int64_t lk_slab_layout_bytes(const lk_slab_layout *layout);
 
-/** Slice number `i`.  Errors: LK_EINVAL unless 0 <= i < lk_layout_slices(). */
-LK_API lk_status lk_layout_get(const lk_layout *layout, int64_t i, lk_slab_slice *out) LK_NODISCARD;
+/** Slice number `i`.  Errors: LK_EINVAL unless 0 <= i < lk_slab_layout_slices(). */
+LK_API lk_status lk_slab_layout_slice(const lk_slab_layout *layout, int64_t i,
+                                      lk_slab_slice *out) LK_NODISCARD;
 
 /** The number of the slice of this name, in constant time.  Errors: LK_EINVAL if there is none. */
-LK_API lk_status lk_layout_find(const lk_layout *layout, const char *name,
-                                int64_t *out) LK_NODISCARD;
+LK_API lk_status lk_slab_layout_find(const lk_slab_layout *layout, const char *name,
+                                     int64_t *out) LK_NODISCARD;
 
 /**
  * The number of the slice that holds byte `offset`, or -1 if it lies in a gap.
  *
- * Errors: LK_EINVAL unless 0 <= offset < lk_layout_bytes().
+ * Errors: LK_EINVAL unless 0 <= offset < lk_slab_layout_bytes().
  */
-LK_API lk_status lk_layout_find_offset(const lk_layout *layout, int64_t offset,
-                                       int64_t *out) LK_NODISCARD;
+LK_API lk_status lk_slab_layout_find_offset(const lk_slab_layout *layout, int64_t offset,
+                                            int64_t *out) LK_NODISCARD;
 
 /** One buffer with the slices of a layout. */
 typedef struct lk_slab lk_slab;
@@ -115,7 +117,7 @@ typedef struct lk_slab lk_slab;
  *
  * Errors: LK_EINVAL (`layout` NULL), LK_ENOMEM.
  */
-LK_API lk_status lk_slab_new(lk_layout *layout, lk_slab **out) LK_NODISCARD;
+LK_API lk_status lk_slab_new(lk_slab_layout *layout, lk_slab **out) LK_NODISCARD;
 
 /**
  * Make a slab on the host's memory, `bytes` bytes aligned to LK_ALIGN, whose contents stay.
@@ -125,16 +127,16 @@ LK_API lk_status lk_slab_new(lk_layout *layout, lk_slab **out) LK_NODISCARD;
  *
  * Errors: LK_EINVAL (NULL, wrong alignment, fewer bytes than the layout needs), LK_ENOMEM.
  */
-LK_API lk_status lk_slab_wrap(lk_layout *layout, void *memory, int64_t bytes,
+LK_API lk_status lk_slab_wrap(lk_slab_layout *layout, void *memory, int64_t bytes,
                               lk_release_fn *release, void *context, lk_slab **out) LK_NODISCARD;
 
 /** Free the slab; its memory lives on while tensors on it do.  NULL is allowed. */
 LK_API void lk_slab_free(lk_slab *slab);
 
 /** The layout, borrowed.  Twin slabs have the same one. */
-LK_API lk_layout *lk_slab_layout(const lk_slab *slab);
+LK_API lk_slab_layout *lk_slab_layout_of(const lk_slab *slab);
 
-/** The buffer, lk_layout_bytes() of the layout long; borrowed. */
+/** The buffer, lk_slab_layout_bytes() of the layout long; borrowed. */
 LK_API void *lk_slab_data(const lk_slab *slab);
 
 /**

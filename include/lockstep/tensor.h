@@ -65,7 +65,7 @@ typedef struct lk_shape {
 LK_API lk_status lk_shape_count(lk_shape shape, int64_t *out) LK_NODISCARD;
 
 /** Whether two shapes have the same axes. */
-LK_API bool lk_shape_equal(lk_shape a, lk_shape b);
+LK_API bool lk_shape_is_equal(lk_shape a, lk_shape b);
 
 /** A short text by value, for messages: `lk_tensor_text(t).s`. */
 typedef struct lk_short_string {
@@ -239,7 +239,7 @@ LK_API lk_status lk_tensor_set_f64(lk_tensor *t, lk_shape index, double value) L
 LK_API lk_status lk_tensor_set_i64(lk_tensor *t, lk_shape index, int64_t value) LK_NODISCARD;
 
 /** Whether dtype, shape and the bits of all elements are equal.  Neither may be NULL. */
-LK_API bool lk_tensor_equal(const lk_tensor *a, const lk_tensor *b);
+LK_API bool lk_tensor_is_equal(const lk_tensor *a, const lk_tensor *b);
 
 /**
  * Add name, dtype, shape and elements to a hash, as lk_hash_add_array() does; where the elements

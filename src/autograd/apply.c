@@ -317,7 +317,7 @@ static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
     lk_spec spec = {0};
     LK_TRY(find_inputs(f));
     LK_TRY(f->call.op->infer(&f->call, &spec));
-    LK_CHECK(spec.dtype == y->dtype && lk_shape_equal(spec.shape, y->shape), LK_ESHAPE,
+    LK_CHECK(spec.dtype == y->dtype && lk_shape_is_equal(spec.shape, y->shape), LK_ESHAPE,
              "%s gives %s%s for the gradient of a leaf, which is %s", f->call.op->name,
              lk_dtype_name(spec.dtype), lk_shape_text(spec.shape).s, lk_tensor_text(y).s);
     f->y[0] = y;

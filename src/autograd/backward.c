@@ -128,7 +128,7 @@ static lk_status give_din(lk_tape *t, const lk__node *n, int i, lk_var din)
     LK_CHECK(din.tape == t, LK_EINVAL, "backward of %s gave a value of another tape", n->op->name);
     LK_TRY(lk__find(din, false, &g));
     bool dtypes = g->tensor.dtype == to->tensor.dtype;
-    LK_CHECK(dtypes && lk_shape_equal(g->tensor.shape, to->tensor.shape),
+    LK_CHECK(dtypes && lk_shape_is_equal(g->tensor.shape, to->tensor.shape),
              dtypes ? LK_ESHAPE : LK_EDTYPE,
              "backward of %s gave the gradient %s for input %d, which is %s", n->op->name,
              lk_tensor_text(&g->tensor).s, i, lk_tensor_text(&to->tensor).s);
@@ -236,7 +236,7 @@ static lk_status seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
     if (grad) {
         LK_CHECK(grad->dtype == v->tensor.dtype, LK_EDTYPE, "a seed %s for a value %s",
                  lk_tensor_text(grad).s, lk_tensor_text(&v->tensor).s);
-        LK_CHECK(lk_shape_equal(grad->shape, v->tensor.shape), LK_ESHAPE,
+        LK_CHECK(lk_shape_is_equal(grad->shape, v->tensor.shape), LK_ESHAPE,
                  "a seed %s for a value %s", lk_tensor_text(grad).s, lk_tensor_text(&v->tensor).s);
     }
     reach(t, v);

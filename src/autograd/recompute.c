@@ -156,7 +156,7 @@ static lk_status hand_over(const lk_call *call, const lk_var *out, const lk_var 
         lk__value *old = NULL, *new = NULL;
         LK_TRY(lk__find(call->out[j], false, &old));
         LK_TRY(lk__find(out[j], false, &new));
-        LK_CHECK(lk_tensor_equal(&old->tensor, &new->tensor), LK_ESTATE,
+        LK_CHECK(lk_tensor_is_equal(&old->tensor, &new->tensor), LK_ESTATE,
                  "output %d of a segment, %s, is not what it was when backward runs the segment "
                  "again: it must do the same both times, and what its argument points to must live "
                  "that long",

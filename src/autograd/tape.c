@@ -174,7 +174,7 @@ lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
     if (grad) {
         LK_CHECK(grad->dtype == value->dtype, LK_EDTYPE, "a leaf %s with the gradient %s",
                  lk_tensor_text(value).s, lk_tensor_text(grad).s);
-        LK_CHECK(lk_shape_equal(grad->shape, value->shape), LK_ESHAPE,
+        LK_CHECK(lk_shape_is_equal(grad->shape, value->shape), LK_ESHAPE,
                  "a leaf %s with the gradient %s", lk_tensor_text(value).s, lk_tensor_text(grad).s);
         LK_CHECK(grad->writable, LK_EINVAL, "the gradient %s of a leaf is read-only",
                  lk_tensor_text(grad).s);

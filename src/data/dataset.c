@@ -201,7 +201,7 @@ static lk_status check_target(const lk_dataset *ds, int f, int64_t n, lk_tensor 
     LK_CHECK(lk_tensor_dtype(t) == field->dtype, LK_EDTYPE,
              "dataset %s: field \"%s\" is %s, the tensor for it %s", ds->title, field->name,
              lk_dtype_name(field->dtype), lk_tensor_text(t).s);
-    LK_CHECK(lk_shape_equal(lk_tensor_shape(t), want), LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(lk_tensor_shape(t), want), LK_ESHAPE,
              "dataset %s: %lld samples of field \"%s\" are %s, the tensor for them %s", ds->title,
              (long long)n, field->name, lk_shape_text(want).s, lk_tensor_text(t).s);
     LK_CHECK(lk_tensor_is_contiguous(t), LK_EINVAL,

@@ -238,7 +238,7 @@ static lk_status check_like(const lk_loader *model, const lk_dataset *ds)
         bool both = f < a->n_fields && f < b->n_fields;
         LK_CHECK(both && strcmp(a->field[f].name, b->field[f].name) == 0 &&
                      a->field[f].dtype == b->field[f].dtype &&
-                     lk_shape_equal(a->field[f].shape, b->field[f].shape),
+                     lk_shape_is_equal(a->field[f].shape, b->field[f].shape),
                  LK_ESHAPE, "dataset %s: field %d is not as in %s", name, f, like);
     }
     LK_CHECK((a->classes > 0) == (b->classes > 0) && b->classes <= model->classes, LK_ESHAPE,

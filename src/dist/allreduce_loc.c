@@ -19,7 +19,7 @@ static lk_status extreme_infer(lk_call *c, lk_spec *out)
     if (c->n_in > 1) {
         LK_CHECK(c->x[1]->dtype == LK_I64, LK_EDTYPE, "allreduce_loc: the index is %s, must be i64",
                  lk_tensor_text(c->x[1]).s);
-        LK_CHECK(lk_shape_equal(c->x[1]->shape, x->shape), LK_ESHAPE,
+        LK_CHECK(lk_shape_is_equal(c->x[1]->shape, x->shape), LK_ESHAPE,
                  "allreduce_loc: a value %s with the index %s", lk_tensor_text(x).s,
                  lk_tensor_text(c->x[1]).s);
     }

@@ -31,7 +31,7 @@ static lk_status tensors_match(const lk_checkpoint *c, const lk_state *s, place 
                                      sizeof *sorted, by_name);
         LK_CHECK(found, LK_ESHAPE, "%s: has no tensor \"%s\"", c->path, t->name);
         const lk_checkpoint_tensor *have = &c->tensor[found->i];
-        LK_CHECK(have->dtype == t->dtype && lk_shape_equal(have->shape, t->shape), LK_ESHAPE,
+        LK_CHECK(have->dtype == t->dtype && lk_shape_is_equal(have->shape, t->shape), LK_ESHAPE,
                  "%s: \"%s\" is %s%s, the state's is %s%s", c->path, t->name,
                  lk_dtype_name(have->dtype), lk_shape_text(have->shape).s, lk_dtype_name(t->dtype),
                  lk_shape_text(t->shape).s);

@@ -356,7 +356,7 @@ lk_status lk_safetensors_read(const lk_safetensors *f, int64_t i, lk_tensor *out
     LK_TRY(lk_safetensors_get(f, i, &t));
     LK_CHECK(lk_tensor_dtype(out) == t.dtype, LK_EDTYPE, "%s is %s, the tensor to read into %s",
              t.name, lk_dtype_name(t.dtype), lk_tensor_text(out).s);
-    LK_CHECK(lk_shape_equal(lk_tensor_shape(out), t.shape) && lk_tensor_is_contiguous(out),
+    LK_CHECK(lk_shape_is_equal(lk_tensor_shape(out), t.shape) && lk_tensor_is_contiguous(out),
              LK_ESHAPE, "%s is %s, the tensor to read into %s", t.name, lk_shape_text(t.shape).s,
              lk_tensor_text(out).s);
     LK_TRY(lk_tensor_writable_data(out, &data));

@@ -23,14 +23,14 @@ static void weights_free(weights *w)
 
 static lk_status slab_add(const lk_slab *slab, weights *w)
 {
-    lk_layout *layout = lk_slab_layout(slab);
+    lk_slab_layout *layout = lk_slab_layout_of(slab);
     lk_slab_slice part;
-    LK_CHECK(lk_layout_is_whole(layout, &part), LK_ESTATE,
+    LK_CHECK(lk_slab_layout_is_whole(layout, &part), LK_ESTATE,
              "weights of a model that holds a part of itself: of %s there is %s here", part.name,
              lk_slab_slice_text(&part).s);
-    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
         lk_slab_slice slice;
-        LK_TRY(lk_layout_get(layout, i, &slice));
+        LK_TRY(lk_slab_layout_slice(layout, i, &slice));
         LK_TRY(lk_slab_tensor(slab, i, &w->named[w->n].tensor));
         w->named[w->n++].name = slice.name;
     }
@@ -41,7 +41,8 @@ static lk_status weights_make(const lk_model *model, weights *w)
 {
     lk_slab *params = lk_model_params(model), *state = lk_model_state(model);
     LK_CHECK(params, LK_ESTATE, "the model holds no parameters yet: call lk_model_hold() first");
-    int64_t n = lk_layout_slices(lk_slab_layout(params)) + lk_layout_slices(lk_slab_layout(state));
+    int64_t n = lk_slab_layout_slices(lk_slab_layout_of(params)) +
+                lk_slab_layout_slices(lk_slab_layout_of(state));
     LK_TRY(lk_alloc_zero(&w->named, n, sizeof *w->named));
     LK_TRY(slab_add(params, w));
     LK_TRY(slab_add(state, w));
@@ -94,7 +95,7 @@ static lk_status refuse_unknown(const weights *w, const lk_safetensors *file, co
 static lk_status kind_check(const char *path, const char *name, lk_dtype dtype, lk_shape shape,
                             const lk_tensor *own)
 {
-    LK_CHECK(lk_shape_equal(shape, lk_tensor_shape(own)), LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(shape, lk_tensor_shape(own)), LK_ESHAPE,
              "%s: \"%s\" is %s%s, the model's is %s", path, name, lk_dtype_name(dtype),
              lk_shape_text(shape).s, lk_tensor_text(own).s);
     LK_CHECK(lk_dtype_is_real(dtype) || dtype == LK_F16 || dtype == LK_BF16, LK_EDTYPE,

@@ -168,8 +168,8 @@ static lk_status tie_check(lk_build *build, const lk_param *param, const lk__use
     const lk__net *net = build->net;
     lk_slab_slice slice;
     char what[768];
-    LK_TRY(lk_layout_get(net->params_layout, use->param, &slice));
-    if (lk_shape_equal(slice.shape, param->shape))
+    LK_TRY(lk_slab_layout_slice(net->params_layout, use->param, &slice));
+    if (lk_shape_is_equal(slice.shape, param->shape))
         return LK_OK;
     bool turned = slice.shape.ndim == 2 && param->shape.ndim == 2 &&
                   slice.shape.dim[0] == param->shape.dim[1] &&
@@ -239,7 +239,7 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
     start->fan_out = param->fan_out;
     start->owned = (lk__owned){.layer = net->layer, .per_position = param->per_position};
     LK_TRY(cut_axes(name, param->shape, param->cut, &start->owned));
-    LK_TRY(lk_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
+    LK_TRY(lk_slab_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
     LK_TRY(use_add(build, name, net->n_params, false));
     net->n_params++;
     return LK_OK;
@@ -256,7 +256,7 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_c
     lk__moving *moving = &net->moving[net->n_state];
     *moving = (lk__moving){.start = start, .rate = rate, .owned = {.layer = net->layer}};
     LK_TRY(cut_axes(whole, shape, cut, &moving->owned));
-    LK_TRY(lk_layout_add(net->state_layout, whole, net->spec.dtype, shape));
+    LK_TRY(lk_slab_layout_add(net->state_layout, whole, net->spec.dtype, shape));
     net->n_state++;
     unit->n_state++;
     return LK_OK;

@@ -139,7 +139,7 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
     lk_io in = model->net->spec.in;
     lk_shape got = lk_shape_of(x), want = {.ndim = in.shape.ndim + 1, .dim = {got.dim[0]}};
     memcpy(&want.dim[1], in.shape.dim, (size_t)in.shape.ndim * sizeof want.dim[0]);
-    LK_CHECK(lk_shape_equal(got, want) && lk_dtype_of(x) == in.dtype, LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(got, want) && lk_dtype_of(x) == in.dtype, LK_ESHAPE,
              "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
              lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);
     run->model = model;

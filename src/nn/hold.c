@@ -81,16 +81,17 @@ static lk_box box_of(const lk__net *net, const lk__owned *owned, const lk_holdin
 }
 
 /* Add slice `i` of the whole to what is held. */
-static lk_status slice_hold(const lk__net *net, const lk_layout *whole, int64_t i,
-                            const lk__owned *owned, const lk_holding *holding, lk_layout *held)
+static lk_status slice_hold(const lk__net *net, const lk_slab_layout *whole, int64_t i,
+                            const lk__owned *owned, const lk_holding *holding, lk_slab_layout *held)
 {
     lk_slab_slice slice;
     lk_box box = box_of(net, owned, holding), all = lk_box_whole(owned->axes.ndim, owned->axes.dim);
-    LK_TRY(lk_layout_get(whole, i, &slice));
+    LK_TRY(lk_slab_layout_slice(whole, i, &slice));
     if (lk_box_is_equal(&box, &all))
-        LK_TRY(lk_layout_add(held, slice.name, slice.dtype, slice.shape));
+        LK_TRY(lk_slab_layout_add(held, slice.name, slice.dtype, slice.shape));
     else
-        LK_TRY(lk_layout_add_box(held, slice.name, slice.dtype, slice.shape, owned->axes, &box));
+        LK_TRY(
+            lk_slab_layout_add_box(held, slice.name, slice.dtype, slice.shape, owned->axes, &box));
     return LK_OK;
 }
 
@@ -121,7 +122,7 @@ static lk_status param_fill(lk__net *net, int64_t i, double *room)
 {
     lk_slab_slice slice;
     const lk__start *start = &net->start[i];
-    LK_TRY(lk_layout_get(lk_slab_layout(net->params), i, &slice));
+    LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(net->params), i, &slice));
     lk_init_call call = {.options = start->init.options,
                          .stream = lk_rng_start(net->spec.seed, slice.name, "init"),
                          .fan_in = start->fan_in,
@@ -135,26 +136,26 @@ static lk_status param_fill(lk__net *net, int64_t i, double *room)
 }
 
 /* Memory for the parameters; if there is not enough, say who wants the most. */
-static lk_status params_new(lk__net *net, lk_layout *layout)
+static lk_status params_new(lk__net *net, lk_slab_layout *layout)
 {
     lk_slab_slice slice, largest = {.name = NULL};
     lk_status st = lk_slab_new(layout, &net->params);
     for (int64_t i = 0; st == LK_ENOMEM && i < net->n_params; i++)
-        if (lk_layout_get(layout, i, &slice) == LK_OK &&
+        if (lk_slab_layout_slice(layout, i, &slice) == LK_OK &&
             (!largest.name || slice.count > largest.count))
             largest = slice;
     LK_CHECK(!largest.name, LK_ENOMEM,
              "there is no memory for %lld bytes of parameters; the largest is %s %s",
-             (long long)lk_layout_bytes(layout), largest.name, lk_slab_slice_text(&largest).s);
+             (long long)lk_slab_layout_bytes(layout), largest.name, lk_slab_slice_text(&largest).s);
     return st;
 }
 
 static lk_status params_hold(lk__net *net, const lk_holding *holding)
 {
     lk_status st;
-    lk_layout *layout = NULL;
+    lk_slab_layout *layout = NULL;
     double *room = NULL;
-    LK_TRY_TO(done, lk_layout_new(&layout));
+    LK_TRY_TO(done, lk_slab_layout_new(&layout));
     for (int64_t i = 0; i < net->n_params; i++)
         net->start[i].owned.held = false;
     for (int64_t i = 0; i < net->n_uses; i++)
@@ -170,7 +171,7 @@ static lk_status params_hold(lk__net *net, const lk_holding *holding)
         LK_TRY_TO(done, param_fill(net, i, room));
 done:
     lk_free(room);
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
     return st;
 }
 
@@ -179,8 +180,8 @@ done:
 static lk_status state_hold(lk__net *net, const lk_holding *holding)
 {
     lk_status st;
-    lk_layout *layout = NULL;
-    LK_TRY_TO(done, lk_layout_new(&layout));
+    lk_slab_layout *layout = NULL;
+    LK_TRY_TO(done, lk_slab_layout_new(&layout));
     for (int64_t i = 0; i < net->n_state; i++) {
         net->moving[i].owned.held = is_held(holding, net->moving[i].owned.layer);
         LK_TRY_TO(done,
@@ -191,7 +192,7 @@ static lk_status state_hold(lk__net *net, const lk_holding *holding)
     for (int64_t i = 0; i < net->n_state; i++)
         LK_TRY_TO(done, lk_tensor_fill_f64(net->state_of[i], net->moving[i].start));
 done:
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
     return st;
 }
 

@@ -6,7 +6,7 @@ lk_status lk__loss_same(const char *loss, lk_io out, lk_io target)
     LK_CHECK(out.dtype == target.dtype, LK_EDTYPE, "%s: the model gives %s, the targets are %s%s",
              loss, lk_dtype_name(out.dtype), lk_dtype_name(target.dtype),
              lk_dtype_is_real(target.dtype) ? "" : "; data.one_hot=true makes vectors of labels");
-    bool equal = lk_shape_equal(out.shape, target.shape);
+    bool equal = lk_shape_is_equal(out.shape, target.shape);
     bool fits = lk__loss_elements(out) == lk__loss_elements(target);
     lk_short_string want = lk_shape_text(target.shape);
     LK_CHECK(equal || !fits, LK_ESHAPE,

@@ -12,7 +12,7 @@ lk_status lk__scores_check(const char *metric, lk_io out, lk_io target)
     rows.ndim--;
     bool labels = target.dtype == LK_I64 || target.dtype == LK_I32;
     LK_CHECK(
-        lk_shape_equal(labels ? rows : out.shape, target.shape), LK_ESHAPE,
+        lk_shape_is_equal(labels ? rows : out.shape, target.shape), LK_ESHAPE,
         "%s: the model gives %s for a sample, its targets are %s%s; it is for classes, as labels "
         "or as vectors",
         metric, lk_shape_text(out.shape).s, lk_dtype_name(target.dtype),

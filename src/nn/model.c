@@ -67,8 +67,8 @@ void lk__net_free(lk__net *net)
     if (!net)
         return;
     lk__net_drop(net);
-    lk_layout_free(net->params_layout);
-    lk_layout_free(net->state_layout);
+    lk_slab_layout_free(net->params_layout);
+    lk_slab_layout_free(net->state_layout);
     lk_free(net->unit);
     lk_free(net->list);
     lk_free(net->start);
@@ -90,8 +90,8 @@ static lk_status net_new(const lk_model *model, const lk_model_spec *spec, lk__n
     p->blocks = p->blocks > 0 ? p->blocks : 1;
     p->least_block = p->least_block > 0 ? p->least_block : LEAST_BLOCK;
     LK_TRY_TO(fail, lk_arena_new(&net->arena));
-    LK_TRY_TO(fail, lk_layout_new(&net->params_layout));
-    LK_TRY_TO(fail, lk_layout_new(&net->state_layout));
+    LK_TRY_TO(fail, lk_slab_layout_new(&net->params_layout));
+    LK_TRY_TO(fail, lk_slab_layout_new(&net->state_layout));
     LK_TRY_TO(fail, lk__net_build(model, net));
     *out = net;
     return LK_OK;
@@ -149,8 +149,8 @@ lk_status lk__model_check_whole(const lk_model *model)
     lk_slab_slice part = {.name = NULL};
     LK_TRY(lk__model_check_held(model));
     const lk__net *net = model->net;
-    bool whole = lk_layout_is_whole(lk_slab_layout(net->params), &part) &&
-                 lk_layout_is_whole(lk_slab_layout(net->state), &part);
+    bool whole = lk_slab_layout_is_whole(lk_slab_layout_of(net->params), &part) &&
+                 lk_slab_layout_is_whole(lk_slab_layout_of(net->state), &part);
     if (whole)
         return LK_OK;
     int layer = (int)(strrchr(part.name, '.') - part.name);
@@ -180,7 +180,7 @@ lk_io lk_model_out(const lk_model *model)
     return model->net->out;
 }
 
-const lk_layout *lk_model_layout(const lk_model *model)
+const lk_slab_layout *lk_model_layout(const lk_model *model)
 {
     return model->net->params_layout;
 }
@@ -196,7 +196,7 @@ lk_status lk__model_place(lk_model *model, lk_slab *slab)
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
     LK_TRY(lk__model_check_held(model));
     lk__net *net = model->net;
-    LK_CHECK(lk_slab_layout(slab) == lk_slab_layout(net->params), LK_EINVAL,
+    LK_CHECK(lk_slab_layout_of(slab) == lk_slab_layout_of(net->params), LK_EINVAL,
              "the slab is not of the layout of the model's parameters");
     LK_CHECK(!net->home, LK_ESTATE, "the parameters already live elsewhere");
     LK_TRY(lk__slab_tensors(slab, 0, net->n_params, &param));
@@ -213,7 +213,7 @@ void lk__model_home(lk_model *model)
     if (!net || !net->home)
         return;
     memcpy(lk_slab_data(net->home), lk_slab_data(net->params),
-           (size_t)lk_layout_bytes(lk_slab_layout(net->home)));
+           (size_t)lk_slab_layout_bytes(lk_slab_layout_of(net->home)));
     lk__tensors_free(net->param, net->n_params);
     net->params = net->home;
     net->param = net->home_param;
@@ -262,7 +262,7 @@ lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out)
     for (int k = 0; k < unit->n_params; k++) {
         const lk__use *use = &model->net->use[unit->param + k];
         lk_slab_slice slice;
-        LK_TRY(lk_layout_get(model->net->params_layout, use->param, &slice));
+        LK_TRY(lk_slab_layout_slice(model->net->params_layout, use->param, &slice));
         out->params += use->extra < 0 ? slice.count : 0;
     }
     return LK_OK;

@@ -62,10 +62,10 @@ typedef struct lk__net {
     lk__start *start;
     lk__use *use;
     lk__moving *moving;
-    int64_t layer;                           /* of the model's list: the one that is being built */
-    lk_layout *params_layout, *state_layout; /* of the whole model */
-    lk_slab *params, *state;                 /* what is held; NULL: nothing */
-    lk_tensor **param;                       /* the slices as tensors */
+    int64_t layer; /* of the model's list: the one that is being built */
+    lk_slab_layout *params_layout, *state_layout; /* of the whole model */
+    lk_slab *params, *state;                      /* what is held; NULL: nothing */
+    lk_tensor **param;                            /* the slices as tensors */
     lk_slab *home; /* where the parameters lived before lk__model_place(); NULL: they still do */
     lk_tensor **home_param;
     lk_tensor **state_of;

@@ -10,28 +10,29 @@
 #include <string.h>
 
 /* Slices as those of `slab`, with what it holds of each. */
-static lk_status slices_like(const lk_slab *slab, const char *prefix, lk_layout *layout)
+static lk_status slices_like(const lk_slab *slab, const char *prefix, lk_slab_layout *layout)
 {
     lk_slab_slice slice;
     char name[320];
-    for (int64_t i = 0; i < lk_layout_slices(lk_slab_layout(slab)); i++) {
-        LK_TRY(lk_layout_get(lk_slab_layout(slab), i, &slice));
+    for (int64_t i = 0; i < lk_slab_layout_slices(lk_slab_layout_of(slab)); i++) {
+        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &slice));
         snprintf(name, sizeof name, "%s%s", prefix, slice.name);
-        LK_TRY(lk_layout_add_box(layout, name, slice.dtype, slice.shape, slice.box_of, &slice.box));
+        LK_TRY(lk_slab_layout_add_box(layout, name, slice.dtype, slice.shape, slice.box_of,
+                                      &slice.box));
     }
     return LK_OK;
 }
 
 /* Slices for the gradients of uses that own nothing. */
-static lk_status slices_of_uses(const lk__net *net, lk_layout *layout)
+static lk_status slices_of_uses(const lk__net *net, lk_slab_layout *layout)
 {
     lk_slab_slice slice;
     for (int64_t i = 0; i < net->n_uses; i++) {
         if (net->use[i].extra < 0)
             continue;
-        LK_TRY(lk_layout_get(lk_slab_layout(net->params), net->use[i].param, &slice));
-        LK_TRY(lk_layout_add_box(layout, net->use[i].name, slice.dtype, slice.shape, slice.box_of,
-                                 &slice.box));
+        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(net->params), net->use[i].param, &slice));
+        LK_TRY(lk_slab_layout_add_box(layout, net->use[i].name, slice.dtype, slice.shape,
+                                      slice.box_of, &slice.box));
     }
     return LK_OK;
 }
@@ -49,22 +50,22 @@ static lk_status grads_make(const lk__net *net, lk_sums *sums)
 }
 
 /* The layout: parameters, further uses of them, observed states, the loss. */
-static lk_status sums_layout(const lk__net *net, lk_layout *layout)
+static lk_status sums_layout(const lk__net *net, lk_slab_layout *layout)
 {
     LK_TRY(slices_like(net->params, "", layout));
     LK_TRY(slices_of_uses(net, layout));
     LK_TRY(slices_like(net->state, "observed.", layout));
-    LK_TRY(lk_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
+    LK_TRY(lk_slab_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
     return LK_OK;
 }
 
 /* The sums on `memory`, or on their own if it is NULL. */
-static lk_status sums_make(const lk__net *net, lk_layout *layout, void *memory, lk_sums *sums)
+static lk_status sums_make(const lk__net *net, lk_slab_layout *layout, void *memory, lk_sums *sums)
 {
     int64_t largest = 0;
     LK_TRY(sums_layout(net, layout));
     if (memory)
-        LK_TRY(lk_slab_wrap(layout, memory, lk_layout_bytes(layout), NULL, NULL, &sums->slab));
+        LK_TRY(lk_slab_wrap(layout, memory, lk_slab_layout_bytes(layout), NULL, NULL, &sums->slab));
     else
         LK_TRY(lk_slab_new(layout, &sums->slab));
     LK_TRY(lk_slab_flat(sums->slab, &sums->flat));
@@ -83,15 +84,15 @@ static lk_status sums_make(const lk__net *net, lk_layout *layout, void *memory, 
 static lk_status sums_new(const lk_model *model, void *memory, lk_sums **out)
 {
     lk_sums *sums = NULL;
-    lk_layout *layout = NULL;
+    lk_slab_layout *layout = NULL;
     *out = NULL;
     LK_TRY(lk__model_check_held(model));
     LK_TRY(lk_alloc_zero(&sums, 1, sizeof *sums));
     sums->model = model;
-    lk_status st = lk_layout_new(&layout);
+    lk_status st = lk_slab_layout_new(&layout);
     if (st == LK_OK)
         st = sums_make(model->net, layout, memory, sums);
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
     if (st != LK_OK) {
         lk_sums_free(sums);
         LK_TRY(st);
@@ -116,7 +117,7 @@ lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out)
 /* Bytes of the gradients of all uses. */
 static int64_t gradient_bytes(const lk__net *net)
 {
-    int64_t bytes = lk_layout_bytes(lk_slab_layout(net->params));
+    int64_t bytes = lk_slab_layout_bytes(lk_slab_layout_of(net->params));
     for (int64_t i = 0; net->n_extra > 0 && i < net->n_uses; i++) {
         int64_t own = lk_tensor_count(net->param[net->use[i].param]) *
                       (int64_t)lk_dtype_size(net->spec.dtype);
@@ -130,7 +131,7 @@ int64_t lk_sums_bytes(const lk_model *model)
     const lk__net *net = model->net;
     if (!net->params)
         return 0;
-    return gradient_bytes(net) + lk_layout_bytes(lk_slab_layout(net->state)) + LK_ALIGN;
+    return gradient_bytes(net) + lk_slab_layout_bytes(lk_slab_layout_of(net->state)) + LK_ALIGN;
 }
 
 void lk_sums_free(lk_sums *sums)

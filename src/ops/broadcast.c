@@ -14,7 +14,7 @@ static lk_status broadcast_infer(lk_call *c, lk_spec *out)
     int64_t count;
     LK_TRY(lk_shape_count(*to, &count));
     LK_TRY(lk__broadcast_shapes(c->op->name, x->shape, *to, &both));
-    LK_CHECK(lk_shape_equal(both, *to), LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(both, *to), LK_ESHAPE,
              "broadcast of %s to %s: axes of the former must be equal or 1", lk_tensor_text(x).s,
              lk_shape_text(*to).s);
     out->dtype = x->dtype;

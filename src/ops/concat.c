@@ -24,7 +24,7 @@ static lk_status concat_infer(lk_call *c, lk_spec *out)
                  lk_tensor_text(first).s, lk_tensor_text(x).s, k);
         if (expected.ndim == first->shape.ndim)
             expected.dim[a->axis] = first->shape.dim[a->axis];
-        LK_CHECK(lk_shape_equal(expected, first->shape), LK_ESHAPE,
+        LK_CHECK(lk_shape_is_equal(expected, first->shape), LK_ESHAPE,
                  "concat along axis %d of %s, input 0, and %s, input %d: other axes must be equal",
                  a->axis, lk_tensor_text(first).s, lk_tensor_text(x).s, k);
         LK_CHECK(!__builtin_add_overflow(out->shape.dim[a->axis], x->shape.dim[a->axis],

@@ -38,7 +38,7 @@ static lk_status check_vector(lk_call *c, int i, const char *name)
         expected.dim[d] = x->shape.dim[x->shape.ndim - expected.ndim + d];
     LK_CHECK(v->dtype == x->dtype, LK_EDTYPE, "layer_norm of %s with %s %s: one dtype for all",
              lk_tensor_text(x).s, name, lk_tensor_text(v).s);
-    LK_CHECK(lk_shape_equal(v->shape, expected), LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(v->shape, expected), LK_ESHAPE,
              "layer_norm of %s over %d last axes with %s %s: it must be %s", lk_tensor_text(x).s,
              expected.ndim, name, lk_tensor_text(v).s, lk_shape_text(expected).s);
     return LK_OK;

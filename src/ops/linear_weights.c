@@ -24,7 +24,7 @@ static lk_status linear_weights_infer(lk_call *c, lk_spec *out)
     lk_shape rows = x->shape;
     if (last >= 1 && dy->shape.ndim == x->shape.ndim)
         rows.dim[last] = dy->shape.dim[last];
-    LK_CHECK(last >= 1 && lk_shape_equal(rows, dy->shape), LK_ESHAPE,
+    LK_CHECK(last >= 1 && lk_shape_is_equal(rows, dy->shape), LK_ESHAPE,
              "linear_weights of %s and %s: needs [batch, ..., in] and [batch, ..., out]",
              lk_tensor_text(x).s, lk_tensor_text(dy).s);
     out->shape = LK_SHAPE(x->shape.dim[last], dy->shape.dim[last]);

@@ -28,7 +28,7 @@ static lk_status local_conv_infer(lk_call *c, lk_spec *out)
                                &out->shape.dim[d + 1]));
     out->shape.dim[ndim + 1] = w->shape.dim[2 * ndim + 1];
     lk_shape want = lk__untied_weights(&x->shape, &out->shape, &w->shape.dim[ndim]);
-    LK_CHECK(lk_shape_equal(want, w->shape), LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(want, w->shape), LK_ESHAPE,
              "local_conv of %s with weights %s: for this kernel they must be %s",
              lk_tensor_text(x).s, lk_tensor_text(w).s, lk_shape_text(want).s);
     return LK_OK;

@@ -35,7 +35,7 @@ static lk_status softmax_cross_entropy_infer(lk_call *c, lk_spec *out)
              c->op->name, logits.s, target.s);
     LK_CHECK(x->shape.ndim > 0, LK_ESHAPE, "%s of logits %s, which have no axis of classes",
              c->op->name, logits.s);
-    LK_CHECK(lk_shape_equal(t->shape, by_label(t->dtype) ? losses_of(x->shape) : x->shape),
+    LK_CHECK(lk_shape_is_equal(t->shape, by_label(t->dtype) ? losses_of(x->shape) : x->shape),
              LK_ESHAPE,
              "%s of logits %s and %s: labels have the axes of the logits but the last, "
              "probabilities have all",

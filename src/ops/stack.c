@@ -22,7 +22,7 @@ static lk_status stack_infer(lk_call *c, lk_spec *out)
         LK_CHECK(x->dtype == first->dtype, LK_EDTYPE,
                  "stack of %s, input 0, and %s, input %d: lk_cast() one of them",
                  lk_tensor_text(first).s, lk_tensor_text(x).s, k);
-        LK_CHECK(lk_shape_equal(x->shape, first->shape), LK_ESHAPE,
+        LK_CHECK(lk_shape_is_equal(x->shape, first->shape), LK_ESHAPE,
                  "stack of %s, input 0, and %s, input %d: shapes must be equal",
                  lk_tensor_text(first).s, lk_tensor_text(x).s, k);
     }

@@ -31,7 +31,7 @@ static lk_status sum_to_infer(lk_call *c, lk_spec *out)
     LK_CHECK(from.ndim >= to->ndim, LK_ESHAPE, "sum_to of %s to %s, which has more axes",
              lk_tensor_text(c->x[0]).s, lk_shape_text(*to).s);
     LK_TRY(lk__broadcast_shapes(c->op->name, from, *to, &both));
-    LK_CHECK(lk_shape_equal(both, from), LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(both, from), LK_ESHAPE,
              "sum_to of %s to %s, which does not broadcast to it", lk_tensor_text(c->x[0]).s,
              lk_shape_text(*to).s);
     out->shape = *to;
@@ -58,7 +58,7 @@ lk_status lk_sum_to(lk_var x, lk_shape shape, lk_var *out)
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
     LK_TRY(lk_value(x, &t));
-    if (lk_shape_equal(t->shape, shape))
+    if (lk_shape_is_equal(t->shape, shape))
         *out = x;
     else
         LK_TRY(lk_apply(x.tape, &lk_op_sum_to, &x, 1, &shape, out));

@@ -11,7 +11,7 @@
 
 static bool is_empty(const lk_slab *slab)
 {
-    return lk_layout_slices(lk_slab_layout(slab)) == 0;
+    return lk_slab_layout_slices(lk_slab_layout_of(slab)) == 0;
 }
 
 static lk_status slab_fill(lk_slab *slab, double value)
@@ -48,7 +48,7 @@ static lk_status whole_check(const lk_optimizer *o)
     bool norm = ((const lk_optim_options *)o->options)->clip_norm > 0;
     if (!norm && !o->rule->whole)
         return LK_OK;
-    LK_CHECK(lk_layout_is_whole(lk_slab_layout(o->params), &part), LK_ENOTSUP,
+    LK_CHECK(lk_slab_layout_is_whole(lk_slab_layout_of(o->params), &part), LK_ENOTSUP,
              "%s%s needs all parameters at once, but of %s there is %s here, a part",
              o->rule->descriptor.name, norm ? " with clip_norm" : "", part.name,
              lk_slab_slice_text(&part).s);
@@ -71,7 +71,7 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
     LK_TRY(whole_check(o));
     o->state = o->rule->state ? o->rule->state(o->options) : (lk_optim_state){.slab = {NULL}};
     for (int i = 0; i < LK_OPTIM_MAX_SLABS && o->state.slab[i]; i++) {
-        LK_TRY(lk_slab_new(lk_slab_layout(o->params), &o->slab[i]));
+        LK_TRY(lk_slab_new(lk_slab_layout_of(o->params), &o->slab[i]));
         LK_TRY(slab_fill(o->slab[i], o->state.start[i]));
     }
     memcpy(o->number, o->state.number_start, sizeof o->number);
@@ -116,7 +116,7 @@ lk_slab *lk_optimizer_slab(const lk_optimizer *o, int i, const char **name)
 lk_status lk__optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
 {
     LK_CHECK(i >= 0 && i < LK_OPTIM_MAX_SLABS && o->slab[i], LK_EINVAL, "there is no state %d", i);
-    LK_CHECK(slab && lk_slab_layout(slab) == lk_slab_layout(o->params), LK_EINVAL,
+    LK_CHECK(slab && lk_slab_layout_of(slab) == lk_slab_layout_of(o->params), LK_EINVAL,
              "the slab is not of the layout of the parameters");
     lk_slab_free(o->slab[i]);
     o->slab[i] = slab;
@@ -140,14 +140,14 @@ double *lk_optimizer_number(lk_optimizer *o, int i, const char **name)
 /* Whether the slices of `params` are the first of `grads`. */
 static lk_status layout_check(const lk_slab *params, const lk_slab *grads)
 {
-    lk_layout *p = lk_slab_layout(params), *g = lk_slab_layout(grads);
-    int64_t n = lk_layout_slices(p);
+    lk_slab_layout *p = lk_slab_layout_of(params), *g = lk_slab_layout_of(grads);
+    int64_t n = lk_slab_layout_slices(p);
     lk_slab_slice last, same;
-    LK_TRY(lk_layout_get(p, n - 1, &last));
-    LK_CHECK(lk_layout_slices(g) >= n, LK_EINVAL,
-             "the gradients have %lld slices, the parameters %lld", (long long)lk_layout_slices(g),
-             (long long)n);
-    LK_TRY(lk_layout_get(g, n - 1, &same));
+    LK_TRY(lk_slab_layout_slice(p, n - 1, &last));
+    LK_CHECK(lk_slab_layout_slices(g) >= n, LK_EINVAL,
+             "the gradients have %lld slices, the parameters %lld",
+             (long long)lk_slab_layout_slices(g), (long long)n);
+    LK_TRY(lk_slab_layout_slice(g, n - 1, &same));
     LK_CHECK(same.offset == last.offset && same.bytes == last.bytes && same.dtype == last.dtype &&
                  strcmp(same.name, last.name) == 0 && lk_box_is_equal(&same.box, &last.box),
              LK_EINVAL,
@@ -251,7 +251,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim
     lk_optim_call call = {.options = o->options,
                           .dtype = o->dtype,
                           .n = o->count,
-                          .layout = lk_slab_layout(o->params),
+                          .layout = lk_slab_layout_of(o->params),
                           .w = lk_slab_data(o->params),
                           .scale = 1,
                           .number = o->number,

@@ -40,7 +40,7 @@ lk__update lk__update_of(const lk_optim_call *call);
 
 /** Reduce each tensor of a slab's elements `data` by pieces of 4096 of them, in its dtype, and add up
  * the tensors in double, by the tree: a sum that knows neither gaps nor the order of updates. */
-lk_status lk__tensors_reduce(const lk_layout *layout, lk_reduce_axis_op op, const void *data,
+lk_status lk__tensors_reduce(const lk_slab_layout *layout, lk_reduce_axis_op op, const void *data,
                              double *out) LK_NODISCARD;
 
 #endif /* LK_OPTIM_OPTIMIZER_H */

@@ -24,12 +24,12 @@ static const lk__grad_group *group_of(const lk__groups *g, int64_t element)
 static int64_t cut(const lk_model *model, int64_t joined, int64_t bytes, const lk__groups *g,
                    lk__bucket *out)
 {
-    lk_layout *layout = lk_slab_layout(lk_model_params(model));
+    lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
     int64_t end = joined, n = 0;
     lk__bucket b = {.first = end, .slices = lk__model_further_uses(model)};
-    for (int64_t i = lk_layout_slices(layout) - 1; i >= 0; i--) {
+    for (int64_t i = lk_slab_layout_slices(layout) - 1; i >= 0; i--) {
         lk_slab_slice slice;
-        if (lk_layout_get(layout, i, &slice) != LK_OK)
+        if (lk_slab_layout_slice(layout, i, &slice) != LK_OK)
             return 0;
         int64_t elem = (int64_t)lk_dtype_size(slice.dtype);
         b.first = slice.offset / elem;

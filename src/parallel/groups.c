@@ -23,13 +23,13 @@ static lk_status sums_make(lk__groups *g)
         LK_TRY(lk_sums_wrap(g->model, memory + i * bytes, &g->sums[i]));
     lk_slab_slice slice;
     int64_t loss;
-    LK_TRY(lk_layout_get(lk_slab_layout(lk_sums_slab(g->sums[0])), 0, &slice));
+    LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(lk_sums_slab(g->sums[0])), 0, &slice));
     g->dtype = slice.dtype;
     g->elements = bytes / (int64_t)lk_dtype_size(g->dtype);
-    g->params = lk_layout_bytes(lk_slab_layout(lk_model_params(g->model))) /
+    g->params = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_params(g->model))) /
                 (int64_t)lk_dtype_size(g->dtype);
-    LK_TRY(lk_layout_find(lk_slab_layout(lk_sums_slab(g->sums[0])), "loss", &loss));
-    LK_TRY(lk_layout_get(lk_slab_layout(lk_sums_slab(g->sums[0])), loss, &slice));
+    LK_TRY(lk_slab_layout_find(lk_slab_layout_of(lk_sums_slab(g->sums[0])), "loss", &loss));
+    LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(lk_sums_slab(g->sums[0])), loss, &slice));
     g->joined = slice.offset / (int64_t)lk_dtype_size(g->dtype);
     LK_TRY(lk_alloc_zero(&g->seen, g->joined - g->params, lk_dtype_size(g->dtype)));
     g->n_groups = 1;

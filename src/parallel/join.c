@@ -158,8 +158,8 @@ lk_status lk__groups_place(lk__groups *g, const lk_slab *from, const char *name,
 {
     lk_shared *shared = NULL;
     *out = NULL;
-    lk_layout *layout = lk_slab_layout(from);
-    int64_t bytes = lk_layout_bytes(layout);
+    lk_slab_layout *layout = lk_slab_layout_of(from);
+    int64_t bytes = lk_slab_layout_bytes(layout);
     LK_CHECK(g->comm, LK_ESTATE, "this rank is alone: there is nobody to share with");
     LK_TRY(lk_agree(g->comm,
                     lk__grow(&g->placed, &g->max_placed, g->n_placed + 1, sizeof(lk_shared *))));

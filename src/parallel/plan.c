@@ -174,11 +174,11 @@ static lk_status transfers_plan(lk_plan *p, const lk_model *model, int64_t elem,
 
 static lk_status plan_make(lk_plan *p, const lk_model *model)
 {
-    lk_layout *layout = lk_slab_layout(lk_model_params(model));
-    int64_t parameters = lk_layout_bytes(layout), subtrees, largest, elem = 4;
+    lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
+    int64_t parameters = lk_slab_layout_bytes(layout), subtrees, largest, elem = 4;
     lk_slab_slice slice;
-    if (lk_layout_slices(layout) > 0) {
-        LK_TRY(lk_layout_get(layout, 0, &slice));
+    if (lk_slab_layout_slices(layout) > 0) {
+        LK_TRY(lk_slab_layout_slice(layout, 0, &slice));
         elem = (int64_t)lk_dtype_size(slice.dtype);
     }
     LK_TRY(pieces_plan(p, model, &subtrees, &largest));
@@ -191,7 +191,7 @@ static lk_status plan_make(lk_plan *p, const lk_model *model)
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
     p->memory.gradients = (p->most_blocks > 1 ? p->most_blocks + 1 : 1) * lk_sums_bytes(model);
     p->memory.samples = p->samples.n * p->spec.sample;
-    p->memory.state = lk_layout_bytes(lk_slab_layout(lk_model_state(model)));
+    p->memory.state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
     return LK_OK;
 }
 

@@ -28,9 +28,9 @@ static bool row_equal(const struct lk__walk *w)
     return true;
 }
 
-bool lk_tensor_equal(const lk_tensor *a, const lk_tensor *b)
+bool lk_tensor_is_equal(const lk_tensor *a, const lk_tensor *b)
 {
-    if (a->dtype != b->dtype || !lk_shape_equal(a->shape, b->shape))
+    if (a->dtype != b->dtype || !lk_shape_is_equal(a->shape, b->shape))
         return false;
     struct lk__walk w;
     for (lk__walk_start(&w, a, b); w.rows_left > 0; lk__walk_next(&w))

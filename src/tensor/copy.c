@@ -147,7 +147,7 @@ lk_status lk_tensor_copy(const lk_tensor *src, lk_tensor *dst)
 {
     LK_FP_GUARD();
     LK_CHECK(src && dst, LK_EINVAL, "%s is NULL", src ? "dst" : "src");
-    LK_CHECK(lk_shape_equal(src->shape, dst->shape), LK_ESHAPE, "src is %s, dst is %s",
+    LK_CHECK(lk_shape_is_equal(src->shape, dst->shape), LK_ESHAPE, "src is %s, dst is %s",
              lk_tensor_text(src).s, lk_tensor_text(dst).s);
     LK_CHECK(dst->writable, LK_EINVAL, "dst %s is read-only", lk_tensor_text(dst).s);
     if (same_elements(src, dst))

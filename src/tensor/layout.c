@@ -13,20 +13,20 @@
 
 enum { FIRST_CAPACITY = 16, FREE_PLACE = -1 };
 
-lk_status lk_layout_new(lk_layout **out)
+lk_status lk_slab_layout_new(lk_slab_layout **out)
 {
     LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
     atomic_init(&(*out)->holders, 1);
     return LK_OK;
 }
 
-void lk__layout_retain(lk_layout *layout)
+void lk__layout_retain(lk_slab_layout *layout)
 {
     atomic_store(&layout->fixed, true);
     atomic_fetch_add_explicit(&layout->holders, 1, memory_order_relaxed);
 }
 
-void lk_layout_free(lk_layout *layout)
+void lk_slab_layout_free(lk_slab_layout *layout)
 {
     if (!layout || atomic_fetch_sub_explicit(&layout->holders, 1, memory_order_acq_rel) > 1)
         return;
@@ -50,7 +50,7 @@ static int64_t place_of(const struct lk__slice *slice, const int64_t *place, int
 }
 
 /* Make room for one more slice. */
-static lk_status grow(lk_layout *layout)
+static lk_status grow(lk_slab_layout *layout)
 {
     if (layout->n < layout->capacity)
         return LK_OK;
@@ -81,7 +81,7 @@ fail:
 }
 
 /* The number of the slice of this name, or -1. */
-static int64_t number_of(const lk_layout *layout, const char *name)
+static int64_t number_of(const lk_slab_layout *layout, const char *name)
 {
     if (layout->n == 0)
         return -1;
@@ -89,7 +89,7 @@ static int64_t number_of(const lk_layout *layout, const char *name)
 }
 
 /* Count, bytes and the layout's new end for a slice that is to be appended. */
-static lk_status slice_measure(const lk_layout *layout, const char *name, struct lk__slice *s,
+static lk_status slice_measure(const lk_slab_layout *layout, const char *name, struct lk__slice *s,
                                int64_t *end)
 {
     LK_CHECK(lk_dtype_size(s->dtype) > 0, LK_EDTYPE, "slice \"%s\" has dtype number %d", name,
@@ -119,7 +119,7 @@ static lk_status slice_check(const char *name, const struct lk__slice *s)
     return LK_OK;
 }
 
-static lk_status slice_add(lk_layout *layout, const char *name, struct lk__slice s)
+static lk_status slice_add(lk_slab_layout *layout, const char *name, struct lk__slice s)
 {
     LK_CHECK(layout, LK_EINVAL, "layout is NULL");
     LK_CHECK(name && *name, LK_EINVAL, "slice %lld has no name", (long long)layout->n);
@@ -140,7 +140,8 @@ static lk_status slice_add(lk_layout *layout, const char *name, struct lk__slice
     return LK_OK;
 }
 
-lk_status lk_layout_add(lk_layout *layout, const char *name, lk_dtype dtype, lk_shape shape)
+lk_status lk_slab_layout_add(lk_slab_layout *layout, const char *name, lk_dtype dtype,
+                             lk_shape shape)
 {
     int64_t elements;
     LK_TRY(lk_shape_count(shape, &elements));
@@ -152,8 +153,8 @@ lk_status lk_layout_add(lk_layout *layout, const char *name, lk_dtype dtype, lk_
     return LK_OK;
 }
 
-lk_status lk_layout_add_box(lk_layout *layout, const char *name, lk_dtype dtype, lk_shape shape,
-                            lk_shape box_of, const lk_box *box)
+lk_status lk_slab_layout_add_box(lk_slab_layout *layout, const char *name, lk_dtype dtype,
+                                 lk_shape shape, lk_shape box_of, const lk_box *box)
 {
     LK_CHECK(box, LK_EINVAL, "box is NULL");
     LK_TRY(slice_add(
@@ -162,17 +163,17 @@ lk_status lk_layout_add_box(lk_layout *layout, const char *name, lk_dtype dtype,
     return LK_OK;
 }
 
-int64_t lk_layout_slices(const lk_layout *layout)
+int64_t lk_slab_layout_slices(const lk_slab_layout *layout)
 {
     return layout->n;
 }
 
-int64_t lk_layout_bytes(const lk_layout *layout)
+int64_t lk_slab_layout_bytes(const lk_slab_layout *layout)
 {
     return layout->bytes;
 }
 
-lk_status lk_layout_get(const lk_layout *layout, int64_t i, lk_slab_slice *out)
+lk_status lk_slab_layout_slice(const lk_slab_layout *layout, int64_t i, lk_slab_slice *out)
 {
     LK_CHECK(layout, LK_EINVAL, "layout is NULL");
     LK_CHECK(i >= 0 && i < layout->n, LK_EINVAL, "slice %lld of a layout of %lld", (long long)i,
@@ -189,12 +190,12 @@ lk_status lk_layout_get(const lk_layout *layout, int64_t i, lk_slab_slice *out)
     return LK_OK;
 }
 
-bool lk_layout_is_whole(const lk_layout *layout, lk_slab_slice *part)
+bool lk_slab_layout_is_whole(const lk_slab_layout *layout, lk_slab_slice *part)
 {
     for (int64_t i = 0; i < layout->n; i++) {
         if (layout->slice[i].whole)
             continue;
-        if (part && lk_layout_get(layout, i, part) != LK_OK)
+        if (part && lk_slab_layout_slice(layout, i, part) != LK_OK)
             lk_error_clear();
         return false;
     }
@@ -228,7 +229,7 @@ int64_t lk_slab_slice_place(const lk_slab_slice *slice, int64_t i)
     return -1;
 }
 
-lk_status lk_layout_find(const lk_layout *layout, const char *name, int64_t *out)
+lk_status lk_slab_layout_find(const lk_slab_layout *layout, const char *name, int64_t *out)
 {
     LK_CHECK(layout && name, LK_EINVAL, "%s is NULL", layout ? "name" : "layout");
     int64_t i = number_of(layout, name);
@@ -238,7 +239,7 @@ lk_status lk_layout_find(const lk_layout *layout, const char *name, int64_t *out
     return LK_OK;
 }
 
-lk_status lk_layout_find_offset(const lk_layout *layout, int64_t offset, int64_t *out)
+lk_status lk_slab_layout_find_offset(const lk_slab_layout *layout, int64_t offset, int64_t *out)
 {
     LK_CHECK(layout, LK_EINVAL, "layout is NULL");
     LK_CHECK(offset >= 0 && offset < layout->bytes, LK_EINVAL, "offset %lld in %lld bytes",

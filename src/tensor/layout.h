@@ -16,7 +16,7 @@ struct lk__slice {
     int64_t count, offset, bytes;
 };
 
-struct lk_layout {
+struct lk_slab_layout {
     _Atomic int64_t holders;
     _Atomic bool fixed; /* a slab was made from it */
     int64_t n, capacity;
@@ -26,6 +26,6 @@ struct lk_layout {
 };
 
 /** One more holder, a slab: the layout is fixed from now on. */
-void lk__layout_retain(lk_layout *layout);
+void lk__layout_retain(lk_slab_layout *layout);
 
 #endif /* LK_TENSOR_LAYOUT_H */

@@ -15,7 +15,7 @@ lk_status lk_shape_count(lk_shape shape, int64_t *out)
     return LK_OK;
 }
 
-bool lk_shape_equal(lk_shape a, lk_shape b)
+bool lk_shape_is_equal(lk_shape a, lk_shape b)
 {
     if (a.ndim != b.ndim)
         return false;

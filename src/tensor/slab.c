@@ -7,13 +7,13 @@
 #include <string.h>
 
 struct lk_slab {
-    lk_layout *layout;
+    lk_slab_layout *layout;
     struct lk__storage *storage;
 };
 
 /* Takes over the holder of `storage`.  Each slice has a version of its own, so that a write to one
  * is none to the others. */
-static lk_status slab_make(lk_layout *layout, struct lk__storage *storage, lk_slab **out)
+static lk_status slab_make(lk_slab_layout *layout, struct lk__storage *storage, lk_slab **out)
 {
     LK_TRY(lk_alloc_zero(&storage->parts, layout->n, sizeof *storage->parts));
     LK_TRY(lk_alloc(out, 1, sizeof **out));
@@ -22,7 +22,7 @@ static lk_status slab_make(lk_layout *layout, struct lk__storage *storage, lk_sl
     return LK_OK;
 }
 
-lk_status lk_slab_new(lk_layout *layout, lk_slab **out)
+lk_status lk_slab_new(lk_slab_layout *layout, lk_slab **out)
 {
     lk_status st;
     struct lk__storage *storage = NULL;
@@ -36,7 +36,7 @@ fail:
     return st;
 }
 
-lk_status lk_slab_wrap(lk_layout *layout, void *memory, int64_t bytes, lk_release_fn *release,
+lk_status lk_slab_wrap(lk_slab_layout *layout, void *memory, int64_t bytes, lk_release_fn *release,
                        void *context, lk_slab **out)
 {
     lk_status st;
@@ -63,11 +63,11 @@ void lk_slab_free(lk_slab *slab)
     if (!slab)
         return;
     lk__storage_free(slab->storage);
-    lk_layout_free(slab->layout);
+    lk_slab_layout_free(slab->layout);
     lk_free(slab);
 }
 
-lk_layout *lk_slab_layout(const lk_slab *slab)
+lk_slab_layout *lk_slab_layout_of(const lk_slab *slab)
 {
     return slab->layout;
 }
@@ -82,7 +82,7 @@ lk_status lk_slab_tensor(const lk_slab *slab, int64_t i, lk_tensor **out)
     lk_slab_slice s;
     *out = NULL;
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
-    LK_TRY(lk_layout_get(slab->layout, i, &s));
+    LK_TRY(lk_slab_layout_slice(slab->layout, i, &s));
     int64_t offset = s.offset / (int64_t)lk_dtype_size(s.dtype);
     lk_shape held = s.shape;
     if (!slab->layout->slice[i].whole) {
@@ -99,7 +99,7 @@ lk_status lk_slab_find(const lk_slab *slab, const char *name, lk_tensor **out)
     int64_t i;
     *out = NULL;
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
-    LK_TRY(lk_layout_find(slab->layout, name, &i));
+    LK_TRY(lk_slab_layout_find(slab->layout, name, &i));
     LK_TRY(lk_slab_tensor(slab, i, out));
     return LK_OK;
 }
@@ -108,7 +108,7 @@ lk_status lk_slab_flat(const lk_slab *slab, lk_tensor **out)
 {
     *out = NULL;
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
-    const lk_layout *layout = slab->layout;
+    const lk_slab_layout *layout = slab->layout;
     LK_CHECK(layout->n > 0, LK_EINVAL, "the slab has no slice, so it has no dtype");
     const struct lk__slice *first = &layout->slice[0];
     for (int64_t i = 1; i < layout->n; i++)
@@ -128,7 +128,7 @@ void lk_slab_zero(lk_slab *slab)
 
 void lk_slab_hash(const lk_slab *slab, lk_hash *h)
 {
-    const lk_layout *layout = slab->layout;
+    const lk_slab_layout *layout = slab->layout;
     for (int64_t i = 0; i < layout->n; i++) {
         const struct lk__slice *s = &layout->slice[i];
         const char *data = (const char *)slab->storage->data + s->offset;

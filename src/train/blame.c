@@ -17,11 +17,11 @@ static int64_t first_bad(const lk_tensor *t)
 /* The first slice with such an element, and which; *at is -1 if there is none. */
 static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t *at)
 {
-    lk_layout *layout = lk_slab_layout(slab);
+    lk_slab_layout *layout = lk_slab_layout_of(slab);
     *at = -1;
-    for (int64_t i = 0; *at < 0 && i < lk_layout_slices(layout); i++) {
+    for (int64_t i = 0; *at < 0 && i < lk_slab_layout_slices(layout); i++) {
         lk_tensor *tensor = NULL;
-        LK_TRY(lk_layout_get(layout, i, slice));
+        LK_TRY(lk_slab_layout_slice(layout, i, slice));
         LK_TRY(lk_slab_tensor(slab, i, &tensor));
         *at = first_bad(tensor);
         lk_tensor_free(tensor);

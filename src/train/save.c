@@ -58,14 +58,14 @@ static lk_status tensor_add(lk__saver *s, const char *prefix, const char *name, 
 
 static lk_status slab_add(lk__saver *s, const char *prefix, const lk_slab *slab, bool shared)
 {
-    lk_layout *layout = lk_slab_layout(slab);
+    lk_slab_layout *layout = lk_slab_layout_of(slab);
     lk_slab_slice part;
-    LK_CHECK(lk_layout_is_whole(layout, &part), LK_ENOTSUP,
+    LK_CHECK(lk_slab_layout_is_whole(layout, &part), LK_ENOTSUP,
              "a checkpoint of a part: of %s there is %s here", part.name,
              lk_slab_slice_text(&part).s);
-    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
         lk_slab_slice slice;
-        LK_TRY(lk_layout_get(layout, i, &slice));
+        LK_TRY(lk_slab_layout_slice(layout, i, &slice));
         LK_TRY(tensor_add(s, prefix, slice.name, slice.dtype, slice.shape,
                           (char *)lk_slab_data(slab) + slice.offset));
         s->shared[s->n_tensors - 1] = shared;

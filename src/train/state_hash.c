@@ -13,7 +13,7 @@
 
 static int64_t slices_of(const lk_slab *slab)
 {
-    return lk_layout_slices(lk_slab_layout(slab));
+    return lk_slab_layout_slices(lk_slab_layout_of(slab));
 }
 
 /* How many sums may be of shared tensors. */
@@ -56,7 +56,7 @@ static lk_status slab_sum(const lk_trainer *t, const lk_slab *slab, bool shared,
     lk_comm *comm = lk__trainer_comm(t);
     for (int64_t i = 0; i < slices_of(slab); i++) {
         lk_slab_slice s;
-        LK_TRY(lk_layout_get(lk_slab_layout(slab), i, &s));
+        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &s));
         lk_range mine = {.n = s.count};
         if (shared)
             mine = lk_range_split(s.count, lk_comm_intra_rank(comm), lk_comm_intra_size(comm));
@@ -86,7 +86,7 @@ static lk_status slab_add(lk_hash *h, const lk_slab *slab, const uint64_t *sum)
 {
     for (int64_t i = 0; i < slices_of(slab); i++) {
         lk_slab_slice s;
-        LK_TRY(lk_layout_get(lk_slab_layout(slab), i, &s));
+        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &s));
         lk_hash_add_tensor(h, s.name, s.dtype, s.shape.ndim, s.shape.dim, sum[i]);
     }
     return LK_OK;

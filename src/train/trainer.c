@@ -120,7 +120,7 @@ static bool wants_shares(const lk_trainer *t, int ranks, int ranks_of_node, int6
         return false;
     if (update == LK_UPDATE_SHARED)
         return true;
-    int64_t bytes = lk_layout_bytes(lk_slab_layout(lk_model_params(t->spec.model)));
+    int64_t bytes = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_params(t->spec.model)));
     return ranks_of_node == ranks && bucket == 0 && bytes >= NEAR_BYTES / ranks_of_node;
 }
 

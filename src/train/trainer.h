@@ -74,7 +74,8 @@ lk_status lk__trainer_compare(const lk_trainer *t) LK_NODISCARD;
 /** Fail if the model has no parameters. */
 static inline lk_status lk__trainer_check_params(const lk_trainer *t)
 {
-    LK_CHECK(lk_layout_slices(lk_slab_layout(lk_model_params(t->spec.model))) > 0, LK_EINVAL,
+    LK_CHECK(lk_slab_layout_slices(lk_slab_layout_of(lk_model_params(t->spec.model))) > 0,
+             LK_EINVAL,
              "the model has no parameters, so there is nothing to train; it can be evaluated");
     return LK_OK;
 }

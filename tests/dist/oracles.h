@@ -72,7 +72,7 @@ static inline void expect_same(lk_var v, const lk_tensor *want, const char *what
 {
     const lk_tensor *got;
     ASSERT_OK(lk_value(v, &got));
-    if (!lk_tensor_equal(got, want))
+    if (!lk_tensor_is_equal(got, want))
         TEST_FAIL("%s: %s differs from %s", what, lk_tensor_text(got).s, lk_tensor_text(want).s);
 }
 

@@ -40,7 +40,7 @@ static void pass_on(lk_comm *c, lk_tape *tape, lk_dtype dtype, lk_shape shape, i
     ASSERT_OK(lk_dist_isend(c, x, right_of(c), TAG, "parcel", &sent));
     ASSERT_OK(lk_dist_wait(received, &y));
     ASSERT_OK(lk_dist_wait(sent, NULL));
-    ASSERT_TRUE(lk_dtype_of(y) == dtype && lk_shape_equal(lk_shape_of(y), shape));
+    ASSERT_TRUE(lk_dtype_of(y) == dtype && lk_shape_is_equal(lk_shape_of(y), shape));
     ASSERT_OK(lk_read(y, dtype, count, got));
     ASSERT_SAME_BITS(got, want, (size_t)bytes);
     lk_tape_reset(tape);
@@ -84,7 +84,7 @@ static void the_shape_travels_before_the_name(lk_comm *c)
     ASSERT_OK(lk_dist_irecv(tape, c, left_of(c), TAG, LK_ANY_DTYPE, LK_ANY_SHAPE, name, &received));
     ASSERT_OK(lk_dist_wait(received, &y));
     ASSERT_OK(lk_dist_wait(sent, NULL));
-    ASSERT_TRUE(lk_dtype_of(y) == LK_U8 && lk_shape_equal(lk_shape_of(y), shape));
+    ASSERT_TRUE(lk_dtype_of(y) == LK_U8 && lk_shape_is_equal(lk_shape_of(y), shape));
     lk_tape_free(tape);
 }
 
@@ -229,7 +229,7 @@ static void plain_elements_are_a_vector(lk_comm *c)
                                 "plain", &handle));
         ASSERT_OK(lk_dist_wait(handle, &y));
         ASSERT_OK(lk_wait(&request, NULL));
-        ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), want));
+        ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), want));
         ASSERT_OK(lk_read(y, LK_F64, 6, got));
         ASSERT_SAME_BITS(got, x, sizeof x);
     }

@@ -141,8 +141,8 @@ static void values_are_those_of_the_whole(lk_comm *comm)
         ASSERT_OK(lk_constant(tape, t, &x));
         ASSERT_OK(halo(comm, periodic, zeros, x, &y));
         ASSERT_OK(lk_value(y, &got));
-        ASSERT_TRUE(
-            lk_shape_equal(lk_tensor_shape(got), LK_SHAPE(left + w + right, 1, above + h + below)));
+        ASSERT_TRUE(lk_shape_is_equal(lk_tensor_shape(got),
+                                      LK_SHAPE(left + w + right, 1, above + h + below)));
         for (int64_t j = 0; j < left + w + right; j++)
             for (int64_t i = 0; i < above + h + below; i++) {
                 double v;
@@ -167,7 +167,7 @@ static void no_halo_is_the_tile(lk_comm *comm)
     ASSERT_OK(lk_dist_halo(comm, &g, x, (lk_halo[]){{0, 1, 0, 0, true}}, 1, "no rows", &z));
     ASSERT_OK(lk_value(y, &a));
     ASSERT_OK(lk_value(z, &b));
-    ASSERT_TRUE(lk_tensor_equal(a, b) && lk_shape_equal(lk_tensor_shape(a), lk_shape_of(x)));
+    ASSERT_TRUE(lk_tensor_is_equal(a, b) && lk_shape_is_equal(lk_tensor_shape(a), lk_shape_of(x)));
     lk_tape_free(tape);
 }
 

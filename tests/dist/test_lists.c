@@ -53,8 +53,8 @@ static lk_status tuples(lk_comm *c, lk_var x, lk_var *y)
     ASSERT_OK(lk_value(got[1], &t));
     ASSERT_OK(lk_tensor_get_f64(t, LK_SHAPE(2), &item));
     ASSERT_TRUE(item == 40 + from && lk_dtype_of(got[1]) == LK_I32);
-    ASSERT_TRUE(lk_shape_equal(lk_shape_of(got[2]), LK_SHAPE(3, 2)));
-    ASSERT_TRUE(lk_shape_equal(lk_shape_of(got[3]), LK_SHAPE(0, 3)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(got[2]), LK_SHAPE(3, 2)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(got[3]), LK_SHAPE(0, 3)));
     ASSERT_TRUE(lk_dtype_of(got[4]) == LK_F32);
     LK_TRY(lk_transpose(got[2], 0, 1, &got[2]));
     LK_TRY(lk_mul(got[2], x, y));
@@ -74,7 +74,7 @@ static lk_status bcast(lk_comm *c, lk_var x, lk_var *y)
         list.n = 2;
     }
     LK_TRY(lk_dist_bcast_list(x.tape, c, root, "tuple", &list));
-    ASSERT_TRUE(list.n == 2 && lk_shape_equal(lk_shape_of(at[1]), LK_SHAPE(6)));
+    ASSERT_TRUE(list.n == 2 && lk_shape_is_equal(lk_shape_of(at[1]), LK_SHAPE(6)));
     LK_TRY(lk_mul(at[0], x, y));
     LK_TRY(add_sum(at[1], 3, y));
     return LK_OK;
@@ -95,7 +95,7 @@ static lk_status allreduce(lk_comm *c, lk_var x, lk_var *y)
     v[6] = x;
     LK_TRY(lk_dist_allreduce_list(c, v, 7, LK_FOLD_SUM, "group", out));
     for (int i = 0; i < 7; i++)
-        ASSERT_TRUE(lk_shape_equal(lk_shape_of(out[i]), lk_shape_of(v[i])));
+        ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(out[i]), lk_shape_of(v[i])));
     const lk_tensor *t;
     ASSERT_OK(lk_value(out[1], &t));
     ASSERT_OK(lk_tensor_get_f64(t, LK_SHAPE(1), &item));
@@ -115,7 +115,7 @@ static lk_status allgather(lk_comm *c, lk_var x, lk_var *y)
     LK_TRY(lk_dist_allgather_list(c, x, "all", all));
     LK_TRY(lk_square(x, y));
     for (int r = 0; r < lk_comm_size(c); r++) {
-        ASSERT_TRUE(lk_shape_equal(lk_shape_of(all[r]), square_one(r, 0)));
+        ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(all[r]), square_one(r, 0)));
         LK_TRY(add_sum(all[r], 1 + r, y));
     }
     return LK_OK;
@@ -143,7 +143,7 @@ static lk_status scatter(lk_comm *c, lk_var x, lk_var *y)
     for (int r = 0; r < lk_comm_size(c); r++)
         LK_TRY(lk_slice(x, 0, 0, r % 3, 1, &xs[r]));
     LK_TRY(lk_dist_scatter_list(x.tape, c, rank == root ? xs : NULL, root, "rows", &got));
-    ASSERT_TRUE(lk_shape_equal(lk_shape_of(got), LK_SHAPE(rank % 3, 3)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(got), LK_SHAPE(rank % 3, 3)));
     LK_TRY(lk_square(got, &got));
     LK_TRY(lk_square(x, y));
     LK_TRY(add_sum(got, 1, y));
@@ -161,7 +161,7 @@ static lk_status alltoall(lk_comm *c, lk_var x, lk_var *y)
     LK_TRY(lk_dist_alltoall_list(c, xs, "parts", got));
     LK_TRY(lk_square(x, y));
     for (int r = 0; r < lk_comm_size(c); r++) {
-        ASSERT_TRUE(lk_shape_equal(lk_shape_of(got[r]), LK_SHAPE(r % 3, rank % 4)));
+        ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(got[r]), LK_SHAPE(r % 3, rank % 4)));
         LK_TRY(lk_square(got[r], &got[r]));
         LK_TRY(add_sum(got[r], 1 + r, y));
     }

@@ -117,10 +117,11 @@ static void every_sample_is_planned_once(lk_comm *comm)
     ASSERT_EQ(layer_of(plan, "linear1")->reach, LK_REACH_SAMPLE);
     ASSERT_EQ(layer_of(plan, "softmax1")->reach, LK_REACH_POSITION);
     int64_t shared = plan->spec.shared ? plan->spec.ranks_of_node : 1;
-    lk_layout *layout = lk_slab_layout(lk_model_params(lk_trainer_model(lk_job_trainer(job))));
-    int64_t bytes = lk_layout_bytes(layout);
+    lk_slab_layout *layout = lk_slab_layout_of(
+        lk_model_params(lk_trainer_model(lk_job_trainer(job))));
+    int64_t bytes = lk_slab_layout_bytes(layout);
     ASSERT_EQ(plan->memory.parameters, bytes / shared + (plan->spec.shared ? bytes : 0));
-    ASSERT_EQ(plan->memory.optimizer, 2 * lk_layout_bytes(layout) / shared);
+    ASSERT_EQ(plan->memory.optimizer, 2 * lk_slab_layout_bytes(layout) / shared);
     lk_job_free(job);
     lk_experiment_free(e);
 }

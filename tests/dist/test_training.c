@@ -136,8 +136,8 @@ static void a_step_joins_each_element_once(lk_comm *comm)
         job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
     lk_trainer *t = lk_job_trainer(job);
     ASSERT_OK(lk_trainer_step(t, NULL));
-    lk_layout *layout = lk_slab_layout(lk_sums_slab(lk__groups_sums(t->groups, 0)));
-    ASSERT_OK(lk_layout_get(layout, lk_layout_slices(layout) - 1, &loss));
+    lk_slab_layout *layout = lk_slab_layout_of(lk_sums_slab(lk__groups_sums(t->groups, 0)));
+    ASSERT_OK(lk_slab_layout_slice(layout, lk_slab_layout_slices(layout) - 1, &loss));
     ASSERT_TRUE(strcmp(loss.name, "loss") == 0);
     const lk_comm *world = t->mesh->world;
     expect_call(world, world->n_calls - 1, "votes and loss", LK_I64, 3 + subtrees);

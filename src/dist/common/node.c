@@ -187,7 +187,7 @@ bool lk__dist_fits(lk_shape shape, const lk_message *m)
     if (m->ndim < 0)
         return lk_shape_count(shape, &count) == LK_OK && count == m->count;
     memcpy(sent.dim, m->dim, sizeof sent.dim);
-    return lk_shape_equal(shape, sent);
+    return lk_shape_is_equal(shape, sent);
 }
 
 lk_status lk__dist_counts(const lk__dist *d, lk_tape *tape, int64_t own, int64_t *sum, lk_var *out)

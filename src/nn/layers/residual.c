@@ -20,7 +20,7 @@ static lk_status residual_build(lk_build *build, const void *opt, lk_io in, lk_i
     lk_io other;
     LK_TRY(lk_build_layers(build, "", &o->layers, in, out));
     LK_TRY(lk_build_layers(build, "shortcut", &o->shortcut, in, &other));
-    LK_CHECK(lk_shape_equal(out->shape, other.shape) && out->dtype == other.dtype, LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(out->shape, other.shape) && out->dtype == other.dtype, LK_ESHAPE,
              "the layers give %s, the shortcut %s", lk_shape_text(out->shape).s,
              lk_shape_text(other.shape).s);
     return LK_OK;

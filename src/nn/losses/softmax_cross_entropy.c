@@ -15,7 +15,7 @@ static lk_status cross_check(const void *options, lk_io out, lk_io target)
                  "softmax_cross_entropy: labels of %s, must be i64 or i32",
                  lk_dtype_name(target.dtype));
         LK_CHECK(
-            lk_shape_equal(rows, target.shape), LK_ESHAPE,
+            lk_shape_is_equal(rows, target.shape), LK_ESHAPE,
             "softmax_cross_entropy: the model gives %s for a sample, whose labels are %s; it must "
             "give the axes of the labels and then the classes%s",
             lk_shape_text(out.shape).s, lk_shape_text(target.shape).s,
@@ -23,7 +23,7 @@ static lk_status cross_check(const void *options, lk_io out, lk_io target)
         return LK_OK;
     }
     LK_CHECK(
-        lk_shape_equal(out.shape, target.shape), LK_ESHAPE,
+        lk_shape_is_equal(out.shape, target.shape), LK_ESHAPE,
         "softmax_cross_entropy: the targets are real numbers, %s%s, but the model gives %s for a "
         "sample: real targets are a probability for each class; labels are integers",
         lk_dtype_name(target.dtype), lk_shape_text(target.shape).s, lk_shape_text(out.shape).s);

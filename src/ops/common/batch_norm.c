@@ -21,7 +21,7 @@ lk_status lk__batch_norm_infer(lk_call *c, lk_spec *out)
         const lk_tensor *v = c->x[i];
         LK_CHECK(v->dtype == x->dtype, LK_EDTYPE, "%s of %s with %s %s: one dtype for all",
                  c->op->name, lk_tensor_text(x).s, names[i], lk_tensor_text(v).s);
-        LK_CHECK(lk_shape_equal(v->shape, LK_SHAPE(x->shape.dim[x->shape.ndim - 1])), LK_ESHAPE,
+        LK_CHECK(lk_shape_is_equal(v->shape, LK_SHAPE(x->shape.dim[x->shape.ndim - 1])), LK_ESHAPE,
                  "%s of %s with %s %s: it has one number for each channel", c->op->name,
                  lk_tensor_text(x).s, names[i], lk_tensor_text(v).s);
     }

@@ -28,7 +28,7 @@ lk_status lk__loss_infer_pair(lk_call *c, lk_spec *out)
     LK_CHECK(lk_dtype_is_real(x->dtype) && t->dtype == x->dtype, LK_EDTYPE,
              "%s of %s and the target %s: both are f32 or both f64", c->op->name,
              lk_tensor_text(x).s, lk_tensor_text(t).s);
-    LK_CHECK(lk_shape_equal(x->shape, t->shape), LK_ESHAPE,
+    LK_CHECK(lk_shape_is_equal(x->shape, t->shape), LK_ESHAPE,
              "%s of %s and the target %s: they must have one shape", c->op->name,
              lk_tensor_text(x).s, lk_tensor_text(t).s);
     LK_TRY(lk__loss_infer(c, x->shape, out));

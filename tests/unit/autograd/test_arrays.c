@@ -11,7 +11,7 @@ static void a_leaf_on_arrays_gets_its_gradient_there(void)
     lk_var v, y;
     memcpy(g, before, sizeof g);
     ASSERT_OK(lk_leaf_data(f.tape, LK_F64, LK_SHAPE(2, 3), x, g, &v));
-    ASSERT_TRUE(lk_needs_grad(v) && lk_shape_equal(lk_shape_of(v), LK_SHAPE(2, 3)));
+    ASSERT_TRUE(lk_needs_grad(v) && lk_shape_is_equal(lk_shape_of(v), LK_SHAPE(2, 3)));
     ASSERT_OK(lk_mul(v, v, &y));
     ASSERT_OK(lk_mul(y, v, &y));
     fixture_backward(&f, y, 0);

@@ -113,7 +113,7 @@ static void grad_gives_zeros_where_nothing_depends(void)
     ASSERT_EQ(test_value_at(g[2], 1), 6);
     const lk_tensor *zeros;
     ASSERT_OK(lk_value(g[1], &zeros));
-    ASSERT_TRUE(lk_shape_equal(lk_tensor_shape(zeros), LK_SHAPE(3)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_tensor_shape(zeros), LK_SHAPE(3)));
     double item = 1;
     ASSERT_OK(lk_tensor_get_f64(zeros, LK_AT(2), &item));
     ASSERT_TRUE(item == 0);
@@ -291,13 +291,13 @@ static void an_in_place_change_of_a_saved_value_is_found(void)
 static void a_change_of_another_slice_of_the_slab_does_no_harm(void)
 {
     struct fixture f = fixture_new();
-    lk_layout *layout;
+    lk_slab_layout *layout;
     lk_slab *slab;
     lk_tensor *a, *b;
     lk_var v, s;
-    ASSERT_OK(lk_layout_new(&layout));
-    ASSERT_OK(lk_layout_add(layout, "a", LK_F64, LK_SHAPE(2)));
-    ASSERT_OK(lk_layout_add(layout, "b", LK_F64, LK_SHAPE(2)));
+    ASSERT_OK(lk_slab_layout_new(&layout));
+    ASSERT_OK(lk_slab_layout_add(layout, "a", LK_F64, LK_SHAPE(2)));
+    ASSERT_OK(lk_slab_layout_add(layout, "b", LK_F64, LK_SHAPE(2)));
     ASSERT_OK(lk_slab_new(layout, &slab));
     ASSERT_OK(lk_slab_find(slab, "a", &a));
     ASSERT_OK(lk_slab_find(slab, "b", &b));
@@ -311,7 +311,7 @@ static void a_change_of_another_slice_of_the_slab_does_no_harm(void)
     lk_tensor_free(a);
     lk_tensor_free(b);
     lk_slab_free(slab);
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
     fixture_free(&f);
 }
 

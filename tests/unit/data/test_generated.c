@@ -181,7 +181,7 @@ static void without_files_mnist_and_cifar10_are_glyphs_with_a_message(void)
     ASSERT_OK(test_open("cifar10", NULL, LK_TRAIN, &ds));
     ASSERT_TRUE(strstr(said, "cifar10: no path is given") && strstr(said, "generated glyphs"));
     ASSERT_EQ(lk_dataset_get_info(ds)->count, 50000);
-    ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(32, 32, 3)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(32, 32, 3)));
     lk_dataset_free(ds);
     lk_log_set_sink(NULL, NULL);
     ASSERT_FAILS(test_open("idx", NULL, LK_TRAIN, &ds), LK_EIO, "install dataset-fashion-mnist");

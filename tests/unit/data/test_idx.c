@@ -21,7 +21,7 @@ static void check_set(lk_dataset *ds)
     const lk_dataset_info *info = lk_dataset_get_info(ds);
     ASSERT_EQ(info->count, 3);
     ASSERT_EQ(info->classes, 3);
-    ASSERT_TRUE(lk_shape_equal(info->field[0].shape, LK_SHAPE(2, 2, 1)));
+    ASSERT_TRUE(lk_shape_is_equal(info->field[0].shape, LK_SHAPE(2, 2, 1)));
     unsigned char x[4];
     test_sample(ds, "x", 2, x);
     ASSERT_SAME_BITS(x, images + 24, 4);

@@ -24,7 +24,7 @@ static void a_tensor_is_saved_as_numpy_saves_it(void)
     lk__source *s;
     ASSERT_OK(lk__source_open(test_path("a.npy"), &s));
     ASSERT_OK(lk__npy_load(s, NULL, 0, lk__source_size(s), &back));
-    ASSERT_TRUE(lk_tensor_equal(t, back));
+    ASSERT_TRUE(lk_tensor_is_equal(t, back));
     lk__source_free(s);
     lk_tensor_free(back);
     ASSERT_OK(lk_tensor_transpose(t, 0, 1, &turned));
@@ -50,7 +50,7 @@ static void every_dtype_and_shape_comes_back(void)
                 ASSERT_OK(lk__npy_save(t, test_path("c.npy")));
                 ASSERT_OK(lk__source_open(test_path("c.npy"), &s));
                 ASSERT_OK(lk__npy_load(s, NULL, 0, lk__source_size(s), &back));
-                ASSERT_TRUE(lk_tensor_equal(t, back));
+                ASSERT_TRUE(lk_tensor_is_equal(t, back));
                 lk_tensor_free(back);
                 lk__source_free(s);
             }
@@ -81,7 +81,7 @@ static void other_writers_headers_are_read(void)
 {
     lk__npy a;
     ASSERT_OK(read_dictionary(1, "{'shape':(2,),'fortran_order':True,'descr':'>i8'}", 16, &a));
-    ASSERT_TRUE(a.swap && a.dtype == LK_I64 && lk_shape_equal(a.shape, LK_SHAPE(2)));
+    ASSERT_TRUE(a.swap && a.dtype == LK_I64 && lk_shape_is_equal(a.shape, LK_SHAPE(2)));
     ASSERT_OK(
         read_dictionary(2, "{\"descr\": \"|b1\", 'fortran_order': False, 'shape': ()}\n", 1, &a));
     ASSERT_TRUE(a.dtype == LK_U8 && a.shape.ndim == 0 && a.offset == 12 + 54);
@@ -138,7 +138,7 @@ static void arrays_are_a_dataset(void)
     snprintf(options, sizeof options, "path=%s labels=%s shape=2,2,1", px, py);
     ASSERT_OK(test_open("npy", options, LK_TRAIN, &ds));
     ASSERT_EQ(lk_dataset_get_info(ds)->classes, 3);
-    ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(2, 2, 1)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(2, 2, 1)));
     ASSERT_EQ(test_label(ds, 2), 2);
     double row[4];
     test_sample(ds, "x", 1, row);

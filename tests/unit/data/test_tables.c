@@ -13,7 +13,7 @@ static void expect_rows(lk_dataset *ds, int64_t count, int64_t columns, const fl
 {
     float row[8];
     ASSERT_EQ(lk_dataset_get_info(ds)->count, count);
-    ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(columns)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(columns)));
     for (int64_t i = 0; i < count; i++) {
         test_sample(ds, "x", i, row);
         ASSERT_SAME_BITS(row, want + i * columns, columns * 4);
@@ -64,7 +64,7 @@ static void the_label_can_be_any_column_or_none(void)
     lk_dataset_free(ds);
     ASSERT_OK(open_text("5,6,7,8\n", "label=none shape=2,2", &ds));
     ASSERT_EQ(lk_dataset_get_info(ds)->n_fields, 1);
-    ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(2, 2)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(2, 2)));
     lk_dataset_free(ds);
     ASSERT_OK(open_text("5,6.25\n", "real=true double=true", &ds));
     double y;

@@ -197,11 +197,11 @@ static void features_can_have_other_names_and_shapes(void)
     ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
     ASSERT_EQ(lk_dataset_get_info(back)->n_fields, 1);
     ASSERT_EQ(lk_dataset_get_info(back)->classes, 0);
-    ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(back)->field[0].shape, LK_SHAPE(6)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(back)->field[0].shape, LK_SHAPE(6)));
     lk_dataset_free(back);
     snprintf(options, sizeof options, "path=%s shape=3,2", path);
     ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
-    ASSERT_TRUE(lk_shape_equal(lk_dataset_get_info(back)->field[0].shape, LK_SHAPE(3, 2)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(back)->field[0].shape, LK_SHAPE(3, 2)));
     lk_dataset_free(back);
     snprintf(options, sizeof options, "path=%s shape=3,3", path);
     ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_ESHAPE, "[3,3]");

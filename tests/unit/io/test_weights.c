@@ -102,10 +102,10 @@ static void weights_come_from_an_archive(void)
 /* The tensors of a slab as those of a state. */
 static int64_t state_add(const lk_slab *slab, lk_state_tensor *tensor, int64_t n)
 {
-    lk_layout *layout = lk_slab_layout(slab);
-    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+    lk_slab_layout *layout = lk_slab_layout_of(slab);
+    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
         lk_slab_slice slice;
-        ASSERT_OK(lk_layout_get(layout, i, &slice));
+        ASSERT_OK(lk_slab_layout_slice(layout, i, &slice));
         tensor[n++] = (lk_state_tensor){slice.name, slice.dtype, slice.shape,
                                         (char *)lk_slab_data(slab) + slice.offset, NULL};
     }
@@ -204,9 +204,9 @@ static int64_t tensors_of(const lk_model *m, lk_named *named)
     const lk_slab *slabs[] = {lk_model_params(m), lk_model_state(m)};
     int64_t n = 0;
     for (int s = 0; s < 2; s++)
-        for (int64_t i = 0; i < lk_layout_slices(lk_slab_layout(slabs[s])); i++) {
+        for (int64_t i = 0; i < lk_slab_layout_slices(lk_slab_layout_of(slabs[s])); i++) {
             lk_slab_slice slice;
-            ASSERT_OK(lk_layout_get(lk_slab_layout(slabs[s]), i, &slice));
+            ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(slabs[s]), i, &slice));
             named[n].name = slice.name;
             ASSERT_OK(lk_slab_tensor(slabs[s], i, &named[n++].tensor));
         }

@@ -25,7 +25,7 @@ static void building_takes_no_memory_for_parameters(void)
     lk_alloc_stats before = lk_alloc_stats_now();
     lk_model *m = model_of("linear", "units=163840", &large);
     lk_alloc_stats after = lk_alloc_stats_now();
-    ASSERT_TRUE(lk_layout_bytes(lk_model_layout(m)) > INT64_C(100) << 30);
+    ASSERT_TRUE(lk_slab_layout_bytes(lk_model_layout(m)) > INT64_C(100) << 30);
     ASSERT_TRUE(after.peak_bytes - before.live_bytes < 64 << 10);
     ASSERT_TRUE(!lk_model_params(m) && !lk_model_state(m));
     ASSERT_EQ(lk_sums_bytes(m), 0);
@@ -40,13 +40,13 @@ static void holding_takes_the_memory_of_what_is_held(void)
     lk_alloc_stats before = lk_alloc_stats_now();
     ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {10239, 1}}));
     lk_alloc_stats after = lk_alloc_stats_now();
-    ASSERT_EQ(lk_layout_bytes(lk_slab_layout(lk_model_params(m))), bytes);
+    ASSERT_EQ(lk_slab_layout_bytes(lk_slab_layout_of(lk_model_params(m))), bytes);
     int64_t taken = after.live_bytes - before.live_bytes;
     ASSERT_TRUE(taken >= bytes && taken < bytes + (16 << 10));
     ASSERT_TRUE(after.peak_bytes - before.live_bytes < bytes + (64 << 10));
     ASSERT_OK(lk_sums_new(m, &sums));
     ASSERT_EQ(lk_sums_bytes(m), bytes + 64);
-    ASSERT_EQ(lk_layout_bytes(lk_slab_layout(lk_sums_slab(sums))), bytes + 64);
+    ASSERT_EQ(lk_slab_layout_bytes(lk_slab_layout_of(lk_sums_slab(sums))), bytes + 64);
     lk_sums_free(sums);
     lk_model_free(m);
 }
@@ -57,12 +57,13 @@ static void holding_takes_the_memory_of_what_is_held(void)
 static int compare(const char *what, const lk_slab *part, const lk_slab *whole)
 {
     int parts = 0;
-    ASSERT_EQ(lk_layout_slices(lk_slab_layout(part)), lk_layout_slices(lk_slab_layout(whole)));
-    for (int64_t i = 0; i < lk_layout_slices(lk_slab_layout(part)); i++) {
+    ASSERT_EQ(lk_slab_layout_slices(lk_slab_layout_of(part)),
+              lk_slab_layout_slices(lk_slab_layout_of(whole)));
+    for (int64_t i = 0; i < lk_slab_layout_slices(lk_slab_layout_of(part)); i++) {
         lk_slab_slice p, w;
-        ASSERT_OK(lk_layout_get(lk_slab_layout(part), i, &p));
-        ASSERT_OK(lk_layout_get(lk_slab_layout(whole), i, &w));
-        ASSERT_TRUE(strcmp(p.name, w.name) == 0 && lk_shape_equal(p.shape, w.shape));
+        ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(part), i, &p));
+        ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(whole), i, &w));
+        ASSERT_TRUE(strcmp(p.name, w.name) == 0 && lk_shape_is_equal(p.shape, w.shape));
         parts += p.count > 0 && p.count < w.count;
         int64_t size = (int64_t)lk_dtype_size(p.dtype);
         const char *have = (const char *)lk_slab_data(part) + p.offset;
@@ -80,9 +81,9 @@ static int compare(const char *what, const lk_slab *part, const lk_slab *whole)
 static int64_t elements(const lk_slab *slab)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < lk_layout_slices(lk_slab_layout(slab)); i++) {
+    for (int64_t i = 0; i < lk_slab_layout_slices(lk_slab_layout_of(slab)); i++) {
         lk_slab_slice slice;
-        ASSERT_OK(lk_layout_get(lk_slab_layout(slab), i, &slice));
+        ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &slice));
         n += slice.count;
     }
     return n;
@@ -180,10 +181,10 @@ static void a_gate_has_its_units_in_every_block(void)
     int64_t i;
     lk_slab_slice slice;
     ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {1, 1}}));
-    lk_layout *layout = lk_slab_layout(lk_model_params(m));
-    ASSERT_OK(lk_layout_find(layout, "lstm1.weight", &i));
-    ASSERT_OK(lk_layout_get(layout, i, &slice));
-    ASSERT_TRUE(lk_shape_equal(slice.shape, LK_SHAPE(24, 28)));
+    lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(m));
+    ASSERT_OK(lk_slab_layout_find(layout, "lstm1.weight", &i));
+    ASSERT_OK(lk_slab_layout_slice(layout, i, &slice));
+    ASSERT_TRUE(lk_shape_is_equal(slice.shape, LK_SHAPE(24, 28)));
     ASSERT_TRUE(strcmp(lk_slab_slice_text(&slice).s, "f32[24,4,2:4]") == 0);
     ASSERT_EQ(slice.count, 24 * 4 * 2);
     lk_model_free(m);
@@ -203,7 +204,7 @@ static void groups_are_held_whole(void)
         lk_slab_slice slice;
         lk_model *m = model_of("conv", cases[i].options, &spec);
         ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {0, 1}}));
-        ASSERT_OK(lk_layout_get(lk_slab_layout(lk_model_params(m)), 0, &slice));
+        ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(lk_model_params(m)), 0, &slice));
         if (strcmp(lk_slab_slice_text(&slice).s, cases[i].held) != 0)
             TEST_FAIL("%s holds %s", cases[i].options, lk_slab_slice_text(&slice).s);
         lk_model_free(m);
@@ -211,7 +212,7 @@ static void groups_are_held_whole(void)
     spec.pieces.blocks = 3; /* 3 blocks of 3 filters, in groups of 2 */
     lk_model *m = model_of("conv", "filters=8 kernel=3 groups=4", &spec);
     ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {0, 1}}));
-    ASSERT_TRUE(lk_layout_is_whole(lk_slab_layout(lk_model_params(m)), NULL));
+    ASSERT_TRUE(lk_slab_layout_is_whole(lk_slab_layout_of(lk_model_params(m)), NULL));
     lk_model_free(m);
 }
 

@@ -78,11 +78,11 @@ static void layers_do_not_trap(void)
 
 static void rule_run(const lk_rule *rule, const lk_config *choice, lk_dtype dtype, int sort)
 {
-    lk_layout *layout;
+    lk_slab_layout *layout;
     lk_slab *w, *g;
     lk_optimizer *o;
-    ASSERT_OK(lk_layout_new(&layout));
-    ASSERT_OK(lk_layout_add(layout, "a", dtype, LK_SHAPE(N)));
+    ASSERT_OK(lk_slab_layout_new(&layout));
+    ASSERT_OK(lk_slab_layout_add(layout, "a", dtype, LK_SHAPE(N)));
     ASSERT_OK(lk_slab_new(layout, &w));
     ASSERT_OK(lk_slab_new(layout, &g));
     traps_fill(dtype, sort, N, lk_slab_data(w));
@@ -96,7 +96,7 @@ static void rule_run(const lk_rule *rule, const lk_config *choice, lk_dtype dtyp
     lk_optimizer_free(o);
     lk_slab_free(w);
     lk_slab_free(g);
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
 }
 
 static void rules_run(lk_dtype dtype, int sort)

@@ -138,10 +138,10 @@ static void check_gradients(const lk_layer *layer, const lk_layer_sample *s)
     struct bench b = bench_new(layer, s, LK_F64);
     loss_of(&b, b.sums, 0, SAMPLES, true);
     ASSERT_OK(lk_sums_join_uses(b.sums));
-    lk_layout *layout = lk_slab_layout(lk_model_params(b.model));
-    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+    lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(b.model));
+    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
         lk_slab_slice slice;
-        ASSERT_OK(lk_layout_get(layout, i, &slice));
+        ASSERT_OK(lk_slab_layout_slice(layout, i, &slice));
         compare(&b, slice.name,
                 (double *)(void *)((char *)lk_slab_data(lk_model_params(b.model)) + slice.offset),
                 (const double *)(const void *)((char *)lk_slab_data(lk_sums_slab(b.sums)) +

@@ -36,11 +36,11 @@ static void layers_and_parameters_have_names(void)
     lk_model *m = convnet();
     ASSERT_OK(lk_model_build(m, &image));
     ASSERT_OK(lk_model_hold(m, NULL));
-    lk_layout *layout = lk_slab_layout(lk_model_params(m));
-    ASSERT_EQ(lk_layout_slices(layout), 10);
+    lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(m));
+    ASSERT_EQ(lk_slab_layout_slices(layout), 10);
     for (int i = 0; i < 10; i++) {
         lk_slab_slice slice;
-        ASSERT_OK(lk_layout_get(layout, i, &slice));
+        ASSERT_OK(lk_slab_layout_slice(layout, i, &slice));
         if (strcmp(slice.name, names[i]) != 0)
             TEST_FAIL("parameter %d is %s, not %s", i, slice.name, names[i]);
     }
@@ -70,7 +70,7 @@ static void initial_values_depend_on_seed_and_name_alone(void)
     ASSERT_OK(lk_model_hold(b, NULL));
     ASSERT_OK(lk_slab_find(lk_model_params(a), "linear1.weight", &w[0]));
     ASSERT_OK(lk_slab_find(lk_model_params(b), "linear1.weight", &w[1]));
-    ASSERT_TRUE(lk_tensor_equal(w[0], w[1]));
+    ASSERT_TRUE(lk_tensor_is_equal(w[0], w[1]));
     lk_tensor_free(w[0]);
     lk_tensor_free(w[1]);
     lk_model_free(a);

@@ -82,8 +82,8 @@ static char *slice_of(const lk_slab *slab, const char *name, int64_t *bytes)
 {
     int64_t i;
     lk_slab_slice slice;
-    ASSERT_OK(lk_layout_find(lk_slab_layout(slab), name, &i));
-    ASSERT_OK(lk_layout_get(lk_slab_layout(slab), i, &slice));
+    ASSERT_OK(lk_slab_layout_find(lk_slab_layout_of(slab), name, &i));
+    ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &slice));
     *bytes = slice.bytes;
     return (char *)lk_slab_data(slab) + slice.offset;
 }
@@ -107,11 +107,11 @@ static const lk_model_spec vector = {.in = {LK_F32, {.ndim = 1, .dim = {4}}}, .s
 /* Parameters a.weight, b.weight and c.weight are given the value of one. */
 static void values_copy(const lk_model *from, const lk_model *to)
 {
-    lk_layout *layout = lk_slab_layout(lk_model_params(to));
-    for (int64_t i = 0; i < lk_layout_slices(layout); i++) {
+    lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(to));
+    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
         lk_slab_slice slice;
         int64_t bytes;
-        ASSERT_OK(lk_layout_get(layout, i, &slice));
+        ASSERT_OK(lk_slab_layout_slice(layout, i, &slice));
         bool weight = strstr(slice.name, ".weight");
         memcpy((char *)lk_slab_data(lk_model_params(to)) + slice.offset,
                slice_of(lk_model_params(from), weight ? "a.weight" : slice.name, &bytes),
@@ -193,11 +193,11 @@ static void the_first_layer_owns_name_and_draws(void)
 {
     static const char *const alone[] = {"linear", "units=4 name=a", NULL};
     lk_model *m = model_of(tied, &vector), *first = model_of(alone, &vector);
-    lk_layout *layout = lk_slab_layout(lk_model_params(m));
+    lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(m));
     lk_unit_info info;
     int64_t i, bytes;
-    ASSERT_EQ(lk_layout_slices(layout), 4); /* a weight and three biases */
-    ASSERT_FAILS(lk_layout_find(layout, "b.weight", &i), LK_EINVAL, "no slice named");
+    ASSERT_EQ(lk_slab_layout_slices(layout), 4); /* a weight and three biases */
+    ASSERT_FAILS(lk_slab_layout_find(layout, "b.weight", &i), LK_EINVAL, "no slice named");
     ASSERT_EQ(memcmp(slice_of(lk_model_params(m), "a.weight", &bytes),
                      slice_of(lk_model_params(first), "a.weight", &bytes), 64),
               0);
@@ -246,7 +246,7 @@ static void a_shared_parameter_is_held_with_each_of_its_uses(void)
             ASSERT_OK(lk_model_add(m, layers[k], layers[k + 1]));
         ASSERT_OK(lk_model_build(m, &spec));
         ASSERT_OK(lk_model_hold(m, &(lk_holding){.layers = {i, 1}, .blocks = {1, 1}}));
-        ASSERT_OK(lk_layout_get(lk_slab_layout(lk_model_params(m)), 0, &slice));
+        ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(lk_model_params(m)), 0, &slice));
         ASSERT_TRUE(strcmp(lk_slab_slice_text(&slice).s, "f32[3:6,4]") == 0);
         lk_model_free(m);
     }

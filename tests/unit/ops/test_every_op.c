@@ -142,7 +142,7 @@ static void expect_same_bits(const lk_op *op, const struct run *a, const struct 
 {
     for (int j = 0; j < MAX_OUT + MAX_IN; j++)
         if ((a->out[j] || b->out[j]) &&
-            (!a->out[j] || !b->out[j] || !lk_tensor_equal(a->out[j], b->out[j])))
+            (!a->out[j] || !b->out[j] || !lk_tensor_is_equal(a->out[j], b->out[j])))
             TEST_FAIL("op %s, result %d: %s gives other bits", op->name, j, what);
 }
 

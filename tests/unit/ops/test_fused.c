@@ -95,9 +95,9 @@ static void check_same(program *one, program *two, int n, const lk_shape *shape)
         struct result a = run(one, n, in, k / 2 * 2, BY_HAND);
         for (enum way way = DIRECT; way <= UNSET; way++) {
             struct result b = run(two, n, in, k / 2 * 2, way);
-            ASSERT_TRUE(lk_tensor_equal(a.value, b.value));
+            ASSERT_TRUE(lk_tensor_is_equal(a.value, b.value));
             for (int i = 0; i < n; i++)
-                ASSERT_TRUE(lk_tensor_equal(a.grad[i], b.grad[i]));
+                ASSERT_TRUE(lk_tensor_is_equal(a.grad[i], b.grad[i]));
             result_free(&b);
         }
         result_free(&a);

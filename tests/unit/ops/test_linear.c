@@ -52,7 +52,7 @@ static void all_leading_axes_are_rows(void)
     lk_var x = program_leaf(&p, LK_SHAPE(3, 4, 2, 5)), w = program_leaf(&p, LK_SHAPE(5, 7)),
            b = program_leaf(&p, LK_SHAPE(7)), y, flat;
     ASSERT_OK(lk_linear(x, w, b, &y));
-    ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(3, 4, 2, 7)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), LK_SHAPE(3, 4, 2, 7)));
     lk_tensor *rows;
     ASSERT_OK(lk_tensor_reshape(p.value[0], LK_SHAPE(24, 5), &rows));
     ASSERT_OK(lk_linear(program_own(&p, rows), w, b, &flat));

@@ -51,7 +51,7 @@ static void local_conv_agrees_with_its_definition(void)
         lk_var x = program_leaf(&p, k->x), w = program_leaf(&p, k->w), y;
         ASSERT_OK(lk_tape_set_piece(p.tape, i % 3));
         ASSERT_OK(lk_local_conv(x, w, &k->attr, &y));
-        ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), out_of(k)));
+        ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), out_of(k)));
         program_backward(&p, y, LK_RETAIN);
         struct relation r = untied_relation(k);
         double *dx = relation_zeros(p.value[0]), *dw = relation_zeros(p.value[1]),
@@ -82,7 +82,7 @@ static void the_transpose_agrees_with_its_definition(void)
         }
         lk_var x = program_leaf(&p, out_of(k)), w = program_leaf(&p, k->w), y;
         ASSERT_OK(lk_local_conv_transpose(x, w, &a, &y));
-        ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), k->x));
+        ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), k->x));
         program_backward(&p, y, LK_RETAIN);
         struct relation r = untied_relation(k);
         double *dx = relation_zeros(p.value[0]), *dw = relation_zeros(p.value[1]),
@@ -109,7 +109,7 @@ static void tied_filters_give_the_bits_of_conv(void)
                w = program_leaf(&p, LK_SHAPE(3, 4, 4, 5)), y, u, z;
         lk_tensor *tied, *many;
         ASSERT_OK(lk_conv(x, w, LK_NO_VAR, &a, &y));
-        ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(3, 4, 6, 5)));
+        ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), LK_SHAPE(3, 4, 6, 5)));
         program_backward(&p, y, LK_RETAIN);
         ASSERT_OK(lk_tensor_broadcast(p.value[1], LK_SHAPE(4, 6, 3, 4, 4, 5), &tied));
         ASSERT_OK(lk_tensor_clone(tied, dtype, &many));
@@ -117,8 +117,8 @@ static void tied_filters_give_the_bits_of_conv(void)
         u = program_own(&q, many);
         ASSERT_OK(lk_local_conv(x, u, &a, &z));
         program_backward(&q, z, LK_RETAIN);
-        ASSERT_TRUE(lk_tensor_equal(value_of(y), value_of(z)));
-        ASSERT_TRUE(lk_tensor_equal(p.grad[0], q.grad[0]));
+        ASSERT_TRUE(lk_tensor_is_equal(value_of(y), value_of(z)));
+        ASSERT_TRUE(lk_tensor_is_equal(p.grad[0], q.grad[0]));
         lk_tensor_free(tied);
         program_free(&p);
         program_free(&q);
@@ -162,7 +162,7 @@ static void empty_axes_work(void)
     lk_var none = program_leaf(&p, LK_SHAPE(0, 4, 2)), w = program_leaf(&p, LK_SHAPE(3, 2, 2, 1)),
            x = program_leaf(&p, LK_SHAPE(2, 4, 0)), v = program_leaf(&p, LK_SHAPE(3, 2, 0, 1)), y;
     ASSERT_OK(lk_local_conv(none, w, NULL, &y));
-    ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(0, 3, 1)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), LK_SHAPE(0, 3, 1)));
     program_backward(&p, y, 0);
     for (int64_t i = 0; i < 12; i++)
         ASSERT_TRUE(tensor_at(p.grad[1], i) == 0);

@@ -40,7 +40,7 @@ static void without_a_reduction_each_element_has_its_loss(void)
     struct program p = program_new(LK_F64, false);
     lk_var x = values_leaf(&p, LK_SHAPE(2, 2), x4), t = values_leaf(&p, LK_SHAPE(2, 2), t4), y;
     ASSERT_OK(lk_mean_squared_error(x, t, LK_LOSS_NONE, &y));
-    ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(2, 2)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), LK_SHAPE(2, 2)));
     values_are(value_of(y), (double[]){0, 4, 1, 25}, 0);
     ASSERT_OK(lk_sum_squared_error(x, t, LK_LOSS_NONE, &y));
     values_are(value_of(y), (double[]){0, 2, 0.5, 12.5}, 0);
@@ -106,7 +106,7 @@ static void labels_pick_one_class_of_each_row(void)
             lk_var x = logits(&p), y;
             lk_var label = values_index(&p, narrow, LK_SHAPE(2), (int64_t[]){0, 2});
             ASSERT_OK(lk_softmax_cross_entropy(x, label, LK_LOSS_NONE, &y));
-            ASSERT_TRUE(lk_shape_equal(lk_shape_of(y), LK_SHAPE(2)));
+            ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), LK_SHAPE(2)));
             values_are(value_of(y), (double[]){2 * LN2, ln3}, 4);
             ASSERT_OK(lk_softmax_cross_entropy(x, label, LK_LOSS_SUM, &y));
             ASSERT_OK(lk_softmax_cross_entropy(x, label, LK_LOSS_DEFAULT, &y));
@@ -145,7 +145,7 @@ static void a_label_is_its_one_hot_probabilities(void)
     ASSERT_OK(
         lk_softmax_cross_entropy(x, values_index(&p, false, LK_SHAPE(5), label), LK_LOSS_MEAN, &a));
     ASSERT_OK(lk_softmax_cross_entropy(x, t, LK_LOSS_MEAN, &b));
-    ASSERT_TRUE(lk_tensor_equal(value_of(a), value_of(b)));
+    ASSERT_TRUE(lk_tensor_is_equal(value_of(a), value_of(b)));
     float grad[35];
     ASSERT_OK(lk_backward(p.tape, &(lk_seed){.of = a}, 1, 0));
     memcpy(grad, lk_tensor_data(p.grad[0]), sizeof grad);

@@ -129,7 +129,7 @@ static void where_broadcasts_all_three(void)
     ASSERT_OK(lk_constant(tape, condition, &vc));
     ASSERT_OK(lk_sum_to(vy, LK_SHAPE(1), &y)); /* -6 */
     ASSERT_OK(lk_where(vc, vx, y, &z));
-    ASSERT_TRUE(lk_shape_equal(lk_shape_of(z), LK_SHAPE(2, 3)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(z), LK_SHAPE(2, 3)));
     static const double want[] = {-6, -6, -6, 1, 2, 3};
     for (int i = 0; i < 6; i++)
         ASSERT_TRUE(var_at(z, i) == want[i]);

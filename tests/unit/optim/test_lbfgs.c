@@ -9,7 +9,7 @@ enum { A = 5003, B = 37, C = 4099, N = A + B + C, STEPS = 12, HISTORY = 4 };
 
 /* Tensors whose ends lie between borders of the slab, so that there are gaps. */
 struct problem {
-    lk_layout *layout;
+    lk_slab_layout *layout;
     lk_slab *w, *g;
     lk_arena *arena;
     lk_optimizer *optimizer;
@@ -19,10 +19,10 @@ static struct problem problem_new(lk_dtype dtype, const char *options)
 {
     struct problem p = {0};
     lk_config choice;
-    ASSERT_OK(lk_layout_new(&p.layout));
-    ASSERT_OK(lk_layout_add(p.layout, "a", dtype, LK_SHAPE(A)));
-    ASSERT_OK(lk_layout_add(p.layout, "b", dtype, LK_SHAPE(B)));
-    ASSERT_OK(lk_layout_add(p.layout, "c", dtype, LK_SHAPE(C)));
+    ASSERT_OK(lk_slab_layout_new(&p.layout));
+    ASSERT_OK(lk_slab_layout_add(p.layout, "a", dtype, LK_SHAPE(A)));
+    ASSERT_OK(lk_slab_layout_add(p.layout, "b", dtype, LK_SHAPE(B)));
+    ASSERT_OK(lk_slab_layout_add(p.layout, "c", dtype, LK_SHAPE(C)));
     ASSERT_OK(lk_slab_new(p.layout, &p.w));
     ASSERT_OK(lk_slab_new(p.layout, &p.g));
     ASSERT_OK(lk_arena_new(&p.arena));
@@ -36,7 +36,7 @@ static void problem_free(struct problem *p)
     lk_optimizer_free(p->optimizer);
     lk_slab_free(p->w);
     lk_slab_free(p->g);
-    lk_layout_free(p->layout);
+    lk_slab_layout_free(p->layout);
     lk_arena_free(p->arena);
 }
 
@@ -45,7 +45,7 @@ static void *element(const struct problem *p, lk_slab *slab, int i)
 {
     lk_slab_slice s;
     int64_t k = i < A ? 0 : i < A + B ? 1 : 2, first = k == 0 ? 0 : k == 1 ? A : A + B;
-    ASSERT_OK(lk_layout_get(p->layout, k, &s));
+    ASSERT_OK(lk_slab_layout_slice(p->layout, k, &s));
     return (char *)lk_slab_data(slab) + s.offset + (i - first) * (int64_t)lk_dtype_size(s.dtype);
 }
 

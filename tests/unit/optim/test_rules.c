@@ -10,7 +10,7 @@ enum { N = 20011, STEPS = 5 }; /* several tasks for the threads */
 
 /* Parameters and gradients of a small problem: the gradient is a fixed function of w and step. */
 struct problem {
-    lk_layout *layout;
+    lk_slab_layout *layout;
     lk_slab *w, *g;
     lk_arena *arena;
 };
@@ -18,8 +18,8 @@ struct problem {
 static struct problem problem_new(lk_dtype dtype)
 {
     struct problem p = {0};
-    ASSERT_OK(lk_layout_new(&p.layout));
-    ASSERT_OK(lk_layout_add(p.layout, "a", dtype, LK_SHAPE(N)));
+    ASSERT_OK(lk_slab_layout_new(&p.layout));
+    ASSERT_OK(lk_slab_layout_add(p.layout, "a", dtype, LK_SHAPE(N)));
     ASSERT_OK(lk_slab_new(p.layout, &p.w));
     ASSERT_OK(lk_slab_new(p.layout, &p.g));
     ASSERT_OK(lk_arena_new(&p.arena));
@@ -30,7 +30,7 @@ static void problem_free(struct problem *p)
 {
     lk_slab_free(p->w);
     lk_slab_free(p->g);
-    lk_layout_free(p->layout);
+    lk_slab_layout_free(p->layout);
     lk_arena_free(p->arena);
 }
 
@@ -357,16 +357,16 @@ static lk_status give_nothing(void *giver, int64_t first, int64_t n, void *out)
 /* Element-wise rules update what is held; a number over all parameters is refused. */
 static void a_part_of_the_parameters_is_not_taken_for_all(void)
 {
-    lk_layout *layout = NULL;
+    lk_slab_layout *layout = NULL;
     lk_slab *w = NULL;
     lk_arena *arena = NULL;
     lk_config rule;
     lk_optimizer *o = NULL;
     double norm;
     ASSERT_OK(lk_arena_new(&arena));
-    ASSERT_OK(lk_layout_new(&layout));
-    ASSERT_OK(
-        lk_layout_add_box(layout, "a", LK_F32, LK_SHAPE(N), LK_SHAPE(N), &(lk_box){1, {2}, {3}}));
+    ASSERT_OK(lk_slab_layout_new(&layout));
+    ASSERT_OK(lk_slab_layout_add_box(layout, "a", LK_F32, LK_SHAPE(N), LK_SHAPE(N),
+                                     &(lk_box){1, {2}, {3}}));
     ASSERT_OK(lk_slab_new(layout, &w));
     ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, arena, &rule));
     ASSERT_OK(lk_optimizer_new(&rule, w, &o));
@@ -377,7 +377,7 @@ static void a_part_of_the_parameters_is_not_taken_for_all(void)
     ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "lbfgs needs all parameters at once");
     ASSERT_FAILS(lk_optim_norm(w, w, &norm), LK_ENOTSUP, "a part");
     lk_slab_free(w);
-    lk_layout_free(layout);
+    lk_slab_layout_free(layout);
     lk_arena_free(arena);
 }
 
@@ -410,7 +410,7 @@ static void steps_run(struct problem *p, const char *rule, const int64_t *end, i
 static void ranges_give_the_same_bits(void)
 {
     struct problem p = problem_new(LK_F32), q = problem_new(LK_F32);
-    int64_t bytes = lk_layout_bytes(p.layout), all = bytes / (int64_t)sizeof(float);
+    int64_t bytes = lk_slab_layout_bytes(p.layout), all = bytes / (int64_t)sizeof(float);
     const int64_t end[] = {0, 16, 4096, 11200, all};
     for (int i = 0; i < 2; i++) {
         const char *rule = i == 0 ? "sgd" : "adam";

@@ -18,8 +18,8 @@ static void a_view_equals_its_copy_and_hashes_alike(void)
         ASSERT_OK(lk_tensor_slice(t, 1, 5, 3000, 3, &s));
         ASSERT_OK(lk_tensor_transpose(s, 0, 1, &v));
         ASSERT_OK(lk_tensor_clone(v, (lk_dtype)d, &copy));
-        ASSERT_TRUE(lk_tensor_equal(v, copy) && lk_tensor_equal(copy, v));
-        ASSERT_TRUE(!lk_tensor_equal(v, s));
+        ASSERT_TRUE(lk_tensor_is_equal(v, copy) && lk_tensor_is_equal(copy, v));
+        ASSERT_TRUE(!lk_tensor_is_equal(v, s));
         ASSERT_TRUE(hash_of(v, "x") == hash_of(copy, "x"));
         ASSERT_TRUE(hash_of(v, "x") != hash_of(copy, "y"));
         lk_hash h = lk_hash_start();
@@ -27,7 +27,7 @@ static void a_view_equals_its_copy_and_hashes_alike(void)
             lk_hash_add_array(&h, "x", (lk_dtype)d, 2, (int64_t[]){999, 5}, lk_tensor_data(copy)));
         ASSERT_TRUE(hash_of(v, "x") == lk_hash_value(&h));
         ASSERT_OK(lk_tensor_set_i64(copy, LK_AT(998, 4), 3)); /* the very last element */
-        ASSERT_TRUE(!lk_tensor_equal(v, copy));
+        ASSERT_TRUE(!lk_tensor_is_equal(v, copy));
         ASSERT_TRUE(hash_of(v, "x") != hash_of(copy, "x"));
         lk_tensor_free(copy);
         lk_tensor_free(v);
@@ -42,8 +42,8 @@ static void bits_decide_not_values(void)
     lk_tensor *x, *y;
     ASSERT_OK(lk_tensor_wrap_const(LK_F32, LK_SHAPE(2), a, NULL, NULL, &x));
     ASSERT_OK(lk_tensor_wrap_const(LK_F32, LK_SHAPE(2), b, NULL, NULL, &y));
-    ASSERT_TRUE(!lk_tensor_equal(x, y)); /* +0 and -0 */
-    ASSERT_TRUE(lk_tensor_equal(x, x));  /* a NaN */
+    ASSERT_TRUE(!lk_tensor_is_equal(x, y)); /* +0 and -0 */
+    ASSERT_TRUE(lk_tensor_is_equal(x, x));  /* a NaN */
     lk_tensor_free(x);
     lk_tensor_free(y);
 }
@@ -57,7 +57,7 @@ static void other_dtypes_and_shapes_are_not_equal(void)
     ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(0, 3), &t[3]));
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++) {
-            ASSERT_EQ(lk_tensor_equal(t[i], t[j]), i == j);
+            ASSERT_EQ(lk_tensor_is_equal(t[i], t[j]), i == j);
             ASSERT_EQ(hash_of(t[i], "t") == hash_of(t[j], "t"), i == j);
         }
     for (int i = 0; i < 4; i++)

@@ -30,11 +30,11 @@ static void shapes_that_cannot_be_are_refused_by_name(void)
 static void shapes_compare_by_their_axes(void)
 {
     lk_shape a = LK_SHAPE(2, 3), b = LK_SHAPE(2, 3, 7);
-    ASSERT_TRUE(!lk_shape_equal(a, b));
+    ASSERT_TRUE(!lk_shape_is_equal(a, b));
     b.ndim = 2; /* what is beyond ndim does not count */
-    ASSERT_TRUE(lk_shape_equal(a, b));
-    ASSERT_TRUE(!lk_shape_equal(a, LK_SHAPE(3, 2)));
-    ASSERT_TRUE(lk_shape_equal(LK_SCALAR, LK_SCALAR));
+    ASSERT_TRUE(lk_shape_is_equal(a, b));
+    ASSERT_TRUE(!lk_shape_is_equal(a, LK_SHAPE(3, 2)));
+    ASSERT_TRUE(lk_shape_is_equal(LK_SCALAR, LK_SCALAR));
 }
 
 static void texts_name_dtype_and_shape(void)
@@ -58,7 +58,7 @@ static void new_tensors_are_aligned_contiguous_and_writable(void)
         ASSERT_OK(lk_tensor_zeros((lk_dtype)d, LK_SHAPE(3, 5, 7), &t));
         ASSERT_EQ(lk_tensor_dtype(t), d);
         ASSERT_EQ(lk_tensor_count(t), 105);
-        ASSERT_TRUE(lk_shape_equal(lk_tensor_shape(t), LK_SHAPE(3, 5, 7)));
+        ASSERT_TRUE(lk_shape_is_equal(lk_tensor_shape(t), LK_SHAPE(3, 5, 7)));
         ASSERT_EQ(lk_tensor_strides(t)[0], 35);
         ASSERT_EQ(lk_tensor_strides(t)[1], 7);
         ASSERT_EQ(lk_tensor_strides(t)[2], 1);
