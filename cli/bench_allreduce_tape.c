@@ -60,7 +60,7 @@ static lk_status batch(struct bench *b, int side, int64_t bytes, int64_t *tape_b
     LK_TRY(lk_leaf(b->tape, b->x, NULL, &x));
     for (int k = 0; k < calls; k++)
         LK_TRY(lk_dist_allreduce(b->comm, x, LK_FOLD_SUM, "bench", &y));
-    *tape_bytes = lk_tape_stats_get(b->tape).peak_bytes / calls;
+    *tape_bytes = lk_tape_stats_of(b->tape).peak_bytes / calls;
     return LK_OK;
 }
 

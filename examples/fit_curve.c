@@ -97,7 +97,7 @@ static lk_status curvature(lk_tape *tape)
     LK_TRY(lk_grad(tape, &loss, NULL, 1, p, PARAMETERS, LK_RECORD, g));
     for (int i = 0; i < PARAMETERS; i++)
         LK_TRY(lk_stop_gradient(g[i], &v[i]));
-    LK_TRY(lk_grad(tape, g, v, PARAMETERS, p, PARAMETERS, LK_RETAIN, hv));
+    LK_TRY(lk_grad(tape, g, v, PARAMETERS, p, PARAMETERS, LK_RETAIN_GRAPH, hv));
     LK_TRY(dot(g, hv, &ghg));
     LK_TRY(dot(g, g, &gg));
     printf("curvature along the gradient %.6f\n", ghg / gg);

@@ -23,7 +23,7 @@ static const double dt = 0.1;
 
 /* ---- the simulation's own code, as a node ---- */
 
-static lk_status laplace_infer(lk_call *c, lk_spec *out)
+static lk_status laplace_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = lk_tensor_dtype(c->x[0]);
     out->shape = lk_tensor_shape(c->x[0]);

@@ -10,7 +10,7 @@
 enum { BLOCKS = 12, WIDTH = 1000 };
 
 /* What the output will be, or why there is none. */
-static lk_status cube_infer(lk_call *c, lk_spec *out)
+static lk_status cube_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = lk_tensor_dtype(c->x[0]);
     out->shape = lk_tensor_shape(c->x[0]);
@@ -50,9 +50,9 @@ static const lk_op cube = {
     .infer = cube_infer,
     .forward = cube_forward,
     .backward = cube_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(-2, -1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(-2, -1, 5)}},
+                                      {0}},
 };
 
 static lk_status check(void)
@@ -108,7 +108,7 @@ static lk_status compare(lk_tape *tape)
     int64_t peak[2];
     for (int again = 0; again < 2; again++) {
         LK_TRY(run(tape, again == 1, grad[again]));
-        peak[again] = lk_tape_stats_get(tape).peak_bytes;
+        peak[again] = lk_tape_stats_of(tape).peak_bytes;
     }
     bool same = memcmp(grad[0], grad[1], sizeof grad[0]) == 0;
     printf("gradients with recomputation: %s\n", same ? "the same bits" : "other bits");

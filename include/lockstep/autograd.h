@@ -64,11 +64,11 @@ LK_API void lk_tape_reset(lk_tape *tape);
  * Whether ops are recorded from now on (they are at first); returns what was before.  Without,
  * they only compute: for evaluation.
  */
-LK_API bool lk_tape_record(lk_tape *tape, bool on);
+LK_API bool lk_tape_set_recording(lk_tape *tape, bool on);
 
 /** Whether ops are recorded now.  In an op's backward: whether that is to be differentiated again,
  * and must be made of ops that can be. */
-LK_API bool lk_tape_records(const lk_tape *tape);
+LK_API bool lk_tape_is_recording(const lk_tape *tape);
 
 /**
  * Samples in a virtual piece: ops that sum over the first axis (the batch) of a value cut it into
@@ -76,8 +76,8 @@ LK_API bool lk_tape_records(const lk_tape *tape);
  * that ranks that hold a part of the batch can compute a part of the sum.  0, the default: one
  * piece.  Stays over resets.  Errors: LK_EINVAL when negative.
  */
-LK_API lk_status lk_tape_set_piece(lk_tape *tape, int64_t samples) LK_NODISCARD;
-LK_API int64_t lk_tape_piece(const lk_tape *tape);
+LK_API lk_status lk_tape_set_shard_size(lk_tape *tape, int64_t samples) LK_NODISCARD;
+LK_API int64_t lk_tape_shard_size(const lk_tape *tape);
 
 /** What a tape holds. */
 typedef struct lk_tape_stats {
@@ -88,7 +88,7 @@ typedef struct lk_tape_stats {
     int64_t held_bytes; /* memory of the tape, in use or not */
 } lk_tape_stats;
 
-LK_API lk_tape_stats lk_tape_stats_get(const lk_tape *tape);
+LK_API lk_tape_stats lk_tape_stats_of(const lk_tape *tape);
 
 /* ---- values from outside ---- */
 
@@ -113,8 +113,8 @@ LK_API lk_status lk_leaf(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
  * adding to zeros, and to zeros if nothing arrives; later ones add.  After one that failed it may hold
  * anything.  No other leaf on the tape may have this `grad`: its share would be lost.
  */
-LK_API lk_status lk_leaf_unset(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
-                               lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_leaf_overwrite(lk_tape *tape, lk_tensor *value, lk_tensor *grad,
+                                   lk_var *out) LK_NODISCARD;
 
 /** A value of any dtype without a gradient, such as data.  Retains it.  Errors: as lk_leaf(). */
 LK_API lk_status lk_constant(lk_tape *tape, lk_tensor *value, lk_var *out) LK_NODISCARD;
@@ -173,7 +173,7 @@ LK_API lk_status lk_item(lk_var v, double *out) LK_NODISCARD;
 LK_API bool lk_needs_grad(lk_var v);
 
 /** Keep the elements of `v` until the reset, also when backward passes.  Errors: as lk_value(). */
-LK_API lk_status lk_keep(lk_var v) LK_NODISCARD;
+LK_API lk_status lk_retain_value(lk_var v) LK_NODISCARD;
 
 /* ---- backward ---- */
 
@@ -185,8 +185,8 @@ typedef struct lk_seed {
 } lk_seed;
 
 enum {
-    LK_RETAIN = 1, /* keep what is passed, so that it can be passed again */
-    LK_RECORD = 2  /* write backward itself to the tape, for second derivatives; implies RETAIN */
+    LK_RETAIN_GRAPH = 1, /* keep what is passed, so that it can be passed again */
+    LK_RECORD = 2 /* write backward itself to the tape, for second derivatives; implies RETAIN */
 };
 
 /**
@@ -194,7 +194,7 @@ enum {
  *
  * Several losses are several seeds.  What backward has passed is released at once: recorded values
  * before the seeds can then neither be read nor passed again, except leaves, constants, the seeds
- * themselves and what lk_keep() named.  Give LK_RETAIN for several passes.
+ * themselves and what lk_retain_value() named.  Give LK_RETAIN_GRAPH for several passes.
  *
  * Each gradient is the sum of its contributions in the order in which they arise, that is in the
  * reverse order of the program: ((g1 + g2) + g3)...; a leaf's `grad` becomes `grad` + that sum.
@@ -209,14 +209,14 @@ LK_API lk_status lk_backward(lk_tape *tape, const lk_seed *seeds, int n_seeds,
                              unsigned flags) LK_NODISCARD;
 
 /** Told by lk_backward() when a leaf's `grad` has all that this pass adds to it. */
-typedef lk_status lk_leaf_fn(void *arg, const lk_tensor *grad);
+typedef lk_status lk_grad_hook(void *arg, const lk_tensor *grad);
 
 /**
  * Call `fn` during backward as leaves become complete, each once, so that their gradients can travel
  * while backward goes on; NULL: nobody.  Leaves that the pass does not reach are not told of.  `fn`
  * must not use the tape; its failure is backward's.  Stays over resets.
  */
-LK_API void lk_tape_on_leaf(lk_tape *tape, lk_leaf_fn *fn, void *arg);
+LK_API void lk_tape_set_grad_hook(lk_tape *tape, lk_grad_hook *fn, void *arg);
 
 /**
  * out[i] = the gradient of the sum of the seeds with respect to wrt[i], as a value on the tape;
@@ -244,7 +244,7 @@ typedef lk_status lk_segment_fn(lk_tape *tape, void *arg, lk_var *out);
  * Saves the memory of the segment's intermediate values for the price of a second run.  `arg` must
  * live until backward has passed, and the segment must do the same again: backward compares the
  * outputs and refuses if they differ.  A segment that changes something outside (statistics) asks
- * lk_tape_replays() whether this is the second run.  One that communicates does so again, with the
+ * lk_tape_is_recomputing() whether this is the second run.  One that communicates does so again, with the
  * ranks and messages of its first run; docs/differentiable.md says what other ranks do then.
  *
  * Errors: those of the segment; LK_EINVAL unless 1 <= n_out <= LK_MAX_OUT.
@@ -253,7 +253,7 @@ LK_API lk_status lk_recompute(lk_tape *tape, lk_segment_fn *segment, void *arg, 
                               lk_var *out) LK_NODISCARD;
 
 /** Whether a segment is being run again by backward. */
-LK_API bool lk_tape_replays(const lk_tape *tape);
+LK_API bool lk_tape_is_recomputing(const lk_tape *tape);
 
 LK_END_DECLS
 

@@ -103,7 +103,7 @@ LK_API lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatt
 typedef struct lk_dist_batch {
     lk_comm *comm;
     int64_t samples; /* of the whole batch */
-    /* Pieces of lk_tape_piece() samples that it is cut into, and where the range of each rank begins,
+    /* Pieces of lk_tape_shard_size() samples that it is cut into, and where the range of each rank begins,
      * [P + 1], as in coll.h: a rank has one subtree, or nothing.  0: each rank's part is a
      * piece; the bits then depend on the number of ranks. */
     int64_t pieces;

@@ -6,7 +6,7 @@
  *   first     dL/dx by backward, against differences of L, for each element of each real input
  *   adjoint   for linear ops: <c, F x> against <F* c, x>
  *   second    S = sum of d * dL/dx with random d: dS/dx and dS/dc by backward through the recorded
- *             backward, against differences of S; unless the op has LK_OP_ONCE
+ *             backward, against differences of S; unless the op has LK_OP_FIRST_ORDER
  *
  * Differences are of fourth order, with steps of 1e-4.  An error is the largest difference of an
  * input's gradient divided by the largest element of that gradient (at least 1e-3).

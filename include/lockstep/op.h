@@ -31,8 +31,8 @@ typedef struct lk_call {
     const lk_var *out;         /* the outputs; in backward only */
     const lk_tensor *const *x; /* the inputs as tensors; in infer and forward only */
     lk_tensor *const *y;       /* the outputs as tensors, to be written; in forward only */
-    bool adds;                 /* in forward: y = y + result; only of ops with LK_OP_ADDS, */
-    bool unset;                /* where y counts as zeros; only of ops with LK_OP_SETS */
+    bool adds;                 /* in forward: y = y + result; only of ops with LK_OP_ACCUMULATES, */
+    bool unset;                /* where y counts as zeros; only of ops with LK_OP_OVERWRITES */
 } lk_call;
 
 /**
@@ -40,36 +40,36 @@ typedef struct lk_call {
  * sets `is_view`, strides and offset (elements from that input's first).  Forward is not called when
  * all outputs are views.
  */
-typedef struct lk_spec {
+typedef struct lk_output_spec {
     lk_dtype dtype;
     lk_shape shape;
     bool is_view;
     int view_of;
     int64_t stride[LK_MAX_NDIM], offset;
-} lk_spec;
+} lk_output_spec;
 
 enum {
-    LK_OP_LINEAR = 1,     /* linear in all its real inputs together: gradcheck tests the adjoint */
-    LK_OP_ONCE = 2,       /* its backward cannot be recorded */
-    LK_OP_COLLECTIVE = 4, /* communicates: always recorded, and always run by backward */
-    LK_OP_STRIDED = 8,    /* forward takes inputs with any strides; otherwise they are contiguous */
-    LK_OP_ADDS = 16,      /* has one output, no view, and forward can add to what is there, */
-    LK_OP_SETS = 32       /* and to zeros without reading them */
+    LK_OP_LINEAR = 1,      /* linear in all its real inputs together: gradcheck tests the adjoint */
+    LK_OP_FIRST_ORDER = 2, /* its backward cannot be recorded */
+    LK_OP_COLLECTIVE = 4,  /* communicates: always recorded, and always run by backward */
+    LK_OP_STRIDED = 8, /* forward takes inputs with any strides; otherwise they are contiguous */
+    LK_OP_ACCUMULATES = 16, /* has one output, no view, and forward can add to what is there, */
+    LK_OP_OVERWRITES = 32   /* and to zeros without reading them */
 };
 
 /* ---- samples: inputs that an op is checked on ---- */
 
-typedef enum lk_sample_kind {
+typedef enum lk_op_sample_kind {
     LK_SAMPLE_REAL,  /* f64, distinct values spread over (lo, hi), in random order */
     LK_SAMPLE_INDEX, /* i64, random integers lo <= i < hi */
     LK_SAMPLE_FIXED  /* f64, random in (lo, hi), and no gradient is taken: a mask, a constant */
-} lk_sample_kind;
+} lk_op_sample_kind;
 
-typedef struct lk_sample_in {
+typedef struct lk_op_sample_input {
     lk_shape shape;
     double lo, hi; /* both 0: -1 and 1 */
-    lk_sample_kind kind;
-} lk_sample_in;
+    lk_op_sample_kind kind;
+} lk_op_sample_input;
 
 /* Inputs by shape: LK_IN(2, 3); with a range: LK_IN_RANGE(0.1, 2, 2, 3); indices below n:
  * LK_IN_INDEX(n, 5); without a gradient: LK_IN_FIXED(0, 1, 2, 3). */
@@ -93,12 +93,12 @@ typedef struct lk_sample_in {
 enum { LK_SAMPLE_MAX_IN = 6 };
 
 /** One set of inputs.  A table of them ends with one whose `n_in` is 0. */
-typedef struct lk_sample {
+typedef struct lk_op_sample {
     int n_in;
-    lk_sample_in in[LK_SAMPLE_MAX_IN];
+    lk_op_sample_input in[LK_SAMPLE_MAX_IN];
     const void *attr;
-    int64_t piece; /* lk_tape_set_piece() */
-} lk_sample;
+    int64_t piece; /* lk_tape_set_shard_size() */
+} lk_op_sample;
 
 struct lk_op {
     const char *name;    /* equals the file name without suffix */
@@ -113,20 +113,20 @@ struct lk_op {
     unsigned saves_in;
 
     /** Check inputs and attributes, and say what the outputs are.  Reads no elements. */
-    lk_status (*infer)(lk_call *call, lk_spec *out);
+    lk_status (*infer)(lk_call *call, lk_output_spec *out);
 
     /** Compute the outputs.  NULL if all are views. */
     lk_status (*forward)(lk_call *call);
 
     /**
      * din[i] = gradient with respect to input i, of its dtype and shape, for those i for which
-     * lk_wants(call, i).  dout[j] is LK_NO_VAR when no gradient reached output j (not for all j,
+     * lk_call_needs_grad(call, i).  dout[j] is LK_NO_VAR when no gradient reached output j (not for all j,
      * and never if there is one output or the op is collective); lk_zeros_like() helps.  It may be
      * dout itself or any other value.  NULL: the outputs are constants.
      */
     lk_status (*backward)(lk_call *call, const lk_var *dout, lk_var *din);
 
-    const lk_sample *samples;
+    const lk_op_sample *samples;
 };
 
 /**
@@ -142,14 +142,14 @@ LK_API lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int 
 
 /**
  * In backward: as lk_apply(), where the output is all that this call gives to the gradient of input
- * `i`.  If that is a leaf that nobody else has a gradient for, an op with LK_OP_ADDS adds to the
+ * `i`.  If that is a leaf that nobody else has a gradient for, an op with LK_OP_ACCUMULATES adds to the
  * leaf's gradient in place, with the same bits, and `*out` is LK_NO_VAR.
  */
 LK_API lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const lk_var *in,
                                    int n_in, const void *attr, lk_var *out) LK_NODISCARD;
 
 /** In backward: whether the gradient of input `i` is wanted. */
-LK_API bool lk_wants(const lk_call *call, int i);
+LK_API bool lk_call_needs_grad(const lk_call *call, int i);
 
 /** Zeros of the dtype and shape of `v`; their memory is one element.  Errors: LK_ESTATE, LK_ENOMEM. */
 LK_API lk_status lk_zeros_like(lk_var v, lk_var *out) LK_NODISCARD;

@@ -7,7 +7,7 @@
  * Element-wise ops broadcast: axes are matched from the last one backwards, and one of size 1, or
  * one that is not there, is repeated.
  *
- * Sums over the first axis, the batch, are cut into pieces of lk_tape_piece() samples.
+ * Sums over the first axis, the batch, are cut into pieces of lk_tape_shard_size() samples.
  *
  * Errors of all: LK_ESHAPE and LK_EDTYPE naming both operands, LK_EINVAL for an attribute out of
  * range and for LK_NO_VAR, LK_ESTATE for a value that is gone, LK_ENOMEM, LK_EFPENV.  `*out` is
@@ -344,7 +344,7 @@ typedef struct lk_conv_attr {
  *
  * out = floor((in + pad_lo + pad_hi - dilation (kernel - 1) - 1) / stride) + 1.  Taps that fall into
  * the padding are skipped; each element is one chain from b, or +0, in the order of conv.h.  `b` may
- * be LK_NO_VAR, `attr` NULL.  Gradients of w are sums over samples, in pieces of lk_tape_piece()
+ * be LK_NO_VAR, `attr` NULL.  Gradients of w are sums over samples, in pieces of lk_tape_shard_size()
  * samples, one piece if that is 0; each piece is one chain.
  *
  * Errors: also LK_ESHAPE if the kernel does not fit.
@@ -442,7 +442,7 @@ typedef struct lk_batch_norm_attr {
 
 /**
  * (x - mean) gamma / sqrt(variance + eps) + beta for x [samples][...][channels], with mean and
- * variance of each channel over all positions of a piece of lk_tape_piece() samples, or over all if
+ * variance of each channel over all positions of a piece of lk_tape_shard_size() samples, or over all if
  * attr->whole_batch.
  *
  * `gamma` and `beta` are [channels].  `*mean` and `*variance` (the sum of squares divided by their

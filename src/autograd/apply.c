@@ -104,7 +104,7 @@ static int64_t span(lk_shape shape, const int64_t *stride)
 }
 
 /* Output `j` is a view of an input, and must lie within it. */
-static lk_status make_view(frame *f, int j, const lk_spec *spec, lk__value *v)
+static lk_status make_view(frame *f, int j, const lk_output_spec *spec, lk__value *v)
 {
     const lk_op *op = f->call.op;
     LK_CHECK(spec->view_of >= 0 && spec->view_of < f->call.n_in, LK_EINVAL,
@@ -130,7 +130,7 @@ static lk_status make_view(frame *f, int j, const lk_spec *spec, lk__value *v)
 }
 
 /* Output `j` as `infer` described it. */
-static lk_status make_output(frame *f, int j, const lk_spec *spec)
+static lk_status make_output(frame *f, int j, const lk_output_spec *spec)
 {
     lk_tape *t = f->call.tape;
     LK_CHECK(lk_dtype_size(spec->dtype) > 0, LK_EDTYPE, "output %d of %s has dtype number %d", j,
@@ -150,10 +150,10 @@ static lk_status make_output(frame *f, int j, const lk_spec *spec)
 static lk_status compute(frame *f)
 {
     lk_call *c = &f->call;
-    lk_spec spec[LK_MAX_OUT];
+    lk_output_spec spec[LK_MAX_OUT];
     bool all_views = true;
     for (int j = 0; j < c->n_out; j++)
-        spec[j] = (lk_spec){0};
+        spec[j] = (lk_output_spec){0};
     LK_TRY(find_inputs(f));
     LK_TRY(c->op->infer(c, spec));
     for (int j = 0; j < c->n_out; j++) {
@@ -301,7 +301,7 @@ static lk_tensor *leaf_alone(const lk_call *call, int i, const lk_op *op)
 {
     const lk_tape *t = call->tape;
     const lk__value *v = lk__value_at(t, call->in[i].index);
-    if (!(op->flags & LK_OP_ADDS) || !t->pass.deposit || t->pass.record || !v->leaf_grad ||
+    if (!(op->flags & LK_OP_ACCUMULATES) || !t->pass.deposit || t->pass.record || !v->leaf_grad ||
         v->grad != LK_NO_INDEX || v->first_use != t->pass.node ||
         !lk_tensor_is_contiguous(v->leaf_grad))
         return NULL;
@@ -314,7 +314,7 @@ static lk_tensor *leaf_alone(const lk_call *call, int i, const lk_op *op)
 /* y = y + result, of the frame's op, where y is the gradient of `leaf`. */
 static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
 {
-    lk_spec spec = {0};
+    lk_output_spec spec = {0};
     LK_TRY(find_inputs(f));
     LK_TRY(f->call.op->infer(&f->call, &spec));
     LK_CHECK(spec.dtype == y->dtype && lk_shape_is_equal(spec.shape, y->shape), LK_ESHAPE,
@@ -323,7 +323,7 @@ static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
     f->y[0] = y;
     f->call.y = f->y;
     f->call.adds = true;
-    f->call.unset = leaf->unset && f->call.op->flags & LK_OP_SETS;
+    f->call.unset = leaf->unset && f->call.op->flags & LK_OP_OVERWRITES;
     if (!f->call.unset)
         LK_TRY(lk__grad_set(leaf));
     if (y->storage != leaf->outside->storage) /* else the write would count as one to the value */

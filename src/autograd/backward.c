@@ -37,11 +37,12 @@ static bool is_reached(const lk_tape *t, const lk__node *n)
 
 static lk_status node_check(const lk_tape *t, const lk__node *n, int64_t number)
 {
-    LK_CHECK(!n->consumed, LK_ESTATE,
-             "backward has already passed %s #%lld and released its values: give LK_RETAIN to the "
-             "first pass, or run forward again",
-             n->op->name, (long long)number);
-    LK_CHECK(!t->pass.record || !(n->op->flags & LK_OP_ONCE), LK_ENOTSUP,
+    LK_CHECK(
+        !n->consumed, LK_ESTATE,
+        "backward has already passed %s #%lld and released its values: give LK_RETAIN_GRAPH to the "
+        "first pass, or run forward again",
+        n->op->name, (long long)number);
+    LK_CHECK(!t->pass.record || !(n->op->flags & LK_OP_FIRST_ORDER), LK_ENOTSUP,
              "the backward of %s #%lld cannot be recorded", n->op->name, (long long)number);
     for (int i = 0; i < n->n_in; i++) {
         const lk__value *v = lk__value_at(t, n->in[i].value);
@@ -99,7 +100,7 @@ void lk__pass_mark_useful(lk_tape *t, int64_t first)
     }
 }
 
-bool lk_wants(const lk_call *call, int i)
+bool lk_call_needs_grad(const lk_call *call, int i)
 {
     return lk__is_wanted(call->tape, lk__value_at(call->tape, call->in[i].index));
 }
@@ -225,10 +226,11 @@ static lk_status seed_check(lk_tape *t, lk_var of, const lk_tensor *grad)
              "backward from a value %s that depends on no leaf: nothing was recorded for it (is "
              "recording on, and was LK_RECORD given to the lk_grad() that made it?)",
              lk_tensor_text(&v->tensor).s);
-    LK_CHECK(v->node == LK_NO_INDEX || !lk__node_at(t, v->node)->consumed, LK_ESTATE,
-             "backward has already passed this value %s, %s #%lld: give LK_RETAIN to the first "
-             "pass, or run forward again",
-             lk_tensor_text(&v->tensor).s, lk__node_at(t, v->node)->op->name, (long long)v->node);
+    LK_CHECK(
+        v->node == LK_NO_INDEX || !lk__node_at(t, v->node)->consumed, LK_ESTATE,
+        "backward has already passed this value %s, %s #%lld: give LK_RETAIN_GRAPH to the first "
+        "pass, or run forward again",
+        lk_tensor_text(&v->tensor).s, lk__node_at(t, v->node)->op->name, (long long)v->node);
     LK_CHECK(grad || v->tensor.count == 1, LK_ESHAPE,
              "backward from a value %s, which is not a scalar: give a gradient of this shape as "
              "seed, or reduce it to one number (lk_sum, lk_mean)",
@@ -248,12 +250,13 @@ static lk_status pass_begin(lk_tape *t, bool deposit, unsigned flags)
 {
     LK_CHECK(!t->pass.on && !t->silent, LK_ESTATE, "backward inside %s",
              t->silent ? "a segment of lk_recompute()" : "backward");
-    LK_CHECK((flags & ~(unsigned)(LK_RETAIN | LK_RECORD)) == 0, LK_EINVAL, "flags are %#x", flags);
+    LK_CHECK((flags & ~(unsigned)(LK_RETAIN_GRAPH | LK_RECORD)) == 0, LK_EINVAL, "flags are %#x",
+             flags);
     if (t->guest)
         LK_TRY(t->guest->ready(t->guest));
     t->pass = (lk__pass){.deposit = deposit,
                          .record = flags & LK_RECORD,
-                         .retain = flags & (LK_RETAIN | LK_RECORD),
+                         .retain = flags & (LK_RETAIN_GRAPH | LK_RECORD),
                          .lowest = INT64_MAX,
                          .stamp = ++t->stamp};
     return LK_OK;

@@ -17,7 +17,7 @@ static const double STEP = 1e-4, LEAST_SCALE = 1e-3;
 
 typedef struct check {
     const lk_op *op;
-    const lk_sample *sample;
+    const lk_op_sample *sample;
     int number; /* of the sample */
     lk_tape *tape;
     lk_tensor *x[LK_SAMPLE_MAX_IN], *d[LK_SAMPLE_MAX_IN], *c[LK_MAX_OUT];
@@ -50,7 +50,7 @@ static lk_status draw(lk_rng rng, int64_t place, double lo, double hi, lk_tensor
     return LK_OK;
 }
 
-static lk_status draw_index(lk_rng rng, int64_t place, const lk_sample_in *in, lk_tensor *t)
+static lk_status draw_index(lk_rng rng, int64_t place, const lk_op_sample_input *in, lk_tensor *t)
 {
     int64_t *index = (int64_t *)(void *)lk__tensor_start(t);
     LK_TRY(lk_rng_below(rng, (lk_rng_at){.sample = place}, (int64_t)(in->hi - in->lo), t->count,
@@ -69,7 +69,7 @@ static lk_status draw_spread(check *k, lk_rng rng)
         total += is_real(k, i) ? k->x[i]->count : 0;
     int64_t places = total + total % 2;
     for (int i = 0; i < k->sample->n_in; i++) {
-        const lk_sample_in *in = &k->sample->in[i];
+        const lk_op_sample_input *in = &k->sample->in[i];
         double lo = in->lo, hi = in->hi;
         if (lo == 0 && hi == 0) {
             lo = -1;
@@ -92,7 +92,7 @@ static lk_status draw_spread(check *k, lk_rng rng)
 
 static lk_status inputs_make(check *k, lk_rng rng)
 {
-    const lk_sample *s = k->sample;
+    const lk_op_sample *s = k->sample;
     for (int i = 0; i < s->n_in; i++) {
         lk_dtype dtype = s->in[i].kind == LK_SAMPLE_INDEX ? LK_I64 : LK_F64;
         LK_TRY(lk_tensor_new(dtype, s->in[i].shape, &k->x[i]));
@@ -108,7 +108,7 @@ static lk_status inputs_make(check *k, lk_rng rng)
 /* y of the inputs as they are now, on an empty tape. */
 static lk_status forward(check *k, point *p)
 {
-    const lk_sample *s = k->sample;
+    const lk_op_sample *s = k->sample;
     *p = (point){0};
     lk_tape_reset(k->tape);
     for (int i = 0; i < s->n_in; i++)
@@ -338,7 +338,7 @@ static lk_status differentiate_twice(check *k, point *p, lk_tensor **dx, lk_tens
             to[n] = &dc[j];
             wrt[n++] = p->c[j];
         }
-    LK_TRY(lk_grad(k->tape, of, seed, n_of, wrt, n, LK_RETAIN, out));
+    LK_TRY(lk_grad(k->tape, of, seed, n_of, wrt, n, LK_RETAIN_GRAPH, out));
     for (int m = 0; m < n; m++)
         LK_TRY(take(out[m], to[m]));
     return LK_OK;
@@ -367,11 +367,11 @@ done:
 static lk_status check_sample(check *k, lk_rng rng)
 {
     LK_TRY(lk_tape_new(&k->tape));
-    LK_TRY(lk_tape_set_piece(k->tape, k->sample->piece));
+    LK_TRY(lk_tape_set_shard_size(k->tape, k->sample->piece));
     LK_TRY(inputs_make(k, rng));
     LK_TRY(cotangents_make(k, rng));
     LK_TRY(check_first(k));
-    if (!(k->op->flags & LK_OP_ONCE))
+    if (!(k->op->flags & LK_OP_FIRST_ORDER))
         LK_TRY(check_second(k));
     k->result->samples++;
     return LK_OK;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static lk_status accumulate_infer(lk_call *c, lk_spec *out)
+static lk_status accumulate_infer(lk_call *c, lk_output_spec *out)
 {
     out[0].dtype = c->x[0]->dtype;
     out[0].shape = c->x[0]->shape;

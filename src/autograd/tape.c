@@ -70,7 +70,7 @@ const void *lk__tape_segment(const lk_tape *t)
     return t->silent || t->replays ? t->scope : NULL;
 }
 
-bool lk_tape_record(lk_tape *t, bool on)
+bool lk_tape_set_recording(lk_tape *t, bool on)
 {
     bool before = t && t->records;
     if (t)
@@ -78,35 +78,35 @@ bool lk_tape_record(lk_tape *t, bool on)
     return before;
 }
 
-bool lk_tape_records(const lk_tape *t)
+bool lk_tape_is_recording(const lk_tape *t)
 {
     return t->records;
 }
 
-lk_status lk_tape_set_piece(lk_tape *t, int64_t samples)
+lk_status lk_tape_set_shard_size(lk_tape *t, int64_t samples)
 {
     LK_CHECK(samples >= 0, LK_EINVAL, "%lld samples in a piece", (long long)samples);
     t->piece = samples;
     return LK_OK;
 }
 
-void lk_tape_on_leaf(lk_tape *t, lk_leaf_fn *fn, void *arg)
+void lk_tape_set_grad_hook(lk_tape *t, lk_grad_hook *fn, void *arg)
 {
     t->on_leaf = fn;
     t->on_leaf_arg = arg;
 }
 
-int64_t lk_tape_piece(const lk_tape *t)
+int64_t lk_tape_shard_size(const lk_tape *t)
 {
     return t->piece;
 }
 
-bool lk_tape_replays(const lk_tape *t)
+bool lk_tape_is_recomputing(const lk_tape *t)
 {
     return t->replays;
 }
 
-lk_tape_stats lk_tape_stats_get(const lk_tape *t)
+lk_tape_stats lk_tape_stats_of(const lk_tape *t)
 {
     if (!t)
         return (lk_tape_stats){0};
@@ -185,7 +185,7 @@ lk_status lk_leaf(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
     return LK_OK;
 }
 
-lk_status lk_leaf_unset(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
+lk_status lk_leaf_overwrite(lk_tape *t, lk_tensor *value, lk_tensor *grad, lk_var *out)
 {
     LK_TRY(lk_leaf(t, value, grad, out));
     lk__value_at(t, out->index)->unset = grad;
@@ -253,7 +253,7 @@ void lk__find_raise(lk_var v)
     else
         (void)LK_RAISE(LK_ESTATE,
                        "a value %s was released when backward passed it: read it before, name it "
-                       "to lk_keep(), or give LK_RETAIN to backward",
+                       "to lk_retain_value(), or give LK_RETAIN_GRAPH to backward",
                        lk_tensor_text(&lk__value_at(v.tape, v.index)->tensor).s);
 }
 
@@ -279,7 +279,7 @@ lk_status lk_item(lk_var v, double *out)
     return LK_OK;
 }
 
-lk_status lk_keep(lk_var v)
+lk_status lk_retain_value(lk_var v)
 {
     lk__value *x = NULL;
     LK_TRY(lk__find(v, false, &x));

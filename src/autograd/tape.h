@@ -50,7 +50,7 @@ typedef struct lk__node {
     lk__use *in;
     int n_in;
     bool consumed;
-    int64_t piece; /* lk_tape_piece() when it was recorded */
+    int64_t piece; /* lk_tape_shard_size() when it was recorded */
     int64_t out[LK_MAX_OUT];
 } lk__node;
 
@@ -117,7 +117,7 @@ struct lk_tape {
     struct lk__plan **plans; /* the one used last comes first */
     int n_plans;
     lk__guest *guest; /* of the room dist; NULL: none yet */
-    lk_leaf_fn *on_leaf;
+    lk_grad_hook *on_leaf;
     void *on_leaf_arg;
 };
 

@@ -12,7 +12,7 @@
 
 /* ---- prod ---- */
 
-static lk_status prod_infer(lk_call *c, lk_spec *out)
+static lk_status prod_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;

@@ -11,7 +11,7 @@
 #include "tensor/tensor.h"
 
 /* Outputs: the value, its index, and 1 where this rank is the one that has it, else 0. */
-static lk_status extreme_infer(lk_call *c, lk_spec *out)
+static lk_status extreme_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0];
     LK_CHECK(x->dtype != LK_F16 && x->dtype != LK_BF16, LK_EDTYPE,
@@ -23,9 +23,9 @@ static lk_status extreme_infer(lk_call *c, lk_spec *out)
                  "allreduce_loc: a value %s with the index %s", lk_tensor_text(x).s,
                  lk_tensor_text(c->x[1]).s);
     }
-    out[0] = (lk_spec){.dtype = x->dtype, .shape = x->shape};
-    out[1] = (lk_spec){.dtype = LK_I64, .shape = x->shape};
-    out[2] = (lk_spec){.dtype = LK_U8, .shape = x->shape};
+    out[0] = (lk_output_spec){.dtype = x->dtype, .shape = x->shape};
+    out[1] = (lk_output_spec){.dtype = LK_I64, .shape = x->shape};
+    out[2] = (lk_output_spec){.dtype = LK_U8, .shape = x->shape};
     return LK_OK;
 }
 

@@ -1,7 +1,7 @@
 /* barrier: no rank goes on before all have come; backward has one at the same place. */
 #include "dist/common/posts.h"
 
-static lk_status barrier_infer(lk_call *c, lk_spec *out)
+static lk_status barrier_infer(lk_call *c, lk_output_spec *out)
 {
     (void)c;
     out->dtype = LK_F32;

@@ -76,7 +76,7 @@ static lk__pieces pieces_of(const lk_call *c, const lk__joiner *joiner)
 
 /* ---- forward ---- */
 
-static lk_status norm_infer(lk_call *c, lk_spec *out)
+static lk_status norm_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__batch_norm_infer(c, out));
     out[1].dtype = out[2].dtype = out[0].dtype;
@@ -189,7 +189,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     norm_attr a = *(const norm_attr *)c->attr;
     lk_var in[LK__NORM_GRAD_IN];
     LK_TRY(lk__dist_answer(&a.d, c->op->name, LK_FOLD_SUM, &a.d));
-    if (lk_tape_records(c->tape)) {
+    if (lk_tape_is_recording(c->tape)) {
         LK_TRY(compose(c, &a.d, dout[0], din));
         return LK_OK;
     }
@@ -216,7 +216,7 @@ static const lk_op norm = {.name = "batch_norm",
 static lk_status part_check(const lk_dist_batch *b, lk_var x)
 {
     lk_range range = range_of(b);
-    int64_t piece = lk_tape_piece(x.tape), samples = lk_shape_of(x).dim[0];
+    int64_t piece = lk_tape_shard_size(x.tape), samples = lk_shape_of(x).dim[0];
     LK_CHECK(b->samples >= 1 && b->pieces >= 0, LK_EINVAL,
              "batch_norm: a batch of %lld samples in %lld pieces", (long long)b->samples,
              (long long)b->pieces);

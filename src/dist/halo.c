@@ -134,7 +134,7 @@ static lk_status exchange(lk_call *c, const lk__halo *h, const lk_tensor *y, int
 
 static const lk_op halo_op, owners_op;
 
-static lk_status halo_infer(lk_call *c, lk_spec *out)
+static lk_status halo_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     LK_TRY(lk__halo_shape(c->attr, &out->shape));
@@ -191,7 +191,7 @@ static const lk_op halo_op = {.name = "halo",
                               .forward = halo_forward,
                               .backward = halo_backward};
 
-static lk_status owners_infer(lk_call *c, lk_spec *out)
+static lk_status owners_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = ((const lk__halo *)c->attr)->tile;

@@ -25,10 +25,10 @@ static lk_status nothing_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status handle_infer(lk_call *c, lk_spec *out)
+static lk_status handle_infer(lk_call *c, lk_output_spec *out)
 {
     (void)c;
-    out[0] = (lk_spec){.dtype = LK_F32, .shape = LK_SHAPE(0)};
+    out[0] = (lk_output_spec){.dtype = LK_F32, .shape = LK_SHAPE(0)};
     return LK_OK;
 }
 
@@ -110,7 +110,7 @@ static lk_status sent_backward(lk_call *c, const lk_var *dout, lk_var *din)
         return LK_OK;
     LK_TRY(post_of(c->in[0], &p, &g));
     LK_TRY(lk__dist_post_recv(c->tape, g, p.info.rank, LK_ANSWER_TAGS + p.info.sequence,
-                              (lk_spec){.dtype = p.dtype, .shape = p.shape}, &din[0]));
+                              (lk_output_spec){.dtype = p.dtype, .shape = p.shape}, &din[0]));
     lk__post_find(c->in[0])->answer = din[0];
     return LK_OK;
 }
@@ -127,10 +127,10 @@ const lk_op lk__dist_sent = {.name = "wait_isend",
 
 /* ---- irecv: a handle, and the buffer, which only the post knows ---- */
 
-static lk_status irecv_infer(lk_call *c, lk_spec *out)
+static lk_status irecv_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(handle_infer(c, out));
-    out[1] = *(const lk_spec *)c->attr;
+    out[1] = *(const lk_output_spec *)c->attr;
     return LK_OK;
 }
 
@@ -149,7 +149,7 @@ static const lk_op irecv_op = {.name = "irecv",
                                .max_in = 0,
                                .n_out = 2,
                                .flags = LK_OP_COLLECTIVE,
-                               .attr_size = sizeof(lk_spec),
+                               .attr_size = sizeof(lk_output_spec),
                                .infer = irecv_infer,
                                .forward = nothing_forward,
                                .backward = irecv_backward};
@@ -165,7 +165,7 @@ static const lk_op claim_op = {.name = "irecv",
                                .forward = nothing_forward,
                                .backward = irecv_backward};
 
-lk_status lk__dist_post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
+lk_status lk__dist_post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_output_spec like,
                               bool blocking, lk_var *handle)
 {
     lk__post p = {
@@ -185,7 +185,7 @@ lk_status lk__dist_post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, 
     return LK_OK;
 }
 
-lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
+lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_output_spec like,
                              lk_var *handle)
 {
     if (lk__dist_is_open(like.dtype, like.shape))
@@ -208,10 +208,10 @@ lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, l
 }
 
 /* Its wait: the buffer. */
-static lk_status received_infer(lk_call *c, lk_spec *out)
+static lk_status received_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *buffer = c->x[1];
-    out[0] = (lk_spec){
+    out[0] = (lk_output_spec){
         .dtype = buffer->dtype, .shape = buffer->shape, .is_view = true, .view_of = 1};
     memcpy(out[0].stride, buffer->stride, sizeof out[0].stride);
     return LK_OK;
@@ -239,9 +239,9 @@ const lk_op lk__dist_received = {.name = "wait_irecv",
                                  .backward = received_backward};
 
 /* The wait for what was claimed: a value of what the message says, which the post then has. */
-static lk_status claimed_infer(lk_call *c, lk_spec *out)
+static lk_status claimed_infer(lk_call *c, lk_output_spec *out)
 {
-    out[0] = *(const lk_spec *)c->attr;
+    out[0] = *(const lk_output_spec *)c->attr;
     return LK_OK;
 }
 
@@ -257,7 +257,7 @@ const lk_op lk__dist_claimed = {.name = "wait_irecv",
                                 .max_in = 1,
                                 .n_out = 1,
                                 .flags = LK_OP_COLLECTIVE,
-                                .attr_size = sizeof(lk_spec),
+                                .attr_size = sizeof(lk_output_spec),
                                 .infer = claimed_infer,
                                 .forward = claimed_forward,
                                 .backward = received_backward};
@@ -286,6 +286,6 @@ lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, l
                 lk__dist_peer_check(
                     tape, comm, &(lk__dist_peer){"irecv", source, tag, .any = true, .self = true}));
     LK_TRY_DIST(comm, lk__dist_post_recv(tape, lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag,
-                                         (lk_spec){.dtype = dtype, .shape = shape}, handle));
+                                         (lk_output_spec){.dtype = dtype, .shape = shape}, handle));
     return LK_OK;
 }

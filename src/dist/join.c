@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <string.h>
 
-static lk_status join_infer(lk_call *c, lk_spec *out)
+static lk_status join_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;
@@ -26,7 +26,7 @@ static lk_status join_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     din[0] = dout[0];
     for (int i = 1; i < c->n_in; i++)
-        if (lk_wants(c, i))
+        if (lk_call_needs_grad(c, i))
             LK_TRY(lk_zeros_like(c->in[i], &din[i]));
     return LK_OK;
 }

@@ -19,7 +19,7 @@ static const int64_t *list_of(const lk_tensor *list)
     return lk_tensor_data(list);
 }
 
-static lk_status neighbour_infer(lk_call *c, lk_spec *out)
+static lk_status neighbour_infer(lk_call *c, lk_output_spec *out)
 {
     int64_t rows[NUMBERS] = {0};
     for (int64_t i = 0; i < c->x[1]->count; i++)

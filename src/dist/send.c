@@ -55,11 +55,11 @@ static lk_status ticket_read(const lk_call *c, message *m)
 
 /* ---- send: outputs a token without elements, and the ticket ---- */
 
-static lk_status send_infer(lk_call *c, lk_spec *out)
+static lk_status send_infer(lk_call *c, lk_output_spec *out)
 {
     (void)c;
-    out[0] = (lk_spec){.dtype = LK_F32, .shape = LK_SHAPE(0)};
-    out[1] = (lk_spec){.dtype = LK_I64, .shape = LK_SHAPE(2)};
+    out[0] = (lk_output_spec){.dtype = LK_F32, .shape = LK_SHAPE(0)};
+    out[1] = (lk_output_spec){.dtype = LK_I64, .shape = LK_SHAPE(2)};
     return LK_OK;
 }
 
@@ -102,11 +102,11 @@ static const lk_op send_op = {.name = "send",
 
 /* ---- recv: outputs the value, and the ticket ---- */
 
-static lk_status recv_infer(lk_call *c, lk_spec *out)
+static lk_status recv_infer(lk_call *c, lk_output_spec *out)
 {
     const message *m = c->attr;
-    out[0] = (lk_spec){.dtype = m->dtype, .shape = m->shape};
-    out[1] = (lk_spec){.dtype = LK_I64, .shape = LK_SHAPE(2)};
+    out[0] = (lk_output_spec){.dtype = m->dtype, .shape = m->shape};
+    out[1] = (lk_output_spec){.dtype = LK_I64, .shape = LK_SHAPE(2)};
     return LK_OK;
 }
 
@@ -114,7 +114,7 @@ static lk_status recv_forward(lk_call *c)
 {
     const message *m = c->attr;
     lk_message info = {0};
-    lk_spec came;
+    lk_output_spec came;
     LK_TRY(lk_recv(m->d.comm, lk__tensor_start(c->y[0]), c->y[0]->count, m->dtype, m->peer, m->tag,
                    m->d.name, &info));
     LK_TRY(lk__dist_came(&info, &came));
@@ -176,9 +176,9 @@ lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk
         comm, lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv", source, tag, .any = true}));
     message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag);
     if (lk__dist_is_open(dtype, shape)) {
-        LK_TRY_DIST(comm,
-                    lk__dist_post_claim(tape, m.d, source, tag,
-                                        (lk_spec){.dtype = dtype, .shape = shape}, true, &both[0]));
+        LK_TRY_DIST(comm, lk__dist_post_claim(tape, m.d, source, tag,
+                                              (lk_output_spec){.dtype = dtype, .shape = shape},
+                                              true, &both[0]));
         LK_TRY_DIST(comm, lk_dist_wait(both[0], out));
         return LK_OK;
     }

@@ -92,7 +92,7 @@ lk_status lk_dist_bcast_list(lk_tape *tape, lk_comm *comm, int root, const char 
         LK_TRY_DIST(comm, lk_alloc(&like, n, sizeof *like));
     LK_TRY_TO(done, lk_bcast(comm, like, n * LK_LIKE, LK_I64, root, name));
     for (int64_t i = 0; i < n; i++) {
-        lk_spec s = lk__like_spec(&like[i]);
+        lk_output_spec s = lk__like_spec(&like[i]);
         if (!own)
             LK_TRY_TO(done, lk_full(tape, s.dtype, s.shape, 0, &list->at[i]));
         LK_TRY_TO(done, lk_dist_bcast(comm, list->at[i], root, name, &list->at[i]));

@@ -26,9 +26,9 @@ static lk_status post_check(lk_var handle, const char *call, lk__post **out)
 }
 
 /* Take what was claimed, to a value of its dtype and shape. */
-static lk_status claim_end(lk_var handle, lk__post *p, const lk_spec *came, lk_var *value)
+static lk_status claim_end(lk_var handle, lk__post *p, const lk_output_spec *came, lk_var *value)
 {
-    lk_spec spec;
+    lk_output_spec spec;
     memset(&spec, 0, sizeof spec); /* attributes are compared as bytes */
     spec.dtype = p->dtype = came->dtype;
     spec.shape = p->shape = came->shape;
@@ -44,7 +44,7 @@ static lk_status post_end(lk_var handle, lk_var *out)
     lk_var value = LK_NO_VAR;
     lk_shape want = p->shape;
     lk_dtype dtype = p->dtype;
-    lk_spec came = {.dtype = dtype, .shape = want};
+    lk_output_spec came = {.dtype = dtype, .shape = want};
     if (!p->sends)
         LK_TRY_TO(done, lk__dist_came(&p->info, &came));
     if (p->claims)

@@ -117,7 +117,7 @@ static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *p
     for (int64_t i = 0; i < net->n_uses; i++) {
         lk_tensor *value = net->param[net->use[i].param];
         if (unset)
-            LK_TRY(lk_leaf_unset(pass->tape, value, pass->sums->grad[i], &param[i]));
+            LK_TRY(lk_leaf_overwrite(pass->tape, value, pass->sums->grad[i], &param[i]));
         else if (pass->sums)
             LK_TRY(lk_leaf(pass->tape, value, pass->sums->grad[i], &param[i]));
         else

@@ -239,7 +239,7 @@ lk_status lk_pass_observe(const lk_pass *pass, const lk_unit *unit, int i, lk_va
 {
     lk_sums *sums = pass->sums;
     const lk_tensor *t = NULL;
-    if (!sums || lk_tape_replays(pass->tape))
+    if (!sums || lk_tape_is_recomputing(pass->tape))
         return LK_OK;
     LK_TRY(lk_value(seen, &t));
     lk_tensor *to = sums->observed[unit->state + i];

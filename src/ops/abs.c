@@ -25,7 +25,7 @@ static lk_status abs_grad_apply(lk_var g, lk_var x, lk_var *out);
 
 static lk_status abs_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(abs_grad_apply(dout[0], c->in[1], &din[0]));
     return LK_OK;
 }
@@ -74,7 +74,7 @@ const lk_op lk_op_abs = {
     .infer = lk__each_infer,
     .forward = abs_forward,
     .backward = abs_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN(7)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN(7)}},
+                                      {0}},
 };

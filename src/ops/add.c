@@ -17,7 +17,7 @@ static lk_status add_forward(lk_call *c)
 static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++)
-        if (lk_wants(c, i))
+        if (lk_call_needs_grad(c, i))
             LK_TRY(lk__each_grad(c, i, dout[0], &din[i]));
     return LK_OK;
 }
@@ -40,7 +40,7 @@ const lk_op lk_op_add = {
     .infer = lk__each_infer,
     .forward = add_forward,
     .backward = add_backward,
-    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
-                                   {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
+                                      {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
+                                      {0}},
 };

@@ -7,7 +7,7 @@
 
 LK_EACH_ATTR(affine_each, lk_affine_attr, (real)attr.scale *a + (real)attr.shift)
 
-static lk_status affine_infer(lk_call *c, lk_spec *out)
+static lk_status affine_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_affine_attr *attr = c->attr;
     LK_TRY(lk__each_infer(c, out));
@@ -50,7 +50,7 @@ const lk_op lk_op_affine = {
     .forward = affine_forward,
     .backward = affine_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_affine_attr){-1.5, 0.25}},
             {.n_in = 1, .in = {LK_IN(5, 1)}, .attr = &(const lk_affine_attr){2, 0}},
             {0}},

@@ -8,7 +8,7 @@
 
 #include <lockstep/ops.h>
 
-static lk_status argmax_infer(lk_call *c, lk_spec *out)
+static lk_status argmax_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__axes_infer(c, out));
     out->dtype = LK_I64;

@@ -29,7 +29,7 @@ static lk__pieces pieces_of(const lk_call *c)
     return lk__pieces_of(c->tape, c->x[X]->dtype, c->x[X]->shape, is_whole(c));
 }
 
-static lk_status batch_norm_infer(lk_call *c, lk_spec *out)
+static lk_status batch_norm_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__batch_norm_infer(c, out));
     lk__pieces s = pieces_of(c);
@@ -137,22 +137,22 @@ static lk_status compose(lk_call *c, const lk_var *dout, lk_var *din)
 {
     parts t;
     LK_TRY(parts_make(c, &t));
-    if (lk_wants(c, X))
+    if (lk_call_needs_grad(c, X))
         LK_TRY(compose_dx(&t, dout, &din[X]));
-    if (lk_is_var(dout[0]) && lk_wants(c, GAMMA)) {
+    if (lk_is_var(dout[0]) && lk_call_needs_grad(c, GAMMA)) {
         LK_TRY(lk__piece_spread(t.inv, t.shape, false, t.whole, &t.inv));
         LK_TRY(lk_mul(t.centred, t.inv, &t.inv));
         LK_TRY(lk_mul(dout[0], t.inv, &t.inv));
         LK_TRY(lk_sum_to(t.inv, lk_shape_of(c->in[GAMMA]), &din[GAMMA]));
     }
-    if (lk_is_var(dout[0]) && lk_wants(c, BETA))
+    if (lk_is_var(dout[0]) && lk_call_needs_grad(c, BETA))
         LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[BETA]), &din[BETA]));
     return LK_OK;
 }
 
 static lk_status batch_norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_tape_records(c->tape))
+    if (lk_tape_is_recording(c->tape))
         LK_TRY(compose(c, dout, din));
     else
         LK_TRY(fuse(c, dout, din));
@@ -190,17 +190,17 @@ const lk_op lk_op_batch_norm = {
     .infer = batch_norm_infer,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,
-    .samples = (const lk_sample[]){{.n_in = 3,
-                                    .in = {LK_IN(5, 2), LK_IN_RANGE(0.5, 2, 2), LK_IN(2)},
-                                    .attr = &(const lk_batch_norm_attr){0}},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(5, 3, 2), LK_IN(2), LK_IN(2)},
-                                    .attr = &(const lk_batch_norm_attr){.eps = 0.1},
-                                    .piece = 2},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(5, 2, 1, 2), LK_IN(2), LK_IN(2)},
-                                    .attr = &(const lk_batch_norm_attr){.eps = 0.01,
-                                                                        .whole_batch = true},
-                                    .piece = 2},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 3,
+                                       .in = {LK_IN(5, 2), LK_IN_RANGE(0.5, 2, 2), LK_IN(2)},
+                                       .attr = &(const lk_batch_norm_attr){0}},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(5, 3, 2), LK_IN(2), LK_IN(2)},
+                                       .attr = &(const lk_batch_norm_attr){.eps = 0.1},
+                                       .piece = 2},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(5, 2, 1, 2), LK_IN(2), LK_IN(2)},
+                                       .attr = &(const lk_batch_norm_attr){.eps = 0.01,
+                                                                           .whole_batch = true},
+                                       .piece = 2},
+                                      {0}},
 };

@@ -42,11 +42,11 @@ static lk_status batch_norm_inference_forward(lk_call *c)
 /* The gradients of mean and variance, from sum dy and sum (dy c). */
 static lk_status statistics_grad(lk_call *c, lk_var inv, lk_var k, const lk_var *sum, lk_var *din)
 {
-    if (lk_wants(c, MEAN)) {
+    if (lk_call_needs_grad(c, MEAN)) {
         LK_TRY(lk_mul(sum[0], k, &din[MEAN]));
         LK_TRY(lk_neg(din[MEAN], &din[MEAN]));
     }
-    if (lk_wants(c, VARIANCE)) {
+    if (lk_call_needs_grad(c, VARIANCE)) {
         LK_TRY(lk_mul(sum[1], k, &din[VARIANCE]));
         LK_TRY(lk_mul(din[VARIANCE], inv, &din[VARIANCE]));
         LK_TRY(lk_mul(din[VARIANCE], inv, &din[VARIANCE]));
@@ -61,16 +61,16 @@ static lk_status batch_norm_inference_backward(lk_call *c, const lk_var *dout, l
     lk_var inv, k, sum[2] = {LK_NO_VAR, LK_NO_VAR};
     LK_TRY(lk__batch_norm_inverse(c, c->in[VARIANCE], &inv));
     LK_TRY(lk_mul(c->in[GAMMA], inv, &k));
-    if (lk_wants(c, X))
+    if (lk_call_needs_grad(c, X))
         LK_TRY(lk_mul(dout[0], k, &din[X]));
-    if (lk_wants(c, BETA) || lk_wants(c, MEAN))
+    if (lk_call_needs_grad(c, BETA) || lk_call_needs_grad(c, MEAN))
         LK_TRY(lk_sum_to(dout[0], channels, &sum[0]));
-    if (lk_wants(c, GAMMA) || lk_wants(c, VARIANCE)) {
+    if (lk_call_needs_grad(c, GAMMA) || lk_call_needs_grad(c, VARIANCE)) {
         LK_TRY(lk_sub(c->in[X], c->in[MEAN], &sum[1]));
         LK_TRY(lk_mul(dout[0], sum[1], &sum[1]));
         LK_TRY(lk_sum_to(sum[1], channels, &sum[1]));
     }
-    if (lk_wants(c, GAMMA))
+    if (lk_call_needs_grad(c, GAMMA))
         LK_TRY(lk_mul(sum[1], inv, &din[GAMMA]));
     din[BETA] = sum[0];
     LK_TRY(statistics_grad(c, inv, k, sum, din));
@@ -99,14 +99,14 @@ const lk_op lk_op_batch_norm_inference = {
     .infer = lk__batch_norm_infer,
     .forward = batch_norm_inference_forward,
     .backward = batch_norm_inference_backward,
-    .samples = (const lk_sample[]){{.n_in = 5,
-                                    .in = {LK_IN(5, 2), LK_IN(2), LK_IN(2), LK_IN(2),
-                                           LK_IN_RANGE(0.5, 2, 2)},
-                                    .attr = &(const lk_batch_norm_attr){0},
-                                    .piece = 2},
-                                   {.n_in = 5,
-                                    .in = {LK_IN(2, 2, 2, 3), LK_IN(3), LK_IN(3), LK_IN(3),
-                                           LK_IN_RANGE(0, 1, 3)},
-                                    .attr = &(const lk_batch_norm_attr){.eps = 0.5}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 5,
+                                       .in = {LK_IN(5, 2), LK_IN(2), LK_IN(2), LK_IN(2),
+                                              LK_IN_RANGE(0.5, 2, 2)},
+                                       .attr = &(const lk_batch_norm_attr){0},
+                                       .piece = 2},
+                                      {.n_in = 5,
+                                       .in = {LK_IN(2, 2, 2, 3), LK_IN(3), LK_IN(3), LK_IN(3),
+                                              LK_IN_RANGE(0, 1, 3)},
+                                       .attr = &(const lk_batch_norm_attr){.eps = 0.5}},
+                                      {0}},
 };

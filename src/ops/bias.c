@@ -9,7 +9,7 @@
 
 LK_EACH(bias_each, a + b)
 
-static lk_status bias_infer(lk_call *c, lk_spec *out)
+static lk_status bias_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__same_infer(c, out));
     LK_CHECK(out->shape.ndim >= 1, LK_ESHAPE, "bias of %s, which has no axis to add %s along",
@@ -27,7 +27,7 @@ static lk_status bias_forward(lk_call *c)
 static lk_status bias_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++)
-        if (lk_wants(c, i))
+        if (lk_call_needs_grad(c, i))
             LK_TRY(lk__each_grad(c, i, dout[0], &din[i]));
     return LK_OK;
 }
@@ -50,8 +50,8 @@ const lk_op lk_op_bias = {
     .infer = bias_infer,
     .forward = bias_forward,
     .backward = bias_backward,
-    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(5, 2, 3), LK_IN(3)}, .piece = 2},
-                                   {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(1)}},
-                                   {.n_in = 2, .in = {LK_IN(3), LK_IN(3)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(5, 2, 3), LK_IN(3)}, .piece = 2},
+                                      {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(1)}},
+                                      {.n_in = 2, .in = {LK_IN(3), LK_IN(3)}},
+                                      {0}},
 };

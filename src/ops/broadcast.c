@@ -6,7 +6,7 @@
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
-static lk_status broadcast_infer(lk_call *c, lk_spec *out)
+static lk_status broadcast_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_shape *to = c->attr;
     const lk_tensor *x = c->x[0];
@@ -48,7 +48,7 @@ const lk_op lk_op_broadcast = {
     .attr_size = sizeof(lk_shape),
     .infer = broadcast_infer,
     .backward = broadcast_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 1)}, .attr = &LK_SHAPE(4, 2, 3)},
-                                   {.n_in = 1, .in = {LK_IN(3)}, .attr = &LK_SHAPE(3)},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 1)}, .attr = &LK_SHAPE(4, 2, 3)},
+                                      {.n_in = 1, .in = {LK_IN(3)}, .attr = &LK_SHAPE(3)},
+                                      {0}},
 };

@@ -7,7 +7,7 @@
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 
-static lk_status cast_infer(lk_call *c, lk_spec *out)
+static lk_status cast_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_cast_attr *a = c->attr;
     LK_CHECK(lk_dtype_size(a->to) > 0, LK_EDTYPE, "cast of %s to dtype number %d",
@@ -81,8 +81,8 @@ const lk_op lk_op_cast = {
     .infer = cast_infer,
     .forward = cast_forward,
     .backward = cast_backward,
-    .samples = (const lk_sample[]){{.n_in = 1,
-                                    .in = {LK_IN(2, 3)},
-                                    .attr = &(lk_cast_attr){LK_F64}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1,
+                                       .in = {LK_IN(2, 3)},
+                                       .attr = &(lk_cast_attr){LK_F64}},
+                                      {0}},
 };

@@ -13,7 +13,7 @@
 LK_EACH_ATTR(clip_each, lk_clip_attr, (a < LO ? LO : a) > HI ? HI : (a < LO ? LO : a))
 LK_EACH_ATTR(clip_grad_each, lk_clip_attr, ((b >= LO) & (b <= HI)) ? a : 0)
 
-static lk_status clip_infer(lk_call *c, lk_spec *out)
+static lk_status clip_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_clip_attr *attr = c->attr;
     LK_CHECK(attr->lo <= attr->hi, LK_EINVAL,
@@ -38,7 +38,7 @@ static lk_status clip_grad_apply(lk_var g, lk_var x, const lk_clip_attr *attr, l
 
 static lk_status clip_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(clip_grad_apply(dout[0], c->in[1], c->attr, &din[0]));
     return LK_OK;
 }
@@ -90,7 +90,7 @@ const lk_op lk_op_clip = {
     .forward = clip_forward,
     .backward = clip_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_clip_attr){-0.45, 0.55}},
             {.n_in = 1, .in = {LK_IN(8)}, .attr = &(const lk_clip_attr){-0.45, 0.55}},
             {.n_in = 1, .in = {LK_IN(5)}, .attr = &(const lk_clip_attr){-HUGE_VAL, 0.05}},

@@ -9,7 +9,7 @@
 
 #include <limits.h>
 
-static lk_status concat_infer(lk_call *c, lk_spec *out)
+static lk_status concat_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_concat_attr *a = c->attr;
     const lk_tensor *first = c->x[0];
@@ -53,7 +53,7 @@ static lk_status concat_backward(lk_call *c, const lk_var *dout, lk_var *din)
     int64_t start = 0;
     for (int k = 0; k < c->n_in; k++) {
         int64_t stop = start + lk_shape_of(c->in[k]).dim[a->axis];
-        if (lk_wants(c, k))
+        if (lk_call_needs_grad(c, k))
             LK_TRY(lk_slice(dout[0], a->axis, start, stop, 1, &din[k]));
         start = stop;
     }
@@ -86,12 +86,12 @@ const lk_op lk_op_concat = {
     .infer = concat_infer,
     .forward = concat_forward,
     .backward = concat_backward,
-    .samples = (const lk_sample[]){{.n_in = 2,
-                                    .in = {LK_IN(2, 3), LK_IN(4, 3)},
-                                    .attr = &(lk_concat_attr){0}},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(2, 3, 2), LK_IN(2, 1, 2), LK_IN(2, 4, 2)},
-                                    .attr = &(lk_concat_attr){1}},
-                                   {.n_in = 1, .in = {LK_IN(3)}, .attr = &(lk_concat_attr){0}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2,
+                                       .in = {LK_IN(2, 3), LK_IN(4, 3)},
+                                       .attr = &(lk_concat_attr){0}},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(2, 3, 2), LK_IN(2, 1, 2), LK_IN(2, 4, 2)},
+                                       .attr = &(lk_concat_attr){1}},
+                                      {.n_in = 1, .in = {LK_IN(3)}, .attr = &(lk_concat_attr){0}},
+                                      {0}},
 };

@@ -10,7 +10,7 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-lk_status lk__conv_infer(lk_call *c, lk_spec *out)
+lk_status lk__conv_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_conv_attr *a = c->attr;
     const lk_tensor *x = c->x[0], *w = c->x[1];
@@ -63,13 +63,13 @@ lk_status lk__conv_gradients(lk_call *c, lk_var dy, lk_var *din)
 {
     lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(dy), w = lk_shape_of(c->in[1]);
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(weights_gradient(c, dy, &din[1]));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], w.dim);
         LK_TRY(lk_conv_transpose(dy, c->in[1], LK_NO_VAR, &a, &din[0]));
     }
-    if (c->n_in > 2 && lk_wants(c, 2))
+    if (c->n_in > 2 && lk_call_needs_grad(c, 2))
         LK_TRY(lk_sum_to(dy, lk_shape_of(c->in[2]), &din[2]));
     return LK_OK;
 }
@@ -109,33 +109,35 @@ const lk_op lk_op_conv = {
     .infer = lk__conv_infer,
     .forward = conv_forward,
     .backward = conv_backward,
-    .samples = (const lk_sample[]){{.n_in = 3,
-                                    .in = {LK_IN(3, 5, 2), LK_IN(3, 2, 2), LK_IN(2)},
-                                    .attr = ATTR(.groups = 1),
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 4, 3, 2), LK_IN(3, 2, 2, 1)},
-                                    .attr = ATTR(.window.stride = {2, 1}, .window.pad_lo = {1, 0},
-                                                 .window.pad_hi = {2, 1}),
-                                    .piece = 1},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(1, 6, 4), LK_IN(2, 2, 4), LK_IN(4)},
-                                    .attr = ATTR(.window.dilation = {2}, .window.stride = {3},
-                                                 .groups = 2)},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(2, 4, 3), LK_IN(3, 1, 6), LK_IN(6)},
-                                    .attr = ATTR(.window.pad_lo = {1}, .window.pad_hi = {1},
-                                                 .groups = 3)},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(1, 2, 3, 3, 1), LK_IN(2, 2, 2, 1, 2)},
-                                    .attr = ATTR(.groups = 1)},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 5, 1), LK_IN(2, 1, 1)},
-                                    .attr = ATTR(.window.pad_lo = {-1})},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(2, 5, 4, 2), LK_IN(3, 3, 2, 3), LK_IN(3)},
-                                    .attr = ATTR(.window.pad_lo = {1, 2}, .window.pad_hi = {1, 0},
-                                                 .algorithm = LK_CONV_WINOGRAD),
-                                    .piece = 1},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 3,
+                                       .in = {LK_IN(3, 5, 2), LK_IN(3, 2, 2), LK_IN(2)},
+                                       .attr = ATTR(.groups = 1),
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 4, 3, 2), LK_IN(3, 2, 2, 1)},
+                                       .attr = ATTR(.window.stride = {2, 1},
+                                                    .window.pad_lo = {1, 0},
+                                                    .window.pad_hi = {2, 1}),
+                                       .piece = 1},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(1, 6, 4), LK_IN(2, 2, 4), LK_IN(4)},
+                                       .attr = ATTR(.window.dilation = {2}, .window.stride = {3},
+                                                    .groups = 2)},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(2, 4, 3), LK_IN(3, 1, 6), LK_IN(6)},
+                                       .attr = ATTR(.window.pad_lo = {1}, .window.pad_hi = {1},
+                                                    .groups = 3)},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(1, 2, 3, 3, 1), LK_IN(2, 2, 2, 1, 2)},
+                                       .attr = ATTR(.groups = 1)},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 5, 1), LK_IN(2, 1, 1)},
+                                       .attr = ATTR(.window.pad_lo = {-1})},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(2, 5, 4, 2), LK_IN(3, 3, 2, 3), LK_IN(3)},
+                                       .attr = ATTR(.window.pad_lo = {1, 2},
+                                                    .window.pad_hi = {1, 0},
+                                                    .algorithm = LK_CONV_WINOGRAD),
+                                       .piece = 1},
+                                      {0}},
 };

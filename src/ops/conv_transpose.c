@@ -11,7 +11,7 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-static lk_status conv_transpose_infer(lk_call *c, lk_spec *out)
+static lk_status conv_transpose_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_conv_attr *a = c->attr;
     const lk_tensor *x = c->x[0], *w = c->x[1];
@@ -52,11 +52,11 @@ static lk_status conv_transpose_backward(lk_call *c, const lk_var *dout, lk_var 
 {
     lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     memset(a.extra, 0, sizeof a.extra);
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_conv(dout[0], c->in[1], LK_NO_VAR, &a, &din[0]));
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_conv_weights(dout[0], c->in[0], &a, lk_shape_of(c->in[1]).dim, &din[1]));
-    if (c->n_in > 2 && lk_wants(c, 2))
+    if (c->n_in > 2 && lk_call_needs_grad(c, 2))
         LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[2]), &din[2]));
     return LK_OK;
 }
@@ -84,26 +84,27 @@ const lk_op lk_op_conv_transpose = {
     .infer = conv_transpose_infer,
     .forward = conv_transpose_forward,
     .backward = conv_transpose_backward,
-    .samples = (const lk_sample[]){{.n_in = 3,
-                                    .in = {LK_IN(3, 3, 2), LK_IN(3, 2, 2), LK_IN(2)},
-                                    .attr = ATTR(.groups = 1),
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 2, 3, 1), LK_IN(3, 2, 2, 1)},
-                                    .attr = ATTR(.window.stride = {2, 1}, .window.pad_lo = {1, 0},
-                                                 .extra = {1, 0}),
-                                    .piece = 1},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(1, 2, 4), LK_IN(2, 2, 4), LK_IN(4)},
-                                    .attr = ATTR(.window.dilation = {2}, .window.stride = {3},
-                                                 .extra = {2}, .groups = 2)},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(1, 1, 2, 2, 2), LK_IN(2, 2, 2, 1, 2)},
-                                    .attr = ATTR(.groups = 1)},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(2, 4, 3, 2), LK_IN(3, 3, 3, 2), LK_IN(3)},
-                                    .attr = ATTR(.window.pad_lo = {1, 0}, .window.pad_hi = {0, 1},
-                                                 .algorithm = LK_CONV_WINOGRAD),
-                                    .piece = 1},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 3,
+                                       .in = {LK_IN(3, 3, 2), LK_IN(3, 2, 2), LK_IN(2)},
+                                       .attr = ATTR(.groups = 1),
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 2, 3, 1), LK_IN(3, 2, 2, 1)},
+                                       .attr = ATTR(.window.stride = {2, 1},
+                                                    .window.pad_lo = {1, 0}, .extra = {1, 0}),
+                                       .piece = 1},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(1, 2, 4), LK_IN(2, 2, 4), LK_IN(4)},
+                                       .attr = ATTR(.window.dilation = {2}, .window.stride = {3},
+                                                    .extra = {2}, .groups = 2)},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(1, 1, 2, 2, 2), LK_IN(2, 2, 2, 1, 2)},
+                                       .attr = ATTR(.groups = 1)},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(2, 4, 3, 2), LK_IN(3, 3, 3, 2), LK_IN(3)},
+                                       .attr = ATTR(.window.pad_lo = {1, 0},
+                                                    .window.pad_hi = {0, 1},
+                                                    .algorithm = LK_CONV_WINOGRAD),
+                                       .piece = 1},
+                                      {0}},
 };

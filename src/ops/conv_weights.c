@@ -4,13 +4,13 @@
  *                   x[n, o stride - pad + t dilation, ic] dy[n, o, oc]
  *   with g the gradient of dw:  gradient of x = conv_transpose(dy, g), of dy = conv(x, g)
  *
- * The sum over samples is cut into pieces of lk_tape_piece(); each is one chain, see conv.h.
+ * The sum over samples is cut into pieces of lk_tape_shard_size(); each is one chain, see conv.h.
  */
 #include "ops/common/conv.h"
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
-static lk_status conv_weights_infer(lk_call *c, lk_spec *out)
+static lk_status conv_weights_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_conv_attr *a = c->attr;
     const lk_tensor *x = c->x[0], *dy = c->x[1];
@@ -45,9 +45,9 @@ static lk_status conv_weights_backward(lk_call *c, const lk_var *dout, lk_var *d
 {
     lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(c->in[1]);
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_conv(c->in[0], dout[0], LK_NO_VAR, &a, &din[1]));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], a.window.kernel);
         LK_TRY(lk_conv_transpose(c->in[1], dout[0], LK_NO_VAR, &a, &din[0]));
     }
@@ -80,14 +80,14 @@ const lk_op
             .min_in = 2,
             .max_in = 2,
             .n_out = 1,
-            .flags = LK_OP_ADDS,
+            .flags = LK_OP_ACCUMULATES,
             .attr_size = sizeof(lk_conv_attr),
             .saves_in = 3,
             .infer = conv_weights_infer,
             .forward = conv_weights_forward,
             .backward = conv_weights_backward,
             .samples =
-                (const lk_sample[]){
+                (const lk_op_sample[]){
                     {.n_in = 2,
                      .in = {LK_IN(5, 4, 1), LK_IN(5, 2, 2)},
                      .attr = ATTR(.window.kernel = {3}),

@@ -6,7 +6,7 @@
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 
-static lk_status copy_infer(lk_call *c, lk_spec *out)
+static lk_status copy_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;
@@ -57,5 +57,5 @@ const lk_op lk_op_copy = {
     .infer = copy_infer,
     .forward = copy_forward,
     .backward = copy_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
 };

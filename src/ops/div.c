@@ -19,9 +19,9 @@ static lk_status div_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var q, g;
     LK_TRY(lk_div(dout[0], c->in[1], &q));
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk__each_grad(c, 0, q, &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk__neg_mul(q, c->out[0], &g));
         LK_TRY(lk__each_grad(c, 1, g, &din[1]));
     }
@@ -48,7 +48,7 @@ const lk_op lk_op_div = {
     .forward = div_forward,
     .backward = div_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 2, 3), LK_IN_RANGE(0.5, 2, 2, 3)}},
             {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 2, 1, 3), LK_IN_RANGE(0.5, 2, 4, 1)}},
             {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 3), LK_IN_RANGE(0.5, 2, 5, 3)}, .piece = 2},

@@ -26,7 +26,7 @@ typedef struct dropout_job {
     _Atomic int failed; /* the status of a draw that failed */
 } dropout_job;
 
-static lk_status dropout_infer(lk_call *c, lk_spec *out)
+static lk_status dropout_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_dropout_attr *a = c->attr;
     LK_TRY(lk__same_infer(c, out));
@@ -137,7 +137,7 @@ const lk_op lk_op_dropout = {
     .forward = dropout_forward,
     .backward = dropout_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(3, 2, 4)}, .attr = &(const lk_dropout_attr){.keep = 0.5}},
             {.n_in = 1,
              .in = {LK_IN(7)},

@@ -31,7 +31,7 @@ static lk_status elu_bend_each(const lk__each *e)
     return LK_OK;
 }
 
-static lk_status elu_infer(lk_call *c, lk_spec *out)
+static lk_status elu_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_elu_attr *attr = c->attr;
     LK_TRY(lk__each_infer(c, out));
@@ -63,9 +63,9 @@ static lk_status elu_bend_apply(lk_var u, lk_var x, const lk_elu_attr *attr, lk_
 
 static lk_status elu_bend_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(elu_bend_apply(dout[0], c->in[1], c->attr, &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var u;
         LK_TRY(lk_mul(dout[0], c->in[0], &u));
         LK_TRY(elu_bend_apply(u, c->in[1], c->attr, &din[1]));
@@ -97,9 +97,9 @@ static lk_status elu_grad_apply(lk_var g, lk_var x, const lk_elu_attr *attr, lk_
 
 static lk_status elu_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(elu_grad_apply(dout[0], c->in[1], c->attr, &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var u;
         LK_TRY(lk_mul(dout[0], c->in[0], &u));
         LK_TRY(elu_bend_apply(u, c->in[1], c->attr, &din[1]));
@@ -154,7 +154,7 @@ const lk_op lk_op_elu = {
     .forward = elu_forward,
     .backward = elu_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}, .attr = &(const lk_elu_attr){1}},
             {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 7)}, .attr = &(const lk_elu_attr){1}},
             {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 5)}, .attr = &(const lk_elu_attr){0.5}},

@@ -4,7 +4,7 @@
  *   dtable[r][c] = sum of dy[...][c] over the positions with index r
  *
  * Each element of dtable is, within a piece of the batch, one chain from +0 over the positions in
- * ascending order; pieces of lk_tape_piece() samples are joined by the fixed tree.  A piece without
+ * ascending order; pieces of lk_tape_shard_size() samples are joined by the fixed tree.  A piece without
  * the row counts as +0, which changes no sum, and is skipped.
  */
 #include "base/fpenv.h"
@@ -17,7 +17,7 @@
 
 enum { GRAIN_BYTES = 32768, BLOCK_BYTES = 512 };
 
-static lk_status embedding_infer(lk_call *c, lk_spec *out)
+static lk_status embedding_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *table = c->x[0], *index = c->x[1];
     LK_CHECK(lk_dtype_is_real(table->dtype) && lk__is_index(index->dtype), LK_EDTYPE,
@@ -145,7 +145,7 @@ static lk_status sort_places(lk_call *c, const lk_tensor *index, int64_t rows, g
     return LK_OK;
 }
 
-static lk_status embedding_grad_infer(lk_call *c, lk_spec *out)
+static lk_status embedding_grad_infer(lk_call *c, lk_output_spec *out)
 {
     lk_shape dy = c->x[0]->shape;
     out->dtype = c->x[0]->dtype;
@@ -157,7 +157,7 @@ static lk_status embedding_grad_forward(lk_call *c)
 {
     const lk_tensor *dy = c->x[0], *index = c->x[1];
     const lk__reduce_table *t = NULL;
-    int64_t rows = c->y[0]->shape.dim[0], piece = lk_tape_piece(c->tape);
+    int64_t rows = c->y[0]->shape.dim[0], piece = lk_tape_shard_size(c->tape);
     grad_job j = {.size = (int64_t)lk_dtype_size(dy->dtype),
                   .n_pieces = 1,
                   .dy = lk__tensor_start(dy),
@@ -222,10 +222,10 @@ const lk_op lk_op_embedding = {
     .infer = embedding_infer,
     .forward = embedding_forward,
     .backward = embedding_backward,
-    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(4, 3), LK_IN_INDEX(4, 6)}},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(3, 2), LK_IN_INDEX(3, 7, 2)},
-                                    .piece = 2},
-                                   {.n_in = 2, .in = {LK_IN(2, 1), LK_IN_INDEX(2, 1, 1, 3)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(4, 3), LK_IN_INDEX(4, 6)}},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(3, 2), LK_IN_INDEX(3, 7, 2)},
+                                       .piece = 2},
+                                      {.n_in = 2, .in = {LK_IN(2, 1), LK_IN_INDEX(2, 1, 1, 3)}},
+                                      {0}},
 };

@@ -40,9 +40,9 @@ static lk_status erf_grad_apply(lk_var g, lk_var x, lk_var *out);
 
 static lk_status erf_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(erf_grad_apply(dout[0], c->in[1], &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var u;
         LK_TRY(lk_mul(dout[0], c->in[0], &u));
         LK_TRY(erf_grad_apply(u, c->in[1], &u));
@@ -96,7 +96,7 @@ const lk_op lk_op_erf = {
     .infer = lk__each_infer,
     .forward = erf_forward,
     .backward = erf_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
+                                      {0}},
 };

@@ -38,7 +38,7 @@ const lk_op lk_op_exp = {
     .infer = lk__each_infer,
     .forward = exp_forward,
     .backward = exp_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
+                                      {0}},
 };

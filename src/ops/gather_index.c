@@ -11,7 +11,7 @@
 
 enum { GRAIN_BYTES = 65536 };
 
-static lk_status gather_index_infer(lk_call *c, lk_spec *out)
+static lk_status gather_index_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_index_attr *a = c->attr;
     LK_TRY(lk__axis_check(c, a->axis));
@@ -90,7 +90,7 @@ const lk_op lk_op_gather_index = {
     .forward = gather_index_forward,
     .backward = gather_index_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 2, .in = {LK_IN(3, 4), LK_IN_INDEX(3, 7)}, .attr = &(lk_index_attr){0, 0}},
             {.n_in = 2, .in = {LK_IN(2, 5, 3), LK_IN_INDEX(5, 3)}, .attr = &(lk_index_attr){1, 0}},
             {.n_in = 2, .in = {LK_IN(2, 5), LK_IN_INDEX(5, 6)}, .attr = &(lk_index_attr){1, 0}},

@@ -68,9 +68,9 @@ static lk_status gelu_grad_apply(lk_var g, lk_var x, lk_var *out);
 
 static lk_status gelu_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(gelu_grad_apply(dout[0], c->in[1], &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var u, b;
         LK_TRY(lk_mul(dout[0], c->in[0], &u));
         LK_TRY(bend(c->in[1], &b));
@@ -123,7 +123,7 @@ const lk_op lk_op_gelu = {
     .infer = lk__each_infer,
     .forward = gelu_forward,
     .backward = gelu_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
+                                      {0}},
 };

@@ -42,9 +42,9 @@ static lk_status ratio_forward(lk_call *c)
 
 static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(ratio(dout[0], c->in[1], *(const double *)c->attr, &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var g;
         LK_TRY(lk_mul(dout[0], c->out[0], &g));
         LK_TRY(ratio(g, c->in[1], -1, &din[1]));
@@ -81,16 +81,16 @@ static lk_status l2_pool_grad_backward(lk_call *c, const lk_var *dout, lk_var *d
     double taps = 1;
     for (int d = 0; d < lk_shape_of(x).ndim - 2; d++)
         taps *= (double)a.window.kernel[d];
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){dout[0], y, dy}, 3, c->attr, &din[0]));
-    if (!lk_wants(c, 1) && !lk_wants(c, 2))
+    if (!lk_call_needs_grad(c, 1) && !lk_call_needs_grad(c, 2))
         return LK_OK;
     a.count_padding = true;
     LK_TRY(lk_mul(x, dout[0], &u));
     LK_TRY(lk_avg_pool(u, &a, &u));
     LK_TRY(ratio(u, y, taps, &u));
     din[2] = u;
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_mul(u, dy, &u));
         LK_TRY(ratio(u, y, -1, &din[1]));
     }
@@ -134,17 +134,21 @@ const lk_op lk_op_l2_pool = {
     .infer = lk__pool_infer,
     .forward = l2_pool_forward,
     .backward = l2_pool_backward,
-    .samples =
-        (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 5, 2)}, .attr = ATTR(.window.kernel = {2})},
-                            {.n_in = 1,
-                             .in = {LK_IN(1, 4, 5, 1)},
-                             .attr = ATTR(.window.kernel = {2, 3}, .window.stride = {2, 2},
-                                          .window.pad_lo = {1, 1}, .window.pad_hi = {0, 2})},
-                            {.n_in = 1,
-                             .in = {LK_IN(1, 3, 2, 2, 2)},
-                             .attr = ATTR(.window.kernel = {2, 2, 2}, .window.stride = {1, 1, 2})},
-                            {.n_in = 1,
-                             .in = {LK_IN_RANGE(0.2, 1, 2, 3, 2)},
-                             .attr = ATTR(.window.kernel = {1})},
-                            {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1,
+                                       .in = {LK_IN(2, 5, 2)},
+                                       .attr = ATTR(.window.kernel = {2})},
+                                      {.n_in = 1,
+                                       .in = {LK_IN(1, 4, 5, 1)},
+                                       .attr = ATTR(.window.kernel = {2, 3},
+                                                    .window.stride = {2, 2},
+                                                    .window.pad_lo = {1, 1},
+                                                    .window.pad_hi = {0, 2})},
+                                      {.n_in = 1,
+                                       .in = {LK_IN(1, 3, 2, 2, 2)},
+                                       .attr = ATTR(.window.kernel = {2, 2, 2},
+                                                    .window.stride = {1, 1, 2})},
+                                      {.n_in = 1,
+                                       .in = {LK_IN_RANGE(0.2, 1, 2, 3, 2)},
+                                       .attr = ATTR(.window.kernel = {1})},
+                                      {0}},
 };

@@ -44,7 +44,7 @@ static lk_status check_vector(lk_call *c, int i, const char *name)
     return LK_OK;
 }
 
-static lk_status layer_norm_infer(lk_call *c, lk_spec *out)
+static lk_status layer_norm_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_layer_norm_attr *a = c->attr;
     LK_TRY(lk__same_infer(c, out));
@@ -131,7 +131,7 @@ static lk_status gradient_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status gradient_infer(lk_call *c, lk_spec *out)
+static lk_status gradient_infer(lk_call *c, lk_output_spec *out)
 {
     for (int j = 0; j < 2; j++) {
         out[j].dtype = c->x[0]->dtype;
@@ -197,9 +197,9 @@ static lk_status compose(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
     LK_TRY(lk_full(c->tape, lk_dtype_of(dy), LK_SCALAR, 1, &one));
     LK_TRY(lk_div(one, inv, &inv));
     LK_TRY(lk_mul(normal, inv, &normal));
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(compose_dx(c, dy, normal, inv, dx));
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_mul(dy, normal, product));
     return LK_OK;
 }
@@ -216,13 +216,13 @@ static lk_status fuse(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
 static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var product = LK_NO_VAR;
-    if (lk_tape_records(c->tape))
+    if (lk_tape_is_recording(c->tape))
         LK_TRY(compose(c, dout[0], &din[0], &product));
-    else if (lk_wants(c, 0) || lk_wants(c, 1))
+    else if (lk_call_needs_grad(c, 0) || lk_call_needs_grad(c, 1))
         LK_TRY(fuse(c, dout[0], &din[0], &product));
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_sum_to(product, lk_shape_of(c->in[1]), &din[1]));
-    if (lk_wants(c, 2))
+    if (lk_call_needs_grad(c, 2))
         LK_TRY(lk_sum_to(dout[0], lk_shape_of(c->in[2]), &din[2]));
     return LK_OK;
 }
@@ -249,15 +249,15 @@ const lk_op lk_op_layer_norm = {
     .infer = layer_norm_infer,
     .forward = layer_norm_forward,
     .backward = layer_norm_backward,
-    .samples = (const lk_sample[]){{.n_in = 3,
-                                    .in = {LK_IN(5, 4), LK_IN_RANGE(0.5, 2, 4), LK_IN(4)},
-                                    .attr = &(const lk_layer_norm_attr){0},
-                                    .piece = 2},
-                                   {.n_in = 3,
-                                    .in = {LK_IN(2, 3, 2), LK_IN(3, 2), LK_IN(3, 2)},
-                                    .attr = &(const lk_layer_norm_attr){.axes = 2, .eps = 0.1}},
-                                   {.n_in = 3,
-                                    .in = {LK_IN_RANGE(-3, 3, 6), LK_IN(6), LK_IN(6)},
-                                    .attr = &(const lk_layer_norm_attr){.axes = 1, .eps = 0.01}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 3,
+                                       .in = {LK_IN(5, 4), LK_IN_RANGE(0.5, 2, 4), LK_IN(4)},
+                                       .attr = &(const lk_layer_norm_attr){0},
+                                       .piece = 2},
+                                      {.n_in = 3,
+                                       .in = {LK_IN(2, 3, 2), LK_IN(3, 2), LK_IN(3, 2)},
+                                       .attr = &(const lk_layer_norm_attr){.axes = 2, .eps = 0.1}},
+                                      {.n_in = 3,
+                                       .in = {LK_IN_RANGE(-3, 3, 6), LK_IN(6), LK_IN(6)},
+                                       .attr = &(const lk_layer_norm_attr){.axes = 1, .eps = 0.01}},
+                                      {0}},
 };

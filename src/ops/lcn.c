@@ -26,7 +26,7 @@ static lk__gauss window_of(const lk_call *c, lk_shape x)
     return (lk__gauss){{a->window[0], a->window[1]}, x.dim[3] > 0 ? x.dim[3] : 1};
 }
 
-static lk_status lcn_infer(lk_call *c, lk_spec *out)
+static lk_status lcn_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_lcn_attr *a = c->attr;
     const int64_t limit = 1 << 15;
@@ -252,7 +252,7 @@ static lk_status lcn_backward(lk_call *c, const lk_var *dout, lk_var *din)
         if (!lk_is_var(d[j]))
             LK_TRY(lk_zeros_like(c->out[j], &d[j]));
     }
-    if (lk_tape_records(c->tape)) {
+    if (lk_tape_is_recording(c->tape)) {
         LK_TRY(compose(c, d[0], d[1], &din[0]));
         return LK_OK;
     }
@@ -285,7 +285,7 @@ const lk_op lk_op_lcn = {
     .forward = lcn_forward,
     .backward = lcn_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(1, 4, 5, 2)}, .attr = &(const lk_lcn_attr){{3, 3}}},
             {.n_in = 1, .in = {LK_IN(2, 3, 4, 1)}, .attr = &(const lk_lcn_attr){{1, 5}}},
             {.n_in = 1, .in = {LK_IN(2, 2, 1, 3)}, .attr = &(const lk_lcn_attr){{5, 3}}},

@@ -8,7 +8,7 @@
 LK_EACH_MAP1(leaky_relu_each, LEAKY_RELU)
 LK_EACH(leaky_relu_grad_each, a *(b > 0 ? 1 : p))
 
-static lk_status leaky_relu_infer(lk_call *c, lk_spec *out)
+static lk_status leaky_relu_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_leaky_relu_attr *attr = c->attr;
     LK_TRY(lk__each_infer(c, out));
@@ -35,7 +35,7 @@ static lk_status leaky_relu_grad_apply(lk_var g, lk_var x, const lk_leaky_relu_a
 
 static lk_status leaky_relu_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(leaky_relu_grad_apply(dout[0], c->in[1], c->attr, &din[0]));
     return LK_OK;
 }
@@ -88,7 +88,7 @@ const lk_op lk_op_leaky_relu = {
     .forward = leaky_relu_forward,
     .backward = leaky_relu_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_leaky_relu_attr){0.1}},
             {.n_in = 1, .in = {LK_IN(7)}, .attr = &(const lk_leaky_relu_attr){0.1}},
             {0}},

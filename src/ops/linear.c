@@ -9,7 +9,7 @@
 
 #include <lockstep/gemm.h>
 
-lk_status lk__linear_infer(lk_call *c, lk_spec *out)
+lk_status lk__linear_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0], *w = c->x[1];
     int last = x->shape.ndim - 1;
@@ -47,12 +47,12 @@ lk_status lk__linear_compute(lk_call *c, lk_act act)
 
 lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_matmul_trans(dy, c->in[1], false, true, &din[0]));
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_apply_gradient(c, 1, &lk_op_linear_weights, (lk_var[]){c->in[0], dy}, 2, NULL,
                                  &din[1]));
-    if (c->n_in > 2 && lk_wants(c, 2))
+    if (c->n_in > 2 && lk_call_needs_grad(c, 2))
         LK_TRY(lk_sum_to(dy, lk_shape_of(c->in[2]), &din[2]));
     return LK_OK;
 }
@@ -87,10 +87,9 @@ const lk_op lk_op_linear = {
     .infer = lk__linear_infer,
     .forward = linear_forward,
     .backward = linear_backward,
-    .samples = (const lk_sample[]){{.n_in = 3,
-                                    .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)},
-                                    .piece = 2},
-                                   {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .piece = 2},
-                                   {.n_in = 3, .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)}},
-                                   {0}},
+    .samples =
+        (const lk_op_sample[]){{.n_in = 3, .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)}, .piece = 2},
+                               {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .piece = 2},
+                               {.n_in = 3, .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)}},
+                               {0}},
 };

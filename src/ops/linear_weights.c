@@ -3,7 +3,7 @@
  *   dw[i, o] = sum over rows r of x[r, i] dy[r, o]
  *   with g the gradient of dw:  gradient of x = dy g', of dy = x g
  *
- * Rows are all leading axes together.  The sum is cut into pieces of lk_tape_piece() samples, that
+ * Rows are all leading axes together.  The sum is cut into pieces of lk_tape_shard_size() samples, that
  * is of all the rows of so many indices of the first axis; each is one chain, joined by the tree.
  */
 #include "ops/common/ops.h"
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-static lk_status linear_weights_infer(lk_call *c, lk_spec *out)
+static lk_status linear_weights_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0], *dy = c->x[1];
     int last = x->shape.ndim - 1;
@@ -62,9 +62,9 @@ static lk_status linear_weights_forward(lk_call *c)
 
 static lk_status linear_weights_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_matmul_trans(c->in[1], dout[0], false, true, &din[0]));
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_matmul_trans(c->in[0], dout[0], false, false, &din[1]));
     return LK_OK;
 }
@@ -83,13 +83,15 @@ const lk_op lk_op_linear_weights = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LK_OP_ADDS | LK_OP_SETS,
+    .flags = LK_OP_ACCUMULATES | LK_OP_OVERWRITES,
     .saves_in = 3,
     .infer = linear_weights_infer,
     .forward = linear_weights_forward,
     .backward = linear_weights_backward,
-    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(5, 3), LK_IN(5, 2)}, .piece = 2},
-                                   {.n_in = 2, .in = {LK_IN(3, 2, 2), LK_IN(3, 2, 3)}, .piece = 1},
-                                   {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(4, 1)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(5, 3), LK_IN(5, 2)}, .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(3, 2, 2), LK_IN(3, 2, 3)},
+                                       .piece = 1},
+                                      {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(4, 1)}},
+                                      {0}},
 };

@@ -9,7 +9,7 @@
 #include "ops/common/untied.h"
 #include "tensor/tensor.h"
 
-static lk_status local_conv_infer(lk_call *c, lk_spec *out)
+static lk_status local_conv_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_conv_attr *a = c->attr;
     const lk_tensor *x = c->x[0], *w = c->x[1];
@@ -45,9 +45,9 @@ static lk_status local_conv_backward(lk_call *c, const lk_var *dout, lk_var *din
     lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(dout[0]), w = lk_shape_of(c->in[1]);
     int ndim = x.ndim - 2;
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_local_conv_weights(c->in[0], dout[0], &a, &w.dim[ndim], &din[1]));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         lk__conv_extra(&a, ndim, &x.dim[1], &y.dim[1], &w.dim[ndim]);
         LK_TRY(lk_local_conv_transpose(dout[0], c->in[1], &a, &din[0]));
     }
@@ -76,20 +76,21 @@ const lk_op lk_op_local_conv = {
     .infer = local_conv_infer,
     .forward = local_conv_forward,
     .backward = local_conv_backward,
-    .samples = (const lk_sample[]){{.n_in = 2,
-                                    .in = {LK_IN(3, 4, 2), LK_IN(3, 2, 2, 2)},
-                                    .attr = ATTR(.groups = 1),
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 3, 3, 1), LK_IN(2, 2, 3, 2, 1, 1)},
-                                    .attr = ATTR(.window.stride = {2, 1}, .window.pad_lo = {1, 0},
-                                                 .window.pad_hi = {1, 0}),
-                                    .piece = 1},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(1, 6, 2), LK_IN(2, 2, 2, 3)},
-                                    .attr = ATTR(.window.stride = {2}, .window.dilation = {3})},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 1, 2, 2, 1), LK_IN(1, 1, 2, 1, 2, 1, 1, 2)},
-                                    .attr = ATTR(.groups = 1)},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2,
+                                       .in = {LK_IN(3, 4, 2), LK_IN(3, 2, 2, 2)},
+                                       .attr = ATTR(.groups = 1),
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 3, 3, 1), LK_IN(2, 2, 3, 2, 1, 1)},
+                                       .attr = ATTR(.window.stride = {2, 1},
+                                                    .window.pad_lo = {1, 0},
+                                                    .window.pad_hi = {1, 0}),
+                                       .piece = 1},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(1, 6, 2), LK_IN(2, 2, 2, 3)},
+                                       .attr = ATTR(.window.stride = {2}, .window.dilation = {3})},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 1, 2, 2, 1), LK_IN(1, 1, 2, 1, 2, 1, 1, 2)},
+                                       .attr = ATTR(.groups = 1)},
+                                      {0}},
 };

@@ -9,7 +9,7 @@
 #include "ops/common/untied.h"
 #include "tensor/tensor.h"
 
-static lk_status local_conv_transpose_infer(lk_call *c, lk_spec *out)
+static lk_status local_conv_transpose_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_conv_attr *a = c->attr;
     const lk_tensor *x = c->x[0], *w = c->x[1];
@@ -44,9 +44,9 @@ static lk_status local_conv_transpose_backward(lk_call *c, const lk_var *dout, l
     lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     lk_shape w = lk_shape_of(c->in[1]);
     memset(a.extra, 0, sizeof a.extra);
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_local_conv(dout[0], c->in[1], &a, &din[0]));
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_local_conv_weights(dout[0], c->in[0], &a, &w.dim[w.ndim / 2 - 1], &din[1]));
     return LK_OK;
 }
@@ -74,14 +74,14 @@ const lk_op lk_op_local_conv_transpose = {
     .infer = local_conv_transpose_infer,
     .forward = local_conv_transpose_forward,
     .backward = local_conv_transpose_backward,
-    .samples = (const lk_sample[]){{.n_in = 2,
-                                    .in = {LK_IN(3, 3, 2), LK_IN(3, 2, 2, 2)},
-                                    .attr = ATTR(.groups = 1),
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 2, 2, 1), LK_IN(2, 2, 3, 2, 1, 1)},
-                                    .attr = ATTR(.window.stride = {2, 1}, .window.pad_lo = {1, 0},
-                                                 .extra = {1, 0}),
-                                    .piece = 1},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2,
+                                       .in = {LK_IN(3, 3, 2), LK_IN(3, 2, 2, 2)},
+                                       .attr = ATTR(.groups = 1),
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 2, 2, 1), LK_IN(2, 2, 3, 2, 1, 1)},
+                                       .attr = ATTR(.window.stride = {2, 1},
+                                                    .window.pad_lo = {1, 0}, .extra = {1, 0}),
+                                       .piece = 1},
+                                      {0}},
 };

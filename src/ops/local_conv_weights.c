@@ -3,14 +3,14 @@
  *   dw[o, t, ic, oc] = sum over samples n of x[n, o stride - pad + t dilation, ic] dy[n, o, oc]
  *   with g the gradient of dw:  gradient of x = local_conv_transpose(dy, g), of dy = local_conv(x, g)
  *
- * The sum is cut into pieces of lk_tape_piece(); each is one chain.
+ * The sum is cut into pieces of lk_tape_shard_size(); each is one chain.
  */
 #include "ops/common/conv.h"
 #include "ops/common/ops.h"
 #include "ops/common/untied.h"
 #include "tensor/tensor.h"
 
-static lk_status local_conv_weights_infer(lk_call *c, lk_spec *out)
+static lk_status local_conv_weights_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_conv_attr *a = c->attr;
     int ndim = 0;
@@ -33,9 +33,9 @@ static lk_status local_conv_weights_backward(lk_call *c, const lk_var *dout, lk_
 {
     lk_conv_attr a = *(const lk_conv_attr *)c->attr;
     lk_shape x = lk_shape_of(c->in[0]), y = lk_shape_of(c->in[1]);
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_local_conv(c->in[0], dout[0], &a, &din[1]));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         lk__conv_extra(&a, x.ndim - 2, &x.dim[1], &y.dim[1], a.window.kernel);
         LK_TRY(lk_local_conv_transpose(c->in[1], dout[0], &a, &din[0]));
     }
@@ -71,15 +71,15 @@ const lk_op lk_op_local_conv_weights = {
     .infer = local_conv_weights_infer,
     .forward = local_conv_weights_forward,
     .backward = local_conv_weights_backward,
-    .samples = (const lk_sample[]){{.n_in = 2,
-                                    .in = {LK_IN(5, 4, 1), LK_IN(5, 3, 2)},
-                                    .attr = ATTR(.window.kernel = {2}),
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 3, 3, 1), LK_IN(2, 2, 2, 1)},
-                                    .attr = ATTR(.window = {.kernel = {3, 2},
-                                                            .stride = {2, 1},
-                                                            .pad_lo = {1, 0},
-                                                            .pad_hi = {1, 0}})},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2,
+                                       .in = {LK_IN(5, 4, 1), LK_IN(5, 3, 2)},
+                                       .attr = ATTR(.window.kernel = {2}),
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 3, 3, 1), LK_IN(2, 2, 2, 1)},
+                                       .attr = ATTR(.window = {.kernel = {3, 2},
+                                                               .stride = {2, 1},
+                                                               .pad_lo = {1, 0},
+                                                               .pad_hi = {1, 0}})},
+                                      {0}},
 };

@@ -39,7 +39,7 @@ const lk_op lk_op_log = {
     .infer = lk__each_infer,
     .forward = log_forward,
     .backward = log_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 1, 5)}},
+                                      {0}},
 };

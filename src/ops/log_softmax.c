@@ -49,12 +49,12 @@ static lk_status log_softmax_grad_backward(lk_call *c, const lk_var *dout, lk_va
     lk_var g = dout[0], ge, s;
     LK_TRY(lk_exp(c->in[0], &ge));
     LK_TRY(lk_mul(g, ge, &ge));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         LK_TRY(lk__softmax_sum(c, c->in[1], &s));
         LK_TRY(lk_neg(s, &s));
         LK_TRY(lk_mul(ge, s, &din[0]));
     }
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk__softmax_sum(c, ge, &s));
         LK_TRY(lk_sub(g, s, &din[1]));
     }
@@ -103,7 +103,7 @@ const lk_op lk_op_log_softmax = {
     .forward = log_softmax_forward,
     .backward = log_softmax_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(3, 5)}, .attr = &(const lk_softmax_attr){LK_LAST_AXIS}},
             {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3, 2)}, .attr = &(const lk_softmax_attr){1}},
             {.n_in = 1, .in = {LK_IN(4, 2)}, .attr = &(const lk_softmax_attr){0}, .piece = 3},

@@ -53,14 +53,14 @@ static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var s, gd, slope;
     LK_TRY(lk_sigmoid(c->in[0], &s));
     LK_TRY(lk_mul(dout[0], c->in[2], &gd));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         LK_TRY(lk_mul(s, s, &slope));
         LK_TRY(lk_sub(s, slope, &slope));
         LK_TRY(lk_mul(gd, slope, &din[0]));
     }
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_neg(gd, &din[1]));
-    if (lk_wants(c, 2)) {
+    if (lk_call_needs_grad(c, 2)) {
         LK_TRY(lk_sub(s, c->in[1], &s));
         LK_TRY(lk_mul(dout[0], s, &din[2]));
     }
@@ -86,11 +86,11 @@ static lk_status logistic_cross_entropy_backward(lk_call *c, const lk_var *dout,
 {
     lk_var dl;
     LK_TRY(lk__loss_grad(c, LK_LOSS_MEAN, dout[0], lk_shape_of(c->in[0]), &dl));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         lk_var in[] = {c->in[0], c->in[1], dl};
         LK_TRY(lk_apply(c->tape, &logistic_cross_entropy_grad, in, 3, NULL, &din[0]));
     }
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_mul(c->in[0], dl, &din[1]));
         LK_TRY(lk_neg(din[1], &din[1]));
     }
@@ -119,19 +119,19 @@ const lk_op lk_op_logistic_cross_entropy = {
     .infer = lk__loss_infer_pair,
     .forward = logistic_cross_entropy_forward,
     .backward = logistic_cross_entropy_backward,
-    .samples = (const lk_sample[]){{.n_in = 2,
-                                    .in = {LK_IN_RANGE(-4, 4, 3, 4), LK_IN_RANGE(0, 1, 3, 4)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_DEFAULT}},
-                                   {.n_in = 2,
-                                    .in = {LK_IN_RANGE(-4, 4, 5, 2), LK_IN_FIXED(0, 1, 5, 2)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_SUM},
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(5, 3), LK_IN(5, 3)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_SAMPLE_MEAN},
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(7), LK_IN(7)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2,
+                                       .in = {LK_IN_RANGE(-4, 4, 3, 4), LK_IN_RANGE(0, 1, 3, 4)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_DEFAULT}},
+                                      {.n_in = 2,
+                                       .in = {LK_IN_RANGE(-4, 4, 5, 2), LK_IN_FIXED(0, 1, 5, 2)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_SUM},
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(5, 3), LK_IN(5, 3)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_SAMPLE_MEAN},
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(7), LK_IN(7)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
+                                      {0}},
 };

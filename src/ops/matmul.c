@@ -25,7 +25,7 @@ static matmul_size size_of(const lk_matmul_attr *t, const lk_shape *a, const lk_
     return (matmul_size){p[t->trans_a], p[!t->trans_a], q[t->trans_b], q[!t->trans_b]};
 }
 
-static lk_status matmul_infer(lk_call *c, lk_spec *out)
+static lk_status matmul_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_matmul_attr *t = c->attr;
     const lk_tensor *a = c->x[0], *b = c->x[1];
@@ -118,7 +118,7 @@ static lk_status matmul_forward(lk_call *c)
                  .ldb = t->trans_b ? s.k : s.n,
                  .ldc = s.n};
     if (t->trans_a && !t->trans_b && a->shape.ndim == 2 && b->shape.ndim == 2)
-        g.piece = lk_tape_piece(c->tape);
+        g.piece = lk_tape_shard_size(c->tape);
     matmul_axes l = axes_of(c);
     join_rows(&g, &l);
     lk_gemm_batch batch = {1, 0, 0, g.m * g.n};
@@ -169,9 +169,9 @@ static lk_status grad_of_b(lk_call *c, lk_var dc, lk_var *out)
 
 static lk_status matmul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(grad_of_a(c, dout[0], &din[0]));
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(grad_of_b(c, dout[0], &din[1]));
     return LK_OK;
 }
@@ -203,7 +203,7 @@ const lk_op lk_op_matmul = {
     .forward = matmul_forward,
     .backward = matmul_backward,
     .samples =
-        (const lk_sample
+        (const lk_op_sample
              []){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(3, 4)}, .attr = ATTR(false, false)},
                  {.n_in = 2,
                   .in = {LK_IN(5, 2), LK_IN(5, 3)},

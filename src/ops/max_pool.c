@@ -14,7 +14,7 @@
 
 extern const lk_op lk_op_max_pool;
 
-lk_status lk__max_pool_infer(lk_call *c, lk_spec *out)
+lk_status lk__max_pool_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__pool_infer(c, &out[0]));
     out[1].dtype = LK_I64;
@@ -47,7 +47,7 @@ static lk_status scatter_forward(lk_call *c)
 
 static lk_status scatter_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_apply(c->tape, &max_pool_gather, (lk_var[]){dout[0], c->in[1]}, 2, c->attr,
                         &din[0]));
     return LK_OK;
@@ -67,7 +67,7 @@ static const lk_op max_pool_scatter = {.name = "max_pool_scatter",
 
 /* ---- gather: x of shape b->x and index [batch, out..., channels] give the latter's shape ---- */
 
-static lk_status gather_infer(lk_call *c, lk_spec *out)
+static lk_status gather_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[1]->shape;
@@ -113,7 +113,7 @@ static lk_status gather_forward(lk_call *c)
 
 static lk_status gather_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_apply(c->tape, &max_pool_scatter, (lk_var[]){dout[0], c->in[1]}, 2, c->attr,
                         &din[0]));
     return LK_OK;
@@ -176,14 +176,18 @@ const lk_op lk_op_max_pool = {
     .infer = lk__max_pool_infer,
     .forward = max_pool_forward,
     .backward = max_pool_backward,
-    .samples =
-        (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 5, 2)}, .attr = ATTR(.window.kernel = {2})},
-                            {.n_in = 1,
-                             .in = {LK_IN(1, 4, 5, 2)},
-                             .attr = ATTR(.window.kernel = {2, 3}, .window.stride = {2, 2},
-                                          .window.pad_lo = {1, 1}, .window.pad_hi = {0, 2})},
-                            {.n_in = 1,
-                             .in = {LK_IN(1, 3, 3, 2, 2)},
-                             .attr = ATTR(.window.kernel = {2, 2, 2}, .window.stride = {1, 1, 2})},
-                            {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1,
+                                       .in = {LK_IN(2, 5, 2)},
+                                       .attr = ATTR(.window.kernel = {2})},
+                                      {.n_in = 1,
+                                       .in = {LK_IN(1, 4, 5, 2)},
+                                       .attr = ATTR(.window.kernel = {2, 3},
+                                                    .window.stride = {2, 2},
+                                                    .window.pad_lo = {1, 1},
+                                                    .window.pad_hi = {0, 2})},
+                                      {.n_in = 1,
+                                       .in = {LK_IN(1, 3, 3, 2, 2)},
+                                       .attr = ATTR(.window.kernel = {2, 2, 2},
+                                                    .window.stride = {1, 1, 2})},
+                                      {0}},
 };

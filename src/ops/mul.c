@@ -18,7 +18,7 @@ static lk_status mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++) {
         lk_var g;
-        if (!lk_wants(c, i))
+        if (!lk_call_needs_grad(c, i))
             continue;
         LK_TRY(lk_mul(dout[0], c->in[1 - i], &g));
         LK_TRY(lk__each_grad(c, i, g, &din[i]));
@@ -45,8 +45,8 @@ const lk_op lk_op_mul = {
     .infer = lk__each_infer,
     .forward = mul_forward,
     .backward = mul_backward,
-    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
-                                   {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
-                                   {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .piece = 2},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
+                                      {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
+                                      {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .piece = 2},
+                                      {0}},
 };

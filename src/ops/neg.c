@@ -39,5 +39,5 @@ const lk_op lk_op_neg = {
     .infer = lk__each_infer,
     .forward = neg_forward,
     .backward = neg_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}}, {0}},
 };

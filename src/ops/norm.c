@@ -23,9 +23,9 @@ static lk_status ratio_forward(lk_call *c)
 
 static lk_status ratio_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){dout[0], c->in[1]}, 2, NULL, &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var g;
         LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){c->out[0], c->in[1]}, 2, NULL, &g));
         LK_TRY(lk__neg_mul(dout[0], g, &din[1]));
@@ -84,13 +84,13 @@ const lk_op lk_op_norm = {
     .infer = lk__axes_infer,
     .forward = norm_forward,
     .backward = norm_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
-                                   {.n_in = 1,
-                                    .in = {LK_IN(5, 2, 3)},
-                                    .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
-                                    .piece = 2},
-                                   {.n_in = 1,
-                                    .in = {LK_IN(2, 4, 3)},
-                                    .attr = &(lk_axes){1, {1}, false}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
+                                      {.n_in = 1,
+                                       .in = {LK_IN(5, 2, 3)},
+                                       .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
+                                       .piece = 2},
+                                      {.n_in = 1,
+                                       .in = {LK_IN(2, 4, 3)},
+                                       .attr = &(lk_axes){1, {1}, false}},
+                                      {0}},
 };

@@ -6,7 +6,7 @@
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 
-static lk_status pad_infer(lk_call *c, lk_spec *out)
+static lk_status pad_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_pad_attr *a = c->attr;
     const lk_tensor *x = c->x[0];
@@ -66,7 +66,7 @@ const lk_op lk_op_pad = {
     .forward = pad_forward,
     .backward = pad_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(lk_pad_attr){{1, 0}, {0, 2}, 0}},
             {.n_in = 1, .in = {LK_IN(2, 1, 3)}, .attr = &(lk_pad_attr){{0, 2, 0}, {0, 1, 0}, -1.5}},
             {0}},

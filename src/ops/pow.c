@@ -89,21 +89,21 @@ static lk_status mixed(lk_var u, lk_var x, lk_var y, lk_var *out)
 static lk_status pow_dx_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var x = c->in[1], y = c->in[2], u, g;
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         LK_TRY(pow_dx_apply(dout[0], x, y, &g));
         LK_TRY(lk__each_grad(c, 0, g, &din[0]));
     }
-    if (!lk_wants(c, 1) && !lk_wants(c, 2))
+    if (!lk_call_needs_grad(c, 1) && !lk_call_needs_grad(c, 2))
         return LK_OK;
     LK_TRY(lk_mul(dout[0], c->in[0], &u));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var less;
         LK_TRY(lk_affine(y, 1, -1, &less));
         LK_TRY(lk_mul(u, y, &g));
         LK_TRY(pow_dx_apply(g, x, less, &g));
         LK_TRY(lk__each_grad(c, 1, g, &din[1]));
     }
-    if (lk_wants(c, 2)) {
+    if (lk_call_needs_grad(c, 2)) {
         LK_TRY(mixed(u, x, y, &g));
         LK_TRY(lk__each_grad(c, 2, g, &din[2]));
     }
@@ -113,18 +113,18 @@ static lk_status pow_dx_backward(lk_call *c, const lk_var *dout, lk_var *din)
 static lk_status pow_dy_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var x = c->in[1], y = c->in[2], u, g;
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         LK_TRY(pow_dy_apply(dout[0], x, y, &g));
         LK_TRY(lk__each_grad(c, 0, g, &din[0]));
     }
-    if (!lk_wants(c, 1) && !lk_wants(c, 2))
+    if (!lk_call_needs_grad(c, 1) && !lk_call_needs_grad(c, 2))
         return LK_OK;
     LK_TRY(lk_mul(dout[0], c->in[0], &u));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(mixed(u, x, y, &g));
         LK_TRY(lk__each_grad(c, 1, g, &din[1]));
     }
-    if (lk_wants(c, 2)) {
+    if (lk_call_needs_grad(c, 2)) {
         LK_TRY(lk_log(x, &g));
         LK_TRY(lk_mul(u, g, &g));
         LK_TRY(pow_dy_apply(g, x, y, &g));
@@ -174,11 +174,11 @@ static lk_status pow_dy_apply(lk_var g, lk_var x, lk_var y, lk_var *out)
 static lk_status pow_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var g;
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         LK_TRY(pow_dx_apply(dout[0], c->in[0], c->in[1], &g));
         LK_TRY(lk__each_grad(c, 0, g, &din[0]));
     }
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(pow_dy_apply(dout[0], c->in[0], c->in[1], &g));
         LK_TRY(lk__each_grad(c, 1, g, &din[1]));
     }
@@ -205,7 +205,7 @@ const lk_op lk_op_pow = {
     .forward = pow_forward,
     .backward = pow_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 3), LK_IN_RANGE(-2, 3, 2, 3)}},
             {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 1, 3), LK_IN_RANGE(-2, 3, 4, 1)}},
             {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 3), LK_IN_RANGE(-2, 3, 5, 3)}, .piece = 2},

@@ -49,7 +49,7 @@ static lk_status pow_scalar_grad_each(const lk__each *e)
     return LK_OK;
 }
 
-static lk_status pow_scalar_infer(lk_call *c, lk_spec *out)
+static lk_status pow_scalar_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_pow_scalar_attr *attr = c->attr;
     LK_TRY(lk__each_infer(c, out));
@@ -76,9 +76,9 @@ static lk_status pow_scalar_grad_apply(lk_var g, lk_var x, double exponent, lk_v
 static lk_status pow_scalar_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const double p = ((const lk_pow_scalar_attr *)c->attr)->exponent;
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(pow_scalar_grad_apply(dout[0], c->in[1], p, &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var u;
         LK_TRY(lk_mul(dout[0], c->in[0], &u));
         LK_TRY(pow_scalar_grad_apply(u, c->in[1], p - 1, &u));
@@ -136,7 +136,7 @@ const lk_op lk_op_pow_scalar = {
     .forward = pow_scalar_forward,
     .backward = pow_scalar_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_pow_scalar_attr){2}},
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_pow_scalar_attr){3}},
             {.n_in = 1, .in = {LK_IN(5)}, .attr = &(const lk_pow_scalar_attr){1}},

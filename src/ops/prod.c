@@ -100,12 +100,13 @@ const lk_op lk_op_prod = {
     .forward = prod_forward,
     .backward = prod_backward,
     .samples =
-        (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
-                            {.n_in = 1,
-                             .in = {LK_IN_RANGE(0.5, 1.5, 5, 2, 3)},
-                             .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
-                             .piece = 2},
-                            {.n_in = 1, .in = {LK_IN(2, 5, 3)}, .attr = &(lk_axes){1, {1}, false}},
-                            {.n_in = 1, .in = {LK_IN(2, 1)}, .attr = &(lk_axes){1, {1}, false}},
-                            {0}},
+        (const lk_op_sample[]){
+            {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &lk__all_axes},
+            {.n_in = 1,
+             .in = {LK_IN_RANGE(0.5, 1.5, 5, 2, 3)},
+             .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
+             .piece = 2},
+            {.n_in = 1, .in = {LK_IN(2, 5, 3)}, .attr = &(lk_axes){1, {1}, false}},
+            {.n_in = 1, .in = {LK_IN(2, 1)}, .attr = &(lk_axes){1, {1}, false}},
+            {0}},
 };

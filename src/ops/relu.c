@@ -24,7 +24,7 @@ static lk_status relu_grad_forward(lk_call *c)
 
 static lk_status relu_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk__relu_grad(dout[0], c->in[1], &din[0]));
     return LK_OK;
 }
@@ -72,7 +72,7 @@ const lk_op lk_op_relu = {
     .infer = lk__each_infer,
     .forward = relu_forward,
     .backward = relu_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN(7)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN(7)}},
+                                      {0}},
 };

@@ -6,7 +6,7 @@
 #include "ops/common/ops.h"
 #include "ops/common/parts.h"
 
-static lk_status reshape_infer(lk_call *c, lk_spec *out)
+static lk_status reshape_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_shape *to = c->attr;
     const lk_tensor *x = c->x[0];
@@ -54,7 +54,9 @@ const lk_op lk_op_reshape = {
     .infer = reshape_infer,
     .forward = reshape_forward,
     .backward = reshape_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3, 4)}, .attr = &LK_SHAPE(4, 1, 6)},
-                                   {.n_in = 1, .in = {LK_IN(1, 1)}, .attr = &LK_SCALAR},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1,
+                                       .in = {LK_IN(2, 3, 4)},
+                                       .attr = &LK_SHAPE(4, 1, 6)},
+                                      {.n_in = 1, .in = {LK_IN(1, 1)}, .attr = &LK_SCALAR},
+                                      {0}},
 };

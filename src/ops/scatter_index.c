@@ -15,7 +15,7 @@
 
 enum { WIDTH = 64, GRAIN = 16384 };
 
-static lk_status scatter_index_infer(lk_call *c, lk_spec *out)
+static lk_status scatter_index_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_index_attr *a = c->attr;
     LK_TRY(lk__same_infer(c, out));
@@ -129,7 +129,7 @@ const lk_op lk_op_scatter_index = {
     .forward = scatter_index_forward,
     .backward = scatter_index_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 2, .in = {LK_IN(7, 4), LK_IN_INDEX(3, 7)}, .attr = &(lk_index_attr){0, 3}},
             {.n_in = 2, .in = {LK_IN(2, 3, 3), LK_IN_INDEX(5, 3)}, .attr = &(lk_index_attr){1, 5}},
             {.n_in = 2, .in = {LK_IN(2, 6), LK_IN_INDEX(4, 6)}, .attr = &(lk_index_attr){1, 4}},

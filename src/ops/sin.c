@@ -41,7 +41,7 @@ const lk_op lk_op_sin = {
     .infer = lk__each_infer,
     .forward = sin_forward,
     .backward = sin_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(-4, 4, 1, 5)}},
+                                      {0}},
 };

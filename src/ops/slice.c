@@ -14,7 +14,7 @@ static int64_t step_of(const lk_slice_attr *a)
     return a->step == 0 ? 1 : a->step;
 }
 
-static lk_status slice_infer(lk_call *c, lk_spec *out)
+static lk_status slice_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_slice_attr *a = c->attr;
     const lk_tensor *x = c->x[0];
@@ -43,7 +43,7 @@ typedef struct slice_grad_attr {
     lk_slice_attr slice;
 } slice_grad_attr;
 
-static lk_status slice_grad_infer(lk_call *c, lk_spec *out)
+static lk_status slice_grad_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = ((const slice_grad_attr *)c->attr)->shape;
@@ -107,7 +107,7 @@ const lk_op lk_op_slice = {
     .infer = slice_infer,
     .backward = slice_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(5, 3)}, .attr = &(lk_slice_attr){0, 1, 5, 3}},
             {.n_in = 1, .in = {LK_IN(2, 7, 2)}, .attr = &(lk_slice_attr){1, 0, 7, 2}},
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(lk_slice_attr){.axis = 1, .stop = 2}},

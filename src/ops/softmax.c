@@ -50,7 +50,7 @@ static lk_status softmax_grad_forward(lk_call *c)
 static lk_status softmax_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var y = c->in[0], dy = c->in[1], g = dout[0], s, t;
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         LK_TRY(lk_mul(y, dy, &s));
         LK_TRY(lk__softmax_sum(c, s, &s));
         LK_TRY(lk_sub(dy, s, &s));
@@ -60,7 +60,7 @@ static lk_status softmax_grad_backward(lk_call *c, const lk_var *dout, lk_var *d
         LK_TRY(lk_mul(dy, t, &t));
         LK_TRY(lk_sub(s, t, &din[0]));
     }
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){y, g}, 2, c->attr, &din[1]));
     return LK_OK;
 }
@@ -113,7 +113,7 @@ const lk_op lk_op_softmax = {
     .forward = softmax_forward,
     .backward = softmax_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(3, 5)}, .attr = &(const lk_softmax_attr){LK_LAST_AXIS}},
             {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3, 2)}, .attr = &(const lk_softmax_attr){1}},
             {.n_in = 1, .in = {LK_IN(4, 2)}, .attr = &(const lk_softmax_attr){0}, .piece = 3},

@@ -25,7 +25,7 @@ static lk_shape losses_of(lk_shape x)
     return x;
 }
 
-static lk_status softmax_cross_entropy_infer(lk_call *c, lk_spec *out)
+static lk_status softmax_cross_entropy_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0], *t = c->x[1];
     lk_short_string logits = lk_tensor_text(x), target = lk_tensor_text(t);
@@ -144,9 +144,9 @@ static lk_status entropy_grad_backward(lk_call *c, const lk_var *dout, lk_var *d
 {
     lk_var x = c->in[0], t = c->in[1], dl = c->in[2], g = dout[0], p = LK_NO_VAR, s, one;
     bool labels = by_label(lk_dtype_of(t));
-    if (lk_wants(c, 0) || lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 0) || lk_call_needs_grad(c, 1))
         LK_TRY(lk_softmax(x, LK_LAST_AXIS, &p));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         LK_TRY(lk_mul(g, dl, &din[0]));
         if (!labels) {
             LK_TRY(sum_classes(t, &s));
@@ -154,13 +154,13 @@ static lk_status entropy_grad_backward(lk_call *c, const lk_var *dout, lk_var *d
         }
         LK_TRY(lk__softmax_grad(p, din[0], &din[0]));
     }
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_mul(g, p, &s));
         LK_TRY(sum_classes(s, &s));
         LK_TRY(lk_sub(s, g, &s));
         LK_TRY(lk_mul(s, dl, &din[1]));
     }
-    if (lk_wants(c, 2)) {
+    if (lk_call_needs_grad(c, 2)) {
         LK_TRY(lk_full(c->tape, lk_dtype_of(dl), lk_shape_of(dl), 1, &one));
         LK_TRY(lk_apply(c->tape, c->op, (lk_var[]){x, t, one}, 3, NULL, &s));
         LK_TRY(lk_mul(g, s, &s));
@@ -191,11 +191,11 @@ static lk_status softmax_cross_entropy_backward(lk_call *c, const lk_var *dout, 
     if (((const lk_loss_attr *)c->attr)->reduction == LK_LOSS_NONE)
         LK_TRY(lk_reshape(dl, rows, &dl));
     LK_TRY(lk__loss_grad(c, LK_LOSS_MEAN, dl, rows, &dl));
-    if (lk_wants(c, 0)) {
+    if (lk_call_needs_grad(c, 0)) {
         lk_var in[] = {c->in[0], c->in[1], dl};
         LK_TRY(lk_apply(c->tape, &softmax_cross_entropy_grad, in, 3, NULL, &din[0]));
     }
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_log_softmax(c->in[0], LK_LAST_AXIS, &din[1]));
         LK_TRY(lk_neg(dl, &dl));
         LK_TRY(lk_mul(din[1], dl, &din[1]));
@@ -225,26 +225,26 @@ const lk_op lk_op_softmax_cross_entropy = {
     .infer = softmax_cross_entropy_infer,
     .forward = softmax_cross_entropy_forward,
     .backward = softmax_cross_entropy_backward,
-    .samples = (const lk_sample[]){{.n_in = 2,
-                                    .in = {LK_IN_RANGE(-3, 3, 3, 5), LK_IN_INDEX(5, 3)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_DEFAULT}},
-                                   {.n_in = 2,
-                                    .in = {LK_IN_RANGE(-2, 2, 5, 4), LK_IN_RANGE(0.1, 1, 5, 4)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_MEAN},
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(5, 2, 3), LK_IN_INDEX(3, 5, 2)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_SAMPLE_MEAN},
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(5, 2), LK_IN_INDEX(2, 5)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_SUM},
-                                    .piece = 2},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(2, 2, 3), LK_IN(2, 2, 3)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
-                                   {.n_in = 2,
-                                    .in = {LK_IN(4, 3), LK_IN_INDEX(3, 4)},
-                                    .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2,
+                                       .in = {LK_IN_RANGE(-3, 3, 3, 5), LK_IN_INDEX(5, 3)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_DEFAULT}},
+                                      {.n_in = 2,
+                                       .in = {LK_IN_RANGE(-2, 2, 5, 4), LK_IN_RANGE(0.1, 1, 5, 4)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_MEAN},
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(5, 2, 3), LK_IN_INDEX(3, 5, 2)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_SAMPLE_MEAN},
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(5, 2), LK_IN_INDEX(2, 5)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_SUM},
+                                       .piece = 2},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(2, 2, 3), LK_IN(2, 2, 3)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
+                                      {.n_in = 2,
+                                       .in = {LK_IN(4, 3), LK_IN_INDEX(3, 4)},
+                                       .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
+                                      {0}},
 };

@@ -36,9 +36,9 @@ static lk_status softplus_grad_apply(lk_var g, lk_var x, lk_var *out);
 
 static lk_status softplus_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(softplus_grad_apply(dout[0], c->in[1], &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var u, s, rest;
         LK_TRY(lk_mul(dout[0], c->in[0], &u));
         LK_TRY(lk_sigmoid(c->in[1], &s));
@@ -93,7 +93,7 @@ const lk_op lk_op_softplus = {
     .infer = lk__each_infer,
     .forward = softplus_forward,
     .backward = softplus_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 1, 5)}},
+                                      {0}},
 };

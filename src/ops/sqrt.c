@@ -27,9 +27,9 @@ static lk_status sqrt_grad_apply(lk_var g, lk_var y, lk_var *out);
 
 static lk_status sqrt_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(sqrt_grad_apply(dout[0], c->in[1], &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var q;
         LK_TRY(lk_div(c->out[0], c->in[1], &q));
         LK_TRY(lk__neg_mul(dout[0], q, &din[1]));
@@ -80,7 +80,7 @@ const lk_op lk_op_sqrt = {
     .infer = lk__each_infer,
     .forward = sqrt_forward,
     .backward = sqrt_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(0.2, 4, 1, 5)}},
+                                      {0}},
 };

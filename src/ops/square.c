@@ -27,7 +27,7 @@ static lk_status square_grad_apply(lk_var g, lk_var x, lk_var *out);
 static lk_status square_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++)
-        if (lk_wants(c, i))
+        if (lk_call_needs_grad(c, i))
             LK_TRY(square_grad_apply(dout[0], c->in[1 - i], &din[i]));
     return LK_OK;
 }
@@ -76,7 +76,7 @@ const lk_op lk_op_square = {
     .infer = lk__each_infer,
     .forward = square_forward,
     .backward = square_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN(1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN(1, 5)}},
+                                      {0}},
 };

@@ -8,7 +8,7 @@
 
 #include <limits.h>
 
-static lk_status stack_infer(lk_call *c, lk_spec *out)
+static lk_status stack_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_concat_attr *a = c->attr;
     const lk_tensor *first = c->x[0];
@@ -51,7 +51,7 @@ static lk_status stack_backward(lk_call *c, const lk_var *dout, lk_var *din)
     const lk_concat_attr *a = c->attr;
     for (int k = 0; k < c->n_in; k++) {
         lk_var part;
-        if (!lk_wants(c, k))
+        if (!lk_call_needs_grad(c, k))
             continue;
         LK_TRY(lk_slice(dout[0], a->axis, k, k + 1, 1, &part));
         LK_TRY(lk_reshape(part, lk_shape_of(c->in[k]), &din[k]));
@@ -86,7 +86,7 @@ const lk_op lk_op_stack = {
     .forward = stack_forward,
     .backward = stack_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 3,
              .in = {LK_IN(2, 3), LK_IN(2, 3), LK_IN(2, 3)},
              .attr = &(lk_concat_attr){0}},

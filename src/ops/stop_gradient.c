@@ -4,7 +4,7 @@
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
 
-static lk_status stop_gradient_infer(lk_call *c, lk_spec *out)
+static lk_status stop_gradient_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0];
     out->dtype = x->dtype;

@@ -16,9 +16,9 @@ static lk_status sub_forward(lk_call *c)
 
 static lk_status sub_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(lk__each_grad(c, 0, dout[0], &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var sum;
         LK_TRY(lk__each_grad(c, 1, dout[0], &sum));
         LK_TRY(lk_neg(sum, &din[1]));
@@ -44,8 +44,8 @@ const lk_op lk_op_sub = {
     .infer = lk__each_infer,
     .forward = sub_forward,
     .backward = sub_backward,
-    .samples = (const lk_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
-                                   {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
-                                   {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .piece = 2},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
+                                      {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
+                                      {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .piece = 2},
+                                      {0}},
 };

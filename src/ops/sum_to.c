@@ -21,7 +21,7 @@ static unsigned summed_axes(lk_shape x, lk_shape to)
     return axes;
 }
 
-static lk_status sum_to_infer(lk_call *c, lk_spec *out)
+static lk_status sum_to_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_shape *to = c->attr;
     int64_t count;
@@ -76,11 +76,11 @@ const lk_op lk_op_sum_to = {
     .infer = sum_to_infer,
     .forward = sum_to_forward,
     .backward = sum_to_backward,
-    .samples = (const lk_sample[]){{.n_in = 1,
-                                    .in = {LK_IN(5, 2, 3)},
-                                    .attr = &LK_SHAPE(2, 1),
-                                    .piece = 2},
-                                   {.n_in = 1, .in = {LK_IN(5, 3)}, .attr = &LK_SHAPE(3)},
-                                   {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &LK_SCALAR},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1,
+                                       .in = {LK_IN(5, 2, 3)},
+                                       .attr = &LK_SHAPE(2, 1),
+                                       .piece = 2},
+                                      {.n_in = 1, .in = {LK_IN(5, 3)}, .attr = &LK_SHAPE(3)},
+                                      {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &LK_SCALAR},
+                                      {0}},
 };

@@ -26,9 +26,9 @@ static lk_status tanh_grad_apply(lk_var g, lk_var y, lk_var *out);
 
 static lk_status tanh_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    if (lk_wants(c, 0))
+    if (lk_call_needs_grad(c, 0))
         LK_TRY(tanh_grad_apply(dout[0], c->in[1], &din[0]));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         lk_var u;
         LK_TRY(lk_mul(dout[0], c->in[0], &u));
         LK_TRY(lk_mul(u, c->in[1], &u));
@@ -80,7 +80,7 @@ const lk_op lk_op_tanh = {
     .infer = lk__each_infer,
     .forward = tanh_forward,
     .backward = tanh_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},
-                                   {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
-                                   {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 2, 3)}},
+                                      {.n_in = 1, .in = {LK_IN_RANGE(-2, 2, 1, 5)}},
+                                      {0}},
 };

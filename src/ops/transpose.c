@@ -7,7 +7,7 @@
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
-static lk_status transpose_infer(lk_call *c, lk_spec *out)
+static lk_status transpose_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_transpose_attr *a = c->attr;
     const lk_tensor *x = c->x[0];
@@ -80,7 +80,7 @@ const lk_op lk_op_transpose = {
     .infer = transpose_infer,
     .backward = transpose_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(2, 3, 4)}, .attr = &(lk_transpose_attr){{2, 0, 1}}},
             {.n_in = 1, .in = {LK_IN(3, 1)}, .attr = &(lk_transpose_attr){{1, 0}}},
             {0}},

@@ -39,7 +39,7 @@ WHERE(where_i64, int64_t, m != 0)
 WHERE(where_u8, uint8_t, m != 0)
 WHERE(where_half, uint16_t, (m & INT16_MAX) != 0) /* f16 and bf16 have the sign in the top bit */
 
-static lk_status where_infer(lk_call *c, lk_spec *out)
+static lk_status where_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *const *x = c->x;
     LK_CHECK(lk_dtype_is_real(x[1]->dtype) && x[1]->dtype == x[2]->dtype, LK_EDTYPE,
@@ -65,11 +65,11 @@ static lk_status where_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var zeros, g;
     LK_TRY(lk_zeros_like(dout[0], &zeros));
-    if (lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_where(c->in[0], dout[0], zeros, &g));
         LK_TRY(lk__each_grad(c, 1, g, &din[1]));
     }
-    if (lk_wants(c, 2)) {
+    if (lk_call_needs_grad(c, 2)) {
         LK_TRY(lk_where(c->in[0], zeros, dout[0], &g));
         LK_TRY(lk__each_grad(c, 2, g, &din[2]));
     }
@@ -96,7 +96,7 @@ const lk_op lk_op_where = {
     .forward = where_forward,
     .backward = where_backward,
     .samples =
-        (const lk_sample[]){
+        (const lk_op_sample[]){
             {.n_in = 3, .in = {LK_IN_INDEX(2, 2, 3), LK_IN(2, 3), LK_IN(2, 3)}},
             {.n_in = 3, .in = {LK_IN_INDEX(2, 4, 1), LK_IN(2, 1, 3), LK_IN(1)}},
             {.n_in = 3, .in = {LK_IN_INDEX(2, 5, 3), LK_IN(3), LK_IN(5, 1)}, .piece = 2},

@@ -115,14 +115,14 @@ void lk__groups_watch(lk__groups *g, lk_tape *tape)
     if (!g->bucket)
         return;
     g->watched = tape;
-    lk_tape_on_leaf(tape, on_leaf, g);
+    lk_tape_set_grad_hook(tape, on_leaf, g);
 }
 
 lk_status lk__buckets_end(lk__groups *g)
 {
     lk_status first;
     if (g->watched)
-        lk_tape_on_leaf(g->watched, NULL, NULL);
+        lk_tape_set_grad_hook(g->watched, NULL, NULL);
     g->watched = NULL;
     first = start(g, true);
     for (int b = 0; b < g->n_buckets; b++) {

@@ -205,10 +205,10 @@ static lk_status own_make(lk_trainer *t)
     LK_TRY(parts_check(t));
     LK_TRY(lk_optimizer_new(&t->spec.optimizer, lk_model_params(t->spec.model), &t->optimizer));
     LK_TRY(lk_tape_new(&t->tape));
-    LK_TRY(lk_tape_set_piece(t->tape, lk_loader_piece(t->spec.train)));
+    LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_piece(t->spec.train)));
     LK_TRY(lk_tape_new(&t->viewing));
-    LK_TRY(lk_tape_set_piece(t->viewing, lk_loader_piece(t->spec.train)));
-    (void)lk_tape_record(t->viewing, false);
+    LK_TRY(lk_tape_set_shard_size(t->viewing, lk_loader_piece(t->spec.train)));
+    (void)lk_tape_set_recording(t->viewing, false);
     LK_TRY(lk_tensor_zeros(dtype, LK_SCALAR, &t->seed));
     return LK_OK;
 }

@@ -175,7 +175,7 @@ static void misuse_is_refused(lk_comm *comm)
     if (size == 1)
         first[1] = 8;
     ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_piece(tape, 1));
+    ASSERT_OK(lk_tape_set_shard_size(tape, 1));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(9, 2), 1, &x));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2), 1, &g));
     lk_dist_batch batch = {.comm = comm, .samples = 8, .pieces = 8, .first = first};

@@ -10,7 +10,7 @@
 enum { NOWHERE, BEFORE_FORWARD, AFTER_FORWARD, IN_BACKWARD, N_PLACES };
 static _Thread_local int fails_at;
 
-static lk_status same_infer(lk_call *c, lk_spec *out)
+static lk_status same_infer(lk_call *c, lk_output_spec *out)
 {
     LK_CHECK(fails_at != AFTER_FORWARD, LK_ENOTSUP, "planted after forward");
     out->dtype = lk_tensor_dtype(c->x[0]);

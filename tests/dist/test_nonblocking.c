@@ -206,7 +206,7 @@ static void long_messages_and_two_passes(lk_comm *comm)
     ASSERT_OK(p.run(comm, x, &y));
     ASSERT_OK(lk_sum(y, NULL, &part));
     for (int i = 0; i < 2; i++)
-        ASSERT_OK(lk_grad(tape, &part, NULL, 1, &x, 1, LK_RETAIN, &g[i]));
+        ASSERT_OK(lk_grad(tape, &part, NULL, 1, &x, 1, LK_RETAIN_GRAPH, &g[i]));
     for (int i = 0; i < 2; i++) {
         const lk_tensor *v;
         ASSERT_OK(lk_value(g[i], &v));
@@ -252,7 +252,7 @@ static void a_rank_may_send_to_itself(lk_comm *comm)
         ASSERT_OK(lk_leaf(tape, t, grad, &o.x));
         ASSERT_OK(i < 6 ? own_run(tape, &o, &y) : lk_recompute(tape, own_run, &o, 1, &y));
         ASSERT_OK(lk_sum(y, NULL, &sum));
-        ASSERT_OK(lk_backward(tape, &(lk_seed){sum, NULL}, 1, LK_RETAIN));
+        ASSERT_OK(lk_backward(tape, &(lk_seed){sum, NULL}, 1, LK_RETAIN_GRAPH));
         ASSERT_OK(lk_backward(tape, &(lk_seed){sum, NULL}, 1, 0));
         for (int64_t e = 0; e < n; e++)
             ASSERT_TRUE(((const double *)lk_tensor_data(grad))[e] == 12);
@@ -347,7 +347,7 @@ static void a_step_like_the_last_takes_no_memory(lk_comm *comm)
         ASSERT_OK(crossed(comm, x, &y));
         ASSERT_OK(lk_sum(y, NULL, &part));
         ASSERT_OK(lk_backward(tape, &(lk_seed){part, NULL}, 1, 0));
-        blocks[step_no] = lk_tape_stats_get(tape).held_bytes;
+        blocks[step_no] = lk_tape_stats_of(tape).held_bytes;
     }
     ASSERT_EQ(blocks[3], blocks[1]);
     lk_tape_free(tape);

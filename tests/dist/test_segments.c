@@ -98,7 +98,8 @@ static void differentiate(struct side *s, lk_var y, int passes)
     if (has)
         ASSERT_OK(lk_sum(y, NULL, &sum));
     for (int i = 1; i <= passes; i++)
-        ASSERT_OK(lk_backward(s->tape, &(lk_seed){.of = sum}, has, i < passes ? LK_RETAIN : 0));
+        ASSERT_OK(
+            lk_backward(s->tape, &(lk_seed){.of = sum}, has, i < passes ? LK_RETAIN_GRAPH : 0));
 }
 
 static double value_of(lk_var y)
@@ -116,7 +117,7 @@ static lk_status sends(lk_tape *tape, void *arg, lk_var *out)
     struct side *s = arg;
     lk_var handle;
     LK_TRY(lk_dist_isend(s->comm, s->x, 0, TAG, "x", &handle));
-    if (lk_comm_rank(s->comm) == 2 && lk_tape_replays(tape))
+    if (lk_comm_rank(s->comm) == 2 && lk_tape_is_recomputing(tape))
         LK_TRY(sign_to(s->comm, 1));
     LK_TRY(lk_dist_wait(handle, NULL));
     LK_TRY(lk_affine(s->x, 2, 0, out));
@@ -191,7 +192,7 @@ static lk_status sends_in_turn(lk_tape *tape, void *arg, lk_var *out)
     struct side *s = arg;
     int rank = lk_comm_rank(s->comm);
     int64_t tag = s->how == RECV_ANY_TAG ? rank : TAG;
-    bool again = lk_tape_replays(tape);
+    bool again = lk_tape_is_recomputing(tape);
     lk_var handle = LK_NO_VAR;
     if (!again || rank > 1)
         LK_TRY(sign_from(s->comm, again ? rank - 1 : 0));
@@ -244,7 +245,7 @@ static lk_status takes_in_turn(lk_tape *tape, void *arg, lk_var *out)
     }
     LK_TRY(lk_full(tape, LK_F64, LK_SHAPE(s->n), 0, out));
     for (int k = 1; k < size; k++) {
-        if (!lk_tape_replays(tape))
+        if (!lk_tape_is_recomputing(tape))
             LK_TRY(sign_to(s->comm, size - k));
         LK_TRY(take(s, k, handle, &got));
         LK_TRY(lk_affine(got, k + 1, 0, &got));

@@ -30,7 +30,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
     if (s->variant == 1) {
         batch.pieces = first[size];
         batch.first = first;
-        LK_TRY(lk_tape_set_piece(in[0].tape, 1));
+        LK_TRY(lk_tape_set_shard_size(in[0].tape, 1));
     }
     LK_TRY(lk_dist_bcast(comm, in[1], 0, "gamma", &gamma));
     LK_TRY(lk_dist_bcast(comm, in[2], 0, "beta", &beta));

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static lk_status same_infer(lk_call *c, lk_spec *out)
+static lk_status same_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;

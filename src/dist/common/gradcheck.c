@@ -111,7 +111,7 @@ static lk_status check_first(lk__check *k)
 {
     lk__check_point p;
     LK_TRY(lk__check_forward(k, &k->v, &p));
-    LK_TRY(lk__check_backward(k, &k->v, &p, LK_RETAIN));
+    LK_TRY(lk__check_backward(k, &k->v, &p, LK_RETAIN_GRAPH));
     if (k->sample->is_linear)
         LK_TRY(check_identity(k, &k->v, &p, &k->result->adjoint));
     for (int i = 0; i < k->sample->n_in; i++)
@@ -144,7 +144,7 @@ static lk_status differentiate_twice(lk__check *k, lk_tensor **dx, lk_tensor **d
             to[n] = &dc[j];
             wrt[n++] = p.c[j];
         }
-    LK_TRY(lk_grad(k->tape, of, seed, n_of, wrt, n, LK_RETAIN, out));
+    LK_TRY(lk_grad(k->tape, of, seed, n_of, wrt, n, LK_RETAIN_GRAPH, out));
     for (int m = 0; m < n; m++)
         LK_TRY(lk__check_take(out[m], to[m]));
     return LK_OK;
@@ -201,7 +201,7 @@ static lk_status check_single(lk__check *k)
         if (k->v.c[j])
             LK_TRY_TO(done, lk_tensor_clone(k->v.c[j], LK_F32, &v.c[j]));
     LK_TRY_TO(done, lk__check_forward(k, &v, &p));
-    LK_TRY_TO(done, lk__check_backward(k, &v, &p, LK_RETAIN));
+    LK_TRY_TO(done, lk__check_backward(k, &v, &p, LK_RETAIN_GRAPH));
     LK_TRY_TO(done, compare_single(k, &p));
     if (k->sample->is_linear)
         LK_TRY_TO(done, check_identity(k, &v, &p, &k->result->single));

@@ -21,9 +21,9 @@ lk_status lk__like_of(lk_var x, lk__like *out)
     return LK_OK;
 }
 
-lk_spec lk__like_spec(const lk__like *like)
+lk_output_spec lk__like_spec(const lk__like *like)
 {
-    lk_spec s = {.dtype = (lk_dtype)like->dtype, .shape = {.ndim = (int)like->ndim}};
+    lk_output_spec s = {.dtype = (lk_dtype)like->dtype, .shape = {.ndim = (int)like->ndim}};
     memcpy(s.shape.dim, like->dim, (size_t)like->ndim * sizeof *like->dim);
     return s;
 }
@@ -70,16 +70,16 @@ typedef struct cuts {
     int64_t count[LK_MAX_OUT];
 } cuts;
 
-static lk_status cut_infer(lk_call *c, lk_spec *out)
+static lk_status cut_infer(lk_call *c, lk_output_spec *out)
 {
     int64_t at = 0, step = c->x[0]->stride[0];
     for (int j = 0; j < c->n_out; j++) {
         int64_t n = ((const cuts *)c->attr)->count[j];
-        out[j] = (lk_spec){.dtype = c->x[0]->dtype,
-                           .shape = LK_SHAPE(n),
-                           .is_view = true,
-                           .stride = {step},
-                           .offset = n > 0 ? at * step : 0};
+        out[j] = (lk_output_spec){.dtype = c->x[0]->dtype,
+                                  .shape = LK_SHAPE(n),
+                                  .is_view = true,
+                                  .stride = {step},
+                                  .offset = n > 0 ? at * step : 0};
         at += n;
     }
     return LK_OK;

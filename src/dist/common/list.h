@@ -12,7 +12,7 @@ typedef struct lk__like {
 enum { LK_LIKE = sizeof(lk__like) / sizeof(int64_t) }; /* i64 numbers */
 
 lk_status lk__like_of(lk_var x, lk__like *out) LK_NODISCARD;
-lk_spec lk__like_spec(const lk__like *like);
+lk_output_spec lk__like_spec(const lk__like *like);
 
 /** Refuse a list with values of several tapes, LK_NO_VAR, or unless `mixed` of several dtypes. */
 lk_status lk__list_check(const char *call, const lk_var *xs, int64_t n, bool mixed) LK_NODISCARD;

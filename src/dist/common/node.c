@@ -164,10 +164,10 @@ bool lk__dist_is_open(lk_dtype dtype, lk_shape shape)
     return dtype == LK_ANY_DTYPE || shape.ndim == LK_ANY_SHAPE.ndim;
 }
 
-lk_status lk__dist_came(const lk_message *m, lk_spec *out)
+lk_status lk__dist_came(const lk_message *m, lk_output_spec *out)
 {
     int64_t count;
-    *out = (lk_spec){.dtype = m->dtype, .shape = LK_SHAPE(m->count)};
+    *out = (lk_output_spec){.dtype = m->dtype, .shape = LK_SHAPE(m->count)};
     if (m->ndim < 0)
         return LK_OK;
     out->shape.ndim = m->ndim;

@@ -80,7 +80,7 @@ bool lk__dist_is_open(lk_dtype dtype, lk_shape shape);
 
 /** What a message is: its shape, or of plain elements their number.  Errors:
  * LK_ECOMM when shape and number do not go together. */
-lk_status lk__dist_came(const lk_message *message, lk_spec *out) LK_NODISCARD;
+lk_status lk__dist_came(const lk_message *message, lk_output_spec *out) LK_NODISCARD;
 
 /** Whether a receive of this shape, which may be open, takes it. */
 bool lk__dist_fits(lk_shape shape, const lk_message *message);

@@ -28,7 +28,7 @@ static int64_t own_of(const lk_call *c)
 }
 
 /* The output: like the input, but with `rows` along axis 0. */
-static void rows_spec(const lk_call *c, int64_t rows, lk_spec *out)
+static void rows_spec(const lk_call *c, int64_t rows, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;
@@ -89,7 +89,7 @@ static bool is_root(const lk_call *c)
                                    .forward = node##_forward,                \
                                    .backward = node##_backward}
 
-static lk_status allgather_infer(lk_call *c, lk_spec *out)
+static lk_status allgather_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(rows_check(c, own_of(c)));
     rows_spec(c, sum_of(c->x[1]), out);
@@ -110,7 +110,7 @@ static lk_status allgather_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 PARTS_OP(allgather, 2, "the tensors of all ranks one behind the other");
 
-static lk_status reduce_scatter_infer(lk_call *c, lk_spec *out)
+static lk_status reduce_scatter_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(rows_check(c, sum_of(c->x[1])));
     rows_spec(c, own_of(c), out);
@@ -131,7 +131,7 @@ static lk_status reduce_scatter_backward(lk_call *c, const lk_var *dout, lk_var 
 
 PARTS_OP(reduce_scatter, 2, "a part of the sum over ranks for each");
 
-static lk_status gather_infer(lk_call *c, lk_spec *out)
+static lk_status gather_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(rows_check(c, own_of(c)));
     rows_spec(c, is_root(c) ? sum_of(c->x[1]) : 0, out);
@@ -152,7 +152,7 @@ static lk_status gather_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 PARTS_OP(gather, 2, "the tensors of all ranks one behind the other, on one of them");
 
-static lk_status scatter_infer(lk_call *c, lk_spec *out)
+static lk_status scatter_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(rows_check(c, is_root(c) ? sum_of(c->x[1]) : 0));
     rows_spec(c, own_of(c), out);
@@ -173,7 +173,7 @@ static lk_status scatter_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 PARTS_OP(scatter, 2, "a part of one rank's tensor for each");
 
-static lk_status alltoall_infer(lk_call *c, lk_spec *out)
+static lk_status alltoall_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(rows_check(c, sum_of(c->x[1])));
     rows_spec(c, sum_of(c->x[2]), out);

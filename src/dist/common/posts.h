@@ -33,11 +33,11 @@ lk_status lk__dist_uses(lk_tape *tape, lk_comm *comm, const char *call) LK_NODIS
  * open. */
 lk_status lk__dist_post_send(lk__dist d, lk_var x, int rank, int64_t tag,
                              lk_var *handle) LK_NODISCARD;
-lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
+lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_output_spec like,
                              lk_var *handle) LK_NODISCARD;
 
 /** The same for what is open; `blocking`: the wait for it comes next. */
-lk_status lk__dist_post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_spec like,
+lk_status lk__dist_post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_output_spec like,
                               bool blocking, lk_var *handle) LK_NODISCARD;
 
 /** Room for one more post, so that lk__post_add() cannot fail. */

@@ -66,7 +66,7 @@ int64_t lk__axes_count(lk_shape shape, unsigned bits)
     return n;
 }
 
-lk_status lk__axes_infer(lk_call *c, lk_spec *out)
+lk_status lk__axes_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_axes *axes = c->attr;
     unsigned bits;

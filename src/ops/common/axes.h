@@ -26,7 +26,7 @@ lk_shape lk__axes_reduced(lk_shape shape, unsigned bits, bool keep);
 int64_t lk__axes_count(lk_shape shape, unsigned bits);
 
 /** The infer of a reduction: input 0 is real, the output has its dtype.  Errors: LK_EDTYPE, LK_EINVAL. */
-lk_status lk__axes_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__axes_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** In backward: *out = g, of the output's shape, with reduced axes of size 1, so that it broadcasts
  * to the input; a view. */

@@ -6,7 +6,7 @@
 
 static const char *const names[] = {"x", "gamma", "beta", "mean", "variance"};
 
-lk_status lk__batch_norm_infer(lk_call *c, lk_spec *out)
+lk_status lk__batch_norm_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0];
     const lk_batch_norm_attr *a = c->attr;

@@ -14,7 +14,7 @@ static inline double lk__batch_norm_eps(const lk_call *c)
 }
 
 /** x has channels, and all other inputs one number for each; the first output is as x. */
-lk_status lk__batch_norm_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__batch_norm_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** y = 1 / sqrt(x[0] + eps) for a vector; eps is the row's number p[1]. */
 void lk__batch_norm_inverse_row(lk__row *r);
@@ -36,7 +36,7 @@ lk_status lk__batch_norm_values(lk_call *c, const lk__pieces *s) LK_NODISCARD;
 /** In backward of such a call: the inputs of the call that gives the gradients. */
 lk_status lk__batch_norm_grad_in(const lk_call *c, const lk_var *dout,
                                  lk_var in[LK__NORM_GRAD_IN]) LK_NODISCARD;
-lk_status lk__batch_norm_grad_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__batch_norm_grad_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 lk_status lk__batch_norm_gradients(lk_call *c, const lk__pieces *s) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_BATCH_NORM_H */

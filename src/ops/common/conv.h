@@ -44,7 +44,7 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
 
 /** The infer, forward and backward of conv, the second with an activation behind it, the third from the
  * gradient of what is before that. */
-lk_status lk__conv_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__conv_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 lk_status lk__conv_compute(lk_call *c, lk_act act) LK_NODISCARD;
 lk_status lk__conv_gradients(lk_call *c, lk_var dy, lk_var *din) LK_NODISCARD;
 

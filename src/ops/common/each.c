@@ -215,7 +215,7 @@ static bool same_shape(const lk_shape *a, const lk_shape *b)
     return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0;
 }
 
-lk_status lk__each_infer(lk_call *c, lk_spec *out)
+lk_status lk__each_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;

@@ -39,7 +39,7 @@ lk_status lk__each_run(lk_call *c, lk__each_fn *fn, double p) LK_NODISCARD;
  * The infer of an element-wise op: all inputs have one real dtype, and the output has it and the
  * shape that all inputs can be broadcast to.  Errors: LK_EDTYPE, LK_ESHAPE naming both.
  */
-lk_status lk__each_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__each_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** *out = g summed over the axes that input `i` was broadcast along: its gradient from one of the
  * output's shape.  g itself if there are none. */

@@ -77,7 +77,7 @@ typedef struct where_attr {
     bool smallest;
 } where_attr;
 
-static lk_status where_infer(lk_call *c, lk_spec *out)
+static lk_status where_infer(lk_call *c, lk_output_spec *out)
 {
     LK_TRY(lk__axes_infer(c, out));
     out->dtype = LK_I64;

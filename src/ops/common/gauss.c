@@ -79,7 +79,7 @@ lk_status lk__gauss_sum(const lk__gauss_shape *s, const void *x, void *y)
     return LK_OK;
 }
 
-static lk_status window_infer(lk_call *c, lk_spec *out)
+static lk_status window_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;

@@ -26,7 +26,7 @@ static lk_status neg_mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     for (int i = 0; i < 2; i++) {
         lk_var g;
-        if (!lk_wants(c, i))
+        if (!lk_call_needs_grad(c, i))
             continue;
         LK_TRY(lk__neg_mul(dout[0], c->in[1 - i], &g));
         LK_TRY(lk__each_grad(c, i, g, &din[i]));
@@ -68,7 +68,7 @@ static lk_status pick_forward(lk_call *c)
 static lk_status pick_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var g;
-    if (!lk_wants(c, 0))
+    if (!lk_call_needs_grad(c, 0))
         return LK_OK;
     LK_TRY(lk__pick(dout[0], c->in[1], c->in[2], ((const pick_attr *)c->attr)->otherwise, &g));
     LK_TRY(lk__each_grad(c, 0, g, &din[0]));

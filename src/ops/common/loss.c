@@ -12,7 +12,7 @@ static lk_loss_reduction reduction_of(const lk_call *c, lk_loss_reduction otherw
     return a->reduction == LK_LOSS_DEFAULT ? otherwise : a->reduction;
 }
 
-lk_status lk__loss_infer(const lk_call *c, lk_shape shape, lk_spec *out)
+lk_status lk__loss_infer(const lk_call *c, lk_shape shape, lk_output_spec *out)
 {
     const lk_loss_attr *a = c->attr;
     LK_CHECK((unsigned)a->reduction <= LK_LOSS_NONE, LK_EINVAL, "%s has no reduction number %d",
@@ -22,7 +22,7 @@ lk_status lk__loss_infer(const lk_call *c, lk_shape shape, lk_spec *out)
     return LK_OK;
 }
 
-lk_status lk__loss_infer_pair(lk_call *c, lk_spec *out)
+lk_status lk__loss_infer_pair(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0], *t = c->x[1];
     LK_CHECK(lk_dtype_is_real(x->dtype) && t->dtype == x->dtype, LK_EDTYPE,
@@ -64,8 +64,8 @@ lk_status lk__loss_reduce(lk_call *c, lk_loss_reduction otherwise, lk_shape shap
         return LK_OK;
     void *y = lk__tensor_start(c->y[0]);
     lk_reduce_axis_shape s = {.outer = 1, .n = count, .inner = 1};
-    if (shape.ndim > 0 && count > 0 && lk_tape_piece(c->tape) < shape.dim[0])
-        s.piece = lk_tape_piece(c->tape) * (count / shape.dim[0]);
+    if (shape.ndim > 0 && count > 0 && lk_tape_shard_size(c->tape) < shape.dim[0])
+        s.piece = lk_tape_shard_size(c->tape) * (count / shape.dim[0]);
     LK_TRY(lk_reduce_axis(c->y[0]->dtype, LK_REDUCE_AXIS_SUM, &s, losses, y));
     if (reduction == LK_LOSS_SUM)
         return LK_OK;

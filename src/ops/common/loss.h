@@ -7,10 +7,10 @@
 #include <lockstep/ops.h>
 
 /** The output for losses of `shape`: that, or a scalar.  Errors: LK_EINVAL for the attribute. */
-lk_status lk__loss_infer(const lk_call *c, lk_shape shape, lk_spec *out) LK_NODISCARD;
+lk_status lk__loss_infer(const lk_call *c, lk_shape shape, lk_output_spec *out) LK_NODISCARD;
 
 /** As lk__loss_infer(), for two inputs of one real dtype and one shape, which the losses have. */
-lk_status lk__loss_infer_pair(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__loss_infer_pair(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** Where the losses are to be written: the output, or room for as many as `shape` has. */
 lk_status lk__loss_room(lk_call *c, lk_shape shape, void **out) LK_NODISCARD;

@@ -63,7 +63,7 @@ lk_status lk__batch_norm_grad_in(const lk_call *c, const lk_var *dout, lk_var in
     return LK_OK;
 }
 
-lk_status lk__batch_norm_grad_infer(lk_call *c, lk_spec *out)
+lk_status lk__batch_norm_grad_infer(lk_call *c, lk_output_spec *out)
 {
     for (int j = 0; j < 3; j++) {
         out[j].dtype = c->x[X]->dtype;

@@ -13,7 +13,7 @@ extern const lk_op lk_op_broadcast, lk_op_sum_to, lk_op_linear_weights, lk_op_co
 lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape *out) LK_NODISCARD;
 
 /** Dtype and shape of input 0, for ops that keep them.  Errors: LK_EDTYPE unless f32 or f64. */
-lk_status lk__same_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__same_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** g where y > 0, elsewhere 0: the gradient of relu from its output. */
 lk_status lk__relu_grad(lk_var g, lk_var y, lk_var *out) LK_NODISCARD;
@@ -28,7 +28,7 @@ bool lk__is_finite(lk_dtype dtype, double value);
  * y = x, contiguous, reduced over the axes whose bits are set in `axes`; y has the others.
  *
  * Neighbouring axes are reduced as one.  Of several such groups the last comes first, and the one
- * with axis 0, the batch, is cut into pieces of lk_tape_piece() samples.
+ * with axis 0, the batch, is cut into pieces of lk_tape_shard_size() samples.
  */
 lk_status lk__reduce_axes(lk_call *c, lk_reduce_axis_op op, const lk_tensor *x, unsigned axes,
                           void *y) LK_NODISCARD;

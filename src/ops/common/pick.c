@@ -54,7 +54,7 @@ static lk_status pick_run(lk_call *c, bool into)
     return LK_OK;
 }
 
-static lk_status place_infer(lk_call *c, lk_spec *out)
+static lk_status place_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = ((const pick_attr *)c->attr)->shape;
@@ -89,7 +89,7 @@ static const lk_op place = {
     .backward = place_backward,
 };
 
-static lk_status pick_infer(lk_call *c, lk_spec *out)
+static lk_status pick_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[1]->shape;

@@ -19,7 +19,7 @@ static lk__pieces pieces_of(const lk_call *c)
     return lk__pieces_of(c->tape, c->x[0]->dtype, a->shape, a->whole);
 }
 
-static lk_status sum_infer(lk_call *c, lk_spec *out)
+static lk_status sum_infer(lk_call *c, lk_output_spec *out)
 {
     lk__pieces s = pieces_of(c);
     out->dtype = s.dtype;
@@ -55,7 +55,7 @@ const lk_op lk__op_piece_sum = {
     .backward = sum_backward,
 };
 
-static lk_status spread_infer(lk_call *c, lk_spec *out)
+static lk_status spread_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = ((const piece_attr *)c->attr)->shape;

@@ -11,7 +11,7 @@ enum { WIDTH = 256 };
 lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool whole)
 {
     lk__pieces s = {.dtype = dtype, .channels = x.dim[x.ndim - 1]};
-    int64_t samples = lk_tape_piece(tape), positions = 1;
+    int64_t samples = lk_tape_shard_size(tape), positions = 1;
     for (int d = 0; d < x.ndim; d++)
         if (x.dim[d] == 0)
             return s;

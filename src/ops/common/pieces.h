@@ -1,7 +1,7 @@
 /* Statistics of channels over pieces of the batch.
  *
  * x [samples][...][channels] is seen as [rows][channels], the rows cut into pieces of
- * lk_tape_piece() samples (the last may be shorter), or taken as one.  A vector has a number for
+ * lk_tape_shard_size() samples (the last may be shorter), or taken as one.  A vector has a number for
  * each piece and channel, [pieces][channels].  No elements are no pieces.
  */
 #ifndef LK_OPS_COMMON_PIECES_H

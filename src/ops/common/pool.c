@@ -4,7 +4,7 @@
 #include "ops/common/conv.h"
 #include "tensor/tensor.h"
 
-lk_status lk__pool_infer(lk_call *c, lk_spec *out)
+lk_status lk__pool_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_pool_attr *a = c->attr;
     const lk_tensor *x = c->x[0];
@@ -20,7 +20,7 @@ lk_status lk__pool_infer(lk_call *c, lk_spec *out)
     return LK_OK;
 }
 
-lk_status lk__pool_back_infer(lk_call *c, lk_spec *out)
+lk_status lk__pool_back_infer(lk_call *c, lk_output_spec *out)
 {
     const lk__pool_back *b = c->attr;
     out->dtype = c->x[0]->dtype;

@@ -14,16 +14,16 @@ typedef struct lk__pool_back {
 
 /** The infer of pooling: x [batch, in..., channels] becomes [batch, out..., channels].  Errors:
  * LK_EDTYPE, LK_ESHAPE (axes, a window that does not fit), LK_EINVAL. */
-lk_status lk__pool_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__pool_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** The infer of an op with lk__pool_back: the shape it names, and the dtype of input 0. */
-lk_status lk__pool_back_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__pool_back_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** The pooling between x and y. */
 lk_pool_shape lk__pool_shape_of(const lk_pool_attr *a, const lk_tensor *x, const lk_tensor *y);
 
 /** The infer and forward of max_pool, of relu of x on request, and the gradient of x from that of y. */
-lk_status lk__max_pool_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__max_pool_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 lk_status lk__max_pool_compute(lk_call *c, bool relu) LK_NODISCARD;
 lk_status lk__max_pool_gradient(lk_call *c, lk_var dy, lk_var *dx) LK_NODISCARD;
 

@@ -16,7 +16,7 @@ lk_status lk__rows_of(const lk_shape *x, int64_t *samples, int64_t *rows)
 
 int64_t lk__piece_of(const lk_tape *tape, int64_t samples)
 {
-    int64_t piece = lk_tape_piece(tape);
+    int64_t piece = lk_tape_shard_size(tape);
     return piece < samples ? piece : samples;
 }
 

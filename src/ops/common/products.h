@@ -9,7 +9,7 @@
  * Errors: LK_EOVERFLOW. */
 lk_status lk__rows_of(const lk_shape *x, int64_t *samples, int64_t *rows) LK_NODISCARD;
 
-/** Samples in a piece of a sum over `samples` of them: lk_tape_piece(), at most all; 0 for all. */
+/** Samples in a piece of a sum over `samples` of them: lk_tape_shard_size(), at most all; 0 for all. */
 int64_t lk__piece_of(const lk_tape *tape, int64_t samples);
 
 /** Input `i` must be [channels], of the dtype of input 0.  Errors: LK_EDTYPE, LK_ESHAPE. */
@@ -17,7 +17,7 @@ lk_status lk__bias_check(const lk_call *c, int i, int64_t channels) LK_NODISCARD
 
 /** The infer, forward and backward of linear, the second with an activation behind it, the third from
  * the gradient of what is before that. */
-lk_status lk__linear_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__linear_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 lk_status lk__linear_compute(lk_call *c, lk_act act) LK_NODISCARD;
 lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din) LK_NODISCARD;
 

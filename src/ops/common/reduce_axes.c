@@ -54,8 +54,9 @@ lk_status lk__reduce_axes(lk_call *c, lk_reduce_axis_op op, const lk_tensor *x, 
         lk_reduce_axis_shape s = {.outer = product(dim, 0, first),
                                   .n = product(dim, first, last),
                                   .inner = product(dim, last, ndim)};
-        if (first == 0 && lk_tape_piece(c->tape) < dim[0]) /* otherwise there is but one piece */
-            s.piece = lk_tape_piece(c->tape) * product(dim, 1, last);
+        if (first == 0 &&
+            lk_tape_shard_size(c->tape) < dim[0]) /* otherwise there is but one piece */
+            s.piece = lk_tape_shard_size(c->tape) * product(dim, 1, last);
         for (int d = first; d < last; d++) {
             axes &= ~(1u << d);
             dim[d] = 1;

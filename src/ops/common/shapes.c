@@ -20,7 +20,7 @@ lk_status lk__broadcast_shapes(const char *op, lk_shape a, lk_shape b, lk_shape 
     return LK_OK;
 }
 
-lk_status lk__same_infer(lk_call *c, lk_spec *out)
+lk_status lk__same_infer(lk_call *c, lk_output_spec *out)
 {
     LK_CHECK(lk_dtype_is_real(c->x[0]->dtype), LK_EDTYPE,
              "%s of %s: only f32 and f64 are computed with", c->op->name,

@@ -4,7 +4,7 @@
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
-lk_status lk__softmax_infer(lk_call *c, lk_spec *out)
+lk_status lk__softmax_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_tensor *x = c->x[0];
     LK_TRY(lk__same_infer(c, out));

@@ -13,7 +13,7 @@ static inline int lk__softmax_axis(const lk_call *c, int ndim)
 }
 
 /** Inputs of one shape and dtype, which the output has too, and an axis of it. */
-lk_status lk__softmax_infer(lk_call *c, lk_spec *out) LK_NODISCARD;
+lk_status lk__softmax_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
 
 /** *out = x summed along the axis, which stays with size 1. */
 lk_status lk__softmax_sum(const lk_call *c, lk_var x, lk_var *out) LK_NODISCARD;

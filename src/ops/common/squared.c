@@ -31,13 +31,13 @@ static lk_status grad_forward(lk_call *c)
 static lk_status grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var gd;
-    if (lk_wants(c, 0) || lk_wants(c, 1)) {
+    if (lk_call_needs_grad(c, 0) || lk_call_needs_grad(c, 1)) {
         LK_TRY(lk_mul(dout[0], c->in[2], &gd));
         LK_TRY(lk_affine(gd, *(const double *)c->attr, 0, &din[0]));
     }
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_neg(din[0], &din[1]));
-    if (lk_wants(c, 2)) {
+    if (lk_call_needs_grad(c, 2)) {
         lk_var in[] = {c->in[0], c->in[1], dout[0]};
         LK_TRY(lk_apply(c->tape, c->op, in, 3, c->attr, &din[2]));
     }
@@ -66,12 +66,12 @@ lk_status lk__squared_backward(lk_call *c, double w, lk_loss_reduction otherwise
     LK_TRY(lk__loss_grad(c, otherwise, dout[0], lk_shape_of(c->in[0]), &dl));
     lk_var in[] = {c->in[0], c->in[1], dl};
     LK_TRY(lk_apply(c->tape, &squared_grad, in, 3, &twice, &din[0]));
-    if (lk_wants(c, 1))
+    if (lk_call_needs_grad(c, 1))
         LK_TRY(lk_neg(din[0], &din[1]));
     return LK_OK;
 }
 
-const lk_sample lk__squared_samples[] = {
+const lk_op_sample lk__squared_samples[] = {
     {.n_in = 2, .in = {LK_IN(3, 4), LK_IN(3, 4)}, .attr = &(const lk_loss_attr){LK_LOSS_DEFAULT}},
     {.n_in = 2,
      .in = {LK_IN(5, 2), LK_IN_FIXED(-1, 1, 5, 2)},

@@ -10,6 +10,6 @@ lk_status lk__squared_backward(lk_call *c, double w, lk_loss_reduction otherwise
                                const lk_var *dout, lk_var *din) LK_NODISCARD;
 
 /* Samples of all reductions. */
-extern const lk_sample lk__squared_samples[];
+extern const lk_op_sample lk__squared_samples[];
 
 #endif /* LK_OPS_COMMON_SQUARED_H */

@@ -134,7 +134,7 @@ lk_status program_differentiate(const struct program *p, lk_tape *tape, int rank
     LK_TRY(losses(p, rank, var, loss, &n));
     for (int i = 0; i < n; i++)
         seed[i] = (lk_seed){.of = loss[i]};
-    LK_TRY(lk_backward(tape, seed, n, p->second ? LK_RETAIN : 0));
+    LK_TRY(lk_backward(tape, seed, n, p->second ? LK_RETAIN_GRAPH : 0));
     for (int v = 0; v < p->n_values; v++)
         if (is_own(p, v, rank, var) && grad[v]) {
             memcpy(out->grad[v], lk_tensor_data(grad[v]),

@@ -114,7 +114,7 @@ static void reading_converts_and_cuts_nothing(void)
     ASSERT_OK(lk_leaf_data(f.tape, LK_F64, LK_SHAPE(2, 2), x, NULL, &v));
     ASSERT_OK(lk_square(v, &square));
     fixture_backward(&f, square, 0);
-    ASSERT_FAILS(lk_read(square, LK_F64, 4, y), LK_ESTATE, "lk_keep()");
+    ASSERT_FAILS(lk_read(square, LK_F64, 4, y), LK_ESTATE, "lk_retain_value()");
     ASSERT_SAME_BITS(y, untouched, sizeof y);
     fixture_free(&f);
 }

@@ -6,7 +6,7 @@
 /* z = x * y, with a backward that a test can spoil. */
 static enum fault { RIGHT, WRONG_SIGN, MISSING_TERM, SWAPPED, WRONG_SECOND, NOT_A_NUMBER } fault;
 
-static lk_status product_infer(lk_call *c, lk_spec *out)
+static lk_status product_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = lk_tensor_dtype(c->x[0]);
     out->shape = lk_tensor_shape(c->x[0]);
@@ -54,7 +54,7 @@ static lk_status product_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-static const lk_sample samples[] = {{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}}, {0}};
+static const lk_op_sample samples[] = {{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}}, {0}};
 
 static const lk_op product = {.name = "product",
                               .summary = "x * y",
@@ -103,7 +103,7 @@ static void a_gradient_that_is_no_number_is_found(void)
 {
     lk_op once = product;
     lk_gradcheck_result r;
-    once.flags |= LK_OP_ONCE;
+    once.flags |= LK_OP_FIRST_ORDER;
     fault = NOT_A_NUMBER;
     ASSERT_OK(lk_gradcheck(&once, 1, 1e-6, &r));
     ASSERT_TRUE(!r.pass && isinf(r.first));

@@ -2,12 +2,12 @@
 #include "tape_fixture.h"
 
 /* y = 2 x, and its sum: two outputs. */
-static lk_status twice_infer(lk_call *c, lk_spec *out)
+static lk_status twice_infer(lk_call *c, lk_output_spec *out)
 {
     LK_CHECK(lk_tensor_dtype(c->x[0]) == LK_F64, LK_EDTYPE, "twice of %s",
              lk_tensor_text(c->x[0]).s);
-    out[0] = (lk_spec){.dtype = LK_F64, .shape = lk_tensor_shape(c->x[0])};
-    out[1] = (lk_spec){.dtype = LK_F64, .shape = LK_SCALAR};
+    out[0] = (lk_output_spec){.dtype = LK_F64, .shape = lk_tensor_shape(c->x[0])};
+    out[1] = (lk_output_spec){.dtype = LK_F64, .shape = LK_SCALAR};
     return LK_OK;
 }
 
@@ -52,7 +52,7 @@ static const lk_op twice = {
     .infer = twice_infer,
     .forward = twice_forward,
     .backward = twice_backward,
-    .samples = (const lk_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &two}, {0}},
+    .samples = (const lk_op_sample[]){{.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &two}, {0}},
 };
 
 static void an_op_of_the_program_is_found_applied_and_checked(void)
@@ -111,9 +111,9 @@ static void an_application_is_checked(void)
     fixture_free(&f);
 }
 
-static lk_spec told; /* what lies_infer() says */
+static lk_output_spec told; /* what lies_infer() says */
 
-static lk_status lies_infer(lk_call *c, lk_spec *out)
+static lk_status lies_infer(lk_call *c, lk_output_spec *out)
 {
     (void)c;
     out[0] = told;
@@ -125,7 +125,7 @@ static void what_infer_says_is_checked(void)
     struct fixture f = fixture_new();
     lk_op op = {.name = "lies", .min_in = 0, .max_in = 1, .n_out = 1, .infer = lies_infer};
     lk_var x = fixture_leaf(&f, LK_SHAPE(2, 3), 1, 1), y;
-    told = (lk_spec){.dtype = LK_F64, .shape = LK_SHAPE(6), .is_view = true, .stride = {1}};
+    told = (lk_output_spec){.dtype = LK_F64, .shape = LK_SHAPE(6), .is_view = true, .stride = {1}};
     ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "must have LK_OP_STRIDED");
     op.flags = LK_OP_STRIDED;
     ASSERT_OK(lk_apply(f.tape, &op, &x, 1, NULL, &y));
@@ -134,7 +134,7 @@ static void what_infer_says_is_checked(void)
     told.offset = 0;
     told.view_of = 7;
     ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "a view of input 7");
-    told = (lk_spec){.dtype = LK_F64, .shape = LK_SHAPE(6)};
+    told = (lk_output_spec){.dtype = LK_F64, .shape = LK_SHAPE(6)};
     ASSERT_FAILS(lk_apply(f.tape, &op, &x, 1, NULL, &y), LK_EINVAL, "no forward");
     ASSERT_FAILS(lk_apply(f.tape, &op, NULL, 1, NULL, &y), LK_EINVAL, "in is NULL");
     op.n_out = 5;

@@ -3,7 +3,7 @@
 
 #include <lockstep/op.h>
 
-static lk_status own_infer(lk_call *c, lk_spec *out)
+static lk_status own_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = lk_dtype_of(c->in[0]);
     out->shape = lk_shape_of(c->in[0]);

@@ -16,9 +16,9 @@ static lk_status block_run(lk_tape *tape, void *arg, lk_var *out)
     struct block *b = arg;
     lk_var y;
     b->runs++;
-    b->replays += lk_tape_replays(tape);
+    b->replays += lk_tape_is_recomputing(tape);
     LK_TRY(lk_mul(b->x, b->w, &y));
-    if (b->changes && lk_tape_replays(tape))
+    if (b->changes && lk_tape_is_recomputing(tape))
         LK_TRY(lk_add(y, y, &y));
     LK_TRY(lk_mul(y, b->w, &y));
     LK_TRY(lk_mul(y, b->x, &y));
@@ -45,7 +45,7 @@ static int64_t three_blocks(bool recompute, unsigned flags, double *gx, double *
     ASSERT_EQ(b[1].replays, recompute ? 1 : 0);
     *gx = test_at(f.grad[0], N - 1);
     *gw = test_at(f.grad[1], 0);
-    int64_t peak = lk_tape_stats_get(f.tape).peak_bytes;
+    int64_t peak = lk_tape_stats_of(f.tape).peak_bytes;
     fixture_free(&f);
     return peak;
 }

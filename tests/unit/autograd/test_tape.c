@@ -44,16 +44,16 @@ static void leaves_are_told_of_when_they_are_complete(void)
     lk_var v[3], y;
     for (int i = 0; i < 3; i++)
         v[i] = fixture_leaf(&f, LK_SHAPE(1), 2 + i, 1);
-    lk_tape_on_leaf(f.tape, note_leaf, &told);
+    lk_tape_set_grad_hook(f.tape, note_leaf, &told);
     ASSERT_OK(lk_mul(v[0], v[1], &y));
     ASSERT_OK(lk_mul(y, v[2], &y));
-    ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, NULL}, 1, LK_RETAIN));
+    ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, NULL}, 1, LK_RETAIN_GRAPH));
     ASSERT_EQ(told.n, 3);
     ASSERT_TRUE(told.grad[0] == f.grad[2] && told.first[0] == 6);
     ASSERT_TRUE(told.first[1] + told.first[2] == 12 + 8);
-    lk_tape_on_leaf(f.tape, refuse_leaf, NULL);
-    ASSERT_FAILS(lk_backward(f.tape, &(lk_seed){y, NULL}, 1, LK_RETAIN), LK_EIO, "not now");
-    lk_tape_on_leaf(f.tape, NULL, NULL);
+    lk_tape_set_grad_hook(f.tape, refuse_leaf, NULL);
+    ASSERT_FAILS(lk_backward(f.tape, &(lk_seed){y, NULL}, 1, LK_RETAIN_GRAPH), LK_EIO, "not now");
+    lk_tape_set_grad_hook(f.tape, NULL, NULL);
     fixture_free(&f);
 }
 
@@ -77,8 +77,8 @@ static void a_retained_tape_can_be_passed_again(void)
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 1, 1), y;
     ASSERT_OK(lk_mul(v, v, &y));
-    fixture_backward(&f, y, LK_RETAIN);
-    fixture_backward(&f, y, LK_RETAIN);
+    fixture_backward(&f, y, LK_RETAIN_GRAPH);
+    fixture_backward(&f, y, LK_RETAIN_GRAPH);
     ASSERT_EQ(test_at(f.grad[0], 1), 8);
     fixture_free(&f);
 }
@@ -108,7 +108,7 @@ static void grad_gives_zeros_where_nothing_depends(void)
     lk_var wrt[3] = {v, w, v};
     ASSERT_OK(lk_mul(v, v, &y));
     ASSERT_OK(lk_sum_to(y, LK_SCALAR, &y));
-    ASSERT_OK(lk_grad(f.tape, &y, NULL, 1, wrt, 3, LK_RETAIN, g));
+    ASSERT_OK(lk_grad(f.tape, &y, NULL, 1, wrt, 3, LK_RETAIN_GRAPH, g));
     ASSERT_EQ(test_value_at(g[0], 1), 6);
     ASSERT_EQ(test_value_at(g[2], 1), 6);
     const lk_tensor *zeros;
@@ -155,11 +155,11 @@ static void without_recording_ops_only_compute(void)
 {
     struct fixture f = fixture_new();
     lk_var v = fixture_leaf(&f, LK_SHAPE(2), 2, 1), y;
-    ASSERT_TRUE(lk_tape_records(f.tape) && lk_tape_record(f.tape, false));
+    ASSERT_TRUE(lk_tape_is_recording(f.tape) && lk_tape_set_recording(f.tape, false));
     ASSERT_OK(lk_mul(v, v, &y));
-    ASSERT_TRUE(!lk_tape_records(f.tape) && !lk_tape_record(f.tape, true));
+    ASSERT_TRUE(!lk_tape_is_recording(f.tape) && !lk_tape_set_recording(f.tape, true));
     ASSERT_TRUE(!lk_needs_grad(y) && lk_needs_grad(v));
-    ASSERT_EQ(lk_tape_stats_get(f.tape).nodes, 0);
+    ASSERT_EQ(lk_tape_stats_of(f.tape).nodes, 0);
     ASSERT_EQ(test_value_at(y, 1), 9);
     fixture_free(&f);
 }
@@ -199,11 +199,11 @@ static void backward_releases_what_it_has_passed(void)
     for (int i = 1; i < 10; i++)
         ASSERT_OK(lk_mul(y[i - 1], y[i - 1], &y[i]));
     ASSERT_OK(lk_sum_to(y[9], LK_SCALAR, &s));
-    ASSERT_OK(lk_keep(y[4]));
-    int64_t before = lk_tape_stats_get(f.tape).live_bytes;
+    ASSERT_OK(lk_retain_value(y[4]));
+    int64_t before = lk_tape_stats_of(f.tape).live_bytes;
     ASSERT_TRUE(before >= 9 * 8000);
     ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = s}, 1, 0));
-    lk_tape_stats after = lk_tape_stats_get(f.tape);
+    lk_tape_stats after = lk_tape_stats_of(f.tape);
     ASSERT_TRUE(after.live_bytes < 2 * 8000);          /* y[4] and s */
     ASSERT_TRUE(after.peak_bytes < before + 4 * 9000); /* gradients take the places of values */
     ASSERT_EQ(test_value_at(y[4], 3), 1);
@@ -251,7 +251,7 @@ static void backward_twice_needs_retain(void)
     ASSERT_OK(lk_mul(v, v, &y));
     ASSERT_OK(lk_sum_to(y, LK_SCALAR, &s));
     ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = s}, 1, 0));
-    ASSERT_FAILS(lk_backward(f.tape, &(lk_seed){.of = s}, 1, 0), LK_ESTATE, "LK_RETAIN");
+    ASSERT_FAILS(lk_backward(f.tape, &(lk_seed){.of = s}, 1, 0), LK_ESTATE, "LK_RETAIN_GRAPH");
     ASSERT_FAILS(lk_add(y, v, &z), LK_ESTATE, "released");
     ASSERT_EQ(test_at(f.grad[0], 1), 4); /* the refused pass added nothing */
     fixture_free(&f);
@@ -305,7 +305,7 @@ static void a_change_of_another_slice_of_the_slab_does_no_harm(void)
     ASSERT_OK(lk_mul(v, v, &s));
     ASSERT_OK(lk_sum_to(s, LK_SCALAR, &s));
     ASSERT_OK(lk_tensor_fill_f64(b, 3));
-    ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = s}, 1, LK_RETAIN));
+    ASSERT_OK(lk_backward(f.tape, &(lk_seed){.of = s}, 1, LK_RETAIN_GRAPH));
     lk_slab_zero(slab);
     ASSERT_FAILS(lk_backward(f.tape, &(lk_seed){.of = s}, 1, 0), LK_ESTATE, "changed in place");
     lk_tensor_free(a);
@@ -375,20 +375,21 @@ static void a_gradient_that_is_not_set_is_set_by_backward(void)
     wide = test_filled(LK_SHAPE(3, 2), 1, 1);
     ASSERT_OK(lk_tensor_slice(wide, 1, 1, 2, 1, &column));
     lk_tensor *three = test_filled(LK_SHAPE(3, 1), 3, 0);
-    ASSERT_OK(lk_leaf_unset(f.tape, value, grad, &v));
-    ASSERT_OK(lk_leaf_unset(f.tape, three, column, &w));
-    ASSERT_OK(lk_leaf_unset(f.tape, f.value[0] = test_filled(LK_SHAPE(3), 0, 0), other, &unused));
+    ASSERT_OK(lk_leaf_overwrite(f.tape, value, grad, &v));
+    ASSERT_OK(lk_leaf_overwrite(f.tape, three, column, &w));
+    ASSERT_OK(
+        lk_leaf_overwrite(f.tape, f.value[0] = test_filled(LK_SHAPE(3), 0, 0), other, &unused));
     ASSERT_OK(lk_matmul(v, w, &s));
-    fixture_backward(&f, s, LK_RETAIN);
+    fixture_backward(&f, s, LK_RETAIN_GRAPH);
     ASSERT_EQ(test_at(both, 3), 3);
     ASSERT_EQ(test_at(wide, 1), 1);
     ASSERT_EQ(test_at(wide, 5), 3);
     ASSERT_EQ(test_at(wide, 4), 5); /* beside the gradient */
     ASSERT_EQ(test_at(other, 2), 0);
-    fixture_backward(&f, s, LK_RETAIN);
+    fixture_backward(&f, s, LK_RETAIN_GRAPH);
     ASSERT_EQ(test_at(both, 3), 6);
     ASSERT_EQ(test_at(wide, 5), 6);
-    ASSERT_FAILS(lk_leaf_unset(f.tape, value, value, &v), LK_EOVERLAP, "share elements");
+    ASSERT_FAILS(lk_leaf_overwrite(f.tape, value, value, &v), LK_EOVERLAP, "share elements");
     lk_tensor *const all[] = {value, grad, both, wide, column, three, other, f.value[0]};
     for (int i = 0; i < LK_COUNT(all); i++)
         lk_tensor_free(all[i]);
@@ -404,8 +405,8 @@ static void a_gradient_and_its_value_may_be_parts_of_one_tensor(void)
     ASSERT_OK(lk_tensor_slice(both, 0, 1, 2, 1, &grad));
     ASSERT_OK(lk_leaf(f.tape, value, grad, &v));
     ASSERT_OK(lk_mul(v, v, &s));
-    fixture_backward(&f, s, LK_RETAIN);
-    fixture_backward(&f, s, LK_RETAIN);
+    fixture_backward(&f, s, LK_RETAIN_GRAPH);
+    fixture_backward(&f, s, LK_RETAIN_GRAPH);
     ASSERT_EQ(test_at(both, 5), 6 + 2 * 2 * 3);
     ASSERT_FAILS(lk_leaf(f.tape, value, value, &v), LK_EOVERLAP, "share elements");
     lk_tensor_free(value);
@@ -422,7 +423,7 @@ static lk_status odd_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-static lk_status odd_infer(lk_call *c, lk_spec *out)
+static lk_status odd_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = lk_tensor_dtype(c->x[0]);
     out->shape = lk_tensor_shape(c->x[0]);
@@ -514,12 +515,12 @@ static void the_piece_is_that_of_forward(void)
            beta = fixture_leaf(&f, LK_SHAPE(2), 0, 0), y, z;
     ASSERT_OK(lk_batch_norm(x, gamma, beta, NULL, &y, NULL, NULL));
     ASSERT_OK(lk_mul(y, x, &z));
-    ASSERT_OK(lk_tape_set_piece(f.tape, 1));
-    fixture_backward(&f, z, LK_RETAIN);
+    ASSERT_OK(lk_tape_set_shard_size(f.tape, 1));
+    fixture_backward(&f, z, LK_RETAIN_GRAPH);
     double with = test_at(f.grad[0], 5);
     ASSERT_OK(lk_tensor_fill_f64(f.grad[0], 0));
-    ASSERT_OK(lk_tape_set_piece(f.tape, 0));
-    fixture_backward(&f, z, LK_RETAIN);
+    ASSERT_OK(lk_tape_set_shard_size(f.tape, 0));
+    fixture_backward(&f, z, LK_RETAIN_GRAPH);
     ASSERT_TRUE(with == test_at(f.grad[0], 5));
     fixture_free(&f);
 }
@@ -536,8 +537,8 @@ static void misuse_does_not_crash(void)
     ASSERT_FAILS(lk_item(LK_NO_VAR, &item), LK_EINVAL, "LK_NO_VAR");
     ASSERT_FAILS(lk_tape_new(NULL), LK_EINVAL, "out is NULL");
     lk_tape_reset(NULL);
-    ASSERT_TRUE(!lk_tape_record(NULL, true));
-    ASSERT_EQ(lk_tape_stats_get(NULL).nodes, 0);
+    ASSERT_TRUE(!lk_tape_set_recording(NULL, true));
+    ASSERT_EQ(lk_tape_stats_of(NULL).nodes, 0);
     ASSERT_OK(lk_square(v, &y));
     ASSERT_FAILS(lk_grad(f.tape, &y, &w, 1, &v, 1, 0, &g), LK_EINVAL, "another tape");
     fixture_free(&f);

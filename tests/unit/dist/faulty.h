@@ -28,7 +28,7 @@ struct fold_attr {
     lk_fold fold;
 };
 
-static lk_status faulty_infer(lk_call *c, lk_spec *out)
+static lk_status faulty_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;
@@ -95,7 +95,7 @@ struct message_attr {
 static const lk_op faulty_send_op, faulty_recv_op;
 
 /* What backward must know: the other rank, and the number of the message, as i64 [2]. */
-static void ticket_spec(lk_spec *out)
+static void ticket_spec(lk_output_spec *out)
 {
     out->dtype = LK_I64;
     out->shape = LK_SHAPE(2);
@@ -120,10 +120,10 @@ static lk_status answer_of(lk_call *c, struct message_attr *m)
     return LK_OK;
 }
 
-static lk_status faulty_send_infer(lk_call *c, lk_spec *out)
+static lk_status faulty_send_infer(lk_call *c, lk_output_spec *out)
 {
     (void)c;
-    out[0] = (lk_spec){.dtype = LK_F32, .shape = LK_SHAPE(0)};
+    out[0] = (lk_output_spec){.dtype = LK_F32, .shape = LK_SHAPE(0)};
     ticket_spec(&out[1]);
     return LK_OK;
 }
@@ -154,10 +154,10 @@ static lk_status faulty_send_backward(lk_call *c, const lk_var *dout, lk_var *di
     return LK_OK;
 }
 
-static lk_status faulty_recv_infer(lk_call *c, lk_spec *out)
+static lk_status faulty_recv_infer(lk_call *c, lk_output_spec *out)
 {
     const struct message_attr *m = c->attr;
-    out[0] = (lk_spec){.dtype = m->dtype, .shape = m->shape};
+    out[0] = (lk_output_spec){.dtype = m->dtype, .shape = m->shape};
     ticket_spec(&out[1]);
     return LK_OK;
 }

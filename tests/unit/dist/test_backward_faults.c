@@ -10,7 +10,7 @@ enum { RANKS = 3, VICTIM = 1 };
 
 /* ---- an op whose backward fails on one rank ---- */
 
-static lk_status weak_infer(lk_call *c, lk_spec *out)
+static lk_status weak_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
     out->shape = c->x[0]->shape;

@@ -55,7 +55,7 @@ static void layer_run(const lk_layer *layer, const lk_layer_sample *s, lk_dtype 
     if (!s->below)
         ASSERT_OK(lk_tensor_zeros(dtype, lk_tensor_shape(x), &dx));
     ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_piece(tape, PIECE));
+    ASSERT_OK(lk_tape_set_shard_size(tape, PIECE));
     TRAPPING(layer_pass(model, sums, tape, x, dx), TRAPS_HOW, TRAPS_HOW_OF(name, dtype, sort));
     lk_tape_free(tape);
     lk_sums_free(sums);

@@ -56,7 +56,7 @@ static struct bench bench_new(const lk_layer *layer, const lk_layer_sample *s, l
         ASSERT_OK(lk_tensor_zeros(dtype, lk_tensor_shape(b.x), &b.dx));
     b.weights = drawn(dtype, lk_model_out(b.model).shape, 0, "weights");
     ASSERT_OK(lk_tape_new(&b.tape));
-    ASSERT_OK(lk_tape_set_piece(b.tape, PIECE));
+    ASSERT_OK(lk_tape_set_shard_size(b.tape, PIECE));
     return b;
 }
 

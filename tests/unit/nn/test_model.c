@@ -131,7 +131,7 @@ static void expect_moved(const char *options, float seen)
     ASSERT_OK(lk_model_hold(m, NULL));
     ASSERT_OK(lk_sums_new(m, &sums));
     ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_piece(tape, 2));
+    ASSERT_OK(lk_tape_set_shard_size(tape, 2));
     ASSERT_OK(lk_tensor_wrap_const(LK_F32, LK_SHAPE(4, 1), batch, NULL, NULL, &t));
     ASSERT_OK(lk_constant(tape, t, &x));
     ASSERT_OK(lk_model_forward(m, &(lk_pass){.tape = tape, .sums = sums, .training = true}, x, &y));

@@ -28,7 +28,7 @@ static double gradients(lk_model *m, lk_sums *sums, lk_tensor *x, lk_tensor *c, 
     lk_tape *tape = NULL;
     lk_sums *later = NULL;
     ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_piece(tape, PIECE));
+    ASSERT_OK(lk_tape_set_shard_size(tape, PIECE));
     ASSERT_OK(lk_sums_new(m, &later));
     lk_sums_clear(sums);
     int64_t step = cut ? PIECE : SAMPLES;

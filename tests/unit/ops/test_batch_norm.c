@@ -28,7 +28,7 @@ static void values_and_statistics_of_one_piece(void)
 static void each_piece_has_its_own_statistics(void)
 {
     struct program p = program_new(LK_F64, false);
-    ASSERT_OK(lk_tape_set_piece(p.tape, 2));
+    ASSERT_OK(lk_tape_set_shard_size(p.tape, 2));
     lk_var x = values_leaf(&p, LK_SHAPE(3, 2), x8), y, mean, variance;
     lk_var gamma = values_leaf(&p, LK_SHAPE(2), (double[]){1, 1});
     lk_var beta = values_leaf(&p, LK_SHAPE(2), (double[]){0, 7});
@@ -53,13 +53,13 @@ static void a_piece_alone_has_the_same_bits(void)
     for (int type = LK_F32; type <= LK_F64; type++) {
         struct program all = program_new((lk_dtype)type, false);
         size_t size = lk_dtype_size((lk_dtype)type);
-        ASSERT_OK(lk_tape_set_piece(all.tape, PIECE));
+        ASSERT_OK(lk_tape_set_shard_size(all.tape, PIECE));
         lk_var x = program_leaf(&all, LK_SHAPE(SAMPLES, 3, 5, CHANNELS)),
                gamma = program_leaf(&all, LK_SHAPE(CHANNELS)),
                beta = program_leaf(&all, LK_SHAPE(CHANNELS)), y, mean;
         ASSERT_OK(lk_batch_norm(x, gamma, beta, NULL, &y, &mean, NULL));
-        ASSERT_OK(lk_keep(y));
-        ASSERT_OK(lk_keep(mean));
+        ASSERT_OK(lk_retain_value(y));
+        ASSERT_OK(lk_retain_value(mean));
         program_backward(&all, y, 0);
         for (int64_t first = 0; first < SAMPLES; first += PIECE) {
             int64_t last = first + PIECE < SAMPLES ? first + PIECE : SAMPLES;
@@ -101,7 +101,7 @@ static void gradients_of_gamma_and_beta_are_trees_of_pieces(void)
     for (int whole = 0; whole < 2; whole++) {
         struct program p = program_new(LK_F32, false);
         lk_var y, dy, sum;
-        ASSERT_OK(lk_tape_set_piece(p.tape, 2));
+        ASSERT_OK(lk_tape_set_shard_size(p.tape, 2));
         ASSERT_OK(normalise(&p, whole, &y));
         program_backward(&p, y, 0);
         ASSERT_OK(lk_constant(p.tape, p.seed, &dy));
@@ -119,7 +119,7 @@ static void a_recorded_backward_gives_the_same_numbers(void)
         for (int k = 0; k < 2; k++) {
             lk_var y;
             p[k] = program_new(LK_F64, false);
-            ASSERT_OK(lk_tape_set_piece(p[k].tape, 4));
+            ASSERT_OK(lk_tape_set_shard_size(p[k].tape, 4));
             ASSERT_OK(normalise(&p[k], whole, &y));
             program_backward(&p[k], y, k == 0 ? 0 : LK_RECORD);
         }
@@ -231,7 +231,7 @@ static void misuse_is_refused(void)
 
 static void by_pieces(struct program *p, lk_var *y)
 {
-    ASSERT_OK(lk_tape_set_piece(p->tape, 16));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 16));
     lk_var x = program_leaf(p, LK_SHAPE(50, 9, 7, 19)), gamma = program_leaf(p, LK_SHAPE(19)),
            beta = program_leaf(p, LK_SHAPE(19));
     ASSERT_OK(lk_batch_norm(x, gamma, beta, NULL, y, NULL, NULL));
@@ -239,7 +239,7 @@ static void by_pieces(struct program *p, lk_var *y)
 
 static void whole(struct program *p, lk_var *y)
 {
-    ASSERT_OK(lk_tape_set_piece(p->tape, 16));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 16));
     lk_var x = program_leaf(p, LK_SHAPE(300, 283)), gamma = program_leaf(p, LK_SHAPE(283)),
            beta = program_leaf(p, LK_SHAPE(283));
     lk_batch_norm_attr a = {.whole_batch = true};
@@ -248,7 +248,7 @@ static void whole(struct program *p, lk_var *y)
 
 static void inference(struct program *p, lk_var *y)
 {
-    ASSERT_OK(lk_tape_set_piece(p->tape, 16));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 16));
     lk_var x = program_leaf(p, LK_SHAPE(300, 83)), v = program_leaf(p, LK_SHAPE(83)), variance;
     ASSERT_OK(lk_mul(v, v, &variance));
     ASSERT_OK(lk_batch_norm_inference(x, v, v, v, variance, NULL, y));

@@ -66,9 +66,9 @@ static void conv_agrees_with_its_definition(void)
         lk_shape bias = LK_SHAPE(k->w.dim[k->w.ndim - 1]);
         lk_var x = program_leaf(&p, k->x), w = program_leaf(&p, k->w), b = program_leaf(&p, bias),
                y;
-        ASSERT_OK(lk_tape_set_piece(p.tape, i % 3));
+        ASSERT_OK(lk_tape_set_shard_size(p.tape, i % 3));
         ASSERT_OK(lk_conv(x, w, b, &k->attr, &y));
-        program_backward(&p, y, LK_RETAIN);
+        program_backward(&p, y, LK_RETAIN_GRAPH);
         struct relation r = relation_of(k->x, lk_shape_of(y), k->w.dim, &k->attr);
         double *dx = relation_zeros(p.value[0]), *dw = relation_zeros(p.value[1]),
                *sum = relation_zeros(p.seed), *db = relation_zeros(p.value[2]);
@@ -107,10 +107,10 @@ static void conv_transpose_agrees_with_its_definition(void)
         from.dim[last] = k->w.dim[last];
         lk_var x = program_leaf(&p, from), w = program_leaf(&p, k->w),
                b = program_leaf(&p, LK_SHAPE(k->x.dim[last])), y;
-        ASSERT_OK(lk_tape_set_piece(p.tape, i % 3));
+        ASSERT_OK(lk_tape_set_shard_size(p.tape, i % 3));
         ASSERT_OK(lk_conv_transpose(x, w, b, &a, &y));
         ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), k->x));
-        program_backward(&p, y, LK_RETAIN);
+        program_backward(&p, y, LK_RETAIN_GRAPH);
         struct relation r = relation_of(k->x, from, k->w.dim, &k->attr);
         double *dx = relation_zeros(p.value[0]), *dw = relation_zeros(p.value[1]),
                *sum = relation_zeros(p.seed);
@@ -150,7 +150,7 @@ static lk_tensor *weights_grad(int64_t first, int64_t last, int64_t piece)
     ASSERT_OK(lk_tensor_slice(seed, 0, first, last, 1, &part_seed));
     lk_var v = program_own(&p, part),
            w = program_own(&p, program_tensor(&p, LK_SHAPE(3, 3, 3, 4), 3)), y;
-    ASSERT_OK(lk_tape_set_piece(p.tape, piece));
+    ASSERT_OK(lk_tape_set_shard_size(p.tape, piece));
     ASSERT_OK(lk_conv(v, w, LK_NO_VAR,
                       &(lk_conv_attr){.window.pad_lo = {1, 1}, .window.pad_hi = {1, 1}}, &y));
     ASSERT_OK(lk_backward(p.tape, &(lk_seed){y, part_seed}, 1, 0));
@@ -284,7 +284,7 @@ static void a_training_loop_allocates_nothing_after_its_first_step(void)
     for (int i = 0; i < 6; i++)
         program_leaf(&p, step_shape[i]);
     lk_tape_reset(p.tape);
-    ASSERT_OK(lk_tape_set_piece(p.tape, 2));
+    ASSERT_OK(lk_tape_set_shard_size(p.tape, 2));
     ASSERT_OK(step(p.tape, p.value, p.grad));
     int64_t calls = lk_alloc_stats_now().calls;
     for (int i = 0; i < 4; i++)
@@ -325,7 +325,7 @@ static void several_layers(struct program *p, lk_var *y)
     lk_var x = program_leaf(p, LK_SHAPE(5, 12, 13, 7)), w = program_leaf(p, LK_SHAPE(3, 3, 7, 21)),
            b = program_leaf(p, LK_SHAPE(21)), v = program_leaf(p, LK_SHAPE(2, 2, 9, 21)),
            u = program_leaf(p, LK_SHAPE(2, 2, 1, 21)), t = program_leaf(p, LK_SHAPE(3, 3, 9, 3));
-    ASSERT_OK(lk_tape_set_piece(p->tape, 2));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 2));
     ASSERT_OK(lk_conv(x, w, b, &same, y));
     ASSERT_OK(lk_conv(*y, u, LK_NO_VAR, &depth, y));
     ASSERT_OK(lk_conv_transpose(*y, v, LK_NO_VAR, &down, y));

@@ -87,7 +87,7 @@ static void backward_applies_the_same_mask(void)
     lk_dropout_attr a = attr_of(0.5);
     lk_var x = program_leaf(&p, LK_SHAPE(6, 11)), y;
     ASSERT_OK(lk_dropout(x, &a, &y));
-    ASSERT_OK(lk_keep(y));
+    ASSERT_OK(lk_retain_value(y));
     program_backward(&p, y, 0);
     for (int i = 0; i < 66; i++) {
         bool kept = value_at(y, i) != 0;

@@ -59,7 +59,7 @@ static void gradients_are_chains_of_positions_and_trees_of_pieces(void)
     for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) {
         struct program p = program_new(LK_F32, false);
         lk_var t = program_leaf(&p, LK_SHAPE(ROWS, WIDTH)), y;
-        ASSERT_OK(lk_tape_set_piece(p.tape, pieces[k]));
+        ASSERT_OK(lk_tape_set_shard_size(p.tape, pieces[k]));
         ASSERT_OK(
             lk_embedding(t, values_index(&p, false, LK_SHAPE(SAMPLES, PER_SAMPLE), index), &y));
         program_backward(&p, y, 0);
@@ -123,7 +123,7 @@ static void look_up(struct program *p, lk_var *y)
     static int64_t index[N];
     for (int64_t i = 0; i < N; i++)
         index[i] = i * i % 97;
-    ASSERT_OK(lk_tape_set_piece(p->tape, 64));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 64));
     lk_var t = program_leaf(p, LK_SHAPE(97, 130));
     ASSERT_OK(lk_embedding(t, values_index(p, false, LK_SHAPE(N), index), y));
 }

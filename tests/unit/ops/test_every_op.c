@@ -13,11 +13,11 @@ struct run {
 };
 
 /* The inputs, rounded to f32 so that both types compute with the same numbers. */
-static void inputs_make(const lk_op *op, const lk_sample *s, lk_dtype real, struct run *r)
+static void inputs_make(const lk_op *op, const lk_op_sample *s, lk_dtype real, struct run *r)
 {
     lk_rng rng = lk_rng_start(3, op->name, "test");
     for (int i = 0; i < s->n_in; i++) {
-        const lk_sample_in *in = &s->in[i];
+        const lk_op_sample_input *in = &s->in[i];
         bool index = in->kind == LK_SAMPLE_INDEX, given = in->lo != 0 || in->hi != 0;
         double lo = given ? in->lo : -1, hi = given ? in->hi : 1;
         lk_tensor *flat, *t;
@@ -84,11 +84,11 @@ static lk_status seed_make(lk_var y, int j, lk_var *out)
 }
 
 /* Forward, and backward from random cotangents. */
-static lk_status compute(const lk_op *op, const lk_sample *s, lk_tape *tape, struct run *r)
+static lk_status compute(const lk_op *op, const lk_op_sample *s, lk_tape *tape, struct run *r)
 {
     lk_var in[MAX_IN], y[MAX_OUT], of[MAX_OUT], seed[MAX_OUT], wrt[MAX_IN], g[MAX_IN];
     int n_of = 0, n = 0;
-    LK_TRY(lk_tape_set_piece(tape, s->piece));
+    LK_TRY(lk_tape_set_shard_size(tape, s->piece));
     for (int i = 0; i < s->n_in; i++) {
         bool leaf = s->in[i].kind == LK_SAMPLE_REAL && lk_dtype_is_real(lk_tensor_dtype(r->in[i]));
         LK_TRY(leaf ? lk_leaf(tape, r->in[i], NULL, &in[i]) : lk_constant(tape, r->in[i], &in[i]));
@@ -111,7 +111,7 @@ static lk_status compute(const lk_op *op, const lk_sample *s, lk_tape *tape, str
     return LK_OK;
 }
 
-static void run_op(const lk_op *op, const lk_sample *s, lk_dtype real, bool gaps, struct run *r)
+static void run_op(const lk_op *op, const lk_op_sample *s, lk_dtype real, bool gaps, struct run *r)
 {
     lk_tape *tape;
     *r = (struct run){{NULL}, {NULL}};
@@ -163,7 +163,7 @@ static void expect_near(const lk_op *op, const lk_tensor *a, const lk_tensor *b,
     lk_tensor_free(y);
 }
 
-typedef void sample_fn(const lk_op *op, const lk_sample *s);
+typedef void sample_fn(const lk_op *op, const lk_op_sample *s);
 
 static void for_every_sample(sample_fn *fn)
 {
@@ -178,7 +178,7 @@ static void for_every_sample(sample_fn *fn)
     ASSERT_TRUE(samples > 100);
 }
 
-static void compare_types(const lk_op *op, const lk_sample *s)
+static void compare_types(const lk_op *op, const lk_op_sample *s)
 {
     struct run single, twice;
     run_op(op, s, LK_F32, false, &single);
@@ -192,7 +192,7 @@ static void compare_types(const lk_op *op, const lk_sample *s)
     run_free(&twice);
 }
 
-static void compare_ways(const lk_op *op, const lk_sample *s)
+static void compare_ways(const lk_op *op, const lk_op_sample *s)
 {
     for (lk_dtype t = LK_F32; t <= LK_F64; t++) {
         struct run first, other;

@@ -40,7 +40,7 @@ static struct result run(program *p, int n, lk_tensor *const *in, int64_t piece,
     struct result r = {.value = NULL};
     lk_tape *tape;
     ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_piece(tape, piece));
+    ASSERT_OK(lk_tape_set_shard_size(tape, piece));
     for (int i = 0; i < n; i++) {
         ASSERT_OK(lk_tensor_new(lk_tensor_dtype(in[i]), lk_tensor_shape(in[i]), &r.grad[i]));
         ASSERT_OK(lk_tensor_fill_f64(r.grad[i], way == UNSET ? (double)NAN : 0));
@@ -50,7 +50,7 @@ static struct result run(program *p, int n, lk_tensor *const *in, int64_t piece,
         const lk_tensor *value;
         lk_tape_reset(tape);
         for (int i = 0; i < n; i++)
-            ASSERT_OK(way == UNSET && pass == 0 ? lk_leaf_unset(tape, in[i], r.grad[i], &x[i])
+            ASSERT_OK(way == UNSET && pass == 0 ? lk_leaf_overwrite(tape, in[i], r.grad[i], &x[i])
                                                 : lk_leaf(tape, in[i], r.grad[i], &x[i]));
         ASSERT_OK(p(x, &y));
         ASSERT_OK(lk_value(y, &value));
@@ -202,12 +202,12 @@ static void each_leaf_is_told_once(void)
     for (int i = 0; i < 5; i++) {
         value[i] = random_new(LK_F64, shape[i], i);
         ASSERT_OK(lk_tensor_new(LK_F64, shape[i], &grad[i]));
-        ASSERT_OK(lk_leaf_unset(tape, value[i], grad[i], &v[i]));
+        ASSERT_OK(lk_leaf_overwrite(tape, value[i], grad[i], &v[i]));
     }
     ASSERT_OK(lk_linear(v[0], v[1], v[2], &y));
     ASSERT_OK(lk_linear(y, v[3], v[4], &y));
     ASSERT_OK(lk_sum(y, NULL, &y));
-    lk_tape_on_leaf(tape, note, &told);
+    lk_tape_set_grad_hook(tape, note, &told);
     ASSERT_OK(lk_backward(tape, &(lk_seed){.of = y}, 1, 0));
     ASSERT_EQ(told.n, 5);
     for (int i = 0; i < 5; i++) {

@@ -55,7 +55,7 @@ static void a_recorded_backward_gives_the_same_bits(void)
         struct program p[2];
         for (int k = 0; k < 2; k++) {
             p[k] = program_new((lk_dtype)type, false);
-            ASSERT_OK(lk_tape_set_piece(p[k].tape, 4));
+            ASSERT_OK(lk_tape_set_shard_size(p[k].tape, 4));
             lk_var x = program_leaf(&p[k], LK_SHAPE(23, 3, 41)),
                    gamma = program_leaf(&p[k], LK_SHAPE(41)),
                    beta = program_leaf(&p[k], LK_SHAPE(41)), y;
@@ -122,7 +122,7 @@ static void misuse_is_refused(void)
 
 static void normalise(struct program *p, lk_var *y)
 {
-    ASSERT_OK(lk_tape_set_piece(p->tape, 16));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 16));
     lk_var x = program_leaf(p, LK_SHAPE(200, 7, 31)), gamma = program_leaf(p, LK_SHAPE(7, 31)),
            beta = program_leaf(p, LK_SHAPE(7, 31));
     lk_layer_norm_attr a = {.axes = 2};

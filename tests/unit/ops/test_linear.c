@@ -30,12 +30,12 @@ static void linear_is_a_product_and_a_bias(void)
             set(p.value[0], (double[]){1, 2, 3, 4, 5, 6});
             set(p.value[1], (double[]){1, -1, 10, 2});
             set(p.value[2], (double[]){100, 200});
-            ASSERT_OK(lk_tape_set_piece(p.tape, piece));
+            ASSERT_OK(lk_tape_set_shard_size(p.tape, piece));
             ASSERT_OK(lk_linear(x, w, b, &y));
             EXPECT(value_of(y), 121, 203, 143, 205, 165, 207);
             lk_tensor *seed = program_tensor(&p, LK_SHAPE(3, 2), 1);
             set(seed, (double[]){1, 0, 0, 1, 2, 3});
-            ASSERT_OK(lk_backward(p.tape, &(lk_seed){y, seed}, 1, LK_RETAIN));
+            ASSERT_OK(lk_backward(p.tape, &(lk_seed){y, seed}, 1, LK_RETAIN_GRAPH));
             EXPECT(p.grad[0], 1, 10, -1, 2, -1, 26);
             EXPECT(p.grad[1], 11, 18, 14, 22);
             EXPECT(p.grad[2], 3, 4);
@@ -72,7 +72,7 @@ static void part_of_batch(int64_t first, int64_t last, int64_t piece, lk_tensor 
     ASSERT_OK(lk_tensor_slice(seed, 0, first, last, 1, &part_seed));
     lk_var v = program_own(&p, part), w = program_own(&p, program_tensor(&p, LK_SHAPE(5, 4), 3)),
            b = program_own(&p, program_tensor(&p, LK_SHAPE(4), 4)), y;
-    ASSERT_OK(lk_tape_set_piece(p.tape, piece));
+    ASSERT_OK(lk_tape_set_shard_size(p.tape, piece));
     ASSERT_OK(lk_linear(v, w, b, &y));
     ASSERT_OK(lk_backward(p.tape, &(lk_seed){y, part_seed}, 1, 0));
     *dw = lk_tensor_retain(p.grad[1]);
@@ -167,7 +167,7 @@ static void two_layers(struct program *p, lk_var *y)
     lk_var x = program_leaf(p, LK_SHAPE(30, 9, 67)), w = program_leaf(p, LK_SHAPE(67, 130)),
            b = program_leaf(p, LK_SHAPE(130)), v = program_leaf(p, LK_SHAPE(130, 19)),
            c = program_leaf(p, LK_SHAPE(19));
-    ASSERT_OK(lk_tape_set_piece(p->tape, 4));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 4));
     ASSERT_OK(lk_linear(x, w, b, y));
     ASSERT_OK(lk_linear(*y, v, LK_NO_VAR, y));
     ASSERT_OK(lk_bias(*y, c, y));

@@ -49,10 +49,10 @@ static void local_conv_agrees_with_its_definition(void)
         const struct local_case *k = &cases[i / 2];
         struct program p = program_new(i % 2 ? LK_F32 : LK_F64, true);
         lk_var x = program_leaf(&p, k->x), w = program_leaf(&p, k->w), y;
-        ASSERT_OK(lk_tape_set_piece(p.tape, i % 3));
+        ASSERT_OK(lk_tape_set_shard_size(p.tape, i % 3));
         ASSERT_OK(lk_local_conv(x, w, &k->attr, &y));
         ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), out_of(k)));
-        program_backward(&p, y, LK_RETAIN);
+        program_backward(&p, y, LK_RETAIN_GRAPH);
         struct relation r = untied_relation(k);
         double *dx = relation_zeros(p.value[0]), *dw = relation_zeros(p.value[1]),
                *sum = relation_zeros(p.seed);
@@ -83,7 +83,7 @@ static void the_transpose_agrees_with_its_definition(void)
         lk_var x = program_leaf(&p, out_of(k)), w = program_leaf(&p, k->w), y;
         ASSERT_OK(lk_local_conv_transpose(x, w, &a, &y));
         ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), k->x));
-        program_backward(&p, y, LK_RETAIN);
+        program_backward(&p, y, LK_RETAIN_GRAPH);
         struct relation r = untied_relation(k);
         double *dx = relation_zeros(p.value[0]), *dw = relation_zeros(p.value[1]),
                *sum = relation_zeros(p.seed);
@@ -110,13 +110,13 @@ static void tied_filters_give_the_bits_of_conv(void)
         lk_tensor *tied, *many;
         ASSERT_OK(lk_conv(x, w, LK_NO_VAR, &a, &y));
         ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(y), LK_SHAPE(3, 4, 6, 5)));
-        program_backward(&p, y, LK_RETAIN);
+        program_backward(&p, y, LK_RETAIN_GRAPH);
         ASSERT_OK(lk_tensor_broadcast(p.value[1], LK_SHAPE(4, 6, 3, 4, 4, 5), &tied));
         ASSERT_OK(lk_tensor_clone(tied, dtype, &many));
         x = program_leaf(&q, LK_SHAPE(3, 7, 6, 4));
         u = program_own(&q, many);
         ASSERT_OK(lk_local_conv(x, u, &a, &z));
-        program_backward(&q, z, LK_RETAIN);
+        program_backward(&q, z, LK_RETAIN_GRAPH);
         ASSERT_TRUE(lk_tensor_is_equal(value_of(y), value_of(z)));
         ASSERT_TRUE(lk_tensor_is_equal(p.grad[0], q.grad[0]));
         lk_tensor_free(tied);
@@ -135,7 +135,7 @@ static lk_tensor *weights_grad(int64_t first, int64_t last)
     ASSERT_OK(lk_tensor_slice(seed, 0, first, last, 1, &part_seed));
     lk_var v = program_own(&p, part),
            w = program_own(&p, program_tensor(&p, LK_SHAPE(5, 3, 3, 4), 3)), y;
-    ASSERT_OK(lk_tape_set_piece(p.tape, 2));
+    ASSERT_OK(lk_tape_set_shard_size(p.tape, 2));
     ASSERT_OK(lk_local_conv(v, w, &(lk_conv_attr){.window.pad_lo = {1}}, &y));
     ASSERT_OK(lk_backward(p.tape, &(lk_seed){y, part_seed}, 1, 0));
     lk_tensor *grad = lk_tensor_retain(p.grad[1]);
@@ -249,7 +249,7 @@ static void filter_and_reconstruct(struct program *p, lk_var *y)
     const lk_conv_attr a = {.window.pad_lo = {1, 0}, .window.pad_hi = {1, 0}};
     lk_var x = program_leaf(p, LK_SHAPE(17, 10, 9, 8)),
            w = program_leaf(p, LK_SHAPE(10, 7, 3, 3, 8, 9));
-    ASSERT_OK(lk_tape_set_piece(p->tape, 4));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 4));
     ASSERT_OK(lk_local_conv(x, w, &a, y));
     ASSERT_OK(lk_local_conv_transpose(*y, w, &a, y));
 }

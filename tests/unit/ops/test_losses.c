@@ -180,7 +180,7 @@ static void sums_are_cut_into_pieces_of_samples(void)
         struct program p = program_new(LK_F32, false);
         lk_var x = program_leaf(&p, LK_SHAPE(SAMPLES, PER)),
                t = program_leaf(&p, LK_SHAPE(SAMPLES, PER)), each, sum, mean;
-        ASSERT_OK(lk_tape_set_piece(p.tape, pieces[k]));
+        ASSERT_OK(lk_tape_set_shard_size(p.tape, pieces[k]));
         ASSERT_OK(lk_mean_squared_error(x, t, LK_LOSS_NONE, &each));
         ASSERT_OK(lk_mean_squared_error(x, t, LK_LOSS_SUM, &sum));
         ASSERT_OK(lk_mean_squared_error(x, t, LK_LOSS_MEAN, &mean));
@@ -244,7 +244,7 @@ static void by_rows(struct program *p, lk_var *y)
     static int64_t label[900];
     for (int i = 0; i < 900; i++)
         label[i] = i * i % 37;
-    ASSERT_OK(lk_tape_set_piece(p->tape, 128));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 128));
     lk_var x = program_leaf(p, LK_SHAPE(900, 37)), t = program_leaf(p, LK_SHAPE(900, 37)), z;
     ASSERT_OK(lk_softmax_cross_entropy(x, values_index(p, false, LK_SHAPE(900), label),
                                        LK_LOSS_MEAN, &z));
@@ -254,7 +254,7 @@ static void by_rows(struct program *p, lk_var *y)
 
 static void by_elements(struct program *p, lk_var *y)
 {
-    ASSERT_OK(lk_tape_set_piece(p->tape, 100));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 100));
     lk_var x = program_leaf(p, LK_SHAPE(901, 37)), t = program_leaf(p, LK_SHAPE(901, 37)), z;
     ASSERT_OK(lk_logistic_cross_entropy(x, t, LK_LOSS_MEAN, &z));
     ASSERT_OK(lk_sum_squared_error(x, t, LK_LOSS_DEFAULT, y));

@@ -100,9 +100,9 @@ static void every_transpose_and_broadcast_agrees_with_the_definition(void)
                 struct program p = program_new(i % 2 ? LK_F32 : LK_F64, true);
                 lk_var a = program_leaf(&p, turned(pairs[i][0], ta)),
                        b = program_leaf(&p, turned(pairs[i][1], tb)), c;
-                ASSERT_OK(lk_tape_set_piece(p.tape, piece));
+                ASSERT_OK(lk_tape_set_shard_size(p.tape, piece));
                 ASSERT_OK(lk_matmul_trans(a, b, ta, tb, &c));
-                program_backward(&p, c, LK_RETAIN);
+                program_backward(&p, c, LK_RETAIN_GRAPH);
                 expect_reference(&p, c, ta, tb);
                 program_free(&p);
             }
@@ -116,7 +116,7 @@ static lk_tensor *sum_over_samples(int64_t first, int64_t last)
                          program_tensor(&p, LK_SHAPE(8, 4), 2)},
               *part, *sum;
     lk_var v[2], c;
-    ASSERT_OK(lk_tape_set_piece(p.tape, 2));
+    ASSERT_OK(lk_tape_set_shard_size(p.tape, 2));
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(lk_tensor_slice(all[i], 0, first, last, 1, &part));
         v[i] = program_own(&p, part);
@@ -182,7 +182,7 @@ static void large_products(struct program *p, lk_var *y)
 {
     lk_var a = program_leaf(p, LK_SHAPE(6, 40, 70)), b = program_leaf(p, LK_SHAPE(70, 130)),
            c = program_leaf(p, LK_SHAPE(6, 50, 130)), d = program_leaf(p, LK_SHAPE(1, 40, 33)), e;
-    ASSERT_OK(lk_tape_set_piece(p->tape, 2));
+    ASSERT_OK(lk_tape_set_shard_size(p->tape, 2));
     ASSERT_OK(lk_matmul(a, b, &e));                    /* [6,40,130] */
     ASSERT_OK(lk_matmul_trans(e, c, false, true, &e)); /* [6,40,50] */
     ASSERT_OK(lk_matmul_trans(e, d, true, false, y));  /* [6,50,33] */

@@ -7,7 +7,7 @@
 /* An op with its inputs, and what it gives: outputs, and gradients of all of them together. */
 typedef struct trial {
     const lk_op *op;
-    const lk_sample *sample;
+    const lk_op_sample *sample;
     bool twice; /* differentiate the gradients again */
     lk_tape *tape;
     lk_var x[LK_SAMPLE_MAX_IN], y[LK_MAX_OUT], g[LK_SAMPLE_MAX_IN];
@@ -16,7 +16,7 @@ typedef struct trial {
 
 static lk_status draw(const trial *t, int i, lk_tensor *to)
 {
-    const lk_sample_in *in = &t->sample->in[i];
+    const lk_op_sample_input *in = &t->sample->in[i];
     lk_rng rng = lk_rng_start(i, t->op->name, "every op");
     bool usual = in->lo == 0 && in->hi == 0;
     double lo = usual ? -1 : in->lo, hi = usual ? 1 : in->hi;
@@ -41,7 +41,7 @@ static lk_status put_input(trial *t, int i)
 {
     lk_status st;
     lk_tensor *x = NULL;
-    lk_sample_kind kind = t->sample->in[i].kind;
+    lk_op_sample_kind kind = t->sample->in[i].kind;
     LK_TRY(lk_tensor_new(kind == LK_SAMPLE_INDEX ? LK_I64 : LK_F64, t->sample->in[i].shape, &x));
     LK_TRY_TO(done, draw(t, i, x));
     LK_TRY_TO(done, kind == LK_SAMPLE_REAL ? lk_leaf(t->tape, x, NULL, &t->x[i])
@@ -76,14 +76,14 @@ static lk_status run(trial *t)
 {
     lk_var g[LK_SAMPLE_MAX_IN];
     LK_TRY(lk_tape_new(&t->tape));
-    LK_TRY(lk_tape_set_piece(t->tape, t->sample->piece));
+    LK_TRY(lk_tape_set_shard_size(t->tape, t->sample->piece));
     for (int i = 0; i < t->sample->n_in; i++)
         LK_TRY(put_input(t, i));
     LK_TRY(lk_apply(t->tape, t->op, t->x, t->sample->n_in, t->sample->attr, t->y));
-    LK_TRY(differentiate(t, t->y, t->op->n_out, t->twice ? LK_RECORD : LK_RETAIN));
+    LK_TRY(differentiate(t, t->y, t->op->n_out, t->twice ? LK_RECORD : LK_RETAIN_GRAPH));
     memcpy(g, t->g, sizeof g);
     if (t->twice)
-        LK_TRY(differentiate(t, g, t->n_g, LK_RETAIN));
+        LK_TRY(differentiate(t, g, t->n_g, LK_RETAIN_GRAPH));
     return LK_OK;
 }
 

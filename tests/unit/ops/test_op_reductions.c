@@ -243,7 +243,7 @@ static void nothing_may_have_huge_axes(void)
         lk_sum, lk_mean, lk_max, lk_min, lk_prod, lk_norm, lk_argmax};
     lk_var x = fixture_leaf(&f, LK_SHAPE(0, huge, 4), 0, 0),
            last = fixture_leaf(&f, LK_SHAPE(huge, 2, 0), 0, 0), y;
-    ASSERT_OK(lk_tape_set_piece(f.tape, huge - 1));
+    ASSERT_OK(lk_tape_set_shard_size(f.tape, huge - 1));
     for (int k = 0; k < LK_COUNT(op); k++) {
         ASSERT_OK(op[k](x, LK_AXES(1, 2), &y));
         EXPECT_EMPTY(y, LK_SHAPE(0));
@@ -289,7 +289,7 @@ static void the_batch_is_summed_in_pieces(void)
     ASSERT_OK(lk_tensor_clone(t, LK_F32, &narrow));
     lk_var x, all, mean, columns;
     ASSERT_OK(lk_constant(f.tape, narrow, &x));
-    ASSERT_OK(lk_tape_set_piece(f.tape, 5));
+    ASSERT_OK(lk_tape_set_shard_size(f.tape, 5));
     ASSERT_OK(lk_sum(x, NULL, &all));
     ASSERT_OK(lk_mean(x, NULL, &mean));
     ASSERT_OK(lk_sum(x, LK_AXES(0), &columns));
@@ -354,7 +354,7 @@ static uint64_t reductions_run(void)
                                                                   lk_min, lk_prod, lk_norm};
     const lk_axes axes[] = {{0}, {1, {1}, false}, {2, {0, 2}, true}};
     lk_var wide = fixture_leaf(&f, LK_SHAPE(61, 47, 19), 0.9, 3e-6), x[2] = {wide}, y;
-    ASSERT_OK(lk_tape_set_piece(f.tape, 7));
+    ASSERT_OK(lk_tape_set_shard_size(f.tape, 7));
     ASSERT_OK(lk_cast(wide, LK_F32, &x[1]));
     for (int k = 0; k < LK_COUNT(op); k++)
         for (int a = 0; a < LK_COUNT(axes); a++)
@@ -364,7 +364,7 @@ static uint64_t reductions_run(void)
                 hash_value(&h, y);
                 ASSERT_OK(lk_tensor_new(lk_dtype_of(y), lk_shape_of(y), &seed));
                 ASSERT_OK(lk_tensor_fill_f64(seed, 0.3 + k));
-                ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, seed}, 1, LK_RETAIN));
+                ASSERT_OK(lk_backward(f.tape, &(lk_seed){y, seed}, 1, LK_RETAIN_GRAPH));
                 lk_tensor_free(seed);
             }
     lk_tensor_hash(f.grad[0], "", &h);

@@ -17,7 +17,7 @@ static lk_tensor *tensor_filled(lk_dtype dtype, lk_shape shape, int sort)
 }
 
 /* Indices stay within their range. */
-static lk_tensor *input_make(const lk_sample_in *in, lk_dtype dtype, int sort)
+static lk_tensor *input_make(const lk_op_sample_input *in, lk_dtype dtype, int sort)
 {
     if (in->kind != LK_SAMPLE_INDEX)
         return tensor_filled(dtype, in->shape, sort);
@@ -27,14 +27,14 @@ static lk_tensor *input_make(const lk_sample_in *in, lk_dtype dtype, int sort)
     return t;
 }
 
-static void sample_run(const lk_op *op, const lk_sample *s, lk_dtype dtype, int sort)
+static void sample_run(const lk_op *op, const lk_op_sample *s, lk_dtype dtype, int sort)
 {
     lk_tape *tape;
     lk_tensor *x[MAX_IN], *dy[LK_MAX_OUT];
     lk_var in[MAX_IN], y[LK_MAX_OUT], of[LK_MAX_OUT], seed[LK_MAX_OUT], wrt[MAX_IN], g[MAX_IN];
     int n = 0, n_of = 0;
     ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_piece(tape, s->piece));
+    ASSERT_OK(lk_tape_set_shard_size(tape, s->piece));
     for (int i = 0; i < s->n_in; i++) {
         x[i] = input_make(&s->in[i], dtype, sort);
         bool leaf = s->in[i].kind == LK_SAMPLE_REAL;

@@ -53,7 +53,7 @@ static void backward(struct program *p, lk_var y)
     p->seed = program_tensor(p, lk_shape_of(y), 1);
     for (int64_t i = 0; i < lk_tensor_count(p->seed); i++)
         ASSERT_OK(lk_tensor_set_f64(p->seed, LK_AT(0, i, 0), (double)(i + 1)));
-    ASSERT_OK(lk_backward(p->tape, &(lk_seed){y, p->seed}, 1, LK_RETAIN));
+    ASSERT_OK(lk_backward(p->tape, &(lk_seed){y, p->seed}, 1, LK_RETAIN_GRAPH));
 }
 
 static void max_takes_the_first_of_the_largest(void)
@@ -219,7 +219,7 @@ static void values_and_gradients_have_the_bits_of_their_definition(void)
         struct program p = program_new(i % 2 ? LK_F32 : LK_F64, false);
         lk_var x = program_leaf(&p, c->x), y, index;
         ASSERT_OK(pool(k, x, &c->attr, &y, &index));
-        program_backward(&p, y, LK_RETAIN);
+        program_backward(&p, y, LK_RETAIN_GRAPH);
         expect_definition(c, &p, k, y, index);
         program_free(&p);
     }

@@ -47,7 +47,7 @@ static void any_axis_has_the_bits_of_the_last(void)
             struct program p = program_new(t, false);
             lk_var x = program_leaf(&p, LK_SHAPE(OUTER, N, INNER)), y, row;
             ASSERT_OK(log ? lk_log_softmax(x, 1, &y) : lk_softmax(x, 1, &y));
-            ASSERT_OK(lk_keep(y));
+            ASSERT_OK(lk_retain_value(y));
             program_backward(&p, y, 0);
             for (int64_t o = 0; o < OUTER; o++)
                 for (int64_t i = 0; i < INNER; i++) {
