@@ -53,13 +53,13 @@ static lk_status batch(struct bench *b, int side, int64_t bytes, int64_t *tape_b
     if (side == BARE) {
         for (int k = 0; k < calls; k++)
             LK_TRY(lk_allreduce(b->comm, lk_tensor_data(b->x), b->out, bytes / 4, LK_F32,
-                                LK_FOLD_SUM, "bench"));
+                                LK_REDUCE_SUM, "bench"));
         return LK_OK;
     }
     lk_tape_reset(b->tape);
     LK_TRY(lk_leaf(b->tape, b->x, NULL, &x));
     for (int k = 0; k < calls; k++)
-        LK_TRY(lk_dist_allreduce(b->comm, x, LK_FOLD_SUM, "bench", &y));
+        LK_TRY(lk_dist_allreduce(b->comm, x, LK_REDUCE_SUM, "bench", &y));
     *tape_bytes = lk_tape_stats_of(b->tape).peak_bytes / calls;
     return LK_OK;
 }
@@ -73,7 +73,7 @@ static lk_status cycle(struct bench *b, int side, int64_t bytes, double *seconds
     for (int k = 0; k < n; k++)
         LK_TRY(batch(b, side, bytes, held));
     *seconds = 1e-9 * (double)(lk_clock_ns() - start) / n / calls_of(bytes);
-    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
+    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return LK_OK;
 }
 
@@ -148,8 +148,8 @@ lk_status bench_allreduce_tape(lk_comm *comm, const bench_tape_setting *s)
         printf(
             "%d rank%s on %d node%s, transport %s, private memory; medians, on the slowest rank\n"
             "\n",
-            lk_comm_size(comm), plural(lk_comm_size(comm)), lk_comm_inter_size(comm),
-            plural(lk_comm_inter_size(comm)), lk_comm_transport(comm));
+            lk_comm_size(comm), plural(lk_comm_size(comm)), lk_comm_nodes(comm),
+            plural(lk_comm_nodes(comm)), lk_comm_transport(comm));
     if (first)
         report_begin(&b.report, columns, sizeof columns / sizeof columns[0], s->json);
     st = LK_OK;

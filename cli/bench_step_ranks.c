@@ -31,9 +31,9 @@ struct race {
 void step_bind(const lk_comm *comm)
 {
     cpu_set_t allowed, own;
-    int left = lk_comm_intra_rank(comm);
+    int left = lk_comm_node_rank(comm);
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 ||
-        CPU_COUNT(&allowed) < lk_comm_intra_size(comm))
+        CPU_COUNT(&allowed) < lk_comm_node_size(comm))
         return;
     CPU_ZERO(&own);
     for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -123,7 +123,7 @@ static lk_status turn(struct race *r, int side, int steps, double *seconds)
         st = side == STEP_ALONE ? ours_run(r, side, steps, seconds)
                                 : peer_run(r, side - STEP_OURS, steps, seconds);
     LK_TRY(lk_agree(comm, st));
-    LK_TRY(lk_allreduce(comm, NULL, seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
+    LK_TRY(lk_allreduce(comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return LK_OK;
 }
 

@@ -51,11 +51,11 @@ void rankfile_slot(const rankfile *f, int x, int *socket, int *first, int *last)
 
 bool rankfile_check(const rankfile *f, const char *command)
 {
-    char text[LK_MODE_TEXT];
+    char text[LK_TIER_SPEC_TEXT];
     double hosts = 1;
     for (int t = 1; t < f->mode.n_tiers; t++)
         hosts *= f->mode.size[t];
-    lk_mode_text(&f->mode, text);
+    lk_tier_spec_text(&f->mode, text);
     if (hosts != f->n_hosts) {
         fprintf(stderr, "error: %s: mode %s is for %.15g host%s, but --hosts names %d\n", command,
                 text, hosts, hosts == 1 ? "" : "s", f->n_hosts);

@@ -8,7 +8,7 @@ enum { RANKFILE_MAX_HOSTS = 4096, RANKFILE_MAX_RANKS = 1000000 };
 
 /* What a rank file is made from. */
 typedef struct rankfile {
-    lk_mode mode;
+    lk_tier_spec mode;
     int n_hosts;
     char *host[RANKFILE_MAX_HOSTS];
     int sockets, cores; /* of each host; cores of each socket */

@@ -16,7 +16,7 @@
 
 static _Thread_local struct {
     lk_comm *lent;      /* by `lockstep run`; NULL: ranks are processes */
-    lk_shared *shared;  /* where `spoken` lies, if ranks are processes */
+    lk_shm *shared;     /* where `spoken` lies, if ranks are processes */
     atomic_int *spoken; /* whether a rank has reported a failure; NULL: nobody else can know */
     int rank, size;     /* size 0: not opened yet */
     bool unopened;      /* they could not be opened: no rank knows what another says */
@@ -108,13 +108,13 @@ static lk_status processes_join(lk_comm *comm)
     LK_TRY(lk_log_set_rank(here.size > 1 ? here.rank : 0, here.size > 1 ? here.size : 0));
     if (here.size == 1)
         return LK_OK;
-    lk_status st = lk_shared_new(comm, (int64_t)sizeof(atomic_int), "reports", &here.shared);
+    lk_status st = lk_shm_open(comm, (int64_t)sizeof(atomic_int), "reports", &here.shared);
     if (st == LK_ENOTSUP) {
         lk_error_clear();
         return LK_OK;
     }
     LK_TRY(st);
-    here.spoken = lk_shared_data(here.shared, 0);
+    here.spoken = lk_shm_data(here.shared, 0);
     return LK_OK;
 }
 
@@ -157,9 +157,9 @@ void ranks_close(lk_comm *comm)
     if (here.lent)
         return;
     here.spoken = NULL;
-    lk_shared_free(here.shared);
+    lk_shm_close(here.shared);
     here.shared = NULL;
-    lk_comm_free(comm);
+    lk_comm_close(comm);
 }
 
 bool ranks_leader(void)

@@ -46,10 +46,10 @@ static lk_status laplace_forward(lk_call *c)
     LK_TRY(lk_tensor_writable_data(c->y[0], &data));
     memcpy(top, u, sizeof top);
     memcpy(bottom, u + (rows - 1) * COLUMNS, sizeof bottom);
-    LK_TRY(lk_sendrecv(comm, LK_F64, &(lk_part){top, COLUMNS, up, 0},
-                       &(lk_part){below, COLUMNS, down, 0}, "rows up", NULL));
-    LK_TRY(lk_sendrecv(comm, LK_F64, &(lk_part){bottom, COLUMNS, down, 1},
-                       &(lk_part){above, COLUMNS, up, 1}, "rows down", NULL));
+    LK_TRY(lk_sendrecv(comm, LK_F64, &(lk_sendrecv_side){top, COLUMNS, up, 0},
+                       &(lk_sendrecv_side){below, COLUMNS, down, 0}, "rows up", NULL));
+    LK_TRY(lk_sendrecv(comm, LK_F64, &(lk_sendrecv_side){bottom, COLUMNS, down, 1},
+                       &(lk_sendrecv_side){above, COLUMNS, up, 1}, "rows down", NULL));
     for (int64_t i = 0; i < rows; i++) {
         const double *here = u + i * COLUMNS;
         const double *n = i > 0 ? here - COLUMNS : above,
@@ -168,7 +168,7 @@ done:
         MPI_Abort(host, 1);
     }
     lk_tape_free(tape);
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     MPI_Comm_free(&host);
     MPI_Finalize();
     return 0;

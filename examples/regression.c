@@ -42,12 +42,12 @@ static lk_status loss(lk_comm *comm, lk_tape *tape, const double *points, const 
     LK_TRY(lk_leaf_data(tape, LK_F64, LK_SHAPE(N), p, g, &params));
     LK_TRY(lk_affine(x, 2, 0, &x));
     LK_TRY(curve(x, y, &y));
-    LK_TRY(lk_dist_allreduce(comm, params, LK_FOLD_AVG, "parameters", &params));
+    LK_TRY(lk_dist_allreduce(comm, params, LK_REDUCE_AVG, "parameters", &params));
     LK_TRY(curve(x, params, &out));
     LK_TRY(lk_sub(y, out, &out));
     LK_TRY(lk_square(out, &out));
     LK_TRY(lk_sum(out, NULL, &out));
-    LK_TRY(lk_dist_allreduce(comm, out, LK_FOLD_SUM, "loss", &out));
+    LK_TRY(lk_dist_allreduce(comm, out, LK_REDUCE_SUM, "loss", &out));
     LK_TRY(lk_item(out, value));
     LK_TRY(lk_backward(tape, &(lk_seed){.of = out}, 1, 0));
     return LK_OK;
@@ -102,7 +102,7 @@ done:
     lk_slab_free(grads);
     lk_slab_layout_free(layout);
     lk_tape_free(tape);
-    lk_comm_free(self);
+    lk_comm_close(self);
     return st;
 }
 

@@ -26,8 +26,8 @@ static lk_status ring(lk_comm *comm, void *arg)
     LK_TRY_TO(done, lk_dist_wait(sent, NULL));
     LK_TRY_TO(done, lk_add(a, b, &res));
     LK_TRY_TO(done, lk_backward(tape, &(lk_seed){.of = res}, 1, 0));
-    LK_TRY_TO(done, lk_allreduce(comm, &grad, &least, 1, LK_F64, LK_FOLD_MIN, "least"));
-    LK_TRY_TO(done, lk_allreduce(comm, &grad, &most, 1, LK_F64, LK_FOLD_MAX, "most"));
+    LK_TRY_TO(done, lk_allreduce(comm, &grad, &least, 1, LK_F64, LK_REDUCE_MIN, "least"));
+    LK_TRY_TO(done, lk_allreduce(comm, &grad, &most, 1, LK_F64, LK_REDUCE_MAX, "most"));
     if (rank == 0)
         printf("the gradient of a is at least %g and at most %g\n", least, most);
 done:

@@ -54,7 +54,7 @@ static inline lk_status memory_rank(lk_comm *comm, void *arg)
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     void *side = calloc(1, (size_t)run->sides->size);
     ASSERT_TRUE(side);
-    ASSERT_OK(lk_comm_deadline_set(comm, 20 * TEST_SLOWNESS));
+    ASSERT_OK(lk_comm_set_deadline(comm, 20 * TEST_SLOWNESS));
     ASSERT_OK(run->sides->begin(comm, side));
     memory_meet(&run->begun, size);
     (void)lk__alloc_fail_here(rank == run->victim ? run->at : 0);

@@ -100,7 +100,7 @@ struct bench {
     int64_t bytes[LK_OPTION_MAX_ITEMS];
     int n_sizes;
     bool checks;
-    lk_shared *shared;
+    lk_shm *shared;
     float *memory, *ours, *theirs; /* vectors of the largest size */
     report out;
 };
@@ -174,7 +174,7 @@ static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, doub
     }
     *seconds = 1e-9 * (double)(lk_clock_ns() - start) / calls;
     LK_TRY(lk_coll_checks_set(b->comm, true));
-    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
+    LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return LK_OK;
 }
 
@@ -276,8 +276,8 @@ static lk_status vectors_make(struct bench *b)
     memset(b->memory, 0, (size_t)(2 * most));
     if (b->o->is_private)
         return LK_OK;
-    LK_TRY(lk_shared_new(b->comm, most, "vectors", &b->shared));
-    b->ours = lk_shared_data(b->shared, lk_comm_intra_rank(b->comm));
+    LK_TRY(lk_shm_open(b->comm, most, "vectors", &b->shared));
+    b->ours = lk_shm_data(b->shared, lk_comm_node_rank(b->comm));
     return LK_OK;
 }
 
@@ -305,8 +305,8 @@ static lk_status rows(struct bench *b)
         printf(
             "%d rank%s on %d node%s, transport %s, %s memory, checks %s; medians, on the slowest "
             "rank\n",
-            lk_comm_size(b->comm), plural(lk_comm_size(b->comm)), lk_comm_inter_size(b->comm),
-            plural(lk_comm_inter_size(b->comm)), lk_comm_transport(b->comm),
+            lk_comm_size(b->comm), plural(lk_comm_size(b->comm)), lk_comm_nodes(b->comm),
+            plural(lk_comm_nodes(b->comm)), lk_comm_transport(b->comm),
             b->o->is_private ? "private" : "shared", b->o->checks);
         if (b->mpi)
             bench_path_print(&b->path, "mpi", "");
@@ -338,7 +338,7 @@ static lk_status rank_run(lk_comm *comm, void *arg)
     lk_status st = b.o->tape ? bench_allreduce_tape(comm, &tape) : rows(&b);
     if (st == LK_OK)
         st = lk_barrier(comm, "end");
-    lk_shared_free(b.shared);
+    lk_shm_close(b.shared);
     lk_free(b.memory);
     return st;
 }

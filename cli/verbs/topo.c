@@ -91,7 +91,7 @@ static void print_json(const lk_topology *t)
                                          cell_int(t->tier[i].size)});
     report_begin(&out, rank_columns, 7, true);
     for (int r = 0; r < t->size; r++) {
-        const lk_place *p = &t->place[r];
+        const lk_location *p = &t->place[r];
         char at[64];
         coordinates(t, r, at, sizeof at);
         report_row(&out,
@@ -135,7 +135,7 @@ static struct tree tree_of(const lk_topology *t)
 {
     struct tree tree = {.t = t, .rank = digits(t->size - 1)};
     for (int r = 0; r < t->size; r++) {
-        const lk_place *p = &t->place[r];
+        const lk_location *p = &t->place[r];
         int host = (int)strlen(p->host), package = digits(p->package), cache = digits(p->cache);
         tree.host = host > tree.host ? host : tree.host;
         tree.package = package > tree.package ? package : tree.package;
@@ -147,7 +147,7 @@ static struct tree tree_of(const lk_topology *t)
 /* Each part is as wide as it is for all ranks, but the last of a line. */
 static void print_rank(const struct tree *tree, int rank, bool host, const struct branch *b)
 {
-    const lk_place *p = &tree->t->place[rank];
+    const lk_location *p = &tree->t->place[rank];
     bool cores = p->cores[0] != '\0', cache = p->cache >= 0, package = p->package >= 0;
     line_begin(b);
     printf("rank %-*d", host || package || cache || cores ? tree->rank : 0, rank);
@@ -195,17 +195,17 @@ static void print_members(const struct tree *tree, int tier, int first, bool hos
 
 static void print_tree(const lk_topology *t)
 {
-    lk_mode mode = {.letter = t->letter, .n_tiers = t->n_tiers};
-    char text[LK_MODE_TEXT];
+    lk_tier_spec mode = {.letter = t->letter, .n_tiers = t->n_tiers};
+    char text[LK_TIER_SPEC_TEXT];
     for (int i = 0; i < t->n_tiers; i++)
         mode.size[i] = t->tier[i].size;
-    lk_mode_text(&mode, text);
+    lk_tier_spec_text(&mode, text);
     printf("%d rank%s on %d host%s, tiers %s %s\n", t->size, plural(t->size), t->n_nodes,
            plural(t->n_nodes), text, t->declared ? "as declared" : "as found");
-    if (t->why_flat)
-        printf("one tier: %s\n", t->why_flat);
-    if (t->machine && strcmp(t->machine, "hwloc") != 0)
-        printf("packages and caches are not known: %s\n", t->machine);
+    if (t->flat_reason)
+        printf("one tier: %s\n", t->flat_reason);
+    if (t->hardware_source && strcmp(t->hardware_source, "hwloc") != 0)
+        printf("packages and caches are not known: %s\n", t->hardware_source);
     const char *host = common_host(t, 0, t->size);
     const char *top = t->tier[t->n_tiers - 1].name;
     printf("\n%s%s%s\n", top, host ? ": " : "", host ? host : "");
@@ -227,11 +227,11 @@ static int print_topology(const lk_topology *t, bool json)
 static int topo_of(lk_comm *comm, const struct topo_options *o)
 {
     lk_topology *t = NULL;
-    lk_mode mode;
-    if (o->mode &&
-        (lk_mode_parse(o->mode, &mode) != LK_OK || lk_mode_fit(&mode, lk_comm_size(comm)) != LK_OK))
+    lk_tier_spec mode;
+    if (o->mode && (lk_tier_spec_parse(o->mode, &mode) != LK_OK ||
+                    lk_tier_spec_fit(&mode, lk_comm_size(comm)) != LK_OK))
         return verb_refuse(COMMAND ": %s", lk_error_message());
-    if (lk_topology_find(comm, o->mode ? &mode : NULL, &t) != LK_OK)
+    if (lk_topology_new(comm, o->mode ? &mode : NULL, &t) != LK_OK)
         return verb_failed();
     int status = t->rank == 0 ? print_topology(t, o->json) : LK_EXIT_DONE;
     lk_topology_free(t);
@@ -257,7 +257,7 @@ static int hosts_default(const struct topo_options *o, rankfile *f)
     lk_topology *t = NULL;
     if (lk_comm_open("self", &comm) != LK_OK)
         return verb_failed();
-    int status = lk_topology_find(comm, NULL, &t) == LK_OK ? LK_EXIT_DONE : verb_failed();
+    int status = lk_topology_new(comm, NULL, &t) == LK_OK ? LK_EXIT_DONE : verb_failed();
     if (status == LK_EXIT_DONE) {
         int sockets = t->n_packages > 0 ? t->n_packages : 1;
         int cores = t->n_cores > 0 ? t->n_cores : (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -265,11 +265,11 @@ static int hosts_default(const struct topo_options *o, rankfile *f)
         f->cores = o->cores > 0 ? (int)o->cores : cores / sockets;
     }
     lk_topology_free(t);
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     return status;
 }
 
-/* What lk_topology_find() would find, were each rank bound as the rank file says. */
+/* What lk_topology_new() would find, were each rank bound as the rank file says. */
 static int topo_planned(const rankfile *f, bool json)
 {
     static const char *const names[LK_MAX_TIERS] = {"X", "Y", "Z", "W"};
@@ -285,9 +285,9 @@ static int topo_planned(const rankfile *f, bool json)
         return LK_EXIT_FAILED;
     }
     for (int r = 0; r < size; r++) {
-        lk_place *p = &t.place[r];
+        lk_location *p = &t.place[r];
         int first, last;
-        *p = (lk_place){.node = r / on_host, .cache = -1};
+        *p = (lk_location){.node = r / on_host, .cache = -1};
         rankfile_slot(f, r % on_host, &p->package, &first, &last);
         p->n_cores = last - first + 1;
         snprintf(p->host, sizeof p->host, "%s", f->host[r / on_host]);
@@ -303,7 +303,7 @@ static int topo_planned(const rankfile *f, bool json)
 static int topo_hosts(const struct topo_options *o, char *list)
 {
     static rankfile f;
-    if (lk_mode_parse(o->mode, &f.mode) != LK_OK) {
+    if (lk_tier_spec_parse(o->mode, &f.mode) != LK_OK) {
         fprintf(stderr, "error: " COMMAND ": %s\n", lk_error_message());
         return LK_EXIT_USAGE;
     }

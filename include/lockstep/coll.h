@@ -94,7 +94,7 @@ typedef struct lk_collective {
     const int64_t *counts, *offsets;       /* of the ragged side */
     const int64_t *in_counts, *in_offsets; /* alltoall, neighbour: of the input */
     lk_dtype dtype;
-    lk_fold fold;
+    lk_reduce_op fold;
     int root;
     int64_t pieces;
     const int64_t *first;
@@ -141,14 +141,15 @@ LK_API lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dty
 /** out[i] = fold over ranks of in[i], i < count, on `root` or everywhere.  minloc and maxloc: lk_loc
  * with values of `dtype`. */
 LK_API lk_status lk_reduce_to(lk_comm *comm, const void *in, void *out, int64_t count,
-                              lk_dtype dtype, lk_fold fold, int root,
+                              lk_dtype dtype, lk_reduce_op fold, int root,
                               const char *name) LK_NODISCARD;
 LK_API lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count,
-                              lk_dtype dtype, lk_fold fold, const char *name) LK_NODISCARD;
+                              lk_dtype dtype, lk_reduce_op fold, const char *name) LK_NODISCARD;
 
 /** out[i] = fold over ranks of in[rank * count + i], i < count; `in` has P * count elements. */
 LK_API lk_status lk_reduce_scatter(lk_comm *comm, const void *in, void *out, int64_t count,
-                                   lk_dtype dtype, lk_fold fold, const char *name) LK_NODISCARD;
+                                   lk_dtype dtype, lk_reduce_op fold,
+                                   const char *name) LK_NODISCARD;
 
 /** out[r * count + i] = in[i] of rank r, on `root` or everywhere; `out` has P * count elements. */
 LK_API lk_status lk_gather(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,

@@ -20,7 +20,7 @@
  * communicators may be in use in other threads.
  *
  * **Progress.**  Nonblocking calls progress inside any call of this header on a communicator of the
- * same family (made from the same one), not in between; in between only where lk_comm_progress_set()
+ * same family (made from the same one), not in between; in between only where lk_comm_set_progress()
  * or LK_PROGRESS=1 asks for it.
  */
 #ifndef LK_COMM_H
@@ -58,10 +58,10 @@ typedef enum lk_comm_call {
 } lk_comm_call;
 
 /** "allreduce", ...; "?" for a value that is no call. */
-LK_API const char *lk_call_name(lk_comm_call call);
+LK_API const char *lk_comm_call_name(lk_comm_call call);
 
 /* How values of several ranks become one: enumerator, name, formula. */
-#define LK_FOLD_MAP(X)                                                    \
+#define LK_REDUCE_OP_MAP(X)                                               \
     X(SUM, "sum", "x0 + x1 + ...")                                        \
     X(PROD, "prod", "x0 * x1 * ...")                                      \
     X(MIN, "min", "the smallest; NaN if one is NaN")                      \
@@ -73,15 +73,15 @@ LK_API const char *lk_call_name(lk_comm_call call);
     X(MINLOC, "minloc", "the smallest, and the lowest index that has it") \
     X(MAXLOC, "maxloc", "the largest, and the lowest index that has it")
 
-typedef enum lk_fold {
-#define X(code, name, formula) LK_FOLD_##code,
-    LK_FOLD_MAP(X)
+typedef enum lk_reduce_op {
+#define X(code, name, formula) LK_REDUCE_##code,
+    LK_REDUCE_OP_MAP(X)
 #undef X
-        LK_N_FOLDS
-} lk_fold;
+        LK_N_REDUCE_OPS
+} lk_reduce_op;
 
 /** "sum", ...; "?" for a value that is none. */
-LK_API const char *lk_fold_name(lk_fold fold);
+LK_API const char *lk_reduce_op_name(lk_reduce_op fold);
 
 /* ---- communicators ---- */
 
@@ -93,7 +93,7 @@ typedef struct lk_comm lk_comm;
  * started this process and the library has that MPI's module, self otherwise.
  *
  * Collective over all processes of the job.  "mpi" initialises MPI (MPI_THREAD_FUNNELED, or as
- * lk_comm_progress_set() says) if nobody did; what it initialised it finalizes when the last
+ * lk_comm_set_progress() says) if nobody did; what it initialised it finalizes when the last
  * communicator made from `*out` is freed, and the process cannot open "mpi" again.  The caller owns
  * `*out`.
  *
@@ -158,7 +158,7 @@ LK_API int lk_run_main(int n, lk_rank_fn *fn, void *arg, FILE *errors);
 /** Release a communicator; its requests must be complete.  Not collective.  NULL is allowed.  With the
  * last one of a process MPI may be ended, which waits for the other ranks and whose launcher may end
  * the job: print the error of a failure before. */
-LK_API void lk_comm_free(lk_comm *comm);
+LK_API void lk_comm_close(lk_comm *comm);
 
 /** This rank's number and the number of ranks.  Not collective, like all in this paragraph. */
 LK_API int lk_comm_rank(const lk_comm *comm);
@@ -170,10 +170,10 @@ LK_API int lk_comm_size(const lk_comm *comm);
  * rank.  On `local` all ranks are on one node; LK_LOCAL_NODES says on how many to pretend to be, on
  * any transport.
  */
-LK_API int lk_comm_intra_rank(const lk_comm *comm);
-LK_API int lk_comm_intra_size(const lk_comm *comm);
-LK_API int lk_comm_inter_rank(const lk_comm *comm);
-LK_API int lk_comm_inter_size(const lk_comm *comm);
+LK_API int lk_comm_node_rank(const lk_comm *comm);
+LK_API int lk_comm_node_size(const lk_comm *comm);
+LK_API int lk_comm_node(const lk_comm *comm);
+LK_API int lk_comm_nodes(const lk_comm *comm);
 
 /** "self", "local" or "mpi". */
 LK_API const char *lk_comm_transport(const lk_comm *comm);
@@ -192,7 +192,7 @@ LK_API const char *lk_comm_transport(const lk_comm *comm);
  *
  * Errors: LK_EINVAL unless 0 <= seconds <= 1e9.
  */
-LK_API lk_status lk_comm_deadline_set(lk_comm *comm, double seconds) LK_NODISCARD;
+LK_API lk_status lk_comm_set_deadline(lk_comm *comm, double seconds) LK_NODISCARD;
 
 /**
  * Let sums of f16, bf16, f32 and f64 over ranks (sum and avg of allreduce, reduce, reduce_scatter) fail
@@ -206,7 +206,7 @@ LK_API lk_status lk_comm_deadline_set(lk_comm *comm, double seconds) LK_NODISCAR
  * Not collective, but all ranks must do the same: others are a mismatch.  The start value is LK_FINITE
  * from the environment, 0 or 1; communicators made from this one start with its value.
  */
-LK_API lk_status lk_comm_finite_set(lk_comm *comm, bool on) LK_NODISCARD;
+LK_API lk_status lk_comm_set_finite_check(lk_comm *comm, bool on) LK_NODISCARD;
 
 /**
  * Let nonblocking calls progress without the caller's help, on a thread that the family of `comm` has
@@ -224,7 +224,7 @@ LK_API lk_status lk_comm_finite_set(lk_comm *comm, bool on) LK_NODISCARD;
  *
  * Errors: LK_ENOTSUP where MPI was initialised for less, saying so; LK_ENOMEM.
  */
-LK_API lk_status lk_comm_progress_set(lk_comm *comm, bool on) LK_NODISCARD;
+LK_API lk_status lk_comm_set_progress(lk_comm *comm, bool on) LK_NODISCARD;
 
 /** A communicator of the same ranks, whose messages never meet those of `comm`.  Collective.  The
  * caller owns `*out`.  Errors: LK_ENOMEM and those of communication. */
@@ -245,7 +245,7 @@ LK_API lk_status lk_comm_split(lk_comm *comm, int color, int key, lk_comm **out)
  */
 
 /** Shared memory of the ranks of a communicator that are on one node. */
-typedef struct lk_shared lk_shared;
+typedef struct lk_shm lk_shm;
 
 /**
  * Make shared memory, `bytes` (may differ between ranks) of it this rank's part, filled with zeros
@@ -258,17 +258,17 @@ typedef struct lk_shared lk_shared;
  * LK_ENOTSUP on all ranks when one cannot open the memory of another (processes of several users or
  * containers); and those of communication.
  */
-LK_API lk_status lk_shared_new(lk_comm *comm, int64_t bytes, const char *name,
-                               lk_shared **out) LK_NODISCARD;
+LK_API lk_status lk_shm_open(lk_comm *comm, int64_t bytes, const char *name,
+                             lk_shm **out) LK_NODISCARD;
 
 /** Release it, before the communicator; the parts of others stay until they do.  Not collective.
  * NULL is allowed. */
-LK_API void lk_shared_free(lk_shared *shared);
+LK_API void lk_shm_close(lk_shm *shared);
 
-/** The part of a rank of this node (lk_comm_intra_rank()), and its size; NULL and 0 if there is no
+/** The part of a rank of this node (lk_comm_node_rank()), and its size; NULL and 0 if there is no
  * such rank.  Not collective. */
-LK_API void *lk_shared_data(const lk_shared *shared, int intra_rank);
-LK_API int64_t lk_shared_bytes(const lk_shared *shared, int intra_rank);
+LK_API void *lk_shm_data(const lk_shm *shared, int intra_rank);
+LK_API int64_t lk_shm_bytes(const lk_shm *shared, int intra_rank);
 
 /* ---- grids ---- */
 
@@ -350,16 +350,17 @@ LK_API lk_status lk_irecv(lk_comm *comm, void *data, int64_t count, lk_dtype dty
                           int64_t tag, const char *name, lk_request **out) LK_NODISCARD;
 
 /** One of two things to exchange with lk_sendrecv(). */
-typedef struct lk_part {
+typedef struct lk_sendrecv_side {
     void *data;
     int64_t count;
     int rank; /* negative: nothing to do on this side (a border of a grid) */
     int64_t tag;
-} lk_part;
+} lk_sendrecv_side;
 
 /** Send one and receive the other, in whatever order the partners do it. */
-LK_API lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_part *send,
-                             const lk_part *recv, const char *name, lk_message *info) LK_NODISCARD;
+LK_API lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_sendrecv_side *send,
+                             const lk_sendrecv_side *recv, const char *name,
+                             lk_message *info) LK_NODISCARD;
 
 /**
  * Wait for a request and release it: `*request` becomes NULL, also on failure.  NULL in `*request`

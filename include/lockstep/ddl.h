@@ -3,7 +3,7 @@
  *
  *     lk_ddl_init(NULL, 4, "-mode b:4x3 -dump_iter 100", &ddl);      4 devices on each host
  *     lk_ddl_bcast(ddl, &weights);                                   from rank 0
- *     lk_ddl_allreduce_n(ddl, n, gradients, &(lk_ddl_how){.op = LK_FOLD_AVG});
+ *     lk_ddl_allreduce_n(ddl, n, gradients, &(lk_ddl_how){.op = LK_REDUCE_AVG});
  *
  * A device is a set of cores here.  Nothing is global: several may be open at once.
  *
@@ -61,7 +61,7 @@ typedef struct lk_ddl_place {
 LK_API lk_ddl_place lk_ddl_place_get(const lk_ddl *ddl);
 
 /** The mode in use, with its dimensions.  Not collective. */
-LK_API lk_mode lk_ddl_mode_get(const lk_ddl *ddl);
+LK_API lk_tier_spec lk_ddl_mode_get(const lk_ddl *ddl);
 
 typedef struct lk_ddl_tensor {
     const char *name; /* for reports; may be NULL */
@@ -73,7 +73,7 @@ typedef struct lk_ddl_tensor {
 
 /** How to reduce.  All zero: the sum, along the tiers, unchecked. */
 typedef struct lk_ddl_how {
-    lk_fold op;       /* LK_FOLD_SUM or LK_FOLD_AVG */
+    lk_reduce_op op;  /* LK_REDUCE_SUM or LK_REDUCE_AVG */
     bool mpi;         /* by MPI_Allreduce, to compare with */
     bool check;       /* compute it a second time, and compare */
     double tolerance; /* of the check: see below */

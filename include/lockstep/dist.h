@@ -39,12 +39,12 @@ LK_BEGIN_DECLS
  *
  * Errors: LK_ENOTSUP for and, or, xor, which act on bits and have no derivative.
  */
-LK_API lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name,
+LK_API lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_reduce_op fold, const char *name,
                                    lk_var *out) LK_NODISCARD;
 
 /** As lk_dist_allreduce(), on `root` alone; zeros elsewhere, whose gradient counts for nothing. */
-LK_API lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root, const char *name,
-                                lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op fold, int root,
+                                const char *name, lk_var *out) LK_NODISCARD;
 
 /**
  * minloc and maxloc: `*value` as lk_dist_allreduce(), and `*where`, an i64 value without gradient, the
@@ -53,12 +53,13 @@ LK_API lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root,
  *
  * Errors: LK_EINVAL for another fold.
  */
-LK_API lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold,
+LK_API lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op fold,
                                        const char *name, lk_var *value, lk_var *where) LK_NODISCARD;
 
 /** As lk_dist_allreduce_loc(), on `root` alone; zeros elsewhere. */
-LK_API lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold, int root,
-                                    const char *name, lk_var *value, lk_var *where) LK_NODISCARD;
+LK_API lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op fold,
+                                    int root, const char *name, lk_var *value,
+                                    lk_var *where) LK_NODISCARD;
 
 /** x of `root` for all; the others give a value of the same dtype and shape, whose elements do not
  * matter.  dx = the sum of all dy on `root`, 0 elsewhere. */
@@ -285,7 +286,7 @@ LK_API lk_status lk_dist_bcast_list(lk_tape *tape, lk_comm *comm, int root, cons
 
 /** out[i] = lk_dist_allreduce() of xs[i], i < n, of any dtypes; small values of one dtype travel
  * together.  `out` may be `xs`. */
-LK_API lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_fold fold,
+LK_API lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_reduce_op fold,
                                         const char *name, lk_var *out) LK_NODISCARD;
 
 /* One value for or from each rank, P in all, of one dtype and any shapes.  Errors: LK_EDTYPE on all

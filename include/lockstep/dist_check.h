@@ -37,13 +37,13 @@ struct lk_dist_sample {
      * stays LK_NO_VAR. */
     lk_status (*run)(const lk_dist_sample *sample, lk_comm *comm, const lk_var *in, lk_var *out);
 
-    double lo, hi;   /* range of the inputs; both 0: -1 and 1 */
-    bool has_zeros;  /* some inputs of some ranks are exactly 0 */
-    bool is_linear;  /* y is linear in all x together */
-    lk_fold fold;    /* from here on: for `run`, as it likes */
-    int axis, other; /* axes */
-    int root;        /* a rank, from the end if negative: lk_dist_root() */
-    int variant;     /* of several programs in one `run` */
+    double lo, hi;     /* range of the inputs; both 0: -1 and 1 */
+    bool has_zeros;    /* some inputs of some ranks are exactly 0 */
+    bool is_linear;    /* y is linear in all x together */
+    lk_reduce_op fold; /* from here on: for `run`, as it likes */
+    int axis, other;   /* axes */
+    int root;          /* a rank, from the end if negative: lk_dist_root() */
+    int variant;       /* of several programs in one `run` */
     const void *attr;
 };
 

@@ -17,7 +17,7 @@ LK_BEGIN_DECLS
 enum { LK_MAX_TIERS = 4, LK_MAX_TIER_SIZE = 1000000 };
 
 /* How the ranks of a tier work together: letter, whether the sum is the canonical one, summary. */
-#define LK_MODE_MAP(X)                                                                         \
+#define LK_TIER_ALGORITHM_MAP(X)                                                               \
     X(BEST, 'b', true, "whichever of n and c has the lower predicted cost, tier by tier")      \
     X(NEAR, 'n', true, "every rank sends every other its part, at once")                       \
     X(RING, 'r', false, "parts go round a ring")                                               \
@@ -25,53 +25,53 @@ enum { LK_MAX_TIERS = 4, LK_MAX_TIER_SIZE = 1000000 };
     X(CUT, 'c', true, "halves, then quarters, then eighths, where the tier is a power of two") \
     X(PROBE, 'p', true, "n and c are tried on the first calls, the faster one stays")
 
-typedef enum lk_mode_letter {
-#define X(code, letter, canonical, summary) LK_MODE_##code,
-    LK_MODE_MAP(X)
+typedef enum lk_tier_algorithm {
+#define X(code, letter, canonical, summary) LK_TIER_##code,
+    LK_TIER_ALGORITHM_MAP(X)
 #undef X
-        LK_N_MODES
-} lk_mode_letter;
+        LK_N_TIER_ALGORITHMS
+} lk_tier_algorithm;
 
 /** A mode, by value: what `b:4x3` says.  Without dimensions (n_tiers 0) they are as found. */
-typedef struct lk_mode {
-    lk_mode_letter letter;
+typedef struct lk_tier_spec {
+    lk_tier_algorithm letter;
     int n_tiers;
     int size[LK_MAX_TIERS];
-} lk_mode;
+} lk_tier_spec;
 
 /**
  * Read a mode: `LETTER:XxYxZxW`, `XxY` (the letter is b), or `LETTER` (tiers as found).
  *
  * Not collective.  Errors: LK_EINVAL, saying what is wrong at which character.
  */
-LK_API lk_status lk_mode_parse(const char *text, lk_mode *out) LK_NODISCARD;
+LK_API lk_status lk_tier_spec_parse(const char *text, lk_tier_spec *out) LK_NODISCARD;
 
-/** Write a mode as it is read, `b:4x3`; returns the length, less than LK_MODE_TEXT. */
-LK_API int lk_mode_text(const lk_mode *mode, char *out);
+/** Write a mode as it is read, `b:4x3`; returns the length, less than LK_TIER_SPEC_TEXT. */
+LK_API int lk_tier_spec_text(const lk_tier_spec *mode, char *out);
 
-enum { LK_MODE_TEXT = 48 };
+enum { LK_TIER_SPEC_TEXT = 48 };
 
 /** 'b', 'n', ...; '?' for a value that is none. */
-LK_API char lk_mode_letter_char(lk_mode_letter letter);
+LK_API char lk_tier_algorithm_letter(lk_tier_algorithm letter);
 
 /** Whether sums are the canonical ones: the fixed tree's, on any number of ranks. */
-LK_API bool lk_mode_canonical(lk_mode_letter letter);
+LK_API bool lk_tier_algorithm_is_canonical(lk_tier_algorithm letter);
 
 /** One line about a letter; "?" for a value that is none. */
-LK_API const char *lk_mode_summary(lk_mode_letter letter);
+LK_API const char *lk_tier_algorithm_summary(lk_tier_algorithm letter);
 
 /** Check that the tiers of `mode` hold `size` ranks.  Errors: LK_ESHAPE, showing both. */
-LK_API lk_status lk_mode_fit(const lk_mode *mode, int size) LK_NODISCARD;
+LK_API lk_status lk_tier_spec_fit(const lk_tier_spec *mode, int size) LK_NODISCARD;
 
 /** Where one rank is.  Numbers are -1 where they are not known, or the rank may be in several. */
-typedef struct lk_place {
+typedef struct lk_location {
     int node;       /* numbered by their lowest rank */
     int package;    /* of the node: a socket */
     int cache;      /* of the node: the outermost cache that cores share */
     int n_cores;    /* processors that the rank may use */
     char cores[56]; /* which, "0-3,8"; cut where it is longer */
     char host[64];  /* the node's name */
-} lk_place;
+} lk_location;
 
 /** One tier of the topology. */
 typedef struct lk_tier {
@@ -83,12 +83,12 @@ typedef struct lk_topology {
     int rank, size, n_nodes;
     int n_packages, n_cores; /* of this rank's machine, all packages together; 0 if not known */
     bool declared;
-    lk_mode_letter letter;
+    lk_tier_algorithm letter;
     int n_tiers;
     lk_tier tier[LK_MAX_TIERS];
-    const char *why_flat; /* found, one tier on several hosts: why not more; otherwise NULL */
-    const char *machine;  /* what told packages and caches: "hwloc", or why nothing did */
-    lk_place *place;      /* [size] */
+    const char *flat_reason; /* found, one tier on several hosts: why not more; otherwise NULL */
+    const char *hardware_source; /* what told packages and caches: "hwloc", or why nothing did */
+    lk_location *place;          /* [size] */
 } lk_topology;
 
 /**
@@ -97,13 +97,13 @@ typedef struct lk_topology {
  *
  * Collective.  The caller owns `*out`.  Found tiers need the same number of ranks in each group, and
  * ranks of a group that follow each other; where they are otherwise there is one tier of all ranks,
- * and `why_flat` says why.
+ * and `flat_reason` says why.
  *
  * Errors: LK_ESHAPE when the dimensions do not multiply to the number of ranks, showing both;
  * LK_ENOMEM and those of communication.
  */
-LK_API lk_status lk_topology_find(lk_comm *comm, const lk_mode *mode,
-                                  lk_topology **out) LK_NODISCARD;
+LK_API lk_status lk_topology_new(lk_comm *comm, const lk_tier_spec *mode,
+                                 lk_topology **out) LK_NODISCARD;
 
 /** Release a topology.  NULL is allowed. */
 LK_API void lk_topology_free(lk_topology *topology);

@@ -30,7 +30,7 @@ static lk_status agree(lk_comm *comm, lk_status st, const char *algorithm)
                                               .out = &first,
                                               .count = 1,
                                               .dtype = LK_I32,
-                                              .fold = LK_FOLD_MIN}));
+                                              .fold = LK_REDUCE_MIN}));
     if (first == size)
         return LK_OK;
     LK_TRY(lk_bcast(comm, &told, sizeof told, LK_U8, first, "failure"));

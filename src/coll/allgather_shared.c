@@ -1,7 +1,7 @@
 /* allgather, shared: every rank copies the parts of the others, in memory that all of the node see.
  *
  *     short       each puts its part into its slot; all post and wait for all, then copy
- *     zero copy   all arrive; if all parts lie in the same lk_shared, each copies those of the others from
+ *     zero copy   all arrive; if all parts lie in the same lk_shm, each copies those of the others from
  *                 where they are and says so, for which all wait
  *     stages      otherwise each fills the stages of its desk in turn, and empties those of the others
  *

@@ -20,7 +20,7 @@
 
 static double hierarchical_cost(const lk__case *k, const lk__rates *r)
 {
-    double n = (double)k->bytes, nodes = lk_comm_inter_size(k->comm);
+    double n = (double)k->bytes, nodes = lk_comm_nodes(k->comm);
     double near = k->size / nodes;
     if (lk__within_can(k))
         return 2 * nodes * (r->alpha + n * r->beta) + nodes * n * r->gamma + lk__within_cost(k);

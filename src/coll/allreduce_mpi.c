@@ -17,7 +17,7 @@ static bool mpi_eligible(const lk__case *k, const char **why)
         return false;
     *why = "it does blocking sums and averages of a vector for each rank, not of f16 or bf16";
     return k->wait && k->work == k->c.dtype && k->pieces == k->size && !k->c.first &&
-           (k->c.fold == LK_FOLD_SUM || k->c.fold == LK_FOLD_AVG);
+           (k->c.fold == LK_REDUCE_SUM || k->c.fold == LK_REDUCE_AVG);
 }
 
 static double mpi_cost(const lk__case *k, const lk__rates *r)
@@ -34,7 +34,7 @@ static lk_status mpi_start(const lk__case *k, int number, lk_request **out)
         LK_TRY(lk__native_open(k->comm, &state->native));
     LK_TRY_COMM(k->comm->w,
                 lk__native_allreduce(state->native, k->c.in, k->c.out, k->c.count, k->c.dtype));
-    return lk__fold_finish(k->c.fold, k->c.dtype, k->c.count, k->pieces, k->c.out);
+    return lk__reduce_op_finish(k->c.fold, k->c.dtype, k->c.count, k->pieces, k->c.out);
 }
 
 const lk_coll lk_coll_allreduce_mpi = {

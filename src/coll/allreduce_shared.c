@@ -1,7 +1,7 @@
 /* allreduce, shared: each rank joins its share of the vector, in memory that all of the node see.
  *
  *     arrive      say where the buffers are; wait for all
- *     zero copy   if all lie in the same lk_shared: join the share of all inputs, store the sum to
+ *     zero copy   if all lie in the same lk_shm: join the share of all inputs, store the sum to
  *                 all outputs; say so, and wait for all
  *     swap        otherwise through the stages of the arena, see swap.c
  *

@@ -56,7 +56,8 @@ static bool is_pair(const lk__arena_call *c)
 static bool is_even(const lk__arena_call *c)
 {
     bool even = c->work != LK_F32 && c->work != LK_F64;
-    return even || c->fold == LK_FOLD_SUM || c->fold == LK_FOLD_AVG || c->fold == LK_FOLD_PROD;
+    return even || c->fold == LK_REDUCE_SUM || c->fold == LK_REDUCE_AVG ||
+           c->fold == LK_REDUCE_PROD;
 }
 
 /* What is in the line of the flag is only read: its owner stores to it in any case. */
@@ -66,8 +67,8 @@ static lk_status small_join(const lk__arena_call *c)
     _Alignas(8) unsigned char room[LK_SLOT_SMALL];
     const unsigned char *other = slot_data(c, 1 - a->me);
     memcpy(room, a->me == 0 ? c->in : other, (size_t)c->bytes);
-    LK_TRY(lk__fold_join(c->fold, c->work, c->count, room, a->me == 0 ? other : c->in));
-    LK_TRY(lk__fold_finish(c->fold, c->work, c->count, c->pieces, room));
+    LK_TRY(lk__reduce_op_join(c->fold, c->work, c->count, room, a->me == 0 ? other : c->in));
+    LK_TRY(lk__reduce_op_finish(c->fold, c->work, c->count, c->pieces, room));
     memcpy(c->out, room, (size_t)c->bytes);
     return LK_OK;
 }
@@ -80,8 +81,8 @@ static lk_status slots_join(lk__arena_call *c)
         return small_join(c);
     if (is_pair(c) && is_even(c)) {
         unsigned char *other = slot_data(c, 1 - a->me);
-        LK_TRY(lk__fold_join(c->fold, c->work, c->count, other, c->in));
-        LK_TRY(lk__fold_finish(c->fold, c->work, c->count, c->pieces, other));
+        LK_TRY(lk__reduce_op_join(c->fold, c->work, c->count, other, c->in));
+        LK_TRY(lk__reduce_op_finish(c->fold, c->work, c->count, c->pieces, other));
         memcpy(c->out, other, (size_t)c->bytes);
         return LK_OK;
     }

@@ -18,9 +18,9 @@ bool lk__arena_eligible(const lk__case *k, const char **why)
 {
     const lk__coll_state *state = k->comm->coll;
     *why = "it needs 2 to 16 ranks, all on one node";
-    if (k->size < 2 || k->size > LK_ARENA_RANKS || lk_comm_inter_size(k->comm) > 1)
+    if (k->size < 2 || k->size > LK_ARENA_RANKS || lk_comm_nodes(k->comm) > 1)
         return false;
-    bool folds = lk__call_folds(k->c.call);
+    bool folds = lk__call_reduces(k->c.call);
     *why = "f16 and bf16 are joined by their owners only";
     if (folds && k->work != k->c.dtype)
         return false;
@@ -152,12 +152,12 @@ static lk_status arena_new(lk_comm *comm, const char *name, lk__arena **out)
     lk_status st;
     lk__arena *a;
     LK_TRY_COMM(comm->w, lk_alloc_zero(&a, 1, sizeof *a));
-    LK_TRY_TO(fail, lk_shared_new(comm, sizeof(lk__desk), name, &a->shared));
+    LK_TRY_TO(fail, lk_shm_open(comm, sizeof(lk__desk), name, &a->shared));
     a->n = comm->intra_size;
     a->me = comm->intra_rank;
     a->turn = 1;
     for (int i = 0; i < a->n; i++)
-        a->desk[i] = lk_shared_data(a->shared, i);
+        a->desk[i] = lk_shm_data(a->shared, i);
     *out = a;
     return LK_OK;
 fail:
@@ -188,7 +188,7 @@ lk_status lk__arena_open(const lk__case *k, int number)
     if (!lk__fault_is_there(comm->w) && lk_barrier(own, k->c.name) != LK_OK)
         st = lk_error_status();
 done:
-    lk_comm_free(own);
+    lk_comm_close(own);
     lk_free(all);
     return st;
 }
@@ -282,7 +282,7 @@ static void program_get(const lk__case *k, lk__arena_call *c)
 {
     lk__program *kept = &c->arena->program;
     c->program = NULL;
-    if (!lk__call_folds(k->c.call))
+    if (!lk__call_reduces(k->c.call))
         return;
     bool even = !k->c.first;
     if (even && k->wait && kept->pieces == k->pieces) {

@@ -65,7 +65,7 @@ typedef struct lk__desk {
 } lk__desk;
 
 typedef struct lk__arena {
-    lk_shared *shared;
+    lk_shm *shared;
     int n, me; /* ranks of the node; this one */
     lk__desk *desk[LK_ARENA_RANKS];
     uint64_t tickets, turn; /* of the last call that was begun; of the one that may run */
@@ -85,7 +85,7 @@ typedef struct lk__arena_call {
     lk__label label;
     lk__arena *arena;
     uint64_t ticket, digest;
-    lk_fold fold;
+    lk_reduce_op fold;
     lk_dtype work;
     int64_t elem, count, bytes, pieces; /* bytes of one vector */
     int64_t n_nodes, stride;            /* vectors of this rank, bytes from one to the next */

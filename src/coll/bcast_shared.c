@@ -1,7 +1,7 @@
 /* bcast, shared: the others copy from where the root has the data, in memory that all of the node see.
  *
  *     short       the root puts it into its slot; all post and wait for all, then copy
- *     zero copy   all arrive; if all buffers lie in the same lk_shared, the others copy from the root's
+ *     zero copy   all arrive; if all buffers lie in the same lk_shm, the others copy from the root's
  *                 and say so, for which the root waits
  *     stages      otherwise the root fills the stages of its desk in turn, and the others empty them
  *

@@ -4,7 +4,7 @@
 #include <lockstep/alloc.h>
 #include <lockstep/checked.h>
 
-bool lk__call_folds(lk_comm_call call)
+bool lk__call_reduces(lk_comm_call call)
 {
     return call == LK_CALL_REDUCE || call == LK_CALL_ALLREDUCE || call == LK_CALL_REDUCE_SCATTER;
 }
@@ -45,7 +45,7 @@ static uint32_t array_digest(uint32_t digest, const int64_t *x, int n)
 static lk_status side_make(const lk__case *k, int n, const int64_t *counts, const int64_t *offsets,
                            int64_t *room, int64_t *extent)
 {
-    const char *what = lk_call_name(k->c.call);
+    const char *what = lk_comm_call_name(k->c.call);
     int64_t at = 0;
     *extent = 0;
     for (int r = 0; r < n; r++) {
@@ -81,8 +81,8 @@ static lk_status neighbours_check(const lk__case *k)
 /* NULL is fine where nothing is read or written. */
 static lk_status buffer_check(const lk__case *k, const char *name, const void *data, int64_t n)
 {
-    LK_CHECK(data || n == 0, LK_EINVAL, "%s: %s of %lld elements is NULL", lk_call_name(k->c.call),
-             name, (long long)n);
+    LK_CHECK(data || n == 0, LK_EINVAL, "%s: %s of %lld elements is NULL",
+             lk_comm_call_name(k->c.call), name, (long long)n);
     return LK_OK;
 }
 
@@ -93,7 +93,7 @@ static lk_status apart_check(const lk__case *k)
     for (int r = 0; r < k->size && k->c.offsets; r++)
         LK_CHECK(r == k->rank || from >= k->offsets[r] + k->counts[r] || k->offsets[r] >= end,
                  LK_EINVAL, "%s: in place the parts of ranks %d and %d overlap",
-                 lk_call_name(k->c.call), k->rank, r);
+                 lk_comm_call_name(k->c.call), k->rank, r);
     return LK_OK;
 }
 
@@ -161,10 +161,10 @@ static lk_status ragged_make(lk__case *k)
 
 static lk_status check_fold(const lk_collective *c, const char *what)
 {
-    LK_CHECK((unsigned)c->fold < LK_N_FOLDS, LK_EINVAL, "%s: %d is no operator", what,
+    LK_CHECK((unsigned)c->fold < LK_N_REDUCE_OPS, LK_EINVAL, "%s: %d is no operator", what,
              (int)c->fold);
-    LK_CHECK(lk__fold_takes(c->fold, c->dtype), LK_EDTYPE, "%s: no %s of %s", what,
-             lk_fold_name(c->fold), lk_dtype_name(c->dtype));
+    LK_CHECK(lk__reduce_op_takes(c->fold, c->dtype), LK_EDTYPE, "%s: no %s of %s", what,
+             lk_reduce_op_name(c->fold), lk_dtype_name(c->dtype));
     return LK_OK;
 }
 
@@ -266,7 +266,7 @@ static lk_status fold_make(lk__case *k, const char *what)
     const lk_collective *c = &k->c;
     bool half = c->dtype == LK_F16 || c->dtype == LK_BF16;
     LK_TRY(check_fold(c, what));
-    if (c->fold == LK_FOLD_MINLOC || c->fold == LK_FOLD_MAXLOC)
+    if (c->fold == LK_REDUCE_MINLOC || c->fold == LK_REDUCE_MAXLOC)
         k->elem = sizeof(lk_loc);
     k->work = half ? LK_F32 : c->dtype;
     k->work_elem = half ? 4 : k->elem;
@@ -292,7 +292,7 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
 {
     LK_CHECK(c->call >= LK_CALL_BARRIER && c->call <= LK_CALL_NEIGHBOUR, LK_EINVAL,
              "%d is no collective call", (int)c->call);
-    const char *what = lk_call_name(c->call);
+    const char *what = lk_comm_call_name(c->call);
     int size = lk_comm_size(comm);
     k->comm = comm;
     k->c = *c;
@@ -312,8 +312,8 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
     LK_CHECK(c->root >= 0 && c->root < size, LK_EINVAL, "%s: root %d of %d ranks", what, c->root,
              size);
     k->elem = (int64_t)lk_dtype_size(c->dtype);
-    bool folds = lk__call_folds(c->call);
-    if (folds && (c->fold == LK_FOLD_MINLOC || c->fold == LK_FOLD_MAXLOC))
+    bool folds = lk__call_reduces(c->call);
+    if (folds && (c->fold == LK_REDUCE_MINLOC || c->fold == LK_REDUCE_MAXLOC))
         k->elem = sizeof(lk_loc);
     LK_TRY(lk__extent(what, c->count, k->elem, &k->bytes));
     k->total = c->count;
@@ -345,14 +345,14 @@ lk__call lk__case_call(const lk__case *k, int algorithm)
     return (lk__call){.call = c->call,
                       .name = c->name,
                       .dtype = c->dtype,
-                      .fold = lk__call_folds(c->call) ? k->shown_fold : LK_N_FOLDS,
+                      .fold = lk__call_reduces(c->call) ? k->shown_fold : LK_N_REDUCE_OPS,
                       .root = lk__call_rooted(c->call) ? c->root : -1,
                       .count = k->total,
                       .pieces = k->pieces,
                       .layout = k->layout,
                       .started = !k->wait,
                       .unchecked = state && state->unchecked,
-                      .finite = k->comm->finite && lk__call_folds(c->call),
+                      .finite = k->comm->finite && lk__call_reduces(c->call),
                       .algorithm = algorithm};
 }
 

@@ -88,7 +88,7 @@ typedef struct lk__coll_state {
         const char *name;    /* as it was given: compared as an address */
         lk_comm_call call;
         lk_dtype dtype;
-        lk_fold fold;
+        lk_reduce_op fold;
         int64_t count, pieces;
         bool wait;
         int number; /* 0: none yet */
@@ -124,7 +124,7 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *out) LK
 void lk__case_free(lk__case *k);
 
 /** Whether the call folds, and whether it has a root. */
-bool lk__call_folds(lk_comm_call call);
+bool lk__call_reduces(lk_comm_call call);
 bool lk__call_rooted(lk_comm_call call);
 
 /** What goes into the label. */
@@ -162,18 +162,18 @@ lk_status lk__coll_select(const lk__case *k, int *number) LK_NODISCARD;
 /* ---- operators ---- */
 
 /** dst[i] = dst[i] op src[i] (`second` is later in the tree), i < count; canonical arithmetic. */
-lk_status lk__fold_join(lk_fold fold, lk_dtype dtype, int64_t count, void *first,
-                        const void *second) LK_NODISCARD;
+lk_status lk__reduce_op_join(lk_reduce_op fold, lk_dtype dtype, int64_t count, void *first,
+                             const void *second) LK_NODISCARD;
 
 /** After the last join: what avg still has to do with the sum over `pieces`. */
-lk_status lk__fold_finish(lk_fold fold, lk_dtype dtype, int64_t count, int64_t pieces,
-                          void *data) LK_NODISCARD;
+lk_status lk__reduce_op_finish(lk_reduce_op fold, lk_dtype dtype, int64_t count, int64_t pieces,
+                               void *data) LK_NODISCARD;
 
 /** Whether the operator is defined on the dtype. */
-bool lk__fold_takes(lk_fold fold, lk_dtype dtype);
+bool lk__reduce_op_takes(lk_reduce_op fold, lk_dtype dtype);
 
 /** f16 or bf16 to f32, and back. */
-void lk__fold_widen(lk_dtype dtype, int64_t count, const void *from, void *to);
-void lk__fold_narrow(lk_dtype dtype, int64_t count, const void *from, void *to);
+void lk__reduce_op_widen(lk_dtype dtype, int64_t count, const void *from, void *to);
+void lk__reduce_op_narrow(lk_dtype dtype, int64_t count, const void *from, void *to);
 
 #endif /* LK_COLL_COLL_H */

@@ -63,7 +63,7 @@ lk_status lk__ddl_mpi(lk_ddl *d, lk__native **out)
 /* Whether all ranks of this host may use the same cores: then nobody has bound them. */
 static bool cores_shared(const lk_topology *t)
 {
-    const lk_place *mine = &t->place[t->rank];
+    const lk_location *mine = &t->place[t->rank];
     for (int r = 0; r < t->size; r++)
         if (t->place[r].node == mine->node && strcmp(t->place[r].cores, mine->cores) != 0)
             return false;
@@ -107,7 +107,7 @@ static lk_status place_find(lk_ddl *d, int devices)
                  "%d ranks are on host %s, which has %d devices: a rank needs one of its own", n,
                  t->place[r].host, devices);
     }
-    int local = lk_comm_intra_rank(c), n_local = lk_comm_intra_size(c);
+    int local = lk_comm_node_rank(c), n_local = lk_comm_node_size(c);
     d->place = (lk_ddl_place){.rank = lk_comm_rank(c),
                               .size = lk_comm_size(c),
                               .local_rank = local,
@@ -128,7 +128,7 @@ static lk_status lines_open(lk_ddl *d)
         int color = rank % stride + rank / (stride * size) * stride;
         LK_TRY(lk_comm_split(d->comm, color, rank, &line));
         lk_status st = lk__native_open(line, &d->line[t]);
-        lk_comm_free(line);
+        lk_comm_close(line);
         LK_TRY(st);
         stride *= size;
     }
@@ -163,19 +163,19 @@ static lk_status ddl_begin(lk_ddl *d, lk_comm *comm, int devices)
         LK_TRY(lk_comm_open(NULL, &d->opened));
         comm = d->opened;
     }
-    LK_TRY(lk_mode_fit(&d->options.mode, lk_comm_size(comm)));
+    LK_TRY(lk_tier_spec_fit(&d->options.mode, lk_comm_size(comm)));
     LK_TRY(lk_comm_dup(comm, &d->comm));
-    LK_TRY(lk_topology_find(d->comm, &d->options.mode, &d->topology));
+    LK_TRY(lk_topology_new(d->comm, &d->options.mode, &d->topology));
     LK_TRY(place_find(d, devices));
     LK_TRY_COMM(d->comm->w, lk_alloc(&d->counts, d->place.size, sizeof *d->counts));
     const lk_topology *t = d->topology;
     d->tiers.n = t->n_tiers;
     for (int i = 0; i < t->n_tiers; i++)
         d->tiers.size[i] = t->tier[i].size;
-    lk_mode_letter letter = d->options.mode.letter;
-    if (letter == LK_MODE_MPI)
+    lk_tier_algorithm letter = d->options.mode.letter;
+    if (letter == LK_TIER_MPI)
         LK_TRY(lines_open(d));
-    if (letter == LK_MODE_BEST || letter == LK_MODE_PROBE || d->options.dump_iter > 0)
+    if (letter == LK_TIER_BEST || letter == LK_TIER_PROBE || d->options.dump_iter > 0)
         LK_TRY(lk__ddl_measure(d));
     return LK_OK;
 }
@@ -200,9 +200,9 @@ lk_status lk_ddl_init(lk_comm *comm, int devices, const char *options, lk_ddl **
     LK_TRY_TO(fail, ddl_begin(d, comm, devices));
     d->left_ns = lk_clock_ns();
     if (d->options.dbg_level > 0) {
-        char text[LK_MODE_TEXT];
-        lk_mode mode = lk_ddl_mode_get(d);
-        lk_mode_text(&mode, text);
+        char text[LK_TIER_SPEC_TEXT];
+        lk_tier_spec mode = lk_ddl_mode_get(d);
+        lk_tier_spec_text(&mode, text);
         lk__ddl_say(d, LK_LOG_INFO, "ddl: rank %d of %d, mode %s, device %d of %d: cores %s",
                     d->place.rank, d->place.size, text, d->place.device, d->place.n_devices,
                     d->place.cores);
@@ -225,8 +225,8 @@ void lk_ddl_free(lk_ddl *d)
     lk__ddl_rooms_free(&d->group);
     lk_free(d->counts);
     lk_topology_free(d->topology);
-    lk_comm_free(d->comm);
-    lk_comm_free(d->opened);
+    lk_comm_close(d->comm);
+    lk_comm_close(d->opened);
     lk_free(d);
 }
 
@@ -235,9 +235,9 @@ lk_ddl_place lk_ddl_place_get(const lk_ddl *d)
     return d->place;
 }
 
-lk_mode lk_ddl_mode_get(const lk_ddl *d)
+lk_tier_spec lk_ddl_mode_get(const lk_ddl *d)
 {
-    lk_mode mode = {.letter = d->options.mode.letter, .n_tiers = d->tiers.n};
+    lk_tier_spec mode = {.letter = d->options.mode.letter, .n_tiers = d->tiers.n};
     memcpy(mode.size, d->tiers.size, sizeof mode.size);
     return mode;
 }

@@ -19,7 +19,7 @@
 #include <sched.h>
 
 typedef struct lk__ddl_options {
-    lk_mode mode;
+    lk_tier_spec mode;
     int64_t dump_iter, rebind_iter;
     int dev_sync, dbg_level;
 } lk__ddl_options;

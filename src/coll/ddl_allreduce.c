@@ -149,11 +149,11 @@ lk_status lk__ddl_reduce(lk_ddl *d, const lk_collective *c, bool mpi)
     lk__native *m = NULL;
     LK_TRY(lk__ddl_mpi(d, &m));
     LK_TRY(lk__native_allreduce(m, c->in, c->out, c->count, c->dtype));
-    LK_TRY(lk__fold_finish(c->fold, c->dtype, c->count, d->place.size, c->out));
+    LK_TRY(lk__reduce_op_finish(c->fold, c->dtype, c->count, d->place.size, c->out));
     return LK_OK;
 }
 
-static lk_collective call_of(const lk_ddl_tensor *t, lk_fold op)
+static lk_collective call_of(const lk_ddl_tensor *t, lk_reduce_op op)
 {
     return (lk_collective){.call = LK_CALL_ALLREDUCE,
                            .name = t->name,
@@ -221,8 +221,8 @@ static lk_status arguments_check(lk_ddl *d, int64_t n, const lk_ddl_tensor *t,
 {
     LK_CHECK(d && how && (t || n == 0), LK_EINVAL, "%s is NULL", !d ? "ddl" : !t ? "t" : "how");
     LK_CHECK(n >= 0, LK_EINVAL, "%lld tensors", (long long)n);
-    LK_CHECK(how->op == LK_FOLD_SUM || how->op == LK_FOLD_AVG, LK_EINVAL,
-             "the operator is %s; it must be sum or avg", lk_fold_name(how->op));
+    LK_CHECK(how->op == LK_REDUCE_SUM || how->op == LK_REDUCE_AVG, LK_EINVAL,
+             "the operator is %s; it must be sum or avg", lk_reduce_op_name(how->op));
     LK_CHECK(!how->check || (how->tolerance >= 0 && how->tolerance < 1e300), LK_EINVAL,
              "a tolerance of %g", how->tolerance);
     LK_CHECK(!how->mpi || strcmp(lk_comm_transport(d->comm), "mpi") == 0, LK_ENOTSUP,
@@ -231,8 +231,9 @@ static lk_status arguments_check(lk_ddl *d, int64_t n, const lk_ddl_tensor *t,
     for (int64_t i = 0; i < n; i++) {
         int64_t bytes;
         const char *name = t[i].name ? t[i].name : "";
-        LK_CHECK(lk__fold_takes(how->op, t[i].dtype), LK_EDTYPE, "tensor %lld \"%s\": no %s of %s",
-                 (long long)i, name, lk_fold_name(how->op), lk_dtype_name(t[i].dtype));
+        LK_CHECK(lk__reduce_op_takes(how->op, t[i].dtype), LK_EDTYPE,
+                 "tensor %lld \"%s\": no %s of %s", (long long)i, name, lk_reduce_op_name(how->op),
+                 lk_dtype_name(t[i].dtype));
         LK_CHECK(t[i].count >= 0 && (t[i].out || t[i].count == 0), LK_EINVAL,
                  "tensor %lld \"%s\": %lld elements at %p", (long long)i, name,
                  (long long)t[i].count, t[i].out);

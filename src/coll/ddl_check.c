@@ -75,12 +75,12 @@ struct dump {
 static void dump_write(const struct dump *x, FILE *f)
 {
     const lk_ddl *d = x->d;
-    char mode[LK_MODE_TEXT];
-    lk_mode m = lk_ddl_mode_get(d);
-    lk_mode_text(&m, mode);
+    char mode[LK_TIER_SPEC_TEXT];
+    lk_tier_spec m = lk_ddl_mode_get(d);
+    lk_tier_spec_text(&m, mode);
     fprintf(f, "allreduce of tensor \"%s\", %s x %lld, %s, mode %s, %d ranks\n",
             x->c->name ? x->c->name : "", lk_dtype_name(x->c->dtype), (long long)x->c->count,
-            lk_fold_name(x->c->fold), mode, d->place.size);
+            lk_reduce_op_name(x->c->fold), mode, d->place.size);
     fprintf(f, "reference: %s, tolerance %g\n", x->by_mpi ? "MPI_Allreduce" : "the fixed tree",
             x->tolerance);
     for (int r = 0; r < d->place.size; r++)
@@ -126,7 +126,7 @@ static lk_status disagree(struct dump *x, const void *given, const void *referen
                                   value_of(c->dtype, c->out, w->index[i]),
                                   value_of(c->dtype, reference, w->index[i])};
     lk__call call = {
-        .call = LK_CALL_SHARE, .name = "dump", .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+        .call = LK_CALL_SHARE, .name = "dump", .dtype = LK_U8, .fold = LK_N_REDUCE_OPS, .root = -1};
     LK_TRY_COMM(d->comm->w, lk_alloc(&all, d->place.size, sizeof mine));
     LK_TRY_TO(done, lk__exchange(d->comm, &call, mine, sizeof mine, all));
     x->values = all;
@@ -149,8 +149,11 @@ static lk_status compare_all(struct dump *x, const void *given, const void *refe
     lk_ddl *d = x->d;
     lk_status st;
     struct wrong mine = compare(x->c, reference, x->tolerance), *all = NULL;
-    lk__call call = {
-        .call = LK_CALL_SHARE, .name = "check", .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+    lk__call call = {.call = LK_CALL_SHARE,
+                     .name = "check",
+                     .dtype = LK_U8,
+                     .fold = LK_N_REDUCE_OPS,
+                     .root = -1};
     LK_TRY_COMM(d->comm->w, lk_alloc(&all, d->place.size, sizeof *all));
     LK_TRY_TO(done, lk__exchange(d->comm, &call, &mine, sizeof mine, all));
     x->wrong = all;

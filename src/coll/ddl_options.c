@@ -41,7 +41,7 @@ static lk_status value_parse(const char *name, const char *word, lk__ddl_options
 {
     int64_t value = 0;
     if (strcmp(name, "-mode") == 0)
-        LK_TRY(lk_mode_parse(word, &o->mode));
+        LK_TRY(lk_tier_spec_parse(word, &o->mode));
     else if (strcmp(name, "-dump_iter") == 0)
         LK_TRY(number_parse(name, word, 1000000000, &o->dump_iter));
     else if (strcmp(name, "-rebind_iter") == 0)
@@ -58,7 +58,7 @@ lk_status lk__ddl_options_parse(const char *text, lk__ddl_options *out)
     static const char *const names[] = {"-mode", "-dump_iter", "-dev_sync", "-rebind_iter",
                                         "-dbg_level"};
     enum { N_NAMES = sizeof names / sizeof names[0] };
-    lk__ddl_options o = {.mode = {.letter = LK_MODE_BEST}};
+    lk__ddl_options o = {.mode = {.letter = LK_TIER_BEST}};
     bool seen[N_NAMES] = {false};
     char name[WORD] = "", value[WORD] = "";
     while (word_next(&text, name)) {

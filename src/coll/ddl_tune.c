@@ -23,8 +23,8 @@ static lk__ddl_class *class_of(lk_ddl *d, const lk__case *k)
 /* Whether the letter leaves it to us how the ranks of a host do it. */
 static bool may_share(const lk_ddl *d)
 {
-    lk_mode_letter letter = d->options.mode.letter;
-    return letter != LK_MODE_RING && letter != LK_MODE_MPI;
+    lk_tier_algorithm letter = d->options.mode.letter;
+    return letter != LK_TIER_RING && letter != LK_TIER_MPI;
 }
 
 lk_status lk__ddl_share(lk_ddl *d, const lk__case *k)
@@ -39,22 +39,22 @@ lk_status lk__ddl_share(lk_ddl *d, const lk__case *k)
 
 void lk__ddl_ways(lk_ddl *d, const lk__case *k, lk__tiers *tiers)
 {
-    lk_mode_letter letter = d->options.mode.letter;
+    lk_tier_algorithm letter = d->options.mode.letter;
     if (may_share(d))
         lk__tiers_share(k, tiers);
-    if (letter == LK_MODE_BEST) {
+    if (letter == LK_TIER_BEST) {
         lk__tiers_choose(k, tiers);
         return;
     }
     const lk__ddl_class *c = class_of(d, k);
     for (int t = lk__tiers_shared(tiers); t < tiers->n; t++) {
         bool halves = can_halve(tiers->size[t]) &&
-                      (letter == LK_MODE_CUT || (letter == LK_MODE_PROBE && c->n_tried % 2 == 1));
-        tiers->way[t] = letter == LK_MODE_RING  ? LK_WAY_RING
-                        : letter == LK_MODE_MPI ? LK_WAY_MPI
+                      (letter == LK_TIER_CUT || (letter == LK_TIER_PROBE && c->n_tried % 2 == 1));
+        tiers->way[t] = letter == LK_TIER_RING  ? LK_WAY_RING
+                        : letter == LK_TIER_MPI ? LK_WAY_MPI
                         : halves                ? LK_WAY_HALVES
                                                 : LK_WAY_DIRECT;
-        if (letter == LK_MODE_PROBE && c->chosen)
+        if (letter == LK_TIER_PROBE && c->chosen)
             tiers->way[t] = c->way[t];
     }
 }
@@ -62,7 +62,7 @@ void lk__ddl_ways(lk_ddl *d, const lk__case *k, lk__tiers *tiers)
 lk_status lk__ddl_learn(lk_ddl *d, const lk__case *k, const double *seconds)
 {
     lk__ddl_class *c = class_of(d, k);
-    if (d->options.mode.letter != LK_MODE_PROBE || c->chosen)
+    if (d->options.mode.letter != LK_TIER_PROBE || c->chosen)
         return LK_OK;
     for (int t = 0; t < d->tiers.n; t++) {
         int way = c->n_tried % 2;
@@ -74,7 +74,7 @@ lk_status lk__ddl_learn(lk_ddl *d, const lk__case *k, const double *seconds)
     double slowest[LK_MAX_TIERS][2];
     int64_t n = sizeof slowest / sizeof(double);
     memcpy(slowest, c->best, sizeof slowest);
-    LK_TRY(lk_allreduce(d->comm, NULL, slowest, n, LK_F64, LK_FOLD_MAX, "probe"));
+    LK_TRY(lk_allreduce(d->comm, NULL, slowest, n, LK_F64, LK_REDUCE_MAX, "probe"));
     for (int t = 0; t < d->tiers.n; t++) {
         bool halves = can_halve(d->tiers.size[t]) && slowest[t][1] < slowest[t][0];
         c->way[t] = halves ? LK_WAY_HALVES : LK_WAY_DIRECT;

@@ -112,8 +112,11 @@ lk_status lk__ddl_watch(lk_ddl *d)
         st = lk__fault_raise(d->comm->w);
         goto done;
     }
-    lk__call call = {
-        .call = LK_CALL_SHARE, .name = "times", .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+    lk__call call = {.call = LK_CALL_SHARE,
+                     .name = "times",
+                     .dtype = LK_U8,
+                     .fold = LK_N_REDUCE_OPS,
+                     .root = -1};
     LK_TRY_TO(done, lk__exchange(d->comm, &call, &mine, sizeof mine, all));
     int slowest = slowest_of(all, size, sorted, &median);
     if (dumps && d->place.rank == 0)

@@ -111,8 +111,8 @@ static lk_collective vote_of(lk__finite *f, const lk__case *k)
     f->found = (lk_loc){.value = {.i64 = INT64_MAX}};
     if (exponent_of(c->dtype))
         f->found = look_at_all(k);
-    snprintf(f->what, sizeof f->what, "%s(\"%.64s\", %s x %lld, %s)", lk_call_name(c->call), name,
-             lk_dtype_name(c->dtype), (long long)k->total, lk_fold_name(c->fold));
+    snprintf(f->what, sizeof f->what, "%s(\"%.64s\", %s x %lld, %s)", lk_comm_call_name(c->call),
+             name, lk_dtype_name(c->dtype), (long long)k->total, lk_reduce_op_name(c->fold));
     size_t n = strlen(name), most = sizeof f->name - sizeof ".finite";
     snprintf(f->name, sizeof f->name, "%s.finite", n > most ? name + n - most : name);
     return (lk_collective){.call = LK_CALL_ALLREDUCE,
@@ -121,7 +121,7 @@ static lk_collective vote_of(lk__finite *f, const lk__case *k)
                            .out = &f->found,
                            .count = 1,
                            .dtype = LK_I64,
-                           .fold = LK_FOLD_MINLOC};
+                           .fold = LK_REDUCE_MINLOC};
 }
 
 static lk_status verdict(const lk__finite *f)

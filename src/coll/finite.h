@@ -1,4 +1,4 @@
-/* Whether what is summed is finite, where the communicator asks for that (lk_comm_finite_set()). */
+/* Whether what is summed is finite, where the communicator asks for that (lk_comm_set_finite_check()). */
 #ifndef LK_COLL_FINITE_H
 #define LK_COLL_FINITE_H
 
@@ -7,8 +7,8 @@
 /** Whether the numbers of this call are to be looked at. */
 static inline bool lk__finite_asked(const lk__case *k)
 {
-    return k->comm->finite && lk__call_folds(k->c.call) &&
-           (k->c.fold == LK_FOLD_SUM || k->c.fold == LK_FOLD_AVG);
+    return k->comm->finite && lk__call_reduces(k->c.call) &&
+           (k->c.fold == LK_REDUCE_SUM || k->c.fold == LK_REDUCE_AVG);
 }
 
 /** Look at what this rank gives, and hear of the others.  Collective; waits for them. */

@@ -15,31 +15,31 @@ static bool is_integer(lk_dtype dtype)
     return dtype == LK_I32 || dtype == LK_I64 || dtype == LK_U8;
 }
 
-bool lk__fold_takes(lk_fold fold, lk_dtype dtype)
+bool lk__reduce_op_takes(lk_reduce_op fold, lk_dtype dtype)
 {
     bool half = dtype == LK_F16 || dtype == LK_BF16;
     switch (fold) {
-    case LK_FOLD_SUM:
-    case LK_FOLD_PROD:
-    case LK_FOLD_MIN:
-    case LK_FOLD_MAX: return true;
-    case LK_FOLD_AVG: return lk_dtype_is_real(dtype) || half;
-    case LK_FOLD_AND:
-    case LK_FOLD_OR:
-    case LK_FOLD_XOR: return is_integer(dtype);
-    case LK_FOLD_MINLOC:
-    case LK_FOLD_MAXLOC: return lk_dtype_is_real(dtype) || is_integer(dtype);
+    case LK_REDUCE_SUM:
+    case LK_REDUCE_PROD:
+    case LK_REDUCE_MIN:
+    case LK_REDUCE_MAX: return true;
+    case LK_REDUCE_AVG: return lk_dtype_is_real(dtype) || half;
+    case LK_REDUCE_AND:
+    case LK_REDUCE_OR:
+    case LK_REDUCE_XOR: return is_integer(dtype);
+    case LK_REDUCE_MINLOC:
+    case LK_REDUCE_MAXLOC: return lk_dtype_is_real(dtype) || is_integer(dtype);
     default: return false;
     }
 }
 
-static lk_status join_real(lk_fold fold, lk_dtype dtype, int64_t count, void *a, const void *b)
+static lk_status join_real(lk_reduce_op fold, lk_dtype dtype, int64_t count, void *a, const void *b)
 {
-    static const lk_reduce_axis_op op[] = {[LK_FOLD_SUM] = LK_REDUCE_AXIS_SUM,
-                                           [LK_FOLD_PROD] = LK_REDUCE_AXIS_PROD,
-                                           [LK_FOLD_MIN] = LK_REDUCE_AXIS_MIN,
-                                           [LK_FOLD_MAX] = LK_REDUCE_AXIS_MAX,
-                                           [LK_FOLD_AVG] = LK_REDUCE_AXIS_SUM};
+    static const lk_reduce_axis_op op[] = {[LK_REDUCE_SUM] = LK_REDUCE_AXIS_SUM,
+                                           [LK_REDUCE_PROD] = LK_REDUCE_AXIS_PROD,
+                                           [LK_REDUCE_MIN] = LK_REDUCE_AXIS_MIN,
+                                           [LK_REDUCE_MAX] = LK_REDUCE_AXIS_MAX,
+                                           [LK_REDUCE_AVG] = LK_REDUCE_AXIS_SUM};
     const lk__reduce_table *table = NULL;
     LK_TRY(lk__fp_check());
     LK_TRY(lk__reduce_get(&table));
@@ -48,19 +48,19 @@ static lk_status join_real(lk_fold fold, lk_dtype dtype, int64_t count, void *a,
 }
 
 /* Sums and products wrap: the arithmetic is unsigned. */
-#define JOIN_INTEGER(type, wide)                                             \
-    static void join_##type(lk_fold fold, int64_t n, type *a, const type *b) \
-    {                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                    \
-            wide x = (wide)a[i], y = (wide)b[i];                             \
-            a[i] = fold == LK_FOLD_SUM    ? (type)(x + y)                    \
-                   : fold == LK_FOLD_PROD ? (type)(x * y)                    \
-                   : fold == LK_FOLD_MIN  ? (a[i] < b[i] ? a[i] : b[i])      \
-                   : fold == LK_FOLD_MAX  ? (a[i] > b[i] ? a[i] : b[i])      \
-                   : fold == LK_FOLD_AND  ? (type)(x & y)                    \
-                   : fold == LK_FOLD_OR   ? (type)(x | y)                    \
-                                          : (type)(x ^ y);                     \
-        }                                                                    \
+#define JOIN_INTEGER(type, wide)                                                  \
+    static void join_##type(lk_reduce_op fold, int64_t n, type *a, const type *b) \
+    {                                                                             \
+        for (int64_t i = 0; i < n; i++) {                                         \
+            wide x = (wide)a[i], y = (wide)b[i];                                  \
+            a[i] = fold == LK_REDUCE_SUM    ? (type)(x + y)                       \
+                   : fold == LK_REDUCE_PROD ? (type)(x * y)                       \
+                   : fold == LK_REDUCE_MIN  ? (a[i] < b[i] ? a[i] : b[i])         \
+                   : fold == LK_REDUCE_MAX  ? (a[i] > b[i] ? a[i] : b[i])         \
+                   : fold == LK_REDUCE_AND  ? (type)(x & y)                       \
+                   : fold == LK_REDUCE_OR   ? (type)(x | y)                       \
+                                            : (type)(x ^ y);                        \
+        }                                                                         \
     }
 
 JOIN_INTEGER(int32_t, uint32_t)
@@ -96,9 +96,9 @@ static int loc_order(lk_dtype dtype, int smaller, const lk_loc *a, const lk_loc 
     }
 }
 
-static void join_loc(lk_fold fold, lk_dtype dtype, int64_t n, lk_loc *a, const lk_loc *b)
+static void join_loc(lk_reduce_op fold, lk_dtype dtype, int64_t n, lk_loc *a, const lk_loc *b)
 {
-    int smaller = fold == LK_FOLD_MINLOC ? 1 : -1;
+    int smaller = fold == LK_REDUCE_MINLOC ? 1 : -1;
     for (int64_t i = 0; i < n; i++) {
         int order = loc_order(dtype, smaller, &a[i], &b[i]);
         if (order > 0 || (order == 0 && b[i].index < a[i].index))
@@ -106,11 +106,11 @@ static void join_loc(lk_fold fold, lk_dtype dtype, int64_t n, lk_loc *a, const l
     }
 }
 
-lk_status lk__fold_join(lk_fold fold, lk_dtype dtype, int64_t count, void *first,
-                        const void *second)
+lk_status lk__reduce_op_join(lk_reduce_op fold, lk_dtype dtype, int64_t count, void *first,
+                             const void *second)
 {
     LK_FP_GUARD();
-    if (fold == LK_FOLD_MINLOC || fold == LK_FOLD_MAXLOC)
+    if (fold == LK_REDUCE_MINLOC || fold == LK_REDUCE_MAXLOC)
         join_loc(fold, dtype, count, first, second);
     else if (lk_dtype_is_real(dtype))
         return join_real(fold, dtype, count, first, second);
@@ -123,10 +123,11 @@ lk_status lk__fold_join(lk_fold fold, lk_dtype dtype, int64_t count, void *first
     return LK_OK;
 }
 
-lk_status lk__fold_finish(lk_fold fold, lk_dtype dtype, int64_t count, int64_t pieces, void *data)
+lk_status lk__reduce_op_finish(lk_reduce_op fold, lk_dtype dtype, int64_t count, int64_t pieces,
+                               void *data)
 {
     LK_FP_GUARD();
-    if (fold != LK_FOLD_AVG)
+    if (fold != LK_REDUCE_AVG)
         return LK_OK;
     LK_TRY(lk__fp_check());
     float *x = data;
@@ -139,7 +140,7 @@ lk_status lk__fold_finish(lk_fold fold, lk_dtype dtype, int64_t count, int64_t p
     return LK_OK;
 }
 
-void lk__fold_widen(lk_dtype dtype, int64_t count, const void *from, void *to)
+void lk__reduce_op_widen(lk_dtype dtype, int64_t count, const void *from, void *to)
 {
     if (dtype == LK_F16)
         lk_f16_decode_array(count, from, to);
@@ -147,7 +148,7 @@ void lk__fold_widen(lk_dtype dtype, int64_t count, const void *from, void *to)
         lk_bf16_decode_array(count, from, to);
 }
 
-void lk__fold_narrow(lk_dtype dtype, int64_t count, const void *from, void *to)
+void lk__reduce_op_narrow(lk_dtype dtype, int64_t count, const void *from, void *to)
 {
     if (dtype == LK_F16)
         lk_f16_encode_array(count, from, to);

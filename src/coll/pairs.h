@@ -10,6 +10,6 @@
 
 /** lk_allreduce() of pairs in place, by minloc or maxloc, shown as `fold`: min, max, minloc or maxloc. */
 lk_status lk__allreduce_pairs(lk_comm *comm, lk_loc *pairs, int64_t count, lk_dtype dtype,
-                              lk_fold fold, const char *name) LK_NODISCARD;
+                              lk_reduce_op fold, const char *name) LK_NODISCARD;
 
 #endif /* LK_COLL_PAIRS_H */

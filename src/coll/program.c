@@ -150,14 +150,14 @@ static lk_status run_block(const lk__eval *e, int64_t from, int64_t n, unsigned 
             if (stack[top] != leaf)
                 memcpy(stack[top], leaf, (size_t)bytes);
             break;
-        case WITH: LK_TRY(lk__fold_join(e->fold, e->work, n, stack[top], leaf)); break;
+        case WITH: LK_TRY(lk__reduce_op_join(e->fold, e->work, n, stack[top], leaf)); break;
         default:
-            LK_TRY(lk__fold_join(e->fold, e->work, n, stack[top - 1], stack[top]));
+            LK_TRY(lk__reduce_op_join(e->fold, e->work, n, stack[top - 1], stack[top]));
             top--;
             break;
         }
     }
-    return p->n_sums == 1 ? lk__fold_finish(e->fold, e->work, n, e->pieces, stack[0]) : LK_OK;
+    return p->n_sums == 1 ? lk__reduce_op_finish(e->fold, e->work, n, e->pieces, stack[0]) : LK_OK;
 }
 
 lk_status lk__program_run(const lk__eval *e, int64_t from, int64_t count)

@@ -41,7 +41,7 @@ void lk__program_chain(lk__program *p);
 /** What is joined, and into what. */
 typedef struct lk__eval {
     const lk__program *program;
-    lk_fold fold;
+    lk_reduce_op fold;
     lk_dtype work;
     int64_t elem, pieces;
     unsigned char *leaf[LK_PROGRAM_LEAVES]; /* values of the leaves */

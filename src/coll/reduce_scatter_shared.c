@@ -1,7 +1,7 @@
 /* reduce_scatter, shared: each rank joins its part of all vectors, in memory that all of the node see.
  *
  *     arrive      say where the vectors are; wait for all
- *     zero copy   if all lie in the same lk_shared, with equal offsets: join the own part of all
+ *     zero copy   if all lie in the same lk_shm, with equal offsets: join the own part of all
  *                 inputs into the output; say so, and wait for all
  *     stage       otherwise through the arena: at time t a rank puts segment t + 1 of the parts of all
  *                 others into its stage, and joins segment t of its own part from all stages

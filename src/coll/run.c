@@ -132,16 +132,16 @@ lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
 }
 
 lk_status lk__allreduce_pairs(lk_comm *comm, lk_loc *pairs, int64_t count, lk_dtype dtype,
-                              lk_fold fold, const char *name)
+                              lk_reduce_op fold, const char *name)
 {
-    bool alone = fold == LK_FOLD_MIN || fold == LK_FOLD_MAX;
-    bool least = fold == LK_FOLD_MIN || fold == LK_FOLD_MINLOC;
+    bool alone = fold == LK_REDUCE_MIN || fold == LK_REDUCE_MAX;
+    bool least = fold == LK_REDUCE_MIN || fold == LK_REDUCE_MINLOC;
     lk_collective c = {.call = LK_CALL_ALLREDUCE,
                        .name = name,
                        .out = pairs,
                        .count = count,
                        .dtype = dtype,
-                       .fold = least ? LK_FOLD_MINLOC : LK_FOLD_MAXLOC};
+                       .fold = least ? LK_REDUCE_MINLOC : LK_REDUCE_MAXLOC};
     LK_TRY(run(comm, &c, alone ? (int)fold | LK_FOLD_OF_PAIRS : (int)fold));
     return LK_OK;
 }

@@ -25,8 +25,8 @@ struct lk__schedule {
     lk_request request;
     lk__label label;
     lk__call call;
-    lk_fold fold;  /* of joins: that of the label may be shown otherwise */
-    lk_dtype work; /* of joins */
+    lk_reduce_op fold; /* of joins: that of the label may be shown otherwise */
+    lk_dtype work;     /* of joins */
     int64_t pieces;
     struct step *step;
     int n_steps, room_steps, n_messages;
@@ -223,11 +223,11 @@ static lk_status schedule_advance(lk_request *r)
         case RECV: LK_TRY(message_begin(s, t)); break;
         case WAIT:
         case PART: break;
-        case JOIN: LK_TRY(lk__fold_join(s->fold, s->work, t->n, t->to, t->from)); break;
+        case JOIN: LK_TRY(lk__reduce_op_join(s->fold, s->work, t->n, t->to, t->from)); break;
         case COPY: memmove(t->to, t->from, (size_t)t->n); break;
-        case FINISH: LK_TRY(lk__fold_finish(s->fold, s->work, t->n, s->pieces, t->to)); break;
-        case WIDEN: lk__fold_widen(s->call.dtype, t->n, t->from, t->to); break;
-        case NARROW: lk__fold_narrow(s->call.dtype, t->n, t->from, t->to); break;
+        case FINISH: LK_TRY(lk__reduce_op_finish(s->fold, s->work, t->n, s->pieces, t->to)); break;
+        case WIDEN: lk__reduce_op_widen(s->call.dtype, t->n, t->from, t->to); break;
+        case NARROW: lk__reduce_op_narrow(s->call.dtype, t->n, t->from, t->to); break;
         }
     }
     if (messages_done(s))

@@ -56,14 +56,14 @@ static lk_status unknown(const lk__case *k, const char *name)
         snprintf(known + used, sizeof known - used, " %s", kinds[i].name);
     }
     return LK_RAISE(LK_EINVAL, "%s%sno %s algorithm named \"%s\"; the names are%s", variable,
-                    *variable ? ": " : "", lk_call_name(k->c.call), name, known);
+                    *variable ? ": " : "", lk_comm_call_name(k->c.call), name, known);
 }
 
 static lk_status select_named(const lk__case *k, const char *name, int *number)
 {
     const struct kind *kind = kind_find(k, name);
-    LK_CHECK(!kind || !kind->one_node || lk_comm_inter_size(k->comm) == 1, LK_ENOTSUP,
-             "allreduce %s: the ranks are on %d nodes", name, lk_comm_inter_size(k->comm));
+    LK_CHECK(!kind || !kind->one_node || lk_comm_nodes(k->comm) == 1, LK_ENOTSUP,
+             "allreduce %s: the ranks are on %d nodes", name, lk_comm_nodes(k->comm));
     if (kind && !kind->algorithm) {
         *number = select_cheapest(k);
         return LK_OK;
@@ -75,7 +75,7 @@ static lk_status select_named(const lk__case *k, const char *name, int *number)
             continue;
         const char *why = "";
         LK_CHECK(!a->eligible || a->eligible(k, &why), LK_ENOTSUP, "%s %s cannot do this call: %s",
-                 lk_call_name(a->call), name, why);
+                 lk_comm_call_name(a->call), name, why);
         *number = i + 1;
         return LK_OK;
     }
@@ -115,7 +115,7 @@ lk_status lk__coll_select(const lk__case *k, int *number)
         LK_TRY(select_named(k, name, number));
     else if (!same)
         *number = select_cheapest(k);
-    LK_CHECK(*number > 0, LK_ENOTSUP, "no algorithm can do this %s", lk_call_name(c->call));
+    LK_CHECK(*number > 0, LK_ENOTSUP, "no algorithm can do this %s", lk_comm_call_name(c->call));
     if (!same && !c->first && !k->counts) {
         state->last.name = name;
         state->last.call = c->call;
@@ -138,7 +138,7 @@ bool lk_coll_list(int i, lk_coll_about *out)
         return false;
     if (i >= n) {
         const struct kind *kind = &kinds[i - n];
-        *out = (lk_coll_about){.call = lk_call_name(LK_CALL_ALLREDUCE),
+        *out = (lk_coll_about){.call = lk_comm_call_name(LK_CALL_ALLREDUCE),
                                .name = kind->name,
                                .summary = kind->summary,
                                .needs = kind->one_node ? "one node" : "",
@@ -146,7 +146,7 @@ bool lk_coll_list(int i, lk_coll_about *out)
         return true;
     }
     const lk_coll *a = lk_colls[i];
-    *out = (lk_coll_about){.call = lk_call_name(a->call),
+    *out = (lk_coll_about){.call = lk_comm_call_name(a->call),
                            .name = a->name,
                            .summary = a->summary,
                            .needs = a->needs ? a->needs : "",

@@ -21,19 +21,19 @@ lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int
 }
 
 lk_status lk_reduce_to(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                       lk_fold fold, int root, const char *name)
+                       lk_reduce_op fold, int root, const char *name)
 {
     RUN(REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .fold = fold, .root = root);
 }
 
 lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                       lk_fold fold, const char *name)
+                       lk_reduce_op fold, const char *name)
 {
     RUN(ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .fold = fold);
 }
 
 lk_status lk_reduce_scatter(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                            lk_fold fold, const char *name)
+                            lk_reduce_op fold, const char *name)
 {
     RUN(REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .fold = fold);
 }

@@ -16,7 +16,7 @@ static void state_free(void *coll)
     for (int i = 0; i < LK_N_CALLS; i++)
         lk_free(state->named[i]);
     if (state->arena)
-        lk_shared_free(state->arena->shared);
+        lk_shm_close(state->arena->shared);
     lk_free(state->arena);
     lk_free(state->tiers);
     lk__native_free(state->native);
@@ -25,7 +25,7 @@ static void state_free(void *coll)
 
 void lk__coll_variable(lk_comm_call call, char out[LK_COLL_VARIABLE])
 {
-    int n = snprintf(out, LK_COLL_VARIABLE, "LK_%s", lk_call_name(call));
+    int n = snprintf(out, LK_COLL_VARIABLE, "LK_%s", lk_comm_call_name(call));
     for (int i = 0; i < n; i++)
         out[i] = (char)toupper((unsigned char)out[i]);
 }

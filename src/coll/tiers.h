@@ -15,7 +15,7 @@
  * exchange all that they hold and both join it: as many bytes, in one message less each.
  *
  * `shared`: the first tiers, if together they are the ranks of a node, are one stage in shared memory
- * (within.h): no messages, nothing copied on the way there if the vectors lie in a lk_shared.  Then nodes
+ * (within.h): no messages, nothing copied on the way there if the vectors lie in a lk_shm.  Then nodes
  * need not be alike, nor their ranks follow each other (`any`): as many ranks of each node carry a part
  * across as the smallest has, and the others help to copy.
  *

@@ -127,11 +127,11 @@ bool lk__tiers_share(const lk__case *k, lk__tiers *tiers)
 static lk_status tiers_declared(const lk_comm *comm, lk__tiers *out)
 {
     const char *declared = lk__env("LK_TIERS");
-    lk_mode mode;
+    lk_tier_spec mode;
     int64_t places = 1;
     if (!declared || !*declared)
         return LK_OK;
-    LK_TRY(lk_mode_parse(declared, &mode));
+    LK_TRY(lk_tier_spec_parse(declared, &mode));
     for (int t = 0; t < mode.n_tiers && places <= comm->size; t++)
         places *= mode.size[t];
     if (places == comm->size)

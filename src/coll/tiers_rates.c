@@ -65,7 +65,7 @@ static lk_status exchange_time(const struct line *l, int64_t bytes, int64_t piec
         bool slow = bytes != SMALL && seconds > slow_link;
         *out = i == 0 || slow || seconds < *out ? seconds : *out;
     }
-    LK_TRY(lk_allreduce(l->comm, NULL, out, 1, LK_F64, LK_FOLD_MAX, "rates"));
+    LK_TRY(lk_allreduce(l->comm, NULL, out, 1, LK_F64, LK_REDUCE_MAX, "rates"));
     return LK_OK;
 }
 
@@ -150,7 +150,7 @@ static lk_status rates_find(const lk__case *k, lk__tiers *tiers, unsigned char *
     /* From here on nobody is in a call before this one. */
     LK_TRY_TO(done, lk_barrier(own, "rates"));
 done:
-    lk_comm_free(own);
+    lk_comm_close(own);
     return st;
 }
 

@@ -3,7 +3,7 @@
 
 lk__where lk__where_is(lk__world *w, const void *data, int64_t bytes)
 {
-    lk_shared *s = lk__shared_find(w, data, bytes);
+    lk_shm *s = lk__shared_find(w, data, bytes);
     if (!s)
         return (lk__where){0};
     int64_t offset = (const unsigned char *)data - s->part[s->me].data;
@@ -36,7 +36,7 @@ bool lk__where_shared(const lk__arena_call *c)
 
 unsigned char *lk__where_see(const lk__arena_call *c, int i, const lk__where *where)
 {
-    lk_shared *s = lk__shared_get(c->arena->shared->w, where->context, where->number);
+    lk_shm *s = lk__shared_get(c->arena->shared->w, where->context, where->number);
     int world_rank = c->arena->shared->part[i].world_rank, at = 0;
     while (at < s->n - 1 && s->part[at].world_rank != world_rank)
         at++;

@@ -116,7 +116,7 @@ lk_status lk__within_reduce(const lk__case *k, lk__schedule *s, const lk__cuts *
     LK_TRY(lk__arena_part(k, s, reduce_advance, &c));
     cuts_fill(c, cuts);
     /* The mean is for the whole sum. */
-    c->fold = c->fold == LK_FOLD_AVG ? LK_FOLD_SUM : c->fold;
+    c->fold = c->fold == LK_REDUCE_AVG ? LK_REDUCE_SUM : c->fold;
     c->program = &c->own;
     (void)lk__program_node(k, k->comm->w->node[k->comm->w->rank], &c->own, out->node);
     out->n_vectors = c->own.n_sums;

@@ -44,7 +44,7 @@ const lk__label *lk__shown_find(const lk__shown *s, uint32_t context, int64_t se
     return NULL;
 }
 
-static void write_words(lk__slot *slot, const lk__doing *doing, int at, const uint64_t *word,
+static void write_words(lk__board_slot *slot, const lk__doing *doing, int at, const uint64_t *word,
                         size_t n)
 {
     uint32_t v = atomic_load_explicit(&slot->version, memory_order_relaxed);
@@ -58,12 +58,12 @@ static void write_words(lk__slot *slot, const lk__doing *doing, int at, const ui
     atomic_store_explicit(&slot->version, v + 2, memory_order_release);
 }
 
-void lk__slot_write(lk__slot *slot, const lk__doing *doing)
+void lk__slot_write(lk__board_slot *slot, const lk__doing *doing)
 {
     write_words(slot, doing, 0, NULL, 0);
 }
 
-void lk__slot_write_call(lk__slot *slot, const lk__doing *doing, const lk__label *call)
+void lk__slot_write_call(lk__board_slot *slot, const lk__doing *doing, const lk__label *call)
 {
     uint64_t word[LK_LABEL_WORDS];
     size_t n = lk__label_bytes(call);
@@ -71,12 +71,12 @@ void lk__slot_write_call(lk__slot *slot, const lk__doing *doing, const lk__label
     write_words(slot, doing, doing->at & LK_ASIDE ? LK_ASIDE : doing->at, word, n / 8);
 }
 
-void lk__slot_write_state(lk__slot *slot, const lk__doing *doing)
+void lk__slot_write_state(lk__board_slot *slot, const lk__doing *doing)
 {
     atomic_store_explicit(&slot->word[0], word_of(doing->state, doing->peer), memory_order_release);
 }
 
-void lk__slot_read(lk__slot *slot, lk__shown *out)
+void lk__slot_read(lk__board_slot *slot, lk__shown *out)
 {
     enum { TRIES = 1000 };
     for (int k = 0; slot && k < TRIES; k++) {
@@ -94,7 +94,7 @@ void lk__slot_read(lk__slot *slot, lk__shown *out)
     out->doing.peer = -1;
 }
 
-lk__state lk__slot_state(const lk__slot *slot)
+lk__state lk__slot_state(const lk__board_slot *slot)
 {
     if (!slot)
         return LK_STATE_UNKNOWN;

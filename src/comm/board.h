@@ -70,24 +70,24 @@ typedef struct lk__rest {
 } lk__rest;
 
 /* One rank's slot, lines of its own. */
-typedef struct lk__slot {
+typedef struct lk__board_slot {
     _Alignas(64) _Atomic uint32_t version;
     _Atomic uint64_t word[LK_SLOT_WORDS];
     lk__rest rest;
-} lk__slot;
+} lk__board_slot;
 
 /**
  * Write what the rank is doing; only the owner of the slot may.  With a call, that goes to where
  * doing->at says.  Or write the first word only: state and peer.
  */
-void lk__slot_write(lk__slot *slot, const lk__doing *doing);
-void lk__slot_write_call(lk__slot *slot, const lk__doing *doing, const lk__label *call);
-void lk__slot_write_state(lk__slot *slot, const lk__doing *doing);
+void lk__slot_write(lk__board_slot *slot, const lk__doing *doing);
+void lk__slot_write_call(lk__board_slot *slot, const lk__doing *doing, const lk__label *call);
+void lk__slot_write_state(lk__board_slot *slot, const lk__doing *doing);
 
 /** A consistent copy; state UNKNOWN if the slot is NULL or its owner does not finish writing. */
-void lk__slot_read(lk__slot *slot, lk__shown *out);
+void lk__slot_read(lk__board_slot *slot, lk__shown *out);
 
 /** The state alone. */
-lk__state lk__slot_state(const lk__slot *slot);
+lk__state lk__slot_state(const lk__board_slot *slot);
 
 #endif /* LK_COMM_BOARD_H */

@@ -27,22 +27,22 @@ int lk_comm_size(const lk_comm *comm)
     return comm->size;
 }
 
-int lk_comm_intra_rank(const lk_comm *comm)
+int lk_comm_node_rank(const lk_comm *comm)
 {
     return comm->intra_rank;
 }
 
-int lk_comm_intra_size(const lk_comm *comm)
+int lk_comm_node_size(const lk_comm *comm)
 {
     return comm->intra_size;
 }
 
-int lk_comm_inter_rank(const lk_comm *comm)
+int lk_comm_node(const lk_comm *comm)
 {
     return comm->inter_rank;
 }
 
-int lk_comm_inter_size(const lk_comm *comm)
+int lk_comm_nodes(const lk_comm *comm)
 {
     return comm->inter_size;
 }
@@ -52,14 +52,14 @@ const char *lk_comm_transport(const lk_comm *comm)
     return comm->w->transport->name;
 }
 
-lk_status lk_comm_finite_set(lk_comm *comm, bool on)
+lk_status lk_comm_set_finite_check(lk_comm *comm, bool on)
 {
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
     comm->finite = on;
     return LK_OK;
 }
 
-lk_status lk_comm_deadline_set(lk_comm *comm, double seconds)
+lk_status lk_comm_set_deadline(lk_comm *comm, double seconds)
 {
     LK_FP_GUARD();
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
@@ -206,7 +206,7 @@ lk_status lk__comm_ended_elsewhere(lk_comm *c)
     return here ? LK_OK : lk__fault_check(c->w);
 }
 
-void lk_comm_free(lk_comm *c)
+void lk_comm_close(lk_comm *c)
 {
     LK_FP_GUARD_LONG(); /* MPI's end may compute, as its beginning does */
     if (!c)
@@ -294,7 +294,7 @@ static lk_status comm_split(lk_comm *comm, lk_comm_call call, int color, int key
     LK_INSIDE(w);
     LK_TRY(lk__fault_check(w));
     struct want mine = {color, key, w->n_contexts, comm->rank}, *all;
-    lk__call info = {.call = call, .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+    lk__call info = {.call = call, .dtype = LK_U8, .fold = LK_N_REDUCE_OPS, .root = -1};
     LK_TRY_COMM(w, lk_alloc(&all, comm->size, sizeof *all));
     LK_TRY_TO(done, lk__exchange(comm, &info, &mine, sizeof mine, all));
     st = comm_group(comm, all, color, out);

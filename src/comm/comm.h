@@ -50,7 +50,7 @@ typedef struct lk__call {
     lk_comm_call call;
     const char *name;
     lk_dtype dtype;
-    int fold;        /* lk_fold, LK_FOLD_OF_PAIRS besides; LK_N_FOLDS: none */
+    int fold;        /* lk_reduce_op, LK_FOLD_OF_PAIRS besides; LK_N_REDUCE_OPS: none */
     int root;        /* -1: none */
     int64_t count;   /* -1: each pair of ranks has its own */
     int64_t pieces;  /* 0: nothing is folded */
@@ -87,13 +87,13 @@ lk_status lk__exchange(lk_comm *comm, const lk__call *call, const void *mine, in
  * Collective over all ranks of the world.  `*out` lives as long as the world; it is NULL where memory
  * cannot be shared, which is no error.
  */
-lk_status lk__node_open(lk_comm *comm, lk_shared **out) LK_NODISCARD;
+lk_status lk__node_open(lk_comm *comm, lk_shm **out) LK_NODISCARD;
 
 /** Let `size` ranks be on LK_LOCAL_NODES nodes, if that is set: node[r] for each. */
 lk_status lk__nodes_pretend(int size, int *node) LK_NODISCARD;
 
-/** lk_shared_new() whose block can still be opened and holds the locks of the ranks. */
+/** lk_shm_open() whose block can still be opened and holds the locks of the ranks. */
 lk_status lk__shared_make(lk_comm *comm, int64_t bytes, const char *name,
-                          lk_shared **out) LK_NODISCARD;
+                          lk_shm **out) LK_NODISCARD;
 
 #endif /* LK_COMM_COMM_H */

@@ -156,7 +156,7 @@ lk_status lk__helper_default(lk__world *w)
     return LK_OK;
 }
 
-lk_status lk_comm_progress_set(lk_comm *comm, bool on)
+lk_status lk_comm_set_progress(lk_comm *comm, bool on)
 {
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
     if (on)

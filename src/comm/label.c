@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *lk_call_name(lk_comm_call call)
+const char *lk_comm_call_name(lk_comm_call call)
 {
     static const char *const name[] = {
 #define X(code, text) [LK_CALL_##code] = text,
@@ -16,14 +16,14 @@ const char *lk_call_name(lk_comm_call call)
     return (unsigned)call < LK_N_CALLS ? name[call] : "?";
 }
 
-const char *lk_fold_name(lk_fold fold)
+const char *lk_reduce_op_name(lk_reduce_op fold)
 {
     static const char *const name[] = {
-#define X(code, text, formula) [LK_FOLD_##code] = text,
-        LK_FOLD_MAP(X)
+#define X(code, text, formula) [LK_REDUCE_##code] = text,
+        LK_REDUCE_OP_MAP(X)
 #undef X
     };
-    return (unsigned)fold < LK_N_FOLDS ? name[fold] : "?";
+    return (unsigned)fold < LK_N_REDUCE_OPS ? name[fold] : "?";
 }
 
 void lk__label_name(lk__label *label, const char *name)
@@ -92,21 +92,21 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
 {
     const lk__header *h = &label->h;
     char fold[16] = "", root[24] = "", count[32] = ", counts by rank";
-    const lk_fold of = (lk_fold)(h->fold & ~LK_FOLD_OF_PAIRS);
-    if (of < LK_N_FOLDS)
-        snprintf(fold, sizeof fold, ", %s", lk_fold_name(of));
+    const lk_reduce_op of = (lk_reduce_op)(h->fold & ~LK_FOLD_OF_PAIRS);
+    if (of < LK_N_REDUCE_OPS)
+        snprintf(fold, sizeof fold, ", %s", lk_reduce_op_name(of));
     if (h->count >= 0)
         snprintf(count, sizeof count, " x %lld", (long long)h->count);
     if (h->root >= 0)
         snprintf(root, sizeof root, ", %s %d", h->kind == LK_KIND_P2P ? "rank" : "root", h->root);
     if (h->kind == LK_KIND_P2P)
-        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s, tag %lld%s)", lk_call_name(h->call),
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s, tag %lld%s)", lk_comm_call_name(h->call),
                  label->name, lk_dtype_name(h->dtype), count, (long long)h->tag, repeated(h));
     else if (h->call <= LK_CALL_BARRIER || h->call == LK_CALL_SHARE)
-        snprintf(out, LK_CALL_TEXT, "%s(\"%s\"%s) #%lld", lk_call_name(h->call), label->name,
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\"%s) #%lld", lk_comm_call_name(h->call), label->name,
                  repeated(h), (long long)h->sequence);
     else
-        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s%s%s%s) #%lld", lk_call_name(h->call),
+        snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s%s%s%s) #%lld", lk_comm_call_name(h->call),
                  label->name, lk_dtype_name(h->dtype), count, fold, root, repeated(h),
                  (long long)h->sequence);
     return out;
@@ -115,7 +115,7 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
 const char *lk__label_short(const lk__label *label, bool number, char out[LK_CALL_TEXT])
 {
     const lk__header *h = &label->h;
-    int n = snprintf(out, LK_CALL_TEXT, "%s(\"%s\"%s)", lk_call_name(h->call), label->name,
+    int n = snprintf(out, LK_CALL_TEXT, "%s(\"%s\"%s)", lk_comm_call_name(h->call), label->name,
                      repeated(h));
     if (h->kind == LK_KIND_COLLECTIVE && number)
         snprintf(out + n, LK_CALL_TEXT - (size_t)n, " #%lld", (long long)h->sequence);
@@ -130,14 +130,14 @@ const char *lk__label_brief(const lk__label *label, char out[LK_CALL_TEXT])
         return lk__label_short(label, true, out);
     if (h->tag != LK_ANY_TAG)
         snprintf(tag, sizeof tag, "tag %lld", (long long)h->tag);
-    snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s)", lk_call_name(h->call), label->name, tag,
+    snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s)", lk_comm_call_name(h->call), label->name, tag,
              repeated(h));
     return out;
 }
 
 static bool folds(const lk__header *h)
 {
-    return h->kind == LK_KIND_COLLECTIVE && (h->fold & ~LK_FOLD_OF_PAIRS) < LK_N_FOLDS;
+    return h->kind == LK_KIND_COLLECTIVE && (h->fold & ~LK_FOLD_OF_PAIRS) < LK_N_REDUCE_OPS;
 }
 
 lk__difference lk__label_difference(const lk__label *a, const lk__label *b)

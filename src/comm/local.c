@@ -21,13 +21,13 @@ enum { EAGER_BYTES = 4096 };
 
 enum { OFFERED, TAKEN, DONE, WITHDRAWN };
 
-struct lk__offer {
+struct lk__local_offer {
     _Atomic int state, holders;
     int sender; /* world rank */
     lk_request *request;
 };
 
-static void offer_drop(struct lk__offer *o)
+static void offer_drop(struct lk__local_offer *o)
 {
     if (o && atomic_fetch_sub(&o->holders, 1) == 1)
         lk_free(o);
@@ -51,12 +51,13 @@ lk_status lk__local_send(lk__world *w, lk_request *r)
     p->label.h.bytes = r->bytes;
     p->label.h.lane = large;
     if (large) {
-        LK_TRY_TO(fail, lk_alloc(&p->offer, 1, sizeof *p->offer));
-        p->offer->sender = w->rank;
-        p->offer->request = r;
-        atomic_init(&p->offer->state, OFFERED);
-        atomic_init(&p->offer->holders, 2);
-        r->offer = p->offer;
+        struct lk__local_offer *o = NULL;
+        LK_TRY_TO(fail, lk_alloc(&o, 1, sizeof *o));
+        o->sender = w->rank;
+        o->request = r;
+        atomic_init(&o->state, OFFERED);
+        atomic_init(&o->holders, 2);
+        r->offer = p->offer = o;
     } else {
         if (r->bytes > 0)
             memcpy(p + 1, r->data, (size_t)r->bytes);
@@ -101,7 +102,7 @@ lk_status lk__local_poll(lk__world *w)
 
 lk_status lk__local_take(lk__world *w, lk__packet *p, lk_request *r)
 {
-    struct lk__offer *o = p->offer;
+    struct lk__local_offer *o = p->offer;
     int offered = OFFERED;
     if (o && !atomic_compare_exchange_strong(&o->state, &offered, TAKEN)) {
         lk__local_drop(w, p);
@@ -124,7 +125,7 @@ lk_status lk__local_take(lk__world *w, lk__packet *p, lk_request *r)
 void lk__local_withdraw(lk__world *w, lk_request *r)
 {
     (void)w;
-    struct lk__offer *o = r->offer;
+    struct lk__local_offer *o = r->offer;
     if (!o)
         return;
     int offered = OFFERED;

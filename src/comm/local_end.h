@@ -23,14 +23,14 @@ struct lk__local_end {
     void *arg;
     _Alignas(64) _Atomic(lk__packet *) inbox;
     lk__bell bell;
-    lk__slot slot;
+    lk__board_slot slot;
 };
 
 /* All ranks. */
 struct lk__local_job {
     int n;
     struct lk__local_end *end;
-    lk__slot **board;
+    lk__board_slot **board;
     lk__bell **bell;
     int *node;
     lk__fault fault;

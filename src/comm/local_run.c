@@ -1,6 +1,6 @@
 /* Ranks that are threads of one process: started, ended, and the memory that they share.
  *
- * Blocks of lk_shared_new() are plain memory in a list of the job: what ranks that failed did not
+ * Blocks of lk_shm_open() are plain memory in a list of the job: what ranks that failed did not
  * give back ends with the job.
  */
 #include "comm/helper.h"
@@ -40,7 +40,7 @@ static void job_free(struct lk__local_job *job)
     lk_free(job);
 }
 
-static lk_status local_block_make(lk__world *w, int64_t bytes, lk__key *key, lk__block *out)
+static lk_status local_block_make(lk__world *w, int64_t bytes, lk__key *key, lk__shm_block *out)
 {
     struct lk__local_job *job = ((struct lk__local_end *)w)->job;
     struct lk__local_block *b = NULL;
@@ -52,11 +52,12 @@ static lk_status local_block_make(lk__world *w, int64_t bytes, lk__key *key, lk_
     job->blocks = b;
     pthread_mutex_unlock(&job->lock);
     *key = (lk__key){.address = b};
-    *out = (lk__block){b->base, bytes, -1};
+    *out = (lk__shm_block){b->base, bytes, -1};
     return LK_OK;
 }
 
-static lk_status local_block_open(lk__world *w, int64_t bytes, const lk__key *key, lk__block *out)
+static lk_status local_block_open(lk__world *w, int64_t bytes, const lk__key *key,
+                                  lk__shm_block *out)
 {
     struct lk__local_job *job = ((struct lk__local_end *)w)->job;
     pthread_mutex_lock(&job->lock);
@@ -65,14 +66,14 @@ static lk_status local_block_open(lk__world *w, int64_t bytes, const lk__key *ke
         b = b->next;
     if (b) {
         b->holders++;
-        *out = (lk__block){b->base, bytes, -1};
+        *out = (lk__shm_block){b->base, bytes, -1};
     }
     pthread_mutex_unlock(&job->lock);
     LK_CHECK(b, LK_ECOMM, "the rank that made the memory has given up"); /* after a fault */
     return LK_OK;
 }
 
-static lk_status local_block_touch(lk__world *w, const lk__block *b, void *part, int64_t bytes)
+static lk_status local_block_touch(lk__world *w, const lk__shm_block *b, void *part, int64_t bytes)
 {
     (void)w;
     (void)b;
@@ -80,13 +81,13 @@ static lk_status local_block_touch(lk__world *w, const lk__block *b, void *part,
     return LK_OK;
 }
 
-static void local_block_seal(lk__world *w, lk__block *b)
+static void local_block_seal(lk__world *w, lk__shm_block *b)
 {
     (void)w;
     (void)b;
 }
 
-static void local_block_free(lk__world *w, lk__block *block)
+static void local_block_free(lk__world *w, lk__shm_block *block)
 {
     struct lk__local_job *job = ((struct lk__local_end *)w)->job;
     pthread_mutex_lock(&job->lock);
@@ -192,7 +193,7 @@ lk_status lk__self_open(lk_comm **out)
     st = lk__helper_default(&job->end[0].w);
     if (st == LK_OK)
         return LK_OK;
-    lk_comm_free(*out); /* and the job */
+    lk_comm_close(*out); /* and the job */
     *out = NULL;
     return st;
 fail:
@@ -236,7 +237,7 @@ static void *rank_main(void *arg)
     if (st != LK_OK)
         rank_failed(e, st);
     while (e->w.comms) /* also those that it forgot: it has left */
-        lk_comm_free(e->w.comms);
+        lk_comm_close(e->w.comms);
     return NULL;
 }
 

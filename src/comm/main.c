@@ -16,6 +16,6 @@ int lk_run_main(int n, lk_rank_fn *fn, void *arg, FILE *errors)
 done:
     if (st != LK_OK && errors)
         lk_error_print(errors); /* before MPI ends, which may end this process */
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     return st == LK_OK ? 0 : 1;
 }

@@ -67,32 +67,32 @@ static lk_status mpi_share(lk__world *w)
     return LK_OK;
 }
 
-static lk_status mpi_block_make(lk__world *w, int64_t bytes, lk__key *key, lk__block *out)
+static lk_status mpi_block_make(lk__world *w, int64_t bytes, lk__key *key, lk__shm_block *out)
 {
     (void)w;
     return lk__shm_make(bytes, key, out);
 }
 
-static lk_status mpi_block_open(lk__world *w, int64_t bytes, const lk__key *key, lk__block *out)
+static lk_status mpi_block_open(lk__world *w, int64_t bytes, const lk__key *key, lk__shm_block *out)
 {
     (void)w;
     return lk__shm_open(bytes, key, out);
 }
 
-static lk_status mpi_block_touch(lk__world *w, const lk__block *b, void *part, int64_t bytes)
+static lk_status mpi_block_touch(lk__world *w, const lk__shm_block *b, void *part, int64_t bytes)
 {
     LK_TRY(lk__shm_hold(b, w->rank));
     LK_TRY(lk__shm_touch(b, part, bytes));
     return LK_OK;
 }
 
-static void mpi_block_seal(lk__world *w, lk__block *b)
+static void mpi_block_seal(lk__world *w, lk__shm_block *b)
 {
     (void)w;
     lk__shm_seal(b);
 }
 
-static void mpi_block_free(lk__world *w, lk__block *b)
+static void mpi_block_free(lk__world *w, lk__shm_block *b)
 {
     (void)w;
     lk__shm_free(b);
@@ -124,7 +124,7 @@ static void mpi_close(lk__world *w)
         well = lk__mpi_complete(e) == LK_OK && lk_clock_ns() - start < patience;
     lk__world_clear(w);
     w->fault = &e->fault;
-    lk_shared_free(e->shown);
+    lk_shm_close(e->shown);
     lk__mpi_forget(e); /* with the ring still there: others do the same */
     lk__mpi_ring_close(e);
     bool finalize = e->finalize && well;
@@ -204,12 +204,12 @@ static lk_status mpi_open(const lk_mpi *m, bool world, int handle, bool finalize
     LK_TRY_TO(fail_comm, lk__comm_world(&e->w, 0, &setup));
     st = lk__node_open(setup, &e->shown);
     settle(e, setup);
-    lk_comm_free(setup);
+    lk_comm_close(setup);
     LK_TRY_TO(fail_comm, st);
     LK_TRY_TO(fail_comm, lk__helper_default(&e->w));
     return LK_OK;
 fail_comm:
-    lk_comm_free(*out);
+    lk_comm_close(*out);
     *out = NULL;
     return st;
 fail:
@@ -230,7 +230,7 @@ lk_status lk__mpi_open(lk_comm **out)
     LK_TRY(mpi_open(m, true, 0, first, out));
     if (stranger.processes <= 1 || lk_comm_size(*out) > 1)
         return LK_OK;
-    lk_comm_free(*out);
+    lk_comm_close(*out);
     *out = NULL;
     return lk__mpi_stranger_refuse(&stranger);
 }

@@ -21,12 +21,12 @@ typedef struct lk__mpi_end {
     int64_t seen;  /* w.n_arrived at the last nap */
     int *node;
     lk__host *host;
-    lk_shared *shown; /* what the ranks of the node show each other */
-    lk__slot slot, **board;
+    lk_shm *shown; /* what the ranks of the node show each other */
+    lk__board_slot slot, **board;
     lk__bell own_bell, **bell;
     uint16_t last_lane, last_tag;
-    struct lk__offer *waiting;   /* payloads that nobody has asked for yet */
-    struct lk__offer *under_way; /* with MPI */
+    struct lk__mpi_offer *waiting;   /* payloads that nobody has asked for yet */
+    struct lk__mpi_offer *under_way; /* with MPI */
     int64_t
         gives_up; /* when MPI is no longer waited for, after a fault or at the end; 0: not yet */
     int ring_at;

@@ -69,7 +69,7 @@ lk_status lk__native_open(lk_comm *comm, lk__native **out)
     }
     int mine = m->world_rank();
     lk__call call = {
-        .call = LK_CALL_SHARE, .name = "MPI", .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+        .call = LK_CALL_SHARE, .name = "MPI", .dtype = LK_U8, .fold = LK_N_REDUCE_OPS, .root = -1};
     LK_TRY_TO(done, lk__exchange(comm, &call, &mine, sizeof mine, world));
     LK_TRY_TO(done, native_check(m, m->group_make(comm->size, world, &n->group),
                                  "MPI_Comm_create_group"));

@@ -31,8 +31,8 @@ static const int64_t answer = 300000000;    /* ns to wait for what another rank 
 static const int64_t patience = 1000000000; /* ns for MPI to end all it has begun, after a fault */
 
 /* A packet that is sent, or a payload that waits, goes or comes. */
-struct lk__offer {
-    struct lk__offer *next;
+struct lk__mpi_offer {
+    struct lk__mpi_offer *next;
     lk_mpi_request mpi;
     lk_request *request; /* done with it; NULL: nobody waits */
     uint16_t lane, tag;  /* of a payload that waits; of one that comes */
@@ -64,10 +64,10 @@ static lk_status isend(lk__mpi_end *e, const lk_mpi_part *part, lk_mpi_request *
 static lk_status packet_send(lk__mpi_end *e, const lk__header *h, const char *name,
                              const void *data, int64_t inside, int peer)
 {
-    struct lk__offer *o = NULL;
+    struct lk__mpi_offer *o = NULL;
     int64_t bytes = (int64_t)sizeof *h + h->text + inside;
     LK_TRY(lk_alloc(&o, (int64_t)sizeof *o + bytes, 1));
-    *o = (struct lk__offer){.next = e->under_way};
+    *o = (struct lk__mpi_offer){.next = e->under_way};
     e->under_way = o;
     memcpy(o->packet, h, sizeof *h);
     if (name)
@@ -85,7 +85,7 @@ static uint16_t free_lane(lk__mpi_end *e)
 {
     for (int tries = 0; tries < N_LANES; tries++) {
         e->last_lane = (uint16_t)(e->last_lane % N_LANES + 1);
-        const struct lk__offer *o = e->waiting;
+        const struct lk__mpi_offer *o = e->waiting;
         while (o && o->lane != e->last_lane)
             o = o->next;
         if (!o)
@@ -99,7 +99,7 @@ static uint16_t free_tag(lk__mpi_end *e)
 {
     for (int tries = 0; tries < N_TAGS; tries++) {
         e->last_tag = (uint16_t)(e->last_tag % N_TAGS + 1);
-        const struct lk__offer *o = e->under_way;
+        const struct lk__mpi_offer *o = e->under_way;
         while (o && o->tag != e->last_tag)
             o = o->next;
         if (!o)
@@ -121,9 +121,9 @@ lk_status lk__mpi_send(lk__world *w, lk_request *r)
     }
     h.lane = free_lane(e);
     LK_CHECK(h.lane, LK_ENOMEM, "%d large messages are under way from rank %d", N_LANES, w->rank);
-    struct lk__offer *o = NULL;
+    struct lk__mpi_offer *o = NULL;
     LK_TRY(lk_alloc(&o, 1, sizeof *o));
-    *o = (struct lk__offer){.next = e->waiting, .request = r, .lane = h.lane};
+    *o = (struct lk__mpi_offer){.next = e->waiting, .request = r, .lane = h.lane};
     e->waiting = o;
     r->offer = o;
     LK_TRY(packet_send(e, &h, r->label->name, NULL, 0, r->peer));
@@ -134,10 +134,10 @@ lk_status lk__mpi_send(lk__world *w, lk_request *r)
 static lk_status go_heard(lk__world *w, const lk__header *h)
 {
     lk__mpi_end *e = end_of(w);
-    struct lk__offer **at = &e->waiting;
+    struct lk__mpi_offer **at = &e->waiting;
     while (*at && (*at)->lane != h->lane)
         at = &(*at)->next;
-    struct lk__offer *o = *at;
+    struct lk__mpi_offer *o = *at;
     LK_CHECK(o && o->request->peer == h->source && h->tag > 0 && h->tag <= N_TAGS, LK_ECOMM,
              "rank %d asks for a payload that was not offered", h->source);
     *at = o->next;
@@ -267,8 +267,8 @@ void lk__mpi_ring_close(lk__mpi_end *e)
 
 lk_status lk__mpi_complete(lk__mpi_end *e)
 {
-    for (struct lk__offer **at = &e->under_way; *at;) {
-        struct lk__offer *o = *at;
+    for (struct lk__mpi_offer **at = &e->under_way; *at;) {
+        struct lk__mpi_offer *o = *at;
         bool done = false;
         LK_TRY(lk__mpi_check(e, e->m->test(&o->mpi, &done), "MPI_Test"));
         if (!done) {
@@ -291,11 +291,11 @@ lk_status lk__mpi_complete(lk__mpi_end *e)
  * time has closed, or does not run. */
 void lk__mpi_forget(lk__mpi_end *e)
 {
-    for (struct lk__offer *o = e->waiting, *next; o; o = next) {
+    for (struct lk__mpi_offer *o = e->waiting, *next; o; o = next) {
         next = o->next;
         lk_free(o);
     }
-    for (struct lk__offer *o = e->under_way, *next; o; o = next) {
+    for (struct lk__mpi_offer *o = e->under_way, *next; o; o = next) {
         next = o->next;
         (void)!ends_soon(e, &o->mpi);
         lk_free(o);
@@ -346,9 +346,9 @@ lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r)
     lk_free(p);
     uint16_t tag = free_tag(e);
     LK_CHECK(tag, LK_ENOMEM, "%d large messages are under way to rank %d", N_TAGS, w->rank);
-    struct lk__offer *o = NULL;
+    struct lk__mpi_offer *o = NULL;
     LK_TRY(lk_alloc(&o, 1, sizeof *o));
-    *o = (struct lk__offer){.next = e->under_way, .request = r, .tag = tag};
+    *o = (struct lk__mpi_offer){.next = e->under_way, .request = r, .tag = tag};
     e->under_way = o;
     r->offer = o;
     lk_mpi_part part = {r->data, h.bytes, h.source, TAG_PAYLOAD + tag};
@@ -359,7 +359,7 @@ lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r)
     return LK_OK;
 }
 
-static bool unlink_offer(struct lk__offer **at, struct lk__offer *o)
+static bool unlink_offer(struct lk__mpi_offer **at, struct lk__mpi_offer *o)
 {
     while (*at && *at != o)
         at = &(*at)->next;
@@ -375,7 +375,7 @@ void lk__mpi_withdraw(lk__world *w, lk_request *r)
 {
     LK_FP_GUARD();
     lk__mpi_end *e = end_of(w);
-    struct lk__offer *o = r->offer;
+    struct lk__mpi_offer *o = r->offer;
     if (!o)
         return;
     r->offer = NULL;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct place {
-    lk__slot slot;
+    lk__board_slot slot;
     lk__bell bell;
     lk__fault fault; /* that of the first rank is everybody's */
 };
@@ -22,14 +22,17 @@ struct place {
 static lk_status hosts_exchange(lk_comm *comm)
 {
     lk__host mine = {""};
-    lk__call call = {
-        .call = LK_CALL_SHARE, .name = "hosts", .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+    lk__call call = {.call = LK_CALL_SHARE,
+                     .name = "hosts",
+                     .dtype = LK_U8,
+                     .fold = LK_N_REDUCE_OPS,
+                     .root = -1};
     if (gethostname(mine.name, sizeof mine.name - 1) != 0)
         snprintf(mine.name, sizeof mine.name, "node%d", comm->inter_rank);
     return lk__exchange(comm, &call, &mine, sizeof mine, comm->w->host);
 }
 
-static void show(lk_shared *s)
+static void show(lk_shm *s)
 {
     lk__world *w = s->w;
     for (int i = 0; i < s->n; i++) {
@@ -42,7 +45,7 @@ static void show(lk_shared *s)
     lk__slot_write(w->board[w->rank], &w->doing);
 }
 
-lk_status lk__node_open(lk_comm *comm, lk_shared **out)
+lk_status lk__node_open(lk_comm *comm, lk_shm **out)
 {
     LK_TRY(hosts_exchange(comm));
     lk_status st = lk__shared_make(comm, sizeof(struct place), "node", out);

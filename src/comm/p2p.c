@@ -26,7 +26,7 @@ struct args {
 
 static lk_status check(const lk_comm *comm, const struct args *a, int64_t *bytes)
 {
-    const char *what = lk_call_name(a->call), *name = a->name ? a->name : "";
+    const char *what = lk_comm_call_name(a->call), *name = a->name ? a->name : "";
     bool recv = a->call == LK_CALL_RECV;
     LK_CHECK(comm, LK_EINVAL, "%s(\"%s\"): comm is NULL", what, name);
     LK_CHECK(lk_dtype_size(a->dtype) > 0, LK_EDTYPE, "%s(\"%s\"): %d is no dtype", what, name,
@@ -88,7 +88,7 @@ static lk_status prepare(lk_comm *comm, const struct args *a, int64_t bytes, str
                                       .kind = LK_KIND_P2P,
                                       .call = (uint8_t)a->call,
                                       .dtype = (uint8_t)a->dtype,
-                                      .fold = LK_N_FOLDS,
+                                      .fold = LK_N_REDUCE_OPS,
                                       .context = comm->context,
                                       .source = comm->w->rank,
                                       .tag = a->tag,
@@ -117,7 +117,7 @@ static lk_status start(lk_comm *comm, const struct args *a, lk_request **out)
 {
     int64_t bytes;
     struct p2p *q;
-    LK_CHECK(out, LK_EINVAL, "%s: out is NULL", lk_call_name(a->call));
+    LK_CHECK(out, LK_EINVAL, "%s: out is NULL", lk_comm_call_name(a->call));
     *out = NULL;
     LK_TRY(check(comm, a, &bytes));
     LK_INSIDE(comm->w);
@@ -209,8 +209,8 @@ lk_status lk__irecv_claim(lk_comm *comm, lk_dtype dtype, int source, int64_t tag
     return LK_OK;
 }
 
-lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_part *send, const lk_part *recv,
-                      const char *name, lk_message *info)
+lk_status lk_sendrecv(lk_comm *comm, lk_dtype dtype, const lk_sendrecv_side *send,
+                      const lk_sendrecv_side *recv, const char *name, lk_message *info)
 {
     LK_CHECK(send && recv, LK_EINVAL, "%s is NULL", send ? "recv" : "send");
     struct args s = {LK_CALL_SEND, send->data, send->count, dtype,

@@ -45,7 +45,7 @@ static void add_difference(struct text *t, const lk__label *x, const lk__label *
     case LK_DIFFERS_FINITE:
         add(t,
             " (rank %d looks for numbers that are not finite, rank %d does not: give LK_FINITE to "
-            "all, or lk_comm_finite_set())",
+            "all, or lk_comm_set_finite_check())",
             x->h.finite ? a : b, x->h.finite ? b : a);
         break;
     case LK_DIFFERS_PIECES:
@@ -82,7 +82,7 @@ static void add_bytes(struct text *t, const lk__label *a, const lk__label *b, in
     bool chosen = a->h.algorithm && b->h.algorithm;
     if (lk__label_difference(a, b) != LK_SAME || !chosen || a->h.bytes == b->h.bytes)
         return;
-    bool moves = a->h.fold == LK_N_FOLDS; /* otherwise what is folded may be larger */
+    bool moves = a->h.fold == LK_N_REDUCE_OPS; /* otherwise what is folded may be larger */
     int64_t elem = moves ? (int64_t)lk_dtype_size(a->h.dtype) : 1;
     add(t, " (rank %d sends %lld %s to rank %d, which expects %lld)", other,
         (long long)(b->h.bytes / elem), moves ? "elements" : "bytes", mine,

@@ -27,7 +27,7 @@ static int64_t pages(int64_t bytes)
 }
 
 /* The ranks of the node with their parts, still as offsets; returns the size of the block. */
-static lk_status layout(const lk_comm *comm, const struct want *want, lk_shared *s, int64_t *total)
+static lk_status layout(const lk_comm *comm, const struct want *want, lk_shm *s, int64_t *total)
 {
     const int *node = comm->w->node;
     *total = LK_PAGE;
@@ -44,7 +44,7 @@ static lk_status layout(const lk_comm *comm, const struct want *want, lk_shared 
 }
 
 /* Where the parts begin in the block, once it is there. */
-static void place(lk_shared *s)
+static void place(lk_shm *s)
 {
     int64_t at = LK_PAGE;
     for (int i = 0; i < s->n; i++) {
@@ -57,7 +57,7 @@ static lk_status exchange(lk_comm *comm, const char *name, const void *mine, int
                           void *all)
 {
     lk__call call = {
-        .call = LK_CALL_SHARE, .name = name, .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+        .call = LK_CALL_SHARE, .name = name, .dtype = LK_U8, .fold = LK_N_REDUCE_OPS, .root = -1};
     return lk__exchange(comm, &call, mine, bytes, all);
 }
 
@@ -75,8 +75,7 @@ static lk_status agree(const lk_comm *comm, const struct made *made, const char 
 }
 
 /* Steps 2 and 3; on failure nothing is kept. */
-static lk_status share(lk_comm *comm, const char *name, int64_t total, lk_shared *s,
-                       struct made *made)
+static lk_status share(lk_comm *comm, const char *name, int64_t total, lk_shm *s, struct made *made)
 {
     lk__world *w = comm->w;
     const lk__transport *t = w->transport;
@@ -98,13 +97,13 @@ static lk_status share(lk_comm *comm, const char *name, int64_t total, lk_shared
     return agree(comm, made, name);
 }
 
-lk_status lk__shared_make(lk_comm *comm, int64_t bytes, const char *name, lk_shared **out)
+lk_status lk__shared_make(lk_comm *comm, int64_t bytes, const char *name, lk_shm **out)
 {
     lk_status st;
     lk__world *w = comm->w;
     struct want mine = {bytes}, *want = NULL;
     struct made *made = NULL;
-    lk_shared *s = NULL;
+    lk_shm *s = NULL;
     int64_t total;
     LK_TRY_TO(fault, lk_alloc(&want, comm->size, sizeof *want));
     LK_TRY_TO(fault, lk_alloc(&made, comm->size, sizeof *made));
@@ -135,7 +134,7 @@ fail:
     return st;
 }
 
-lk_status lk_shared_new(lk_comm *comm, int64_t bytes, const char *name, lk_shared **out)
+lk_status lk_shm_open(lk_comm *comm, int64_t bytes, const char *name, lk_shm **out)
 {
     LK_CHECK(comm && out, LK_EINVAL, "%s is NULL", comm ? "out" : "comm");
     *out = NULL;
@@ -149,12 +148,12 @@ lk_status lk_shared_new(lk_comm *comm, int64_t bytes, const char *name, lk_share
     return LK_OK;
 }
 
-void lk_shared_free(lk_shared *s)
+void lk_shm_close(lk_shm *s)
 {
     if (!s)
         return;
     LK_INSIDE(s->w);
-    lk_shared **at = &s->w->shared;
+    lk_shm **at = &s->w->shared;
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
@@ -162,19 +161,19 @@ void lk_shared_free(lk_shared *s)
     lk_free(s);
 }
 
-void *lk_shared_data(const lk_shared *s, int intra_rank)
+void *lk_shm_data(const lk_shm *s, int intra_rank)
 {
     return intra_rank >= 0 && intra_rank < s->n ? s->part[intra_rank].data : NULL;
 }
 
-int64_t lk_shared_bytes(const lk_shared *s, int intra_rank)
+int64_t lk_shm_bytes(const lk_shm *s, int intra_rank)
 {
     return intra_rank >= 0 && intra_rank < s->n ? s->part[intra_rank].bytes : 0;
 }
 
-lk_shared *lk__shared_find(lk__world *w, const void *data, int64_t bytes)
+lk_shm *lk__shared_find(lk__world *w, const void *data, int64_t bytes)
 {
-    for (lk_shared *s = w->shared; s; s = s->next) {
+    for (lk_shm *s = w->shared; s; s = s->next) {
         const lk__part *p = &s->part[s->me];
         uintptr_t from = (uintptr_t)p->data, at = (uintptr_t)data;
         if (at >= from && at - from <= (uintptr_t)p->bytes &&
@@ -184,9 +183,9 @@ lk_shared *lk__shared_find(lk__world *w, const void *data, int64_t bytes)
     return NULL;
 }
 
-lk_shared *lk__shared_get(lk__world *w, uint32_t context, int64_t number)
+lk_shm *lk__shared_get(lk__world *w, uint32_t context, int64_t number)
 {
-    lk_shared *s = w->shared;
+    lk_shm *s = w->shared;
     while (s && (s->context != context || s->number != number))
         s = s->next;
     return s;

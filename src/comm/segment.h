@@ -3,7 +3,7 @@
  *     page   0              1 ...                      +5 pages
  *          │ header │ part of intra rank 0 │ stagger │ part of intra rank 1 │ stagger │ ...
  *
- * A lk_shared is made by all ranks of a communicator; those on one node share one block, in which
+ * A lk_shm is made by all ranks of a communicator; those on one node share one block, in which
  * each has a part of its own, zeroed, on pages that its owner touched first.  Parts begin at a page,
  * and no two begin a multiple of a large power of two apart (the stagger): equal offsets of several
  * parts would otherwise compete for the same ways of the caches.
@@ -41,21 +41,21 @@ typedef struct lk__part {
     int world_rank;
 } lk__part;
 
-struct lk_shared {
-    lk_shared *next; /* of the world's list */
+struct lk_shm {
+    lk_shm *next; /* of the world's list */
     lk__world *w;
     uint32_t context; /* with `number` the same for all ranks, and never used again */
     int64_t number;
     int n, me; /* ranks of the communicator on this node; this one among them */
-    lk__block block;
+    lk__shm_block block;
     lk__part part[]; /* [n] by intra rank */
 };
 
 /** The shared memory whose part of this rank holds [data, data + bytes); NULL if none does. */
-lk_shared *lk__shared_find(lk__world *w, const void *data, int64_t bytes);
+lk_shm *lk__shared_find(lk__world *w, const void *data, int64_t bytes);
 
 /** The one that another rank means by context and number; NULL if it is not (or no longer) there. */
-lk_shared *lk__shared_get(lk__world *w, uint32_t context, int64_t number);
+lk_shm *lk__shared_get(lk__world *w, uint32_t context, int64_t number);
 
 /** Whether `flag` is at least `value`; then what was written before it was posted can be read. */
 static inline bool lk__flag_reached(lk__flag *flag, uint64_t value)
@@ -64,7 +64,7 @@ static inline bool lk__flag_reached(lk__flag *flag, uint64_t value)
 }
 
 /** Post a flag, and wake the ranks of `s` that sleep. */
-static inline void lk__flag_post(lk_shared *s, lk__flag *flag, uint64_t value)
+static inline void lk__flag_post(lk_shm *s, lk__flag *flag, uint64_t value)
 {
     s->w->n_posts++;
     atomic_store_explicit(&flag->value, value, memory_order_release);
@@ -74,7 +74,7 @@ static inline void lk__flag_post(lk_shared *s, lk__flag *flag, uint64_t value)
 }
 
 /** The same when only intra rank `to` can be waiting for it. */
-static inline void lk__flag_post_to(lk_shared *s, int to, lk__flag *flag, uint64_t value)
+static inline void lk__flag_post_to(lk_shm *s, int to, lk__flag *flag, uint64_t value)
 {
     s->w->n_posts++;
     atomic_store_explicit(&flag->value, value, memory_order_release);

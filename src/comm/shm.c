@@ -24,7 +24,7 @@ static lk_status failed(const char *what)
                     "no shared memory: %s: %s", what, strerror_r(code, text, sizeof text));
 }
 
-static lk_status map(int64_t bytes, lk__block *b)
+static lk_status map(int64_t bytes, lk__shm_block *b)
 {
     void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
     if (at == MAP_FAILED)
@@ -51,7 +51,7 @@ static lk_status check_available(int64_t bytes)
     return LK_OK;
 }
 
-static lk_status make(int64_t bytes, lk__key *key, lk__block *b)
+static lk_status make(int64_t bytes, lk__key *key, lk__shm_block *b)
 {
     LK_TRY(check_available(bytes));
     b->fd = memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -74,16 +74,16 @@ static lk_status make(int64_t bytes, lk__key *key, lk__block *b)
     return LK_OK;
 }
 
-lk_status lk__shm_make(int64_t bytes, lk__key *key, lk__block *out)
+lk_status lk__shm_make(int64_t bytes, lk__key *key, lk__shm_block *out)
 {
-    *out = (lk__block){.fd = -1};
+    *out = (lk__shm_block){.fd = -1};
     lk_status st = make(bytes, key, out);
     if (st != LK_OK)
         lk__shm_free(out);
     return st;
 }
 
-static lk_status open_key(int64_t bytes, const lk__key *key, lk__block *b)
+static lk_status open_key(int64_t bytes, const lk__key *key, lk__shm_block *b)
 {
     static const char start[] = "/memfd:lockstep";
     char path[64], to[64] = "";
@@ -104,16 +104,16 @@ static lk_status open_key(int64_t bytes, const lk__key *key, lk__block *b)
     return LK_OK;
 }
 
-lk_status lk__shm_open(int64_t bytes, const lk__key *key, lk__block *out)
+lk_status lk__shm_open(int64_t bytes, const lk__key *key, lk__shm_block *out)
 {
-    *out = (lk__block){.fd = -1};
+    *out = (lk__shm_block){.fd = -1};
     lk_status st = open_key(bytes, key, out);
     if (st != LK_OK)
         lk__shm_free(out);
     return st;
 }
 
-lk_status lk__shm_touch(const lk__block *b, const void *part, int64_t bytes)
+lk_status lk__shm_touch(const lk__shm_block *b, const void *part, int64_t bytes)
 {
     off_t at = (const unsigned char *)part - (const unsigned char *)b->base;
     if (bytes > 0 && fallocate(b->fd, 0, at, bytes) != 0)
@@ -121,22 +121,22 @@ lk_status lk__shm_touch(const lk__block *b, const void *part, int64_t bytes)
     return LK_OK;
 }
 
-void lk__shm_seal(lk__block *b)
+void lk__shm_seal(lk__shm_block *b)
 {
     if (b->fd >= 0)
         close(b->fd);
     b->fd = -1;
 }
 
-void lk__shm_free(lk__block *b)
+void lk__shm_free(lk__shm_block *b)
 {
     if (b->base)
         munmap(b->base, (size_t)b->bytes);
     lk__shm_seal(b);
-    *b = (lk__block){.fd = -1};
+    *b = (lk__shm_block){.fd = -1};
 }
 
-lk_status lk__shm_hold(const lk__block *b, int number)
+lk_status lk__shm_hold(const lk__shm_block *b, int number)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
     if (fcntl(b->fd, F_OFD_SETLK, &lock) != 0)
@@ -144,7 +144,7 @@ lk_status lk__shm_hold(const lk__block *b, int number)
     return LK_OK;
 }
 
-bool lk__shm_held(const lk__block *b, int number)
+bool lk__shm_held(const lk__shm_block *b, int number)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
     return fcntl(b->fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;

@@ -56,14 +56,14 @@ static void machine_count(const lk__processor *processor, lk_topology *t)
     }
 }
 
-static lk_status place_here(lk_place *p, lk_topology *t)
+static lk_status place_here(lk_location *p, lk_topology *t)
 {
     cpu_set_t set;
     lk__processor *processor = NULL;
     LK_TRY(lk_alloc(&processor, LK_MAX_PROCESSORS, sizeof *processor));
-    t->machine = lk__machine_read(processor);
+    t->hardware_source = lk__machine_read(processor);
     machine_count(processor, t);
-    *p = (lk_place){.package = -1, .cache = -1};
+    *p = (lk_location){.package = -1, .cache = -1};
     if (gethostname(p->host, sizeof p->host - 1) != 0)
         snprintf(p->host, sizeof p->host, "?");
     CPU_ZERO(&set);
@@ -88,7 +88,7 @@ static int group_size(const lk_topology *t, bool packages)
 {
     int size = 0, run = 0;
     for (int r = 0; r < t->size; r++) {
-        const lk_place *p = &t->place[r], *before = r > 0 ? p - 1 : NULL;
+        const lk_location *p = &t->place[r], *before = r > 0 ? p - 1 : NULL;
         if (packages && p->package < 0)
             return -1;
         bool same = before && before->node == p->node &&
@@ -116,7 +116,7 @@ static void tiers_find(lk_topology *t)
 {
     int on_node = group_size(t, false), on_package = group_size(t, true);
     if (on_node == 0) {
-        t->why_flat =
+        t->flat_reason =
             "the hosts have different numbers of ranks, or their ranks do not follow each "
             "other";
         tier_add(t, "ranks", t->size);
@@ -131,7 +131,7 @@ static void tiers_find(lk_topology *t)
         tier_add(t, "hosts", t->size / on_node);
 }
 
-static void tiers_declare(lk_topology *t, const lk_mode *mode)
+static void tiers_declare(lk_topology *t, const lk_tier_spec *mode)
 {
     static const char *const names[LK_MAX_TIERS] = {"X", "Y", "Z", "W"};
     t->declared = true;
@@ -139,22 +139,22 @@ static void tiers_declare(lk_topology *t, const lk_mode *mode)
         tier_add(t, names[i], mode->size[i]);
 }
 
-lk_status lk_topology_find(lk_comm *comm, const lk_mode *mode, lk_topology **out)
+lk_status lk_topology_new(lk_comm *comm, const lk_tier_spec *mode, lk_topology **out)
 {
     LK_CHECK(comm && out, LK_EINVAL, "%s is NULL", comm ? "out" : "comm");
     lk_status st;
     *out = NULL;
     if (mode)
-        LK_TRY(lk_mode_fit(mode, comm->size));
+        LK_TRY(lk_tier_spec_fit(mode, comm->size));
     LK_INSIDE(comm->w);
     LK_TRY(lk__fault_check(comm->w));
     lk_topology *t = NULL;
-    lk_place mine;
+    lk_location mine;
     LK_TRY_COMM(comm->w, lk_alloc_zero(&t, 1, sizeof *t));
     *t = (lk_topology){.rank = comm->rank,
                        .size = comm->size,
                        .n_nodes = comm->inter_size,
-                       .letter = mode ? mode->letter : LK_MODE_BEST};
+                       .letter = mode ? mode->letter : LK_TIER_BEST};
     st = lk_alloc(&t->place, comm->size, sizeof *t->place);
     if (st == LK_OK)
         st = place_here(&mine, t);
@@ -163,8 +163,11 @@ lk_status lk_topology_find(lk_comm *comm, const lk_mode *mode, lk_topology **out
         goto fail;
     }
     mine.node = comm->inter_rank;
-    lk__call call = {
-        .call = LK_CALL_SHARE, .name = "topology", .dtype = LK_U8, .fold = LK_N_FOLDS, .root = -1};
+    lk__call call = {.call = LK_CALL_SHARE,
+                     .name = "topology",
+                     .dtype = LK_U8,
+                     .fold = LK_N_REDUCE_OPS,
+                     .root = -1};
     LK_TRY_TO(fail, lk__exchange(comm, &call, &mine, sizeof mine, t->place));
     if (mode && mode->n_tiers > 0)
         tiers_declare(t, mode);

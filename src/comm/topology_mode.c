@@ -16,25 +16,25 @@ static const struct {
     const char *summary;
 } letters[] = {
 #define X(code, letter, canonical, summary) {letter, canonical, summary},
-    LK_MODE_MAP(X)
+    LK_TIER_ALGORITHM_MAP(X)
 #undef X
 };
 
-char lk_mode_letter_char(lk_mode_letter letter)
+char lk_tier_algorithm_letter(lk_tier_algorithm letter)
 {
-    if ((unsigned)letter >= LK_N_MODES)
+    if ((unsigned)letter >= LK_N_TIER_ALGORITHMS)
         return '?';
     return letters[letter].letter;
 }
 
-bool lk_mode_canonical(lk_mode_letter letter)
+bool lk_tier_algorithm_is_canonical(lk_tier_algorithm letter)
 {
-    return (unsigned)letter < LK_N_MODES && letters[letter].canonical;
+    return (unsigned)letter < LK_N_TIER_ALGORITHMS && letters[letter].canonical;
 }
 
-const char *lk_mode_summary(lk_mode_letter letter)
+const char *lk_tier_algorithm_summary(lk_tier_algorithm letter)
 {
-    return (unsigned)letter < LK_N_MODES ? letters[letter].summary : "?";
+    return (unsigned)letter < LK_N_TIER_ALGORITHMS ? letters[letter].summary : "?";
 }
 
 static bool is_digit(char c)
@@ -61,11 +61,11 @@ static lk_status size_parse(const char *text, const char **at, int number, int *
     return LK_OK;
 }
 
-static lk_status letter_parse(const char *text, const char **at, lk_mode_letter *out)
+static lk_status letter_parse(const char *text, const char **at, lk_tier_algorithm *out)
 {
-    for (int i = 0; i < LK_N_MODES; i++)
+    for (int i = 0; i < LK_N_TIER_ALGORITHMS; i++)
         if (letters[i].letter == **at) {
-            *out = (lk_mode_letter)i;
+            *out = (lk_tier_algorithm)i;
             ++*at;
             return LK_OK;
         }
@@ -73,10 +73,10 @@ static lk_status letter_parse(const char *text, const char **at, lk_mode_letter 
                     text, *at);
 }
 
-lk_status lk_mode_parse(const char *text, lk_mode *out)
+lk_status lk_tier_spec_parse(const char *text, lk_tier_spec *out)
 {
     LK_CHECK(text && out, LK_EINVAL, "%s is NULL", text ? "out" : "text");
-    lk_mode mode = {.letter = LK_MODE_BEST};
+    lk_tier_spec mode = {.letter = LK_TIER_BEST};
     const char *p = text;
     if (!is_digit(*p)) {
         LK_CHECK(*p, LK_EINVAL, "mode \"\": it is empty; say b:4x3");
@@ -107,7 +107,7 @@ lk_status lk_mode_parse(const char *text, lk_mode *out)
 }
 
 /* 4x3; whatever a mode holds that was not read from a text. */
-static int sizes_text(const lk_mode *mode, char *out, int room)
+static int sizes_text(const lk_tier_spec *mode, char *out, int room)
 {
     int n = 0;
     out[0] = '\0';
@@ -116,18 +116,18 @@ static int sizes_text(const lk_mode *mode, char *out, int room)
     return n < room ? n : room - 1;
 }
 
-int lk_mode_text(const lk_mode *mode, char *out)
+int lk_tier_spec_text(const lk_tier_spec *mode, char *out)
 {
-    out[0] = lk_mode_letter_char(mode->letter);
+    out[0] = lk_tier_algorithm_letter(mode->letter);
     if (mode->n_tiers == 0) {
         out[1] = '\0';
         return 1;
     }
     out[1] = ':';
-    return 2 + sizes_text(mode, out + 2, LK_MODE_TEXT - 2);
+    return 2 + sizes_text(mode, out + 2, LK_TIER_SPEC_TEXT - 2);
 }
 
-lk_status lk_mode_fit(const lk_mode *mode, int size)
+lk_status lk_tier_spec_fit(const lk_tier_spec *mode, int size)
 {
     LK_FP_GUARD();
     LK_CHECK(mode, LK_EINVAL, "mode is NULL");
@@ -141,9 +141,9 @@ lk_status lk_mode_fit(const lk_mode *mode, int size)
                  mode->size[i]);
         places *= mode->size[i];
     }
-    char sizes[LK_MODE_TEXT], text[LK_MODE_TEXT];
+    char sizes[LK_TIER_SPEC_TEXT], text[LK_TIER_SPEC_TEXT];
     sizes_text(mode, sizes, sizeof sizes);
-    lk_mode_text(mode, text);
+    lk_tier_spec_text(mode, text);
     LK_CHECK(places == size, LK_ESHAPE,
              "mode %s: the dimensions %s hold %.15g ranks, but there are %d", text, sizes, places,
              size);

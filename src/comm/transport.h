@@ -25,16 +25,16 @@ typedef struct lk__packet {
     struct lk__packet *next;
     lk__label label;
     const void *payload; /* behind the packet, or at the sender's; NULL if still to be fetched */
-    struct lk__offer *offer; /* what the transport knows of a payload that comes apart */
+    void *offer;         /* what the transport knows of a payload that comes apart */
 } lk__packet;
 
 /* Memory that several ranks of a node have: where it is here, and the file behind it if processes
  * share it (-1: none). */
-typedef struct lk__block {
+typedef struct lk__shm_block {
     void *base;
     int64_t bytes;
     int fd;
-} lk__block;
+} lk__shm_block;
 
 /* What a rank needs to open a block that another one made. */
 typedef struct lk__key {
@@ -88,13 +88,13 @@ typedef struct lk__transport {
      * answer is still to come. */
     lk_status (*inquire)(lk__world *w, int rank);
 
-    /* Blocks for lk_shared_new(): one rank makes it, the others of its node open it; each touches
+    /* Blocks for lk_shm_open(): one rank makes it, the others of its node open it; each touches
      * its own part, which is then zero and there for good; seal() when nobody opens it any more. */
-    lk_status (*block_make)(lk__world *w, int64_t bytes, lk__key *key, lk__block *out);
-    lk_status (*block_open)(lk__world *w, int64_t bytes, const lk__key *key, lk__block *out);
-    lk_status (*block_touch)(lk__world *w, const lk__block *b, void *part, int64_t bytes);
-    void (*block_seal)(lk__world *w, lk__block *b);
-    void (*block_free)(lk__world *w, lk__block *b);
+    lk_status (*block_make)(lk__world *w, int64_t bytes, lk__key *key, lk__shm_block *out);
+    lk_status (*block_open)(lk__world *w, int64_t bytes, const lk__key *key, lk__shm_block *out);
+    lk_status (*block_touch)(lk__world *w, const lk__shm_block *b, void *part, int64_t bytes);
+    void (*block_seal)(lk__world *w, lk__shm_block *b);
+    void (*block_free)(lk__world *w, lk__shm_block *b);
 
     /* Release everything, the world included; the last communicator is gone. */
     void (*close)(lk__world *w);

@@ -88,7 +88,7 @@ static bool all_rest(const lk__world *w, struct scan *out)
 {
     *out = (struct scan){0};
     for (int r = 0; r < w->size; r++) {
-        lk__slot *slot = w->board[r];
+        lk__board_slot *slot = w->board[r];
         if (!slot)
             return false;
         bool left = lk__slot_state(slot) == LK_STATE_LEFT;

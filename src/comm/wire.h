@@ -7,7 +7,7 @@
  *          4      1  kind         lk__kind: data, or one of the control messages
  *          5      1  call         lk_comm_call
  *          6      1  dtype        lk_dtype
- *          7      1  fold         lk_fold; LK_N_FOLDS where there is none; with LK_FOLD_OF_PAIRS a min or
+ *          7      1  fold         lk_reduce_op; LK_N_REDUCE_OPS where there is none; with LK_FOLD_OF_PAIRS a min or
  *                                 max that is sent as minloc or maxloc
  *          8      4  context      the communicator
  *         12      4  source       world rank of the sender

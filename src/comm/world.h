@@ -46,25 +46,25 @@ struct lk__world {
     const lk__transport *transport;
     void *wires; /* the transport's own */
     int rank, size;
-    const int *node;       /* [size] the node of each rank, numbered by their lowest rank */
-    lk__slot **board;      /* [size] slots that can be read from here; NULL for the others */
-    lk__bell **bell;       /* [size] bells of the ranks on this node; NULL for the others */
-    lk__host *host;        /* [size] names of their hosts; NULL: all are here */
-    const lk__block *life; /* holds the locks of the processes on this node; NULL: threads */
-    lk_shared *shared;     /* memory that this rank shares with others */
-    lk__fault *fault;      /* one for all ranks where they can share it */
-    int refs;              /* communicators */
-    lk_comm *comms;        /* all of them */
-    bool begun;            /* a call since the last progress */
-    int spins, yields;     /* polls before a nap: of a core of its own, and that offer the core */
-    uint32_t n_contexts;   /* contexts that any communicator of this rank has had */
-    int64_t n_arrived;     /* packets so far: a sign of life */
-    int64_t n_sent;        /* packets to the wires, counted before they go */
-    int64_t n_taken;       /* packets from the wires */
-    int64_t n_posts;       /* what others can see besides: flags, payloads taken */
-    int64_t n_to_itself;   /* packets that this rank has sent to itself and that have not arrived */
-    lk__doing doing;       /* what this rank's slot says */
-    uint32_t shown_comm;   /* the newest collective call there */
+    const int *node;           /* [size] the node of each rank, numbered by their lowest rank */
+    lk__board_slot **board;    /* [size] slots that can be read from here; NULL for the others */
+    lk__bell **bell;           /* [size] bells of the ranks on this node; NULL for the others */
+    lk__host *host;            /* [size] names of their hosts; NULL: all are here */
+    const lk__shm_block *life; /* holds the locks of the processes on this node; NULL: threads */
+    lk_shm *shared;            /* memory that this rank shares with others */
+    lk__fault *fault;          /* one for all ranks where they can share it */
+    int refs;                  /* communicators */
+    lk_comm *comms;            /* all of them */
+    bool begun;                /* a call since the last progress */
+    int spins, yields;   /* polls before a nap: of a core of its own, and that offer the core */
+    uint32_t n_contexts; /* contexts that any communicator of this rank has had */
+    int64_t n_arrived;   /* packets so far: a sign of life */
+    int64_t n_sent;      /* packets to the wires, counted before they go */
+    int64_t n_taken;     /* packets from the wires */
+    int64_t n_posts;     /* what others can see besides: flags, payloads taken */
+    int64_t n_to_itself; /* packets that this rank has sent to itself and that have not arrived */
+    lk__doing doing;     /* what this rank's slot says */
+    uint32_t shown_comm; /* the newest collective call there */
     int64_t shown_call;
     lk_request *posted, *posted_last; /* receives without a packet, oldest first */
     lk__packet *early, **early_end;   /* packets without a receive, oldest first */
@@ -115,7 +115,7 @@ struct lk_request {
     void *room;          /* of a claimed payload that came apart; otherwise NULL */
     lk__watch tested;    /* by lk_test() */
     lk__after *after;    /* NULL: nothing */
-    struct lk__offer *offer; /* the transport's, of a payload that goes apart */
+    void *offer;         /* the transport's, of a payload that goes apart */
     lk_request *next, *prev;
     lk_status (*advance)(
         lk_request *r);             /* collectives: do what can be done, set `done` at the end */

@@ -4,7 +4,7 @@
 
 lk_status lk_dist_allgather(lk_comm *comm, lk_var x, int axis, const char *name, lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     lk_var front, counts;
     LK_CHECK(out, LK_EINVAL, "allgather: out is NULL");
     *out = LK_NO_VAR;

@@ -23,7 +23,7 @@ static lk_status prod_forward(lk_call *c)
 {
     const lk__dist *d = c->attr;
     LK_TRY(lk_allreduce(d->comm, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
-                        c->x[0]->count, c->x[0]->dtype, LK_FOLD_PROD, d->name));
+                        c->x[0]->count, c->x[0]->dtype, LK_REDUCE_PROD, d->name));
     return LK_OK;
 }
 
@@ -59,7 +59,7 @@ static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var sum, rest;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_REDUCE_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
     LK_TRY(others(c, &g, &rest));
     LK_TRY(lk_mul(sum, rest, &din[0]));
@@ -82,12 +82,13 @@ static const lk_op allreduce_prod = {.name = "allreduce_prod",
 
 lk_status lk__dist_fold_check(const lk__dist *d, const char *call)
 {
-    bool bits = d->fold == LK_FOLD_AND || d->fold == LK_FOLD_OR || d->fold == LK_FOLD_XOR;
-    LK_CHECK((unsigned)d->fold < LK_N_FOLDS, LK_EINVAL, "%s: %d is no fold", call, (int)d->fold);
+    bool bits = d->fold == LK_REDUCE_AND || d->fold == LK_REDUCE_OR || d->fold == LK_REDUCE_XOR;
+    LK_CHECK((unsigned)d->fold < LK_N_REDUCE_OPS, LK_EINVAL, "%s: %d is no fold", call,
+             (int)d->fold);
     LK_CHECK(!bits, LK_ENOTSUP,
              "%s(\"%s\") with %s has no derivative: it acts on bits; use lk_allreduce() on the "
              "elements, outside the tape",
-             call, d->name, lk_fold_name(d->fold));
+             call, d->name, lk_reduce_op_name(d->fold));
     return LK_OK;
 }
 
@@ -95,15 +96,16 @@ lk_status lk__dist_fold(const lk__dist *d, lk_var x, lk_var *out)
 {
     lk_var index;
     switch (d->fold) {
-    case LK_FOLD_SUM:
-    case LK_FOLD_AVG: LK_TRY(lk_apply(x.tape, &lk__dist_allreduce, &x, 1, d, out)); break;
-    case LK_FOLD_PROD: LK_TRY(lk_apply(x.tape, &allreduce_prod, &x, 1, d, out)); break;
+    case LK_REDUCE_SUM:
+    case LK_REDUCE_AVG: LK_TRY(lk_apply(x.tape, &lk__dist_allreduce, &x, 1, d, out)); break;
+    case LK_REDUCE_PROD: LK_TRY(lk_apply(x.tape, &allreduce_prod, &x, 1, d, out)); break;
     default: LK_TRY(lk__dist_extreme(d, x, LK_NO_VAR, out, &index)); break;
     }
     return LK_OK;
 }
 
-lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name, lk_var *out)
+lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_reduce_op fold, const char *name,
+                            lk_var *out)
 {
     lk__dist d = lk__dist_of(comm, fold, 0, name);
     LK_CHECK(out, LK_EINVAL, "allreduce: out is NULL");

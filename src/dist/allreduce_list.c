@@ -44,7 +44,7 @@ done:
     return st;
 }
 
-lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_fold fold,
+lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_reduce_op fold,
                                  const char *name, lk_var *out)
 {
     lk__dist d = lk__dist_of(comm, fold, 0, name);

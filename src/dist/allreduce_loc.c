@@ -37,7 +37,7 @@ static lk_status lowest(lk_call *c, uint8_t *mine, int64_t n)
     LK_TRY(lk_call_scratch(c, n * (int64_t)sizeof *who, &who));
     for (int64_t i = 0; i < n; i++)
         who[i] = mine[i] ? rank : INT32_MAX;
-    LK_TRY(lk_allreduce(d->comm, NULL, who, n, LK_I32, LK_FOLD_MIN, d->name));
+    LK_TRY(lk_allreduce(d->comm, NULL, who, n, LK_I32, LK_REDUCE_MIN, d->name));
     for (int64_t i = 0; i < n; i++)
         mine[i] = who[i] == rank;
     return LK_OK;
@@ -78,7 +78,7 @@ static lk_status extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var sum, zero;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_FOLD_SUM, &g));
+    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_REDUCE_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
     LK_TRY(lk_zeros_like(c->in[0], &zero));
     LK_TRY(lk_where(c->out[2], sum, zero, &din[0]));
@@ -110,14 +110,14 @@ static lk_status loc_check(const lk__dist *d, const char *call, lk_var x, lk_var
 {
     LK_CHECK(value && where, LK_EINVAL, "%s: %s is NULL", call, value ? "where" : "value");
     *value = *where = LK_NO_VAR;
-    LK_CHECK(d->fold == LK_FOLD_MINLOC || d->fold == LK_FOLD_MAXLOC, LK_EINVAL,
+    LK_CHECK(d->fold == LK_REDUCE_MINLOC || d->fold == LK_REDUCE_MAXLOC, LK_EINVAL,
              "%s(\"%s\") with %s: only minloc and maxloc have an index", call, d->name,
-             lk_fold_name(d->fold));
+             lk_reduce_op_name(d->fold));
     LK_TRY(lk__dist_check(d, call, x));
     return LK_OK;
 }
 
-lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold,
+lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op fold,
                                 const char *name, lk_var *value, lk_var *where)
 {
     lk__dist d = lk__dist_of(comm, fold, 0, name);
@@ -127,7 +127,7 @@ lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold f
     return LK_OK;
 }
 
-lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_fold fold, int root,
+lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op fold, int root,
                              const char *name, lk_var *value, lk_var *where)
 {
     lk__dist d = lk__dist_of(comm, fold, root, name);

@@ -120,7 +120,7 @@ static lk_status exchange(const lk__dist *d, lk_var x, int axis, int64_t count, 
 lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatter, int64_t count,
                            const char *name, lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     lk_var front;
     LK_CHECK(out, LK_EINVAL, "alltoall: out is NULL");
     *out = LK_NO_VAR;

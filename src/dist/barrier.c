@@ -38,7 +38,7 @@ static const lk_op barrier = {.name = "barrier",
 
 lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name)
 {
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     lk_var nothing;
     LK_CHECK(comm && tape, LK_EINVAL, "barrier: %s is NULL", comm ? "tape" : "comm");
     LK_TRY_DIST(comm, lk__dist_uses(tape, comm, "barrier"));

@@ -53,7 +53,7 @@ static lk_status join(void *arg, lk_dtype dtype, int64_t n, void *sums)
                           .out = sums,
                           .count = n,
                           .dtype = dtype,
-                          .fold = LK_FOLD_SUM,
+                          .fold = LK_REDUCE_SUM,
                           .pieces = a->batch->pieces,
                           .first = a->batch->first};
     LK_TRY(lk_coll_run(a->d.comm, &call));
@@ -130,7 +130,7 @@ typedef struct parts {
 static lk_status rows_sum(const parts *t, lk_var v, lk_var *out)
 {
     LK_TRY(lk_sum(v, LK_AXES(0), out));
-    LK_TRY(lk_dist_allreduce(t->d.comm, *out, LK_FOLD_SUM, t->d.name, out));
+    LK_TRY(lk_dist_allreduce(t->d.comm, *out, LK_REDUCE_SUM, t->d.name, out));
     return LK_OK;
 }
 
@@ -188,7 +188,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     norm_attr a = *(const norm_attr *)c->attr;
     lk_var in[LK__NORM_GRAD_IN];
-    LK_TRY(lk__dist_answer(&a.d, c->op->name, LK_FOLD_SUM, &a.d));
+    LK_TRY(lk__dist_answer(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
     if (lk_tape_is_recording(c->tape)) {
         LK_TRY(compose(c, &a.d, dout[0], din));
         return LK_OK;
@@ -245,7 +245,7 @@ lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma,
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     if (attr)
         a.norm.eps = attr->eps;
-    a.d = lk__dist_of(batch->comm, LK_FOLD_SUM, 0, name);
+    a.d = lk__dist_of(batch->comm, LK_REDUCE_SUM, 0, name);
     a.batch = batch;
     lk_comm *comm = batch->comm;
     LK_TRY_DIST(comm, lk__dist_check(&a.d, "batch_norm", x));

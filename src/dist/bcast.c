@@ -3,7 +3,7 @@
 
 lk_status lk_dist_bcast(lk_comm *comm, lk_var x, int root, const char *name, lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, root, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, root, name);
     LK_CHECK(out, LK_EINVAL, "bcast: out is NULL");
     *out = LK_NO_VAR;
     LK_TRY_DIST(comm, lk__dist_check(&d, "bcast", x));

@@ -3,7 +3,7 @@
 
 lk_status lk_dist_gather(lk_comm *comm, lk_var x, int axis, int root, const char *name, lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, root, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, root, name);
     lk_var front, counts;
     LK_CHECK(out, LK_EINVAL, "gather: out is NULL");
     *out = LK_NO_VAR;

@@ -52,7 +52,7 @@ done:
 lk_status lk_dist_allgather_list(lk_comm *comm, lk_var x, const char *name, lk_var *out)
 {
     LK_CHECK(comm && out, LK_EINVAL, "allgather_list: %s is NULL", comm ? "out" : "comm");
-    LK_TRY_DIST(comm, gather(lk__dist_of(comm, LK_FOLD_SUM, 0, name), "allgather_list",
+    LK_TRY_DIST(comm, gather(lk__dist_of(comm, LK_REDUCE_SUM, 0, name), "allgather_list",
                              &lk__dist_allgather, x, true, out));
     return LK_OK;
 }
@@ -62,7 +62,7 @@ lk_status lk_dist_gather_list(lk_comm *comm, lk_var x, int root, const char *nam
     LK_CHECK(comm, LK_EINVAL, "gather_list: comm is NULL");
     bool here = lk_comm_rank(comm) == root;
     LK_CHECK(out || !here, LK_EINVAL, "gather_list: out is NULL on the root");
-    LK_TRY_DIST(comm, gather(lk__dist_of(comm, LK_FOLD_SUM, root, name), "gather_list",
+    LK_TRY_DIST(comm, gather(lk__dist_of(comm, LK_REDUCE_SUM, root, name), "gather_list",
                              &lk__dist_gather, x, here, out));
     return LK_OK;
 }
@@ -71,7 +71,7 @@ lk_status lk_dist_scatter_list(lk_tape *tape, lk_comm *comm, const lk_var *xs, i
                                const char *name, lk_var *out)
 {
     lk_status st;
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, root, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, root, name);
     lk__like *like = NULL;
     lk_var flat, counts;
     LK_CHECK(tape && comm && out, LK_EINVAL, "scatter_list: %s is NULL",
@@ -103,7 +103,7 @@ done:
 lk_status lk_dist_alltoall_list(lk_comm *comm, const lk_var *xs, const char *name, lk_var *out)
 {
     lk_status st;
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     lk__like *like = NULL;
     lk_var flat, sent, got;
     LK_CHECK(comm && out, LK_EINVAL, "alltoall_list: %s is NULL", comm ? "out" : "comm");

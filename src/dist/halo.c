@@ -169,7 +169,7 @@ static lk_status answer(lk_call *c, const lk_op *op, const lk_var *dout, lk_var 
     lk__halo g = *(const lk__halo *)c->attr;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(lk__dist_answer(&((const lk__halo *)c->attr)->d, c->op->name, LK_FOLD_SUM, &g.d));
+    LK_TRY(lk__dist_answer(&((const lk__halo *)c->attr)->d, c->op->name, LK_REDUCE_SUM, &g.d));
     LK_TRY(lk_apply(c->tape, op, dout, 1, &g, din));
     return LK_OK;
 }
@@ -235,7 +235,7 @@ lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_ha
                        const char *name, lk_var *out)
 {
     lk__halo h;
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     LK_CHECK(out, LK_EINVAL, "halo: out is NULL");
     *out = LK_NO_VAR;
     LK_TRY_DIST(comm, lk__dist_check(&d, "halo", x));

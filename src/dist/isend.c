@@ -40,7 +40,7 @@ static lk_status post_of(lk_var handle, lk__post *out, lk__dist *g)
         p, LK_ESTATE,
         "backward through a message whose handle is unknown: isend, irecv and their wait belong "
         "into the same segment of lk_recompute()");
-    LK_TRY(lk__dist_answer(&p->d, p->sends ? "isend" : "irecv", LK_FOLD_SUM, g));
+    LK_TRY(lk__dist_answer(&p->d, p->sends ? "isend" : "irecv", LK_REDUCE_SUM, g));
     *out = *p;
     return LK_OK;
 }
@@ -272,8 +272,8 @@ lk_status lk_dist_isend(lk_comm *comm, lk_var x, int dest, int64_t tag, const ch
     LK_TRY_DIST(
         comm, lk__dist_peer_check(
                   x.tape, comm, &(lk__dist_peer){"isend", dest, tag, .any = false, .self = true}));
-    LK_TRY_DIST(comm,
-                lk__dist_post_send(lk__dist_of(comm, LK_FOLD_SUM, 0, name), x, dest, tag, handle));
+    LK_TRY_DIST(
+        comm, lk__dist_post_send(lk__dist_of(comm, LK_REDUCE_SUM, 0, name), x, dest, tag, handle));
     return LK_OK;
 }
 
@@ -285,7 +285,8 @@ lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, l
     LK_TRY_DIST(comm,
                 lk__dist_peer_check(
                     tape, comm, &(lk__dist_peer){"irecv", source, tag, .any = true, .self = true}));
-    LK_TRY_DIST(comm, lk__dist_post_recv(tape, lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag,
-                                         (lk_output_spec){.dtype = dtype, .shape = shape}, handle));
+    LK_TRY_DIST(comm,
+                lk__dist_post_recv(tape, lk__dist_of(comm, LK_REDUCE_SUM, 0, name), source, tag,
+                                   (lk_output_spec){.dtype = dtype, .shape = shape}, handle));
     return LK_OK;
 }

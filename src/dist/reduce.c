@@ -5,7 +5,7 @@
  */
 #include "dist/common/node.h"
 
-lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root, const char *name,
+lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op fold, int root, const char *name,
                          lk_var *out)
 {
     lk__dist d = lk__dist_of(comm, fold, root, name);
@@ -15,7 +15,7 @@ lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_fold fold, int root, const 
     LK_TRY(lk__dist_fold_check(&d, "reduce"));
     LK_TRY_DIST(comm, lk__dist_check(&d, "reduce", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
-    if (fold == LK_FOLD_SUM) {
+    if (fold == LK_REDUCE_SUM) {
         LK_TRY_DIST(comm, lk_apply(x.tape, &lk__dist_reduce, &x, 1, &d, out));
         return LK_OK;
     }

@@ -5,7 +5,7 @@
 lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, const char *name,
                                  lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, 0, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     lk_var front, counts;
     int64_t sum;
     LK_CHECK(out, LK_EINVAL, "reduce_scatter: out is NULL");

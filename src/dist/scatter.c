@@ -21,7 +21,7 @@ static lk_status shape_of_root(const lk__dist *d, lk_shape *shape)
 lk_status lk_dist_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, int root,
                           const char *name, lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, LK_FOLD_SUM, root, name);
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, root, name);
     lk_var front = x, counts;
     LK_CHECK(out, LK_EINVAL, "scatter: out is NULL");
     *out = LK_NO_VAR;

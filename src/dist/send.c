@@ -46,7 +46,7 @@ static lk_status ticket_read(const lk_call *c, message *m)
 {
     lk__dist g;
     const lk_tensor *t = NULL;
-    LK_TRY(lk__dist_answer(&((const message *)c->attr)->d, c->op->name, LK_FOLD_SUM, &g));
+    LK_TRY(lk__dist_answer(&((const message *)c->attr)->d, c->op->name, LK_REDUCE_SUM, &g));
     LK_TRY(lk_value(c->out[1], &t));
     const int64_t *n = lk_tensor_data(t);
     *m = message_of(g, (int)n[0], LK_ANSWER_TAGS + n[1]);
@@ -159,7 +159,7 @@ lk_status lk_dist_send(lk_comm *comm, lk_var x, int dest, int64_t tag, const cha
         *token = LK_NO_VAR;
     LK_TRY_DIST(
         comm, lk__dist_peer_check(x.tape, comm, &(lk__dist_peer){"send", dest, tag, .any = false}));
-    message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), dest, tag);
+    message m = message_of(lk__dist_of(comm, LK_REDUCE_SUM, 0, name), dest, tag);
     LK_TRY_DIST(comm, lk_apply(x.tape, &send_op, &x, 1, &m, out));
     if (token)
         *token = out[0];
@@ -174,7 +174,7 @@ lk_status lk_dist_recv(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk
     *out = LK_NO_VAR;
     LK_TRY_DIST(
         comm, lk__dist_peer_check(tape, comm, &(lk__dist_peer){"recv", source, tag, .any = true}));
-    message m = message_of(lk__dist_of(comm, LK_FOLD_SUM, 0, name), source, tag);
+    message m = message_of(lk__dist_of(comm, LK_REDUCE_SUM, 0, name), source, tag);
     if (lk__dist_is_open(dtype, shape)) {
         LK_TRY_DIST(comm, lk__dist_post_claim(tape, m.d, source, tag,
                                               (lk_output_spec){.dtype = dtype, .shape = shape},

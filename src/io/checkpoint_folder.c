@@ -233,6 +233,6 @@ void lk_checkpoints_close(lk_checkpoints *c)
     lk_free(c->writer.image);
     lk_free(c->place);
     lk_free(c->messages.text);
-    lk_comm_free(c->comm);
+    lk_comm_close(c->comm);
     lk_free(c);
 }

@@ -215,7 +215,7 @@ static lk_status checksums_gather(lk_checkpoints *c)
         sums[i] = i < plan->n_parts ? (int64_t)plan->part[i].hash
                                     : (int64_t)plan->tensor[i - plan->n_parts].crc;
     if (st == LK_OK)
-        st = lk_allreduce(c->comm, NULL, sums, n, LK_I64, LK_FOLD_OR, "checkpoint");
+        st = lk_allreduce(c->comm, NULL, sums, n, LK_I64, LK_REDUCE_OR, "checkpoint");
     for (int64_t i = 0; st == LK_OK && i < n; i++)
         if (i < plan->n_parts)
             plan->part[i].hash = (uint64_t)sums[i];
@@ -249,7 +249,7 @@ static lk_status seen_check(lk_checkpoints *c)
     LK_TRY(lk__step_path(c->folder, c->plan->step, "/MANIFEST", s.path));
     LK_TRY(lk__disk_do(&c->disk, look, &s));
     lk_loc first = {.value.i32 = s.sees, .index = lk_comm_rank(c->comm)};
-    LK_TRY(lk_allreduce(c->comm, NULL, &first, 1, LK_I32, LK_FOLD_MINLOC, "checkpoint"));
+    LK_TRY(lk_allreduce(c->comm, NULL, &first, 1, LK_I32, LK_REDUCE_MINLOC, "checkpoint"));
     if (first.value.i32 == 0 && c->rank == 0) {
         (void)LK_RAISE(LK_EIO, "rank %lld does not see %s", (long long)first.index, s.path);
         lk__checkpoints_note(c, "the checkpoint is saved, but not everywhere to be seen");

@@ -117,7 +117,7 @@ lk_status lk__disk_await(const lk__disk *d, lk__work *own)
     int64_t next = soon ? 2 * pause : first_told;
     for (;;) {
         int32_t busy = own && !lk__work_is_done(own, pause) ? rank : size;
-        LK_TRY(lk_allreduce(d->comm, NULL, &busy, 1, LK_I32, LK_FOLD_MIN, "disk"));
+        LK_TRY(lk_allreduce(d->comm, NULL, &busy, 1, LK_I32, LK_REDUCE_MIN, "disk"));
         if (busy == size)
             return LK_OK;
         LK_TRY(busy_tell(d, busy, own, began, &next));

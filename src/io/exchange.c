@@ -61,8 +61,8 @@ static lk_status swap(lk__exchange *x, int to, int from, unsigned char *base)
     if (!direct)
         got = x->in;
     if (out_bytes > 0 || in_bytes > 0) {
-        lk_part send = {.data = sent, .count = out_bytes, .rank = out_bytes > 0 ? to : -1};
-        lk_part recv = {.data = got, .count = in_bytes, .rank = in_bytes > 0 ? from : -1};
+        lk_sendrecv_side send = {.data = sent, .count = out_bytes, .rank = out_bytes > 0 ? to : -1};
+        lk_sendrecv_side recv = {.data = got, .count = in_bytes, .rank = in_bytes > 0 ? from : -1};
         lk_message info = {.count = in_bytes};
         LK_TRY(lk_sendrecv(x->comm, LK_U8, &send, &recv, "checkpoint", &info));
         LK_CHECK(in_bytes == 0 || info.count == in_bytes, LK_EMISMATCH,

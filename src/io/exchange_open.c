@@ -52,7 +52,7 @@ static lk_status whole_find(lk__exchange *x)
     for (int64_t i = 0; whole && i < x->c->n_tensors; i++)
         whole = is_whole(x, i);
     if (x->comm)
-        LK_TRY(lk_allreduce(x->comm, NULL, &whole, 1, LK_I32, LK_FOLD_MIN, "checkpoint"));
+        LK_TRY(lk_allreduce(x->comm, NULL, &whole, 1, LK_I32, LK_REDUCE_MIN, "checkpoint"));
     x->whole = whole != 0;
     return LK_OK;
 }

@@ -116,7 +116,7 @@ lk_status lk__control_exchange(lk__control *c, const lk__deal *deal, const doubl
     memcpy(c->slot + LK__N_VOTES + c->mine, loss, (size_t)c->own * sizeof *loss);
     memset(c->vote, 0, sizeof c->vote);
     if (c->comm)
-        LK_TRY(lk_allreduce(c->comm, NULL, c->slot, LK__N_VOTES + c->n, LK_I64, LK_FOLD_SUM,
+        LK_TRY(lk_allreduce(c->comm, NULL, c->slot, LK__N_VOTES + c->n, LK_I64, LK_REDUCE_SUM,
                             "votes and loss"));
     int64_t next = 0;
     *total = tree_sum(c, (lk_range){0, deal->pieces}, &next);

@@ -48,13 +48,13 @@ struct lk__groups {
     int64_t joined;   /* gradients and, behind them, observed statistics: all but the loss */
 
     /* [max_nodes] slabs, and one more for the total if there are several. */
-    lk_shared *shared;
+    lk_shm *shared;
     void *own; /* the same, where nothing is shared */
     lk_sums **sums;
     lk__program program; /* that joins shares of a batch of program.pieces */
     bool direct;         /* shares are joined where the sums lie */
     void *seen;          /* the statistics of a batch, where they are joined so */
-    lk_shared **placed;
+    lk_shm **placed;
     int64_t n_placed, max_placed;
 
     int64_t pieces; /* of the batch */

@@ -16,8 +16,7 @@ static lk_status sums_make(lk__groups *g)
     int n = slabs(g);
     if (!g->comm)
         LK_TRY(lk_alloc_zero(&g->own, n * bytes, 1));
-    char *memory = g->comm ? lk_shared_data(g->shared, lk_comm_intra_rank(g->comm))
-                           : (char *)g->own;
+    char *memory = g->comm ? lk_shm_data(g->shared, lk_comm_node_rank(g->comm)) : (char *)g->own;
     LK_TRY(lk_alloc_zero(&g->sums, n, sizeof(lk_sums *)));
     for (int i = 0; i < n; i++)
         LK_TRY(lk_sums_wrap(g->model, memory + i * bytes, &g->sums[i]));
@@ -45,7 +44,7 @@ static lk_status groups_make(lk__groups *g)
     g->size = g->comm ? lk_comm_size(g->comm) : 1;
     g->rank = g->comm ? lk_comm_rank(g->comm) : 0;
     if (g->comm)
-        LK_TRY(lk_shared_new(g->comm, slabs(g) * lk_sums_bytes(g->model), "sums", &g->shared));
+        LK_TRY(lk_shm_open(g->comm, slabs(g) * lk_sums_bytes(g->model), "sums", &g->shared));
     lk_status st = sums_make(g);
     if (st == LK_OK && g->comm && g->plan->one_block && !g->plan->spec.fast)
         st = lk_alloc_zero(&g->first, g->size + 1, sizeof *g->first);
@@ -87,9 +86,9 @@ void lk__groups_free(lk__groups *g)
     lk_free(g->seen);
     lk_free(g->own);
     for (int64_t i = 0; i < g->n_placed; i++)
-        lk_shared_free(g->placed[i]);
+        lk_shm_close(g->placed[i]);
     lk_free(g->placed);
-    lk_shared_free(g->shared);
+    lk_shm_close(g->shared);
     lk_free(g);
 }
 

@@ -89,7 +89,7 @@ lk_sums *lk__groups_total(const lk__groups *groups);
  * A slab of `from`'s layout that all ranks of a node share, with the values that it has on the first of
  * them.  The caller owns `*out`, and frees it before the groups.
  *
- * Collective.  Errors: as lk_shared_new().
+ * Collective.  Errors: as lk_shm_open().
  */
 lk_status lk__groups_place(lk__groups *groups, const lk_slab *from, const char *name,
                            lk_slab **out) LK_NODISCARD;

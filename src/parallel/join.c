@@ -18,7 +18,7 @@ static lk_collective join_of(const lk__groups *g, const lk__level *level, int64_
                            .out = element(g, lk__groups_total(g), first),
                            .count = n,
                            .dtype = g->dtype,
-                           .fold = LK_FOLD_SUM,
+                           .fold = LK_REDUCE_SUM,
                            .pieces = level->pieces,
                            .first = level->first};
 }
@@ -76,8 +76,8 @@ lk_range lk__groups_share(const lk__groups *g)
     int64_t line = LK_ALIGN / (int64_t)lk_dtype_size(g->dtype);
     if (!g->comm)
         return (lk_range){0, g->params};
-    lk_range lines = lk_range_split(g->params / line, lk_comm_intra_rank(g->comm),
-                                    lk_comm_intra_size(g->comm));
+    lk_range lines = lk_range_split(g->params / line, lk_comm_node_rank(g->comm),
+                                    lk_comm_node_size(g->comm));
     return (lk_range){lines.first * line, lines.n * line};
 }
 
@@ -101,7 +101,7 @@ static lk_status direct_join(const lk__groups *g, int64_t first, int64_t n, void
 {
     int64_t elem = (int64_t)lk_dtype_size(g->dtype);
     lk__eval e = {.program = &g->program,
-                  .fold = LK_FOLD_SUM,
+                  .fold = LK_REDUCE_SUM,
                   .work = g->dtype,
                   .elem = elem,
                   .apart = true,
@@ -109,7 +109,7 @@ static lk_status direct_join(const lk__groups *g, int64_t first, int64_t n, void
                   .n_out = 1};
     const int leaves = g->program.n_leaves;
     for (int i = 0; i < leaves; i++) {
-        unsigned char *sums = lk_shared_data(g->shared, g->program.rank[i]);
+        unsigned char *sums = lk_shm_data(g->shared, g->program.rank[i]);
         e.leaf[i] = sums + (g->program.index[i] * g->elements + first) * elem;
     }
     e.out[0] = out;
@@ -156,17 +156,17 @@ lk_status lk__groups_meet(lk__groups *g)
 
 lk_status lk__groups_place(lk__groups *g, const lk_slab *from, const char *name, lk_slab **out)
 {
-    lk_shared *shared = NULL;
+    lk_shm *shared = NULL;
     *out = NULL;
     lk_slab_layout *layout = lk_slab_layout_of(from);
     int64_t bytes = lk_slab_layout_bytes(layout);
     LK_CHECK(g->comm, LK_ESTATE, "this rank is alone: there is nobody to share with");
-    LK_TRY(lk_agree(g->comm,
-                    lk__grow(&g->placed, &g->max_placed, g->n_placed + 1, sizeof(lk_shared *))));
-    bool first = lk_comm_intra_rank(g->comm) == 0;
-    LK_TRY(lk_shared_new(g->comm, first ? bytes : 0, name, &shared));
+    LK_TRY(
+        lk_agree(g->comm, lk__grow(&g->placed, &g->max_placed, g->n_placed + 1, sizeof(lk_shm *))));
+    bool first = lk_comm_node_rank(g->comm) == 0;
+    LK_TRY(lk_shm_open(g->comm, first ? bytes : 0, name, &shared));
     g->placed[g->n_placed++] = shared;
-    void *memory = lk_shared_data(shared, 0);
+    void *memory = lk_shm_data(shared, 0);
     if (first)
         memcpy(memory, lk_slab_data(from), (size_t)bytes);
     LK_TRY(lk_agree(g->comm, lk_slab_wrap(layout, memory, bytes, NULL, NULL, out)));

@@ -243,7 +243,7 @@ static lk_status mesh_open(lk_mesh *m, lk_comm *comm)
     if (axes_used(m) <= 1) {
         LK_TRY(lk_comm_dup(comm, &m->world));
     } else {
-        int key = lk_comm_inter_rank(comm) * lk_comm_size(comm) + lk_comm_intra_rank(comm);
+        int key = lk_comm_node(comm) * lk_comm_size(comm) + lk_comm_node_rank(comm);
         LK_TRY(lk_comm_split(comm, 0, key, &m->world));
     }
     mesh_place(m, lk_comm_rank(m->world));
@@ -281,10 +281,10 @@ void lk_mesh_free(lk_mesh *m)
         return;
     if (m->replicas != m->world && m->replicas != m->along[LK_AXIS_DATA] &&
         m->replicas != m->along[LK_AXIS_SPACE])
-        lk_comm_free(m->replicas);
+        lk_comm_close(m->replicas);
     for (int a = 0; a < LK_N_AXES; a++)
         if (m->along[a] != m->world)
-            lk_comm_free(m->along[a]);
-    lk_comm_free(m->world);
+            lk_comm_close(m->along[a]);
+    lk_comm_close(m->world);
     lk_free(m);
 }

@@ -29,7 +29,7 @@ static lk_status sets_open(lk_job *job)
 /* Whether a core of this rank's is left when its threads compute. */
 static lk_status core_left(const lk_job *job, bool *out)
 {
-    int threads, ranks = job->comm ? lk_comm_intra_size(job->comm) : 1;
+    int threads, ranks = job->comm ? lk_comm_node_size(job->comm) : 1;
     LK_TRY(lk_threads_now(&threads));
     *out = lk__threads_share(lk__cores(), lk__cores_of_node(), ranks) > threads;
     return LK_OK;

@@ -265,7 +265,7 @@ static lk_status stop_ask(lk__run *r, bool reported)
     int32_t wanted = wants_stop(r);
     r->end.stopped = lk__control_votes(r->trainer->control, LK__VOTE_STOP) > 0;
     if (r->comm && reported)
-        LK_TRY(lk_allreduce(r->comm, NULL, &wanted, 1, LK_I32, LK_FOLD_MAX, "stop"));
+        LK_TRY(lk_allreduce(r->comm, NULL, &wanted, 1, LK_I32, LK_REDUCE_MAX, "stop"));
     else if (r->comm && wanted)
         lk__control_vote(r->trainer->control, LK__VOTE_STOP, true);
     if (!r->comm || reported)

@@ -18,7 +18,7 @@ enum { PARTS = 64, TEXT = 256, MAX_TRAITS = 32 };
 static lk_status first_other(lk_comm *comm, bool differs, int *out)
 {
     int32_t rank = differs ? lk_comm_rank(comm) : lk_comm_size(comm);
-    LK_TRY(lk_allreduce(comm, NULL, &rank, 1, LK_I32, LK_FOLD_MIN, "who differs"));
+    LK_TRY(lk_allreduce(comm, NULL, &rank, 1, LK_I32, LK_REDUCE_MIN, "who differs"));
     *out = rank;
     return LK_OK;
 }
@@ -159,7 +159,7 @@ static lk_status part_other(lk_comm *comm, const uint64_t *mine, int64_t parts, 
     while (at < parts && first[at] == mine[at])
         at++;
     int64_t key = at < parts ? at * size + lk_comm_rank(comm) : parts * size;
-    LK_TRY(lk_allreduce(comm, NULL, &key, 1, LK_I64, LK_FOLD_MIN, "who has other samples"));
+    LK_TRY(lk_allreduce(comm, NULL, &key, 1, LK_I64, LK_REDUCE_MIN, "who has other samples"));
     *part = key < parts * size ? key / size : -1;
     *rank = (int)(key % size);
     return LK_OK;

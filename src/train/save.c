@@ -283,7 +283,7 @@ const char *lk__saver_messages(const lk__saver *s)
 static lk_status load_targets(lk__saver *s, lk_state_tensor **tensor)
 {
     lk_comm *comm = lk__trainer_comm(s->trainer);
-    bool other = comm && lk_comm_intra_rank(comm) > 0;
+    bool other = comm && lk_comm_node_rank(comm) > 0;
     LK_TRY(lk_alloc(tensor, s->n_tensors, sizeof **tensor));
     for (int64_t i = 0; i < s->n_tensors; i++) {
         lk_state_tensor *t = &(*tensor)[i];

@@ -43,7 +43,7 @@ lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts)
     lk_comm *comm = lk__trainer_comm(t);
     for (int i = 0; comm && i < t->n_metrics; i++)
         LK_TRY(lk_allreduce(comm, NULL, counts->number[i], lk__counts_numbers(t, i), LK_F64,
-                            LK_FOLD_SUM, t->metric[i]->descriptor.name));
+                            LK_REDUCE_SUM, t->metric[i]->descriptor.name));
     return LK_OK;
 }
 
@@ -131,7 +131,7 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
     }
     LK_TRY(lk_agree(comm, st));
     if (comm)
-        LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, batches, LK_F64, LK_FOLD_SUM, "losses"));
+        LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, batches, LK_F64, LK_REDUCE_SUM, "losses"));
     LK_TRY(lk__counts_join(t, &t->viewed));
     for (int64_t i = 0; i < batches; i++) {
         t->viewed.loss += t->batch_loss[i] / (double)t->parts;

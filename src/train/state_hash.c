@@ -38,14 +38,14 @@ lk_status lk__state_hash_make(lk_trainer *t)
 {
     lk_comm *comm = lk__trainer_comm(t);
     LK_TRY(lk_agree(comm, memory_make(t)));
-    if (t->shares && lk_comm_inter_size(comm) > 1)
-        LK_TRY(lk_comm_split(comm, lk_comm_inter_rank(comm), 0, &t->node));
+    if (t->shares && lk_comm_nodes(comm) > 1)
+        LK_TRY(lk_comm_split(comm, lk_comm_node(comm), 0, &t->node));
     return LK_OK;
 }
 
 void lk__state_hash_free(lk_trainer *t)
 {
-    lk_comm_free(t->node);
+    lk_comm_close(t->node);
     lk_free(t->sum);
     lk_free(t->states);
 }
@@ -59,7 +59,7 @@ static lk_status slab_sum(const lk_trainer *t, const lk_slab *slab, bool shared,
         LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &s));
         lk_range mine = {.n = s.count};
         if (shared)
-            mine = lk_range_split(s.count, lk_comm_intra_rank(comm), lk_comm_intra_size(comm));
+            mine = lk_range_split(s.count, lk_comm_node_rank(comm), lk_comm_node_size(comm));
         const char *from = (const char *)lk_slab_data(slab) + s.offset +
                            mine.first * (int64_t)lk_dtype_size(s.dtype);
         sum[i] = lk_hash_sum(s.dtype, mine.n, from, mine.first);
@@ -78,7 +78,7 @@ static lk_status copies_sum(lk_trainer *t)
     LK_TRY(slab_sum(t, lk_model_state(t->spec.model), false, t->sum + n));
     if (t->shares)
         LK_TRY(lk_allreduce(t->node ? t->node : lk__trainer_comm(t), NULL, t->sum, n, LK_I64,
-                            LK_FOLD_SUM, "state"));
+                            LK_REDUCE_SUM, "state"));
     return LK_OK;
 }
 

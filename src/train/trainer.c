@@ -164,7 +164,7 @@ static lk_status groups_make(lk_trainer *t)
     LK_TRY(lk_mesh_new(t->spec.comm, &(lk_mesh_shape){.data = 0}, &t->mesh));
     lk_comm *world = t->mesh->world;
     int ranks = lk__trainer_size(t);
-    lk_plan_spec spec = plan_spec(t, ranks, world ? lk_comm_intra_size(world) : 1);
+    lk_plan_spec spec = plan_spec(t, ranks, world ? lk_comm_node_size(world) : 1);
     LK_TRY(lk_agree(world, lk_plan_new(t->mesh, t->spec.model, &spec, &t->plan)));
     LK_TRY(lk__groups_new(t->plan, t->mesh, t->spec.model, &t->groups));
     LK_TRY(lk_agree(world,

@@ -14,7 +14,7 @@ static inline bool next_algorithm(lk_comm *comm, lk_collective *c, int *i)
     lk_coll_about about;
     const char *choice;
     while (lk_coll_list((*i)++, &about)) {
-        if (strcmp(about.call, lk_call_name(c->call)) != 0 || about.measures_only)
+        if (strcmp(about.call, lk_comm_call_name(c->call)) != 0 || about.measures_only)
             continue;
         c->algorithm = about.name;
         lk_status st = lk_coll_choice(comm, c, &choice);
@@ -48,7 +48,7 @@ static inline void run_or_start(lk_comm *comm, const lk_collective *c, bool star
 static inline void warm(lk_comm *comm)
 {
     int32_t one = 1, all = 0;
-    ASSERT_OK(lk_allreduce(comm, &one, &all, 1, LK_I32, LK_FOLD_SUM, "warm"));
+    ASSERT_OK(lk_allreduce(comm, &one, &all, 1, LK_I32, LK_REDUCE_SUM, "warm"));
     ASSERT_EQ(all, lk_comm_size(comm));
 }
 
@@ -68,12 +68,12 @@ static inline bool is_half(lk_dtype t)
     return t == LK_F16 || t == LK_BF16;
 }
 
-static inline bool is_pair(lk_fold fold)
+static inline bool is_pair(lk_reduce_op fold)
 {
-    return fold == LK_FOLD_MINLOC || fold == LK_FOLD_MAXLOC;
+    return fold == LK_REDUCE_MINLOC || fold == LK_REDUCE_MAXLOC;
 }
 
-static inline int64_t element_size(lk_fold fold, lk_dtype t)
+static inline int64_t element_size(lk_reduce_op fold, lk_dtype t)
 {
     return is_pair(fold) ? (int64_t)sizeof(lk_loc) : (int64_t)lk_dtype_size(t);
 }
@@ -87,7 +87,7 @@ static inline float real_of(int64_t piece, int64_t i)
 }
 
 /* Element i of a piece, as it is computed with. */
-static inline union element element_of(lk_fold fold, lk_dtype t, int64_t piece, int64_t i)
+static inline union element element_of(lk_reduce_op fold, lk_dtype t, int64_t piece, int64_t i)
 {
     float x = real_of(piece, i);
     union element e = {.i64 = 0};
@@ -123,16 +123,16 @@ static inline union element element_of(lk_fold fold, lk_dtype t, int64_t piece, 
     return e;
 }
 
-#define JOIN(field, wide)                                                                       \
-    (fold == LK_FOLD_SUM || fold == LK_FOLD_AVG ? (wide)a.field + (wide)b.field                 \
-     : fold == LK_FOLD_PROD                     ? (wide)a.field * (wide)b.field                 \
-     : fold == LK_FOLD_MIN                      ? (wide)(a.field < b.field ? a.field : b.field) \
-                                                : (wide)(a.field > b.field ? a.field : b.field))
+#define JOIN(field, wide)                                                                           \
+    (fold == LK_REDUCE_SUM || fold == LK_REDUCE_AVG ? (wide)a.field + (wide)b.field                 \
+     : fold == LK_REDUCE_PROD                       ? (wide)a.field * (wide)b.field                 \
+     : fold == LK_REDUCE_MIN                        ? (wide)(a.field < b.field ? a.field : b.field) \
+                                                    : (wide)(a.field > b.field ? a.field : b.field))
 
-#define JOIN_BITS(field, wide)                            \
-    (fold == LK_FOLD_AND  ? (wide)a.field & (wide)b.field \
-     : fold == LK_FOLD_OR ? (wide)a.field | (wide)b.field \
-                          : (wide)a.field ^ (wide)b.field)
+#define JOIN_BITS(field, wide)                              \
+    (fold == LK_REDUCE_AND  ? (wide)a.field & (wide)b.field \
+     : fold == LK_REDUCE_OR ? (wide)a.field | (wide)b.field \
+                            : (wide)a.field ^ (wide)b.field)
 
 static inline double pair_value(lk_dtype t, const lk_loc *p)
 {
@@ -143,15 +143,16 @@ static inline double pair_value(lk_dtype t, const lk_loc *p)
                          : p->value.u8;
 }
 
-static inline union element element_join(lk_fold fold, lk_dtype t, union element a, union element b)
+static inline union element element_join(lk_reduce_op fold, lk_dtype t, union element a,
+                                         union element b)
 {
     if (is_pair(fold)) {
         double x = pair_value(t, &a.loc), y = pair_value(t, &b.loc);
         if (x == y)
             return a.loc.index <= b.loc.index ? a : b;
-        return (fold == LK_FOLD_MINLOC) == (x < y) ? a : b;
+        return (fold == LK_REDUCE_MINLOC) == (x < y) ? a : b;
     }
-    bool bits = fold == LK_FOLD_AND || fold == LK_FOLD_OR || fold == LK_FOLD_XOR;
+    bool bits = fold == LK_REDUCE_AND || fold == LK_REDUCE_OR || fold == LK_REDUCE_XOR;
     if (t == LK_F64)
         a.f64 = JOIN(f64, double);
     else if (t == LK_I32)
@@ -166,7 +167,7 @@ static inline union element element_join(lk_fold fold, lk_dtype t, union element
 }
 
 /* tree(v0 ... v(n-1)) = tree(v0 ... v(h-1)) op tree(vh ... ), h the largest power of two below n */
-static inline union element element_tree(lk_fold fold, lk_dtype t, lk_range at, int64_t i)
+static inline union element element_tree(lk_reduce_op fold, lk_dtype t, lk_range at, int64_t i)
 {
     if (at.n == 1)
         return element_of(fold, t, at.first, i);
@@ -177,14 +178,14 @@ static inline union element element_tree(lk_fold fold, lk_dtype t, lk_range at, 
                         element_tree(fold, t, (lk_range){at.first + half, at.n - half}, i));
 }
 
-static inline void element_put(lk_fold fold, lk_dtype t, union element e, void *to)
+static inline void element_put(lk_reduce_op fold, lk_dtype t, union element e, void *to)
 {
     uint16_t half = t == LK_F16 ? lk_f16_encode(e.f32) : lk_bf16_encode(e.f32);
     memcpy(to, is_half(t) ? (const void *)&half : &e, (size_t)element_size(fold, t));
 }
 
 /* A subtree over all elements [from, from + count), as ranks give it. */
-static inline void node_put(lk_fold fold, lk_dtype t, lk_range at, int64_t from, int64_t count,
+static inline void node_put(lk_reduce_op fold, lk_dtype t, lk_range at, int64_t from, int64_t count,
                             void *out)
 {
     for (int64_t i = 0; i < count; i++)
@@ -193,14 +194,14 @@ static inline void node_put(lk_fold fold, lk_dtype t, lk_range at, int64_t from,
 }
 
 /* What all should get. */
-static inline void fold_put(lk_fold fold, lk_dtype t, int64_t pieces, int64_t from, int64_t count,
-                            void *out)
+static inline void fold_put(lk_reduce_op fold, lk_dtype t, int64_t pieces, int64_t from,
+                            int64_t count, void *out)
 {
     for (int64_t i = 0; i < count; i++) {
         union element e = element_tree(fold, t, (lk_range){0, pieces}, from + i);
-        if (fold == LK_FOLD_AVG && t == LK_F64)
+        if (fold == LK_REDUCE_AVG && t == LK_F64)
             e.f64 /= (double)pieces;
-        else if (fold == LK_FOLD_AVG)
+        else if (fold == LK_REDUCE_AVG)
             e.f32 /= (float)pieces;
         element_put(fold, t, e, (char *)out + i * element_size(fold, t));
     }
@@ -211,7 +212,7 @@ static inline void fold_put(lk_fold fold, lk_dtype t, int64_t pieces, int64_t fr
 static inline void *input_apart(lk_comm *comm, const lk_collective *c, int64_t pieces,
                                 int64_t count)
 {
-    lk_fold fold = c->fold;
+    lk_reduce_op fold = c->fold;
     lk_dtype t = c->dtype;
     int64_t stride = c->stride ? c->stride : count;
     lk_range range = lk_range_split(pieces, lk_comm_rank(comm), lk_comm_size(comm));
@@ -228,7 +229,8 @@ static inline void *input_apart(lk_comm *comm, const lk_collective *c, int64_t p
     return in;
 }
 
-static inline void *input_of(lk_comm *comm, lk_fold fold, lk_dtype t, int64_t pieces, int64_t count)
+static inline void *input_of(lk_comm *comm, lk_reduce_op fold, lk_dtype t, int64_t pieces,
+                             int64_t count)
 {
     return input_apart(comm, &(lk_collective){.fold = fold, .dtype = t}, pieces, count);
 }

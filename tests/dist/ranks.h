@@ -51,14 +51,14 @@ static inline int ranks_main(const struct ranks_test *t, int n)
             lk_comm *own;
             ASSERT_OK(lk_comm_dup(comm, &own));
             t[i].run(own);
-            lk_comm_free(own);
+            lk_comm_close(own);
         }
         for (int k = 0; !comm && sizes[k] > 0; k++)
             ASSERT_OK(lk_run_local(sizes[k], ranks_call, (void *)(uintptr_t)&t[i]));
         if (!comm || lk_comm_rank(comm) == 0)
             printf("ok %s\n", t[i].name);
     }
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

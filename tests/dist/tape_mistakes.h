@@ -18,7 +18,7 @@ static inline bool tape_has_axis(lk_comm_call call)
 }
 
 /* The call of a rank; the one that errs gives another root, or another axis. */
-static inline lk_status tape_call(lk_comm *comm, lk_comm_call call, lk_fold fold, bool errs,
+static inline lk_status tape_call(lk_comm *comm, lk_comm_call call, lk_reduce_op fold, bool errs,
                                   const char *name)
 {
     lk_status st;
@@ -33,7 +33,7 @@ static inline lk_status tape_call(lk_comm *comm, lk_comm_call call, lk_fold fold
         LK_TRY_TO(done, lk_dist_reduce_scatter(comm, x, errs, 1, name, &y));
     else if (call == LK_CALL_ALLTOALL)
         LK_TRY_TO(done, lk_dist_alltoall(comm, x, !errs, errs, 1, name, &y));
-    else if (fold == LK_FOLD_MINLOC)
+    else if (fold == LK_REDUCE_MINLOC)
         LK_TRY_TO(done, lk_dist_reduce_loc(comm, x, LK_NO_VAR, fold, errs, name, &y, &at));
     else
         LK_TRY_TO(done, lk_dist_reduce(comm, x, fold, errs, name, &y));

@@ -23,7 +23,7 @@ static void tree_of(int64_t first, int64_t n, int64_t count, float *out)
 /* Every rank gives its nodes and gets the tree over all, as lk_tree has it. */
 static void check_pieces(lk_comm *comm, int64_t pieces, int64_t count)
 {
-    float *in = input_of(comm, LK_FOLD_SUM, LK_F32, pieces, count), *out, *want;
+    float *in = input_of(comm, LK_REDUCE_SUM, LK_F32, pieces, count), *out, *want;
     ASSERT_OK(lk_alloc(&out, count, sizeof *out));
     ASSERT_OK(lk_alloc(&want, count, sizeof *want));
     tree_of(0, pieces, count, want);
@@ -87,26 +87,26 @@ static void operators_work_on_every_dtype(lk_comm *comm)
         product *= r;
         parity ^= r;
     }
-    ASSERT_OK(lk_allreduce(comm, &x, &sum, 1, LK_I64, LK_FOLD_SUM, "sum"));
+    ASSERT_OK(lk_allreduce(comm, &x, &sum, 1, LK_I64, LK_REDUCE_SUM, "sum"));
     ASSERT_EQ(sum, size * (size + 1) / 2);
-    ASSERT_OK(lk_allreduce(comm, &x, &sum, 1, LK_I64, LK_FOLD_PROD, "prod"));
+    ASSERT_OK(lk_allreduce(comm, &x, &sum, 1, LK_I64, LK_REDUCE_PROD, "prod"));
     ASSERT_EQ(sum, product);
-    ASSERT_OK(lk_allreduce(comm, &x, &low, 1, LK_I64, LK_FOLD_MIN, "min"));
+    ASSERT_OK(lk_allreduce(comm, &x, &low, 1, LK_I64, LK_REDUCE_MIN, "min"));
     ASSERT_EQ(low, 1);
-    ASSERT_OK(lk_allreduce(comm, &x, &all, 1, LK_I64, LK_FOLD_MAX, "max"));
+    ASSERT_OK(lk_allreduce(comm, &x, &all, 1, LK_I64, LK_REDUCE_MAX, "max"));
     ASSERT_EQ(all, size);
-    ASSERT_OK(lk_allreduce(comm, &x, &any, 1, LK_I64, LK_FOLD_AND, "and"));
+    ASSERT_OK(lk_allreduce(comm, &x, &any, 1, LK_I64, LK_REDUCE_AND, "and"));
     ASSERT_EQ(any, size == 1 ? 1 : 0);
-    ASSERT_OK(lk_allreduce(comm, &x, &odd, 1, LK_I64, LK_FOLD_XOR, "xor"));
+    ASSERT_OK(lk_allreduce(comm, &x, &odd, 1, LK_I64, LK_REDUCE_XOR, "xor"));
     ASSERT_EQ(odd, parity);
     double y = rank, mean;
-    ASSERT_OK(lk_allreduce(comm, &y, &mean, 1, LK_F64, LK_FOLD_AVG, "avg"));
+    ASSERT_OK(lk_allreduce(comm, &y, &mean, 1, LK_F64, LK_REDUCE_AVG, "avg"));
     ASSERT_TRUE(mean == (double)(size - 1) / 2);
     uint8_t small = 200, wrapped;
-    ASSERT_OK(lk_allreduce(comm, &small, &wrapped, 1, LK_U8, LK_FOLD_SUM, "wraps"));
+    ASSERT_OK(lk_allreduce(comm, &small, &wrapped, 1, LK_U8, LK_REDUCE_SUM, "wraps"));
     ASSERT_EQ(wrapped, 200 * size % 256);
     int32_t in_place = rank;
-    ASSERT_OK(lk_allreduce(comm, NULL, &in_place, 1, LK_I32, LK_FOLD_OR, "in place"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &in_place, 1, LK_I32, LK_REDUCE_OR, "in place"));
     ASSERT_EQ(in_place, size == 1 ? 0 : size == 2 ? 1 : size <= 4 ? 3 : 7);
 }
 
@@ -140,7 +140,7 @@ static void bad_arguments_are_refused(lk_comm *comm)
     bad.algorithm = "nope";
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL,
                  "no allreduce algorithm named \"nope\"; the names are");
-    bad = c, bad.fold = LK_FOLD_XOR;
+    bad = c, bad.fold = LK_REDUCE_XOR;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EDTYPE, "no xor of f32");
     bad = c, bad.count = -1;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "-1 elements");
@@ -185,8 +185,7 @@ static void kinds_are_known_by_name(lk_comm *comm)
         ASSERT_EQ(y, strcmp(kinds[i].kind, "dummy") == 0 ? x : size * (size - 1) / 2);
     }
     c.algorithm = "single_node";
-    ASSERT_EQ(lk_coll_choice(comm, &c, &choice),
-              lk_comm_inter_size(comm) == 1 ? LK_OK : LK_ENOTSUP);
+    ASSERT_EQ(lk_coll_choice(comm, &c, &choice), lk_comm_nodes(comm) == 1 ? LK_OK : LK_ENOTSUP);
     lk_error_clear();
 }
 
@@ -198,7 +197,7 @@ static void chain_joins_rank_by_rank(lk_comm *comm)
     float y = rank < 4 ? give[rank] : 0;
     lk_collective c = {
         .call = LK_CALL_ALLREDUCE, .out = &y, .count = 1, .dtype = LK_F32, .algorithm = "chain"};
-    bool can = size >= 2 && lk_comm_inter_size(comm) == 1;
+    bool can = size >= 2 && lk_comm_nodes(comm) == 1;
     if (!can) {
         ASSERT_FAILS(lk_coll_run(comm, &c), LK_ENOTSUP, "2 to 16 ranks");
         return;

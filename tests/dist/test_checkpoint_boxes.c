@@ -172,7 +172,7 @@ static void save_and_load(lk_comm *comm, const char *path, int from, int to, int
                 ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, step, saved, rank, ranks)));
             lk_checkpoints_close(c);
         }
-        lk_comm_free(some);
+        lk_comm_close(some);
         ASSERT_OK(lk_barrier(comm, "next"));
     }
 }
@@ -205,7 +205,7 @@ static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
         boxed_at(&b, 555, how, rank, size);
         while (!done) {
             int32_t mine = lk_checkpoints_poll(c);
-            ASSERT_OK(lk_allreduce(comm, &mine, &done, 1, LK_I32, LK_FOLD_MIN, "done"));
+            ASSERT_OK(lk_allreduce(comm, &mine, &done, 1, LK_I32, LK_REDUCE_MIN, "done"));
         }
         ASSERT_OK(lk_checkpoints_commit(c));
         expect_newest(c, step, how);
@@ -331,7 +331,7 @@ static void save_with_faults(lk_comm *comm, lk_checkpoints *c, lk__storage_call 
         int32_t happened = lk__storage_calls(call) - before >= n;
         ASSERT_OK(lk_bcast(comm, &happened, 1, LK_I32, size - 1, "happened"));
         int32_t failed = st != LK_OK, all = failed;
-        ASSERT_OK(lk_allreduce(comm, NULL, &all, 1, LK_I32, LK_FOLD_SUM, "failed"));
+        ASSERT_OK(lk_allreduce(comm, NULL, &all, 1, LK_I32, LK_REDUCE_SUM, "failed"));
         ASSERT_EQ(all, failed * size);
         if (failed) {
             ASSERT_TRUE(happened);

@@ -154,7 +154,7 @@ static void no_rank_needs_more_than_its_share(lk_comm *comm)
     ASSERT_OK(lk_comm_split(comm, rank < fewer ? 0 : -1, 0, &some));
     if (some)
         load(some, path);
-    lk_comm_free(some);
+    lk_comm_close(some);
     ASSERT_OK(lk_barrier(comm, "end"));
     if (size > 1)
         memory_check(comm, before);

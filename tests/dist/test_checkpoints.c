@@ -69,7 +69,7 @@ static void saved_on_some_loaded_on_others(lk_comm *comm)
             ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, step + 1)));
             lk_checkpoints_close(c);
         }
-        lk_comm_free(some);
+        lk_comm_close(some);
         ASSERT_OK(lk_barrier(comm, "next"));
     }
     c = folder_open(comm, path);
@@ -118,7 +118,7 @@ static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
         test_state_fill(&s, 555);
         while (!done) { /* as the steps of a training would: until all ranks are ready */
             int32_t mine = lk_checkpoints_poll(c);
-            ASSERT_OK(lk_allreduce(comm, &mine, &done, 1, LK_I32, LK_FOLD_MIN, "done"));
+            ASSERT_OK(lk_allreduce(comm, &mine, &done, 1, LK_I32, LK_REDUCE_MIN, "done"));
         }
         ASSERT_OK(lk_checkpoints_commit(c));
         expect_newest(c, step);
@@ -131,7 +131,7 @@ static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
 static void expect_named(lk_comm *comm)
 {
     int32_t own = strncmp(lk_error_message(), "rank ", 5) != 0;
-    ASSERT_OK(lk_allreduce(comm, NULL, &own, 1, LK_I32, LK_FOLD_SUM, "who failed"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &own, 1, LK_I32, LK_REDUCE_SUM, "who failed"));
     ASSERT_EQ(own, 1);
 }
 

@@ -11,10 +11,10 @@ static void split_orders_by_key_then_rank(lk_comm *comm)
     ASSERT_EQ(lk_comm_rank(part), n - 1 - rank / 2);
     /* The world ranks, round the ring of the part. */
     int at = lk_comm_rank(part), got = -1;
-    lk_part send = {&rank, 1, (at + 1) % n, 0}, recv = {&got, 1, (at + n - 1) % n, 0};
+    lk_sendrecv_side send = {&rank, 1, (at + 1) % n, 0}, recv = {&got, 1, (at + n - 1) % n, 0};
     ASSERT_OK(lk_sendrecv(part, LK_I32, &send, &recv, "part", NULL));
     ASSERT_EQ(got, rank + 2 < size ? rank + 2 : rank % 2);
-    lk_comm_free(part);
+    lk_comm_close(part);
 }
 
 static void a_negative_color_gets_nothing(lk_comm *comm)
@@ -25,7 +25,7 @@ static void a_negative_color_gets_nothing(lk_comm *comm)
     ASSERT_EQ(part == NULL, rank == 0);
     if (part)
         ASSERT_EQ(lk_comm_size(part), size - 1);
-    lk_comm_free(part);
+    lk_comm_close(part);
 }
 
 /* The same tag, sent on the one first and received on the other first. */
@@ -46,8 +46,8 @@ static void messages_of_two_communicators_never_meet(lk_comm *comm)
     ASSERT_OK(lk_waitall(3, r));
     for (int i = 0; i < 3; i++)
         ASSERT_EQ(got[i], 100 * i + from);
-    lk_comm_free(third);
-    lk_comm_free(twin);
+    lk_comm_close(third);
+    lk_comm_close(twin);
 }
 
 /* Groups of one split share their context, and their ranks later meet in others. */
@@ -59,16 +59,18 @@ static void splits_of_splits_work(lk_comm *comm)
     ASSERT_OK(lk_comm_split(half, rank % 4 / 2, 0, &quarter));
     ASSERT_OK(lk_comm_split(comm, rank % 4, 0, &across));
     int got = -1, size = lk_comm_size(across), at = lk_comm_rank(across);
-    lk_part send = {&rank, 1, (at + 1) % size, 0}, recv = {&got, 1, (at + size - 1) % size, 0};
+    lk_sendrecv_side send = {&rank, 1, (at + 1) % size, 0},
+                     recv = {&got, 1, (at + size - 1) % size, 0};
     ASSERT_OK(lk_sendrecv(across, LK_I32, &send, &recv, "across", NULL));
     ASSERT_EQ(got % 4, rank % 4);
     size = lk_comm_size(quarter), at = lk_comm_rank(quarter);
-    send = (lk_part){&rank, 1, (at + 1) % size, 0}, recv = (lk_part){&got, 1, (at + 1) % size, 0};
+    send = (lk_sendrecv_side){&rank, 1, (at + 1) % size, 0},
+    recv = (lk_sendrecv_side){&got, 1, (at + 1) % size, 0};
     ASSERT_OK(lk_sendrecv(quarter, LK_I32, &send, &recv, "quarter", NULL));
     ASSERT_EQ(got / 2, rank / 2);
-    lk_comm_free(across);
-    lk_comm_free(half);
-    lk_comm_free(quarter);
+    lk_comm_close(across);
+    lk_comm_close(half);
+    lk_comm_close(quarter);
 }
 
 static void a_grid_knows_its_neighbours(lk_comm *comm)
@@ -86,7 +88,7 @@ static void a_grid_knows_its_neighbours(lk_comm *comm)
     ASSERT_OK(lk_grid_split(comm, &g, (bool[]){false, true}, &row));
     ASSERT_EQ(lk_comm_size(row), dim[1]);
     ASSERT_EQ(lk_comm_rank(row), g.at[1]);
-    lk_comm_free(row);
+    lk_comm_close(row);
     ASSERT_FAILS(lk_grid_make(comm, 2, (int[]){size, 2}, NULL, &g), LK_ESHAPE, "places");
     ASSERT_FAILS(lk_grid_make(comm, 1, (int[]){0}, NULL, &g), LK_EINVAL, "axis 0");
     ASSERT_FAILS(lk_grid_make(comm, 3, (int[]){1 << 30, 1 << 30, 1 << 30}, NULL, &g), LK_ESHAPE,
@@ -97,10 +99,10 @@ static void a_grid_knows_its_neighbours(lk_comm *comm)
 
 static void one_node_holds_all(lk_comm *comm)
 {
-    ASSERT_EQ(lk_comm_intra_rank(comm), lk_comm_rank(comm));
-    ASSERT_EQ(lk_comm_intra_size(comm), lk_comm_size(comm));
-    ASSERT_EQ(lk_comm_inter_rank(comm), 0);
-    ASSERT_EQ(lk_comm_inter_size(comm), 1);
+    ASSERT_EQ(lk_comm_node_rank(comm), lk_comm_rank(comm));
+    ASSERT_EQ(lk_comm_node_size(comm), lk_comm_size(comm));
+    ASSERT_EQ(lk_comm_node(comm), 0);
+    ASSERT_EQ(lk_comm_nodes(comm), 1);
 }
 
 /* MPI was not initialised for a second thread; ranks that are threads need nothing. */
@@ -108,13 +110,13 @@ static void progress_is_given_or_refused_with_the_reason(lk_comm *comm)
 {
     lk_comm *own = NULL;
     if (strcmp(lk_comm_transport(comm), "mpi") == 0) {
-        ASSERT_FAILS(lk_comm_progress_set(comm, true), LK_ENOTSUP, "set LK_PROGRESS=1 before");
+        ASSERT_FAILS(lk_comm_set_progress(comm, true), LK_ENOTSUP, "set LK_PROGRESS=1 before");
     } else {
-        ASSERT_OK(lk_comm_progress_set(comm, true));
+        ASSERT_OK(lk_comm_set_progress(comm, true));
     }
     ASSERT_OK(lk_comm_dup(comm, &own));
-    lk_comm_free(own);
-    ASSERT_OK(lk_comm_progress_set(comm, false));
+    lk_comm_close(own);
+    ASSERT_OK(lk_comm_set_progress(comm, false));
 }
 
 RANKS_MAIN(TEST(progress_is_given_or_refused_with_the_reason), TEST(split_orders_by_key_then_rank),

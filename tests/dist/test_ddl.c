@@ -43,12 +43,12 @@ static void init_says_who_and_where(lk_comm *comm)
     lk_ddl_place p = lk_ddl_place_get(d);
     ASSERT_EQ(p.rank, lk_comm_rank(comm));
     ASSERT_EQ(p.size, size);
-    ASSERT_EQ(p.local_rank, lk_comm_intra_rank(comm));
+    ASSERT_EQ(p.local_rank, lk_comm_node_rank(comm));
     ASSERT_EQ(p.device, p.local_rank);
     ASSERT_EQ(p.n_devices, size + 1);
     ASSERT_TRUE(p.cores[0] >= '0' && p.cores[0] <= '9');
-    lk_mode m = lk_ddl_mode_get(d);
-    ASSERT_EQ(m.letter, LK_MODE_NEAR);
+    lk_tier_spec m = lk_ddl_mode_get(d);
+    ASSERT_EQ(m.letter, LK_TIER_NEAR);
     ASSERT_EQ(m.n_tiers, 2);
     lk_ddl_free(d);
 }
@@ -123,7 +123,7 @@ static void an_input_that_is_the_output_is_in_place(lk_comm *comm)
             x[i / 3][i % 3] = (float)i;
         t[0].in = x[0];
         t[1].in = x[1];
-        ASSERT_OK(lk_ddl_allreduce_n(d, n, t, &(lk_ddl_how){.op = LK_FOLD_SUM}));
+        ASSERT_OK(lk_ddl_allreduce_n(d, n, t, &(lk_ddl_how){.op = LK_REDUCE_SUM}));
         for (int i = 0; i < 3 * n; i++)
             ASSERT_TRUE(x[i / 3][i % 3] == (float)(i * size));
     }
@@ -147,11 +147,11 @@ static void every_mode_sums(lk_comm *comm)
             int64_t n = counts[k];
             for (int64_t i = 0; i < n; i++)
                 in[i] = value_of(rank, i);
-            ASSERT_OK(lk_allreduce(comm, in, want, n, LK_F32, LK_FOLD_AVG, "want"));
+            ASSERT_OK(lk_allreduce(comm, in, want, n, LK_F32, LK_REDUCE_AVG, "want"));
             for (int again = 0; again < 8; again++) {
                 lk_ddl_tensor t = {"x", in, out, n, LK_F32};
                 memset(out, 0xff, sizeof out);
-                ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_FOLD_AVG}));
+                ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_REDUCE_AVG}));
                 for (int64_t i = 0; i < n && l >= 4; i++)
                     ASSERT_NEAR(out[i], want[i], 2e-3);
                 if (l < 4)
@@ -185,9 +185,9 @@ static void groups_change_no_bit(lk_comm *comm)
             else
                 ((double *)x)[i] = (double)value_of(rank + k, i) / 3;
         t[k] = (lk_ddl_tensor){"g", NULL, x, counts[k], dtypes[k]};
-        ASSERT_OK(lk_allreduce(comm, x, want[k], counts[k], dtypes[k], LK_FOLD_SUM, "want"));
+        ASSERT_OK(lk_allreduce(comm, x, want[k], counts[k], dtypes[k], LK_REDUCE_SUM, "want"));
     }
-    ASSERT_OK(lk_ddl_allreduce_n(d, N, t, &(lk_ddl_how){.op = LK_FOLD_SUM}));
+    ASSERT_OK(lk_ddl_allreduce_n(d, N, t, &(lk_ddl_how){.op = LK_REDUCE_SUM}));
     ASSERT_EQ(lk_ddl_times_get(d).calls, 1);
     for (int k = 0; k < N; k++) {
         ASSERT_SAME_BITS(t[k].out, want[k], counts[k] * (int64_t)lk_dtype_size(dtypes[k]));
@@ -287,7 +287,7 @@ static void mpi_is_the_baseline(lk_comm *comm)
     double x[3] = {1, 2, lk_comm_rank(comm)};
     lk_ddl_tensor t = {"x", NULL, x, 3, LK_F64};
     ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
-    lk_ddl_how how = {.op = LK_FOLD_AVG, .mpi = true, .check = true, .tolerance = 1e-12};
+    lk_ddl_how how = {.op = LK_REDUCE_AVG, .mpi = true, .check = true, .tolerance = 1e-12};
     if (!on_mpi(comm))
         ASSERT_FAILS(lk_ddl_allreduce(d, &t, &how), LK_ENOTSUP, "MPI processes");
     else {
@@ -335,7 +335,7 @@ static void every_n_calls_rank_0_reports(lk_comm *comm)
     if (rank == 0) {
         ASSERT_TRUE(strstr(lines.text, "ddl: calls to 3: slowest is rank ") != NULL);
         ASSERT_TRUE(strstr(lines.text, "; end to end ") != NULL);
-        bool shared = size > 1 && lk_comm_inter_size(comm) == 1;
+        bool shared = size > 1 && lk_comm_nodes(comm) == 1;
         snprintf(want, sizeof want, "ddl: tiers: X %d %s ", size % 2 ? size : 2,
                  shared ? "shared" : "direct");
         ASSERT_TRUE(strstr(lines.text, want) != NULL);
@@ -406,7 +406,7 @@ static void bad_calls_are_refused(lk_comm *comm)
     float x[2] = {1, 2};
     lk_ddl_tensor t = tensor_of("w", x, 2);
     ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
-    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_FOLD_MAX}), LK_EINVAL,
+    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_REDUCE_MAX}), LK_EINVAL,
                  "the operator is max; it must be sum or avg");
     ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.check = true, .tolerance = -1}), LK_EINVAL,
                  "a tolerance of -1");
@@ -414,7 +414,7 @@ static void bad_calls_are_refused(lk_comm *comm)
     ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){0}), LK_EINVAL,
                  "tensor 0 \"w\": -1 elements");
     t = (lk_ddl_tensor){"i", NULL, x, 2, LK_I32};
-    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_FOLD_AVG}), LK_EDTYPE,
+    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_REDUCE_AVG}), LK_EDTYPE,
                  "no avg of i32");
     ASSERT_FAILS(lk_ddl_allreduce(NULL, &t, &(lk_ddl_how){0}), LK_EINVAL, "ddl is NULL");
     lk_ddl_free(d);

@@ -161,7 +161,7 @@ static void run(struct pass_case c, const char *transport)
         lk_comm *comm;
         ASSERT_OK(lk_comm_open(transport, &comm));
         ASSERT_OK(run_case(comm, &c));
-        lk_comm_free(comm);
+        lk_comm_close(comm);
     }
 }
 
@@ -180,7 +180,7 @@ int main(void)
     }
     if (!base || lk_comm_rank(base) == 0)
         printf("ok %s\n", test_current);
-    lk_comm_free(base);
+    lk_comm_close(base);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

@@ -20,7 +20,7 @@ struct mistake {
     lk_comm_call call, others_call;
     const char *name, *mine, *others; /* texts with one %d for the count */
     lk_dtype dtype;
-    lk_fold fold;
+    lk_reduce_op fold;
     int more, root;
 };
 
@@ -48,7 +48,7 @@ static const struct mistake mistakes[] = {
      .others = SUM("fc1.grad", "f32")},
     {.kind = "operator",
      .name = "fc1.grad",
-     .fold = LK_FOLD_MAX,
+     .fold = LK_REDUCE_MAX,
      .mine = "allreduce(\"fc1.grad\", f32 x %d, max) #4",
      .others = SUM("fc1.grad", "f32")},
     {.kind = "root",
@@ -73,9 +73,9 @@ static lk_status make_calls(lk_comm *comm, const struct mistake *m, int count, v
 {
     bool errs = lk_comm_rank(comm) == 1;
     lk_collective c = {.call = LK_CALL_ALLREDUCE, .name = "fc1.grad", .out = data, .count = count};
-    LK_TRY(lk_comm_deadline_set(comm, deadline));
+    LK_TRY(lk_comm_set_deadline(comm, deadline));
     for (int i = 0; i < 3; i++)
-        LK_TRY(lk_allreduce(comm, NULL, data, 4, LK_F32, LK_FOLD_SUM, "warmup"));
+        LK_TRY(lk_allreduce(comm, NULL, data, 4, LK_F32, LK_REDUCE_SUM, "warmup"));
     if (m->others_call)
         c.call = m->others_call;
     if (errs) {
@@ -132,7 +132,7 @@ static void message_is_named(lk_comm *comm, int count, bool dtype)
     float *x;
     char want[200];
     ASSERT_OK(lk_alloc_zero(&x, LARGE, sizeof *x));
-    ASSERT_OK(lk_comm_deadline_set(comm, deadline));
+    ASSERT_OK(lk_comm_set_deadline(comm, deadline));
     int64_t start = lk_clock_ns();
     lk_status st = lk_barrier(comm, "all are there"); /* some are quick to leave it, and fail */
     if (st == LK_OK && lk_comm_rank(comm) == 0)
@@ -156,7 +156,7 @@ static void testing_has_a_deadline(lk_comm *comm)
 {
     lk_request *r;
     float x;
-    ASSERT_OK(lk_comm_deadline_set(comm, deadline));
+    ASSERT_OK(lk_comm_set_deadline(comm, deadline));
     ASSERT_OK(lk_irecv(comm, &x, 1, LK_F32, lk_comm_rank(comm), 3, "never", &r));
     int64_t start = lk_clock_ns();
     lk_status st = LK_OK;
@@ -179,10 +179,10 @@ static void absence_is_named(lk_comm *comm, bool leaves)
     float x[4] = {0};
     int rank = lk_comm_rank(comm);
     /* Ranks of other processes' nodes answer as long as they wait; of others the host is named. */
-    bool seen = strcmp(lk_comm_transport(comm), "local") == 0 || lk_comm_inter_size(comm) == 1;
-    ASSERT_OK(lk_comm_deadline_set(comm, leaves && seen ? 60 : deadline));
+    bool seen = strcmp(lk_comm_transport(comm), "local") == 0 || lk_comm_nodes(comm) == 1;
+    ASSERT_OK(lk_comm_set_deadline(comm, leaves && seen ? 60 : deadline));
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warmup"));
+        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "warmup"));
     int64_t start = lk_clock_ns();
     if (rank == 1 && leaves)
         return;
@@ -193,11 +193,11 @@ static void absence_is_named(lk_comm *comm, bool leaves)
     char want[200];
     snprintf(want, sizeof want, "rank 1, which %s after allreduce(\"warmup\") #3",
              leaves ? "left" : "computes");
-    if (!seen && lk_comm_inter_size(comm) == lk_comm_size(comm))
+    if (!seen && lk_comm_nodes(comm) == lk_comm_size(comm))
         snprintf(want, sizeof want, "for rank 1 on host \"");
     else if (!seen) /* it is a neighbour of some, who may be the first to tell */
         snprintf(want, sizeof want, "for rank 1");
-    ASSERT_FAILS(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "aux"), LK_ESTALL, want);
+    ASSERT_FAILS(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "aux"), LK_ESTALL, want);
     ASSERT_TRUE((double)(lk_clock_ns() - start) / 1e9 < (deadline + 3) * TEST_SLOWNESS);
 }
 
@@ -205,8 +205,8 @@ static void absence_is_named(lk_comm *comm, bool leaves)
 static void nobody_is_left(lk_comm *comm)
 {
     float x;
-    bool seen = strcmp(lk_comm_transport(comm), "local") == 0 || lk_comm_inter_size(comm) == 1;
-    ASSERT_OK(lk_comm_deadline_set(comm, 60));
+    bool seen = strcmp(lk_comm_transport(comm), "local") == 0 || lk_comm_nodes(comm) == 1;
+    ASSERT_OK(lk_comm_set_deadline(comm, 60));
     int64_t start = lk_clock_ns();
     if (lk_comm_rank(comm) > 0 || !seen)
         return;
@@ -250,7 +250,7 @@ static void run(struct fault_case f, const char *transport)
         lk_comm *comm;
         ASSERT_OK(lk_comm_open(transport, &comm));
         ASSERT_OK(run_case(comm, &f));
-        lk_comm_free(comm);
+        lk_comm_close(comm);
     }
 }
 
@@ -261,19 +261,19 @@ static int end_badly(const char *how)
     float x[4] = {0};
     signal(SIGUSR1, SIG_IGN); /* MPICH's launcher says so that a process has ended */
     ASSERT_OK(lk_comm_open("mpi", &comm));
-    ASSERT_OK(lk_comm_deadline_set(comm, 1));
+    ASSERT_OK(lk_comm_set_deadline(comm, 1));
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warmup"));
+        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "warmup"));
     if (lk_comm_rank(comm) == 1 && strcmp(how, "exit") == 0)
         _exit(0);
     if (lk_comm_rank(comm) == 1)
         raise(strcmp(how, "stop") == 0 ? SIGSTOP : SIGKILL);
     int64_t start = lk_clock_ns();
-    lk_status st = lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "aux");
+    lk_status st = lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "aux");
     printf("%s after %.1f s: %s\n", lk_status_text(st), (double)(lk_clock_ns() - start) / 1e9,
            lk_error_message());
     fflush(stdout);
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     usleep(500000); /* the other one speaks too */
     _exit(1);       /* the launcher ends whoever is left */
 }
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
     run((struct fault_case){.alone = true}, transport);
     if (!base || lk_comm_rank(base) == 0)
         printf("ok mistakes_and_absence_are_named\n");
-    lk_comm_free(base);
+    lk_comm_close(base);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

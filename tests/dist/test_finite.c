@@ -1,4 +1,4 @@
-/* Sums that are refused where a rank gives a NaN or an infinity: lk_comm_finite_set(). */
+/* Sums that are refused where a rank gives a NaN or an infinity: lk_comm_set_finite_check(). */
 #include "ranks.h"
 
 #include <lockstep/ddl.h>
@@ -81,7 +81,7 @@ static lk_status sum_up(lk_comm *comm, const struct given *g)
                        .out = out,
                        .count = COUNT,
                        .dtype = g->dtype,
-                       .fold = LK_FOLD_SUM,
+                       .fold = LK_REDUCE_SUM,
                        .root = size - 1};
     if (g->way == IN_PLACE)
         c.in = NULL, c.out = in;
@@ -96,7 +96,7 @@ static void expect_refused(lk_comm *comm, const struct given *g)
 {
     char want[MESSAGE];
     snprintf(want, sizeof want, "rank %d gives %s at index %d of %s(\"layer.grad\", %s x %d, sum)",
-             g->bad, isnan(g->value) ? "nan" : "inf", g->bad % COUNT, lk_call_name(g->call),
+             g->bad, isnan(g->value) ? "nan" : "inf", g->bad % COUNT, lk_comm_call_name(g->call),
              lk_dtype_name(g->dtype), COUNT);
     ASSERT_FAILS(sum_up(comm, g), LK_ENAN, want);
     expect_same_everywhere(comm, lk_error_message());
@@ -108,7 +108,7 @@ static void the_lowest_rank_is_named_on_all(lk_comm *comm)
     static const lk_dtype dtypes[] = {LK_F16, LK_BF16, LK_F32, LK_F64};
     static const double values[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     int size = lk_comm_size(comm);
-    ASSERT_OK(lk_comm_finite_set(comm, true));
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
     for (int i = 0; i < 3 * 4 * N_WAYS; i++) {
         struct given g = {.call = calls[i % 3],
                           .dtype = dtypes[i / 3 % 4],
@@ -125,7 +125,7 @@ static void every_algorithm_is_watched(lk_comm *comm)
 {
     lk_coll_about about;
     int n = 0;
-    ASSERT_OK(lk_comm_finite_set(comm, true));
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
     for (int i = 0; lk_coll_list(i, &about); i++) {
         struct given g = {.call = strcmp(about.call, "reduce") == 0      ? LK_CALL_REDUCE
                                   : strcmp(about.call, "allreduce") == 0 ? LK_CALL_ALLREDUCE
@@ -134,8 +134,8 @@ static void every_algorithm_is_watched(lk_comm *comm)
                           .algorithm = about.name,
                           .bad = lk_comm_size(comm),
                           .value = (double)NAN};
-        if (strcmp(about.call, lk_call_name(g.call)) != 0 || about.alias || about.measures_only ||
-            sum_up(comm, &g) == LK_ENOTSUP)
+        if (strcmp(about.call, lk_comm_call_name(g.call)) != 0 || about.alias ||
+            about.measures_only || sum_up(comm, &g) == LK_ENOTSUP)
             continue;
         g.bad = lk_comm_size(comm) / 2;
         expect_refused(comm, &g);
@@ -150,7 +150,7 @@ static void nodes_and_parts_are_watched(lk_comm *comm)
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     float in[3 * MOST_RANKS * 4] = {0}, out[3 * MOST_RANKS];
     int64_t counts[MOST_RANKS], offsets[MOST_RANKS];
-    ASSERT_OK(lk_comm_finite_set(comm, true));
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
     lk_collective c = {.call = LK_CALL_ALLREDUCE,
                        .name = "pieces",
                        .in = in,
@@ -191,7 +191,7 @@ static void of_several_requests_one_fails(lk_comm *comm)
 {
     double in[3] = {1, 2, 3}, out[3] = {0};
     lk_request *r[3];
-    ASSERT_OK(lk_comm_finite_set(comm, true));
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
     in[1] = lk_comm_rank(comm) == 0 ? (double)NAN : 2;
     for (int i = 0; i < 3; i++)
         ASSERT_OK(lk_coll_start(comm,
@@ -213,25 +213,25 @@ static void what_is_not_asked_for_passes(lk_comm *comm)
     float x = NAN, y = 0;
     int64_t k = INT64_MAX, m = 0;
     lk_comm *own;
-    ASSERT_OK(lk_allreduce(comm, &x, &y, 1, LK_F32, LK_FOLD_SUM, "off"));
+    ASSERT_OK(lk_allreduce(comm, &x, &y, 1, LK_F32, LK_REDUCE_SUM, "off"));
     ASSERT_TRUE(isnan(y));
-    ASSERT_OK(lk_comm_finite_set(comm, true));
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
     ASSERT_OK(lk_comm_dup(comm, &own)); /* as the one it is made from */
-    ASSERT_OK(lk_allreduce(own, &x, &y, 1, LK_F32, LK_FOLD_MAX, "max"));
-    ASSERT_OK(lk_allreduce(own, &k, &m, 1, LK_I64, LK_FOLD_SUM, "integers"));
-    ASSERT_FAILS(lk_allreduce(own, &x, &y, 1, LK_F32, LK_FOLD_AVG, "on"), LK_ENAN,
+    ASSERT_OK(lk_allreduce(own, &x, &y, 1, LK_F32, LK_REDUCE_MAX, "max"));
+    ASSERT_OK(lk_allreduce(own, &k, &m, 1, LK_I64, LK_REDUCE_SUM, "integers"));
+    ASSERT_FAILS(lk_allreduce(own, &x, &y, 1, LK_F32, LK_REDUCE_AVG, "on"), LK_ENAN,
                  "rank 0 gives nan at index 0 of allreduce(\"on\", f32 x 1, avg): it has diverged");
-    ASSERT_OK(lk_comm_finite_set(own, false));
-    ASSERT_OK(lk_allreduce(own, &x, &y, 1, LK_F32, LK_FOLD_AVG, "off"));
-    lk_comm_free(own);
-    ASSERT_FAILS(lk_comm_finite_set(NULL, true), LK_EINVAL, "comm is NULL");
+    ASSERT_OK(lk_comm_set_finite_check(own, false));
+    ASSERT_OK(lk_allreduce(own, &x, &y, 1, LK_F32, LK_REDUCE_AVG, "off"));
+    lk_comm_close(own);
+    ASSERT_FAILS(lk_comm_set_finite_check(NULL, true), LK_EINVAL, "comm is NULL");
 }
 
 static void ddl_is_watched(lk_comm *comm)
 {
     bool mpi = strcmp(lk_comm_transport(comm), "mpi") == 0;
     float x[2][4];
-    ASSERT_OK(lk_comm_finite_set(comm, true));
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
     lk_ddl *d;
     ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
     for (int by_mpi = 0; by_mpi <= mpi; by_mpi++) {
@@ -255,19 +255,19 @@ static void the_tape_is_watched(lk_comm *comm)
     lk_tape *tape;
     lk_tensor *t, *grad;
     lk_var x, y;
-    ASSERT_OK(lk_comm_finite_set(comm, true));
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(1), &t));
     ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(1), &grad));
     ASSERT_OK(lk_tensor_fill_f64(t, 1));
     ASSERT_OK(lk_tensor_fill_f64(grad, rank == 0 ? (double)NAN : 1));
     ASSERT_OK(lk_leaf(tape, t, NULL, &x));
-    ASSERT_OK(lk_dist_allreduce(comm, x, LK_FOLD_SUM, "x", &y));
+    ASSERT_OK(lk_dist_allreduce(comm, x, LK_REDUCE_SUM, "x", &y));
     ASSERT_FAILS(lk_backward(tape, &(lk_seed){y, grad}, 1, 0), LK_ENAN,
                  "rank 0 gives nan at index 0 of allreduce(\"x.grad\"");
     lk_tape_reset(tape);
     ASSERT_OK(lk_leaf(tape, grad, NULL, &x));
-    ASSERT_FAILS(lk_dist_allreduce(comm, x, LK_FOLD_SUM, "x", &y), LK_ENAN,
+    ASSERT_FAILS(lk_dist_allreduce(comm, x, LK_REDUCE_SUM, "x", &y), LK_ENAN,
                  "rank 0 gives nan at index 0 of allreduce(\"x\"");
     ASSERT_OK(lk_barrier(comm, "still there"));
     lk_tape_free(tape);

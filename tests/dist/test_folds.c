@@ -100,7 +100,7 @@ static void sums_have_the_bits_of_the_tree(lk_comm *comm)
             lk_collective c = {.name = "sum",
                                .count = counts[i],
                                .dtype = LK_F32,
-                               .fold = LK_FOLD_SUM,
+                               .fold = LK_REDUCE_SUM,
                                .pieces = pieces[p]};
             check_allreduce(comm, c);
             check_reduce(comm, c);
@@ -132,13 +132,13 @@ static void every_operator_works_on_every_dtype(lk_comm *comm)
 {
     float x = 1;
     warm(comm);
-    for (int fold = 0; fold < LK_N_FOLDS; fold++)
+    for (int fold = 0; fold < LK_N_REDUCE_OPS; fold++)
         for (int dtype = 0; dtype < LK_N_DTYPES; dtype++) {
             lk_collective c = {.call = LK_CALL_ALLREDUCE,
-                               .name = lk_fold_name((lk_fold)fold),
+                               .name = lk_reduce_op_name((lk_reduce_op)fold),
                                .out = &x,
                                .dtype = (lk_dtype)dtype,
-                               .fold = (lk_fold)fold};
+                               .fold = (lk_reduce_op)fold};
             const char *choice;
             lk_status st = lk_coll_choice(comm, &c, &choice);
             if (st != LK_OK) { /* it is no such operator */
@@ -160,7 +160,7 @@ static void every_operator_works_on_every_dtype(lk_comm *comm)
 static void long_vectors_have_the_same_bits(lk_comm *comm)
 {
     warm(comm);
-    lk_collective c = {.name = "long", .count = 4001, .dtype = LK_F32, .fold = LK_FOLD_SUM};
+    lk_collective c = {.name = "long", .count = 4001, .dtype = LK_F32, .fold = LK_REDUCE_SUM};
     check_allreduce(comm, c);
     check_reduce_scatter(comm, c, true);
     c.count = 140009; /* more than one segment */
@@ -168,7 +168,7 @@ static void long_vectors_have_the_same_bits(lk_comm *comm)
     check_reduce_scatter(comm, c, true);
     c.count = 5003;
     c.dtype = LK_BF16;
-    c.fold = LK_FOLD_AVG;
+    c.fold = LK_REDUCE_AVG;
     check_allreduce(comm, c);
 }
 
@@ -179,13 +179,13 @@ static void shared_buffers_give_the_same_bits(lk_comm *comm)
     enum { COUNT = 20011 };
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int64_t bytes = COUNT * 4;
-    float *input = input_of(comm, LK_FOLD_SUM, LK_F32, size, COUNT), *want;
-    lk_shared *shared;
+    float *input = input_of(comm, LK_REDUCE_SUM, LK_F32, size, COUNT), *want;
+    lk_shm *shared;
     warm(comm);
-    ASSERT_OK(lk_shared_new(comm, 3 * bytes + 4096, "buffers", &shared));
+    ASSERT_OK(lk_shm_open(comm, 3 * bytes + 4096, "buffers", &shared));
     ASSERT_OK(lk_alloc(&want, COUNT, sizeof *want));
-    fold_put(LK_FOLD_SUM, LK_F32, size, 0, COUNT, want);
-    char *mine = (char *)lk_shared_data(shared, lk_comm_intra_rank(comm)) + 64 * rank;
+    fold_put(LK_REDUCE_SUM, LK_F32, size, 0, COUNT, want);
+    char *mine = (char *)lk_shm_data(shared, lk_comm_node_rank(comm)) + 64 * rank;
     for (int form = 0; form < 4; form++) {
         bool in_place = form == 0 || (form == 1 && rank == 0);
         float *out = (float *)(void *)(mine + bytes), *in = in_place ? out : (float *)(void *)mine;
@@ -208,7 +208,7 @@ static void shared_buffers_give_the_same_bits(lk_comm *comm)
         }
     }
     ASSERT_OK(lk_barrier(comm, "all have ended"));
-    lk_shared_free(shared);
+    lk_shm_close(shared);
     lk_free(input);
     lk_free(want);
 }
@@ -231,7 +231,7 @@ static void parts_make(int size, bool shifted, int64_t pieces, int64_t *counts, 
 
 /* Vectors in memory that the ranks share, with gaps between them too; the sum goes elsewhere, to the
  * part where it belongs, or in place. */
-static void check_parts(lk_comm *comm, lk_shared *shared, int64_t pieces, enum form form)
+static void check_parts(lk_comm *comm, lk_shm *shared, int64_t pieces, enum form form)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int64_t counts[8], offsets[8], extent, before = 0;
@@ -245,8 +245,8 @@ static void check_parts(lk_comm *comm, lk_shared *shared, int64_t pieces, enum f
     lk_range node[LK_MAX_SUBTREES];
     int n = lk_range_subtrees(pieces, lk_range_split(pieces, rank, size), node);
     int64_t bytes = n * c.stride * 4;
-    float *in = lk_shared_data(shared, lk_comm_intra_rank(comm)), *out, *given, *want;
-    ASSERT_TRUE(bytes + 64 * size <= lk_shared_bytes(shared, lk_comm_intra_rank(comm)));
+    float *in = lk_shm_data(shared, lk_comm_node_rank(comm)), *out, *given, *want;
+    ASSERT_TRUE(bytes + 64 * size <= lk_shm_bytes(shared, lk_comm_node_rank(comm)));
     ASSERT_OK(lk_alloc(&out, counts[rank], sizeof *out));
     ASSERT_OK(lk_alloc(&given, bytes, 1));
     ASSERT_OK(lk_alloc(&want, counts[rank], sizeof *want));
@@ -280,13 +280,13 @@ static void check_parts(lk_comm *comm, lk_shared *shared, int64_t pieces, enum f
 static void parts_are_folded_where_they_lie(lk_comm *comm)
 {
     static const int64_t pieces[] = {0, 1, 5, 12};
-    lk_shared *shared;
+    lk_shm *shared;
     warm(comm);
-    ASSERT_OK(lk_shared_new(comm, 1 << 20, "vectors", &shared));
+    ASSERT_OK(lk_shm_open(comm, 1 << 20, "vectors", &shared));
     for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++)
         for (int form = 0; form < N_FORMS; form++)
             check_parts(comm, shared, pieces[p] ? pieces[p] : lk_comm_size(comm), (enum form)form);
-    lk_shared_free(shared);
+    lk_shm_close(shared);
 }
 
 /* More than are ever under way in the arena at once, of all kinds, ended in another order. */
@@ -306,7 +306,7 @@ static void many_at_once_keep_apart(lk_comm *comm)
                            .out = x[i],
                            .count = counts[i],
                            .dtype = LK_I32,
-                           .fold = LK_FOLD_SUM};
+                           .fold = LK_REDUCE_SUM};
         ASSERT_OK(lk_coll_start(comm, &c, &r[i]));
     }
     for (int i = 0; i < N; i++) {

@@ -93,7 +93,7 @@ static lk_status allreduce(lk_comm *c, lk_var x, lk_var *y)
     LK_TRY(lk_sum(x, NULL, &v[4]));
     LK_TRY(lk_cast(x, LK_F32, &v[5]));
     v[6] = x;
-    LK_TRY(lk_dist_allreduce_list(c, v, 7, LK_FOLD_SUM, "group", out));
+    LK_TRY(lk_dist_allreduce_list(c, v, 7, LK_REDUCE_SUM, "group", out));
     for (int i = 0; i < 7; i++)
         ASSERT_TRUE(lk_shape_is_equal(lk_shape_of(out[i]), lk_shape_of(v[i])));
     const lk_tensor *t;
@@ -178,7 +178,7 @@ static lk_status maxloc(lk_comm *c, lk_var x, lk_var *y)
 {
     lk_var index, where;
     LK_TRY(index_of(c, x, &index));
-    LK_TRY(lk_dist_allreduce_loc(c, x, index, LK_FOLD_MAXLOC, "largest", y, &where));
+    LK_TRY(lk_dist_allreduce_loc(c, x, index, LK_REDUCE_MAXLOC, "largest", y, &where));
     LK_TRY(lk_mul(*y, x, y));
     return LK_OK;
 }
@@ -186,7 +186,7 @@ static lk_status maxloc(lk_comm *c, lk_var x, lk_var *y)
 static lk_status minloc(lk_comm *c, lk_var x, lk_var *y)
 {
     lk_var where;
-    LK_TRY(lk_dist_reduce_loc(c, x, LK_NO_VAR, LK_FOLD_MINLOC, lk_comm_size(c) - 1, "least", y,
+    LK_TRY(lk_dist_reduce_loc(c, x, LK_NO_VAR, LK_REDUCE_MINLOC, lk_comm_size(c) - 1, "least", y,
                               &where));
     LK_TRY(lk_mul(*y, x, y));
     return LK_OK;
@@ -194,7 +194,7 @@ static lk_status minloc(lk_comm *c, lk_var x, lk_var *y)
 
 static lk_status minloc_value(lk_comm *c, lk_var x, lk_var *y)
 {
-    return lk_dist_allreduce(c, x, LK_FOLD_MINLOC, "least", y);
+    return lk_dist_allreduce(c, x, LK_REDUCE_MINLOC, "least", y);
 }
 
 /* As mpi4torch and ChainerMN have it: every dummy joined, every delegate connected. */
@@ -247,7 +247,7 @@ static void the_index_is_the_lowest_that_has_it(lk_comm *comm)
     ASSERT_OK(lk_leaf(tape, t, grad, &x));
     /* The ranks from 1 on have the largest; by index the last one, where two share an index. */
     ASSERT_OK(lk_full(tape, LK_I64, LK_SCALAR, 50 - rank / 2, &index));
-    ASSERT_OK(lk_dist_allreduce_loc(comm, x, index, LK_FOLD_MAXLOC, "k", &y, &where));
+    ASSERT_OK(lk_dist_allreduce_loc(comm, x, index, LK_REDUCE_MAXLOC, "k", &y, &where));
     ASSERT_OK(lk_item(where, &item));
     ASSERT_TRUE(item == 50 - (size - 1) / 2 && !lk_needs_grad(where));
     ASSERT_OK(lk_backward(tape, &(lk_seed){y, NULL}, 1, 0));
@@ -258,7 +258,7 @@ static void the_index_is_the_lowest_that_has_it(lk_comm *comm)
     ASSERT_TRUE(item == (rank == winner ? size : 0));
     /* Integers too. */
     ASSERT_OK(lk_full(tape, LK_I32, LK_SHAPE(2), rank + 3, &k));
-    ASSERT_OK(lk_dist_reduce_loc(comm, k, LK_NO_VAR, LK_FOLD_MINLOC, 0, "k", &y, &where));
+    ASSERT_OK(lk_dist_reduce_loc(comm, k, LK_NO_VAR, LK_REDUCE_MINLOC, 0, "k", &y, &where));
     ASSERT_TRUE(lk_dtype_of(y) == LK_I32 && !lk_needs_grad(y));
     const lk_tensor *v;
     ASSERT_OK(lk_value(y, &v));
@@ -277,20 +277,20 @@ static void what_has_no_derivative_is_refused(lk_comm *comm)
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_full(tape, LK_F64, LK_SHAPE(2), 1, &x));
     ASSERT_OK(lk_full(tape, LK_I64, LK_SHAPE(2), 1, &n));
-    static const lk_fold bits[] = {LK_FOLD_AND, LK_FOLD_OR, LK_FOLD_XOR};
+    static const lk_reduce_op bits[] = {LK_REDUCE_AND, LK_REDUCE_OR, LK_REDUCE_XOR};
     for (int i = 0; i < 3; i++) {
         ASSERT_FAILS(lk_dist_allreduce(comm, n, bits[i], "flags", &y), LK_ENOTSUP,
                      "has no derivative: it acts on bits");
         ASSERT_FAILS(lk_dist_reduce(comm, n, bits[i], 0, "flags", &y), LK_ENOTSUP,
-                     lk_fold_name(bits[i]));
+                     lk_reduce_op_name(bits[i]));
     }
-    ASSERT_FAILS(lk_dist_allreduce_loc(comm, x, LK_NO_VAR, LK_FOLD_SUM, "s", &y, &where), LK_EINVAL,
-                 "only minloc and maxloc");
-    ASSERT_FAILS(lk_dist_allreduce_loc(comm, x, x, LK_FOLD_MAXLOC, "s", &y, &where), LK_EDTYPE,
+    ASSERT_FAILS(lk_dist_allreduce_loc(comm, x, LK_NO_VAR, LK_REDUCE_SUM, "s", &y, &where),
+                 LK_EINVAL, "only minloc and maxloc");
+    ASSERT_FAILS(lk_dist_allreduce_loc(comm, x, x, LK_REDUCE_MAXLOC, "s", &y, &where), LK_EDTYPE,
                  "must be i64");
     ASSERT_FAILS(lk_join_handle(x, NULL, 0, &y), LK_EINVAL, "no handle");
     ASSERT_FAILS(lk_dist_send_list(comm, NULL, 0, 0, 0, "s", NULL), LK_EINVAL, "0 values");
-    ASSERT_FAILS(lk_dist_allreduce_list(comm, (lk_var[]){x, LK_NO_VAR}, 2, LK_FOLD_SUM, "s", &y),
+    ASSERT_FAILS(lk_dist_allreduce_list(comm, (lk_var[]){x, LK_NO_VAR}, 2, LK_REDUCE_SUM, "s", &y),
                  LK_EINVAL, "value 1 is LK_NO_VAR");
     lk_tape_free(tape);
 }

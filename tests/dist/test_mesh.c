@@ -10,7 +10,7 @@
 static int64_t members(lk_comm *comm, int rank)
 {
     int64_t bits = INT64_C(1) << rank;
-    ASSERT_OK(lk_allreduce(comm, NULL, &bits, 1, LK_I64, LK_FOLD_SUM, "members"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &bits, 1, LK_I64, LK_REDUCE_SUM, "members"));
     return bits;
 }
 
@@ -114,12 +114,12 @@ static lk_status take_turns(lk_comm *comm, void *arg)
     lk_comm *mixed = NULL;
     lk_mesh *m = NULL;
     (void)arg;
-    ASSERT_EQ(lk_comm_inter_size(comm), 2);
-    ASSERT_OK(lk_comm_split(comm, 0, lk_comm_intra_rank(comm), &mixed));
-    ASSERT_TRUE(lk_comm_inter_rank(mixed) == lk_comm_rank(mixed) % 2);
+    ASSERT_EQ(lk_comm_nodes(comm), 2);
+    ASSERT_OK(lk_comm_split(comm, 0, lk_comm_node_rank(comm), &mixed));
+    ASSERT_TRUE(lk_comm_node(mixed) == lk_comm_rank(mixed) % 2);
     ASSERT_OK(lk_mesh_new(mixed, &(lk_mesh_shape){.data = 2, .features = 4}, &m));
-    ASSERT_EQ(lk_comm_inter_size(m->along[LK_AXIS_FEATURES]), 1);
-    ASSERT_EQ(lk_comm_inter_size(m->along[LK_AXIS_DATA]), 2);
+    ASSERT_EQ(lk_comm_nodes(m->along[LK_AXIS_FEATURES]), 1);
+    ASSERT_EQ(lk_comm_nodes(m->along[LK_AXIS_DATA]), 2);
     int64_t first = lk_comm_rank(mixed) == 0;
     ASSERT_TRUE(!first || lk_comm_rank(m->world) == 0);
     lk_mesh_free(m);
@@ -129,7 +129,7 @@ static lk_status take_turns(lk_comm *comm, void *arg)
     ASSERT_EQ(m->n[LK_AXIS_DATA], 8);
     ASSERT_TRUE(m->along[LK_AXIS_DATA] == m->world && m->replicas == m->world);
     lk_mesh_free(m);
-    lk_comm_free(mixed);
+    lk_comm_close(mixed);
     return LK_OK;
 }
 

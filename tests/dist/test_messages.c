@@ -23,7 +23,7 @@ static void a_ring_passes_everything_on(lk_comm *comm)
     for (int k = 0; k < N_SIZES; k++) {
         int64_t n = sizes[k];
         float *out = ramp(n, (float)rank), *in = ramp(n, -1), *want = ramp(n, (float)before);
-        lk_part send = {out, n, next, 7}, recv = {in, n, before, 7};
+        lk_sendrecv_side send = {out, n, next, 7}, recv = {in, n, before, 7};
         lk_message info;
         ASSERT_OK(lk_sendrecv(comm, LK_F32, &send, &recv, "ring", &info));
         ASSERT_EQ(info.rank, before);
@@ -40,7 +40,8 @@ static void a_ring_passes_everything_on(lk_comm *comm)
 static void a_border_has_no_partner(lk_comm *comm)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm), mine = rank, got = -5;
-    lk_part send = {&mine, 1, rank + 1 < size ? rank + 1 : -1, 0}, recv = {&got, 1, rank - 1, 0};
+    lk_sendrecv_side send = {&mine, 1, rank + 1 < size ? rank + 1 : -1, 0},
+                     recv = {&got, 1, rank - 1, 0};
     ASSERT_OK(lk_sendrecv(comm, LK_I32, &send, &recv, "border", NULL));
     ASSERT_EQ(got, rank > 0 ? rank - 1 : -5);
 }
@@ -148,7 +149,7 @@ static void bad_arguments_are_refused(lk_comm *comm)
     ASSERT_FAILS(lk_recv(comm, &x, INT64_MAX, LK_F32, 0, 0, "w", NULL), LK_EOVERFLOW,
                  "9223372036854775807 elements of 4 bytes are no memory");
     ASSERT_FAILS(lk_send(comm, &x, INT64_C(1) << 60, LK_U8, 0, 0, "w"), LK_EOVERFLOW, "no memory");
-    ASSERT_FAILS(lk_allreduce(comm, NULL, &x, INT64_C(1) << 60, LK_U8, LK_FOLD_SUM, "w"),
+    ASSERT_FAILS(lk_allreduce(comm, NULL, &x, INT64_C(1) << 60, LK_U8, LK_REDUCE_SUM, "w"),
                  LK_EOVERFLOW, "allreduce: 1152921504606846976 elements of 1 bytes are no memory");
 }
 

@@ -229,8 +229,8 @@ static lk_status make_call(const struct doing *d, const char *name)
 {
     const struct mistake *m = d->m;
     int64_t first[MOST_RANKS + 1], counts[MOST_RANKS];
-    static const lk_fold of[] = {LK_FOLD_AVG, LK_FOLD_PROD, LK_FOLD_MIN, LK_FOLD_MAX,
-                                 LK_FOLD_MINLOC};
+    static const lk_reduce_op of[] = {LK_REDUCE_AVG, LK_REDUCE_PROD, LK_REDUCE_MIN, LK_REDUCE_MAX,
+                                      LK_REDUCE_MINLOC};
     if (m->kind == TAPE_ROOT || m->kind == TAPE_AXIS)
         return tape_call(d->comm, m->call, of[(m->count + 2 * m->warm) % 5], d->errs, name);
     lk_collective c = {.call = d->errs && m->kind == OTHER_CALL ? m->other : m->call,
@@ -240,15 +240,15 @@ static lk_status make_call(const struct doing *d, const char *name)
                        .count = m->count + (d->errs && m->kind == COUNT),
                        .dtype = d->errs && m->kind == DTYPE ? LK_I32 : LK_F32};
     if (c.call == LK_CALL_SHARE) {
-        lk_shared *s = NULL;
-        LK_TRY(lk_shared_new(d->comm, 100, name, &s));
-        lk_shared_free(s);
+        lk_shm *s = NULL;
+        LK_TRY(lk_shm_open(d->comm, 100, name, &s));
+        lk_shm_close(s);
         return LK_OK;
     }
     if (c.call == LK_CALL_BCAST)
         c.in = NULL; /* what it sends is in `out` */
     if (m->kind == OPERATOR && d->errs)
-        c.fold = LK_FOLD_MAX;
+        c.fold = LK_REDUCE_MAX;
     if (m->kind == ROOT && d->errs)
         c.root = 1;
     if (m->kind == PIECES)
@@ -305,7 +305,7 @@ static lk_status warm_up(const struct doing *d)
 {
     float x[4] = {0};
     for (int i = 0; i < 3 && d->m->warm; i++)
-        LK_TRY(lk_allreduce(d->comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warm"));
+        LK_TRY(lk_allreduce(d->comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "warm"));
     return LK_OK;
 }
 
@@ -315,7 +315,7 @@ static lk_status make_calls(const struct doing *d)
     if (m->kind == UNCHECKED && d->errs)
         LK_TRY(lk_coll_checks_set(d->comm, false));
     if (m->kind == FINITE)
-        LK_TRY(lk_comm_finite_set(d->comm, d->errs));
+        LK_TRY(lk_comm_set_finite_check(d->comm, d->errs));
     if (is_message(m->kind))
         LK_TRY(message(d));
     else if (m->kind == RECEIVES && d->errs)
@@ -337,15 +337,15 @@ static void fail(const struct doing *d, const char *what, double seconds)
     failures++;
     fprintf(stderr,
             "FAIL %s: %s x %d%s%s, %s, rank %d of %d errs, seen by rank %d after %.2f s: %s: %s\n",
-            kind_names[m->kind], lk_call_name(m->call), m->count,
+            kind_names[m->kind], lk_comm_call_name(m->call), m->count,
             m->kind == OTHER_CALL ? " against " : "",
-            m->kind == OTHER_CALL ? lk_call_name(m->other) : "", m->warm ? "warm" : "cold", d->who,
-            d->size, d->rank, seconds, what, lk_error_message());
+            m->kind == OTHER_CALL ? lk_comm_call_name(m->other) : "", m->warm ? "warm" : "cold",
+            d->who, d->size, d->rank, seconds, what, lk_error_message());
 }
 
 static bool is_apart(const lk_comm *comm)
 {
-    return strcmp(lk_comm_transport(comm), "mpi") == 0 && lk_comm_inter_size(comm) > 1;
+    return strcmp(lk_comm_transport(comm), "mpi") == 0 && lk_comm_nodes(comm) > 1;
 }
 
 /* Whether it takes until the deadline: between nodes of processes nobody sees another leave, or that all
@@ -411,7 +411,7 @@ static lk_status run_case(lk_comm *comm, void *arg)
     struct doing d = {.comm = comm, .m = m, .rank = rank, .size = size};
     d.who = m->who == 2 ? size - 1 : m->who;
     d.errs = rank == d.who;
-    ASSERT_OK(lk_comm_deadline_set(comm, waits(&d) ? short_deadline : deadline));
+    ASSERT_OK(lk_comm_set_deadline(comm, waits(&d) ? short_deadline : deadline));
     lk_status st = warm_up(&d);
     if (m->kind == GONE && d.errs)
         return LK_OK;
@@ -438,12 +438,12 @@ static double run(struct mistake *m, lk_comm *base)
         ASSERT_OK(lk_comm_open(lk_comm_transport(base), &comm));
         ASSERT_OK(lk_barrier(base, "all have opened it"));
         ASSERT_OK(run_case(comm, m));
-        lk_comm_free(comm);
+        lk_comm_close(comm);
     }
     for (int r = 0; r < MOST_RANKS; r++)
         longest = seconds_by[r] > longest ? seconds_by[r] : longest;
     if (base)
-        ASSERT_OK(lk_allreduce(base, NULL, &longest, 1, LK_F64, LK_FOLD_MAX, "longest"));
+        ASSERT_OK(lk_allreduce(base, NULL, &longest, 1, LK_F64, LK_REDUCE_MAX, "longest"));
     return longest;
 }
 
@@ -478,7 +478,7 @@ int main(int argc, char **argv)
             lk_free(room[r][i]);
     if (prints && failures == 0)
         printf("ok %d mismatches_are_named_in_time\n", done);
-    lk_comm_free(base);
+    lk_comm_close(base);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return failures > 0;
 }

@@ -211,11 +211,11 @@ static void bcast_passes_through_shared_memory(lk_comm *comm)
 {
     enum { LONG = 3 * 256 * 1024 / 8 + 77 };
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
-    if (size < 2 || lk_comm_inter_size(comm) > 1)
+    if (size < 2 || lk_comm_nodes(comm) > 1)
         return;
-    lk_shared *s = NULL;
-    ASSERT_OK(lk_shared_new(comm, LONG * 8, "vectors", &s));
-    int64_t *memory = vector(LONG), *x[] = {memory, lk_shared_data(s, rank)};
+    lk_shm *s = NULL;
+    ASSERT_OK(lk_shm_open(comm, LONG * 8, "vectors", &s));
+    int64_t *memory = vector(LONG), *x[] = {memory, lk_shm_data(s, rank)};
     const int64_t counts[] = {3, 700, 2048, 2049, LONG};
     for (int root = 0; root < size; root++)
         for (int k = 0; k < 10; k++) {
@@ -236,18 +236,18 @@ static void bcast_passes_through_shared_memory(lk_comm *comm)
                 ASSERT_OK(lk_barrier(comm, "between"));
         }
     lk_free(memory);
-    lk_shared_free(s);
+    lk_shm_close(s);
 }
 
 /* Nobody leaves a barrier before all have come, by any algorithm. */
 static void barriers_wait_for_all(lk_comm *comm)
 {
     int size = lk_comm_size(comm);
-    lk_shared *s = NULL;
-    if (lk_comm_inter_size(comm) > 1)
+    lk_shm *s = NULL;
+    if (lk_comm_nodes(comm) > 1)
         return;
-    ASSERT_OK(lk_shared_new(comm, sizeof(int64_t), "counters", &s));
-    _Atomic int64_t *mine = lk_shared_data(s, lk_comm_intra_rank(comm));
+    ASSERT_OK(lk_shm_open(comm, sizeof(int64_t), "counters", &s));
+    _Atomic int64_t *mine = lk_shm_data(s, lk_comm_node_rank(comm));
     lk_collective c = {.call = LK_CALL_BARRIER, .name = "barrier"};
     int64_t rounds = 0;
     FOR_EACH_ALGORITHM(comm, &c)
@@ -256,10 +256,10 @@ static void barriers_wait_for_all(lk_comm *comm)
             atomic_store(mine, ++rounds);
             ASSERT_OK(lk_coll_run(comm, &c));
             for (int r = 0; r < size; r++)
-                ASSERT_TRUE(atomic_load((_Atomic int64_t *)lk_shared_data(s, r)) >= rounds);
+                ASSERT_TRUE(atomic_load((_Atomic int64_t *)lk_shm_data(s, r)) >= rounds);
         }
     }
-    lk_shared_free(s);
+    lk_shm_close(s);
 }
 
 /* A periodic line: what goes down arrives from above, on a ring of two and of one too. */
@@ -334,9 +334,9 @@ static void the_short_calls_do_the_same(lk_comm *comm)
     ASSERT_OK(lk_gather(comm, two, got, 2, LK_I32, root, "gather"));
     ASSERT_OK(lk_scatter(comm, got, back, 2, LK_I32, root, "scatter"));
     ASSERT_TRUE(back[0] == rank && back[1] == rank + 50);
-    ASSERT_OK(lk_reduce_scatter(comm, mine, back, 1, LK_I32, LK_FOLD_SUM, "reduce_scatter"));
+    ASSERT_OK(lk_reduce_scatter(comm, mine, back, 1, LK_I32, LK_REDUCE_SUM, "reduce_scatter"));
     ASSERT_EQ(back[0], 10 * size * (size - 1) / 2 + size * rank);
-    ASSERT_OK(lk_reduce_to(comm, &rank, back, 1, LK_I32, LK_FOLD_MAX, root, "reduce"));
+    ASSERT_OK(lk_reduce_to(comm, &rank, back, 1, LK_I32, LK_REDUCE_MAX, root, "reduce"));
     if (rank == root)
         ASSERT_EQ(back[0], size - 1);
     int64_t counts[8], ones[8];

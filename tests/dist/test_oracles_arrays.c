@@ -110,7 +110,7 @@ static void allreduce_adds_ranges(lk_comm *comm)
         lk_var y;
         ASSERT_OK(lk_tape_new(&tape));
         struct leaf x = leaf_of(tape, range_new(LK_SHAPE(counts[k]), rank));
-        ASSERT_OK(lk_dist_allreduce(comm, x.var, LK_FOLD_SUM, "ranges", &y));
+        ASSERT_OK(lk_dist_allreduce(comm, x.var, LK_REDUCE_SUM, "ranges", &y));
         lk_tensor *want = range_new(LK_SHAPE(counts[k]), 0);
         for (int64_t i = 0; i < counts[k]; i++)
             ASSERT_OK(
@@ -164,13 +164,13 @@ static void the_mean_of_gradients_is_that_of_all_ranks(lk_comm *comm)
     ASSERT_OK(lk_tape_new(&tape));
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(lk_full(tape, LK_F64, shapes[i], rank + i, &x));
-        ASSERT_OK(lk_dist_allreduce(comm, x, LK_FOLD_AVG, "mean", &y));
+        ASSERT_OK(lk_dist_allreduce(comm, x, LK_REDUCE_AVG, "mean", &y));
         expect_value(y, base + i, "mean");
     }
     for (int i = 0; i < size; i += 2)
         half += i + 2;
     ASSERT_OK(lk_full(tape, LK_F64, shapes[2], rank % 2 ? 0 : rank + 2, &x));
-    ASSERT_OK(lk_dist_allreduce(comm, x, LK_FOLD_AVG, "mean of half", &y));
+    ASSERT_OK(lk_dist_allreduce(comm, x, LK_REDUCE_AVG, "mean of half", &y));
     expect_value(y, half / size, "mean of half");
     lk_tape_free(tape);
 }

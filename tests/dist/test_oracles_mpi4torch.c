@@ -11,7 +11,7 @@ static void the_gradient_of_allreduce_is_the_number_of_ranks(lk_comm *comm)
     lk_var y;
     ASSERT_OK(lk_tape_new(&tape));
     struct leaf x = leaf_random(tape, LK_SHAPE(10), "x", lk_comm_rank(comm));
-    ASSERT_OK(lk_dist_allreduce(comm, x.var, LK_FOLD_SUM, "allreduce", &y));
+    ASSERT_OK(lk_dist_allreduce(comm, x.var, LK_REDUCE_SUM, "allreduce", &y));
     backward_of_sum(y);
     expect_all(x.grad, lk_comm_size(comm), "allreduce");
     leaf_free(&x);
@@ -24,7 +24,7 @@ static void the_gradient_of_reduce_is_one(lk_comm *comm)
     lk_var y;
     ASSERT_OK(lk_tape_new(&tape));
     struct leaf x = leaf_random(tape, LK_SHAPE(10), "x", lk_comm_rank(comm));
-    ASSERT_OK(lk_dist_reduce(comm, x.var, LK_FOLD_SUM, 0, "reduce", &y));
+    ASSERT_OK(lk_dist_reduce(comm, x.var, LK_REDUCE_SUM, 0, "reduce", &y));
     if (lk_comm_rank(comm) != 0)
         expect_value(y, 0, "reduce elsewhere");
     backward_of_sum(y);
@@ -42,7 +42,7 @@ static void a_value_can_be_used_again_after_reduce(lk_comm *comm)
     ASSERT_OK(lk_tape_new(&tape));
     struct leaf x = leaf_random(tape, LK_SHAPE(10), "x", lk_comm_rank(comm));
     ASSERT_OK(lk_affine(x.var, 1, 0, &x0));
-    ASSERT_OK(lk_dist_reduce(comm, x0, LK_FOLD_SUM, 0, "reduce", &y));
+    ASSERT_OK(lk_dist_reduce(comm, x0, LK_REDUCE_SUM, 0, "reduce", &y));
     ASSERT_OK(lk_add(x0, y, &y));
     backward_of_sum(y);
     expect_all(x.grad, 2, "x + reduce(x)");
@@ -250,7 +250,7 @@ static void joined_dummies_have_gradient_zero(lk_comm *comm)
     struct leaf x = leaf_random(tape, LK_SHAPE(10), "x", rank);
     struct leaf a = leaf_random(tape, LK_SHAPE(10), "a", rank);
     struct leaf b = leaf_random(tape, LK_SHAPE(10), "b", rank);
-    ASSERT_OK(lk_dist_allreduce(comm, x.var, LK_FOLD_SUM, "allreduce", &y));
+    ASSERT_OK(lk_dist_allreduce(comm, x.var, LK_REDUCE_SUM, "allreduce", &y));
     ASSERT_OK(lk_join(y, (lk_var[]){a.var, b.var}, 2, &y));
     backward_of_sum(y);
     expect_all(x.grad, lk_comm_size(comm), "x");

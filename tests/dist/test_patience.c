@@ -93,8 +93,8 @@ static void groups_wait_for_each_other(lk_comm *comm)
         ASSERT_OK(lk_recv(comm, &x, 1, LK_F32, 1, 7, "from the other half", NULL));
     for (int i = 0; i < 4; i++)
         sum[i] = (float)rank;
-    ASSERT_OK(lk_allreduce(half, NULL, sum, 4, LK_F32, LK_FOLD_SUM, "half"));
-    lk_comm_free(half);
+    ASSERT_OK(lk_allreduce(half, NULL, sum, 4, LK_F32, LK_REDUCE_SUM, "half"));
+    lk_comm_close(half);
     ASSERT_OK(lk_barrier(comm, "end"));
 }
 
@@ -106,7 +106,7 @@ static void a_rank_with_a_helper_is_waited_for(lk_comm *comm)
     float *x;
     lk_request *sum, *in = NULL;
     ASSERT_OK(lk_alloc_zero(&x, 2 * LARGE, sizeof *x));
-    ASSERT_OK(lk_comm_progress_set(comm, true));
+    ASSERT_OK(lk_comm_set_progress(comm, true));
     lk_collective c = {
         .call = LK_CALL_ALLREDUCE, .name = "sum", .out = x, .count = LARGE, .algorithm = "ring"};
     ASSERT_OK(lk_coll_start(comm, &c, &sum));
@@ -124,7 +124,7 @@ static void a_rank_with_a_helper_is_waited_for(lk_comm *comm)
         usleep(while_us);
     ASSERT_OK(lk_wait(&sum, NULL));
     ASSERT_OK(lk_barrier(comm, "end"));
-    ASSERT_OK(lk_comm_progress_set(comm, false));
+    ASSERT_OK(lk_comm_set_progress(comm, false));
     lk_free(x);
 }
 
@@ -169,7 +169,7 @@ static void a_stopped_rank_that_has_to_see_a_flag_is_waited_for(lk_comm *comm)
     pthread_t thread;
     float x[4] = {0};
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warm"));
+        ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "warm"));
     ASSERT_OK(lk_bcast(comm, &pid, 1, LK_I32, 1, "process"));
     if (rank != 1)
         usleep(rank == 0 ? while_us / 4 : while_us / 2);
@@ -177,7 +177,7 @@ static void a_stopped_rank_that_has_to_see_a_flag_is_waited_for(lk_comm *comm)
         ASSERT_EQ(kill(pid, SIGSTOP), 0);
         ASSERT_EQ(pthread_create(&thread, NULL, continue_later, &pid), 0);
     }
-    ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "with a stopped rank"));
+    ASSERT_OK(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "with a stopped rank"));
     ASSERT_OK(lk_barrier(comm, "end"));
     if (rank == 0)
         pthread_join(thread, NULL);
@@ -189,7 +189,7 @@ static lk_status run(lk_comm *comm, void *arg)
     bool mpi = strcmp(lk_comm_transport(comm), "mpi") == 0;
     if (lk_comm_size(comm) < 2)
         return LK_OK;
-    ASSERT_OK(lk_comm_progress_set(comm, false));
+    ASSERT_OK(lk_comm_set_progress(comm, false));
     a_rank_that_computes_is_waited_for(comm);
     a_rank_that_tests_is_waited_for(comm);
     a_message_that_goes_round_is_waited_for(comm);
@@ -219,7 +219,7 @@ int main(void)
         ASSERT_OK(lk_run_local(n, run, NULL));
     if (!comm || lk_comm_rank(comm) == 0)
         printf("ok ranks_that_are_slow_are_waited_for\n");
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

@@ -100,8 +100,8 @@ static void every_sample_is_planned_once(lk_comm *comm)
     ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){one_hot}, &e, &job));
     const lk_plan *plan = lk_trainer_plan(lk_job_trainer(job));
     int64_t samples = plan->samples.n, pieces = plan->pieces.n;
-    ASSERT_OK(lk_allreduce(comm, NULL, &samples, 1, LK_I64, LK_FOLD_SUM, "samples"));
-    ASSERT_OK(lk_allreduce(comm, NULL, &pieces, 1, LK_I64, LK_FOLD_SUM, "pieces"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &samples, 1, LK_I64, LK_REDUCE_SUM, "samples"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &pieces, 1, LK_I64, LK_REDUCE_SUM, "pieces"));
     ASSERT_TRUE(samples == 32 && pieces == 8);
     ASSERT_EQ(plan->n_layers, 9);
     const lk_layer_plan *conv = layer_of(plan, "conv1");
@@ -214,7 +214,7 @@ static lk_status memory_count(lk_comm *comm, void *arg)
     if (world)
         ASSERT_EQ(world->n_bytes - before, lk_plan_bytes(lk_trainer_plan(t)));
     int64_t sets = sets_bytes(job);
-    ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_FOLD_SUM, "sets"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "sets"));
     if (lk_comm_rank(comm) == 0)
         c->counted = lk_alloc_stats_now().live_bytes - sets;
     ASSERT_OK(lk_barrier(comm, "counted"));

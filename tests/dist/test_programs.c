@@ -60,12 +60,12 @@ static void job(uint64_t first, uint64_t count)
         ASSERT_OK(program_reference(&program, &expected));
         ASSERT_OK(lk_comm_dup(comm, &own));
         ASSERT_OK(program_run(&program, own, &program_calls, &expected, why, sizeof why));
-        lk_comm_free(own);
+        lk_comm_close(own);
         if (why[0])
             TEST_FAIL("%s\n  mpirun -n %d test_programs --seed %llu", why, program.size,
                       (unsigned long long)seed);
     }
-    lk_comm_free(comm);
+    lk_comm_close(comm);
 }
 
 struct arguments {

@@ -31,7 +31,7 @@ static void allreduce_goes_on(lk_comm *comm)
     static const char *const algorithms[] = {"tree", "direct", "ring", "shared"};
     float *x;
     ASSERT_OK(lk_alloc(&x, N, sizeof *x));
-    ASSERT_OK(lk_allreduce(comm, NULL, &(float){0}, 1, LK_F32, LK_FOLD_SUM, "arena"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &(float){0}, 1, LK_F32, LK_REDUCE_SUM, "arena"));
     for (int k = 0; k < (size > 1 ? 4 : 3); k++) {
         for (int64_t i = 0; i < N; i++)
             x[i] = (float)(rank + i % 7);
@@ -92,8 +92,8 @@ static void calls_and_helper_mix(lk_comm *comm)
         lk_collective c = {.call = LK_CALL_ALLREDUCE, .out = &all, .count = 1, .dtype = LK_I64};
         ASSERT_OK(lk_coll_start(comm, &c, &r[2]));
         ASSERT_OK(lk_comm_dup(comm, &twin));
-        ASSERT_OK(lk_allreduce(twin, NULL, &sum, 1, LK_I64, LK_FOLD_SUM, "sum"));
-        lk_comm_free(twin);
+        ASSERT_OK(lk_allreduce(twin, NULL, &sum, 1, LK_I64, LK_REDUCE_SUM, "sum"));
+        lk_comm_close(twin);
         usleep((useconds_t)(k % 3) * 100);
         ASSERT_OK(lk_waitall(3, r));
         ASSERT_EQ(sum, size * (size - 1) / 2);
@@ -113,15 +113,15 @@ static void it_can_be_switched(lk_comm *comm)
         lk_request *r;
         lk_collective c = {
             .call = LK_CALL_ALLREDUCE, .out = &x, .count = 1, .dtype = LK_I64, .algorithm = "tree"};
-        ASSERT_OK(lk_comm_progress_set(comm, k % 2 == 1));
-        ASSERT_OK(lk_comm_progress_set(comm, k % 2 == 1));
+        ASSERT_OK(lk_comm_set_progress(comm, k % 2 == 1));
+        ASSERT_OK(lk_comm_set_progress(comm, k % 2 == 1));
         ASSERT_OK(lk_barrier(comm, "switched"));
         ASSERT_OK(lk_coll_start(comm, &c, &r));
-        ASSERT_OK(lk_comm_progress_set(comm, k >= 2));
+        ASSERT_OK(lk_comm_set_progress(comm, k >= 2));
         ASSERT_OK(lk_wait(&r, NULL));
         ASSERT_EQ(x, size * (size - 1) / 2);
     }
-    ASSERT_OK(lk_comm_progress_set(comm, true));
+    ASSERT_OK(lk_comm_set_progress(comm, true));
 }
 
 static int n_threads(void)
@@ -169,9 +169,9 @@ static void it_sleeps(lk_comm *comm)
     ASSERT_OK(lk_wait(&r, NULL));
     if (strcmp(lk_comm_transport(comm), "mpi") == 0) {
         int with = n_threads();
-        ASSERT_OK(lk_comm_progress_set(comm, false));
+        ASSERT_OK(lk_comm_set_progress(comm, false));
         expect_threads(with - 1);
-        ASSERT_OK(lk_comm_progress_set(comm, true));
+        ASSERT_OK(lk_comm_set_progress(comm, true));
         expect_threads(with);
     }
 }
@@ -182,7 +182,7 @@ static lk_status one_differs(lk_comm *comm, void *arg)
     (void)arg;
     lk_collective c = {.call = LK_CALL_ALLREDUCE, .name = "g", .out = &(float){1}, .count = 1};
     lk_request *r = NULL;
-    c.fold = lk_comm_rank(comm) == 1 ? LK_FOLD_MAX : LK_FOLD_SUM;
+    c.fold = lk_comm_rank(comm) == 1 ? LK_REDUCE_MAX : LK_REDUCE_SUM;
     c.algorithm = "tree";
     lk_status st = lk_coll_start(comm, &c, &r);
     for (int64_t start = lk_clock_ns(); atomic_load(&comm->w->fault->state) != 2;) {

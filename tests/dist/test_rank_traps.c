@@ -10,8 +10,8 @@ enum { COUNT = 1031, FEW = 3 }; /* more ranks than a few show nothing more of a 
 /* Folds of real numbers, also of halves, begun and waited for at once. */
 static void folds_run(lk_comm *comm, lk_dtype dtype, int sort)
 {
-    static const lk_fold fold[] = {LK_FOLD_SUM, LK_FOLD_PROD, LK_FOLD_MIN, LK_FOLD_MAX,
-                                   LK_FOLD_AVG};
+    static const lk_reduce_op fold[] = {LK_REDUCE_SUM, LK_REDUCE_PROD, LK_REDUCE_MIN, LK_REDUCE_MAX,
+                                        LK_REDUCE_AVG};
     lk_tensor *real, *given = NULL;
     void *data, *out;
     ASSERT_OK(lk_tensor_new(LK_F32, LK_SHAPE(COUNT), &real));
@@ -21,12 +21,12 @@ static void folds_run(lk_comm *comm, lk_dtype dtype, int sort)
     ASSERT_OK(lk_alloc(&out, COUNT, lk_dtype_size(dtype)));
     for (int k = 0; k < 5; k++) {
         const void *in = lk_tensor_data(given);
-        if (!lk_dtype_is_real(dtype) && (fold[k] == LK_FOLD_MIN || fold[k] == LK_FOLD_MAX))
+        if (!lk_dtype_is_real(dtype) && (fold[k] == LK_REDUCE_MIN || fold[k] == LK_REDUCE_MAX))
             continue;
         TRAPPING(lk_allreduce(comm, in, out, COUNT, dtype, fold[k], "a"), "%s of %s %s numbers",
-                 lk_fold_name(fold[k]), traps_sort_name[sort], lk_dtype_name(dtype));
+                 lk_reduce_op_name(fold[k]), traps_sort_name[sort], lk_dtype_name(dtype));
         TRAPPING(lk_reduce_to(comm, in, out, COUNT, dtype, fold[k], 0, "b"), "%s of %s %s numbers",
-                 lk_fold_name(fold[k]), traps_sort_name[sort], lk_dtype_name(dtype));
+                 lk_reduce_op_name(fold[k]), traps_sort_name[sort], lk_dtype_name(dtype));
     }
     lk_free(out);
     lk_tensor_free(real);

@@ -26,7 +26,7 @@ struct side {
 static void side_begin(lk_comm *comm, int64_t n, double value, struct side *s)
 {
     *s = (struct side){.comm = comm, .n = n};
-    ASSERT_OK(lk_comm_deadline_set(comm, 30 * TEST_SLOWNESS));
+    ASSERT_OK(lk_comm_set_deadline(comm, 30 * TEST_SLOWNESS));
     ASSERT_OK(lk_tape_new(&s->tape));
     ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(n), &s->value));
     ASSERT_OK(lk_tensor_new(LK_F64, LK_SHAPE(n), &s->grad));
@@ -293,7 +293,7 @@ static lk_status plain_calls(struct side *s, double *sum)
     int rank = lk_comm_rank(s->comm), size = lk_comm_size(s->comm);
     data[0] = rank;
     if (s->n == 0)
-        LK_TRY(lk_allreduce(s->comm, NULL, data, 1, LK_F64, LK_FOLD_SUM, "plain"));
+        LK_TRY(lk_allreduce(s->comm, NULL, data, 1, LK_F64, LK_REDUCE_SUM, "plain"));
     else if (rank % 2 == 0 && rank + 1 < size)
         LK_TRY(lk_send(s->comm, data, s->n, LK_F64, rank + 1, TAG, "plain"));
     else if (rank % 2 == 1)

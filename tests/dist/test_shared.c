@@ -14,66 +14,65 @@ static int64_t bytes_of(int intra_rank)
 /* Every rank writes its part, and reads those of the others. */
 static void parts_are_seen_by_all_ranks_of_the_node(lk_comm *comm)
 {
-    int me = lk_comm_intra_rank(comm), n = lk_comm_intra_size(comm);
-    lk_shared *s;
-    ASSERT_OK(lk_shared_new(comm, bytes_of(me), "parts", &s));
-    unsigned char *mine = lk_shared_data(s, me);
+    int me = lk_comm_node_rank(comm), n = lk_comm_node_size(comm);
+    lk_shm *s;
+    ASSERT_OK(lk_shm_open(comm, bytes_of(me), "parts", &s));
+    unsigned char *mine = lk_shm_data(s, me);
     for (int64_t i = 0; i < bytes_of(me); i++)
         ASSERT_EQ(mine[i], 0);
     memset(mine, me + 1, (size_t)bytes_of(me));
     ASSERT_OK(lk_barrier(comm, "written"));
     for (int r = 0; r < n; r++) {
-        const unsigned char *part = lk_shared_data(s, r);
-        ASSERT_EQ(lk_shared_bytes(s, r), bytes_of(r));
+        const unsigned char *part = lk_shm_data(s, r);
+        ASSERT_EQ(lk_shm_bytes(s, r), bytes_of(r));
         ASSERT_EQ((uintptr_t)part % LK_PAGE, 0);
         for (int64_t i = 0; i < bytes_of(r); i++)
             ASSERT_EQ(part[i], r + 1);
     }
-    ASSERT_TRUE(!lk_shared_data(s, n) && !lk_shared_data(s, -1));
-    ASSERT_EQ(lk_shared_bytes(s, n), 0);
+    ASSERT_TRUE(!lk_shm_data(s, n) && !lk_shm_data(s, -1));
+    ASSERT_EQ(lk_shm_bytes(s, n), 0);
     ASSERT_OK(lk_barrier(comm, "read"));
-    lk_shared_free(s);
+    lk_shm_close(s);
 }
 
 /* Parts of equal size do not begin a power of two apart. */
 static void parts_are_staggered(lk_comm *comm)
 {
     int64_t bytes = 1 << 20;
-    lk_shared *s;
-    ASSERT_OK(lk_shared_new(comm, bytes, "stagger", &s));
-    for (int r = 1; r < lk_comm_intra_size(comm); r++)
-        ASSERT_EQ((char *)lk_shared_data(s, r) - (char *)lk_shared_data(s, r - 1),
-                  bytes + LK_STAGGER);
-    lk_shared_free(s);
+    lk_shm *s;
+    ASSERT_OK(lk_shm_open(comm, bytes, "stagger", &s));
+    for (int r = 1; r < lk_comm_node_size(comm); r++)
+        ASSERT_EQ((char *)lk_shm_data(s, r) - (char *)lk_shm_data(s, r - 1), bytes + LK_STAGGER);
+    lk_shm_close(s);
 }
 
 static void an_address_finds_its_memory(lk_comm *comm)
 {
-    int me = lk_comm_intra_rank(comm);
-    lk_shared *a, *b;
-    ASSERT_OK(lk_shared_new(comm, 100, "a", &a));
-    ASSERT_OK(lk_shared_new(comm, 100, "b", &b));
-    char *p = lk_shared_data(b, me);
+    int me = lk_comm_node_rank(comm);
+    lk_shm *a, *b;
+    ASSERT_OK(lk_shm_open(comm, 100, "a", &a));
+    ASSERT_OK(lk_shm_open(comm, 100, "b", &b));
+    char *p = lk_shm_data(b, me);
     ASSERT_TRUE(lk__shared_find(comm->w, p, 100) == b);
     ASSERT_TRUE(lk__shared_find(comm->w, p + 90, 10) == b);
     ASSERT_TRUE(!lk__shared_find(comm->w, p + 90, 11));
     ASSERT_TRUE(!lk__shared_find(comm->w, p - 1, 1));
     ASSERT_TRUE(!lk__shared_find(comm->w, &p, 1));
     ASSERT_TRUE(lk__shared_get(comm->w, a->context, a->number) == a);
-    lk_shared_free(a);
+    lk_shm_close(a);
     ASSERT_TRUE(!lk__shared_get(comm->w, b->context, b->number - 1));
     ASSERT_TRUE(lk__shared_find(comm->w, p, 100) == b);
-    lk_shared_free(b);
+    lk_shm_close(b);
 }
 
 /* Rank after rank adds to a number that the next one waits for, without a message. */
 static void flags_pass_data_on(lk_comm *comm)
 {
     enum { ROUNDS = 200 };
-    int me = lk_comm_intra_rank(comm), n = lk_comm_intra_size(comm);
-    lk_shared *s;
-    ASSERT_OK(lk_shared_new(comm, 2 * sizeof(lk__flag), "flags", &s));
-    lk__flag *turn = lk_shared_data(s, 0);
+    int me = lk_comm_node_rank(comm), n = lk_comm_node_size(comm);
+    lk_shm *s;
+    ASSERT_OK(lk_shm_open(comm, 2 * sizeof(lk__flag), "flags", &s));
+    lk__flag *turn = lk_shm_data(s, 0);
     int64_t *sum = (int64_t *)(turn + 1);
     for (uint64_t k = 0; k < ROUNDS; k++) {
         uint32_t heard = 0;
@@ -90,7 +89,7 @@ static void flags_pass_data_on(lk_comm *comm)
     ASSERT_OK(lk_barrier(comm, "done"));
     ASSERT_EQ(*sum, ROUNDS * (int64_t)n * (n - 1) / 2);
     ASSERT_OK(lk_barrier(comm, "read"));
-    lk_shared_free(s);
+    lk_shm_close(s);
 }
 
 /* Mappings of this process that are shared between processes. */
@@ -109,14 +108,14 @@ static int shared_maps(void)
 /* Between processes the memory is nobody else's, has no file open, and goes when it is freed. */
 static void nothing_is_left_of_it(lk_comm *comm)
 {
-    lk_shared *s;
+    lk_shm *s;
     struct stat info;
     int before = shared_maps();
     bool processes = strcmp(lk_comm_transport(comm), "mpi") == 0;
-    ASSERT_OK(lk_shared_new(comm, 100, "s", &s));
+    ASSERT_OK(lk_shm_open(comm, 100, "s", &s));
     ASSERT_EQ(shared_maps() - before, processes);
     ASSERT_EQ(s->block.fd, -1);
-    lk_shared_free(s);
+    lk_shm_close(s);
     ASSERT_EQ(shared_maps(), before);
     if (processes) {
         ASSERT_EQ(fstat(comm->w->life->fd, &info), 0);
@@ -128,12 +127,12 @@ static void nothing_is_left_of_it(lk_comm *comm)
 
 static void bad_arguments_are_refused(lk_comm *comm)
 {
-    lk_shared *s;
-    ASSERT_FAILS(lk_shared_new(comm, -1, "s", &s), LK_EINVAL, "share(\"s\"): -1 bytes");
-    ASSERT_FAILS(lk_shared_new(comm, INT64_MAX, "s", &s), LK_EOVERFLOW, "are no memory");
+    lk_shm *s;
+    ASSERT_FAILS(lk_shm_open(comm, -1, "s", &s), LK_EINVAL, "share(\"s\"): -1 bytes");
+    ASSERT_FAILS(lk_shm_open(comm, INT64_MAX, "s", &s), LK_EOVERFLOW, "are no memory");
     ASSERT_OK(lk_barrier(comm, "the communicator can be used on"));
-    ASSERT_FAILS(lk_shared_new(NULL, 1, "s", &s), LK_EINVAL, "comm is NULL");
-    lk_shared_free(NULL);
+    ASSERT_FAILS(lk_shm_open(NULL, 1, "s", &s), LK_EINVAL, "comm is NULL");
+    lk_shm_close(NULL);
 }
 
 /* No rank is left with memory that another could not get, and the communicator can be used on. */
@@ -141,9 +140,9 @@ static void memory_that_is_not_there_is_refused_to_all(lk_comm *comm)
 {
     if (TEST_SLOWNESS > 1)
         return; /* sanitizers do not let such a request through */
-    lk_shared *s = NULL;
+    lk_shm *s = NULL;
     int64_t much = lk_comm_rank(comm) == 0 ? INT64_C(1) << 46 : 1;
-    ASSERT_EQ(lk_shared_new(comm, much, "much", &s), LK_ENOMEM);
+    ASSERT_EQ(lk_shm_open(comm, much, "much", &s), LK_ENOMEM);
     ASSERT_TRUE(!s);
     ASSERT_OK(lk_barrier(comm, "after"));
 }

@@ -85,7 +85,7 @@ static void expect_named(lk_comm *comm, lk_job *job, void *copy, int culprit)
 /* The first rank of the last one's node; if that is rank 0, all have that copy. */
 static int first_of_last_node(lk_comm *comm)
 {
-    int32_t *node = NULL, mine = lk_comm_inter_rank(comm);
+    int32_t *node = NULL, mine = lk_comm_node(comm);
     int first = 0;
     ASSERT_OK(lk_alloc(&node, lk_comm_size(comm), sizeof *node));
     ASSERT_OK(lk_allgather(comm, &mine, node, 1, LK_I32, NULL));

@@ -135,11 +135,11 @@ static void the_last_one_wakes_all(lk_comm *comm)
     static const lk_comm_call kinds[] = {LK_CALL_ALLREDUCE, LK_CALL_ALLGATHER,
                                          LK_CALL_REDUCE_SCATTER};
     int size = lk_comm_size(comm);
-    if (size < 2 || size > 16 || lk_comm_inter_size(comm) > 1)
+    if (size < 2 || size > 16 || lk_comm_nodes(comm) > 1)
         return;
-    lk_shared *shared = NULL;
-    ASSERT_OK(lk_shared_new(comm, (int64_t)2 * size * FLOATS * 4, "vectors", &shared));
-    float *own = lk_shared_data(shared, lk_comm_rank(comm));
+    lk_shm *shared = NULL;
+    ASSERT_OK(lk_shm_open(comm, (int64_t)2 * size * FLOATS * 4, "vectors", &shared));
+    float *own = lk_shm_data(shared, lk_comm_rank(comm));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         lk_collective call = {.call = kinds[i],
                               .algorithm = "shared",
@@ -148,12 +148,12 @@ static void the_last_one_wakes_all(lk_comm *comm)
                               .out = own + (int64_t)size * FLOATS,
                               .count = FLOATS,
                               .dtype = LK_F32,
-                              .fold = LK_FOLD_SUM};
+                              .fold = LK_REDUCE_SUM};
         uint32_t rings = rings_heard(comm, &call);
         ASSERT_TRUE(lk_comm_rank(comm) == size - 1 || rings >= CALLS / 2);
     }
     ASSERT_OK(lk_barrier(comm, "end"));
-    lk_shared_free(shared);
+    lk_shm_close(shared);
 }
 
 RANKS_MAIN(TEST(a_message_wakes_its_receiver), TEST(the_last_one_wakes_all))

@@ -15,11 +15,11 @@ static const lk__arena *arena_of(lk_comm *comm)
 /* Whether there is a node with two ranks, which alone makes an arena. */
 static bool some_have_company(lk_comm *comm)
 {
-    int32_t most = lk_comm_intra_size(comm);
+    int32_t most = lk_comm_node_size(comm);
     lk_comm *own;
     ASSERT_OK(lk_comm_dup(comm, &own));
-    ASSERT_OK(lk_allreduce(own, NULL, &most, 1, LK_I32, LK_FOLD_MAX, "most"));
-    lk_comm_free(own);
+    ASSERT_OK(lk_allreduce(own, NULL, &most, 1, LK_I32, LK_REDUCE_MAX, "most"));
+    lk_comm_close(own);
     return most > 1;
 }
 
@@ -40,12 +40,12 @@ static const char *const algorithms[] = {"tiers", "two_dimensional", "hierarchic
 /* Every call has two parts in the arena; vectors that the ranks share need no stages. */
 static void check_memory(lk_comm *comm, bool shared_vectors)
 {
-    lk_shared *shared = NULL;
-    float *want, *input = input_of(comm, LK_FOLD_SUM, LK_F32, lk_comm_size(comm), COUNT), *in;
-    ASSERT_OK(lk_shared_new(comm, COUNT * (int64_t)sizeof *in, "x", &shared));
-    in = lk_shared_data(shared, lk_comm_intra_rank(comm));
+    lk_shm *shared = NULL;
+    float *want, *input = input_of(comm, LK_REDUCE_SUM, LK_F32, lk_comm_size(comm), COUNT), *in;
+    ASSERT_OK(lk_shm_open(comm, COUNT * (int64_t)sizeof *in, "x", &shared));
+    in = lk_shm_data(shared, lk_comm_node_rank(comm));
     ASSERT_OK(lk_alloc(&want, COUNT, sizeof *want));
-    fold_put(LK_FOLD_SUM, LK_F32, lk_comm_size(comm), 0, COUNT, want);
+    fold_put(LK_REDUCE_SUM, LK_F32, lk_comm_size(comm), 0, COUNT, want);
     float *mine = shared_vectors ? in : input;
     for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
         memcpy(in, input, COUNT * sizeof *in);
@@ -62,7 +62,7 @@ static void check_memory(lk_comm *comm, bool shared_vectors)
             memcpy(input, in, COUNT * sizeof *in); /* in has kept it */
     }
     ASSERT_OK(lk_barrier(comm, "all have ended"));
-    lk_shared_free(shared);
+    lk_shm_close(shared);
     lk_free(input);
     lk_free(want);
 }
@@ -80,11 +80,11 @@ static void several_may_be_under_way(lk_comm *comm)
 {
     enum { N = 4, SMALL = 5003 };
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
-    float *in = input_of(comm, LK_FOLD_SUM, LK_F32, size, SMALL), *out[N], *want;
+    float *in = input_of(comm, LK_REDUCE_SUM, LK_F32, size, SMALL), *out[N], *want;
     lk_request *r[N];
     warm(comm);
     ASSERT_OK(lk_alloc(&want, SMALL, sizeof *want));
-    fold_put(LK_FOLD_SUM, LK_F32, size, 0, SMALL, want);
+    fold_put(LK_REDUCE_SUM, LK_F32, size, 0, SMALL, want);
     for (int i = 0; i < N; i++) {
         ASSERT_OK(lk_alloc(&out[i], SMALL, sizeof *want));
         lk_collective c = call_of(algorithms[i], in, out[i]);
@@ -109,7 +109,7 @@ static lk_status other_names(lk_comm *comm, void *arg)
     float x[4] = {0};
     (void)arg;
     for (int i = 0; i < 2; i++)
-        LK_TRY(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM, "warm"));
+        LK_TRY(lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM, "warm"));
     lk_collective c = {.call = LK_CALL_ALLREDUCE,
                        .name = names[rank == last],
                        .algorithm = "tiers",
@@ -129,7 +129,7 @@ static void other_calls_on_a_node_are_named(lk_comm *comm)
         ASSERT_FAILS(lk_run_local(4, other_names, NULL), LK_EMISMATCH,
                      "allreduce(\"that\", f32 x 4, sum) #3");
     ASSERT_OK(lk_barrier(own, "others"));
-    lk_comm_free(own);
+    lk_comm_close(own);
 }
 
 RANKS_MAIN(TEST(nodes_join_in_shared_memory), TEST(several_may_be_under_way),

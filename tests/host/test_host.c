@@ -46,9 +46,9 @@ static void half_of_the_world_works(bool progress)
     ASSERT_EQ(lk_comm_rank(comm), sum);
     ASSERT_EQ(lk_comm_size(comm), size);
     if (progress)
-        ASSERT_OK(lk_comm_progress_set(comm, true));
+        ASSERT_OK(lk_comm_set_progress(comm, true));
     else
-        ASSERT_FAILS(lk_comm_progress_set(comm, true), LK_ENOTSUP,
+        ASSERT_FAILS(lk_comm_set_progress(comm, true), LK_ENOTSUP,
                      "by the host with less than MPI_THREAD_MULTIPLE");
     messages_never_meet(half, comm);
     MPI_Comm_free(&half);
@@ -69,7 +69,7 @@ static void half_of_the_world_works(bool progress)
         want += k;
     ASSERT_TRUE(x[0] == (float)want && x[N - 1] == (float)want);
     lk_free(x);
-    lk_comm_free(comm);
+    lk_comm_close(comm);
 }
 
 static uint64_t state_after_steps(lk_experiment *e, lk_comm *comm)
@@ -101,7 +101,7 @@ static void training_uses_the_hosts_ranks(int world)
     MPI_Comm_split(MPI_COMM_WORLD, 0, -world, &turned);
     ASSERT_OK(lk_comm_from_mpi(MPI_Comm_c2f(turned), &comm));
     ASSERT_TRUE(state_after_steps(e, comm) == state_after_steps(e, NULL));
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     MPI_Comm_free(&turned);
     lk_experiment_free(e);
 }
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     training_uses_the_hosts_ranks(rank);
     ASSERT_OK(lk_comm_open("mpi", &comm)); /* MPI is there: it is used, and not finalized */
     ASSERT_OK(lk_barrier(comm, "all"));
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     MPI_Finalized(&finalized);
     ASSERT_EQ(finalized, 0);
     MPI_Finalize();

@@ -37,11 +37,11 @@ static double seconds_of(lk_comm *comm, lk_ddl *d, float *x, int64_t n, side who
     ASSERT_OK(lk_barrier(comm, "ready"));
     int64_t start = lk_clock_ns();
     if (who == CHOSEN)
-        ASSERT_OK(lk_allreduce(comm, NULL, x, n, LK_F32, LK_FOLD_AVG, "x"));
+        ASSERT_OK(lk_allreduce(comm, NULL, x, n, LK_F32, LK_REDUCE_AVG, "x"));
     else
-        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_FOLD_AVG, .mpi = who == MPI}));
+        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_REDUCE_AVG, .mpi = who == MPI}));
     seconds = 1e-9 * (double)(lk_clock_ns() - start);
-    ASSERT_OK(lk_allreduce(comm, NULL, &seconds, 1, LK_F64, LK_FOLD_MAX, "slowest"));
+    ASSERT_OK(lk_allreduce(comm, NULL, &seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return seconds;
 }
 
@@ -55,7 +55,7 @@ static void race(lk_comm *comm, int64_t bytes)
     for (int64_t i = 0; i < n; i++)
         x[i] = (float)(i % 100);
     ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
-    lk_mode mode = lk_ddl_mode_get(d);
+    lk_tier_spec mode = lk_ddl_mode_get(d);
     ASSERT_EQ(mode.n_tiers, 2);
     ASSERT_EQ(mode.size[1], 2);
     for (int who = 0; who < N_SIDES; who++) /* the first of each finds its pace */
@@ -64,11 +64,13 @@ static void race(lk_comm *comm, int64_t bytes)
         for (int who = 0; who < N_SIDES; who++)
             took[who][i] = seconds_of(comm, d, x, n, (side)who);
     const char *choice = NULL;
-    ASSERT_OK(lk_coll_choice(
-        comm,
-        &(lk_collective){
-            .call = LK_CALL_ALLREDUCE, .out = x, .count = n, .dtype = LK_F32, .fold = LK_FOLD_AVG},
-        &choice));
+    ASSERT_OK(lk_coll_choice(comm,
+                             &(lk_collective){.call = LK_CALL_ALLREDUCE,
+                                              .out = x,
+                                              .count = n,
+                                              .dtype = LK_F32,
+                                              .fold = LK_REDUCE_AVG},
+                             &choice));
     ASSERT_TRUE(strcmp(choice, "tiers") == 0);
     ASSERT_TRUE(x[n - 1] == (float)((n - 1) % 100)); /* averages of equal values */
     double predicted = 0, ours = median(took[TIERS]), chosen = median(took[CHOSEN]);
@@ -97,13 +99,13 @@ static void race(lk_comm *comm, int64_t bytes)
 static int stall(lk_comm *comm)
 {
     float x[1024] = {0};
-    ASSERT_OK(lk_comm_deadline_set(comm, 2));
+    ASSERT_OK(lk_comm_set_deadline(comm, 2));
     for (int64_t i = 0;; i++) {
         if (i == 100 && lk_comm_rank(comm) == 0) {
             printf("running\n");
             fflush(stdout);
         }
-        if (lk_allreduce(comm, NULL, x, 1024, LK_F32, LK_FOLD_SUM, "gradients") != LK_OK)
+        if (lk_allreduce(comm, NULL, x, 1024, LK_F32, LK_REDUCE_SUM, "gradients") != LK_OK)
             break;
     }
     printf("rank %d: %s\n", lk_comm_rank(comm), lk_error_message());
@@ -122,7 +124,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "stall") == 0)
         return stall(comm);
     race(comm, atoll(argv[2]));
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
     return 0;
 }

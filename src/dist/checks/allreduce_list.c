@@ -19,8 +19,8 @@ const lk_dist_check lk_dist_check_allreduce_list = {
     .name = "allreduce_list",
     .summary = "out[i] = the fold of xs[i]; dxs[i] as of allreduce",
     .samples = (const lk_dist_sample[]){
-        {SAMPLE("sum", LK_FOLD_SUM), .is_linear = true},
-        {SAMPLE("avg", LK_FOLD_AVG), .is_linear = true},
-        {SAMPLE("prod", LK_FOLD_PROD), .lo = 0.5, .hi = 1.5, .has_zeros = true},
-        {SAMPLE("max", LK_FOLD_MAX)},
+        {SAMPLE("sum", LK_REDUCE_SUM), .is_linear = true},
+        {SAMPLE("avg", LK_REDUCE_AVG), .is_linear = true},
+        {SAMPLE("prod", LK_REDUCE_PROD), .lo = 0.5, .hi = 1.5, .has_zeros = true},
+        {SAMPLE("max", LK_REDUCE_MAX)},
         {0}}};

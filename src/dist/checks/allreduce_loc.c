@@ -15,4 +15,4 @@ const lk_dist_check lk_dist_check_allreduce_loc = {
     .name = "allreduce_loc",
     .summary = "y = the smallest or largest x, and who has it; dx = the sum of dy there",
     .samples = (const lk_dist_sample[]){
-        SAMPLE("minloc", LK_FOLD_MINLOC), SAMPLE("maxloc", LK_FOLD_MAXLOC), {0}}};
+        SAMPLE("minloc", LK_REDUCE_MINLOC), SAMPLE("maxloc", LK_REDUCE_MAXLOC), {0}}};

@@ -4,7 +4,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
 {
     (void)s;
     LK_TRY(lk_dist_barrier(in[0].tape, comm, "check"));
-    LK_TRY(lk_dist_allreduce(comm, in[0], LK_FOLD_SUM, "check", out));
+    LK_TRY(lk_dist_allreduce(comm, in[0], LK_REDUCE_SUM, "check", out));
     LK_TRY(lk_dist_barrier(in[0].tape, comm, "check"));
     return LK_OK;
 }

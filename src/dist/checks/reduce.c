@@ -14,10 +14,10 @@ const lk_dist_check lk_dist_check_reduce = {
     .name = "reduce",
     .summary = "y = the fold of x, on root; dx = root's dy, times the derivative of the fold",
     .samples = (const lk_dist_sample[]){
-        {SAMPLE("sum to the first", LK_FOLD_SUM, 0), .is_linear = true},
-        {SAMPLE("sum to the second", LK_FOLD_SUM, 1), .is_linear = true},
-        {SAMPLE("avg to the last", LK_FOLD_AVG, -1), .is_linear = true},
-        {SAMPLE("prod with zeros", LK_FOLD_PROD, 1), .lo = 0.5, .hi = 1.5, .has_zeros = true},
-        {SAMPLE("min to the last", LK_FOLD_MIN, -1)},
-        {SAMPLE("max to the first", LK_FOLD_MAX, 0)},
+        {SAMPLE("sum to the first", LK_REDUCE_SUM, 0), .is_linear = true},
+        {SAMPLE("sum to the second", LK_REDUCE_SUM, 1), .is_linear = true},
+        {SAMPLE("avg to the last", LK_REDUCE_AVG, -1), .is_linear = true},
+        {SAMPLE("prod with zeros", LK_REDUCE_PROD, 1), .lo = 0.5, .hi = 1.5, .has_zeros = true},
+        {SAMPLE("min to the last", LK_REDUCE_MIN, -1)},
+        {SAMPLE("max to the first", LK_REDUCE_MAX, 0)},
         {0}}};

@@ -16,6 +16,6 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
 const lk_dist_check lk_dist_check_reduce_loc = {
     .name = "reduce_loc",
     .summary = "as allreduce_loc, on root; dx = root's dy there",
-    .samples = (const lk_dist_sample[]){SAMPLE("minloc to the first", LK_FOLD_MINLOC, 0),
-                                        SAMPLE("maxloc to the last", LK_FOLD_MAXLOC, -1),
+    .samples = (const lk_dist_sample[]){SAMPLE("minloc to the first", LK_REDUCE_MINLOC, 0),
+                                        SAMPLE("maxloc to the last", LK_REDUCE_MAXLOC, -1),
                                         {0}}};

@@ -7,7 +7,7 @@ static const double STEP = 1e-4;
 
 lk_status lk__check_total(const lk__check *k, double *v, int n)
 {
-    LK_TRY(lk_allreduce(k->all, NULL, v, n, LK_F64, LK_FOLD_SUM, "gradcheck"));
+    LK_TRY(lk_allreduce(k->all, NULL, v, n, LK_F64, LK_REDUCE_SUM, "gradcheck"));
     return LK_OK;
 }
 

@@ -182,7 +182,7 @@ static lk_status compare_single(lk__check *k, const lk__check_point *p)
         }
         lk_tensor_free(g);
     }
-    LK_TRY(lk_allreduce(k->all, NULL, n, 2, LK_F64, LK_FOLD_MAX, "gradcheck"));
+    LK_TRY(lk_allreduce(k->all, NULL, n, 2, LK_F64, LK_REDUCE_MAX, "gradcheck"));
     if (note(k, &r->single, n[0] / n[1]))
         snprintf(r->worst, sizeof r->worst,
                  "first derivative in f32, sample %d (%s%s): it is %.9g off that in f64", k->number,
@@ -267,7 +267,7 @@ lk_status lk_gradcheck_dist(lk_comm *comm, const lk_dist_check *check, int64_t s
         lk_comm *half = NULL;
         LK_TRY(lk_comm_split(comm, rank % 2, -rank, &half));
         lk_status st = check_on(comm, half, check, rng, tolerance, out);
-        lk_comm_free(half);
+        lk_comm_close(half);
         LK_TRY(st);
     }
     out->pass = out->numbers > 0 && out->first <= tolerance && out->adjoint <= tolerance &&

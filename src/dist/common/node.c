@@ -16,7 +16,7 @@ static void name_add(lk__dist *d, size_t at, const char *text)
     memcpy(d->name + at, text, n);
 }
 
-lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name)
+lk__dist lk__dist_of(lk_comm *comm, lk_reduce_op fold, int root, const char *name)
 {
     lk__dist d;
     memset(&d, 0, sizeof d); /* attributes are compared as bytes */
@@ -73,7 +73,7 @@ void lk__dist_noted(lk__dist *d, const char *what, int value)
     name_end(d, text);
 }
 
-lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold, lk__dist *g)
+lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_reduce_op fold, lk__dist *g)
 {
     LK_CHECK(!lk__comm_is_freed(d->comm), LK_ESTATE,
              "backward of %s(\"%s\"), whose communicator was freed: free it after the tape's reset",
@@ -84,8 +84,8 @@ lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold, lk__d
     return LK_OK;
 }
 
-lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_fold fold, const lk_var *in, int n,
-                               lk_var *din)
+lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_reduce_op fold, const lk_var *in,
+                               int n, lk_var *din)
 {
     lk__dist g;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))

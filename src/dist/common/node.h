@@ -14,13 +14,13 @@ enum { LK_DIST_NAME = 48 };
 
 typedef struct lk__dist {
     lk_comm *comm;
-    lk_fold fold;
+    lk_reduce_op fold;
     int root;
     char name[LK_DIST_NAME];
 } lk__dist;
 
 /** The attributes of a node; `name` is cut to fit. */
-lk__dist lk__dist_of(lk_comm *comm, lk_fold fold, int root, const char *name);
+lk__dist lk__dist_of(lk_comm *comm, lk_reduce_op fold, int root, const char *name);
 
 /** Put a shape of two axes or more behind the name, "x[2,3]", so that ranks whose shapes differ get a
  * mismatch that shows them; `axis` (or -1) may differ and is written "*". */
@@ -32,13 +32,13 @@ void lk__dist_noted(lk__dist *d, const char *what, int value);
 
 /** The attributes of the node that answers `op` in backward: another fold, and ".grad" behind the
  * name.  Refuses a communicator that was freed. */
-lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_fold fold,
+lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_reduce_op fold,
                           lk__dist *g) LK_NODISCARD;
 
 /** The backward of a real input by one node: apply `op`, with the attributes that answer, to the `n`
  * variables `in`. */
-lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_fold fold, const lk_var *in, int n,
-                               lk_var *din) LK_NODISCARD;
+lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_reduce_op fold, const lk_var *in,
+                               int n, lk_var *din) LK_NODISCARD;
 
 /** Refuse LK_NO_VAR and, with LK_ESTATE, a value that is gone. */
 lk_status lk__dist_valid(const char *call, lk_var x) LK_NODISCARD;

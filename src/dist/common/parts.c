@@ -44,7 +44,7 @@ static lk_status rows_check(const lk_call *c, int64_t rows)
 }
 
 /* Do a call that takes counts of elements. */
-static lk_status move(lk_call *c, lk_comm_call call, lk_fold fold)
+static lk_status move(lk_call *c, lk_comm_call call, lk_reduce_op fold)
 {
     const lk__dist *d = c->attr;
     int64_t *counts = NULL, *sent = NULL, row = lk__dist_row(c->x[0]->shape);
@@ -67,7 +67,7 @@ static lk_status move(lk_call *c, lk_comm_call call, lk_fold fold)
 static lk_status answer(lk_call *c, const lk_op *op, lk_var dout, lk_var *din)
 {
     lk_var in[] = {dout, c->in[1]};
-    LK_TRY(lk__dist_answer_with(c, op, LK_FOLD_SUM, in, 2, din));
+    LK_TRY(lk__dist_answer_with(c, op, LK_REDUCE_SUM, in, 2, din));
     return LK_OK;
 }
 
@@ -98,7 +98,7 @@ static lk_status allgather_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status allgather_forward(lk_call *c)
 {
-    LK_TRY(move(c, LK_CALL_ALLGATHER, LK_FOLD_SUM));
+    LK_TRY(move(c, LK_CALL_ALLGATHER, LK_REDUCE_SUM));
     return LK_OK;
 }
 
@@ -119,7 +119,7 @@ static lk_status reduce_scatter_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status reduce_scatter_forward(lk_call *c)
 {
-    LK_TRY(move(c, LK_CALL_REDUCE_SCATTER, LK_FOLD_SUM));
+    LK_TRY(move(c, LK_CALL_REDUCE_SCATTER, LK_REDUCE_SUM));
     return LK_OK;
 }
 
@@ -140,7 +140,7 @@ static lk_status gather_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status gather_forward(lk_call *c)
 {
-    LK_TRY(move(c, LK_CALL_GATHER, LK_FOLD_SUM));
+    LK_TRY(move(c, LK_CALL_GATHER, LK_REDUCE_SUM));
     return LK_OK;
 }
 
@@ -161,7 +161,7 @@ static lk_status scatter_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status scatter_forward(lk_call *c)
 {
-    LK_TRY(move(c, LK_CALL_SCATTER, LK_FOLD_SUM));
+    LK_TRY(move(c, LK_CALL_SCATTER, LK_REDUCE_SUM));
     return LK_OK;
 }
 
@@ -182,14 +182,14 @@ static lk_status alltoall_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status alltoall_forward(lk_call *c)
 {
-    LK_TRY(move(c, LK_CALL_ALLTOALL, LK_FOLD_SUM));
+    LK_TRY(move(c, LK_CALL_ALLTOALL, LK_REDUCE_SUM));
     return LK_OK;
 }
 
 static lk_status alltoall_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[] = {dout[0], c->in[2], c->in[1]};
-    LK_TRY(lk__dist_answer_with(c, &lk__dist_alltoall, LK_FOLD_SUM, in, 3, din));
+    LK_TRY(lk__dist_answer_with(c, &lk__dist_alltoall, LK_REDUCE_SUM, in, 3, din));
     return LK_OK;
 }
 

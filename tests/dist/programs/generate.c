@@ -208,18 +208,18 @@ static void results(struct program *p, struct instruction *n, const struct place
 /* allreduce, reduce, bcast, reduce_scatter, scatter: all have a vector of the same length. */
 static void collective_whole(struct program *p, uint64_t *random, enum kind kind)
 {
-    static const lk_fold folds[] = {LK_FOLD_SUM, LK_FOLD_AVG, LK_FOLD_PROD, LK_FOLD_MIN,
-                                    LK_FOLD_MAX};
+    static const lk_reduce_op folds[] = {LK_REDUCE_SUM, LK_REDUCE_AVG, LK_REDUCE_PROD,
+                                         LK_REDUCE_MIN, LK_REDUCE_MAX};
     struct place at = somewhere(p, random);
     bool folded = kind == ALLREDUCE || kind == REDUCE;
     bool integer = (kind == ALLREDUCE || kind == BCAST) && chance(random, 15);
-    lk_fold fold = folded && !integer ? folds[program_random(random, 5)] : LK_FOLD_SUM;
+    lk_reduce_op fold = folded && !integer ? folds[program_random(random, 5)] : LK_REDUCE_SUM;
     int in[MAX_RANKS], length[MAX_RANKS];
     double most = 0, product = 1;
     for (int i = 0; i < at.n; i++) {
         int of = i == 0 ? -1 : p->value[in[0]].length;
         in[i] = program_pick(p, random, at.member[i], of, integer);
-        if (fold == LK_FOLD_MIN || fold == LK_FOLD_MAX)
+        if (fold == LK_REDUCE_MIN || fold == LK_REDUCE_MAX)
             in[i] = affine(p, in[i], 0.5 + program_real(random), program_real(random));
         most = fmax(most, p->value[in[i]].bound);
         product *= p->value[in[i]].bound;
@@ -233,8 +233,8 @@ static void collective_whole(struct program *p, uint64_t *random, enum kind kind
         if (kind == REDUCE_SCATTER || kind == SCATTER)
             length[i] = program_part(length[i], i, at.n);
     }
-    bool sums = kind == REDUCE_SCATTER || (folded && fold == LK_FOLD_SUM);
-    double bound = fold == LK_FOLD_PROD ? product : sums ? most * at.n : most;
+    bool sums = kind == REDUCE_SCATTER || (folded && fold == LK_REDUCE_SUM);
+    double bound = fold == LK_REDUCE_PROD ? product : sums ? most * at.n : most;
     results(p, n, &at, length, bound, integer);
 }
 

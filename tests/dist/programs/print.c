@@ -34,7 +34,7 @@ static void print_instruction(const struct program *p, const struct instruction 
     if (n->rank < 0) {
         printf("all     %s on communicator %d", names[n->kind], n->comm);
         if (n->kind == ALLREDUCE || n->kind == REDUCE)
-            printf(", %s", lk_fold_name(n->fold));
+            printf(", %s", lk_reduce_op_name(n->fold));
         if (n->kind == SENDRECV)
             printf(", by %d%s", n->root, n->periodic ? ", periodic" : "");
         else if (n->kind == REDUCE || n->kind == BCAST || n->kind == SCATTER || n->kind == GATHER)

@@ -102,7 +102,7 @@ struct instruction {
     int rank;  /* -1: all of the communicator */
     int comm;
     int in[MAX_RANKS], out[MAX_RANKS];
-    lk_fold fold;
+    lk_reduce_op fold;
     int root; /* rank of the communicator; SENDRECV: by how much to shift */
     bool periodic;
     double scale, shift;
@@ -140,7 +140,8 @@ struct outcome {
 
 /* The calls that planted faults replace. */
 struct program_calls {
-    lk_status (*allreduce)(lk_comm *comm, lk_var x, lk_fold fold, const char *name, lk_var *out);
+    lk_status (*allreduce)(lk_comm *comm, lk_var x, lk_reduce_op fold, const char *name,
+                           lk_var *out);
     lk_status (*send)(lk_comm *comm, lk_var x, int dest, int64_t tag, const char *name,
                       lk_var *token);
     lk_status (*recv)(lk_tape *tape, lk_comm *comm, int source, int64_t tag, lk_dtype dtype,

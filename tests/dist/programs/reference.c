@@ -39,7 +39,7 @@ static lk_status chosen(const struct program *p, const struct instruction *n, co
     for (int k = 0; k < length; k++) {
         int best = 0;
         for (int j = 1; j < g->n; j++)
-            if (n->fold == LK_FOLD_MIN ? e[j][k] < e[best][k] : e[j][k] > e[best][k])
+            if (n->fold == LK_REDUCE_MIN ? e[j][k] < e[best][k] : e[j][k] > e[best][k])
                 best = j;
         at[k] = best == i;
     }
@@ -50,7 +50,7 @@ static lk_status chosen(const struct program *p, const struct instruction *n, co
 static lk_status fold(const struct program *p, const struct instruction *n, const struct group *g,
                       lk_var *var, lk_var *out)
 {
-    bool extreme = n->fold == LK_FOLD_MIN || n->fold == LK_FOLD_MAX;
+    bool extreme = n->fold == LK_REDUCE_MIN || n->fold == LK_REDUCE_MAX;
     for (int i = 0; i < g->n; i++) {
         lk_var x = var[n->in[g->member[i]]], mask;
         if (extreme) {
@@ -59,12 +59,12 @@ static lk_status fold(const struct program *p, const struct instruction *n, cons
         }
         if (i == 0)
             *out = x;
-        else if (n->fold == LK_FOLD_PROD)
+        else if (n->fold == LK_REDUCE_PROD)
             LK_TRY(lk_mul(*out, x, out));
         else
             LK_TRY(lk_add(*out, x, out));
     }
-    if (n->fold == LK_FOLD_AVG)
+    if (n->fold == LK_REDUCE_AVG)
         LK_TRY(lk_affine(*out, 1.0 / g->n, 0, out));
     return LK_OK;
 }

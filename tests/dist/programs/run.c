@@ -271,7 +271,7 @@ lk_status program_run(const struct program *p, lk_comm *comm, const struct progr
         lk_tensor_free(s->grad[v]);
     }
     for (int c = 0; c < p->n_comms; c++)
-        lk_comm_free(s->comm[c]);
+        lk_comm_close(s->comm[c]);
     lk_free(s);
     return st;
 }
@@ -289,7 +289,7 @@ struct job {
 static lk_status job_rank(lk_comm *comm, void *arg)
 {
     struct job *job = arg;
-    LK_TRY(lk_comm_deadline_set(comm, job->deadline));
+    LK_TRY(lk_comm_set_deadline(comm, job->deadline));
     LK_TRY(program_run(job->p, comm, job->calls, &job->expected, job->why[lk_comm_rank(comm)],
                        sizeof job->why[0]));
     return LK_OK;

@@ -69,7 +69,7 @@ static lk_status innermost(const struct program_segment *g, lk_var *out)
     int rank = lk_comm_rank(g->comm);
     LK_TRY(program_in_segment(g->x, out));
     if (g->n->way == WAY_ALLREDUCE)
-        LK_TRY(lk_dist_allreduce(g->comm, *out, LK_FOLD_SUM, "s", out));
+        LK_TRY(lk_dist_allreduce(g->comm, *out, LK_REDUCE_SUM, "s", out));
     else if (rank == g->n->root)
         LK_TRY(receive(g, out));
     else

@@ -15,8 +15,8 @@ static lk_status differ(lk_comm *comm, void *arg)
     const struct difference *d = arg;
     lk_collective c = d->of[lk_comm_rank(comm)];
     float x = 1, *out;
-    LK_TRY(lk_comm_deadline_set(comm, 2));
-    LK_TRY(lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, "warm"));
+    LK_TRY(lk_comm_set_deadline(comm, 2));
+    LK_TRY(lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_REDUCE_SUM, "warm"));
     ASSERT_TRUE(x == 2.0F);
     LK_TRY(lk_alloc_zero(&out, 2 * c.count, 8));
     c.out = out;
@@ -40,8 +40,8 @@ static void different_calls_are_named(void)
          "sum) #2"},
         {{CALL(ALLREDUCE, "x", 10, .dtype = LK_F32), CALL(ALLREDUCE, "x", 10, .dtype = LK_I32)},
          "f32 x 10, sum) #2 but rank 1 calls allreduce(\"x\", i32 x 10"},
-        {{CALL(ALLREDUCE, "x", 10, .fold = LK_FOLD_MAX),
-          CALL(ALLREDUCE, "x", 10, .fold = LK_FOLD_SUM)},
+        {{CALL(ALLREDUCE, "x", 10, .fold = LK_REDUCE_MAX),
+          CALL(ALLREDUCE, "x", 10, .fold = LK_REDUCE_SUM)},
          "max) #2 but rank 1 calls allreduce(\"x\", f32 x 10, sum"},
         {{CALL(ALLREDUCE, "x", 30000, .dtype = LK_F32),
           CALL(ALLREDUCE, "x", 30001, .dtype = LK_F32)},
@@ -67,9 +67,9 @@ static lk_status differ_at_once(lk_comm *comm, void *arg)
 {
     (void)arg;
     float x = 1;
-    LK_TRY(lk_comm_deadline_set(comm, 2));
+    LK_TRY(lk_comm_set_deadline(comm, 2));
     ASSERT_FAILS(
-        lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, lk_comm_rank(comm) ? "b" : "a"),
+        lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_REDUCE_SUM, lk_comm_rank(comm) ? "b" : "a"),
         LK_EMISMATCH, "calls allreduce(\"a\", f32 x 1, sum) #1 but rank 1 calls allreduce(\"b\"");
     return LK_OK;
 }

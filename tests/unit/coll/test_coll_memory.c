@@ -47,17 +47,17 @@ static lk_status whole(void *side)
     struct side *s = side;
     LK_TRY(lk_barrier(s->comm, "b"));
     LK_TRY(lk_bcast(s->comm, s->y, 4, LK_F64, 0, "x"));
-    LK_TRY(lk_reduce_to(s->comm, s->x, s->y, 4, LK_F64, LK_FOLD_SUM, 0, "x"));
-    LK_TRY(lk_allreduce(s->comm, s->x, s->y, 4, LK_F64, LK_FOLD_SUM, "x"));
-    LK_TRY(lk_allreduce(s->comm, s->x, s->y, LARGE, LK_F64, LK_FOLD_SUM, "x"));
-    LK_TRY(lk_allreduce(s->comm, s->x, s->y, 7, LK_F16, LK_FOLD_SUM, "x"));
+    LK_TRY(lk_reduce_to(s->comm, s->x, s->y, 4, LK_F64, LK_REDUCE_SUM, 0, "x"));
+    LK_TRY(lk_allreduce(s->comm, s->x, s->y, 4, LK_F64, LK_REDUCE_SUM, "x"));
+    LK_TRY(lk_allreduce(s->comm, s->x, s->y, LARGE, LK_F64, LK_REDUCE_SUM, "x"));
+    LK_TRY(lk_allreduce(s->comm, s->x, s->y, 7, LK_F16, LK_REDUCE_SUM, "x"));
     return LK_OK;
 }
 
 static lk_status parts(void *side)
 {
     struct side *s = side;
-    LK_TRY(lk_reduce_scatter(s->comm, s->x, s->y, 3, LK_F64, LK_FOLD_SUM, "x"));
+    LK_TRY(lk_reduce_scatter(s->comm, s->x, s->y, 3, LK_F64, LK_REDUCE_SUM, "x"));
     LK_TRY(lk_gather(s->comm, s->x, s->y, 3, LK_F64, 0, "x"));
     LK_TRY(lk_allgather(s->comm, s->x, s->y, 3, LK_F64, "x"));
     LK_TRY(lk_scatter(s->comm, s->x, s->y, 3, LK_F64, 0, "x"));
@@ -106,7 +106,7 @@ static lk_status started(void *side)
     struct side *s = side;
     lk_request *r[3] = {NULL, NULL, NULL};
     lk_status st;
-    LK_TRY(lk_comm_finite_set(s->comm, true));
+    LK_TRY(lk_comm_set_finite_check(s->comm, true));
     for (int i = 0; i < 3; i++)
         LK_TRY_TO(done, lk_coll_start(s->comm,
                                       &(lk_collective){.call = i == 0   ? LK_CALL_ALLREDUCE
@@ -139,8 +139,8 @@ static lk_status messages(void *side)
             LK_TRY(lk_send(s->comm, s->x, count, LK_F64, 1, 1, "x"));
         if (s->rank == 1)
             LK_TRY(lk_recv(s->comm, s->y, count, LK_F64, LK_ANY_RANK, 1, "x", NULL));
-        LK_TRY(lk_sendrecv(s->comm, LK_F64, &(lk_part){s->x, count, s->right, 2},
-                           &(lk_part){s->y, count, s->left, 2}, "x", NULL));
+        LK_TRY(lk_sendrecv(s->comm, LK_F64, &(lk_sendrecv_side){s->x, count, s->right, 2},
+                           &(lk_sendrecv_side){s->y, count, s->left, 2}, "x", NULL));
         if (s->rank == 0)
             LK_TRY(lk_send_bytes(s->comm, s->x, 8 * count, 1, 3, "x"));
         if (s->rank == 1)
@@ -174,19 +174,19 @@ static lk_status communicators(void *side)
 {
     struct side *s = side;
     lk_comm *twin = NULL, *half = NULL, *line = NULL;
-    lk_shared *shared = NULL;
+    lk_shm *shared = NULL;
     lk_grid grid;
     lk_status st;
     LK_TRY_TO(done, lk_comm_dup(s->comm, &twin));
     LK_TRY_TO(done, lk_comm_split(s->comm, s->rank % 2, 0, &half));
     LK_TRY_TO(done, lk_grid_make(s->comm, 1, (int[]){s->size}, NULL, &grid));
     LK_TRY_TO(done, lk_grid_split(s->comm, &grid, (bool[]){true}, &line));
-    LK_TRY_TO(done, lk_shared_new(s->comm, 64, "shared", &shared));
+    LK_TRY_TO(done, lk_shm_open(s->comm, 64, "shared", &shared));
 done:
-    lk_shared_free(shared);
-    lk_comm_free(line);
-    lk_comm_free(half);
-    lk_comm_free(twin);
+    lk_shm_close(shared);
+    lk_comm_close(line);
+    lk_comm_close(half);
+    lk_comm_close(twin);
     return st;
 }
 
@@ -201,7 +201,7 @@ static lk_status ddl(void *side)
     LK_TRY(lk_ddl_init(s->comm, 0, "-mode n", &d));
     LK_TRY_TO(done, lk_ddl_bcast(d, &t[0]));
     LK_TRY_TO(done, lk_ddl_allreduce(d, &t[0], &(lk_ddl_how){.check = true}));
-    LK_TRY_TO(done, lk_ddl_allreduce_n(d, 2, t, &(lk_ddl_how){.op = LK_FOLD_AVG}));
+    LK_TRY_TO(done, lk_ddl_allreduce_n(d, 2, t, &(lk_ddl_how){.op = LK_REDUCE_AVG}));
 done:
     lk_ddl_free(d);
     return st;

@@ -29,14 +29,14 @@ static void options_are_read_in_any_order(void)
     lk__ddl_options o;
     ASSERT_OK(lk__ddl_options_parse(
         "  -dbg_level 2\t-mode c:4x8x2 -rebind_iter 7 -dev_sync 1 -dump_iter 100 ", &o));
-    ASSERT_EQ(o.mode.letter, LK_MODE_CUT);
+    ASSERT_EQ(o.mode.letter, LK_TIER_CUT);
     ASSERT_EQ(o.mode.n_tiers, 3);
     ASSERT_EQ(o.dump_iter, 100);
     ASSERT_EQ(o.rebind_iter, 7);
     ASSERT_EQ(o.dev_sync, 1);
     ASSERT_EQ(o.dbg_level, 2);
     ASSERT_OK(lk__ddl_options_parse("", &o));
-    ASSERT_EQ(o.mode.letter, LK_MODE_BEST);
+    ASSERT_EQ(o.mode.letter, LK_TIER_BEST);
     ASSERT_EQ(o.mode.n_tiers, 0);
     ASSERT_EQ(o.dump_iter, 0);
     ASSERT_FAILS(lk__ddl_options_parse("-dump_iter 1000000001", &o), LK_EINVAL,
@@ -96,7 +96,7 @@ static lk_status probe(lk_comm *comm, void *arg)
     ASSERT_TRUE(strcmp(lk_ddl_times_get(d).tier[0].algorithm, lk__way_name(c->way[0])) == 0);
     ASSERT_EQ(c->n_tried, 2 * LK_DDL_TRIES);
     int64_t way = c->way[0], sum;
-    LK_TRY(lk_allreduce(comm, &way, &sum, 1, LK_I64, LK_FOLD_SUM, "all chose the same"));
+    LK_TRY(lk_allreduce(comm, &way, &sum, 1, LK_I64, LK_REDUCE_SUM, "all chose the same"));
     ASSERT_EQ(sum, 4 * way);
     lk_ddl_free(d);
     return LK_OK;
@@ -142,7 +142,7 @@ static lk_status some_calls(lk_comm *comm, void *arg)
     lk_status st;
     lk_ddl *d = NULL;
     float x[3] = {1, 2, 3}, y[2] = {1, 2};
-    LK_TRY(lk_comm_deadline_set(comm, 5));
+    LK_TRY(lk_comm_set_deadline(comm, 5));
     LK_TRY_TO(done, lk_ddl_init(comm, 0, "-mode n:2x1 -rebind_iter 1", &d));
     lk_ddl_tensor t[2] = {{"x", NULL, x, 3, LK_F32}, {"y", NULL, y, 2, LK_F32}};
     LK_TRY_TO(done, lk_ddl_allreduce(d, t, &(lk_ddl_how){.check = true}));

@@ -4,10 +4,10 @@
 
 static void check(lk_comm *comm, int64_t pieces, int64_t count)
 {
-    float *in = input_of(comm, LK_FOLD_SUM, LK_F32, pieces, count), *out, *want;
+    float *in = input_of(comm, LK_REDUCE_SUM, LK_F32, pieces, count), *out, *want;
     ASSERT_OK(lk_alloc(&out, count, sizeof *out));
     ASSERT_OK(lk_alloc(&want, count, sizeof *want));
-    fold_put(LK_FOLD_SUM, LK_F32, pieces, 0, count, want);
+    fold_put(LK_REDUCE_SUM, LK_F32, pieces, 0, count, want);
     lk_collective c = {.call = LK_CALL_ALLREDUCE,
                        .in = in,
                        .out = out,
@@ -35,7 +35,7 @@ static lk_status program(lk_comm *comm, void *arg)
         check(comm, pieces, 33);
         check(turned, pieces, 33);
     }
-    lk_comm_free(turned);
+    lk_comm_close(turned);
     return LK_OK;
 }
 

@@ -18,7 +18,7 @@ static lk_collective call_of(const float *in, float *out, int64_t count, int64_t
                            .out = out,
                            .count = count,
                            .dtype = LK_F32,
-                           .fold = LK_FOLD_AVG,
+                           .fold = LK_REDUCE_AVG,
                            .pieces = pieces};
 }
 
@@ -130,7 +130,7 @@ static lk_status measured(lk_comm *comm, void *arg)
     float x[4] = {0};
     LK_TRY(compare(comm, 20011, 0, NULL));
     LK_TRY(compare(comm, 20011, 0, NULL));
-    return lk_allreduce(comm, NULL, x, 4, LK_F32, LK_FOLD_SUM,
+    return lk_allreduce(comm, NULL, x, 4, LK_F32, LK_REDUCE_SUM,
                         lk_comm_rank(comm) == 0 ? "this" : "that");
 }
 
@@ -139,7 +139,7 @@ static lk_status counts_differ(lk_comm *comm, void *arg)
     (void)arg;
     static float x[4][20012];
     int rank = lk_comm_rank(comm);
-    return lk_allreduce(comm, NULL, x[rank], rank == 3 ? 20012 : 20011, LK_F32, LK_FOLD_SUM, "x");
+    return lk_allreduce(comm, NULL, x[rank], rank == 3 ? 20012 : 20011, LK_F32, LK_REDUCE_SUM, "x");
 }
 
 static void links_are_measured_without_being_counted(void)

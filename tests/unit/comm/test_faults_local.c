@@ -60,12 +60,12 @@ static lk_status rank_one_forgets(lk_comm *comm, void *arg)
 {
     (void)arg;
     lk_comm *twin;
-    LK_TRY(lk_comm_deadline_set(comm, 600));
+    LK_TRY(lk_comm_set_deadline(comm, 600));
     LK_TRY(lk_comm_dup(comm, &twin));
     if (lk_comm_rank(comm) == 1)
         return LK_OK;
     lk_status st = lk_barrier(twin, "b");
-    lk_comm_free(twin);
+    lk_comm_close(twin);
     return st;
 }
 
@@ -80,10 +80,10 @@ static lk_status ranks_call_differently(lk_comm *comm, void *arg)
 {
     (void)arg;
     float x = 1, all[2];
-    LK_TRY(lk_comm_deadline_set(comm, 600));
-    LK_TRY(lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, "warm"));
+    LK_TRY(lk_comm_set_deadline(comm, 600));
+    LK_TRY(lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_REDUCE_SUM, "warm"));
     if (lk_comm_rank(comm) == 0)
-        return lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_FOLD_SUM, "sum");
+        return lk_allreduce(comm, NULL, &x, 1, LK_F32, LK_REDUCE_SUM, "sum");
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     return lk_gather(comm, &x, all, 1, LK_F32, 1, "values");
 }
@@ -103,7 +103,7 @@ static lk_status rank_two_chatters(lk_comm *comm, void *arg)
 {
     int *sent = arg, rank = lk_comm_rank(comm);
     float x = 0;
-    LK_TRY(lk_comm_deadline_set(comm, 0.4));
+    LK_TRY(lk_comm_set_deadline(comm, 0.4));
     for (int i = 0; i < CHATTER && rank > 0 && atomic_load(&comm->w->fault->state) == 0; i++) {
         if (rank == 2)
             LK_TRY(lk_send(comm, &x, 1, LK_F32, 0, i, "chatter"));
@@ -130,7 +130,7 @@ static lk_status ranks_come_in_turn(lk_comm *comm, void *arg)
 {
     (void)arg;
     float x = 0, all[4];
-    LK_TRY(lk_comm_deadline_set(comm, 1.0 * TEST_SLOWNESS));
+    LK_TRY(lk_comm_set_deadline(comm, 1.0 * TEST_SLOWNESS));
     usleep((useconds_t)lk_comm_rank(comm) * 600000);
     LK_TRY(lk_gather(comm, &x, all, 1, LK_F32, 0, "turns"));
     return LK_OK;
@@ -151,20 +151,21 @@ static lk_status rank_works(lk_comm *comm, void *arg)
     lk_comm *twin = NULL;
     lk_status st;
     LK_TRY(lk_comm_dup(comm, &twin));
-    lk_part send = {zeros, LARGE, (rank + 1) % size, 0}, recv = {got, LARGE, (rank + 1) % size, 0};
+    lk_sendrecv_side send = {zeros, LARGE, (rank + 1) % size, 0},
+                     recv = {got, LARGE, (rank + 1) % size, 0};
     recv.rank = (rank + size - 1) % size;
     LK_TRY_TO(done, lk_sendrecv(twin, LK_F32, &send, &recv, "halo", NULL));
-    LK_TRY_TO(done, lk_allreduce(twin, zeros, sum, 10, LK_F32, LK_FOLD_SUM, "g"));
-    lk_shared *s = NULL;
-    LK_TRY_TO(done, lk_shared_new(twin, 1000, "part", &s));
-    lk_shared_free(s);
+    LK_TRY_TO(done, lk_allreduce(twin, zeros, sum, 10, LK_F32, LK_REDUCE_SUM, "g"));
+    lk_shm *s = NULL;
+    LK_TRY_TO(done, lk_shm_open(twin, 1000, "part", &s));
+    lk_shm_close(s);
     lk_request *r;
     LK_TRY_TO(done, lk_irecv(comm, got, 1, LK_F32, rank, 1, "self", &r));
     st = lk_send(comm, zeros, 1, LK_F32, rank, 1, "self");
     lk_status waited = lk_wait(&r, NULL);
     st = st == LK_OK ? waited : st;
 done:
-    lk_comm_free(twin);
+    lk_comm_close(twin);
     return st;
 }
 
@@ -189,7 +190,7 @@ static lk_status ranks_differ(lk_comm *comm, void *arg)
     float in[COUNT] = {0}, (*out)[4 * COUNT];
     LK_TRY(lk_alloc(&out, N_CALLS, sizeof *out));
     lk_request *r[N_CALLS] = {NULL};
-    lk_status st = lk_comm_deadline_set(comm, 0.2);
+    lk_status st = lk_comm_set_deadline(comm, 0.2);
     for (int i = 0; i < N_CALLS && st == LK_OK; i++, own /= 3) {
         lk_comm_call call = i == 0 ? LK_CALL_ALLREDUCE : calls[own % 3];
         bool bcast = call == LK_CALL_BCAST;

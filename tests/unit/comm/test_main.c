@@ -7,7 +7,7 @@
 static lk_status count_ranks(lk_comm *comm, void *arg)
 {
     int64_t one = 1, all = 0;
-    LK_TRY(lk_allreduce(comm, &one, &all, 1, LK_I64, LK_FOLD_SUM, "ranks"));
+    LK_TRY(lk_allreduce(comm, &one, &all, 1, LK_I64, LK_REDUCE_SUM, "ranks"));
     if (lk_comm_rank(comm) == 0)
         *(int64_t *)arg = all;
     return LK_OK;
@@ -17,7 +17,7 @@ static lk_status last_rank_fails(lk_comm *comm, void *arg)
 {
     (void)arg;
     LK_CHECK(lk_comm_rank(comm) + 1 < lk_comm_size(comm), LK_ESHAPE, "no room for %d", 7);
-    LK_TRY(lk_comm_deadline_set(comm, 5));
+    LK_TRY(lk_comm_set_deadline(comm, 5));
     LK_TRY(count_ranks(comm, &(int64_t){0}));
     return LK_OK;
 }

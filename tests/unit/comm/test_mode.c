@@ -11,19 +11,19 @@ static void modes_are_read_as_written(void)
         "b:4x3",     "n:1", "r:64", "m:2x2x2", "c:4x8x2",
         "p:6x2x1x1", "p",   "b",    "r",       "b:1000000x1x1x1000000"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        lk_mode m;
-        char text[LK_MODE_TEXT];
-        ASSERT_OK(lk_mode_parse(texts[i], &m));
-        ASSERT_EQ(lk_mode_text(&m, text), strlen(texts[i]));
+        lk_tier_spec m;
+        char text[LK_TIER_SPEC_TEXT];
+        ASSERT_OK(lk_tier_spec_parse(texts[i], &m));
+        ASSERT_EQ(lk_tier_spec_text(&m, text), strlen(texts[i]));
         ASSERT_TRUE(strcmp(text, texts[i]) == 0);
     }
-    lk_mode m;
-    ASSERT_OK(lk_mode_parse("4x3", &m));
-    ASSERT_EQ(m.letter, LK_MODE_BEST);
+    lk_tier_spec m;
+    ASSERT_OK(lk_tier_spec_parse("4x3", &m));
+    ASSERT_EQ(m.letter, LK_TIER_BEST);
     ASSERT_EQ(m.n_tiers, 2);
     ASSERT_EQ(m.size[0], 4);
     ASSERT_EQ(m.size[1], 3);
-    ASSERT_OK(lk_mode_parse("p", &m));
+    ASSERT_OK(lk_tier_spec_parse("p", &m));
     ASSERT_EQ(m.n_tiers, 0);
 }
 
@@ -50,37 +50,37 @@ static void errors_say_what_and_where(void)
         {"b:1x2x3x4x5", "mode \"b:1x2x3x4x5\": more than 4 dimensions"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        lk_mode m = {.n_tiers = -7};
-        ASSERT_FAILS(lk_mode_parse(bad[i].text, &m), LK_EINVAL, bad[i].says);
+        lk_tier_spec m = {.n_tiers = -7};
+        ASSERT_FAILS(lk_tier_spec_parse(bad[i].text, &m), LK_EINVAL, bad[i].says);
         ASSERT_EQ(m.n_tiers, -7);
     }
-    ASSERT_FAILS(lk_mode_parse(NULL, NULL), LK_EINVAL, "text is NULL");
+    ASSERT_FAILS(lk_tier_spec_parse(NULL, NULL), LK_EINVAL, "text is NULL");
 }
 
 static void dimensions_must_hold_the_ranks(void)
 {
-    lk_mode m;
-    ASSERT_OK(lk_mode_parse("b:4x3", &m));
-    ASSERT_OK(lk_mode_fit(&m, 12));
-    ASSERT_FAILS(lk_mode_fit(&m, 8), LK_ESHAPE,
+    lk_tier_spec m;
+    ASSERT_OK(lk_tier_spec_parse("b:4x3", &m));
+    ASSERT_OK(lk_tier_spec_fit(&m, 12));
+    ASSERT_FAILS(lk_tier_spec_fit(&m, 8), LK_ESHAPE,
                  "mode b:4x3: the dimensions 4x3 hold 12 ranks, but there are 8");
-    ASSERT_OK(lk_mode_parse("r:1000000x1000000x1000000x1000000", &m));
-    ASSERT_FAILS(lk_mode_fit(&m, 1), LK_ESHAPE, "hold 1e+24 ranks");
-    ASSERT_OK(lk_mode_parse("c", &m));
-    ASSERT_OK(lk_mode_fit(&m, 5));
+    ASSERT_OK(lk_tier_spec_parse("r:1000000x1000000x1000000x1000000", &m));
+    ASSERT_FAILS(lk_tier_spec_fit(&m, 1), LK_ESHAPE, "hold 1e+24 ranks");
+    ASSERT_OK(lk_tier_spec_parse("c", &m));
+    ASSERT_OK(lk_tier_spec_fit(&m, 5));
 }
 
 /* Modes that no text gives. */
 static void made_up_modes_are_refused(void)
 {
-    char text[LK_MODE_TEXT];
-    lk_mode m = {.n_tiers = 2, .size = {-1, -4}};
-    ASSERT_FAILS(lk_mode_fit(&m, 4), LK_EINVAL, "dimension 1 of a mode is -1");
-    ASSERT_FAILS(lk_mode_fit(&(lk_mode){.n_tiers = 50}, 4), LK_EINVAL, "50 dimensions");
-    ASSERT_FAILS(lk_mode_fit(&(lk_mode){.n_tiers = -1}, 4), LK_EINVAL, "-1 dimensions");
-    m = (lk_mode){(lk_mode_letter)77, 50, {INT_MIN, INT_MIN, INT_MIN, INT_MIN}};
-    ASSERT_EQ(lk_mode_text(&m, text), strlen(text));
-    ASSERT_TRUE(text[0] == '?' && strlen(text) < LK_MODE_TEXT);
+    char text[LK_TIER_SPEC_TEXT];
+    lk_tier_spec m = {.n_tiers = 2, .size = {-1, -4}};
+    ASSERT_FAILS(lk_tier_spec_fit(&m, 4), LK_EINVAL, "dimension 1 of a mode is -1");
+    ASSERT_FAILS(lk_tier_spec_fit(&(lk_tier_spec){.n_tiers = 50}, 4), LK_EINVAL, "50 dimensions");
+    ASSERT_FAILS(lk_tier_spec_fit(&(lk_tier_spec){.n_tiers = -1}, 4), LK_EINVAL, "-1 dimensions");
+    m = (lk_tier_spec){(lk_tier_algorithm)77, 50, {INT_MIN, INT_MIN, INT_MIN, INT_MIN}};
+    ASSERT_EQ(lk_tier_spec_text(&m, text), strlen(text));
+    ASSERT_TRUE(text[0] == '?' && strlen(text) < LK_TIER_SPEC_TEXT);
 }
 
 /* Texts made of the characters that matter, and of any: read or refused with a message, and what
@@ -101,19 +101,19 @@ static void any_text_is_read_or_refused(void)
             text[n] = k % 5 == 0 ? (char)(1 + r / 7 % 255) : useful[r / 7 % (sizeof useful - 1)];
         }
         text[n] = '\0';
-        lk_mode m, again;
+        lk_tier_spec m, again;
         memset(&m, 0, sizeof m);
         memset(&again, 0, sizeof again);
-        if (lk_mode_parse(text, &m) != LK_OK) {
+        if (lk_tier_spec_parse(text, &m) != LK_OK) {
             ASSERT_EQ(lk_error_status(), LK_EINVAL);
             ASSERT_TRUE(strncmp(lk_error_message(), "mode \"", 6) == 0);
             lk_error_clear();
             refused++;
             continue;
         }
-        char out[LK_MODE_TEXT];
-        ASSERT_TRUE(lk_mode_text(&m, out) < LK_MODE_TEXT);
-        ASSERT_OK(lk_mode_parse(out, &again));
+        char out[LK_TIER_SPEC_TEXT];
+        ASSERT_TRUE(lk_tier_spec_text(&m, out) < LK_TIER_SPEC_TEXT);
+        ASSERT_OK(lk_tier_spec_parse(out, &again));
         ASSERT_SAME_BITS(&m, &again, sizeof m);
         read++;
     }
@@ -122,12 +122,13 @@ static void any_text_is_read_or_refused(void)
 
 static void letters_explain_themselves(void)
 {
-    for (int i = 0; i < LK_N_MODES; i++) {
-        ASSERT_TRUE(strchr("bnrmcp", lk_mode_letter_char((lk_mode_letter)i)) != NULL);
-        ASSERT_TRUE(strlen(lk_mode_summary((lk_mode_letter)i)) > 10);
+    for (int i = 0; i < LK_N_TIER_ALGORITHMS; i++) {
+        ASSERT_TRUE(strchr("bnrmcp", lk_tier_algorithm_letter((lk_tier_algorithm)i)) != NULL);
+        ASSERT_TRUE(strlen(lk_tier_algorithm_summary((lk_tier_algorithm)i)) > 10);
     }
-    ASSERT_EQ(lk_mode_letter_char(LK_N_MODES), '?');
-    ASSERT_TRUE(lk_mode_canonical(LK_MODE_BEST) && !lk_mode_canonical(LK_MODE_RING));
+    ASSERT_EQ(lk_tier_algorithm_letter(LK_N_TIER_ALGORITHMS), '?');
+    ASSERT_TRUE(lk_tier_algorithm_is_canonical(LK_TIER_BEST) &&
+                !lk_tier_algorithm_is_canonical(LK_TIER_RING));
 }
 
 TEST_MAIN(TEST(modes_are_read_as_written), TEST(errors_say_what_and_where),

@@ -50,12 +50,12 @@ static void a_rank_whose_polls_take_long_naps(void)
     lk__transport slow = *quick;
     slow.poll = slow_poll;
     comm->w->transport = &slow;
-    ASSERT_OK(lk_comm_deadline_set(comm, 0.2));
+    ASSERT_OK(lk_comm_set_deadline(comm, 0.2));
     ASSERT_TRUE(comm->w->spins > 256);
     ASSERT_EQ(lk_recv(comm, &x, 1, LK_F32, 0, 7, "never", NULL), LK_ESTALL);
     ASSERT_TRUE(n_polls < 64);
     comm->w->transport = quick;
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 

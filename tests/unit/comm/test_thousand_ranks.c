@@ -9,7 +9,7 @@ static lk_status reduce_and_split(lk_comm *comm, void *arg)
     (void)arg;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int64_t x[3] = {rank, 1, -rank}, y[3];
-    LK_TRY(lk_allreduce(comm, x, y, 3, LK_I64, LK_FOLD_SUM, "x"));
+    LK_TRY(lk_allreduce(comm, x, y, 3, LK_I64, LK_REDUCE_SUM, "x"));
     ASSERT_EQ(y[0], (int64_t)size * (size - 1) / 2);
     ASSERT_EQ(y[1], size);
     ASSERT_EQ(y[2], -y[0]);
@@ -17,9 +17,9 @@ static lk_status reduce_and_split(lk_comm *comm, void *arg)
     lk_comm *part;
     LK_TRY(lk_comm_split(comm, rank % 7, 0, &part));
     ASSERT_EQ(lk_comm_rank(part), rank / 7);
-    LK_TRY(lk_allreduce(part, x, y, 1, LK_I64, LK_FOLD_MAX, "last"));
+    LK_TRY(lk_allreduce(part, x, y, 1, LK_I64, LK_REDUCE_MAX, "last"));
     ASSERT_EQ(y[0], rank % 7 + 7 * (lk_comm_size(part) - 1));
-    lk_comm_free(part);
+    lk_comm_close(part);
     return LK_OK;
 }
 

@@ -13,22 +13,22 @@ struct want {
 static lk_status find(lk_comm *comm, void *arg)
 {
     const struct want *want = arg;
-    lk_mode mode, *given = NULL;
+    lk_tier_spec mode, *given = NULL;
     lk_topology *t = NULL;
     if (want->mode) {
-        LK_TRY(lk_mode_parse(want->mode, &mode));
+        LK_TRY(lk_tier_spec_parse(want->mode, &mode));
         given = &mode;
     }
-    LK_TRY(lk_topology_find(comm, given, &t));
+    LK_TRY(lk_topology_new(comm, given, &t));
     ASSERT_EQ(t->size, lk_comm_size(comm));
     ASSERT_EQ(t->rank, lk_comm_rank(comm));
-    ASSERT_EQ(t->n_nodes, lk_comm_inter_size(comm));
+    ASSERT_EQ(t->n_nodes, lk_comm_nodes(comm));
     ASSERT_EQ(t->n_tiers, want->n_tiers);
     ASSERT_EQ(t->declared, given && mode.n_tiers > 0);
-    ASSERT_EQ(t->why_flat != NULL, want->flat);
+    ASSERT_EQ(t->flat_reason != NULL, want->flat);
     for (int i = 0; i < t->n_tiers; i++)
         ASSERT_EQ(t->tier[i].size, want->size[i]);
-    ASSERT_EQ(t->place[t->rank].node, lk_comm_inter_rank(comm));
+    ASSERT_EQ(t->place[t->rank].node, lk_comm_node(comm));
     ASSERT_TRUE(t->place[t->rank].n_cores >= 1);
     ASSERT_TRUE(t->place[0].host[0] && t->place[t->size - 1].cores[0]);
     lk_topology_free(t);
@@ -62,7 +62,7 @@ static lk_status find_strided(lk_comm *comm, void *arg)
     int rank = lk_comm_rank(comm);
     LK_TRY(lk_comm_split(comm, 0, rank % 2 * 2 + rank / 2, &other)); /* 0 2 1 3 */
     lk_status st = find(other, arg);
-    lk_comm_free(other);
+    lk_comm_close(other);
     return st;
 }
 

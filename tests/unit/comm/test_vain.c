@@ -18,8 +18,8 @@ struct vain {
 static lk_status run_rank(lk_comm *comm, void *arg)
 {
     const struct vain *v = arg;
-    LK_TRY(lk_comm_deadline_set(comm, 0));
-    LK_TRY(lk_comm_progress_set(comm, v->helper));
+    LK_TRY(lk_comm_set_deadline(comm, 0));
+    LK_TRY(lk_comm_set_progress(comm, v->helper));
     return v->fn(comm, lk_comm_rank(comm));
 }
 
@@ -64,7 +64,7 @@ static lk_status sends_on_another_communicator(lk_comm *comm, int rank)
                              : lk_recv(comm, x, 1, LK_F32, LK_ANY_RANK, LK_ANY_TAG, "w", NULL);
     if (st == LK_OK)
         st = lk_barrier(comm, "end");
-    lk_comm_free(twin);
+    lk_comm_close(twin);
     return st;
 }
 
@@ -127,11 +127,11 @@ static lk_status waits_in_a_part(lk_comm *comm, int rank)
         lk_status rest = lk_waitall(2, r);
         st = st == LK_OK ? rest : st;
     } else if (rank == 1) {
-        st = lk_allreduce(part, NULL, room[rank][0], 4, LK_F32, LK_FOLD_SUM, "sum");
+        st = lk_allreduce(part, NULL, room[rank][0], 4, LK_F32, LK_REDUCE_SUM, "sum");
     } else {
         st = lk_barrier(comm, "end");
     }
-    lk_comm_free(part);
+    lk_comm_close(part);
     return st;
 }
 
@@ -146,11 +146,11 @@ static void a_rank_alone_waits_in_vain(void)
 {
     lk_comm *comm;
     ASSERT_OK(lk_comm_open("self", &comm));
-    ASSERT_OK(lk_comm_deadline_set(comm, 0));
+    ASSERT_OK(lk_comm_set_deadline(comm, 0));
     ASSERT_FAILS(lk_recv(comm, room[0][0], 1, LK_F32, 0, 7, "x", NULL), LK_ESTALL,
                  "stall: no other rank is left, and no message is under way: rank 0 waits in "
                  "recv(\"x\", tag 7) for rank 0");
-    lk_comm_free(comm);
+    lk_comm_close(comm);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 

@@ -25,7 +25,7 @@ static enum fault planted; /* set before ranks start */
 
 struct fold_attr {
     lk_comm *comm;
-    lk_fold fold;
+    lk_reduce_op fold;
 };
 
 static lk_status faulty_infer(lk_call *c, lk_output_spec *out)
@@ -43,14 +43,14 @@ static lk_status faulty_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status faulty_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name,
+static lk_status faulty_allreduce(lk_comm *comm, lk_var x, lk_reduce_op fold, const char *name,
                                   lk_var *out);
 
 static lk_status faulty_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const struct fold_attr *a = c->attr;
     if (lk_dtype_is_real(lk_dtype_of(c->in[0])))
-        LK_TRY(faulty_allreduce(a->comm, dout[0], planted == SCALE ? LK_FOLD_SUM : a->fold,
+        LK_TRY(faulty_allreduce(a->comm, dout[0], planted == SCALE ? LK_REDUCE_SUM : a->fold,
                                 "faulty", din));
     return LK_OK;
 }
@@ -69,11 +69,11 @@ static lk_status faulty_backward(lk_call *c, const lk_var *dout, lk_var *din)
 FAULTY_OP(faulty_op, "faulty", LK_OP_COLLECTIVE);
 FAULTY_OP(pruned_op, "pruned", 0);
 
-static lk_status faulty_allreduce(lk_comm *comm, lk_var x, lk_fold fold, const char *name,
+static lk_status faulty_allreduce(lk_comm *comm, lk_var x, lk_reduce_op fold, const char *name,
                                   lk_var *out)
 {
     struct fold_attr a;
-    if (fold != LK_FOLD_SUM && fold != LK_FOLD_AVG)
+    if (fold != LK_REDUCE_SUM && fold != LK_REDUCE_AVG)
         return lk_dist_allreduce(comm, x, fold, name, out);
     memset(&a, 0, sizeof a);
     a.comm = comm;

@@ -19,7 +19,7 @@ struct side {
 static inline lk_status side_begin(lk_comm *comm, int64_t n, struct side *s)
 {
     *s = (struct side){.comm = comm};
-    LK_TRY(lk_comm_deadline_set(comm, 5));
+    LK_TRY(lk_comm_set_deadline(comm, 5));
     LK_TRY(lk_tape_new(&s->tape));
     LK_TRY(lk_tensor_new(LK_F64, LK_SHAPE(n), &s->t));
     LK_TRY(lk_tensor_fill_f64(s->t, 1));

@@ -32,7 +32,7 @@ static lk_status rank_exchanges(lk_comm *comm, void *arg)
     lk_status st;
     lk_tape *tape = NULL;
     lk_var x, y;
-    LK_TRY_TO(done, lk_comm_deadline_set(comm, 5));
+    LK_TRY_TO(done, lk_comm_set_deadline(comm, 5));
     LK_TRY_TO(done, lk_tape_new(&tape));
     LK_TRY_TO(done, lk_full(tape, LK_F64, e->sent, 1, &x));
     if (lk_comm_rank(comm) == 0)
@@ -120,7 +120,7 @@ static lk_status rank_lies(lk_comm *comm, void *arg)
     lk_tape *tape = NULL;
     lk_request *request = NULL;
     lk_var y;
-    LK_TRY_TO(done, lk_comm_deadline_set(comm, 5));
+    LK_TRY_TO(done, lk_comm_set_deadline(comm, 5));
     LK_TRY_TO(done, lk_tape_new(&tape));
     if (lk_comm_rank(comm) == 0) {
         lk__array a = {.data = x, .count = 6, .dtype = LK_F64, .ndim = 2, .dim = dim};
@@ -153,7 +153,7 @@ static lk_status rank_forgets(lk_comm *comm, void *arg)
     lk_status st;
     lk_tape *tape = NULL;
     lk_var x, handle;
-    LK_TRY_TO(done, lk_comm_deadline_set(comm, 5));
+    LK_TRY_TO(done, lk_comm_set_deadline(comm, 5));
     LK_TRY_TO(done, lk_tape_new(&tape));
     LK_TRY_TO(done, lk_full(tape, LK_F64, LK_SHAPE(n), 1, &x));
     if (lk_comm_rank(comm) == 0) {
@@ -188,7 +188,7 @@ static lk_status rank_works(lk_comm *comm, void *arg)
     lk_var x, y, g, sum, out, in, pair[2], got[2];
     lk_list list = {got, 0, 2};
     (void)arg;
-    LK_TRY_TO(done, lk_comm_deadline_set(comm, 5));
+    LK_TRY_TO(done, lk_comm_set_deadline(comm, 5));
     LK_TRY_TO(done, lk_tape_new(&tape));
     LK_TRY_TO(done, lk_leaf_data(tape, LK_F64, LK_SHAPE(LARGE), data, NULL, &x));
     LK_TRY_TO(done, lk_dist_isend(comm, x, other, TAG, "x", &out));

@@ -54,7 +54,7 @@ typedef lk_status program(struct side *s, lk_var *loss);
 static lk_status collective(struct side *s, lk_var *loss)
 {
     lk_var y;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "y", &y));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "y", &y));
     LK_TRY(lk_apply(s->tape, &weak, &y, 1, &s->rank, loss));
     return LK_OK;
 }
@@ -74,10 +74,10 @@ static lk_status beside_a_freed_one(struct side *s, lk_var *loss)
 {
     lk_comm *twin = NULL;
     LK_TRY(lk_comm_dup(s->comm, &twin));
-    lk_status st = lk_dist_allreduce(twin, s->x, LK_FOLD_SUM, "z", loss);
-    lk_comm_free(twin); /* backward comes to the others first */
+    lk_status st = lk_dist_allreduce(twin, s->x, LK_REDUCE_SUM, "z", loss);
+    lk_comm_close(twin); /* backward comes to the others first */
     LK_TRY(st);
-    LK_TRY(lk_dist_allreduce(s->comm, *loss, LK_FOLD_SUM, "y", loss));
+    LK_TRY(lk_dist_allreduce(s->comm, *loss, LK_REDUCE_SUM, "y", loss));
     LK_TRY(lk_apply(s->tape, &weak, loss, 1, &s->rank, loss));
     return LK_OK;
 }
@@ -113,7 +113,7 @@ static lk_status rank_runs(lk_comm *comm, void *arg)
     struct run *run = arg;
     struct side s = {.comm = comm, .rank = lk_comm_rank(comm), .value = 2};
     lk_var loss, g;
-    ASSERT_OK(lk_comm_deadline_set(comm, 20 * TEST_SLOWNESS));
+    ASSERT_OK(lk_comm_set_deadline(comm, 20 * TEST_SLOWNESS));
     ASSERT_OK(lk_tape_new(&s.tape));
     ASSERT_OK(lk_leaf_data(s.tape, LK_F64, LK_SHAPE(1), &s.value, &s.grad, &s.x));
     ASSERT_OK(run->program(&s, &loss));
@@ -149,10 +149,10 @@ static lk_status finds_nan(lk_comm *comm, void *arg)
     struct side s = {.comm = comm, .rank = lk_comm_rank(comm), .value = 2};
     lk_var y;
     (void)arg;
-    ASSERT_OK(lk_comm_finite_set(comm, true));
+    ASSERT_OK(lk_comm_set_finite_check(comm, true));
     ASSERT_OK(lk_tape_new(&s.tape));
     ASSERT_OK(lk_leaf_data(s.tape, LK_F64, LK_SHAPE(1), &s.value, &s.grad, &s.x));
-    ASSERT_OK(lk_dist_allreduce(comm, s.x, LK_FOLD_SUM, "y", &y));
+    ASSERT_OK(lk_dist_allreduce(comm, s.x, LK_REDUCE_SUM, "y", &y));
     double seed = s.rank == VICTIM ? (double)NAN : 1;
     lk_tensor *t = NULL;
     ASSERT_OK(lk_tensor_wrap(LK_F64, LK_SHAPE(1), &seed, NULL, NULL, &t));

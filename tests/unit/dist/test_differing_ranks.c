@@ -24,7 +24,7 @@ static lk_status other_nodes(struct side *s, int other)
         LK_TRY(lk_dist_isend(s->comm, s->x, other, 1, "parcel", &out));
         LK_TRY(lk_dist_wait(out, NULL));
     } else {
-        LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "sum", &y));
+        LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "sum", &y));
         LK_TRY(lk_sum(y, NULL, &sum));
     }
     LK_TRY(lk_backward(s->tape, NULL, 0, 0));
@@ -35,7 +35,7 @@ static lk_status sums_inside(lk_tape *tape, void *arg, lk_var *out)
 {
     struct side *s = arg;
     (void)tape;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "sum", out));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "sum", out));
     return LK_OK;
 }
 
@@ -62,7 +62,7 @@ static lk_status sends_inside(lk_tape *tape, void *arg, lk_var *out)
 static lk_status receives_outside(struct side *s, int other)
 {
     lk_var y;
-    LK_TRY(lk_comm_deadline_set(s->comm, 0.3));
+    LK_TRY(lk_comm_set_deadline(s->comm, 0.3));
     if (other == 1)
         LK_TRY(lk_recompute(s->tape, sends_inside, s, 1, &y));
     else
@@ -94,7 +94,7 @@ static lk_status sums_other_shapes(struct side *s, int other)
 {
     lk_var y;
     (void)other;
-    LK_TRY(lk_dist_allreduce(s->comm, turned(s), LK_FOLD_SUM, "turned", &y));
+    LK_TRY(lk_dist_allreduce(s->comm, turned(s), LK_REDUCE_SUM, "turned", &y));
     return LK_OK;
 }
 
@@ -118,15 +118,15 @@ static lk_status bcasts_other_shapes(struct side *s, int other)
 static lk_status looks_alone(struct side *s, int other)
 {
     lk_var y;
-    LK_TRY(lk_comm_finite_set(s->comm, other == 1));
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "sum", &y));
+    LK_TRY(lk_comm_set_finite_check(s->comm, other == 1));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "sum", &y));
     return LK_OK;
 }
 
 static lk_status sums_no_number(struct side *s, int other)
 {
     double x = other == 1 ? 1 : (double)NAN, y;
-    LK_TRY(lk_allreduce(s->comm, &x, &y, 1, LK_F64, LK_FOLD_SUM, "x"));
+    LK_TRY(lk_allreduce(s->comm, &x, &y, 1, LK_F64, LK_REDUCE_SUM, "x"));
     return LK_OK;
 }
 
@@ -159,7 +159,7 @@ static void different_programs_end_in_a_report(void)
 static lk_status other_folds(struct side *s, int other)
 {
     lk_var y;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, other == 1 ? LK_FOLD_MAX : LK_FOLD_MIN, "x", &y));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, other == 1 ? LK_REDUCE_MAX : LK_REDUCE_MIN, "x", &y));
     return LK_OK;
 }
 
@@ -169,9 +169,9 @@ static lk_status plain_pairs(struct side *s, int other)
     lk_var y;
     lk_loc pair[2] = {{{.f64 = 1}, 0}};
     if (other == 1)
-        LK_TRY(lk_allreduce(s->comm, NULL, pair, 2, LK_F64, LK_FOLD_MAXLOC, "x"));
+        LK_TRY(lk_allreduce(s->comm, NULL, pair, 2, LK_F64, LK_REDUCE_MAXLOC, "x"));
     else
-        LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_MAX, "x", &y));
+        LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_MAX, "x", &y));
     return LK_OK;
 }
 

@@ -7,12 +7,12 @@ static lk_status seeds_a_result_elsewhere(struct side *s, int other)
 {
     lk_var y, loss, gradient;
     double each;
-    LK_TRY(lk_dist_reduce(s->comm, s->x, LK_FOLD_AVG, 0, "mean", &y));
+    LK_TRY(lk_dist_reduce(s->comm, s->x, LK_REDUCE_AVG, 0, "mean", &y));
     LK_TRY(lk_sum(y, NULL, &loss));
     LK_TRY(lk_grad(s->tape, &loss, NULL, 1, &s->x, 1, 0, &gradient));
     LK_TRY(lk_item(gradient, &each));
     LK_CHECK(each == 0.5 && other >= 0, LK_ESTATE, "gradient %g", each);
-    LK_CHECK(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "none", NULL) == LK_EINVAL, LK_ESTATE,
+    LK_CHECK(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "none", NULL) == LK_EINVAL, LK_ESTATE,
              "out was not refused");
     return LK_OK;
 }
@@ -41,11 +41,11 @@ static lk_status uses_old_values(struct side *s, int other)
     const lk_send_part to = {old, other, 1};
     const lk_recv_part from = {other, 1, LK_F64, LK_SHAPE(1)};
 #define REFUSES(call) ASSERT_FAILS(call, LK_ESTATE, "used after lk_tape_reset()")
-    REFUSES(lk_dist_allreduce(c, old, LK_FOLD_SUM, "old", &z));
-    REFUSES(lk_dist_allreduce(c, old, LK_FOLD_MAX, "old", &z));
-    REFUSES(lk_dist_reduce(c, old, LK_FOLD_SUM, 0, "old", &z));
-    REFUSES(lk_dist_allreduce_loc(c, old, LK_NO_VAR, LK_FOLD_MAXLOC, "old", &z, &z));
-    REFUSES(lk_dist_reduce_loc(c, old, LK_NO_VAR, LK_FOLD_MAXLOC, 0, "old", &z, &z));
+    REFUSES(lk_dist_allreduce(c, old, LK_REDUCE_SUM, "old", &z));
+    REFUSES(lk_dist_allreduce(c, old, LK_REDUCE_MAX, "old", &z));
+    REFUSES(lk_dist_reduce(c, old, LK_REDUCE_SUM, 0, "old", &z));
+    REFUSES(lk_dist_allreduce_loc(c, old, LK_NO_VAR, LK_REDUCE_MAXLOC, "old", &z, &z));
+    REFUSES(lk_dist_reduce_loc(c, old, LK_NO_VAR, LK_REDUCE_MAXLOC, 0, "old", &z, &z));
     REFUSES(lk_dist_bcast(c, old, 0, "old", &z));
     REFUSES(lk_dist_allgather(c, old, 1, "old", &z));
     REFUSES(lk_dist_reduce_scatter(c, old, 1, 1, "old", &z));
@@ -59,7 +59,7 @@ static lk_status uses_old_values(struct side *s, int other)
     REFUSES(lk_dist_isend(c, old, other, 1, "old", &z));
     REFUSES(lk_dist_sendrecv(s->tape, c, &to, &from, "old", &z));
     REFUSES(lk_dist_send_list(c, list, 2, other, 1, "old", NULL));
-    REFUSES(lk_dist_allreduce_list(c, list, 2, LK_FOLD_SUM, "old", norm));
+    REFUSES(lk_dist_allreduce_list(c, list, 2, LK_REDUCE_SUM, "old", norm));
     REFUSES(lk_dist_allgather_list(c, old, "old", norm));
     REFUSES(lk_dist_gather_list(c, old, 0, "old", norm));
     REFUSES(lk_dist_alltoall_list(c, list, "old", norm));
@@ -124,7 +124,7 @@ static lk_status works(struct side *s, int other)
     double one = 1, two;
     lk_request *request = NULL;
     (void)other;
-    LK_TRY(lk_comm_finite_set(s->comm, true));
+    LK_TRY(lk_comm_set_finite_check(s->comm, true));
     LK_TRY(lk_coll_start(
         s->comm,
         &(lk_collective){
@@ -140,7 +140,7 @@ static lk_status works(struct side *s, int other)
     LK_TRY(lk_sum(z, NULL, &sum));
     lk_var pair[2] = {s->x, sum}, all[2];
     lk_list list = {all, 0, 2};
-    LK_TRY(lk_dist_allreduce_list(s->comm, pair, 2, LK_FOLD_SUM, "pair", pair));
+    LK_TRY(lk_dist_allreduce_list(s->comm, pair, 2, LK_REDUCE_SUM, "pair", pair));
     LK_TRY(lk_dist_allgather_list(s->comm, pair[1], "all", all));
     list.n = 1;
     LK_TRY(lk_dist_bcast_list(s->tape, s->comm, 1, "list", &list));

@@ -37,7 +37,7 @@ static lk_status allreduce(void *side)
 {
     struct side *s = side;
     lk_var y;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "x", &y));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "x", &y));
     BACKWARD(s);
     return LK_OK;
 }
@@ -46,7 +46,7 @@ static lk_status allreduce_prod(void *side)
 {
     struct side *s = side;
     lk_var y;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_PROD, "x", &y));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_PROD, "x", &y));
     BACKWARD(s);
     return LK_OK;
 }
@@ -55,7 +55,7 @@ static lk_status allreduce_max(void *side)
 {
     struct side *s = side;
     lk_var y;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_MAX, "x", &y));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_MAX, "x", &y));
     BACKWARD(s);
     return LK_OK;
 }
@@ -64,7 +64,7 @@ static lk_status allreduce_list(void *side)
 {
     struct side *s = side;
     lk_var xs[3] = {s->x, s->x, s->x};
-    LK_TRY(lk_dist_allreduce_list(s->comm, xs, 3, LK_FOLD_SUM, "x", xs));
+    LK_TRY(lk_dist_allreduce_list(s->comm, xs, 3, LK_REDUCE_SUM, "x", xs));
     BACKWARD(s);
     return LK_OK;
 }
@@ -73,8 +73,8 @@ static lk_status reduce(void *side)
 {
     struct side *s = side;
     lk_var y;
-    LK_TRY(lk_dist_reduce(s->comm, s->x, LK_FOLD_SUM, 0, "x", &y));
-    LK_TRY(lk_dist_reduce(s->comm, s->x, LK_FOLD_MIN, 0, "x", &y));
+    LK_TRY(lk_dist_reduce(s->comm, s->x, LK_REDUCE_SUM, 0, "x", &y));
+    LK_TRY(lk_dist_reduce(s->comm, s->x, LK_REDUCE_MIN, 0, "x", &y));
     BACKWARD(s);
     return LK_OK;
 }
@@ -83,8 +83,8 @@ static lk_status locations(void *side)
 {
     struct side *s = side;
     lk_var y, at;
-    LK_TRY(lk_dist_allreduce_loc(s->comm, s->x, LK_NO_VAR, LK_FOLD_MAXLOC, "x", &y, &at));
-    LK_TRY(lk_dist_reduce_loc(s->comm, s->x, at, LK_FOLD_MINLOC, 0, "x", &y, &at));
+    LK_TRY(lk_dist_allreduce_loc(s->comm, s->x, LK_NO_VAR, LK_REDUCE_MAXLOC, "x", &y, &at));
+    LK_TRY(lk_dist_reduce_loc(s->comm, s->x, at, LK_REDUCE_MINLOC, 0, "x", &y, &at));
     BACKWARD(s);
     return LK_OK;
 }
@@ -282,7 +282,7 @@ static lk_status sums(lk_tape *tape, void *arg, lk_var *out)
 {
     struct side *s = arg;
     (void)tape;
-    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_FOLD_SUM, "x", out));
+    LK_TRY(lk_dist_allreduce(s->comm, s->x, LK_REDUCE_SUM, "x", out));
     return LK_OK;
 }
 

@@ -23,9 +23,9 @@ static lk_status extremes(lk_comm *comm, void *arg)
     ASSERT_OK(lk_tensor_wrap(LK_F64, LK_SHAPE(COUNT), value, NULL, NULL, &t));
     ASSERT_OK(lk_tensor_wrap(LK_F64, LK_SHAPE(COUNT), grad, NULL, NULL, &g));
     ASSERT_OK(lk_leaf(tape, t, g, &x));
-    lk_status st = lk_dist_allreduce(comm, x, LK_FOLD_MAX, "x", &y[0]);
+    lk_status st = lk_dist_allreduce(comm, x, LK_REDUCE_MAX, "x", &y[0]);
     if (st == LK_OK) {
-        ASSERT_OK(lk_dist_allreduce(comm, x, LK_FOLD_MIN, "x", &y[1]));
+        ASSERT_OK(lk_dist_allreduce(comm, x, LK_REDUCE_MIN, "x", &y[1]));
         for (int k = 0; k < 2; k++) {
             const lk_tensor *v = NULL;
             ASSERT_OK(lk_value(y[k], &v));

@@ -27,7 +27,7 @@ static lk_status mistakes(lk_comm *comm, void *arg)
     ASSERT_OK(lk_full(tape, LK_F64, LK_SHAPE(2, 3), 1, &x));
     if (rank == 0) {
         ASSERT_IN_GUIDE(lk_dist_send(comm, x, 0, 0, "x", NULL));
-        ASSERT_IN_GUIDE(lk_dist_allreduce(comm, x, LK_FOLD_XOR, "flags", &y));
+        ASSERT_IN_GUIDE(lk_dist_allreduce(comm, x, LK_REDUCE_XOR, "flags", &y));
     }
     ASSERT_OK(lk_dist_isend(comm, x, other, 0, "x", &handle));
     ASSERT_OK(lk_dist_recv(tape, comm, other, 0, LK_F64, LK_SHAPE(2, 3), "x", &y));
@@ -63,7 +63,7 @@ static lk_status no_backward(lk_comm *comm, void *arg)
     (void)arg;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_full(tape, LK_F64, LK_SHAPE(2, 3), 1, &x));
-    ASSERT_OK(lk_dist_allreduce(comm, x, LK_FOLD_SUM, "loss", &y));
+    ASSERT_OK(lk_dist_allreduce(comm, x, LK_REDUCE_SUM, "loss", &y));
     if (lk_comm_rank(comm) == 0)
         ASSERT_IN_GUIDE(lk_backward(tape, NULL, 0, 0));
     else

@@ -66,8 +66,8 @@ static lk_status frees_the_communicator(struct side *s, int other)
     lk_var y, sum;
     (void)other;
     LK_TRY(lk_comm_dup(s->comm, &twin));
-    lk_status st = lk_dist_allreduce(twin, s->x, LK_FOLD_SUM, "weights", &y);
-    lk_comm_free(twin);
+    lk_status st = lk_dist_allreduce(twin, s->x, LK_REDUCE_SUM, "weights", &y);
+    lk_comm_close(twin);
     LK_TRY(st);
     LK_TRY(lk_sum(y, NULL, &sum));
     LK_TRY(lk_backward(s->tape, &(lk_seed){sum, NULL}, 1, 0));
@@ -81,9 +81,9 @@ static lk_status uses_a_freed_communicator(struct side *s, int other)
     (void)other;
     LK_TRY(lk_comm_dup(s->comm, &twin));
     lk_status st = lk_dist_barrier(s->tape, twin, "b");
-    lk_comm_free(twin);
+    lk_comm_close(twin);
     LK_TRY(st);
-    LK_TRY(lk_dist_allreduce(twin, s->x, LK_FOLD_SUM, "weights", &y));
+    LK_TRY(lk_dist_allreduce(twin, s->x, LK_REDUCE_SUM, "weights", &y));
     return LK_OK;
 }
 
@@ -96,7 +96,7 @@ static lk_status frees_under_way(struct side *s, int other)
     LK_TRY(lk_comm_dup(s->comm, &twin));
     if (lk_comm_rank(s->comm) == 0) {
         st = lk_dist_isend(twin, s->x, other, 1, "parcel", &h);
-        lk_comm_free(twin);
+        lk_comm_close(twin);
         LK_TRY(st);
         LK_TRY(lk_dist_wait(h, NULL));
     } else {
@@ -105,7 +105,7 @@ static lk_status frees_under_way(struct side *s, int other)
         LK_TRY_TO(done, lk_dist_wait(h, NULL));
         LK_TRY_TO(done, lk_dist_barrier(s->tape, twin, "next"));
     done:
-        lk_comm_free(twin);
+        lk_comm_close(twin);
         LK_TRY(st);
     }
     return LK_OK;

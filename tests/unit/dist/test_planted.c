@@ -25,7 +25,7 @@ static lk_shape two(const lk_dist_sample *s, int rank, int size, int i)
 static lk_status mean(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
 {
     (void)s;
-    LK_TRY(faulty_allreduce(comm, in[0], LK_FOLD_AVG, "mean", out));
+    LK_TRY(faulty_allreduce(comm, in[0], LK_REDUCE_AVG, "mean", out));
     return LK_OK;
 }
 
@@ -34,7 +34,7 @@ static lk_status unused(const lk_dist_sample *s, lk_comm *comm, const lk_var *in
 {
     lk_var sum;
     (void)s;
-    LK_TRY(faulty_allreduce(comm, in[0], LK_FOLD_SUM, "sum", &sum));
+    LK_TRY(faulty_allreduce(comm, in[0], LK_REDUCE_SUM, "sum", &sum));
     out[0] = lk_comm_rank(comm) % 2 ? in[0] : sum;
     return LK_OK;
 }
@@ -66,7 +66,7 @@ static lk_status check(lk_comm *comm, void *arg)
 {
     lk_gradcheck_result r;
     const lk_dist_check all = {.name = "planted", .samples = samples};
-    LK_TRY(lk_comm_deadline_set(comm, deadline()));
+    LK_TRY(lk_comm_set_deadline(comm, deadline()));
     LK_TRY(lk_gradcheck_dist(comm, &all, 1, 1e-6, &r));
     if (lk_comm_rank(comm) == 0)
         memcpy(arg, &r, sizeof r);
