@@ -133,13 +133,13 @@ static void list_cases(const struct search *s)
 
 static void list_collectives(const struct search *s)
 {
-    lk_coll_about a;
+    lk_coll_info a;
     for (int i = 0; lk_coll_list(i, &a); i++) {
         char name[64], about[256];
         snprintf(name, sizeof name, "%s %s", a.call, a.name);
         snprintf(about, sizeof about, "%s%s%s%s%s%s", a.summary, a.alias ? "; is " : "",
                  a.alias ? a.alias : "", *a.needs ? "; needs: " : "", a.needs,
-                 a.measures_only ? "; never chosen" : "");
+                 a.benchmark_only ? "; never chosen" : "");
         give(s, "collective", name, about);
     }
 }

@@ -159,7 +159,7 @@ static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, doub
 {
     float *x = b->mpi && (side == PEER || side == WAY) ? b->theirs : b->ours;
     LK_TRY(lk_barrier(b->comm, "round"));
-    LK_TRY(lk_coll_checks_set(b->comm, b->checks && !(b->unchecked && side == PEER)));
+    LK_TRY(lk_coll_set_checks(b->comm, b->checks && !(b->unchecked && side == PEER)));
     LK_TRY(call(b, side == NOBODY ? OURS : side, x, 1));
     int64_t start = 0;
     for (int k = -1; k < calls; k++) { /* once before, for the caches */
@@ -173,7 +173,7 @@ static lk_status cycle(struct bench *b, int side, int64_t bytes, int calls, doub
         sink = sum;
     }
     *seconds = 1e-9 * (double)(lk_clock_ns() - start) / calls;
-    LK_TRY(lk_coll_checks_set(b->comm, true));
+    LK_TRY(lk_coll_set_checks(b->comm, true));
     LK_TRY(lk_allreduce(b->comm, NULL, seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return LK_OK;
 }
@@ -237,7 +237,7 @@ static lk_status row(struct bench *b, int i)
                        .count = b->bytes[i] / 4,
                        .dtype = LK_F32};
     LK_TRY(measure(b, b->bytes[i], &r));
-    LK_TRY(lk_coll_choice(b->comm, &c, &algorithm));
+    LK_TRY(lk_coll_selected(b->comm, &c, &algorithm));
     if (lk_comm_rank(b->comm) > 0)
         return LK_OK;
     char name[64];

@@ -170,7 +170,7 @@ static int where_read(struct verify *v)
  * as training on several ranks does. */
 static int algorithm_check(const struct verify *v, const char *who, const char *name)
 {
-    lk_coll_about about = {.measures_only = false};
+    lk_coll_info about = {.benchmark_only = false};
     bool fast = v->version[0].experiment->parallel.mode == LK_MODE_FAST, known = false;
     for (int k = 0; !known && lk_coll_list(k, &about); k++)
         known = strcmp(about.call, "allreduce") == 0 && strcmp(about.name, name) == 0;
@@ -178,7 +178,7 @@ static int algorithm_check(const struct verify *v, const char *who, const char *
         return verb_refuse(COMMAND
                            ": %s: there is no allreduce \"%s\"; see \"lockstep list collectives\"",
                            who, name);
-    if (about.measures_only && !fast)
+    if (about.benchmark_only && !fast)
         return verb_refuse(COMMAND
                            ": %s: %s is there to measure against and may give other bits: leave it "
                            "out, or give parallel.mode=fast",

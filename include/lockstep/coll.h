@@ -23,7 +23,7 @@
  * **Algorithms.**  Each call has several (`lockstep list`); the one of the least predicted cost is
  * taken, unless the call or the environment (LK_ALLREDUCE=tree, for each call its own variable)
  * names one.  An unknown name is an error that lists the known ones.  Some are there to measure against
- * and promise no bits (lk_coll_about.measures_only); a call may name them, but training in canonical
+ * and promise no bits (lk_coll_info.benchmark_only); a call may name them, but training in canonical
  * mode refuses to begin where the environment does.
  */
 #ifndef LK_COLL_H
@@ -35,7 +35,7 @@
 LK_BEGIN_DECLS
 
 /** A pair for minloc and maxloc: 16 bytes whatever the dtype. */
-typedef struct lk_loc {
+typedef struct lk_value_index {
     union {
         float f32;
         double f64;
@@ -44,7 +44,7 @@ typedef struct lk_loc {
         uint8_t u8;
     } value;
     int64_t index;
-} lk_loc;
+} lk_value_index;
 
 /**
  * One collective call.  What is not said below is 0 or NULL; P is the number of ranks.
@@ -124,7 +124,7 @@ LK_API lk_status lk_coll_start(lk_comm *comm, const lk_collective *c,
  * digest and are not shown on the board, so ranks that make different ones are not noticed; a rank
  * that compares notices one that does not.  Errors: LK_ENOMEM.
  */
-LK_API lk_status lk_coll_checks_set(lk_comm *comm, bool on) LK_NODISCARD;
+LK_API lk_status lk_coll_set_checks(lk_comm *comm, bool on) LK_NODISCARD;
 
 /* ---- the same, in short ---- */
 
@@ -138,11 +138,10 @@ LK_API lk_status lk_barrier(lk_comm *comm, const char *name) LK_NODISCARD;
 LK_API lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int root,
                           const char *name) LK_NODISCARD;
 
-/** out[i] = fold over ranks of in[i], i < count, on `root` or everywhere.  minloc and maxloc: lk_loc
+/** out[i] = fold over ranks of in[i], i < count, on `root` or everywhere.  minloc and maxloc: lk_value_index
  * with values of `dtype`. */
-LK_API lk_status lk_reduce_to(lk_comm *comm, const void *in, void *out, int64_t count,
-                              lk_dtype dtype, lk_reduce_op fold, int root,
-                              const char *name) LK_NODISCARD;
+LK_API lk_status lk_reduce(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
+                           lk_reduce_op fold, int root, const char *name) LK_NODISCARD;
 LK_API lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count,
                               lk_dtype dtype, lk_reduce_op fold, const char *name) LK_NODISCARD;
 
@@ -177,27 +176,27 @@ LK_API lk_status lk_alltoallv(lk_comm *comm, const void *in, const int64_t *in_c
 
 /** Exchange `count` elements with each of `n` neighbours (negative: none there): in and out are
  * [n][count], in the order of `neighbours`; of a border nothing is written. */
-LK_API lk_status lk_neighbour(lk_comm *comm, int n, const int *neighbours, const void *in,
-                              void *out, int64_t count, lk_dtype dtype,
-                              const char *name) LK_NODISCARD;
+LK_API lk_status lk_neighbor_alltoall(lk_comm *comm, int n, const int *neighbours, const void *in,
+                                      void *out, int64_t count, lk_dtype dtype,
+                                      const char *name) LK_NODISCARD;
 
 /* ---- algorithms ---- */
 
 /** One algorithm of one call, for lists: "allreduce", "tree", "up a binomial tree ...". */
-typedef struct lk_coll_about {
+typedef struct lk_coll_info {
     const char *call, *name, *summary;
-    const char *needs;  /* which calls it can do, "" if all */
-    const char *alias;  /* the algorithm that this is another name of; NULL: none */
-    bool measures_only; /* is there to measure against: never chosen, may give other bits */
-} lk_coll_about;
+    const char *needs;   /* which calls it can do, "" if all */
+    const char *alias;   /* the algorithm that this is another name of; NULL: none */
+    bool benchmark_only; /* is there to measure against: never chosen, may give other bits */
+} lk_coll_info;
 
 /** Algorithm number `i` from 0 on, by call and name, other names behind; false behind the last.  Not
  * collective. */
-LK_API bool lk_coll_list(int i, lk_coll_about *out);
+LK_API bool lk_coll_list(int i, lk_coll_info *out);
 
 /** The algorithm that lk_coll_run() would use for this call: its name.  Not collective. */
-LK_API lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c,
-                                const char **out) LK_NODISCARD;
+LK_API lk_status lk_coll_selected(lk_comm *comm, const lk_collective *c,
+                                  const char **out) LK_NODISCARD;
 
 /* ---- failures ---- */
 

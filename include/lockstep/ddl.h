@@ -3,7 +3,7 @@
  *
  *     lk_ddl_init(NULL, 4, "-mode b:4x3 -dump_iter 100", &ddl);      4 devices on each host
  *     lk_ddl_bcast(ddl, &weights);                                   from rank 0
- *     lk_ddl_allreduce_n(ddl, n, gradients, &(lk_ddl_how){.op = LK_REDUCE_AVG});
+ *     lk_ddl_allreduce_n(ddl, n, gradients, &(lk_ddl_allreduce_options){.op = LK_REDUCE_AVG});
  *
  * A device is a set of cores here.  Nothing is global: several may be open at once.
  *
@@ -50,18 +50,18 @@ LK_API lk_status lk_ddl_init(lk_comm *comm, int devices, const char *options,
 LK_API void lk_ddl_free(lk_ddl *ddl);
 
 /** Who and where this rank is. */
-typedef struct lk_ddl_place {
+typedef struct lk_ddl_location {
     int rank, size;
     int local_rank, local_size; /* among the ranks of its host */
     int device, n_devices;      /* of its host */
     char cores[56];             /* of the device, "0-3" */
-} lk_ddl_place;
+} lk_ddl_location;
 
 /** Not collective. */
-LK_API lk_ddl_place lk_ddl_place_get(const lk_ddl *ddl);
+LK_API lk_ddl_location lk_ddl_location_of(const lk_ddl *ddl);
 
 /** The mode in use, with its dimensions.  Not collective. */
-LK_API lk_tier_spec lk_ddl_mode_get(const lk_ddl *ddl);
+LK_API lk_tier_spec lk_ddl_mode(const lk_ddl *ddl);
 
 typedef struct lk_ddl_tensor {
     const char *name; /* for reports; may be NULL */
@@ -72,12 +72,12 @@ typedef struct lk_ddl_tensor {
 } lk_ddl_tensor;
 
 /** How to reduce.  All zero: the sum, along the tiers, unchecked. */
-typedef struct lk_ddl_how {
+typedef struct lk_ddl_allreduce_options {
     lk_reduce_op op;  /* LK_REDUCE_SUM or LK_REDUCE_AVG */
     bool mpi;         /* by MPI_Allreduce, to compare with */
     bool check;       /* compute it a second time, and compare */
     double tolerance; /* of the check: see below */
-} lk_ddl_how;
+} lk_ddl_allreduce_options;
 
 /** Send `in` of rank 0, or its `out` where that is NULL, to the `out` of all, its own included; `in` of
  * the others is not read.  Collective.  Errors: as lk_bcast(). */
@@ -101,7 +101,7 @@ LK_API lk_status lk_ddl_bcast(lk_ddl *ddl, const lk_ddl_tensor *t) LK_NODISCARD;
  * naming the dump file; LK_ENOMEM and those of communication.
  */
 LK_API lk_status lk_ddl_allreduce(lk_ddl *ddl, const lk_ddl_tensor *t,
-                                  const lk_ddl_how *how) LK_NODISCARD;
+                                  const lk_ddl_allreduce_options *how) LK_NODISCARD;
 
 /**
  * The same for `n` tensors in one shot.  Small ones of one dtype that follow each other travel
@@ -109,7 +109,7 @@ LK_API lk_status lk_ddl_allreduce(lk_ddl *ddl, const lk_ddl_tensor *t,
  * same as one by one.  Counts as one call for -dump_iter and -rebind_iter.
  */
 LK_API lk_status lk_ddl_allreduce_n(lk_ddl *ddl, int64_t n, const lk_ddl_tensor *t,
-                                    const lk_ddl_how *how) LK_NODISCARD;
+                                    const lk_ddl_allreduce_options *how) LK_NODISCARD;
 
 /** Times of the last allreduce on this rank, in seconds. */
 typedef struct lk_ddl_times {
@@ -126,7 +126,7 @@ typedef struct lk_ddl_times {
 } lk_ddl_times;
 
 /** Not collective. */
-LK_API lk_ddl_times lk_ddl_times_get(const lk_ddl *ddl);
+LK_API lk_ddl_times lk_ddl_times_of(const lk_ddl *ddl);
 
 LK_END_DECLS
 

@@ -18,6 +18,6 @@ static lk_status dummy_schedule(const lk__case *k, lk__schedule *s)
 const lk_coll lk_coll_allreduce_dummy = {.call = LK_CALL_ALLREDUCE,
                                          .name = "dummy",
                                          .summary = "no communication, to measure against",
-                                         .measures_only = true,
+                                         .benchmark_only = true,
                                          .cost = dummy_cost,
                                          .schedule = dummy_schedule};

@@ -267,7 +267,7 @@ static lk_status fold_make(lk__case *k, const char *what)
     bool half = c->dtype == LK_F16 || c->dtype == LK_BF16;
     LK_TRY(check_fold(c, what));
     if (c->fold == LK_REDUCE_MINLOC || c->fold == LK_REDUCE_MAXLOC)
-        k->elem = sizeof(lk_loc);
+        k->elem = sizeof(lk_value_index);
     k->work = half ? LK_F32 : c->dtype;
     k->work_elem = half ? 4 : k->elem;
     return runs_make(k, what);
@@ -314,7 +314,7 @@ lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *k)
     k->elem = (int64_t)lk_dtype_size(c->dtype);
     bool folds = lk__call_reduces(c->call);
     if (folds && (c->fold == LK_REDUCE_MINLOC || c->fold == LK_REDUCE_MAXLOC))
-        k->elem = sizeof(lk_loc);
+        k->elem = sizeof(lk_value_index);
     LK_TRY(lk__extent(what, c->count, k->elem, &k->bytes));
     k->total = c->count;
     if (is_ragged(c->call))

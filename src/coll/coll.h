@@ -1,7 +1,7 @@
 /* An algorithm of a collective call: one file, one descriptor.
  *
  * `src/coll/<call>_<name>.c` ends with `const lk_coll lk_coll_<call>_<name>`; the build collects them
- * into lk_colls[].  Its opening comment draws the schedule and gives the cost.  It sees bytes, counts
+ * into lk__colls[].  Its opening comment draws the schedule and gives the cost.  It sees bytes, counts
  * and ranks; never a tensor, never a gradient.
  *
  * An algorithm is either a *schedule*, a short program of sends, receives, joins and copies that
@@ -60,7 +60,7 @@ typedef struct lk_coll {
     lk_comm_call call;
     const char *name;    /* as the user says it: "tree" */
     const char *summary; /* one line */
-    bool measures_only;  /* never chosen by cost; need not give the bits of the tree */
+    bool benchmark_only; /* never chosen by cost; need not give the bits of the tree */
 
     /* Whether it can do this call; if not, `*why` says what it needs.  NULL: any call.  `needs` is the
      * rule in words, for lists. */
@@ -79,7 +79,7 @@ typedef struct lk_coll {
     lk_status (*start)(const lk__case *k, int number, lk_request **out);
 } lk_coll;
 
-extern const lk_coll *const lk_colls[];
+extern const lk_coll *const lk__colls[];
 
 /* What collectives keep for a communicator: comm->coll. */
 typedef struct lk__coll_state {

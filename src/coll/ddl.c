@@ -74,7 +74,7 @@ static bool cores_shared(const lk_topology *t)
 static void device_find(lk_ddl *d)
 {
     cpu_set_t all;
-    lk_ddl_place *p = &d->place;
+    lk_ddl_location *p = &d->place;
     CPU_ZERO(&all);
     if (sched_getaffinity(0, sizeof all, &all) != 0)
         return;
@@ -108,12 +108,12 @@ static lk_status place_find(lk_ddl *d, int devices)
                  t->place[r].host, devices);
     }
     int local = lk_comm_node_rank(c), n_local = lk_comm_node_size(c);
-    d->place = (lk_ddl_place){.rank = lk_comm_rank(c),
-                              .size = lk_comm_size(c),
-                              .local_rank = local,
-                              .local_size = n_local,
-                              .device = local,
-                              .n_devices = devices ? devices : n_local};
+    d->place = (lk_ddl_location){.rank = lk_comm_rank(c),
+                                 .size = lk_comm_size(c),
+                                 .local_rank = local,
+                                 .local_size = n_local,
+                                 .device = local,
+                                 .n_devices = devices ? devices : n_local};
     device_find(d);
     return LK_OK;
 }
@@ -201,7 +201,7 @@ lk_status lk_ddl_init(lk_comm *comm, int devices, const char *options, lk_ddl **
     d->left_ns = lk_clock_ns();
     if (d->options.dbg_level > 0) {
         char text[LK_TIER_SPEC_TEXT];
-        lk_tier_spec mode = lk_ddl_mode_get(d);
+        lk_tier_spec mode = lk_ddl_mode(d);
         lk_tier_spec_text(&mode, text);
         lk__ddl_say(d, LK_LOG_INFO, "ddl: rank %d of %d, mode %s, device %d of %d: cores %s",
                     d->place.rank, d->place.size, text, d->place.device, d->place.n_devices,
@@ -230,19 +230,19 @@ void lk_ddl_free(lk_ddl *d)
     lk_free(d);
 }
 
-lk_ddl_place lk_ddl_place_get(const lk_ddl *d)
+lk_ddl_location lk_ddl_location_of(const lk_ddl *d)
 {
     return d->place;
 }
 
-lk_tier_spec lk_ddl_mode_get(const lk_ddl *d)
+lk_tier_spec lk_ddl_mode(const lk_ddl *d)
 {
     lk_tier_spec mode = {.letter = d->options.mode.letter, .n_tiers = d->tiers.n};
     memcpy(mode.size, d->tiers.size, sizeof mode.size);
     return mode;
 }
 
-lk_ddl_times lk_ddl_times_get(const lk_ddl *d)
+lk_ddl_times lk_ddl_times_of(const lk_ddl *d)
 {
     return d->times;
 }

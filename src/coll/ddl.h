@@ -48,7 +48,7 @@ struct lk_ddl {
     lk_comm *opened, *comm; /* ours to close; the dup that everything goes through */
     lk_topology *topology;
     lk__ddl_options options;
-    lk_ddl_place place;
+    lk_ddl_location place;
     cpu_set_t cores; /* of the device */
     lk__tiers tiers; /* sizes and rates */
     bool measured;   /* the rates are */

@@ -16,7 +16,7 @@ static int tiers_number(void)
 {
     extern const lk_coll lk_coll_allreduce_tiers;
     int i = 0;
-    while (lk_colls[i] != &lk_coll_allreduce_tiers)
+    while (lk__colls[i] != &lk_coll_allreduce_tiers)
         i++;
     return i + 1;
 }
@@ -165,7 +165,7 @@ static lk_collective call_of(const lk_ddl_tensor *t, lk_reduce_op op)
 }
 
 /* One tensor; with a check its input is kept, because the result may come over it. */
-static lk_status reduce_one(lk_ddl *d, const lk_ddl_tensor *t, const lk_ddl_how *how)
+static lk_status reduce_one(lk_ddl *d, const lk_ddl_tensor *t, const lk_ddl_allreduce_options *how)
 {
     lk_collective c = call_of(t, how->op);
     if (!how->check) {
@@ -194,7 +194,8 @@ static int64_t group_length(const lk_ddl *d, int64_t n, const lk_ddl_tensor *t)
     return i > 1 ? i : 1;
 }
 
-static lk_status reduce_group(lk_ddl *d, int64_t n, const lk_ddl_tensor *t, const lk_ddl_how *how)
+static lk_status reduce_group(lk_ddl *d, int64_t n, const lk_ddl_tensor *t,
+                              const lk_ddl_allreduce_options *how)
 {
     int64_t count = 0, elem = (int64_t)lk_dtype_size(t->dtype);
     for (int64_t i = 0; i < n; i++)
@@ -217,7 +218,7 @@ static lk_status reduce_group(lk_ddl *d, int64_t n, const lk_ddl_tensor *t, cons
 }
 
 static lk_status arguments_check(lk_ddl *d, int64_t n, const lk_ddl_tensor *t,
-                                 const lk_ddl_how *how)
+                                 const lk_ddl_allreduce_options *how)
 {
     LK_CHECK(d && how && (t || n == 0), LK_EINVAL, "%s is NULL", !d ? "ddl" : !t ? "t" : "how");
     LK_CHECK(n >= 0, LK_EINVAL, "%lld tensors", (long long)n);
@@ -254,7 +255,8 @@ static void times_begin(lk_ddl *d)
     }
 }
 
-lk_status lk_ddl_allreduce_n(lk_ddl *d, int64_t n, const lk_ddl_tensor *t, const lk_ddl_how *how)
+lk_status lk_ddl_allreduce_n(lk_ddl *d, int64_t n, const lk_ddl_tensor *t,
+                             const lk_ddl_allreduce_options *how)
 {
     LK_FP_GUARD();
     LK_TRY(arguments_check(d, n, t, how));
@@ -283,7 +285,7 @@ lk_status lk_ddl_allreduce_n(lk_ddl *d, int64_t n, const lk_ddl_tensor *t, const
     return LK_OK;
 }
 
-lk_status lk_ddl_allreduce(lk_ddl *d, const lk_ddl_tensor *t, const lk_ddl_how *how)
+lk_status lk_ddl_allreduce(lk_ddl *d, const lk_ddl_tensor *t, const lk_ddl_allreduce_options *how)
 {
     LK_TRY(lk_ddl_allreduce_n(d, 1, t, how));
     return LK_OK;

@@ -76,7 +76,7 @@ static void dump_write(const struct dump *x, FILE *f)
 {
     const lk_ddl *d = x->d;
     char mode[LK_TIER_SPEC_TEXT];
-    lk_tier_spec m = lk_ddl_mode_get(d);
+    lk_tier_spec m = lk_ddl_mode(d);
     lk_tier_spec_text(&m, mode);
     fprintf(f, "allreduce of tensor \"%s\", %s x %lld, %s, mode %s, %d ranks\n",
             x->c->name ? x->c->name : "", lk_dtype_name(x->c->dtype), (long long)x->c->count,

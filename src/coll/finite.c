@@ -21,7 +21,8 @@ enum { WHAT = 160, NAME = 64 };
 struct lk__finite {
     lk__after after; /* comes first */
     lk_request *request;
-    lk_loc found; /* value: 2 rank + (1 for a NaN), INT64_MAX: nothing; index: of the element */
+    lk_value_index
+        found; /* value: 2 rank + (1 for a NaN), INT64_MAX: nothing; index: of the element */
     char what[WHAT], name[NAME];
 };
 
@@ -76,21 +77,21 @@ static bool is_nan(const unsigned char *at, int64_t elem, uint64_t ones)
 }
 
 /* Note the first number of a part that is not finite; `from` is the part's place in its vector. */
-static bool look(const lk__case *k, part p, int64_t from, lk_loc *found)
+static bool look(const lk__case *k, part p, int64_t from, lk_value_index *found)
 {
     uint64_t ones = exponent_of(k->c.dtype);
     int64_t i = first_of(p, k->elem, ones);
     if (i < 0)
         return false;
-    *found = (lk_loc){
+    *found = (lk_value_index){
         .value = {.i64 = 2 * (int64_t)k->rank + is_nan(p.at + i * k->elem, k->elem, ones)},
         .index = from + i};
     return true;
 }
 
-static lk_loc look_at_all(const lk__case *k)
+static lk_value_index look_at_all(const lk__case *k)
 {
-    lk_loc found = {.value = {.i64 = INT64_MAX}};
+    lk_value_index found = {.value = {.i64 = INT64_MAX}};
     const unsigned char *in = k->c.in ? k->c.in : k->c.out;
     for (int64_t v = 0; v < k->n_nodes; v++, in += k->stride) {
         if (!k->counts && look(k, (part){in, k->c.count}, 0, &found))
@@ -108,7 +109,7 @@ static lk_collective vote_of(lk__finite *f, const lk__case *k)
 {
     const lk_collective *c = &k->c;
     const char *name = c->name ? c->name : "";
-    f->found = (lk_loc){.value = {.i64 = INT64_MAX}};
+    f->found = (lk_value_index){.value = {.i64 = INT64_MAX}};
     if (exponent_of(c->dtype))
         f->found = look_at_all(k);
     snprintf(f->what, sizeof f->what, "%s(\"%.64s\", %s x %lld, %s)", lk_comm_call_name(c->call),

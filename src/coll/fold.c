@@ -85,7 +85,7 @@ static int order_real(int smaller, double a, double b)
     return a_nan || b_nan ? b_nan - a_nan : order_double(smaller, a, b);
 }
 
-static int loc_order(lk_dtype dtype, int smaller, const lk_loc *a, const lk_loc *b)
+static int loc_order(lk_dtype dtype, int smaller, const lk_value_index *a, const lk_value_index *b)
 {
     switch (dtype) {
     case LK_F32: return order_real(smaller, (double)a->value.f32, (double)b->value.f32);
@@ -96,7 +96,8 @@ static int loc_order(lk_dtype dtype, int smaller, const lk_loc *a, const lk_loc 
     }
 }
 
-static void join_loc(lk_reduce_op fold, lk_dtype dtype, int64_t n, lk_loc *a, const lk_loc *b)
+static void join_loc(lk_reduce_op fold, lk_dtype dtype, int64_t n, lk_value_index *a,
+                     const lk_value_index *b)
 {
     int smaller = fold == LK_REDUCE_MINLOC ? 1 : -1;
     for (int64_t i = 0; i < n; i++) {

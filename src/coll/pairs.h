@@ -9,7 +9,7 @@
 #include <lockstep/coll.h>
 
 /** lk_allreduce() of pairs in place, by minloc or maxloc, shown as `fold`: min, max, minloc or maxloc. */
-lk_status lk__allreduce_pairs(lk_comm *comm, lk_loc *pairs, int64_t count, lk_dtype dtype,
+lk_status lk__allreduce_pairs(lk_comm *comm, lk_value_index *pairs, int64_t count, lk_dtype dtype,
                               lk_reduce_op fold, const char *name) LK_NODISCARD;
 
 #endif /* LK_COLL_PAIRS_H */

@@ -15,7 +15,7 @@ static lk_status schedule_start(const lk__case *k, int number, lk_request **out)
     lk__schedule *s = NULL;
     lk_status st = lk__schedule_new(k, number, &s);
     if (st == LK_OK)
-        st = lk_colls[number - 1]->schedule(k, s);
+        st = lk__colls[number - 1]->schedule(k, s);
     if (st == LK_OK)
         st = lk__schedule_start(s, out);
     if (st == LK_OK)
@@ -58,7 +58,7 @@ static lk_status case_start(const lk__case *k, lk_request **out)
     if (needs_rates(k))
         LK_TRY(lk__tiers_learn(k));
     LK_TRY(lk__coll_select(k, &number));
-    const lk_coll *a = lk_colls[number - 1];
+    const lk_coll *a = lk__colls[number - 1];
     if (!a->start)
         return schedule_start(k, number, out);
     lk_status st = a->start(k, number, out);
@@ -131,7 +131,7 @@ lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
     return LK_OK;
 }
 
-lk_status lk__allreduce_pairs(lk_comm *comm, lk_loc *pairs, int64_t count, lk_dtype dtype,
+lk_status lk__allreduce_pairs(lk_comm *comm, lk_value_index *pairs, int64_t count, lk_dtype dtype,
                               lk_reduce_op fold, const char *name)
 {
     bool alone = fold == LK_REDUCE_MIN || fold == LK_REDUCE_MAX;
@@ -146,7 +146,7 @@ lk_status lk__allreduce_pairs(lk_comm *comm, lk_loc *pairs, int64_t count, lk_dt
     return LK_OK;
 }
 
-lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c, const char **out)
+lk_status lk_coll_selected(lk_comm *comm, const lk_collective *c, const char **out)
 {
     LK_FP_GUARD();
     lk_status st;
@@ -160,7 +160,7 @@ lk_status lk_coll_choice(lk_comm *comm, const lk_collective *c, const char **out
     int number;
     LK_TRY_TO(done, lk__case_make(comm, c, &k));
     LK_TRY_TO(done, lk__coll_select(&k, &number));
-    *out = lk_colls[number - 1]->name;
+    *out = lk__colls[number - 1]->name;
 done:
     lk__case_free(&k);
     return st;

@@ -46,10 +46,10 @@ static lk_status unknown(const lk__case *k, const char *name)
     char known[512] = "", variable[LK_COLL_VARIABLE] = "";
     if (!k->c.algorithm) /* then it is the environment's */
         lk__coll_variable(k->c.call, variable);
-    for (int i = 0; lk_colls[i]; i++) {
+    for (int i = 0; lk__colls[i]; i++) {
         size_t used = strlen(known);
-        if (lk_colls[i]->call == k->c.call)
-            snprintf(known + used, sizeof known - used, " %s", lk_colls[i]->name);
+        if (lk__colls[i]->call == k->c.call)
+            snprintf(known + used, sizeof known - used, " %s", lk__colls[i]->name);
     }
     for (int i = 0; i < N_KINDS && k->c.call == LK_CALL_ALLREDUCE; i++) {
         size_t used = strlen(known);
@@ -69,8 +69,8 @@ static lk_status select_named(const lk__case *k, const char *name, int *number)
         return LK_OK;
     }
     const char *wanted = kind ? kind->algorithm : name;
-    for (int i = 0; lk_colls[i]; i++) {
-        const lk_coll *a = lk_colls[i];
+    for (int i = 0; lk__colls[i]; i++) {
+        const lk_coll *a = lk__colls[i];
         if (a->call != k->c.call || strcmp(a->name, wanted) != 0)
             continue;
         const char *why = "";
@@ -87,10 +87,10 @@ static int select_cheapest(const lk__case *k)
     lk__rates rates = lk__rates_of(k->comm, k->comm->inter_size == 1);
     double best = 0;
     int number = 0;
-    for (int i = 0; lk_colls[i]; i++) {
-        const lk_coll *a = lk_colls[i];
+    for (int i = 0; lk__colls[i]; i++) {
+        const lk_coll *a = lk__colls[i];
         const char *why;
-        if (a->call != k->c.call || a->measures_only || (a->eligible && !a->eligible(k, &why)))
+        if (a->call != k->c.call || a->benchmark_only || (a->eligible && !a->eligible(k, &why)))
             continue;
         double cost = a->cost(k, &rates);
         if (number == 0 || cost < best) {
@@ -129,27 +129,27 @@ lk_status lk__coll_select(const lk__case *k, int *number)
     return LK_OK;
 }
 
-bool lk_coll_list(int i, lk_coll_about *out)
+bool lk_coll_list(int i, lk_coll_info *out)
 {
     int n = 0;
-    while (lk_colls[n])
+    while (lk__colls[n])
         n++;
     if (i < 0 || i >= n + N_KINDS)
         return false;
     if (i >= n) {
         const struct kind *kind = &kinds[i - n];
-        *out = (lk_coll_about){.call = lk_comm_call_name(LK_CALL_ALLREDUCE),
-                               .name = kind->name,
-                               .summary = kind->summary,
-                               .needs = kind->one_node ? "one node" : "",
-                               .alias = kind->algorithm};
+        *out = (lk_coll_info){.call = lk_comm_call_name(LK_CALL_ALLREDUCE),
+                              .name = kind->name,
+                              .summary = kind->summary,
+                              .needs = kind->one_node ? "one node" : "",
+                              .alias = kind->algorithm};
         return true;
     }
-    const lk_coll *a = lk_colls[i];
-    *out = (lk_coll_about){.call = lk_comm_call_name(a->call),
-                           .name = a->name,
-                           .summary = a->summary,
-                           .needs = a->needs ? a->needs : "",
-                           .measures_only = a->measures_only};
+    const lk_coll *a = lk__colls[i];
+    *out = (lk_coll_info){.call = lk_comm_call_name(a->call),
+                          .name = a->name,
+                          .summary = a->summary,
+                          .needs = a->needs ? a->needs : "",
+                          .benchmark_only = a->benchmark_only};
     return true;
 }

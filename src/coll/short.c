@@ -20,8 +20,8 @@ lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int
     RUN(BCAST, .out = data, .count = count, .dtype = dtype, .root = root);
 }
 
-lk_status lk_reduce_to(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                       lk_reduce_op fold, int root, const char *name)
+lk_status lk_reduce(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
+                    lk_reduce_op fold, int root, const char *name)
 {
     RUN(REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .fold = fold, .root = root);
 }
@@ -86,8 +86,8 @@ lk_status lk_alltoallv(lk_comm *comm, const void *in, const int64_t *in_counts, 
     RUN(ALLTOALL, .in = in, .out = out, .counts = counts, .in_counts = in_counts, .dtype = dtype);
 }
 
-lk_status lk_neighbour(lk_comm *comm, int n, const int *neighbours, const void *in, void *out,
-                       int64_t count, lk_dtype dtype, const char *name)
+lk_status lk_neighbor_alltoall(lk_comm *comm, int n, const int *neighbours, const void *in,
+                               void *out, int64_t count, lk_dtype dtype, const char *name)
 {
     RUN(NEIGHBOUR, .in = in, .out = out, .count = count, .dtype = dtype, .neighbours = neighbours,
         .n_neighbours = n);

@@ -41,10 +41,10 @@ static const char *name_find(lk_comm_call call, char variable[LK_COLL_VARIABLE])
 lk_status lk__coll_check_named(void)
 {
     char variable[LK_COLL_VARIABLE];
-    for (int i = 0; lk_colls[i]; i++) {
-        const char *value = lk_colls[i]->measures_only ? name_find(lk_colls[i]->call, variable)
-                                                       : NULL;
-        LK_CHECK(!value || strcmp(value, lk_colls[i]->name) != 0, LK_EINVAL,
+    for (int i = 0; lk__colls[i]; i++) {
+        const char *value = lk__colls[i]->benchmark_only ? name_find(lk__colls[i]->call, variable)
+                                                         : NULL;
+        LK_CHECK(!value || strcmp(value, lk__colls[i]->name) != 0, LK_EINVAL,
                  "%s=%s is there to measure against and may give other bits, which training in "
                  "canonical mode does not: unset it, or give parallel.mode=fast",
                  variable, value);
@@ -83,7 +83,7 @@ fail:
     return st;
 }
 
-lk_status lk_coll_checks_set(lk_comm *comm, bool on)
+lk_status lk_coll_set_checks(lk_comm *comm, bool on)
 {
     LK_CHECK(comm, LK_EINVAL, "comm is NULL");
     LK_INSIDE(comm->w);

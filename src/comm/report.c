@@ -61,7 +61,7 @@ static void add_difference(struct text *t, const lk__label *x, const lk__label *
         add(t, " (rank %d starts it, rank %d runs it)", x->h.started ? a : b, x->h.started ? b : a);
         break;
     case LK_DIFFERS_CHECKS:
-        add(t, " (rank %d does not compare its calls, see lk_coll_checks_set())",
+        add(t, " (rank %d does not compare its calls, see lk_coll_set_checks())",
             x->h.unchecked ? a : b);
         break;
     case LK_DIFFERS_ALGORITHM: add(t, " (by different algorithms)"); break;

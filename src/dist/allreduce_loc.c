@@ -54,10 +54,10 @@ static lk_status extreme_forward(lk_call *c)
     int64_t *where = (int64_t *)(void *)lk__tensor_start(c->y[1]);
     uint8_t *mine = (uint8_t *)lk__tensor_start(c->y[2]);
     const int rank = lk_comm_rank(d->comm);
-    lk_loc *pair = NULL;
+    lk_value_index *pair = NULL;
     LK_TRY(lk_call_scratch(c, n * (int64_t)sizeof *pair, &pair));
     for (int64_t i = 0; i < n; i++) {
-        pair[i] = (lk_loc){.index = given ? given[i] : rank};
+        pair[i] = (lk_value_index){.index = given ? given[i] : rank};
         memcpy(&pair[i].value, from + (size_t)i * size, size);
     }
     LK_TRY(lk__allreduce_pairs(d->comm, pair, n, x->dtype, d->fold, d->name));

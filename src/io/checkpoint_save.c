@@ -248,7 +248,7 @@ static lk_status seen_check(lk_checkpoints *c)
         return LK_OK;
     LK_TRY(lk__step_path(c->folder, c->plan->step, "/MANIFEST", s.path));
     LK_TRY(lk__disk_do(&c->disk, look, &s));
-    lk_loc first = {.value.i32 = s.sees, .index = lk_comm_rank(c->comm)};
+    lk_value_index first = {.value.i32 = s.sees, .index = lk_comm_rank(c->comm)};
     LK_TRY(lk_allreduce(c->comm, NULL, &first, 1, LK_I32, LK_REDUCE_MINLOC, "checkpoint"));
     if (first.value.i32 == 0 && c->rank == 0) {
         (void)LK_RAISE(LK_EIO, "rank %lld does not see %s", (long long)first.index, s.path);

@@ -11,13 +11,13 @@
 /* Set c->algorithm to the next algorithm that can do the call, by `*i`; false behind the last. */
 static inline bool next_algorithm(lk_comm *comm, lk_collective *c, int *i)
 {
-    lk_coll_about about;
+    lk_coll_info about;
     const char *choice;
     while (lk_coll_list((*i)++, &about)) {
-        if (strcmp(about.call, lk_comm_call_name(c->call)) != 0 || about.measures_only)
+        if (strcmp(about.call, lk_comm_call_name(c->call)) != 0 || about.benchmark_only)
             continue;
         c->algorithm = about.name;
-        lk_status st = lk_coll_choice(comm, c, &choice);
+        lk_status st = lk_coll_selected(comm, c, &choice);
         if (st == LK_OK && strcmp(choice, about.name) == 0) /* else it is another name */
             return true;
         ASSERT_TRUE(st == LK_OK || st == LK_ENOTSUP);
@@ -60,7 +60,7 @@ union element {
     int32_t i32;
     int64_t i64;
     uint8_t u8;
-    lk_loc loc;
+    lk_value_index loc;
 };
 
 static inline bool is_half(lk_dtype t)
@@ -75,7 +75,7 @@ static inline bool is_pair(lk_reduce_op fold)
 
 static inline int64_t element_size(lk_reduce_op fold, lk_dtype t)
 {
-    return is_pair(fold) ? (int64_t)sizeof(lk_loc) : (int64_t)lk_dtype_size(t);
+    return is_pair(fold) ? (int64_t)sizeof(lk_value_index) : (int64_t)lk_dtype_size(t);
 }
 
 /* Values whose sum depends on the order, by piece and element. */
@@ -134,7 +134,7 @@ static inline union element element_of(lk_reduce_op fold, lk_dtype t, int64_t pi
      : fold == LK_REDUCE_OR ? (wide)a.field | (wide)b.field \
                             : (wide)a.field ^ (wide)b.field)
 
-static inline double pair_value(lk_dtype t, const lk_loc *p)
+static inline double pair_value(lk_dtype t, const lk_value_index *p)
 {
     return t == LK_F32   ? (double)p->value.f32
            : t == LK_F64 ? p->value.f64

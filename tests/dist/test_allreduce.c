@@ -178,14 +178,14 @@ static void kinds_are_known_by_name(lk_comm *comm)
     const char *choice;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         c.algorithm = kinds[i].kind;
-        ASSERT_OK(lk_coll_choice(comm, &c, &choice));
+        ASSERT_OK(lk_coll_selected(comm, &c, &choice));
         ASSERT_TRUE(strcmp(choice, kinds[i].algorithm) == 0);
         ASSERT_OK(lk_coll_run(comm, &c));
         int size = lk_comm_size(comm);
         ASSERT_EQ(y, strcmp(kinds[i].kind, "dummy") == 0 ? x : size * (size - 1) / 2);
     }
     c.algorithm = "single_node";
-    ASSERT_EQ(lk_coll_choice(comm, &c, &choice), lk_comm_nodes(comm) == 1 ? LK_OK : LK_ENOTSUP);
+    ASSERT_EQ(lk_coll_selected(comm, &c, &choice), lk_comm_nodes(comm) == 1 ? LK_OK : LK_ENOTSUP);
     lk_error_clear();
 }
 

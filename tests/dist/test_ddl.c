@@ -40,14 +40,14 @@ static void init_says_who_and_where(lk_comm *comm)
     char options[64];
     lk_ddl *d;
     ASSERT_OK(lk_ddl_init(comm, size + 1, options_of('n', size, options), &d));
-    lk_ddl_place p = lk_ddl_place_get(d);
+    lk_ddl_location p = lk_ddl_location_of(d);
     ASSERT_EQ(p.rank, lk_comm_rank(comm));
     ASSERT_EQ(p.size, size);
     ASSERT_EQ(p.local_rank, lk_comm_node_rank(comm));
     ASSERT_EQ(p.device, p.local_rank);
     ASSERT_EQ(p.n_devices, size + 1);
     ASSERT_TRUE(p.cores[0] >= '0' && p.cores[0] <= '9');
-    lk_tier_spec m = lk_ddl_mode_get(d);
+    lk_tier_spec m = lk_ddl_mode(d);
     ASSERT_EQ(m.letter, LK_TIER_NEAR);
     ASSERT_EQ(m.n_tiers, 2);
     lk_ddl_free(d);
@@ -123,7 +123,7 @@ static void an_input_that_is_the_output_is_in_place(lk_comm *comm)
             x[i / 3][i % 3] = (float)i;
         t[0].in = x[0];
         t[1].in = x[1];
-        ASSERT_OK(lk_ddl_allreduce_n(d, n, t, &(lk_ddl_how){.op = LK_REDUCE_SUM}));
+        ASSERT_OK(lk_ddl_allreduce_n(d, n, t, &(lk_ddl_allreduce_options){.op = LK_REDUCE_SUM}));
         for (int i = 0; i < 3 * n; i++)
             ASSERT_TRUE(x[i / 3][i % 3] == (float)(i * size));
     }
@@ -151,14 +151,15 @@ static void every_mode_sums(lk_comm *comm)
             for (int again = 0; again < 8; again++) {
                 lk_ddl_tensor t = {"x", in, out, n, LK_F32};
                 memset(out, 0xff, sizeof out);
-                ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_REDUCE_AVG}));
+                ASSERT_OK(
+                    lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.op = LK_REDUCE_AVG}));
                 for (int64_t i = 0; i < n && l >= 4; i++)
                     ASSERT_NEAR(out[i], want[i], 2e-3);
                 if (l < 4)
                     ASSERT_SAME_BITS(out, want, n * 4);
             }
         }
-        ASSERT_EQ(lk_ddl_times_get(d).calls, 40);
+        ASSERT_EQ(lk_ddl_times_of(d).calls, 40);
         lk_ddl_free(d);
     }
 }
@@ -187,8 +188,8 @@ static void groups_change_no_bit(lk_comm *comm)
         t[k] = (lk_ddl_tensor){"g", NULL, x, counts[k], dtypes[k]};
         ASSERT_OK(lk_allreduce(comm, x, want[k], counts[k], dtypes[k], LK_REDUCE_SUM, "want"));
     }
-    ASSERT_OK(lk_ddl_allreduce_n(d, N, t, &(lk_ddl_how){.op = LK_REDUCE_SUM}));
-    ASSERT_EQ(lk_ddl_times_get(d).calls, 1);
+    ASSERT_OK(lk_ddl_allreduce_n(d, N, t, &(lk_ddl_allreduce_options){.op = LK_REDUCE_SUM}));
+    ASSERT_EQ(lk_ddl_times_of(d).calls, 1);
     for (int k = 0; k < N; k++) {
         ASSERT_SAME_BITS(t[k].out, want[k], counts[k] * (int64_t)lk_dtype_size(dtypes[k]));
         lk_free(t[k].out);
@@ -228,8 +229,9 @@ static void check_0_passes_in_canonical_modes(lk_comm *comm)
             x[i] = value_of(rank, i);
         ASSERT_OK(lk_ddl_init(comm, 0, options_of(*letter, size, options), &d));
         lk_ddl_tensor t = tensor_of("w", x, 100);
-        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.check = true}));
-        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.check = true, .tolerance = 0.17}));
+        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.check = true}));
+        ASSERT_OK(
+            lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.check = true, .tolerance = 0.17}));
         lk_ddl_free(d);
     }
 }
@@ -249,7 +251,7 @@ static void a_check_that_fails_writes_a_dump(lk_comm *comm)
     float gave = x[20];
     ASSERT_OK(lk_ddl_init(comm, 0, options, &d));
     lk_ddl_tensor t = tensor_of("fc1.weight", x, 64);
-    lk_status st = lk_ddl_allreduce(d, &t, &(lk_ddl_how){.check = true});
+    lk_status st = lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.check = true});
     ASSERT_EQ(st, LK_ECOMM);
     ASSERT_TRUE(strstr(lk_error_message(), "check: tensor \"fc1.weight\" index 2") != NULL);
     dump_read(comm, text, sizeof text);
@@ -262,7 +264,8 @@ static void a_check_that_fails_writes_a_dump(lk_comm *comm)
         ASSERT_TRUE(strstr(text, line) != NULL);
     /* all ranks failed together: the next call works */
     lk_ddl_tensor small = tensor_of("b", x, 1);
-    ASSERT_OK(lk_ddl_allreduce(d, &small, &(lk_ddl_how){.check = true, .tolerance = 1e-5}));
+    ASSERT_OK(
+        lk_ddl_allreduce(d, &small, &(lk_ddl_allreduce_options){.check = true, .tolerance = 1e-5}));
     lk_ddl_free(d);
 }
 
@@ -273,7 +276,9 @@ static void a_nan_fails_a_check(lk_comm *comm)
     float x[2] = {1, lk_comm_rank(comm) == 0 ? NAN : 2};
     ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
     lk_ddl_tensor t = tensor_of("loss", x, 2);
-    ASSERT_EQ(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.check = true, .tolerance = 1000}), LK_ECOMM);
+    ASSERT_EQ(
+        lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.check = true, .tolerance = 1000}),
+        LK_ECOMM);
     ASSERT_TRUE(strstr(lk_error_message(), "tensor \"loss\" index 1 on rank 0: got ") != NULL);
     dump_read(comm, text, sizeof text);
     ASSERT_TRUE(strstr(text, "  rank 0: gave nan got nan reference ") != NULL);
@@ -287,7 +292,8 @@ static void mpi_is_the_baseline(lk_comm *comm)
     double x[3] = {1, 2, lk_comm_rank(comm)};
     lk_ddl_tensor t = {"x", NULL, x, 3, LK_F64};
     ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
-    lk_ddl_how how = {.op = LK_REDUCE_AVG, .mpi = true, .check = true, .tolerance = 1e-12};
+    lk_ddl_allreduce_options how = {
+        .op = LK_REDUCE_AVG, .mpi = true, .check = true, .tolerance = 1e-12};
     if (!on_mpi(comm))
         ASSERT_FAILS(lk_ddl_allreduce(d, &t, &how), LK_ENOTSUP, "MPI processes");
     else {
@@ -330,7 +336,7 @@ static void every_n_calls_rank_0_reports(lk_comm *comm)
     float x[8] = {0};
     lk_ddl_tensor t = tensor_of("x", x, 8);
     for (int i = 0; i < 5; i++)
-        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){0}));
+        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){0}));
     ASSERT_EQ(lines.n, rank == 0 ? 2 : 0);
     if (rank == 0) {
         ASSERT_TRUE(strstr(lines.text, "ddl: calls to 3: slowest is rank ") != NULL);
@@ -339,7 +345,7 @@ static void every_n_calls_rank_0_reports(lk_comm *comm)
         snprintf(want, sizeof want, "ddl: tiers: X %d %s ", size % 2 ? size : 2,
                  shared ? "shared" : "direct");
         ASSERT_TRUE(strstr(lines.text, want) != NULL);
-        ASSERT_TRUE(lk_ddl_times_get(d).predicted >= 0);
+        ASSERT_TRUE(lk_ddl_times_of(d).predicted >= 0);
     }
     mine = NULL;
     lk_ddl_free(d);
@@ -380,7 +386,7 @@ static void without_a_sink_rank_0_prints(lk_comm *comm)
     ASSERT_OK(lk_barrier(comm, "before"));
     ASSERT_OK(lk_ddl_init(comm, 0, "-mode n -dump_iter 2 -dbg_level 1", &d));
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){0}));
+        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){0}));
     ASSERT_OK(lk_barrier(comm, "after"));
     lk_ddl_free(d);
     if (captures)
@@ -406,17 +412,19 @@ static void bad_calls_are_refused(lk_comm *comm)
     float x[2] = {1, 2};
     lk_ddl_tensor t = tensor_of("w", x, 2);
     ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
-    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_REDUCE_MAX}), LK_EINVAL,
-                 "the operator is max; it must be sum or avg");
-    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.check = true, .tolerance = -1}), LK_EINVAL,
-                 "a tolerance of -1");
+    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.op = LK_REDUCE_MAX}),
+                 LK_EINVAL, "the operator is max; it must be sum or avg");
+    ASSERT_FAILS(
+        lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.check = true, .tolerance = -1}),
+        LK_EINVAL, "a tolerance of -1");
     t.count = -1;
-    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){0}), LK_EINVAL,
+    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){0}), LK_EINVAL,
                  "tensor 0 \"w\": -1 elements");
     t = (lk_ddl_tensor){"i", NULL, x, 2, LK_I32};
-    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_REDUCE_AVG}), LK_EDTYPE,
-                 "no avg of i32");
-    ASSERT_FAILS(lk_ddl_allreduce(NULL, &t, &(lk_ddl_how){0}), LK_EINVAL, "ddl is NULL");
+    ASSERT_FAILS(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){.op = LK_REDUCE_AVG}),
+                 LK_EDTYPE, "no avg of i32");
+    ASSERT_FAILS(lk_ddl_allreduce(NULL, &t, &(lk_ddl_allreduce_options){0}), LK_EINVAL,
+                 "ddl is NULL");
     lk_ddl_free(d);
 }
 

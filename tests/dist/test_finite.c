@@ -123,7 +123,7 @@ static void the_lowest_rank_is_named_on_all(lk_comm *comm)
 
 static void every_algorithm_is_watched(lk_comm *comm)
 {
-    lk_coll_about about;
+    lk_coll_info about;
     int n = 0;
     ASSERT_OK(lk_comm_set_finite_check(comm, true));
     for (int i = 0; lk_coll_list(i, &about); i++) {
@@ -135,7 +135,7 @@ static void every_algorithm_is_watched(lk_comm *comm)
                           .bad = lk_comm_size(comm),
                           .value = (double)NAN};
         if (strcmp(about.call, lk_comm_call_name(g.call)) != 0 || about.alias ||
-            about.measures_only || sum_up(comm, &g) == LK_ENOTSUP)
+            about.benchmark_only || sum_up(comm, &g) == LK_ENOTSUP)
             continue;
         g.bad = lk_comm_size(comm) / 2;
         expect_refused(comm, &g);
@@ -238,7 +238,7 @@ static void ddl_is_watched(lk_comm *comm)
         memset(x, 0, sizeof x);
         if (lk_comm_rank(comm) == 0)
             x[0][2] = NAN;
-        const lk_ddl_how how = {.mpi = by_mpi};
+        const lk_ddl_allreduce_options how = {.mpi = by_mpi};
         const lk_ddl_tensor t[2] = {{.name = "w", .out = x[0], .count = 4, .dtype = LK_F32},
                                     {.name = "v", .out = x[1], .count = 4, .dtype = LK_F32}};
         ASSERT_FAILS(lk_ddl_allreduce(d, t, &how), LK_ENAN,

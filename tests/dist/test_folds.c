@@ -140,7 +140,7 @@ static void every_operator_works_on_every_dtype(lk_comm *comm)
                                .dtype = (lk_dtype)dtype,
                                .fold = (lk_reduce_op)fold};
             const char *choice;
-            lk_status st = lk_coll_choice(comm, &c, &choice);
+            lk_status st = lk_coll_selected(comm, &c, &choice);
             if (st != LK_OK) { /* it is no such operator */
                 ASSERT_EQ(st, LK_EDTYPE);
                 lk_error_clear();

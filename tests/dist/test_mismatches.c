@@ -313,7 +313,7 @@ static lk_status make_calls(const struct doing *d)
 {
     const struct mistake *m = d->m;
     if (m->kind == UNCHECKED && d->errs)
-        LK_TRY(lk_coll_checks_set(d->comm, false));
+        LK_TRY(lk_coll_set_checks(d->comm, false));
     if (m->kind == FINITE)
         LK_TRY(lk_comm_set_finite_check(d->comm, d->errs));
     if (is_message(m->kind))

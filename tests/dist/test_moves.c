@@ -313,7 +313,7 @@ static void borders_are_left_alone(lk_comm *comm)
         ASSERT_EQ(out[i], i < 3 ? below : above);
     }
     int64_t one[2] = {rank, -rank}, got[2] = {GUARD, GUARD};
-    ASSERT_OK(lk_neighbour(comm, 2, side, one, got, 1, LK_I64, "short"));
+    ASSERT_OK(lk_neighbor_alltoall(comm, 2, side, one, got, 1, LK_I64, "short"));
     ASSERT_EQ(got[0], rank > 0 ? -(rank - 1) : GUARD);
     ASSERT_EQ(got[1], rank + 1 < size ? rank + 1 : GUARD);
 }
@@ -336,7 +336,7 @@ static void the_short_calls_do_the_same(lk_comm *comm)
     ASSERT_TRUE(back[0] == rank && back[1] == rank + 50);
     ASSERT_OK(lk_reduce_scatter(comm, mine, back, 1, LK_I32, LK_REDUCE_SUM, "reduce_scatter"));
     ASSERT_EQ(back[0], 10 * size * (size - 1) / 2 + size * rank);
-    ASSERT_OK(lk_reduce_to(comm, &rank, back, 1, LK_I32, LK_REDUCE_MAX, root, "reduce"));
+    ASSERT_OK(lk_reduce(comm, &rank, back, 1, LK_I32, LK_REDUCE_MAX, root, "reduce"));
     if (rank == root)
         ASSERT_EQ(back[0], size - 1);
     int64_t counts[8], ones[8];

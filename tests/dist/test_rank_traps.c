@@ -25,7 +25,7 @@ static void folds_run(lk_comm *comm, lk_dtype dtype, int sort)
             continue;
         TRAPPING(lk_allreduce(comm, in, out, COUNT, dtype, fold[k], "a"), "%s of %s %s numbers",
                  lk_reduce_op_name(fold[k]), traps_sort_name[sort], lk_dtype_name(dtype));
-        TRAPPING(lk_reduce_to(comm, in, out, COUNT, dtype, fold[k], 0, "b"), "%s of %s %s numbers",
+        TRAPPING(lk_reduce(comm, in, out, COUNT, dtype, fold[k], 0, "b"), "%s of %s %s numbers",
                  lk_reduce_op_name(fold[k]), traps_sort_name[sort], lk_dtype_name(dtype));
     }
     lk_free(out);

@@ -39,7 +39,8 @@ static double seconds_of(lk_comm *comm, lk_ddl *d, float *x, int64_t n, side who
     if (who == CHOSEN)
         ASSERT_OK(lk_allreduce(comm, NULL, x, n, LK_F32, LK_REDUCE_AVG, "x"));
     else
-        ASSERT_OK(lk_ddl_allreduce(d, &t, &(lk_ddl_how){.op = LK_REDUCE_AVG, .mpi = who == MPI}));
+        ASSERT_OK(lk_ddl_allreduce(
+            d, &t, &(lk_ddl_allreduce_options){.op = LK_REDUCE_AVG, .mpi = who == MPI}));
     seconds = 1e-9 * (double)(lk_clock_ns() - start);
     ASSERT_OK(lk_allreduce(comm, NULL, &seconds, 1, LK_F64, LK_REDUCE_MAX, "slowest"));
     return seconds;
@@ -55,7 +56,7 @@ static void race(lk_comm *comm, int64_t bytes)
     for (int64_t i = 0; i < n; i++)
         x[i] = (float)(i % 100);
     ASSERT_OK(lk_ddl_init(comm, 0, "", &d));
-    lk_tier_spec mode = lk_ddl_mode_get(d);
+    lk_tier_spec mode = lk_ddl_mode(d);
     ASSERT_EQ(mode.n_tiers, 2);
     ASSERT_EQ(mode.size[1], 2);
     for (int who = 0; who < N_SIDES; who++) /* the first of each finds its pace */
@@ -64,19 +65,19 @@ static void race(lk_comm *comm, int64_t bytes)
         for (int who = 0; who < N_SIDES; who++)
             took[who][i] = seconds_of(comm, d, x, n, (side)who);
     const char *choice = NULL;
-    ASSERT_OK(lk_coll_choice(comm,
-                             &(lk_collective){.call = LK_CALL_ALLREDUCE,
-                                              .out = x,
-                                              .count = n,
-                                              .dtype = LK_F32,
-                                              .fold = LK_REDUCE_AVG},
-                             &choice));
+    ASSERT_OK(lk_coll_selected(comm,
+                               &(lk_collective){.call = LK_CALL_ALLREDUCE,
+                                                .out = x,
+                                                .count = n,
+                                                .dtype = LK_F32,
+                                                .fold = LK_REDUCE_AVG},
+                               &choice));
     ASSERT_TRUE(strcmp(choice, "tiers") == 0);
     ASSERT_TRUE(x[n - 1] == (float)((n - 1) % 100)); /* averages of equal values */
     double predicted = 0, ours = median(took[TIERS]), chosen = median(took[CHOSEN]);
     double peer = median(took[MPI]);
     seconds_of(comm, d, x, n, TIERS);
-    lk_ddl_times times = lk_ddl_times_get(d);
+    lk_ddl_times times = lk_ddl_times_of(d);
     predicted = times.predicted;
     if (lk_comm_rank(comm) == 0) {
         printf("%lld KiB: tiers %.1f ms, lk_allreduce %.1f ms, MPI_Allreduce %.1f ms, ratios %.2f "

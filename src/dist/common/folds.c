@@ -46,8 +46,8 @@ static lk_status reduce_forward(lk_call *c)
 {
     const lk__dist *d = c->attr;
     void *y = lk__tensor_start(c->y[0]);
-    LK_TRY(lk_reduce_to(d->comm, lk__tensor_start(c->x[0]), y, c->x[0]->count, c->x[0]->dtype,
-                        d->fold, d->root, d->name));
+    LK_TRY(lk_reduce(d->comm, lk__tensor_start(c->x[0]), y, c->x[0]->count, c->x[0]->dtype, d->fold,
+                     d->root, d->name));
     if (lk_comm_rank(d->comm) != d->root)
         memset(y, 0, (size_t)c->x[0]->count * lk_dtype_size(c->x[0]->dtype));
     return LK_OK;

@@ -47,7 +47,7 @@ static lk_status whole(void *side)
     struct side *s = side;
     LK_TRY(lk_barrier(s->comm, "b"));
     LK_TRY(lk_bcast(s->comm, s->y, 4, LK_F64, 0, "x"));
-    LK_TRY(lk_reduce_to(s->comm, s->x, s->y, 4, LK_F64, LK_REDUCE_SUM, 0, "x"));
+    LK_TRY(lk_reduce(s->comm, s->x, s->y, 4, LK_F64, LK_REDUCE_SUM, 0, "x"));
     LK_TRY(lk_allreduce(s->comm, s->x, s->y, 4, LK_F64, LK_REDUCE_SUM, "x"));
     LK_TRY(lk_allreduce(s->comm, s->x, s->y, LARGE, LK_F64, LK_REDUCE_SUM, "x"));
     LK_TRY(lk_allreduce(s->comm, s->x, s->y, 7, LK_F16, LK_REDUCE_SUM, "x"));
@@ -62,7 +62,8 @@ static lk_status parts(void *side)
     LK_TRY(lk_allgather(s->comm, s->x, s->y, 3, LK_F64, "x"));
     LK_TRY(lk_scatter(s->comm, s->x, s->y, 3, LK_F64, 0, "x"));
     LK_TRY(lk_alltoall(s->comm, s->x, s->y, 3, LK_F64, "x"));
-    LK_TRY(lk_neighbour(s->comm, 2, (int[]){s->left, s->right}, s->x, s->y, 3, LK_F64, "x"));
+    LK_TRY(
+        lk_neighbor_alltoall(s->comm, 2, (int[]){s->left, s->right}, s->x, s->y, 3, LK_F64, "x"));
     return LK_OK;
 }
 
@@ -200,8 +201,8 @@ static lk_status ddl(void *side)
     lk_ddl_tensor t[2] = {{"x", s->x, s->y, 5, LK_F64}, {"y", NULL, s->y + LARGE, 7, LK_F64}};
     LK_TRY(lk_ddl_init(s->comm, 0, "-mode n", &d));
     LK_TRY_TO(done, lk_ddl_bcast(d, &t[0]));
-    LK_TRY_TO(done, lk_ddl_allreduce(d, &t[0], &(lk_ddl_how){.check = true}));
-    LK_TRY_TO(done, lk_ddl_allreduce_n(d, 2, t, &(lk_ddl_how){.op = LK_REDUCE_AVG}));
+    LK_TRY_TO(done, lk_ddl_allreduce(d, &t[0], &(lk_ddl_allreduce_options){.check = true}));
+    LK_TRY_TO(done, lk_ddl_allreduce_n(d, 2, t, &(lk_ddl_allreduce_options){.op = LK_REDUCE_AVG}));
 done:
     lk_ddl_free(d);
     return st;

@@ -86,14 +86,14 @@ static lk_status probe(lk_comm *comm, void *arg)
     const lk__ddl_class *c = &d->probe[8]; /* 400 bytes */
     for (int i = 0; i < 2 * LK_DDL_TRIES; i++) {
         ASSERT_TRUE(!c->chosen);
-        LK_TRY(lk_ddl_allreduce(d, &t, &(lk_ddl_how){0}));
-        const char *way = lk_ddl_times_get(d).tier[0].algorithm;
+        LK_TRY(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){0}));
+        const char *way = lk_ddl_times_of(d).tier[0].algorithm;
         halves = halves || strcmp(way, "halves") == 0;
         direct = direct || strcmp(way, "direct") == 0;
     }
     ASSERT_TRUE(c->chosen && halves && direct);
-    LK_TRY(lk_ddl_allreduce(d, &t, &(lk_ddl_how){0}));
-    ASSERT_TRUE(strcmp(lk_ddl_times_get(d).tier[0].algorithm, lk__way_name(c->way[0])) == 0);
+    LK_TRY(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){0}));
+    ASSERT_TRUE(strcmp(lk_ddl_times_of(d).tier[0].algorithm, lk__way_name(c->way[0])) == 0);
     ASSERT_EQ(c->n_tried, 2 * LK_DDL_TRIES);
     int64_t way = c->way[0], sum;
     LK_TRY(lk_allreduce(comm, &way, &sum, 1, LK_I64, LK_REDUCE_SUM, "all chose the same"));
@@ -120,7 +120,7 @@ static lk_status late(lk_comm *comm, void *arg)
     for (int i = 1; i <= 7; i++) {
         if (lk_comm_rank(comm) == 1)
             nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
-        LK_TRY(lk_ddl_allreduce(d, &t, &(lk_ddl_how){0}));
+        LK_TRY(lk_ddl_allreduce(d, &t, &(lk_ddl_allreduce_options){0}));
         ASSERT_EQ(d->n_rebound, lk_comm_rank(comm) == 1 && i >= 6);
     }
     cpu_set_t set;
@@ -145,8 +145,8 @@ static lk_status some_calls(lk_comm *comm, void *arg)
     LK_TRY(lk_comm_set_deadline(comm, 5));
     LK_TRY_TO(done, lk_ddl_init(comm, 0, "-mode n:2x1 -rebind_iter 1", &d));
     lk_ddl_tensor t[2] = {{"x", NULL, x, 3, LK_F32}, {"y", NULL, y, 2, LK_F32}};
-    LK_TRY_TO(done, lk_ddl_allreduce(d, t, &(lk_ddl_how){.check = true}));
-    LK_TRY_TO(done, lk_ddl_allreduce_n(d, 2, t, &(lk_ddl_how){0}));
+    LK_TRY_TO(done, lk_ddl_allreduce(d, t, &(lk_ddl_allreduce_options){.check = true}));
+    LK_TRY_TO(done, lk_ddl_allreduce_n(d, 2, t, &(lk_ddl_allreduce_options){0}));
 done:
     lk_ddl_free(d);
     return st;

@@ -77,7 +77,7 @@ static lk_status named(lk_comm *comm, void *arg)
     const char *choice = NULL, *want = arg;
     float x = 1;
     lk_collective c = {.call = LK_CALL_ALLREDUCE, .out = &x, .count = 1};
-    lk_status st = lk_coll_choice(comm, &c, &choice);
+    lk_status st = lk_coll_selected(comm, &c, &choice);
     ASSERT_TRUE(st == LK_OK ? strcmp(choice, want) == 0 : want == NULL);
     if (st != LK_OK)
         ASSERT_FAILS(lk_coll_run(comm, &c), LK_EINVAL,

@@ -111,7 +111,7 @@ static lk_status choose(lk_comm *comm, void *arg)
     static float x[1 << 20];
     lk_collective c = call_of(x, x + (1 << 19), 1 << 19, 0);
     const char *name;
-    LK_TRY(lk_coll_choice(comm, &c, &name));
+    LK_TRY(lk_coll_selected(comm, &c, &name));
     ASSERT_TRUE(strcmp(name, arg) == 0);
     return LK_OK;
 }

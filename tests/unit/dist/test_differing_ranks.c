@@ -167,7 +167,7 @@ static lk_status other_folds(struct side *s, int other)
 static lk_status plain_pairs(struct side *s, int other)
 {
     lk_var y;
-    lk_loc pair[2] = {{{.f64 = 1}, 0}};
+    lk_value_index pair[2] = {{{.f64 = 1}, 0}};
     if (other == 1)
         LK_TRY(lk_allreduce(s->comm, NULL, pair, 2, LK_F64, LK_REDUCE_MAXLOC, "x"));
     else

@@ -47,10 +47,10 @@ static lk_status extremes(lk_comm *comm, void *arg)
 
 static void every_algorithm_finds_the_extremes(void)
 {
-    lk_coll_about about;
+    lk_coll_info about;
     int n = 0;
     for (int i = 0; lk_coll_list(i, &about); i++) {
-        if (strcmp(about.call, "allreduce") != 0 || about.alias || about.measures_only)
+        if (strcmp(about.call, "allreduce") != 0 || about.alias || about.benchmark_only)
             continue;
         ASSERT_EQ(setenv("LK_ALLREDUCE", about.name, 1), 0);
         lk_status st = lk_run_local(RANKS, extremes, NULL);
