@@ -314,7 +314,7 @@ LK_API lk_status lk_grid_split(lk_comm *comm, const lk_grid *grid, const bool *k
 enum { LK_ANY_RANK = -1, LK_ANY_TAG = -1 };
 
 /* Tags from here on are for answers, which dist.h sends in backward: LK_ANY_TAG is none of them. */
-#define LK_ANSWER_TAGS (INT64_C(1) << 62)
+#define LK_ADJOINT_TAG_BASE (INT64_C(1) << 62)
 
 enum { LK_MESSAGE_AXES = 8 };
 

@@ -142,8 +142,9 @@ typedef struct lk_neighbours {
 
 /** Cut x along `axis` into the parts for the neighbours, in order, and put what comes from them one
  * behind the other along it.  dx = what the neighbours' dy say about the parts they got. */
-LK_API lk_status lk_dist_neighbour(lk_comm *comm, lk_var x, int axis, const lk_neighbours *to,
-                                   const char *name, lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_dist_neighbor_alltoall(lk_comm *comm, lk_var x, int axis,
+                                           const lk_neighbours *to, const char *name,
+                                           lk_var *out) LK_NODISCARD;
 
 /** The halo along one axis of a tile: rows of the neighbour at lower coordinates of the grid in front
  * of the tile, and of the one at higher coordinates behind it. */
@@ -238,24 +239,24 @@ LK_API lk_status lk_dist_waitany(const lk_var *handles, int n, int *which,
                                  lk_var *out) LK_NODISCARD;
 
 /** What lk_dist_sendrecv() sends; a negative rank: nothing (a border of a grid). */
-typedef struct lk_send_part {
+typedef struct lk_dist_send_arg {
     lk_var x;
     int rank;
     int64_t tag;
-} lk_send_part;
+} lk_dist_send_arg;
 
 /** What lk_dist_sendrecv() receives; a negative rank: nothing. */
-typedef struct lk_recv_part {
+typedef struct lk_dist_recv_arg {
     int rank;
     int64_t tag;
     lk_dtype dtype; /* or LK_ANY_DTYPE, as in lk_dist_recv() */
     lk_shape shape;
-} lk_recv_part;
+} lk_dist_recv_arg;
 
 /** Send one and receive the other, in whatever order the partners do it; this rank may be its own
  * partner.  `*out` is LK_NO_VAR when nothing is received. */
-LK_API lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_send_part *send,
-                                  const lk_recv_part *recv, const char *name,
+LK_API lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_dist_send_arg *send,
+                                  const lk_dist_recv_arg *recv, const char *name,
                                   lk_var *out) LK_NODISCARD;
 
 /* ---- lists ----

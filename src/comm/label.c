@@ -126,7 +126,7 @@ const char *lk__label_brief(const lk__label *label, char out[LK_CALL_TEXT])
 {
     const lk__header *h = &label->h;
     char tag[32] = "any tag";
-    if (h->kind != LK_KIND_P2P || h->tag >= LK_ANSWER_TAGS)
+    if (h->kind != LK_KIND_P2P || h->tag >= LK_ADJOINT_TAG_BASE)
         return lk__label_short(label, true, out);
     if (h->tag != LK_ANY_TAG)
         snprintf(tag, sizeof tag, "tag %lld", (long long)h->tag);

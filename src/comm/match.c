@@ -44,7 +44,7 @@ static bool matches(const lk_request *r, const lk__packet *p)
         return h->sequence == want->sequence;
     if (h->past != want->past)
         return false;
-    return r->tag == LK_ANY_TAG ? h->tag < LK_ANSWER_TAGS : h->tag == r->tag;
+    return r->tag == LK_ANY_TAG ? h->tag < LK_ADJOINT_TAG_BASE : h->tag == r->tag;
 }
 
 /* Fetch a payload that comes apart, to room of its own. */
@@ -217,7 +217,7 @@ lk_status lk__comm_meets_itself(lk_comm *comm, bool receives, int64_t tag, bool 
     while (w->n_to_itself > 0);
     for (const lk__packet *p = w->early; receives && p && !*out; p = p->next)
         *out = is_own_message(comm, &p->label.h) && p->label.h.source == w->rank &&
-               (tag == LK_ANY_TAG ? p->label.h.tag < LK_ANSWER_TAGS : p->label.h.tag == tag);
+               (tag == LK_ANY_TAG ? p->label.h.tag < LK_ADJOINT_TAG_BASE : p->label.h.tag == tag);
     for (const lk_request *r = w->posted; !receives && r && !*out; r = r->next)
         *out = is_own_message(comm, &r->label->h) && (r->tag == LK_ANY_TAG || r->tag == tag) &&
                (r->peer == LK_ANY_RANK || r->peer == w->rank);

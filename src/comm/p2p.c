@@ -56,7 +56,7 @@ static lk_status repeat(const lk_comm *comm, const struct args *a, struct p2p *q
 {
     int64_t first[2]; /* rank, number */
     lk__journal_meet();
-    if (a->tag >= LK_ANSWER_TAGS)
+    if (a->tag >= LK_ADJOINT_TAG_BASE)
         return LK_OK;
     if (lk__journal_take(key_of(comm, a), first)) {
         q->r.peer = comm->member[first[0]];

@@ -78,7 +78,7 @@ static lk_status extreme_backward(lk_call *c, const lk_var *dout, lk_var *din)
     lk_var sum, zero;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_REDUCE_SUM, &g));
+    LK_TRY(lk__dist_adjoint(c->attr, c->op->name, LK_REDUCE_SUM, &g));
     LK_TRY(lk_apply(c->tape, &lk__dist_allreduce, dout, 1, &g, &sum));
     LK_TRY(lk_zeros_like(c->in[0], &zero));
     LK_TRY(lk_where(c->out[2], sum, zero, &din[0]));

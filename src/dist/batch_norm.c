@@ -188,7 +188,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     norm_attr a = *(const norm_attr *)c->attr;
     lk_var in[LK__NORM_GRAD_IN];
-    LK_TRY(lk__dist_answer(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
+    LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
     if (lk_tape_is_recording(c->tape)) {
         LK_TRY(compose(c, &a.d, dout[0], din));
         return LK_OK;

@@ -169,7 +169,7 @@ static lk_status answer(lk_call *c, const lk_op *op, const lk_var *dout, lk_var 
     lk__halo g = *(const lk__halo *)c->attr;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(lk__dist_answer(&((const lk__halo *)c->attr)->d, c->op->name, LK_REDUCE_SUM, &g.d));
+    LK_TRY(lk__dist_adjoint(&((const lk__halo *)c->attr)->d, c->op->name, LK_REDUCE_SUM, &g.d));
     LK_TRY(lk_apply(c->tape, op, dout, 1, &g, din));
     return LK_OK;
 }

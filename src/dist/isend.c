@@ -40,7 +40,7 @@ static lk_status post_of(lk_var handle, lk__post *out, lk__dist *g)
         p, LK_ESTATE,
         "backward through a message whose handle is unknown: isend, irecv and their wait belong "
         "into the same segment of lk_recompute()");
-    LK_TRY(lk__dist_answer(&p->d, p->sends ? "isend" : "irecv", LK_REDUCE_SUM, g));
+    LK_TRY(lk__dist_adjoint(&p->d, p->sends ? "isend" : "irecv", LK_REDUCE_SUM, g));
     *out = *p;
     return LK_OK;
 }
@@ -109,7 +109,7 @@ static lk_status sent_backward(lk_call *c, const lk_var *dout, lk_var *din)
     if (!has_gradient(c->in[0]))
         return LK_OK;
     LK_TRY(post_of(c->in[0], &p, &g));
-    LK_TRY(lk__dist_post_recv(c->tape, g, p.info.rank, LK_ANSWER_TAGS + p.info.sequence,
+    LK_TRY(lk__dist_post_recv(c->tape, g, p.info.rank, LK_ADJOINT_TAG_BASE + p.info.sequence,
                               (lk_output_spec){.dtype = p.dtype, .shape = p.shape}, &din[0]));
     lk__post_find(c->in[0])->answer = din[0];
     return LK_OK;
@@ -224,7 +224,8 @@ static lk_status received_backward(lk_call *c, const lk_var *dout, lk_var *din)
     if (!has_gradient(c->in[0]))
         return LK_OK;
     LK_TRY(post_of(c->in[0], &p, &g));
-    LK_TRY(lk__dist_post_send(g, dout[0], p.info.rank, LK_ANSWER_TAGS + p.info.sequence, &din[0]));
+    LK_TRY(lk__dist_post_send(g, dout[0], p.info.rank, LK_ADJOINT_TAG_BASE + p.info.sequence,
+                              &din[0]));
     lk__post_find(c->in[0])->answer = din[0];
     return LK_OK;
 }

@@ -80,7 +80,7 @@ static lk_status neighbour_backward(lk_call *c, const lk_var *dout, lk_var *din)
     int64_t *to;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, LK_REDUCE_SUM, &g));
+    LK_TRY(lk__dist_adjoint(c->attr, c->op->name, LK_REDUCE_SUM, &g));
     LK_TRY(lk_value(c->in[1], &list));
     LK_TRY(list_new(c->tape, list->shape.dim[0], &back, &to));
     for (int64_t i = 0; i < list->count; i++) {
@@ -105,8 +105,8 @@ static const lk_op neighbour = {.name = "neighbour",
                                 .forward = neighbour_forward,
                                 .backward = neighbour_backward};
 
-lk_status lk_dist_neighbour(lk_comm *comm, lk_var x, int axis, const lk_neighbours *to,
-                            const char *name, lk_var *out)
+lk_status lk_dist_neighbor_alltoall(lk_comm *comm, lk_var x, int axis, const lk_neighbours *to,
+                                    const char *name, lk_var *out)
 {
     lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     lk_var front, list;

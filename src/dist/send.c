@@ -46,10 +46,10 @@ static lk_status ticket_read(const lk_call *c, message *m)
 {
     lk__dist g;
     const lk_tensor *t = NULL;
-    LK_TRY(lk__dist_answer(&((const message *)c->attr)->d, c->op->name, LK_REDUCE_SUM, &g));
+    LK_TRY(lk__dist_adjoint(&((const message *)c->attr)->d, c->op->name, LK_REDUCE_SUM, &g));
     LK_TRY(lk_value(c->out[1], &t));
     const int64_t *n = lk_tensor_data(t);
-    *m = message_of(g, (int)n[0], LK_ANSWER_TAGS + n[1]);
+    *m = message_of(g, (int)n[0], LK_ADJOINT_TAG_BASE + n[1]);
     return LK_OK;
 }
 

@@ -1,8 +1,8 @@
 /* sendrecv: a message out and a message in, both under way at once; made of isend, irecv and wait. */
 #include "dist/common/node.h"
 
-lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_send_part *send,
-                           const lk_recv_part *recv, const char *name, lk_var *out)
+lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_dist_send_arg *send,
+                           const lk_dist_recv_arg *recv, const char *name, lk_var *out)
 {
     lk_var in = LK_NO_VAR, gone = LK_NO_VAR;
     LK_CHECK(send && recv && out, LK_EINVAL, "sendrecv: %s is NULL",

@@ -198,9 +198,9 @@ static void open_receives_let_large_messages_go(lk_comm *c)
         lk_dist_irecv(tape, c, LK_ANY_RANK, TAG, LK_ANY_DTYPE, LK_SHAPE(LARGE), "way", &handle));
     ASSERT_OK(lk_dist_send(c, v, right_of(c), TAG, "way", NULL));
     ASSERT_OK(lk_dist_wait(handle, &y[1]));
-    ASSERT_OK(lk_dist_sendrecv(tape, c, &(lk_send_part){v, right_of(c), TAG},
-                               &(lk_recv_part){left_of(c), TAG, LK_ANY_DTYPE, LK_ANY_SHAPE}, "way",
-                               &y[2]));
+    ASSERT_OK(lk_dist_sendrecv(tape, c, &(lk_dist_send_arg){v, right_of(c), TAG},
+                               &(lk_dist_recv_arg){left_of(c), TAG, LK_ANY_DTYPE, LK_ANY_SHAPE},
+                               "way", &y[2]));
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(lk_read(y[i], LK_F64, LARGE, got));
         ASSERT_SAME_BITS(got, x, sizeof x);

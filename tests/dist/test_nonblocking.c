@@ -133,8 +133,8 @@ static lk_status waitany(lk_comm *c, lk_var x, lk_var *y)
 static lk_status shift(lk_comm *c, lk_var x, lk_var *y)
 {
     int rank = lk_comm_rank(c), size = lk_comm_size(c);
-    lk_send_part to = {x, rank + 1 < size ? rank + 1 : -1, 4};
-    lk_recv_part from = {rank - 1, 4, lk_dtype_of(x), lk_shape_of(x)};
+    lk_dist_send_arg to = {x, rank + 1 < size ? rank + 1 : -1, 4};
+    lk_dist_recv_arg from = {rank - 1, 4, lk_dtype_of(x), lk_shape_of(x)};
     lk_var got;
     LK_TRY(lk_dist_sendrecv(x.tape, c, &to, &from, "shift", &got));
     ASSERT_EQ(lk_is_var(got), rank > 0);
@@ -170,8 +170,8 @@ static lk_status own_send(lk_comm *c, lk_var x, lk_var *y)
 static lk_status own_sendrecv(lk_comm *c, lk_var x, lk_var *y)
 {
     int own = lk_comm_rank(c);
-    lk_send_part to = {x, own, 2};
-    lk_recv_part from = {own, 2, lk_dtype_of(x), lk_shape_of(x)};
+    lk_dist_send_arg to = {x, own, 2};
+    lk_dist_recv_arg from = {own, 2, lk_dtype_of(x), lk_shape_of(x)};
     LK_TRY(lk_dist_sendrecv(x.tape, c, &to, &from, "own", y));
     LK_TRY(lk_mul(*y, x, y));
     return LK_OK;

@@ -17,7 +17,7 @@ static lk_status ring(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, 
     const int64_t send[3] = {1, 0, 2}, receive[3] = {2, 0, 1};
     const lk_neighbours to = {
         .n = 3, .rank = rank, .send = send, .receive = receive, .opposite = opposite};
-    LK_TRY(lk_dist_neighbour(comm, in[0], s->axis, &to, "check", out));
+    LK_TRY(lk_dist_neighbor_alltoall(comm, in[0], s->axis, &to, "check", out));
     return LK_OK;
 }
 

@@ -10,8 +10,8 @@ static lk_status shift(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
         to %= size;
         from = (from % size + size) % size;
     }
-    lk_send_part send = {.x = in[0], .rank = to < size ? to : -1, .tag = 9};
-    lk_recv_part recv = {
+    lk_dist_send_arg send = {.x = in[0], .rank = to < size ? to : -1, .tag = 9};
+    lk_dist_recv_arg recv = {
         .rank = from, .tag = 9, .dtype = lk_dtype_of(in[0]), .shape = s->shape(s, from, size, 0)};
     if (s->variant == 2) {
         recv.dtype = LK_ANY_DTYPE;

@@ -27,7 +27,7 @@ static lk_status allreduce_forward(lk_call *c)
 static lk_status allreduce_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const lk__dist *d = c->attr;
-    LK_TRY(lk__dist_answer_with(c, &lk__dist_allreduce, d->fold, dout, 1, din));
+    LK_TRY(lk__dist_adjoint_with(c, &lk__dist_allreduce, d->fold, dout, 1, din));
     return LK_OK;
 }
 
@@ -55,7 +55,7 @@ static lk_status reduce_forward(lk_call *c)
 
 static lk_status reduce_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk__dist_answer_with(c, &lk__dist_bcast, LK_REDUCE_SUM, dout, 1, din));
+    LK_TRY(lk__dist_adjoint_with(c, &lk__dist_bcast, LK_REDUCE_SUM, dout, 1, din));
     return LK_OK;
 }
 
@@ -83,7 +83,7 @@ static lk_status bcast_forward(lk_call *c)
 
 static lk_status bcast_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(lk__dist_answer_with(c, &lk__dist_reduce, LK_REDUCE_SUM, dout, 1, din));
+    LK_TRY(lk__dist_adjoint_with(c, &lk__dist_reduce, LK_REDUCE_SUM, dout, 1, din));
     return LK_OK;
 }
 

@@ -73,7 +73,7 @@ void lk__dist_noted(lk__dist *d, const char *what, int value)
     name_end(d, text);
 }
 
-lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_reduce_op fold, lk__dist *g)
+lk_status lk__dist_adjoint(const lk__dist *d, const char *op, lk_reduce_op fold, lk__dist *g)
 {
     LK_CHECK(!lk__comm_is_freed(d->comm), LK_ESTATE,
              "backward of %s(\"%s\"), whose communicator was freed: free it after the tape's reset",
@@ -84,13 +84,13 @@ lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_reduce_op fold, 
     return LK_OK;
 }
 
-lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_reduce_op fold, const lk_var *in,
-                               int n, lk_var *din)
+lk_status lk__dist_adjoint_with(lk_call *c, const lk_op *op, lk_reduce_op fold, const lk_var *in,
+                                int n, lk_var *din)
 {
     lk__dist g;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(lk__dist_answer(c->attr, c->op->name, fold, &g));
+    LK_TRY(lk__dist_adjoint(c->attr, c->op->name, fold, &g));
     LK_TRY(lk_apply(c->tape, op, in, n, &g, din));
     return LK_OK;
 }
@@ -115,7 +115,7 @@ lk_status lk__dist_peer_check(lk_tape *tape, lk_comm *comm, const lk__dist_peer 
     LK_CHECK(tape, LK_EINVAL, "%s: there is no %s", p->call, p->any ? "tape" : "value to send");
     LK_CHECK((p->rank >= 0 && p->rank < lk_comm_size(comm)) || (p->any && p->rank == LK_ANY_RANK),
              LK_EINVAL, "%s: rank %d of %d", p->call, p->rank, lk_comm_size(comm));
-    LK_CHECK((p->tag >= 0 && p->tag < LK_ANSWER_TAGS) || (p->any && p->tag == LK_ANY_TAG),
+    LK_CHECK((p->tag >= 0 && p->tag < LK_ADJOINT_TAG_BASE) || (p->any && p->tag == LK_ANY_TAG),
              LK_EINVAL, "%s: tag %lld, from 0 to 2^62 - 1", p->call, (long long)p->tag);
     LK_TRY(lk__dist_uses(tape, comm, p->call));
     if (!p->self && p->rank == lk_comm_rank(comm))

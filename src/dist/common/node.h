@@ -32,13 +32,13 @@ void lk__dist_noted(lk__dist *d, const char *what, int value);
 
 /** The attributes of the node that answers `op` in backward: another fold, and ".grad" behind the
  * name.  Refuses a communicator that was freed. */
-lk_status lk__dist_answer(const lk__dist *d, const char *op, lk_reduce_op fold,
-                          lk__dist *g) LK_NODISCARD;
+lk_status lk__dist_adjoint(const lk__dist *d, const char *op, lk_reduce_op fold,
+                           lk__dist *g) LK_NODISCARD;
 
 /** The backward of a real input by one node: apply `op`, with the attributes that answer, to the `n`
  * variables `in`. */
-lk_status lk__dist_answer_with(lk_call *c, const lk_op *op, lk_reduce_op fold, const lk_var *in,
-                               int n, lk_var *din) LK_NODISCARD;
+lk_status lk__dist_adjoint_with(lk_call *c, const lk_op *op, lk_reduce_op fold, const lk_var *in,
+                                int n, lk_var *din) LK_NODISCARD;
 
 /** Refuse LK_NO_VAR and, with LK_ESTATE, a value that is gone. */
 lk_status lk__dist_valid(const char *call, lk_var x) LK_NODISCARD;

@@ -67,7 +67,7 @@ static lk_status move(lk_call *c, lk_comm_call call, lk_reduce_op fold)
 static lk_status answer(lk_call *c, const lk_op *op, lk_var dout, lk_var *din)
 {
     lk_var in[] = {dout, c->in[1]};
-    LK_TRY(lk__dist_answer_with(c, op, LK_REDUCE_SUM, in, 2, din));
+    LK_TRY(lk__dist_adjoint_with(c, op, LK_REDUCE_SUM, in, 2, din));
     return LK_OK;
 }
 
@@ -189,7 +189,7 @@ static lk_status alltoall_forward(lk_call *c)
 static lk_status alltoall_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var in[] = {dout[0], c->in[2], c->in[1]};
-    LK_TRY(lk__dist_answer_with(c, &lk__dist_alltoall, LK_REDUCE_SUM, in, 3, din));
+    LK_TRY(lk__dist_adjoint_with(c, &lk__dist_alltoall, LK_REDUCE_SUM, in, 3, din));
     return LK_OK;
 }
 

@@ -127,13 +127,17 @@ static lk_status shift(struct rank *s, const struct instruction *n, lk_comm *com
 {
     int size = lk_comm_size(comm), to = lk_comm_rank(comm) + n->root,
         from = lk_comm_rank(comm) - n->root, v = n->out[s->rank];
-    lk_send_part send = {.x = x, .rank = to < size ? to : n->periodic ? to - size : -1, .tag = 5};
-    lk_recv_part recv = {.rank = from >= 0     ? from
-                                 : n->periodic ? from + size
-                                               : -1,
-                         .tag = 5,
-                         .dtype = lk_dtype_of(x),
-                         .shape = LK_SHAPE(v >= 0 ? s->p->value[v].length : 0)};
+    lk_dist_send_arg send = {.x = x,
+                             .rank = to < size     ? to
+                                     : n->periodic ? to - size
+                                                   : -1,
+                             .tag = 5};
+    lk_dist_recv_arg recv = {.rank = from >= 0     ? from
+                                     : n->periodic ? from + size
+                                                   : -1,
+                             .tag = 5,
+                             .dtype = lk_dtype_of(x),
+                             .shape = LK_SHAPE(v >= 0 ? s->p->value[v].length : 0)};
     LK_TRY(lk_dist_sendrecv(s->tape, comm, &send, &recv, "shift", out));
     return LK_OK;
 }

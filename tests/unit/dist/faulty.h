@@ -116,7 +116,7 @@ static lk_status answer_of(lk_call *c, struct message_attr *m)
     memset(m, 0, sizeof *m);
     m->comm = ((const struct message_attr *)c->attr)->comm;
     m->peer = (int)n[0];
-    m->tag = LK_ANSWER_TAGS + (planted == SWAPPED ? 0 : n[1]);
+    m->tag = LK_ADJOINT_TAG_BASE + (planted == SWAPPED ? 0 : n[1]);
     return LK_OK;
 }
 

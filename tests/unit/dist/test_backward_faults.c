@@ -64,8 +64,8 @@ static lk_status messages(struct side *s, lk_var *loss)
     int size = lk_comm_size(s->comm);
     lk_var y;
     LK_TRY(lk_dist_sendrecv(
-        s->tape, s->comm, &(lk_send_part){s->x, (s->rank + 1) % size, 1},
-        &(lk_recv_part){(s->rank + size - 1) % size, 1, LK_ANY_DTYPE, LK_ANY_SHAPE}, "y", &y));
+        s->tape, s->comm, &(lk_dist_send_arg){s->x, (s->rank + 1) % size, 1},
+        &(lk_dist_recv_arg){(s->rank + size - 1) % size, 1, LK_ANY_DTYPE, LK_ANY_SHAPE}, "y", &y));
     LK_TRY(lk_apply(s->tape, &weak, &y, 1, &s->rank, loss));
     return LK_OK;
 }

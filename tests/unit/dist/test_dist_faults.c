@@ -38,8 +38,8 @@ static lk_status uses_old_values(struct side *s, int other)
     list[1] = old;
     LK_TRY(lk_grid_make(c, 1, (int[]){2}, NULL, &g));
     const lk_dist_batch batch = {.comm = c, .samples = 2};
-    const lk_send_part to = {old, other, 1};
-    const lk_recv_part from = {other, 1, LK_F64, LK_SHAPE(1)};
+    const lk_dist_send_arg to = {old, other, 1};
+    const lk_dist_recv_arg from = {other, 1, LK_F64, LK_SHAPE(1)};
 #define REFUSES(call) ASSERT_FAILS(call, LK_ESTATE, "used after lk_tape_reset()")
     REFUSES(lk_dist_allreduce(c, old, LK_REDUCE_SUM, "old", &z));
     REFUSES(lk_dist_allreduce(c, old, LK_REDUCE_MAX, "old", &z));
@@ -53,7 +53,8 @@ static lk_status uses_old_values(struct side *s, int other)
     REFUSES(lk_dist_scatter(c, old, 1, 1, 0, "old", &z));
     REFUSES(lk_dist_alltoall(c, old, 1, 0, 1, "old", &z));
     REFUSES(lk_dist_batch_norm(&batch, old, y, y, NULL, "old", norm));
-    REFUSES(lk_dist_neighbour(c, old, 1, &(lk_neighbours){1, &other, &one, &one, NULL}, "old", &z));
+    REFUSES(lk_dist_neighbor_alltoall(c, old, 1, &(lk_neighbours){1, &other, &one, &one, NULL},
+                                      "old", &z));
     REFUSES(lk_dist_halo(c, &g, old, (lk_halo[]){{1, 0, 1, 1, false}}, 1, "old", &z));
     REFUSES(lk_dist_send(c, old, other, 1, "old", NULL));
     REFUSES(lk_dist_isend(c, old, other, 1, "old", &z));

@@ -196,7 +196,8 @@ static lk_status neighbour(void *side)
     lk_var y;
     const int rank[] = {s->left, s->right}, opposite[] = {1, 0};
     const int64_t n[] = {3, 3};
-    LK_TRY(lk_dist_neighbour(s->comm, s->x, 1, &(lk_neighbours){2, rank, n, n, opposite}, "x", &y));
+    LK_TRY(lk_dist_neighbor_alltoall(s->comm, s->x, 1, &(lk_neighbours){2, rank, n, n, opposite},
+                                     "x", &y));
     BACKWARD(s);
     return LK_OK;
 }
@@ -259,8 +260,8 @@ static lk_status ring(void *side)
     LK_TRY(lk_dist_irecv(s->tape, s->comm, s->left, 1, LK_ANY_DTYPE, LK_ANY_SHAPE, "x", &got));
     LK_TRY(lk_dist_waitany(&got, 1, &which, &y));
     LK_TRY(lk_dist_wait(sent, NULL));
-    LK_TRY(lk_dist_sendrecv(s->tape, s->comm, &(lk_send_part){y, s->right, 1},
-                            &(lk_recv_part){s->left, 1, LK_F64, LK_SHAPE(4, 6)}, "y", &y));
+    LK_TRY(lk_dist_sendrecv(s->tape, s->comm, &(lk_dist_send_arg){y, s->right, 1},
+                            &(lk_dist_recv_arg){s->left, 1, LK_F64, LK_SHAPE(4, 6)}, "y", &y));
     BACKWARD(s);
     return LK_OK;
 }

@@ -124,7 +124,8 @@ static lk_status exchanges_too_much(struct side *s, int other)
     lk_var x;
     int64_t n = 2;
     LK_TRY(lk_reshape(s->x, LK_SHAPE(2, 3), &x));
-    LK_TRY(lk_dist_neighbour(s->comm, x, 1, &(lk_neighbours){1, &other, &n, &n, NULL}, "part", &x));
+    LK_TRY(lk_dist_neighbor_alltoall(s->comm, x, 1, &(lk_neighbours){1, &other, &n, &n, NULL},
+                                     "part", &x));
     return LK_OK;
 }
 
@@ -134,8 +135,8 @@ static lk_status expects_fewer(struct side *s, int other)
     lk_var x;
     int64_t send = other == 1 ? 3 : 2, receive = 2;
     LK_TRY(lk_slice(s->x, 0, 0, send, 1, &x));
-    LK_TRY(lk_dist_neighbour(s->comm, x, 0, &(lk_neighbours){1, &other, &send, &receive, NULL},
-                             "part", &x));
+    LK_TRY(lk_dist_neighbor_alltoall(
+        s->comm, x, 0, &(lk_neighbours){1, &other, &send, &receive, NULL}, "part", &x));
     return LK_OK;
 }
 
