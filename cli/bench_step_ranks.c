@@ -195,10 +195,10 @@ static lk_status rounds_run(struct race *r)
 
 static lk_status params_of(const lk_model *model, double *out)
 {
-    lk_unit_info unit;
+    lk_layer_info unit;
     *out = 0;
-    for (int64_t i = 0; i < lk_model_units(model); i++) {
-        LK_TRY(lk_model_unit(model, i, &unit));
+    for (int64_t i = 0; i < lk_model_layers(model); i++) {
+        LK_TRY(lk_model_layer(model, i, &unit));
         *out += (double)unit.params;
     }
     return LK_OK;

@@ -11,18 +11,19 @@
 enum { SAMPLES = 64, WIDE = 16, STEPS = 200 };
 
 /* The loss of all points; the sums get its gradients. */
-static lk_status pass(lk_model *model, lk_tape *tape, lk_sums *sums, lk_tensor *points, double *out)
+static lk_status pass(lk_model *model, lk_tape *tape, lk_accumulator *sums, lk_tensor *points,
+                      double *out)
 {
     lk_var x, y, loss;
     lk_tape_reset(tape);
-    lk_sums_begin(sums);
+    lk_accumulator_begin(sums);
     LK_TRY(lk_constant(tape, points, &x));
     LK_TRY(
         lk_model_forward(model, &(lk_pass){.tape = tape, .sums = sums, .training = true}, x, &y));
     LK_TRY(lk_mean_squared_error(y, x, LK_LOSS_MEAN, &loss));
     LK_TRY(lk_item(loss, out));
     LK_TRY(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
-    LK_TRY(lk_sums_join_uses(sums));
+    LK_TRY(lk_accumulator_join_uses(sums));
     return LK_OK;
 }
 
@@ -54,7 +55,7 @@ int main(void)
     lk_status st;
     lk_arena *arena = NULL;
     lk_model *model = NULL;
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     lk_tape *tape = NULL;
     lk_tensor *points = NULL;
     lk_optimizer *adam = NULL;
@@ -63,12 +64,13 @@ int main(void)
     LK_TRY_TO(done, lk_arena_new(&arena));
     LK_TRY_TO(done, points_make(&points));
     LK_TRY_TO(done, model_make(&model));
-    LK_TRY_TO(done, lk_sums_new(model, &sums));
+    LK_TRY_TO(done, lk_accumulator_new(model, &sums));
     LK_TRY_TO(done, lk_tape_new(&tape));
     LK_TRY_TO(done, lk_config_parse(&lk_registry_optimizer, "adam", "rate=0.02", arena, &rule));
     LK_TRY_TO(done, lk_optimizer_new(&rule, lk_model_params(model), &adam));
     for (int n = 0; n < STEPS; n++) {
-        lk_optim_step step = {.grads = lk_sums_slab(sums), .at = {.step = n, .steps_per_epoch = 1}};
+        lk_optim_step step = {.grads = lk_accumulator_slab(sums),
+                              .at = {.step = n, .steps_per_epoch = 1}};
         LK_TRY_TO(done, pass(model, tape, sums, points, n == 0 ? &first : &last));
         LK_TRY_TO(done, lk_optimizer_step(adam, &step, NULL));
     }
@@ -78,7 +80,7 @@ done:
     lk_optimizer_free(adam);
     lk_tensor_free(points);
     lk_tape_free(tape);
-    lk_sums_free(sums);
+    lk_accumulator_free(sums);
     lk_model_free(model);
     lk_arena_free(arena);
     if (st != LK_OK)

@@ -202,7 +202,7 @@ typedef struct lk_loader_options {
     double validation; /* not read by loaders: for lk_dataset_split() */
     int64_t prefetch;
     lk_dtype dtype; /* f32 or f64; not in the table, because it is the run's */
-    /* Not 0: field "x" is whole numbers below this, as lk_model_indices() says; not in the table,
+    /* Not 0: field "x" is whole numbers below this, as lk_model_index_limit() says; not in the table,
      * because it is the model's. */
     int64_t indices;
 } lk_loader_options;

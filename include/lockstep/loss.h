@@ -14,23 +14,23 @@
 
 LK_BEGIN_DECLS
 
-typedef struct lk_cost {
+typedef struct lk_loss {
     lk_descriptor descriptor;
     bool probabilities; /* real targets are probabilities of classes, not values to be met */
 
     /** Whether a model that gives `out` can be trained on targets like `target`, one sample of each.
      * Errors: LK_ESHAPE and LK_EDTYPE naming both. */
-    lk_status (*check)(const void *options, lk_io out, lk_io target);
+    lk_status (*check)(const void *options, lk_tensor_type out, lk_tensor_type target);
 
     /** A sample's loss is the mean over so many parts, for a model that gives `out`; NULL: one. */
-    int64_t (*parts)(lk_io out);
+    int64_t (*parts)(lk_tensor_type out);
 
     /** *out = the sum over samples and their parts, for y [samples, ...] and targets. */
     lk_status (*apply)(const void *options, lk_var y, lk_var target, lk_var *out);
-} lk_cost;
+} lk_loss;
 
 /** The losses that are built in, sorted by name, then NULL. */
-LK_API extern const lk_cost *const lk_costs[];
+LK_API extern const lk_loss *const lk_losses[];
 LK_API extern const lk_registry lk_registry_loss;
 
 LK_END_DECLS

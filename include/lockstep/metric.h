@@ -18,11 +18,11 @@ typedef struct lk_metric {
     bool
         of_classes; /* the trainer refuses it where real targets are no classes, as in regression */
 
-    /** Whether it makes sense for these; errors as lk_cost's check. */
-    lk_status (*check)(const void *options, lk_io out, lk_io target);
+    /** Whether it makes sense for these; errors as lk_loss's check. */
+    lk_status (*check)(const void *options, lk_tensor_type out, lk_tensor_type target);
 
     /** How many numbers it adds up. */
-    int64_t (*numbers)(const void *options, lk_io out);
+    int64_t (*numbers)(const void *options, lk_tensor_type out);
 
     /** Add the samples of y and target, contiguous, to the numbers.  Errors: LK_EINVAL for a target
      * out of range. */
@@ -30,11 +30,11 @@ typedef struct lk_metric {
                      double *number);
 
     /** The metric of what was added up; NULL: it has no number of its own, only `json`. */
-    double (*value)(const void *options, lk_io out, const double *number);
+    double (*value)(const void *options, lk_tensor_type out, const double *number);
 
     /** More than one number, a table [[..],..]: print as JSON to `arena`; NULL if the value is all. */
-    lk_status (*json)(const void *options, lk_io out, const double *number, lk_arena *arena,
-                      const char **text);
+    lk_status (*json)(const void *options, lk_tensor_type out, const double *number,
+                      lk_arena *arena, const char **text);
 } lk_metric;
 
 /** The metrics that are built in, sorted by name, then NULL. */

@@ -12,15 +12,15 @@
 
 LK_BEGIN_DECLS
 
-typedef struct lk_named_model {
+typedef struct lk_model_preset {
     lk_descriptor descriptor;
 
     /** The layers for these options, in the arena.  Errors: LK_EINVAL, LK_ENOMEM. */
     lk_status (*expand)(const void *options, lk_arena *arena, lk_configs *out);
-} lk_named_model;
+} lk_model_preset;
 
 /** The models that are built in, sorted by name, then NULL. */
-LK_API extern const lk_named_model *const lk_named_models[];
+LK_API extern const lk_model_preset *const lk_model_presets[];
 LK_API extern const lk_registry lk_registry_model;
 
 /** The layers of a choice of lk_registry_model, in the arena.  Errors: those of the model. */

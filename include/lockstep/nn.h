@@ -34,10 +34,10 @@
 LK_BEGIN_DECLS
 
 /** What one sample is, without the axis of the batch. */
-typedef struct lk_io {
+typedef struct lk_tensor_type {
     lk_dtype dtype;
     lk_shape shape;
-} lk_io;
+} lk_tensor_type;
 
 /** What a layer needs of its input to give a part of its output. */
 typedef enum lk_reach {
@@ -69,8 +69,8 @@ LK_API lk_status lk_model_add(lk_model *model, const char *type, const char *opt
 LK_API lk_status lk_model_add_config(lk_model *model, const lk_config *layer) LK_NODISCARD;
 
 typedef struct lk_model_spec {
-    lk_io in;       /* one sample */
-    lk_dtype dtype; /* of the parameters: f32 (0) or f64 */
+    lk_tensor_type in; /* one sample */
+    lk_dtype dtype;    /* of the parameters: f32 (0) or f64 */
     int64_t seed;
     lk_pieces
         pieces; /* how finely parameters may be cut: `blocks` (0: 1) and `least_block` (0: 32) */
@@ -107,10 +107,10 @@ LK_API lk_status lk_model_hold(lk_model *model, const lk_holding *holding) LK_NO
 
 /** Whole numbers that the model takes, from 0 on below this; 0: it takes real numbers.  Its first layer
  * says so, behind those that only reshape; it need not be built. */
-LK_API int64_t lk_model_indices(const lk_model *model);
+LK_API int64_t lk_model_index_limit(const lk_model *model);
 
 /** What comes out for one sample; of a model that is built, as all below. */
-LK_API lk_io lk_model_out(const lk_model *model);
+LK_API lk_tensor_type lk_model_out(const lk_model *model);
 
 /** Names and shapes of all parameters, "conv1.weight", ..., whatever is held of them; borrowed. */
 LK_API const lk_slab_layout *lk_model_layout(const lk_model *model);
@@ -125,15 +125,15 @@ LK_API lk_slab *lk_model_state(const lk_model *model);
 
 /** Whether a parameter is used more than once in a pass: then each piece of the batch must be a pass
  * of its own, for only so are its contributions added piece by piece. */
-LK_API bool lk_model_reuses(const lk_model *model);
+LK_API bool lk_model_has_weight_reuse(const lk_model *model);
 
 /** Whether layers share a parameter, as `tie` says: gradients of its uses are then added up apart, and
- * whoever has joined all sums of a batch calls lk_sums_join_uses(). */
-LK_API bool lk_model_shares(const lk_model *model);
+ * whoever has joined all sums of a batch calls lk_accumulator_join_uses(). */
+LK_API bool lk_model_has_shared_params(const lk_model *model);
 
 /** Whether a layer needs sums over the whole batch while it is passed: whoever has a part of it must
  * then give lk_pass.batch. */
-LK_API bool lk_model_meets(const lk_model *model);
+LK_API bool lk_model_needs_batch_sync(const lk_model *model);
 
 /** Sums over the batch that a layer joins with whoever has other parts of it: how many calls, and
  * elements in all. */
@@ -142,56 +142,57 @@ typedef struct lk_joins {
 } lk_joins;
 
 /** A layer of a model, to look at. */
-typedef struct lk_unit_info {
+typedef struct lk_layer_info {
     const char *name, *type;
-    int depth;      /* 0, or more for a layer within a layer */
-    lk_io in, out;  /* one sample */
-    int64_t params; /* elements of its own parameters, held or not */
+    int depth;              /* 0, or more for a layer within a layer */
+    lk_tensor_type in, out; /* one sample */
+    int64_t params;         /* elements of its own parameters, held or not */
     lk_reach reach;
     lk_joins forward, backward; /* sums over the batch that ranks join in each */
-} lk_unit_info;
+} lk_layer_info;
 
 /** Layer number i, those within a layer behind it.  Errors: LK_EINVAL when there is no such. */
-LK_API lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out) LK_NODISCARD;
-LK_API int64_t lk_model_units(const lk_model *model);
+LK_API lk_status lk_model_layer(const lk_model *model, int64_t i, lk_layer_info *out) LK_NODISCARD;
+LK_API int64_t lk_model_layers(const lk_model *model);
 
 /* ---- what passes add up ---- */
 
 /** Gradients of all parameters, observed statistics, and the loss. */
-typedef struct lk_sums lk_sums;
+typedef struct lk_accumulator lk_accumulator;
 
 /** Make sums of zeros for what a model holds; free them before it.  Errors: LK_ESTATE when it holds
  * nothing, LK_ENOMEM. */
-LK_API lk_status lk_sums_new(const lk_model *model, lk_sums **out) LK_NODISCARD;
+LK_API lk_status lk_accumulator_new(const lk_model *model, lk_accumulator **out) LK_NODISCARD;
 
 /** Bytes of the slab of a model's sums; 0 if it holds nothing.  The gradients, laid out as the
  * parameters, are the first lk_slab_layout_bytes() of the parameters' layout; what is behind is small, but
  * for further uses of shared parameters. */
-LK_API int64_t lk_sums_bytes(const lk_model *model);
+LK_API int64_t lk_accumulator_bytes(const lk_model *model);
 
-/** As lk_sums_new(), on `memory` of lk_sums_bytes() bytes, aligned to LK_ALIGN, which is borrowed and
+/** As lk_accumulator_new(), on `memory` of lk_accumulator_bytes() bytes, aligned to LK_ALIGN, which is borrowed and
  * must live longer than the sums.  Its contents stay.  Errors: as lk_slab_wrap(). */
-LK_API lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out) LK_NODISCARD;
+LK_API lk_status lk_accumulator_wrap(const lk_model *model, void *memory,
+                                     lk_accumulator **out) LK_NODISCARD;
 
 /** NULL is allowed. */
-LK_API void lk_sums_free(lk_sums *sums);
+LK_API void lk_accumulator_free(lk_accumulator *sums);
 
 /** Set all to zero. */
-LK_API void lk_sums_clear(lk_sums *sums);
+LK_API void lk_accumulator_clear(lk_accumulator *sums);
 
-/** As lk_sums_clear() before a pass with backward: the gradients are left to it, which sets them.  It is
+/** As lk_accumulator_clear() before a pass with backward: the gradients are left to it, which sets them.  It is
  * the only pass of its tape with these sums until then. */
-LK_API void lk_sums_begin(lk_sums *sums);
+LK_API void lk_accumulator_begin(lk_accumulator *sums);
 
 /**
  * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
  * one for each further use of a shared parameter ("linear2.weight"), those of the state
  * ("observed.bn1.mean"), then "loss" [1].
  */
-LK_API lk_slab *lk_sums_slab(const lk_sums *sums);
+LK_API lk_slab *lk_accumulator_slab(const lk_accumulator *sums);
 
 /** a = a + b, element by element: the join of the tree, `a` being the earlier samples. */
-LK_API lk_status lk_sums_join(lk_sums *a, const lk_sums *b) LK_NODISCARD;
+LK_API lk_status lk_accumulator_add(lk_accumulator *a, const lk_accumulator *b) LK_NODISCARD;
 
 /**
  * Add the gradients of the further uses of shared parameters to those of the parameters: the tree over
@@ -200,31 +201,31 @@ LK_API lk_status lk_sums_join(lk_sums *a, const lk_sums *b) LK_NODISCARD;
  * Call it when all samples of a batch are joined, before the gradients are used.  The further uses are
  * zeros afterwards.  Does nothing where no parameter is shared.
  */
-LK_API lk_status lk_sums_join_uses(lk_sums *sums) LK_NODISCARD;
+LK_API lk_status lk_accumulator_join_uses(lk_accumulator *sums) LK_NODISCARD;
 
 /** Add a value of one element, such as the sum of the losses, to "loss".  Errors: as lk_item(). */
-LK_API lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss) LK_NODISCARD;
+LK_API lk_status lk_accumulator_add_loss(lk_accumulator *sums, lk_var loss) LK_NODISCARD;
 
 /** What "loss" is. */
-LK_API double lk_sums_loss(const lk_sums *sums);
+LK_API double lk_accumulator_loss(const lk_accumulator *sums);
 
 /** Move the state towards what was observed in `pieces` pieces.  Errors: LK_EINVAL. */
-LK_API lk_status lk_model_observe(lk_model *model, const lk_sums *sums,
-                                  int64_t pieces) LK_NODISCARD;
+LK_API lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *sums,
+                                               int64_t pieces) LK_NODISCARD;
 
 /* ---- a pass ---- */
 
 /** A run of samples through the model, and what for. */
 typedef struct lk_pass {
     lk_tape *tape;
-    lk_sums *sums; /* where gradients go; NULL: none are wanted */
-    bool training; /* dropout drops, batch norm observes */
-    int64_t step;  /* of the training, for random draws */
-    int64_t first; /* the first sample's number in the whole batch */
-    bool part;     /* the samples are not the whole batch */
+    lk_accumulator *sums; /* where gradients go; NULL: none are wanted */
+    bool training;        /* dropout drops, batch norm observes */
+    int64_t step;         /* of the training, for random draws */
+    int64_t first;        /* the first sample's number in the whole batch */
+    bool part;            /* the samples are not the whole batch */
     /* Whoever has the other parts makes the same pass now; NULL: nobody does. */
     const struct lk_dist_batch *batch;
-    struct lk__run *run; /* what lk_model_forward() adds for the layers; NULL */
+    struct lk__pass_run *run; /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;
 
 /**
@@ -240,8 +241,8 @@ LK_API lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x
 
 /** As lk_model_forward(), and say which layer's output is the first that is not finite: its name in
  * `layer` of `size` bytes, "" if there is none.  Reads all outputs: for finding faults. */
-LK_API lk_status lk_model_watch(lk_model *model, const lk_pass *pass, lk_var x, char *layer,
-                                size_t size, lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_model_find_nonfinite(lk_model *model, const lk_pass *pass, lk_var x,
+                                         char *layer, size_t size, lk_var *out) LK_NODISCARD;
 
 /* ---- writing a layer ---- */
 
@@ -251,12 +252,12 @@ typedef struct lk_build lk_build;
 enum { LK_MAX_LISTS = 4 };
 
 /** A layer in a model.  Fields are to be read. */
-typedef struct lk_unit {
+typedef struct lk_layer_instance {
     const lk_layer *layer;
     const char *name; /* "block1.conv2" */
     const void *options;
     void *data; /* lk_build_data() */
-    lk_io in, out;
+    lk_tensor_type in, out;
     int64_t param; /* number of its first parameter among all that layers declare, shared or not */
     int64_t state; /* number of its first state in the slab */
     int n_params, n_state;
@@ -265,7 +266,7 @@ typedef struct lk_unit {
     int depth;
     lk_reach reach;
     lk_joins forward, backward;
-} lk_unit;
+} lk_layer_instance;
 
 /** A set of options and an input, on which a layer is checked.  A table ends with ndim < 0. */
 typedef struct lk_layer_sample {
@@ -275,11 +276,12 @@ typedef struct lk_layer_sample {
 } lk_layer_sample;
 
 enum {
-    LK_LAYER_REUSES = 1,     /* uses a parameter more than once in a pass */
-    LK_LAYER_RANDOM = 2,     /* draws random numbers in training */
-    LK_LAYER_THEN_RELU = 4,  /* can apply a relu behind it as well: lk_pass_relu() says whether */
-    LK_LAYER_RELU_FIRST = 8, /* the same for a relu before it */
-    LK_LAYER_RESHAPES = 16   /* passes its values on, of any dtype, under another shape */
+    LK_LAYER_WEIGHT_REUSE = 1, /* uses a parameter more than once in a pass */
+    LK_LAYER_RANDOM = 2,       /* draws random numbers in training */
+    LK_LAYER_FUSES_RELU_AFTER =
+        4, /* can apply a relu behind it as well: lk_pass_has_fused_relu() says whether */
+    LK_LAYER_FUSES_RELU_BEFORE = 8, /* the same for a relu before it */
+    LK_LAYER_RESHAPES = 16          /* passes its values on, of any dtype, under another shape */
 };
 
 struct lk_layer {
@@ -289,10 +291,11 @@ struct lk_layer {
 
     /** Check the options against the input, declare parameters, state and children, in this order
      * of numbers from 0, and say what comes out. */
-    lk_status (*build)(lk_build *build, const void *options, lk_io in, lk_io *out);
+    lk_status (*build)(lk_build *build, const void *options, lk_tensor_type in,
+                       lk_tensor_type *out);
 
     /** *out = the layer of x [samples, ...], in ops. */
-    lk_status (*forward)(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out);
+    lk_status (*forward)(const lk_pass *pass, const lk_layer_instance *unit, lk_var x, lk_var *out);
 
     const lk_layer_sample *samples;
 
@@ -323,7 +326,7 @@ typedef struct lk_param {
 LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODISCARD;
 
 /** Declare the next state: an array that begins with `start`, and per step moves by `rate` towards
- * the mean over pieces of what lk_pass_observe() was given.  It is cut as a parameter is.  Errors: as
+ * the mean over pieces of what lk_pass_batch_stat() was given.  It is cut as a parameter is.  Errors: as
  * lk_build_param(). */
 LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_cut cut,
                                 double start, double rate) LK_NODISCARD;
@@ -331,9 +334,9 @@ LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shap
 /** How finely parameters may be cut: the spec's, defaults filled in. */
 LK_API lk_pieces lk_build_pieces(const lk_build *build);
 
-/** The layer needs sums over the whole batch, from all who have a part of it: lk_model_meets().  Its
+/** The layer needs sums over the whole batch, from all who have a part of it: lk_model_needs_batch_sync().  Its
  * state, which is declared, is observed once in a batch: it moves towards that. */
-LK_API void lk_build_meets(lk_build *build, lk_joins forward, lk_joins backward);
+LK_API void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins backward);
 
 /** With its options the layer reaches something else than its descriptor says. */
 LK_API void lk_build_reach(lk_build *build, lk_reach reach);
@@ -341,7 +344,7 @@ LK_API void lk_build_reach(lk_build *build, lk_reach reach);
 /** Build the next list of layers within the layer, at most LK_MAX_LISTS; *out is what comes out of
  * it.  `name` is put before theirs; "" if there is one list. */
 LK_API lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers,
-                                 lk_io in, lk_io *out) LK_NODISCARD;
+                                 lk_tensor_type in, lk_tensor_type *out) LK_NODISCARD;
 
 /** `bytes` zeroed bytes for the layer, as unit->data.  Errors: LK_ENOMEM. */
 LK_API lk_status lk_build_data(lk_build *build, size_t bytes, void *out) LK_NODISCARD;
@@ -350,26 +353,26 @@ LK_API lk_status lk_build_data(lk_build *build, size_t bytes, void *out) LK_NODI
 LK_API lk_dtype lk_build_dtype(const lk_build *build);
 
 /** Parameter `i` of the layer as a value. */
-LK_API lk_var lk_pass_param(const lk_pass *pass, const lk_unit *unit, int i);
+LK_API lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *unit, int i);
 
 /** State `i` of the layer as a value without gradient.  Errors: LK_ENOMEM. */
-LK_API lk_status lk_pass_state(const lk_pass *pass, const lk_unit *unit, int i,
+LK_API lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *unit, int i,
                                lk_var *out) LK_NODISCARD;
 
 /** Add what was seen of state `i`, [pieces][its shape], to the sums.  Does nothing without sums and
  * in the second run of a segment.  Errors: LK_ESHAPE, LK_ENOMEM. */
-LK_API lk_status lk_pass_observe(const lk_pass *pass, const lk_unit *unit, int i,
-                                 lk_var seen) LK_NODISCARD;
+LK_API lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *unit, int i,
+                                    lk_var seen) LK_NODISCARD;
 
 /** Run list number `list` of the layer's layers.  Errors: theirs. */
-LK_API lk_status lk_pass_layers(const lk_pass *pass, const lk_unit *unit, int list, lk_var x,
-                                lk_var *out) LK_NODISCARD;
+LK_API lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *unit, int list,
+                                lk_var x, lk_var *out) LK_NODISCARD;
 
-/** Whether a layer with LK_LAYER_THEN_RELU or LK_LAYER_RELU_FIRST is to apply its neighbour, too. */
-LK_API bool lk_pass_relu(const lk_pass *pass);
+/** Whether a layer with LK_LAYER_FUSES_RELU_AFTER or LK_LAYER_FUSES_RELU_BEFORE is to apply its neighbour, too. */
+LK_API bool lk_pass_has_fused_relu(const lk_pass *pass);
 
 /** The layer's stream of random numbers for `purpose`. */
-LK_API lk_rng lk_pass_rng(const lk_pass *pass, const lk_unit *unit, const char *purpose);
+LK_API lk_rng lk_pass_rng(const lk_pass *pass, const lk_layer_instance *unit, const char *purpose);
 
 /** The layers that are built in, sorted by name, then NULL. */
 LK_API extern const lk_layer *const lk_layers[];

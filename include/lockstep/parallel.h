@@ -103,16 +103,16 @@ typedef struct lk_layer_plan {
 } lk_layer_plan;
 
 /** When in a step something is sent, in the order of these. */
-typedef enum lk_moment_of_step {
+typedef enum lk_step_phase {
     LK_IN_FORWARD,
     LK_IN_BACKWARD,
     LK_BEFORE_UPDATE,
     LK_AFTER_UPDATE
-} lk_moment_of_step;
+} lk_step_phase;
 
 /** Collective calls of one kind in a step. */
 typedef struct lk_transfer {
-    lk_moment_of_step when;
+    lk_step_phase when;
     const char *what;     /* the name of the layer, or "gradients", ... */
     int ranks;            /* that take part */
     int64_t calls, bytes; /* of all of them, what this rank gives */

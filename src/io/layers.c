@@ -1,7 +1,7 @@
 /* The table of a model's layers. */
 #include "io/report.h"
 
-static void put_io(lk__out *o, lk_io io)
+static void put_io(lk__out *o, lk_tensor_type io)
 {
     lk__out_put(o, "<td class=\"shape\">");
     for (int i = 0; i < io.shape.ndim; i++)
@@ -14,9 +14,9 @@ lk_status lk__report_layers(lk__out *o, const lk_model *model)
     int64_t params = 0;
     lk__out_put(o, "<div class=\"wide\"><table><tr><th>layer</th><th>type</th><th>takes</th>"
                    "<th>gives</th><th class=\"number\">parameters</th></tr>\n");
-    for (int64_t i = 0; i < lk_model_units(model); i++) {
-        lk_unit_info unit;
-        LK_TRY(lk_model_unit(model, i, &unit));
+    for (int64_t i = 0; i < lk_model_layers(model); i++) {
+        lk_layer_info unit;
+        LK_TRY(lk_model_layer(model, i, &unit));
         params += unit.params;
         lk__out_format(o, "<tr><td style=\"padding-left:%dem\">", 1 + 2 * unit.depth);
         lk__out_html(o, unit.name);

@@ -13,7 +13,7 @@ void lk__report_chart(lk__out *o, const lk_chart *chart);
  * LK_ENOMEM. */
 lk_status lk__report_confusion(lk__out *o, const char *json) LK_NODISCARD;
 
-/** A table of the layers of a model.  Errors: none but those of lk_model_unit(). */
+/** A table of the layers of a model.  Errors: none but those of lk_model_layer(). */
 lk_status lk__report_layers(lk__out *o, const lk_model *model) LK_NODISCARD;
 
 /** The style sheet. */

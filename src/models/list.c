@@ -83,14 +83,14 @@ lk_status lk_model_expand(const lk_config *model, lk_arena *arena, lk_configs *o
     lk_config filled;
     LK_CHECK(model && model->descriptor, LK_EINVAL, "model is NULL");
     LK_TRY(lk_config_with_defaults(model, arena, &filled));
-    const lk_named_model *named = (const lk_named_model *)(const void *)filled.descriptor;
+    const lk_model_preset *named = (const lk_model_preset *)(const void *)filled.descriptor;
     LK_TRY(named->expand(filled.options, arena, out));
     return LK_OK;
 }
 
 static const lk_descriptor *model_at(int i)
 {
-    return lk_named_models[i] ? &lk_named_models[i]->descriptor : NULL;
+    return lk_model_presets[i] ? &lk_model_presets[i]->descriptor : NULL;
 }
 
 const lk_registry lk_registry_model = {

@@ -188,7 +188,7 @@ static lk_status use_add(lk_build *build, const char *name, int64_t param, bool 
     lk__net *net = build->net;
     int64_t number = net->n_uses;
     LK_TRY(lk__grow(&net->use, &net->max_uses, number + 1, sizeof *net->use));
-    lk__start *start = &net->start[param];
+    lk__param_start *start = &net->start[param];
     net->use[number] = (lk__use){.name = name,
                                  .param = param,
                                  .extra = extra ? net->n_extra++ : -1,
@@ -232,7 +232,7 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
     if (is_tied(build, param))
         return param_tie(build, param, name);
     LK_TRY(lk__grow(&net->start, &net->max_params, net->n_params + 1, sizeof *net->start));
-    lk__start *start = &net->start[net->n_params];
+    lk__param_start *start = &net->start[net->n_params];
     LK_TRY(lk_config_with_defaults(param->init, net->arena, &start->init));
     start->n_uses = 0;
     start->fan_in = param->fan_in;
@@ -249,7 +249,7 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_c
                          double start, double rate)
 {
     lk__net *net = build->net;
-    lk_unit *unit = &net->unit[build->unit];
+    lk_layer_instance *unit = &net->unit[build->unit];
     const char *whole;
     LK_TRY(name_text(net, unit->name, ".", name, &whole));
     LK_TRY(lk__grow(&net->moving, &net->max_state, net->n_state + 1, sizeof *net->moving));
@@ -262,10 +262,10 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_c
     return LK_OK;
 }
 
-void lk_build_meets(lk_build *build, lk_joins forward, lk_joins backward)
+void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins backward)
 {
     lk__net *net = build->net;
-    lk_unit *unit = &net->unit[build->unit];
+    lk_layer_instance *unit = &net->unit[build->unit];
     net->meets = true;
     unit->forward = forward;
     unit->backward = backward;
@@ -280,8 +280,8 @@ void lk_build_reach(lk_build *build, lk_reach reach)
 
 /* ---- lists of layers ---- */
 
-static lk_status unit_build(lk__net *net, int64_t number, const lk_config *choice, lk_io in,
-                            lk_io *out)
+static lk_status unit_build(lk__net *net, int64_t number, const lk_config *choice,
+                            lk_tensor_type in, lk_tensor_type *out)
 {
     lk_build build = {.net = net, .unit = number, .choice = choice};
     const lk_layer *layer = (const lk_layer *)(const void *)choice->descriptor;
@@ -289,7 +289,7 @@ static lk_status unit_build(lk__net *net, int64_t number, const lk_config *choic
     LK_TRY(lk_config_with_defaults(choice, net->arena, &filled));
     net->unit[number].options = filled.options;
     net->unit[number].in = in;
-    net->reuses = net->reuses || (layer->flags & LK_LAYER_REUSES);
+    net->reuses = net->reuses || (layer->flags & LK_LAYER_WEIGHT_REUSE);
     lk_status st = layer->build(&build, filled.options, in, out);
     if (st == LK_OK && choice->tie && !build.tied)
         return tie_unused(&build);
@@ -305,7 +305,7 @@ static lk_status unit_build(lk__net *net, int64_t number, const lk_config *choic
 
 /* Build a list of layers as list number `list`. */
 static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers,
-                            const char *prefix, int depth, lk_io in, lk_io *out)
+                            const char *prefix, int depth, lk_tensor_type in, lk_tensor_type *out)
 {
     int64_t *numbers = NULL;
     LK_CHECK(depth < MAX_DEPTH, LK_EINVAL, "layers within layers, %d deep", depth);
@@ -317,11 +317,12 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers
         int64_t number = numbers[i] = net->n_units++;
         if (depth == 0)
             net->layer = i;
-        lk_unit *unit = &net->unit[number];
-        *unit = (lk_unit){.layer = (const lk_layer *)(const void *)layers->item[i].descriptor,
-                          .param = net->n_uses,
-                          .state = net->n_state,
-                          .depth = depth};
+        lk_layer_instance *unit = &net->unit[number];
+        *unit = (lk_layer_instance){
+            .layer = (const lk_layer *)(const void *)layers->item[i].descriptor,
+            .param = net->n_uses,
+            .state = net->n_state,
+            .depth = depth};
         unit->reach = unit->layer->reach;
         LK_TRY(unit_name(net, layers, i, prefix, &unit->name));
         LK_TRY(unit_check_name(net, number));
@@ -330,8 +331,8 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers
     return LK_OK;
 }
 
-lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers, lk_io in,
-                          lk_io *out)
+lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers,
+                          lk_tensor_type in, lk_tensor_type *out)
 {
     lk__net *net = build->net;
     const char *prefix = net->unit[build->unit].name;
@@ -339,7 +340,7 @@ lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *l
     if (*name)
         LK_TRY(name_text(net, prefix, ".", name, &prefix));
     LK_TRY(lk__grow(&net->list, &net->max_lists, net->n_lists + 1, sizeof *net->list));
-    lk_unit *unit = &net->unit[build->unit];
+    lk_layer_instance *unit = &net->unit[build->unit];
     LK_CHECK(unit->n_lists < LK_MAX_LISTS, LK_EINVAL, "%s: more than %d lists of layers",
              unit->name, LK_MAX_LISTS);
     int64_t list = unit->list[unit->n_lists++] = net->n_lists++;

@@ -121,7 +121,7 @@ static lk_status stretch_draw(const lk_init *init, lk_init_call *call, const lk_
 static lk_status param_fill(lk__net *net, int64_t i, double *room)
 {
     lk_slab_slice slice;
-    const lk__start *start = &net->start[i];
+    const lk__param_start *start = &net->start[i];
     LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(net->params), i, &slice));
     lk_init_call call = {.options = start->init.options,
                          .stream = lk_rng_start(net->spec.seed, slice.name, "init"),

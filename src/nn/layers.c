@@ -1,7 +1,8 @@
 /* What layers share: checks of inputs, and options for each axis. */
 #include "nn/layers.h"
 
-lk_status lk__build_same(lk_build *build, const void *options, lk_io in, lk_io *out)
+lk_status lk__build_same(lk_build *build, const void *options, lk_tensor_type in,
+                         lk_tensor_type *out)
 {
     (void)options;
     LK_TRY(lk__build_check(build, in, 0));
@@ -9,7 +10,7 @@ lk_status lk__build_same(lk_build *build, const void *options, lk_io in, lk_io *
     return LK_OK;
 }
 
-lk_status lk__build_check(const lk_build *build, lk_io in, int ndim)
+lk_status lk__build_check(const lk_build *build, lk_tensor_type in, int ndim)
 {
     LK_CHECK(in.dtype == lk_build_dtype(build), LK_EDTYPE, "the input must be %s, not %s",
              lk_dtype_name(lk_build_dtype(build)), lk_dtype_name(in.dtype));

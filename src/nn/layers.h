@@ -5,10 +5,11 @@
 #include <lockstep/nn.h>
 
 /** Build of a layer without parameters whose output is like its input: any real dtype and shape. */
-lk_status lk__build_same(lk_build *build, const void *options, lk_io in, lk_io *out) LK_NODISCARD;
+lk_status lk__build_same(lk_build *build, const void *options, lk_tensor_type in,
+                         lk_tensor_type *out) LK_NODISCARD;
 
 /** Fail unless the input has the dtype of the parameters and at least `ndim` axes. */
-lk_status lk__build_check(const lk_build *build, lk_io in, int ndim) LK_NODISCARD;
+lk_status lk__build_check(const lk_build *build, lk_tensor_type in, int ndim) LK_NODISCARD;
 
 /** Declare a parameter of this name, shape and cut that begins with 0 or 1 everywhere. */
 lk_status lk__build_constant(lk_build *build, lk_param param, bool one) LK_NODISCARD;
@@ -82,6 +83,7 @@ typedef struct lk__pool_options {
     }
 
 /** Build of a pooling layer; its data is an lk_pool_attr. */
-lk_status lk__pool_build(lk_build *build, const void *options, lk_io in, lk_io *out) LK_NODISCARD;
+lk_status lk__pool_build(lk_build *build, const void *options, lk_tensor_type in,
+                         lk_tensor_type *out) LK_NODISCARD;
 
 #endif /* LK_NN_LAYERS_H */

@@ -1,7 +1,7 @@
 /* Losses by name, and what they share. */
 #include "nn/losses.h"
 
-lk_status lk__loss_same(const char *loss, lk_io out, lk_io target)
+lk_status lk__loss_same(const char *loss, lk_tensor_type out, lk_tensor_type target)
 {
     LK_CHECK(out.dtype == target.dtype, LK_EDTYPE, "%s: the model gives %s, the targets are %s%s",
              loss, lk_dtype_name(out.dtype), lk_dtype_name(target.dtype),
@@ -19,7 +19,7 @@ lk_status lk__loss_same(const char *loss, lk_io out, lk_io target)
     return LK_OK;
 }
 
-int64_t lk__loss_elements(lk_io out)
+int64_t lk__loss_elements(lk_tensor_type out)
 {
     int64_t n = 1;
     for (int i = 0; i < out.shape.ndim; i++)
@@ -29,7 +29,7 @@ int64_t lk__loss_elements(lk_io out)
 
 static const lk_descriptor *cost_at(int i)
 {
-    return lk_costs[i] ? &lk_costs[i]->descriptor : NULL;
+    return lk_losses[i] ? &lk_losses[i]->descriptor : NULL;
 }
 
 const lk_registry lk_registry_loss = {

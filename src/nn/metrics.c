@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-lk_status lk__scores_check(const char *metric, lk_io out, lk_io target)
+lk_status lk__scores_check(const char *metric, lk_tensor_type out, lk_tensor_type target)
 {
     lk_shape rows = out.shape;
     LK_CHECK(out.shape.ndim >= 1 && out.shape.dim[out.shape.ndim - 1] >= 2, LK_ESHAPE,
@@ -80,7 +80,7 @@ lk_status lk__scores_label(const lk__scores *r, int64_t i, int64_t *out)
     return LK_OK;
 }
 
-int64_t lk__hits_numbers(const void *options, lk_io out)
+int64_t lk__hits_numbers(const void *options, lk_tensor_type out)
 {
     (void)options;
     (void)out;
@@ -100,7 +100,7 @@ lk_status lk__hits_count(const lk_tensor *y, const lk_tensor *target, int64_t *h
     return LK_OK;
 }
 
-double lk__hits_value(const void *options, lk_io out, const double *number)
+double lk__hits_value(const void *options, lk_tensor_type out, const double *number)
 {
     (void)options;
     (void)out;

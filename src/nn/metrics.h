@@ -13,7 +13,8 @@ typedef struct lk__scores {
 } lk__scores;
 
 /** Fail unless the model gives classes and the target is labels or as many numbers. */
-lk_status lk__scores_check(const char *metric, lk_io out, lk_io target) LK_NODISCARD;
+lk_status lk__scores_check(const char *metric, lk_tensor_type out,
+                           lk_tensor_type target) LK_NODISCARD;
 
 /** The rows of y and their labels. */
 lk__scores lk__scores_of(const lk_tensor *y, const lk_tensor *target);
@@ -28,7 +29,7 @@ lk_status lk__scores_label(const lk__scores *r, int64_t i, int64_t *out) LK_NODI
 int64_t lk__scores_best(const lk__scores *r, int64_t i);
 
 /** How many numbers the metrics have that count hits and rows: 2. */
-int64_t lk__hits_numbers(const void *options, lk_io out);
+int64_t lk__hits_numbers(const void *options, lk_tensor_type out);
 
 /** How many rows y has, and in how many the largest number is that of the label.  Errors: those of
  * lk__scores_label(). */
@@ -36,6 +37,6 @@ lk_status lk__hits_count(const lk_tensor *y, const lk_tensor *target, int64_t *h
                          int64_t *rows) LK_NODISCARD;
 
 /** Hits divided by rows; NaN for none. */
-double lk__hits_value(const void *options, lk_io out, const double *number);
+double lk__hits_value(const void *options, lk_tensor_type out, const double *number);
 
 #endif /* LK_NN_METRICS_H */

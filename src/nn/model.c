@@ -161,7 +161,7 @@ lk_status lk__model_check_whole(const lk_model *model)
                     lk_shape_text(part.shape).s, lk_slab_slice_text(&part).s);
 }
 
-int64_t lk_model_indices(const lk_model *model)
+int64_t lk_model_index_limit(const lk_model *model)
 {
     for (int64_t i = 0; i < model->n_layers; i++) {
         const lk_layer *layer = (const lk_layer *)(const void *)model->layer[i].descriptor;
@@ -175,7 +175,7 @@ int64_t lk_model_indices(const lk_model *model)
 
 /* ---- looking ---- */
 
-lk_io lk_model_out(const lk_model *model)
+lk_tensor_type lk_model_out(const lk_model *model)
 {
     return model->net->out;
 }
@@ -226,39 +226,39 @@ lk_slab *lk_model_state(const lk_model *model)
     return model->net->state;
 }
 
-bool lk_model_reuses(const lk_model *model)
+bool lk_model_has_weight_reuse(const lk_model *model)
 {
     return model->net->reuses;
 }
 
-bool lk_model_shares(const lk_model *model)
+bool lk_model_has_shared_params(const lk_model *model)
 {
     return model->net->n_extra > 0;
 }
 
-bool lk_model_meets(const lk_model *model)
+bool lk_model_needs_batch_sync(const lk_model *model)
 {
     return model->net->meets;
 }
 
-int64_t lk_model_units(const lk_model *model)
+int64_t lk_model_layers(const lk_model *model)
 {
     return model->net ? model->net->n_units : 0;
 }
 
-lk_status lk_model_unit(const lk_model *model, int64_t i, lk_unit_info *out)
+lk_status lk_model_layer(const lk_model *model, int64_t i, lk_layer_info *out)
 {
-    LK_CHECK(i >= 0 && i < lk_model_units(model), LK_EINVAL, "layer %lld of %lld", (long long)i,
-             (long long)lk_model_units(model));
-    const lk_unit *unit = &model->net->unit[i];
-    *out = (lk_unit_info){.name = unit->name,
-                          .type = unit->layer->descriptor.name,
-                          .depth = unit->depth,
-                          .in = unit->in,
-                          .out = unit->out,
-                          .reach = unit->reach,
-                          .forward = unit->forward,
-                          .backward = unit->backward};
+    LK_CHECK(i >= 0 && i < lk_model_layers(model), LK_EINVAL, "layer %lld of %lld", (long long)i,
+             (long long)lk_model_layers(model));
+    const lk_layer_instance *unit = &model->net->unit[i];
+    *out = (lk_layer_info){.name = unit->name,
+                           .type = unit->layer->descriptor.name,
+                           .depth = unit->depth,
+                           .in = unit->in,
+                           .out = unit->out,
+                           .reach = unit->reach,
+                           .forward = unit->forward,
+                           .backward = unit->backward};
     for (int k = 0; k < unit->n_params; k++) {
         const lk__use *use = &model->net->use[unit->param + k];
         lk_slab_slice slice;

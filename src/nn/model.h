@@ -24,12 +24,12 @@ typedef struct lk__owned {
 } lk__owned;
 
 /* How a parameter begins, and who uses it: the first one owns it. */
-typedef struct lk__start {
+typedef struct lk__param_start {
     lk_config init;
     int64_t fan_in, fan_out;
     lk__owned owned;
     int64_t n_uses, first_use, last_use;
-} lk__start;
+} lk__param_start;
 
 /* A parameter as a layer declares it: its own, or one that it shares. */
 typedef struct lk__use {
@@ -51,15 +51,15 @@ typedef struct lk__moving {
 typedef struct lk__net {
     lk_arena *arena; /* names, data of layers, lists */
     lk_model_spec spec;
-    lk_io out;
+    lk_tensor_type out;
     bool reuses, meets;
     bool named; /* the message of a failure to build says which layer */
     int64_t n_units, n_lists, n_params, n_state, n_uses;
     int64_t n_extra;                                               /* uses that own nothing */
     int64_t max_units, max_lists, max_params, max_state, max_uses; /* room in the arrays */
-    lk_unit *unit;
+    lk_layer_instance *unit;
     lk__list *list; /* the model's is number 0 */
-    lk__start *start;
+    lk__param_start *start;
     lk__use *use;
     lk__moving *moving;
     int64_t layer; /* of the model's list: the one that is being built */
@@ -79,7 +79,7 @@ struct lk_model {
     lk_var *values; /* parameters of a pass without sums, by use */
 };
 
-struct lk_sums {
+struct lk_accumulator {
     const lk_model *model;
     lk_slab *slab;
     lk_tensor **grad;     /* of each use of a parameter */
@@ -88,14 +88,14 @@ struct lk_sums {
     lk_tensor *flat; /* all of it */
     bool unset;      /* the next pass sets the gradients */
     lk_var *values;  /* the parameters on the tape of the pass that fills these sums */
-    void *scratch;   /* of lk_pass_observe(): as large as the largest state */
+    void *scratch;   /* of lk_pass_batch_stat(): as large as the largest state */
 };
 
 /* What a pass adds to lk_pass for the layers. */
-struct lk__run {
+struct lk__pass_run {
     lk_model *model;
     lk_var *param; /* by use */
-    bool relu;     /* of lk_pass_relu() */
+    bool relu;     /* of lk_pass_has_fused_relu() */
     bool named;    /* the message of a failure says which layer */
     char *bad;     /* where the name of the first layer goes whose output is not finite, or NULL */
     size_t bad_size;

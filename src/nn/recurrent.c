@@ -19,8 +19,8 @@ static lk_status recurrent_param(lk_build *build, const char *name, int64_t rows
     return LK_OK;
 }
 
-lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_io in, int gates,
-                              lk_io *out)
+lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_tensor_type in,
+                              int gates, lk_tensor_type *out)
 {
     lk_var *time = NULL;
     LK_TRY(lk__build_check(build, in, 2));
@@ -33,11 +33,12 @@ lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, l
         build, (lk_param){.name = "bias", .shape = LK_SHAPE(wide), .cut = {o->units, 1}}, false));
     LK_CHECK(times < INT64_C(1) << 24, LK_ESHAPE, "%lld times", (long long)times);
     LK_TRY(lk_build_data(build, (size_t)times * sizeof *time, &time));
-    *out = (lk_io){in.dtype, o->output == 1 ? LK_SHAPE(times, o->units) : LK_SHAPE(o->units)};
+    *out = (lk_tensor_type){in.dtype,
+                            o->output == 1 ? LK_SHAPE(times, o->units) : LK_SHAPE(o->units)};
     return LK_OK;
 }
 
-lk_status lk__gate(const lk_unit *unit, lk_var gates, int i, lk_var *out)
+lk_status lk__gate(const lk_layer_instance *unit, lk_var gates, int i, lk_var *out)
 {
     int64_t units = ((const lk__recurrent_options *)unit->options)->units;
     LK_TRY(lk_slice(gates, 1, i * units, (i + 1) * units, 1, out));
@@ -60,8 +61,8 @@ static lk_status times_apart(lk_var x, int64_t n, lk_var *time)
     return LK_OK;
 }
 
-lk_status lk__recurrent_run(const lk_pass *pass, const lk_unit *unit, lk_var x, lk__cell *cell,
-                            lk_var *out)
+lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                            lk__cell *cell, lk_var *out)
 {
     const lk__recurrent_options *o = unit->options;
     int64_t n = unit->in.shape.dim[0];

@@ -49,17 +49,18 @@ typedef struct lk__recurrent_options {
 enum { LK__WEIGHT, LK__RECURRENT, LK__BIAS, LK__MORE };
 
 /** Declare weight [features, gates units], recurrent [units, gates units] and bias. */
-lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_io in, int gates,
-                              lk_io *out) LK_NODISCARD;
+lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_tensor_type in,
+                              int gates, lk_tensor_type *out) LK_NODISCARD;
 
 /** One time: `x` [samples, gates units] is what the input says; `state` is replaced by the next. */
-typedef lk_status lk__cell(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var state[2]);
+typedef lk_status lk__cell(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                           lk_var state[2]);
 
 /** Apply the cell to all times. */
-lk_status lk__recurrent_run(const lk_pass *pass, const lk_unit *unit, lk_var x, lk__cell *cell,
-                            lk_var *out) LK_NODISCARD;
+lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                            lk__cell *cell, lk_var *out) LK_NODISCARD;
 
 /** Gate number `i` of [samples, gates units]. */
-lk_status lk__gate(const lk_unit *unit, lk_var gates, int i, lk_var *out) LK_NODISCARD;
+lk_status lk__gate(const lk_layer_instance *unit, lk_var gates, int i, lk_var *out) LK_NODISCARD;
 
 #endif /* LK_NN_RECURRENT_H */

@@ -38,7 +38,7 @@ static lk_status slices_of_uses(const lk__net *net, lk_slab_layout *layout)
 }
 
 /* The gradient of each use. */
-static lk_status grads_make(const lk__net *net, lk_sums *sums)
+static lk_status grads_make(const lk__net *net, lk_accumulator *sums)
 {
     LK_TRY(lk_alloc_zero(&sums->grad, net->n_uses, sizeof *sums->grad));
     for (int64_t i = 0; i < net->n_uses; i++) {
@@ -60,7 +60,8 @@ static lk_status sums_layout(const lk__net *net, lk_slab_layout *layout)
 }
 
 /* The sums on `memory`, or on their own if it is NULL. */
-static lk_status sums_make(const lk__net *net, lk_slab_layout *layout, void *memory, lk_sums *sums)
+static lk_status sums_make(const lk__net *net, lk_slab_layout *layout, void *memory,
+                           lk_accumulator *sums)
 {
     int64_t largest = 0;
     LK_TRY(sums_layout(net, layout));
@@ -81,9 +82,9 @@ static lk_status sums_make(const lk__net *net, lk_slab_layout *layout, void *mem
     return LK_OK;
 }
 
-static lk_status sums_new(const lk_model *model, void *memory, lk_sums **out)
+static lk_status sums_new(const lk_model *model, void *memory, lk_accumulator **out)
 {
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     lk_slab_layout *layout = NULL;
     *out = NULL;
     LK_TRY(lk__model_check_held(model));
@@ -94,20 +95,20 @@ static lk_status sums_new(const lk_model *model, void *memory, lk_sums **out)
         st = sums_make(model->net, layout, memory, sums);
     lk_slab_layout_free(layout);
     if (st != LK_OK) {
-        lk_sums_free(sums);
+        lk_accumulator_free(sums);
         LK_TRY(st);
     }
     *out = sums;
     return LK_OK;
 }
 
-lk_status lk_sums_new(const lk_model *model, lk_sums **out)
+lk_status lk_accumulator_new(const lk_model *model, lk_accumulator **out)
 {
     LK_TRY(sums_new(model, NULL, out));
     return LK_OK;
 }
 
-lk_status lk_sums_wrap(const lk_model *model, void *memory, lk_sums **out)
+lk_status lk_accumulator_wrap(const lk_model *model, void *memory, lk_accumulator **out)
 {
     LK_CHECK(memory, LK_EINVAL, "memory is NULL");
     LK_TRY(sums_new(model, memory, out));
@@ -126,7 +127,7 @@ static int64_t gradient_bytes(const lk__net *net)
     return bytes;
 }
 
-int64_t lk_sums_bytes(const lk_model *model)
+int64_t lk_accumulator_bytes(const lk_model *model)
 {
     const lk__net *net = model->net;
     if (!net->params)
@@ -134,7 +135,7 @@ int64_t lk_sums_bytes(const lk_model *model)
     return gradient_bytes(net) + lk_slab_layout_bytes(lk_slab_layout_of(net->state)) + LK_ALIGN;
 }
 
-void lk_sums_free(lk_sums *sums)
+void lk_accumulator_free(lk_accumulator *sums)
 {
     if (!sums)
         return;
@@ -148,21 +149,21 @@ void lk_sums_free(lk_sums *sums)
     lk_free(sums);
 }
 
-void lk_sums_clear(lk_sums *sums)
+void lk_accumulator_clear(lk_accumulator *sums)
 {
     lk_slab_zero(sums->slab);
     sums->unset = false;
 }
 
-void lk_sums_begin(lk_sums *sums)
+void lk_accumulator_begin(lk_accumulator *sums)
 {
     int64_t gradients = gradient_bytes(sums->model->net);
     memset((char *)lk_slab_data(sums->slab) + gradients, 0,
-           (size_t)(lk_sums_bytes(sums->model) - gradients));
+           (size_t)(lk_accumulator_bytes(sums->model) - gradients));
     sums->unset = true;
 }
 
-lk_slab *lk_sums_slab(const lk_sums *sums)
+lk_slab *lk_accumulator_slab(const lk_accumulator *sums)
 {
     return sums->slab;
 }
@@ -173,7 +174,7 @@ static lk_status add(lk_dtype dtype, int64_t n, void *to, const void *what)
     return LK_OK;
 }
 
-lk_status lk_sums_join(lk_sums *a, const lk_sums *b)
+lk_status lk_accumulator_add(lk_accumulator *a, const lk_accumulator *b)
 {
     LK_FP_GUARD();
     LK_CHECK(a && b && a->model == b->model && a != b, LK_EINVAL,
@@ -184,7 +185,7 @@ lk_status lk_sums_join(lk_sums *a, const lk_sums *b)
 }
 
 /* Join `n` uses of a parameter from use *at on, which moves on behind them, into the first of them. */
-static lk_status uses_join(lk_sums *sums, int64_t n, int64_t *at)
+static lk_status uses_join(lk_accumulator *sums, int64_t n, int64_t *at)
 {
     int64_t first = *at, half = n > 1 ? lk_tree_half(n) : 1;
     void *to = NULL, *from = NULL;
@@ -203,7 +204,7 @@ static lk_status uses_join(lk_sums *sums, int64_t n, int64_t *at)
     return LK_OK;
 }
 
-lk_status lk_sums_join_uses(lk_sums *sums)
+lk_status lk_accumulator_join_uses(lk_accumulator *sums)
 {
     LK_FP_GUARD();
     const lk__net *net = sums->model->net;
@@ -215,7 +216,7 @@ lk_status lk_sums_join_uses(lk_sums *sums)
     return LK_OK;
 }
 
-lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss)
+lk_status lk_accumulator_add_loss(lk_accumulator *sums, lk_var loss)
 {
     LK_FP_GUARD();
     double value, before;
@@ -225,7 +226,7 @@ lk_status lk_sums_add_loss(lk_sums *sums, lk_var loss)
     return LK_OK;
 }
 
-double lk_sums_loss(const lk_sums *sums)
+double lk_accumulator_loss(const lk_accumulator *sums)
 {
     double value = 0;
     if (lk_tensor_get_f64(sums->loss, LK_AT(0), &value) != LK_OK)
@@ -235,9 +236,9 @@ double lk_sums_loss(const lk_sums *sums)
 
 /* ---- observed statistics ---- */
 
-lk_status lk_pass_observe(const lk_pass *pass, const lk_unit *unit, int i, lk_var seen)
+lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *unit, int i, lk_var seen)
 {
-    lk_sums *sums = pass->sums;
+    lk_accumulator *sums = pass->sums;
     const lk_tensor *t = NULL;
     if (!sums || lk_tape_is_recomputing(pass->tape))
         return LK_OK;
@@ -274,7 +275,7 @@ static lk_status state_move(lk_tensor *state, const lk_tensor *observed, double 
     return LK_OK;
 }
 
-lk_status lk_model_observe(lk_model *model, const lk_sums *sums, int64_t pieces)
+lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *sums, int64_t pieces)
 {
     LK_FP_GUARD();
     LK_CHECK(model && model->net && sums && sums->model == model, LK_EINVAL,

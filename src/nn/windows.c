@@ -66,7 +66,8 @@ lk_status lk__layer_algorithm(int algorithm, int ndim, const int64_t *kernel, lk
     return LK_OK;
 }
 
-lk_status lk__pool_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+lk_status lk__pool_build(lk_build *build, const void *options, lk_tensor_type in,
+                         lk_tensor_type *out)
 {
     const lk__pool_options *o = options;
     lk_window w;

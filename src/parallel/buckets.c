@@ -100,7 +100,7 @@ static lk_status advance(lk__groups *g)
 static lk_status on_leaf(void *arg, const lk_tensor *grad)
 {
     lk__groups *g = arg;
-    const char *slab = lk_slab_data(lk_sums_slab(g->sums[g->n_nodes - 1]));
+    const char *slab = lk_slab_data(lk_accumulator_slab(g->sums[g->n_nodes - 1]));
     int64_t at = ((const char *)lk_tensor_data(grad) - slab) / (int64_t)lk_dtype_size(g->dtype);
     for (int b = 0; b < g->n_buckets; b++)
         if (at >= g->bucket[b].first && at < g->bucket[b].first + g->bucket[b].n)

@@ -50,7 +50,7 @@ struct lk__groups {
     /* [max_nodes] slabs, and one more for the total if there are several. */
     lk_shm *shared;
     void *own; /* the same, where nothing is shared */
-    lk_sums **sums;
+    lk_accumulator **sums;
     lk__program program; /* that joins shares of a batch of program.pieces */
     bool direct;         /* shares are joined where the sums lie */
     void *seen;          /* the statistics of a batch, where they are joined so */

@@ -12,23 +12,23 @@ static int slabs(const lk__groups *g)
 
 static lk_status sums_make(lk__groups *g)
 {
-    int64_t bytes = lk_sums_bytes(g->model);
+    int64_t bytes = lk_accumulator_bytes(g->model);
     int n = slabs(g);
     if (!g->comm)
         LK_TRY(lk_alloc_zero(&g->own, n * bytes, 1));
     char *memory = g->comm ? lk_shm_data(g->shared, lk_comm_node_rank(g->comm)) : (char *)g->own;
-    LK_TRY(lk_alloc_zero(&g->sums, n, sizeof(lk_sums *)));
+    LK_TRY(lk_alloc_zero(&g->sums, n, sizeof(lk_accumulator *)));
     for (int i = 0; i < n; i++)
-        LK_TRY(lk_sums_wrap(g->model, memory + i * bytes, &g->sums[i]));
+        LK_TRY(lk_accumulator_wrap(g->model, memory + i * bytes, &g->sums[i]));
     lk_slab_slice slice;
     int64_t loss;
-    LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(lk_sums_slab(g->sums[0])), 0, &slice));
+    LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(lk_accumulator_slab(g->sums[0])), 0, &slice));
     g->dtype = slice.dtype;
     g->elements = bytes / (int64_t)lk_dtype_size(g->dtype);
     g->params = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_params(g->model))) /
                 (int64_t)lk_dtype_size(g->dtype);
-    LK_TRY(lk_slab_layout_find(lk_slab_layout_of(lk_sums_slab(g->sums[0])), "loss", &loss));
-    LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(lk_sums_slab(g->sums[0])), loss, &slice));
+    LK_TRY(lk_slab_layout_find(lk_slab_layout_of(lk_accumulator_slab(g->sums[0])), "loss", &loss));
+    LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(lk_accumulator_slab(g->sums[0])), loss, &slice));
     g->joined = slice.offset / (int64_t)lk_dtype_size(g->dtype);
     LK_TRY(lk_alloc_zero(&g->seen, g->joined - g->params, lk_dtype_size(g->dtype)));
     g->n_groups = 1;
@@ -44,7 +44,7 @@ static lk_status groups_make(lk__groups *g)
     g->size = g->comm ? lk_comm_size(g->comm) : 1;
     g->rank = g->comm ? lk_comm_rank(g->comm) : 0;
     if (g->comm)
-        LK_TRY(lk_shm_open(g->comm, slabs(g) * lk_sums_bytes(g->model), "sums", &g->shared));
+        LK_TRY(lk_shm_open(g->comm, slabs(g) * lk_accumulator_bytes(g->model), "sums", &g->shared));
     lk_status st = sums_make(g);
     if (st == LK_OK && g->comm && g->plan->one_block && !g->plan->spec.fast)
         st = lk_alloc_zero(&g->first, g->size + 1, sizeof *g->first);
@@ -81,7 +81,7 @@ void lk__groups_free(lk__groups *g)
     lk__buckets_free(g);
     lk_free(g->first);
     for (int i = 0; g->sums && i < slabs(g); i++)
-        lk_sums_free(g->sums[i]);
+        lk_accumulator_free(g->sums[i]);
     lk_free(g->sums);
     lk_free(g->seen);
     lk_free(g->own);
@@ -96,9 +96,9 @@ void lk__groups_free(lk__groups *g)
 static void sums_begin(lk__groups *g)
 {
     for (int i = 0; i < g->n_nodes; i++)
-        lk_sums_begin(g->sums[i]);
+        lk_accumulator_begin(g->sums[i]);
     if (g->n_nodes == 0)
-        lk_sums_clear(g->sums[0]);
+        lk_accumulator_clear(g->sums[0]);
 }
 
 /* The range of this rank, one subtree if it is to have one block. */
@@ -149,12 +149,12 @@ int lk__groups_blocks(const lk__groups *g, lk_range *out)
     return g->n_nodes;
 }
 
-lk_sums *lk__groups_sums(const lk__groups *g, int k)
+lk_accumulator *lk__groups_sums(const lk__groups *g, int k)
 {
     return g->sums[k];
 }
 
-lk_sums *lk__groups_total(const lk__groups *g)
+lk_accumulator *lk__groups_total(const lk__groups *g)
 {
     return g->sums[g->n_nodes > 1 ? g->plan->most_blocks : 0];
 }

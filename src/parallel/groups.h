@@ -54,7 +54,7 @@ lk_range lk__groups_begin(lk__groups *groups, int64_t pieces, int64_t samples);
 int lk__groups_blocks(const lk__groups *groups, lk_range *out);
 
 /** The sums that block `k` fills. */
-lk_sums *lk__groups_sums(const lk__groups *groups, int k);
+lk_accumulator *lk__groups_sums(const lk__groups *groups, int k);
 
 /**
  * The batch as ranks share it, for layers that need sums over all of it; NULL: this rank is alone, or
@@ -81,7 +81,7 @@ lk_status lk__groups_join_begun(lk__groups *groups) LK_NODISCARD;
 lk_status lk__groups_join(lk__groups *groups) LK_NODISCARD;
 
 /** The sums over the whole batch, as far as they were joined. */
-lk_sums *lk__groups_total(const lk__groups *groups);
+lk_accumulator *lk__groups_total(const lk__groups *groups);
 
 /* ---- one copy of the parameters for each node ---- */
 

@@ -6,9 +6,9 @@
 
 enum { NEAR_BYTES = 1 << 20 }; /* of gradients that stay in the caches of a core */
 
-static char *element(const lk__groups *g, const lk_sums *sums, int64_t i)
+static char *element(const lk__groups *g, const lk_accumulator *sums, int64_t i)
 {
-    return (char *)lk_slab_data(lk_sums_slab(sums)) + i * (int64_t)lk_dtype_size(g->dtype);
+    return (char *)lk_slab_data(lk_accumulator_slab(sums)) + i * (int64_t)lk_dtype_size(g->dtype);
 }
 
 static lk_collective join_of(const lk__groups *g, const lk__level *level, int64_t first, int64_t n)

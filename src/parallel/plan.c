@@ -25,7 +25,8 @@ static lk_status mesh_check(const lk_mesh *m, const lk_model *model, const lk_pl
              "other bits",
              data, (long long)spec->pieces, s, (long long)spec->pieces, s);
     LK_CHECK(
-        !lk_model_meets(model) || !lk_model_reuses(model) || spec->pieces == 1, LK_ENOTSUP,
+        !lk_model_needs_batch_sync(model) || !lk_model_has_weight_reuse(model) || spec->pieces == 1,
+        LK_ENOTSUP,
         "batch_norm takes its statistics over the whole batch, which is cut into parts because "
         "a layer uses its parameters more than once; use statistics: shard");
     return LK_OK;
@@ -68,7 +69,7 @@ static bool is_direct(const lk_plan *p, const lk_model *model, const int64_t *fi
 {
     lk__program program;
     int64_t pieces = p->spec.fast ? p->ranks : p->spec.pieces;
-    return p->spec.shared && p->spec.bucket == 0 && !lk_model_shares(model) &&
+    return p->spec.shared && p->spec.bucket == 0 && !lk_model_has_shared_params(model) &&
            p->spec.ranks_of_node == p->ranks &&
            lk__program_runs(pieces, p->spec.fast ? NULL : first, p->ranks, &program);
 }
@@ -105,11 +106,11 @@ static lk_status pieces_plan(lk_plan *p, const lk_model *model, int64_t *subtree
 
 static lk_status layers_plan(lk_plan *p, const lk_model *model, int64_t elem, int64_t largest)
 {
-    p->n_layers = lk_model_units(model);
+    p->n_layers = lk_model_layers(model);
     LK_TRY(lk_alloc_zero(&p->layer, p->n_layers, sizeof *p->layer));
     for (int64_t i = 0; i < p->n_layers; i++) {
-        lk_unit_info info;
-        LK_TRY(lk_model_unit(model, i, &info));
+        lk_layer_info info;
+        LK_TRY(lk_model_layer(model, i, &info));
         lk_layer_plan *l = &p->layer[i];
         *l = (lk_layer_plan){.name = info.name,
                              .type = info.type,
@@ -127,7 +128,7 @@ static lk_status layers_plan(lk_plan *p, const lk_model *model, int64_t elem, in
 
 /* ---- what is sent ---- */
 
-static void transfer_add(lk_plan *p, lk_moment_of_step when, const char *what, int64_t calls,
+static void transfer_add(lk_plan *p, lk_step_phase when, const char *what, int64_t calls,
                          int64_t bytes)
 {
     p->transfer[p->n_transfers++] = (lk_transfer){when, what, p->ranks, calls, bytes};
@@ -136,15 +137,15 @@ static void transfer_add(lk_plan *p, lk_moment_of_step when, const char *what, i
 /* The sums that layers join, in the order in which they do. */
 static lk_status joins_plan(lk_plan *p, const lk_model *model, int64_t elem)
 {
-    lk_unit_info info;
+    lk_layer_info info;
     for (int64_t i = 0; i < p->n_layers; i++) {
-        LK_TRY(lk_model_unit(model, i, &info));
+        LK_TRY(lk_model_layer(model, i, &info));
         if (info.forward.calls > 0)
             transfer_add(p, LK_IN_FORWARD, info.name, info.forward.calls,
                          info.forward.elements * elem);
     }
     for (int64_t i = p->n_layers - 1; i >= 0; i--) {
-        LK_TRY(lk_model_unit(model, i, &info));
+        LK_TRY(lk_model_layer(model, i, &info));
         if (info.backward.calls > 0)
             transfer_add(p, LK_IN_BACKWARD, info.name, info.backward.calls,
                          info.backward.elements * elem);
@@ -155,7 +156,7 @@ static lk_status joins_plan(lk_plan *p, const lk_model *model, int64_t elem)
 static lk_status transfers_plan(lk_plan *p, const lk_model *model, int64_t elem, int64_t subtrees)
 {
     enum { OF_STEP = 3 };
-    int64_t joined = lk_sums_bytes(model) - LK_ALIGN; /* all but the loss */
+    int64_t joined = lk_accumulator_bytes(model) - LK_ALIGN; /* all but the loss */
     LK_TRY(lk_alloc_zero(&p->transfer, 2 * p->n_layers + OF_STEP, sizeof *p->transfer));
     if (p->ranks == 1)
         return LK_OK;
@@ -189,7 +190,8 @@ static lk_status plan_make(lk_plan *p, const lk_model *model)
     if (p->spec.shared)
         p->memory.parameters += parameters; /* the model's own memory waits for them */
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
-    p->memory.gradients = (p->most_blocks > 1 ? p->most_blocks + 1 : 1) * lk_sums_bytes(model);
+    p->memory.gradients = (p->most_blocks > 1 ? p->most_blocks + 1 : 1) *
+                          lk_accumulator_bytes(model);
     p->memory.samples = p->samples.n * p->spec.sample;
     p->memory.state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
     return LK_OK;
@@ -210,7 +212,7 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     p->spec.ranks_of_node = spec->ranks_of_node > 1 ? spec->ranks_of_node : 1;
     p->rank = mesh->at[LK_AXIS_DATA];
     p->ranks = mesh->n[LK_AXIS_DATA];
-    p->one_block = lk_model_meets(model) && !lk_model_reuses(model);
+    p->one_block = lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model);
     lk_status st = plan_make(p, model);
     if (st != LK_OK) {
         lk_plan_free(p);

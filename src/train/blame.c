@@ -69,7 +69,7 @@ static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss
                     .step = t->step,
                     .first = batch->first,
                     .batch = lk__groups_batch(t->groups)};
-    lk_status st = lk_model_watch(t->spec.model, &pass, x, layer, sizeof layer, &out);
+    lk_status st = lk_model_find_nonfinite(t->spec.model, &pass, x, layer, sizeof layer, &out);
     if (st != LK_OK)
         LK_TRY(lk__pass_failed(t, st));
     LK_CHECK(at < 0, LK_ENAN,

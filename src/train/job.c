@@ -42,7 +42,7 @@ static lk_status loaders_make(lk_job *job)
     lk_loader_options options = job->experiment->loader;
     bool left;
     options.dtype = job->experiment->dtype;
-    options.indices = lk_model_indices(job->model);
+    options.indices = lk_model_index_limit(job->model);
     LK_TRY(core_left(job, &left));
     if (!left && lk_dataset_get_info(job->set[LK_TRAIN])->in_memory)
         options.prefetch = 0;

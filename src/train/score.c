@@ -49,7 +49,7 @@ lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts)
 
 lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *out)
 {
-    lk_io io = lk_model_out(t->spec.model);
+    lk_tensor_type io = lk_model_out(t->spec.model);
     *out = (lk_score){.samples = counts->samples, .loss = counts->loss / (double)counts->samples};
     lk_arena_free(counts->text);
     counts->text = NULL;

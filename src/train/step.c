@@ -62,7 +62,8 @@ static lk_status seed_fill(const lk_trainer *t, int64_t samples)
     return LK_OK;
 }
 
-lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk_step_time *time)
+lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *sums,
+                         lk_step_time *time)
 {
     lk_var x, y, out, loss;
     int64_t clock = lk_clock_ns();
@@ -77,7 +78,7 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk
                     .batch = lk__groups_batch(t->groups)};
     LK_TRY(lk_model_forward(t->spec.model, &pass, x, &out));
     LK_TRY(t->cost->apply(t->spec.loss.options, out, y, &loss));
-    LK_TRY(lk_sums_add_loss(sums, loss));
+    LK_TRY(lk_accumulator_add_loss(sums, loss));
     LK_TRY(lk__counts_add(t, &t->seen, out, y));
     time->forward += seconds_since(&clock);
     LK_TRY(seed_fill(t, batch->size));
@@ -92,8 +93,8 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums, lk
 static lk_status block_sums(lk_trainer *t, const lk_batch *batch, int k, bool last,
                             lk_step_time *time)
 {
-    lk_sums *sums = lk__groups_sums(t->groups, k);
-    if (lk_model_reuses(t->spec.model)) {
+    lk_accumulator *sums = lk__groups_sums(t->groups, k);
+    if (lk_model_has_weight_reuse(t->spec.model)) {
         LK_TRY(lk__tree_sums(t, batch, sums, time));
         return LK_OK;
     }
@@ -232,8 +233,8 @@ static lk_status control_join(lk_trainer *t, lk_status st, double *loss)
     int n = lk__groups_blocks(t->groups, block);
     for (int k = 0; k < n; k++) {
         if (st != LK_OK)
-            lk_sums_clear(lk__groups_sums(t->groups, k));
-        own[k] = lk_sums_loss(lk__groups_sums(t->groups, k));
+            lk_accumulator_clear(lk__groups_sums(t->groups, k));
+        own[k] = lk_accumulator_loss(lk__groups_sums(t->groups, k));
     }
     lk__deal deal = lk__groups_deal(t->groups);
     lk__control_vote(t->control, LK__VOTE_FAILED, st != LK_OK);
@@ -260,16 +261,16 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
         LK_TRY(lk__groups_join_share(t->groups));
     } else {
         LK_TRY(lk__groups_join(t->groups));
-        step.grads = lk_sums_slab(lk__groups_total(t->groups));
+        step.grads = lk_accumulator_slab(lk__groups_total(t->groups));
     }
-    LK_TRY(lk_sums_join_uses(lk__groups_total(t->groups)));
+    LK_TRY(lk_accumulator_join_uses(lk__groups_total(t->groups)));
     report->time.exchange = seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
     report->time.update = seconds_since(&clock);
     if (t->shares)
         LK_TRY(lk__groups_meet(t->groups));
     report->time.wait += seconds_since(&clock);
-    LK_TRY(lk_model_observe(t->spec.model, lk__groups_total(t->groups), pieces));
+    LK_TRY(lk_model_update_running_stats(t->spec.model, lk__groups_total(t->groups), pieces));
     report->time.update += seconds_since(&clock);
     report->rate = did.rate;
     report->norm = did.norm;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Labels are numbers of outputs: of too few, some label would have none. */
-static lk_status classes_check(const lk_trainer *t, lk_io out, lk_io target)
+static lk_status classes_check(const lk_trainer *t, lk_tensor_type out, lk_tensor_type target)
 {
     const lk_dataset_info *info = lk_dataset_get_info(lk_loader_dataset(t->spec.train));
     int64_t outputs = out.shape.ndim > 0 ? out.shape.dim[out.shape.ndim - 1] : 1;
@@ -22,7 +22,7 @@ static lk_status classes_check(const lk_trainer *t, lk_io out, lk_io target)
 }
 
 /* Of real targets that are no classes, the largest number means nothing. */
-static lk_status metric_check(const lk_trainer *t, int i, lk_io out, lk_io target)
+static lk_status metric_check(const lk_trainer *t, int i, lk_tensor_type out, lk_tensor_type target)
 {
     const lk_metric *m = t->metric[i];
     const lk_dataset_info *info = lk_dataset_get_info(lk_loader_dataset(t->spec.train));
@@ -40,16 +40,16 @@ static lk_status metric_check(const lk_trainer *t, int i, lk_io out, lk_io targe
 /* Fill in the options of loss and metrics, and check them against model and data. */
 static lk_status parts_check(lk_trainer *t)
 {
-    lk_io out = lk_model_out(t->spec.model);
+    lk_tensor_type out = lk_model_out(t->spec.model);
     lk_field field = {.name = ""};
     for (int f = 0; strcmp(field.name, "y") != 0; f++) {
         LK_CHECK(f < lk_dataset_get_info(lk_loader_dataset(t->spec.train))->n_fields, LK_EINVAL,
                  "the data has no field \"y\" to learn");
         field = lk_loader_field(t->spec.train, f);
     }
-    lk_io target = {field.dtype, field.shape};
+    lk_tensor_type target = {field.dtype, field.shape};
     LK_TRY(lk_config_with_defaults(&t->spec.loss, t->arena, &t->spec.loss));
-    t->cost = (const lk_cost *)(const void *)t->spec.loss.descriptor;
+    t->cost = (const lk_loss *)(const void *)t->spec.loss.descriptor;
     LK_TRY(t->cost->check(t->spec.loss.options, out, target));
     t->parts = t->cost->parts ? t->cost->parts(out) : 1;
     LK_TRY(classes_check(t, out, target));
@@ -102,7 +102,8 @@ static int64_t bucket_bytes(const lk_trainer *t, bool several_nodes)
     const lk_parallel_options *p = &t->spec.parallel;
     bool overlap = p->overlap == LK_OVERLAP_AUTO ? several_nodes : p->overlap == LK_OVERLAP_YES;
     double mib = p->bucket > 0 ? p->bucket : 1;
-    return overlap && !lk_model_reuses(t->spec.model) && !lk_model_meets(t->spec.model)
+    return overlap && !lk_model_has_weight_reuse(t->spec.model) &&
+                   !lk_model_needs_batch_sync(t->spec.model)
                ? (int64_t)(mib * 1048576) + 1
                : 0;
 }
@@ -252,8 +253,8 @@ void lk_trainer_free(lk_trainer *t)
     lk_tape_free(t->tape);
     lk_tape_free(t->viewing);
     for (int i = 0; i <= LK__LEVELS; i++)
-        lk_sums_free(t->pieces.level[i]);
-    lk_sums_free(t->spare);
+        lk_accumulator_free(t->pieces.level[i]);
+    lk_accumulator_free(t->spare);
     lk_tensor_free(t->seed);
     lk_free(t->batch_loss);
     lk__state_hash_free(t);

@@ -21,7 +21,7 @@ typedef struct lk__counts {
 struct lk_trainer {
     lk_trainer_spec spec;
     lk_arena *arena;     /* filled-in options */
-    const lk_cost *cost; /* of spec.loss */
+    const lk_loss *cost; /* of spec.loss */
     int64_t parts;       /* that a sample's loss is the mean of */
     int n_metrics;
     const lk_metric *metric[LK_MAX_METRICS];
@@ -29,17 +29,17 @@ struct lk_trainer {
     lk_mesh *mesh;
     lk_plan *plan;
     lk__groups *groups;
-    lk__control *control; /* votes and loss of all ranks */
-    bool shares;          /* the node has one copy, of which this rank updates a share */
-    lk_slab *placed;      /* its parameters */
-    lk_tape *tape;        /* of steps */
-    lk_tape *viewing;     /* of evaluation */
-    lk_tensor *seed;      /* of backward: one over the samples of the batch */
-    lk__partials pieces;  /* of a block: their lk_sums, made when needed */
-    lk_sums *spare;       /* the next piece's */
-    lk__counts seen;      /* by the steps since the last score: this rank's numbers */
-    lk__counts viewed;    /* by an evaluation */
-    double *batch_loss;   /* of an evaluation, by batch */
+    lk__control *control;  /* votes and loss of all ranks */
+    bool shares;           /* the node has one copy, of which this rank updates a share */
+    lk_slab *placed;       /* its parameters */
+    lk_tape *tape;         /* of steps */
+    lk_tape *viewing;      /* of evaluation */
+    lk_tensor *seed;       /* of backward: one over the samples of the batch */
+    lk__partials pieces;   /* of a block: their lk_accumulator, made when needed */
+    lk_accumulator *spare; /* the next piece's */
+    lk__counts seen;       /* by the steps since the last score: this rank's numbers */
+    lk__counts viewed;     /* by an evaluation */
+    double *batch_loss;    /* of an evaluation, by batch */
     int64_t max_batch_loss;
     uint64_t *sum, *states; /* of the state's tensors, and the hashes of all ranks; state_hash.c */
     lk_comm *node;          /* the ranks that share a copy, where there are several copies */
@@ -105,11 +105,11 @@ lk_status lk__score_so_far(lk_trainer *t, lk_score *out) LK_NODISCARD;
 lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *out) LK_NODISCARD;
 
 /** The sums of a block, piece by piece, into `to`: for models that use a parameter more than once. */
-lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_sums *to,
+lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_accumulator *to,
                         lk_step_time *time) LK_NODISCARD;
 
 /** One pass: the sums of a block, which begin with zeros. */
-lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_sums *sums,
+lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *sums,
                          lk_step_time *time) LK_NODISCARD;
 
 /**

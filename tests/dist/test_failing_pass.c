@@ -41,7 +41,7 @@ static const lk_op fragile = {.name = "fragile",
                               .forward = same_forward,
                               .backward = same_backward};
 
-static lk_status cost_check(const void *options, lk_io out, lk_io target)
+static lk_status cost_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     (void)options;
     (void)out;
@@ -58,12 +58,13 @@ static lk_status cost_apply(const void *options, lk_var y, lk_var target, lk_var
     return LK_OK;
 }
 
-static const lk_cost cost = {.descriptor = {.name = "planted", .summary = "the sum of the outputs"},
+static const lk_loss cost = {.descriptor = {.name = "planted", .summary = "the sum of the outputs"},
                              .check = cost_check,
                              .apply = cost_apply};
 
 /* A layer before the first meeting, which may fail. */
-static lk_status layer_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+static lk_status layer_build(lk_build *build, const void *options, lk_tensor_type in,
+                             lk_tensor_type *out)
 {
     (void)build;
     (void)options;
@@ -71,7 +72,8 @@ static lk_status layer_build(lk_build *build, const void *options, lk_io in, lk_
     return LK_OK;
 }
 
-static lk_status layer_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status layer_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                               lk_var *out)
 {
     (void)pass;
     (void)unit;

@@ -16,7 +16,7 @@ static void expect_sums(lk__groups *g, int rank, int size)
     lk_range block[LK_MAX_SUBTREES];
     (void)lk__groups_begin(g, PIECES, PIECES);
     ASSERT_EQ(lk__groups_blocks(g, block), 1);
-    float *own = lk_slab_data(lk_sums_slab(lk__groups_sums(g, 0)));
+    float *own = lk_slab_data(lk_accumulator_slab(lk__groups_sums(g, 0)));
     for (int64_t i = 0; i < g->joined; i++)
         own[i] = value_of(rank, i);
     /* As under tiles: along data first, then along space, one vector of each rank. */
@@ -27,7 +27,7 @@ static void expect_sums(lk__groups *g, int rank, int size)
     }
     ASSERT_OK(lk__groups_join_begun(g));
     ASSERT_OK(lk__groups_join(g));
-    const float *total = lk_slab_data(lk_sums_slab(lk__groups_total(g)));
+    const float *total = lk_slab_data(lk_accumulator_slab(lk__groups_total(g)));
     for (int64_t i = 0; i < g->joined; i++) {
         float want = 0;
         for (int r = 0; r < size; r++)

@@ -136,7 +136,7 @@ static void a_step_joins_each_element_once(lk_comm *comm)
         job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
     lk_trainer *t = lk_job_trainer(job);
     ASSERT_OK(lk_trainer_step(t, NULL));
-    lk_slab_layout *layout = lk_slab_layout_of(lk_sums_slab(lk__groups_sums(t->groups, 0)));
+    lk_slab_layout *layout = lk_slab_layout_of(lk_accumulator_slab(lk__groups_sums(t->groups, 0)));
     ASSERT_OK(lk_slab_layout_slice(layout, lk_slab_layout_slices(layout) - 1, &loss));
     ASSERT_TRUE(strcmp(loss.name, "loss") == 0);
     const lk_comm *world = t->mesh->world;

@@ -30,7 +30,8 @@ static const lk_option options[] = {
 enum { GAMMA, BETA };
 enum { MEAN, VARIANCE };
 
-static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
+                            lk_tensor_type *out)
 {
     const norm_options *o = opt;
     LK_TRY(lk__build_check(build, in, 1));
@@ -44,14 +45,15 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     LK_TRY(lk_build_state(build, "mean", shape, cut, 0, o->momentum));
     LK_TRY(lk_build_state(build, "variance", shape, cut, 1, o->momentum));
     if (o->statistics == BATCH)
-        lk_build_meets(build, (lk_joins){2, 2 * channels}, (lk_joins){1, 2 * channels});
+        lk_build_batch_sync(build, (lk_joins){2, 2 * channels}, (lk_joins){1, 2 * channels});
     *out = in;
     return LK_OK;
 }
 
 /* By the statistics of the whole batch.  They are the same for all its parts, so they are observed once:
  * with the first samples. */
-static lk_status norm_of_batch(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var out[3])
+static lk_status norm_of_batch(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                               lk_var out[3])
 {
     const norm_options *o = unit->options;
     lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = true};
@@ -69,7 +71,8 @@ static lk_status norm_of_batch(const lk_pass *pass, const lk_unit *unit, lk_var 
     return LK_OK;
 }
 
-static lk_status norm_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                              lk_var *out)
 {
     const norm_options *o = unit->options;
     lk_batch_norm_attr attr = {.eps = o->eps};
@@ -87,7 +90,7 @@ static lk_status norm_forward(const lk_pass *pass, const lk_unit *unit, lk_var x
         LK_TRY(lk_batch_norm(x, gamma, beta, &attr, &seen[0], &seen[1], &seen[2]));
     *out = seen[0];
     for (int i = MEAN; i <= VARIANCE && lk_is_var(seen[1 + i]); i++)
-        LK_TRY(lk_pass_observe(pass, unit, i, seen[1 + i]));
+        LK_TRY(lk_pass_batch_stat(pass, unit, i, seen[1 + i]));
     return LK_OK;
 }
 

@@ -36,7 +36,8 @@ static const lk_option options[] = {
      .registry = &lk_registry_init, .help = "what the bias begins with"},
     {0}};
 
-static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status conv_build(lk_build *build, const void *opt, lk_tensor_type in,
+                            lk_tensor_type *out)
 {
     const conv_options *o = opt;
     lk_window w;
@@ -75,12 +76,13 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     return LK_OK;
 }
 
-static lk_status conv_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status conv_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                              lk_var *out)
 {
     lk_var w = lk_pass_param(pass, unit, 0);
     lk_var b = unit->n_params > 1 ? lk_pass_param(pass, unit, 1) : LK_NO_VAR;
-    LK_TRY(lk_pass_relu(pass) ? lk_conv_relu(x, w, b, unit->data, out)
-                              : lk_conv(x, w, b, unit->data, out));
+    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_conv_relu(x, w, b, unit->data, out)
+                                        : lk_conv(x, w, b, unit->data, out));
     return LK_OK;
 }
 
@@ -97,7 +99,7 @@ const lk_layer lk_layer_conv = {
                    .summary = "convolution over 1 to 3 spatial axes, channels last",
                    .options = options,
                    .options_size = sizeof(conv_options)},
-    .flags = LK_LAYER_THEN_RELU,
+    .flags = LK_LAYER_FUSES_RELU_AFTER,
     .reach = LK_REACH_WINDOW,
     .build = conv_build,
     .forward = conv_forward,

@@ -66,7 +66,8 @@ static lk_status transpose_attr(const transpose_options *o, lk_shape in, lk_conv
     return LK_OK;
 }
 
-static lk_status transpose_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status transpose_build(lk_build *build, const void *opt, lk_tensor_type in,
+                                 lk_tensor_type *out)
 {
     const transpose_options *o = opt;
     lk_conv_attr *attr = NULL;
@@ -105,7 +106,8 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_io in, lk_
     return LK_OK;
 }
 
-static lk_status transpose_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status transpose_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                   lk_var *out)
 {
     LK_TRY(lk_conv_transpose(x, lk_pass_param(pass, unit, 0),
                              unit->n_params > 1 ? lk_pass_param(pass, unit, 1) : LK_NO_VAR,

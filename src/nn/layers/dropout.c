@@ -10,7 +10,8 @@ static const lk_option options[] = {{"rate", LK_OPTION_REAL, offsetof(dropout_op
                                      .help = "share of elements that become 0"},
                                     {0}};
 
-static lk_status dropout_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status dropout_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                 lk_var *out)
 {
     const dropout_options *o = unit->options;
     if (!pass->training || o->rate <= 0) {

@@ -10,7 +10,8 @@ static const lk_option options[] = {{"alpha", LK_OPTION_REAL, offsetof(elu_optio
                                      .help = "minus the limit for x to -infinity"},
                                     {0}};
 
-static lk_status elu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status elu_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                             lk_var *out)
 {
     (void)pass;
     LK_TRY(lk_elu(x, ((const elu_options *)unit->options)->alpha, out));

@@ -15,7 +15,8 @@ static const lk_option options[] = {
      .registry = &lk_registry_init, .help = "what the table begins with"},
     {0}};
 
-static lk_status embedding_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status embedding_build(lk_build *build, const void *opt, lk_tensor_type in,
+                                 lk_tensor_type *out)
 {
     const embedding_options *o = opt;
     LK_CHECK(in.dtype == LK_I64 || in.dtype == LK_I32, LK_EDTYPE,
@@ -28,7 +29,7 @@ static lk_status embedding_build(lk_build *build, const void *opt, lk_io in, lk_
                                              .fan_in = o->rows,
                                              .fan_out = o->units,
                                              .cut = {o->units, 1}}));
-    *out = (lk_io){lk_build_dtype(build), in.shape};
+    *out = (lk_tensor_type){lk_build_dtype(build), in.shape};
     out->shape.dim[out->shape.ndim++] = o->units;
     return LK_OK;
 }
@@ -39,7 +40,8 @@ static int64_t embedding_indices(const void *opt)
     return o->rows;
 }
 
-static lk_status embedding_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status embedding_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                   lk_var *out)
 {
     LK_TRY(lk_embedding(lk_pass_param(pass, unit, 0), x, out));
     return LK_OK;

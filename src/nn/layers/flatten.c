@@ -3,17 +3,19 @@
 
 #include <lockstep/op.h>
 
-static lk_status flatten_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+static lk_status flatten_build(lk_build *build, const void *options, lk_tensor_type in,
+                               lk_tensor_type *out)
 {
     int64_t count;
     (void)build;
     (void)options;
     LK_TRY(lk_shape_count(in.shape, &count));
-    *out = (lk_io){in.dtype, LK_SHAPE(count)};
+    *out = (lk_tensor_type){in.dtype, LK_SHAPE(count)};
     return LK_OK;
 }
 
-static lk_status flatten_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status flatten_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                 lk_var *out)
 {
     (void)pass;
     LK_TRY(lk_reshape(x, LK_SHAPE(lk_shape_of(x).dim[0], unit->out.shape.dim[0]), out));

@@ -1,7 +1,8 @@
 /* gelu: y = x/2 (1 + erf(x / sqrt 2)). */
 #include "nn/layers.h"
 
-static lk_status gelu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status gelu_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                              lk_var *out)
 {
     (void)pass;
     (void)unit;

@@ -1,15 +1,17 @@
 /* global_avgpool: the mean over all spatial axes: [in..., channels] gives [channels]. */
 #include "nn/layers.h"
 
-static lk_status global_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+static lk_status global_build(lk_build *build, const void *options, lk_tensor_type in,
+                              lk_tensor_type *out)
 {
     (void)options;
     LK_TRY(lk__build_check(build, in, 2));
-    *out = (lk_io){in.dtype, LK_SHAPE(in.shape.dim[in.shape.ndim - 1])};
+    *out = (lk_tensor_type){in.dtype, LK_SHAPE(in.shape.dim[in.shape.ndim - 1])};
     return LK_OK;
 }
 
-static lk_status global_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status global_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                lk_var *out)
 {
     lk_axes axes = {.n = unit->in.shape.ndim - 1};
     (void)pass;

@@ -7,7 +7,7 @@
 
 static const lk_option options[] = {LK__RECURRENT_OPTIONS, {0}};
 
-static lk_status gru_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status gru_build(lk_build *build, const void *opt, lk_tensor_type in, lk_tensor_type *out)
 {
     const lk__recurrent_options *o = opt;
     LK_TRY(lk__recurrent_build(build, o, in, 3, out));
@@ -19,7 +19,7 @@ static lk_status gru_build(lk_build *build, const void *opt, lk_io in, lk_io *ou
 }
 
 /* *out = gate i of x + gate i of s. */
-static lk_status gate_sum(const lk_unit *unit, lk_var x, lk_var s, int i, lk_var *out)
+static lk_status gate_sum(const lk_layer_instance *unit, lk_var x, lk_var s, int i, lk_var *out)
 {
     lk_var a, b;
     LK_TRY(lk__gate(unit, x, i, &a));
@@ -28,7 +28,8 @@ static lk_status gate_sum(const lk_unit *unit, lk_var x, lk_var s, int i, lk_var
     return LK_OK;
 }
 
-static lk_status gru_cell(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var state[2])
+static lk_status gru_cell(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                          lk_var state[2])
 {
     lk_var s, r, z, n, new;
     LK_TRY(lk_matmul(state[0], lk_pass_param(pass, unit, LK__RECURRENT), &s));
@@ -48,7 +49,8 @@ static lk_status gru_cell(const lk_pass *pass, const lk_unit *unit, lk_var x, lk
     return LK_OK;
 }
 
-static lk_status gru_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status gru_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                             lk_var *out)
 {
     LK_TRY(lk__recurrent_run(pass, unit, x, gru_cell, out));
     return LK_OK;
@@ -63,7 +65,7 @@ const lk_layer lk_layer_gru = {
                    .summary = "gated recurrent unit: h = n + z (h' - n), time by time",
                    .options = options,
                    .options_size = sizeof(lk__recurrent_options)},
-    .flags = LK_LAYER_REUSES,
+    .flags = LK_LAYER_WEIGHT_REUSE,
     .build = gru_build,
     .forward = gru_forward,
     .samples = samples};

@@ -3,7 +3,8 @@
 
 static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
 
-static lk_status l2pool_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status l2pool_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                lk_var *out)
 {
     (void)pass;
     LK_TRY(lk_l2_pool(x, unit->data, out));

@@ -13,7 +13,8 @@ static const lk_option options[] = {
      .flags = LK_OPTION_OPEN_MIN, .help = "added to the variance"},
     {0}};
 
-static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
+                            lk_tensor_type *out)
 {
     const norm_options *o = opt;
     lk_shape shape = {.ndim = (int)o->axes};
@@ -31,7 +32,8 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_io in, lk_io *o
     return LK_OK;
 }
 
-static lk_status norm_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                              lk_var *out)
 {
     const norm_options *o = unit->options;
     lk_layer_norm_attr attr = {.axes = (int)o->axes, .eps = o->eps};

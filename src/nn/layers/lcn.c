@@ -11,7 +11,7 @@ static const lk_option options[] = {
      .help = "rows and columns of the window, both odd: one number, or two"},
     {0}};
 
-static lk_status lcn_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status lcn_build(lk_build *build, const void *opt, lk_tensor_type in, lk_tensor_type *out)
 {
     const lcn_options *o = opt;
     int64_t *size = NULL;
@@ -26,7 +26,8 @@ static lk_status lcn_build(lk_build *build, const void *opt, lk_io in, lk_io *ou
     return LK_OK;
 }
 
-static lk_status lcn_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status lcn_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                             lk_var *out)
 {
     const int64_t *size = unit->data;
     (void)pass;

@@ -10,7 +10,8 @@ static const lk_option options[] = {{"slope", LK_OPTION_REAL, offsetof(leaky_rel
                                      .help = "for negative x"},
                                     {0}};
 
-static lk_status leaky_relu_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status leaky_relu_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                    lk_var *out)
 {
     (void)pass;
     LK_TRY(lk_leaky_relu(x, ((const leaky_relu_options *)unit->options)->slope, out));

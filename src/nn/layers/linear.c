@@ -23,7 +23,8 @@ static const lk_option options[] = {
          "of an encoder"},
     {0}};
 
-static lk_status linear_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status linear_build(lk_build *build, const void *opt, lk_tensor_type in,
+                              lk_tensor_type *out)
 {
     const linear_options *o = opt;
     LK_CHECK(in.shape.ndim >= 1, LK_ESHAPE, "an input without axes");
@@ -49,14 +50,15 @@ static lk_status linear_build(lk_build *build, const void *opt, lk_io in, lk_io 
     return LK_OK;
 }
 
-static lk_status linear_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status linear_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                lk_var *out)
 {
     const linear_options *o = unit->options;
     lk_var w = lk_pass_param(pass, unit, 0);
     lk_var b = o->bias ? lk_pass_param(pass, unit, 1) : LK_NO_VAR;
     if (o->transpose)
         LK_TRY(lk_transpose(w, 0, 1, &w));
-    LK_TRY(lk_pass_relu(pass) ? lk_linear_relu(x, w, b, out) : lk_linear(x, w, b, out));
+    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_linear_relu(x, w, b, out) : lk_linear(x, w, b, out));
     return LK_OK;
 }
 
@@ -70,7 +72,7 @@ const lk_layer lk_layer_linear = {.descriptor = {.name = "linear",
                                                  .summary = "y = x w + b, w [in][units]",
                                                  .options = options,
                                                  .options_size = sizeof(linear_options)},
-                                  .flags = LK_LAYER_THEN_RELU,
+                                  .flags = LK_LAYER_FUSES_RELU_AFTER,
                                   .build = linear_build,
                                   .forward = linear_forward,
                                   .samples = samples};

@@ -24,7 +24,8 @@ static const lk_option options[] = {
      .registry = &lk_registry_init, .help = "what the weight begins with"},
     {0}};
 
-static lk_status local_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status local_build(lk_build *build, const void *opt, lk_tensor_type in,
+                             lk_tensor_type *out)
 {
     const local_options *o = opt;
     lk_window w;
@@ -53,7 +54,8 @@ static lk_status local_build(lk_build *build, const void *opt, lk_io in, lk_io *
     return LK_OK;
 }
 
-static lk_status local_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status local_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                               lk_var *out)
 {
     LK_TRY(lk_local_conv(x, lk_pass_param(pass, unit, 0), unit->data, out));
     return LK_OK;

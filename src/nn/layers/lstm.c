@@ -10,13 +10,15 @@ static const lk_option options[] = {
      .max = 1e9, .help = "added to the forget gate f, so that it begins open"},
     {0}};
 
-static lk_status lstm_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status lstm_build(lk_build *build, const void *opt, lk_tensor_type in,
+                            lk_tensor_type *out)
 {
     LK_TRY(lk__recurrent_build(build, opt, in, 4, out));
     return LK_OK;
 }
 
-static lk_status lstm_cell(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var state[2])
+static lk_status lstm_cell(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                           lk_var state[2])
 {
     const lk__recurrent_options *o = unit->options;
     lk_var gates, i, f, g, open, c;
@@ -39,7 +41,8 @@ static lk_status lstm_cell(const lk_pass *pass, const lk_unit *unit, lk_var x, l
     return LK_OK;
 }
 
-static lk_status lstm_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status lstm_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                              lk_var *out)
 {
     LK_TRY(lk__recurrent_run(pass, unit, x, lstm_cell, out));
     return LK_OK;
@@ -54,7 +57,7 @@ const lk_layer lk_layer_lstm = {
                    .summary = "long short-term memory: c = f c' + i g, h = o tanh(c)",
                    .options = options,
                    .options_size = sizeof(lk__recurrent_options)},
-    .flags = LK_LAYER_REUSES,
+    .flags = LK_LAYER_WEIGHT_REUSE,
     .build = lstm_build,
     .forward = lstm_forward,
     .samples = samples};

@@ -3,10 +3,11 @@
 
 static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
 
-static lk_status maxpool_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status maxpool_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                 lk_var *out)
 {
-    LK_TRY(lk_pass_relu(pass) ? lk_relu_max_pool(x, unit->data, out)
-                              : lk_max_pool(x, unit->data, out, NULL));
+    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_relu_max_pool(x, unit->data, out)
+                                        : lk_max_pool(x, unit->data, out, NULL));
     return LK_OK;
 }
 
@@ -19,7 +20,7 @@ const lk_layer lk_layer_maxpool = {.descriptor = {.name = "maxpool",
                                                   .summary = "the largest of each window",
                                                   .options = options,
                                                   .options_size = sizeof(lk__pool_options)},
-                                   .flags = LK_LAYER_RELU_FIRST,
+                                   .flags = LK_LAYER_FUSES_RELU_BEFORE,
                                    .reach = LK_REACH_WINDOW,
                                    .build = lk__pool_build,
                                    .forward = maxpool_forward,

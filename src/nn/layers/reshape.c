@@ -12,7 +12,8 @@ static const lk_option options[] = {
      .flags = LK_OPTION_REQUIRED, .help = "of a sample; one -1 stands for what the others leave"},
     {0}};
 
-static lk_status reshape_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status reshape_build(lk_build *build, const void *opt, lk_tensor_type in,
+                               lk_tensor_type *out)
 {
     const reshape_options *o = opt;
     int64_t count, known = 1;
@@ -21,7 +22,7 @@ static lk_status reshape_build(lk_build *build, const void *opt, lk_io in, lk_io
     LK_CHECK(o->shape.n < LK_MAX_NDIM, LK_ESHAPE, "a shape of %d axes, at most %d", o->shape.n,
              LK_MAX_NDIM - 1);
     LK_TRY(lk_shape_count(in.shape, &count));
-    *out = (lk_io){in.dtype, {.ndim = o->shape.n}};
+    *out = (lk_tensor_type){in.dtype, {.ndim = o->shape.n}};
     for (int i = 0; i < o->shape.n; i++) {
         out->shape.dim[i] = o->shape.item[i];
         LK_CHECK(o->shape.item[i] >= 0 || open < 0, LK_ESHAPE, "two sizes of the shape are -1");
@@ -39,7 +40,8 @@ static lk_status reshape_build(lk_build *build, const void *opt, lk_io in, lk_io
     return LK_OK;
 }
 
-static lk_status reshape_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status reshape_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                 lk_var *out)
 {
     lk_shape shape = {.ndim = unit->out.shape.ndim + 1, .dim = {lk_shape_of(x).dim[0]}};
     (void)pass;

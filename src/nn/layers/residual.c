@@ -14,10 +14,11 @@ static const lk_option options[] = {
 
 enum { LAYERS, SHORTCUT };
 
-static lk_status residual_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status residual_build(lk_build *build, const void *opt, lk_tensor_type in,
+                                lk_tensor_type *out)
 {
     const residual_options *o = opt;
-    lk_io other;
+    lk_tensor_type other;
     LK_TRY(lk_build_layers(build, "", &o->layers, in, out));
     LK_TRY(lk_build_layers(build, "shortcut", &o->shortcut, in, &other));
     LK_CHECK(lk_shape_is_equal(out->shape, other.shape) && out->dtype == other.dtype, LK_ESHAPE,
@@ -26,7 +27,8 @@ static lk_status residual_build(lk_build *build, const void *opt, lk_io in, lk_i
     return LK_OK;
 }
 
-static lk_status residual_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status residual_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                  lk_var *out)
 {
     lk_var changed, same;
     LK_TRY(lk_pass_layers(pass, unit, LAYERS, x, &changed));

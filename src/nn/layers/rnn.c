@@ -3,13 +3,14 @@
 
 static const lk_option options[] = {LK__RECURRENT_OPTIONS, {0}};
 
-static lk_status rnn_build(lk_build *build, const void *opt, lk_io in, lk_io *out)
+static lk_status rnn_build(lk_build *build, const void *opt, lk_tensor_type in, lk_tensor_type *out)
 {
     LK_TRY(lk__recurrent_build(build, opt, in, 1, out));
     return LK_OK;
 }
 
-static lk_status rnn_cell(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var state[2])
+static lk_status rnn_cell(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                          lk_var state[2])
 {
     lk_var h;
     LK_TRY(lk_matmul(state[0], lk_pass_param(pass, unit, LK__RECURRENT), &h));
@@ -18,7 +19,8 @@ static lk_status rnn_cell(const lk_pass *pass, const lk_unit *unit, lk_var x, lk
     return LK_OK;
 }
 
-static lk_status rnn_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status rnn_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                             lk_var *out)
 {
     LK_TRY(lk__recurrent_run(pass, unit, x, rnn_cell, out));
     return LK_OK;
@@ -32,7 +34,7 @@ const lk_layer lk_layer_rnn = {.descriptor = {.name = "rnn",
                                               .summary = "h = tanh(x w + b + h' u), time by time",
                                               .options = options,
                                               .options_size = sizeof(lk__recurrent_options)},
-                               .flags = LK_LAYER_REUSES,
+                               .flags = LK_LAYER_WEIGHT_REUSE,
                                .build = rnn_build,
                                .forward = rnn_forward,
                                .samples = samples};

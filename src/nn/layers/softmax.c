@@ -1,7 +1,8 @@
 /* softmax: y = e^x / the sum of e^x, along the last axis. */
 #include "nn/layers.h"
 
-static lk_status softmax_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+static lk_status softmax_build(lk_build *build, const void *options, lk_tensor_type in,
+                               lk_tensor_type *out)
 {
     (void)options;
     LK_TRY(lk__build_check(build, in, 1));
@@ -9,7 +10,8 @@ static lk_status softmax_build(lk_build *build, const void *options, lk_io in, l
     return LK_OK;
 }
 
-static lk_status softmax_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status softmax_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                                 lk_var *out)
 {
     (void)pass;
     (void)unit;

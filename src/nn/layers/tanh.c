@@ -1,7 +1,8 @@
 /* tanh: y = tanh x. */
 #include "nn/layers.h"
 
-static lk_status tanh_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status tanh_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                              lk_var *out)
 {
     (void)pass;
     (void)unit;

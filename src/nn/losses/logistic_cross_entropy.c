@@ -3,7 +3,7 @@
 
 #include <lockstep/op.h>
 
-static lk_status logistic_check(const void *options, lk_io out, lk_io target)
+static lk_status logistic_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     (void)options;
     LK_TRY(lk__loss_same("logistic_cross_entropy", out, target));
@@ -17,7 +17,7 @@ static lk_status logistic_apply(const void *options, lk_var y, lk_var target, lk
     return LK_OK;
 }
 
-const lk_cost lk_cost_logistic_cross_entropy = {
+const lk_loss lk_cost_logistic_cross_entropy = {
     .descriptor = {.name = "logistic_cross_entropy",
                    .summary = "-(t log s + (1 - t) log(1 - s)), s = sigmoid(y); the mean over the "
                               "elements of a sample"},

@@ -4,7 +4,7 @@
 
 #include <lockstep/op.h>
 
-static lk_status cross_check(const void *options, lk_io out, lk_io target)
+static lk_status cross_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     lk_shape rows = out.shape;
     (void)options;
@@ -32,7 +32,7 @@ static lk_status cross_check(const void *options, lk_io out, lk_io target)
 }
 
 /* Positions: all axes but that of the classes. */
-static int64_t cross_parts(lk_io out)
+static int64_t cross_parts(lk_tensor_type out)
 {
     out.shape.ndim--;
     return lk__loss_elements(out);
@@ -45,7 +45,7 @@ static lk_status cross_apply(const void *options, lk_var y, lk_var target, lk_va
     return LK_OK;
 }
 
-const lk_cost lk_cost_softmax_cross_entropy = {
+const lk_loss lk_cost_softmax_cross_entropy = {
     .descriptor = {.name = "softmax_cross_entropy",
                    .summary = "-log softmax(y)[label], for labels or probabilities"},
     .probabilities = true,

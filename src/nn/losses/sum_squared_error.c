@@ -1,7 +1,7 @@
 /* sum_squared_error: (y - t)^2 / 2; the sum over the elements of a sample. */
 #include "nn/losses.h"
 
-static lk_status squared_check(const void *options, lk_io out, lk_io target)
+static lk_status squared_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     (void)options;
     LK_TRY(lk__loss_same("sum_squared_error", out, target));
@@ -15,7 +15,7 @@ static lk_status squared_apply(const void *options, lk_var y, lk_var target, lk_
     return LK_OK;
 }
 
-const lk_cost lk_cost_sum_squared_error = {
+const lk_loss lk_cost_sum_squared_error = {
     .descriptor = {.name = "sum_squared_error",
                    .summary = "(y - t)^2 / 2; the sum over the elements of a sample"},
     .check = squared_check,

@@ -21,7 +21,7 @@ static const lk_option options[] = {{"class", LK_OPTION_INT, offsetof(auc_option
                                              "with one output, labels that are not 0"},
                                     {0}};
 
-static lk_status auc_check(const void *opt, lk_io out, lk_io target)
+static lk_status auc_check(const void *opt, lk_tensor_type out, lk_tensor_type target)
 {
     const auc_options *o = opt;
     int64_t classes = out.shape.ndim ? out.shape.dim[out.shape.ndim - 1] : 0;
@@ -32,7 +32,7 @@ static lk_status auc_check(const void *opt, lk_io out, lk_io target)
     return LK_OK;
 }
 
-static int64_t auc_numbers(const void *opt, lk_io out)
+static int64_t auc_numbers(const void *opt, lk_tensor_type out)
 {
     (void)opt;
     (void)out;
@@ -73,7 +73,7 @@ static lk_status auc_add(const void *opt, const lk_tensor *y, const lk_tensor *t
     return LK_OK;
 }
 
-static double auc_value(const void *opt, lk_io out, const double *number)
+static double auc_value(const void *opt, lk_tensor_type out, const double *number)
 {
     double below = 0, area = 0, others = 0, own = 0;
     (void)opt;

@@ -5,12 +5,12 @@
 
 enum { MAX_CLASSES = 1024, DIGITS = 24 };
 
-static int64_t classes_of(lk_io out)
+static int64_t classes_of(lk_tensor_type out)
 {
     return out.shape.dim[out.shape.ndim - 1];
 }
 
-static lk_status confusion_check(const void *options, lk_io out, lk_io target)
+static lk_status confusion_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     (void)options;
     LK_TRY(lk__scores_check("confusion", out, target));
@@ -20,7 +20,7 @@ static lk_status confusion_check(const void *options, lk_io out, lk_io target)
     return LK_OK;
 }
 
-static int64_t confusion_numbers(const void *options, lk_io out)
+static int64_t confusion_numbers(const void *options, lk_tensor_type out)
 {
     (void)options;
     return classes_of(out) * classes_of(out);
@@ -40,7 +40,7 @@ static lk_status confusion_add(const void *options, const lk_tensor *y, const lk
 }
 
 /* Rows are labels, columns what they were taken for. */
-static lk_status confusion_json(const void *options, lk_io out, const double *number,
+static lk_status confusion_json(const void *options, lk_tensor_type out, const double *number,
                                 lk_arena *arena, const char **text)
 {
     int64_t n = classes_of(out), at = 0, room = n * n * DIGITS + 2 * n + 3;

@@ -1,7 +1,7 @@
 /* misclassification: share of rows whose largest number is not that of the label. */
 #include "nn/metrics.h"
 
-static lk_status missed_check(const void *options, lk_io out, lk_io target)
+static lk_status missed_check(const void *options, lk_tensor_type out, lk_tensor_type target)
 {
     (void)options;
     LK_TRY(lk__scores_check("misclassification", out, target));

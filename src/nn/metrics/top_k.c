@@ -11,7 +11,7 @@ static const lk_option options[] = {{"k", LK_OPTION_INT, offsetof(top_options, k
                                      .help = "places that count as a hit"},
                                     {0}};
 
-static lk_status top_check(const void *opt, lk_io out, lk_io target)
+static lk_status top_check(const void *opt, lk_tensor_type out, lk_tensor_type target)
 {
     const top_options *o = opt;
     LK_TRY(lk__scores_check("top_k", out, target));

@@ -116,7 +116,7 @@ static int64_t indices_of(const char *const *layer, const char *const *with)
     ASSERT_OK(lk_model_new(&model));
     for (int i = 0; layer[i]; i++)
         ASSERT_OK(lk_model_add(model, layer[i], with[i]));
-    int64_t n = lk_model_indices(model);
+    int64_t n = lk_model_index_limit(model);
     lk_model_free(model);
     return n;
 }

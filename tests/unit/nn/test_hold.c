@@ -28,7 +28,7 @@ static void building_takes_no_memory_for_parameters(void)
     ASSERT_TRUE(lk_slab_layout_bytes(lk_model_layout(m)) > INT64_C(100) << 30);
     ASSERT_TRUE(after.peak_bytes - before.live_bytes < 64 << 10);
     ASSERT_TRUE(!lk_model_params(m) && !lk_model_state(m));
-    ASSERT_EQ(lk_sums_bytes(m), 0);
+    ASSERT_EQ(lk_accumulator_bytes(m), 0);
     lk_model_free(m);
 }
 
@@ -36,7 +36,7 @@ static void holding_takes_the_memory_of_what_is_held(void)
 {
     const int64_t bytes = INT64_C(163840) * 16 * 4 + 64;
     lk_model *m = model_of("linear", "units=163840", &large);
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     lk_alloc_stats before = lk_alloc_stats_now();
     ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {10239, 1}}));
     lk_alloc_stats after = lk_alloc_stats_now();
@@ -44,10 +44,10 @@ static void holding_takes_the_memory_of_what_is_held(void)
     int64_t taken = after.live_bytes - before.live_bytes;
     ASSERT_TRUE(taken >= bytes && taken < bytes + (16 << 10));
     ASSERT_TRUE(after.peak_bytes - before.live_bytes < bytes + (64 << 10));
-    ASSERT_OK(lk_sums_new(m, &sums));
-    ASSERT_EQ(lk_sums_bytes(m), bytes + 64);
-    ASSERT_EQ(lk_slab_layout_bytes(lk_slab_layout_of(lk_sums_slab(sums))), bytes + 64);
-    lk_sums_free(sums);
+    ASSERT_OK(lk_accumulator_new(m, &sums));
+    ASSERT_EQ(lk_accumulator_bytes(m), bytes + 64);
+    ASSERT_EQ(lk_slab_layout_bytes(lk_slab_layout_of(lk_accumulator_slab(sums))), bytes + 64);
+    lk_accumulator_free(sums);
     lk_model_free(m);
 }
 
@@ -251,13 +251,13 @@ static void a_pass_needs_the_whole_model(void)
 {
     lk_model *m = network(&image);
     lk_tape *tape = NULL;
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     lk_var x, y;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2, 5, 6, 2), 1, &x));
     ASSERT_FAILS(lk_model_forward(m, &(lk_pass){.tape = tape}, x, &y), LK_ESTATE,
                  "call lk_model_hold(model, NULL) after lk_model_build()");
-    ASSERT_FAILS(lk_sums_new(m, &sums), LK_ESTATE, "holds no parameters yet");
+    ASSERT_FAILS(lk_accumulator_new(m, &sums), LK_ESTATE, "holds no parameters yet");
     ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {1, 2}}));
     ASSERT_FAILS(lk_model_forward(m, &(lk_pass){.tape = tape}, x, &y), LK_ESTATE,
                  "layer conv1: of conv1.weight f32[3,3,2,6] the model holds f32[3,3,2,2:6] only");
@@ -293,15 +293,15 @@ static lk_status hold_part(void)
 {
     lk_status st;
     lk_model *m = NULL;
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     LK_TRY_TO(done, lk_model_new(&m));
     LK_TRY_TO(done, lk_model_add(m, "conv", "filters=4 kernel=2"));
     LK_TRY_TO(done, lk_model_add(m, "batch_norm", NULL));
     LK_TRY_TO(done, lk_model_build(m, &image));
     LK_TRY_TO(done, lk_model_hold(m, &(lk_holding){.blocks = {1, 1}}));
-    LK_TRY_TO(done, lk_sums_new(m, &sums));
+    LK_TRY_TO(done, lk_accumulator_new(m, &sums));
 done:
-    lk_sums_free(sums);
+    lk_accumulator_free(sums);
     lk_model_free(m);
     return st;
 }

@@ -21,7 +21,7 @@ static lk_tensor *batch_filled(lk_dtype dtype, lk_shape sample, bool index, int 
     return t;
 }
 
-static lk_status layer_pass(lk_model *model, lk_sums *sums, lk_tape *tape, lk_tensor *x,
+static lk_status layer_pass(lk_model *model, lk_accumulator *sums, lk_tape *tape, lk_tensor *x,
                             lk_tensor *dx)
 {
     lk_var in, y, loss;
@@ -32,17 +32,17 @@ static lk_status layer_pass(lk_model *model, lk_sums *sums, lk_tape *tape, lk_te
         LK_TRY(lk_constant(tape, x, &in));
     LK_TRY(lk_model_forward(model, &pass, in, &y));
     LK_TRY(lk_sum(y, NULL, &loss));
-    LK_TRY(lk_sums_add_loss(sums, loss));
+    LK_TRY(lk_accumulator_add_loss(sums, loss));
     if (lk_needs_grad(loss))
         LK_TRY(lk_backward(tape, &(lk_seed){loss, NULL}, 1, 0));
-    LK_TRY(lk_model_observe(model, sums, SAMPLES / PIECE));
+    LK_TRY(lk_model_update_running_stats(model, sums, SAMPLES / PIECE));
     return LK_OK;
 }
 
 static void layer_run(const lk_layer *layer, const lk_layer_sample *s, lk_dtype dtype, int sort)
 {
     lk_model *model;
-    lk_sums *sums;
+    lk_accumulator *sums;
     lk_tape *tape;
     lk_tensor *x = batch_filled(dtype, s->shape, s->below > 0, sort), *dx = NULL;
     const char *name = layer->descriptor.name;
@@ -51,14 +51,14 @@ static void layer_run(const lk_layer *layer, const lk_layer_sample *s, lk_dtype 
     lk_model_spec spec = {.in = {s->below ? LK_I64 : dtype, s->shape}, .dtype = dtype, .seed = 7};
     TRAPPING(lk_model_build(model, &spec), TRAPS_HOW ", built", TRAPS_HOW_OF(name, dtype, sort));
     TRAPPING(lk_model_hold(model, NULL), TRAPS_HOW ", held", TRAPS_HOW_OF(name, dtype, sort));
-    ASSERT_OK(lk_sums_new(model, &sums));
+    ASSERT_OK(lk_accumulator_new(model, &sums));
     if (!s->below)
         ASSERT_OK(lk_tensor_zeros(dtype, lk_tensor_shape(x), &dx));
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_shard_size(tape, PIECE));
     TRAPPING(layer_pass(model, sums, tape, x, dx), TRAPS_HOW, TRAPS_HOW_OF(name, dtype, sort));
     lk_tape_free(tape);
-    lk_sums_free(sums);
+    lk_accumulator_free(sums);
     lk_model_free(model);
     lk_tensor_free(x);
     lk_tensor_free(dx);

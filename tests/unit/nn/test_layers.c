@@ -13,7 +13,7 @@ enum { SAMPLES = 6, PIECE = 2, SEED = 7 };
 /* A model of one layer, and an input for it. */
 struct bench {
     lk_model *model;
-    lk_sums *sums;
+    lk_accumulator *sums;
     lk_tensor *x, *dx, *weights; /* weights of the outputs in the loss */
     lk_tape *tape;
 };
@@ -50,7 +50,7 @@ static struct bench bench_new(const lk_layer *layer, const lk_layer_sample *s, l
         .in = {s->below ? LK_I64 : dtype, s->shape}, .dtype = dtype, .seed = SEED};
     ASSERT_OK(lk_model_build(b.model, &spec));
     ASSERT_OK(lk_model_hold(b.model, NULL));
-    ASSERT_OK(lk_sums_new(b.model, &b.sums));
+    ASSERT_OK(lk_accumulator_new(b.model, &b.sums));
     b.x = drawn(dtype, s->shape, s->below, "x");
     if (!s->below)
         ASSERT_OK(lk_tensor_zeros(dtype, lk_tensor_shape(b.x), &b.dx));
@@ -63,7 +63,7 @@ static struct bench bench_new(const lk_layer *layer, const lk_layer_sample *s, l
 static void bench_free(struct bench *b)
 {
     lk_tape_free(b->tape);
-    lk_sums_free(b->sums);
+    lk_accumulator_free(b->sums);
     lk_model_free(b->model);
     lk_tensor_free(b->x);
     lk_tensor_free(b->dx);
@@ -78,7 +78,8 @@ static lk_tensor *rows(lk_tensor *t, int64_t first, int64_t last)
 }
 
 /* The loss of samples first <= i < last: the sum of weights * y; gradients if wanted. */
-static double loss_of(struct bench *b, lk_sums *sums, int64_t first, int64_t last, bool backward)
+static double loss_of(struct bench *b, lk_accumulator *sums, int64_t first, int64_t last,
+                      bool backward)
 {
     lk_tensor *x = rows(b->x, first, last), *w = rows(b->weights, first, last),
               *dx = b->dx ? rows(b->dx, first, last) : NULL;
@@ -91,7 +92,7 @@ static double loss_of(struct bench *b, lk_sums *sums, int64_t first, int64_t las
     ASSERT_OK(lk_constant(b->tape, w, &vw));
     lk_pass pass = {.tape = b->tape, .sums = sums, .training = true, .step = 3, .first = first};
     ASSERT_OK(lk_model_forward(b->model, &pass, vx, &y));
-    lk_io out = lk_model_out(b->model);
+    lk_tensor_type out = lk_model_out(b->model);
     ASSERT_EQ(lk_shape_of(y).ndim, out.shape.ndim + 1);
     for (int i = 0; i < out.shape.ndim; i++)
         ASSERT_EQ(lk_shape_of(y).dim[i + 1], out.shape.dim[i]);
@@ -99,7 +100,7 @@ static double loss_of(struct bench *b, lk_sums *sums, int64_t first, int64_t las
     ASSERT_OK(lk_sum(product, NULL, &loss));
     ASSERT_OK(lk_item(loss, &value));
     if (sums)
-        ASSERT_OK(lk_sums_add_loss(sums, loss));
+        ASSERT_OK(lk_accumulator_add_loss(sums, loss));
     if (backward && lk_needs_grad(loss))
         ASSERT_OK(lk_backward(b->tape, &(lk_seed){loss, NULL}, 1, 0));
     lk_tape_reset(b->tape);
@@ -137,14 +138,14 @@ static void check_gradients(const lk_layer *layer, const lk_layer_sample *s)
 {
     struct bench b = bench_new(layer, s, LK_F64);
     loss_of(&b, b.sums, 0, SAMPLES, true);
-    ASSERT_OK(lk_sums_join_uses(b.sums));
+    ASSERT_OK(lk_accumulator_join_uses(b.sums));
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(b.model));
     for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
         lk_slab_slice slice;
         ASSERT_OK(lk_slab_layout_slice(layout, i, &slice));
         compare(&b, slice.name,
                 (double *)(void *)((char *)lk_slab_data(lk_model_params(b.model)) + slice.offset),
-                (const double *)(const void *)((char *)lk_slab_data(lk_sums_slab(b.sums)) +
+                (const double *)(const void *)((char *)lk_slab_data(lk_accumulator_slab(b.sums)) +
                                                slice.offset),
                 slice.count);
     }
@@ -159,24 +160,24 @@ static void check_gradients(const lk_layer *layer, const lk_layer_sample *s)
 /* All that a pass over the whole batch, or over its halves, leaves in the sums. */
 static uint64_t hash_of(struct bench *b, bool cut)
 {
-    lk_sums *later = NULL;
+    lk_accumulator *later = NULL;
     lk_hash h = lk_hash_start();
-    ASSERT_OK(lk_sums_new(b->model, &later));
-    lk_sums_clear(b->sums);
-    if (cut || lk_model_reuses(b->model)) {
+    ASSERT_OK(lk_accumulator_new(b->model, &later));
+    lk_accumulator_clear(b->sums);
+    if (cut || lk_model_has_weight_reuse(b->model)) {
         /* Three pieces: the tree is (0 + 1) + 2. */
         loss_of(b, b->sums, 0, PIECE, true);
         loss_of(b, later, PIECE, 2 * PIECE, true);
-        ASSERT_OK(lk_sums_join(b->sums, later));
-        lk_sums_clear(later);
+        ASSERT_OK(lk_accumulator_add(b->sums, later));
+        lk_accumulator_clear(later);
         loss_of(b, later, 2 * PIECE, SAMPLES, true);
-        ASSERT_OK(lk_sums_join(b->sums, later));
+        ASSERT_OK(lk_accumulator_add(b->sums, later));
     } else {
         loss_of(b, b->sums, 0, SAMPLES, true);
     }
-    ASSERT_OK(lk_sums_join_uses(b->sums));
-    lk_slab_hash(lk_sums_slab(b->sums), &h);
-    lk_sums_free(later);
+    ASSERT_OK(lk_accumulator_join_uses(b->sums));
+    lk_slab_hash(lk_accumulator_slab(b->sums), &h);
+    lk_accumulator_free(later);
     return lk_hash_value(&h);
 }
 

@@ -32,7 +32,7 @@ static double value_of(const char *name, const char *options, const char **json,
     double number[2 * 65536] = {0};
     ASSERT_OK(lk_config_parse(&lk_registry_metric, name, options, arena, &choice));
     const lk_metric *m = (const lk_metric *)(const void *)choice.descriptor;
-    lk_io out = {LK_F32, LK_SHAPE(3)}, target = {LK_I64, LK_SCALAR};
+    lk_tensor_type out = {LK_F32, LK_SHAPE(3)}, target = {LK_I64, LK_SCALAR};
     ASSERT_OK(m->check(choice.options, out, target));
     ASSERT_TRUE(m->numbers(choice.options, out) <= 2 * 65536);
     lk_tensor *y = reals(LK_SHAPE(4, 3), scores), *t = labels(4, truth);
@@ -70,7 +70,8 @@ static void a_label_that_is_no_class_is_refused(void)
     const lk_metric *m = (const lk_metric *)(const void *)choice.descriptor;
     lk_tensor *y = reals(LK_SHAPE(2, 3), scores), *t = labels(2, (int64_t[]){0, 3});
     ASSERT_FAILS(m->add(NULL, y, t, number), LK_EINVAL, "label 3 of sample position 1");
-    ASSERT_FAILS(m->check(NULL, (lk_io){LK_F32, LK_SHAPE(3)}, (lk_io){LK_I64, LK_SHAPE(2)}),
+    ASSERT_FAILS(m->check(NULL, (lk_tensor_type){LK_F32, LK_SHAPE(3)},
+                          (lk_tensor_type){LK_I64, LK_SHAPE(2)}),
                  LK_ESHAPE, "[3]");
     lk_tensor_free(y);
     lk_tensor_free(t);
@@ -88,13 +89,13 @@ static double loss_of(const char *name, lk_tensor *y, lk_tensor *target)
     ASSERT_OK(lk_arena_new(&arena));
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_config_parse(&lk_registry_loss, name, NULL, arena, &choice));
-    const lk_cost *cost = (const lk_cost *)(const void *)choice.descriptor;
+    const lk_loss *cost = (const lk_loss *)(const void *)choice.descriptor;
     ASSERT_OK(lk_constant(tape, y, &vy));
     ASSERT_OK(lk_constant(tape, target, &vt));
     ASSERT_OK(cost->apply(choice.options, vy, vt, &loss));
     ASSERT_OK(lk_item(loss, &value));
     lk_shape shape = lk_tensor_shape(y);
-    lk_io sample = {LK_F32, {.ndim = shape.ndim - 1}};
+    lk_tensor_type sample = {LK_F32, {.ndim = shape.ndim - 1}};
     for (int i = 1; i < shape.ndim; i++)
         sample.shape.dim[i - 1] = shape.dim[i];
     if (cost->parts)
@@ -134,15 +135,16 @@ static void positions_of_a_sample_are_averaged(void)
 
 static void losses_refuse_what_does_not_fit(void)
 {
-    lk_io ten = {LK_F32, LK_SHAPE(10)}, label = {LK_I64, LK_SCALAR}, row = {LK_I64, LK_SHAPE(4)};
+    lk_tensor_type ten = {LK_F32, LK_SHAPE(10)}, label = {LK_I64, LK_SCALAR},
+                   row = {LK_I64, LK_SHAPE(4)};
     const lk_descriptor *entry = NULL;
     ASSERT_OK(lk_descriptor_find(&lk_registry_loss, "softmax_cross_entropy", &entry));
-    const lk_cost *cost = (const lk_cost *)(const void *)entry;
+    const lk_loss *cost = (const lk_loss *)(const void *)entry;
     ASSERT_OK(cost->check(NULL, ten, label));
     ASSERT_OK(cost->check(NULL, ten, ten));
     ASSERT_FAILS(cost->check(NULL, ten, row), LK_ESHAPE, "[10]");
     ASSERT_OK(lk_descriptor_find(&lk_registry_loss, "mean_squared_error", &entry));
-    cost = (const lk_cost *)(const void *)entry;
+    cost = (const lk_loss *)(const void *)entry;
     ASSERT_FAILS(cost->check(NULL, ten, label), LK_EDTYPE, "one_hot");
 }
 

@@ -44,15 +44,15 @@ static void layers_and_parameters_have_names(void)
         if (strcmp(slice.name, names[i]) != 0)
             TEST_FAIL("parameter %d is %s, not %s", i, slice.name, names[i]);
     }
-    lk_unit_info info;
-    ASSERT_EQ(lk_model_units(m), 10);
-    ASSERT_OK(lk_model_unit(m, 6, &info));
+    lk_layer_info info;
+    ASSERT_EQ(lk_model_layers(m), 10);
+    ASSERT_OK(lk_model_layer(m, 6, &info));
     ASSERT_TRUE(strcmp(info.name, "residual1.layer_norm1") == 0 && info.depth == 1);
     ASSERT_EQ(info.params, 4);
-    ASSERT_OK(lk_model_unit(m, 9, &info));
+    ASSERT_OK(lk_model_layer(m, 9, &info));
     ASSERT_EQ(info.in.shape.dim[0], 3 * 4 * 2);
     ASSERT_EQ(lk_model_out(m).shape.dim[0], 3);
-    ASSERT_FAILS(lk_model_unit(m, 10, &info), LK_EINVAL, "layer 10 of 10");
+    ASSERT_FAILS(lk_model_layer(m, 10, &info), LK_EINVAL, "layer 10 of 10");
     lk_model_free(m);
 }
 
@@ -120,7 +120,7 @@ static void initial_values_have_their_spread(void)
 static void expect_moved(const char *options, float seen)
 {
     lk_model *m = NULL;
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     lk_tape *tape = NULL;
     lk_var x, y;
     const float batch[] = {1, 3, 10, 20};
@@ -129,13 +129,13 @@ static void expect_moved(const char *options, float seen)
     ASSERT_OK(lk_model_add(m, "batch_norm", options));
     ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(1)}}));
     ASSERT_OK(lk_model_hold(m, NULL));
-    ASSERT_OK(lk_sums_new(m, &sums));
+    ASSERT_OK(lk_accumulator_new(m, &sums));
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_shard_size(tape, 2));
     ASSERT_OK(lk_tensor_wrap_const(LK_F32, LK_SHAPE(4, 1), batch, NULL, NULL, &t));
     ASSERT_OK(lk_constant(tape, t, &x));
     ASSERT_OK(lk_model_forward(m, &(lk_pass){.tape = tape, .sums = sums, .training = true}, x, &y));
-    ASSERT_OK(lk_model_observe(m, sums, 2));
+    ASSERT_OK(lk_model_update_running_stats(m, sums, 2));
     ASSERT_OK(lk_slab_find(lk_model_state(m), "batch_norm1.mean", &mean));
     ASSERT_OK(lk_slab_find(lk_model_state(m), "batch_norm1.variance", &variance));
     ASSERT_TRUE(*(const float *)lk_tensor_data(mean) == 0.5f * 8.5f);
@@ -144,7 +144,7 @@ static void expect_moved(const char *options, float seen)
     lk_tensor_free(variance);
     lk_tensor_free(t);
     lk_tape_free(tape);
-    lk_sums_free(sums);
+    lk_accumulator_free(sums);
     lk_model_free(m);
 }
 
@@ -175,7 +175,8 @@ static void what_does_not_fit_is_refused_by_name(void)
 }
 
 /* A layer that fails, in words that could be taken for its name. */
-static lk_status odd_build(lk_build *build, const void *options, lk_io in, lk_io *out)
+static lk_status odd_build(lk_build *build, const void *options, lk_tensor_type in,
+                           lk_tensor_type *out)
 {
     (void)build;
     (void)options;
@@ -184,7 +185,8 @@ static lk_status odd_build(lk_build *build, const void *options, lk_io in, lk_io
     return LK_OK;
 }
 
-static lk_status odd_forward(const lk_pass *pass, const lk_unit *unit, lk_var x, lk_var *out)
+static lk_status odd_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+                             lk_var *out)
 {
     (void)pass;
     (void)unit;
@@ -222,16 +224,16 @@ static lk_status build_and_run(void)
 {
     lk_status st;
     lk_model *m = NULL;
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     LK_TRY_TO(done, lk_model_new(&m));
     LK_TRY_TO(done, lk_model_add(m, "conv", "filters=2 kernel=2"));
     LK_TRY_TO(done, lk_model_add(m, "batch_norm", NULL));
     LK_TRY_TO(done, lk_model_add(m, "residual", "layers=layer_norm,relu"));
     LK_TRY_TO(done, lk_model_build(m, &image));
     LK_TRY_TO(done, lk_model_hold(m, NULL));
-    LK_TRY_TO(done, lk_sums_new(m, &sums));
+    LK_TRY_TO(done, lk_accumulator_new(m, &sums));
 done:
-    lk_sums_free(sums);
+    lk_accumulator_free(sums);
     lk_model_free(m);
     return st;
 }

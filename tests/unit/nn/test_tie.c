@@ -23,39 +23,39 @@ static lk_model *model_of(const char *const *layers, const lk_model_spec *spec)
 
 /* Gradients of sum(c y) for the samples of x, cut into pieces that are joined by the tree if `cut`; the
  * loss is returned. */
-static double gradients(lk_model *m, lk_sums *sums, lk_tensor *x, lk_tensor *c, bool cut)
+static double gradients(lk_model *m, lk_accumulator *sums, lk_tensor *x, lk_tensor *c, bool cut)
 {
     lk_tape *tape = NULL;
-    lk_sums *later = NULL;
+    lk_accumulator *later = NULL;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_shard_size(tape, PIECE));
-    ASSERT_OK(lk_sums_new(m, &later));
-    lk_sums_clear(sums);
+    ASSERT_OK(lk_accumulator_new(m, &later));
+    lk_accumulator_clear(sums);
     int64_t step = cut ? PIECE : SAMPLES;
     for (int64_t first = 0; first < SAMPLES; first += step) {
-        lk_sums *to = first == 0 ? sums : later;
+        lk_accumulator *to = first == 0 ? sums : later;
         lk_tensor *part[2] = {NULL};
         lk_var vx, vc, y, loss;
         ASSERT_OK(lk_tensor_slice(x, 0, first, first + step, 1, &part[0]));
         ASSERT_OK(lk_tensor_slice(c, 0, first, first + step, 1, &part[1]));
         ASSERT_OK(lk_constant(tape, part[0], &vx));
         ASSERT_OK(lk_constant(tape, part[1], &vc));
-        lk_sums_begin(to);
+        lk_accumulator_begin(to);
         ASSERT_OK(lk_model_forward(
             m, &(lk_pass){.tape = tape, .sums = to, .training = true, .first = first}, vx, &y));
         ASSERT_OK(lk_mul(y, vc, &y));
         ASSERT_OK(lk_sum(y, NULL, &loss));
-        ASSERT_OK(lk_sums_add_loss(to, loss));
+        ASSERT_OK(lk_accumulator_add_loss(to, loss));
         ASSERT_OK(lk_backward(tape, &(lk_seed){loss, NULL}, 1, 0));
         if (to == later)
-            ASSERT_OK(lk_sums_join(sums, later));
+            ASSERT_OK(lk_accumulator_add(sums, later));
         lk_tape_reset(tape);
         lk_tensor_free(part[0]);
         lk_tensor_free(part[1]);
     }
-    lk_sums_free(later);
+    lk_accumulator_free(later);
     lk_tape_free(tape);
-    return lk_sums_loss(sums);
+    return lk_accumulator_loss(sums);
 }
 
 static lk_tensor *drawn(lk_dtype dtype, lk_shape shape, const char *purpose, int64_t below)
@@ -122,34 +122,36 @@ static void values_copy(const lk_model *from, const lk_model *to)
 static void check_against_apart(bool cut)
 {
     lk_model *one = model_of(tied, &vector), *three = model_of(apart, &vector);
-    lk_sums *sums = NULL, *separate = NULL;
+    lk_accumulator *sums = NULL, *separate = NULL;
     lk_tensor *x = drawn(LK_F32, LK_SHAPE(SAMPLES, 4), "x", 0),
               *c = drawn(LK_F32, LK_SHAPE(SAMPLES, 4), "c", 0);
     int64_t bytes;
     values_copy(one, three);
-    ASSERT_OK(lk_sums_new(one, &sums));
-    ASSERT_OK(lk_sums_new(three, &separate));
+    ASSERT_OK(lk_accumulator_new(one, &sums));
+    ASSERT_OK(lk_accumulator_new(three, &separate));
     double loss = gradients(one, sums, x, c, cut);
     ASSERT_TRUE(loss == gradients(three, separate, x, c, cut));
     ASSERT_TRUE(loss != 0);
-    ASSERT_OK(lk_sums_join_uses(sums));
+    ASSERT_OK(lk_accumulator_join_uses(sums));
     float *grad[3], by_hand[16];
     const char *const names[] = {"a.weight", "b.weight", "c.weight"};
     for (int i = 0; i < 3; i++)
-        grad[i] = (float *)(void *)slice_of(lk_sums_slab(separate), names[i], &bytes);
+        grad[i] = (float *)(void *)slice_of(lk_accumulator_slab(separate), names[i], &bytes);
     for (int i = 0; i < 16; i++)
         by_hand[i] = (grad[0][i] + grad[1][i]) + grad[2][i];
-    ASSERT_EQ(memcmp(slice_of(lk_sums_slab(sums), "a.weight", &bytes), by_hand, sizeof by_hand), 0);
+    ASSERT_EQ(
+        memcmp(slice_of(lk_accumulator_slab(sums), "a.weight", &bytes), by_hand, sizeof by_hand),
+        0);
     for (int i = 0; i < 3; i++) {
         const char *const bias[] = {"a.bias", "b.bias", "c.bias"};
-        ASSERT_EQ(memcmp(slice_of(lk_sums_slab(sums), bias[i], &bytes),
-                         slice_of(lk_sums_slab(separate), bias[i], &bytes), 16),
+        ASSERT_EQ(memcmp(slice_of(lk_accumulator_slab(sums), bias[i], &bytes),
+                         slice_of(lk_accumulator_slab(separate), bias[i], &bytes), 16),
                   0);
     }
     lk_tensor_free(x);
     lk_tensor_free(c);
-    lk_sums_free(sums);
-    lk_sums_free(separate);
+    lk_accumulator_free(sums);
+    lk_accumulator_free(separate);
     lk_model_free(one);
     lk_model_free(three);
 }
@@ -173,17 +175,17 @@ static void five_uses_are_joined_in_the_order_of_layers(void)
                                         "linear5.weight"};
     static const float value[] = {1e8F, -1e8F, 3, 1e-3F, 0.7F};
     lk_model *m = model_of(layers, &vector);
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     int64_t bytes;
-    ASSERT_TRUE(lk_model_shares(m) && !lk_model_reuses(m));
-    ASSERT_OK(lk_sums_new(m, &sums));
+    ASSERT_TRUE(lk_model_has_shared_params(m) && !lk_model_has_weight_reuse(m));
+    ASSERT_OK(lk_accumulator_new(m, &sums));
     for (int i = 0; i < 5; i++)
-        *(float *)(void *)slice_of(lk_sums_slab(sums), names[i], &bytes) = value[i];
-    ASSERT_OK(lk_sums_join_uses(sums));
+        *(float *)(void *)slice_of(lk_accumulator_slab(sums), names[i], &bytes) = value[i];
+    ASSERT_OK(lk_accumulator_join_uses(sums));
     float want = ((value[0] + value[1]) + (value[2] + value[3])) + value[4];
-    ASSERT_TRUE(*(float *)(void *)slice_of(lk_sums_slab(sums), "a.weight", &bytes) == want);
-    ASSERT_TRUE(*(float *)(void *)slice_of(lk_sums_slab(sums), "d.weight", &bytes) == 0);
-    lk_sums_free(sums);
+    ASSERT_TRUE(*(float *)(void *)slice_of(lk_accumulator_slab(sums), "a.weight", &bytes) == want);
+    ASSERT_TRUE(*(float *)(void *)slice_of(lk_accumulator_slab(sums), "d.weight", &bytes) == 0);
+    lk_accumulator_free(sums);
     lk_model_free(m);
 }
 
@@ -194,16 +196,16 @@ static void the_first_layer_owns_name_and_draws(void)
     static const char *const alone[] = {"linear", "units=4 name=a", NULL};
     lk_model *m = model_of(tied, &vector), *first = model_of(alone, &vector);
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(m));
-    lk_unit_info info;
+    lk_layer_info info;
     int64_t i, bytes;
     ASSERT_EQ(lk_slab_layout_slices(layout), 4); /* a weight and three biases */
     ASSERT_FAILS(lk_slab_layout_find(layout, "b.weight", &i), LK_EINVAL, "no slice named");
     ASSERT_EQ(memcmp(slice_of(lk_model_params(m), "a.weight", &bytes),
                      slice_of(lk_model_params(first), "a.weight", &bytes), 64),
               0);
-    ASSERT_OK(lk_model_unit(m, 0, &info));
+    ASSERT_OK(lk_model_layer(m, 0, &info));
     ASSERT_EQ(info.params, 20);
-    ASSERT_OK(lk_model_unit(m, 2, &info));
+    ASSERT_OK(lk_model_layer(m, 2, &info));
     ASSERT_EQ(info.params, 4);
     lk_model_free(m);
     lk_model_free(first);
@@ -261,15 +263,15 @@ static void a_transposed_weight_gives_the_bits_of_the_other(void)
                                                                         "units=5 transpose=true",
                                                                         NULL};
     lk_model *m[2] = {model_of(plain, &vector), model_of(turned, &vector)};
-    lk_sums *sums[2] = {NULL};
+    lk_accumulator *sums[2] = {NULL};
     lk_tensor *x = drawn(LK_F32, LK_SHAPE(SAMPLES, 4), "x", 0),
               *c = drawn(LK_F32, LK_SHAPE(SAMPLES, 5), "c", 0);
     int64_t bytes;
     float *w[2], *g[2];
     for (int i = 0; i < 2; i++) {
         w[i] = (float *)(void *)slice_of(lk_model_params(m[i]), "linear1.weight", &bytes);
-        ASSERT_OK(lk_sums_new(m[i], &sums[i]));
-        g[i] = (float *)(void *)slice_of(lk_sums_slab(sums[i]), "linear1.weight", &bytes);
+        ASSERT_OK(lk_accumulator_new(m[i], &sums[i]));
+        g[i] = (float *)(void *)slice_of(lk_accumulator_slab(sums[i]), "linear1.weight", &bytes);
     }
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 5; j++)
@@ -279,7 +281,7 @@ static void a_transposed_weight_gives_the_bits_of_the_other(void)
         for (int j = 0; j < 5; j++)
             ASSERT_EQ(memcmp(&g[1][j * 4 + i], &g[0][i * 5 + j], sizeof(float)), 0);
     for (int i = 0; i < 2; i++) {
-        lk_sums_free(sums[i]);
+        lk_accumulator_free(sums[i]);
         lk_model_free(m[i]);
     }
     lk_tensor_free(x);
@@ -344,24 +346,24 @@ static void check_network(FILE *f, size_t which, lk_dtype dtype, double toleranc
     bool words = strcmp(networks[which].name, "words") == 0;
     lk_model_spec spec = {.in = {dtype, LK_SHAPE(3)}, .dtype = dtype};
     if (words)
-        spec.in = (lk_io){LK_I64, {.ndim = 0}};
+        spec.in = (lk_tensor_type){LK_I64, {.ndim = 0}};
     lk_model *m = model_of(networks[which].layers, &spec);
     lk_shape out = {.ndim = 2, .dim = {SAMPLES, lk_model_out(m).shape.dim[0]}};
     lk_tensor *x = drawn(dtype, words ? LK_SHAPE(SAMPLES) : LK_SHAPE(SAMPLES, 3), "x", words),
               *c = drawn(dtype, out, "c", 0);
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     int64_t bytes;
-    ASSERT_OK(lk_sums_new(m, &sums));
+    ASSERT_OK(lk_accumulator_new(m, &sums));
     while (fgets(line, sizeof line, f) && strncmp(line, "network", 7) != 0) {
         if (sscanf(line, "loss %lf", &loss) == 1) {
             check_near(networks[which].name, gradients(m, sums, x, c, true), loss, tolerance);
-            ASSERT_OK(lk_sums_join_uses(sums));
+            ASSERT_OK(lk_accumulator_join_uses(sums));
             continue;
         }
         int n = read_values(line, value);
         ASSERT_EQ(sscanf(line, "%*s %63s", name), 1);
         if (strncmp(line, "grad", 4) == 0) {
-            const void *got = slice_of(lk_sums_slab(sums), name, &bytes);
+            const void *got = slice_of(lk_accumulator_slab(sums), name, &bytes);
             ASSERT_EQ(bytes, n * (int64_t)lk_dtype_size(dtype));
             for (int i = 0; i < n; i++)
                 check_near(name,
@@ -381,7 +383,7 @@ static void check_network(FILE *f, size_t which, lk_dtype dtype, double toleranc
     ASSERT_TRUE(loss != 0);
     lk_tensor_free(x);
     lk_tensor_free(c);
-    lk_sums_free(sums);
+    lk_accumulator_free(sums);
     lk_model_free(m);
 }
 
@@ -482,15 +484,15 @@ static lk_status build_tied(void)
 {
     lk_status st;
     lk_model *m = NULL;
-    lk_sums *sums = NULL;
+    lk_accumulator *sums = NULL;
     LK_TRY_TO(done, lk_model_new(&m));
     for (int i = 0; tied[i]; i += 2)
         LK_TRY_TO(done, lk_model_add(m, tied[i], tied[i + 1]));
     LK_TRY_TO(done, lk_model_build(m, &vector));
     LK_TRY_TO(done, lk_model_hold(m, NULL));
-    LK_TRY_TO(done, lk_sums_new(m, &sums));
+    LK_TRY_TO(done, lk_accumulator_new(m, &sums));
 done:
-    lk_sums_free(sums);
+    lk_accumulator_free(sums);
     lk_model_free(m);
     return st;
 }
