@@ -132,9 +132,9 @@ static lk_status snapshot_write(const lk_trainer *trainer, const char *path)
     const lk_model *model = lk_trainer_model(trainer);
     struct tensors t = {.room = lk_slab_layout_slices(lk_slab_layout_of(lk_model_state(model)))};
     lk_status st;
-    t.room += (1 + LK_OPTIM_MAX_SLABS) *
+    t.room += (1 + LK_OPTIMIZER_MAX_SLABS) *
                   lk_slab_layout_slices(lk_slab_layout_of(lk_model_params(model))) +
-              LK_OPTIM_MAX_NUMBERS;
+              LK_OPTIMIZER_MAX_NUMBERS;
     LK_TRY(lk_arena_new(&t.arena));
     LK_TRY_TO(done, lk_alloc(&t.named, t.room, sizeof *t.named));
     LK_TRY_TO(done, state_add(&t, trainer));

@@ -85,7 +85,7 @@ static lk_status regression(lk_comm *comm, void *arg)
         same = same && fabs(g[i] - alone[i]) <= 1e-12 * fabs(alone[i]);
 
     for (int n = 0; n < 20; n++) {
-        lk_optim_step step = {.grads = grads, .at = {.step = n, .steps_per_epoch = 1}};
+        lk_optimizer_input step = {.grads = grads, .at = {.step = n, .steps_per_epoch = 1}};
         LK_TRY_TO(done, lk_optimizer_step(lbfgs, &step, NULL));
         LK_TRY_TO(done, loss(comm, tape, points, p, g, &value));
     }

@@ -69,8 +69,8 @@ int main(void)
     LK_TRY_TO(done, lk_config_parse(&lk_registry_optimizer, "adam", "rate=0.02", arena, &rule));
     LK_TRY_TO(done, lk_optimizer_new(&rule, lk_model_params(model), &adam));
     for (int n = 0; n < STEPS; n++) {
-        lk_optim_step step = {.grads = lk_accumulator_slab(sums),
-                              .at = {.step = n, .steps_per_epoch = 1}};
+        lk_optimizer_input step = {.grads = lk_accumulator_slab(sums),
+                                   .at = {.step = n, .steps_per_epoch = 1}};
         LK_TRY_TO(done, pass(model, tape, sums, points, n == 0 ? &first : &last));
         LK_TRY_TO(done, lk_optimizer_step(adam, &step, NULL));
     }

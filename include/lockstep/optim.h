@@ -5,7 +5,7 @@
  * laid out as the parameters, and in a few numbers, so a checkpoint has all of it.
  *
  *     lk_optimizer_new(&choice, lk_model_params(model), &optimizer);
- *     lk_optimizer_step(optimizer, &(lk_optim_step){.grads = sums, .step = 0, ...});
+ *     lk_optimizer_step(optimizer, &(lk_optimizer_input){.grads = sums, .step = 0, ...});
  *
  * The gradient that is followed, for all rules:
  *
@@ -26,24 +26,24 @@ LK_BEGIN_DECLS
 /* ---- schedules: a factor that changes with time ---- */
 
 /** A moment of the training. */
-typedef struct lk_moment {
+typedef struct lk_schedule_point {
     int64_t step;            /* from 0 */
     int64_t steps_per_epoch; /* at least 1 */
     int64_t epochs;          /* to be trained in all; 0: not known */
-} lk_moment;
+} lk_schedule_point;
 
 typedef struct lk_schedule {
     lk_descriptor descriptor;
     lk_status (*check)(const void *options); /* what ranges cannot say; may be NULL */
-    double (*factor)(const void *options, const lk_moment *at);
-    bool (*uses_end)(const void *options); /* whether lk_moment.epochs matters; NULL: no */
+    double (*factor)(const void *options, const lk_schedule_point *at);
+    bool (*uses_end)(const void *options); /* whether lk_schedule_point.epochs matters; NULL: no */
 } lk_schedule;
 
 LK_API extern const lk_schedule *const lk_schedules[];
 LK_API extern const lk_registry lk_registry_schedule;
 
 /** What a schedule says; 1 if `schedule` has no entry. */
-LK_API double lk_schedule_factor(const lk_config *schedule, const lk_moment *at);
+LK_API double lk_schedule_factor(const lk_config *schedule, const lk_schedule_point *at);
 
 /** Whether what a schedule says depends on how many epochs are to be trained; not if it has no entry. */
 LK_API bool lk_schedule_uses_end(const lk_config *schedule);
@@ -51,16 +51,16 @@ LK_API bool lk_schedule_uses_end(const lk_config *schedule);
 /* ---- optimizers ---- */
 
 /** The options of all optimizers; the struct of an optimizer's options begins with it. */
-typedef struct lk_optim_options {
+typedef struct lk_optimizer_options {
     double rate;
     lk_config schedule;
     double decay;
     double clip;      /* 0: none */
     double clip_norm; /* 0: none */
-} lk_optim_options;
+} lk_optimizer_options;
 
 /* Their rows, with the rate that the optimizer is known for: `type` has a member `all`. */
-#define LK_OPTIM_OPTIONS(type, usual)                                                              \
+#define LK_OPTIMIZER_OPTIONS(type, usual)                                                          \
     {"rate",       LK_OPTION_REAL, offsetof(type, all.rate),                                       \
      .def = usual, .max = 1e30,    .help = "learning rate, for the mean loss of the whole batch"}, \
         {"schedule", LK_OPTION_CONFIG, offsetof(type, all.schedule),                               \
@@ -84,21 +84,21 @@ typedef struct lk_optim_options {
                 "scale the gradient so that the norm of all of it is at most this; 0: no limit"    \
     }
 
-enum { LK_OPTIM_MAX_SLABS = 36, LK_OPTIM_MAX_NUMBERS = 2 };
+enum { LK_OPTIMIZER_MAX_SLABS = 36, LK_OPTIMIZER_MAX_NUMBERS = 2 };
 
 typedef struct lk_optimizer lk_optimizer;
-typedef struct lk_rule lk_rule;
+typedef struct lk_update_rule lk_update_rule;
 
 /** What an optimizer has besides parameters.  Names NULL: no more. */
-typedef struct lk_optim_state {
-    const char *slab[LK_OPTIM_MAX_SLABS];
-    double start[LK_OPTIM_MAX_SLABS]; /* of all elements */
-    const char *number[LK_OPTIM_MAX_NUMBERS];
-    double number_start[LK_OPTIM_MAX_NUMBERS];
-} lk_optim_state;
+typedef struct lk_optimizer_state {
+    const char *slab[LK_OPTIMIZER_MAX_SLABS];
+    double start[LK_OPTIMIZER_MAX_SLABS]; /* of all elements */
+    const char *number[LK_OPTIMIZER_MAX_NUMBERS];
+    double number_start[LK_OPTIMIZER_MAX_NUMBERS];
+} lk_optimizer_state;
 
 /** One update of a range of elements. */
-typedef struct lk_optim_call {
+typedef struct lk_update_call {
     const void *options;
     lk_dtype dtype;
     int64_t n; /* elements */
@@ -106,26 +106,26 @@ typedef struct lk_optim_call {
     const lk_slab_layout *layout;
     void *w;
     const void *g;
-    void *state[LK_OPTIM_MAX_SLABS];
+    void *state[LK_OPTIMIZER_MAX_SLABS];
     double *number; /* the state that is numbers */
     double rate;    /* with the schedule's factor */
     double scale;   /* on g, from clip_norm */
     int64_t step;   /* from 0 */
-    lk_moment at;
-} lk_optim_call;
+    lk_schedule_point at;
+} lk_update_call;
 
-struct lk_rule {
+struct lk_update_rule {
     lk_descriptor descriptor;
     bool whole; /* needs all elements in one call */
     lk_status (*check)(const void *options);
     /** What state it needs with these options. */
-    lk_optim_state (*state)(const void *options);
+    lk_optimizer_state (*state)(const void *options);
     /** Before the elements of a step: move the numbers on.  May be NULL. */
-    void (*begin)(const lk_optim_call *call, double *number);
-    lk_status (*update)(const lk_optim_call *call);
+    void (*begin)(const lk_update_call *call, double *number);
+    lk_status (*update)(const lk_update_call *call);
 };
 
-LK_API extern const lk_rule *const lk_rules[];
+LK_API extern const lk_update_rule *const lk_update_rules[];
 LK_API extern const lk_registry lk_registry_optimizer;
 
 /**
@@ -147,9 +147,9 @@ LK_API lk_slab *lk_optimizer_slab(const lk_optimizer *optimizer, int i, const ch
 /** State number i and its name; NULL behind the last.  Borrowed, may be set when resuming. */
 LK_API double *lk_optimizer_number(lk_optimizer *optimizer, int i, const char **name);
 
-typedef struct lk_optim_step {
+typedef struct lk_optimizer_input {
     const lk_slab *grads; /* its first slices are laid out as the parameters */
-    lk_moment at;
+    lk_schedule_point at;
     /* Not NULL: only elements first <= i < first + n of the slabs, on borders of LK_ALIGN bytes, if the
      * optimizer can: its rule needs no others, and no norm of all is asked for.  `give` is asked for the gradients, a range of the elements
      * at a time and each once, maybe on several threads.  For parameters that others read:
@@ -157,26 +157,26 @@ typedef struct lk_optim_step {
     lk_status (*give)(void *giver, int64_t first, int64_t n, void *out);
     void *giver;
     int64_t first, n;
-} lk_optim_step;
+} lk_optimizer_input;
 
 /** What was done. */
-typedef struct lk_optim_report {
+typedef struct lk_optimizer_report {
     double rate; /* with the schedule's factor */
     double norm; /* of the gradient before it was clipped; -1 if it was not needed */
-} lk_optim_report;
+} lk_optimizer_report;
 
 /**
  * Change the parameters and the state by one step.  `report` may be NULL.
  *
  * Errors: LK_EINVAL for gradients that are not laid out as the parameters, LK_ENOMEM, LK_EFPENV.
  */
-LK_API lk_status lk_optimizer_step(lk_optimizer *optimizer, const lk_optim_step *step,
-                                   lk_optim_report *report) LK_NODISCARD;
+LK_API lk_status lk_optimizer_step(lk_optimizer *optimizer, const lk_optimizer_input *step,
+                                   lk_optimizer_report *report) LK_NODISCARD;
 
 /** The Euclidean norm of all slices of `params`' layout in `grads`, by pieces of 4096 elements and the
  * fixed tree, in the slices' dtype.  Errors: as lk_optimizer_step(). */
-LK_API lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads,
-                               double *out) LK_NODISCARD;
+LK_API lk_status lk_gradient_norm(const lk_slab *params, const lk_slab *grads,
+                                  double *out) LK_NODISCARD;
 
 LK_END_DECLS
 

@@ -3,13 +3,13 @@
 
 #include <math.h>
 
-lk_optim_state lk__moments_state(const void *options)
+lk_optimizer_state lk__moments_state(const void *options)
 {
     (void)options;
-    return (lk_optim_state){.slab = {"m", "v"}};
+    return (lk_optimizer_state){.slab = {"m", "v"}};
 }
 
-lk__update lk__moments_update(const lk_optim_call *call)
+lk__update lk__moments_update(const lk_update_call *call)
 {
     const lk__moments_options *o = call->options;
     lk__update u = lk__update_of(call);

@@ -63,7 +63,7 @@ lk_status lk__tensors_reduce(const lk_slab_layout *layout, lk_reduce_axis_op op,
     return LK_OK;
 }
 
-lk_status lk_optim_norm(const lk_slab *params, const lk_slab *grads, double *out)
+lk_status lk_gradient_norm(const lk_slab *params, const lk_slab *grads, double *out)
 {
     LK_FP_GUARD();
     double squares;

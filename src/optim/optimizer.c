@@ -45,7 +45,7 @@ static lk_status params_measure(lk_optimizer *o)
 static lk_status whole_check(const lk_optimizer *o)
 {
     lk_slab_slice part;
-    bool norm = ((const lk_optim_options *)o->options)->clip_norm > 0;
+    bool norm = ((const lk_optimizer_options *)o->options)->clip_norm > 0;
     if (!norm && !o->rule->whole)
         return LK_OK;
     LK_CHECK(lk_slab_layout_is_whole(lk_slab_layout_of(o->params), &part), LK_ENOTSUP,
@@ -61,7 +61,7 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
     LK_TRY(lk_arena_new(&o->arena));
     LK_TRY(lk_config_with_defaults(rule, o->arena, &filled));
     o->options = filled.options;
-    const lk_config *schedule = &((const lk_optim_options *)o->options)->schedule;
+    const lk_config *schedule = &((const lk_optimizer_options *)o->options)->schedule;
     const lk_schedule *s = (const lk_schedule *)(const void *)schedule->descriptor;
     if (s && s->check)
         LK_TRY(s->check(schedule->options));
@@ -69,8 +69,8 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
         LK_TRY(o->rule->check(o->options));
     LK_TRY(params_measure(o));
     LK_TRY(whole_check(o));
-    o->state = o->rule->state ? o->rule->state(o->options) : (lk_optim_state){.slab = {NULL}};
-    for (int i = 0; i < LK_OPTIM_MAX_SLABS && o->state.slab[i]; i++) {
+    o->state = o->rule->state ? o->rule->state(o->options) : (lk_optimizer_state){.slab = {NULL}};
+    for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS && o->state.slab[i]; i++) {
         LK_TRY(lk_slab_new(lk_slab_layout_of(o->params), &o->slab[i]));
         LK_TRY(slab_fill(o->slab[i], o->state.start[i]));
     }
@@ -85,7 +85,7 @@ lk_status lk_optimizer_new(const lk_config *rule, lk_slab *params, lk_optimizer 
     *out = NULL;
     LK_CHECK(rule && rule->descriptor && params, LK_EINVAL, "rule or params is NULL");
     LK_TRY(lk_alloc_zero(&o, 1, sizeof *o));
-    o->rule = (const lk_rule *)(const void *)rule->descriptor;
+    o->rule = (const lk_update_rule *)(const void *)rule->descriptor;
     o->params = params;
     lk_status st = optimizer_make(o, rule);
     if (st != LK_OK) {
@@ -100,7 +100,7 @@ void lk_optimizer_free(lk_optimizer *o)
 {
     if (!o)
         return;
-    for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
+    for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS; i++)
         lk_slab_free(o->slab[i]);
     lk_arena_free(o->arena);
     lk_free(o);
@@ -108,14 +108,15 @@ void lk_optimizer_free(lk_optimizer *o)
 
 lk_slab *lk_optimizer_slab(const lk_optimizer *o, int i, const char **name)
 {
-    bool there = i >= 0 && i < LK_OPTIM_MAX_SLABS && o->slab[i];
+    bool there = i >= 0 && i < LK_OPTIMIZER_MAX_SLABS && o->slab[i];
     *name = there ? o->state.slab[i] : NULL;
     return there ? o->slab[i] : NULL;
 }
 
 lk_status lk__optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
 {
-    LK_CHECK(i >= 0 && i < LK_OPTIM_MAX_SLABS && o->slab[i], LK_EINVAL, "there is no state %d", i);
+    LK_CHECK(i >= 0 && i < LK_OPTIMIZER_MAX_SLABS && o->slab[i], LK_EINVAL, "there is no state %d",
+             i);
     LK_CHECK(slab && lk_slab_layout_of(slab) == lk_slab_layout_of(o->params), LK_EINVAL,
              "the slab is not of the layout of the parameters");
     lk_slab_free(o->slab[i]);
@@ -126,13 +127,13 @@ lk_status lk__optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
 bool lk__optimizer_splits(const lk_optimizer *o)
 {
     LK_FP_GUARD();
-    const lk_optim_options *all = o->options;
+    const lk_optimizer_options *all = o->options;
     return !o->rule->whole && all->clip_norm <= 0;
 }
 
 double *lk_optimizer_number(lk_optimizer *o, int i, const char **name)
 {
-    bool there = i >= 0 && i < LK_OPTIM_MAX_NUMBERS && o->state.number[i];
+    bool there = i >= 0 && i < LK_OPTIMIZER_MAX_NUMBERS && o->state.number[i];
     *name = there ? o->state.number[i] : NULL;
     return there ? &o->number[i] : NULL;
 }
@@ -159,11 +160,11 @@ static lk_status layout_check(const lk_slab *params, const lk_slab *grads)
 
 /* The factor on the gradient that keeps its norm below the limit. */
 static lk_status clip_scale(const lk_optimizer *o, const lk_slab *grads, double limit,
-                            lk_optim_report *report, double *scale)
+                            lk_optimizer_report *report, double *scale)
 {
     if (limit <= 0)
         return LK_OK;
-    LK_TRY(lk_optim_norm(o->params, grads, &report->norm));
+    LK_TRY(lk_gradient_norm(o->params, grads, &report->norm));
     if (report->norm > limit)
         *scale = limit / report->norm;
     return LK_OK;
@@ -175,9 +176,9 @@ enum { CHUNK = 8192 }; /* bytes of the parameters that are updated at a time, in
 
 struct range {
     const lk_optimizer *o;
-    const lk_optim_step *step;
-    const lk_optim_call *call; /* of all elements */
-    atomic_int failed;         /* lk_status; the first one's, if any */
+    const lk_optimizer_input *step;
+    const lk_update_call *call; /* of all elements */
+    atomic_int failed;          /* lk_status; the first one's, if any */
 };
 
 /* Elements [at, at + n): the parameters are updated in a copy, and stored from there. */
@@ -186,13 +187,13 @@ static lk_status chunk_update(const struct range *r, int64_t at, int64_t n)
     _Alignas(LK_ALIGN) char g[CHUNK], w[CHUNK];
     int64_t elem = (int64_t)lk_dtype_size(r->o->dtype);
     char *there = (char *)r->call->w + at * elem;
-    lk_optim_call call = *r->call;
+    lk_update_call call = *r->call;
     LK_TRY(r->step->give(r->step->giver, at, n, g));
     memcpy(w, there, (size_t)(n * elem));
     call.n = n;
     call.w = w;
     call.g = g;
-    for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
+    for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS; i++)
         if (call.state[i])
             call.state[i] = (char *)call.state[i] + at * elem;
     LK_TRY(r->o->rule->update(&call));
@@ -213,7 +214,7 @@ static void range_work(void *arg, int64_t first, int64_t last)
     lk__stream_end();
 }
 
-static lk_status range_check(const lk_optimizer *o, const lk_optim_step *step)
+static lk_status range_check(const lk_optimizer *o, const lk_optimizer_input *step)
 {
     int64_t elem = (int64_t)lk_dtype_size(o->dtype);
     LK_CHECK(lk__optimizer_splits(o), LK_EINVAL, "%s needs all elements at once",
@@ -227,8 +228,8 @@ static lk_status range_check(const lk_optimizer *o, const lk_optim_step *step)
     return LK_OK;
 }
 
-static lk_status range_update(const lk_optimizer *o, const lk_optim_step *step,
-                              const lk_optim_call *call)
+static lk_status range_update(const lk_optimizer *o, const lk_optimizer_input *step,
+                              const lk_update_call *call)
 {
     int64_t each = CHUNK / (int64_t)lk_dtype_size(o->dtype);
     struct range r = {.o = o, .step = step, .call = call};
@@ -240,27 +241,28 @@ static lk_status range_update(const lk_optimizer *o, const lk_optim_step *step,
 
 /* ---- a step ---- */
 
-lk_status lk_optimizer_step(lk_optimizer *o, const lk_optim_step *step, lk_optim_report *report)
+lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
+                            lk_optimizer_report *report)
 {
     LK_FP_GUARD();
-    lk_optim_report own;
+    lk_optimizer_report own;
     LK_CHECK(o && step && (step->grads || step->give), LK_EINVAL,
              "optimizer, step or gradients is NULL");
     report = report ? report : &own;
-    const lk_optim_options *all = o->options;
-    lk_optim_call call = {.options = o->options,
-                          .dtype = o->dtype,
-                          .n = o->count,
-                          .layout = lk_slab_layout_of(o->params),
-                          .w = lk_slab_data(o->params),
-                          .scale = 1,
-                          .number = o->number,
-                          .rate = all->rate * lk_schedule_factor(&all->schedule, &step->at),
-                          .step = step->at.step,
-                          .at = step->at};
-    for (int i = 0; i < LK_OPTIM_MAX_SLABS; i++)
+    const lk_optimizer_options *all = o->options;
+    lk_update_call call = {.options = o->options,
+                           .dtype = o->dtype,
+                           .n = o->count,
+                           .layout = lk_slab_layout_of(o->params),
+                           .w = lk_slab_data(o->params),
+                           .scale = 1,
+                           .number = o->number,
+                           .rate = all->rate * lk_schedule_factor(&all->schedule, &step->at),
+                           .step = step->at.step,
+                           .at = step->at};
+    for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS; i++)
         call.state[i] = o->slab[i] ? lk_slab_data(o->slab[i]) : NULL;
-    *report = (lk_optim_report){.rate = call.rate, .norm = -1};
+    *report = (lk_optimizer_report){.rate = call.rate, .norm = -1};
     if (step->give) {
         LK_TRY(range_check(o, step));
     } else {
@@ -287,9 +289,9 @@ double lk__power(double base, int64_t n)
     return power;
 }
 
-lk__update lk__update_of(const lk_optim_call *call)
+lk__update lk__update_of(const lk_update_call *call)
 {
-    const lk_optim_options *all = call->options;
+    const lk_optimizer_options *all = call->options;
     return (lk__update){.w = call->w,
                         .g = call->g,
                         .m = call->state[0],
@@ -303,7 +305,7 @@ lk__update lk__update_of(const lk_optim_call *call)
 
 static const lk_descriptor *rule_at(int i)
 {
-    return lk_rules[i] ? &lk_rules[i]->descriptor : NULL;
+    return lk_update_rules[i] ? &lk_update_rules[i]->descriptor : NULL;
 }
 
 const lk_registry lk_registry_optimizer = {.name = "optimizer",

@@ -9,15 +9,15 @@
 #include <lockstep/reduce.h>
 
 struct lk_optimizer {
-    const lk_rule *rule;
+    const lk_update_rule *rule;
     const void *options;
     lk_arena *arena;
     lk_slab *params; /* borrowed */
     lk_dtype dtype;
     int64_t count; /* elements of the parameters' slab, gaps included */
-    lk_optim_state state;
-    lk_slab *slab[LK_OPTIM_MAX_SLABS];
-    double number[LK_OPTIM_MAX_NUMBERS];
+    lk_optimizer_state state;
+    lk_slab *slab[LK_OPTIMIZER_MAX_SLABS];
+    double number[LK_OPTIMIZER_MAX_NUMBERS];
 };
 
 /**
@@ -36,7 +36,7 @@ bool lk__optimizer_splits(const lk_optimizer *optimizer);
 double lk__power(double base, int64_t n);
 
 /** An update with what all rules have in common filled in. */
-lk__update lk__update_of(const lk_optim_call *call);
+lk__update lk__update_of(const lk_update_call *call);
 
 /** Reduce each tensor of a slab's elements `data` by pieces of 4096 of them, in its dtype, and add up
  * the tensors in double, by the tree: a sum that knows neither gaps nor the order of updates. */

@@ -5,13 +5,13 @@
 #include "optim/optimizer.h"
 
 typedef struct lk__moments_options {
-    lk_optim_options all;
+    lk_optimizer_options all;
     double beta1, beta2, eps;
 } lk__moments_options;
 
 /* Their rows. */
 #define LK__MOMENTS_OPTIONS(usual)                                  \
-    LK_OPTIM_OPTIONS(lk__moments_options, usual),                   \
+    LK_OPTIMIZER_OPTIONS(lk__moments_options, usual),               \
         {"beta1",                                                   \
          LK_OPTION_REAL,                                            \
          offsetof(lk__moments_options, beta1),                      \
@@ -33,9 +33,9 @@ typedef struct lk__moments_options {
     }
 
 /** Their state: "m" and "v". */
-lk_optim_state lk__moments_state(const void *options);
+lk_optimizer_state lk__moments_state(const void *options);
 
 /** An update with the numbers of the moving means, and the rate corrected for the first. */
-lk__update lk__moments_update(const lk_optim_call *call);
+lk__update lk__moments_update(const lk_update_call *call);
 
 #endif /* LK_OPTIM_RULES_H */

@@ -3,7 +3,7 @@
 
 #include <lockstep/optim.h>
 
-double lk_schedule_factor(const lk_config *schedule, const lk_moment *at)
+double lk_schedule_factor(const lk_config *schedule, const lk_schedule_point *at)
 {
     LK_FP_GUARD();
     const lk_schedule *s = (const lk_schedule *)(const void *)schedule->descriptor;

@@ -1,7 +1,7 @@
 /* Stretches of time, in epochs. */
 #include "optim/schedules.h"
 
-double lk__share_passed(const lk_moment *at, double from, double to)
+double lk__share_passed(const lk_schedule_point *at, double from, double to)
 {
     double now = lk__epochs_passed(at);
     if (now <= from)
@@ -9,7 +9,7 @@ double lk__share_passed(const lk_moment *at, double from, double to)
     return now >= to ? 1 : (now - from) / (to - from);
 }
 
-double lk__end_or_all(double end, const lk_moment *at)
+double lk__end_or_all(double end, const lk_schedule_point *at)
 {
     return end > 0 ? end : (double)at->epochs;
 }

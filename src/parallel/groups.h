@@ -103,7 +103,7 @@ lk_status lk__groups_join_share(lk__groups *groups) LK_NODISCARD;
 
 /**
  * Gradients of elements [first, first + n) of the share, once each in any order and on any thread; not
- * collective.  They are gone then: what the sums have there is undefined.  For lk_optim_step.give.
+ * collective.  They are gone then: what the sums have there is undefined.  For lk_optimizer_input.give.
  */
 lk_status lk__groups_take(void *groups, int64_t first, int64_t n, void *out) LK_NODISCARD;
 

@@ -247,11 +247,11 @@ static lk_status control_join(lk_trainer *t, lk_status st, double *loss)
 
 static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
 {
-    lk_optim_report did;
+    lk_optimizer_report did;
     int64_t clock = lk_clock_ns();
-    lk_optim_step step = {.at = {.step = t->step,
-                                 .steps_per_epoch = lk_loader_batches(t->spec.train),
-                                 .epochs = t->spec.epochs}};
+    lk_optimizer_input step = {.at = {.step = t->step,
+                                      .steps_per_epoch = lk_loader_batches(t->spec.train),
+                                      .epochs = t->spec.epochs}};
     if (t->shares) {
         lk_range mine = lk__groups_share(t->groups);
         step.first = mine.first;

@@ -6,25 +6,25 @@
 #include "optim/optimizer.h"
 
 typedef struct adadelta_options {
-    lk_optim_options all;
+    lk_optimizer_options all;
     double rho, eps;
 } adadelta_options;
 
 static const lk_option options[] = {
-    LK_OPTIM_OPTIONS(adadelta_options, "1"),
+    LK_OPTIMIZER_OPTIONS(adadelta_options, "1"),
     {"rho", LK_OPTION_REAL, offsetof(adadelta_options, rho), .def = "0.95", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "share of the last means of squares that is kept"},
     {"eps", LK_OPTION_REAL, offsetof(adadelta_options, eps), .def = "1e-8", .max = 1,
      .flags = LK_OPTION_OPEN_MIN, .help = "added to both means, so that steps begin"},
     {0}};
 
-static lk_optim_state adadelta_state(const void *opt)
+static lk_optimizer_state adadelta_state(const void *opt)
 {
     (void)opt;
-    return (lk_optim_state){.slab = {"steps", "squares"}};
+    return (lk_optimizer_state){.slab = {"steps", "squares"}};
 }
 
-static lk_status adadelta_update(const lk_optim_call *call)
+static lk_status adadelta_update(const lk_update_call *call)
 {
     const adadelta_options *o = call->options;
     lk__update u = lk__update_of(call);
@@ -35,7 +35,7 @@ static lk_status adadelta_update(const lk_optim_call *call)
     return LK_OK;
 }
 
-const lk_rule lk_rule_adadelta = {
+const lk_update_rule lk_rule_adadelta = {
     .descriptor = {.name = "adadelta",
                    .summary = "w = w - rate d, d = h sqrt(mean of d^2) / sqrt(mean of h^2)",
                    .options = options,

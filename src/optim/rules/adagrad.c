@@ -2,25 +2,25 @@
 #include "optim/optimizer.h"
 
 typedef struct adagrad_options {
-    lk_optim_options all;
+    lk_optimizer_options all;
     double start, eps;
 } adagrad_options;
 
 static const lk_option options[] = {
-    LK_OPTIM_OPTIONS(adagrad_options, "0.01"),
+    LK_OPTIMIZER_OPTIONS(adagrad_options, "0.01"),
     {"start", LK_OPTION_REAL, offsetof(adagrad_options, start), .def = "0", .max = 1e30,
      .help = "what the sum of squares begins with"},
     {"eps", LK_OPTION_REAL, offsetof(adagrad_options, eps), .def = "1e-10", .max = 1,
      .flags = LK_OPTION_OPEN_MIN, .help = "added to the divisor, so that it is not 0"},
     {0}};
 
-static lk_optim_state adagrad_state(const void *opt)
+static lk_optimizer_state adagrad_state(const void *opt)
 {
     const adagrad_options *o = opt;
-    return (lk_optim_state){.slab = {"squares"}, .start = {o->start}};
+    return (lk_optimizer_state){.slab = {"squares"}, .start = {o->start}};
 }
 
-static lk_status adagrad_update(const lk_optim_call *call)
+static lk_status adagrad_update(const lk_update_call *call)
 {
     const adagrad_options *o = call->options;
     lk__update u = lk__update_of(call);
@@ -30,7 +30,7 @@ static lk_status adagrad_update(const lk_optim_call *call)
     return LK_OK;
 }
 
-const lk_rule lk_rule_adagrad = {
+const lk_update_rule lk_rule_adagrad = {
     .descriptor = {.name = "adagrad",
                    .summary = "w = w - rate h / (sqrt(v) + eps), v = v + h^2",
                    .options = options,

@@ -7,14 +7,14 @@
 
 static const lk_option options[] = {LK__MOMENTS_OPTIONS("0.001"), {0}};
 
-static lk_status adam_update(const lk_optim_call *call)
+static lk_status adam_update(const lk_update_call *call)
 {
     lk__update u = lk__moments_update(call);
     LK_TRY(lk__update_run(call->dtype, LK__UPDATE_ADAM, &u, call->n));
     return LK_OK;
 }
 
-const lk_rule lk_rule_adam = {
+const lk_update_rule lk_rule_adam = {
     .descriptor = {.name = "adam",
                    .summary = "w = w - rate m' / (sqrt(v') + eps), means of h "
                               "and h^2 corrected for their start",

@@ -6,14 +6,14 @@
 
 static const lk_option options[] = {LK__MOMENTS_OPTIONS("0.002"), {0}};
 
-static lk_status adamax_update(const lk_optim_call *call)
+static lk_status adamax_update(const lk_update_call *call)
 {
     lk__update u = lk__moments_update(call);
     LK_TRY(lk__update_run(call->dtype, LK__UPDATE_ADAMAX, &u, call->n));
     return LK_OK;
 }
 
-const lk_rule lk_rule_adamax = {
+const lk_update_rule lk_rule_adamax = {
     .descriptor = {.name = "adamax",
                    .summary = "w = w - rate m' / (v + eps), v = max(beta2 v, |h|)",
                    .options = options,

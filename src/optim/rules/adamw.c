@@ -3,7 +3,7 @@
 
 static const lk_option options[] = {LK__MOMENTS_OPTIONS("0.001"), {0}};
 
-static lk_status adamw_update(const lk_optim_call *call)
+static lk_status adamw_update(const lk_update_call *call)
 {
     lk__update u = lk__moments_update(call);
     u.keep = 1 - call->rate * u.decay;
@@ -12,7 +12,7 @@ static lk_status adamw_update(const lk_optim_call *call)
     return LK_OK;
 }
 
-const lk_rule lk_rule_adamw = {
+const lk_update_rule lk_rule_adamw = {
     .descriptor =
         {.name = "adamw",
          .summary = "adam with decay apart: w = (1 - rate decay) w - rate m' / (sqrt(v') + eps)",

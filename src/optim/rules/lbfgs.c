@@ -17,11 +17,11 @@ enum { MAX_HISTORY = 16 };
 enum { NOW, BEFORE, DIRECTION, PRODUCT, PAIRS };
 
 typedef struct lbfgs_options {
-    lk_optim_options all;
+    lk_optimizer_options all;
     int64_t history;
 } lbfgs_options;
 
-static const lk_option options[] = {LK_OPTIM_OPTIONS(lbfgs_options, "1"),
+static const lk_option options[] = {LK_OPTIMIZER_OPTIONS(lbfgs_options, "1"),
                                     {"history", LK_OPTION_INT, offsetof(lbfgs_options, history),
                                      .value = "N", .def = "8", .min = 1, .max = MAX_HISTORY,
                                      .help = "pairs of changes that are remembered"},
@@ -32,25 +32,25 @@ static const char *const pair_name[] = {"s0",  "y0",  "s1",  "y1",  "s2",  "y2",
                                         "s8",  "y8",  "s9",  "y9",  "s10", "y10", "s11", "y11",
                                         "s12", "y12", "s13", "y13", "s14", "y14", "s15", "y15"};
 
-static lk_optim_state lbfgs_state(const void *opt)
+static lk_optimizer_state lbfgs_state(const void *opt)
 {
     const lbfgs_options *o = opt;
-    lk_optim_state state = {.slab = {"now", "before", "direction", "product"},
-                            .number = {"pairs", "length"}};
+    lk_optimizer_state state = {.slab = {"now", "before", "direction", "product"},
+                                .number = {"pairs", "length"}};
     for (int64_t i = 0; i < 2 * o->history; i++)
         state.slab[PAIRS + i] = pair_name[i];
     return state;
 }
 
 /* Element-wise: z = op(x, y; p). */
-static lk_status map(const lk_optim_call *c, lk_map2_op op, double p, const void *x, const void *y,
+static lk_status map(const lk_update_call *c, lk_map2_op op, double p, const void *x, const void *y,
                      void *z)
 {
     LK_TRY(lk_map2(c->dtype, op, p, c->n, x, y, z));
     return LK_OK;
 }
 
-static lk_status dot(const lk_optim_call *c, const void *x, const void *y, double *out)
+static lk_status dot(const lk_update_call *c, const void *x, const void *y, double *out)
 {
     LK_TRY(map(c, LK_MAP2_MUL, 0, x, y, c->state[PRODUCT]));
     LK_TRY(lk__tensors_reduce(c->layout, LK_REDUCE_AXIS_SUM, c->state[PRODUCT], out));
@@ -58,14 +58,14 @@ static lk_status dot(const lk_optim_call *c, const void *x, const void *y, doubl
 }
 
 /* Pair k of those that are remembered, 0 being the newest; `pairs` were taken so far. */
-static void *pair(const lk_optim_call *c, int64_t pairs, int64_t k, int which)
+static void *pair(const lk_update_call *c, int64_t pairs, int64_t k, int which)
 {
     int64_t history = ((const lbfgs_options *)c->options)->history;
     return c->state[PAIRS + 2 * ((pairs - 1 - k) % history) + which];
 }
 
 /* Remember s = length * direction and y = now - before, if they bend the right way. */
-static lk_status pair_take(const lk_optim_call *c, double *number)
+static lk_status pair_take(const lk_update_call *c, double *number)
 {
     double sy, yy;
     void *s = pair(c, (int64_t)number[0] + 1, 0, 0), *y = pair(c, (int64_t)number[0] + 1, 0, 1);
@@ -81,7 +81,7 @@ static lk_status pair_take(const lk_optim_call *c, double *number)
 }
 
 /* direction = -H now. */
-static lk_status direction(const lk_optim_call *c, int64_t pairs)
+static lk_status direction(const lk_update_call *c, int64_t pairs)
 {
     double a[MAX_HISTORY], sy[MAX_HISTORY], yy, b;
     int64_t history = ((const lbfgs_options *)c->options)->history;
@@ -105,7 +105,7 @@ static lk_status direction(const lk_optim_call *c, int64_t pairs)
     return LK_OK;
 }
 
-static lk_status lbfgs_update(const lk_optim_call *c)
+static lk_status lbfgs_update(const lk_update_call *c)
 {
     double *number = c->number, magnitude;
     lk__update u = lk__update_of(c);
@@ -127,7 +127,7 @@ static lk_status lbfgs_update(const lk_optim_call *c)
     return LK_OK;
 }
 
-const lk_rule lk_rule_lbfgs = {
+const lk_update_rule lk_rule_lbfgs = {
     .descriptor =
         {.name = "lbfgs",
          .summary = "w = w - rate H h, H from the last changes of w and h",

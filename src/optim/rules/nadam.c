@@ -16,20 +16,20 @@ static double mu(const lk__moments_options *o, int64_t t)
     return o->beta1 * (1 - 0.5 * lk__power(base, t));
 }
 
-static lk_optim_state nadam_state(const void *opt)
+static lk_optimizer_state nadam_state(const void *opt)
 {
-    lk_optim_state state = lk__moments_state(opt);
+    lk_optimizer_state state = lk__moments_state(opt);
     state.number[0] = "momentum_product";
     state.number_start[0] = 1;
     return state;
 }
 
-static void nadam_begin(const lk_optim_call *call, double *number)
+static void nadam_begin(const lk_update_call *call, double *number)
 {
     number[0] *= mu(call->options, call->step + 1);
 }
 
-static lk_status nadam_update(const lk_optim_call *call)
+static lk_status nadam_update(const lk_update_call *call)
 {
     lk__update u = lk__moments_update(call);
     double now = mu(call->options, call->step + 1), next = mu(call->options, call->step + 2);
@@ -39,10 +39,10 @@ static lk_status nadam_update(const lk_optim_call *call)
     return LK_OK;
 }
 
-const lk_rule lk_rule_nadam = {.descriptor = {.name = "nadam",
-                                              .summary = "adam with Nesterov's look ahead",
-                                              .options = options,
-                                              .options_size = sizeof(lk__moments_options)},
-                               .state = nadam_state,
-                               .begin = nadam_begin,
-                               .update = nadam_update};
+const lk_update_rule lk_rule_nadam = {.descriptor = {.name = "nadam",
+                                                     .summary = "adam with Nesterov's look ahead",
+                                                     .options = options,
+                                                     .options_size = sizeof(lk__moments_options)},
+                                      .state = nadam_state,
+                                      .begin = nadam_begin,
+                                      .update = nadam_update};

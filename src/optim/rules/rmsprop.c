@@ -3,12 +3,12 @@
 #include "optim/optimizer.h"
 
 typedef struct rmsprop_options {
-    lk_optim_options all;
+    lk_optimizer_options all;
     double rho, eps, momentum;
 } rmsprop_options;
 
 static const lk_option options[] = {
-    LK_OPTIM_OPTIONS(rmsprop_options, "0.001"),
+    LK_OPTIMIZER_OPTIONS(rmsprop_options, "0.001"),
     {"rho", LK_OPTION_REAL, offsetof(rmsprop_options, rho), .def = "0.9", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "share of the last mean of squares that is kept"},
     {"eps", LK_OPTION_REAL, offsetof(rmsprop_options, eps), .def = "1e-7", .max = 1,
@@ -17,13 +17,13 @@ static const lk_option options[] = {
      .flags = LK_OPTION_OPEN_MAX, .help = "share of the last step that is kept"},
     {0}};
 
-static lk_optim_state rmsprop_state(const void *opt)
+static lk_optimizer_state rmsprop_state(const void *opt)
 {
     const rmsprop_options *o = opt;
-    return (lk_optim_state){.slab = {"v", o->momentum > 0 ? "momentum" : NULL}};
+    return (lk_optimizer_state){.slab = {"v", o->momentum > 0 ? "momentum" : NULL}};
 }
 
-static lk_status rmsprop_update(const lk_optim_call *call)
+static lk_status rmsprop_update(const lk_update_call *call)
 {
     const rmsprop_options *o = call->options;
     lk__update u = lk__update_of(call);
@@ -39,7 +39,7 @@ static lk_status rmsprop_update(const lk_optim_call *call)
     return LK_OK;
 }
 
-const lk_rule lk_rule_rmsprop = {
+const lk_update_rule lk_rule_rmsprop = {
     .descriptor = {.name = "rmsprop",
                    .summary = "w = w - rate h / (sqrt(v) + eps), v = rho v + (1 - rho) h^2",
                    .options = options,

@@ -3,14 +3,14 @@
 #include "optim/optimizer.h"
 
 typedef struct sgd_options {
-    lk_optim_options all;
+    lk_optimizer_options all;
     double momentum;
     lk_config momentum_schedule;
     bool nesterov;
 } sgd_options;
 
 static const lk_option options[] = {
-    LK_OPTIM_OPTIONS(sgd_options, "0.01"),
+    LK_OPTIMIZER_OPTIONS(sgd_options, "0.01"),
     {"momentum", LK_OPTION_REAL, offsetof(sgd_options, momentum), .def = "0", .max = 1,
      .flags = LK_OPTION_OPEN_MAX, .help = "share of the last step that is kept"},
     {"momentum_schedule", LK_OPTION_CONFIG, offsetof(sgd_options, momentum_schedule),
@@ -30,13 +30,13 @@ static lk_status sgd_check(const void *opt)
     return LK_OK;
 }
 
-static lk_optim_state sgd_state(const void *opt)
+static lk_optimizer_state sgd_state(const void *opt)
 {
     const sgd_options *o = opt;
-    return (lk_optim_state){.slab = {o->momentum > 0 ? "momentum" : NULL}};
+    return (lk_optimizer_state){.slab = {o->momentum > 0 ? "momentum" : NULL}};
 }
 
-static lk_status sgd_update(const lk_optim_call *call)
+static lk_status sgd_update(const lk_update_call *call)
 {
     const sgd_options *o = call->options;
     lk__update u = lk__update_of(call);
@@ -48,7 +48,7 @@ static lk_status sgd_update(const lk_optim_call *call)
     return LK_OK;
 }
 
-const lk_rule lk_rule_sgd = {
+const lk_update_rule lk_rule_sgd = {
     .descriptor =
         {.name = "sgd",
          .summary = "w = w - rate * h, with momentum m = momentum * m + h; w = w - rate * m",

@@ -16,7 +16,7 @@ static const lk_option options[] = {
      .help = "epoch at which it has fallen; 0: the last"},
     {0}};
 
-static double cosine_factor(const void *opt, const lk_moment *at)
+static double cosine_factor(const void *opt, const lk_schedule_point *at)
 {
     const cosine_options *o = opt;
     double x = 3.141592653589793 * lk__share_passed(at, o->start, lk__end_or_all(o->end, at));

@@ -9,7 +9,7 @@ static const lk_option options[] = {{"decay", LK_OPTION_REAL, offsetof(inverse_o
                                      .def = "1e-6", .max = 1e9, .help = "for each step"},
                                     {0}};
 
-static double inverse_factor(const void *opt, const lk_moment *at)
+static double inverse_factor(const void *opt, const lk_schedule_point *at)
 {
     const inverse_options *o = opt;
     return 1 / (1 + o->decay * (double)at->step);

@@ -16,7 +16,7 @@ static const lk_option options[] = {
      .help = "epoch at which it has changed; 0: the last"},
     {0}};
 
-static double linear_factor(const void *opt, const lk_moment *at)
+static double linear_factor(const void *opt, const lk_schedule_point *at)
 {
     const linear_options *o = opt;
     double share = lk__share_passed(at, o->start, lk__end_or_all(o->end, at));

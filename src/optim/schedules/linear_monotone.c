@@ -26,10 +26,10 @@ static lk_status monotone_check(const void *opt)
     return LK_OK;
 }
 
-static double monotone_factor(const void *opt, const lk_moment *at)
+static double monotone_factor(const void *opt, const lk_schedule_point *at)
 {
     const monotone_options *o = opt;
-    lk_moment epoch = {.step = at->step / at->steps_per_epoch, .steps_per_epoch = 1};
+    lk_schedule_point epoch = {.step = at->step / at->steps_per_epoch, .steps_per_epoch = 1};
     double share = lk__share_passed(&epoch, o->start, o->saturate);
     return (1 - share) * o->initial + share * o->saturated;
 }

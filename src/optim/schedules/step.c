@@ -17,7 +17,7 @@ static const lk_option options[] = {{"epochs", LK_OPTION_REAL, offsetof(step_opt
                                      .def = "0.1", .max = 1e9, .help = "of each drop"},
                                     {0}};
 
-static double step_factor(const void *opt, const lk_moment *at)
+static double step_factor(const void *opt, const lk_schedule_point *at)
 {
     const step_options *o = opt;
     double now = lk__epochs_passed(at), factor = 1;

@@ -16,7 +16,7 @@ static const lk_option options[] = {
      .help = "schedule whose factor is multiplied to it"},
     {0}};
 
-static double warmup_factor(const void *opt, const lk_moment *at)
+static double warmup_factor(const void *opt, const lk_schedule_point *at)
 {
     const warmup_options *o = opt;
     double share = lk__share_passed(at, 0, o->epochs);

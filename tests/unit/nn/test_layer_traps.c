@@ -76,7 +76,7 @@ static void layers_do_not_trap(void)
     traps_each(layers_run);
 }
 
-static void rule_run(const lk_rule *rule, const lk_config *choice, lk_dtype dtype, int sort)
+static void rule_run(const lk_update_rule *rule, const lk_config *choice, lk_dtype dtype, int sort)
 {
     lk_slab_layout *layout;
     lk_slab *w, *g;
@@ -90,7 +90,8 @@ static void rule_run(const lk_rule *rule, const lk_config *choice, lk_dtype dtyp
     const char *name = rule->descriptor.name;
     TRAPPING(lk_optimizer_new(choice, w, &o), TRAPS_HOW, TRAPS_HOW_OF(name, dtype, sort));
     for (int64_t step = 0; step < 3; step++) {
-        lk_optim_step s = {.grads = g, .at = {.step = step, .steps_per_epoch = 2, .epochs = 3}};
+        lk_optimizer_input s = {.grads = g,
+                                .at = {.step = step, .steps_per_epoch = 2, .epochs = 3}};
         TRAPPING(lk_optimizer_step(o, &s, NULL), TRAPS_HOW, TRAPS_HOW_OF(name, dtype, sort));
     }
     lk_optimizer_free(o);
@@ -101,13 +102,13 @@ static void rule_run(const lk_rule *rule, const lk_config *choice, lk_dtype dtyp
 
 static void rules_run(lk_dtype dtype, int sort)
 {
-    for (int i = 0; lk_rules[i]; i++) {
+    for (int i = 0; lk_update_rules[i]; i++) {
         lk_arena *arena;
         lk_config choice;
         ASSERT_OK(lk_arena_new(&arena));
-        ASSERT_OK(lk_config_parse(&lk_registry_optimizer, lk_rules[i]->descriptor.name, NULL, arena,
-                                  &choice));
-        rule_run(lk_rules[i], &choice, dtype, sort);
+        ASSERT_OK(lk_config_parse(&lk_registry_optimizer, lk_update_rules[i]->descriptor.name, NULL,
+                                  arena, &choice));
+        rule_run(lk_update_rules[i], &choice, dtype, sort);
         lk_arena_free(arena);
     }
 }

@@ -133,7 +133,7 @@ static void steps_are_those_of_the_two_loops(void)
         for (int64_t n = 0; n < STEPS; n++) {
             for (int i = 0; i < N; i++)
                 put(&p, dtype, p.g, i, gradient_at(i, get(&p, dtype, p.w, i)));
-            lk_optim_step step = {.grads = p.g, .at = {.step = n, .steps_per_epoch = 1}};
+            lk_optimizer_input step = {.grads = p.g, .at = {.step = n, .steps_per_epoch = 1}};
             ASSERT_OK(lk_optimizer_step(p.optimizer, &step, NULL));
         }
         for (int i = 0; i < N; i++)
@@ -162,7 +162,7 @@ static void sums_are_by_tensors(void)
             lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &shape, magnitude + first[k], &sum[k]));
     }
     ASSERT_OK(lk_optimizer_step(
-        p.optimizer, &(lk_optim_step){.grads = p.g, .at = {.steps_per_epoch = 1}}, NULL));
+        p.optimizer, &(lk_optimizer_input){.grads = p.g, .at = {.steps_per_epoch = 1}}, NULL));
     double expected = 1 / ((double)sum[0] + (double)sum[1] + (double)sum[2]);
     ASSERT_SAME_BITS(&expected, lk_optimizer_number(p.optimizer, 1, &name), sizeof expected);
     ASSERT_TRUE(strcmp(name, "length") == 0);

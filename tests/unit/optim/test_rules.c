@@ -73,7 +73,8 @@ static void run(struct problem *p, lk_dtype dtype, const char *rule, const char 
             put(dtype, lk_slab_data(p->g), i, gradient_at(i, s, get(dtype, lk_slab_data(p->w), i)));
         ASSERT_OK(lk_optimizer_step(
             o,
-            &(lk_optim_step){.grads = p->g, .at = {.step = s, .steps_per_epoch = 2, .epochs = 3}},
+            &(lk_optimizer_input){.grads = p->g,
+                                  .at = {.step = s, .steps_per_epoch = 2, .epochs = 3}},
             NULL));
     }
     lk_optimizer_free(o);
@@ -213,12 +214,12 @@ static void every_rule_follows_its_formula(void)
 
 static void every_rule_is_tested(void)
 {
-    for (int i = 0; lk_rules[i]; i++) {
-        bool found = strcmp(lk_rules[i]->descriptor.name, "lbfgs") == 0;
+    for (int i = 0; lk_update_rules[i]; i++) {
+        bool found = strcmp(lk_update_rules[i]->descriptor.name, "lbfgs") == 0;
         for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
-            found = found || strcmp(rules[r].rule, lk_rules[i]->descriptor.name) == 0;
+            found = found || strcmp(rules[r].rule, lk_update_rules[i]->descriptor.name) == 0;
         if (!found)
-            TEST_FAIL("no row for %s", lk_rules[i]->descriptor.name);
+            TEST_FAIL("no row for %s", lk_update_rules[i]->descriptor.name);
     }
 }
 
@@ -255,7 +256,7 @@ static void lbfgs_finds_the_minimum_of_a_parabola(void)
         for (int i = 0; i < N; i++)
             g[i] = (1 + i % 5) * (w[i] - i % 7);
         ASSERT_OK(lk_optimizer_step(
-            o, &(lk_optim_step){.grads = p.g, .at = {.step = s, .steps_per_epoch = 1}}, NULL));
+            o, &(lk_optimizer_input){.grads = p.g, .at = {.step = s, .steps_per_epoch = 1}}, NULL));
     }
     for (int i = 0; i < N; i++)
         ASSERT_NEAR(w[i], i % 7, 1e-8);
@@ -268,14 +269,14 @@ static void the_norm_is_clipped(void)
     struct problem p = problem_new(LK_F64);
     lk_config choice;
     lk_optimizer *o = NULL;
-    lk_optim_report report;
+    lk_optimizer_report report;
     ASSERT_OK(
         lk_config_parse(&lk_registry_optimizer, "sgd", "rate=1 clip_norm=2.5", p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
     double *g = lk_slab_data(p.g);
     g[0] = 3;
     g[5] = -4;
-    lk_optim_step step = {.grads = p.g, .at = {.step = 0, .steps_per_epoch = 1}};
+    lk_optimizer_input step = {.grads = p.g, .at = {.step = 0, .steps_per_epoch = 1}};
     ASSERT_OK(lk_optimizer_step(o, &step, &report));
     ASSERT_TRUE(report.norm == 5 && report.rate == 1);
     ASSERT_TRUE(((double *)lk_slab_data(p.w))[0] == -1.5);
@@ -296,7 +297,7 @@ static double factor(const char *name, const char *options, int64_t step)
     ASSERT_OK(lk_arena_new(&arena));
     ASSERT_OK(lk_config_parse(&lk_registry_schedule, name, options, arena, &choice));
     double value = lk_schedule_factor(
-        &choice, &(lk_moment){.step = step, .steps_per_epoch = 10, .epochs = 4});
+        &choice, &(lk_schedule_point){.step = step, .steps_per_epoch = 10, .epochs = 4});
     lk_arena_free(arena);
     return value;
 }
@@ -329,9 +330,9 @@ static void gradients_of_another_layout_are_refused(void)
     lk_optimizer *o = NULL;
     ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
-    ASSERT_FAILS(
-        lk_optimizer_step(o, &(lk_optim_step){.grads = q.g, .at = {.steps_per_epoch = 1}}, NULL),
-        LK_EINVAL, "\"a\" f64[20011]");
+    ASSERT_FAILS(lk_optimizer_step(
+                     o, &(lk_optimizer_input){.grads = q.g, .at = {.steps_per_epoch = 1}}, NULL),
+                 LK_EINVAL, "\"a\" f64[20011]");
     ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "sgd", "nesterov=true", p.arena, &choice));
     lk_optimizer *none = NULL;
     ASSERT_FAILS(lk_optimizer_new(&choice, p.w, &none), LK_EINVAL, "momentum");
@@ -375,7 +376,7 @@ static void a_part_of_the_parameters_is_not_taken_for_all(void)
     ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "of a there is f32[2:5] here, a part");
     ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", NULL, arena, &rule));
     ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "lbfgs needs all parameters at once");
-    ASSERT_FAILS(lk_optim_norm(w, w, &norm), LK_ENOTSUP, "a part");
+    ASSERT_FAILS(lk_gradient_norm(w, w, &norm), LK_ENOTSUP, "a part");
     lk_slab_free(w);
     lk_slab_layout_free(layout);
     lk_arena_free(arena);
@@ -393,7 +394,7 @@ static void steps_run(struct problem *p, const char *rule, const int64_t *end, i
         put(LK_F32, lk_slab_data(p->g), i, gradient_at(i, 0, start_at(i)));
     }
     for (int64_t s = 0; s < STEPS; s++) {
-        lk_optim_step step = {.grads = p->g, .at = {.step = s, .steps_per_epoch = 1}};
+        lk_optimizer_input step = {.grads = p->g, .at = {.step = s, .steps_per_epoch = 1}};
         if (n == 0)
             ASSERT_OK(lk_optimizer_step(o, &step, NULL));
         step.give = give;
@@ -427,7 +428,7 @@ static void wrong_ranges_are_refused(void)
     struct problem p = problem_new(LK_F32);
     lk_config choice;
     lk_optimizer *o = NULL;
-    lk_optim_step step = {.give = give, .giver = p.g, .at = {.steps_per_epoch = 1}};
+    lk_optimizer_input step = {.give = give, .giver = p.g, .at = {.steps_per_epoch = 1}};
     ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, p.arena, &choice));
     ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
     step.first = 8;
@@ -452,7 +453,7 @@ static void a_step_allocates_nothing(void)
     int64_t before = lk_alloc_stats_now().calls;
     for (int64_t s = 0; s < 3; s++)
         ASSERT_OK(lk_optimizer_step(
-            o, &(lk_optim_step){.grads = p.g, .at = {.step = s, .steps_per_epoch = 1}}, NULL));
+            o, &(lk_optimizer_input){.grads = p.g, .at = {.step = s, .steps_per_epoch = 1}}, NULL));
     ASSERT_EQ(lk_alloc_stats_now().calls, before);
     lk_optimizer_free(o);
     problem_free(&p);

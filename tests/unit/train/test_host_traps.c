@@ -163,7 +163,7 @@ static void schedules_do_not_trap(void)
         for (int64_t step = 0; step < 7; step++) {
             traps_begin("the schedule %s", lk_schedules[i]->descriptor.name);
             volatile double factor = lk_schedule_factor(
-                &choice, &(lk_moment){.step = step, .steps_per_epoch = 3, .epochs = 2});
+                &choice, &(lk_schedule_point){.step = step, .steps_per_epoch = 3, .epochs = 2});
             traps_end();
             ASSERT_TRUE(factor >= 0);
         }
