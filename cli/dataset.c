@@ -108,7 +108,7 @@ static lk_status take_values(lk_tensor *t, dataset_range *r)
 /* Samples `first` to `first` + n - 1. */
 static lk_status take_rows(const lk_dataset *ds, int f, int64_t first, int64_t n, dataset_range *r)
 {
-    const lk_field *field = &lk_dataset_get_info(ds)->field[f];
+    const lk_field *field = &lk_dataset_info_of(ds)->field[f];
     lk_shape shape = {.ndim = field->shape.ndim + 1, .dim = {n}};
     memcpy(shape.dim + 1, field->shape.dim, (size_t)field->shape.ndim * sizeof shape.dim[0]);
     lk_tensor *tensor[LK_MAX_FIELDS] = {NULL};
@@ -125,7 +125,7 @@ static lk_status take_rows(const lk_dataset *ds, int f, int64_t first, int64_t n
 
 lk_status dataset_measure(const lk_dataset *ds, int f, dataset_range *out)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     int64_t values;
     *out = (dataset_range){(double)INFINITY, (double)-INFINITY, 0};
     for (int64_t i = 0; i < info->count; i += ROWS)

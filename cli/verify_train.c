@@ -53,8 +53,8 @@ static lk_status evaluate(lk_job *job, uint64_t *out)
     int64_t n = 0;
     for (int64_t i = 0; i < BATCHES && i < lk_loader_batches(all); i++)
         n += lk_loader_batch_size(all, i);
-    LK_TRY(lk_dataset_part(lk_loader_dataset(all), lk_job_experiment(job)->seed, 0, n, &part));
-    lk_status st = lk_loader_like(lk_job_set(job, LK_TRAIN), part, &few);
+    LK_TRY(lk_dataset_subset(lk_loader_dataset(all), lk_job_experiment(job)->seed, 0, n, &part));
+    lk_status st = lk_loader_new_like(lk_job_set(job, LK_TRAIN), part, &few);
     if (st == LK_OK)
         st = lk_trainer_evaluate(lk_job_trainer(job), few, &score);
     if (st == LK_OK)

@@ -27,7 +27,7 @@ static lk_status data_open(struct training *t)
     options.shards = 4;
     options.dtype = LK_F32;
     LK_TRY(lk_loader_new(t->train_set, &options, 1, &t->train));
-    LK_TRY(lk_loader_like(t->train, t->test_set, &t->test));
+    LK_TRY(lk_loader_new_like(t->train, t->test_set, &t->test));
     return LK_OK;
 }
 

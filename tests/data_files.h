@@ -99,7 +99,7 @@ static inline void test_sample(const lk_dataset *ds, const char *field, int64_t 
 {
     int f = lk_dataset_find(ds, field);
     ASSERT_TRUE(f >= 0);
-    lk_field about = lk_dataset_get_info(ds)->field[f];
+    lk_field about = lk_dataset_info_of(ds)->field[f];
     lk_shape shape = {.ndim = about.shape.ndim + 1, .dim = {1}};
     memcpy(shape.dim + 1, about.shape.dim, (size_t)about.shape.ndim * sizeof shape.dim[0]);
     lk_tensor *tensor[LK_MAX_FIELDS] = {NULL};

@@ -59,7 +59,7 @@ static lk_status convert(const struct convert_options *o, const char *in, const 
     LK_TRY(lk_dataset_hash(*ds, &hash));
     report out;
     report_keep(&out, columns, 3, o->json);
-    report_row(&out, (report_cell[]){cell_text(to), cell_int(lk_dataset_get_info(*ds)->count),
+    report_row(&out, (report_cell[]){cell_text(to), cell_int(lk_dataset_info_of(*ds)->count),
                                      cell_text(lk_hash_text(hash, text))});
     report_end(&out);
     return LK_OK;

@@ -38,7 +38,7 @@ static const report_column columns[] = {
 
 static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     uint64_t hash;
     char text[LK_HASH_TEXT];
     LK_TRY(lk_dataset_hash(ds, &hash));

@@ -196,7 +196,7 @@ static void show_epoch(void *arg, const lk_job *job, const lk_epoch_report *r)
 /* One line about what is trained on what. */
 static void print_start(const lk_job *job)
 {
-    const lk_dataset_info *set = lk_dataset_get_info(lk_loader_dataset(lk_job_set(job, LK_TRAIN)));
+    const lk_dataset_info *set = lk_dataset_info_of(lk_loader_dataset(lk_job_set(job, LK_TRAIN)));
     const lk_slab_layout *layout = lk_model_layout(lk_trainer_model(lk_job_trainer(job)));
     int64_t params = 0;
     for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {

@@ -232,7 +232,7 @@ static int ranks_check(const struct verify *v)
         lk_loader_options loader = e->loader;
         if (e->parallel.mode == LK_MODE_FAST) /* the ranks are the shards */
             loader.shards = ranks;
-        long long pieces = (long long)lk_loader_pieces_of(&loader);
+        long long pieces = (long long)lk_loader_options_shards(&loader);
         if (ranks > pieces)
             return verb_refuse(COMMAND ": option --ranks: %lld ranks for a batch of %lld shard%s: "
                                        "give at most %lld rank%s, or data.shards a larger value "

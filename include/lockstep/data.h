@@ -82,7 +82,7 @@ LK_API lk_dataset *lk_dataset_retain(lk_dataset *ds);
 LK_API void lk_dataset_free(lk_dataset *ds);
 
 /** What it is; borrowed. */
-LK_API const lk_dataset_info *lk_dataset_get_info(const lk_dataset *ds);
+LK_API const lk_dataset_info *lk_dataset_info_of(const lk_dataset *ds);
 
 /** The number of the field of this name, -1 if there is none. */
 LK_API int lk_dataset_find(const lk_dataset *ds, const char *field);
@@ -113,11 +113,11 @@ LK_API lk_status lk_dataset_hash(lk_dataset *ds, uint64_t *out) LK_NODISCARD;
  *
  * Errors: LK_EINVAL unless 0 <= first, n and first + n <= count; LK_ENOMEM.
  */
-LK_API lk_status lk_dataset_part(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
-                                 lk_dataset **out) LK_NODISCARD;
+LK_API lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
+                                   lk_dataset **out) LK_NODISCARD;
 
 /**
- * Cut a set in two by lk_dataset_part(): the last samples of the permutation become `*validation`,
+ * Cut a set in two by lk_dataset_subset(): the last samples of the permutation become `*validation`,
  * the others `*train`.  `share` is their part of the set if below 1 (rounded down), else their
  * number.  With share 0, `*train` is `ds` itself, retained, and `*validation` NULL.
  *
@@ -252,8 +252,8 @@ LK_API lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options,
  * Retains `ds`.  The caller owns `*out`.  Errors: as lk_loader_new(), and LK_ESHAPE when fields have
  * other shapes or dtypes than those of the model's set.
  */
-LK_API lk_status lk_loader_like(const lk_loader *model, lk_dataset *ds,
-                                lk_loader **out) LK_NODISCARD;
+LK_API lk_status lk_loader_new_like(const lk_loader *model, lk_dataset *ds,
+                                    lk_loader **out) LK_NODISCARD;
 
 /** Stops its thread and frees its memory, that of the last batch included.  NULL is allowed. */
 LK_API void lk_loader_free(lk_loader *loader);
@@ -268,18 +268,18 @@ LK_API int64_t lk_loader_batches(const lk_loader *loader);
 LK_API int64_t lk_loader_batch_size(const lk_loader *loader, int64_t number);
 
 /** Samples of a piece: batch / shards, rounded up. */
-LK_API int64_t lk_loader_piece(const lk_loader *loader);
+LK_API int64_t lk_loader_shard(const lk_loader *loader);
 
 /** Pieces of a whole batch: as many as shards, or fewer where rounding up leaves some empty. */
-LK_API int64_t lk_loader_pieces(const lk_loader *loader);
+LK_API int64_t lk_loader_shards(const lk_loader *loader);
 
 /** The same of a loader to come.  `options` has a batch and shards of at least 1. */
-LK_API int64_t lk_loader_pieces_of(const lk_loader_options *options);
+LK_API int64_t lk_loader_options_shards(const lk_loader_options *options);
 
 /** What field f of a batch is: its name, dtype and the shape of one row. */
 LK_API lk_field lk_loader_field(const lk_loader *loader, int f);
 
-/** A part of a batch; borrowed until the next lk_loader_get() and lk_loader_free(). */
+/** A part of a batch; borrowed until the next lk_loader_read_batch() and lk_loader_free(). */
 typedef struct lk_batch {
     int64_t epoch, number;
     int64_t size;         /* samples of the whole batch */
@@ -302,8 +302,8 @@ typedef struct lk_batch {
  * lk_dataset_read(), also when the loader's thread met them; LK_EIO for a label or an index that is out
  * of range, naming sample and value; LK_ENOMEM.
  */
-LK_API lk_status lk_loader_get(lk_loader *loader, int64_t epoch, int64_t number, int64_t first,
-                               int64_t n, lk_batch *out) LK_NODISCARD;
+LK_API lk_status lk_loader_read_batch(lk_loader *loader, int64_t epoch, int64_t number,
+                                      int64_t first, int64_t n, lk_batch *out) LK_NODISCARD;
 
 LK_END_DECLS
 

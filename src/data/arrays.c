@@ -106,7 +106,7 @@ lk_status lk__arrays_npz(lk__table *t, const lk__source *s, const char *x, const
 static lk_status write_rows(const lk_dataset *ds, int f, void *const *row, lk__put_fn *put,
                             void *context)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     const lk_field *field = &info->field[f];
     char head[LK_NPY_HEADER_ROOM];
     int64_t n;

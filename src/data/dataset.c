@@ -141,7 +141,7 @@ void lk_dataset_free(lk_dataset *ds)
     lk_free(ds);
 }
 
-const lk_dataset_info *lk_dataset_get_info(const lk_dataset *ds)
+const lk_dataset_info *lk_dataset_info_of(const lk_dataset *ds)
 {
     return &ds->info;
 }

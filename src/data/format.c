@@ -11,11 +11,11 @@
 #include <errno.h>
 #include <string.h>
 
-extern const lk_format *const lk_formats[]; /* collected by the build */
+extern const lk_format *const lk__formats[]; /* collected by the build */
 
 static const lk_descriptor *format_at(int i)
 {
-    return lk_formats[i] ? &lk_formats[i]->descriptor : NULL;
+    return lk__formats[i] ? &lk__formats[i]->descriptor : NULL;
 }
 
 const lk_registry lk_registry_format = {
@@ -92,9 +92,9 @@ static const char *guess_folder(const char *path)
 /* The format of a suffix; NULL if no format has it. */
 static const lk_format *by_suffix(const char *path)
 {
-    for (int i = 0; lk_formats[i]; i++)
-        if (lk_formats[i]->suffix && lk__path_ends(path, lk_formats[i]->suffix))
-            return lk_formats[i];
+    for (int i = 0; lk__formats[i]; i++)
+        if (lk__formats[i]->suffix && lk__path_ends(path, lk__formats[i]->suffix))
+            return lk__formats[i];
     return NULL;
 }
 

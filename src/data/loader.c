@@ -33,7 +33,7 @@ static lk__request following(const lk_loader *l, const lk__request *r)
     return next;
 }
 
-static void fill(lk_loader *l, lk__slot *s)
+static void fill(lk_loader *l, lk__loader_slot *s)
 {
     s->status = lk__slot_fill(l, s);
     if (s->status != LK_OK) {
@@ -52,7 +52,7 @@ static void *prepare(void *context)
             pthread_cond_wait(&l->work, &l->lock);
         if (l->stop)
             break;
-        lk__slot *s = &l->slot[(l->head + l->ready) % l->n_slots];
+        lk__loader_slot *s = &l->slot[(l->head + l->ready) % l->n_slots];
         s->request = l->next;
         l->next = following(l, &l->next);
         l->busy = true;
@@ -78,7 +78,7 @@ static void start(lk_loader *l)
 }
 
 /* The prepared slot of request `r`, which may have to be waited for. */
-static lk__slot *take(lk_loader *l, const lk__request *r)
+static lk__loader_slot *take(lk_loader *l, const lk__request *r)
 {
     pthread_mutex_lock(&l->lock);
     if (lk_loader_batch_size(l, r->number) == l->options.batch || lk_loader_batches(l) == 1) {
@@ -97,7 +97,7 @@ static lk__slot *take(lk_loader *l, const lk__request *r)
     }
     while (l->ready == 0)
         pthread_cond_wait(&l->done, &l->lock);
-    lk__slot *s = &l->slot[l->head];
+    lk__loader_slot *s = &l->slot[l->head];
     l->head = (l->head + 1) % l->n_slots;
     l->ready--;
     pthread_cond_signal(&l->work);
@@ -163,7 +163,7 @@ static lk_status check_indices(const char *name, const lk_loader_options *o)
 
 static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     const char *name = lk__dataset_title(ds);
     LK_CHECK(info->count > 0, LK_EINVAL, "dataset %s: there is no sample in it", name);
     LK_CHECK(lk_dataset_find(ds, "x") >= 0, LK_EINVAL, "dataset %s: it has no field \"x\"", name);
@@ -188,7 +188,7 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     lk_loader *l;
     LK_TRY(lk_alloc_zero(&l, 1, sizeof *l));
     l->ds = lk_dataset_retain(ds);
-    l->info = lk_dataset_get_info(ds);
+    l->info = lk_dataset_info_of(ds);
     l->options = *options;
     l->seed = seed;
     l->classes = classes;
@@ -218,7 +218,7 @@ lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options, int64_
                         lk_loader **out)
 {
     LK_FP_GUARD();
-    LK_TRY(loader_make(ds, options, seed, lk_dataset_get_info(ds)->classes, out));
+    LK_TRY(loader_make(ds, options, seed, lk_dataset_info_of(ds)->classes, out));
     lk_status st = LK_OK;
     if (options->indices == 0)
         LK_TRY_TO(fail, lk__affine_make(ds, (*out)->x, options, &(*out)->affine));
@@ -232,7 +232,7 @@ fail:
 /* Fields as in the set that the model was made for. */
 static lk_status check_like(const lk_loader *model, const lk_dataset *ds)
 {
-    const lk_dataset_info *a = model->info, *b = lk_dataset_get_info(ds);
+    const lk_dataset_info *a = model->info, *b = lk_dataset_info_of(ds);
     const char *name = lk__dataset_title(ds), *like = lk__dataset_title(model->ds);
     for (int f = 0; f < a->n_fields || f < b->n_fields; f++) {
         bool both = f < a->n_fields && f < b->n_fields;
@@ -247,7 +247,7 @@ static lk_status check_like(const lk_loader *model, const lk_dataset *ds)
     return LK_OK;
 }
 
-lk_status lk_loader_like(const lk_loader *model, lk_dataset *ds, lk_loader **out)
+lk_status lk_loader_new_like(const lk_loader *model, lk_dataset *ds, lk_loader **out)
 {
     LK_FP_GUARD();
     *out = NULL;
@@ -313,19 +313,19 @@ static int64_t piece_of(const lk_loader_options *o)
     return (o->batch - 1) / o->shards + 1;
 }
 
-int64_t lk_loader_piece(const lk_loader *l)
+int64_t lk_loader_shard(const lk_loader *l)
 {
     return piece_of(&l->options);
 }
 
-int64_t lk_loader_pieces_of(const lk_loader_options *o)
+int64_t lk_loader_options_shards(const lk_loader_options *o)
 {
     return (o->batch - 1) / piece_of(o) + 1;
 }
 
-int64_t lk_loader_pieces(const lk_loader *l)
+int64_t lk_loader_shards(const lk_loader *l)
 {
-    return lk_loader_pieces_of(&l->options);
+    return lk_loader_options_shards(&l->options);
 }
 
 lk_field lk_loader_field(const lk_loader *l, int f)
@@ -333,8 +333,8 @@ lk_field lk_loader_field(const lk_loader *l, int f)
     return l->field[f];
 }
 
-lk_status lk_loader_get(lk_loader *l, int64_t epoch, int64_t number, int64_t first, int64_t n,
-                        lk_batch *out)
+lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int64_t first,
+                               int64_t n, lk_batch *out)
 {
     LK_CHECK(epoch >= 0 && epoch < UINT32_MAX && number >= 0 && number < lk_loader_batches(l),
              LK_EINVAL, "batch %lld of epoch %lld: there are %lld batches", (long long)number,
@@ -344,7 +344,7 @@ lk_status lk_loader_get(lk_loader *l, int64_t epoch, int64_t number, int64_t fir
              "positions %lld to %lld of a batch of %lld", (long long)first,
              (long long)(first + n - 1), (long long)size);
     lk__request r = {epoch, number, first, n};
-    lk__slot *s = &l->slot[0];
+    lk__loader_slot *s = &l->slot[0];
     start(l);
     if (l->threaded) {
         s = take(l, &r);

@@ -60,7 +60,7 @@ typedef struct lk__request {
 enum { LK_LOADER_VIEWS = 2, LK_LOADER_MESSAGE = 512 };
 
 /* Memory for one part of a batch. */
-typedef struct lk__slot {
+typedef struct lk__loader_slot {
     lk__request request;
     lk_status status;
     char message[LK_LOADER_MESSAGE];
@@ -73,7 +73,7 @@ typedef struct lk__slot {
         lk_tensor *tensor[LK_MAX_FIELDS]; /* the first n rows of `full` */
     } view[LK_LOADER_VIEWS];
     int next_view; /* to be replaced */
-} lk__slot;
+} lk__loader_slot;
 
 struct lk_loader {
     lk_dataset *ds;
@@ -88,7 +88,7 @@ struct lk_loader {
     void *moved[LK_MAX_FIELDS], *moved_block; /* the same, moved; NULL if nothing is */
     bool moves_y;
 
-    lk__slot *slot;
+    lk__loader_slot *slot;
     int n_slots; /* prefetch + 1 */
 
     /* The ring: `ready` slots from `head` on are prepared, the one before `head` is the caller's. */
@@ -103,11 +103,11 @@ struct lk_loader {
 };
 
 /** Fill a slot with what its request asks for. */
-lk_status lk__slot_fill(lk_loader *l, lk__slot *s) LK_NODISCARD;
+lk_status lk__slot_fill(lk_loader *l, lk__loader_slot *s) LK_NODISCARD;
 
 /** The tensors of a slot's request; it has been filled. */
-lk_tensor *const *lk__slot_tensors(const lk__slot *s);
+lk_tensor *const *lk__slot_tensors(const lk__loader_slot *s);
 
-void lk__slot_free(lk__slot *s);
+void lk__slot_free(lk__loader_slot *s);
 
 #endif /* LK_DATA_LOADER_H */

@@ -99,7 +99,7 @@ fail:
 lk_status lk__dataset_load(const lk_dataset *ds, lk_dataset **out)
 {
     *out = NULL;
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     lk_tensor *tensor[LK_MAX_FIELDS] = {NULL};
     char *data[LK_MAX_FIELDS];
     lk_status st = LK_OK;

@@ -44,7 +44,7 @@ struct measure {
 /* to[c] = the sum over samples of the sums over a sample of v, or of (v - mean[c])^2. */
 static lk_status sum_channels(struct measure *m, const double *mean, double *to)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(m->ds);
+    const lk_dataset_info *info = lk_dataset_info_of(m->ds);
     void *only[LK_MAX_FIELDS] = {NULL};
     only[m->field] = m->row[m->field];
     for (int64_t c = 0; c < m->channels; c++)
@@ -68,7 +68,7 @@ static lk_status sum_channels(struct measure *m, const double *mean, double *to)
 
 static lk_status measure_run(struct measure *m)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(m->ds);
+    const lk_dataset_info *info = lk_dataset_info_of(m->ds);
     LK_TRY(lk_alloc(&m->sample, m->channels, sizeof *m->sample));
     LK_TRY(lk_alloc(&m->value, m->count, sizeof *m->value));
     LK_TRY(lk__dataset_rows_new(m->ds, m->row, &m->block));
@@ -90,7 +90,7 @@ static lk_status measure_run(struct measure *m)
 static lk_status measure(const lk_dataset *ds, int x, int64_t channels, double unit, double *mean,
                          double *dev)
 {
-    const lk_field *field = &lk_dataset_get_info(ds)->field[x];
+    const lk_field *field = &lk_dataset_info_of(ds)->field[x];
     struct measure m = {.ds = ds,
                         .field = x,
                         .channels = channels,
@@ -143,7 +143,7 @@ static lk_status statistics(const lk_dataset *ds, int x, const lk_loader_options
 static lk_status fill(const lk_dataset *ds, int x, const lk_loader_options *o, double *mean,
                       double *dev, lk__affine *out)
 {
-    bool bytes = lk_dataset_get_info(ds)->field[x].dtype == LK_U8;
+    bool bytes = lk_dataset_info_of(ds)->field[x].dtype == LK_U8;
     bool units = o->normalise == LK_NORMALISE_UNIT || (bytes && o->normalise != LK_NORMALISE_NONE);
     double unit = units ? 1.0 / 255 : 1;
     LK_TRY(statistics(ds, x, o, unit, out->channels, mean, dev));
@@ -165,7 +165,7 @@ static lk_status fill(const lk_dataset *ds, int x, const lk_loader_options *o, d
 lk_status lk__affine_make(const lk_dataset *ds, int x, const lk_loader_options *options,
                           lk__affine *out)
 {
-    const lk_shape *shape = &lk_dataset_get_info(ds)->field[x].shape;
+    const lk_shape *shape = &lk_dataset_info_of(ds)->field[x].shape;
     int64_t channels = shape->ndim == 0 ? 1 : shape->dim[shape->ndim - 1];
     channels = channels > 0 ? channels : 1;
     LK_TRY(affine_new(channels, options->dtype, out));

@@ -28,10 +28,11 @@ static void part_free(void *context)
     lk_free(p);
 }
 
-lk_status lk_dataset_part(lk_dataset *ds, int64_t seed, int64_t first, int64_t n, lk_dataset **out)
+lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
+                            lk_dataset **out)
 {
     *out = NULL;
-    lk_dataset_info info = *lk_dataset_get_info(ds);
+    lk_dataset_info info = *lk_dataset_info_of(ds);
     LK_CHECK(first >= 0 && n >= 0 && first <= info.count && n <= info.count - first, LK_EINVAL,
              "dataset %s: samples %lld to %lld of %lld", info.name, (long long)first,
              (long long)(first + n - 1), (long long)info.count);
@@ -53,7 +54,7 @@ lk_status lk_dataset_split(lk_dataset *ds, int64_t seed, double share, lk_datase
 {
     LK_FP_GUARD();
     *train = *validation = NULL;
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     LK_CHECK(share >= 0 && share < 9e15, LK_EINVAL, "dataset %s: a share of %g for validation",
              info->name, share);
     if (share == 0) {
@@ -64,9 +65,9 @@ lk_status lk_dataset_split(lk_dataset *ds, int64_t seed, double share, lk_datase
     LK_CHECK(n >= 1 && n < info->count, LK_EINVAL,
              "dataset %s: %lld of %lld samples for validation leave nothing on one side",
              info->name, (long long)n, (long long)info->count);
-    LK_TRY(lk_dataset_part(ds, seed, info->count - n, n, validation));
+    LK_TRY(lk_dataset_subset(ds, seed, info->count - n, n, validation));
     lk_status st = LK_OK;
-    LK_TRY_TO(fail, lk_dataset_part(ds, seed, 0, info->count - n, train));
+    LK_TRY_TO(fail, lk_dataset_subset(ds, seed, 0, info->count - n, train));
     lk__dataset_set_split(*train, LK_TRAIN);
     lk__dataset_set_split(*validation, LK_VALIDATION);
     return LK_OK;

@@ -10,7 +10,7 @@
 /* Samples between the one at hand and the one that is asked for. */
 enum { AHEAD = 2 };
 
-static void views_free(lk__slot *s)
+static void views_free(lk__loader_slot *s)
 {
     for (int v = 0; v < LK_LOADER_VIEWS; v++)
         for (int f = 0; f < LK_MAX_FIELDS; f++) {
@@ -19,7 +19,7 @@ static void views_free(lk__slot *s)
         }
 }
 
-void lk__slot_free(lk__slot *s)
+void lk__slot_free(lk__loader_slot *s)
 {
     views_free(s);
     for (int f = 0; f < LK_MAX_FIELDS; f++) {
@@ -32,7 +32,7 @@ void lk__slot_free(lk__slot *s)
 }
 
 /* Tensors for `n` rows. */
-static lk_status slot_grow(const lk_loader *l, lk__slot *s, int64_t n)
+static lk_status slot_grow(const lk_loader *l, lk__loader_slot *s, int64_t n)
 {
     lk__slot_free(s);
     LK_TRY(lk_alloc(&s->index, n, sizeof *s->index));
@@ -46,7 +46,7 @@ static lk_status slot_grow(const lk_loader *l, lk__slot *s, int64_t n)
     return LK_OK;
 }
 
-static int find_view(const lk__slot *s, int64_t n)
+static int find_view(const lk__loader_slot *s, int64_t n)
 {
     for (int v = 0; v < LK_LOADER_VIEWS; v++)
         if (s->view[v].tensor[0] && s->view[v].n == n)
@@ -55,7 +55,7 @@ static int find_view(const lk__slot *s, int64_t n)
 }
 
 /* A view of the first `n` rows, made anew unless it is there. */
-static lk_status slot_view(const lk_loader *l, lk__slot *s, int64_t n)
+static lk_status slot_view(const lk_loader *l, lk__loader_slot *s, int64_t n)
 {
     if (n == s->room || find_view(s, n) >= 0)
         return LK_OK;
@@ -71,13 +71,13 @@ static lk_status slot_view(const lk_loader *l, lk__slot *s, int64_t n)
     return LK_OK;
 }
 
-lk_tensor *const *lk__slot_tensors(const lk__slot *s)
+lk_tensor *const *lk__slot_tensors(const lk__loader_slot *s)
 {
     return s->request.n == s->room ? s->full : s->view[find_view(s, s->request.n)].tensor;
 }
 
 /* Memory for the request, and for the same part of the last batch, which may be smaller. */
-static lk_status slot_prepare(const lk_loader *l, lk__slot *s)
+static lk_status slot_prepare(const lk_loader *l, lk__loader_slot *s)
 {
     const lk__request *r = &s->request;
     if (s->room == 0 || r->n > s->room) {
@@ -91,7 +91,7 @@ static lk_status slot_prepare(const lk_loader *l, lk__slot *s)
 }
 
 /* Which samples the request is for. */
-static lk_status pick(const lk_loader *l, lk__slot *s)
+static lk_status pick(const lk_loader *l, lk__loader_slot *s)
 {
     const lk__request *r = &s->request;
     int64_t first = r->number * l->options.batch + r->first;
@@ -170,7 +170,7 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
 }
 
 /* The sample of row i. */
-static lk_status put_sample(const lk_loader *l, const lk__slot *s, int64_t i)
+static lk_status put_sample(const lk_loader *l, const lk__loader_slot *s, int64_t i)
 {
     int64_t index = s->index[i];
     const void *at[LK_MAX_FIELDS];
@@ -192,7 +192,7 @@ static lk_status put_sample(const lk_loader *l, const lk__slot *s, int64_t i)
     return LK_OK;
 }
 
-lk_status lk__slot_fill(lk_loader *l, lk__slot *s)
+lk_status lk__slot_fill(lk_loader *l, lk__loader_slot *s)
 {
     LK_FP_GUARD();
     LK_TRY(lk__fp_check());

@@ -44,7 +44,7 @@ static lk_status loaders_make(lk_job *job)
     options.dtype = job->experiment->dtype;
     options.indices = lk_model_index_limit(job->model);
     LK_TRY(core_left(job, &left));
-    if (!left && lk_dataset_get_info(job->set[LK_TRAIN])->in_memory)
+    if (!left && lk_dataset_info_of(job->set[LK_TRAIN])->in_memory)
         options.prefetch = 0;
     if (job->experiment->parallel.mode == LK_MODE_FAST) /* the ranks are the shards */
         options.shards = job->comm ? lk_comm_size(job->comm) : 1;
@@ -52,7 +52,7 @@ static lk_status loaders_make(lk_job *job)
         lk_loader_new(job->set[LK_TRAIN], &options, job->experiment->seed, &job->loader[LK_TRAIN]));
     for (int split = LK_VALIDATION; split < LK_N_SPLITS; split++)
         if (job->set[split])
-            LK_TRY(lk_loader_like(job->loader[LK_TRAIN], job->set[split], &job->loader[split]));
+            LK_TRY(lk_loader_new_like(job->loader[LK_TRAIN], job->set[split], &job->loader[split]));
     return LK_OK;
 }
 

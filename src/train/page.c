@@ -34,7 +34,7 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
                                  p->end->last.seconds);
     fact[facts++] = lk_fact_int("seed", e->seed);
     fact[facts++] = lk_fact_text(
-        "data", lk_dataset_get_info(lk_loader_dataset(lk_job_set(p->job, LK_TRAIN)))->name);
+        "data", lk_dataset_info_of(lk_loader_dataset(lk_job_set(p->job, LK_TRAIN)))->name);
     fact[facts++] = lk_fact_text("optimizer", e->optimizer.descriptor->name);
     lk_report report = {.title = e->path,
                         .subtitle = e->about,

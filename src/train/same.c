@@ -120,7 +120,7 @@ static int64_t part_read(const lk_dataset_info *info, int64_t part)
 static lk_status part_hash(const lk_dataset *set, int64_t first, int64_t n, void *const *row,
                            uint64_t *out)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(set);
+    const lk_dataset_info *info = lk_dataset_info_of(set);
     const void *at[LK_MAX_FIELDS];
     lk_hash h = lk_hash_start();
     for (int64_t i = first; i < first + n; i++) {
@@ -141,7 +141,7 @@ static lk_status parts_hash(const lk_dataset *set, int64_t first, int64_t n, uin
     LK_TRY(lk__dataset_rows_new(set, row, &block));
     for (int64_t k = 0; k < parts && st == LK_OK; k++) {
         int64_t from = k * each, part = n - from < each ? n - from : each;
-        st = part_hash(set, first + from, part_read(lk_dataset_get_info(set), part), row, &out[k]);
+        st = part_hash(set, first + from, part_read(lk_dataset_info_of(set), part), row, &out[k]);
     }
     lk_free(block);
     LK_TRY(st);
@@ -168,19 +168,19 @@ static lk_status part_other(lk_comm *comm, const uint64_t *mine, int64_t parts, 
 /* Compare the samples of a set that has some. */
 static lk_status samples_compare(lk_comm *comm, const char *what, const lk_dataset *set)
 {
-    int64_t first = 0, n = lk_dataset_get_info(set)->count, part = 0;
+    int64_t first = 0, n = lk_dataset_info_of(set)->count, part = 0;
     int rank;
     do {
         uint64_t mine[PARTS] = {0};
         int64_t parts, each = part_of(n, &parts);
         LK_TRY(lk_agree(comm, parts_hash(set, first, n, mine)));
         LK_TRY(part_other(comm, mine, parts, &part, &rank));
-        if (part < 0 && first == 0 && n == lk_dataset_get_info(set)->count)
+        if (part < 0 && first == 0 && n == lk_dataset_info_of(set)->count)
             return LK_OK;
         LK_CHECK(part >= 0, LK_ESTATE, "%s changes while it is read", what);
         first += part * each;
         n = n - part * each < each ? n - part * each : each;
-        n = part_read(lk_dataset_get_info(set), n);
+        n = part_read(lk_dataset_info_of(set), n);
     } while (n > 1);
     return LK_RAISE(LK_ESTATE,
                     "sample %lld of %s is another on rank %d than on rank 0: all ranks must have "

@@ -150,7 +150,7 @@ static void numbers_take(lk__saver *s)
 static void data_tell(const lk__saver *s)
 {
     enum { MUCH = 256 << 20, MIB = 1 << 20 };
-    const lk_dataset_info *info = lk_dataset_get_info(s->job->set[LK_TRAIN]);
+    const lk_dataset_info *info = lk_dataset_info_of(s->job->set[LK_TRAIN]);
     double bytes = 0;
     char text[128];
     for (int f = 0; f < info->n_fields; f++) {

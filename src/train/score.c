@@ -109,7 +109,7 @@ static lk_status view_range(lk_trainer *t, lk_loader *loader, lk_range range)
 {
     lk_batch batch;
     for (int64_t i = range.first; i < range.first + range.n; i++) {
-        LK_TRY(lk_loader_get(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch));
+        LK_TRY(lk_loader_read_batch(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch));
         LK_TRY(view(t, &batch, &t->batch_loss[i]));
     }
     return LK_OK;

@@ -107,7 +107,7 @@ static lk_status block_sums(lk_trainer *t, const lk_batch *batch, int k, bool la
 /* Samples of the batch that pieces first ... first + n - 1 have: where they begin and how many. */
 static int64_t samples_of(const lk_trainer *t, int64_t size, lk_range pieces, int64_t *from)
 {
-    int64_t piece = lk_loader_piece(t->spec.train);
+    int64_t piece = lk_loader_shard(t->spec.train);
     *from = pieces.first * piece;
     int64_t end = *from + pieces.n * piece;
     return (end < size ? end : size) - *from;
@@ -179,7 +179,7 @@ static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_time *time)
 lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
 {
     LK_FP_GUARD();
-    int64_t piece = lk_loader_piece(t->spec.train), samples = plan->pass_samples,
+    int64_t piece = lk_loader_shard(t->spec.train), samples = plan->pass_samples,
             before = lk_alloc_stats_now().live_bytes;
     LK_CHECK(t->step == 0 && t->seen.samples == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
@@ -207,7 +207,7 @@ static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, l
         n = samples_of(t, batch->size, range, &from);
     else if (!meets)
         return LK_OK;
-    *unread = lk_loader_get(t->spec.train, at->epoch, at->batch, from, n, batch);
+    *unread = lk_loader_read_batch(t->spec.train, at->epoch, at->batch, from, n, batch);
     time->data = seconds_since(&clock);
     if (*unread == LK_OK) {
         st = blocks_sums(t, batch, time);
@@ -283,7 +283,7 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     lk_step_report own;
     LK_TRY(lk__trainer_check_params(t));
     lk_position at = lk_trainer_position(t);
-    int64_t piece = lk_loader_piece(t->spec.train);
+    int64_t piece = lk_loader_shard(t->spec.train);
     lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, at.batch)};
     int64_t pieces = (batch.size + piece - 1) / piece;
     report = report ? report : &own;

@@ -11,7 +11,7 @@
 /* Labels are numbers of outputs: of too few, some label would have none. */
 static lk_status classes_check(const lk_trainer *t, lk_tensor_type out, lk_tensor_type target)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(lk_loader_dataset(t->spec.train));
+    const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(t->spec.train));
     int64_t outputs = out.shape.ndim > 0 ? out.shape.dim[out.shape.ndim - 1] : 1;
     LK_CHECK(lk_dtype_is_real(target.dtype) || info->classes <= outputs, LK_ESHAPE,
              "%s: the model gives %s for a sample, but %s has %lld classes; its last layer must "
@@ -25,7 +25,7 @@ static lk_status classes_check(const lk_trainer *t, lk_tensor_type out, lk_tenso
 static lk_status metric_check(const lk_trainer *t, int i, lk_tensor_type out, lk_tensor_type target)
 {
     const lk_metric *m = t->metric[i];
-    const lk_dataset_info *info = lk_dataset_get_info(lk_loader_dataset(t->spec.train));
+    const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(t->spec.train));
     bool classes = !lk_dtype_is_real(target.dtype) || info->classes > 0 || t->cost->probabilities;
     LK_CHECK(
         !m->of_classes || classes, LK_EDTYPE,
@@ -43,7 +43,7 @@ static lk_status parts_check(lk_trainer *t)
     lk_tensor_type out = lk_model_out(t->spec.model);
     lk_field field = {.name = ""};
     for (int f = 0; strcmp(field.name, "y") != 0; f++) {
-        LK_CHECK(f < lk_dataset_get_info(lk_loader_dataset(t->spec.train))->n_fields, LK_EINVAL,
+        LK_CHECK(f < lk_dataset_info_of(lk_loader_dataset(t->spec.train))->n_fields, LK_EINVAL,
                  "the data has no field \"y\" to learn");
         field = lk_loader_field(t->spec.train, f);
     }
@@ -145,9 +145,9 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
     const char *name;
     bool fast = t->spec.parallel.mode == LK_MODE_FAST;
     int64_t batch = lk_loader_batch_size(t->spec.train, 0),
-            piece = fast ? (batch - 1) / ranks + 1 : lk_loader_piece(t->spec.train);
+            piece = fast ? (batch - 1) / ranks + 1 : lk_loader_shard(t->spec.train);
     lk_plan_spec spec = {.batch = batch,
-                         .pieces = fast ? (batch - 1) / piece + 1 : lk_loader_pieces(t->spec.train),
+                         .pieces = fast ? (batch - 1) / piece + 1 : lk_loader_shards(t->spec.train),
                          .piece = piece,
                          .sample = sample_bytes(t->spec.train),
                          .fast = fast,
@@ -206,9 +206,9 @@ static lk_status own_make(lk_trainer *t)
     LK_TRY(parts_check(t));
     LK_TRY(lk_optimizer_new(&t->spec.optimizer, lk_model_params(t->spec.model), &t->optimizer));
     LK_TRY(lk_tape_new(&t->tape));
-    LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_piece(t->spec.train)));
+    LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard(t->spec.train)));
     LK_TRY(lk_tape_new(&t->viewing));
-    LK_TRY(lk_tape_set_shard_size(t->viewing, lk_loader_piece(t->spec.train)));
+    LK_TRY(lk_tape_set_shard_size(t->viewing, lk_loader_shard(t->spec.train)));
     (void)lk_tape_set_recording(t->viewing, false);
     LK_TRY(lk_tensor_zeros(dtype, LK_SCALAR, &t->seed));
     return LK_OK;

@@ -68,7 +68,7 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     LK_TRY(layers_trait(s->model, &out[6]));
     out[7] = values_trait(s->model);
     out[8] = layout_trait(&s->parallel);
-    out[9] = (lk__trait){"the number of shards", lk_loader_pieces(s->train), .is_hash = false};
+    out[9] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
     return LK_OK;
 }
 

@@ -41,7 +41,7 @@ static lk_status finish(lk_trainer *t, const lk_accumulator **out)
 lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_accumulator *to,
                         lk_step_time *time)
 {
-    int64_t piece = lk_loader_piece(t->spec.train);
+    int64_t piece = lk_loader_shard(t->spec.train);
     const lk_accumulator *sum = NULL;
     t->pieces.n = 0;
     if (!t->spare)

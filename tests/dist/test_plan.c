@@ -160,7 +160,7 @@ static int64_t sets_bytes(const lk_job *job)
         lk_loader *loader = lk_job_set(job, (lk_split)split);
         if (!loader)
             continue;
-        const lk_dataset_info *info = lk_dataset_get_info(lk_loader_dataset(loader));
+        const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(loader));
         for (int f = 0; f < info->n_fields; f++) {
             int64_t one = (int64_t)lk_dtype_size(info->field[f].dtype);
             for (int i = 0; i < info->field[f].shape.ndim; i++)

@@ -65,9 +65,10 @@ static void gradients_do_travel_during_backward(lk_comm *comm)
                      &e, &job));
     lk_trainer *t = lk_job_trainer(job);
     lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, 0)};
-    int64_t piece = lk_loader_piece(t->spec.train);
+    int64_t piece = lk_loader_shard(t->spec.train);
     lk_range range = lk__groups_begin(t->groups, batch.size / piece, batch.size);
-    ASSERT_OK(lk_loader_get(t->spec.train, 0, 0, range.first * piece, range.n * piece, &batch));
+    ASSERT_OK(
+        lk_loader_read_batch(t->spec.train, 0, 0, range.first * piece, range.n * piece, &batch));
     lk__groups_watch(t->groups, t->tape);
     ASSERT_OK(lk__block_pass(t, &batch, lk__groups_sums(t->groups, 0), &(lk_step_time){0}));
     ASSERT_TRUE(t->groups->n_buckets > 2);

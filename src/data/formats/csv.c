@@ -145,7 +145,7 @@ static lk_status write_line(lk__sink *s, const lk_dataset_info *info, void *cons
 static lk_status csv_write(const lk_dataset *ds, lk_split split, const char *path)
 {
     (void)split; /* the file holds one */
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     for (int f = 0; f < info->n_fields; f++)
         LK_CHECK(info->field[f].dtype <= LK_U8, LK_ENOTSUP, "%s: %s is not written as text", path,
                  lk_dtype_name(info->field[f].dtype));

@@ -87,7 +87,7 @@ static lk_status write_header(lk__sink *s, unsigned char type, int64_t count, lk
 /* The rows of field `f`; labels as bytes. */
 static lk_status write_rows(lk__sink *s, const lk_dataset *ds, int f, void *const *row)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     void *only[LK_MAX_FIELDS] = {NULL};
     only[f] = row[f];
     int64_t bytes = lk__field_bytes(&info->field[f]);
@@ -109,7 +109,7 @@ static lk_status write_rows(lk__sink *s, const lk_dataset *ds, int f, void *cons
 static lk_status write_file(const lk_dataset *ds, int f, const char *folder, const char *file,
                             void *const *row)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     const lk_field *field = &info->field[f];
     static const unsigned char types[] = {
         [LK_F32] = 0x0d, [LK_F64] = 0x0e, [LK_I32] = 0x0c, [LK_I64] = 0x08, [LK_U8] = 0x08};
@@ -130,7 +130,7 @@ static lk_status write_file(const lk_dataset *ds, int f, const char *folder, con
 /* Whether IDX can hold it. */
 static lk_status check_fields(const lk_dataset *ds, const char *folder, int x, int y)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     LK_CHECK(x >= 0 && info->n_fields == 1 + (y >= 0), LK_ENOTSUP,
              "%s: IDX holds the fields x and y, not those of %s", folder, info->name);
     const lk_field *field = &info->field[x];

@@ -108,7 +108,7 @@ static lk_status put_member(void *context, const void *bytes, int64_t n)
 
 static lk_status write_fields(const lk_dataset *ds, lk__zip_out *z)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     for (int f = 0; f < info->n_fields; f++) {
         char member[LK_ZIP_NAME];
         struct sum sum = {0, 0};

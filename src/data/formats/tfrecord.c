@@ -104,7 +104,7 @@ static lk_status write_sample(lk__sink *s, const lk_dataset_info *info, int x, i
 static lk_status tfrecord_write(const lk_dataset *ds, lk_split split, const char *path)
 {
     (void)split; /* the file holds one */
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     int x = lk_dataset_find(ds, "x"), y = lk_dataset_find(ds, "y");
     LK_CHECK(x >= 0 && info->n_fields == 1 + (y >= 0) && kind_of(info->field[x].dtype), LK_ENOTSUP,
              "%s: records hold a field x of u8, f32 or i64, and y, not those of %s", path,

@@ -36,8 +36,8 @@ static void planes_become_channels(void)
     make_records(1);
     snprintf(options, sizeof options, "path=%s", test_write("one.bin", file, 2 * RECORD));
     ASSERT_OK(test_open("cifar10", options, LK_TRAIN, &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->count, 2);
-    ASSERT_EQ(lk_dataset_get_info(ds)->classes, 10);
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 2);
+    ASSERT_EQ(lk_dataset_info_of(ds)->classes, 10);
     check_pixels(ds, 1, 1);
     ASSERT_EQ(test_label(ds, 0), 3);
     ASSERT_EQ(test_label(ds, 1), 4);
@@ -61,7 +61,7 @@ static void a_folder_is_five_files_and_a_test_set(void)
     ASSERT_FAILS(test_open("cifar10", options, LK_TRAIN, &ds), LK_EIO, "data_batch_5.bin");
     test_write("ten/data_batch_5.bin", file, RECORD);
     ASSERT_OK(test_open("cifar10", options, LK_TRAIN, &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->count, 8);
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 8);
     check_pixels(ds, 2, 0); /* the only one of the second file */
     check_pixels(ds, 4, 1);
     ASSERT_EQ(test_label(ds, 4), 4);
@@ -89,7 +89,7 @@ static void cifar100_has_fine_and_coarse_labels(void)
     snprintf(options, sizeof options, "path=%s coarse=true", test_path("hundred"));
     ASSERT_OK(test_open("cifar100", options, LK_TRAIN, &ds));
     ASSERT_EQ(test_label(ds, 1), 4);
-    ASSERT_EQ(lk_dataset_get_info(ds)->classes, 20);
+    ASSERT_EQ(lk_dataset_info_of(ds)->classes, 20);
     lk_dataset_free(ds);
 }
 

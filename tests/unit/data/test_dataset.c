@@ -21,7 +21,7 @@ static lk_dataset *small_set(void)
 static void tensors_are_a_dataset(void)
 {
     lk_dataset *ds = small_set();
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     ASSERT_EQ(info->count, 7);
     ASSERT_EQ(info->classes, 3);
     ASSERT_EQ(lk_dataset_find(ds, "y"), 1);
@@ -139,11 +139,11 @@ static void a_split_is_a_partition_that_the_seed_decides(void)
     lk_dataset *ds = small_set(), *train, *valid;
     int seen[7] = {0};
     ASSERT_OK(lk_dataset_split(ds, 5, 0.3, &train, &valid));
-    ASSERT_EQ(lk_dataset_get_info(train)->count, 5);
-    ASSERT_EQ(lk_dataset_get_info(valid)->count, 2);
+    ASSERT_EQ(lk_dataset_info_of(train)->count, 5);
+    ASSERT_EQ(lk_dataset_info_of(valid)->count, 2);
     for (int part = 0; part < 2; part++) {
         lk_dataset *from = part ? valid : train;
-        for (int64_t i = 0; i < lk_dataset_get_info(from)->count; i++) {
+        for (int64_t i = 0; i < lk_dataset_info_of(from)->count; i++) {
             float x[2];
             test_sample(from, "x", i, x);
             seen[(int)x[0] / 2]++;
@@ -167,7 +167,7 @@ static void a_split_is_a_partition_that_the_seed_decides(void)
     ASSERT_FAILS(lk_dataset_split(ds, 5, 7, &train, &valid), LK_EINVAL, "7 of 7 samples");
     ASSERT_FAILS(lk_dataset_split(ds, 5, 0.01, &train, &valid), LK_EINVAL, "0 of 7 samples");
     ASSERT_FAILS(lk_dataset_split(ds, 5, -1, &train, &valid), LK_EINVAL, "-1");
-    ASSERT_FAILS(lk_dataset_part(ds, 5, 5, 3, &train), LK_EINVAL, "samples 5 to 7 of 7");
+    ASSERT_FAILS(lk_dataset_subset(ds, 5, 5, 3, &train), LK_EINVAL, "samples 5 to 7 of 7");
     lk_dataset_free(ds);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }

@@ -176,12 +176,12 @@ static void without_files_mnist_and_cifar10_are_glyphs_with_a_message(void)
     lk_log_set_sink(listen, NULL);
     ASSERT_OK(test_open("mnist", NULL, LK_TEST, &ds));
     ASSERT_TRUE(said[0] == '\0'); /* once is enough */
-    ASSERT_EQ(lk_dataset_get_info(ds)->count, 10000);
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 10000);
     lk_dataset_free(ds);
     ASSERT_OK(test_open("cifar10", NULL, LK_TRAIN, &ds));
     ASSERT_TRUE(strstr(said, "cifar10: no path is given") && strstr(said, "generated glyphs"));
-    ASSERT_EQ(lk_dataset_get_info(ds)->count, 50000);
-    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(32, 32, 3)));
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 50000);
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(ds)->field[0].shape, LK_SHAPE(32, 32, 3)));
     lk_dataset_free(ds);
     lk_log_set_sink(NULL, NULL);
     ASSERT_FAILS(test_open("idx", NULL, LK_TRAIN, &ds), LK_EIO, "install dataset-fashion-mnist");
@@ -201,7 +201,7 @@ static void installed_sets_are_found(void)
         lk_dataset *ds;
         ASSERT_OK(test_open(formats[i], NULL, LK_TRAIN, &ds));
         ASSERT_EQ(test_label(ds, 0), 7);
-        ASSERT_EQ(lk_dataset_get_info(ds)->classes, i == 0 ? 10 : 8);
+        ASSERT_EQ(lk_dataset_info_of(ds)->classes, i == 0 ? 10 : 8);
         lk_dataset_free(ds);
     }
     ASSERT_EQ(unsetenv("LK_DATASETS"), 0);

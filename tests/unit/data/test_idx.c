@@ -18,7 +18,7 @@ static void write_packed(const char *file, const void *bytes, size_t n)
 
 static void check_set(lk_dataset *ds)
 {
-    const lk_dataset_info *info = lk_dataset_get_info(ds);
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
     ASSERT_EQ(info->count, 3);
     ASSERT_EQ(info->classes, 3);
     ASSERT_TRUE(lk_shape_is_equal(info->field[0].shape, LK_SHAPE(2, 2, 1)));

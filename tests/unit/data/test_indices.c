@@ -25,10 +25,10 @@ static void numbers_stay_whole_from_every_dtype(void)
         lk_loader *l, *like;
         lk_batch batch;
         ASSERT_OK(lk_loader_new(ds, &options, 1, &l));
-        ASSERT_OK(lk_loader_like(l, ds, &like));
+        ASSERT_OK(lk_loader_new_like(l, ds, &like));
         ASSERT_EQ(lk_loader_field(l, 0).dtype, to[k]);
         for (int i = 0; i < 2; i++) {
-            ASSERT_OK(lk_loader_get(i ? like : l, 0, 0, 0, 4, &batch));
+            ASSERT_OK(lk_loader_read_batch(i ? like : l, 0, 0, 0, 4, &batch));
             lk_tensor *want = test_iota(to[k], LK_SHAPE(4, 3));
             ASSERT_EQ(lk_tensor_dtype(batch.x), to[k]);
             ASSERT_SAME_BITS(lk_tensor_data(batch.x), lk_tensor_data(want),
@@ -53,7 +53,7 @@ static void expect_value(lk_dtype dtype, double value, int64_t below, const char
     ASSERT_OK(lk_tensor_set_f64(x, LK_AT(2, 1), value));
     lk_dataset *ds = set_of(x);
     ASSERT_OK(lk_loader_new(ds, &o, 1, &l));
-    lk_status st = lk_loader_get(l, 0, 0, 0, 4, &batch);
+    lk_status st = lk_loader_read_batch(l, 0, 0, 0, 4, &batch);
     if (words) {
         ASSERT_EQ(st, LK_EIO);
         ASSERT_TRUE(strstr(lk_error_message(), words));

@@ -62,7 +62,7 @@ static void an_epoch_is_the_permutation_in_batches(void)
     lk_loader *l = loader_of(ds, &o);
     ASSERT_EQ(lk_loader_batches(l), 3);
     ASSERT_EQ(lk_loader_batch_size(l, 2), 3);
-    ASSERT_EQ(lk_loader_piece(l), 3);
+    ASSERT_EQ(lk_loader_shard(l), 3);
     int64_t order[COUNT];
     for (int64_t epoch = 0; epoch < 3; epoch++) {
         ASSERT_OK(
@@ -70,7 +70,7 @@ static void an_epoch_is_the_permutation_in_batches(void)
         for (int64_t b = 0; b < 3; b++) {
             lk_batch batch;
             int64_t size = lk_loader_batch_size(l, b);
-            ASSERT_OK(lk_loader_get(l, epoch, b, 0, size, &batch));
+            ASSERT_OK(lk_loader_read_batch(l, epoch, b, 0, size, &batch));
             ASSERT_EQ(batch.size, size);
             test_expect_text(batch.x, size == 10 ? "f32[10,3,4,2]" : "f32[3,3,4,2]");
             const float *x = lk_tensor_data(batch.x);
@@ -111,8 +111,8 @@ static void parts_and_order_of_asking_do_not_matter(void)
             int64_t n = test_random(size - first + 1);
             lk_batch whole, part;
             lk_tensor *rows;
-            ASSERT_OK(lk_loader_get(l, epoch, number, first, n, &part));
-            ASSERT_OK(lk_loader_get(plain, epoch, number, 0, size, &whole));
+            ASSERT_OK(lk_loader_read_batch(l, epoch, number, first, n, &part));
+            ASSERT_OK(lk_loader_read_batch(plain, epoch, number, 0, size, &whole));
             for (int f = 0; f < 2; f++) {
                 ASSERT_OK(lk_tensor_slice(whole.field[f], 0, first, first + n, 1, &rows));
                 ASSERT_TRUE(lk_tensor_is_equal(rows, part.field[f]));
@@ -137,7 +137,7 @@ static void nothing_is_allocated_after_the_first_batches(void)
         lk_batch b;
         int64_t calls = 0;
         for (int64_t i = 0; i < 25; i++) {
-            ASSERT_OK(lk_loader_get(l, i / 5, i % 5, 0, lk_loader_batch_size(l, i % 5), &b));
+            ASSERT_OK(lk_loader_read_batch(l, i / 5, i % 5, 0, lk_loader_batch_size(l, i % 5), &b));
             if (i == 3) /* before the first partial batch */
                 calls = lk_alloc_stats_now().calls;
         }
@@ -160,7 +160,7 @@ static void crop_and_flip_are_drawn_by_epoch_and_sample(void)
     lk_batch b;
     int flipped = 0, moved = 0;
     for (int64_t epoch = 0; epoch < 3; epoch++) {
-        ASSERT_OK(lk_loader_get(l, epoch, 0, 0, COUNT, &b));
+        ASSERT_OK(lk_loader_read_batch(l, epoch, 0, 0, COUNT, &b));
         const float *x = lk_tensor_data(b.x);
         for (int64_t i = 0; i < COUNT; i++) {
             int64_t d[2], s = b.index[i];
@@ -195,7 +195,7 @@ static void labels_of_pixels_move_with_them(void)
     o.flip = true;
     lk_loader *l = loader_of(ds, &o);
     lk_batch b;
-    ASSERT_OK(lk_loader_get(l, 1, 0, 0, 6, &b));
+    ASSERT_OK(lk_loader_read_batch(l, 1, 0, 0, 6, &b));
     const float *x = lk_tensor_data(b.x); /* without noise, the value is the label */
     const int64_t *y = lk_tensor_data(b.y);
     int ones = 0;
@@ -218,7 +218,7 @@ static void normalisation_is_given_or_measured(void)
     o.normalise = LK_NORMALISE_STANDARD;
     lk_loader *l = loader_of(ds, &o);
     lk_batch b;
-    ASSERT_OK(lk_loader_get(l, 0, 0, 0, COUNT, &b));
+    ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, COUNT, &b));
     const double *x = lk_tensor_data(b.x);
     double sum[2] = {0}, square[2] = {0};
     for (int i = 0; i < COUNT * PIXELS; i++) {
@@ -235,7 +235,7 @@ static void normalisation_is_given_or_measured(void)
     o.scale = 2;
     o.shift = 10;
     l = loader_of(ds, &o);
-    ASSERT_OK(lk_loader_get(l, 0, 0, 0, COUNT, &b));
+    ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, COUNT, &b));
     x = lk_tensor_data(b.x);
     double a = 2 * (1.0 / 255) / 0.125, b0 = 10 - 2 * 0.5 / 0.125, b1 = 10 - 2 * 0.25 / 0.125;
     ASSERT_TRUE(x[100] == 100 * a + b0 && x[101] == 101 * a + b1);
@@ -266,7 +266,7 @@ static void every_dtype_is_converted(void)
             o.dtype = to ? LK_F64 : LK_F32;
             lk_loader *l = loader_of(ds, &o);
             lk_batch b;
-            ASSERT_OK(lk_loader_get(l, 0, 0, 0, 4, &b));
+            ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 4, &b));
             ASSERT_TRUE(!b.y);
             for (int64_t i = 0; i < 12; i++) {
                 double v;
@@ -288,7 +288,7 @@ static void labels_can_be_one_hot(void)
     o.shuffle = false;
     lk_loader *l = loader_of(ds, &o);
     lk_batch b;
-    ASSERT_OK(lk_loader_get(l, 0, 1, 1, 2, &b)); /* samples 5 and 6 */
+    ASSERT_OK(lk_loader_read_batch(l, 0, 1, 1, 2, &b)); /* samples 5 and 6 */
     test_expect_text(b.y, "f32[2,5]");
     TEST_EXPECT(b.y, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0);
     ASSERT_EQ(lk_loader_field(l, 1).shape.dim[0], 5);
@@ -306,28 +306,29 @@ static void evaluation_is_in_order_with_the_same_normalisation(void)
     o.flip = true;
     o.normalise = LK_NORMALISE_STANDARD;
     lk_loader *l = loader_of(train, &o), *eval, *same, *other;
-    ASSERT_OK(lk_loader_like(l, test, &eval));
-    ASSERT_OK(lk_loader_like(l, train, &same));
+    ASSERT_OK(lk_loader_new_like(l, test, &eval));
+    ASSERT_OK(lk_loader_new_like(l, train, &same));
     ASSERT_OK(
         lk_loader_new(test,
                       &(lk_loader_options){
                           .batch = 5, .shards = 1, .scale = 1, .normalise = LK_NORMALISE_STANDARD},
                       7, &other));
     lk_batch a, b, c;
-    ASSERT_OK(lk_loader_get(eval, 0, 1, 0, 3, &a));
-    ASSERT_OK(lk_loader_get(other, 0, 1, 0, 3, &b));
+    ASSERT_OK(lk_loader_read_batch(eval, 0, 1, 0, 3, &a));
+    ASSERT_OK(lk_loader_read_batch(other, 0, 1, 0, 3, &b));
     ASSERT_EQ(a.index[0], 5);
     ASSERT_TRUE(!lk_tensor_is_equal(a.x, b.x)); /* measured over another set */
-    ASSERT_OK(lk_loader_get(eval, 3, 1, 0, 3, &c));
+    ASSERT_OK(lk_loader_read_batch(eval, 3, 1, 0, 3, &c));
     ASSERT_TRUE(lk_tensor_is_equal(a.x, c.x));
-    ASSERT_OK(lk_loader_get(same, 0, 0, 0, 5, &b));
+    ASSERT_OK(lk_loader_read_batch(same, 0, 0, 0, 5, &b));
     ASSERT_EQ(b.index[4], 4);
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(4, 3));
     lk_dataset *wrong;
     lk_dataset_info info = {.name = "wrong", .n_fields = 1, .field = {{.name = "x"}}};
     ASSERT_OK(lk_dataset_from_tensors(&info, &t, &wrong));
     lk_loader *none;
-    ASSERT_FAILS(lk_loader_like(l, wrong, &none), LK_ESHAPE, "wrong: field 0 is not as in images");
+    ASSERT_FAILS(lk_loader_new_like(l, wrong, &none), LK_ESHAPE,
+                 "wrong: field 0 is not as in images");
     lk_tensor_free(t);
     lk_dataset_free(wrong);
     lk_loader_free(l);
@@ -367,12 +368,12 @@ static void errors_of_the_thread_are_returned_when_their_batch_is_due(void)
     atomic_store(&broken, 1);
     for (int round = 0; round < 2; round++) {
         for (int64_t i = 0; i < 4; i++)
-            ASSERT_OK(lk_loader_get(l, 0, i, 0, 10, &b));
-        ASSERT_FAILS(lk_loader_get(l, 0, 4, 0, 10, &b), LK_EIO, "set.bin: offset 40: gone");
-        ASSERT_FAILS(lk_loader_get(l, 0, 4, 0, 10, &b), LK_EIO, "offset 40");
+            ASSERT_OK(lk_loader_read_batch(l, 0, i, 0, 10, &b));
+        ASSERT_FAILS(lk_loader_read_batch(l, 0, 4, 0, 10, &b), LK_EIO, "set.bin: offset 40: gone");
+        ASSERT_FAILS(lk_loader_read_batch(l, 0, 4, 0, 10, &b), LK_EIO, "offset 40");
     }
     atomic_store(&broken, 0);
-    ASSERT_OK(lk_loader_get(l, 0, 4, 0, 10, &b));
+    ASSERT_OK(lk_loader_read_batch(l, 0, 4, 0, 10, &b));
     ASSERT_TRUE(((const float *)lk_tensor_data(b.x))[9] == 49);
     lk_loader_free(l);
     lk_dataset_free(ds);
@@ -402,9 +403,10 @@ static void wrong_options_and_requests_are_refused(void)
     lk_tensor_free(t);
     l = loader_of(ds, &o);
     lk_batch b;
-    ASSERT_FAILS(lk_loader_get(l, 0, 6, 0, 1, &b), LK_EINVAL, "there are 6 batches");
-    ASSERT_FAILS(lk_loader_get(l, 0, 5, 2, 2, &b), LK_EINVAL, "positions 2 to 3 of a batch of 3");
-    ASSERT_FAILS(lk_loader_get(l, -1, 0, 0, 1, &b), LK_EINVAL, "epoch -1");
+    ASSERT_FAILS(lk_loader_read_batch(l, 0, 6, 0, 1, &b), LK_EINVAL, "there are 6 batches");
+    ASSERT_FAILS(lk_loader_read_batch(l, 0, 5, 2, 2, &b), LK_EINVAL,
+                 "positions 2 to 3 of a batch of 3");
+    ASSERT_FAILS(lk_loader_read_batch(l, -1, 0, 0, 1, &b), LK_EINVAL, "epoch -1");
     lk_loader_free(l);
     lk_dataset_free(ds);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -420,7 +422,7 @@ static void a_loader_can_be_freed_at_any_time(void)
         lk_loader *l = loader_of(ds, &o);
         lk_batch b;
         for (int k = 0; k < i % 4; k++)
-            ASSERT_OK(lk_loader_get(l, k, 0, 0, 7, &b));
+            ASSERT_OK(lk_loader_read_batch(l, k, 0, 0, 7, &b));
         lk_loader_free(l);
     }
     lk_dataset_free(ds);
@@ -448,10 +450,10 @@ static lk_status epoch_scenario(void)
     lk_status st = LK_OK;
     LK_TRY_TO(done, lk_dataset_from_tensors(&info, &x, &ds));
     LK_TRY_TO(done, lk_loader_new(ds, &o, 1, &l));
-    LK_TRY_TO(done, lk_loader_like(l, ds, &eval));
+    LK_TRY_TO(done, lk_loader_new_like(l, ds, &eval));
     for (int64_t i = 0; i < 3; i++)
-        LK_TRY_TO(done, lk_loader_get(l, 0, i, 0, lk_loader_batch_size(l, i), &b));
-    LK_TRY_TO(done, lk_loader_get(eval, 0, 0, 0, 1, &b));
+        LK_TRY_TO(done, lk_loader_read_batch(l, 0, i, 0, lk_loader_batch_size(l, i), &b));
+    LK_TRY_TO(done, lk_loader_read_batch(eval, 0, 0, 0, 1, &b));
 done:
     lk_loader_free(l);
     lk_loader_free(eval);

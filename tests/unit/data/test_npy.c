@@ -137,8 +137,8 @@ static void arrays_are_a_dataset(void)
     const char *px = test_path("x.npy"), *py = test_path("y.npy");
     snprintf(options, sizeof options, "path=%s labels=%s shape=2,2,1", px, py);
     ASSERT_OK(test_open("npy", options, LK_TRAIN, &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->classes, 3);
-    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(2, 2, 1)));
+    ASSERT_EQ(lk_dataset_info_of(ds)->classes, 3);
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(ds)->field[0].shape, LK_SHAPE(2, 2, 1)));
     ASSERT_EQ(test_label(ds, 2), 2);
     double row[4];
     test_sample(ds, "x", 1, row);
@@ -146,7 +146,7 @@ static void arrays_are_a_dataset(void)
     lk_dataset_free(ds);
     snprintf(options, sizeof options, "path=%s labels=%s", px, px);
     ASSERT_OK(test_open("npy", options, LK_TRAIN, &ds)); /* real targets */
-    ASSERT_EQ(lk_dataset_get_info(ds)->classes, 0);
+    ASSERT_EQ(lk_dataset_info_of(ds)->classes, 0);
     ASSERT_OK(lk_dataset_write(ds, NULL, test_path("both.npz")));
     ASSERT_FAILS(lk_dataset_write(ds, NULL, test_path("both.npy")), LK_ENOTSUP, "write .npz");
     lk_dataset_free(ds);
@@ -210,7 +210,7 @@ static void an_archive_is_a_dataset_and_damage_is_refused(void)
     save_archive(test_path("set.npz"));
     snprintf(options, sizeof options, "path=%s", test_path("set.npz"));
     ASSERT_OK(test_open("npz", options, LK_TRAIN, &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->count, 3);
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 3);
     ASSERT_EQ(test_label(ds, 2), 2);
     uint64_t hash, again;
     ASSERT_OK(lk_dataset_hash(ds, &hash));
@@ -245,10 +245,10 @@ static void names_of_arrays_tell_the_sets(void)
     ASSERT_OK(lk__zip_end(z, LK_OK));
     snprintf(options, sizeof options, "path=%s", test_path("keras.npz"));
     ASSERT_OK(test_open("npz", options, LK_TRAIN, &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->classes, 4);
+    ASSERT_EQ(lk_dataset_info_of(ds)->classes, 4);
     lk_dataset_free(ds);
     ASSERT_OK(test_open("npz", options, LK_TEST, &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->n_fields, 1);
+    ASSERT_EQ(lk_dataset_info_of(ds)->n_fields, 1);
     lk_dataset_free(ds);
     snprintf(options, sizeof options, "path=%s x=z", test_path("keras.npz"));
     ASSERT_FAILS(test_open("npz", options, LK_TRAIN, &ds), LK_EIO, "no array \"z\"");

@@ -12,8 +12,8 @@ static lk_status open_text(const char *text, const char *more, lk_dataset **out)
 static void expect_rows(lk_dataset *ds, int64_t count, int64_t columns, const float *want)
 {
     float row[8];
-    ASSERT_EQ(lk_dataset_get_info(ds)->count, count);
-    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(columns)));
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, count);
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(ds)->field[0].shape, LK_SHAPE(columns)));
     for (int64_t i = 0; i < count; i++) {
         test_sample(ds, "x", i, row);
         ASSERT_SAME_BITS(row, want + i * columns, columns * 4);
@@ -25,7 +25,7 @@ static void the_last_column_is_the_label(void)
     lk_dataset *ds;
     ASSERT_OK(open_text("a,b,class\n1,2.5,0\r\n\n-3e2, 4 ,2\n", "", &ds));
     expect_rows(ds, 2, 2, (float[]){1, 2.5F, -300, 4});
-    ASSERT_EQ(lk_dataset_get_info(ds)->classes, 3);
+    ASSERT_EQ(lk_dataset_info_of(ds)->classes, 3);
     ASSERT_EQ(test_label(ds, 1), 2);
     lk_dataset_free(ds);
     ASSERT_OK(open_text("1,2,1", "", &ds)); /* no header, no newline at the end */
@@ -63,8 +63,8 @@ static void the_label_can_be_any_column_or_none(void)
     ASSERT_EQ(test_label(ds, 0), 5);
     lk_dataset_free(ds);
     ASSERT_OK(open_text("5,6,7,8\n", "label=none shape=2,2", &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->n_fields, 1);
-    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(ds)->field[0].shape, LK_SHAPE(2, 2)));
+    ASSERT_EQ(lk_dataset_info_of(ds)->n_fields, 1);
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(ds)->field[0].shape, LK_SHAPE(2, 2)));
     lk_dataset_free(ds);
     ASSERT_OK(open_text("5,6.25\n", "real=true double=true", &ds));
     double y;
@@ -72,7 +72,7 @@ static void the_label_can_be_any_column_or_none(void)
     ASSERT_TRUE(y == 6.25);
     lk_dataset_free(ds);
     ASSERT_OK(open_text("1,2\n3,4\n", "header=yes", &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->count, 1);
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 1);
     lk_dataset_free(ds);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
@@ -138,7 +138,7 @@ static void raw_elements_have_a_type_a_shape_and_an_order(void)
     const char *path = test_write("raw", bytes, sizeof bytes);
     snprintf(options, sizeof options, "path=%s offset=3 shape=1 order=big", path);
     ASSERT_OK(test_open("raw", options, LK_TRAIN, &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->count, 3);
+    ASSERT_EQ(lk_dataset_info_of(ds)->count, 3);
     test_sample(ds, "x", 0, row);
     ASSERT_TRUE(row[0] == 1);
     lk_dataset_free(ds);
@@ -150,7 +150,7 @@ static void raw_elements_have_a_type_a_shape_and_an_order(void)
     snprintf(options, sizeof options, "path=%s dtype=u8 shape=5 labels=%s label_shape=5", path,
              path);
     ASSERT_OK(test_open("raw", options, LK_TRAIN, &ds));
-    ASSERT_EQ(lk_dataset_get_info(ds)->classes, 129);
+    ASSERT_EQ(lk_dataset_info_of(ds)->classes, 129);
     lk_dataset_free(ds);
     snprintf(options, sizeof options,
              "path=%s dtype=u8 shape=5 labels=%s label_dtype=f32 label_offset=3 label_order=big",

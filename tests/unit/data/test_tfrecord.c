@@ -137,7 +137,7 @@ static void integers_and_targets_are_read_again(void)
         ASSERT_OK(lk_dataset_write(ds, NULL, test_path("ints.tfrecord")));
         snprintf(options, sizeof options, "path=%s", test_path("ints.tfrecord"));
         ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
-        ASSERT_EQ(lk_dataset_get_info(back)->classes, 0);
+        ASSERT_EQ(lk_dataset_info_of(back)->classes, 0);
         ASSERT_OK(lk_dataset_hash(back, &again));
         ASSERT_EQ(hash, again);
         for (int64_t i = COUNT - 1; i >= 0; i--) {
@@ -195,13 +195,13 @@ static void features_can_have_other_names_and_shapes(void)
     const char *path = test_path("set.tfrecord");
     snprintf(options, sizeof options, "path=%s label=none height=none", path);
     ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
-    ASSERT_EQ(lk_dataset_get_info(back)->n_fields, 1);
-    ASSERT_EQ(lk_dataset_get_info(back)->classes, 0);
-    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(back)->field[0].shape, LK_SHAPE(6)));
+    ASSERT_EQ(lk_dataset_info_of(back)->n_fields, 1);
+    ASSERT_EQ(lk_dataset_info_of(back)->classes, 0);
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(back)->field[0].shape, LK_SHAPE(6)));
     lk_dataset_free(back);
     snprintf(options, sizeof options, "path=%s shape=3,2", path);
     ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
-    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_get_info(back)->field[0].shape, LK_SHAPE(3, 2)));
+    ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(back)->field[0].shape, LK_SHAPE(3, 2)));
     lk_dataset_free(back);
     snprintf(options, sizeof options, "path=%s shape=3,3", path);
     ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_ESHAPE, "[3,3]");
