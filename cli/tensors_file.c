@@ -6,7 +6,7 @@
 
 lk_status checkpoint_open(const char *path, lk_checkpoint **out)
 {
-    LK_TRY(lk_checkpoint_open(path, out));
+    LK_TRY(lk_checkpoint_read(path, out));
     for (const char *line = (*out)->messages; *line; line += strcspn(line, "\n") + 1)
         fprintf(stderr, "warning: left out: %.*s\n", (int)strcspn(line, "\n"), line);
     return LK_OK;
@@ -16,7 +16,7 @@ lk_status tensors_open(const char *path, lk_tensors **out)
 {
     lk_checkpoint *checkpoint;
     *out = NULL;
-    if (!lk_checkpoint_is(path))
+    if (!lk_checkpoint_exists(path))
         return lk_tensors_load(path, out);
     LK_TRY(checkpoint_open(path, &checkpoint));
     lk_status st = lk_tensors_load(checkpoint->path, out);

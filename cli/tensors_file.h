@@ -7,7 +7,7 @@
 /** lk_tensors_load(), with a warning on stderr for each newer checkpoint that was left out. */
 lk_status tensors_open(const char *path, lk_tensors **out) LK_NODISCARD;
 
-/** lk_checkpoint_open(), with the same warnings. */
+/** lk_checkpoint_read(), with the same warnings. */
 lk_status checkpoint_open(const char *path, lk_checkpoint **out) LK_NODISCARD;
 
 /** The text of a note; NULL if there is none. */

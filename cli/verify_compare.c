@@ -71,8 +71,8 @@ static lk_status tensor_compare(const lk_safetensors *a, const lk_safetensors *b
     lk_safetensors_info info, other;
     lk_tensor *x = NULL, *y = NULL;
     lk_status st;
-    LK_TRY(lk_safetensors_get(a, i, &info));
-    LK_TRY(lk_safetensors_get(b, i, &other));
+    LK_TRY(lk_safetensors_at(a, i, &info));
+    LK_TRY(lk_safetensors_at(b, i, &other));
     LK_CHECK(strcmp(info.name, other.name) == 0, LK_ESTATE, "the tensors %s and %s do not match",
              info.name, other.name);
     LK_TRY_TO(done, lk_tensor_new(info.dtype, info.shape, &x));
@@ -103,7 +103,7 @@ lk_status verify_explain(const char *a, const char *b, char text[VERIFY_TEXT])
         snprintf(text + n, VERIFY_TEXT - n, "; %d other tensor%s", differs - 1,
                  differs == 2 ? " differs" : "s differ");
 done:
-    lk_safetensors_free(x);
-    lk_safetensors_free(y);
+    lk_safetensors_close(x);
+    lk_safetensors_close(y);
     return st;
 }

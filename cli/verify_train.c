@@ -68,7 +68,7 @@ static lk_status evaluate(lk_job *job, uint64_t *out)
 
 /* Tensors to be written. */
 struct tensors {
-    lk_named *named;
+    lk_named_tensor *named;
     int64_t n, room;
     lk_arena *arena; /* of the names */
 };
@@ -86,7 +86,7 @@ static lk_status tensors_add(struct tensors *to, const char *before, const char 
         LK_TRY(st);
     }
     snprintf(text, size, "%s%s", before, name);
-    to->named[to->n++] = (lk_named){text, tensor};
+    to->named[to->n++] = (lk_named_tensor){text, tensor};
     return LK_OK;
 }
 

@@ -24,29 +24,29 @@ typedef struct plan {
     int64_t loaded;
 } plan;
 
-static inline lk_checkpoints_options options(void)
+static inline lk_checkpoint_dir_options options(void)
 {
-    lk_checkpoints_options o = test_options(2);
+    lk_checkpoint_dir_options o = test_options(2);
     o.part_bytes = 1; /* tensors above the share of a rank are streamed */
     return o;
 }
 
-static inline lk_status saves(lk_checkpoints *c, plan *p)
+static inline lk_status saves(lk_checkpoint_dir *c, plan *p)
 {
     boxed_state b;
     bool found = false;
     box_cut how = CUT_COLUMNS;
     c->band = 40;
     for (int64_t step = p->first; step <= p->last; step++) {
-        LK_TRY(lk_checkpoints_save(c, boxed_at(&b, step, how, c->rank, c->size)));
-        if (lk_checkpoints_messages(c)[0])
-            return LK_RAISE(LK_ENOMEM, "%s", lk_checkpoints_messages(c)); /* of an old one */
+        LK_TRY(lk_checkpoint_dir_save(c, boxed_at(&b, step, how, c->rank, c->size)));
+        if (lk_checkpoint_dir_messages(c)[0])
+            return LK_RAISE(LK_ENOMEM, "%s", lk_checkpoint_dir_messages(c)); /* of an old one */
         if (p->trace && c->rank == 0)
             crash_mark(p->trace, step);
         how = step % 2 ? CUT_GRID : CUT_COLUMNS;
     }
     boxed_at(&b, 999, CUT_ROWS, c->rank, c->size);
-    LK_TRY(lk_checkpoints_load(c, &b.all.state, &found));
+    LK_TRY(lk_checkpoint_dir_load(c, &b.all.state, &found));
     if (found)
         boxed_expect(&b, b.all.state.step, CUT_ROWS, c->rank, c->size);
     if (c->rank == 0)
@@ -56,11 +56,11 @@ static inline lk_status saves(lk_checkpoints *c, plan *p)
 
 static inline lk_status rank_run(lk_comm *comm, void *arg)
 {
-    lk_checkpoints *c;
-    lk_checkpoints_options o = options();
-    LK_TRY(lk_checkpoints_open(comm, folder, &o, &c));
+    lk_checkpoint_dir *c;
+    lk_checkpoint_dir_options o = options();
+    LK_TRY(lk_checkpoint_dir_open(comm, folder, &o, &c));
     lk_status st = saves(c, arg);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     LK_TRY(st);
     return LK_OK;
 }
@@ -74,15 +74,15 @@ static inline void folder_new(const char *name)
 /* Of one rank that holds all: the newest is of one of these steps. */
 static inline int64_t newest_check(int64_t least, int64_t most)
 {
-    lk_checkpoints *c;
-    lk_checkpoints_options o = options();
+    lk_checkpoint_dir *c;
+    lk_checkpoint_dir_options o = options();
     test_state s;
     bool found;
     test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoints_open(NULL, folder, &o, &c));
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
-    ASSERT_EQ(lk_checkpoints_messages(c)[0], '\0');
-    lk_checkpoints_close(c);
+    ASSERT_OK(lk_checkpoint_dir_open(NULL, folder, &o, &c));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
+    ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
+    lk_checkpoint_dir_close(c);
     int64_t step = found ? s.state.step : 0;
     ASSERT_TRUE(step >= least && step <= most);
     if (found)

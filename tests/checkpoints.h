@@ -38,7 +38,7 @@ static inline void test_state_fill(test_state *s, int64_t step)
 
 static inline lk_state *test_state_at(test_state *s, int64_t step)
 {
-    static const lk_note fact = {"note", "a \"fact\""};
+    static const lk_metadata fact = {"note", "a \"fact\""};
     memset(s, 0, sizeof *s);
     s->tensor[0] = (lk_state_tensor){"fc1.weight", LK_F32, LK_DIMS(7, 11), s->weight, NULL};
     s->tensor[1] = (lk_state_tensor){"optimizer/moment", LK_F64, LK_DIMS(13), s->moment, NULL};
@@ -84,9 +84,9 @@ static inline void test_state_expect(const test_state *s, int64_t step)
 }
 
 /* Options with parts so small that the state has three. */
-static inline lk_checkpoints_options test_options(int64_t keep)
+static inline lk_checkpoint_dir_options test_options(int64_t keep)
 {
-    return (lk_checkpoints_options){.identity = STATE_IDENTITY, .keep = keep, .part_bytes = 112};
+    return (lk_checkpoint_dir_options){.identity = STATE_IDENTITY, .keep = keep, .part_bytes = 112};
 }
 
 #endif /* LK_TEST_CHECKPOINTS_H */

@@ -21,7 +21,7 @@ static const lk_option options[] = {
 static lk_status export_one(const lk_tensors *file, const char *from, const char *name,
                             const char *path)
 {
-    lk_named one = {name, lk_tensors_find(file, name)};
+    lk_named_tensor one = {name, lk_tensors_find(file, name)};
     if (!one.tensor) {
         lk_suggestion s = {.wanted = name};
         for (int64_t i = 0; i < file->n; i++)

@@ -44,7 +44,7 @@ static int hash_run(const void *given, int n, char **operand)
         if (!titled)
             report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
         titled = true;
-        bool run = lk_checkpoint_is(operand[i]);
+        bool run = lk_checkpoint_exists(operand[i]);
         const char *state = run ? tensors_note(file, "state") : NULL;
         const char *format = run ? tensors_note(file, "hash") : NULL;
         report_row(&out, (report_cell[]){cell_text(lk_hash_text(lk_tensors_hash(file), text)),

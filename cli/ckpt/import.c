@@ -10,7 +10,7 @@ enum { MOST_FILES = 1 << 16 };
 typedef struct collection {
     lk_tensors **file;
     int n_files;
-    lk_named *tensor;
+    lk_named_tensor *tensor;
     int64_t n;
 } collection;
 

@@ -131,7 +131,7 @@ static int inspect_run(const void *given, int n, char **operand)
     const struct inspect_options *o = given;
     lk_checkpoint *c;
     (void)n;
-    if (!lk_checkpoint_is(operand[0]))
+    if (!lk_checkpoint_exists(operand[0]))
         return inspect_file(operand[0], o->json);
     lk_status st = checkpoint_open(operand[0], &c);
     if (st != LK_OK)

@@ -19,9 +19,9 @@
  * return it, with the rank, the file and the reason, and what was there before is still there.  A
  * save may run while training goes on:
  *
- *     lk_checkpoints_begin(c, &state);       collects what this rank writes; a thread writes it
- *     ... steps ...                          until lk_checkpoints_poll(c) is true on all ranks
- *     lk_checkpoints_commit(c);              agrees, publishes, removes the oldest
+ *     lk_checkpoint_dir_begin(c, &state);       collects what this rank writes; a thread writes it
+ *     ... steps ...                          until lk_checkpoint_dir_poll(c) is true on all ranks
+ *     lk_checkpoint_dir_commit(c);              agrees, publishes, removes the oldest
  *
  * **Loading** takes the newest checkpoint that verifies fully: every length and every checksum.
  */
@@ -89,7 +89,7 @@ typedef struct lk_state {
     int64_t n_tensors;
     lk_state_number *number;
     int64_t n_numbers;
-    const lk_note *fact;
+    const lk_metadata *fact;
     int64_t n_facts;
 } lk_state;
 
@@ -106,11 +106,11 @@ typedef struct lk_state {
  */
 LK_API lk_status lk_safetensors_write_boxes(lk_comm *comm, const char *path,
                                             const lk_state_tensor *tensor, int64_t n,
-                                            const lk_note *note, int64_t n_notes) LK_NODISCARD;
+                                            const lk_metadata *note, int64_t n_notes) LK_NODISCARD;
 
 /* ---- the checkpoints of a run ---- */
 
-typedef struct lk_checkpoints_options {
+typedef struct lk_checkpoint_dir_options {
     uint64_t identity;  /* of the run: whose checkpoints these are */
     int64_t keep;       /* how many of the newest stay; 0: all; 1 counts as 2, so that there is
                            one to fall back on */
@@ -122,14 +122,14 @@ typedef struct lk_checkpoints_options {
      * checkpoints; perhaps on another thread than the caller's, but during a call; NULL: nobody. */
     void (*tell)(void *arg, const char *text);
     void *arg;
-} lk_checkpoints_options;
+} lk_checkpoint_dir_options;
 
 /** A folder of checkpoints that belongs to this run. */
-typedef struct lk_checkpoints lk_checkpoints;
+typedef struct lk_checkpoint_dir lk_checkpoint_dir;
 
 /**
  * Make the folder if it is not there (not those above it), and take it for this run until
- * lk_checkpoints_close().
+ * lk_checkpoint_dir_close().
  *
  * Collective over `comm`, which must not be freed before; NULL: this process alone.  A disk may take
  * longer than the communicator's deadline: ranks wait for the disk of another as long as it takes,
@@ -142,13 +142,13 @@ typedef struct lk_checkpoints lk_checkpoints;
  * communication; on all ranks the same.  Where the file system has no locks, another run is not
  * noticed, and nothing is removed.
  */
-LK_API lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
-                                     const lk_checkpoints_options *options,
-                                     lk_checkpoints **out) LK_NODISCARD;
+LK_API lk_status lk_checkpoint_dir_open(lk_comm *comm, const char *folder,
+                                        const lk_checkpoint_dir_options *options,
+                                        lk_checkpoint_dir **out) LK_NODISCARD;
 
 /** Wait for this rank's thread, drop a save that was not committed, and give the folder up.  Not
  * collective.  NULL is allowed. */
-LK_API void lk_checkpoints_close(lk_checkpoints *c);
+LK_API void lk_checkpoint_dir_close(lk_checkpoint_dir *c);
 
 /**
  * Begin to save: collect this rank's parts of the state from all who hold something of them, and write
@@ -165,14 +165,14 @@ LK_API void lk_checkpoints_close(lk_checkpoints *c);
  * LK_EINVAL, LK_ESHAPE and LK_EDTYPE for the state, also when nobody holds an element, naming the first;
  * LK_ENOMEM; on all ranks the same.  Nothing is under way then.
  */
-LK_API lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state) LK_NODISCARD;
+LK_API lk_status lk_checkpoint_dir_begin(lk_checkpoint_dir *c, const lk_state *state) LK_NODISCARD;
 
-/** Whether this rank has written its parts (or failed to), so that lk_checkpoints_commit() will not
+/** Whether this rank has written its parts (or failed to), so that lk_checkpoint_dir_commit() will not
  * wait for its disk.  Not collective. */
-LK_API bool lk_checkpoints_poll(lk_checkpoints *c);
+LK_API bool lk_checkpoint_dir_poll(lk_checkpoint_dir *c);
 
 /** Whether a save has begun and is not committed yet: the same on all ranks.  Not collective. */
-LK_API bool lk_checkpoints_is_saving(const lk_checkpoints *c);
+LK_API bool lk_checkpoint_dir_is_saving(const lk_checkpoint_dir *c);
 
 /**
  * Wait for the parts of all ranks, publish the checkpoint, and remove those beyond `keep` that are
@@ -181,10 +181,10 @@ LK_API bool lk_checkpoints_is_saving(const lk_checkpoints *c);
  * Collective.  Errors: LK_ESTATE when no save is under way; LK_EIO naming rank, file and reason, on
  * all ranks the same.  No save is under way then, and what there was is still there.
  */
-LK_API lk_status lk_checkpoints_commit(lk_checkpoints *c) LK_NODISCARD;
+LK_API lk_status lk_checkpoint_dir_commit(lk_checkpoint_dir *c) LK_NODISCARD;
 
 /** Begin, wait and commit.  Collective. */
-LK_API lk_status lk_checkpoints_save(lk_checkpoints *c, const lk_state *state) LK_NODISCARD;
+LK_API lk_status lk_checkpoint_dir_save(lk_checkpoint_dir *c, const lk_state *state) LK_NODISCARD;
 
 /**
  * Load the newest checkpoint that verifies fully: tensors, numbers, step and hash.
@@ -192,18 +192,19 @@ LK_API lk_status lk_checkpoints_save(lk_checkpoints *c, const lk_state *state) L
  * Collective.  Each rank that sees the folder reads some of the parts, a MiB at a time, and sends all
  * others what their boxes have of it.  `*found` is false, and nothing has changed, when there is no
  * checkpoint at all.  When newer ones had to be left out,
- * lk_checkpoints_messages() says which, why, and which one is used instead.
+ * lk_checkpoint_dir_messages() says which, why, and which one is used instead.
  *
  * Errors: LK_EIDENTITY for one of another identity, naming both; LK_ESTATE for a rank that describes
  * another state than rank 0; LK_EIO when there are checkpoints but
  * none verifies, with what is wrong with the newest; LK_ENOMEM; on all ranks the same.  The state is
  * unchanged then, unless a file that had verified could not be read again, which the message says.
  */
-LK_API lk_status lk_checkpoints_load(lk_checkpoints *c, lk_state *state, bool *found) LK_NODISCARD;
+LK_API lk_status lk_checkpoint_dir_load(lk_checkpoint_dir *c, lk_state *state,
+                                        bool *found) LK_NODISCARD;
 
 /** What the last open, save or load has to say besides its status, a line each; "" if
  * there is nothing.  On rank 0; elsewhere "".  Not collective; borrowed until the next call. */
-LK_API const char *lk_checkpoints_messages(const lk_checkpoints *c);
+LK_API const char *lk_checkpoint_dir_messages(const lk_checkpoint_dir *c);
 
 /* ---- one checkpoint, to be looked at ---- */
 
@@ -233,7 +234,7 @@ typedef struct lk_checkpoint {
     int64_t n_tensors;
     lk_state_number *number;
     int64_t n_numbers;
-    lk_note *fact;
+    lk_metadata *fact;
     int64_t n_facts;
     const char *messages; /* what is wrong with newer ones that were left out, a line each */
     lk_arena *arena;
@@ -241,7 +242,7 @@ typedef struct lk_checkpoint {
 
 /** Whether `path` is a folder with a MANIFEST, or one that holds such folders.  Not collective, like
  * all that follow. */
-LK_API bool lk_checkpoint_is(const char *path);
+LK_API bool lk_checkpoint_exists(const char *path);
 
 /**
  * Read and check the MANIFEST of a checkpoint; or, of a folder that holds checkpoints, that of the
@@ -249,7 +250,7 @@ LK_API bool lk_checkpoint_is(const char *path);
  *
  * Errors: LK_EIO naming file and offset; LK_ENOMEM.
  */
-LK_API lk_status lk_checkpoint_open(const char *path, lk_checkpoint **out) LK_NODISCARD;
+LK_API lk_status lk_checkpoint_read(const char *path, lk_checkpoint **out) LK_NODISCARD;
 
 /** NULL is allowed. */
 LK_API void lk_checkpoint_free(lk_checkpoint *checkpoint);
@@ -260,8 +261,8 @@ LK_API lk_status lk_checkpoint_verify(const lk_checkpoint *checkpoint, int64_t p
 
 /** Read the elements of tensor `i` to `data`, of tensor[i].bytes, and check them.  Errors: LK_EIO,
  * LK_EINVAL. */
-LK_API lk_status lk_checkpoint_read(const lk_checkpoint *checkpoint, int64_t i,
-                                    void *data) LK_NODISCARD;
+LK_API lk_status lk_checkpoint_read_tensor(const lk_checkpoint *checkpoint, int64_t i,
+                                           void *data) LK_NODISCARD;
 
 /**
  * Read a box of tensor `i` to `data`, its elements row-major without gaps; NULL: all of it.  All of the

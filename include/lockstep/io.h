@@ -20,15 +20,15 @@ LK_BEGIN_DECLS
 /* ---- safetensors ---- */
 
 /** A tensor with its name. */
-typedef struct lk_named {
+typedef struct lk_named_tensor {
     const char *name;
     lk_tensor *tensor;
-} lk_named;
+} lk_named_tensor;
 
 /** A text with its name, for the header. */
-typedef struct lk_note {
+typedef struct lk_metadata {
     const char *name, *text;
-} lk_note;
+} lk_metadata;
 
 /**
  * Write tensors to `path`, in this order.
@@ -39,8 +39,8 @@ typedef struct lk_note {
  * Errors: LK_EINVAL for a name that is empty, given twice, not UTF-8 or "__metadata__", and for
  * names and notes that need more than 16 MiB; LK_EIO, LK_ENOMEM.
  */
-LK_API lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t n,
-                                      const lk_note *note, int64_t n_notes) LK_NODISCARD;
+LK_API lk_status lk_safetensors_write(const char *path, const lk_named_tensor *tensor, int64_t n,
+                                      const lk_metadata *note, int64_t n_notes) LK_NODISCARD;
 
 /** A file that is open for reading. */
 typedef struct lk_safetensors lk_safetensors;
@@ -56,7 +56,7 @@ typedef struct lk_safetensors lk_safetensors;
 LK_API lk_status lk_safetensors_open(const char *path, lk_safetensors **out) LK_NODISCARD;
 
 /** NULL is allowed. */
-LK_API void lk_safetensors_free(lk_safetensors *file);
+LK_API void lk_safetensors_close(lk_safetensors *file);
 
 /** What tensor `i` of a file is; `name` is borrowed. */
 typedef struct lk_safetensors_info {
@@ -70,21 +70,21 @@ typedef struct lk_safetensors_info {
 LK_API int64_t lk_safetensors_count(const lk_safetensors *file);
 
 /** Tensor `i`, in the order of their places.  Errors: LK_EINVAL when there is no such. */
-LK_API lk_status lk_safetensors_get(const lk_safetensors *file, int64_t i,
-                                    lk_safetensors_info *out) LK_NODISCARD;
+LK_API lk_status lk_safetensors_at(const lk_safetensors *file, int64_t i,
+                                   lk_safetensors_info *out) LK_NODISCARD;
 
 /** The number of the tensor of this name, -1 if there is none. */
 LK_API int64_t lk_safetensors_find(const lk_safetensors *file, const char *name);
 
 /** The text of "__metadata__" of this name; NULL if there is none.  Borrowed. */
-LK_API const char *lk_safetensors_note(const lk_safetensors *file, const char *name);
+LK_API const char *lk_safetensors_metadata(const lk_safetensors *file, const char *name);
 
 /** Notes in the file, sorted by name. */
-LK_API int64_t lk_safetensors_notes(const lk_safetensors *file);
+LK_API int64_t lk_safetensors_metadata_count(const lk_safetensors *file);
 
 /** Note number `i`.  Errors: LK_EINVAL when there is no such. */
-LK_API lk_status lk_safetensors_note_at(const lk_safetensors *file, int64_t i,
-                                        lk_note *out) LK_NODISCARD;
+LK_API lk_status lk_safetensors_metadata_at(const lk_safetensors *file, int64_t i,
+                                            lk_metadata *out) LK_NODISCARD;
 
 /** Read tensor `i` into `out`, which has its dtype and shape and is contiguous.
  * Errors: LK_ESHAPE, LK_EDTYPE, LK_EIO. */
@@ -106,10 +106,10 @@ LK_API lk_status lk_safetensors_read_box(const lk_safetensors *file, int64_t i, 
 /** All tensors of a file, in memory.  Fields are to be read. */
 typedef struct lk_tensors {
     int64_t n;
-    lk_named *tensor; /* sorted by name */
+    lk_named_tensor *tensor; /* sorted by name */
     int64_t n_notes;
-    lk_note *note;   /* sorted by name */
-    lk_arena *arena; /* of the names and texts */
+    lk_metadata *note; /* sorted by name */
+    lk_arena *arena;   /* of the names and texts */
 } lk_tensors;
 
 /**
@@ -134,8 +134,8 @@ LK_API void lk_tensors_free(lk_tensors *tensors);
  * Errors: LK_EINVAL for a suffix that is none of these, and unless a .npy file is given one tensor;
  * those of lk_safetensors_write(); LK_ENOTSUP for what the format cannot hold.
  */
-LK_API lk_status lk_tensors_save(const char *path, const lk_named *tensor, int64_t n,
-                                 const lk_note *note, int64_t n_notes) LK_NODISCARD;
+LK_API lk_status lk_tensors_save(const char *path, const lk_named_tensor *tensor, int64_t n,
+                                 const lk_metadata *note, int64_t n_notes) LK_NODISCARD;
 
 /** The tensor of this name, borrowed; NULL if there is none. */
 LK_API lk_tensor *lk_tensors_find(const lk_tensors *tensors, const char *name);
@@ -147,7 +147,7 @@ LK_API uint64_t lk_tensors_hash(const lk_tensors *tensors);
 /* ---- weights of a model ---- */
 
 /** Write parameters and state of a model.  Errors: as lk_safetensors_write(). */
-LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const lk_note *note,
+LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const lk_metadata *note,
                                  int64_t n_notes) LK_NODISCARD;
 
 /**
@@ -171,62 +171,62 @@ LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD
  * the file is closed; closing brings all to disk.
  */
 
-typedef enum lk_fact_type {
-    LK_FACT_REAL, /* what is not finite becomes null */
-    LK_FACT_INT,
-    LK_FACT_TEXT,
-    LK_FACT_JSON /* a text that is JSON already, on one line */
-} lk_fact_type;
+typedef enum lk_kv_type {
+    LK_KV_REAL, /* what is not finite becomes null */
+    LK_KV_INT,
+    LK_KV_TEXT,
+    LK_KV_JSON /* a text that is JSON already, on one line */
+} lk_kv_type;
 
 /** A value with its name. */
-typedef struct lk_fact {
+typedef struct lk_kv {
     const char *name;
-    lk_fact_type type;
+    lk_kv_type type;
     double real;
     int64_t integer;
-    const char *text; /* of LK_FACT_TEXT and LK_FACT_JSON */
-} lk_fact;
+    const char *text; /* of LK_KV_TEXT and LK_KV_JSON */
+} lk_kv;
 
-static inline lk_fact lk_fact_real(const char *name, double value)
+static inline lk_kv lk_kv_real(const char *name, double value)
 {
-    lk_fact fact = {name, LK_FACT_REAL, value, 0, NULL};
+    lk_kv fact = {name, LK_KV_REAL, value, 0, NULL};
     return fact;
 }
 
-static inline lk_fact lk_fact_int(const char *name, int64_t value)
+static inline lk_kv lk_kv_int(const char *name, int64_t value)
 {
-    lk_fact fact = {name, LK_FACT_INT, 0, value, NULL};
+    lk_kv fact = {name, LK_KV_INT, 0, value, NULL};
     return fact;
 }
 
-static inline lk_fact lk_fact_text(const char *name, const char *text)
+static inline lk_kv lk_kv_text(const char *name, const char *text)
 {
-    lk_fact fact = {name, LK_FACT_TEXT, 0, 0, text};
+    lk_kv fact = {name, LK_KV_TEXT, 0, 0, text};
     return fact;
 }
 
-static inline lk_fact lk_fact_json(const char *name, const char *json)
+static inline lk_kv lk_kv_json_value(const char *name, const char *json)
 {
-    lk_fact fact = {name, LK_FACT_JSON, 0, 0, json};
+    lk_kv fact = {name, LK_KV_JSON, 0, 0, json};
     return fact;
 }
 
 /** Facts as one JSON object on one line, in the arena.  Real numbers have the fewest digits that
  * read back as the same.  Errors: LK_EINVAL (NULL, JSON of several lines), LK_ENOMEM. */
-LK_API lk_status lk_facts_json(const lk_fact *fact, int64_t n, lk_arena *arena,
-                               const char **out) LK_NODISCARD;
+LK_API lk_status lk_kvs_json(const lk_kv *fact, int64_t n, lk_arena *arena,
+                             const char **out) LK_NODISCARD;
 
 /** A file of JSON lines. */
-typedef struct lk_lines lk_lines;
+typedef struct lk_jsonl lk_jsonl;
 
 /** Open it.  The caller owns `*out`.  Errors: LK_EINVAL, LK_EIO, LK_ENOMEM. */
-LK_API lk_status lk_lines_open(const char *path, bool append, lk_lines **out) LK_NODISCARD;
+LK_API lk_status lk_jsonl_open(const char *path, bool append, lk_jsonl **out) LK_NODISCARD;
 
-/** Append facts as one object on a line of its own.  Errors: as lk_facts_json(); LK_EIO. */
-LK_API lk_status lk_lines_add(lk_lines *lines, const lk_fact *fact, int64_t n) LK_NODISCARD;
+/** Append facts as one object on a line of its own.  Errors: as lk_kvs_json(); LK_EIO. */
+LK_API lk_status lk_jsonl_add(lk_jsonl *lines, const lk_kv *fact, int64_t n) LK_NODISCARD;
 
 /** Close and free it, also after an error.  NULL is allowed.  Errors: LK_EIO. */
-LK_API lk_status lk_lines_close(lk_lines *lines) LK_NODISCARD;
+LK_API lk_status lk_jsonl_close(lk_jsonl *lines) LK_NODISCARD;
 
 /** A number with its name, such as "train/loss": TensorBoard groups by what is before the "/". */
 typedef struct lk_scalar {
@@ -235,18 +235,18 @@ typedef struct lk_scalar {
 } lk_scalar;
 
 /** An event file of TensorBoard, which takes files with "tfevents" in their names. */
-typedef struct lk_events lk_events;
+typedef struct lk_tfevents lk_tfevents;
 
 /** Open it.  The caller owns `*out`.  Errors: LK_EINVAL, LK_EIO, LK_ENOMEM. */
-LK_API lk_status lk_events_open(const char *path, bool append, lk_events **out) LK_NODISCARD;
+LK_API lk_status lk_tfevents_open(const char *path, bool append, lk_tfevents **out) LK_NODISCARD;
 
 /** Append scalars of a step, with the time of day.  Errors: LK_EINVAL for a negative step and a
  * name that is NULL or not UTF-8; LK_EIO, LK_ENOMEM. */
-LK_API lk_status lk_events_add(lk_events *events, int64_t step, const lk_scalar *scalar,
-                               int64_t n) LK_NODISCARD;
+LK_API lk_status lk_tfevents_add(lk_tfevents *events, int64_t step, const lk_scalar *scalar,
+                                 int64_t n) LK_NODISCARD;
 
 /** Close and free it, also after an error.  NULL is allowed.  Errors: LK_EIO. */
-LK_API lk_status lk_events_close(lk_events *events) LK_NODISCARD;
+LK_API lk_status lk_tfevents_close(lk_tfevents *events) LK_NODISCARD;
 
 /* ---- the report at the end of a run ---- */
 
@@ -268,13 +268,13 @@ typedef struct lk_chart {
 /** What a report shows.  All but the title may be missing (NULL, 0). */
 typedef struct lk_report {
     const char *title, *subtitle;
-    const lk_fact *headline; /* the few numbers that matter */
+    const lk_kv *headline; /* the few numbers that matter */
     int64_t n_headline;
     const lk_chart *chart;
     int64_t n_charts;
     const lk_model *model; /* built; its layers become a table */
     const char *confusion; /* JSON, as the metric of this name gives it: [[5,1],[0,4]] */
-    const lk_fact *fact;   /* all else about the run */
+    const lk_kv *fact;     /* all else about the run */
     int64_t n_facts;
     const char *experiment; /* the text of the experiment file */
 } lk_report;

@@ -65,7 +65,7 @@ void lk__state_take(const lk_checkpoint *c, lk_state *state);
 /** Read the tensors of a checkpoint that has verified into the boxes of all ranks: held, by tensor of
  * the checkpoint.  Collective.  Errors: LK_EIO, LK_ENOMEM, on all ranks the same; and those of
  * communication. */
-lk_status lk__tensors_fetch(lk_checkpoints *c, const lk_checkpoint *from,
+lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from,
                             const lk__held *held) LK_NODISCARD;
 
 /* ---- the manifest ---- */
@@ -117,13 +117,13 @@ void lk__writer_start(lk__writer *w);
 
 /* ---- the folder ---- */
 
-struct lk_checkpoints {
+struct lk_checkpoint_dir {
     lk__disk disk; /* its communicator is its own */
     lk_comm *comm; /* the same; NULL: one rank */
     int rank, size;
     int32_t *place; /* [size] of each rank among those that write; -1: it does not */
     int64_t band;   /* bytes that travel at a time */
-    lk_checkpoints_options options;
+    lk_checkpoint_dir_options options;
     char folder[LK_PATH_SIZE], temporary[LK_PATH_SIZE];
     char run[LK__RUN_NAME]; /* a name that no other run has */
     int lock;               /* of rank 0; -1: none */
@@ -134,17 +134,17 @@ struct lk_checkpoints {
 };
 
 /** Add the last failure, which is then forgotten, to the messages; `what` comes before it. */
-void lk__checkpoints_note(lk_checkpoints *c, const char *what);
+void lk__checkpoint_dir_note(lk_checkpoint_dir *c, const char *what);
 
 /** Take the folder: `*fd` holds the lock, -1 if there are no locks here.  Errors: LK_ESTATE when
  * another process has it, LK_EIO. */
-lk_status lk__lock_take(const char *folder, const char *run, const lk_checkpoints_options *options,
-                        int *fd) LK_NODISCARD;
+lk_status lk__lock_take(const char *folder, const char *run,
+                        const lk_checkpoint_dir_options *options, int *fd) LK_NODISCARD;
 
 /** Whether the lock file here is the one that this run took: the folder is the same. */
 bool lk__lock_is_seen(const char *folder, const char *run);
 
 /** Give the MANIFEST and its folder their places, then LATEST; remove what is too old.  Of rank 0. */
-lk_status lk__publish(lk_checkpoints *c) LK_NODISCARD;
+lk_status lk__publish(lk_checkpoint_dir *c) LK_NODISCARD;
 
 #endif /* LK_IO_CHECKPOINT_H */

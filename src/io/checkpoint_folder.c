@@ -11,7 +11,7 @@
 
 static const int64_t part_bytes_default = 64 << 20;
 
-void lk__checkpoints_note(lk_checkpoints *c, const char *what)
+void lk__checkpoint_dir_note(lk_checkpoint_dir *c, const char *what)
 {
     lk__out_put(&c->messages, what);
     lk__out_put(&c->messages, ": ");
@@ -20,7 +20,7 @@ void lk__checkpoints_note(lk_checkpoints *c, const char *what)
     lk_error_clear();
 }
 
-const char *lk_checkpoints_messages(const lk_checkpoints *c)
+const char *lk_checkpoint_dir_messages(const lk_checkpoint_dir *c)
 {
     return c->messages.n > 0 ? c->messages.text : "";
 }
@@ -37,7 +37,7 @@ static lk_status run_name(char name[LK__RUN_NAME])
 }
 
 /* Remove what dead runs left: the lock is ours, so no other lives. */
-static lk_status leftovers_remove(lk_checkpoints *c, lk_arena *arena)
+static lk_status leftovers_remove(lk_checkpoint_dir *c, lk_arena *arena)
 {
     const char **name;
     char path[LK_PATH_SIZE];
@@ -52,7 +52,7 @@ static lk_status leftovers_remove(lk_checkpoints *c, lk_arena *arena)
             st = lk__path_is_folder(path) ? lk__storage_remove_folder(path)
                                           : lk__storage_remove(path);
         if (st != LK_OK)
-            lk__checkpoints_note(c, "what an earlier run left is not removed");
+            lk__checkpoint_dir_note(c, "what an earlier run left is not removed");
     }
     return LK_OK;
 }
@@ -68,7 +68,7 @@ lk_status lk__identity_check(const lk_checkpoint *found, uint64_t identity)
 }
 
 /* Checkpoints that can be read are of this run. */
-static lk_status identities_check(lk_checkpoints *c, lk_arena *arena)
+static lk_status identities_check(lk_checkpoint_dir *c, lk_arena *arena)
 {
     char path[LK_PATH_SIZE];
     int64_t *step, n;
@@ -88,7 +88,7 @@ static lk_status identities_check(lk_checkpoints *c, lk_arena *arena)
 }
 
 /* Rename the checkpoints of the run before, so that nobody goes on from them in place of this run's. */
-static lk_status set_aside(lk_checkpoints *c, lk_arena *arena)
+static lk_status set_aside(lk_checkpoint_dir *c, lk_arena *arena)
 {
     char path[LK_PATH_SIZE], to[LK_PATH_SIZE], name[32], text[LK_PATH_SIZE + 128];
     const char **before;
@@ -119,7 +119,7 @@ static lk_status set_aside(lk_checkpoints *c, lk_arena *arena)
 
 static lk_status folder_take(void *arg)
 {
-    lk_checkpoints *c = arg;
+    lk_checkpoint_dir *c = arg;
     lk_arena *arena;
     LK_TRY(run_name(c->run));
     LK_TRY(lk__storage_folder(c->folder));
@@ -139,7 +139,7 @@ static lk_status folder_take(void *arg)
 
 /* Whether this rank sees the folder of rank 0. */
 typedef struct sight {
-    const lk_checkpoints *c;
+    const lk_checkpoint_dir *c;
     int32_t sees;
 } sight;
 
@@ -151,7 +151,7 @@ static lk_status look(void *arg)
 }
 
 /* Who writes: the ranks that see the folder of rank 0, in their order. */
-static lk_status writers_find(lk_checkpoints *c)
+static lk_status writers_find(lk_checkpoint_dir *c)
 {
     sight mine = {.c = c};
     LK_TRY(lk__disk_do(&c->disk, look, &mine));
@@ -166,7 +166,7 @@ static lk_status writers_find(lk_checkpoints *c)
     return LK_OK;
 }
 
-static lk_status open_all(lk_comm *comm, lk_checkpoints *c)
+static lk_status open_all(lk_comm *comm, lk_checkpoint_dir *c)
 {
     if (comm && lk_comm_size(comm) > 1)
         LK_TRY(lk_comm_dup(comm, &c->comm));
@@ -180,9 +180,9 @@ static lk_status open_all(lk_comm *comm, lk_checkpoints *c)
 }
 
 static lk_status checkpoints_make(lk_comm *comm, const char *folder,
-                                  const lk_checkpoints_options *o, lk_checkpoints **out)
+                                  const lk_checkpoint_dir_options *o, lk_checkpoint_dir **out)
 {
-    lk_checkpoints *c = NULL;
+    lk_checkpoint_dir *c = NULL;
     *out = NULL;
     LK_CHECK(folder && o && folder[0], LK_EINVAL, "folder or options are NULL, or folder is empty");
     LK_CHECK(strlen(folder) < LK_PATH_SIZE - 128, LK_EINVAL, "the path of the folder is too long");
@@ -203,8 +203,8 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
     return LK_OK;
 }
 
-lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
-                              const lk_checkpoints_options *options, lk_checkpoints **out)
+lk_status lk_checkpoint_dir_open(lk_comm *comm, const char *folder,
+                                 const lk_checkpoint_dir_options *options, lk_checkpoint_dir **out)
 {
     LK_FP_GUARD();
     lk_status st = checkpoints_make(comm, folder, options, out);
@@ -212,14 +212,14 @@ lk_status lk_checkpoints_open(lk_comm *comm, const char *folder,
     if (st == LK_OK && *out)
         st = open_all(comm, *out);
     if (st != LK_OK) {
-        lk_checkpoints_close(*out);
+        lk_checkpoint_dir_close(*out);
         *out = NULL;
         LK_TRY(st);
     }
     return LK_OK;
 }
 
-void lk_checkpoints_close(lk_checkpoints *c)
+void lk_checkpoint_dir_close(lk_checkpoint_dir *c)
 {
     if (!c)
         return;

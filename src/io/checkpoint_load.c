@@ -17,7 +17,7 @@
 
 /* What a load works with. */
 typedef struct load {
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     lk_state *state;
     lk_arena *arena;
     int64_t *map; /* where each tensor of the state is in the checkpoint */
@@ -62,7 +62,7 @@ static lk_status manifest_take(load *l, const char *text, int64_t n, int64_t ste
 /* The MANIFEST of rank 0 becomes that of all. */
 static lk_status manifest_tell(load *l)
 {
-    lk_checkpoints *c = l->c;
+    lk_checkpoint_dir *c = l->c;
     lk_status st;
     lk__out text = {0};
     char *got = NULL;
@@ -98,7 +98,7 @@ static lk_status parts_verify(void *arg)
 
 static lk_status candidate_try(load *l)
 {
-    lk_checkpoints *c = l->c;
+    lk_checkpoint_dir *c = l->c;
     lk_status st = lk__disk_do(&c->disk, c->rank == 0 ? candidate_open : NULL, l);
     LK_TRY(lk_agree(c->comm, st));
     if (c->comm)
@@ -118,7 +118,7 @@ static void candidate_note(load *l, char reason[LK__MESSAGE])
     if (l->c->rank == 0) {
         lk__step_name(l->step[l->at], name);
         snprintf(what, sizeof what, "the checkpoint %s cannot be used and is left out", name);
-        lk__checkpoints_note(l->c, what);
+        lk__checkpoint_dir_note(l->c, what);
     }
     lk_error_clear();
 }
@@ -149,7 +149,7 @@ static lk_status choose(load *l)
 /* ---- all of it ---- */
 
 /* A state that could be saved can be loaded: the same checks; and whether rank 0 describes it so too. */
-static lk_status state_check(const lk_checkpoints *c, const lk_state *state, uint64_t *digest)
+static lk_status state_check(const lk_checkpoint_dir *c, const lk_state *state, uint64_t *digest)
 {
     lk_checkpoint *plan;
     lk_state from_zero = *state;
@@ -164,7 +164,7 @@ static lk_status state_check(const lk_checkpoints *c, const lk_state *state, uin
 
 static lk_status load_prepare(load *l)
 {
-    lk_checkpoints *c = l->c;
+    lk_checkpoint_dir *c = l->c;
     uint64_t mine, first;
     lk_status st = state_check(c, l->state, &mine);
     if (st == LK_OK)
@@ -201,7 +201,7 @@ static lk_status state_load(load *l)
 
 static lk_status load_all(load *l, bool *found)
 {
-    lk_checkpoints *c = l->c;
+    lk_checkpoint_dir *c = l->c;
     LK_TRY(load_prepare(l));
     lk_status st = lk__disk_do(&c->disk, c->rank == 0 ? steps_find : NULL, l);
     LK_TRY(lk_agree(c->comm, st));
@@ -214,7 +214,7 @@ static lk_status load_all(load *l, bool *found)
     return LK_OK;
 }
 
-lk_status lk_checkpoints_load(lk_checkpoints *c, lk_state *state, bool *found)
+lk_status lk_checkpoint_dir_load(lk_checkpoint_dir *c, lk_state *state, bool *found)
 {
     LK_CHECK(c && state && found, LK_EINVAL, "checkpoints, state or found is NULL");
     LK_CHECK(!c->saving, LK_ESTATE, "a save is not committed yet");

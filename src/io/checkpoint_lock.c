@@ -23,7 +23,7 @@ static void holder_read(int fd, char text[HOLDER])
 }
 
 /* Say that this takes time, and why. */
-static void wait_tell(int fd, const char *path, const lk_checkpoints_options *o)
+static void wait_tell(int fd, const char *path, const lk_checkpoint_dir_options *o)
 {
     char holder[HOLDER], text[LK_PATH_SIZE + 2 * HOLDER];
     if (!o->tell || o->wait <= 0)
@@ -35,7 +35,8 @@ static void wait_tell(int fd, const char *path, const lk_checkpoints_options *o)
 }
 
 /* Lock it, within o->wait seconds; whether there are locks here at all. */
-static lk_status lock_wait(int fd, const char *path, const lk_checkpoints_options *o, bool *locks)
+static lk_status lock_wait(int fd, const char *path, const lk_checkpoint_dir_options *o,
+                           bool *locks)
 {
     char holder[HOLDER];
     int64_t began = lk_clock_ns();
@@ -73,8 +74,8 @@ static lk_status holder_write(int fd, const char *path, const char *run)
     return LK_OK;
 }
 
-lk_status lk__lock_take(const char *folder, const char *run, const lk_checkpoints_options *options,
-                        int *fd)
+lk_status lk__lock_take(const char *folder, const char *run,
+                        const lk_checkpoint_dir_options *options, int *fd)
 {
     LK_FP_GUARD();
     char path[LK_PATH_SIZE];

@@ -174,7 +174,7 @@ static lk_status number_read(reader *r, int64_t i, void *at)
 
 static lk_status fact_read(reader *r, int64_t i, void *at)
 {
-    lk_note *fact = at;
+    lk_metadata *fact = at;
     (void)i;
     LK_TRY(text(r, "name", &fact->name));
     LK_TRY(text(r, "text", &fact->text));

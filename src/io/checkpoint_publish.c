@@ -18,7 +18,7 @@
 #define ASIDE "-old"
 
 /* Take a checkpoint's name away: it gets one that no loader looks at, and that the next run removes. */
-static lk_status set_aside(const lk_checkpoints *c, int64_t step)
+static lk_status set_aside(const lk_checkpoint_dir *c, int64_t step)
 {
     char from[LK_PATH_SIZE], to[LK_PATH_SIZE], tail[32];
     snprintf(tail, sizeof tail, ".tmp-%s" ASIDE, c->run);
@@ -29,7 +29,7 @@ static lk_status set_aside(const lk_checkpoints *c, int64_t step)
 }
 
 /* What people may ask, behind what the caller says: how many ranks, which library, and when. */
-static lk_status facts_add(lk_checkpoints *c)
+static lk_status facts_add(lk_checkpoint_dir *c)
 {
     lk_checkpoint *plan = c->plan;
     char ranks[16], date[32] = "";
@@ -38,9 +38,9 @@ static lk_status facts_add(lk_checkpoints *c)
     snprintf(ranks, sizeof ranks, "%d", c->comm ? lk_comm_size(c->comm) : 1);
     if (gmtime_r(&now, &parts))
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    const lk_note more[] = {{"ranks", ranks}, {"version", lk_version()}, {"time", date}};
+    const lk_metadata more[] = {{"ranks", ranks}, {"version", lk_version()}, {"time", date}};
     enum { MORE = sizeof more / sizeof more[0] };
-    lk_note *fact;
+    lk_metadata *fact;
     LK_TRY(lk_arena_alloc(plan->arena, &fact, plan->n_facts + MORE, sizeof *fact));
     for (int64_t i = 0; i < plan->n_facts; i++)
         fact[i] = plan->fact[i];
@@ -54,7 +54,7 @@ static lk_status facts_add(lk_checkpoints *c)
     return LK_OK;
 }
 
-static lk_status manifest_write(lk_checkpoints *c)
+static lk_status manifest_write(lk_checkpoint_dir *c)
 {
     char path[LK_PATH_SIZE];
     lk__out text = {0};
@@ -70,7 +70,7 @@ static lk_status manifest_write(lk_checkpoints *c)
     return LK_OK;
 }
 
-static lk_status latest_write(const lk_checkpoints *c)
+static lk_status latest_write(const lk_checkpoint_dir *c)
 {
     char name[LK__STEP_NAME], line[LK__STEP_NAME + 1], file[64];
     char path[LK_PATH_SIZE], latest[LK_PATH_SIZE];
@@ -87,7 +87,7 @@ static lk_status latest_write(const lk_checkpoints *c)
 }
 
 /* Of those up to the new one, the newest `keep` stay. */
-static lk_status prune(const lk_checkpoints *c, lk_arena *arena)
+static lk_status prune(const lk_checkpoint_dir *c, lk_arena *arena)
 {
     int64_t *step, n, newer = 0;
     if (c->options.keep == 0)
@@ -101,7 +101,7 @@ static lk_status prune(const lk_checkpoints *c, lk_arena *arena)
 }
 
 /* Remove those that this run has set aside. */
-static lk_status aside_remove(const lk_checkpoints *c, lk_arena *arena)
+static lk_status aside_remove(const lk_checkpoint_dir *c, lk_arena *arena)
 {
     const char **name;
     char path[LK_PATH_SIZE];
@@ -116,24 +116,24 @@ static lk_status aside_remove(const lk_checkpoints *c, lk_arena *arena)
 }
 
 /* What follows when the checkpoint is on disk. */
-static void publish_rest(lk_checkpoints *c, lk_arena *arena)
+static void publish_rest(lk_checkpoint_dir *c, lk_arena *arena)
 {
     if (prune(c, arena) != LK_OK)
-        lk__checkpoints_note(c, "the checkpoint is saved, but an old one was not removed");
+        lk__checkpoint_dir_note(c, "the checkpoint is saved, but an old one was not removed");
     if (latest_write(c) != LK_OK)
-        lk__checkpoints_note(c, "the checkpoint is saved, but LATEST does not say so");
+        lk__checkpoint_dir_note(c, "the checkpoint is saved, but LATEST does not say so");
     else if (aside_remove(c, arena) != LK_OK)
-        lk__checkpoints_note(c, "the checkpoint is saved, but an old one was not removed");
+        lk__checkpoint_dir_note(c, "the checkpoint is saved, but an old one was not removed");
 }
 
-lk_status lk__publish(lk_checkpoints *c)
+lk_status lk__publish(lk_checkpoint_dir *c)
 {
     char path[LK_PATH_SIZE];
     lk_arena *arena;
     LK_TRY(manifest_write(c));
     LK_TRY(lk__step_path(c->folder, c->plan->step, "", path));
     if (lk__path_exists(path) && set_aside(c, c->plan->step) != LK_OK)
-        lk__checkpoints_note(c, "a checkpoint that did not verify");
+        lk__checkpoint_dir_note(c, "a checkpoint that did not verify");
     LK_TRY(lk_arena_new(&arena));
     lk_status st = lk__storage_rename(c->temporary, path);
     if (st == LK_OK)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Nothing is under way any more.  `failed`: on rank 0 the temporary folder goes as well. */
-static void save_drop(lk_checkpoints *c, bool failed)
+static void save_drop(lk_checkpoint_dir *c, bool failed)
 {
     lk__failure failure;
     lk__failure_get(&failure);
@@ -23,7 +23,7 @@ static void save_drop(lk_checkpoints *c, bool failed)
     c->plan = c->writer.plan = NULL;
     if (failed && c->rank == 0 && lk__path_exists(c->temporary) &&
         lk__storage_remove_folder(c->temporary) != LK_OK) {
-        lk__checkpoints_note(c, "what was written in vain is left behind");
+        lk__checkpoint_dir_note(c, "what was written in vain is left behind");
         other = true;
     }
     if (failed && other)
@@ -34,7 +34,7 @@ static void save_drop(lk_checkpoints *c, bool failed)
 
 /* Whether a checkpoint of this step is there that verifies; then it must have this hash.  One with a
  * hash of another format may be anything, and is written again. */
-static lk_status there_check(lk_checkpoints *c, bool *there)
+static lk_status there_check(lk_checkpoint_dir *c, bool *there)
 {
     char path[LK_PATH_SIZE];
     lk_checkpoint *found = NULL;
@@ -50,7 +50,7 @@ static lk_status there_check(lk_checkpoints *c, bool *there)
     lk_checkpoint_free(found);
     *there = comparable;
     if (st != LK_OK && st != LK_ENOMEM) {
-        lk__checkpoints_note(c, "a checkpoint of this step is replaced");
+        lk__checkpoint_dir_note(c, "a checkpoint of this step is replaced");
         return LK_OK;
     }
     LK_TRY(st);
@@ -68,7 +68,7 @@ static lk_status there_check(lk_checkpoints *c, bool *there)
     return LK_OK;
 }
 
-static lk_status space_check(const lk_checkpoints *c)
+static lk_status space_check(const lk_checkpoint_dir *c)
 {
     int64_t needed = 1 << 16, free_bytes; /* for MANIFEST, LATEST and folders */
     for (int64_t i = 0; i < c->plan->n_parts; i++)
@@ -83,7 +83,7 @@ static lk_status space_check(const lk_checkpoints *c)
 /* What rank 0 does before the others may write. */
 static lk_status folder_prepare(void *arg)
 {
-    lk_checkpoints *c = arg;
+    lk_checkpoint_dir *c = arg;
     LK_TRY(there_check(c, &c->there));
     if (c->there)
         return LK_OK;
@@ -94,7 +94,7 @@ static lk_status folder_prepare(void *arg)
     return LK_OK;
 }
 
-static lk_status save_plan(lk_checkpoints *c, const lk_state *state, lk__held **held)
+static lk_status save_plan(lk_checkpoint_dir *c, const lk_state *state, lk__held **held)
 {
     char tail[32];
     LK_TRY(lk__plan_make(state, c->options.identity, c->options.part_bytes, &c->plan));
@@ -109,7 +109,7 @@ static lk_status save_plan(lk_checkpoints *c, const lk_state *state, lk__held **
 }
 
 /* Whether this rank describes what rank 0 does. */
-static lk_status digest_check(lk_checkpoints *c)
+static lk_status digest_check(lk_checkpoint_dir *c)
 {
     int64_t mine[2] = {0}, first[2];
     if (c->plan) {
@@ -125,7 +125,7 @@ static lk_status digest_check(lk_checkpoints *c)
 }
 
 /* All describe the same state. */
-static lk_status state_agree(lk_checkpoints *c, const lk_state *state, lk__held **held)
+static lk_status state_agree(lk_checkpoint_dir *c, const lk_state *state, lk__held **held)
 {
     lk_status st = save_plan(c, state, held);
     if (c->comm) {
@@ -140,7 +140,7 @@ static lk_status state_agree(lk_checkpoints *c, const lk_state *state, lk__held 
     return LK_OK;
 }
 
-static lk_status begin(lk_checkpoints *c, lk__exchange *x)
+static lk_status begin(lk_checkpoint_dir *c, lk__exchange *x)
 {
     int32_t told;
     LK_TRY(lk__exchange_open(x));
@@ -155,7 +155,7 @@ static lk_status begin(lk_checkpoints *c, lk__exchange *x)
     return LK_OK;
 }
 
-static lk_status begin_all(lk_checkpoints *c, const lk_state *state)
+static lk_status begin_all(lk_checkpoint_dir *c, const lk_state *state)
 {
     lk__held *held = NULL;
     c->there = false;
@@ -175,7 +175,7 @@ static lk_status begin_all(lk_checkpoints *c, const lk_state *state)
     return LK_OK;
 }
 
-lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state)
+lk_status lk_checkpoint_dir_begin(lk_checkpoint_dir *c, const lk_state *state)
 {
     LK_CHECK(c && state, LK_EINVAL, "checkpoints or state are NULL");
     LK_CHECK(!c->saving, LK_ESTATE, "the last save is not committed yet");
@@ -191,12 +191,12 @@ lk_status lk_checkpoints_begin(lk_checkpoints *c, const lk_state *state)
     return LK_OK;
 }
 
-bool lk_checkpoints_poll(lk_checkpoints *c)
+bool lk_checkpoint_dir_poll(lk_checkpoint_dir *c)
 {
     return !c->saving || c->there || lk__work_is_done(&c->writer.work, 0);
 }
 
-bool lk_checkpoints_is_saving(const lk_checkpoints *c)
+bool lk_checkpoint_dir_is_saving(const lk_checkpoint_dir *c)
 {
     return c->saving;
 }
@@ -204,7 +204,7 @@ bool lk_checkpoints_is_saving(const lk_checkpoints *c)
 /* ---- commit ---- */
 
 /* The checksums of all ranks' parts, on rank 0: each bit comes from the rank that wrote the part. */
-static lk_status checksums_gather(lk_checkpoints *c)
+static lk_status checksums_gather(lk_checkpoint_dir *c)
 {
     lk_checkpoint *plan = c->plan;
     int64_t *sums = NULL, n = plan->n_parts + plan->n_tensors;
@@ -228,7 +228,7 @@ static lk_status checksums_gather(lk_checkpoints *c)
 
 /* Whether this rank sees the checkpoint under its name, if it writes. */
 typedef struct sight {
-    const lk_checkpoints *c;
+    const lk_checkpoint_dir *c;
     char path[LK_PATH_SIZE];
     bool sees;
 } sight;
@@ -241,7 +241,7 @@ static lk_status look(void *arg)
 }
 
 /* Note on rank 0 when a rank that writes does not see the checkpoint under its name. */
-static lk_status seen_check(lk_checkpoints *c)
+static lk_status seen_check(lk_checkpoint_dir *c)
 {
     sight s = {.c = c};
     if (!c->comm)
@@ -252,7 +252,7 @@ static lk_status seen_check(lk_checkpoints *c)
     LK_TRY(lk_allreduce(c->comm, NULL, &first, 1, LK_I32, LK_REDUCE_MINLOC, "checkpoint"));
     if (first.value.i32 == 0 && c->rank == 0) {
         (void)LK_RAISE(LK_EIO, "rank %lld does not see %s", (long long)first.index, s.path);
-        lk__checkpoints_note(c, "the checkpoint is saved, but not everywhere to be seen");
+        lk__checkpoint_dir_note(c, "the checkpoint is saved, but not everywhere to be seen");
     }
     return LK_OK;
 }
@@ -262,7 +262,7 @@ static lk_status publish(void *arg)
     return lk__publish(arg);
 }
 
-static lk_status commit(lk_checkpoints *c)
+static lk_status commit(lk_checkpoint_dir *c)
 {
     LK_TRY(lk__disk_await(&c->disk, &c->writer.work));
     LK_TRY(lk_agree(c->comm, lk__work_end(&c->writer.work)));
@@ -273,7 +273,7 @@ static lk_status commit(lk_checkpoints *c)
     return LK_OK;
 }
 
-lk_status lk_checkpoints_commit(lk_checkpoints *c)
+lk_status lk_checkpoint_dir_commit(lk_checkpoint_dir *c)
 {
     LK_CHECK(c && c->saving, LK_ESTATE, "no save is under way");
     lk_status st = c->there ? LK_OK : commit(c);
@@ -282,9 +282,9 @@ lk_status lk_checkpoints_commit(lk_checkpoints *c)
     return LK_OK;
 }
 
-lk_status lk_checkpoints_save(lk_checkpoints *c, const lk_state *state)
+lk_status lk_checkpoint_dir_save(lk_checkpoint_dir *c, const lk_state *state)
 {
-    LK_TRY(lk_checkpoints_begin(c, state));
-    LK_TRY(lk_checkpoints_commit(c));
+    LK_TRY(lk_checkpoint_dir_begin(c, state));
+    LK_TRY(lk_checkpoint_dir_commit(c));
     return LK_OK;
 }

@@ -14,7 +14,7 @@ enum { OWN_NOTES = 4 };
 
 static lk_status note_put(lk_tensors *t, const char *prefix, const char *name, const char *text)
 {
-    lk_note *note = &t->note[t->n_notes];
+    lk_metadata *note = &t->note[t->n_notes];
     char *joined;
     size_t room = strlen(prefix) + strlen(name) + 1;
     LK_TRY(lk_arena_alloc(t->arena, &joined, (int64_t)room, 1));
@@ -38,7 +38,7 @@ static const char *number_text(const lk_state_number *number, char text[LK_NUMBE
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const lk_note *)a)->name, ((const lk_note *)b)->name);
+    return strcmp(((const lk_metadata *)a)->name, ((const lk_metadata *)b)->name);
 }
 
 static lk_status notes_make(const lk_checkpoint *c, lk_tensors *t)
@@ -71,7 +71,7 @@ static lk_status tensors_read(const lk_checkpoint *c, lk_tensors *t)
         LK_TRY(lk_tensor_new(from->dtype, from->shape, &tensor));
         LK_TRY(lk__tensors_add(t, &room, from->name, strlen(from->name), tensor));
         LK_TRY(lk_tensor_writable_data(tensor, &data));
-        LK_TRY(lk_checkpoint_read(c, i, data));
+        LK_TRY(lk_checkpoint_read_tensor(c, i, data));
     }
     return LK_OK;
 }
@@ -80,7 +80,7 @@ lk_status lk__tensors_load_checkpoint(const char *path, lk_tensors *t)
 {
     LK_FP_GUARD();
     lk_checkpoint *c;
-    LK_TRY(lk_checkpoint_open(path, &c));
+    LK_TRY(lk_checkpoint_read(path, &c));
     lk_status st = tensors_read(c, t);
     lk_checkpoint_free(c);
     LK_TRY(st);

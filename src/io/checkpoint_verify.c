@@ -192,7 +192,7 @@ free_chunk:
     return st;
 }
 
-lk_status lk_checkpoint_read(const lk_checkpoint *c, int64_t i, void *data)
+lk_status lk_checkpoint_read_tensor(const lk_checkpoint *c, int64_t i, void *data)
 {
     LK_TRY(lk_checkpoint_read_box(c, i, NULL, data));
     return LK_OK;
@@ -257,7 +257,7 @@ done:
     return st;
 }
 
-bool lk_checkpoint_is(const char *path)
+bool lk_checkpoint_exists(const char *path)
 {
     lk_arena *arena;
     int64_t *step, n = 0;
@@ -271,7 +271,7 @@ bool lk_checkpoint_is(const char *path)
     return n > 0;
 }
 
-lk_status lk_checkpoint_open(const char *path, lk_checkpoint **out)
+lk_status lk_checkpoint_read(const char *path, lk_checkpoint **out)
 {
     *out = NULL;
     LK_CHECK(path, LK_EINVAL, "path is NULL");

@@ -22,7 +22,7 @@
 
 enum { VARINT = 0, BYTES_8 = 1, LENGTH = 2, BYTES_4 = 5 };
 
-struct lk_events {
+struct lk_tfevents {
     lk__append *file;
     lk__out record;
 };
@@ -85,7 +85,7 @@ static uint64_t length_of(uint64_t n)
 
 /* ---- messages ---- */
 
-void lk__events_version(lk__out *o, double time)
+void lk__tfevents_version(lk__out *o, double time)
 {
     put_double(o, 1, time);
     put_text(o, 3, "brain.Event:2");
@@ -96,7 +96,7 @@ static uint64_t value_length(const lk_scalar *s)
     return length_of(strlen(s->name)) + 5;
 }
 
-void lk__events_scalars(lk__out *o, double time, int64_t step, const lk_scalar *scalar, int64_t n)
+void lk__tfevents_scalars(lk__out *o, double time, int64_t step, const lk_scalar *scalar, int64_t n)
 {
     uint64_t summary = 0;
     for (int64_t i = 0; i < n; i++)
@@ -127,7 +127,7 @@ static double now(void)
 
 /* Put a head before the message that stands behind LK_TFRECORD_HEAD bytes, a tail behind it, and
  * write all at once. */
-static lk_status record_write(lk_events *e)
+static lk_status record_write(lk_tfevents *e)
 {
     unsigned char tail[LK_TFRECORD_TAIL];
     int64_t n = e->record.n - LK_TFRECORD_HEAD;
@@ -139,7 +139,7 @@ static lk_status record_write(lk_events *e)
     return LK_OK;
 }
 
-static void record_begin(lk_events *e)
+static void record_begin(lk_tfevents *e)
 {
     static const unsigned char head[LK_TFRECORD_HEAD];
     lk__out_clear(&e->record);
@@ -167,7 +167,7 @@ static lk_status whole_records(const char *path, int64_t most, int64_t *end)
     return LK_OK;
 }
 
-static lk_status open_file(lk_events *e, const char *path, int64_t most)
+static lk_status open_file(lk_tfevents *e, const char *path, int64_t most)
 {
     int64_t end = 0;
     if (most > 0)
@@ -176,21 +176,21 @@ static lk_status open_file(lk_events *e, const char *path, int64_t most)
     if (end > 0)
         return LK_OK;
     record_begin(e);
-    lk__events_version(&e->record, now());
+    lk__tfevents_version(&e->record, now());
     LK_TRY(record_write(e));
     return LK_OK;
 }
 
-lk_status lk__events_open_at(const char *path, int64_t bytes, lk_events **out)
+lk_status lk__tfevents_open_at(const char *path, int64_t bytes, lk_tfevents **out)
 {
     LK_FP_GUARD();
-    lk_events *e = NULL;
+    lk_tfevents *e = NULL;
     *out = NULL;
     LK_CHECK(path, LK_EINVAL, "path is NULL");
     LK_TRY(lk_alloc_zero(&e, 1, sizeof *e));
     lk_status st = open_file(e, path, bytes);
     if (st != LK_OK) {
-        lk_status ignored = lk_events_close(e);
+        lk_status ignored = lk_tfevents_close(e);
         (void)ignored; /* the first failure counts */
         LK_TRY(st);
     }
@@ -198,24 +198,24 @@ lk_status lk__events_open_at(const char *path, int64_t bytes, lk_events **out)
     return LK_OK;
 }
 
-lk_status lk_events_open(const char *path, bool append, lk_events **out)
+lk_status lk_tfevents_open(const char *path, bool append, lk_tfevents **out)
 {
-    LK_TRY(lk__events_open_at(path, append ? INT64_MAX : 0, out));
+    LK_TRY(lk__tfevents_open_at(path, append ? INT64_MAX : 0, out));
     return LK_OK;
 }
 
-int64_t lk__events_bytes(const lk_events *e)
+int64_t lk__tfevents_bytes(const lk_tfevents *e)
 {
     return lk__append_bytes(e->file);
 }
 
-lk_status lk__events_sync(lk_events *e)
+lk_status lk__tfevents_sync(lk_tfevents *e)
 {
     LK_TRY(lk__append_sync(e->file));
     return LK_OK;
 }
 
-lk_status lk_events_add(lk_events *e, int64_t step, const lk_scalar *scalar, int64_t n)
+lk_status lk_tfevents_add(lk_tfevents *e, int64_t step, const lk_scalar *scalar, int64_t n)
 {
     LK_FP_GUARD();
     LK_CHECK(e && (scalar || n == 0), LK_EINVAL, "events or scalars are NULL");
@@ -225,12 +225,12 @@ lk_status lk_events_add(lk_events *e, int64_t step, const lk_scalar *scalar, int
         LK_CHECK(scalar[i].name && lk__utf8_is(scalar[i].name), LK_EINVAL,
                  "the name of scalar %lld is NULL or not UTF-8", (long long)i);
     record_begin(e);
-    lk__events_scalars(&e->record, now(), step, scalar, n);
+    lk__tfevents_scalars(&e->record, now(), step, scalar, n);
     LK_TRY(record_write(e));
     return LK_OK;
 }
 
-lk_status lk_events_close(lk_events *e)
+lk_status lk_tfevents_close(lk_tfevents *e)
 {
     if (!e)
         return LK_OK;

@@ -8,18 +8,19 @@
 #include <lockstep/io.h>
 
 /** The event that begins a file. */
-void lk__events_version(lk__out *o, double time);
+void lk__tfevents_version(lk__out *o, double time);
 
 /** The event of some scalars at a step. */
-void lk__events_scalars(lk__out *o, double time, int64_t step, const lk_scalar *scalar, int64_t n);
+void lk__tfevents_scalars(lk__out *o, double time, int64_t step, const lk_scalar *scalar,
+                          int64_t n);
 
-/** As lk_events_open() with `append`, but go on behind at most `bytes` of what is there. */
-lk_status lk__events_open_at(const char *path, int64_t bytes, lk_events **out) LK_NODISCARD;
+/** As lk_tfevents_open() with `append`, but go on behind at most `bytes` of what is there. */
+lk_status lk__tfevents_open_at(const char *path, int64_t bytes, lk_tfevents **out) LK_NODISCARD;
 
 /** Bytes of the file, with records that could not be written yet. */
-int64_t lk__events_bytes(const lk_events *events);
+int64_t lk__tfevents_bytes(const lk_tfevents *events);
 
 /** Bring all records to disk. */
-lk_status lk__events_sync(lk_events *events) LK_NODISCARD;
+lk_status lk__tfevents_sync(lk_tfevents *events) LK_NODISCARD;
 
 #endif /* LK_IO_EVENTS_H */

@@ -5,20 +5,20 @@
 
 #include <string.h>
 
-lk_status lk__facts_check(const lk_fact *fact, int64_t n)
+lk_status lk__kvs_check(const lk_kv *fact, int64_t n)
 {
     LK_CHECK(fact || n == 0, LK_EINVAL, "facts are NULL");
     for (int64_t i = 0; i < n; i++) {
-        bool text = fact[i].type == LK_FACT_TEXT || fact[i].type == LK_FACT_JSON;
+        bool text = fact[i].type == LK_KV_TEXT || fact[i].type == LK_KV_JSON;
         LK_CHECK(fact[i].name && (fact[i].text || !text), LK_EINVAL,
                  "fact %lld or its name is NULL", (long long)i);
-        LK_CHECK(fact[i].type != LK_FACT_JSON || !strchr(fact[i].text, '\n'), LK_EINVAL,
+        LK_CHECK(fact[i].type != LK_KV_JSON || !strchr(fact[i].text, '\n'), LK_EINVAL,
                  "the JSON of \"%s\" has more than one line", fact[i].name);
     }
     return LK_OK;
 }
 
-void lk__facts_put(lk__out *o, const lk_fact *fact, int64_t n)
+void lk__kvs_put(lk__out *o, const lk_kv *fact, int64_t n)
 {
     lk__out_put(o, "{");
     for (int64_t i = 0; i < n; i++) {
@@ -26,21 +26,21 @@ void lk__facts_put(lk__out *o, const lk_fact *fact, int64_t n)
         lk__out_json(o, fact[i].name);
         lk__out_put(o, ": ");
         switch (fact[i].type) {
-        case LK_FACT_REAL: lk__out_real(o, fact[i].real); break;
-        case LK_FACT_INT: lk__out_format(o, "%lld", (long long)fact[i].integer); break;
-        case LK_FACT_TEXT: lk__out_json(o, fact[i].text); break;
-        case LK_FACT_JSON: lk__out_put(o, fact[i].text); break;
+        case LK_KV_REAL: lk__out_real(o, fact[i].real); break;
+        case LK_KV_INT: lk__out_format(o, "%lld", (long long)fact[i].integer); break;
+        case LK_KV_TEXT: lk__out_json(o, fact[i].text); break;
+        case LK_KV_JSON: lk__out_put(o, fact[i].text); break;
         }
     }
     lk__out_put(o, "}");
 }
 
-lk_status lk_facts_json(const lk_fact *fact, int64_t n, lk_arena *arena, const char **out)
+lk_status lk_kvs_json(const lk_kv *fact, int64_t n, lk_arena *arena, const char **out)
 {
     lk__out o = {0};
     *out = NULL;
-    LK_TRY(lk__facts_check(fact, n));
-    lk__facts_put(&o, fact, n);
+    LK_TRY(lk__kvs_check(fact, n));
+    lk__kvs_put(&o, fact, n);
     lk_status st = o.st;
     if (st == LK_OK)
         st = lk_arena_text(arena, o.text, (size_t)o.n, out);

@@ -7,9 +7,9 @@
 #include <lockstep/io.h>
 
 /** Whether all is there, and JSON has one line.  Errors: LK_EINVAL. */
-lk_status lk__facts_check(const lk_fact *fact, int64_t n) LK_NODISCARD;
+lk_status lk__kvs_check(const lk_kv *fact, int64_t n) LK_NODISCARD;
 
 /** Append facts, which were checked, as a JSON object. */
-void lk__facts_put(lk__out *o, const lk_fact *fact, int64_t n);
+void lk__kvs_put(lk__out *o, const lk_kv *fact, int64_t n);
 
 #endif /* LK_IO_FACTS_H */

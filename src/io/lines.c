@@ -8,7 +8,7 @@
 
 #include <lockstep/alloc.h>
 
-struct lk_lines {
+struct lk_jsonl {
     lk__append *file;
     lk__out line;
 };
@@ -37,7 +37,7 @@ static lk_status whole_lines(const char *path, int64_t most, int64_t *end)
     return LK_OK;
 }
 
-static lk_status open_file(lk_lines *l, const char *path, int64_t most)
+static lk_status open_file(lk_jsonl *l, const char *path, int64_t most)
 {
     int64_t end = 0;
     if (most > 0)
@@ -46,9 +46,9 @@ static lk_status open_file(lk_lines *l, const char *path, int64_t most)
     return LK_OK;
 }
 
-lk_status lk__lines_open_at(const char *path, int64_t bytes, lk_lines **out)
+lk_status lk__jsonl_open_at(const char *path, int64_t bytes, lk_jsonl **out)
 {
-    lk_lines *l = NULL;
+    lk_jsonl *l = NULL;
     *out = NULL;
     LK_CHECK(path, LK_EINVAL, "path is NULL");
     LK_TRY(lk_alloc_zero(&l, 1, sizeof *l));
@@ -61,36 +61,36 @@ lk_status lk__lines_open_at(const char *path, int64_t bytes, lk_lines **out)
     return LK_OK;
 }
 
-lk_status lk_lines_open(const char *path, bool append, lk_lines **out)
+lk_status lk_jsonl_open(const char *path, bool append, lk_jsonl **out)
 {
-    LK_TRY(lk__lines_open_at(path, append ? INT64_MAX : 0, out));
+    LK_TRY(lk__jsonl_open_at(path, append ? INT64_MAX : 0, out));
     return LK_OK;
 }
 
-int64_t lk__lines_bytes(const lk_lines *l)
+int64_t lk__jsonl_bytes(const lk_jsonl *l)
 {
     return lk__append_bytes(l->file);
 }
 
-lk_status lk__lines_sync(lk_lines *l)
+lk_status lk__jsonl_sync(lk_jsonl *l)
 {
     LK_TRY(lk__append_sync(l->file));
     return LK_OK;
 }
 
-lk_status lk_lines_add(lk_lines *l, const lk_fact *fact, int64_t n)
+lk_status lk_jsonl_add(lk_jsonl *l, const lk_kv *fact, int64_t n)
 {
     LK_CHECK(l, LK_EINVAL, "lines are NULL");
-    LK_TRY(lk__facts_check(fact, n));
+    LK_TRY(lk__kvs_check(fact, n));
     lk__out_clear(&l->line);
-    lk__facts_put(&l->line, fact, n);
+    lk__kvs_put(&l->line, fact, n);
     lk__out_put(&l->line, "\n");
     LK_TRY(l->line.st);
     LK_TRY(lk__append_write(l->file, l->line.text, l->line.n));
     return LK_OK;
 }
 
-lk_status lk_lines_close(lk_lines *l)
+lk_status lk_jsonl_close(lk_jsonl *l)
 {
     if (!l)
         return LK_OK;

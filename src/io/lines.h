@@ -4,13 +4,13 @@
 
 #include <lockstep/io.h>
 
-/** As lk_lines_open() with `append`, but go on behind at most `bytes` of what is there. */
-lk_status lk__lines_open_at(const char *path, int64_t bytes, lk_lines **out) LK_NODISCARD;
+/** As lk_jsonl_open() with `append`, but go on behind at most `bytes` of what is there. */
+lk_status lk__jsonl_open_at(const char *path, int64_t bytes, lk_jsonl **out) LK_NODISCARD;
 
 /** Bytes of the file, with lines that could not be written yet. */
-int64_t lk__lines_bytes(const lk_lines *lines);
+int64_t lk__jsonl_bytes(const lk_jsonl *lines);
 
 /** Bring all lines to disk. */
-lk_status lk__lines_sync(lk_lines *lines) LK_NODISCARD;
+lk_status lk__jsonl_sync(lk_jsonl *lines) LK_NODISCARD;
 
 #endif /* LK_IO_LINES_H */

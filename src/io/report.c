@@ -25,13 +25,13 @@ static lk_status charts_check(const lk_chart *chart, int64_t n)
     return LK_OK;
 }
 
-static void put_value(lk__out *o, const lk_fact *fact)
+static void put_value(lk__out *o, const lk_kv *fact)
 {
     switch (fact->type) {
-    case LK_FACT_REAL: lk__out_short(o, fact->real); break;
-    case LK_FACT_INT: lk__out_count(o, fact->integer); break;
-    case LK_FACT_TEXT:
-    case LK_FACT_JSON: lk__out_html(o, fact->text); break;
+    case LK_KV_REAL: lk__out_short(o, fact->real); break;
+    case LK_KV_INT: lk__out_count(o, fact->integer); break;
+    case LK_KV_TEXT:
+    case LK_KV_JSON: lk__out_html(o, fact->text); break;
     }
 }
 
@@ -131,8 +131,8 @@ lk_status lk_report_write(const char *path, const lk_report *r)
     lk__out o = {0};
     lk__sink *sink = NULL;
     LK_CHECK(path && r && r->title, LK_EINVAL, "path, report or its title is NULL");
-    LK_TRY(lk__facts_check(r->headline, r->n_headline));
-    LK_TRY(lk__facts_check(r->fact, r->n_facts));
+    LK_TRY(lk__kvs_check(r->headline, r->n_headline));
+    LK_TRY(lk__kvs_check(r->fact, r->n_facts));
     LK_TRY(charts_check(r->chart, r->n_charts));
     LK_TRY_TO(done, put_page(&o, r));
     LK_TRY_TO(done, lk__sink_open(path, &sink));

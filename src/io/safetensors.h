@@ -21,7 +21,7 @@ struct lk_safetensors {
     int64_t n, room;
     lk_safetensors_info *tensor; /* sorted by place */
     int64_t n_notes, note_room;
-    lk_note *note;        /* sorted by name */
+    lk_metadata *note;    /* sorted by name */
     lk__by_name *by_name; /* the tensors sorted by name */
 };
 
@@ -29,7 +29,7 @@ struct lk_safetensors {
 const char *lk__safetensors_dtype(lk_dtype dtype);
 
 /** Whether names are UTF-8, not empty and each there once.  Errors: LK_EINVAL, LK_ENOMEM. */
-lk_status lk__named_check(const lk_named *tensor, int64_t n, const lk_note *note,
+lk_status lk__named_check(const lk_named_tensor *tensor, int64_t n, const lk_metadata *note,
                           int64_t n_notes) LK_NODISCARD;
 
 /** Whether names are UTF-8, not empty and each there once; sorts them.  `what` they name, for the
@@ -39,8 +39,9 @@ lk_status lk__names_check(const char *what, const char **name, int64_t n) LK_NOD
 /** The bytes of a file before its tensors, which come in this order: the length and the header, in a
  * block that the caller frees.  Of `tensor` name, dtype, shape and bytes are read.  Errors: LK_EINVAL
  * for more than 16 MiB, LK_ENOMEM. */
-lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n, const lk_note *note,
-                                 int64_t n_notes, char **out, int64_t *bytes) LK_NODISCARD;
+lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n,
+                                 const lk_metadata *note, int64_t n_notes, char **out,
+                                 int64_t *bytes) LK_NODISCARD;
 
 /** Whether the first bytes are those of a file, damaged or not: a length and {. */
 lk_status lk__safetensors_is(const lk__source *source, bool *out) LK_NODISCARD;

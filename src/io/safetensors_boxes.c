@@ -46,7 +46,7 @@ lk_status lk_safetensors_read_box(const lk_safetensors *f, int64_t i, const lk_b
 {
     unsigned char *chunk;
     lk_safetensors_info t;
-    LK_TRY(lk_safetensors_get(f, i, &t));
+    LK_TRY(lk_safetensors_at(f, i, &t));
     lk_checkpoint_tensor tensor = {
         .dtype = t.dtype, .shape = t.shape, .offset = t.offset, .bytes = t.bytes};
     lk_checkpoint one = {.tensor = &tensor, .n_tensors = 1};
@@ -72,7 +72,7 @@ lk_status lk_safetensors_read_box(const lk_safetensors *f, int64_t i, const lk_b
 /* A file that rank 0 writes band by band. */
 typedef struct file {
     const char *path;
-    const lk_note *note;
+    const lk_metadata *note;
     int64_t n_notes;
     lk_checkpoint *plan;
     lk__held *held;
@@ -170,7 +170,7 @@ static lk_status file_make(file *f, lk__exchange *x, const lk__disk *disk)
 }
 
 lk_status lk_safetensors_write_boxes(lk_comm *comm, const char *path, const lk_state_tensor *tensor,
-                                     int64_t n, const lk_note *note, int64_t n_notes)
+                                     int64_t n, const lk_metadata *note, int64_t n_notes)
 {
     bool several = comm && lk_comm_size(comm) > 1;
     file f = {.path = path, .note = note, .n_notes = n_notes};

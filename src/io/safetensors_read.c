@@ -125,7 +125,7 @@ static lk_status notes_read(lk__json *j, lk_safetensors *f)
     bool more = true;
     LK_TRY(lk__json_open(j, '{'));
     for (;;) {
-        lk_note note;
+        lk_metadata note;
         LK_TRY(lk__json_more(j, '}', &more));
         if (!more)
             return LK_OK;
@@ -204,7 +204,7 @@ static int by_name(const void *a, const void *b)
 
 static int note_by_name(const void *a, const void *b)
 {
-    return strcmp(((const lk_note *)a)->name, ((const lk_note *)b)->name);
+    return strcmp(((const lk_metadata *)a)->name, ((const lk_metadata *)b)->name);
 }
 
 /* Sort both lists by name, and refuse a name that is there twice. */
@@ -276,7 +276,7 @@ lk_status lk__safetensors_parse(lk__source *source, lk_safetensors **out)
     f->source = source;
     st = parse(f);
     if (st != LK_OK) {
-        lk_safetensors_free(f);
+        lk_safetensors_close(f);
         LK_TRY(st);
     }
     *out = f;
@@ -295,7 +295,7 @@ lk_status lk_safetensors_open(const char *path, lk_safetensors **out)
     return LK_OK;
 }
 
-void lk_safetensors_free(lk_safetensors *f)
+void lk_safetensors_close(lk_safetensors *f)
 {
     if (!f)
         return;
@@ -312,7 +312,7 @@ int64_t lk_safetensors_count(const lk_safetensors *f)
     return f->n;
 }
 
-lk_status lk_safetensors_get(const lk_safetensors *f, int64_t i, lk_safetensors_info *out)
+lk_status lk_safetensors_at(const lk_safetensors *f, int64_t i, lk_safetensors_info *out)
 {
     LK_CHECK(i >= 0 && i < f->n, LK_EINVAL, "tensor %lld of %lld", (long long)i, (long long)f->n);
     *out = f->tensor[i];
@@ -327,12 +327,12 @@ int64_t lk_safetensors_find(const lk_safetensors *f, const char *name)
     return found ? found->i : -1;
 }
 
-int64_t lk_safetensors_notes(const lk_safetensors *f)
+int64_t lk_safetensors_metadata_count(const lk_safetensors *f)
 {
     return f->n_notes;
 }
 
-lk_status lk_safetensors_note_at(const lk_safetensors *f, int64_t i, lk_note *out)
+lk_status lk_safetensors_metadata_at(const lk_safetensors *f, int64_t i, lk_metadata *out)
 {
     LK_CHECK(i >= 0 && i < f->n_notes, LK_EINVAL, "note %lld of %lld", (long long)i,
              (long long)f->n_notes);
@@ -340,12 +340,12 @@ lk_status lk_safetensors_note_at(const lk_safetensors *f, int64_t i, lk_note *ou
     return LK_OK;
 }
 
-const char *lk_safetensors_note(const lk_safetensors *f, const char *name)
+const char *lk_safetensors_metadata(const lk_safetensors *f, const char *name)
 {
-    const lk_note wanted = {.name = name};
-    const lk_note *found = f->n_notes > 0 ? bsearch(&wanted, f->note, (size_t)f->n_notes,
-                                                    sizeof *f->note, note_by_name)
-                                          : NULL;
+    const lk_metadata wanted = {.name = name};
+    const lk_metadata *found = f->n_notes > 0 ? bsearch(&wanted, f->note, (size_t)f->n_notes,
+                                                        sizeof *f->note, note_by_name)
+                                              : NULL;
     return found ? found->text : NULL;
 }
 
@@ -353,7 +353,7 @@ lk_status lk_safetensors_read(const lk_safetensors *f, int64_t i, lk_tensor *out
 {
     lk_safetensors_info t;
     void *data = NULL;
-    LK_TRY(lk_safetensors_get(f, i, &t));
+    LK_TRY(lk_safetensors_at(f, i, &t));
     LK_CHECK(lk_tensor_dtype(out) == t.dtype, LK_EDTYPE, "%s is %s, the tensor to read into %s",
              t.name, lk_dtype_name(t.dtype), lk_tensor_text(out).s);
     LK_CHECK(lk_shape_is_equal(lk_tensor_shape(out), t.shape) && lk_tensor_is_contiguous(out),

@@ -32,7 +32,7 @@ lk_status lk__names_check(const char *what, const char **name, int64_t n)
     return LK_OK;
 }
 
-static lk_status tensors_check(const lk_named *tensor, int64_t n, const char **name)
+static lk_status tensors_check(const lk_named_tensor *tensor, int64_t n, const char **name)
 {
     for (int64_t i = 0; i < n; i++) {
         LK_CHECK(tensor[i].name && tensor[i].tensor, LK_EINVAL, "tensor %lld or its name is NULL",
@@ -44,7 +44,7 @@ static lk_status tensors_check(const lk_named *tensor, int64_t n, const char **n
     return lk__names_check("tensor", name, n);
 }
 
-static lk_status notes_check(const lk_note *note, int64_t n, const char **name)
+static lk_status notes_check(const lk_metadata *note, int64_t n, const char **name)
 {
     for (int64_t i = 0; i < n; i++) {
         LK_CHECK(note[i].name && note[i].text, LK_EINVAL, "note %lld or its name is NULL",
@@ -56,7 +56,8 @@ static lk_status notes_check(const lk_note *note, int64_t n, const char **name)
     return lk__names_check("note", name, n);
 }
 
-lk_status lk__named_check(const lk_named *tensor, int64_t n, const lk_note *note, int64_t n_notes)
+lk_status lk__named_check(const lk_named_tensor *tensor, int64_t n, const lk_metadata *note,
+                          int64_t n_notes)
 {
     const char **name = NULL;
     LK_TRY(lk_alloc(&name, n > n_notes ? n : n_notes, sizeof *name));
@@ -101,7 +102,7 @@ static void put_tensor(header *h, const lk_safetensors_info *t, int64_t begin)
     put(h, text);
 }
 
-static void put_notes(header *h, const lk_note *note, int64_t n)
+static void put_notes(header *h, const lk_metadata *note, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         put(h, i ? "," : "\"__metadata__\":{");
@@ -112,8 +113,9 @@ static void put_notes(header *h, const lk_note *note, int64_t n)
     put(h, n > 0 ? "}" : "");
 }
 
-lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n, const lk_note *note,
-                                 int64_t n_notes, char **out, int64_t *bytes)
+lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n,
+                                 const lk_metadata *note, int64_t n_notes, char **out,
+                                 int64_t *bytes)
 {
     header h = {.n = LENGTH, .room = 64};
     int64_t begin = 0;
@@ -151,7 +153,7 @@ static int64_t bytes_of(const lk_tensor *t)
     return lk_tensor_count(t) * (int64_t)lk_dtype_size(lk_tensor_dtype(t));
 }
 
-static lk_status header_make(const lk_named *tensor, int64_t n, const lk_note *note,
+static lk_status header_make(const lk_named_tensor *tensor, int64_t n, const lk_metadata *note,
                              int64_t n_notes, char **out, int64_t *bytes)
 {
     lk_safetensors_info *info = NULL;
@@ -177,8 +179,8 @@ static lk_status tensor_write(lk__sink *sink, lk_tensor *t)
     return LK_OK;
 }
 
-lk_status lk_safetensors_write(const char *path, const lk_named *tensor, int64_t n,
-                               const lk_note *note, int64_t n_notes)
+lk_status lk_safetensors_write(const char *path, const lk_named_tensor *tensor, int64_t n,
+                               const lk_metadata *note, int64_t n_notes)
 {
     lk_status st;
     char *head = NULL;

@@ -33,7 +33,7 @@ lk_status lk__form_of(const char *path, lk__form *out)
     lk__source *s;
     bool is_safetensors = false;
     *out = LK__CHECKPOINT;
-    if (lk_checkpoint_is(path))
+    if (lk_checkpoint_exists(path))
         return LK_OK;
     LK_CHECK(!lk__path_is_folder(path), LK_EINVAL,
              "%s: a folder without checkpoints in it; those of a run are in its folder checkpoints",
@@ -64,17 +64,17 @@ lk_status lk__tensors_add(lk_tensors *t, int64_t *room, const char *name, size_t
         lk_tensor_free(tensor);
         LK_TRY(st);
     }
-    t->tensor[t->n++] = (lk_named){copy, tensor};
+    t->tensor[t->n++] = (lk_named_tensor){copy, tensor};
     return LK_OK;
 }
 
 static lk_status load_notes(lk_tensors *t, const lk_safetensors *f)
 {
-    t->n_notes = lk_safetensors_notes(f);
+    t->n_notes = lk_safetensors_metadata_count(f);
     LK_TRY(lk_arena_alloc(t->arena, &t->note, t->n_notes, sizeof *t->note));
     for (int64_t i = 0; i < t->n_notes; i++) {
-        lk_note note;
-        LK_TRY(lk_safetensors_note_at(f, i, &note));
+        lk_metadata note;
+        LK_TRY(lk_safetensors_metadata_at(f, i, &note));
         LK_TRY(lk_arena_text(t->arena, note.name, strlen(note.name), &t->note[i].name));
         LK_TRY(lk_arena_text(t->arena, note.text, strlen(note.text), &t->note[i].text));
     }
@@ -88,7 +88,7 @@ static lk_status load_all(lk_tensors *t, const lk_safetensors *f)
     for (int64_t i = 0; i < lk_safetensors_count(f); i++) {
         lk_safetensors_info info;
         lk_tensor *tensor;
-        LK_TRY(lk_safetensors_get(f, i, &info));
+        LK_TRY(lk_safetensors_at(f, i, &info));
         LK_TRY(lk_tensor_new(info.dtype, info.shape, &tensor));
         LK_TRY(lk__tensors_add(t, &room, info.name, strlen(info.name), tensor));
         LK_TRY(lk_safetensors_read(f, i, tensor));
@@ -101,7 +101,7 @@ static lk_status load_safetensors(const char *path, lk_tensors *t)
     lk_safetensors *f;
     LK_TRY(lk_safetensors_open(path, &f));
     lk_status st = load_all(t, f);
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
     LK_TRY(st);
     return LK_OK;
 }
@@ -155,7 +155,7 @@ static lk_status load_numpy(const char *path, lk__form form, lk_tensors *t)
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const lk_named *)a)->name, ((const lk_named *)b)->name);
+    return strcmp(((const lk_named_tensor *)a)->name, ((const lk_named_tensor *)b)->name);
 }
 
 static lk_status load(const char *path, lk_tensors *t)
@@ -208,10 +208,10 @@ void lk_tensors_free(lk_tensors *t)
 
 lk_tensor *lk_tensors_find(const lk_tensors *t, const char *name)
 {
-    const lk_named wanted = {.name = name};
-    const lk_named *found = t->n > 0 ? bsearch(&wanted, t->tensor, (size_t)t->n, sizeof *t->tensor,
-                                               by_name)
-                                     : NULL;
+    const lk_named_tensor wanted = {.name = name};
+    const lk_named_tensor *found = t->n > 0 ? bsearch(&wanted, t->tensor, (size_t)t->n,
+                                                      sizeof *t->tensor, by_name)
+                                            : NULL;
     return found ? found->tensor : NULL;
 }
 
@@ -225,7 +225,7 @@ uint64_t lk_tensors_hash(const lk_tensors *t)
 
 /* ---- writing ---- */
 
-static lk_status save_members(lk__zip_out *z, const lk_named *tensor, int64_t n)
+static lk_status save_members(lk__zip_out *z, const lk_named_tensor *tensor, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         lk_tensor *dense;
@@ -237,7 +237,7 @@ static lk_status save_members(lk__zip_out *z, const lk_named *tensor, int64_t n)
     return LK_OK;
 }
 
-static lk_status save_npz(const char *path, const lk_named *tensor, int64_t n)
+static lk_status save_npz(const char *path, const lk_named_tensor *tensor, int64_t n)
 {
     lk__zip_out *z;
     LK_TRY(lk__named_check(tensor, n, NULL, 0));
@@ -246,7 +246,7 @@ static lk_status save_npz(const char *path, const lk_named *tensor, int64_t n)
     return LK_OK;
 }
 
-static lk_status save_npy(const char *path, const lk_named *tensor, int64_t n)
+static lk_status save_npy(const char *path, const lk_named_tensor *tensor, int64_t n)
 {
     lk_tensor *dense;
     LK_CHECK(n == 1, LK_EINVAL, "%s: a .npy file holds one array, not %lld", path, (long long)n);
@@ -257,8 +257,8 @@ static lk_status save_npy(const char *path, const lk_named *tensor, int64_t n)
     return LK_OK;
 }
 
-lk_status lk_tensors_save(const char *path, const lk_named *tensor, int64_t n, const lk_note *note,
-                          int64_t n_notes)
+lk_status lk_tensors_save(const char *path, const lk_named_tensor *tensor, int64_t n,
+                          const lk_metadata *note, int64_t n_notes)
 {
     lk__form form;
     LK_CHECK(path && (tensor || n == 0), LK_EINVAL, "path or tensors are NULL");

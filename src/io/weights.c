@@ -11,7 +11,7 @@
 /* All slices of the model's slabs as tensors with names. */
 typedef struct lk__weights {
     int64_t n;
-    lk_named *named;
+    lk_named_tensor *named;
 } weights;
 
 static void weights_free(weights *w)
@@ -49,7 +49,7 @@ static lk_status weights_make(const lk_model *model, weights *w)
     return LK_OK;
 }
 
-lk_status lk_weights_save(const lk_model *model, const char *path, const lk_note *note,
+lk_status lk_weights_save(const lk_model *model, const char *path, const lk_metadata *note,
                           int64_t n_notes)
 {
     weights w = {0};
@@ -70,7 +70,7 @@ static lk_status refuse_missing(const lk_safetensors *file, const char *path, co
     lk_suggestion s = {.wanted = name};
     for (int64_t i = 0; i < lk_safetensors_count(file); i++) {
         lk_safetensors_info t;
-        LK_TRY(lk_safetensors_get(file, i, &t));
+        LK_TRY(lk_safetensors_at(file, i, &t));
         lk_suggest_consider(&s, t.name);
     }
     bool found = lk_suggest_found(&s);
@@ -83,7 +83,7 @@ static lk_status refuse_unknown(const weights *w, const lk_safetensors *file, co
 {
     lk_safetensors_info t = {0};
     for (int64_t i = 0, k = 0; k < w->n; i++) {
-        LK_TRY(lk_safetensors_get(file, i, &t));
+        LK_TRY(lk_safetensors_at(file, i, &t));
         for (k = 0; k < w->n && strcmp(w->named[k].name, t.name) != 0;)
             k++;
     }
@@ -110,7 +110,7 @@ static lk_status fit_check(const weights *w, const lk_safetensors *file, const c
         int64_t at = lk_safetensors_find(file, w->named[i].name);
         if (at < 0)
             return refuse_missing(file, path, w->named[i].name);
-        LK_TRY(lk_safetensors_get(file, at, &t));
+        LK_TRY(lk_safetensors_at(file, at, &t));
         LK_TRY(kind_check(path, t.name, t.dtype, t.shape, w->named[i].tensor));
     }
     if (lk_safetensors_count(file) != w->n)
@@ -124,7 +124,7 @@ static lk_status read_all(const weights *w, const lk_safetensors *file, lk_tenso
     lk_safetensors_info t;
     for (int64_t i = 0; i < w->n; i++) {
         int64_t at = lk_safetensors_find(file, w->named[i].name);
-        LK_TRY(lk_safetensors_get(file, at, &t));
+        LK_TRY(lk_safetensors_at(file, at, &t));
         LK_TRY(lk_tensor_new(t.dtype, t.shape, &read[i]));
         LK_TRY(lk_safetensors_read(file, at, read[i]));
     }
@@ -222,7 +222,7 @@ lk_status lk__weights_of_checkpoint(const lk_model *model, const char *path, lk_
     return LK_OK;
 }
 
-lk_status lk__weights_write(const lk__weights *w, const char *path, const lk_note *note,
+lk_status lk__weights_write(const lk__weights *w, const char *path, const lk_metadata *note,
                             int64_t n_notes)
 {
     LK_TRY(lk_safetensors_write(path, w->named, w->n, note, n_notes));
@@ -274,6 +274,6 @@ done:
         lk_tensor_free(read[i]);
     lk_free(read);
     weights_free(&w);
-    lk_safetensors_free(file);
+    lk_safetensors_close(file);
     return st;
 }

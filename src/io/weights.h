@@ -14,7 +14,7 @@ lk_status lk__weights_of_checkpoint(const lk_model *model, const char *path,
                                     lk__weights **out) LK_NODISCARD;
 
 /** As lk_weights_save(). */
-lk_status lk__weights_write(const lk__weights *w, const char *path, const lk_note *note,
+lk_status lk__weights_write(const lk__weights *w, const char *path, const lk_metadata *note,
                             int64_t n_notes) LK_NODISCARD;
 
 /** NULL is allowed. */

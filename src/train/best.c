@@ -17,7 +17,7 @@ static lk_model *model_of(const lk__best *b)
 static lk_status file_write(const lk__best *b, const lk__weights *kept, int64_t step)
 {
     char text[32];
-    lk_note note = {"step", text};
+    lk_metadata note = {"step", text};
     snprintf(text, sizeof text, "%lld", (long long)step);
     if (kept)
         LK_TRY(lk__weights_write(kept, b->path, &note, 1));
@@ -55,9 +55,9 @@ static int64_t step_on_disk(const lk__best *b)
     lk_safetensors *file = NULL;
     int64_t step = -1;
     if (lk__path_exists(b->path) && lk_safetensors_open(b->path, &file) == LK_OK) {
-        const char *note = lk_safetensors_note(file, "step");
+        const char *note = lk_safetensors_metadata(file, "step");
         step = note ? strtoll(note, NULL, 10) : -1;
-        lk_safetensors_free(file);
+        lk_safetensors_close(file);
     }
     lk_error_clear();
     return step;

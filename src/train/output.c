@@ -27,8 +27,8 @@ enum { MAX_FACTS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
 struct lk__output {
     lk_job *job;
     char folder[LK_PATH_SIZE];
-    lk_lines *lines; /* NULL when all is written, as the events are */
-    lk_events *events;
+    lk_jsonl *lines; /* NULL when all is written, as the events are */
+    lk_tfevents *events;
     int64_t lines_bytes, events_bytes; /* when they were closed */
     lk__curves curves;
     char *confusion; /* the last one, as JSON */
@@ -102,11 +102,11 @@ static lk_status output_open(lk__output *o, const lk__progress *resumed)
         bytes = go_on_from(o, path, LK_MISSING_METRICS, resumed->lines_bytes);
         LK_TRY(lk__curves_go_on(&o->curves, path, bytes));
     }
-    LK_TRY(lk__lines_open_at(path, bytes, &o->lines));
+    LK_TRY(lk__jsonl_open_at(path, bytes, &o->lines));
     LK_TRY(path_of(o, EVENTS, path));
     if (resumed)
         bytes = go_on_from(o, path, LK_MISSING_EVENTS, resumed->events_bytes);
-    LK_TRY(lk__events_open_at(path, bytes, &o->events));
+    LK_TRY(lk__tfevents_open_at(path, bytes, &o->events));
     if (resumed)
         lk__best_mend(&o->best, resumed, lk_trainer_position(trainer_of(o)).step);
     if (l->missing && !l->reason[0])
@@ -136,8 +136,8 @@ lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *re
 
 void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events)
 {
-    *lines = o->lines ? lk__lines_bytes(o->lines) : o->lines_bytes;
-    *events = o->events ? lk__events_bytes(o->events) : o->events_bytes;
+    *lines = o->lines ? lk__jsonl_bytes(o->lines) : o->lines_bytes;
+    *events = o->events ? lk__tfevents_bytes(o->events) : o->events_bytes;
 }
 
 lk_status lk__output_sync(lk__output *o)
@@ -145,8 +145,8 @@ lk_status lk__output_sync(lk__output *o)
     lk_status first = LK_OK;
     if (!o->lines) /* the run is over */
         return LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk__lines_sync(o->lines), &first);
-    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk__events_sync(o->events), &first);
+    file_ended(o, LK_MISSING_METRICS, LINES, lk__jsonl_sync(o->lines), &first);
+    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk__tfevents_sync(o->events), &first);
     lk__best_again(&o->best, &first);
     return files_status(o, first);
 }
@@ -165,7 +165,7 @@ void lk__output_free(lk__output *o)
 {
     if (!o)
         return;
-    if (lk_lines_close(o->lines) != LK_OK || lk_events_close(o->events) != LK_OK)
+    if (lk_jsonl_close(o->lines) != LK_OK || lk_tfevents_close(o->events) != LK_OK)
         lk_error_clear(); /* only after another failure: lk__output_end() closes and checks */
     lk__weights_free(o->best.kept);
     lk_free(o->ledger.warnings.text);
@@ -187,19 +187,19 @@ static lk_status weights_save(const lk__output *o, const char *file)
 lk_status lk__output_step(lk__output *o, const lk_step_report *report)
 {
     lk_scalar scalar[] = {{"step/loss", report->loss}, {"step/rate", report->rate}};
-    lk_fact fact[] = {lk_fact_int("step", report->step + 1), lk_fact_real("loss", report->loss),
-                      lk_fact_real("rate", report->rate), lk_fact_real("norm", report->norm)};
+    lk_kv fact[] = {lk_kv_int("step", report->step + 1), lk_kv_real("loss", report->loss),
+                    lk_kv_real("rate", report->rate), lk_kv_real("norm", report->norm)};
     lk_status first = LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_lines_add(o->lines, fact, report->norm < 0 ? 3 : 4),
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, fact, report->norm < 0 ? 3 : 4),
                &first);
-    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk_events_add(o->events, report->step + 1, scalar, 2),
-               &first);
+    file_ended(o, LK_MISSING_EVENTS, EVENTS,
+               lk_tfevents_add(o->events, report->step + 1, scalar, 2), &first);
     return files_status(o, first);
 }
 
 /* What a report becomes: facts for the lines, scalars for the events, with their names. */
 typedef struct record {
-    lk_fact fact[MAX_FACTS];
+    lk_kv fact[MAX_FACTS];
     lk_scalar scalar[MAX_FACTS];
     char name[MAX_FACTS][NAME];
     int64_t n_facts, n_scalars;
@@ -216,7 +216,7 @@ static lk_status record_score(record *r, lk__output *o, const char *set, const l
         char *key = r->name[r->n_scalars];
         snprintf(key, NAME, "%.32s/%.48s", set, name);
         r->scalar[r->n_scalars++] = (lk_scalar){key, lk__curve_value(score, i)};
-        r->fact[r->n_facts++] = lk_fact_real(key, lk__curve_value(score, i));
+        r->fact[r->n_facts++] = lk_kv_real(key, lk__curve_value(score, i));
         LK_TRY(lk__points_add(&points[i], epoch, lk__curve_value(score, i)));
     }
     return LK_OK;
@@ -246,13 +246,13 @@ static void record_ranks(record *r, const lk_epoch_report *report)
         wait += report->rank_time[k].wait / report->ranks;
         exchange += report->rank_time[k].exchange / report->ranks;
     }
-    r->fact[r->n_facts++] = lk_fact_int("ranks", report->ranks);
-    r->fact[r->n_facts++] = lk_fact_real("compute_s", compute);
-    r->fact[r->n_facts++] = lk_fact_real("exchange_s", exchange);
-    r->fact[r->n_facts++] = lk_fact_real("wait_s", wait);
-    r->fact[r->n_facts++] = lk_fact_int("slowest_rank", report->slowest);
-    r->fact[r->n_facts++] = lk_fact_real("slowest_compute_s",
-                                         lk_step_compute(&report->rank_time[report->slowest]));
+    r->fact[r->n_facts++] = lk_kv_int("ranks", report->ranks);
+    r->fact[r->n_facts++] = lk_kv_real("compute_s", compute);
+    r->fact[r->n_facts++] = lk_kv_real("exchange_s", exchange);
+    r->fact[r->n_facts++] = lk_kv_real("wait_s", wait);
+    r->fact[r->n_facts++] = lk_kv_int("slowest_rank", report->slowest);
+    r->fact[r->n_facts++] = lk_kv_real("slowest_compute_s",
+                                       lk_step_compute(&report->rank_time[report->slowest]));
 }
 
 lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
@@ -261,23 +261,23 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     char hash[LK_HASH_TEXT];
     lk_position at = lk_trainer_position(trainer_of(o));
     double epoch = (double)at.step / (double)at.batches;
-    r.fact[r.n_facts++] = lk_fact_int("epoch", report->epoch);
-    r.fact[r.n_facts++] = lk_fact_int("step", report->step);
+    r.fact[r.n_facts++] = lk_kv_int("epoch", report->epoch);
+    r.fact[r.n_facts++] = lk_kv_int("step", report->step);
     if (report->complete)
         LK_TRY(record_score(&r, o, "train", &report->train, epoch, o->curves.train));
     if (report->evaluated) {
         LK_TRY(record_score(&r, o, o->curves.set, &report->test, epoch, o->curves.test));
         LK_TRY(confusion_keep(o, &report->test));
     }
-    r.fact[r.n_facts++] = lk_fact_real("rate", report->rate);
-    r.fact[r.n_facts++] = lk_fact_real("seconds", report->seconds);
+    r.fact[r.n_facts++] = lk_kv_real("rate", report->rate);
+    r.fact[r.n_facts++] = lk_kv_real("seconds", report->seconds);
     if (report->slowest >= 0)
         record_ranks(&r, report);
-    r.fact[r.n_facts++] = lk_fact_text("state", lk_hash_text(report->state, hash));
+    r.fact[r.n_facts++] = lk_kv_text("state", lk_hash_text(report->state, hash));
     lk_status first = LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_lines_add(o->lines, r.fact, r.n_facts), &first);
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.fact, r.n_facts), &first);
     file_ended(o, LK_MISSING_EVENTS, EVENTS,
-               lk_events_add(o->events, report->step, r.scalar, r.n_scalars), &first);
+               lk_tfevents_add(o->events, report->step, r.scalar, r.n_scalars), &first);
     if (report->best)
         lk__best_now(&o->best, report->step, &first);
     else
@@ -300,9 +300,9 @@ static lk_status report_write(const lk__output *o, const lk_run_end *end, const 
 static void files_close(lk__output *o, lk_status *first)
 {
     lk__output_sizes(o, &o->lines_bytes, &o->events_bytes);
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_lines_close(o->lines), first);
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_close(o->lines), first);
     o->lines = NULL;
-    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk_events_close(o->events), first);
+    file_ended(o, LK_MISSING_EVENTS, EVENTS, lk_tfevents_close(o->events), first);
     o->events = NULL;
     lk__best_again(&o->best, first);
 }

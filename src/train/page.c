@@ -10,7 +10,7 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
     char hash[LK_HASH_TEXT];
     lk_chart chart[1 + LK_MAX_METRICS];
     lk_curve curve[1 + LK_MAX_METRICS][2];
-    lk_fact headline[2 + LK_MAX_METRICS], fact[9];
+    lk_kv headline[2 + LK_MAX_METRICS], fact[9];
     const lk_experiment *e = lk_job_experiment(p->job);
     const lk_score *score = p->end->last.evaluated ? &p->end->last.test : &p->end->last.train;
     bool scored = score->samples > 0;
@@ -20,22 +20,22 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
     for (int i = 0; (name = lk__curve_name(p->curves, i)); i++) {
         double value = scored ? lk__curve_value(score, i) : 0;
         if (lk__curve_is_drawn(p->curves, i) && (scored || lk__curve_last(p->curves, i, &value)))
-            headline[n++] = lk_fact_real(name, value);
+            headline[n++] = lk_kv_real(name, value);
     }
     if (p->ended)
-        fact[facts++] = lk_fact_text("ended", p->ended);
+        fact[facts++] = lk_kv_text("ended", p->ended);
     if (p->end->done) /* in the middle of a step there is none */
-        fact[facts++] = lk_fact_text("state", lk_hash_text(p->end->state, hash));
-    fact[facts++] = lk_fact_int("epochs", at.epoch);
-    fact[facts++] = lk_fact_int("steps", at.step);
+        fact[facts++] = lk_kv_text("state", lk_hash_text(p->end->state, hash));
+    fact[facts++] = lk_kv_int("epochs", at.epoch);
+    fact[facts++] = lk_kv_int("steps", at.step);
     if (p->end->resumed >= 0)
-        fact[facts++] = lk_fact_int("resumed from the checkpoint of step", p->end->resumed);
-    fact[facts++] = lk_fact_real(p->end->resumed >= 0 ? "seconds since then" : "seconds",
-                                 p->end->last.seconds);
-    fact[facts++] = lk_fact_int("seed", e->seed);
-    fact[facts++] = lk_fact_text(
+        fact[facts++] = lk_kv_int("resumed from the checkpoint of step", p->end->resumed);
+    fact[facts++] = lk_kv_real(p->end->resumed >= 0 ? "seconds since then" : "seconds",
+                               p->end->last.seconds);
+    fact[facts++] = lk_kv_int("seed", e->seed);
+    fact[facts++] = lk_kv_text(
         "data", lk_dataset_info_of(lk_loader_dataset(lk_job_set(p->job, LK_TRAIN)))->name);
-    fact[facts++] = lk_fact_text("optimizer", e->optimizer.descriptor->name);
+    fact[facts++] = lk_kv_text("optimizer", e->optimizer.descriptor->name);
     lk_report report = {.title = e->path,
                         .subtitle = e->about,
                         .headline = headline,

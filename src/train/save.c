@@ -26,7 +26,7 @@ struct lk__saver {
     lk_trainer *trainer;
     lk__progress *progress;
     const lk_watcher *watcher; /* told, on rank 0, what takes time; NULL: nobody */
-    lk_checkpoints *folder;
+    lk_checkpoint_dir *folder;
     lk_arena *arena; /* names */
     lk_state_tensor *tensor;
     bool *shared; /* of each tensor: the node has one copy of it */
@@ -193,7 +193,8 @@ static lk_status folder_open(lk__saver *s)
 {
     const lk_train_options *o = &s->job->experiment->train;
     char path[LK_PATH_SIZE];
-    lk_checkpoints_options options = {.keep = o->checkpoint.keep, .wait = 10, .anew = !o->resume};
+    lk_checkpoint_dir_options options = {
+        .keep = o->checkpoint.keep, .wait = 10, .anew = !o->resume};
     if (s->watcher && s->watcher->message && lk__trainer_rank(s->trainer) == 0) {
         options.tell = s->watcher->message;
         options.arg = s->watcher->arg;
@@ -204,7 +205,7 @@ static lk_status folder_open(lk__saver *s)
     LK_TRY(lk_agree(s->job->comm, lk__disk_do(&disk, identity_find, &work)));
     options.identity = work.identity;
     LK_TRY(lk__saver_folder(o, path));
-    lk_status st = lk_checkpoints_open(s->job->comm, path, &options, &s->folder);
+    lk_status st = lk_checkpoint_dir_open(s->job->comm, path, &options, &s->folder);
     if (st == LK_EIDENTITY && lk_experiment_uses_end(s->job->experiment))
         return LK_RAISE(st,
                         "%s; a schedule of the optimizer ends with the last epoch, so another "
@@ -255,7 +256,7 @@ void lk__saver_close(lk__saver *s)
 {
     if (!s)
         return;
-    lk_checkpoints_close(s->folder);
+    lk_checkpoint_dir_close(s->folder);
     lk_free(s->tensor);
     lk_free(s->shared);
     lk_arena_free(s->arena);
@@ -274,7 +275,7 @@ int64_t lk__saver_saving(const lk__saver *s)
 
 const char *lk__saver_messages(const lk__saver *s)
 {
-    return lk_checkpoints_messages(s->folder);
+    return lk_checkpoint_dir_messages(s->folder);
 }
 
 /* ---- loading ---- */
@@ -303,7 +304,7 @@ static lk_status load_into(lk__saver *s, lk_state_tensor *tensor, lk_state *stat
                         .n_tensors = s->n_tensors,
                         .number = s->number,
                         .n_numbers = numbers_describe(s)};
-    LK_TRY(lk_checkpoints_load(s->folder, state, found));
+    LK_TRY(lk_checkpoint_dir_load(s->folder, state, found));
     LK_TRY(lk__groups_meet(s->trainer->groups));
     return LK_OK;
 }
@@ -352,7 +353,7 @@ lk_status lk__saver_finish(lk__saver *s)
     int64_t step = s->saving;
     s->saving = -1;
     lk__control_vote(s->trainer->control, LK__VOTE_SAVED, false);
-    LK_TRY(lk_checkpoints_commit(s->folder));
+    LK_TRY(lk_checkpoint_dir_commit(s->folder));
     s->saved = step;
     return LK_OK;
 }
@@ -367,7 +368,7 @@ lk_status lk__saver_begin(lk__saver *s, uint64_t hash)
                       .n_tensors = s->n_tensors,
                       .number = s->number,
                       .n_numbers = numbers_describe(s)};
-    lk_status st = lk_checkpoints_begin(s->folder, &state);
+    lk_status st = lk_checkpoint_dir_begin(s->folder, &state);
     lk__seen_keep_on_first(s->trainer);
     LK_TRY(st);
     s->saving = t->step;
@@ -382,7 +383,7 @@ bool lk__saver_is_written(lk__saver *s)
     if (s->saving < 0)
         return false;
     s->written += lk__control_votes(t->control, LK__VOTE_SAVED);
-    if (!s->waits && lk_checkpoints_poll(s->folder)) {
+    if (!s->waits && lk_checkpoint_dir_poll(s->folder)) {
         s->waits = true;
         lk__control_vote(t->control, LK__VOTE_SAVED, true);
     }

@@ -27,7 +27,7 @@ static int check_mend(const char *path)
     return fclose(file) == 0 ? 0 : 1;
 }
 
-static lk_status save(lk_checkpoints *c, int64_t step)
+static lk_status save(lk_checkpoint_dir *c, int64_t step)
 {
     float w[6], b[2] = {(float)step, -1};
     for (int i = 0; i < 6; i++)
@@ -41,7 +41,7 @@ static lk_status save(lk_checkpoints *c, int64_t step)
                       .n_tensors = 2,
                       .number = &number,
                       .n_numbers = 1};
-    LK_TRY(lk_checkpoints_save(c, &state));
+    LK_TRY(lk_checkpoint_dir_save(c, &state));
     return LK_OK;
 }
 
@@ -49,12 +49,12 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--check") == 0)
         return check_mend(argv[2]);
-    lk_checkpoints *c = NULL;
-    lk_checkpoints_options options = {.identity = 0xabc, .part_bytes = 24};
-    lk_status st = lk_checkpoints_open(NULL, argv[1], &options, &c);
+    lk_checkpoint_dir *c = NULL;
+    lk_checkpoint_dir_options options = {.identity = 0xabc, .part_bytes = 24};
+    lk_status st = lk_checkpoint_dir_open(NULL, argv[1], &options, &c);
     for (int i = 2; st == LK_OK && i < argc; i++)
         st = save(c, strtoll(argv[i], NULL, 10));
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     lk_error_print(stderr);
     return st == LK_OK ? 0 : 1;
 }

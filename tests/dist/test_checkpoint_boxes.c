@@ -30,24 +30,24 @@ static void folder_end(lk_comm *comm, const char *path)
 }
 
 /* With bands so small that a tensor has many, and no two of them are alike. */
-static lk_checkpoints *folder_open(lk_comm *comm, const char *path, int64_t part_bytes,
-                                   int64_t band)
+static lk_checkpoint_dir *folder_open(lk_comm *comm, const char *path, int64_t part_bytes,
+                                      int64_t band)
 {
-    lk_checkpoints *c;
-    lk_checkpoints_options o = test_options(3);
+    lk_checkpoint_dir *c;
+    lk_checkpoint_dir_options o = test_options(3);
     o.wait = 5;
     o.part_bytes = part_bytes;
-    ASSERT_OK(lk_checkpoints_open(comm, path, &o, &c));
+    ASSERT_OK(lk_checkpoint_dir_open(comm, path, &o, &c));
     c->band = band;
     return c;
 }
 
-static void expect_newest(lk_checkpoints *c, int64_t step, box_cut how)
+static void expect_newest(lk_checkpoint_dir *c, int64_t step, box_cut how)
 {
     boxed_state b;
     bool found;
     boxed_at(&b, 999, how, c->rank, c->size);
-    ASSERT_OK(lk_checkpoints_load(c, &b.all.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &b.all.state, &found));
     ASSERT_TRUE(found);
     boxed_expect(&b, step, how, c->rank, c->size);
 }
@@ -100,21 +100,22 @@ static void the_files_are_those_of_one_rank_that_holds_all(lk_comm *comm)
     folder_new(comm, path);
     snprintf(alone, sizeof alone, "%s/alone", path);
     for (int k = 0; k < 3; k++) {
-        lk_checkpoints *c = folder_open(comm, path, part_bytes[k], band[k]);
-        lk_checkpoints *one = rank == 0 ? folder_open(NULL, alone, part_bytes[k], LK__BAND) : NULL;
+        lk_checkpoint_dir *c = folder_open(comm, path, part_bytes[k], band[k]);
+        lk_checkpoint_dir *one = rank == 0 ? folder_open(NULL, alone, part_bytes[k], LK__BAND)
+                                           : NULL;
         for (int how = 0; how < N_CUTS; how++) {
             int64_t step = N_CUTS * k + how;
-            ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, step, (box_cut)how, rank, size)));
+            ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, step, (box_cut)how, rank, size)));
             if (rank > 0)
                 continue;
             char made[64], want[64];
-            ASSERT_OK(lk_checkpoints_save(one, test_state_at(&b.all, step)));
+            ASSERT_OK(lk_checkpoint_dir_save(one, test_state_at(&b.all, step)));
             snprintf(made, sizeof made, "step-%012lld", (long long)step);
             snprintf(want, sizeof want, "alone/step-%012lld", (long long)step);
             expect_same_files(path, made, want);
         }
-        lk_checkpoints_close(c);
-        lk_checkpoints_close(one);
+        lk_checkpoint_dir_close(c);
+        lk_checkpoint_dir_close(one);
     }
     folder_end(comm, path);
 }
@@ -126,11 +127,11 @@ static void boxes_of_a_checkpoint_can_be_looked_at(lk_comm *comm)
     boxed_state b;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path, 112, 40);
-    ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 3, CUT_GRID, rank, size)));
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir *c = folder_open(comm, path, 112, 40);
+    ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, 3, CUT_GRID, rank, size)));
+    lk_checkpoint_dir_close(c);
     lk_checkpoint *k;
-    ASSERT_OK(lk_checkpoint_open(path, &k));
+    ASSERT_OK(lk_checkpoint_read(path, &k));
     for (int how = 0; how < N_CUTS; how++) {
         boxed_at(&b, 999, (box_cut)how, rank, size);
         for (int i = 0; i < STATE_TENSORS; i++)
@@ -147,9 +148,9 @@ static void boxes_of_a_checkpoint_can_be_looked_at(lk_comm *comm)
         c = folder_open(NULL, path, 112, 40);
         boxed_at(&b, 999, CUT_COLUMNS, 1, 3);
         bool found;
-        ASSERT_OK(lk_checkpoints_load(c, &b.all.state, &found));
+        ASSERT_OK(lk_checkpoint_dir_load(c, &b.all.state, &found));
         boxed_expect(&b, 3, CUT_COLUMNS, 1, 3);
-        lk_checkpoints_close(c);
+        lk_checkpoint_dir_close(c);
     }
     folder_end(comm, path);
 }
@@ -165,12 +166,12 @@ static void save_and_load(lk_comm *comm, const char *path, int from, int to, int
         int ranks = load ? to : from;
         ASSERT_OK(lk_comm_split(comm, rank < ranks ? 0 : -1, 0, &some));
         if (some) {
-            lk_checkpoints *c = folder_open(some, path, 112, 16 + 8 * (step % 5));
+            lk_checkpoint_dir *c = folder_open(some, path, 112, 16 + 8 * (step % 5));
             if (load)
                 expect_newest(c, step, loaded);
             else
-                ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, step, saved, rank, ranks)));
-            lk_checkpoints_close(c);
+                ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, step, saved, rank, ranks)));
+            lk_checkpoint_dir_close(c);
         }
         lk_comm_close(some);
         ASSERT_OK(lk_barrier(comm, "next"));
@@ -197,20 +198,20 @@ static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
     boxed_state b;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path, 112, 24);
+    lk_checkpoint_dir *c = folder_open(comm, path, 112, 24);
     for (int step = 1; step <= N_CUTS; step++) {
         box_cut how = (box_cut)(step % N_CUTS);
         int32_t done = 0;
-        ASSERT_OK(lk_checkpoints_begin(c, boxed_at(&b, step, how, rank, size)));
+        ASSERT_OK(lk_checkpoint_dir_begin(c, boxed_at(&b, step, how, rank, size)));
         boxed_at(&b, 555, how, rank, size);
         while (!done) {
-            int32_t mine = lk_checkpoints_poll(c);
+            int32_t mine = lk_checkpoint_dir_poll(c);
             ASSERT_OK(lk_allreduce(comm, &mine, &done, 1, LK_I32, LK_REDUCE_MIN, "done"));
         }
-        ASSERT_OK(lk_checkpoints_commit(c));
+        ASSERT_OK(lk_checkpoint_dir_commit(c));
         expect_newest(c, step, how);
     }
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -220,23 +221,23 @@ static void an_element_that_nobody_holds_is_named(lk_comm *comm)
     boxed_state b;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path, 112, 40);
+    lk_checkpoint_dir *c = folder_open(comm, path, 112, 40);
     boxed_at(&b, 1, CUT_ROWS, rank, size);
     lk_box *mask = &b.box[3]; /* without column 40 of any row, and 41 of the last */
     *mask = lk_box_whole(2, b.tensor[3].shape.dim);
     mask->n[1] = 40;
-    ASSERT_FAILS(lk_checkpoints_save(c, &b.all.state), LK_EINVAL,
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &b.all.state), LK_EINVAL,
                  "tensor \"m\xc3\xa4sk\" [3,43]: no rank holds its element [0,40]");
     boxed_at(&b, 1, CUT_COLUMNS, rank, size);
     if (rank == size - 1)
         b.box[0].n[0] -= 2;
     char text[64];
     snprintf(text, sizeof text, "no rank holds its element [5,%d]", (size - 1) * 11 / size);
-    ASSERT_FAILS(lk_checkpoints_save(c, &b.all.state), LK_EINVAL, text);
-    ASSERT_TRUE(!lk_checkpoints_is_saving(c));
-    ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 1, CUT_COLUMNS, rank, size)));
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &b.all.state), LK_EINVAL, text);
+    ASSERT_TRUE(!lk_checkpoint_dir_is_saving(c));
+    ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, 1, CUT_COLUMNS, rank, size)));
     expect_newest(c, 1, CUT_ROWS);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -247,25 +248,25 @@ static void boxes_that_reach_out_are_refused(lk_comm *comm)
     bool found;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path, 112, 40);
+    lk_checkpoint_dir *c = folder_open(comm, path, 112, 40);
     boxed_at(&b, 1, CUT_WHOLE, rank, size);
     if (rank == size - 1)
         b.box[0].first[1] = 1;
     static const char out[] =
         "tensor \"fc1.weight\" is [7,11], its box of [7,11] from [0,1] on is not within it";
-    ASSERT_FAILS(lk_checkpoints_save(c, &b.all.state), LK_ESHAPE, out);
-    ASSERT_FAILS(lk_checkpoints_load(c, &b.all.state, &found), LK_ESHAPE, out);
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &b.all.state), LK_ESHAPE, out);
+    ASSERT_FAILS(lk_checkpoint_dir_load(c, &b.all.state, &found), LK_ESHAPE, out);
     boxed_at(&b, 1, CUT_WHOLE, rank, size);
     if (rank == 0)
         b.box[1].ndim = 2;
-    ASSERT_FAILS(lk_checkpoints_save(c, &b.all.state), LK_ESHAPE,
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &b.all.state), LK_ESHAPE,
                  "tensor \"optimizer/moment\" has 1 axes, its box 2");
     boxed_at(&b, 1, CUT_WHOLE, rank, size);
     b.tensor[0].name = rank == size - 1 && size > 1 ? "fc2.weight" : "fc1.weight";
     if (size > 1)
-        ASSERT_FAILS(lk_checkpoints_load(c, &b.all.state, &found), LK_ESTATE,
+        ASSERT_FAILS(lk_checkpoint_dir_load(c, &b.all.state, &found), LK_ESTATE,
                      "the tensors and numbers of its state are not those of rank 0");
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -276,13 +277,13 @@ static void the_lowest_rank_gives_what_several_hold(lk_comm *comm)
     boxed_state b;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path, 112, 24);
+    lk_checkpoint_dir *c = folder_open(comm, path, 112, 24);
     boxed_at(&b, 1, CUT_OVERLAP, rank, size);
     memset(b.data[3], rank, sizeof b.data[3]);
-    ASSERT_OK(lk_checkpoints_save(c, &b.all.state));
+    ASSERT_OK(lk_checkpoint_dir_save(c, &b.all.state));
     boxed_at(&b, 2, CUT_WHOLE, rank, size);
     bool found;
-    ASSERT_OK(lk_checkpoints_load(c, &b.all.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &b.all.state, &found));
     for (int row = 0; row < 3; row++) {
         int lowest = size;
         for (int r = size - 1; r >= 0; r--) {
@@ -297,23 +298,23 @@ static void the_lowest_rank_gives_what_several_hold(lk_comm *comm)
             ASSERT_TRUE(lk_box_is_equal(&given, &want));
         }
     }
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
 /* The newest is that of one of two steps: one that failed when it had its name already may be there. */
-static void expect_one_of(lk_checkpoints *c, int64_t step, int64_t or_step)
+static void expect_one_of(lk_checkpoint_dir *c, int64_t step, int64_t or_step)
 {
     boxed_state b;
     bool found;
     boxed_at(&b, 999, CUT_GRID, c->rank, c->size);
-    ASSERT_OK(lk_checkpoints_load(c, &b.all.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &b.all.state, &found));
     ASSERT_TRUE(b.all.state.step == step || b.all.state.step == or_step);
     boxed_expect(&b, b.all.state.step, CUT_GRID, c->rank, c->size);
 }
 
 /* Every call of one kind in turn fails on the last rank (of ranks in one process, on any). */
-static void save_with_faults(lk_comm *comm, lk_checkpoints *c, lk__storage_call call,
+static void save_with_faults(lk_comm *comm, lk_checkpoint_dir *c, lk__storage_call call,
                              const char *path)
 {
     boxed_state b;
@@ -324,7 +325,7 @@ static void save_with_faults(lk_comm *comm, lk_checkpoints *c, lk__storage_call 
         if (rank == size - 1)
             lk__storage_fail(call, n, ENOSPC, false);
         ASSERT_OK(lk_barrier(comm, "ready"));
-        lk_status st = lk_checkpoints_save(c, boxed_at(&b, 2, CUT_COLUMNS, rank, size));
+        lk_status st = lk_checkpoint_dir_save(c, boxed_at(&b, 2, CUT_COLUMNS, rank, size));
         ASSERT_OK(lk_barrier(comm, "saved"));
         if (rank == size - 1)
             lk__storage_fail(call, 0, 0, false);
@@ -339,7 +340,7 @@ static void save_with_faults(lk_comm *comm, lk_checkpoints *c, lk__storage_call 
             ASSERT_TRUE(strstr(lk_error_message(), path) &&
                         strstr(lk_error_message(), strerror(ENOSPC)));
             lk_error_clear();
-            ASSERT_TRUE(!lk_checkpoints_is_saving(c));
+            ASSERT_TRUE(!lk_checkpoint_dir_is_saving(c));
         }
         expect_one_of(c, failed ? 1 : 2, 2);
         char gone[PATH + 64];
@@ -361,11 +362,11 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
     boxed_state b;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path, 1, 40);
-    ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 1, CUT_ROWS, rank, size)));
+    lk_checkpoint_dir *c = folder_open(comm, path, 1, 40);
+    ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, 1, CUT_ROWS, rank, size)));
     for (int i = 0; i < 4; i++)
         save_with_faults(comm, c, calls[i], path);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -376,10 +377,10 @@ static void damage_that_one_rank_finds_is_left_out_by_all(lk_comm *comm)
     boxed_state b;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path, 112, 40);
-    ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 1, CUT_GRID, rank, size)));
+    lk_checkpoint_dir *c = folder_open(comm, path, 112, 40);
+    ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, 1, CUT_GRID, rank, size)));
     for (int part = 0; part < 3; part++) {
-        ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, 2, CUT_ROWS, rank, size)));
+        ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, 2, CUT_ROWS, rank, size)));
         snprintf(file, sizeof file, "%s/step-000000000002/part-0000%d.safetensors", path, part);
         if (rank == 0) {
             FILE *f = fopen(file, "r+b");
@@ -391,12 +392,12 @@ static void damage_that_one_rank_finds_is_left_out_by_all(lk_comm *comm)
         ASSERT_OK(lk_barrier(comm, "damaged"));
         expect_newest(c, 1, CUT_COLUMNS);
         if (rank == 0)
-            ASSERT_TRUE(strstr(lk_checkpoints_messages(c), file) &&
-                        strstr(lk_checkpoints_messages(c), "step-000000000001, which is older"));
+            ASSERT_TRUE(strstr(lk_checkpoint_dir_messages(c), file) &&
+                        strstr(lk_checkpoint_dir_messages(c), "step-000000000001, which is older"));
         else
-            ASSERT_EQ(lk_checkpoints_messages(c)[0], '\0');
+            ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
     }
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -408,12 +409,12 @@ static void ranks_that_do_not_see_the_folder_give_and_take(lk_comm *comm)
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
     snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", path);
-    lk_checkpoints *c = folder_open(comm, rank % 3 == 0 ? path : elsewhere, 112, 24);
+    lk_checkpoint_dir *c = folder_open(comm, rank % 3 == 0 ? path : elsewhere, 112, 24);
     for (int how = 0; how < N_CUTS; how++) {
-        ASSERT_OK(lk_checkpoints_save(c, boxed_at(&b, how, (box_cut)how, rank, size)));
+        ASSERT_OK(lk_checkpoint_dir_save(c, boxed_at(&b, how, (box_cut)how, rank, size)));
         expect_newest(c, how, (box_cut)((how + 3) % N_CUTS));
     }
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -431,7 +432,7 @@ static unsigned char *file_bytes(const char *path, size_t *n)
 /* A file of weights that ranks write together is that of one rank, and boxes of it can be read. */
 static void weights_are_written_and_read_by_boxes(lk_comm *comm)
 {
-    static const lk_note notes[] = {{"step", "12"}, {"by", "a test"}};
+    static const lk_metadata notes[] = {{"step", "12"}, {"by", "a test"}};
     char path[PATH], made[NAME], want[NAME];
     boxed_state b;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
@@ -442,7 +443,7 @@ static void weights_are_written_and_read_by_boxes(lk_comm *comm)
         boxed_at(&b, how, (box_cut)how, rank, size);
         ASSERT_OK(lk_safetensors_write_boxes(comm, made, b.tensor, STATE_TENSORS, notes, 2));
         if (rank == 0) {
-            lk_named named[STATE_TENSORS];
+            lk_named_tensor named[STATE_TENSORS];
             test_state all;
             test_state_at(&all, how);
             for (int i = 0; i < STATE_TENSORS; i++) {
@@ -479,7 +480,7 @@ static void weights_are_written_and_read_by_boxes(lk_comm *comm)
         lk_box out = lk_box_whole(2, (const int64_t[]){7, 12});
         ASSERT_FAILS(lk_safetensors_read_box(f, lk_safetensors_find(f, "fc1.weight"), &out, b.data),
                      LK_ESHAPE, "not within the tensor \"fc1.weight\", which is [7,11]");
-        lk_safetensors_free(f);
+        lk_safetensors_close(f);
         ASSERT_OK(lk_barrier(comm, "read"));
     }
     folder_end(comm, path);

@@ -86,24 +86,24 @@ static void share_values(const share *s, bool set)
     }
 }
 
-static lk_checkpoints *folder_open(lk_comm *comm, const char *path)
+static lk_checkpoint_dir *folder_open(lk_comm *comm, const char *path)
 {
-    lk_checkpoints *c;
-    lk_checkpoints_options o = {.identity = 1, .wait = 5, .part_bytes = state_mib() * MIB / 8};
-    ASSERT_OK(lk_checkpoints_open(comm, path, &o, &c));
+    lk_checkpoint_dir *c;
+    lk_checkpoint_dir_options o = {.identity = 1, .wait = 5, .part_bytes = state_mib() * MIB / 8};
+    ASSERT_OK(lk_checkpoint_dir_open(comm, path, &o, &c));
     return c;
 }
 
 static void save(lk_comm *comm, const char *path)
 {
     share s;
-    lk_checkpoints *c = folder_open(comm, path);
+    lk_checkpoint_dir *c = folder_open(comm, path);
     share_make(&s, lk_comm_rank(comm), lk_comm_size(comm));
     share_values(&s, true);
     s.state.step = 7;
     s.state.hash = 77;
-    ASSERT_OK(lk_checkpoints_save(c, &s.state));
-    lk_checkpoints_close(c);
+    ASSERT_OK(lk_checkpoint_dir_save(c, &s.state));
+    lk_checkpoint_dir_close(c);
     share_end(&s);
 }
 
@@ -111,12 +111,12 @@ static void load(lk_comm *comm, const char *path)
 {
     share s;
     bool found;
-    lk_checkpoints *c = folder_open(comm, path);
+    lk_checkpoint_dir *c = folder_open(comm, path);
     share_make(&s, lk_comm_rank(comm), lk_comm_size(comm));
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     ASSERT_TRUE(found && s.state.step == 7 && s.state.hash == 77);
     share_values(&s, false);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     share_end(&s);
 }
 

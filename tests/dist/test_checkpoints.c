@@ -29,21 +29,21 @@ static void folder_end(lk_comm *comm, const char *path)
         ASSERT_EQ(system(command), 0);
 }
 
-static lk_checkpoints *folder_open(lk_comm *comm, const char *path)
+static lk_checkpoint_dir *folder_open(lk_comm *comm, const char *path)
 {
-    lk_checkpoints *c;
-    lk_checkpoints_options o = test_options(3);
+    lk_checkpoint_dir *c;
+    lk_checkpoint_dir_options o = test_options(3);
     o.wait = 5;
-    ASSERT_OK(lk_checkpoints_open(comm, path, &o, &c));
+    ASSERT_OK(lk_checkpoint_dir_open(comm, path, &o, &c));
     return c;
 }
 
-static void expect_newest(lk_checkpoints *c, int64_t step)
+static void expect_newest(lk_checkpoint_dir *c, int64_t step)
 {
     test_state s;
     bool found;
     test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     ASSERT_EQ(found, step >= 0);
     test_state_expect(&s, found ? step : 999);
 }
@@ -54,11 +54,11 @@ static void saved_on_some_loaded_on_others(lk_comm *comm)
     test_state s;
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path);
+    lk_checkpoint_dir *c = folder_open(comm, path);
     expect_newest(c, -1);
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 1)));
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 1)));
     expect_newest(c, 1);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     for (int ranks = size; ranks >= 1; ranks--) { /* 5 to 4, 4 to 3, ... */
         lk_comm *some;
         int64_t step = size - ranks + 1;
@@ -66,15 +66,15 @@ static void saved_on_some_loaded_on_others(lk_comm *comm)
         if (some) {
             c = folder_open(some, path);
             expect_newest(c, step);
-            ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, step + 1)));
-            lk_checkpoints_close(c);
+            ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, step + 1)));
+            lk_checkpoint_dir_close(c);
         }
         lk_comm_close(some);
         ASSERT_OK(lk_barrier(comm, "next"));
     }
     c = folder_open(comm, path);
     expect_newest(c, size + 1);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -83,15 +83,15 @@ static void the_parts_do_not_depend_on_the_ranks(lk_comm *comm)
     char path[PATH], command[3 * PATH + 64];
     test_state s;
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path);
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 8)));
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir *c = folder_open(comm, path);
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 8)));
+    lk_checkpoint_dir_close(c);
     if (lk_comm_rank(comm) == 0) {
         char alone[PATH + 16];
         snprintf(alone, sizeof alone, "%s/alone", path);
         c = folder_open(NULL, alone);
-        ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 8)));
-        lk_checkpoints_close(c);
+        ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 8)));
+        lk_checkpoint_dir_close(c);
         snprintf(command, sizeof command,
                  "cd %s && for i in 0 1 2; do cmp alone/step-000000000008/part-0000$i.safetensors "
                  "step-000000000008/part-0000$i.safetensors || exit 1; done",
@@ -111,19 +111,19 @@ static void a_save_goes_on_while_ranks_compute(lk_comm *comm)
     char path[PATH];
     test_state s;
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path);
+    lk_checkpoint_dir *c = folder_open(comm, path);
     for (int step = 1; step <= 3; step++) {
         int32_t done = 0;
-        ASSERT_OK(lk_checkpoints_begin(c, test_state_at(&s, step)));
+        ASSERT_OK(lk_checkpoint_dir_begin(c, test_state_at(&s, step)));
         test_state_fill(&s, 555);
         while (!done) { /* as the steps of a training would: until all ranks are ready */
-            int32_t mine = lk_checkpoints_poll(c);
+            int32_t mine = lk_checkpoint_dir_poll(c);
             ASSERT_OK(lk_allreduce(comm, &mine, &done, 1, LK_I32, LK_REDUCE_MIN, "done"));
         }
-        ASSERT_OK(lk_checkpoints_commit(c));
+        ASSERT_OK(lk_checkpoint_dir_commit(c));
         expect_newest(c, step);
     }
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -145,25 +145,25 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
     int last = size < 3 ? size - 1 : 2; /* the last that has a part */
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path);
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 1)));
+    lk_checkpoint_dir *c = folder_open(comm, path);
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 1)));
     for (int i = 0; i < 4; i++) {
         ASSERT_OK(lk_barrier(comm, "before"));
         if (rank == last)
             lk__storage_fail(calls[i], 1, ENOSPC, false);
         ASSERT_OK(lk_barrier(comm, "ready"));
-        lk_status st = lk_checkpoints_save(c, test_state_at(&s, 2));
+        lk_status st = lk_checkpoint_dir_save(c, test_state_at(&s, 2));
         ASSERT_EQ(st, LK_EIO);
         ASSERT_TRUE(strstr(lk_error_message(), "/part-0000") && strstr(lk_error_message(), path) &&
                     strstr(lk_error_message(), strerror(ENOSPC)));
         expect_named(comm);
         lk_error_clear();
-        ASSERT_TRUE(!lk_checkpoints_is_saving(c));
+        ASSERT_TRUE(!lk_checkpoint_dir_is_saving(c));
         expect_newest(c, 1);
     }
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 2)));
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 2)));
     expect_newest(c, 2);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -175,28 +175,28 @@ static void a_failure_to_publish_is_that_of_all(lk_comm *comm)
     char path[PATH];
     test_state s;
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path);
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 1)));
+    lk_checkpoint_dir *c = folder_open(comm, path);
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 1)));
     for (int i = 0; i < 3; i++) {
         if (lk_comm_rank(comm) == 0)
             lk__storage_fail(calls[i], 1, EIO, false);
         ASSERT_OK(lk_barrier(comm, "ready"));
-        ASSERT_EQ(lk_checkpoints_save(c, test_state_at(&s, 2)), LK_EIO);
+        ASSERT_EQ(lk_checkpoint_dir_save(c, test_state_at(&s, 2)), LK_EIO);
         expect_named(comm);
         lk_error_clear();
         expect_newest(c, 1);
     }
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     /* So do opening and loading. */
     if (lk_comm_rank(comm) == 0)
         lk__storage_fail(LK__STORAGE_LIST, 1, EIO, false);
     ASSERT_OK(lk_barrier(comm, "ready"));
-    lk_checkpoints_options o = test_options(0);
-    ASSERT_EQ(lk_checkpoints_open(comm, path, &o, &c), LK_EIO);
+    lk_checkpoint_dir_options o = test_options(0);
+    ASSERT_EQ(lk_checkpoint_dir_open(comm, path, &o, &c), LK_EIO);
     ASSERT_TRUE(!c);
     expect_named(comm);
     o.identity++;
-    ASSERT_EQ(lk_checkpoints_open(comm, path, &o, &c), LK_EIDENTITY);
+    ASSERT_EQ(lk_checkpoint_dir_open(comm, path, &o, &c), LK_EIDENTITY);
     expect_named(comm);
     lk_error_clear();
     folder_end(comm, path);
@@ -208,17 +208,17 @@ static void ranks_with_other_states_are_named(lk_comm *comm)
     test_state s;
     int size = lk_comm_size(comm);
     folder_new(comm, path);
-    lk_checkpoints *c = folder_open(comm, path);
+    lk_checkpoint_dir *c = folder_open(comm, path);
     test_state_at(&s, 4);
     if (lk_comm_rank(comm) == size - 1)
         s.state.hash ^= 1;
     if (size > 1)
-        ASSERT_FAILS(lk_checkpoints_save(c, &s.state), LK_ESTATE,
+        ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_ESTATE,
                      "its state at step 4 is not that of rank 0: the hashes are abc0000000000005 "
                      "and abc0000000000004");
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 4)));
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 4)));
     expect_newest(c, 4);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 
@@ -231,13 +231,13 @@ static void ranks_that_do_not_see_the_folder_take_part(lk_comm *comm)
     folder_new(comm, path);
     snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", path);
     bool sees = rank == 0 || rank == size - 1;
-    lk_checkpoints *c = folder_open(comm, sees ? path : elsewhere);
+    lk_checkpoint_dir *c = folder_open(comm, sees ? path : elsewhere);
     ASSERT_EQ(c->writer.writers, size < 2 ? size : 2);
     ASSERT_EQ(c->writer.place, rank == 0 ? 0 : sees ? 1 : -1);
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 6)));
-    ASSERT_EQ(lk_checkpoints_messages(c)[0], '\0');
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 6)));
+    ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
     expect_newest(c, 6);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     folder_end(comm, path);
 }
 

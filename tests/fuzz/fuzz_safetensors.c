@@ -10,7 +10,7 @@ static void check_tensor(const lk_safetensors *f, int64_t i, int64_t *at)
     lk_safetensors_info info;
     lk_tensor *t;
     int64_t count;
-    FUZZ_CHECK(lk_safetensors_get(f, i, &info) == LK_OK);
+    FUZZ_CHECK(lk_safetensors_at(f, i, &info) == LK_OK);
     FUZZ_CHECK(*at < 0 || info.offset == *at);
     FUZZ_CHECK(lk_shape_count(info.shape, &count) == LK_OK);
     FUZZ_CHECK(info.bytes == count * (int64_t)lk_dtype_size(info.dtype));
@@ -32,12 +32,12 @@ static void read_file(const void *bytes, size_t n)
     for (int64_t i = 0; f && i < lk_safetensors_count(f); i++)
         check_tensor(f, i, &at);
     FUZZ_CHECK(at < 0 || at == (int64_t)n);
-    for (int64_t i = 0; f && i < lk_safetensors_notes(f); i++) {
-        lk_note note;
-        FUZZ_CHECK(lk_safetensors_note_at(f, i, &note) == LK_OK);
-        FUZZ_CHECK(lk_safetensors_note(f, note.name) == note.text);
+    for (int64_t i = 0; f && i < lk_safetensors_metadata_count(f); i++) {
+        lk_metadata note;
+        FUZZ_CHECK(lk_safetensors_metadata_at(f, i, &note) == LK_OK);
+        FUZZ_CHECK(lk_safetensors_metadata(f, note.name) == note.text);
     }
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -12,27 +12,27 @@ static void folder_new(const char *name)
     snprintf(folder, sizeof folder, "%s", test_path(name));
 }
 
-static lk_checkpoints *folder_open(int64_t keep)
+static lk_checkpoint_dir *folder_open(int64_t keep)
 {
-    lk_checkpoints *c;
-    lk_checkpoints_options o = test_options(keep);
-    ASSERT_OK(lk_checkpoints_open(NULL, folder, &o, &c));
+    lk_checkpoint_dir *c;
+    lk_checkpoint_dir_options o = test_options(keep);
+    ASSERT_OK(lk_checkpoint_dir_open(NULL, folder, &o, &c));
     return c;
 }
 
-static void save(lk_checkpoints *c, int64_t step)
+static void save(lk_checkpoint_dir *c, int64_t step)
 {
     test_state s;
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, step)));
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, step)));
 }
 
 /* The newest is that of this step; -1: there is none. */
-static void expect_newest(lk_checkpoints *c, int64_t step)
+static void expect_newest(lk_checkpoint_dir *c, int64_t step)
 {
     test_state s;
     bool found;
     test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     ASSERT_EQ(found, step >= 0);
     test_state_expect(&s, found ? step : 999);
 }
@@ -47,18 +47,18 @@ static bool exists(const char *file)
 static void what_is_saved_comes_back(void)
 {
     folder_new("back");
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     expect_newest(c, -1);
     save(c, 0);
     expect_newest(c, 0);
     save(c, 12);
     save(c, 7);
     expect_newest(c, 12);
-    ASSERT_EQ(lk_checkpoints_messages(c)[0], '\0');
-    lk_checkpoints_close(c);
+    ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
+    lk_checkpoint_dir_close(c);
     c = folder_open(0);
     expect_newest(c, 12);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
@@ -67,9 +67,9 @@ static void the_folder_has_what_the_format_says(void)
     char path[320];
     struct stat about;
     folder_new("format");
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     save(c, 34);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     static const char latest[] = "step-000000000034\n";
     test_expect_file(test_path("format/LATEST"), latest, sizeof latest - 1);
     static const char *const files[] = {"MANIFEST", "part-00000.safetensors",
@@ -85,26 +85,26 @@ static void the_folder_has_what_the_format_says(void)
     lk_safetensors_info t;
     ASSERT_OK(lk_safetensors_open(path, &f));
     ASSERT_EQ(lk_safetensors_count(f), 2);
-    ASSERT_OK(lk_safetensors_get(f, 1, &t));
+    ASSERT_OK(lk_safetensors_at(f, 1, &t));
     ASSERT_TRUE(strcmp(t.name, "m\xc3\xa4sk") == 0 || strcmp(t.name, "empty") == 0);
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
 }
 
 static void a_manifest_says_what_there_is(void)
 {
     folder_new("manifest");
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     lk_checkpoint *k;
     save(c, 5);
     save(c, 6);
-    ASSERT_TRUE(lk_checkpoint_is(folder));
-    ASSERT_TRUE(lk_checkpoint_is(test_path("manifest/step-000000000005")));
-    ASSERT_TRUE(!lk_checkpoint_is(test_folder()));
-    ASSERT_TRUE(!lk_checkpoint_is(test_path("manifest/LATEST")));
-    ASSERT_OK(lk_checkpoint_open(folder, &k));
+    ASSERT_TRUE(lk_checkpoint_exists(folder));
+    ASSERT_TRUE(lk_checkpoint_exists(test_path("manifest/step-000000000005")));
+    ASSERT_TRUE(!lk_checkpoint_exists(test_folder()));
+    ASSERT_TRUE(!lk_checkpoint_exists(test_path("manifest/LATEST")));
+    ASSERT_OK(lk_checkpoint_read(folder, &k));
     ASSERT_EQ(k->step, 6);
     lk_checkpoint_free(k);
-    ASSERT_OK(lk_checkpoint_open(test_path("manifest/step-000000000005"), &k));
+    ASSERT_OK(lk_checkpoint_read(test_path("manifest/step-000000000005"), &k));
     ASSERT_EQ(k->step, 5);
     ASSERT_EQ(k->identity, STATE_IDENTITY);
     ASSERT_EQ(k->n_parts, 3);
@@ -116,86 +116,87 @@ static void a_manifest_says_what_there_is(void)
     double moment[13];
     test_state s;
     test_state_at(&s, 5);
-    ASSERT_OK(lk_checkpoint_read(k, 1, moment));
+    ASSERT_OK(lk_checkpoint_read_tensor(k, 1, moment));
     ASSERT_SAME_BITS(moment, s.moment, sizeof moment);
-    ASSERT_FAILS(lk_checkpoint_read(k, 5, moment), LK_EINVAL, "there is no tensor 5");
+    ASSERT_FAILS(lk_checkpoint_read_tensor(k, 5, moment), LK_EINVAL, "there is no tensor 5");
     ASSERT_FAILS(lk_checkpoint_verify(k, 3), LK_EINVAL, "there is no part 3");
     lk_checkpoint_free(k);
-    ASSERT_FAILS(lk_checkpoint_open(test_folder(), &k), LK_EIO, "is no checkpoint, and holds none");
-    lk_checkpoints_close(c);
+    ASSERT_FAILS(lk_checkpoint_read(test_folder(), &k), LK_EIO, "is no checkpoint, and holds none");
+    lk_checkpoint_dir_close(c);
 }
 
 static void the_newest_ones_are_kept(void)
 {
     folder_new("keep");
-    lk_checkpoints *c = folder_open(3);
+    lk_checkpoint_dir *c = folder_open(3);
     for (int step = 1; step <= 6; step++)
         save(c, step);
     ASSERT_TRUE(!exists("step-000000000003") && exists("step-000000000004"));
     /* One that is older than those there are is kept for itself, and they are not counted. */
     save(c, 2);
     ASSERT_TRUE(exists("step-000000000002") && exists("step-000000000006"));
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     /* One counts as two: there must be one to fall back on. */
     c = folder_open(1);
     save(c, 7);
     ASSERT_TRUE(exists("step-000000000006") && !exists("step-000000000005"));
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void a_save_goes_on_while_the_state_changes(void)
 {
     folder_new("meanwhile");
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     test_state s;
     for (int step = 1; step < 20; step++) {
-        ASSERT_TRUE(lk_checkpoints_poll(c) && !lk_checkpoints_is_saving(c));
-        ASSERT_OK(lk_checkpoints_begin(c, test_state_at(&s, step)));
-        ASSERT_TRUE(lk_checkpoints_is_saving(c));
+        ASSERT_TRUE(lk_checkpoint_dir_poll(c) && !lk_checkpoint_dir_is_saving(c));
+        ASSERT_OK(lk_checkpoint_dir_begin(c, test_state_at(&s, step)));
+        ASSERT_TRUE(lk_checkpoint_dir_is_saving(c));
         test_state_fill(&s, 777);
-        ASSERT_FAILS(lk_checkpoints_begin(c, &s.state), LK_ESTATE, "not committed yet");
+        ASSERT_FAILS(lk_checkpoint_dir_begin(c, &s.state), LK_ESTATE, "not committed yet");
         bool found;
-        ASSERT_FAILS(lk_checkpoints_load(c, &s.state, &found), LK_ESTATE, "not committed yet");
-        while (!lk_checkpoints_poll(c))
+        ASSERT_FAILS(lk_checkpoint_dir_load(c, &s.state, &found), LK_ESTATE, "not committed yet");
+        while (!lk_checkpoint_dir_poll(c))
             usleep(100);
-        ASSERT_OK(lk_checkpoints_commit(c));
+        ASSERT_OK(lk_checkpoint_dir_commit(c));
         expect_newest(c, step);
     }
-    ASSERT_FAILS(lk_checkpoints_commit(c), LK_ESTATE, "no save is under way");
+    ASSERT_FAILS(lk_checkpoint_dir_commit(c), LK_ESTATE, "no save is under way");
     int64_t live = lk_alloc_stats_now().live_bytes;
     save(c, 20);
     ASSERT_EQ(lk_alloc_stats_now().live_bytes, live);
     /* One that is not committed leaves nothing. */
-    ASSERT_OK(lk_checkpoints_begin(c, test_state_at(&s, 21)));
-    lk_checkpoints_close(c);
+    ASSERT_OK(lk_checkpoint_dir_begin(c, test_state_at(&s, 21)));
+    lk_checkpoint_dir_close(c);
     c = folder_open(0);
     expect_newest(c, 20);
-    ASSERT_EQ(lk_checkpoints_messages(c)[0], '\0');
-    lk_checkpoints_close(c);
+    ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
+    lk_checkpoint_dir_close(c);
 }
 
 static void a_step_that_is_there_is_not_written_again(void)
 {
     folder_new("again");
     test_state s;
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     save(c, 3);
     int64_t writes = lk__storage_calls(LK__STORAGE_WRITE);
     save(c, 3);
     ASSERT_EQ(lk__storage_calls(LK__STORAGE_WRITE), writes);
     test_state_at(&s, 3);
     s.state.hash++;
-    ASSERT_FAILS(lk_checkpoints_save(c, &s.state), LK_ESTATE,
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_ESTATE,
                  "is there with the state abc0000000000003, and now step 3 has the state "
                  "abc0000000000004");
     expect_newest(c, 3);
     /* One that does not verify is replaced. */
     test_write("again/step-000000000003/part-00001.safetensors", "x", 1);
     save(c, 3);
-    ASSERT_TRUE(strstr(lk_checkpoints_messages(c), "part-00001.safetensors: offset 1: ends here"));
+    ASSERT_TRUE(
+        strstr(lk_checkpoint_dir_messages(c), "part-00001.safetensors: offset 1: ends here"));
     expect_newest(c, 3);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 /* Make the checkpoint of a step what a program wrote before hashes had a format. */
@@ -223,35 +224,35 @@ static void a_hash_of_an_older_format_is_compared_with_nothing(void)
     folder_new("old");
     test_state s;
     bool found;
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     save(c, 3);
     make_old(3, 0x5eed);
     test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     ASSERT_TRUE(found && s.state.hash == 0x5eed && s.state.hash_format == 1);
     s.state.hash = 0xabc0000000000003U;
     test_state_expect(&s, 3);
     save(c, 3);
-    ASSERT_TRUE(strstr(lk_checkpoints_messages(c),
+    ASSERT_TRUE(strstr(lk_checkpoint_dir_messages(c),
                        "a checkpoint of this step is replaced: its state is of an older hash "
                        "format and cannot be compared"));
     test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     ASSERT_TRUE(found && s.state.hash_format == LK_HASH_FORMAT);
     test_state_expect(&s, 3);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 static void checkpoints_of_another_run_are_refused(void)
 {
     folder_new("other");
     test_state s;
-    lk_checkpoints *c = folder_open(0);
-    lk_checkpoints_options o = test_options(0);
+    lk_checkpoint_dir *c = folder_open(0);
+    lk_checkpoint_dir_options o = test_options(0);
     save(c, 3);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     o.identity = 0x77;
-    ASSERT_FAILS(lk_checkpoints_open(NULL, folder, &o, &c), LK_EIDENTITY,
+    ASSERT_FAILS(lk_checkpoint_dir_open(NULL, folder, &o, &c), LK_EIDENTITY,
                  "its identity is 0000000000001234, this run's is 0000000000000077");
     ASSERT_TRUE(!c);
     /* Also when it comes later, and although an older one would do. */
@@ -260,35 +261,35 @@ static void checkpoints_of_another_run_are_refused(void)
     save(c, 9);
     c->options.identity = STATE_IDENTITY;
     bool found;
-    ASSERT_FAILS(lk_checkpoints_load(c, test_state_at(&s, 1), &found), LK_EIDENTITY,
+    ASSERT_FAILS(lk_checkpoint_dir_load(c, test_state_at(&s, 1), &found), LK_EIDENTITY,
                  "step-000000000009: is of another run: its identity is 0000000000000078");
     test_state_expect(&s, 1);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 static void a_second_run_that_lives_is_refused(void)
 {
     folder_new("second");
-    lk_checkpoints *first = folder_open(0), *second;
-    lk_checkpoints_options o = test_options(0);
+    lk_checkpoint_dir *first = folder_open(0), *second;
+    lk_checkpoint_dir_options o = test_options(0);
     test_state s;
     char text[64];
     snprintf(text, sizeof text, "process %lld", (long long)getpid());
-    ASSERT_OK(lk_checkpoints_begin(first, test_state_at(&s, 1)));
-    ASSERT_FAILS(lk_checkpoints_open(NULL, folder, &o, &second), LK_ESTATE, text);
-    ASSERT_OK(lk_checkpoints_commit(first)); /* nothing of it was removed */
-    lk_checkpoints_close(first);
-    ASSERT_OK(lk_checkpoints_open(NULL, folder, &o, &second));
+    ASSERT_OK(lk_checkpoint_dir_begin(first, test_state_at(&s, 1)));
+    ASSERT_FAILS(lk_checkpoint_dir_open(NULL, folder, &o, &second), LK_ESTATE, text);
+    ASSERT_OK(lk_checkpoint_dir_commit(first)); /* nothing of it was removed */
+    lk_checkpoint_dir_close(first);
+    ASSERT_OK(lk_checkpoint_dir_open(NULL, folder, &o, &second));
     expect_newest(second, 1);
-    lk_checkpoints_close(second);
+    lk_checkpoint_dir_close(second);
 }
 
 static void what_dead_runs_left_is_removed(void)
 {
     folder_new("left");
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     save(c, 1);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     ASSERT_EQ(mkdir(test_path("left/step-000000000002.tmp-0123456789abcdef"), 0700), 0);
     test_write("left/step-000000000002.tmp-0123456789abcdef/part-00000.safetensors", "abc", 3);
     test_write("left/LATEST.tmp-0123456789abcdef", "abc", 3);
@@ -299,16 +300,16 @@ static void what_dead_runs_left_is_removed(void)
     ASSERT_TRUE(exists("mine.tmp-1"));
     expect_newest(c, 1);
     /* What cannot be removed does no harm. */
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     test_write("left/step-000000000003.tmp-0", "abc", 3);
     ASSERT_EQ(mkdir(test_path("left/step-000000000004.tmp-0"), 0700), 0);
     ASSERT_EQ(mkdir(test_path("left/step-000000000004.tmp-0/in"), 0700), 0);
     c = folder_open(0);
     ASSERT_TRUE(!exists("step-000000000003.tmp-0"));
     ASSERT_TRUE(
-        strstr(lk_checkpoints_messages(c), "step-000000000004.tmp-0/in: cannot be removed"));
+        strstr(lk_checkpoint_dir_messages(c), "step-000000000004.tmp-0/in: cannot be removed"));
     expect_newest(c, 1);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 static void a_state_that_does_not_fit_is_named(void)
@@ -316,11 +317,11 @@ static void a_state_that_does_not_fit_is_named(void)
     folder_new("fit");
     test_state s;
     bool found;
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     save(c, 3);
-#define REFUSED(text)                                                     \
-    ASSERT_FAILS(lk_checkpoints_load(c, &s.state, &found), LK_EIO, text); \
-    ASSERT_TRUE(strstr(lk_checkpoints_messages(c), text))
+#define REFUSED(text)                                                        \
+    ASSERT_FAILS(lk_checkpoint_dir_load(c, &s.state, &found), LK_EIO, text); \
+    ASSERT_TRUE(strstr(lk_checkpoint_dir_messages(c), text))
     test_state_at(&s, 1);
     s.tensor[0].shape = LK_SHAPE(11, 7);
     REFUSED("\"fc1.weight\" is f32[7,11], the state's is f32[11,7]");
@@ -341,18 +342,18 @@ static void a_state_that_does_not_fit_is_named(void)
     lk_state_tensor first = s.tensor[0]; /* the order does not matter */
     s.tensor[0] = s.tensor[3];
     s.tensor[3] = first;
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     test_state_expect(&s, 3);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 /* Save a state with all its numbers but the last. */
-static void save_without_last_number(lk_checkpoints *c)
+static void save_without_last_number(lk_checkpoint_dir *c)
 {
     test_state s;
     test_state_at(&s, 3);
     s.state.n_numbers--;
-    ASSERT_OK(lk_checkpoints_save(c, &s.state));
+    ASSERT_OK(lk_checkpoint_dir_save(c, &s.state));
 }
 
 static void an_optional_number_may_be_missing(void)
@@ -360,13 +361,13 @@ static void an_optional_number_may_be_missing(void)
     folder_new("optional");
     test_state s;
     bool found;
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     save_without_last_number(c);
     test_state_at(&s, 1);
     REFUSED("has 2 numbers, the state 3");
     s.number[2].optional = true;
     s.number[2].f64 = 42;
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     ASSERT_TRUE(found && s.number[2].f64 == 42);
     s.number[2].f64 = -0.0;
     test_state_expect(&s, 3);
@@ -374,7 +375,7 @@ static void an_optional_number_may_be_missing(void)
     REFUSED("has no number \"worst\"");
     s.number[1].optional = true;
     REFUSED("has 2 numbers, the state 1");
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 static void an_optional_number_that_is_there_is_loaded(void)
@@ -382,49 +383,49 @@ static void an_optional_number_that_is_there_is_loaded(void)
     folder_new("loaded");
     test_state s;
     bool found;
-    lk_checkpoints *c = folder_open(0);
+    lk_checkpoint_dir *c = folder_open(0);
     save(c, 3);
     test_state_at(&s, 1);
     s.number[0].optional = s.number[1].optional = s.number[2].optional = true;
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     test_state_expect(&s, 3);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 static void misuse_is_refused(void)
 {
     folder_new("misuse");
     test_state s;
-    lk_checkpoints *c;
-    lk_checkpoints_options o = test_options(-1);
-    ASSERT_FAILS(lk_checkpoints_open(NULL, folder, &o, &c), LK_EINVAL, "keep");
+    lk_checkpoint_dir *c;
+    lk_checkpoint_dir_options o = test_options(-1);
+    ASSERT_FAILS(lk_checkpoint_dir_open(NULL, folder, &o, &c), LK_EINVAL, "keep");
     o.keep = 0;
-    ASSERT_FAILS(lk_checkpoints_open(NULL, NULL, &o, &c), LK_EINVAL, "folder or options");
-    ASSERT_FAILS(lk_checkpoints_open(NULL, test_path("no/such"), &o, &c), LK_EIO,
+    ASSERT_FAILS(lk_checkpoint_dir_open(NULL, NULL, &o, &c), LK_EINVAL, "folder or options");
+    ASSERT_FAILS(lk_checkpoint_dir_open(NULL, test_path("no/such"), &o, &c), LK_EIO,
                  "no/such: cannot be made: No such file or directory");
     test_write("file", "", 0);
-    ASSERT_FAILS(lk_checkpoints_open(NULL, test_path("file"), &o, &c), LK_EIO,
+    ASSERT_FAILS(lk_checkpoint_dir_open(NULL, test_path("file"), &o, &c), LK_EIO,
                  "file: cannot be made: it is a file, where a folder is needed");
     c = folder_open(0);
     test_state_at(&s, -1);
-    ASSERT_FAILS(lk_checkpoints_save(c, &s.state), LK_EINVAL, "negative");
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_EINVAL, "negative");
     test_state_at(&s, 1);
     s.tensor[1].name = "fc1.weight";
-    ASSERT_FAILS(lk_checkpoints_save(c, &s.state), LK_EINVAL,
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_EINVAL,
                  "tensor \"fc1.weight\" is there twice");
     s.tensor[1].name = NULL;
-    ASSERT_FAILS(lk_checkpoints_save(c, &s.state), LK_EINVAL, "empty name");
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_EINVAL, "empty name");
     test_state_at(&s, 1);
     s.tensor[0].data = NULL;
-    ASSERT_FAILS(lk_checkpoints_save(c, &s.state), LK_EINVAL, "\"fc1.weight\" has 77 elements");
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_EINVAL, "\"fc1.weight\" has 77 elements");
     test_state_at(&s, 1);
     s.number[0].dtype = LK_F32;
-    ASSERT_FAILS(lk_checkpoints_save(c, &s.state), LK_EDTYPE, "number \"seen\" is f32");
-    ASSERT_FAILS(lk_checkpoints_save(c, NULL), LK_EINVAL, "NULL");
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &s.state), LK_EDTYPE, "number \"seen\" is f32");
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, NULL), LK_EINVAL, "NULL");
     save(c, 1); /* none of them is in the way */
     expect_newest(c, 1);
-    lk_checkpoints_close(c);
-    lk_checkpoints_close(NULL);
+    lk_checkpoint_dir_close(c);
+    lk_checkpoint_dir_close(NULL);
     lk_checkpoint_free(NULL);
 }
 
@@ -432,54 +433,54 @@ static void misuse_is_refused(void)
 static void a_small_state_is_one_part(void)
 {
     folder_new("one");
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     lk_checkpoint *k;
-    lk_checkpoints_options o = {.identity = STATE_IDENTITY};
-    ASSERT_OK(lk_checkpoints_open(NULL, folder, &o, &c));
+    lk_checkpoint_dir_options o = {.identity = STATE_IDENTITY};
+    ASSERT_OK(lk_checkpoint_dir_open(NULL, folder, &o, &c));
     save(c, 1);
-    ASSERT_OK(lk_checkpoint_open(folder, &k));
+    ASSERT_OK(lk_checkpoint_read(folder, &k));
     ASSERT_EQ(k->n_parts, 1);
     lk_checkpoint_free(k);
     lk_state nothing = {.step = 2, .hash = 5};
-    ASSERT_OK(lk_checkpoints_save(c, &nothing));
+    ASSERT_OK(lk_checkpoint_dir_save(c, &nothing));
     bool found;
     nothing.step = 0;
     nothing.hash = 0;
-    ASSERT_OK(lk_checkpoints_load(c, &nothing, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &nothing, &found));
     ASSERT_EQ(nothing.step, 2);
     ASSERT_EQ(nothing.hash, 5);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 static lk_status scenario(void)
 {
     test_state s;
     bool found;
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     lk_checkpoint *k = NULL;
     lk_tensors *t = NULL;
-    lk_checkpoints_options o = test_options(2);
+    lk_checkpoint_dir_options o = test_options(2);
     char path[LK_PATH_SIZE];
     for (int step = 1; step <= 3; step++) /* each time from the beginning */
         if (lk__step_path(folder, step, "", path) != LK_OK ||
             lk__storage_remove_folder(path) != LK_OK)
             lk_error_clear();
-    LK_TRY(lk_checkpoints_open(NULL, folder, &o, &c));
+    LK_TRY(lk_checkpoint_dir_open(NULL, folder, &o, &c));
     lk_status st = LK_OK;
     for (int step = 1; st == LK_OK && step <= 3; step++) {
-        st = lk_checkpoints_save(c, test_state_at(&s, step));
-        if (st == LK_OK && lk_checkpoints_messages(c)[0])
+        st = lk_checkpoint_dir_save(c, test_state_at(&s, step));
+        if (st == LK_OK && lk_checkpoint_dir_messages(c)[0])
             st = LK_ENOMEM; /* of removing an old one, which is no failure */
     }
     if (st == LK_OK)
-        st = lk_checkpoints_load(c, &s.state, &found);
+        st = lk_checkpoint_dir_load(c, &s.state, &found);
     if (st == LK_OK)
-        st = lk_checkpoint_open(folder, &k);
+        st = lk_checkpoint_read(folder, &k);
     lk_checkpoint_free(k);
     if (st == LK_OK)
         st = lk_tensors_load(path, &t);
     lk_tensors_free(t);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     return st;
 }
 

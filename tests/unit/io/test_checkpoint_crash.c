@@ -7,12 +7,12 @@
 
 #include <lockstep/io.h>
 
-static lk_checkpoints *folder_open(const char *folder, int64_t keep, bool anew)
+static lk_checkpoint_dir *folder_open(const char *folder, int64_t keep, bool anew)
 {
-    lk_checkpoints *c;
-    lk_checkpoints_options o = test_options(keep);
+    lk_checkpoint_dir *c;
+    lk_checkpoint_dir_options o = test_options(keep);
     o.anew = anew;
-    ASSERT_OK(lk_checkpoints_open(NULL, folder, &o, &c));
+    ASSERT_OK(lk_checkpoint_dir_open(NULL, folder, &o, &c));
     return c;
 }
 
@@ -27,7 +27,7 @@ static void all_verify(const char *folder)
     for (int64_t i = 0; i < n; i++) {
         lk_checkpoint *c;
         ASSERT_OK(lk__step_path(folder, step[i], "", path));
-        ASSERT_OK(lk_checkpoint_open(path, &c));
+        ASSERT_OK(lk_checkpoint_read(path, &c));
         ASSERT_OK(lk__checkpoint_verify_all(c));
         lk_checkpoint_free(c);
     }
@@ -48,30 +48,30 @@ static void survived(void *arg, const char *root, int64_t acknowledged)
         return;
     }
     all_verify(folder);
-    lk_checkpoints *c = folder_open(folder, 2, false);
+    lk_checkpoint_dir *c = folder_open(folder, 2, false);
     test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     ASSERT_TRUE(found || acknowledged <= 0);
     if (found)
         test_state_expect(&s, s.state.step);
     ASSERT_TRUE(!found || acknowledged >= 0 || s.state.step == 1);
     ASSERT_TRUE(!found || s.state.step >= acknowledged);
-    ASSERT_TRUE(lk_checkpoints_messages(c)[0] == '\0');
+    ASSERT_TRUE(lk_checkpoint_dir_messages(c)[0] == '\0');
     /* and it goes on from there */
     int64_t next = found ? s.state.step + 1 : 1;
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, next)));
-    lk_checkpoints_close(c);
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, next)));
+    lk_checkpoint_dir_close(c);
 }
 
 static void saves(crash_trace *t, const char *folder, int64_t first, int64_t last, int64_t keep)
 {
     test_state s;
-    lk_checkpoints *c = folder_open(folder, keep, false);
+    lk_checkpoint_dir *c = folder_open(folder, keep, false);
     for (int64_t step = first; step <= last; step++) {
-        ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, step)));
+        ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, step)));
         crash_mark(t, step);
     }
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 static void what_was_acknowledged_survives_a_power_cut(void)
@@ -100,11 +100,11 @@ static void a_start_anew_survives_a_power_cut(void)
     crash_record(&t, root);
     saves(&t, folder, 1, 2, 2);
     crash_mark(&t, 0); /* from here on they may be set aside */
-    lk_checkpoints *c = folder_open(folder, 2, true);
+    lk_checkpoint_dir *c = folder_open(folder, 2, true);
     crash_mark(&t, -1);
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 1)));
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 1)));
     crash_mark(&t, 1);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     crash_stop();
     ASSERT_TRUE(crash_replay(&t, &(crash_check){.fn = survived, .most = 32}) > 60);
     crash_free(&t);

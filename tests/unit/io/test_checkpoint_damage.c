@@ -14,7 +14,7 @@ enum { FILES = 4 };
 static const char *const files[FILES] = {"MANIFEST", "part-00000.safetensors",
                                          "part-00001.safetensors", "part-00002.safetensors"};
 static char folder[256];
-static lk_checkpoints *open_folder; /* holds steps 1 and 2 */
+static lk_checkpoint_dir *open_folder; /* holds steps 1 and 2 */
 
 static char *path_of(int step, const char *file)
 {
@@ -28,12 +28,12 @@ static char *path_of(int step, const char *file)
 static void folder_new(const char *name)
 {
     test_state s;
-    lk_checkpoints_options o = test_options(0);
+    lk_checkpoint_dir_options o = test_options(0);
     lk__storage_sync_skip(true);
     snprintf(folder, sizeof folder, "%s", test_path(name));
-    ASSERT_OK(lk_checkpoints_open(NULL, folder, &o, &open_folder));
-    ASSERT_OK(lk_checkpoints_save(open_folder, test_state_at(&s, 1)));
-    ASSERT_OK(lk_checkpoints_save(open_folder, test_state_at(&s, 2)));
+    ASSERT_OK(lk_checkpoint_dir_open(NULL, folder, &o, &open_folder));
+    ASSERT_OK(lk_checkpoint_dir_save(open_folder, test_state_at(&s, 1)));
+    ASSERT_OK(lk_checkpoint_dir_save(open_folder, test_state_at(&s, 2)));
 }
 
 /* The newest that loads is step 1, and the messages name this file of step 2, and the rest. */
@@ -42,10 +42,10 @@ static void expect_older(const char *file, const char *text)
     test_state s;
     bool found;
     test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoints_load(open_folder, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(open_folder, &s.state, &found));
     ASSERT_TRUE(found);
     test_state_expect(&s, 1);
-    const char *messages = lk_checkpoints_messages(open_folder);
+    const char *messages = lk_checkpoint_dir_messages(open_folder);
     if (!strstr(messages, "step-000000000002 cannot be used and is left out: ") ||
         !strstr(messages, "step-000000000001, which is older, is used instead\n") ||
         !strstr(messages, file) || !strstr(messages, text))
@@ -56,9 +56,9 @@ static void expect_newest(void)
 {
     test_state s;
     bool found;
-    ASSERT_OK(lk_checkpoints_load(open_folder, test_state_at(&s, 999), &found));
+    ASSERT_OK(lk_checkpoint_dir_load(open_folder, test_state_at(&s, 999), &found));
     test_state_expect(&s, 2);
-    ASSERT_EQ(lk_checkpoints_messages(open_folder)[0], '\0');
+    ASSERT_EQ(lk_checkpoint_dir_messages(open_folder)[0], '\0');
 }
 
 static void put(const char *path, const void *bytes, size_t n)
@@ -95,7 +95,7 @@ static void files_that_end_too_early_or_late_are_refused(void)
         free(bytes);
     }
     expect_newest();
-    lk_checkpoints_close(open_folder);
+    lk_checkpoint_dir_close(open_folder);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
@@ -116,7 +116,7 @@ static void every_changed_bit_of_a_manifest_is_found(void)
     ASSERT_OK(lk__manifest_parse("x", (char *)bytes, (int64_t)n, &c));
     lk_checkpoint_free(c);
     free(bytes);
-    lk_checkpoints_close(open_folder);
+    lk_checkpoint_dir_close(open_folder);
 }
 
 /* Of all files, in their places. */
@@ -141,7 +141,7 @@ static void changed_bits_are_found(void)
     }
     ASSERT_TRUE(flips > 600);
     expect_newest();
-    lk_checkpoints_close(open_folder);
+    lk_checkpoint_dir_close(open_folder);
 }
 
 static void copy(const char *from, const char *to)
@@ -161,17 +161,17 @@ static void expect_step_refused(void)
     lk_tensors *t;
     for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
         snprintf(path, sizeof path, "%s/step-000000000002%s", folder, tail[i]);
-        ASSERT_FAILS(lk_checkpoint_open(path, &k), LK_EIO, "its MANIFEST is that of step 1");
+        ASSERT_FAILS(lk_checkpoint_read(path, &k), LK_EIO, "its MANIFEST is that of step 1");
         ASSERT_FAILS(lk_tensors_load(path, &t), LK_EIO, "its MANIFEST is that of step 1");
     }
-    ASSERT_OK(lk_checkpoint_open(folder, &k));
+    ASSERT_OK(lk_checkpoint_read(folder, &k));
     ASSERT_EQ(k->step, 1);
     ASSERT_TRUE(strstr(k->messages, "step-000000000002: its MANIFEST is that of step 1"));
     lk_checkpoint_free(k);
     snprintf(path, sizeof path, "%s/step-000000000002", folder);
     snprintf(before, sizeof before, "%s/before-000000000002", folder);
     ASSERT_EQ(rename(path, before), 0);
-    ASSERT_FAILS(lk_checkpoint_open(before, &k), LK_EIO, "its MANIFEST is that of step 1");
+    ASSERT_FAILS(lk_checkpoint_read(before, &k), LK_EIO, "its MANIFEST is that of step 1");
     ASSERT_EQ(rename(before, path), 0);
 }
 
@@ -188,7 +188,7 @@ static void files_of_another_checkpoint_are_refused(void)
         copy(test_path("mixed/kept"), path_of(2, files[i]));
         expect_newest();
     }
-    lk_checkpoints_close(open_folder);
+    lk_checkpoint_dir_close(open_folder);
 }
 
 static void when_none_verifies_nothing_is_loaded(void)
@@ -200,19 +200,19 @@ static void when_none_verifies_nothing_is_loaded(void)
     ASSERT_EQ(truncate(path_of(1, files[1]), 100), 0);
     ASSERT_EQ(truncate(path_of(2, files[0]), 100), 0);
     test_state_at(&s, 999);
-    ASSERT_FAILS(lk_checkpoints_load(open_folder, &s.state, &found), LK_EIO,
+    ASSERT_FAILS(lk_checkpoint_dir_load(open_folder, &s.state, &found), LK_EIO,
                  "none of its 2 checkpoints can be used; the newest:");
     ASSERT_TRUE(!found);
     test_state_expect(&s, 999);
-    ASSERT_TRUE(strstr(lk_checkpoints_messages(open_folder), "offset 100: ends here"));
-    ASSERT_FAILS(lk_checkpoint_open(folder, &k), LK_EIO, "none of its 2 checkpoints verifies");
+    ASSERT_TRUE(strstr(lk_checkpoint_dir_messages(open_folder), "offset 100: ends here"));
+    ASSERT_FAILS(lk_checkpoint_read(folder, &k), LK_EIO, "none of its 2 checkpoints verifies");
     /* LATEST decides nothing. */
     test_write("none/LATEST", "step-000000000001\n", 18);
-    ASSERT_OK(lk_checkpoints_save(open_folder, test_state_at(&s, 3)));
+    ASSERT_OK(lk_checkpoint_dir_save(open_folder, test_state_at(&s, 3)));
     test_write("none/LATEST", "nonsense", 8);
-    ASSERT_OK(lk_checkpoints_load(open_folder, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(open_folder, &s.state, &found));
     test_state_expect(&s, 3);
-    lk_checkpoints_close(open_folder);
+    lk_checkpoint_dir_close(open_folder);
 }
 
 /* A manifest of these members, with a right checksum. */

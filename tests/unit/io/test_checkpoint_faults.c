@@ -10,24 +10,24 @@
 static char folder[256];
 static int64_t acknowledged; /* the newest step whose save returned LK_OK */
 
-static lk_status folder_open(lk_checkpoints **c)
+static lk_status folder_open(lk_checkpoint_dir **c)
 {
-    lk_checkpoints_options o = test_options(2);
-    return lk_checkpoints_open(NULL, folder, &o, c);
+    lk_checkpoint_dir_options o = test_options(2);
+    return lk_checkpoint_dir_open(NULL, folder, &o, c);
 }
 
 static void folder_new(const char *name)
 {
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     test_state s;
     lk__storage_sync_skip(true);
     snprintf(folder, sizeof folder, "%s", test_path(name));
     ASSERT_OK(folder_open(&c));
     for (acknowledged = 0; acknowledged < 2;) {
-        ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, acknowledged + 1)));
+        ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, acknowledged + 1)));
         acknowledged++;
     }
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 /* The failure names something in the folder, and the reason. */
@@ -49,12 +49,12 @@ static int temporaries(void)
 }
 
 /* Without faults, the newest is one that was acknowledged, or a newer one that is whole. */
-static void expect_nothing_lost(lk_checkpoints *c, int64_t attempted)
+static void expect_nothing_lost(lk_checkpoint_dir *c, int64_t attempted)
 {
     test_state s;
     bool found;
     test_state_at(&s, 999);
-    ASSERT_OK(lk_checkpoints_load(c, &s.state, &found));
+    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
     ASSERT_TRUE(found);
     ASSERT_TRUE(s.state.step == acknowledged || s.state.step == attempted);
     test_state_expect(&s, s.state.step);
@@ -68,13 +68,13 @@ enum { BEFORE_RENAME = 5 };
 /* A save in which the n-th call of a kind fails; false when there are fewer calls. */
 static bool save_with_fault(lk__storage_call call, int64_t n, int error, bool lasting)
 {
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     test_state s;
     int64_t step = acknowledged + 1;
     ASSERT_OK(folder_open(&c));
     int64_t before = lk__storage_calls(call);
     lk__storage_fail(call, n, error, lasting);
-    lk_status st = lk_checkpoints_save(c, test_state_at(&s, step));
+    lk_status st = lk_checkpoint_dir_save(c, test_state_at(&s, step));
     lk__storage_fail(call, 0, 0, false);
     bool happened = lk__storage_calls(call) - before >= n;
     if (st != LK_OK) {
@@ -87,14 +87,14 @@ static bool save_with_fault(lk__storage_call call, int64_t n, int error, bool la
         acknowledged = step;
         /* A fault that is no failure of the save is in the messages. */
         if (happened && error != EINTR && error != 0)
-            expect_named(lk_checkpoints_messages(c), error);
+            expect_named(lk_checkpoint_dir_messages(c), error);
         else
-            ASSERT_EQ(lk_checkpoints_messages(c)[0], '\0');
+            ASSERT_EQ(lk_checkpoint_dir_messages(c)[0], '\0');
     }
     ASSERT_TRUE(st == LK_OK || happened);
     bool early = n <= BEFORE_RENAME || (call != LK__STORAGE_SYNC && call != LK__STORAGE_OPEN);
     expect_nothing_lost(c, st == LK_OK || !early ? step : acknowledged);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     return happened;
 }
 
@@ -115,15 +115,15 @@ static void every_call_of_a_save_may_fail(void)
 
 static void all_is_on_disk_before_it_is_acknowledged(void)
 {
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     test_state s;
     folder_new("disk");
     ASSERT_OK(folder_open(&c));
     int64_t syncs = lk__storage_calls(LK__STORAGE_SYNC);
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 3)));
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 3)));
     /* The folder above; then LATEST, and the folder above again. */
     ASSERT_EQ(lk__storage_calls(LK__STORAGE_SYNC) - syncs, BEFORE_RENAME + 1 + 2);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 static void interruptions_and_short_writes_are_no_failures(void)
@@ -143,14 +143,14 @@ static void interruptions_and_short_writes_are_no_failures(void)
 /* A load in which the n-th call fails; false when there are fewer calls. */
 static bool load_with_fault(lk__storage_call call, int64_t n, int error, bool lasting)
 {
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     test_state s;
     bool found;
     ASSERT_OK(folder_open(&c));
     int64_t before = lk__storage_calls(call);
     test_state_at(&s, 999);
     lk__storage_fail(call, n, error, lasting);
-    lk_status st = lk_checkpoints_load(c, &s.state, &found);
+    lk_status st = lk_checkpoint_dir_load(c, &s.state, &found);
     lk__storage_fail(call, 0, 0, false);
     bool happened = lk__storage_calls(call) - before >= n;
     if (st != LK_OK) {
@@ -164,12 +164,12 @@ static bool load_with_fault(lk__storage_call call, int64_t n, int error, bool la
         test_state_expect(&s, s.state.step);
         ASSERT_TRUE(s.state.step == acknowledged || s.state.step == acknowledged - 1);
         if (s.state.step != acknowledged)
-            expect_named(lk_checkpoints_messages(c), error);
+            expect_named(lk_checkpoint_dir_messages(c), error);
     }
     if (error == EINTR || error == 0)
         ASSERT_EQ(s.state.step, acknowledged);
     expect_nothing_lost(c, acknowledged);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
     return happened;
 }
 
@@ -197,7 +197,7 @@ static void every_call_of_opening_may_fail(void)
     folder_new("open");
     for (int call = 0; call < LK__N_STORAGE_CALLS; call++)
         for (int64_t n = 1;; n++) {
-            lk_checkpoints *c;
+            lk_checkpoint_dir *c;
             int64_t before = lk__storage_calls((lk__storage_call)call);
             lk__storage_fail((lk__storage_call)call, n, EIO, false);
             lk_status st = folder_open(&c);
@@ -205,13 +205,13 @@ static void every_call_of_opening_may_fail(void)
             if (st != LK_OK)
                 expect_named(lk_error_message(), EIO);
             lk_error_clear();
-            lk_checkpoints_close(c);
+            lk_checkpoint_dir_close(c);
             if (lk__storage_calls((lk__storage_call)call) - before < n)
                 break;
             faults++;
             ASSERT_OK(folder_open(&c));
             expect_nothing_lost(c, 2);
-            lk_checkpoints_close(c);
+            lk_checkpoint_dir_close(c);
         }
     ASSERT_TRUE(faults > 8);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -221,18 +221,18 @@ static void every_call_of_opening_may_fail(void)
 static void a_folder_that_vanishes_is_named(void)
 {
     char command[600];
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     test_state s;
     folder_new("vanish");
     ASSERT_OK(folder_open(&c));
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     ASSERT_EQ(system(command), 0);
     for (int i = 0; i < 2; i++)
-        ASSERT_FAILS(lk_checkpoints_save(c, test_state_at(&s, 9)), LK_EIO,
+        ASSERT_FAILS(lk_checkpoint_dir_save(c, test_state_at(&s, 9)), LK_EIO,
                      "No such file or directory");
     ASSERT_OK(lk__storage_mkdir(folder, 0777));
-    ASSERT_OK(lk_checkpoints_save(c, test_state_at(&s, 9))); /* it came back */
-    lk_checkpoints_close(c);
+    ASSERT_OK(lk_checkpoint_dir_save(c, test_state_at(&s, 9))); /* it came back */
+    lk_checkpoint_dir_close(c);
 }
 
 /* A disk that is too small is noticed before anything is written. */
@@ -241,18 +241,18 @@ static void too_little_space_is_noticed_first(void)
     static unsigned char element;
     lk_state_tensor large = {"large", LK_U8, LK_DIMS(INT64_C(1) << 60), &element, NULL};
     lk_state state = {.step = 9, .tensor = &large, .n_tensors = 1};
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     lk_checkpoint *plan;
     int64_t before;
     folder_new("space");
     ASSERT_OK(folder_open(&c));
     before = lk__storage_calls(LK__STORAGE_MKDIR);
-    ASSERT_FAILS(lk_checkpoints_save(c, &state), LK_EIO, "are free on the disk");
+    ASSERT_FAILS(lk_checkpoint_dir_save(c, &state), LK_EIO, "are free on the disk");
     ASSERT_EQ(lk__storage_calls(LK__STORAGE_MKDIR), before);
     ASSERT_OK(lk__plan_make(&state, 0, 1, &plan));
     ASSERT_EQ(plan->n_parts, 1);
     lk_checkpoint_free(plan);
-    lk_checkpoints_close(c);
+    lk_checkpoint_dir_close(c);
 }
 
 TEST_MAIN(TEST(every_call_of_a_save_may_fail), TEST(all_is_on_disk_before_it_is_acknowledged),

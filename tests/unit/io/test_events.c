@@ -33,13 +33,13 @@ static void expect_record(const lk__out *message, const unsigned char *want, int
 static void records_have_the_bytes_of_the_published_format(void)
 {
     lk__out o = {0};
-    lk__events_version(&o, 1700000000.5);
+    lk__tfevents_version(&o, 1700000000.5);
     expect_record(&o, version, sizeof version);
     lk__out_clear(&o);
-    lk__events_scalars(&o, 1700000000.5, 300, given, 2);
+    lk__tfevents_scalars(&o, 1700000000.5, 300, given, 2);
     expect_record(&o, scalars, sizeof scalars);
     lk__out_clear(&o);
-    lk__events_scalars(&o, 1700000000.5, 0, given, 0); /* no step, an empty summary */
+    lk__tfevents_scalars(&o, 1700000000.5, 0, given, 0); /* no step, an empty summary */
     ASSERT_EQ(o.n, 11);
     ASSERT_SAME_BITS(o.text + 9, "\x2a\x00", 2);
     lk_free(o.text);
@@ -79,18 +79,18 @@ static void every_event_is_in_the_file_when_the_call_returns(void)
 {
     const char *path = test_path("events.out.tfevents.1");
     unsigned char buf[256];
-    lk_events *e;
-    ASSERT_OK(lk_events_open(path, false, &e));
+    lk_tfevents *e;
+    ASSERT_OK(lk_tfevents_open(path, false, &e));
     expect_event(path, 0, version, sizeof version);
     ASSERT_EQ(record_at(path, 1, buf, sizeof buf), -1);
-    ASSERT_OK(lk_events_add(e, 300, given, 2));
+    ASSERT_OK(lk_tfevents_add(e, 300, given, 2));
     expect_event(path, 1, scalars, sizeof scalars);
     int64_t calls = lk_alloc_stats_now().calls;
-    ASSERT_OK(lk_events_add(e, 300, given, 2));
+    ASSERT_OK(lk_tfevents_add(e, 300, given, 2));
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
     expect_event(path, 2, scalars, sizeof scalars);
-    ASSERT_OK(lk_events_close(e));
-    ASSERT_OK(lk_events_close(NULL));
+    ASSERT_OK(lk_tfevents_close(e));
+    ASSERT_OK(lk_tfevents_close(NULL));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
@@ -98,25 +98,25 @@ static void a_file_goes_on_behind_its_last_whole_record(void)
 {
     const char *path = test_path("cut");
     size_t n, again;
-    lk_events *e;
-    ASSERT_OK(lk_events_open(path, true, &e)); /* there is none yet */
-    ASSERT_OK(lk_events_add(e, 300, given, 2));
-    ASSERT_OK(lk_events_close(e));
+    lk_tfevents *e;
+    ASSERT_OK(lk_tfevents_open(path, true, &e)); /* there is none yet */
+    ASSERT_OK(lk_tfevents_add(e, 300, given, 2));
+    ASSERT_OK(lk_tfevents_close(e));
     unsigned char *whole = test_read(path, &n);
     ASSERT_EQ(n, sizeof version + sizeof scalars);
     for (size_t cut = 0; cut <= n; cut++) {
         test_write("cut", whole, cut);
-        ASSERT_OK(lk_events_open(path, true, &e));
-        ASSERT_OK(lk_events_add(e, 300, given, 2));
-        ASSERT_OK(lk_events_close(e));
+        ASSERT_OK(lk_tfevents_open(path, true, &e));
+        ASSERT_OK(lk_tfevents_add(e, 300, given, 2));
+        ASSERT_OK(lk_tfevents_close(e));
         unsigned char *got = test_read(path, &again);
         ASSERT_EQ(again, sizeof version + sizeof scalars + (cut == n ? sizeof scalars : 0));
         free(got);
         expect_event(path, 0, version, sizeof version);
         expect_event(path, 1, scalars, sizeof scalars);
     }
-    ASSERT_OK(lk_events_open(path, false, &e)); /* begins anew */
-    ASSERT_OK(lk_events_close(e));
+    ASSERT_OK(lk_tfevents_open(path, false, &e)); /* begins anew */
+    ASSERT_OK(lk_tfevents_close(e));
     free(whole);
     whole = test_read(path, &n);
     ASSERT_EQ(n, sizeof version);
@@ -124,7 +124,7 @@ static void a_file_goes_on_behind_its_last_whole_record(void)
     char other[100];
     memset(other, 'x', sizeof other);
     test_write("cut", other, sizeof other);
-    ASSERT_FAILS(lk_events_open(path, true, &e), LK_EIO, "no event file begins like this");
+    ASSERT_FAILS(lk_tfevents_open(path, true, &e), LK_EIO, "no event file begins like this");
     test_expect_file(path, other, sizeof other);
 }
 
@@ -132,26 +132,27 @@ static void misuse_is_refused(void)
 {
     const char *path = test_path("misuse");
     size_t before, after;
-    lk_events *e;
-    ASSERT_FAILS(lk_events_open(NULL, false, &e), LK_EINVAL, "path is NULL");
-    ASSERT_FAILS(lk_events_open("/nowhere/e", false, &e), LK_EIO, "/nowhere/e: cannot be written");
-    ASSERT_OK(lk_events_open(path, false, &e));
+    lk_tfevents *e;
+    ASSERT_FAILS(lk_tfevents_open(NULL, false, &e), LK_EINVAL, "path is NULL");
+    ASSERT_FAILS(lk_tfevents_open("/nowhere/e", false, &e), LK_EIO,
+                 "/nowhere/e: cannot be written");
+    ASSERT_OK(lk_tfevents_open(path, false, &e));
     free(test_read(path, &before));
-    ASSERT_FAILS(lk_events_add(e, -1, given, 1), LK_EINVAL, "step -1");
-    ASSERT_FAILS(lk_events_add(e, 1, &(lk_scalar){"\xff", 1}, 1), LK_EINVAL, "not UTF-8");
-    ASSERT_FAILS(lk_events_add(e, 1, &(lk_scalar){NULL, 1}, 1), LK_EINVAL, "NULL");
+    ASSERT_FAILS(lk_tfevents_add(e, -1, given, 1), LK_EINVAL, "step -1");
+    ASSERT_FAILS(lk_tfevents_add(e, 1, &(lk_scalar){"\xff", 1}, 1), LK_EINVAL, "not UTF-8");
+    ASSERT_FAILS(lk_tfevents_add(e, 1, &(lk_scalar){NULL, 1}, 1), LK_EINVAL, "NULL");
     free(test_read(path, &after));
     ASSERT_EQ(before, after);
-    ASSERT_OK(lk_events_close(e));
+    ASSERT_OK(lk_tfevents_close(e));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static lk_status write_events(void)
 {
-    lk_events *e = NULL;
-    LK_TRY(lk_events_open(test_path("faults"), true, &e));
-    lk_status st = lk_events_add(e, 1, given, 2);
-    lk_status closed = lk_events_close(e);
+    lk_tfevents *e = NULL;
+    LK_TRY(lk_tfevents_open(test_path("faults"), true, &e));
+    lk_status st = lk_tfevents_add(e, 1, given, 2);
+    lk_status closed = lk_tfevents_close(e);
     return st != LK_OK ? st : closed;
 }
 
@@ -179,7 +180,7 @@ static void protoc_reads_an_event(void)
         printf("there is no protoc\n");
         return;
     }
-    lk__events_scalars(&o, 1.5, 7, two, 2);
+    lk__tfevents_scalars(&o, 1.5, 7, two, 2);
     ASSERT_OK(o.st);
     test_write("event.proto", schema, strlen(schema));
     test_write("event", o.text, (size_t)o.n);

@@ -9,12 +9,12 @@
 #include <float.h>
 #include <sys/resource.h>
 
-static void expect_json(const lk_fact *fact, int64_t n, const char *want)
+static void expect_json(const lk_kv *fact, int64_t n, const char *want)
 {
     lk_arena *arena;
     const char *got;
     ASSERT_OK(lk_arena_new(&arena));
-    ASSERT_OK(lk_facts_json(fact, n, arena, &got));
+    ASSERT_OK(lk_kvs_json(fact, n, arena, &got));
     if (strcmp(got, want) != 0)
         TEST_FAIL("%s, not %s", got, want);
     lk_arena_free(arena);
@@ -22,10 +22,10 @@ static void expect_json(const lk_fact *fact, int64_t n, const char *want)
 
 static void facts_are_an_object(void)
 {
-    const lk_fact facts[] = {
-        lk_fact_int("epoch", 3),         lk_fact_real("loss", 0.1),
-        lk_fact_text("name", "a\"b\n<"), lk_fact_json("table", "[[1,2],[3,4]]"),
-        lk_fact_int("least", INT64_MIN), lk_fact_real("k\xc3\xa9", 1)};
+    const lk_kv facts[] = {
+        lk_kv_int("epoch", 3),         lk_kv_real("loss", 0.1),
+        lk_kv_text("name", "a\"b\n<"), lk_kv_json_value("table", "[[1,2],[3,4]]"),
+        lk_kv_int("least", INT64_MIN), lk_kv_real("k\xc3\xa9", 1)};
     expect_json(facts, 6,
                 "{\"epoch\": 3, \"loss\": 0.1, \"name\": \"a\\\"b\\u000a<\", \"table\": "
                 "[[1,2],[3,4]], \"least\": -9223372036854775808, \"k\xc3\xa9\": 1}");
@@ -52,7 +52,7 @@ static void numbers_have_as_many_digits_as_they_need(void)
                  {-(double)INFINITY, "null"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char want[64];
-        lk_fact fact = lk_fact_real("x", cases[i].value);
+        lk_kv fact = lk_kv_real("x", cases[i].value);
         snprintf(want, sizeof want, "{\"x\": %s}", cases[i].text);
         expect_json(&fact, 1, want);
     }
@@ -61,30 +61,30 @@ static void numbers_have_as_many_digits_as_they_need(void)
 static void every_line_is_in_the_file_when_the_call_returns(void)
 {
     const char *path = test_path("metrics.jsonl");
-    lk_lines *l;
-    ASSERT_OK(lk_lines_open(path, false, &l));
+    lk_jsonl *l;
+    ASSERT_OK(lk_jsonl_open(path, false, &l));
     test_expect_file(path, "", 0);
     for (int i = 0; i < 2; i++) {
-        lk_fact fact = lk_fact_int("epoch", i);
-        ASSERT_OK(lk_lines_add(l, &fact, 1));
+        lk_kv fact = lk_kv_int("epoch", i);
+        ASSERT_OK(lk_jsonl_add(l, &fact, 1));
         test_expect_file(path, "{\"epoch\": 0}\n{\"epoch\": 1}\n", (size_t)(13 * (i + 1)));
     }
     int64_t calls = lk_alloc_stats_now().calls;
-    lk_fact fact = lk_fact_int("epoch", 2);
-    ASSERT_OK(lk_lines_add(l, &fact, 1));
+    lk_kv fact = lk_kv_int("epoch", 2);
+    ASSERT_OK(lk_jsonl_add(l, &fact, 1));
     ASSERT_EQ(lk_alloc_stats_now().calls, calls);
-    ASSERT_OK(lk_lines_close(l));
-    ASSERT_OK(lk_lines_close(NULL));
+    ASSERT_OK(lk_jsonl_close(l));
+    ASSERT_OK(lk_jsonl_close(NULL));
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void append(const char *path, bool go_on)
 {
-    lk_lines *l;
-    lk_fact fact = lk_fact_int("n", 1);
-    ASSERT_OK(lk_lines_open(path, go_on, &l));
-    ASSERT_OK(lk_lines_add(l, &fact, 1));
-    ASSERT_OK(lk_lines_close(l));
+    lk_jsonl *l;
+    lk_kv fact = lk_kv_int("n", 1);
+    ASSERT_OK(lk_jsonl_open(path, go_on, &l));
+    ASSERT_OK(lk_jsonl_add(l, &fact, 1));
+    ASSERT_OK(lk_jsonl_close(l));
 }
 
 static void a_file_goes_on_behind_its_last_whole_line(void)
@@ -118,69 +118,69 @@ static void a_file_goes_on_behind_its_last_whole_line(void)
 static void misuse_is_refused(void)
 {
     const char *path = test_path("misuse");
-    lk_lines *l;
-    ASSERT_FAILS(lk_lines_open(NULL, false, &l), LK_EINVAL, "path is NULL");
-    ASSERT_FAILS(lk_lines_open("/nowhere/m", true, &l), LK_EIO, "/nowhere/m: cannot be written");
-    ASSERT_FAILS(lk_lines_open(test_folder(), false, &l), LK_EIO, "cannot be written");
-    ASSERT_OK(lk_lines_open(path, false, &l));
-    lk_fact wrong[] = {lk_fact_json("j", "[1,\n2]"), lk_fact_text("t", NULL), lk_fact_int(NULL, 1)};
-    ASSERT_FAILS(lk_lines_add(l, &wrong[0], 1), LK_EINVAL,
+    lk_jsonl *l;
+    ASSERT_FAILS(lk_jsonl_open(NULL, false, &l), LK_EINVAL, "path is NULL");
+    ASSERT_FAILS(lk_jsonl_open("/nowhere/m", true, &l), LK_EIO, "/nowhere/m: cannot be written");
+    ASSERT_FAILS(lk_jsonl_open(test_folder(), false, &l), LK_EIO, "cannot be written");
+    ASSERT_OK(lk_jsonl_open(path, false, &l));
+    lk_kv wrong[] = {lk_kv_json_value("j", "[1,\n2]"), lk_kv_text("t", NULL), lk_kv_int(NULL, 1)};
+    ASSERT_FAILS(lk_jsonl_add(l, &wrong[0], 1), LK_EINVAL,
                  "the JSON of \"j\" has more than one line");
-    ASSERT_FAILS(lk_lines_add(l, &wrong[1], 1), LK_EINVAL, "fact 0 or its name is NULL");
-    ASSERT_FAILS(lk_lines_add(l, &wrong[2], 1), LK_EINVAL, "fact 0 or its name is NULL");
+    ASSERT_FAILS(lk_jsonl_add(l, &wrong[1], 1), LK_EINVAL, "fact 0 or its name is NULL");
+    ASSERT_FAILS(lk_jsonl_add(l, &wrong[2], 1), LK_EINVAL, "fact 0 or its name is NULL");
     test_expect_file(path, "", 0);
-    ASSERT_OK(lk_lines_close(l));
+    ASSERT_OK(lk_jsonl_close(l));
 }
 
 /* A disk that is full, as far as this process sees. */
 static void a_line_that_does_not_fit_leaves_nothing_and_comes_before_the_next(void)
 {
     struct rlimit before, small;
-    lk_lines *l;
-    lk_fact fact = lk_fact_int("epoch", 0);
+    lk_jsonl *l;
+    lk_kv fact = lk_kv_int("epoch", 0);
     const char *path = test_path("full");
-    ASSERT_OK(lk_lines_open(path, false, &l));
+    ASSERT_OK(lk_jsonl_open(path, false, &l));
     ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, SIG_IGN);
     small = (struct rlimit){.rlim_cur = 20, .rlim_max = before.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-    ASSERT_OK(lk_lines_add(l, &fact, 1));
+    ASSERT_OK(lk_jsonl_add(l, &fact, 1));
     fact.integer = 1;
-    ASSERT_FAILS(lk_lines_add(l, &fact, 1), LK_EIO, "full: cannot be written at offset ");
+    ASSERT_FAILS(lk_jsonl_add(l, &fact, 1), LK_EIO, "full: cannot be written at offset ");
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
     test_expect_file(path, "{\"epoch\": 0}\n", 13);
     fact.integer = 2;
-    ASSERT_OK(lk_lines_add(l, &fact, 1));
+    ASSERT_OK(lk_jsonl_add(l, &fact, 1));
     test_expect_file(path, "{\"epoch\": 0}\n{\"epoch\": 1}\n{\"epoch\": 2}\n", 39);
-    ASSERT_OK(lk_lines_close(l));
+    ASSERT_OK(lk_jsonl_close(l));
 }
 
 static void lines_that_never_fit_fail_at_the_end(void)
 {
-    lk_lines *l;
-    lk_fact fact = lk_fact_int("epoch", 7);
+    lk_jsonl *l;
+    lk_kv fact = lk_kv_int("epoch", 7);
     const char *path = test_path("never");
-    ASSERT_OK(lk_lines_open(path, false, &l));
+    ASSERT_OK(lk_jsonl_open(path, false, &l));
     lk__storage_fail(LK__STORAGE_WRITE, 1, ENOSPC, true);
-    ASSERT_FAILS(lk_lines_add(l, &fact, 1), LK_EIO, "No space left on device");
-    ASSERT_FAILS(lk_lines_close(l), LK_EIO, "never: cannot be written at offset 0: No space left");
+    ASSERT_FAILS(lk_jsonl_add(l, &fact, 1), LK_EIO, "No space left on device");
+    ASSERT_FAILS(lk_jsonl_close(l), LK_EIO, "never: cannot be written at offset 0: No space left");
     lk__storage_fail(LK__STORAGE_WRITE, 0, 0, false);
     test_expect_file(path, "", 0);
 
-    ASSERT_OK(lk_lines_open(path, false, &l)); /* kept until the end, and then there is room */
+    ASSERT_OK(lk_jsonl_open(path, false, &l)); /* kept until the end, and then there is room */
     lk__storage_fail(LK__STORAGE_WRITE, 1, EIO, false);
-    ASSERT_FAILS(lk_lines_add(l, &fact, 1), LK_EIO, "Input/output error");
-    ASSERT_OK(lk_lines_close(l));
+    ASSERT_FAILS(lk_jsonl_add(l, &fact, 1), LK_EIO, "Input/output error");
+    ASSERT_OK(lk_jsonl_close(l));
     test_expect_file(path, "{\"epoch\": 7}\n", 13);
 }
 
 static lk_status write_lines(void)
 {
-    lk_lines *l = NULL;
-    lk_fact fact = lk_fact_real("x", 0.5);
-    LK_TRY(lk_lines_open(test_path("faults"), true, &l));
-    lk_status st = lk_lines_add(l, &fact, 1);
-    lk_status closed = lk_lines_close(l);
+    lk_jsonl *l = NULL;
+    lk_kv fact = lk_kv_real("x", 0.5);
+    LK_TRY(lk_jsonl_open(test_path("faults"), true, &l));
+    lk_status st = lk_jsonl_add(l, &fact, 1);
+    lk_status closed = lk_jsonl_close(l);
     return st != LK_OK ? st : closed;
 }
 

@@ -55,33 +55,33 @@ static void a_final_name_that_is_a_link_is_replaced(void)
 
 static void a_file_that_grows_replaces_a_link_when_it_begins(void)
 {
-    lk_lines *l;
-    lk_events *e;
+    lk_jsonl *l;
+    lk_tfevents *e;
     const char *path = link_make("metrics.jsonl", victim_make());
-    ASSERT_OK(lk_lines_open(path, false, &l));
-    ASSERT_OK(lk_lines_add(l, &(lk_fact){.name = "epoch", .type = LK_FACT_INT}, 1));
-    ASSERT_OK(lk_lines_close(l));
+    ASSERT_OK(lk_jsonl_open(path, false, &l));
+    ASSERT_OK(lk_jsonl_add(l, &(lk_kv){.name = "epoch", .type = LK_KV_INT}, 1));
+    ASSERT_OK(lk_jsonl_close(l));
     ASSERT_TRUE(is_file(path));
     victim_check();
     path = link_make("tfevents", victim_make());
-    ASSERT_OK(lk_events_open(path, false, &e));
-    ASSERT_OK(lk_events_close(e));
+    ASSERT_OK(lk_tfevents_open(path, false, &e));
+    ASSERT_OK(lk_tfevents_close(e));
     ASSERT_TRUE(is_file(path));
     victim_check();
 }
 
 static void a_file_that_goes_on_behind_a_link_is_refused(void)
 {
-    lk_lines *l;
-    lk_events *e;
+    lk_jsonl *l;
+    lk_tfevents *e;
     const char *path = link_make("metrics.jsonl", victim_make());
-    ASSERT_FAILS(lk_lines_open(path, true, &l), LK_EIO,
+    ASSERT_FAILS(lk_jsonl_open(path, true, &l), LK_EIO,
                  "metrics.jsonl: is a symbolic link, which is not written through; remove it");
     victim_check();
-    ASSERT_OK(lk_events_open(test_path("real"), false, &e));
-    ASSERT_OK(lk_events_close(e));
+    ASSERT_OK(lk_tfevents_open(test_path("real"), false, &e));
+    ASSERT_OK(lk_tfevents_close(e));
     path = link_make("tfevents", test_path("real"));
-    ASSERT_FAILS(lk_events_open(path, true, &e), LK_EIO, "tfevents: is a symbolic link");
+    ASSERT_FAILS(lk_tfevents_open(path, true, &e), LK_EIO, "tfevents: is a symbolic link");
 }
 
 TEST_MAIN(TEST(a_temporary_name_that_is_a_link_is_not_followed),

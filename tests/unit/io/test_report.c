@@ -67,9 +67,9 @@ static void expect_balance(const char *page)
 
 static void all_that_is_given_is_shown(void)
 {
-    lk_fact headline[] = {lk_fact_real("accuracy", 0.912345), lk_fact_int("epochs", 20)};
-    lk_fact facts[] = {lk_fact_text("optimizer", "sgd"), lk_fact_int("samples", 60000),
-                       lk_fact_json("list", "[1,2]"), lk_fact_real("lost", (double)NAN)};
+    lk_kv headline[] = {lk_kv_real("accuracy", 0.912345), lk_kv_int("epochs", 20)};
+    lk_kv facts[] = {lk_kv_text("optimizer", "sgd"), lk_kv_int("samples", 60000),
+                     lk_kv_json_value("list", "[1,2]"), lk_kv_real("lost", (double)NAN)};
     lk_model *m;
     ASSERT_OK(lk_model_new(&m));
     ASSERT_OK(lk_model_add(m, "residual", "layers=linear(units=1200),linear(units=30)"));
@@ -129,7 +129,7 @@ static void texts_from_outside_are_escaped(void)
     static const char evil[] = "<script>alert('&\"')</script>\x1b[31m\xff";
     static const char want[] = "&#60;script&#62;alert(&#39;&#38;&#34;&#39;)&#60;/script&#62;"
                                "\xef\xbf\xbd[31m\xef\xbf\xbd";
-    lk_fact fact = lk_fact_text(evil, evil), json = lk_fact_json(evil, evil);
+    lk_kv fact = lk_kv_text(evil, evil), json = lk_kv_json_value(evil, evil);
     lk_curve curve = {evil, epochs, falling, 3};
     lk_chart chart = {evil, evil, &curve, 1};
     lk_report report = {.title = evil,
@@ -270,7 +270,7 @@ static void misuse_is_refused(void)
 
 static lk_status write_report(void)
 {
-    lk_fact fact = lk_fact_int("n", 1);
+    lk_kv fact = lk_kv_int("n", 1);
     return lk_report_write(test_path("faults"), &(lk_report){.title = "t",
                                                              .chart = &loss,
                                                              .n_charts = 1,

@@ -18,8 +18,9 @@ static void a_file_has_the_bytes_of_the_published_format(void)
     ASSERT_OK(lk_tensor_new(LK_I64, LK_SCALAR, &k));
     ASSERT_OK(lk_tensor_set_i64(k, LK_SCALAR, -2));
     ASSERT_OK(lk_tensor_new(LK_U8, LK_SHAPE(3, 0), &e));
-    ASSERT_OK(lk_safetensors_write(test_path("f"), (lk_named[]){{"w", w}, {"n.k", k}, {"e", e}}, 3,
-                                   &(lk_note){"a", "b\""}, 1));
+    ASSERT_OK(lk_safetensors_write(test_path("f"),
+                                   (lk_named_tensor[]){{"w", w}, {"n.k", k}, {"e", e}}, 3,
+                                   &(lk_metadata){"a", "b\""}, 1));
     lk__put_le(want, 8, strlen(header));
     memcpy(want + 8, header, strlen(header));
     memcpy(want + 8 + strlen(header), data, sizeof data);
@@ -44,9 +45,9 @@ static void every_dtype_and_view_comes_back(void)
                  {LK_U8, LK_DIMS(1, 1, 1, 1, 1, 1, 1, 5)}};
     enum { N = sizeof cases / sizeof cases[0] };
     static const char *const names[N] = {"z", "y", "x", "w", "a/\xc3\xa9 \"\\", "b", "c"};
-    lk_named named[N + 1];
+    lk_named_tensor named[N + 1];
     for (int i = 0; i < N; i++)
-        named[i] = (lk_named){names[i], test_iota(cases[i].dtype, cases[i].shape)};
+        named[i] = (lk_named_tensor){names[i], test_iota(cases[i].dtype, cases[i].shape)};
     named[N].name = "turned";
     ASSERT_OK(lk_tensor_transpose(named[0].tensor, 0, 1, &named[N].tensor));
     const char *path = test_path("round.safetensors");
@@ -54,12 +55,12 @@ static void every_dtype_and_view_comes_back(void)
     lk_safetensors *f;
     ASSERT_OK(lk_safetensors_open(path, &f));
     ASSERT_EQ(lk_safetensors_count(f), N + 1);
-    ASSERT_EQ(lk_safetensors_notes(f), 0);
+    ASSERT_EQ(lk_safetensors_metadata_count(f), 0);
     for (int i = 0; i <= N; i++) {
         lk_safetensors_info t;
         lk_tensor *read;
         ASSERT_EQ(lk_safetensors_find(f, named[i].name), i);
-        ASSERT_OK(lk_safetensors_get(f, i, &t));
+        ASSERT_OK(lk_safetensors_at(f, i, &t));
         ASSERT_TRUE(strcmp(t.name, named[i].name) == 0);
         ASSERT_OK(lk_tensor_new(t.dtype, t.shape, &read));
         ASSERT_OK(lk_safetensors_read(f, i, read));
@@ -68,34 +69,34 @@ static void every_dtype_and_view_comes_back(void)
         lk_tensor_free(named[i].tensor);
     }
     ASSERT_EQ(lk_safetensors_find(f, "v"), -1);
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
 static void notes_come_back(void)
 {
-    const lk_note notes[] = {{"b", "line\nline"}, {"a", ""}, {"\xc3\xa9", "\xf0\x9f\x98\x80"}};
+    const lk_metadata notes[] = {{"b", "line\nline"}, {"a", ""}, {"\xc3\xa9", "\xf0\x9f\x98\x80"}};
     lk_safetensors *f;
-    lk_note note;
+    lk_metadata note;
     char *large = malloc(2000001);
     memset(large, 'x', 2000000);
     large[2000000] = '\0';
     ASSERT_OK(lk_safetensors_write(test_path("n"), NULL, 0, notes, 3));
     ASSERT_OK(lk_safetensors_open(test_path("n"), &f));
     ASSERT_EQ(lk_safetensors_count(f), 0);
-    ASSERT_EQ(lk_safetensors_notes(f), 3);
-    ASSERT_TRUE(strcmp(lk_safetensors_note(f, "b"), "line\nline") == 0);
-    ASSERT_TRUE(strcmp(lk_safetensors_note(f, "a"), "") == 0);
-    ASSERT_TRUE(strcmp(lk_safetensors_note(f, "\xc3\xa9"), "\xf0\x9f\x98\x80") == 0);
-    ASSERT_TRUE(!lk_safetensors_note(f, "c"));
-    ASSERT_OK(lk_safetensors_note_at(f, 0, &note));
+    ASSERT_EQ(lk_safetensors_metadata_count(f), 3);
+    ASSERT_TRUE(strcmp(lk_safetensors_metadata(f, "b"), "line\nline") == 0);
+    ASSERT_TRUE(strcmp(lk_safetensors_metadata(f, "a"), "") == 0);
+    ASSERT_TRUE(strcmp(lk_safetensors_metadata(f, "\xc3\xa9"), "\xf0\x9f\x98\x80") == 0);
+    ASSERT_TRUE(!lk_safetensors_metadata(f, "c"));
+    ASSERT_OK(lk_safetensors_metadata_at(f, 0, &note));
     ASSERT_TRUE(strcmp(note.name, "a") == 0);
-    ASSERT_FAILS(lk_safetensors_note_at(f, 3, &note), LK_EINVAL, "note 3 of 3");
-    lk_safetensors_free(f);
-    ASSERT_OK(lk_safetensors_write(test_path("n"), NULL, 0, &(lk_note){"large", large}, 1));
+    ASSERT_FAILS(lk_safetensors_metadata_at(f, 3, &note), LK_EINVAL, "note 3 of 3");
+    lk_safetensors_close(f);
+    ASSERT_OK(lk_safetensors_write(test_path("n"), NULL, 0, &(lk_metadata){"large", large}, 1));
     ASSERT_OK(lk_safetensors_open(test_path("n"), &f));
-    ASSERT_TRUE(strcmp(lk_safetensors_note(f, "large"), large) == 0);
-    lk_safetensors_free(f);
+    ASSERT_TRUE(strcmp(lk_safetensors_metadata(f, "large"), large) == 0);
+    lk_safetensors_close(f);
     free(large);
 }
 
@@ -107,14 +108,14 @@ static void what_cannot_be_written_is_refused_and_leaves_no_file(void)
     memset(large, 'x', 16 << 20);
     large[16 << 20] = '\0';
 #define WRITE(name1, name2) \
-    lk_safetensors_write(path, (lk_named[]){{name1, t}, {name2, t}}, 2, NULL, 0)
+    lk_safetensors_write(path, (lk_named_tensor[]){{name1, t}, {name2, t}}, 2, NULL, 0)
     ASSERT_FAILS(WRITE("a", "a"), LK_EINVAL, "the tensor \"a\" is there twice");
     ASSERT_FAILS(WRITE("a", ""), LK_EINVAL, "a tensor has an empty name");
     ASSERT_FAILS(WRITE("a", NULL), LK_EINVAL, "tensor 1 or its name is NULL");
     ASSERT_FAILS(WRITE("__metadata__", "a"), LK_EINVAL, "cannot be named __metadata__");
     ASSERT_FAILS(WRITE("a", "\xff"), LK_EINVAL, "not UTF-8");
     ASSERT_FAILS(WRITE("a", large), LK_EINVAL, "a file has room for 16777216");
-#define NOTE(...) lk_safetensors_write(path, NULL, 0, (lk_note[]){__VA_ARGS__}, 2)
+#define NOTE(...) lk_safetensors_write(path, NULL, 0, (lk_metadata[]){__VA_ARGS__}, 2)
     ASSERT_FAILS(NOTE({"a", "x"}, {"a", "y"}), LK_EINVAL, "the note \"a\" is there twice");
     ASSERT_FAILS(NOTE({"a", "x"}, {"b", "\xc0"}), LK_EINVAL, "text of note \"b\" is not UTF-8");
     ASSERT_FAILS(NOTE({"a", "x"}, {"b", NULL}), LK_EINVAL, "note 1 or its name is NULL");
@@ -143,12 +144,12 @@ static void reading_needs_a_tensor_that_fits(void)
     ASSERT_FAILS(lk_safetensors_read(f, 0, other), LK_ESHAPE,
                  "a is [4], the tensor to read into u8[2,2]");
     ASSERT_FAILS(lk_safetensors_read(f, 2, other), LK_EINVAL, "tensor 2 of 2");
-    ASSERT_FAILS(lk_safetensors_get(f, -1, &info), LK_EINVAL, "tensor -1 of 2");
+    ASSERT_FAILS(lk_safetensors_at(f, -1, &info), LK_EINVAL, "tensor -1 of 2");
     lk_tensor_free(wide);
     lk_tensor_free(column);
     lk_tensor_free(f32);
     lk_tensor_free(other);
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
     free(bytes);
     ASSERT_FAILS(lk_safetensors_open("/nowhere/x", &f), LK_EIO, "/nowhere/x: cannot be opened");
     ASSERT_FAILS(lk_safetensors_open(test_folder(), &f), LK_EIO, "a folder, not a file");
@@ -162,12 +163,12 @@ static lk_status write_and_read(void)
     const char *path = test_path("faults");
     LK_TRY_TO(done, lk_tensor_zeros(LK_F32, LK_SHAPE(2, 3), &t));
     LK_TRY_TO(done, lk_tensor_transpose(t, 0, 1, &turned));
-    LK_TRY_TO(done, lk_safetensors_write(path, (lk_named[]){{"a", t}, {"b", turned}}, 2,
-                                         &(lk_note){"k", "v"}, 1));
+    LK_TRY_TO(done, lk_safetensors_write(path, (lk_named_tensor[]){{"a", t}, {"b", turned}}, 2,
+                                         &(lk_metadata){"k", "v"}, 1));
     LK_TRY_TO(done, lk_safetensors_open(path, &f));
     LK_TRY_TO(done, lk_safetensors_read(f, 0, t));
 done:
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
     lk_tensor_free(turned);
     lk_tensor_free(t);
     return st;
@@ -189,8 +190,9 @@ static void python_reads_the_file(void)
         lk_tensor_free(k);
         return;
     }
-    ASSERT_OK(lk_safetensors_write(test_path("p"), (lk_named[]){{"w", w}, {"k \"\xc3\xa9\"", k}}, 2,
-                                   &(lk_note){"note", "a\tb"}, 1));
+    ASSERT_OK(lk_safetensors_write(test_path("p"),
+                                   (lk_named_tensor[]){{"w", w}, {"k \"\xc3\xa9\"", k}}, 2,
+                                   &(lk_metadata){"note", "a\tb"}, 1));
     snprintf(command, sizeof command, "python3 tests/unit/io/read_safetensors.py '%s'",
              test_path("p"));
     ASSERT_EQ(system(command), 0);

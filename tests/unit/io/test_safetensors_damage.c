@@ -8,7 +8,7 @@ static void expect_file(const char *header, size_t data, int64_t tensors)
     lk_safetensors *f;
     ASSERT_OK(file_parse(bytes, n, &f));
     ASSERT_EQ(lk_safetensors_count(f), tensors);
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
     free(bytes);
 }
 
@@ -51,7 +51,7 @@ static void a_file_that_ends_too_early_or_late_is_refused(void)
         free(part);
     }
     ASSERT_OK(file_parse(bytes, n, &f));
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
     /* The header cut by its length, with the file still there. */
     for (size_t cut = 0; cut < n - 8 - 6; cut++) {
         lk__put_le(bytes, 8, cut);
@@ -172,7 +172,7 @@ static void one_wrong_byte_never_does_harm(void)
             lk_status st = file_parse(bytes, n, &f);
             ASSERT_TRUE(st == LK_OK || st == LK_EIO || st == LK_ENOTSUP);
             refused += st != LK_OK;
-            lk_safetensors_free(f);
+            lk_safetensors_close(f);
         }
         bytes[i] = keep;
     }
@@ -201,10 +201,10 @@ static void a_hundred_thousand_tensors_are_no_burden(void)
         lk_safetensors_info t;
         snprintf(name, sizeof name, "t%d", i * 7919 % N);
         int64_t k = lk_safetensors_find(f, name);
-        ASSERT_OK(lk_safetensors_get(f, k, &t));
+        ASSERT_OK(lk_safetensors_at(f, k, &t));
         ASSERT_EQ(t.offset, (int64_t)n - N + i * 31 % N);
     }
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
     free(bytes);
     free(header);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);

@@ -14,11 +14,11 @@ static void names_and_bits_come_back_sorted(void)
               *whole = test_iota(LK_I64, LK_SHAPE(4)), *none;
     ASSERT_OK(lk_tensor_transpose(wide, 0, 1, &turned));
     ASSERT_OK(lk_tensor_new(LK_F16, LK_SHAPE(0, 5), &none));
-    const lk_named named[] = {{"b/\xc3\xa9", turned}, {"c", whole}, {"a", none}};
+    const lk_named_tensor named[] = {{"b/\xc3\xa9", turned}, {"c", whole}, {"a", none}};
     uint64_t hash[2];
     for (int i = 0; i < 2; i++) {
         lk_tensors *t;
-        ASSERT_OK(lk_tensors_save(test_path(files[i]), named, 3, &(lk_note){"k", "v"}, 1));
+        ASSERT_OK(lk_tensors_save(test_path(files[i]), named, 3, &(lk_metadata){"k", "v"}, 1));
         ASSERT_OK(lk_tensors_load(test_path(files[i]), &t));
         ASSERT_EQ(t->n, 3);
         ASSERT_TRUE(strcmp(t->tensor[0].name, "a") == 0 && strcmp(t->tensor[2].name, "c") == 0);
@@ -42,7 +42,8 @@ static void an_array_is_named_after_its_file(void)
     lk_tensor *w = test_iota(LK_F64, LK_SHAPE(3)), *turned;
     lk_tensors *t;
     ASSERT_OK(lk_tensor_reshape(w, LK_SHAPE(1, 3), &turned));
-    ASSERT_OK(lk_tensors_save(test_path("head.weight.npy"), &(lk_named){"x", turned}, 1, NULL, 0));
+    ASSERT_OK(
+        lk_tensors_save(test_path("head.weight.npy"), &(lk_named_tensor){"x", turned}, 1, NULL, 0));
     ASSERT_OK(lk_tensors_load(test_path("head.weight.npy"), &t));
     ASSERT_EQ(t->n, 1);
     ASSERT_TRUE(lk_tensor_is_equal(lk_tensors_find(t, "head.weight"), turned));
@@ -59,7 +60,7 @@ static void the_hash_depends_on_names_types_shapes_and_values(void)
     uint64_t hash[5];
     for (int i = 0; i < 5; i++) {
         lk_tensors *file;
-        lk_named named = {i == 4 ? "b" : "a", t[i % 4]};
+        lk_named_tensor named = {i == 4 ? "b" : "a", t[i % 4]};
         ASSERT_OK(lk_tensors_save(test_path("h.npz"), &named, 1, NULL, 0));
         ASSERT_OK(lk_tensors_load(test_path("h.npz"), &file));
         hash[i] = lk_tensors_hash(file);
@@ -74,7 +75,7 @@ static void the_hash_depends_on_names_types_shapes_and_values(void)
 static void what_a_format_cannot_hold_is_refused_and_leaves_no_file(void)
 {
     lk_tensor *t = test_iota(LK_U8, LK_SHAPE(2)), *half = test_iota(LK_BF16, LK_SHAPE(2));
-    const lk_named two[] = {{"a", t}, {"a", t}}, brain = {"a", half};
+    const lk_named_tensor two[] = {{"a", t}, {"a", t}}, brain = {"a", half};
     lk_tensors *file;
     ASSERT_FAILS(lk_tensors_save(test_path("x.npz"), two, 2, NULL, 0), LK_EINVAL, "there twice");
     ASSERT_FAILS(lk_tensors_save(test_path("x.npy"), two, 2, NULL, 0), LK_EINVAL,
@@ -127,7 +128,7 @@ static lk_tensor *the_tensor;
 static lk_status save_and_load(void)
 {
     lk_tensors *t;
-    LK_TRY(lk_tensors_save(test_path(the_file), &(lk_named){"a", the_tensor}, 1, NULL, 0));
+    LK_TRY(lk_tensors_save(test_path(the_file), &(lk_named_tensor){"a", the_tensor}, 1, NULL, 0));
     LK_TRY(lk_tensors_load(test_path(the_file), &t));
     lk_tensors_free(t);
     return LK_OK;

@@ -60,15 +60,15 @@ static void weights_come_back_by_name(void)
     lk_safetensors *f;
     state_fill(a, 0.25);
     ASSERT_TRUE(hash_of(a) != hash_of(b));
-    ASSERT_OK(lk_weights_save(a, path, &(lk_note){"seed", "1"}, 1));
+    ASSERT_OK(lk_weights_save(a, path, &(lk_metadata){"seed", "1"}, 1));
     ASSERT_OK(lk_weights_load(b, path));
     ASSERT_EQ(hash_of(a), hash_of(b));
     ASSERT_OK(lk_safetensors_open(path, &f));
-    ASSERT_TRUE(strcmp(lk_safetensors_note(f, "seed"), "1") == 0);
+    ASSERT_TRUE(strcmp(lk_safetensors_metadata(f, "seed"), "1") == 0);
     ASSERT_EQ(lk_safetensors_find(f, "batch_norm1.gamma"), 0);
     ASSERT_EQ(lk_safetensors_find(f, "head.weight"), 2);
     ASSERT_TRUE(lk_safetensors_find(f, "batch_norm1.mean") >= 4);
-    lk_safetensors_free(f);
+    lk_safetensors_close(f);
     lk_model_free(a);
     lk_model_free(b);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -118,18 +118,18 @@ static void weights_come_from_a_checkpoint(void)
     lk_state_tensor tensor[16];
     double moment[2] = {1, 2};
     lk_state state = {.step = 4, .tensor = tensor};
-    lk_checkpoints *c;
+    lk_checkpoint_dir *c;
     state_fill(a, 0.25);
     state.n_tensors = state_add(lk_model_params(a), tensor, 0);
     state.n_tensors = state_add(lk_model_state(a), tensor, state.n_tensors);
     tensor[state.n_tensors++] = (lk_state_tensor){"optimizer/m", LK_F64, LK_SHAPE(2), moment, NULL};
-    ASSERT_OK(lk_checkpoints_open(NULL, test_path("run"), &(lk_checkpoints_options){0}, &c));
-    ASSERT_OK(lk_checkpoints_save(c, &state));
+    ASSERT_OK(lk_checkpoint_dir_open(NULL, test_path("run"), &(lk_checkpoint_dir_options){0}, &c));
+    ASSERT_OK(lk_checkpoint_dir_save(c, &state));
     state.tensor++; /* another, without the first tensor */
     state.n_tensors--;
     state.step = 5;
-    ASSERT_OK(lk_checkpoints_save(c, &state));
-    lk_checkpoints_close(c);
+    ASSERT_OK(lk_checkpoint_dir_save(c, &state));
+    lk_checkpoint_dir_close(c);
     uint64_t before = hash_of(b);
     ASSERT_FAILS(lk_weights_load(b, test_path("run")), LK_EINVAL,
                  "has no tensor \"batch_norm1.gamma\"");
@@ -199,7 +199,7 @@ static void a_file_that_holds_no_tensors_is_told_what_is_read(void)
 /* The tensors of a model, to be changed and written again. */
 enum { MOST = 16 };
 
-static int64_t tensors_of(const lk_model *m, lk_named *named)
+static int64_t tensors_of(const lk_model *m, lk_named_tensor *named)
 {
     const lk_slab *slabs[] = {lk_model_params(m), lk_model_state(m)};
     int64_t n = 0;
@@ -217,10 +217,10 @@ static int64_t tensors_of(const lk_model *m, lk_named *named)
 static void a_tensor_too_many_too_few_or_of_integers_is_named(void)
 {
     lk_model *m = model_make("head", 3, LK_F32, 1), *source = model_make("head", 3, LK_F32, 2);
-    lk_named named[MOST];
+    lk_named_tensor named[MOST];
     int64_t n = tensors_of(source, named);
     const char *path = test_path("changed");
-    named[n] = (lk_named){"a.zebra", test_iota(LK_F32, LK_SHAPE(2))};
+    named[n] = (lk_named_tensor){"a.zebra", test_iota(LK_F32, LK_SHAPE(2))};
     ASSERT_OK(lk_safetensors_write(path, named, n + 1, NULL, 0));
     refuse(m, path, LK_EINVAL, "has a tensor \"a.zebra\", which the model does not know");
     ASSERT_OK(lk_safetensors_write(path, named, n - 1, NULL, 0));
@@ -240,7 +240,7 @@ static void a_tensor_too_many_too_few_or_of_integers_is_named(void)
         lk_tensor_free(named[i].tensor);
         named[i].tensor = half;
     }
-    lk_named first = named[0];
+    lk_named_tensor first = named[0];
     named[0] = named[n - 1];
     named[n - 1] = first;
     ASSERT_OK(lk_safetensors_write(path, named, n, NULL, 0));

@@ -221,7 +221,7 @@ static void weights_hold_it_once(void)
     ASSERT_OK(lk_safetensors_open("tied.safetensors", &file));
     ASSERT_EQ(lk_safetensors_count(file), 4);
     ASSERT_TRUE(lk_safetensors_find(file, "a.weight") >= 0);
-    lk_safetensors_free(file);
+    lk_safetensors_close(file);
     spec.seed++;
     other = model_of(tied, &spec);
     ASSERT_OK(lk_weights_load(other, "tied.safetensors"));
