@@ -211,7 +211,7 @@ static lk_status jobs_make(struct race *r, const lk_experiment *e)
         r->as[side] = *e;
         if (!takes_part(r, side))
             continue;
-        r->as[side].parallel.mode = side == STEP_FAST ? LK_MODE_FAST : LK_MODE_CANONICAL;
+        r->as[side].parallel.mode = side == STEP_FAST ? LK_REDUCTION_FAST : LK_REDUCTION_CANONICAL;
         LK_TRY(lk_job_new(&r->as[side], r->b->comm, &r->job[side]));
         LK_TRY(params_of(lk_trainer_model(lk_job_trainer(r->job[side])), &r->params));
     }

@@ -15,7 +15,7 @@
 
 #include <lockstep/train.h>
 
-/* Our sides: the modes, numbered as lk_join_mode is, and if there are several ranks, one of them alone
+/* Our sides: the modes, numbered as lk_reduction_mode is, and if there are several ranks, one of them alone
  * and all of them apart. */
 enum { STEP_CANONICAL, STEP_FAST, STEP_MODES, STEP_ALONE = STEP_MODES, STEP_APART, STEP_OURS };
 enum { STEP_PEERS = 2, STEP_SIDES = STEP_OURS + STEP_PEERS };

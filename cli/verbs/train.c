@@ -228,7 +228,7 @@ static void show_message(void *arg, const char *text)
 static int print_end(const struct train_options *o, const lk_job *job, const lk_run_end *end)
 {
     char hash[LK_HASH_TEXT];
-    bool fast = lk_job_experiment(job)->parallel.mode == LK_MODE_FAST;
+    bool fast = lk_job_experiment(job)->parallel.mode == LK_REDUCTION_FAST;
     bool leader = ranks_leader();
     if (leader && end->early && !o->quiet)
         fprintf(term_notes(), "stopped early: nothing was better than epoch %lld\n",

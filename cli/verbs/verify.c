@@ -171,7 +171,7 @@ static int where_read(struct verify *v)
 static int algorithm_check(const struct verify *v, const char *who, const char *name)
 {
     lk_coll_info about = {.benchmark_only = false};
-    bool fast = v->version[0].experiment->parallel.mode == LK_MODE_FAST, known = false;
+    bool fast = v->version[0].experiment->parallel.mode == LK_REDUCTION_FAST, known = false;
     for (int k = 0; !known && lk_coll_list(k, &about); k++)
         known = strcmp(about.call, "allreduce") == 0 && strcmp(about.name, name) == 0;
     if (!known)
@@ -230,7 +230,7 @@ static int ranks_check(const struct verify *v)
     for (int i = 0; i < v->o->ranks.n; i++) {
         long long ranks = (long long)v->o->ranks.item[i];
         lk_loader_options loader = e->loader;
-        if (e->parallel.mode == LK_MODE_FAST) /* the ranks are the shards */
+        if (e->parallel.mode == LK_REDUCTION_FAST) /* the ranks are the shards */
             loader.shards = ranks;
         long long pieces = (long long)lk_loader_options_shards(&loader);
         if (ranks > pieces)

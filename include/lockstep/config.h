@@ -71,10 +71,10 @@ typedef struct lk_pieces_options {
 } lk_pieces_options;
 
 /* How the parts of a batch are joined. */
-typedef enum lk_join_mode {
-    LK_MODE_CANONICAL, /* by the fixed tree over the shards */
-    LK_MODE_FAST       /* the ranks are the shards, joined in any order */
-} lk_join_mode;
+typedef enum lk_reduction_mode {
+    LK_REDUCTION_CANONICAL, /* by the fixed tree over the shards */
+    LK_REDUCTION_FAST       /* the ranks are the shards, joined in any order */
+} lk_reduction_mode;
 
 /* Who updates the parameters. */
 typedef enum lk_update_by {
@@ -90,7 +90,7 @@ typedef enum lk_overlap { LK_OVERLAP_AUTO, LK_OVERLAP_NO, LK_OVERLAP_YES } lk_ov
 /** Who computes what; never changes the bits, except that mode fast gives them up. */
 typedef struct lk_parallel_options {
     int64_t data;  /* parts of the batch; 0: as many as there are ranks left */
-    int mode;      /* lk_join_mode */
+    int mode;      /* lk_reduction_mode */
     int update;    /* lk_update_by */
     int overlap;   /* lk_overlap */
     double bucket; /* MiB of gradients that travel together when they overlap; 0: the default */

@@ -46,7 +46,7 @@ static lk_status loaders_make(lk_job *job)
     LK_TRY(core_left(job, &left));
     if (!left && lk_dataset_info_of(job->set[LK_TRAIN])->in_memory)
         options.prefetch = 0;
-    if (job->experiment->parallel.mode == LK_MODE_FAST) /* the ranks are the shards */
+    if (job->experiment->parallel.mode == LK_REDUCTION_FAST) /* the ranks are the shards */
         options.shards = job->comm ? lk_comm_size(job->comm) : 1;
     LK_TRY(
         lk_loader_new(job->set[LK_TRAIN], &options, job->experiment->seed, &job->loader[LK_TRAIN]));
@@ -112,7 +112,7 @@ lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **ou
     lk_job *job = NULL;
     *out = NULL;
     LK_CHECK(experiment, LK_EINVAL, "experiment is NULL");
-    if (experiment->parallel.mode != LK_MODE_FAST)
+    if (experiment->parallel.mode != LK_REDUCTION_FAST)
         LK_TRY(lk__agree_bits(comm));
     LK_TRY(lk__agree_alloc(comm, &job, sizeof *job));
     job->experiment = experiment;
@@ -166,7 +166,7 @@ lk_status lk_job_identity(lk_job *job, uint64_t *out)
     uint64_t data;
     LK_TRY(lk_dataset_hash(job->set[LK_TRAIN], &data));
     LK_TRY(lk_experiment_identity(job->experiment, data, out));
-    if (job->experiment->parallel.mode == LK_MODE_FAST)
+    if (job->experiment->parallel.mode == LK_REDUCTION_FAST)
         *out = ~*out; /* another run: its bits are others */
     return LK_OK;
 }

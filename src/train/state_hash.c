@@ -98,7 +98,7 @@ static lk_status state_add(lk_trainer *t, lk_hash *h)
     const lk_slab *params = lk_model_params(t->spec.model), *slab;
     const char *name;
     double *number;
-    if (t->spec.parallel.mode == LK_MODE_FAST) {
+    if (t->spec.parallel.mode == LK_REDUCTION_FAST) {
         lk_hash_add_text(h, "fast");
         lk_hash_add_i64(h, lk__trainer_size(t));
     }

@@ -143,7 +143,7 @@ static int64_t sample_bytes(const lk_loader *l)
 static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
 {
     const char *name;
-    bool fast = t->spec.parallel.mode == LK_MODE_FAST;
+    bool fast = t->spec.parallel.mode == LK_REDUCTION_FAST;
     int64_t batch = lk_loader_batch_size(t->spec.train, 0),
             piece = fast ? (batch - 1) / ranks + 1 : lk_loader_shard(t->spec.train);
     lk_plan_spec spec = {.batch = batch,
@@ -233,7 +233,7 @@ lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
     LK_CHECK(spec && spec->model && spec->train && spec->loss.descriptor &&
                  spec->optimizer.descriptor,
              LK_EINVAL, "model, loader, loss or optimizer is not given");
-    if (spec->parallel.mode != LK_MODE_FAST)
+    if (spec->parallel.mode != LK_REDUCTION_FAST)
         LK_TRY(lk__agree_bits(spec->comm));
     LK_TRY(lk__agree_alloc(spec->comm, &t, sizeof *t));
     t->spec = *spec;
