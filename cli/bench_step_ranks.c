@@ -58,7 +58,7 @@ static bool takes_part(const struct race *r, int side)
     return side >= STEP_MODES ? r->ranks > 1 : r->b->on[side];
 }
 
-static void parts_add(double part[STEP_PARTS], const lk_step_time *t)
+static void parts_add(double part[STEP_PARTS], const lk_step_seconds *t)
 {
     part[STEP_DATA] += t->data;
     part[STEP_FORWARD] += t->forward;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void score_json(const lk_trainer *trainer, const char *set, const lk_score *score, bool comma)
+void score_json(const lk_trainer *trainer, const char *set, const lk_eval *score, bool comma)
 {
     const char *name;
     bool lower;
@@ -63,7 +63,7 @@ static void print_table(const char *name, const char *json)
     putchar('\n');
 }
 
-void score_print(const lk_trainer *trainer, const lk_score *score)
+void score_print(const lk_trainer *trainer, const lk_eval *score)
 {
     const char *name;
     bool lower;

@@ -5,9 +5,9 @@
 #include <lockstep/train.h>
 
 /** Print "set":{"loss":...,"accuracy":...,...}, after a comma if `comma`. */
-void score_json(const lk_trainer *trainer, const char *set, const lk_score *score, bool comma);
+void score_json(const lk_trainer *trainer, const char *set, const lk_eval *score, bool comma);
 
 /** Print a line for samples, loss and each metric; tables behind them. */
-void score_print(const lk_trainer *trainer, const lk_score *score);
+void score_print(const lk_trainer *trainer, const lk_eval *score);
 
 #endif /* LK_CLI_SCORE_H */

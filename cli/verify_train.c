@@ -26,7 +26,7 @@ void verify_trace_free(verify_trace *trace)
 
 /* ---- the evaluation ---- */
 
-static uint64_t score_hash(const lk_trainer *trainer, const lk_score *score)
+static uint64_t score_hash(const lk_trainer *trainer, const lk_eval *score)
 {
     lk_hash h = lk_hash_start();
     bool lower;
@@ -45,7 +45,7 @@ static lk_status evaluate(lk_job *job, uint64_t *out)
     const char *name;
     lk_dataset *part = NULL;
     lk_loader *few = NULL;
-    lk_score score;
+    lk_eval score;
     lk_loader *all = lk_job_evaluation(job, &name);
     *out = 0;
     if (!all)
@@ -54,7 +54,7 @@ static lk_status evaluate(lk_job *job, uint64_t *out)
     for (int64_t i = 0; i < BATCHES && i < lk_loader_batches(all); i++)
         n += lk_loader_batch_size(all, i);
     LK_TRY(lk_dataset_subset(lk_loader_dataset(all), lk_job_experiment(job)->seed, 0, n, &part));
-    lk_status st = lk_loader_new_like(lk_job_set(job, LK_TRAIN), part, &few);
+    lk_status st = lk_loader_new_like(lk_job_loader(job, LK_TRAIN), part, &few);
     if (st == LK_OK)
         st = lk_trainer_evaluate(lk_job_trainer(job), few, &score);
     if (st == LK_OK)

@@ -45,13 +45,13 @@ static lk_status train(const char *path, const char *const *assignment, int n)
     lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     struct watch watch = {.wanted = 0.8};
-    lk_run_end end;
+    lk_run_result end;
     char hash[LK_HASH_TEXT];
     LK_TRY_TO(done, lk_experiment_read(path, assignment, n, &experiment));
     LK_TRY_TO(done, lk_job_new(experiment, NULL, &job));
     LK_TRY_TO(done,
               lk_job_run(job,
-                         &(lk_watcher){
+                         &(lk_run_callbacks){
                              .arg = &watch, .step = on_step, .epoch = on_epoch, .stop = is_enough},
                          &end));
     printf("%s after %lld steps, state %s\n", end.stopped ? "enough" : "done",

@@ -64,7 +64,7 @@ static lk_status trainer_make(struct training *t)
 
 static lk_status train(struct training *t, int threads)
 {
-    lk_score score;
+    lk_eval score;
     char hash[LK_HASH_TEXT];
     uint64_t state;
     LK_TRY(lk_threads_set(threads));

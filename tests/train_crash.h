@@ -29,7 +29,7 @@ typedef struct crash_run {
     bool resume; /* whether each state is gone on from */
 } crash_run;
 
-static inline lk_status crash_train(const char *root, bool resume, lk_run_end *end)
+static inline lk_status crash_train(const char *root, bool resume, lk_run_result *end)
 {
     char output[300];
     const char *settings[] = {output, "train.resume=true"};
@@ -123,7 +123,7 @@ static inline void crash_checkpoints(const char *root)
 static inline void crash_survived(void *arg, const char *root, int64_t acknowledged)
 {
     const crash_run *r = arg;
-    lk_run_end end;
+    lk_run_result end;
     crash_checkpoints(root);
     for (int i = 0; acknowledged == CRASH_DONE && i < CRASH_FILES; i++)
         crash_same(root, r->real, crash_files[i]);
@@ -142,7 +142,7 @@ static inline void crash_a_run(int64_t most, int64_t resumed)
 {
     crash_trace t;
     crash_run r = {.resume = false};
-    lk_run_end end;
+    lk_run_result end;
     ASSERT_OK(lk_threads_set(1));
     snprintf(r.real, sizeof r.real, "%s", test_path("real"));
     ASSERT_EQ(mkdir(r.real, 0700), 0);

@@ -41,7 +41,7 @@ static int usage(const char *what)
     return verb_refuse("lockstep eval: %s", what);
 }
 
-static void print_score(const struct eval_options *o, const lk_job *job, const lk_score *score)
+static void print_score(const struct eval_options *o, const lk_job *job, const lk_eval *score)
 {
     if (!o->json) {
         score_print(lk_job_trainer(job), score);
@@ -75,11 +75,11 @@ static int load(const struct eval_options *o, const lk_job *job)
 
 static int evaluate(const struct eval_options *o, lk_job *job)
 {
-    lk_score score;
+    lk_eval score;
     lk_loader *loader = NULL;
     for (int split = 0; split < LK_N_SPLITS; split++)
         if (strcmp(lk_split_name((lk_split)split), o->set) == 0)
-            loader = lk_job_set(job, (lk_split)split);
+            loader = lk_job_loader(job, (lk_split)split);
     if (!loader)
         return verb_refuse(
             "lockstep eval: there is no %s set; --set takes train, validation or test, of "

@@ -59,7 +59,7 @@ static void show_step(void *arg, const lk_job *job, const lk_step_report *did)
     if (train->steps > 0 && (double)train->steps < all)
         all = (double)train->steps;
     v->samples += (double)did->samples;
-    v->seconds += lk_step_compute(&did->time) + did->time.wait + did->time.exchange;
+    v->seconds += lk_step_compute_seconds(&did->time) + did->time.wait + did->time.exchange;
     if (!v->options->quiet && !v->silent)
         progress_show(&v->bar, (double)at.step / all, "epoch %lld, loss %.4f, %.0f samples/s",
                       (long long)did->step / at.batches + 1, report_plain(did->loss),
@@ -67,11 +67,11 @@ static void show_step(void *arg, const lk_job *job, const lk_step_report *did)
 }
 
 /* How much of the epoch the ranks computed, exchanged and waited, on average. */
-static lk_step_time mean_time(const lk_epoch_report *r)
+static lk_step_seconds mean_time(const lk_epoch_report *r)
 {
-    lk_step_time mean = {0};
+    lk_step_seconds mean = {0};
     for (int k = 0; k < r->ranks; k++) {
-        mean.forward += lk_step_compute(&r->rank_time[k]) / r->ranks;
+        mean.forward += lk_step_compute_seconds(&r->rank_time[k]) / r->ranks;
         mean.exchange += r->rank_time[k].exchange / r->ranks;
         mean.wait += r->rank_time[k].wait / r->ranks;
     }
@@ -80,15 +80,15 @@ static lk_step_time mean_time(const lk_epoch_report *r)
 
 static void print_json_ranks(const lk_epoch_report *r)
 {
-    lk_step_time mean = mean_time(r);
+    lk_step_seconds mean = mean_time(r);
     printf(",\"ranks\":%d,\"compute_s\":", r->ranks);
-    report_json_real(lk_step_compute(&mean));
+    report_json_real(lk_step_compute_seconds(&mean));
     printf(",\"exchange_s\":");
     report_json_real(mean.exchange);
     printf(",\"wait_s\":");
     report_json_real(mean.wait);
     printf(",\"slowest_rank\":%d,\"slowest_compute_s\":", r->slowest);
-    report_json_real(lk_step_compute(&r->rank_time[r->slowest]));
+    report_json_real(lk_step_compute_seconds(&r->rank_time[r->slowest]));
 }
 
 /* Say so if one rank computes much longer than the others. */
@@ -96,8 +96,9 @@ static void print_slow(const lk_epoch_report *r)
 {
     if (r->slowest < 0)
         return;
-    lk_step_time mean = mean_time(r);
-    double slow = lk_step_compute(&r->rank_time[r->slowest]), usual = lk_step_compute(&mean);
+    lk_step_seconds mean = mean_time(r);
+    double slow = lk_step_compute_seconds(&r->rank_time[r->slowest]),
+           usual = lk_step_compute_seconds(&mean);
     if (slow > 1.3 * usual && slow - usual > 1)
         fprintf(stderr,
                 "rank %d is slow: it computed %.1f s in this epoch, the ranks %.1f s on average\n",
@@ -163,7 +164,7 @@ static void print_row(struct view *v, const lk_job *job, const lk_epoch_report *
     const char *name;
     bool lower, seen = r->train.samples > 0;
     bool evaluation = lk_job_evaluation(job, &name) != NULL;
-    const lk_score *score = evaluation ? &r->test : &r->train;
+    const lk_eval *score = evaluation ? &r->test : &r->train;
     report_cell cell[REPORT_MAX_COLUMNS] = {cell_int(r->epoch), cell_int(r->step),
                                             real_or_none(seen, r->train.loss, 4)};
     int n = 3;
@@ -196,7 +197,8 @@ static void show_epoch(void *arg, const lk_job *job, const lk_epoch_report *r)
 /* One line about what is trained on what. */
 static void print_start(const lk_job *job)
 {
-    const lk_dataset_info *set = lk_dataset_info_of(lk_loader_dataset(lk_job_set(job, LK_TRAIN)));
+    const lk_dataset_info *set = lk_dataset_info_of(
+        lk_loader_dataset(lk_job_loader(job, LK_TRAIN)));
     const lk_slab_layout *layout = lk_model_layout(lk_trainer_model(lk_job_trainer(job)));
     int64_t params = 0;
     for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
@@ -225,7 +227,7 @@ static void show_message(void *arg, const char *text)
 }
 
 /* The last line, and the exit status. */
-static int print_end(const struct train_options *o, const lk_job *job, const lk_run_end *end)
+static int print_end(const struct train_options *o, const lk_job *job, const lk_run_result *end)
 {
     char hash[LK_HASH_TEXT];
     bool fast = lk_job_experiment(job)->parallel.mode == LK_REDUCTION_FAST;
@@ -253,16 +255,16 @@ static int print_end(const struct train_options *o, const lk_job *job, const lk_
 static int run_job(const struct train_options *o, lk_job *job)
 {
     struct view view = {.options = o, .silent = !ranks_leader()};
-    lk_run_end end;
+    lk_run_result end;
     if (!o->quiet && !view.silent)
         print_start(job);
     progress_begin(&view.bar);
     lk_status st = lk_job_run(job,
-                              &(lk_watcher){.arg = &view,
-                                            .step = show_step,
-                                            .epoch = show_epoch,
-                                            .stop = is_stopped,
-                                            .message = show_message},
+                              &(lk_run_callbacks){.arg = &view,
+                                                  .step = show_step,
+                                                  .epoch = show_epoch,
+                                                  .stop = is_stopped,
+                                                  .message = show_message},
                               &end);
     if (!view.silent)
         progress_clear(&view.bar);

@@ -15,7 +15,7 @@
  *
  * **Ranks.**  With a communicator the blocks are shared out among its ranks (parallel.h), and
  * parameters, state, loss and scores are the same, bit for bit, for any number of them.  All of them
- * then call lk_trainer_new(), lk_trainer_step(), lk_trainer_score(), lk_trainer_evaluate() and the
+ * then call lk_trainer_new(), lk_trainer_step(), lk_trainer_train_metrics(), lk_trainer_evaluate() and the
  * functions of jobs together.  A rank that cannot read its samples stops all in that step, which can be
  * tried again; one that fails inside a pass (no memory, an op) ends the job, because others may wait for
  * it there: all get its message, and every later call fails.
@@ -80,15 +80,15 @@ LK_API lk_position lk_trainer_position(const lk_trainer *trainer);
 LK_API lk_status lk_trainer_seek(lk_trainer *trainer, int64_t step) LK_NODISCARD;
 
 /** Where the time of a step went, in seconds. */
-typedef struct lk_step_time {
+typedef struct lk_step_seconds {
     double data, forward, backward, update;
     double wait; /* for other ranks: at the first exchange after backward, and after the update */
     double
         exchange; /* of gradients; where a rank joins just what it updates, that is in `update` */
-} lk_step_time;
+} lk_step_seconds;
 
 /** What a rank computes by itself, without waiting for others. */
-static inline double lk_step_compute(const lk_step_time *t)
+static inline double lk_step_compute_seconds(const lk_step_seconds *t)
 {
     return t->data + t->forward + t->backward + t->update;
 }
@@ -99,7 +99,7 @@ typedef struct lk_step_report {
     double loss;     /* the mean over the batch, before the update */
     double rate;     /* of the optimizer */
     double norm;     /* of the gradient; -1: not computed */
-    lk_step_time time;
+    lk_step_seconds time;
 } lk_step_report;
 
 /**
@@ -117,17 +117,17 @@ LK_API lk_status lk_trainer_step(lk_trainer *trainer, lk_step_report *report) LK
 enum { LK_MAX_METRICS = 16 };
 
 /** Loss and metrics over a number of samples. */
-typedef struct lk_score {
+typedef struct lk_eval {
     int64_t samples;
     double loss;                  /* the mean */
     double value[LK_MAX_METRICS]; /* of each metric, in their order; NaN of one without a number */
     /* Of those that are a table, [[1,0],[2,3]]; until the next score of the steps, or the next
      * evaluation, whichever this is of. */
     const char *json[LK_MAX_METRICS];
-} lk_score;
+} lk_eval;
 
 /** What the steps since the last call of this function have seen, and start anew. */
-LK_API lk_status lk_trainer_score(lk_trainer *trainer, lk_score *out) LK_NODISCARD;
+LK_API lk_status lk_trainer_train_metrics(lk_trainer *trainer, lk_eval *out) LK_NODISCARD;
 
 /**
  * Loss and metrics of all samples of a loader, with running statistics and without dropout.
@@ -136,12 +136,12 @@ LK_API lk_status lk_trainer_score(lk_trainer *trainer, lk_score *out) LK_NODISCA
  * LK_ESTATE when ranks have other samples, as lk_trainer_new().
  */
 LK_API lk_status lk_trainer_evaluate(lk_trainer *trainer, lk_loader *loader,
-                                     lk_score *out) LK_NODISCARD;
+                                     lk_eval *out) LK_NODISCARD;
 
 /** The name of metric i, and whether lower is better; NULL behind the last. */
 LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *lower_is_better);
 
-/** Whether metric i has a number; one that has none is a table, lk_score.json. */
+/** Whether metric i has a number; one that has none is a table, lk_eval.json. */
 LK_API bool lk_trainer_metric_is_number(const lk_trainer *trainer, int i);
 
 /** The ranks, what this one does in a step, the optimizer and the model; borrowed. */
@@ -204,7 +204,7 @@ LK_API const lk_experiment *lk_job_experiment(const lk_job *job);
 LK_API lk_loader *lk_job_evaluation(const lk_job *job, const char **name);
 
 /** The loader of one of the sets; NULL if there is none. */
-LK_API lk_loader *lk_job_set(const lk_job *job, lk_split split);
+LK_API lk_loader *lk_job_loader(const lk_job *job, lk_split split);
 
 /** lk_experiment_identity() with the content of the training set. */
 LK_API lk_status lk_job_identity(lk_job *job, uint64_t *out) LK_NODISCARD;
@@ -214,9 +214,9 @@ typedef struct lk_epoch_report {
     int64_t epoch;        /* how many are complete */
     int64_t step;         /* how many are done */
     bool complete;        /* the end of an epoch */
-    lk_score train;       /* what its steps have seen, or those of the part; samples 0: not there */
+    lk_eval train;        /* what its steps have seen, or those of the part; samples 0: not there */
     bool evaluated;       /* `test` is there */
-    lk_score test;        /* of the evaluation set */
+    lk_eval test;         /* of the evaluation set */
     bool best;            /* the evaluation is better than all before */
     double rate;          /* of the last step */
     double seconds;       /* since the run began or was resumed */
@@ -225,12 +225,12 @@ typedef struct lk_epoch_report {
     int ranks;
     /* [ranks] of a complete epoch's steps since then; NULL: not complete.  Borrowed until the next
      * report. */
-    const lk_step_time *rank_time;
+    const lk_step_seconds *rank_time;
     int slowest; /* the rank that computed longest; -1: not complete, or alone */
 } lk_epoch_report;
 
 /** Who is told while a run goes on, on each rank.  All may be NULL. */
-typedef struct lk_watcher {
+typedef struct lk_run_callbacks {
     void *arg;
     void (*step)(void *arg, const lk_job *job, const lk_step_report *report);
     void (*epoch)(void *arg, const lk_job *job, const lk_epoch_report *report);
@@ -239,7 +239,7 @@ typedef struct lk_watcher {
     void (*message)(void *arg,
                     const char *text); /* warnings and the like, a line; on rank 0, perhaps
                                                      by another thread while this one waits */
-} lk_watcher;
+} lk_run_callbacks;
 
 /** Files of a run that are not on disk as they should be: bits. */
 typedef enum lk_missing {
@@ -252,7 +252,7 @@ typedef enum lk_missing {
 } lk_missing;
 
 /** How a run ended. */
-typedef struct lk_run_end {
+typedef struct lk_run_result {
     int64_t epochs, steps; /* that were done, since the beginning or the checkpoint */
     bool done; /* all steps were done, or it stopped as it was asked to: if lk_job_run() fails all
                         the same, only files are missing */
@@ -266,7 +266,7 @@ typedef struct lk_run_end {
     double best;          /* of what early stopping looks at; NaN if it never was evaluated */
     int64_t best_epoch;   /* when */
     uint64_t state;       /* lk_trainer_hash() */
-} lk_run_end;
+} lk_run_result;
 
 /**
  * Train from where the trainer is, or with `train.resume` from the newest checkpoint, to the end of
@@ -289,7 +289,8 @@ typedef struct lk_run_end {
  * Errors: those of lk_trainer_step() and of the files, on all ranks; LK_ESTATE when the states of
  * ranks differ, which only a fault of a machine can bring about.
  */
-LK_API lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end) LK_NODISCARD;
+LK_API lk_status lk_job_run(lk_job *job, const lk_run_callbacks *watcher,
+                            lk_run_result *end) LK_NODISCARD;
 
 LK_END_DECLS
 

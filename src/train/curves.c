@@ -31,7 +31,7 @@ bool lk__curve_is_drawn(const lk__curves *c, int i)
     return i == 0 || lk_trainer_metric_is_number(c->trainer, i - 1);
 }
 
-double lk__curve_value(const lk_score *score, int i)
+double lk__curve_value(const lk_eval *score, int i)
 {
     return i == 0 ? score->loss : score->value[i - 1];
 }

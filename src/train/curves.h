@@ -27,7 +27,7 @@ const char *lk__curve_name(const lk__curves *c, int i);
 /** Whether curve `i` is drawn: not of a metric without a number. */
 bool lk__curve_is_drawn(const lk__curves *c, int i);
 
-double lk__curve_value(const lk_score *score, int i);
+double lk__curve_value(const lk_eval *score, int i);
 
 /** The last value of a curve, of the evaluation or, where there is none, of training; false: none. */
 bool lk__curve_last(const lk__curves *c, int i, double *out);

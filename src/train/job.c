@@ -149,7 +149,7 @@ const lk_experiment *lk_job_experiment(const lk_job *job)
     return job->experiment;
 }
 
-lk_loader *lk_job_set(const lk_job *job, lk_split split)
+lk_loader *lk_job_loader(const lk_job *job, lk_split split)
 {
     return split >= 0 && split < LK_N_SPLITS ? job->loader[split] : NULL;
 }

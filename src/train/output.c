@@ -206,7 +206,7 @@ typedef struct record {
 } record;
 
 /* Loss and metrics of one set. */
-static lk_status record_score(record *r, lk__output *o, const char *set, const lk_score *score,
+static lk_status record_score(record *r, lk__output *o, const char *set, const lk_eval *score,
                               double epoch, lk__points *points)
 {
     const char *name;
@@ -223,7 +223,7 @@ static lk_status record_score(record *r, lk__output *o, const char *set, const l
 }
 
 /* Keep the table of confusion for the report. */
-static lk_status confusion_keep(lk__output *o, const lk_score *score)
+static lk_status confusion_keep(lk__output *o, const lk_eval *score)
 {
     const char *name;
     for (int i = 0; (name = lk__curve_name(&o->curves, i + 1)); i++)
@@ -242,7 +242,7 @@ static void record_ranks(record *r, const lk_epoch_report *report)
 {
     double compute = 0, wait = 0, exchange = 0;
     for (int k = 0; k < report->ranks; k++) {
-        compute += lk_step_compute(&report->rank_time[k]) / report->ranks;
+        compute += lk_step_compute_seconds(&report->rank_time[k]) / report->ranks;
         wait += report->rank_time[k].wait / report->ranks;
         exchange += report->rank_time[k].exchange / report->ranks;
     }
@@ -251,8 +251,8 @@ static void record_ranks(record *r, const lk_epoch_report *report)
     r->fact[r->n_facts++] = lk_kv_real("exchange_s", exchange);
     r->fact[r->n_facts++] = lk_kv_real("wait_s", wait);
     r->fact[r->n_facts++] = lk_kv_int("slowest_rank", report->slowest);
-    r->fact[r->n_facts++] = lk_kv_real("slowest_compute_s",
-                                       lk_step_compute(&report->rank_time[report->slowest]));
+    r->fact[r->n_facts++] = lk_kv_real(
+        "slowest_compute_s", lk_step_compute_seconds(&report->rank_time[report->slowest]));
 }
 
 lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
@@ -287,7 +287,7 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
 
 /* ---- the end ---- */
 
-static lk_status report_write(const lk__output *o, const lk_run_end *end, const char *ended)
+static lk_status report_write(const lk__output *o, const lk_run_result *end, const char *ended)
 {
     char path[LK_PATH_SIZE];
     const lk__page page = {
@@ -317,7 +317,7 @@ static bool is_lost(const lk__output *o, lk_missing bit, const char *file)
     return true;
 }
 
-lk_status lk__output_end(lk__output *o, const lk_run_end *end, bool before)
+lk_status lk__output_end(lk__output *o, const lk_run_result *end, bool before)
 {
     lk_status first = LK_OK;
     char ended[64] = "";
@@ -335,7 +335,7 @@ lk_status lk__output_end(lk__output *o, const lk_run_end *end, bool before)
     return files_status(o, first);
 }
 
-void lk__output_failed(lk__output *o, const lk_run_end *end)
+void lk__output_failed(lk__output *o, const lk_run_result *end)
 {
     char ended[LK__REASON + 64];
     lk__failure failure;

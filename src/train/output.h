@@ -37,9 +37,9 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report) LK_NOD
 
 /** The run is over: weights and report, all on disk.  One that stopped has no weights; of one that was
  * complete `before` only what is not there is written. */
-lk_status lk__output_end(lk__output *o, const lk_run_end *end, bool before) LK_NODISCARD;
+lk_status lk__output_end(lk__output *o, const lk_run_result *end, bool before) LK_NODISCARD;
 
 /** The run has failed with the last error, which stays it: a report as far as it came. */
-void lk__output_failed(lk__output *o, const lk_run_end *end);
+void lk__output_failed(lk__output *o, const lk_run_result *end);
 
 #endif /* LK_TRAIN_OUTPUT_H */

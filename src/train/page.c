@@ -12,7 +12,7 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
     lk_curve curve[1 + LK_MAX_METRICS][2];
     lk_kv headline[2 + LK_MAX_METRICS], fact[9];
     const lk_experiment *e = lk_job_experiment(p->job);
-    const lk_score *score = p->end->last.evaluated ? &p->end->last.test : &p->end->last.train;
+    const lk_eval *score = p->end->last.evaluated ? &p->end->last.test : &p->end->last.train;
     bool scored = score->samples > 0;
     lk_position at = lk_trainer_position(p->curves->trainer); /* of the whole run, resumed or not */
     const char *name;
@@ -34,7 +34,7 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
                                p->end->last.seconds);
     fact[facts++] = lk_kv_int("seed", e->seed);
     fact[facts++] = lk_kv_text(
-        "data", lk_dataset_info_of(lk_loader_dataset(lk_job_set(p->job, LK_TRAIN)))->name);
+        "data", lk_dataset_info_of(lk_loader_dataset(lk_job_loader(p->job, LK_TRAIN)))->name);
     fact[facts++] = lk_kv_text("optimizer", e->optimizer.descriptor->name);
     lk_report report = {.title = e->path,
                         .subtitle = e->about,

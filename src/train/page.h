@@ -9,7 +9,7 @@ typedef struct lk__page {
     lk_job *job;
     const lk__curves *curves;
     const char *confusion; /* the last table, as JSON; or NULL */
-    const lk_run_end *end;
+    const lk_run_result *end;
     const char *ended; /* why the run ended before it was complete; NULL: it is complete */
 } lk__page;
 

@@ -75,8 +75,8 @@ static lk_status times_gather(lk__run *r, lk_epoch_report *report)
         return LK_OK;
     report->rank_time = r->rank_time;
     for (int k = 0; r->comm && k < report->ranks; k++)
-        if (report->slowest < 0 ||
-            lk_step_compute(&r->rank_time[k]) > lk_step_compute(&r->rank_time[report->slowest]))
+        if (report->slowest < 0 || lk_step_compute_seconds(&r->rank_time[k]) >
+                                       lk_step_compute_seconds(&r->rank_time[report->slowest]))
             report->slowest = k;
     return LK_OK;
 }
@@ -114,7 +114,7 @@ static lk_status report_make(lk__run *r, bool complete, bool evaluate)
         report.samples_per_s = samples_per_s(r);
     LK_TRY(lk__state_check(r->trainer));
     if (complete)
-        LK_TRY(lk_trainer_score(r->trainer, &report.train));
+        LK_TRY(lk_trainer_train_metrics(r->trainer, &report.train));
     if (evaluate && loader) {
         int64_t before = lk_clock_ns();
         LK_TRY(lk_trainer_evaluate(r->trainer, loader, &report.test));
@@ -129,7 +129,7 @@ static lk_status report_make(lk__run *r, bool complete, bool evaluate)
     if (complete) {
         r->epoch_began = lk_clock_ns();
         r->epoch_samples = 0;
-        r->time = (lk_step_time){0};
+        r->time = (lk_step_seconds){0};
     }
     return LK_OK;
 }
@@ -229,7 +229,7 @@ static bool wants_stop(lk__run *r)
     return lk__output_stop(r->output);
 }
 
-static void time_add(lk_step_time *sum, const lk_step_time *t)
+static void time_add(lk_step_seconds *sum, const lk_step_seconds *t)
 {
     sum->data += t->data;
     sum->forward += t->forward;
@@ -318,7 +318,7 @@ static lk_status run_all(lk__run *r)
     return LK_OK;
 }
 
-lk_status lk_job_run(lk_job *job, const lk_watcher *watcher, lk_run_end *end)
+lk_status lk_job_run(lk_job *job, const lk_run_callbacks *watcher, lk_run_result *end)
 {
     LK_FP_GUARD();
     LK_CHECK(job, LK_EINVAL, "job is NULL");

@@ -13,18 +13,18 @@ typedef struct lk__run {
     lk_trainer *trainer;
     lk_comm *comm; /* NULL: this rank is alone */
     const lk_train_options *options;
-    const lk_watcher *watcher;
+    const lk_run_callbacks *watcher;
     lk__output *output; /* on rank 0; NULL: nothing is written */
     lk__saver *saver;   /* NULL: nothing is saved */
     lk__progress progress;
-    lk_run_end end;
+    lk_run_result end;
     int64_t began, epoch_began, looked; /* ns */
     int64_t epoch_samples;
-    lk_step_time time;       /* of the epoch's steps on this rank */
-    lk_step_time *rank_time; /* of all ranks */
-    char no_checkpoint[640]; /* why the last one could not be written */
-    bool lower;              /* whether lower is better in what early stopping looks at */
-    int metric;              /* its number, -1: the loss */
+    lk_step_seconds time;       /* of the epoch's steps on this rank */
+    lk_step_seconds *rank_time; /* of all ranks */
+    char no_checkpoint[640];    /* why the last one could not be written */
+    bool lower;                 /* whether lower is better in what early stopping looks at */
+    int metric;                 /* its number, -1: the loss */
 } lk__run;
 
 /** Tell the watcher of rank 0 something; "" is nothing. */

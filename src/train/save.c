@@ -25,7 +25,7 @@ struct lk__saver {
     lk_job *job;
     lk_trainer *trainer;
     lk__progress *progress;
-    const lk_watcher *watcher; /* told, on rank 0, what takes time; NULL: nobody */
+    const lk_run_callbacks *watcher; /* told, on rank 0, what takes time; NULL: nobody */
     lk_checkpoint_dir *folder;
     lk_arena *arena; /* names */
     lk_state_tensor *tensor;
@@ -225,7 +225,7 @@ static lk_status saver_make(lk__saver *s)
     return LK_OK;
 }
 
-lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_watcher *watcher,
+lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callbacks *watcher,
                          lk__saver **out)
 {
     const lk_train_options *o = &job->experiment->train;

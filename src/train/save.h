@@ -20,7 +20,7 @@ typedef struct lk__progress {
 typedef struct lk__saver lk__saver;
 
 /** Open the folder of a job's checkpoints.  `*out` is NULL if it has none.  Collective. */
-lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_watcher *watcher,
+lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callbacks *watcher,
                          lk__saver **out) LK_NODISCARD;
 
 /** NULL is allowed. */

@@ -47,10 +47,10 @@ lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts)
     return LK_OK;
 }
 
-lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *out)
+lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_eval *out)
 {
     lk_tensor_type io = lk_model_out(t->spec.model);
-    *out = (lk_score){.samples = counts->samples, .loss = counts->loss / (double)counts->samples};
+    *out = (lk_eval){.samples = counts->samples, .loss = counts->loss / (double)counts->samples};
     lk_arena_free(counts->text);
     counts->text = NULL;
     LK_TRY(lk_arena_new(&counts->text));
@@ -65,7 +65,7 @@ lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *ou
     return LK_OK;
 }
 
-lk_status lk_trainer_score(lk_trainer *t, lk_score *out)
+lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
 {
     LK_FP_GUARD();
     LK_TRY(lk__counts_join(t, &t->seen));
@@ -80,7 +80,7 @@ void lk__seen_keep_on_first(lk_trainer *t)
         memset(t->seen.number[i], 0, (size_t)lk__counts_numbers(t, i) * sizeof(double));
 }
 
-lk_status lk__score_so_far(lk_trainer *t, lk_score *out)
+lk_status lk__score_so_far(lk_trainer *t, lk_eval *out)
 {
     LK_TRY(lk__counts_join(t, &t->seen));
     lk_status st = lk__counts_score(t, &t->seen, out);
@@ -115,7 +115,7 @@ static lk_status view_range(lk_trainer *t, lk_loader *loader, lk_range range)
     return LK_OK;
 }
 
-lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_score *out)
+lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
 {
     LK_FP_GUARD();
     LK_CHECK(loader, LK_EINVAL, "loader is NULL");

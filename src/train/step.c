@@ -63,7 +63,7 @@ static lk_status seed_fill(const lk_trainer *t, int64_t samples)
 }
 
 lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *sums,
-                         lk_step_time *time)
+                         lk_step_seconds *time)
 {
     lk_var x, y, out, loss;
     int64_t clock = lk_clock_ns();
@@ -91,7 +91,7 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *s
 
 /* Block number `k` of this rank, the samples of `block` in the batch. */
 static lk_status block_sums(lk_trainer *t, const lk_batch *batch, int k, bool last,
-                            lk_step_time *time)
+                            lk_step_seconds *time)
 {
     lk_accumulator *sums = lk__groups_sums(t->groups, k);
     if (lk_model_has_weight_reuse(t->spec.model)) {
@@ -114,7 +114,7 @@ static int64_t samples_of(const lk_trainer *t, int64_t size, lk_range pieces, in
 }
 
 /* All blocks of this rank, from its part of the batch. */
-static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_time *time)
+static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_seconds *time)
 {
     lk_range block[LK_MAX_SUBTREES];
     int n = lk__groups_blocks(t->groups, block);
@@ -154,7 +154,7 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
 }
 
 /* Take part in a pass without samples that could be read, so that nobody waits in vain. */
-static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_time *time)
+static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time)
 {
     const lk_dataset *set = lk_loader_dataset(t->spec.train);
     lk_tensor **to[] = {&batch.x, &batch.y};
@@ -184,7 +184,7 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
     LK_CHECK(t->step == 0 && t->seen.samples == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
     for (int i = 0; i < 2 && samples > 0; i++) { /* the second finds what the first has left */
-        lk_step_time time = {0};
+        lk_step_seconds time = {0};
         (void)lk__groups_begin(t->groups, (samples - 1) / piece + 1, samples);
         LK_TRY(zeros_pass(t, (lk_batch){.size = samples, .n = samples}, &time));
     }
@@ -196,7 +196,7 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
 /* The passes of this rank's part of the step, unless it has none; where ranks meet during a pass it is
  * made all the same.  *unread: why its samples could not be read, as this thread's last error. */
 static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, lk_batch *batch,
-                         lk_step_time *time, lk_status *unread)
+                         lk_step_seconds *time, lk_status *unread)
 {
     int64_t clock = lk_clock_ns(), from = 0, n = 0;
     bool meets = lk__groups_batch(t->groups);

@@ -98,19 +98,19 @@ lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts) LK_NODISCARD;
  * or it would be counted twice. */
 void lk__seen_keep_on_first(lk_trainer *t);
 
-/** As lk_trainer_score(), but what was seen is kept: the epoch may go on.  Collective. */
-lk_status lk__score_so_far(lk_trainer *t, lk_score *out) LK_NODISCARD;
+/** As lk_trainer_train_metrics(), but what was seen is kept: the epoch may go on.  Collective. */
+lk_status lk__score_so_far(lk_trainer *t, lk_eval *out) LK_NODISCARD;
 
 /** Turn counts into a score. */
-lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_score *out) LK_NODISCARD;
+lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_eval *out) LK_NODISCARD;
 
 /** The sums of a block, piece by piece, into `to`: for models that use a parameter more than once. */
 lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_accumulator *to,
-                        lk_step_time *time) LK_NODISCARD;
+                        lk_step_seconds *time) LK_NODISCARD;
 
 /** One pass: the sums of a block, which begin with zeros. */
 lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *sums,
-                         lk_step_time *time) LK_NODISCARD;
+                         lk_step_seconds *time) LK_NODISCARD;
 
 /**
  * A pass of this rank has failed: others may wait for it there, so the job ends with the rank and its

@@ -39,7 +39,7 @@ static lk_status finish(lk_trainer *t, const lk_accumulator **out)
 }
 
 lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_accumulator *to,
-                        lk_step_time *time)
+                        lk_step_seconds *time)
 {
     int64_t piece = lk_loader_shard(t->spec.train);
     const lk_accumulator *sum = NULL;

@@ -136,7 +136,7 @@ static void one_sample_of_many_is_found(lk_comm *comm)
         lk_loader *loader = NULL;
         small_trainer s;
         char words[160];
-        lk_score score;
+        lk_eval score;
         begin(&s, comm);
         build(&s, 1);
         ASSERT_OK(lk_trainer_new(&s.spec, &s.trainer));

@@ -157,7 +157,7 @@ static int64_t sets_bytes(const lk_job *job)
 {
     int64_t bytes = 0;
     for (int split = 0; split < LK_N_SPLITS; split++) {
-        lk_loader *loader = lk_job_set(job, (lk_split)split);
+        lk_loader *loader = lk_job_loader(job, (lk_split)split);
         if (!loader)
             continue;
         const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(loader));

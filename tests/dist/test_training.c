@@ -70,7 +70,7 @@ static void gradients_do_travel_during_backward(lk_comm *comm)
     ASSERT_OK(
         lk_loader_read_batch(t->spec.train, 0, 0, range.first * piece, range.n * piece, &batch));
     lk__groups_watch(t->groups, t->tape);
-    ASSERT_OK(lk__block_pass(t, &batch, lk__groups_sums(t->groups, 0), &(lk_step_time){0}));
+    ASSERT_OK(lk__block_pass(t, &batch, lk__groups_sums(t->groups, 0), &(lk_step_seconds){0}));
     ASSERT_TRUE(t->groups->n_buckets > 2);
     ASSERT_EQ(t->groups->n_started, t->groups->n_buckets);
     ASSERT_OK(lk__groups_join_begun(t->groups));
@@ -208,12 +208,12 @@ static bool is_enough(void *arg)
     return s->mine && s->steps <= 0;
 }
 
-static lk_run_end run_with(lk_comm *comm, const char *const *settings, struct stopper *stopper)
+static lk_run_result run_with(lk_comm *comm, const char *const *settings, struct stopper *stopper)
 {
-    lk_watcher watcher = {.arg = stopper, .step = count_step, .stop = is_enough};
+    lk_run_callbacks watcher = {.arg = stopper, .step = count_step, .stop = is_enough};
     lk_experiment *e = NULL;
     lk_job *job = NULL;
-    lk_run_end end;
+    lk_run_result end;
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
     ASSERT_OK(lk_job_run(job, stopper ? &watcher : NULL, &end));
     lk_job_free(job);
@@ -247,7 +247,7 @@ static void folder_remove(lk_comm *comm, const char *folder)
 static void a_run_goes_on_on_other_ranks(lk_comm *comm)
 {
     char folder[200], output[240];
-    lk_run_end whole = {.steps = 0};
+    lk_run_result whole = {.steps = 0};
     if (lk_comm_rank(comm) == 0)
         whole = run_with(NULL, (const char *[MAX_SETTINGS]){NULL}, NULL);
     ASSERT_OK(lk_bcast(comm, &whole, (int64_t)sizeof whole, LK_U8, 0, "whole"));
@@ -258,7 +258,7 @@ static void a_run_goes_on_on_other_ranks(lk_comm *comm)
         folder_share(comm, folder, sizeof folder);
         snprintf(output, sizeof output, "train.output=%s", folder);
         const char *settings[MAX_SETTINGS] = {output, "train.checkpoint.every=2 steps"};
-        lk_run_end end = {.stopped = false};
+        lk_run_result end = {.stopped = false};
         bool alone = lk_comm_rank(comm) == 0;
         if (first == 1)
             end = run_with(comm, settings, &stopper);
@@ -293,7 +293,7 @@ static void a_request_at_either_end_is_not_lost(lk_comm *comm)
     snprintf(output, sizeof output, "train.output=%s", folder);
     snprintf(weights, sizeof weights, "%s/weights.safetensors", folder);
     const char *settings[MAX_SETTINGS] = {output, "train.resume=true"};
-    lk_run_end end = run_with(comm, settings, &stopper);
+    lk_run_result end = run_with(comm, settings, &stopper);
     ASSERT_TRUE(end.stopped && end.saved && end.steps == 0);
     ASSERT_TRUE(access(weights, F_OK) != 0);
     ASSERT_OK(lk_barrier(comm, "stopped"));
@@ -329,9 +329,10 @@ static void look_at_ranks(void *arg, const lk_job *job, const lk_epoch_report *r
     ASSERT_EQ(report->ranks, size);
     ASSERT_TRUE(report->slowest >= (size > 1 ? 0 : -1) && report->slowest < size);
     for (int k = 0; k < size; k++) {
-        double own = lk_step_compute(&report->rank_time[k]);
+        double own = lk_step_compute_seconds(&report->rank_time[k]);
         ASSERT_TRUE(own > 0 && report->rank_time[k].wait >= 0);
-        ASSERT_TRUE(size == 1 || own <= lk_step_compute(&report->rank_time[report->slowest]));
+        ASSERT_TRUE(size == 1 ||
+                    own <= lk_step_compute_seconds(&report->rank_time[report->slowest]));
     }
 }
 
@@ -340,7 +341,7 @@ static void a_rank_that_computes_wrongly_is_named(lk_comm *comm)
 {
     for (int spoils = 0; spoils < 2; spoils++) {
         struct spoiler s = {.comm = comm, .spoils = spoils};
-        lk_watcher watcher = {.arg = &s, .step = spoil, .epoch = look_at_ranks};
+        lk_run_callbacks watcher = {.arg = &s, .step = spoil, .epoch = look_at_ranks};
         lk_experiment *e = NULL;
         lk_job *job = NULL;
         char message[64];
@@ -363,7 +364,7 @@ static void a_rank_that_computes_wrongly_is_named(lk_comm *comm)
 static void a_rank_that_computes_wrongly_saves_nothing(lk_comm *comm)
 {
     struct spoiler s = {.comm = comm, .spoils = true};
-    lk_watcher watcher = {.arg = &s, .step = spoil};
+    lk_run_callbacks watcher = {.arg = &s, .step = spoil};
     lk_experiment *e = NULL;
     lk_job *job = NULL;
     char folder[200], checkpoints[240], saved[240], message[64];

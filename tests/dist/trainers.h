@@ -38,17 +38,17 @@ static inline outcome train_steps(const char *network, lk_comm *comm, const char
     outcome out = {.state = 0};
     lk_experiment *e = NULL;
     lk_job *job = NULL;
-    lk_score score;
+    lk_eval score;
     ASSERT_OK(job_of(network, comm, settings, &e, &job));
     for (int i = 0; i < STEPS; i++) {
         lk_step_report report;
         ASSERT_OK(lk_trainer_step(lk_job_trainer(job), &report));
         out.loss[i] = report.loss;
     }
-    ASSERT_OK(lk_trainer_score(lk_job_trainer(job), &score));
+    ASSERT_OK(lk_trainer_train_metrics(lk_job_trainer(job), &score));
     out.seen = score.loss;
     out.seen_accuracy = score.value[0];
-    ASSERT_OK(lk_trainer_evaluate(lk_job_trainer(job), lk_job_set(job, LK_TEST), &score));
+    ASSERT_OK(lk_trainer_evaluate(lk_job_trainer(job), lk_job_loader(job, LK_TEST), &score));
     out.test = score.loss;
     out.test_accuracy = score.value[0];
     ASSERT_OK(lk_trainer_hash(lk_job_trainer(job), &out.state));

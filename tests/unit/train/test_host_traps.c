@@ -117,7 +117,7 @@ static lk_status training_make(struct training *t, const char *loss, const char 
 /* Steps until the numbers give out, and a score. */
 static lk_status training_run(struct training *t, const char *loss, const char *optimizer)
 {
-    lk_score score;
+    lk_eval score;
     LK_TRY(training_make(t, loss, optimizer));
     lk_status st = LK_OK;
     for (int i = 0; i < 6 && st == LK_OK; i++)

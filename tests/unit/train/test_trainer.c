@@ -89,7 +89,7 @@ static struct training training_new(lk_shape sample, const char *layer, const ch
 static void training_learns(void)
 {
     struct training t = training_new(LK_SHAPE(FEATURES), "linear", "units=8", "rate=0.5");
-    lk_score before, after, seen;
+    lk_eval before, after, seen;
     ASSERT_OK(lk_trainer_evaluate(t.trainer, t.loader, &before));
     ASSERT_EQ(before.samples, SAMPLES);
     lk_step_report report;
@@ -97,7 +97,7 @@ static void training_learns(void)
         ASSERT_OK(lk_trainer_step(t.trainer, &report));
     ASSERT_EQ(report.step, 50 * 4 - 1);
     ASSERT_EQ(report.samples, 6); /* the last batch of 30 is partial */
-    ASSERT_OK(lk_trainer_score(t.trainer, &seen));
+    ASSERT_OK(lk_trainer_train_metrics(t.trainer, &seen));
     ASSERT_EQ(seen.samples, 50 * SAMPLES);
     ASSERT_OK(lk_trainer_evaluate(t.trainer, t.loader, &after));
     ASSERT_TRUE(after.loss < 0.3 * before.loss && after.value[0] > 0.9);
