@@ -20,7 +20,7 @@ struct step {
     int n_args;
 };
 
-struct lk_peer_job {
+struct lk__peer_job {
     struct step step[MAX_STEPS]; /* run in this order */
     int n_steps;
     dnnl_memory_t memory[MAX_MEMORIES]; /* to be destroyed */
@@ -88,7 +88,7 @@ static void onednn_threads(int n)
         set(n);
 }
 
-static void onednn_free(lk_peer_job *job)
+static void onednn_free(lk__peer_job *job)
 {
     if (!job)
         return;
@@ -99,7 +99,7 @@ static void onednn_free(lk_peer_job *job)
     free(job);
 }
 
-static bool onednn_run(lk_peer_job *job)
+static bool onednn_run(lk__peer_job *job)
 {
     for (int i = 0; i < job->n_steps; i++) {
         const struct step *s = &job->step[i];
@@ -109,13 +109,13 @@ static bool onednn_run(lk_peer_job *job)
     return dnnl_stream_wait(stream) == dnnl_success;
 }
 
-static const char *onednn_job_about(const lk_peer_job *job)
+static const char *onednn_job_about(const lk__peer_job *job)
 {
     return job->about;
 }
 
 /* A memory object that the job destroys; NULL on failure.  `data` NULL: allocated by oneDNN. */
-static dnnl_memory_t add_memory(lk_peer_job *job, const dnnl_memory_desc_t *desc, const void *data)
+static dnnl_memory_t add_memory(lk__peer_job *job, const dnnl_memory_desc_t *desc, const void *data)
 {
     dnnl_memory_t m;
     void *handle = DNNL_MEMORY_ALLOCATE;
@@ -126,7 +126,7 @@ static dnnl_memory_t add_memory(lk_peer_job *job, const dnnl_memory_desc_t *desc
     return job->memory[job->n_memories++] = m;
 }
 
-static bool add_reorder(lk_peer_job *job, dnnl_memory_t from, dnnl_memory_t to)
+static bool add_reorder(lk__peer_job *job, dnnl_memory_t from, dnnl_memory_t to)
 {
     const dnnl_memory_desc_t *source, *target;
     dnnl_primitive_desc_t pd;
@@ -148,7 +148,7 @@ static bool add_reorder(lk_peer_job *job, dnnl_memory_t from, dnnl_memory_t to)
 }
 
 /* Fill `job` with the primitive of `pd` and the reorders it needs. */
-static bool build(lk_peer_job *job, dnnl_primitive_desc_t pd, const struct operand *op, int n)
+static bool build(lk__peer_job *job, dnnl_primitive_desc_t pd, const struct operand *op, int n)
 {
     struct step main_step = {.n_args = n};
     dnnl_memory_t from = NULL, to = NULL;
@@ -181,10 +181,10 @@ static bool build(lk_peer_job *job, dnnl_primitive_desc_t pd, const struct opera
 }
 
 /* Make the job of a primitive descriptor, which is consumed. */
-static lk_peer_job *job_new(dnnl_primitive_desc_t pd, const struct operand *op, int n,
-                            const char **why)
+static lk__peer_job *job_new(dnnl_primitive_desc_t pd, const struct operand *op, int n,
+                             const char **why)
 {
-    lk_peer_job *job = calloc(1, sizeof *job);
+    lk__peer_job *job = calloc(1, sizeof *job);
     bool ok = job && build(job, pd, op, n);
     dnnl_primitive_desc_destroy(pd);
     if (ok)
@@ -194,8 +194,8 @@ static lk_peer_job *job_new(dnnl_primitive_desc_t pd, const struct operand *op, 
     return NULL;
 }
 
-static lk_peer_job *onednn_gemm_new(const lk_gemm *g, const void *a, const void *b, void *c,
-                                    const char **why)
+static lk__peer_job *onednn_gemm_new(const lk_gemm *g, const void *a, const void *b, void *c,
+                                     const char **why)
 {
     *why = "oneDNN computes in f32 only";
     if (g->dtype != LK_F32 || !started())
@@ -228,7 +228,7 @@ struct tensors {
     dnnl_dims_t stride, pad_lo, pad_hi;
 };
 
-static bool describe(const lk_peer_conv *c, struct tensors *t)
+static bool describe(const lk__peer_conv *c, struct tensors *t)
 {
     const lk_conv_shape *s = c->shape;
     dnnl_dims_t dx = {s->batch, s->in_channels, s->in[0], s->in[1]};
@@ -252,7 +252,7 @@ static bool describe(const lk_peer_conv *c, struct tensors *t)
 }
 
 /* The primitive descriptor of the pass; backward passes need the forward one as a hint. */
-static bool conv_primitive(const lk_peer_conv *c, const struct tensors *t,
+static bool conv_primitive(const lk__peer_conv *c, const struct tensors *t,
                            dnnl_primitive_desc_t *pd)
 {
     dnnl_convolution_desc_t desc;
@@ -281,7 +281,7 @@ static bool conv_primitive(const lk_peer_conv *c, const struct tensors *t,
     return ok;
 }
 
-static lk_peer_job *onednn_conv_new(const lk_peer_conv *c, const char **why)
+static lk__peer_job *onednn_conv_new(const lk__peer_conv *c, const char **why)
 {
     *why = "oneDNN computes in f32 only";
     if (c->shape->dtype != LK_F32 || !started())
@@ -315,8 +315,8 @@ static lk_peer_job *onednn_conv_new(const lk_peer_conv *c, const char **why)
     }
 }
 
-LK_API extern const lk_peer lk_peer_onednn;
-const lk_peer lk_peer_onednn = {
+LK_API extern const lk__peer lk__peer_onednn;
+const lk__peer lk__peer_onednn = {
     .interface = LK_PEER_INTERFACE,
     .name = "onednn",
     .about = onednn_about,

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-struct lk_peer_job {
+struct lk__peer_job {
     lk_gemm gemm;
     const void *a, *b;
     void *c;
@@ -26,23 +26,23 @@ static void openblas_threads(int n)
     openblas_set_num_threads(n);
 }
 
-static lk_peer_job *openblas_gemm_new(const lk_gemm *g, const void *a, const void *b, void *c,
-                                      const char **why)
+static lk__peer_job *openblas_gemm_new(const lk_gemm *g, const void *a, const void *b, void *c,
+                                       const char **why)
 {
     if (g->m > INT_MAX || g->n > INT_MAX || g->k > INT_MAX) {
         *why = "sizes are limited to 31 bits";
         return NULL;
     }
-    lk_peer_job *job = malloc(sizeof *job);
+    lk__peer_job *job = malloc(sizeof *job);
     if (!job) {
         *why = "out of memory";
         return NULL;
     }
-    *job = (lk_peer_job){*g, a, b, c};
+    *job = (lk__peer_job){*g, a, b, c};
     return job;
 }
 
-static bool openblas_run(lk_peer_job *job)
+static bool openblas_run(lk__peer_job *job)
 {
     const lk_gemm *g = &job->gemm;
     enum CBLAS_TRANSPOSE ta = g->trans_a ? CblasTrans : CblasNoTrans;
@@ -58,18 +58,18 @@ static bool openblas_run(lk_peer_job *job)
     return true;
 }
 
-static const char *openblas_job_about(const lk_peer_job *job)
+static const char *openblas_job_about(const lk__peer_job *job)
 {
     return job->gemm.dtype == LK_F32 ? "sgemm" : "dgemm";
 }
 
-static void openblas_free(lk_peer_job *job)
+static void openblas_free(lk__peer_job *job)
 {
     free(job);
 }
 
-LK_API extern const lk_peer lk_peer_openblas;
-const lk_peer lk_peer_openblas = {
+LK_API extern const lk__peer lk__peer_openblas;
+const lk__peer lk__peer_openblas = {
     .interface = LK_PEER_INTERFACE,
     .name = "openblas",
     .about = openblas_about,

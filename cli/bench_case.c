@@ -33,7 +33,7 @@ enum {
     N_WINOGRAD_PASSES = 2, /* forward and backward-data: weight gradients are direct */
 };
 
-const char *bench_pass_name(lk_peer_pass pass)
+const char *bench_pass_name(lk__peer_pass pass)
 {
     static const char *const names[LK_N_PEER_PASSES] = {"forward", "backward-data",
                                                         "backward-weights"};
@@ -105,7 +105,7 @@ static void get_conv(int i, bench_group group, bench_case *c)
 
 void bench_case_get(int i, bench_case *c)
 {
-    *c = (bench_case){.pass = (lk_peer_pass)(i % LK_N_PEER_PASSES)};
+    *c = (bench_case){.pass = (lk__peer_pass)(i % LK_N_PEER_PASSES)};
     if (i >= N_DIRECT_CASES) {
         i -= N_DIRECT_CASES;
         c->pass = i % N_WINOGRAD_PASSES ? LK_PEER_BACKWARD_DATA : LK_PEER_FORWARD;

@@ -18,7 +18,7 @@ typedef enum bench_group {
 typedef struct bench_case {
     char name[BENCH_NAME];
     bench_group group;
-    lk_peer_pass pass;
+    lk__peer_pass pass;
     lk_gemm gemm;       /* linear layers: x [rows][in], w [in][out], y [rows][out] */
     lk_conv_shape conv; /* convolutions */
     double flop;        /* nominal: products with padding count */
@@ -35,6 +35,6 @@ static inline bool bench_is_conv(const bench_case *c)
 }
 
 const char *bench_group_name(bench_group group);
-const char *bench_pass_name(lk_peer_pass pass);
+const char *bench_pass_name(lk__peer_pass pass);
 
 #endif /* LK_CLI_BENCH_CASE_H */

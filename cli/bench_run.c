@@ -22,19 +22,19 @@ static const double tolerance_f32 = 2e-5, tolerance_f64 = 1e-12;
 
 /* Somebody who computes the case: ours, or a peer's job. */
 struct runner {
-    const lk_peer *peer; /* NULL: ours */
-    lk_peer_job *job;
+    const lk__peer *peer; /* NULL: ours */
+    lk__peer_job *job;
     int calls; /* in one sample */
     double sample[BENCH_MAX_ROUNDS];
 };
 
-static lk_peer_job *peer_job(const lk_peer *peer, const bench_operands *o, void *out,
-                             const char **why)
+static lk__peer_job *peer_job(const lk__peer *peer, const bench_operands *o, void *out,
+                              const char **why)
 {
     *why = "it has no such computation";
     if (!bench_is_conv(o->c))
         return peer->gemm_new ? peer->gemm_new(&o->c->gemm, o->first, o->second, out, why) : NULL;
-    lk_peer_conv conv = {.shape = &o->c->conv, .pass = o->c->pass};
+    lk__peer_conv conv = {.shape = &o->c->conv, .pass = o->c->pass};
     switch (o->c->pass) {
     case LK_PEER_FORWARD:
         conv.x = o->first;

@@ -12,7 +12,7 @@ typedef struct bench_setting {
     lk_dtype dtype;
     int threads;
     double seconds; /* for one case, all together */
-    const lk_peer *peer[BENCH_MAX_PEERS];
+    const lk__peer *peer[BENCH_MAX_PEERS];
     int n_peers;
 } bench_setting;
 

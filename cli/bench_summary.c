@@ -23,7 +23,7 @@ static void rows(const bench_summary *s, report *out)
             if (t->mean.of == 0)
                 continue;
             snprintf(name, sizeof name, "%s, %s", bench_group_name((bench_group)g),
-                     bench_pass_name((lk_peer_pass)p));
+                     bench_pass_name((lk__peer_pass)p));
             report_row(out,
                        (report_cell[]){cell_text(name), cell_int(t->mean.n), cell_int(t->mean.of),
                                        cell_figure(bench_mean_value(&t->mean), 3),

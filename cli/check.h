@@ -1,7 +1,7 @@
 /* One check of `lockstep selfcheck`: a kernel, the cases it is run on, and what must come out.
  *
- * A check is one file of cli/checks/ that defines `const lk_check lk_check_<file name>`; the build
- * collects them into lk_checks[].  Every case is computed
+ * A check is one file of cli/checks/ that defines `const lk__check lk_check_<file name>`; the build
+ * collects them into lk__checks[].  Every case is computed
  *
  *   in every configuration  instruction set x threads x way of splitting the work; the outputs
  *                           must be equal in every bit, and nothing beside them may be written
@@ -31,11 +31,11 @@ typedef struct check_array {
     void *data;
 } check_array;
 
-typedef struct lk_check lk_check;
+typedef struct lk__check lk__check;
 
 /* A case: made by the check's `setup`. */
 typedef struct check_case {
-    const lk_check *check;
+    const lk__check *check;
     int index; /* of the check's cases */
     lk_dtype dtype;
     uint64_t seed;
@@ -59,7 +59,7 @@ typedef struct check_truth {
     bool has_value[CHECK_MAX_OUTPUTS];     /* a bound below zero makes no claim */
 } check_truth;
 
-struct lk_check {
+struct lk__check {
     const char *name, *summary;
     int n_cases;
     bool untyped;                     /* run once, not for f32 and f64 */
@@ -73,7 +73,7 @@ struct lk_check {
 };
 
 /** All checks, sorted by name, NULL-terminated. */
-extern const lk_check *const lk_checks[];
+extern const lk__check *const lk__checks[];
 
 /** Add an input of `n` elements, uniform in [lo, hi); for integers whole numbers. */
 lk_status check_input(check_case *c, lk_dtype dtype, int64_t n, double lo, double hi) LK_NODISCARD;

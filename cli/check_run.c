@@ -24,7 +24,7 @@ struct configuration {
     int threads, way;
 };
 
-void check_name(const lk_check *check, lk_dtype dtype, char *buf, size_t size)
+void check_name(const lk__check *check, lk_dtype dtype, char *buf, size_t size)
 {
     if (check->untyped)
         snprintf(buf, size, "%s", check->name);
@@ -60,7 +60,7 @@ static void fail_at(check_result *r, const struct trial *t, const struct configu
     fail_in(r, t, g, what);
 }
 
-static bool trial_new(struct trial *t, const lk_check *check, int index, lk_dtype dtype,
+static bool trial_new(struct trial *t, const lk__check *check, int index, lk_dtype dtype,
                       uint64_t seed)
 {
     *t = (struct trial){
@@ -216,14 +216,14 @@ static void hash_outputs(const struct trial *t, int n, check_result *r)
     r->hash = lk_hash_value(&h);
 }
 
-static void begin(const lk_check *check, lk_dtype dtype, check_result *r)
+static void begin(const lk__check *check, lk_dtype dtype, check_result *r)
 {
     *r = (check_result){.cases = check->n_cases, .error = -1};
     check_name(check, dtype, r->name, sizeof r->name);
     lk_error_clear();
 }
 
-void check_run(const lk_check *check, lk_dtype dtype, const check_setting *s, check_result *r)
+void check_run(const lk__check *check, lk_dtype dtype, const check_setting *s, check_result *r)
 {
     begin(check, dtype, r);
     struct trial *t;
@@ -296,7 +296,7 @@ static void fail_in_turn(struct trial *t, struct configuration *g, check_result 
                 ;
 }
 
-void check_run_failing(const lk_check *check, lk_dtype dtype, const check_setting *s,
+void check_run_failing(const lk__check *check, lk_dtype dtype, const check_setting *s,
                        check_result *r)
 {
     begin(check, dtype, r);

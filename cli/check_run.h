@@ -32,17 +32,17 @@ typedef struct check_result {
 } check_result;
 
 /** The name of a check for a dtype, as in check_result. */
-void check_name(const lk_check *check, lk_dtype dtype, char *buf, size_t size);
+void check_name(const lk__check *check, lk_dtype dtype, char *buf, size_t size);
 
 /** Run a check for a dtype (any for an untyped one); stops at its first failure. */
-void check_run(const lk_check *check, lk_dtype dtype, const check_setting *s, check_result *r);
+void check_run(const lk__check *check, lk_dtype dtype, const check_setting *s, check_result *r);
 
 /**
  * Run every case again and again with the last instruction set and thread count, its first
  * allocation failing, then its second, and so on until none fails any more: it must return
  * LK_ENOMEM or the right result, and leak nothing.
  */
-void check_run_failing(const lk_check *check, lk_dtype dtype, const check_setting *s,
+void check_run_failing(const lk__check *check, lk_dtype dtype, const check_setting *s,
                        check_result *r);
 
 #endif /* LK_CLI_CHECK_RUN_H */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const lk_registry *const lk_kinds[] = {
+const lk_registry *const lk__kinds[] = {
     &lk_registry_section,  &lk_registry_format,
     &lk_registry_model,    &lk_registry_layer,
     &lk_registry_init,     &lk_registry_loss,
@@ -23,9 +23,9 @@ const lk_registry *const lk_kinds[] = {
 
 const lk_registry *kind_find(const char *name)
 {
-    for (int i = 0; lk_kinds[i]; i++)
-        if (strcmp(lk_kinds[i]->name, name) == 0)
-            return lk_kinds[i];
+    for (int i = 0; lk__kinds[i]; i++)
+        if (strcmp(lk__kinds[i]->name, name) == 0)
+            return lk__kinds[i];
     return NULL;
 }
 
@@ -114,14 +114,14 @@ void kinds_markdown(FILE *to)
             "# Reference: what experiments are made of\n\n"
             "Printed by `lockstep list --markdown` from the tables that experiment files and C\n"
             "programs are read with; do not edit. `lockstep help KIND NAME` shows one entry.\n\n");
-    for (int i = 0; lk_kinds[i]; i++) {
-        const char *plural = lk_kinds[i]->plural;
+    for (int i = 0; lk__kinds[i]; i++) {
+        const char *plural = lk__kinds[i]->plural;
         fprintf(to, "* [%s](#%s): ", plural, plural);
-        cell(to, lk_kinds[i]->summary);
+        cell(to, lk__kinds[i]->summary);
         fputc('\n', to);
     }
-    for (int i = 0; lk_kinds[i]; i++) {
-        const lk_registry *kind = lk_kinds[i];
+    for (int i = 0; lk__kinds[i]; i++) {
+        const lk_registry *kind = lk__kinds[i];
         fprintf(to, "\n## %s\n\n", kind->plural);
         cell(to, kind->summary);
         fprintf(to, ".%s\n",

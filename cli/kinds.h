@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /** All kinds, NULL-terminated. */
-extern const lk_registry *const lk_kinds[];
+extern const lk_registry *const lk__kinds[];
 
 /** The kind of this name, NULL if there is none. */
 const lk_registry *kind_find(const char *name);

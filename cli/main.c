@@ -21,8 +21,8 @@ static void print_help(FILE *to)
                 "and ops that "
                 "give the same bits with any number of ranks and threads and any instruction set.");
     fprintf(to, "\nverbs:\n");
-    for (int i = 0; lk_verbs[i]; i++)
-        fprintf(to, "  %-12s %s\n", lk_verbs[i]->name, lk_verbs[i]->summary);
+    for (int i = 0; lk__verbs[i]; i++)
+        fprintf(to, "  %-12s %s\n", lk__verbs[i]->name, lk__verbs[i]->summary);
     fprintf(to,
             "\n"
             "  lockstep VERB --help    what a verb does, and its options\n"
@@ -52,7 +52,7 @@ static int dispatch(int argc, char **argv)
         print_help(stdout);
         return LK_EXIT_DONE;
     }
-    const lk_verb *verb = verb_find(lk_verbs, "lockstep", "verb", first);
+    const lk__verb *verb = verb_find(lk__verbs, "lockstep", "verb", first);
     if (!verb)
         return LK_EXIT_USAGE;
     char command[64];

@@ -60,14 +60,14 @@ static void *open_module(const char *name, char *why, size_t size)
     return module;
 }
 
-const lk_peer *peer_open(const peer_entry *entry, char *why, size_t size)
+const lk__peer *peer_open(const peer_entry *entry, char *why, size_t size)
 {
     void *module = open_module(entry->name, why, size);
     if (!module)
         return NULL;
     char symbol[64];
-    snprintf(symbol, sizeof symbol, "lk_peer_%s", entry->name);
-    const lk_peer *peer = dlsym(module, symbol);
+    snprintf(symbol, sizeof symbol, "lk__peer_%s", entry->name);
+    const lk__peer *peer = dlsym(module, symbol);
     if (peer && peer->interface == LK_PEER_INTERFACE)
         return peer;
     snprintf(why, size, "its module belongs to another build of Lockstep");

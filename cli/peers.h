@@ -25,7 +25,7 @@ const peer_entry *peer_find(const char *name);
  * Open the module of a peer.  NULL with the reason in `why` (at most `size` bytes) when it is not
  * there; modules stay open until the process ends.
  */
-const lk_peer *peer_open(const peer_entry *entry, char *why, size_t size);
+const lk__peer *peer_open(const peer_entry *entry, char *why, size_t size);
 
 /** Where the build or the installation puts the file `name` of the peers; false if in neither place. */
 bool peer_file(const char *name, char *path, size_t size);

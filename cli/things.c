@@ -35,12 +35,12 @@ static void give(const struct search *s, const char *kind, const char *name, con
 
 static void list_verbs(const struct search *s)
 {
-    for (int i = 0; lk_verbs[i]; i++)
-        if (wanted(s, lk_verbs[i]->name))
+    for (int i = 0; lk__verbs[i]; i++)
+        if (wanted(s, lk__verbs[i]->name))
             s->fn(s->arg, &(thing){.kind = "verb",
-                                   .name = lk_verbs[i]->name,
-                                   .about = lk_verbs[i]->summary,
-                                   .verb = lk_verbs[i]});
+                                   .name = lk__verbs[i]->name,
+                                   .about = lk__verbs[i]->summary,
+                                   .verb = lk__verbs[i]});
 }
 
 static void list_isas(const struct search *s)
@@ -110,14 +110,14 @@ static void list_nodes(const struct search *s)
 
 static void list_checks(const struct search *s)
 {
-    for (int i = 0; lk_checks[i]; i++)
-        give(s, "check", lk_checks[i]->name, lk_checks[i]->summary);
+    for (int i = 0; lk__checks[i]; i++)
+        give(s, "check", lk__checks[i]->name, lk__checks[i]->summary);
 }
 
 static void list_benches(const struct search *s)
 {
-    for (int i = 0; lk_bench_kinds[i]; i++)
-        give(s, "bench", lk_bench_kinds[i]->name, lk_bench_kinds[i]->summary);
+    for (int i = 0; lk__bench_kinds[i]; i++)
+        give(s, "bench", lk__bench_kinds[i]->name, lk__bench_kinds[i]->summary);
 }
 
 static void list_cases(const struct search *s)
@@ -150,7 +150,7 @@ static void list_peers(const struct search *s)
         if (!wanted(s, e->name))
             continue; /* to open one takes time */
         char why[512], about[768];
-        const lk_peer *peer = peer_open(e, why, sizeof why);
+        const lk__peer *peer = peer_open(e, why, sizeof why);
         snprintf(about, sizeof about, "%s; %s%s", e->computes,
                  peer ? "found, " : "not found: ", peer ? peer->about() : why);
         give(s, "peer", e->name, about);
@@ -189,17 +189,17 @@ const char *things_plural(int i)
 {
     if (i < N_OWN)
         return kinds[i].plural;
-    return lk_kinds[i - N_OWN] ? lk_kinds[i - N_OWN]->plural : NULL;
+    return lk__kinds[i - N_OWN] ? lk__kinds[i - N_OWN]->plural : NULL;
 }
 
 const char *things_singular(int i)
 {
-    return i < N_OWN ? kinds[i].singular : lk_kinds[i - N_OWN]->name;
+    return i < N_OWN ? kinds[i].singular : lk__kinds[i - N_OWN]->name;
 }
 
 const char *things_about(int i)
 {
-    return i < N_OWN ? kinds[i].about : lk_kinds[i - N_OWN]->summary;
+    return i < N_OWN ? kinds[i].about : lk__kinds[i - N_OWN]->summary;
 }
 
 int things_find(const char *name)
@@ -217,7 +217,7 @@ void things_each(int i, const char *only, thing_fn *fn, void *arg)
         kinds[i].list(&s);
         return;
     }
-    const lk_registry *kind = lk_kinds[i - N_OWN];
+    const lk_registry *kind = lk__kinds[i - N_OWN];
     const lk_descriptor *e;
     for (int j = 0; (e = kind->at(j)); j++)
         if (wanted(&s, e->name))

@@ -15,7 +15,7 @@ int things_find(const char *name);
 
 typedef struct thing {
     const char *kind, *name, *about; /* `kind` is singular; valid during the call that has it */
-    const lk_verb *verb;             /* of a verb */
+    const lk__verb *verb;            /* of a verb */
     const lk_registry *chosen;       /* of what experiments choose from */
     const lk_descriptor *descriptor;
 } thing;

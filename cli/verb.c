@@ -12,8 +12,8 @@
 
 enum { COMMAND_SIZE = 128 };
 
-const lk_verb *verb_find(const lk_verb *const *table, const char *command, const char *what,
-                         const char *name)
+const lk__verb *verb_find(const lk__verb *const *table, const char *command, const char *what,
+                          const char *name)
 {
     lk_suggestion s = {.wanted = name};
     for (int i = 0; table[i]; i++) {
@@ -28,14 +28,14 @@ const lk_verb *verb_find(const lk_verb *const *table, const char *command, const
     return NULL;
 }
 
-static void kinds_help(const lk_verb *const *kinds, FILE *to)
+static void kinds_help(const lk__verb *const *kinds, FILE *to)
 {
     fprintf(to, "\nkinds:\n");
     for (int i = 0; kinds[i]; i++)
         fprintf(to, "  %-12s %s\n", kinds[i]->name, kinds[i]->summary);
 }
 
-void verb_help(const lk_verb *verb, const char *command, FILE *to)
+void verb_help(const lk__verb *verb, const char *command, FILE *to)
 {
     const char *operands = verb->kinds ? "KIND" : verb->operands;
     fprintf(to, "usage: %s [options]%s%s\n\n", command, *operands ? " " : "", operands);
@@ -57,7 +57,7 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
-static int read_kind(const lk_verb *verb, const char *command, int argc, char **argv,
+static int read_kind(const lk__verb *verb, const char *command, int argc, char **argv,
                      verb_call *out)
 {
     if (argc == 0 || argv[0][0] == '-') {
@@ -68,7 +68,7 @@ static int read_kind(const lk_verb *verb, const char *command, int argc, char **
         verb_help(verb, command, help ? stdout : stderr);
         return help ? LK_EXIT_DONE : LK_EXIT_USAGE;
     }
-    const lk_verb *kind = verb_find(verb->kinds, command, "kind", argv[0]);
+    const lk__verb *kind = verb_find(verb->kinds, command, "kind", argv[0]);
     if (!kind)
         return LK_EXIT_USAGE;
     char name[COMMAND_SIZE];
@@ -87,7 +87,7 @@ static bool environment_is_right(const char *command)
 }
 
 /* Operand number `i` of those that must be there, as the usage line calls it; its length in `n`. */
-static const char *operand_name(const lk_verb *verb, int i, int *n)
+static const char *operand_name(const lk__verb *verb, int i, int *n)
 {
     const char *word = verb->operands;
     for (;; word += *n, word += strspn(word, " ")) {
@@ -101,7 +101,7 @@ static const char *operand_name(const lk_verb *verb, int i, int *n)
     return word;
 }
 
-static int refuse_count(const lk_verb *verb, const char *command, int n, char **operand)
+static int refuse_count(const lk__verb *verb, const char *command, int n, char **operand)
 {
     int length = 0;
     const char *missing = n < verb->min_operands ? operand_name(verb, n, &length) : NULL;
@@ -115,7 +115,7 @@ static int refuse_count(const lk_verb *verb, const char *command, int n, char **
     return LK_EXIT_USAGE;
 }
 
-static int read_arguments(const lk_verb *verb, const char *command, int argc, char **argv,
+static int read_arguments(const lk__verb *verb, const char *command, int argc, char **argv,
                           verb_call *out)
 {
     const lk_descriptor entry = {.options = verb->options, .options_size = verb->options_size};
@@ -142,7 +142,7 @@ static int read_arguments(const lk_verb *verb, const char *command, int argc, ch
     return LK_EXIT_DONE;
 }
 
-int verb_read(const lk_verb *verb, const char *command, int argc, char **argv, verb_call *out)
+int verb_read(const lk__verb *verb, const char *command, int argc, char **argv, verb_call *out)
 {
     *out = (verb_call){.verb = NULL};
     if (verb->kinds)
@@ -159,7 +159,7 @@ void verb_forget(verb_call *call)
     *call = (verb_call){.verb = NULL};
 }
 
-int verb_run(const lk_verb *verb, const char *command, int argc, char **argv)
+int verb_run(const lk__verb *verb, const char *command, int argc, char **argv)
 {
     verb_call call;
     int status = verb_read(verb, command, argc, argv, &call);

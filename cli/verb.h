@@ -1,7 +1,7 @@
 /* One verb of the command: `lockstep VERB [options] [operands]`.
  *
- * A verb is one file of cli/verbs/ that defines `const lk_verb lk_verb_<file name>`; the build
- * collects them into lk_verbs[].  A verb with kinds (`lockstep bench KIND`) has no run function but
+ * A verb is one file of cli/verbs/ that defines `const lk__verb lk_verb_<file name>`; the build
+ * collects them into lk__verbs[].  A verb with kinds (`lockstep bench KIND`) has no run function but
  * a table of verbs.
  */
 #ifndef LK_CLI_VERB_H
@@ -12,8 +12,8 @@
 /* Exit statuses of the command.  LK_EXIT_REQUEUE: stopped on request, a checkpoint is saved. */
 enum { LK_EXIT_DONE = 0, LK_EXIT_FAILED = 1, LK_EXIT_USAGE = 2, LK_EXIT_REQUEUE = 75 };
 
-typedef struct lk_verb lk_verb;
-struct lk_verb {
+typedef struct lk__verb lk__verb;
+struct lk__verb {
     const char *name;
     const char *summary;  /* one line, for the list of verbs */
     const char *operands; /* in the usage line, such as "[NAME...]"; "" if there are none */
@@ -21,36 +21,36 @@ struct lk_verb {
     const lk_option *options;
     size_t options_size; /* of the struct that the table describes */
     int min_operands, max_operands;
-    bool computes;               /* runs kernels, so LK_ISA and LK_THREADS must make sense */
-    bool ranks;                  /* runs on many ranks at once: see ranks.h */
-    bool wraps;                  /* its first operand is a verb, whose options follow */
-    const lk_verb *const *kinds; /* NULL-terminated, or NULL */
+    bool computes;                /* runs kernels, so LK_ISA and LK_THREADS must make sense */
+    bool ranks;                   /* runs on many ranks at once: see ranks.h */
+    bool wraps;                   /* its first operand is a verb, whose options follow */
+    const lk__verb *const *kinds; /* NULL-terminated, or NULL */
     int (*run)(const void *options, int n_operands, char **operand);
 };
 
 /** All verbs, sorted by name, NULL-terminated. */
-extern const lk_verb *const lk_verbs[];
+extern const lk__verb *const lk__verbs[];
 
 /** The kinds of `lockstep bench`, sorted by name, NULL-terminated. */
-extern const lk_verb *const lk_bench_kinds[];
+extern const lk__verb *const lk__bench_kinds[];
 
 /** The kinds of `lockstep ckpt`, sorted by name, NULL-terminated. */
-extern const lk_verb *const lk_ckpt_kinds[];
+extern const lk__verb *const lk__ckpt_kinds[];
 
 /** The kinds of `lockstep data`, sorted by name, NULL-terminated. */
-extern const lk_verb *const lk_data_kinds[];
+extern const lk__verb *const lk__data_kinds[];
 
 /** Find a verb by name; NULL after a message with the nearest name, `what` being "verb" or so. */
-const lk_verb *verb_find(const lk_verb *const *table, const char *command, const char *what,
-                         const char *name);
+const lk__verb *verb_find(const lk__verb *const *table, const char *command, const char *what,
+                          const char *name);
 
 /** Print the help of a verb; `command` is how it is called, such as "lockstep info". */
-void verb_help(const lk_verb *verb, const char *command, FILE *to);
+void verb_help(const lk__verb *verb, const char *command, FILE *to);
 
 /** A verb, or one of its kinds, with its options and operands. */
 typedef struct verb_call {
-    const lk_verb *verb; /* NULL: there is nothing to run */
-    lk_arena *arena;     /* of the options; freed by verb_forget() */
+    const lk__verb *verb; /* NULL: there is nothing to run */
+    lk_arena *arena;      /* of the options; freed by verb_forget() */
     void *options;
     int n_operands;
     char **operand; /* in argv */
@@ -62,11 +62,11 @@ typedef struct verb_call {
  * Returns LK_EXIT_DONE, with nothing to run when help was asked for and printed, or another exit
  * status after a message on stderr.  verb_forget() releases the call in any case.
  */
-int verb_read(const lk_verb *verb, const char *command, int argc, char **argv, verb_call *out);
+int verb_read(const lk__verb *verb, const char *command, int argc, char **argv, verb_call *out);
 void verb_forget(verb_call *call);
 
 /** Run a verb with the arguments behind its name; returns the exit status. */
-int verb_run(const lk_verb *verb, const char *command, int argc, char **argv);
+int verb_run(const lk__verb *verb, const char *command, int argc, char **argv);
 
 /** Print the trace of the library's last failure on stderr and return LK_EXIT_FAILED.  Of several
  * ranks that fail, the first one prints. */

@@ -13,8 +13,8 @@ target_compile_definitions(lk_objects PRIVATE
 set_property(SOURCE src/comm/mpi_find.c APPEND PROPERTY COMPILE_DEFINITIONS
   LK_MPI_FROM_BIN="${LK_MPI_FROM_BIN}")
 
-# lk_mpi(wrapper): a module for the MPI of this compiler, unless there is one of the same name.
-function(lk_mpi wrapper)
+# lk__mpi(wrapper): a module for the MPI of this compiler, unless there is one of the same name.
+function(lk__mpi wrapper)
   find_program(LK_${wrapper} ${wrapper})
   mark_as_advanced(LK_${wrapper})
   if(NOT LK_${wrapper})
@@ -59,9 +59,9 @@ endfunction()
 
 set(LK_MPIS)
 if(LK_MPI AND NOT CMAKE_CROSSCOMPILING)
-  lk_mpi(mpicc.openmpi)
-  lk_mpi(mpicc.mpich)
-  lk_mpi(mpicc)
+  lk__mpi(mpicc.openmpi)
+  lk__mpi(mpicc.mpich)
+  lk__mpi(mpicc)
 endif()
 if(NOT LK_MPIS)
   message(STATUS "No MPI: the transports are self and local")

@@ -363,7 +363,7 @@ static int allreduce_run(const void *given, int n_operands, char **operand)
     return status;
 }
 
-const lk_verb lk_bench_kind_allreduce = {
+const lk__verb lk__bench_kind_allreduce = {
     .computes = true,
     .ranks = true,
     .name = "allreduce",

@@ -98,7 +98,7 @@ static int refuse(const char *option, const char *why)
 static bool add_peer(struct bench *b, const peer_entry *e, bool must)
 {
     char why[512];
-    const lk_peer *peer = peer_open(e, why, sizeof why);
+    const lk__peer *peer = peer_open(e, why, sizeof why);
     if (!peer) {
         fprintf(stderr, "%s: %s cannot be measured: %s\n  install the package %s and build again\n",
                 must ? "error" : "note", e->name, why, e->package);
@@ -343,7 +343,7 @@ static int kernels_run(const void *given, int n_operands, char **operand)
     return b.failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
-const lk_verb lk_bench_kind_kernels = {
+const lk__verb lk__bench_kind_kernels = {
     .computes = true,
     .name = "kernels",
     .summary = "linear layers and convolutions against OpenBLAS and oneDNN",

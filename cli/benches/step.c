@@ -341,7 +341,7 @@ static int step_run(const void *given, int n_operands, char **operand)
     return status;
 }
 
-const lk_verb lk_bench_kind_step = {
+const lk__verb lk__bench_kind_step = {
     .computes = true,
     .ranks = true,
     .name = "step",

@@ -234,7 +234,7 @@ static int tape_run(const void *given, int n_operands, char **operand)
     return status;
 }
 
-const lk_verb lk_bench_kind_tape = {
+const lk__verb lk__bench_kind_tape = {
     .computes = true,
     .name = "tape",
     .summary = "the cost of an op on the tape against PyTorch's eager mode",

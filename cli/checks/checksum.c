@@ -48,7 +48,7 @@ static lk_status checksum_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_checksum = {
+const lk__check lk__check_checksum = {
     .name = "checksum",
     .summary = "CRC-32C and the state hash, at once and in parts",
     .n_cases = sizeof lengths / sizeof lengths[0],

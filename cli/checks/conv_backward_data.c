@@ -97,7 +97,7 @@ static lk_status conv_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_conv_backward_data = {
+const lk__check lk__check_conv_backward_data = {
     .name = "conv_backward_data",
     .summary = "its gradient for the input in gather form, also as transposed convolution",
     .n_cases = CHECK_CONV_CASES,

@@ -124,7 +124,7 @@ static lk_status conv_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_conv_backward_weights = {
+const lk__check lk__check_conv_backward_weights = {
     .name = "conv_backward_weights",
     .summary = "its gradient for the weights by pieces and the tree, whole and piece by piece",
     .n_cases = CHECK_CONV_CASES,

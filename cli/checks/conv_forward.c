@@ -91,7 +91,7 @@ static lk_status conv_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_conv_forward = {
+const lk__check lk__check_conv_forward = {
     .name = "conv_forward",
     .summary = "convolution in 1 to 3 dimensions, whole, by samples and by tiles of the image",
     .n_cases = CHECK_CONV_CASES,

@@ -170,7 +170,7 @@ static lk_status winograd_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_conv_winograd = {
+const lk__check lk__check_conv_winograd = {
     .name = "conv_winograd",
     .summary = "convolution and its gradient for the input by Winograd's algorithm",
     .n_cases = N_CASES,

@@ -200,7 +200,7 @@ static lk_status gemm_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_gemm = {
+const lk__check lk__check_gemm = {
     .name = "gemm",
     .summary = "matrix products: transposes, gaps, bias, activation, pieces",
     .n_cases = sizeof cases / sizeof cases[0],

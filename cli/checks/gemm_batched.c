@@ -93,7 +93,7 @@ static lk_status batched_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_gemm_batched = {
+const lk__check lk__check_gemm_batched = {
     .name = "gemm_batched",
     .summary = "many matrix products in one call, against one by one",
     .n_cases = sizeof cases / sizeof cases[0],

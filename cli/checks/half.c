@@ -84,7 +84,7 @@ static lk_status half_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_half = {
+const lk__check lk__check_half = {
     .name = "half",
     .summary = "conversions to f16 and bf16 and back",
     .n_cases = N_LENGTHS * (int)(sizeof formats / sizeof formats[0]),

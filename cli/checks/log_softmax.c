@@ -13,7 +13,7 @@ static lk_status softmax_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_log_softmax = {
+const lk__check lk__check_log_softmax = {
     .name = "log_softmax",
     .summary = "logarithm of softmax by rows, with logits that must not overflow",
     .n_cases = CHECK_SOFTMAX_CASES,

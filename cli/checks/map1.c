@@ -121,7 +121,7 @@ static lk_status map_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_map1 = {
+const lk__check lk__check_map1 = {
     .name = "map1",
     .summary = "functions of one argument, with infinities, NaN and denormals among them",
     .n_cases = LK_N_MAP1 + N_LENGTHS,

@@ -84,7 +84,7 @@ static lk_status map_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_map2 = {
+const lk__check lk__check_map2 = {
     .name = "map2",
     .summary = "functions of two arguments, with infinities, NaN and denormals among them",
     .n_cases = LK_N_MAP2 + N_LENGTHS,

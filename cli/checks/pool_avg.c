@@ -85,7 +85,7 @@ static lk_status expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_pool_avg = {
+const lk__check lk__check_pool_avg = {
     .name = "pool_avg",
     .summary = "average pooling, with and without the padding counted, and the backward pass",
     .n_cases = CHECK_POOL_CASES,

@@ -88,7 +88,7 @@ static lk_status expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_pool_l2 = {
+const lk__check lk__check_pool_l2 = {
     .name = "pool_l2",
     .summary = "L2 pooling and its backward pass",
     .n_cases = CHECK_POOL_CASES,

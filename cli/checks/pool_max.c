@@ -76,7 +76,7 @@ static lk_status expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_pool_max = {
+const lk__check lk__check_pool_max = {
     .name = "pool_max",
     .summary = "max pooling: values, positions and the backward pass",
     .n_cases = CHECK_POOL_CASES,

@@ -179,7 +179,7 @@ static lk_status reduce_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_reduce = {
+const lk__check lk__check_reduce = {
     .name = "reduce",
     .summary = "sums, products, extrema and sums of squares by lanes, pieces and the tree",
     .n_cases = N_SHAPES * LK_N_REDUCE_AXIS_OPS,

@@ -110,7 +110,7 @@ static lk_status rng_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_rng = {
+const lk__check lk__check_rng = {
     .name = "rng",
     .summary = "random bits, uniform draws, integers and permutations, at once and in parts",
     .n_cases = sizeof cases / sizeof cases[0],

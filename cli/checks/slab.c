@@ -133,7 +133,7 @@ static lk_status slab_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_slab = {
+const lk__check lk__check_slab = {
     .name = "slab",
     .summary = "named slices of one buffer: offsets, gaps, hash",
     .n_cases = sizeof cases / sizeof cases[0],

@@ -313,7 +313,7 @@ done:
     return st;
 }
 
-const lk_check lk_check_tensor = {
+const lk__check lk__check_tensor = {
     .name = "tensor",
     .summary = "views, copies, casts, single elements, slabs and hashes of tensors",
     .n_cases = sizeof cases / sizeof cases[0],

@@ -59,7 +59,7 @@ static lk_status tree_expect(const check_case *c, check_truth *truth)
     return LK_OK;
 }
 
-const lk_check lk_check_tree = {
+const lk__check lk__check_tree = {
     .name = "tree",
     .summary = "the fixed pairwise tree over vectors, as a stream, and used again",
     .n_cases = sizeof cases / sizeof cases[0],

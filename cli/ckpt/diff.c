@@ -118,7 +118,7 @@ static int diff_run(const void *given, int n, char **operand)
     return p.unequal > 0 ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
-const lk_verb lk_ckpt_kind_diff = {
+const lk__verb lk__ckpt_kind_diff = {
     .name = "diff",
     .summary = "compare two files, tensor by tensor",
     .operands = "FIRST SECOND",

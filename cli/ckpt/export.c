@@ -47,7 +47,7 @@ static int export_run(const void *given, int n, char **operand)
     return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 
-const lk_verb lk_ckpt_kind_export = {
+const lk__verb lk__ckpt_kind_export = {
     .name = "export",
     .summary = "write the tensors of a file in another format",
     .operands = "FILE OUT",

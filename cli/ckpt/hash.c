@@ -56,7 +56,7 @@ static int hash_run(const void *given, int n, char **operand)
     return exit_status;
 }
 
-const lk_verb lk_ckpt_kind_hash = {
+const lk__verb lk__ckpt_kind_hash = {
     .name = "hash",
     .summary = "the hash of what files hold",
     .operands = "FILE...",

@@ -44,7 +44,7 @@ static int import_run(const void *given, int n, char **operand)
     return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }
 
-const lk_verb lk_ckpt_kind_import = {
+const lk__verb lk__ckpt_kind_import = {
     .name = "import",
     .summary = "write the arrays of one or more files to one file",
     .operands = "FILE... OUT",

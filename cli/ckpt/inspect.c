@@ -146,7 +146,7 @@ static int inspect_run(const void *given, int n, char **operand)
     return status;
 }
 
-const lk_verb lk_ckpt_kind_inspect = {
+const lk__verb lk__ckpt_kind_inspect = {
     .name = "inspect",
     .summary = "the tensors of a file, their ranges, and its notes",
     .operands = "FILE",

@@ -86,7 +86,7 @@ static int convert_run(const void *given, int n, char **operand)
     return status;
 }
 
-const lk_verb lk_data_kind_convert = {
+const lk__verb lk__data_kind_convert = {
     .name = "convert",
     .summary = "write a set in another format: tfrecord, npy, npz, idx, csv",
     .operands = "[IN] OUT [KEY=VALUE...]",

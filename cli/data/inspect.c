@@ -101,7 +101,7 @@ static int inspect_run(const void *given, int n, char **operand)
     return status;
 }
 
-const lk_verb lk_data_kind_inspect = {
+const lk__verb lk__data_kind_inspect = {
     .name = "inspect",
     .summary = "the sets of a file or folder: fields, samples, ranges, hash",
     .operands = "[FILE | FOLDER] [KEY=VALUE...]",

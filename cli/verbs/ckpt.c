@@ -1,7 +1,7 @@
 /* lockstep ckpt KIND: look at weights in files, compare them, and turn them into other formats. */
 #include "verb.h"
 
-const lk_verb lk_verb_ckpt = {
+const lk__verb lk__verb_ckpt = {
     .name = "ckpt",
     .summary = "inspect, hash, compare and convert weights in files",
     .operands = "KIND",
@@ -11,5 +11,5 @@ const lk_verb lk_verb_ckpt = {
         "file). In place of a file there may be a checkpoint: its folder, or one that holds "
         "several, of "
         "which the newest that verifies is taken.",
-    .kinds = lk_ckpt_kinds,
+    .kinds = lk__ckpt_kinds,
 };

@@ -131,7 +131,7 @@ static int eval_run(const void *given, int n, char **operand)
     return job_on_ranks(n, operand, eval_on_rank, &call);
 }
 
-const lk_verb lk_verb_eval = {
+const lk__verb lk__verb_eval = {
     .name = "eval",
     .summary = "loss and metrics of weights on a set of an experiment",
     .operands = "FILE.yaml [KEY=VALUE...]",

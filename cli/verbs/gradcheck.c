@@ -240,7 +240,7 @@ static int gradcheck_run(const void *given, int n, char **operand)
     return status;
 }
 
-const lk_verb lk_verb_gradcheck = {
+const lk__verb lk__verb_gradcheck = {
     .name = "gradcheck",
     .summary = "check the backward of ops and of communication against differences",
     .operands = "[NAME...]",

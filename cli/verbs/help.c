@@ -27,7 +27,7 @@ static void consider(struct answer *a, const char *name, const char *of, const c
     a->near.best = a->best; /* names are borrowed for a moment only */
 }
 
-static void show_verb(const lk_verb *verb, const lk_verb *kind)
+static void show_verb(const lk__verb *verb, const lk__verb *kind)
 {
     char command[NAME];
     snprintf(command, sizeof command, "lockstep %s%s%s", verb->name, kind ? " " : "",
@@ -70,15 +70,15 @@ static void show_kind(int kind)
 /* The kinds of verbs, "ckpt diff": where they are explained. */
 static void show_verb_kinds(const char *name, struct answer *a)
 {
-    for (int i = 0; lk_verbs[i]; i++)
-        for (int j = 0; lk_verbs[i]->kinds && lk_verbs[i]->kinds[j]; j++) {
-            const lk_verb *kind = lk_verbs[i]->kinds[j];
+    for (int i = 0; lk__verbs[i]; i++)
+        for (int j = 0; lk__verbs[i]->kinds && lk__verbs[i]->kinds[j]; j++) {
+            const lk__verb *kind = lk__verbs[i]->kinds[j];
             char text[1024];
-            consider(a, kind->name, lk_verbs[i]->name, kind->name);
+            consider(a, kind->name, lk__verbs[i]->name, kind->name);
             if (strcmp(kind->name, name) != 0)
                 continue;
             snprintf(text, sizeof text, "%s %s: %s; \"lockstep help %s %s\" explains it",
-                     lk_verbs[i]->name, name, kind->summary, lk_verbs[i]->name, name);
+                     lk__verbs[i]->name, name, kind->summary, lk__verbs[i]->name, name);
             option_wrap(stdout, 0, text);
             a->n++;
         }
@@ -104,11 +104,11 @@ static int unknown(const char *what, const char *list, const struct answer *a)
     return LK_EXIT_USAGE;
 }
 
-static const lk_verb *verb_named(const char *name)
+static const lk__verb *verb_named(const char *name)
 {
-    for (int i = 0; lk_verbs[i]; i++)
-        if (strcmp(lk_verbs[i]->name, name) == 0)
-            return lk_verbs[i];
+    for (int i = 0; lk__verbs[i]; i++)
+        if (strcmp(lk__verbs[i]->name, name) == 0)
+            return lk__verbs[i];
     return NULL;
 }
 
@@ -170,8 +170,8 @@ static int help_both(const char *first, const char *second)
         return LK_EXIT_DONE;
     for (int i = 0; things_plural(i); i++)
         consider(&a, things_singular(i), things_singular(i), second);
-    for (int i = 0; lk_verbs[i]; i++)
-        consider(&a, lk_verbs[i]->name, lk_verbs[i]->name, second);
+    for (int i = 0; lk__verbs[i]; i++)
+        consider(&a, lk__verbs[i]->name, lk__verbs[i]->name, second);
     return unknown("kind or verb", "", &a);
 }
 
@@ -186,7 +186,7 @@ static int help_of_kind(int kind, const char *name)
     return unknown(things_singular(kind), things_plural(kind), &a);
 }
 
-static int help_of_verb(const lk_verb *verb, const char *name)
+static int help_of_verb(const lk__verb *verb, const char *name)
 {
     char command[NAME];
     snprintf(command, sizeof command, "lockstep %s", verb->name);
@@ -195,7 +195,7 @@ static int help_of_verb(const lk_verb *verb, const char *name)
                 verb->name);
         return LK_EXIT_USAGE;
     }
-    const lk_verb *kind = verb_find(verb->kinds, command, "kind", name);
+    const lk__verb *kind = verb_find(verb->kinds, command, "kind", name);
     if (!kind)
         return LK_EXIT_USAGE;
     show_verb(verb, kind);
@@ -207,7 +207,7 @@ static int help_run(const void *options, int n, char **operand)
     (void)options;
     if (n == 1)
         return help_name(operand[0]);
-    const lk_verb *verb = verb_named(operand[0]);
+    const lk__verb *verb = verb_named(operand[0]);
     if (verb)
         return help_of_verb(verb, operand[1]);
     int kind = things_find(operand[0]);
@@ -216,7 +216,7 @@ static int help_run(const void *options, int n, char **operand)
     return help_both(operand[0], operand[1]);
 }
 
-const lk_verb lk_verb_help = {
+const lk__verb lk__verb_help = {
     .name = "help",
     .summary = "explain a verb, a layer, an optimizer, an op, ...",
     .operands = "NAME | KIND NAME | VERB KIND",

@@ -143,7 +143,7 @@ static void say_peers(struct info *info)
 {
     for (const peer_entry *e = peer_entries; e->name; e++) {
         char why[512], note[640];
-        const lk_peer *peer = peer_open(e, why, sizeof why);
+        const lk__peer *peer = peer_open(e, why, sizeof why);
         snprintf(note, sizeof note, "%s (Debian package %s)", why, e->package);
         say(info, "peer", e->name, cell_text(peer ? "found" : "not found"),
             peer ? peer->about() : note);
@@ -192,7 +192,7 @@ static int info_run(const void *given, int n, char **operand)
     return info.broken ? LK_EXIT_USAGE : LK_EXIT_DONE;
 }
 
-const lk_verb lk_verb_info = {
+const lk__verb lk__verb_info = {
     .name = "info",
     .summary = "what this build is, what it found here and what it will use",
     .operands = "[FILE.yaml [KEY=VALUE...]]",

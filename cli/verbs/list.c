@@ -104,7 +104,7 @@ static int list_run(const void *given, int n, char **operand)
     return LK_EXIT_DONE;
 }
 
-const lk_verb lk_verb_list = {
+const lk__verb lk__verb_list = {
     .name = "list",
     .summary = "what is built in: verbs, layers, optimizers, data formats, kernels, ops, ...",
     .operands = "[KIND]",

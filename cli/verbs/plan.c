@@ -285,7 +285,7 @@ static int plan_run(const void *given, int n, char **operand)
     return status;
 }
 
-const lk_verb lk_verb_plan = {
+const lk__verb lk__verb_plan = {
     .name = "plan",
     .summary = "who runs which layer of an experiment, and what is sent when",
     .operands = "FILE.yaml [KEY=VALUE...]",

@@ -89,7 +89,7 @@ struct job {
 static int call_read(struct job *job)
 {
     char command[64];
-    const lk_verb *verb = verb_find(lk_verbs, COMMAND, "verb", job->argv[0]);
+    const lk__verb *verb = verb_find(lk__verbs, COMMAND, "verb", job->argv[0]);
     if (!verb)
         return LK_EXIT_USAGE;
     memcpy(job->words, job->argv, sizeof *job->words * (size_t)job->argc);
@@ -203,7 +203,7 @@ static int run_run(const void *given, int n, char **operand)
     return status;
 }
 
-const lk_verb lk_verb_run = {
+const lk__verb lk__verb_run = {
     .name = "run",
     .summary = "start ranks, as processes of an MPI or as threads, and run a verb on them",
     .operands = "[--] VERB [options] [operands]",

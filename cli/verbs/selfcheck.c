@@ -72,7 +72,7 @@ static const lk_option options[] = {
 
 /* A check for a dtype, as it is listed. */
 struct item {
-    const lk_check *check;
+    const lk__check *check;
     lk_dtype dtype;
 };
 
@@ -90,7 +90,7 @@ struct selfcheck {
     int failed, cases, runs;
 };
 
-static bool is_selected(const lk_check *check, lk_dtype dtype, int n, char **names)
+static bool is_selected(const lk__check *check, lk_dtype dtype, int n, char **names)
 {
     char name[CHECK_NAME];
     check_name(check, dtype, name, sizeof name);
@@ -103,11 +103,11 @@ static bool is_selected(const lk_check *check, lk_dtype dtype, int n, char **nam
 static bool is_known(const char *wanted)
 {
     lk_suggestion s = {.wanted = wanted};
-    for (int i = 0; lk_checks[i]; i++)
+    for (int i = 0; lk__checks[i]; i++)
         for (lk_dtype t = LK_F32; t <= LK_F64; t++) {
-            if (is_selected(lk_checks[i], t, 1, (char *[]){(char *)(uintptr_t)wanted}))
+            if (is_selected(lk__checks[i], t, 1, (char *[]){(char *)(uintptr_t)wanted}))
                 return true;
-            lk_suggest_consider(&s, lk_checks[i]->name);
+            lk_suggest_consider(&s, lk__checks[i]->name);
         }
     fprintf(stderr, "error: lockstep selfcheck: no check named \"%s\"", wanted);
     if (lk_suggest_found(&s))
@@ -121,12 +121,12 @@ static bool select_items(struct selfcheck *run, int n, char **names)
     for (int i = 0; i < n; i++)
         if (!is_known(names[i]))
             return false;
-    for (int i = 0; lk_checks[i]; i++) {
+    for (int i = 0; lk__checks[i]; i++) {
         /* Both types allocate alike: without a name, one of them is enough for --fail-alloc. */
-        bool one = lk_checks[i]->untyped || (run->o->fail_alloc && n == 0);
+        bool one = lk__checks[i]->untyped || (run->o->fail_alloc && n == 0);
         for (lk_dtype t = LK_F32; t <= (one ? LK_F32 : LK_F64); t++)
-            if (is_selected(lk_checks[i], t, n, names) && run->n_items < MAX_ITEMS)
-                run->item[run->n_items++] = (struct item){lk_checks[i], t};
+            if (is_selected(lk__checks[i], t, n, names) && run->n_items < MAX_ITEMS)
+                run->item[run->n_items++] = (struct item){lk__checks[i], t};
     }
     return true;
 }
@@ -316,7 +316,7 @@ static int selfcheck_run(const void *given, int n, char **operand)
     return run.failed ? LK_EXIT_FAILED : LK_EXIT_DONE;
 }
 
-const lk_verb lk_verb_selfcheck = {
+const lk__verb lk__verb_selfcheck = {
     .name = "selfcheck",
     .summary = "compare every kernel over instruction sets, threads and splits, bit by bit",
     .operands = "[NAME...]",

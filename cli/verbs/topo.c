@@ -349,7 +349,7 @@ static int topo_run(const void *given, int n, char **operand)
     return status;
 }
 
-const lk_verb lk_verb_topo = {
+const lk__verb lk__verb_topo = {
     .name = "topo",
     .summary = "where the ranks are and in which tiers they talk; rank files",
     .operands = "",

@@ -312,7 +312,7 @@ static int train_run(const void *given, int n, char **operand)
     return job_on_ranks(n, operand, train_on_rank, &call);
 }
 
-const lk_verb lk_verb_train = {
+const lk__verb lk__verb_train = {
     .name = "train",
     .summary = "train the model of an experiment file",
     .operands = "FILE.yaml [KEY=VALUE...]",

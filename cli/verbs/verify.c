@@ -437,7 +437,7 @@ static int verify_main(const void *given, int n, char **operand)
     return status;
 }
 
-const lk_verb lk_verb_verify = {
+const lk__verb lk__verb_verify = {
     .name = "verify",
     .summary = "train on many layouts and compare the bits",
     .operands = "FILE.yaml [KEY=VALUE...]",

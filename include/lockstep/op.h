@@ -1,6 +1,6 @@
 /* Ops: what a tape can record.
  *
- * An op is one constant descriptor: `src/ops/softmax.c` defines `lk_op_softmax`, which programs find
+ * An op is one constant descriptor: `src/ops/softmax.c` defines `lk__op_softmax`, which programs find
  * by the name "softmax".  The build collects every descriptor of that folder, so a file is all it
  * takes to be listed (`lockstep list ops`) and checked (`lockstep gradcheck`).  A program registers
  * its own with lk_op_register(), or just passes them to lk_apply().

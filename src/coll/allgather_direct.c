@@ -24,8 +24,8 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allgather_direct = {.call = LK_CALL_ALLGATHER,
-                                          .name = "direct",
-                                          .summary = "every rank sends its part to all",
-                                          .cost = direct_cost,
-                                          .schedule = direct_schedule};
+const lk__coll lk__coll_allgather_direct = {.call = LK_CALL_ALLGATHER,
+                                            .name = "direct",
+                                            .summary = "every rank sends its part to all",
+                                            .cost = direct_cost,
+                                            .schedule = direct_schedule};

@@ -45,10 +45,10 @@ static lk_status doubling_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allgather_doubling = {.call = LK_CALL_ALLGATHER,
-                                            .name = "doubling",
-                                            .summary = "partners exchange all they have",
-                                            .needs = "a power of two of ranks, no offsets",
-                                            .eligible = doubling_eligible,
-                                            .cost = doubling_cost,
-                                            .schedule = doubling_schedule};
+const lk__coll lk__coll_allgather_doubling = {.call = LK_CALL_ALLGATHER,
+                                              .name = "doubling",
+                                              .summary = "partners exchange all they have",
+                                              .needs = "a power of two of ranks, no offsets",
+                                              .eligible = doubling_eligible,
+                                              .cost = doubling_cost,
+                                              .schedule = doubling_schedule};

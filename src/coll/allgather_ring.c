@@ -30,8 +30,8 @@ static lk_status ring_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allgather_ring = {.call = LK_CALL_ALLGATHER,
-                                        .name = "ring",
-                                        .summary = "parts travel round the ring",
-                                        .cost = ring_cost,
-                                        .schedule = ring_schedule};
+const lk__coll lk__coll_allgather_ring = {.call = LK_CALL_ALLGATHER,
+                                          .name = "ring",
+                                          .summary = "parts travel round the ring",
+                                          .cost = ring_cost,
+                                          .schedule = ring_schedule};

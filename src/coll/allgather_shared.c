@@ -222,7 +222,7 @@ static lk_status shared_start(const lk__case *k, int number, lk_request **out)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allgather_shared = {
+const lk__coll lk__coll_allgather_shared = {
     .call = LK_CALL_ALLGATHER,
     .name = "shared",
     .summary = "each copies from the others, in shared memory",

@@ -26,7 +26,7 @@ static lk_status chain_start(const lk__case *k, int number, lk_request **out)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_chain = {
+const lk__coll lk__coll_allreduce_chain = {
     .call = LK_CALL_ALLREDUCE,
     .name = "chain",
     .summary = "in shared memory, rank by rank, to measure the tree against",

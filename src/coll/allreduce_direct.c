@@ -32,8 +32,8 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_direct = {.call = LK_CALL_ALLREDUCE,
-                                          .name = "direct",
-                                          .summary = "each rank joins its share of the vector",
-                                          .cost = direct_cost,
-                                          .schedule = direct_schedule};
+const lk__coll lk__coll_allreduce_direct = {.call = LK_CALL_ALLREDUCE,
+                                            .name = "direct",
+                                            .summary = "each rank joins its share of the vector",
+                                            .cost = direct_cost,
+                                            .schedule = direct_schedule};

@@ -43,7 +43,7 @@ static lk_status doubling_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_doubling = {
+const lk__coll lk__coll_allreduce_doubling = {
     .call = LK_CALL_ALLREDUCE,
     .name = "doubling",
     .summary = "partners exchange whole vectors",

@@ -15,9 +15,9 @@ static lk_status dummy_schedule(const lk__case *k, lk__schedule *s)
     return k->n_nodes > 0 ? lk__schedule_copy(s, k->c.out, lk__case_in(k), k->bytes) : LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_dummy = {.call = LK_CALL_ALLREDUCE,
-                                         .name = "dummy",
-                                         .summary = "no communication, to measure against",
-                                         .benchmark_only = true,
-                                         .cost = dummy_cost,
-                                         .schedule = dummy_schedule};
+const lk__coll lk__coll_allreduce_dummy = {.call = LK_CALL_ALLREDUCE,
+                                           .name = "dummy",
+                                           .summary = "no communication, to measure against",
+                                           .benchmark_only = true,
+                                           .cost = dummy_cost,
+                                           .schedule = dummy_schedule};

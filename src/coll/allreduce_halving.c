@@ -47,7 +47,7 @@ static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_halving = {
+const lk__coll lk__coll_allreduce_halving = {
     .call = LK_CALL_ALLREDUCE,
     .name = "halving",
     .summary = "recursive halving, then doubling",

@@ -182,7 +182,7 @@ done:
     return st;
 }
 
-const lk_coll lk_coll_allreduce_hierarchical = {
+const lk__coll lk__coll_allreduce_hierarchical = {
     .call = LK_CALL_ALLREDUCE,
     .name = "hierarchical",
     .summary = "to the first rank of each node, then between these, and back",

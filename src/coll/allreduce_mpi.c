@@ -37,7 +37,7 @@ static lk_status mpi_start(const lk__case *k, int number, lk_request **out)
     return lk__reduce_op_finish(k->c.fold, k->c.dtype, k->c.count, k->pieces, k->c.out);
 }
 
-const lk_coll lk_coll_allreduce_mpi = {
+const lk__coll lk__coll_allreduce_mpi = {
     .call = LK_CALL_ALLREDUCE,
     .name = "mpi",
     .summary = "MPI_Allreduce, to measure against",

@@ -129,10 +129,10 @@ done:
     return st;
 }
 
-const lk_coll lk_coll_allreduce_ring = {.call = LK_CALL_ALLREDUCE,
-                                        .name = "ring",
-                                        .summary = "segments twice round the ring, in order",
-                                        .needs = "any dtype but f16 and bf16",
-                                        .eligible = lk__tree_eligible,
-                                        .cost = ring_cost,
-                                        .schedule = ring_schedule};
+const lk__coll lk__coll_allreduce_ring = {.call = LK_CALL_ALLREDUCE,
+                                          .name = "ring",
+                                          .summary = "segments twice round the ring, in order",
+                                          .needs = "any dtype but f16 and bf16",
+                                          .eligible = lk__tree_eligible,
+                                          .cost = ring_cost,
+                                          .schedule = ring_schedule};

@@ -116,7 +116,7 @@ static lk_status shared_start(const lk__case *k, int number, lk_request **out)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_shared = {
+const lk__coll lk__coll_allreduce_shared = {
     .call = LK_CALL_ALLREDUCE,
     .name = "shared",
     .summary = "in shared memory, a share for each rank",

@@ -120,7 +120,7 @@ static lk_status slots_start(const lk__case *k, int number, lk_request **out)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_slots = {
+const lk__coll lk__coll_allreduce_slots = {
     .call = LK_CALL_ALLREDUCE,
     .name = "slots",
     .summary = "in shared memory, short vectors",

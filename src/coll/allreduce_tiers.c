@@ -67,7 +67,7 @@ static lk_status tiers_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_tiers = {
+const lk__coll lk__coll_allreduce_tiers = {
     .call = LK_CALL_ALLREDUCE,
     .name = "tiers",
     .summary = "parts summed inside the nodes, then between them, and back",

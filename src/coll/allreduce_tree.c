@@ -29,10 +29,10 @@ static lk_status tree_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_allreduce_tree = {.call = LK_CALL_ALLREDUCE,
-                                        .name = "tree",
-                                        .summary = "whole vectors up the fixed tree, then down",
-                                        .needs = "any dtype but f16 and bf16",
-                                        .eligible = lk__tree_eligible,
-                                        .cost = tree_cost,
-                                        .schedule = tree_schedule};
+const lk__coll lk__coll_allreduce_tree = {.call = LK_CALL_ALLREDUCE,
+                                          .name = "tree",
+                                          .summary = "whole vectors up the fixed tree, then down",
+                                          .needs = "any dtype but f16 and bf16",
+                                          .eligible = lk__tree_eligible,
+                                          .cost = tree_cost,
+                                          .schedule = tree_schedule};

@@ -34,8 +34,8 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_alltoall_direct = {.call = LK_CALL_ALLTOALL,
-                                         .name = "direct",
-                                         .summary = "every rank sends to all others, in turn",
-                                         .cost = direct_cost,
-                                         .schedule = direct_schedule};
+const lk__coll lk__coll_alltoall_direct = {.call = LK_CALL_ALLTOALL,
+                                           .name = "direct",
+                                           .summary = "every rank sends to all others, in turn",
+                                           .cost = direct_cost,
+                                           .schedule = direct_schedule};

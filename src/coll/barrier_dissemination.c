@@ -26,8 +26,8 @@ static lk_status dissemination_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_barrier_dissemination = {.call = LK_CALL_BARRIER,
-                                               .name = "dissemination",
-                                               .summary = "tell the rank 1, 2, 4, ... further on",
-                                               .cost = dissemination_cost,
-                                               .schedule = dissemination_schedule};
+const lk__coll lk__coll_barrier_dissemination = {.call = LK_CALL_BARRIER,
+                                                 .name = "dissemination",
+                                                 .summary = "tell the rank 1, 2, 4, ... further on",
+                                                 .cost = dissemination_cost,
+                                                 .schedule = dissemination_schedule};

@@ -34,10 +34,10 @@ static lk_status shared_start(const lk__case *k, int number, lk_request **out)
     return LK_OK;
 }
 
-const lk_coll lk_coll_barrier_shared = {.call = LK_CALL_BARRIER,
-                                        .name = "shared",
-                                        .summary = "flags in shared memory",
-                                        .needs = "2 to 16 ranks of one node",
-                                        .eligible = lk__arena_eligible,
-                                        .cost = shared_cost,
-                                        .start = shared_start};
+const lk__coll lk__coll_barrier_shared = {.call = LK_CALL_BARRIER,
+                                          .name = "shared",
+                                          .summary = "flags in shared memory",
+                                          .needs = "2 to 16 ranks of one node",
+                                          .eligible = lk__arena_eligible,
+                                          .cost = shared_cost,
+                                          .start = shared_start};

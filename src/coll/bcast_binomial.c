@@ -19,8 +19,8 @@ static lk_status binomial_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_bcast_binomial = {.call = LK_CALL_BCAST,
-                                        .name = "binomial",
-                                        .summary = "down a binomial tree",
-                                        .cost = binomial_cost,
-                                        .schedule = binomial_schedule};
+const lk__coll lk__coll_bcast_binomial = {.call = LK_CALL_BCAST,
+                                          .name = "binomial",
+                                          .summary = "down a binomial tree",
+                                          .cost = binomial_cost,
+                                          .schedule = binomial_schedule};

@@ -47,8 +47,8 @@ static lk_status scatter_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_bcast_scatter = {.call = LK_CALL_BCAST,
-                                       .name = "scatter",
-                                       .summary = "a share for each rank, then round the ring",
-                                       .cost = scatter_cost,
-                                       .schedule = scatter_schedule};
+const lk__coll lk__coll_bcast_scatter = {.call = LK_CALL_BCAST,
+                                         .name = "scatter",
+                                         .summary = "a share for each rank, then round the ring",
+                                         .cost = scatter_cost,
+                                         .schedule = scatter_schedule};

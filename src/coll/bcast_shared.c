@@ -136,10 +136,11 @@ static lk_status shared_start(const lk__case *k, int number, lk_request **out)
     return LK_OK;
 }
 
-const lk_coll lk_coll_bcast_shared = {.call = LK_CALL_BCAST,
-                                      .name = "shared",
-                                      .summary = "the others copy from the root, in shared memory",
-                                      .needs = "2 to 16 ranks of one node",
-                                      .eligible = lk__arena_eligible,
-                                      .cost = shared_cost,
-                                      .start = shared_start};
+const lk__coll lk__coll_bcast_shared = {
+    .call = LK_CALL_BCAST,
+    .name = "shared",
+    .summary = "the others copy from the root, in shared memory",
+    .needs = "2 to 16 ranks of one node",
+    .eligible = lk__arena_eligible,
+    .cost = shared_cost,
+    .start = shared_start};

@@ -1,6 +1,6 @@
 /* An algorithm of a collective call: one file, one descriptor.
  *
- * `src/coll/<call>_<name>.c` ends with `const lk_coll lk_coll_<call>_<name>`; the build collects them
+ * `src/coll/<call>_<name>.c` ends with `const lk__coll lk_coll_<call>_<name>`; the build collects them
  * into lk__colls[].  Its opening comment draws the schedule and gives the cost.  It sees bytes, counts
  * and ranks; never a tensor, never a gradient.
  *
@@ -56,7 +56,7 @@ typedef struct lk__rates {
 typedef struct lk__schedule lk__schedule;
 typedef struct lk__tiers lk__tiers;
 
-typedef struct lk_coll {
+typedef struct lk__coll {
     lk_comm_call call;
     const char *name;    /* as the user says it: "tree" */
     const char *summary; /* one line */
@@ -77,9 +77,9 @@ typedef struct lk_coll {
     /* Instead of a schedule: begin the call as a request with an `advance` of its own.  If k->wait,
      * until it is complete; `*out` may then be NULL. */
     lk_status (*start)(const lk__case *k, int number, lk_request **out);
-} lk_coll;
+} lk__coll;
 
-extern const lk_coll *const lk__colls[];
+extern const lk__coll *const lk__colls[];
 
 /* What collectives keep for a communicator: comm->coll. */
 typedef struct lk__coll_state {

@@ -14,9 +14,9 @@
 /* The number of the algorithm `tiers`, for labels. */
 static int tiers_number(void)
 {
-    extern const lk_coll lk_coll_allreduce_tiers;
+    extern const lk__coll lk__coll_allreduce_tiers;
     int i = 0;
-    while (lk__colls[i] != &lk_coll_allreduce_tiers)
+    while (lk__colls[i] != &lk__coll_allreduce_tiers)
         i++;
     return i + 1;
 }

@@ -23,8 +23,8 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_gather_direct = {.call = LK_CALL_GATHER,
-                                       .name = "direct",
-                                       .summary = "every rank sends its part to the root",
-                                       .cost = direct_cost,
-                                       .schedule = direct_schedule};
+const lk__coll lk__coll_gather_direct = {.call = LK_CALL_GATHER,
+                                         .name = "direct",
+                                         .summary = "every rank sends its part to the root",
+                                         .cost = direct_cost,
+                                         .schedule = direct_schedule};

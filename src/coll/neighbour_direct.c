@@ -53,8 +53,8 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     return st;
 }
 
-const lk_coll lk_coll_neighbour_direct = {.call = LK_CALL_NEIGHBOUR,
-                                          .name = "direct",
-                                          .summary = "a message to and from each neighbour",
-                                          .cost = direct_cost,
-                                          .schedule = direct_schedule};
+const lk__coll lk__coll_neighbour_direct = {.call = LK_CALL_NEIGHBOUR,
+                                            .name = "direct",
+                                            .summary = "a message to and from each neighbour",
+                                            .cost = direct_cost,
+                                            .schedule = direct_schedule};

@@ -35,8 +35,8 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_reduce_direct = {.call = LK_CALL_REDUCE,
-                                       .name = "direct",
-                                       .summary = "each rank joins its share for the root",
-                                       .cost = direct_cost,
-                                       .schedule = direct_schedule};
+const lk__coll lk__coll_reduce_direct = {.call = LK_CALL_REDUCE,
+                                         .name = "direct",
+                                         .summary = "each rank joins its share for the root",
+                                         .cost = direct_cost,
+                                         .schedule = direct_schedule};

@@ -19,8 +19,8 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_reduce_scatter_direct = {.call = LK_CALL_REDUCE_SCATTER,
-                                               .name = "direct",
-                                               .summary = "each rank joins its share",
-                                               .cost = direct_cost,
-                                               .schedule = direct_schedule};
+const lk__coll lk__coll_reduce_scatter_direct = {.call = LK_CALL_REDUCE_SCATTER,
+                                                 .name = "direct",
+                                                 .summary = "each rank joins its share",
+                                                 .cost = direct_cost,
+                                                 .schedule = direct_schedule};

@@ -51,7 +51,7 @@ static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_reduce_scatter_halving = {
+const lk__coll lk__coll_reduce_scatter_halving = {
     .call = LK_CALL_REDUCE_SCATTER,
     .name = "halving",
     .summary = "recursive halving",

@@ -285,7 +285,7 @@ static lk_status shared_start(const lk__case *k, int number, lk_request **out)
     return LK_OK;
 }
 
-const lk_coll lk_coll_reduce_scatter_shared = {
+const lk__coll lk__coll_reduce_scatter_shared = {
     .call = LK_CALL_REDUCE_SCATTER,
     .name = "shared",
     .summary = "in shared memory, a part for each rank",

@@ -36,10 +36,10 @@ static lk_status tree_schedule(const lk__case *k, lk__schedule *s)
     return lk__schedule_copy(s, k->c.out, all + k->offsets[top] * k->elem, mine);
 }
 
-const lk_coll lk_coll_reduce_scatter_tree = {.call = LK_CALL_REDUCE_SCATTER,
-                                             .name = "tree",
-                                             .summary = "up the fixed tree, then a scatter",
-                                             .needs = "not f16 and bf16, no offsets",
-                                             .eligible = tree_eligible,
-                                             .cost = tree_cost,
-                                             .schedule = tree_schedule};
+const lk__coll lk__coll_reduce_scatter_tree = {.call = LK_CALL_REDUCE_SCATTER,
+                                               .name = "tree",
+                                               .summary = "up the fixed tree, then a scatter",
+                                               .needs = "not f16 and bf16, no offsets",
+                                               .eligible = tree_eligible,
+                                               .cost = tree_cost,
+                                               .schedule = tree_schedule};

@@ -28,10 +28,10 @@ static lk_status tree_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_reduce_tree = {.call = LK_CALL_REDUCE,
-                                     .name = "tree",
-                                     .summary = "whole vectors up the fixed tree",
-                                     .needs = "any dtype but f16 and bf16",
-                                     .eligible = lk__tree_eligible,
-                                     .cost = tree_cost,
-                                     .schedule = tree_schedule};
+const lk__coll lk__coll_reduce_tree = {.call = LK_CALL_REDUCE,
+                                       .name = "tree",
+                                       .summary = "whole vectors up the fixed tree",
+                                       .needs = "any dtype but f16 and bf16",
+                                       .eligible = lk__tree_eligible,
+                                       .cost = tree_cost,
+                                       .schedule = tree_schedule};

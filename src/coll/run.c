@@ -58,7 +58,7 @@ static lk_status case_start(const lk__case *k, lk_request **out)
     if (needs_rates(k))
         LK_TRY(lk__tiers_learn(k));
     LK_TRY(lk__coll_select(k, &number));
-    const lk_coll *a = lk__colls[number - 1];
+    const lk__coll *a = lk__colls[number - 1];
     if (!a->start)
         return schedule_start(k, number, out);
     lk_status st = a->start(k, number, out);

@@ -23,8 +23,8 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-const lk_coll lk_coll_scatter_direct = {.call = LK_CALL_SCATTER,
-                                        .name = "direct",
-                                        .summary = "the root sends each rank its part",
-                                        .cost = direct_cost,
-                                        .schedule = direct_schedule};
+const lk__coll lk__coll_scatter_direct = {.call = LK_CALL_SCATTER,
+                                          .name = "direct",
+                                          .summary = "the root sends each rank its part",
+                                          .cost = direct_cost,
+                                          .schedule = direct_schedule};

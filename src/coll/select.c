@@ -70,7 +70,7 @@ static lk_status select_named(const lk__case *k, const char *name, int *number)
     }
     const char *wanted = kind ? kind->algorithm : name;
     for (int i = 0; lk__colls[i]; i++) {
-        const lk_coll *a = lk__colls[i];
+        const lk__coll *a = lk__colls[i];
         if (a->call != k->c.call || strcmp(a->name, wanted) != 0)
             continue;
         const char *why = "";
@@ -88,7 +88,7 @@ static int select_cheapest(const lk__case *k)
     double best = 0;
     int number = 0;
     for (int i = 0; lk__colls[i]; i++) {
-        const lk_coll *a = lk__colls[i];
+        const lk__coll *a = lk__colls[i];
         const char *why;
         if (a->call != k->c.call || a->benchmark_only || (a->eligible && !a->eligible(k, &why)))
             continue;
@@ -145,7 +145,7 @@ bool lk_coll_list(int i, lk_coll_info *out)
                               .alias = kind->algorithm};
         return true;
     }
-    const lk_coll *a = lk__colls[i];
+    const lk__coll *a = lk__colls[i];
     *out = (lk_coll_info){.call = lk_comm_call_name(a->call),
                           .name = a->name,
                           .summary = a->summary,

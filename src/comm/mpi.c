@@ -56,8 +56,8 @@ static bool mpi_moving(lk__world *w)
  * only by an MPI that does it itself. */
 static lk_status mpi_share(lk__world *w)
 {
-    const lk_mpi *m = end_of(w)->m;
-    lk_mpi_threads level = m->threads();
+    const lk__mpi *m = end_of(w)->m;
+    lk__mpi_threads level = m->threads();
     LK_CHECK(ours ? level >= LK_MPI_SERIALIZED : level == LK_MPI_MULTIPLE, LK_ENOTSUP,
              "no progress beside the caller: MPI was initialised %s",
              ours ? "without it; set LK_PROGRESS=1 before"
@@ -128,7 +128,7 @@ static void mpi_close(lk__world *w)
     lk__mpi_forget(e); /* with the ring still there: others do the same */
     lk__mpi_ring_close(e);
     bool finalize = e->finalize && well;
-    const lk_mpi *m = e->m;
+    const lk__mpi *m = e->m;
     end_free(e);
     if (finalize)
         m->finalize();
@@ -190,7 +190,7 @@ static void settle(lk__mpi_end *e, const lk_comm *comm)
     lk__wait_pace(&e->w, comm->intra_size, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static lk_status mpi_open(const lk_mpi *m, bool world, int handle, bool finalize, lk_comm **out)
+static lk_status mpi_open(const lk__mpi *m, bool world, int handle, bool finalize, lk_comm **out)
 {
     lk_status st;
     lk__mpi_end *e;
@@ -219,7 +219,7 @@ fail:
 
 lk_status lk__mpi_open(lk_comm **out)
 {
-    const lk_mpi *m = NULL;
+    const lk__mpi *m = NULL;
     LK_TRY(lk__mpi_module(&m));
     LK_CHECK(!m->finalized(), LK_EINVAL, "MPI has been finalized in this process");
     lk__mpi_stranger stranger = lk__mpi_stranger_find(m);
@@ -238,12 +238,12 @@ lk_status lk__mpi_open(lk_comm **out)
 lk_status lk_comm_from_mpi(int fortran_handle, lk_comm **out)
 {
     LK_FP_GUARD_LONG();
-    const lk_mpi *m = NULL;
+    const lk__mpi *m = NULL;
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = NULL;
     LK_TRY(lk__mpi_module(&m));
     LK_CHECK(m->running(), LK_EINVAL, "MPI is not initialised in this process, or finalized");
-    lk_mpi_handle is = m->handle(fortran_handle);
+    lk__mpi_handle is = m->handle(fortran_handle);
     LK_CHECK(is == LK_MPI_INTRA, LK_EINVAL, "handle %d is %s", fortran_handle,
              is == LK_MPI_INTER ? "an intercommunicator: merge it first"
                                 : "no communicator of MPI");

@@ -15,7 +15,7 @@
  *
  * Errors: LK_ENOTSUP, saying which were looked for and where.
  */
-lk_status lk__mpi_module(const lk_mpi **out) LK_NODISCARD;
+lk_status lk__mpi_module(const lk__mpi **out) LK_NODISCARD;
 
 /* A launcher that is not of the MPI in use, or of none. */
 typedef struct lk__mpi_stranger {
@@ -26,7 +26,7 @@ typedef struct lk__mpi_stranger {
 
 /** Whether the launcher of another MPI started this process, or srun for no MPI, as the environment
  * says.  To be asked before MPI is initialised, which may change it. */
-lk__mpi_stranger lk__mpi_stranger_find(const lk_mpi *m);
+lk__mpi_stranger lk__mpi_stranger_find(const lk__mpi *m);
 
 /** LK_ENOTSUP: says who started what, and what to do. */
 lk_status lk__mpi_stranger_refuse(const lk__mpi_stranger *s) LK_NODISCARD;

@@ -13,8 +13,8 @@ enum {
 
 typedef struct lk__mpi_end {
     lk__world w;
-    const lk_mpi *m;
-    lk_mpi_comm *comm;
+    const lk__mpi *m;
+    lk__mpi_comm *comm;
     bool finalize; /* MPI ends with this world */
     bool alone;    /* all ranks are on this node, and their bells can be rung */
     int64_t naps;  /* without anything arriving */
@@ -30,13 +30,13 @@ typedef struct lk__mpi_end {
     int64_t
         gives_up; /* when MPI is no longer waited for, after a fault or at the end; 0: not yet */
     int ring_at;
-    lk_mpi_request ring[LK_MPI_RING];
+    lk__mpi_request ring[LK_MPI_RING];
     unsigned char (*ring_packet)[LK_MPI_PACKET];
-    lk__fault fault;            /* where the node does not share one */
-    int told_by;                /* who has answered; -1: nobody */
-    lk__shown told;             /* what it does */
-    bool *asked;                /* [size] who has still to answer */
-    lk_mpi_request *fault_sent; /* [n_faults] of at most as many as there are ranks */
+    lk__fault fault;             /* where the node does not share one */
+    int told_by;                 /* who has answered; -1: nobody */
+    lk__shown told;              /* what it does */
+    bool *asked;                 /* [size] who has still to answer */
+    lk__mpi_request *fault_sent; /* [n_faults] of at most as many as there are ranks */
     int n_faults;
     unsigned char fault_packet[sizeof(lk__header) + LK_FAULT_TEXT];
 } lk__mpi_end;

@@ -127,17 +127,17 @@ bool lk_mpi_has_module(const char *name)
     return false;
 }
 
-static const lk_mpi *found;
+static const lk__mpi *found;
 static bool other_build; /* there is a module, but not for this library */
 static bool by_host;     /* the MPI was loaded before: no other can be */
 
-static const lk_mpi *module_open(const char *name)
+static const lk__mpi *module_open(const char *name)
 {
     char path[PATH_MAX + 64];
     for (int i = 0; module_path(i, name, path); i++) {
         /* Global: an MPI's own plug-ins look for its symbols. */
         void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-        const lk_mpi *m = handle ? dlsym(handle, LK_MPI_SYMBOL) : NULL;
+        const lk__mpi *m = handle ? dlsym(handle, LK_MPI_SYMBOL) : NULL;
         if (m && m->interface == LK_MPI_INTERFACE)
             return m;
         other_build = other_build || m;
@@ -163,7 +163,7 @@ static void find(void)
     }
 }
 
-lk_status lk__mpi_module(const lk_mpi **out)
+lk_status lk__mpi_module(const lk__mpi **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find);
@@ -213,7 +213,7 @@ static int srun_alone(void)
     return by_srun() && !lk__mpi_launched() ? count_read(lk__env("SLURM_STEP_NUM_TASKS")) : 0;
 }
 
-lk__mpi_stranger lk__mpi_stranger_find(const lk_mpi *m)
+lk__mpi_stranger lk__mpi_stranger_find(const lk__mpi *m)
 {
     lk__mpi_stranger s = {.theirs = NO_MPI, .srun = by_srun()};
     for (int i = 0; i < N_MPIS; i++) {

@@ -18,29 +18,33 @@
 enum { LK_MPI_INTERFACE = 3, LK_MPI_TEXT = 512 };
 
 /* Room for an MPI_Request. */
-typedef union lk_mpi_request {
+typedef union lk__mpi_request {
     void *p;
     int i;
-} lk_mpi_request;
+} lk__mpi_request;
 
 /* A communicator of ours: the dup of the host's. */
-typedef struct lk_mpi_comm lk_mpi_comm;
+typedef struct lk__mpi_comm lk__mpi_comm;
 
 /* A message: bytes, and the rank and tag at the other end. */
-typedef struct lk_mpi_part {
+typedef struct lk__mpi_part {
     void *data;
     int64_t bytes;
     int rank; /* LK_MPI_ANY: from anybody */
     int tag;
-} lk_mpi_part;
+} lk__mpi_part;
 
 enum { LK_MPI_ANY = -1 };
 
-typedef enum lk_mpi_handle { LK_MPI_INTRA, LK_MPI_INTER, LK_MPI_NO_COMM } lk_mpi_handle;
+typedef enum lk__mpi_handle { LK_MPI_INTRA, LK_MPI_INTER, LK_MPI_NO_COMM } lk__mpi_handle;
 
-typedef enum lk_mpi_threads { LK_MPI_FUNNELED, LK_MPI_SERIALIZED, LK_MPI_MULTIPLE } lk_mpi_threads;
+typedef enum lk__mpi_threads {
+    LK_MPI_FUNNELED,
+    LK_MPI_SERIALIZED,
+    LK_MPI_MULTIPLE
+} lk__mpi_threads;
 
-typedef struct lk_mpi {
+typedef struct lk__mpi {
     int interface; /* LK_MPI_INTERFACE */
     const char *name;
 
@@ -53,32 +57,32 @@ typedef struct lk_mpi {
     int (*finalize)(void);
 
     /* What threads MPI was initialised for; from serialize() on, calls of this module never meet. */
-    lk_mpi_threads (*threads)(void);
+    lk__mpi_threads (*threads)(void);
     void (*serialize)(void);
 
     /* What a Fortran handle is. */
-    lk_mpi_handle (*handle)(int fortran_handle);
+    lk__mpi_handle (*handle)(int fortran_handle);
 
     /* Dup MPI_COMM_WORLD (`world`) or the communicator of this Fortran handle; errors are returned
      * from then on.  Blocks. */
-    int (*comm_dup)(bool world, int fortran_handle, lk_mpi_comm **out);
-    void (*comm_free)(lk_mpi_comm *comm);
-    void (*comm_place)(const lk_mpi_comm *comm, int *rank, int *size);
+    int (*comm_dup)(bool world, int fortran_handle, lk__mpi_comm **out);
+    void (*comm_free)(lk__mpi_comm *comm);
+    void (*comm_place)(const lk__mpi_comm *comm, int *rank, int *size);
 
     /* node[r] for every rank: the lowest rank on its node, as shared memory tells.  Blocks. */
-    int (*comm_nodes)(const lk_mpi_comm *comm, int *node);
+    int (*comm_nodes)(const lk__mpi_comm *comm, int *node);
 
-    int (*isend)(const lk_mpi_comm *comm, const lk_mpi_part *part, lk_mpi_request *out);
-    int (*irecv)(const lk_mpi_comm *comm, const lk_mpi_part *part, lk_mpi_request *out);
-    int (*test)(lk_mpi_request *request, bool *done);
+    int (*isend)(const lk__mpi_comm *comm, const lk__mpi_part *part, lk__mpi_request *out);
+    int (*irecv)(const lk__mpi_comm *comm, const lk__mpi_part *part, lk__mpi_request *out);
+    int (*test)(lk__mpi_request *request, bool *done);
 
     /* Ask MPI to give up a receive: test() tells when its memory is no longer MPI's. */
-    void (*cancel)(lk_mpi_request *request);
+    void (*cancel)(lk__mpi_request *request);
 
     void (*error)(int code, char text[LK_MPI_TEXT]);
-} lk_mpi;
+} lk__mpi;
 
 /* The symbol that a module defines. */
-#define LK_MPI_SYMBOL "lk_mpi_module"
+#define LK_MPI_SYMBOL "lk__mpi_module"
 
 #endif /* LK_COMM_MPI_MODULE_H */

@@ -12,14 +12,14 @@
 #pragma weak dlsym
 
 struct lk__native {
-    const lk_mpi_native *m;
+    const lk__mpi_native *m;
     lk__world *w;
-    lk_mpi_group *group;
+    lk__mpi_group *group;
     int size;
     int *counts, *offsets; /* [size] */
 };
 
-static lk_status native_check(const lk_mpi_native *m, int code, const char *what)
+static lk_status native_check(const lk__mpi_native *m, int code, const char *what)
 {
     if (code == 0)
         return LK_OK;
@@ -28,7 +28,7 @@ static lk_status native_check(const lk_mpi_native *m, int code, const char *what
     return LK_RAISE(LK_ECOMM, "%s: %.400s", what, text);
 }
 
-static lk_status type_of(lk_dtype dtype, lk_mpi_type *out)
+static lk_status type_of(lk_dtype dtype, lk__mpi_type *out)
 {
     switch (dtype) {
     case LK_F32: *out = LK_MPI_F32; return LK_OK;
@@ -49,7 +49,7 @@ lk_status lk__native_open(lk_comm *comm, lk__native **out)
         "MPI's own collectives need ranks that are MPI processes; these are of the transport %s",
         lk_comm_transport(comm));
     /* The transport has opened the module for all to see. */
-    const lk_mpi_native *m = dlsym(RTLD_DEFAULT, LK_NATIVE_SYMBOL);
+    const lk__mpi_native *m = dlsym(RTLD_DEFAULT, LK_NATIVE_SYMBOL);
     LK_CHECK(m && m->interface == LK_NATIVE_INTERFACE, LK_ENOTSUP,
              "the module for MPI is of another build");
     lk__native *n = NULL;
@@ -95,7 +95,7 @@ void lk__native_free(lk__native *n)
 lk_status lk__native_allreduce(lk__native *n, const void *in, void *out, int64_t count,
                                lk_dtype dtype)
 {
-    lk_mpi_type type;
+    lk__mpi_type type;
     LK_TRY(type_of(dtype, &type));
     LK_TRY(native_check(n->m, n->m->allreduce(n->group, in, out, count, type), "MPI_Allreduce"));
     return LK_OK;
@@ -116,7 +116,7 @@ static lk_status counts_set(lk__native *n, const int64_t *counts)
 lk_status lk__native_reduce_scatter(lk__native *n, const void *in, void *out, const int64_t *counts,
                                     lk_dtype dtype)
 {
-    lk_mpi_type type;
+    lk__mpi_type type;
     LK_TRY(type_of(dtype, &type));
     LK_TRY(counts_set(n, counts));
     int code = n->m->reduce_scatter(n->group, in, out, n->counts, type);
@@ -126,7 +126,7 @@ lk_status lk__native_reduce_scatter(lk__native *n, const void *in, void *out, co
 
 lk_status lk__native_allgather(lk__native *n, void *out, const int64_t *counts, lk_dtype dtype)
 {
-    lk_mpi_type type;
+    lk__mpi_type type;
     LK_TRY(type_of(dtype, &type));
     LK_TRY(counts_set(n, counts));
     int code = n->m->allgather(n->group, out, n->counts, n->offsets, type);

@@ -16,29 +16,35 @@
 /* Raised when this part changes. */
 enum { LK_NATIVE_INTERFACE = 1 };
 
-typedef enum lk_mpi_type { LK_MPI_F32, LK_MPI_F64, LK_MPI_I32, LK_MPI_I64, LK_MPI_U8 } lk_mpi_type;
+typedef enum lk__mpi_type {
+    LK_MPI_F32,
+    LK_MPI_F64,
+    LK_MPI_I32,
+    LK_MPI_I64,
+    LK_MPI_U8
+} lk__mpi_type;
 
-typedef struct lk_mpi_group lk_mpi_group;
+typedef struct lk__mpi_group lk__mpi_group;
 
 /* Sums.  Functions return 0 or MPI's error code, as in mpi_module.h. */
-typedef struct lk_mpi_native {
+typedef struct lk__mpi_native {
     int interface; /* LK_NATIVE_INTERFACE */
     int (*world_rank)(void);
     /* The communicator of `n` ranks of MPI_COMM_WORLD, collective over them. */
-    int (*group_make)(int n, const int *world_rank, lk_mpi_group **out);
-    void (*group_free)(lk_mpi_group *g);
+    int (*group_make)(int n, const int *world_rank, lk__mpi_group **out);
+    void (*group_free)(lk__mpi_group *g);
     /* `in` NULL: in place. */
-    int (*allreduce)(lk_mpi_group *g, const void *in, void *out, int64_t count, lk_mpi_type type);
+    int (*allreduce)(lk__mpi_group *g, const void *in, void *out, int64_t count, lk__mpi_type type);
     /* Part r of `in`, counts[r] elements, summed, to rank r. */
-    int (*reduce_scatter)(lk_mpi_group *g, const void *in, void *out, const int *counts,
-                          lk_mpi_type type);
+    int (*reduce_scatter)(lk__mpi_group *g, const void *in, void *out, const int *counts,
+                          lk__mpi_type type);
     /* The parts to all, in place: each rank's own is there already. */
-    int (*allgather)(lk_mpi_group *g, void *out, const int *counts, const int *offsets,
-                     lk_mpi_type type);
+    int (*allgather)(lk__mpi_group *g, void *out, const int *counts, const int *offsets,
+                     lk__mpi_type type);
     void (*error)(int code, char text[LK_MPI_TEXT]);
-} lk_mpi_native;
+} lk__mpi_native;
 
-#define LK_NATIVE_SYMBOL "lk_mpi_native_module"
+#define LK_NATIVE_SYMBOL "lk__mpi_native_module"
 
 /* ---- what the library makes of it ---- */
 

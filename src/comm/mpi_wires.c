@@ -33,7 +33,7 @@ static const int64_t patience = 1000000000; /* ns for MPI to end all it has begu
 /* A packet that is sent, or a payload that waits, goes or comes. */
 struct lk__mpi_offer {
     struct lk__mpi_offer *next;
-    lk_mpi_request mpi;
+    lk__mpi_request mpi;
     lk_request *request; /* done with it; NULL: nobody waits */
     uint16_t lane, tag;  /* of a payload that waits; of one that comes */
     unsigned char packet[];
@@ -53,7 +53,7 @@ lk_status lk__mpi_check(const lk__mpi_end *e, int code, const char *what)
     return LK_RAISE(LK_ECOMM, "%s: %.400s", what, text);
 }
 
-static lk_status isend(lk__mpi_end *e, const lk_mpi_part *part, lk_mpi_request *out)
+static lk_status isend(lk__mpi_end *e, const lk__mpi_part *part, lk__mpi_request *out)
 {
     LK_TRY(lk__mpi_check(e, e->m->isend(e->comm, part, out), "MPI_Isend"));
     lk__bell_ring(e->bell[part->rank]);
@@ -74,7 +74,7 @@ static lk_status packet_send(lk__mpi_end *e, const lk__header *h, const char *na
         memcpy(o->packet + sizeof *h, name, h->text);
     if (inside > 0)
         memcpy(o->packet + sizeof *h + h->text, data, (size_t)inside);
-    lk_mpi_part part = {o->packet, bytes, peer, TAG_PACKET};
+    lk__mpi_part part = {o->packet, bytes, peer, TAG_PACKET};
     e->w.n_sent++;
     LK_TRY(isend(e, &part, &o->mpi));
     return LK_OK;
@@ -144,7 +144,7 @@ static lk_status go_heard(lk__world *w, const lk__header *h)
     o->next = e->under_way;
     e->under_way = o;
     o->request->moved++;
-    lk_mpi_part part = {o->request->data, o->request->bytes, h->source, TAG_PAYLOAD + (int)h->tag};
+    lk__mpi_part part = {o->request->data, o->request->bytes, h->source, TAG_PAYLOAD + (int)h->tag};
     LK_TRY(isend(e, &part, &o->mpi));
     return LK_OK;
 }
@@ -232,7 +232,7 @@ static lk_status packet_heard(lk__world *w, const unsigned char *bytes)
 
 static lk_status ring_post(lk__mpi_end *e, int i)
 {
-    lk_mpi_part part = {e->ring_packet[i], LK_MPI_PACKET, LK_MPI_ANY, TAG_PACKET};
+    lk__mpi_part part = {e->ring_packet[i], LK_MPI_PACKET, LK_MPI_ANY, TAG_PACKET};
     return lk__mpi_check(e, e->m->irecv(e->comm, &part, &e->ring[i]), "MPI_Irecv");
 }
 
@@ -245,7 +245,7 @@ lk_status lk__mpi_ring_open(lk__mpi_end *e)
 
 /* Until MPI has ended a request, or it takes too long: its partner may be stopped.  There is one
  * patience for all requests, however many are to be given up. */
-static bool ends_soon(lk__mpi_end *e, lk_mpi_request *mpi)
+static bool ends_soon(lk__mpi_end *e, lk__mpi_request *mpi)
 {
     bool done = false;
     if (e->gives_up == 0)
@@ -351,7 +351,7 @@ lk_status lk__mpi_take(lk__world *w, lk__packet *p, lk_request *r)
     *o = (struct lk__mpi_offer){.next = e->under_way, .request = r, .tag = tag};
     e->under_way = o;
     r->offer = o;
-    lk_mpi_part part = {r->data, h.bytes, h.source, TAG_PAYLOAD + tag};
+    lk__mpi_part part = {r->data, h.bytes, h.source, TAG_PAYLOAD + tag};
     LK_TRY(lk__mpi_check(e, e->m->irecv(e->comm, &part, &o->mpi), "MPI_Irecv"));
     lk__header go = {
         .magic = LK_WIRE_MAGIC, .kind = LK_KIND_GO, .source = w->rank, .tag = tag, .lane = h.lane};
@@ -400,7 +400,7 @@ void lk__mpi_spread(lk__world *w)
     memcpy(e->fault_packet, &h, sizeof h);
     memcpy(e->fault_packet + sizeof h, w->fault->text, LK_FAULT_TEXT);
     for (int r = 0; r < w->size; r++) {
-        lk_mpi_part part = {e->fault_packet, sizeof e->fault_packet, r, TAG_PACKET};
+        lk__mpi_part part = {e->fault_packet, sizeof e->fault_packet, r, TAG_PACKET};
         /* Ranks of this node see the report itself.  One that cannot be told has its deadline. */
         if (r != w->rank && (!e->shown || !e->bell[r]))
             e->n_faults += e->m->isend(e->comm, &part, &e->fault_sent[e->n_faults]) == 0;

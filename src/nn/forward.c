@@ -54,11 +54,11 @@ static lk_status unit_watch(const lk_pass *pass, const lk_layer_instance *unit, 
     return LK_OK;
 }
 
-extern const lk_layer lk_layer_relu;
+extern const lk_layer lk__layer_relu;
 
 static bool is_relu(const lk_layer_instance *unit)
 {
-    return unit && unit->layer == &lk_layer_relu;
+    return unit && unit->layer == &lk__layer_relu;
 }
 
 static bool has(const lk_layer_instance *unit, unsigned flag)

@@ -19,12 +19,12 @@ lk_status lk__build_check(const lk_build *build, lk_tensor_type in, int ndim)
     return LK_OK;
 }
 
-extern const lk_init lk_init_constant;
+extern const lk_init lk__init_constant;
 
 lk_status lk__build_constant(lk_build *build, lk_param param, bool one)
 {
     static double values[] = {0, 1}; /* options of the initial value, which are never written */
-    lk_config init = {.descriptor = &lk_init_constant.descriptor, .options = &values[one]};
+    lk_config init = {.descriptor = &lk__init_constant.descriptor, .options = &values[one]};
     param.init = &init;
     LK_TRY(lk_build_param(build, &param));
     return LK_OK;

@@ -55,15 +55,15 @@ static lk_status abs_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_abs;
+extern const lk_op lk__op_abs;
 
 lk_status lk_abs(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_abs, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_abs, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_abs = {
+const lk_op lk__op_abs = {
     .name = "abs",
     .summary = "|x|",
     .min_in = 1,

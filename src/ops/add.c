@@ -22,15 +22,15 @@ static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_add;
+extern const lk_op lk__op_add;
 
 lk_status lk_add(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_add, (lk_var[]){x, y}, 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_add, (lk_var[]){x, y}, 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_add = {
+const lk_op lk__op_add = {
     .name = "add",
     .summary = "x + y",
     .min_in = 2,

@@ -30,15 +30,15 @@ static lk_status affine_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_affine;
+extern const lk_op lk__op_affine;
 
 lk_status lk_affine(lk_var x, double scale, double shift, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_affine, &x, 1, &(lk_affine_attr){scale, shift}, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_affine, &x, 1, &(lk_affine_attr){scale, shift}, out));
     return LK_OK;
 }
 
-const lk_op lk_op_affine = {
+const lk_op lk__op_affine = {
     .name = "affine",
     .summary = "scale * x + shift",
     .min_in = 1,

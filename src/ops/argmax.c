@@ -21,15 +21,15 @@ static lk_status argmax_forward(lk_call *c)
     return LK_OK;
 }
 
-extern const lk_op lk_op_argmax;
+extern const lk_op lk__op_argmax;
 
 lk_status lk_argmax(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_argmax, &x, 1, axes ? axes : &lk__all_axes, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_argmax, &x, 1, axes ? axes : &lk__all_axes, out));
     return LK_OK;
 }
 
-const lk_op lk_op_argmax = {
+const lk_op lk__op_argmax = {
     .name = "argmax",
     .summary = "the position of the first largest element over axes, i64",
     .min_in = 1,

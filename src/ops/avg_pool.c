@@ -9,7 +9,7 @@
 #include "ops/common/pool.h"
 #include "tensor/tensor.h"
 
-extern const lk_op lk_op_avg_pool;
+extern const lk_op lk__op_avg_pool;
 
 static lk_status avg_pool_forward(lk_call *c)
 {
@@ -54,13 +54,13 @@ static lk_status avg_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 lk_status lk_avg_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_avg_pool, &x, 1, attr, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_avg_pool, &x, 1, attr, out));
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
-const lk_op lk_op_avg_pool = {
+const lk_op lk__op_avg_pool = {
     .name = "avg_pool",
     .summary = "the mean of each window of x, in 1 to 3 dimensions, channels last",
     .min_in = 1,

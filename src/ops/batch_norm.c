@@ -161,7 +161,7 @@ static lk_status batch_norm_backward(lk_call *c, const lk_var *dout, lk_var *din
 
 /* ---- batch_norm ---- */
 
-extern const lk_op lk_op_batch_norm;
+extern const lk_op lk__op_batch_norm;
 
 lk_status lk_batch_norm(lk_var x, lk_var gamma, lk_var beta, const lk_batch_norm_attr *attr,
                         lk_var *out, lk_var *mean, lk_var *variance)
@@ -169,7 +169,7 @@ lk_status lk_batch_norm(lk_var x, lk_var gamma, lk_var beta, const lk_batch_norm
     lk_batch_norm_attr usual = {0};
     lk_var in[] = {x, gamma, beta}, y[3] = {LK_NO_VAR, LK_NO_VAR, LK_NO_VAR};
     LK_CHECK(out, LK_EINVAL, "out is NULL");
-    lk_status st = lk_apply(x.tape, &lk_op_batch_norm, in, 3, attr ? attr : &usual, y);
+    lk_status st = lk_apply(x.tape, &lk__op_batch_norm, in, 3, attr ? attr : &usual, y);
     *out = y[0];
     if (mean)
         *mean = y[1];
@@ -179,7 +179,7 @@ lk_status lk_batch_norm(lk_var x, lk_var gamma, lk_var beta, const lk_batch_norm
     return LK_OK;
 }
 
-const lk_op lk_op_batch_norm = {
+const lk_op lk__op_batch_norm = {
     .name = "batch_norm",
     .summary = "x normalised by mean and variance of its channels over pieces of the batch",
     .min_in = 3,

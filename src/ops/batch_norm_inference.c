@@ -77,18 +77,18 @@ static lk_status batch_norm_inference_backward(lk_call *c, const lk_var *dout, l
     return LK_OK;
 }
 
-extern const lk_op lk_op_batch_norm_inference;
+extern const lk_op lk__op_batch_norm_inference;
 
 lk_status lk_batch_norm_inference(lk_var x, lk_var gamma, lk_var beta, lk_var mean, lk_var variance,
                                   const lk_batch_norm_attr *attr, lk_var *out)
 {
     lk_batch_norm_attr usual = {0};
     lk_var in[] = {x, gamma, beta, mean, variance};
-    LK_TRY(lk_apply(x.tape, &lk_op_batch_norm_inference, in, 5, attr ? attr : &usual, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_batch_norm_inference, in, 5, attr ? attr : &usual, out));
     return LK_OK;
 }
 
-const lk_op lk_op_batch_norm_inference = {
+const lk_op lk__op_batch_norm_inference = {
     .name = "batch_norm_inference",
     .summary = "x normalised by given mean and variance of its channels",
     .min_in = 5,

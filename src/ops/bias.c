@@ -32,15 +32,15 @@ static lk_status bias_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_bias;
+extern const lk_op lk__op_bias;
 
 lk_status lk_bias(lk_var x, lk_var b, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_bias, (lk_var[]){x, b}, 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_bias, (lk_var[]){x, b}, 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_bias = {
+const lk_op lk__op_bias = {
     .name = "bias",
     .summary = "x + b along the last axis",
     .min_in = 2,

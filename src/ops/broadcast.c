@@ -34,11 +34,11 @@ static lk_status broadcast_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 lk_status lk_broadcast(lk_var x, lk_shape shape, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_broadcast, &x, 1, &shape, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_broadcast, &x, 1, &shape, out));
     return LK_OK;
 }
 
-const lk_op lk_op_broadcast = {
+const lk_op lk__op_broadcast = {
     .name = "broadcast",
     .summary = "x with axes of size 1 repeated and axes added in front, a view",
     .min_in = 1,

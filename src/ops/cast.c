@@ -54,7 +54,7 @@ static lk_status cast_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_cast;
+extern const lk_op lk__op_cast;
 
 lk_status lk_cast(lk_var x, lk_dtype to, lk_var *out)
 {
@@ -65,12 +65,12 @@ lk_status lk_cast(lk_var x, lk_dtype to, lk_var *out)
     if (t->dtype == to)
         *out = x;
     else
-        LK_TRY(lk_apply(x.tape, &lk_op_cast, &x, 1, &(lk_cast_attr){to}, out));
+        LK_TRY(lk_apply(x.tape, &lk__op_cast, &x, 1, &(lk_cast_attr){to}, out));
     return LK_OK;
 }
 
 /* Checked within f64: a rounding to f32 would drown the differences. */
-const lk_op lk_op_cast = {
+const lk_op lk__op_cast = {
     .name = "cast",
     .summary = "x converted to another dtype",
     .min_in = 1,

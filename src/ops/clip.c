@@ -69,15 +69,15 @@ static lk_status clip_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_clip;
+extern const lk_op lk__op_clip;
 
 lk_status lk_clip(lk_var x, double lo, double hi, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_clip, &x, 1, &(lk_clip_attr){lo, hi}, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_clip, &x, 1, &(lk_clip_attr){lo, hi}, out));
     return LK_OK;
 }
 
-const lk_op lk_op_clip = {
+const lk_op lk__op_clip = {
     .name = "clip",
     .summary = "x, but at least lo and at most hi",
     .min_in = 1,

@@ -55,7 +55,7 @@ static lk_status weights_gradient(const lk_call *c, lk_var dy, lk_var *dw)
     lk_conv_attr attr = *(const lk_conv_attr *)c->attr;
     lk_shape w = lk_shape_of(c->in[1]);
     memcpy(attr.window.kernel, w.dim, (size_t)(w.ndim - 2) * sizeof attr.window.kernel[0]);
-    LK_TRY(lk_apply_gradient(c, 1, &lk_op_conv_weights, (lk_var[]){c->in[0], dy}, 2, &attr, dw));
+    LK_TRY(lk_apply_gradient(c, 1, &lk__op_conv_weights, (lk_var[]){c->in[0], dy}, 2, &attr, dw));
     return LK_OK;
 }
 
@@ -86,19 +86,19 @@ static lk_status conv_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_conv;
+extern const lk_op lk__op_conv;
 
 lk_status lk_conv(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
 {
     static const lk_conv_attr usual;
-    LK_TRY(lk_apply(x.tape, &lk_op_conv, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
+    LK_TRY(lk_apply(x.tape, &lk__op_conv, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
                     attr ? attr : &usual, out));
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
-const lk_op lk_op_conv = {
+const lk_op lk__op_conv = {
     .name = "conv",
     .summary = "convolution of x with w, plus b, in 1 to 3 dimensions, channels last",
     .min_in = 2,

@@ -19,19 +19,19 @@ static lk_status conv_relu_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_conv_relu;
+extern const lk_op lk__op_conv_relu;
 
 lk_status lk_conv_relu(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
 {
     static const lk_conv_attr usual;
-    LK_TRY(lk_apply(x.tape, &lk_op_conv_relu, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
+    LK_TRY(lk_apply(x.tape, &lk__op_conv_relu, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
                     attr ? attr : &usual, out));
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
-const lk_op lk_op_conv_relu = {
+const lk_op lk__op_conv_relu = {
     .name = "conv_relu",
     .summary = "relu of a convolution of x with w, plus b, in 1 to 3 dimensions, channels last",
     .min_in = 2,

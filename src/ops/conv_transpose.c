@@ -61,19 +61,19 @@ static lk_status conv_transpose_backward(lk_call *c, const lk_var *dout, lk_var 
     return LK_OK;
 }
 
-extern const lk_op lk_op_conv_transpose;
+extern const lk_op lk__op_conv_transpose;
 
 lk_status lk_conv_transpose(lk_var x, lk_var w, lk_var b, const lk_conv_attr *attr, lk_var *out)
 {
     static const lk_conv_attr usual;
-    LK_TRY(lk_apply(x.tape, &lk_op_conv_transpose, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
+    LK_TRY(lk_apply(x.tape, &lk__op_conv_transpose, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2,
                     attr ? attr : &usual, out));
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
-const lk_op lk_op_conv_transpose = {
+const lk_op lk__op_conv_transpose = {
     .name = "conv_transpose",
     .summary = "the transpose of a convolution with w applied to x, plus b",
     .min_in = 2,

@@ -54,7 +54,7 @@ static lk_status conv_weights_backward(lk_call *c, const lk_var *dout, lk_var *d
     return LK_OK;
 }
 
-extern const lk_op lk_op_conv_weights;
+extern const lk_op lk__op_conv_weights;
 
 lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr, const int64_t *kernel,
                           lk_var *out)
@@ -66,14 +66,14 @@ lk_status lk_conv_weights(lk_var x, lk_var dy, const lk_conv_attr *attr, const i
         a = *attr;
     for (int d = 0; d < ndim && d < LK_CONV_MAX_NDIM; d++)
         a.window.kernel[d] = kernel[d];
-    LK_TRY(lk_apply(x.tape, &lk_op_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_conv_weights, (lk_var[]){x, dy}, 2, &a, out));
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
 const lk_op
-    lk_op_conv_weights =
+    lk__op_conv_weights =
         {
             .name = "conv_weights",
             .summary = "the gradient of a convolution's weights, from its x and dy",

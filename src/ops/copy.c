@@ -26,11 +26,11 @@ static lk_status copy_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_copy;
+extern const lk_op lk__op_copy;
 
 lk_status lk_copy(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_copy, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_copy, &x, 1, NULL, out));
     return LK_OK;
 }
 
@@ -47,7 +47,7 @@ lk_status lk_contiguous(lk_var x, lk_var *out)
     return LK_OK;
 }
 
-const lk_op lk_op_copy = {
+const lk_op lk__op_copy = {
     .name = "copy",
     .summary = "x, its elements in row-major order without gaps",
     .min_in = 1,

@@ -23,15 +23,15 @@ static lk_status cos_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_cos;
+extern const lk_op lk__op_cos;
 
 lk_status lk_cos(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_cos, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_cos, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_cos = {
+const lk_op lk__op_cos = {
     .name = "cos",
     .summary = "cosine of x",
     .min_in = 1,

@@ -117,15 +117,15 @@ static lk_status dropout_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_dropout;
+extern const lk_op lk__op_dropout;
 
 lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_dropout, &x, 1, attr, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_dropout, &x, 1, attr, out));
     return LK_OK;
 }
 
-const lk_op lk_op_dropout = {
+const lk_op lk__op_dropout = {
     .name = "dropout",
     .summary = "x / keep with probability keep, otherwise 0; drawn by sample and element",
     .min_in = 1,

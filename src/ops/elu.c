@@ -133,15 +133,15 @@ static lk_status elu_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_elu;
+extern const lk_op lk__op_elu;
 
 lk_status lk_elu(lk_var x, double alpha, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_elu, &x, 1, &(lk_elu_attr){alpha}, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_elu, &x, 1, &(lk_elu_attr){alpha}, out));
     return LK_OK;
 }
 
-const lk_op lk_op_elu = {
+const lk_op lk__op_elu = {
     .name = "elu",
     .summary = "x < 0 ? alpha * (e^x - 1) : x",
     .min_in = 1,

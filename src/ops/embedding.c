@@ -203,15 +203,15 @@ static lk_status embedding_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_embedding;
+extern const lk_op lk__op_embedding;
 
 lk_status lk_embedding(lk_var table, lk_var index, lk_var *out)
 {
-    LK_TRY(lk_apply(table.tape, &lk_op_embedding, (lk_var[]){table, index}, 2, NULL, out));
+    LK_TRY(lk_apply(table.tape, &lk__op_embedding, (lk_var[]){table, index}, 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_embedding = {
+const lk_op lk__op_embedding = {
     .name = "embedding",
     .summary = "rows of a table by number",
     .min_in = 2,

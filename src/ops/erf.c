@@ -77,15 +77,15 @@ static lk_status erf_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_erf;
+extern const lk_op lk__op_erf;
 
 lk_status lk_erf(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_erf, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_erf, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_erf = {
+const lk_op lk__op_erf = {
     .name = "erf",
     .summary = "error function of x",
     .min_in = 1,

@@ -20,15 +20,15 @@ static lk_status exp_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_exp;
+extern const lk_op lk__op_exp;
 
 lk_status lk_exp(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_exp, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_exp, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_exp = {
+const lk_op lk__op_exp = {
     .name = "exp",
     .summary = "e^x",
     .min_in = 1,

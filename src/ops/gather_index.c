@@ -68,16 +68,16 @@ static lk_status gather_index_backward(lk_call *c, const lk_var *dout, lk_var *d
     return LK_OK;
 }
 
-extern const lk_op lk_op_gather_index;
+extern const lk_op lk__op_gather_index;
 
 lk_status lk_gather_index(lk_var x, int axis, lk_var index, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_gather_index, (lk_var[]){x, index}, 2, &(lk_index_attr){axis, 0},
-                    out));
+    LK_TRY(lk_apply(x.tape, &lk__op_gather_index, (lk_var[]){x, index}, 2,
+                    &(lk_index_attr){axis, 0}, out));
     return LK_OK;
 }
 
-const lk_op lk_op_gather_index = {
+const lk_op lk__op_gather_index = {
     .name = "gather_index",
     .summary = "indices of one axis of x, chosen by a vector",
     .min_in = 2,

@@ -104,15 +104,15 @@ static lk_status gelu_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_gelu;
+extern const lk_op lk__op_gelu;
 
 lk_status lk_gelu(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_gelu, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_gelu, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_gelu = {
+const lk_op lk__op_gelu = {
     .name = "gelu",
     .summary = "x/2 (1 + erf(x / sqrt 2))",
     .min_in = 1,

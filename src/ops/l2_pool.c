@@ -13,7 +13,7 @@
 #include "ops/common/pool.h"
 #include "tensor/tensor.h"
 
-extern const lk_op lk_op_l2_pool;
+extern const lk_op lk__op_l2_pool;
 
 static lk_status l2_pool_forward(lk_call *c)
 {
@@ -117,13 +117,13 @@ static lk_status l2_pool_backward(lk_call *c, const lk_var *dout, lk_var *din)
 
 lk_status lk_l2_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_l2_pool, &x, 1, attr, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_l2_pool, &x, 1, attr, out));
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
-const lk_op lk_op_l2_pool = {
+const lk_op lk__op_l2_pool = {
     .name = "l2_pool",
     .summary = "the Euclidean norm of each window of x, in 1 to 3 dimensions, channels last",
     .min_in = 1,

@@ -227,18 +227,18 @@ static lk_status layer_norm_backward(lk_call *c, const lk_var *dout, lk_var *din
     return LK_OK;
 }
 
-extern const lk_op lk_op_layer_norm;
+extern const lk_op lk__op_layer_norm;
 
 lk_status lk_layer_norm(lk_var x, lk_var gamma, lk_var beta, const lk_layer_norm_attr *attr,
                         lk_var *out)
 {
     lk_layer_norm_attr usual = {0};
     lk_var in[] = {x, gamma, beta};
-    LK_TRY(lk_apply(x.tape, &lk_op_layer_norm, in, 3, attr ? attr : &usual, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_layer_norm, in, 3, attr ? attr : &usual, out));
     return LK_OK;
 }
 
-const lk_op lk_op_layer_norm = {
+const lk_op lk__op_layer_norm = {
     .name = "layer_norm",
     .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes",
     .min_in = 3,

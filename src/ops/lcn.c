@@ -261,20 +261,20 @@ static lk_status lcn_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_lcn;
+extern const lk_op lk__op_lcn;
 
 lk_status lk_lcn(lk_var x, int64_t rows, int64_t columns, lk_var *out)
 {
     lk_lcn_attr attr = {{rows, columns}};
     lk_var y[2] = {LK_NO_VAR, LK_NO_VAR};
     LK_CHECK(out, LK_EINVAL, "out is NULL");
-    lk_status st = lk_apply(x.tape, &lk_op_lcn, &x, 1, &attr, y);
+    lk_status st = lk_apply(x.tape, &lk__op_lcn, &x, 1, &attr, y);
     *out = y[0];
     LK_TRY(st);
     return LK_OK;
 }
 
-const lk_op lk_op_lcn = {
+const lk_op lk__op_lcn = {
     .name = "lcn",
     .summary = "local contrast normalisation: less the local mean, by the local deviation",
     .min_in = 1,

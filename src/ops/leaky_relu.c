@@ -67,15 +67,15 @@ static lk_status leaky_relu_backward(lk_call *c, const lk_var *dout, lk_var *din
     return LK_OK;
 }
 
-extern const lk_op lk_op_leaky_relu;
+extern const lk_op lk__op_leaky_relu;
 
 lk_status lk_leaky_relu(lk_var x, double slope, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_leaky_relu, &x, 1, &(lk_leaky_relu_attr){slope}, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_leaky_relu, &x, 1, &(lk_leaky_relu_attr){slope}, out));
     return LK_OK;
 }
 
-const lk_op lk_op_leaky_relu = {
+const lk_op lk__op_leaky_relu = {
     .name = "leaky_relu",
     .summary = "x < 0 ? slope * x : x",
     .min_in = 1,

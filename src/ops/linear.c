@@ -50,7 +50,7 @@ lk_status lk__linear_gradients(lk_call *c, lk_var dy, lk_var *din)
     if (lk_call_needs_grad(c, 0))
         LK_TRY(lk_matmul_trans(dy, c->in[1], false, true, &din[0]));
     if (lk_call_needs_grad(c, 1))
-        LK_TRY(lk_apply_gradient(c, 1, &lk_op_linear_weights, (lk_var[]){c->in[0], dy}, 2, NULL,
+        LK_TRY(lk_apply_gradient(c, 1, &lk__op_linear_weights, (lk_var[]){c->in[0], dy}, 2, NULL,
                                  &din[1]));
     if (c->n_in > 2 && lk_call_needs_grad(c, 2))
         LK_TRY(lk_sum_to(dy, lk_shape_of(c->in[2]), &din[2]));
@@ -69,15 +69,15 @@ static lk_status linear_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_linear;
+extern const lk_op lk__op_linear;
 
 lk_status lk_linear(lk_var x, lk_var w, lk_var b, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_linear, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_linear = {
+const lk_op lk__op_linear = {
     .name = "linear",
     .summary = "x w + b for each row of x, b optional",
     .min_in = 2,

@@ -19,16 +19,16 @@ static lk_status linear_relu_backward(lk_call *c, const lk_var *dout, lk_var *di
     return LK_OK;
 }
 
-extern const lk_op lk_op_linear_relu;
+extern const lk_op lk__op_linear_relu;
 
 lk_status lk_linear_relu(lk_var x, lk_var w, lk_var b, lk_var *out)
 {
-    LK_TRY(
-        lk_apply(x.tape, &lk_op_linear_relu, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_linear_relu, (lk_var[]){x, w, b}, lk_is_var(b) ? 3 : 2, NULL,
+                    out));
     return LK_OK;
 }
 
-const lk_op lk_op_linear_relu = {
+const lk_op lk__op_linear_relu = {
     .name = "linear_relu",
     .summary = "relu of x w + b for each row of x, b optional",
     .min_in = 2,

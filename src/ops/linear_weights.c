@@ -69,15 +69,15 @@ static lk_status linear_weights_backward(lk_call *c, const lk_var *dout, lk_var 
     return LK_OK;
 }
 
-extern const lk_op lk_op_linear_weights;
+extern const lk_op lk__op_linear_weights;
 
 lk_status lk_linear_weights(lk_var x, lk_var dy, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_linear_weights, (lk_var[]){x, dy}, 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_linear_weights, (lk_var[]){x, dy}, 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_linear_weights = {
+const lk_op lk__op_linear_weights = {
     .name = "linear_weights",
     .summary = "x' dy, a sum over all rows: the gradient of the weights of linear",
     .min_in = 2,

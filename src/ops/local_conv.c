@@ -54,18 +54,18 @@ static lk_status local_conv_backward(lk_call *c, const lk_var *dout, lk_var *din
     return LK_OK;
 }
 
-extern const lk_op lk_op_local_conv;
+extern const lk_op lk__op_local_conv;
 
 lk_status lk_local_conv(lk_var x, lk_var w, const lk_conv_attr *attr, lk_var *out)
 {
     static const lk_conv_attr usual;
-    LK_TRY(lk_apply(x.tape, &lk_op_local_conv, (lk_var[]){x, w}, 2, attr ? attr : &usual, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_local_conv, (lk_var[]){x, w}, 2, attr ? attr : &usual, out));
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
-const lk_op lk_op_local_conv = {
+const lk_op lk__op_local_conv = {
     .name = "local_conv",
     .summary = "convolution of x with a filter of its own for each output position",
     .min_in = 2,

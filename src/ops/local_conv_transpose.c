@@ -51,19 +51,19 @@ static lk_status local_conv_transpose_backward(lk_call *c, const lk_var *dout, l
     return LK_OK;
 }
 
-extern const lk_op lk_op_local_conv_transpose;
+extern const lk_op lk__op_local_conv_transpose;
 
 lk_status lk_local_conv_transpose(lk_var x, lk_var w, const lk_conv_attr *attr, lk_var *out)
 {
     static const lk_conv_attr usual;
-    LK_TRY(lk_apply(x.tape, &lk_op_local_conv_transpose, (lk_var[]){x, w}, 2, attr ? attr : &usual,
+    LK_TRY(lk_apply(x.tape, &lk__op_local_conv_transpose, (lk_var[]){x, w}, 2, attr ? attr : &usual,
                     out));
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_conv_attr){__VA_ARGS__})
 
-const lk_op lk_op_local_conv_transpose = {
+const lk_op lk__op_local_conv_transpose = {
     .name = "local_conv_transpose",
     .summary = "the transpose of local_conv",
     .min_in = 2,

@@ -20,15 +20,15 @@ static lk_status log_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_log;
+extern const lk_op lk__op_log;
 
 lk_status lk_log(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_log, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_log, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_log = {
+const lk_op lk__op_log = {
     .name = "log",
     .summary = "natural logarithm of x",
     .min_in = 1,

@@ -83,16 +83,16 @@ static lk_status log_softmax_backward(lk_call *c, const lk_var *dout, lk_var *di
     return LK_OK;
 }
 
-extern const lk_op lk_op_log_softmax;
+extern const lk_op lk__op_log_softmax;
 
 lk_status lk_log_softmax(lk_var x, int axis, lk_var *out)
 {
     lk_softmax_attr attr = {axis};
-    LK_TRY(lk_apply(x.tape, &lk_op_log_softmax, &x, 1, &attr, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_log_softmax, &x, 1, &attr, out));
     return LK_OK;
 }
 
-const lk_op lk_op_log_softmax = {
+const lk_op lk__op_log_softmax = {
     .name = "log_softmax",
     .summary = "x - log sum exp(x) along an axis",
     .min_in = 1,

@@ -12,7 +12,7 @@
 
 #include <lockstep/gemm.h>
 
-extern const lk_op lk_op_matmul;
+extern const lk_op lk__op_matmul;
 
 /* The sizes of a product: rows and columns of op(a) and op(b). */
 typedef struct matmul_size {
@@ -179,7 +179,7 @@ static lk_status matmul_backward(lk_call *c, const lk_var *dout, lk_var *din)
 lk_status lk_matmul_trans(lk_var a, lk_var b, bool trans_a, bool trans_b, lk_var *out)
 {
     lk_matmul_attr attr = {trans_a, trans_b};
-    LK_TRY(lk_apply(a.tape, &lk_op_matmul, (lk_var[]){a, b}, 2, &attr, out));
+    LK_TRY(lk_apply(a.tape, &lk__op_matmul, (lk_var[]){a, b}, 2, &attr, out));
     return LK_OK;
 }
 
@@ -191,7 +191,7 @@ lk_status lk_matmul(lk_var a, lk_var b, lk_var *out)
 
 #define ATTR(a, b) (&(const lk_matmul_attr){a, b})
 
-const lk_op lk_op_matmul = {
+const lk_op lk__op_matmul = {
     .name = "matmul",
     .summary = "op(a) op(b), products of matrices, either transposed or not",
     .min_in = 2,

@@ -21,15 +21,15 @@ static lk_status max_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_max;
+extern const lk_op lk__op_max;
 
 lk_status lk_max(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_max, &x, 1, axes ? axes : &lk__all_axes, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_max, &x, 1, axes ? axes : &lk__all_axes, out));
     return LK_OK;
 }
 
-const lk_op lk_op_max = {
+const lk_op lk__op_max = {
     .name = "max",
     .summary = "the largest element over axes; the gradient goes to the first of equal ones",
     .min_in = 1,

@@ -12,7 +12,7 @@
 #include "ops/common/pool.h"
 #include "tensor/tensor.h"
 
-extern const lk_op lk_op_max_pool;
+extern const lk_op lk__op_max_pool;
 
 lk_status lk__max_pool_infer(lk_call *c, lk_output_spec *out)
 {
@@ -157,7 +157,7 @@ lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out, lk_var *i
     *out = LK_NO_VAR;
     if (index)
         *index = LK_NO_VAR;
-    LK_TRY(lk_apply(x.tape, &lk_op_max_pool, &x, 1, attr, both));
+    LK_TRY(lk_apply(x.tape, &lk__op_max_pool, &x, 1, attr, both));
     *out = both[0];
     if (index)
         *index = both[1];
@@ -166,7 +166,7 @@ lk_status lk_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out, lk_var *i
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
-const lk_op lk_op_max_pool = {
+const lk_op lk__op_max_pool = {
     .name = "max_pool",
     .summary = "the largest of each window of x and its position, in 1 to 3 dimensions",
     .min_in = 1,

@@ -31,15 +31,15 @@ static lk_status maximum_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_maximum;
+extern const lk_op lk__op_maximum;
 
 lk_status lk_maximum(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_maximum, (lk_var[]){x, y}, 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_maximum, (lk_var[]){x, y}, 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_maximum = {
+const lk_op lk__op_maximum = {
     .name = "maximum",
     .summary = "the larger of x and y",
     .min_in = 2,

@@ -63,15 +63,15 @@ static lk_status mean_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_mean;
+extern const lk_op lk__op_mean;
 
 lk_status lk_mean(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_mean, &x, 1, axes ? axes : &lk__all_axes, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_mean, &x, 1, axes ? axes : &lk__all_axes, out));
     return LK_OK;
 }
 
-const lk_op lk_op_mean = {
+const lk_op lk__op_mean = {
     .name = "mean",
     .summary = "the sum over axes divided by the number of elements",
     .min_in = 1,

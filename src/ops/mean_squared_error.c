@@ -20,17 +20,17 @@ static lk_status mean_squared_error_backward(lk_call *c, const lk_var *dout, lk_
     return LK_OK;
 }
 
-extern const lk_op lk_op_mean_squared_error;
+extern const lk_op lk__op_mean_squared_error;
 
 lk_status lk_mean_squared_error(lk_var x, lk_var target, lk_loss_reduction reduction, lk_var *out)
 {
     lk_loss_attr attr = {reduction};
     lk_var in[] = {x, target};
-    LK_TRY(lk_apply(x.tape, &lk_op_mean_squared_error, in, 2, &attr, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_mean_squared_error, in, 2, &attr, out));
     return LK_OK;
 }
 
-const lk_op lk_op_mean_squared_error = {
+const lk_op lk__op_mean_squared_error = {
     .name = "mean_squared_error",
     .summary = "mean of (x - t)^2 over all elements",
     .min_in = 2,

@@ -21,15 +21,15 @@ static lk_status min_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_min;
+extern const lk_op lk__op_min;
 
 lk_status lk_min(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_min, &x, 1, axes ? axes : &lk__all_axes, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_min, &x, 1, axes ? axes : &lk__all_axes, out));
     return LK_OK;
 }
 
-const lk_op lk_op_min = {
+const lk_op lk__op_min = {
     .name = "min",
     .summary = "the smallest element over axes; the gradient goes to the first of equal ones",
     .min_in = 1,

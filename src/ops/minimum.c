@@ -31,15 +31,15 @@ static lk_status minimum_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_minimum;
+extern const lk_op lk__op_minimum;
 
 lk_status lk_minimum(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_minimum, (lk_var[]){x, y}, 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_minimum, (lk_var[]){x, y}, 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_minimum = {
+const lk_op lk__op_minimum = {
     .name = "minimum",
     .summary = "the smaller of x and y",
     .min_in = 2,

@@ -26,15 +26,15 @@ static lk_status mul_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_mul;
+extern const lk_op lk__op_mul;
 
 lk_status lk_mul(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_mul, (lk_var[]){x, y}, 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_mul, (lk_var[]){x, y}, 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_mul = {
+const lk_op lk__op_mul = {
     .name = "mul",
     .summary = "x * y",
     .min_in = 2,

@@ -21,15 +21,15 @@ static lk_status neg_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_neg;
+extern const lk_op lk__op_neg;
 
 lk_status lk_neg(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_neg, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_neg, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_neg = {
+const lk_op lk__op_neg = {
     .name = "neg",
     .summary = "-x",
     .min_in = 1,

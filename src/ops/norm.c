@@ -65,15 +65,15 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_norm;
+extern const lk_op lk__op_norm;
 
 lk_status lk_norm(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_norm, &x, 1, axes ? axes : &lk__all_axes, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_norm, &x, 1, axes ? axes : &lk__all_axes, out));
     return LK_OK;
 }
 
-const lk_op lk_op_norm = {
+const lk_op lk__op_norm = {
     .name = "norm",
     .summary = "sqrt(the sum of x^2 over axes)",
     .min_in = 1,

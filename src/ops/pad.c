@@ -46,15 +46,15 @@ static lk_status pad_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_pad;
+extern const lk_op lk__op_pad;
 
 lk_status lk_pad(lk_var x, const lk_pad_attr *pad, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_pad, &x, 1, pad, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_pad, &x, 1, pad, out));
     return LK_OK;
 }
 
-const lk_op lk_op_pad = {
+const lk_op lk__op_pad = {
     .name = "pad",
     .summary = "x with elements of one value around it",
     .min_in = 1,

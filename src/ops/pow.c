@@ -185,15 +185,15 @@ static lk_status pow_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_pow;
+extern const lk_op lk__op_pow;
 
 lk_status lk_pow(lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_pow, (lk_var[]){x, y}, 2, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_pow, (lk_var[]){x, y}, 2, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_pow = {
+const lk_op lk__op_pow = {
     .name = "pow",
     .summary = "x^y",
     .min_in = 2,

@@ -115,15 +115,15 @@ static lk_status pow_scalar_backward(lk_call *c, const lk_var *dout, lk_var *din
     return LK_OK;
 }
 
-extern const lk_op lk_op_pow_scalar;
+extern const lk_op lk__op_pow_scalar;
 
 lk_status lk_pow_scalar(lk_var x, double exponent, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_pow_scalar, &x, 1, &(lk_pow_scalar_attr){exponent}, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_pow_scalar, &x, 1, &(lk_pow_scalar_attr){exponent}, out));
     return LK_OK;
 }
 
-const lk_op lk_op_pow_scalar = {
+const lk_op lk__op_pow_scalar = {
     .name = "pow_scalar",
     .summary = "x^p for a constant p",
     .min_in = 1,

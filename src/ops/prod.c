@@ -80,15 +80,15 @@ static lk_status prod_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_prod;
+extern const lk_op lk__op_prod;
 
 lk_status lk_prod(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_prod, &x, 1, axes ? axes : &lk__all_axes, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_prod, &x, 1, axes ? axes : &lk__all_axes, out));
     return LK_OK;
 }
 
-const lk_op lk_op_prod = {
+const lk_op lk__op_prod = {
     .name = "prod",
     .summary = "the product over axes",
     .min_in = 1,

@@ -54,15 +54,15 @@ static lk_status relu_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_relu;
+extern const lk_op lk__op_relu;
 
 lk_status lk_relu(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_relu, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_relu, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_relu = {
+const lk_op lk__op_relu = {
     .name = "relu",
     .summary = "x < 0 ? 0 : x",
     .min_in = 1,

@@ -23,21 +23,21 @@ static lk_status relu_max_pool_backward(lk_call *c, const lk_var *dout, lk_var *
     return LK_OK;
 }
 
-extern const lk_op lk_op_relu_max_pool;
+extern const lk_op lk__op_relu_max_pool;
 
 lk_status lk_relu_max_pool(lk_var x, const lk_pool_attr *attr, lk_var *out)
 {
     lk_var both[2];
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk_apply(x.tape, &lk_op_relu_max_pool, &x, 1, attr, both));
+    LK_TRY(lk_apply(x.tape, &lk__op_relu_max_pool, &x, 1, attr, both));
     *out = both[0];
     return LK_OK;
 }
 
 #define ATTR(...) (&(const lk_pool_attr){__VA_ARGS__})
 
-const lk_op lk_op_relu_max_pool = {
+const lk_op lk__op_relu_max_pool = {
     .name = "relu_max_pool",
     .summary = "the largest of each window of relu of x and its position, in 1 to 3 dimensions",
     .min_in = 1,

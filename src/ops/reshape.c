@@ -35,15 +35,15 @@ static lk_status reshape_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_reshape;
+extern const lk_op lk__op_reshape;
 
 lk_status lk_reshape(lk_var x, lk_shape shape, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_reshape, &x, 1, &shape, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_reshape, &x, 1, &shape, out));
     return LK_OK;
 }
 
-const lk_op lk_op_reshape = {
+const lk_op lk__op_reshape = {
     .name = "reshape",
     .summary = "the same elements in row-major order under another shape",
     .min_in = 1,

@@ -107,16 +107,16 @@ static lk_status scatter_index_backward(lk_call *c, const lk_var *dout, lk_var *
     return LK_OK;
 }
 
-extern const lk_op lk_op_scatter_index;
+extern const lk_op lk__op_scatter_index;
 
 lk_status lk_scatter_index(lk_var x, int axis, lk_var index, int64_t size, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_scatter_index, (lk_var[]){x, index}, 2,
+    LK_TRY(lk_apply(x.tape, &lk__op_scatter_index, (lk_var[]){x, index}, 2,
                     &(lk_index_attr){axis, size}, out));
     return LK_OK;
 }
 
-const lk_op lk_op_scatter_index = {
+const lk_op lk__op_scatter_index = {
     .name = "scatter_index",
     .summary = "zeros, to indices of one axis of which those of x are added",
     .min_in = 2,

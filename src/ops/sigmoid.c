@@ -62,15 +62,15 @@ static lk_status sigmoid_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_sigmoid;
+extern const lk_op lk__op_sigmoid;
 
 lk_status lk_sigmoid(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_sigmoid, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_sigmoid, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_sigmoid = {
+const lk_op lk__op_sigmoid = {
     .name = "sigmoid",
     .summary = "1 / (1 + e^-x)",
     .min_in = 1,

@@ -22,15 +22,15 @@ static lk_status sin_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_sin;
+extern const lk_op lk__op_sin;
 
 lk_status lk_sin(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_sin, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_sin, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_sin = {
+const lk_op lk__op_sin = {
     .name = "sin",
     .summary = "sine of x",
     .min_in = 1,

@@ -60,12 +60,12 @@ static lk_status slice_grad_forward(lk_call *c)
     return LK_OK;
 }
 
-extern const lk_op lk_op_slice;
+extern const lk_op lk__op_slice;
 
 static lk_status slice_grad_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     const slice_grad_attr *a = c->attr;
-    LK_TRY(lk_apply(c->tape, &lk_op_slice, dout, 1, &a->slice, din));
+    LK_TRY(lk_apply(c->tape, &lk__op_slice, dout, 1, &a->slice, din));
     return LK_OK;
 }
 
@@ -92,11 +92,11 @@ static lk_status slice_backward(lk_call *c, const lk_var *dout, lk_var *din)
 lk_status lk_slice(lk_var x, int axis, int64_t start, int64_t stop, int64_t step, lk_var *out)
 {
     lk_slice_attr a = {axis, start, stop, step};
-    LK_TRY(lk_apply(x.tape, &lk_op_slice, &x, 1, &a, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_slice, &x, 1, &a, out));
     return LK_OK;
 }
 
-const lk_op lk_op_slice = {
+const lk_op lk__op_slice = {
     .name = "slice",
     .summary = "indices start, start + step, ... below stop of one axis, a view",
     .min_in = 1,

@@ -93,16 +93,16 @@ static lk_status softmax_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_softmax;
+extern const lk_op lk__op_softmax;
 
 lk_status lk_softmax(lk_var x, int axis, lk_var *out)
 {
     lk_softmax_attr attr = {axis};
-    LK_TRY(lk_apply(x.tape, &lk_op_softmax, &x, 1, &attr, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_softmax, &x, 1, &attr, out));
     return LK_OK;
 }
 
-const lk_op lk_op_softmax = {
+const lk_op lk__op_softmax = {
     .name = "softmax",
     .summary = "exp(x) / sum exp(x) along an axis",
     .min_in = 1,

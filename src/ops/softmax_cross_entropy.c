@@ -203,18 +203,18 @@ static lk_status softmax_cross_entropy_backward(lk_call *c, const lk_var *dout, 
     return LK_OK;
 }
 
-extern const lk_op lk_op_softmax_cross_entropy;
+extern const lk_op lk__op_softmax_cross_entropy;
 
 lk_status lk_softmax_cross_entropy(lk_var x, lk_var target, lk_loss_reduction reduction,
                                    lk_var *out)
 {
     lk_loss_attr attr = {reduction};
     lk_var in[] = {x, target};
-    LK_TRY(lk_apply(x.tape, &lk_op_softmax_cross_entropy, in, 2, &attr, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_softmax_cross_entropy, in, 2, &attr, out));
     return LK_OK;
 }
 
-const lk_op lk_op_softmax_cross_entropy = {
+const lk_op lk__op_softmax_cross_entropy = {
     .name = "softmax_cross_entropy",
     .summary = "-log softmax(x)[label], or -sum of t log softmax(x); mean, sum or none",
     .min_in = 2,

@@ -74,15 +74,15 @@ static lk_status softplus_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_softplus;
+extern const lk_op lk__op_softplus;
 
 lk_status lk_softplus(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_softplus, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_softplus, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_softplus = {
+const lk_op lk__op_softplus = {
     .name = "softplus",
     .summary = "log(1 + e^x)",
     .min_in = 1,

@@ -62,15 +62,15 @@ static lk_status sqrt_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_sqrt;
+extern const lk_op lk__op_sqrt;
 
 lk_status lk_sqrt(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_sqrt, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_sqrt, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_sqrt = {
+const lk_op lk__op_sqrt = {
     .name = "sqrt",
     .summary = "square root of x",
     .min_in = 1,

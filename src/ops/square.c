@@ -57,15 +57,15 @@ static lk_status square_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_square;
+extern const lk_op lk__op_square;
 
 lk_status lk_square(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_square, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_square, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_square = {
+const lk_op lk__op_square = {
     .name = "square",
     .summary = "x * x",
     .min_in = 1,

@@ -14,15 +14,15 @@ static lk_status stop_gradient_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-extern const lk_op lk_op_stop_gradient;
+extern const lk_op lk__op_stop_gradient;
 
 lk_status lk_stop_gradient(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_stop_gradient, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_stop_gradient, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_stop_gradient = {
+const lk_op lk__op_stop_gradient = {
     .name = "stop_gradient",
     .summary = "x as a constant, a view",
     .min_in = 1,

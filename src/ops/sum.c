@@ -22,15 +22,15 @@ static lk_status sum_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_sum;
+extern const lk_op lk__op_sum;
 
 lk_status lk_sum(lk_var x, const lk_axes *axes, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_sum, &x, 1, axes ? axes : &lk__all_axes, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_sum, &x, 1, axes ? axes : &lk__all_axes, out));
     return LK_OK;
 }
 
-const lk_op lk_op_sum = {
+const lk_op lk__op_sum = {
     .name = "sum",
     .summary = "the sum over axes",
     .min_in = 1,

@@ -61,11 +61,11 @@ lk_status lk_sum_to(lk_var x, lk_shape shape, lk_var *out)
     if (lk_shape_is_equal(t->shape, shape))
         *out = x;
     else
-        LK_TRY(lk_apply(x.tape, &lk_op_sum_to, &x, 1, &shape, out));
+        LK_TRY(lk_apply(x.tape, &lk__op_sum_to, &x, 1, &shape, out));
     return LK_OK;
 }
 
-const lk_op lk_op_sum_to = {
+const lk_op lk__op_sum_to = {
     .name = "sum_to",
     .summary = "x summed over the axes along which a shape is broadcast to x's",
     .min_in = 1,

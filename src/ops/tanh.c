@@ -62,15 +62,15 @@ static lk_status tanh_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_tanh;
+extern const lk_op lk__op_tanh;
 
 lk_status lk_tanh(lk_var x, lk_var *out)
 {
-    LK_TRY(lk_apply(x.tape, &lk_op_tanh, &x, 1, NULL, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_tanh, &x, 1, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_tanh = {
+const lk_op lk__op_tanh = {
     .name = "tanh",
     .summary = "hyperbolic tangent of x",
     .min_in = 1,

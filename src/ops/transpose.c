@@ -36,7 +36,7 @@ static lk_status transpose_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_transpose;
+extern const lk_op lk__op_transpose;
 
 lk_status lk_permute(lk_var x, const int *axes, lk_var *out)
 {
@@ -49,7 +49,7 @@ lk_status lk_permute(lk_var x, const int *axes, lk_var *out)
              lk_tensor_text(t).s);
     for (int i = 0; i < t->shape.ndim; i++)
         a.axes[i] = axes[i];
-    LK_TRY(lk_apply(x.tape, &lk_op_transpose, &x, 1, &a, out));
+    LK_TRY(lk_apply(x.tape, &lk__op_transpose, &x, 1, &a, out));
     return LK_OK;
 }
 
@@ -69,7 +69,7 @@ lk_status lk_transpose(lk_var x, int axis_a, int axis_b, lk_var *out)
     return LK_OK;
 }
 
-const lk_op lk_op_transpose = {
+const lk_op lk__op_transpose = {
     .name = "transpose",
     .summary = "x with its axes in another order, a view",
     .min_in = 1,

@@ -76,15 +76,15 @@ static lk_status where_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-extern const lk_op lk_op_where;
+extern const lk_op lk__op_where;
 
 lk_status lk_where(lk_var condition, lk_var x, lk_var y, lk_var *out)
 {
-    LK_TRY(lk_apply(condition.tape, &lk_op_where, (lk_var[]){condition, x, y}, 3, NULL, out));
+    LK_TRY(lk_apply(condition.tape, &lk__op_where, (lk_var[]){condition, x, y}, 3, NULL, out));
     return LK_OK;
 }
 
-const lk_op lk_op_where = {
+const lk_op lk__op_where = {
     .name = "where",
     .summary = "x where the condition is not 0, elsewhere y",
     .min_in = 3,

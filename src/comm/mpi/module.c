@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(MPI_Request) <= sizeof(lk_mpi_request), "a request fits");
+_Static_assert(sizeof(MPI_Request) <= sizeof(lk__mpi_request), "a request fits");
 
-struct lk_mpi_comm {
+struct lk__mpi_comm {
     MPI_Comm comm;
 };
 
 enum { BLOCK = 1 << 30 };
 
-pthread_mutex_t lk_mpi_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t lk__mpi_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic bool lk_mpi_serial;
 
 static bool mpi_finalized(void)
@@ -38,7 +38,7 @@ static int mpi_init(bool threads)
                            &level);
 }
 
-static lk_mpi_threads mpi_threads(void)
+static lk__mpi_threads mpi_threads(void)
 {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
@@ -59,7 +59,7 @@ static int mpi_finalize(void)
 }
 
 /* Errors of a handle that is none go to the handlers of these two, which end the process. */
-static lk_mpi_handle mpi_handle(int fortran_handle)
+static lk__mpi_handle mpi_handle(int fortran_handle)
 {
     LK_MPI_ALONE();
     MPI_Comm comm = MPI_Comm_f2c(fortran_handle), own[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
@@ -78,12 +78,12 @@ static lk_mpi_handle mpi_handle(int fortran_handle)
     return code != MPI_SUCCESS ? LK_MPI_NO_COMM : inter ? LK_MPI_INTER : LK_MPI_INTRA;
 }
 
-static int mpi_comm_dup(bool world, int fortran_handle, lk_mpi_comm **out)
+static int mpi_comm_dup(bool world, int fortran_handle, lk__mpi_comm **out)
 {
     LK_MPI_ALONE();
     MPI_Comm host = world ? MPI_COMM_WORLD : MPI_Comm_f2c(fortran_handle);
     *out = NULL;
-    lk_mpi_comm *c = malloc(sizeof *c);
+    lk__mpi_comm *c = malloc(sizeof *c);
     if (!c)
         return MPI_ERR_NO_MEM;
     int code = MPI_Comm_dup(host, &c->comm);
@@ -96,7 +96,7 @@ static int mpi_comm_dup(bool world, int fortran_handle, lk_mpi_comm **out)
     return 0;
 }
 
-static void mpi_comm_free(lk_mpi_comm *c)
+static void mpi_comm_free(lk__mpi_comm *c)
 {
     if (!c)
         return;
@@ -105,13 +105,13 @@ static void mpi_comm_free(lk_mpi_comm *c)
     free(c);
 }
 
-static void mpi_comm_place(const lk_mpi_comm *c, int *rank, int *size)
+static void mpi_comm_place(const lk__mpi_comm *c, int *rank, int *size)
 {
     MPI_Comm_rank(c->comm, rank);
     MPI_Comm_size(c->comm, size);
 }
 
-static int mpi_comm_nodes(const lk_mpi_comm *c, int *node)
+static int mpi_comm_nodes(const lk__mpi_comm *c, int *node)
 {
     LK_MPI_ALONE();
     MPI_Comm near;
@@ -141,7 +141,7 @@ static int type_of(int64_t bytes, MPI_Datatype *type)
     return code == MPI_SUCCESS ? MPI_Type_commit(type) : code;
 }
 
-static int start(const lk_mpi_comm *c, const lk_mpi_part *p, bool send, lk_mpi_request *out)
+static int start(const lk__mpi_comm *c, const lk__mpi_part *p, bool send, lk__mpi_request *out)
 {
     LK_MPI_ALONE();
     MPI_Request r = MPI_REQUEST_NULL;
@@ -161,17 +161,17 @@ static int start(const lk_mpi_comm *c, const lk_mpi_part *p, bool send, lk_mpi_r
     return code; /* the request ends in another function: NOLINT(clang-analyzer-optin.mpi.*) */
 }
 
-static int mpi_isend(const lk_mpi_comm *c, const lk_mpi_part *p, lk_mpi_request *out)
+static int mpi_isend(const lk__mpi_comm *c, const lk__mpi_part *p, lk__mpi_request *out)
 {
     return start(c, p, true, out);
 }
 
-static int mpi_irecv(const lk_mpi_comm *c, const lk_mpi_part *p, lk_mpi_request *out)
+static int mpi_irecv(const lk__mpi_comm *c, const lk__mpi_part *p, lk__mpi_request *out)
 {
     return start(c, p, false, out);
 }
 
-static int mpi_test(lk_mpi_request *request, bool *done)
+static int mpi_test(lk__mpi_request *request, bool *done)
 {
     LK_MPI_ALONE();
     MPI_Request r;
@@ -183,7 +183,7 @@ static int mpi_test(lk_mpi_request *request, bool *done)
     return code;
 }
 
-static void mpi_cancel(lk_mpi_request *request)
+static void mpi_cancel(lk__mpi_request *request)
 {
     LK_MPI_ALONE();
     MPI_Request r;
@@ -193,7 +193,7 @@ static void mpi_cancel(lk_mpi_request *request)
     memcpy(request, &r, sizeof r);
 }
 
-void lk_mpi_error(int code, char text[LK_MPI_TEXT])
+void lk__mpi_error(int code, char text[LK_MPI_TEXT])
 {
     LK_MPI_ALONE();
     char full[MPI_MAX_ERROR_STRING];
@@ -206,23 +206,23 @@ void lk_mpi_error(int code, char text[LK_MPI_TEXT])
     text[n] = '\0';
 }
 
-__attribute__((visibility("default"))) extern const lk_mpi lk_mpi_module;
+__attribute__((visibility("default"))) extern const lk__mpi lk__mpi_module;
 
-const lk_mpi lk_mpi_module = {.interface = LK_MPI_INTERFACE,
-                              .name = LK_MPI_NAME,
-                              .running = mpi_running,
-                              .finalized = mpi_finalized,
-                              .init = mpi_init,
-                              .finalize = mpi_finalize,
-                              .threads = mpi_threads,
-                              .serialize = mpi_serialize,
-                              .handle = mpi_handle,
-                              .comm_dup = mpi_comm_dup,
-                              .comm_free = mpi_comm_free,
-                              .comm_place = mpi_comm_place,
-                              .comm_nodes = mpi_comm_nodes,
-                              .isend = mpi_isend,
-                              .irecv = mpi_irecv,
-                              .test = mpi_test,
-                              .cancel = mpi_cancel,
-                              .error = lk_mpi_error};
+const lk__mpi lk__mpi_module = {.interface = LK_MPI_INTERFACE,
+                                .name = LK_MPI_NAME,
+                                .running = mpi_running,
+                                .finalized = mpi_finalized,
+                                .init = mpi_init,
+                                .finalize = mpi_finalize,
+                                .threads = mpi_threads,
+                                .serialize = mpi_serialize,
+                                .handle = mpi_handle,
+                                .comm_dup = mpi_comm_dup,
+                                .comm_free = mpi_comm_free,
+                                .comm_place = mpi_comm_place,
+                                .comm_nodes = mpi_comm_nodes,
+                                .isend = mpi_isend,
+                                .irecv = mpi_irecv,
+                                .test = mpi_test,
+                                .cancel = mpi_cancel,
+                                .error = lk__mpi_error};

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct lk_mpi_group {
+struct lk__mpi_group {
     MPI_Comm comm;
 };
 
 enum { BLOCK = 1 << 30, TAG = 1 };
 
-static MPI_Datatype type_of(lk_mpi_type type)
+static MPI_Datatype type_of(lk__mpi_type type)
 {
     switch (type) {
     case LK_MPI_F32: return MPI_FLOAT;
@@ -30,11 +30,11 @@ static int native_world_rank(void)
     return rank;
 }
 
-static int native_group_make(int n, const int *world_rank, lk_mpi_group **out)
+static int native_group_make(int n, const int *world_rank, lk__mpi_group **out)
 {
     LK_MPI_ALONE();
     MPI_Group all, some;
-    lk_mpi_group *g = malloc(sizeof *g);
+    lk__mpi_group *g = malloc(sizeof *g);
     *out = NULL;
     if (!g)
         return MPI_ERR_NO_MEM;
@@ -54,7 +54,7 @@ static int native_group_make(int n, const int *world_rank, lk_mpi_group **out)
     return 0;
 }
 
-static void native_group_free(lk_mpi_group *g)
+static void native_group_free(lk__mpi_group *g)
 {
     if (!g)
         return;
@@ -64,8 +64,8 @@ static void native_group_free(lk_mpi_group *g)
 }
 
 /* MPI 3 counts in int: in blocks. */
-static int native_allreduce(lk_mpi_group *g, const void *in, void *out, int64_t count,
-                            lk_mpi_type type)
+static int native_allreduce(lk__mpi_group *g, const void *in, void *out, int64_t count,
+                            lk__mpi_type type)
 {
     LK_MPI_ALONE();
     int size, code = MPI_SUCCESS;
@@ -79,28 +79,28 @@ static int native_allreduce(lk_mpi_group *g, const void *in, void *out, int64_t 
     return code;
 }
 
-static int native_reduce_scatter(lk_mpi_group *g, const void *in, void *out, const int *counts,
-                                 lk_mpi_type type)
+static int native_reduce_scatter(lk__mpi_group *g, const void *in, void *out, const int *counts,
+                                 lk__mpi_type type)
 {
     LK_MPI_ALONE();
     return MPI_Reduce_scatter(in, out, counts, type_of(type), MPI_SUM, g->comm);
 }
 
-static int native_allgather(lk_mpi_group *g, void *out, const int *counts, const int *offsets,
-                            lk_mpi_type type)
+static int native_allgather(lk__mpi_group *g, void *out, const int *counts, const int *offsets,
+                            lk__mpi_type type)
 {
     LK_MPI_ALONE();
     return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out, counts, offsets, type_of(type),
                           g->comm);
 }
 
-__attribute__((visibility("default"))) extern const lk_mpi_native lk_mpi_native_module;
+__attribute__((visibility("default"))) extern const lk__mpi_native lk__mpi_native_module;
 
-const lk_mpi_native lk_mpi_native_module = {.interface = LK_NATIVE_INTERFACE,
-                                            .world_rank = native_world_rank,
-                                            .group_make = native_group_make,
-                                            .group_free = native_group_free,
-                                            .allreduce = native_allreduce,
-                                            .reduce_scatter = native_reduce_scatter,
-                                            .allgather = native_allgather,
-                                            .error = lk_mpi_error};
+const lk__mpi_native lk__mpi_native_module = {.interface = LK_NATIVE_INTERFACE,
+                                              .world_rank = native_world_rank,
+                                              .group_make = native_group_make,
+                                              .group_free = native_group_free,
+                                              .allreduce = native_allreduce,
+                                              .reduce_scatter = native_reduce_scatter,
+                                              .allgather = native_allgather,
+                                              .error = lk__mpi_error};

@@ -10,24 +10,24 @@
 #include <stdbool.h>
 
 /** The text of an MPI's error code; in module.c. */
-void lk_mpi_error(int code, char text[LK_MPI_TEXT]);
+void lk__mpi_error(int code, char text[LK_MPI_TEXT]);
 
 /* Both in module.c; the flag is raised before the second thread starts, and stays. */
-extern pthread_mutex_t lk_mpi_lock;
+extern pthread_mutex_t lk__mpi_lock;
 extern _Atomic bool lk_mpi_serial;
 
 static inline bool lk_mpi_enter(void)
 {
     bool serial = atomic_load_explicit(&lk_mpi_serial, memory_order_relaxed);
     if (serial)
-        pthread_mutex_lock(&lk_mpi_lock);
+        pthread_mutex_lock(&lk__mpi_lock);
     return serial;
 }
 
 static inline void lk_mpi_leave(const bool *entered)
 {
     if (*entered)
-        pthread_mutex_unlock(&lk_mpi_lock);
+        pthread_mutex_unlock(&lk__mpi_lock);
 }
 
 /** Be alone in MPI from here to the end of the block. */

@@ -42,7 +42,7 @@ static lk_status cifar10_open(const void *given, lk_split split, lk_dataset **ou
     return LK_OK;
 }
 
-const lk_format lk_format_cifar10 = {
+const lk_format lk__format_cifar10 = {
     .descriptor =
         {.name = "cifar10",
          .summary = "CIFAR-10 in its binary form: given, installed or generated",

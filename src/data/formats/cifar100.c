@@ -32,7 +32,7 @@ static lk_status cifar100_open(const void *given, lk_split split, lk_dataset **o
     return LK_OK;
 }
 
-const lk_format lk_format_cifar100 = {
+const lk_format lk__format_cifar100 = {
     .descriptor = {.name = "cifar100",
                    .summary = "CIFAR-100 in its binary form",
                    .details = "Images [32][32][3] of 100 classes, or of 20 with coarse.",

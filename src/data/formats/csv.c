@@ -167,7 +167,7 @@ static lk_status csv_write(const lk_dataset *ds, lk_split split, const char *pat
     return LK_OK;
 }
 
-const lk_format lk_format_csv = {
+const lk_format lk__format_csv = {
     .descriptor = {.name = "csv",
                    .summary = "tables of numbers as text, a sample a line",
                    .details = "Cells are numbers without quotes. One column may be the label.",

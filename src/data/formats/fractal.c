@@ -119,7 +119,7 @@ static lk_status fractal_open(const void *given, lk_split split, lk_dataset **ou
     return LK_OK;
 }
 
-const lk_format lk_format_fractal = {
+const lk_format lk__format_fractal = {
     .descriptor =
         {.name = "fractal",
          .summary = "generated volumes of fractal noise with a label for each voxel",

@@ -115,7 +115,7 @@ static lk_status glyphs_open(const void *given, lk_split split, lk_dataset **out
     return LK_OK;
 }
 
-const lk_format lk_format_glyphs = {
+const lk_format lk__format_glyphs = {
     .descriptor =
         {.name = "glyphs",
          .summary = "generated images of ten classes of strokes, the digits",

@@ -167,7 +167,7 @@ static lk_status idx_write(const lk_dataset *ds, lk_split split, const char *fol
     return LK_OK;
 }
 
-const lk_format lk_format_idx = {
+const lk_format lk__format_idx = {
     .descriptor =
         {.name = "idx",
          .summary = "the format of MNIST, plain or packed with gzip",

@@ -34,7 +34,7 @@ static lk_status mnist_open(const void *given, lk_split split, lk_dataset **out)
     return LK_OK;
 }
 
-const lk_format lk_format_mnist = {
+const lk_format lk__format_mnist = {
     .descriptor =
         {.name = "mnist",
          .summary = "images of ten classes in MNIST's form: given, installed or generated",

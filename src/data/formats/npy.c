@@ -80,7 +80,7 @@ static lk_status npy_write(const lk_dataset *ds, lk_split split, const char *pat
     return LK_OK;
 }
 
-const lk_format lk_format_npy = {
+const lk_format lk__format_npy = {
     .descriptor =
         {.name = "npy",
          .summary = "NumPy arrays, the first axis counting the samples",

@@ -129,7 +129,7 @@ static lk_status npz_write(const lk_dataset *ds, lk_split split, const char *pat
     return LK_OK;
 }
 
-const lk_format lk_format_npz = {
+const lk_format lk__format_npz = {
     .descriptor =
         {.name = "npz",
          .summary = "NumPy archives with arrays x and y, or x_train and so on",

@@ -95,7 +95,7 @@ fail:
     return st;
 }
 
-const lk_format lk_format_raw = {
+const lk_format lk__format_raw = {
     .descriptor =
         {.name = "raw",
          .summary = "elements one after the other: volumes of a simulation",

@@ -67,7 +67,7 @@ static lk_status shapes_open(const void *given, lk_split split, lk_dataset **out
     return LK_OK;
 }
 
-const lk_format lk_format_shapes = {
+const lk_format lk__format_shapes = {
     .descriptor = {.name = "shapes",
                    .summary = "generated images of circles (class 0) and ellipses (class 1)",
                    .details = "Needs no file. Size, place, direction and colours vary, with noise.",

@@ -135,7 +135,7 @@ static lk_status tfrecord_write(const lk_dataset *ds, lk_split split, const char
     return LK_OK;
 }
 
-const lk_format lk_format_tfrecord = {
+const lk_format lk__format_tfrecord = {
     .descriptor =
         {.name = "tfrecord",
          .summary = "TFRecord files of tf.train.Example: values, their shape, a label or targets",

@@ -12,7 +12,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         .is_linear = true                                                                        \
     }
 
-const lk_dist_check lk_dist_check_allgather = {
+const lk_dist_check lk__dist_check_allgather = {
     .name = "allgather",
     .summary = "y = all x, one behind the other; dx = own part of the sum of dy",
     .samples = (const lk_dist_sample[]){SAMPLE("axis 0, uneven", 0),

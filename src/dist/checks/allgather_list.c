@@ -14,7 +14,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_allgather_list = {
+const lk_dist_check lk__dist_check_allgather_list = {
     .name = "allgather_list",
     .summary = "out[r] = x of rank r; dx = the sum of the dy that are about it",
     .samples = (const lk_dist_sample[]){LIST_SAMPLE("uneven", shape_ragged, 0), {0}}};

@@ -9,7 +9,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
 #define SAMPLE(text, how) \
     .name = (text), .n_in = 1, .n_out = 1, .shape = shape_same, .run = run, .fold = (how)
 
-const lk_dist_check lk_dist_check_allreduce = {
+const lk_dist_check lk__dist_check_allreduce = {
     .name = "allreduce",
     .summary = "y = the fold of x; dx = the sum of dy, times the derivative of the fold",
     .samples = (const lk_dist_sample[]){

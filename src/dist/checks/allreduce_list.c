@@ -15,7 +15,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
 #define SAMPLE(text, how) \
     .name = (text), .n_in = 3, .n_out = 3, .shape = shape_of_input, .run = run, .fold = (how)
 
-const lk_dist_check lk_dist_check_allreduce_list = {
+const lk_dist_check lk__dist_check_allreduce_list = {
     .name = "allreduce_list",
     .summary = "out[i] = the fold of xs[i]; dxs[i] as of allreduce",
     .samples = (const lk_dist_sample[]){

@@ -11,7 +11,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         .name = (text), .n_in = 1, .n_out = 2, .shape = shape_same, .run = run, .fold = (how) \
     }
 
-const lk_dist_check lk_dist_check_allreduce_loc = {
+const lk_dist_check lk__dist_check_allreduce_loc = {
     .name = "allreduce_loc",
     .summary = "y = the smallest or largest x, and who has it; dx = the sum of dy there",
     .samples = (const lk_dist_sample[]){

@@ -43,7 +43,7 @@ static lk_status cut_anew(const lk_dist_sample *s, lk_comm *comm, const lk_var *
         .axis = (where), .is_linear = true                                           \
     }
 
-const lk_dist_check lk_dist_check_alltoall = {
+const lk_dist_check lk__dist_check_alltoall = {
     .name = "alltoall",
     .summary = "y = own part of each x; dx = the same of dy, axes exchanged",
     .samples = (const lk_dist_sample[]){EXCHANGE("cut axis 1, join axis 0, uneven", 0, 1),

@@ -16,7 +16,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_alltoall_list = {
+const lk_dist_check lk__dist_check_alltoall_list = {
     .name = "alltoall_list",
     .summary = "out[r] = xs[rank] of rank r; dxs the same of dout",
     .samples = (const lk_dist_sample[]){LIST_SAMPLE("uneven", shape_same, 0), {0}}};

@@ -9,7 +9,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_barrier = {
+const lk_dist_check lk__dist_check_barrier = {
     .name = "barrier",
     .summary = "all ranks wait for each other; in backward the same",
     .samples = (const lk_dist_sample[]){{.name = "around an allreduce",

@@ -39,7 +39,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_batch_norm = {
+const lk_dist_check lk__dist_check_batch_norm = {
     .name = "batch_norm",
     .summary = "y = x by mean and variance over all ranks; dx = that of the whole batch",
     .samples = (const lk_dist_sample[]){

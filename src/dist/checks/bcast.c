@@ -12,7 +12,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         .is_linear = true                                                                    \
     }
 
-const lk_dist_check lk_dist_check_bcast = {
+const lk_dist_check lk__dist_check_bcast = {
     .name = "bcast",
     .summary = "y = root's x; dx = the sum of dy, on root",
     .samples = (const lk_dist_sample[]){SAMPLE("from the first", 0),

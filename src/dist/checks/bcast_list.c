@@ -17,7 +17,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         .root = (who), .is_linear = true                                                     \
     }
 
-const lk_dist_check lk_dist_check_bcast_list = {
+const lk_dist_check lk__dist_check_bcast_list = {
     .name = "bcast_list",
     .summary = "the values of root; dx = the sum of dy, on root",
     .samples = (const lk_dist_sample[]){

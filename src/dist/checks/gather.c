@@ -12,7 +12,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         .root = (who), .is_linear = true                                                         \
     }
 
-const lk_dist_check lk_dist_check_gather = {
+const lk_dist_check lk__dist_check_gather = {
     .name = "gather",
     .summary = "y = all x, one behind the other, on root; dx = own part of root's dy",
     .samples = (const lk_dist_sample[]){SAMPLE("axis 0, uneven, to the first", 0, 0),

@@ -15,7 +15,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_gather_list = {
+const lk_dist_check lk__dist_check_gather_list = {
     .name = "gather_list",
     .summary = "out[r] of root = x of rank r; dx = root's dy about it",
     .samples = (const lk_dist_sample[]){LIST_SAMPLE("uneven, to the first", shape_ragged, 0),

@@ -40,7 +40,7 @@ static lk_status tiles(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
         .variant = (border), .is_linear = true                                    \
     }
 
-const lk_dist_check lk_dist_check_halo = {
+const lk_dist_check lk__dist_check_halo = {
     .name = "halo",
     .summary = "y = x with rows of its neighbours; dx = own dy plus what comes back",
     .samples = (const lk_dist_sample[]){

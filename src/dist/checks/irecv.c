@@ -58,7 +58,7 @@ static lk_status before_send(const lk_dist_sample *s, lk_comm *comm, const lk_va
         .name = (text), .n_in = 1, .n_out = 1, .shape = (what), .run = (how), .is_linear = true \
     }
 
-const lk_dist_check lk_dist_check_irecv = {
+const lk_dist_check lk__dist_check_irecv = {
     .name = "irecv",
     .summary = "y = what was sent here, later; its dy goes back to the sender",
     .samples = (const lk_dist_sample[]){SAMPLE("from any rank", shape_same, from_any),

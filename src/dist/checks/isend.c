@@ -18,7 +18,7 @@ static lk_status ring(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, 
         .name = (text), .n_in = 1, .n_out = 1, .shape = (what), .run = ring \
     }
 
-const lk_dist_check lk_dist_check_isend = {
+const lk_dist_check lk__dist_check_isend = {
     .name = "isend",
     .summary = "y of dest = x of source, later; dx = the dy that dest sends back",
     .samples = (const lk_dist_sample[]){SAMPLE("isend, recv, wait on a ring", shape_same),

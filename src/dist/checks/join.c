@@ -56,7 +56,7 @@ static lk_status delegate(const lk_dist_sample *s, lk_comm *comm, const lk_var *
         .is_linear = true                                                             \
     }
 
-const lk_dist_check lk_dist_check_join = {
+const lk_dist_check lk__dist_check_join = {
     .name = "join",
     .summary = "y = x, depending on tokens besides; dx = dy",
     .samples = (const lk_dist_sample[]){SAMPLE("tokens of two messages", 1, run),

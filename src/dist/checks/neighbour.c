@@ -27,7 +27,7 @@ static lk_status ring(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, 
         .is_linear = true                                                                         \
     }
 
-const lk_dist_check lk_dist_check_neighbour = {
+const lk_dist_check lk__dist_check_neighbour = {
     .name = "neighbour",
     .summary = "y = what the neighbours give; dx = what they say about it",
     .samples = (const lk_dist_sample[]){

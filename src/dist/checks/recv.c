@@ -38,7 +38,7 @@ static lk_status of_any_shape(const lk_dist_sample *s, lk_comm *comm, const lk_v
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_recv = {
+const lk_dist_check lk__dist_check_recv = {
     .name = "recv",
     .summary = "y = what was sent here; its dy goes back to the sender",
     .samples = (const lk_dist_sample[]){{.name = "from any rank to the first",

@@ -18,7 +18,7 @@ static lk_status from_any(const lk_dist_sample *s, lk_comm *comm, const lk_var *
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_recv_list = {
+const lk_dist_check lk__dist_check_recv_list = {
     .name = "recv_list",
     .summary = "the values that were sent here; their dy go back to the sender",
     .samples = (const lk_dist_sample[]){{.name = "from any rank to the last",

@@ -10,7 +10,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
     .name = (text), .n_in = 1, .n_out = 1, .shape = shape_same, .run = run, .fold = (how), \
     .root = (who)
 
-const lk_dist_check lk_dist_check_reduce = {
+const lk_dist_check lk__dist_check_reduce = {
     .name = "reduce",
     .summary = "y = the fold of x, on root; dx = root's dy, times the derivative of the fold",
     .samples = (const lk_dist_sample[]){

@@ -13,7 +13,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         .root = (who)                                                                          \
     }
 
-const lk_dist_check lk_dist_check_reduce_loc = {
+const lk_dist_check lk__dist_check_reduce_loc = {
     .name = "reduce_loc",
     .summary = "as allreduce_loc, on root; dx = root's dy there",
     .samples = (const lk_dist_sample[]){SAMPLE("minloc to the first", LK_REDUCE_MINLOC, 0),

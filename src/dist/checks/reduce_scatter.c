@@ -12,7 +12,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         .is_linear = true                                                                       \
     }
 
-const lk_dist_check lk_dist_check_reduce_scatter = {
+const lk_dist_check lk__dist_check_reduce_scatter = {
     .name = "reduce_scatter",
     .summary = "y = own part of the sum of x; dx = all dy, one behind the other",
     .samples = (const lk_dist_sample[]){SAMPLE("axis 0, uneven", 0),

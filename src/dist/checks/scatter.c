@@ -13,7 +13,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         .root = (who), .is_linear = true                                                        \
     }
 
-const lk_dist_check lk_dist_check_scatter = {
+const lk_dist_check lk__dist_check_scatter = {
     .name = "scatter",
     .summary = "y = own part of root's x; dx = all dy, on root",
     .samples = (const lk_dist_sample[]){SAMPLE("axis 0, uneven, from the first", 0, 0),

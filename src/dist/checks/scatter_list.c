@@ -15,7 +15,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_scatter_list = {
+const lk_dist_check lk__dist_check_scatter_list = {
     .name = "scatter_list",
     .summary = "y = xs[rank] of root; dxs[r] = dy of rank r, on root",
     .samples = (const lk_dist_sample[]){LIST_SAMPLE("uneven, from the first", shape_same, 0),

@@ -55,7 +55,7 @@ static lk_status unused(const lk_dist_sample *s, lk_comm *comm, const lk_var *in
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_send = {
+const lk_dist_check lk__dist_check_send = {
     .name = "send",
     .summary = "y of dest = x of source; dx = the dy that dest sends back",
     .samples = (const lk_dist_sample[]){

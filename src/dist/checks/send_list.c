@@ -17,7 +17,7 @@ static lk_status line(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, 
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_send_list = {
+const lk_dist_check lk__dist_check_send_list = {
     .name = "send_list",
     .summary = "values for dest, of any shapes; dx = the dy that dest sends back",
     .samples = (const lk_dist_sample[]){

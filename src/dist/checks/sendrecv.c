@@ -29,7 +29,7 @@ static lk_status shift(const lk_dist_sample *s, lk_comm *comm, const lk_var *in,
         .other = (steps), .variant = (kind), .is_linear = true                                 \
     }
 
-const lk_dist_check lk_dist_check_sendrecv = {
+const lk_dist_check lk__dist_check_sendrecv = {
     .name = "sendrecv",
     .summary = "y = what comes, while x goes; dx = what comes back, while dy goes",
     .samples = (const lk_dist_sample[]){SAMPLE("round the ring", 1, 0),

@@ -27,7 +27,7 @@ static lk_status crossed(const lk_dist_sample *s, lk_comm *comm, const lk_var *i
         .name = (text), .n_in = 2, .n_out = 1, .shape = (what), .run = crossed, .variant = (kind) \
     }
 
-const lk_dist_check lk_dist_check_wait = {
+const lk_dist_check lk__dist_check_wait = {
     .name = "wait",
     .summary = "y = the message of a handle; the gradient of a handle is that of its answer",
     .samples = (const lk_dist_sample[]){SAMPLE("out of order", shape_same, 0),

@@ -26,7 +26,7 @@ static lk_status whoever(const lk_dist_sample *s, lk_comm *comm, const lk_var *i
     return LK_OK;
 }
 
-const lk_dist_check lk_dist_check_waitany = {
+const lk_dist_check lk__dist_check_waitany = {
     .name = "waitany",
     .summary = "as wait, of the message that is there first",
     .samples = (const lk_dist_sample[]){

@@ -35,7 +35,7 @@ static lk_status lenet_expand(const void *opt, lk_arena *arena, lk_configs *out)
     return LK_OK;
 }
 
-const lk_model_preset lk_named_model_lenet = {
+const lk_model_preset lk__model_preset_lenet = {
     .descriptor = {.name = "lenet",
                    .summary = "convolutions with pooling, then two linear layers",
                    .options = options,

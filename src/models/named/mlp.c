@@ -35,7 +35,7 @@ static lk_status mlp_expand(const void *opt, lk_arena *arena, lk_configs *out)
     return LK_OK;
 }
 
-const lk_model_preset lk_named_model_mlp = {
+const lk_model_preset lk__model_preset_mlp = {
     .descriptor = {.name = "mlp",
                    .summary = "linear layers with activations",
                    .options = options,

@@ -51,7 +51,7 @@ static lk_status resnet_expand(const void *opt, lk_arena *arena, lk_configs *out
     return LK_OK;
 }
 
-const lk_model_preset lk_named_model_resnet = {
+const lk_model_preset lk__model_preset_resnet = {
     .descriptor = {.name = "resnet",
                    .summary = "residual blocks of 3x3 convolutions with batch norm",
                    .options = options,

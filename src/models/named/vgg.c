@@ -48,7 +48,7 @@ static lk_status vgg_expand(const void *opt, lk_arena *arena, lk_configs *out)
     return LK_OK;
 }
 
-const lk_model_preset lk_named_model_vgg = {
+const lk_model_preset lk__model_preset_vgg = {
     .descriptor = {.name = "vgg",
                    .summary = "blocks of 3x3 convolutions, each twice as wide as the one before",
                    .options = options,

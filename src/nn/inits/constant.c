@@ -17,8 +17,8 @@ static lk_status constant_fill(const lk_init_call *call)
     return LK_OK;
 }
 
-const lk_init lk_init_constant = {.descriptor = {.name = "constant",
-                                                 .summary = "every element is the value",
-                                                 .options = options,
-                                                 .options_size = sizeof(constant_options)},
-                                  .fill = constant_fill};
+const lk_init lk__init_constant = {.descriptor = {.name = "constant",
+                                                  .summary = "every element is the value",
+                                                  .options = options,
+                                                  .options_size = sizeof(constant_options)},
+                                   .fill = constant_fill};

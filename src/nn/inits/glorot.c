@@ -27,7 +27,7 @@ static lk_status glorot_fill(const lk_init_call *call)
     return LK_OK;
 }
 
-const lk_init lk_init_glorot = {
+const lk_init lk__init_glorot = {
     .descriptor = {.name = "glorot",
                    .summary = "uniform in +-scale sqrt(6 / (in + out)), or normal of that variance",
                    .options = options,

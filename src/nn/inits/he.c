@@ -26,7 +26,7 @@ static lk_status he_fill(const lk_init_call *call)
     return LK_OK;
 }
 
-const lk_init lk_init_he = {
+const lk_init lk__init_he = {
     .descriptor =
         {.name = "he",
          .summary = "normal with deviation scale sqrt(2 / in), or uniform of that variance",

@@ -21,8 +21,8 @@ static lk_status normal_fill(const lk_init_call *call)
     return LK_OK;
 }
 
-const lk_init lk_init_normal = {.descriptor = {.name = "normal",
-                                               .summary = "normal with this mean and deviation",
-                                               .options = options,
-                                               .options_size = sizeof(normal_options)},
-                                .fill = normal_fill};
+const lk_init lk__init_normal = {.descriptor = {.name = "normal",
+                                                .summary = "normal with this mean and deviation",
+                                                .options = options,
+                                                .options_size = sizeof(normal_options)},
+                                 .fill = normal_fill};

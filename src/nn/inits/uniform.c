@@ -23,8 +23,8 @@ static lk_status uniform_fill(const lk_init_call *call)
     return LK_OK;
 }
 
-const lk_init lk_init_uniform = {.descriptor = {.name = "uniform",
-                                                .summary = "uniform in [low, high)",
-                                                .options = options,
-                                                .options_size = sizeof(uniform_options)},
-                                 .fill = uniform_fill};
+const lk_init lk__init_uniform = {.descriptor = {.name = "uniform",
+                                                 .summary = "uniform in [low, high)",
+                                                 .options = options,
+                                                 .options_size = sizeof(uniform_options)},
+                                  .fill = uniform_fill};

@@ -16,7 +16,7 @@ static const lk_layer_sample samples[] = {{"size=2", LK_DIMS(4, 6, 2), 0},
                                           {"size=2,3 stride=2,1", LK_DIMS(5, 4, 1), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_avgpool = {
+const lk_layer lk__layer_avgpool = {
     .descriptor = {.name = "avgpool",
                    .summary = "the mean of each window, padding left out",
                    .options = options,

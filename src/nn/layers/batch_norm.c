@@ -97,7 +97,7 @@ static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *unit
 static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(3, 2), 0}, {"eps=0.01", LK_DIMS(4), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_batch_norm = {
+const lk_layer lk__layer_batch_norm = {
     .descriptor = {.name = "batch_norm",
                    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta for each channel",
                    .options = options,

@@ -94,7 +94,7 @@ static const lk_layer_sample samples[] = {
     {"filters=3 kernel=3 padding=1 algorithm=winograd", LK_DIMS(5, 6, 2), 0},
     {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_conv = {
+const lk_layer lk__layer_conv = {
     .descriptor = {.name = "conv",
                    .summary = "convolution over 1 to 3 spatial axes, channels last",
                    .options = options,

@@ -122,7 +122,7 @@ static const lk_layer_sample samples[] = {
     {"filters=2 kernel=3 padding=1 algorithm=winograd", LK_DIMS(4, 5, 3), 0},
     {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_conv_transpose = {
+const lk_layer lk__layer_conv_transpose = {
     .descriptor = {.name = "conv_transpose",
                    .summary = "the transpose of a convolution, for growing images",
                    .options = options,

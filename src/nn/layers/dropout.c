@@ -30,7 +30,7 @@ static lk_status dropout_forward(const lk_pass *pass, const lk_layer_instance *u
 static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(5), 0}, {"rate=0.2", LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_dropout = {
+const lk_layer lk__layer_dropout = {
     .descriptor = {.name = "dropout",
                    .summary = "in training, 0 with probability `rate`, otherwise x / (1 - rate)",
                    .options = options,

@@ -20,11 +20,11 @@ static lk_status elu_forward(const lk_pass *pass, const lk_layer_instance *unit,
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_elu = {.descriptor = {.name = "elu",
-                                              .summary = "y = x < 0 ? alpha * (e^x - 1) : x",
-                                              .options = options,
-                                              .options_size = sizeof(elu_options)},
-                               .reach = LK_REACH_ELEMENT,
-                               .build = lk__build_same,
-                               .forward = elu_forward,
-                               .samples = samples};
+const lk_layer lk__layer_elu = {.descriptor = {.name = "elu",
+                                               .summary = "y = x < 0 ? alpha * (e^x - 1) : x",
+                                               .options = options,
+                                               .options_size = sizeof(elu_options)},
+                                .reach = LK_REACH_ELEMENT,
+                                .build = lk__build_same,
+                                .forward = elu_forward,
+                                .samples = samples};

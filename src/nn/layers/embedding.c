@@ -50,11 +50,11 @@ static lk_status embedding_forward(const lk_pass *pass, const lk_layer_instance 
 static const lk_layer_sample samples[] = {
     {"rows=5 units=3", LK_DIMS(4), 5}, {"rows=3 units=2", {.ndim = 0}, 3}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_embedding = {.descriptor = {.name = "embedding",
-                                                    .summary = "rows of a table by number",
-                                                    .options = options,
-                                                    .options_size = sizeof(embedding_options)},
-                                     .build = embedding_build,
-                                     .forward = embedding_forward,
-                                     .samples = samples,
-                                     .indices = embedding_indices};
+const lk_layer lk__layer_embedding = {.descriptor = {.name = "embedding",
+                                                     .summary = "rows of a table by number",
+                                                     .options = options,
+                                                     .options_size = sizeof(embedding_options)},
+                                      .build = embedding_build,
+                                      .forward = embedding_forward,
+                                      .samples = samples,
+                                      .indices = embedding_indices};

@@ -25,7 +25,7 @@ static lk_status flatten_forward(const lk_pass *pass, const lk_layer_instance *u
 static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(2, 3, 2), 0}, {NULL, LK_DIMS(4), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_flatten = {
+const lk_layer lk__layer_flatten = {
     .descriptor = {.name = "flatten", .summary = "all axes of a sample become one"},
     .flags = LK_LAYER_RESHAPES,
     .build = flatten_build,

@@ -12,7 +12,7 @@ static lk_status gelu_forward(const lk_pass *pass, const lk_layer_instance *unit
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_gelu = {
+const lk_layer lk__layer_gelu = {
     .descriptor = {.name = "gelu", .summary = "y = x/2 (1 + erf(x / sqrt 2))"},
     .reach = LK_REACH_ELEMENT,
     .build = lk__build_same,

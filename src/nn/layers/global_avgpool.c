@@ -24,7 +24,7 @@ static lk_status global_forward(const lk_pass *pass, const lk_layer_instance *un
 static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(3, 4, 2), 0}, {NULL, LK_DIMS(5, 3), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_global_avgpool = {
+const lk_layer lk__layer_global_avgpool = {
     .descriptor = {.name = "global_avgpool", .summary = "the mean over all spatial axes"},
     .build = global_build,
     .forward = global_forward,

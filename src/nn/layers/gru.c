@@ -60,7 +60,7 @@ static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4, 2), 0},
                                           {"units=2 output=all reverse=true", LK_DIMS(3, 3), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_gru = {
+const lk_layer lk__layer_gru = {
     .descriptor = {.name = "gru",
                    .summary = "gated recurrent unit: h = n + z (h' - n), time by time",
                    .options = options,

@@ -16,11 +16,11 @@ static const lk_layer_sample samples[] = {{"size=2", LK_DIMS(4, 6, 2), 0},
                                           {"size=2,3 stride=2,1", LK_DIMS(5, 4, 1), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_l2pool = {.descriptor = {.name = "l2pool",
-                                                 .summary = "the Euclidean norm of each window",
-                                                 .options = options,
-                                                 .options_size = sizeof(lk__pool_options)},
-                                  .reach = LK_REACH_WINDOW,
-                                  .build = lk__pool_build,
-                                  .forward = l2pool_forward,
-                                  .samples = samples};
+const lk_layer lk__layer_l2pool = {.descriptor = {.name = "l2pool",
+                                                  .summary = "the Euclidean norm of each window",
+                                                  .options = options,
+                                                  .options_size = sizeof(lk__pool_options)},
+                                   .reach = LK_REACH_WINDOW,
+                                   .build = lk__pool_build,
+                                   .forward = l2pool_forward,
+                                   .samples = samples};

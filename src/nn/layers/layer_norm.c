@@ -45,7 +45,7 @@ static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *unit
 static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(5), 0}, {"axes=2", LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_layer_norm = {
+const lk_layer lk__layer_layer_norm = {
     .descriptor = {.name = "layer_norm",
                    .summary = "(x - mean) / sqrt(variance + eps) * gamma + beta over the last axes",
                    .options = options,

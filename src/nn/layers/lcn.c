@@ -38,11 +38,11 @@ static lk_status lcn_forward(const lk_pass *pass, const lk_layer_instance *unit,
 static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(4, 3, 2), 0}, {"size=3,1", LK_DIMS(3, 4, 1), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_lcn = {.descriptor = {.name = "lcn",
-                                              .summary = "local contrast normalisation of images",
-                                              .options = options,
-                                              .options_size = sizeof(lcn_options)},
-                               .reach = LK_REACH_WINDOW,
-                               .build = lcn_build,
-                               .forward = lcn_forward,
-                               .samples = samples};
+const lk_layer lk__layer_lcn = {.descriptor = {.name = "lcn",
+                                               .summary = "local contrast normalisation of images",
+                                               .options = options,
+                                               .options_size = sizeof(lcn_options)},
+                                .reach = LK_REACH_WINDOW,
+                                .build = lcn_build,
+                                .forward = lcn_forward,
+                                .samples = samples};

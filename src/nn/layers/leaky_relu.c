@@ -20,11 +20,11 @@ static lk_status leaky_relu_forward(const lk_pass *pass, const lk_layer_instance
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_leaky_relu = {.descriptor = {.name = "leaky_relu",
-                                                     .summary = "y = x < 0 ? slope * x : x",
-                                                     .options = options,
-                                                     .options_size = sizeof(leaky_relu_options)},
-                                      .reach = LK_REACH_ELEMENT,
-                                      .build = lk__build_same,
-                                      .forward = leaky_relu_forward,
-                                      .samples = samples};
+const lk_layer lk__layer_leaky_relu = {.descriptor = {.name = "leaky_relu",
+                                                      .summary = "y = x < 0 ? slope * x : x",
+                                                      .options = options,
+                                                      .options_size = sizeof(leaky_relu_options)},
+                                       .reach = LK_REACH_ELEMENT,
+                                       .build = lk__build_same,
+                                       .forward = leaky_relu_forward,
+                                       .samples = samples};

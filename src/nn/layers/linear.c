@@ -68,11 +68,11 @@ static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4), 0},
                                           {"units=3 transpose=true", LK_DIMS(4), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_linear = {.descriptor = {.name = "linear",
-                                                 .summary = "y = x w + b, w [in][units]",
-                                                 .options = options,
-                                                 .options_size = sizeof(linear_options)},
-                                  .flags = LK_LAYER_FUSES_RELU_AFTER,
-                                  .build = linear_build,
-                                  .forward = linear_forward,
-                                  .samples = samples};
+const lk_layer lk__layer_linear = {.descriptor = {.name = "linear",
+                                                  .summary = "y = x w + b, w [in][units]",
+                                                  .options = options,
+                                                  .options_size = sizeof(linear_options)},
+                                   .flags = LK_LAYER_FUSES_RELU_AFTER,
+                                   .build = linear_build,
+                                   .forward = linear_forward,
+                                   .samples = samples};

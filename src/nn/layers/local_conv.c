@@ -66,7 +66,7 @@ static const lk_layer_sample samples[] = {
     {"filters=1 kernel=3 stride=2 padding=1", LK_DIMS(5, 3), 0},
     {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_local_conv = {
+const lk_layer lk__layer_local_conv = {
     .descriptor = {.name = "local_conv",
                    .summary = "convolution whose every position has a filter of its own",
                    .options = options,

@@ -52,7 +52,7 @@ static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4, 2), 0},
                                           {"units=2 output=all reverse=true", LK_DIMS(3, 3), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_lstm = {
+const lk_layer lk__layer_lstm = {
     .descriptor = {.name = "lstm",
                    .summary = "long short-term memory: c = f c' + i g, h = o tanh(c)",
                    .options = options,

@@ -16,12 +16,12 @@ static const lk_layer_sample samples[] = {{"size=2", LK_DIMS(4, 6, 2), 0},
                                           {"size=2,3 stride=2,1", LK_DIMS(5, 4, 1), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_maxpool = {.descriptor = {.name = "maxpool",
-                                                  .summary = "the largest of each window",
-                                                  .options = options,
-                                                  .options_size = sizeof(lk__pool_options)},
-                                   .flags = LK_LAYER_FUSES_RELU_BEFORE,
-                                   .reach = LK_REACH_WINDOW,
-                                   .build = lk__pool_build,
-                                   .forward = maxpool_forward,
-                                   .samples = samples};
+const lk_layer lk__layer_maxpool = {.descriptor = {.name = "maxpool",
+                                                   .summary = "the largest of each window",
+                                                   .options = options,
+                                                   .options_size = sizeof(lk__pool_options)},
+                                    .flags = LK_LAYER_FUSES_RELU_BEFORE,
+                                    .reach = LK_REACH_WINDOW,
+                                    .build = lk__pool_build,
+                                    .forward = maxpool_forward,
+                                    .samples = samples};

@@ -12,8 +12,8 @@ static lk_status relu_forward(const lk_pass *pass, const lk_layer_instance *unit
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_relu = {.descriptor = {.name = "relu", .summary = "y = x < 0 ? 0 : x"},
-                                .reach = LK_REACH_ELEMENT,
-                                .build = lk__build_same,
-                                .forward = relu_forward,
-                                .samples = samples};
+const lk_layer lk__layer_relu = {.descriptor = {.name = "relu", .summary = "y = x < 0 ? 0 : x"},
+                                 .reach = LK_REACH_ELEMENT,
+                                 .build = lk__build_same,
+                                 .forward = relu_forward,
+                                 .samples = samples};

@@ -54,7 +54,7 @@ static lk_status reshape_forward(const lk_pass *pass, const lk_layer_instance *u
 static const lk_layer_sample samples[] = {
     {"shape=3,2", LK_DIMS(6), 0}, {"shape=-1,2", LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_reshape = {
+const lk_layer lk__layer_reshape = {
     .descriptor = {.name = "reshape",
                    .summary = "the elements of a sample in their order under another shape",
                    .options = options,

@@ -47,11 +47,12 @@ static const lk_layer_sample samples[] = {{"layers=tanh", LK_DIMS(5), 0},
                                            LK_DIMS(3), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_residual = {.descriptor = {.name = "residual",
-                                                   .summary = "y = layers(x) + shortcut(x), or + x",
-                                                   .options = options,
-                                                   .options_size = sizeof(residual_options)},
-                                    .reach = LK_REACH_ELEMENT,
-                                    .build = residual_build,
-                                    .forward = residual_forward,
-                                    .samples = samples};
+const lk_layer lk__layer_residual = {
+    .descriptor = {.name = "residual",
+                   .summary = "y = layers(x) + shortcut(x), or + x",
+                   .options = options,
+                   .options_size = sizeof(residual_options)},
+    .reach = LK_REACH_ELEMENT,
+    .build = residual_build,
+    .forward = residual_forward,
+    .samples = samples};

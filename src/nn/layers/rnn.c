@@ -30,11 +30,11 @@ static const lk_layer_sample samples[] = {{"units=3", LK_DIMS(4, 2), 0},
                                           {"units=2 output=all reverse=true", LK_DIMS(3, 3), 0},
                                           {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_rnn = {.descriptor = {.name = "rnn",
-                                              .summary = "h = tanh(x w + b + h' u), time by time",
-                                              .options = options,
-                                              .options_size = sizeof(lk__recurrent_options)},
-                               .flags = LK_LAYER_WEIGHT_REUSE,
-                               .build = rnn_build,
-                               .forward = rnn_forward,
-                               .samples = samples};
+const lk_layer lk__layer_rnn = {.descriptor = {.name = "rnn",
+                                               .summary = "h = tanh(x w + b + h' u), time by time",
+                                               .options = options,
+                                               .options_size = sizeof(lk__recurrent_options)},
+                                .flags = LK_LAYER_WEIGHT_REUSE,
+                                .build = rnn_build,
+                                .forward = rnn_forward,
+                                .samples = samples};

@@ -12,7 +12,7 @@ static lk_status sigmoid_forward(const lk_pass *pass, const lk_layer_instance *u
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_sigmoid = {
+const lk_layer lk__layer_sigmoid = {
     .descriptor = {.name = "sigmoid", .summary = "y = 1 / (1 + e^-x)"},
     .reach = LK_REACH_ELEMENT,
     .build = lk__build_same,

@@ -22,7 +22,7 @@ static lk_status softmax_forward(const lk_pass *pass, const lk_layer_instance *u
 static const lk_layer_sample samples[] = {
     {NULL, LK_DIMS(5), 0}, {NULL, LK_DIMS(2, 3), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_softmax = {
+const lk_layer lk__layer_softmax = {
     .descriptor = {.name = "softmax", .summary = "y = e^x / the sum of e^x, along the last axis"},
     .reach = LK_REACH_POSITION,
     .build = softmax_build,

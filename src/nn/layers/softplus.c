@@ -12,7 +12,7 @@ static lk_status softplus_forward(const lk_pass *pass, const lk_layer_instance *
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_softplus = {
+const lk_layer lk__layer_softplus = {
     .descriptor = {.name = "softplus", .summary = "y = log(1 + e^x)"},
     .reach = LK_REACH_ELEMENT,
     .build = lk__build_same,

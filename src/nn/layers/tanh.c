@@ -12,8 +12,8 @@ static lk_status tanh_forward(const lk_pass *pass, const lk_layer_instance *unit
 
 static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndim = -1}}};
 
-const lk_layer lk_layer_tanh = {.descriptor = {.name = "tanh", .summary = "y = tanh x"},
-                                .reach = LK_REACH_ELEMENT,
-                                .build = lk__build_same,
-                                .forward = tanh_forward,
-                                .samples = samples};
+const lk_layer lk__layer_tanh = {.descriptor = {.name = "tanh", .summary = "y = tanh x"},
+                                 .reach = LK_REACH_ELEMENT,
+                                 .build = lk__build_same,
+                                 .forward = tanh_forward,
+                                 .samples = samples};

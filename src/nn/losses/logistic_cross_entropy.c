@@ -17,7 +17,7 @@ static lk_status logistic_apply(const void *options, lk_var y, lk_var target, lk
     return LK_OK;
 }
 
-const lk_loss lk_cost_logistic_cross_entropy = {
+const lk_loss lk__loss_logistic_cross_entropy = {
     .descriptor = {.name = "logistic_cross_entropy",
                    .summary = "-(t log s + (1 - t) log(1 - s)), s = sigmoid(y); the mean over the "
                               "elements of a sample"},

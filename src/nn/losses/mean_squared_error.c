@@ -17,7 +17,7 @@ static lk_status squared_apply(const void *options, lk_var y, lk_var target, lk_
     return LK_OK;
 }
 
-const lk_loss lk_cost_mean_squared_error = {
+const lk_loss lk__loss_mean_squared_error = {
     .descriptor = {.name = "mean_squared_error",
                    .summary = "(y - t)^2; the mean over the elements of a sample"},
     .check = squared_check,

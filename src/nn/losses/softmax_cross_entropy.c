@@ -45,7 +45,7 @@ static lk_status cross_apply(const void *options, lk_var y, lk_var target, lk_va
     return LK_OK;
 }
 
-const lk_loss lk_cost_softmax_cross_entropy = {
+const lk_loss lk__loss_softmax_cross_entropy = {
     .descriptor = {.name = "softmax_cross_entropy",
                    .summary = "-log softmax(y)[label], for labels or probabilities"},
     .probabilities = true,

@@ -15,7 +15,7 @@ static lk_status squared_apply(const void *options, lk_var y, lk_var target, lk_
     return LK_OK;
 }
 
-const lk_loss lk_cost_sum_squared_error = {
+const lk_loss lk__loss_sum_squared_error = {
     .descriptor = {.name = "sum_squared_error",
                    .summary = "(y - t)^2 / 2; the sum over the elements of a sample"},
     .check = squared_check,

@@ -19,7 +19,7 @@ static lk_status accuracy_add(const void *options, const lk_tensor *y, const lk_
     return LK_OK;
 }
 
-const lk_metric lk_metric_accuracy = {
+const lk_metric lk__metric_accuracy = {
     .descriptor = {.name = "accuracy",
                    .summary = "share of rows whose largest number is that of the label"},
     .lower_is_better = false,

@@ -87,7 +87,7 @@ static double auc_value(const void *opt, lk_tensor_type out, const double *numbe
     return area / (others * own);
 }
 
-const lk_metric lk_metric_auc = {
+const lk_metric lk__metric_auc = {
     .descriptor = {.name = "auc",
                    .summary = "area under the ROC curve of one class against the others",
                    .options = options,

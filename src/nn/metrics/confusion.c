@@ -57,7 +57,7 @@ static lk_status confusion_json(const void *options, lk_tensor_type out, const d
     return LK_OK;
 }
 
-const lk_metric lk_metric_confusion = {
+const lk_metric lk__metric_confusion = {
     .descriptor = {.name = "confusion",
                    .summary = "how often each label was taken for each class: a table, no number"},
     .of_classes = true,

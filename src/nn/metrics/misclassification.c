@@ -19,7 +19,7 @@ static lk_status missed_add(const void *options, const lk_tensor *y, const lk_te
     return LK_OK;
 }
 
-const lk_metric lk_metric_misclassification = {
+const lk_metric lk__metric_misclassification = {
     .descriptor = {.name = "misclassification",
                    .summary = "share of rows whose largest number is not that of the label"},
     .lower_is_better = true,

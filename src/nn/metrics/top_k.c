@@ -40,7 +40,7 @@ static lk_status top_add(const void *opt, const lk_tensor *y, const lk_tensor *t
     return LK_OK;
 }
 
-const lk_metric lk_metric_top_k = {
+const lk_metric lk__metric_top_k = {
     .descriptor = {.name = "top_k",
                    .summary = "share of rows whose label is among the k largest",
                    .options = options,

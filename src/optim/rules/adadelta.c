@@ -35,7 +35,7 @@ static lk_status adadelta_update(const lk_update_call *call)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_adadelta = {
+const lk_update_rule lk__update_rule_adadelta = {
     .descriptor = {.name = "adadelta",
                    .summary = "w = w - rate d, d = h sqrt(mean of d^2) / sqrt(mean of h^2)",
                    .options = options,

@@ -30,7 +30,7 @@ static lk_status adagrad_update(const lk_update_call *call)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_adagrad = {
+const lk_update_rule lk__update_rule_adagrad = {
     .descriptor = {.name = "adagrad",
                    .summary = "w = w - rate h / (sqrt(v) + eps), v = v + h^2",
                    .options = options,

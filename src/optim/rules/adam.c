@@ -14,7 +14,7 @@ static lk_status adam_update(const lk_update_call *call)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_adam = {
+const lk_update_rule lk__update_rule_adam = {
     .descriptor = {.name = "adam",
                    .summary = "w = w - rate m' / (sqrt(v') + eps), means of h "
                               "and h^2 corrected for their start",

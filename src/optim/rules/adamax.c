@@ -13,7 +13,7 @@ static lk_status adamax_update(const lk_update_call *call)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_adamax = {
+const lk_update_rule lk__update_rule_adamax = {
     .descriptor = {.name = "adamax",
                    .summary = "w = w - rate m' / (v + eps), v = max(beta2 v, |h|)",
                    .options = options,

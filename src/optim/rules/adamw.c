@@ -12,7 +12,7 @@ static lk_status adamw_update(const lk_update_call *call)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_adamw = {
+const lk_update_rule lk__update_rule_adamw = {
     .descriptor =
         {.name = "adamw",
          .summary = "adam with decay apart: w = (1 - rate decay) w - rate m' / (sqrt(v') + eps)",

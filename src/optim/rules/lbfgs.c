@@ -127,7 +127,7 @@ static lk_status lbfgs_update(const lk_update_call *c)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_lbfgs = {
+const lk_update_rule lk__update_rule_lbfgs = {
     .descriptor =
         {.name = "lbfgs",
          .summary = "w = w - rate H h, H from the last changes of w and h",

@@ -39,10 +39,11 @@ static lk_status nadam_update(const lk_update_call *call)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_nadam = {.descriptor = {.name = "nadam",
-                                                     .summary = "adam with Nesterov's look ahead",
-                                                     .options = options,
-                                                     .options_size = sizeof(lk__moments_options)},
-                                      .state = nadam_state,
-                                      .begin = nadam_begin,
-                                      .update = nadam_update};
+const lk_update_rule lk__update_rule_nadam = {
+    .descriptor = {.name = "nadam",
+                   .summary = "adam with Nesterov's look ahead",
+                   .options = options,
+                   .options_size = sizeof(lk__moments_options)},
+    .state = nadam_state,
+    .begin = nadam_begin,
+    .update = nadam_update};

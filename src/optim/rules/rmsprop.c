@@ -39,7 +39,7 @@ static lk_status rmsprop_update(const lk_update_call *call)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_rmsprop = {
+const lk_update_rule lk__update_rule_rmsprop = {
     .descriptor = {.name = "rmsprop",
                    .summary = "w = w - rate h / (sqrt(v) + eps), v = rho v + (1 - rho) h^2",
                    .options = options,

@@ -48,7 +48,7 @@ static lk_status sgd_update(const lk_update_call *call)
     return LK_OK;
 }
 
-const lk_update_rule lk_rule_sgd = {
+const lk_update_rule lk__update_rule_sgd = {
     .descriptor =
         {.name = "sgd",
          .summary = "w = w - rate * h, with momentum m = momentum * m + h; w = w - rate * m",

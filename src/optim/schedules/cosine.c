@@ -30,7 +30,7 @@ static bool cosine_uses_end(const void *opt)
     return ((const cosine_options *)opt)->end == 0;
 }
 
-const lk_schedule lk_schedule_cosine = {
+const lk_schedule lk__schedule_cosine = {
     .descriptor = {.name = "cosine",
                    .summary = "from 1 to `to` along half a cosine",
                    .options = options,

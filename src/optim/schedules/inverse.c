@@ -15,8 +15,8 @@ static double inverse_factor(const void *opt, const lk_schedule_point *at)
     return 1 / (1 + o->decay * (double)at->step);
 }
 
-const lk_schedule lk_schedule_inverse = {.descriptor = {.name = "inverse",
-                                                        .summary = "1 / (1 + decay * step)",
-                                                        .options = options,
-                                                        .options_size = sizeof(inverse_options)},
-                                         .factor = inverse_factor};
+const lk_schedule lk__schedule_inverse = {.descriptor = {.name = "inverse",
+                                                         .summary = "1 / (1 + decay * step)",
+                                                         .options = options,
+                                                         .options_size = sizeof(inverse_options)},
+                                          .factor = inverse_factor};

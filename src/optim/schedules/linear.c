@@ -28,7 +28,7 @@ static bool linear_uses_end(const void *opt)
     return ((const linear_options *)opt)->end == 0;
 }
 
-const lk_schedule lk_schedule_linear = {
+const lk_schedule lk__schedule_linear = {
     .descriptor = {.name = "linear",
                    .summary = "a straight line from `from` to `to` over the epochs",
                    .options = options,

@@ -34,7 +34,7 @@ static double monotone_factor(const void *opt, const lk_schedule_point *at)
     return (1 - share) * o->initial + share * o->saturated;
 }
 
-const lk_schedule lk_schedule_linear_monotone = {
+const lk_schedule lk__schedule_linear_monotone = {
     .descriptor = {.name = "linear_monotone",
                    .summary = "from `initial` to `saturated` in equal steps, epoch by epoch",
                    .options = options,

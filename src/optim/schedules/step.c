@@ -29,7 +29,7 @@ static double step_factor(const void *opt, const lk_schedule_point *at)
     return factor;
 }
 
-const lk_schedule lk_schedule_step = {
+const lk_schedule lk__schedule_step = {
     .descriptor = {.name = "step",
                    .summary = "factor^n after n times `epochs` epochs",
                    .options = options,

@@ -28,7 +28,7 @@ static bool warmup_uses_end(const void *opt)
     return lk_schedule_uses_end(&((const warmup_options *)opt)->then);
 }
 
-const lk_schedule lk_schedule_warmup = {
+const lk_schedule lk__schedule_warmup = {
     .descriptor = {.name = "warmup",
                    .summary = "a straight line from `from` to 1, then another schedule",
                    .options = options,
