@@ -16,10 +16,10 @@
 #include <lockstep/checkpoint.h>
 
 /** What a rank holds of a tensor: the dense array of a box. */
-typedef struct lk__held {
+typedef struct lk__box_held {
     unsigned char *data;
     lk_box box;
-} lk__held;
+} lk__box_held;
 
 /** A box of tensor number `tensor` of a checkpoint; it is not empty. */
 typedef struct lk__piece {
@@ -79,8 +79,8 @@ typedef struct lk__end {
     const lk_checkpoint *c;
     const lk__flow *flow;
     const lk__band *band;
-    unsigned char *base;  /* the bytes of the band; NULL: */
-    const lk__held *held; /* boxes, by tensor */
+    unsigned char *base;      /* the bytes of the band; NULL: */
+    const lk__box_held *held; /* boxes, by tensor */
     /* where a walk over it is */
     int64_t piece, left, used;
     lk_box_walk walk;

@@ -66,7 +66,7 @@ void lk__state_take(const lk_checkpoint *c, lk_state *state);
  * the checkpoint.  Collective.  Errors: LK_EIO, LK_ENOMEM, on all ranks the same; and those of
  * communication. */
 lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from,
-                            const lk__held *held) LK_NODISCARD;
+                            const lk__box_held *held) LK_NODISCARD;
 
 /* ---- the manifest ---- */
 

@@ -107,7 +107,8 @@ static lk_status fetch(reader *r, lk__exchange *x, const lk__disk *disk)
     return LK_OK;
 }
 
-lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from, const lk__held *held)
+lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from,
+                            const lk__box_held *held)
 {
     if (!c->comm) {
         for (int64_t i = 0; i < from->n_tensors; i++)

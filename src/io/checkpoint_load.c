@@ -21,7 +21,7 @@ typedef struct load {
     lk_state *state;
     lk_arena *arena;
     int64_t *map; /* where each tensor of the state is in the checkpoint */
-    lk__held *held;
+    lk__box_held *held;
     int64_t *step, n_steps; /* of the checkpoints there are; known on rank 0 */
     int64_t at;             /* which of them is tried */
     lk_checkpoint *chosen;  /* NULL: there is none */
@@ -189,7 +189,7 @@ static lk_status state_load(load *l)
 {
     lk_state *s = l->state;
     for (int64_t i = 0; i < s->n_tensors; i++)
-        l->held[l->map[i]] = (lk__held){s->tensor[i].data, lk__state_box(&s->tensor[i])};
+        l->held[l->map[i]] = (lk__box_held){s->tensor[i].data, lk__state_box(&s->tensor[i])};
     lk_status st = lk__tensors_fetch(l->c, l->chosen, l->held);
     if (st == LK_EIO)
         return LK_RAISE(LK_EIO, "%s (it had verified before; what was loaded is not whole)",

@@ -94,7 +94,7 @@ static lk_status folder_prepare(void *arg)
     return LK_OK;
 }
 
-static lk_status save_plan(lk_checkpoint_dir *c, const lk_state *state, lk__held **held)
+static lk_status save_plan(lk_checkpoint_dir *c, const lk_state *state, lk__box_held **held)
 {
     char tail[32];
     LK_TRY(lk__plan_make(state, c->options.identity, c->options.part_bytes, &c->plan));
@@ -104,7 +104,7 @@ static lk_status save_plan(lk_checkpoint_dir *c, const lk_state *state, lk__held
     c->writer.folder = c->temporary;
     LK_TRY(lk_arena_alloc(c->plan->arena, held, state->n_tensors, sizeof **held));
     for (int64_t i = 0; i < state->n_tensors; i++)
-        (*held)[i] = (lk__held){state->tensor[i].data, lk__state_box(&state->tensor[i])};
+        (*held)[i] = (lk__box_held){state->tensor[i].data, lk__state_box(&state->tensor[i])};
     return LK_OK;
 }
 
@@ -125,7 +125,7 @@ static lk_status digest_check(lk_checkpoint_dir *c)
 }
 
 /* All describe the same state. */
-static lk_status state_agree(lk_checkpoint_dir *c, const lk_state *state, lk__held **held)
+static lk_status state_agree(lk_checkpoint_dir *c, const lk_state *state, lk__box_held **held)
 {
     lk_status st = save_plan(c, state, held);
     if (c->comm) {
@@ -157,7 +157,7 @@ static lk_status begin(lk_checkpoint_dir *c, lk__exchange *x)
 
 static lk_status begin_all(lk_checkpoint_dir *c, const lk_state *state)
 {
-    lk__held *held = NULL;
+    lk__box_held *held = NULL;
     c->there = false;
     LK_TRY(state_agree(c, state, &held));
     lk__exchange x = {.comm = c->comm,

@@ -176,7 +176,7 @@ lk_status lk_checkpoint_read_box(const lk_checkpoint *c, int64_t i, const lk_box
     const lk_shape *shape = &one.tensor->shape;
     lk__piece piece = {0, box ? *box : lk_box_whole(shape->ndim, shape->dim)};
     lk__flow flow = {.piece = &piece, .n = lk_box_count(&piece.box) > 0};
-    lk__held held = {data, piece.box};
+    lk__box_held held = {data, piece.box};
     LK_CHECK(piece.box.ndim == shape->ndim && lk_box_is_within(&piece.box, shape->dim), LK_ESHAPE,
              "a box that is not within the tensor \"%.128s\", which is %s", one.tensor->name,
              lk_shape_text(*shape).s);

@@ -18,12 +18,12 @@ typedef struct lk__exchange {
     lk_comm *comm; /* NULL: one rank */
     int rank, size;
     const lk_checkpoint *c;
-    const int32_t *place; /* [size] of each rank among those with files; -1: it has none */
-    int files;            /* how many have */
-    bool saving;          /* from boxes to files, else back */
-    bool whole;           /* all ranks hold all */
-    const lk__held *held; /* by tensor of `c` */
-    int64_t room;         /* bytes of a band at most; more where all hold all and load */
+    const int32_t *place;     /* [size] of each rank among those with files; -1: it has none */
+    int files;                /* how many have */
+    bool saving;              /* from boxes to files, else back */
+    bool whole;               /* all ranks hold all */
+    const lk__box_held *held; /* by tensor of `c` */
+    int64_t room;             /* bytes of a band at most; more where all hold all and load */
     lk__flow *file,
         *box; /* [size] between own files and boxes of others, own boxes and files of others */
     lk__bands *bands;        /* [size] */

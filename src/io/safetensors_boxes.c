@@ -52,7 +52,7 @@ lk_status lk_safetensors_read_box(const lk_safetensors *f, int64_t i, const lk_b
     lk_checkpoint one = {.tensor = &tensor, .n_tensors = 1};
     lk__piece piece = {0, box ? *box : lk_box_whole(t.shape.ndim, t.shape.dim)};
     lk__flow flow = {.piece = &piece, .n = 1};
-    lk__held held = {data, piece.box};
+    lk__box_held held = {data, piece.box};
     LK_CHECK(piece.box.ndim == t.shape.ndim && lk_box_is_within(&piece.box, t.shape.dim), LK_ESHAPE,
              "a box that is not within the tensor \"%.128s\", which is %s", t.name,
              lk_shape_text(t.shape).s);
@@ -75,7 +75,7 @@ typedef struct file {
     const lk_metadata *note;
     int64_t n_notes;
     lk_checkpoint *plan;
-    lk__held *held;
+    lk__box_held *held;
     lk__sink *sink;
     lk_status written;
     unsigned char *bytes;
@@ -91,7 +91,7 @@ static lk_status file_plan(file *f, const lk_state_tensor *tensor, int64_t n)
     LK_TRY(lk__plan_make(&state, 0, INT64_MAX, &f->plan));
     LK_TRY(lk_arena_alloc(f->plan->arena, &f->held, n, sizeof *f->held));
     for (int64_t i = 0; i < n; i++)
-        f->held[i] = (lk__held){tensor[i].data, lk__state_box(&tensor[i])};
+        f->held[i] = (lk__box_held){tensor[i].data, lk__state_box(&tensor[i])};
     LK_TRY(lk_alloc(&f->bytes, LK__BAND, 1));
     return LK_OK;
 }

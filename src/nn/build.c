@@ -163,7 +163,7 @@ static lk_status tie_unused(lk_build *build)
 }
 
 /* Both have the same shape; the dtype is that of all parameters. */
-static lk_status tie_check(lk_build *build, const lk_param *param, const lk__use *use)
+static lk_status tie_check(lk_build *build, const lk_param *param, const lk__param_use *use)
 {
     const lk__net *net = build->net;
     lk_slab_slice slice;
@@ -189,12 +189,12 @@ static lk_status use_add(lk_build *build, const char *name, int64_t param, bool 
     int64_t number = net->n_uses;
     LK_TRY(lk__grow(&net->use, &net->max_uses, number + 1, sizeof *net->use));
     lk__param_start *start = &net->start[param];
-    net->use[number] = (lk__use){.name = name,
-                                 .param = param,
-                                 .extra = extra ? net->n_extra++ : -1,
-                                 .unit = build->unit,
-                                 .layer = net->layer,
-                                 .next = -1};
+    net->use[number] = (lk__param_use){.name = name,
+                                       .param = param,
+                                       .extra = extra ? net->n_extra++ : -1,
+                                       .unit = build->unit,
+                                       .layer = net->layer,
+                                       .next = -1};
     if (extra)
         net->use[start->last_use].next = number;
     else

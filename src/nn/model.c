@@ -260,7 +260,7 @@ lk_status lk_model_layer(const lk_model *model, int64_t i, lk_layer_info *out)
                            .forward = unit->forward,
                            .backward = unit->backward};
     for (int k = 0; k < unit->n_params; k++) {
-        const lk__use *use = &model->net->use[unit->param + k];
+        const lk__param_use *use = &model->net->use[unit->param + k];
         lk_slab_slice slice;
         LK_TRY(lk_slab_layout_slice(model->net->params_layout, use->param, &slice));
         out->params += use->extra < 0 ? slice.count : 0;

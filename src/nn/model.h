@@ -32,13 +32,13 @@ typedef struct lk__param_start {
 } lk__param_start;
 
 /* A parameter as a layer declares it: its own, or one that it shares. */
-typedef struct lk__use {
+typedef struct lk__param_use {
     const char *name; /* "linear2.weight", also where the parameter has another's name */
     int64_t param;    /* number in the slab */
     int64_t extra;    /* number among the uses that own nothing; -1: it is the owner's */
     int64_t unit, layer;
     int64_t next; /* the next use of the same parameter, in the order of layers; -1: none */
-} lk__use;
+} lk__param_use;
 
 /* How a state begins, and moves. */
 typedef struct lk__moving {
@@ -60,7 +60,7 @@ typedef struct lk__net {
     lk_layer_instance *unit;
     lk__list *list; /* the model's is number 0 */
     lk__param_start *start;
-    lk__use *use;
+    lk__param_use *use;
     lk__moving *moving;
     int64_t layer; /* of the model's list: the one that is being built */
     lk_slab_layout *params_layout, *state_layout; /* of the whole model */

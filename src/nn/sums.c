@@ -42,7 +42,7 @@ static lk_status grads_make(const lk__net *net, lk_accumulator *sums)
 {
     LK_TRY(lk_alloc_zero(&sums->grad, net->n_uses, sizeof *sums->grad));
     for (int64_t i = 0; i < net->n_uses; i++) {
-        const lk__use *use = &net->use[i];
+        const lk__param_use *use = &net->use[i];
         int64_t slice = use->extra < 0 ? use->param : net->n_params + use->extra;
         LK_TRY(lk_slab_tensor(sums->slab, slice, &sums->grad[i]));
     }

@@ -5,7 +5,7 @@
 
 static const double STEP = 1e-4;
 
-lk_status lk__check_total(const lk__check *k, double *v, int n)
+lk_status lk__check_total(const lk__node_check *k, double *v, int n)
 {
     LK_TRY(lk_allreduce(k->all, NULL, v, n, LK_F64, LK_REDUCE_SUM, "gradcheck"));
     return LK_OK;
@@ -13,7 +13,7 @@ lk_status lk__check_total(const lk__check *k, double *v, int n)
 
 /* ---- inputs ---- */
 
-lk_status lk__check_draw(const lk__check *k, int purpose, lk_shape shape, lk_tensor **out)
+lk_status lk__check_draw(const lk__node_check *k, int purpose, lk_shape shape, lk_tensor **out)
 {
     lk_rng_at at = {.step = purpose, .sample = lk_comm_rank(k->all)};
     LK_TRY(lk_tensor_new(LK_F64, shape, out));
@@ -25,7 +25,7 @@ lk_status lk__check_draw(const lk__check *k, int purpose, lk_shape shape, lk_ten
 
 /* Input `i`: in each element, the ranks have as many places in the range, a little off their middles,
  * so that no two ranks are near each other. */
-static lk_status input_make(lk__check *k, int i)
+static lk_status input_make(lk__node_check *k, int i)
 {
     const lk_dist_sample *s = k->sample;
     int rank = lk_comm_rank(k->all), size = lk_comm_size(k->all);
@@ -55,7 +55,7 @@ static bool has_gradient(lk_var y)
     return lk_is_var(y) && lk_dtype_is_real(lk_dtype_of(y)) && lk_needs_grad(y);
 }
 
-lk_status lk__check_forward(lk__check *k, const lk__check_values *v, lk__check_point *p)
+lk_status lk__check_forward(lk__node_check *k, const lk__check_values *v, lk__check_point *p)
 {
     *p = (lk__check_point){0};
     lk_tape_reset(k->tape);
@@ -66,7 +66,7 @@ lk_status lk__check_forward(lk__check *k, const lk__check_values *v, lk__check_p
     return LK_OK;
 }
 
-lk_status lk__check_backward(lk__check *k, const lk__check_values *v, lk__check_point *p,
+lk_status lk__check_backward(lk__node_check *k, const lk__check_values *v, lk__check_point *p,
                              unsigned flags)
 {
     lk_var of[LK_CHECK_OUT], seed[LK_CHECK_OUT];
@@ -109,7 +109,7 @@ done:
 }
 
 /* This rank's part of L, or of S if `second`. */
-static lk_status evaluate(lk__check *k, bool second, long double *out)
+static lk_status evaluate(lk__node_check *k, bool second, long double *out)
 {
     lk__check_point p;
     long double scale = 0;
@@ -125,7 +125,7 @@ static lk_status evaluate(lk__check *k, bool second, long double *out)
     return LK_OK;
 }
 
-lk_status lk__check_differentiate(lk__check *k, bool second, lk_tensor *t, const lk_tensor *u,
+lk_status lk__check_differentiate(lk__node_check *k, bool second, lk_tensor *t, const lk_tensor *u,
                                   double *out)
 {
     lk_status st = LK_OK;
@@ -151,7 +151,7 @@ done:
     return st;
 }
 
-lk_status lk__check_start(lk__check *k)
+lk_status lk__check_start(lk__node_check *k)
 {
     const lk_dist_sample *s = k->sample;
     lk__check_point p;
@@ -176,7 +176,7 @@ lk_status lk__check_start(lk__check *k)
     return LK_OK;
 }
 
-void lk__check_free(lk__check *k)
+void lk__check_free(lk__node_check *k)
 {
     lk_tape_free(k->tape);
     for (int i = 0; i < LK_CHECK_IN; i++) {

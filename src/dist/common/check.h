@@ -22,7 +22,7 @@ typedef struct lk__check_values {
     lk_tensor *x[LK_CHECK_IN], *c[LK_CHECK_OUT];
 } lk__check_values;
 
-typedef struct lk__check {
+typedef struct lk__node_check {
     lk_comm *all, *comm; /* all ranks; those of this rank's group */
     const lk_dist_sample *sample;
     int number;
@@ -32,7 +32,7 @@ typedef struct lk__check {
     lk_tensor *d[LK_CHECK_IN], *g[LK_CHECK_IN]; /* directions; dL/dx */
     lk_gradcheck_result *result;
     double tolerance;
-} lk__check;
+} lk__node_check;
 
 /* What one evaluation has on the tape. */
 typedef struct lk__check_point {
@@ -40,22 +40,22 @@ typedef struct lk__check_point {
 } lk__check_point;
 
 /** Make tape, inputs, directions, and cotangents of the outputs that have a gradient. */
-lk_status lk__check_start(lk__check *k) LK_NODISCARD;
-void lk__check_free(lk__check *k);
+lk_status lk__check_start(lk__node_check *k) LK_NODISCARD;
+void lk__check_free(lk__node_check *k);
 
 /** A new tensor of uniform draws in (-1, 1) that belong to this rank. */
-lk_status lk__check_draw(const lk__check *k, int purpose, lk_shape shape,
+lk_status lk__check_draw(const lk__node_check *k, int purpose, lk_shape shape,
                          lk_tensor **out) LK_NODISCARD;
 
 /** y of the inputs as they are now, on an empty tape; then g = dL/dx, which depends on x and c if it
  * is recorded. */
-lk_status lk__check_forward(lk__check *k, const lk__check_values *v,
+lk_status lk__check_forward(lk__node_check *k, const lk__check_values *v,
                             lk__check_point *p) LK_NODISCARD;
-lk_status lk__check_backward(lk__check *k, const lk__check_values *v, lk__check_point *p,
+lk_status lk__check_backward(lk__node_check *k, const lk__check_values *v, lk__check_point *p,
                              unsigned flags) LK_NODISCARD;
 
 /** dL, or dS if `second`, when this rank moves its tensor `t` along `u`; NULL: it moves nothing. */
-lk_status lk__check_differentiate(lk__check *k, bool second, lk_tensor *t, const lk_tensor *u,
+lk_status lk__check_differentiate(lk__node_check *k, bool second, lk_tensor *t, const lk_tensor *u,
                                   double *out) LK_NODISCARD;
 
 /** A copy of a variable's elements in f64, which the caller frees. */
@@ -66,7 +66,7 @@ lk_status lk__check_dot(lk_var a, const lk_tensor *b, long double *sum,
                         long double *scale) LK_NODISCARD;
 
 /** Sum of `n` numbers over all ranks. */
-lk_status lk__check_total(const lk__check *k, double *v, int n) LK_NODISCARD;
+lk_status lk__check_total(const lk__node_check *k, double *v, int n) LK_NODISCARD;
 
 static inline double *lk__check_elements(const lk_tensor *t)
 {

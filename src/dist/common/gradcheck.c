@@ -13,7 +13,7 @@ static const double LEAST_SCALE = 1e-3, SINGLE = 1e-4;
 /* ---- comparison ---- */
 
 /* Whether `error` is the worst yet by what is allowed; `*worst` is the largest of its kind. */
-static bool note(lk__check *k, double *worst, double error)
+static bool note(lk__node_check *k, double *worst, double error)
 {
     const lk_gradcheck_result *r = k->result;
     if (isnan(error))
@@ -25,7 +25,7 @@ static bool note(lk__check *k, double *worst, double error)
     return error / (worst == &r->single ? SINGLE : k->tolerance) > most;
 }
 
-static const char *group_text(const lk__check *k)
+static const char *group_text(const lk__node_check *k)
 {
     return k->comm == k->all ? "" : ", split";
 }
@@ -39,7 +39,7 @@ typedef struct place {
 
 /* Compare <grad, u> with differences along u, when `mover`, or all ranks if it is negative, move
  * their `t` (NULL: none here). */
-static lk_status compare_along(lk__check *k, place at, int mover, lk_tensor *t,
+static lk_status compare_along(lk__node_check *k, place at, int mover, lk_tensor *t,
                                const lk_tensor *grad, const lk_tensor *u, double *error)
 {
     lk_gradcheck_result *r = k->result;
@@ -68,7 +68,7 @@ static lk_status compare_along(lk__check *k, place at, int mover, lk_tensor *t,
 }
 
 /* Compare `grad` of the tensor `t` on all ranks at once; if it is wrong, rank by rank, to say where. */
-static lk_status compare(lk__check *k, place at, lk_tensor *t, const lk_tensor *grad)
+static lk_status compare(lk__node_check *k, place at, lk_tensor *t, const lk_tensor *grad)
 {
     lk_status st = LK_OK;
     lk_tensor *u = NULL;
@@ -86,8 +86,8 @@ done:
 }
 
 /* <c, F x> and <F* c, x>, summed over ranks, of the evaluation at `p`. */
-static lk_status check_identity(lk__check *k, const lk__check_values *v, const lk__check_point *p,
-                                double *worst)
+static lk_status check_identity(lk__node_check *k, const lk__check_values *v,
+                                const lk__check_point *p, double *worst)
 {
     lk_gradcheck_result *r = k->result;
     long double fx = 0, fc = 0, scale = 0;
@@ -107,7 +107,7 @@ static lk_status check_identity(lk__check *k, const lk__check_values *v, const l
     return LK_OK;
 }
 
-static lk_status check_first(lk__check *k)
+static lk_status check_first(lk__node_check *k)
 {
     lk__check_point p;
     LK_TRY(lk__check_forward(k, &k->v, &p));
@@ -122,7 +122,7 @@ static lk_status check_first(lk__check *k)
 }
 
 /* dS/dx and dS/dc: the gradients of g, from which S is made with d. */
-static lk_status differentiate_twice(lk__check *k, lk_tensor **dx, lk_tensor **dc)
+static lk_status differentiate_twice(lk__node_check *k, lk_tensor **dx, lk_tensor **dc)
 {
     lk__check_point p;
     lk_var of[LK_CHECK_IN], seed[LK_CHECK_IN], wrt[LK_CHECK_IN + LK_CHECK_OUT],
@@ -150,7 +150,7 @@ static lk_status differentiate_twice(lk__check *k, lk_tensor **dx, lk_tensor **d
     return LK_OK;
 }
 
-static lk_status check_second(lk__check *k)
+static lk_status check_second(lk__node_check *k)
 {
     lk_status st;
     lk_tensor *dx[LK_CHECK_IN] = {NULL}, *dc[LK_CHECK_OUT] = {NULL};
@@ -168,7 +168,7 @@ done:
 }
 
 /* The gradients in f32 against those in f64. */
-static lk_status compare_single(lk__check *k, const lk__check_point *p)
+static lk_status compare_single(lk__node_check *k, const lk__check_point *p)
 {
     lk_gradcheck_result *r = k->result;
     double n[2] = {0, LEAST_SCALE}; /* the largest difference and the largest element */
@@ -190,7 +190,7 @@ static lk_status compare_single(lk__check *k, const lk__check_point *p)
     return LK_OK;
 }
 
-static lk_status check_single(lk__check *k)
+static lk_status check_single(lk__node_check *k)
 {
     lk_status st;
     lk__check_point p;
@@ -216,7 +216,7 @@ done:
 
 /* ---- samples ---- */
 
-static lk_status check_sample(lk__check *k)
+static lk_status check_sample(lk__node_check *k)
 {
     LK_TRY(lk__check_start(k));
     LK_TRY(check_first(k));
@@ -231,13 +231,13 @@ static lk_status check_on(lk_comm *all, lk_comm *comm, const lk_dist_check *node
                           double tolerance, lk_gradcheck_result *out)
 {
     for (int n = 0; node->samples[n].name; n++) {
-        lk__check k = {.all = all,
-                       .comm = comm,
-                       .sample = &node->samples[n],
-                       .number = n,
-                       .rng = rng,
-                       .result = out,
-                       .tolerance = tolerance};
+        lk__node_check k = {.all = all,
+                            .comm = comm,
+                            .sample = &node->samples[n],
+                            .number = n,
+                            .rng = rng,
+                            .result = out,
+                            .tolerance = tolerance};
         lk_status st = check_sample(&k);
         lk__check_free(&k);
         LK_TRY(st);

@@ -10,7 +10,7 @@
 enum { GRAIN = 16384 };
 
 typedef struct extreme_job {
-    lk__groups g;
+    lk__reduction_groups g;
     int64_t row, step; /* elements of the last reduced axis */
     lk_dtype dtype;
     bool smallest;

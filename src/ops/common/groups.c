@@ -4,9 +4,9 @@
 #include "ops/common/axes.h"
 #include "ops/common/ops.h"
 
-lk__groups lk__groups_of(lk_shape shape, unsigned bits)
+lk__reduction_groups lk__groups_of(lk_shape shape, unsigned bits)
 {
-    lk__groups g = {.n = lk__axes_count(shape, bits)};
+    lk__reduction_groups g = {.n = lk__axes_count(shape, bits)};
     int64_t stride = 1;
     for (int d = shape.ndim - 1; d >= 0; d--) {
         lk__group_axes *a = bits >> d & 1 ? &g.reduced : &g.kept;

@@ -10,13 +10,13 @@ typedef struct lk__group_axes {
     int64_t dim[LK_MAX_NDIM], stride[LK_MAX_NDIM];
 } lk__group_axes;
 
-typedef struct lk__groups {
+typedef struct lk__reduction_groups {
     lk__group_axes kept, reduced;
     int64_t n; /* elements of a group */
-} lk__groups;
+} lk__reduction_groups;
 
 /** The groups of a tensor of `shape` that is reduced over the axes of `bits`. */
-lk__groups lk__groups_of(lk_shape shape, unsigned bits);
+lk__reduction_groups lk__groups_of(lk_shape shape, unsigned bits);
 
 /** Elements from the first to number `i`, counted in row-major order along `axes`.  Element p of
  * group k is at offset(kept, k) + offset(reduced, p). */

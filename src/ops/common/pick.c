@@ -20,7 +20,7 @@ typedef struct pick_attr {
 } pick_attr;
 
 typedef struct pick_job {
-    lk__groups g;
+    lk__reduction_groups g;
     size_t size;
     const int64_t *at;
     bool into; /* the groups: place */

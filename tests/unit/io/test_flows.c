@@ -91,10 +91,10 @@ static void what_goes_there_comes_back(void)
     lk_checkpoint_part part[PARTS];
     for (int round = 0; round < 500; round++) {
         lk_checkpoint c = checkpoint_draw(tensor, part);
-        lk__held held[TENSORS];
+        lk__box_held held[TENSORS];
         lk__flow flow = {0};
         for (int i = 0; i < TENSORS; i++) {
-            held[i] = (lk__held){data[i], box_draw(&tensor[i].shape)};
+            held[i] = (lk__box_held){data[i], box_draw(&tensor[i].shape)};
             lk_box other = box_draw(&tensor[i].shape);
             lk_box piece = lk_box_intersect(&other, &held[i].box);
             if (lk_box_count(&piece) > 0)
