@@ -14,6 +14,18 @@ run()
     esac
 }
 
+# refused COMMAND...: require status 2, as of ranks that end when they have hardly begun.  The mpirun of
+# MPICH may lose a control socket then and report that instead: once more.
+refused()
+{
+    for _ in 1 2 3; do
+        "$@" >"$work/out" 2>"$work/err" </dev/null
+        got=$?
+        grep -q 'HYDU_sock_write.*Broken pipe' "$work/err" || break
+    done
+    [ $got -eq 2 ] || fail "status $got instead of 2: $*"
+}
+
 # gone SECONDS: require that nothing runs any more.
 gone()
 {
@@ -61,9 +73,9 @@ for place in $places; do
     status 0 run "$place" 2 -- bench allreduce --json --sizes 8,1K --seconds 0
     "$json" <"$work/out" || fail "$place: JSON"
     [ "$(grep -c '"bytes": ' "$work/out")" -eq 2 ] || fail "$place: two sizes, each once"
-    status 2 run "$place" 2 -- bench allreduce --sizes 3
+    refused run "$place" 2 -- bench allreduce --sizes 3
     [ "$(grep -c 'error: ' "$work/err")" -eq 1 ] || fail "$place: not one error"
-    status 2 run "$place" 2 -- bench kernels
+    refused run "$place" 2 -- bench kernels
     err 'lockstep bench kernels runs in one process'
 
     # Evaluation on ranks gives what it gives on one, to the last digit.
