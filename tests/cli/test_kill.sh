@@ -281,7 +281,14 @@ while :; do
         checkpoints_check
     fi
 done
-[ ! -e "$work/mpi/lockstep" ] || [ -z "$(ls -A "$work/mpi/lockstep")" ] ||
+# What killed jobs of an MPI left goes at the next start by one; the last here may have been of threads.
+tries=0
+while [ -n "$mpis" ] && [ $tries -lt 20 ] && [ -n "$(ls -A "$work/mpi/lockstep" 2>/dev/null)" ]; do
+    sleep 0.2
+    "$work/victim" run -n 1 --mpi "${mpis##* }" -- topo >"$work/out" 2>"$work/err"
+    tries=$((tries + 1))
+done
+[ -z "$(ls -A "$work/mpi/lockstep" 2>/dev/null)" ] ||
     fail "left of killed jobs: $(cat "$work/mpi/lockstep"/*/record)"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "left in TMPDIR: $(ls -A "$TMPDIR")"
 sort "$work/tally" | uniq -c
