@@ -17,7 +17,10 @@ int experiment_open(int n, char **operand, lk_experiment **out)
 
 int experiment_failed(const lk_experiment *experiment, lk_status st)
 {
-    return verb_failed_with(st, experiment->path);
+    size_t n = strlen(experiment->path);
+    const char *message = lk_error_message();
+    bool placed = strncmp(message, experiment->path, n) == 0 && message[n] == ':';
+    return verb_failed_with(st, placed ? NULL : experiment->path);
 }
 
 static void row(report *out, const char *section, const char *name, const char *value)

@@ -14,7 +14,8 @@
 int experiment_open(int n, char **operand, lk_experiment **out);
 
 /** After a failure with `st`: what the experiment is to blame for is one line and LK_EXIT_USAGE, what
- * is missing here (files, memory) one line and LK_EXIT_FAILED, anything else as verb_failed(). */
+ * is missing here (files, memory) one line and LK_EXIT_FAILED, anything else as verb_failed().  The
+ * line begins with the experiment's file, once. */
 int experiment_failed(const lk_experiment *experiment, lk_status st);
 
 /** Give a report rows of three cells: the section, the option and its value; everything that is set,

@@ -199,8 +199,10 @@ static void mesh_place(lk_mesh *m, int rank)
 
 lk_status lk_mesh_at(const lk_mesh_shape *shape, int size, int rank, lk_mesh *out)
 {
-    LK_CHECK(shape && out && size >= 1 && rank >= 0 && rank < size, LK_EINVAL,
-             "rank %d of %d, or no shape", rank, size);
+    LK_CHECK(shape && out, LK_EINVAL, "%s is NULL", shape ? "out" : "shape");
+    LK_CHECK(size >= 1, LK_EINVAL, "a mesh of %d ranks", size);
+    LK_CHECK(rank >= 0 && rank < size, LK_EINVAL,
+             "there is no rank %d among %d: they are numbered from 0 to %d", rank, size, size - 1);
     *out = (lk_mesh){.world = NULL};
     LK_TRY(mesh_count(shape, size, out));
     mesh_place(out, rank);

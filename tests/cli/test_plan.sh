@@ -44,4 +44,15 @@ err 'data 2 x spatial 1 x features 1 x stages 1 need 2 ranks, but there are 3'
 status 2 "$lockstep" plan $file --ranks 9
 err '9 ranks for a batch of 8 shards'
 status 2 "$lockstep" plan $file --ranks 2 --rank 2
-err 'rank 2 of 2'
+err "$file: there is no rank 2 among 2: they are numbered from 0 to 1"
+
+# A line that says where in the file something is wrong names the file once.
+cat >"$work/tie.yaml" <<'END'
+data: {type: glyphs, count: 100, batch: 10}
+model: [{type: linear, units: 10, tie: b.weight}]
+loss: softmax_cross_entropy
+optimizer: sgd
+END
+status 2 "$lockstep" plan "$work/tie.yaml"
+[ "$(cat "$work/err")" = "error: $work/tie.yaml:2:40: layer linear1 ties its weight to \"b.weight\", which no layer before it has" ] ||
+    fail 'not one line that begins with the place'
