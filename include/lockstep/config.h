@@ -167,7 +167,7 @@ LK_API lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_
  * with the last. */
 LK_API bool lk_experiment_uses_end(const lk_experiment *experiment);
 
-/** The sections of an experiment as a kind, for lists and help. */
+/** The sections of an experiment as a registry, for lists and help. */
 LK_API extern const lk_registry lk_registry_section;
 
 LK_END_DECLS

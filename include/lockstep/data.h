@@ -2,7 +2,7 @@
  *
  * A *dataset* is a number of samples of equal shape, each with a few fields: usually "x", what goes
  * in, and "y", what should come out.  A *format* makes a dataset from files or out of nothing; formats
- * are entries of a kind (option.h), so experiments and the command choose them by name.  A *loader*
+ * have descriptors in a registry (option.h), so experiments and the command choose them by name.  A *loader*
  * makes batches of a dataset: it picks the samples of a position, converts and augments them, and
  * prepares the next batches on a thread of its own.
  *
@@ -148,9 +148,9 @@ typedef struct lk_format {
 LK_API extern const lk_registry lk_registry_format;
 
 /**
- * Open one set of a choice of lk_registry_format.
+ * Open one set of a config of lk_registry_format.
  *
- * `*out` is NULL if the choice has no such set: only few formats have one for validation, which is
+ * `*out` is NULL if the config has no such set: only few formats have one for validation, which is
  * otherwise a part of the training set (lk_dataset_split()).  The caller owns `*out`.
  *
  * Errors: LK_EINVAL for options that do not fit together; LK_EIO for files that cannot be read or
@@ -160,7 +160,7 @@ LK_API lk_status lk_dataset_open(const lk_config *format, lk_split split,
                                  lk_dataset **out) LK_NODISCARD;
 
 /**
- * The choice that reads the file or folder `path`, by its name or its first bytes.
+ * The config that reads the file or folder `path`, by its name or its first bytes.
  *
  * `*out` lives in `arena`.  Errors: LK_EIO if there is no such file, LK_ENOTSUP if no format is
  * known for it; LK_ENOMEM.

@@ -23,7 +23,7 @@ typedef struct lk_model_preset {
 LK_API extern const lk_model_preset *const lk_model_presets[];
 LK_API extern const lk_registry lk_registry_model;
 
-/** The layers of a choice of lk_registry_model, in the arena.  Errors: those of the model. */
+/** The layers of a config of lk_registry_model, in the arena.  Errors: those of the model. */
 LK_API lk_status lk_model_expand(const lk_config *model, lk_arena *arena,
                                  lk_configs *out) LK_NODISCARD;
 

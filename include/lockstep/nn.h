@@ -160,36 +160,36 @@ LK_API int64_t lk_model_layers(const lk_model *model);
 /** Gradients of all parameters, observed statistics, and the loss. */
 typedef struct lk_accumulator lk_accumulator;
 
-/** Make sums of zeros for what a model holds; free them before it.  Errors: LK_ESTATE when it holds
+/** Make an accumulator of zeros for what a model holds; free it before the model.  Errors: LK_ESTATE when it holds
  * nothing, LK_ENOMEM. */
 LK_API lk_status lk_accumulator_new(const lk_model *model, lk_accumulator **out) LK_NODISCARD;
 
-/** Bytes of the slab of a model's sums; 0 if it holds nothing.  The gradients, laid out as the
+/** Bytes of the slab of a model's accumulator; 0 if it holds nothing.  The gradients, laid out as the
  * parameters, are the first lk_slab_layout_bytes() of the parameters' layout; what is behind is small, but
  * for further uses of shared parameters. */
 LK_API int64_t lk_accumulator_bytes(const lk_model *model);
 
 /** As lk_accumulator_new(), on `memory` of lk_accumulator_bytes() bytes, aligned to LK_ALIGN, which is borrowed and
- * must live longer than the sums.  Its contents stay.  Errors: as lk_slab_wrap(). */
+ * must live longer than it.  Its contents stay.  Errors: as lk_slab_wrap(). */
 LK_API lk_status lk_accumulator_wrap(const lk_model *model, void *memory,
                                      lk_accumulator **out) LK_NODISCARD;
 
 /** NULL is allowed. */
-LK_API void lk_accumulator_free(lk_accumulator *sums);
+LK_API void lk_accumulator_free(lk_accumulator *accumulator);
 
 /** Set all to zero. */
-LK_API void lk_accumulator_clear(lk_accumulator *sums);
+LK_API void lk_accumulator_clear(lk_accumulator *accumulator);
 
 /** As lk_accumulator_clear() before a pass with backward: the gradients are left to it, which sets them.  It is
- * the only pass of its tape with these sums until then. */
-LK_API void lk_accumulator_begin(lk_accumulator *sums);
+ * the only pass of its tape with this accumulator until then. */
+LK_API void lk_accumulator_begin(lk_accumulator *accumulator);
 
 /**
  * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
  * one for each further use of a shared parameter ("linear2.weight"), those of the state
  * ("observed.bn1.mean"), then "loss" [1].
  */
-LK_API lk_slab *lk_accumulator_slab(const lk_accumulator *sums);
+LK_API lk_slab *lk_accumulator_slab(const lk_accumulator *accumulator);
 
 /** a = a + b, element by element: the join of the tree, `a` being the earlier samples. */
 LK_API lk_status lk_accumulator_add(lk_accumulator *a, const lk_accumulator *b) LK_NODISCARD;
@@ -201,16 +201,16 @@ LK_API lk_status lk_accumulator_add(lk_accumulator *a, const lk_accumulator *b) 
  * Call it when all samples of a batch are joined, before the gradients are used.  The further uses are
  * zeros afterwards.  Does nothing where no parameter is shared.
  */
-LK_API lk_status lk_accumulator_join_uses(lk_accumulator *sums) LK_NODISCARD;
+LK_API lk_status lk_accumulator_join_uses(lk_accumulator *accumulator) LK_NODISCARD;
 
 /** Add a value of one element, such as the sum of the losses, to "loss".  Errors: as lk_item(). */
-LK_API lk_status lk_accumulator_add_loss(lk_accumulator *sums, lk_var loss) LK_NODISCARD;
+LK_API lk_status lk_accumulator_add_loss(lk_accumulator *accumulator, lk_var loss) LK_NODISCARD;
 
 /** What "loss" is. */
-LK_API double lk_accumulator_loss(const lk_accumulator *sums);
+LK_API double lk_accumulator_loss(const lk_accumulator *accumulator);
 
 /** Move the state towards what was observed in `pieces` pieces.  Errors: LK_EINVAL. */
-LK_API lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *sums,
+LK_API lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *accumulator,
                                                int64_t pieces) LK_NODISCARD;
 
 /* ---- a pass ---- */
@@ -295,7 +295,8 @@ struct lk_layer {
                        lk_tensor_type *out);
 
     /** *out = the layer of x [samples, ...], in ops. */
-    lk_status (*forward)(const lk_pass *pass, const lk_layer_instance *unit, lk_var x, lk_var *out);
+    lk_status (*forward)(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                         lk_var *out);
 
     const lk_layer_sample *samples;
 
@@ -346,33 +347,33 @@ LK_API void lk_build_reach(lk_build *build, lk_reach reach);
 LK_API lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers,
                                  lk_tensor_type in, lk_tensor_type *out) LK_NODISCARD;
 
-/** `bytes` zeroed bytes for the layer, as unit->data.  Errors: LK_ENOMEM. */
+/** `bytes` zeroed bytes for the layer, as layer->data.  Errors: LK_ENOMEM. */
 LK_API lk_status lk_build_data(lk_build *build, size_t bytes, void *out) LK_NODISCARD;
 
 /** The dtype of parameters. */
 LK_API lk_dtype lk_build_dtype(const lk_build *build);
 
 /** Parameter `i` of the layer as a value. */
-LK_API lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *unit, int i);
+LK_API lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *layer, int i);
 
 /** State `i` of the layer as a value without gradient.  Errors: LK_ENOMEM. */
-LK_API lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *unit, int i,
+LK_API lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *layer, int i,
                                lk_var *out) LK_NODISCARD;
 
-/** Add what was seen of state `i`, [pieces][its shape], to the sums.  Does nothing without sums and
+/** Add what was seen of state `i`, [pieces][its shape], to the accumulator.  Does nothing without one and
  * in the second run of a segment.  Errors: LK_ESHAPE, LK_ENOMEM. */
-LK_API lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *unit, int i,
+LK_API lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *layer, int i,
                                     lk_var seen) LK_NODISCARD;
 
 /** Run list number `list` of the layer's layers.  Errors: theirs. */
-LK_API lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *unit, int list,
+LK_API lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *layer, int list,
                                 lk_var x, lk_var *out) LK_NODISCARD;
 
 /** Whether a layer with LK_LAYER_FUSES_RELU_AFTER or LK_LAYER_FUSES_RELU_BEFORE is to apply its neighbour, too. */
 LK_API bool lk_pass_has_fused_relu(const lk_pass *pass);
 
 /** The layer's stream of random numbers for `purpose`. */
-LK_API lk_rng lk_pass_rng(const lk_pass *pass, const lk_layer_instance *unit, const char *purpose);
+LK_API lk_rng lk_pass_rng(const lk_pass *pass, const lk_layer_instance *layer, const char *purpose);
 
 /** The layers that are built in, sorted by name, then NULL. */
 LK_API extern const lk_layer *const lk_layers[];

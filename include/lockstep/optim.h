@@ -4,7 +4,7 @@
  * over a slab: gradient, state and parameter are read and written once.  All state lies in slabs
  * laid out as the parameters, and in a few numbers, so a checkpoint has all of it.
  *
- *     lk_optimizer_new(&choice, lk_model_params(model), &optimizer);
+ *     lk_optimizer_new(&config, lk_model_params(model), &optimizer);
  *     lk_optimizer_step(optimizer, &(lk_optimizer_input){.grads = sums, .step = 0, ...});
  *
  * The gradient that is followed, for all rules:
@@ -25,7 +25,7 @@ LK_BEGIN_DECLS
 
 /* ---- schedules: a factor that changes with time ---- */
 
-/** A moment of the training. */
+/** Where in the training a schedule is asked. */
 typedef struct lk_schedule_point {
     int64_t step;            /* from 0 */
     int64_t steps_per_epoch; /* at least 1 */
@@ -42,10 +42,10 @@ typedef struct lk_schedule {
 LK_API extern const lk_schedule *const lk_schedules[];
 LK_API extern const lk_registry lk_registry_schedule;
 
-/** What a schedule says; 1 if `schedule` has no entry. */
+/** What a schedule says; 1 if `schedule` has no descriptor. */
 LK_API double lk_schedule_factor(const lk_config *schedule, const lk_schedule_point *at);
 
-/** Whether what a schedule says depends on how many epochs are to be trained; not if it has no entry. */
+/** Whether what a schedule says depends on how many epochs are to be trained; not if it has no descriptor. */
 LK_API bool lk_schedule_uses_end(const lk_config *schedule);
 
 /* ---- optimizers ---- */

@@ -10,8 +10,8 @@
  *          .help = "share of elements that become 0"},
  *         {0}};
  *
- * Things that can be chosen by name (layers, optimizers, data formats) are entries of a kind; a
- * choice is an entry with its options.  Options can be choices themselves, so that a layer can hold
+ * Things that can be chosen by name (layers, optimizers, data formats) have a descriptor in a registry;
+ * a config is a descriptor with its options.  Options can be configs themselves, so that a layer can hold
  * layers.
  *
  * Nothing here is collective.  Reading allocates from an arena, which is freed at once.
@@ -58,8 +58,8 @@ typedef enum lk_option_type {
     LK_OPTION_REALS,  /* lk_option_reals: "0.5,0.25" */
     LK_OPTION_NAMES,  /* lk_option_names: "a,b" */
     LK_OPTION_CHOICE, /* int: which of `choices` */
-    LK_OPTION_CONFIG, /* lk_config: an entry of `kind`, its `entry` NULL if not given */
-    LK_OPTION_CONFIGS /* lk_configs: a list of entries of `kind` */
+    LK_OPTION_CONFIG, /* lk_config: one of `registry`, its `descriptor` NULL if not given */
+    LK_OPTION_CONFIGS /* lk_configs: a list of such */
 } lk_option_type;
 
 enum { LK_OPTION_MAX_ITEMS = 16, LK_OPTION_NAME_SIZE = 32 };
@@ -106,7 +106,7 @@ typedef struct lk_option {
     unsigned flags;
 } lk_option;
 
-/** Something that can be chosen by name; descriptors of kinds begin with it. */
+/** Something that can be chosen by name; descriptors of all registries begin with it. */
 typedef struct lk_descriptor {
     const char *name;    /* equals the file name without suffix */
     const char *summary; /* one line: the formula, or what it is */
@@ -119,18 +119,19 @@ typedef struct lk_descriptor {
 struct lk_registry {
     const char *name, *plural;
     const char *summary;
-    bool named; /* a choice can be given a name of its own, `name: stem`, and share
+    bool named; /* a config can be given a name of its own, `name: stem`, and share
                                      what another has: `tie: stem.weight` */
     const lk_descriptor *(*at)(
-        int i); /* entry number i, in the order of names; NULL behind the last */
+        int i); /* descriptor number i, in the order of names; NULL behind the last */
 };
 
-/** An entry and its options. */
+/** A descriptor and its options. */
 typedef struct lk_config {
     const lk_descriptor *descriptor;
-    void *options;    /* entry->options_size bytes; NULL: all defaults */
-    const char *name; /* given to it, of kinds that are `named`; NULL: none */
-    const char *tie;  /* whose weights it shares, "stem.weight", of such kinds; NULL: nobody's */
+    void *options;    /* descriptor->options_size bytes; NULL: all defaults */
+    const char *name; /* given to it, in registries that are `named`; NULL: none */
+    const char
+        *tie; /* whose weights it shares, "stem.weight", in such registries; NULL: nobody's */
     const char *tie_place; /* where that was written, FILE:LINE:COLUMN; NULL: in no file */
 } lk_config;
 
@@ -150,11 +151,11 @@ LK_API const lk_option *lk_option_suggest(const lk_option *table, const char *na
  *
  * Errors: those of lk_option_set() for a default that is no value, LK_ENOMEM.
  */
-LK_API lk_status lk_options_set_defaults(const lk_descriptor *entry, void *fields,
+LK_API lk_status lk_options_set_defaults(const lk_descriptor *descriptor, void *fields,
                                          lk_arena *arena) LK_NODISCARD;
 
 /**
- * Read `text` as the value of an option; lists are separated by commas.  An entry is its name, which
+ * Read `text` as the value of an option; lists are separated by commas.  A config is its name, which
  * may have options behind it as for lk_config_parse(): "normal(deviation=0.1)".
  *
  * Numbers are decimal, with a point whatever the locale: no hexadecimal, no leading zeros, nothing
@@ -183,36 +184,36 @@ LK_API const char *lk_option_word(const char *choices, int i, int *n);
  * bytes; "" if all are.  Returns `buf`. */
 LK_API const char *lk_option_range(const lk_option *option, char *buf, size_t size);
 
-/** The entry of this name.  Errors: LK_EINVAL, naming a similar one, all, or how to see all. */
-LK_API lk_status lk_descriptor_find(const lk_registry *kind, const char *name,
+/** The descriptor of this name.  Errors: LK_EINVAL, naming a similar one, all, or how to see all. */
+LK_API lk_status lk_descriptor_find(const lk_registry *registry, const char *name,
                                     const lk_descriptor **out) LK_NODISCARD;
 
 /**
- * A choice from a text of options, "filters=32 kernel=3,3 init=normal(deviation=0.1)": NAME=VALUE
- * separated by spaces, the rest defaults.  `text` may be NULL.  Of kinds that are `named`, "name=stem"
- * gives the choice a name, "tie=stem.weight" shares what another has.
+ * A config from a text of options, "filters=32 kernel=3,3 init=normal(deviation=0.1)": NAME=VALUE
+ * separated by spaces, the rest defaults.  `text` may be NULL.  In registries that are `named`, "name=stem"
+ * gives the config a name, "tie=stem.weight" shares what another has.
  *
  * Errors: LK_EINVAL for an unknown name, naming a similar one, for a value that is refused, and for
  * a required option that is missing; LK_ENOMEM.
  */
-LK_API lk_status lk_config_parse(const lk_registry *kind, const char *name, const char *text,
+LK_API lk_status lk_config_parse(const lk_registry *registry, const char *name, const char *text,
                                  lk_arena *arena, lk_config *out) LK_NODISCARD;
 
 /**
- * The same entry with its options: those of `choice`, borrowed, or its defaults if it has none.
+ * The same descriptor with its options: those of `config`, borrowed, or its defaults if it has none.
  *
  * Errors: LK_EINVAL if there are none and one is required, LK_ENOMEM.
  */
-LK_API lk_status lk_config_with_defaults(const lk_config *choice, lk_arena *arena,
+LK_API lk_status lk_config_with_defaults(const lk_config *config, lk_arena *arena,
                                          lk_config *out) LK_NODISCARD;
 
 /**
- * Add entry, name, tie and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A
- * choice without options has the hash of its defaults.
+ * Add descriptor, name, tie and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A
+ * config without options has the hash of its defaults.
  *
  * Errors: as lk_config_with_defaults(); `h` is then unchanged.
  */
-LK_API lk_status lk_config_hash(const lk_config *choice, lk_hash *h) LK_NODISCARD;
+LK_API lk_status lk_config_hash(const lk_config *config, lk_hash *h) LK_NODISCARD;
 
 LK_END_DECLS
 

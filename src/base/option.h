@@ -1,4 +1,4 @@
-/* What option.c, option_show.c and choice.c share. */
+/* What option.c, option_show.c and config.c share. */
 #ifndef LK_BASE_OPTION_H
 #define LK_BASE_OPTION_H
 
