@@ -5,10 +5,10 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 MAKEFLAGS += --no-print-directory
 
-# $(call build,PRESET,OPTIONS) configures and builds; $(call ctest,FOLDER,OPTIONS) tests, one more at
-# a time than there are cores, because some wait for a deadline.
+# $(call build,PRESET,OPTIONS) configures and builds; $(call ctest,FOLDER,OPTIONS) tests, two more at
+# a time than there are cores, because many wait for a deadline, a process or another rank.
 build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) $(2)
-ctest = ctest --test-dir $(1) -j $(shell expr $(JOBS) + 1) --output-on-failure --no-label-summary --no-tests=error $(2)
+ctest = ctest --test-dir $(1) -j $(shell expr $(JOBS) + 2) --output-on-failure --no-label-summary --no-tests=error $(2)
 
 .PHONY: all
 all: ## build the library and the command, build/lockstep
@@ -22,20 +22,20 @@ demo: all ## train a network on four ranks, then on one, and compare the bits
 	@tools/demo build/lockstep
 
 .PHONY: test
-test: ## build everything and run all tests (minutes)
+test: ## all that a change must pass, also under sanitizers (10 minutes)
 	@tools/setup build test
 	@$(call build,release)
 	@$(call ctest,build,); status=$$?; cat build/untested.txt; exit $$status
 
 .PHONY: test-quick
-test-quick: ## run the unit tests of the release build only (seconds)
+test-quick: ## the tests of each room, and a little of the command (under a minute)
 	@tools/setup build
 	@$(call build,release)
-	@$(call ctest,build,-L unit)
+	@$(call ctest,build,-L quick)
 
 .PHONY: test-long
-test-long: ## run the tests that take too long for every day
-	@tools/setup build
+test-long: ## the whole tables of which make test has a telling part (hours)
+	@tools/setup build test lint
 	@$(call build,release)
 	@$(call ctest,build,-C long -L long)
 
@@ -75,7 +75,7 @@ bench: ## measure the kernels, against OpenBLAS and oneDNN where they are instal
 	build/lockstep bench kernels --against openblas,onednn
 
 .PHONY: lint
-lint: ## formatting, clang-tidy, layers, shell scripts
+lint: ## formatting, clang-tidy, shell scripts (two minutes)
 	@tools/setup build lint
 	@cmake --preset release >/dev/null
 	@tools/lint build

@@ -8,8 +8,8 @@
 #ifndef LK_BENCH_PEER_H
 #define LK_BENCH_PEER_H
 
-#include <lockstep/conv.h>
-#include <lockstep/gemm.h>
+#include <lockstep/extra/conv.h>
+#include <lockstep/extra/gemm.h>
 
 /* Raised when this file changes, so that a module of another build is not used. */
 enum { LK_PEER_INTERFACE = 2 };

@@ -10,9 +10,9 @@
 #include "plural.h"
 #include "report.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
 #include <lockstep/dist.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/op.h>
 
 #include <string.h>

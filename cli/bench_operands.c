@@ -1,7 +1,7 @@
 /* Operands: random numbers, and room for the results. */
 #include "bench_operands.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 static lk_status random_array(lk_dtype dtype, int64_t n, uint32_t seed, void **out)
 {

@@ -1,7 +1,7 @@
 /* Naming code paths, and warning of old ones. */
 #include "bench_path.h"
 
-#include <lockstep/isa.h>
+#include <lockstep/extra/isa.h>
 
 #include <dlfcn.h>
 #include <stdio.h>

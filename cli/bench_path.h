@@ -1,7 +1,7 @@
 /* The code that a peer chose for this processor, and whether the processor has more to give.
  *
- * A library that does not know a processor may fall back to code for one that is twenty years older.  It
- * is then measured for what it does, but a ratio to it says nothing of the library.
+ * A library that does not know a processor may fall back to code for one that is twenty years older.
+ * It is then measured for what it does, but a ratio to it says nothing of the library.
  */
 #ifndef LK_CLI_BENCH_PATH_H
 #define LK_CLI_BENCH_PATH_H

@@ -1,10 +1,10 @@
-/* Measuring: rounds. */
+/* Measuring a case in rounds, ours and the peers in turn. */
 #include "bench_run.h"
 
 #include "bench_operands.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 
 #include "bench_operands.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/thread.h>
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* Rounds of training steps on the ranks of a job. */
 #include "bench_step_ranks.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/parallel.h>
 
 #include <sched.h>

@@ -3,9 +3,9 @@
  *
  *     round    barrier | canonical | barrier | fast | barrier | alone | barrier | apart | barrier | ...
  *
- * In the turns of one rank and of PyTorch the others sleep.  On several ranks time is that of the clock,
- * on the slowest rank; ratios are taken within a round, and of those the median.  What ranks that do
- * not wait for each other lose, the machine has not got.
+ * In the turns of one rank and of PyTorch the others sleep.  On several ranks time is that of the
+ * clock, on the slowest rank; ratios are taken within a round, and of those the median.  What ranks
+ * that do not wait for each other lose, the machine has not got.
  */
 #ifndef LK_CLI_BENCH_STEP_RANKS_H
 #define LK_CLI_BENCH_STEP_RANKS_H

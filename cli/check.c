@@ -1,7 +1,7 @@
 /* Inputs of checks, and arithmetic by definition. */
 #include "check.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <float.h>
 #include <math.h>

@@ -1,10 +1,10 @@
-/* Activations for checks. */
+/* Activations by definition, for the checks of kernels that apply one. */
 #ifndef LK_CLI_CHECK_ACT_H
 #define LK_CLI_CHECK_ACT_H
 
 #include "check.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 const char *check_act_name(lk_act act);
 

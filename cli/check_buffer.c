@@ -1,7 +1,7 @@
-/* Guarded outputs. */
+/* Outputs of a check with guards around them, which show a write outside. */
 #include "check_buffer.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <math.h>
 #include <string.h>

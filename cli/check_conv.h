@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-#include <lockstep/conv.h>
+#include <lockstep/extra/conv.h>
 
 /* Ways of the convolution checks. */
 enum { CONV_WHOLE, CONV_BATCH, CONV_IMAGE };

@@ -1,4 +1,4 @@
-/* Inputs for the checks of maps. */
+/* Inputs for the checks of maps: special values, and numbers of all magnitudes. */
 #ifndef LK_CLI_CHECK_MAP_H
 #define LK_CLI_CHECK_MAP_H
 

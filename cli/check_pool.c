@@ -2,7 +2,7 @@
  * spatial layout would hold it. */
 #include "check_pool.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <math.h>
 #include <stdio.h>

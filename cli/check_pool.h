@@ -7,7 +7,7 @@
 
 #include "check_conv.h"
 
-#include <lockstep/pool.h>
+#include <lockstep/extra/pool.h>
 
 enum { POOL_IN_X, POOL_IN_DY };
 enum { POOL_OUT_Y, POOL_OUT_DX, POOL_OUT_INDEX };

@@ -4,7 +4,7 @@
 #include "check_buffer.h"
 #include "plural.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/hash.h>
 #include <lockstep/thread.h>
 

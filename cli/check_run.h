@@ -5,7 +5,7 @@
 #include "check.h"
 #include "term.h"
 
-#include <lockstep/isa.h>
+#include <lockstep/extra/isa.h>
 
 enum { CHECK_MAX_THREAD_COUNTS = 16, CHECK_NAME = 48, CHECK_FAILURE = 768 };
 

@@ -1,8 +1,8 @@
 /* Softmax by definition: the library's own exp and log, the lane sum of reduce.h. */
 #include "check_softmax.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/reduce.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 enum { CHECK_SOFTMAX_CASES = 10 };
 

@@ -46,12 +46,12 @@ static lk_status options_text(const dataset_choice *c, lk_arena *arena, char **o
     at += (size_t)snprintf(*out, size, "%s", c->options ? c->options : "");
     for (int i = 0; i < c->n_assigned; i++)
         if (!strpbrk(c->assigned[i], " \t"))
-            at += (size_t)snprintf(*out + at, size - at, " %s", c->assigned[i]);
+            at += (size_t)snprintf(*out + at, size - at, "%s%s", at > 0 ? " " : "", c->assigned[i]);
     return LK_OK;
 }
 
 /* Those whose values have blanks. */
-static lk_status options_set(const dataset_choice *c, lk_arena *arena, const lk_config *choice)
+static lk_status options_set(const dataset_choice *c, lk_arena *arena, const lk_config *config)
 {
     for (int i = 0; i < c->n_assigned; i++) {
         const char *text = c->assigned[i], *name;
@@ -59,10 +59,10 @@ static lk_status options_set(const dataset_choice *c, lk_arena *arena, const lk_
         if (!strpbrk(text, " \t"))
             continue;
         LK_TRY(lk_arena_text(arena, text, n, &name));
-        const lk_option *option = lk_option_find(choice->descriptor->options, name);
+        const lk_option *option = lk_option_find(config->descriptor->options, name);
         LK_CHECK(option, LK_EINVAL, "the format \"%s\" has no option \"%s\"",
-                 choice->descriptor->name, name);
-        LK_TRY(lk_option_set(option, choice->options, text + n + 1, arena));
+                 config->descriptor->name, name);
+        LK_TRY(lk_option_set(option, config->options, text + n + 1, arena));
     }
     return LK_OK;
 }

@@ -20,7 +20,7 @@ typedef struct dataset_choice {
 int dataset_operands(dataset_choice *c, const char *command, int n, char **operand, int max,
                      const char **path, lk_arena *arena);
 
-/** The choice that reads `path`; it lives in `arena`. */
+/** The config that reads `path`; it lives in `arena`. */
 lk_status dataset_choose(const dataset_choice *c, const char *path, lk_arena *arena,
                          lk_config *out) LK_NODISCARD;
 

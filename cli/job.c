@@ -1,4 +1,4 @@
-/* Jobs from operands. */
+/* Jobs from operands of the command line. */
 #include "job.h"
 
 #include "experiment.h"

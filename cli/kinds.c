@@ -1,4 +1,4 @@
-/* Help for what experiments choose from, in the terminal and as a page of Markdown. */
+/* Help for the registries that experiments choose from, in the terminal and as a page of Markdown. */
 #include "kinds.h"
 
 #include "option.h"

@@ -1,4 +1,6 @@
-/* The kinds of things that experiments choose from by name, with their option tables. */
+/* The registries that experiments choose from by name, with their option tables: for `help` and the
+ * reference.
+ */
 #ifndef LK_CLI_KINDS_H
 #define LK_CLI_KINDS_H
 

@@ -1,5 +1,7 @@
-/* An alarm for MPI_Init, which cannot be called off: a signal that ends the process with a message.  The
- * first rank is a second earlier than the others, so that most launchers end them before they speak. */
+/* An alarm for MPI_Init, which cannot be called off: a signal that ends the process with a message.
+ * The first rank is a second earlier than the others, so that most launchers end them before they
+ * speak.
+ */
 #include "launch_alarm.h"
 
 #include "launch_start.h"

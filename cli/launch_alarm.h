@@ -1,5 +1,6 @@
-/* A rank that nobody watches from outside ends by itself if the others do not come: one that was started
- * by mpirun or srun, or on another host than `lockstep run`. */
+/* A rank that nobody watches from outside ends by itself if the others do not come: one that was
+ * started by mpirun or srun, or on another host than `lockstep run`.
+ */
 #ifndef LK_CLI_LAUNCH_ALARM_H
 #define LK_CLI_LAUNCH_ALARM_H
 

@@ -4,8 +4,8 @@
  *
  * A record has one fact a line: the start of the system and the name space of processes, in which the
  * numbers below mean something; processes, each with its own start; the folder of shared memory, and
- * files that MPICH has outside of it, each as the file that it was when it was seen.  The user's folder is
- * locked while records come and go.
+ * files that MPICH has outside of it, each as the file that it was when it was seen.  The user's folder
+ * is locked while records come and go.
  */
 #include "launch_home.h"
 

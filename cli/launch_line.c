@@ -15,7 +15,7 @@
  */
 #include "launch_line.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <sched.h>
 #include <stdio.h>

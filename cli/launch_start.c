@@ -1,17 +1,17 @@
 /* The start of a job.
  *
- * Ranks on this host leave in the note that they came, and that they have met the others: then all have,
- * because that is collective.  The deadline counts from the last one that came, so that many slow ones
- * have their time.
+ * Ranks on this host leave in the mailbox that they came, and that they have met the others: then all
+ * have, because that is collective.  The deadline counts from the last one that came, so that many slow
+ * ones have their time.
  */
 #include "launch_start.h"
 
-#include "launch_note.h"
+#include "launch_mailbox.h"
 #include "launch_tree.h"
 #include "verb.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ void launch_start_look(launch_start *s)
     int came = 0, done = 0;
     for (int r = 0; r < s->n && !s->met; r++) {
         pid_t pid;
-        launch_stage stage = launch_note_stage(s->note, r, &pid);
+        launch_stage stage = launch_mailbox_stage(s->mailbox, r, &pid);
         came += stage != LAUNCH_UNSEEN;
         done += stage == LAUNCH_DONE;
         s->met = stage == LAUNCH_MET || done == s->n;
@@ -142,7 +142,7 @@ static int missing_print(const launch_start *s, const struct roll *roll)
     for (int r = 0; r < s->n; r++) {
         pid_t said;
         const process *p = &roll->rank[r];
-        bool came = launch_note_stage(s->note, r, &said) != LAUNCH_UNSEEN;
+        bool came = launch_mailbox_stage(s->mailbox, r, &said) != LAUNCH_UNSEEN;
         if (came && p->pid > 0 && p->state != 'T' && p->state != 't')
             continue;
         if (missing++ >= FEW)

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 typedef struct launch_start {
-    int note, n;      /* the note of the job, and its ranks */
+    int mailbox, n;   /* the mailbox of the job, and its ranks */
     bool here;        /* all ranks are on this host */
     double seconds;   /* that may pass without a rank that comes; 0: any number */
     int64_t moved_ns; /* when one came last */
@@ -23,7 +23,7 @@ bool launch_start_seconds(double *seconds);
 
 void launch_start_begin(launch_start *s);
 
-/** Look at the note: who has come, and whether the ranks have met. */
+/** Look at the mailbox: who has come, and whether the ranks have met. */
 void launch_start_look(launch_start *s);
 
 /** Whether the ranks of this host have had their time.  Those of other hosts look at the clock

@@ -84,7 +84,7 @@ void tree_visit(pid_t root, void (*fn)(const process *p, void *arg), void *arg)
     children_visit(root, &(struct visit){.fn = fn, .arg = arg, .deep = true});
 }
 
-/* ---- deaf launchers ---- */
+/* ---- hung launchers ---- */
 
 static void dead_count(const process *p, void *arg)
 {
@@ -93,7 +93,7 @@ static void dead_count(const process *p, void *arg)
     count[1] += p->state == 'Z' || p->state == 'X';
 }
 
-bool tree_is_deaf(pid_t launcher)
+bool tree_is_hung(pid_t launcher)
 {
     int count[2] = {0, 0}; /* all, and those that have ended */
     children_visit(launcher, &(struct visit){.fn = dead_count, .arg = count});

@@ -21,10 +21,10 @@ bool process_is_ours(pid_t pid);
 void tree_visit(pid_t root, void (*fn)(const process *p, void *arg), void *arg);
 
 /**
- * Whether a launcher is deaf: it has children, of which it has not yet taken note that all have ended.
- * Open MPI's hangs so if one is killed while it starts, with all ranks dead and nobody told.
+ * Whether a launcher hangs: it has children, all of which are zombies.  Open MPI's does if one of them is
+ * killed while it starts: all ranks are dead, and it waits.
  */
-bool tree_is_deaf(pid_t launcher);
+bool tree_is_hung(pid_t launcher);
 
 /** Kill a launcher with all that is below it; stopped processes, too.  And those below this process
  * that run this program: ranks that outlived their launcher. */

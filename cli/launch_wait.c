@@ -3,26 +3,25 @@
  * INT, TERM, HUP, USR1 and USR2 ask the job to stop: ranks save and end with status 75.  Ranks that are
  * threads get USR1.  Launchers treat signals in their own ways (Open MPI's kills its ranks within a
  * second of TERM, MPICH's dies of USR2), and while they start ranks they lose them, or hang: so ranks
- * find the request in a note.  Those of other hosts cannot: as long as nobody reads the note, the
+ * find the request in a mailbox.  Those of other hosts cannot: as long as nobody reads the mailbox, the
  * launcher gets USR1, which both pass on, after a second and again every second.  A verb that has
- * nothing to save gets TERM.
- * A second INT ends the job at once, and so is a launcher ended that does not notice that its ranks have,
- * and a job whose ranks do not meet.  What a launcher does not end in seconds is killed, process by
- * process, and with it ranks that are stopped.
+ * nothing to save gets TERM. A second INT ends the job at once, and so is a launcher ended that does
+ * not notice that its ranks have, and a job whose ranks do not meet.  What a launcher does not end in
+ * seconds is killed, process by process, and with it ranks that are stopped.
  *
- * When this process dies, whatever the cause, the system ends the child.  A launcher then ends its ranks,
- * or they find that it is gone.
+ * When this process dies, whatever the cause, the system ends the child.  A launcher then ends its
+ * ranks, or they find that it is gone.
  */
 #include "launch_wait.h"
 
 #include "launch_line.h"
-#include "launch_note.h"
+#include "launch_mailbox.h"
 #include "launch_start.h"
 #include "launch_tree.h"
 #include "stop.h"
 #include "verb.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +60,7 @@ static int ending(const launcher *l)
 
 /* In the child: be its launcher, or go on as the job itself.  Signals are let in only when they cannot
  * kill a job that saves: the parent may have passed on a request already. */
-static void child_begin(const job_spec *spec, const launch_line *line, pid_t parent, int note,
+static void child_begin(const job_spec *spec, const launch_line *line, pid_t parent, int mailbox,
                         const sigset_t *wanted)
 {
     const launcher *l = spec->launcher;
@@ -83,7 +82,7 @@ static void child_begin(const job_spec *spec, const launch_line *line, pid_t par
         dup2(nothing, STDIN_FILENO);
     if (spec->output > 0)
         dup2(spec->output, STDOUT_FILENO);
-    launch_note_name(parent, note);
+    launch_mailbox_name(parent, mailbox);
     launch_line_exec(line);
     fprintf(stderr, "error: cannot start %s: %s\n", l->path, strerror(errno));
     _exit(LK_EXIT_FAILED);
@@ -101,8 +100,8 @@ struct watch {
     int64_t asked_ns;  /* when */
     int64_t told_ns;   /* when the job was, by request() or by a signal after that */
     int64_t ending_ns; /* when its end began; 0: it did not */
-    int deaf;          /* seconds */
-    bool given_up;     /* its end was decided here */
+    int hung_seconds;
+    bool given_up; /* its end was decided here */
 };
 
 /* End the job, with no more ado. */
@@ -119,7 +118,7 @@ static void request(struct watch *w)
     if (!w->spec->saves)
         kill(w->job, SIGTERM);
     else if (w->spec->launcher)
-        launch_note_ask(w->start.note);
+        launch_mailbox_request_stop(w->start.mailbox);
     else
         kill(w->job, SIGUSR1);
     w->told_ns = lk_clock_ns();
@@ -129,12 +128,12 @@ static void request(struct watch *w)
 
 /* What the ranks themselves say, where the launcher says that all is done: the status of one, or that one
  * has gone without any. */
-static int status_said(const job_spec *spec, int note, bool asked)
+static int status_said(const job_spec *spec, int mailbox, bool asked)
 {
-    int status = launch_note_status(note);
+    int status = launch_mailbox_status(mailbox);
     for (int r = 0; r < spec->n && status == LK_EXIT_DONE; r++) {
         pid_t pid;
-        launch_stage stage = launch_note_stage(note, r, &pid);
+        launch_stage stage = launch_mailbox_stage(mailbox, r, &pid);
         if (stage != LAUNCH_CAME && stage != LAUNCH_MET)
             continue;
         if (asked)
@@ -150,12 +149,12 @@ static int status_said(const job_spec *spec, int note, bool asked)
 
 /* MPICH's launcher joins the statuses of its ranks bit by bit, and says 9 of one that was killed, or
  * even 0; Open MPI's says 137. */
-static int status_of(const job_spec *spec, int wait_status, int note, bool asked)
+static int status_of(const job_spec *spec, int wait_status, int mailbox, bool asked)
 {
     const launcher *l = spec->launcher;
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     if (code == LK_EXIT_DONE)
-        code = status_said(spec, note, asked);
+        code = status_said(spec, mailbox, asked);
     if (code == LK_EXIT_DONE || code == LK_EXIT_FAILED || code == LK_EXIT_USAGE ||
         code == LK_EXIT_REQUEUE)
         return code;
@@ -170,11 +169,11 @@ static int status_of(const job_spec *spec, int wait_status, int note, bool asked
 }
 
 /* Once a second: end a launcher that has not noticed for a while that its ranks have ended. */
-static void deaf_end(struct watch *w)
+static void hung_end(struct watch *w)
 {
     enum { PATIENCE = 5 };
-    w->deaf = tree_is_deaf(w->job) ? w->deaf + 1 : 0;
-    if (w->deaf != PATIENCE)
+    w->hung_seconds = tree_is_hung(w->job) ? w->hung_seconds + 1 : 0;
+    if (w->hung_seconds != PATIENCE)
         return;
     fprintf(stderr, "lockstep: all ranks have ended, but %s does not notice: ending it\n",
             w->spec->launcher->path);
@@ -208,9 +207,9 @@ static void job_record(struct watch *w)
         return;
     w->looks--;
     for (int r = 0; r < w->start.n; r++)
-        if (launch_note_stage(w->start.note, r, &pid) == LAUNCH_CAME &&
+        if (launch_mailbox_stage(w->start.mailbox, r, &pid) == LAUNCH_CAME &&
             launch_home_segments(pid, lines, sizeof lines) > 0 &&
-            launch_note_stage(w->start.note, r, &pid) == LAUNCH_CAME)
+            launch_mailbox_stage(w->start.mailbox, r, &pid) == LAUNCH_CAME)
             launch_home_add_segments(w->home, lines);
 }
 
@@ -256,12 +255,13 @@ static int job_watch(struct watch *w, const sigset_t *wanted)
         } else if (sig > 0 && sig != SIGCHLD && (!w->asked || !spec->saves)) {
             request(w);
         } else if (w->asked && spec->saves && spec->launcher &&
-                   !launch_note_is_read(w->start.note) && lk_clock_ns() - w->told_ns >= second) {
+                   !launch_mailbox_is_read(w->start.mailbox) &&
+                   lk_clock_ns() - w->told_ns >= second) {
             kill(w->job, SIGUSR1);
             w->told_ns = lk_clock_ns();
         }
         if (sig < 0 && spec->launcher)
-            deaf_end(w);
+            hung_end(w);
         if (spec->launcher)
             start_watch(w);
     }
@@ -296,13 +296,13 @@ static bool job_fork(const job_spec *spec, const launch_home *home, const launch
     sigset_t wanted;
     pid_t parent = getpid();
     struct watch w = {
-        .spec = spec, .home = home, .start = {.note = -1, .n = spec->n, .here = line->here}};
+        .spec = spec, .home = home, .start = {.mailbox = -1, .n = spec->n, .here = line->here}};
     if (spec->launcher) {
         if (!launch_start_seconds(&w.start.seconds)) {
             end->status = LK_EXIT_USAGE;
             return false;
         }
-        w.start.note = launch_note_open();
+        w.start.mailbox = launch_mailbox_open();
         prctl(PR_SET_CHILD_SUBREAPER, 1); /* ranks that outlive their launcher are found here */
     }
     signals_wanted(&wanted);
@@ -311,7 +311,7 @@ static bool job_fork(const job_spec *spec, const launch_home *home, const launch
     launch_start_begin(&w.start);
     w.job = fork();
     if (w.job == 0) {
-        child_begin(spec, line, parent, w.start.note, &wanted);
+        child_begin(spec, line, parent, w.start.mailbox, &wanted);
         return true;
     }
     if (w.job < 0) {
@@ -321,9 +321,9 @@ static bool job_fork(const job_spec *spec, const launch_home *home, const launch
         int wait_status = job_watch(&w, &wanted);
         end->asked = w.asked;
         end->status = w.given_up ? LK_EXIT_FAILED
-                                 : status_of(spec, wait_status, w.start.note, w.asked);
+                                 : status_of(spec, wait_status, w.start.mailbox, w.asked);
     }
-    launch_note_close(w.start.note);
+    launch_mailbox_close(w.start.mailbox);
     return false;
 }
 

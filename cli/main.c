@@ -1,5 +1,5 @@
 /* The command: finds the verb, runs it, and notices when its output could not be written. */
-#include "launch_note.h"
+#include "launch_mailbox.h"
 #include "ranks.h"
 #include "report.h"
 #include "verb.h"
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     /* A closed pipe then shows as a failed write, see report_flush(). */
     signal(SIGPIPE, SIG_IGN);
     lk_log_set_sink(print_message, NULL);
-    launch_note_come(ranks_given());
+    launch_mailbox_come(ranks_given());
     int status = dispatch(argc - 1, argv + 1);
     lk_threads_stop();
     int error = report_flush();
@@ -91,6 +91,6 @@ int main(int argc, char **argv)
         if (status == LK_EXIT_DONE)
             status = LK_EXIT_FAILED;
     }
-    launch_note_say(status);
+    launch_mailbox_post_status(status);
     return status;
 }

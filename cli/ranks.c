@@ -1,8 +1,8 @@
-/* Ranks of this process or thread. */
+/* The communicator that a verb runs on, and who of its ranks prints. */
 #include "ranks.h"
 
 #include "launch_alarm.h"
-#include "launch_note.h"
+#include "launch_mailbox.h"
 #include "verb.h"
 
 #include <lockstep/log.h>
@@ -136,14 +136,14 @@ int ranks_open_on(const char *transport, lk_comm **out)
                            "threads");
     if (here.lent || (transport && strcmp(transport, "local") == 0))
         return LK_EXIT_DONE;
-    bool alone = ranks_given() >= 0 && !launch_note_is_there();
+    bool alone = ranks_given() >= 0 && !launch_mailbox_is_there();
     if (alone && !launch_alarm_set(ranks_given()))
         return LK_EXIT_USAGE;
     lk_status st = lk_comm_open(transport, out);
     launch_alarm_clear();
     if (st != LK_OK)
         return open_failed(st);
-    launch_note_meet();
+    launch_mailbox_meet();
     return processes_join(*out) == LK_OK ? LK_EXIT_DONE : verb_failed();
 }
 

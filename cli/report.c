@@ -3,7 +3,7 @@
 
 #include "term.h"
 
-#include <lockstep/text.h>
+#include <lockstep/extra/text.h>
 
 #include <errno.h>
 #include <math.h>

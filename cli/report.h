@@ -1,12 +1,12 @@
 /* A table for people or for scripts.
  *
- * A verb names its columns once.  As text each row is a line of aligned cells; with --json it is
- * one object on a line, with the columns' keys.  Rows are printed as they come, in columns that are
- * as wide as the verb says, as their titles and as the rows that were measured before; or all at the
- * end, when the longest is known.
+ * A verb names its columns once.  As text each row is a line of aligned cells; with --json it is one
+ * object on a line, with the columns' keys.  Rows are printed as they come, in columns that are as wide
+ * as the verb says, as their titles and as the rows that were measured before; or all at the end, when
+ * the longest is known.
  *
- * A number that is too wide for its column has fewer digits, or an exponent.  What is too wide all the same
- * takes its room from the blanks of the columns behind it, so that these stay where they are.
+ * A number that is too wide for its column has fewer digits, or an exponent.  What is too wide all the
+ * same takes its room from the blanks of the columns behind it, so that these stay where they are.
  */
 #ifndef LK_CLI_REPORT_H
 #define LK_CLI_REPORT_H

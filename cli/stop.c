@@ -1,7 +1,7 @@
-/* Signals set a flag; a launched rank also looks at its note. */
+/* Signals set a flag; a launched rank also looks into its mailbox. */
 #include "stop.h"
 
-#include "launch_note.h"
+#include "launch_mailbox.h"
 
 #include <signal.h>
 
@@ -25,10 +25,10 @@ void stop_listen(bool opening)
                                    .sa_flags = stopping[i] == SIGINT ? (int)SA_RESETHAND : 0};
         sigaction(stopping[i], &action, NULL);
     }
-    launch_note_read();
+    launch_mailbox_read();
 }
 
 bool stop_asked(void)
 {
-    return asked != 0 || launch_note_asks();
+    return asked != 0 || launch_mailbox_stop_requested();
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /**
- * From here on a request is remembered; before, a signal ends the process.
+ * Install handlers: from now on INT, TERM, USR1 and USR2 set a flag; before, they end the process.
  *
  * `opening`: a launched rank that is about to look for the others.  TERM then still ends it: launchers
  * that give up end their ranks by it, which would wait for each other for ever.  Call it again after that.

@@ -1,4 +1,4 @@
-/* Tensors of files and checkpoints. */
+/* Tensors of files and checkpoints, for the verbs of `lockstep ckpt`. */
 #include "tensors_file.h"
 
 #include <stdio.h>
@@ -25,10 +25,10 @@ lk_status tensors_open(const char *path, lk_tensors **out)
     return LK_OK;
 }
 
-const char *tensors_note(const lk_tensors *t, const char *name)
+const char *tensors_metadata(const lk_tensors *t, const char *name)
 {
-    for (int64_t i = 0; i < t->n_notes; i++)
-        if (strcmp(t->note[i].name, name) == 0)
-            return t->note[i].text;
+    for (int64_t i = 0; i < t->n_metadata; i++)
+        if (strcmp(t->metadata[i].name, name) == 0)
+            return t->metadata[i].text;
     return NULL;
 }

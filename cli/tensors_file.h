@@ -10,7 +10,7 @@ lk_status tensors_open(const char *path, lk_tensors **out) LK_NODISCARD;
 /** lk_checkpoint_read(), with the same warnings. */
 lk_status checkpoint_open(const char *path, lk_checkpoint **out) LK_NODISCARD;
 
-/** The text of a note; NULL if there is none. */
-const char *tensors_note(const lk_tensors *tensors, const char *name);
+/** The text of the metadata of this name; NULL if there is none. */
+const char *tensors_metadata(const lk_tensors *tensors, const char *name);
 
 #endif /* LK_CLI_TENSORS_FILE_H */

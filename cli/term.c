@@ -1,7 +1,7 @@
-/* Colours and the progress line. */
+/* Colours and the progress line of a terminal. */
 #include "term.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -7,11 +7,12 @@
 #include "plural.h"
 
 #include <lockstep/coll.h>
-#include <lockstep/dist_check.h>
-#include <lockstep/isa.h>
-#include <lockstep/map.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/dist_check.h>
+#include <lockstep/extra/isa.h>
+#include <lockstep/extra/map.h>
+#include <lockstep/extra/reduce.h>
 #include <lockstep/op.h>
-#include <lockstep/reduce.h>
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 
 #include "ranks.h"
 
-#include <lockstep/isa.h>
-#include <lockstep/suggest.h>
+#include <lockstep/extra/isa.h>
+#include <lockstep/extra/suggest.h>
 #include <lockstep/thread.h>
 
 #include <stdarg.h>

@@ -1,4 +1,6 @@
-/* Where two configurations of `lockstep verify` part. */
+/* Comparing two configurations of `lockstep verify`: the first step, then the tensor, in which they
+ * differ.
+ */
 #ifndef LK_CLI_VERIFY_COMPARE_H
 #define LK_CLI_VERIFY_COMPARE_H
 

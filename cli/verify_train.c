@@ -1,8 +1,8 @@
 /* Steps of an experiment, each with the hash of the state that it leads to. */
 #include "verify_train.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/io.h>
 
 #include <string.h>

@@ -1,12 +1,15 @@
 # The tests, all under ctest.
 #
-#   test_*         one program per file of tests/unit
+#   test_*         one program per file of tests/unit; one that asks test_whole() runs all its cases as
+#                  *.whole, label "long"
 #   selfcheck      the self-check of the command against the golden hashes
 #   example.*, MPI.example.*      the programs of examples/
-#   cli.*          the command seen from outside, one script each in tests/cli
+#   cli.*          the command seen from outside, one script each in tests/cli; what a script does only
+#                  with TEST_LONG in the environment it does as *.whole, label "long"
 #   experiments.*  wrong experiment files, and what is said about each
 #   meta.*         the rules of the project, one script each
-#   local.*        programs of tests/dist, their ranks as threads of one process
+#   local.*        programs of tests/dist, their ranks as threads of one process; those that take long
+#                  on some numbers of ranks, and on all as *.on_all, label "long"
 #   openmpi.*, mpich.*      the same programs, started by that MPI, on its share of the numbers of
 #                  ranks, and on all of them as *.on_all, label "long"; and a host of that MPI
 #   hosts.*        programs of tests/hosts, their ranks on simulated hosts, timed: label "long"
@@ -25,6 +28,10 @@ else()
   set(slowness 1)
 endif()
 
+# What `make test-quick` runs, label "quick": the unit tests but for the slow, and a smoke test.
+set(slow "local\\.test_(checkpoint_boxes|faults|mismatches|patience|programs|training)|test_(coll|dist)_memory|test_tiers")
+set(smoke "cli\\.(eval|gradcheck|train|usage|whole)$|example\\.|experiments\\.")
+
 # lk_test(name label command...): tests of some labels run only with ctest -C long.
 function(lk_test name label)
   set(only)
@@ -32,17 +39,33 @@ function(lk_test name label)
     set(only CONFIGURATIONS long)
   endif()
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} ${only})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77)
-  if(name MATCHES "(bench|faults|kill|run_train|selfcheck|storage|stop|tiers)$")
-    set_tests_properties(${name} PROPERTIES COST 10) # the longest begin first, not alone at the end
+  set(labels ${label})
+  if(label STREQUAL "unit" AND NOT name MATCHES "^(${slow})$" OR name MATCHES "^(${smoke})")
+    list(APPEND labels quick)
   endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900 SKIP_RETURN_CODE 77)
+  # The longest begin first, not alone at the end.
+  if(name MATCHES "^cli\\.(early|kill|run|run_train|stop|storage|verify)$")
+    set_tests_properties(${name} PROPERTIES COST 100)
+  elseif(name MATCHES "(bench|boxes|curves|faults|memory|mismatches|patience|plan|selfcheck|start|tiers|training)$")
+    set_tests_properties(${name} PROPERTIES COST 10)
+  endif()
+endfunction()
+
+# lk_timed(test...): tests that expect a report within seconds: one at a time, with little beside it.
+function(lk_timed)
+  set_tests_properties(${ARGN} PROPERTIES RESOURCE_LOCK timed PROCESSORS 3 COST 50)
 endfunction()
 
 # lk_test_flags(program file): test programs are compiled more often than they are run.  Under
 # sanitizers, those that have no long loops of their own are not optimised at all.
 function(lk_test_flags program file)
-  if(LK_SANITIZE AND NOT file MATCHES "/tests/(dist|unit/kernel)/")
-    target_compile_options(${program} PRIVATE -O0)
+  if(LK_SANITIZE)
+    set(level -O0)
+    if(file MATCHES "/tests/unit/kernel/")
+      set(level -O1)
+    endif()
+    target_compile_options(${program} PRIVATE ${level})
   elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${program} PRIVATE -O1)
   endif()
@@ -61,6 +84,11 @@ function(lk_test_programs names label pattern)
     target_link_libraries(${name} PRIVATE lockstep_static Threads::Threads m)
     lk_test_flags(${name} ${file})
     lk_test(${name} ${label} ${name})
+    file(STRINGS ${file} has_more REGEX "test_whole\\(\\)")
+    if(has_more)
+      lk_test(${name}.whole long ${name})
+      set_tests_properties(${name}.whole PROPERTIES ENVIRONMENT TEST_LONG=1)
+    endif()
   endforeach()
   set(${names} ${all} PARENT_SCOPE)
 endfunction()
@@ -84,7 +112,8 @@ if(OpenMP_C_FOUND)
 endif()
 
 # lk_share(share mpi ranks): the numbers of ranks on which a test runs with this MPI every day.  They
-# are dealt out among the MPIs; all numbers with each MPI are a test of label "long".
+# are dealt out among the MPIs, where there are enough; all numbers with each MPI are a test of label
+# "long".
 function(lk_share share mpi ranks)
   separate_arguments(ranks)
   list(FIND LK_MPIS ${mpi} turn)
@@ -97,8 +126,23 @@ function(lk_share share mpi ranks)
     endif()
     math(EXPR turn "${turn} - 1")
   endforeach()
+  if(NOT own)
+    set(own ${ranks})
+  endif()
   list(JOIN own " " own)
   set(${share} ${own} PARENT_SCOPE)
+endfunction()
+
+# lk_mpi_tests(name ranks program variable=value): the program with that environment, by each MPI on its
+# share of the numbers of ranks, and on all as *.on_all, label "long".
+function(lk_mpi_tests name ranks program variable)
+  foreach(mpi IN LISTS LK_MPIS)
+    lk_share(share ${mpi} "${ranks}")
+    lk_test(${mpi}.${name} ${mpi} env ${variable}
+      tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:${program}>)
+    lk_test(${mpi}.${name}.on_all long env ${variable}
+      tests/dist/run.sh ${mpi} "${ranks}" $<TARGET_FILE:${program}>)
+  endforeach()
 endfunction()
 
 # examples/X.c, which `make` builds, prints what examples/X.txt says; it sees the public headers
@@ -137,7 +181,7 @@ foreach(file IN LISTS examples)
         examples/${name}.txt ${mpi} "${share}")
       lk_test(${mpi}.example.${name}.on_all long tests/example.sh $<TARGET_FILE:${program}>
         examples/${name}.txt ${mpi} "1 2 3 4")
-      set_tests_properties(${mpi}.example.${name} ${mpi}.example.${name}.on_all PROPERTIES RUN_SERIAL ON)
+      lk_timed(${mpi}.example.${name} ${mpi}.example.${name}.on_all)
     endforeach()
   endif()
 endforeach()
@@ -147,12 +191,15 @@ endforeach()
 set(ranks "1 2 3 4 5 7 8")
 set(ranks_of_test_arrivals "1 2 3 5")
 set(ranks_of_test_checkpoint_boxes "1 2 3 5")
+set(ranks_of_test_checkpoint_failures "1 2 3 5")
 set(ranks_of_test_checkpoint_memory "3 8")
 set(ranks_of_test_checkpoints "1 2 3 5")
 set(ranks_of_test_ddl "1 3 4 6")
+set(ranks_of_test_failing_metric "1 3")
 set(ranks_of_test_failing_pass "2 3 5")
 set(ranks_of_test_faults "2 3 5")
 set(ranks_of_test_groups "4 8")
+set(ranks_of_test_held_hash "2 5 8")
 set(ranks_of_test_mesh "1 4 6")
 set(ranks_of_test_mismatches "4")
 set(ranks_of_test_finite "1 2 3 4")
@@ -163,11 +210,16 @@ set(ranks_of_test_progress "1 2 3 8")
 set(ranks_of_test_rank_traps "2 3")
 set(ranks_of_test_segments "2 3 4 5")
 set(ranks_of_test_wakes "2 5")
+set(ranks_of_test_weights_boxes "1 3 5")
 set(timed test_faults test_mismatches test_wakes)
-# Those that send much take long where 7 or 8 processes share two cores: every day, with fewer.
+# Every day, fewer of the many numbers: one even, one odd with each of two MPIs.  Those that send much
+# take long where 8 processes share two cores.
+set(daily_ranks "2 5 3 8")
 foreach(name adjoints batch_statistics folds)
   set(daily_ranks_of_test_${name} "1 2 3 5")
 endforeach()
+# On threads there are all numbers, but every day of the longest some.
+set(daily_threads test_adjoints test_checkpoint_boxes test_folds test_plan test_training)
 file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
@@ -183,22 +235,27 @@ foreach(file IN LISTS files)
     continue()
   endif()
   lk_test(local.${name} unit ${name})
+  if(name IN_LIST daily_threads)
+    set_tests_properties(local.${name} PROPERTIES ENVIRONMENT "TEST_RANKS=1 2 3 5")
+    lk_test(local.${name}.on_all long ${name})
+  endif()
   if(NOT ranks_of_${name})
     set(ranks_of_${name} ${ranks})
+    if(NOT daily_ranks_of_${name})
+      set(daily_ranks_of_${name} ${daily_ranks})
+    endif()
   endif()
   foreach(mpi IN LISTS LK_MPIS)
     add_dependencies(${name} mpi_${mpi})
+    if(NOT daily_ranks_of_${name})
+      set(daily_ranks_of_${name} ${ranks_of_${name}})
+    endif()
+    lk_share(share ${mpi} "${daily_ranks_of_${name}}")
+    lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:${name}>)
+    lk_test(${mpi}.${name}.on_all long tests/dist/run.sh ${mpi} "${ranks_of_${name}}"
+      $<TARGET_FILE:${name}>)
     if(name IN_LIST timed)
-      lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${ranks_of_${name}}" $<TARGET_FILE:${name}>)
-      set_tests_properties(${mpi}.${name} PROPERTIES RUN_SERIAL ON)
-    else()
-      if(NOT daily_ranks_of_${name})
-        set(daily_ranks_of_${name} ${ranks_of_${name}})
-      endif()
-      lk_share(share ${mpi} "${daily_ranks_of_${name}}")
-      lk_test(${mpi}.${name} ${mpi} tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:${name}>)
-      lk_test(${mpi}.${name}.on_all long tests/dist/run.sh ${mpi} "${ranks_of_${name}}"
-        $<TARGET_FILE:${name}>)
+      lk_timed(${mpi}.${name} ${mpi}.${name}.on_all)
     endif()
   endforeach()
 endforeach()
@@ -228,10 +285,7 @@ set_tests_properties(programs PROPERTIES TIMEOUT 7200)
 foreach(name arrivals messages moves shared)
   lk_test(local.${name}_with_progress unit env LK_PROGRESS=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
     $<TARGET_FILE:test_${name}>)
-  foreach(mpi IN LISTS LK_MPIS)
-    lk_test(${mpi}.${name}_with_progress ${mpi} env LK_PROGRESS=1
-      tests/dist/run.sh ${mpi} "3 5" $<TARGET_FILE:test_${name}>)
-  endforeach()
+  lk_mpi_tests(${name}_with_progress "3 5" test_${name} LK_PROGRESS=1)
 endforeach()
 # Ranks on several nodes, also on nodes that are not alike.
 foreach(name within folds state)
@@ -239,10 +293,7 @@ foreach(name within folds state)
     lk_test(local.${name}_on_${nodes}_nodes unit env LK_LOCAL_NODES=${nodes}
       ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_${name}>)
   endforeach()
-  foreach(mpi IN LISTS LK_MPIS)
-    lk_test(${mpi}.${name}_on_nodes ${mpi} env LK_LOCAL_NODES=2
-      tests/dist/run.sh ${mpi} "4 5" $<TARGET_FILE:test_${name}>)
-  endforeach()
+  lk_mpi_tests(${name}_on_nodes "4 5" test_${name} LK_LOCAL_NODES=2)
 endforeach()
 # A host program with its own MPI.
 foreach(mpi IN LISTS LK_MPIS)
@@ -258,19 +309,13 @@ foreach(mpi IN LISTS LK_MPIS)
   endforeach()
 endforeach()
 
+lk_mpi_tests(faults_between_nodes "2 3 5" test_faults LK_LOCAL_NODES=3)
+lk_mpi_tests(shared_on_nodes "3 4" test_shared LK_LOCAL_NODES=2)
 foreach(mpi IN LISTS LK_MPIS)
   lk_test(${mpi}.ended ${mpi} tests/dist/ended.sh ${mpi} $<TARGET_FILE:test_faults>)
   lk_test(${mpi}.killed ${mpi} tests/dist/killed.sh ${mpi} $<TARGET_FILE:test_shared>
     ${CMAKE_CURRENT_BINARY_DIR}/mpi)
-  lk_share(share ${mpi} "2 3 5")
-  lk_test(${mpi}.faults_between_nodes ${mpi} env LK_LOCAL_NODES=3
-    tests/dist/run.sh ${mpi} "${share}" $<TARGET_FILE:test_faults>)
-  lk_test(${mpi}.faults_between_nodes.on_all long env LK_LOCAL_NODES=3
-    tests/dist/run.sh ${mpi} "2 3 5" $<TARGET_FILE:test_faults>)
-  lk_test(${mpi}.shared_on_nodes ${mpi} env LK_LOCAL_NODES=2
-    tests/dist/run.sh ${mpi} "3 4" $<TARGET_FILE:test_shared>)
-  set_tests_properties(${mpi}.ended ${mpi}.faults_between_nodes ${mpi}.faults_between_nodes.on_all
-    PROPERTIES RUN_SERIAL ON)
+  lk_timed(${mpi}.ended ${mpi}.faults_between_nodes ${mpi}.faults_between_nodes.on_all)
 endforeach()
 
 lk_test(selfcheck cli lockstep selfcheck --golden tests/golden/selfcheck.txt)
@@ -287,14 +332,15 @@ if(NOT CMAKE_CROSSCOMPILING)
   foreach(script IN LISTS scripts)
     string(REGEX REPLACE "^.*/test_(.*)\\.sh$" "cli.\\1" name ${script})
     lk_test(${name} cli ${script} $<TARGET_FILE:lockstep> $<TARGET_FILE:json_lines>)
+    file(STRINGS ${script} has_more REGEX "TEST_LONG")
+    if(has_more)
+      lk_test(${name}.whole long env TEST_LONG=1 ${script} $<TARGET_FILE:lockstep> $<TARGET_FILE:json_lines>)
+      set_tests_properties(${name}.whole PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
+    endif()
   endforeach()
   if(LK_YAML)
     lk_test(verify long tests/long/verify.sh $<TARGET_FILE:lockstep>)
-    lk_test(kill_more long env LK_KILLS=100 tests/cli/test_kill.sh $<TARGET_FILE:lockstep>
-      $<TARGET_FILE:json_lines>)
-    lk_test(slow_disk_more long env LK_STOPS=20 tests/cli/test_slow_disk.sh $<TARGET_FILE:lockstep>
-      $<TARGET_FILE:json_lines>)
-    set_tests_properties(verify kill_more slow_disk_more PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
+    set_tests_properties(verify PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
   endif()
 endif()
 
@@ -304,12 +350,15 @@ if(LK_FUZZ)
 endif()
 if(LK_TEST_VARIANTS)
   include(variants)
+  lk_test(meta.lint long env LINT_STATES=20000 tools/lint ${CMAKE_CURRENT_BINARY_DIR})
+  set_tests_properties(meta.lint PROPERTIES PROCESSORS ${processors})
   lk_test(meta.layers meta tests/meta/layers.sh)
   lk_test(meta.names meta tests/meta/names.sh)
+  lk_test(meta.bench_pairs meta tests/meta/bench_pairs.sh)
   lk_test(meta.documents meta tests/meta/documents.sh)
+  lk_test(meta.examples meta tests/meta/examples.sh)
   lk_test(meta.headers meta tests/headers/check.sh)
   lk_test(meta.setup meta tests/meta/setup.sh)
-  lk_test(meta.format meta tools/format --check)
   lk_test(meta.guards meta tests/meta/guards.sh ${CMAKE_CURRENT_BINARY_DIR})
   lk_test(meta.hardening meta tests/meta/hardening.sh ${CMAKE_CURRENT_BINARY_DIR})
   lk_test(meta.symbols meta tests/meta/symbols.sh ${CMAKE_CURRENT_BINARY_DIR})

@@ -1,6 +1,7 @@
 # The test programs again, in other builds: VARIANT.build configures the preset VARIANT and builds,
 # with warnings as errors, the library and the programs that are tested; VARIANT.test_x runs one of
-# them.  `make VARIANT` builds and tests everything.
+# them.  Some run only with `make test-long`, which builds all of them as VARIANT.build_all, and some
+# run there on more ranks, as VARIANT.test_x.on_all.  `make VARIANT` builds and tests everything.
 #
 #   asan   by clang: also the command, the golden hashes as clang computes them, and the fuzz targets
 #   tsan   what has threads or ranks, by the compiler of this build
@@ -21,15 +22,21 @@ function(lk_skipped name obstacle)
 endfunction()
 
 # lk_variant(name obstacle target...): an obstacle, if not empty, is why it cannot be built here.
-# Targets that are test programs become tests.
+# Targets that are test programs become tests: those of long_in_NAME of label "long".
 function(lk_variant name obstacle)
   if(obstacle)
     lk_skipped(${name} "${obstacle}")
     lk_untested("the build \"${name}\" (${obstacle})")
     return()
   endif()
-  lk_test(${name}.build ${name} tests/meta/variant.sh ${name} ${ARGN})
-  set_tests_properties(${name}.build PROPERTIES FIXTURES_SETUP ${name} PROCESSORS ${processors})
+  set(daily ${ARGN})
+  list(REMOVE_ITEM daily ${long_in_${name}})
+  lk_test(${name}.build ${name} tests/meta/variant.sh ${name} ${daily})
+  lk_test(${name}.build_all long tests/meta/variant.sh ${name} ${ARGN})
+  set_tests_properties(${name}.build PROPERTIES FIXTURES_SETUP ${name})
+  set_tests_properties(${name}.build_all PROPERTIES FIXTURES_SETUP ${name}_all)
+  set_tests_properties(${name}.build ${name}.build_all PROPERTIES PROCESSORS ${processors} COST 1000
+    RESOURCE_LOCK build_${name})
   list(FILTER ARGN INCLUDE REGEX "^test_")
   foreach(program IN LISTS ARGN)
     lk_variant_test(${name} ${program} ${program})
@@ -37,11 +44,28 @@ function(lk_variant name obstacle)
 endfunction()
 
 # lk_variant_test(variant name program argument...): brief, because what the number of ranks or many
-# alike cases can show, this build has shown.
+# alike cases can show, this build has shown.  One of few_in_VARIANT runs on 3 ranks.
 function(lk_variant_test variant name program)
-  lk_test(${variant}.${name} ${variant} ${CMAKE_CURRENT_SOURCE_DIR}/build/${variant}/${program} ${ARGN})
-  set_tests_properties(${variant}.${name} PROPERTIES FIXTURES_REQUIRED ${variant}
-    ENVIRONMENT TEST_BRIEF=1)
+  set(command ${CMAKE_CURRENT_SOURCE_DIR}/build/${variant}/${program} ${ARGN})
+  set(daily ${variant}.${name})
+  set(long)
+  set(environment TEST_BRIEF=1)
+  if(name IN_LIST long_in_${variant})
+    set(daily)
+    set(long ${variant}.${name})
+  elseif(name IN_LIST few_in_${variant})
+    set(long ${variant}.${name}.on_all)
+    list(APPEND environment TEST_RANKS=3)
+  endif()
+  if(daily)
+    lk_test(${daily} ${variant} ${command})
+    set_tests_properties(${daily} PROPERTIES FIXTURES_REQUIRED ${variant}
+      ENVIRONMENT "${environment}")
+  endif()
+  if(long)
+    lk_test(${long} long ${command})
+    set_tests_properties(${long} PROPERTIES FIXTURES_REQUIRED ${variant}_all ENVIRONMENT TEST_BRIEF=1)
+  endif()
 endfunction()
 
 # lk_links(compiler flag text obstacle): whether the compiler has the sanitizer's runtime.
@@ -76,7 +100,21 @@ lk_programs(of_numbers tests/unit/autograd/*.c tests/unit/base/*.c tests/unit/ke
 lk_programs(of_threads tests/unit/kernel/*thread*.c tests/unit/comm/*.c tests/unit/data/*loader*.c)
 # On the tape a rank is one thread: test_programs stands for what is made of communication nodes.
 set(of_ranks ${dist})
-list(FILTER of_ranks EXCLUDE REGEX "adjoints|halo|lists|oracles")
+list(FILTER of_ranks EXCLUDE REGEX "adjoints|chains|halo|lists|oracles")
+# What waits for its clock finds nothing more there, nor does what compares many values and has no
+# memory of its own: those kernels are all in asan.selfcheck.  Power cuts, planted faults, tiers and a
+# thousand ranks do often what the tests of checkpoints, programs and allreduce do once.
+set(long_in_asan test_checkpoint_crash test_conv_bits test_conv_gradient test_conv_math test_crash
+  test_elementwise test_generated test_math_f32 test_math_f64 test_math_special test_mismatches
+  test_checkpoint_ranks test_conv_weights test_gemm test_patience test_planted test_reduce
+  test_thousand_ranks test_tiers test_winograd_math)
+set(few_in_asan test_batch_statistics test_checkpoint_boxes test_checkpoint_failures test_ddl test_folds
+  test_plan test_training)
+# Plans and boxes are made by one thread, and what a thousand threads do, a hundred do; messages that do
+# not arrive are in test_faults, saves and loads in test_checkpoints and test_state.
+set(long_in_tsan test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_held_hash
+  test_mismatches test_patience test_plan test_rank_traps test_thousand_ranks test_weights_boxes)
+set(few_in_tsan ${few_in_asan} test_checkpoints)
 lk_variant(asan "${asan_obstacle}" lockstep fuzz ${unit} ${dist})
 lk_variant(tsan "${tsan_obstacle}" lockstep ${of_threads} ${of_ranks})
 if(NOT tsan_obstacle)
@@ -96,6 +134,9 @@ if(NOT asan_obstacle)
     string(REPLACE fuzz_ fuzz. name ${program})
     lk_test(${name} fuzz tests/fuzz/run.sh ${CMAKE_CURRENT_SOURCE_DIR}/build/asan/${program})
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED asan)
+    lk_test(${name}.longer long env FUZZ_SECONDS=60
+      tests/fuzz/run.sh ${CMAKE_CURRENT_SOURCE_DIR}/build/asan/${program})
+    set_tests_properties(${name}.longer PROPERTIES FIXTURES_REQUIRED asan_all)
   endforeach()
 endif()
 include(emulate)

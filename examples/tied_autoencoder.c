@@ -18,8 +18,8 @@ static lk_status pass(lk_model *model, lk_tape *tape, lk_accumulator *sums, lk_t
     lk_tape_reset(tape);
     lk_accumulator_begin(sums);
     LK_TRY(lk_constant(tape, points, &x));
-    LK_TRY(
-        lk_model_forward(model, &(lk_pass){.tape = tape, .sums = sums, .training = true}, x, &y));
+    LK_TRY(lk_model_forward(model, &(lk_pass){.tape = tape, .accumulator = sums, .training = true},
+                            x, &y));
     LK_TRY(lk_mean_squared_error(y, x, LK_LOSS_MEAN, &loss));
     LK_TRY(lk_item(loss, out));
     LK_TRY(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
@@ -53,24 +53,19 @@ static lk_status model_make(lk_model **out)
 int main(void)
 {
     lk_status st;
-    lk_arena *arena = NULL;
     lk_model *model = NULL;
     lk_accumulator *sums = NULL;
     lk_tape *tape = NULL;
     lk_tensor *points = NULL;
     lk_optimizer *adam = NULL;
-    lk_config rule;
     double first = 0, last = 0;
-    LK_TRY_TO(done, lk_arena_new(&arena));
     LK_TRY_TO(done, points_make(&points));
     LK_TRY_TO(done, model_make(&model));
     LK_TRY_TO(done, lk_accumulator_new(model, &sums));
     LK_TRY_TO(done, lk_tape_new(&tape));
-    LK_TRY_TO(done, lk_config_parse(&lk_registry_optimizer, "adam", "rate=0.02", arena, &rule));
-    LK_TRY_TO(done, lk_optimizer_new(&rule, lk_model_params(model), &adam));
+    LK_TRY_TO(done, lk_optimizer_new(lk_model_params(model), "adam", "rate=0.02", &adam));
     for (int n = 0; n < STEPS; n++) {
-        lk_optimizer_input step = {.grads = lk_accumulator_slab(sums),
-                                   .at = {.step = n, .steps_per_epoch = 1}};
+        lk_optimizer_input step = {.grads = lk_accumulator_slab(sums), .at = {.step = n}};
         LK_TRY_TO(done, pass(model, tape, sums, points, n == 0 ? &first : &last));
         LK_TRY_TO(done, lk_optimizer_step(adam, &step, NULL));
     }
@@ -82,7 +77,6 @@ done:
     lk_tape_free(tape);
     lk_accumulator_free(sums);
     lk_model_free(model);
-    lk_arena_free(arena);
     if (st != LK_OK)
         lk_error_print(stderr);
     return st == LK_OK ? 0 : 1;

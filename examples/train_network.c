@@ -6,7 +6,6 @@
 
 /* What the training is made of; all of it is freed at the end. */
 struct training {
-    lk_arena *arena; /* options */
     lk_dataset *train_set, *test_set;
     lk_loader *train, *test;
     lk_model *model;
@@ -16,17 +15,10 @@ struct training {
 /* Images of ten kinds of strokes, in batches of 50 that are cut into 4 shards. */
 static lk_status data_open(struct training *t)
 {
-    lk_config glyphs;
-    lk_loader_options options;
-    LK_TRY(lk_config_parse(&lk_registry_format, "glyphs", "count=4000 test_count=500 noise=0",
-                           t->arena, &glyphs));
-    LK_TRY(lk_dataset_open(&glyphs, LK_TRAIN, &t->train_set));
-    LK_TRY(lk_dataset_open(&glyphs, LK_TEST, &t->test_set));
-    LK_TRY(lk_options_set_defaults(&lk_loader_descriptor, &options, t->arena));
-    options.batch = 50;
-    options.shards = 4;
-    options.dtype = LK_F32;
-    LK_TRY(lk_loader_new(t->train_set, &options, 1, &t->train));
+    const char *const glyphs = "count=4000 test_count=500 noise=0";
+    LK_TRY(lk_dataset_open("glyphs", glyphs, LK_TRAIN, &t->train_set));
+    LK_TRY(lk_dataset_open("glyphs", glyphs, LK_TEST, &t->test_set));
+    LK_TRY(lk_loader_new(t->train_set, "batch=50 shards=4", 1, &t->train));
     LK_TRY(lk_loader_new_like(t->train, t->test_set, &t->test));
     return LK_OK;
 }
@@ -48,16 +40,9 @@ static lk_status model_make(struct training *t)
 
 static lk_status trainer_make(struct training *t)
 {
-    lk_config loss, accuracy, adam;
-    LK_TRY(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, t->arena, &loss));
-    LK_TRY(lk_config_parse(&lk_registry_metric, "accuracy", NULL, t->arena, &accuracy));
-    LK_TRY(lk_config_parse(&lk_registry_optimizer, "adam", "rate=0.003", t->arena, &adam));
-    LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = t->model,
-                                             .loss = loss,
-                                             .metrics = {1, &accuracy},
-                                             .optimizer = adam,
-                                             .train = t->train,
-                                             .epochs = 5},
+    lk_trainer_spec spec = {.model = t->model, .train = t->train, .epochs = 5};
+    LK_TRY(lk_trainer_new(&spec,
+                          "loss=softmax_cross_entropy metrics=accuracy optimizer=adam(rate=0.003)",
                           &t->trainer));
     return LK_OK;
 }
@@ -68,7 +53,6 @@ static lk_status train(struct training *t, int threads)
     char hash[LK_HASH_TEXT];
     uint64_t state;
     LK_TRY(lk_threads_set(threads));
-    LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(data_open(t));
     LK_TRY(model_make(t));
     LK_TRY(trainer_make(t));
@@ -93,7 +77,6 @@ int main(void)
         lk_loader_free(t.test);
         lk_dataset_free(t.train_set);
         lk_dataset_free(t.test_set);
-        lk_arena_free(t.arena);
         if (st != LK_OK) {
             lk_error_print(stderr);
             return 1;

@@ -11,6 +11,7 @@
 
 #include <lockstep/comm.h>
 
+#include <dirent.h>
 #include <sys/wait.h>
 
 enum { RANKS = 3 };
@@ -90,6 +91,17 @@ static inline int64_t newest_check(int64_t least, int64_t most)
     return step;
 }
 
+/* Files that this process has open. */
+static inline int files_open(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    for (; d && readdir(d); n++) {
+    }
+    ASSERT_TRUE(!d || closedir(d) == 0);
+    return n;
+}
+
 /* Fail each `every`-th allocation of all ranks. */
 static inline void allocations_fail(int64_t every)
 {
@@ -97,6 +109,7 @@ static inline void allocations_fail(int64_t every)
     plan p = {.first = 1, .last = 1};
     ASSERT_OK(lk_run_local(RANKS, rank_run, &p));
     int64_t live = lk_alloc_stats_now().live_blocks, step = 1, failed = 0;
+    int files = files_open();
     for (int64_t n = 1;; n += every) {
         p = (plan){.first = step + 1, .last = step + 1};
         int64_t calls = lk_alloc_stats_now().calls;
@@ -105,17 +118,25 @@ static inline void allocations_fail(int64_t every)
         lk_alloc_fail_at(0);
         bool happened = lk_alloc_stats_now().calls - calls >= n;
         ASSERT_EQ(lk_alloc_stats_now().live_blocks, live);
+        ASSERT_EQ(files_open(), files);
         bool told = st == LK_ENOMEM || strstr(lk_error_message(), "out of memory");
         if (st != LK_OK &&
             (!happened || !told)) /* memory of messages ends the job, and is told so */
             TEST_FAIL("allocation %lld: %s: %s", (long long)n, lk_status_text(st),
                       lk_error_message());
         lk_error_clear();
+        int64_t before = step;
         step = newest_check(st == LK_OK ? step + 1 : step, step + 1);
         failed += st != LK_OK;
         if (!happened)
             break;
+        if (st != LK_OK && step > before) { /* old ones may be left, and each takes more memory */
+            p = (plan){.first = step + 1, .last = step + 1};
+            ASSERT_OK(lk_run_local(RANKS, rank_run, &p));
+            step++;
+        }
     }
+    printf("%lld allocations\n", (long long)failed);
     ASSERT_TRUE(failed > 100 / every);
 }
 
@@ -134,6 +155,28 @@ static inline bool killed_at(lk__storage_call call, int64_t n, int64_t step)
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+/* Kill saves twice in a row at the same renaming: LATEST names one that is there. */
+static inline void kills_between_names(void)
+{
+    char path[400], name[64];
+    folder_new("names");
+    int64_t step = 0;
+    bool killed = true;
+    for (int64_t n = 1; killed; n++) {
+        while (step % 4 != 3) /* until there are as many as are kept */
+            (void)killed_at(LK__STORAGE_RENAME, 0, ++step);
+        for (int again = 0; again < 2; again++) {
+            killed = killed_at(LK__STORAGE_RENAME, n, step + 1);
+            step = newest_check(step, step + 1);
+            snprintf(path, sizeof path, "%s/LATEST", folder);
+            FILE *f = fopen(path, "r");
+            ASSERT_TRUE(f && fscanf(f, "%63s", name) == 1 && fclose(f) == 0);
+            snprintf(path, sizeof path, "%s/%s", folder, name);
+            ASSERT_EQ(access(path, F_OK), 0);
+        }
+    }
 }
 
 /* Kill all ranks at each `every`-th call of the kinds that change what is on disk. */

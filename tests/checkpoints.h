@@ -4,8 +4,8 @@
 
 #include "harness.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/checkpoint.h>
+#include <lockstep/extra/alloc.h>
 
 enum { STATE_TENSORS = 5, STATE_NUMBERS = 3, STATE_IDENTITY = 0x1234 };
 
@@ -40,17 +40,18 @@ static inline lk_state *test_state_at(test_state *s, int64_t step)
 {
     static const lk_metadata fact = {"note", "a \"fact\""};
     memset(s, 0, sizeof *s);
-    s->tensor[0] = (lk_state_tensor){"fc1.weight", LK_F32, LK_DIMS(7, 11), s->weight, NULL};
-    s->tensor[1] = (lk_state_tensor){"optimizer/moment", LK_F64, LK_DIMS(13), s->moment, NULL};
-    s->tensor[2] = (lk_state_tensor){"count", LK_I64, {.ndim = 0}, s->count, NULL};
-    s->tensor[3] = (lk_state_tensor){"m\xc3\xa4sk", LK_U8, LK_DIMS(3, 43), s->mask, NULL};
-    s->tensor[4] = (lk_state_tensor){"empty", LK_F32, LK_DIMS(4, 0), NULL, NULL};
+    s->tensor[0] = (lk_state_tensor){"fc1.weight", LK_F32, LK_DIMS(7, 11), s->weight, NULL, NULL};
+    s->tensor[1] = (lk_state_tensor){"optimizer/moment", LK_F64, LK_DIMS(13),
+                                     s->moment,          NULL,   NULL};
+    s->tensor[2] = (lk_state_tensor){"count", LK_I64, {.ndim = 0}, s->count, NULL, NULL};
+    s->tensor[3] = (lk_state_tensor){"m\xc3\xa4sk", LK_U8, LK_DIMS(3, 43), s->mask, NULL, NULL};
+    s->tensor[4] = (lk_state_tensor){"empty", LK_F32, LK_DIMS(4, 0), NULL, NULL, NULL};
     s->state = (lk_state){.tensor = s->tensor,
                           .n_tensors = STATE_TENSORS,
                           .number = s->number,
                           .n_numbers = STATE_NUMBERS,
-                          .fact = &fact,
-                          .n_facts = 1};
+                          .metadata = &fact,
+                          .n_metadata = 1};
     test_state_fill(s, step);
     return &s->state;
 }

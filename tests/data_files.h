@@ -4,8 +4,8 @@
 
 #include "harness.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/data.h>
+#include <lockstep/extra/alloc.h>
 
 #include <sys/stat.h>
 
@@ -79,21 +79,6 @@ static inline void test_expect_file(const char *path, const void *want, size_t n
     free(bytes);
 }
 
-/* Open a set of a format with options as lk_config_parse() reads them. */
-static inline lk_status test_open(const char *format, const char *options, lk_split split,
-                                  lk_dataset **out)
-{
-    lk_arena *arena;
-    lk_config choice;
-    *out = NULL;
-    LK_TRY(lk_arena_new(&arena));
-    lk_status st = lk_config_parse(&lk_registry_format, format, options, arena, &choice);
-    if (st == LK_OK)
-        st = lk_dataset_open(&choice, split, out);
-    lk_arena_free(arena);
-    return st;
-}
-
 /* One sample's field into `out`. */
 static inline void test_sample(const lk_dataset *ds, const char *field, int64_t index, void *out)
 {
@@ -132,7 +117,7 @@ static inline int test_damage(const char *format, const char *options, const cha
     int refused = 0;
     for (size_t cut = 0; cut < n; cut++) {
         test_write(file, good, cut);
-        if (test_open(format, options, LK_TRAIN, &ds) == LK_OK)
+        if (lk_dataset_open(format, options, LK_TRAIN, &ds) == LK_OK)
             TEST_FAIL("%s cut at byte %zu of %zu is read", file, cut, n);
         if (!strstr(lk_error_message(), file))
             TEST_FAIL("the message does not name %s: %s", file, lk_error_message());
@@ -143,7 +128,7 @@ static inline int test_damage(const char *format, const char *options, const cha
         memcpy(bad, good, n);
         bad[bit / 8] ^= (unsigned char)(1 << bit % 8);
         test_write(file, bad, n);
-        lk_status st = test_open(format, options, LK_TRAIN, &ds);
+        lk_status st = lk_dataset_open(format, options, LK_TRAIN, &ds);
         if (st == LK_OK)
             st = test_read_all(ds);
         refused += st != LK_OK;

@@ -4,7 +4,7 @@
 
 #include "harness.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 /* Does something and releases all of it, whether it worked or not. */
 typedef lk_status test_scenario(void);

@@ -2,7 +2,7 @@
 #ifndef LK_TEST_MATH_REFERENCE_H
 #define LK_TEST_MATH_REFERENCE_H
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 #include <math.h>
 #include <stdint.h>

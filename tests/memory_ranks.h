@@ -8,8 +8,8 @@
 #include "base/alloc_fault.h"
 #include "harness.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -113,14 +113,16 @@ static inline int64_t memory_runs_out(const struct memory_work *work,
     }
 }
 
-/* On few ranks, each number with another victim. */
+/* On few ranks, each number with another victim; where that is slow, on 3 alone. */
 static inline void memory_runs_out_on_few(const struct memory_work *work, int n,
                                           const struct memory_sides *sides)
 {
     for (int i = 0; i < n; i++) {
+        (void)memory_runs_out(&work[i], sides, 3, 1);
+        if (TEST_SLOWNESS > 1)
+            continue;
         ASSERT_TRUE(memory_runs_out(&work[i], sides, 2, 0) > 0);
         ASSERT_TRUE(memory_runs_out(&work[i], sides, 2, 1) > 0);
-        (void)memory_runs_out(&work[i], sides, 3, 1);
         (void)memory_runs_out(&work[i], sides, 4, 0);
     }
 }

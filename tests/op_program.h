@@ -5,6 +5,7 @@
 
 #include "real.h"
 
+#include <lockstep/extra/isa.h>
 #include <lockstep/lockstep.h>
 
 enum { PROGRAM_LEAVES = 8 };

@@ -4,6 +4,8 @@
 
 #include "tape_fixture.h"
 
+#include <lockstep/extra/isa.h>
+
 /* The elements of `t`, whatever its dtype and strides, are exactly these. */
 static inline void expect_elements(const lk_tensor *t, lk_shape shape, const double *expected,
                                    int64_t n)

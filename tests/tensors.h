@@ -4,7 +4,7 @@
 
 #include "harness.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/tensor.h>
 
 /* A tensor whose elements are 0, 1, 2, ... in row-major order. */

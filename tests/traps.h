@@ -5,7 +5,7 @@
 #include "harness.h"
 
 #include <lockstep/dtype.h>
-#include <lockstep/isa.h>
+#include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
 
 #include <fenv.h>

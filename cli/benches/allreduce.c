@@ -7,9 +7,10 @@
 #include "report.h"
 #include "verb.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 
 #include <stdlib.h>
 #include <string.h>

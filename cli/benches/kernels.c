@@ -8,7 +8,7 @@
 #include "term.h"
 #include "verb.h"
 
-#include <lockstep/isa.h>
+#include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "report.h"
 #include "verb.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/ops.h>
 #include <lockstep/thread.h>
 

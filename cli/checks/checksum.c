@@ -1,7 +1,7 @@
 /* Check of the state hash and CRC-32C, of bytes at once and in parts. */
 #include "check.h"
 
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 #include <lockstep/hash.h>
 
 #include <stdio.h>

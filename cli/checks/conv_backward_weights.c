@@ -1,8 +1,8 @@
 /* Check of lk_conv_backward_weights(): pieces of samples, joined by the fixed tree. */
 #include "check_conv.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/reduce.h>
 
 enum { IN_X, IN_DY };
 enum { WHOLE, PIECES };

@@ -2,9 +2,9 @@
 #include "check.h"
 #include "check_act.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/gemm.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/gemm.h>
+#include <lockstep/extra/reduce.h>
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* Check of lk_gemm_run_batched(): many products, inputs repeated by a stride of 0. */
 #include "check.h"
 
-#include <lockstep/gemm.h>
+#include <lockstep/extra/gemm.h>
 
 #include <stdio.h>
 

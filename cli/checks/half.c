@@ -1,7 +1,7 @@
 /* Check of the conversions to and from f16 and bf16. */
 #include "check.h"
 
-#include <lockstep/half.h>
+#include <lockstep/extra/half.h>
 
 #include <math.h>
 #include <stdio.h>

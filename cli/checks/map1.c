@@ -1,7 +1,7 @@
 /* Check of lk_map1(): every function of one argument. */
 #include "check_map.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Check of lk_map2(): every function of two arguments. */
 #include "check_map.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 #include <math.h>
 #include <stdio.h>

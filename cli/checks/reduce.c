@@ -1,8 +1,8 @@
 /* Check of lk_reduce_axis(): lanes, pieces and the fixed tree, for every operator. */
 #include "check.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/reduce.h>
 
 #include <math.h>
 #include <stdio.h>

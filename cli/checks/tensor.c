@@ -2,7 +2,7 @@
  * single elements and hashes, against a list of the elements that a view must have. */
 #include "check.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/slab.h>
 #include <lockstep/tensor.h>
 

@@ -1,8 +1,8 @@
 /* Check of lk_tree: pieces pushed one by one. */
 #include "check.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/reduce.h>
 
 #include <stdio.h>
 

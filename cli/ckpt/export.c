@@ -2,6 +2,7 @@
 #include "tensors_file.h"
 #include "verb.h"
 
+#include <lockstep/extra/suggest.h>
 #include <lockstep/lockstep.h>
 
 struct export_options {
@@ -30,7 +31,7 @@ static lk_status export_one(const lk_tensors *file, const char *from, const char
         return LK_RAISE(LK_EINVAL, "%s has no tensor \"%s\"%s%s%s", from, name,
                         found ? "; did you mean \"" : "", found ? s.best : "", found ? "\"?" : "");
     }
-    return lk_tensors_save(path, &one, 1, file->note, file->n_notes);
+    return lk_tensors_save(path, &one, 1, file->metadata, file->n_metadata);
 }
 
 static int export_run(const void *given, int n, char **operand)
@@ -41,8 +42,9 @@ static int export_run(const void *given, int n, char **operand)
     lk_status st = tensors_open(operand[0], &file);
     if (st != LK_OK)
         return verb_failed_with(st, NULL);
-    st = o->tensor ? export_one(file, operand[0], o->tensor, operand[1])
-                   : lk_tensors_save(operand[1], file->tensor, file->n, file->note, file->n_notes);
+    st = o->tensor
+             ? export_one(file, operand[0], o->tensor, operand[1])
+             : lk_tensors_save(operand[1], file->tensor, file->n, file->metadata, file->n_metadata);
     lk_tensors_free(file);
     return st == LK_OK ? LK_EXIT_DONE : verb_failed_with(st, NULL);
 }

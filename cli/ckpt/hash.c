@@ -45,8 +45,8 @@ static int hash_run(const void *given, int n, char **operand)
             report_begin(&out, columns, sizeof columns / sizeof columns[0], o->json);
         titled = true;
         bool run = lk_checkpoint_exists(operand[i]);
-        const char *state = run ? tensors_note(file, "state") : NULL;
-        const char *format = run ? tensors_note(file, "hash") : NULL;
+        const char *state = run ? tensors_metadata(file, "state") : NULL;
+        const char *format = run ? tensors_metadata(file, "hash") : NULL;
         report_row(&out, (report_cell[]){cell_text(lk_hash_text(lk_tensors_hash(file), text)),
                                          state ? cell_text(state) : cell_none(),
                                          format ? cell_int(atoi(format)) : cell_none(),
@@ -60,11 +60,12 @@ const lk__verb lk__ckpt_kind_hash = {
     .name = "hash",
     .summary = "the hash of what files hold",
     .operands = "FILE...",
-    .about = "Prints the hash of the names, types, shapes and bits of all tensors, in the order of "
-             "their names. Notes, the format and the order in the file do not matter: files with "
-             "the same hash hold the same weights. Of a checkpoint also the hash of the run's "
-             "state, which \"lockstep train\" prints, and the format of that hash: a state of "
-             "format 1 was recorded by an older program and can be compared with nothing.",
+    .about =
+        "Prints the hash of the names, types, shapes and bits of all tensors, in the order of "
+        "their names. Metadata, the format and the order in the file do not matter: files with "
+        "the same hash hold the same weights. Of a checkpoint also the hash of the run's "
+        "state, which \"lockstep train\" prints, and the format of that hash: a state of "
+        "format 1 was recorded by an older program and can be compared with nothing.",
     .options = options,
     .options_size = sizeof(struct hash_options),
     .min_operands = 1,

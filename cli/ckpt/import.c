@@ -2,6 +2,7 @@
 #include "tensors_file.h"
 #include "verb.h"
 
+#include <lockstep/extra/alloc.h>
 #include <lockstep/lockstep.h>
 
 enum { MOST_FILES = 1 << 16 };
@@ -35,8 +36,8 @@ static int import_run(const void *given, int n, char **operand)
     (void)given;
     lk_status st = collect(operand, n - 1, &c);
     if (st == LK_OK)
-        st = lk_tensors_save(operand[n - 1], c.tensor, c.n, n == 2 ? c.file[0]->note : NULL,
-                             n == 2 ? c.file[0]->n_notes : 0);
+        st = lk_tensors_save(operand[n - 1], c.tensor, c.n, n == 2 ? c.file[0]->metadata : NULL,
+                             n == 2 ? c.file[0]->n_metadata : 0);
     for (int i = 0; i < c.n_files; i++)
         lk_tensors_free(c.file[i]);
     lk_free(c.file);

@@ -1,4 +1,4 @@
-/* lockstep ckpt inspect: the tensors of a file and its notes; of a checkpoint also its parts. */
+/* lockstep ckpt inspect: the tensors of a file and its metadata; of a checkpoint also its parts. */
 #include "numbers.h"
 #include "plural.h"
 #include "report.h"
@@ -16,7 +16,8 @@ static const lk_option options[] = {
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = offsetof(struct inspect_options, json),
-     .help = "print one JSON object for each part of a checkpoint, each tensor and each note"},
+     .help = "print one JSON object for each part of a checkpoint, each tensor and each entry of "
+             "the metadata"},
     {.name = NULL},
 };
 
@@ -27,7 +28,8 @@ static const report_column columns[] = {
     {"mean", "mean", 11},    {"not_finite", "not finite", 1},
 };
 
-static const report_column note_columns[] = {{"note", "note", -12}, {"text", "text", -1}};
+static const report_column metadata_columns[] = {{"metadata", "metadata", -12},
+                                                 {"text", "text", -1}};
 
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
@@ -52,11 +54,11 @@ static lk_status print_tensors(const lk_tensors *file, report *out)
     return LK_OK;
 }
 
-static void print_notes(const lk_tensors *file, report *out)
+static void print_metadata(const lk_tensors *file, report *out)
 {
-    for (int64_t i = 0; i < file->n_notes; i++)
-        report_row(out,
-                   (report_cell[]){cell_text(file->note[i].name), cell_text(file->note[i].text)});
+    for (int64_t i = 0; i < file->n_metadata; i++)
+        report_row(out, (report_cell[]){cell_text(file->metadata[i].name),
+                                        cell_text(file->metadata[i].text)});
 }
 
 static lk_status inspect(const lk_tensors *file, bool json)
@@ -72,14 +74,14 @@ static lk_status inspect(const lk_tensors *file, bool json)
     if (!json)
         printf("\n%lld tensor%s, %lld element%s\n", (long long)file->n, plural(file->n),
                (long long)elements, plural(elements));
-    if (file->n_notes == 0)
+    if (file->n_metadata == 0)
         return LK_OK;
     if (!json)
         putchar('\n');
-    report_measure(&out, note_columns, 2, json);
-    print_notes(file, &out);
+    report_measure(&out, metadata_columns, 2, json);
+    print_metadata(file, &out);
     report_print(&out);
-    print_notes(file, &out);
+    print_metadata(file, &out);
     return LK_OK;
 }
 
@@ -148,11 +150,11 @@ static int inspect_run(const void *given, int n, char **operand)
 
 const lk__verb lk__ckpt_kind_inspect = {
     .name = "inspect",
-    .summary = "the tensors of a file, their ranges, and its notes",
+    .summary = "the tensors of a file, their ranges, and its metadata",
     .operands = "FILE",
     .about =
         "Prints for each tensor its type, shape and range, with how many elements are infinite "
-        "or no number; then the notes that were written with them. Of a checkpoint first its "
+        "or no number; then the metadata that was written with them. Of a checkpoint first its "
         "parts, "
         "and whether each is what the MANIFEST says; status 1 if one is not.",
     .options = options,

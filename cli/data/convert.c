@@ -48,10 +48,10 @@ static const report_column columns[] = {
 static lk_status convert(const struct convert_options *o, const char *in, const char *to,
                          lk_arena *arena, lk_dataset **ds)
 {
-    lk_config choice;
-    LK_TRY(dataset_choose(&o->choice, in, arena, &choice));
-    LK_TRY(lk_dataset_open(&choice, (lk_split)o->set, ds));
-    LK_CHECK(*ds, LK_EINVAL, "%s: it has no %s set", in ? in : choice.descriptor->name,
+    lk_config config;
+    LK_TRY(dataset_choose(&o->choice, in, arena, &config));
+    LK_TRY(lk_dataset_open_config(&config, (lk_split)o->set, ds));
+    LK_CHECK(*ds, LK_EINVAL, "%s: it has no %s set", in ? in : config.descriptor->name,
              lk_split_name((lk_split)o->set));
     LK_TRY(lk_dataset_write_as(*ds, o->to, (lk_split)o->set, to));
     uint64_t hash;

@@ -58,12 +58,12 @@ static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
     return LK_OK;
 }
 
-/* All sets of a choice. */
-static lk_status print_sets(const lk_config *choice, report *out)
+/* All sets of a config. */
+static lk_status print_sets(const lk_config *config, report *out)
 {
     for (int split = 0; split < LK_N_SPLITS; split++) {
         lk_dataset *ds;
-        LK_TRY(lk_dataset_open(choice, (lk_split)split, &ds));
+        LK_TRY(lk_dataset_open_config(config, (lk_split)split, &ds));
         lk_status st = ds ? print_set(ds, (lk_split)split, out) : LK_OK;
         lk_dataset_free(ds);
         LK_TRY(st);
@@ -73,13 +73,13 @@ static lk_status print_sets(const lk_config *choice, report *out)
 
 static lk_status inspect(const struct inspect_options *o, const char *path, lk_arena *arena)
 {
-    lk_config choice;
-    LK_TRY(dataset_choose(&o->choice, path, arena, &choice));
+    lk_config config;
+    LK_TRY(dataset_choose(&o->choice, path, arena, &config));
     report out;
     if (!o->json)
-        printf("%s: %s\n\n", choice.descriptor->name, choice.descriptor->summary);
+        printf("%s: %s\n\n", config.descriptor->name, config.descriptor->summary);
     report_keep(&out, columns, sizeof columns / sizeof columns[0], o->json);
-    lk_status st = print_sets(&choice, &out);
+    lk_status st = print_sets(&config, &out);
     report_end(&out);
     LK_TRY(st);
     return LK_OK;

@@ -6,8 +6,8 @@
 #include "term.h"
 #include "verb.h"
 
-#include <lockstep/dist_check.h>
-#include <lockstep/suggest.h>
+#include <lockstep/extra/dist_check.h>
+#include <lockstep/extra/suggest.h>
 
 #include <math.h>
 #include <string.h>

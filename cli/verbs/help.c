@@ -2,7 +2,7 @@
  * KIND, if it is to be one of them. */
 #include "things.h"
 
-#include <lockstep/suggest.h>
+#include <lockstep/extra/suggest.h>
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include "report.h"
 #include "verb.h"
 
-#include <lockstep/isa.h>
-#include <lockstep/map.h>
+#include <lockstep/extra/isa.h>
+#include <lockstep/extra/map.h>
 #include <lockstep/thread.h>
 #include <lockstep/version.h>
 

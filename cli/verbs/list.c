@@ -2,7 +2,7 @@
 #include "report.h"
 #include "things.h"
 
-#include <lockstep/suggest.h>
+#include <lockstep/extra/suggest.h>
 
 #include <string.h>
 

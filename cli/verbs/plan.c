@@ -7,6 +7,8 @@
 #include "report.h"
 #include "verb.h"
 
+#include <lockstep/extra/plan.h>
+#include <lockstep/extra/trainer_plan.h>
 #include <lockstep/op.h>
 #include <lockstep/train.h>
 
@@ -97,8 +99,8 @@ static void print_layers(const lk_plan *p)
         report_row(&r, (report_cell[]){cell_text(l->name), cell_text(reach_name[l->reach]),
                                        cell_text(domain_name[l->domain]),
                                        cell_text(range_text(l->samples, samples)),
-                                       cell_text(box_text(&l->box, box)), cell_int(l->parameters),
-                                       cell_int(l->values)});
+                                       cell_text(box_text(&l->box, box)), cell_int(l->param_bytes),
+                                       cell_int(l->value_bytes)});
     }
     report_end(&r);
 }
@@ -129,7 +131,7 @@ static void print_text(const lk_plan *p, const char *word)
     char pieces[48], samples[48];
     const lk_plan_memory *m = &p->memory;
     printf("layout %s: rank %d of %d has shards %s of %lld, samples %s of %lld\n\n", word, p->rank,
-           p->ranks, range_text(p->pieces, pieces), (long long)p->spec.pieces,
+           p->ranks, range_text(p->shards, pieces), (long long)p->spec.shards,
            range_text(p->samples, samples), (long long)p->spec.batch);
     print_layers(p);
     putchar('\n');
@@ -170,8 +172,8 @@ static void json_layer(const lk_layer_plan *l)
     printf(",\"box\":[");
     for (int i = 0; i < l->box.ndim; i++)
         printf("%s[%lld,%lld]", i ? "," : "", (long long)l->box.first[i], (long long)l->box.n[i]);
-    printf("],\"parameters\":%lld,\"values\":%lld}", (long long)l->parameters,
-           (long long)l->values);
+    printf("],\"parameters\":%lld,\"values\":%lld}", (long long)l->param_bytes,
+           (long long)l->value_bytes);
 }
 
 static void print_json(const lk_plan *p, const char *word)
@@ -180,8 +182,8 @@ static void print_json(const lk_plan *p, const char *word)
     putchar('{');
     json_text("layout", word);
     printf(",\"rank\":%d,\"ranks\":%d,\"shards\":%lld,\"batch\":%lld", p->rank, p->ranks,
-           (long long)p->spec.pieces, (long long)p->spec.batch);
-    json_range("shards_held", p->pieces);
+           (long long)p->spec.shards, (long long)p->spec.batch);
+    json_range("shards_held", p->shards);
     json_range("samples", p->samples);
     printf(",\"layers\":[");
     for (int64_t i = 0; i < p->n_layers; i++) {

@@ -5,7 +5,7 @@
 #include "term.h"
 #include "verb.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/thread.h>
 
 #include <stdlib.h>

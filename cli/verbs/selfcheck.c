@@ -5,9 +5,9 @@
 #include "report.h"
 #include "verb.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
+#include <lockstep/extra/suggest.h>
 #include <lockstep/hash.h>
-#include <lockstep/suggest.h>
 #include <lockstep/thread.h>
 #include <lockstep/version.h>
 

@@ -91,7 +91,7 @@ static void print_json(const lk_topology *t)
                                          cell_int(t->tier[i].size)});
     report_begin(&out, rank_columns, 7, true);
     for (int r = 0; r < t->size; r++) {
-        const lk_location *p = &t->place[r];
+        const lk_location *p = &t->location[r];
         char at[64];
         coordinates(t, r, at, sizeof at);
         report_row(&out,
@@ -135,7 +135,7 @@ static struct tree tree_of(const lk_topology *t)
 {
     struct tree tree = {.t = t, .rank = digits(t->size - 1)};
     for (int r = 0; r < t->size; r++) {
-        const lk_location *p = &t->place[r];
+        const lk_location *p = &t->location[r];
         int host = (int)strlen(p->host), package = digits(p->package), cache = digits(p->cache);
         tree.host = host > tree.host ? host : tree.host;
         tree.package = package > tree.package ? package : tree.package;
@@ -147,7 +147,7 @@ static struct tree tree_of(const lk_topology *t)
 /* Each part is as wide as it is for all ranks, but the last of a line. */
 static void print_rank(const struct tree *tree, int rank, bool host, const struct branch *b)
 {
-    const lk_location *p = &tree->t->place[rank];
+    const lk_location *p = &tree->t->location[rank];
     bool cores = p->cores[0] != '\0', cache = p->cache >= 0, package = p->package >= 0;
     line_begin(b);
     printf("rank %-*d", host || package || cache || cores ? tree->rank : 0, rank);
@@ -166,9 +166,9 @@ static void print_rank(const struct tree *tree, int rank, bool host, const struc
 static const char *common_host(const lk_topology *t, int first, int n)
 {
     for (int r = first + 1; r < first + n; r++)
-        if (t->place[r].node != t->place[first].node)
+        if (t->location[r].node != t->location[first].node)
             return NULL;
-    return t->place[first].host;
+    return t->location[first].host;
 }
 
 /* The members of a group of tier `tier`, whose ranks begin at `first`; `host`: already said. */
@@ -195,7 +195,7 @@ static void print_members(const struct tree *tree, int tier, int first, bool hos
 
 static void print_tree(const lk_topology *t)
 {
-    lk_tier_spec mode = {.letter = t->letter, .n_tiers = t->n_tiers};
+    lk_tier_spec mode = {.algorithm = t->algorithm, .n_tiers = t->n_tiers};
     char text[LK_TIER_SPEC_TEXT];
     for (int i = 0; i < t->n_tiers; i++)
         mode.size[i] = t->tier[i].size;
@@ -231,7 +231,7 @@ static int topo_of(lk_comm *comm, const struct topo_options *o)
     if (o->mode && (lk_tier_spec_parse(o->mode, &mode) != LK_OK ||
                     lk_tier_spec_fit(&mode, lk_comm_size(comm)) != LK_OK))
         return verb_refuse(COMMAND ": %s", lk_error_message());
-    if (lk_topology_new(comm, o->mode ? &mode : NULL, &t) != LK_OK)
+    if (lk_topology_new_spec(comm, o->mode ? &mode : NULL, &t) != LK_OK)
         return verb_failed();
     int status = t->rank == 0 ? print_topology(t, o->json) : LK_EXIT_DONE;
     lk_topology_free(t);
@@ -275,17 +275,17 @@ static int topo_planned(const rankfile *f, bool json)
     static const char *const names[LK_MAX_TIERS] = {"X", "Y", "Z", "W"};
     int on_host = f->mode.size[0], size = on_host * f->n_hosts;
     lk_topology t = {
-        .size = size, .n_nodes = f->n_hosts, .declared = true, .letter = f->mode.letter};
+        .size = size, .n_nodes = f->n_hosts, .declared = true, .algorithm = f->mode.algorithm};
     t.n_tiers = f->mode.n_tiers;
     for (int i = 0; i < t.n_tiers; i++)
         t.tier[i] = (lk_tier){names[i], f->mode.size[i]};
-    t.place = calloc((size_t)size, sizeof *t.place);
-    if (!t.place) {
+    t.location = calloc((size_t)size, sizeof *t.location);
+    if (!t.location) {
         fprintf(stderr, "error: " COMMAND ": no memory for %d ranks\n", size);
         return LK_EXIT_FAILED;
     }
     for (int r = 0; r < size; r++) {
-        lk_location *p = &t.place[r];
+        lk_location *p = &t.location[r];
         int first, last;
         *p = (lk_location){.node = r / on_host, .cache = -1};
         rankfile_slot(f, r % on_host, &p->package, &first, &last);
@@ -296,7 +296,7 @@ static int topo_planned(const rankfile *f, bool json)
             snprintf(p->cores + n, sizeof p->cores - (size_t)n, "-%d", last);
     }
     int status = print_topology(&t, json);
-    free(t.place);
+    free(t.location);
     return status;
 }
 

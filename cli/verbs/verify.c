@@ -5,11 +5,12 @@
 #include "report.h"
 #include "term.h"
 #include "verb.h"
-#include "verify_complain.h"
+#include "verify_difference.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/log.h>
 #include <lockstep/thread.h>
 
@@ -124,7 +125,7 @@ struct verify {
     int64_t done, total; /* configurations */
     int64_t failed;      /* of them differ */
     int64_t skipped;     /* of them the algorithm cannot do */
-    verify_place reference;
+    verify_config reference;
     verify_trace first; /* of the reference */
     report out;
     progress progress;
@@ -245,7 +246,7 @@ static int ranks_check(const struct verify *v)
 /* ---- configurations ---- */
 
 /* `t` NULL: left out. */
-static void row(struct verify *v, const verify_place *p, const verify_trace *t, bool same,
+static void row(struct verify *v, const verify_config *p, const verify_trace *t, bool same,
                 double seconds)
 {
     char hash[LK_HASH_TEXT], layout[32];
@@ -269,7 +270,7 @@ static void row(struct verify *v, const verify_place *p, const verify_trace *t, 
 }
 
 /* What came out of a configuration; the trace of the first one is kept to compare with. */
-static void place_judge(struct verify *v, const verify_place *p, verify_trace *trace,
+static void place_judge(struct verify *v, const verify_config *p, verify_trace *trace,
                         double seconds)
 {
     verify_difference d = {.found = false};
@@ -279,7 +280,7 @@ static void place_judge(struct verify *v, const verify_place *p, verify_trace *t
     (void)!report_flush();
     v->failed += d.found;
     if (d.found)
-        verify_complain(&v->reference, p, &d);
+        verify_print_difference(&v->reference, p, &d);
     if (v->first.steps > 0)
         return;
     v->reference = *p;
@@ -288,7 +289,7 @@ static void place_judge(struct verify *v, const verify_place *p, verify_trace *t
 }
 
 /* Returns an exit status other than LK_EXIT_DONE to end everything: it could not be run. */
-static int place_verify(struct verify *v, const verify_place *p)
+static int place_verify(struct verify *v, const verify_config *p)
 {
     verify_trace trace;
     char why[VERIFY_WHY] = "";
@@ -338,7 +339,7 @@ static int places_verify(struct verify *v)
     v->total = (int64_t)v->n_where * v->n_isa * o->ranks.n * o->threads.n * o->algorithms.n;
     for (int64_t i = 0; i < v->total; i++) {
         int64_t k = i;
-        verify_place p = {.algorithm = o->algorithms.item[k % o->algorithms.n]};
+        verify_config p = {.algorithm = o->algorithms.item[k % o->algorithms.n]};
         k /= o->algorithms.n;
         p.threads = (int)o->threads.item[k % o->threads.n];
         k /= o->threads.n;
@@ -356,7 +357,7 @@ static int places_verify(struct verify *v)
     return summary(v);
 }
 
-static int verify_places(struct verify *v)
+static int verify_configs(struct verify *v)
 {
     int status = where_read(v);
     if (status == LK_EXIT_DONE)
@@ -397,7 +398,7 @@ static int version_read(verify_version *version, int n, char **operand, const ch
 static int verify_trace_run(struct verify *v)
 {
     const struct verify_options *o = v->o;
-    verify_place p = {.threads = (int)o->threads.item[0], .algorithm = o->algorithms.item[0]};
+    verify_config p = {.threads = (int)o->threads.item[0], .algorithm = o->algorithms.item[0]};
     if (isas_read(v) != LK_EXIT_DONE || algorithms_check(v) != LK_EXIT_DONE)
         return LK_EXIT_USAGE;
     if (o->threads.n > 1 || v->n_isa > 1 || o->algorithms.n > 1)
@@ -423,7 +424,7 @@ static int verify_versions(struct verify *v, int n, char **operand)
     if (v->o->snapshot)
         return usage("snapshot", "it goes with --trace");
     status = version_read(&v->version[1], n, operand, "parallel.update=each");
-    return status == LK_EXIT_DONE ? verify_places(v) : status;
+    return status == LK_EXIT_DONE ? verify_configs(v) : status;
 }
 
 static int verify_main(const void *given, int n, char **operand)

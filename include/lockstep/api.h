@@ -14,5 +14,6 @@
 #define LK_API __attribute__((visibility("default")))
 #define LK_NODISCARD __attribute__((warn_unused_result))
 #define LK_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define LK_COLD __attribute__((cold)) /* what leads to a call of it is seldom, and lies apart */
 
 #endif /* LK_API_H */

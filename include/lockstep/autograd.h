@@ -4,7 +4,7 @@
  *     lk_leaf(tape, weights, weights_grad, &w);      values that gradients are wanted for
  *     lk_constant(tape, batch, &x);                  or lk_constant_data(), lk_leaf_data(): arrays
  *     lk_matmul(x, w, &y);  ...  lk_mean(y, NULL, &loss);
- *     lk_backward(tape, &(lk_seed){loss}, 1, 0);     weights_grad += d loss / d weights
+ *     lk_backward(tape, &(lk_seed){.of = loss}, 1, 0); weights_grad += d loss / d weights
  *     lk_tape_reset(tape);                           the next step starts, with the same memory
  *
  * Each call of an op computes at once and is written to the tape with the next sequence number.
@@ -26,6 +26,10 @@
 
 LK_BEGIN_DECLS
 
+/**
+ * The record of a computation.  Programs make one for each loop, a trainer makes two; all calls on it and
+ * on its variables are of one thread at a time.  Collective only where an op on it is.
+ */
 typedef struct lk_tape lk_tape;
 
 /**
@@ -71,10 +75,10 @@ LK_API bool lk_tape_set_recording(lk_tape *tape, bool on);
 LK_API bool lk_tape_is_recording(const lk_tape *tape);
 
 /**
- * Samples in a virtual piece: ops that sum over the first axis (the batch) of a value cut it into
- * pieces of this many and join them by the fixed tree of reduce.h, in forward and in backward, so
+ * Samples of a shard: ops that sum over the first axis (the batch) of a value cut it into shards of
+ * this many and join them by the fixed tree of extra/reduce.h, in forward and in backward, so
  * that ranks that hold a part of the batch can compute a part of the sum.  0, the default: one
- * piece.  Stays over resets.  Errors: LK_EINVAL when negative.
+ * shard.  Stays over resets.  Errors: LK_EINVAL when negative.
  */
 LK_API lk_status lk_tape_set_shard_size(lk_tape *tape, int64_t samples) LK_NODISCARD;
 LK_API int64_t lk_tape_shard_size(const lk_tape *tape);
@@ -123,10 +127,10 @@ LK_API lk_status lk_constant(lk_tape *tape, lk_tensor *value, lk_var *out) LK_NO
  * lk_leaf() on the host's own arrays, row-major without gaps: the values, which are only read, and the
  * gradient, to which lk_backward() adds, so set it to zero first; NULL: only lk_grad() gives it.
  *
- * Nothing is copied, and the host keeps both arrays: they live until lk_tape_reset(), also of other
- * tapes that they are on, or lk_tape_free(), and the values stay as they are until backward has
- * passed; a change cannot be seen.  Makes a few small blocks, which the reset releases: a loop that is to
- * allocate nothing makes the tensors once, and calls lk_leaf().
+ * Nothing is copied, and the host keeps both arrays: they live until lk_tape_reset(), also of other tapes
+ * that they are on, or lk_tape_free(), and the values stay as they are until backward has passed; a
+ * change cannot be seen.  Makes a few small blocks, which the reset releases: a loop that is to allocate
+ * nothing makes the tensors once, and calls lk_leaf().
  *
  * Errors: as lk_leaf(); LK_EINVAL when `value` is NULL and there are elements, for an array that is
  * not aligned to the size of one, and for a shape as in lk_shape_count(); LK_EOVERFLOW.
@@ -208,12 +212,12 @@ enum {
 LK_API lk_status lk_backward(lk_tape *tape, const lk_seed *seeds, int n_seeds,
                              unsigned flags) LK_NODISCARD;
 
-/** Told by lk_backward() when a leaf's `grad` has all that this pass adds to it. */
+/** Called by lk_backward() when a leaf's `grad` has all that this pass adds to it. */
 typedef lk_status lk_grad_hook(void *arg, const lk_tensor *grad);
 
 /**
  * Call `fn` during backward as leaves become complete, each once, so that their gradients can travel
- * while backward goes on; NULL: nobody.  Leaves that the pass does not reach are not told of.  `fn`
+ * while backward goes on; NULL: no hook.  Not called for leaves without a gradient in this pass.  `fn`
  * must not use the tape; its failure is backward's.  Stays over resets.
  */
 LK_API void lk_tape_set_grad_hook(lk_tape *tape, lk_grad_hook *fn, void *arg);
@@ -241,9 +245,9 @@ typedef lk_status lk_segment_fn(lk_tape *tape, void *arg, lk_var *out);
 /**
  * Run `segment` now, but keep only its outputs; backward runs it again to get the rest.
  *
- * Saves the memory of the segment's intermediate values for the price of a second run.  `arg` must
- * live until backward has passed, and the segment must do the same again: backward compares the
- * outputs and refuses if they differ.  A segment that changes something outside (statistics) asks
+ * Saves the memory of the segment's intermediate values for the price of a second run.  `arg` must live
+ * until backward has passed, and the segment must do the same again: backward compares the outputs and
+ * refuses if they differ.  A segment that changes something outside (statistics) asks
  * lk_tape_is_recomputing() whether this is the second run.  One that communicates does so again, with the
  * ranks and messages of its first run; docs/differentiable.md says what other ranks do then.
  *

@@ -29,6 +29,7 @@
 #define LK_CHECKPOINT_H
 
 #include <lockstep/comm.h>
+#include <lockstep/hash.h>
 #include <lockstep/io.h>
 #include <lockstep/pieces.h>
 
@@ -40,6 +41,10 @@ LK_BEGIN_DECLS
  * A tensor of a state, and what this rank holds of it: `data` are the elements of `box`, row-major
  * without gaps.
  *
+ * A part that is no box of the shape may be one of another shape of as many elements, as in slab.h: the
+ * first units of all four gates of a weight [8][4 * 16] are a box of [8][4][16].  Ranks that hold a part
+ * of a tensor see it with the same axes; for those that hold all of it or nothing they do not matter.
+ *
  * Ranks may hold different boxes, equal ones or nothing (an empty box; `data` may be NULL then).  Of what
  * is saved each element must be held by somebody.  Boxes may overlap: the elements of the lowest rank are
  * saved then, or of another with the same box, for they should be the same.
@@ -49,7 +54,8 @@ typedef struct lk_state_tensor {
     lk_dtype dtype;
     lk_shape shape; /* of the whole tensor */
     void *data;
-    const lk_box *box; /* NULL: all of it */
+    const lk_box *box;      /* NULL: all of it */
+    const lk_shape *box_of; /* what it is a box of; NULL: `shape` */
 } lk_state_tensor;
 
 /** A number of a state, kept to the bit. */
@@ -77,7 +83,7 @@ static inline lk_state_number lk_state_f64(const char *name, double value)
  * What is saved, or where to load it to.  All is borrowed during the call.
  *
  * Tensors and numbers are the same on all ranks, in the same order; names are UTF-8, not empty, and
- * each there once.  `fact` are texts for people, which loading ignores.
+ * each there once.  `metadata` are texts for people, which loading ignores.
  */
 typedef struct lk_state {
     int64_t step;
@@ -89,42 +95,106 @@ typedef struct lk_state {
     int64_t n_tensors;
     lk_state_number *number;
     int64_t n_numbers;
-    const lk_metadata *fact;
-    int64_t n_facts;
+    const lk_metadata *metadata;
+    int64_t n_metadata;
 } lk_state;
+
+/* ---- the state of a model ----
+ *
+ * Whatever lies in slabs becomes tensors of a state, with the boxes that their slices hold:
+ *
+ *     lk_hash h = lk_hash_start();
+ *     lk_state_tensors_new(&all);
+ *     lk_state_tensors_add_model(all, model);
+ *     lk_state_tensors_add_slab(all, "optimizer.m.", lk_optimizer_slab(optimizer, 0, &name));
+ *     lk_state_hash(comm, all->tensor, all->n, &h);
+ *     state = (lk_state){.step = step, .hash = lk_hash_value(&h),
+ *                        .tensor = all->tensor, .n_tensors = all->n};
+ *     lk_checkpoint_dir_save(dir, &state);
+ *
+ * All ranks add the same tensors in the same order, whatever they hold of them.
+ */
+
+/** Tensors that are added one by one, by whoever saves a state: a trainer, or a program with a loop of its
+ * own, on one thread at a time.  Not collective.  Fields are to be read. */
+typedef struct lk_state_tensors {
+    lk_state_tensor *tensor;
+    int64_t n, room;
+    lk_arena *arena; /* of names and boxes */
+} lk_state_tensors;
+
+/** Make an empty list.  The caller owns it.  Errors: LK_ENOMEM.  Not collective, like adding. */
+LK_API lk_status lk_state_tensors_new(lk_state_tensors **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_state_tensors_free(lk_state_tensors *list);
+
+/** Add a tensor, its name behind `prefix` ("": as it is); the data are borrowed, all else is copied.
+ * Errors: LK_ENOMEM. */
+LK_API lk_status lk_state_tensors_add(lk_state_tensors *list, const char *prefix,
+                                      const lk_state_tensor *tensor) LK_NODISCARD;
+
+/** Add all slices of a slab, whose memory is borrowed.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_state_tensors_add_slab(lk_state_tensors *list, const char *prefix,
+                                           const lk_slab *slab) LK_NODISCARD;
+
+/** Add a model's parameters, then its state.  Errors: LK_ESTATE when it holds nothing, LK_ENOMEM. */
+LK_API lk_status lk_state_tensors_add_model(lk_state_tensors *list,
+                                            const lk_model *model) LK_NODISCARD;
+
+/**
+ * Add tensors of which ranks hold boxes to a hash: what lk_hash_add_array() adds of each of them whole.
+ *
+ * Each element is counted once, whoever holds it: where boxes overlap by the lowest rank, and ranks with
+ * equal boxes share the work.  Copies are not compared with each other.
+ *
+ * Collective over `comm`; NULL: this process alone.  Takes no memory for elements.  Errors: LK_EINVAL
+ * when nobody holds an element, naming the first; LK_ESHAPE, LK_EDTYPE for the boxes; LK_ESTATE for a
+ * rank whose tensors are not those of rank 0; LK_ENOMEM; on all ranks the same, and `h` is then
+ * unchanged.
+ */
+LK_API lk_status lk_state_hash(lk_comm *comm, const lk_state_tensor *tensor, int64_t n,
+                               lk_hash *h) LK_NODISCARD;
 
 /**
  * Write tensors of which ranks hold boxes to the file `path`, which is that of lk_safetensors_write() by
  * one rank that holds all of them, to the byte.
  *
  * Collective over `comm`; NULL: this process alone.  Rank 0 writes, a MiB at a time, and nobody needs
- * more memory than some of these.  Tensors and notes are the same on all ranks, boxes and data are each
- * rank's own.
+ * more memory than some of these.  Tensors and metadata are the same on all ranks, boxes and data are
+ * each rank's own.
  *
  * Errors: as lk_safetensors_write(); LK_ESHAPE for a box that is not within its tensor; LK_EINVAL when
  * nobody holds an element, naming the first; on all ranks the same.  There is no new file then.
  */
 LK_API lk_status lk_safetensors_write_boxes(lk_comm *comm, const char *path,
                                             const lk_state_tensor *tensor, int64_t n,
-                                            const lk_metadata *note, int64_t n_notes) LK_NODISCARD;
+                                            const lk_metadata *metadata,
+                                            int64_t n_metadata) LK_NODISCARD;
 
 /* ---- the checkpoints of a run ---- */
 
 typedef struct lk_checkpoint_dir_options {
-    uint64_t identity;  /* of the run: whose checkpoints these are */
-    int64_t keep;       /* how many of the newest stay; 0: all; 1 counts as 2, so that there is
+    uint64_t identity;   /* of the run: whose checkpoints these are */
+    int64_t keep;        /* how many of the newest stay; 0: all; 1 counts as 2, so that there is
                            one to fall back on */
-    double wait;        /* seconds to wait for another run that still holds the folder */
-    int64_t part_bytes; /* 0: 64 MiB; a larger tensor has a part of its own */
-    bool anew;          /* the run begins at step 0: checkpoints that are there are renamed to
+    double wait_seconds; /* for another run that still holds the folder */
+    int64_t part_bytes;  /* 0: 64 MiB; a larger tensor has a part of its own */
+    bool anew;           /* the run begins at step 0: checkpoints that are there are renamed to
                            before-N, and those that had that name are removed */
-    /* Told on rank 0, in a line, that it waits for another run or for the disk of a rank, or renames
-     * checkpoints; perhaps on another thread than the caller's, but during a call; NULL: nobody. */
-    void (*tell)(void *arg, const char *text);
+    /* Called on rank 0 with a line about progress: it waits for another run or for the disk of a rank, or
+     * renames checkpoints.  May run on another thread than the caller's, but during a call; NULL: not
+     * called. */
+    void (*message)(void *arg, const char *text);
     void *arg;
 } lk_checkpoint_dir_options;
 
-/** A folder of checkpoints that belongs to this run. */
+/**
+ * A folder of checkpoints that belongs to this run.
+ *
+ * lk_job_run() opens one on each rank, or a program that saves by itself; calls are of the thread that
+ * has the communicator, and a thread of its own writes.  Collective, unless marked.
+ */
 typedef struct lk_checkpoint_dir lk_checkpoint_dir;
 
 /**
@@ -132,10 +202,10 @@ typedef struct lk_checkpoint_dir lk_checkpoint_dir;
  * lk_checkpoint_dir_close().
  *
  * Collective over `comm`, which must not be freed before; NULL: this process alone.  A disk may take
- * longer than the communicator's deadline: ranks wait for the disk of another as long as it takes,
- * which `tell` is told, but for a rank that was stopped only until the deadline.  What an earlier run
- * left half written is removed.  Ranks that do not see the folder of rank 0 write nothing there.
- * The caller owns `*out`.
+ * longer than the communicator's deadline: ranks wait for the disk of another as long as it takes, of
+ * which `message` is called, but for a rank that was stopped only until the deadline.  What an earlier
+ * run left half written is removed.  Ranks that do not see the folder of rank 0 write nothing there. The
+ * caller owns `*out`.
  *
  * Errors: LK_ESTATE when another run that lives has the folder, naming host and process; LK_EIDENTITY
  * when it holds checkpoints of another identity, naming both; LK_EIO, LK_EINVAL, LK_ENOMEM, and those of
@@ -222,7 +292,8 @@ typedef struct lk_checkpoint_tensor {
     uint32_t crc;                /* CRC-32C of its elements */
 } lk_checkpoint_tensor;
 
-/** What the MANIFEST of a checkpoint says.  Fields are to be read. */
+/** What the MANIFEST of a checkpoint says: fields are to be read.  Made by lk_checkpoint_read() for
+ * whoever looks at a checkpoint; several threads may use one.  Not collective. */
 typedef struct lk_checkpoint {
     const char *path; /* of its folder */
     int64_t step;
@@ -234,8 +305,8 @@ typedef struct lk_checkpoint {
     int64_t n_tensors;
     lk_state_number *number;
     int64_t n_numbers;
-    lk_metadata *fact;
-    int64_t n_facts;
+    lk_metadata *metadata;
+    int64_t n_metadata;
     const char *messages; /* what is wrong with newer ones that were left out, a line each */
     lk_arena *arena;
 } lk_checkpoint;

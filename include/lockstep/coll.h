@@ -1,12 +1,12 @@
 /* Collectives: what all ranks of a communicator do together.
  *
- * Every function here is collective: all ranks of the communicator call it, in the same order, with
- * the same call, name, dtype, count, operator, root, counts by rank, pieces and ranges of them, by the same
+ * Every function here is collective: all ranks of the communicator call it, in the same order, with the
+ * same call, name, dtype, count, operator, root, counts by rank, pieces and ranges of them, by the same
  * algorithm, and all run it or all start it; otherwise all get LK_EMISMATCH, which names both sides and
  * the difference.  Counts are elements, in 64 bits.
  *
- * **The same bits.**  What is folded belongs to *pieces*, numbered from 0, and pieces are joined by
- * the fixed tree of reduce.h, the lower number first.  Which rank holds which piece, how many ranks
+ * **The same bits.**  What is reduced belongs to *pieces*, numbered from 0, and pieces are joined by
+ * the fixed tree of extra/reduce.h, the lower number first.  Which rank holds which piece, how many ranks
  * there are, and which algorithm carries the messages, changes no bit:
  *
  *     pieces    0   1   2   3   4   5   6   7       the expression is ((0+1)+(2+3))+((4+5)+(6+7))
@@ -70,7 +70,8 @@ typedef struct lk_value_index {
  *
  * **Ragged**: `counts` [P] gives the elements by rank; NULL: `count` for each.  `offsets` [P] says
  * where each begins, in elements; NULL: one behind the other.  The arrays are read when the call
- * starts and not kept.  All ranks must give the same `counts` (of alltoall: matching ones).
+ * starts and not kept.  All ranks must give the same `counts`; equal ones and NULL are the same.  Of
+ * alltoall all ranks give counts that match, or none does.
  *
  * **Pieces**: `pieces` is the number of all pieces, 0: one for each rank.  `first` [P + 1] says where
  * the range of each rank begins, NULL: lk_range_split(), which may as well be given.  All ranks must
@@ -81,7 +82,7 @@ typedef struct lk_value_index {
  *
  * **Neighbours**: a rank may be several times in `neighbours`, as both ends of a ring of two are, and
  * be this rank itself.  Between two ranks the messages are matched in the order of the lists, unless
- * `opposite` says where in its neighbour's list this rank's message arrives: of pairs (lower, upper)
+ * `peer_slot` says where in its neighbour's list this rank's message arrives: of pairs (lower, upper)
  * {1, 0, 3, 2, ...}, so that what goes down arrives from above.
  */
 typedef struct lk_collective {
@@ -94,14 +95,14 @@ typedef struct lk_collective {
     const int64_t *counts, *offsets;       /* of the ragged side */
     const int64_t *in_counts, *in_offsets; /* alltoall, neighbour: of the input */
     lk_dtype dtype;
-    lk_reduce_op fold;
+    lk_reduce_op op;
     int root;
     int64_t pieces;
     const int64_t *first;
-    int64_t stride;        /* calls that fold: from one vector of `in` to the next; 0: no gap */
+    int64_t stride;        /* calls that reduce: from one vector of `in` to the next; 0: no gap */
     const int *neighbours; /* neighbour: [n_neighbours] ranks, negative: none there */
     int n_neighbours;
-    const int *opposite; /* neighbour: [n_neighbours] places in their lists; NULL: in order */
+    const int *peer_slot; /* neighbour: [n_neighbours] places in their lists; NULL: in order */
 } lk_collective;
 
 /**
@@ -117,38 +118,28 @@ LK_API lk_status lk_coll_run(lk_comm *comm, const lk_collective *c) LK_NODISCARD
 LK_API lk_status lk_coll_start(lk_comm *comm, const lk_collective *c,
                                lk_request **out) LK_NODISCARD;
 
-/**
- * Compare the calls of the ranks, or do not: for measuring what that costs.  On by default.
- *
- * Not collective, but all ranks must do the same.  Off, calls in shared memory have no name and no
- * digest and are not shown on the board, so ranks that make different ones are not noticed; a rank
- * that compares notices one that does not.  Errors: LK_ENOMEM.
- */
-LK_API lk_status lk_coll_set_checks(lk_comm *comm, bool on) LK_NODISCARD;
-
 /* ---- the same, in short ---- */
 
 /* Blocking, with algorithms by cost, one piece for each rank and parts one behind the other.  `in` NULL
  * is in place; `name` is for reports and may be NULL.  Arguments, errors and ownership as above. */
 
-/** Nobody leaves before all have come. */
+/** Barrier: returns when all ranks have called it. */
 LK_API lk_status lk_barrier(lk_comm *comm, const char *name) LK_NODISCARD;
 
 /** `data` [count] of `root` to all. */
 LK_API lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int root,
                           const char *name) LK_NODISCARD;
 
-/** out[i] = fold over ranks of in[i], i < count, on `root` or everywhere.  minloc and maxloc: lk_value_index
+/** out[i] = op over ranks of in[i], i < count, on `root` or everywhere.  minloc and maxloc: lk_value_index
  * with values of `dtype`. */
 LK_API lk_status lk_reduce(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                           lk_reduce_op fold, int root, const char *name) LK_NODISCARD;
+                           lk_reduce_op op, int root, const char *name) LK_NODISCARD;
 LK_API lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count,
-                              lk_dtype dtype, lk_reduce_op fold, const char *name) LK_NODISCARD;
+                              lk_dtype dtype, lk_reduce_op op, const char *name) LK_NODISCARD;
 
-/** out[i] = fold over ranks of in[rank * count + i], i < count; `in` has P * count elements. */
+/** out[i] = op over ranks of in[rank * count + i], i < count; `in` has P * count elements. */
 LK_API lk_status lk_reduce_scatter(lk_comm *comm, const void *in, void *out, int64_t count,
-                                   lk_dtype dtype, lk_reduce_op fold,
-                                   const char *name) LK_NODISCARD;
+                                   lk_dtype dtype, lk_reduce_op op, const char *name) LK_NODISCARD;
 
 /** out[r * count + i] = in[i] of rank r, on `root` or everywhere; `out` has P * count elements. */
 LK_API lk_status lk_gather(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
@@ -179,24 +170,6 @@ LK_API lk_status lk_alltoallv(lk_comm *comm, const void *in, const int64_t *in_c
 LK_API lk_status lk_neighbor_alltoall(lk_comm *comm, int n, const int *neighbours, const void *in,
                                       void *out, int64_t count, lk_dtype dtype,
                                       const char *name) LK_NODISCARD;
-
-/* ---- algorithms ---- */
-
-/** One algorithm of one call, for lists: "allreduce", "tree", "up a binomial tree ...". */
-typedef struct lk_coll_info {
-    const char *call, *name, *summary;
-    const char *needs;   /* which calls it can do, "" if all */
-    const char *alias;   /* the algorithm that this is another name of; NULL: none */
-    bool benchmark_only; /* is there to measure against: never chosen, may give other bits */
-} lk_coll_info;
-
-/** Algorithm number `i` from 0 on, by call and name, other names behind; false behind the last.  Not
- * collective. */
-LK_API bool lk_coll_list(int i, lk_coll_info *out);
-
-/** The algorithm that lk_coll_run() would use for this call: its name.  Not collective. */
-LK_API lk_status lk_coll_selected(lk_comm *comm, const lk_collective *c,
-                                  const char **out) LK_NODISCARD;
 
 /* ---- failures ---- */
 

@@ -12,7 +12,7 @@
  * **Errors, not hangs.**  Every message carries a header that says which call it belongs to.  Ranks
  * that make different calls get LK_EMISMATCH; a rank that waits longer than the deadline, and ranks of
  * one node that all wait with no message under way, get LK_ESTALL.  Both messages name the ranks and the
- * calls.  Such an error is the end of the job: it is told to all ranks, each of which returns it from
+ * calls.  Such an error is the end of the job: it is sent to all ranks, each of which returns it from
  * the call it is in or from its next one, and so do all later calls.  An argument that is refused
  * (LK_EINVAL and the like) is refused before anything is sent; it concerns the calling rank alone.
  *
@@ -81,11 +81,17 @@ typedef enum lk_reduce_op {
 } lk_reduce_op;
 
 /** "sum", ...; "?" for a value that is none. */
-LK_API const char *lk_reduce_op_name(lk_reduce_op fold);
+LK_API const char *lk_reduce_op_name(lk_reduce_op op);
 
 /* ---- communicators ---- */
 
-/** A group of ranks, numbered from 0, and this process's or thread's place in it. */
+/**
+ * A group of ranks, numbered from 0, and this process's or thread's place in it.
+ *
+ * Opened by the program, or given to it by lk_run_local() and lk_run_main(); trainers, collectives and
+ * ops borrow it.  It and those made from it belong to one thread at a time.  What makes communicators is
+ * collective, and so is what is marked.
+ */
 typedef struct lk_comm lk_comm;
 
 /**
@@ -244,7 +250,8 @@ LK_API lk_status lk_comm_split(lk_comm *comm, int color, int key, lk_comm **out)
  * buffers lie in such parts need no copy.
  */
 
-/** Shared memory of the ranks of a communicator that are on one node. */
+/** Shared memory of the ranks of a communicator that are on one node.  Trainers and collectives open
+ * some, which is collective; the memory may be used on any thread. */
 typedef struct lk_shm lk_shm;
 
 /**
@@ -263,12 +270,12 @@ LK_API lk_status lk_shm_open(lk_comm *comm, int64_t bytes, const char *name,
 
 /** Release it, before the communicator; the parts of others stay until they do.  Not collective.
  * NULL is allowed. */
-LK_API void lk_shm_close(lk_shm *shared);
+LK_API void lk_shm_close(lk_shm *shm);
 
 /** The part of a rank of this node (lk_comm_node_rank()), and its size; NULL and 0 if there is no
  * such rank.  Not collective. */
-LK_API void *lk_shm_data(const lk_shm *shared, int intra_rank);
-LK_API int64_t lk_shm_bytes(const lk_shm *shared, int intra_rank);
+LK_API void *lk_shm_data(const lk_shm *shm, int node_rank);
+LK_API int64_t lk_shm_bytes(const lk_shm *shm, int node_rank);
 
 /* ---- grids ---- */
 
@@ -313,7 +320,7 @@ LK_API lk_status lk_grid_split(lk_comm *comm, const lk_grid *grid, const bool *k
 
 enum { LK_ANY_RANK = -1, LK_ANY_TAG = -1 };
 
-/* Tags from here on are for answers, which dist.h sends in backward: LK_ANY_TAG is none of them. */
+/* Tags from here on are for adjoint messages, which dist.h sends in backward: LK_ANY_TAG is none of them. */
 #define LK_ADJOINT_TAG_BASE (INT64_C(1) << 62)
 
 enum { LK_MESSAGE_AXES = 8 };
@@ -324,13 +331,15 @@ typedef struct lk_message {
     int64_t tag;
     int64_t count; /* elements */
     lk_dtype dtype;
-    int64_t sequence; /* the how-manyeth message of its sender to its receiver on the communicator,
-                         from 0: with the pair and the communicator a unique id */
+    int64_t sequence; /* index of this message among those from this sender to this receiver on
+                         the communicator: with the pair and the communicator a unique id */
     int ndim;         /* received: the shape of the value, if dist.h sent it; -1: plain elements */
     int64_t dim[LK_MESSAGE_AXES];
 } lk_message;
 
-/** A call that is under way.  Ends with lk_wait(), lk_test() or one of their kind. */
+/** A call that is under way: made by lk_isend(), lk_irecv() and lk_coll_start(), ended by lk_wait(),
+ * lk_test() or one of their kind, on the thread that has the communicator.  Waiting is not collective,
+ * but each rank must end its requests. */
 typedef struct lk_request lk_request;
 
 /** Send and wait until `data` may be changed. */

@@ -89,17 +89,19 @@ typedef enum lk_overlap { LK_OVERLAP_AUTO, LK_OVERLAP_NO, LK_OVERLAP_YES } lk_ov
 
 /** Who computes what; never changes the bits, except that mode fast gives them up. */
 typedef struct lk_parallel_options {
-    int64_t data;  /* parts of the batch; 0: as many as there are ranks left */
-    int mode;      /* lk_reduction_mode */
-    int update;    /* lk_update_by */
-    int overlap;   /* lk_overlap */
-    double bucket; /* MiB of gradients that travel together when they overlap; 0: the default */
+    int64_t data;      /* parts of the batch; 0: as many as there are ranks left */
+    int mode;          /* lk_reduction_mode */
+    int update;        /* lk_update_by */
+    int overlap;       /* lk_overlap */
+    double bucket_mib; /* of gradients that travel together when they overlap; 0: the default */
     const char *spatial_text;
     lk_option_ints spatial; /* parts of the image along each axis; n 0: whole */
     int64_t features;       /* parts of wide layers */
     int64_t stages;         /* of the model */
 } lk_parallel_options;
 
+/** What a file says: fields are to be read.  Made by lk_experiment_read() for jobs and for the command;
+ * any thread may read it, one at a time expands paths.  Not collective. */
 typedef struct lk_experiment {
     const char *path;  /* of its file */
     const char *about; /* a sentence for people; may be NULL */
@@ -155,8 +157,9 @@ LK_API lk_status lk_path_expand(const char *path, int rank, int size, lk_arena *
  * loss, optimizer, the early stopping of the training, how batches are made (batch and shards among
  * it), and the content of the data: lk_dataset_hash() of the training set.
  *
- * Not in it are paths, metrics, output, checkpoints, and the section `parallel`.  The epochs are in it
- * if lk_experiment_uses_end(); otherwise a run can be gone on with to more of them.
+ * Not in it are paths, metrics, output, checkpoints, and the section `parallel`; but a
+ * job with parallel.mode fast is another run (lk_job_identity()).  The epochs are in it
+ * if lk_experiment_uses_end(); otherwise a finished run can be extended with more epochs.
  *
  * Errors: LK_ENOMEM.
  */

@@ -1,8 +1,8 @@
 /* Data: sets of samples, the formats they come in, and batches.
  *
- * A *dataset* is a number of samples of equal shape, each with a few fields: usually "x", what goes
- * in, and "y", what should come out.  A *format* makes a dataset from files or out of nothing; formats
- * have descriptors in a registry (option.h), so experiments and the command choose them by name.  A *loader*
+ * A *dataset* is a number of samples of equal shape, each with a few fields: usually "x", what goes in,
+ * and "y", what should come out.  A *format* makes a dataset from files or out of nothing; formats have
+ * descriptors in a registry (option.h), so experiments and the command choose them by name.  A *loader*
  * makes batches of a dataset: it picks the samples of a position, converts and augments them, and
  * prepares the next batches on a thread of its own.
  *
@@ -41,7 +41,8 @@ typedef struct lk_dataset_info {
     lk_field field[LK_MAX_FIELDS];
 } lk_dataset_info;
 
-/** Samples that can be read in any order. */
+/** Samples that can be read in any order.  Made by formats (lk_dataset_open()) and by programs, read by
+ * loaders; any thread may read, retain and free one.  Not collective. */
 typedef struct lk_dataset lk_dataset;
 
 /**
@@ -53,7 +54,7 @@ typedef lk_status lk_dataset_row_fn(void *context, int64_t index, void *const *r
 /**
  * Make a dataset whose samples come from a function.
  *
- * `release`, unless NULL, is called with `context` when the last holder frees the dataset, and not
+ * `release`, unless NULL, is called with `context` when the last reference is released, and not
  * if this function fails.  The caller owns `*out`.
  *
  * Errors: LK_EINVAL for a negative count, no field or too many, names that are empty or given twice,
@@ -75,10 +76,10 @@ LK_API lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *
 LK_API lk_status lk_dataset_from_tensors(const lk_dataset_info *info, lk_tensor *const *tensor,
                                          lk_dataset **out) LK_NODISCARD;
 
-/** One more holder; returns it.  NULL is allowed. */
+/** Add a reference; returns it.  NULL is allowed. */
 LK_API lk_dataset *lk_dataset_retain(lk_dataset *ds);
 
-/** One holder less.  Thread safe.  NULL is allowed. */
+/** Release a reference.  Thread safe.  NULL is allowed. */
 LK_API void lk_dataset_free(lk_dataset *ds);
 
 /** What it is; borrowed. */
@@ -148,16 +149,23 @@ typedef struct lk_format {
 LK_API extern const lk_registry lk_registry_format;
 
 /**
- * Open one set of a config of lk_registry_format.
+ * Open one set of a format, by its name and its options as lk_config_parse() reads them; NULL: all
+ * defaults.
  *
- * `*out` is NULL if the config has no such set: only few formats have one for validation, which is
- * otherwise a part of the training set (lk_dataset_split()).  The caller owns `*out`.
+ * `*out` is NULL if there is no such set: only few formats have one for validation, which is
+ * otherwise a part of the training set (lk_dataset_split()).  The caller owns `*out`, which keeps
+ * nothing of the texts.
  *
- * Errors: LK_EINVAL for options that do not fit together; LK_EIO for files that cannot be read or
- * are damaged, with path and offset; LK_ENOTSUP for what no reader here understands; LK_ENOMEM.
+ * Errors: those of lk_config_parse(); LK_EINVAL for options that do not fit together; LK_EIO for files
+ * that cannot be read or are damaged, with path and offset; LK_ENOTSUP for what no reader here
+ * understands; LK_ENOMEM.
  */
-LK_API lk_status lk_dataset_open(const lk_config *format, lk_split split,
+LK_API lk_status lk_dataset_open(const char *format, const char *options, lk_split split,
                                  lk_dataset **out) LK_NODISCARD;
+
+/** As lk_dataset_open(), of a config of lk_registry_format, which is not needed afterwards. */
+LK_API lk_status lk_dataset_open_config(const lk_config *format, lk_split split,
+                                        lk_dataset **out) LK_NODISCARD;
 
 /**
  * The config that reads the file or folder `path`, by its name or its first bytes.
@@ -176,8 +184,8 @@ LK_API lk_status lk_format_guess(const char *path, lk_arena *arena, lk_config *o
 LK_API lk_status lk_dataset_write(const lk_dataset *ds, const char *format,
                                   const char *path) LK_NODISCARD;
 
-/** As lk_dataset_write(); a format whose folders hold several sets, such as idx, writes this one of them and
- * leaves the others.  Errors: also LK_ENOTSUP for a set that the format has no files for. */
+/** As lk_dataset_write(); a format whose folders hold several sets, such as idx, writes this one of them
+ * and leaves the others.  Errors: also LK_ENOTSUP for a set that the format has no files for. */
 LK_API lk_status lk_dataset_write_as(const lk_dataset *ds, const char *format, lk_split split,
                                      const char *path) LK_NODISCARD;
 
@@ -210,11 +218,14 @@ typedef struct lk_loader_options {
 /** The table of lk_loader_options, with its defaults. */
 LK_API extern const lk_descriptor lk_loader_descriptor;
 
-/** Makes batches of a dataset. */
+/** Makes batches of a dataset.  A job makes one for each split, or the program does, and trainers read
+ * them; one thread at a time calls it, and a thread of its own prepares batches.  Not collective. */
 typedef struct lk_loader lk_loader;
 
 /**
- * Make a loader.
+ * Make a loader, with the options of lk_loader_descriptor as lk_options_parse() reads them, such as
+ * "batch=50 shards=4"; NULL: all defaults.  Its dtype is f32; for f64, or for whole numbers, there is
+ * lk_loader_new_options().
  *
  * Field "x" is converted to the dtype of the options and normalised: with the channel c on its last
  * axis, value * a[c] is rounded, then + b[c], with a and b rounded to the dtype from
@@ -236,23 +247,28 @@ typedef struct lk_loader lk_loader;
  * fields stay as they are.  Position p of an epoch is sample p, or with shuffle sample p of the
  * permutation of (seed, "data", "shuffle") at the epoch.
  *
- * Retains `ds`; copies `options`.  The caller owns `*out`.
+ * Retains `ds`.  The caller owns `*out`, which keeps nothing of the text.
  *
- * Errors: LK_EINVAL for options that do not fit the set: no field "x", an empty set, means for
- * another number of channels, crop or flip of what is no image, one_hot without classes, normalised
- * indices; while measuring: as lk_dataset_read(); LK_ENOMEM.
+ * Errors: those of lk_options_parse(); LK_EINVAL for options that do not fit the set: no field "x", an
+ * empty set, means for another number of channels, crop or flip of what is no image, one_hot without
+ * classes, normalised indices; while measuring: as lk_dataset_read(); LK_ENOMEM.
  */
-LK_API lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options, int64_t seed,
+LK_API lk_status lk_loader_new(lk_dataset *ds, const char *options, int64_t seed,
                                lk_loader **out) LK_NODISCARD;
 
+/** As lk_loader_new(), from a struct, which is copied: fill it by lk_options_parse(), or name all fields
+ * that must not be zero. */
+LK_API lk_status lk_loader_new_options(lk_dataset *ds, const lk_loader_options *options,
+                                       int64_t seed, lk_loader **out) LK_NODISCARD;
+
 /**
- * A loader of another set, for evaluation: batch, dtypes and normalisation as `model`, measured ones
+ * A loader of another set, for evaluation: batch, dtypes and normalisation as `train`, measured ones
  * included, but in order, without crop and flip.
  *
  * Retains `ds`.  The caller owns `*out`.  Errors: as lk_loader_new(), and LK_ESHAPE when fields have
- * other shapes or dtypes than those of the model's set.
+ * other shapes or dtypes than those of that loader's set.
  */
-LK_API lk_status lk_loader_new_like(const lk_loader *model, lk_dataset *ds,
+LK_API lk_status lk_loader_new_like(const lk_loader *train, lk_dataset *ds,
                                     lk_loader **out) LK_NODISCARD;
 
 /** Stops its thread and frees its memory, that of the last batch included.  NULL is allowed. */
@@ -267,13 +283,13 @@ LK_API int64_t lk_loader_batches(const lk_loader *loader);
 /** Samples of batch `number` of an epoch: the batch of the options, or fewer in the last one. */
 LK_API int64_t lk_loader_batch_size(const lk_loader *loader, int64_t number);
 
-/** Samples of a piece: batch / shards, rounded up. */
-LK_API int64_t lk_loader_shard(const lk_loader *loader);
+/** Samples of a shard: batch / shards, rounded up. */
+LK_API int64_t lk_loader_shard_size(const lk_loader *loader);
 
-/** Pieces of a whole batch: as many as shards, or fewer where rounding up leaves some empty. */
+/** Shards of a whole batch: as many as shards, or fewer where rounding up leaves some empty. */
 LK_API int64_t lk_loader_shards(const lk_loader *loader);
 
-/** The same of a loader to come.  `options` has a batch and shards of at least 1. */
+/** The same, from options, before the loader exists.  `options` has a batch and shards of at least 1. */
 LK_API int64_t lk_loader_options_shards(const lk_loader_options *options);
 
 /** What field f of a batch is: its name, dtype and the shape of one row. */

@@ -30,6 +30,8 @@
 
 LK_BEGIN_DECLS
 
+/** DDL on the ranks of a communicator.  Made by the program, on each rank; one thread at a time, as for a
+ * communicator.  Collective, unless marked. */
 typedef struct lk_ddl lk_ddl;
 
 /**

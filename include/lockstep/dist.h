@@ -5,18 +5,18 @@
  * sum-allreduce is a sum-allreduce.
  *
  * All functions here are collective in the sense of comm.h, and so is lk_backward() on a tape that
- * has them: a rank without a loss calls it with no seed.  Nodes that communicate are never left out:
+ * has them: a rank without a loss calls it with no seed.  Ops that communicate are never left out:
  * a rank whose result nobody used still sends its zero gradient.  Backward runs in the reverse order
  * of the program on every rank, so it cannot wait for ever if forward did not.
  *
- * Every message of backward carries the number of the message it answers, so tags never matter to
- * it.  Backward can be recorded: second derivatives pass through communication.
+ * Every message of backward carries the number of the message that it is the adjoint of, so tags never
+ * matter to it.  Backward can be recorded: second derivatives pass through communication.
  *
- * `comm` must live until the tape is reset: backward refuses one that was freed.  `name` (may be
- * NULL) is for reports, which show shapes of two axes and more, axes and roots behind it.  Tensors are made
- * contiguous.  Integers travel too, without a gradient.  Errors of all: those of ops.h, of coll.h and
- * of communication; an error inside communication, or a rank that has no memory, is the end of the job,
- * on all ranks.
+ * `comm` must live until the tape is reset: backward refuses one that was freed.  `name` (may be NULL) is
+ * for reports, which show shapes of two axes and more, axes and roots behind it.  Tensors are made
+ * contiguous.  Integers travel too, without a gradient.  Errors of all: those of ops.h, of coll.h and of
+ * communication; an error inside communication, or a rank that has no memory, is the end of the job, on
+ * all ranks.
  */
 #ifndef LK_DIST_H
 #define LK_DIST_H
@@ -29,7 +29,7 @@ LK_BEGIN_DECLS
 /* ---- collectives ---- */
 
 /**
- * y = x folded over all ranks, everywhere; all give the same dtype and shape.
+ * y = x reduced over all ranks, everywhere; all give the same dtype and shape.
  *
  * sum    dx = the sum of all dy
  * avg    dx = the sum of all dy / P
@@ -39,11 +39,11 @@ LK_BEGIN_DECLS
  *
  * Errors: LK_ENOTSUP for and, or, xor, which act on bits and have no derivative.
  */
-LK_API lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_reduce_op fold, const char *name,
+LK_API lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_reduce_op op, const char *name,
                                    lk_var *out) LK_NODISCARD;
 
-/** As lk_dist_allreduce(), on `root` alone; zeros elsewhere, whose gradient counts for nothing. */
-LK_API lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op fold, int root,
+/** As lk_dist_allreduce(), on `root` alone; zeros elsewhere; their gradient is ignored. */
+LK_API lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op op, int root,
                                 const char *name, lk_var *out) LK_NODISCARD;
 
 /**
@@ -51,13 +51,13 @@ LK_API lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op fold, int 
  * lowest index among those that have it.  `index` is an i64 value of x's shape, what this rank calls
  * its elements; LK_NO_VAR: the rank.  dx goes to the lowest rank that has value and index.
  *
- * Errors: LK_EINVAL for another fold.
+ * Errors: LK_EINVAL for another op.
  */
-LK_API lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op fold,
+LK_API lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op op,
                                        const char *name, lk_var *value, lk_var *where) LK_NODISCARD;
 
 /** As lk_dist_allreduce_loc(), on `root` alone; zeros elsewhere. */
-LK_API lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op fold,
+LK_API lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op op,
                                     int root, const char *name, lk_var *value,
                                     lk_var *where) LK_NODISCARD;
 
@@ -104,10 +104,10 @@ LK_API lk_status lk_dist_alltoall(lk_comm *comm, lk_var x, int gather, int scatt
 typedef struct lk_dist_batch {
     lk_comm *comm;
     int64_t samples; /* of the whole batch */
-    /* Pieces of lk_tape_shard_size() samples that it is cut into, and where the range of each rank begins,
+    /* Shards of lk_tape_shard_size() samples that it is cut into, and where the range of each rank begins,
      * [P + 1], as in coll.h: a rank has one subtree, or nothing.  0: each rank's part is a
-     * piece; the bits then depend on the number of ranks. */
-    int64_t pieces;
+     * shard; the bits then depend on the number of ranks. */
+    int64_t shards;
     const int64_t *first;
 } lk_dist_batch;
 
@@ -116,7 +116,7 @@ typedef struct lk_dist_batch {
  * are those of one rank that has all samples.
  *
  * All ranks give the same `gamma` and `beta`.  Their gradients, over the whole batch, are on the rank
- * that has its first piece (without pieces: rank 0), and 0 elsewhere.  out[0] is the result, out[1] and
+ * that has its first shard (without shards: rank 0), and 0 elsewhere.  out[0] is the result, out[1] and
  * out[2] are mean and variance, [1][channels], the same everywhere and without a gradient.  A part may
  * be empty.  `batch` must live until the tape is reset, `attr` may be NULL.
  *
@@ -130,14 +130,14 @@ LK_API lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var
 
 /**
  * Neighbours by rank (negative: none there), with the rows to send to each and to receive from each;
- * for neighbours on a grid lk_grid_rank() gives the ranks.  `opposite`, which may be NULL, is as in
+ * for neighbours on a grid lk_grid_rank() gives the ranks.  `peer_slot`, which may be NULL, is as in
  * coll.h, and mutual: if this rank's entry i goes to entry k of its neighbour, that goes to i here.
  */
 typedef struct lk_neighbours {
     int n;
     const int *rank;
     const int64_t *send, *receive;
-    const int *opposite;
+    const int *peer_slot;
 } lk_neighbours;
 
 /** Cut x along `axis` into the parts for the neighbours, in order, and put what comes from them one
@@ -168,7 +168,7 @@ typedef struct lk_halo {
 LK_API lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_halo *halos,
                               int n, const char *name, lk_var *out) LK_NODISCARD;
 
-/** No rank goes on before all have come; in backward the same. */
+/** Barrier, in forward and in backward. */
 LK_API lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name) LK_NODISCARD;
 
 /* ---- messages ---- */
@@ -226,7 +226,7 @@ LK_API lk_status lk_dist_irecv(lk_tape *tape, lk_comm *comm, int source, int64_t
 
 /**
  * Wait for a message.  `*out` (may be NULL) is the value that irecv received, or an empty token of
- * isend.  In backward the answer begins here: what overlaps with a message overlaps with its answer.
+ * isend.  In backward the adjoint message begins here: what overlaps with one overlaps with the other.
  *
  * Handles may be waited for in any order.  Errors: LK_ESTATE for one that was waited for before, or
  * is none; LK_ESHAPE when the message has another shape than irecv said.
@@ -287,7 +287,7 @@ LK_API lk_status lk_dist_bcast_list(lk_tape *tape, lk_comm *comm, int root, cons
 
 /** out[i] = lk_dist_allreduce() of xs[i], i < n, of any dtypes; small values of one dtype travel
  * together.  `out` may be `xs`. */
-LK_API lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_reduce_op fold,
+LK_API lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_reduce_op op,
                                         const char *name, lk_var *out) LK_NODISCARD;
 
 /* One value for or from each rank, P in all, of one dtype and any shapes.  Errors: LK_EDTYPE on all

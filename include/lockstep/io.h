@@ -7,11 +7,12 @@
  * A file that is written takes its name when it is complete and on disk: no half of one is ever found.
  * A symbolic link of that name is replaced, its target is never written to.
  *
- * Not collective.
+ * Not collective, but for lk_weights_save() with a communicator.
  */
 #ifndef LK_IO_H
 #define LK_IO_H
 
+#include <lockstep/comm.h>
 #include <lockstep/nn.h>
 #include <lockstep/pieces.h>
 
@@ -33,16 +34,17 @@ typedef struct lk_metadata {
 /**
  * Write tensors to `path`, in this order.
  *
- * `note` are `n_notes` texts for the header's "__metadata__".  Dtypes become F32, F64, F16, BF16,
+ * `metadata` are `n_metadata` texts for the header's "__metadata__".  Dtypes become F32, F64, F16, BF16,
  * I32, I64 and U8.
  *
  * Errors: LK_EINVAL for a name that is empty, given twice, not UTF-8 or "__metadata__", and for
- * names and notes that need more than 16 MiB; LK_EIO, LK_ENOMEM.
+ * names and metadata that need more than 16 MiB; LK_EIO, LK_ENOMEM.
  */
 LK_API lk_status lk_safetensors_write(const char *path, const lk_named_tensor *tensor, int64_t n,
-                                      const lk_metadata *note, int64_t n_notes) LK_NODISCARD;
+                                      const lk_metadata *metadata, int64_t n_metadata) LK_NODISCARD;
 
-/** A file that is open for reading. */
+/** A file that is open for reading, made by whoever looks at one; any thread may read.  Not
+ * collective. */
 typedef struct lk_safetensors lk_safetensors;
 
 /**
@@ -79,10 +81,10 @@ LK_API int64_t lk_safetensors_find(const lk_safetensors *file, const char *name)
 /** The text of "__metadata__" of this name; NULL if there is none.  Borrowed. */
 LK_API const char *lk_safetensors_metadata(const lk_safetensors *file, const char *name);
 
-/** Notes in the file, sorted by name. */
+/** Texts of "__metadata__" in the file, sorted by name. */
 LK_API int64_t lk_safetensors_metadata_count(const lk_safetensors *file);
 
-/** Note number `i`.  Errors: LK_EINVAL when there is no such. */
+/** Number `i` of them.  Errors: LK_EINVAL when there is no such. */
 LK_API lk_status lk_safetensors_metadata_at(const lk_safetensors *file, int64_t i,
                                             lk_metadata *out) LK_NODISCARD;
 
@@ -100,22 +102,23 @@ LK_API lk_status lk_safetensors_read_box(const lk_safetensors *file, int64_t i, 
 /* ---- named tensors in files of several formats ----
  *
  * The suffix says which: ".safetensors", ".npz" or ".npy".  A .npy file holds one array, which is
- * named after the file: "a/bias.npy" is "bias".  NumPy's formats know neither bf16 nor notes.
+ * named after the file: "a/bias.npy" is "bias".  NumPy's formats know neither bf16 nor metadata.
  */
 
-/** All tensors of a file, in memory.  Fields are to be read. */
+/** All tensors of a file, in memory; fields are to be read.  Made by lk_tensors_load() for the caller;
+ * several threads may read it.  Not collective. */
 typedef struct lk_tensors {
     int64_t n;
     lk_named_tensor *tensor; /* sorted by name */
-    int64_t n_notes;
-    lk_metadata *note; /* sorted by name */
-    lk_arena *arena;   /* of the names and texts */
+    int64_t n_metadata;
+    lk_metadata *metadata; /* sorted by name */
+    lk_arena *arena;       /* of the names and texts */
 } lk_tensors;
 
 /**
  * Read all tensors of a file, or of a checkpoint (checkpoint.h): its folder, or one that holds
- * several, of which the newest that verifies is read.  The notes of a checkpoint are "step",
- * "identity", "state", "number.NAME" and "fact.NAME".  The caller owns `*out`.
+ * several, of which the newest that verifies is read.  The metadata of a checkpoint is "step",
+ * "identity", "state", "number.NAME" and "metadata.NAME".  The caller owns `*out`.
  *
  * A file of another suffix is read if its first bytes are those of safetensors.
  *
@@ -129,13 +132,13 @@ LK_API lk_status lk_tensors_load(const char *path, lk_tensors **out) LK_NODISCAR
 LK_API void lk_tensors_free(lk_tensors *tensors);
 
 /**
- * Write tensors to a file; notes are left out where the format has none.
+ * Write tensors to a file; metadata is left out where the format has none.
  *
  * Errors: LK_EINVAL for a suffix that is none of these, and unless a .npy file is given one tensor;
  * those of lk_safetensors_write(); LK_ENOTSUP for what the format cannot hold.
  */
 LK_API lk_status lk_tensors_save(const char *path, const lk_named_tensor *tensor, int64_t n,
-                                 const lk_metadata *note, int64_t n_notes) LK_NODISCARD;
+                                 const lk_metadata *metadata, int64_t n_metadata) LK_NODISCARD;
 
 /** The tensor of this name, borrowed; NULL if there is none. */
 LK_API lk_tensor *lk_tensors_find(const lk_tensors *tensors, const char *name);
@@ -146,14 +149,23 @@ LK_API uint64_t lk_tensors_hash(const lk_tensors *tensors);
 
 /* ---- weights of a model ---- */
 
-/** Write parameters and state of a model.  Errors: as lk_safetensors_write(). */
-LK_API lk_status lk_weights_save(const lk_model *model, const char *path, const lk_metadata *note,
-                                 int64_t n_notes) LK_NODISCARD;
+/**
+ * Write parameters and state of a model.  Rank 0 writes the file, which is the same whoever holds what.
+ *
+ * Collective over `comm`, whose ranks hold all of the model together; NULL: this process alone does.
+ * Takes some MiB of memory.  Errors: as lk_safetensors_write_boxes() (checkpoint.h); LK_ESTATE when the
+ * model holds nothing.
+ */
+LK_API lk_status lk_weights_save(lk_comm *comm, const lk_model *model, const char *path,
+                                 const lk_metadata *metadata, int64_t n_metadata) LK_NODISCARD;
 
 /**
- * Read parameters and state of a model, from what lk_tensors_load() reads; values are converted if
- * the file has another dtype.  Of a checkpoint (checkpoint.h) the tensors that the model does
- * not know are left out.
+ * Read what a model holds of its parameters and state, from what lk_tensors_load() reads; values are
+ * converted if the file has another dtype.  Of a checkpoint (checkpoint.h) the tensors that the model
+ * does not know are left out.
+ *
+ * Not collective: each rank reads what it holds.  Takes the memory of that once more, never that of
+ * a whole tensor of which a part is held.
  *
  * Nothing is changed unless all fit.  Errors: LK_EINVAL naming a tensor that the file lacks (and a
  * similar one it has), or one that the model does not know; LK_ESHAPE naming both; LK_EDTYPE for
@@ -164,7 +176,7 @@ LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD
 /* ---- metrics, while a run goes on ----
  *
  * These files grow line by line and record by record, each written whole before the call returns:
- * others can read along.  With `append`, a file that is there goes on; what an interrupted run
+ * readers can follow the file.  With `append`, a file that is there goes on; what an interrupted run
  * left of a last line or record is cut off, and a symbolic link is refused.  Without, it begins anew.
  *
  * What cannot be written (LK_EIO) is kept, up to 1 MiB, and written before what comes next, or when
@@ -189,44 +201,45 @@ typedef struct lk_kv {
 
 static inline lk_kv lk_kv_real(const char *name, double value)
 {
-    lk_kv fact = {name, LK_KV_REAL, value, 0, NULL};
-    return fact;
+    lk_kv kv = {name, LK_KV_REAL, value, 0, NULL};
+    return kv;
 }
 
 static inline lk_kv lk_kv_int(const char *name, int64_t value)
 {
-    lk_kv fact = {name, LK_KV_INT, 0, value, NULL};
-    return fact;
+    lk_kv kv = {name, LK_KV_INT, 0, value, NULL};
+    return kv;
 }
 
 static inline lk_kv lk_kv_text(const char *name, const char *text)
 {
-    lk_kv fact = {name, LK_KV_TEXT, 0, 0, text};
-    return fact;
+    lk_kv kv = {name, LK_KV_TEXT, 0, 0, text};
+    return kv;
 }
 
 static inline lk_kv lk_kv_json_value(const char *name, const char *json)
 {
-    lk_kv fact = {name, LK_KV_JSON, 0, 0, json};
-    return fact;
+    lk_kv kv = {name, LK_KV_JSON, 0, 0, json};
+    return kv;
 }
 
-/** Facts as one JSON object on one line, in the arena.  Real numbers have the fewest digits that
+/** Key-value pairs as one JSON object on one line, in the arena.  Real numbers have the fewest digits that
  * read back as the same.  Errors: LK_EINVAL (NULL, JSON of several lines), LK_ENOMEM. */
-LK_API lk_status lk_kvs_json(const lk_kv *fact, int64_t n, lk_arena *arena,
+LK_API lk_status lk_kvs_json(const lk_kv *kv, int64_t n, lk_arena *arena,
                              const char **out) LK_NODISCARD;
 
-/** A file of JSON lines. */
+/** A file of JSON lines.  A run opens one on rank 0, for its metrics; one thread at a time.  Not
+ * collective. */
 typedef struct lk_jsonl lk_jsonl;
 
 /** Open it.  The caller owns `*out`.  Errors: LK_EINVAL, LK_EIO, LK_ENOMEM. */
 LK_API lk_status lk_jsonl_open(const char *path, bool append, lk_jsonl **out) LK_NODISCARD;
 
-/** Append facts as one object on a line of its own.  Errors: as lk_kvs_json(); LK_EIO. */
-LK_API lk_status lk_jsonl_add(lk_jsonl *lines, const lk_kv *fact, int64_t n) LK_NODISCARD;
+/** Append pairs as one object on a line of its own.  Errors: as lk_kvs_json(); LK_EIO. */
+LK_API lk_status lk_jsonl_add(lk_jsonl *jsonl, const lk_kv *kv, int64_t n) LK_NODISCARD;
 
 /** Close and free it, also after an error.  NULL is allowed.  Errors: LK_EIO. */
-LK_API lk_status lk_jsonl_close(lk_jsonl *lines) LK_NODISCARD;
+LK_API lk_status lk_jsonl_close(lk_jsonl *jsonl) LK_NODISCARD;
 
 /** A number with its name, such as "train/loss": TensorBoard groups by what is before the "/". */
 typedef struct lk_scalar {
@@ -234,7 +247,8 @@ typedef struct lk_scalar {
     double value; /* written as f32 */
 } lk_scalar;
 
-/** An event file of TensorBoard, which takes files with "tfevents" in their names. */
+/** An event file of TensorBoard, which takes files with "tfevents" in their names.  A run opens one on
+ * rank 0; one thread at a time.  Not collective. */
 typedef struct lk_tfevents lk_tfevents;
 
 /** Open it.  The caller owns `*out`.  Errors: LK_EINVAL, LK_EIO, LK_ENOMEM. */
@@ -274,8 +288,8 @@ typedef struct lk_report {
     int64_t n_charts;
     const lk_model *model; /* built; its layers become a table */
     const char *confusion; /* JSON, as the metric of this name gives it: [[5,1],[0,4]] */
-    const lk_kv *fact;     /* all else about the run */
-    int64_t n_facts;
+    const lk_kv *metadata; /* all else about the run */
+    int64_t n_metadata;
     const char *experiment; /* the text of the experiment file */
 } lk_report;
 

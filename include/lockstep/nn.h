@@ -9,17 +9,17 @@
  *     lk_model_add(model, "linear", "units=10");
  *     lk_model_build(model, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(784)}, .seed = 1});
  *     lk_model_hold(model, NULL);
- *     lk_model_forward(model, &(lk_pass){.tape = tape, .sums = sums}, x, &y);
+ *     lk_model_forward(model, &(lk_pass){.tape = tape, .accumulator = accumulator}, x, &y);
  *
- * Building works out names and shapes and takes no memory for parameters, however many there are;
- * holding makes them, or the part of them that a rank works on.  Parameters lie in one slab, in the
- * order of the layers, and so do what passes over samples add up (gradients, observed statistics, the
- * loss) and the state that is no parameter (running means).  Initial values are drawn by (seed, the
- * parameter's name) at each element, so they depend on nothing else: a part has those of the whole.
+ * Building works out names and shapes and takes no memory for parameters, however many there are; holding
+ * makes them, or the part of them that a rank works on.  Parameters lie in one slab, in the order of the
+ * layers, and so do what passes over samples add up (gradients, statistics of the batch, the loss) and
+ * the state that is no parameter (running means).  Initial values are drawn by (seed, the parameter's
+ * name) at each element, so they depend on nothing else: a part has those of the whole.
  *
- * Nothing here knows a rank.  A pass handles a run of samples of the batch; which run, it is told.
- * What several runs add up is joined by the fixed tree (reduce.h), so the bits do not depend on how
- * the batch was cut into runs of whole pieces.
+ * Nothing here knows a rank.  A pass handles a range of the batch's samples, which the caller chooses.
+ * What several passes add up is joined by the fixed tree (extra/reduce.h), so the bits do not depend on
+ * how the batch was cut into ranges of whole shards.
  *
  * Not collective.  A model belongs to one thread at a time.
  */
@@ -48,6 +48,8 @@ typedef enum lk_reach {
     LK_REACH_BATCH     /* the same elements, and sums over the batch */
 } lk_reach;
 
+/** A list of layers, and once it is built and held their parameters.  Made by the program or a job, on
+ * each rank its own, and used by trainers; one thread at a time.  Not collective. */
 typedef struct lk_model lk_model;
 
 /* ---- models ---- */
@@ -85,9 +87,10 @@ typedef struct lk_model_spec {
 LK_API lk_status lk_model_build(lk_model *model, const lk_model_spec *spec) LK_NODISCARD;
 
 /** What of a model is held: ranges of its layers (those of the list, not within one), of the blocks of
- * lk_model_spec.pieces, and of its tiles.  {0, 0}: all of them. */
+ * lk_model_spec.pieces, and of its tiles along each of three axes.  NULL: all of them; a range may be
+ * empty, as lk_range_split() gives it to a rank for which nothing is left. */
 typedef struct lk_holding {
-    lk_range layers, blocks, tiles[3];
+    const lk_range *layers, *blocks, *tiles;
 } lk_holding;
 
 /**
@@ -123,16 +126,16 @@ LK_API lk_slab *lk_model_params(const lk_model *model);
  * May have no slice. */
 LK_API lk_slab *lk_model_state(const lk_model *model);
 
-/** Whether a parameter is used more than once in a pass: then each piece of the batch must be a pass
- * of its own, for only so are its contributions added piece by piece. */
+/** Whether a parameter is used more than once in a pass: then each shard of the batch must be a pass
+ * of its own, for only so are its contributions added shard by shard. */
 LK_API bool lk_model_has_weight_reuse(const lk_model *model);
 
 /** Whether layers share a parameter, as `tie` says: gradients of its uses are then added up apart, and
  * whoever has joined all sums of a batch calls lk_accumulator_join_uses(). */
 LK_API bool lk_model_has_shared_params(const lk_model *model);
 
-/** Whether a layer needs sums over the whole batch while it is passed: whoever has a part of it must
- * then give lk_pass.batch. */
+/** Whether some layer reduces over the whole batch during a pass (batch norm with statistics: batch).
+ * Ranks that each have a part of the batch must then give lk_pass.batch. */
 LK_API bool lk_model_needs_batch_sync(const lk_model *model);
 
 /** Sums over the batch that a layer joins with whoever has other parts of it: how many calls, and
@@ -157,20 +160,21 @@ LK_API int64_t lk_model_layers(const lk_model *model);
 
 /* ---- what passes add up ---- */
 
-/** Gradients of all parameters, observed statistics, and the loss. */
+/** Gradients of all parameters, statistics of the batch, and the loss.  A trainer makes one for each
+ * micro-batch; passes fill it.  One thread at a time.  Not collective. */
 typedef struct lk_accumulator lk_accumulator;
 
-/** Make an accumulator of zeros for what a model holds; free it before the model.  Errors: LK_ESTATE when it holds
- * nothing, LK_ENOMEM. */
+/** Make an accumulator of zeros for what a model holds; free it before the model.  Errors: LK_ESTATE when
+ * it holds nothing, LK_ENOMEM. */
 LK_API lk_status lk_accumulator_new(const lk_model *model, lk_accumulator **out) LK_NODISCARD;
 
 /** Bytes of the slab of a model's accumulator; 0 if it holds nothing.  The gradients, laid out as the
- * parameters, are the first lk_slab_layout_bytes() of the parameters' layout; what is behind is small, but
- * for further uses of shared parameters. */
+ * parameters, are the first lk_slab_layout_bytes() of the parameters' layout; what is behind is small,
+ * but for further uses of shared parameters. */
 LK_API int64_t lk_accumulator_bytes(const lk_model *model);
 
-/** As lk_accumulator_new(), on `memory` of lk_accumulator_bytes() bytes, aligned to LK_ALIGN, which is borrowed and
- * must live longer than it.  Its contents stay.  Errors: as lk_slab_wrap(). */
+/** As lk_accumulator_new(), on `memory` of lk_accumulator_bytes() bytes, aligned to LK_ALIGN, which is
+ * borrowed and must live longer than it.  Its contents stay.  Errors: as lk_slab_wrap(). */
 LK_API lk_status lk_accumulator_wrap(const lk_model *model, void *memory,
                                      lk_accumulator **out) LK_NODISCARD;
 
@@ -180,14 +184,14 @@ LK_API void lk_accumulator_free(lk_accumulator *accumulator);
 /** Set all to zero. */
 LK_API void lk_accumulator_clear(lk_accumulator *accumulator);
 
-/** As lk_accumulator_clear() before a pass with backward: the gradients are left to it, which sets them.  It is
- * the only pass of its tape with this accumulator until then. */
+/** As lk_accumulator_clear() before a pass with backward: the gradients are left to it, which sets them. 
+ * It is the only pass of its tape with this accumulator until then. */
 LK_API void lk_accumulator_begin(lk_accumulator *accumulator);
 
 /**
  * The slab, borrowed: first the slices of the parameters at the same offsets as in their slab, then
  * one for each further use of a shared parameter ("linear2.weight"), those of the state
- * ("observed.bn1.mean"), then "loss" [1].
+ * ("batch_stats.bn1.mean"), then "loss" [1].
  */
 LK_API lk_slab *lk_accumulator_slab(const lk_accumulator *accumulator);
 
@@ -209,21 +213,21 @@ LK_API lk_status lk_accumulator_add_loss(lk_accumulator *accumulator, lk_var los
 /** What "loss" is. */
 LK_API double lk_accumulator_loss(const lk_accumulator *accumulator);
 
-/** Move the state towards what was observed in `pieces` pieces.  Errors: LK_EINVAL. */
+/** Move running statistics towards those of a batch of `shards` shards.  Errors: LK_EINVAL. */
 LK_API lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *accumulator,
-                                               int64_t pieces) LK_NODISCARD;
+                                               int64_t shards) LK_NODISCARD;
 
 /* ---- a pass ---- */
 
-/** A run of samples through the model, and what for. */
+/** One pass of some samples through the model, and what for. */
 typedef struct lk_pass {
     lk_tape *tape;
-    lk_accumulator *sums; /* where gradients go; NULL: none are wanted */
-    bool training;        /* dropout drops, batch norm observes */
-    int64_t step;         /* of the training, for random draws */
-    int64_t first;        /* the first sample's number in the whole batch */
-    bool part;            /* the samples are not the whole batch */
-    /* Whoever has the other parts makes the same pass now; NULL: nobody does. */
+    lk_accumulator *accumulator; /* where gradients go; NULL: none are wanted */
+    bool training;               /* dropout drops, batch norm uses the batch's statistics */
+    int64_t step;                /* of the training, for random draws */
+    int64_t first;               /* the first sample's number in the whole batch */
+    bool part;                   /* the samples are not the whole batch */
+    /* The ranks that have the rest of this batch, which run the same pass now; NULL: this one has all. */
     const struct lk_dist_batch *batch;
     struct lk__pass_run *run; /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;
@@ -231,7 +235,7 @@ typedef struct lk_pass {
 /**
  * *out = the model of x [samples, ...].
  *
- * Records on pass->tape; lk_backward() then adds to the gradients of pass->sums.
+ * Records on pass->tape; lk_backward() then adds to the gradients of pass->accumulator.
  *
  * Errors: LK_ESHAPE unless x's samples are what the model was built for; LK_ESTATE unless it holds all
  * of itself, naming what it lacks; those of the layers, naming the layer.
@@ -246,7 +250,11 @@ LK_API lk_status lk_model_find_nonfinite(lk_model *model, const lk_pass *pass, l
 
 /* ---- writing a layer ---- */
 
+/** A type of layers: a constant, which any thread may read. */
 typedef struct lk_layer lk_layer;
+
+/** A layer that is being built: lk_model_build() gives it to the layer's `build`, on its own thread,
+ * until that returns.  Not collective. */
 typedef struct lk_build lk_build;
 
 enum { LK_MAX_LISTS = 4 };
@@ -321,13 +329,13 @@ typedef struct lk_param {
 } lk_param;
 
 /** Declare the next parameter of the layer.  If the layer's `tie` ends with this name, that is the one of
- * the layer before; its cut is then that of the last declaration.  Errors: as lk_slab_layout_add(); LK_ESHAPE
- * for a shape without axes, for a cut that is not one of it, and for another shape than that of the
- * parameter it is tied to; LK_EINVAL when there is no such. */
+ * the layer before; its cut is then that of the last declaration.  Errors: as lk_slab_layout_add();
+ * LK_ESHAPE for a shape without axes, for a cut that is not one of it, and for another shape than that of
+ * the parameter it is tied to; LK_EINVAL when there is no such. */
 LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODISCARD;
 
 /** Declare the next state: an array that begins with `start`, and per step moves by `rate` towards
- * the mean over pieces of what lk_pass_batch_stat() was given.  It is cut as a parameter is.  Errors: as
+ * the mean over shards of what lk_pass_batch_stat() was given.  It is cut as a parameter is.  Errors: as
  * lk_build_param(). */
 LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_cut cut,
                                 double start, double rate) LK_NODISCARD;
@@ -335,8 +343,9 @@ LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shap
 /** How finely parameters may be cut: the spec's, defaults filled in. */
 LK_API lk_pieces lk_build_pieces(const lk_build *build);
 
-/** The layer needs sums over the whole batch, from all who have a part of it: lk_model_needs_batch_sync().  Its
- * state, which is declared, is observed once in a batch: it moves towards that. */
+/** The layer needs sums over the whole batch, from all who have a part of it:
+ * lk_model_needs_batch_sync().  Its state, which is declared, gets statistics once in a batch, and moves
+ * towards these. */
 LK_API void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins backward);
 
 /** With its options the layer reaches something else than its descriptor says. */
@@ -360,10 +369,10 @@ LK_API lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *layer,
 LK_API lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *layer, int i,
                                lk_var *out) LK_NODISCARD;
 
-/** Add what was seen of state `i`, [pieces][its shape], to the accumulator.  Does nothing without one and
- * in the second run of a segment.  Errors: LK_ESHAPE, LK_ENOMEM. */
+/** Add statistics of the batch for state `i`, [shards][its shape], to the accumulator.  Does nothing
+ * without one and in the second run of a segment.  Errors: LK_ESHAPE, LK_ENOMEM. */
 LK_API lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *layer, int i,
-                                    lk_var seen) LK_NODISCARD;
+                                    lk_var stat) LK_NODISCARD;
 
 /** Run list number `list` of the layer's layers.  Errors: theirs. */
 LK_API lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *layer, int list,

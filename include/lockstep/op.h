@@ -19,6 +19,7 @@ enum { LK_MAX_OUT = 4 };
 
 #define LK_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+/** An op: a constant, which any thread may read.  Tapes call its functions, on the tape's thread. */
 typedef struct lk_op lk_op;
 
 /** One application of an op.  Fields are to be read. */
@@ -31,8 +32,8 @@ typedef struct lk_call {
     const lk_var *out;         /* the outputs; in backward only */
     const lk_tensor *const *x; /* the inputs as tensors; in infer and forward only */
     lk_tensor *const *y;       /* the outputs as tensors, to be written; in forward only */
-    bool adds;                 /* in forward: y = y + result; only of ops with LK_OP_ACCUMULATES, */
-    bool unset;                /* where y counts as zeros; only of ops with LK_OP_OVERWRITES */
+    bool accumulate;           /* in forward: y = y + result; only of ops with LK_OP_ACCUMULATES, */
+    bool overwrite;            /* where y counts as zeros; only of ops with LK_OP_OVERWRITES */
 } lk_call;
 
 /**
@@ -97,7 +98,7 @@ typedef struct lk_op_sample {
     int n_in;
     lk_op_sample_input in[LK_SAMPLE_MAX_IN];
     const void *attr;
-    int64_t piece; /* lk_tape_set_shard_size() */
+    int64_t shard_size; /* lk_tape_set_shard_size() */
 } lk_op_sample;
 
 struct lk_op {

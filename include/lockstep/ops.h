@@ -19,8 +19,8 @@
 #define LK_OPS_H
 
 #include <lockstep/autograd.h>
-#include <lockstep/conv.h>
 #include <lockstep/rng.h>
+#include <lockstep/window.h>
 
 LK_BEGIN_DECLS
 

@@ -4,8 +4,8 @@
  * over a slab: gradient, state and parameter are read and written once.  All state lies in slabs
  * laid out as the parameters, and in a few numbers, so a checkpoint has all of it.
  *
- *     lk_optimizer_new(&config, lk_model_params(model), &optimizer);
- *     lk_optimizer_step(optimizer, &(lk_optimizer_input){.grads = sums, .step = 0, ...});
+ *     lk_optimizer_new(lk_model_params(model), "adam", "rate=0.003 schedule=cosine", &optimizer);
+ *     lk_optimizer_step(optimizer, &(lk_optimizer_input){.grads = sums, .at = {.step = 0}}, NULL);
  *
  * The gradient that is followed, for all rules:
  *
@@ -28,7 +28,7 @@ LK_BEGIN_DECLS
 /** Where in the training a schedule is asked. */
 typedef struct lk_schedule_point {
     int64_t step;            /* from 0 */
-    int64_t steps_per_epoch; /* at least 1 */
+    int64_t steps_per_epoch; /* 0: as 1, each step is an epoch */
     int64_t epochs;          /* to be trained in all; 0: not known */
 } lk_schedule_point;
 
@@ -86,6 +86,8 @@ typedef struct lk_optimizer_options {
 
 enum { LK_OPTIMIZER_MAX_SLABS = 36, LK_OPTIMIZER_MAX_NUMBERS = 2 };
 
+/** An update rule with its state.  A trainer makes one, or the program does, and calls it once in a step;
+ * one thread at a time.  Not collective. */
 typedef struct lk_optimizer lk_optimizer;
 typedef struct lk_update_rule lk_update_rule;
 
@@ -129,14 +131,20 @@ LK_API extern const lk_update_rule *const lk_update_rules[];
 LK_API extern const lk_registry lk_registry_optimizer;
 
 /**
- * Make an optimizer for the parameters in `params`, which it borrows.
+ * Make an optimizer for the parameters in `params`, which it borrows: the name of its rule, and its
+ * options as lk_config_parse() reads them; NULL: all defaults.
  *
- * The options are borrowed too; `rule->options` NULL: all defaults.
- *
- * Errors: those of the rule's check; LK_EDTYPE unless all parameters are f32 or all f64; LK_ENOMEM.
+ * The caller owns `*out`; it owns what it has read.  Errors: those of lk_config_parse() and of the
+ * rule's check; LK_EDTYPE unless all parameters are f32 or all f64; LK_ENOTSUP for a part of the
+ * parameters where the rule needs all; LK_ENOMEM.
  */
-LK_API lk_status lk_optimizer_new(const lk_config *rule, lk_slab *params,
+LK_API lk_status lk_optimizer_new(lk_slab *params, const char *rule, const char *options,
                                   lk_optimizer **out) LK_NODISCARD;
+
+/** As lk_optimizer_new(), from a config of lk_registry_optimizer, whose options are borrowed until the
+ * optimizer is freed; `rule->options` NULL: all defaults. */
+LK_API lk_status lk_optimizer_new_config(lk_slab *params, const lk_config *rule,
+                                         lk_optimizer **out) LK_NODISCARD;
 
 /** NULL is allowed. */
 LK_API void lk_optimizer_free(lk_optimizer *optimizer);
@@ -148,14 +156,15 @@ LK_API lk_slab *lk_optimizer_slab(const lk_optimizer *optimizer, int i, const ch
 LK_API double *lk_optimizer_number(lk_optimizer *optimizer, int i, const char **name);
 
 typedef struct lk_optimizer_input {
-    const lk_slab *grads; /* its first slices are laid out as the parameters */
+    const lk_slab *grads; /* its first slices are those of the parameters, names too */
     lk_schedule_point at;
-    /* Not NULL: only elements first <= i < first + n of the slabs, on borders of LK_ALIGN bytes, if the
-     * optimizer can: its rule needs no others, and no norm of all is asked for.  `give` is asked for the gradients, a range of the elements
-     * at a time and each once, maybe on several threads.  For parameters that others read:
-     * they are stored past the caches. */
-    lk_status (*give)(void *giver, int64_t first, int64_t n, void *out);
-    void *giver;
+    /* Not NULL: where gradients come from instead.  The step is then of the elements first <= i < first + n
+     * of the slabs, on borders of LK_ALIGN bytes, which an optimizer can whose rule needs no others and
+     * that is asked for no norm of all.  Called with `context` for a range of these elements at a time,
+     * each once, maybe on several threads; writes their gradients to `out`.  For parameters that others
+     * read: they are stored past the caches. */
+    lk_status (*read_gradient)(void *context, int64_t first, int64_t n, void *out);
+    void *context;
     int64_t first, n;
 } lk_optimizer_input;
 

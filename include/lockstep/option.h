@@ -10,9 +10,21 @@
  *          .help = "share of elements that become 0"},
  *         {0}};
  *
- * Things that can be chosen by name (layers, optimizers, data formats) have a descriptor in a registry;
- * a config is a descriptor with its options.  Options can be configs themselves, so that a layer can hold
+ * Things that can be chosen by name (layers, optimizers, data formats) have a descriptor in a registry; a
+ * config is a descriptor with its options.  Options can be configs themselves, so that a layer can hold
  * layers.
+ *
+ * A C program gives options in one way everywhere: a call that makes something takes its name and its
+ * options as two texts, or the options alone where there is nothing to choose; NULL: all defaults.
+ *
+ *     lk_model_add(model, "conv", "filters=32 kernel=3,3 init=normal(deviation=0.1)");
+ *     lk_optimizer_new(params, "adam", "rate=0.003 schedule=cosine", &optimizer);
+ *     lk_loader_new(set, "batch=50 shards=4", seed, &loader);
+ *
+ * What was read belongs to what was made, and the texts are not kept.  A text that is refused is told
+ * with the column, the option, the value and what is near or allowed, as in an experiment file.  Beside
+ * each stands a call for who has a struct: `_config` takes an lk_config, as an experiment has them,
+ * `_options` the struct that a table describes; these are borrowed where the call says so.
  *
  * Nothing here is collective.  Reading allocates from an arena, which is freed at once.
  */
@@ -28,7 +40,8 @@ LK_BEGIN_DECLS
 
 /* ---- arenas ---- */
 
-/** Memory that is freed all at once. */
+/** Memory that is freed all at once.  Made by whoever reads options; one thread at a time.  Not
+ * collective. */
 typedef struct lk_arena lk_arena;
 
 /** Make an empty arena.  The caller owns it.  Errors: LK_ENOMEM. */
@@ -190,14 +203,25 @@ LK_API lk_status lk_descriptor_find(const lk_registry *registry, const char *nam
 
 /**
  * A config from a text of options, "filters=32 kernel=3,3 init=normal(deviation=0.1)": NAME=VALUE
- * separated by spaces, the rest defaults.  `text` may be NULL.  In registries that are `named`, "name=stem"
- * gives the config a name, "tie=stem.weight" shares what another has.
+ * separated by spaces, the rest defaults.  `text` may be NULL.  A value with blanks or parentheses, such
+ * as a path, stands in double quotes, and then has none: path="my data/x.csv".  In registries that are
+ * `named`, "name=stem" gives the config a name, "tie=stem.weight" shares what another has.
  *
- * Errors: LK_EINVAL for an unknown name, naming a similar one, for a value that is refused, and for
- * a required option that is missing; LK_ENOMEM.
+ * The config lives in `arena`.  Errors: LK_EINVAL for an unknown name, naming a similar one, for a value
+ * that is refused, and for a required option that is missing: the message has the column of the text,
+ * the option and the value; LK_ENOMEM.
  */
 LK_API lk_status lk_config_parse(const lk_registry *registry, const char *name, const char *text,
                                  lk_arena *arena, lk_config *out) LK_NODISCARD;
+
+/**
+ * Set every field of a struct that `descriptor` describes: to what `text`, as for lk_config_parse(),
+ * gives it, or else to its default.  For things that are not chosen by name, such as loaders.
+ *
+ * Texts and lists of the fields live in `arena`.  Errors: as lk_config_parse().
+ */
+LK_API lk_status lk_options_parse(const lk_descriptor *descriptor, const char *text,
+                                  lk_arena *arena, void *fields) LK_NODISCARD;
 
 /**
  * The same descriptor with its options: those of `config`, borrowed, or its defaults if it has none.
@@ -208,8 +232,8 @@ LK_API lk_status lk_config_with_defaults(const lk_config *config, lk_arena *aren
                                          lk_config *out) LK_NODISCARD;
 
 /**
- * Add descriptor, name, tie and options, all the way down, to a hash; but not those of LK_OPTION_NO_HASH.  A
- * config without options has the hash of its defaults.
+ * Add descriptor, name, tie and options, all the way down, to a hash; but not those of
+ * LK_OPTION_NO_HASH.  A config without options has the hash of its defaults.
  *
  * Errors: as lk_config_with_defaults(); `h` is then unchanged.
  */

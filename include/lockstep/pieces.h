@@ -4,9 +4,9 @@
  * values: copy them freely.
  *
  * What is added is cut into *pieces*, numbered from 0, which are joined by one tree whoever holds them
- * (reduce.h draws it): the lower part of n pieces is the largest power of two below n, lk_tree_half().
- * A *subtree* is a range of pieces that the tree joins on its own; whoever holds all of it can give
- * its sum instead of the pieces, and no bit changes.
+ * (extra/reduce.h draws it): the lower part of n pieces is the largest power of two below n,
+ * lk_tree_half(). A *subtree* is a range of pieces that the tree joins on its own; whoever holds all of
+ * it can give its sum instead of the pieces, and no bit changes.
  *
  * A rank that holds a part of a tensor holds a box of it, as a dense array
  * in row-major order; where an element lies in the tensor is arithmetic, which is here once:

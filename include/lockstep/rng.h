@@ -36,9 +36,6 @@ typedef struct lk_rng_at {
  */
 LK_API lk_rng lk_rng_start(int64_t seed, const char *name, const char *purpose);
 
-/** The generator itself: `out` = Philox4x32 with 10 rounds of `counter` under `key`. */
-LK_API void lk_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-
 /**
  * out[i] = the 32 bits at element + i, for i < n.
  *

@@ -30,7 +30,8 @@
 
 LK_BEGIN_DECLS
 
-/** Names, dtypes, shapes and offsets of the slices of a slab. */
+/** Names, dtypes, shapes and offsets of the slices of a slab.  Models make them; one thread at a time adds
+ * slices, and once a slab is made of it any thread may read.  Not collective. */
 typedef struct lk_slab_layout lk_slab_layout;
 
 /** One slice of a layout.  `name` is borrowed from the layout. */
@@ -48,7 +49,7 @@ typedef struct lk_slab_slice {
 /** Make an empty layout.  The caller owns it; release it with lk_slab_layout_free().  Errors: LK_ENOMEM. */
 LK_API lk_status lk_slab_layout_new(lk_slab_layout **out) LK_NODISCARD;
 
-/** One holder less; slabs hold their layout too.  NULL is allowed. */
+/** Release a reference; each slab has one to its layout.  NULL is allowed. */
 LK_API void lk_slab_layout_free(lk_slab_layout *layout);
 
 /**
@@ -62,8 +63,8 @@ LK_API lk_status lk_slab_layout_add(lk_slab_layout *layout, const char *name, lk
                                     lk_shape shape) LK_NODISCARD;
 
 /**
- * As lk_slab_layout_add() for a slice that holds `box`, which may be empty, of a tensor of this shape, seen
- * as one of the shape `box_of`.
+ * As lk_slab_layout_add() for a slice that holds `box`, which may be empty, of a tensor of this shape,
+ * seen as one of the shape `box_of`.
  *
  * Errors: those of lk_slab_layout_add(); LK_EINVAL for a box that has other axes than `box_of` or reaches
  * out, and unless `box_of` has the elements of `shape`.
@@ -107,7 +108,8 @@ LK_API lk_status lk_slab_layout_find(const lk_slab_layout *layout, const char *n
 LK_API lk_status lk_slab_layout_find_offset(const lk_slab_layout *layout, int64_t offset,
                                             int64_t *out) LK_NODISCARD;
 
-/** One buffer with the slices of a layout. */
+/** One buffer with the slices of a layout.  Models, accumulators and optimizers make them; any thread may
+ * read one, and who writes meanwhile is the caller's to arrange.  Not collective. */
 typedef struct lk_slab lk_slab;
 
 /**
@@ -118,6 +120,25 @@ typedef struct lk_slab lk_slab;
  * Errors: LK_EINVAL (`layout` NULL), LK_ENOMEM.
  */
 LK_API lk_status lk_slab_new(lk_slab_layout *layout, lk_slab **out) LK_NODISCARD;
+
+/**
+ * Make a slab of zeros with one slice, without a layout to be made first.
+ *
+ * The slab owns its layout.  The caller owns `*out`; release it with lk_slab_free().
+ *
+ * Errors: those of lk_slab_layout_add(), LK_ENOMEM.
+ */
+LK_API lk_status lk_slab_new_tensor(const char *name, lk_dtype dtype, lk_shape shape,
+                                    lk_slab **out) LK_NODISCARD;
+
+/**
+ * Make a slab of zeros with the layout of another, such as gradients for parameters.
+ *
+ * Retains the layout, not `slab`.  The caller owns `*out`; release it with lk_slab_free().
+ *
+ * Errors: LK_EINVAL (`slab` NULL), LK_ENOMEM.
+ */
+LK_API lk_status lk_slab_new_like(const lk_slab *slab, lk_slab **out) LK_NODISCARD;
 
 /**
  * Make a slab on the host's memory, `bytes` bytes aligned to LK_ALIGN, whose contents stay.

@@ -56,8 +56,8 @@ LK_API void lk_error_print(FILE *to);
 LK_API void lk_error_clear(void);
 
 LK_API lk_status lk__raise(lk_status st, const char *file, int line, const char *func,
-                           const char *fmt, ...) LK_PRINTF(5, 6);
-LK_API lk_status lk__trace(lk_status st, const char *file, int line, const char *func);
+                           const char *fmt, ...) LK_PRINTF(5, 6) LK_COLD;
+LK_API lk_status lk__trace(lk_status st, const char *file, int line, const char *func) LK_COLD;
 
 /* Fail with a message.  Use where the error is discovered.  The value is `st` itself, so that
  * compilers and analysers see that what follows a failure is not reached. */
@@ -71,7 +71,8 @@ LK_API lk_status lk__trace(lk_status st, const char *file, int line, const char 
             return LK_RAISE(st, __VA_ARGS__); \
     } while (0)
 
-/* Forward a failure.  Use when the function holds nothing that must be released. */
+/* Forward a failure.  Use when the function holds nothing that must be released.  A status that was
+ * returned without LK_RAISE() has no message. */
 #define LK_TRY(expr)                                          \
     do {                                                      \
         lk_status try_st_ = (expr);                           \

@@ -75,7 +75,8 @@ typedef struct lk_short_string {
 /** "[2,3]"; "[]" for a scalar. */
 LK_API lk_short_string lk_shape_text(lk_shape shape);
 
-/** A dtype, a shape, and a view of a storage. */
+/** A dtype, a shape, and a view of a storage.  Made by anybody; any thread may read, retain and free one,
+ * and who writes elements meanwhile is the caller's to arrange.  Not collective. */
 typedef struct lk_tensor lk_tensor;
 
 /* ---- making and freeing ---- */
@@ -112,10 +113,10 @@ LK_API lk_status lk_tensor_wrap_const(lk_dtype dtype, lk_shape shape, const void
                                       lk_release_fn *release, void *context,
                                       lk_tensor **out) LK_NODISCARD;
 
-/** One more holder of `t`; returns it.  Each holder calls lk_tensor_free().  NULL is allowed. */
+/** Add a reference to `t`; returns it.  Each is released by lk_tensor_free().  NULL is allowed. */
 LK_API lk_tensor *lk_tensor_retain(lk_tensor *t);
 
-/** One holder less; the last one frees the tensor, and with the last tensor goes its storage.
+/** Release a reference; the last one frees the tensor, and the last tensor its storage.
  * Thread safe.  NULL is allowed. */
 LK_API void lk_tensor_free(lk_tensor *t);
 

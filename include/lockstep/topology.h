@@ -34,7 +34,7 @@ typedef enum lk_tier_algorithm {
 
 /** A mode, by value: what `b:4x3` says.  Without dimensions (n_tiers 0) they are as found. */
 typedef struct lk_tier_spec {
-    lk_tier_algorithm letter;
+    lk_tier_algorithm algorithm;
     int n_tiers;
     int size[LK_MAX_TIERS];
 } lk_tier_spec;
@@ -47,21 +47,21 @@ typedef struct lk_tier_spec {
 LK_API lk_status lk_tier_spec_parse(const char *text, lk_tier_spec *out) LK_NODISCARD;
 
 /** Write a mode as it is read, `b:4x3`; returns the length, less than LK_TIER_SPEC_TEXT. */
-LK_API int lk_tier_spec_text(const lk_tier_spec *mode, char *out);
+LK_API int lk_tier_spec_text(const lk_tier_spec *spec, char *out);
 
 enum { LK_TIER_SPEC_TEXT = 48 };
 
 /** 'b', 'n', ...; '?' for a value that is none. */
-LK_API char lk_tier_algorithm_letter(lk_tier_algorithm letter);
+LK_API char lk_tier_algorithm_letter(lk_tier_algorithm algorithm);
 
 /** Whether sums are the canonical ones: the fixed tree's, on any number of ranks. */
-LK_API bool lk_tier_algorithm_is_canonical(lk_tier_algorithm letter);
+LK_API bool lk_tier_algorithm_is_canonical(lk_tier_algorithm algorithm);
 
 /** One line about a letter; "?" for a value that is none. */
-LK_API const char *lk_tier_algorithm_summary(lk_tier_algorithm letter);
+LK_API const char *lk_tier_algorithm_summary(lk_tier_algorithm algorithm);
 
-/** Check that the tiers of `mode` hold `size` ranks.  Errors: LK_ESHAPE, showing both. */
-LK_API lk_status lk_tier_spec_fit(const lk_tier_spec *mode, int size) LK_NODISCARD;
+/** Check that the tiers of `spec` hold `size` ranks.  Errors: LK_ESHAPE, showing both. */
+LK_API lk_status lk_tier_spec_fit(const lk_tier_spec *spec, int size) LK_NODISCARD;
 
 /** Where one rank is.  Numbers are -1 where they are not known, or the rank may be in several. */
 typedef struct lk_location {
@@ -79,31 +79,36 @@ typedef struct lk_tier {
     int size;         /* ranks, or groups of the tier before */
 } lk_tier;
 
+/** Where all ranks are: fields are to be read.  Made by lk_topology_new() for whoever looks, and by DDL;
+ * any thread may read it.  Making one is collective. */
 typedef struct lk_topology {
     int rank, size, n_nodes;
     int n_packages, n_cores; /* of this rank's machine, all packages together; 0 if not known */
     bool declared;
-    lk_tier_algorithm letter;
+    lk_tier_algorithm algorithm;
     int n_tiers;
     lk_tier tier[LK_MAX_TIERS];
     const char *flat_reason; /* found, one tier on several hosts: why not more; otherwise NULL */
-    const char *hardware_source; /* what told packages and caches: "hwloc", or why nothing did */
-    lk_location *place;          /* [size] */
+    const char *hardware_source; /* source of packages and caches: "hwloc", or why there is none */
+    lk_location *location;       /* [size] */
 } lk_topology;
 
 /**
- * Where all ranks of `comm` are, and their tiers: those of `mode`, or as found (`mode` NULL, or
- * without dimensions).
+ * Where all ranks of `comm` are, and their tiers: those of `mode`, as lk_tier_spec_parse() reads it
+ * ("b:4x3"), or as found (`mode` NULL, or without dimensions).
  *
  * Collective.  The caller owns `*out`.  Found tiers need the same number of ranks in each group, and
  * ranks of a group that follow each other; where they are otherwise there is one tier of all ranks,
  * and `flat_reason` says why.
  *
- * Errors: LK_ESHAPE when the dimensions do not multiply to the number of ranks, showing both;
- * LK_ENOMEM and those of communication.
+ * Errors: those of lk_tier_spec_parse(); LK_ESHAPE when the dimensions do not multiply to the number of
+ * ranks, showing both; LK_ENOMEM and those of communication.
  */
-LK_API lk_status lk_topology_new(lk_comm *comm, const lk_tier_spec *mode,
-                                 lk_topology **out) LK_NODISCARD;
+LK_API lk_status lk_topology_new(lk_comm *comm, const char *mode, lk_topology **out) LK_NODISCARD;
+
+/** As lk_topology_new(), of a spec that has been read, which is not needed afterwards. */
+LK_API lk_status lk_topology_new_spec(lk_comm *comm, const lk_tier_spec *spec,
+                                      lk_topology **out) LK_NODISCARD;
 
 /** Release a topology.  NULL is allowed. */
 LK_API void lk_topology_free(lk_topology *topology);

@@ -3,22 +3,23 @@
  * A trainer has a model, a loss, metrics, an optimizer and a loader of batches, and goes step by
  * step:
  *
- *     lk_trainer_new(&(lk_trainer_spec){.model = model, .loss = loss, ...}, &trainer);
+ *     lk_trainer_new(&(lk_trainer_spec){.model = model, .train = loader, .epochs = epochs},
+ *                    "loss=softmax_cross_entropy metrics=accuracy optimizer=adam(rate=0.003)", &trainer);
  *     while (lk_trainer_position(trainer).epoch < epochs)
  *         lk_trainer_step(trainer, &report);
  *
- * **The step.**  The batch is cut into pieces (shards) that belong to the run.  Runs of whole pieces
- * are *blocks*: each is one pass through the model, whose sums (gradients, observed statistics, the
- * loss) are joined by the fixed tree over the pieces.  So the bits of a step do not depend on how
- * the batch was cut into blocks, and blocks can be given to anybody.  Gradients are of the sum of
- * the samples' losses divided by the number of samples of the whole batch.
+ * **The step.**  The batch is cut into shards that belong to the run.  Ranges of whole shards are
+ * *micro-batches*: each is one pass through the model, whose accumulators (gradients, statistics of the
+ * batch, the loss) are joined by the fixed tree over the shards.  So the bits of a step do not depend on
+ * how the batch was cut into micro-batches, nor on who computes which.  Gradients are of the sum of the
+ * samples' losses divided by the number of samples of the whole batch.
  *
- * **Ranks.**  With a communicator the blocks are shared out among its ranks (parallel.h), and
- * parameters, state, loss and scores are the same, bit for bit, for any number of them.  All of them
- * then call lk_trainer_new(), lk_trainer_step(), lk_trainer_train_metrics(), lk_trainer_evaluate() and the
- * functions of jobs together.  A rank that cannot read its samples stops all in that step, which can be
- * tried again; one that fails inside a pass (no memory, an op) ends the job, because others may wait for
- * it there: all get its message, and every later call fails.
+ * **Ranks.**  With a communicator its ranks share the shards of each batch (parallel.h), and
+ * parameters, state, loss and metrics are the same, bit for bit, for any number of them.  All of them
+ * then call lk_trainer_new(), lk_trainer_step(), lk_trainer_train_metrics(), lk_trainer_evaluate() and
+ * the functions of jobs together.  A rank that cannot read its samples stops all in that step, which can
+ * be tried again; one that fails inside a pass (no memory, an op) ends the job, because others may wait
+ * for it there: all get its message, and every later call fails.
  *
  * After the first steps of each batch size nothing is allocated.
  */
@@ -34,12 +35,9 @@
 
 LK_BEGIN_DECLS
 
-/** What training needs.  All is borrowed until the trainer is freed. */
+/** What training works on.  All is borrowed until the trainer is freed. */
 typedef struct lk_trainer_spec {
     lk_model *model; /* built for the loader's "x" */
-    lk_config loss;
-    lk_configs metrics;
-    lk_config optimizer;
     lk_loader *train;
     int64_t epochs;   /* that are planned, for schedules */
     lk_comm *comm;    /* of the ranks that train together; NULL: this one alone */
@@ -47,23 +45,49 @@ typedef struct lk_trainer_spec {
     lk_parallel_options parallel;
 } lk_trainer_spec;
 
+/** How it is trained; lk_trainer_descriptor describes the fields.  Without loss or optimizer it is not. */
+typedef struct lk_trainer_options {
+    lk_config loss;
+    lk_configs metrics;
+    lk_config optimizer;
+} lk_trainer_options;
+
+/** The table of lk_trainer_options. */
+LK_API extern const lk_descriptor lk_trainer_descriptor;
+
+/**
+ * One model, loss, optimizer and loader, at a step.
+ *
+ * lk_job_new() makes one on each rank, or the program does; one thread at a time calls it, the one that
+ * has the communicator.  New, step, train_metrics, evaluate and hash are collective over spec.comm, the
+ * others are not.
+ */
 typedef struct lk_trainer lk_trainer;
 
 /**
- * Make a trainer at step 0.  The caller owns it.
+ * Make a trainer at step 0, with the options of lk_trainer_descriptor as lk_options_parse() reads them:
+ * "loss=NAME metrics=NAME,NAME optimizer=NAME", each NAME with its own options in parentheses.  Loss and
+ * optimizer are required.  The caller owns `*out`; it owns what it has read.
  *
  * Every rank has the whole training set, of which it takes its part of each batch.  So that nobody trains
- * on other samples unnoticed, the ranks compare what they have: samples (all of a set of up to 256 MiB, of
- * a larger one as many, spread evenly; a set that was compared is not read again), options and seed of
+ * on other samples unnoticed, the ranks compare what they have: samples (all of a set of up to 256 MiB,
+ * of a larger one as many, spread evenly; a set that was compared is not read again), options and seed of
  * the loader, layers, parameters, loss and optimizer.
  *
- * Errors: LK_ESHAPE and LK_EDTYPE when loader, model, loss and metrics do not fit, naming both sides;
- * those of lk_optimizer_new(); LK_EINVAL when there are more ranks than shards, or not as many as
- * parallel.data says, or in canonical mode when the environment names an algorithm that may give other
- * bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE unless the model holds all of
- * itself (lk_model_hold()), and on all ranks when one has other data, or something else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
+ * Errors: those of lk_options_parse(), on all ranks; LK_ESHAPE and LK_EDTYPE when loader, model, loss and
+ * metrics do not fit, naming both sides; those of lk_optimizer_new(); LK_EINVAL when there are more ranks
+ * than shards, or not as many as parallel.data says, or in canonical mode when the environment names an
+ * algorithm that may give other bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE unless
+ * the model holds all of itself (lk_model_hold()), and on all ranks when one has other data, or something
+ * else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
  */
-LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out) LK_NODISCARD;
+LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, const char *options,
+                                lk_trainer **out) LK_NODISCARD;
+
+/** As lk_trainer_new(), from configs, whose options are borrowed until the trainer is freed. */
+LK_API lk_status lk_trainer_new_options(const lk_trainer_spec *spec,
+                                        const lk_trainer_options *options,
+                                        lk_trainer **out) LK_NODISCARD;
 
 /** NULL is allowed. */
 LK_API void lk_trainer_free(lk_trainer *trainer);
@@ -119,14 +143,14 @@ enum { LK_MAX_METRICS = 16 };
 /** Loss and metrics over a number of samples. */
 typedef struct lk_eval {
     int64_t samples;
-    double loss;                  /* the mean */
+    double loss;                  /* the mean; NaN of no samples */
     double value[LK_MAX_METRICS]; /* of each metric, in their order; NaN of one without a number */
-    /* Of those that are a table, [[1,0],[2,3]]; until the next score of the steps, or the next
-     * evaluation, whichever this is of. */
+    /* Of those that are a table, [[1,0],[2,3]]; until the next call of the function that gave it. */
     const char *json[LK_MAX_METRICS];
 } lk_eval;
 
-/** What the steps since the last call of this function have seen, and start anew. */
+/** Loss and metrics of the steps since the last call of this function; then start anew.  Collective: fails
+ * on all ranks or on none, and after a failure of a metric, or of memory for it, can be called again. */
 LK_API lk_status lk_trainer_train_metrics(lk_trainer *trainer, lk_eval *out) LK_NODISCARD;
 
 /**
@@ -144,26 +168,10 @@ LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *low
 /** Whether metric i has a number; one that has none is a table, lk_eval.json. */
 LK_API bool lk_trainer_metric_is_number(const lk_trainer *trainer, int i);
 
-/** The ranks, what this one does in a step, the optimizer and the model; borrowed. */
+/** The ranks, the optimizer and the model; borrowed. */
 LK_API const lk_mesh *lk_trainer_mesh(const lk_trainer *trainer);
-LK_API const lk_plan *lk_trainer_plan(const lk_trainer *trainer);
 LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
 LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
-
-/** The plan that rank `rank` would have if `ranks` of one node trained this in another layout; the caller
- * owns `*out`, and frees it before the trainer.  Not collective.  Errors: as lk_mesh_at() and
- * lk_plan_new(). */
-LK_API lk_status lk_trainer_plan_of(const lk_trainer *trainer, const lk_mesh_shape *shape,
-                                    int ranks, int rank, lk_plan **out) LK_NODISCARD;
-
-/**
- * Find what the passes of a plan take, plan->memory.values, by two over samples of zeros: with gradients
- * of values, scratch and what kernels keep, which arithmetic on layers does not tell.
- *
- * Nothing is trained.  Errors: LK_ESTATE unless the trainer is of this rank alone, at step 0; those of
- * the model.
- */
-LK_API lk_status lk_trainer_rehearse(lk_trainer *trainer, lk_plan *plan) LK_NODISCARD;
 
 /**
  * The state of the run as 64 bits (docs/numerics.md): step, parameters, the model's state, the
@@ -179,7 +187,8 @@ LK_API lk_status lk_trainer_hash(lk_trainer *trainer, uint64_t *out) LK_NODISCAR
 
 /* ---- a whole run ---- */
 
-/** An experiment with its data, model and trainer. */
+/** An experiment with its data, model and trainer.  The program makes one on each rank; one thread at a
+ * time, the one that has the communicator.  New and run are collective, the others are not. */
 typedef struct lk_job lk_job;
 
 /**
@@ -187,8 +196,8 @@ typedef struct lk_job lk_job;
  *
  * Collective over `comm`, the ranks that train together; NULL: this one alone.  Experiment and
  * communicator are borrowed.  The caller owns `*out`.  Errors: those of lk_dataset_open(),
- * lk_loader_new(), lk_model_build(), lk_model_hold() and lk_trainer_new(), on all ranks; LK_ESTATE when
- * a rank has another experiment or other data than rank 0: all sets are compared as lk_trainer_new() does.
+ * lk_loader_new(), lk_model_build(), lk_model_hold() and lk_trainer_new(), on all ranks; LK_ESTATE when a
+ * rank has another experiment or other data than rank 0: all sets are compared as lk_trainer_new() does.
  */
 LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm,
                             lk_job **out) LK_NODISCARD;
@@ -229,7 +238,8 @@ typedef struct lk_epoch_report {
     int slowest; /* the rank that computed longest; -1: not complete, or alone */
 } lk_epoch_report;
 
-/** Who is told while a run goes on, on each rank.  All may be NULL. */
+/** Callbacks during a run, on each rank; the thread is that of lk_job_run(), but for `message`.  All may
+ * be NULL. */
 typedef struct lk_run_callbacks {
     void *arg;
     void (*step)(void *arg, const lk_job *job, const lk_step_report *report);
@@ -257,7 +267,7 @@ typedef struct lk_run_result {
     bool done; /* all steps were done, or it stopped as it was asked to: if lk_job_run() fails all
                         the same, only files are missing */
     unsigned missing; /* those that could not be written: bits of lk_missing */
-    bool stopped;     /* a rank's watcher, or the file STOP in the output folder, asked for it when
+    bool stopped;     /* a rank's callback, or the file STOP in the output folder, asked for it when
                         there was something left to do */
     bool saved;       /* a checkpoint of the last step is on disk */
     int64_t resumed;  /* the step of the checkpoint that it began with; -1: none */
@@ -279,18 +289,18 @@ typedef struct lk_run_result {
  * Checkpoints (checkpoint.h) are written by all ranks while
  * training goes on; the state that they hold is that of the whole run, so that what follows has the
  * bits of a run that was never interrupted, on any number of ranks.  A file STOP in the output folder
- * ends the run as the watcher's `stop` does; it is removed then.  `watcher` and `end` may be NULL.
+ * ends the run as the callback `stop` does; it is removed then.  `callbacks` and `result` may be NULL.
  *
- * LK_OK says that the run is done and on disk, or that it stopped when asked with its checkpoint on
- * disk (end->saved; without a folder nothing is).  A file that cannot be written is a warning, and the
- * run goes on (unless train.checkpoint.on_error is `stop`): it is tried again, and LK_EIO at the end
- * says what is still missing.  A run that is resumed mends what was.
+ * LK_OK says that the run is done and on disk, or that it stopped when asked with its checkpoint on disk
+ * (result->saved; without a folder nothing is).  A file that cannot be written is a warning, and the run
+ * goes on (unless train.checkpoint.on_error is `stop`): it is tried again, and LK_EIO at the end says
+ * what is still missing.  A run that is resumed mends what was.
  *
- * Errors: those of lk_trainer_step() and of the files, on all ranks; LK_ESTATE when the states of
- * ranks differ, which only a fault of a machine can bring about.
+ * Errors: those of lk_trainer_step() and of the files, on all ranks; LK_ESTATE if the ranks' state
+ * hashes differ (a hardware fault, or different binaries).
  */
-LK_API lk_status lk_job_run(lk_job *job, const lk_run_callbacks *watcher,
-                            lk_run_result *end) LK_NODISCARD;
+LK_API lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks,
+                            lk_run_result *result) LK_NODISCARD;
 
 LK_END_DECLS
 

@@ -254,10 +254,10 @@ static lk_status check_call(const lk_tape *tape, const lk_op *op, const lk_var *
     return LK_OK;
 }
 
+/* A pass of backward has LK_FP_GUARD() around all of its ops; other ops need one here. */
 lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, const void *attr,
                    lk_var *out)
 {
-    LK_FP_GUARD();
     lk_status st;
     frame f;
     LK_CHECK(op && out, LK_EINVAL, "%s is NULL", op ? "out" : "op");
@@ -266,6 +266,8 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
     f.made = 0;
     f.call = (lk_call){tape, op, attr, n_in, op->n_out, in, NULL, NULL, NULL, false, false};
     f.scratch = NULL;
+    bool guarded = tape && tape->pass.on;
+    lk__fp_host host = lk__fp_enter_unless(guarded);
     LK_TRY_TO(done, check_call(tape, op, in, n_in, attr));
     f.in = f.few_in;
     f.x = f.few_x;
@@ -282,6 +284,7 @@ done:
     for (int j = 0; st != LK_OK && j < op->n_out; j++)
         out[j] = LK_NO_VAR; /* only now: it may be where `in` was */
     frame_end(&f);
+    lk__fp_leave_unless(guarded, host);
     return st;
 }
 
@@ -322,9 +325,9 @@ static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
              lk_dtype_name(spec.dtype), lk_shape_text(spec.shape).s, lk_tensor_text(y).s);
     f->y[0] = y;
     f->call.y = f->y;
-    f->call.adds = true;
-    f->call.unset = leaf->unset && f->call.op->flags & LK_OP_OVERWRITES;
-    if (!f->call.unset)
+    f->call.accumulate = true;
+    f->call.overwrite = leaf->unset && f->call.op->flags & LK_OP_OVERWRITES;
+    if (!f->call.overwrite)
         LK_TRY(lk__grad_set(leaf));
     if (y->storage != leaf->outside->storage) /* else the write would count as one to the value */
         lk__tensor_writes(y);
@@ -337,7 +340,6 @@ static lk_status add_result(frame *f, lk_tensor *y, lk__value *leaf)
 lk_status lk_apply_gradient(const lk_call *call, int i, const lk_op *op, const lk_var *in, int n_in,
                             const void *attr, lk_var *out)
 {
-    LK_FP_GUARD();
     lk_tensor *y = leaf_alone(call, i, op);
     if (!y || is_among(y, in, n_in)) {
         LK_TRY(lk_apply(call->tape, op, in, n_in, attr, out));

@@ -6,7 +6,7 @@
 #include "base/fpenv.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/gradcheck.h>
 #include <lockstep/rng.h>
 
@@ -367,7 +367,7 @@ done:
 static lk_status check_sample(check *k, lk_rng rng)
 {
     LK_TRY(lk_tape_new(&k->tape));
-    LK_TRY(lk_tape_set_shard_size(k->tape, k->sample->piece));
+    LK_TRY(lk_tape_set_shard_size(k->tape, k->sample->shard_size));
     LK_TRY(inputs_make(k, rng));
     LK_TRY(cotangents_make(k, rng));
     LK_TRY(check_first(k));

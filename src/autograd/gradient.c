@@ -1,7 +1,7 @@
 /* Sums of gradients: of a value during a pass, and into the leaves. */
 #include "autograd/tape.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 #include <string.h>
 

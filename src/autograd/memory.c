@@ -1,7 +1,7 @@
 /* Blocks in chunks, by size class. */
 #include "autograd/memory.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 enum { FIRST_CHUNK = 1 << 18, LARGEST_CHUNK = 1 << 26, UNIT = 64, LINEAR = 8 };
 

@@ -13,7 +13,7 @@
 
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 enum { LK_N_CLASSES = 8 * 56 };
 

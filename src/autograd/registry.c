@@ -1,6 +1,6 @@
 /* Ops by name: those of the build, and those that the program registered. */
+#include <lockstep/extra/suggest.h>
 #include <lockstep/op.h>
-#include <lockstep/suggest.h>
 
 #include <pthread.h>
 #include <string.h>

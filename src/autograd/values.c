@@ -84,12 +84,18 @@ void lk__value_release(lk_tape *t, int64_t i)
     t->n_free_values++;
 }
 
+LK_COLD static lk_status bytes_raise(lk_dtype dtype, lk_shape shape)
+{
+    return LK_RAISE(LK_EOVERFLOW, "the bytes of a value %s%s", lk_dtype_name(dtype),
+                    lk_shape_text(shape).s);
+}
+
 lk_status lk__value_make(lk_tape *t, lk__value *v, lk_dtype dtype, lk_shape shape)
 {
-    int64_t count, bytes;
+    int64_t count, bytes, size = (int64_t)lk_dtype_size(dtype);
     LK_TRY(lk_shape_count(shape, &count));
-    LK_CHECK(!__builtin_mul_overflow(count, (int64_t)lk_dtype_size(dtype), &bytes), LK_EOVERFLOW,
-             "the bytes of a value %s%s", lk_dtype_name(dtype), lk_shape_text(shape).s);
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return bytes_raise(dtype, shape);
     LK_TRY(lk__block_new(&t->memory, bytes, &v->block));
     struct lk__storage *s = v->block->chunk->storage;
     lk_tensor *x = &v->tensor;
@@ -99,8 +105,8 @@ lk_status lk__value_make(lk_tape *t, lk__value *v, lk_dtype dtype, lk_shape shap
     x->shape = shape;
     x->count = count;
     lk__shape_strides(shape, x->stride);
-    x->offset = ((char *)lk__block_data(v->block) - (char *)s->data) /
-                (int64_t)lk_dtype_size(dtype);
+    int log2_size = __builtin_ctz((unsigned)size); /* it is a power of two, and division slow */
+    x->offset = ((char *)lk__block_data(v->block) - (char *)s->data) >> log2_size;
     x->storage = s;
     x->version = &s->version;
     return LK_OK;

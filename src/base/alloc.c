@@ -1,7 +1,7 @@
 /* Counted allocation: a 64-byte header before each block holds its size. */
 #include "base/alloc_fault.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdatomic.h>
 #include <stdlib.h>

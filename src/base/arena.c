@@ -1,7 +1,7 @@
 /* Arenas: blocks in a list, each filled from its start; what does not fit gets a block of its own
  * size. */
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 #include <lockstep/option.h>
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Checked sums and products of counts. */
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 lk_status lk_add_i64(int64_t a, int64_t b, int64_t *out)
 {
@@ -39,6 +39,13 @@ static const char *factors_text(int n, const int64_t *v, char *buf, size_t size)
     return buf;
 }
 
+/* Apart: the text would be room on the stack of every product. */
+LK_COLD static lk_status overflow_raise(int n, const int64_t *v)
+{
+    char buf[256];
+    return LK_RAISE(LK_EOVERFLOW, "%s", factors_text(n, v, buf, sizeof buf));
+}
+
 lk_status lk_product_i64(int n, const int64_t *v, int64_t *out)
 {
     LK_CHECK(n >= 0 && (v || n == 0), LK_EINVAL, "a product of %d factors%s", n,
@@ -50,8 +57,8 @@ lk_status lk_product_i64(int n, const int64_t *v, int64_t *out)
         zero |= v[i] == 0;
         fits &= !__builtin_mul_overflow(product, v[i], &product);
     }
-    char buf[256];
-    LK_CHECK(zero || fits, LK_EOVERFLOW, "%s", factors_text(n, v, buf, sizeof buf));
+    if (!zero && !fits)
+        return overflow_raise(n, v);
     *out = zero ? 0 : product;
     return LK_OK;
 }

@@ -1,5 +1,5 @@
 /* The two clocks of POSIX that measure durations. */
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 
 #include <time.h>
 

@@ -2,7 +2,7 @@
 #ifndef LK_BASE_CRC32C_H
 #define LK_BASE_CRC32C_H
 
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 
 #include <stdbool.h>
 

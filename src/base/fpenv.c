@@ -32,9 +32,9 @@ lk__fp_host lk__fp_enter(void)
 }
 
 /* Writing is cheaper than reading first whether a flag has changed. */
-void lk__fp_leave(const lk__fp_host *host)
+void lk__fp_leave(lk__fp_host host)
 {
-    _mm_setcsr(*host);
+    _mm_setcsr(host);
 }
 
 lk_status lk__fp_check(void)
@@ -86,11 +86,11 @@ lk__fp_host lk__fp_enter(void)
 }
 
 /* Writing the control register waits for all that computes, so it is left alone if it can be. */
-void lk__fp_leave(const lk__fp_host *host)
+void lk__fp_leave(lk__fp_host host)
 {
-    __asm__ volatile("msr fpsr, %0" : : "r"(host->flags));
-    if (fpcr() != host->control)
-        fpcr_set(host->control);
+    __asm__ volatile("msr fpsr, %0" : : "r"(host.flags));
+    if (fpcr() != host.control)
+        fpcr_set(host.control);
 }
 
 static bool flushes_denormals(void)
@@ -110,9 +110,9 @@ lk__fp_host lk__fp_enter(void)
     return host;
 }
 
-void lk__fp_leave(const lk__fp_host *host)
+void lk__fp_leave(lk__fp_host host)
 {
-    fesetenv(host);
+    fesetenv(&host);
 }
 
 static bool flushes_denormals(void)

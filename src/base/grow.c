@@ -1,7 +1,7 @@
 /* Arrays that grow by doubling. */
 #include "base/grow.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

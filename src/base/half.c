@@ -4,7 +4,7 @@
  */
 #include "base/fpenv.h"
 
-#include <lockstep/half.h>
+#include <lockstep/extra/half.h>
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * XXH64 rather than the faster XXH3: its state is 88 bytes that may lie anywhere, and it already
  * hashes as fast as one core reads memory.
  */
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 #include <lockstep/hash.h>
 
 #include <inttypes.h>

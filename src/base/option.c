@@ -4,7 +4,7 @@
 #include "base/fpenv.h"
 #include "base/number.h"
 
-#include <lockstep/suggest.h>
+#include <lockstep/extra/suggest.h>
 
 #include <math.h>
 #include <string.h>
@@ -198,7 +198,7 @@ static lk_status read_list(const lk_option *o, void *fields, const char *text)
 }
 
 lk_status lk__option_set(const lk_option *o, void *fields, const char *text, lk_arena *arena,
-                         int depth)
+                         lk__option_reader *r)
 {
     LK_FP_GUARD();
     void *field = (char *)fields + o->offset;
@@ -211,29 +211,29 @@ lk_status lk__option_set(const lk_option *o, void *fields, const char *text, lk_
     case LK_OPTION_REALS:
     case LK_OPTION_NAMES: return read_list(o, fields, text);
     case LK_OPTION_CHOICE: return read_choice(o, text, field);
-    case LK_OPTION_CONFIG: return lk__config_read(o->registry, text, arena, depth, field);
-    case LK_OPTION_CONFIGS: return lk__configs_read(o->registry, text, arena, depth, field);
+    case LK_OPTION_CONFIG: return lk__config_read(o->registry, text, arena, r, field);
+    case LK_OPTION_CONFIGS: return lk__configs_read(o->registry, text, arena, r, field);
     }
     return LK_RAISE(LK_EINVAL, "option %s has type number %d", o->name, (int)o->type);
 }
 
 lk_status lk_option_set(const lk_option *o, void *fields, const char *text, lk_arena *arena)
 {
-    return lk__option_set(o, fields, text, arena, 0);
+    return lk__option_set(o, fields, text, arena, &(lk__option_reader){.depth = 0});
 }
 
 lk_status lk__options_set_defaults(const lk_descriptor *entry, void *fields, lk_arena *arena,
-                                   int depth)
+                                   lk__option_reader *r)
 {
     if (entry->options_size > 0)
         memset(fields, 0, entry->options_size);
     for (const lk_option *o = entry->options; o && o->name; o++)
         if (o->def)
-            LK_TRY(lk__option_set(o, fields, o->def, arena, depth));
+            LK_TRY(lk__option_set(o, fields, o->def, arena, r));
     return LK_OK;
 }
 
 lk_status lk_options_set_defaults(const lk_descriptor *entry, void *fields, lk_arena *arena)
 {
-    return lk__options_set_defaults(entry, fields, arena, 0);
+    return lk__options_set_defaults(entry, fields, arena, &(lk__option_reader){.depth = 0});
 }

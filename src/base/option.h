@@ -8,16 +8,23 @@
 
 enum { LK_OPTION_MAX_DEPTH = 32 /* of entries within entries */ };
 
-/** lk_option_set() and lk_options_set_defaults() within `depth` entries. */
+/** Where reading is: within so many entries, and so many characters into the text that the user gave.
+ * After a failure it says where that was. */
+typedef struct lk__option_reader {
+    int depth;
+    size_t at;
+} lk__option_reader;
+
+/** lk_option_set() and lk_options_set_defaults() where the reader is. */
 lk_status lk__option_set(const lk_option *option, void *fields, const char *text, lk_arena *arena,
-                         int depth) LK_NODISCARD;
+                         lk__option_reader *r) LK_NODISCARD;
 lk_status lk__options_set_defaults(const lk_descriptor *entry, void *fields, lk_arena *arena,
-                                   int depth) LK_NODISCARD;
+                                   lk__option_reader *r) LK_NODISCARD;
 
 /** Read "NAME" or "NAME(option=value ...)" as a choice, or such texts with commas between them. */
-lk_status lk__config_read(const lk_registry *kind, const char *text, lk_arena *arena, int depth,
-                          lk_config *out) LK_NODISCARD;
-lk_status lk__configs_read(const lk_registry *kind, const char *text, lk_arena *arena, int depth,
-                           lk_configs *out) LK_NODISCARD;
+lk_status lk__config_read(const lk_registry *kind, const char *text, lk_arena *arena,
+                          lk__option_reader *r, lk_config *out) LK_NODISCARD;
+lk_status lk__configs_read(const lk_registry *kind, const char *text, lk_arena *arena,
+                           lk__option_reader *r, lk_configs *out) LK_NODISCARD;
 
 #endif /* LK_BASE_OPTION_H */

@@ -2,6 +2,7 @@
 #include "base/fpenv.h"
 #include "base/philox.h"
 
+#include <lockstep/extra/philox.h>
 #include <lockstep/hash.h>
 #include <lockstep/rng.h>
 

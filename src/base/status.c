@@ -1,11 +1,14 @@
-/* The per-thread error trace: one message and the frames it passed through. */
+/* The last failure of each thread: its status, its message, and its trace, the frames that it passed
+ * through.  LK_RAISE() begins one, LK_TRY() adds a frame; the program that called the library reads it.
+ * Whoever goes on with a failure on another thread copies it there (failure.h).
+ */
 #include "base/failure.h"
 #include "base/text.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-static _Thread_local lk__failure trace;
+static _Thread_local lk__failure last; /* zeros: none */
 
 const char *lk_status_text(lk_status st)
 {
@@ -14,31 +17,52 @@ const char *lk_status_text(lk_status st)
         LK_STATUS_MAP(X)
 #undef X
     };
-    unsigned i = (unsigned)st;
+    unsigned i = (unsigned)st; /* the enumerators are of the same table, so none is missing below */
     return i < sizeof text / sizeof text[0] ? text[i] : "unknown status";
+}
+
+/* Write at most size - 1 bytes of text and return how many they are.  Where vsnprintf() cannot (a character
+ * that the locale has not, more than INT_MAX bytes), the format itself must do. */
+static LK_PRINTF(3, 0) int text_format(char *out, int size, const char *fmt, va_list ap)
+{
+    int n = vsnprintf(out, (size_t)size, fmt, ap);
+    if (n < 0)
+        n = snprintf(out, (size_t)size, "%s", fmt);
+    return n < size ? n : size - 1;
+}
+
+static void failure_begin(lk_status st)
+{
+    last.st = st;
+    last.n_frames = 0;
+    last.n_dropped = 0;
 }
 
 lk_status lk__trace(lk_status st, const char *file, int line, const char *func)
 {
-    if (trace.n_frames < LK__FAILURE_FRAMES)
-        trace.frame[trace.n_frames++] = (lk__frame){file, func, line};
+    if (st != last.st) { /* returned without LK_RAISE(): the message is that of another failure */
+        failure_begin(st);
+        last.message[0] = '\0';
+    }
+    if (last.n_frames < LK__FAILURE_FRAMES)
+        last.frame[last.n_frames++] = (lk__frame){file, func, line};
     else
-        trace.n_dropped++;
+        last.n_dropped++;
     return st;
 }
 
 lk_status lk__raise(lk_status st, const char *file, int line, const char *func, const char *fmt,
                     ...)
 {
-    char raw[LK__FAILURE_MESSAGE + 1]; /* apart, since an argument may be the last message */
+    /* Not into last.message, which may be an argument; a byte more than it has, so that
+     * lk_sanitize_text() sees that a longer text was cut, and ends it with "...". */
+    char raw[LK__FAILURE_MESSAGE + 1];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(raw, sizeof raw, fmt, ap);
+    text_format(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    lk_sanitize_text(raw, trace.message, sizeof trace.message);
-    trace.st = st;
-    trace.n_frames = 0;
-    trace.n_dropped = 0;
+    lk_sanitize_text(raw, last.message, sizeof last.message);
+    failure_begin(st);
     return lk__trace(st, file, line, func);
 }
 
@@ -47,47 +71,47 @@ void lk__error_prefix(const char *fmt, ...)
     char raw[2 * LK__FAILURE_MESSAGE];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(raw, LK__FAILURE_MESSAGE, fmt, ap);
+    int n = text_format(raw, LK__FAILURE_MESSAGE, fmt, ap);
     va_end(ap);
-    n = n < LK__FAILURE_MESSAGE ? n : LK__FAILURE_MESSAGE - 1;
-    memcpy(raw + n, trace.message, strlen(trace.message) + 1);
-    lk_sanitize_text(raw, trace.message, sizeof trace.message);
+    memcpy(raw + n, last.message, strlen(last.message) + 1);
+    lk_sanitize_text(raw, last.message, sizeof last.message);
 }
 
 const char *lk_error_message(void)
 {
-    return trace.message;
+    return last.message;
 }
 
 lk_status lk_error_status(void)
 {
-    return trace.st;
+    return last.st;
 }
 
 void lk_error_clear(void)
 {
-    memset(&trace, 0, sizeof trace);
+    memset(&last, 0, sizeof last);
 }
 
 void lk__failure_get(lk__failure *out)
 {
-    *out = trace;
+    *out = last;
 }
 
 void lk__failure_set(const lk__failure *f)
 {
-    trace = *f;
+    last = *f;
 }
 
 void lk_error_print(FILE *to)
 {
-    if (trace.st == LK_OK)
+    if (last.st == LK_OK)
         return;
-    fprintf(to, "error: %s: %s\n", lk_status_text(trace.st), trace.message);
-    for (int i = 0; i < trace.n_frames; i++)
-        fprintf(to, "  #%d %s (%s:%d)\n", i, trace.frame[i].func, trace.frame[i].file,
-                trace.frame[i].line);
-    if (trace.n_dropped > 0)
-        fprintf(to, "  ... and %d more frames\n", trace.n_dropped);
+    fprintf(to, "error: %s%s%s\n", lk_status_text(last.st), *last.message ? ": " : "",
+            last.message);
+    for (int i = 0; i < last.n_frames; i++)
+        fprintf(to, "  #%d %s (%s:%d)\n", i, last.frame[i].func, last.frame[i].file,
+                last.frame[i].line);
+    if (last.n_dropped > 0)
+        fprintf(to, "  ... and %d more frames\n", last.n_dropped);
     lk_error_clear();
 }

@@ -2,7 +2,7 @@
 #include "base/grow.h"
 #include "base/storage_fault.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Edit distance (insert, delete, replace, swap neighbours) by dynamic programming. */
-#include <lockstep/suggest.h>
+#include <lockstep/extra/suggest.h>
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef LK_BASE_TEXT_H
 #define LK_BASE_TEXT_H
 
-#include <lockstep/text.h>
+#include <lockstep/extra/text.h>
 
 #include <stdbool.h>
 #include <stddef.h>

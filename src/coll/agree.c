@@ -1,9 +1,11 @@
-/* Failing together: what one rank has met becomes the failure of all. */
+/* lk_agree(): the failure of one rank becomes that of all.  Called by jobs, trainers and checkpoints
+ * before they do what all must do or none.
+ */
 #include "coll/agree.h"
 
 #include "coll/coll.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -15,8 +17,9 @@ typedef struct news {
     char message[MESSAGE];
 } news;
 
-/* `algorithm` is that of the allreduce; NULL: any. */
-static lk_status agree(lk_comm *comm, lk_status st, const char *algorithm)
+/* `algorithm` is that of the allreduce; NULL: any.  `same`: all get the words of the lowest rank that
+ * failed, as they are. */
+static lk_status agree(lk_comm *comm, lk_status st, const char *algorithm, bool same)
 {
     if (!comm || lk_comm_size(comm) == 1 || lk__is_end(st))
         return st;
@@ -30,19 +33,25 @@ static lk_status agree(lk_comm *comm, lk_status st, const char *algorithm)
                                               .out = &first,
                                               .count = 1,
                                               .dtype = LK_I32,
-                                              .fold = LK_REDUCE_MIN}));
+                                              .op = LK_REDUCE_MIN}));
     if (first == size)
         return LK_OK;
     LK_TRY(lk_bcast(comm, &told, sizeof told, LK_U8, first, "failure"));
-    if (st != LK_OK)
+    if (same ? first == rank : st != LK_OK)
         return st;
     told.message[MESSAGE - 1] = '\0';
+    LK_CHECK(!same, (lk_status)told.status, "%s", told.message);
     return LK_RAISE((lk_status)told.status, "rank %d: %s", first, told.message);
 }
 
 lk_status lk_agree(lk_comm *comm, lk_status st)
 {
-    return agree(comm, st, NULL);
+    return agree(comm, st, NULL, false);
+}
+
+lk_status lk__agree_words(lk_comm *comm, lk_status st)
+{
+    return agree(comm, st, NULL, true);
 }
 
 /* What the environment names may differ between ranks, and may not even talk to them. */
@@ -50,7 +59,7 @@ lk_status lk__agree_bits(lk_comm *comm)
 {
     if (!comm || lk_comm_size(comm) == 1)
         return LK_OK;
-    return agree(comm, lk__coll_check_named(), "tree");
+    return agree(comm, lk__coll_check_named(), "tree", false);
 }
 
 lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size)

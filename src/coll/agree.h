@@ -1,4 +1,6 @@
-/* What all ranks know by themselves, and memory that all have or none. */
+/* What ranks that fail together need besides lk_agree(): errors that all ranks have anyway, and memory
+ * that all get or none.  For train, io and parallel.
+ */
 #ifndef LK_COLL_AGREE_H
 #define LK_COLL_AGREE_H
 
@@ -15,6 +17,10 @@ static inline bool lk__is_end(lk_status st)
 /** LK_EINVAL on all ranks if the environment of one names an algorithm of a collective call that need
  * not give the canonical bits.  Collective; for training that promises them. */
 lk_status lk__agree_bits(lk_comm *comm) LK_NODISCARD;
+
+/** As lk_agree(), but all ranks get the failure of the lowest that failed, in its own words: for those
+ * that name their rank. */
+lk_status lk__agree_words(lk_comm *comm, lk_status st) LK_NODISCARD;
 
 /** Allocate `size` bytes of zeros at *out on every rank, or on none.  Collective. */
 lk_status lk__agree_alloc(lk_comm *comm, void *out, size_t size) LK_NODISCARD;

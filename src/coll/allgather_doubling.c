@@ -9,26 +9,26 @@
  */
 #include "coll/schedule.h"
 
-static bool doubling_eligible(const lk__case *k, const char **why)
+static bool doubling_eligible(const lk__coll_args *k, const char **why)
 {
     *why = "it needs a power of two of ranks and takes no offsets";
     return !(k->size & (k->size - 1)) && !k->c.offsets;
 }
 
-static double doubling_cost(const lk__case *k, const lk__rates *r)
+static double doubling_cost(const lk__coll_args *k, const lk__rates *r)
 {
-    return lk__case_rounds(k) * r->alpha + (double)(k->extent * k->elem) * r->beta;
+    return lk__coll_args_rounds(k) * r->alpha + (double)(k->extent * k->elem) * r->beta;
 }
 
 /* Where the parts of ranks [r, r + n) begin, and their bytes. */
-static unsigned char *parts_of(const lk__case *k, int r, int n, int64_t *bytes)
+static unsigned char *parts_of(const lk__coll_args *k, int r, int n, int64_t *bytes)
 {
     int last = r + n - 1;
     *bytes = (k->offsets[last] + k->counts[last] - k->offsets[r]) * k->elem;
     return (unsigned char *)k->c.out + k->offsets[r] * k->elem;
 }
 
-static lk_status doubling_schedule(const lk__case *k, lk__schedule *s)
+static lk_status doubling_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     int64_t give_n, get_n;
     unsigned char *own = parts_of(k, k->rank, 1, &give_n);

@@ -7,12 +7,12 @@
  */
 #include "coll/schedule.h"
 
-static double ring_cost(const lk__case *k, const lk__rates *r)
+static double ring_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return (k->size - 1) * r->alpha * 1.5 + (double)(k->extent * k->elem) * r->beta;
 }
 
-static lk_status ring_schedule(const lk__case *k, lk__schedule *s)
+static lk_status ring_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *out = k->c.out;
     int size = k->size, next = (k->rank + 1) % size, before = (k->rank - 1 + size) % size;

@@ -11,7 +11,7 @@
 
 static lk_status chain_advance(lk_request *r)
 {
-    lk__arena_call *c = (lk__arena_call *)r;
+    lk__shm_call *c = (lk__shm_call *)r;
     if (c->program != &c->own || c->own.pieces != 0) {
         c->own.n_leaves = c->program->n_leaves;
         lk__program_chain(&c->own);
@@ -20,9 +20,9 @@ static lk_status chain_advance(lk_request *r)
     return lk__inplace_advance(r);
 }
 
-static lk_status chain_start(const lk__case *k, int number, lk_request **out)
+static lk_status chain_start(const lk__coll_args *k, int number, lk_request **out)
 {
-    LK_TRY(lk__arena_start(k, number, chain_advance, out));
+    LK_TRY(lk__shm_area_start(k, number, chain_advance, out));
     return LK_OK;
 }
 

@@ -9,21 +9,21 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__case *k, const lk__rates *r)
+static double direct_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double others = k->size - 1, n = (double)k->bytes;
-    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_subtrees(k, 0, NULL, 0);
+    double m = (double)k->pieces < k->size ? 1 : (double)lk__coll_args_subtrees(k, 0, NULL, 0);
     return 2 * others * r->alpha + others / k->size * n * (m + 1) * r->beta + m * n * r->gamma;
 }
 
-static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
+static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *out = k->c.out;
-    lk_range mine = lk__case_share(k, k->rank);
+    lk_range mine = lk__coll_args_share(k, k->rank);
     LK_TRY(lk__schedule_shares(s, k, out + mine.first * k->elem));
     for (int step = 1; step < k->size; step++) {
         int to = (k->rank + step) % k->size, from = (k->rank - step + k->size) % k->size;
-        lk_range theirs = lk__case_share(k, from);
+        lk_range theirs = lk__coll_args_share(k, from);
         if (theirs.n > 0)
             LK_TRY(lk__schedule_recv(s, from, out + theirs.first * k->elem, theirs.n * k->elem));
         if (mine.n > 0)

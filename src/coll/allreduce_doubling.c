@@ -10,23 +10,23 @@
  */
 #include "coll/schedule.h"
 
-static bool doubling_eligible(const lk__case *k, const char **why)
+static bool doubling_eligible(const lk__coll_args *k, const char **why)
 {
     *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
-    return lk__case_aligned(k);
+    return lk__coll_args_aligned(k);
 }
 
-static double doubling_cost(const lk__case *k, const lk__rates *r)
+static double doubling_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double n = (double)k->bytes;
-    return lk__case_rounds(k) * (r->alpha + n * (r->beta + r->gamma));
+    return lk__coll_args_rounds(k) * (r->alpha + n * (r->beta + r->gamma));
 }
 
-static lk_status doubling_schedule(const lk__case *k, lk__schedule *s)
+static lk_status doubling_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *acc = k->c.out, *other;
     LK_TRY(lk__schedule_room(s, k->bytes, &other));
-    LK_TRY(lk__schedule_copy(s, acc, lk__case_in(k), k->bytes));
+    LK_TRY(lk__schedule_copy(s, acc, lk__coll_args_in(k), k->bytes));
     for (int distance = 1; distance < k->size; distance *= 2) {
         int partner = k->rank ^ distance;
         LK_TRY(lk__schedule_send(s, partner, acc, k->bytes));

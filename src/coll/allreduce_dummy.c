@@ -5,14 +5,14 @@
  */
 #include "coll/schedule.h"
 
-static double dummy_cost(const lk__case *k, const lk__rates *r)
+static double dummy_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return (double)k->bytes * r->gamma;
 }
 
-static lk_status dummy_schedule(const lk__case *k, lk__schedule *s)
+static lk_status dummy_schedule(const lk__coll_args *k, lk__schedule *s)
 {
-    return k->n_nodes > 0 ? lk__schedule_copy(s, k->c.out, lk__case_in(k), k->bytes) : LK_OK;
+    return k->n_vectors > 0 ? lk__schedule_copy(s, k->c.out, lk__coll_args_in(k), k->bytes) : LK_OK;
 }
 
 const lk__coll lk__coll_allreduce_dummy = {.call = LK_CALL_ALLREDUCE,

@@ -9,21 +9,21 @@
  */
 #include "coll/schedule.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
-static bool halving_eligible(const lk__case *k, const char **why)
+static bool halving_eligible(const lk__coll_args *k, const char **why)
 {
     *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
-    return lk__case_aligned(k);
+    return lk__coll_args_aligned(k);
 }
 
-static double halving_cost(const lk__case *k, const lk__rates *r)
+static double halving_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double part = (double)(k->size - 1) / k->size * (double)k->bytes;
-    return 2 * lk__case_rounds(k) * r->alpha + part * (2 * r->beta + r->gamma);
+    return 2 * lk__coll_args_rounds(k) * r->alpha + part * (2 * r->beta + r->gamma);
 }
 
-static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
+static lk_status halving_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *out = k->c.out;
     int64_t *bound;
@@ -32,7 +32,7 @@ static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
         bound[i] = lk_range_split(k->c.count, i, k->size).first;
     bound[k->size] = k->c.count;
     lk__halves h = {.acc = out, .bound = bound};
-    LK_TRY(lk__schedule_copy(s, out, lk__case_in(k), k->bytes));
+    LK_TRY(lk__schedule_copy(s, out, lk__coll_args_in(k), k->bytes));
     LK_TRY(lk__schedule_halve(s, k, &h));
     for (int i = h.n - 1; i >= 0; i--) {
         int partner = k->rank ^ 1 << i;

@@ -3,10 +3,10 @@
  *     nodes   [0 1 2] [3 4 5]        1, 2 ─► 0 and 4, 5 ─► 3: each merges what it has;
  *                                    3 ─► 0 merges all, ─► 3; 0 ─► 1, 2 and 3 ─► 4, 5
  *
- * A leader merges the subtrees of its ranks' pieces as far as they go and sends on what
- * remains, one vector at powers of two of neighbouring ranks.  So one message a node crosses between
- * nodes each way.  Inside the nodes it is done in shared memory (within.h), else by messages.  Any ranks
- * on any nodes, any pieces; not f16 and bf16.
+ * A leader merges the subtrees of its ranks' pieces as far as they go and sends on what remains, one
+ * vector at powers of two of neighbouring ranks.  So one message a node crosses between nodes each way.
+ * Inside the nodes it is done in shared memory (within.h), else by messages.  Any ranks on any nodes,
+ * any pieces; not f16 and bf16.
  *
  * Cost: 2 Y alpha_far + 2 Y n beta_far + Y n gamma + 0.8 X alpha_near + n (0.9 beta_near + gamma), X
  * ranks on each of Y nodes; by messages 2 X alpha_near + X n beta_near + X n gamma inside: for short
@@ -14,11 +14,11 @@
  */
 #include "coll/within.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdlib.h>
 
-static double hierarchical_cost(const lk__case *k, const lk__rates *r)
+static double hierarchical_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double n = (double)k->bytes, nodes = lk_comm_nodes(k->comm);
     double near = k->size / nodes;
@@ -28,13 +28,13 @@ static double hierarchical_cost(const lk__case *k, const lk__rates *r)
            k->size * n * r->gamma;
 }
 
-static int node_of(const lk__case *k, int rank)
+static int node_of(const lk__coll_args *k, int rank)
 {
     return k->comm->w->node[k->comm->member[rank]];
 }
 
 /* The first rank on the node of `rank`. */
-static int leader_of(const lk__case *k, int rank)
+static int leader_of(const lk__coll_args *k, int rank)
 {
     int leader = 0;
     while (node_of(k, leader) != node_of(k, rank))
@@ -49,11 +49,11 @@ static int leaf_order(const void *a, const void *b)
 }
 
 /* Leaves of one rank behind `leaf`, to be received from it; its own are copied. */
-static lk_status leaves_of_rank(const lk__case *k, lk__schedule *s, int r, lk__leaf *leaf,
+static lk_status leaves_of_rank(const lk__coll_args *k, lk__schedule *s, int r, lk__leaf *leaf,
                                 int64_t *n)
 {
     lk_range node[LK_MAX_SUBTREES];
-    int64_t m = lk__case_subtrees(k, r, node, LK_MAX_SUBTREES);
+    int64_t m = lk__coll_args_subtrees(k, r, node, LK_MAX_SUBTREES);
     for (int64_t i = 0; i < m; i++) {
         lk__leaf *l = &leaf[(*n)++];
         l->at = node[i];
@@ -61,7 +61,7 @@ static lk_status leaves_of_rank(const lk__case *k, lk__schedule *s, int r, lk__l
             continue;
         LK_TRY(lk__schedule_room(s, k->bytes, &l->data));
         if (r == k->rank)
-            LK_TRY(lk__schedule_copy(s, l->data, lk__case_in(k) + i * k->stride, k->bytes));
+            LK_TRY(lk__schedule_copy(s, l->data, lk__coll_args_in(k) + i * k->stride, k->bytes));
         else
             LK_TRY(lk__schedule_recv(s, r, l->data, k->bytes));
     }
@@ -69,7 +69,7 @@ static lk_status leaves_of_rank(const lk__case *k, lk__schedule *s, int r, lk__l
 }
 
 /* What the leader of a node has once it has merged; with a schedule it is this rank. */
-static lk_status leaves_of_node(const lk__case *k, lk__schedule *s, int leader, lk__leaf *leaf,
+static lk_status leaves_of_node(const lk__coll_args *k, lk__schedule *s, int leader, lk__leaf *leaf,
                                 int64_t *n)
 {
     *n = 0;
@@ -82,7 +82,7 @@ static lk_status leaves_of_node(const lk__case *k, lk__schedule *s, int leader, 
 }
 
 /* Rank 0, which leads its node: the others' leaves join its own. */
-static lk_status top(const lk__case *k, lk__schedule *s, lk__leaf *leaf, int64_t n)
+static lk_status top(const lk__coll_args *k, lk__schedule *s, lk__leaf *leaf, int64_t n)
 {
     for (int r = 1; r < k->size; r++) {
         if (leader_of(k, r) != r)
@@ -102,7 +102,7 @@ static lk_status top(const lk__case *k, lk__schedule *s, lk__leaf *leaf, int64_t
 }
 
 /* In shared memory the leader joins all of its node's vectors, and in the end all copy its result. */
-static lk__cuts cuts_of(const lk__case *k)
+static lk__cuts cuts_of(const lk__coll_args *k)
 {
     lk__cuts cuts = {.n = {k->c.count}};
     return cuts;
@@ -114,7 +114,7 @@ static lk_status room(void *context, int64_t bytes, void *out)
 }
 
 /* The leader's leaves, once they are joined in shared memory. */
-static lk_status leaves_within(const lk__case *k, lk__schedule *s, lk__leaf *leaf, int64_t *n)
+static lk_status leaves_within(const lk__coll_args *k, lk__schedule *s, lk__leaf *leaf, int64_t *n)
 {
     lk__cuts cuts = cuts_of(k);
     lk__held held;
@@ -124,7 +124,7 @@ static lk_status leaves_within(const lk__case *k, lk__schedule *s, lk__leaf *lea
     return LK_OK;
 }
 
-static lk_status up(const lk__case *k, lk__schedule *s, lk__leaf *leaf)
+static lk_status up(const lk__coll_args *k, lk__schedule *s, lk__leaf *leaf)
 {
     int leader = leader_of(k, k->rank);
     bool within = lk__within_can(k);
@@ -134,8 +134,8 @@ static lk_status up(const lk__case *k, lk__schedule *s, lk__leaf *leaf)
     if (within && k->rank != leader)
         return LK_OK;
     if (k->rank != leader) {
-        for (int64_t i = 0; i < k->n_nodes; i++)
-            LK_TRY(lk__schedule_send(s, leader, lk__case_in(k) + i * k->stride, k->bytes));
+        for (int64_t i = 0; i < k->n_vectors; i++)
+            LK_TRY(lk__schedule_send(s, leader, lk__coll_args_in(k) + i * k->stride, k->bytes));
         return lk__schedule_wait(s);
     }
     if (!within)
@@ -147,7 +147,7 @@ static lk_status up(const lk__case *k, lk__schedule *s, lk__leaf *leaf)
     return lk__schedule_wait(s);
 }
 
-static lk_status down(const lk__case *k, lk__schedule *s)
+static lk_status down(const lk__coll_args *k, lk__schedule *s)
 {
     int leader = leader_of(k, k->rank), from = k->rank == leader ? 0 : leader;
     bool within = lk__within_can(k);
@@ -167,13 +167,13 @@ static lk_status down(const lk__case *k, lk__schedule *s)
     return LK_OK;
 }
 
-static lk_status hierarchical_schedule(const lk__case *k, lk__schedule *s)
+static lk_status hierarchical_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     lk_status st;
     lk__leaf *leaf = NULL;
     int64_t n = 0;
     for (int r = 0; r < k->size; r++)
-        n += lk__case_subtrees(k, r, NULL, 0);
+        n += lk__coll_args_subtrees(k, r, NULL, 0);
     LK_TRY(lk_alloc_zero(&leaf, n, sizeof *leaf));
     LK_TRY_TO(done, up(k, s, leaf));
     LK_TRY_TO(done, down(k, s));

@@ -14,25 +14,25 @@
  */
 #include "coll/schedule.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 enum { SEGMENT_BYTES = 256 * 1024, MAX_SEGMENTS = 64 };
 
-static int segments_of(const lk__case *k)
+static int segments_of(const lk__coll_args *k)
 {
     int64_t n = (k->bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
     return n < 1 ? 1 : n > MAX_SEGMENTS ? MAX_SEGMENTS : (int)n;
 }
 
-static double ring_cost(const lk__case *k, const lk__rates *r)
+static double ring_cost(const lk__coll_args *k, const lk__rates *r)
 {
-    double n = (double)k->bytes, m = 1 + lk__case_rounds(k) / 2.0, segments = segments_of(k);
+    double n = (double)k->bytes, m = 1 + lk__coll_args_rounds(k) / 2.0, segments = segments_of(k);
     return (segments + 2 * k->size - 3) * (r->alpha + m * n / segments * r->beta) +
            m * n * r->gamma;
 }
 
 struct ring {
-    const lk__case *k;
+    const lk__coll_args *k;
     lk__schedule *s;
     int segments;
     lk_range before[LK_MAX_SUBTREES], own[LK_MAX_SUBTREES];
@@ -66,12 +66,13 @@ static lk_status ring_receive(struct ring *g, int i, unsigned char *room)
 
 static lk_status ring_merge(struct ring *g, int i)
 {
-    const lk__case *k = g->k;
+    const lk__coll_args *k = g->k;
     lk_range segment = segment_of(g, i);
     int64_t bytes = segment.n * k->elem, n = g->n_before + g->n_own;
     for (int64_t j = 0; j < g->n_own; j++)
         LK_TRY(lk__schedule_copy(g->s, g->leaf[g->n_before + j].data,
-                                 lk__case_in(k) + j * k->stride + segment.first * k->elem, bytes));
+                                 lk__coll_args_in(k) + j * k->stride + segment.first * k->elem,
+                                 bytes));
     LK_TRY(lk__schedule_merge(g->s, k, segment.n, g->leaf, &n));
     if (k->rank < k->size - 1) {
         for (int64_t j = 0; j < n; j++)
@@ -87,7 +88,7 @@ static lk_status ring_merge(struct ring *g, int i)
  * who waits for it. */
 static lk_status ring_times(struct ring *g)
 {
-    const lk__case *k = g->k;
+    const lk__coll_args *k = g->k;
     int rank = k->rank, size = k->size, before = (rank + size - 1) % size;
     for (int t = 0; t <= g->segments + 2 * size - 3; t++) {
         int first = t - rank, second = t - size - rank;
@@ -110,7 +111,7 @@ static lk_status ring_times(struct ring *g)
     return LK_OK;
 }
 
-static lk_status ring_schedule(const lk__case *k, lk__schedule *s)
+static lk_status ring_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     lk_status st;
     struct ring *g;
@@ -119,7 +120,7 @@ static lk_status ring_schedule(const lk__case *k, lk__schedule *s)
     g->s = s;
     g->segments = segments_of(k);
     g->n_before = lk_range_subtrees(k->pieces, (lk_range){0, k->first[k->rank]}, g->before);
-    g->n_own = lk__case_subtrees(k, k->rank, g->own, LK_MAX_SUBTREES);
+    g->n_own = lk__coll_args_subtrees(k, k->rank, g->own, LK_MAX_SUBTREES);
     int64_t most = (k->c.count / g->segments + 1) * k->elem * (g->n_before + g->n_own);
     for (int i = 0; i < 2; i++)
         LK_TRY_TO(done, lk__schedule_room(s, most, &g->room[i]));

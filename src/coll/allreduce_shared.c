@@ -3,7 +3,7 @@
  *     arrive      say where the buffers are; wait for all
  *     zero copy   if all lie in the same lk_shm: join the share of all inputs, store the sum to
  *                 all outputs; say so, and wait for all
- *     swap        otherwise through the stages of the arena, see swap.c
+ *     swap        otherwise through the stages of the shared area, see swap.c
  *
  * With more ranks than cores, short vectors are joined by the last one that arrives, see together.h.
  *
@@ -13,35 +13,35 @@
  * more within the node.
  */
 #include "coll/inplace.h"
+#include "coll/last_arriver.h"
 #include "coll/swap.h"
-#include "coll/together.h"
 
 enum { ARRIVE, MEET, SWAP, PART, TOGETHER };
 
-bool lk__inplace_eligible(const lk__case *k, const char **why)
+bool lk__inplace_eligible(const lk__coll_args *k, const char **why)
 {
-    if (!lk__arena_eligible(k, why))
+    if (!lk__shm_area_eligible(k, why))
         return false;
     *why = "it needs one subtree on each rank";
     for (int r = 0; r < k->size; r++)
-        if (lk__case_subtrees(k, r, NULL, 0) != 1)
+        if (lk__coll_args_subtrees(k, r, NULL, 0) != 1)
             return false;
     return true;
 }
 
-double lk__inplace_cost(const lk__case *k, const lk__rates *r)
+double lk__inplace_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return 0.4 * r->alpha * k->size + (double)k->bytes * (0.3 * r->beta + r->gamma);
 }
 
 /* Share `me` of `n` of all vectors. */
-static lk_status zero_copy(lk__arena_call *c, int me, int n)
+static lk_status zero_copy(lk__shm_call *c, int me, int n)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     lk__eval e;
-    lk__arena_eval(c, a->n, true, &e);
+    lk__shm_area_eval(c, a->n, true, &e);
     for (int i = 0; i < a->n; i++) {
-        const lk__arrival *at = &a->desk[i]->arrival[c->ticket % 2];
+        const lk__arrival *at = &a->rank[i]->arrival[c->call_number % 2];
         e.leaf[i] = lk__where_see(c, i, &at->in);
         e.out[i] = lk__where_see(c, i, &at->out);
         e.over = e.over && e.leaf[i] == e.out[i];
@@ -54,65 +54,65 @@ static lk_status zero_copy(lk__arena_call *c, int me, int n)
 }
 
 /* All have arrived: which way it goes. */
-static lk_status meet(lk__arena_call *c)
+static lk_status meet(lk__shm_call *c)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     c->next = 0;
     if (!lk__where_shared(c)) {
         c->step = SWAP;
         lk__swap_begin(c);
         return LK_OK;
     }
-    if (lk__together(c)) {
+    if (lk__last_arriver_joins(c)) {
         c->step = TOGETHER;
-        c->owed = LK_OWES_NOBODY; /* the joiner wakes all */
-        if (lk__together_joiner(c) == a->me) {
+        c->wakes = LK_WAKES_NONE; /* the last_arriver wakes all */
+        if (lk__last_arriver_rank(c) == a->me) {
             LK_TRY(zero_copy(c, 0, 1));
-            lk__arena_post(c, &a->desk[0]->joined.value, c->ticket);
+            lk__shm_area_publish(c, &a->rank[0]->joined.value, c->call_number);
         }
         return LK_OK;
     }
-    lk__arena_ring_early(c);
+    lk__shm_area_wake_early(c);
     LK_TRY(zero_copy(c, a->me, a->n));
-    lk__arena_post_last(c, LK_DONE, &a->desk[a->me]->done.value);
+    lk__shm_area_publish_last(c, LK_DONE, &a->rank[a->me]->done.value);
     c->step = PART;
     return LK_OK;
 }
 
 lk_status lk__inplace_advance(lk_request *r)
 {
-    lk__arena_call *c = (lk__arena_call *)r;
+    lk__shm_call *c = (lk__shm_call *)r;
     bool all = false;
-    if (!lk__arena_turn(c))
+    if (!lk__shm_area_turn(c))
         return LK_OK;
     if (c->step == ARRIVE) {
-        if (lk__together(c))
-            lk__together_come(c);
+        if (lk__last_arriver_joins(c))
+            lk__last_arriver_arrive(c);
         lk__where_arrive(c);
-        lk__arena_show(c);
+        lk__shm_area_show(c);
         c->step = MEET;
     }
     if (c->step == MEET) {
-        LK_TRY(lk__arena_all(c, LK_ARRIVED, &all));
+        LK_TRY(lk__shm_area_all(c, LK_ARRIVED, &all));
         LK_TRY(all ? meet(c) : LK_OK);
     }
     if (c->step == PART)
-        LK_TRY(lk__arena_all(c, LK_DONE, &all));
+        LK_TRY(lk__shm_area_all(c, LK_DONE, &all));
     else if (c->step == TOGETHER)
-        LK_TRY(lk__arena_reached(c, lk__together_joiner(c), &c->arena->desk[0]->joined.value,
-                                 c->ticket, &all));
+        LK_TRY(lk__shm_area_reached(c, lk__last_arriver_rank(c), &c->area->rank[0]->joined.value,
+                                    c->call_number, &all));
     else if (c->step == SWAP)
         LK_TRY(lk__swap_advance(c, &all));
     else
         all = false;
     if (all)
-        lk__arena_end(c);
+        lk__shm_area_end(c);
     return LK_OK;
 }
 
-static lk_status shared_start(const lk__case *k, int number, lk_request **out)
+static lk_status shared_start(const lk__coll_args *k, int number, lk_request **out)
 {
-    LK_TRY(lk__arena_start(k, number, lk__inplace_advance, out));
+    LK_TRY(lk__shm_area_start(k, number, lk__inplace_advance, out));
     return LK_OK;
 }
 

@@ -13,14 +13,14 @@
  */
 #include "coll/tiers.h"
 
-static bool tiers_eligible(const lk__case *k, const char **why)
+static bool tiers_eligible(const lk__coll_args *k, const char **why)
 {
     *why = "partial sums of f16 and bf16 would be rounded";
     return k->c.dtype != LK_F16 && k->c.dtype != LK_BF16;
 }
 
 /* As measured, if that was done; with the way of each. */
-static lk_status tiers_get(const lk__case *k, lk__tiers *out)
+static lk_status tiers_get(const lk__coll_args *k, lk__tiers *out)
 {
     const lk__coll_state *state = k->comm->coll;
     bool within = lk__within_can(k);
@@ -33,7 +33,7 @@ static lk_status tiers_get(const lk__case *k, lk__tiers *out)
     return LK_OK;
 }
 
-static double tiers_cost(const lk__case *k, const lk__rates *r)
+static double tiers_cost(const lk__coll_args *k, const lk__rates *r)
 {
     lk__tiers tiers;
     double sum = 0;
@@ -53,7 +53,7 @@ static lk_status room(void *context, int64_t bytes, void *out)
     return lk__schedule_room(context, bytes, out);
 }
 
-static lk_status tiers_schedule(const lk__case *k, lk__schedule *s)
+static lk_status tiers_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     lk__tiers tiers;
     lk__tiers_run run = {.rooms = {room, s}};

@@ -16,16 +16,16 @@
  */
 #include "coll/schedule.h"
 
-static double tree_cost(const lk__case *k, const lk__rates *r)
+static double tree_cost(const lk__coll_args *k, const lk__rates *r)
 {
-    double rounds = lk__case_rounds(k), n = (double)k->bytes;
+    double rounds = lk__coll_args_rounds(k), n = (double)k->bytes;
     return rounds * (2 * r->alpha + 2 * n * r->beta + n * r->gamma);
 }
 
-static lk_status tree_schedule(const lk__case *k, lk__schedule *s)
+static lk_status tree_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     LK_TRY(lk__schedule_up(s, k, k->c.count, k->c.out));
-    LK_TRY(lk__schedule_bcast(s, k, lk__case_holder(k, 0), k->c.out, k->bytes));
+    LK_TRY(lk__schedule_bcast(s, k, lk__coll_args_holder(k, 0), k->c.out, k->bytes));
     return LK_OK;
 }
 

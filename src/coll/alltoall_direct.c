@@ -6,12 +6,12 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__case *k, const lk__rates *r)
+static double direct_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return (k->size - 1) * r->alpha + (double)(k->extent * k->elem) * r->beta;
 }
 
-static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
+static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     const unsigned char *in = k->c.in;
     unsigned char *out = k->c.out, *copy;

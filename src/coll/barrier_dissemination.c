@@ -8,12 +8,12 @@
  */
 #include "coll/schedule.h"
 
-static double dissemination_cost(const lk__case *k, const lk__rates *r)
+static double dissemination_cost(const lk__coll_args *k, const lk__rates *r)
 {
-    return lk__case_rounds(k) * r->alpha;
+    return lk__coll_args_rounds(k) * r->alpha;
 }
 
-static lk_status dissemination_schedule(const lk__case *k, lk__schedule *s)
+static lk_status dissemination_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *token = NULL;
     LK_TRY(lk__schedule_room(s, 2, &token));

@@ -4,33 +4,33 @@
  *
  * Cost: alpha, of some 100 ns.
  */
-#include "coll/arena.h"
+#include "coll/shm_area.h"
 
-static double shared_cost(const lk__case *k, const lk__rates *r)
+static double shared_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return 0.06 * r->alpha * k->size;
 }
 
 static lk_status shared_advance(lk_request *r)
 {
-    lk__arena_call *c = (lk__arena_call *)r;
+    lk__shm_call *c = (lk__shm_call *)r;
     bool all = false;
-    if (!lk__arena_turn(c))
+    if (!lk__shm_area_turn(c))
         return LK_OK;
     if (c->step == 0) {
-        lk__arena_put(c);
-        lk__arena_show(c);
+        lk__shm_area_put(c);
+        lk__shm_area_show(c);
         c->step = 1;
     }
-    LK_TRY(lk__arena_all(c, LK_PUT, &all));
+    LK_TRY(lk__shm_area_all(c, LK_PUT, &all));
     if (all)
-        lk__arena_end(c);
+        lk__shm_area_end(c);
     return LK_OK;
 }
 
-static lk_status shared_start(const lk__case *k, int number, lk_request **out)
+static lk_status shared_start(const lk__coll_args *k, int number, lk_request **out)
 {
-    LK_TRY(lk__arena_start(k, number, shared_advance, out));
+    LK_TRY(lk__shm_area_start(k, number, shared_advance, out));
     return LK_OK;
 }
 
@@ -38,6 +38,6 @@ const lk__coll lk__coll_barrier_shared = {.call = LK_CALL_BARRIER,
                                           .name = "shared",
                                           .summary = "flags in shared memory",
                                           .needs = "2 to 16 ranks of one node",
-                                          .eligible = lk__arena_eligible,
+                                          .eligible = lk__shm_area_eligible,
                                           .cost = shared_cost,
                                           .start = shared_start};

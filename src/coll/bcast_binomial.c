@@ -8,12 +8,12 @@
  */
 #include "coll/schedule.h"
 
-static double binomial_cost(const lk__case *k, const lk__rates *r)
+static double binomial_cost(const lk__coll_args *k, const lk__rates *r)
 {
-    return lk__case_rounds(k) * (r->alpha + r->beta * (double)k->bytes);
+    return lk__coll_args_rounds(k) * (r->alpha + r->beta * (double)k->bytes);
 }
 
-static lk_status binomial_schedule(const lk__case *k, lk__schedule *s)
+static lk_status binomial_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     LK_TRY(lk__schedule_bcast(s, k, k->c.root, k->c.out, k->bytes));
     return LK_OK;

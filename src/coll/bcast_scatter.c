@@ -6,21 +6,21 @@
  */
 #include "coll/schedule.h"
 
-static double scatter_cost(const lk__case *k, const lk__rates *r)
+static double scatter_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double others = k->size - 1;
     return 2 * others * r->alpha + 2 * others / k->size * (double)k->bytes * r->beta;
 }
 
 /* The share of a place. */
-static unsigned char *share_of(const lk__case *k, int place, int64_t *bytes)
+static unsigned char *share_of(const lk__coll_args *k, int place, int64_t *bytes)
 {
     lk_range run = lk_range_split(k->c.count, place, k->size);
     *bytes = run.n * k->elem;
     return (unsigned char *)k->c.out + run.first * k->elem;
 }
 
-static lk_status scatter_schedule(const lk__case *k, lk__schedule *s)
+static lk_status scatter_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     int size = k->size, root = k->c.root, place = (k->rank - root + size) % size;
     int next = (k->rank + 1) % size, before = (k->rank - 1 + size) % size;

@@ -1,6 +1,6 @@
 /* An algorithm of a collective call: one file, one descriptor.
  *
- * `src/coll/<call>_<name>.c` ends with `const lk__coll lk_coll_<call>_<name>`; the build collects them
+ * `src/coll/<call>_<name>.c` ends with `const lk__coll lk__coll_<call>_<name>`; the build collects them
  * into lk__colls[].  Its opening comment draws the schedule and gives the cost.  It sees bytes, counts
  * and ranks; never a tensor, never a gradient.
  *
@@ -15,37 +15,40 @@
 
 #include <lockstep/coll.h>
 
-enum { LK_CASE_RANKS = 16 };
+enum { LK_FEW_RANKS = 16 };
 
-/* A call with all that follows from its arguments. */
-typedef struct lk__case {
+/* The arguments of a call and what is derived from them: args.c.  Not to be copied: `first` may point to
+ * `few`. */
+typedef struct lk__coll_args {
     lk_comm *comm;
     lk_collective c; /* as given; pointers are valid during start() only */
     int rank, size;
     int64_t elem;  /* bytes of an element (of a pair for minloc, maxloc) */
     int64_t bytes; /* count * elem */
 
-    /* Calls that fold. */
+    /* Calls that reduce. */
     lk_dtype work;        /* what is joined: f32 for f16 and bf16 */
     int64_t work_elem;    /* bytes of such an element */
     int64_t pieces;       /* at least 1 */
     const int64_t *first; /* [size + 1] where the ranges begin */
-    int64_t n_nodes;      /* of this rank: vectors in the input */
-    int64_t stride;       /* bytes from one to the next */
+    int64_t n_vectors;    /* of this rank's input: one for each subtree of its pieces */
+    int64_t stride;       /* bytes from one vector to the next */
 
-    /* Ragged calls: [size] elements and where they begin; in neighbour calls [n_neighbours].  NULL
-     * for the others. */
+    /* Calls with a part for each rank, or in neighbour calls for each neighbour: its elements, and where
+     * they begin.  NULL for the others. */
     const int64_t *counts, *offsets;
     const int64_t *in_counts, *in_offsets; /* alltoall and neighbour */
-    int64_t extent;                        /* elements of the ragged side, gaps included */
-    int64_t total;                         /* elements of the label */
-    uint32_t layout;                       /* of the label: digest of counts and runs */
+    int64_t extent;                        /* elements of `counts`, gaps included */
 
-    int shown_fold;                 /* in the label: that of `c`, unless it is a pair's: pairs.h */
-    bool wait;                      /* the call is blocking */
-    int64_t few[LK_CASE_RANKS + 1]; /* room for `first` of a few ranks */
-    int64_t *memory;                /* room for more, and for counts */
-} lk__case;
+    /* What ranks compare, in the label of the call. */
+    int64_t total;   /* elements: of one part if all are equal, else of all; -1: not compared */
+    uint32_t layout; /* digest of counts that are not equal and of ranges of pieces; 0: neither */
+    int shown_op;    /* lk_reduce_op as the program said it; min and max of pairs: pairs.h */
+
+    bool wait;                     /* the call is blocking; set by who makes this */
+    int64_t few[LK_FEW_RANKS + 1]; /* room for `first` of a few ranks */
+    int64_t *memory;               /* room for more, and for counts */
+} lk__coll_args;
 
 /* The machine, as far as costs go: seconds for a message, for a byte of it, and for joining a byte.
  * Fixed numbers for each transport; between nodes they are measured by the first large call. */
@@ -65,18 +68,18 @@ typedef struct lk__coll {
     /* Whether it can do this call; if not, `*why` says what it needs.  NULL: any call.  `needs` is the
      * rule in words, for lists. */
     const char *needs;
-    bool (*eligible)(const lk__case *k, const char **why);
+    bool (*eligible)(const lk__coll_args *k, const char **why);
 
     /* Predicted seconds from start to end on the slowest rank. */
-    double (*cost)(const lk__case *k, const lk__rates *r);
+    double (*cost)(const lk__coll_args *k, const lk__rates *r);
 
     /* Write this rank's part of the schedule.  Must use the same algorithmic choices on all ranks:
      * whatever they depend on is in the label, or follows from the communicator. */
-    lk_status (*schedule)(const lk__case *k, lk__schedule *s);
+    lk_status (*schedule)(const lk__coll_args *k, lk__schedule *s);
 
     /* Instead of a schedule: begin the call as a request with an `advance` of its own.  If k->wait,
      * until it is complete; `*out` may then be NULL. */
-    lk_status (*start)(const lk__case *k, int number, lk_request **out);
+    lk_status (*start)(const lk__coll_args *k, int number, lk_request **out);
 } lk__coll;
 
 extern const lk__coll *const lk__colls[];
@@ -88,18 +91,18 @@ typedef struct lk__coll_state {
         const char *name;    /* as it was given: compared as an address */
         lk_comm_call call;
         lk_dtype dtype;
-        lk_reduce_op fold;
+        lk_reduce_op op;
         int64_t count, pieces;
         bool wait;
         int number; /* 0: none yet */
     } last;
-    struct lk__arena *arena;
+    struct lk__shm_area *area;
     lk__tiers *tiers; /* with rates as measured; NULL: not yet */
-    bool no_arena;    /* it cannot be made */
+    bool no_area;     /* it cannot be made */
     struct {
         int64_t pieces; /* in even ranges; 0: not looked at yet */
         bool fits;
-    } within;                  /* whether the nodes' joins can be done in the arena */
+    } within;                  /* whether the nodes' joins can be done in the shared area */
     struct lk__native *native; /* MPI's own collectives */
     bool unchecked;
 } lk__coll_state;
@@ -116,61 +119,72 @@ void lk__coll_variable(lk_comm_call call, char out[LK_COLL_VARIABLE]);
  * call; says which, and what to do.  For whoever promises these bits. */
 lk_status lk__coll_check_named(void) LK_NODISCARD;
 
-/* ---- cases ---- */
+/* ---- arguments ---- */
 
-/** Check the arguments of a call and fill in its case. */
-lk_status lk__case_make(lk_comm *comm, const lk_collective *c, lk__case *out) LK_NODISCARD;
+/** Check the arguments of a call and fill in all but out->wait, which the caller sets before or after.
+ * Then, also after a failure, the caller ends it by lk__coll_args_free().  Errors: as lk_coll_run(). */
+lk_status lk__coll_args_make(lk_comm *comm, const lk_collective *c,
+                             lk__coll_args *out) LK_NODISCARD;
 
-void lk__case_free(lk__case *k);
+void lk__coll_args_free(lk__coll_args *k);
 
-/** Whether the call folds, and whether it has a root. */
+/** Whether the call reduces, and whether it has a root. */
 bool lk__call_reduces(lk_comm_call call);
 bool lk__call_rooted(lk_comm_call call);
 
-/** What goes into the label. */
-lk__call lk__case_call(const lk__case *k, int algorithm);
+/** What goes into the label; `algorithm` is its number, or 0 while none is chosen. */
+lk__call lk__coll_args_call(const lk__coll_args *k, int algorithm);
 
-/** The vectors that rank `r` gives, [room] of them to `out` (may be NULL); returns how many. */
-int64_t lk__case_subtrees(const lk__case *k, int r, lk_range *out, int64_t room);
+/** The pieces of each vector that rank `r` gives: the first `capacity` of them to `out`, which may be NULL;
+ * returns how many vectors there are. */
+int64_t lk__coll_args_subtrees(const lk__coll_args *k, int r, lk_range *out, int64_t capacity);
 
 /** Where the input is: `in`, or in place. */
-static inline const unsigned char *lk__case_in(const lk__case *k)
+static inline const unsigned char *lk__coll_args_in(const lk__coll_args *k)
 {
     return k->c.in ? k->c.in : k->c.out;
 }
 
 /** The rank that holds a piece; ranks without pieces hold none. */
-int lk__case_holder(const lk__case *k, int64_t piece);
+int lk__coll_args_holder(const lk__coll_args *k, int64_t piece);
 
 /**
  * Whether the ranks themselves are the leaves of the tree: a power of two of them, each with one subtree,
  * and every aligned range of 2^k ranks has one too.
  */
-bool lk__case_aligned(const lk__case *k);
+bool lk__coll_args_aligned(const lk__coll_args *k);
 
 /** ceil(log2 P): the rounds of whatever doubles. */
-int lk__case_rounds(const lk__case *k);
+int lk__coll_args_rounds(const lk__coll_args *k);
 
 /* ---- selection ---- */
 
 /** What messages cost within a node, or between nodes. */
 lk__rates lk__rates_of(const lk_comm *comm, bool near);
 
-/** The algorithm for a case: the named one, or the cheapest.  Returns its number from 1. */
-lk_status lk__coll_select(const lk__case *k, int *number) LK_NODISCARD;
+/** The algorithm for a call: the named one, or the cheapest.  Returns its number from 1. */
+lk_status lk__coll_select(const lk__coll_args *k, int *number) LK_NODISCARD;
 
 /* ---- operators ---- */
 
 /** dst[i] = dst[i] op src[i] (`second` is later in the tree), i < count; canonical arithmetic. */
-lk_status lk__reduce_op_join(lk_reduce_op fold, lk_dtype dtype, int64_t count, void *first,
+lk_status lk__reduce_op_join(lk_reduce_op op, lk_dtype dtype, int64_t count, void *first,
                              const void *second) LK_NODISCARD;
 
+/** The same for a part of the vectors, without LK_FP_GUARD() and the check of the environment: what loops
+ * over parts has both once, around all of them. */
+lk_status lk__reduce_op_join_part(lk_reduce_op op, lk_dtype dtype, int64_t count, void *first,
+                                  const void *second) LK_NODISCARD;
+
+/** Whether joining computes with rounding, and so needs the check. */
+bool lk__reduce_op_rounds(lk_reduce_op op, lk_dtype dtype);
+
 /** After the last join: what avg still has to do with the sum over `pieces`. */
-lk_status lk__reduce_op_finish(lk_reduce_op fold, lk_dtype dtype, int64_t count, int64_t pieces,
+lk_status lk__reduce_op_finish(lk_reduce_op op, lk_dtype dtype, int64_t count, int64_t pieces,
                                void *data) LK_NODISCARD;
 
 /** Whether the operator is defined on the dtype. */
-bool lk__reduce_op_takes(lk_reduce_op fold, lk_dtype dtype);
+bool lk__reduce_op_takes(lk_reduce_op op, lk_dtype dtype);
 
 /** f16 or bf16 to f32, and back. */
 void lk__reduce_op_widen(lk_dtype dtype, int64_t count, const void *from, void *to);

@@ -1,4 +1,4 @@
-/* DDL: begin, end, broadcast. */
+/* lk_ddl: made by lk_ddl_init() on each rank, freed at its end; its broadcast. */
 #include "coll/ddl.h"
 
 #include "base/env.h"
@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/number.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
-#include <lockstep/text.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
+#include <lockstep/extra/text.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,9 +63,9 @@ lk_status lk__ddl_mpi(lk_ddl *d, lk__native **out)
 /* Whether all ranks of this host may use the same cores: then nobody has bound them. */
 static bool cores_shared(const lk_topology *t)
 {
-    const lk_location *mine = &t->place[t->rank];
+    const lk_location *mine = &t->location[t->rank];
     for (int r = 0; r < t->size; r++)
-        if (t->place[r].node == mine->node && strcmp(t->place[r].cores, mine->cores) != 0)
+        if (t->location[r].node == mine->node && strcmp(t->location[r].cores, mine->cores) != 0)
             return false;
     return true;
 }
@@ -102,10 +102,10 @@ static lk_status place_find(lk_ddl *d, int devices)
     for (int r = 0; r < t->size; r++) {
         int n = 0;
         for (int s = 0; s < t->size; s++)
-            n += t->place[s].node == t->place[r].node;
+            n += t->location[s].node == t->location[r].node;
         LK_CHECK(devices == 0 || n <= devices, LK_EINVAL,
                  "%d ranks are on host %s, which has %d devices: a rank needs one of its own", n,
-                 t->place[r].host, devices);
+                 t->location[r].host, devices);
     }
     int local = lk_comm_node_rank(c), n_local = lk_comm_node_size(c);
     d->place = (lk_ddl_location){.rank = lk_comm_rank(c),
@@ -165,14 +165,14 @@ static lk_status ddl_begin(lk_ddl *d, lk_comm *comm, int devices)
     }
     LK_TRY(lk_tier_spec_fit(&d->options.mode, lk_comm_size(comm)));
     LK_TRY(lk_comm_dup(comm, &d->comm));
-    LK_TRY(lk_topology_new(d->comm, &d->options.mode, &d->topology));
+    LK_TRY(lk_topology_new_spec(d->comm, &d->options.mode, &d->topology));
     LK_TRY(place_find(d, devices));
     LK_TRY_COMM(d->comm->w, lk_alloc(&d->counts, d->place.size, sizeof *d->counts));
     const lk_topology *t = d->topology;
     d->tiers.n = t->n_tiers;
     for (int i = 0; i < t->n_tiers; i++)
         d->tiers.size[i] = t->tier[i].size;
-    lk_tier_algorithm letter = d->options.mode.letter;
+    lk_tier_algorithm letter = d->options.mode.algorithm;
     if (letter == LK_TIER_MPI)
         LK_TRY(lines_open(d));
     if (letter == LK_TIER_BEST || letter == LK_TIER_PROBE || d->options.dump_iter > 0)
@@ -237,7 +237,7 @@ lk_ddl_location lk_ddl_location_of(const lk_ddl *d)
 
 lk_tier_spec lk_ddl_mode(const lk_ddl *d)
 {
-    lk_tier_spec mode = {.letter = d->options.mode.letter, .n_tiers = d->tiers.n};
+    lk_tier_spec mode = {.algorithm = d->options.mode.algorithm, .n_tiers = d->tiers.n};
     memcpy(mode.size, d->tiers.size, sizeof mode.size);
     return mode;
 }

@@ -90,13 +90,13 @@ bool lk__ddl_right(double ours, double reference, double tolerance);
 lk_status lk__ddl_measure(lk_ddl *d) LK_NODISCARD;
 
 /** Let the ranks of a host share memory, unless the mode is a ring or MPI's.  Collective. */
-lk_status lk__ddl_share(lk_ddl *d, const lk__case *k) LK_NODISCARD;
+lk_status lk__ddl_share(lk_ddl *d, const lk__coll_args *k) LK_NODISCARD;
 
 /** The ways for this call, by mode. */
-void lk__ddl_ways(lk_ddl *d, const lk__case *k, lk__tiers *tiers);
+void lk__ddl_ways(lk_ddl *d, const lk__coll_args *k, lk__tiers *tiers);
 
 /** Mode p, after a call: remember the seconds of its tiers; when all were tried, choose.  Collective. */
-lk_status lk__ddl_learn(lk_ddl *d, const lk__case *k, const double *seconds) LK_NODISCARD;
+lk_status lk__ddl_learn(lk_ddl *d, const lk__coll_args *k, const double *seconds) LK_NODISCARD;
 
 /** After a call: what -dump_iter and -rebind_iter ask for.  Collective. */
 lk_status lk__ddl_watch(lk_ddl *d) LK_NODISCARD;

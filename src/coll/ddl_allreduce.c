@@ -4,9 +4,9 @@
 #include "coll/finite.h"
 #include "comm/helper.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
-#include <lockstep/clock.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/log.h>
 
 #include <string.h>
@@ -26,7 +26,7 @@ typedef enum phase { REDUCE, FINISH, GATHER } phase;
 /* One phase as a schedule of its own, from start to end. */
 static lk_status phase_messages(lk__tiers_run *run, phase what, int tier)
 {
-    const lk__case *k = run->k;
+    const lk__coll_args *k = run->k;
     lk__schedule *s = NULL;
     lk_request *r = NULL;
     lk_status st = lk__schedule_new(k, tiers_number(), &s);
@@ -47,7 +47,7 @@ static lk_status phase_messages(lk__tiers_run *run, phase what, int tier)
 /* The same by MPI_Reduce_scatter and MPI_Allgatherv. */
 static lk_status phase_mpi(lk_ddl *d, lk__tiers_run *run, phase what, int tier)
 {
-    const lk__case *k = run->k;
+    const lk__coll_args *k = run->k;
     lk__held *h = &run->held;
     const lk__stage *g = NULL;
     for (int i = 0; i < run->n_stages && !g; i++)
@@ -82,7 +82,7 @@ static lk_status phase_run(lk_ddl *d, lk__tiers_run *run, phase what, int tier, 
     return LK_OK;
 }
 
-static lk_status case_run(lk_ddl *d, const lk__case *k)
+static lk_status args_run(lk_ddl *d, const lk__coll_args *k)
 {
     lk__tiers tiers = d->tiers;
     LK_TRY(lk__ddl_share(d, k));
@@ -111,12 +111,12 @@ static lk_status case_run(lk_ddl *d, const lk__case *k)
 static lk_status reduce_tiers(lk_ddl *d, const lk_collective *c)
 {
     lk_status st;
-    lk__case k = {.memory = NULL, .wait = true};
+    lk__coll_args k = {.wait = true};
     LK_TRY(lk__fault_check(d->comm->w));
-    LK_TRY_TO(done, lk__case_make(d->comm, c, &k));
-    LK_TRY_TO(done, case_run(d, &k));
+    LK_TRY_TO(done, lk__coll_args_make(d->comm, c, &k));
+    LK_TRY_TO(done, args_run(d, &k));
 done:
-    lk__case_free(&k);
+    lk__coll_args_free(&k);
     return st;
 }
 
@@ -124,12 +124,12 @@ done:
 static lk_status finite_check(lk_ddl *d, const lk_collective *c)
 {
     lk_status st;
-    lk__case k = {.memory = NULL, .wait = true};
-    LK_TRY_TO(done, lk__case_make(d->comm, c, &k));
+    lk__coll_args k = {.wait = true};
+    LK_TRY_TO(done, lk__coll_args_make(d->comm, c, &k));
     if (lk__finite_asked(&k))
         LK_TRY_TO(done, lk__finite_check(&k));
 done:
-    lk__case_free(&k);
+    lk__coll_args_free(&k);
     return st;
 }
 
@@ -149,7 +149,7 @@ lk_status lk__ddl_reduce(lk_ddl *d, const lk_collective *c, bool mpi)
     lk__native *m = NULL;
     LK_TRY(lk__ddl_mpi(d, &m));
     LK_TRY(lk__native_allreduce(m, c->in, c->out, c->count, c->dtype));
-    LK_TRY(lk__reduce_op_finish(c->fold, c->dtype, c->count, d->place.size, c->out));
+    LK_TRY(lk__reduce_op_finish(c->op, c->dtype, c->count, d->place.size, c->out));
     return LK_OK;
 }
 
@@ -161,7 +161,7 @@ static lk_collective call_of(const lk_ddl_tensor *t, lk_reduce_op op)
                            .out = t->out,
                            .count = t->count,
                            .dtype = t->dtype,
-                           .fold = op};
+                           .op = op};
 }
 
 /* One tensor; with a check its input is kept, because the result may come over it. */

@@ -5,7 +5,7 @@
  */
 #include "coll/ddl.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <errno.h>
 #include <float.h>
@@ -80,11 +80,11 @@ static void dump_write(const struct dump *x, FILE *f)
     lk_tier_spec_text(&m, mode);
     fprintf(f, "allreduce of tensor \"%s\", %s x %lld, %s, mode %s, %d ranks\n",
             x->c->name ? x->c->name : "", lk_dtype_name(x->c->dtype), (long long)x->c->count,
-            lk_reduce_op_name(x->c->fold), mode, d->place.size);
+            lk_reduce_op_name(x->c->op), mode, d->place.size);
     fprintf(f, "reference: %s, tolerance %g\n", x->by_mpi ? "MPI_Allreduce" : "the fixed tree",
             x->tolerance);
     for (int r = 0; r < d->place.size; r++)
-        fprintf(f, "rank %d on %s: %lld elements wrong\n", r, d->topology->place[r].host,
+        fprintf(f, "rank %d on %s: %lld elements wrong\n", r, d->topology->location[r].host,
                 (long long)x->wrong[r].n);
     const struct wrong *w = &x->wrong[x->first];
     for (int i = 0; i < SHOWN && i < w->n; i++) {
@@ -126,7 +126,7 @@ static lk_status disagree(struct dump *x, const void *given, const void *referen
                                   value_of(c->dtype, c->out, w->index[i]),
                                   value_of(c->dtype, reference, w->index[i])};
     lk__call call = {
-        .call = LK_CALL_SHARE, .name = "dump", .dtype = LK_U8, .fold = LK_N_REDUCE_OPS, .root = -1};
+        .call = LK_CALL_SHARE, .name = "dump", .dtype = LK_U8, .op = LK_N_REDUCE_OPS, .root = -1};
     LK_TRY_COMM(d->comm->w, lk_alloc(&all, d->place.size, sizeof mine));
     LK_TRY_TO(done, lk__exchange(d->comm, &call, mine, sizeof mine, all));
     x->values = all;
@@ -149,11 +149,8 @@ static lk_status compare_all(struct dump *x, const void *given, const void *refe
     lk_ddl *d = x->d;
     lk_status st;
     struct wrong mine = compare(x->c, reference, x->tolerance), *all = NULL;
-    lk__call call = {.call = LK_CALL_SHARE,
-                     .name = "check",
-                     .dtype = LK_U8,
-                     .fold = LK_N_REDUCE_OPS,
-                     .root = -1};
+    lk__call call = {
+        .call = LK_CALL_SHARE, .name = "check", .dtype = LK_U8, .op = LK_N_REDUCE_OPS, .root = -1};
     LK_TRY_COMM(d->comm->w, lk_alloc(&all, d->place.size, sizeof *all));
     LK_TRY_TO(done, lk__exchange(d->comm, &call, &mine, sizeof mine, all));
     x->wrong = all;

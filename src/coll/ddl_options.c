@@ -58,7 +58,7 @@ lk_status lk__ddl_options_parse(const char *text, lk__ddl_options *out)
     static const char *const names[] = {"-mode", "-dump_iter", "-dev_sync", "-rebind_iter",
                                         "-dbg_level"};
     enum { N_NAMES = sizeof names / sizeof names[0] };
-    lk__ddl_options o = {.mode = {.letter = LK_TIER_BEST}};
+    lk__ddl_options o = {.mode = {.algorithm = LK_TIER_BEST}};
     bool seen[N_NAMES] = {false};
     char name[WORD] = "", value[WORD] = "";
     while (word_next(&text, name)) {

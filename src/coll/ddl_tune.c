@@ -1,4 +1,4 @@
-/* Rates of the tiers, and which way each goes. */
+/* Rates of lk_ddl's tiers, measured when it is made, and which way each goes. */
 #include "coll/ddl.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static bool can_halve(int p)
     return p > 2 && (p & (p - 1)) == 0;
 }
 
-static lk__ddl_class *class_of(lk_ddl *d, const lk__case *k)
+static lk__ddl_class *class_of(lk_ddl *d, const lk__coll_args *k)
 {
     return &d->probe[k->bytes > 0 ? 63 - __builtin_clzll((unsigned long long)k->bytes) : 0];
 }
@@ -23,11 +23,11 @@ static lk__ddl_class *class_of(lk_ddl *d, const lk__case *k)
 /* Whether the letter leaves it to us how the ranks of a host do it. */
 static bool may_share(const lk_ddl *d)
 {
-    lk_tier_algorithm letter = d->options.mode.letter;
+    lk_tier_algorithm letter = d->options.mode.algorithm;
     return letter != LK_TIER_RING && letter != LK_TIER_MPI;
 }
 
-lk_status lk__ddl_share(lk_ddl *d, const lk__case *k)
+lk_status lk__ddl_share(lk_ddl *d, const lk__coll_args *k)
 {
     lk__coll_state *state = NULL;
     if (!may_share(d))
@@ -37,9 +37,9 @@ lk_status lk__ddl_share(lk_ddl *d, const lk__case *k)
     return LK_OK;
 }
 
-void lk__ddl_ways(lk_ddl *d, const lk__case *k, lk__tiers *tiers)
+void lk__ddl_ways(lk_ddl *d, const lk__coll_args *k, lk__tiers *tiers)
 {
-    lk_tier_algorithm letter = d->options.mode.letter;
+    lk_tier_algorithm letter = d->options.mode.algorithm;
     if (may_share(d))
         lk__tiers_share(k, tiers);
     if (letter == LK_TIER_BEST) {
@@ -59,10 +59,10 @@ void lk__ddl_ways(lk_ddl *d, const lk__case *k, lk__tiers *tiers)
     }
 }
 
-lk_status lk__ddl_learn(lk_ddl *d, const lk__case *k, const double *seconds)
+lk_status lk__ddl_learn(lk_ddl *d, const lk__coll_args *k, const double *seconds)
 {
     lk__ddl_class *c = class_of(d, k);
-    if (d->options.mode.letter != LK_TIER_PROBE || c->chosen)
+    if (d->options.mode.algorithm != LK_TIER_PROBE || c->chosen)
         return LK_OK;
     for (int t = 0; t < d->tiers.n; t++) {
         int way = c->n_tried % 2;

@@ -4,7 +4,7 @@
  */
 #include "coll/ddl.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/log.h>
 
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void dump(const lk_ddl *d, const struct report *all, int slowest, double 
     lk__ddl_say(d, LK_LOG_INFO,
                 "ddl: calls to %lld: slowest is rank %d on %s, %.3f ms between calls, median %.3f "
                 "ms; end to end %.3f ms%s",
-                (long long)d->times.calls, slowest, d->topology->place[slowest].host,
+                (long long)d->times.calls, slowest, d->topology->location[slowest].host,
                 1e3 * all[slowest].outside, 1e3 * median,
                 1e3 * longest(all, size, offsetof(struct report, inside)), predicted);
     for (int t = 0; t < d->tiers.n && n < (int)sizeof text; t++)
@@ -112,11 +112,8 @@ lk_status lk__ddl_watch(lk_ddl *d)
         st = lk__fault_raise(d->comm->w);
         goto done;
     }
-    lk__call call = {.call = LK_CALL_SHARE,
-                     .name = "times",
-                     .dtype = LK_U8,
-                     .fold = LK_N_REDUCE_OPS,
-                     .root = -1};
+    lk__call call = {
+        .call = LK_CALL_SHARE, .name = "times", .dtype = LK_U8, .op = LK_N_REDUCE_OPS, .root = -1};
     LK_TRY_TO(done, lk__exchange(d->comm, &call, &mine, sizeof mine, all));
     int slowest = slowest_of(all, size, sorted, &median);
     if (dumps && d->place.rank == 0)

@@ -11,7 +11,7 @@
 #include "base/failure.h"
 #include "comm/user.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static bool is_nan(const unsigned char *at, int64_t elem, uint64_t ones)
 }
 
 /* Note the first number of a part that is not finite; `from` is the part's place in its vector. */
-static bool look(const lk__case *k, part p, int64_t from, lk_value_index *found)
+static bool look(const lk__coll_args *k, part p, int64_t from, lk_value_index *found)
 {
     uint64_t ones = exponent_of(k->c.dtype);
     int64_t i = first_of(p, k->elem, ones);
@@ -89,11 +89,11 @@ static bool look(const lk__case *k, part p, int64_t from, lk_value_index *found)
     return true;
 }
 
-static lk_value_index look_at_all(const lk__case *k)
+static lk_value_index look_at_all(const lk__coll_args *k)
 {
     lk_value_index found = {.value = {.i64 = INT64_MAX}};
     const unsigned char *in = k->c.in ? k->c.in : k->c.out;
-    for (int64_t v = 0; v < k->n_nodes; v++, in += k->stride) {
+    for (int64_t v = 0; v < k->n_vectors; v++, in += k->stride) {
         if (!k->counts && look(k, (part){in, k->c.count}, 0, &found))
             return found;
         for (int r = 0; k->counts && r < k->size; r++)
@@ -105,7 +105,7 @@ static lk_value_index look_at_all(const lk__case *k)
 
 /* ---- all ranks ---- */
 
-static lk_collective vote_of(lk__finite *f, const lk__case *k)
+static lk_collective vote_of(lk__finite *f, const lk__coll_args *k)
 {
     const lk_collective *c = &k->c;
     const char *name = c->name ? c->name : "";
@@ -113,7 +113,7 @@ static lk_collective vote_of(lk__finite *f, const lk__case *k)
     if (exponent_of(c->dtype))
         f->found = look_at_all(k);
     snprintf(f->what, sizeof f->what, "%s(\"%.64s\", %s x %lld, %s)", lk_comm_call_name(c->call),
-             name, lk_dtype_name(c->dtype), (long long)k->total, lk_reduce_op_name(c->fold));
+             name, lk_dtype_name(c->dtype), (long long)k->total, lk_reduce_op_name(c->op));
     size_t n = strlen(name), most = sizeof f->name - sizeof ".finite";
     snprintf(f->name, sizeof f->name, "%s.finite", n > most ? name + n - most : name);
     return (lk_collective){.call = LK_CALL_ALLREDUCE,
@@ -122,7 +122,7 @@ static lk_collective vote_of(lk__finite *f, const lk__case *k)
                            .out = &f->found,
                            .count = 1,
                            .dtype = LK_I64,
-                           .fold = LK_REDUCE_MINLOC};
+                           .op = LK_REDUCE_MINLOC};
 }
 
 static lk_status verdict(const lk__finite *f)
@@ -133,7 +133,7 @@ static lk_status verdict(const lk__finite *f)
     return LK_OK;
 }
 
-lk_status lk__finite_check(const lk__case *k)
+lk_status lk__finite_check(const lk__coll_args *k)
 {
     lk__finite f = {.request = NULL};
     lk_collective vote = vote_of(&f, k);
@@ -165,7 +165,7 @@ static void after_free(lk__after *after)
     lk_free(f);
 }
 
-lk_status lk__finite_start(const lk__case *k, lk__finite **out)
+lk_status lk__finite_start(const lk__coll_args *k, lk__finite **out)
 {
     lk__finite *f = NULL;
     LK_TRY_COMM(k->comm->w, lk_alloc_zero(&f, 1, sizeof *f));

@@ -5,19 +5,19 @@
 #include "coll/coll.h"
 
 /** Whether the numbers of this call are to be looked at. */
-static inline bool lk__finite_asked(const lk__case *k)
+static inline bool lk__finite_asked(const lk__coll_args *k)
 {
     return k->comm->finite && lk__call_reduces(k->c.call) &&
-           (k->c.fold == LK_REDUCE_SUM || k->c.fold == LK_REDUCE_AVG);
+           (k->c.op == LK_REDUCE_SUM || k->c.op == LK_REDUCE_AVG);
 }
 
 /** Look at what this rank gives, and hear of the others.  Collective; waits for them. */
-lk_status lk__finite_check(const lk__case *k) LK_NODISCARD;
+lk_status lk__finite_check(const lk__coll_args *k) LK_NODISCARD;
 
 typedef struct lk__finite lk__finite;
 
 /** Look at what this rank gives, and begin to hear of the others. */
-lk_status lk__finite_start(const lk__case *k, lk__finite **out) LK_NODISCARD;
+lk_status lk__finite_start(const lk__coll_args *k, lk__finite **out) LK_NODISCARD;
 
 /** The call's request ends only when all have been heard of, and fails if a number was not finite.  Takes
  * over `f`; `r` NULL: the call could not be begun. */

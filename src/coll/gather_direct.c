@@ -4,12 +4,12 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__case *k, const lk__rates *r)
+static double direct_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return (k->size - 1) * r->alpha + (double)(k->extent * k->elem) * r->beta;
 }
 
-static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
+static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     unsigned char *out = k->c.out;
     int64_t mine = k->counts[k->rank] * k->elem;

@@ -9,7 +9,8 @@
 #include "coll/schedule.h"
 
 /* What a rank has and what its partner gets, at one step. */
-static lk_status halve_step(lk__schedule *s, const lk__case *k, lk__halves *h, unsigned char *room)
+static lk_status halve_step(lk__schedule *s, const lk__coll_args *k, lk__halves *h,
+                            unsigned char *room)
 {
     int distance = 1 << h->n, partner = k->rank ^ distance;
     int64_t from = h->from[h->n], to = h->to[h->n], middle = from + (to - from) / 2;
@@ -32,7 +33,7 @@ static lk_status halve_step(lk__schedule *s, const lk__case *k, lk__halves *h, u
     return LK_OK;
 }
 
-lk_status lk__schedule_halve(lk__schedule *s, const lk__case *k, lk__halves *h)
+lk_status lk__schedule_halve(lk__schedule *s, const lk__coll_args *k, lk__halves *h)
 {
     unsigned char *room;
     LK_TRY(lk__schedule_room(s, h->bound[k->size] * k->elem, &room));

@@ -1,9 +1,9 @@
-/* Nodes of the fixed tree, wherever they come from, are joined as far as they go.
+/* Subtrees of the fixed tree, wherever they come from, are joined as far as they go.
  *
  *     leaves   [0 1] [2] [3]   [5]        8 pieces: 2+3, then (0+1)+(2+3); 5 stays alone
  *     become   [0 . . 3]       [5]
  *
- * The value of a node is written over that of its first leaf.
+ * The value of a subtree is written over that of its first leaf.
  */
 #include "coll/schedule.h"
 
@@ -40,7 +40,7 @@ static lk_status merge_node(struct merge *m, lk_range node, bool *whole)
     return LK_OK;
 }
 
-lk_status lk__schedule_merge(lk__schedule *s, const lk__case *k, int64_t count, lk__leaf *leaf,
+lk_status lk__schedule_merge(lk__schedule *s, const lk__coll_args *k, int64_t count, lk__leaf *leaf,
                              int64_t *n)
 {
     struct merge m = {.s = s, .count = count, .leaf = leaf, .n = *n};

@@ -2,15 +2,15 @@
  *
  * A rank may be in the list several times (both neighbours on a ring of two), even this rank itself.
  * Messages to the same rank are sent in the order in which they lie in that one's list, which
- * `opposite` tells.
+ * `peer_slot` tells.
  *
  * Cost: alpha + n beta, n the bytes of the neighbour with the most.
  */
 #include "coll/schedule.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
-static double direct_cost(const lk__case *k, const lk__rates *r)
+static double direct_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return r->alpha + (double)(k->extent * k->elem) * r->beta;
 }
@@ -22,13 +22,13 @@ static int next_to_send(const lk_collective *c, const bool *sent)
     for (int i = 0; i < c->n_neighbours; i++) {
         if (sent[i] || c->neighbours[i] < 0)
             continue;
-        if (best < 0 || (c->opposite && c->opposite[i] < c->opposite[best]))
+        if (best < 0 || (c->peer_slot && c->peer_slot[i] < c->peer_slot[best]))
             best = i;
     }
     return best;
 }
 
-static lk_status direct_sends(const lk__case *k, lk__schedule *s, bool *sent)
+static lk_status direct_sends(const lk__coll_args *k, lk__schedule *s, bool *sent)
 {
     const lk_collective *c = &k->c;
     for (int i; (i = next_to_send(c, sent)) >= 0; sent[i] = true)
@@ -38,7 +38,7 @@ static lk_status direct_sends(const lk__case *k, lk__schedule *s, bool *sent)
     return LK_OK;
 }
 
-static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
+static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     const lk_collective *c = &k->c;
     for (int i = 0; i < c->n_neighbours; i++)

@@ -1,5 +1,9 @@
-/* Write the tree as a program, and run it on blocks that stay in the first cache. */
+/* lk__program: write the tree as a reduction program, and run it on stretches that stay in the first
+ * cache. Algorithms in shared memory and the trainer's groups run them, each rank on its own part.
+ */
 #include "coll/program.h"
+
+#include "base/fpenv.h"
 
 #include <string.h>
 
@@ -73,13 +77,13 @@ static bool end(struct writer *w, int64_t pieces)
     return w->deepest <= LK_PROGRAM_DEPTH;
 }
 
-bool lk__program_make(const lk__case *k, lk__program *p)
+bool lk__program_make(const lk__coll_args *k, lk__program *p)
 {
     struct writer w;
     begin(&w, p);
     for (int r = 0; r < k->size; r++) {
         int room = LK_PROGRAM_LEAVES - p->n_leaves;
-        int64_t n = lk__case_subtrees(k, r, w.leaf + p->n_leaves, room);
+        int64_t n = lk__coll_args_subtrees(k, r, w.leaf + p->n_leaves, room);
         if (n > room)
             return false;
         leaves_add(p, r, n);
@@ -105,7 +109,7 @@ bool lk__program_runs(int64_t pieces, const int64_t *first, int size, lk__progra
     return end(&w, pieces);
 }
 
-bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_range *sums)
+bool lk__program_node(const lk__coll_args *k, int node, lk__program *p, lk_range *sums)
 {
     struct writer w;
     int member = 0;
@@ -114,7 +118,7 @@ bool lk__program_node(const lk__case *k, int node, lk__program *p, lk_range *sum
         if (k->comm->w->node[k->comm->member[r]] != node)
             continue;
         int room = LK_PROGRAM_LEAVES - p->n_leaves;
-        int64_t n = lk__case_subtrees(k, r, w.leaf + p->n_leaves, room);
+        int64_t n = lk__coll_args_subtrees(k, r, w.leaf + p->n_leaves, room);
         if (n > room)
             return false;
         leaves_add(p, member++, n);
@@ -150,21 +154,24 @@ static lk_status run_block(const lk__eval *e, int64_t from, int64_t n, unsigned 
             if (stack[top] != leaf)
                 memcpy(stack[top], leaf, (size_t)bytes);
             break;
-        case WITH: LK_TRY(lk__reduce_op_join(e->fold, e->work, n, stack[top], leaf)); break;
+        case WITH: LK_TRY(lk__reduce_op_join_part(e->op, e->work, n, stack[top], leaf)); break;
         default:
-            LK_TRY(lk__reduce_op_join(e->fold, e->work, n, stack[top - 1], stack[top]));
+            LK_TRY(lk__reduce_op_join_part(e->op, e->work, n, stack[top - 1], stack[top]));
             top--;
             break;
         }
     }
-    return p->n_sums == 1 ? lk__reduce_op_finish(e->fold, e->work, n, e->pieces, stack[0]) : LK_OK;
+    return p->n_sums == 1 ? lk__reduce_op_finish(e->op, e->work, n, e->pieces, stack[0]) : LK_OK;
 }
 
 lk_status lk__program_run(const lk__eval *e, int64_t from, int64_t count)
 {
+    LK_FP_GUARD();
     _Alignas(64) unsigned char own[LK_PROGRAM_DEPTH][LK_PROGRAM_BLOCK];
     int64_t block = LK_PROGRAM_BLOCK / e->elem, end = from + count;
     bool one = e->program->n_sums == 1;
+    if (lk__reduce_op_rounds(e->op, e->work))
+        LK_TRY(LK_FP_CHECK());
     unsigned char *room[LK_PROGRAM_DEPTH], *stack[LK_PROGRAM_DEPTH];
     for (int i = 0; i < LK_PROGRAM_DEPTH; i++)
         stack[i] = room[i] = own[i];

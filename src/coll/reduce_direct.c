@@ -7,16 +7,16 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__case *k, const lk__rates *r)
+static double direct_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double others = k->size - 1, n = (double)k->bytes;
-    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_subtrees(k, 0, NULL, 0);
+    double m = (double)k->pieces < k->size ? 1 : (double)lk__coll_args_subtrees(k, 0, NULL, 0);
     return 2 * others * r->alpha + others / k->size * n * (m + 1) * r->beta + m * n * r->gamma;
 }
 
-static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
+static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
-    lk_range mine = lk__case_share(k, k->rank);
+    lk_range mine = lk__coll_args_share(k, k->rank);
     unsigned char *out = k->c.out; /* of the root alone */
     bool root = k->rank == k->c.root;
     if (root)
@@ -27,7 +27,7 @@ static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
     if (!root)
         return mine.n > 0 ? lk__schedule_send(s, k->c.root, out, mine.n * k->elem) : LK_OK;
     for (int r = 0; r < k->size; r++) {
-        lk_range theirs = lk__case_share(k, r);
+        lk_range theirs = lk__coll_args_share(k, r);
         if (r != k->rank && theirs.n > 0)
             LK_TRY(lk__schedule_recv(s, r, (unsigned char *)k->c.out + theirs.first * k->elem,
                                      theirs.n * k->elem));

@@ -6,14 +6,14 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__case *k, const lk__rates *r)
+static double direct_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double others = k->size - 1, n = (double)(k->extent * k->elem);
-    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_subtrees(k, 0, NULL, 0);
+    double m = (double)k->pieces < k->size ? 1 : (double)lk__coll_args_subtrees(k, 0, NULL, 0);
     return others * r->alpha + others / k->size * n * m * r->beta + m * n * r->gamma;
 }
 
-static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
+static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     LK_TRY(lk__schedule_shares(s, k, k->c.out));
     return LK_OK;

@@ -7,16 +7,16 @@
  */
 #include "coll/schedule.h"
 
-static bool halving_eligible(const lk__case *k, const char **why)
+static bool halving_eligible(const lk__coll_args *k, const char **why)
 {
     *why = "it needs a power of two of ranks with one subtree each, and no f16 or bf16";
-    return lk__case_aligned(k);
+    return lk__coll_args_aligned(k);
 }
 
-static double halving_cost(const lk__case *k, const lk__rates *r)
+static double halving_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double n = (double)(k->extent * k->elem), part = (double)(k->size - 1) / k->size * n;
-    return lk__case_rounds(k) * r->alpha + part * (r->beta + r->gamma) + n * r->gamma;
+    return lk__coll_args_rounds(k) * r->alpha + part * (r->beta + r->gamma) + n * r->gamma;
 }
 
 static int reversed(int rank, int rounds)
@@ -27,9 +27,9 @@ static int reversed(int rank, int rounds)
     return out;
 }
 
-static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
+static lk_status halving_schedule(const lk__coll_args *k, lk__schedule *s)
 {
-    int rounds = lk__case_rounds(k);
+    int rounds = lk__coll_args_rounds(k);
     int64_t *bound, at = 0;
     unsigned char *acc;
     LK_TRY(lk__schedule_room(s, (k->size + 1) * (int64_t)sizeof *bound, &bound));
@@ -42,7 +42,8 @@ static lk_status halving_schedule(const lk__case *k, lk__schedule *s)
     for (int i = 0; i < k->size; i++) {
         int r = reversed(i, rounds);
         LK_TRY(lk__schedule_copy(s, acc + bound[i] * k->elem,
-                                 lk__case_in(k) + k->offsets[r] * k->elem, k->counts[r] * k->elem));
+                                 lk__coll_args_in(k) + k->offsets[r] * k->elem,
+                                 k->counts[r] * k->elem));
     }
     lk__halves h = {.acc = acc, .bound = bound};
     LK_TRY(lk__schedule_halve(s, k, &h));

@@ -3,13 +3,13 @@
  *     arrive      say where the vectors are; wait for all
  *     zero copy   if all lie in the same lk_shm, with equal offsets: join the own part of all
  *                 inputs into the output; say so, and wait for all
- *     stage       otherwise through the arena: at time t a rank puts segment t + 1 of the parts of all
+ *     stage       otherwise through the shared area: at time t a rank puts segment t + 1 of the parts of all
  *                 others into its stage, and joins segment t of its own part from all stages
  *
  * Up to 16 ranks on one node, any counts, up to 64 subtrees; not f16 and bf16.
  *
- * Cost: 2 alpha + m n beta + m n gamma, m the vectors of a rank, with an alpha of some 300 ns and nothing
- * copied; stages copy m n more.
+ * Cost: 2 alpha + m n beta + m n gamma, m the vectors of a rank, with an alpha of some 300 ns and
+ * nothing copied; stages copy m n more.
  */
 #include "coll/parts.h"
 
@@ -17,21 +17,21 @@
 
 enum { ARRIVE, MEET, STAGE, LAST, PART };
 enum { NO_VECTOR = 2 }; /* lk__where.shared of a rank that gives none */
-enum { DEPTH = 2 };     /* stages of a desk */
+enum { DEPTH = 2 };     /* stages of a rank area */
 
-static double shared_cost(const lk__case *k, const lk__rates *r)
+static double shared_cost(const lk__coll_args *k, const lk__rates *r)
 {
-    double m = (double)k->pieces < k->size ? 1 : (double)lk__case_subtrees(k, 0, NULL, 0);
+    double m = (double)k->pieces < k->size ? 1 : (double)lk__coll_args_subtrees(k, 0, NULL, 0);
     double n = m * (double)(k->extent * k->elem);
     return 0.4 * r->alpha * k->size + n * (0.3 * r->beta + r->gamma);
 }
 
 /* ---- zero copy ---- */
 
-static void arrive(lk__arena_call *c)
+static void arrive(lk__shm_call *c)
 {
-    lk__arena *a = c->arena;
-    lk__arrival *own = &a->desk[a->me]->arrival[c->ticket % 2];
+    lk__shm_area *a = c->area;
+    lk__arrival *own = &a->rank[a->me]->arrival[c->call_number % 2];
     int64_t extent = 0;
     own->layout = 0;
     for (int r = 0; r < a->n; r++) {
@@ -42,20 +42,20 @@ static void arrive(lk__arena_call *c)
     own->digest = c->digest;
     own->stride = c->stride;
     own->in = (lk__where){.shared = NO_VECTOR};
-    if (c->n_nodes > 0)
+    if (c->n_vectors > 0)
         own->in = lk__where_is(a->shared->w, c->in,
-                               (c->n_nodes - 1) * c->stride + extent * c->elem);
-    lk__arena_post_last(c, LK_ARRIVED, &own->ticket);
+                               (c->n_vectors - 1) * c->stride + extent * c->elem);
+    lk__shm_area_publish_last(c, LK_ARRIVED, &own->call_number);
 }
 
 /* Whether every rank sees all vectors, and knows where in them its part is. */
-static bool is_seen(const lk__arena_call *c)
+static bool is_seen(const lk__shm_call *c)
 {
-    const lk__arena *a = c->arena;
+    const lk__shm_area *a = c->area;
     const lk__where *first = NULL;
     for (int i = 0; i < a->n; i++) {
-        const lk__arrival *at = &a->desk[i]->arrival[c->ticket % 2];
-        if (at->layout != a->desk[0]->arrival[c->ticket % 2].layout)
+        const lk__arrival *at = &a->rank[i]->arrival[c->call_number % 2];
+        if (at->layout != a->rank[0]->arrival[c->call_number % 2].layout)
             return false;
         if (at->in.shared == NO_VECTOR)
             continue;
@@ -67,22 +67,22 @@ static bool is_seen(const lk__arena_call *c)
 }
 
 /* The sums of the own part, from element `from` of it on. */
-static void sums_to(const lk__arena_call *c, int64_t from, lk__eval *e)
+static void sums_to(const lk__shm_call *c, int64_t from, lk__eval *e)
 {
-    lk__arena_eval(c, c->program->n_sums, false, e);
+    lk__shm_area_eval(c, c->program->n_sums, false, e);
     for (int i = 0; i < e->n_out; i++)
         e->out[i] = c->sum[i] + from * c->elem;
 }
 
-static lk_status zero_copy(const lk__arena_call *c)
+static lk_status zero_copy(const lk__shm_call *c)
 {
-    const lk__arena *a = c->arena;
+    const lk__shm_area *a = c->area;
     const lk__program *p = c->program;
     int64_t from = c->offsets[a->me] * c->elem;
     lk__eval e;
     sums_to(c, 0, &e);
     for (int i = 0; i < p->n_leaves; i++) {
-        const lk__arrival *at = &a->desk[p->rank[i]]->arrival[c->ticket % 2];
+        const lk__arrival *at = &a->rank[p->rank[i]]->arrival[c->call_number % 2];
         e.leaf[i] = p->index[i] == 0 ? lk__where_see(c, p->rank[i], &at->in) + from
                                      : e.leaf[i - 1] + at->stride;
     }
@@ -91,78 +91,78 @@ static lk_status zero_copy(const lk__arena_call *c)
 
 /* ---- stages ----
  *
- *     stage t % 2 of a desk    [cell for rank 0: vector 0, vector 1, ...] [cell for rank 1: ...] ...
+ *     stage t % 2 of a rank area    [cell for rank 0: vector 0, vector 1, ...] [cell for rank 1: ...] ...
  */
 
 /* Elements of one vector in a cell: as many as there is room for if all ranks had the most vectors. */
-static int64_t in_cell(const lk__arena_call *c, int64_t *vectors)
+static int64_t in_cell(const lk__shm_call *c, int64_t *vectors)
 {
     *vectors = 1;
     for (int i = 0; i < c->program->n_leaves; i++)
         if (c->program->index[i] >= *vectors)
             *vectors = c->program->index[i] + 1;
-    return (int64_t)LK_STAGE_BYTES / c->arena->n / *vectors / 64 * 64 / c->elem;
+    return (int64_t)LK_STAGE_BYTES / c->area->n / *vectors / 64 * 64 / c->elem;
 }
 
-static int64_t segments_of(const lk__arena_call *c)
+static int64_t segments_of(const lk__shm_call *c)
 {
     int64_t vectors, each = in_cell(c, &vectors), most = 0;
-    for (int r = 0; r < c->arena->n; r++)
+    for (int r = 0; r < c->area->n; r++)
         most = c->counts[r] > most ? c->counts[r] : most;
     return (most + each - 1) / each;
 }
 
 /* Segment s of the part of rank j, within that part. */
-static lk_range part_of(const lk__arena_call *c, int64_t s, int j)
+static lk_range part_of(const lk__shm_call *c, int64_t s, int j)
 {
     int64_t vectors, each = in_cell(c, &vectors), from = s * each, rest = c->counts[j] - from;
     return (lk_range){from, rest < 0 ? 0 : rest < each ? rest : each};
 }
 
-/* Vector v of the cell for rank j on the desk of rank i. */
-static unsigned char *cell(const lk__arena_call *c, int64_t s, int i, int j, int64_t v)
+/* Vector v of the cell for rank j on the area of rank i. */
+static unsigned char *cell(const lk__shm_call *c, int64_t s, int i, int j, int64_t v)
 {
     int64_t vectors, bytes = in_cell(c, &vectors) * c->elem;
-    int64_t stage = (int64_t)((c->arena->stages + (uint64_t)s) % DEPTH);
-    return c->arena->desk[i]->stage + stage * LK_STAGE_BYTES + (j * vectors + v) * bytes;
+    int64_t stage = (int64_t)((c->area->stages + (uint64_t)s) % DEPTH);
+    return c->area->rank[i]->stage + stage * LK_STAGE_BYTES + (j * vectors + v) * bytes;
 }
 
 /* Once all have joined what was in the stage before; c->next is from 0 to n. */
-static lk_status put(lk__arena_call *c, int64_t s, bool *done)
+static lk_status put(lk__shm_call *c, int64_t s, bool *done)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     for (; c->next < a->n; c->next++) {
         int j = c->next;
         bool reached = true;
         if (j == a->me)
             continue;
         if (s >= DEPTH)
-            LK_TRY(lk__arena_reached(c, j, &a->desk[j]->got.value,
-                                     a->stages + (uint64_t)(s - DEPTH) + 1, &reached));
+            LK_TRY(lk__shm_area_reached(c, j, &a->rank[j]->got.value,
+                                        a->stages + (uint64_t)(s - DEPTH) + 1, &reached));
         if (!reached)
             return LK_OK;
         lk_range part = part_of(c, s, j);
-        for (int64_t v = 0; v < c->n_nodes && part.n > 0; v++)
+        for (int64_t v = 0; v < c->n_vectors && part.n > 0; v++)
             memcpy(cell(c, s, a->me, j, v),
                    c->in + v * c->stride + (c->offsets[j] + part.first) * c->elem,
                    (size_t)(part.n * c->elem));
     }
-    lk__arena_post(c, &a->desk[a->me]->put.value, a->stages + (uint64_t)s + 1);
+    lk__shm_area_publish(c, &a->rank[a->me]->put.value, a->stages + (uint64_t)s + 1);
     *done = true;
     return LK_OK;
 }
 
 /* Once all have put it; c->next is from n to 2 n. */
-static lk_status join(lk__arena_call *c, int64_t s, bool *done)
+static lk_status join(lk__shm_call *c, int64_t s, bool *done)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     const lk__program *p = c->program;
     for (; c->next < 2 * a->n; c->next++) {
         int j = c->next - a->n;
         bool reached = true;
         if (j != a->me)
-            LK_TRY(lk__arena_reached(c, j, &a->desk[j]->put.value, a->stages + (uint64_t)s + 1,
-                                     &reached));
+            LK_TRY(lk__shm_area_reached(c, j, &a->rank[j]->put.value, a->stages + (uint64_t)s + 1,
+                                        &reached));
         if (!reached)
             return LK_OK;
     }
@@ -175,23 +175,23 @@ static lk_status join(lk__arena_call *c, int64_t s, bool *done)
                         ? cell(c, s, p->rank[i], a->me, p->index[i])
                         : (unsigned char *)(uintptr_t)c->in + p->index[i] * c->stride + from;
     LK_TRY(lk__program_run(&e, 0, part.n));
-    lk__arena_post(c, &a->desk[a->me]->got.value, a->stages + (uint64_t)s + 1);
+    lk__shm_area_publish(c, &a->rank[a->me]->got.value, a->stages + (uint64_t)s + 1);
     *done = true;
     return LK_OK;
 }
 
 /* c->segment is the time, from -1 on; c->next says how far it has gone. */
-static lk_status stage(lk__arena_call *c, bool *end)
+static lk_status stage(lk__shm_call *c, bool *end)
 {
     int64_t n = segments_of(c);
     *end = false;
     for (; c->segment < n; c->segment++) {
-        bool done = c->next >= c->arena->n || c->segment + 1 == n;
+        bool done = c->next >= c->area->n || c->segment + 1 == n;
         if (!done)
             LK_TRY(put(c, c->segment + 1, &done));
         if (!done)
             return LK_OK;
-        c->next = c->next < c->arena->n ? c->arena->n : c->next;
+        c->next = c->next < c->area->n ? c->area->n : c->next;
         done = c->segment < 0;
         if (!done)
             LK_TRY(join(c, c->segment, &done));
@@ -203,15 +203,15 @@ static lk_status stage(lk__arena_call *c, bool *end)
     return LK_OK;
 }
 
-/* The last one waits until all have joined what is on its desk. */
-static lk_status stage_end(lk__arena_call *c, bool *end)
+/* The last one waits until all have joined what is in its area. */
+static lk_status stage_end(lk__shm_call *c, bool *end)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     uint64_t all = a->stages + (uint64_t)segments_of(c);
     for (; c->next < a->n; c->next++) {
         bool reached = true;
         if (c->next != a->me)
-            LK_TRY(lk__arena_reached(c, c->next, &a->desk[c->next]->got.value, all, &reached));
+            LK_TRY(lk__shm_area_reached(c, c->next, &a->rank[c->next]->got.value, all, &reached));
         if (!reached)
             return LK_OK;
     }
@@ -223,32 +223,32 @@ static lk_status stage_end(lk__arena_call *c, bool *end)
 /* ---- the call ---- */
 
 /* All have arrived: which way it goes. */
-static lk_status meet(lk__arena_call *c)
+static lk_status meet(lk__shm_call *c)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     if (!is_seen(c)) {
         c->step = STAGE;
         c->segment = -1;
         return LK_OK;
     }
-    lk__arena_ring_early(c);
+    lk__shm_area_wake_early(c);
     LK_TRY(zero_copy(c));
-    lk__arena_post_last(c, LK_DONE, &a->desk[a->me]->done.value);
+    lk__shm_area_publish_last(c, LK_DONE, &a->rank[a->me]->done.value);
     c->step = PART;
     return LK_OK;
 }
 
-lk_status lk__parts_advance(lk__arena_call *c, bool *end)
+lk_status lk__parts_advance(lk__shm_call *c, bool *end)
 {
     bool all = false;
     *end = false;
     if (c->step == ARRIVE) {
         arrive(c);
-        lk__arena_show(c);
+        lk__shm_area_show(c);
         c->step = MEET;
     }
     if (c->step == MEET) {
-        LK_TRY(lk__arena_all(c, LK_ARRIVED, &all));
+        LK_TRY(lk__shm_area_all(c, LK_ARRIVED, &all));
         LK_TRY(all ? meet(c) : LK_OK);
     }
     if (c->step == STAGE) {
@@ -257,17 +257,17 @@ lk_status lk__parts_advance(lk__arena_call *c, bool *end)
     }
     if (c->step == LAST)
         return stage_end(c, end);
-    return c->step == PART ? lk__arena_all(c, LK_DONE, end) : LK_OK;
+    return c->step == PART ? lk__shm_area_all(c, LK_DONE, end) : LK_OK;
 }
 
 /* In place the sum goes to this rank's part of its vector, which nobody else reads, and in the end
  * from there to the beginning. */
 static lk_status shared_advance(lk_request *r)
 {
-    lk__arena_call *c = (lk__arena_call *)r;
-    const lk__arena *a = c->arena;
-    bool in_place = c->in == c->out && c->n_nodes > 0, end;
-    if (!lk__arena_turn(c))
+    lk__shm_call *c = (lk__shm_call *)r;
+    const lk__shm_area *a = c->area;
+    bool in_place = c->in == c->out && c->n_vectors > 0, end;
+    if (!lk__shm_area_turn(c))
         return LK_OK;
     c->sum[0] = c->out + (in_place ? c->offsets[a->me] * c->elem : 0);
     LK_TRY(lk__parts_advance(c, &end));
@@ -275,13 +275,13 @@ static lk_status shared_advance(lk_request *r)
         return LK_OK;
     if (in_place)
         memmove(c->out, c->sum[0], (size_t)(c->counts[a->me] * c->elem));
-    lk__arena_end(c);
+    lk__shm_area_end(c);
     return LK_OK;
 }
 
-static lk_status shared_start(const lk__case *k, int number, lk_request **out)
+static lk_status shared_start(const lk__coll_args *k, int number, lk_request **out)
 {
-    LK_TRY(lk__arena_start(k, number, shared_advance, out));
+    LK_TRY(lk__shm_area_start(k, number, shared_advance, out));
     return LK_OK;
 }
 
@@ -290,6 +290,6 @@ const lk__coll lk__coll_reduce_scatter_shared = {
     .name = "shared",
     .summary = "in shared memory, a part for each rank",
     .needs = "2 to 16 ranks of one node, not f16 and bf16",
-    .eligible = lk__arena_eligible,
+    .eligible = lk__shm_area_eligible,
     .cost = shared_cost,
     .start = shared_start};

@@ -6,7 +6,7 @@
  */
 #include "coll/schedule.h"
 
-static bool tree_eligible(const lk__case *k, const char **why)
+static bool tree_eligible(const lk__coll_args *k, const char **why)
 {
     if (!lk__tree_eligible(k, why))
         return false;
@@ -14,16 +14,16 @@ static bool tree_eligible(const lk__case *k, const char **why)
     return !k->c.offsets;
 }
 
-static double tree_cost(const lk__case *k, const lk__rates *r)
+static double tree_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double n = (double)(k->extent * k->elem);
-    return lk__case_rounds(k) * (r->alpha + n * (r->beta + r->gamma)) + (k->size - 1) * r->alpha +
-           n * r->beta;
+    return lk__coll_args_rounds(k) * (r->alpha + n * (r->beta + r->gamma)) +
+           (k->size - 1) * r->alpha + n * r->beta;
 }
 
-static lk_status tree_schedule(const lk__case *k, lk__schedule *s)
+static lk_status tree_schedule(const lk__coll_args *k, lk__schedule *s)
 {
-    int top = lk__case_holder(k, 0);
+    int top = lk__coll_args_holder(k, 0);
     unsigned char *all;
     int64_t mine = k->counts[k->rank] * k->elem;
     LK_TRY(lk__schedule_room(s, k->extent * k->elem, &all));

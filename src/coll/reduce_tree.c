@@ -7,16 +7,16 @@
  */
 #include "coll/schedule.h"
 
-static double tree_cost(const lk__case *k, const lk__rates *r)
+static double tree_cost(const lk__coll_args *k, const lk__rates *r)
 {
     double n = (double)k->bytes;
-    return lk__case_rounds(k) * (r->alpha + n * (r->beta + r->gamma)) +
-           (lk__case_holder(k, 0) == k->c.root ? 0 : r->alpha + n * r->beta);
+    return lk__coll_args_rounds(k) * (r->alpha + n * (r->beta + r->gamma)) +
+           (lk__coll_args_holder(k, 0) == k->c.root ? 0 : r->alpha + n * r->beta);
 }
 
-static lk_status tree_schedule(const lk__case *k, lk__schedule *s)
+static lk_status tree_schedule(const lk__coll_args *k, lk__schedule *s)
 {
-    int top = lk__case_holder(k, 0);
+    int top = lk__coll_args_holder(k, 0);
     unsigned char *out = k->c.out;
     if (k->rank != k->c.root && k->rank == top)
         LK_TRY(lk__schedule_room(s, k->bytes, &out));

@@ -1,17 +1,24 @@
-/* Run a call: check, select, schedule, start. */
+/* lk_coll_run() and lk_coll_start(): check the arguments, select an algorithm, write its schedule,
+ * start it.
+ *
+ * A call in shared memory may take 200 ns, so LK_FP_GUARD() is not around all of it, but where something
+ * is computed: costs, schedules, what ranks join.
+ */
 #include "base/fpenv.h"
 #include "coll/finite.h"
 #include "coll/pairs.h"
 #include "coll/tiers.h"
 #include "comm/helper.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
 /* Write the schedule and start it. */
-static lk_status schedule_start(const lk__case *k, int number, lk_request **out)
+static lk_status schedule_start(const lk__coll_args *k, int number, lk_request **out)
 {
+    LK_FP_GUARD();
     lk__schedule *s = NULL;
     lk_status st = lk__schedule_new(k, number, &s);
     if (st == LK_OK)
@@ -25,7 +32,7 @@ static lk_status schedule_start(const lk__case *k, int number, lk_request **out)
 }
 
 /* Whether a call is the first large one between nodes, for which it pays to know the links. */
-static bool needs_rates(const lk__case *k)
+static bool needs_rates(const lk__coll_args *k)
 {
     enum { LARGE = 65536 };
     const lk__coll_state *state = k->comm->coll;
@@ -37,10 +44,10 @@ static bool needs_rates(const lk__case *k)
 }
 
 /* Ranks on several nodes share memory inside each, for the algorithms that use both. */
-static bool wants_within(const lk__case *k)
+static bool wants_within(const lk__coll_args *k)
 {
     const lk__coll_state *state = k->comm->coll;
-    if (k->c.call != LK_CALL_ALLREDUCE || state->arena)
+    if (k->c.call != LK_CALL_ALLREDUCE || state->area)
         return false;
     const char *name = k->c.algorithm ? k->c.algorithm : state->named[LK_CALL_ALLREDUCE];
     if (!name)
@@ -50,7 +57,7 @@ static bool wants_within(const lk__case *k)
 }
 
 /* Select and begin; an algorithm that finds it cannot do it on any rank is not asked again. */
-static lk_status case_start(const lk__case *k, lk_request **out)
+static lk_status args_start(const lk__coll_args *k, lk_request **out)
 {
     int number = 0;
     if (wants_within(k))
@@ -62,7 +69,7 @@ static lk_status case_start(const lk__case *k, lk_request **out)
     if (!a->start)
         return schedule_start(k, number, out);
     lk_status st = a->start(k, number, out);
-    if (k->c.algorithm || !lk__arena_is_none(k, st))
+    if (k->c.algorithm || !lk__shm_area_is_none(k, st))
         return st;
     ((lk__coll_state *)k->comm->coll)->last.number = 0; /* it would be chosen again */
     LK_TRY(lk__coll_select(k, &number));
@@ -70,7 +77,7 @@ static lk_status case_start(const lk__case *k, lk_request **out)
 }
 
 /* Begin the call and make what progress there is. */
-static lk_status call_start(lk_comm *comm, const lk_collective *c, int shown_fold, bool wait,
+static lk_status call_start(lk_comm *comm, const lk_collective *c, int shown_op, bool wait,
                             lk_request **out)
 {
     lk_status st;
@@ -79,28 +86,26 @@ static lk_status call_start(lk_comm *comm, const lk_collective *c, int shown_fol
     lk__coll_state *state = NULL;
     LK_TRY_COMM(comm->w, lk__coll_state_get(comm, &state));
     lk__finite *finite = NULL;
-    lk__case k;
-    k.memory = NULL;
+    lk__coll_args k;
     k.wait = wait;
-    LK_TRY_TO(done, lk__case_make(comm, c, &k));
-    k.shown_fold = shown_fold;
+    LK_TRY_TO(done, lk__coll_args_make(comm, c, &k));
+    k.shown_op = shown_op;
     comm->n_bytes += k.bytes;
     if (lk__finite_asked(&k))
         LK_TRY_TO(done, wait ? lk__finite_check(&k) : lk__finite_start(&k, &finite));
-    LK_TRY_TO(done, case_start(&k, out));
+    LK_TRY_TO(done, args_start(&k, out));
 done:
     if (finite)
         lk__finite_follow(finite, *out);
-    lk__case_free(&k);
+    lk__coll_args_free(&k);
     return st;
 }
 
 lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
 {
-    LK_FP_GUARD();
     LK_CHECK(comm && c && out, LK_EINVAL, "%s is NULL", !comm ? "comm" : !c ? "c" : "out");
     LK_INSIDE(comm->w);
-    LK_TRY(call_start(comm, c, (int)c->fold, false, out));
+    LK_TRY(call_start(comm, c, (int)c->op, false, out));
     lk_status st = lk__progress(comm->w);
     lk_request *r = *out;
     if (st == LK_OK || !r)
@@ -113,12 +118,11 @@ lk_status lk_coll_start(lk_comm *comm, const lk_collective *c, lk_request **out)
     return st;
 }
 
-static lk_status run(lk_comm *comm, const lk_collective *c, int shown_fold)
+static lk_status run(lk_comm *comm, const lk_collective *c, int shown_op)
 {
-    LK_FP_GUARD();
     lk_request *r = NULL;
     LK_INSIDE(comm->w);
-    LK_TRY(call_start(comm, c, shown_fold, true, &r));
+    LK_TRY(call_start(comm, c, shown_op, true, &r));
     if (r)
         LK_TRY(lk_wait(&r, NULL));
     return LK_OK;
@@ -127,22 +131,22 @@ static lk_status run(lk_comm *comm, const lk_collective *c, int shown_fold)
 lk_status lk_coll_run(lk_comm *comm, const lk_collective *c)
 {
     LK_CHECK(comm && c, LK_EINVAL, "%s is NULL", comm ? "c" : "comm");
-    LK_TRY(run(comm, c, (int)c->fold));
+    LK_TRY(run(comm, c, (int)c->op));
     return LK_OK;
 }
 
 lk_status lk__allreduce_pairs(lk_comm *comm, lk_value_index *pairs, int64_t count, lk_dtype dtype,
-                              lk_reduce_op fold, const char *name)
+                              lk_reduce_op op, const char *name)
 {
-    bool alone = fold == LK_REDUCE_MIN || fold == LK_REDUCE_MAX;
-    bool least = fold == LK_REDUCE_MIN || fold == LK_REDUCE_MINLOC;
+    bool alone = op == LK_REDUCE_MIN || op == LK_REDUCE_MAX;
+    bool least = op == LK_REDUCE_MIN || op == LK_REDUCE_MINLOC;
     lk_collective c = {.call = LK_CALL_ALLREDUCE,
                        .name = name,
                        .out = pairs,
                        .count = count,
                        .dtype = dtype,
-                       .fold = least ? LK_REDUCE_MINLOC : LK_REDUCE_MAXLOC};
-    LK_TRY(run(comm, &c, alone ? (int)fold | LK_FOLD_OF_PAIRS : (int)fold));
+                       .op = least ? LK_REDUCE_MINLOC : LK_REDUCE_MAXLOC};
+    LK_TRY(run(comm, &c, alone ? (int)op | LK_OP_OF_PAIRS : (int)op));
     return LK_OK;
 }
 
@@ -155,13 +159,13 @@ lk_status lk_coll_selected(lk_comm *comm, const lk_collective *c, const char **o
     LK_INSIDE(comm->w);
     lk__coll_state *state = NULL;
     LK_TRY(lk__coll_state_get(comm, &state));
-    lk__case k = {.memory = NULL};
+    lk__coll_args k;
     k.wait = true;
     int number;
-    LK_TRY_TO(done, lk__case_make(comm, c, &k));
+    LK_TRY_TO(done, lk__coll_args_make(comm, c, &k));
     LK_TRY_TO(done, lk__coll_select(&k, &number));
     *out = lk__colls[number - 1]->name;
 done:
-    lk__case_free(&k);
+    lk__coll_args_free(&k);
     return st;
 }

@@ -4,17 +4,17 @@
  */
 #include "coll/schedule.h"
 
-static double direct_cost(const lk__case *k, const lk__rates *r)
+static double direct_cost(const lk__coll_args *k, const lk__rates *r)
 {
     return (k->size - 1) * r->alpha + (double)(k->extent * k->elem) * r->beta;
 }
 
-static lk_status direct_schedule(const lk__case *k, lk__schedule *s)
+static lk_status direct_schedule(const lk__coll_args *k, lk__schedule *s)
 {
     int64_t mine = k->counts[k->rank] * k->elem;
     if (k->rank != k->c.root)
         return lk__schedule_recv(s, k->c.root, k->c.out, mine);
-    const unsigned char *in = lk__case_in(k);
+    const unsigned char *in = lk__coll_args_in(k);
     for (int r = 0; r < k->size; r++)
         if (r != k->rank)
             LK_TRY(lk__schedule_send(s, r, in + k->offsets[r] * k->elem, k->counts[r] * k->elem));

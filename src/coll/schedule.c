@@ -1,7 +1,9 @@
-/* Write a schedule, and run it. */
+/* Schedules: algorithms write them with lk__schedule_*(), and progress of the request runs them, on
+ * whichever thread makes progress for the communicator.
+ */
 #include "coll/schedule.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -25,8 +27,8 @@ struct lk__schedule {
     lk_request request;
     lk__label label;
     lk__call call;
-    lk_reduce_op fold; /* of joins: that of the label may be shown otherwise */
-    lk_dtype work;     /* of joins */
+    lk_reduce_op op; /* of joins: that of the label may be shown otherwise */
+    lk_dtype work;   /* of joins */
     int64_t pieces;
     struct step *step;
     int n_steps, room_steps, n_messages;
@@ -51,13 +53,13 @@ void lk__schedule_free(lk__schedule *s)
     lk_free(s);
 }
 
-lk_status lk__schedule_new(const lk__case *k, int algorithm, lk__schedule **out)
+lk_status lk__schedule_new(const lk__coll_args *k, int algorithm, lk__schedule **out)
 {
     lk__schedule *s;
     LK_TRY(lk_alloc_zero(&s, 1, sizeof *s));
     s->request.comm = k->comm;
-    s->call = lk__case_call(k, algorithm);
-    s->fold = k->c.fold;
+    s->call = lk__coll_args_call(k, algorithm);
+    s->op = k->c.op;
     s->work = k->work;
     s->pieces = k->pieces;
     *out = s;
@@ -146,7 +148,7 @@ lk_status lk__schedule_part(lk__schedule *s, lk_request *part, void (*begin)(lk_
     return add(s, (struct step){.kind = PART, .peer = -1, .to = part, .begin = begin});
 }
 
-lk_status lk__schedule_bcast(lk__schedule *s, const lk__case *k, int root, void *data,
+lk_status lk__schedule_bcast(lk__schedule *s, const lk__coll_args *k, int root, void *data,
                              int64_t bytes)
 {
     int size = k->size, place = (k->rank - root + size) % size, step = 1;
@@ -173,7 +175,7 @@ static lk_status message_begin(lk__schedule *s, const struct step *t)
                       .data = t->kind == SEND ? (void *)(uintptr_t)t->from : t->to,
                       .bytes = t->n};
     s->n_begun++;
-    return t->kind == SEND ? lk__post_send(m) : lk__post_recv(m);
+    return t->kind == SEND ? lk__pending_send(m) : lk__pending_recv(m);
 }
 
 /* Whether all messages so far are complete; if not, the request says whom it waits for. */
@@ -223,9 +225,9 @@ static lk_status schedule_advance(lk_request *r)
         case RECV: LK_TRY(message_begin(s, t)); break;
         case WAIT:
         case PART: break;
-        case JOIN: LK_TRY(lk__reduce_op_join(s->fold, s->work, t->n, t->to, t->from)); break;
+        case JOIN: LK_TRY(lk__reduce_op_join(s->op, s->work, t->n, t->to, t->from)); break;
         case COPY: memmove(t->to, t->from, (size_t)t->n); break;
-        case FINISH: LK_TRY(lk__reduce_op_finish(s->fold, s->work, t->n, s->pieces, t->to)); break;
+        case FINISH: LK_TRY(lk__reduce_op_finish(s->op, s->work, t->n, s->pieces, t->to)); break;
         case WIDEN: lk__reduce_op_widen(s->call.dtype, t->n, t->from, t->to); break;
         case NARROW: lk__reduce_op_narrow(s->call.dtype, t->n, t->from, t->to); break;
         }

@@ -58,24 +58,24 @@ typedef struct lk__leaf {
  * Join what can be joined: `leaf` [*n] are different subtrees in order, and become fewer,
  * the largest whose halves are all there.  `s` NULL: only say which.
  */
-lk_status lk__schedule_merge(lk__schedule *s, const lk__case *k, int64_t count, lk__leaf *leaf,
+lk_status lk__schedule_merge(lk__schedule *s, const lk__coll_args *k, int64_t count, lk__leaf *leaf,
                              int64_t *n) LK_NODISCARD;
 
 /** What each rank computes of a vector: its counts of a ragged call, otherwise an even share. */
-lk_range lk__case_share(const lk__case *k, int r);
+lk_range lk__coll_args_share(const lk__coll_args *k, int r);
 
 /**
  * Everybody sends each rank its share of all vectors, which that one joins: into `out`, complete.
  */
-lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, void *out) LK_NODISCARD;
+lk_status lk__schedule_shares(lk__schedule *s, const lk__coll_args *k, void *out) LK_NODISCARD;
 
 /** Up the fixed tree: the sum over all vectors of `count` elements is in `out`, on the rank that holds
  * piece 0.  Not for f16 and bf16. */
-lk_status lk__schedule_up(lk__schedule *s, const lk__case *k, int64_t count,
+lk_status lk__schedule_up(lk__schedule *s, const lk__coll_args *k, int64_t count,
                           void *out) LK_NODISCARD;
-bool lk__tree_eligible(const lk__case *k, const char **why);
+bool lk__tree_eligible(const lk__coll_args *k, const char **why);
 
-/** The ranks of lk__case_aligned() halve what they work on until each has one part. */
+/** The ranks of lk__coll_args_aligned() halve what they work on until each has one part. */
 typedef struct lk__halves {
     unsigned char *acc;       /* the vector, in the order of `bound`; a copy of the input */
     const int64_t *bound;     /* [size + 1] where the parts begin, in elements */
@@ -84,14 +84,14 @@ typedef struct lk__halves {
 } lk__halves;
 
 /** After it, part h->from[h->n] of `acc` is the sum on this rank. */
-lk_status lk__schedule_halve(lk__schedule *s, const lk__case *k, lk__halves *h) LK_NODISCARD;
+lk_status lk__schedule_halve(lk__schedule *s, const lk__coll_args *k, lk__halves *h) LK_NODISCARD;
 
 /** From rank `root` to all, down a binomial tree: `bytes` of `data`. */
-lk_status lk__schedule_bcast(lk__schedule *s, const lk__case *k, int root, void *data,
+lk_status lk__schedule_bcast(lk__schedule *s, const lk__coll_args *k, int root, void *data,
                              int64_t bytes) LK_NODISCARD;
 
 /** A schedule for a case, empty; a request that runs it.  The caller owns it until it is started. */
-lk_status lk__schedule_new(const lk__case *k, int algorithm, lk__schedule **out) LK_NODISCARD;
+lk_status lk__schedule_new(const lk__coll_args *k, int algorithm, lk__schedule **out) LK_NODISCARD;
 
 /** Begin; the request is the caller's, and releases the schedule. */
 lk_status lk__schedule_start(lk__schedule *s, lk_request **out) LK_NODISCARD;

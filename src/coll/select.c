@@ -1,5 +1,10 @@
-/* Which algorithm: the one that is named, or the one of the least predicted cost. */
+/* Which algorithm a call uses: the one that is named, or the one of the least predicted cost.  run.c
+ * asks for each call.
+ */
+#include "base/fpenv.h"
 #include "coll/tiers.h"
+
+#include <lockstep/extra/algorithms.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +36,7 @@ static const struct kind {
 
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static const struct kind *kind_find(const lk__case *k, const char *name)
+static const struct kind *kind_find(const lk__coll_args *k, const char *name)
 {
     for (int i = 0; i < N_KINDS && k->c.call == LK_CALL_ALLREDUCE; i++)
         if (strcmp(kinds[i].name, name) == 0)
@@ -39,9 +44,9 @@ static const struct kind *kind_find(const lk__case *k, const char *name)
     return NULL;
 }
 
-static int select_cheapest(const lk__case *k);
+static int select_cheapest(const lk__coll_args *k);
 
-static lk_status unknown(const lk__case *k, const char *name)
+static lk_status unknown(const lk__coll_args *k, const char *name)
 {
     char known[512] = "", variable[LK_COLL_VARIABLE] = "";
     if (!k->c.algorithm) /* then it is the environment's */
@@ -59,7 +64,7 @@ static lk_status unknown(const lk__case *k, const char *name)
                     *variable ? ": " : "", lk_comm_call_name(k->c.call), name, known);
 }
 
-static lk_status select_named(const lk__case *k, const char *name, int *number)
+static lk_status select_named(const lk__coll_args *k, const char *name, int *number)
 {
     const struct kind *kind = kind_find(k, name);
     LK_CHECK(!kind || !kind->one_node || lk_comm_nodes(k->comm) == 1, LK_ENOTSUP,
@@ -82,8 +87,9 @@ static lk_status select_named(const lk__case *k, const char *name, int *number)
     return unknown(k, name);
 }
 
-static int select_cheapest(const lk__case *k)
+static int select_cheapest(const lk__coll_args *k)
 {
+    LK_FP_GUARD();
     lk__rates rates = lk__rates_of(k->comm, k->comm->inter_size == 1);
     double best = 0;
     int number = 0;
@@ -101,13 +107,13 @@ static int select_cheapest(const lk__case *k)
     return number;
 }
 
-lk_status lk__coll_select(const lk__case *k, int *number)
+lk_status lk__coll_select(const lk__coll_args *k, int *number)
 {
     lk__coll_state *state = k->comm->coll;
     const lk_collective *c = &k->c;
     const char *name = c->algorithm ? c->algorithm : state->named[c->call];
     bool same = state->last.name == name && state->last.call == c->call &&
-                state->last.dtype == c->dtype && state->last.fold == c->fold &&
+                state->last.dtype == c->dtype && state->last.op == c->op &&
                 state->last.count == c->count && state->last.pieces == k->pieces &&
                 state->last.wait == k->wait && !c->first && !k->counts && state->last.number;
     *number = same ? state->last.number : 0;
@@ -120,7 +126,7 @@ lk_status lk__coll_select(const lk__case *k, int *number)
         state->last.name = name;
         state->last.call = c->call;
         state->last.dtype = c->dtype;
-        state->last.fold = c->fold;
+        state->last.op = c->op;
         state->last.count = c->count;
         state->last.pieces = k->pieces;
         state->last.wait = k->wait;

@@ -8,10 +8,10 @@
  */
 #include "coll/schedule.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
-lk_range lk__case_share(const lk__case *k, int r)
+lk_range lk__coll_args_share(const lk__coll_args *k, int r)
 {
     if (k->counts)
         return (lk_range){k->offsets[r], k->counts[r]};
@@ -20,7 +20,7 @@ lk_range lk__case_share(const lk__case *k, int r)
 
 /* The leaves of all ranks, in order, with room for `count` elements of each: `wire` as they travel,
  * `leaf` as they are joined. */
-static lk_status leaves_make(lk__schedule *s, const lk__case *k, int64_t count, lk__leaf *leaf,
+static lk_status leaves_make(lk__schedule *s, const lk__coll_args *k, int64_t count, lk__leaf *leaf,
                              int64_t n, unsigned char **wire)
 {
     unsigned char *data;
@@ -34,7 +34,7 @@ static lk_status leaves_make(lk__schedule *s, const lk__case *k, int64_t count, 
     int64_t at = 0;
     for (int r = 0; r < k->size; r++) {
         lk_range node[LK_MAX_SUBTREES];
-        int64_t n_nodes = lk__case_subtrees(k, r, node, LK_MAX_SUBTREES);
+        int64_t n_nodes = lk__coll_args_subtrees(k, r, node, LK_MAX_SUBTREES);
         for (int64_t i = 0; i < n_nodes; i++, at++) {
             leaf[at].at = k->work != k->c.dtype ? (lk_range){k->first[r] + i, 1} : node[i];
             leaf[at].data = data + at * count * k->work_elem;
@@ -43,14 +43,14 @@ static lk_status leaves_make(lk__schedule *s, const lk__case *k, int64_t count, 
     return LK_OK;
 }
 
-static lk_status shares_exchange(lk__schedule *s, const lk__case *k, const int64_t *first_leaf,
+static lk_status shares_exchange(lk__schedule *s, const lk__coll_args *k, const int64_t *first_leaf,
                                  unsigned char *wire)
 {
-    const unsigned char *in = lk__case_in(k);
-    lk_range mine = lk__case_share(k, k->rank);
+    const unsigned char *in = lk__coll_args_in(k);
+    lk_range mine = lk__coll_args_share(k, k->rank);
     for (int step = 0; step < k->size; step++) {
         int to = (k->rank + step) % k->size, from = (k->rank - step + k->size) % k->size;
-        lk_range theirs = lk__case_share(k, to);
+        lk_range theirs = lk__coll_args_share(k, to);
         for (int64_t i = 0; mine.n > 0 && i < first_leaf[from + 1] - first_leaf[from]; i++) {
             unsigned char *room = wire + (first_leaf[from] + i) * mine.n * k->elem;
             if (step > 0)
@@ -59,17 +59,17 @@ static lk_status shares_exchange(lk__schedule *s, const lk__case *k, const int64
                 LK_TRY(lk__schedule_copy(s, room, in + i * k->stride + mine.first * k->elem,
                                          mine.n * k->elem));
         }
-        for (int64_t i = 0; step > 0 && theirs.n > 0 && i < k->n_nodes; i++)
+        for (int64_t i = 0; step > 0 && theirs.n > 0 && i < k->n_vectors; i++)
             LK_TRY(lk__schedule_send(s, to, in + i * k->stride + theirs.first * k->elem,
                                      theirs.n * k->elem));
     }
     return lk__schedule_wait(s);
 }
 
-static lk_status shares_join(lk__schedule *s, const lk__case *k, lk__leaf *leaf, int64_t n,
+static lk_status shares_join(lk__schedule *s, const lk__coll_args *k, lk__leaf *leaf, int64_t n,
                              const unsigned char *wire, void *out)
 {
-    int64_t count = lk__case_share(k, k->rank).n;
+    int64_t count = lk__coll_args_share(k, k->rank).n;
     bool half = k->work != k->c.dtype;
     if (count == 0)
         return LK_OK;
@@ -82,7 +82,7 @@ static lk_status shares_join(lk__schedule *s, const lk__case *k, lk__leaf *leaf,
     return lk__schedule_copy(s, out, leaf[0].data, count * k->elem);
 }
 
-lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, void *out)
+lk_status lk__schedule_shares(lk__schedule *s, const lk__coll_args *k, void *out)
 {
     lk_status st;
     lk__leaf *leaf = NULL;
@@ -91,11 +91,11 @@ lk_status lk__schedule_shares(lk__schedule *s, const lk__case *k, void *out)
     LK_TRY(lk_alloc(&first_leaf, k->size + 1, sizeof *first_leaf));
     for (int r = 0; r < k->size; r++) {
         first_leaf[r] = n;
-        n += lk__case_subtrees(k, r, NULL, 0);
+        n += lk__coll_args_subtrees(k, r, NULL, 0);
     }
     first_leaf[k->size] = n;
     LK_TRY_TO(done, lk_alloc(&leaf, n, sizeof *leaf));
-    LK_TRY_TO(done, leaves_make(s, k, lk__case_share(k, k->rank).n, leaf, n, &wire));
+    LK_TRY_TO(done, leaves_make(s, k, lk__coll_args_share(k, k->rank).n, leaf, n, &wire));
     LK_TRY_TO(done, shares_exchange(s, k, first_leaf, wire));
     LK_TRY_TO(done, shares_join(s, k, leaf, n, wire, out));
 done:

@@ -1,4 +1,4 @@
-/* The short calls: a lk_collective of what is given. */
+/* The short calls of coll.h, such as lk_allreduce(): each fills in an lk_collective and runs it. */
 #include <lockstep/coll.h>
 
 /* One call: the arguments are the fields that are not zero. */
@@ -21,21 +21,21 @@ lk_status lk_bcast(lk_comm *comm, void *data, int64_t count, lk_dtype dtype, int
 }
 
 lk_status lk_reduce(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                    lk_reduce_op fold, int root, const char *name)
+                    lk_reduce_op op, int root, const char *name)
 {
-    RUN(REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .fold = fold, .root = root);
+    RUN(REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .op = op, .root = root);
 }
 
 lk_status lk_allreduce(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                       lk_reduce_op fold, const char *name)
+                       lk_reduce_op op, const char *name)
 {
-    RUN(ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .fold = fold);
+    RUN(ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .op = op);
 }
 
 lk_status lk_reduce_scatter(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,
-                            lk_reduce_op fold, const char *name)
+                            lk_reduce_op op, const char *name)
 {
-    RUN(REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .fold = fold);
+    RUN(REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .op = op);
 }
 
 lk_status lk_gather(lk_comm *comm, const void *in, void *out, int64_t count, lk_dtype dtype,

@@ -1,10 +1,13 @@
-/* What collectives keep for a communicator: names from the environment, the last choice, the arena. */
+/* What collectives keep for a communicator: names from the environment, the last selection, the shared
+ * area.  Made by its first collective call, freed with it.
+ */
 #include "base/env.h"
-#include "coll/arena.h"
+#include "coll/shm_area.h"
 #include "comm/helper.h"
 #include "comm/mpi_native.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/alloc.h>
 
 #include <ctype.h>
 #include <stdio.h>
@@ -15,9 +18,9 @@ static void state_free(void *coll)
     lk__coll_state *state = coll;
     for (int i = 0; i < LK_N_CALLS; i++)
         lk_free(state->named[i]);
-    if (state->arena)
-        lk_shm_close(state->arena->shared);
-    lk_free(state->arena);
+    if (state->area)
+        lk_shm_close(state->area->shared);
+    lk_free(state->area);
     lk_free(state->tiers);
     lk__native_free(state->native);
     lk_free(state);

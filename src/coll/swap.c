@@ -1,14 +1,14 @@
 /* Swap: private buffers pass through stages, segment by segment, two of them under way.
  *
- *     desk of rank i, stage s % 2    [cell for rank 0] [cell for rank 1] ...
+ *     area of rank i, stage s % 2    [cell for rank 0] [cell for rank 1] ...
  *
  *     time t    swap   rank i takes the sums of segment t - 1 out of its cells, and in the same pass
  *                      puts its values of segment t + 1 in; posts `put`
- *               join   rank j joins the cells for j of all desks (segment t), and leaves the sum in
+ *               join   rank j joins the cells for j of all rank areas (segment t), and leaves the sum in
  *                      each; posts `got`
  *
- * Both load and store every line they touch, so lines move between the two caches and are never
- * shared, which would make the next store to them slow.
+ * Both load and store every line they touch, so lines move between the two caches and are never shared,
+ * which would make the next store to them slow.
  */
 #include "coll/swap.h"
 
@@ -17,21 +17,21 @@
 enum { DEPTH = 2, BLOCK = 2048 };
 
 /* Elements of a cell, and of a segment: a cell for every rank. */
-static int64_t cell_of(const lk__arena_call *c)
+static int64_t cell_of(const lk__shm_call *c)
 {
-    return (int64_t)LK_STAGE_BYTES / c->arena->n / 64 * 64 / c->elem;
+    return (int64_t)LK_STAGE_BYTES / c->area->n / 64 * 64 / c->elem;
 }
 
-static int64_t segments_of(const lk__arena_call *c)
+static int64_t segments_of(const lk__shm_call *c)
 {
-    int64_t segment = cell_of(c) * c->arena->n;
+    int64_t segment = cell_of(c) * c->area->n;
     return (c->count + segment - 1) / segment;
 }
 
 /* The part of segment s that rank j joins. */
-static lk_range part_of(const lk__arena_call *c, int64_t s, int j)
+static lk_range part_of(const lk__shm_call *c, int64_t s, int j)
 {
-    int n = c->arena->n;
+    int n = c->area->n;
     int64_t segment = cell_of(c) * n, from = s * segment;
     int64_t m = c->count - from < segment ? c->count - from : segment, line = 64 / c->elem;
     int64_t each = ((m + n - 1) / n + line - 1) / line * line;
@@ -39,14 +39,14 @@ static lk_range part_of(const lk__arena_call *c, int64_t s, int j)
     return (lk_range){from + at, m - at < each ? m - at : each};
 }
 
-static unsigned char *cell(const lk__arena_call *c, int64_t s, int i, int j)
+static unsigned char *cell(const lk__shm_call *c, int64_t s, int i, int j)
 {
-    int64_t stage = (int64_t)((c->arena->stages + (uint64_t)s) % DEPTH);
-    return c->arena->desk[i]->stage + stage * LK_STAGE_BYTES + j * cell_of(c) * c->elem;
+    int64_t stage = (int64_t)((c->area->stages + (uint64_t)s) % DEPTH);
+    return c->area->rank[i]->stage + stage * LK_STAGE_BYTES + j * cell_of(c) * c->elem;
 }
 
 /* Sums of segment `before` out of the cell for rank j, values of segment `s` into it. */
-static void swap_cell(lk__arena_call *c, int64_t before, int64_t s, int j)
+static void swap_cell(lk__shm_call *c, int64_t before, int64_t s, int j)
 {
     _Alignas(64) unsigned char room[BLOCK];
     int64_t n_segments = segments_of(c);
@@ -55,7 +55,7 @@ static void swap_cell(lk__arena_call *c, int64_t before, int64_t s, int j)
         get = part_of(c, before, j);
     if (s < n_segments)
         put = part_of(c, s, j);
-    unsigned char *at = cell(c, s, c->arena->me, j), *to = c->out + get.first * c->elem;
+    unsigned char *at = cell(c, s, c->area->me, j), *to = c->out + get.first * c->elem;
     const unsigned char *from = c->in + put.first * c->elem;
     int64_t get_n = get.n * c->elem, put_n = put.n * c->elem;
     for (int64_t i = 0; i < get_n || i < put_n; i += BLOCK) {
@@ -72,12 +72,12 @@ static void swap_cell(lk__arena_call *c, int64_t before, int64_t s, int j)
     }
 }
 
-static lk_status join_segment(lk__arena_call *c, int64_t s)
+static lk_status join_segment(lk__shm_call *c, int64_t s)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     lk_range part = part_of(c, s, a->me);
     lk__eval e;
-    lk__arena_eval(c, a->n, true, &e);
+    lk__shm_area_eval(c, a->n, true, &e);
     if (part.n == 0)
         return LK_OK;
     unsigned char *own = c->out + part.first * c->elem;
@@ -88,59 +88,59 @@ static lk_status join_segment(lk__arena_call *c, int64_t s)
     return lk__program_run(&e, 0, part.n);
 }
 
-void lk__swap_begin(lk__arena_call *c)
+void lk__swap_begin(lk__shm_call *c)
 {
     c->segment = -1;
     c->next = 1;
 }
 
 /* Time t, first half: the cells for all others, in turn from the next rank on. */
-static lk_status swap_cells(lk__arena_call *c, int64_t t, bool *done)
+static lk_status swap_cells(lk__shm_call *c, int64_t t, bool *done)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     int64_t n = segments_of(c), s = t + 1, before = s - DEPTH;
     bool gets = before >= 0 && before < n;
     for (; c->next < a->n && (gets || s < n); c->next++) {
         int j = (a->me + c->next) % a->n;
         bool reached = true;
         if (gets)
-            LK_TRY(lk__arena_reached(c, j, &a->desk[j]->got.value, a->stages + (uint64_t)before + 1,
-                                     &reached));
+            LK_TRY(lk__shm_area_reached(c, j, &a->rank[j]->got.value,
+                                        a->stages + (uint64_t)before + 1, &reached));
         if (!reached)
             return LK_OK;
         swap_cell(c, before, s, j);
     }
     if (s < n)
-        lk__arena_post(c, &a->desk[a->me]->put.value, a->stages + (uint64_t)s + 1);
+        lk__shm_area_publish(c, &a->rank[a->me]->put.value, a->stages + (uint64_t)s + 1);
     *done = true;
     return LK_OK;
 }
 
 /* Second half: all have put segment t. */
-static lk_status swap_join(lk__arena_call *c, int64_t t, bool *done)
+static lk_status swap_join(lk__shm_call *c, int64_t t, bool *done)
 {
-    lk__arena *a = c->arena;
+    lk__shm_area *a = c->area;
     for (; t >= 0 && t < segments_of(c) && c->next < 2 * a->n; c->next++) {
         int j = c->next - a->n;
         bool reached = true;
         if (j != a->me)
-            LK_TRY(lk__arena_reached(c, j, &a->desk[j]->put.value, a->stages + (uint64_t)t + 1,
-                                     &reached));
+            LK_TRY(lk__shm_area_reached(c, j, &a->rank[j]->put.value, a->stages + (uint64_t)t + 1,
+                                        &reached));
         if (!reached)
             return LK_OK;
     }
     if (t >= 0 && t < segments_of(c)) {
         LK_TRY(join_segment(c, t));
-        lk__arena_post(c, &a->desk[a->me]->got.value, a->stages + (uint64_t)t + 1);
+        lk__shm_area_publish(c, &a->rank[a->me]->got.value, a->stages + (uint64_t)t + 1);
     }
     *done = true;
     return LK_OK;
 }
 
 /* c->next is below n in the first half of a time, and from n on in the second. */
-lk_status lk__swap_advance(lk__arena_call *c, bool *end)
+lk_status lk__swap_advance(lk__shm_call *c, bool *end)
 {
-    int n = c->arena->n;
+    int n = c->area->n;
     int64_t last = segments_of(c) + DEPTH - 1;
     *end = false;
     for (; c->segment < last; c->segment++) {
@@ -157,7 +157,7 @@ lk_status lk__swap_advance(lk__arena_call *c, bool *end)
             return LK_OK;
         c->next = 1;
     }
-    c->arena->stages += (uint64_t)segments_of(c);
+    c->area->stages += (uint64_t)segments_of(c);
     *end = true;
     return LK_OK;
 }

@@ -1,13 +1,13 @@
-/* allreduce of private buffers through the stages of the arena; see swap.c. */
+/* allreduce of private buffers through the stages of the shared area; see swap.c. */
 #ifndef LK_COLL_SWAP_H
 #define LK_COLL_SWAP_H
 
-#include "coll/arena.h"
+#include "coll/shm_area.h"
 
 /** All ranks have arrived. */
-void lk__swap_begin(lk__arena_call *c);
+void lk__swap_begin(lk__shm_call *c);
 
 /** As far as it goes; `*end`: it is complete on this rank. */
-lk_status lk__swap_advance(lk__arena_call *c, bool *end) LK_NODISCARD;
+lk_status lk__swap_advance(lk__shm_call *c, bool *end) LK_NODISCARD;
 
 #endif /* LK_COLL_SWAP_H */

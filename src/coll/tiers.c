@@ -1,7 +1,7 @@
-/* Write the schedules of a tiered allreduce; tiers.h draws them. */
+/* Write the schedules of a tiered allreduce, for lk_ddl and the algorithm `tiers`; tiers.h draws them. */
 #include "coll/tiers.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,7 @@ int lk__tiers_stages(const lk__tiers *tiers, int place, int64_t count, lk__stage
     return n;
 }
 
-lk_status lk__tiers_begin(const lk__case *k, const lk__tiers *tiers, lk__tiers_run *run)
+lk_status lk__tiers_begin(const lk__coll_args *k, const lk__tiers *tiers, lk__tiers_run *run)
 {
     run->k = k;
     run->tiers = *tiers;
@@ -152,7 +152,7 @@ static bool is_subtree(int64_t total, int64_t first, int64_t n)
 static lk_status held_push(lk__tiers_run *run, lk__schedule *s, lk__held *h, lk_range node,
                            unsigned char *vector, bool ours)
 {
-    const lk__case *k = run->k;
+    const lk__coll_args *k = run->k;
     for (;;) {
         int last = h->n_vectors - 1;
         int64_t n = last < 0 ? 0 : h->node[last].n + node.n;
@@ -180,7 +180,7 @@ static lk_status held_push(lk__tiers_run *run, lk__schedule *s, lk__held *h, lk_
 /* The subtrees that member `i` of a stage holds, at most LK_MAX_SUBTREES (`out` may be NULL). */
 static int subtrees_below(const lk__tiers_run *run, const lk__stage *g, int i, lk_range *out)
 {
-    const lk__case *k = run->k;
+    const lk__coll_args *k = run->k;
     lk_range some[LK_PROGRAM_DEPTH];
     int at = peer(run, g, i), base = at / g->stride * g->stride;
     if (run->tiers.any)
@@ -282,7 +282,7 @@ static lk_status direct_reduce(lk__tiers_run *run, const lk__stage *g, lk__sched
 static lk__cuts cuts_of(const lk__stage *g)
 {
     lk__cuts cuts;
-    for (int i = 0; i < LK_ARENA_RANKS; i++)
+    for (int i = 0; i < LK_SHM_AREA_RANKS; i++)
         lk__stage_part(g, i, &cuts.from[i], &cuts.n[i]);
     return cuts;
 }
@@ -348,7 +348,7 @@ lk_status lk__tiers_reduce(lk__tiers_run *run, int tier, lk__schedule *s)
 
 lk_status lk__tiers_finish(lk__tiers_run *run, lk__schedule *s)
 {
-    const lk__case *k = run->k;
+    const lk__coll_args *k = run->k;
     const lk__held *h = &run->held;
     if (h->n == 0)
         return LK_OK;

@@ -66,7 +66,7 @@ typedef struct lk__stage {
 
 /* An allreduce under way, from schedule to schedule; memory is from `room`. */
 typedef struct lk__tiers_run {
-    const lk__case *k;
+    const lk__coll_args *k;
     lk__tiers tiers;
     int n_stages;
     lk__stage stage[LK_MAX_STAGES];
@@ -93,7 +93,7 @@ void lk__tiers_places(const lk_comm *comm, const lk__tiers *tiers, int *room, in
 void lk__stage_part(const lk__stage *g, int i, int64_t *from, int64_t *n);
 
 /** Begin, with run->rooms set: `k` and what these give must last until the last schedule is done. */
-lk_status lk__tiers_begin(const lk__case *k, const lk__tiers *tiers,
+lk_status lk__tiers_begin(const lk__coll_args *k, const lk__tiers *tiers,
                           lk__tiers_run *run) LK_NODISCARD;
 
 /** Write the reduce-scatter along a tier; call them from 0 up. */
@@ -108,23 +108,23 @@ lk_status lk__tiers_gather(lk__tiers_run *run, int tier, lk__schedule *s) LK_NOD
 /** The rates of messages that may go along any tier. */
 lk__rates lk__tiers_slowest(const lk__tiers *tiers);
 
-/** Let the first tiers be `shared` where they are nodes and the arenas are there (lk__within_can());
+/** Let the first tiers be `shared` where they are nodes and the areas are there (lk__within_can());
  * whether they are. */
-bool lk__tiers_share(const lk__case *k, lk__tiers *tiers);
+bool lk__tiers_share(const lk__coll_args *k, lk__tiers *tiers);
 
 /** Predicted seconds along one tier, there and back. */
-double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier);
+double lk__tiers_cost(const lk__coll_args *k, const lk__tiers *tiers, int tier);
 
 /** `halves` where that is possible and predicted to be faster than `direct`, for each tier that is not
  * shared. */
-void lk__tiers_choose(const lk__case *k, lk__tiers *tiers);
+void lk__tiers_choose(const lk__coll_args *k, lk__tiers *tiers);
 
 /** Measure the rates of tiers on `comm`, and whether messages are better cut.  Collective; all ranks get
  * the same. */
 lk_status lk__tiers_measure(lk_comm *comm, lk__tiers *tiers) LK_NODISCARD;
 
 /** The same for the case's communicator, kept with it.  Collective, and not counted as calls. */
-lk_status lk__tiers_learn(const lk__case *k) LK_NODISCARD;
+lk_status lk__tiers_learn(const lk__coll_args *k) LK_NODISCARD;
 
 /** The tiers of LK_TIERS, or those of the nodes; for a communicator, without talking.  `any`: nodes that
  * are not alike may be tiers, too. */

@@ -17,7 +17,7 @@
 #include <math.h>
 
 /* Vectors of the member below a stage: of the first rank's group, which stands for all. */
-static double vectors_below(const lk__case *k, const lk__tiers *tiers, int stride)
+static double vectors_below(const lk__coll_args *k, const lk__tiers *tiers, int stride)
 {
     lk_range node[LK_PROGRAM_DEPTH];
     if (tiers->any)
@@ -27,7 +27,7 @@ static double vectors_below(const lk__case *k, const lk__tiers *tiers, int strid
     return n > 1 ? n : 1;
 }
 
-static double stage_cost(const lk__case *k, const lk__tiers *tiers, const lk__stage *g)
+static double stage_cost(const lk__coll_args *k, const lk__tiers *tiers, const lk__stage *g)
 {
     lk__way way = tiers->way[g->tier];
     const lk__rates *r = &tiers->rates[g->tier];
@@ -41,7 +41,7 @@ static double stage_cost(const lk__case *k, const lk__tiers *tiers, const lk__st
     return 2 * latency + moved * r->beta * (1 + vectors) + moved * r->gamma * vectors;
 }
 
-double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier)
+double lk__tiers_cost(const lk__coll_args *k, const lk__tiers *tiers, int tier)
 {
     lk__stage stage[LK_MAX_STAGES];
     double sum = 0;
@@ -52,7 +52,7 @@ double lk__tiers_cost(const lk__case *k, const lk__tiers *tiers, int tier)
     return sum;
 }
 
-void lk__tiers_choose(const lk__case *k, lk__tiers *tiers)
+void lk__tiers_choose(const lk__coll_args *k, lk__tiers *tiers)
 {
     for (int t = lk__tiers_shared(tiers); t < tiers->n; t++) {
         int p = tiers->size[t];
@@ -107,7 +107,7 @@ static int least_on_a_node(const lk_comm *comm)
     return least;
 }
 
-bool lk__tiers_share(const lk__case *k, lk__tiers *tiers)
+bool lk__tiers_share(const lk__coll_args *k, lk__tiers *tiers)
 {
     int on_node = even_nodes(k->comm), n = 0, below = 1;
     if (tiers->any) {

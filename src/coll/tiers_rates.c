@@ -9,10 +9,11 @@
  * and on slow links messages are cut in any case.
  * The slowest rank's numbers are everybody's, so all ranks choose the same.
  */
+#include "base/fpenv.h"
 #include "coll/tiers.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 
 enum {
     SMALL = 8,
@@ -133,13 +134,13 @@ done:
 
 /* On a communicator of its own, whose calls count nowhere.  Before that all ranks compare the call they
  * are in, so that a mismatch names this one. */
-static lk_status rates_find(const lk__case *k, lk__tiers *tiers, unsigned char *all)
+static lk_status rates_find(const lk__coll_args *k, lk__tiers *tiers, unsigned char *all)
 {
     lk_status st;
     lk_comm *comm = k->comm, *own = NULL;
     int64_t n_calls = comm->n_calls;
     uint64_t past = comm->past;
-    lk__call call = lk__case_call(k, 0);
+    lk__call call = lk__coll_args_call(k, 0);
     unsigned char mine = 0;
     LK_TRY(lk__tiers_of(comm, lk__within_can(k), tiers));
     LK_TRY(lk__exchange(comm, &call, &mine, 1, all));
@@ -154,8 +155,9 @@ done:
     return st;
 }
 
-lk_status lk__tiers_learn(const lk__case *k)
+lk_status lk__tiers_learn(const lk__coll_args *k)
 {
+    LK_FP_GUARD();
     lk_status st;
     lk__coll_state *state = k->comm->coll;
     lk__tiers *tiers = NULL;

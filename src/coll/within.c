@@ -1,4 +1,4 @@
-/* Parts of a schedule in the arena of the node. */
+/* Parts of a schedule that the ranks of a node do in their shared area; within.h draws them. */
 #include "coll/within.h"
 
 #include "coll/parts.h"
@@ -14,7 +14,7 @@ static int most_on_a_node(const lk_comm *comm)
     int most = 0;
     for (int r = 0; r < comm->size; r++) {
         int n = 0;
-        for (int s = r; s < comm->size && n <= LK_ARENA_RANKS; s++)
+        for (int s = r; s < comm->size && n <= LK_SHM_AREA_RANKS; s++)
             n += node_of(comm, s) == node_of(comm, r);
         most = n > most ? n : most;
     }
@@ -24,27 +24,27 @@ static int most_on_a_node(const lk_comm *comm)
 bool lk__within_fits(const lk_comm *comm)
 {
     int most = most_on_a_node(comm);
-    return most >= 2 && most <= LK_ARENA_RANKS;
+    return most >= 2 && most <= LK_SHM_AREA_RANKS;
 }
 
-lk_status lk__within_open(const lk__case *k)
+lk_status lk__within_open(const lk__coll_args *k)
 {
     lk__coll_state *state = k->comm->coll;
-    if (!k->wait || state->arena || state->no_arena || k->work != k->c.dtype)
+    if (!k->wait || state->area || state->no_area || k->work != k->c.dtype)
         return LK_OK;
     if (!lk__within_fits(k->comm)) {
-        state->no_arena = true;
+        state->no_area = true;
         return LK_OK;
     }
-    lk_status st = lk__arena_open(k, 0);
-    if (!lk__arena_is_none(k, st))
+    lk_status st = lk__shm_area_open(k, 0);
+    if (!lk__shm_area_is_none(k, st))
         return st;
     lk_error_clear();
     return LK_OK;
 }
 
 /* Whether every node's joins can be written as a program. */
-static bool programs_fit(const lk__case *k)
+static bool programs_fit(const lk__coll_args *k)
 {
     lk__program p;
     lk_range sums[LK_PROGRAM_DEPTH];
@@ -58,10 +58,10 @@ static bool programs_fit(const lk__case *k)
     return true;
 }
 
-bool lk__within_can(const lk__case *k)
+bool lk__within_can(const lk__coll_args *k)
 {
     lk__coll_state *state = k->comm->coll;
-    if (!state || !state->arena || k->work != k->c.dtype)
+    if (!state || !state->area || k->work != k->c.dtype)
         return false;
     if (k->c.first)
         return programs_fit(k);
@@ -72,22 +72,22 @@ bool lk__within_can(const lk__case *k)
     return state->within.fits;
 }
 
-int lk__within_subtrees(const lk__case *k, int node, lk_range *out)
+int lk__within_subtrees(const lk__coll_args *k, int node, lk_range *out)
 {
     lk__program p;
     return lk__program_node(k, node, &p, out) ? p.n_sums : 0;
 }
 
 /* One of parts.h, from this rank's turn to the end of the call. */
-static lk_status advance(lk_request *r, lk_status (*part)(lk__arena_call *c, bool *end))
+static lk_status advance(lk_request *r, lk_status (*part)(lk__shm_call *c, bool *end))
 {
-    lk__arena_call *c = (lk__arena_call *)r;
+    lk__shm_call *c = (lk__shm_call *)r;
     bool end;
-    if (!lk__arena_turn(c))
+    if (!lk__shm_area_turn(c))
         return LK_OK;
     LK_TRY(part(c, &end));
     if (end)
-        lk__arena_end(c);
+        lk__shm_area_end(c);
     return LK_OK;
 }
 
@@ -101,27 +101,27 @@ static lk_status gather_advance(lk_request *r)
     return advance(r, lk__gather_advance);
 }
 
-static void cuts_fill(lk__arena_call *c, const lk__cuts *cuts)
+static void cuts_fill(lk__shm_call *c, const lk__cuts *cuts)
 {
-    for (int i = 0; i < c->arena->n; i++) {
+    for (int i = 0; i < c->area->n; i++) {
         c->counts[i] = cuts->n[i];
         c->offsets[i] = cuts->from[i];
     }
 }
 
-lk_status lk__within_reduce(const lk__case *k, lk__schedule *s, const lk__cuts *cuts,
+lk_status lk__within_reduce(const lk__coll_args *k, lk__schedule *s, const lk__cuts *cuts,
                             const lk__rooms *rooms, lk__held *out)
 {
-    lk__arena_call *c = NULL;
-    LK_TRY(lk__arena_part(k, s, reduce_advance, &c));
+    lk__shm_call *c = NULL;
+    LK_TRY(lk__shm_area_part(k, s, reduce_advance, &c));
     cuts_fill(c, cuts);
     /* The mean is for the whole sum. */
-    c->fold = c->fold == LK_REDUCE_AVG ? LK_REDUCE_SUM : c->fold;
+    c->op = c->op == LK_REDUCE_AVG ? LK_REDUCE_SUM : c->op;
     c->program = &c->own;
     (void)lk__program_node(k, k->comm->w->node[k->comm->w->rank], &c->own, out->node);
     out->n_vectors = c->own.n_sums;
-    out->from = cuts->from[c->arena->me];
-    out->n = cuts->n[c->arena->me];
+    out->from = cuts->from[c->area->me];
+    out->n = cuts->n[c->area->me];
     for (int v = 0; v < out->n_vectors; v++) {
         if (v == 0)
             c->sum[v] = c->out + out->from * k->elem;
@@ -133,16 +133,16 @@ lk_status lk__within_reduce(const lk__case *k, lk__schedule *s, const lk__cuts *
     return LK_OK;
 }
 
-lk_status lk__within_gather(const lk__case *k, lk__schedule *s, const lk__cuts *cuts)
+lk_status lk__within_gather(const lk__coll_args *k, lk__schedule *s, const lk__cuts *cuts)
 {
-    lk__arena_call *c = NULL;
-    LK_TRY(lk__arena_part(k, s, gather_advance, &c));
+    lk__shm_call *c = NULL;
+    LK_TRY(lk__shm_area_part(k, s, gather_advance, &c));
     cuts_fill(c, cuts);
-    c->in = c->out + cuts->from[c->arena->me] * k->elem;
+    c->in = c->out + cuts->from[c->area->me] * k->elem;
     return LK_OK;
 }
 
-double lk__within_cost(const lk__case *k)
+double lk__within_cost(const lk__coll_args *k)
 {
     lk__rates r = lk__rates_of(k->comm, true);
     double n = (double)k->bytes, ranks = (double)k->size / k->comm->inter_size;

@@ -10,8 +10,8 @@
 #ifndef LK_COLL_WITHIN_H
 #define LK_COLL_WITHIN_H
 
-#include "coll/arena.h"
 #include "coll/schedule.h"
+#include "coll/shm_area.h"
 
 /* The vectors that a rank holds, by subtree; all have the elements [from, from + n). */
 typedef struct lk__held {
@@ -30,33 +30,34 @@ typedef struct lk__rooms {
 
 /* Which elements of the vector are whose: [from[i], from[i] + n[i]) of the i-th rank of this node. */
 typedef struct lk__cuts {
-    int64_t from[LK_ARENA_RANKS], n[LK_ARENA_RANKS];
+    int64_t from[LK_SHM_AREA_RANKS], n[LK_SHM_AREA_RANKS];
 } lk__cuts;
 
 /** Whether the ranks of every node could share memory: some have company, none has too much. */
 bool lk__within_fits(const lk_comm *comm);
 
-/** Make the arenas if the call is blocking, they are wanted and not there.  Collective, and not counted
+/** Make the areas if the call is blocking, they are wanted and not there.  Collective, and not counted
  * as a call; where memory cannot be shared nothing happens. */
-lk_status lk__within_open(const lk__case *k) LK_NODISCARD;
+lk_status lk__within_open(const lk__coll_args *k) LK_NODISCARD;
 
-/** Whether the parts below can be written: the arenas are there, and no node has too many subtrees.
+/** Whether the parts below can be written: the areas are there, and no node has too many subtrees.
  * The same on all ranks. */
-bool lk__within_can(const lk__case *k);
+bool lk__within_can(const lk__coll_args *k);
 
 /** The subtrees that a node of the communicator (lk__world.node) has when its ranks have
  * joined theirs, at most LK_PROGRAM_DEPTH; returns how many. */
-int lk__within_subtrees(const lk__case *k, int node, lk_range *out);
+int lk__within_subtrees(const lk__coll_args *k, int node, lk_range *out);
 
 /** Join what the ranks of this node give: `out` is what this rank then holds, its first vector at its
  * place in the result. */
-lk_status lk__within_reduce(const lk__case *k, lk__schedule *s, const lk__cuts *cuts,
+lk_status lk__within_reduce(const lk__coll_args *k, lk__schedule *s, const lk__cuts *cuts,
                             const lk__rooms *rooms, lk__held *out) LK_NODISCARD;
 
 /** Each has its own elements of the result at their place: all get all. */
-lk_status lk__within_gather(const lk__case *k, lk__schedule *s, const lk__cuts *cuts) LK_NODISCARD;
+lk_status lk__within_gather(const lk__coll_args *k, lk__schedule *s,
+                            const lk__cuts *cuts) LK_NODISCARD;
 
 /** Predicted seconds there and back, for the ranks of the largest node. */
-double lk__within_cost(const lk__case *k);
+double lk__within_cost(const lk__coll_args *k);
 
 #endif /* LK_COLL_WITHIN_H */

@@ -44,8 +44,9 @@ const lk__label *lk__shown_find(const lk__shown *s, uint32_t context, int64_t se
     return NULL;
 }
 
-static void write_words(lk__board_slot *slot, const lk__doing *doing, int at, const uint64_t *word,
-                        size_t n)
+/* `bytes` of a call go to place `at`. */
+static void write_words(lk__board_slot *slot, const lk__doing *doing, int at,
+                        const unsigned char *from, size_t bytes)
 {
     uint32_t v = atomic_load_explicit(&slot->version, memory_order_relaxed);
     _Atomic uint64_t *call = slot->word + LK_DOING_WORDS + (ptrdiff_t)at * LK_LABEL_WORDS;
@@ -53,8 +54,11 @@ static void write_words(lk__board_slot *slot, const lk__doing *doing, int at, co
     lk__fence(memory_order_release);
     atomic_store_explicit(&slot->word[0], word_of(doing->state, doing->peer), memory_order_relaxed);
     atomic_store_explicit(&slot->word[1], word_of(doing->pid, doing->at), memory_order_relaxed);
-    for (size_t i = 0; i < n; i++)
-        atomic_store_explicit(&call[i], word[i], memory_order_relaxed);
+    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, from + i, sizeof word);
+        atomic_store_explicit(call++, word, memory_order_relaxed);
+    }
     atomic_store_explicit(&slot->version, v + 2, memory_order_release);
 }
 
@@ -65,10 +69,8 @@ void lk__slot_write(lk__board_slot *slot, const lk__doing *doing)
 
 void lk__slot_write_call(lk__board_slot *slot, const lk__doing *doing, const lk__label *call)
 {
-    uint64_t word[LK_LABEL_WORDS];
-    size_t n = lk__label_bytes(call);
-    memcpy(word, call, n);
-    write_words(slot, doing, doing->at & LK_ASIDE ? LK_ASIDE : doing->at, word, n / 8);
+    write_words(slot, doing, doing->at & LK_ASIDE ? LK_ASIDE : doing->at,
+                (const unsigned char *)call, lk__label_bytes(call));
 }
 
 void lk__slot_write_state(lk__board_slot *slot, const lk__doing *doing)

@@ -48,7 +48,7 @@ static inline const lk__label *lk__shown_call(const lk__shown *s)
 }
 
 /** Collective `i` of those shown, from 0, the newest, to LK_SHOWN - 1; NULL: there is none, or it does
- * not count any more (see lk__arena_open()). */
+ * not count any more (see lk__shm_area_open()). */
 const lk__label *lk__shown_collective(const lk__shown *s, int i);
 
 /** The collective call of this communicator and number; NULL: it is not shown. */

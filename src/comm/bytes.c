@@ -1,7 +1,7 @@
 /* Plain C objects: the number of bytes goes ahead of them. */
 #include "comm/comm.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 lk_status lk_send_bytes(lk_comm *comm, const void *bytes, int64_t n, int dest, int64_t tag,
                         const char *name)

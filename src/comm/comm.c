@@ -12,7 +12,7 @@
 #include "comm/helper.h"
 #include "comm/vain.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -294,7 +294,7 @@ static lk_status comm_split(lk_comm *comm, lk_comm_call call, int color, int key
     LK_INSIDE(w);
     LK_TRY(lk__fault_check(w));
     struct want mine = {color, key, w->n_contexts, comm->rank}, *all;
-    lk__call info = {.call = call, .dtype = LK_U8, .fold = LK_N_REDUCE_OPS, .root = -1};
+    lk__call info = {.call = call, .dtype = LK_U8, .op = LK_N_REDUCE_OPS, .root = -1};
     LK_TRY_COMM(w, lk_alloc(&all, comm->size, sizeof *all));
     LK_TRY_TO(done, lk__exchange(comm, &info, &mine, sizeof mine, all));
     st = comm_group(comm, all, color, out);

@@ -50,12 +50,13 @@ typedef struct lk__call {
     lk_comm_call call;
     const char *name;
     lk_dtype dtype;
-    int fold;        /* lk_reduce_op, LK_FOLD_OF_PAIRS besides; LK_N_REDUCE_OPS: none */
+    int op;          /* lk_reduce_op, LK_OP_OF_PAIRS besides; LK_N_REDUCE_OPS: none */
     int root;        /* -1: none */
     int64_t count;   /* -1: each pair of ranks has its own */
-    int64_t pieces;  /* 0: nothing is folded */
     uint32_t layout; /* as in the header */
     bool started, unchecked, finite;
+    int64_t
+        pieces;    /* 0: nothing is reduced; not beside `count`: compilers copy both as one, slow */
     int algorithm; /* 0: not yet chosen */
 } lk__call;
 

@@ -10,18 +10,19 @@
 #include "comm/comm.h"
 #include "comm/helper.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 
 #include <string.h>
 
 void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label)
 {
     lk__journal_meet();
+    bool repeated = lk__journal_repeats();
     label->h = (lk__header){.magic = LK_WIRE_MAGIC,
                             .kind = LK_KIND_COLLECTIVE,
                             .call = (uint8_t)call->call,
                             .dtype = (uint8_t)call->dtype,
-                            .fold = (uint8_t)call->fold,
+                            .op = (uint8_t)call->op,
                             .context = comm->context,
                             .source = comm->w->rank,
                             .pieces = call->pieces < UINT32_MAX ? (uint32_t)call->pieces
@@ -29,7 +30,7 @@ void lk__call_number(lk_comm *comm, const lk__call *call, lk__label *label)
                             .layout = call->layout & LK_LAYOUT_MASK,
                             .started = call->started,
                             .unchecked = call->unchecked,
-                            .repeated = lk__journal_repeats(),
+                            .repeated = repeated,
                             .finite = call->finite,
                             .sequence = ++comm->n_calls,
                             .count = call->count,
@@ -90,7 +91,7 @@ static lk_status pass(lk_comm *comm, const lk__label *label, int peer, void *dat
 {
     lk_request r = {
         .comm = comm, .label = label, .peer = comm->member[peer], .data = data, .bytes = bytes};
-    lk_status st = send ? lk__post_send(&r) : lk__post_recv(&r);
+    lk_status st = send ? lk__pending_send(&r) : lk__pending_recv(&r);
     st = st == LK_OK ? lk__wait_one(&r) : lk__fault_raise(comm->w);
     lk__request_end(&r);
     LK_TRY(st);

@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "comm/comm.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/log.h>
 
 #include <string.h>

@@ -16,14 +16,14 @@ const char *lk_comm_call_name(lk_comm_call call)
     return (unsigned)call < LK_N_CALLS ? name[call] : "?";
 }
 
-const char *lk_reduce_op_name(lk_reduce_op fold)
+const char *lk_reduce_op_name(lk_reduce_op op)
 {
     static const char *const name[] = {
 #define X(code, text, formula) [LK_REDUCE_##code] = text,
         LK_REDUCE_OP_MAP(X)
 #undef X
     };
-    return (unsigned)fold < LK_N_REDUCE_OPS ? name[fold] : "?";
+    return (unsigned)op < LK_N_REDUCE_OPS ? name[op] : "?";
 }
 
 void lk__label_name(lk__label *label, const char *name)
@@ -91,10 +91,10 @@ static const char *repeated(const lk__header *h)
 const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
 {
     const lk__header *h = &label->h;
-    char fold[16] = "", root[24] = "", count[32] = ", counts by rank";
-    const lk_reduce_op of = (lk_reduce_op)(h->fold & ~LK_FOLD_OF_PAIRS);
+    char op[16] = "", root[24] = "", count[32] = ", counts by rank";
+    const lk_reduce_op of = (lk_reduce_op)(h->op & ~LK_OP_OF_PAIRS);
     if (of < LK_N_REDUCE_OPS)
-        snprintf(fold, sizeof fold, ", %s", lk_reduce_op_name(of));
+        snprintf(op, sizeof op, ", %s", lk_reduce_op_name(of));
     if (h->count >= 0)
         snprintf(count, sizeof count, " x %lld", (long long)h->count);
     if (h->root >= 0)
@@ -107,7 +107,7 @@ const char *lk__label_text(const lk__label *label, char out[LK_CALL_TEXT])
                  repeated(h), (long long)h->sequence);
     else
         snprintf(out, LK_CALL_TEXT, "%s(\"%s\", %s%s%s%s%s) #%lld", lk_comm_call_name(h->call),
-                 label->name, lk_dtype_name(h->dtype), count, fold, root, repeated(h),
+                 label->name, lk_dtype_name(h->dtype), count, op, root, repeated(h),
                  (long long)h->sequence);
     return out;
 }
@@ -135,23 +135,25 @@ const char *lk__label_brief(const lk__label *label, char out[LK_CALL_TEXT])
     return out;
 }
 
-static bool folds(const lk__header *h)
+static bool reduces(const lk__header *h)
 {
-    return h->kind == LK_KIND_COLLECTIVE && (h->fold & ~LK_FOLD_OF_PAIRS) < LK_N_REDUCE_OPS;
+    return h->kind == LK_KIND_COLLECTIVE && (h->op & ~LK_OP_OF_PAIRS) < LK_N_REDUCE_OPS;
 }
 
 lk__difference lk__label_difference(const lk__label *a, const lk__label *b)
 {
     const lk__header *x = &a->h, *y = &b->h;
-    if (folds(x) && folds(y) && x->finite != y->finite)
+    if (reduces(x) && reduces(y) && x->finite != y->finite)
         return LK_DIFFERS_FINITE;
     if (x->call != y->call)
         return LK_DIFFERS_CALL;
     if (x->text != y->text || memcmp(a->name, b->name, x->text) != 0)
         return LK_DIFFERS_NAME;
+    /* Before the count, which is that of one part where all are equal, and else of all. */
     return x->dtype != y->dtype                                           ? LK_DIFFERS_DTYPE
+           : x->layout != y->layout && x->pieces == y->pieces             ? LK_DIFFERS_LAYOUT
            : x->count != y->count                                         ? LK_DIFFERS_COUNT
-           : x->fold != y->fold                                           ? LK_DIFFERS_FOLD
+           : x->op != y->op                                               ? LK_DIFFERS_OP
            : x->root != y->root                                           ? LK_DIFFERS_ROOT
            : x->repeated != y->repeated                                   ? LK_DIFFERS_REPEATED
            : x->pieces != y->pieces                                       ? LK_DIFFERS_PIECES
@@ -177,11 +179,12 @@ uint64_t lk__label_roll(const lk__label *label)
 {
     const uint64_t base = UINT64_C(0x9e3779b97f4a7c15);
     const lk__header *h = &label->h;
-    uint64_t x = (uint64_t)h->call | (uint64_t)h->dtype << 8 | (uint64_t)h->fold << 16 |
+    uint64_t x = (uint64_t)h->call | (uint64_t)h->dtype << 8 | (uint64_t)h->op << 16 |
                  (uint64_t)h->text << 24 | (uint64_t)(uint32_t)h->root << 32;
     x ^= (uint64_t)h->algorithm << 56;
     x = x * base + (uint64_t)h->count;
-    x = x * base + (uint64_t)h->tag; /* pieces, layout, how it is made */
+    /* In the parts in which they were stored just now: processors wait if such are loaded as one. */
+    x = x * base + (h->pieces | (uint64_t)h->how << 32);
     for (size_t i = 0; i < h->text; i += 8) {
         uint64_t word;
         memcpy(&word, label->name + i, sizeof word); /* zeros behind the name */

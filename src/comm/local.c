@@ -12,7 +12,7 @@
  */
 #include "comm/local_end.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <sched.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "comm/helper.h"
 #include "comm/local_end.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/log.h>
 
 #include <sched.h>

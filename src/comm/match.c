@@ -10,7 +10,7 @@
 #include "comm/comm.h"
 #include "comm/helper.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -170,7 +170,7 @@ lk_status lk__arrive(lk__world *w, lk__packet *p)
     return lk__check_label(w, &p->label); /* that nobody receives it may be the mistake */
 }
 
-lk_status lk__post_send(lk_request *r)
+lk_status lk__pending_send(lk_request *r)
 {
     r->type = LK_REQUEST_SEND;
     lk__world *w = r->comm->w;
@@ -179,7 +179,7 @@ lk_status lk__post_send(lk_request *r)
     return LK_OK;
 }
 
-lk_status lk__post_recv(lk_request *r)
+lk_status lk__pending_recv(lk_request *r)
 {
     lk__world *w = r->comm->w;
     r->type = LK_REQUEST_RECV;

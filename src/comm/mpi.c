@@ -9,8 +9,8 @@
 #include "comm/segment.h"
 #include "comm/shm.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 
 #include <unistd.h>
 

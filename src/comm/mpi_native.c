@@ -3,7 +3,7 @@
 
 #include "comm/comm.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -30,8 +30,9 @@ static lk_status native_check(const lk__mpi_native *m, int code, const char *wha
 
 static lk_status type_of(lk_dtype dtype, lk__mpi_type *out)
 {
+    *out = LK_MPI_F32;
     switch (dtype) {
-    case LK_F32: *out = LK_MPI_F32; return LK_OK;
+    case LK_F32: return LK_OK;
     case LK_F64: *out = LK_MPI_F64; return LK_OK;
     case LK_I32: *out = LK_MPI_I32; return LK_OK;
     case LK_I64: *out = LK_MPI_I64; return LK_OK;
@@ -69,7 +70,7 @@ lk_status lk__native_open(lk_comm *comm, lk__native **out)
     }
     int mine = m->world_rank();
     lk__call call = {
-        .call = LK_CALL_SHARE, .name = "MPI", .dtype = LK_U8, .fold = LK_N_REDUCE_OPS, .root = -1};
+        .call = LK_CALL_SHARE, .name = "MPI", .dtype = LK_U8, .op = LK_N_REDUCE_OPS, .root = -1};
     LK_TRY_TO(done, lk__exchange(comm, &call, &mine, sizeof mine, world));
     LK_TRY_TO(done, native_check(m, m->group_make(comm->size, world, &n->group),
                                  "MPI_Comm_create_group"));

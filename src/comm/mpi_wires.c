@@ -19,8 +19,8 @@
 #include "base/fpenv.h"
 #include "comm/mpi_end.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 
 #include <string.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
 #include "comm/segment.h"
 #include "comm/shm.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -22,11 +22,8 @@ struct place {
 static lk_status hosts_exchange(lk_comm *comm)
 {
     lk__host mine = {""};
-    lk__call call = {.call = LK_CALL_SHARE,
-                     .name = "hosts",
-                     .dtype = LK_U8,
-                     .fold = LK_N_REDUCE_OPS,
-                     .root = -1};
+    lk__call call = {
+        .call = LK_CALL_SHARE, .name = "hosts", .dtype = LK_U8, .op = LK_N_REDUCE_OPS, .root = -1};
     if (gethostname(mine.name, sizeof mine.name - 1) != 0)
         snprintf(mine.name, sizeof mine.name, "node%d", comm->inter_rank);
     return lk__exchange(comm, &call, &mine, sizeof mine, comm->w->host);

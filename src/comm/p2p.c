@@ -4,7 +4,7 @@
 #include "comm/helper.h"
 #include "comm/user.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 /* A request of send or recv has its label with it. */
 struct p2p {
@@ -88,7 +88,7 @@ static lk_status prepare(lk_comm *comm, const struct args *a, int64_t bytes, str
                                       .kind = LK_KIND_P2P,
                                       .call = (uint8_t)a->call,
                                       .dtype = (uint8_t)a->dtype,
-                                      .fold = LK_N_REDUCE_OPS,
+                                      .op = LK_N_REDUCE_OPS,
                                       .context = comm->context,
                                       .source = comm->w->rank,
                                       .tag = a->tag,
@@ -109,7 +109,8 @@ static lk_status post(lk_comm *comm, const struct args *a, int64_t bytes, struct
 {
     lk__world *w = comm->w;
     LK_TRY_COMM(w, prepare(comm, a, bytes, q));
-    LK_TRY_COMM(w, q->label.h.call == LK_CALL_SEND ? lk__post_send(&q->r) : lk__post_recv(&q->r));
+    LK_TRY_COMM(w, q->label.h.call == LK_CALL_SEND ? lk__pending_send(&q->r)
+                                                   : lk__pending_recv(&q->r));
     return LK_OK;
 }
 

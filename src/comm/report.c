@@ -82,7 +82,7 @@ static void add_bytes(struct text *t, const lk__label *a, const lk__label *b, in
     bool chosen = a->h.algorithm && b->h.algorithm;
     if (lk__label_difference(a, b) != LK_SAME || !chosen || a->h.bytes == b->h.bytes)
         return;
-    bool moves = a->h.fold == LK_N_REDUCE_OPS; /* otherwise what is folded may be larger */
+    bool moves = a->h.op == LK_N_REDUCE_OPS; /* otherwise what is reduced may be larger */
     int64_t elem = moves ? (int64_t)lk_dtype_size(a->h.dtype) : 1;
     add(t, " (rank %d sends %lld %s to rank %d, which expects %lld)", other,
         (long long)(b->h.bytes / elem), moves ? "elements" : "bytes", mine,

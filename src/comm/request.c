@@ -5,7 +5,7 @@
 #include "comm/helper.h"
 #include "comm/user.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 
 #include "comm/helper.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 /* What a rank tells the others, in turn. */
 struct want {
@@ -57,7 +57,7 @@ static lk_status exchange(lk_comm *comm, const char *name, const void *mine, int
                           void *all)
 {
     lk__call call = {
-        .call = LK_CALL_SHARE, .name = name, .dtype = LK_U8, .fold = LK_N_REDUCE_OPS, .root = -1};
+        .call = LK_CALL_SHARE, .name = name, .dtype = LK_U8, .op = LK_N_REDUCE_OPS, .root = -1};
     return lk__exchange(comm, &call, mine, bytes, all);
 }
 

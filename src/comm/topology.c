@@ -8,7 +8,7 @@
 #include "comm/helper.h"
 #include "comm/topology_machine.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/topology.h>
 
 #include <sched.h>
@@ -88,7 +88,7 @@ static int group_size(const lk_topology *t, bool packages)
 {
     int size = 0, run = 0;
     for (int r = 0; r < t->size; r++) {
-        const lk_location *p = &t->place[r], *before = r > 0 ? p - 1 : NULL;
+        const lk_location *p = &t->location[r], *before = r > 0 ? p - 1 : NULL;
         if (packages && p->package < 0)
             return -1;
         bool same = before && before->node == p->node &&
@@ -99,7 +99,8 @@ static int group_size(const lk_topology *t, bool packages)
             size = run;
             run = 0;
             for (int s = 0; s < r; s++)
-                if (t->place[s].node == p->node && (!packages || t->place[s].package == p->package))
+                if (t->location[s].node == p->node &&
+                    (!packages || t->location[s].package == p->package))
                     return 0; /* met before, and left */
         }
         run++;
@@ -139,7 +140,18 @@ static void tiers_declare(lk_topology *t, const lk_tier_spec *mode)
         tier_add(t, names[i], mode->size[i]);
 }
 
-lk_status lk_topology_new(lk_comm *comm, const lk_tier_spec *mode, lk_topology **out)
+lk_status lk_topology_new(lk_comm *comm, const char *mode, lk_topology **out)
+{
+    lk_tier_spec spec;
+    LK_CHECK(out, LK_EINVAL, "out is NULL");
+    *out = NULL;
+    if (mode)
+        LK_TRY(lk_tier_spec_parse(mode, &spec));
+    LK_TRY(lk_topology_new_spec(comm, mode ? &spec : NULL, out));
+    return LK_OK;
+}
+
+lk_status lk_topology_new_spec(lk_comm *comm, const lk_tier_spec *mode, lk_topology **out)
 {
     LK_CHECK(comm && out, LK_EINVAL, "%s is NULL", comm ? "out" : "comm");
     lk_status st;
@@ -154,8 +166,8 @@ lk_status lk_topology_new(lk_comm *comm, const lk_tier_spec *mode, lk_topology *
     *t = (lk_topology){.rank = comm->rank,
                        .size = comm->size,
                        .n_nodes = comm->inter_size,
-                       .letter = mode ? mode->letter : LK_TIER_BEST};
-    st = lk_alloc(&t->place, comm->size, sizeof *t->place);
+                       .algorithm = mode ? mode->algorithm : LK_TIER_BEST};
+    st = lk_alloc(&t->location, comm->size, sizeof *t->location);
     if (st == LK_OK)
         st = place_here(&mine, t);
     if (st != LK_OK) {
@@ -166,9 +178,9 @@ lk_status lk_topology_new(lk_comm *comm, const lk_tier_spec *mode, lk_topology *
     lk__call call = {.call = LK_CALL_SHARE,
                      .name = "topology",
                      .dtype = LK_U8,
-                     .fold = LK_N_REDUCE_OPS,
+                     .op = LK_N_REDUCE_OPS,
                      .root = -1};
-    LK_TRY_TO(fail, lk__exchange(comm, &call, &mine, sizeof mine, t->place));
+    LK_TRY_TO(fail, lk__exchange(comm, &call, &mine, sizeof mine, t->location));
     if (mode && mode->n_tiers > 0)
         tiers_declare(t, mode);
     else
@@ -184,6 +196,6 @@ void lk_topology_free(lk_topology *t)
 {
     if (!t)
         return;
-    lk_free(t->place);
+    lk_free(t->location);
     lk_free(t);
 }

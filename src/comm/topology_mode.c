@@ -76,11 +76,11 @@ static lk_status letter_parse(const char *text, const char **at, lk_tier_algorit
 lk_status lk_tier_spec_parse(const char *text, lk_tier_spec *out)
 {
     LK_CHECK(text && out, LK_EINVAL, "%s is NULL", text ? "out" : "text");
-    lk_tier_spec mode = {.letter = LK_TIER_BEST};
+    lk_tier_spec mode = {.algorithm = LK_TIER_BEST};
     const char *p = text;
     if (!is_digit(*p)) {
         LK_CHECK(*p, LK_EINVAL, "mode \"\": it is empty; say b:4x3");
-        LK_TRY(letter_parse(text, &p, &mode.letter));
+        LK_TRY(letter_parse(text, &p, &mode.algorithm));
         if (*p == '\0') {
             *out = mode;
             return LK_OK;
@@ -118,7 +118,7 @@ static int sizes_text(const lk_tier_spec *mode, char *out, int room)
 
 int lk_tier_spec_text(const lk_tier_spec *mode, char *out)
 {
-    out[0] = lk_tier_algorithm_letter(mode->letter);
+    out[0] = lk_tier_algorithm_letter(mode->algorithm);
     if (mode->n_tiers == 0) {
         out[1] = '\0';
         return 1;

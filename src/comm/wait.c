@@ -20,7 +20,7 @@
 #include "comm/helper.h"
 #include "comm/vain.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 
 #include <sched.h>
 

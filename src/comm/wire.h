@@ -7,21 +7,22 @@
  *          4      1  kind         lk__kind: data, or one of the control messages
  *          5      1  call         lk_comm_call
  *          6      1  dtype        lk_dtype
- *          7      1  fold         lk_reduce_op; LK_N_REDUCE_OPS where there is none; with LK_FOLD_OF_PAIRS a min or
+ *          7      1  op           lk_reduce_op; LK_N_REDUCE_OPS where there is none; with LK_OP_OF_PAIRS a min or
  *                                 max that is sent as minloc or maxloc
  *          8      4  context      the communicator
  *         12      4  source       world rank of the sender
  *         16      8  tag          send/recv: the tag.  Collectives, in its place:
- *         16      4  pieces       of what is folded; 0 where nothing is
+ *         16      4  pieces       of what is reduced; 0 where nothing is
  *         20      4  layout       28 bits: digest of the arrays that all ranks must give alike (counts by
  *                                 rank, runs of pieces; 0: even ones); 1: the call is started, not run;
  *                                 1: the rank does not compare its calls; 1: a segment is run again;
- *                                 1: a call that folds, on a communicator that looks for numbers that are
+ *                                 1: a call that reduces, on a communicator that looks for numbers that are
  *                                 not finite
  *         24      8  sequence     send/recv: number of the message of the pair on the communicator;
  *                                 collectives: number of the call on the communicator, from 1
- *         32      8  count        elements: of the message, or of the whole collective call; -1 where
- *                                 each pair of ranks has its own
+ *         32      8  count        elements: of the message, or of the collective call (of one rank's part
+ *                                 where all are equal, else of all parts); -1 where each pair of ranks
+ *                                 has its own
  *         40      8  bytes        payload of this message
  *         48      8  past         send/recv: 1 + number of the message of the pair that this one
  *                                 repeats, in a segment that is run again; 0: none;
@@ -47,7 +48,7 @@ enum {
     LK_WIRE_MAGIC = 0x324b4c4c /* "LLK2" */,
     LK_WIRE_NAME = 96,
     LK_LAYOUT_MASK = (1 << 28) - 1,
-    LK_FOLD_OF_PAIRS = 0x80
+    LK_OP_OF_PAIRS = 0x80
 };
 
 typedef enum lk__kind {
@@ -61,14 +62,19 @@ typedef enum lk__kind {
 
 typedef struct lk__header {
     uint32_t magic;
-    uint8_t kind, call, dtype, fold;
+    uint8_t kind, call, dtype, op;
     uint32_t context;
     int32_t source;
     union {
         int64_t tag;
         struct {
             uint32_t pieces;
-            uint32_t layout : 28, started : 1, unchecked : 1, repeated : 1, finite : 1;
+            union {
+                struct {
+                    uint32_t layout : 28, started : 1, unchecked : 1, repeated : 1, finite : 1;
+                };
+                uint32_t how; /* all of them */
+            };
         };
     };
     int64_t sequence;
@@ -127,7 +133,7 @@ typedef enum lk__difference {
     LK_DIFFERS_NAME,
     LK_DIFFERS_DTYPE,
     LK_DIFFERS_COUNT,
-    LK_DIFFERS_FOLD,
+    LK_DIFFERS_OP,
     LK_DIFFERS_ROOT,
     LK_DIFFERS_REPEATED, /* one is of a segment that is run again */
     LK_DIFFERS_PIECES,

@@ -178,10 +178,10 @@ lk_status lk__compare_shown(lk__world *w, int rank, const lk__shown *shown) LK_N
 /* ---- matching ---- */
 
 /** Begin to send `r` (type, comm, label, peer, tag, data, bytes set). */
-lk_status lk__post_send(lk_request *r) LK_NODISCARD;
+lk_status lk__pending_send(lk_request *r) LK_NODISCARD;
 
 /** Begin to receive. */
-lk_status lk__post_recv(lk_request *r) LK_NODISCARD;
+lk_status lk__pending_recv(lk_request *r) LK_NODISCARD;
 
 /**
  * After a collective call has begun: compare it with what others have already sent for it.

@@ -1,7 +1,9 @@
-/* Binding: each key of a map is looked up in the tables, its value read by the type of the row. */
+/* Binding: each key of a map is looked up in the tables of options, and its value read by the type of
+ * the row. experiment.c calls it for each section of a file.
+ */
 #include "config/bind.h"
 
-#include <lockstep/suggest.h>
+#include <lockstep/extra/suggest.h>
 
 #include <string.h>
 
@@ -155,7 +157,7 @@ lk_status lk__bind_map(const lk__yaml_node *map, const lk__yaml_pos *at, const c
     return LK_OK;
 }
 
-/* What a choice of a named kind has beside its options: bound like these. */
+/* What a config of a registry that is `named` has beside its options: bound like these. */
 struct given {
     const char *name, *tie;
 };
@@ -168,74 +170,74 @@ static const lk_descriptor given_entry = {.options = given_options,
 
 /* Name and tie, and where the tie was written. */
 static lk_status given_take(const lk__yaml_node *node, const char *what, const struct given *given,
-                            lk_arena *arena, lk_config *choice)
+                            lk_arena *arena, lk_config *config)
 {
     char where[LK_WHERE];
     LK_CHECK_AT(!given->name || *given->name, &node->place, "%s has an empty name", what);
-    choice->name = given->name;
-    choice->tie = given->tie;
+    config->name = given->name;
+    config->tie = given->tie;
     if (!given->tie)
         return LK_OK;
     const lk__yaml_node *tie = lk__node_find(node, "tie");
     LK_CHECK_AT(*given->tie, &tie->place, "%s has an empty tie", what);
     lk__place_text(&tie->place, where);
-    LK_TRY(lk_arena_text(arena, where, strlen(where), &choice->tie_place));
+    LK_TRY(lk_arena_text(arena, where, strlen(where), &config->tie_place));
     return LK_OK;
 }
 
-static lk_status find_entry(const lk__yaml_node *node, const lk_registry *kind,
-                            const lk_descriptor **out)
+static lk_status find_descriptor(const lk__yaml_node *node, const lk_registry *registry,
+                                 const lk_descriptor **out)
 {
     char text[LK_WHERE];
     const lk__yaml_node *type = node->type == LK__YAML_MAP ? lk__node_find(node, "type") : node;
     LK_CHECK_AT(node->type != LK__YAML_LIST, &node->place,
-                "%s must be a name or a map with a type, not %s", kind->name,
+                "%s must be a name or a map with a type, not %s", registry->name,
                 lk__node_text(node, text));
-    LK_CHECK_AT(type, &node->place, "%s needs the key \"type\"", kind->name);
-    LK_CHECK_AT(!is_null(type), &type->place, "the type of %s has no value", kind->name);
+    LK_CHECK_AT(type, &node->place, "%s needs the key \"type\"", registry->name);
+    LK_CHECK_AT(!is_null(type), &type->place, "the type of %s has no value", registry->name);
     LK_CHECK_AT(type->type == LK__YAML_SCALAR, &type->place,
-                "the type of %s must be a name, not %s", kind->name, lk__node_text(type, text));
-    lk_status st = lk_descriptor_find(kind, type->text, out);
+                "the type of %s must be a name, not %s", registry->name, lk__node_text(type, text));
+    lk_status st = lk_descriptor_find(registry, type->text, out);
     if (st == LK_EINVAL)
         return LK_RAISE_AT(&type->place, "%s", lk_error_message());
     return st;
 }
 
-lk_status lk__bind_config(const lk__yaml_node *node, const lk_registry *kind,
+lk_status lk__bind_config(const lk__yaml_node *node, const lk_registry *registry,
                           const lk__binding *extra, lk_arena *arena, lk_config *out)
 {
-    lk_config choice = {0};
+    lk_config config = {0};
     struct given given = {NULL, NULL};
     char what[128];
-    *out = choice;
-    LK_TRY(find_entry(node, kind, &choice.descriptor));
-    snprintf(what, sizeof what, "%s %s", kind->name, choice.descriptor->name);
-    LK_TRY(lk_arena_alloc(arena, &choice.options, 1, choice.descriptor->options_size));
-    lk__binding binding[3] = {{choice.descriptor, choice.options, NULL}};
+    *out = config;
+    LK_TRY(find_descriptor(node, registry, &config.descriptor));
+    snprintf(what, sizeof what, "%s %s", registry->name, config.descriptor->name);
+    LK_TRY(lk_arena_alloc(arena, &config.options, 1, config.descriptor->options_size));
+    lk__binding binding[3] = {{config.descriptor, config.options, NULL}};
     int n = 1;
-    if (kind->named)
+    if (registry->named)
         binding[n++] = (lk__binding){&given_entry, &given, NULL};
     if (extra)
         binding[n++] = *extra;
     LK_TRY(lk__bind_map(node->type == LK__YAML_MAP ? node : NULL, &node->place, what, true, binding,
                         n, arena));
-    LK_TRY(given_take(node, what, &given, arena, &choice));
-    *out = choice;
+    LK_TRY(given_take(node, what, &given, arena, &config));
+    *out = config;
     return LK_OK;
 }
 
-lk_status lk__bind_configs(const lk__yaml_node *node, const lk_registry *kind, lk_arena *arena,
+lk_status lk__bind_configs(const lk__yaml_node *node, const lk_registry *registry, lk_arena *arena,
                            lk_configs *out)
 {
     lk_configs list = {.n = node->type == LK__YAML_LIST ? node->n : 1};
     *out = (lk_configs){0};
     LK_TRY(lk_arena_alloc(arena, &list.item, list.n, sizeof *list.item));
     if (node->type != LK__YAML_LIST)
-        LK_TRY(lk__bind_config(node, kind, NULL, arena, &list.item[0]));
+        LK_TRY(lk__bind_config(node, registry, NULL, arena, &list.item[0]));
     int64_t i = 0;
     for (const lk__yaml_node *item = node->type == LK__YAML_LIST ? node->first : NULL; item;
          item = item->next)
-        LK_TRY(lk__bind_config(item, kind, NULL, arena, &list.item[i++]));
+        LK_TRY(lk__bind_config(item, registry, NULL, arena, &list.item[i++]));
     *out = list;
     return LK_OK;
 }

@@ -1,4 +1,4 @@
-/* Nodes of an experiment file as options: names become fields of structs. */
+/* From nodes of an experiment file to options: names become fields of structs.  For experiment.c. */
 #ifndef LK_CONFIG_BIND_H
 #define LK_CONFIG_BIND_H
 
@@ -21,13 +21,13 @@ typedef struct lk__binding {
 lk_status lk__bind_map(const lk__yaml_node *map, const lk__yaml_pos *at, const char *what,
                        bool typed, const lk__binding *binding, int n, lk_arena *arena) LK_NODISCARD;
 
-/** Read an entry of a kind: `NAME`, or `{type: NAME, option: value, ...}`.  `extra`, unless NULL, is
+/** Read a config of a registry: `NAME`, or `{type: NAME, option: value, ...}`.  `extra`, unless NULL, is
  * a struct that takes options from the same map. */
-lk_status lk__bind_config(const lk__yaml_node *node, const lk_registry *kind,
+lk_status lk__bind_config(const lk__yaml_node *node, const lk_registry *registry,
                           const lk__binding *extra, lk_arena *arena, lk_config *out) LK_NODISCARD;
 
 /** Read a list of entries; one entry alone is a list of one. */
-lk_status lk__bind_configs(const lk__yaml_node *node, const lk_registry *kind, lk_arena *arena,
+lk_status lk__bind_configs(const lk__yaml_node *node, const lk_registry *registry, lk_arena *arena,
                            lk_configs *out) LK_NODISCARD;
 
 /** "a list", "a map", or the text of a scalar in quotes, in `buf` of LK_WHERE bytes. */

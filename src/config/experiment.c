@@ -1,12 +1,14 @@
-/* Experiments: the keys of the file go to their sections, and what tables cannot say is checked. */
+/* lk_experiment: the keys of a file go to their sections, and what tables cannot say is checked.  Made
+ * by lk_experiment_read() for jobs and for the command; any thread.
+ */
 #include "config/bind.h"
 #include "config/sections.h"
 
+#include <lockstep/extra/suggest.h>
 #include <lockstep/metric.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>
 #include <lockstep/optim.h>
-#include <lockstep/suggest.h>
 #include <lockstep/version.h>
 
 #include <string.h>
@@ -157,8 +159,9 @@ static lk_status bind_pieces(lk_experiment *e, const lk__yaml_node *node, const 
 /* Words of earlier versions. */
 static lk_status check_words(const lk__yaml_node *parallel)
 {
-    static const char *const word[][2] = {{"feature", "features"}, {"pipeline", "stages"}};
-    for (int i = 0; i < 2; i++) {
+    static const char *const word[][2] = {
+        {"feature", "features"}, {"pipeline", "stages"}, {"bucket", "bucket_mib"}};
+    for (int i = 0; i < 3; i++) {
         const lk__yaml_node *old = lk__node_find(parallel, word[i][0]);
         LK_CHECK_AT(!old, &old->key_place, "key \"%s\" of parallel is now called \"%s\"",
                     word[i][0], word[i][1]);

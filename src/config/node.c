@@ -1,4 +1,4 @@
-/* Places in experiment files, and entries of their maps. */
+/* Positions in experiment files as text, and the keys of their maps. */
 #include "config/node.h"
 
 #include <stdarg.h>

@@ -1,4 +1,6 @@
-/* Experiment files as trees: scalars, lists and maps, each with its place.
+/* lk__yaml_node: an experiment file as a tree of scalars, lists and maps, each with its position.
+ * yaml.c makes it, override.c changes it, bind.c and experiment.c read it; it is gone when the
+ * experiment is read.
  *
  * Nodes, and all texts in them, live in an arena.  Files are not trusted: what is allowed is a small
  * part of YAML under the limits below (yaml.c).

@@ -1,4 +1,4 @@
-/* KEY=VALUE: one value of an experiment set from outside. */
+/* KEY=VALUE: sets one value of an experiment from outside, in the tree of the file before it is bound. */
 #include "base/failure.h"
 #include "config/node.h"
 

@@ -37,12 +37,12 @@ lk_status lk_path_expand(const char *path, int rank, int size, lk_arena *arena, 
     return LK_OK;
 }
 
-static lk_status expand_choice(const lk_config *choice, int rank, int size, lk_arena *arena)
+static lk_status expand_config(const lk_config *config, int rank, int size, lk_arena *arena)
 {
-    const lk_option *o = choice->descriptor->options;
+    const lk_option *o = config->descriptor->options;
     for (; o && o->name; o++) {
         bool path = o->type == LK_OPTION_TEXT && o->value && strcmp(o->value, "PATH") == 0;
-        const char **field = (const char **)(void *)((char *)choice->options + o->offset);
+        const char **field = (const char **)(void *)((char *)config->options + o->offset);
         if (path && *field)
             LK_TRY(lk_path_expand(*field, rank, size, arena, field));
     }
@@ -51,7 +51,7 @@ static lk_status expand_choice(const lk_config *choice, int rank, int size, lk_a
 
 lk_status lk_experiment_expand(lk_experiment *e, int rank, int size)
 {
-    LK_TRY(expand_choice(&e->data, rank, size, e->arena));
+    LK_TRY(expand_config(&e->data, rank, size, e->arena));
     if (e->train.output)
         LK_TRY(lk_path_expand(e->train.output, rank, size, e->arena, &e->train.output));
     return LK_OK;

@@ -1,4 +1,4 @@
-/* The sections of an experiment: their options. */
+/* The sections of an experiment: their tables of options, and the registry that lists them. */
 #include "config/sections.h"
 
 #include <lockstep/loss.h>
@@ -127,8 +127,8 @@ static const lk_option parallel_options[] = {
          "copies of all ranks take less than 1 MiB"},
     {"overlap", LK_OPTION_CHOICE, FIELD(overlap), .def = "auto", .choices = "auto no yes",
      .help = "whether gradients travel while backward goes on; auto: between several nodes"},
-    {"bucket", LK_OPTION_REAL, FIELD(bucket), .value = "MIB", .def = "1", .min = 0, .max = 1e6,
-     .help = "size of the parts in which gradients travel then"},
+    {"bucket_mib", LK_OPTION_REAL, FIELD(bucket_mib), .value = "MIB", .def = "1", .min = 0,
+     .max = 1e6, .help = "size of the parts in which gradients travel then"},
     {"spatial", LK_OPTION_TEXT, FIELD(spatial_text), .value = "NxN",
      .help = "parts of the image along each axis, such as 2x2; at most the tiles of pieces"},
     {"features", LK_OPTION_INT, FIELD(features), .def = "1", .min = 1, .max = 1e6,

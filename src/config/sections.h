@@ -1,4 +1,6 @@
-/* The tables of an experiment's own options. */
+/* The tables of an experiment's own options, and the two values in them that have a syntax of their
+ * own: periods and grids.  For experiment.c.
+ */
 #ifndef LK_CONFIG_SECTIONS_H
 #define LK_CONFIG_SECTIONS_H
 

@@ -8,7 +8,7 @@
 #include "base/mark.h"
 #include "config/node.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <errno.h>
 #include <string.h>

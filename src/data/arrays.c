@@ -1,11 +1,13 @@
-/* Arrays as fields of a dataset, alone or from an archive. */
+/* Datasets of .npy arrays: each array is a field, alone or from an archive.  For formats/npy.c and
+ * npz.c.
+ */
 #include "data/arrays.h"
 
 #include "data/dataset.h"
 #include "data/format.h"
 #include "data/npz.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

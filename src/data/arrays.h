@@ -1,4 +1,4 @@
-/* Datasets of .npy arrays: the first axis counts the samples. */
+/* Datasets of .npy arrays, whose first axis counts the samples.  For formats/npy.c and npz.c. */
 #ifndef LK_DATA_ARRAYS_H
 #define LK_DATA_ARRAYS_H
 

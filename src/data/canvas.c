@@ -1,4 +1,4 @@
-/* Drawing with +, -, *, / and square roots: the same pixels everywhere. */
+/* Drawing for generated datasets, with +, -, *, / and square roots: the same pixels everywhere. */
 #include "data/generate.h"
 
 #include <math.h>

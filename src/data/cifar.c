@@ -1,9 +1,9 @@
-/* Reading CIFAR's binary files; planes become channels. */
+/* Reading CIFAR's binary files, in which planes become channels: for formats/cifar10.c and cifar100.c. */
 #include "data/cifar.h"
 
 #include "data/dataset.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -1,12 +1,12 @@
-/* Reading tables of numbers. */
+/* Reading tables of numbers from text: for formats/csv.c. */
 #include "data/csv.h"
 
 #include "base/mark.h"
 #include "base/number.h"
 #include "data/format.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 

@@ -1,10 +1,12 @@
-/* Datasets: samples that come from a function, their checks, and the hash of their content. */
+/* lk_dataset: samples that come from a function, their checks, and the hash of their content.  Formats
+ * and programs make them; loaders read them, on any thread.
+ */
 #include "data/dataset.h"
 
 #include "base/fpenv.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 #include <stdatomic.h>
 #include <string.h>
@@ -170,12 +172,13 @@ void lk__dataset_set_compared(lk_dataset *ds)
     atomic_store(&ds->compared, true);
 }
 
-void lk__dataset_place(lk_dataset *ds, int f, const void *start)
+void lk__dataset_set_base(lk_dataset *ds, int f, const void *start)
 {
     ds->start[f] = start;
 }
 
-lk_status lk__dataset_look(const lk_dataset *ds, int64_t index, void *const *row, const void **at)
+lk_status lk__dataset_row_ptr(const lk_dataset *ds, int64_t index, void *const *row,
+                              const void **at)
 {
     if (!ds->start[0])
         LK_TRY(lk__dataset_row(ds, index, row));
@@ -184,7 +187,7 @@ lk_status lk__dataset_look(const lk_dataset *ds, int64_t index, void *const *row
     return LK_OK;
 }
 
-void lk__dataset_ahead(const lk_dataset *ds, int64_t index)
+void lk__dataset_prefetch(const lk_dataset *ds, int64_t index)
 {
     enum { LINE = 64, FIRST = 1024 }; /* the processor sees by itself how it goes on */
     for (int f = 0; f < ds->info.n_fields && ds->start[0]; f++)

@@ -1,4 +1,4 @@
-/* What a dataset is made of, for this room. */
+/* lk_dataset from inside: what loaders and the comparison of ranks need besides data.h. */
 #ifndef LK_DATA_DATASET_H
 #define LK_DATA_DATASET_H
 
@@ -21,15 +21,15 @@ lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
 
 /** The samples of field `f` lie at `start`, one after the other, for as long as the set is there.  To be
  * said of all fields or of none. */
-void lk__dataset_place(lk_dataset *ds, int f, const void *start);
+void lk__dataset_set_base(lk_dataset *ds, int f, const void *start);
 
 /** Where the fields of sample `index`, which exists, are: where the set has them in memory, otherwise
  * in `row`, to which they are read. */
-lk_status lk__dataset_look(const lk_dataset *ds, int64_t index, void *const *row,
-                           const void **at) LK_NODISCARD;
+lk_status lk__dataset_row_ptr(const lk_dataset *ds, int64_t index, void *const *row,
+                              const void **at) LK_NODISCARD;
 
 /** Sample `index`, which exists, will be looked at soon. */
-void lk__dataset_ahead(const lk_dataset *ds, int64_t index);
+void lk__dataset_prefetch(const lk_dataset *ds, int64_t index);
 
 /** All samples of `ds` in memory, as a dataset of the same name. */
 lk_status lk__dataset_load(const lk_dataset *ds, lk_dataset **out) LK_NODISCARD;

@@ -1,4 +1,6 @@
-/* Reading and writing tf.train.Example. */
+/* Reading and writing tf.train.Example: records.c reads with it while a dataset is opened, and integers
+ * later, on any thread that reads samples; formats/tfrecord.c writes with it.  Nothing is kept between calls.
+ */
 #include "data/example.h"
 
 #include "data/bytes.h"
@@ -7,7 +9,10 @@
 
 /* ---- reading ---- */
 
-/* A message: bytes at .. end of the record. */
+/* Wire types, the lower three bits of a field's tag. */
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
+
+/* A message: the bytes from `at` up to `end` of the record. */
 struct message {
     const lk__source *source;
     int64_t base; /* the record's offset in the source */
@@ -17,9 +22,9 @@ struct message {
 
 struct field {
     uint64_t number;
-    int type;              /* 0 varint, 1 64 bits, 2 bytes, 5 32 bits */
-    uint64_t varint;       /* type 0 */
-    struct message inside; /* types 1, 2, 5 */
+    int type;
+    uint64_t varint;        /* its value, of type VARINT */
+    struct message payload; /* its bytes, of the others */
 };
 
 static lk_status damaged(const struct message *m, const char *what)
@@ -27,15 +32,29 @@ static lk_status damaged(const struct message *m, const char *what)
     return LK_DAMAGED(m->source, m->base + m->at, "tf.train.Example: %s", what);
 }
 
+static lk_status wrong_type(const struct message *m, const char *what, int type)
+{
+    return LK_DAMAGED(m->source, m->base + m->at, "tf.train.Example: %s has wire type %d", what,
+                      type);
+}
+
+/* Valid, but nothing that a sample can be made of here. */
+static lk_status unsupported(const struct message *m, const char *name, const char *what)
+{
+    return LK_RAISE(LK_ENOTSUP, "%s: offset %lld: tf.train.Example: feature \"%s\": %s",
+                    lk__source_name(m->source), (long long)(m->base + m->at), name, what);
+}
+
+/* Seven bits in each byte, the lowest first; all but the last have the eighth set. */
 static lk_status read_varint(struct message *m, uint64_t *out)
 {
     uint64_t v = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
+    for (int shift = 0;; shift += 7) {
         if (m->at == m->end)
             return damaged(m, "a number is cut off");
         unsigned char byte = m->record[m->at];
         if (shift == 63 && byte > 1)
-            return damaged(m, "a number of more than 64 bits");
+            return damaged(m, "a number has more than 64 bits");
         v |= (uint64_t)(byte & 0x7f) << shift;
         m->at++;
         if (byte < 0x80) {
@@ -43,7 +62,6 @@ static lk_status read_varint(struct message *m, uint64_t *out)
             return LK_OK;
         }
     }
-    return damaged(m, "a number of more than 10 bytes");
 }
 
 /* The next field of `m`, which is not at its end. */
@@ -54,18 +72,18 @@ static lk_status next_field(struct message *m, struct field *f)
     f->number = tag >> 3;
     f->type = (int)(tag & 7);
     if (f->number == 0 || f->number >= UINT64_C(1) << 29)
-        return damaged(m, "a field with an impossible number");
+        return damaged(m, "a field has an impossible number");
     switch (f->type) {
-    case 0: return read_varint(m, &f->varint);
-    case 1: n = 8; break;
-    case 2: LK_TRY(read_varint(m, &n)); break;
-    case 5: n = 4; break;
-    default: return damaged(m, "a field of an unknown type");
+    case VARINT: return read_varint(m, &f->varint);
+    case FIXED64: n = 8; break;
+    case BYTES: LK_TRY(read_varint(m, &n)); break;
+    case FIXED32: n = 4; break;
+    default: return wrong_type(m, "a field", f->type);
     }
     if (n > (uint64_t)(m->end - m->at))
-        return damaged(m, "a field that goes beyond its message");
-    f->inside = *m;
-    f->inside.end = m->at + (int64_t)n;
+        return damaged(m, "a field goes beyond its message");
+    f->payload = *m;
+    f->payload.end = m->at + (int64_t)n;
     m->at += (int64_t)n;
     return LK_OK;
 }
@@ -77,17 +95,18 @@ static lk_status read_bytes(struct message list, lk__feature *out)
         LK_TRY(next_field(&list, &f));
         if (f.number != 1)
             continue;
-        if (f.type != 2)
-            return damaged(&list, "a value of bytes that is none");
+        if (f.type != BYTES)
+            return wrong_type(&list, "a value of a bytes list", f.type);
         if (out->kind == LK_FEATURE_BYTES)
-            return damaged(&list, "more than one value of bytes in a feature");
+            return unsupported(&list, out->name, "more than one value of bytes is not supported");
         out->kind = LK_FEATURE_BYTES;
-        out->at = f.inside.at;
-        out->n = f.inside.end - f.inside.at;
+        out->at = f.payload.at;
+        out->n = f.payload.end - f.payload.at;
     }
     return LK_OK;
 }
 
+/* Packed, all floats are one field of bytes; else each is a field of 32 bits. */
 static lk_status read_floats(struct message list, lk__feature *out)
 {
     struct field f;
@@ -95,14 +114,19 @@ static lk_status read_floats(struct message list, lk__feature *out)
         LK_TRY(next_field(&list, &f));
         if (f.number != 1)
             continue;
-        int64_t bytes = f.type == 0 ? 1 : f.inside.end - f.inside.at;
-        if ((f.type != 2 && f.type != 5) || bytes % 4 != 0)
-            return damaged(&list, "floats that are none");
+        if (f.type != BYTES && f.type != FIXED32)
+            return wrong_type(&list, "a float list", f.type);
+        int64_t bytes = f.payload.end - f.payload.at;
+        if (bytes % 4 != 0)
+            return damaged(&list, "a float list has part of a float");
         if (out->n > 0 && bytes > 0)
-            return damaged(&list, "floats that are not packed");
-        if (bytes > 0)
-            *out = (lk__feature){
-                .name = out->name, .kind = LK_FEATURE_FLOATS, .n = bytes / 4, .at = f.inside.at};
+            return unsupported(&list, out->name,
+                               "floats that are not packed in one piece are not supported");
+        if (bytes > 0) {
+            out->kind = LK_FEATURE_FLOATS;
+            out->n = bytes / 4;
+            out->at = f.payload.at;
+        }
     }
     return LK_OK;
 }
@@ -122,63 +146,81 @@ static lk_status read_ints(struct message list, lk__feature *out)
         LK_TRY(next_field(&list, &f));
         if (f.number != 1)
             continue;
-        if (f.type == 0) {
+        if (f.type == VARINT) {
             out->scattered = true;
             keep_int(out, f.varint);
             continue;
         }
-        if (f.type != 2)
-            return damaged(&list, "integers that are none");
+        if (f.type != BYTES)
+            return wrong_type(&list, "an integer list", f.type);
         out->scattered = out->scattered || out->n > 0;
-        out->at = f.inside.at;
-        while (f.inside.at < f.inside.end) {
+        out->at = f.payload.at;
+        while (f.payload.at < f.payload.end) {
             uint64_t v;
-            LK_TRY(read_varint(&f.inside, &v));
+            LK_TRY(read_varint(&f.payload, &v));
             keep_int(out, v);
         }
     }
     return LK_OK;
 }
 
-static lk_status read_feature(struct message m, lk__feature *out)
+/* A Feature holds one of three lists, which are numbered as lk__feature_kind is.  Of different ones the last
+ * counts; the same one again goes on where it ended.  *list: the number of the last one; 0: none yet. */
+static lk_status read_feature(struct message m, uint64_t *list, lk__feature *out)
 {
     struct field f;
-    *out = (lk__feature){.name = out->name};
     while (m.at < m.end) {
         LK_TRY(next_field(&m, &f));
-        if (f.number > 3)
+        if (f.number > LK_FEATURE_INTS)
             continue;
-        if (f.type != 2)
-            return damaged(&m, "a list that is none");
-        *out = (lk__feature){.name = out->name};
+        if (f.type != BYTES)
+            return wrong_type(&m, "a list of values", f.type);
+        if (f.number != *list)
+            *out = (lk__feature){.name = out->name};
+        *list = f.number;
         if (f.number == LK_FEATURE_BYTES)
-            LK_TRY(read_bytes(f.inside, out));
+            LK_TRY(read_bytes(f.payload, out));
         else if (f.number == LK_FEATURE_FLOATS)
-            LK_TRY(read_floats(f.inside, out));
+            LK_TRY(read_floats(f.payload, out));
         else
-            LK_TRY(read_ints(f.inside, out));
+            LK_TRY(read_ints(f.payload, out));
     }
     return LK_OK;
 }
 
-/* An entry of the map: the feature it names, if it is wanted. */
-static lk_status read_entry(struct message m, lk__feature *feature, int n_features)
+/* The values of an entry of the map: one Feature, which may come in several fields. */
+static lk_status read_entry_values(struct message m, lk__feature *out)
 {
     struct field f;
-    struct message key = {.at = 0, .end = 0}, value = {.at = 0, .end = 0};
+    uint64_t list = 0;
+    *out = (lk__feature){.name = out->name};
+    while (m.at < m.end) {
+        LK_TRY(next_field(&m, &f));
+        if (f.number == 2)
+            LK_TRY(read_feature(f.payload, &list, out));
+    }
+    return LK_OK;
+}
+
+/* An entry of the map: the features it names, if any are wanted. */
+static lk_status read_entry(struct message entry, lk__feature *feature, int n_features)
+{
+    struct field f;
+    struct message m = entry, key = {.at = 0, .end = 0};
     while (m.at < m.end) {
         LK_TRY(next_field(&m, &f));
         if (f.number > 2)
             continue;
-        if (f.type != 2)
-            return damaged(&m, "an entry of the map that is none");
-        *(f.number == 1 ? &key : &value) = f.inside;
+        if (f.type != BYTES)
+            return wrong_type(&m, f.number == 1 ? "the name of a feature" : "a feature", f.type);
+        if (f.number == 1)
+            key = f.payload;
     }
     size_t n = (size_t)(key.end - key.at);
     for (int i = 0; i < n_features; i++)
-        if (value.record && feature[i].name && strlen(feature[i].name) == n &&
+        if (feature[i].name && strlen(feature[i].name) == n &&
             (n == 0 || memcmp(feature[i].name, key.record + key.at, n) == 0))
-            LK_TRY(read_feature(value, &feature[i]));
+            LK_TRY(read_entry_values(entry, &feature[i]));
     return LK_OK;
 }
 
@@ -193,16 +235,16 @@ lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned c
         LK_TRY(next_field(&example, &f));
         if (f.number != 1)
             continue;
-        if (f.type != 2)
-            return damaged(&example, "features that are none");
-        features = f.inside;
+        if (f.type != BYTES)
+            return wrong_type(&example, "the features", f.type);
+        features = f.payload;
         while (features.at < features.end) {
             LK_TRY(next_field(&features, &f));
             if (f.number != 1)
                 continue;
-            if (f.type != 2)
-                return damaged(&features, "a map that is none");
-            LK_TRY(read_entry(f.inside, feature, n_features));
+            if (f.type != BYTES)
+                return wrong_type(&features, "an entry of the features", f.type);
+            LK_TRY(read_entry(f.payload, feature, n_features));
         }
     }
     return LK_OK;
@@ -210,13 +252,14 @@ lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned c
 
 lk_status lk__example_ints(const lk__source *s, int64_t offset, int64_t n, int64_t *out)
 {
-    enum { MOST = 10, CHUNK = 4096 }; /* bytes of a number, and of what is read at once */
+    enum { MAX_VARINT = 10, CHUNK = 4096 }; /* bytes of a number, and of what is read at once */
     unsigned char chunk[CHUNK];
     for (int64_t i = 0; i < n;) {
+        /* Negative beyond the end of the source, which lk__source_read() refuses. */
         int64_t left = lk__source_size(s) - offset, bytes = left < CHUNK ? left : CHUNK;
         LK_TRY(lk__source_read(s, offset, chunk, bytes, "a sample"));
         struct message m = {s, offset, chunk, 0, bytes};
-        while (i < n && (m.end - m.at >= MOST || bytes == left)) {
+        while (i < n && (m.end - m.at >= MAX_VARINT || bytes == left)) {
             uint64_t v;
             LK_TRY(read_varint(&m, &v));
             out[i++] = (int64_t)v;
@@ -252,7 +295,7 @@ static int64_t field_size(int64_t n)
 
 static unsigned char *put_head(unsigned char *p, int number, int64_t n)
 {
-    *p++ = (unsigned char)(number << 3 | 2);
+    *p++ = (unsigned char)(number << 3 | BYTES);
     return put_varint(p, (uint64_t)n);
 }
 
@@ -292,7 +335,8 @@ static unsigned char *put_values(unsigned char *p, const lk__feature_out *f)
 {
     if (f->kind != LK_FEATURE_INTS) { /* machines are little-endian, as the format is */
         size_t bytes = (size_t)values_size(f);
-        memcpy(p, f->data, bytes);
+        if (bytes > 0)
+            memcpy(p, f->data, bytes);
         return p + bytes;
     }
     for (int64_t i = 0; i < f->n; i++)
@@ -311,7 +355,7 @@ void lk__example_write(const lk__feature_out *feature, int n_features, unsigned 
         p = put_head(p, 1, (int64_t)name);
         memcpy(p, f->name, name);
         p = put_head(p + name, 2, field_size(field_size(values)));
-        p = put_head(p, (int)f->kind, field_size(values));
+        p = put_head(p, (int)f->kind, field_size(values)); /* the list's number, too */
         p = put_head(p, 1, values);
         p = put_values(p, f);
     }

@@ -4,14 +4,17 @@
  *   Features  { map<string, Feature> feature = 1; }     an entry is { key = 1; value = 2; }
  *   Feature   { BytesList 1, FloatList 2 or Int64List 3 }, each { repeated value = 1; }
  *
- * The reader looks for features by name and says where their values lie; unknown fields are skipped,
- * of a name or list given twice the last one counts, as protobuf has it.
+ * The reader looks for features by name and says where their values lie.  It reads what protobuf does: it
+ * skips unknown fields, takes the last of several entries with the same name and of several kinds of list
+ * in a feature, and joins a list that comes in several fields.  LK_ENOTSUP for what it could not tell where
+ * it lies: more than one value of bytes in a feature, and floats that are not packed in one piece.
  */
 #ifndef LK_DATA_EXAMPLE_H
 #define LK_DATA_EXAMPLE_H
 
 #include "data/source.h"
 
+/* Also the numbers of the fields of a Feature. */
 typedef enum lk__feature_kind {
     LK_FEATURE_NONE, /* not there, or an empty list */
     LK_FEATURE_BYTES,
@@ -21,16 +24,18 @@ typedef enum lk__feature_kind {
 
 enum { LK_FEATURE_INTS_KEPT = 8 };
 
+/** What is looked for, and found: the caller sets the name, lk__example_read() the rest. */
 typedef struct lk__feature {
-    const char *name; /* to look for; NULL: none */
+    const char *name; /* borrowed; NULL: nothing is looked for */
     lk__feature_kind kind;
     int64_t n;  /* values; of BYTES, the bytes of its only value */
     int64_t at; /* where they begin in the record, FLOATS and INTS without gaps unless scattered */
-    bool scattered;                      /* INTS: not all packed in one piece */
+    bool scattered; /* INTS: not packed in one piece, so that lk__example_ints() cannot read them */
     int64_t value[LK_FEATURE_INTS_KEPT]; /* INTS: the first ones */
 } lk__feature;
 
-/** Find `n_features` features in the record of `n` bytes, which lies at `offset` of `s`. */
+/** Find `n_features` features in the record of `n` bytes, which lies at `offset` of `s`.  Errors: LK_EIO
+ * when it is no Example; LK_ENOTSUP, see above. */
 lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned char *record,
                            int64_t n, lk__feature *feature, int n_features) LK_NODISCARD;
 
@@ -43,8 +48,8 @@ lk_status lk__example_ints(const lk__source *s, int64_t offset, int64_t n,
 /** A feature to write; `data` are n bytes, floats or int64_t. */
 typedef struct lk__feature_out {
     const char *name;
-    lk__feature_kind kind;
-    const void *data;
+    lk__feature_kind kind; /* not LK_FEATURE_NONE */
+    const void *data;      /* may be NULL if n is 0 */
     int64_t n;
 } lk__feature_out;
 

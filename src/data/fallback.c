@@ -1,4 +1,6 @@
-/* Where sets are looked for, and what takes their place. */
+/* Where sets are looked for that are not where the options say, and the generated ones that take their
+ * place.
+ */
 #include "data/fallback.h"
 
 #include "base/env.h"
@@ -27,13 +29,6 @@ lk_status lk__glyphs_instead(const char *name, const char *shape, int64_t count,
     char text[128];
     snprintf(text, sizeof text, "shape=%s count=%" PRId64 " test_count=%" PRId64, shape, count,
              test_count);
-    lk_arena *arena;
-    lk_config glyphs;
-    LK_TRY(lk_arena_new(&arena));
-    lk_status st = lk_config_parse(&lk_registry_format, "glyphs", text, arena, &glyphs);
-    if (st == LK_OK)
-        st = lk_dataset_open(&glyphs, split, out);
-    lk_arena_free(arena);
-    LK_TRY(st);
+    LK_TRY(lk_dataset_open("glyphs", text, split, out));
     return LK_OK;
 }

@@ -1,4 +1,6 @@
-/* Sets that are looked for where systems keep them, with generated ones in their place. */
+/* Sets that are looked for where systems keep them, with generated ones in their place: for formats of
+ * known sets, such as mnist.
+ */
 #ifndef LK_DATA_FALLBACK_H
 #define LK_DATA_FALLBACK_H
 

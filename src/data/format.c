@@ -1,12 +1,12 @@
-/* The formats as a kind: finding, opening, guessing and writing. */
+/* The registry of data formats: finding, opening, guessing and writing. */
 #include "data/format.h"
 
 #include "base/fpenv.h"
 #include "data/dataset.h"
 #include "data/source.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/suggest.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/suggest.h>
 
 #include <errno.h>
 #include <string.h>
@@ -51,7 +51,22 @@ static lk_status path_check(const lk_config *format)
     return LK_OK;
 }
 
-lk_status lk_dataset_open(const lk_config *format, lk_split split, lk_dataset **out)
+lk_status lk_dataset_open(const char *format, const char *options, lk_split split, lk_dataset **out)
+{
+    LK_FP_GUARD();
+    lk_status st;
+    lk_arena *arena = NULL;
+    lk_config config;
+    *out = NULL;
+    LK_TRY_TO(done, lk_arena_new(&arena));
+    LK_TRY_TO(done, lk_config_parse(&lk_registry_format, format, options, arena, &config));
+    LK_TRY_TO(done, lk_dataset_open_config(&config, split, out));
+done:
+    lk_arena_free(arena);
+    return st;
+}
+
+lk_status lk_dataset_open_config(const lk_config *format, lk_split split, lk_dataset **out)
 {
     LK_FP_GUARD();
     *out = NULL;

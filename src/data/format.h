@@ -1,4 +1,4 @@
-/* What the formats share. */
+/* What data formats share: for the files of src/data/formats. */
 #ifndef LK_DATA_FORMAT_H
 #define LK_DATA_FORMAT_H
 

@@ -3,7 +3,7 @@
 
 #include "data/dataset.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 enum { KEEP = 256 << 20 };
 

@@ -1,9 +1,9 @@
-/* Reading IDX files, alone and as MNIST's four files. */
+/* Reading IDX files, alone and as MNIST's four files: for formats/idx.c and mnist.c. */
 #include "data/idx.h"
 
 #include "data/bytes.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 static bool idx_dtype(unsigned char code, lk_dtype *out)
 {

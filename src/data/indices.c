@@ -1,8 +1,8 @@
-/* Whole numbers for models that take them, such as the rows of an embedding: never normalised, and checked
- * one by one.
+/* Whole numbers for models that take them, such as the rows of an embedding: never normalised, and
+ * checked one by one.
  *
- * Files of tables and floats hold them as reals; these must be whole, and small enough for their dtype to
- * tell each from its neighbours.
+ * Files of tables and floats hold them as reals; these must be whole, and small enough for their dtype
+ * to tell each from its neighbours.
  */
 #include "data/dataset.h"
 #include "data/loader.h"

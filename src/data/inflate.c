@@ -1,7 +1,7 @@
-/* Unpacking with zlib. */
+/* Unpacking with zlib: for source.c and zip.c. */
 #include "data/inflate.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #ifdef LK_HAVE_ZLIB
 
@@ -16,6 +16,8 @@ struct unpacker {
     int64_t at, end; /* bytes that zlib has not been given yet */
     int64_t start, total;
     bool gzip;
+    lk__take_fn *take; /* given what is unpacked to scratch; NULL: nobody */
+    void *arg;
     z_stream z;
     unsigned char in[CHUNK];
 };
@@ -76,9 +78,10 @@ static lk_status stuck(const struct unpacker *u, bool full)
                       u->z.msg ? u->z.msg : "zlib gives no reason");
 }
 
-/* Unpack everything to `out`, of `room` bytes; `scratch`: only count. */
+/* Unpack everything to `out`, of `room` bytes; `scratch`: count, and give it to whoever takes it. */
 static lk_status run(struct unpacker *u, unsigned char *out, int64_t room, unsigned char *scratch)
 {
+    bool enough = false;
     for (;;) {
         LK_TRY(refill(u));
         int64_t left = scratch ? CHUNK : room - u->total;
@@ -91,6 +94,10 @@ static lk_status run(struct unpacker *u, unsigned char *out, int64_t room, unsig
         LK_TRY(check_ratio(u));
         LK_CHECK(code != Z_MEM_ERROR, LK_ENOMEM, "%s: no memory to unpack it",
                  lk__source_name(u->source));
+        if (u->take && made > 0)
+            LK_TRY(u->take(u->arg, scratch, made, &enough));
+        if (enough)
+            return LK_OK;
         if (code == Z_STREAM_END) {
             if (position(u) == u->end)
                 return LK_OK;
@@ -127,6 +134,7 @@ static lk_status unpack(struct unpacker *u, const lk__source *s, int64_t offset,
 {
     bool gzip = size < 0;
     *out = NULL;
+    u->take = NULL;
     LK_TRY(start(u, s, offset, packed, gzip));
     unsigned char scratch[CHUNK];
     lk_status st = run(u, NULL, 0, scratch);
@@ -168,12 +176,37 @@ lk_status lk__gunzip(const lk__source *s, void **out, int64_t *size)
     return LK_OK;
 }
 
-lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64_t size, void **out)
+static lk_status range_check(const lk__source *s, int64_t offset, int64_t packed)
 {
-    int64_t total;
     LK_CHECK(offset >= 0 && packed >= 0 && packed <= lk__source_size(s) - offset, LK_EIO,
              "%s: offset %lld: %lld packed bytes, but the file ends at %lld", lk__source_name(s),
              (long long)offset, (long long)packed, (long long)lk__source_size(s));
+    return LK_OK;
+}
+
+lk_status lk__inflate_to(const lk__source *s, int64_t offset, int64_t packed, lk__take_fn *take,
+                         void *arg)
+{
+    struct unpacker *u;
+    unsigned char scratch[CHUNK];
+    LK_TRY(range_check(s, offset, packed));
+    LK_TRY(lk_alloc(&u, 1, sizeof *u));
+    u->take = take;
+    u->arg = arg;
+    lk_status st = start(u, s, offset, packed, false);
+    if (st == LK_OK) {
+        st = run(u, NULL, 0, scratch);
+        inflateEnd(&u->z);
+    }
+    lk_free(u);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64_t size, void **out)
+{
+    int64_t total;
+    LK_TRY(range_check(s, offset, packed));
     LK_TRY(unpack_range(s, offset, packed, size, out, &total));
     return LK_OK;
 }
@@ -207,6 +240,13 @@ lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64
 {
     (void)offset, (void)packed, (void)size;
     *out = NULL;
+    return without(lk__source_name(s));
+}
+
+lk_status lk__inflate_to(const lk__source *s, int64_t offset, int64_t packed, lk__take_fn *take,
+                         void *arg)
+{
+    (void)offset, (void)packed, (void)take, (void)arg;
     return without(lk__source_name(s));
 }
 

@@ -22,4 +22,11 @@ lk_status lk__gunzip(const lk__source *s, void **out, int64_t *size) LK_NODISCAR
 lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64_t size,
                       void **out) LK_NODISCARD;
 
+/** Given bytes one behind the other; may set *enough, then no more come. */
+typedef lk_status lk__take_fn(void *arg, const void *bytes, int64_t n, bool *enough);
+
+/** Unpack as lk__inflate(), whatever it becomes, and give it to `take`, 16 KiB at a time. */
+lk_status lk__inflate_to(const lk__source *s, int64_t offset, int64_t packed, lk__take_fn *take,
+                         void *arg) LK_NODISCARD;
+
 #endif /* LK_DATA_INFLATE_H */

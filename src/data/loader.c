@@ -1,11 +1,13 @@
-/* Loaders: what they are, and the ring of batches that their thread prepares. */
+/* lk_loader: makes batches of a dataset.  A job or the program makes one; the trainer asks for batches
+ * on its thread, and a thread of the loader prepares the next ones in a ring of slots.
+ */
 #include "data/loader.h"
 
 #include "base/fpenv.h"
 #include "base/thread.h"
 #include "data/dataset.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -214,8 +216,23 @@ fail:
     return st;
 }
 
-lk_status lk_loader_new(lk_dataset *ds, const lk_loader_options *options, int64_t seed,
-                        lk_loader **out)
+lk_status lk_loader_new(lk_dataset *ds, const char *options, int64_t seed, lk_loader **out)
+{
+    LK_FP_GUARD();
+    lk_status st;
+    lk_arena *arena = NULL; /* what is read needs none of it afterwards */
+    lk_loader_options read;
+    *out = NULL;
+    LK_TRY_TO(done, lk_arena_new(&arena));
+    LK_TRY_TO(done, lk_options_parse(&lk_loader_descriptor, options, arena, &read));
+    LK_TRY_TO(done, lk_loader_new_options(ds, &read, seed, out));
+done:
+    lk_arena_free(arena);
+    return st;
+}
+
+lk_status lk_loader_new_options(lk_dataset *ds, const lk_loader_options *options, int64_t seed,
+                                lk_loader **out)
 {
     LK_FP_GUARD();
     LK_TRY(loader_make(ds, options, seed, lk_dataset_info_of(ds)->classes, out));
@@ -313,7 +330,7 @@ static int64_t piece_of(const lk_loader_options *o)
     return (o->batch - 1) / o->shards + 1;
 }
 
-int64_t lk_loader_shard(const lk_loader *l)
+int64_t lk_loader_shard_size(const lk_loader *l)
 {
     return piece_of(&l->options);
 }

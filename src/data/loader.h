@@ -1,4 +1,6 @@
-/* What a loader is made of. */
+/* lk_loader from inside: its options, its ring of slots, and what its thread and the caller's share.
+ * For loader.c, slot.c, normalise.c and indices.c.
+ */
 #ifndef LK_DATA_LOADER_H
 #define LK_DATA_LOADER_H
 

@@ -1,4 +1,4 @@
-/* The options of loaders. */
+/* The table of lk_loader_options, and what shards follow from it. */
 #include <lockstep/data.h>
 
 #include <math.h>

@@ -1,7 +1,9 @@
-/* Datasets in memory: one tensor a field, its first axis the samples. */
+/* Datasets in memory: one tensor for each field, its first axis the samples.
+ * lk_dataset_from_tensors().
+ */
 #include "data/dataset.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -83,7 +85,7 @@ lk_status lk_dataset_from_tensors(const lk_dataset_info *given, lk_tensor *const
     }
     LK_TRY_TO(fail, lk_dataset_new(&info, columns_row, columns_free, c, out));
     for (int f = 0; f < c->n; f++)
-        lk__dataset_place(*out, f, lk_tensor_data(c->tensor[f]));
+        lk__dataset_set_base(*out, f, lk_tensor_data(c->tensor[f]));
     if (info.classes > 0 && info.count > 0)
         LK_TRY_TO(fail, check_labels(&info, c, lk_dataset_find(*out, "y")));
     return LK_OK;

@@ -1,8 +1,10 @@
-/* The affine map of normalisation, from options or measured over a set. */
+/* The affine map by which a loader normalises, from options or measured over a set when the loader is
+ * made.
+ */
 #include "data/dataset.h"
 #include "data/loader.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <math.h>
 

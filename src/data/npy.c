@@ -1,10 +1,10 @@
-/* Reading and writing .npy. */
+/* Reading and writing .npy arrays: for formats and for lk_tensors_load(). */
 #include "data/npy.h"
 
 #include "data/bytes.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 
@@ -227,27 +227,6 @@ lk_status lk__npy_read(const lk__source *s, const char *array, int64_t offset, i
                           lk_dtype_name(out->dtype), lk_shape_text(out->shape).s, (long long)bytes,
                           (long long)(size - start - n));
     return LK_OK;
-}
-
-lk_status lk__npy_load(const lk__source *s, const char *array, int64_t offset, int64_t size,
-                       lk_tensor **out)
-{
-    *out = NULL;
-    lk__npy a;
-    LK_TRY(lk__npy_read(s, array, offset, size, &a));
-    LK_TRY(lk_tensor_new(a.dtype, a.shape, out));
-    int64_t count = lk_tensor_count(*out), bytes = (int64_t)lk_dtype_size(a.dtype);
-    void *data;
-    lk_status st = lk_tensor_writable_data(*out, &data);
-    if (st == LK_OK)
-        st = lk__source_read(s, a.offset, data, count * bytes, "the array");
-    if (st == LK_OK && a.swap)
-        lk__swap_bytes(data, count, (size_t)bytes);
-    if (st != LK_OK) {
-        lk_tensor_free(*out);
-        *out = NULL;
-    }
-    return st;
 }
 
 /* ---- writing ---- */

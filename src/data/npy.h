@@ -26,10 +26,6 @@ typedef struct lk__npy {
 lk_status lk__npy_read(const lk__source *s, const char *array, int64_t offset, int64_t size,
                        lk__npy *out) LK_NODISCARD;
 
-/** Read the whole array; the caller owns `*out`. */
-lk_status lk__npy_load(const lk__source *s, const char *array, int64_t offset, int64_t size,
-                       lk_tensor **out) LK_NODISCARD;
-
 /** The header of an array, in `buf` of LK_NPY_HEADER_ROOM bytes.  Errors: LK_ENOTSUP for bf16, which
  * NumPy does not know. */
 lk_status lk__npy_header(lk_dtype dtype, lk_shape shape, char *buf, int64_t *n) LK_NODISCARD;

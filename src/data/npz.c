@@ -1,39 +1,12 @@
-/* Arrays in .npz archives. */
+/* Arrays in .npz archives: for formats and for lk_tensors_save(). */
 #include "data/npz.h"
 
 #include "data/crc32.h"
-
-#include <lockstep/alloc.h>
 
 lk_status lk__npz_member(const char *name, char *buf)
 {
     int n = snprintf(buf, LK_ZIP_NAME, "%s.npy", name);
     LK_CHECK(n >= 0 && n < LK_ZIP_NAME, LK_ENOTSUP, "the name \"%s\" is too long for .npz", name);
-    return LK_OK;
-}
-
-lk_status lk__npz_load(const lk__zip *z, const char *name, lk_tensor **out)
-{
-    *out = NULL;
-    char member[LK_ZIP_NAME];
-    LK_TRY(lk__npz_member(name, member));
-    const lk__zip_member *m = lk__zip_find(z, member);
-    LK_CHECK(m, LK_EINVAL, "%s: there is no array \"%s\" in it", lk__source_name(z->source), name);
-    int64_t offset;
-    void *block;
-    LK_TRY(lk__zip_load(z, m, &offset, &block));
-    if (!block) {
-        LK_TRY(lk__npy_load(z->source, name, offset, m->size, out));
-        return LK_OK;
-    }
-    lk__source *unpacked;
-    lk_status st = lk__source_memory(lk__source_name(z->source), block, m->size, &unpacked);
-    if (st == LK_OK) {
-        st = lk__npy_load(unpacked, name, 0, m->size, out);
-        lk__source_free(unpacked);
-    }
-    lk_free(block);
-    LK_TRY(st);
     return LK_OK;
 }
 

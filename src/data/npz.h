@@ -5,10 +5,6 @@
 #include "data/npy.h"
 #include "data/zip.h"
 
-/** The array of this name as a tensor, owned by the caller.  Errors: LK_EINVAL if it is not there,
- * naming the archive. */
-lk_status lk__npz_load(const lk__zip *z, const char *name, lk_tensor **out) LK_NODISCARD;
-
 /** Append a contiguous tensor as the array `name`. */
 lk_status lk__npz_add(lk__zip_out *z, const char *name, const lk_tensor *t) LK_NODISCARD;
 

@@ -1,7 +1,7 @@
-/* Reading raw elements: the file's size gives the number of samples. */
+/* Reading raw elements, where the file's size gives the number of samples: for formats/raw.c. */
 #include "data/raw.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Raw elements as a dataset. */
+/* Raw elements as a dataset: for formats/raw.c. */
 #ifndef LK_DATA_RAW_H
 #define LK_DATA_RAW_H
 

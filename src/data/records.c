@@ -6,8 +6,8 @@
 #include "data/format.h"
 #include "data/tfrecord.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 enum { IMAGE, LABEL, HEIGHT, WIDTH, DEPTH, N_FEATURES };
 
@@ -142,8 +142,11 @@ static lk_status note_record(struct records *r, int64_t i, int64_t at, const lk_
     LK_TRY(check_like(r, i, at, &f[LABEL], r->wants, r->targets));
     LK_TRY(shape_of(r->source, at, f, &shape));
     if (r->kind == LK_FEATURE_INTS && f[IMAGE].scattered)
-        return LK_DAMAGED(r->source, at, "record %lld: the integers of \"%s\" are not packed",
-                          (long long)i, f[IMAGE].name);
+        return LK_RAISE(
+            LK_ENOTSUP,
+            "%s: offset %lld: record %lld: the integers of \"%s\" are not packed in one "
+            "piece, which is not supported",
+            lk__source_name(r->source), (long long)at, (long long)i, f[IMAGE].name);
     r->at[i] = at + f[IMAGE].at;
     if (r->label)
         r->label[i] = r->wants == LK_FEATURE_INTS ? f[LABEL].value[0] : at + f[LABEL].at;

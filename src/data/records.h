@@ -1,4 +1,4 @@
-/* Datasets of the records of a TFRecord file. */
+/* Datasets of the records of a TFRecord file: for formats/tfrecord.c. */
 #ifndef LK_DATA_RECORDS_H
 #define LK_DATA_RECORDS_H
 

@@ -1,9 +1,9 @@
-/* Files that appear complete or not at all. */
+/* lk__sink: a file that appears complete or not at all. */
 #include "data/sink.h"
 
 #include "base/storage.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdio.h>
 #include <string.h>

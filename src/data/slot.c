@@ -1,9 +1,11 @@
-/* Filling a part of a batch: pick the samples, read, move and convert them. */
+/* Filling one slot of a loader, a part of a batch: pick the samples, read, move and convert them.  On
+ * the loader's thread, or on the caller's if that was not ahead.
+ */
 #include "base/fpenv.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -174,9 +176,9 @@ static lk_status put_sample(const lk_loader *l, const lk__loader_slot *s, int64_
 {
     int64_t index = s->index[i];
     const void *at[LK_MAX_FIELDS];
-    LK_TRY(lk__dataset_look(l->ds, index, l->row, at));
+    LK_TRY(lk__dataset_row_ptr(l->ds, index, l->row, at));
     if (i + AHEAD < s->request.n)
-        lk__dataset_ahead(l->ds, s->index[i + AHEAD]);
+        lk__dataset_prefetch(l->ds, s->index[i + AHEAD]);
     lk__move m = {.dim = {1, 1, 1}};
     if (l->moved_block)
         LK_TRY(draw_move(l, s->request.epoch, index, &m));

@@ -1,9 +1,9 @@
-/* Files, unpacked files and memory as one kind of source. */
+/* lk__source: files, unpacked files and memory to read from, for all readers of formats. */
 #include "data/source.h"
 
 #include "data/inflate.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
-/* Tables: fields as rows of equal size in files or memory. */
+/* lk__table: fields as rows of equal size in files or memory; readers make a dataset of it. */
 #include "data/table.h"
 
 #include "data/bytes.h"
 #include "data/dataset.h"
 #include "data/format.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* The framing of TFRecord files. */
+/* The framing of TFRecord files: records with their lengths and checksums, read and written. */
 #include "data/tfrecord.h"
 
 #include "data/bytes.h"
 
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 
 static uint32_t masked_crc(const void *bytes, size_t n)
 {

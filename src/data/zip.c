@@ -1,11 +1,11 @@
-/* Reading zip archives. */
+/* Reading zip archives, for .npz files. */
 #include "data/zip.h"
 
 #include "data/bytes.h"
 #include "data/crc32.h"
 #include "data/inflate.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -178,16 +178,28 @@ static lk_status source_crc(const lk__source *s, int64_t at, int64_t n, uint32_t
     return LK_OK;
 }
 
-lk_status lk__zip_load(const lk__zip *z, const lk__zip_member *m, int64_t *offset, void **block)
+/* Where the bytes of a member begin. */
+static lk_status member_find(const lk__zip *z, const lk__zip_member *m, int64_t *offset)
 {
     unsigned char local[LOCAL_SIZE];
-    *block = NULL;
     LK_TRY(lk__source_read(z->source, m->header, local, LOCAL_SIZE, "a member's header"));
     if (lk__get_le(local, 4) != 0x04034b50)
         return LK_DAMAGED(z->source, m->header, "the header of member \"%s\" is damaged", m->name);
     *offset = m->header + LOCAL_SIZE + (int64_t)lk__get_le(local + 26, 2) +
               (int64_t)lk__get_le(local + 28, 2);
+    return LK_OK;
+}
+
+static lk_status refuse_crc(const lk__zip *z, const lk__zip_member *m, int64_t offset)
+{
+    return LK_DAMAGED(z->source, offset, "the checksum of member \"%s\" is wrong", m->name);
+}
+
+lk_status lk__zip_load(const lk__zip *z, const lk__zip_member *m, int64_t *offset, void **block)
+{
     uint32_t crc;
+    *block = NULL;
+    LK_TRY(member_find(z, m, offset));
     if (m->method == 0) {
         LK_TRY(source_crc(z->source, *offset, m->size, &crc));
     } else {
@@ -197,7 +209,62 @@ lk_status lk__zip_load(const lk__zip *z, const lk__zip_member *m, int64_t *offse
     if (crc != m->crc) {
         lk_free(*block);
         *block = NULL;
-        return LK_DAMAGED(z->source, *offset, "the checksum of member \"%s\" is wrong", m->name);
+        return refuse_crc(z, m, *offset);
     }
+    return LK_OK;
+}
+
+/* What goes by, counted. */
+typedef struct passing {
+    const lk__zip *z;
+    const lk__zip_member *m;
+    lk__take_fn *take;
+    void *arg;
+    int64_t offset, n; /* where the member is; bytes that have passed */
+    uint32_t crc;
+    bool enough;
+} passing;
+
+static lk_status pass(void *arg, const void *bytes, int64_t n, bool *enough)
+{
+    passing *p = arg;
+    if (n > p->m->size - p->n)
+        return LK_DAMAGED(p->z->source, p->offset, "the packed data hold more than %lld bytes",
+                          (long long)p->m->size);
+    p->crc = lk__crc32(p->crc, bytes, (size_t)n);
+    p->n += n;
+    LK_TRY(p->take(p->arg, bytes, n, &p->enough));
+    *enough = p->enough;
+    return LK_OK;
+}
+
+static lk_status stored_pass(passing *p)
+{
+    unsigned char chunk[8192];
+    bool enough = false;
+    while (p->n < p->m->size && !enough) {
+        int64_t left = p->m->size - p->n,
+                n = left < (int64_t)sizeof chunk ? left : (int64_t)sizeof chunk;
+        LK_TRY(lk__source_read(p->z->source, p->offset + p->n, chunk, n, "a member"));
+        LK_TRY(pass(p, chunk, n, &enough));
+    }
+    return LK_OK;
+}
+
+lk_status lk__zip_stream(const lk__zip *z, const lk__zip_member *m, lk__take_fn *take, void *arg)
+{
+    passing p = {.z = z, .m = m, .take = take, .arg = arg};
+    LK_TRY(member_find(z, m, &p.offset));
+    if (m->method == 0)
+        LK_TRY(stored_pass(&p));
+    else
+        LK_TRY(lk__inflate_to(z->source, p.offset, m->packed, pass, &p));
+    if (p.enough)
+        return LK_OK;
+    if (p.n != m->size)
+        return LK_DAMAGED(z->source, p.offset, "the packed data hold %lld bytes, not %lld",
+                          (long long)p.n, (long long)m->size);
+    if (p.crc != m->crc)
+        return refuse_crc(z, m, p.offset);
     return LK_OK;
 }

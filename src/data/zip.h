@@ -7,6 +7,7 @@
 #ifndef LK_DATA_ZIP_H
 #define LK_DATA_ZIP_H
 
+#include "data/inflate.h"
 #include "data/sink.h"
 #include "data/source.h"
 
@@ -38,6 +39,11 @@ const lk__zip_member *lk__zip_find(const lk__zip *z, const char *name);
  * the caller frees.  Checks the CRC. */
 lk_status lk__zip_load(const lk__zip *z, const lk__zip_member *m, int64_t *offset,
                        void **block) LK_NODISCARD;
+
+/** Give the bytes of a member to `take`, one behind the other, unpacked, and check size and CRC at the end:
+ * what was taken may be wrong until then.  Takes little memory. */
+lk_status lk__zip_stream(const lk__zip *z, const lk__zip_member *m, lk__take_fn *take,
+                         void *arg) LK_NODISCARD;
 
 /* ---- writing ---- */
 

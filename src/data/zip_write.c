@@ -3,7 +3,7 @@
 #include "data/bytes.h"
 #include "data/zip.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/status.h>
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* allgather: y = the x of all ranks along an axis, everywhere; dx = this rank's part of the sum of
  * all dy. */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
 lk_status lk_dist_allgather(lk_comm *comm, lk_var x, int axis, const char *name, lk_var *out)
 {

@@ -1,4 +1,4 @@
-/* allreduce: y = x folded over all ranks.
+/* allreduce: y = x reduced over all ranks.
  *
  *   sum   dx = sum of all dy
  *   avg   dx = mean of all dy                  (the sum of all dy, over P)
@@ -7,7 +7,7 @@
  *
  * The product of the others is taken of gathered x, without a division, so zeros are no trouble.
  */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 #include "tensor/tensor.h"
 
 /* ---- prod ---- */
@@ -80,22 +80,23 @@ static const lk_op allreduce_prod = {.name = "allreduce_prod",
 
 /* ---- all ---- */
 
-lk_status lk__dist_fold_check(const lk__dist *d, const char *call)
+lk_status lk__dist_reduce_check(const lk__dist *d, const char *call)
 {
-    bool bits = d->fold == LK_REDUCE_AND || d->fold == LK_REDUCE_OR || d->fold == LK_REDUCE_XOR;
-    LK_CHECK((unsigned)d->fold < LK_N_REDUCE_OPS, LK_EINVAL, "%s: %d is no fold", call,
-             (int)d->fold);
+    bool bits = d->reduce_op == LK_REDUCE_AND || d->reduce_op == LK_REDUCE_OR ||
+                d->reduce_op == LK_REDUCE_XOR;
+    LK_CHECK((unsigned)d->reduce_op < LK_N_REDUCE_OPS, LK_EINVAL, "%s: %d is no reduce operator",
+             call, (int)d->reduce_op);
     LK_CHECK(!bits, LK_ENOTSUP,
              "%s(\"%s\") with %s has no derivative: it acts on bits; use lk_allreduce() on the "
              "elements, outside the tape",
-             call, d->name, lk_reduce_op_name(d->fold));
+             call, d->name, lk_reduce_op_name(d->reduce_op));
     return LK_OK;
 }
 
-lk_status lk__dist_fold(const lk__dist *d, lk_var x, lk_var *out)
+lk_status lk__dist_reduce_apply(const lk__dist *d, lk_var x, lk_var *out)
 {
     lk_var index;
-    switch (d->fold) {
+    switch (d->reduce_op) {
     case LK_REDUCE_SUM:
     case LK_REDUCE_AVG: LK_TRY(lk_apply(x.tape, &lk__dist_allreduce, &x, 1, d, out)); break;
     case LK_REDUCE_PROD: LK_TRY(lk_apply(x.tape, &allreduce_prod, &x, 1, d, out)); break;
@@ -104,15 +105,15 @@ lk_status lk__dist_fold(const lk__dist *d, lk_var x, lk_var *out)
     return LK_OK;
 }
 
-lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_reduce_op fold, const char *name,
+lk_status lk_dist_allreduce(lk_comm *comm, lk_var x, lk_reduce_op reduce_op, const char *name,
                             lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, fold, 0, name);
+    lk__dist d = lk__dist_of(comm, reduce_op, 0, name);
     LK_CHECK(out, LK_EINVAL, "allreduce: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_fold_check(&d, "allreduce"));
+    LK_TRY(lk__dist_reduce_check(&d, "allreduce"));
     LK_TRY_DIST(comm, lk__dist_check(&d, "allreduce", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
-    LK_TRY_DIST(comm, lk__dist_fold(&d, x, out));
+    LK_TRY_DIST(comm, lk__dist_reduce_apply(&d, x, out));
     return LK_OK;
 }

@@ -1,11 +1,11 @@
 /* allreduce of a list: small values of one dtype travel together, large ones alone.
  *
- * Folding is element by element, so the bits are those of one allreduce for each.
+ * Reducing is element by element, so the bits are those of one allreduce for each.
  */
 #include "dist/common/list.h"
-#include "dist/common/posts.h"
+#include "dist/common/pending.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 /* Bytes from which on a copy costs more than a call of its own. */
 static const int64_t large = 1 << 18;
@@ -16,7 +16,8 @@ static bool is_large(const lk__like *like)
 }
 
 /* The small values of one dtype, in one call. */
-static lk_status fold_small(const lk__dist *d, lk_dtype dtype, const lk_var *xs, int n, lk_var *out)
+static lk_status reduce_small(const lk__dist *d, lk_dtype dtype, const lk_var *xs, int n,
+                              lk_var *out)
 {
     lk_status st;
     lk_var *some = NULL, flat;
@@ -33,7 +34,7 @@ static lk_status fold_small(const lk__dist *d, lk_dtype dtype, const lk_var *xs,
         place[m++] = i;
     }
     LK_TRY_TO(done, lk__list_pack(some, m, &flat));
-    LK_TRY_TO(done, lk_dist_allreduce(d->comm, flat, d->fold, d->name, &flat));
+    LK_TRY_TO(done, lk_dist_allreduce(d->comm, flat, d->reduce_op, d->name, &flat));
     LK_TRY_TO(done, lk__list_unpack(flat, like, m, some));
     for (int k = 0; k < m; k++)
         out[place[k]] = some[k];
@@ -44,10 +45,10 @@ done:
     return st;
 }
 
-lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_reduce_op fold,
+lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_reduce_op reduce_op,
                                  const char *name, lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, fold, 0, name);
+    lk__dist d = lk__dist_of(comm, reduce_op, 0, name);
     unsigned small = 0; /* dtypes, as bits */
     LK_CHECK(comm && (out || n == 0), LK_EINVAL, "allreduce_list: %s is NULL",
              comm ? "out" : "comm");
@@ -56,12 +57,12 @@ lk_status lk_dist_allreduce_list(lk_comm *comm, const lk_var *xs, int n, lk_redu
         lk__like like;
         LK_TRY_DIST(comm, lk__like_of(xs[i], &like));
         if (is_large(&like))
-            LK_TRY_DIST(comm, lk_dist_allreduce(comm, xs[i], fold, name, &out[i]));
+            LK_TRY_DIST(comm, lk_dist_allreduce(comm, xs[i], reduce_op, name, &out[i]));
         else
             small |= 1U << like.dtype;
     }
     for (int dtype = 0; small >> dtype; dtype++)
         if (small >> dtype & 1)
-            LK_TRY_DIST(comm, fold_small(&d, (lk_dtype)dtype, xs, n, out));
+            LK_TRY_DIST(comm, reduce_small(&d, (lk_dtype)dtype, xs, n, out));
     return LK_OK;
 }

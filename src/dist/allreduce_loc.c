@@ -3,11 +3,11 @@
  *   y = the smallest or largest of all x, index = the lowest index among those that have it
  *   dx_r = the sum of all dy where rank r is the lowest that has it, else 0
  *
- * Values and indices travel as pairs, folded by minloc or maxloc.  Without indices the program's ranks
- * are taken, and the index says who has it; otherwise a second fold finds the lowest rank.
+ * Values and indices travel as pairs, reduced by minloc or maxloc.  Without indices the program's ranks
+ * are taken, and the index says who has it; otherwise a second reduction finds the lowest rank.
  */
 #include "coll/pairs.h"
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 #include "tensor/tensor.h"
 
 /* Outputs: the value, its index, and 1 where this rank is the one that has it, else 0. */
@@ -60,7 +60,7 @@ static lk_status extreme_forward(lk_call *c)
         pair[i] = (lk_value_index){.index = given ? given[i] : rank};
         memcpy(&pair[i].value, from + (size_t)i * size, size);
     }
-    LK_TRY(lk__allreduce_pairs(d->comm, pair, n, x->dtype, d->fold, d->name));
+    LK_TRY(lk__allreduce_pairs(d->comm, pair, n, x->dtype, d->reduce_op, d->name));
     for (int64_t i = 0; i < n; i++) {
         memcpy(to + (size_t)i * size, &pair[i].value, size);
         where[i] = pair[i].index;
@@ -110,27 +110,27 @@ static lk_status loc_check(const lk__dist *d, const char *call, lk_var x, lk_var
 {
     LK_CHECK(value && where, LK_EINVAL, "%s: %s is NULL", call, value ? "where" : "value");
     *value = *where = LK_NO_VAR;
-    LK_CHECK(d->fold == LK_REDUCE_MINLOC || d->fold == LK_REDUCE_MAXLOC, LK_EINVAL,
+    LK_CHECK(d->reduce_op == LK_REDUCE_MINLOC || d->reduce_op == LK_REDUCE_MAXLOC, LK_EINVAL,
              "%s(\"%s\") with %s: only minloc and maxloc have an index", call, d->name,
-             lk_reduce_op_name(d->fold));
+             lk_reduce_op_name(d->reduce_op));
     LK_TRY(lk__dist_check(d, call, x));
     return LK_OK;
 }
 
-lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op fold,
+lk_status lk_dist_allreduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op reduce_op,
                                 const char *name, lk_var *value, lk_var *where)
 {
-    lk__dist d = lk__dist_of(comm, fold, 0, name);
+    lk__dist d = lk__dist_of(comm, reduce_op, 0, name);
     LK_TRY_DIST(comm, loc_check(&d, "allreduce_loc", x, value, where));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
     LK_TRY_DIST(comm, lk__dist_extreme(&d, x, index, value, where));
     return LK_OK;
 }
 
-lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op fold, int root,
-                             const char *name, lk_var *value, lk_var *where)
+lk_status lk_dist_reduce_loc(lk_comm *comm, lk_var x, lk_var index, lk_reduce_op reduce_op,
+                             int root, const char *name, lk_var *value, lk_var *where)
 {
-    lk__dist d = lk__dist_of(comm, fold, root, name);
+    lk__dist d = lk__dist_of(comm, reduce_op, root, name);
     lk_var all, at;
     LK_TRY_DIST(comm, loc_check(&d, "reduce_loc", x, value, where));
     lk__dist_shaped(&d, lk_shape_of(x), -1);

@@ -4,13 +4,13 @@
  *                   `gather`
  *   equal axes      the whole, x_0 x_1 ... along the axis, is cut anew
  *
- * Both are a permutation of elements among the ranks, so dx is the inverse one of dy: the node sends
+ * Both are a permutation of elements among the ranks, so dx is the inverse one of dy: the op sends
  * what it got back.  Cutting and joining are ops, which have their own derivatives.
  */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 static const int64_t *numbers(lk_var counts)
 {
@@ -18,7 +18,7 @@ static const int64_t *numbers(lk_var counts)
     return lk_value(counts, &t) == LK_OK ? lk_tensor_data(t) : NULL;
 }
 
-/* A value [P] to be written: the counts of a node. */
+/* A value [P] to be written: the counts of an op. */
 static lk_status counts_new(const lk__dist *d, lk_tape *tape, lk_var *out, int64_t **at)
 {
     const lk_tensor *t = NULL;

@@ -1,5 +1,5 @@
-/* barrier: no rank goes on before all have come; backward has one at the same place. */
-#include "dist/common/posts.h"
+/* Barrier: the op that waits for all ranks, and its backward, which does the same. */
+#include "dist/common/pending.h"
 
 static lk_status barrier_infer(lk_call *c, lk_output_spec *out)
 {

@@ -8,11 +8,11 @@
  *   dgamma = sum (dy c) inv,  dbeta = sum dy                            on one rank, 0 on the others
  *
  * The loops are those of the op (ops/common/norm_fused.c).  The sums of ranks are joined by the tree
- * over the pieces of the batch: two vectors in forward, one of twice the length in backward.
+ * over the shards of the batch: two vectors in forward, one of twice the length in backward.
  */
 #include "ops/common/batch_norm.h"
 
-#include "dist/common/posts.h"
+#include "dist/common/pending.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -25,14 +25,14 @@ typedef struct norm_attr {
     const lk_dist_batch *batch;
 } norm_attr;
 
-/* The pieces of this rank. */
+/* The shards of this rank. */
 static lk_range range_of(const lk_dist_batch *b)
 {
     int rank = lk_comm_rank(b->comm), size = lk_comm_size(b->comm);
-    if (b->pieces == 0)
+    if (b->shards == 0)
         return lk_range_split(size, rank, size);
     if (!b->first)
-        return lk_range_split(b->pieces, rank, size);
+        return lk_range_split(b->shards, rank, size);
     return (lk_range){b->first[rank], b->first[rank + 1] - b->first[rank]};
 }
 
@@ -53,8 +53,8 @@ static lk_status join(void *arg, lk_dtype dtype, int64_t n, void *sums)
                           .out = sums,
                           .count = n,
                           .dtype = dtype,
-                          .fold = LK_REDUCE_SUM,
-                          .pieces = a->batch->pieces,
+                          .op = LK_REDUCE_SUM,
+                          .pieces = a->batch->shards,
                           .first = a->batch->first};
     LK_TRY(lk_coll_run(a->d.comm, &call));
     return LK_OK;
@@ -116,7 +116,7 @@ static const lk_op grad = {.name = "batch_norm.grad",
                            .infer = lk__batch_norm_grad_infer,
                            .forward = grad_forward};
 
-/* ---- of other ops and nodes ---- */
+/* ---- of other ops ---- */
 
 /* What the gradients are made of, from x anew, so that they can be differentiated: rows are all axes
  * but the last, [rows][channels]. */
@@ -198,7 +198,7 @@ static lk_status norm_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-/* ---- the node ---- */
+/* ---- the op ---- */
 
 static const lk_op norm = {.name = "batch_norm",
                            .summary = "x normalised by the statistics of the whole batch",
@@ -217,18 +217,18 @@ static lk_status part_check(const lk_dist_batch *b, lk_var x)
 {
     lk_range range = range_of(b);
     int64_t piece = lk_tape_shard_size(x.tape), samples = lk_shape_of(x).dim[0];
-    LK_CHECK(b->samples >= 1 && b->pieces >= 0, LK_EINVAL,
-             "batch_norm: a batch of %lld samples in %lld pieces", (long long)b->samples,
-             (long long)b->pieces);
-    if (b->pieces == 0)
+    LK_CHECK(b->samples >= 1 && b->shards >= 0, LK_EINVAL,
+             "batch_norm: a batch of %lld samples in %lld shards", (long long)b->samples,
+             (long long)b->shards);
+    if (b->shards == 0)
         return LK_OK;
-    LK_CHECK(lk_range_subtrees(b->pieces, range, NULL) <= 1, LK_EINVAL,
-             "batch_norm: pieces %lld to %lld of %lld are not one subtree", (long long)range.first,
-             (long long)(range.first + range.n - 1), (long long)b->pieces);
+    LK_CHECK(lk_range_subtrees(b->shards, range, NULL) <= 1, LK_EINVAL,
+             "batch_norm: shards %lld to %lld of %lld are not one subtree", (long long)range.first,
+             (long long)(range.first + range.n - 1), (long long)b->shards);
     int64_t from = range.first * piece, end = (range.first + range.n) * piece;
     end = end < b->samples ? end : b->samples;
     LK_CHECK(samples == (range.n > 0 ? end - from : 0), LK_ESHAPE,
-             "batch_norm of %lld samples, where this rank has the pieces %lld to %lld, of %lld "
+             "batch_norm of %lld samples, where this rank has the shards %lld to %lld, of %lld "
              "samples each, of a batch of %lld",
              (long long)samples, (long long)range.first, (long long)(range.first + range.n - 1),
              (long long)piece, (long long)b->samples);

@@ -1,5 +1,5 @@
 /* bcast: y = root's x, everywhere; dx = the sum of all dy on root, 0 elsewhere. */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
 lk_status lk_dist_bcast(lk_comm *comm, lk_var x, int root, const char *name, lk_var *out)
 {

@@ -1,5 +1,5 @@
 /* gather: y = the x of all ranks along an axis, on root; dx = this rank's part of root's dy. */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
 lk_status lk_dist_gather(lk_comm *comm, lk_var x, int axis, int root, const char *name, lk_var *out)
 {

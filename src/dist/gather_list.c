@@ -1,13 +1,13 @@
 /* Collectives of lists: a value for each rank, with any shapes.
  *
- * The ranks first tell each other what the values are; then all elements travel in one node of
+ * The ranks first tell each other what the values are; then all elements travel in one op of
  * common/parts.c, as one flat value, and are cut into the values without a copy.
  */
 #include "comm/user.h"
 #include "dist/common/list.h"
-#include "dist/common/posts.h"
+#include "dist/common/pending.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 /* All values that ranks give must have one dtype; each rank that sees it otherwise ends the job. */
 static lk_status dtypes_check(const lk__dist *d, const char *call, const lk__like *like,
@@ -97,7 +97,7 @@ lk_status lk_dist_scatter_list(lk_tape *tape, lk_comm *comm, const lk_var *xs, i
     LK_TRY_TO(done, lk__list_unpack(flat, &like[rank], 1, out));
 done:
     lk_free(like);
-    return lk__dist_told(comm, st);
+    return lk__dist_failed(comm, st);
 }
 
 lk_status lk_dist_alltoall_list(lk_comm *comm, const lk_var *xs, const char *name, lk_var *out)
@@ -124,5 +124,5 @@ lk_status lk_dist_alltoall_list(lk_comm *comm, const lk_var *xs, const char *nam
     LK_TRY_TO(done, lk__list_unpack(flat, others, size, out));
 done:
     lk_free(like);
-    return lk__dist_told(comm, st);
+    return lk__dist_failed(comm, st);
 }

@@ -118,7 +118,7 @@ static lk_status exchange(lk_call *c, const lk__halo *h, const lk_tensor *y, int
                                                    .dtype = y->dtype,
                                                    .neighbours = h->axis[k].rank,
                                                    .n_neighbours = 2,
-                                                   .opposite = (const int[]){1, 0}}));
+                                                   .peer_slot = (const int[]){1, 0}}));
     for (int side = 0; side < 2; side++) {
         struct lk__storage s = {0};
         lk_tensor to = strip(h, y, k, side, !back), from = packed_at(&p, 1, side, &to, &s);
@@ -163,8 +163,8 @@ static lk_status halo_forward(lk_call *c)
     return LK_OK;
 }
 
-/* The node that answers: the other op, with the same plan. */
-static lk_status answer(lk_call *c, const lk_op *op, const lk_var *dout, lk_var *din)
+/* The adjoint: the other op, with the same plan. */
+static lk_status adjoint(lk_call *c, const lk_op *op, const lk_var *dout, lk_var *din)
 {
     lk__halo g = *(const lk__halo *)c->attr;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
@@ -176,7 +176,7 @@ static lk_status answer(lk_call *c, const lk_op *op, const lk_var *dout, lk_var 
 
 static lk_status halo_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(answer(c, &owners_op, dout, din));
+    LK_TRY(adjoint(c, &owners_op, dout, din));
     return LK_OK;
 }
 
@@ -216,7 +216,7 @@ static lk_status owners_forward(lk_call *c)
 
 static lk_status owners_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(answer(c, &halo_op, dout, din));
+    LK_TRY(adjoint(c, &halo_op, dout, din));
     return LK_OK;
 }
 

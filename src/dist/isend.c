@@ -1,18 +1,18 @@
 /* isend and irecv, and what their wait leaves on the tape: a message that others overlap.
  *
  *     forward                          backward, in reverse order
- *     h = isend(x)                     dx = wait of the answer
- *     wait(h)                          the answer: irecv of the gradient of what was received
+ *     h = isend(x)                     dx = wait of the adjoint
+ *     wait(h)                          the adjoint: irecv of the gradient of what was received
  *
- *     h = irecv()                      wait of the answer
- *     y = wait(h)                      the answer: isend of dy
+ *     h = irecv()                      wait of the adjoint
+ *     y = wait(h)                      the adjoint: isend of dy
  *
- * So the gradient of a handle is the handle of the message that answers, and what overlaps in forward
- * overlaps in backward.  Answers are made of the same ops: a recorded backward has its own answers.
- * Posts are kept by the tape (posts.h); an answer has the number of its message as tag, as in send.c.
+ * So the gradient of a handle is the handle of the adjoint message, and what overlaps in forward
+ * overlaps in backward.  Adjoints are made of the same ops: a recorded backward has its own.
+ * Messages are kept by the tape (pending.h); an adjoint has the number of its message as tag, as in send.c.
  */
 #include "comm/user.h"
-#include "dist/common/posts.h"
+#include "dist/common/pending.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -32,10 +32,10 @@ static lk_status handle_infer(lk_call *c, lk_output_spec *out)
     return LK_OK;
 }
 
-/* The post of a handle in backward, and the attributes of what answers. */
-static lk_status post_of(lk_var handle, lk__post *out, lk__dist *g)
+/* The message of a handle in backward, and the attributes of its adjoint. */
+static lk_status pending_of(lk_var handle, lk__pending *out, lk__dist *g)
 {
-    const lk__post *p = lk__post_find(handle);
+    const lk__pending *p = lk__pending_find(handle);
     LK_CHECK(
         p, LK_ESTATE,
         "backward through a message whose handle is unknown: isend, irecv and their wait belong "
@@ -45,21 +45,21 @@ static lk_status post_of(lk_var handle, lk__post *out, lk__dist *g)
     return LK_OK;
 }
 
-/* Wait for the answer of a message that `handle` stands for. */
-static lk_status take_answer(lk_var handle, lk_var *out)
+/* Wait for the adjoint of a message that `handle` stands for. */
+static lk_status take_adjoint(lk_var handle, lk_var *out)
 {
-    lk__post *p = lk__post_find(handle);
-    LK_CHECK(p && lk_is_var(p->answer), LK_ESTATE, "backward of %s, which has not been waited for",
-             p ? lk__post_text(p).s : "a message");
-    lk_var answer = p->answer;
-    p->answer = LK_NO_VAR;
-    LK_TRY(lk_dist_wait(answer, out));
+    lk__pending *p = lk__pending_find(handle);
+    LK_CHECK(p && lk_is_var(p->adjoint), LK_ESTATE, "backward of %s, which has not been waited for",
+             p ? lk__pending_text(p).s : "a message");
+    lk_var adjoint = p->adjoint;
+    p->adjoint = LK_NO_VAR;
+    LK_TRY(lk_dist_wait(adjoint, out));
     return LK_OK;
 }
 
 static bool has_gradient(lk_var handle)
 {
-    const lk__post *p = lk__post_find(handle);
+    const lk__pending *p = lk__pending_find(handle);
     return !p || lk_dtype_is_real(p->dtype);
 }
 
@@ -69,7 +69,7 @@ static lk_status isend_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     (void)dout;
     if (has_gradient(c->out[0]))
-        LK_TRY(take_answer(c->out[0], &din[0]));
+        LK_TRY(take_adjoint(c->out[0], &din[0]));
     return LK_OK;
 }
 
@@ -86,16 +86,16 @@ static const lk_op isend_op = {.name = "isend",
 lk_status lk__dist_post_send(lk__dist d, lk_var x, int rank, int64_t tag, lk_var *handle)
 {
     const lk_tensor *t = NULL;
-    lk__post p = {.d = d, .sends = true, .answer = LK_NO_VAR};
+    lk__pending p = {.d = d, .sends = true, .adjoint = LK_NO_VAR};
     LK_TRY(lk_contiguous(x, &p.data));
     LK_TRY(lk_value(p.data, &t));
-    LK_TRY(lk__post_room(x.tape));
+    LK_TRY(lk__pending_room(x.tape));
     LK_TRY(lk_apply(x.tape, &isend_op, &p.data, 1, NULL, &p.handle));
     LK_TRY(lk__dist_isend(&d, t, rank, tag, &p.request));
     p.info = lk_request_message(p.request);
     p.dtype = t->dtype;
     p.shape = t->shape;
-    lk__post_add(x.tape, &p);
+    lk__pending_add(x.tape, &p);
     *handle = p.handle;
     return LK_OK;
 }
@@ -103,15 +103,15 @@ lk_status lk__dist_post_send(lk__dist d, lk_var x, int rank, int64_t tag, lk_var
 /* Its wait: a token without elements. */
 static lk_status sent_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__post p;
+    lk__pending p;
     lk__dist g;
     (void)dout;
     if (!has_gradient(c->in[0]))
         return LK_OK;
-    LK_TRY(post_of(c->in[0], &p, &g));
+    LK_TRY(pending_of(c->in[0], &p, &g));
     LK_TRY(lk__dist_post_recv(c->tape, g, p.info.rank, LK_ADJOINT_TAG_BASE + p.info.sequence,
                               (lk_output_spec){.dtype = p.dtype, .shape = p.shape}, &din[0]));
-    lk__post_find(c->in[0])->answer = din[0];
+    lk__pending_find(c->in[0])->adjoint = din[0];
     return LK_OK;
 }
 
@@ -125,7 +125,7 @@ const lk_op lk__dist_sent = {.name = "wait_isend",
                              .forward = nothing_forward,
                              .backward = sent_backward};
 
-/* ---- irecv: a handle, and the buffer, which only the post knows ---- */
+/* ---- irecv: a handle, and the buffer, which only the pending knows ---- */
 
 static lk_status irecv_infer(lk_call *c, lk_output_spec *out)
 {
@@ -139,7 +139,7 @@ static lk_status irecv_backward(lk_call *c, const lk_var *dout, lk_var *din)
     (void)dout;
     (void)din;
     if (has_gradient(c->out[0]))
-        LK_TRY(take_answer(c->out[0], NULL));
+        LK_TRY(take_adjoint(c->out[0], NULL));
     return LK_OK;
 }
 
@@ -168,19 +168,19 @@ static const lk_op claim_op = {.name = "irecv",
 lk_status lk__dist_post_claim(lk_tape *tape, lk__dist d, int rank, int64_t tag, lk_output_spec like,
                               bool blocking, lk_var *handle)
 {
-    lk__post p = {
-        .d = d, .claims = true, .blocking = blocking, .answer = LK_NO_VAR, .info = {.rank = rank}};
+    lk__pending p = {
+        .d = d, .claims = true, .blocking = blocking, .adjoint = LK_NO_VAR, .info = {.rank = rank}};
     LK_CHECK(like.dtype == LK_ANY_DTYPE || lk_dtype_size(like.dtype) > 0, LK_EDTYPE,
              "recv(\"%s\"): %d is no dtype", d.name, (int)like.dtype);
     if (like.shape.ndim != LK_ANY_SHAPE.ndim)
         LK_TRY(lk_shape_count(like.shape, &(int64_t){0}));
-    LK_TRY(lk__post_room(tape));
+    LK_TRY(lk__pending_room(tape));
     LK_TRY(lk_apply(tape, &claim_op, NULL, 0, NULL, &p.handle));
     p.data = p.handle;
     p.dtype = like.dtype;
     p.shape = like.shape;
     LK_TRY(lk__irecv_claim(d.comm, like.dtype, rank, tag, d.name, !blocking, &p.request));
-    lk__post_add(tape, &p);
+    lk__pending_add(tape, &p);
     *handle = p.handle;
     return LK_OK;
 }
@@ -192,8 +192,8 @@ lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, l
         return lk__dist_post_claim(tape, d, rank, tag, like, false, handle);
     lk_var out[2];
     const lk_tensor *t = NULL;
-    lk__post p = {.d = d, .answer = LK_NO_VAR, .info = {.rank = rank}};
-    LK_TRY(lk__post_room(tape));
+    lk__pending p = {.d = d, .adjoint = LK_NO_VAR, .info = {.rank = rank}};
+    LK_TRY(lk__pending_room(tape));
     LK_TRY(lk_apply(tape, &irecv_op, NULL, 0, &like, out));
     p.handle = out[0];
     p.data = out[1];
@@ -202,7 +202,7 @@ lk_status lk__dist_post_recv(lk_tape *tape, lk__dist d, int rank, int64_t tag, l
     LK_TRY(lk_value(p.data, &t));
     LK_TRY(
         lk_irecv(d.comm, lk__tensor_start(t), t->count, t->dtype, rank, tag, d.name, &p.request));
-    lk__post_add(tape, &p);
+    lk__pending_add(tape, &p);
     *handle = p.handle;
     return LK_OK;
 }
@@ -219,14 +219,14 @@ static lk_status received_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status received_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    lk__post p;
+    lk__pending p;
     lk__dist g;
     if (!has_gradient(c->in[0]))
         return LK_OK;
-    LK_TRY(post_of(c->in[0], &p, &g));
+    LK_TRY(pending_of(c->in[0], &p, &g));
     LK_TRY(lk__dist_post_send(g, dout[0], p.info.rank, LK_ADJOINT_TAG_BASE + p.info.sequence,
                               &din[0]));
-    lk__post_find(c->in[0])->answer = din[0];
+    lk__pending_find(c->in[0])->adjoint = din[0];
     return LK_OK;
 }
 
@@ -239,7 +239,7 @@ const lk_op lk__dist_received = {.name = "wait_irecv",
                                  .infer = received_infer,
                                  .backward = received_backward};
 
-/* The wait for what was claimed: a value of what the message says, which the post then has. */
+/* The wait for what was claimed: a value of what the message says, which the pending then has. */
 static lk_status claimed_infer(lk_call *c, lk_output_spec *out)
 {
     out[0] = *(const lk_output_spec *)c->attr;
@@ -248,7 +248,7 @@ static lk_status claimed_infer(lk_call *c, lk_output_spec *out)
 
 static lk_status claimed_forward(lk_call *c)
 {
-    LK_TRY(lk__claim_take(&lk__post_find(c->in[0])->request, lk__tensor_start(c->y[0])));
+    LK_TRY(lk__claim_take(&lk__pending_find(c->in[0])->request, lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 

@@ -5,10 +5,10 @@
  * Backward needs no such dependence; it is there for programs ported from systems that do.  The other
  * calls here are what such systems have besides.
  */
-#include "dist/common/posts.h"
+#include "dist/common/pending.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <limits.h>
 #include <string.h>
@@ -63,8 +63,9 @@ lk_status lk_join_handle(lk_var handle, const lk_var *tokens, int n, lk_var *out
 {
     LK_CHECK(out && n >= 0 && (tokens || n == 0), LK_EINVAL, "join_handle of %d tokens", n);
     LK_TRY(lk__dist_valid("join_handle", handle));
-    LK_CHECK(lk__post_find(handle), LK_EINVAL, "join_handle of a value that is no handle");
-    *out = handle; /* backward waits for the answer in program order, whatever the tokens are */
+    LK_CHECK(lk__pending_find(handle), LK_EINVAL, "join_handle of a value that is no handle");
+    *out =
+        handle; /* backward waits for the adjoint message in program order, whatever the tokens are */
     return LK_OK;
 }
 

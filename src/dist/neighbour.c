@@ -5,14 +5,14 @@
  * The list of neighbours is an i64 value on the tape, of four numbers each: rank, rows to send, rows
  * to receive, place in the neighbour's list.  Backward exchanges the two in the middle.
  */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 enum { RANK, SEND, RECEIVE, OPPOSITE, NUMBERS };
 
-/* In the node's attributes `root` says whether places are given. */
+/* In the op's attributes `root` says whether places are given. */
 
 static const int64_t *list_of(const lk_tensor *list)
 {
@@ -58,7 +58,7 @@ static lk_status neighbour_forward(lk_call *c)
                                                  .dtype = c->x[0]->dtype,
                                                  .neighbours = rank,
                                                  .n_neighbours = n,
-                                                 .opposite = d->root ? opposite : NULL}));
+                                                 .peer_slot = d->root ? opposite : NULL}));
     return LK_OK;
 }
 
@@ -128,13 +128,13 @@ lk_status lk_dist_neighbor_alltoall(lk_comm *comm, lk_var x, int axis, const lk_
         at[i * NUMBERS + RANK] = to->rank[i];
         at[i * NUMBERS + SEND] = there ? to->send[i] : 0;
         at[i * NUMBERS + RECEIVE] = there ? to->receive[i] : 0;
-        at[i * NUMBERS + OPPOSITE] = to->opposite ? to->opposite[i] : 0;
+        at[i * NUMBERS + OPPOSITE] = to->peer_slot ? to->peer_slot[i] : 0;
         LK_TRY_DIST(comm, lk_add_i64(sum, at[i * NUMBERS + SEND], &sum));
     }
     LK_CHECK(lk_shape_of(x).dim[axis] == sum, LK_ESHAPE,
              "neighbour(\"%s\"): a value %s%s, of which %lld along axis %d are to be sent", d.name,
              lk_dtype_name(lk_dtype_of(x)), lk_shape_text(lk_shape_of(x)).s, (long long)sum, axis);
-    d.root = to->opposite != NULL;
+    d.root = to->peer_slot != NULL;
     LK_TRY_DIST(comm, lk_apply(x.tape, &neighbour, (lk_var[]){front, list}, 2, &d, &front));
     LK_TRY_DIST(comm, lk__dist_back(front, axis, out));
     return LK_OK;

@@ -1,26 +1,26 @@
-/* reduce: y = x folded over all ranks, on root; zeros elsewhere.
+/* reduce: y = x reduced over all ranks, on root; zeros elsewhere.
  *
  *   sum        dx = root's dy, everywhere
  *   others     as allreduce, of which only root keeps the result: dy of the others is 0
  */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
-lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op fold, int root, const char *name,
-                         lk_var *out)
+lk_status lk_dist_reduce(lk_comm *comm, lk_var x, lk_reduce_op reduce_op, int root,
+                         const char *name, lk_var *out)
 {
-    lk__dist d = lk__dist_of(comm, fold, root, name);
+    lk__dist d = lk__dist_of(comm, reduce_op, root, name);
     lk_var all, zeros;
     LK_CHECK(out, LK_EINVAL, "reduce: out is NULL");
     *out = LK_NO_VAR;
-    LK_TRY(lk__dist_fold_check(&d, "reduce"));
+    LK_TRY(lk__dist_reduce_check(&d, "reduce"));
     LK_TRY_DIST(comm, lk__dist_check(&d, "reduce", x));
     lk__dist_shaped(&d, lk_shape_of(x), -1);
-    if (fold == LK_REDUCE_SUM) {
+    if (reduce_op == LK_REDUCE_SUM) {
         LK_TRY_DIST(comm, lk_apply(x.tape, &lk__dist_reduce, &x, 1, &d, out));
         return LK_OK;
     }
     lk__dist_noted(&d, "root", root);
-    LK_TRY_DIST(comm, lk__dist_fold(&d, x, &all));
+    LK_TRY_DIST(comm, lk__dist_reduce_apply(&d, x, &all));
     *out = all;
     if (lk_comm_rank(comm) == root)
         return LK_OK;

@@ -1,6 +1,6 @@
 /* reduce_scatter: y = this rank's part along an axis of the sum of all x; dx = the dy of all ranks one
  * behind the other. */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
 lk_status lk_dist_reduce_scatter(lk_comm *comm, lk_var x, int axis, int64_t count, const char *name,
                                  lk_var *out)

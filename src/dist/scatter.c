@@ -3,7 +3,7 @@
  * What the others give has no elements that matter: they take part with a tensor without rows, made
  * after root's shape.
  */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
 /* Root's shape, with the axis in front, for all. */
 static lk_status shape_of_root(const lk__dist *d, lk_shape *shape)

@@ -1,15 +1,15 @@
-/* send and recv: a message, and in backward its answer.
+/* send and recv: a message, and in backward its adjoint message.
  *
  *   send   dx = the gradient of what the other side received
  *   recv   sends dy back to whoever sent the value
  *
- * The answer's tag is the number of the message it answers among those of its pair, above all tags of
- * programs; the pair, the direction and the communicator do the rest.  A recorded answer is itself a
- * message with a number, so its own answer is found the same way.
+ * The tag of an adjoint message is the number of its message among those of the pair, above all tags of
+ * programs; the pair, the direction and the communicator do the rest.  A recorded adjoint is itself a
+ * message with a number, so its own adjoint is found the same way.
  *
  * A receive that leaves dtype or shape to the message is an irecv and its wait.
  */
-#include "dist/common/posts.h"
+#include "dist/common/pending.h"
 #include "tensor/tensor.h"
 
 #include <string.h>

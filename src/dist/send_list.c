@@ -1,13 +1,13 @@
 /* Messages and bcast of lists, of which the receiver need not know how many values there are, nor their
  * dtypes and shapes.
  *
- * How many there are goes ahead, as a plain message without a derivative.  Each value is a node of
+ * How many there are goes ahead, as a plain message without a derivative.  Each value is a message of
  * send.c, whose message says what it is, or of bcast.c, and then what it is goes ahead too.
  */
 #include "dist/common/list.h"
-#include "dist/common/posts.h"
+#include "dist/common/pending.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 lk_status lk_dist_send_list(lk_comm *comm, const lk_var *xs, int n, int dest, int64_t tag,
                             const char *name, lk_var *token)
@@ -100,5 +100,5 @@ lk_status lk_dist_bcast_list(lk_tape *tape, lk_comm *comm, int root, const char 
     list->n = (int)n;
 done:
     lk_free(like);
-    return lk__dist_told(comm, st);
+    return lk__dist_failed(comm, st);
 }

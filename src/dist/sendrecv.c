@@ -1,5 +1,5 @@
 /* sendrecv: a message out and a message in, both under way at once; made of isend, irecv and wait. */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
 lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_dist_send_arg *send,
                            const lk_dist_recv_arg *recv, const char *name, lk_var *out)

@@ -1,32 +1,32 @@
 /* wait and waitany: a message is over; its value goes on.  isend.c says what backward does. */
 #include "autograd/guest.h"
 #include "comm/user.h"
-#include "dist/common/posts.h"
+#include "dist/common/pending.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
 /* A handle that can be waited for. */
-static lk_status post_check(lk_var handle, const char *call, lk__post **out)
+static lk_status pending_check(lk_var handle, const char *call, lk__pending **out)
 {
-    lk__post *p = lk__post_find(handle);
+    lk__pending *p = lk__pending_find(handle);
     *out = p;
     LK_CHECK(lk_is_var(handle), LK_EINVAL, "%s for LK_NO_VAR, which is no handle", call);
     LK_CHECK(p, LK_ESTATE,
              "%s for a value that is no handle of isend or irecv, or was waited for before", call);
     LK_CHECK(!p->waited, LK_ESTATE, "%s for %s, which was waited for before", call,
-             lk__post_text(p).s);
+             lk__pending_text(p).s);
     LK_CHECK(p->segment == lk__tape_segment(handle.tape), LK_ESTATE,
              "%s for %s, which was begun in another segment of lk_recompute()", call,
-             lk__post_text(p).s);
+             lk__pending_text(p).s);
     LK_CHECK(p->request, LK_ESTATE, "%s for %s, whose communicator was freed", call,
-             lk__post_text(p).s);
+             lk__pending_text(p).s);
     return LK_OK;
 }
 
 /* Take what was claimed, to a value of its dtype and shape. */
-static lk_status claim_end(lk_var handle, lk__post *p, const lk_output_spec *came, lk_var *value)
+static lk_status claim_end(lk_var handle, lk__pending *p, const lk_output_spec *came, lk_var *value)
 {
     lk_output_spec spec;
     memset(&spec, 0, sizeof spec); /* attributes are compared as bytes */
@@ -37,10 +37,10 @@ static lk_status claim_end(lk_var handle, lk__post *p, const lk_output_spec *cam
 }
 
 /* The request of `p` is over, or has claimed its message: record it. */
-static lk_status post_end(lk_var handle, lk_var *out)
+static lk_status pending_end(lk_var handle, lk_var *out)
 {
     lk_status st;
-    lk__post *p = lk__post_find(handle);
+    lk__pending *p = lk__pending_find(handle);
     lk_var value = LK_NO_VAR;
     lk_shape want = p->shape;
     lk_dtype dtype = p->dtype;
@@ -51,7 +51,7 @@ static lk_status post_end(lk_var handle, lk_var *out)
         LK_TRY_TO(done, claim_end(handle, p, &came, &value));
     if (!p->sends && !lk__dist_fits(want, &p->info))
         LK_TRY_TO(done,
-                  LK_RAISE(LK_ESHAPE, "%s of %s%s: it has sent %s%s", lk__post_text(p).s,
+                  LK_RAISE(LK_ESHAPE, "%s of %s%s: it has sent %s%s", lk__pending_text(p).s,
                            dtype == LK_ANY_DTYPE ? "" : lk_dtype_name(dtype), lk_shape_text(want).s,
                            lk_dtype_name(came.dtype), lk_shape_text(came.shape).s));
     if (!p->claims)
@@ -60,7 +60,7 @@ static lk_status post_end(lk_var handle, lk_var *out)
 done:
     if (p->request)
         lk__request_drop(&p->request);
-    lk__post_done(handle);
+    lk__pending_done(handle);
     if (out)
         *out = value;
     return st;
@@ -68,38 +68,38 @@ done:
 
 lk_status lk_dist_wait(lk_var handle, lk_var *out)
 {
-    lk__post *p;
+    lk__pending *p;
     if (out)
         *out = LK_NO_VAR;
-    LK_TRY(post_check(handle, "wait", &p));
+    LK_TRY(pending_check(handle, "wait", &p));
     LK_TRY(lk_wait(&p->request, &p->info));
-    LK_TRY(post_end(handle, out));
+    LK_TRY(pending_end(handle, out));
     return LK_OK;
 }
 
 /* The communicator of the first message, NULL if there is none. */
 static lk_comm *comm_of(const lk_var *handles, int n)
 {
-    const lk__post *p = NULL;
+    const lk__pending *p = NULL;
     for (int i = 0; i < n && !p; i++)
-        p = lk__post_find(handles[i]);
+        p = lk__pending_find(handles[i]);
     return p ? p->d.comm : NULL;
 }
 
 /* The requests of the handles. */
 static lk_status collect(const lk_var *handles, int n, lk_request **request)
 {
-    const lk__post *first = NULL;
+    const lk__pending *first = NULL;
     for (int i = 0; i < n; i++) {
-        lk__post *p;
+        lk__pending *p;
         if (!lk_is_var(handles[i]))
             continue;
-        LK_TRY(post_check(handles[i], "waitany", &p));
+        LK_TRY(pending_check(handles[i], "waitany", &p));
         request[i] = p->request;
         first = first ? first : p;
         LK_CHECK(lk__comm_related(p->d.comm, first->d.comm), LK_EINVAL,
                  "waitany for %s and %s, whose communicators were not made from the same one",
-                 lk__post_text(first).s, lk__post_text(p).s);
+                 lk__pending_text(first).s, lk__pending_text(p).s);
         for (int k = 0; k < i; k++)
             LK_CHECK(handles[k].serial != handles[i].serial, LK_EINVAL,
                      "waitany: handles %d and %d are the same", k, i);
@@ -123,12 +123,12 @@ lk_status lk_dist_waitany(const lk_var *handles, int n, int *which, lk_var *out)
     st = lk_waitany(n, request, &one, &info);
     if (one < 0)
         goto done;
-    lk__post *p = lk__post_find(handles[one]);
+    lk__pending *p = lk__pending_find(handles[one]);
     p->request = request[one]; /* NULL, or what has claimed a message */
     LK_TRY_TO(done, st);
     p->info = info;
     *which = (int)one;
-    LK_TRY_TO(done, post_end(handles[one], out));
+    LK_TRY_TO(done, pending_end(handles[one], out));
 done:
     lk_free(request);
     return st;

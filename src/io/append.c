@@ -1,11 +1,11 @@
-/* Files that grow. */
+/* lk__append: a file that grows, for JSON lines and event files. */
 #include "io/append.h"
 
 #include "base/failure.h"
 #include "base/storage.h"
 #include "io/out.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -35,9 +35,12 @@ lk__bands lk__bands_start(const lk_checkpoint *c, int64_t place, int64_t step, i
         .c = c, .part = place < 0 ? c->n_parts : place, .step = step, .room = room, .tensor = -1};
 }
 
-/* As much of the part as has room. */
+/* As much of the part as has room; the rest of a tensor that was cut comes alone, so that what is held of
+ * a large one lies side by side at both ends. */
 static void band_fill(lk__bands *b, int64_t end, lk__band *band)
 {
+    if (b->element > 0)
+        end = b->tensor + 1;
     const lk_checkpoint_tensor *t = &b->c->tensor[b->tensor];
     *band = (lk__band){.part = b->part, .tensor = b->tensor, .first = b->element};
     band->offset = t->offset + b->element * (int64_t)lk_dtype_size(t->dtype);
@@ -163,7 +166,7 @@ static void walk_to(lk_box_walk *w, int64_t n)
 }
 
 /* Begin with a piece: its elements that lie in the band. */
-static void piece_begin(lk__end *e)
+static void piece_begin(lk__endpoint *e)
 {
     const lk__piece *p = &e->flow->piece[e->piece];
     lk_range in = piece_range(e->c, p, e->band);
@@ -183,14 +186,14 @@ static void piece_begin(lk__end *e)
     walk_to(&e->walk, in.first / e->walk.n);
 }
 
-static void end_start(lk__end *e)
+static void end_start(lk__endpoint *e)
 {
     e->piece = piece_first(e->flow, e->band) - 1;
     e->left = 0;
 }
 
 /* The next bytes that lie side by side; false: there are none. */
-static bool end_next(lk__end *e, unsigned char **at, int64_t *bytes)
+static bool end_next(lk__endpoint *e, unsigned char **at, int64_t *bytes)
 {
     while (e->left == 0) {
         e->piece++;
@@ -211,7 +214,7 @@ static bool end_next(lk__end *e, unsigned char **at, int64_t *bytes)
     return true;
 }
 
-unsigned char *lk__end_direct(lk__end *e, int64_t bytes)
+unsigned char *lk__endpoint_direct(lk__endpoint *e, int64_t bytes)
 {
     unsigned char *at;
     int64_t n;
@@ -219,7 +222,7 @@ unsigned char *lk__end_direct(lk__end *e, int64_t bytes)
     return end_next(e, &at, &n) && n == bytes ? at : NULL;
 }
 
-void lk__end_pack(lk__end *e, unsigned char *message)
+void lk__endpoint_pack(lk__endpoint *e, unsigned char *message)
 {
     unsigned char *at;
     int64_t n;
@@ -227,7 +230,7 @@ void lk__end_pack(lk__end *e, unsigned char *message)
         memcpy(message, at, (size_t)n);
 }
 
-void lk__end_unpack(lk__end *e, const unsigned char *message)
+void lk__endpoint_unpack(lk__endpoint *e, const unsigned char *message)
 {
     unsigned char *at;
     int64_t n;
@@ -235,7 +238,7 @@ void lk__end_unpack(lk__end *e, const unsigned char *message)
         memcpy(at, message, (size_t)n);
 }
 
-void lk__end_copy(lk__end *from, lk__end *to)
+void lk__endpoint_copy(lk__endpoint *from, lk__endpoint *to)
 {
     unsigned char *source = NULL, *target = NULL;
     int64_t given = 0, taken = 0;

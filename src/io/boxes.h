@@ -2,7 +2,7 @@
  *
  * The parts of a checkpoint belong to ranks that have files, which go through them in *bands*: ranges
  * of the tensors of a part, about a MiB.  A *piece* is a box of a tensor that one such rank and one
- * holder exchange, and a *flow* all pieces between two ranks, in the order of the tensors.  Both ends
+ * holder exchange, and a *flow* all pieces between two ranks, in the order of the tensors.  Both endpoints
  * have the same flow, so each knows for any band how many bytes go, and in which order:
  *
  *     tensor       0 ........ 1 ............ 2 ...      one behind the other, as in the file
@@ -15,10 +15,11 @@
 
 #include <lockstep/checkpoint.h>
 
-/** What a rank holds of a tensor: the dense array of a box. */
+/** What a rank holds of a tensor: the dense array of a box, of the tensor seen with the axes `of`. */
 typedef struct lk__box_held {
     unsigned char *data;
     lk_box box;
+    lk_shape of;
 } lk__box_held;
 
 /** A box of tensor number `tensor` of a checkpoint; it is not empty. */
@@ -69,39 +70,42 @@ bool lk__bands_next(lk__bands *b, lk__band *band);
 /** Where in the bytes of a band those of tensor `i` are, tensor <= i < end. */
 lk_range lk__band_bytes(const lk_checkpoint *c, const lk__band *band, int64_t i);
 
-/* ---- one end of a flow ---- */
+/* ---- endpoints of a flow ---- */
 
 /** The bytes of a flow in a band; `band` NULL: nothing. */
 int64_t lk__flow_bytes(const lk_checkpoint *c, const lk__flow *flow, const lk__band *band);
 
-/** What of a flow lies in a band, at one of its ends: in the bytes of the band, or in boxes. */
-typedef struct lk__end {
+/** What of a flow lies in a band, at one of its two endpoints: in the bytes of the band, or in boxes. */
+typedef struct lk__endpoint {
     const lk_checkpoint *c;
     const lk__flow *flow;
     const lk__band *band;
-    unsigned char *base;      /* the bytes of the band; NULL: */
-    const lk__box_held *held; /* boxes, by tensor */
+    unsigned char *base;      /* the bytes of the band; NULL: in boxes */
+    const lk__box_held *held; /* then these, by tensor */
     /* where a walk over it is */
     int64_t piece, left, used;
     lk_box_walk walk;
-} lk__end;
+} lk__endpoint;
 
-/** Where the bytes of the message are, if they lie side by side at this end; else NULL. */
-unsigned char *lk__end_direct(lk__end *end, int64_t bytes);
+/** Where the bytes of the message are, if they lie side by side at this endpoint; else NULL. */
+unsigned char *lk__endpoint_direct(lk__endpoint *end, int64_t bytes);
 
-/** Copy between this end and a message, one way or the other. */
-void lk__end_pack(lk__end *end, unsigned char *message);
-void lk__end_unpack(lk__end *end, const unsigned char *message);
+/** Copy between this endpoint and a message, one way or the other. */
+void lk__endpoint_pack(lk__endpoint *end, unsigned char *message);
+void lk__endpoint_unpack(lk__endpoint *end, const unsigned char *message);
 
-/** Copy from one end of a flow to the other, where both are here. */
-void lk__end_copy(lk__end *from, lk__end *to);
+/** Copy from one endpoint of a flow to the other, where both are here. */
+void lk__endpoint_copy(lk__endpoint *from, lk__endpoint *to);
 
 /* ---- who gives what ---- */
+
+enum { LK__LOWEST = -1 };
 
 /**
  * Cut the tensor `tensor` of a checkpoint among those who hold it: box [n], by rank, empty ones too.
  * Each element is given by one rank: by the lowest whose box has it, and of ranks that have equal boxes
- * by `self` if it is one of them, else by another for each tensor.  Adds to flow [n].
+ * by `self` if it is one of them, else by another for each tensor; self LK__LOWEST: by the lowest of
+ * them.  Adds to flow [n].
  *
  * Errors: LK_EINVAL naming the first element that nobody holds; LK_ENOMEM.
  */

@@ -1,4 +1,6 @@
-/* Checkpoints from inside. */
+/* lk_checkpoint_dir from inside, for the files checkpoint_*.c.  Each rank has one; all of it runs on
+ * the thread that calls it, but for writing and reading of parts, which have threads of their own.
+ */
 #ifndef LK_IO_CHECKPOINT_H
 #define LK_IO_CHECKPOINT_H
 
@@ -50,8 +52,11 @@ int64_t lk__part_begin(const lk_checkpoint *c, int64_t i);
  * numbers, or without. */
 uint64_t lk__plan_digest(const lk_checkpoint *plan, bool values);
 
-/** What this rank holds of a tensor. */
-lk_box lk__state_box(const lk_state_tensor *tensor);
+/** Fail on all ranks, naming one, unless all have the digest of rank 0.  Collective; NULL: alone. */
+lk_status lk__plan_agree(lk_comm *comm, uint64_t digest) LK_NODISCARD;
+
+/** What this rank holds of a tensor; all of it as a box of its shape. */
+lk__box_held lk__state_held(const lk_state_tensor *tensor);
 
 /* ---- what is loaded ---- */
 
@@ -66,7 +71,11 @@ void lk__state_take(const lk_checkpoint *c, lk_state *state);
  * the checkpoint.  Collective.  Errors: LK_EIO, LK_ENOMEM, on all ranks the same; and those of
  * communication. */
 lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from,
-                            const lk__box_held *held) LK_NODISCARD;
+                            lk__box_held *held) LK_NODISCARD;
+
+/** lk_checkpoint_read_box() of what is held.  Errors: LK_EIO, LK_ENOMEM. */
+lk_status lk__checkpoint_read_held(const lk_checkpoint *c, int64_t i,
+                                   const lk__box_held *held) LK_NODISCARD;
 
 /* ---- the manifest ---- */
 

@@ -1,13 +1,14 @@
 /* The tensors of a checkpoint, from the files to the boxes of all ranks.
  *
  * Each rank that sees the folder reads its parts band by band, on a thread; while one is read, the one
- * before goes to those who hold something of it.
+ * before goes to those who hold something of it.  Where all hold all, bands of large tensors are read to
+ * where they belong, and go on to the others from there.
  */
 #include "io/checkpoint.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/crc32c.h>
 
 /* The bands of this rank's files, which are read one ahead of those that travel. */
 typedef struct reader {
@@ -57,12 +58,17 @@ static lk_status band_read(void *arg)
     return LK_OK;
 }
 
-/* Begin to read the next band, if there is one and none has failed. */
-static void read_start(reader *r, unsigned char *bytes)
+/* Begin to read the next band, if there is one and none has failed: to its place in what is held, or to
+ * `room`.  Returns where. */
+static unsigned char *read_start(reader *r, const lk__exchange *x, unsigned char *room)
 {
-    r->bytes = bytes;
-    if (lk__bands_next(&r->bands, &r->band) && r->failure.st == LK_OK)
+    if (!lk__bands_next(&r->bands, &r->band))
+        return room;
+    unsigned char *place = lk__exchange_direct(x, &r->band);
+    r->bytes = place ? place : room;
+    if (r->failure.st == LK_OK)
         lk__work_start(&r->work, band_read, r);
+    return r->bytes;
 }
 
 /* Wait for all who read.  A failure here is kept: what was not read travels all the same. */
@@ -77,11 +83,12 @@ static lk_status read_end(reader *r, const lk__disk *disk)
 static lk_status bands_move(reader *r, lk__exchange *x, const lk__disk *disk, unsigned char *room)
 {
     lk__exchange_start(x, NULL, false);
-    read_start(r, room);
+    unsigned char *next = read_start(r, x, room);
     for (int64_t k = 0; lk__exchange_next(x); k++) {
+        unsigned char *band = next;
         LK_TRY(read_end(r, disk));
-        read_start(r, room + (k + 1) % 2 * x->room);
-        LK_TRY(lk__exchange_round(x, room + k % 2 * x->room));
+        next = read_start(r, x, room + (k + 1) % 2 * x->room);
+        LK_TRY(lk__exchange_round(x, band));
     }
     return LK_OK;
 }
@@ -107,12 +114,11 @@ static lk_status fetch(reader *r, lk__exchange *x, const lk__disk *disk)
     return LK_OK;
 }
 
-lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from,
-                            const lk__box_held *held)
+lk_status lk__tensors_fetch(lk_checkpoint_dir *c, const lk_checkpoint *from, lk__box_held *held)
 {
     if (!c->comm) {
         for (int64_t i = 0; i < from->n_tensors; i++)
-            LK_TRY(lk_checkpoint_read_box(from, i, &held[i].box, held[i].data));
+            LK_TRY(lk__checkpoint_read_held(from, i, &held[i]));
         return LK_OK;
     }
     reader r = {.c = from, .fd = -1};

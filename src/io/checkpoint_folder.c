@@ -2,8 +2,8 @@
 #include "base/fpenv.h"
 #include "io/checkpoint.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 
 #include <inttypes.h>
 #include <string.h>
@@ -107,12 +107,12 @@ static lk_status set_aside(lk_checkpoint_dir *c, lk_arena *arena)
     }
     if (n > 0)
         LK_TRY(lk__storage_sync_folder(c->folder));
-    if (n > 0 && c->options.tell) {
+    if (n > 0 && c->options.message) {
         snprintf(text, sizeof text,
                  "%s: checkpoints up to step %lld of the run before are renamed to before-*, and "
                  "stay until the next start without resuming",
                  c->folder, (long long)step[n - 1]);
-        c->options.tell(c->options.arg, text);
+        c->options.message(c->options.arg, text);
     }
     return LK_OK;
 }
@@ -186,7 +186,7 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
     *out = NULL;
     LK_CHECK(folder && o && folder[0], LK_EINVAL, "folder or options are NULL, or folder is empty");
     LK_CHECK(strlen(folder) < LK_PATH_SIZE - 128, LK_EINVAL, "the path of the folder is too long");
-    LK_CHECK(o->keep >= 0 && o->part_bytes >= 0 && o->wait >= 0, LK_EINVAL,
+    LK_CHECK(o->keep >= 0 && o->part_bytes >= 0 && o->wait_seconds >= 0, LK_EINVAL,
              "keep, part_bytes or wait is negative");
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
     c->rank = comm ? lk_comm_rank(comm) : 0;
@@ -196,7 +196,7 @@ static lk_status checkpoints_make(lk_comm *comm, const char *folder,
     c->options.keep = o->keep == 1 ? 2 : o->keep;
     c->options.part_bytes = o->part_bytes ? o->part_bytes : part_bytes_default;
     c->lock = -1;
-    c->disk = (lk__disk){.tell = o->tell, .arg = o->arg};
+    c->disk = (lk__disk){.tell = o->message, .arg = o->arg};
     lk__work_init(&c->writer.work);
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     *out = c;

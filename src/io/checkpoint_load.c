@@ -10,8 +10,8 @@
 #include "coll/agree.h"
 #include "io/checkpoint.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -189,7 +189,7 @@ static lk_status state_load(load *l)
 {
     lk_state *s = l->state;
     for (int64_t i = 0; i < s->n_tensors; i++)
-        l->held[l->map[i]] = (lk__box_held){s->tensor[i].data, lk__state_box(&s->tensor[i])};
+        l->held[l->map[i]] = lk__state_held(&s->tensor[i]);
     lk_status st = lk__tensors_fetch(l->c, l->chosen, l->held);
     if (st == LK_EIO)
         return LK_RAISE(LK_EIO, "%s (it had verified before; what was loaded is not whole)",

@@ -4,7 +4,7 @@
 #include "base/fpenv.h"
 #include "io/checkpoint.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 
 #include <errno.h>
 #include <string.h>
@@ -26,12 +26,12 @@ static void holder_read(int fd, char text[HOLDER])
 static void wait_tell(int fd, const char *path, const lk_checkpoint_dir_options *o)
 {
     char holder[HOLDER], text[LK_PATH_SIZE + 2 * HOLDER];
-    if (!o->tell || o->wait <= 0)
+    if (!o->message || o->wait_seconds <= 0)
         return;
     holder_read(fd, holder);
-    snprintf(text, sizeof text, "waiting up to %g s for another run to leave %s (%s)", o->wait,
-             path, holder[0] ? holder : "unknown");
-    o->tell(o->arg, text);
+    snprintf(text, sizeof text, "waiting up to %g s for another run to leave %s (%s)",
+             o->wait_seconds, path, holder[0] ? holder : "unknown");
+    o->message(o->arg, text);
 }
 
 /* Lock it, within o->wait seconds; whether there are locks here at all. */
@@ -49,7 +49,7 @@ static lk_status lock_wait(int fd, const char *path, const lk_checkpoint_dir_opt
         if (!told)
             wait_tell(fd, path, o);
         told = true;
-        if ((double)(lk_clock_ns() - began) >= 1e9 * o->wait) {
+        if ((double)(lk_clock_ns() - began) >= 1e9 * o->wait_seconds) {
             holder_read(fd, holder);
             return LK_RAISE(LK_ESTATE,
                             "%s: another run saves its checkpoints here (%s); end that one first, "

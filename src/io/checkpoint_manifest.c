@@ -7,7 +7,7 @@
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
 
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -78,11 +78,11 @@ void lk__manifest_put(lk__out *o, const lk_checkpoint *c)
         put_number(o, &c->number[i]);
     }
     lk__out_put(o, "],\n\"facts\":[");
-    for (int64_t i = 0; i < c->n_facts; i++) {
+    for (int64_t i = 0; i < c->n_metadata; i++) {
         lk__out_put(o, i ? ",\n{\"name\":" : "\n{\"name\":");
-        lk__out_json(o, c->fact[i].name);
+        lk__out_json(o, c->metadata[i].name);
         lk__out_put(o, ",\"text\":");
-        lk__out_json(o, c->fact[i].text);
+        lk__out_json(o, c->metadata[i].text);
         lk__out_put(o, "}");
     }
     lk__out_put(o, "],\n");

@@ -1,7 +1,7 @@
 /* Whether a checkpoint is of a state: the same tensors in any order, and the same numbers. */
 #include "io/checkpoint.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
 
-#include <lockstep/checked.h>
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/checked.h>
+#include <lockstep/extra/crc32c.h>
 
 #include <string.h>
 
@@ -174,10 +174,10 @@ static lk_status number_read(reader *r, int64_t i, void *at)
 
 static lk_status fact_read(reader *r, int64_t i, void *at)
 {
-    lk_metadata *fact = at;
+    lk_metadata *metadata = at;
     (void)i;
-    LK_TRY(text(r, "name", &fact->name));
-    LK_TRY(text(r, "text", &fact->text));
+    LK_TRY(text(r, "name", &metadata->name));
+    LK_TRY(text(r, "text", &metadata->text));
     return LK_OK;
 }
 
@@ -276,7 +276,7 @@ static lk_status read_all(reader *r)
     LK_TRY(key(r, "numbers"));
     LK_TRY(list(r, sizeof *c->number, number_read, &c->number, &c->n_numbers));
     LK_TRY(key(r, "facts"));
-    LK_TRY(list(r, sizeof *c->fact, fact_read, &c->fact, &c->n_facts));
+    LK_TRY(list(r, sizeof *c->metadata, fact_read, &c->metadata, &c->n_metadata));
     LK_TRY(key(r, "check"));
     LK_TRY(lk__json_text(&r->j, c->arena, &format));
     LK_TRY(lk__json_more(&r->j, '}', &more));

@@ -2,7 +2,8 @@
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/coll.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 
@@ -12,7 +13,7 @@ static lk_status names_check(const lk_state *s)
 {
     const char **name = NULL;
     int64_t most = s->n_tensors > s->n_numbers ? s->n_tensors : s->n_numbers;
-    LK_TRY(lk_alloc(&name, most > s->n_facts ? most : s->n_facts, sizeof *name));
+    LK_TRY(lk_alloc(&name, most > s->n_metadata ? most : s->n_metadata, sizeof *name));
     lk_status st = LK_OK;
     for (int64_t i = 0; i < s->n_tensors; i++)
         name[i] = s->tensor[i].name ? s->tensor[i].name : "";
@@ -20,9 +21,9 @@ static lk_status names_check(const lk_state *s)
     for (int64_t i = 0; i < s->n_numbers; i++)
         name[i] = s->number[i].name ? s->number[i].name : "";
     LK_TRY_TO(done, lk__names_check("number", name, s->n_numbers));
-    for (int64_t i = 0; i < s->n_facts; i++)
-        name[i] = s->fact[i].name && s->fact[i].text ? s->fact[i].name : "";
-    LK_TRY_TO(done, lk__names_check("fact", name, s->n_facts));
+    for (int64_t i = 0; i < s->n_metadata; i++)
+        name[i] = s->metadata[i].name && s->metadata[i].text ? s->metadata[i].name : "";
+    LK_TRY_TO(done, lk__names_check("metadata", name, s->n_metadata));
 done:
     lk_free(name);
     return st;
@@ -33,22 +34,33 @@ static lk_status text_copy(lk_checkpoint *c, const char *text, const char **out)
     return lk_arena_text(c->arena, text, strlen(text), out);
 }
 
-lk_box lk__state_box(const lk_state_tensor *t)
+lk__box_held lk__state_held(const lk_state_tensor *t)
 {
-    return t->box ? *t->box : lk_box_whole(t->shape.ndim, t->shape.dim);
+    lk__box_held held = {t->data, lk_box_whole(t->shape.ndim, t->shape.dim), t->shape};
+    if (t->box && lk_box_count(t->box) != lk_box_count(&held.box)) {
+        held.box = *t->box;
+        held.of = t->box_of ? *t->box_of : t->shape;
+    }
+    return held;
 }
 
 static lk_status box_check(const lk_state_tensor *t)
 {
-    lk_box box = lk__state_box(t);
-    LK_CHECK(box.ndim == t->shape.ndim, LK_ESHAPE, "tensor \"%s\" has %d axes, its box %d", t->name,
-             t->shape.ndim, box.ndim);
+    lk_shape of = t->box_of ? *t->box_of : t->shape;
+    lk_box box = t->box ? *t->box : lk_box_whole(of.ndim, of.dim);
+    int64_t count, there;
+    LK_TRY(lk_shape_count(of, &count));
+    LK_TRY(lk_shape_count(t->shape, &there));
+    LK_CHECK(count == there, LK_ESHAPE, "tensor \"%s\" is %s, but its box one of %s", t->name,
+             lk_shape_text(t->shape).s, lk_shape_text(of).s);
+    LK_CHECK(box.ndim == of.ndim, LK_ESHAPE, "tensor \"%s\" has %d axes, its box %d", t->name,
+             of.ndim, box.ndim);
     lk_shape first = {.ndim = box.ndim}, n = {.ndim = box.ndim};
     memcpy(first.dim, box.first, sizeof first.dim);
     memcpy(n.dim, box.n, sizeof n.dim);
-    LK_CHECK(lk_box_is_within(&box, t->shape.dim), LK_ESHAPE,
+    LK_CHECK(lk_box_is_within(&box, of.dim), LK_ESHAPE,
              "tensor \"%s\" is %s, its box of %s from %s on is not within it", t->name,
-             lk_shape_text(t->shape).s, lk_shape_text(n).s, lk_shape_text(first).s);
+             lk_shape_text(of).s, lk_shape_text(n).s, lk_shape_text(first).s);
     LK_CHECK(t->data || lk_box_count(&box) == 0, LK_EINVAL,
              "tensor \"%s\" has %lld elements, but data is NULL", t->name,
              (long long)lk_box_count(&box));
@@ -76,7 +88,7 @@ static lk_status state_copy(lk_checkpoint *c, const lk_state *s)
 {
     LK_TRY(lk_arena_alloc(c->arena, &c->tensor, s->n_tensors, sizeof *c->tensor));
     LK_TRY(lk_arena_alloc(c->arena, &c->number, s->n_numbers, sizeof *c->number));
-    LK_TRY(lk_arena_alloc(c->arena, &c->fact, s->n_facts, sizeof *c->fact));
+    LK_TRY(lk_arena_alloc(c->arena, &c->metadata, s->n_metadata, sizeof *c->metadata));
     for (; c->n_tensors < s->n_tensors; c->n_tensors++)
         LK_TRY(tensor_copy(c, &s->tensor[c->n_tensors], &c->tensor[c->n_tensors]));
     for (; c->n_numbers < s->n_numbers; c->n_numbers++) {
@@ -86,9 +98,9 @@ static lk_status state_copy(lk_checkpoint *c, const lk_state *s)
                  "number \"%s\" is %s, neither i64 nor f64", to->name, lk_dtype_name(to->dtype));
         LK_TRY(text_copy(c, to->name, &to->name));
     }
-    for (; c->n_facts < s->n_facts; c->n_facts++) {
-        LK_TRY(text_copy(c, s->fact[c->n_facts].name, &c->fact[c->n_facts].name));
-        LK_TRY(text_copy(c, s->fact[c->n_facts].text, &c->fact[c->n_facts].text));
+    for (; c->n_metadata < s->n_metadata; c->n_metadata++) {
+        LK_TRY(text_copy(c, s->metadata[c->n_metadata].name, &c->metadata[c->n_metadata].name));
+        LK_TRY(text_copy(c, s->metadata[c->n_metadata].text, &c->metadata[c->n_metadata].text));
     }
     return LK_OK;
 }
@@ -166,7 +178,7 @@ lk_status lk__plan_make(const lk_state *state, uint64_t identity, int64_t part_b
     lk_checkpoint *c = NULL;
     *out = NULL;
     LK_CHECK(state->step >= 0 && state->n_tensors >= 0 && state->n_numbers >= 0 &&
-                 state->n_facts >= 0,
+                 state->n_metadata >= 0,
              LK_EINVAL, "a step or a number of the state is negative");
     LK_TRY(names_check(state));
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
@@ -204,4 +216,18 @@ uint64_t lk__plan_digest(const lk_checkpoint *c, bool values)
                               8);
     }
     return lk_hash_value(&h);
+}
+
+lk_status lk__plan_agree(lk_comm *comm, uint64_t digest)
+{
+    uint64_t first = digest;
+    if (!comm)
+        return LK_OK;
+    LK_TRY(lk_bcast(comm, &first, 1, LK_I64, 0, "state"));
+    lk_status st = LK_OK;
+    if (digest != first)
+        st = LK_RAISE(LK_ESTATE, "its tensors are not those of rank 0: all ranks give the same "
+                                 "names, types and shapes in the same order");
+    LK_TRY(lk_agree(comm, st));
+    return LK_OK;
 }

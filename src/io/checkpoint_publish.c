@@ -9,7 +9,7 @@
  */
 #include "io/checkpoint.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/version.h>
 
 #include <string.h>
@@ -29,7 +29,7 @@ static lk_status set_aside(const lk_checkpoint_dir *c, int64_t step)
 }
 
 /* What people may ask, behind what the caller says: how many ranks, which library, and when. */
-static lk_status facts_add(lk_checkpoint_dir *c)
+static lk_status metadata_add(lk_checkpoint_dir *c)
 {
     lk_checkpoint *plan = c->plan;
     char ranks[16], date[32] = "";
@@ -40,17 +40,17 @@ static lk_status facts_add(lk_checkpoint_dir *c)
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
     const lk_metadata more[] = {{"ranks", ranks}, {"version", lk_version()}, {"time", date}};
     enum { MORE = sizeof more / sizeof more[0] };
-    lk_metadata *fact;
-    LK_TRY(lk_arena_alloc(plan->arena, &fact, plan->n_facts + MORE, sizeof *fact));
-    for (int64_t i = 0; i < plan->n_facts; i++)
-        fact[i] = plan->fact[i];
+    lk_metadata *metadata;
+    LK_TRY(lk_arena_alloc(plan->arena, &metadata, plan->n_metadata + MORE, sizeof *metadata));
+    for (int64_t i = 0; i < plan->n_metadata; i++)
+        metadata[i] = plan->metadata[i];
     for (int i = 0; i < MORE; i++) {
-        fact[plan->n_facts + i].name = more[i].name;
+        metadata[plan->n_metadata + i].name = more[i].name;
         LK_TRY(lk_arena_text(plan->arena, more[i].text, strlen(more[i].text),
-                             &fact[plan->n_facts + i].text));
+                             &metadata[plan->n_metadata + i].text));
     }
-    plan->fact = fact;
-    plan->n_facts += MORE;
+    plan->metadata = metadata;
+    plan->n_metadata += MORE;
     return LK_OK;
 }
 
@@ -58,7 +58,7 @@ static lk_status manifest_write(lk_checkpoint_dir *c)
 {
     char path[LK_PATH_SIZE];
     lk__out text = {0};
-    LK_TRY(facts_add(c));
+    LK_TRY(metadata_add(c));
     LK_TRY(lk__path_join(c->temporary, "MANIFEST", path, sizeof path));
     lk__manifest_put(&text, c->plan);
     lk_status st = text.st;
@@ -82,7 +82,6 @@ static lk_status latest_write(const lk_checkpoint_dir *c)
     LK_TRY(lk__storage_remove(path));
     LK_TRY(lk__storage_put(path, line, n));
     LK_TRY(lk__storage_rename(path, latest));
-    LK_TRY(lk__storage_sync_folder(c->folder));
     return LK_OK;
 }
 
@@ -115,14 +114,18 @@ static lk_status aside_remove(const lk_checkpoint_dir *c, lk_arena *arena)
     return LK_OK;
 }
 
-/* What follows when the checkpoint is on disk. */
+/* What follows when the checkpoint is on disk.  LATEST comes first, for it must not name one that a kill
+ * finds removed; then one sync makes both durable, before anything is lost. */
 static void publish_rest(lk_checkpoint_dir *c, lk_arena *arena)
 {
-    if (prune(c, arena) != LK_OK)
-        lk__checkpoint_dir_note(c, "the checkpoint is saved, but an old one was not removed");
     if (latest_write(c) != LK_OK)
         lk__checkpoint_dir_note(c, "the checkpoint is saved, but LATEST does not say so");
-    else if (aside_remove(c, arena) != LK_OK)
+    lk_status st = prune(c, arena);
+    if (st == LK_OK)
+        st = lk__storage_sync_folder(c->folder);
+    if (st == LK_OK)
+        st = aside_remove(c, arena);
+    if (st != LK_OK)
         lk__checkpoint_dir_note(c, "the checkpoint is saved, but an old one was not removed");
 }
 

@@ -7,8 +7,8 @@
 #include "base/failure.h"
 #include "io/checkpoint.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -104,7 +104,7 @@ static lk_status save_plan(lk_checkpoint_dir *c, const lk_state *state, lk__box_
     c->writer.folder = c->temporary;
     LK_TRY(lk_arena_alloc(c->plan->arena, held, state->n_tensors, sizeof **held));
     for (int64_t i = 0; i < state->n_tensors; i++)
-        (*held)[i] = (lk__box_held){state->tensor[i].data, lk__state_box(&state->tensor[i])};
+        (*held)[i] = lk__state_held(&state->tensor[i]);
     return LK_OK;
 }
 
@@ -118,7 +118,11 @@ static lk_status digest_check(lk_checkpoint_dir *c)
     }
     memcpy(first, mine, sizeof mine);
     LK_TRY(lk_bcast(c->comm, first, 2, LK_I64, 0, "checkpoint"));
-    LK_CHECK(!c->plan || first[0] == 0 || mine[0] == first[0], LK_ESTATE,
+    bool same = !c->plan || first[0] == 0 || mine[0] == first[0];
+    LK_CHECK(same || mine[1] != first[1], LK_ESTATE,
+             "its state at step %lld has other tensors or numbers than that of rank 0",
+             (long long)c->plan->step);
+    LK_CHECK(same, LK_ESTATE,
              "its state at step %lld is not that of rank 0: the hashes are %016llx and %016llx",
              (long long)c->plan->step, (unsigned long long)mine[1], (unsigned long long)first[1]);
     return LK_OK;

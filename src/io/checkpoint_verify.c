@@ -2,8 +2,8 @@
 #include "base/grow.h"
 #include "io/checkpoint.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/crc32c.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -142,54 +142,63 @@ lk_status lk__checkpoint_verify_all(const lk_checkpoint *c)
     return LK_OK;
 }
 
-/* Read the one tensor of `c`, and keep of it what `end` has room for. */
-static lk_status tensor_read(const lk_checkpoint *c, stream *s, lk__end *end)
+/* Read the one tensor of `c`, and keep what flows into the box `held`. */
+static lk_status tensor_read(const lk_checkpoint *c, stream *s, const lk__flow *flow,
+                             const lk__box_held *held)
 {
     const lk_checkpoint_tensor *t = &c->tensor[0];
     int64_t size = (int64_t)lk_dtype_size(t->dtype);
     lk__band band = {.end = 1};
-    lk__end file = {.c = c, .flow = end->flow, .band = &band, .base = s->chunk};
+    lk__endpoint file = {.c = c, .flow = flow, .band = &band, .base = s->chunk};
+    lk__endpoint end = {.c = c, .flow = flow, .band = &band, .held = held};
     uint32_t crc = 0;
-    end->band = &band;
     for (int64_t at = 0; at < t->bytes; at += band.bytes) {
         band.bytes = t->bytes - at < CHUNK ? t->bytes - at : CHUNK;
         band.offset = t->offset + at;
         band.first = at / size;
         band.last = (at + band.bytes) / size;
-        unsigned char *to = lk__end_direct(end, band.bytes), *bytes = to ? to : s->chunk;
+        unsigned char *to = lk__endpoint_direct(&end, band.bytes), *bytes = to ? to : s->chunk;
         LK_TRY(lk__storage_read(s->fd, s->path, band.offset, bytes, band.bytes));
         crc = lk_crc32c(crc, bytes, (size_t)band.bytes);
         if (!to)
-            lk__end_copy(&file, end);
+            lk__endpoint_copy(&file, &end);
     }
     LK_TRY(lk__crc_check(s->path, t, crc));
     return LK_OK;
 }
 
-lk_status lk_checkpoint_read_box(const lk_checkpoint *c, int64_t i, const lk_box *box, void *data)
+lk_status lk__checkpoint_read_held(const lk_checkpoint *c, int64_t i, const lk__box_held *held)
 {
     lk_status st;
     stream s = {.fd = -1};
     int64_t bytes;
-    LK_CHECK(c && i >= 0 && i < c->n_tensors, LK_EINVAL, "there is no tensor %lld", (long long)i);
-    lk_checkpoint one = {.tensor = &c->tensor[i], .n_tensors = 1};
-    const lk_shape *shape = &one.tensor->shape;
-    lk__piece piece = {0, box ? *box : lk_box_whole(shape->ndim, shape->dim)};
+    lk_checkpoint_tensor seen = c->tensor[i];
+    lk_checkpoint one = {.tensor = &seen, .n_tensors = 1};
+    lk__piece piece = {0, held->box};
     lk__flow flow = {.piece = &piece, .n = lk_box_count(&piece.box) > 0};
-    lk__box_held held = {data, piece.box};
-    LK_CHECK(piece.box.ndim == shape->ndim && lk_box_is_within(&piece.box, shape->dim), LK_ESHAPE,
-             "a box that is not within the tensor \"%.128s\", which is %s", one.tensor->name,
-             lk_shape_text(*shape).s);
-    LK_CHECK(data || flow.n == 0, LK_EINVAL, "data is NULL");
-    LK_TRY(lk__path_join(c->path, c->part[one.tensor->part].file, s.path, sizeof s.path));
+    seen.shape = held->of;
+    LK_TRY(lk__path_join(c->path, c->part[seen.part].file, s.path, sizeof s.path));
     LK_TRY(lk_alloc(&s.chunk, CHUNK, 1));
     LK_TRY_TO(free_chunk, lk__storage_open(s.path, &s.fd, &bytes));
-    LK_TRY_TO(done, tensor_read(&one, &s, &(lk__end){.c = &one, .flow = &flow, .held = &held}));
+    LK_TRY_TO(done, tensor_read(&one, &s, &flow, held));
 done:
     lk__storage_release(s.fd);
 free_chunk:
     lk_free(s.chunk);
     return st;
+}
+
+lk_status lk_checkpoint_read_box(const lk_checkpoint *c, int64_t i, const lk_box *box, void *data)
+{
+    LK_CHECK(c && i >= 0 && i < c->n_tensors, LK_EINVAL, "there is no tensor %lld", (long long)i);
+    const lk_shape *shape = &c->tensor[i].shape;
+    lk__box_held held = {data, box ? *box : lk_box_whole(shape->ndim, shape->dim), *shape};
+    LK_CHECK(held.box.ndim == shape->ndim && lk_box_is_within(&held.box, shape->dim), LK_ESHAPE,
+             "a box that is not within the tensor \"%.128s\", which is %s", c->tensor[i].name,
+             lk_shape_text(*shape).s);
+    LK_CHECK(data || lk_box_count(&held.box) == 0, LK_EINVAL, "data is NULL");
+    LK_TRY(lk__checkpoint_read_held(c, i, &held));
+    return LK_OK;
 }
 
 lk_status lk_checkpoint_read_tensor(const lk_checkpoint *c, int64_t i, void *data)

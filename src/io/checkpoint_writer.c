@@ -1,17 +1,17 @@
 /* A rank's parts of a checkpoint, from all ranks that hold them to the disk.
  *
- * Most are collected in memory as the files will be, while the others wait, and written by a thread that
- * communicates with nobody.  What is more than this rank's share of the state, as a tensor that is larger
- * than many, goes to disk while the save begins, band by band: two have room, one that comes and one
- * that is written.
+ * Most are collected in memory as the files will be, while the others wait, and written by a thread
+ * that communicates with nobody.  What is more than this rank's share of the state, as a tensor that is
+ * larger than many, goes to disk while the save begins, band by band: two have room, one that comes and
+ * one that is written.
  */
 #include "base/grow.h"
 #include "io/checkpoint.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
 #include <lockstep/coll.h>
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
+#include <lockstep/extra/crc32c.h>
 
 #include <string.h>
 
@@ -192,6 +192,8 @@ static lk_status parts_stream(lk__writer *w, lk__exchange *x, const lk__disk *di
         lk__failure_set(&end); /* the end of the job matters more */
     else if (failure.st != LK_OK)
         lk__failure_set(&failure);
+    if (s.fd >= 0)
+        lk__storage_release(s.fd); /* the job ended in the middle of a file */
     lk_free(room);
     LK_TRY(st);
     LK_TRY(lk_agree(x->comm, failure.st));

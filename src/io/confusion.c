@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "io/report.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -1,12 +1,14 @@
-/* Waiting for the disks of other ranks. */
+/* Waiting for the disks of other ranks: for checkpoints and the files of runs, on the thread that has
+ * the communicator.
+ */
 #include "io/disk.h"
 
 #include "base/fpenv.h"
 #include "base/thread.h"
 #include "comm/comm.h"
 
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/log.h>
 
 #include <errno.h>

@@ -44,7 +44,7 @@ lk_status lk__work_end(lk__work *w) LK_NODISCARD;
 /** Who waits for disks, and who is told of it. */
 typedef struct lk__disk {
     lk_comm *comm; /* NULL: one rank */
-    /* Told on rank 0, in a line, for which disk it waits; NULL: the log is. */
+    /* Called on rank 0 with a line that says for which disk it waits; NULL: the line goes to the log. */
     void (*tell)(void *arg, const char *text);
     void *arg;
 } lk__disk;

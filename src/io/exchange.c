@@ -1,4 +1,6 @@
-/* Rounds of an exchange between files and boxes. */
+/* The rounds of an exchange between files and boxes; exchange_open.c has what comes before them.  They run
+ * on the thread that makes the calls on the communicator, which no other thread uses meanwhile.
+ */
 #include "io/exchange.h"
 
 #include <lockstep/coll.h>
@@ -29,35 +31,36 @@ const lk__band *lk__exchange_band(const lk__exchange *x)
     return x->has[x->rank] ? &x->band[x->rank] : NULL;
 }
 
-/* The end here of what goes between this rank and another: at its files, whose band lies in `base`, or,
- * base NULL, at its boxes. */
-static lk__end end_of(const lk__exchange *x, bool files, int other, unsigned char *base)
+/* This rank's endpoint of what goes between it and another: `files`: at its own files, whose band of this
+ * round is `band`; else at its boxes, for a band of the other's files. */
+static lk__endpoint endpoint_of(const lk__exchange *x, bool files, int other, unsigned char *band)
 {
     int owner = files ? x->rank : other;
-    return (lk__end){.c = x->c,
-                     .flow = files ? &x->file[other] : &x->box[other],
-                     .band = x->has[owner] ? &x->band[owner] : NULL,
-                     .base = files ? base : NULL,
-                     .held = x->held};
+    return (lk__endpoint){.c = x->c,
+                          .flow = files ? &x->file[other] : &x->box[other],
+                          .band = x->has[owner] ? &x->band[owner] : NULL,
+                          .base = files ? band : NULL,
+                          .held = x->held};
 }
 
-/* What goes to one rank and comes from another. */
-static lk_status swap(lk__exchange *x, int to, int from, unsigned char *base)
+/* Send to one rank what is its, and receive from another; to this rank itself, copy. */
+static lk_status send_and_receive(lk__exchange *x, int to, int from, unsigned char *band)
 {
-    lk__end out = end_of(x, !x->saving, to, base), in = end_of(x, x->saving, from, base);
+    lk__endpoint out = endpoint_of(x, !x->saving, to, band);
+    lk__endpoint in = endpoint_of(x, x->saving, from, band);
     int64_t out_bytes = lk__flow_bytes(x->c, out.flow, out.band);
     int64_t in_bytes = lk__flow_bytes(x->c, in.flow, in.band);
     unsigned char *sent = NULL, *got = NULL;
     if (to == x->rank) {
         if (out_bytes > 0)
-            lk__end_copy(&out, &in);
+            lk__endpoint_copy(&out, &in);
         return LK_OK;
     }
-    if (out_bytes > 0 && !(sent = lk__end_direct(&out, out_bytes))) {
+    if (out_bytes > 0 && !(sent = lk__endpoint_direct(&out, out_bytes))) {
         sent = x->out;
-        lk__end_pack(&out, sent);
+        lk__endpoint_pack(&out, sent);
     }
-    bool direct = in_bytes > 0 && (got = lk__end_direct(&in, in_bytes));
+    bool direct = in_bytes > 0 && (got = lk__endpoint_direct(&in, in_bytes));
     if (!direct)
         got = x->in;
     if (out_bytes > 0 || in_bytes > 0) {
@@ -70,25 +73,29 @@ static lk_status swap(lk__exchange *x, int to, int from, unsigned char *base)
                  (long long)info.count, (long long)in_bytes);
     }
     if (in_bytes > 0 && !direct)
-        lk__end_unpack(&in, got);
+        lk__endpoint_unpack(&in, got);
     return LK_OK;
 }
 
-/* All ranks hold all: each band goes to everybody. */
-static lk_status spread(lk__exchange *x, unsigned char *base)
+unsigned char *lk__exchange_direct(const lk__exchange *x, const lk__band *band)
+{
+    lk__endpoint end = {.c = x->c, .flow = &x->box[x->rank], .band = band, .held = x->held};
+    return x->whole && !x->saving ? lk__endpoint_direct(&end, band->bytes) : NULL;
+}
+
+/* All ranks hold all: each band goes to everybody.  There is a communicator, as in all that loads: one rank
+ * alone reads its boxes without an exchange. */
+static lk_status spread(lk__exchange *x, unsigned char *band)
 {
     for (int i = 0; i < x->size; i++) {
         if (!x->has[i])
             continue;
-        lk__end end = end_of(x, false, i, NULL);
-        unsigned char *direct = NULL, *bytes = base;
-        if (i != x->rank) {
-            direct = lk__end_direct(&end, x->band[i].bytes);
-            bytes = direct ? direct : x->in;
-        }
+        lk__endpoint end = endpoint_of(x, false, i, NULL);
+        unsigned char *direct = lk__endpoint_direct(&end, x->band[i].bytes);
+        unsigned char *bytes = i == x->rank ? band : direct ? direct : x->in;
         LK_TRY(lk_bcast(x->comm, bytes, x->band[i].bytes, LK_U8, i, "checkpoint"));
-        if (!direct)
-            lk__end_unpack(&end, bytes);
+        if (bytes != direct)
+            lk__endpoint_unpack(&end, bytes);
     }
     return LK_OK;
 }
@@ -98,6 +105,7 @@ lk_status lk__exchange_round(lk__exchange *x, unsigned char *band)
     if (x->whole && !x->saving)
         return spread(x, band);
     for (int k = 0; k < x->size; k++)
-        LK_TRY(swap(x, (x->rank + k) % x->size, (x->rank - k + x->size) % x->size, band));
+        LK_TRY(
+            send_and_receive(x, (x->rank + k) % x->size, (x->rank - k + x->size) % x->size, band));
     return LK_OK;
 }

@@ -3,8 +3,8 @@
 #include "io/checkpoint.h"
 #include "io/exchange.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -39,18 +39,11 @@ static int64_t file_next(const lk__exchange *x, int rank, int64_t i)
 
 /* ---- all ranks hold all ---- */
 
-static bool is_whole(const lk__exchange *x, int64_t tensor)
-{
-    const lk_shape *shape = &x->c->tensor[tensor].shape;
-    lk_box whole = lk_box_whole(shape->ndim, shape->dim);
-    return lk_box_is_equal(&whole, &x->held[tensor].box);
-}
-
 static lk_status whole_find(lk__exchange *x)
 {
     int32_t whole = 1;
     for (int64_t i = 0; whole && i < x->c->n_tensors; i++)
-        whole = is_whole(x, i);
+        whole = lk_box_count(&x->held[i].box) == lk__tensor_count(x->c, i);
     if (x->comm)
         LK_TRY(lk_allreduce(x->comm, NULL, &whole, 1, LK_I32, LK_REDUCE_MIN, "checkpoint"));
     x->whole = whole != 0;
@@ -125,7 +118,7 @@ static lk_status box_get(const lk__exchange *x, int rank, int64_t i, const int64
 {
     const lk_shape *shape = &x->c->tensor[i].shape;
     *box = (lk_box){.ndim = shape->ndim};
-    for (int k = 0; k < shape->ndim; k++) {
+    for (int64_t k = 0; k < shape->ndim; k++) {
         box->first[k] = from[2 * k];
         box->n[k] = from[2 * k + 1];
     }
@@ -156,10 +149,11 @@ static lk_status boxes_tell(lk__exchange *x)
     lk_status st;
     letters l = {0};
     lk_box *box = NULL;
-    st = lk_alloc(&box, x->size, sizeof *box);
-    if (st == LK_OK)
-        st = boxes_put(x, &l);
-    LK_TRY_TO(done, lk_agree(x->comm, st));
+    lk_status own = lk_alloc(&box, x->size, sizeof *box);
+    if (own == LK_OK)
+        own = boxes_put(x, &l);
+    LK_TRY_TO(done, lk_agree(x->comm, own));
+    LK_TRY_TO(done, own); /* as all know by now */
     if (x->comm)
         LK_TRY_TO(done, lk_alltoallv(x->comm, l.out, l.out_counts, l.in, l.in_counts, LK_I64,
                                      "checkpoint"));
@@ -253,9 +247,25 @@ static lk_status memory_take(lk__exchange *x)
     return LK_OK;
 }
 
+/* Tensors are seen as boxes are cut; where they lie does not change. */
+static lk_status axes_find(lk__exchange *x)
+{
+    x->seen = *x->c;
+    x->seen.tensor = NULL;
+    lk_status st = lk_alloc(&x->seen.tensor, x->c->n_tensors, sizeof *x->seen.tensor);
+    LK_TRY(lk_agree(x->comm, st));
+    for (int64_t i = 0; i < x->c->n_tensors; i++)
+        x->seen.tensor[i] = x->c->tensor[i];
+    LK_TRY(lk__axes_agree(x->comm, x->seen.tensor, x->held, x->seen.n_tensors));
+    x->c = &x->seen;
+    return LK_OK;
+}
+
 lk_status lk__exchange_open(lk__exchange *x)
 {
     LK_TRY(whole_find(x));
+    if (!x->whole)
+        LK_TRY(axes_find(x));
     if (x->whole && !x->saving)
         room_widen(x);
     LK_TRY(lk_agree(x->comm, memory_take(x)));
@@ -282,5 +292,6 @@ void lk__exchange_close(lk__exchange *x)
     lk_free(x->has);
     lk_free(x->out);
     lk_free(x->in);
+    lk_free(x->seen.tensor);
     *x = (lk__exchange){.comm = NULL};
 }

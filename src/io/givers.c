@@ -2,7 +2,7 @@
 #include "base/grow.h"
 #include "io/boxes.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdio.h>
 
@@ -80,6 +80,8 @@ static lk_status refuse_missing(const lk_checkpoint_tensor *t, const rest *r)
 static int giver_of(const lk_box *box, int n, int lowest, int self, int64_t tensor)
 {
     int64_t holders = 0;
+    if (self == LK__LOWEST)
+        return lowest;
     if (lk_box_is_equal(&box[self], &box[lowest]))
         return self;
     for (int i = lowest; i < n; i++)

@@ -1,4 +1,4 @@
-/* The table of a model's layers. */
+/* The table of a model's layers, in a report. */
 #include "io/report.h"
 
 static void put_io(lk__out *o, lk_tensor_type io)

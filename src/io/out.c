@@ -1,4 +1,4 @@
-/* Texts that grow, and what is put into them. */
+/* lk__out: a string builder, and what is put into it. */
 #include "io/out.h"
 
 #include "base/fpenv.h"

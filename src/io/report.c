@@ -1,12 +1,12 @@
-/* The report of a run: one HTML file, from top to bottom headline, charts, model, confusion, facts,
+/* The report of a run: one HTML file, from top to bottom headline, charts, model, confusion, metadata,
  * experiment.  Every text from outside is escaped, and the page is told to load nothing. */
 #include "io/report.h"
 
 #include "base/fpenv.h"
 #include "data/sink.h"
-#include "io/facts.h"
+#include "io/kv.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/version.h>
 
 static lk_status charts_check(const lk_chart *chart, int64_t n)
@@ -25,13 +25,13 @@ static lk_status charts_check(const lk_chart *chart, int64_t n)
     return LK_OK;
 }
 
-static void put_value(lk__out *o, const lk_kv *fact)
+static void put_value(lk__out *o, const lk_kv *kv)
 {
-    switch (fact->type) {
-    case LK_KV_REAL: lk__out_short(o, fact->real); break;
-    case LK_KV_INT: lk__out_count(o, fact->integer); break;
+    switch (kv->type) {
+    case LK_KV_REAL: lk__out_short(o, kv->real); break;
+    case LK_KV_INT: lk__out_count(o, kv->integer); break;
     case LK_KV_TEXT:
-    case LK_KV_JSON: lk__out_html(o, fact->text); break;
+    case LK_KV_JSON: lk__out_html(o, kv->text); break;
     }
 }
 
@@ -81,16 +81,16 @@ static void put_charts(lk__out *o, const lk_report *r)
     lk__out_put(o, "</section>\n");
 }
 
-static void put_facts(lk__out *o, const lk_report *r)
+static void put_metadata(lk__out *o, const lk_report *r)
 {
-    if (r->n_facts == 0)
+    if (r->n_metadata == 0)
         return;
-    lk__out_put(o, "<section><h2>Run</h2>\n<div class=\"wide\"><table class=\"facts\">\n");
-    for (int64_t i = 0; i < r->n_facts; i++) {
+    lk__out_put(o, "<section><h2>Run</h2>\n<div class=\"wide\"><table class=\"metadata\">\n");
+    for (int64_t i = 0; i < r->n_metadata; i++) {
         lk__out_put(o, "<tr><th scope=\"row\">");
-        lk__out_html(o, r->fact[i].name);
+        lk__out_html(o, r->metadata[i].name);
         lk__out_put(o, "</th><td>");
-        put_value(o, &r->fact[i]);
+        put_value(o, &r->metadata[i]);
         lk__out_put(o, "</td></tr>\n");
     }
     lk__out_put(o, "</table></div></section>\n");
@@ -111,7 +111,7 @@ static lk_status put_page(lk__out *o, const lk_report *r)
         LK_TRY(lk__report_confusion(o, r->confusion));
         lk__out_put(o, "</section>\n");
     }
-    put_facts(o, r);
+    put_metadata(o, r);
     if (r->experiment) {
         lk__out_put(o, "<details><summary>Experiment</summary><pre>");
         lk__out_html(o, r->experiment);
@@ -132,7 +132,7 @@ lk_status lk_report_write(const char *path, const lk_report *r)
     lk__sink *sink = NULL;
     LK_CHECK(path && r && r->title, LK_EINVAL, "path, report or its title is NULL");
     LK_TRY(lk__kvs_check(r->headline, r->n_headline));
-    LK_TRY(lk__kvs_check(r->fact, r->n_facts));
+    LK_TRY(lk__kvs_check(r->metadata, r->n_metadata));
     LK_TRY(charts_check(r->chart, r->n_charts));
     LK_TRY_TO(done, put_page(&o, r));
     LK_TRY_TO(done, lk__sink_open(path, &sink));

@@ -1,4 +1,4 @@
-/* The parts of a report. */
+/* The parts of a report: for report.c, which writes them one behind the other. */
 #ifndef LK_IO_REPORT_H
 #define LK_IO_REPORT_H
 

@@ -49,7 +49,7 @@ const char *const lk__report_style =
     ".number{text-align:right}\n"
     ".sum td{font-weight:600;border-bottom:0}\n"
     ".shape{white-space:nowrap}\n"
-    ".facts th{white-space:nowrap}.facts td{overflow-wrap:anywhere}\n"
+    ".metadata th{white-space:nowrap}.metadata td{overflow-wrap:anywhere}\n"
     ".confusion th,.confusion td{padding:4px 8px;text-align:right;font-size:13px;border:0}\n"
     ".hit{background:rgba(var(--hit),var(--share))}\n"
     ".miss{background:rgba(var(--miss),calc(2*var(--share)))}.none{color:var(--soft)}"

@@ -1,10 +1,10 @@
-/* Safetensors from inside. */
+/* lk_safetensors from inside: for reading, writing, and boxes of tensors in such files. */
 #ifndef LK_IO_SAFETENSORS_H
 #define LK_IO_SAFETENSORS_H
 
 #include "data/source.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/io.h>
 
 enum { LK__SAFETENSORS_MAX_HEADER = 16 << 20 };
@@ -17,20 +17,20 @@ typedef struct lk__by_name {
 
 struct lk_safetensors {
     lk__source *source;
-    lk_arena *arena; /* names and notes */
+    lk_arena *arena; /* names and metadata */
     int64_t n, room;
     lk_safetensors_info *tensor; /* sorted by place */
-    int64_t n_notes, note_room;
-    lk_metadata *note;    /* sorted by name */
-    lk__by_name *by_name; /* the tensors sorted by name */
+    int64_t n_metadata, metadata_room;
+    lk_metadata *metadata; /* sorted by name */
+    lk__by_name *by_name;  /* the tensors sorted by name */
 };
 
 /** "F32", ...; NULL for a dtype that has no name here. */
 const char *lk__safetensors_dtype(lk_dtype dtype);
 
 /** Whether names are UTF-8, not empty and each there once.  Errors: LK_EINVAL, LK_ENOMEM. */
-lk_status lk__named_check(const lk_named_tensor *tensor, int64_t n, const lk_metadata *note,
-                          int64_t n_notes) LK_NODISCARD;
+lk_status lk__named_check(const lk_named_tensor *tensor, int64_t n, const lk_metadata *metadata,
+                          int64_t n_metadata) LK_NODISCARD;
 
 /** Whether names are UTF-8, not empty and each there once; sorts them.  `what` they name, for the
  * message.  Errors: LK_EINVAL. */
@@ -40,7 +40,7 @@ lk_status lk__names_check(const char *what, const char **name, int64_t n) LK_NOD
  * block that the caller frees.  Of `tensor` name, dtype, shape and bytes are read.  Errors: LK_EINVAL
  * for more than 16 MiB, LK_ENOMEM. */
 lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n,
-                                 const lk_metadata *note, int64_t n_notes, char **out,
+                                 const lk_metadata *metadata, int64_t n_metadata, char **out,
                                  int64_t *bytes) LK_NODISCARD;
 
 /** Whether the first bytes are those of a file, damaged or not: a length and {. */

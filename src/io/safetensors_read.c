@@ -4,7 +4,7 @@
 #include "data/bytes.h"
 #include "io/safetensors.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,20 +125,20 @@ static lk_status notes_read(lk__json *j, lk_safetensors *f)
     bool more = true;
     LK_TRY(lk__json_open(j, '{'));
     for (;;) {
-        lk_metadata note;
+        lk_metadata metadata;
         LK_TRY(lk__json_more(j, '}', &more));
         if (!more)
             return LK_OK;
-        LK_TRY(lk__json_key(j, f->arena, &note.name));
-        LK_TRY(lk__json_text(j, f->arena, &note.text));
-        LK_TRY(lk__grow(&f->note, &f->note_room, f->n_notes + 1, sizeof *f->note));
-        f->note[f->n_notes++] = note;
+        LK_TRY(lk__json_key(j, f->arena, &metadata.name));
+        LK_TRY(lk__json_text(j, f->arena, &metadata.text));
+        LK_TRY(lk__grow(&f->metadata, &f->metadata_room, f->n_metadata + 1, sizeof *f->metadata));
+        f->metadata[f->n_metadata++] = metadata;
     }
 }
 
 static lk_status header_read(lk__json *j, lk_safetensors *f)
 {
-    bool more = true, notes = false;
+    bool more = true, has_metadata = false;
     LK_TRY(lk__json_open(j, '{'));
     for (;;) {
         const char *name;
@@ -147,9 +147,9 @@ static lk_status header_read(lk__json *j, lk_safetensors *f)
             break;
         LK_TRY(lk__json_key(j, f->arena, &name));
         if (strcmp(name, "__metadata__") == 0) {
-            if (notes)
+            if (has_metadata)
                 return lk__json_refuse(j, "__metadata__ is there twice");
-            notes = true;
+            has_metadata = true;
             LK_TRY(notes_read(j, f));
             continue;
         }
@@ -202,7 +202,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const lk__by_name *)a)->name, ((const lk__by_name *)b)->name);
 }
 
-static int note_by_name(const void *a, const void *b)
+static int metadata_by_name(const void *a, const void *b)
 {
     return strcmp(((const lk_metadata *)a)->name, ((const lk_metadata *)b)->name);
 }
@@ -218,12 +218,12 @@ static lk_status names_check(lk_safetensors *f)
         if (strcmp(f->by_name[i - 1].name, f->by_name[i].name) == 0)
             return LK_DAMAGED(f->source, LENGTH, "tensor \"%.64s\" is there twice",
                               f->by_name[i].name);
-    if (f->n_notes > 0)
-        qsort(f->note, (size_t)f->n_notes, sizeof *f->note, note_by_name);
-    for (int64_t i = 1; i < f->n_notes; i++)
-        if (strcmp(f->note[i - 1].name, f->note[i].name) == 0)
+    if (f->n_metadata > 0)
+        qsort(f->metadata, (size_t)f->n_metadata, sizeof *f->metadata, metadata_by_name);
+    for (int64_t i = 1; i < f->n_metadata; i++)
+        if (strcmp(f->metadata[i - 1].name, f->metadata[i].name) == 0)
             return LK_DAMAGED(f->source, LENGTH, "\"%.64s\" is there twice in __metadata__",
-                              f->note[i].name);
+                              f->metadata[i].name);
     return LK_OK;
 }
 
@@ -302,7 +302,7 @@ void lk_safetensors_close(lk_safetensors *f)
     lk__source_free(f->source);
     lk_arena_free(f->arena);
     lk_free(f->tensor);
-    lk_free(f->note);
+    lk_free(f->metadata);
     lk_free(f->by_name);
     lk_free(f);
 }
@@ -329,23 +329,24 @@ int64_t lk_safetensors_find(const lk_safetensors *f, const char *name)
 
 int64_t lk_safetensors_metadata_count(const lk_safetensors *f)
 {
-    return f->n_notes;
+    return f->n_metadata;
 }
 
 lk_status lk_safetensors_metadata_at(const lk_safetensors *f, int64_t i, lk_metadata *out)
 {
-    LK_CHECK(i >= 0 && i < f->n_notes, LK_EINVAL, "note %lld of %lld", (long long)i,
-             (long long)f->n_notes);
-    *out = f->note[i];
+    LK_CHECK(i >= 0 && i < f->n_metadata, LK_EINVAL, "metadata %lld of %lld", (long long)i,
+             (long long)f->n_metadata);
+    *out = f->metadata[i];
     return LK_OK;
 }
 
 const char *lk_safetensors_metadata(const lk_safetensors *f, const char *name)
 {
     const lk_metadata wanted = {.name = name};
-    const lk_metadata *found = f->n_notes > 0 ? bsearch(&wanted, f->note, (size_t)f->n_notes,
-                                                        sizeof *f->note, note_by_name)
-                                              : NULL;
+    const lk_metadata *found = f->n_metadata > 0
+                                   ? bsearch(&wanted, f->metadata, (size_t)f->n_metadata,
+                                             sizeof *f->metadata, metadata_by_name)
+                                   : NULL;
     return found ? found->text : NULL;
 }
 

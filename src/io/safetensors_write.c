@@ -44,26 +44,26 @@ static lk_status tensors_check(const lk_named_tensor *tensor, int64_t n, const c
     return lk__names_check("tensor", name, n);
 }
 
-static lk_status notes_check(const lk_metadata *note, int64_t n, const char **name)
+static lk_status metadata_check(const lk_metadata *metadata, int64_t n, const char **name)
 {
     for (int64_t i = 0; i < n; i++) {
-        LK_CHECK(note[i].name && note[i].text, LK_EINVAL, "note %lld or its name is NULL",
-                 (long long)i);
-        LK_CHECK(lk__utf8_is(note[i].text), LK_EINVAL, "the text of note \"%s\" is not UTF-8",
-                 note[i].name);
-        name[i] = note[i].name;
+        LK_CHECK(metadata[i].name && metadata[i].text, LK_EINVAL,
+                 "metadata %lld or its name is NULL", (long long)i);
+        LK_CHECK(lk__utf8_is(metadata[i].text), LK_EINVAL,
+                 "the text of metadata \"%s\" is not UTF-8", metadata[i].name);
+        name[i] = metadata[i].name;
     }
-    return lk__names_check("note", name, n);
+    return lk__names_check("metadata", name, n);
 }
 
-lk_status lk__named_check(const lk_named_tensor *tensor, int64_t n, const lk_metadata *note,
-                          int64_t n_notes)
+lk_status lk__named_check(const lk_named_tensor *tensor, int64_t n, const lk_metadata *metadata,
+                          int64_t n_metadata)
 {
     const char **name = NULL;
-    LK_TRY(lk_alloc(&name, n > n_notes ? n : n_notes, sizeof *name));
+    LK_TRY(lk_alloc(&name, n > n_metadata ? n : n_metadata, sizeof *name));
     lk_status st = tensors_check(tensor, n, name);
     if (st == LK_OK)
-        st = notes_check(note, n_notes, name);
+        st = metadata_check(metadata, n_metadata, name);
     lk_free(name);
     LK_TRY(st);
     return LK_OK;
@@ -102,19 +102,19 @@ static void put_tensor(header *h, const lk_safetensors_info *t, int64_t begin)
     put(h, text);
 }
 
-static void put_notes(header *h, const lk_metadata *note, int64_t n)
+static void put_metadata(header *h, const lk_metadata *metadata, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         put(h, i ? "," : "\"__metadata__\":{");
-        put_quoted(h, note[i].name);
+        put_quoted(h, metadata[i].name);
         put(h, ":");
-        put_quoted(h, note[i].text);
+        put_quoted(h, metadata[i].text);
     }
     put(h, n > 0 ? "}" : "");
 }
 
 lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n,
-                                 const lk_metadata *note, int64_t n_notes, char **out,
+                                 const lk_metadata *metadata, int64_t n_metadata, char **out,
                                  int64_t *bytes)
 {
     header h = {.n = LENGTH, .room = 64};
@@ -122,13 +122,13 @@ lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n,
     *out = NULL;
     for (int64_t i = 0; i < n; i++)
         h.room += 6 * (int64_t)strlen(tensor[i].name) + 320;
-    for (int64_t i = 0; i < n_notes; i++)
-        h.room += 6 * (int64_t)(strlen(note[i].name) + strlen(note[i].text)) + 16;
+    for (int64_t i = 0; i < n_metadata; i++)
+        h.room += 6 * (int64_t)(strlen(metadata[i].name) + strlen(metadata[i].text)) + 16;
     LK_TRY(lk_alloc(&h.text, h.room, 1));
     put(&h, "{");
-    put_notes(&h, note, n_notes);
+    put_metadata(&h, metadata, n_metadata);
     for (int64_t i = 0; i < n; i++) {
-        put(&h, i || n_notes ? "," : "");
+        put(&h, i || n_metadata ? "," : "");
         put_tensor(&h, &tensor[i], begin);
         begin += tensor[i].bytes;
     }
@@ -138,7 +138,7 @@ lk_status lk__safetensors_header(const lk_safetensors_info *tensor, int64_t n,
     lk__put_le((unsigned char *)h.text, LENGTH, (uint64_t)(h.n - LENGTH));
     if (h.n - LENGTH > LK__SAFETENSORS_MAX_HEADER) {
         lk_free(h.text);
-        return LK_RAISE(LK_EINVAL, "names and notes need %lld bytes, a file has room for %d",
+        return LK_RAISE(LK_EINVAL, "names and metadata need %lld bytes, a file has room for %d",
                         (long long)(h.n - LENGTH), LK__SAFETENSORS_MAX_HEADER);
     }
     *out = h.text;
@@ -153,8 +153,8 @@ static int64_t bytes_of(const lk_tensor *t)
     return lk_tensor_count(t) * (int64_t)lk_dtype_size(lk_tensor_dtype(t));
 }
 
-static lk_status header_make(const lk_named_tensor *tensor, int64_t n, const lk_metadata *note,
-                             int64_t n_notes, char **out, int64_t *bytes)
+static lk_status header_make(const lk_named_tensor *tensor, int64_t n, const lk_metadata *metadata,
+                             int64_t n_metadata, char **out, int64_t *bytes)
 {
     lk_safetensors_info *info = NULL;
     LK_TRY(lk_alloc(&info, n, sizeof *info));
@@ -163,7 +163,7 @@ static lk_status header_make(const lk_named_tensor *tensor, int64_t n, const lk_
                                         .dtype = lk_tensor_dtype(tensor[i].tensor),
                                         .shape = lk_tensor_shape(tensor[i].tensor),
                                         .bytes = bytes_of(tensor[i].tensor)};
-    lk_status st = lk__safetensors_header(info, n, note, n_notes, out, bytes);
+    lk_status st = lk__safetensors_header(info, n, metadata, n_metadata, out, bytes);
     lk_free(info);
     LK_TRY(st);
     return LK_OK;
@@ -180,15 +180,15 @@ static lk_status tensor_write(lk__sink *sink, lk_tensor *t)
 }
 
 lk_status lk_safetensors_write(const char *path, const lk_named_tensor *tensor, int64_t n,
-                               const lk_metadata *note, int64_t n_notes)
+                               const lk_metadata *metadata, int64_t n_metadata)
 {
     lk_status st;
     char *head = NULL;
     int64_t bytes = 0;
     lk__sink *sink = NULL;
-    LK_CHECK(path && n >= 0 && n_notes >= 0, LK_EINVAL, "path is NULL, or a number is negative");
-    LK_TRY(lk__named_check(tensor, n, note, n_notes));
-    LK_TRY_TO(done, header_make(tensor, n, note, n_notes, &head, &bytes));
+    LK_CHECK(path && n >= 0 && n_metadata >= 0, LK_EINVAL, "path is NULL, or a number is negative");
+    LK_TRY(lk__named_check(tensor, n, metadata, n_metadata));
+    LK_TRY_TO(done, header_make(tensor, n, metadata, n_metadata, &head, &bytes));
     LK_TRY_TO(done, lk__sink_open(path, &sink));
     lk_status written = lk__sink_write(sink, head, bytes);
     for (int64_t i = 0; written == LK_OK && i < n; i++)

@@ -1,10 +1,12 @@
-/* Named tensors in files whose suffix says the format. */
+/* lk_tensors: named tensors in files whose suffix says the format, read for the command and for
+ * weights.
+ */
 #include "io/tensors.h"
 
-#include "base/grow.h"
 #include "base/text.h"
 #include "data/npz.h"
 #include "io/safetensors.h"
+#include "io/tensor_file.h"
 
 #include <lockstep/checkpoint.h>
 
@@ -53,102 +55,51 @@ lk_status lk__form_of(const char *path, lk__form *out)
     return LK_OK;
 }
 
-lk_status lk__tensors_add(lk_tensors *t, int64_t *room, const char *name, size_t n,
-                          lk_tensor *tensor)
+static lk_status load_metadata(lk_tensors *t, const lk_safetensors *f)
 {
-    const char *copy;
-    lk_status st = lk_arena_text(t->arena, name, n, &copy);
+    t->n_metadata = lk_safetensors_metadata_count(f);
+    LK_TRY(lk_arena_alloc(t->arena, &t->metadata, t->n_metadata, sizeof *t->metadata));
+    for (int64_t i = 0; i < t->n_metadata; i++) {
+        lk_metadata metadata;
+        LK_TRY(lk_safetensors_metadata_at(f, i, &metadata));
+        LK_TRY(lk_arena_text(t->arena, metadata.name, strlen(metadata.name), &t->metadata[i].name));
+        LK_TRY(lk_arena_text(t->arena, metadata.text, strlen(metadata.text), &t->metadata[i].text));
+    }
+    return LK_OK;
+}
+
+/* All tensors of the file, whole. */
+static lk_status load_all(lk_tensors *t, const lk__tensor_file *f)
+{
+    LK_TRY(lk_alloc_zero(&t->tensor, f->n, sizeof *t->tensor));
+    for (int64_t i = 0; i < f->n; i++) {
+        const lk__tensor_entry *from = &f->tensor[i];
+        lk_named_tensor *to = &t->tensor[i];
+        lk__box_held held = {.box = lk_box_whole(from->shape.ndim, from->shape.dim),
+                             .of = from->shape};
+        void *data;
+        LK_TRY(lk_arena_text(t->arena, from->name, strlen(from->name), &to->name));
+        LK_TRY(lk_tensor_new(from->dtype, from->shape, &to->tensor));
+        t->n++;
+        LK_TRY(lk_tensor_writable_data(to->tensor, &data));
+        held.data = data;
+        LK_TRY(lk__tensor_file_read(f, from, &held));
+    }
+    return LK_OK;
+}
+
+static lk_status load(const char *path, lk_tensors *t)
+{
+    lk__tensor_file f;
+    LK_TRY(lk_arena_new(&t->arena));
+    lk_status st = lk__tensor_file_open(&f, path);
+    if (st == LK_OK && f.checkpoint)
+        st = lk__checkpoint_metadata(f.checkpoint, t);
+    if (st == LK_OK && f.safetensors)
+        st = load_metadata(t, f.safetensors);
     if (st == LK_OK)
-        st = lk__grow(&t->tensor, room, t->n + 1, sizeof *t->tensor);
-    if (st != LK_OK) {
-        lk_tensor_free(tensor);
-        LK_TRY(st);
-    }
-    t->tensor[t->n++] = (lk_named_tensor){copy, tensor};
-    return LK_OK;
-}
-
-static lk_status load_notes(lk_tensors *t, const lk_safetensors *f)
-{
-    t->n_notes = lk_safetensors_metadata_count(f);
-    LK_TRY(lk_arena_alloc(t->arena, &t->note, t->n_notes, sizeof *t->note));
-    for (int64_t i = 0; i < t->n_notes; i++) {
-        lk_metadata note;
-        LK_TRY(lk_safetensors_metadata_at(f, i, &note));
-        LK_TRY(lk_arena_text(t->arena, note.name, strlen(note.name), &t->note[i].name));
-        LK_TRY(lk_arena_text(t->arena, note.text, strlen(note.text), &t->note[i].text));
-    }
-    return LK_OK;
-}
-
-static lk_status load_all(lk_tensors *t, const lk_safetensors *f)
-{
-    int64_t room = 0;
-    LK_TRY(load_notes(t, f));
-    for (int64_t i = 0; i < lk_safetensors_count(f); i++) {
-        lk_safetensors_info info;
-        lk_tensor *tensor;
-        LK_TRY(lk_safetensors_at(f, i, &info));
-        LK_TRY(lk_tensor_new(info.dtype, info.shape, &tensor));
-        LK_TRY(lk__tensors_add(t, &room, info.name, strlen(info.name), tensor));
-        LK_TRY(lk_safetensors_read(f, i, tensor));
-    }
-    return LK_OK;
-}
-
-static lk_status load_safetensors(const char *path, lk_tensors *t)
-{
-    lk_safetensors *f;
-    LK_TRY(lk_safetensors_open(path, &f));
-    lk_status st = load_all(t, f);
-    lk_safetensors_close(f);
-    LK_TRY(st);
-    return LK_OK;
-}
-
-static lk_status load_members(lk_tensors *t, const lk__zip *z)
-{
-    int64_t room = 0;
-    for (int64_t i = 0; i < z->n; i++) {
-        const char *member = z->member[i].name;
-        char name[LK_ZIP_NAME];
-        lk_tensor *tensor;
-        if (!lk__path_ends(member, ".npy"))
-            return LK_DAMAGED(z->source, z->member[i].header, "\"%s\" is no .npy array", member);
-        snprintf(name, sizeof name, "%.*s", (int)(strlen(member) - 4), member);
-        LK_TRY(lk__npz_load(z, name, &tensor));
-        LK_TRY(lk__tensors_add(t, &room, name, strlen(name), tensor));
-    }
-    return LK_OK;
-}
-
-static lk_status load_npz(const lk__source *s, lk_tensors *t)
-{
-    lk__zip z = {0};
-    lk_status st = lk__zip_open(s, &z);
-    if (st == LK_OK)
-        st = load_members(t, &z);
-    lk__zip_close(&z);
-    LK_TRY(st);
-    return LK_OK;
-}
-
-static lk_status load_npy(const lk__source *s, const char *path, lk_tensors *t)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    int64_t room = 0;
-    lk_tensor *tensor;
-    LK_TRY(lk__npy_load(s, NULL, 0, lk__source_size(s), &tensor));
-    LK_TRY(lk__tensors_add(t, &room, name, strlen(name) - strlen(".npy"), tensor));
-    return LK_OK;
-}
-
-static lk_status load_numpy(const char *path, lk__form form, lk_tensors *t)
-{
-    lk__source *s;
-    LK_TRY(lk__source_open(path, &s));
-    lk_status st = form == LK__NPZ ? load_npz(s, t) : load_npy(s, path, t);
-    lk__source_free(s);
+        st = load_all(t, &f);
+    lk__tensor_file_close(&f);
     LK_TRY(st);
     return LK_OK;
 }
@@ -156,28 +107,6 @@ static lk_status load_numpy(const char *path, lk__form form, lk_tensors *t)
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const lk_named_tensor *)a)->name, ((const lk_named_tensor *)b)->name);
-}
-
-static lk_status load(const char *path, lk_tensors *t)
-{
-    lk__form form;
-    LK_TRY(lk__form_of(path, &form));
-    LK_TRY(lk_arena_new(&t->arena));
-    if (form == LK__CHECKPOINT)
-        LK_TRY(lk__tensors_load_checkpoint(path, t));
-    else if (form == LK__SAFETENSORS)
-        LK_TRY(load_safetensors(path, t));
-    else
-        LK_TRY(load_numpy(path, form, t));
-    if (t->n > 0)
-        qsort(t->tensor, (size_t)t->n, sizeof *t->tensor, by_name);
-    for (int64_t i = 0; i < t->n; i++) {
-        LK_CHECK(lk__utf8_is(t->tensor[i].name), LK_EIO, "%s: the name \"%s\" is not UTF-8", path,
-                 t->tensor[i].name);
-        LK_CHECK(i == 0 || by_name(&t->tensor[i - 1], &t->tensor[i]) != 0, LK_EIO,
-                 "%s: \"%s\" is there twice", path, t->tensor[i].name);
-    }
-    return LK_OK;
 }
 
 lk_status lk_tensors_load(const char *path, lk_tensors **out)
@@ -258,14 +187,14 @@ static lk_status save_npy(const char *path, const lk_named_tensor *tensor, int64
 }
 
 lk_status lk_tensors_save(const char *path, const lk_named_tensor *tensor, int64_t n,
-                          const lk_metadata *note, int64_t n_notes)
+                          const lk_metadata *metadata, int64_t n_metadata)
 {
     lk__form form;
     LK_CHECK(path && (tensor || n == 0), LK_EINVAL, "path or tensors are NULL");
     LK_CHECK(has_suffix(path, &form), LK_EINVAL,
              "%s: the name ends neither in .safetensors nor in .npz or .npy", path);
     if (form == LK__SAFETENSORS)
-        LK_TRY(lk_safetensors_write(path, tensor, n, note, n_notes));
+        LK_TRY(lk_safetensors_write(path, tensor, n, metadata, n_metadata));
     else if (form == LK__NPZ)
         LK_TRY(save_npz(path, tensor, n));
     else

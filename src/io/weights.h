@@ -1,4 +1,6 @@
-/* Weights of a model that were put aside. */
+/* lk__weights: the weights of a model that were put aside, to be written later.  For the best weights
+ * of a run.
+ */
 #ifndef LK_IO_WEIGHTS_H
 #define LK_IO_WEIGHTS_H
 
@@ -14,8 +16,8 @@ lk_status lk__weights_of_checkpoint(const lk_model *model, const char *path,
                                     lk__weights **out) LK_NODISCARD;
 
 /** As lk_weights_save(). */
-lk_status lk__weights_write(const lk__weights *w, const char *path, const lk_metadata *note,
-                            int64_t n_notes) LK_NODISCARD;
+lk_status lk__weights_write(const lk__weights *w, const char *path, const lk_metadata *metadata,
+                            int64_t n_metadata) LK_NODISCARD;
 
 /** NULL is allowed. */
 void lk__weights_free(lk__weights *w);

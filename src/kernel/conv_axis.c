@@ -1,7 +1,7 @@
 /* Sort the positions of one axis into tap-validity classes. */
 #include "kernel/conv_axis.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

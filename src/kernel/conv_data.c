@@ -8,7 +8,7 @@ lk_status lk_conv_backward_data(lk_conv_plan *plan, const void *dy, const void *
                                 bool accumulate, void *dx)
 {
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_CHECK(plan, LK_EINVAL, "plan is NULL");
     LK_CHECK(!bias || !accumulate, LK_EINVAL,
              "a bias and accumulate exclude each other: a chain has one start");

@@ -7,7 +7,7 @@ lk_status lk_conv_forward(lk_conv_plan *plan, const void *x, const void *w, cons
                           lk_act act, void *y)
 {
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_CHECK(plan, LK_EINVAL, "plan is NULL");
     const lk__conv_shape *s = &plan->shape;
     lk__conv_operand op[] = {lk__conv_operand_y(s, "y", y), lk__conv_operand_x(s, "x", x),

@@ -1,7 +1,7 @@
 /* Plan a pass: classes of every axis, blocks of channels, strips of positions. */
 #include "kernel/conv_pass.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "kernel/conv_weights.h"
 #include "kernel/conv_winograd.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 lk_status lk_conv_plan_new(const lk_conv_shape *shape, lk_conv_plan **out)
 {

@@ -7,7 +7,7 @@
 #ifndef LK_KERNEL_CONV_SHAPE_H
 #define LK_KERNEL_CONV_SHAPE_H
 
-#include <lockstep/conv.h>
+#include <lockstep/extra/conv.h>
 
 enum { LK_CONV_AXES = LK_CONV_MAX_NDIM };
 

@@ -13,7 +13,7 @@
 #include "kernel/parallel.h"
 #include "kernel/reduce.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdatomic.h>
 #include <string.h>
@@ -289,7 +289,7 @@ lk_status lk_conv_backward_weights(lk_conv_plan *plan, const void *x, const void
                                    bool accumulate, void *dw)
 {
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_CHECK(plan, LK_EINVAL, "plan is NULL");
     const lk__conv_shape *s = &plan->shape;
     const lk__conv_operand op[] = {lk__conv_operand_w(s, "dw", dw), lk__conv_operand_x(s, "x", x),

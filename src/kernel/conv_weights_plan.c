@@ -4,7 +4,7 @@
 
 #include "kernel/parallel.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 enum {
     PANEL_GAP = 10, /* pixels between panels, or all would fall into the same sets */

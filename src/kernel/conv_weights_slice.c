@@ -9,7 +9,7 @@
  */
 #include "kernel/conv_weights_plan.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 enum {
     FEW_CHANNELS = 8,  /* fewer make a tile of one tap too low */

@@ -3,7 +3,7 @@
 
 #include "kernel/parallel.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 /* The transformed input and the products of a block: as much as stays in the second-level cache
  * while the weights stream past. */

@@ -2,7 +2,7 @@
 #include "kernel/conv_winograd.h"
 #include "kernel/parallel.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 /* Rows of a panel that a task transforms, and room for the nine taps of as many in the widest. */
 enum { TASK_ROWS = 16, ROW_BYTES = 128, TAPS_ROOM = LK_WINO_TAPS * TASK_ROWS * ROW_BYTES };

@@ -123,7 +123,7 @@ lk_status lk_gemm_run_batched(const lk_gemm *g, const lk_gemm_batch *batch, cons
     const lk__cross_table *cross = NULL;
     LK_CHECK(g && batch, LK_EINVAL, "%s is NULL", g ? "batch" : "g");
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_TRY(lk__gemm_check(g, batch, (const void *const[]){a, b, bias}, c));
     if (g->m == 0 || g->n == 0 || batch->count == 0)
         return LK_OK;

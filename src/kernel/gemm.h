@@ -10,7 +10,7 @@
 #include "kernel/cross.h"
 #include "kernel/maps.h"
 
-#include <lockstep/gemm.h>
+#include <lockstep/extra/gemm.h>
 
 /* Bytes of the packed operands that a task keeps on its stack; columns of a panel of one row; rows
  * of a block of a narrow C. */

@@ -12,7 +12,7 @@
  */
 #include "kernel/gemm.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "kernel/gemm.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * sizes are no multiples of what the micro-kernel takes, the rest is packed by blocks. */
 #include "kernel/gemm.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "kernel/gemm.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 /* Panels between two applications of the activation, which likes long rows. */
 enum { ACT_PANELS = 8 };

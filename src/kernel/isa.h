@@ -11,7 +11,7 @@
 #ifndef LK_KERNEL_ISA_H
 #define LK_KERNEL_ISA_H
 
-#include <lockstep/isa.h>
+#include <lockstep/extra/isa.h>
 
 #define LK_CAT_(a, b) a##b
 #define LK_CAT(a, b) LK_CAT_(a, b)

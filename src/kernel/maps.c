@@ -105,7 +105,7 @@ lk_status lk_map1(lk_dtype dtype, lk_map1_op op, double p, int64_t n, const void
 {
     const lk__maps1_table *t = NULL;
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_TRY(check_count(dtype, n));
     LK_CHECK((unsigned)op < LK_N_MAP1, LK_EINVAL, "op is %d, must be below %d", (int)op, LK_N_MAP1);
     if (n == 0)
@@ -123,7 +123,7 @@ lk_status lk_map2(lk_dtype dtype, lk_map2_op op, double p, int64_t n, const void
 {
     const lk__maps2_table *t = NULL;
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_TRY(check_count(dtype, n));
     LK_CHECK((unsigned)op < LK_N_MAP2, LK_EINVAL, "op is %d, must be below %d", (int)op, LK_N_MAP2);
     if (n == 0)

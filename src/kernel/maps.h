@@ -5,7 +5,7 @@
 
 #include "kernel/isa.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 /* y[i] = op(x[i]; p) for i < n; y may be x. */
 typedef void lk__map1_fn(int64_t n, double p, const void *x, void *y);

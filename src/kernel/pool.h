@@ -10,7 +10,7 @@
 
 #include "kernel/isa.h"
 
-#include <lockstep/pool.h>
+#include <lockstep/extra/pool.h>
 
 /* A shape with three axes, the unused ones first and of size 1, and no defaults. */
 typedef struct lk__pool_shape {

@@ -192,7 +192,7 @@ lk_status lk_reduce_axis(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_a
                          const void *x, void *y)
 {
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_TRY(check(dtype, op, s, x, y));
     if (s->outer == 0 || s->inner == 0)
         return LK_OK;

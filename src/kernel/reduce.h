@@ -4,7 +4,7 @@
 
 #include "kernel/isa.h"
 
-#include <lockstep/reduce.h>
+#include <lockstep/extra/reduce.h>
 
 /* y[r] = op over i < n of x[r * n + i], r < rows. */
 typedef void lk__reduce_rows_fn(int64_t rows, int64_t n, const void *x, void *y);

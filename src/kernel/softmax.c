@@ -3,7 +3,7 @@
 #include "kernel/maps.h"
 #include "kernel/parallel.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 /* Elements that one thread takes at a time, in whole rows. */
 enum { GRAIN = 8192 };
@@ -75,7 +75,7 @@ static lk_status softmax_rows(bool log, lk_dtype dtype, const lk_rows *s, const 
 {
     const lk__softmax_table *t = NULL;
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_TRY(check_shape(dtype, s));
     if (s->rows == 0 || s->cols == 0)
         return LK_OK;

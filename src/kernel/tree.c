@@ -4,7 +4,7 @@
 #include "kernel/parallel.h"
 #include "kernel/reduce.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -80,7 +80,7 @@ static lk_status chain_join(const lk_tree *t, struct chain *c)
 lk_status lk_tree_push(lk_tree *t, const void *piece)
 {
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_CHECK(t, LK_EINVAL, "lk_tree_push: the tree is NULL");
     LK_CHECK(piece || t->count == 0, LK_EINVAL, "lk_tree_push: the piece of %lld elements is NULL",
              (long long)t->count);
@@ -101,7 +101,7 @@ lk_status lk_tree_push(lk_tree *t, const void *piece)
 lk_status lk_tree_finish(lk_tree *t, void *sum)
 {
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_CHECK(t, LK_EINVAL, "lk_tree_finish: the tree is NULL");
     LK_CHECK(sum || t->count == 0, LK_EINVAL, "lk_tree_finish: the sum of %lld elements is NULL",
              (long long)t->count);

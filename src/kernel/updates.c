@@ -24,7 +24,7 @@ lk_status lk__update_run(lk_dtype dtype, lk__update_rule rule, const lk__update 
 {
     const lk__updates_table *t = NULL;
     LK_FP_GUARD();
-    LK_TRY(lk__fp_check());
+    LK_TRY(LK_FP_CHECK());
     LK_CHECK(lk_dtype_is_real(dtype), LK_EDTYPE, "an update of %s: only f32 and f64",
              lk_dtype_name(dtype));
     LK_TRY(lk__updates_get(&t));

@@ -5,7 +5,7 @@
  * Tap by tap, the first and the last position of a range that the tap takes from within the other axis;
  * each tap ascends, so that the hull over all taps is exact.
  */
-#include <lockstep/conv.h>
+#include <lockstep/extra/conv.h>
 
 typedef struct axis {
     int64_t kernel, stride, dilation, pad, grid;

@@ -2,6 +2,7 @@
 #include "models/list.h"
 
 #include "base/fpenv.h"
+#include "nn/model.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,6 +86,29 @@ lk_status lk_model_expand(const lk_config *model, lk_arena *arena, lk_configs *o
     LK_TRY(lk_config_with_defaults(model, arena, &filled));
     const lk_model_preset *named = (const lk_model_preset *)(const void *)filled.descriptor;
     LK_TRY(named->expand(filled.options, arena, out));
+    return LK_OK;
+}
+
+static lk_status preset_add(lk_model *model, const char *name, const char *options)
+{
+    lk_config preset;
+    lk_configs layers;
+    LK_TRY(lk_config_parse(&lk_registry_model, name, options, model->arena, &preset));
+    LK_TRY(lk_model_expand(&preset, model->arena, &layers));
+    for (int64_t i = 0; i < layers.n; i++)
+        LK_TRY(lk_model_add_config(model, &layers.item[i]));
+    return LK_OK;
+}
+
+lk_status lk_model_add_preset(lk_model *model, const char *name, const char *options)
+{
+    LK_FP_GUARD();
+    LK_CHECK(model, LK_EINVAL, "model is NULL");
+    int64_t before = model->n_layers;
+    lk_status st = preset_add(model, name, options);
+    if (st != LK_OK)
+        model->n_layers = before;
+    LK_TRY(st);
     return LK_OK;
 }
 

@@ -1,10 +1,14 @@
-/* What passes add up: gradients, observed statistics and the loss, in one slab. */
+/* lk_accumulator: gradients, statistics of the batch and the loss, in one slab.
+ *
+ * Made by the trainer's groups, one for each micro-batch; passes and lk_backward() fill it on the
+ * trainer's thread, and the groups join those of all micro-batches.
+ */
 #include "base/fpenv.h"
 #include "nn/model.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
+#include <lockstep/extra/reduce.h>
 #include <lockstep/pieces.h>
-#include <lockstep/reduce.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -38,80 +42,81 @@ static lk_status slices_of_uses(const lk__net *net, lk_slab_layout *layout)
 }
 
 /* The gradient of each use. */
-static lk_status grads_make(const lk__net *net, lk_accumulator *sums)
+static lk_status grads_make(const lk__net *net, lk_accumulator *accumulator)
 {
-    LK_TRY(lk_alloc_zero(&sums->grad, net->n_uses, sizeof *sums->grad));
+    LK_TRY(lk_alloc_zero(&accumulator->grad, net->n_uses, sizeof *accumulator->grad));
     for (int64_t i = 0; i < net->n_uses; i++) {
         const lk__param_use *use = &net->use[i];
         int64_t slice = use->extra < 0 ? use->param : net->n_params + use->extra;
-        LK_TRY(lk_slab_tensor(sums->slab, slice, &sums->grad[i]));
+        LK_TRY(lk_slab_tensor(accumulator->slab, slice, &accumulator->grad[i]));
     }
     return LK_OK;
 }
 
-/* The layout: parameters, further uses of them, observed states, the loss. */
-static lk_status sums_layout(const lk__net *net, lk_slab_layout *layout)
+/* The layout: parameters, further uses of them, statistics of the batch, the loss. */
+static lk_status accumulator_layout(const lk__net *net, lk_slab_layout *layout)
 {
     LK_TRY(slices_like(net->params, "", layout));
     LK_TRY(slices_of_uses(net, layout));
-    LK_TRY(slices_like(net->state, "observed.", layout));
+    LK_TRY(slices_like(net->state, "batch_stats.", layout));
     LK_TRY(lk_slab_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
     return LK_OK;
 }
 
-/* The sums on `memory`, or on their own if it is NULL. */
-static lk_status sums_make(const lk__net *net, lk_slab_layout *layout, void *memory,
-                           lk_accumulator *sums)
+/* The accumulator on `memory`, or on its own if that is NULL. */
+static lk_status accumulator_fill(const lk__net *net, lk_slab_layout *layout, void *memory,
+                                  lk_accumulator *accumulator)
 {
     int64_t largest = 0;
-    LK_TRY(sums_layout(net, layout));
+    LK_TRY(accumulator_layout(net, layout));
     if (memory)
-        LK_TRY(lk_slab_wrap(layout, memory, lk_slab_layout_bytes(layout), NULL, NULL, &sums->slab));
+        LK_TRY(lk_slab_wrap(layout, memory, lk_slab_layout_bytes(layout), NULL, NULL,
+                            &accumulator->slab));
     else
-        LK_TRY(lk_slab_new(layout, &sums->slab));
-    LK_TRY(lk_slab_flat(sums->slab, &sums->flat));
+        LK_TRY(lk_slab_new(layout, &accumulator->slab));
+    LK_TRY(lk_slab_flat(accumulator->slab, &accumulator->flat));
     int64_t first = net->n_params + net->n_extra;
-    LK_TRY(grads_make(net, sums));
-    LK_TRY(lk__slab_tensors(sums->slab, first, net->n_state, &sums->observed));
-    LK_TRY(lk_slab_tensor(sums->slab, first + net->n_state, &sums->loss));
-    LK_TRY(lk_alloc_zero(&sums->values, net->n_uses, sizeof *sums->values));
+    LK_TRY(grads_make(net, accumulator));
+    LK_TRY(lk__slab_tensors(accumulator->slab, first, net->n_state, &accumulator->batch_stats));
+    LK_TRY(lk_slab_tensor(accumulator->slab, first + net->n_state, &accumulator->loss));
+    LK_TRY(lk_alloc_zero(&accumulator->values, net->n_uses, sizeof *accumulator->values));
     for (int64_t i = 0; i < net->n_state; i++)
-        if (lk_tensor_count(sums->observed[i]) > largest)
-            largest = lk_tensor_count(sums->observed[i]);
-    LK_TRY(lk_alloc_zero(&sums->scratch, largest, sizeof(double)));
+        if (lk_tensor_count(accumulator->batch_stats[i]) > largest)
+            largest = lk_tensor_count(accumulator->batch_stats[i]);
+    LK_TRY(lk_alloc_zero(&accumulator->scratch, largest, sizeof(double)));
     return LK_OK;
 }
 
-static lk_status sums_new(const lk_model *model, void *memory, lk_accumulator **out)
+static lk_status accumulator_new(const lk_model *model, void *memory, lk_accumulator **out)
 {
-    lk_accumulator *sums = NULL;
+    lk_accumulator *accumulator = NULL;
     lk_slab_layout *layout = NULL;
     *out = NULL;
     LK_TRY(lk__model_check_held(model));
-    LK_TRY(lk_alloc_zero(&sums, 1, sizeof *sums));
-    sums->model = model;
+    LK_TRY(lk_alloc_zero(&accumulator, 1, sizeof *accumulator));
+    accumulator->model = model;
     lk_status st = lk_slab_layout_new(&layout);
     if (st == LK_OK)
-        st = sums_make(model->net, layout, memory, sums);
+        st = accumulator_fill(model->net, layout, memory, accumulator);
     lk_slab_layout_free(layout);
     if (st != LK_OK) {
-        lk_accumulator_free(sums);
+        lk_accumulator_free(accumulator);
         LK_TRY(st);
     }
-    *out = sums;
+    *out = accumulator;
     return LK_OK;
 }
 
 lk_status lk_accumulator_new(const lk_model *model, lk_accumulator **out)
 {
-    LK_TRY(sums_new(model, NULL, out));
+    LK_TRY(accumulator_new(model, NULL, out));
     return LK_OK;
 }
 
 lk_status lk_accumulator_wrap(const lk_model *model, void *memory, lk_accumulator **out)
 {
     LK_CHECK(memory, LK_EINVAL, "memory is NULL");
-    LK_TRY(sums_new(model, memory, out));
+    LK_TRY(accumulator_new(model, memory, out));
     return LK_OK;
 }
 
@@ -135,37 +140,37 @@ int64_t lk_accumulator_bytes(const lk_model *model)
     return gradient_bytes(net) + lk_slab_layout_bytes(lk_slab_layout_of(net->state)) + LK_ALIGN;
 }
 
-void lk_accumulator_free(lk_accumulator *sums)
+void lk_accumulator_free(lk_accumulator *accumulator)
 {
-    if (!sums)
+    if (!accumulator)
         return;
-    lk__tensors_free(sums->grad, sums->model->net->n_uses);
-    lk__tensors_free(sums->observed, sums->model->net->n_state);
-    lk_tensor_free(sums->loss);
-    lk_tensor_free(sums->flat);
-    lk_slab_free(sums->slab);
-    lk_free(sums->values);
-    lk_free(sums->scratch);
-    lk_free(sums);
+    lk__tensors_free(accumulator->grad, accumulator->model->net->n_uses);
+    lk__tensors_free(accumulator->batch_stats, accumulator->model->net->n_state);
+    lk_tensor_free(accumulator->loss);
+    lk_tensor_free(accumulator->flat);
+    lk_slab_free(accumulator->slab);
+    lk_free(accumulator->values);
+    lk_free(accumulator->scratch);
+    lk_free(accumulator);
 }
 
-void lk_accumulator_clear(lk_accumulator *sums)
+void lk_accumulator_clear(lk_accumulator *accumulator)
 {
-    lk_slab_zero(sums->slab);
-    sums->unset = false;
+    lk_slab_zero(accumulator->slab);
+    accumulator->overwrite = false;
 }
 
-void lk_accumulator_begin(lk_accumulator *sums)
+void lk_accumulator_begin(lk_accumulator *accumulator)
 {
-    int64_t gradients = gradient_bytes(sums->model->net);
-    memset((char *)lk_slab_data(sums->slab) + gradients, 0,
-           (size_t)(lk_accumulator_bytes(sums->model) - gradients));
-    sums->unset = true;
+    int64_t gradients = gradient_bytes(accumulator->model->net);
+    memset((char *)lk_slab_data(accumulator->slab) + gradients, 0,
+           (size_t)(lk_accumulator_bytes(accumulator->model) - gradients));
+    accumulator->overwrite = true;
 }
 
-lk_slab *lk_accumulator_slab(const lk_accumulator *sums)
+lk_slab *lk_accumulator_slab(const lk_accumulator *accumulator)
 {
-    return sums->slab;
+    return accumulator->slab;
 }
 
 static lk_status add(lk_dtype dtype, int64_t n, void *to, const void *what)
@@ -178,25 +183,25 @@ lk_status lk_accumulator_add(lk_accumulator *a, const lk_accumulator *b)
 {
     LK_FP_GUARD();
     LK_CHECK(a && b && a->model == b->model && a != b, LK_EINVAL,
-             "the sums are not two of one model");
+             "the accumulators are not two of one model");
     LK_TRY(add(lk_tensor_dtype(a->flat), lk_tensor_count(a->flat), lk_slab_data(a->slab),
                lk_slab_data(b->slab)));
     return LK_OK;
 }
 
 /* Join `n` uses of a parameter from use *at on, which moves on behind them, into the first of them. */
-static lk_status uses_join(lk_accumulator *sums, int64_t n, int64_t *at)
+static lk_status uses_join(lk_accumulator *accumulator, int64_t n, int64_t *at)
 {
     int64_t first = *at, half = n > 1 ? lk_tree_half(n) : 1;
     void *to = NULL, *from = NULL;
     if (n == 1) {
-        *at = sums->model->net->use[*at].next;
+        *at = accumulator->model->net->use[*at].next;
         return LK_OK;
     }
-    LK_TRY(uses_join(sums, half, at));
-    lk_tensor *later = sums->grad[*at];
-    LK_TRY(uses_join(sums, n - half, at));
-    LK_TRY(lk_tensor_writable_data(sums->grad[first], &to));
+    LK_TRY(uses_join(accumulator, half, at));
+    lk_tensor *later = accumulator->grad[*at];
+    LK_TRY(uses_join(accumulator, n - half, at));
+    LK_TRY(lk_tensor_writable_data(accumulator->grad[first], &to));
     LK_TRY(lk_tensor_writable_data(later, &from));
     int64_t count = lk_tensor_count(later);
     LK_TRY(add(lk_tensor_dtype(later), count, to, from));
@@ -204,85 +209,90 @@ static lk_status uses_join(lk_accumulator *sums, int64_t n, int64_t *at)
     return LK_OK;
 }
 
-lk_status lk_accumulator_join_uses(lk_accumulator *sums)
+lk_status lk_accumulator_join_uses(lk_accumulator *accumulator)
 {
     LK_FP_GUARD();
-    const lk__net *net = sums->model->net;
+    const lk__net *net = accumulator->model->net;
     for (int64_t i = 0; net->n_extra > 0 && i < net->n_params; i++) {
         int64_t at = net->start[i].first_use;
         if (net->start[i].n_uses > 1)
-            LK_TRY(uses_join(sums, net->start[i].n_uses, &at));
+            LK_TRY(uses_join(accumulator, net->start[i].n_uses, &at));
     }
     return LK_OK;
 }
 
-lk_status lk_accumulator_add_loss(lk_accumulator *sums, lk_var loss)
+lk_status lk_accumulator_add_loss(lk_accumulator *accumulator, lk_var loss)
 {
     LK_FP_GUARD();
     double value, before;
     LK_TRY(lk_item(loss, &value));
-    LK_TRY(lk_tensor_get_f64(sums->loss, LK_AT(0), &before));
-    LK_TRY(lk_tensor_set_f64(sums->loss, LK_AT(0), before + value));
+    LK_TRY(lk_tensor_get_f64(accumulator->loss, LK_AT(0), &before));
+    LK_TRY(lk_tensor_set_f64(accumulator->loss, LK_AT(0), before + value));
     return LK_OK;
 }
 
-double lk_accumulator_loss(const lk_accumulator *sums)
+double lk_accumulator_loss(const lk_accumulator *accumulator)
 {
     double value = 0;
-    if (lk_tensor_get_f64(sums->loss, LK_AT(0), &value) != LK_OK)
+    if (lk_tensor_get_f64(accumulator->loss, LK_AT(0), &value) != LK_OK)
         lk_error_clear();
     return value;
 }
 
-/* ---- observed statistics ---- */
+/* ---- statistics of the batch ---- */
 
-lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *unit, int i, lk_var seen)
+lk_status lk_pass_batch_stat(const lk_pass *pass, const lk_layer_instance *instance, int i,
+                             lk_var stats)
 {
-    lk_accumulator *sums = pass->sums;
+    lk_accumulator *accumulator = pass->accumulator;
     const lk_tensor *t = NULL;
-    if (!sums || lk_tape_is_recomputing(pass->tape))
+    if (!accumulator || lk_tape_is_recomputing(pass->tape))
         return LK_OK;
-    LK_TRY(lk_value(seen, &t));
-    lk_tensor *to = sums->observed[unit->state + i];
+    LK_TRY(lk_value(stats, &t));
+    lk_tensor *to = accumulator->batch_stats[instance->state + i];
     int64_t n = lk_tensor_count(to), pieces = lk_tensor_shape(t).dim[0];
     void *data = NULL;
     LK_CHECK(lk_tensor_is_contiguous(t) && lk_tensor_count(t) == pieces * n &&
                  lk_tensor_dtype(t) == lk_tensor_dtype(to),
-             LK_ESHAPE, "observed %s for a state of %s", lk_tensor_text(t).s, lk_tensor_text(to).s);
+             LK_ESHAPE, "statistics %s for a state of %s", lk_tensor_text(t).s,
+             lk_tensor_text(to).s);
     lk_reduce_axis_shape shape = {.outer = 1, .n = pieces, .inner = n, .piece = 1};
     LK_TRY(lk_reduce_axis(lk_tensor_dtype(t), LK_REDUCE_AXIS_SUM, &shape, lk_tensor_data(t),
-                          sums->scratch));
+                          accumulator->scratch));
     LK_TRY(lk_tensor_writable_data(to, &data));
-    LK_TRY(add(lk_tensor_dtype(t), n, data, sums->scratch));
+    LK_TRY(add(lk_tensor_dtype(t), n, data, accumulator->scratch));
     return LK_OK;
 }
 
-/* state = state + rate * (observed / pieces - state), each step rounded. */
-static lk_status state_move(lk_tensor *state, const lk_tensor *observed, double rate, double pieces)
+/* state = state + rate * (batch_stats / pieces - state), each step rounded. */
+static lk_status state_move(lk_tensor *state, const lk_tensor *batch_stats, double rate,
+                            double pieces)
 {
     void *data = NULL;
     LK_TRY(lk_tensor_writable_data(state, &data));
-    const void *seen = lk_tensor_data(observed);
+    const void *stats = lk_tensor_data(batch_stats);
     for (int64_t i = 0; i < lk_tensor_count(state); i++) {
         if (lk_tensor_dtype(state) == LK_F32) {
             float *s = (float *)data + i, r = (float)rate;
-            *s += r * (((const float *)seen)[i] / (float)pieces - *s);
+            *s += r * (((const float *)stats)[i] / (float)pieces - *s);
         } else {
             double *s = (double *)data + i;
-            *s += rate * (((const double *)seen)[i] / pieces - *s);
+            *s += rate * (((const double *)stats)[i] / pieces - *s);
         }
     }
     return LK_OK;
 }
 
-lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *sums, int64_t pieces)
+lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *accumulator,
+                                        int64_t pieces)
 {
     LK_FP_GUARD();
-    LK_CHECK(model && model->net && sums && sums->model == model, LK_EINVAL,
-             "the sums belong to another model");
+    LK_CHECK(model && model->net && accumulator && accumulator->model == model, LK_EINVAL,
+             "the accumulator belongs to another model");
     LK_CHECK(pieces >= 1, LK_EINVAL, "%lld pieces", (long long)pieces);
     for (int64_t i = 0; i < model->net->n_state; i++)
-        LK_TRY(state_move(model->net->state_of[i], sums->observed[i], model->net->moving[i].rate,
+        LK_TRY(state_move(model->net->state_of[i], accumulator->batch_stats[i],
+                          model->net->moving[i].rate,
                           model->net->moving[i].once ? 1 : (double)pieces));
     return LK_OK;
 }

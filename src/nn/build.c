@@ -1,15 +1,17 @@
-/* Building a net: each layer says what it needs, and gets a name, numbers and shapes.
+/* Building a net: each layer says what it needs, and gets a name, numbers and shapes.  lk_model_build()
+ * calls it once for a model, and layers call lk_build_*() from their `build`; no memory is taken for
+ * parameters.
  *
- * A layer without a name is called by its type and how many of that type its list has had:
- * "conv1", "conv2".  Layers within a layer have its name before theirs: "residual1.conv1".
+ * A layer without a name is called by its type and how many of that type its list has had: "conv1",
+ * "conv2".  Layers within a layer have its name before theirs: "residual1.conv1".
  *
- * What a layer declares is a use of a parameter: its own, or, where the file says `tie`, that of a layer
- * before it, which owns its name and its initial values.
+ * What a layer declares is a use of a parameter: its own, or, where the file says `tie`, that of a
+ * layer before it, which owns its name and its initial values.
  */
 #include "base/failure.h"
 #include "nn/model.h"
 
-#include <lockstep/suggest.h>
+#include <lockstep/extra/suggest.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +21,8 @@ enum { MAX_NAME = 256, MAX_DEPTH = 32 };
 /* Where building is. */
 struct lk_build {
     lk__net *net;
-    int64_t unit; /* number of the layer that is being built */
-    const lk_config *choice;
+    int64_t instance; /* number of the layer that is being built */
+    const lk_config *config;
     bool tied; /* it has declared the parameter that it shares */
 };
 
@@ -36,8 +38,8 @@ static lk_status name_text(lk__net *net, const char *first, const char *dot, con
 }
 
 /* The name of item `at` of a list. */
-static lk_status unit_name(lk__net *net, const lk_configs *layers, int64_t at, const char *prefix,
-                           const char **out)
+static lk_status layer_name(lk__net *net, const lk_configs *layers, int64_t at, const char *prefix,
+                            const char **out)
 {
     const lk_config *item = &layers->item[at];
     char own[64];
@@ -54,14 +56,14 @@ static lk_status unit_name(lk__net *net, const lk_configs *layers, int64_t at, c
 }
 
 /* Names tell layers apart, in messages and in files of weights. */
-static lk_status unit_check_name(const lk__net *net, int64_t number)
+static lk_status layer_check_name(const lk__net *net, int64_t number)
 {
-    const char *name = net->unit[number].name;
+    const char *name = net->instance[number].name;
     for (int64_t i = 0; i < number; i++)
-        LK_CHECK(strcmp(net->unit[i].name, name) != 0, LK_EINVAL,
+        LK_CHECK(strcmp(net->instance[i].name, name) != 0, LK_EINVAL,
                  "layers %s and %s are both called \"%s\"; rename one",
-                 net->unit[i].layer->descriptor.name, net->unit[number].layer->descriptor.name,
-                 name);
+                 net->instance[i].layer->descriptor.name,
+                 net->instance[number].layer->descriptor.name, name);
     return LK_OK;
 }
 
@@ -76,7 +78,7 @@ lk_status lk_build_data(lk_build *build, size_t bytes, void *out)
 {
     void *data = NULL;
     LK_TRY(lk_arena_alloc(build->net->arena, &data, 1, bytes));
-    build->net->unit[build->unit].data = data;
+    build->net->instance[build->instance].data = data;
     memcpy(out, &data, sizeof data);
     return LK_OK;
 }
@@ -124,30 +126,31 @@ static lk_status cut_axes(const char *name, lk_shape shape, lk_cut cut, lk__owne
 /* Whether the layer shares this one with another. */
 static bool is_tied(const lk_build *build, const lk_param *param)
 {
-    const char *tie = build->choice->tie, *dot = tie ? strrchr(tie, '.') : NULL;
+    const char *tie = build->config->tie, *dot = tie ? strrchr(tie, '.') : NULL;
     return dot && strcmp(dot + 1, param->name) == 0;
 }
 
 /* A failure of the layer's tie, at the place where it was written. */
 static lk_status tie_refuse(lk_build *build, lk_status st, const char *what)
 {
-    const lk_config *choice = build->choice;
+    const lk_config *config = build->config;
     build->net->named = true;
-    return LK_RAISE(st, "%s%slayer %s %s", choice->tie_place ? choice->tie_place : "",
-                    choice->tie_place ? ": " : "", build->net->unit[build->unit].name, what);
+    return LK_RAISE(st, "%s%slayer %s %s", config->tie_place ? config->tie_place : "",
+                    config->tie_place ? ": " : "", build->net->instance[build->instance].name,
+                    what);
 }
 
 /* Nobody before has the parameter. */
 static lk_status tie_unknown(lk_build *build, const lk_param *param)
 {
     const lk__net *net = build->net;
-    lk_suggestion s = {.wanted = build->choice->tie};
+    lk_suggestion s = {.wanted = build->config->tie};
     char what[512];
     for (int64_t i = 0; i < net->n_uses; i++)
         lk_suggest_consider(&s, net->use[i].name);
     bool near = lk_suggest_found(&s);
     snprintf(what, sizeof what, "ties its %s to \"%s\", which no layer before it has%s%s%s",
-             param->name, build->choice->tie, near ? "; did you mean \"" : "", near ? s.best : "",
+             param->name, build->config->tie, near ? "; did you mean \"" : "", near ? s.best : "",
              near ? "\"?" : "");
     return tie_refuse(build, LK_EINVAL, what);
 }
@@ -155,7 +158,7 @@ static lk_status tie_unknown(lk_build *build, const lk_param *param)
 /* The layer has declared all, and nothing that its tie names. */
 static lk_status tie_unused(lk_build *build)
 {
-    const char *tie = build->choice->tie, *dot = strrchr(tie, '.');
+    const char *tie = build->config->tie, *dot = strrchr(tie, '.');
     char what[512];
     snprintf(what, sizeof what, "has no parameter \"%s\" to tie%s%s%s", dot ? dot + 1 : tie,
              dot ? "" : ": give LAYER.PARAMETER, such as ", dot ? "" : tie, dot ? "" : ".weight");
@@ -174,11 +177,11 @@ static lk_status tie_check(lk_build *build, const lk_param *param, const lk__par
     bool turned = slice.shape.ndim == 2 && param->shape.ndim == 2 &&
                   slice.shape.dim[0] == param->shape.dim[1] &&
                   slice.shape.dim[1] == param->shape.dim[0] &&
-                  lk_option_find(build->choice->descriptor->options, "transpose");
+                  lk_option_find(build->config->descriptor->options, "transpose");
     snprintf(what, sizeof what, "ties its %s %s%s to %s of layer %s, which is %s%s%s", param->name,
-             lk_dtype_name(slice.dtype), lk_shape_text(param->shape).s, build->choice->tie,
-             net->unit[use->unit].name, lk_dtype_name(slice.dtype), lk_shape_text(slice.shape).s,
-             turned ? "; its option transpose turns it" : "");
+             lk_dtype_name(slice.dtype), lk_shape_text(param->shape).s, build->config->tie,
+             net->instance[use->instance].name, lk_dtype_name(slice.dtype),
+             lk_shape_text(slice.shape).s, turned ? "; its option transpose turns it" : "");
     return tie_refuse(build, LK_ESHAPE, what);
 }
 
@@ -192,7 +195,7 @@ static lk_status use_add(lk_build *build, const char *name, int64_t param, bool 
     net->use[number] = (lk__param_use){.name = name,
                                        .param = param,
                                        .extra = extra ? net->n_extra++ : -1,
-                                       .unit = build->unit,
+                                       .instance = build->instance,
                                        .layer = net->layer,
                                        .next = -1};
     if (extra)
@@ -202,7 +205,7 @@ static lk_status use_add(lk_build *build, const char *name, int64_t param, bool 
     start->last_use = number;
     start->n_uses++;
     net->n_uses++;
-    net->unit[build->unit].n_params++;
+    net->instance[build->instance].n_params++;
     return LK_OK;
 }
 
@@ -211,7 +214,7 @@ static lk_status param_tie(lk_build *build, const lk_param *param, const char *n
 {
     lk__net *net = build->net;
     int64_t at = 0;
-    while (at < net->n_uses && strcmp(net->use[at].name, build->choice->tie) != 0)
+    while (at < net->n_uses && strcmp(net->use[at].name, build->config->tie) != 0)
         at++;
     if (at == net->n_uses)
         return tie_unknown(build, param);
@@ -228,7 +231,7 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
 {
     lk__net *net = build->net;
     const char *name;
-    LK_TRY(name_text(net, net->unit[build->unit].name, ".", param->name, &name));
+    LK_TRY(name_text(net, net->instance[build->instance].name, ".", param->name, &name));
     if (is_tied(build, param))
         return param_tie(build, param, name);
     LK_TRY(lk__grow(&net->start, &net->max_params, net->n_params + 1, sizeof *net->start));
@@ -249,57 +252,57 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_c
                          double start, double rate)
 {
     lk__net *net = build->net;
-    lk_layer_instance *unit = &net->unit[build->unit];
+    lk_layer_instance *instance = &net->instance[build->instance];
     const char *whole;
-    LK_TRY(name_text(net, unit->name, ".", name, &whole));
+    LK_TRY(name_text(net, instance->name, ".", name, &whole));
     LK_TRY(lk__grow(&net->moving, &net->max_state, net->n_state + 1, sizeof *net->moving));
     lk__moving *moving = &net->moving[net->n_state];
     *moving = (lk__moving){.start = start, .rate = rate, .owned = {.layer = net->layer}};
     LK_TRY(cut_axes(whole, shape, cut, &moving->owned));
     LK_TRY(lk_slab_layout_add(net->state_layout, whole, net->spec.dtype, shape));
     net->n_state++;
-    unit->n_state++;
+    instance->n_state++;
     return LK_OK;
 }
 
 void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins backward)
 {
     lk__net *net = build->net;
-    lk_layer_instance *unit = &net->unit[build->unit];
-    net->meets = true;
-    unit->forward = forward;
-    unit->backward = backward;
-    for (int i = 0; i < unit->n_state; i++)
+    lk_layer_instance *instance = &net->instance[build->instance];
+    net->needs_batch_sync = true;
+    instance->forward = forward;
+    instance->backward = backward;
+    for (int i = 0; i < instance->n_state; i++)
         net->moving[net->n_state - 1 - i].once = true;
 }
 
 void lk_build_reach(lk_build *build, lk_reach reach)
 {
-    build->net->unit[build->unit].reach = reach;
+    build->net->instance[build->instance].reach = reach;
 }
 
 /* ---- lists of layers ---- */
 
-static lk_status unit_build(lk__net *net, int64_t number, const lk_config *choice,
-                            lk_tensor_type in, lk_tensor_type *out)
+static lk_status layer_build(lk__net *net, int64_t number, const lk_config *config,
+                             lk_tensor_type in, lk_tensor_type *out)
 {
-    lk_build build = {.net = net, .unit = number, .choice = choice};
-    const lk_layer *layer = (const lk_layer *)(const void *)choice->descriptor;
+    lk_build build = {.net = net, .instance = number, .config = config};
+    const lk_layer *layer = (const lk_layer *)(const void *)config->descriptor;
     lk_config filled;
-    LK_TRY(lk_config_with_defaults(choice, net->arena, &filled));
-    net->unit[number].options = filled.options;
-    net->unit[number].in = in;
-    net->reuses = net->reuses || (layer->flags & LK_LAYER_WEIGHT_REUSE);
+    LK_TRY(lk_config_with_defaults(config, net->arena, &filled));
+    net->instance[number].options = filled.options;
+    net->instance[number].in = in;
+    net->has_weight_reuse = net->has_weight_reuse || (layer->flags & LK_LAYER_WEIGHT_REUSE);
     lk_status st = layer->build(&build, filled.options, in, out);
-    if (st == LK_OK && choice->tie && !build.tied)
+    if (st == LK_OK && config->tie && !build.tied)
         return tie_unused(&build);
     if (st != LK_OK && !net->named) {
-        lk__error_prefix("layer %s of %s%s: ", net->unit[number].name, lk_dtype_name(in.dtype),
+        lk__error_prefix("layer %s of %s%s: ", net->instance[number].name, lk_dtype_name(in.dtype),
                          lk_shape_text(in.shape).s);
         net->named = true;
     }
     LK_TRY(st);
-    net->unit[number].out = *out;
+    net->instance[number].out = *out;
     return LK_OK;
 }
 
@@ -313,20 +316,21 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers
     net->list[list] = (lk__list){layers->n, numbers};
     *out = in;
     for (int64_t i = 0; i < layers->n; i++) {
-        LK_TRY(lk__grow(&net->unit, &net->max_units, net->n_units + 1, sizeof *net->unit));
-        int64_t number = numbers[i] = net->n_units++;
+        LK_TRY(lk__grow(&net->instance, &net->max_instances, net->n_instances + 1,
+                        sizeof *net->instance));
+        int64_t number = numbers[i] = net->n_instances++;
         if (depth == 0)
             net->layer = i;
-        lk_layer_instance *unit = &net->unit[number];
-        *unit = (lk_layer_instance){
+        lk_layer_instance *instance = &net->instance[number];
+        *instance = (lk_layer_instance){
             .layer = (const lk_layer *)(const void *)layers->item[i].descriptor,
             .param = net->n_uses,
             .state = net->n_state,
             .depth = depth};
-        unit->reach = unit->layer->reach;
-        LK_TRY(unit_name(net, layers, i, prefix, &unit->name));
-        LK_TRY(unit_check_name(net, number));
-        LK_TRY(unit_build(net, number, &layers->item[i], *out, out));
+        instance->reach = instance->layer->reach;
+        LK_TRY(layer_name(net, layers, i, prefix, &instance->name));
+        LK_TRY(layer_check_name(net, number));
+        LK_TRY(layer_build(net, number, &layers->item[i], *out, out));
     }
     return LK_OK;
 }
@@ -335,15 +339,15 @@ lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *l
                           lk_tensor_type in, lk_tensor_type *out)
 {
     lk__net *net = build->net;
-    const char *prefix = net->unit[build->unit].name;
-    int depth = net->unit[build->unit].depth + 1;
+    const char *prefix = net->instance[build->instance].name;
+    int depth = net->instance[build->instance].depth + 1;
     if (*name)
         LK_TRY(name_text(net, prefix, ".", name, &prefix));
     LK_TRY(lk__grow(&net->list, &net->max_lists, net->n_lists + 1, sizeof *net->list));
-    lk_layer_instance *unit = &net->unit[build->unit];
-    LK_CHECK(unit->n_lists < LK_MAX_LISTS, LK_EINVAL, "%s: more than %d lists of layers",
-             unit->name, LK_MAX_LISTS);
-    int64_t list = unit->list[unit->n_lists++] = net->n_lists++;
+    lk_layer_instance *instance = &net->instance[build->instance];
+    LK_CHECK(instance->n_lists < LK_MAX_LISTS, LK_EINVAL, "%s: more than %d lists of layers",
+             instance->name, LK_MAX_LISTS);
+    int64_t list = instance->list[instance->n_lists++] = net->n_lists++;
     LK_TRY(list_build(net, list, layers, prefix, depth, in, out));
     return LK_OK;
 }

@@ -1,7 +1,7 @@
 /* Normal draws by Box and Muller, with the library's own logarithm and cosine. */
 #include "nn/draws.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 enum { BLOCK = 512 };
 

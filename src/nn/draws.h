@@ -1,4 +1,4 @@
-/* Random numbers for initial values. */
+/* Random numbers for initial values: the files of src/nn/inits call these, for the range that is held. */
 #ifndef LK_NN_DRAWS_H
 #define LK_NN_DRAWS_H
 

@@ -1,4 +1,9 @@
-/* A pass through a model: parameters become leaves, and each layer adds its ops. */
+/* lk_model_forward(): one pass through the layers of a model.  Parameters become leaves of the tape,
+ * and each layer adds its ops.
+ *
+ * Trainers call it for each micro-batch, layers call lk_pass_*() from their `forward`; all on the
+ * thread of the tape.
+ */
 #include "base/failure.h"
 #include "base/fpenv.h"
 #include "nn/model.h"
@@ -7,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *unit, int i)
+lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *instance, int i)
 {
-    return pass->run->param[unit->param + i];
+    return pass->run->param[instance->param + i];
 }
 
 bool lk_pass_has_fused_relu(const lk_pass *pass)
@@ -17,27 +22,28 @@ bool lk_pass_has_fused_relu(const lk_pass *pass)
     return pass->run->relu;
 }
 
-lk_rng lk_pass_rng(const lk_pass *pass, const lk_layer_instance *unit, const char *purpose)
+lk_rng lk_pass_rng(const lk_pass *pass, const lk_layer_instance *instance, const char *purpose)
 {
-    return lk_rng_start(pass->run->model->net->spec.seed, unit->name, purpose);
+    return lk_rng_start(pass->run->model->net->spec.seed, instance->name, purpose);
 }
 
-lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *unit, int i, lk_var *out)
+lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *instance, int i, lk_var *out)
 {
-    LK_TRY(lk_constant(pass->tape, pass->run->model->net->state_of[unit->state + i], out));
+    LK_TRY(lk_constant(pass->tape, pass->run->model->net->state_of[instance->state + i], out));
     return LK_OK;
 }
 
 /* Say which layer failed, unless a layer within it has said so. */
-static void unit_failed(const lk_pass *pass, const lk_layer_instance *unit)
+static void layer_failed(const lk_pass *pass, const lk_layer_instance *instance)
 {
     if (!pass->run->named)
-        lk__error_prefix("layer %s: ", unit->name);
+        lk__error_prefix("layer %s: ", instance->name);
     pass->run->named = true;
 }
 
 /* Note the layer if its output is not finite, and no layer before was. */
-static lk_status unit_watch(const lk_pass *pass, const lk_layer_instance *unit, lk_var y)
+static lk_status layer_check_finite(const lk_pass *pass, const lk_layer_instance *instance,
+                                    lk_var y)
 {
     struct lk__pass_run *run = pass->run;
     const lk_tensor *t = NULL;
@@ -49,38 +55,38 @@ static lk_status unit_watch(const lk_pass *pass, const lk_layer_instance *unit, 
     const double *value = lk_tensor_data(flat);
     for (int64_t i = 0; i < lk_tensor_count(flat) && !run->bad[0]; i++)
         if (!isfinite(value[i]))
-            snprintf(run->bad, run->bad_size, "%s", unit->name);
+            snprintf(run->bad, run->bad_size, "%s", instance->name);
     lk_tensor_free(flat);
     return LK_OK;
 }
 
 extern const lk_layer lk__layer_relu;
 
-static bool is_relu(const lk_layer_instance *unit)
+static bool is_relu(const lk_layer_instance *instance)
 {
-    return unit && unit->layer == &lk__layer_relu;
+    return instance && instance->layer == &lk__layer_relu;
 }
 
-static bool has(const lk_layer_instance *unit, unsigned flag)
+static bool has(const lk_layer_instance *instance, unsigned flag)
 {
-    return unit && unit->layer->flags & flag;
+    return instance && instance->layer->flags & flag;
 }
 
 /* How many of the layers from `i` on are applied at once: a relu goes with the layer behind it, or
- * else with the one before, where these can.  The bits are the same.  `*unit` is the layer that does
+ * else with the one before, where these can.  The bits are the same.  `*instance` is the layer that does
  * it.  Whoever watches sees the layers one by one. */
 static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i,
-                    const lk_layer_instance **unit)
+                    const lk_layer_instance **instance)
 {
     const lk__net *net = pass->run->model->net;
     const lk_layer_instance *of[3] = {NULL};
     for (int64_t k = 0; k < 3 && i + k < list->n; k++)
-        of[k] = &net->unit[list->unit[i + k]];
-    *unit = of[0];
+        of[k] = &net->instance[list->instance[i + k]];
+    *instance = of[0];
     if (pass->run->bad)
         return 1;
     if (is_relu(of[0]) && has(of[1], LK_LAYER_FUSES_RELU_BEFORE)) {
-        *unit = of[1];
+        *instance = of[1];
         return 2;
     }
     bool then = has(of[0], LK_LAYER_FUSES_RELU_AFTER) && is_relu(of[1]);
@@ -90,43 +96,43 @@ static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i,
 static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, lk_var *out)
 {
     for (int64_t i = 0, n; i < list->n; i += n) {
-        const lk_layer_instance *unit;
-        n = join(pass, list, i, &unit);
+        const lk_layer_instance *instance;
+        n = join(pass, list, i, &instance);
         pass->run->relu = n > 1;
-        lk_status st = unit->layer->forward(pass, unit, x, &x);
+        lk_status st = instance->layer->forward(pass, instance, x, &x);
         if (st != LK_OK)
-            unit_failed(pass, unit);
+            layer_failed(pass, instance);
         LK_TRY(st);
-        LK_TRY(unit_watch(pass, unit, x));
+        LK_TRY(layer_check_finite(pass, instance, x));
     }
     *out = x;
     return LK_OK;
 }
 
-lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *unit, int list, lk_var x,
+lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *instance, int list, lk_var x,
                          lk_var *out)
 {
     LK_FP_GUARD();
-    LK_TRY(list_run(pass, &pass->run->model->net->list[unit->list[list]], x, out));
+    LK_TRY(list_run(pass, &pass->run->model->net->list[instance->list[list]], x, out));
     return LK_OK;
 }
 
-/* Put the parameters on the tape, each use for itself: leaves whose gradients go to the sums, or
+/* Put the parameters on the tape, each use for itself: leaves whose gradients go to the accumulator, or
  * constants. */
 static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *param)
 {
-    bool unset = pass->sums && pass->sums->unset;
+    bool overwrite = pass->accumulator && pass->accumulator->overwrite;
     for (int64_t i = 0; i < net->n_uses; i++) {
         lk_tensor *value = net->param[net->use[i].param];
-        if (unset)
-            LK_TRY(lk_leaf_overwrite(pass->tape, value, pass->sums->grad[i], &param[i]));
-        else if (pass->sums)
-            LK_TRY(lk_leaf(pass->tape, value, pass->sums->grad[i], &param[i]));
+        if (overwrite)
+            LK_TRY(lk_leaf_overwrite(pass->tape, value, pass->accumulator->grad[i], &param[i]));
+        else if (pass->accumulator)
+            LK_TRY(lk_leaf(pass->tape, value, pass->accumulator->grad[i], &param[i]));
         else
             LK_TRY(lk_constant(pass->tape, value, &param[i]));
     }
-    if (unset)
-        pass->sums->unset = false;
+    if (overwrite)
+        pass->accumulator->overwrite = false;
     return LK_OK;
 }
 
@@ -136,8 +142,8 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
     *out = LK_NO_VAR;
     LK_CHECK(model && pass && pass->tape, LK_EINVAL, "model, pass or tape is NULL");
     LK_TRY(lk__model_check_whole(model));
-    LK_CHECK(!pass->sums || pass->sums->model == model, LK_EINVAL,
-             "the sums belong to another model");
+    LK_CHECK(!pass->accumulator || pass->accumulator->model == model, LK_EINVAL,
+             "the accumulator belongs to another model");
     lk_tensor_type in = model->net->spec.in;
     lk_shape got = lk_shape_of(x), want = {.ndim = in.shape.ndim + 1, .dim = {got.dim[0]}};
     memcpy(&want.dim[1], in.shape.dim, (size_t)in.shape.ndim * sizeof want.dim[0]);
@@ -145,7 +151,7 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
              "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
              lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);
     run->model = model;
-    run->param = pass->sums ? pass->sums->values : model->values;
+    run->param = pass->accumulator ? pass->accumulator->values : model->values;
     lk_pass inner = *pass;
     inner.run = run;
     LK_TRY(params_enter(model->net, pass, run->param));

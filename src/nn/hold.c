@@ -1,4 +1,6 @@
-/* What a model holds: the boxes of its parameters and state, and what they begin with. */
+/* lk_model_hold(): memory for the boxes that a model holds of its parameters and state, and their
+ * initial values.  Called once after lk_model_build(), by the program or a job.
+ */
 #include "nn/model.h"
 
 #include <string.h>
@@ -27,41 +29,43 @@ fail:
 
 /* ---- which part ---- */
 
-static lk_status range_check(const char *what, lk_range *range, int64_t there)
+/* lk_holding with all ranges. */
+typedef struct held_part {
+    lk_range layers, blocks, tiles[3];
+} held_part;
+
+static lk_status range_fill(const char *what, const lk_range *range, int64_t there, lk_range *out)
 {
-    if (range->first == 0 && range->n == 0)
-        range->n = there;
-    LK_CHECK(range->first >= 0 && range->n > 0 && range->n <= there &&
-                 range->first <= there - range->n,
-             LK_EINVAL, "%s %lld to %lld are to be held, of a model of %lld", what,
-             (long long)range->first, (long long)range->first + range->n - 1, (long long)there);
+    *out = range ? *range : (lk_range){0, there};
+    LK_CHECK(out->first >= 0 && out->n >= 0 && out->n <= there && out->first <= there - out->n,
+             LK_EINVAL, "%lld %s from number %lld on are to be held, of a model of %lld",
+             (long long)out->n, what, (long long)out->first, (long long)there);
     return LK_OK;
 }
 
-static lk_status holding_fill(const lk__net *net, lk_holding *holding)
+static lk_status part_fill(const lk__net *net, const lk_holding *holding, held_part *out)
 {
-    LK_TRY(range_check("layers", &holding->layers, net->list[0].n));
-    LK_TRY(range_check("blocks", &holding->blocks, net->spec.pieces.blocks));
+    LK_TRY(range_fill("layers", holding->layers, net->list[0].n, &out->layers));
+    LK_TRY(range_fill("blocks", holding->blocks, net->spec.pieces.blocks, &out->blocks));
     for (int i = 0; i < 3; i++) {
         int64_t tiles = net->spec.pieces.tile[i] > 0 ? net->spec.pieces.tile[i] : 1;
-        LK_TRY(range_check("tiles", &holding->tiles[i], tiles));
-        LK_CHECK(
-            holding->tiles[i].n == tiles, LK_ENOTSUP,
-            "tiles %lld to %lld of %lld along axis %d are to be held: a part of the tiles cannot "
-            "be held yet",
-            (long long)holding->tiles[i].first,
-            (long long)holding->tiles[i].first + holding->tiles[i].n - 1, (long long)tiles, i);
+        LK_TRY(
+            range_fill("tiles", holding->tiles ? &holding->tiles[i] : NULL, tiles, &out->tiles[i]));
+        LK_CHECK(out->tiles[i].n == tiles, LK_ENOTSUP,
+                 "%lld of %lld tiles along axis %d are to be held: a part of the tiles cannot be "
+                 "held yet",
+                 (long long)out->tiles[i].n, (long long)tiles, i);
     }
     return LK_OK;
 }
 
-static bool is_held(const lk_holding *holding, int64_t layer)
+static bool is_held(const held_part *part, int64_t layer)
 {
-    return layer >= holding->layers.first && layer < holding->layers.first + holding->layers.n;
+    return layer >= part->layers.first && layer < part->layers.first + part->layers.n;
 }
 
 /* The box of a tensor that is held, of the shape owned->axes; an axis of one block is not cut. */
-static lk_box box_of(const lk__net *net, const lk__owned *owned, const lk_holding *holding)
+static lk_box box_of(const lk__net *net, const lk__owned *owned, const held_part *part)
 {
     lk_box box = lk_box_whole(owned->axes.ndim, owned->axes.dim);
     if (!owned->held) {
@@ -74,7 +78,7 @@ static lk_box box_of(const lk__net *net, const lk__owned *owned, const lk_holdin
     int64_t size = lk_block_size(n, net->spec.pieces.blocks, net->spec.pieces.least_block);
     if (size >= n)
         return box;
-    lk_range range = lk_block_range(n, size, holding->blocks);
+    lk_range range = lk_block_range(n, size, part->blocks);
     box.first[owned->axis] = range.first;
     box.n[owned->axis] = range.n;
     return box;
@@ -82,10 +86,10 @@ static lk_box box_of(const lk__net *net, const lk__owned *owned, const lk_holdin
 
 /* Add slice `i` of the whole to what is held. */
 static lk_status slice_hold(const lk__net *net, const lk_slab_layout *whole, int64_t i,
-                            const lk__owned *owned, const lk_holding *holding, lk_slab_layout *held)
+                            const lk__owned *owned, const held_part *part, lk_slab_layout *held)
 {
     lk_slab_slice slice;
-    lk_box box = box_of(net, owned, holding), all = lk_box_whole(owned->axes.ndim, owned->axes.dim);
+    lk_box box = box_of(net, owned, part), all = lk_box_whole(owned->axes.ndim, owned->axes.dim);
     LK_TRY(lk_slab_layout_slice(whole, i, &slice));
     if (lk_box_is_equal(&box, &all))
         LK_TRY(lk_slab_layout_add(held, slice.name, slice.dtype, slice.shape));
@@ -150,7 +154,7 @@ static lk_status params_new(lk__net *net, lk_slab_layout *layout)
     return st;
 }
 
-static lk_status params_hold(lk__net *net, const lk_holding *holding)
+static lk_status params_hold(lk__net *net, const held_part *part)
 {
     lk_status st;
     lk_slab_layout *layout = NULL;
@@ -159,11 +163,10 @@ static lk_status params_hold(lk__net *net, const lk_holding *holding)
     for (int64_t i = 0; i < net->n_params; i++)
         net->start[i].owned.held = false;
     for (int64_t i = 0; i < net->n_uses; i++)
-        if (is_held(holding, net->use[i].layer))
+        if (is_held(part, net->use[i].layer))
             net->start[net->use[i].param].owned.held = true;
     for (int64_t i = 0; i < net->n_params; i++)
-        LK_TRY_TO(done,
-                  slice_hold(net, net->params_layout, i, &net->start[i].owned, holding, layout));
+        LK_TRY_TO(done, slice_hold(net, net->params_layout, i, &net->start[i].owned, part, layout));
     LK_TRY_TO(done, params_new(net, layout));
     LK_TRY_TO(done, lk__slab_tensors(net->params, 0, net->n_params, &net->param));
     LK_TRY_TO(done, lk_alloc(&room, CHUNK, sizeof *room));
@@ -177,15 +180,14 @@ done:
 
 /* ---- state ---- */
 
-static lk_status state_hold(lk__net *net, const lk_holding *holding)
+static lk_status state_hold(lk__net *net, const held_part *part)
 {
     lk_status st;
     lk_slab_layout *layout = NULL;
     LK_TRY_TO(done, lk_slab_layout_new(&layout));
     for (int64_t i = 0; i < net->n_state; i++) {
-        net->moving[i].owned.held = is_held(holding, net->moving[i].owned.layer);
-        LK_TRY_TO(done,
-                  slice_hold(net, net->state_layout, i, &net->moving[i].owned, holding, layout));
+        net->moving[i].owned.held = is_held(part, net->moving[i].owned.layer);
+        LK_TRY_TO(done, slice_hold(net, net->state_layout, i, &net->moving[i].owned, part, layout));
     }
     LK_TRY_TO(done, lk_slab_new(layout, &net->state));
     LK_TRY_TO(done, lk__slab_tensors(net->state, 0, net->n_state, &net->state_of));
@@ -198,10 +200,10 @@ done:
 
 lk_status lk__net_hold(lk__net *net, const lk_holding *holding)
 {
-    lk_holding filled = holding ? *holding : (lk_holding){.layers = {0, 0}};
-    LK_TRY(holding_fill(net, &filled));
-    LK_TRY(params_hold(net, &filled));
-    LK_TRY(state_hold(net, &filled));
+    held_part part;
+    LK_TRY(part_fill(net, holding ? holding : &(lk_holding){.layers = NULL}, &part));
+    LK_TRY(params_hold(net, &part));
+    LK_TRY(state_hold(net, &part));
     return LK_OK;
 }
 

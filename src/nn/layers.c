@@ -1,8 +1,10 @@
-/* What layers share: checks of inputs, and options for each axis. */
+/* What several layers share when they are built: checks of inputs, and options for each axis.  Called
+ * by the files of src/nn/layers from `build`.
+ */
 #include "nn/layers.h"
 
-lk_status lk__build_same(lk_build *build, const void *options, lk_tensor_type in,
-                         lk_tensor_type *out)
+lk_status lk__build_elementwise(lk_build *build, const void *options, lk_tensor_type in,
+                                lk_tensor_type *out)
 {
     (void)options;
     LK_TRY(lk__build_check(build, in, 0));
@@ -39,12 +41,12 @@ bool lk__groups_cut(const lk_build *build, int64_t groups, int64_t filters, int6
                            out / out_each == in / in_each);
 }
 
-lk_status lk__option_spread(const char *name, const lk_option_ints *list, int n, int64_t usual,
-                            int64_t *out)
+lk_status lk__option_per_axis(const char *name, const lk_option_ints *list, int n,
+                              int64_t default_value, int64_t *out)
 {
     LK_CHECK(list->n <= 1 || list->n == n, LK_EINVAL, "%s has %d numbers for %d spatial axes", name,
              list->n, n);
     for (int i = 0; i < n; i++)
-        out[i] = list->n == 0 ? usual : list->item[list->n == 1 ? 0 : i];
+        out[i] = list->n == 0 ? default_value : list->item[list->n == 1 ? 0 : i];
     return LK_OK;
 }

@@ -1,12 +1,12 @@
-/* What layers share. */
+/* What several layers share: for the files of src/nn/layers, from their `build` and `forward`. */
 #ifndef LK_NN_LAYERS_H
 #define LK_NN_LAYERS_H
 
 #include <lockstep/nn.h>
 
 /** Build of a layer without parameters whose output is like its input: any real dtype and shape. */
-lk_status lk__build_same(lk_build *build, const void *options, lk_tensor_type in,
-                         lk_tensor_type *out) LK_NODISCARD;
+lk_status lk__build_elementwise(lk_build *build, const void *options, lk_tensor_type in,
+                                lk_tensor_type *out) LK_NODISCARD;
 
 /** Fail unless the input has the dtype of the parameters and at least `ndim` axes. */
 lk_status lk__build_check(const lk_build *build, lk_tensor_type in, int ndim) LK_NODISCARD;
@@ -18,9 +18,10 @@ lk_status lk__build_constant(lk_build *build, lk_param param, bool one) LK_NODIS
  * the same on both sides. */
 bool lk__groups_cut(const lk_build *build, int64_t groups, int64_t filters, int64_t channels);
 
-/** Spread an option of one number, or one for each of `n` axes, over these; `usual` if not given. */
-lk_status lk__option_spread(const char *name, const lk_option_ints *list, int n, int64_t usual,
-                            int64_t *out) LK_NODISCARD;
+/** Spread an option of one number, or one for each of `n` axes, over these; `default_value`
+ * if not given. */
+lk_status lk__option_per_axis(const char *name, const lk_option_ints *list, int n,
+                              int64_t default_value, int64_t *out) LK_NODISCARD;
 
 /* ---- windows: what convolution and pooling share ---- */
 

@@ -1,4 +1,4 @@
-/* Losses by name, and what they share. */
+/* The registry of losses, and the checks that they share. */
 #include "nn/losses.h"
 
 lk_status lk__loss_same(const char *loss, lk_tensor_type out, lk_tensor_type target)

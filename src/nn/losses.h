@@ -1,4 +1,4 @@
-/* What losses share. */
+/* What losses share: for the files of src/nn/losses. */
 #ifndef LK_NN_LOSSES_H
 #define LK_NN_LOSSES_H
 

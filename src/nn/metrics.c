@@ -1,4 +1,4 @@
-/* Metrics by name, and what they share: rows of classes, and counts of hits. */
+/* The registry of metrics, and what they share: rows of classes, and counts of hits. */
 #include "nn/metrics.h"
 
 #include <math.h>

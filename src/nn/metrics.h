@@ -1,4 +1,6 @@
-/* What metrics share. */
+/* What metrics share: for the files of src/nn/metrics, which the trainer calls with outputs and
+ * targets.
+ */
 #ifndef LK_NN_METRICS_H
 #define LK_NN_METRICS_H
 

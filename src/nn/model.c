@@ -1,4 +1,7 @@
-/* Models: the list of layers, and the net that is built of it. */
+/* lk_model: the list of layers that was asked for, its getters, and where its parameters lie.
+ *
+ * Made by the program or a job, on each rank its own; one thread at a time.
+ */
 #include "nn/model.h"
 
 #include "base/fpenv.h"
@@ -32,10 +35,10 @@ void lk_model_free(lk_model *model)
 
 lk_status lk_model_add(lk_model *model, const char *type, const char *options)
 {
-    lk_config choice;
+    lk_config config;
     LK_CHECK(model, LK_EINVAL, "model is NULL");
-    LK_TRY(lk_config_parse(&lk_registry_layer, type, options, model->arena, &choice));
-    LK_TRY(lk_model_add_config(model, &choice));
+    LK_TRY(lk_config_parse(&lk_registry_layer, type, options, model->arena, &config));
+    LK_TRY(lk_model_add_config(model, &config));
     return LK_OK;
 }
 
@@ -50,16 +53,16 @@ lk_status lk_model_add_config(lk_model *model, const lk_config *layer)
 
 void lk__net_drop(lk__net *net)
 {
-    if (net->home) { /* the slab elsewhere is not the model's */
-        lk__tensors_free(net->home_param, net->n_params);
-        net->params = net->home;
+    if (net->own_params) { /* the slab elsewhere is not the model's */
+        lk__tensors_free(net->own_param, net->n_params);
+        net->params = net->own_params;
     }
     lk__tensors_free(net->param, net->n_params);
     lk__tensors_free(net->state_of, net->n_state);
     lk_slab_free(net->params);
     lk_slab_free(net->state);
-    net->param = net->home_param = net->state_of = NULL;
-    net->params = net->home = net->state = NULL;
+    net->param = net->own_param = net->state_of = NULL;
+    net->params = net->own_params = net->state = NULL;
 }
 
 void lk__net_free(lk__net *net)
@@ -69,7 +72,7 @@ void lk__net_free(lk__net *net)
     lk__net_drop(net);
     lk_slab_layout_free(net->params_layout);
     lk_slab_layout_free(net->state_layout);
-    lk_free(net->unit);
+    lk_free(net->instance);
     lk_free(net->list);
     lk_free(net->start);
     lk_free(net->use);
@@ -190,7 +193,7 @@ lk_slab *lk_model_params(const lk_model *model)
     return model->net->params;
 }
 
-lk_status lk__model_place(lk_model *model, lk_slab *slab)
+lk_status lk__model_bind_params(lk_model *model, lk_slab *slab)
 {
     lk_tensor **param = NULL;
     LK_CHECK(slab, LK_EINVAL, "slab is NULL");
@@ -198,27 +201,27 @@ lk_status lk__model_place(lk_model *model, lk_slab *slab)
     lk__net *net = model->net;
     LK_CHECK(lk_slab_layout_of(slab) == lk_slab_layout_of(net->params), LK_EINVAL,
              "the slab is not of the layout of the model's parameters");
-    LK_CHECK(!net->home, LK_ESTATE, "the parameters already live elsewhere");
+    LK_CHECK(!net->own_params, LK_ESTATE, "the parameters already live elsewhere");
     LK_TRY(lk__slab_tensors(slab, 0, net->n_params, &param));
-    net->home = net->params;
-    net->home_param = net->param;
+    net->own_params = net->params;
+    net->own_param = net->param;
     net->params = slab;
     net->param = param;
     return LK_OK;
 }
 
-void lk__model_home(lk_model *model)
+void lk__model_unbind_params(lk_model *model)
 {
     lk__net *net = model->net;
-    if (!net || !net->home)
+    if (!net || !net->own_params)
         return;
-    memcpy(lk_slab_data(net->home), lk_slab_data(net->params),
-           (size_t)lk_slab_layout_bytes(lk_slab_layout_of(net->home)));
+    memcpy(lk_slab_data(net->own_params), lk_slab_data(net->params),
+           (size_t)lk_slab_layout_bytes(lk_slab_layout_of(net->own_params)));
     lk__tensors_free(net->param, net->n_params);
-    net->params = net->home;
-    net->param = net->home_param;
-    net->home = NULL;
-    net->home_param = NULL;
+    net->params = net->own_params;
+    net->param = net->own_param;
+    net->own_params = NULL;
+    net->own_param = NULL;
 }
 
 lk_slab *lk_model_state(const lk_model *model)
@@ -228,7 +231,7 @@ lk_slab *lk_model_state(const lk_model *model)
 
 bool lk_model_has_weight_reuse(const lk_model *model)
 {
-    return model->net->reuses;
+    return model->net->has_weight_reuse;
 }
 
 bool lk_model_has_shared_params(const lk_model *model)
@@ -238,29 +241,29 @@ bool lk_model_has_shared_params(const lk_model *model)
 
 bool lk_model_needs_batch_sync(const lk_model *model)
 {
-    return model->net->meets;
+    return model->net->needs_batch_sync;
 }
 
 int64_t lk_model_layers(const lk_model *model)
 {
-    return model->net ? model->net->n_units : 0;
+    return model->net ? model->net->n_instances : 0;
 }
 
 lk_status lk_model_layer(const lk_model *model, int64_t i, lk_layer_info *out)
 {
     LK_CHECK(i >= 0 && i < lk_model_layers(model), LK_EINVAL, "layer %lld of %lld", (long long)i,
              (long long)lk_model_layers(model));
-    const lk_layer_instance *unit = &model->net->unit[i];
-    *out = (lk_layer_info){.name = unit->name,
-                           .type = unit->layer->descriptor.name,
-                           .depth = unit->depth,
-                           .in = unit->in,
-                           .out = unit->out,
-                           .reach = unit->reach,
-                           .forward = unit->forward,
-                           .backward = unit->backward};
-    for (int k = 0; k < unit->n_params; k++) {
-        const lk__param_use *use = &model->net->use[unit->param + k];
+    const lk_layer_instance *instance = &model->net->instance[i];
+    *out = (lk_layer_info){.name = instance->name,
+                           .type = instance->layer->descriptor.name,
+                           .depth = instance->depth,
+                           .in = instance->in,
+                           .out = instance->out,
+                           .reach = instance->reach,
+                           .forward = instance->forward,
+                           .backward = instance->backward};
+    for (int k = 0; k < instance->n_params; k++) {
+        const lk__param_use *use = &model->net->use[instance->param + k];
         lk_slab_slice slice;
         LK_TRY(lk_slab_layout_slice(model->net->params_layout, use->param, &slice));
         out->params += use->extra < 0 ? slice.count : 0;

@@ -1,17 +1,21 @@
-/* A model from inside: the list of layers that was asked for, and the net that was built of it. */
+/* lk_model and lk_accumulator from inside, for the files of src/nn.
+ *
+ * A model is the list of configs that was asked for; lk_model_build() makes a *net* of it, in which
+ * each layer is an instance with shapes and numbers; lk_model_hold() gives the net memory.
+ */
 #ifndef LK_NN_MODEL_H
 #define LK_NN_MODEL_H
 
 #include "base/grow.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/nn.h>
 #include <lockstep/op.h>
 
 /* A list of layers: the model's own, or one within a layer. */
 typedef struct lk__list {
     int64_t n;
-    int64_t *unit; /* numbers of the units; in the arena */
+    int64_t *instance; /* numbers of their instances; in the arena */
 } lk__list;
 
 /* What a layer works on, and so who holds which part of it. */
@@ -36,14 +40,14 @@ typedef struct lk__param_use {
     const char *name; /* "linear2.weight", also where the parameter has another's name */
     int64_t param;    /* number in the slab */
     int64_t extra;    /* number among the uses that own nothing; -1: it is the owner's */
-    int64_t unit, layer;
+    int64_t instance, layer;
     int64_t next; /* the next use of the same parameter, in the order of layers; -1: none */
 } lk__param_use;
 
 /* How a state begins, and moves. */
 typedef struct lk__moving {
     double start, rate;
-    bool once; /* observed once in a batch, not once in each piece */
+    bool once; /* given once in a batch, not once in each piece */
     lk__owned owned;
 } lk__moving;
 
@@ -52,12 +56,12 @@ typedef struct lk__net {
     lk_arena *arena; /* names, data of layers, lists */
     lk_model_spec spec;
     lk_tensor_type out;
-    bool reuses, meets;
+    bool has_weight_reuse, needs_batch_sync;
     bool named; /* the message of a failure to build says which layer */
-    int64_t n_units, n_lists, n_params, n_state, n_uses;
-    int64_t n_extra;                                               /* uses that own nothing */
-    int64_t max_units, max_lists, max_params, max_state, max_uses; /* room in the arrays */
-    lk_layer_instance *unit;
+    int64_t n_instances, n_lists, n_params, n_state, n_uses;
+    int64_t n_extra;                                                   /* uses that own nothing */
+    int64_t max_instances, max_lists, max_params, max_state, max_uses; /* room in the arrays */
+    lk_layer_instance *instance;
     lk__list *list; /* the model's is number 0 */
     lk__param_start *start;
     lk__param_use *use;
@@ -66,8 +70,8 @@ typedef struct lk__net {
     lk_slab_layout *params_layout, *state_layout; /* of the whole model */
     lk_slab *params, *state;                      /* what is held; NULL: nothing */
     lk_tensor **param;                            /* the slices as tensors */
-    lk_slab *home; /* where the parameters lived before lk__model_place(); NULL: they still do */
-    lk_tensor **home_param;
+    lk_slab *own_params; /* not bound, while others are; NULL: `params` are the model's own */
+    lk_tensor **own_param;
     lk_tensor **state_of;
 } lk__net;
 
@@ -76,18 +80,18 @@ struct lk_model {
     int64_t n_layers, max_layers;
     lk_config *layer;
     lk__net *net;   /* NULL until it is built */
-    lk_var *values; /* parameters of a pass without sums, by use */
+    lk_var *values; /* parameters of a pass without an accumulator, by use */
 };
 
 struct lk_accumulator {
     const lk_model *model;
     lk_slab *slab;
-    lk_tensor **grad;     /* of each use of a parameter */
-    lk_tensor **observed; /* of each state */
+    lk_tensor **grad;        /* of each use of a parameter */
+    lk_tensor **batch_stats; /* of each state */
     lk_tensor *loss;
     lk_tensor *flat; /* all of it */
-    bool unset;      /* the next pass sets the gradients */
-    lk_var *values;  /* the parameters on the tape of the pass that fills these sums */
+    bool overwrite;  /* the next pass sets the gradients */
+    lk_var *values;  /* the parameters on the tape of the pass that fills this accumulator */
     void *scratch;   /* of lk_pass_batch_stat(): as large as the largest state */
 };
 
@@ -102,16 +106,16 @@ struct lk__pass_run {
 };
 
 /**
- * Let the parameters live in `slab`, of the layout of lk_model_params(), such as in memory that ranks
- * share; their values are those in the slab.  The slab is borrowed until lk__model_home().
+ * Use `slab`, of the layout of lk_model_params(), as the storage of the parameters, such as memory that
+ * ranks share; their values are those in the slab.  It is borrowed until lk__model_unbind_params().
  *
  * No pass may be under way, and optimizers must be made afterwards.  Errors: LK_EINVAL for another
- * layout, LK_ESTATE when they are not at home, LK_ENOMEM; the model is then as it was.
+ * layout, LK_ESTATE if other storage is bound already, LK_ENOMEM; the model is then as it was.
  */
-lk_status lk__model_place(lk_model *model, lk_slab *slab) LK_NODISCARD;
+lk_status lk__model_bind_params(lk_model *model, lk_slab *slab) LK_NODISCARD;
 
-/** Bring the parameters, with their values, back into the model's own memory. */
-void lk__model_home(lk_model *model);
+/** Copy the values of the parameters back to the model's own storage, and use that again. */
+void lk__model_unbind_params(lk_model *model);
 
 /** Build all layers of the model into `net`. */
 lk_status lk__net_build(const lk_model *model, lk__net *net) LK_NODISCARD;
@@ -136,7 +140,7 @@ lk_status lk__slab_tensors(const lk_slab *slab, int64_t first, int64_t n,
                            lk_tensor ***out) LK_NODISCARD;
 void lk__tensors_free(lk_tensor **tensor, int64_t n);
 
-/** Uses of parameters that other layers own: their gradients are sums of their own until all are
+/** Uses of parameters that other layers own: their gradients are accumulator of their own until all are
  * joined. */
 static inline int64_t lk__model_further_uses(const lk_model *model)
 {

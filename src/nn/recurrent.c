@@ -38,9 +38,9 @@ lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, l
     return LK_OK;
 }
 
-lk_status lk__gate(const lk_layer_instance *unit, lk_var gates, int i, lk_var *out)
+lk_status lk__gate(const lk_layer_instance *layer, lk_var gates, int i, lk_var *out)
 {
-    int64_t units = ((const lk__recurrent_options *)unit->options)->units;
+    int64_t units = ((const lk__recurrent_options *)layer->options)->units;
     LK_TRY(lk_slice(gates, 1, i * units, (i + 1) * units, 1, out));
     return LK_OK;
 }
@@ -61,21 +61,21 @@ static lk_status times_apart(lk_var x, int64_t n, lk_var *time)
     return LK_OK;
 }
 
-lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                             lk__cell *cell, lk_var *out)
 {
-    const lk__recurrent_options *o = unit->options;
-    int64_t n = unit->in.shape.dim[0];
-    lk_var *time = unit->data, gates, state[2];
+    const lk__recurrent_options *o = layer->options;
+    int64_t n = layer->in.shape.dim[0];
+    lk_var *time = layer->data, gates, state[2];
     lk_shape shape = LK_SHAPE(lk_shape_of(x).dim[0], o->units);
-    LK_TRY(lk_linear(x, lk_pass_param(pass, unit, LK__WEIGHT), lk_pass_param(pass, unit, LK__BIAS),
-                     &gates));
+    LK_TRY(lk_linear(x, lk_pass_param(pass, layer, LK__WEIGHT),
+                     lk_pass_param(pass, layer, LK__BIAS), &gates));
     LK_TRY(times_apart(gates, n, time));
     for (int i = 0; i < 2; i++)
         LK_TRY(lk_full(pass->tape, lk_dtype_of(x), shape, 0, &state[i]));
     for (int64_t t = 0; t < n; t++) {
         int64_t at = o->reverse ? n - 1 - t : t;
-        LK_TRY(cell(pass, unit, time[at], state));
+        LK_TRY(cell(pass, layer, time[at], state));
         time[at] = state[0];
     }
     if (o->output == 1)

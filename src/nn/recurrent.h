@@ -1,4 +1,5 @@
-/* Recurrent layers: a cell that is applied from one time to the next.
+/* Recurrent layers: a cell that is applied from one time to the next.  For
+ * src/nn/layers/{rnn,gru,lstm}.c.
  *
  * x [time, features] of a sample gives [units], the last state, or [time, units], all of them.  What
  * all times take from x is one product; what each takes from the state is one product per time.
@@ -53,14 +54,14 @@ lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, l
                               int gates, lk_tensor_type *out) LK_NODISCARD;
 
 /** One time: `x` [samples, gates units] is what the input says; `state` is replaced by the next. */
-typedef lk_status lk__cell(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+typedef lk_status lk__cell(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                            lk_var state[2]);
 
 /** Apply the cell to all times. */
-lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                             lk__cell *cell, lk_var *out) LK_NODISCARD;
 
 /** Gate number `i` of [samples, gates units]. */
-lk_status lk__gate(const lk_layer_instance *unit, lk_var gates, int i, lk_var *out) LK_NODISCARD;
+lk_status lk__gate(const lk_layer_instance *layer, lk_var gates, int i, lk_var *out) LK_NODISCARD;
 
 #endif /* LK_NN_RECURRENT_H */

@@ -1,8 +1,10 @@
-/* Windows over spatial axes: what convolution and pooling share. */
+/* Windows over spatial axes: from the options of convolution and pooling layers to lk_window, when they
+ * are built.
+ */
 #include "kernel/conv_shape.h"
 #include "nn/layers.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 /* "same": as many positions as the input has, divided by the stride, rounded up. */
 static void pad_same(lk_window *w, lk_shape in)
@@ -23,11 +25,11 @@ lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t str
     lk_window w = {.ndim = in.ndim - 1};
     LK_CHECK(w.ndim >= 1 && w.ndim <= 3, LK_ESHAPE,
              "the input %s must have 1 to 3 spatial axes, then channels", lk_shape_text(in).s);
-    LK_TRY(lk__option_spread("kernel", &o->kernel, w.ndim, 1, w.kernel));
-    LK_TRY(lk__option_spread("dilation", &o->dilation, w.ndim, 1, w.dilation));
-    LK_TRY(lk__option_spread("stride", &o->stride, w.ndim, stride, w.stride));
-    LK_TRY(lk__option_spread("padding", &o->padding, w.ndim, 0, w.pad_lo));
-    LK_TRY(lk__option_spread("padding", &o->padding, w.ndim, 0, w.pad_hi));
+    LK_TRY(lk__option_per_axis("kernel", &o->kernel, w.ndim, 1, w.kernel));
+    LK_TRY(lk__option_per_axis("dilation", &o->dilation, w.ndim, 1, w.dilation));
+    LK_TRY(lk__option_per_axis("stride", &o->stride, w.ndim, stride, w.stride));
+    LK_TRY(lk__option_per_axis("padding", &o->padding, w.ndim, 0, w.pad_lo));
+    LK_TRY(lk__option_per_axis("padding", &o->padding, w.ndim, 0, w.pad_hi));
     for (int i = 0; i < w.ndim; i++)
         if (w.stride[i] == 0)
             w.stride[i] = w.kernel[i];

@@ -196,11 +196,11 @@ const lk_op lk__op_batch_norm = {
                                       {.n_in = 3,
                                        .in = {LK_IN(5, 3, 2), LK_IN(2), LK_IN(2)},
                                        .attr = &(const lk_batch_norm_attr){.eps = 0.1},
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 3,
                                        .in = {LK_IN(5, 2, 1, 2), LK_IN(2), LK_IN(2)},
                                        .attr = &(const lk_batch_norm_attr){.eps = 0.01,
                                                                            .whole_batch = true},
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {0}},
 };

@@ -103,7 +103,7 @@ const lk_op lk__op_batch_norm_inference = {
                                        .in = {LK_IN(5, 2), LK_IN(2), LK_IN(2), LK_IN(2),
                                               LK_IN_RANGE(0.5, 2, 2)},
                                        .attr = &(const lk_batch_norm_attr){0},
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 5,
                                        .in = {LK_IN(2, 2, 2, 3), LK_IN(3), LK_IN(3), LK_IN(3),
                                               LK_IN_RANGE(0, 1, 3)},

@@ -37,7 +37,7 @@ static lk_status conv_weights_forward(lk_call *c)
     lk_conv_plan *plan = NULL;
     LK_TRY(lk__conv_plan_of(c, a, c->x[0], c->x[1], a->window.kernel, &plan));
     LK_TRY(lk_conv_backward_weights(plan, lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
-                                    c->adds, lk__tensor_start(c->y[0])));
+                                    c->accumulate, lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 
@@ -91,11 +91,11 @@ const lk_op
                     {.n_in = 2,
                      .in = {LK_IN(5, 4, 1), LK_IN(5, 2, 2)},
                      .attr = ATTR(.window.kernel = {3}),
-                     .piece = 2},
+                     .shard_size = 2},
                     {.n_in = 2,
                      .in = {LK_IN(2, 4, 3, 2), LK_IN(2, 2, 2, 1)},
                      .attr = ATTR(.window = {.kernel = {3, 2}, .stride = {2, 1}, .pad_lo = {1, 0}}),
-                     .piece = 1},
+                     .shard_size = 1},
                     {.n_in = 2,
                      .in = {LK_IN(1, 6, 4), LK_IN(1, 2, 2)},
                      .attr = ATTR(.window = {.kernel = {2}, .stride = {3}, .dilation = {2}},
@@ -107,6 +107,6 @@ const lk_op
                      .in = {LK_IN(2, 4, 5, 2), LK_IN(2, 4, 3, 2)},
                      .attr = ATTR(.window = {.kernel = {3, 3}, .pad_lo = {1}, .pad_hi = {1}},
                                   .algorithm = LK_CONV_WINOGRAD),
-                     .piece = 1},
+                     .shard_size = 1},
                     {0}},
 };

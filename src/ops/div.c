@@ -51,6 +51,6 @@ const lk_op lk__op_div = {
         (const lk_op_sample[]){
             {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 2, 3), LK_IN_RANGE(0.5, 2, 2, 3)}},
             {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 2, 1, 3), LK_IN_RANGE(0.5, 2, 4, 1)}},
-            {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 3), LK_IN_RANGE(0.5, 2, 5, 3)}, .piece = 2},
+            {.n_in = 2, .in = {LK_IN_RANGE(-2, 2, 3), LK_IN_RANGE(0.5, 2, 5, 3)}, .shard_size = 2},
             {0}},
 };

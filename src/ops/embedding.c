@@ -225,7 +225,7 @@ const lk_op lk__op_embedding = {
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(4, 3), LK_IN_INDEX(4, 6)}},
                                       {.n_in = 2,
                                        .in = {LK_IN(3, 2), LK_IN_INDEX(3, 7, 2)},
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 2, .in = {LK_IN(2, 1), LK_IN_INDEX(2, 1, 1, 3)}},
                                       {0}},
 };

@@ -252,7 +252,7 @@ const lk_op lk__op_layer_norm = {
     .samples = (const lk_op_sample[]){{.n_in = 3,
                                        .in = {LK_IN(5, 4), LK_IN_RANGE(0.5, 2, 4), LK_IN(4)},
                                        .attr = &(const lk_layer_norm_attr){0},
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 3,
                                        .in = {LK_IN(2, 3, 2), LK_IN(3, 2), LK_IN(3, 2)},
                                        .attr = &(const lk_layer_norm_attr){.axes = 2, .eps = 0.1}},

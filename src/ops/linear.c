@@ -7,7 +7,7 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/gemm.h>
+#include <lockstep/extra/gemm.h>
 
 lk_status lk__linear_infer(lk_call *c, lk_output_spec *out)
 {
@@ -88,8 +88,9 @@ const lk_op lk__op_linear = {
     .forward = linear_forward,
     .backward = linear_backward,
     .samples =
-        (const lk_op_sample[]){{.n_in = 3, .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)}, .piece = 2},
-                               {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .piece = 2},
-                               {.n_in = 3, .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)}},
-                               {0}},
+        (const lk_op_sample[]){
+            {.n_in = 3, .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)}, .shard_size = 2},
+            {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .shard_size = 2},
+            {.n_in = 3, .in = {LK_IN(2, 3, 1), LK_IN(1, 1), LK_IN(1)}},
+            {0}},
 };

@@ -39,7 +39,8 @@ const lk_op lk__op_linear_relu = {
     .forward = linear_relu_forward,
     .backward = linear_relu_backward,
     .samples =
-        (const lk_op_sample[]){{.n_in = 3, .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)}, .piece = 2},
-                               {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .piece = 2},
-                               {0}},
+        (const lk_op_sample[]){
+            {.n_in = 3, .in = {LK_IN(5, 3), LK_IN(3, 4), LK_IN(4)}, .shard_size = 2},
+            {.n_in = 2, .in = {LK_IN(3, 2, 2, 2), LK_IN(2, 3)}, .shard_size = 2},
+            {0}},
 };

@@ -10,7 +10,7 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/gemm.h>
+#include <lockstep/extra/gemm.h>
 
 #include <string.h>
 
@@ -39,14 +39,14 @@ static lk_status linear_weights_forward(lk_call *c)
         return LK_OK;
     LK_TRY(lk__rows_of(&x->shape, &samples, &rows));
     char *zeros = NULL; /* adding to zeros is what a bias of zeros does */
-    if (c->unset) {
+    if (c->overwrite) {
         size_t bytes = (size_t)out * lk_dtype_size(dw->dtype);
         LK_TRY(lk_call_scratch(c, (int64_t)bytes, &zeros));
         memset(zeros, 0, bytes);
     }
     lk_gemm g = {.dtype = dw->dtype,
                  .trans_a = true,
-                 .accumulate = c->adds && !c->unset,
+                 .accumulate = c->accumulate && !c->overwrite,
                  .m = in,
                  .n = out,
                  .k = samples * rows,
@@ -54,7 +54,7 @@ static lk_status linear_weights_forward(lk_call *c)
                  .ldb = out,
                  .ldc = out,
                  .piece = lk__piece_of(c->tape, samples) * rows};
-    if (c->adds && g.piece == 0)
+    if (c->accumulate && g.piece == 0)
         g.piece = g.k; /* one chain, which is added when it ends */
     LK_TRY(lk_gemm_run(&g, lk__tensor_start(x), lk__tensor_start(dy), zeros, lk__tensor_start(dw)));
     return LK_OK;
@@ -88,10 +88,9 @@ const lk_op lk__op_linear_weights = {
     .infer = linear_weights_infer,
     .forward = linear_weights_forward,
     .backward = linear_weights_backward,
-    .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(5, 3), LK_IN(5, 2)}, .piece = 2},
-                                      {.n_in = 2,
-                                       .in = {LK_IN(3, 2, 2), LK_IN(3, 2, 3)},
-                                       .piece = 1},
-                                      {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(4, 1)}},
-                                      {0}},
+    .samples =
+        (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(5, 3), LK_IN(5, 2)}, .shard_size = 2},
+                               {.n_in = 2, .in = {LK_IN(3, 2, 2), LK_IN(3, 2, 3)}, .shard_size = 1},
+                               {.n_in = 2, .in = {LK_IN(4, 1), LK_IN(4, 1)}},
+                               {0}},
 };

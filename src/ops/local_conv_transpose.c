@@ -77,11 +77,11 @@ const lk_op lk__op_local_conv_transpose = {
     .samples = (const lk_op_sample[]){{.n_in = 2,
                                        .in = {LK_IN(3, 3, 2), LK_IN(3, 2, 2, 2)},
                                        .attr = ATTR(.groups = 1),
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 2,
                                        .in = {LK_IN(2, 2, 2, 1), LK_IN(2, 2, 3, 2, 1, 1)},
                                        .attr = ATTR(.window.stride = {2, 1},
                                                     .window.pad_lo = {1, 0}, .extra = {1, 0}),
-                                       .piece = 1},
+                                       .shard_size = 1},
                                       {0}},
 };

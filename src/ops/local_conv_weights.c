@@ -74,7 +74,7 @@ const lk_op lk__op_local_conv_weights = {
     .samples = (const lk_op_sample[]){{.n_in = 2,
                                        .in = {LK_IN(5, 4, 1), LK_IN(5, 3, 2)},
                                        .attr = ATTR(.window.kernel = {2}),
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 2,
                                        .in = {LK_IN(2, 3, 3, 1), LK_IN(2, 2, 2, 1)},
                                        .attr = ATTR(.window = {.kernel = {3, 2},

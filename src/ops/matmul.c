@@ -10,7 +10,7 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/gemm.h>
+#include <lockstep/extra/gemm.h>
 
 extern const lk_op lk__op_matmul;
 
@@ -208,18 +208,18 @@ const lk_op lk__op_matmul = {
                  {.n_in = 2,
                   .in = {LK_IN(5, 2), LK_IN(5, 3)},
                   .attr = ATTR(true, false),
-                  .piece = 2},
+                  .shard_size = 2},
                  {.n_in = 2, .in = {LK_IN(2, 3), LK_IN(4, 3)}, .attr = ATTR(false, true)},
                  {.n_in = 2, .in = {LK_IN(3, 2), LK_IN(1, 3)}, .attr = ATTR(true, true)},
                  {.n_in = 2,
                   .in = {LK_IN(3, 2, 4), LK_IN(4, 2)},
                   .attr = ATTR(false, false),
-                  .piece = 2},
+                  .shard_size = 2},
                  {.n_in = 2, .in = {LK_IN(3, 2, 4), LK_IN(2, 4)}, .attr = ATTR(false, true)},
                  {.n_in = 2,
                   .in = {LK_IN(2, 4), LK_IN(3, 2, 3)},
                   .attr = ATTR(true, false),
-                  .piece = 1},
+                  .shard_size = 1},
                  {.n_in = 2, .in = {LK_IN(2, 1, 2, 3), LK_IN(3, 3, 2)}, .attr = ATTR(false, false)},
                  {.n_in = 2, .in = {LK_IN(2, 3, 2), LK_IN(2, 1, 2, 3)}, .attr = ATTR(true, true)},
                  {0}},

@@ -52,6 +52,6 @@ const lk_op lk__op_maximum = {
     .backward = maximum_backward,
     .samples = (const lk_op_sample[]){{.n_in = 2, .in = {LK_IN(2, 3), LK_IN(2, 3)}},
                                       {.n_in = 2, .in = {LK_IN(2, 1, 3), LK_IN(4, 1)}},
-                                      {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .piece = 2},
+                                      {.n_in = 2, .in = {LK_IN(3), LK_IN(5, 3)}, .shard_size = 2},
                                       {0}},
 };

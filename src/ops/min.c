@@ -44,7 +44,7 @@ const lk_op lk__op_min = {
                                       {.n_in = 1,
                                        .in = {LK_IN(5, 2, 3)},
                                        .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 1,
                                        .in = {LK_IN(2, 4, 3)},
                                        .attr = &(lk_axes){1, {1}, false}},

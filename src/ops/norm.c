@@ -9,7 +9,7 @@
 #include "ops/common/ops.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 /* norm_ratio: r = x / y, 0 where y = 0; dx = norm_ratio(dr, y), dy = -dr * norm_ratio(r, y). */
 
@@ -88,7 +88,7 @@ const lk_op lk__op_norm = {
                                       {.n_in = 1,
                                        .in = {LK_IN(5, 2, 3)},
                                        .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 1,
                                        .in = {LK_IN(2, 4, 3)},
                                        .attr = &(lk_axes){1, {1}, false}},

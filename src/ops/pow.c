@@ -208,6 +208,8 @@ const lk_op lk__op_pow = {
         (const lk_op_sample[]){
             {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 3), LK_IN_RANGE(-2, 3, 2, 3)}},
             {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 2, 1, 3), LK_IN_RANGE(-2, 3, 4, 1)}},
-            {.n_in = 2, .in = {LK_IN_RANGE(0.3, 2.5, 3), LK_IN_RANGE(-2, 3, 5, 3)}, .piece = 2},
+            {.n_in = 2,
+             .in = {LK_IN_RANGE(0.3, 2.5, 3), LK_IN_RANGE(-2, 3, 5, 3)},
+             .shard_size = 2},
             {0}},
 };

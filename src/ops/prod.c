@@ -105,7 +105,7 @@ const lk_op lk__op_prod = {
             {.n_in = 1,
              .in = {LK_IN_RANGE(0.5, 1.5, 5, 2, 3)},
              .attr = &(lk_axes){.n = 2, .axis = {0, 2}, .keep = true},
-             .piece = 2},
+             .shard_size = 2},
             {.n_in = 1, .in = {LK_IN(2, 5, 3)}, .attr = &(lk_axes){1, {1}, false}},
             {.n_in = 1, .in = {LK_IN(2, 1)}, .attr = &(lk_axes){1, {1}, false}},
             {0}},

@@ -116,6 +116,6 @@ const lk_op lk__op_softmax = {
         (const lk_op_sample[]){
             {.n_in = 1, .in = {LK_IN(3, 5)}, .attr = &(const lk_softmax_attr){LK_LAST_AXIS}},
             {.n_in = 1, .in = {LK_IN_RANGE(-3, 3, 2, 3, 2)}, .attr = &(const lk_softmax_attr){1}},
-            {.n_in = 1, .in = {LK_IN(4, 2)}, .attr = &(const lk_softmax_attr){0}, .piece = 3},
+            {.n_in = 1, .in = {LK_IN(4, 2)}, .attr = &(const lk_softmax_attr){0}, .shard_size = 3},
             {0}},
 };

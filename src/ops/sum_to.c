@@ -79,7 +79,7 @@ const lk_op lk__op_sum_to = {
     .samples = (const lk_op_sample[]){{.n_in = 1,
                                        .in = {LK_IN(5, 2, 3)},
                                        .attr = &LK_SHAPE(2, 1),
-                                       .piece = 2},
+                                       .shard_size = 2},
                                       {.n_in = 1, .in = {LK_IN(5, 3)}, .attr = &LK_SHAPE(3)},
                                       {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &LK_SCALAR},
                                       {0}},

@@ -99,7 +99,7 @@ const lk_op lk__op_where = {
         (const lk_op_sample[]){
             {.n_in = 3, .in = {LK_IN_INDEX(2, 2, 3), LK_IN(2, 3), LK_IN(2, 3)}},
             {.n_in = 3, .in = {LK_IN_INDEX(2, 4, 1), LK_IN(2, 1, 3), LK_IN(1)}},
-            {.n_in = 3, .in = {LK_IN_INDEX(2, 5, 3), LK_IN(3), LK_IN(5, 1)}, .piece = 2},
+            {.n_in = 3, .in = {LK_IN_INDEX(2, 5, 3), LK_IN(3), LK_IN(5, 1)}, .shard_size = 2},
             {.n_in = 3, .in = {LK_IN_FIXED(0.5, 1, 3), LK_IN(3), LK_IN(3)}},
             {0}},
 };

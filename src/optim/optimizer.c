@@ -58,8 +58,8 @@ static lk_status whole_check(const lk_optimizer *o)
 static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
 {
     lk_config filled;
-    LK_TRY(lk_arena_new(&o->arena));
     LK_TRY(lk_config_with_defaults(rule, o->arena, &filled));
+    o->rule = (const lk_update_rule *)(const void *)filled.descriptor;
     o->options = filled.options;
     const lk_config *schedule = &((const lk_optimizer_options *)o->options)->schedule;
     const lk_schedule *s = (const lk_schedule *)(const void *)schedule->descriptor;
@@ -71,29 +71,55 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
     LK_TRY(whole_check(o));
     o->state = o->rule->state ? o->rule->state(o->options) : (lk_optimizer_state){.slab = {NULL}};
     for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS && o->state.slab[i]; i++) {
-        LK_TRY(lk_slab_new(lk_slab_layout_of(o->params), &o->slab[i]));
+        LK_TRY(lk_slab_new_like(o->params, &o->slab[i]));
         LK_TRY(slab_fill(o->slab[i], o->state.start[i]));
     }
     memcpy(o->number, o->state.number_start, sizeof o->number);
     return LK_OK;
 }
 
-lk_status lk_optimizer_new(const lk_config *rule, lk_slab *params, lk_optimizer **out)
+/* An optimizer that has no rule yet. */
+static lk_status optimizer_begin(lk_slab *params, lk_optimizer **out)
+{
+    LK_CHECK(params, LK_EINVAL, "params is NULL");
+    LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
+    (*out)->params = params;
+    LK_TRY(lk_arena_new(&(*out)->arena));
+    return LK_OK;
+}
+
+lk_status lk_optimizer_new(lk_slab *params, const char *rule, const char *options,
+                           lk_optimizer **out)
 {
     LK_FP_GUARD();
+    lk_status st;
+    lk_config config;
     lk_optimizer *o = NULL;
     *out = NULL;
-    LK_CHECK(rule && rule->descriptor && params, LK_EINVAL, "rule or params is NULL");
-    LK_TRY(lk_alloc_zero(&o, 1, sizeof *o));
-    o->rule = (const lk_update_rule *)(const void *)rule->descriptor;
-    o->params = params;
-    lk_status st = optimizer_make(o, rule);
-    if (st != LK_OK) {
-        lk_optimizer_free(o);
-        LK_TRY(st);
-    }
+    LK_TRY_TO(fail, optimizer_begin(params, &o));
+    LK_TRY_TO(fail, lk_config_parse(&lk_registry_optimizer, rule, options, o->arena, &config));
+    LK_TRY_TO(fail, optimizer_make(o, &config));
     *out = o;
     return LK_OK;
+fail:
+    lk_optimizer_free(o);
+    return st;
+}
+
+lk_status lk_optimizer_new_config(lk_slab *params, const lk_config *rule, lk_optimizer **out)
+{
+    LK_FP_GUARD();
+    lk_status st;
+    lk_optimizer *o = NULL;
+    *out = NULL;
+    LK_CHECK(rule && rule->descriptor, LK_EINVAL, "rule is NULL");
+    LK_TRY_TO(fail, optimizer_begin(params, &o));
+    LK_TRY_TO(fail, optimizer_make(o, rule));
+    *out = o;
+    return LK_OK;
+fail:
+    lk_optimizer_free(o);
+    return st;
 }
 
 void lk_optimizer_free(lk_optimizer *o)
@@ -113,7 +139,7 @@ lk_slab *lk_optimizer_slab(const lk_optimizer *o, int i, const char **name)
     return there ? o->slab[i] : NULL;
 }
 
-lk_status lk__optimizer_place(lk_optimizer *o, int i, lk_slab *slab)
+lk_status lk__optimizer_bind_state(lk_optimizer *o, int i, lk_slab *slab)
 {
     LK_CHECK(i >= 0 && i < LK_OPTIMIZER_MAX_SLABS && o->slab[i], LK_EINVAL, "there is no state %d",
              i);
@@ -188,7 +214,7 @@ static lk_status chunk_update(const struct range *r, int64_t at, int64_t n)
     int64_t elem = (int64_t)lk_dtype_size(r->o->dtype);
     char *there = (char *)r->call->w + at * elem;
     lk_update_call call = *r->call;
-    LK_TRY(r->step->give(r->step->giver, at, n, g));
+    LK_TRY(r->step->read_gradient(r->step->context, at, n, g));
     memcpy(w, there, (size_t)(n * elem));
     call.n = n;
     call.w = w;
@@ -246,7 +272,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
 {
     LK_FP_GUARD();
     lk_optimizer_report own;
-    LK_CHECK(o && step && (step->grads || step->give), LK_EINVAL,
+    LK_CHECK(o && step && (step->grads || step->read_gradient), LK_EINVAL,
              "optimizer, step or gradients is NULL");
     report = report ? report : &own;
     const lk_optimizer_options *all = o->options;
@@ -263,7 +289,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
     for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS; i++)
         call.state[i] = o->slab[i] ? lk_slab_data(o->slab[i]) : NULL;
     *report = (lk_optimizer_report){.rate = call.rate, .norm = -1};
-    if (step->give) {
+    if (step->read_gradient) {
         LK_TRY(range_check(o, step));
     } else {
         LK_TRY(layout_check(o->params, step->grads));
@@ -272,7 +298,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
     }
     if (o->rule->begin)
         o->rule->begin(&call, o->number);
-    LK_TRY(step->give ? range_update(o, step, &call) : o->rule->update(&call));
+    LK_TRY(step->read_gradient ? range_update(o, step, &call) : o->rule->update(&call));
     return LK_OK;
 }
 

@@ -4,9 +4,9 @@
 
 #include "kernel/updates.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/reduce.h>
 #include <lockstep/optim.h>
-#include <lockstep/reduce.h>
 
 struct lk_optimizer {
     const lk_update_rule *rule;
@@ -24,9 +24,9 @@ struct lk_optimizer {
  * Let state slab `i` live in `slab`, of the parameters' layout, from now on, such as in memory that
  * ranks share; its values are those in the slab.  The optimizer owns it then.
  *
- * Errors: LK_EINVAL for a state that there is not, or another layout; the slab is then the caller's.
+ * Errors: LK_EINVAL if there is no state i, or for another layout; the slab is then the caller's.
  */
-lk_status lk__optimizer_place(lk_optimizer *optimizer, int i, lk_slab *slab) LK_NODISCARD;
+lk_status lk__optimizer_bind_state(lk_optimizer *optimizer, int i, lk_slab *slab) LK_NODISCARD;
 
 /** Whether a step can be done in ranges, by several callers: each element's update depends on that
  * element alone, and no norm of all is asked for. */

@@ -7,7 +7,9 @@ double lk_schedule_factor(const lk_config *schedule, const lk_schedule_point *at
 {
     LK_FP_GUARD();
     const lk_schedule *s = (const lk_schedule *)(const void *)schedule->descriptor;
-    return s ? s->factor(schedule->options, at) : 1;
+    lk_schedule_point point = *at;
+    point.steps_per_epoch = at->steps_per_epoch > 0 ? at->steps_per_epoch : 1;
+    return s ? s->factor(schedule->options, &point) : 1;
 }
 
 bool lk_schedule_uses_end(const lk_config *schedule)

@@ -1,15 +1,16 @@
-/* Buckets: gradients that travel while backward goes on.
+/* Buckets: gradients that travel while backward goes on.  A gradient hook on the trainer's tape starts
+ * them, on its thread; lk__groups_finish_overlap() waits for them.
  *
- *     slab      | conv1.weight | conv1.bias | fc1.weight    | fc2.weight | fc2.bias | observed |
+ *     slab      | conv1.weight | conv1.bias | fc1.weight    | fc2.weight | fc2.bias | stats    |
  *     buckets   |       2                   |      1        |          0                       |
  *
- * Backward completes the last parameters first; what forward observed goes with them, and so do the
+ * Backward completes the last parameters first; the statistics of the batch go with them, and so do the
  * gradients of further uses of shared parameters.  A bucket starts when all its gradients are complete
  * and those before it have started, so that all ranks start them in the same order.  It lies in one
  * group, whose first level travels so; the others follow behind backward.
  */
 #include "nn/model.h"
-#include "parallel/group.h"
+#include "parallel/groups_internal.h"
 
 static const lk__grad_group *group_of(const lk__groups *g, int64_t element)
 {
@@ -54,7 +55,7 @@ int64_t lk__buckets_count(const lk_model *model, int64_t joined, int64_t bucket)
 
 lk_status lk__buckets_make(lk__groups *g)
 {
-    int64_t bytes = g->plan->spec.bucket;
+    int64_t bytes = g->plan->spec.bucket_bytes;
     g->n_buckets = (int)cut(g->model, g->joined, bytes, g, NULL);
     LK_TRY(lk_alloc_zero(&g->bucket, g->n_buckets, sizeof *g->bucket));
     (void)cut(g->model, g->joined, bytes, g, g->bucket);
@@ -96,11 +97,11 @@ static lk_status advance(lk__groups *g)
     return LK_OK;
 }
 
-/* A gradient of the last block is complete. */
+/* Gradient hook: a gradient of the last micro-batch is complete. */
 static lk_status on_leaf(void *arg, const lk_tensor *grad)
 {
     lk__groups *g = arg;
-    const char *slab = lk_slab_data(lk_accumulator_slab(g->sums[g->n_nodes - 1]));
+    const char *slab = lk_slab_data(lk_accumulator_slab(g->accumulator[g->n_microbatches - 1]));
     int64_t at = ((const char *)lk_tensor_data(grad) - slab) / (int64_t)lk_dtype_size(g->dtype);
     for (int b = 0; b < g->n_buckets; b++)
         if (at >= g->bucket[b].first && at < g->bucket[b].first + g->bucket[b].n)
@@ -110,7 +111,7 @@ static lk_status on_leaf(void *arg, const lk_tensor *grad)
     return LK_OK;
 }
 
-void lk__groups_watch(lk__groups *g, lk_tape *tape)
+void lk__groups_overlap_backward(lk__groups *g, lk_tape *tape)
 {
     if (!g->bucket)
         return;

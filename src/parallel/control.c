@@ -2,14 +2,14 @@
  *
  *     failed  stop  saved | rank 0's losses | rank 1's | ...
  *
- * All are 64-bit integers, added up over ranks: votes are counted, and a slot, which one rank fills with
- * the bits of a double and the others leave 0, is copied.  Then each rank adds the losses by the tree, in
- * the model's dtype.  So every rank is heard, one without samples as well, and the loss has the bits of
- * the tree over the pieces although nothing but integers travels.
+ * All are 64-bit integers, added up over ranks: votes are counted, and a slot, which one rank fills
+ * with the bits of a double and the others leave 0, is copied.  Then each rank adds the losses by the
+ * tree, in the model's dtype.  So every rank is heard, one without samples as well, and the loss has
+ * the bits of the tree over the shards although nothing but integers travels.
  */
 #include "parallel/control.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -18,31 +18,31 @@ struct lk__control {
     lk_dtype dtype;
     int rank, size;
     int64_t most;    /* subtrees of all ranks in any batch, at most */
-    int64_t pieces;  /* of the batch that the next three are for; 0: none yet */
+    int64_t shards;  /* of the batch that the next three are for; 0: none yet */
     lk_range *node;  /* [n] subtrees of all ranks, in order */
     int64_t n, mine; /* of them this rank's begin at `mine` */
     int64_t *slot;   /* [LK__N_VOTES + most] */
     int64_t own, vote[LK__N_VOTES];
 };
 
-static lk_status control_make(lk__control *c, int64_t pieces)
+static lk_status control_make(lk__control *c, int64_t shards)
 {
     c->size = c->comm ? lk_comm_size(c->comm) : 1;
     c->rank = c->comm ? lk_comm_rank(c->comm) : 0;
-    c->most = pieces > c->size ? pieces : c->size;
+    c->most = shards > c->size ? shards : c->size;
     LK_TRY(lk_alloc_zero(&c->node, c->most, sizeof *c->node));
     LK_TRY(lk_alloc_zero(&c->slot, LK__N_VOTES + c->most, sizeof *c->slot));
     return LK_OK;
 }
 
-lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t pieces, lk__control **out)
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t shards, lk__control **out)
 {
     lk__control *c = NULL;
     *out = NULL;
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
     c->comm = comm;
     c->dtype = dtype;
-    lk_status st = control_make(c, pieces);
+    lk_status st = control_make(c, shards);
     if (st != LK_OK) {
         lk__control_free(c);
         LK_TRY(st);
@@ -70,19 +70,19 @@ int64_t lk__control_votes(const lk__control *c, lk__vote vote)
     return c->slot[vote];
 }
 
-/* Find the subtrees of all ranks; those of a batch of as many pieces as the last one are known. */
+/* Find the subtrees of all ranks; those of a batch of as many shards as the last one are known. */
 static void subtrees_find(lk__control *c, const lk__deal *deal)
 {
-    if (c->pieces == deal->pieces)
+    if (c->shards == deal->shards)
         return;
-    c->pieces = deal->pieces;
+    c->shards = deal->shards;
     c->n = 0;
     for (int r = 0; r < c->size; r++) {
         lk_range own[LK_MAX_SUBTREES];
-        lk_range range = lk_range_split(deal->pieces, r, c->size);
+        lk_range range = lk_range_split(deal->shards, r, c->size);
         if (deal->first)
             range = (lk_range){deal->first[r], deal->first[r + 1] - deal->first[r]};
-        int n = lk_range_subtrees(deal->pieces, range, own);
+        int n = lk_range_subtrees(deal->shards, range, own);
         if (r == c->rank) {
             c->mine = c->n;
             c->own = n;
@@ -92,7 +92,7 @@ static void subtrees_find(lk__control *c, const lk__deal *deal)
     }
 }
 
-/* The loss of pieces [at.first, at.first + at.n): that of subtree number *next, or of several from it
+/* The loss of shards [at.first, at.first + at.n): that of subtree number *next, or of several from it
  * on. */
 static double tree_sum(const lk__control *c, lk_range at, int64_t *next)
 {
@@ -119,6 +119,6 @@ lk_status lk__control_exchange(lk__control *c, const lk__deal *deal, const doubl
         LK_TRY(lk_allreduce(c->comm, NULL, c->slot, LK__N_VOTES + c->n, LK_I64, LK_REDUCE_SUM,
                             "votes and loss"));
     int64_t next = 0;
-    *total = tree_sum(c, (lk_range){0, deal->pieces}, &next);
+    *total = tree_sum(c, (lk_range){0, deal->shards}, &next);
     return LK_OK;
 }

@@ -1,4 +1,4 @@
-/* The control vector: the few numbers that all ranks tell each other once in a step.
+/* The control vector: the few numbers that all ranks exchange once in a step.
  *
  * Each rank gives its votes (it cannot do the step, it wants the run to end, ...) and the losses of its
  * subtrees of the batch; each gets how many ranks voted for what, and the loss of the whole batch.  The
@@ -22,7 +22,7 @@ typedef enum lk__vote {
 /** How the shards of a batch are dealt to ranks: the run of rank r begins at first[r]; `first` NULL:
  * lk_range_split(). */
 typedef struct lk__deal {
-    int64_t pieces;
+    int64_t shards;
     const int64_t *first; /* [P + 1] */
 } lk__deal;
 
@@ -30,11 +30,11 @@ typedef struct lk__control lk__control;
 
 /**
  * Make a control of all ranks of `comm`, which is borrowed; NULL: of this rank alone.  `dtype`, f32 or
- * f64, is what losses are added up in, `pieces` the most that a batch has.
+ * f64, is what losses are added up in, `shards` the most that a batch has.
  *
  * Not collective.  Errors: LK_ENOMEM.
  */
-lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t pieces,
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t shards,
                           lk__control **out) LK_NODISCARD;
 
 /** NULL is allowed. */
@@ -47,8 +47,8 @@ void lk__control_vote(lk__control *c, lk__vote vote, bool yes);
 int64_t lk__control_votes(const lk__control *c, lk__vote vote);
 
 /**
- * Exchange votes and losses: `loss` has one for each subtree of this rank's run of pieces, in order,
- * and *total is their sum by the tree over the pieces of the batch.
+ * Exchange votes and losses: `loss` has one for each subtree of this rank's range of shards, in order,
+ * and *total is their sum by the tree over the shards of the batch.
  *
  * Collective, one allreduce; after it all ranks have come.  Errors: those of communication.
  */

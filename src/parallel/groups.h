@@ -1,27 +1,33 @@
 /* Gradient groups: what a step adds up, and how it is joined over ranks.
  *
- * A batch is cut into pieces (shards) that belong to the run, not to the ranks.  Of P replicas, number r
- * has the pieces lk_range_split(pieces, r, P), cut into the largest subtrees of the sum: its *blocks*.
- * Each block is a pass of its own through the model and fills the sums (gradients, observed statistics,
- * the loss) of its subtree; those of all ranks are joined by the tree:
+ * A batch is cut into shards that belong to the run, not to the ranks, and sums over the shards are joined
+ * by one fixed tree (pieces.h).  Of P replicas, number r has the shards lk_range_split(shards, r, P).  The
+ * largest subtrees of that tree that lie within its range are its *micro-batches*: each is a pass of its
+ * own through the model and fills an accumulator (gradients, statistics of the batch, the loss), which the
+ * tree joins with those of all ranks:
  *
- *     lk__groups_begin(groups, pieces, samples);
- *     for (k = 0; k < lk__groups_blocks(groups, block); k++)
- *         ... a pass over block[k] into lk__groups_sums(groups, k) ...
- *     lk__groups_join_begun(groups);       what travelled during the passes
- *     lk__groups_join(groups);             the rest: lk__groups_total() has all, everywhere
+ *     lk__groups_begin(groups, shards, samples);
+ *     for (k = 0; k < lk__groups_microbatches(groups, range); k++)
+ *         ... a pass over range[k] into lk__groups_accumulator(groups, k) ...
+ *     lk__groups_finish_overlap(groups);   what travelled during the passes
+ *     lk__groups_allreduce(groups);        the rest: lk__groups_result() has all, everywhere
  *
- * So what comes out does not depend on the number of ranks.  The slab of sums is covered by groups, each
- * a range of its elements that is joined level by level, along one communicator each.  Data alone is one
- * group of one level.  The sums lie in memory that the ranks of a node share, and are joined there
- * without a copy.
+ * So what comes out does not depend on the number of ranks.  The slab of an accumulator is covered by
+ * groups, each a range of its elements that is joined level by level, along one communicator each.  Where
+ * ranks share nothing but the batch, there is one group of one level.  Accumulators lie in memory that the
+ * ranks of a node share, and are joined there without a copy.
  *
- * With one copy of the parameters for each node (lk__groups_place()), each rank updates its share of
- * them, lk__groups_share(), from gradients that it takes by lk__groups_take() after
- * lk__groups_join_share().
+ * With one copy of the parameters for each node (lk__groups_share_slab()), each rank updates its share
+ * of them, lk__groups_owned_range(), from gradients that it reads by lk__groups_read_gradient() after
+ * lk__groups_reduce_owned().
  *
- * The trainer makes them and calls everything here, on its thread but for lk__groups_take().  Collective
- * over the ranks of the mesh are lk__groups_new(), lk__groups_place(), the joins and lk__groups_meet().
+ * groups.c makes them and begins a batch, buckets.c has what travels during backward, join.c the reductions
+ * and shared slabs; these three see inside, by groups_internal.h.
+ *
+ * The trainer makes them and calls everything here, on its thread; lk__groups_read_gradient() alone may be
+ * called on others.
+ * Collective over the ranks of the mesh are lk__groups_new(), lk__groups_share_slab(),
+ * lk__groups_finish_overlap(), the reductions and lk__groups_barrier().
  */
 #ifndef LK_PARALLEL_GROUPS_H
 #define LK_PARALLEL_GROUPS_H
@@ -29,6 +35,7 @@
 #include "parallel/control.h"
 
 #include <lockstep/dist.h>
+#include <lockstep/extra/plan.h>
 #include <lockstep/nn.h>
 #include <lockstep/parallel.h>
 
@@ -37,8 +44,9 @@ typedef struct lk__groups lk__groups;
 /**
  * Make the groups of a plan.  The caller owns `*out` and frees it before plan, mesh and model.
  *
- * Errors: unless the plan is fast LK_EINVAL when the environment of a rank names an algorithm that may
- * give other bits, such as LK_ALLREDUCE=chain; LK_ENOMEM; those of communication.
+ * Errors: LK_ESTATE when the model holds no parameters yet; LK_EINVAL when the environment of a rank names
+ * an algorithm that may give other bits, such as LK_ALLREDUCE=chain, unless the plan is fast; LK_ENOMEM;
+ * those of communication.
  */
 lk_status lk__groups_new(const lk_plan *plan, const lk_mesh *mesh, lk_model *model,
                          lk__groups **out) LK_NODISCARD;
@@ -46,42 +54,43 @@ lk_status lk__groups_new(const lk_plan *plan, const lk_mesh *mesh, lk_model *mod
 /** NULL is allowed. */
 void lk__groups_free(lk__groups *groups);
 
-/** Begin a batch of so many pieces, at most those of a whole batch, and samples: the range of this rank.
- * Its sums are zero. */
-lk_range lk__groups_begin(lk__groups *groups, int64_t pieces, int64_t samples);
+/** Begin a batch of `samples` samples in `shards` shards, at most as many as a whole batch has; returns the
+ * shards of this rank.  Its accumulators are as lk_accumulator_begin() leaves them, for one pass each; those
+ * of a rank without shards are zero. */
+lk_range lk__groups_begin(lk__groups *groups, int64_t shards, int64_t samples);
 
-/** The blocks of this rank in the batch; returns how many, at most LK_MAX_SUBTREES. */
-int lk__groups_blocks(const lk__groups *groups, lk_range *out);
+/** The micro-batches of this rank, as ranges of shards; returns how many, at most LK_MAX_SUBTREES. */
+int lk__groups_microbatches(const lk__groups *groups, lk_range *out);
 
-/** The sums that block `k` fills. */
-lk_accumulator *lk__groups_sums(const lk__groups *groups, int k);
+/** The accumulator that micro-batch `k` fills. */
+lk_accumulator *lk__groups_accumulator(const lk__groups *groups, int k);
 
 /**
  * The batch as ranks share it, for layers that need sums over all of it; NULL: this rank is alone, or
  * the plan has no need of it.  Borrowed, until the next batch.
  *
- * Ranks then wait for each other in a pass.  So every rank makes it, one without a piece over no samples,
- * and one that fails in it ends the job.
+ * Where it is not NULL, ranks wait for each other inside a pass.  So every rank makes the pass, also one
+ * without a shard, over no samples; and a rank that fails in it ends the job.
  */
 const lk_dist_batch *lk__groups_batch(const lk__groups *groups);
 
-/** How the pieces of the batch are dealt to ranks; in fast mode each rank is a piece. */
+/** How the shards of the batch are dealt to ranks; in fast mode each rank is a shard. */
 lk__deal lk__groups_deal(const lk__groups *groups);
 
-/** Watch the backward of the last block on `tape`, if gradients travel meanwhile (as the plan says);
- * lk__groups_join_begun() ends it. */
-void lk__groups_watch(lk__groups *groups, lk_tape *tape);
+/** Let gradients travel during the backward of the last micro-batch on `tape`, if the plan says so;
+ * lk__groups_finish_overlap() ends it. */
+void lk__groups_overlap_backward(lk__groups *groups, lk_tape *tape);
 
 /** Start what is left of the gradients that travel during backward, and wait for all; nothing if none
  * do. */
-lk_status lk__groups_join_begun(lk__groups *groups) LK_NODISCARD;
+lk_status lk__groups_finish_overlap(lk__groups *groups) LK_NODISCARD;
 
-/** Join gradients and statistics of all blocks: lk__groups_total() then has them, on all ranks.  The
- * loss stays that of each block. */
-lk_status lk__groups_join(lk__groups *groups) LK_NODISCARD;
+/** Join gradients and statistics of all micro-batches: lk__groups_result() then has them, on all ranks.
+ * The loss stays that of each. */
+lk_status lk__groups_allreduce(lk__groups *groups) LK_NODISCARD;
 
-/** The sums over the whole batch, as far as they were joined. */
-lk_accumulator *lk__groups_total(const lk__groups *groups);
+/** The accumulator of the whole batch, as far as it was joined. */
+lk_accumulator *lk__groups_result(const lk__groups *groups);
 
 /* ---- one copy of the parameters for each node ---- */
 
@@ -91,23 +100,24 @@ lk_accumulator *lk__groups_total(const lk__groups *groups);
  *
  * Collective.  Errors: as lk_shm_open().
  */
-lk_status lk__groups_place(lk__groups *groups, const lk_slab *from, const char *name,
-                           lk_slab **out) LK_NODISCARD;
+lk_status lk__groups_share_slab(lk__groups *groups, const lk_slab *from, const char *name,
+                                lk_slab **out) LK_NODISCARD;
 
-/** Elements of the parameters' slab that this rank updates.  Those of a node share all of them. */
-lk_range lk__groups_share(const lk__groups *groups);
+/** Elements of the parameters' slab that this rank updates: the ranges of the ranks of a node cover it. */
+lk_range lk__groups_owned_range(const lk__groups *groups);
 
-/** Join the gradients of lk__groups_share(), or see to it that lk__groups_take() can; statistics are in
- * lk__groups_total() after lk__groups_meet(). */
-lk_status lk__groups_join_share(lk__groups *groups) LK_NODISCARD;
+/** Reduce the gradients of lk__groups_owned_range() now, or on one node prepare to do so when
+ * lk__groups_read_gradient() asks; statistics are in lk__groups_result() after lk__groups_barrier(). */
+lk_status lk__groups_reduce_owned(lk__groups *groups) LK_NODISCARD;
 
 /**
  * Gradients of elements [first, first + n) of the share, once each in any order and on any thread; not
- * collective.  They are gone then: what the sums have there is undefined.  For lk_optimizer_input.give.
+ * collective.  They are consumed: what the buffers have there is undefined afterwards.  For
+ * lk_optimizer_input.read_gradient.
  */
-lk_status lk__groups_take(void *groups, int64_t first, int64_t n, void *out) LK_NODISCARD;
+lk_status lk__groups_read_gradient(void *groups, int64_t first, int64_t n, void *out) LK_NODISCARD;
 
-/** Nobody leaves before all have come: after the update of a shared copy. */
-lk_status lk__groups_meet(lk__groups *groups) LK_NODISCARD;
+/** Barrier.  Call it after the update of parameters that ranks share. */
+lk_status lk__groups_barrier(lk__groups *groups) LK_NODISCARD;
 
 #endif /* LK_PARALLEL_GROUPS_H */

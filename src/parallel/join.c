@@ -1,37 +1,41 @@
-/* Joining the blocks of all ranks, group by group, by the tree over the pieces. */
+/* Joining the accumulators of all ranks, group by group, by the tree over the shards: all of them
+ * (lk__groups_allreduce()), or of gradients what this rank updates (lk__groups_reduce_owned()).  The
+ * trainer calls it after backward; lk__groups_read_gradient() may run on threads of the optimizer.
+ */
 #include "base/grow.h"
-#include "parallel/group.h"
+#include "parallel/groups_internal.h"
 
 #include <string.h>
 
 enum { NEAR_BYTES = 1 << 20 }; /* of gradients that stay in the caches of a core */
 
-static char *element(const lk__groups *g, const lk_accumulator *sums, int64_t i)
+static char *element(const lk__groups *g, const lk_accumulator *accumulator, int64_t i)
 {
-    return (char *)lk_slab_data(lk_accumulator_slab(sums)) + i * (int64_t)lk_dtype_size(g->dtype);
+    return (char *)lk_slab_data(lk_accumulator_slab(accumulator)) +
+           i * (int64_t)lk_dtype_size(g->dtype);
 }
 
 static lk_collective join_of(const lk__groups *g, const lk__level *level, int64_t first, int64_t n)
 {
     return (lk_collective){.call = LK_CALL_ALLREDUCE,
                            .name = "gradients",
-                           .out = element(g, lk__groups_total(g), first),
+                           .out = element(g, lk__groups_result(g), first),
                            .count = n,
                            .dtype = g->dtype,
-                           .fold = LK_REDUCE_SUM,
+                           .op = LK_REDUCE_SUM,
                            .pieces = level->pieces,
                            .first = level->first};
 }
 
-/* One block is joined in place.  In fast mode ranks are the pieces, and one without samples gives
+/* One micro-batch is joined in place.  In fast mode ranks are the shards, and one without samples gives
  * zeros. */
 lk_status lk__group_join(lk__groups *g, const lk__grad_group *group, int64_t first, int64_t n,
                          lk_request **request)
 {
     const lk__level *level = &group->level[0];
     lk_collective call = join_of(g, level, first, n);
-    if (g->n_nodes != 1 && !g->plan->spec.fast) {
-        call.in = element(g, g->sums[0], first);
+    if (g->n_microbatches != 1 && !g->plan->spec.fast) {
+        call.in = element(g, g->accumulator[0], first);
         call.stride = g->elements;
     }
     if (request)
@@ -51,14 +55,14 @@ lk_status lk__group_join_further(lk__groups *g, const lk__grad_group *group, int
     return LK_OK;
 }
 
-lk_status lk__groups_join_begun(lk__groups *g)
+lk_status lk__groups_finish_overlap(lk__groups *g)
 {
     if (g->bucket)
         LK_TRY(lk__buckets_end(g));
     return LK_OK;
 }
 
-lk_status lk__groups_join(lk__groups *g)
+lk_status lk__groups_allreduce(lk__groups *g)
 {
     for (int i = 0; i < g->n_groups && !g->bucket; i++) {
         const lk__grad_group *group = &g->group[i];
@@ -71,7 +75,7 @@ lk_status lk__groups_join(lk__groups *g)
 
 /* ---- shares ---- */
 
-lk_range lk__groups_share(const lk__groups *g)
+lk_range lk__groups_owned_range(const lk__groups *g)
 {
     int64_t line = LK_ALIGN / (int64_t)lk_dtype_size(g->dtype);
     if (!g->comm)
@@ -85,7 +89,7 @@ lk_range lk__groups_share(const lk__groups *g)
  * pieces. */
 static bool is_direct(lk__groups *g)
 {
-    int64_t pieces = g->plan->spec.fast ? g->size : g->pieces;
+    int64_t pieces = g->plan->spec.fast ? g->size : g->shards;
     if (!g->plan->direct)
         return false;
     if (g->program.pieces != pieces && !lk__program_runs(pieces, g->first, g->size, &g->program)) {
@@ -101,7 +105,7 @@ static lk_status direct_join(const lk__groups *g, int64_t first, int64_t n, void
 {
     int64_t elem = (int64_t)lk_dtype_size(g->dtype);
     lk__eval e = {.program = &g->program,
-                  .fold = LK_REDUCE_SUM,
+                  .op = LK_REDUCE_SUM,
                   .work = g->dtype,
                   .elem = elem,
                   .apart = true,
@@ -120,41 +124,41 @@ static lk_status direct_join(const lk__groups *g, int64_t first, int64_t n, void
     return LK_OK;
 }
 
-lk_status lk__groups_join_share(lk__groups *g)
+lk_status lk__groups_reduce_owned(lk__groups *g)
 {
     g->direct = is_direct(g);
     if (!g->direct)
-        LK_TRY(lk__groups_join(g));
+        LK_TRY(lk__groups_allreduce(g));
     else if (g->joined > g->params)
-        LK_TRY(direct_join(g, g->params, g->joined - g->params, g->seen, false));
+        LK_TRY(direct_join(g, g->params, g->joined - g->params, g->stats, false));
     return LK_OK;
 }
 
-/* A line that another core has only read is dear to write for the one that fills it in the next batch,
- * unless it has left the near caches by then: so few gradients are also written, with zeros. */
-lk_status lk__groups_take(void *groups, int64_t first, int64_t n, void *out)
+/* A cache line that another core has read costs its owner an upgrade on its next write.  Where the slab
+ * is small enough to stay in the near caches, this core takes ownership by writing zeros there. */
+lk_status lk__groups_read_gradient(void *groups, int64_t first, int64_t n, void *out)
 {
     lk__groups *g = groups;
     int64_t elem = (int64_t)lk_dtype_size(g->dtype);
     if (g->direct)
         LK_TRY(direct_join(g, first, n, out, g->params * elem <= NEAR_BYTES));
     else
-        memcpy(out, element(g, lk__groups_total(g), first), (size_t)(n * elem));
+        memcpy(out, element(g, lk__groups_result(g), first), (size_t)(n * elem));
     return LK_OK;
 }
 
-lk_status lk__groups_meet(lk__groups *g)
+lk_status lk__groups_barrier(lk__groups *g)
 {
     if (g->comm)
         LK_TRY(lk_barrier(g->comm, "updated"));
     if (g->direct && g->joined > g->params)
-        memcpy(element(g, lk__groups_total(g), g->params), g->seen,
+        memcpy(element(g, lk__groups_result(g), g->params), g->stats,
                (size_t)((g->joined - g->params) * (int64_t)lk_dtype_size(g->dtype)));
     g->direct = false;
     return LK_OK;
 }
 
-lk_status lk__groups_place(lk__groups *g, const lk_slab *from, const char *name, lk_slab **out)
+lk_status lk__groups_share_slab(lk__groups *g, const lk_slab *from, const char *name, lk_slab **out)
 {
     lk_shm *shared = NULL;
     *out = NULL;

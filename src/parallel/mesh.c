@@ -1,14 +1,16 @@
-/* Meshes: where a rank is along each axis, and its communicators.
+/* lk_mesh: where a rank is along each axis, and its communicators.  The trainer makes one on each rank;
+ * `lockstep plan` makes some without communicators.
  *
  *     rank = ((stage * data + d) * space + s) * features + f
  *
  * Neighbours along features talk most, in every layer, and stages least, so the first are next to each
- * other.  If a communicator's ranks are not in the order of their nodes, they are numbered anew, so that
- * the ranks of a node stay together; a mesh of one axis keeps its numbers, for all are neighbours there.
+ * other.  If a communicator's ranks are not in the order of their nodes, they are numbered anew, so
+ * that the ranks of a node stay together; a mesh of one axis keeps its numbers, for all are neighbours
+ * there.
  */
 #include "coll/agree.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/parallel.h>
 
 #include <stdio.h>

@@ -1,13 +1,16 @@
-/* Plans: who runs which layer on what, and what travels when, worked out before the first step.
+/* lk_plan: which layer a rank runs on what, and what travels when, worked out before the first step.
+ * The trainer makes one on each rank and runs from it; `lockstep plan` prints it.
  *
- * Only data can be cut so far.  A rank then has a range of the shards of each batch, runs every layer on
- * whole samples, and in a step
+ * Only data can be cut so far.  A rank then has a range of the shards of each batch, runs every layer
+ * on whole samples, and in a step
  *
  *     forward, backward    joins the sums of layers that need them over the batch
  *     before the update    joins votes and loss, then gradients and statistics
  *     after it             waits for the others, if they share a copy of the parameters
  */
-#include "parallel/group.h"
+#include "parallel/groups_internal.h"
+
+#include <lockstep/extra/plan.h>
 
 #include <string.h>
 
@@ -16,16 +19,16 @@
 static lk_status mesh_check(const lk_mesh *m, const lk_model *model, const lk_plan_spec *spec)
 {
     int data = m->n[LK_AXIS_DATA];
-    const char *s = spec->pieces == 1 ? "" : "s";
+    const char *s = spec->shards == 1 ? "" : "s";
     LK_CHECK(m->n[LK_AXIS_SPACE] == 1 && m->n[LK_AXIS_FEATURES] == 1 && m->n[LK_AXIS_STAGES] == 1,
              LK_ENOTSUP, "parallel: only `data` is there yet, not spatial, features and stages");
-    LK_CHECK(data <= spec->pieces, LK_EINVAL,
+    LK_CHECK(data <= spec->shards, LK_EINVAL,
              "%d ranks for a batch of %lld shard%s: start at most %lld rank%s, or give data.shards "
              "a larger value (and a batch that has as many samples), which is another run with "
              "other bits",
-             data, (long long)spec->pieces, s, (long long)spec->pieces, s);
+             data, (long long)spec->shards, s, (long long)spec->shards, s);
     LK_CHECK(
-        !lk_model_needs_batch_sync(model) || !lk_model_has_weight_reuse(model) || spec->pieces == 1,
+        !lk_model_needs_batch_sync(model) || !lk_model_has_weight_reuse(model) || spec->shards == 1,
         LK_ENOTSUP,
         "batch_norm takes its statistics over the whole batch, which is cut into parts because "
         "a layer uses its parameters more than once; use statistics: shard");
@@ -34,31 +37,31 @@ static lk_status mesh_check(const lk_mesh *m, const lk_model *model, const lk_pl
 
 /* ---- who has what ---- */
 
-bool lk__plan_deal(const lk_plan *p, int64_t pieces, int64_t *first)
+bool lk__plan_deal(const lk_plan *p, int64_t shards, int64_t *first)
 {
-    bool even = !p->one_block || p->spec.fast || p->ranks == 1;
+    bool even = !p->one_subtree || p->spec.fast || p->ranks == 1;
     if (!even)
-        lk_subtree_partition(pieces, p->ranks, first);
+        lk_subtree_partition(shards, p->ranks, first);
     for (int r = 0; even && r <= p->ranks; r++)
-        first[r] = r < p->ranks ? lk_range_split(pieces, r, p->ranks).first : pieces;
+        first[r] = r < p->ranks ? lk_range_split(shards, r, p->ranks).first : shards;
     return even;
 }
 
-/* The most blocks that a rank has in any batch. */
-static int blocks_most(const lk_plan *p)
+/* The most micro-batches that a rank has in any batch. */
+static int most_microbatches_of(const lk_plan *p)
 {
     int most = 1;
-    for (int64_t n = 1; !p->spec.fast && !p->one_block && n <= p->spec.pieces; n++) {
-        int blocks = lk_range_subtrees(n, lk_range_split(n, p->rank, p->ranks), NULL);
-        most = blocks > most ? blocks : most;
+    for (int64_t n = 1; !p->spec.fast && !p->one_subtree && n <= p->spec.shards; n++) {
+        int here = lk_range_subtrees(n, lk_range_split(n, p->rank, p->ranks), NULL);
+        most = here > most ? here : most;
     }
     return most;
 }
 
 /* Samples of some shards. */
-static lk_range samples_of(const lk_plan_spec *s, lk_range pieces)
+static lk_range samples_of(const lk_plan_spec *s, lk_range shards)
 {
-    int64_t first = pieces.first * s->piece, end = first + pieces.n * s->piece;
+    int64_t first = shards.first * s->shard_size, end = first + shards.n * s->shard_size;
     first = first < s->batch ? first : s->batch;
     end = end < s->batch ? end : s->batch;
     return (lk_range){first, end - first};
@@ -68,35 +71,35 @@ static lk_range samples_of(const lk_plan_spec *s, lk_range pieces)
 static bool is_direct(const lk_plan *p, const lk_model *model, const int64_t *first)
 {
     lk__program program;
-    int64_t pieces = p->spec.fast ? p->ranks : p->spec.pieces;
-    return p->spec.shared && p->spec.bucket == 0 && !lk_model_has_shared_params(model) &&
+    int64_t pieces = p->spec.fast ? p->ranks : p->spec.shards;
+    return p->spec.shared && p->spec.bucket_bytes == 0 && !lk_model_has_shared_params(model) &&
            p->spec.ranks_of_node == p->ranks &&
            lk__program_runs(pieces, p->spec.fast ? NULL : first, p->ranks, &program);
 }
 
 /* What this rank has of a whole batch; *subtrees: of all ranks; *largest: samples of its largest pass. */
-static lk_status pieces_plan(lk_plan *p, const lk_model *model, int64_t *subtrees, int64_t *largest)
+static lk_status shards_plan(lk_plan *p, const lk_model *model, int64_t *subtrees, int64_t *largest)
 {
     lk_range own[LK_MAX_SUBTREES];
     int64_t *first = NULL;
     LK_TRY(lk_alloc_zero(&first, p->ranks + 1, sizeof *first));
-    (void)lk__plan_deal(p, p->spec.pieces, first);
-    p->most_blocks = blocks_most(p);
+    (void)lk__plan_deal(p, p->spec.shards, first);
+    p->most_microbatches = most_microbatches_of(p);
     p->direct = is_direct(p, model, first);
-    p->pieces = (lk_range){first[p->rank], first[p->rank + 1] - first[p->rank]};
-    p->samples = samples_of(&p->spec, p->pieces);
-    p->blocks = p->spec.fast ? 1 : lk_range_subtrees(p->spec.pieces, p->pieces, own);
+    p->shards = (lk_range){first[p->rank], first[p->rank + 1] - first[p->rank]};
+    p->samples = samples_of(&p->spec, p->shards);
+    p->microbatches = p->spec.fast ? 1 : lk_range_subtrees(p->spec.shards, p->shards, own);
     if (p->spec.fast)
-        own[0] = p->pieces;
+        own[0] = p->shards;
     *largest = *subtrees = 0;
-    for (int k = 0; k < p->blocks; k++) {
+    for (int k = 0; k < p->microbatches; k++) {
         int64_t n = samples_of(&p->spec, own[k]).n;
         *largest = n > *largest ? n : *largest;
     }
     p->pass_samples = *largest;
     for (int r = 0; r < p->ranks; r++) {
         lk_range range = {first[r], first[r + 1] - first[r]};
-        *subtrees += p->spec.fast ? 1 : lk_range_subtrees(p->spec.pieces, range, NULL);
+        *subtrees += p->spec.fast ? 1 : lk_range_subtrees(p->spec.shards, range, NULL);
     }
     lk_free(first);
     return LK_OK;
@@ -119,9 +122,9 @@ static lk_status layers_plan(lk_plan *p, const lk_model *model, int64_t elem, in
                              .domain = LK_BY_SAMPLE,
                              .samples = p->samples,
                              .box = lk_box_whole(info.out.shape.ndim, info.out.shape.dim),
-                             .parameters = info.params * elem};
-        l->values = lk_box_count(&l->box) * largest * (int64_t)lk_dtype_size(info.out.dtype);
-        p->memory.values += l->values;
+                             .param_bytes = info.params * elem};
+        l->value_bytes = lk_box_count(&l->box) * largest * (int64_t)lk_dtype_size(info.out.dtype);
+        p->memory.values += l->value_bytes;
     }
     return LK_OK;
 }
@@ -161,12 +164,12 @@ static lk_status transfers_plan(lk_plan *p, const lk_model *model, int64_t elem,
     if (p->ranks == 1)
         return LK_OK;
     LK_TRY(joins_plan(p, model, elem));
-    if (p->spec.bucket > 0)
+    if (p->spec.bucket_bytes > 0)
         transfer_add(p, LK_IN_BACKWARD, "gradients",
-                     lk__buckets_count(model, joined / elem, p->spec.bucket), joined);
+                     lk__buckets_count(model, joined / elem, p->spec.bucket_bytes), joined);
     transfer_add(p, LK_BEFORE_UPDATE, "votes and loss", 1,
                  (LK__N_VOTES + subtrees) * (int64_t)sizeof(int64_t));
-    if (p->spec.bucket == 0 && !p->direct)
+    if (p->spec.bucket_bytes == 0 && !p->direct)
         transfer_add(p, LK_BEFORE_UPDATE, "gradients", 1, joined);
     if (p->spec.shared)
         transfer_add(p, LK_AFTER_UPDATE, "updated", 1, 0);
@@ -182,7 +185,7 @@ static lk_status plan_make(lk_plan *p, const lk_model *model)
         LK_TRY(lk_slab_layout_slice(layout, 0, &slice));
         elem = (int64_t)lk_dtype_size(slice.dtype);
     }
-    LK_TRY(pieces_plan(p, model, &subtrees, &largest));
+    LK_TRY(shards_plan(p, model, &subtrees, &largest));
     LK_TRY(layers_plan(p, model, elem, largest));
     LK_TRY(transfers_plan(p, model, elem, subtrees));
     int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
@@ -190,9 +193,9 @@ static lk_status plan_make(lk_plan *p, const lk_model *model)
     if (p->spec.shared)
         p->memory.parameters += parameters; /* the model's own memory waits for them */
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
-    p->memory.gradients = (p->most_blocks > 1 ? p->most_blocks + 1 : 1) *
+    p->memory.gradients = (p->most_microbatches > 1 ? p->most_microbatches + 1 : 1) *
                           lk_accumulator_bytes(model);
-    p->memory.samples = p->samples.n * p->spec.sample;
+    p->memory.samples = p->samples.n * p->spec.sample_bytes;
     p->memory.state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
     return LK_OK;
 }
@@ -203,16 +206,16 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     lk_plan *p = NULL;
     LK_CHECK(mesh && model && spec && out, LK_EINVAL, "mesh, model, spec or out is NULL");
     *out = NULL;
-    LK_CHECK(spec->pieces >= 1 && spec->piece >= 1 && spec->batch >= 1, LK_EINVAL,
+    LK_CHECK(spec->shards >= 1 && spec->shard_size >= 1 && spec->batch >= 1, LK_EINVAL,
              "a batch of %lld samples in %lld shards of %lld", (long long)spec->batch,
-             (long long)spec->pieces, (long long)spec->piece);
+             (long long)spec->shards, (long long)spec->shard_size);
     LK_TRY(mesh_check(mesh, model, spec));
     LK_TRY(lk_alloc_zero(&p, 1, sizeof *p));
     p->spec = *spec;
     p->spec.ranks_of_node = spec->ranks_of_node > 1 ? spec->ranks_of_node : 1;
     p->rank = mesh->at[LK_AXIS_DATA];
     p->ranks = mesh->n[LK_AXIS_DATA];
-    p->one_block = lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model);
+    p->one_subtree = lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model);
     lk_status st = plan_make(p, model);
     if (st != LK_OK) {
         lk_plan_free(p);

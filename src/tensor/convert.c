@@ -6,7 +6,7 @@
  */
 #include "tensor/convert.h"
 
-#include <lockstep/half.h>
+#include <lockstep/extra/half.h>
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "tensor/convert.h"
 #include "tensor/walk.h"
 
-#include <lockstep/half.h>
+#include <lockstep/extra/half.h>
 
 enum { CHUNK = 256, STRIP = 16 };
 

@@ -5,8 +5,8 @@
  */
 #include "tensor/layout.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -1,17 +1,30 @@
 /* Shapes: their count, their strides, their text. */
 #include "tensor/tensor.h"
 
-#include <lockstep/checked.h>
-
-lk_status lk_shape_count(lk_shape shape, int64_t *out)
+/* Why a shape has no count. */
+LK_COLD static lk_status count_raise(lk_shape shape)
 {
     LK_CHECK(shape.ndim >= 0 && shape.ndim <= LK_MAX_NDIM, LK_EINVAL,
              "a shape has 0 to %d axes, not %d", LK_MAX_NDIM, shape.ndim);
     for (int i = 0; i < shape.ndim; i++)
         LK_CHECK(shape.dim[i] >= 0, LK_EINVAL, "axis %d of shape %s is negative", i,
                  lk_shape_text(shape).s);
-    LK_CHECK(lk_product_i64(shape.ndim, shape.dim, out) == LK_OK, LK_EOVERFLOW,
-             "shape %s has more elements than can be counted", lk_shape_text(shape).s);
+    return LK_RAISE(LK_EOVERFLOW, "shape %s has more elements than can be counted",
+                    lk_shape_text(shape).s);
+}
+
+lk_status lk_shape_count(lk_shape shape, int64_t *out)
+{
+    bool good = shape.ndim >= 0 && shape.ndim <= LK_MAX_NDIM, zero = false, fits = true;
+    int64_t product = 1;
+    for (int i = 0; good && i < shape.ndim; i++) {
+        good = shape.dim[i] >= 0;
+        zero |= shape.dim[i] == 0;
+        fits &= !__builtin_mul_overflow(product, shape.dim[i], &product);
+    }
+    if (!good || (!zero && !fits))
+        return count_raise(shape);
+    *out = zero ? 0 : product;
     return LK_OK;
 }
 

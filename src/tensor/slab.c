@@ -2,7 +2,7 @@
 #include "tensor/layout.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -34,6 +34,27 @@ lk_status lk_slab_new(lk_slab_layout *layout, lk_slab **out)
 fail:
     lk__storage_free(storage);
     return st;
+}
+
+lk_status lk_slab_new_tensor(const char *name, lk_dtype dtype, lk_shape shape, lk_slab **out)
+{
+    lk_status st;
+    lk_slab_layout *layout = NULL;
+    *out = NULL;
+    LK_TRY_TO(done, lk_slab_layout_new(&layout));
+    LK_TRY_TO(done, lk_slab_layout_add(layout, name, dtype, shape));
+    LK_TRY_TO(done, lk_slab_new(layout, out));
+done:
+    lk_slab_layout_free(layout);
+    return st;
+}
+
+lk_status lk_slab_new_like(const lk_slab *slab, lk_slab **out)
+{
+    *out = NULL;
+    LK_CHECK(slab, LK_EINVAL, "slab is NULL");
+    LK_TRY(lk_slab_new(slab->layout, out));
+    return LK_OK;
 }
 
 lk_status lk_slab_wrap(lk_slab_layout *layout, void *memory, int64_t bytes, lk_release_fn *release,
@@ -133,6 +154,6 @@ void lk_slab_hash(const lk_slab *slab, lk_hash *h)
         const struct lk__slice *s = &layout->slice[i];
         const char *data = (const char *)slab->storage->data + s->offset;
         lk_hash_add_tensor(h, s->name, s->dtype, s->shape.ndim, s->shape.dim,
-                           lk_hash_sum_box(s->dtype, s->shape.dim, &s->box, data));
+                           lk_hash_sum_box(s->dtype, s->box_of.dim, &s->box, data));
     }
 }

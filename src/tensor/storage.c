@@ -1,7 +1,7 @@
 /* Counted memory: the library's own, or the host's with a call when it is no longer needed. */
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 static char nothing; /* where the elements of a tensor without elements are */
 

@@ -1,8 +1,8 @@
 /* Making, sharing and describing tensors. */
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 

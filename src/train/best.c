@@ -1,5 +1,6 @@
-/* The best weights of a run: written after each best evaluation, with a note of which step they are
- * of. */
+/* The best weights of a run: written after each best evaluation, with metadata that says which step
+ * they are of.
+ */
 #include "train/best.h"
 
 #include "base/path.h"
@@ -17,12 +18,12 @@ static lk_model *model_of(const lk__best *b)
 static lk_status file_write(const lk__best *b, const lk__weights *kept, int64_t step)
 {
     char text[32];
-    lk_metadata note = {"step", text};
+    lk_metadata metadata = {"step", text};
     snprintf(text, sizeof text, "%lld", (long long)step);
     if (kept)
-        LK_TRY(lk__weights_write(kept, b->path, &note, 1));
+        LK_TRY(lk__weights_write(kept, b->path, &metadata, 1));
     else
-        LK_TRY(lk_weights_save(model_of(b), b->path, &note, 1));
+        LK_TRY(lk_weights_save(NULL, model_of(b), b->path, &metadata, 1));
     return LK_OK;
 }
 
@@ -55,8 +56,8 @@ static int64_t step_on_disk(const lk__best *b)
     lk_safetensors *file = NULL;
     int64_t step = -1;
     if (lk__path_exists(b->path) && lk_safetensors_open(b->path, &file) == LK_OK) {
-        const char *note = lk_safetensors_metadata(file, "step");
-        step = note ? strtoll(note, NULL, 10) : -1;
+        const char *metadata = lk_safetensors_metadata(file, "step");
+        step = metadata ? strtoll(metadata, NULL, 10) : -1;
         lk_safetensors_close(file);
     }
     lk_error_clear();

@@ -1,4 +1,6 @@
-/* The best weights of a run, in a file of its output folder. */
+/* lk__best: the file best.safetensors of a run, written by the run's output on rank 0 after each best
+ * evaluation.
+ */
 #ifndef LK_TRAIN_BEST_H
 #define LK_TRAIN_BEST_H
 

@@ -5,7 +5,7 @@
 #include "base/number.h"
 #include "train/text.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +31,9 @@ bool lk__curve_is_drawn(const lk__curves *c, int i)
     return i == 0 || lk_trainer_metric_is_number(c->trainer, i - 1);
 }
 
-double lk__curve_value(const lk_eval *score, int i)
+double lk__curve_value(const lk_eval *eval, int i)
 {
-    return i == 0 ? score->loss : score->value[i - 1];
+    return i == 0 ? eval->loss : eval->value[i - 1];
 }
 
 lk_status lk__points_add(lk__points *p, double x, double y)

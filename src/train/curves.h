@@ -1,4 +1,6 @@
-/* Curves of the loss and of each metric, point by point while a run goes on, for its report. */
+/* lk__curves: loss and metrics, point by point while a run goes on, for its report.  The run's output
+ * has one, on rank 0.
+ */
 #ifndef LK_TRAIN_CURVES_H
 #define LK_TRAIN_CURVES_H
 
@@ -27,7 +29,7 @@ const char *lk__curve_name(const lk__curves *c, int i);
 /** Whether curve `i` is drawn: not of a metric without a number. */
 bool lk__curve_is_drawn(const lk__curves *c, int i);
 
-double lk__curve_value(const lk_eval *score, int i);
+double lk__curve_value(const lk_eval *eval, int i);
 
 /** The last value of a curve, of the evaluation or, where there is none, of training; false: none. */
 bool lk__curve_last(const lk__curves *c, int i, double *out);

@@ -1,4 +1,6 @@
-/* Jobs: what an experiment says becomes data, a model and a trainer. */
+/* lk_job: opens the data of an experiment, builds its model and makes its trainer.  The command makes
+ * one on each rank.
+ */
 #include "train/job.h"
 
 #include "base/fpenv.h"
@@ -14,15 +16,15 @@ static lk_status sets_open(lk_job *job)
 {
     const lk_experiment *e = job->experiment;
     lk_dataset *all = NULL;
-    LK_TRY(lk_dataset_open(&e->data, LK_TRAIN, &all));
+    LK_TRY(lk_dataset_open_config(&e->data, LK_TRAIN, &all));
     LK_CHECK(all, LK_EINVAL, "data: %s has no training set", e->data.descriptor->name);
     lk_status st = lk_dataset_split(all, e->seed, e->loader.validation, &job->set[LK_TRAIN],
                                     &job->set[LK_VALIDATION]);
     lk_dataset_free(all);
     LK_TRY(st);
     if (!job->set[LK_VALIDATION])
-        LK_TRY(lk_dataset_open(&e->data, LK_VALIDATION, &job->set[LK_VALIDATION]));
-    LK_TRY(lk_dataset_open(&e->data, LK_TEST, &job->set[LK_TEST]));
+        LK_TRY(lk_dataset_open_config(&e->data, LK_VALIDATION, &job->set[LK_VALIDATION]));
+    LK_TRY(lk_dataset_open_config(&e->data, LK_TEST, &job->set[LK_TEST]));
     return LK_OK;
 }
 
@@ -48,8 +50,8 @@ static lk_status loaders_make(lk_job *job)
         options.prefetch = 0;
     if (job->experiment->parallel.mode == LK_REDUCTION_FAST) /* the ranks are the shards */
         options.shards = job->comm ? lk_comm_size(job->comm) : 1;
-    LK_TRY(
-        lk_loader_new(job->set[LK_TRAIN], &options, job->experiment->seed, &job->loader[LK_TRAIN]));
+    LK_TRY(lk_loader_new_options(job->set[LK_TRAIN], &options, job->experiment->seed,
+                                 &job->loader[LK_TRAIN]));
     for (int split = LK_VALIDATION; split < LK_N_SPLITS; split++)
         if (job->set[split])
             LK_TRY(lk_loader_new_like(job->loader[LK_TRAIN], job->set[split], &job->loader[split]));
@@ -92,17 +94,15 @@ static lk_status job_make(lk_job *job)
 {
     const lk_experiment *e = job->experiment;
     LK_TRY(lk_agree(job->comm, parts_make(job)));
-    LK_TRY(lk__ranks_compare(job));
-    LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = job->model,
-                                             .loss = e->loss,
-                                             .metrics = e->metrics,
-                                             .optimizer = e->optimizer,
-                                             .train = job->loader[LK_TRAIN],
-                                             .epochs = e->train.epochs,
-                                             .comm = job->comm,
-                                             .pieces = e->pieces.cut,
-                                             .parallel = e->parallel},
-                          &job->trainer));
+    LK_TRY(lk__job_compare(job));
+    LK_TRY(lk_trainer_new_options(&(lk_trainer_spec){.model = job->model,
+                                                     .train = job->loader[LK_TRAIN],
+                                                     .epochs = e->train.epochs,
+                                                     .comm = job->comm,
+                                                     .pieces = e->pieces.cut,
+                                                     .parallel = e->parallel},
+                                  &(lk_trainer_options){e->loss, e->metrics, e->optimizer},
+                                  &job->trainer));
     return LK_OK;
 }
 

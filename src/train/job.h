@@ -1,8 +1,10 @@
-/* A job from inside. */
+/* lk_job from inside: an experiment with its data, model and trainer, on each rank.  Made by
+ * lk_job_new(), run by lk_job_run() (run.c), on one thread.
+ */
 #ifndef LK_TRAIN_JOB_H
 #define LK_TRAIN_JOB_H
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/train.h>
 
 struct lk_job {
@@ -15,6 +17,6 @@ struct lk_job {
 };
 
 /** Fail on all ranks unless they have the same experiment and the same sets.  Collective over job->comm. */
-lk_status lk__ranks_compare(const lk_job *job) LK_NODISCARD;
+lk_status lk__job_compare(const lk_job *job) LK_NODISCARD;
 
 #endif /* LK_TRAIN_JOB_H */

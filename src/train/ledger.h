@@ -1,4 +1,6 @@
-/* Which files of a run are not on disk as they should be, and what there is to say about it. */
+/* lk__ledger: which files of a run are not on disk as they should be.  It belongs to the run's output,
+ * on rank 0.
+ */
 #ifndef LK_TRAIN_LEDGER_H
 #define LK_TRAIN_LEDGER_H
 

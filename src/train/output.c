@@ -3,20 +3,20 @@
 #include "train/output.h"
 
 #include "base/failure.h"
-#include "io/events.h"
-#include "io/lines.h"
+#include "io/jsonl.h"
+#include "io/tfevents.h"
 #include "train/best.h"
 #include "train/curves.h"
 #include "train/page.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_FACTS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
+enum { MAX_KVS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
 
 #define LINES "metrics.jsonl"
 #define EVENTS "events.out.tfevents.lockstep"
@@ -178,7 +178,7 @@ static lk_status weights_save(const lk__output *o, const char *file)
 {
     char path[LK_PATH_SIZE];
     LK_TRY(path_of(o, file, path));
-    LK_TRY(lk_weights_save(lk_trainer_model(trainer_of(o)), path, NULL, 0));
+    LK_TRY(lk_weights_save(NULL, lk_trainer_model(trainer_of(o)), path, NULL, 0));
     return LK_OK;
 }
 
@@ -187,27 +187,27 @@ static lk_status weights_save(const lk__output *o, const char *file)
 lk_status lk__output_step(lk__output *o, const lk_step_report *report)
 {
     lk_scalar scalar[] = {{"step/loss", report->loss}, {"step/rate", report->rate}};
-    lk_kv fact[] = {lk_kv_int("step", report->step + 1), lk_kv_real("loss", report->loss),
-                    lk_kv_real("rate", report->rate), lk_kv_real("norm", report->norm)};
+    lk_kv kv[] = {lk_kv_int("step", report->step + 1), lk_kv_real("loss", report->loss),
+                  lk_kv_real("rate", report->rate), lk_kv_real("norm", report->norm)};
     lk_status first = LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, fact, report->norm < 0 ? 3 : 4),
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, kv, report->norm < 0 ? 3 : 4),
                &first);
     file_ended(o, LK_MISSING_EVENTS, EVENTS,
                lk_tfevents_add(o->events, report->step + 1, scalar, 2), &first);
     return files_status(o, first);
 }
 
-/* What a report becomes: facts for the lines, scalars for the events, with their names. */
+/* What a report becomes: key-value pairs for the lines, scalars for the events, with their names. */
 typedef struct record {
-    lk_kv fact[MAX_FACTS];
-    lk_scalar scalar[MAX_FACTS];
-    char name[MAX_FACTS][NAME];
-    int64_t n_facts, n_scalars;
+    lk_kv kv[MAX_KVS];
+    lk_scalar scalar[MAX_KVS];
+    char name[MAX_KVS][NAME];
+    int64_t n_kvs, n_scalars;
 } record;
 
 /* Loss and metrics of one set. */
-static lk_status record_score(record *r, lk__output *o, const char *set, const lk_eval *score,
-                              double epoch, lk__points *points)
+static lk_status record_eval(record *r, lk__output *o, const char *set, const lk_eval *eval,
+                             double epoch, lk__points *points)
 {
     const char *name;
     for (int i = 0; (name = lk__curve_name(&o->curves, i)); i++) {
@@ -215,24 +215,24 @@ static lk_status record_score(record *r, lk__output *o, const char *set, const l
             continue;
         char *key = r->name[r->n_scalars];
         snprintf(key, NAME, "%.32s/%.48s", set, name);
-        r->scalar[r->n_scalars++] = (lk_scalar){key, lk__curve_value(score, i)};
-        r->fact[r->n_facts++] = lk_kv_real(key, lk__curve_value(score, i));
-        LK_TRY(lk__points_add(&points[i], epoch, lk__curve_value(score, i)));
+        r->scalar[r->n_scalars++] = (lk_scalar){key, lk__curve_value(eval, i)};
+        r->kv[r->n_kvs++] = lk_kv_real(key, lk__curve_value(eval, i));
+        LK_TRY(lk__points_add(&points[i], epoch, lk__curve_value(eval, i)));
     }
     return LK_OK;
 }
 
 /* Keep the table of confusion for the report. */
-static lk_status confusion_keep(lk__output *o, const lk_eval *score)
+static lk_status confusion_keep(lk__output *o, const lk_eval *eval)
 {
     const char *name;
     for (int i = 0; (name = lk__curve_name(&o->curves, i + 1)); i++)
-        if (strcmp(name, "confusion") == 0 && score->json[i]) {
-            size_t n = strlen(score->json[i]) + 1;
+        if (strcmp(name, "confusion") == 0 && eval->json[i]) {
+            size_t n = strlen(eval->json[i]) + 1;
             lk_free(o->confusion);
             o->confusion = NULL;
             LK_TRY(lk_alloc(&o->confusion, (int64_t)n, 1));
-            memcpy(o->confusion, score->json[i], n);
+            memcpy(o->confusion, eval->json[i], n);
         }
     return LK_OK;
 }
@@ -246,36 +246,36 @@ static void record_ranks(record *r, const lk_epoch_report *report)
         wait += report->rank_time[k].wait / report->ranks;
         exchange += report->rank_time[k].exchange / report->ranks;
     }
-    r->fact[r->n_facts++] = lk_kv_int("ranks", report->ranks);
-    r->fact[r->n_facts++] = lk_kv_real("compute_s", compute);
-    r->fact[r->n_facts++] = lk_kv_real("exchange_s", exchange);
-    r->fact[r->n_facts++] = lk_kv_real("wait_s", wait);
-    r->fact[r->n_facts++] = lk_kv_int("slowest_rank", report->slowest);
-    r->fact[r->n_facts++] = lk_kv_real(
-        "slowest_compute_s", lk_step_compute_seconds(&report->rank_time[report->slowest]));
+    r->kv[r->n_kvs++] = lk_kv_int("ranks", report->ranks);
+    r->kv[r->n_kvs++] = lk_kv_real("compute_s", compute);
+    r->kv[r->n_kvs++] = lk_kv_real("exchange_s", exchange);
+    r->kv[r->n_kvs++] = lk_kv_real("wait_s", wait);
+    r->kv[r->n_kvs++] = lk_kv_int("slowest_rank", report->slowest);
+    r->kv[r->n_kvs++] = lk_kv_real("slowest_compute_s",
+                                   lk_step_compute_seconds(&report->rank_time[report->slowest]));
 }
 
 lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
 {
-    record r = {.n_facts = 0};
+    record r = {.n_kvs = 0};
     char hash[LK_HASH_TEXT];
     lk_position at = lk_trainer_position(trainer_of(o));
     double epoch = (double)at.step / (double)at.batches;
-    r.fact[r.n_facts++] = lk_kv_int("epoch", report->epoch);
-    r.fact[r.n_facts++] = lk_kv_int("step", report->step);
+    r.kv[r.n_kvs++] = lk_kv_int("epoch", report->epoch);
+    r.kv[r.n_kvs++] = lk_kv_int("step", report->step);
     if (report->complete)
-        LK_TRY(record_score(&r, o, "train", &report->train, epoch, o->curves.train));
+        LK_TRY(record_eval(&r, o, "train", &report->train, epoch, o->curves.train));
     if (report->evaluated) {
-        LK_TRY(record_score(&r, o, o->curves.set, &report->test, epoch, o->curves.test));
+        LK_TRY(record_eval(&r, o, o->curves.set, &report->test, epoch, o->curves.test));
         LK_TRY(confusion_keep(o, &report->test));
     }
-    r.fact[r.n_facts++] = lk_kv_real("rate", report->rate);
-    r.fact[r.n_facts++] = lk_kv_real("seconds", report->seconds);
+    r.kv[r.n_kvs++] = lk_kv_real("rate", report->rate);
+    r.kv[r.n_kvs++] = lk_kv_real("seconds", report->seconds);
     if (report->slowest >= 0)
         record_ranks(&r, report);
-    r.fact[r.n_facts++] = lk_kv_text("state", lk_hash_text(report->state, hash));
+    r.kv[r.n_kvs++] = lk_kv_text("state", lk_hash_text(report->state, hash));
     lk_status first = LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.fact, r.n_facts), &first);
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs), &first);
     file_ended(o, LK_MISSING_EVENTS, EVENTS,
                lk_tfevents_add(o->events, report->step, r.scalar, r.n_scalars), &first);
     if (report->best)

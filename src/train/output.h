@@ -1,4 +1,6 @@
-/* What a run writes to its folder. */
+/* lk__output: the files that a run writes to its folder.  run_files.c opens it on rank 0 and calls it
+ * there, on the thread of the run.
+ */
 #ifndef LK_TRAIN_OUTPUT_H
 #define LK_TRAIN_OUTPUT_H
 

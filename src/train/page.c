@@ -1,41 +1,42 @@
-/* The report of a run: its headline, curves, model, confusion, facts and the experiment itself. */
+/* The report of a run: its headline, curves, model, confusion, metadata and the experiment itself. */
 #include "train/page.h"
 
 #include "train/text.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 static lk_status page_write(const lk__page *p, const char *path, const char *experiment)
 {
     char hash[LK_HASH_TEXT];
     lk_chart chart[1 + LK_MAX_METRICS];
     lk_curve curve[1 + LK_MAX_METRICS][2];
-    lk_kv headline[2 + LK_MAX_METRICS], fact[9];
+    lk_kv headline[2 + LK_MAX_METRICS], metadata[9];
     const lk_experiment *e = lk_job_experiment(p->job);
-    const lk_eval *score = p->end->last.evaluated ? &p->end->last.test : &p->end->last.train;
-    bool scored = score->samples > 0;
+    const lk_eval *eval = p->end->last.evaluated ? &p->end->last.test : &p->end->last.train;
+    bool has_samples = eval->samples > 0;
     lk_position at = lk_trainer_position(p->curves->trainer); /* of the whole run, resumed or not */
     const char *name;
-    int64_t n = 0, facts = 0;
+    int64_t n = 0, n_metadata = 0;
     for (int i = 0; (name = lk__curve_name(p->curves, i)); i++) {
-        double value = scored ? lk__curve_value(score, i) : 0;
-        if (lk__curve_is_drawn(p->curves, i) && (scored || lk__curve_last(p->curves, i, &value)))
+        double value = has_samples ? lk__curve_value(eval, i) : 0;
+        if (lk__curve_is_drawn(p->curves, i) &&
+            (has_samples || lk__curve_last(p->curves, i, &value)))
             headline[n++] = lk_kv_real(name, value);
     }
     if (p->ended)
-        fact[facts++] = lk_kv_text("ended", p->ended);
+        metadata[n_metadata++] = lk_kv_text("ended", p->ended);
     if (p->end->done) /* in the middle of a step there is none */
-        fact[facts++] = lk_kv_text("state", lk_hash_text(p->end->state, hash));
-    fact[facts++] = lk_kv_int("epochs", at.epoch);
-    fact[facts++] = lk_kv_int("steps", at.step);
+        metadata[n_metadata++] = lk_kv_text("state", lk_hash_text(p->end->state, hash));
+    metadata[n_metadata++] = lk_kv_int("epochs", at.epoch);
+    metadata[n_metadata++] = lk_kv_int("steps", at.step);
     if (p->end->resumed >= 0)
-        fact[facts++] = lk_kv_int("resumed from the checkpoint of step", p->end->resumed);
-    fact[facts++] = lk_kv_real(p->end->resumed >= 0 ? "seconds since then" : "seconds",
-                               p->end->last.seconds);
-    fact[facts++] = lk_kv_int("seed", e->seed);
-    fact[facts++] = lk_kv_text(
+        metadata[n_metadata++] = lk_kv_int("resumed from the checkpoint of step", p->end->resumed);
+    metadata[n_metadata++] = lk_kv_real(p->end->resumed >= 0 ? "seconds since then" : "seconds",
+                                        p->end->last.seconds);
+    metadata[n_metadata++] = lk_kv_int("seed", e->seed);
+    metadata[n_metadata++] = lk_kv_text(
         "data", lk_dataset_info_of(lk_loader_dataset(lk_job_loader(p->job, LK_TRAIN)))->name);
-    fact[facts++] = lk_kv_text("optimizer", e->optimizer.descriptor->name);
+    metadata[n_metadata++] = lk_kv_text("optimizer", e->optimizer.descriptor->name);
     lk_report report = {.title = e->path,
                         .subtitle = e->about,
                         .headline = headline,
@@ -44,8 +45,8 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
                         .n_charts = lk__curves_charts(p->curves, chart, curve),
                         .model = lk_trainer_model(p->curves->trainer),
                         .confusion = p->confusion,
-                        .fact = fact,
-                        .n_facts = facts,
+                        .metadata = metadata,
+                        .n_metadata = n_metadata,
                         .experiment = experiment};
     LK_TRY(lk_report_write(path, &report));
     return LK_OK;

@@ -1,4 +1,4 @@
-/* The report of a run: report.html in its folder. */
+/* The report of a run, report.html: the run's output writes it on rank 0, when the run ends. */
 #ifndef LK_TRAIN_PAGE_H
 #define LK_TRAIN_PAGE_H
 

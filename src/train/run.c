@@ -1,14 +1,13 @@
-/* A run: steps until the last epoch, evaluations in between, and what is kept of it.
+/* lk_job_run(): steps until the last epoch, evaluations in between, and what is kept of them.
  *
  * All ranks do the same at the same step.  What may differ between them (a signal, a disk that is
- * full, the clock) is voted on in each step (parallel/control.h), or agreed on, before anybody acts on
- * it.
+ * full, the clock) is voted on in each step (parallel/control.h), or agreed on, before any acts on it.
  */
 #include "train/run.h"
 
 #include "base/fpenv.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 
 #include <math.h>
 #include <string.h>
@@ -98,8 +97,8 @@ static lk_status report_finish(lk__run *r, lk_epoch_report *report)
 
 static void report_tell(lk__run *r, const lk_epoch_report *report)
 {
-    if (r->watcher && r->watcher->epoch)
-        r->watcher->epoch(r->watcher->arg, r->job, report);
+    if (r->callbacks && r->callbacks->epoch)
+        r->callbacks->epoch(r->callbacks->arg, r->job, report);
 }
 
 /* The end of an epoch, an evaluation, or both. */
@@ -123,7 +122,7 @@ static lk_status report_make(lk__run *r, bool complete, bool evaluate)
         report.best = is_progress(r, &report);
     }
     LK_TRY(report_finish(r, &report));
-    r->end.last = report;
+    r->result.last = report;
     LK_TRY(lk__run_write_report(r, &report));
     report_tell(r, &report);
     if (complete) {
@@ -144,10 +143,10 @@ static lk_status part_report(lk__run *r)
                               .rate = r->progress.rate,
                               .samples_per_s = samples_per_s(r)};
     LK_TRY(lk__state_check(r->trainer));
-    LK_TRY(lk__score_so_far(r->trainer, &report.train));
+    LK_TRY(lk__train_metrics_so_far(r->trainer, &report.train));
     LK_TRY(report_finish(r, &report));
-    if (r->end.last.step == 0)
-        r->end.last = report;
+    if (r->result.last.step == 0)
+        r->result.last = report;
     report_tell(r, &report);
     return LK_OK;
 }
@@ -177,7 +176,7 @@ static int64_t last_step(const lk__run *r)
 static void begin_tell(const lk__run *r)
 {
     char text[128];
-    long long at = (long long)r->end.resumed, last = (long long)last_step(r);
+    long long at = (long long)r->result.resumed, last = (long long)last_step(r);
     if (at >= 0)
         snprintf(text, sizeof text, "resumed from the checkpoint of step %lld", at);
     else
@@ -193,11 +192,11 @@ static void begin_tell(const lk__run *r)
 /* Where the run begins. */
 static lk_status begin(lk__run *r)
 {
-    r->end.resumed = -1;
+    r->result.resumed = -1;
     LK_TRY(lk__run_folder(r));
-    LK_TRY(lk__saver_open(r->job, &r->progress, r->watcher, &r->saver));
+    LK_TRY(lk__saver_open(r->job, &r->progress, r->callbacks, &r->saver));
     if (r->saver && r->options->resume) {
-        LK_TRY(lk__saver_load(r->saver, &r->end.resumed));
+        LK_TRY(lk__saver_load(r->saver, &r->result.resumed));
         lk__run_tell(r, lk__saver_messages(r->saver));
         LK_TRY(length_check(r));
         begin_tell(r);
@@ -221,7 +220,7 @@ static bool is_due(lk_period period, const lk_position *at, bool epoch_ended)
 static bool wants_stop(lk__run *r)
 {
     enum { LOOK_NS = 500000000 };
-    if (r->watcher && r->watcher->stop && r->watcher->stop(r->watcher->arg))
+    if (r->callbacks && r->callbacks->stop && r->callbacks->stop(r->callbacks->arg))
         return true;
     if (!r->output || (r->looked > 0 && lk_clock_ns() - r->looked < LOOK_NS))
         return false;
@@ -244,18 +243,18 @@ static bool is_over(lk__run *r)
 {
     lk_position at = lk_trainer_position(r->trainer);
     const lk_train_options *o = r->options;
-    r->end.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
-    bool complete = at.step >= last_step(r) || r->end.early;
-    r->end.stopped = r->end.stopped && !complete;
-    return complete || r->end.stopped;
+    r->result.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
+    bool complete = at.step >= last_step(r) || r->result.early;
+    r->result.stopped = r->result.stopped && !complete;
+    return complete || r->result.stopped;
 }
 
 /* Whether the run did all its steps and ends within an epoch, of which no report says anything yet. */
 static bool ends_in_part(const lk__run *r)
 {
     lk_position at = lk_trainer_position(r->trainer);
-    return r->end.steps > 0 && at.batch > 0 && r->end.last.step != at.step && !r->end.early &&
-           !r->end.stopped;
+    return r->result.steps > 0 && at.batch > 0 && r->result.last.step != at.step &&
+           !r->result.early && !r->result.stopped;
 }
 
 /* Whether a rank wants the run to end: one that is alone does so at once, and so do all before the
@@ -263,13 +262,13 @@ static bool ends_in_part(const lk__run *r)
 static lk_status stop_ask(lk__run *r, bool reported)
 {
     int32_t wanted = wants_stop(r);
-    r->end.stopped = lk__control_votes(r->trainer->control, LK__VOTE_STOP) > 0;
+    r->result.stopped = lk__control_votes(r->trainer->control, LK__VOTE_STOP) > 0;
     if (r->comm && reported)
         LK_TRY(lk_allreduce(r->comm, NULL, &wanted, 1, LK_I32, LK_REDUCE_MAX, "stop"));
     else if (r->comm && wanted)
         lk__control_vote(r->trainer->control, LK__VOTE_STOP, true);
     if (!r->comm || reported)
-        r->end.stopped = r->end.stopped || wanted;
+        r->result.stopped = r->result.stopped || wanted;
     return LK_OK;
 }
 
@@ -280,12 +279,12 @@ static lk_status step(lk__run *r)
     r->epoch_samples += report.samples;
     r->progress.rate = report.rate;
     time_add(&r->time, &report.time);
-    r->end.steps++;
+    r->result.steps++;
     lk_position at = lk_trainer_position(r->trainer);
     bool ended = at.batch == 0;
-    r->end.epochs += ended;
-    if (r->watcher && r->watcher->step)
-        r->watcher->step(r->watcher->arg, r->job, &report);
+    r->result.epochs += ended;
+    if (r->callbacks && r->callbacks->step)
+        r->callbacks->step(r->callbacks->arg, r->job, &report);
     if (is_due(r->options->log, &at, ended))
         LK_TRY(lk__run_write_step(r, &report));
     bool evaluate = is_due(r->options->evaluate, &at, ended);
@@ -318,7 +317,7 @@ static lk_status run_all(lk__run *r)
     return LK_OK;
 }
 
-lk_status lk_job_run(lk_job *job, const lk_run_callbacks *watcher, lk_run_result *end)
+lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks, lk_run_result *end)
 {
     LK_FP_GUARD();
     LK_CHECK(job, LK_EINVAL, "job is NULL");
@@ -326,16 +325,16 @@ lk_status lk_job_run(lk_job *job, const lk_run_callbacks *watcher, lk_run_result
                  .trainer = job->trainer,
                  .comm = lk__trainer_comm(job->trainer),
                  .options = &job->experiment->train,
-                 .watcher = watcher};
+                 .callbacks = callbacks};
     lk_status st = run_all(&r);
     lk__run_save_last(&r, st);
-    if (st != LK_OK && r.output && !r.end.done)
-        lk__output_failed(r.output, &r.end);
+    if (st != LK_OK && r.output && !r.result.done)
+        lk__output_failed(r.output, &r.result);
     lk__output_free(r.output);
     lk__saver_close(r.saver);
     lk_free(r.rank_time);
     if (end) {
-        *end = r.end;
+        *end = r.result;
         end->last.rank_time = NULL;
     }
     LK_TRY(st);

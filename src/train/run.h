@@ -1,4 +1,6 @@
-/* A run from inside. */
+/* lk__run, what lk_job_run() remembers while it goes on: for run.c, the loop, and run_files.c, what is
+ * kept on disk.  Each rank has one, on the thread that called.
+ */
 #ifndef LK_TRAIN_RUN_H
 #define LK_TRAIN_RUN_H
 
@@ -13,11 +15,11 @@ typedef struct lk__run {
     lk_trainer *trainer;
     lk_comm *comm; /* NULL: this rank is alone */
     const lk_train_options *options;
-    const lk_run_callbacks *watcher;
+    const lk_run_callbacks *callbacks;
     lk__output *output; /* on rank 0; NULL: nothing is written */
     lk__saver *saver;   /* NULL: nothing is saved */
     lk__progress progress;
-    lk_run_result end;
+    lk_run_result result;
     int64_t began, epoch_began, looked; /* ns */
     int64_t epoch_samples;
     lk_step_seconds time;       /* of the epoch's steps on this rank */
@@ -27,7 +29,7 @@ typedef struct lk__run {
     int metric;                 /* its number, -1: the loss */
 } lk__run;
 
-/** Tell the watcher of rank 0 something; "" is nothing. */
+/** Call `message` on rank 0; not for "". */
 void lk__run_tell(const lk__run *r, const char *text);
 
 /** Make the output folder, if there is to be one.  Collective, like all that follow. */
@@ -36,7 +38,7 @@ lk_status lk__run_folder(lk__run *r) LK_NODISCARD;
 /** Open the files in it, and go on with those of a run that is resumed. */
 lk_status lk__run_output(lk__run *r) LK_NODISCARD;
 
-/* What cannot be written is told, and the run goes on; or it stops, if the experiment says so. */
+/* Output errors: warn and go on, or stop, as checkpoint.on_error says. */
 
 lk_status lk__run_write_step(lk__run *r, const lk_step_report *report) LK_NODISCARD;
 lk_status lk__run_write_report(lk__run *r, const lk_epoch_report *report) LK_NODISCARD;

@@ -1,5 +1,6 @@
 /* What a run keeps on disk: the files of rank 0 and the checkpoints of all, and what is missing of them
- * at the end. */
+ * at the end.  run.c calls it, on all ranks.
+ */
 #include "io/disk.h"
 #include "train/run.h"
 
@@ -9,12 +10,11 @@
 void lk__run_tell(const lk__run *r, const char *text)
 {
     bool first = lk__trainer_rank(r->trainer) == 0;
-    if (first && text[0] && r->watcher && r->watcher->message)
-        r->watcher->message(r->watcher->arg, text);
+    if (first && text[0] && r->callbacks && r->callbacks->message)
+        r->callbacks->message(r->callbacks->arg, text);
 }
 
-/* What could not be written is told (unless `what` is NULL), and the run goes on; or it stops, if the
- * experiment says so. */
+/* Output errors: warn (unless `what` is NULL) and go on, or stop, as checkpoint.on_error says. */
 static lk_status failed(const lk__run *r, const char *what, lk_status st)
 {
     char text[640];
@@ -42,8 +42,8 @@ static void warnings_tell(const lk__run *r)
     lk__out_clear(warnings);
 }
 
-/* Let rank 0 write to its files, while the others wait.  What it could not write is told, and the run
- * goes on or stops, as the experiment says. */
+/* Let rank 0 write to its files, while the others wait.  Of what it could not write there is a warning,
+ * and the run goes on or stops, as the experiment says. */
 static lk_status files_do(lk__run *r, lk__work_fn *fn, void *arg)
 {
     lk__disk disk = {.comm = r->comm, .tell = disk_tell, .arg = r};
@@ -89,7 +89,7 @@ static lk_status sync_write(void *arg)
 static lk_status files_write(lk__run *r, lk__work_fn *fn, const void *report)
 {
     to_write w = {.output = r->output, .report = report};
-    w.before = r->end.resumed >= 0 && r->end.steps == 0 && !r->end.stopped;
+    w.before = r->result.resumed >= 0 && r->result.steps == 0 && !r->result.stopped;
     LK_TRY(files_do(r, fn, &w));
     return LK_OK;
 }
@@ -172,7 +172,7 @@ static lk_status folder_make(void *arg)
 static lk_status output_make(void *arg)
 {
     lk__run *r = arg;
-    return lk__output_new(r->job, r->options->output, r->end.resumed >= 0 ? &r->progress : NULL,
+    return lk__output_new(r->job, r->options->output, r->result.resumed >= 0 ? &r->progress : NULL,
                           &r->output);
 }
 
@@ -207,12 +207,12 @@ static lk_status missing_raise(const lk__run *r)
                                        "report.html", "metrics.jsonl",       "the event file"};
     char list[160] = "";
     const char *reason = r->no_checkpoint, *files = "";
-    if (r->end.missing & LK_MISSING_CHECKPOINT)
+    if (r->result.missing & LK_MISSING_CHECKPOINT)
         snprintf(list, sizeof list, "the checkpoint of step %lld",
                  (long long)lk_trainer_position(r->trainer).step);
     for (int i = 1; i < (int)(sizeof name / sizeof name[0]); i++) {
         size_t n = strlen(list);
-        if (r->end.missing >> i & 1)
+        if (r->result.missing >> i & 1)
             snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name[i]);
     }
     if (r->output)
@@ -227,8 +227,8 @@ static lk_status missing_check(lk__run *r)
 {
     lk_status st = LK_OK;
     bool first = lk__trainer_rank(r->trainer) == 0;
-    unsigned fatal = r->end.stopped ? LK_MISSING_CHECKPOINT : ~0U;
-    if (first && (r->end.missing & fatal))
+    unsigned fatal = r->result.stopped ? LK_MISSING_CHECKPOINT : ~0U;
+    if (first && (r->result.missing & fatal))
         st = missing_raise(r);
     LK_TRY(lk_agree(r->comm, st));
     return LK_OK;
@@ -238,21 +238,21 @@ static lk_status missing_check(lk__run *r)
 lk_status lk__run_finish(lk__run *r)
 {
     lk_position at = lk_trainer_position(r->trainer);
-    r->end.best = r->progress.best;
-    r->end.best_epoch = r->progress.best_epoch;
-    LK_TRY(lk_trainer_hash(r->trainer, &r->end.state));
-    r->end.done = true;
-    LK_TRY(files_write(r, end_write, &r->end));
+    r->result.best = r->progress.best;
+    r->result.best_epoch = r->progress.best_epoch;
+    LK_TRY(lk_trainer_hash(r->trainer, &r->result.state));
+    r->result.done = true;
+    LK_TRY(files_write(r, end_write, &r->result));
     LK_TRY(files_share(r));
-    bool wanted = r->saver && (r->options->checkpoint.every.n > 0 || r->end.stopped);
+    bool wanted = r->saver && (r->options->checkpoint.every.n > 0 || r->result.stopped);
     if (r->saver)
         LK_TRY(lk__run_save_finish(r));
     if (wanted && lk__saver_saved(r->saver) != at.step)
         LK_TRY(lk__run_save(r, true));
-    r->end.saved = r->saver && lk__saver_saved(r->saver) == at.step;
-    r->end.missing = (unsigned)r->progress.missing;
-    if (wanted && !r->end.saved)
-        r->end.missing |= LK_MISSING_CHECKPOINT;
+    r->result.saved = r->saver && lk__saver_saved(r->saver) == at.step;
+    r->result.missing = (unsigned)r->progress.missing;
+    if (wanted && !r->result.saved)
+        r->result.missing |= LK_MISSING_CHECKPOINT;
     LK_TRY(missing_check(r));
     return LK_OK;
 }

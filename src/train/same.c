@@ -8,7 +8,7 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -124,7 +124,7 @@ static lk_status part_hash(const lk_dataset *set, int64_t first, int64_t n, void
     const void *at[LK_MAX_FIELDS];
     lk_hash h = lk_hash_start();
     for (int64_t i = first; i < first + n; i++) {
-        LK_TRY(lk__dataset_look(set, i, row, at));
+        LK_TRY(lk__dataset_row_ptr(set, i, row, at));
         for (int f = 0; f < info->n_fields; f++)
             lk_hash_add_bytes(&h, at[f], (size_t)lk__field_bytes(&info->field[f]));
     }

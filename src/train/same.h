@@ -1,4 +1,6 @@
-/* Whether ranks have the same: what they would notice late, or never, if they trained on. */
+/* Comparing ranks: jobs and trainers call it when they are made, on all ranks, to find what would otherwise
+ * be noticed late, or never.
+ */
 #ifndef LK_TRAIN_SAME_H
 #define LK_TRAIN_SAME_H
 

@@ -9,7 +9,6 @@
  */
 #include "train/save.h"
 
-#include "base/grow.h"
 #include "io/disk.h"
 #include "train/job.h"
 #include "train/trainer.h"
@@ -25,14 +24,9 @@ struct lk__saver {
     lk_job *job;
     lk_trainer *trainer;
     lk__progress *progress;
-    const lk_run_callbacks *watcher; /* told, on rank 0, what takes time; NULL: nobody */
+    const lk_run_callbacks *callbacks; /* told, on rank 0, what takes time; NULL: nobody */
     lk_checkpoint_dir *folder;
-    lk_arena *arena; /* names */
-    lk_state_tensor *tensor;
-    bool *shared; /* of each tensor: the node has one copy of it */
-    int64_t n_tensors, max_tensors, max_shared;
-    lk_box nothing[LK_MAX_NDIM + 1]; /* empty boxes, by their number of axes */
-    int64_t aside;                   /* what is loaded in vain */
+    lk_state_tensors *tensors;
     lk_state_number number[MAX_NUMBERS];
     bool waits;            /* this rank has told that its part is written */
     int64_t written;       /* ranks that have told so */
@@ -41,53 +35,19 @@ struct lk__saver {
 
 /* ---- the state ---- */
 
-static lk_status tensor_add(lk__saver *s, const char *prefix, const char *name, lk_dtype dtype,
-                            lk_shape shape, void *data)
-{
-    char text[512];
-    const char *kept;
-    int n = snprintf(text, sizeof text, "%s%s", prefix, name);
-    LK_CHECK(n < (int)sizeof text, LK_EINVAL, "the name \"%.40s...\" is too long", text);
-    LK_TRY(lk_arena_text(s->arena, text, (size_t)n, &kept));
-    LK_TRY(lk__grow(&s->tensor, &s->max_tensors, s->n_tensors + 1, sizeof *s->tensor));
-    LK_TRY(lk__grow(&s->shared, &s->max_shared, s->n_tensors + 1, sizeof *s->shared));
-    s->shared[s->n_tensors] = false;
-    s->tensor[s->n_tensors++] = (lk_state_tensor){kept, dtype, shape, data, NULL};
-    return LK_OK;
-}
-
-static lk_status slab_add(lk__saver *s, const char *prefix, const lk_slab *slab, bool shared)
-{
-    lk_slab_layout *layout = lk_slab_layout_of(slab);
-    lk_slab_slice part;
-    LK_CHECK(lk_slab_layout_is_whole(layout, &part), LK_ENOTSUP,
-             "a checkpoint of a part: of %s there is %s here", part.name,
-             lk_slab_slice_text(&part).s);
-    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
-        lk_slab_slice slice;
-        LK_TRY(lk_slab_layout_slice(layout, i, &slice));
-        LK_TRY(tensor_add(s, prefix, slice.name, slice.dtype, slice.shape,
-                          (char *)lk_slab_data(slab) + slice.offset));
-        s->shared[s->n_tensors - 1] = shared;
-    }
-    return LK_OK;
-}
-
 static lk_status tensors_describe(lk__saver *s)
 {
     lk_trainer *t = s->trainer;
-    lk_slab *slab;
-    const char *name;
-    char prefix[128];
-    LK_TRY(slab_add(s, "", lk_model_params(t->spec.model), t->shares));
-    LK_TRY(slab_add(s, "", lk_model_state(t->spec.model), false));
-    for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
-        snprintf(prefix, sizeof prefix, "optimizer.%s.", name);
-        LK_TRY(slab_add(s, prefix, slab, t->shares));
+    LK_TRY(lk_state_tensors_new(&s->tensors));
+    for (int64_t i = 0; i < t->held->n; i++)
+        LK_TRY(lk_state_tensors_add(s->tensors, "", &t->held->tensor[i]));
+    for (int i = 0; i < t->n_metrics; i++) {
+        lk_state_tensor seen = {.name = t->metric[i]->descriptor.name,
+                                .dtype = LK_F64,
+                                .shape = LK_SHAPE(lk__counts_length(t, i)),
+                                .data = t->train_counts.sums[i]};
+        LK_TRY(lk_state_tensors_add(s->tensors, "seen.", &seen));
     }
-    for (int i = 0; i < t->n_metrics; i++)
-        LK_TRY(tensor_add(s, "seen.", t->metric[i]->descriptor.name, LK_F64,
-                          LK_SHAPE(lk__counts_numbers(t, i)), t->seen.number[i]));
     return LK_OK;
 }
 
@@ -109,8 +69,8 @@ static int64_t numbers_describe(lk__saver *s)
     int64_t n = 0;
     for (int i = 0; (value = lk_optimizer_number(t->optimizer, i, &name)); i++)
         s->number[n++] = lk_state_f64(name, *value);
-    s->number[n++] = lk_state_i64("seen.samples", t->seen.samples);
-    s->number[n++] = lk_state_f64("seen.loss", t->seen.loss);
+    s->number[n++] = lk_state_i64("seen.samples", t->train_counts.samples);
+    s->number[n++] = lk_state_f64("seen.loss", t->train_counts.loss);
     s->number[n++] = lk_state_i64("run.without", p->without);
     s->number[n++] = lk_state_i64("run.best_epoch", p->best_epoch);
     s->number[n++] = later("run.best_step", p->best_step);
@@ -132,8 +92,8 @@ static void numbers_take(lk__saver *s)
     double *value;
     for (int i = 0; (value = lk_optimizer_number(t->optimizer, i, &name)); i++)
         *value = (number++)->f64;
-    t->seen.samples = (number++)->i64;
-    t->seen.loss = (number++)->f64;
+    t->train_counts.samples = (number++)->i64;
+    t->train_counts.loss = (number++)->f64;
     p->without = (number++)->i64;
     p->best_epoch = (number++)->i64;
     p->best_step = (number++)->i64;
@@ -164,7 +124,7 @@ static void data_tell(const lk__saver *s)
              "their run",
              (long long)info->count, bytes / MIB);
     if (bytes >= MUCH)
-        s->watcher->message(s->watcher->arg, text);
+        s->callbacks->message(s->callbacks->arg, text);
 }
 
 lk_status lk__saver_folder(const lk_train_options *o, char path[LK_PATH_SIZE])
@@ -194,14 +154,14 @@ static lk_status folder_open(lk__saver *s)
     const lk_train_options *o = &s->job->experiment->train;
     char path[LK_PATH_SIZE];
     lk_checkpoint_dir_options options = {
-        .keep = o->checkpoint.keep, .wait = 10, .anew = !o->resume};
-    if (s->watcher && s->watcher->message && lk__trainer_rank(s->trainer) == 0) {
-        options.tell = s->watcher->message;
-        options.arg = s->watcher->arg;
+        .keep = o->checkpoint.keep, .wait_seconds = 10, .anew = !o->resume};
+    if (s->callbacks && s->callbacks->message && lk__trainer_rank(s->trainer) == 0) {
+        options.message = s->callbacks->message;
+        options.arg = s->callbacks->arg;
         data_tell(s);
     }
     identity_work work = {.job = s->job};
-    lk__disk disk = {.comm = s->job->comm, .tell = options.tell, .arg = options.arg};
+    lk__disk disk = {.comm = s->job->comm, .tell = options.message, .arg = options.arg};
     LK_TRY(lk_agree(s->job->comm, lk__disk_do(&disk, identity_find, &work)));
     options.identity = work.identity;
     LK_TRY(lk__saver_folder(o, path));
@@ -217,15 +177,12 @@ static lk_status folder_open(lk__saver *s)
 
 static lk_status saver_make(lk__saver *s)
 {
-    lk_status st = lk_arena_new(&s->arena);
-    if (st == LK_OK)
-        st = tensors_describe(s);
-    LK_TRY(lk_agree(s->job->comm, st));
+    LK_TRY(lk_agree(s->job->comm, tensors_describe(s)));
     LK_TRY(folder_open(s));
     return LK_OK;
 }
 
-lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callbacks *watcher,
+lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callbacks *callbacks,
                          lk__saver **out)
 {
     const lk_train_options *o = &job->experiment->train;
@@ -241,7 +198,7 @@ lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callb
     s->job = job;
     s->trainer = job->trainer;
     s->progress = progress;
-    s->watcher = watcher;
+    s->callbacks = callbacks;
     s->saving = s->saved = -1;
     lk_status st = saver_make(s);
     if (st != LK_OK) {
@@ -257,9 +214,7 @@ void lk__saver_close(lk__saver *s)
     if (!s)
         return;
     lk_checkpoint_dir_close(s->folder);
-    lk_free(s->tensor);
-    lk_free(s->shared);
-    lk_arena_free(s->arena);
+    lk_state_tensors_free(s->tensors);
     lk_free(s);
 }
 
@@ -281,31 +236,34 @@ const char *lk__saver_messages(const lk__saver *s)
 /* ---- loading ---- */
 
 /* The tensors to load into: of those of another rank's copy, nothing. */
-static lk_status load_targets(lk__saver *s, lk_state_tensor **tensor)
+static lk_status load_targets(const lk__saver *s, lk_state_tensors *to)
 {
-    lk_comm *comm = lk__trainer_comm(s->trainer);
+    const lk_trainer *t = s->trainer;
+    lk_comm *comm = lk__trainer_comm(t);
     bool other = comm && lk_comm_node_rank(comm) > 0;
-    LK_TRY(lk_alloc(tensor, s->n_tensors, sizeof **tensor));
-    for (int64_t i = 0; i < s->n_tensors; i++) {
-        lk_state_tensor *t = &(*tensor)[i];
-        *t = s->tensor[i];
-        if (!other || !s->shared[i])
-            continue;
-        s->nothing[t->shape.ndim].ndim = t->shape.ndim;
-        t->box = &s->nothing[t->shape.ndim];
-        t->data = &s->aside; /* of a scalar there is no empty box */
+    for (int64_t i = 0; i < s->tensors->n; i++) {
+        lk_state_tensor tensor = s->tensors->tensor[i];
+        lk_shape flat = {.ndim = 1, .dim = {1}};
+        lk_box nothing = {.ndim = 1};
+        for (int k = 0; k < tensor.shape.ndim; k++)
+            flat.dim[0] *= tensor.shape.dim[k];
+        if (other && i < t->held->n && lk__held_is_shared(t, i)) {
+            tensor.box = &nothing;
+            tensor.box_of = &flat; /* which a scalar has no empty box of */
+        }
+        LK_TRY(lk_state_tensors_add(to, "", &tensor));
     }
     return LK_OK;
 }
 
-static lk_status load_into(lk__saver *s, lk_state_tensor *tensor, lk_state *state, bool *found)
+static lk_status load_into(lk__saver *s, lk_state_tensors *to, lk_state *state, bool *found)
 {
-    *state = (lk_state){.tensor = tensor,
-                        .n_tensors = s->n_tensors,
+    *state = (lk_state){.tensor = to->tensor,
+                        .n_tensors = to->n,
                         .number = s->number,
                         .n_numbers = numbers_describe(s)};
     LK_TRY(lk_checkpoint_dir_load(s->folder, state, found));
-    LK_TRY(lk__groups_meet(s->trainer->groups));
+    LK_TRY(lk__groups_barrier(s->trainer->groups));
     return LK_OK;
 }
 
@@ -315,7 +273,7 @@ static lk_status load_take(lk__saver *s, const lk_state *state)
 {
     numbers_take(s);
     s->trainer->step = state->step;
-    lk__seen_keep_on_first(s->trainer);
+    lk__train_counts_keep_on_first(s->trainer);
     uint64_t hash;
     LK_TRY(lk_trainer_hash(s->trainer, &hash));
     char is[LK_HASH_TEXT], was[LK_HASH_TEXT];
@@ -328,14 +286,17 @@ static lk_status load_take(lk__saver *s, const lk_state *state)
 
 lk_status lk__saver_load(lk__saver *s, int64_t *step)
 {
-    lk_state_tensor *tensor = NULL;
+    lk_state_tensors *to = NULL;
     lk_state state;
     bool found = false;
     *step = -1;
-    lk_status st = lk_agree(s->job->comm, load_targets(s, &tensor));
+    lk_status st = lk_state_tensors_new(&to);
     if (st == LK_OK)
-        st = load_into(s, tensor, &state, &found);
-    lk_free(tensor);
+        st = load_targets(s, to);
+    st = lk_agree(s->job->comm, st);
+    if (st == LK_OK)
+        st = load_into(s, to, &state, &found);
+    lk_state_tensors_free(to);
     LK_TRY(st);
     if (!found)
         return LK_OK;
@@ -361,15 +322,15 @@ lk_status lk__saver_finish(lk__saver *s)
 lk_status lk__saver_begin(lk__saver *s, uint64_t hash)
 {
     lk_trainer *t = s->trainer;
-    LK_TRY(lk__counts_join(t, &t->seen));
+    LK_TRY(lk__counts_join_metrics(t, &t->train_counts));
     lk_state state = {.step = t->step,
                       .hash = hash,
-                      .tensor = s->tensor,
-                      .n_tensors = s->n_tensors,
+                      .tensor = s->tensors->tensor,
+                      .n_tensors = s->tensors->n,
                       .number = s->number,
                       .n_numbers = numbers_describe(s)};
     lk_status st = lk_checkpoint_dir_begin(s->folder, &state);
-    lk__seen_keep_on_first(s->trainer);
+    lk__train_counts_keep_on_first(s->trainer);
     LK_TRY(st);
     s->saving = t->step;
     s->waits = false;

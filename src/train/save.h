@@ -1,4 +1,6 @@
-/* What a run keeps to go on from: its checkpoints. */
+/* lk__saver: the checkpoints of a run.  lk_job_run() opens one on each rank and calls it on its thread;
+ * what is collective is marked.
+ */
 #ifndef LK_TRAIN_SAVE_H
 #define LK_TRAIN_SAVE_H
 
@@ -20,7 +22,7 @@ typedef struct lk__progress {
 typedef struct lk__saver lk__saver;
 
 /** Open the folder of a job's checkpoints.  `*out` is NULL if it has none.  Collective. */
-lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callbacks *watcher,
+lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callbacks *callbacks,
                          lk__saver **out) LK_NODISCARD;
 
 /** NULL is allowed. */

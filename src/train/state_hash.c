@@ -6,32 +6,62 @@
  * copies that it computes with, and all compare them, 8 bytes a rank: where ranks hold copies, each
  * must be read, because no other rank would see what a machine that computes wrongly has made of it.
  *
+ * What is held are boxes (t->held), the tensors of a checkpoint in its order; of a copy that a rank has
+ * alone it counts all, and ranks that share one count equal shares of equal boxes (io/sums.h).
+ *
  * t->sum has the sums of the tensors that may be shared first: parameters and the optimizer's slabs,
  * which are laid out alike; then those of the model's state, of which each rank has its own.
  */
 #include "train/trainer.h"
+
+#include <stdio.h>
+
+enum { PARAMS, OPTIMIZER, STATE }; /* of t->counted */
 
 static int64_t slices_of(const lk_slab *slab)
 {
     return lk_slab_layout_slices(lk_slab_layout_of(slab));
 }
 
+static int64_t state_slices(const lk_trainer *t)
+{
+    return slices_of(lk_model_state(t->spec.model));
+}
+
 /* How many sums may be of shared tensors. */
 static int64_t shared_sums(const lk_trainer *t)
 {
-    const char *name;
-    int slabs = 0;
-    while (lk_optimizer_slab(t->optimizer, slabs, &name))
-        slabs++;
-    return (1 + slabs) * slices_of(lk_model_params(t->spec.model));
+    return t->held->n - state_slices(t);
+}
+
+bool lk__held_is_shared(const lk_trainer *t, int64_t i)
+{
+    int64_t params = slices_of(lk_model_params(t->spec.model));
+    return t->shares && (i < params || i >= params + state_slices(t));
 }
 
 static lk_status memory_make(lk_trainer *t)
 {
-    LK_TRY(lk_alloc(&t->sum, shared_sums(t) + slices_of(lk_model_state(t->spec.model)),
-                    sizeof *t->sum));
+    const lk_slab *slab;
+    const char *name;
+    char prefix[128];
+    LK_TRY(lk_state_tensors_new(&t->held));
+    LK_TRY(lk_state_tensors_add_model(t->held, t->spec.model));
+    for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
+        snprintf(prefix, sizeof prefix, "optimizer.%s.", name);
+        LK_TRY(lk_state_tensors_add_slab(t->held, prefix, slab));
+    }
+    LK_TRY(lk_alloc(&t->sum, t->held->n, sizeof *t->sum));
     LK_TRY(lk_alloc(&t->states, lk__trainer_size(t), sizeof *t->states));
     return LK_OK;
+}
+
+/* The ranks that hold a copy together; NULL: this one alone. */
+static lk_comm *holders(const lk_trainer *t)
+{
+    if (!t->shares)
+        return NULL;
+    return t->node ? t->node : lk__trainer_comm(t);
 }
 
 lk_status lk__state_hash_make(lk_trainer *t)
@@ -40,45 +70,33 @@ lk_status lk__state_hash_make(lk_trainer *t)
     LK_TRY(lk_agree(comm, memory_make(t)));
     if (t->shares && lk_comm_nodes(comm) > 1)
         LK_TRY(lk_comm_split(comm, lk_comm_node(comm), 0, &t->node));
+    int64_t params = slices_of(lk_model_params(t->spec.model)), behind = params + state_slices(t);
+    const lk_state_tensor *tensor = t->held->tensor;
+    LK_TRY(lk__sums_open(&t->counted[PARAMS], holders(t), tensor, params));
+    LK_TRY(lk__sums_open(&t->counted[OPTIMIZER], holders(t), tensor + behind, t->held->n - behind));
+    lk_status st = lk__sums_open(&t->counted[STATE], NULL, tensor + params, behind - params);
+    LK_TRY(lk_agree(comm, st));
     return LK_OK;
 }
 
 void lk__state_hash_free(lk_trainer *t)
 {
     lk_comm_close(t->node);
+    for (int i = 0; i < 3; i++)
+        lk__sums_close(&t->counted[i]);
+    lk_state_tensors_free(t->held);
     lk_free(t->sum);
     lk_free(t->states);
 }
 
-/* The sums of a slab's tensors: of all elements, or of this rank's share among those of its node. */
-static lk_status slab_sum(const lk_trainer *t, const lk_slab *slab, bool shared, uint64_t *sum)
-{
-    lk_comm *comm = lk__trainer_comm(t);
-    for (int64_t i = 0; i < slices_of(slab); i++) {
-        lk_slab_slice s;
-        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &s));
-        lk_range mine = {.n = s.count};
-        if (shared)
-            mine = lk_range_split(s.count, lk_comm_node_rank(comm), lk_comm_node_size(comm));
-        const char *from = (const char *)lk_slab_data(slab) + s.offset +
-                           mine.first * (int64_t)lk_dtype_size(s.dtype);
-        sum[i] = lk_hash_sum(s.dtype, mine.n, from, mine.first);
-    }
-    return LK_OK;
-}
-
 static lk_status copies_sum(lk_trainer *t)
 {
-    const lk_slab *params = lk_model_params(t->spec.model), *slab;
-    const char *name;
-    int64_t n = shared_sums(t), each = slices_of(params);
-    LK_TRY(slab_sum(t, params, t->shares, t->sum));
-    for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++)
-        LK_TRY(slab_sum(t, slab, t->shares, t->sum + (1 + i) * each));
-    LK_TRY(slab_sum(t, lk_model_state(t->spec.model), false, t->sum + n));
+    int64_t n = shared_sums(t);
+    lk__sums_count(&t->counted[PARAMS], t->sum);
+    lk__sums_count(&t->counted[OPTIMIZER], t->sum + t->counted[PARAMS].n);
+    lk__sums_count(&t->counted[STATE], t->sum + n);
     if (t->shares)
-        LK_TRY(lk_allreduce(t->node ? t->node : lk__trainer_comm(t), NULL, t->sum, n, LK_I64,
-                            LK_REDUCE_SUM, "state"));
+        LK_TRY(lk_allreduce(holders(t), NULL, t->sum, n, LK_I64, LK_REDUCE_SUM, "state"));
     return LK_OK;
 }
 

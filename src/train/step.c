@@ -1,22 +1,24 @@
-/* A step: the blocks of this rank, what joins them with those of the others, and the update.
+/* lk_trainer_step(): the micro-batches of this rank, the reduction over ranks, and the update.
  *
  *     rank 0                 rank 1
- *     pieces 0 1 2 3         pieces 4 5 6 7       a block is a range of pieces that is a subtree
- *     forward, backward      forward, backward    into the sums of the block
+ *     shards 0 1 2 3         shards 4 5 6 7       a micro-batch is a range of shards that is a subtree
+ *     forward, backward      forward, backward    into its accumulator
  *     votes and loss of all                       wait for the slowest, and know whether to go on
- *     gradients and statistics of all             exchange; of gradients perhaps a share
+ *     gradients and statistics of all             reduced everywhere; of gradients perhaps a share
  *     update                 update
  *
- * A rank that cannot read its samples votes so, and all stop in the same step.  If a layer needs sums
- * over the whole batch, ranks meet in forward and backward as well: each has one block, or none, and
- * whoever could not read takes part with zeros.  A failure in a pass ends the job.
+ * A rank that cannot read its samples votes so, and all stop in the same step.  If a layer reduces over
+ * the whole batch, ranks wait for each other in forward and backward as well: each has one micro-batch,
+ * or none, and one that could not read takes part with zeros.  A failure in a pass ends the job.
  */
 #include "base/failure.h"
 #include "base/fpenv.h"
 #include "comm/user.h"
 #include "train/trainer.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
+#include <lockstep/extra/plan.h>
+#include <lockstep/extra/trainer_plan.h>
 
 #include <math.h>
 #include <string.h>
@@ -43,7 +45,7 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_bat
     return LK_OK;
 }
 
-lk_status lk__block_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y)
+lk_status lk__microbatch_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y)
 {
     LK_TRY(lk_constant(tape, batch->x, x));
     LK_TRY(lk_constant(tape, batch->y, y));
@@ -62,24 +64,24 @@ static lk_status seed_fill(const lk_trainer *t, int64_t samples)
     return LK_OK;
 }
 
-lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *sums,
-                         lk_step_seconds *time)
+lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
+                              lk_step_seconds *time)
 {
     lk_var x, y, out, loss;
     int64_t clock = lk_clock_ns();
     lk_tape_reset(t->tape);
-    LK_TRY(lk__block_enter(t->tape, batch, &x, &y));
+    LK_TRY(lk__microbatch_enter(t->tape, batch, &x, &y));
     lk_pass pass = {.tape = t->tape,
-                    .sums = sums,
+                    .accumulator = accumulator,
                     .training = true,
                     .step = t->step,
                     .first = batch->first,
                     .part = batch->n < batch->size,
                     .batch = lk__groups_batch(t->groups)};
     LK_TRY(lk_model_forward(t->spec.model, &pass, x, &out));
-    LK_TRY(t->cost->apply(t->spec.loss.options, out, y, &loss));
-    LK_TRY(lk_accumulator_add_loss(sums, loss));
-    LK_TRY(lk__counts_add(t, &t->seen, out, y));
+    LK_TRY(t->loss->apply(t->options.loss.options, out, y, &loss));
+    LK_TRY(lk_accumulator_add_loss(accumulator, loss));
+    LK_TRY(lk__counts_add(t, &t->train_counts, out, y));
     time->forward += seconds_since(&clock);
     LK_TRY(seed_fill(t, batch->size));
     LK_TRY(lk_backward(t->tape, &(lk_seed){loss, t->seed}, 1, 0));
@@ -87,45 +89,45 @@ lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *s
     return LK_OK;
 }
 
-/* ---- the blocks ---- */
+/* ---- the micro-batches ---- */
 
-/* Block number `k` of this rank, the samples of `block` in the batch. */
-static lk_status block_sums(lk_trainer *t, const lk_batch *batch, int k, bool last,
-                            lk_step_seconds *time)
+/* Micro-batch number `k` of this rank: `batch` has its samples. */
+static lk_status run_microbatch(lk_trainer *t, const lk_batch *batch, int k, bool last,
+                                lk_step_seconds *time)
 {
-    lk_accumulator *sums = lk__groups_sums(t->groups, k);
+    lk_accumulator *accumulator = lk__groups_accumulator(t->groups, k);
     if (lk_model_has_weight_reuse(t->spec.model)) {
-        LK_TRY(lk__tree_sums(t, batch, sums, time));
+        LK_TRY(lk__shards_accumulate(t, batch, accumulator, time));
         return LK_OK;
     }
     if (last)
-        lk__groups_watch(t->groups, t->tape);
-    LK_TRY(lk__block_pass(t, batch, sums, time));
+        lk__groups_overlap_backward(t->groups, t->tape);
+    LK_TRY(lk__microbatch_pass(t, batch, accumulator, time));
     return LK_OK;
 }
 
-/* Samples of the batch that pieces first ... first + n - 1 have: where they begin and how many. */
-static int64_t samples_of(const lk_trainer *t, int64_t size, lk_range pieces, int64_t *from)
+/* Samples of the batch that shards first ... first + n - 1 have: where they begin and how many. */
+static int64_t samples_of(const lk_trainer *t, int64_t size, lk_range shards, int64_t *from)
 {
-    int64_t piece = lk_loader_shard(t->spec.train);
-    *from = pieces.first * piece;
-    int64_t end = *from + pieces.n * piece;
+    int64_t shard_size = lk_loader_shard_size(t->spec.train);
+    *from = shards.first * shard_size;
+    int64_t end = *from + shards.n * shard_size;
     return (end < size ? end : size) - *from;
 }
 
-/* All blocks of this rank, from its part of the batch. */
-static lk_status blocks_sums(lk_trainer *t, const lk_batch *batch, lk_step_seconds *time)
+/* All micro-batches of this rank, from its part of the batch. */
+static lk_status run_microbatches(lk_trainer *t, const lk_batch *batch, lk_step_seconds *time)
 {
-    lk_range block[LK_MAX_SUBTREES];
-    int n = lk__groups_blocks(t->groups, block);
+    lk_range range[LK_MAX_SUBTREES];
+    int n = lk__groups_microbatches(t->groups, range);
     if (n <= 1)
-        return block_sums(t, batch, 0, true, time);
+        return run_microbatch(t, batch, 0, true, time);
     for (int k = 0; k < n; k++) {
         int64_t from;
-        int64_t samples = samples_of(t, batch->size, block[k], &from);
+        int64_t samples = samples_of(t, batch->size, range[k], &from);
         lk_batch part;
         LK_TRY(lk__batch_part(batch, from - batch->first, samples, &part));
-        lk_status st = block_sums(t, &part, k, k == n - 1, time);
+        lk_status st = run_microbatch(t, &part, k, k == n - 1, time);
         lk_tensor_free(part.x);
         lk_tensor_free(part.y);
         LK_TRY(st);
@@ -148,7 +150,7 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
     }
     snprintf(report, sizeof report, "rank %d: %.480s", lk_comm_rank(comm), own.message);
     lk__comm_end_job(comm, st, report);
-    (void)!lk__groups_join_begun(t->groups); /* which releases what was under way */
+    (void)!lk__groups_finish_overlap(t->groups); /* which releases what was under way */
     lk__failure_set(&own);
     return st;
 }
@@ -168,7 +170,7 @@ static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time
         st = lk_tensor_zeros(field.dtype, shape, to[i]);
     }
     if (st == LK_OK)
-        st = blocks_sums(t, &batch, time);
+        st = run_microbatches(t, &batch, time);
     lk_tape_reset(t->tape);
     lk_tensor_free(batch.x);
     lk_tensor_free(batch.y);
@@ -179,39 +181,39 @@ static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time
 lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
 {
     LK_FP_GUARD();
-    int64_t piece = lk_loader_shard(t->spec.train), samples = plan->pass_samples,
+    int64_t shard_size = lk_loader_shard_size(t->spec.train), samples = plan->pass_samples,
             before = lk_alloc_stats_now().live_bytes;
-    LK_CHECK(t->step == 0 && t->seen.samples == 0 && !lk__trainer_comm(t), LK_ESTATE,
+    LK_CHECK(t->step == 0 && t->train_counts.samples == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
     for (int i = 0; i < 2 && samples > 0; i++) { /* the second finds what the first has left */
         lk_step_seconds time = {0};
-        (void)lk__groups_begin(t->groups, (samples - 1) / piece + 1, samples);
+        (void)lk__groups_begin(t->groups, (samples - 1) / shard_size + 1, samples);
         LK_TRY(zeros_pass(t, (lk_batch){.size = samples, .n = samples}, &time));
     }
-    lk__counts_clear(t, &t->seen);
+    lk__counts_clear(t, &t->train_counts);
     plan->memory.values = lk_alloc_stats_now().live_bytes - before;
     return LK_OK;
 }
 
-/* The passes of this rank's part of the step, unless it has none; where ranks meet during a pass it is
+/* The passes of this rank's part of the step, unless it has none; where layers reduce over the batch it is
  * made all the same.  *unread: why its samples could not be read, as this thread's last error. */
-static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, lk_batch *batch,
-                         lk_step_seconds *time, lk_status *unread)
+static lk_status run_my_shards(lk_trainer *t, const lk_position *at, lk_range range,
+                               lk_batch *batch, lk_step_seconds *time, lk_status *unread)
 {
     int64_t clock = lk_clock_ns(), from = 0, n = 0;
-    bool meets = lk__groups_batch(t->groups);
+    bool synced = lk__groups_batch(t->groups);
     lk__failure why;
     lk_status st = LK_OK;
     *unread = LK_OK;
     if (range.n > 0)
         n = samples_of(t, batch->size, range, &from);
-    else if (!meets)
+    else if (!synced)
         return LK_OK;
     *unread = lk_loader_read_batch(t->spec.train, at->epoch, at->batch, from, n, batch);
     time->data = seconds_since(&clock);
     if (*unread == LK_OK) {
-        st = blocks_sums(t, batch, time);
-    } else if (meets) {
+        st = run_microbatches(t, batch, time);
+    } else if (synced) {
         lk__failure_get(&why);
         st = zeros_pass(t, (lk_batch){.size = batch->size, .first = from, .n = n}, time);
         if (st == LK_OK)
@@ -224,28 +226,28 @@ static lk_status part_do(lk_trainer *t, const lk_position *at, lk_range range, l
 
 /* ---- with the others ---- */
 
-/* Tell how this rank's part went, and hear of the others': *loss is that of the whole batch.  The
+/* Exchange how the parts of all ranks went: *loss is that of the whole batch.  The
  * failure of a rank is that of all. */
-static lk_status control_join(lk_trainer *t, lk_status st, double *loss)
+static lk_status control_exchange(lk_trainer *t, lk_status st, double *loss)
 {
-    lk_range block[LK_MAX_SUBTREES];
+    lk_range range[LK_MAX_SUBTREES];
     double own[LK_MAX_SUBTREES] = {0};
-    int n = lk__groups_blocks(t->groups, block);
+    int n = lk__groups_microbatches(t->groups, range);
     for (int k = 0; k < n; k++) {
         if (st != LK_OK)
-            lk_accumulator_clear(lk__groups_sums(t->groups, k));
-        own[k] = lk_accumulator_loss(lk__groups_sums(t->groups, k));
+            lk_accumulator_clear(lk__groups_accumulator(t->groups, k));
+        own[k] = lk_accumulator_loss(lk__groups_accumulator(t->groups, k));
     }
     lk__deal deal = lk__groups_deal(t->groups);
     lk__control_vote(t->control, LK__VOTE_FAILED, st != LK_OK);
-    LK_TRY(lk__groups_join_begun(t->groups));
+    LK_TRY(lk__groups_finish_overlap(t->groups));
     LK_TRY(lk__control_exchange(t->control, &deal, own, loss));
     if (lk__control_votes(t->control, LK__VOTE_FAILED) > 0)
         LK_TRY(lk_agree(lk__trainer_comm(t), st));
     return st;
 }
 
-static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
+static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
 {
     lk_optimizer_report did;
     int64_t clock = lk_clock_ns();
@@ -253,24 +255,24 @@ static lk_status update(lk_trainer *t, int64_t pieces, lk_step_report *report)
                                       .steps_per_epoch = lk_loader_batches(t->spec.train),
                                       .epochs = t->spec.epochs}};
     if (t->shares) {
-        lk_range mine = lk__groups_share(t->groups);
+        lk_range mine = lk__groups_owned_range(t->groups);
         step.first = mine.first;
         step.n = mine.n;
-        step.give = lk__groups_take;
-        step.giver = t->groups;
-        LK_TRY(lk__groups_join_share(t->groups));
+        step.read_gradient = lk__groups_read_gradient;
+        step.context = t->groups;
+        LK_TRY(lk__groups_reduce_owned(t->groups));
     } else {
-        LK_TRY(lk__groups_join(t->groups));
-        step.grads = lk_accumulator_slab(lk__groups_total(t->groups));
+        LK_TRY(lk__groups_allreduce(t->groups));
+        step.grads = lk_accumulator_slab(lk__groups_result(t->groups));
     }
-    LK_TRY(lk_accumulator_join_uses(lk__groups_total(t->groups)));
+    LK_TRY(lk_accumulator_join_uses(lk__groups_result(t->groups)));
     report->time.exchange = seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
     report->time.update = seconds_since(&clock);
     if (t->shares)
-        LK_TRY(lk__groups_meet(t->groups));
+        LK_TRY(lk__groups_barrier(t->groups));
     report->time.wait += seconds_since(&clock);
-    LK_TRY(lk_model_update_running_stats(t->spec.model, lk__groups_total(t->groups), pieces));
+    LK_TRY(lk_model_update_running_stats(t->spec.model, lk__groups_result(t->groups), shards));
     report->time.update += seconds_since(&clock);
     report->rate = did.rate;
     report->norm = did.norm;
@@ -283,28 +285,28 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     lk_step_report own;
     LK_TRY(lk__trainer_check_params(t));
     lk_position at = lk_trainer_position(t);
-    int64_t piece = lk_loader_shard(t->spec.train);
+    int64_t shard_size = lk_loader_shard_size(t->spec.train);
     lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, at.batch)};
-    int64_t pieces = (batch.size + piece - 1) / piece;
+    int64_t shards = (batch.size + shard_size - 1) / shard_size;
     report = report ? report : &own;
     *report = (lk_step_report){.step = t->step, .samples = batch.size};
     int64_t clock = lk_clock_ns();
-    lk_range range = lk__groups_begin(t->groups, pieces, batch.size);
+    lk_range range = lk__groups_begin(t->groups, shards, batch.size);
     report->time.forward = seconds_since(&clock);
     lk_status unread;
-    LK_TRY(part_do(t, &at, range, &batch, &report->time, &unread));
+    LK_TRY(run_my_shards(t, &at, range, &batch, &report->time, &unread));
     clock = lk_clock_ns();
     double sum = 0;
-    LK_TRY(control_join(t, unread, &sum));
+    LK_TRY(control_exchange(t, unread, &sum));
     report->time.wait = seconds_since(&clock);
     sum /= (double)t->parts;
     report->loss = sum / (double)batch.size;
     if (!isfinite(report->loss))
-        LK_TRY(
-            lk__blame(t, range.n > 0 || lk__groups_batch(t->groups) ? &batch : NULL, report->loss));
-    t->seen.samples += batch.size;
-    t->seen.loss += sum;
-    LK_TRY(update(t, pieces, report));
+        LK_TRY(lk__nonfinite_report(t, range.n > 0 || lk__groups_batch(t->groups) ? &batch : NULL,
+                                    report->loss));
+    t->train_counts.samples += batch.size;
+    t->train_counts.loss += sum;
+    LK_TRY(update(t, shards, report));
     t->step++;
     return LK_OK;
 }

@@ -1,4 +1,4 @@
-/* Trainers: what fits together is put together. */
+/* lk_trainer: construction, accessors, and which plan it runs from. */
 #include "train/trainer.h"
 
 #include "base/fpenv.h"
@@ -6,7 +6,26 @@
 #include "nn/model.h"
 #include "optim/optimizer.h"
 
+#include <lockstep/extra/plan.h>
+#include <lockstep/extra/trainer_plan.h>
+
 #include <string.h>
+
+#define FIELD(member) offsetof(lk_trainer_options, member)
+static const lk_option trainer_options[] = {
+    {"loss", LK_OPTION_CONFIG, FIELD(loss), .registry = &lk_registry_loss,
+     .flags = LK_OPTION_REQUIRED, .help = "what training makes small"},
+    {"metrics", LK_OPTION_CONFIGS, FIELD(metrics), .registry = &lk_registry_metric,
+     .help = "what is measured besides the loss"},
+    {"optimizer", LK_OPTION_CONFIG, FIELD(optimizer), .registry = &lk_registry_optimizer,
+     .flags = LK_OPTION_REQUIRED, .help = "how parameters follow their gradients"},
+    {0}};
+#undef FIELD
+
+const lk_descriptor lk_trainer_descriptor = {.name = "trainer",
+                                             .summary = "how a model is trained",
+                                             .options = trainer_options,
+                                             .options_size = sizeof(lk_trainer_options)};
 
 /* Labels are numbers of outputs: of too few, some label would have none. */
 static lk_status classes_check(const lk_trainer *t, lk_tensor_type out, lk_tensor_type target)
@@ -16,7 +35,7 @@ static lk_status classes_check(const lk_trainer *t, lk_tensor_type out, lk_tenso
     LK_CHECK(lk_dtype_is_real(target.dtype) || info->classes <= outputs, LK_ESHAPE,
              "%s: the model gives %s for a sample, but %s has %lld classes; its last layer must "
              "give as many",
-             t->cost->descriptor.name, lk_shape_text(out.shape).s, info->name,
+             t->loss->descriptor.name, lk_shape_text(out.shape).s, info->name,
              (long long)info->classes);
     return LK_OK;
 }
@@ -26,14 +45,14 @@ static lk_status metric_check(const lk_trainer *t, int i, lk_tensor_type out, lk
 {
     const lk_metric *m = t->metric[i];
     const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(t->spec.train));
-    bool classes = !lk_dtype_is_real(target.dtype) || info->classes > 0 || t->cost->probabilities;
+    bool classes = !lk_dtype_is_real(target.dtype) || info->classes > 0 || t->loss->probabilities;
     LK_CHECK(
         !m->of_classes || classes, LK_EDTYPE,
         "metric %s is for classes, but the targets of %s are real numbers, %s%s, that %s is to "
         "meet; leave the metric out",
         m->descriptor.name, info->name, lk_dtype_name(target.dtype), lk_shape_text(target.shape).s,
-        t->cost->descriptor.name);
-    LK_TRY(m->check(t->spec.metrics.item[i].options, out, target));
+        t->loss->descriptor.name);
+    LK_TRY(m->check(t->options.metrics.item[i].options, out, target));
     return LK_OK;
 }
 
@@ -48,24 +67,24 @@ static lk_status parts_check(lk_trainer *t)
         field = lk_loader_field(t->spec.train, f);
     }
     lk_tensor_type target = {field.dtype, field.shape};
-    LK_TRY(lk_config_with_defaults(&t->spec.loss, t->arena, &t->spec.loss));
-    t->cost = (const lk_loss *)(const void *)t->spec.loss.descriptor;
-    LK_TRY(t->cost->check(t->spec.loss.options, out, target));
-    t->parts = t->cost->parts ? t->cost->parts(out) : 1;
+    LK_TRY(lk_config_with_defaults(&t->options.loss, t->arena, &t->options.loss));
+    t->loss = (const lk_loss *)(const void *)t->options.loss.descriptor;
+    LK_TRY(t->loss->check(t->options.loss.options, out, target));
+    t->parts = t->loss->parts ? t->loss->parts(out) : 1;
     LK_TRY(classes_check(t, out, target));
-    LK_CHECK(t->spec.metrics.n <= LK_MAX_METRICS, LK_EINVAL, "%lld metrics, at most %d",
-             (long long)t->spec.metrics.n, LK_MAX_METRICS);
+    LK_CHECK(t->options.metrics.n <= LK_MAX_METRICS, LK_EINVAL, "%lld metrics, at most %d",
+             (long long)t->options.metrics.n, LK_MAX_METRICS);
     lk_config *metrics = NULL;
-    LK_TRY(lk_arena_alloc(t->arena, &metrics, t->spec.metrics.n, sizeof *metrics));
-    for (int i = 0; i < t->spec.metrics.n; i++)
-        LK_TRY(lk_config_with_defaults(&t->spec.metrics.item[i], t->arena, &metrics[i]));
-    t->spec.metrics.item = metrics;
-    for (int i = 0; i < t->spec.metrics.n; i++) {
+    LK_TRY(lk_arena_alloc(t->arena, &metrics, t->options.metrics.n, sizeof *metrics));
+    for (int i = 0; i < t->options.metrics.n; i++)
+        LK_TRY(lk_config_with_defaults(&t->options.metrics.item[i], t->arena, &metrics[i]));
+    t->options.metrics.item = metrics;
+    for (int i = 0; i < t->options.metrics.n; i++) {
         t->metric[i] = (const lk_metric *)(const void *)metrics[i].descriptor;
         LK_TRY(metric_check(t, i, out, target));
         int64_t n = t->metric[i]->numbers(metrics[i].options, out);
-        LK_TRY(lk_arena_alloc(t->arena, &t->seen.number[i], n, sizeof(double)));
-        LK_TRY(lk_arena_alloc(t->arena, &t->viewed.number[i], n, sizeof(double)));
+        LK_TRY(lk_arena_alloc(t->arena, &t->train_counts.sums[i], n, sizeof(double)));
+        LK_TRY(lk_arena_alloc(t->arena, &t->eval_counts.sums[i], n, sizeof(double)));
         t->n_metrics++;
     }
     return LK_OK;
@@ -101,7 +120,7 @@ static int64_t bucket_bytes(const lk_trainer *t, bool several_nodes)
 {
     const lk_parallel_options *p = &t->spec.parallel;
     bool overlap = p->overlap == LK_OVERLAP_AUTO ? several_nodes : p->overlap == LK_OVERLAP_YES;
-    double mib = p->bucket > 0 ? p->bucket : 1;
+    double mib = p->bucket_mib > 0 ? p->bucket_mib : 1;
     return overlap && !lk_model_has_weight_reuse(t->spec.model) &&
                    !lk_model_needs_batch_sync(t->spec.model)
                ? (int64_t)(mib * 1048576) + 1
@@ -145,15 +164,16 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
     const char *name;
     bool fast = t->spec.parallel.mode == LK_REDUCTION_FAST;
     int64_t batch = lk_loader_batch_size(t->spec.train, 0),
-            piece = fast ? (batch - 1) / ranks + 1 : lk_loader_shard(t->spec.train);
+            shard_size = fast ? (batch - 1) / ranks + 1 : lk_loader_shard_size(t->spec.train);
     lk_plan_spec spec = {.batch = batch,
-                         .pieces = fast ? (batch - 1) / piece + 1 : lk_loader_shards(t->spec.train),
-                         .piece = piece,
-                         .sample = sample_bytes(t->spec.train),
+                         .shards = fast ? (batch - 1) / shard_size + 1
+                                        : lk_loader_shards(t->spec.train),
+                         .shard_size = shard_size,
+                         .sample_bytes = sample_bytes(t->spec.train),
                          .fast = fast,
                          .ranks_of_node = ranks_of_node,
-                         .bucket = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0};
-    spec.shared = wants_shares(t, ranks, ranks_of_node, spec.bucket);
+                         .bucket_bytes = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0};
+    spec.shared = wants_shares(t, ranks, ranks_of_node, spec.bucket_bytes);
     while (lk_optimizer_slab(t->optimizer, (int)spec.optimizer_slabs, &name))
         spec.optimizer_slabs++;
     return spec;
@@ -169,7 +189,7 @@ static lk_status groups_make(lk_trainer *t)
     LK_TRY(lk_agree(world, lk_plan_new(t->mesh, t->spec.model, &spec, &t->plan)));
     LK_TRY(lk__groups_new(t->plan, t->mesh, t->spec.model, &t->groups));
     LK_TRY(lk_agree(world,
-                    lk__control_new(world, lk_tensor_dtype(t->seed), spec.pieces, &t->control)));
+                    lk__control_new(world, lk_tensor_dtype(t->seed), spec.shards, &t->control)));
     return LK_OK;
 }
 
@@ -180,15 +200,16 @@ static lk_status share(lk_trainer *t)
     const char *name;
     lk_optimizer_free(t->optimizer);
     t->optimizer = NULL;
-    LK_TRY(lk__groups_place(t->groups, lk_model_params(t->spec.model), "parameters", &t->placed));
-    lk_status st = lk__model_place(t->spec.model, t->placed);
+    LK_TRY(lk__groups_share_slab(t->groups, lk_model_params(t->spec.model), "parameters",
+                                 &t->shared_params));
+    lk_status st = lk__model_bind_params(t->spec.model, t->shared_params);
     if (st == LK_OK)
-        st = lk_optimizer_new(&t->spec.optimizer, t->placed, &t->optimizer);
+        st = lk_optimizer_new_config(t->shared_params, &t->options.optimizer, &t->optimizer);
     LK_TRY(lk_agree(t->spec.comm, st));
     for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
         lk_slab *there = NULL;
-        LK_TRY(lk__groups_place(t->groups, slab, name, &there));
-        st = lk__optimizer_place(t->optimizer, i, there);
+        LK_TRY(lk__groups_share_slab(t->groups, slab, name, &there));
+        st = lk__optimizer_bind_state(t->optimizer, i, there);
         if (st != LK_OK)
             lk_slab_free(there);
         LK_TRY(st);
@@ -197,26 +218,45 @@ static lk_status share(lk_trainer *t)
     return LK_OK;
 }
 
-/* What each rank does for itself. */
-static lk_status own_make(lk_trainer *t)
+/* How a trainer was told what to do: by a struct, or if that is NULL by a text. */
+struct told {
+    const lk_trainer_options *options;
+    const char *text;
+};
+
+static lk_status options_take(lk_trainer *t, const struct told *told)
 {
+    if (told->options)
+        t->options = *told->options;
+    else
+        LK_TRY(lk_options_parse(&lk_trainer_descriptor, told->text, t->arena, &t->options));
+    LK_CHECK(t->options.loss.descriptor && t->options.optimizer.descriptor, LK_EINVAL,
+             "loss or optimizer is not given");
+    return LK_OK;
+}
+
+/* What each rank does for itself. */
+static lk_status own_make(lk_trainer *t, const struct told *told)
+{
+    LK_TRY(lk_arena_new(&t->arena));
+    LK_TRY(options_take(t, told));
     LK_TRY(lk__model_check_whole(t->spec.model));
     lk_dtype dtype = lk_model_out(t->spec.model).dtype;
-    LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(parts_check(t));
-    LK_TRY(lk_optimizer_new(&t->spec.optimizer, lk_model_params(t->spec.model), &t->optimizer));
+    LK_TRY(lk_optimizer_new_config(lk_model_params(t->spec.model), &t->options.optimizer,
+                                   &t->optimizer));
     LK_TRY(lk_tape_new(&t->tape));
-    LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard(t->spec.train)));
-    LK_TRY(lk_tape_new(&t->viewing));
-    LK_TRY(lk_tape_set_shard_size(t->viewing, lk_loader_shard(t->spec.train)));
-    (void)lk_tape_set_recording(t->viewing, false);
+    LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard_size(t->spec.train)));
+    LK_TRY(lk_tape_new(&t->eval_tape));
+    LK_TRY(lk_tape_set_shard_size(t->eval_tape, lk_loader_shard_size(t->spec.train)));
+    (void)lk_tape_set_recording(t->eval_tape, false);
     LK_TRY(lk_tensor_zeros(dtype, LK_SCALAR, &t->seed));
     return LK_OK;
 }
 
-static lk_status trainer_make(lk_trainer *t)
+static lk_status trainer_make(lk_trainer *t, const struct told *told)
 {
-    LK_TRY(lk_agree(t->spec.comm, own_make(t)));
+    LK_TRY(lk_agree(t->spec.comm, own_make(t, told)));
     LK_TRY(lk__trainer_compare(t));
     LK_TRY(groups_make(t));
     if (t->plan->spec.shared)
@@ -225,19 +265,16 @@ static lk_status trainer_make(lk_trainer *t)
     return LK_OK;
 }
 
-lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
+static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *told, lk_trainer **out)
 {
-    LK_FP_GUARD();
     lk_trainer *t = NULL;
     *out = NULL;
-    LK_CHECK(spec && spec->model && spec->train && spec->loss.descriptor &&
-                 spec->optimizer.descriptor,
-             LK_EINVAL, "model, loader, loss or optimizer is not given");
+    LK_CHECK(spec && spec->model && spec->train, LK_EINVAL, "model or loader is not given");
     if (spec->parallel.mode != LK_REDUCTION_FAST)
         LK_TRY(lk__agree_bits(spec->comm));
     LK_TRY(lk__agree_alloc(spec->comm, &t, sizeof *t));
     t->spec = *spec;
-    lk_status st = trainer_make(t);
+    lk_status st = trainer_make(t, told);
     if (st != LK_OK) {
         lk_trainer_free(t);
         LK_TRY(st);
@@ -246,27 +283,44 @@ lk_status lk_trainer_new(const lk_trainer_spec *spec, lk_trainer **out)
     return LK_OK;
 }
 
+lk_status lk_trainer_new(const lk_trainer_spec *spec, const char *options, lk_trainer **out)
+{
+    LK_FP_GUARD();
+    LK_TRY(trainer_new(spec, &(struct told){.text = options}, out));
+    return LK_OK;
+}
+
+lk_status lk_trainer_new_options(const lk_trainer_spec *spec, const lk_trainer_options *options,
+                                 lk_trainer **out)
+{
+    LK_FP_GUARD();
+    *out = NULL;
+    LK_CHECK(options, LK_EINVAL, "options is NULL");
+    LK_TRY(trainer_new(spec, &(struct told){.options = options}, out));
+    return LK_OK;
+}
+
 void lk_trainer_free(lk_trainer *t)
 {
     if (!t)
         return;
     lk_tape_free(t->tape);
-    lk_tape_free(t->viewing);
+    lk_tape_free(t->eval_tape);
     for (int i = 0; i <= LK__LEVELS; i++)
-        lk_accumulator_free(t->pieces.level[i]);
+        lk_accumulator_free(t->partials.level[i]);
     lk_accumulator_free(t->spare);
     lk_tensor_free(t->seed);
     lk_free(t->batch_loss);
     lk__state_hash_free(t);
     lk_optimizer_free(t->optimizer);
-    lk__model_home(t->spec.model);
-    lk_slab_free(t->placed);
+    lk__model_unbind_params(t->spec.model);
+    lk_slab_free(t->shared_params);
     lk__control_free(t->control);
     lk__groups_free(t->groups);
     lk_plan_free(t->plan);
     lk_mesh_free(t->mesh);
-    lk_arena_free(t->seen.text);
-    lk_arena_free(t->viewed.text);
+    lk_arena_free(t->train_counts.text);
+    lk_arena_free(t->eval_counts.text);
     lk_arena_free(t->arena);
     lk_free(t);
 }
@@ -284,7 +338,7 @@ lk_status lk_trainer_seek(lk_trainer *t, int64_t step)
 {
     LK_CHECK(step >= 0, LK_EINVAL, "step %lld", (long long)step);
     t->step = step;
-    lk__counts_clear(t, &t->seen);
+    lk__counts_clear(t, &t->train_counts);
     return LK_OK;
 }
 

@@ -1,27 +1,31 @@
-/* A trainer from inside. */
+/* lk_trainer from inside, for the files of this room: one model, loss, optimizer and loader on each rank.
+ * A job makes it, or the program; all of it runs on the one thread that calls it. */
 #ifndef LK_TRAIN_TRAINER_H
 #define LK_TRAIN_TRAINER_H
 
 #include "base/partials.h"
 #include "coll/agree.h"
+#include "io/sums.h"
 #include "parallel/groups.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/plan.h>
 #include <lockstep/op.h>
 #include <lockstep/train.h>
 
-/* Numbers that metrics add up. */
+/* What is counted over samples, for their loss and metrics. */
 typedef struct lk__counts {
-    int64_t samples;
-    double loss; /* the sum over samples */
-    double *number[LK_MAX_METRICS];
-    lk_arena *text; /* of their last score */
+    int64_t samples;              /* of all ranks, */
+    double loss;                  /* and the sum of their losses: the same on every rank */
+    double *sums[LK_MAX_METRICS]; /* of each metric, over this rank's samples */
+    lk_arena *text;               /* that lk_eval.json of the last lk__counts_eval() points into */
 } lk__counts;
 
 struct lk_trainer {
     lk_trainer_spec spec;
-    lk_arena *arena;     /* filled-in options */
-    const lk_loss *cost; /* of spec.loss */
+    lk_trainer_options options;
+    lk_arena *arena;     /* of the options, defaults filled in */
+    const lk_loss *loss; /* of options.loss */
     int64_t parts;       /* that a sample's loss is the mean of */
     int n_metrics;
     const lk_metric *metric[LK_MAX_METRICS];
@@ -29,19 +33,21 @@ struct lk_trainer {
     lk_mesh *mesh;
     lk_plan *plan;
     lk__groups *groups;
-    lk__control *control;  /* votes and loss of all ranks */
-    bool shares;           /* the node has one copy, of which this rank updates a share */
-    lk_slab *placed;       /* its parameters */
-    lk_tape *tape;         /* of steps */
-    lk_tape *viewing;      /* of evaluation */
-    lk_tensor *seed;       /* of backward: one over the samples of the batch */
-    lk__partials pieces;   /* of a block: their lk_accumulator, made when needed */
-    lk_accumulator *spare; /* the next piece's */
-    lk__counts seen;       /* by the steps since the last score: this rank's numbers */
-    lk__counts viewed;     /* by an evaluation */
-    double *batch_loss;    /* of an evaluation, by batch */
+    lk__control *control;    /* votes and loss of all ranks */
+    bool shares;             /* the node has one copy, of which this rank updates a share */
+    lk_slab *shared_params;  /* its parameters */
+    lk_tape *tape;           /* of steps */
+    lk_tape *eval_tape;      /* of evaluation */
+    lk_tensor *seed;         /* of backward: one over the samples of the batch */
+    lk__partials partials;   /* of shards: their lk_accumulator, made when needed */
+    lk_accumulator *spare;   /* the next shard's */
+    lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
+    lk__counts eval_counts;  /* of an evaluation */
+    double *batch_loss; /* of an evaluation, by batch: those of other ranks are 0 until joined */
     int64_t max_batch_loss;
-    uint64_t *sum, *states; /* of the state's tensors, and the hashes of all ranks; state_hash.c */
+    lk_state_tensors *held; /* parameters, the model's state, the optimizer's slabs: state_hash.c */
+    lk__sums counted[3];    /* what this rank hashes of them */
+    uint64_t *sum, *states; /* of the state's tensors, and the hashes of all ranks */
     lk_comm *node;          /* the ranks that share a copy, where there are several copies */
     int64_t step;
 };
@@ -63,9 +69,12 @@ static inline int lk__trainer_size(const lk_trainer *t)
     return t->mesh->world ? lk_comm_size(t->mesh->world) : 1;
 }
 
-/** Memory and communicator for lk_trainer_hash(), when copies are where they stay.  Collective. */
+/** What lk_trainer_hash() and checkpoints need, when copies are where they stay.  Collective. */
 lk_status lk__state_hash_make(lk_trainer *t) LK_NODISCARD;
 void lk__state_hash_free(lk_trainer *t);
+
+/** Whether the node has one copy of t->held->tensor[i]. */
+bool lk__held_is_shared(const lk_trainer *t, int64_t i);
 
 /** Fail on all ranks, in the same words, unless their trainers have the same data, layers, parameters and
  * settings.  Collective over t->spec.comm. */
@@ -80,37 +89,40 @@ static inline lk_status lk__trainer_check_params(const lk_trainer *t)
     return LK_OK;
 }
 
-/** The block's samples as variables on `tape`. */
-lk_status lk__block_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y) LK_NODISCARD;
+/** The samples of a micro-batch as variables on `tape`. */
+lk_status lk__microbatch_enter(lk_tape *tape, const lk_batch *batch, lk_var *x,
+                               lk_var *y) LK_NODISCARD;
 
-/** Add the model's outputs for some samples to the counts. */
+/** Add the model's outputs for some samples to the sums of the metrics. */
 lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out,
                          lk_var target) LK_NODISCARD;
 void lk__counts_clear(const lk_trainer *t, lk__counts *counts);
 
-/** How many numbers metric `i` has. */
-int64_t lk__counts_numbers(const lk_trainer *t, int i);
+/** How many sums metric `i` has. */
+int64_t lk__counts_length(const lk_trainer *t, int i);
 
-/** Add up the numbers of all ranks.  Collective. */
-lk_status lk__counts_join(const lk_trainer *t, lk__counts *counts) LK_NODISCARD;
+/** Add the sums of the metrics over all ranks, which all then have.  Collective. */
+lk_status lk__counts_join_metrics(const lk_trainer *t, lk__counts *counts) LK_NODISCARD;
 
-/** After `seen` was joined in the middle of an epoch: from then on it is added up on rank 0 alone,
- * or it would be counted twice. */
-void lk__seen_keep_on_first(lk_trainer *t);
+/** After the sums of train_counts were joined, or loaded, and will be joined again: rank 0 keeps them, those
+ * of the others become 0, so that they are not counted once for each rank. */
+void lk__train_counts_keep_on_first(lk_trainer *t);
 
-/** As lk_trainer_train_metrics(), but what was seen is kept: the epoch may go on.  Collective. */
-lk_status lk__score_so_far(lk_trainer *t, lk_eval *out) LK_NODISCARD;
+/** As lk_trainer_train_metrics(), but the counts are kept: the epoch may go on.  Collective. */
+lk_status lk__train_metrics_so_far(lk_trainer *t, lk_eval *out) LK_NODISCARD;
 
-/** Turn counts into a score. */
-lk_status lk__counts_score(const lk_trainer *t, lk__counts *counts, lk_eval *out) LK_NODISCARD;
+/** Turn counts that are joined into loss and metrics.  out->json lies in counts->text, until the next call.
+ * Not collective: a rank may fail alone. */
+lk_status lk__counts_eval(const lk_trainer *t, lk__counts *counts, lk_eval *out) LK_NODISCARD;
 
-/** The sums of a block, piece by piece, into `to`: for models that use a parameter more than once. */
-lk_status lk__tree_sums(lk_trainer *t, const lk_batch *block, lk_accumulator *to,
-                        lk_step_seconds *time) LK_NODISCARD;
+/** Gradients, statistics and loss of a micro-batch, shard by shard, into `to`: for models that use a
+ * parameter more than once. */
+lk_status lk__shards_accumulate(lk_trainer *t, const lk_batch *batch, lk_accumulator *to,
+                                lk_step_seconds *time) LK_NODISCARD;
 
-/** One pass: the sums of a block, which begin with zeros. */
-lk_status lk__block_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *sums,
-                         lk_step_seconds *time) LK_NODISCARD;
+/** One pass, forward and backward, into an accumulator that begins with zeros. */
+lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
+                              lk_step_seconds *time) LK_NODISCARD;
 
 /**
  * A pass of this rank has failed: others may wait for it there, so the job ends with the rank and its
@@ -124,7 +136,7 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n,
 
 /** Say which tensor of a pass is not finite first, or which parameter.  Collective; `batch` is NULL on
  * a rank without samples. */
-lk_status lk__blame(lk_trainer *t, const lk_batch *batch, double loss) LK_NODISCARD;
+lk_status lk__nonfinite_report(lk_trainer *t, const lk_batch *batch, double loss) LK_NODISCARD;
 
 /** Whether what layers have observed is finite; the loss of training does not depend on it.  Errors:
  * LK_ENAN naming the tensor. */

@@ -1,4 +1,6 @@
-/* What trainers of several ranks must have alike: data, layers, parameters, and how they are trained. */
+/* What the trainers of all ranks must have alike: data, layers, parameters, and how they are trained.
+ * lk_trainer_new() compares it over ranks (same.h).
+ */
 #include "data/loader.h"
 #include "nn/model.h"
 #include "train/same.h"
@@ -49,7 +51,7 @@ static lk__trait layout_trait(const lk_parallel_options *p)
     const int64_t numbers[] = {p->data, p->features, p->stages, p->mode, p->update, p->overlap};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         lk_hash_add_i64(&h, numbers[i]);
-    lk_hash_add_bytes(&h, &p->bucket, sizeof p->bucket);
+    lk_hash_add_bytes(&h, &p->bucket_mib, sizeof p->bucket_mib);
     return (lk__trait){"other options of parallel", (int64_t)lk_hash_value(&h), .is_hash = true};
 }
 
@@ -60,11 +62,11 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
 {
     const lk_trainer_spec *s = &t->spec;
     out[0] = (lk__trait){"the seed of the loader", s->train->seed, .is_hash = false};
-    out[1] = (lk__trait){"the number of metrics", s->metrics.n, .is_hash = false};
+    out[1] = (lk__trait){"the number of metrics", t->options.metrics.n, .is_hash = false};
     out[2] = (lk__trait){"the number of epochs", s->epochs, .is_hash = false};
     LK_TRY(loader_trait(s->train, &out[3]));
-    LK_TRY(choice_trait("another loss", &s->loss, &out[4]));
-    LK_TRY(choice_trait("another optimizer", &s->optimizer, &out[5]));
+    LK_TRY(choice_trait("another loss", &t->options.loss, &out[4]));
+    LK_TRY(choice_trait("another optimizer", &t->options.optimizer, &out[5]));
     LK_TRY(layers_trait(s->model, &out[6]));
     out[7] = values_trait(s->model);
     out[8] = layout_trait(&s->parallel);

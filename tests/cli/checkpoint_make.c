@@ -5,7 +5,7 @@
  *     checkpoint_make --check MANIFEST
  */
 #include <lockstep/checkpoint.h>
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,8 +32,8 @@ static lk_status save(lk_checkpoint_dir *c, int64_t step)
     float w[6], b[2] = {(float)step, -1};
     for (int i = 0; i < 6; i++)
         w[i] = (float)i / 2;
-    lk_state_tensor tensor[] = {{"w", LK_F32, LK_DIMS(2, 3), w, NULL},
-                                {"b", LK_F32, LK_DIMS(2), b, NULL}};
+    lk_state_tensor tensor[] = {{"w", LK_F32, LK_DIMS(2, 3), w, NULL, NULL},
+                                {"b", LK_F32, LK_DIMS(2), b, NULL, NULL}};
     lk_state_number number = lk_state_f64("loss", 0.5);
     lk_state state = {.step = step,
                       .hash = 0xfeed,

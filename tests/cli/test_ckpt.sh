@@ -50,9 +50,9 @@ grep -Eq '^seed +1\\x1b\[31m$' "$work/out" || fail 'the note is not clean'
 status 0 "$lockstep" ckpt inspect --json "$work/a.safetensors"
 "$json" <"$work/out" || fail 'no JSON'
 out '{"name": "w", "dtype": "f32", "shape": "[2,2]", "elements": 4, "min": -1.5, "max": 2, "mean": 0.5, "not_finite": 1}'
-out '{"note": "seed", "text": "1\u001b[31m"}'
+out '{"metadata": "seed", "text": "1\u001b[31m"}'
 
-# the hash depends on what is in the file, not on its order, its notes or its format
+# the hash depends on what is in the file, not on its order, its metadata or its format
 file b "{\"k\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]},\"w\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[8,24]}}" \
     "$k_bytes$w_bytes"
 status 0 "$lockstep" ckpt export "$work/a.safetensors" "$work/c.npz"
@@ -72,7 +72,7 @@ status 0 "$lockstep" ckpt import "$work/c.npz" "$work/e.safetensors"
 status 0 "$lockstep" ckpt diff "$work/b.safetensors" "$work/e.safetensors"
 status 0 "$lockstep" ckpt export "$work/a.safetensors" "$work/f.safetensors"
 status 0 "$lockstep" ckpt inspect "$work/f.safetensors" --json
-out '"note": "seed"'
+out '"metadata": "seed"'
 
 # a bit, a shape, a name
 file bit "{$w,$k}" "\001${w_bytes#\\000}$k_bytes"
@@ -130,7 +130,7 @@ status 0 "$lockstep" ckpt inspect --json "$work/run/step-000000000007"
 "$json" <"$work/out" || fail 'no JSON'
 out '{"part": "part-00001.safetensors", "bytes": '
 out '"tensors": 1, "verified": true}'
-out '{"note": "step", "text": "7"}'
+out '{"metadata": "step", "text": "7"}'
 status 0 "$lockstep" ckpt hash --json "$work/run" "$work/run/step-000000000007"
 out '"state": "000000000000feed", "format": 2, "tensors": 2, '
 [ "$(cut -d'"' -f4 "$work/out" | uniq | wc -l)" -eq 2 ] || fail 'one hash for two'

@@ -3,12 +3,13 @@
 # another number of ranks.  It ends with the bits of a run that nobody disturbed, and no checkpoint
 # that was there is lost.
 #
-#   LK_KILLS       how many, 20 unless told
+#   LK_KILLS       how many; unless told, 10, or 100 with TEST_LONG in the environment
 #   LK_KILL_SEED   decides about moments, victims and ranks; printed
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/places.sh"
 
-kills=${LK_KILLS:-20}
+kills=${LK_KILLS:-${TEST_LONG:+100}}
+kills=${kills:-10}
 seed=${LK_KILL_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
 echo "LK_KILL_SEED=$seed LK_KILLS=$kills"
 mkdir "$work/tmp"

@@ -1,21 +1,21 @@
 #!/bin/sh
 # lockstep run -- train: signals stop it with a checkpoint and status 75, and it goes on elsewhere to
-# the same bits; after a failure it starts again by itself.
+# the same bits; after a failure it starts again by itself.  With TEST_LONG in the environment, with two
+# signals in each place, and for longer.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/places.sh"
 
+export LK_THREADS=1
 cat >"$work/net.yaml" <<'END'
 data: {type: glyphs, count: 400, test_count: 0, batch: 20, shards: 5}
 model: [flatten, {type: linear, units: 16}, batch_norm, relu, {type: linear, units: 10}]
 loss: softmax_cross_entropy
 optimizer: {type: sgd, rate: 0.05, momentum: 0.9}
-train: {epochs: 150, checkpoint: {every: 100 steps, keep: 2}}
+train: {checkpoint: {every: 100 steps, keep: 2}}
 END
-status 0 "$lockstep" train --quiet "$work/net.yaml"
-cp "$work/out" "$work/whole"
 
 # start PLACE N OPTION...: train in the background, into $work/run, until a checkpoint is there.
-endless=
+epochs=150
 start()
 {
     place=$1 n=$2
@@ -23,8 +23,8 @@ start()
     case $place in local) how='--transport local' ;; *) how="--mpi $place" ;; esac
     rm -rf "$work/run"
     # shellcheck disable=SC2086 # two words, perhaps none
-    "$work/victim" run -n "$n" $how "$@" -- train --quiet "$work/net.yaml" "train.output=$work/run" $endless \
-        >"$work/out" 2>"$work/err" &
+    "$work/victim" run -n "$n" $how "$@" -- train --quiet "$work/net.yaml" "train.output=$work/run" \
+        train.epochs=$epochs >"$work/out" 2>"$work/err" &
     launcher=$!
     tries=0
     while [ ! -e "$work/run/checkpoints/LATEST" ]; do
@@ -50,12 +50,18 @@ a_rank()
 
 signals='USR2 TERM INT HUP USR1'
 for place in $places; do
-    for signal in ${signals%% *} TERM; do
+    # Processes take longer for a step: a signal comes in time for fewer of them.
+    several=TERM epochs=150 elsewhere=5
+    [ "$place" = local ] || [ -n "${TEST_LONG-}" ] || several='' epochs=90 elsewhere=1
+    status 0 "$lockstep" train --quiet "$work/net.yaml" train.epochs=$epochs
+    cp "$work/out" "$work/whole"
+    for signal in ${signals%% *} $several; do
         start "$place" 3
         kill "-$signal" $launcher
         finished 75
         err 'stopped on request after step '
-        status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/run" parallel.data=5
+        status 0 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/run" \
+            train.epochs=$epochs parallel.data=$elsewhere
         cmp -s "$work/out" "$work/whole" || fail "$place, $signal: went on to another state"
     done
     signals=${signals#* }
@@ -70,7 +76,7 @@ for place in $places; do
 done
 
 # Without restarts a failure is one; a request to stop is none, and not started again.
-endless=train.epochs=1000000
+epochs=1000000
 start local 2
 kill -9 "$(a_rank)"
 finished 1
@@ -80,14 +86,14 @@ kill -TERM $launcher
 finished 75
 if grep -q 'starting again' "$work/err"; then fail 'started again after a request to stop'; fi
 # Wrong usage is not tried again either.
-status 2 "$lockstep" run -n 6 --transport local --restarts 3 -- train "$work/net.yaml"
+status 2 "$lockstep" run -n 6 --transport local --restarts 3 -- train "$work/net.yaml" train.epochs=1
 if grep -q 'starting again' "$work/err"; then fail 'wrong usage, started again'; fi
 
 # A request that comes before anything is ready is not lost.
 for wait in 0 0.02 0.1; do
     rm -rf "$work/run" "$work/err"
-    "$work/victim" run -n 3 --transport local -- train --quiet "$work/net.yaml" "train.output=$work/run" $endless \
-        >"$work/out" 2>"$work/err" &
+    "$work/victim" run -n 3 --transport local -- train --quiet "$work/net.yaml" "train.output=$work/run" \
+        train.epochs=$epochs >"$work/out" 2>"$work/err" &
     launcher=$!
     while [ ! -s "$work/err" ]; do sleep 0.01; done # it says where ranks will be
     sleep $wait

@@ -2,7 +2,8 @@
 # A disk that is slower than the deadline is waited for, and said so; a rank that is stopped while
 # checkpoints are written ends the job at the deadline.
 #
-#   LK_STOPS       how many ranks are stopped, 1 unless told, in turn under each MPI
+#   LK_STOPS       how many ranks are stopped, in turn under each MPI; unless told, 1, or 20 with
+#                  TEST_LONG in the environment
 if [ -w /dev/shm ]; then TMPDIR=/dev/shm; fi
 export TMPDIR="${TMPDIR:-/tmp}"
 . "$(dirname "$0")/expect.sh"
@@ -32,8 +33,9 @@ slow()
 slow rename:2:2500ms
 
 # One rank sleeps, where every call that writes takes its time, so that it is in a save.
+stops=${LK_STOPS:-${TEST_LONG:+20}}
 i=0
-while [ $i -lt "${LK_STOPS:-1}" ] && [ -n "$mpis" ]; do
+while [ $i -lt "${stops:-1}" ] && [ -n "$mpis" ]; do
     # shellcheck disable=SC2086 # a list of words
     set -- $mpis
     [ $((i % 2)) -eq 0 ] || [ $# -eq 1 ] || shift

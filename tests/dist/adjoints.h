@@ -4,6 +4,7 @@
 
 #include "ranks.h"
 
+#include <lockstep/extra/dist_check.h>
 #include <lockstep/lockstep.h>
 
 /* A program of one value on each rank: shape of its input, and what it does with it. */

@@ -6,7 +6,8 @@
 #include "ranks.h"
 
 #include <lockstep/coll.h>
-#include <lockstep/half.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/half.h>
 
 /* Set c->algorithm to the next algorithm that can do the call, by `*i`; false behind the last. */
 static inline bool next_algorithm(lk_comm *comm, lk_collective *c, int *i)
@@ -212,7 +213,7 @@ static inline void fold_put(lk_reduce_op fold, lk_dtype t, int64_t pieces, int64
 static inline void *input_apart(lk_comm *comm, const lk_collective *c, int64_t pieces,
                                 int64_t count)
 {
-    lk_reduce_op fold = c->fold;
+    lk_reduce_op fold = c->op;
     lk_dtype t = c->dtype;
     int64_t stride = c->stride ? c->stride : count;
     lk_range range = lk_range_split(pieces, lk_comm_rank(comm), lk_comm_size(comm));
@@ -232,7 +233,7 @@ static inline void *input_apart(lk_comm *comm, const lk_collective *c, int64_t p
 static inline void *input_of(lk_comm *comm, lk_reduce_op fold, lk_dtype t, int64_t pieces,
                              int64_t count)
 {
-    return input_apart(comm, &(lk_collective){.fold = fold, .dtype = t}, pieces, count);
+    return input_apart(comm, &(lk_collective){.op = fold, .dtype = t}, pieces, count);
 }
 
 #endif /* LK_TEST_COLLECTIVES_H */

@@ -1,7 +1,8 @@
 /* Tests with ranks: each is a function of a communicator, run by every rank.
  *
  * Started plainly, the program runs every test on 1, 2, 3, 4, 5, 7 and 8 local ranks; with TEST_BRIEF
- * in the environment, as `make test` does under sanitizers, on 1, 3 and 4, and alike cases once.
+ * in the environment, as `make test` does under sanitizers, on 1, 3 and 4, and alike cases once;
+ * with TEST_RANKS, a list of numbers, on those.
  * Started by tests/dist/run.sh (TEST_TRANSPORT=mpi) it is one rank of as many as the launcher
  * started, and each test gets a communicator of its own.  A check that fails ends all ranks.
  */
@@ -10,8 +11,8 @@
 
 #include "harness.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/comm.h>
+#include <lockstep/extra/alloc.h>
 
 #include <fenv.h>
 
@@ -32,10 +33,21 @@ static lk_status ranks_call(lk_comm *comm, void *arg)
     return LK_OK;
 }
 
+/* The next number of ranks, or 0; `list` is what is left of TEST_RANKS, or of its default. */
+static inline int ranks_next(const char **list)
+{
+    char *end;
+    long n = strtol(*list, &end, 10);
+    ASSERT_TRUE(end != *list || **list == 0);
+    *list = end;
+    return (int)n;
+}
+
 static inline int ranks_main(const struct ranks_test *t, int n)
 {
-    static const int all[] = {1, 2, 3, 4, 5, 7, 8, 0}, few[] = {1, 3, 4, 0};
-    const int *sizes = ranks_brief() ? few : all;
+    const char *sizes = getenv("TEST_RANKS");
+    if (!sizes)
+        sizes = ranks_brief() ? "1 3 4" : "1 2 3 4 5 7 8";
     const char *transport = getenv("TEST_TRANSPORT");
     signal(SIGALRM, test_on_alarm);
     lk_comm *comm = NULL;
@@ -53,8 +65,9 @@ static inline int ranks_main(const struct ranks_test *t, int n)
             t[i].run(own);
             lk_comm_close(own);
         }
-        for (int k = 0; !comm && sizes[k] > 0; k++)
-            ASSERT_OK(lk_run_local(sizes[k], ranks_call, (void *)(uintptr_t)&t[i]));
+        const char *left = sizes;
+        for (int size = ranks_next(&left); !comm && size > 0; size = ranks_next(&left))
+            ASSERT_OK(lk_run_local(size, ranks_call, (void *)(uintptr_t)&t[i]));
         if (!comm || lk_comm_rank(comm) == 0)
             printf("ok %s\n", t[i].name);
     }

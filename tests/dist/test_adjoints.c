@@ -2,7 +2,7 @@
  * first and second derivatives, and the adjoint identity; see dist_check.h. */
 #include "ranks.h"
 
-#include <lockstep/dist_check.h>
+#include <lockstep/extra/dist_check.h>
 
 static void gradients_are_those_of_the_sum_of_all_losses(lk_comm *comm)
 {

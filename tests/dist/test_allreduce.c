@@ -1,7 +1,7 @@
 /* allreduce: every algorithm gives the bits of the fixed tree, for any ranks, counts and pieces. */
 #include "collectives.h"
 
-#include <lockstep/reduce.h>
+#include <lockstep/extra/reduce.h>
 
 /* The tree over pieces [first, first + n), as reduce.h says. */
 static void tree_of(int64_t first, int64_t n, int64_t count, float *out)
@@ -140,7 +140,7 @@ static void bad_arguments_are_refused(lk_comm *comm)
     bad.algorithm = "nope";
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL,
                  "no allreduce algorithm named \"nope\"; the names are");
-    bad = c, bad.fold = LK_REDUCE_XOR;
+    bad = c, bad.op = LK_REDUCE_XOR;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EDTYPE, "no xor of f32");
     bad = c, bad.count = -1;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "-1 elements");
@@ -154,7 +154,7 @@ static void bad_arguments_are_refused(lk_comm *comm)
     if (lk_comm_size(comm) > 1)
         ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "a stride of 1 for vectors of");
     bad = c, bad.call = LK_CALL_BCAST, bad.stride = 1;
-    ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "where nothing is folded");
+    ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "where nothing is reduced");
     bad = c, bad.pieces = -2;
     ASSERT_FAILS(lk_coll_run(comm, &bad), LK_EINVAL, "-2 pieces");
     bad = c, bad.pieces = 3 * lk_comm_size(comm);

@@ -94,8 +94,8 @@ static void a_rank_that_cannot_read_stops_all_in_that_step(lk_comm *comm)
     ASSERT_OK(lk_model_add(s.model, "linear", "units=3"));
     ASSERT_OK(lk_model_add(s.model, "batch_norm", "statistics=batch"));
     ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
-    ASSERT_OK(
-        lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena, &s.spec.loss));
+    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena,
+                              &s.options.loss));
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
@@ -178,7 +178,7 @@ static void misuse_is_refused(lk_comm *comm)
     ASSERT_OK(lk_tape_set_shard_size(tape, 1));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(9, 2), 1, &x));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2), 1, &g));
-    lk_dist_batch batch = {.comm = comm, .samples = 8, .pieces = 8, .first = first};
+    lk_dist_batch batch = {.comm = comm, .samples = 8, .shards = 8, .first = first};
     lk_range mine = {first[lk_comm_rank(comm)],
                      first[lk_comm_rank(comm) + 1] - first[lk_comm_rank(comm)]};
     bool subtree = lk_range_subtrees(8, mine, NULL) <= 1;

@@ -1,9 +1,11 @@
-/* Checkpoints in little memory: ranks that each hold their share of every tensor save a state, and fewer
- * ranks load it, of which none has ever more than its share and some MiB.
+/* Models of which each rank holds a part, in little memory: ranks that each hold some blocks of every
+ * tensor, parameters and Adam's, hash and save them, and fewer ranks load them into models that hold others.
+ * No rank has ever more than its share and some MiB.
  *
  * Counted is what the library allocates, on threads of all ranks together.  With TEST_STATE_MIB=512 as
  * processes of an MPI the limits are the system's: 256 MiB of data, and as much resident at most.
  */
+#include "held_models.h"
 #include "io/checkpoint.h"
 #include "ranks.h"
 
@@ -11,7 +13,7 @@
 
 #include <sys/resource.h>
 
-enum { TENSORS = 6, MIB = 1 << 20, LIMIT = 256 * MIB, PATH = 256 };
+enum { MIB = 1 << 20, LIMIT = 256 * MIB, PATH = 256, SEED = 7 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { LIMITED = 0 }; /* their shadows count as data */
@@ -22,110 +24,89 @@ enum { LIMITED = 1 };
 static int64_t state_mib(void)
 {
     const char *text = getenv("TEST_STATE_MIB");
-    return text ? strtoll(text, NULL, 10) : 32;
+    return text ? strtoll(text, NULL, 10) : 12;
 }
 
-typedef struct share {
-    lk_box box[TENSORS];
-    char name[TENSORS][16];
-    lk_state_tensor tensor[TENSORS];
-    lk_state state;
-} share;
-
-/* Half of the state is one tensor; of the others three are an eighth each, and two a sixteenth. */
-static lk_shape shape_of(int i)
+/* Parameters and two slabs of Adam are the state: half of it is one layer's. */
+static held_size size_of(void)
 {
-    int64_t rows = (i == 0 ? 8 : i < 4 ? 2 : 1) * 16 * state_mib();
-    return LK_SHAPE(rows, 4, 256);
-}
-
-static float value_of(int64_t tensor, int64_t place)
-{
-    return (float)((place * 40503 + tensor * 977) % 8388608);
-}
-
-/* Rank `rank` of `size` holds its rows, or columns, of each. */
-static void share_make(share *s, int rank, int size)
-{
-    memset(s, 0, sizeof *s);
-    for (int i = 0; i < TENSORS; i++) {
-        lk_shape shape = shape_of(i);
-        int axis = i % 3 == 0 ? 2 : 0;
-        lk_box *box = &s->box[i];
-        *box = lk_box_whole(3, shape.dim);
-        box->first[axis] = rank * shape.dim[axis] / size;
-        box->n[axis] = (rank + 1) * shape.dim[axis] / size - box->first[axis];
-        snprintf(s->name[i], sizeof s->name[i], "t%d", i);
-        s->tensor[i] = (lk_state_tensor){s->name[i], LK_F32, shape, NULL, box};
-        s->tensor[i].data = calloc((size_t)lk_box_count(box) + 1, sizeof(float));
-        ASSERT_TRUE(s->tensor[i].data);
-    }
-    s->state = (lk_state){.tensor = s->tensor, .n_tensors = TENSORS};
-}
-
-static void share_end(share *s)
-{
-    for (int i = 0; i < TENSORS; i++)
-        free(s->tensor[i].data);
-}
-
-/* Give all elements their values, or look whether they have them. */
-static void share_values(const share *s, bool set)
-{
-    for (int i = 0; i < TENSORS; i++) {
-        float *data = s->tensor[i].data;
-        lk_box_walk walk = lk_box_start(&s->box[i], s->tensor[i].shape.dim);
-        while (lk_box_next(&walk))
-            for (int64_t k = 0; k < walk.n; k++) {
-                float want = value_of(i, walk.place + k);
-                if (set)
-                    data[walk.at + k] = want;
-                else
-                    ASSERT_SAME_BITS(&data[walk.at + k], &want, sizeof want);
-            }
-    }
+    int64_t elements = state_mib() * MIB / 12, narrow = state_mib() < 256 ? 256 : 1024;
+    int64_t wide = (elements - 8 * narrow * narrow) / narrow / HELD_BLOCKS + 1;
+    return (held_size){narrow, wide * HELD_BLOCKS};
 }
 
 static lk_checkpoint_dir *folder_open(lk_comm *comm, const char *path)
 {
     lk_checkpoint_dir *c;
-    lk_checkpoint_dir_options o = {.identity = 1, .wait = 5, .part_bytes = state_mib() * MIB / 8};
+    lk_checkpoint_dir_options o = {
+        .identity = 1, .wait_seconds = 5, .part_bytes = state_mib() * MIB / 8};
     ASSERT_OK(lk_checkpoint_dir_open(comm, path, &o, &c));
     return c;
 }
 
-static void save(lk_comm *comm, const char *path)
+/* Save the state, with its hash. */
+static uint64_t save(lk_comm *comm, const char *path)
 {
-    share s;
     lk_checkpoint_dir *c = folder_open(comm, path);
-    share_make(&s, lk_comm_rank(comm), lk_comm_size(comm));
-    share_values(&s, true);
-    s.state.step = 7;
-    s.state.hash = 77;
-    ASSERT_OK(lk_checkpoint_dir_save(c, &s.state));
+    lk_range blocks = held_blocks(lk_comm_rank(comm), lk_comm_size(comm));
+    held_model h = held_make(size_of(), SEED, blocks, true);
+    lk_state state = {
+        .step = 7, .hash = held_hash(comm, &h), .tensor = h.all->tensor, .n_tensors = h.all->n};
+    ASSERT_OK(lk_checkpoint_dir_save(c, &state));
     lk_checkpoint_dir_close(c);
-    share_end(&s);
+    held_free(&h);
+    return state.hash;
 }
 
-static void load(lk_comm *comm, const char *path)
+/* Load it into a model that begins otherwise, and look at each element. */
+static void load(lk_comm *comm, const char *path, uint64_t hash)
 {
-    share s;
     bool found;
     lk_checkpoint_dir *c = folder_open(comm, path);
-    share_make(&s, lk_comm_rank(comm), lk_comm_size(comm));
-    ASSERT_OK(lk_checkpoint_dir_load(c, &s.state, &found));
-    ASSERT_TRUE(found && s.state.step == 7 && s.state.hash == 77);
-    share_values(&s, false);
+    lk_range blocks = held_blocks(lk_comm_rank(comm), lk_comm_size(comm));
+    held_model h = held_make(size_of(), SEED + 1, blocks, true);
+    lk_state state = {.tensor = h.all->tensor, .n_tensors = h.all->n};
+    for (int64_t i = 0; i < h.all->n; i++)
+        if (!held_is_drawn(&h, i))
+            memset(h.all->tensor[i].data, 0, (size_t)lk_box_count(h.all->tensor[i].box) * 4);
+    ASSERT_TRUE(held_hash(comm, &h) != hash);
+    ASSERT_OK(lk_checkpoint_dir_load(c, &state, &found));
+    ASSERT_TRUE(found && state.step == 7 && state.hash == hash);
+    ASSERT_TRUE(held_hash(comm, &h) == hash);
     lk_checkpoint_dir_close(c);
-    share_end(&s);
+    held_expect(&h, size_of(), SEED, blocks);
+    held_free(&h);
+}
+
+/* Which must be that of the whole, as one process finds it. */
+static void hash_check(const lk_comm *comm, uint64_t hash)
+{
+    if (lk_comm_rank(comm) > 0)
+        return;
+    ASSERT_TRUE(held_hash_by_blocks(size_of(), SEED, true) == hash);
+    if (state_mib() * MIB < LIMIT && lk_comm_size(comm) == 1)
+        ASSERT_TRUE(held_hash_of_whole(size_of(), SEED, true) == hash);
+}
+
+/* What a rank may take: to save, what it holds, and its share of the files and one more; to load, what it
+ * holds, and the parameters again to compare them. */
+static int64_t memory_of(int rank, int size, int fewer)
+{
+    int64_t state = state_mib() * MIB;
+    int64_t saves = held_blocks(rank, size).n * state / 8 + state / size + state / 8;
+    int64_t loads = rank < fewer ? held_blocks(rank, fewer).n * state / 8 * 4 / 3 : 0;
+    return (saves > loads ? saves : loads) + 8 * MIB;
 }
 
 /* What was ever taken at once, by the ranks of this process. */
-static void memory_check(const lk_comm *comm, int64_t before)
+static void memory_check(const lk_comm *comm, int fewer, int64_t before)
 {
     bool threads = strcmp(lk_comm_transport(comm), "local") == 0;
-    int64_t size = lk_comm_size(comm), state = state_mib() * MIB;
-    int64_t most = threads ? state + size * 8 * MIB : state / size + state / 8 + 8 * MIB;
+    int size = lk_comm_size(comm);
+    int64_t state = state_mib() * MIB, most = 0;
+    for (int r = 0; r < size; r++)
+        if (threads || r == lk_comm_rank(comm))
+            most += memory_of(r, size, fewer);
     struct rusage used;
     ASSERT_TRUE(lk_alloc_stats_now().peak_bytes - before <= most);
     if (!threads && LIMITED && state >= LIMIT) {
@@ -150,14 +131,15 @@ static void no_rank_needs_more_than_its_share(lk_comm *comm)
     }
     ASSERT_OK(lk_bcast(comm, path, sizeof path, LK_U8, 0, "path"));
     lk__storage_sync_skip(true);
-    save(comm, path);
+    uint64_t hash = save(comm, path);
     ASSERT_OK(lk_comm_split(comm, rank < fewer ? 0 : -1, 0, &some));
     if (some)
-        load(some, path);
+        load(some, path, hash);
     lk_comm_close(some);
+    hash_check(comm, hash);
     ASSERT_OK(lk_barrier(comm, "end"));
     if (size > 1)
-        memory_check(comm, before);
+        memory_check(comm, fewer, before);
     snprintf(command, sizeof command, "rm -rf '%s'", path);
     if (rank == 0)
         ASSERT_EQ(system(command), 0);

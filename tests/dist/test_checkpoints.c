@@ -33,7 +33,7 @@ static lk_checkpoint_dir *folder_open(lk_comm *comm, const char *path)
 {
     lk_checkpoint_dir *c;
     lk_checkpoint_dir_options o = test_options(3);
-    o.wait = 5;
+    o.wait_seconds = 5;
     ASSERT_OK(lk_checkpoint_dir_open(comm, path, &o, &c));
     return c;
 }

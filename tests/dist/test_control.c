@@ -46,11 +46,11 @@ static void expect_tree(lk_comm *comm, lk__control *c, lk_dtype dtype, const lk_
 {
     int rank = lk_comm_rank(comm);
     double own[LK_MAX_SUBTREES] = {0}, total = 0,
-           want = dtype == LK_F32 ? (double)tree_f32(0, deal->pieces) : tree_f64(0, deal->pieces);
-    lk_range range = lk_range_split(deal->pieces, rank, lk_comm_size(comm));
+           want = dtype == LK_F32 ? (double)tree_f32(0, deal->shards) : tree_f64(0, deal->shards);
+    lk_range range = lk_range_split(deal->shards, rank, lk_comm_size(comm));
     if (deal->first)
         range = (lk_range){deal->first[rank], deal->first[rank + 1] - deal->first[rank]};
-    losses_of(deal->pieces, range, dtype, own);
+    losses_of(deal->shards, range, dtype, own);
     ASSERT_OK(lk__control_exchange(c, deal, own, &total));
     ASSERT_EQ(memcmp(&total, &want, sizeof total), 0);
 }
@@ -65,8 +65,8 @@ static void the_loss_is_the_tree_over_the_pieces(lk_comm *comm)
         ASSERT_OK(lk__control_new(comm, dtype, MOST_PIECES, &one));
         for (int64_t pieces = 1; pieces <= MOST_PIECES; pieces++) {
             lk_subtree_partition(pieces, lk_comm_size(comm), first);
-            expect_tree(comm, even, dtype, &(lk__deal){.pieces = pieces});
-            expect_tree(comm, one, dtype, &(lk__deal){.pieces = pieces, .first = first});
+            expect_tree(comm, even, dtype, &(lk__deal){.shards = pieces});
+            expect_tree(comm, one, dtype, &(lk__deal){.shards = pieces, .first = first});
         }
         lk__control_free(even);
         lk__control_free(one);
@@ -85,12 +85,12 @@ static void a_rank_without_samples_is_heard(lk_comm *comm)
     ASSERT_OK(lk__control_new(comm, LK_F32, 8, &c));
     lk__control_vote(c, LK__VOTE_STOP, rank == size - 1);
     lk__control_vote(c, LK__VOTE_SAVED, true);
-    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.pieces = 1, .first = first}, &own, &total));
+    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.shards = 1, .first = first}, &own, &total));
     ASSERT_TRUE(total == 2.5);
     ASSERT_EQ(lk__control_votes(c, LK__VOTE_STOP), 1);
     ASSERT_EQ(lk__control_votes(c, LK__VOTE_SAVED), size);
     ASSERT_EQ(lk__control_votes(c, LK__VOTE_FAILED), 0);
-    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.pieces = 1, .first = first}, &own, &total));
+    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.shards = 1, .first = first}, &own, &total));
     ASSERT_EQ(lk__control_votes(c, LK__VOTE_STOP), 0);
     lk__control_free(c);
 }
@@ -101,7 +101,7 @@ static void an_exchange_is_one_collective_call(lk_comm *comm)
     double own[LK_MAX_SUBTREES] = {0}, total = 0;
     ASSERT_OK(lk__control_new(comm, LK_F64, MOST_PIECES, &c));
     int64_t before = comm->n_calls;
-    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.pieces = MOST_PIECES}, own, &total));
+    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.shards = MOST_PIECES}, own, &total));
     ASSERT_EQ(comm->n_calls - before, 1);
     lk__control_free(c);
 }
@@ -113,7 +113,7 @@ static void this_rank_alone_hears_itself(lk_comm *comm)
     (void)comm;
     ASSERT_OK(lk__control_new(NULL, LK_F32, 4, &c));
     lk__control_vote(c, LK__VOTE_FAILED, true);
-    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.pieces = 4}, &own, &total));
+    ASSERT_OK(lk__control_exchange(c, &(lk__deal){.shards = 4}, &own, &total));
     ASSERT_TRUE(total == 3 && lk__control_votes(c, LK__VOTE_FAILED) == 1);
     lk__control_free(c);
 }

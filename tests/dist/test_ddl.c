@@ -48,7 +48,7 @@ static void init_says_who_and_where(lk_comm *comm)
     ASSERT_EQ(p.n_devices, size + 1);
     ASSERT_TRUE(p.cores[0] >= '0' && p.cores[0] <= '9');
     lk_tier_spec m = lk_ddl_mode(d);
-    ASSERT_EQ(m.letter, LK_TIER_NEAR);
+    ASSERT_EQ(m.algorithm, LK_TIER_NEAR);
     ASSERT_EQ(m.n_tiers, 2);
     lk_ddl_free(d);
 }

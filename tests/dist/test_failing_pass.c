@@ -2,7 +2,7 @@
  * within seconds, whatever they do, and nobody has changed a parameter. */
 #include "trainers.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/loss.h>
 #include <lockstep/op.h>
 
@@ -126,9 +126,9 @@ static void failure_is_named(lk_comm *comm, const struct pass_case *c)
     ASSERT_OK(lk_model_add(s.model, "linear", "units=3"));
     ASSERT_OK(lk_model_add(s.model, "batch_norm", c->meets ? "statistics=batch" : NULL));
     ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
-    s.spec.loss = (lk_config){.descriptor = &cost.descriptor};
+    s.options.loss = (lk_config){.descriptor = &cost.descriptor};
     s.spec.parallel.overlap = c->overlaps ? LK_OVERLAP_YES : LK_OVERLAP_NO;
-    s.spec.parallel.bucket = 0.00001;
+    s.spec.parallel.bucket_mib = 0.00001;
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     uint64_t before = params_of(s.model);

@@ -7,8 +7,8 @@
 #include "comm/comm.h"
 #include "ranks.h"
 
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/clock.h>
 
 enum { SMALL = 10, LARGE = 100000 };
 
@@ -82,7 +82,7 @@ static lk_status make_calls(lk_comm *comm, const struct mistake *m, int count, v
         c.call = m->call ? m->call : c.call;
         c.name = m->name;
         c.dtype = m->dtype;
-        c.fold = m->fold;
+        c.op = m->fold;
         c.count += m->more;
         c.root = m->root;
     }

@@ -2,7 +2,8 @@
 #include "ranks.h"
 
 #include <lockstep/ddl.h>
-#include <lockstep/half.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/half.h>
 #include <lockstep/lockstep.h>
 
 #include <math.h>
@@ -81,7 +82,7 @@ static lk_status sum_up(lk_comm *comm, const struct given *g)
                        .out = out,
                        .count = COUNT,
                        .dtype = g->dtype,
-                       .fold = LK_REDUCE_SUM,
+                       .op = LK_REDUCE_SUM,
                        .root = size - 1};
     if (g->way == IN_PLACE)
         c.in = NULL, c.out = in;

@@ -5,12 +5,12 @@
 /* allreduce by every algorithm, blocking and begun, in place where that is possible. */
 static void check_allreduce(lk_comm *comm, lk_collective c)
 {
-    int64_t bytes = c.count * element_size(c.fold, c.dtype);
+    int64_t bytes = c.count * element_size(c.op, c.dtype);
     int64_t pieces = c.pieces ? c.pieces : lk_comm_size(comm);
     void *in = input_apart(comm, &c, pieces, c.count), *out, *want;
     ASSERT_OK(lk_alloc(&out, bytes, 1));
     ASSERT_OK(lk_alloc(&want, bytes, 1));
-    fold_put(c.fold, c.dtype, pieces, 0, c.count, want);
+    fold_put(c.op, c.dtype, pieces, 0, c.count, want);
     c.call = LK_CALL_ALLREDUCE;
     c.in = in;
     c.out = out;
@@ -31,12 +31,12 @@ static void check_allreduce(lk_comm *comm, lk_collective c)
 
 static void check_reduce(lk_comm *comm, lk_collective c)
 {
-    int64_t bytes = c.count * element_size(c.fold, c.dtype);
+    int64_t bytes = c.count * element_size(c.op, c.dtype);
     int64_t pieces = c.pieces ? c.pieces : lk_comm_size(comm);
     void *in = input_apart(comm, &c, pieces, c.count), *out, *want;
     ASSERT_OK(lk_alloc(&out, bytes, 1));
     ASSERT_OK(lk_alloc(&want, bytes, 1));
-    fold_put(c.fold, c.dtype, pieces, 0, c.count, want);
+    fold_put(c.op, c.dtype, pieces, 0, c.count, want);
     c.call = LK_CALL_REDUCE;
     c.in = in;
     c.out = out;
@@ -59,7 +59,7 @@ static void check_reduce(lk_comm *comm, lk_collective c)
 static void check_reduce_scatter(lk_comm *comm, lk_collective c, bool ragged)
 {
     int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
-    int64_t counts[8], elem = element_size(c.fold, c.dtype), total = 0, before = 0;
+    int64_t counts[8], elem = element_size(c.op, c.dtype), total = 0, before = 0;
     for (int r = 0; r < size; r++) {
         counts[r] = ragged ? c.count + (r + 1) % size : c.count;
         before += r < rank ? counts[r] : 0;
@@ -69,7 +69,7 @@ static void check_reduce_scatter(lk_comm *comm, lk_collective c, bool ragged)
     void *in = input_apart(comm, &c, pieces, total), *out, *want;
     ASSERT_OK(lk_alloc(&out, total * elem, 1));
     ASSERT_OK(lk_alloc(&want, bytes, 1));
-    fold_put(c.fold, c.dtype, pieces, before, counts[rank], want);
+    fold_put(c.op, c.dtype, pieces, before, counts[rank], want);
     c.call = LK_CALL_REDUCE_SCATTER;
     c.in = in;
     c.out = out;
@@ -100,7 +100,7 @@ static void sums_have_the_bits_of_the_tree(lk_comm *comm)
             lk_collective c = {.name = "sum",
                                .count = counts[i],
                                .dtype = LK_F32,
-                               .fold = LK_REDUCE_SUM,
+                               .op = LK_REDUCE_SUM,
                                .pieces = pieces[p]};
             check_allreduce(comm, c);
             check_reduce(comm, c);
@@ -138,7 +138,7 @@ static void every_operator_works_on_every_dtype(lk_comm *comm)
                                .name = lk_reduce_op_name((lk_reduce_op)fold),
                                .out = &x,
                                .dtype = (lk_dtype)dtype,
-                               .fold = (lk_reduce_op)fold};
+                               .op = (lk_reduce_op)fold};
             const char *choice;
             lk_status st = lk_coll_selected(comm, &c, &choice);
             if (st != LK_OK) { /* it is no such operator */
@@ -160,7 +160,7 @@ static void every_operator_works_on_every_dtype(lk_comm *comm)
 static void long_vectors_have_the_same_bits(lk_comm *comm)
 {
     warm(comm);
-    lk_collective c = {.name = "long", .count = 4001, .dtype = LK_F32, .fold = LK_REDUCE_SUM};
+    lk_collective c = {.name = "long", .count = 4001, .dtype = LK_F32, .op = LK_REDUCE_SUM};
     check_allreduce(comm, c);
     check_reduce_scatter(comm, c, true);
     c.count = 140009; /* more than one segment */
@@ -168,7 +168,7 @@ static void long_vectors_have_the_same_bits(lk_comm *comm)
     check_reduce_scatter(comm, c, true);
     c.count = 5003;
     c.dtype = LK_BF16;
-    c.fold = LK_REDUCE_AVG;
+    c.op = LK_REDUCE_AVG;
     check_allreduce(comm, c);
 }
 
@@ -253,10 +253,9 @@ static void check_parts(lk_comm *comm, lk_shm *shared, int64_t pieces, enum form
     memset(given, 0xff, (size_t)bytes);
     for (int r = 0; r < size; before += counts[r++]) {
         for (int v = 0; v < n; v++)
-            node_put(c.fold, c.dtype, node[v], before, counts[r],
-                     given + v * c.stride + offsets[r]);
+            node_put(c.op, c.dtype, node[v], before, counts[r], given + v * c.stride + offsets[r]);
         if (r == rank)
-            fold_put(c.fold, c.dtype, pieces, before, counts[r], want);
+            fold_put(c.op, c.dtype, pieces, before, counts[r], want);
     }
     in = form == ONE_PRIVATE && rank == 0 ? given : in + 16 * rank;
     bool in_place = form == IN_PLACE && n == 1;
@@ -306,7 +305,7 @@ static void many_at_once_keep_apart(lk_comm *comm)
                            .out = x[i],
                            .count = counts[i],
                            .dtype = LK_I32,
-                           .fold = LK_REDUCE_SUM};
+                           .op = LK_REDUCE_SUM};
         ASSERT_OK(lk_coll_start(comm, &c, &r[i]));
     }
     for (int i = 0; i < N; i++) {

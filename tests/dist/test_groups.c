@@ -1,6 +1,8 @@
 /* Gradient groups: a range of the slab is joined level by level, whether it travels early or not. */
-#include "parallel/group.h"
+#include "parallel/groups_internal.h"
 #include "ranks.h"
+
+#include <lockstep/extra/plan.h>
 
 enum { PIECES = 8 };
 
@@ -15,8 +17,8 @@ static void expect_sums(lk__groups *g, int rank, int size)
 {
     lk_range block[LK_MAX_SUBTREES];
     (void)lk__groups_begin(g, PIECES, PIECES);
-    ASSERT_EQ(lk__groups_blocks(g, block), 1);
-    float *own = lk_slab_data(lk_accumulator_slab(lk__groups_sums(g, 0)));
+    ASSERT_EQ(lk__groups_microbatches(g, block), 1);
+    float *own = lk_slab_data(lk_accumulator_slab(lk__groups_accumulator(g, 0)));
     for (int64_t i = 0; i < g->joined; i++)
         own[i] = value_of(rank, i);
     /* As under tiles: along data first, then along space, one vector of each rank. */
@@ -25,9 +27,9 @@ static void expect_sums(lk__groups *g, int rank, int size)
         for (int k = 0; k < 2; k++)
             g->group[0].level[k] = (lk__level){.comm = g->mesh->along[k]};
     }
-    ASSERT_OK(lk__groups_join_begun(g));
-    ASSERT_OK(lk__groups_join(g));
-    const float *total = lk_slab_data(lk_accumulator_slab(lk__groups_total(g)));
+    ASSERT_OK(lk__groups_finish_overlap(g));
+    ASSERT_OK(lk__groups_allreduce(g));
+    const float *total = lk_slab_data(lk_accumulator_slab(lk__groups_result(g)));
     for (int64_t i = 0; i < g->joined; i++) {
         float want = 0;
         for (int r = 0; r < size; r++)
@@ -50,15 +52,15 @@ static void every_level_is_joined(lk_comm *comm)
     ASSERT_OK(lk_model_hold(model, NULL));
     lk_plan plan = {.ranks = size,
                     .rank = lk_comm_rank(comm),
-                    .most_blocks = 1,
-                    .spec = {.pieces = PIECES, .piece = 1, .batch = PIECES}};
+                    .most_microbatches = 1,
+                    .spec = {.shards = PIECES, .shard_size = 1, .batch = PIECES}};
     for (int space = 1; space <= 2; space++)
         for (int64_t bucket = 0; bucket <= 128; bucket += 128) {
             lk_mesh *mesh = NULL;
             lk__groups *g = NULL;
             lk_mesh_shape shape = {.ndim = 1, .space = {space}};
             ASSERT_OK(lk_mesh_new(comm, &shape, &mesh));
-            plan.spec.bucket = bucket;
+            plan.spec.bucket_bytes = bucket;
             ASSERT_OK(lk__groups_new(&plan, mesh, model, &g));
             ASSERT_TRUE(g->joined > g->params);
             ASSERT_TRUE(bucket == 0 || g->n_buckets > 2);

@@ -73,7 +73,7 @@ static lk_status neighbours(lk_comm *c, lk_var x, lk_var *y)
                               .rank = (int[]){(rank + size - 1) % size, -1, (rank + 1) % size},
                               .send = (int64_t[]){1, 5, 2},
                               .receive = (int64_t[]){2, 5, 1},
-                              .opposite = (int[]){2, 1, 0}};
+                              .peer_slot = (int[]){2, 1, 0}};
     LK_TRY(lk_dist_neighbor_alltoall(c, x, 1, &to, "ring", y));
     LK_TRY(lk_mul(*y, x, y));
     return LK_OK;

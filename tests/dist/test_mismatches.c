@@ -21,8 +21,9 @@
 #include "ranks.h"
 #include "tape_mistakes.h"
 
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/clock.h>
 
 enum kind {
     OTHER_CALL,
@@ -248,7 +249,7 @@ static lk_status make_call(const struct doing *d, const char *name)
     if (c.call == LK_CALL_BCAST)
         c.in = NULL; /* what it sends is in `out` */
     if (m->kind == OPERATOR && d->errs)
-        c.fold = LK_REDUCE_MAX;
+        c.op = LK_REDUCE_MAX;
     if (m->kind == ROOT && d->errs)
         c.root = 1;
     if (m->kind == PIECES)

@@ -280,7 +280,7 @@ static void neighbours_on_a_ring_get_the_right_side(lk_comm *comm)
                        .dtype = LK_I64,
                        .neighbours = side,
                        .n_neighbours = 2,
-                       .opposite = (int[]){1, 0}};
+                       .peer_slot = (int[]){1, 0}};
     FOR_EACH_ALGORITHM(comm, &c)
     {
         memset(out, 0, sizeof out);

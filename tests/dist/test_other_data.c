@@ -24,10 +24,11 @@ static void expect_refused(small_trainer *s, const char *before, const char *aft
     int last = lk_comm_size(comm) - 1;
     snprintf(message, sizeof message, "%s%d%s", before, last, after);
     if (last > 0) {
-        ASSERT_FAILS(lk_trainer_new(&s->spec, &s->trainer), LK_ESTATE, message);
+        ASSERT_FAILS(lk_trainer_new_options(&s->spec, &s->options, &s->trainer), LK_ESTATE,
+                     message);
         expect_same_words(comm);
     } else {
-        ASSERT_OK(lk_trainer_new(&s->spec, &s->trainer));
+        ASSERT_OK(lk_trainer_new_options(&s->spec, &s->options, &s->trainer));
     }
 }
 
@@ -36,8 +37,8 @@ static void begin(small_trainer *s, lk_comm *comm)
 {
     *s = (small_trainer){.trainer = NULL};
     small_begin(s, comm);
-    ASSERT_OK(
-        lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s->arena, &s->spec.loss));
+    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s->arena,
+                              &s->options.loss));
     ASSERT_OK(lk_model_add(s->model, "linear", "units=2"));
 }
 
@@ -82,7 +83,7 @@ static void replace_loader(small_trainer *s, int64_t n, int64_t batch, int64_t s
     lk_dataset_free(s->set);
     ASSERT_OK(lk_dataset_from_tensors(&info, part, &s->set));
     lk_loader_options options = {.batch = batch, .shards = 8, .scale = 1, .shuffle = true};
-    ASSERT_OK(lk_loader_new(s->set, &options, seed, &s->loader));
+    ASSERT_OK(lk_loader_new_options(s->set, &options, seed, &s->loader));
     s->spec.train = s->loader;
     lk_tensor_free(part[0]);
     lk_tensor_free(part[1]);
@@ -120,8 +121,25 @@ static void what_else_differs_is_told_too(lk_comm *comm)
     begin(&s, comm);
     build(&s, 1);
     ASSERT_OK(lk_config_parse(&lk_registry_optimizer, odd ? "adam" : "sgd", NULL, s.arena,
-                              &s.spec.optimizer));
+                              &s.options.optimizer));
     expect_refused(&s, "rank ", " has another optimizer than rank 0");
+    small_free(&s);
+}
+
+/* All ranks get the message of the one whose text is refused. */
+static void a_text_that_one_rank_cannot_read_stops_all(lk_comm *comm)
+{
+    small_trainer s;
+    begin(&s, comm);
+    build(&s, 1);
+    ASSERT_FAILS(lk_trainer_new(&s.spec,
+                                is_last(comm) ? "loss=softmax_cross_entropy optimizer=sdg"
+                                              : "loss=softmax_cross_entropy optimizer=sgd",
+                                &s.trainer),
+                 LK_EINVAL,
+                 "options, column 38: trainer: optimizer: unknown optimizer \"sdg\"; did you mean "
+                 "\"sgd\"?");
+    ASSERT_TRUE(!s.trainer);
     small_free(&s);
 }
 
@@ -139,13 +157,13 @@ static void one_sample_of_many_is_found(lk_comm *comm)
         lk_eval score;
         begin(&s, comm);
         build(&s, 1);
-        ASSERT_OK(lk_trainer_new(&s.spec, &s.trainer));
+        ASSERT_OK(lk_trainer_new_options(&s.spec, &s.options, &s.trainer));
         ASSERT_OK(lk_tensor_zeros(LK_F32, LK_SHAPE(MANY, SMALL_FEATURES), &x));
         if (is_last(comm))
             ASSERT_OK(lk_tensor_set_f64(x, LK_AT(place[k], 2), 1));
         ASSERT_OK(lk_dataset_from_tensors(&info, &x, &set));
         lk_loader_options options = {.batch = 500, .shards = 8, .scale = 1};
-        ASSERT_OK(lk_loader_new(set, &options, 1, &loader));
+        ASSERT_OK(lk_loader_new_options(set, &options, 1, &loader));
         snprintf(words, sizeof words,
                  "sample %lld of the set to evaluate is another on rank %d than on rank 0",
                  (long long)place[k], lk_comm_size(comm) - 1);
@@ -189,10 +207,10 @@ static void a_set_is_compared_once(lk_comm *comm)
     lk_dataset_free(s.set);
     ASSERT_OK(lk_dataset_new(&info, count_row, NULL, &reads, &s.set));
     lk_loader_options options = {.batch = 8, .shards = 8, .scale = 1};
-    ASSERT_OK(lk_loader_new(s.set, &options, 1, &s.loader));
+    ASSERT_OK(lk_loader_new_options(s.set, &options, 1, &s.loader));
     s.spec.train = s.loader;
     for (int k = 0; k < 2; k++) {
-        ASSERT_OK(lk_trainer_new(&s.spec, &s.trainer));
+        ASSERT_OK(lk_trainer_new_options(&s.spec, &s.options, &s.trainer));
         ASSERT_EQ(reads, lk_comm_size(comm) > 1 ? 30 : 0);
         lk_trainer_free(s.trainer);
     }
@@ -206,5 +224,6 @@ static void a_set_is_compared_once(lk_comm *comm)
     }
 RANKS_MAIN(TEST_OF(another_value_is_found_with_its_sample),
            TEST_OF(another_number_of_samples_is_told_with_both),
-           TEST_OF(what_else_differs_is_told_too), TEST_OF(one_sample_of_many_is_found),
-           TEST_OF(a_set_is_compared_once))
+           TEST_OF(what_else_differs_is_told_too),
+           TEST_OF(a_text_that_one_rank_cannot_read_stops_all),
+           TEST_OF(one_sample_of_many_is_found), TEST_OF(a_set_is_compared_once))

@@ -8,8 +8,8 @@
 #include "comm/comm.h"
 #include "ranks.h"
 
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/clock.h>
 
 #include <pthread.h>
 

@@ -4,6 +4,9 @@
 #include "train/trainer.h"
 #include "trainers.h"
 
+#include <lockstep/extra/plan.h>
+#include <lockstep/extra/trainer_plan.h>
+
 /* 8 shards; an epoch is four whole batches and one of 13 samples, which have 4 pieces. */
 static const char network[] =
     "data: {type: glyphs, count: 141, test_count: 70, shape: [12, 12, 1], batch: 32, shards: 8}\n"
@@ -48,7 +51,7 @@ static void a_step_sends_what_was_planned(lk_comm *comm)
         {"parallel.update=each"},
         {"parallel.update=shared"},
         {"parallel.update=each", "dtype=f64"},
-        {"parallel.overlap=yes", "parallel.bucket=0.0005"},
+        {"parallel.overlap=yes", "parallel.bucket_mib=0.0005"},
         {"parallel.overlap=yes", "parallel.update=shared"},
         {"parallel.mode=fast"},
         {"model.1={type: batch_norm, statistics: batch}", "parallel.update=each"},
@@ -99,7 +102,7 @@ static void every_sample_is_planned_once(lk_comm *comm)
     lk_job *job = NULL;
     ASSERT_OK(job_of(network, comm, (const char *[MAX_SETTINGS]){one_hot}, &e, &job));
     const lk_plan *plan = lk_trainer_plan(lk_job_trainer(job));
-    int64_t samples = plan->samples.n, pieces = plan->pieces.n;
+    int64_t samples = plan->samples.n, pieces = plan->shards.n;
     ASSERT_OK(lk_allreduce(comm, NULL, &samples, 1, LK_I64, LK_REDUCE_SUM, "samples"));
     ASSERT_OK(lk_allreduce(comm, NULL, &pieces, 1, LK_I64, LK_REDUCE_SUM, "pieces"));
     ASSERT_TRUE(samples == 32 && pieces == 8);
@@ -109,7 +112,7 @@ static void every_sample_is_planned_once(lk_comm *comm)
     ASSERT_EQ(conv->domain, LK_BY_SAMPLE);
     ASSERT_TRUE(conv->samples.first == plan->samples.first && conv->samples.n == plan->samples.n);
     ASSERT_EQ(lk_box_count(&conv->box), 5 * 5 * 4);
-    ASSERT_EQ(conv->parameters, (9 * 4 + 4) * 4);
+    ASSERT_EQ(conv->param_bytes, (9 * 4 + 4) * 4);
     ASSERT_EQ(layer_of(plan, "batch_norm1")->reach, LK_REACH_BATCH);
     ASSERT_EQ(layer_of(plan, "relu1")->reach, LK_REACH_ELEMENT);
     ASSERT_EQ(layer_of(plan, "residual1.layer_norm1")->reach, LK_REACH_POSITION);

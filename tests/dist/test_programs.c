@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "programs/programs.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 static struct program program;
 static const double deadline = 20 * TEST_SLOWNESS;

@@ -6,8 +6,8 @@
 #include "comm/comm.h"
 #include "ranks.h"
 
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/clock.h>
 
 #include <dirent.h>
 #include <sys/resource.h>
@@ -182,7 +182,7 @@ static lk_status one_differs(lk_comm *comm, void *arg)
     (void)arg;
     lk_collective c = {.call = LK_CALL_ALLREDUCE, .name = "g", .out = &(float){1}, .count = 1};
     lk_request *r = NULL;
-    c.fold = lk_comm_rank(comm) == 1 ? LK_REDUCE_MAX : LK_REDUCE_SUM;
+    c.op = lk_comm_rank(comm) == 1 ? LK_REDUCE_MAX : LK_REDUCE_SUM;
     c.algorithm = "tree";
     lk_status st = lk_coll_start(comm, &c, &r);
     for (int64_t start = lk_clock_ns(); atomic_load(&comm->w->fault->state) != 2;) {

@@ -3,6 +3,8 @@
 #include "ranks.h"
 #include "traps.h"
 
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/dist_check.h>
 #include <lockstep/lockstep.h>
 
 enum { COUNT = 1031, FEW = 3 }; /* more ranks than a few show nothing more of a job */
@@ -39,6 +41,43 @@ static void folds_do_not_trap(lk_comm *comm)
     for (int sort = 0; sort < N_TRAPS_SORTS; sort++)
         for (int k = 0; k < 4; k++)
             folds_run(comm, dtype[k], sort);
+}
+
+/* Whatever joins the vectors, at once and begun: there the join runs inside of lk_wait(). */
+static void no_algorithm_traps(lk_comm *comm)
+{
+    static const int64_t count[] = {1, COUNT, 40 * COUNT};
+    lk_coll_info a;
+    float *in, *out;
+    ASSERT_OK(lk_alloc(&in, 40 * COUNT, sizeof *in));
+    ASSERT_OK(lk_alloc(&out, 40 * COUNT, sizeof *out));
+    for (int i = 0; lk_coll_list(i, &a); i++)
+        for (int k = 0; k < 6 && strcmp(a.call, "allreduce") == 0 && !a.benchmark_only; k++) {
+            lk_collective c = {.call = LK_CALL_ALLREDUCE,
+                               .name = "a",
+                               .algorithm = a.name,
+                               .in = in,
+                               .out = out,
+                               .count = count[k % 3],
+                               .dtype = LK_F32,
+                               .op = k < 3 ? LK_REDUCE_SUM : LK_REDUCE_AVG};
+            const char *selected;
+            lk_request *r = NULL;
+            traps_fill(LK_F32, (i + k) % N_TRAPS_SORTS, c.count, in);
+            if (lk_coll_selected(comm, &c, &selected) != LK_OK) {
+                lk_error_clear();
+                continue;
+            }
+            TRAPPING(lk_coll_run(comm, &c), "%s of %lld numbers", a.name, (long long)c.count);
+            traps_begin("%s of %lld numbers, begun", a.name, (long long)c.count);
+            lk_status st = lk_coll_start(comm, &c, &r);
+            st = st == LK_OK ? lk_wait(&r, NULL) : st;
+            traps_end();
+            ASSERT_TRUE(st == LK_OK || st == LK_ENOTSUP); /* some run only at once */
+            lk_error_clear();
+        }
+    lk_free(in);
+    lk_free(out);
 }
 
 static lk_status job_train(lk_comm *comm, const char *rate)
@@ -89,4 +128,5 @@ static void checks_of_gradients_do_not_trap(lk_comm *comm)
     }
 }
 
-RANKS_MAIN(TEST(folds_do_not_trap), TEST(jobs_do_not_trap), TEST(checks_of_gradients_do_not_trap))
+RANKS_MAIN(TEST(folds_do_not_trap), TEST(no_algorithm_traps), TEST(jobs_do_not_trap),
+           TEST(checks_of_gradients_do_not_trap))

@@ -1,7 +1,7 @@
 /* Training on ranks: state, loss and scores have the bits of one rank, whoever updates, and whether
  * gradients travel during backward or after it; failures are those of all. */
 #include "comm/comm.h"
-#include "parallel/group.h"
+#include "parallel/groups_internal.h"
 #include "train/trainer.h"
 #include "trainers.h"
 
@@ -47,9 +47,10 @@ static void any_ranks_have_the_bits_of_one(lk_comm *comm)
 static void gradients_that_travel_early_have_the_same_bits(lk_comm *comm)
 {
     expect_same(comm,
-                (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.001"});
-    expect_same(comm, (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.001",
-                                                   "parallel.update=shared"});
+                (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket_mib=0.001"});
+    expect_same(comm,
+                (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket_mib=0.001",
+                                             "parallel.update=shared"});
 }
 
 /* All buckets have started when backward ends, on ranks with one block each. */
@@ -60,20 +61,22 @@ static void gradients_do_travel_during_backward(lk_comm *comm)
     int size = lk_comm_size(comm);
     if (size != 2 && size != 4 && size != 8)
         return;
-    ASSERT_OK(job_of(network, comm,
-                     (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.0001"},
-                     &e, &job));
+    ASSERT_OK(
+        job_of(network, comm,
+               (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket_mib=0.0001"},
+               &e, &job));
     lk_trainer *t = lk_job_trainer(job);
     lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, 0)};
-    int64_t piece = lk_loader_shard(t->spec.train);
+    int64_t piece = lk_loader_shard_size(t->spec.train);
     lk_range range = lk__groups_begin(t->groups, batch.size / piece, batch.size);
     ASSERT_OK(
         lk_loader_read_batch(t->spec.train, 0, 0, range.first * piece, range.n * piece, &batch));
-    lk__groups_watch(t->groups, t->tape);
-    ASSERT_OK(lk__block_pass(t, &batch, lk__groups_sums(t->groups, 0), &(lk_step_seconds){0}));
+    lk__groups_overlap_backward(t->groups, t->tape);
+    ASSERT_OK(lk__microbatch_pass(t, &batch, lk__groups_accumulator(t->groups, 0),
+                                  &(lk_step_seconds){0}));
     ASSERT_TRUE(t->groups->n_buckets > 2);
     ASSERT_EQ(t->groups->n_started, t->groups->n_buckets);
-    ASSERT_OK(lk__groups_join_begun(t->groups));
+    ASSERT_OK(lk__groups_finish_overlap(t->groups));
     lk_job_free(job);
     lk_experiment_free(e);
 }
@@ -106,7 +109,7 @@ static void a_step_has_two_collective_calls(lk_comm *comm)
     ASSERT_EQ(calls_of(comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &buckets), 2);
     ASSERT_EQ(calls_of(comm, (const char *[MAX_SETTINGS]){"parallel.update=shared"}, &buckets), 2);
     int64_t calls = calls_of(
-        comm, (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket=0.001"},
+        comm, (const char *[MAX_SETTINGS]){"parallel.overlap=yes", "parallel.bucket_mib=0.001"},
         &buckets);
     ASSERT_EQ(calls, buckets + 1);
 }
@@ -137,7 +140,8 @@ static void a_step_joins_each_element_once(lk_comm *comm)
         job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.update=each"}, &e, &job));
     lk_trainer *t = lk_job_trainer(job);
     ASSERT_OK(lk_trainer_step(t, NULL));
-    lk_slab_layout *layout = lk_slab_layout_of(lk_accumulator_slab(lk__groups_sums(t->groups, 0)));
+    lk_slab_layout *layout = lk_slab_layout_of(
+        lk_accumulator_slab(lk__groups_accumulator(t->groups, 0)));
     ASSERT_OK(lk_slab_layout_slice(layout, lk_slab_layout_slices(layout) - 1, &loss));
     ASSERT_TRUE(strcmp(loss.name, "loss") == 0);
     const lk_comm *world = t->mesh->world;
@@ -176,8 +180,8 @@ static void parameters_that_layers_share_have_the_same_bits(lk_comm *comm)
     expect_same(comm, (const char *[MAX_SETTINGS]){model, "parallel.update=shared"});
     expect_same(comm, (const char *[MAX_SETTINGS]){model, "parallel.update=each",
                                                    "optimizer.clip_norm=0.1"});
-    expect_same(
-        comm, (const char *[MAX_SETTINGS]){model, "parallel.overlap=yes", "parallel.bucket=0.001"});
+    expect_same(comm, (const char *[MAX_SETTINGS]){model, "parallel.overlap=yes",
+                                                   "parallel.bucket_mib=0.001"});
 }
 
 /* Parameters that are fewer than cache lines for all ranks, on a set smaller than a batch. */
@@ -466,8 +470,8 @@ static void a_step_that_one_rank_cannot_do_is_done_by_none(lk_comm *comm)
     small_begin(&s, comm);
     s.y[17] = 5; /* behind the back of the set, which would refuse it */
     ASSERT_OK(lk_model_add(s.model, "linear", "units=2"));
-    ASSERT_OK(
-        lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena, &s.spec.loss));
+    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, s.arena,
+                              &s.options.loss));
     small_build(&s);
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));

@@ -10,8 +10,8 @@
 #include "comm/segment.h"
 #include "ranks.h"
 
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/clock.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -148,7 +148,7 @@ static void the_last_one_wakes_all(lk_comm *comm)
                               .out = own + (int64_t)size * FLOATS,
                               .count = FLOATS,
                               .dtype = LK_F32,
-                              .fold = LK_REDUCE_SUM};
+                              .op = LK_REDUCE_SUM};
         uint32_t rings = rings_heard(comm, &call);
         ASSERT_TRUE(lk_comm_rank(comm) == size - 1 || rings >= CALLS / 2);
     }

@@ -1,18 +1,18 @@
 /* Ranks of one node among several join and copy in shared memory; between the nodes go messages.
  * Started with LK_LOCAL_NODES, so that some ranks have company. */
-#include "coll/arena.h"
+#include "coll/shm_area.h"
 #include "collectives.h"
 
 enum { COUNT = 140009 }; /* parts of more than one stage */
 
-/* The arena of this rank's node, once a call has made it. */
-static const lk__arena *arena_of(lk_comm *comm)
+/* The shared area of this rank's node, once a call has made it. */
+static const lk__shm_area *arena_of(lk_comm *comm)
 {
     const lk__coll_state *state = comm->coll;
-    return state ? state->arena : NULL;
+    return state ? state->area : NULL;
 }
 
-/* Whether there is a node with two ranks, which alone makes an arena. */
+/* Whether there is a node with two ranks, which alone makes a shared area. */
 static bool some_have_company(lk_comm *comm)
 {
     int32_t most = lk_comm_node_size(comm);
@@ -37,7 +37,7 @@ static lk_collective call_of(const char *algorithm, float *in, float *out)
 static const char *const algorithms[] = {"tiers", "two_dimensional", "hierarchical",
                                          "non_cuda_aware"};
 
-/* Every call has two parts in the arena; vectors that the ranks share need no stages. */
+/* Every call has two parts in the shared area; vectors that the ranks share need no stages. */
 static void check_memory(lk_comm *comm, bool shared_vectors)
 {
     lk_shm *shared = NULL;
@@ -49,13 +49,13 @@ static void check_memory(lk_comm *comm, bool shared_vectors)
     float *mine = shared_vectors ? in : input;
     for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
         memcpy(in, input, COUNT * sizeof *in);
-        const lk__arena *a = arena_of(comm);
-        uint64_t tickets = a ? a->tickets : 0, stages = a ? a->stages : 0;
+        const lk__shm_area *a = arena_of(comm);
+        uint64_t last_call = a ? a->last_call : 0, stages = a ? a->stages : 0;
         lk_collective c = call_of(algorithms[i], NULL, mine);
         ASSERT_OK(lk_coll_run(comm, &c));
         a = arena_of(comm);
         ASSERT_TRUE(a != NULL);
-        ASSERT_EQ((int64_t)(a->tickets - tickets), 2);
+        ASSERT_EQ((int64_t)(a->last_call - last_call), 2);
         ASSERT_EQ(a->stages == stages, shared_vectors);
         ASSERT_SAME_BITS(mine, want, COUNT * 4);
         if (!shared_vectors)
@@ -75,7 +75,7 @@ static void nodes_join_in_shared_memory(lk_comm *comm)
     check_memory(comm, false);
 }
 
-/* Calls that are begun take turns in the arena, whoever is waited for first. */
+/* Calls that are begun take turns in the shared area, whoever is waited for first. */
 static void several_may_be_under_way(lk_comm *comm)
 {
     enum { N = 4, SMALL = 5003 };

@@ -68,6 +68,7 @@ typedef struct small_trainer {
     lk_model *model;
     lk_arena *arena;
     lk_trainer_spec spec;
+    lk_trainer_options options;
     lk_trainer *trainer;
 } small_trainer;
 
@@ -84,21 +85,23 @@ static inline void small_begin(small_trainer *s, lk_comm *comm)
                              &s->tensor[0]));
     ASSERT_OK(lk_tensor_wrap(LK_I64, LK_SHAPE(SMALL_SAMPLES), s->y, NULL, NULL, &s->tensor[1]));
     ASSERT_OK(lk_dataset_from_tensors(&info, s->tensor, &s->set));
-    ASSERT_OK(lk_loader_new(s->set, &(lk_loader_options){.batch = 8, .shards = 8, .scale = 1}, 1,
-                            &s->loader));
+    ASSERT_OK(lk_loader_new_options(
+        s->set, &(lk_loader_options){.batch = 8, .shards = 8, .scale = 1}, 1, &s->loader));
     ASSERT_OK(lk_model_new(&s->model));
     ASSERT_OK(lk_arena_new(&s->arena));
     s->spec = (lk_trainer_spec){.comm = comm, .epochs = 1, .model = s->model, .train = s->loader};
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "sgd", NULL, s->arena, &s->spec.optimizer));
+    s->options = (lk_trainer_options){.metrics = {0, NULL}};
+    ASSERT_OK(
+        lk_config_parse(&lk_registry_optimizer, "sgd", NULL, s->arena, &s->options.optimizer));
 }
 
-/* Make the trainer of the model, which has its layers, and of spec.loss. */
+/* Make the trainer of the model, which has its layers, and of options.loss. */
 static inline void small_build(small_trainer *s)
 {
     lk_model_spec spec = {.in = {LK_F32, LK_SHAPE(SMALL_FEATURES)}};
     ASSERT_OK(lk_model_build(s->model, &spec));
     ASSERT_OK(lk_model_hold(s->model, NULL));
-    ASSERT_OK(lk_trainer_new(&s->spec, &s->trainer));
+    ASSERT_OK(lk_trainer_new_options(&s->spec, &s->options, &s->trainer));
 }
 
 static inline void small_free(small_trainer *s)

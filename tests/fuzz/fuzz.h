@@ -3,7 +3,7 @@
 #ifndef LK_TEST_FUZZ_H
 #define LK_TEST_FUZZ_H
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "io/checkpoint.h"
 
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 
 static void check_places(const lk_checkpoint *c)
 {

@@ -1,4 +1,4 @@
-/* .npz archives: every array, then x and y as a dataset.  Checksums are made right first, so that
+/* .npz archives: every member, then x and y as a dataset.  Checksums are made right first, so that
  * what they cover is reached: byte 0 says whether. */
 #include "data/arrays.h"
 #include "data/bytes.h"
@@ -23,18 +23,22 @@ static void mend(unsigned char *file, size_t n)
     }
 }
 
-static void load_all(const lk__source *s)
+/* The bytes of a member as they go by; each is looked at. */
+static lk_status look(void *arg, const void *bytes, int64_t n, bool *enough)
+{
+    uint32_t *crc = arg;
+    (void)enough;
+    *crc = lk__crc32(*crc, bytes, (size_t)n);
+    return LK_OK;
+}
+
+static void stream_all(const lk__source *s)
 {
     lk__zip z;
+    uint32_t crc = 0;
     lk_status st = lk__zip_open(s, &z);
-    for (int64_t i = 0; st == LK_OK && i < z.n && i < 16; i++) {
-        char name[LK_ZIP_NAME];
-        lk_tensor *t;
-        size_t n = strlen(z.member[i].name);
-        snprintf(name, sizeof name, "%.*s", (int)(n > 4 ? n - 4 : 0), z.member[i].name);
-        fuzz_check_status(lk__npz_load(&z, name, &t));
-        lk_tensor_free(t);
-    }
+    for (int64_t i = 0; st == LK_OK && i < z.n && i < 16; i++)
+        fuzz_check_status(lk__zip_stream(&z, &z.member[i], look, &crc));
     fuzz_check_status(st);
     lk__zip_close(&z);
 }
@@ -51,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const lk__source *s = fuzz_own(t, file + 1, size - 1);
     static const lk_option_ints none;
     lk_dataset *ds = NULL;
-    load_all(s);
+    stream_all(s);
     fuzz_finish_table(lk__arrays_npz(t, s, "x", "y", &none, &ds), t, ds);
     free(file);
     return 0;

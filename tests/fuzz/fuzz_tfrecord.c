@@ -4,7 +4,7 @@
 #include "data/records.h"
 #include "fuzz_data.h"
 
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 
 static void put_crc(unsigned char *p, const unsigned char *bytes, size_t n)
 {

@@ -1,14 +1,14 @@
 #!/bin/sh
 # Run a fuzz target for a while, from its seeds and from what earlier runs have found.
 #
-#   [FUZZ_SECONDS=N] tests/fuzz/run.sh PROGRAM        default: 3 seconds
+#   [FUZZ_SECONDS=N] tests/fuzz/run.sh PROGRAM        default: 1 second
 #
 # PROGRAM is a build's fuzz_NAME; seeds are tests/fuzz/corpus/NAME.  Beside the program, in
 # corpus/NAME, inputs that reach something new are kept, and in NAME.inputs the number of all inputs
 # tried so far.  An input that fails is written to failed-NAME-* and ends the run with status 1.
 set -eu
 program=${1:?usage: [FUZZ_SECONDS=N] tests/fuzz/run.sh PROGRAM}
-seconds=${FUZZ_SECONDS:-3}
+seconds=${FUZZ_SECONDS:-1}
 name=${program##*/fuzz_}
 folder=$(dirname "$program")
 kept=$folder/corpus/$name

@@ -6,9 +6,9 @@
  */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 #include <lockstep/train.h>
 
 #include <mpi.h>

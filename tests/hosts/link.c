@@ -8,9 +8,10 @@
  */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/clock.h>
 #include <lockstep/ddl.h>
+#include <lockstep/extra/algorithms.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
 
 enum { ROUNDS = 5 };
 
@@ -65,13 +66,11 @@ static void race(lk_comm *comm, int64_t bytes)
         for (int who = 0; who < N_SIDES; who++)
             took[who][i] = seconds_of(comm, d, x, n, (side)who);
     const char *choice = NULL;
-    ASSERT_OK(lk_coll_selected(comm,
-                               &(lk_collective){.call = LK_CALL_ALLREDUCE,
-                                                .out = x,
-                                                .count = n,
-                                                .dtype = LK_F32,
-                                                .fold = LK_REDUCE_AVG},
-                               &choice));
+    ASSERT_OK(lk_coll_selected(
+        comm,
+        &(lk_collective){
+            .call = LK_CALL_ALLREDUCE, .out = x, .count = n, .dtype = LK_F32, .op = LK_REDUCE_AVG},
+        &choice));
     ASSERT_TRUE(strcmp(choice, "tiers") == 0);
     ASSERT_TRUE(x[n - 1] == (float)((n - 1) % 100)); /* averages of equal values */
     double predicted = 0, ours = median(took[TIERS]), chosen = median(took[CHOSEN]);

@@ -53,4 +53,8 @@ rejects src/b/x.c 'int lk__other_count(void)\n{\n    return 1;\n}' 'lk__other_co
 rejects src/b/x.c 'int lk_more(void)\n{\n    return 1;\n}' 'lk_more is not in include/: call it lk__more'
 rejects src/b/x.c 'const lk_thing lk_first = {1};' 'lk_first is not in include/'
 rejects src/b/x.h 'typedef int lk_number;' 'lk_number is not in include/'
+rejects include/lockstep/x.h 'typedef struct lk_more lk_more;\nLK_API int lk_more_new(lk_more **out);' \
+    'lk_more: say who makes it'
+rejects include/lockstep/x.h '/** Not collective. */\ntypedef struct lk_more lk_more;\nLK_API int lk_more_new(lk_more **out);' \
+    'lk_more: say who makes it'
 rejects docs/x.md 'A `lk_gang` of ranks.' 'lk_gang was given up: say lk_mesh'

@@ -6,7 +6,7 @@
 #include "data/format.h"
 #include "data/sink.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

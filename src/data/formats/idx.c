@@ -8,7 +8,7 @@
 #include "data/format.h"
 #include "data/sink.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 struct idx_options {
     const char *path, *images, *labels, *test_images, *test_labels;

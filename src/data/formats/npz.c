@@ -6,7 +6,7 @@
 #include "data/dataset.h"
 #include "data/format.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 struct npz_options {
     const char *path, *test, *x, *y;

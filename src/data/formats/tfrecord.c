@@ -6,8 +6,8 @@
 #include "data/format.h"
 #include "data/records.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Samples of allgather_list, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/lists.h"
 
 static lk_status body(const lk_dist_sample *s, lk_comm *comm, lk_var x, lk_var *list, lk_var *out)

@@ -1,3 +1,4 @@
+/* Samples of allreduce_list, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/lists.h"
 
 /* Three values, of which one has other shapes; each is an output. */
@@ -8,16 +9,16 @@ static lk_shape shape_of_input(const lk_dist_sample *s, int rank, int size, int 
 
 static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_dist_allreduce_list(comm, in, 3, s->fold, "check", out));
+    LK_TRY(lk_dist_allreduce_list(comm, in, 3, s->op, "check", out));
     return LK_OK;
 }
 
 #define SAMPLE(text, how) \
-    .name = (text), .n_in = 3, .n_out = 3, .shape = shape_of_input, .run = run, .fold = (how)
+    .name = (text), .n_in = 3, .n_out = 3, .shape = shape_of_input, .run = run, .op = (how)
 
 const lk_dist_check lk__dist_check_allreduce_list = {
     .name = "allreduce_list",
-    .summary = "out[i] = the fold of xs[i]; dxs[i] as of allreduce",
+    .summary = "out[i] = the reduction of xs[i]; dxs[i] as of allreduce",
     .samples = (const lk_dist_sample[]){
         {SAMPLE("sum", LK_REDUCE_SUM), .is_linear = true},
         {SAMPLE("avg", LK_REDUCE_AVG), .is_linear = true},

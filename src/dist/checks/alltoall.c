@@ -1,3 +1,4 @@
+/* Samples of alltoall, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* Uneven along the axis to gather, `other`; as many along `axis` as all ranks ask for. */

@@ -1,8 +1,9 @@
+/* Samples of batch_norm, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 enum { CHANNELS = 2 };
 
-/* Without pieces parts are uneven, and some are empty; with them a piece is a sample. */
+/* Without shards parts are uneven, and some are empty; with them a shard is a sample. */
 static int64_t samples_of(const lk_dist_sample *s, int rank, int size)
 {
     return s->variant == 0 ? 2 + rank % 3 : rank == size - 1 ? 0 : rank == 0 ? 4 : 1;
@@ -28,7 +29,7 @@ static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, l
         first[r + 1] = first[r] + shape_part(s, r, size, 0).dim[0];
     batch = (lk_dist_batch){.comm = comm, .samples = first[size]};
     if (s->variant == 1) {
-        batch.pieces = first[size];
+        batch.shards = first[size];
         batch.first = first;
         LK_TRY(lk_tape_set_shard_size(in[0].tape, 1));
     }
@@ -43,6 +44,6 @@ const lk_dist_check lk__dist_check_batch_norm = {
     .name = "batch_norm",
     .summary = "y = x by mean and variance over all ranks; dx = that of the whole batch",
     .samples = (const lk_dist_sample[]){
-        {.name = "ranks as pieces", .n_in = 3, .n_out = 1, .shape = shape_part, .run = run},
-        {.name = "pieces", .n_in = 3, .n_out = 1, .shape = shape_part, .run = run, .variant = 1},
+        {.name = "ranks as shards", .n_in = 3, .n_out = 1, .shape = shape_part, .run = run},
+        {.name = "shards", .n_in = 3, .n_out = 1, .shape = shape_part, .run = run, .variant = 1},
         {0}}};

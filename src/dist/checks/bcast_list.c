@@ -1,3 +1,4 @@
+/* Samples of bcast_list, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/lists.h"
 
 /* Two values of root; the others do not know what will come. */

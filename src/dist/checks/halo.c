@@ -1,3 +1,4 @@
+/* Samples of halo, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* The ranks as rows and columns: two rows if that is possible. */

@@ -1,3 +1,4 @@
+/* Samples of irecv, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* Everybody's for everybody, itself included, from any rank; the sum of what came. */

@@ -1,3 +1,4 @@
+/* Samples of isend, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* Round the ring, of a rank alone to itself. */

@@ -1,3 +1,4 @@
+/* Samples of join, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* x of the first rank for the last, with the tokens of the messages joined to what comes after. */

@@ -1,10 +1,10 @@
-/* Lists of values in samples: one for each rank, put together to one output. */
+/* Lists of values in samples: one for each rank, put together to one output.  For the ..._list.c here. */
 #ifndef LK_DIST_CHECKS_LISTS_H
 #define LK_DIST_CHECKS_LISTS_H
 
 #include "dist/checks/shapes.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 /* All elements of `n` values, one behind the other; the values are used up. */
 static inline LK_NODISCARD lk_status list_join(lk_var *xs, int n, lk_var *out)

@@ -1,3 +1,4 @@
+/* Samples of neighbour, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* One row to the left and two to the right round the ring, and nothing between. */
@@ -16,7 +17,7 @@ static lk_status ring(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, 
     const int rank[3] = {left_of(comm), -1, right_of(comm)}, opposite[3] = {2, 1, 0};
     const int64_t send[3] = {1, 0, 2}, receive[3] = {2, 0, 1};
     const lk_neighbours to = {
-        .n = 3, .rank = rank, .send = send, .receive = receive, .opposite = opposite};
+        .n = 3, .rank = rank, .send = send, .receive = receive, .peer_slot = opposite};
     LK_TRY(lk_dist_neighbor_alltoall(comm, in[0], s->axis, &to, "check", out));
     return LK_OK;
 }

@@ -1,3 +1,4 @@
+/* Samples of recv, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* The first rank adds up what comes from all others, in whatever order it comes. */

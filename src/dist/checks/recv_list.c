@@ -1,3 +1,4 @@
+/* Samples of recv_list, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/lists.h"
 
 /* The root takes lists of one value from any rank, and adds them up. */

@@ -1,16 +1,17 @@
+/* Samples of reduce_loc, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)
 {
-    LK_TRY(lk_dist_reduce_loc(comm, in[0], LK_NO_VAR, s->fold, lk_dist_root(s, comm), "check",
+    LK_TRY(lk_dist_reduce_loc(comm, in[0], LK_NO_VAR, s->op, lk_dist_root(s, comm), "check",
                               &out[0], &out[1]));
     return LK_OK;
 }
 
-#define SAMPLE(text, how, who)                                                                 \
-    {                                                                                          \
-        .name = (text), .n_in = 1, .n_out = 2, .shape = shape_same, .run = run, .fold = (how), \
-        .root = (who)                                                                          \
+#define SAMPLE(text, how, who)                                                               \
+    {                                                                                        \
+        .name = (text), .n_in = 1, .n_out = 2, .shape = shape_same, .run = run, .op = (how), \
+        .root = (who)                                                                        \
     }
 
 const lk_dist_check lk__dist_check_reduce_loc = {

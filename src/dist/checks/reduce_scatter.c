@@ -1,3 +1,4 @@
+/* Samples of reduce_scatter, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 static lk_status run(const lk_dist_sample *s, lk_comm *comm, const lk_var *in, lk_var *out)

@@ -1,3 +1,4 @@
+/* Samples of send, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* Round the ring: rank 0 sends first; a rank alone keeps its own. */

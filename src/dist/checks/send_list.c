@@ -1,3 +1,4 @@
+/* Samples of send_list, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/lists.h"
 
 /* Two values along the line of ranks, each of which passes on what it got and something of its own. */

@@ -1,3 +1,4 @@
+/* Samples of sendrecv, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* To the right by `other`; round the ring, or in variant 1 with borders; in variant 2 the message says

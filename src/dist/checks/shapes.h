@@ -1,8 +1,8 @@
-/* Shapes that samples share. */
+/* Shapes of inputs that the samples in this folder share. */
 #ifndef LK_DIST_CHECKS_SHAPES_H
 #define LK_DIST_CHECKS_SHAPES_H
 
-#include <lockstep/dist_check.h>
+#include <lockstep/extra/dist_check.h>
 
 /* The same on all ranks. */
 static inline lk_shape shape_same(const lk_dist_sample *s, int rank, int size, int i)

@@ -1,3 +1,4 @@
+/* Samples of wait, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* Two messages of one tag, of which the second is waited for first; in variant 1 nobody uses
@@ -29,7 +30,8 @@ static lk_status crossed(const lk_dist_sample *s, lk_comm *comm, const lk_var *i
 
 const lk_dist_check lk__dist_check_wait = {
     .name = "wait",
-    .summary = "y = the message of a handle; the gradient of a handle is that of its answer",
+    .summary =
+        "y = the message of a handle; the gradient of a handle is that of its adjoint message",
     .samples = (const lk_dist_sample[]){SAMPLE("out of order", shape_same, 0),
                                         SAMPLE("out of order, one unused", shape_same, 1),
                                         SAMPLE("more than is buffered", shape_long, 0),

@@ -1,3 +1,4 @@
+/* Samples of waitany, on which lk_gradcheck_dist() compares its backward with differences. */
 #include "dist/checks/shapes.h"
 
 /* Both neighbours on the ring and this rank itself, in whatever order they come. */

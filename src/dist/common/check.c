@@ -1,4 +1,4 @@
-/* Evaluating a sample of a gradient check: inputs, forward and backward, differences. */
+/* Evaluating a sample of a gradient check between ranks: inputs, forward and backward, differences. */
 #include "dist/common/check.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
 
 #include "tensor/tensor.h"
 
-#include <lockstep/dist_check.h>
+#include <lockstep/extra/dist_check.h>
 #include <lockstep/rng.h>
 
 enum { LK_CHECK_IN = LK_SAMPLE_MAX_IN, LK_CHECK_OUT = LK_MAX_OUT };

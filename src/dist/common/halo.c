@@ -1,23 +1,25 @@
-/* The plan of a halo exchange: who wants how many rows of whom. */
+/* The plan of a halo exchange: each rank asks its neighbours for rows, and all check that they fit.
+ * halo.c makes one in each call.
+ */
 #include "dist/common/halo.h"
 
 #include "comm/user.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 
 static const char *const side_name[2] = {"below", "above"};
 
-/* What a rank tells its neighbours. */
-typedef struct wish {
+/* What a rank asks its neighbours for. */
+typedef struct halo_request {
     int64_t dtype, ndim, dim[LK_MAX_NDIM], n;
     struct {
         int64_t axis, width[2];
     } of[LK_MAX_GRID];
-} wish;
+} halo_request;
 
-enum { WISH = sizeof(wish) / sizeof(int64_t) };
+enum { HALO_REQUEST = sizeof(halo_request) / sizeof(int64_t) };
 
 static lk_status arguments_check(const lk__dist *d, const lk_grid *grid, lk_shape shape,
                                  const lk_halo *halos, int n)
@@ -50,7 +52,7 @@ static lk_status arguments_check(const lk__dist *d, const lk_grid *grid, lk_shap
     return LK_OK;
 }
 
-static lk_shape shape_of(const wish *w)
+static lk_shape shape_of(const halo_request *w)
 {
     lk_shape s = {.ndim = (int)w->ndim};
     memcpy(s.dim, w->dim, sizeof s.dim);
@@ -58,8 +60,8 @@ static lk_shape shape_of(const wish *w)
 }
 
 /* Whether a neighbour along axis number `k` does the same, and its tile is as this one across. */
-static lk_status across_check(const lk__dist *d, const wish *own, const wish *other, int k,
-                              int rank)
+static lk_status across_check(const lk__dist *d, const halo_request *own, const halo_request *other,
+                              int k, int rank)
 {
     bool same = own->dtype == other->dtype && own->ndim == other->ndim && own->n == other->n;
     for (int a = 0; same && a < own->ndim; a++)
@@ -79,7 +81,7 @@ static lk_status across_check(const lk__dist *d, const wish *own, const wish *ot
 
 /* `who` wants `rows` rows on a side that belong to `whose`, which has `tile`. */
 static lk_status width_check(const lk__dist *d, int who, int64_t rows, int side, int whose,
-                             const wish *tile, int64_t axis)
+                             const halo_request *tile, int64_t axis)
 {
     LK_CHECK(rows <= tile->dim[axis], LK_ESHAPE,
              "halo(\"%s\"): rank %d wants %lld rows %s its tile along axis %lld, but its neighbour "
@@ -89,14 +91,14 @@ static lk_status width_check(const lk__dist *d, int who, int64_t rows, int side,
     return LK_OK;
 }
 
-/* Of axis number `k`, with the wishes of both neighbours. */
-static lk_status axis_plan(const lk__dist *d, const wish *own, const wish *others, int k,
-                           bool zeros, lk__halo_axis *a)
+/* Of axis number `k`, with the requests of both neighbours. */
+static lk_status axis_plan(const lk__dist *d, const halo_request *own, const halo_request *others,
+                           int k, bool zeros, lk__halo_axis *a)
 {
     int here = lk_comm_rank(d->comm);
     for (int side = 0; side < 2; side++) {
         int rank = a->rank[side];
-        const wish *other = &others[side];
+        const halo_request *other = &others[side];
         if (rank < 0) {
             a->zero[side] = zeros ? own->of[k].width[side] : 0;
             continue;
@@ -114,8 +116,8 @@ lk_status lk__halo_plan(lk__dist d, const lk_grid *grid, lk_var x, const lk_halo
                         lk__halo *out)
 {
     lk_shape shape = lk_shape_of(x);
-    wish own = {.dtype = lk_dtype_of(x), .ndim = shape.ndim, .n = n};
-    wish told[2 * LK_MAX_GRID], others[2 * LK_MAX_GRID];
+    halo_request own = {.dtype = lk_dtype_of(x), .ndim = shape.ndim, .n = n};
+    halo_request told[2 * LK_MAX_GRID], others[2 * LK_MAX_GRID];
     int rank[2 * LK_MAX_GRID], opposite[2 * LK_MAX_GRID];
     LK_TRY(arguments_check(&d, grid, shape, halos, n));
     memset(out, 0, sizeof *out);
@@ -140,11 +142,11 @@ lk_status lk__halo_plan(lk__dist d, const lk_grid *grid, lk_var x, const lk_halo
                                                 .name = d.name,
                                                 .in = told,
                                                 .out = others,
-                                                .count = WISH,
+                                                .count = HALO_REQUEST,
                                                 .dtype = LK_I64,
                                                 .neighbours = rank,
                                                 .n_neighbours = 2 * n,
-                                                .opposite = opposite}));
+                                                .peer_slot = opposite}));
     for (int i = 0; i < n; i++) {
         lk_status st = axis_plan(&d, &own, &others[(size_t)2 * (size_t)i], i, halos[i].zeros,
                                  &out->axis[i]);

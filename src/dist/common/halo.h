@@ -1,8 +1,10 @@
-/* What a halo exchange does along each axis, as this rank and its neighbours agreed. */
+/* What a halo exchange does along each axis, as this rank and its neighbours agreed: between
+ * common/halo.c, which makes it, and halo.c, which runs it.
+ */
 #ifndef LK_DIST_COMMON_HALO_H
 #define LK_DIST_COMMON_HALO_H
 
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
 /* Sides are 0, towards lower coordinates of the grid, and 1. */
 typedef struct lk__halo_axis {
@@ -13,7 +15,7 @@ typedef struct lk__halo_axis {
     int64_t zero[2]; /* rows of zeros at a border */
 } lk__halo_axis;
 
-/* Attributes of the nodes; compared as bytes. */
+/* Attributes of the ops; compared as bytes. */
 typedef struct lk__halo {
     lk__dist d;
     int n;

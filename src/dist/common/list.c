@@ -8,7 +8,7 @@
 
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -1,8 +1,10 @@
-/* Lists of values: what they are, as numbers that travel, and all in one flat value. */
+/* Lists of values: what they are, as numbers that travel, and all in one flat value.  For the calls
+ * ..._list().
+ */
 #ifndef LK_DIST_COMMON_LIST_H
 #define LK_DIST_COMMON_LIST_H
 
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 
 /* What a receiver must know of a value. */
 typedef struct lk__like {

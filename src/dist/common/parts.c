@@ -9,7 +9,7 @@
  * Inputs are the tensor and the counts of all ranks, of alltoall those it sends and those it gets.
  * A rank that is not root gives a tensor without rows to scatter, and gets one from gather.
  */
-#include "dist/common/node.h"
+#include "dist/common/dist.h"
 #include "tensor/tensor.h"
 
 static int64_t sum_of(const lk_tensor *counts)
@@ -44,7 +44,7 @@ static lk_status rows_check(const lk_call *c, int64_t rows)
 }
 
 /* Do a call that takes counts of elements. */
-static lk_status move(lk_call *c, lk_comm_call call, lk_reduce_op fold)
+static lk_status move(lk_call *c, lk_comm_call call, lk_reduce_op reduce_op)
 {
     const lk__dist *d = c->attr;
     int64_t *counts = NULL, *sent = NULL, row = lk__dist_row(c->x[0]->shape);
@@ -58,13 +58,13 @@ static lk_status move(lk_call *c, lk_comm_call call, lk_reduce_op fold)
                                                  .counts = counts,
                                                  .in_counts = sent,
                                                  .dtype = c->x[0]->dtype,
-                                                 .fold = fold,
+                                                 .op = reduce_op,
                                                  .root = d->root}));
     return LK_OK;
 }
 
-/* Apply the op that answers, to dout and the same counts. */
-static lk_status answer(lk_call *c, const lk_op *op, lk_var dout, lk_var *din)
+/* Apply the adjoint op, to dout and the same counts. */
+static lk_status adjoint(lk_call *c, const lk_op *op, lk_var dout, lk_var *din)
 {
     lk_var in[] = {dout, c->in[1]};
     LK_TRY(lk__dist_adjoint_with(c, op, LK_REDUCE_SUM, in, 2, din));
@@ -104,7 +104,7 @@ static lk_status allgather_forward(lk_call *c)
 
 static lk_status allgather_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(answer(c, &lk__dist_reduce_scatter, dout[0], din));
+    LK_TRY(adjoint(c, &lk__dist_reduce_scatter, dout[0], din));
     return LK_OK;
 }
 
@@ -125,7 +125,7 @@ static lk_status reduce_scatter_forward(lk_call *c)
 
 static lk_status reduce_scatter_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(answer(c, &lk__dist_allgather, dout[0], din));
+    LK_TRY(adjoint(c, &lk__dist_allgather, dout[0], din));
     return LK_OK;
 }
 
@@ -146,7 +146,7 @@ static lk_status gather_forward(lk_call *c)
 
 static lk_status gather_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(answer(c, &lk__dist_scatter, dout[0], din));
+    LK_TRY(adjoint(c, &lk__dist_scatter, dout[0], din));
     return LK_OK;
 }
 
@@ -167,7 +167,7 @@ static lk_status scatter_forward(lk_call *c)
 
 static lk_status scatter_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(answer(c, &lk__dist_gather, dout[0], din));
+    LK_TRY(adjoint(c, &lk__dist_gather, dout[0], din));
     return LK_OK;
 }
 

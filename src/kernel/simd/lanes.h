@@ -11,7 +11,7 @@
 
 #include "kernel/simd/vec.h"
 
-#include <lockstep/reduce.h>
+#include <lockstep/extra/reduce.h>
 
 #include <math.h>
 

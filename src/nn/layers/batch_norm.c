@@ -52,18 +52,18 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
 
 /* By the statistics of the whole batch.  They are the same for all its parts, so they are observed once:
  * with the first samples. */
-static lk_status norm_of_batch(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status norm_of_batch(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                lk_var out[3])
 {
-    const norm_options *o = unit->options;
+    const norm_options *o = layer->options;
     lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = true};
-    lk_var gamma = lk_pass_param(pass, unit, GAMMA), beta = lk_pass_param(pass, unit, BETA);
+    lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA);
     LK_CHECK(
         pass->batch || !pass->part, LK_ENOTSUP,
         "it takes its statistics over the whole batch, which is cut into parts because a layer "
         "uses its parameters more than once; use statistics: shard");
     if (pass->batch)
-        LK_TRY(lk_dist_batch_norm(pass->batch, x, gamma, beta, &attr, unit->name, out));
+        LK_TRY(lk_dist_batch_norm(pass->batch, x, gamma, beta, &attr, layer->name, out));
     else
         LK_TRY(lk_batch_norm(x, gamma, beta, &attr, &out[0], &out[1], &out[2]));
     if (pass->first > 0 || lk_shape_of(x).dim[0] == 0)
@@ -71,26 +71,26 @@ static lk_status norm_of_batch(const lk_pass *pass, const lk_layer_instance *uni
     return LK_OK;
 }
 
-static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
-    const norm_options *o = unit->options;
+    const norm_options *o = layer->options;
     lk_batch_norm_attr attr = {.eps = o->eps};
-    lk_var gamma = lk_pass_param(pass, unit, GAMMA), beta = lk_pass_param(pass, unit, BETA), mean,
+    lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA), mean,
            variance, seen[3];
     if (!pass->training) {
-        LK_TRY(lk_pass_state(pass, unit, MEAN, &mean));
-        LK_TRY(lk_pass_state(pass, unit, VARIANCE, &variance));
+        LK_TRY(lk_pass_state(pass, layer, MEAN, &mean));
+        LK_TRY(lk_pass_state(pass, layer, VARIANCE, &variance));
         LK_TRY(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
         return LK_OK;
     }
     if (o->statistics == BATCH)
-        LK_TRY(norm_of_batch(pass, unit, x, seen));
+        LK_TRY(norm_of_batch(pass, layer, x, seen));
     else
         LK_TRY(lk_batch_norm(x, gamma, beta, &attr, &seen[0], &seen[1], &seen[2]));
     *out = seen[0];
     for (int i = MEAN; i <= VARIANCE && lk_is_var(seen[1 + i]); i++)
-        LK_TRY(lk_pass_batch_stat(pass, unit, i, seen[1 + i]));
+        LK_TRY(lk_pass_batch_stat(pass, layer, i, seen[1 + i]));
     return LK_OK;
 }
 

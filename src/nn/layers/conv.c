@@ -76,13 +76,13 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_tensor_type in,
     return LK_OK;
 }
 
-static lk_status conv_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status conv_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
-    lk_var w = lk_pass_param(pass, unit, 0);
-    lk_var b = unit->n_params > 1 ? lk_pass_param(pass, unit, 1) : LK_NO_VAR;
-    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_conv_relu(x, w, b, unit->data, out)
-                                        : lk_conv(x, w, b, unit->data, out));
+    lk_var w = lk_pass_param(pass, layer, 0);
+    lk_var b = layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
+    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_conv_relu(x, w, b, layer->data, out)
+                                        : lk_conv(x, w, b, layer->data, out));
     return LK_OK;
 }
 

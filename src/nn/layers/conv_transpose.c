@@ -42,12 +42,12 @@ static lk_status transpose_attr(const transpose_options *o, lk_shape in, lk_conv
     int n = in.ndim - 1;
     LK_CHECK(n >= 1 && n <= 3, LK_ESHAPE,
              "the input %s must have 1 to 3 spatial axes, then channels", lk_shape_text(in).s);
-    LK_TRY(lk__option_spread("kernel", &o->kernel, n, 1, kernel));
-    LK_TRY(lk__option_spread("stride", &o->stride, n, 1, a->window.stride));
-    LK_TRY(lk__option_spread("dilation", &o->dilation, n, 1, a->window.dilation));
-    LK_TRY(lk__option_spread("padding", &o->padding, n, 0, a->window.pad_lo));
-    LK_TRY(lk__option_spread("padding", &o->padding, n, 0, a->window.pad_hi));
-    LK_TRY(lk__option_spread("extra", &o->extra, n, 0, a->extra));
+    LK_TRY(lk__option_per_axis("kernel", &o->kernel, n, 1, kernel));
+    LK_TRY(lk__option_per_axis("stride", &o->stride, n, 1, a->window.stride));
+    LK_TRY(lk__option_per_axis("dilation", &o->dilation, n, 1, a->window.dilation));
+    LK_TRY(lk__option_per_axis("padding", &o->padding, n, 0, a->window.pad_lo));
+    LK_TRY(lk__option_per_axis("padding", &o->padding, n, 0, a->window.pad_hi));
+    LK_TRY(lk__option_per_axis("extra", &o->extra, n, 0, a->extra));
     a->groups = o->groups;
     *out = in;
     for (int i = 0; i < n; i++) {
@@ -106,12 +106,12 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_tensor_typ
     return LK_OK;
 }
 
-static lk_status transpose_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status transpose_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                    lk_var *out)
 {
-    LK_TRY(lk_conv_transpose(x, lk_pass_param(pass, unit, 0),
-                             unit->n_params > 1 ? lk_pass_param(pass, unit, 1) : LK_NO_VAR,
-                             unit->data, out));
+    LK_TRY(lk_conv_transpose(x, lk_pass_param(pass, layer, 0),
+                             layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR,
+                             layer->data, out));
     return LK_OK;
 }
 

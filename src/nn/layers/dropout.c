@@ -10,16 +10,16 @@ static const lk_option options[] = {{"rate", LK_OPTION_REAL, offsetof(dropout_op
                                      .help = "share of elements that become 0"},
                                     {0}};
 
-static lk_status dropout_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status dropout_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                  lk_var *out)
 {
-    const dropout_options *o = unit->options;
+    const dropout_options *o = layer->options;
     if (!pass->training || o->rate <= 0) {
         *out = x;
         return LK_OK;
     }
     LK_TRY(lk_dropout(x,
-                      &(lk_dropout_attr){.stream = lk_pass_rng(pass, unit, "dropout"),
+                      &(lk_dropout_attr){.stream = lk_pass_rng(pass, layer, "dropout"),
                                          .step = pass->step,
                                          .first = pass->first,
                                          .keep = 1 - o->rate},
@@ -37,6 +37,6 @@ const lk_layer lk__layer_dropout = {
                    .options_size = sizeof(dropout_options)},
     .flags = LK_LAYER_RANDOM,
     .reach = LK_REACH_ELEMENT,
-    .build = lk__build_same,
+    .build = lk__build_elementwise,
     .forward = dropout_forward,
     .samples = samples};

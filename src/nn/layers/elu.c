@@ -10,11 +10,11 @@ static const lk_option options[] = {{"alpha", LK_OPTION_REAL, offsetof(elu_optio
                                      .help = "minus the limit for x to -infinity"},
                                     {0}};
 
-static lk_status elu_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status elu_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                              lk_var *out)
 {
     (void)pass;
-    LK_TRY(lk_elu(x, ((const elu_options *)unit->options)->alpha, out));
+    LK_TRY(lk_elu(x, ((const elu_options *)layer->options)->alpha, out));
     return LK_OK;
 }
 
@@ -25,6 +25,6 @@ const lk_layer lk__layer_elu = {.descriptor = {.name = "elu",
                                                .options = options,
                                                .options_size = sizeof(elu_options)},
                                 .reach = LK_REACH_ELEMENT,
-                                .build = lk__build_same,
+                                .build = lk__build_elementwise,
                                 .forward = elu_forward,
                                 .samples = samples};

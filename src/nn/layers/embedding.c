@@ -40,10 +40,10 @@ static int64_t embedding_indices(const void *opt)
     return o->rows;
 }
 
-static lk_status embedding_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status embedding_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                    lk_var *out)
 {
-    LK_TRY(lk_embedding(lk_pass_param(pass, unit, 0), x, out));
+    LK_TRY(lk_embedding(lk_pass_param(pass, layer, 0), x, out));
     return LK_OK;
 }
 

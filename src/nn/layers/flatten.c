@@ -14,11 +14,11 @@ static lk_status flatten_build(lk_build *build, const void *options, lk_tensor_t
     return LK_OK;
 }
 
-static lk_status flatten_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status flatten_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                  lk_var *out)
 {
     (void)pass;
-    LK_TRY(lk_reshape(x, LK_SHAPE(lk_shape_of(x).dim[0], unit->out.shape.dim[0]), out));
+    LK_TRY(lk_reshape(x, LK_SHAPE(lk_shape_of(x).dim[0], layer->out.shape.dim[0]), out));
     return LK_OK;
 }
 

@@ -1,11 +1,11 @@
 /* gelu: y = x/2 (1 + erf(x / sqrt 2)). */
 #include "nn/layers.h"
 
-static lk_status gelu_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status gelu_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
     (void)pass;
-    (void)unit;
+    (void)layer;
     LK_TRY(lk_gelu(x, out));
     return LK_OK;
 }
@@ -15,6 +15,6 @@ static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndi
 const lk_layer lk__layer_gelu = {
     .descriptor = {.name = "gelu", .summary = "y = x/2 (1 + erf(x / sqrt 2))"},
     .reach = LK_REACH_ELEMENT,
-    .build = lk__build_same,
+    .build = lk__build_elementwise,
     .forward = gelu_forward,
     .samples = samples};

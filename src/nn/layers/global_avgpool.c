@@ -10,10 +10,10 @@ static lk_status global_build(lk_build *build, const void *options, lk_tensor_ty
     return LK_OK;
 }
 
-static lk_status global_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status global_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                 lk_var *out)
 {
-    lk_axes axes = {.n = unit->in.shape.ndim - 1};
+    lk_axes axes = {.n = layer->in.shape.ndim - 1};
     (void)pass;
     for (int i = 0; i < axes.n; i++)
         axes.axis[i] = i + 1;

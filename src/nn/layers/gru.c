@@ -19,28 +19,28 @@ static lk_status gru_build(lk_build *build, const void *opt, lk_tensor_type in, 
 }
 
 /* *out = gate i of x + gate i of s. */
-static lk_status gate_sum(const lk_layer_instance *unit, lk_var x, lk_var s, int i, lk_var *out)
+static lk_status gate_sum(const lk_layer_instance *layer, lk_var x, lk_var s, int i, lk_var *out)
 {
     lk_var a, b;
-    LK_TRY(lk__gate(unit, x, i, &a));
-    LK_TRY(lk__gate(unit, s, i, &b));
+    LK_TRY(lk__gate(layer, x, i, &a));
+    LK_TRY(lk__gate(layer, s, i, &b));
     LK_TRY(lk_add(a, b, out));
     return LK_OK;
 }
 
-static lk_status gru_cell(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status gru_cell(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                           lk_var state[2])
 {
     lk_var s, r, z, n, new;
-    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, unit, LK__RECURRENT), &s));
-    LK_TRY(gate_sum(unit, x, s, 0, &r));
+    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, layer, LK__RECURRENT), &s));
+    LK_TRY(gate_sum(layer, x, s, 0, &r));
     LK_TRY(lk_sigmoid(r, &r));
-    LK_TRY(gate_sum(unit, x, s, 1, &z));
+    LK_TRY(gate_sum(layer, x, s, 1, &z));
     LK_TRY(lk_sigmoid(z, &z));
-    LK_TRY(lk__gate(unit, s, 2, &n));
-    LK_TRY(lk_add(n, lk_pass_param(pass, unit, LK__MORE), &n));
+    LK_TRY(lk__gate(layer, s, 2, &n));
+    LK_TRY(lk_add(n, lk_pass_param(pass, layer, LK__MORE), &n));
     LK_TRY(lk_mul(r, n, &n));
-    LK_TRY(lk__gate(unit, x, 2, &new));
+    LK_TRY(lk__gate(layer, x, 2, &new));
     LK_TRY(lk_add(new, n, &n));
     LK_TRY(lk_tanh(n, &n));
     LK_TRY(lk_sub(state[0], n, &new));
@@ -49,10 +49,10 @@ static lk_status gru_cell(const lk_pass *pass, const lk_layer_instance *unit, lk
     return LK_OK;
 }
 
-static lk_status gru_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status gru_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                              lk_var *out)
 {
-    LK_TRY(lk__recurrent_run(pass, unit, x, gru_cell, out));
+    LK_TRY(lk__recurrent_run(pass, layer, x, gru_cell, out));
     return LK_OK;
 }
 

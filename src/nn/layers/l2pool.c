@@ -3,11 +3,11 @@
 
 static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
 
-static lk_status l2pool_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status l2pool_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                 lk_var *out)
 {
     (void)pass;
-    LK_TRY(lk_l2_pool(x, unit->data, out));
+    LK_TRY(lk_l2_pool(x, layer->data, out));
     return LK_OK;
 }
 

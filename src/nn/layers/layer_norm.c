@@ -32,13 +32,13 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
     return LK_OK;
 }
 
-static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
-    const norm_options *o = unit->options;
+    const norm_options *o = layer->options;
     lk_layer_norm_attr attr = {.axes = (int)o->axes, .eps = o->eps};
     LK_TRY(
-        lk_layer_norm(x, lk_pass_param(pass, unit, 0), lk_pass_param(pass, unit, 1), &attr, out));
+        lk_layer_norm(x, lk_pass_param(pass, layer, 0), lk_pass_param(pass, layer, 1), &attr, out));
     return LK_OK;
 }
 

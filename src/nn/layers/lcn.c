@@ -19,17 +19,17 @@ static lk_status lcn_build(lk_build *build, const void *opt, lk_tensor_type in, 
     LK_CHECK(in.shape.ndim == 3, LK_ESHAPE, "the input %s must be rows, columns, channels",
              lk_shape_text(in.shape).s);
     LK_TRY(lk_build_data(build, 2 * sizeof *size, &size));
-    LK_TRY(lk__option_spread("size", &o->size, 2, 3, size));
+    LK_TRY(lk__option_per_axis("size", &o->size, 2, 3, size));
     LK_CHECK(size[0] % 2 && size[1] % 2, LK_EINVAL, "a window of %lld x %lld: both must be odd",
              (long long)size[0], (long long)size[1]);
     *out = in;
     return LK_OK;
 }
 
-static lk_status lcn_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status lcn_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                              lk_var *out)
 {
-    const int64_t *size = unit->data;
+    const int64_t *size = layer->data;
     (void)pass;
     LK_TRY(lk_lcn(x, size[0], size[1], out));
     return LK_OK;

@@ -10,11 +10,11 @@ static const lk_option options[] = {{"slope", LK_OPTION_REAL, offsetof(leaky_rel
                                      .help = "for negative x"},
                                     {0}};
 
-static lk_status leaky_relu_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status leaky_relu_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                     lk_var *out)
 {
     (void)pass;
-    LK_TRY(lk_leaky_relu(x, ((const leaky_relu_options *)unit->options)->slope, out));
+    LK_TRY(lk_leaky_relu(x, ((const leaky_relu_options *)layer->options)->slope, out));
     return LK_OK;
 }
 
@@ -25,6 +25,6 @@ const lk_layer lk__layer_leaky_relu = {.descriptor = {.name = "leaky_relu",
                                                       .options = options,
                                                       .options_size = sizeof(leaky_relu_options)},
                                        .reach = LK_REACH_ELEMENT,
-                                       .build = lk__build_same,
+                                       .build = lk__build_elementwise,
                                        .forward = leaky_relu_forward,
                                        .samples = samples};

@@ -50,12 +50,12 @@ static lk_status linear_build(lk_build *build, const void *opt, lk_tensor_type i
     return LK_OK;
 }
 
-static lk_status linear_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status linear_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                 lk_var *out)
 {
-    const linear_options *o = unit->options;
-    lk_var w = lk_pass_param(pass, unit, 0);
-    lk_var b = o->bias ? lk_pass_param(pass, unit, 1) : LK_NO_VAR;
+    const linear_options *o = layer->options;
+    lk_var w = lk_pass_param(pass, layer, 0);
+    lk_var b = o->bias ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
     if (o->transpose)
         LK_TRY(lk_transpose(w, 0, 1, &w));
     LK_TRY(lk_pass_has_fused_relu(pass) ? lk_linear_relu(x, w, b, out) : lk_linear(x, w, b, out));

@@ -54,10 +54,10 @@ static lk_status local_build(lk_build *build, const void *opt, lk_tensor_type in
     return LK_OK;
 }
 
-static lk_status local_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status local_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                lk_var *out)
 {
-    LK_TRY(lk_local_conv(x, lk_pass_param(pass, unit, 0), unit->data, out));
+    LK_TRY(lk_local_conv(x, lk_pass_param(pass, layer, 0), layer->data, out));
     return LK_OK;
 }
 

@@ -17,17 +17,17 @@ static lk_status lstm_build(lk_build *build, const void *opt, lk_tensor_type in,
     return LK_OK;
 }
 
-static lk_status lstm_cell(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status lstm_cell(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                            lk_var state[2])
 {
-    const lk__recurrent_options *o = unit->options;
+    const lk__recurrent_options *o = layer->options;
     lk_var gates, i, f, g, open, c;
-    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, unit, LK__RECURRENT), &gates));
+    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, layer, LK__RECURRENT), &gates));
     LK_TRY(lk_add(x, gates, &gates));
-    LK_TRY(lk__gate(unit, gates, 0, &i));
-    LK_TRY(lk__gate(unit, gates, 1, &f));
-    LK_TRY(lk__gate(unit, gates, 2, &g));
-    LK_TRY(lk__gate(unit, gates, 3, &open));
+    LK_TRY(lk__gate(layer, gates, 0, &i));
+    LK_TRY(lk__gate(layer, gates, 1, &f));
+    LK_TRY(lk__gate(layer, gates, 2, &g));
+    LK_TRY(lk__gate(layer, gates, 3, &open));
     LK_TRY(lk_affine(f, 1, o->forget, &f));
     LK_TRY(lk_sigmoid(f, &f));
     LK_TRY(lk_mul(f, state[1], &c));
@@ -41,10 +41,10 @@ static lk_status lstm_cell(const lk_pass *pass, const lk_layer_instance *unit, l
     return LK_OK;
 }
 
-static lk_status lstm_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status lstm_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
-    LK_TRY(lk__recurrent_run(pass, unit, x, lstm_cell, out));
+    LK_TRY(lk__recurrent_run(pass, layer, x, lstm_cell, out));
     return LK_OK;
 }
 

@@ -3,11 +3,11 @@
 
 static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
 
-static lk_status maxpool_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status maxpool_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                  lk_var *out)
 {
-    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_relu_max_pool(x, unit->data, out)
-                                        : lk_max_pool(x, unit->data, out, NULL));
+    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_relu_max_pool(x, layer->data, out)
+                                        : lk_max_pool(x, layer->data, out, NULL));
     return LK_OK;
 }
 

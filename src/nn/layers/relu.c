@@ -1,11 +1,11 @@
 /* relu: y = x < 0 ? 0 : x. */
 #include "nn/layers.h"
 
-static lk_status relu_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status relu_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
     (void)pass;
-    (void)unit;
+    (void)layer;
     LK_TRY(lk_relu(x, out));
     return LK_OK;
 }
@@ -14,6 +14,6 @@ static const lk_layer_sample samples[] = {{NULL, LK_DIMS(5), 0}, {.shape = {.ndi
 
 const lk_layer lk__layer_relu = {.descriptor = {.name = "relu", .summary = "y = x < 0 ? 0 : x"},
                                  .reach = LK_REACH_ELEMENT,
-                                 .build = lk__build_same,
+                                 .build = lk__build_elementwise,
                                  .forward = relu_forward,
                                  .samples = samples};

@@ -40,13 +40,13 @@ static lk_status reshape_build(lk_build *build, const void *opt, lk_tensor_type 
     return LK_OK;
 }
 
-static lk_status reshape_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status reshape_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                  lk_var *out)
 {
-    lk_shape shape = {.ndim = unit->out.shape.ndim + 1, .dim = {lk_shape_of(x).dim[0]}};
+    lk_shape shape = {.ndim = layer->out.shape.ndim + 1, .dim = {lk_shape_of(x).dim[0]}};
     (void)pass;
-    for (int i = 0; i < unit->out.shape.ndim; i++)
-        shape.dim[i + 1] = unit->out.shape.dim[i];
+    for (int i = 0; i < layer->out.shape.ndim; i++)
+        shape.dim[i + 1] = layer->out.shape.dim[i];
     LK_TRY(lk_reshape(x, shape, out));
     return LK_OK;
 }

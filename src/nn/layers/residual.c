@@ -27,12 +27,12 @@ static lk_status residual_build(lk_build *build, const void *opt, lk_tensor_type
     return LK_OK;
 }
 
-static lk_status residual_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status residual_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                   lk_var *out)
 {
     lk_var changed, same;
-    LK_TRY(lk_pass_layers(pass, unit, LAYERS, x, &changed));
-    LK_TRY(lk_pass_layers(pass, unit, SHORTCUT, x, &same));
+    LK_TRY(lk_pass_layers(pass, layer, LAYERS, x, &changed));
+    LK_TRY(lk_pass_layers(pass, layer, SHORTCUT, x, &same));
     LK_TRY(lk_add(changed, same, out));
     return LK_OK;
 }

@@ -9,20 +9,20 @@ static lk_status rnn_build(lk_build *build, const void *opt, lk_tensor_type in, 
     return LK_OK;
 }
 
-static lk_status rnn_cell(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status rnn_cell(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                           lk_var state[2])
 {
     lk_var h;
-    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, unit, LK__RECURRENT), &h));
+    LK_TRY(lk_matmul(state[0], lk_pass_param(pass, layer, LK__RECURRENT), &h));
     LK_TRY(lk_add(x, h, &h));
     LK_TRY(lk_tanh(h, &state[0]));
     return LK_OK;
 }
 
-static lk_status rnn_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status rnn_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                              lk_var *out)
 {
-    LK_TRY(lk__recurrent_run(pass, unit, x, rnn_cell, out));
+    LK_TRY(lk__recurrent_run(pass, layer, x, rnn_cell, out));
     return LK_OK;
 }
 

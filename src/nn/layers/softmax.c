@@ -10,11 +10,11 @@ static lk_status softmax_build(lk_build *build, const void *options, lk_tensor_t
     return LK_OK;
 }
 
-static lk_status softmax_forward(const lk_pass *pass, const lk_layer_instance *unit, lk_var x,
+static lk_status softmax_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                  lk_var *out)
 {
     (void)pass;
-    (void)unit;
+    (void)layer;
     LK_TRY(lk_softmax(x, LK_LAST_AXIS, out));
     return LK_OK;
 }

@@ -7,7 +7,7 @@
 #ifndef LK_OPS_COMMON_CONV_H
 #define LK_OPS_COMMON_CONV_H
 
-#include <lockstep/conv.h>
+#include <lockstep/extra/conv.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
 

@@ -9,7 +9,7 @@
 #ifndef LK_OPS_COMMON_EACH_H
 #define LK_OPS_COMMON_EACH_H
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 #include <lockstep/op.h>
 
 enum { LK_EACH_MAX_IN = 4, LK_EACH_RUN = 512 };

@@ -5,7 +5,7 @@
 #include "kernel/parallel.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 enum { GRAIN = 8192 };
 

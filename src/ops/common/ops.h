@@ -2,9 +2,9 @@
 #ifndef LK_OPS_COMMON_OPS_H
 #define LK_OPS_COMMON_OPS_H
 
+#include <lockstep/extra/reduce.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
-#include <lockstep/reduce.h>
 
 /** The descriptors of src/ops that others of them apply. */
 extern const lk_op lk__op_broadcast, lk__op_sum_to, lk__op_linear_weights, lk__op_conv_weights;

@@ -1,7 +1,7 @@
 /* Pieces of the batch, channel by channel. */
 #include "ops/common/pieces.h"
 
-#include <lockstep/reduce.h>
+#include <lockstep/extra/reduce.h>
 
 #include <string.h>
 

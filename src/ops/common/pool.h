@@ -2,9 +2,9 @@
 #ifndef LK_OPS_COMMON_POOL_H
 #define LK_OPS_COMMON_POOL_H
 
+#include <lockstep/extra/pool.h>
 #include <lockstep/op.h>
 #include <lockstep/ops.h>
-#include <lockstep/pool.h>
 
 /** Attributes of an op whose output has the shape of the pooled value. */
 typedef struct lk__pool_back {

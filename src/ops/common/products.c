@@ -3,7 +3,7 @@
 
 #include "tensor/tensor.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 lk_status lk__rows_of(const lk_shape *x, int64_t *samples, int64_t *rows)
 {

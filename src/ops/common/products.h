@@ -2,7 +2,7 @@
 #ifndef LK_OPS_COMMON_PRODUCTS_H
 #define LK_OPS_COMMON_PRODUCTS_H
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 #include <lockstep/op.h>
 
 /** Sizes of x [samples, ..., columns]: the first axis, and the rows in each index of it.

@@ -76,11 +76,11 @@ const lk_op_sample lk__squared_samples[] = {
     {.n_in = 2,
      .in = {LK_IN(5, 2), LK_IN_FIXED(-1, 1, 5, 2)},
      .attr = &(const lk_loss_attr){LK_LOSS_SUM},
-     .piece = 2},
+     .shard_size = 2},
     {.n_in = 2,
      .in = {LK_IN(5, 1, 2), LK_IN(5, 1, 2)},
      .attr = &(const lk_loss_attr){LK_LOSS_SAMPLE_MEAN},
-     .piece = 3},
+     .shard_size = 3},
     {.n_in = 2, .in = {LK_IN(6), LK_IN(6)}, .attr = &(const lk_loss_attr){LK_LOSS_MEAN}},
     {.n_in = 2, .in = {LK_IN(7), LK_IN(7)}, .attr = &(const lk_loss_attr){LK_LOSS_NONE}},
     {0}};

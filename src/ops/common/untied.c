@@ -6,9 +6,9 @@
 #include "ops/common/products.h"
 #include "tensor/tensor.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/checked.h>
-#include <lockstep/gemm.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
+#include <lockstep/extra/gemm.h>
 
 /* Work that is worth a thread, in multiply-adds. */
 static const double grain_work = 1 << 18;

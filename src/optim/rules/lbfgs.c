@@ -7,7 +7,7 @@
  */
 #include "optim/optimizer.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* cosine: from 1 to `to` along half a cosine over the epochs [start, end]. */
 #include "optim/schedules.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 typedef struct cosine_options {
     double to, start, end;

@@ -1,7 +1,7 @@
 /* A program on ranks, and whether it gives what the reference does. */
 #include "segments.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/ops.h>
 
 #include <math.h>

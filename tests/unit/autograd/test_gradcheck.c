@@ -1,6 +1,7 @@
 /* The gradient check finds what it is there for: planted faults, in ops that the program brings. */
 #include "harness.h"
 
+#include <lockstep/extra/map.h>
 #include <lockstep/lockstep.h>
 
 /* z = x * y, with a backward that a test can spoil. */

@@ -1,6 +1,8 @@
 /* The tape: values, backward, memory, and what it refuses. */
 #include "tape_fixture.h"
 
+#include <lockstep/extra/alloc.h>
+
 static void backward_adds_the_product_rule_to_the_leaves(void)
 {
     struct fixture f = fixture_new();
@@ -494,7 +496,7 @@ static void a_pass_costs_what_it_passes(void)
     struct fixture f = fixture_new();
     lk_tensor *x = test_filled(LK_SHAPE(1), 1, 0), *g = test_filled(LK_SHAPE(1), 0, 0);
     enum {
-        STEPS = 30000
+        STEPS = TEST_SLOWNESS > 1 ? 3000 : 30000
     }; /* without a reset; a pass over all of it each time would take minutes */
     for (int i = 0; i < STEPS; i++) {
         lk_var v, s;

@@ -1,7 +1,7 @@
 /* Counted allocation: sizes, alignment, counts, injected failures. */
 #include "faults.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <pthread.h>
 

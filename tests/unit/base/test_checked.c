@@ -1,7 +1,7 @@
 /* Checked arithmetic at the edges of 64 bits. */
 #include "harness.h"
 
-#include <lockstep/checked.h>
+#include <lockstep/extra/checked.h>
 
 static void results_that_fit_are_exact(void)
 {

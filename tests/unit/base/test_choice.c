@@ -34,10 +34,33 @@ static void entries_lie_in_entries(void)
     ASSERT_EQ(pie->pieces, 2);
 }
 
+static void values_in_quotes_may_have_blanks(void)
+{
+    lk_config c;
+    ASSERT_OK(
+        lk_config_parse(&test_kind_dish, "cake", "note=\"for (you\" layers=\"3\"", arena, &c));
+    const cake_options *o = c.options;
+    ASSERT_TRUE(strcmp(o->note, "for (you") == 0 && o->layers == 3);
+    ASSERT_OK(lk_config_parse(&test_kind_dish, "cake",
+                              "parts=cake(note=\"a, b) c\"),bread note=\"\"", arena, &c));
+    o = c.options;
+    ASSERT_TRUE(o->parts.n == 2 && strcmp(o->note, "") == 0);
+    o = o->parts.item[0].options;
+    ASSERT_TRUE(strcmp(o->note, "a, b) c") == 0);
+    ASSERT_FAILS(lk_config_parse(&test_kind_dish, "cake", "layers=3 note=\"for you", arena, &c),
+                 LK_EINVAL, "options, column 10: note=\"for you does not close its quotes");
+    ASSERT_FAILS(lk_config_parse(&test_kind_dish, "cake", "note=\"for\"you", arena, &c), LK_EINVAL,
+                 "options, column 6: dish cake: note: \"for\"you goes on behind its quotes");
+    ASSERT_FAILS(lk_config_parse(&test_kind_dish, "cake", "note=\"a\"b\"c\"", arena, &c), LK_EINVAL,
+                 "goes on behind its quotes");
+}
+
 static void a_choice_can_have_a_name(void)
 {
     lk_config c;
     ASSERT_OK(lk_config_parse(&test_kind_dish, "bread", "name=rye", arena, &c));
+    ASSERT_TRUE(strcmp(c.name, "rye") == 0);
+    ASSERT_OK(lk_config_parse(&test_kind_dish, "bread", "name=\"rye\"", arena, &c));
     ASSERT_TRUE(strcmp(c.name, "rye") == 0);
     lk_registry nameless = test_kind_dish;
     nameless.named = false;
@@ -71,6 +94,56 @@ static void wrong_texts_are_refused(void)
     ASSERT_FAILS(lk_config_parse(&test_kind_dish, NULL, "", arena, &c), LK_EINVAL, "NULL");
     ASSERT_FAILS(lk_config_parse(&test_kind_dish, "cak", "", arena, &c), LK_EINVAL,
                  "unknown dish \"cak\"; did you mean \"cake\"?");
+}
+
+static void messages_have_the_column(void)
+{
+    static const char *const wrong[][2] = {
+        {"layrs=3", "options, column 1: dish cake has no option \"layrs\""},
+        {"  layers=3 sugr=1", "options, column 12: dish cake has no option \"sugr\""},
+        {"sugar=0.5 layers=x", "options, column 18: dish cake: layers: \"x\""},
+        {"layers=3  layers=3", "options, column 11: dish cake: option \"layers\" is given twice"},
+        {"layers=3 form=rund",
+         "options, column 15: dish cake: form: \"rund\" is none of square round "
+         "heart; did you mean \"round\"?"},
+        {"filling=crem",
+         "options, column 9: dish cake: filling: unknown dish \"crem\"; did you mean"},
+        {"iced=true filling=crem(fat=1)", "options, column 19: dish cake: filling: unknown dish"},
+        {"filling=cream(fat=0.1 inside=pie(pieces=0))",
+         "options, column 41: dish cake: filling: dish cream: inside: dish pie: pieces: \"0\" is "
+         "out"},
+        {"filling=cream(fat=0.1) parts=bread,bred",
+         "options, column 36: dish cake: parts: unknown"},
+        {"filling=cream(fat=0.1) parts=bread,cake(layers=2),cake(iced=no)",
+         "options, column 61: dish cake: parts: dish cake: iced: \"no\""},
+        {"layers=3 filling=pie()", "options, column 22: dish cake: filling: dish pie needs"},
+    };
+    lk_config c;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        ASSERT_FAILS(lk_config_parse(&test_kind_dish, "cake", wrong[i][0], arena, &c), LK_EINVAL,
+                     wrong[i][1]);
+    ASSERT_EQ(lk_config_parse(&test_kind_dish, "pie", NULL, arena, &c), LK_EINVAL);
+    ASSERT_TRUE(strcmp(lk_error_message(), "dish pie needs the option \"pieces\"") == 0);
+    ASSERT_EQ(lk_config_parse(&test_kind_dish, "cak", "layers=3", arena, &c), LK_EINVAL);
+    ASSERT_TRUE(strncmp(lk_error_message(), "unknown dish", 12) == 0);
+    lk_error_clear();
+}
+
+static void a_struct_can_be_read_without_a_kind(void)
+{
+    cake_options o;
+    ASSERT_OK(lk_options_parse(&test_dishes[1], "layers=3 filling=cream(fat=0.5)", arena, &o));
+    const cream_options *cream = o.filling.options;
+    ASSERT_TRUE(o.layers == 3 && o.sugar == 0.25 && cream->fat == 0.5);
+    ASSERT_OK(lk_options_parse(&test_dishes[1], NULL, arena, &o));
+    ASSERT_TRUE(o.layers == 2 && o.filling.descriptor == &test_dishes[2]);
+    ASSERT_FAILS(lk_options_parse(&test_dishes[1], "iced=true layers=0", arena, &o), LK_EINVAL,
+                 "options, column 18: cake: layers: \"0\" is out of range");
+    ASSERT_FAILS(lk_options_parse(&test_dishes[1], "name=x", arena, &o), LK_EINVAL,
+                 "options, column 1: cake has no option \"name\"");
+    pie_options pie;
+    ASSERT_FAILS(lk_options_parse(&test_dishes[3], NULL, arena, &pie), LK_EINVAL,
+                 "pie needs the option \"pieces\"");
 }
 
 static void depth_has_an_end(void)
@@ -155,6 +228,8 @@ static lk_status make(void)
     for (int i = 0; i < 12; i++)
         LK_TRY_TO(done,
                   lk_config_parse(&test_kind_dish, "cake", "parts=cake,bread layers=3", a, &c));
+    cake_options o;
+    LK_TRY_TO(done, lk_options_parse(&test_dishes[1], "parts=cake,bread note=\"x y\"", a, &o));
     LK_TRY_TO(done, lk_config_hash(&(lk_config){.descriptor = &test_dishes[1]}, &h));
 done:
     lk_arena_free(a);
@@ -178,6 +253,8 @@ static void end(void)
 }
 
 TEST_MAIN(TEST(begin), TEST(a_choice_has_its_options), TEST(entries_lie_in_entries),
-          TEST(a_choice_can_have_a_name), TEST(wrong_texts_are_refused), TEST(depth_has_an_end),
+          TEST(values_in_quotes_may_have_blanks), TEST(a_choice_can_have_a_name),
+          TEST(wrong_texts_are_refused), TEST(messages_have_the_column),
+          TEST(a_struct_can_be_read_without_a_kind), TEST(depth_has_an_end),
           TEST(defaults_fill_a_choice), TEST(the_hash_knows_every_option_but_those_left_out),
           TEST(every_allocation_may_fail), TEST(end))

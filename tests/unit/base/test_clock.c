@@ -1,7 +1,7 @@
 /* Clocks: time goes forward, and only work uses a thread's own time. */
 #include "harness.h"
 
-#include <lockstep/clock.h>
+#include <lockstep/extra/clock.h>
 
 #include <time.h>
 

@@ -2,7 +2,7 @@
 #include "base/journal.h"
 #include "harness.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

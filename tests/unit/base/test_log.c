@@ -1,7 +1,7 @@
 /* The log: nothing without a sink, one clean line with one. */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/log.h>
 
 #include <pthread.h>

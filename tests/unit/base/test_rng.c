@@ -1,6 +1,7 @@
 /* Random draws: known answers, independence of how a range is cut, ranges, and fairness. */
 #include "harness.h"
 
+#include <lockstep/extra/philox.h>
 #include <lockstep/rng.h>
 
 /* The known answers that the authors of Philox publish with it. */

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <string.h>
+#include <wchar.h>
 
 static lk_status fails(void)
 {
@@ -123,6 +124,43 @@ static void a_prefix_keeps_status_and_frames(void)
     lk_error_clear();
 }
 
+static lk_status fails_without_a_message(void)
+{
+    return LK_ENOMEM;
+}
+
+static lk_status forwards_what_nobody_raised(void)
+{
+    LK_TRY(fails_without_a_message());
+    return LK_OK;
+}
+
+static void a_status_that_nobody_raised_does_not_get_the_message_of_another(void)
+{
+    char text[1024] = "";
+    ASSERT_EQ(forwards(), LK_EINVAL);
+    ASSERT_EQ(forwards_what_nobody_raised(), LK_ENOMEM);
+    ASSERT_EQ(lk_error_status(), LK_ENOMEM);
+    ASSERT_TRUE(strcmp(lk_error_message(), "") == 0);
+    FILE *f = fmemopen(text, sizeof text, "w");
+    ASSERT_TRUE(f);
+    lk_error_print(f);
+    fclose(f);
+    ASSERT_TRUE(strstr(text, "error: out of memory\n  #0 forwards_what_nobody_raised ("));
+    ASSERT_TRUE(!strstr(text, "#1"));
+}
+
+/* A character that no locale has makes vsnprintf() fail. */
+static void a_message_that_cannot_be_formatted_is_its_format(void)
+{
+    const wchar_t none[] = {(wchar_t)0x7fffffff, 0};
+    ASSERT_FAILS(LK_RAISE(LK_EIO, "a file %ls", none), LK_EIO, "a file %ls");
+    ASSERT_EQ(fails(), LK_EINVAL);
+    lk__error_prefix("layer %ls: ", none);
+    ASSERT_TRUE(strcmp(lk_error_message(), "layer %ls: the answer is 42") == 0);
+    lk_error_clear();
+}
+
 static void every_status_has_a_text(void)
 {
 #define X(code, text) ASSERT_TRUE(strcmp(lk_status_text(LK_##code), text) == 0);
@@ -137,4 +175,6 @@ TEST_MAIN(TEST(a_forwarded_failure_adds_a_frame), TEST(frames_that_do_not_fit_ar
           TEST(characters_beyond_ascii_stay_as_they_are),
           TEST(what_is_no_utf8_and_what_turns_text_is_escaped),
           TEST(a_long_message_is_cut_at_a_character), TEST(a_message_may_quote_the_last_one),
-          TEST(a_prefix_keeps_status_and_frames), TEST(every_status_has_a_text))
+          TEST(a_prefix_keeps_status_and_frames),
+          TEST(a_status_that_nobody_raised_does_not_get_the_message_of_another),
+          TEST(a_message_that_cannot_be_formatted_is_its_format), TEST(every_status_has_a_text))

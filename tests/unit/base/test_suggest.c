@@ -1,7 +1,7 @@
 /* Suggestions: near names are found, far ones are not. */
 #include "harness.h"
 
-#include <lockstep/suggest.h>
+#include <lockstep/extra/suggest.h>
 
 static const char *const known[] = {"conv", "concat", "softmax", "log_softmax", "sum", "sum_to"};
 

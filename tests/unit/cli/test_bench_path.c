@@ -2,7 +2,7 @@
 #include "bench_path.h"
 #include "harness.h"
 
-#include <lockstep/isa.h>
+#include <lockstep/extra/isa.h>
 
 static bool has(lk_isa isa)
 {

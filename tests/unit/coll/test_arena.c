@@ -1,15 +1,15 @@
 /* Calls in shared memory: ranks that make different ones are told so. */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 
 struct difference {
     lk_collective of[2];
     const char *message; /* a part of it */
 };
 
-/* Two ranks agree once, so that the arena is there, and then do not. */
+/* Two ranks agree once, so that the shared area is there, and then do not. */
 static lk_status differ(lk_comm *comm, void *arg)
 {
     const struct difference *d = arg;
@@ -40,8 +40,8 @@ static void different_calls_are_named(void)
          "sum) #2"},
         {{CALL(ALLREDUCE, "x", 10, .dtype = LK_F32), CALL(ALLREDUCE, "x", 10, .dtype = LK_I32)},
          "f32 x 10, sum) #2 but rank 1 calls allreduce(\"x\", i32 x 10"},
-        {{CALL(ALLREDUCE, "x", 10, .fold = LK_REDUCE_MAX),
-          CALL(ALLREDUCE, "x", 10, .fold = LK_REDUCE_SUM)},
+        {{CALL(ALLREDUCE, "x", 10, .op = LK_REDUCE_MAX),
+          CALL(ALLREDUCE, "x", 10, .op = LK_REDUCE_SUM)},
          "max) #2 but rank 1 calls allreduce(\"x\", f32 x 10, sum"},
         {{CALL(ALLREDUCE, "x", 30000, .dtype = LK_F32),
           CALL(ALLREDUCE, "x", 30001, .dtype = LK_F32)},
@@ -62,7 +62,7 @@ static void different_calls_are_named(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-/* The very first call on the communicator, before there is an arena. */
+/* The very first call on the communicator, before there is a shared area. */
 static lk_status differ_at_once(lk_comm *comm, void *arg)
 {
     (void)arg;

@@ -2,6 +2,7 @@
 #include "memory_ranks.h"
 #include "parallel/groups.h"
 
+#include <lockstep/extra/plan.h>
 #include <lockstep/lockstep.h>
 
 enum { LARGE = 6000 }; /* elements: more than are buffered */
@@ -220,7 +221,7 @@ static lk_status agreement(void *side)
 static lk_status groups(void *side)
 {
     struct side *s = side;
-    const lk_plan_spec spec = {.batch = 8, .pieces = 8, .piece = 1, .bucket = 64};
+    const lk_plan_spec spec = {.batch = 8, .shards = 8, .shard_size = 1, .bucket_bytes = 64};
     lk_mesh *mesh = NULL;
     lk_plan *plan = NULL;
     lk__groups *g = NULL;
@@ -229,10 +230,10 @@ static lk_status groups(void *side)
     LK_TRY_TO(done, lk_mesh_new(s->comm, &(lk_mesh_shape){.data = 0}, &mesh));
     LK_TRY_TO(done, lk_agree(s->comm, lk_plan_new(mesh, s->model, &spec, &plan)));
     LK_TRY_TO(done, lk__groups_new(plan, mesh, s->model, &g));
-    LK_TRY_TO(done, lk__groups_place(g, lk_model_params(s->model), "parameters", &slab));
+    LK_TRY_TO(done, lk__groups_share_slab(g, lk_model_params(s->model), "parameters", &slab));
     (void)lk__groups_begin(g, 8, 8);
-    LK_TRY_TO(done, lk__groups_join_begun(g));
-    LK_TRY_TO(done, lk__groups_join(g));
+    LK_TRY_TO(done, lk__groups_finish_overlap(g));
+    LK_TRY_TO(done, lk__groups_allreduce(g));
 done:
     lk_slab_free(slab);
     lk__groups_free(g);

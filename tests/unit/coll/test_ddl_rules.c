@@ -29,14 +29,14 @@ static void options_are_read_in_any_order(void)
     lk__ddl_options o;
     ASSERT_OK(lk__ddl_options_parse(
         "  -dbg_level 2\t-mode c:4x8x2 -rebind_iter 7 -dev_sync 1 -dump_iter 100 ", &o));
-    ASSERT_EQ(o.mode.letter, LK_TIER_CUT);
+    ASSERT_EQ(o.mode.algorithm, LK_TIER_CUT);
     ASSERT_EQ(o.mode.n_tiers, 3);
     ASSERT_EQ(o.dump_iter, 100);
     ASSERT_EQ(o.rebind_iter, 7);
     ASSERT_EQ(o.dev_sync, 1);
     ASSERT_EQ(o.dbg_level, 2);
     ASSERT_OK(lk__ddl_options_parse("", &o));
-    ASSERT_EQ(o.mode.letter, LK_TIER_BEST);
+    ASSERT_EQ(o.mode.algorithm, LK_TIER_BEST);
     ASSERT_EQ(o.mode.n_tiers, 0);
     ASSERT_EQ(o.dump_iter, 0);
     ASSERT_FAILS(lk__ddl_options_parse("-dump_iter 1000000001", &o), LK_EINVAL,

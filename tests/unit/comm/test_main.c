@@ -1,8 +1,8 @@
 /* lk_run_main() without a launcher: ranks are threads, and errors go where they are told to. */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 
 static lk_status count_ranks(lk_comm *comm, void *arg)
 {

@@ -19,7 +19,7 @@ static void modes_are_read_as_written(void)
     }
     lk_tier_spec m;
     ASSERT_OK(lk_tier_spec_parse("4x3", &m));
-    ASSERT_EQ(m.letter, LK_TIER_BEST);
+    ASSERT_EQ(m.algorithm, LK_TIER_BEST);
     ASSERT_EQ(m.n_tiers, 2);
     ASSERT_EQ(m.size[0], 4);
     ASSERT_EQ(m.size[1], 3);

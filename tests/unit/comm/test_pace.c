@@ -2,7 +2,7 @@
 #include "comm/comm.h"
 #include "harness.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 static lk__world paced(int64_t ranks, int64_t cores)
 {

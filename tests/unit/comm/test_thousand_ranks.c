@@ -1,8 +1,8 @@
 /* A thousand ranks in one process: allreduce, barrier and split. */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
 #include <lockstep/coll.h>
+#include <lockstep/extra/alloc.h>
 
 static lk_status reduce_and_split(lk_comm *comm, void *arg)
 {

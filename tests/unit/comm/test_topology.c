@@ -1,7 +1,7 @@
 /* Topology: tiers as found on pretended nodes, and as declared. */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/topology.h>
 
 struct want {
@@ -13,24 +13,19 @@ struct want {
 static lk_status find(lk_comm *comm, void *arg)
 {
     const struct want *want = arg;
-    lk_tier_spec mode, *given = NULL;
     lk_topology *t = NULL;
-    if (want->mode) {
-        LK_TRY(lk_tier_spec_parse(want->mode, &mode));
-        given = &mode;
-    }
-    LK_TRY(lk_topology_new(comm, given, &t));
+    LK_TRY(lk_topology_new(comm, want->mode, &t));
     ASSERT_EQ(t->size, lk_comm_size(comm));
     ASSERT_EQ(t->rank, lk_comm_rank(comm));
     ASSERT_EQ(t->n_nodes, lk_comm_nodes(comm));
     ASSERT_EQ(t->n_tiers, want->n_tiers);
-    ASSERT_EQ(t->declared, given && mode.n_tiers > 0);
+    ASSERT_EQ(t->declared, want->mode && strchr(want->mode, 'x'));
     ASSERT_EQ(t->flat_reason != NULL, want->flat);
     for (int i = 0; i < t->n_tiers; i++)
         ASSERT_EQ(t->tier[i].size, want->size[i]);
-    ASSERT_EQ(t->place[t->rank].node, lk_comm_node(comm));
-    ASSERT_TRUE(t->place[t->rank].n_cores >= 1);
-    ASSERT_TRUE(t->place[0].host[0] && t->place[t->size - 1].cores[0]);
+    ASSERT_EQ(t->location[t->rank].node, lk_comm_node(comm));
+    ASSERT_TRUE(t->location[t->rank].n_cores >= 1);
+    ASSERT_TRUE(t->location[0].host[0] && t->location[t->size - 1].cores[0]);
     lk_topology_free(t);
     return LK_OK;
 }
@@ -80,6 +75,8 @@ static void declared_tiers_stand(void)
     run(4, "2", (struct want){.mode = "p", .n_tiers = 2, .size = {2, 2}});
     struct want wrong = {.mode = "b:4x3"};
     ASSERT_FAILS(lk_run_local(8, find, &wrong), LK_ESHAPE, "4x3 hold 12 ranks, but there are 8");
+    wrong.mode = "b:4x3y2";
+    ASSERT_FAILS(lk_run_local(4, find, &wrong), LK_EINVAL, "b:4x3y2");
 }
 
 TEST_MAIN(TEST(equal_nodes_become_tiers), TEST(unequal_nodes_become_one_tier),

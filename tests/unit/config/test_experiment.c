@@ -100,6 +100,7 @@ static void nonsense_is_refused_with_its_place(void)
         {"parallel.spatial=2000000000", "is no grid"},
         {"parallel.feature=2", "key \"feature\" of parallel is now called \"features\""},
         {"parallel.pipeline=2", "key \"pipeline\" of parallel is now called \"stages\""},
+        {"parallel.bucket=2", "key \"bucket\" of parallel is now called \"bucket_mib\""},
         {"parallel=auto", "parallel=auto: parallel: auto is not there yet, because times"},
         {"pieces=2x2", "pieces must be a map, not \"2x2\""},
         {"pieces.tiles=2by2", "tiles of pieces: \"2by2\" is no grid"},

@@ -35,14 +35,14 @@ static void planes_become_channels(void)
     lk_dataset *ds;
     make_records(1);
     snprintf(options, sizeof options, "path=%s", test_write("one.bin", file, 2 * RECORD));
-    ASSERT_OK(test_open("cifar10", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("cifar10", options, LK_TRAIN, &ds));
     ASSERT_EQ(lk_dataset_info_of(ds)->count, 2);
     ASSERT_EQ(lk_dataset_info_of(ds)->classes, 10);
     check_pixels(ds, 1, 1);
     ASSERT_EQ(test_label(ds, 0), 3);
     ASSERT_EQ(test_label(ds, 1), 4);
     lk_dataset_free(ds);
-    ASSERT_OK(test_open("cifar10", options, LK_TEST, &ds));
+    ASSERT_OK(lk_dataset_open("cifar10", options, LK_TEST, &ds));
     ASSERT_TRUE(!ds);
 }
 
@@ -53,23 +53,23 @@ static void a_folder_is_five_files_and_a_test_set(void)
     make_records(1);
     ASSERT_EQ(mkdir(test_path("ten"), 0777), 0);
     snprintf(options, sizeof options, "path=%s", test_path("ten"));
-    ASSERT_FAILS(test_open("cifar10", options, LK_TRAIN, &ds), LK_EIO, "no data_batch_1.bin");
+    ASSERT_FAILS(lk_dataset_open("cifar10", options, LK_TRAIN, &ds), LK_EIO, "no data_batch_1.bin");
     for (int i = 1; i <= 4; i++) {
         snprintf(name, sizeof name, "ten/data_batch_%d.bin", i);
         test_write(name, file, (size_t)(i == 2 ? 1 : 2) * RECORD);
     }
-    ASSERT_FAILS(test_open("cifar10", options, LK_TRAIN, &ds), LK_EIO, "data_batch_5.bin");
+    ASSERT_FAILS(lk_dataset_open("cifar10", options, LK_TRAIN, &ds), LK_EIO, "data_batch_5.bin");
     test_write("ten/data_batch_5.bin", file, RECORD);
-    ASSERT_OK(test_open("cifar10", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("cifar10", options, LK_TRAIN, &ds));
     ASSERT_EQ(lk_dataset_info_of(ds)->count, 8);
     check_pixels(ds, 2, 0); /* the only one of the second file */
     check_pixels(ds, 4, 1);
     ASSERT_EQ(test_label(ds, 4), 4);
     lk_dataset_free(ds);
-    ASSERT_OK(test_open("cifar10", options, LK_TEST, &ds));
+    ASSERT_OK(lk_dataset_open("cifar10", options, LK_TEST, &ds));
     ASSERT_TRUE(!ds);
     test_write("ten/test_batch.bin", file + RECORD, RECORD);
-    ASSERT_OK(test_open("cifar10", options, LK_TEST, &ds));
+    ASSERT_OK(lk_dataset_open("cifar10", options, LK_TEST, &ds));
     check_pixels(ds, 0, 1);
     lk_dataset_free(ds);
 }
@@ -82,12 +82,12 @@ static void cifar100_has_fine_and_coarse_labels(void)
     ASSERT_EQ(mkdir(test_path("hundred"), 0777), 0);
     test_write("hundred/train.bin", file, 2 * 3074);
     snprintf(options, sizeof options, "path=%s", test_path("hundred"));
-    ASSERT_OK(test_open("cifar100", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("cifar100", options, LK_TRAIN, &ds));
     ASSERT_EQ(test_label(ds, 1), 91);
     check_pixels(ds, 1, 1);
     lk_dataset_free(ds);
     snprintf(options, sizeof options, "path=%s coarse=true", test_path("hundred"));
-    ASSERT_OK(test_open("cifar100", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("cifar100", options, LK_TRAIN, &ds));
     ASSERT_EQ(test_label(ds, 1), 4);
     ASSERT_EQ(lk_dataset_info_of(ds)->classes, 20);
     lk_dataset_free(ds);
@@ -103,11 +103,11 @@ static void damage_is_refused(void)
         if (n % RECORD == 0 && n > 0)
             continue;
         test_write("bad.bin", file, n);
-        ASSERT_FAILS(test_open("cifar10", options, LK_TRAIN, &ds), LK_EIO, "bad.bin: offset");
+        ASSERT_FAILS(lk_dataset_open("cifar10", options, LK_TRAIN, &ds), LK_EIO, "bad.bin: offset");
     }
     file[RECORD] = 10;
     test_write("bad.bin", file, 2 * RECORD);
-    ASSERT_FAILS(test_open("cifar10", options, LK_TRAIN, &ds), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("cifar10", options, LK_TRAIN, &ds), LK_EIO,
                  "bad.bin: offset 3073: the label 10, but CIFAR-10 has 10 classes");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
@@ -118,7 +118,7 @@ static void a_file_that_shrinks_while_it_is_read_is_an_error(void)
     lk_dataset *ds;
     make_records(1);
     snprintf(options, sizeof options, "path=%s", test_write("shrinks.bin", file, 2 * RECORD));
-    ASSERT_OK(test_open("cifar10", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("cifar10", options, LK_TRAIN, &ds));
     ASSERT_EQ(truncate(test_path("shrinks.bin"), 100), 0);
     ASSERT_FAILS(test_read_all(ds), LK_EIO, "the file became shorter while it was read");
     lk_dataset_free(ds);
@@ -129,7 +129,7 @@ static lk_status open_scenario(void)
     char options[300];
     lk_dataset *ds;
     snprintf(options, sizeof options, "path=%s", test_path("ten"));
-    lk_status st = test_open("cifar10", options, LK_TRAIN, &ds);
+    lk_status st = lk_dataset_open("cifar10", options, LK_TRAIN, &ds);
     lk_dataset_free(ds);
     return st;
 }

@@ -9,7 +9,7 @@ static uint64_t hash_of(const char *format, const char *options, lk_split split)
 {
     lk_dataset *ds;
     uint64_t hash;
-    ASSERT_OK(test_open(format, options, split, &ds));
+    ASSERT_OK(lk_dataset_open(format, options, split, &ds));
     ASSERT_TRUE(ds);
     ASSERT_OK(lk_dataset_hash(ds, &hash));
     lk_dataset_free(ds);
@@ -38,8 +38,8 @@ static void seed_and_set_decide_the_samples_and_the_count_does_not(void)
     ASSERT_TRUE(train != hash_of("glyphs", "count=50 test_count=50", LK_TEST));
     ASSERT_TRUE(train != hash_of("glyphs", "count=50 seed=2", LK_TRAIN));
     lk_dataset *few, *many;
-    ASSERT_OK(test_open("glyphs", "count=50", LK_TRAIN, &few));
-    ASSERT_OK(test_open("glyphs", "count=80", LK_TRAIN, &many));
+    ASSERT_OK(lk_dataset_open("glyphs", "count=50", LK_TRAIN, &few));
+    ASSERT_OK(lk_dataset_open("glyphs", "count=80", LK_TRAIN, &many));
     unsigned char a[784], b[784];
     test_sample(few, "x", 49, a);
     test_sample(many, "x", 49, b);
@@ -47,7 +47,7 @@ static void seed_and_set_decide_the_samples_and_the_count_does_not(void)
     ASSERT_EQ(test_label(few, 49), test_label(many, 49));
     lk_dataset_free(few);
     lk_dataset_free(many);
-    ASSERT_OK(test_open("glyphs", NULL, LK_VALIDATION, &few));
+    ASSERT_OK(lk_dataset_open("glyphs", NULL, LK_VALIDATION, &few));
     ASSERT_TRUE(!few);
 }
 
@@ -56,9 +56,9 @@ static void large_sets_are_not_kept(void)
 {
     lk_dataset *large, *small;
     int64_t before = lk_alloc_stats_now().live_bytes;
-    ASSERT_OK(test_open("fractal", "count=100000 shape=16,16,16,1", LK_TRAIN, &large));
+    ASSERT_OK(lk_dataset_open("fractal", "count=100000 shape=16,16,16,1", LK_TRAIN, &large));
     ASSERT_TRUE(lk_alloc_stats_now().live_bytes - before < 1 << 16);
-    ASSERT_OK(test_open("fractal", "count=3 shape=16,16,16,1", LK_TRAIN, &small));
+    ASSERT_OK(lk_dataset_open("fractal", "count=3 shape=16,16,16,1", LK_TRAIN, &small));
     static float a[4096], b[4096];
     static int64_t y[4096], z[4096];
     test_sample(large, "x", 2, a);
@@ -75,7 +75,7 @@ static void every_class_is_there_about_equally_often(void)
 {
     lk_dataset *ds;
     int seen[10] = {0};
-    ASSERT_OK(test_open("glyphs", "count=5000", LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("glyphs", "count=5000", LK_TRAIN, &ds));
     for (int64_t i = 0; i < 5000; i++)
         seen[test_label(ds, i)]++;
     for (int c = 0; c < 10; c++)
@@ -87,7 +87,7 @@ static void every_class_is_there_about_equally_often(void)
 static void fractal_labels_are_regions(void)
 {
     lk_dataset *ds;
-    ASSERT_OK(test_open("fractal", "count=4 shape=16,16,16,1", LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("fractal", "count=4 shape=16,16,16,1", LK_TRAIN, &ds));
     static int64_t y[4096];
     int ones = 0, same = 0, pairs = 0;
     for (int64_t i = 0; i < 4; i++) {
@@ -110,7 +110,7 @@ static void the_nearest_mean_does_not_tell_the_glyphs(void)
     static double mean[10][784];
     static unsigned char x[784];
     int n[10] = {0}, right = 0;
-    ASSERT_OK(test_open("glyphs", "count=4000", LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("glyphs", "count=4000", LK_TRAIN, &ds));
     for (int64_t i = 0; i < 3000; i++) {
         test_sample(ds, "x", i, x);
         int64_t c = test_label(ds, i);
@@ -140,16 +140,17 @@ static void the_nearest_mean_does_not_tell_the_glyphs(void)
 static void wrong_shapes_are_refused(void)
 {
     lk_dataset *ds;
-    ASSERT_FAILS(test_open("glyphs", "shape=28,28", LK_TRAIN, &ds), LK_EINVAL, "rows,columns");
-    ASSERT_FAILS(test_open("glyphs", "shape=65,28,1", LK_TRAIN, &ds), LK_EINVAL, "8 to 64");
-    ASSERT_FAILS(test_open("shapes", "shape=28,28,5", LK_TRAIN, &ds), LK_EINVAL, "1 to 4");
-    ASSERT_FAILS(test_open("fractal", "shape=28,28,28", LK_TRAIN, &ds), LK_EINVAL, "planes");
+    ASSERT_FAILS(lk_dataset_open("glyphs", "shape=28,28", LK_TRAIN, &ds), LK_EINVAL,
+                 "rows,columns");
+    ASSERT_FAILS(lk_dataset_open("glyphs", "shape=65,28,1", LK_TRAIN, &ds), LK_EINVAL, "8 to 64");
+    ASSERT_FAILS(lk_dataset_open("shapes", "shape=28,28,5", LK_TRAIN, &ds), LK_EINVAL, "1 to 4");
+    ASSERT_FAILS(lk_dataset_open("fractal", "shape=28,28,28", LK_TRAIN, &ds), LK_EINVAL, "planes");
 }
 
 static lk_status open_scenario(void)
 {
     lk_dataset *ds;
-    lk_status st = test_open("shapes", "count=5", LK_TRAIN, &ds);
+    lk_status st = lk_dataset_open("shapes", "count=5", LK_TRAIN, &ds);
     lk_dataset_free(ds);
     return st;
 }
@@ -174,18 +175,19 @@ static void without_files_mnist_and_cifar10_are_glyphs_with_a_message(void)
     lk_dataset *ds;
     ASSERT_EQ(setenv("LK_DATASETS", test_path("none"), 1), 0);
     lk_log_set_sink(listen, NULL);
-    ASSERT_OK(test_open("mnist", NULL, LK_TEST, &ds));
+    ASSERT_OK(lk_dataset_open("mnist", NULL, LK_TEST, &ds));
     ASSERT_TRUE(said[0] == '\0'); /* once is enough */
     ASSERT_EQ(lk_dataset_info_of(ds)->count, 10000);
     lk_dataset_free(ds);
-    ASSERT_OK(test_open("cifar10", NULL, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("cifar10", NULL, LK_TRAIN, &ds));
     ASSERT_TRUE(strstr(said, "cifar10: no path is given") && strstr(said, "generated glyphs"));
     ASSERT_EQ(lk_dataset_info_of(ds)->count, 50000);
     ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(ds)->field[0].shape, LK_SHAPE(32, 32, 3)));
     lk_dataset_free(ds);
     lk_log_set_sink(NULL, NULL);
-    ASSERT_FAILS(test_open("idx", NULL, LK_TRAIN, &ds), LK_EIO, "install dataset-fashion-mnist");
-    ASSERT_FAILS(test_open("mnist", "path=/nowhere", LK_TRAIN, &ds), LK_EIO, "/nowhere");
+    ASSERT_FAILS(lk_dataset_open("idx", NULL, LK_TRAIN, &ds), LK_EIO,
+                 "install dataset-fashion-mnist");
+    ASSERT_FAILS(lk_dataset_open("mnist", "path=/nowhere", LK_TRAIN, &ds), LK_EIO, "/nowhere");
 }
 
 static void installed_sets_are_found(void)
@@ -199,7 +201,7 @@ static void installed_sets_are_found(void)
     const char *formats[] = {"mnist", "idx"};
     for (int i = 0; i < 2; i++) {
         lk_dataset *ds;
-        ASSERT_OK(test_open(formats[i], NULL, LK_TRAIN, &ds));
+        ASSERT_OK(lk_dataset_open(formats[i], NULL, LK_TRAIN, &ds));
         ASSERT_EQ(test_label(ds, 0), 7);
         ASSERT_EQ(lk_dataset_info_of(ds)->classes, i == 0 ? 10 : 8);
         lk_dataset_free(ds);

@@ -34,23 +34,24 @@ static void a_folder_is_found_by_its_names_plain_and_packed(void)
     char options[300];
     snprintf(options, sizeof options, "path=%s", test_folder());
     lk_dataset *ds;
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "no train-images-idx3-ubyte");
+    ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO,
+                 "no train-images-idx3-ubyte");
     test_write("train-images-idx3-ubyte", images, sizeof images);
     test_write("train-labels-idx1-ubyte", labels, sizeof labels);
-    ASSERT_OK(test_open("idx", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TRAIN, &ds));
     check_set(ds);
     uint64_t plain, packed;
     ASSERT_OK(lk_dataset_hash(ds, &plain));
     lk_dataset_free(ds);
-    ASSERT_OK(test_open("idx", options, LK_TEST, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TEST, &ds));
     ASSERT_TRUE(!ds);
-    ASSERT_OK(test_open("idx", options, LK_VALIDATION, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_VALIDATION, &ds));
     ASSERT_TRUE(!ds);
     if (!lk__inflate_built())
         return;
     write_packed("train-images-idx3-ubyte", images, sizeof images);
     write_packed("train-labels-idx1-ubyte", labels, sizeof labels);
-    ASSERT_OK(test_open("idx", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TRAIN, &ds));
     check_set(ds);
     ASSERT_OK(lk_dataset_hash(ds, &packed));
     ASSERT_EQ(plain, packed);
@@ -65,24 +66,25 @@ static void files_can_be_named_one_by_one(void)
     const char *x = test_write("a", images, sizeof images);
     const char *y = test_write("b", labels, sizeof labels);
     snprintf(options, sizeof options, "images=%s labels=%s classes=3", x, y);
-    ASSERT_OK(test_open("idx", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TRAIN, &ds));
     check_set(ds);
     lk_dataset_free(ds);
-    ASSERT_OK(test_open("idx", options, LK_TEST, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TEST, &ds));
     ASSERT_TRUE(!ds);
     snprintf(options, sizeof options, "test_images=%s test_labels=%s", x, y);
-    ASSERT_OK(test_open("idx", options, LK_TEST, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TEST, &ds));
     check_set(ds);
     lk_dataset_free(ds);
     snprintf(options, sizeof options, "images=%s labels=%s classes=2", x, y);
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO,
                  "/b: sample 0 has the label 2, but labels are from 0 to 1");
     snprintf(options, sizeof options, "images=%s path=%s", x, y);
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EINVAL, "either path or images");
+    ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EINVAL,
+                 "either path or images");
     snprintf(options, sizeof options, "images=%s labels=%s", x, x);
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "3 labels of shape [2,2]");
+    ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO, "3 labels of shape [2,2]");
     snprintf(options, sizeof options, "path=%s", test_path("none"));
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO,
                  "none: there is no such file or folder; path of the format idx is a folder");
 }
 
@@ -93,7 +95,7 @@ static void wide_elements_are_big_endian(void)
     char options[300];
     lk_dataset *ds;
     snprintf(options, sizeof options, "path=%s", test_write("reals", reals, sizeof reals));
-    ASSERT_OK(test_open("idx", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TRAIN, &ds));
     float x[2];
     test_sample(ds, "x", 0, x);
     ASSERT_TRUE(x[0] == 1.0F && x[1] == -2.5F);
@@ -107,7 +109,7 @@ static void what_is_written_has_the_same_bytes(void)
     char options[900];
     lk_dataset *ds;
     snprintf(options, sizeof options, "images=%s labels=%s", test_path("a"), test_path("b"));
-    ASSERT_OK(test_open("idx", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TRAIN, &ds));
     ASSERT_OK(lk_dataset_write(ds, "idx", test_path("out")));
     test_expect_file(test_path("out/train-images-idx3-ubyte"), images, sizeof images);
     test_expect_file(test_path("out/train-labels-idx1-ubyte"), labels, sizeof labels);
@@ -127,18 +129,18 @@ static void damage_is_refused_with_file_and_offset(void)
     snprintf(options, sizeof options, "path=%s", test_path("cut"));
     for (size_t n = 0; n < sizeof images; n++) {
         test_write("cut", images, n);
-        ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "/cut: offset ");
+        ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO, "/cut: offset ");
     }
     for (int bit = 0; bit < 16 * 8; bit++) {
         memcpy(bytes, images, sizeof images);
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
         test_write("cut", bytes, sizeof bytes);
-        ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "/cut: ");
+        ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO, "/cut: ");
     }
     memset(bytes + 4, 0xff, 12);
     bytes[2] = 14;
     test_write("cut", bytes, sizeof bytes);
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO,
                  "/cut: offset 4: 4294967295 samples of f64[4294967295,4294967295] are more bytes");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
@@ -149,13 +151,13 @@ static void an_empty_set_of_huge_samples_takes_no_memory(void)
     char options[300];
     lk_dataset *ds;
     snprintf(options, sizeof options, "path=%s", test_write("empty", empty, sizeof empty));
-    ASSERT_OK(test_open("idx", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("idx", options, LK_TRAIN, &ds));
     ASSERT_OK(test_read_all(ds));
     ASSERT_OK(lk_dataset_write(ds, "idx", test_path("empty_too")));
     lk_dataset_free(ds);
     static const unsigned char nothing[] = {0, 0, 8, 2, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0};
     snprintf(options, sizeof options, "path=%s", test_write("nothing", nothing, sizeof nothing));
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO,
                  "nothing: offset 12: 4294967295 samples of shape [0] have no values");
 }
 
@@ -171,14 +173,14 @@ static void damaged_packed_files_are_refused(void)
     snprintf(options, sizeof options, "path=%s", test_path("bad.gz"));
     for (size_t cut = 0; cut < n; cut++) {
         test_write("bad.gz", good, cut);
-        ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "/bad.gz: offset ");
+        ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO, "/bad.gz: offset ");
     }
     int refused = 0;
     for (size_t bit = 0; bit < 8 * n; bit++) {
         memcpy(bad, good, n);
         bad[bit / 8] ^= (unsigned char)(1 << bit % 8);
         test_write("bad.gz", bad, n);
-        refused += test_open("idx", options, LK_TRAIN, &ds) != LK_OK;
+        refused += lk_dataset_open("idx", options, LK_TRAIN, &ds) != LK_OK;
         lk_dataset_free(ds);
         lk_error_clear();
     }
@@ -187,7 +189,7 @@ static void damaged_packed_files_are_refused(void)
     memcpy(bad, good, n);
     bad[n] = 7;
     test_write("bad.gz", bad, n + 1);
-    ASSERT_FAILS(test_open("idx", options, LK_TRAIN, &ds), LK_EIO, "offset");
+    ASSERT_FAILS(lk_dataset_open("idx", options, LK_TRAIN, &ds), LK_EIO, "offset");
     free(good);
     free(bad);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -205,7 +207,7 @@ static void a_bomb_is_refused_before_it_takes_memory(void)
     int64_t peak = lk_alloc_stats_now().peak_bytes;
     lk_dataset *ds;
     snprintf(options, sizeof options, "path=%s", test_path("bomb.gz"));
-    lk_status st = test_open("idx", options, LK_TRAIN, &ds);
+    lk_status st = lk_dataset_open("idx", options, LK_TRAIN, &ds);
     ASSERT_EQ(st, LK_EIO);
     ASSERT_TRUE(strstr(lk_error_message(), "which no data does"));
     lk_error_clear();
@@ -217,7 +219,7 @@ static lk_status open_scenario(void)
     static char options[300];
     snprintf(options, sizeof options, "path=%s", test_folder());
     lk_dataset *ds;
-    lk_status st = test_open("idx", options, LK_TRAIN, &ds);
+    lk_status st = lk_dataset_open("idx", options, LK_TRAIN, &ds);
     if (st == LK_OK)
         st = test_read_all(ds);
     if (st == LK_OK)

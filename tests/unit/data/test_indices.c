@@ -24,7 +24,7 @@ static void numbers_stay_whole_from_every_dtype(void)
         lk_dataset *ds = set_of(test_iota(from[k], LK_SHAPE(4, 3)));
         lk_loader *l, *like;
         lk_batch batch;
-        ASSERT_OK(lk_loader_new(ds, &options, 1, &l));
+        ASSERT_OK(lk_loader_new_options(ds, &options, 1, &l));
         ASSERT_OK(lk_loader_new_like(l, ds, &like));
         ASSERT_EQ(lk_loader_field(l, 0).dtype, to[k]);
         for (int i = 0; i < 2; i++) {
@@ -52,7 +52,7 @@ static void expect_value(lk_dtype dtype, double value, int64_t below, const char
     o.indices = below;
     ASSERT_OK(lk_tensor_set_f64(x, LK_AT(2, 1), value));
     lk_dataset *ds = set_of(x);
-    ASSERT_OK(lk_loader_new(ds, &o, 1, &l));
+    ASSERT_OK(lk_loader_new_options(ds, &o, 1, &l));
     lk_status st = lk_loader_read_batch(l, 0, 0, 0, 4, &batch);
     if (words) {
         ASSERT_EQ(st, LK_EIO);
@@ -102,7 +102,7 @@ static void they_are_not_normalised(void)
             o.mean = (lk_option_reals){.n = 1, .item = {1}};
         if (wrong == 5)
             o.indices = -1;
-        ASSERT_FAILS(lk_loader_new(ds, &o, 1, &l), LK_EINVAL,
+        ASSERT_FAILS(lk_loader_new_options(ds, &o, 1, &l), LK_EINVAL,
                      wrong == 5 ? "indices below -1" : "which are not normalised");
     }
     lk_dataset_free(ds);

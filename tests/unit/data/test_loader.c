@@ -44,7 +44,7 @@ static lk_dataset *image_set(void)
 static lk_loader *loader_of(lk_dataset *ds, const lk_loader_options *o)
 {
     lk_loader *l;
-    ASSERT_OK(lk_loader_new(ds, o, 7, &l));
+    ASSERT_OK(lk_loader_new_options(ds, o, 7, &l));
     return l;
 }
 
@@ -62,7 +62,7 @@ static void an_epoch_is_the_permutation_in_batches(void)
     lk_loader *l = loader_of(ds, &o);
     ASSERT_EQ(lk_loader_batches(l), 3);
     ASSERT_EQ(lk_loader_batch_size(l, 2), 3);
-    ASSERT_EQ(lk_loader_shard(l), 3);
+    ASSERT_EQ(lk_loader_shard_size(l), 3);
     int64_t order[COUNT];
     for (int64_t epoch = 0; epoch < 3; epoch++) {
         ASSERT_OK(
@@ -188,7 +188,7 @@ static void crop_and_flip_are_drawn_by_epoch_and_sample(void)
 static void labels_of_pixels_move_with_them(void)
 {
     lk_dataset *ds;
-    ASSERT_OK(test_open("fractal", "count=6 shape=4,6,8,1 noise=0", LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("fractal", "count=6 shape=4,6,8,1 noise=0", LK_TRAIN, &ds));
     lk_loader_options o = defaults();
     o.batch = 6;
     o.crop = 2;
@@ -241,10 +241,11 @@ static void normalisation_is_given_or_measured(void)
     ASSERT_TRUE(x[100] == 100 * a + b0 && x[101] == 101 * a + b1);
     lk_loader_free(l);
     o.normalise = LK_NORMALISE_UNIT;
-    ASSERT_FAILS(lk_loader_new(ds, &o, 7, &l), LK_EINVAL, "need normalise: standard");
+    ASSERT_FAILS(lk_loader_new_options(ds, &o, 7, &l), LK_EINVAL, "need normalise: standard");
     o.normalise = LK_NORMALISE_STANDARD;
     o.mean.n = 3;
-    ASSERT_FAILS(lk_loader_new(ds, &o, 7, &l), LK_EINVAL, "3 numbers of mean for 2 channels");
+    ASSERT_FAILS(lk_loader_new_options(ds, &o, 7, &l), LK_EINVAL,
+                 "3 numbers of mean for 2 channels");
     lk_dataset_free(ds);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
@@ -308,11 +309,11 @@ static void evaluation_is_in_order_with_the_same_normalisation(void)
     lk_loader *l = loader_of(train, &o), *eval, *same, *other;
     ASSERT_OK(lk_loader_new_like(l, test, &eval));
     ASSERT_OK(lk_loader_new_like(l, train, &same));
-    ASSERT_OK(
-        lk_loader_new(test,
-                      &(lk_loader_options){
-                          .batch = 5, .shards = 1, .scale = 1, .normalise = LK_NORMALISE_STANDARD},
-                      7, &other));
+    ASSERT_OK(lk_loader_new_options(
+        test,
+        &(lk_loader_options){
+            .batch = 5, .shards = 1, .scale = 1, .normalise = LK_NORMALISE_STANDARD},
+        7, &other));
     lk_batch a, b, c;
     ASSERT_OK(lk_loader_read_batch(eval, 0, 1, 0, 3, &a));
     ASSERT_OK(lk_loader_read_batch(other, 0, 1, 0, 3, &b));
@@ -386,19 +387,19 @@ static void wrong_options_and_requests_are_refused(void)
     lk_loader *l;
     lk_loader_options o = defaults();
     o.batch = 0;
-    ASSERT_FAILS(lk_loader_new(ds, &o, 1, &l), LK_EINVAL, "batches of 0 samples");
+    ASSERT_FAILS(lk_loader_new_options(ds, &o, 1, &l), LK_EINVAL, "batches of 0 samples");
     o.batch = 4;
     o.dtype = LK_U8;
-    ASSERT_FAILS(lk_loader_new(ds, &o, 1, &l), LK_EDTYPE, "batches of u8");
+    ASSERT_FAILS(lk_loader_new_options(ds, &o, 1, &l), LK_EDTYPE, "batches of u8");
     o.dtype = LK_F32;
     lk_tensor *t = test_iota(LK_F32, LK_SHAPE(4, 3));
     lk_dataset_info info = {.name = "flat", .n_fields = 1, .field = {{.name = "x"}}};
     ASSERT_OK(lk_dataset_from_tensors(&info, &t, &flat));
     o.flip = true;
-    ASSERT_FAILS(lk_loader_new(flat, &o, 1, &l), LK_EINVAL, "not for samples of [3]");
+    ASSERT_FAILS(lk_loader_new_options(flat, &o, 1, &l), LK_EINVAL, "not for samples of [3]");
     o.flip = false;
     o.one_hot = true;
-    ASSERT_FAILS(lk_loader_new(flat, &o, 1, &l), LK_EINVAL, "no classes");
+    ASSERT_FAILS(lk_loader_new_options(flat, &o, 1, &l), LK_EINVAL, "no classes");
     lk_dataset_free(flat);
     lk_tensor_free(t);
     l = loader_of(ds, &o);
@@ -410,6 +411,79 @@ static void wrong_options_and_requests_are_refused(void)
     lk_loader_free(l);
     lk_dataset_free(ds);
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
+/* A set and its loader: from texts, and from the structs that hold the same. */
+static void texts_and_structs_give_the_same_batches(void)
+{
+    char format[] = "count=20 noise=0.5", text[] = "batch=7 crop=2 normalise=standard";
+    lk_arena *arena;
+    lk_config config;
+    lk_loader_options options;
+    lk_dataset *by_text, *by_config;
+    lk_loader *a, *b;
+    ASSERT_OK(lk_arena_new(&arena));
+    ASSERT_OK(lk_config_parse(&lk_registry_format, "glyphs", format, arena, &config));
+    ASSERT_OK(lk_dataset_open_config(&config, LK_TRAIN, &by_config));
+    ASSERT_OK(lk_dataset_open("glyphs", format, LK_TRAIN, &by_text));
+    ASSERT_OK(lk_options_parse(&lk_loader_descriptor, text, arena, &options));
+    ASSERT_OK(lk_loader_new_options(by_config, &options, 3, &b));
+    ASSERT_OK(lk_loader_new(by_text, text, 3, &a));
+    memset(format, 'x', sizeof format - 1);
+    memset(text, 'x', sizeof text - 1);
+    ASSERT_EQ(lk_loader_batches(a), 3);
+    for (int64_t i = 0; i < 3; i++) {
+        lk_batch x, y;
+        int64_t n = lk_loader_batch_size(a, i);
+        ASSERT_OK(lk_loader_read_batch(a, 1, i, 0, n, &x));
+        ASSERT_OK(lk_loader_read_batch(b, 1, i, 0, n, &y));
+        ASSERT_SAME_BITS(lk_tensor_data(x.x), lk_tensor_data(y.x),
+                         (size_t)lk_tensor_count(x.x) * sizeof(float));
+    }
+    lk_loader_free(a);
+    lk_loader_free(b);
+    lk_dataset_free(by_text);
+    lk_dataset_free(by_config);
+    lk_arena_free(arena);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
+static void wrong_texts_are_told_with_their_place(void)
+{
+    lk_dataset *ds = image_set(), *none;
+    lk_loader *l;
+    ASSERT_FAILS(lk_loader_new(ds, "batch=5 shrads=2", 1, &l), LK_EINVAL,
+                 "options, column 9: loader has no option \"shrads\"; did you mean \"shards\"?");
+    ASSERT_FAILS(lk_loader_new(ds, "batch=0", 1, &l), LK_EINVAL,
+                 "options, column 7: loader: batch: \"0\" is out of range");
+    ASSERT_FAILS(
+        lk_loader_new(ds, "normalise=unti", 1, &l), LK_EINVAL,
+        "options, column 11: loader: normalise: \"unti\" is none of auto none unit standard; "
+        "did you mean \"unit\"?");
+    ASSERT_FAILS(lk_loader_new(ds, "mean=1,2,3", 1, &l), LK_EINVAL, "need normalise: standard");
+    ASSERT_TRUE(!l);
+    ASSERT_FAILS(lk_dataset_open("glyhps", NULL, LK_TRAIN, &none), LK_EINVAL,
+                 "unknown format \"glyhps\"; did you mean \"glyphs\"?");
+    ASSERT_FAILS(lk_dataset_open("glyphs", "count=4 noise=loud", LK_TRAIN, &none), LK_EINVAL,
+                 "options, column 15: format glyphs: noise: \"loud\" is not a number");
+    ASSERT_FAILS(lk_dataset_open("csv", "path=\"no such/file (1).csv\"", LK_TRAIN, &none), LK_EIO,
+                 "no such/file (1).csv: there is no such file");
+    ASSERT_TRUE(!none);
+    lk_dataset_free(ds);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
+static lk_status text_scenario(void)
+{
+    lk_dataset *ds = NULL;
+    lk_loader *l = NULL;
+    lk_status st;
+    LK_TRY_TO(done, lk_dataset_open("glyphs", "count=20", LK_TRAIN, &ds));
+    LK_TRY_TO(done, lk_loader_new(ds, "batch=7 prefetch=0", 3, &l));
+done:
+    lk_loader_free(l);
+    lk_dataset_free(ds);
+    return st;
 }
 
 /* A loader that is freed while its thread works, or before it began. */
@@ -449,7 +523,7 @@ static lk_status epoch_scenario(void)
                            .prefetch = scenario_prefetch};
     lk_status st = LK_OK;
     LK_TRY_TO(done, lk_dataset_from_tensors(&info, &x, &ds));
-    LK_TRY_TO(done, lk_loader_new(ds, &o, 1, &l));
+    LK_TRY_TO(done, lk_loader_new_options(ds, &o, 1, &l));
     LK_TRY_TO(done, lk_loader_new_like(l, ds, &eval));
     for (int64_t i = 0; i < 3; i++)
         LK_TRY_TO(done, lk_loader_read_batch(l, 0, i, 0, lk_loader_batch_size(l, i), &b));
@@ -465,6 +539,7 @@ done:
 static void failed_allocations_leave_nothing(void)
 {
     ASSERT_TRUE(test_every_allocation_fails(epoch_scenario) >= 20);
+    ASSERT_TRUE(test_every_allocation_fails(text_scenario) >= 8);
 }
 
 /* With a thread it is not known whose allocation fails, only that nothing breaks or leaks. */
@@ -488,6 +563,8 @@ TEST_MAIN(TEST(an_epoch_is_the_permutation_in_batches),
           TEST(normalisation_is_given_or_measured), TEST(every_dtype_is_converted),
           TEST(labels_can_be_one_hot), TEST(evaluation_is_in_order_with_the_same_normalisation),
           TEST(errors_of_the_thread_are_returned_when_their_batch_is_due),
-          TEST(wrong_options_and_requests_are_refused), TEST(a_loader_can_be_freed_at_any_time),
+          TEST(wrong_options_and_requests_are_refused),
+          TEST(texts_and_structs_give_the_same_batches),
+          TEST(wrong_texts_are_told_with_their_place), TEST(a_loader_can_be_freed_at_any_time),
           TEST(failed_allocations_leave_nothing),
           TEST(failed_allocations_of_the_thread_leave_nothing))

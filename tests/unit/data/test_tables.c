@@ -6,7 +6,7 @@ static lk_status open_text(const char *text, const char *more, lk_dataset **out)
 {
     char options[400];
     snprintf(options, sizeof options, "path=%s %s", test_write("t.csv", text, strlen(text)), more);
-    return test_open("csv", options, LK_TRAIN, out);
+    return lk_dataset_open("csv", options, LK_TRAIN, out);
 }
 
 static void expect_rows(lk_dataset *ds, int64_t count, int64_t columns, const float *want)
@@ -103,7 +103,7 @@ static void wrong_text_is_refused_with_line_and_column(void)
     ASSERT_FAILS(open_text("1\n2\n", "", &ds), LK_EINVAL, "one column");
     ASSERT_FAILS(open_text("1,2\n", "separator=ab", &ds), LK_EINVAL, "no separator");
     ASSERT_FAILS(open_text("1,2,3\n", "shape=3", &ds), LK_ESHAPE, "[3]");
-    ASSERT_FAILS(test_open("csv", NULL, LK_TRAIN, &ds), LK_EINVAL, "give path");
+    ASSERT_FAILS(lk_dataset_open("csv", NULL, LK_TRAIN, &ds), LK_EINVAL, "give path");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
@@ -117,7 +117,7 @@ static void what_is_written_is_read_again(void)
     test_expect_file(test_path("w.csv"), want, sizeof want - 1);
     char options[300];
     snprintf(options, sizeof options, "path=%s label=y", test_path("w.csv"));
-    ASSERT_OK(test_open("csv", options, LK_TRAIN, &back));
+    ASSERT_OK(lk_dataset_open("csv", options, LK_TRAIN, &back));
     uint64_t hash, again;
     ASSERT_OK(lk_dataset_hash(ds, &hash));
     ASSERT_OK(lk_dataset_hash(back, &again));
@@ -137,25 +137,25 @@ static void raw_elements_have_a_type_a_shape_and_an_order(void)
     float row[2];
     const char *path = test_write("raw", bytes, sizeof bytes);
     snprintf(options, sizeof options, "path=%s offset=3 shape=1 order=big", path);
-    ASSERT_OK(test_open("raw", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("raw", options, LK_TRAIN, &ds));
     ASSERT_EQ(lk_dataset_info_of(ds)->count, 3);
     test_sample(ds, "x", 0, row);
     ASSERT_TRUE(row[0] == 1);
     lk_dataset_free(ds);
     snprintf(options, sizeof options, "path=%s offset=11 shape=1,1", path);
-    ASSERT_OK(test_open("raw", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("raw", options, LK_TRAIN, &ds));
     test_sample(ds, "x", 0, row);
     ASSERT_TRUE(row[0] == 3);
     lk_dataset_free(ds);
     snprintf(options, sizeof options, "path=%s dtype=u8 shape=5 labels=%s label_shape=5", path,
              path);
-    ASSERT_OK(test_open("raw", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("raw", options, LK_TRAIN, &ds));
     ASSERT_EQ(lk_dataset_info_of(ds)->classes, 129);
     lk_dataset_free(ds);
     snprintf(options, sizeof options,
              "path=%s dtype=u8 shape=5 labels=%s label_dtype=f32 label_offset=3 label_order=big",
              path, path);
-    ASSERT_OK(test_open("raw", options, LK_TRAIN, &ds));
+    ASSERT_OK(lk_dataset_open("raw", options, LK_TRAIN, &ds));
     test_sample(ds, "y", 1, row);
     ASSERT_TRUE(row[0] == 2);
     lk_dataset_free(ds);
@@ -167,21 +167,21 @@ static void raw_files_must_hold_whole_samples(void)
     lk_dataset *ds;
     const char *path = test_path("raw");
     snprintf(options, sizeof options, "path=%s shape=2", path);
-    ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("raw", options, LK_TRAIN, &ds), LK_EIO,
                  "raw: offset 0: 15 bytes are no whole number of samples f32[2], 8 each");
     snprintf(options, sizeof options, "path=%s shape=1 offset=16", path);
-    ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EIO, "offset 16");
+    ASSERT_FAILS(lk_dataset_open("raw", options, LK_TRAIN, &ds), LK_EIO, "offset 16");
     snprintf(options, sizeof options, "path=%s shape=1000000000,1000000000,1000000000", path);
-    ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EOVERFLOW, "");
+    ASSERT_FAILS(lk_dataset_open("raw", options, LK_TRAIN, &ds), LK_EOVERFLOW, "");
     snprintf(options, sizeof options, "path=%s shape=3 dtype=u8 labels=%s label_shape=5", path,
              path);
-    ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EIO, "labels of 3 samples");
+    ASSERT_FAILS(lk_dataset_open("raw", options, LK_TRAIN, &ds), LK_EIO, "labels of 3 samples");
     snprintf(options, sizeof options, "path=%s dtype=u8", path);
-    ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EINVAL, "shape");
+    ASSERT_FAILS(lk_dataset_open("raw", options, LK_TRAIN, &ds), LK_EINVAL, "shape");
     snprintf(options, sizeof options, "path=%s shape=1 dtype=u8", test_folder());
-    ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EIO, "is a folder");
+    ASSERT_FAILS(lk_dataset_open("raw", options, LK_TRAIN, &ds), LK_EIO, "is a folder");
     snprintf(options, sizeof options, "path=/dev/zero shape=1 dtype=u8");
-    ASSERT_FAILS(test_open("raw", options, LK_TRAIN, &ds), LK_EIO, "a device or pipe");
+    ASSERT_FAILS(lk_dataset_open("raw", options, LK_TRAIN, &ds), LK_EIO, "a device or pipe");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 

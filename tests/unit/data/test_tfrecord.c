@@ -5,7 +5,7 @@
 #include "faults.h"
 #include "tensors.h"
 
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 
 /* The masked CRC of a record's length, 3: known from the format's description. */
 static void the_framing_has_the_published_bytes(void)
@@ -78,6 +78,93 @@ static void an_example_is_written_by_the_same_bytes(void)
     lk__source_free(s);
 }
 
+/* Put a Feature under the name "f" into an Example, and read it. */
+static lk_status read_one(const unsigned char *feature, size_t n, lk__feature *out)
+{
+    unsigned char bytes[64] = {
+        0x0a, (unsigned char)(n + 7), 0x0a, (unsigned char)(n + 5), 0x0a, 1, 'f',
+        0x12, (unsigned char)n};
+    memcpy(bytes + 9, feature, n);
+    lk__source *s = memory(bytes, n + 9);
+    *out = (lk__feature){.name = "f"};
+    lk_status st = lk__example_read(s, 0, bytes, (int64_t)n + 9, out, 1);
+    lk__source_free(s);
+    return st;
+}
+
+/* Parsers of protobuf join what comes twice, but of a oneof's members the last one counts. */
+static void a_list_in_two_fields_is_joined_and_another_kind_replaces_it(void)
+{
+    static const unsigned char ints[] = {0x1a, 3, 0x0a, 1, 7, 0x1a, 4, 0x0a, 2, 8, 9};
+    static const unsigned char bytes[] = {0x1a, 3, 0x0a, 1, 7, 0x0a, 3, 0x0a, 1, 'x'};
+    static const unsigned char back[] = {0x1a, 3,   0x0a, 1, 7,    0x0a, 3, 0x0a,
+                                         1,    'x', 0x1a, 3, 0x0a, 1,    8};
+    lk__feature f;
+    ASSERT_OK(read_one(ints, sizeof ints, &f));
+    ASSERT_TRUE(f.kind == LK_FEATURE_INTS && f.n == 3 && f.scattered);
+    ASSERT_TRUE(f.value[0] == 7 && f.value[1] == 8 && f.value[2] == 9);
+    ASSERT_OK(read_one(bytes, sizeof bytes, &f));
+    ASSERT_TRUE(f.kind == LK_FEATURE_BYTES && f.n == 1);
+    ASSERT_OK(read_one(back, sizeof back, &f));
+    ASSERT_TRUE(f.kind == LK_FEATURE_INTS && f.n == 1 && f.value[0] == 8 && !f.scattered);
+}
+
+/* The value of one entry in two fields is one Feature; a second entry of the name replaces the first. */
+static void an_entry_is_joined_and_replaced_by_the_next_of_its_name(void)
+{
+    static const unsigned char joined[] = {0x0a, 19, 0x0a, 17,   0x0a, 1,    'f', 0x12, 5, 0x1a, 3,
+                                           0x0a, 1,  7,    0x12, 5,    0x1a, 3,   0x0a, 1, 8};
+    static const unsigned char replaced[] = {0x0a, 17,   0x0a, 10, 0x0a, 1, 'f',  0x12, 5,  0x1a,
+                                             3,    0x0a, 1,    7,  0x0a, 3, 0x0a, 1,    'f'};
+    lk__feature f = {.name = "f"};
+    lk__source *s = memory(joined, sizeof joined);
+    ASSERT_OK(lk__example_read(s, 0, joined, sizeof joined, &f, 1));
+    ASSERT_TRUE(f.n == 2 && f.value[0] == 7 && f.value[1] == 8);
+    lk__source_free(s);
+    s = memory(replaced, sizeof replaced);
+    ASSERT_OK(lk__example_read(s, 0, replaced, sizeof replaced, &f, 1));
+    ASSERT_EQ(f.kind, LK_FEATURE_NONE);
+    lk__source_free(s);
+}
+
+static void what_is_valid_but_not_supported_is_not_called_damaged(void)
+{
+    static const unsigned char bytes[] = {0x0a, 6, 0x0a, 1, 'x', 0x0a, 1, 'y'};
+    static const unsigned char floats[] = {0x12, 10, 0x0d, 0, 0, 0x80, 0x3f, 0x0d, 0, 0, 0, 0x40};
+    static const unsigned char type[] = {0x12, 2, 0x08, 1};
+    lk__feature f;
+    ASSERT_FAILS(read_one(bytes, sizeof bytes, &f), LK_ENOTSUP,
+                 "feature \"f\": more than one value of bytes is not supported");
+    ASSERT_FAILS(read_one(floats, sizeof floats, &f), LK_ENOTSUP,
+                 "feature \"f\": floats that are not packed in one piece are not supported");
+    ASSERT_FAILS(read_one(type, sizeof type, &f), LK_EIO, "a float list has wire type 0");
+}
+
+static void integers_beyond_the_end_are_refused(void)
+{
+    static const unsigned char one[] = {5};
+    int64_t value;
+    lk__source *s = memory(one, sizeof one);
+    ASSERT_OK(lk__example_ints(s, 0, 1, &value));
+    ASSERT_EQ(value, 5);
+    ASSERT_FAILS(lk__example_ints(s, 1, 1, &value), LK_EIO, "cut off");
+    ASSERT_FAILS(lk__example_ints(s, 2, 1, &value), LK_EIO, "the file ends at 1");
+    lk__source_free(s);
+}
+
+static void a_feature_without_values_needs_no_data(void)
+{
+    lk__feature_out f = {"f", LK_FEATURE_BYTES, NULL, 0};
+    unsigned char bytes[32];
+    int64_t n = lk__example_size(&f, 1);
+    lk__example_write(&f, 1, bytes);
+    lk__feature back = {.name = "f"};
+    lk__source *s = memory(bytes, (size_t)n);
+    ASSERT_OK(lk__example_read(s, 0, bytes, n, &back, 1));
+    ASSERT_TRUE(back.kind == LK_FEATURE_BYTES && back.n == 0);
+    lk__source_free(s);
+}
+
 static lk_dataset *image_set(lk_dtype dtype, int64_t count)
 {
     lk_tensor *tensor[] = {test_iota(dtype, LK_SHAPE(count, 2, 3, 1)),
@@ -102,11 +189,11 @@ static void what_is_written_is_read_again(void)
         ASSERT_OK(lk_dataset_write(ds, NULL, test_path("set.tfrecord")));
         lk_dataset_free(ds);
         snprintf(options, sizeof options, "path=%s", test_path("set.tfrecord"));
-        ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
+        ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TRAIN, &back));
         ASSERT_OK(lk_dataset_hash(back, &again));
         ASSERT_EQ(hash, again);
         lk_dataset_free(back);
-        ASSERT_OK(test_open("tfrecord", options, LK_TEST, &back));
+        ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TEST, &back));
         ASSERT_TRUE(!back);
     }
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
@@ -136,7 +223,7 @@ static void integers_and_targets_are_read_again(void)
         ASSERT_OK(lk_dataset_hash(ds, &hash));
         ASSERT_OK(lk_dataset_write(ds, NULL, test_path("ints.tfrecord")));
         snprintf(options, sizeof options, "path=%s", test_path("ints.tfrecord"));
-        ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
+        ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TRAIN, &back));
         ASSERT_EQ(lk_dataset_info_of(back)->classes, 0);
         ASSERT_OK(lk_dataset_hash(back, &again));
         ASSERT_EQ(hash, again);
@@ -175,14 +262,14 @@ static void labels_and_values_that_are_none_are_told(void)
         ASSERT_OK(lk__tfrecord_write(s, bytes, lk__example_size(f, 2)));
         ASSERT_OK(lk__sink_close(s));
         ASSERT_FAILS(
-            test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
+            lk_dataset_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
             wrong == 0 ? "feature \"label\" has 3 bytes: a label is one integer, targets are floats"
                        : "feature \"label\" has 2 integers: a label is one integer");
     }
     ASSERT_OK(lk__sink_open(test_path("odd"), &s));
     ASSERT_OK(lk__tfrecord_write(s, scattered, sizeof scattered));
     ASSERT_OK(lk__sink_close(s));
-    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("tfrecord", options, LK_TRAIN, &ds), LK_ENOTSUP,
                  "record 0: the integers of \"image_raw\" are not packed");
 }
 
@@ -194,24 +281,24 @@ static void features_can_have_other_names_and_shapes(void)
     lk_dataset_free(ds);
     const char *path = test_path("set.tfrecord");
     snprintf(options, sizeof options, "path=%s label=none height=none", path);
-    ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
+    ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TRAIN, &back));
     ASSERT_EQ(lk_dataset_info_of(back)->n_fields, 1);
     ASSERT_EQ(lk_dataset_info_of(back)->classes, 0);
     ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(back)->field[0].shape, LK_SHAPE(6)));
     lk_dataset_free(back);
     snprintf(options, sizeof options, "path=%s shape=3,2", path);
-    ASSERT_OK(test_open("tfrecord", options, LK_TRAIN, &back));
+    ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TRAIN, &back));
     ASSERT_TRUE(lk_shape_is_equal(lk_dataset_info_of(back)->field[0].shape, LK_SHAPE(3, 2)));
     lk_dataset_free(back);
     snprintf(options, sizeof options, "path=%s shape=3,3", path);
-    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_ESHAPE, "[3,3]");
+    ASSERT_FAILS(lk_dataset_open("tfrecord", options, LK_TRAIN, &back), LK_ESHAPE, "[3,3]");
     snprintf(options, sizeof options, "path=%s image=pixels", path);
-    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("tfrecord", options, LK_TRAIN, &back), LK_EIO,
                  "no feature \"pixels\" with values");
     snprintf(options, sizeof options, "path=%s classes=4", path);
-    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &back), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("tfrecord", options, LK_TRAIN, &back), LK_EIO,
                  "sample 4 has the label 4");
-    ASSERT_FAILS(test_open("tfrecord", NULL, LK_TRAIN, &back), LK_EINVAL, "give path");
+    ASSERT_FAILS(lk_dataset_open("tfrecord", NULL, LK_TRAIN, &back), LK_EINVAL, "give path");
 }
 
 /* Every byte is under a checksum, so every changed bit is seen; a cut between records is not. */
@@ -239,7 +326,7 @@ static void absurd_lengths_are_refused_before_memory_is_taken(void)
         head[8 + i] = (unsigned char)(masked >> 8 * i);
     snprintf(options, sizeof options, "path=%s", test_write("long", head, sizeof head));
     int64_t peak = lk_alloc_stats_now().peak_bytes;
-    ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
+    ASSERT_FAILS(lk_dataset_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO,
                  "long: offset 0: a record of 18446744073709551615 bytes");
     ASSERT_EQ(lk_alloc_stats_now().peak_bytes, peak);
 }
@@ -264,7 +351,7 @@ static void records_must_agree(void)
         }
         ASSERT_OK(lk__sink_close(s));
         snprintf(options, sizeof options, "path=%s", test_path("mixed"));
-        ASSERT_FAILS(test_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO, "record 1");
+        ASSERT_FAILS(lk_dataset_open("tfrecord", options, LK_TRAIN, &ds), LK_EIO, "record 1");
     }
     ASSERT_FAILS(lk_dataset_write(NULL, "nothing", "x"), LK_EINVAL, "unknown format");
 }
@@ -281,7 +368,7 @@ static lk_status round_trip(void)
     LK_TRY_TO(done, lk_dataset_from_tensors(&info, &x, &ds));
     LK_TRY_TO(done, lk_dataset_write(ds, NULL, test_path("f.tfrecord")));
     snprintf(options, sizeof options, "path=%s", test_path("f.tfrecord"));
-    LK_TRY_TO(done, test_open("tfrecord", options, LK_TRAIN, &back));
+    LK_TRY_TO(done, lk_dataset_open("tfrecord", options, LK_TRAIN, &back));
 done:
     lk_tensor_free(x);
     lk_dataset_free(ds);
@@ -296,8 +383,13 @@ static void failed_allocations_leave_nothing(void)
 }
 
 TEST_MAIN(TEST(the_framing_has_the_published_bytes), TEST(an_example_is_read_by_hand_made_bytes),
-          TEST(an_example_is_written_by_the_same_bytes), TEST(what_is_written_is_read_again),
-          TEST(integers_and_targets_are_read_again), TEST(labels_and_values_that_are_none_are_told),
+          TEST(an_example_is_written_by_the_same_bytes),
+          TEST(a_list_in_two_fields_is_joined_and_another_kind_replaces_it),
+          TEST(an_entry_is_joined_and_replaced_by_the_next_of_its_name),
+          TEST(what_is_valid_but_not_supported_is_not_called_damaged),
+          TEST(integers_beyond_the_end_are_refused), TEST(a_feature_without_values_needs_no_data),
+          TEST(what_is_written_is_read_again), TEST(integers_and_targets_are_read_again),
+          TEST(labels_and_values_that_are_none_are_told),
           TEST(features_can_have_other_names_and_shapes), TEST(damage_is_refused),
           TEST(absurd_lengths_are_refused_before_memory_is_taken), TEST(records_must_agree),
           TEST(failed_allocations_leave_nothing))

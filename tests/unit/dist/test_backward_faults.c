@@ -2,6 +2,7 @@
 #include "harness.h"
 #include "tensor/tensor.h"
 
+#include <lockstep/extra/alloc.h>
 #include <lockstep/lockstep.h>
 
 #include <stdatomic.h>

@@ -1,6 +1,8 @@
 /* Ranks whose programs differ: a report that names both calls, and no hang. */
 #include "sides.h"
 
+#include <lockstep/extra/alloc.h>
+
 #include <math.h>
 
 /* Rank 0 sends, rank 1 receives and then goes without backward. */

@@ -1,6 +1,7 @@
 /* min and max on the tape, which fold pairs, by each algorithm of allreduce. */
 #include "harness.h"
 
+#include <lockstep/extra/algorithms.h>
 #include <lockstep/lockstep.h>
 
 #include <stdlib.h>

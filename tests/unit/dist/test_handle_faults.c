@@ -1,6 +1,8 @@
 /* Handles, resets and communicators in the wrong order: named, and told to all that would wait. */
 #include "sides.h"
 
+#include <lockstep/extra/alloc.h>
+
 static lk_status waits_twice(struct side *s, int other)
 {
     lk_var out, in;

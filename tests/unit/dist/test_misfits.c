@@ -1,6 +1,8 @@
 /* Sizes that do not fit between ranks: halos, lists and counts, shown as they were given. */
 #include "sides.h"
 
+#include <lockstep/extra/alloc.h>
+
 /* Rank 2 of 3 has a tile of one row, and rank 1 wants two of them. */
 static lk_status wide_halo(lk_comm *comm, void *arg)
 {

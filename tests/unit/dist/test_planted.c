@@ -2,8 +2,8 @@
 #include "faulty.h"
 #include "harness.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/dist_check.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/dist_check.h>
 
 /* Short where ranks are expected to wait for ever, and nowhere else: others may be slow. */
 static double deadline(void)

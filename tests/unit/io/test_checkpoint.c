@@ -110,7 +110,7 @@ static void a_manifest_says_what_there_is(void)
     ASSERT_EQ(k->n_parts, 3);
     ASSERT_EQ(k->n_tensors, STATE_TENSORS);
     ASSERT_EQ(k->n_numbers, STATE_NUMBERS);
-    ASSERT_EQ(k->n_facts, 4);
+    ASSERT_EQ(k->n_metadata, 4);
     for (int64_t i = 0; i < k->n_parts; i++)
         ASSERT_OK(lk_checkpoint_verify(k, i));
     double moment[13];

@@ -4,7 +4,7 @@
 #include "data_files.h"
 #include "io/checkpoint.h"
 
-#include <lockstep/crc32c.h>
+#include <lockstep/extra/crc32c.h>
 
 #include <errno.h>
 #include <fcntl.h>

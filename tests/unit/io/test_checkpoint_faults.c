@@ -239,7 +239,7 @@ static void a_folder_that_vanishes_is_named(void)
 static void too_little_space_is_noticed_first(void)
 {
     static unsigned char element;
-    lk_state_tensor large = {"large", LK_U8, LK_DIMS(INT64_C(1) << 60), &element, NULL};
+    lk_state_tensor large = {"large", LK_U8, LK_DIMS(INT64_C(1) << 60), &element, NULL, NULL};
     lk_state state = {.step = 9, .tensor = &large, .n_tensors = 1};
     lk_checkpoint_dir *c;
     lk_checkpoint *plan;

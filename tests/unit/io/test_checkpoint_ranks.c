@@ -6,6 +6,11 @@ static void what_was_acknowledged_survives_kills(void)
     kills(4);
 }
 
+static void the_latest_is_there_after_kills(void)
+{
+    kills_between_names();
+}
+
 static void allocations_of_any_rank_may_fail(void)
 {
     allocations_fail(23);
@@ -16,5 +21,5 @@ static void what_was_acknowledged_survives_a_power_cut(void)
     power_cuts(4);
 }
 
-TEST_MAIN(TEST(what_was_acknowledged_survives_kills), TEST(allocations_of_any_rank_may_fail),
-          TEST(what_was_acknowledged_survives_a_power_cut))
+TEST_MAIN(TEST(what_was_acknowledged_survives_kills), TEST(the_latest_is_there_after_kills),
+          TEST(allocations_of_any_rank_may_fail), TEST(what_was_acknowledged_survives_a_power_cut))

@@ -2,7 +2,7 @@
 #include "data/tfrecord.h"
 #include "data_files.h"
 #include "faults.h"
-#include "io/events.h"
+#include "io/tfevents.h"
 
 #include <time.h>
 

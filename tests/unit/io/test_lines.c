@@ -126,8 +126,8 @@ static void misuse_is_refused(void)
     lk_kv wrong[] = {lk_kv_json_value("j", "[1,\n2]"), lk_kv_text("t", NULL), lk_kv_int(NULL, 1)};
     ASSERT_FAILS(lk_jsonl_add(l, &wrong[0], 1), LK_EINVAL,
                  "the JSON of \"j\" has more than one line");
-    ASSERT_FAILS(lk_jsonl_add(l, &wrong[1], 1), LK_EINVAL, "fact 0 or its name is NULL");
-    ASSERT_FAILS(lk_jsonl_add(l, &wrong[2], 1), LK_EINVAL, "fact 0 or its name is NULL");
+    ASSERT_FAILS(lk_jsonl_add(l, &wrong[1], 1), LK_EINVAL, "kv 0 or its name is NULL");
+    ASSERT_FAILS(lk_jsonl_add(l, &wrong[2], 1), LK_EINVAL, "kv 0 or its name is NULL");
     test_expect_file(path, "", 0);
     ASSERT_OK(lk_jsonl_close(l));
 }

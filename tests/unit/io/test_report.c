@@ -85,8 +85,8 @@ static void all_that_is_given_is_shown(void)
                         .n_charts = 1,
                         .model = m,
                         .confusion = "[[9,1],[0,30]]",
-                        .fact = facts,
-                        .n_facts = 4,
+                        .metadata = facts,
+                        .n_metadata = 4,
                         .experiment = "seed: 1\n"};
     char *page = page_of(&report);
     expect_balance(page);
@@ -138,8 +138,8 @@ static void texts_from_outside_are_escaped(void)
                         .n_headline = 1,
                         .chart = &chart,
                         .n_charts = 1,
-                        .fact = &json,
-                        .n_facts = 1,
+                        .metadata = &json,
+                        .n_metadata = 1,
                         .experiment = evil};
     char *page = page_of(&report);
     expect_balance(page);
@@ -263,8 +263,8 @@ static void misuse_is_refused(void)
         ASSERT_FAILS(
             lk_report_write(path, &(lk_report){.title = "t", .chart = &wrong[i], .n_charts = 1}),
             LK_EINVAL, i < 2 ? "chart 0 has no title" : "curve 0 of chart \"t\"");
-    ASSERT_FAILS(lk_report_write(path, &(lk_report){.title = "t", .n_facts = 1}), LK_EINVAL,
-                 "facts");
+    ASSERT_FAILS(lk_report_write(path, &(lk_report){.title = "t", .n_metadata = 1}), LK_EINVAL,
+                 "kv is NULL");
     ASSERT_FAILS(lk_report_write("/nowhere/r", &(lk_report){.title = "t"}), LK_EIO, "/nowhere/r");
 }
 
@@ -274,8 +274,8 @@ static lk_status write_report(void)
     return lk_report_write(test_path("faults"), &(lk_report){.title = "t",
                                                              .chart = &loss,
                                                              .n_charts = 1,
-                                                             .fact = &fact,
-                                                             .n_facts = 1,
+                                                             .metadata = &fact,
+                                                             .n_metadata = 1,
                                                              .confusion = "[[1,2],[3,4]]"});
 }
 

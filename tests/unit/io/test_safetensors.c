@@ -91,7 +91,7 @@ static void notes_come_back(void)
     ASSERT_TRUE(!lk_safetensors_metadata(f, "c"));
     ASSERT_OK(lk_safetensors_metadata_at(f, 0, &note));
     ASSERT_TRUE(strcmp(note.name, "a") == 0);
-    ASSERT_FAILS(lk_safetensors_metadata_at(f, 3, &note), LK_EINVAL, "note 3 of 3");
+    ASSERT_FAILS(lk_safetensors_metadata_at(f, 3, &note), LK_EINVAL, "metadata 3 of 3");
     lk_safetensors_close(f);
     ASSERT_OK(lk_safetensors_write(test_path("n"), NULL, 0, &(lk_metadata){"large", large}, 1));
     ASSERT_OK(lk_safetensors_open(test_path("n"), &f));
@@ -116,9 +116,9 @@ static void what_cannot_be_written_is_refused_and_leaves_no_file(void)
     ASSERT_FAILS(WRITE("a", "\xff"), LK_EINVAL, "not UTF-8");
     ASSERT_FAILS(WRITE("a", large), LK_EINVAL, "a file has room for 16777216");
 #define NOTE(...) lk_safetensors_write(path, NULL, 0, (lk_metadata[]){__VA_ARGS__}, 2)
-    ASSERT_FAILS(NOTE({"a", "x"}, {"a", "y"}), LK_EINVAL, "the note \"a\" is there twice");
-    ASSERT_FAILS(NOTE({"a", "x"}, {"b", "\xc0"}), LK_EINVAL, "text of note \"b\" is not UTF-8");
-    ASSERT_FAILS(NOTE({"a", "x"}, {"b", NULL}), LK_EINVAL, "note 1 or its name is NULL");
+    ASSERT_FAILS(NOTE({"a", "x"}, {"a", "y"}), LK_EINVAL, "the metadata \"a\" is there twice");
+    ASSERT_FAILS(NOTE({"a", "x"}, {"b", "\xc0"}), LK_EINVAL, "text of metadata \"b\" is not UTF-8");
+    ASSERT_FAILS(NOTE({"a", "x"}, {"b", NULL}), LK_EINVAL, "metadata 1 or its name is NULL");
     ASSERT_TRUE(access(path, F_OK) != 0);
     ASSERT_FAILS(lk_safetensors_write("/nowhere/f", NULL, 0, NULL, 0), LK_EIO, "/nowhere/f");
     ASSERT_FAILS(lk_safetensors_write(NULL, NULL, 0, NULL, 0), LK_EINVAL, "path is NULL");

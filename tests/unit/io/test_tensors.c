@@ -25,7 +25,7 @@ static void names_and_bits_come_back_sorted(void)
         for (int k = 0; k < 3; k++)
             ASSERT_TRUE(lk_tensor_is_equal(lk_tensors_find(t, named[k].name), named[k].tensor));
         ASSERT_TRUE(!lk_tensors_find(t, "b"));
-        ASSERT_EQ(t->n_notes, i == 0);
+        ASSERT_EQ(t->n_metadata, i == 0);
         hash[i] = lk_tensors_hash(t);
         lk_tensors_free(t);
     }

@@ -4,7 +4,7 @@
 
 #include "conv_cases.h"
 
-#include <lockstep/isa.h>
+#include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
 
 /* What forward, or (`data`) backward data, must give. */

@@ -9,7 +9,7 @@
 
 #include "harness.h"
 
-#include <lockstep/conv.h>
+#include <lockstep/extra/conv.h>
 
 #include <string.h>
 #include <sys/mman.h>

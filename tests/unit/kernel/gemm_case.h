@@ -5,8 +5,8 @@
 #include "guard.h"
 #include "real.h"
 
-#include <lockstep/gemm.h>
-#include <lockstep/isa.h>
+#include <lockstep/extra/gemm.h>
+#include <lockstep/extra/isa.h>
 
 enum { MAX_LEVELS = 64 };
 

@@ -4,7 +4,7 @@
 
 #include "real.h"
 
-#include <lockstep/pool.h>
+#include <lockstep/extra/pool.h>
 
 /* Three axes, the unused ones first. */
 struct axes {

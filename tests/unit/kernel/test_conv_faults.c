@@ -2,7 +2,7 @@
  * crash, no leak. */
 #include "conv_cases.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/thread.h>
 
 #include <fenv.h>

@@ -3,8 +3,8 @@
 #include "conv_gradient.h"
 #include "faults.h"
 
-#include <lockstep/conv.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/conv.h>
+#include <lockstep/extra/reduce.h>
 
 #include <float.h>
 

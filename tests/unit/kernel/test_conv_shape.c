@@ -2,7 +2,7 @@
 #include "harness.h"
 #include "kernel/conv_shape.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Matrix multiplication with bad arguments: the error names the argument and both numbers. */
 #include "harness.h"
 
-#include <lockstep/gemm.h>
+#include <lockstep/extra/gemm.h>
 
 #include <fenv.h>
 #include <stdint.h>

@@ -2,12 +2,12 @@
 #include "conv_cases.h"
 #include "traps.h"
 
-#include <lockstep/conv.h>
-#include <lockstep/gemm.h>
-#include <lockstep/half.h>
-#include <lockstep/map.h>
-#include <lockstep/pool.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/conv.h>
+#include <lockstep/extra/gemm.h>
+#include <lockstep/extra/half.h>
+#include <lockstep/extra/map.h>
+#include <lockstep/extra/pool.h>
+#include <lockstep/extra/reduce.h>
 
 enum { N = 3 * 8192 + 5 }; /* all threads have a part of a map */
 

@@ -2,8 +2,8 @@
 #include "data/math_f64.h"
 #include "harness.h"
 
-#include <lockstep/isa.h>
-#include <lockstep/map.h>
+#include <lockstep/extra/isa.h>
+#include <lockstep/extra/map.h>
 
 enum { MAX_SAMPLES = 1000 };
 

@@ -2,7 +2,7 @@
  * asks for, its sign included. */
 #include "harness.h"
 
-#include <lockstep/map.h>
+#include <lockstep/extra/map.h>
 
 #include <string.h>
 

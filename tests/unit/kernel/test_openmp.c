@@ -3,7 +3,7 @@
 
 #ifdef _OPENMP
 
-#    include <lockstep/reduce.h>
+#    include <lockstep/extra/reduce.h>
 #    include <lockstep/thread.h>
 
 #    include <omp.h>

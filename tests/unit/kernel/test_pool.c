@@ -3,8 +3,8 @@
 #include "harness.h"
 #include "pool_reference.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/isa.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
 
 #include <fenv.h>

@@ -1,7 +1,7 @@
 /* Pooling refuses bad input with a message that names the argument and what is wrong with it. */
 #include "harness.h"
 
-#include <lockstep/pool.h>
+#include <lockstep/extra/pool.h>
 
 #include <fenv.h>
 #include <stdint.h>

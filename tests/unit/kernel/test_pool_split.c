@@ -2,7 +2,7 @@
 #include "harness.h"
 #include "real.h"
 
-#include <lockstep/pool.h>
+#include <lockstep/extra/pool.h>
 
 enum { BATCH = 3, IN = 13, CHANNELS = 10, OUT_MAX = 16 };
 

@@ -3,8 +3,8 @@
 #include "harness.h"
 #include "real.h"
 
-#include <lockstep/isa.h>
-#include <lockstep/map.h>
+#include <lockstep/extra/isa.h>
+#include <lockstep/extra/map.h>
 #include <lockstep/thread.h>
 
 #include <stdint.h>

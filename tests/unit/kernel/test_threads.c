@@ -3,8 +3,8 @@
 #include "harness.h"
 #include "kernel/parallel.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/reduce.h>
 
 #include <dirent.h>
 #include <dlfcn.h>

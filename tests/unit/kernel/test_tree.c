@@ -3,9 +3,9 @@
 #include "harness.h"
 #include "real.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/isa.h>
-#include <lockstep/reduce.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/isa.h>
+#include <lockstep/extra/reduce.h>
 #include <lockstep/thread.h>
 
 #include <fenv.h>

@@ -1,7 +1,7 @@
 /* Windows along an axis: what outputs read and who reads inputs, against all pairs of positions. */
 #include "harness.h"
 
-#include <lockstep/conv.h>
+#include <lockstep/extra/conv.h>
 
 typedef struct axis {
     int64_t kernel, stride, dilation, pad;

@@ -1,7 +1,7 @@
 /* Models that hold a part of themselves: memory, boxes, and initial values like those of the whole. */
 #include "faults.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/nn.h>
 #include <lockstep/op.h>
 
@@ -38,7 +38,7 @@ static void holding_takes_the_memory_of_what_is_held(void)
     lk_model *m = model_of("linear", "units=163840", &large);
     lk_accumulator *sums = NULL;
     lk_alloc_stats before = lk_alloc_stats_now();
-    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {10239, 1}}));
+    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){10239, 1}}));
     lk_alloc_stats after = lk_alloc_stats_now();
     ASSERT_EQ(lk_slab_layout_bytes(lk_slab_layout_of(lk_model_params(m))), bytes);
     int64_t taken = after.live_bytes - before.live_bytes;
@@ -101,7 +101,7 @@ static int check_blocks(const lk_layer *layer, const lk_layer_sample *s, lk_dtyp
     for (int64_t first = 0; first < BLOCKS; first++)
         for (int64_t n = 1; n <= BLOCKS - first; n++) {
             lk_model *m = model_of(layer->descriptor.name, s->options, &spec);
-            ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {first, n}}));
+            ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){first, n}}));
             parts += compare(layer->descriptor.name, lk_model_params(m), lk_model_params(whole));
             parts += compare(layer->descriptor.name, lk_model_state(m), lk_model_state(whole));
             if (n == BLOCKS)
@@ -157,8 +157,8 @@ static void layers_and_blocks_add_up_to_the_whole(void)
         for (int64_t n = 1; n <= LAYERS - first; n++)
             for (int64_t b = 0; b < 4; b++) {
                 lk_model *m = network(&image);
-                ASSERT_OK(
-                    lk_model_hold(m, &(lk_holding){.layers = {first, n}, .blocks = {b, 4 - b}}));
+                ASSERT_OK(lk_model_hold(m, &(lk_holding){.layers = &(lk_range){first, n},
+                                                         .blocks = &(lk_range){b, 4 - b}}));
                 compare("network", lk_model_params(m), lk_model_params(whole));
                 compare("network", lk_model_state(m), lk_model_state(whole));
                 lk_model_free(m);
@@ -166,7 +166,11 @@ static void layers_and_blocks_add_up_to_the_whole(void)
     int64_t sum = 0;
     for (int64_t i = 0; i < LAYERS; i++) {
         lk_model *m = network(&image);
-        ASSERT_OK(lk_model_hold(m, &(lk_holding){.layers = {i, 1}}));
+        ASSERT_OK(lk_model_hold(m, &(lk_holding){.layers = &(lk_range){i, 0}}));
+        ASSERT_EQ(elements(lk_model_params(m)), 0);
+        lk_model_free(m);
+        m = network(&image);
+        ASSERT_OK(lk_model_hold(m, &(lk_holding){.layers = &(lk_range){i, 1}}));
         sum += elements(lk_model_params(m));
         lk_model_free(m);
     }
@@ -180,7 +184,7 @@ static void a_gate_has_its_units_in_every_block(void)
     lk_model *m = network(&image);
     int64_t i;
     lk_slab_slice slice;
-    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {1, 1}}));
+    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){1, 1}}));
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(m));
     ASSERT_OK(lk_slab_layout_find(layout, "lstm1.weight", &i));
     ASSERT_OK(lk_slab_layout_slice(layout, i, &slice));
@@ -203,7 +207,7 @@ static void groups_are_held_whole(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lk_slab_slice slice;
         lk_model *m = model_of("conv", cases[i].options, &spec);
-        ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {0, 1}}));
+        ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){0, 1}}));
         ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(lk_model_params(m)), 0, &slice));
         if (strcmp(lk_slab_slice_text(&slice).s, cases[i].held) != 0)
             TEST_FAIL("%s holds %s", cases[i].options, lk_slab_slice_text(&slice).s);
@@ -211,7 +215,7 @@ static void groups_are_held_whole(void)
     }
     spec.pieces.blocks = 3; /* 3 blocks of 3 filters, in groups of 2 */
     lk_model *m = model_of("conv", "filters=8 kernel=3 groups=4", &spec);
-    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {0, 1}}));
+    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){0, 1}}));
     ASSERT_TRUE(lk_slab_layout_is_whole(lk_slab_layout_of(lk_model_params(m)), NULL));
     lk_model_free(m);
 }
@@ -258,7 +262,7 @@ static void a_pass_needs_the_whole_model(void)
     ASSERT_FAILS(lk_model_forward(m, &(lk_pass){.tape = tape}, x, &y), LK_ESTATE,
                  "call lk_model_hold(model, NULL) after lk_model_build()");
     ASSERT_FAILS(lk_accumulator_new(m, &sums), LK_ESTATE, "holds no parameters yet");
-    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = {1, 2}}));
+    ASSERT_OK(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){1, 2}}));
     ASSERT_FAILS(lk_model_forward(m, &(lk_pass){.tape = tape}, x, &y), LK_ESTATE,
                  "layer conv1: of conv1.weight f32[3,3,2,6] the model holds f32[3,3,2,2:6] only");
     lk_tape_free(tape);
@@ -272,11 +276,16 @@ static void what_is_not_there_cannot_be_held(void)
     ASSERT_FAILS(lk_model_hold(m, NULL), LK_ESTATE, "not built");
     lk_model_free(m);
     m = network(&image);
-    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.layers = {4, 3}}), LK_EINVAL,
-                 "layers 4 to 6 are to be held, of a model of 6");
-    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.blocks = {4, 1}}), LK_EINVAL, "blocks 4 to 4");
-    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.blocks = {0, -1}}), LK_EINVAL, "blocks");
-    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.tiles = {{0, 2}}}), LK_EINVAL, "tiles 0 to 1");
+    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.layers = &(lk_range){4, 3}}), LK_EINVAL,
+                 "3 layers from number 4 on are to be held, of a model of 6");
+    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){4, 1}}), LK_EINVAL,
+                 "1 blocks from number 4 on");
+    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.layers = &(lk_range){1, INT64_MAX}}), LK_EINVAL,
+                 "from number 1 on");
+    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){0, -1}}), LK_EINVAL,
+                 "blocks");
+    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.tiles = (lk_range[]){{0, 2}, {0, 1}, {0, 1}}}),
+                 LK_EINVAL, "2 tiles from number 0 on");
     ASSERT_TRUE(!lk_model_params(m));
     ASSERT_OK(lk_model_hold(m, NULL));
     ASSERT_FAILS(lk_model_hold(m, NULL), LK_ESTATE, "already holds");
@@ -284,8 +293,8 @@ static void what_is_not_there_cannot_be_held(void)
     lk_model_spec tiled = image;
     tiled.pieces.tile[1] = 2;
     m = network(&tiled);
-    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.tiles = {{0, 0}, {1, 1}}}), LK_ENOTSUP,
-                 "tiles 1 to 1 of 2 along axis 1");
+    ASSERT_FAILS(lk_model_hold(m, &(lk_holding){.tiles = (lk_range[]){{0, 1}, {1, 1}, {0, 1}}}),
+                 LK_ENOTSUP, "1 of 2 tiles along axis 1");
     lk_model_free(m);
 }
 
@@ -298,7 +307,7 @@ static lk_status hold_part(void)
     LK_TRY_TO(done, lk_model_add(m, "conv", "filters=4 kernel=2"));
     LK_TRY_TO(done, lk_model_add(m, "batch_norm", NULL));
     LK_TRY_TO(done, lk_model_build(m, &image));
-    LK_TRY_TO(done, lk_model_hold(m, &(lk_holding){.blocks = {1, 1}}));
+    LK_TRY_TO(done, lk_model_hold(m, &(lk_holding){.blocks = &(lk_range){1, 1}}));
     LK_TRY_TO(done, lk_accumulator_new(m, &sums));
 done:
     lk_accumulator_free(sums);

@@ -25,7 +25,7 @@ static lk_status layer_pass(lk_model *model, lk_accumulator *sums, lk_tape *tape
                             lk_tensor *dx)
 {
     lk_var in, y, loss;
-    lk_pass pass = {.tape = tape, .sums = sums, .training = true};
+    lk_pass pass = {.tape = tape, .accumulator = sums, .training = true};
     if (dx)
         LK_TRY(lk_leaf(tape, x, dx, &in));
     else
@@ -76,19 +76,15 @@ static void layers_do_not_trap(void)
     traps_each(layers_run);
 }
 
-static void rule_run(const lk_update_rule *rule, const lk_config *choice, lk_dtype dtype, int sort)
+static void rule_run(const char *name, lk_dtype dtype, int sort)
 {
-    lk_slab_layout *layout;
     lk_slab *w, *g;
     lk_optimizer *o;
-    ASSERT_OK(lk_slab_layout_new(&layout));
-    ASSERT_OK(lk_slab_layout_add(layout, "a", dtype, LK_SHAPE(N)));
-    ASSERT_OK(lk_slab_new(layout, &w));
-    ASSERT_OK(lk_slab_new(layout, &g));
+    ASSERT_OK(lk_slab_new_tensor("a", dtype, LK_SHAPE(N), &w));
+    ASSERT_OK(lk_slab_new_like(w, &g));
     traps_fill(dtype, sort, N, lk_slab_data(w));
     traps_fill(dtype, sort, N, lk_slab_data(g));
-    const char *name = rule->descriptor.name;
-    TRAPPING(lk_optimizer_new(choice, w, &o), TRAPS_HOW, TRAPS_HOW_OF(name, dtype, sort));
+    TRAPPING(lk_optimizer_new(w, name, NULL, &o), TRAPS_HOW, TRAPS_HOW_OF(name, dtype, sort));
     for (int64_t step = 0; step < 3; step++) {
         lk_optimizer_input s = {.grads = g,
                                 .at = {.step = step, .steps_per_epoch = 2, .epochs = 3}};
@@ -97,20 +93,12 @@ static void rule_run(const lk_update_rule *rule, const lk_config *choice, lk_dty
     lk_optimizer_free(o);
     lk_slab_free(w);
     lk_slab_free(g);
-    lk_slab_layout_free(layout);
 }
 
 static void rules_run(lk_dtype dtype, int sort)
 {
-    for (int i = 0; lk_update_rules[i]; i++) {
-        lk_arena *arena;
-        lk_config choice;
-        ASSERT_OK(lk_arena_new(&arena));
-        ASSERT_OK(lk_config_parse(&lk_registry_optimizer, lk_update_rules[i]->descriptor.name, NULL,
-                                  arena, &choice));
-        rule_run(lk_update_rules[i], &choice, dtype, sort);
-        lk_arena_free(arena);
-    }
+    for (int i = 0; lk_update_rules[i]; i++)
+        rule_run(lk_update_rules[i]->descriptor.name, dtype, sort);
 }
 
 static void update_rules_do_not_trap(void)

@@ -2,8 +2,8 @@
  * batch is cut and whoever computes it. */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/isa.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/isa.h>
 #include <lockstep/nn.h>
 #include <lockstep/op.h>
 #include <lockstep/thread.h>
@@ -90,7 +90,8 @@ static double loss_of(struct bench *b, lk_accumulator *sums, int64_t first, int6
     else
         ASSERT_OK(lk_constant(b->tape, x, &vx));
     ASSERT_OK(lk_constant(b->tape, w, &vw));
-    lk_pass pass = {.tape = b->tape, .sums = sums, .training = true, .step = 3, .first = first};
+    lk_pass pass = {
+        .tape = b->tape, .accumulator = sums, .training = true, .step = 3, .first = first};
     ASSERT_OK(lk_model_forward(b->model, &pass, vx, &y));
     lk_tensor_type out = lk_model_out(b->model);
     ASSERT_EQ(lk_shape_of(y).ndim, out.shape.ndim + 1);

@@ -1,7 +1,7 @@
 /* Metrics and losses on numbers that can be counted by hand. */
 #include "harness.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 #include <lockstep/loss.h>
 #include <lockstep/metric.h>
 

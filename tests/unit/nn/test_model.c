@@ -134,7 +134,8 @@ static void expect_moved(const char *options, float seen)
     ASSERT_OK(lk_tape_set_shard_size(tape, 2));
     ASSERT_OK(lk_tensor_wrap_const(LK_F32, LK_SHAPE(4, 1), batch, NULL, NULL, &t));
     ASSERT_OK(lk_constant(tape, t, &x));
-    ASSERT_OK(lk_model_forward(m, &(lk_pass){.tape = tape, .sums = sums, .training = true}, x, &y));
+    ASSERT_OK(lk_model_forward(m, &(lk_pass){.tape = tape, .accumulator = sums, .training = true},
+                               x, &y));
     ASSERT_OK(lk_model_update_running_stats(m, sums, 2));
     ASSERT_OK(lk_slab_find(lk_model_state(m), "batch_norm1.mean", &mean));
     ASSERT_OK(lk_slab_find(lk_model_state(m), "batch_norm1.variance", &variance));

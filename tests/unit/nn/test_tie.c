@@ -42,7 +42,8 @@ static double gradients(lk_model *m, lk_accumulator *sums, lk_tensor *x, lk_tens
         ASSERT_OK(lk_constant(tape, part[1], &vc));
         lk_accumulator_begin(to);
         ASSERT_OK(lk_model_forward(
-            m, &(lk_pass){.tape = tape, .sums = to, .training = true, .first = first}, vx, &y));
+            m, &(lk_pass){.tape = tape, .accumulator = to, .training = true, .first = first}, vx,
+            &y));
         ASSERT_OK(lk_mul(y, vc, &y));
         ASSERT_OK(lk_sum(y, NULL, &loss));
         ASSERT_OK(lk_accumulator_add_loss(to, loss));
@@ -217,7 +218,7 @@ static void weights_hold_it_once(void)
     lk_model_spec spec = vector;
     lk_safetensors *file = NULL;
     int64_t bytes;
-    ASSERT_OK(lk_weights_save(m, "tied.safetensors", NULL, 0));
+    ASSERT_OK(lk_weights_save(NULL, m, "tied.safetensors", NULL, 0));
     ASSERT_OK(lk_safetensors_open("tied.safetensors", &file));
     ASSERT_EQ(lk_safetensors_count(file), 4);
     ASSERT_TRUE(lk_safetensors_find(file, "a.weight") >= 0);
@@ -247,7 +248,8 @@ static void a_shared_parameter_is_held_with_each_of_its_uses(void)
         for (int k = 0; layers[k]; k += 2)
             ASSERT_OK(lk_model_add(m, layers[k], layers[k + 1]));
         ASSERT_OK(lk_model_build(m, &spec));
-        ASSERT_OK(lk_model_hold(m, &(lk_holding){.layers = {i, 1}, .blocks = {1, 1}}));
+        ASSERT_OK(lk_model_hold(
+            m, &(lk_holding){.layers = &(lk_range){i, 1}, .blocks = &(lk_range){1, 1}}));
         ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(lk_model_params(m)), 0, &slice));
         ASSERT_TRUE(strcmp(lk_slab_slice_text(&slice).s, "f32[3:6,4]") == 0);
         lk_model_free(m);

@@ -2,6 +2,9 @@
 #include "conv_relation.h"
 #include "faults.h"
 
+#include <lockstep/extra/conv.h>
+#include <lockstep/extra/map.h>
+
 struct conv_case {
     lk_shape x, w;
     lk_conv_attr attr;

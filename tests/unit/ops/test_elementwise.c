@@ -1,6 +1,9 @@
 /* All element-wise ops alike: the same bits everywhere, any strides, and third derivatives. */
 #include "unit/ops/elementwise.h"
 
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/isa.h>
+
 static const struct elementwise {
     const char *name;
     int n_in;

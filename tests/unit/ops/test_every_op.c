@@ -2,6 +2,7 @@
  * instruction sets give the same bits, and so do inputs that are views with gaps. */
 #include "harness.h"
 
+#include <lockstep/extra/isa.h>
 #include <lockstep/lockstep.h>
 
 enum { MAX_OUT = LK_MAX_OUT, MAX_IN = LK_SAMPLE_MAX_IN };
@@ -88,7 +89,7 @@ static lk_status compute(const lk_op *op, const lk_op_sample *s, lk_tape *tape, 
 {
     lk_var in[MAX_IN], y[MAX_OUT], of[MAX_OUT], seed[MAX_OUT], wrt[MAX_IN], g[MAX_IN];
     int n_of = 0, n = 0;
-    LK_TRY(lk_tape_set_shard_size(tape, s->piece));
+    LK_TRY(lk_tape_set_shard_size(tape, s->shard_size));
     for (int i = 0; i < s->n_in; i++) {
         bool leaf = s->in[i].kind == LK_SAMPLE_REAL && lk_dtype_is_real(lk_tensor_dtype(r->in[i]));
         LK_TRY(leaf ? lk_leaf(tape, r->in[i], NULL, &in[i]) : lk_constant(tape, r->in[i], &in[i]));

@@ -1,6 +1,8 @@
 /* Losses: values by hand, reductions, gradients, and the order of their sums. */
 #include "op_numbers.h"
 
+#include <lockstep/extra/reduce.h>
+
 typedef lk_status loss_fn(lk_var x, lk_var target, lk_loss_reduction reduction, lk_var *out);
 
 static const double x4[4] = {1, 2, 3, 5}, t4[4] = {1, 4, 2, 0};

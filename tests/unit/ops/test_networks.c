@@ -3,6 +3,7 @@
  * in f64 and f32, on 1, 2 and 4 threads and every instruction set with the same bits. */
 #include "harness.h"
 
+#include <lockstep/extra/isa.h>
 #include <lockstep/lockstep.h>
 
 enum { MAX_ITEMS = 16, MAX_NAME = 16, MAX_VALUES = 512 };

@@ -76,7 +76,7 @@ static lk_status run(trial *t)
 {
     lk_var g[LK_SAMPLE_MAX_IN];
     LK_TRY(lk_tape_new(&t->tape));
-    LK_TRY(lk_tape_set_shard_size(t->tape, t->sample->piece));
+    LK_TRY(lk_tape_set_shard_size(t->tape, t->sample->shard_size));
     for (int i = 0; i < t->sample->n_in; i++)
         LK_TRY(put_input(t, i));
     LK_TRY(lk_apply(t->tape, t->op, t->x, t->sample->n_in, t->sample->attr, t->y));

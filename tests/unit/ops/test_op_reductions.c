@@ -1,6 +1,8 @@
 /* sum, mean, max, min, prod, norm and argmax over axes. */
 #include "op_values.h"
 
+#include <lockstep/extra/reduce.h>
+
 static void axes_are_dropped_or_kept(void)
 {
     struct fixture f = fixture_new();

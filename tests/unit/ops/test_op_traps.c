@@ -34,7 +34,7 @@ static void sample_run(const lk_op *op, const lk_op_sample *s, lk_dtype dtype, i
     lk_var in[MAX_IN], y[LK_MAX_OUT], of[LK_MAX_OUT], seed[LK_MAX_OUT], wrt[MAX_IN], g[MAX_IN];
     int n = 0, n_of = 0;
     ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_shard_size(tape, s->piece));
+    ASSERT_OK(lk_tape_set_shard_size(tape, s->shard_size));
     for (int i = 0; i < s->n_in; i++) {
         x[i] = input_make(&s->in[i], dtype, sort);
         bool leaf = s->in[i].kind == LK_SAMPLE_REAL;

@@ -2,8 +2,8 @@
  * which its sums are added up. */
 #include "harness.h"
 
+#include <lockstep/extra/reduce.h>
 #include <lockstep/optim.h>
-#include <lockstep/reduce.h>
 
 enum { A = 5003, B = 37, C = 4099, N = A + B + C, STEPS = 12, HISTORY = 4 };
 
@@ -11,23 +11,19 @@ enum { A = 5003, B = 37, C = 4099, N = A + B + C, STEPS = 12, HISTORY = 4 };
 struct problem {
     lk_slab_layout *layout;
     lk_slab *w, *g;
-    lk_arena *arena;
     lk_optimizer *optimizer;
 };
 
 static struct problem problem_new(lk_dtype dtype, const char *options)
 {
     struct problem p = {0};
-    lk_config choice;
     ASSERT_OK(lk_slab_layout_new(&p.layout));
     ASSERT_OK(lk_slab_layout_add(p.layout, "a", dtype, LK_SHAPE(A)));
     ASSERT_OK(lk_slab_layout_add(p.layout, "b", dtype, LK_SHAPE(B)));
     ASSERT_OK(lk_slab_layout_add(p.layout, "c", dtype, LK_SHAPE(C)));
     ASSERT_OK(lk_slab_new(p.layout, &p.w));
     ASSERT_OK(lk_slab_new(p.layout, &p.g));
-    ASSERT_OK(lk_arena_new(&p.arena));
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", options, p.arena, &choice));
-    ASSERT_OK(lk_optimizer_new(&choice, p.w, &p.optimizer));
+    ASSERT_OK(lk_optimizer_new(p.w, "lbfgs", options, &p.optimizer));
     return p;
 }
 
@@ -37,7 +33,6 @@ static void problem_free(struct problem *p)
     lk_slab_free(p->w);
     lk_slab_free(p->g);
     lk_slab_layout_free(p->layout);
-    lk_arena_free(p->arena);
 }
 
 /* Element `i` of all tensors, one behind the other. */

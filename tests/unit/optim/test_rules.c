@@ -1,8 +1,8 @@
 /* Optimizers: each rule against its formula in double precision, and the same bits everywhere. */
-#include "harness.h"
+#include "faults.h"
 
-#include <lockstep/alloc.h>
-#include <lockstep/isa.h>
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/isa.h>
 #include <lockstep/optim.h>
 #include <lockstep/thread.h>
 
@@ -10,19 +10,14 @@ enum { N = 20011, STEPS = 5 }; /* several tasks for the threads */
 
 /* Parameters and gradients of a small problem: the gradient is a fixed function of w and step. */
 struct problem {
-    lk_slab_layout *layout;
     lk_slab *w, *g;
-    lk_arena *arena;
 };
 
 static struct problem problem_new(lk_dtype dtype)
 {
     struct problem p = {0};
-    ASSERT_OK(lk_slab_layout_new(&p.layout));
-    ASSERT_OK(lk_slab_layout_add(p.layout, "a", dtype, LK_SHAPE(N)));
-    ASSERT_OK(lk_slab_new(p.layout, &p.w));
-    ASSERT_OK(lk_slab_new(p.layout, &p.g));
-    ASSERT_OK(lk_arena_new(&p.arena));
+    ASSERT_OK(lk_slab_new_tensor("a", dtype, LK_SHAPE(N), &p.w));
+    ASSERT_OK(lk_slab_new_like(p.w, &p.g));
     return p;
 }
 
@@ -30,8 +25,6 @@ static void problem_free(struct problem *p)
 {
     lk_slab_free(p->w);
     lk_slab_free(p->g);
-    lk_slab_layout_free(p->layout);
-    lk_arena_free(p->arena);
 }
 
 static double start_at(int i)
@@ -57,13 +50,9 @@ static void put(lk_dtype dtype, void *data, int i, double value)
         ((double *)data)[i] = value;
 }
 
-/* Run STEPS steps of the rule from the start; p->w holds the result. */
-static void run(struct problem *p, lk_dtype dtype, const char *rule, const char *options)
+/* STEPS steps of the optimizer from the start; p->w holds the result. */
+static void steps_from_start(struct problem *p, lk_dtype dtype, lk_optimizer *o)
 {
-    lk_config choice;
-    lk_optimizer *o = NULL;
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, rule, options, p->arena, &choice));
-    ASSERT_OK(lk_optimizer_new(&choice, p->w, &o));
     lk_slab_zero(p->w);
     lk_slab_zero(p->g);
     for (int i = 0; i < N; i++)
@@ -77,6 +66,14 @@ static void run(struct problem *p, lk_dtype dtype, const char *rule, const char 
                                   .at = {.step = s, .steps_per_epoch = 2, .epochs = 3}},
             NULL));
     }
+}
+
+/* The same of a rule by its name. */
+static void run(struct problem *p, lk_dtype dtype, const char *rule, const char *options)
+{
+    lk_optimizer *o = NULL;
+    ASSERT_OK(lk_optimizer_new(p->w, rule, options, &o));
+    steps_from_start(p, dtype, o);
     lk_optimizer_free(o);
 }
 
@@ -242,13 +239,92 @@ static void the_bits_are_the_same_everywhere(void)
     }
 }
 
+/* Parameters and all state, whether the options were a text, which is gone, or a config. */
+static void text_and_config_give_the_same_bits(void)
+{
+    const size_t bytes = N * sizeof(float);
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        struct problem p = problem_new(LK_F32), q = problem_new(LK_F32);
+        lk_optimizer *by_text = NULL, *by_config = NULL;
+        lk_arena *arena = NULL;
+        lk_config config;
+        char name[64], text[256];
+        snprintf(name, sizeof name, "%s", rules[r].rule);
+        snprintf(text, sizeof text, "%s schedule=cosine(to=0.1)", rules[r].options);
+        ASSERT_OK(lk_arena_new(&arena));
+        ASSERT_OK(lk_config_parse(&lk_registry_optimizer, name, text, arena, &config));
+        ASSERT_OK(lk_optimizer_new_config(q.w, &config, &by_config));
+        ASSERT_OK(lk_optimizer_new(p.w, name, text, &by_text));
+        memset(name, 'x', sizeof name);
+        memset(text, 'x', sizeof text);
+        steps_from_start(&p, LK_F32, by_text);
+        steps_from_start(&q, LK_F32, by_config);
+        ASSERT_SAME_BITS(lk_slab_data(p.w), lk_slab_data(q.w), bytes);
+        const char *a, *b;
+        for (int i = 0; lk_optimizer_slab(by_text, i, &a); i++)
+            ASSERT_SAME_BITS(lk_slab_data(lk_optimizer_slab(by_text, i, &a)),
+                             lk_slab_data(lk_optimizer_slab(by_config, i, &b)), bytes);
+        lk_optimizer_free(by_text);
+        lk_optimizer_free(by_config);
+        lk_arena_free(arena);
+        problem_free(&p);
+        problem_free(&q);
+    }
+}
+
+static void wrong_names_and_options_are_told_with_their_place(void)
+{
+    static const char *const wrong[][3] = {
+        {"adm", NULL, "unknown optimizer \"adm\"; did you mean \"adam\"?"},
+        {NULL, NULL, "the name of the optimizer is NULL"},
+        {"adam", "rtae=0.003",
+         "options, column 1: optimizer adam has no option \"rtae\"; did you mean \"rate\"?"},
+        {"adam", "decay=0.1 rate=fast",
+         "options, column 16: optimizer adam: rate: \"fast\" is not a number"},
+        {"adam", "rate=-1",
+         "options, column 6: optimizer adam: rate: \"-1\" is out of range, it must be"},
+        {"sgd", "rate=0.1 schedule=cosin",
+         "options, column 19: optimizer sgd: schedule: unknown schedule \"cosin\"; did you mean "
+         "\"cosine\"?"},
+        {"sgd", "schedule=cosine(too=0.1)",
+         "options, column 17: optimizer sgd: schedule: schedule cosine has no option \"too\"; did "
+         "you "
+         "mean \"to\"?"},
+    };
+    struct problem p = problem_new(LK_F32);
+    lk_optimizer *o = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ASSERT_FAILS(lk_optimizer_new(p.w, wrong[i][0], wrong[i][1], &o), LK_EINVAL, wrong[i][2]);
+        ASSERT_TRUE(!o);
+    }
+    ASSERT_FAILS(lk_optimizer_new(NULL, "adam", NULL, &o), LK_EINVAL, "params is NULL");
+    ASSERT_FAILS(lk_optimizer_new_config(p.w, NULL, &o), LK_EINVAL, "rule is NULL");
+    problem_free(&p);
+}
+
+static lk_status make_and_free(void)
+{
+    lk_slab *w = NULL;
+    lk_optimizer *o = NULL;
+    lk_status st = LK_OK;
+    LK_TRY_TO(done, lk_slab_new_tensor("a", LK_F32, LK_SHAPE(N), &w));
+    LK_TRY_TO(done, lk_optimizer_new(w, "adam", "rate=0.1 schedule=cosine(to=0.1)", &o));
+done:
+    lk_optimizer_free(o);
+    lk_slab_free(w);
+    return st;
+}
+
+static void every_allocation_may_fail(void)
+{
+    ASSERT_TRUE(test_every_allocation_fails(make_and_free) >= 8);
+}
+
 static void lbfgs_finds_the_minimum_of_a_parabola(void)
 {
     struct problem p = problem_new(LK_F64);
-    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", "history=10", p.arena, &choice));
-    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    ASSERT_OK(lk_optimizer_new(p.w, "lbfgs", "history=10", &o));
     double *w = lk_slab_data(p.w), *g = lk_slab_data(p.g);
     for (int i = 0; i < N; i++)
         w[i] = start_at(i);
@@ -267,12 +343,9 @@ static void lbfgs_finds_the_minimum_of_a_parabola(void)
 static void the_norm_is_clipped(void)
 {
     struct problem p = problem_new(LK_F64);
-    lk_config choice;
     lk_optimizer *o = NULL;
     lk_optimizer_report report;
-    ASSERT_OK(
-        lk_config_parse(&lk_registry_optimizer, "sgd", "rate=1 clip_norm=2.5", p.arena, &choice));
-    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    ASSERT_OK(lk_optimizer_new(p.w, "sgd", "rate=1 clip_norm=2.5", &o));
     double *g = lk_slab_data(p.g);
     g[0] = 3;
     g[5] = -4;
@@ -323,19 +396,32 @@ static void schedules_change_with_time(void)
     ASSERT_TRUE(factor("linear_monotone", monotone, 30) == 1);
 }
 
+static void without_epochs_each_step_is_one(void)
+{
+    const char *const text = "rate=1 schedule=step(epochs=2 factor=0.5)";
+    struct problem p = problem_new(LK_F64);
+    lk_optimizer *o = NULL;
+    lk_optimizer_report report;
+    ASSERT_OK(lk_optimizer_new(p.w, "sgd", text, &o));
+    for (int64_t s = 0; s < 4; s++) {
+        lk_optimizer_input step = {.grads = p.g, .at = {.step = s}};
+        ASSERT_OK(lk_optimizer_step(o, &step, &report));
+        ASSERT_TRUE(report.rate == (s < 2 ? 1 : 0.5));
+    }
+    lk_optimizer_free(o);
+    problem_free(&p);
+}
+
 static void gradients_of_another_layout_are_refused(void)
 {
     struct problem p = problem_new(LK_F32), q = problem_new(LK_F64);
-    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, p.arena, &choice));
-    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    ASSERT_OK(lk_optimizer_new(p.w, "adam", NULL, &o));
     ASSERT_FAILS(lk_optimizer_step(
                      o, &(lk_optimizer_input){.grads = q.g, .at = {.steps_per_epoch = 1}}, NULL),
                  LK_EINVAL, "\"a\" f64[20011]");
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "sgd", "nesterov=true", p.arena, &choice));
     lk_optimizer *none = NULL;
-    ASSERT_FAILS(lk_optimizer_new(&choice, p.w, &none), LK_EINVAL, "momentum");
+    ASSERT_FAILS(lk_optimizer_new(p.w, "sgd", "nesterov=true", &none), LK_EINVAL, "momentum");
     lk_optimizer_free(o);
     problem_free(&p);
     problem_free(&q);
@@ -343,15 +429,15 @@ static void gradients_of_another_layout_are_refused(void)
 
 /* ---- ranges ---- */
 
-static lk_status give(void *giver, int64_t first, int64_t n, void *out)
+static lk_status read_slab(void *context, int64_t first, int64_t n, void *out)
 {
-    memcpy(out, (const float *)lk_slab_data(giver) + first, (size_t)n * sizeof(float));
+    memcpy(out, (const float *)lk_slab_data(context) + first, (size_t)n * sizeof(float));
     return LK_OK;
 }
 
-static lk_status give_nothing(void *giver, int64_t first, int64_t n, void *out)
+static lk_status read_nothing(void *context, int64_t first, int64_t n, void *out)
 {
-    (void)giver, (void)first, (void)n, (void)out;
+    (void)context, (void)first, (void)n, (void)out;
     return LK_RAISE(LK_EIO, "there is nothing");
 }
 
@@ -360,35 +446,28 @@ static void a_part_of_the_parameters_is_not_taken_for_all(void)
 {
     lk_slab_layout *layout = NULL;
     lk_slab *w = NULL;
-    lk_arena *arena = NULL;
-    lk_config rule;
     lk_optimizer *o = NULL;
     double norm;
-    ASSERT_OK(lk_arena_new(&arena));
     ASSERT_OK(lk_slab_layout_new(&layout));
     ASSERT_OK(lk_slab_layout_add_box(layout, "a", LK_F32, LK_SHAPE(N), LK_SHAPE(N),
                                      &(lk_box){1, {2}, {3}}));
     ASSERT_OK(lk_slab_new(layout, &w));
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, arena, &rule));
-    ASSERT_OK(lk_optimizer_new(&rule, w, &o));
+    ASSERT_OK(lk_optimizer_new(w, "adam", NULL, &o));
     lk_optimizer_free(o);
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", "clip_norm=1", arena, &rule));
-    ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "of a there is f32[2:5] here, a part");
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", NULL, arena, &rule));
-    ASSERT_FAILS(lk_optimizer_new(&rule, w, &o), LK_ENOTSUP, "lbfgs needs all parameters at once");
+    ASSERT_FAILS(lk_optimizer_new(w, "adam", "clip_norm=1", &o), LK_ENOTSUP,
+                 "of a there is f32[2:5] here, a part");
+    ASSERT_FAILS(lk_optimizer_new(w, "lbfgs", NULL, &o), LK_ENOTSUP,
+                 "lbfgs needs all parameters at once");
     ASSERT_FAILS(lk_gradient_norm(w, w, &norm), LK_ENOTSUP, "a part");
     lk_slab_free(w);
     lk_slab_layout_free(layout);
-    lk_arena_free(arena);
 }
 
 /* STEPS steps of p, whole or in ranges that end at these elements. */
 static void steps_run(struct problem *p, const char *rule, const int64_t *end, int n)
 {
-    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, rule, "decay=0.01", p->arena, &choice));
-    ASSERT_OK(lk_optimizer_new(&choice, p->w, &o));
+    ASSERT_OK(lk_optimizer_new(p->w, rule, "decay=0.01", &o));
     for (int i = 0; i < N; i++) {
         put(LK_F32, lk_slab_data(p->w), i, start_at(i));
         put(LK_F32, lk_slab_data(p->g), i, gradient_at(i, 0, start_at(i)));
@@ -397,8 +476,8 @@ static void steps_run(struct problem *p, const char *rule, const int64_t *end, i
         lk_optimizer_input step = {.grads = p->g, .at = {.step = s, .steps_per_epoch = 1}};
         if (n == 0)
             ASSERT_OK(lk_optimizer_step(o, &step, NULL));
-        step.give = give;
-        step.giver = p->g;
+        step.read_gradient = read_slab;
+        step.context = p->g;
         for (int i = 0; i < n; i++) {
             step.first = i > 0 ? end[i - 1] : 0;
             step.n = end[i] - step.first;
@@ -411,7 +490,8 @@ static void steps_run(struct problem *p, const char *rule, const int64_t *end, i
 static void ranges_give_the_same_bits(void)
 {
     struct problem p = problem_new(LK_F32), q = problem_new(LK_F32);
-    int64_t bytes = lk_slab_layout_bytes(p.layout), all = bytes / (int64_t)sizeof(float);
+    int64_t bytes = lk_slab_layout_bytes(lk_slab_layout_of(p.w)),
+            all = bytes / (int64_t)sizeof(float);
     const int64_t end[] = {0, 16, 4096, 11200, all};
     for (int i = 0; i < 2; i++) {
         const char *rule = i == 0 ? "sgd" : "adam";
@@ -426,18 +506,17 @@ static void ranges_give_the_same_bits(void)
 static void wrong_ranges_are_refused(void)
 {
     struct problem p = problem_new(LK_F32);
-    lk_config choice;
     lk_optimizer *o = NULL;
-    lk_optimizer_input step = {.give = give, .giver = p.g, .at = {.steps_per_epoch = 1}};
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "adam", NULL, p.arena, &choice));
-    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    lk_optimizer_input step = {
+        .read_gradient = read_slab, .context = p.g, .at = {.steps_per_epoch = 1}};
+    ASSERT_OK(lk_optimizer_new(p.w, "adam", NULL, &o));
     step.first = 8;
     step.n = 16;
     ASSERT_FAILS(lk_optimizer_step(o, &step, NULL), LK_EINVAL, "borders of 64 bytes");
     step.first = 1 << 20;
     ASSERT_FAILS(lk_optimizer_step(o, &step, NULL), LK_EINVAL, "elements 1048576");
     step.first = 0;
-    step.give = give_nothing;
+    step.read_gradient = read_nothing;
     ASSERT_FAILS(lk_optimizer_step(o, &step, NULL), LK_EIO, "adam could not update");
     lk_optimizer_free(o);
     problem_free(&p);
@@ -446,10 +525,8 @@ static void wrong_ranges_are_refused(void)
 static void a_step_allocates_nothing(void)
 {
     struct problem p = problem_new(LK_F32);
-    lk_config choice;
     lk_optimizer *o = NULL;
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "lbfgs", "clip_norm=1", p.arena, &choice));
-    ASSERT_OK(lk_optimizer_new(&choice, p.w, &o));
+    ASSERT_OK(lk_optimizer_new(p.w, "lbfgs", "clip_norm=1", &o));
     int64_t before = lk_alloc_stats_now().calls;
     for (int64_t s = 0; s < 3; s++)
         ASSERT_OK(lk_optimizer_step(
@@ -460,8 +537,10 @@ static void a_step_allocates_nothing(void)
 }
 
 TEST_MAIN(TEST(every_rule_follows_its_formula), TEST(every_rule_is_tested),
-          TEST(the_bits_are_the_same_everywhere), TEST(lbfgs_finds_the_minimum_of_a_parabola),
-          TEST(the_norm_is_clipped), TEST(schedules_change_with_time),
+          TEST(the_bits_are_the_same_everywhere), TEST(text_and_config_give_the_same_bits),
+          TEST(wrong_names_and_options_are_told_with_their_place), TEST(every_allocation_may_fail),
+          TEST(lbfgs_finds_the_minimum_of_a_parabola), TEST(the_norm_is_clipped),
+          TEST(schedules_change_with_time), TEST(without_epochs_each_step_is_one),
           TEST(gradients_of_another_layout_are_refused),
           TEST(a_part_of_the_parameters_is_not_taken_for_all), TEST(ranges_give_the_same_bits),
           TEST(wrong_ranges_are_refused), TEST(a_step_allocates_nothing))

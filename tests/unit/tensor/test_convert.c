@@ -2,7 +2,7 @@
 #include "tensor/convert.h"
 #include "tensors.h"
 
-#include <lockstep/half.h>
+#include <lockstep/extra/half.h>
 
 #include <fenv.h>
 #include <math.h>

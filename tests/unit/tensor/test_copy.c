@@ -1,7 +1,7 @@
 /* Copies: between views, dtypes and layouts of memory; what they refuse leaves dst untouched. */
 #include "tensors.h"
 
-#include <lockstep/alloc.h>
+#include <lockstep/extra/alloc.h>
 
 #include <math.h>
 

@@ -115,6 +115,31 @@ static uint64_t box_hash(int64_t first, int64_t n, bool by_box)
     return lk_hash_value(&h);
 }
 
+/* The units of each gate that a slice holds are hashed where they lie in the whole tensor. */
+static void the_hash_of_gates_is_of_their_places(void)
+{
+    lk_slab_layout *layout = NULL;
+    lk_slab *slab = NULL;
+    lk_slab_slice s;
+    lk_hash h = lk_hash_start(), want = lk_hash_start();
+    uint64_t sum = 0;
+    ASSERT_OK(lk_slab_layout_new(&layout));
+    ASSERT_OK(lk_slab_layout_add_box(layout, "gates", LK_F32, LK_SHAPE(2, 12), LK_SHAPE(2, 3, 4),
+                                     &(lk_box){3, {0, 0, 1}, {2, 3, 2}}));
+    ASSERT_OK(lk_slab_new(layout, &slab));
+    ASSERT_OK(lk_slab_layout_slice(layout, 0, &s));
+    float *data = lk_slab_data(slab);
+    for (int i = 0; i < 12; i++) {
+        data[i] = (float)(i + 1);
+        sum += lk_hash_sum(LK_F32, 1, &data[i], lk_slab_slice_place(&s, i));
+    }
+    lk_slab_hash(slab, &h);
+    lk_hash_add_tensor(&want, "gates", LK_F32, 2, s.shape.dim, sum);
+    ASSERT_TRUE(lk_hash_value(&h) == lk_hash_value(&want));
+    lk_slab_free(slab);
+    lk_slab_layout_free(layout);
+}
+
 static void a_part_is_never_taken_for_the_whole(void)
 {
     lk_slab_layout *whole = small_layout(), *held = held_layout();
@@ -372,6 +397,43 @@ static void every_failed_allocation_leaves_nothing_behind(void)
     ASSERT_TRUE(test_every_allocation_fails(builds_twins) >= 47);
 }
 
+static lk_status makes_a_pair(void)
+{
+    lk_status st;
+    lk_slab *a = NULL, *b = NULL;
+    LK_TRY_TO(done, lk_slab_new_tensor("w", LK_F32, LK_SHAPE(3, 2), &a));
+    LK_TRY_TO(done, lk_slab_new_like(a, &b));
+done:
+    lk_slab_free(a);
+    lk_slab_free(b);
+    return st;
+}
+
+static void one_tensor_needs_no_layout_of_its_own(void)
+{
+    lk_slab *a = NULL, *b = NULL;
+    lk_slab_slice slice;
+    static const float zeros[6];
+    ASSERT_OK(lk_slab_new_tensor("w", LK_F32, LK_SHAPE(3, 2), &a));
+    ASSERT_OK(lk_slab_new_like(a, &b));
+    lk_slab_layout *layout = lk_slab_layout_of(b);
+    ASSERT_TRUE(layout == lk_slab_layout_of(a) && lk_slab_layout_slices(layout) == 1);
+    ASSERT_OK(lk_slab_layout_slice(layout, 0, &slice));
+    ASSERT_TRUE(strcmp(slice.name, "w") == 0 && slice.dtype == LK_F32 && slice.count == 6);
+    ASSERT_SAME_BITS(lk_slab_data(a), zeros, sizeof zeros);
+    ((float *)lk_slab_data(a))[0] = 1;
+    lk_slab_free(a); /* the other goes on alone */
+    ASSERT_SAME_BITS(lk_slab_data(b), zeros, sizeof zeros);
+    ASSERT_EQ(lk_slab_layout_slices(lk_slab_layout_of(b)), 1);
+    lk_slab_free(b);
+
+    ASSERT_FAILS(lk_slab_new_tensor("", LK_F32, LK_SHAPE(3), &a), LK_EINVAL, "name");
+    ASSERT_FAILS(lk_slab_new_tensor("w", LK_F32, LK_SHAPE(-3), &a), LK_EINVAL, "-3");
+    ASSERT_FAILS(lk_slab_new_like(NULL, &b), LK_EINVAL, "slab is NULL");
+    ASSERT_TRUE(!a && !b);
+    ASSERT_TRUE(test_every_allocation_fails(makes_a_pair) >= 6);
+}
+
 /* The same layout goes on after a failed addition. */
 static void a_failed_addition_can_be_repeated(void)
 {
@@ -388,12 +450,12 @@ static void a_failed_addition_can_be_repeated(void)
 }
 
 TEST_MAIN(TEST(slices_are_aligned_and_in_order), TEST(an_offset_belongs_to_a_slice_or_to_a_gap),
-          TEST(a_slice_holds_a_box_of_its_tensor), TEST(a_part_is_never_taken_for_the_whole),
-          TEST(a_box_outside_its_tensor_is_refused),
+          TEST(a_slice_holds_a_box_of_its_tensor), TEST(the_hash_of_gates_is_of_their_places),
+          TEST(a_part_is_never_taken_for_the_whole), TEST(a_box_outside_its_tensor_is_refused),
           TEST(bad_slices_are_refused_and_leave_the_layout_as_it_was), TEST(many_names_are_found),
           TEST(slices_are_tensors_on_one_buffer),
           TEST(the_hash_sees_names_shapes_and_bits_but_no_gaps), TEST(a_slab_fixes_its_layout),
           TEST(mixed_and_empty_slabs_have_no_flat_view),
           TEST(the_hosts_memory_keeps_its_contents_and_is_released),
           TEST(every_failed_allocation_leaves_nothing_behind),
-          TEST(a_failed_addition_can_be_repeated))
+          TEST(one_tensor_needs_no_layout_of_its_own), TEST(a_failed_addition_can_be_repeated))

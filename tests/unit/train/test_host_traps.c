@@ -87,18 +87,15 @@ static lk_status training_make(struct training *t, const char *loss, const char 
 {
     lk_loader_options options = {
         .batch = 8, .shards = 4, .shuffle = true, .normalise = LK_NORMALISE_STANDARD, .scale = 3};
-    lk_config metric[5];
-    int n = 0;
+    char text[512];
+    int n = snprintf(text, sizeof text, "loss=%s optimizer=sgd(%s)", loss, optimizer);
     bool classes = strcmp(loss, "softmax_cross_entropy") == 0;
-    lk_trainer_spec spec = {.epochs = 2};
-    LK_TRY(lk_arena_new(&t->arena));
-    LK_TRY(lk_loader_new(t->set, &options, 1, &t->loader));
-    LK_TRY(lk_config_parse(&lk_registry_loss, loss, NULL, t->arena, &spec.loss));
-    LK_TRY(lk_config_parse(&lk_registry_optimizer, "sgd", optimizer, t->arena, &spec.optimizer));
-    for (int i = 0; classes && lk_metrics[i]; i++)
-        LK_TRY(lk_config_parse(&lk_registry_metric, lk_metrics[i]->descriptor.name,
-                               strcmp(lk_metrics[i]->descriptor.name, "top_k") == 0 ? "k=1" : NULL,
-                               t->arena, &metric[n++]));
+    LK_TRY(lk_loader_new_options(t->set, &options, 1, &t->loader));
+    for (int i = 0; classes && lk_metrics[i]; i++) {
+        const char *name = lk_metrics[i]->descriptor.name;
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s%s", i == 0 ? " metrics=" : ",", name,
+                      strcmp(name, "top_k") == 0 ? "(k=1)" : "");
+    }
     LK_TRY(lk_model_new(&t->model));
     LK_TRY(lk_model_add(t->model, "linear", "units=5"));
     LK_TRY(lk_model_add(t->model, "batch_norm", NULL));
@@ -107,10 +104,8 @@ static lk_status training_make(struct training *t, const char *loss, const char 
     lk_field x = lk_loader_field(t->loader, 0);
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
     LK_TRY(lk_model_hold(t->model, NULL));
-    spec.metrics = (lk_configs){n, metric};
-    spec.model = t->model;
-    spec.train = t->loader;
-    LK_TRY(lk_trainer_new(&spec, &t->trainer));
+    lk_trainer_spec spec = {.model = t->model, .train = t->loader, .epochs = 2};
+    LK_TRY(lk_trainer_new(&spec, text, &t->trainer));
     return LK_OK;
 }
 

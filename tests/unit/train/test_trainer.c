@@ -2,7 +2,7 @@
 #include "faults.h"
 #include "training.h"
 
-#include <lockstep/isa.h>
+#include <lockstep/extra/isa.h>
 #include <lockstep/thread.h>
 #include <lockstep/train.h>
 
@@ -27,16 +27,12 @@ static lk_dataset *set_new(lk_shape sample)
     return training_set(x, y, 2);
 }
 
-static lk_status training_make(struct training *t, const char *layer, const char *options,
-                               const char *rate, int64_t shards)
+/* All but the trainer. */
+static lk_status parts_make(struct training *t, const char *layer, const char *options,
+                            int64_t shards)
 {
-    lk_config loss, optimizer, metric;
     lk_loader_options loader = {.batch = 8, .shards = shards, .shuffle = true, .scale = 1};
-    LK_TRY(lk_arena_new(&t->arena));
-    LK_TRY(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, t->arena, &loss));
-    LK_TRY(lk_config_parse(&lk_registry_optimizer, "sgd", rate, t->arena, &optimizer));
-    LK_TRY(lk_config_parse(&lk_registry_metric, "accuracy", NULL, t->arena, &metric));
-    LK_TRY(lk_loader_new(t->set, &loader, 1, &t->loader));
+    LK_TRY(lk_loader_new_options(t->set, &loader, 1, &t->loader));
     LK_TRY(lk_model_new(&t->model));
     LK_TRY(lk_model_add(t->model, layer, options));
     LK_TRY(lk_model_add(t->model, "tanh", NULL));
@@ -44,13 +40,18 @@ static lk_status training_make(struct training *t, const char *layer, const char
     lk_field x = lk_loader_field(t->loader, 0);
     LK_TRY(lk_model_build(t->model, &(lk_model_spec){.in = {x.dtype, x.shape}, .seed = 1}));
     LK_TRY(lk_model_hold(t->model, NULL));
-    LK_TRY(lk_trainer_new(&(lk_trainer_spec){.model = t->model,
-                                             .loss = loss,
-                                             .metrics = {1, &metric},
-                                             .optimizer = optimizer,
-                                             .train = t->loader,
-                                             .epochs = 50},
-                          &t->trainer));
+    return LK_OK;
+}
+
+static lk_status training_make(struct training *t, const char *layer, const char *options,
+                               const char *rate, int64_t shards)
+{
+    char text[128];
+    snprintf(text, sizeof text, "loss=softmax_cross_entropy metrics=accuracy optimizer=sgd(%s)",
+             rate);
+    LK_TRY(parts_make(t, layer, options, shards));
+    lk_trainer_spec spec = {.model = t->model, .train = t->loader, .epochs = 50};
+    LK_TRY(lk_trainer_new(&spec, text, &t->trainer));
     return LK_OK;
 }
 
@@ -58,23 +59,20 @@ static lk_status training_make(struct training *t, const char *layer, const char
 static void a_model_that_holds_a_part_is_refused(void)
 {
     struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
-    lk_config loss, optimizer;
+    const char *const how = "loss=softmax_cross_entropy optimizer=sgd(rate=0.1)";
     lk_loader_options loader = {.batch = 8, .shards = 2, .scale = 1};
     lk_trainer *trainer = NULL;
-    ASSERT_OK(lk_arena_new(&t.arena));
-    ASSERT_OK(lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, t.arena, &loss));
-    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "sgd", "rate=0.1", t.arena, &optimizer));
-    ASSERT_OK(lk_loader_new(t.set, &loader, 1, &t.loader));
+    ASSERT_OK(lk_loader_new_options(t.set, &loader, 1, &t.loader));
     ASSERT_OK(lk_model_new(&t.model));
     ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
     ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
     lk_field x = lk_loader_field(t.loader, 0);
     ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
-    lk_trainer_spec spec = {
-        .model = t.model, .loss = loss, .optimizer = optimizer, .train = t.loader, .epochs = 1};
-    ASSERT_FAILS(lk_trainer_new(&spec, &trainer), LK_ESTATE, "holds no parameters yet");
-    ASSERT_OK(lk_model_hold(t.model, &(lk_holding){.layers = {1, 1}}));
-    ASSERT_FAILS(lk_trainer_new(&spec, &trainer), LK_ESTATE, "layer linear1: of linear1.weight");
+    lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 1};
+    ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE, "holds no parameters yet");
+    ASSERT_OK(lk_model_hold(t.model, &(lk_holding){.layers = &(lk_range){1, 1}}));
+    ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE,
+                 "layer linear1: of linear1.weight");
     training_free(&t);
 }
 
@@ -84,6 +82,70 @@ static struct training training_new(lk_shape sample, const char *layer, const ch
     struct training t = {.set = set_new(sample)};
     ASSERT_OK(training_make(&t, layer, options, rate, 4));
     return t;
+}
+
+/* Ten steps by a text and ten by configs: parameters and the state of the optimizer. */
+static void texts_and_configs_give_the_same_bits(void)
+{
+    struct training a = training_new(LK_SHAPE(FEATURES), "linear", "units=8",
+                                     "rate=0.5 momentum=0.9 schedule=linear(to=0.1)");
+    struct training b = {.set = set_new(LK_SHAPE(FEATURES))};
+    lk_config metric;
+    lk_trainer_options options = {.metrics = {1, &metric}};
+    uint64_t hash[2];
+    ASSERT_OK(parts_make(&b, "linear", "units=8", 4));
+    ASSERT_OK(lk_arena_new(&b.arena));
+    ASSERT_OK(
+        lk_config_parse(&lk_registry_loss, "softmax_cross_entropy", NULL, b.arena, &options.loss));
+    ASSERT_OK(lk_config_parse(&lk_registry_metric, "accuracy", NULL, b.arena, &metric));
+    ASSERT_OK(lk_config_parse(&lk_registry_optimizer, "sgd",
+                              "rate=0.5 momentum=0.9 schedule=linear(to=0.1)", b.arena,
+                              &options.optimizer));
+    lk_trainer_spec spec = {.model = b.model, .train = b.loader, .epochs = 50};
+    ASSERT_OK(lk_trainer_new_options(&spec, &options, &b.trainer));
+    for (int i = 0; i < 10; i++) {
+        ASSERT_OK(lk_trainer_step(a.trainer, NULL));
+        ASSERT_OK(lk_trainer_step(b.trainer, NULL));
+    }
+    lk_slab *w = lk_model_params(a.model);
+    ASSERT_SAME_BITS(lk_slab_data(w), lk_slab_data(lk_model_params(b.model)),
+                     (size_t)lk_slab_layout_bytes(lk_slab_layout_of(w)));
+    ASSERT_OK(lk_trainer_hash(a.trainer, &hash[0]));
+    ASSERT_OK(lk_trainer_hash(b.trainer, &hash[1]));
+    ASSERT_TRUE(hash[0] == hash[1]);
+    training_free(&a);
+    training_free(&b);
+}
+
+static void wrong_texts_are_told_with_their_place(void)
+{
+    static const char *const wrong[][2] = {
+        {NULL, "trainer needs the option \"loss\""},
+        {"loss=mean_squared_error", "trainer needs the option \"optimizer\""},
+        {"los=mean_squared_error",
+         "options, column 1: trainer has no option \"los\"; did you mean \"loss\"?"},
+        {"optimizer=sgd loss=softmax_crossentropy",
+         "options, column 20: trainer: loss: unknown loss \"softmax_crossentropy\"; did you mean "
+         "\"softmax_cross_entropy\"?"},
+        {"loss=softmax_cross_entropy optimizer=sgd(rate=0.1 momentun=0.9)",
+         "options, column 51: trainer: optimizer: optimizer sgd has no option \"momentun\"; did "
+         "you "
+         "mean \"momentum\"?"},
+        {"loss=softmax_cross_entropy optimizer=sgd metrics=accuracy,acuracy",
+         "options, column 59: trainer: metrics: unknown metric \"acuracy\"; did you mean"},
+    };
+    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
+    ASSERT_OK(parts_make(&t, "linear", "units=8", 4));
+    lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 1};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ASSERT_FAILS(lk_trainer_new(&spec, wrong[i][0], &t.trainer), LK_EINVAL, wrong[i][1]);
+        ASSERT_TRUE(!t.trainer);
+    }
+    ASSERT_FAILS(
+        lk_trainer_new_options(&spec, &(lk_trainer_options){.metrics = {0, NULL}}, &t.trainer),
+        LK_EINVAL, "loss or optimizer is not given");
+    ASSERT_FAILS(lk_trainer_new_options(&spec, NULL, &t.trainer), LK_EINVAL, "options is NULL");
+    training_free(&t);
 }
 
 static void training_learns(void)
@@ -194,7 +256,8 @@ static void every_allocation_may_fail(void)
     ASSERT_TRUE(test_every_allocation_fails(make_and_step) > 10);
 }
 
-TEST_MAIN(TEST(training_learns), TEST(the_state_is_the_same_everywhere),
+TEST_MAIN(TEST(training_learns), TEST(texts_and_configs_give_the_same_bits),
+          TEST(wrong_texts_are_told_with_their_place), TEST(the_state_is_the_same_everywhere),
           TEST(a_step_allocates_nothing_after_the_first_epoch),
           TEST(a_loss_that_is_not_finite_names_its_tensor), TEST(parts_that_do_not_fit_are_refused),
           TEST(a_model_that_holds_a_part_is_refused), TEST(every_allocation_may_fail))

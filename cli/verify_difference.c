@@ -1,0 +1,65 @@
+/* Printing where two configurations of `lockstep verify` differ: from the step to the tensor. */
+#include "verify_difference.h"
+
+#include "plural.h"
+#include "verb.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *place_text(const verify_config *p, char *buf, size_t size)
+{
+    snprintf(buf, size, "%d rank%s, %d thread%s, %s, %s, %s", p->ranks, plural(p->ranks),
+             p->threads, plural(p->threads), p->launcher ? p->launcher->mpi : "local",
+             lk_isa_name(p->isa), p->algorithm ? p->algorithm : "auto");
+    return buf;
+}
+
+/* Train up to a step and keep all of the state in a file. */
+static bool snapshot(const verify_config *p, int64_t step, const char *path)
+{
+    verify_trace trace;
+    char why[VERIFY_WHY];
+    bool made = verify_trace_new(step, &trace) == LK_OK;
+    if (!made)
+        (void)verb_failed();
+    made = made && verify_run(p, path, &trace, why) == LK_EXIT_DONE;
+    verify_trace_free(&trace);
+    return made;
+}
+
+static void explain(const verify_config *a, const verify_config *b, int64_t step)
+{
+    const char *tmp = secure_getenv("TMPDIR");
+    char folder[512], first[600], second[600], text[VERIFY_TEXT];
+    snprintf(folder, sizeof folder, "%s/lockstep-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(folder)) {
+        fprintf(stderr, "  cannot make the folder %s: %s\n", folder, strerror(errno));
+        return;
+    }
+    snprintf(first, sizeof first, "%s/a.safetensors", folder);
+    snprintf(second, sizeof second, "%s/b.safetensors", folder);
+    if (snapshot(a, step, first) && snapshot(b, step, second)) {
+        if (verify_explain(first, second, text) == LK_OK)
+            fprintf(stderr, "  first in %s\n", text);
+        else
+            (void)verb_failed();
+    }
+    (void)!unlink(first);
+    (void)!unlink(second);
+    (void)!rmdir(folder);
+}
+
+void verify_print_difference(const verify_config *a, const verify_config *b,
+                             const verify_difference *d)
+{
+    char one[160], other[160];
+    fprintf(stderr, "error: after step %lld the bits differ between (%s) and (%s)\n",
+            (long long)d->step, place_text(a, one, sizeof one), place_text(b, other, sizeof other));
+    if (*d->text)
+        fprintf(stderr, "  %s\n", d->text);
+    if (d->state)
+        explain(a, b, d->step);
+}

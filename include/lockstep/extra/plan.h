@@ -1,0 +1,105 @@
+/* Plans: what a rank does in a step, layer by layer, and what it sends.
+ *
+ * A plan is made by arithmetic before the first byte moves, from the mesh, the model and the pieces of
+ * the run.  A trainer makes one and runs from it, on its thread; `lockstep plan` prints it.
+ */
+#ifndef LK_PLAN_H
+#define LK_PLAN_H
+
+#include <lockstep/parallel.h>
+
+LK_BEGIN_DECLS
+
+/** Whose part of a value a rank has. */
+typedef enum lk_domain {
+    LK_BY_SAMPLE, /* whole samples */
+    LK_BY_TILE    /* its tile of each sample */
+} lk_domain;
+
+typedef struct lk_layer_plan {
+    const char *name, *type;
+    int depth; /* of a layer within a layer: more than 0 */
+    lk_reach reach;
+    lk_domain domain;
+    lk_range samples;    /* of the batch, that this rank runs the layer on */
+    lk_box box;          /* of one sample's output, that it holds */
+    int64_t param_bytes; /* of the layer's own parameters */
+    int64_t value_bytes; /* of its output in a pass */
+} lk_layer_plan;
+
+/** When in a step something is sent, in the order of these. */
+typedef enum lk_step_phase {
+    LK_IN_FORWARD,
+    LK_IN_BACKWARD,
+    LK_BEFORE_UPDATE,
+    LK_AFTER_UPDATE
+} lk_step_phase;
+
+/** Collective calls of one kind in a step. */
+typedef struct lk_transfer {
+    lk_step_phase when;
+    const char *what;     /* the name of the layer, or "gradients", ... */
+    int ranks;            /* that take part */
+    int64_t calls, bytes; /* of all of them, what this rank gives */
+} lk_transfer;
+
+/** Bytes that a rank holds. */
+typedef struct lk_plan_memory {
+    int64_t parameters; /* of a copy that a node shares this rank's share, and its own */
+    int64_t optimizer;  /* the same, without its own */
+    int64_t gradients;  /* and what else passes add up */
+    int64_t state;      /* running statistics */
+    int64_t samples;    /* of the loader, those that it prepares ahead as well */
+    int64_t values;     /* of all layers in the largest pass of a step; see lk_trainer_rehearse() */
+} lk_plan_memory;
+
+typedef struct lk_plan_spec {
+    int64_t batch, shards;   /* samples and shards of a whole batch */
+    int64_t shard_size;      /* samples of a shard */
+    int64_t sample_bytes;    /* bytes that the loader holds for each sample of a rank */
+    int64_t optimizer_slabs; /* as large as the parameters */
+    bool fast;               /* ranks are the shards, joined in any order */
+    bool shared;             /* the ranks of a node share one copy of parameters and optimizer */
+    int ranks_of_node;       /* that share it */
+    /* Bytes of gradients that travel together while backward goes on; 0: after it, all at once. */
+    int64_t bucket_bytes;
+} lk_plan_spec;
+
+/** What this rank does in a step: fields are to be read, on any thread.  A trainer makes one and runs from
+ * it, `lockstep plan` prints it.  Not collective. */
+typedef struct lk_plan {
+    lk_plan_spec spec;
+    int rank, ranks;
+    lk_range shards, samples;            /* of a whole batch, that this rank has */
+    int microbatches, most_microbatches; /* passes over them, and of any batch */
+    int64_t pass_samples;                /* of the largest of them */
+    bool one_subtree; /* a rank has one, because layers reduce over the batch during a pass */
+    bool direct;      /* each rank joins just what it updates, in shared memory */
+    int64_t n_layers;
+    lk_layer_plan *layer; /* those within a layer behind it */
+    int64_t n_transfers;
+    lk_transfer *transfer;
+    lk_plan_memory memory;
+} lk_plan;
+
+/**
+ * Make the plan of the mesh's rank for a model that is built; its names are the model's.  The caller owns
+ * `*out`, and frees it before the model.
+ *
+ * Not collective: it is arithmetic, also on a mesh of lk_mesh_at().  Errors: LK_ENOTSUP for what is not
+ * there yet, and for a model that cannot be cut so; LK_EINVAL when there are more ranks than shards;
+ * LK_ENOMEM.
+ */
+LK_API lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_spec *spec,
+                             lk_plan **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_plan_free(lk_plan *plan);
+
+/** The collective calls of a step, and the bytes that this rank gives to them. */
+LK_API int64_t lk_plan_calls(const lk_plan *plan);
+LK_API int64_t lk_plan_bytes(const lk_plan *plan);
+
+LK_END_DECLS
+
+#endif /* LK_PLAN_H */

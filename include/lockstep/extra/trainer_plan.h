@@ -1,0 +1,33 @@
+/* The plan that a trainer runs from, those that it would have in other layouts, and what they take.
+ *
+ * `lockstep plan` calls these, on the trainer's thread.
+ */
+#ifndef LK_TRAINER_PLAN_H
+#define LK_TRAINER_PLAN_H
+
+#include <lockstep/extra/plan.h>
+#include <lockstep/train.h>
+
+LK_BEGIN_DECLS
+
+/** What this rank does in a step; borrowed. */
+LK_API const lk_plan *lk_trainer_plan(const lk_trainer *trainer);
+
+/** The plan that rank `rank` would have if `ranks` of one node trained this in another layout; the caller
+ * owns `*out`, and frees it before the trainer.  Not collective.  Errors: as lk_mesh_at() and
+ * lk_plan_new(). */
+LK_API lk_status lk_trainer_plan_of(const lk_trainer *trainer, const lk_mesh_shape *shape,
+                                    int ranks, int rank, lk_plan **out) LK_NODISCARD;
+
+/**
+ * Find what the passes of a plan take, plan->memory.values, by two over samples of zeros: with gradients
+ * of values, scratch and what kernels keep, which arithmetic on layers does not tell.
+ *
+ * Nothing is trained.  Errors: LK_ESTATE unless the trainer is of this rank alone, at step 0; those of
+ * the model.
+ */
+LK_API lk_status lk_trainer_rehearse(lk_trainer *trainer, lk_plan *plan) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_TRAINER_PLAN_H */

@@ -1,0 +1,79 @@
+/* lk_dataset_subset(): a range of positions of a keyed permutation.  The permutation is a function, so
+ * a subset takes no memory.
+ */
+#include "base/fpenv.h"
+#include "data/dataset.h"
+
+#include <lockstep/extra/alloc.h>
+#include <lockstep/rng.h>
+
+struct part {
+    lk_dataset *whole;
+    lk_rng rng;
+    int64_t first, count; /* count: of the whole */
+};
+
+static lk_status part_row(void *context, int64_t index, void *const *row)
+{
+    const struct part *p = context;
+    int64_t at;
+    LK_TRY(lk_rng_permute(p->rng, 0, p->count, p->first + index, 1, &at));
+    LK_TRY(lk__dataset_row(p->whole, at, row));
+    return LK_OK;
+}
+
+static void part_free(void *context)
+{
+    struct part *p = context;
+    lk_dataset_free(p->whole);
+    lk_free(p);
+}
+
+lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t n,
+                            lk_dataset **out)
+{
+    *out = NULL;
+    lk_dataset_info info = *lk_dataset_info_of(ds);
+    LK_CHECK(first >= 0 && n >= 0 && first <= info.count && n <= info.count - first, LK_EINVAL,
+             "dataset %s: samples %lld to %lld of %lld", info.name, (long long)first,
+             (long long)(first + n - 1), (long long)info.count);
+    struct part *p;
+    LK_TRY(lk_alloc(&p, 1, sizeof *p));
+    *p = (struct part){ds, lk_rng_start(seed, "data", "split"), first, info.count};
+    info.count = n;
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, lk_dataset_new(&info, part_row, part_free, p, out));
+    lk_dataset_retain(ds);
+    return LK_OK;
+fail:
+    lk_free(p);
+    return st;
+}
+
+lk_status lk_dataset_split(lk_dataset *ds, int64_t seed, double share, lk_dataset **train,
+                           lk_dataset **validation)
+{
+    LK_FP_GUARD();
+    *train = *validation = NULL;
+    const lk_dataset_info *info = lk_dataset_info_of(ds);
+    LK_CHECK(share >= 0 && share < 9e15, LK_EINVAL, "dataset %s: a share of %g for validation",
+             info->name, share);
+    if (share == 0) {
+        *train = lk_dataset_retain(ds);
+        return LK_OK;
+    }
+    int64_t n = share < 1 ? (int64_t)(share * (double)info->count) : (int64_t)share;
+    LK_CHECK(n >= 1 && n < info->count, LK_EINVAL,
+             "dataset %s: %lld of %lld samples for validation leave nothing on one side",
+             info->name, (long long)n, (long long)info->count);
+    LK_TRY(lk_dataset_subset(ds, seed, info->count - n, n, validation));
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, lk_dataset_subset(ds, seed, 0, info->count - n, train));
+    lk__dataset_set_split(*train, LK_TRAIN);
+    lk__dataset_set_split(*validation, LK_VALIDATION);
+    return LK_OK;
+fail:
+    lk_dataset_free(*validation);
+    *validation = NULL;
+    return st;
+}

@@ -1,0 +1,152 @@
+/* Loss and metrics over samples: of the steps of an epoch (lk_trainer_train_metrics()) and of a whole set
+ * (lk_trainer_evaluate()).  Both are collective; lk_job_run() calls them, or the program, on the trainer's
+ * thread.
+ *
+ * A metric adds up whole numbers over samples, its sums; those of all ranks are joined before they become a
+ * value.
+ */
+#include "base/fpenv.h"
+#include "base/grow.h"
+#include "train/same.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+static const void *metric_options(const lk_trainer *t, int i)
+{
+    return t->options.metrics.item[i].options;
+}
+
+lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out, lk_var target)
+{
+    const lk_tensor *y = NULL, *want = NULL;
+    if (t->n_metrics == 0)
+        return LK_OK;
+    LK_TRY(lk_contiguous(out, &out));
+    LK_TRY(lk_value(out, &y));
+    LK_TRY(lk_value(target, &want));
+    for (int i = 0; i < t->n_metrics; i++)
+        LK_TRY(t->metric[i]->add(metric_options(t, i), y, want, counts->sums[i]));
+    return LK_OK;
+}
+
+int64_t lk__counts_length(const lk_trainer *t, int i)
+{
+    return t->metric[i]->numbers(metric_options(t, i), lk_model_out(t->spec.model));
+}
+
+void lk__counts_clear(const lk_trainer *t, lk__counts *counts)
+{
+    counts->samples = 0;
+    counts->loss = 0;
+    for (int i = 0; i < t->n_metrics; i++)
+        memset(counts->sums[i], 0, (size_t)lk__counts_length(t, i) * sizeof(double));
+}
+
+lk_status lk__counts_join_metrics(const lk_trainer *t, lk__counts *counts)
+{
+    lk_comm *comm = lk__trainer_comm(t);
+    for (int i = 0; comm && i < t->n_metrics; i++)
+        LK_TRY(lk_allreduce(comm, NULL, counts->sums[i], lk__counts_length(t, i), LK_F64,
+                            LK_REDUCE_SUM, t->metric[i]->descriptor.name));
+    return LK_OK;
+}
+
+lk_status lk__counts_eval(const lk_trainer *t, lk__counts *counts, lk_eval *out)
+{
+    lk_tensor_type io = lk_model_out(t->spec.model);
+    *out = (lk_eval){.samples = counts->samples, .loss = (double)NAN};
+    if (counts->samples > 0)
+        out->loss = counts->loss / (double)counts->samples;
+    lk_arena_free(counts->text);
+    counts->text = NULL;
+    LK_TRY(lk_arena_new(&counts->text));
+    for (int i = 0; i < t->n_metrics; i++) {
+        const lk_metric *m = t->metric[i];
+        out->value[i] = m->value ? m->value(metric_options(t, i), io, counts->sums[i])
+                                 : (double)NAN;
+        if (m->json)
+            LK_TRY(m->json(metric_options(t, i), io, counts->sums[i], counts->text, &out->json[i]));
+    }
+    return LK_OK;
+}
+
+void lk__train_counts_keep_on_first(lk_trainer *t)
+{
+    for (int i = 0; lk__trainer_rank(t) > 0 && i < t->n_metrics; i++)
+        memset(t->train_counts.sums[i], 0, (size_t)lk__counts_length(t, i) * sizeof(double));
+}
+
+/* Whatever fails behind the join, the counts are as before, over all ranks, and can be asked for again.
+ * Callers have LK_FP_GUARD(). */
+lk_status lk__train_metrics_so_far(lk_trainer *t, lk_eval *out)
+{
+    LK_TRY(lk__counts_join_metrics(t, &t->train_counts));
+    lk_status st = lk__counts_eval(t, &t->train_counts, out);
+    lk__train_counts_keep_on_first(t);
+    LK_TRY(lk_agree(lk__trainer_comm(t), st));
+    return LK_OK;
+}
+
+lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
+{
+    LK_FP_GUARD();
+    LK_TRY(lk__train_metrics_so_far(t, out));
+    lk__counts_clear(t, &t->train_counts);
+    return LK_OK;
+}
+
+/* ---- evaluation: each rank has a range of batches ---- */
+
+/* One batch of an evaluation. */
+static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *sum)
+{
+    lk_var x, y, out, loss;
+    lk_tape_reset(t->eval_tape);
+    LK_TRY(lk__microbatch_enter(t->eval_tape, batch, &x, &y));
+    LK_TRY(lk_model_forward(t->spec.model, &(lk_pass){.tape = t->eval_tape, .first = batch->first},
+                            x, &out));
+    LK_TRY(t->loss->apply(t->options.loss.options, out, y, &loss));
+    LK_TRY(lk_item(loss, sum));
+    LK_TRY(lk__counts_add(t, &t->eval_counts, out, y));
+    return LK_OK;
+}
+
+static lk_status eval_range(lk_trainer *t, lk_loader *loader, lk_range range)
+{
+    lk_batch batch;
+    for (int64_t i = range.first; i < range.first + range.n; i++) {
+        LK_TRY(lk_loader_read_batch(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch));
+        LK_TRY(eval_pass(t, &batch, &t->batch_loss[i]));
+    }
+    return LK_OK;
+}
+
+lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
+{
+    LK_FP_GUARD();
+    LK_CHECK(loader, LK_EINVAL, "loader is NULL");
+    lk_comm *comm = lk__trainer_comm(t);
+    int64_t batches = lk_loader_batches(loader);
+    LK_TRY(lk__loader_compare(comm, "the set to evaluate", loader));
+    lk__counts_clear(t, &t->eval_counts);
+    lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, batches, sizeof *t->batch_loss);
+    if (st == LK_OK) {
+        memset(t->batch_loss, 0, (size_t)batches * sizeof *t->batch_loss);
+        st = eval_range(t, loader,
+                        lk_range_split(batches, lk__trainer_rank(t), lk__trainer_size(t)));
+    }
+    LK_TRY(lk_agree(comm, st));
+    /* Each batch is one rank's, so the sum over ranks is its loss; the order below is that of batches. */
+    if (comm)
+        LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, batches, LK_F64, LK_REDUCE_SUM, "losses"));
+    LK_TRY(lk__counts_join_metrics(t, &t->eval_counts));
+    for (int64_t i = 0; i < batches; i++) {
+        t->eval_counts.loss += t->batch_loss[i] /
+                               (double)t->parts; /* each sample's: a mean of parts */
+        t->eval_counts.samples += lk_loader_batch_size(loader, i);
+    }
+    LK_TRY(lk_agree(comm, lk__counts_eval(t, &t->eval_counts, out)));
+    return LK_OK;
+}

@@ -1,0 +1,108 @@
+/* Which tensor was not finite first, a parameter or the output of a layer: for the message of a step whose
+ * loss is not finite.  All ranks call it together.
+ */
+#include "train/trainer.h"
+
+#include <math.h>
+
+/* The first element of a real tensor that is not finite, -1 if all are. */
+static int64_t first_bad(const lk_tensor *t)
+{
+    const void *data = lk_tensor_data(t);
+    for (int64_t i = 0; i < lk_tensor_count(t); i++)
+        if (!isfinite(lk_tensor_dtype(t) == LK_F32 ? (double)((const float *)data)[i]
+                                                   : ((const double *)data)[i]))
+            return i;
+    return -1;
+}
+
+/* The first slice with such an element, and which; *at is -1 if there is none. */
+static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t *at)
+{
+    lk_slab_layout *layout = lk_slab_layout_of(slab);
+    *at = -1;
+    for (int64_t i = 0; *at < 0 && i < lk_slab_layout_slices(layout); i++) {
+        lk_tensor *tensor = NULL;
+        LK_TRY(lk_slab_layout_slice(layout, i, slice));
+        LK_TRY(lk_slab_tensor(slab, i, &tensor));
+        *at = first_bad(tensor);
+        lk_tensor_free(tensor);
+        if (*at >= 0)
+            *at = lk_slab_slice_place(slice, *at);
+    }
+    return LK_OK;
+}
+
+static lk_status blame_slab(const lk_trainer *t, const lk_slab *slab, const char *what, double loss)
+{
+    lk_slab_slice slice;
+    int64_t at;
+    LK_TRY(slab_search(slab, &slice, &at));
+    LK_CHECK(at < 0, LK_ENAN,
+             "step %lld: the loss is %g, because %s %s is not finite at element %lld since the "
+             "update of step %lld; a smaller rate or clip_norm may help",
+             (long long)t->step, loss, what, slice.name, (long long)at, (long long)t->step - 1);
+    return LK_OK;
+}
+
+lk_status lk__state_check(const lk_trainer *t)
+{
+    lk_slab_slice slice;
+    int64_t at;
+    LK_TRY(slab_search(lk_model_state(t->spec.model), &slice, &at));
+    LK_CHECK(at < 0, LK_ENAN,
+             "after step %lld: %s, which evaluation uses, is not finite at element %lld: what its "
+             "layer gets is too large, or not finite",
+             (long long)t->step - 1, slice.name, (long long)at);
+    return LK_OK;
+}
+
+/* What this rank finds in its samples, after a pass that all ranks with samples make; LK_OK if that is
+ * nothing. */
+static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss)
+{
+    lk_var x, y, out;
+    char layer[256] = "";
+    int64_t at = lk_dtype_is_real(lk_tensor_dtype(batch->x)) ? first_bad(batch->x) : -1;
+    lk_tape_reset(t->tape);
+    LK_TRY(lk__microbatch_enter(t->tape, batch, &x, &y));
+    lk_pass pass = {.tape = t->tape,
+                    .training = true,
+                    .step = t->step,
+                    .first = batch->first,
+                    .batch = lk__groups_batch(t->groups)};
+    lk_status st = lk_model_find_nonfinite(t->spec.model, &pass, x, layer, sizeof layer, &out);
+    if (st != LK_OK)
+        LK_TRY(lk__pass_failed(t, st));
+    LK_CHECK(at < 0, LK_ENAN,
+             "step %lld: the loss is %g, because the data is not finite: element %lld of x, sample "
+             "%lld of the set",
+             (long long)t->step, loss, (long long)at,
+             (long long)batch->index[at / (lk_tensor_count(batch->x) / batch->n)]);
+    LK_CHECK(
+        !layer[0], LK_ENAN,
+        "step %lld: the loss is %g: the first tensor that is not finite is the output of layer "
+        "%s",
+        (long long)t->step, loss, layer);
+    return LK_OK;
+}
+
+static lk_status blame_slabs(const lk_trainer *t, double loss)
+{
+    LK_TRY(blame_slab(t, lk_model_params(t->spec.model), "parameter", loss));
+    LK_TRY(blame_slab(t, lk_model_state(t->spec.model), "state", loss));
+    return LK_OK;
+}
+
+lk_status lk__nonfinite_report(lk_trainer *t, const lk_batch *batch, double loss)
+{
+    if (isnan(loss))
+        loss = (double)NAN; /* without a sign, which printf() would print */
+    lk_comm *comm = lk__trainer_comm(t);
+    LK_TRY(lk_agree(comm, blame_slabs(t, loss)));
+    LK_TRY(lk_agree(comm, batch ? blame_samples(t, batch, loss) : LK_OK));
+    return LK_RAISE(LK_ENAN,
+                    "step %lld: the loss is %g: the output of the model is finite, the loss of it "
+                    "is not",
+                    (long long)t->step, loss);
+}
