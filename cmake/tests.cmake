@@ -190,6 +190,8 @@ endforeach()
 # the clock run alone.
 set(ranks "1 2 3 4 5 7 8")
 set(ranks_of_test_arrivals "1 2 3 5")
+set(ranks_of_test_chain_builds "2 3 5")
+set(ranks_of_test_chains "2 3 4 5")
 set(ranks_of_test_checkpoint_boxes "1 2 3 5")
 set(ranks_of_test_checkpoint_failures "1 2 3 5")
 set(ranks_of_test_checkpoint_memory "3 8")
@@ -207,6 +209,7 @@ set(ranks_of_test_other_data "2 3")
 set(ranks_of_test_patience "3 5")
 set(ranks_of_test_plan "2 3 4")
 set(ranks_of_test_progress "1 2 3 8")
+set(ranks_of_test_random_chains "2 3 4 5")
 set(ranks_of_test_rank_traps "2 3")
 set(ranks_of_test_segments "2 3 4 5")
 set(ranks_of_test_wakes "2 5")
@@ -257,6 +260,16 @@ foreach(file IN LISTS files)
     if(name IN_LIST timed)
       lk_timed(${mpi}.${name} ${mpi}.${name}.on_all)
     endif()
+  endforeach()
+endforeach()
+
+# Every shape of a chain list a hundred times, and three hundred random ones.
+foreach(name chains random_chains)
+  lk_test(local.${name}_often long env TEST_PASSES=100 ${CMAKE_CROSSCOMPILING_EMULATOR}
+    $<TARGET_FILE:test_${name}>)
+  foreach(mpi IN LISTS LK_MPIS)
+    lk_test(${mpi}.${name}_often long env TEST_PASSES=100 tests/dist/run.sh ${mpi} "2 3 4 5"
+      $<TARGET_FILE:test_${name}>)
   endforeach()
 endforeach()
 

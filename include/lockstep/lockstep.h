@@ -10,6 +10,7 @@
 #define LK_LOCKSTEP_H
 
 #include <lockstep/autograd.h>
+#include <lockstep/chain.h>
 #include <lockstep/checkpoint.h>
 #include <lockstep/coll.h>
 #include <lockstep/comm.h>

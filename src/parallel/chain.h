@@ -1,0 +1,89 @@
+/* Chain lists, inside: what ranks tell each other about their components, and the chain itself.
+ *
+ * A declaration is a list of rows: for each component one of kind LK__ROW_COMPONENT, then one for each of
+ * its in_ranks, then one for each of its out_ranks.  This is the order in which its rank acts, so the rows
+ * of all ranks are a program, which chain_check.c runs through before anybody does.
+ */
+#ifndef LK_PARALLEL_CHAIN_H
+#define LK_PARALLEL_CHAIN_H
+
+#include <lockstep/chain.h>
+
+#include <stdbool.h>
+
+/* ---- declarations ---- */
+
+typedef enum lk__row_kind {
+    LK__ROW_COMPONENT,
+    LK__ROW_IN,
+    LK__ROW_OUT,
+    LK__N_ROW_KINDS
+} lk__row_kind;
+
+enum { LK__IS_MODEL = 1, LK__IS_OPEN = 2, LK__HAS_OUT = 4 };
+
+/* Travels as i64 numbers. */
+typedef struct lk__chain_row {
+    int64_t kind, component; /* number on its rank */
+    int64_t peer;            /* in, out: the rank */
+    int64_t flags;           /* of the component */
+    char name[LK_COMPONENT_NAME];
+} lk__chain_row;
+
+enum { LK__ROW_WORDS = sizeof(lk__chain_row) / sizeof(int64_t) };
+
+/* The rows of all ranks: those of rank r are row[first[r]] to row[first[r + 1] - 1]. */
+typedef struct lk__chain_table {
+    int ranks;
+    const int64_t *first; /* [ranks + 1] */
+    const lk__chain_row *row;
+} lk__chain_table;
+
+/**
+ * Whether the chain can run: LK_EINVAL with one line that names what is wrong, the same for everybody who
+ * has the table.  Not collective.  Errors: also LK_ENOMEM.
+ */
+lk_status lk__chain_check(const lk__chain_table *t) LK_NODISCARD;
+
+/** "component 1 (l2) of rank 0". */
+typedef struct lk__component_text {
+    char s[LK_COMPONENT_NAME + 64];
+} lk__component_text;
+
+lk__component_text lk__component_name(int rank, int64_t component, const char *name);
+
+/* ---- chains ---- */
+
+typedef struct lk__component {
+    lk_component is; /* its name is `name` */
+    char name[LK_COMPONENT_NAME];
+    int *in, *out; /* one block of memory */
+    int n_in, n_out;
+    lk_accumulator *accumulator; /* of a model */
+} lk__component;
+
+struct lk_chain {
+    lk_comm *comm; /* the chain's own, so that its messages meet no others */
+    lk__component *component;
+    int64_t n, room;
+    bool closed, built; /* nothing can be added any more; it can run */
+    /* For a pass: the arguments and the output of the component that is run, the x, and the queue of the
+     * own rank, which has a place for each value that is put there in a pass. */
+    lk_list *in, *x, *queue;
+    lk_list out;
+    int n_x; /* places of x */
+    lk_var *values;
+    int64_t first, last; /* of the queue */
+};
+
+/** Make room for a pass over n_x values. */
+lk_status lk__chain_make_room(lk_chain *chain, int n_x) LK_NODISCARD;
+
+/**
+ * Run the components of this rank.  `trial`: before the chain is built; models that are not built are,
+ * and a failure does not keep this rank from its messages, which then say that there is no value.
+ */
+lk_status lk__chain_run(lk_chain *chain, const lk_pass *pass, const lk_var *x, int n_x, bool trial,
+                        lk_list *out) LK_NODISCARD;
+
+#endif /* LK_PARALLEL_CHAIN_H */

@@ -1,0 +1,170 @@
+/* Building a chain list: ranks exchange their declarations, all check the same table, models that are not
+ * built get their shapes, and all models get what passes add up.
+ *
+ * Two small allgathers: how many rows, then the rows.  What can fail on one rank alone (memory, a model,
+ * a function) is agreed on before the next exchange.
+ */
+#include "coll/agree.h"
+#include "nn/model.h"
+#include "parallel/chain.h"
+
+#include <lockstep/extra/alloc.h>
+
+#include <limits.h>
+#include <string.h>
+
+/* ---- the table ---- */
+
+/* Everything that the exchange needs; freed at the end of the build. */
+typedef struct exchange {
+    lk__chain_row *own, *all;
+    int64_t *count, *first; /* words and rows of each rank */
+} exchange;
+
+static int64_t rows_count(const lk_chain *chain)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < chain->n; k++)
+        n += 1 + (int64_t)chain->component[k].n_in + chain->component[k].n_out;
+    return n;
+}
+
+static void rows_write(const lk_chain *chain, lk__chain_row *row)
+{
+    for (int64_t k = 0; k < chain->n; k++) {
+        const lk__component *c = &chain->component[k];
+        bool open = c->is.model && !c->is.model->net;
+        lk__chain_row of = {.kind = LK__ROW_COMPONENT, .component = k};
+        of.flags = (c->is.model ? LK__IS_MODEL : 0) | (open ? LK__IS_OPEN : 0) |
+                   (c->n_out > 0 ? LK__HAS_OUT : 0);
+        memcpy(of.name, c->name, sizeof of.name);
+        *row++ = of;
+        of.kind = LK__ROW_IN;
+        for (int i = 0; i < c->n_in + c->n_out; i++) {
+            if (i == c->n_in)
+                of.kind = LK__ROW_OUT;
+            of.peer = c->in[i];
+            *row++ = of;
+        }
+    }
+}
+
+static lk_status exchange_begin(const lk_chain *chain, exchange *e)
+{
+    int size = lk_comm_size(chain->comm);
+    LK_TRY(lk_alloc(&e->own, rows_count(chain), sizeof *e->own));
+    LK_TRY(lk_alloc(&e->count, size, sizeof *e->count));
+    LK_TRY(lk_alloc(&e->first, (int64_t)size + 1, sizeof *e->first));
+    rows_write(chain, e->own);
+    return LK_OK;
+}
+
+/* Where the rows of each rank begin; the same on all ranks. */
+static lk_status exchange_place(const lk_chain *chain, exchange *e)
+{
+    int size = lk_comm_size(chain->comm);
+    e->first[0] = 0;
+    for (int r = 0; r < size; r++) {
+        LK_CHECK(e->count[r] >= 0 && e->count[r] <= INT_MAX, LK_ECOMM,
+                 "rank %d says that its chain has %lld rows", r, (long long)e->count[r]);
+        e->first[r + 1] = e->first[r] + e->count[r];
+        e->count[r] *= LK__ROW_WORDS;
+    }
+    return LK_OK;
+}
+
+static lk_status rows_check(lk__chain_row *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        row[i].name[LK_COMPONENT_NAME - 1] = '\0';
+        LK_CHECK(row[i].kind >= 0 && row[i].kind < LK__N_ROW_KINDS, LK_ECOMM,
+                 "row %lld of the chain is of kind %lld", (long long)i, (long long)row[i].kind);
+    }
+    return LK_OK;
+}
+
+/* Whether the chain can run, and whether it has a model anywhere that is not built. */
+static lk_status table_agree(const lk_chain *chain, exchange *e, bool *open)
+{
+    int64_t n = rows_count(chain);
+    int size = lk_comm_size(chain->comm);
+    LK_TRY(lk_agree(chain->comm, exchange_begin(chain, e)));
+    LK_TRY(lk_allgather(chain->comm, &n, e->count, 1, LK_I64, "chain: rows"));
+    LK_TRY(exchange_place(chain, e));
+    LK_TRY(lk_agree(chain->comm, lk_alloc(&e->all, e->first[size], sizeof *e->all)));
+    LK_TRY(lk_allgatherv(chain->comm, e->own, e->all, e->count, LK_I64, "chain: components"));
+    LK_TRY(rows_check(e->all, e->first[size]));
+    lk__chain_table table = {.ranks = size, .first = e->first, .row = e->all};
+    LK_TRY(lk_agree(chain->comm, lk__chain_check(&table)));
+    *open = false;
+    for (int64_t i = 0; i < e->first[size]; i++)
+        *open = *open || e->all[i].flags & LK__IS_OPEN;
+    return LK_OK;
+}
+
+/* ---- shapes ---- */
+
+static lk_status trial_begin(lk_chain *chain, const lk_tensor_type *x, int n_x, lk_tape **tape,
+                             lk_var **zeros)
+{
+    LK_CHECK(n_x >= 0 && (x || n_x == 0), LK_EINVAL, "types of %d x", n_x);
+    LK_TRY(lk__chain_make_room(chain, n_x));
+    LK_TRY(lk_tape_new(tape));
+    (void)lk_tape_set_recording(*tape, false);
+    LK_TRY(lk_alloc(zeros, n_x, sizeof **zeros));
+    for (int i = 0; i < n_x; i++)
+        LK_TRY(lk_full(*tape, x[i].dtype, x[i].shape, 0, &(*zeros)[i]));
+    return LK_OK;
+}
+
+/* Run all components of all ranks on zeros, so that each model that is not built gets its shape. */
+static lk_status trial_run(lk_chain *chain, const lk_tensor_type *x, int n_x)
+{
+    lk_status st;
+    lk_tape *tape = NULL;
+    lk_var *zeros = NULL;
+    LK_TRY_TO(done, lk_agree(chain->comm, trial_begin(chain, x, n_x, &tape, &zeros)));
+    LK_TRY_TO(done, lk__agree_words(chain->comm, lk__chain_run(chain, &(lk_pass){.tape = tape},
+                                                               zeros, n_x, true, NULL)));
+done:
+    lk_free(zeros);
+    lk_tape_free(tape);
+    return st;
+}
+
+static lk_status accumulators_make(lk_chain *chain)
+{
+    LK_TRY(lk__chain_make_room(chain, 0));
+    for (int64_t k = 0; k < chain->n; k++) {
+        lk__component *c = &chain->component[k];
+        if (!c->is.model)
+            continue;
+        if (!c->is.model->net->params)
+            LK_TRY(lk_model_hold(c->is.model, NULL));
+        LK_TRY(lk_accumulator_new(c->is.model, &c->accumulator));
+    }
+    return LK_OK;
+}
+
+lk_status lk_chain_build(lk_chain *chain, const lk_tensor_type *x, int n_x)
+{
+    lk_status st;
+    exchange e = {.all = NULL};
+    bool open = false;
+    LK_CHECK(chain, LK_EINVAL, "chain is NULL");
+    LK_CHECK(!chain->closed, LK_ESTATE, "%s",
+             chain->built ? "the chain is already built"
+                          : "the chain was refused, and can only be freed");
+    chain->closed = true;
+    LK_TRY_TO(done, table_agree(chain, &e, &open));
+    if (open)
+        LK_TRY_TO(done, trial_run(chain, x, n_x));
+    LK_TRY_TO(done, lk_agree(chain->comm, accumulators_make(chain)));
+    chain->built = true;
+done:
+    lk_free(e.own);
+    lk_free(e.all);
+    lk_free(e.count);
+    lk_free(e.first);
+    return st;
+}
