@@ -106,6 +106,10 @@ typedef struct lk_update_call {
     int64_t n; /* elements */
     /* Where the tensors lie in w, g and each state; of a range, in the whole. */
     const lk_slab_layout *layout;
+    /* As lk_optimizer_input's. */
+    lk_status (*join_sums)(void *context, double *sum, int64_t n);
+    void *context;
+    double *sum; /* room for one of each tensor, where sums are joined */
     void *w;
     const void *g;
     void *state[LK_OPTIMIZER_MAX_SLABS];
@@ -135,8 +139,8 @@ LK_API extern const lk_registry lk_registry_optimizer;
  * options as lk_config_parse() reads them; NULL: all defaults.
  *
  * The caller owns `*out`; it owns what it has read.  Errors: those of lk_config_parse() and of the
- * rule's check; LK_EDTYPE unless all parameters are f32 or all f64; LK_ENOTSUP for a part of the
- * parameters where the rule needs all; LK_ENOMEM.
+ * rule's check; LK_EDTYPE unless all parameters are f32 or all f64; LK_ENOTSUP for a part of a tensor
+ * where the rule needs all parameters; LK_ENOMEM.
  */
 LK_API lk_status lk_optimizer_new(lk_slab *params, const char *rule, const char *options,
                                   lk_optimizer **out) LK_NODISCARD;
@@ -164,6 +168,10 @@ typedef struct lk_optimizer_input {
      * each once, maybe on several threads; writes their gradients to `out`.  For parameters that others
      * read: they are stored past the caches. */
     lk_status (*read_gradient)(void *context, int64_t first, int64_t n, void *out);
+    /* Not NULL: other ranks hold the tensors of which nothing is here.  Called with `context` for each
+     * number that a rule, or clip_norm, needs over all parameters: sum[i] is that of tensor i, 0 where it
+     * is held elsewhere, and afterwards the holder's.  All ranks step together then. */
+    lk_status (*join_sums)(void *context, double *sum, int64_t n);
     void *context;
     int64_t first, n;
 } lk_optimizer_input;
@@ -177,7 +185,8 @@ typedef struct lk_optimizer_report {
 /**
  * Change the parameters and the state by one step.  `report` may be NULL.
  *
- * Errors: LK_EINVAL for gradients that are not laid out as the parameters, LK_ENOMEM, LK_EFPENV.
+ * Errors: LK_EINVAL for gradients that are not laid out as the parameters; LK_ENOTSUP where a number over
+ * all parameters is needed, some are not here and nothing joins the sums; LK_ENOMEM, LK_EFPENV.
  */
 LK_API lk_status lk_optimizer_step(lk_optimizer *optimizer, const lk_optimizer_input *step,
                                    lk_optimizer_report *report) LK_NODISCARD;

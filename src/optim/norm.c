@@ -1,5 +1,6 @@
 /* Sums over all parameters, such as the norm of all gradients: each slice by pieces, slices joined in
- * their order by the fixed tree. */
+ * their order by the fixed tree.  Of slices that other ranks hold, these have the sums
+ * (lk_optimizer_input.join_sums). */
 #include "base/fpenv.h"
 #include "base/partials.h"
 #include "optim/optimizer.h"
@@ -38,26 +39,76 @@ static double finish(const tree *t)
     return n > 0 ? *chain_join(chain, n) : 0;
 }
 
-lk_status lk__tensors_reduce(const lk_slab_layout *layout, lk_reduce_axis_op op, const void *data,
+bool lk__slice_is_elsewhere(const lk_slab_slice *slice)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < slice->shape.ndim; i++)
+        elements *= slice->shape.dim[i];
+    return slice->count == 0 && elements > 0;
+}
+
+static lk_status slice_reduce(const lk_slab_slice *slice, lk_reduce_axis_op op, const void *data,
+                              double *out)
+{
+    union {
+        float f32;
+        double f64;
+    } sum;
+    lk_reduce_axis_shape shape = {.outer = 1, .n = slice->count, .inner = 1, .piece = PIECE};
+    LK_TRY(lk_reduce_axis(slice->dtype, op, &shape, (const char *)data + slice->offset, &sum));
+    *out = slice->dtype == LK_F32 ? (double)sum.f32 : sum.f64;
+    return LK_OK;
+}
+
+/* The sum of each tensor into call->sum, those of other ranks as well. */
+static lk_status sums_join(const lk_update_call *call, lk_reduce_axis_op op, const void *data)
+{
+    int64_t n = lk_slab_layout_slices(call->layout);
+    for (int64_t i = 0; i < n; i++) {
+        lk_slab_slice slice;
+        LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
+        call->sum[i] = 0;
+        if (!lk__slice_is_elsewhere(&slice))
+            LK_TRY(slice_reduce(&slice, op, data, &call->sum[i]));
+    }
+    LK_TRY(call->join_sums(call->context, call->sum, n));
+    return LK_OK;
+}
+
+/* Whether each tensor is here, or is joined from elsewhere. */
+static lk_status slices_check(const lk_update_call *call)
+{
+    lk_slab_slice slice;
+    if (lk_slab_layout_is_whole(call->layout, &slice))
+        return LK_OK;
+    for (int64_t i = 0; i < lk_slab_layout_slices(call->layout); i++) {
+        int64_t elements;
+        LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
+        LK_TRY(lk_shape_count(slice.shape, &elements));
+        LK_CHECK(slice.count == elements || (call->join_sums && slice.count == 0), LK_ENOTSUP,
+                 "a number over all parameters: of %s there is %s here, a part", slice.name,
+                 lk_slab_slice_text(&slice).s);
+    }
+    return LK_OK;
+}
+
+lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, const void *data,
                              double *out)
 {
     tree all;
-    lk_slab_slice slice;
-    LK_CHECK(lk_slab_layout_is_whole(layout, &slice), LK_ENOTSUP,
-             "the norm of all gradients: of %s there is %s here, a part", slice.name,
-             lk_slab_slice_text(&slice).s);
+    LK_TRY(slices_check(call));
+    if (call->join_sums)
+        LK_TRY(sums_join(call, op, data));
     all.sums.n = 0;
     for (int k = 0; k <= LK__LEVELS; k++)
         all.sums.level[k] = &all.room[k];
-    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
-        union {
-            float f32;
-            double f64;
-        } sum;
-        LK_TRY(lk_slab_layout_slice(layout, i, &slice));
-        lk_reduce_axis_shape shape = {.outer = 1, .n = slice.count, .inner = 1, .piece = PIECE};
-        LK_TRY(lk_reduce_axis(slice.dtype, op, &shape, (const char *)data + slice.offset, &sum));
-        push(&all, slice.dtype == LK_F32 ? (double)sum.f32 : sum.f64);
+    for (int64_t i = 0; i < lk_slab_layout_slices(call->layout); i++) {
+        lk_slab_slice slice;
+        double sum = call->join_sums ? call->sum[i] : 0;
+        LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
+        if (!call->join_sums)
+            LK_TRY(slice_reduce(&slice, op, data, &sum));
+        push(&all, sum);
     }
     *out = finish(&all);
     return LK_OK;
@@ -67,8 +118,8 @@ lk_status lk_gradient_norm(const lk_slab *params, const lk_slab *grads, double *
 {
     LK_FP_GUARD();
     double squares;
-    LK_TRY(lk__tensors_reduce(lk_slab_layout_of(params), LK_REDUCE_AXIS_SUMSQ, lk_slab_data(grads),
-                              &squares));
+    LK_TRY(lk__tensors_reduce(&(lk_update_call){.layout = lk_slab_layout_of(params)},
+                              LK_REDUCE_AXIS_SUMSQ, lk_slab_data(grads), &squares));
     *out = sqrt(squares);
     return LK_OK;
 }

@@ -41,17 +41,23 @@ static lk_status params_measure(lk_optimizer *o)
     return LK_OK;
 }
 
-/* What needs a number over all parameters does not work on a part of them. */
+/* What needs a number over all parameters does not work on a part of a tensor. */
 static lk_status whole_check(const lk_optimizer *o)
 {
-    lk_slab_slice part;
+    const lk_slab_layout *layout = lk_slab_layout_of(o->params);
     bool norm = ((const lk_optimizer_options *)o->options)->clip_norm > 0;
-    if (!norm && !o->rule->whole)
+    if ((!norm && !o->rule->whole) || lk_slab_layout_is_whole(layout, NULL))
         return LK_OK;
-    LK_CHECK(lk_slab_layout_is_whole(lk_slab_layout_of(o->params), &part), LK_ENOTSUP,
-             "%s%s needs all parameters at once, but of %s there is %s here, a part",
-             o->rule->descriptor.name, norm ? " with clip_norm" : "", part.name,
-             lk_slab_slice_text(&part).s);
+    for (int64_t i = 0; i < lk_slab_layout_slices(layout); i++) {
+        lk_slab_slice part;
+        int64_t elements;
+        LK_TRY(lk_slab_layout_slice(layout, i, &part));
+        LK_TRY(lk_shape_count(part.shape, &elements));
+        LK_CHECK(part.count == elements || lk__slice_is_elsewhere(&part), LK_ENOTSUP,
+                 "%s%s needs all parameters at once, but of %s there is %s here, a part",
+                 o->rule->descriptor.name, norm ? " with clip_norm" : "", part.name,
+                 lk_slab_slice_text(&part).s);
+    }
     return LK_OK;
 }
 
@@ -69,6 +75,7 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
         LK_TRY(o->rule->check(o->options));
     LK_TRY(params_measure(o));
     LK_TRY(whole_check(o));
+    LK_TRY(lk_alloc(&o->sum, lk_slab_layout_slices(lk_slab_layout_of(o->params)), sizeof *o->sum));
     o->state = o->rule->state ? o->rule->state(o->options) : (lk_optimizer_state){.slab = {NULL}};
     for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS && o->state.slab[i]; i++) {
         LK_TRY(lk_slab_new_like(o->params, &o->slab[i]));
@@ -129,6 +136,7 @@ void lk_optimizer_free(lk_optimizer *o)
     for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS; i++)
         lk_slab_free(o->slab[i]);
     lk_arena_free(o->arena);
+    lk_free(o->sum);
     lk_free(o);
 }
 
@@ -185,14 +193,15 @@ static lk_status layout_check(const lk_slab *params, const lk_slab *grads)
 }
 
 /* The factor on the gradient that keeps its norm below the limit. */
-static lk_status clip_scale(const lk_optimizer *o, const lk_slab *grads, double limit,
-                            lk_optimizer_report *report, double *scale)
+static lk_status clip_scale(lk_update_call *call, double limit, lk_optimizer_report *report)
 {
+    double squares;
     if (limit <= 0)
         return LK_OK;
-    LK_TRY(lk_gradient_norm(o->params, grads, &report->norm));
+    LK_TRY(lk__tensors_reduce(call, LK_REDUCE_AXIS_SUMSQ, call->g, &squares));
+    report->norm = sqrt(squares);
     if (report->norm > limit)
-        *scale = limit / report->norm;
+        call->scale = limit / report->norm;
     return LK_OK;
 }
 
@@ -280,6 +289,9 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
                            .dtype = o->dtype,
                            .n = o->count,
                            .layout = lk_slab_layout_of(o->params),
+                           .join_sums = step->join_sums,
+                           .context = step->context,
+                           .sum = o->sum,
                            .w = lk_slab_data(o->params),
                            .scale = 1,
                            .number = o->number,
@@ -294,7 +306,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
     } else {
         LK_TRY(layout_check(o->params, step->grads));
         call.g = lk_slab_data(step->grads);
-        LK_TRY(clip_scale(o, step->grads, all->clip_norm, report, &call.scale));
+        LK_TRY(clip_scale(&call, all->clip_norm, report));
     }
     if (o->rule->begin)
         o->rule->begin(&call, o->number);

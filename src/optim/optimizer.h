@@ -18,6 +18,7 @@ struct lk_optimizer {
     lk_optimizer_state state;
     lk_slab *slab[LK_OPTIMIZER_MAX_SLABS];
     double number[LK_OPTIMIZER_MAX_NUMBERS];
+    double *sum; /* room for one of each tensor: lk_update_call */
 };
 
 /**
@@ -38,9 +39,17 @@ double lk__power(double base, int64_t n);
 /** An update with what all rules have in common filled in. */
 lk__update lk__update_of(const lk_update_call *call);
 
-/** Reduce each tensor of a slab's elements `data` by pieces of 4096 of them, in its dtype, and add up
- * the tensors in double, by the tree: a sum that knows neither gaps nor the order of updates. */
-lk_status lk__tensors_reduce(const lk_slab_layout *layout, lk_reduce_axis_op op, const void *data,
+/**
+ * Reduce each tensor of a slab's elements `data` by pieces of 4096 of them, in its dtype, and add up
+ * the tensors in double, by the tree: a sum that knows neither gaps nor the order of updates.
+ *
+ * Of `call` only layout, join_sums, its context and sum are used.  Errors: LK_ENOTSUP for a tensor that is not
+ * all here, unless nothing of it is and there is join_sums; LK_ENOMEM; those of join_sums.
+ */
+lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, const void *data,
                              double *out) LK_NODISCARD;
+
+/** Whether nothing of a tensor that has elements is here. */
+bool lk__slice_is_elsewhere(const lk_slab_slice *slice);
 
 #endif /* LK_OPTIM_OPTIMIZER_H */

@@ -53,7 +53,7 @@ static lk_status map(const lk_update_call *c, lk_map2_op op, double p, const voi
 static lk_status dot(const lk_update_call *c, const void *x, const void *y, double *out)
 {
     LK_TRY(map(c, LK_MAP2_MUL, 0, x, y, c->state[PRODUCT]));
-    LK_TRY(lk__tensors_reduce(c->layout, LK_REDUCE_AXIS_SUM, c->state[PRODUCT], out));
+    LK_TRY(lk__tensors_reduce(c, LK_REDUCE_AXIS_SUM, c->state[PRODUCT], out));
     return LK_OK;
 }
 
@@ -117,7 +117,7 @@ static lk_status lbfgs_update(const lk_update_call *c)
     number[1] = c->rate;
     if (c->step == 0) {
         LK_TRY(lk_map1(c->dtype, LK_MAP1_ABS, 0, c->n, c->state[NOW], c->state[PRODUCT]));
-        LK_TRY(lk__tensors_reduce(c->layout, LK_REDUCE_AXIS_SUM, c->state[PRODUCT], &magnitude));
+        LK_TRY(lk__tensors_reduce(c, LK_REDUCE_AXIS_SUM, c->state[PRODUCT], &magnitude));
         number[1] = magnitude > 1 ? c->rate / magnitude : c->rate;
     }
     LK_TRY(lk_map1(c->dtype, LK_MAP1_COPY, 0, c->n, c->state[NOW], c->state[BEFORE]));

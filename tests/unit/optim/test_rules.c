@@ -463,6 +463,58 @@ static void a_part_of_the_parameters_is_not_taken_for_all(void)
     lk_slab_layout_free(layout);
 }
 
+/* What the other of two ranks has, of each tensor; a rank without it cannot step. */
+typedef struct elsewhere {
+    lk_slab *grads;
+    int calls;
+} elsewhere;
+
+static lk_status join_other(void *context, double *sum, int64_t n)
+{
+    elsewhere *other = context;
+    double norm;
+    ASSERT_EQ(n, 2);
+    ASSERT_EQ((int64_t)sum[1], 0);
+    LK_TRY(lk_gradient_norm(other->grads, other->grads, &norm));
+    sum[1] = norm * norm;
+    other->calls++;
+    return LK_OK;
+}
+
+/* Of two tensors one is held by another rank: the norm is that of both. */
+static void sums_of_tensors_elsewhere_are_joined(void)
+{
+    lk_slab_layout *layout = NULL;
+    lk_slab *w = NULL, *g = NULL;
+    elsewhere other = {.calls = 0};
+    lk_optimizer *o = NULL;
+    lk_optimizer_report report;
+    ASSERT_OK(lk_slab_layout_new(&layout));
+    ASSERT_OK(lk_slab_layout_add(layout, "a", LK_F32, LK_SHAPE(1)));
+    ASSERT_OK(lk_slab_layout_add_box(layout, "b", LK_F32, LK_SHAPE(1), LK_SHAPE(1),
+                                     &(lk_box){1, {0}, {0}}));
+    ASSERT_OK(lk_slab_new(layout, &w));
+    ASSERT_OK(lk_slab_new(layout, &g));
+    ASSERT_OK(lk_slab_new_tensor("b", LK_F32, LK_SHAPE(1), &other.grads));
+    *(float *)lk_slab_data(g) = 3;
+    *(float *)lk_slab_data(other.grads) = 4;
+    ASSERT_OK(lk_optimizer_new(w, "sgd", "rate=1 momentum=0 clip_norm=1", &o));
+    lk_optimizer_input step = {.grads = g};
+    ASSERT_FAILS(lk_optimizer_step(o, &step, &report), LK_ENOTSUP,
+                 "a number over all parameters: of b there is f32[0:0] here, a part");
+    step.join_sums = join_other;
+    step.context = &other;
+    ASSERT_OK(lk_optimizer_step(o, &step, &report));
+    ASSERT_NEAR(report.norm, 5, 0);
+    ASSERT_NEAR(*(float *)lk_slab_data(w), -0.6f, 0);
+    ASSERT_EQ(other.calls, 1);
+    lk_optimizer_free(o);
+    lk_slab_free(other.grads);
+    lk_slab_free(g);
+    lk_slab_free(w);
+    lk_slab_layout_free(layout);
+}
+
 /* STEPS steps of p, whole or in ranges that end at these elements. */
 static void steps_run(struct problem *p, const char *rule, const int64_t *end, int n)
 {
@@ -542,5 +594,6 @@ TEST_MAIN(TEST(every_rule_follows_its_formula), TEST(every_rule_is_tested),
           TEST(lbfgs_finds_the_minimum_of_a_parabola), TEST(the_norm_is_clipped),
           TEST(schedules_change_with_time), TEST(without_epochs_each_step_is_one),
           TEST(gradients_of_another_layout_are_refused),
-          TEST(a_part_of_the_parameters_is_not_taken_for_all), TEST(ranges_give_the_same_bits),
+          TEST(a_part_of_the_parameters_is_not_taken_for_all),
+          TEST(sums_of_tensors_elsewhere_are_joined), TEST(ranges_give_the_same_bits),
           TEST(wrong_ranges_are_refused), TEST(a_step_allocates_nothing))
