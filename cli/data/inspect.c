@@ -42,6 +42,11 @@ static lk_status print_set(lk_dataset *ds, lk_split split, report *out)
     uint64_t hash;
     char text[LK_HASH_TEXT];
     LK_TRY(lk_dataset_hash(ds, &hash));
+    if (info->n_fields == 0)
+        report_row(out,
+                   (report_cell[]){cell_text(lk_split_name(split)), cell_none(), cell_none(),
+                                   cell_none(), cell_int(info->count), cell_none(), cell_none(),
+                                   cell_none(), cell_none(), cell_text(lk_hash_text(hash, text))});
     for (int f = 0; f < info->n_fields; f++) {
         const lk_field *field = &info->field[f];
         lk_short_string shape = lk_shape_text(field->shape);

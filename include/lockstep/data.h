@@ -37,7 +37,7 @@ typedef struct lk_dataset_info {
     int64_t count;    /* samples */
     int64_t classes;  /* the i64 values of field "y" are 0 ... classes - 1; 0: no classes */
     bool in_memory;   /* a sample is there at once, nothing has to be read or computed */
-    int n_fields;
+    int n_fields;     /* 0: it is empty, see lk_dataset_new_empty_like() */
     lk_field field[LK_MAX_FIELDS];
 } lk_dataset_info;
 
@@ -75,6 +75,17 @@ LK_API lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *
  */
 LK_API lk_status lk_dataset_from_tensors(const lk_dataset_info *info, lk_tensor *const *tensor,
                                          lk_dataset **out) LK_NODISCARD;
+
+/**
+ * Make an empty dataset: as many samples as `like` has, and no fields, so that there is nothing to read.
+ *
+ * For ranks that take part in steps over samples that are on other ranks; a number alone is given to the
+ * format "empty" (lk_dataset_open("empty", "samples=60000", LK_TRAIN, &ds)).  Parts of it are empty as
+ * well; its hash is that of the number.  What needs a field (a model to train, a file to write) refuses it.
+ *
+ * Keeps nothing of `like`.  The caller owns `*out`.  Errors: LK_EINVAL for NULL, LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_new_empty_like(const lk_dataset *like, lk_dataset **out) LK_NODISCARD;
 
 /** Add a reference; returns it.  NULL is allowed. */
 LK_API lk_dataset *lk_dataset_retain(lk_dataset *ds);
@@ -247,10 +258,13 @@ typedef struct lk_loader lk_loader;
  * fields stay as they are.  Position p of an epoch is sample p, or with shuffle sample p of the
  * permutation of (seed, "data", "shuffle") at the epoch.
  *
+ * Of an empty set the batches have positions, sizes and order, but no fields; x and y are NULL, nothing
+ * is prepared ahead, and options about values change nothing: give those of the set that it stands for.
+ *
  * Retains `ds`.  The caller owns `*out`, which keeps nothing of the text.
  *
- * Errors: those of lk_options_parse(); LK_EINVAL for options that do not fit the set: no field "x", an
- * empty set, means for another number of channels, crop or flip of what is no image, one_hot without
+ * Errors: those of lk_options_parse(); LK_EINVAL for options that do not fit the set: no field "x" among
+ * its fields, no sample, means for another number of channels, crop or flip of what is no image, one_hot without
  * classes, normalised indices; while measuring: as lk_dataset_read(); LK_ENOMEM.
  */
 LK_API lk_status lk_loader_new(lk_dataset *ds, const char *options, int64_t seed,
@@ -266,7 +280,7 @@ LK_API lk_status lk_loader_new_options(lk_dataset *ds, const lk_loader_options *
  * included, but in order, without crop and flip.
  *
  * Retains `ds`.  The caller owns `*out`.  Errors: as lk_loader_new(), and LK_ESHAPE when fields have
- * other shapes or dtypes than those of that loader's set.
+ * other shapes or dtypes than those of that loader's set, and when one of the two sets is empty.
  */
 LK_API lk_status lk_loader_new_like(const lk_loader *train, lk_dataset *ds,
                                     lk_loader **out) LK_NODISCARD;
@@ -292,7 +306,8 @@ LK_API int64_t lk_loader_shards(const lk_loader *loader);
 /** The same, from options, before the loader exists.  `options` has a batch and shards of at least 1. */
 LK_API int64_t lk_loader_options_shards(const lk_loader_options *options);
 
-/** What field f of a batch is: its name, dtype and the shape of one row. */
+/** What field f of a batch is: its name, dtype and the shape of one row.  The name of a field that there is
+ * not is "". */
 LK_API lk_field lk_loader_field(const lk_loader *loader, int f);
 
 /** A part of a batch; borrowed until the next lk_loader_read_batch() and lk_loader_free(). */
@@ -301,7 +316,7 @@ typedef struct lk_batch {
     int64_t size;         /* samples of the whole batch */
     int64_t first, n;     /* positions of the batch that are here */
     const int64_t *index; /* their samples in the dataset */
-    lk_tensor *x, *y;     /* [n, ...]; y is NULL if there is none */
+    lk_tensor *x, *y;     /* [n, ...]; y is NULL if there is none, both are of an empty set */
     int n_fields;
     lk_tensor *field[LK_MAX_FIELDS]; /* all of them, x and y among them */
 } lk_batch;

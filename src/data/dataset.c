@@ -77,13 +77,9 @@ static lk_status check_field(const lk_dataset_info *info, int f)
 
 static lk_status check_info(const lk_dataset_info *info)
 {
-    LK_CHECK(info->name, LK_EINVAL, "a dataset needs a name for messages");
     LK_CHECK(info->count >= 0 && info->classes >= 0, LK_EINVAL,
              "dataset %s: %lld samples and %lld classes", info->name, (long long)info->count,
              (long long)info->classes);
-    LK_CHECK(info->n_fields >= 1 && info->n_fields <= LK_MAX_FIELDS, LK_EINVAL,
-             "dataset %s: %d fields, there must be 1 to %d", info->name, info->n_fields,
-             LK_MAX_FIELDS);
     for (int f = 0; f < info->n_fields; f++)
         LK_TRY(check_field(info, f));
     int y = find_field(info, "y");
@@ -95,6 +91,19 @@ static lk_status check_info(const lk_dataset_info *info)
 
 lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *row,
                          lk_release_fn *release, void *context, lk_dataset **out)
+{
+    *out = NULL;
+    LK_CHECK(info->name, LK_EINVAL, "a dataset needs a name for messages");
+    LK_CHECK(info->n_fields >= 1 && info->n_fields <= LK_MAX_FIELDS, LK_EINVAL,
+             "dataset %s: %d fields, there must be 1 to %d; one without fields is made by "
+             "lk_dataset_new_empty_like() or the format \"empty\"",
+             info->name, info->n_fields, LK_MAX_FIELDS);
+    LK_TRY(lk__dataset_new_any(info, row, release, context, out));
+    return LK_OK;
+}
+
+lk_status lk__dataset_new_any(const lk_dataset_info *info, lk_dataset_row_fn *row,
+                              lk_release_fn *release, void *context, lk_dataset **out)
 {
     *out = NULL;
     LK_TRY(check_info(info));
@@ -158,7 +167,8 @@ lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
     LK_CHECK(index >= 0 && index < ds->info.count, LK_EINVAL,
              "dataset %s: there is no sample %lld, it has %lld", ds->title, (long long)index,
              (long long)ds->info.count);
-    LK_TRY(ds->row(ds->context, index, row));
+    if (ds->info.n_fields > 0)
+        LK_TRY(ds->row(ds->context, index, row));
     return LK_OK;
 }
 
@@ -270,7 +280,8 @@ lk_status lk_dataset_hash(lk_dataset *ds, uint64_t *out)
     void *row[LK_MAX_FIELDS], *block;
     lk_status st = LK_OK;
     LK_TRY(lk__dataset_rows_new(ds, row, &block));
-    for (int64_t i = 0; i < ds->info.count; i++) {
+    int64_t samples = ds->info.n_fields > 0 ? ds->info.count : 0; /* that there is something of */
+    for (int64_t i = 0; i < samples; i++) {
         LK_TRY_TO(done, lk__dataset_row(ds, i, row));
         for (int f = 0; f < ds->info.n_fields; f++)
             lk_hash_add_bytes(&h, row[f], (size_t)ds->bytes[f]);

@@ -4,6 +4,10 @@
 
 #include <lockstep/data.h>
 
+/** As lk_dataset_new(), also without fields; `row` may be NULL then. */
+lk_status lk__dataset_new_any(const lk_dataset_info *info, lk_dataset_row_fn *row,
+                              lk_release_fn *release, void *context, lk_dataset **out) LK_NODISCARD;
+
 /** Bytes of one sample in field `f`; cannot overflow, lk_dataset_new() has checked. */
 int64_t lk__field_bytes(const lk_field *f);
 

@@ -177,6 +177,9 @@ lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, lk_split s
              "%s: its name tells no format to write: name one (lockstep data convert: --to)", path);
     LK_CHECK(format->write, LK_ENOTSUP, "%s: the format \"%s\" is only read, not written", path,
              format->descriptor.name);
+    LK_CHECK(lk_dataset_info_of(ds)->n_fields > 0, LK_ENOTSUP,
+             "%s: the data is empty: %lld samples without fields, there is nothing to write", path,
+             (long long)lk_dataset_info_of(ds)->count);
     LK_TRY(format->write(ds, split, path));
     return LK_OK;
 }

@@ -133,7 +133,7 @@ static lk_status describe(lk_loader *l)
 /* Memory to move samples, where that is asked for. */
 static lk_status prepare_moves(lk_loader *l)
 {
-    if (l->options.crop == 0 && !l->options.flip)
+    if ((l->options.crop == 0 && !l->options.flip) || l->info->n_fields == 0)
         return LK_OK;
     const lk_shape *x = &l->info->field[l->x].shape;
     LK_CHECK(x->ndim == 3 || x->ndim == 4, LK_EINVAL,
@@ -168,14 +168,15 @@ static lk_status check_options(const lk_dataset *ds, const lk_loader_options *o)
     const lk_dataset_info *info = lk_dataset_info_of(ds);
     const char *name = lk__dataset_title(ds);
     LK_CHECK(info->count > 0, LK_EINVAL, "dataset %s: there is no sample in it", name);
-    LK_CHECK(lk_dataset_find(ds, "x") >= 0, LK_EINVAL, "dataset %s: it has no field \"x\"", name);
+    LK_CHECK(lk_dataset_find(ds, "x") >= 0 || info->n_fields == 0, LK_EINVAL,
+             "dataset %s: it has no field \"x\"", name);
     LK_CHECK(o->batch >= 1 && o->shards >= 1, LK_EINVAL, "batches of %lld samples in %lld shards",
              (long long)o->batch, (long long)o->shards);
     LK_CHECK(o->crop >= 0 && o->prefetch >= 0 && o->prefetch < 1024, LK_EINVAL,
              "crop by %lld, prefetch of %lld batches", (long long)o->crop, (long long)o->prefetch);
     LK_CHECK(lk_dtype_is_real(o->dtype), LK_EDTYPE, "batches of %s: they are f32 or f64",
              lk_dtype_name(o->dtype));
-    LK_CHECK(!o->one_hot || info->classes > 0, LK_EINVAL,
+    LK_CHECK(!o->one_hot || info->classes > 0 || info->n_fields == 0, LK_EINVAL,
              "dataset %s: one_hot needs labels, but it has no classes", name);
     LK_TRY(check_indices(name, o));
     return LK_OK;
@@ -199,7 +200,7 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     l->flip = lk_rng_start(seed, "data", "flip");
     l->x = lk_dataset_find(ds, "x");
     l->y = lk_dataset_find(ds, "y");
-    l->n_slots = (int)options->prefetch + 1;
+    l->n_slots = l->info->n_fields > 0 ? (int)options->prefetch + 1 : 1; /* 1: no thread */
     l->idle = true;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
@@ -237,7 +238,7 @@ lk_status lk_loader_new_options(lk_dataset *ds, const lk_loader_options *options
     LK_FP_GUARD();
     LK_TRY(loader_make(ds, options, seed, lk_dataset_info_of(ds)->classes, out));
     lk_status st = LK_OK;
-    if (options->indices == 0)
+    if (options->indices == 0 && (*out)->x >= 0)
         LK_TRY_TO(fail, lk__affine_make(ds, (*out)->x, options, &(*out)->affine));
     return LK_OK;
 fail:
@@ -251,6 +252,8 @@ static lk_status check_like(const lk_loader *model, const lk_dataset *ds)
 {
     const lk_dataset_info *a = model->info, *b = lk_dataset_info_of(ds);
     const char *name = lk__dataset_title(ds), *like = lk__dataset_title(model->ds);
+    LK_CHECK((a->n_fields > 0) == (b->n_fields > 0), LK_ESHAPE, "dataset %s is %sempty, %s is%s",
+             name, b->n_fields > 0 ? "not " : "", like, b->n_fields > 0 ? "" : " not");
     for (int f = 0; f < a->n_fields || f < b->n_fields; f++) {
         bool both = f < a->n_fields && f < b->n_fields;
         LK_CHECK(both && strcmp(a->field[f].name, b->field[f].name) == 0 &&
@@ -274,7 +277,7 @@ lk_status lk_loader_new_like(const lk_loader *model, lk_dataset *ds, lk_loader *
     LK_TRY(check_like(model, ds));
     LK_TRY(loader_make(ds, &options, model->seed, model->classes, out));
     lk_status st = LK_OK;
-    if (options.indices == 0)
+    if (options.indices == 0 && (*out)->x >= 0)
         LK_TRY_TO(fail, lk__affine_copy(&model->affine, options.dtype, &(*out)->affine));
     return LK_OK;
 fail:
@@ -347,7 +350,7 @@ int64_t lk_loader_shards(const lk_loader *l)
 
 lk_field lk_loader_field(const lk_loader *l, int f)
 {
-    return l->field[f];
+    return f >= 0 && f < l->info->n_fields ? l->field[f] : (lk_field){.name = ""};
 }
 
 lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int64_t first,
@@ -378,7 +381,7 @@ lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int6
                       .index = s->index,
                       .n_fields = l->info->n_fields};
     memcpy(out->field, lk__slot_tensors(s), (size_t)l->info->n_fields * sizeof out->field[0]);
-    out->x = out->field[l->x];
+    out->x = l->x >= 0 ? out->field[l->x] : NULL;
     out->y = l->y >= 0 ? out->field[l->y] : NULL;
     return LK_OK;
 }

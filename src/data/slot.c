@@ -59,7 +59,7 @@ static int find_view(const lk__loader_slot *s, int64_t n)
 /* A view of the first `n` rows, made anew unless it is there. */
 static lk_status slot_view(const lk_loader *l, lk__loader_slot *s, int64_t n)
 {
-    if (n == s->room || find_view(s, n) >= 0)
+    if (n == s->room || l->info->n_fields == 0 || find_view(s, n) >= 0)
         return LK_OK;
     int v = s->next_view;
     s->next_view = (v + 1) % LK_LOADER_VIEWS;
@@ -75,7 +75,8 @@ static lk_status slot_view(const lk_loader *l, lk__loader_slot *s, int64_t n)
 
 lk_tensor *const *lk__slot_tensors(const lk__loader_slot *s)
 {
-    return s->request.n == s->room ? s->full : s->view[find_view(s, s->request.n)].tensor;
+    bool whole = s->request.n == s->room || !s->full[0]; /* none at all: of an empty set */
+    return whole ? s->full : s->view[find_view(s, s->request.n)].tensor;
 }
 
 /* Memory for the request, and for the same part of the last batch, which may be smaller. */
@@ -205,7 +206,7 @@ lk_status lk__slot_fill(lk_loader *l, lk__loader_slot *s)
         LK_TRY(lk_tensor_writable_data(s->full[f], &start));
         s->data[f] = start;
     }
-    for (int64_t i = 0; i < s->request.n; i++)
+    for (int64_t i = 0; l->info->n_fields > 0 && i < s->request.n; i++)
         LK_TRY(put_sample(l, s, i));
     return LK_OK;
 }

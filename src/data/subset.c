@@ -3,6 +3,7 @@
  */
 #include "base/fpenv.h"
 #include "data/dataset.h"
+#include "data/empty.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/rng.h>
@@ -37,6 +38,10 @@ lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t
     LK_CHECK(first >= 0 && n >= 0 && first <= info.count && n <= info.count - first, LK_EINVAL,
              "dataset %s: samples %lld to %lld of %lld", info.name, (long long)first,
              (long long)(first + n - 1), (long long)info.count);
+    if (info.n_fields == 0) { /* which samples they are makes no difference */
+        LK_TRY(lk__dataset_new_empty(n, out));
+        return LK_OK;
+    }
     struct part *p;
     LK_TRY(lk_alloc(&p, 1, sizeof *p));
     *p = (struct part){ds, lk_rng_start(seed, "data", "split"), first, info.count};

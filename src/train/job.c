@@ -11,6 +11,17 @@
 
 #include <string.h>
 
+/* A set without fields is for programs whose samples are on other ranks, never for a model. */
+static lk_status data_check(const lk_dataset *set)
+{
+    const lk_dataset_info *info = lk_dataset_info_of(set);
+    LK_CHECK(info->n_fields > 0, LK_EINVAL,
+             "the data is empty: it has %lld samples without x and y, a model has nothing to learn "
+             "there",
+             (long long)info->count);
+    return LK_OK;
+}
+
 /* Open the sets; what is kept for validation is taken from the training set. */
 static lk_status sets_open(lk_job *job)
 {
@@ -18,8 +29,10 @@ static lk_status sets_open(lk_job *job)
     lk_dataset *all = NULL;
     LK_TRY(lk_dataset_open_config(&e->data, LK_TRAIN, &all));
     LK_CHECK(all, LK_EINVAL, "data: %s has no training set", e->data.descriptor->name);
-    lk_status st = lk_dataset_split(all, e->seed, e->loader.validation, &job->set[LK_TRAIN],
-                                    &job->set[LK_VALIDATION]);
+    lk_status st = data_check(all);
+    if (st == LK_OK)
+        st = lk_dataset_split(all, e->seed, e->loader.validation, &job->set[LK_TRAIN],
+                              &job->set[LK_VALIDATION]);
     lk_dataset_free(all);
     LK_TRY(st);
     if (!job->set[LK_VALIDATION])

@@ -47,6 +47,10 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_bat
 
 lk_status lk__microbatch_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y)
 {
+    LK_CHECK(batch->x && batch->y, LK_EINVAL, "%s",
+             batch->n_fields > 0 ? "the data has no field \"y\" to learn"
+                                 : "the data is empty: samples without x and y, nothing can be "
+                                   "computed of them");
     LK_TRY(lk_constant(tape, batch->x, x));
     LK_TRY(lk_constant(tape, batch->y, y));
     return LK_OK;

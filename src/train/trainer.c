@@ -61,6 +61,10 @@ static lk_status parts_check(lk_trainer *t)
 {
     lk_tensor_type out = lk_model_out(t->spec.model);
     lk_field field = {.name = ""};
+    LK_CHECK(lk_dataset_info_of(lk_loader_dataset(t->spec.train))->n_fields > 0, LK_EINVAL,
+             "the data is empty: it has %lld samples without x and y, a model has nothing to learn "
+             "there",
+             (long long)lk_dataset_info_of(lk_loader_dataset(t->spec.train))->count);
     for (int f = 0; strcmp(field.name, "y") != 0; f++) {
         LK_CHECK(f < lk_dataset_info_of(lk_loader_dataset(t->spec.train))->n_fields, LK_EINVAL,
                  "the data has no field \"y\" to learn");

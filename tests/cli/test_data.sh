@@ -50,6 +50,21 @@ grep -q ' nan ' "$work/out" || fail 'no mean that is no number'
 status 0 "$lockstep" data inspect --json "$work/nan.raw" --type raw --options 'dtype=f32 shape=1'
 out '"mean": null'
 
+# an empty set has a number of samples and no fields: it is shown, but not written
+status 0 "$lockstep" data inspect --type empty samples=60000 test_samples=10000
+out 'empty: a number of samples and nothing in them'
+grep -Eq '^train +- +- +- +60000 +- +- +- +- +[0-9a-f]{16}$' "$work/out" || fail 'no empty training set'
+grep -Eq '^test +- +- +- +10000 ' "$work/out" || fail 'no empty test set'
+status 0 "$lockstep" data inspect --type empty samples=60000 --json
+"$json" <"$work/out" || fail 'no JSON'
+[ "$(wc -l <"$work/out")" -eq 1 ] || fail 'a test set of no samples'
+out '{"set": "train", "samples": 60000, "hash": '
+status 2 "$lockstep" data convert --type empty samples=60000 "$work/e.npz"
+err "$work/e.npz: the data is empty: 60000 samples without fields, there is nothing to write"
+status 2 "$lockstep" data inspect --type empty
+err 'samples'
+[ ! -e "$work/e.npz" ] || fail 'an empty set was written'
+
 # sets that are not there, files that are none
 status 2 "$lockstep" data convert "$work/a.npz" "$work/b.npz" --set test
 err 'it has no test set'

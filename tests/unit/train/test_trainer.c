@@ -76,6 +76,28 @@ static void a_model_that_holds_a_part_is_refused(void)
     training_free(&t);
 }
 
+/* A set without fields gives a model nothing to learn and nothing to be scored on. */
+static void an_empty_set_is_refused(void)
+{
+    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
+    lk_dataset *hollow;
+    lk_loader *empty;
+    lk_trainer *trainer;
+    lk_eval eval;
+    ASSERT_OK(training_make(&t, "linear", "units=3", "rate=0.1", 2));
+    ASSERT_OK(lk_dataset_new_empty_like(t.set, &hollow));
+    ASSERT_OK(lk_loader_new(hollow, "batch=8 shards=2", 1, &empty));
+    lk_trainer_spec spec = {.model = t.model, .train = empty, .epochs = 1};
+    ASSERT_FAILS(
+        lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &trainer), LK_EINVAL,
+        "the data is empty: it has 30 samples without x and y, a model has nothing to learn there");
+    ASSERT_FAILS(lk_trainer_evaluate(t.trainer, empty, &eval), LK_EINVAL,
+                 "the data is empty: samples without x and y, nothing can be computed of them");
+    lk_loader_free(empty);
+    lk_dataset_free(hollow);
+    training_free(&t);
+}
+
 static struct training training_new(lk_shape sample, const char *layer, const char *options,
                                     const char *rate)
 {
@@ -260,4 +282,5 @@ TEST_MAIN(TEST(training_learns), TEST(texts_and_configs_give_the_same_bits),
           TEST(wrong_texts_are_told_with_their_place), TEST(the_state_is_the_same_everywhere),
           TEST(a_step_allocates_nothing_after_the_first_epoch),
           TEST(a_loss_that_is_not_finite_names_its_tensor), TEST(parts_that_do_not_fit_are_refused),
-          TEST(a_model_that_holds_a_part_is_refused), TEST(every_allocation_may_fail))
+          TEST(a_model_that_holds_a_part_is_refused), TEST(an_empty_set_is_refused),
+          TEST(every_allocation_may_fail))
