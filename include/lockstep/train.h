@@ -21,11 +21,17 @@
  * be tried again; one that fails inside a pass (no memory, an op) ends the job, because others may wait
  * for it there: all get its message, and every later call fails.
  *
+ * **Chain lists** (chain.h) train as models do: each rank gives its chain, and a loader of its own data,
+ * which may be an empty set.  All ranks go through each batch together; a rank whose chain has an output
+ * needs the field "y", and the loss of the step is the sum of those of all outputs.  The tensors of all
+ * ranks, RANK.COMPONENT.NAME, are the state that is hashed, saved and loaded, on the same number of ranks.
+ *
  * After the first steps of each batch size nothing is allocated.
  */
 #ifndef LK_TRAIN_H
 #define LK_TRAIN_H
 
+#include <lockstep/chain.h>
 #include <lockstep/config.h>
 #include <lockstep/data.h>
 #include <lockstep/loss.h>
@@ -37,10 +43,11 @@ LK_BEGIN_DECLS
 
 /** What training works on.  All is borrowed until the trainer is freed. */
 typedef struct lk_trainer_spec {
-    lk_model *model; /* built for the loader's "x" */
+    lk_model *model; /* built for the loader's "x"; NULL: the chain */
+    lk_chain *chain; /* built; NULL: the model */
     lk_loader *train;
     int64_t epochs;   /* that are planned, for schedules */
-    lk_comm *comm;    /* of the ranks that train together; NULL: this one alone */
+    lk_comm *comm;    /* of the ranks that train together; NULL: this one alone, or the chain's */
     lk_pieces pieces; /* zeros: shards alone */
     lk_parallel_options parallel;
 } lk_trainer_spec;
@@ -168,10 +175,11 @@ LK_API const char *lk_trainer_metric(const lk_trainer *trainer, int i, bool *low
 /** Whether metric i has a number; one that has none is a table, lk_eval.json. */
 LK_API bool lk_trainer_metric_is_number(const lk_trainer *trainer, int i);
 
-/** The ranks, the optimizer and the model; borrowed. */
+/** The ranks, the optimizer, and the model or the chain, of which one is NULL; borrowed. */
 LK_API const lk_mesh *lk_trainer_mesh(const lk_trainer *trainer);
 LK_API lk_optimizer *lk_trainer_optimizer(const lk_trainer *trainer);
 LK_API lk_model *lk_trainer_model(const lk_trainer *trainer);
+LK_API lk_chain *lk_trainer_chain(const lk_trainer *trainer);
 
 /**
  * The state of the run as 64 bits (docs/numerics.md): step, parameters, the model's state, the
@@ -202,6 +210,25 @@ typedef struct lk_job lk_job;
 LK_API lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm,
                             lk_job **out) LK_NODISCARD;
 
+/** What a job is made of; all is borrowed until it is freed. */
+typedef struct lk_job_spec {
+    const lk_experiment *experiment;
+    lk_comm *comm; /* NULL: this rank alone, or the chain's */
+    lk_chain
+        *chain; /* built: what is trained where the file says `model: chain`; NULL: the model */
+    /* By lk_split: the sets, in place of `data:`.  With one of them the job opens none itself; NULL: there
+     * is no such set.  Ranks of a chain have data of their own, or empty sets. */
+    lk_dataset *set[LK_N_SPLITS];
+} lk_job_spec;
+
+/**
+ * As lk_job_new(), with what a program brings itself.  A job of a chain list runs, saves and resumes as one
+ * of a model does, on the number of ranks that it was begun with.
+ *
+ * Errors: those of lk_job_new(); LK_EINVAL on all ranks when both a model and a chain are given.
+ */
+LK_API lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out) LK_NODISCARD;
+
 /** NULL is allowed. */
 LK_API void lk_job_free(lk_job *job);
 
@@ -215,7 +242,8 @@ LK_API lk_loader *lk_job_evaluation(const lk_job *job, const char **name);
 /** The loader of one of the sets; NULL if there is none. */
 LK_API lk_loader *lk_job_loader(const lk_job *job, lk_split split);
 
-/** lk_experiment_identity() with the content of the training set. */
+/** lk_experiment_identity() with the content of the training set; of a chain with what it consists of on this
+ * rank, so that each rank has its own. */
 LK_API lk_status lk_job_identity(lk_job *job, uint64_t *out) LK_NODISCARD;
 
 /** The end of an epoch, an evaluation within one, or the part of one in which `train.steps` end. */

@@ -77,8 +77,11 @@ static lk_status bind_data(lk_experiment *e, const lk__yaml_node *node)
     return LK_OK;
 }
 
+/* A named model, a list of layers, or `chain`: a program brings a chain list, and there are no layers. */
 static lk_status bind_model(lk_experiment *e, const lk__yaml_node *node)
 {
+    if (node->type == LK__YAML_SCALAR && strcmp(node->text, "chain") == 0)
+        return LK_OK;
     if (node->type != LK__YAML_LIST) {
         lk_config named;
         LK_TRY(lk__bind_config(node, &lk_registry_model, NULL, e->arena, &named));

@@ -7,6 +7,8 @@
 #ifndef LK_PARALLEL_CHAIN_H
 #define LK_PARALLEL_CHAIN_H
 
+#include "parallel/rank_rows.h"
+
 #include <lockstep/chain.h>
 
 #include <stdbool.h>
@@ -85,5 +87,59 @@ lk_status lk__chain_make_room(lk_chain *chain, int n_x) LK_NODISCARD;
  */
 lk_status lk__chain_run(lk_chain *chain, const lk_pass *pass, const lk_var *x, int n_x, bool trial,
                         lk_list *out) LK_NODISCARD;
+
+/* ---- the tensors of all ranks ---- */
+
+enum { LK__CHAIN_TENSOR_NAME = 256 };
+
+/* A parameter or state of some rank's model.  Travels as i64 numbers. */
+typedef struct lk__chain_tensor {
+    int64_t component, is_state, dtype, ndim, dim[LK_MAX_NDIM];
+    char name[LK__CHAIN_TENSOR_NAME]; /* "RANK.COMPONENT.linear1.weight" */
+} lk__chain_tensor;
+
+enum { LK__TENSOR_WORDS = sizeof(lk__chain_tensor) / sizeof(int64_t) };
+
+/** What a trainer has of a chain that it trains.  It makes one on each rank and calls it on its thread. */
+typedef struct lk__chain_state {
+    lk_chain *chain;
+    lk__rank_rows rows;             /* of lk__chain_tensor */
+    const lk__chain_tensor *tensor; /* [n] of all ranks, in their order */
+    int64_t n;
+    lk_slab *params; /* of all ranks; of the others' nothing is in it */
+    lk_slab *grads;  /* laid out alike */
+    lk_slab **bound; /* by component: its part of `params`, which its model uses; NULL: none */
+    bool has_weight_reuse; /* a model of some rank uses a weight more than once in a pass */
+} lk__chain_state;
+
+/**
+ * Gather what the models of all ranks are made of, and bind those of this rank to one slab.
+ *
+ * Collective.  The chain is borrowed, and its models get their own memory back, with the values then,
+ * when the state is freed.  Errors, on all ranks: LK_ESTATE unless the chain is built, and for a model that
+ * holds a part of itself or is bound already; LK_ENOTSUP for a name that is too long; LK_ENOMEM; those of
+ * communication.
+ */
+lk_status lk__chain_state_new(lk_chain *chain, lk__chain_state **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+void lk__chain_state_free(lk__chain_state *s);
+
+/** Where this rank has tensor number `i`; NULL: it is another rank's. */
+lk_status lk__chain_state_data(const lk__chain_state *s, int64_t i, void **out) LK_NODISCARD;
+
+/** Take what backward has added up for this rank's models into `grads`. */
+lk_status lk__chain_state_take_gradients(lk__chain_state *s) LK_NODISCARD;
+
+/** lk_optimizer_input.join_sums, its context being the state.  Collective. */
+lk_status lk__chain_state_join_sums(void *state, double *sum, int64_t n) LK_NODISCARD;
+
+/**
+ * Run the components as lk_chain_forward() does, on a tape that need not record, and look for the first of
+ * this rank whose inputs are finite and whose output is not: its name, with that of the layer if it is a
+ * model, goes to `bad` (`size` bytes); "" if there is none.  Collective; a failure ends the job.
+ */
+lk_status lk__chain_find_nonfinite(lk_chain *chain, const lk_pass *pass, const lk_var *x, int n_x,
+                                   char *bad, size_t size) LK_NODISCARD;
 
 #endif /* LK_PARALLEL_CHAIN_H */

@@ -1,25 +1,18 @@
 /* Building a chain list: ranks exchange their declarations, all check the same table, models that are not
  * built get their shapes, and all models get what passes add up.
  *
- * Two small allgathers: how many rows, then the rows.  What can fail on one rank alone (memory, a model,
- * a function) is agreed on before the next exchange.
+ * What can fail on one rank alone (memory, a model, a function) is agreed on before the next exchange.
  */
 #include "coll/agree.h"
 #include "nn/model.h"
 #include "parallel/chain.h"
+#include "parallel/rank_rows.h"
 
 #include <lockstep/extra/alloc.h>
 
-#include <limits.h>
 #include <string.h>
 
 /* ---- the table ---- */
-
-/* Everything that the exchange needs; freed at the end of the build. */
-typedef struct exchange {
-    lk__chain_row *own, *all;
-    int64_t *count, *first; /* words and rows of each rank */
-} exchange;
 
 static int64_t rows_count(const lk_chain *chain)
 {
@@ -49,30 +42,6 @@ static void rows_write(const lk_chain *chain, lk__chain_row *row)
     }
 }
 
-static lk_status exchange_begin(const lk_chain *chain, exchange *e)
-{
-    int size = lk_comm_size(chain->comm);
-    LK_TRY(lk_alloc(&e->own, rows_count(chain), sizeof *e->own));
-    LK_TRY(lk_alloc(&e->count, size, sizeof *e->count));
-    LK_TRY(lk_alloc(&e->first, (int64_t)size + 1, sizeof *e->first));
-    rows_write(chain, e->own);
-    return LK_OK;
-}
-
-/* Where the rows of each rank begin; the same on all ranks. */
-static lk_status exchange_place(const lk_chain *chain, exchange *e)
-{
-    int size = lk_comm_size(chain->comm);
-    e->first[0] = 0;
-    for (int r = 0; r < size; r++) {
-        LK_CHECK(e->count[r] >= 0 && e->count[r] <= INT_MAX, LK_ECOMM,
-                 "rank %d says that its chain has %lld rows", r, (long long)e->count[r]);
-        e->first[r + 1] = e->first[r] + e->count[r];
-        e->count[r] *= LK__ROW_WORDS;
-    }
-    return LK_OK;
-}
-
 static lk_status rows_check(lk__chain_row *row, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -83,23 +52,40 @@ static lk_status rows_check(lk__chain_row *row, int64_t n)
     return LK_OK;
 }
 
-/* Whether the chain can run, and whether it has a model anywhere that is not built. */
-static lk_status table_agree(const lk_chain *chain, exchange *e, bool *open)
+static lk_status rows_make(const lk_chain *chain, lk__chain_row **out)
 {
-    int64_t n = rows_count(chain);
+    LK_TRY(lk_alloc(out, rows_count(chain), sizeof **out));
+    rows_write(chain, *out);
+    return LK_OK;
+}
+
+/* Whether the chain can run, and whether it has a model anywhere that is not built. */
+static lk_status table_check(const lk_chain *chain, const lk__rank_rows *all, bool *open)
+{
     int size = lk_comm_size(chain->comm);
-    LK_TRY(lk_agree(chain->comm, exchange_begin(chain, e)));
-    LK_TRY(lk_allgather(chain->comm, &n, e->count, 1, LK_I64, "chain: rows"));
-    LK_TRY(exchange_place(chain, e));
-    LK_TRY(lk_agree(chain->comm, lk_alloc(&e->all, e->first[size], sizeof *e->all)));
-    LK_TRY(lk_allgatherv(chain->comm, e->own, e->all, e->count, LK_I64, "chain: components"));
-    LK_TRY(rows_check(e->all, e->first[size]));
-    lk__chain_table table = {.ranks = size, .first = e->first, .row = e->all};
+    lk__chain_row *row = all->row;
+    LK_TRY(rows_check(row, all->first[size]));
+    lk__chain_table table = {.ranks = size, .first = all->first, .row = row};
     LK_TRY(lk_agree(chain->comm, lk__chain_check(&table)));
     *open = false;
-    for (int64_t i = 0; i < e->first[size]; i++)
-        *open = *open || e->all[i].flags & LK__IS_OPEN;
+    for (int64_t i = 0; i < all->first[size]; i++)
+        *open = *open || row[i].flags & LK__IS_OPEN;
     return LK_OK;
+}
+
+static lk_status table_agree(const lk_chain *chain, bool *open)
+{
+    lk__chain_row *own = NULL;
+    lk__rank_rows all = {.first = NULL};
+    lk_status st;
+    LK_TRY_TO(done, lk_agree(chain->comm, rows_make(chain, &own)));
+    LK_TRY_TO(done, lk__rank_rows_gather(chain->comm, own, rows_count(chain), LK__ROW_WORDS,
+                                         "chain: components", &all));
+    LK_TRY_TO(done, table_check(chain, &all, open));
+done:
+    lk_free(own);
+    lk__rank_rows_free(&all);
+    return st;
 }
 
 /* ---- shapes ---- */
@@ -148,23 +134,16 @@ static lk_status accumulators_make(lk_chain *chain)
 
 lk_status lk_chain_build(lk_chain *chain, const lk_tensor_type *x, int n_x)
 {
-    lk_status st;
-    exchange e = {.all = NULL};
     bool open = false;
     LK_CHECK(chain, LK_EINVAL, "chain is NULL");
     LK_CHECK(!chain->closed, LK_ESTATE, "%s",
              chain->built ? "the chain is already built"
                           : "the chain was refused, and can only be freed");
     chain->closed = true;
-    LK_TRY_TO(done, table_agree(chain, &e, &open));
+    LK_TRY(table_agree(chain, &open));
     if (open)
-        LK_TRY_TO(done, trial_run(chain, x, n_x));
-    LK_TRY_TO(done, lk_agree(chain->comm, accumulators_make(chain)));
+        LK_TRY(trial_run(chain, x, n_x));
+    LK_TRY(lk_agree(chain->comm, accumulators_make(chain)));
     chain->built = true;
-done:
-    lk_free(e.own);
-    lk_free(e.all);
-    lk_free(e.count);
-    lk_free(e.first);
-    return st;
+    return LK_OK;
 }

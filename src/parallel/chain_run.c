@@ -14,6 +14,7 @@
 #include "parallel/chain.h"
 #include "tensor/tensor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- keep: y = x, dx = dy ---- */
@@ -50,6 +51,8 @@ typedef struct run {
     const lk_pass *pass;
     int n_x;
     bool trial, lost; /* lost: there are no values here any more */
+    char *bad; /* for the name of the first component that gives what is not finite, or NULL */
+    size_t bad_size;
 } run;
 
 static void component_failed(const run *r, int64_t k)
@@ -135,6 +138,57 @@ static lk_status model_open(const lk__component *c, lk_var x)
     return LK_OK;
 }
 
+static lk_status list_is_finite(const lk_list *list, bool *finite)
+{
+    for (int i = 0; *finite && i < list->n; i++) {
+        const lk_tensor *t = NULL;
+        lk_tensor *flat = NULL;
+        if (!lk_dtype_is_real(lk_dtype_of(list->at[i])))
+            continue;
+        LK_TRY(lk_value(list->at[i], &t));
+        LK_TRY(lk_tensor_clone(t, LK_F64, &flat));
+        const uint64_t *bits = lk_tensor_data(flat); /* looked at as such, nothing can trap */
+        for (int64_t k = 0; *finite && k < lk_tensor_count(flat); k++)
+            *finite = (bits[k] >> 52 & 0x7ff) != 0x7ff;
+        lk_tensor_free(flat);
+    }
+    return LK_OK;
+}
+
+/* Run the model of a component, and note its layer if that is the first to give what is not finite. */
+static lk_status model_run(const run *r, const lk__component *c, const lk_pass *pass, lk_var x,
+                           lk_var *y)
+{
+    char layer[128];
+    if (!r->bad || r->bad[0]) {
+        LK_TRY(lk_model_forward(c->is.model, pass, x, y));
+        return LK_OK;
+    }
+    LK_TRY(lk_model_find_nonfinite(c->is.model, pass, x, layer, sizeof layer, y));
+    bool finite = true;
+    LK_TRY(list_is_finite(&(lk_list){.at = &x, .n = 1}, &finite));
+    if (layer[0] && finite)
+        snprintf(r->bad, r->bad_size, "layer %s of ", layer);
+    return LK_OK;
+}
+
+/* Note the component if it gives what is not finite, and got what is. */
+static lk_status finite_check(const run *r, const lk_list *in, int n, const lk__component *c)
+{
+    lk__component_text name = lk__component_name(lk_comm_rank(r->chain->comm),
+                                                 c - r->chain->component, c->name);
+    bool before = true, finite = true;
+    size_t used = r->bad ? strlen(r->bad) : 0;
+    if (!r->bad || (used > 0 && r->bad[used - 1] != ' '))
+        return LK_OK;
+    for (int i = 0; i < n; i++)
+        LK_TRY(list_is_finite(&in[i], &before));
+    LK_TRY(list_is_finite(&r->chain->out, &finite));
+    if (used > 0 || (before && !finite))
+        snprintf(r->bad + used, r->bad_size - used, "%s", name.s);
+    return LK_OK;
+}
+
 static lk_status component_run(run *r, const lk__component *c)
 {
     lk_chain *chain = r->chain;
@@ -150,7 +204,7 @@ static lk_status component_run(run *r, const lk__component *c)
             LK_TRY(model_open(c, in[0].at[0]));
         if (lk_tape_is_recording(pass.tape))
             pass.accumulator = c->accumulator;
-        LK_TRY(lk_model_forward(c->is.model, &pass, in[0].at[0], &y->at[0]));
+        LK_TRY(model_run(r, c, &pass, in[0].at[0], &y->at[0]));
         y->n = 1;
     } else {
         LK_TRY(c->is.fn(&pass, c->is.arg, in, n, y));
@@ -160,6 +214,7 @@ static lk_status component_run(run *r, const lk__component *c)
     for (int i = 0; i < y->n; i++)
         LK_CHECK(y->at[i].tape == pass.tape, LK_EINVAL, "its value %d is not on the pass's tape",
                  i);
+    LK_TRY(finite_check(r, in, n, c));
     return LK_OK;
 }
 
@@ -180,14 +235,13 @@ static lk_status told(lk_chain *chain, lk_status st)
     return st;
 }
 
-lk_status lk__chain_run(lk_chain *chain, const lk_pass *pass, const lk_var *x, int n_x, bool trial,
-                        lk_list *out)
+static lk_status components_run(run r, const lk_var *x, lk_list *out)
 {
-    run r = {.chain = chain, .pass = pass, .n_x = n_x, .trial = trial};
+    lk_chain *chain = r.chain;
     lk__failure failure;
     lk_status failed = LK_OK;
     chain->first = chain->last = 0;
-    for (int i = 0; i < n_x; i++)
+    for (int i = 0; i < r.n_x; i++)
         chain->x[i].at[0] = x[i];
     for (int64_t k = 0; k < chain->n; k++) {
         const lk__component *c = &chain->component[k];
@@ -197,7 +251,7 @@ lk_status lk__chain_run(lk_chain *chain, const lk_pass *pass, const lk_var *x, i
             st = output_copy(&chain->out, out);
         if (st != LK_OK && !lk__is_end(st))
             component_failed(&r, k);
-        if (!trial || lk__is_end(st))
+        if (!r.trial || lk__is_end(st))
             LK_TRY(told(chain, st));
         if (st != LK_OK) {
             r.lost = true;
@@ -209,6 +263,23 @@ lk_status lk__chain_run(lk_chain *chain, const lk_pass *pass, const lk_var *x, i
     if (failed != LK_OK)
         lk__failure_set(&failure);
     LK_TRY(failed);
+    return LK_OK;
+}
+
+lk_status lk__chain_run(lk_chain *chain, const lk_pass *pass, const lk_var *x, int n_x, bool trial,
+                        lk_list *out)
+{
+    LK_TRY(components_run((run){.chain = chain, .pass = pass, .n_x = n_x, .trial = trial}, x, out));
+    return LK_OK;
+}
+
+lk_status lk__chain_find_nonfinite(lk_chain *chain, const lk_pass *pass, const lk_var *x, int n_x,
+                                   char *bad, size_t size)
+{
+    bad[0] = '\0';
+    LK_TRY(told(chain, lk__chain_make_room(chain, n_x)));
+    LK_TRY(components_run(
+        (run){.chain = chain, .pass = pass, .n_x = n_x, .bad = bad, .bad_size = size}, x, NULL));
     return LK_OK;
 }
 

@@ -42,6 +42,8 @@ lk_status lk__job_compare(const lk_job *job)
     LK_TRY(lk__traits_compare(
         job->comm, &(lk__trait){"another experiment", (int64_t)hash, .is_hash = true}, 1));
     for (int split = 0; split < LK_N_SPLITS; split++)
-        LK_TRY(lk__loader_compare(job->comm, name[split], job->loader[split]));
+        LK_TRY(job->spec.chain
+                   ? lk__loader_compare_length(job->comm, name[split], job->loader[split])
+                   : lk__loader_compare(job->comm, name[split], job->loader[split]));
     return LK_OK;
 }

@@ -33,7 +33,7 @@ lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out, lk
 
 int64_t lk__counts_length(const lk_trainer *t, int i)
 {
-    return t->metric[i]->numbers(metric_options(t, i), lk_model_out(t->spec.model));
+    return t->metric[i]->numbers(metric_options(t, i), t->out);
 }
 
 void lk__counts_clear(const lk_trainer *t, lk__counts *counts)
@@ -42,6 +42,15 @@ void lk__counts_clear(const lk_trainer *t, lk__counts *counts)
     counts->loss = 0;
     for (int i = 0; i < t->n_metrics; i++)
         memset(counts->sums[i], 0, (size_t)lk__counts_length(t, i) * sizeof(double));
+}
+
+void lk__step_counts_take(lk_trainer *t, int64_t samples, double loss)
+{
+    t->train_counts.samples += samples;
+    t->train_counts.loss += loss;
+    for (int i = 0; i < t->n_metrics; i++)
+        for (int64_t k = 0; k < lk__counts_length(t, i); k++)
+            t->train_counts.sums[i][k] += t->step_counts.sums[i][k];
 }
 
 lk_status lk__counts_join_metrics(const lk_trainer *t, lk__counts *counts)
@@ -55,7 +64,7 @@ lk_status lk__counts_join_metrics(const lk_trainer *t, lk__counts *counts)
 
 lk_status lk__counts_eval(const lk_trainer *t, lk__counts *counts, lk_eval *out)
 {
-    lk_tensor_type io = lk_model_out(t->spec.model);
+    lk_tensor_type io = t->out;
     *out = (lk_eval){.samples = counts->samples, .loss = (double)NAN};
     if (counts->samples > 0)
         out->loss = counts->loss / (double)counts->samples;
@@ -97,7 +106,7 @@ lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
     return LK_OK;
 }
 
-/* ---- evaluation: each rank has a range of batches ---- */
+/* ---- evaluation: each rank has a range of batches; those of a chain go through all together ---- */
 
 /* One batch of an evaluation. */
 static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *sum)
@@ -109,6 +118,7 @@ static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *sum)
                             x, &out));
     LK_TRY(t->loss->apply(t->options.loss.options, out, y, &loss));
     LK_TRY(lk_item(loss, sum));
+    *sum /= (double)t->parts; /* each sample's: a mean of parts */
     LK_TRY(lk__counts_add(t, &t->eval_counts, out, y));
     return LK_OK;
 }
@@ -129,22 +139,25 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
     LK_CHECK(loader, LK_EINVAL, "loader is NULL");
     lk_comm *comm = lk__trainer_comm(t);
     int64_t batches = lk_loader_batches(loader);
-    LK_TRY(lk__loader_compare(comm, "the set to evaluate", loader));
+    LK_TRY(t->chained ? lk__loader_compare_length(comm, "the set to evaluate", loader)
+                      : lk__loader_compare(comm, "the set to evaluate", loader));
     lk__counts_clear(t, &t->eval_counts);
     lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, batches, sizeof *t->batch_loss);
     if (st == LK_OK) {
         memset(t->batch_loss, 0, (size_t)batches * sizeof *t->batch_loss);
-        st = eval_range(t, loader,
-                        lk_range_split(batches, lk__trainer_rank(t), lk__trainer_size(t)));
+        st = t->chained
+                 ? lk__chained_evaluate(t, loader)
+                 : eval_range(t, loader,
+                              lk_range_split(batches, lk__trainer_rank(t), lk__trainer_size(t)));
     }
     LK_TRY(lk_agree(comm, st));
-    /* Each batch is one rank's, so the sum over ranks is its loss; the order below is that of batches. */
+    /* Each batch is one rank's, so the sum over ranks is its loss (of a chain, of all outputs); the order
+     * below is that of batches. */
     if (comm)
         LK_TRY(lk_allreduce(comm, NULL, t->batch_loss, batches, LK_F64, LK_REDUCE_SUM, "losses"));
     LK_TRY(lk__counts_join_metrics(t, &t->eval_counts));
     for (int64_t i = 0; i < batches; i++) {
-        t->eval_counts.loss += t->batch_loss[i] /
-                               (double)t->parts; /* each sample's: a mean of parts */
+        t->eval_counts.loss += t->batch_loss[i];
         t->eval_counts.samples += lk_loader_batch_size(loader, i);
     }
     LK_TRY(lk_agree(comm, lk__counts_eval(t, &t->eval_counts, out)));

@@ -1,21 +1,46 @@
 /* lk_job: opens the data of an experiment, builds its model and makes its trainer.  The command makes
- * one on each rank.
+ * one on each rank; so do programs, some of which bring data, or a chain list in place of the model.
  */
 #include "train/job.h"
 
 #include "base/fpenv.h"
 #include "coll/agree.h"
 #include "kernel/parallel.h"
+#include "nn/model.h"
+#include "parallel/chain.h"
 
 #include <lockstep/thread.h>
 
 #include <string.h>
 
-/* A set without fields is for programs whose samples are on other ranks, never for a model. */
-static lk_status data_check(const lk_dataset *set)
+/* The training set: the program's, or that of the experiment. */
+static lk_status train_set_open(const lk_job *job, lk_dataset **out)
+{
+    const lk_experiment *e = job->experiment;
+    if (job->is_given) {
+        LK_CHECK(job->spec.set[LK_TRAIN], LK_EINVAL, "a set is given, but no training set");
+        *out = lk_dataset_retain(job->spec.set[LK_TRAIN]);
+        return LK_OK;
+    }
+    LK_TRY(lk_dataset_open_config(&e->data, LK_TRAIN, out));
+    LK_CHECK(*out, LK_EINVAL, "data: %s has no training set", e->data.descriptor->name);
+    return LK_OK;
+}
+
+static lk_status set_open(lk_job *job, lk_split split)
+{
+    if (job->is_given)
+        job->set[split] = lk_dataset_retain(job->spec.set[split]);
+    else
+        LK_TRY(lk_dataset_open_config(&job->experiment->data, split, &job->set[split]));
+    return LK_OK;
+}
+
+/* A set without fields is for ranks whose samples are on other ranks, never for a model. */
+static lk_status data_check(const lk_job *job, const lk_dataset *set)
 {
     const lk_dataset_info *info = lk_dataset_info_of(set);
-    LK_CHECK(info->n_fields > 0, LK_EINVAL,
+    LK_CHECK(info->n_fields > 0 || job->spec.chain, LK_EINVAL,
              "the data is empty: it has %lld samples without x and y, a model has nothing to learn "
              "there",
              (long long)info->count);
@@ -27,17 +52,16 @@ static lk_status sets_open(lk_job *job)
 {
     const lk_experiment *e = job->experiment;
     lk_dataset *all = NULL;
-    LK_TRY(lk_dataset_open_config(&e->data, LK_TRAIN, &all));
-    LK_CHECK(all, LK_EINVAL, "data: %s has no training set", e->data.descriptor->name);
-    lk_status st = data_check(all);
+    LK_TRY(train_set_open(job, &all));
+    lk_status st = data_check(job, all);
     if (st == LK_OK)
         st = lk_dataset_split(all, e->seed, e->loader.validation, &job->set[LK_TRAIN],
                               &job->set[LK_VALIDATION]);
     lk_dataset_free(all);
     LK_TRY(st);
     if (!job->set[LK_VALIDATION])
-        LK_TRY(lk_dataset_open_config(&e->data, LK_VALIDATION, &job->set[LK_VALIDATION]));
-    LK_TRY(lk_dataset_open_config(&e->data, LK_TEST, &job->set[LK_TEST]));
+        LK_TRY(set_open(job, LK_VALIDATION));
+    LK_TRY(set_open(job, LK_TEST));
     return LK_OK;
 }
 
@@ -50,6 +74,19 @@ static lk_status core_left(const lk_job *job, bool *out)
     return LK_OK;
 }
 
+/* Whole numbers that the model takes, or this rank's first model of the chain that takes the data; 0: it
+ * takes real numbers. */
+static int64_t index_limit(const lk_job *job)
+{
+    const lk_chain *chain = job->spec.chain;
+    if (!chain)
+        return lk_model_index_limit(job->model);
+    for (int64_t k = 0; k < chain->n; k++)
+        if (chain->component[k].is.model && chain->component[k].n_in == 0)
+            return lk_model_index_limit(chain->component[k].is.model);
+    return 0;
+}
+
 /* A set in memory is prefetched where a core is left for it: otherwise the thread would only
  * interrupt a rank, for which the others then wait. */
 static lk_status loaders_make(lk_job *job)
@@ -57,7 +94,7 @@ static lk_status loaders_make(lk_job *job)
     lk_loader_options options = job->experiment->loader;
     bool left;
     options.dtype = job->experiment->dtype;
-    options.indices = lk_model_index_limit(job->model);
+    options.indices = index_limit(job);
     LK_TRY(core_left(job, &left));
     if (!left && lk_dataset_info_of(job->set[LK_TRAIN])->in_memory)
         options.prefetch = 0;
@@ -75,6 +112,17 @@ static lk_status loaders_make(lk_job *job)
 static lk_status layers_add(lk_job *job)
 {
     const lk_experiment *e = job->experiment;
+    if (job->spec.chain) {
+        LK_CHECK(
+            e->model.n == 0, LK_EINVAL,
+            "model: has %lld layers, but the program trains a chain list: write `model: chain`",
+            (long long)e->model.n);
+        return LK_OK;
+    }
+    LK_CHECK(
+        e->model.n > 0, LK_EINVAL,
+        "model: `chain` stands for a chain list that a program brings (lk_job_new_spec()); here "
+        "there is none");
     LK_TRY(lk_model_new(&job->model));
     for (int64_t i = 0; i < e->model.n; i++)
         LK_TRY(lk_model_add_config(job->model, &e->model.item[i]));
@@ -84,6 +132,8 @@ static lk_status layers_add(lk_job *job)
 static lk_status model_build(lk_job *job)
 {
     const lk_experiment *e = job->experiment;
+    if (job->spec.chain)
+        return LK_OK;
     int x = lk_dataset_find(job->set[LK_TRAIN], "x");
     lk_field field = lk_loader_field(job->loader[LK_TRAIN], x);
     LK_TRY(lk_model_build(
@@ -109,6 +159,7 @@ static lk_status job_make(lk_job *job)
     LK_TRY(lk_agree(job->comm, parts_make(job)));
     LK_TRY(lk__job_compare(job));
     LK_TRY(lk_trainer_new_options(&(lk_trainer_spec){.model = job->model,
+                                                     .chain = job->spec.chain,
                                                      .train = job->loader[LK_TRAIN],
                                                      .epochs = e->train.epochs,
                                                      .comm = job->comm,
@@ -119,23 +170,34 @@ static lk_status job_make(lk_job *job)
     return LK_OK;
 }
 
-lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **out)
+lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out)
 {
     LK_FP_GUARD();
     lk_job *job = NULL;
     *out = NULL;
-    LK_CHECK(experiment, LK_EINVAL, "experiment is NULL");
-    if (experiment->parallel.mode != LK_REDUCTION_FAST)
+    LK_CHECK(spec && spec->experiment, LK_EINVAL, "experiment is NULL");
+    lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
+    if (spec->experiment->parallel.mode != LK_REDUCTION_FAST)
         LK_TRY(lk__agree_bits(comm));
     LK_TRY(lk__agree_alloc(comm, &job, sizeof *job));
-    job->experiment = experiment;
+    job->experiment = spec->experiment;
     job->comm = comm;
+    job->spec = *spec;
+    for (int split = 0; split < LK_N_SPLITS; split++)
+        job->is_given = job->is_given || spec->set[split];
     lk_status st = job_make(job);
     if (st != LK_OK) {
         lk_job_free(job);
         LK_TRY(st);
     }
     *out = job;
+    return LK_OK;
+}
+
+lk_status lk_job_new(const lk_experiment *experiment, lk_comm *comm, lk_job **out)
+{
+    LK_FP_GUARD();
+    LK_TRY(lk_job_new_spec(&(lk_job_spec){.experiment = experiment, .comm = comm}, out));
     return LK_OK;
 }
 
@@ -174,10 +236,33 @@ lk_loader *lk_job_evaluation(const lk_job *job, const char **name)
     return job->loader[split];
 }
 
+/* What makes this rank's chain another: names and connections of its components, and its models' layers. */
+static lk_status chain_hash(const lk_chain *chain, lk_hash *h)
+{
+    lk_hash_add_i64(h, lk_comm_size(chain->comm));
+    lk_hash_add_i64(h, lk_comm_rank(chain->comm));
+    for (int64_t k = 0; k < chain->n; k++) {
+        const lk__component *c = &chain->component[k];
+        lk_hash_add_text(h, c->name);
+        lk_hash_add_i64(h, c->n_in);
+        for (int i = 0; i < c->n_in + c->n_out; i++)
+            lk_hash_add_i64(h, c->in[i]);
+        for (int64_t i = 0; c->is.model && i < c->is.model->n_layers; i++)
+            LK_TRY(lk_config_hash(&c->is.model->layer[i], h));
+    }
+    return LK_OK;
+}
+
 lk_status lk_job_identity(lk_job *job, uint64_t *out)
 {
     uint64_t data;
     LK_TRY(lk_dataset_hash(job->set[LK_TRAIN], &data));
+    if (job->spec.chain) {
+        lk_hash h = lk_hash_start();
+        lk_hash_add_i64(&h, (int64_t)data);
+        LK_TRY(chain_hash(job->spec.chain, &h));
+        data = lk_hash_value(&h);
+    }
     LK_TRY(lk_experiment_identity(job->experiment, data, out));
     if (job->experiment->parallel.mode == LK_REDUCTION_FAST)
         *out = ~*out; /* another run: its bits are others */

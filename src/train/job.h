@@ -8,11 +8,13 @@
 #include <lockstep/train.h>
 
 struct lk_job {
+    lk_job_spec spec;
     const lk_experiment *experiment;
     lk_comm *comm; /* NULL: this rank is alone */
+    bool is_given; /* the program brings the sets */
     lk_dataset *set[LK_N_SPLITS];
     lk_loader *loader[LK_N_SPLITS];
-    lk_model *model;
+    lk_model *model; /* NULL: a chain is trained */
     lk_trainer *trainer;
 };
 

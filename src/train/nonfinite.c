@@ -4,6 +4,7 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* The first element of a real tensor that is not finite, -1 if all are. */
 static int64_t first_bad(const lk_tensor *t)
@@ -33,15 +34,27 @@ static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t 
     return LK_OK;
 }
 
-static lk_status blame_slab(const lk_trainer *t, const lk_slab *slab, const char *what, double loss)
+/* The same in the state of the model, or of this rank's models of a chain. */
+static lk_status state_search(const lk_trainer *t, lk_slab_slice *slice, int64_t *at)
 {
-    lk_slab_slice slice;
-    int64_t at;
-    LK_TRY(slab_search(slab, &slice, &at));
+    if (!t->chained) {
+        LK_TRY(slab_search(lk_model_state(t->spec.model), slice, at));
+        return LK_OK;
+    }
+    *at = -1;
+    for (int64_t k = 0; *at < 0 && k < lk_chain_components(t->spec.chain); k++)
+        if (lk_chain_model(t->spec.chain, k))
+            LK_TRY(slab_search(lk_model_state(lk_chain_model(t->spec.chain, k)), slice, at));
+    return LK_OK;
+}
+
+static lk_status blame(const lk_trainer *t, const lk_slab_slice *slice, int64_t at,
+                       const char *what, double loss)
+{
     LK_CHECK(at < 0, LK_ENAN,
              "step %lld: the loss is %g, because %s %s is not finite at element %lld since the "
              "update of step %lld; a smaller rate or clip_norm may help",
-             (long long)t->step, loss, what, slice.name, (long long)at, (long long)t->step - 1);
+             (long long)t->step, loss, what, slice->name, (long long)at, (long long)t->step - 1);
     return LK_OK;
 }
 
@@ -49,7 +62,7 @@ lk_status lk__state_check(const lk_trainer *t)
 {
     lk_slab_slice slice;
     int64_t at;
-    LK_TRY(slab_search(lk_model_state(t->spec.model), &slice, &at));
+    LK_TRY(state_search(t, &slice, &at));
     LK_CHECK(at < 0, LK_ENAN,
              "after step %lld: %s, which evaluation uses, is not finite at element %lld: what its "
              "layer gets is too large, or not finite",
@@ -57,21 +70,35 @@ lk_status lk__state_check(const lk_trainer *t)
     return LK_OK;
 }
 
-/* What this rank finds in its samples, after a pass that all ranks with samples make; LK_OK if that is
- * nothing. */
-static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss)
+/* The name of the layer, or of the component of a chain, whose output is the first that is not finite, in a
+ * pass that all ranks with samples make; "" if all are. */
+static lk_status layer_find(lk_trainer *t, const lk_batch *batch, char *name, size_t size)
 {
     lk_var x, y, out;
-    char layer[256] = "";
-    int64_t at = lk_dtype_is_real(lk_tensor_dtype(batch->x)) ? first_bad(batch->x) : -1;
+    char layer[240] = "";
     lk_tape_reset(t->tape);
+    if (t->chained) {
+        LK_TRY(lk__chained_find_nonfinite(t, batch, name, size));
+        return LK_OK;
+    }
     LK_TRY(lk__microbatch_enter(t->tape, batch, &x, &y));
     lk_pass pass = {.tape = t->tape,
                     .training = true,
                     .step = t->step,
                     .first = batch->first,
                     .batch = lk__groups_batch(t->groups)};
-    lk_status st = lk_model_find_nonfinite(t->spec.model, &pass, x, layer, sizeof layer, &out);
+    LK_TRY(lk_model_find_nonfinite(t->spec.model, &pass, x, layer, sizeof layer, &out));
+    snprintf(name, size, "%s%s", layer[0] ? "layer " : "", layer);
+    return LK_OK;
+}
+
+/* What this rank finds in its samples; LK_OK if that is nothing. */
+static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss)
+{
+    char name[256] = "";
+    bool real = batch->x && lk_dtype_is_real(lk_tensor_dtype(batch->x));
+    int64_t at = real ? first_bad(batch->x) : -1;
+    lk_status st = layer_find(t, batch, name, sizeof name);
     if (st != LK_OK)
         LK_TRY(lk__pass_failed(t, st));
     LK_CHECK(at < 0, LK_ENAN,
@@ -79,18 +106,20 @@ static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss
              "%lld of the set",
              (long long)t->step, loss, (long long)at,
              (long long)batch->index[at / (lk_tensor_count(batch->x) / batch->n)]);
-    LK_CHECK(
-        !layer[0], LK_ENAN,
-        "step %lld: the loss is %g: the first tensor that is not finite is the output of layer "
-        "%s",
-        (long long)t->step, loss, layer);
+    LK_CHECK(!name[0], LK_ENAN,
+             "step %lld: the loss is %g: the first tensor that is not finite is the output of %s",
+             (long long)t->step, loss, name);
     return LK_OK;
 }
 
 static lk_status blame_slabs(const lk_trainer *t, double loss)
 {
-    LK_TRY(blame_slab(t, lk_model_params(t->spec.model), "parameter", loss));
-    LK_TRY(blame_slab(t, lk_model_state(t->spec.model), "state", loss));
+    lk_slab_slice slice;
+    int64_t at;
+    LK_TRY(slab_search(lk__trainer_params(t), &slice, &at));
+    LK_TRY(blame(t, &slice, at, "parameter", loss));
+    LK_TRY(state_search(t, &slice, &at));
+    LK_TRY(blame(t, &slice, at, "state", loss));
     return LK_OK;
 }
 

@@ -1,5 +1,6 @@
 /* What a run writes to its folder: metrics.jsonl, an event file, best.safetensors, and at the end
- * weights.safetensors and report.html. */
+ * weights.safetensors and report.html.  The weights of a chain are written by all ranks (run_files.c), and
+ * noted here. */
 #include "train/output.h"
 
 #include "base/failure.h"
@@ -39,6 +40,12 @@ struct lk__output {
 static const lk_trainer *trainer_of(const lk__output *o)
 {
     return lk_job_trainer(o->job);
+}
+
+/* Weights of a chain are on several ranks, which write them together: run_files.c. */
+static bool has_weights(const lk__output *o)
+{
+    return lk_trainer_model(trainer_of(o));
 }
 
 static lk_status path_of(const lk__output *o, const char *file, char path[LK_PATH_SIZE])
@@ -107,7 +114,7 @@ static lk_status output_open(lk__output *o, const lk__progress *resumed)
     if (resumed)
         bytes = go_on_from(o, path, LK_MISSING_EVENTS, resumed->events_bytes);
     LK_TRY(lk__tfevents_open_at(path, bytes, &o->events));
-    if (resumed)
+    if (resumed && has_weights(o))
         lk__best_mend(&o->best, resumed, lk_trainer_position(trainer_of(o)).step);
     if (l->missing && !l->reason[0])
         snprintf(l->reason, sizeof l->reason, "an earlier part of the run could not write it");
@@ -172,6 +179,12 @@ void lk__output_free(lk__output *o)
     lk__curves_free(&o->curves);
     lk_free(o->confusion);
     lk_free(o);
+}
+
+void lk__output_note_weights(lk__output *o, lk_missing file, lk_status st)
+{
+    lk_status first = LK_OK;
+    file_ended(o, file, file == LK_MISSING_BEST ? BEST : WEIGHTS, st, &first);
 }
 
 static lk_status weights_save(const lk__output *o, const char *file)
@@ -278,7 +291,7 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, r.kv, r.n_kvs), &first);
     file_ended(o, LK_MISSING_EVENTS, EVENTS,
                lk_tfevents_add(o->events, report->step, r.scalar, r.n_scalars), &first);
-    if (report->best)
+    if (report->best && has_weights(o))
         lk__best_now(&o->best, report->step, &first);
     else
         lk__best_again(&o->best, &first);
@@ -317,6 +330,11 @@ static bool is_lost(const lk__output *o, lk_missing bit, const char *file)
     return true;
 }
 
+bool lk__output_needs_weights(const lk__output *o, bool before)
+{
+    return !before || is_lost(o, LK_MISSING_WEIGHTS, WEIGHTS);
+}
+
 lk_status lk__output_end(lk__output *o, const lk_run_result *end, bool before)
 {
     lk_status first = LK_OK;
@@ -324,7 +342,7 @@ lk_status lk__output_end(lk__output *o, const lk_run_result *end, bool before)
     if (end->stopped)
         snprintf(ended, sizeof ended, "stopped on request after step %lld",
                  (long long)lk_trainer_position(trainer_of(o)).step);
-    if (!end->stopped && (!before || is_lost(o, LK_MISSING_WEIGHTS, WEIGHTS)))
+    if (!end->stopped && has_weights(o) && lk__output_needs_weights(o, before))
         file_ended(o, LK_MISSING_WEIGHTS, WEIGHTS, weights_save(o, WEIGHTS), &first);
     if (!before || is_lost(o, LK_MISSING_REPORT, REPORT))
         file_ended(o, LK_MISSING_REPORT, REPORT, report_write(o, end, ended[0] ? ended : NULL),

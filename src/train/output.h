@@ -28,6 +28,12 @@ lk__ledger *lk__output_ledger(lk__output *o);
 /** Whether there is a file STOP in the folder; it is removed. */
 bool lk__output_stop(const lk__output *o);
 
+/** All ranks together have written a file of weights of a chain, or not; the failure is forgotten. */
+void lk__output_note_weights(lk__output *o, lk_missing file, lk_status st);
+
+/** Whether a run that was complete `before` has to write its weights again. */
+bool lk__output_needs_weights(const lk__output *o, bool before);
+
 /** NULL is allowed. */
 void lk__output_free(lk__output *o);
 

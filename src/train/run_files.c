@@ -100,9 +100,47 @@ lk_status lk__run_write_step(lk__run *r, const lk_step_report *report)
     return LK_OK;
 }
 
+/* The weights of a chain, which its ranks write together.  What cannot be written is as any other file of
+ * the run, but for that the best weights are not kept to be tried again. */
+static lk_status weights_write(lk__run *r, lk_missing file, int64_t step)
+{
+    const lk_trainer *t = r->trainer;
+    char path[LK_PATH_SIZE], text[32];
+    lk_metadata metadata = {"step", text};
+    snprintf(text, sizeof text, "%lld", (long long)step);
+    LK_TRY(lk__path_join(r->options->output,
+                         file == LK_MISSING_BEST ? "best.safetensors" : "weights.safetensors", path,
+                         sizeof path));
+    lk_status st = lk_safetensors_write_boxes(r->comm, path, t->held->tensor,
+                                              t->n_params + t->n_state, &metadata,
+                                              file == LK_MISSING_BEST);
+    if (r->output && !lk__is_end(st))
+        lk__output_note_weights(r->output, file, st);
+    LK_TRY(failed(r, NULL, st));
+    return LK_OK;
+}
+
 lk_status lk__run_write_report(lk__run *r, const lk_epoch_report *report)
 {
+    if (r->trainer->chained && r->options->output && report->best)
+        LK_TRY(weights_write(r, LK_MISSING_BEST, report->step));
     LK_TRY(files_write(r, report_write, report));
+    return LK_OK;
+}
+
+/* The weights of a chain at the end of its run, unless they are there. */
+static lk_status last_weights_write(lk__run *r)
+{
+    int32_t needed = 0;
+    bool before = r->result.resumed >= 0 && r->result.steps == 0 && !r->result.stopped;
+    if (!r->trainer->chained || !r->options->output || r->result.stopped)
+        return LK_OK;
+    if (r->output)
+        needed = lk__output_needs_weights(r->output, before);
+    if (r->comm)
+        LK_TRY(lk_bcast(r->comm, &needed, 1, LK_I32, 0, "weights"));
+    if (needed)
+        LK_TRY(weights_write(r, LK_MISSING_WEIGHTS, r->trainer->step));
     return LK_OK;
 }
 
@@ -242,6 +280,7 @@ lk_status lk__run_finish(lk__run *r)
     r->result.best_epoch = r->progress.best_epoch;
     LK_TRY(lk_trainer_hash(r->trainer, &r->result.state));
     r->result.done = true;
+    LK_TRY(last_weights_write(r));
     LK_TRY(files_write(r, end_write, &r->result));
     LK_TRY(files_share(r));
     bool wanted = r->saver && (r->options->checkpoint.every.n > 0 || r->result.stopped);

@@ -188,20 +188,40 @@ static lk_status samples_compare(lk_comm *comm, const char *what, const lk_datas
                     (long long)first, what, rank);
 }
 
+/* Compare what a set is, as far as `mine` says. */
+static lk_status facts_compare(lk_comm *comm, const char *what, const facts *mine)
+{
+    facts first = *mine, other = *mine;
+    int rank;
+    LK_TRY(lk_bcast(comm, &first, (int64_t)sizeof first, LK_U8, 0, what));
+    LK_TRY(first_other(comm, memcmp(&first, mine, sizeof first) != 0, &rank));
+    if (rank == lk_comm_size(comm))
+        return LK_OK;
+    LK_TRY(lk_bcast(comm, &other, (int64_t)sizeof other, LK_U8, rank, what));
+    LK_TRY(facts_report(what, &first, &other, rank));
+    return LK_OK;
+}
+
+lk_status lk__loader_compare_length(lk_comm *comm, const char *what, const lk_loader *loader)
+{
+    facts mine;
+    if (is_alone(comm))
+        return LK_OK;
+    facts_of(loader, &mine);
+    mine.classes = 0;
+    memset(mine.fields, 0, sizeof mine.fields);
+    LK_TRY(facts_compare(comm, what, &mine));
+    return LK_OK;
+}
+
 lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *loader)
 {
-    facts first, mine;
+    facts mine;
     int rank;
     if (is_alone(comm))
         return LK_OK;
     facts_of(loader, &mine);
-    first = mine;
-    LK_TRY(lk_bcast(comm, &first, (int64_t)sizeof first, LK_U8, 0, what));
-    LK_TRY(first_other(comm, memcmp(&first, &mine, sizeof first) != 0, &rank));
-    if (rank < lk_comm_size(comm)) {
-        LK_TRY(lk_bcast(comm, &mine, (int64_t)sizeof mine, LK_U8, rank, what));
-        LK_TRY(facts_report(what, &first, &mine, rank));
-    }
+    LK_TRY(facts_compare(comm, what, &mine));
     if (mine.count <= 0)
         return LK_OK;
     LK_TRY(first_other(comm, !lk__dataset_is_compared(loader->ds), &rank));

@@ -24,6 +24,11 @@ lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n) LK_NO
  */
 lk_status lk__loader_compare(lk_comm *comm, const char *what, const lk_loader *loader) LK_NODISCARD;
 
+/** The same for the number of samples and of those in a batch alone: the ranks of a chain list have data of
+ * their own, or none. */
+lk_status lk__loader_compare_length(lk_comm *comm, const char *what,
+                                    const lk_loader *loader) LK_NODISCARD;
+
 enum { LK__COMPARED_BYTES = 1 << 28 };
 
 #endif /* LK_TRAIN_SAME_H */

@@ -149,6 +149,23 @@ static lk_status identity_find(void *arg)
     return lk_job_identity(work->job, &work->identity);
 }
 
+/* The identity of a chain's run is that of all ranks, in their order. */
+static lk_status identity_join(const lk__saver *s, uint64_t *identity)
+{
+    lk_comm *comm = s->job->comm;
+    uint64_t *all = s->trainer->states; /* room for one of each rank */
+    if (!s->trainer->chained)
+        return LK_OK;
+    all[0] = *identity;
+    if (comm)
+        LK_TRY(lk_allgather(comm, identity, all, 1, LK_I64, "identities"));
+    lk_hash h = lk_hash_start();
+    for (int r = 0; r < lk__trainer_size(s->trainer); r++)
+        lk_hash_add_i64(&h, (int64_t)all[r]);
+    *identity = lk_hash_value(&h);
+    return LK_OK;
+}
+
 static lk_status folder_open(lk__saver *s)
 {
     const lk_train_options *o = &s->job->experiment->train;
@@ -163,9 +180,15 @@ static lk_status folder_open(lk__saver *s)
     identity_work work = {.job = s->job};
     lk__disk disk = {.comm = s->job->comm, .tell = options.message, .arg = options.arg};
     LK_TRY(lk_agree(s->job->comm, lk__disk_do(&disk, identity_find, &work)));
+    LK_TRY(identity_join(s, &work.identity));
     options.identity = work.identity;
     LK_TRY(lk__saver_folder(o, path));
     lk_status st = lk_checkpoint_dir_open(s->job->comm, path, &options, &s->folder);
+    if (st == LK_EIDENTITY && s->trainer->chained)
+        return LK_RAISE(st,
+                        "%s; a chain list goes on with the ranks, components and data that it was "
+                        "saved with, here there are %d ranks",
+                        lk_error_message(), lk__trainer_size(s->trainer));
     if (st == LK_EIDENTITY && lk_experiment_uses_end(s->job->experiment))
         return LK_RAISE(st,
                         "%s; a schedule of the optimizer ends with the last epoch, so another "
@@ -263,7 +286,8 @@ static lk_status load_into(lk__saver *s, lk_state_tensors *to, lk_state *state, 
                         .number = s->number,
                         .n_numbers = numbers_describe(s)};
     LK_TRY(lk_checkpoint_dir_load(s->folder, state, found));
-    LK_TRY(lk__groups_barrier(s->trainer->groups));
+    if (s->trainer->groups)
+        LK_TRY(lk__groups_barrier(s->trainer->groups));
     return LK_OK;
 }
 

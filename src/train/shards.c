@@ -1,6 +1,6 @@
-/* The gradients of a micro-batch shard by shard, for models that use a parameter more than once: there the
- * contributions of a shard must be added up before shards are joined (partials.h).  step.c calls it.
- */
+/* Sums over shards that are passes of their own, and the micro-batches of a model that needs them. */
+#include "train/shards.h"
+
 #include "train/trainer.h"
 
 #include <string.h>
@@ -12,30 +12,43 @@ static lk_status chain_join(void **chain, int n)
     return LK_OK;
 }
 
-/* Add t->spare, the accumulator of the next shard. */
-static lk_status push(lk_trainer *t)
+void lk__shard_sums_free(lk__shard_sums *s)
 {
-    void *chain[LK__CHAIN];
-    int n = lk__partials_chain(&t->partials, t->spare, chain);
-    LK_TRY(chain_join(chain, n));
-    if (n == 1) {
-        lk_accumulator *free = t->partials.level[0];
-        t->partials.level[0] = t->spare;
-        t->spare = free;
-    }
-    lk__partials_carry(&t->partials);
-    if (!t->spare)
-        LK_TRY(lk_accumulator_new(t->spec.model, &t->spare));
+    for (int i = 0; i <= LK__LEVELS; i++)
+        lk_accumulator_free(s->partials.level[i]);
+    lk_accumulator_free(s->spare);
+}
+
+lk_status lk__shard_sums_next(lk__shard_sums *s, lk_accumulator **out)
+{
+    if (!s->spare)
+        LK_TRY(lk_accumulator_new(s->model, &s->spare));
+    lk_accumulator_begin(s->spare);
+    *out = s->spare;
     return LK_OK;
 }
 
-/* Join what waits: the sum of all shards. */
-static lk_status finish(lk_trainer *t, const lk_accumulator **out)
+lk_status lk__shard_sums_push(lk__shard_sums *s)
 {
     void *chain[LK__CHAIN];
-    int n = lk__partials_rest(&t->partials, chain);
+    int n = lk__partials_chain(&s->partials, s->spare, chain);
     LK_TRY(chain_join(chain, n));
-    *out = n > 0 ? chain[n - 1] : NULL;
+    if (n == 1) {
+        lk_accumulator *free = s->partials.level[0];
+        s->partials.level[0] = s->spare;
+        s->spare = free;
+    }
+    lk__partials_carry(&s->partials);
+    return LK_OK;
+}
+
+lk_status lk__shard_sums_finish(lk__shard_sums *s, lk_accumulator *to)
+{
+    void *chain[LK__CHAIN];
+    int n = lk__partials_rest(&s->partials, chain);
+    LK_TRY(chain_join(chain, n));
+    memcpy(lk_slab_data(lk_accumulator_slab(to)), lk_slab_data(lk_accumulator_slab(chain[n - 1])),
+           (size_t)lk_accumulator_bytes(s->model));
     return LK_OK;
 }
 
@@ -43,23 +56,19 @@ lk_status lk__shards_accumulate(lk_trainer *t, const lk_batch *batch, lk_accumul
                                 lk_step_seconds *time)
 {
     int64_t shard_size = lk_loader_shard_size(t->spec.train);
-    const lk_accumulator *sum = NULL;
-    t->partials.n = 0;
-    if (!t->spare)
-        LK_TRY(lk_accumulator_new(t->spec.model, &t->spare));
+    lk__shard_sums_begin(&t->shards);
     for (int64_t first = 0; first < batch->n; first += shard_size) {
         lk_batch part;
+        lk_accumulator *own;
         int64_t n = batch->n - first < shard_size ? batch->n - first : shard_size;
-        lk_accumulator_begin(t->spare);
+        LK_TRY(lk__shard_sums_next(&t->shards, &own));
         LK_TRY(lk__batch_part(batch, first, n, &part));
-        lk_status st = lk__microbatch_pass(t, &part, t->spare, time);
+        lk_status st = lk__microbatch_pass(t, &part, own, time);
         lk_tensor_free(part.x);
         lk_tensor_free(part.y);
         LK_TRY(st);
-        LK_TRY(push(t));
+        LK_TRY(lk__shard_sums_push(&t->shards));
     }
-    LK_TRY(finish(t, &sum));
-    memcpy(lk_slab_data(lk_accumulator_slab(to)), lk_slab_data(lk_accumulator_slab(sum)),
-           (size_t)lk_accumulator_bytes(t->spec.model));
+    LK_TRY(lk__shard_sums_finish(&t->shards, to));
     return LK_OK;
 }

@@ -6,6 +6,9 @@
  * copies that it computes with, and all compare them, 8 bytes a rank: where ranks hold copies, each
  * must be read, because no other rank would see what a machine that computes wrongly has made of it.
  *
+ * The tensors of a chain are on one rank each: all ranks add up what each has counted, and so have the
+ * hash of all of them.
+ *
  * What is held are boxes (t->held), the tensors of a checkpoint in its order; of a copy that a rank has
  * alone it counts all, and ranks that share one count equal shares of equal boxes (io/sums.h).
  *
@@ -18,26 +21,15 @@
 
 enum { PARAMS, OPTIMIZER, STATE }; /* of t->counted */
 
-static int64_t slices_of(const lk_slab *slab)
-{
-    return lk_slab_layout_slices(lk_slab_layout_of(slab));
-}
-
-static int64_t state_slices(const lk_trainer *t)
-{
-    return slices_of(lk_model_state(t->spec.model));
-}
-
 /* How many sums may be of shared tensors. */
 static int64_t shared_sums(const lk_trainer *t)
 {
-    return t->held->n - state_slices(t);
+    return t->held->n - t->n_state;
 }
 
 bool lk__held_is_shared(const lk_trainer *t, int64_t i)
 {
-    int64_t params = slices_of(lk_model_params(t->spec.model));
-    return t->shares && (i < params || i >= params + state_slices(t));
+    return t->shares && (i < t->n_params || i >= t->n_params + t->n_state);
 }
 
 static lk_status memory_make(lk_trainer *t)
@@ -46,7 +38,13 @@ static lk_status memory_make(lk_trainer *t)
     const char *name;
     char prefix[128];
     LK_TRY(lk_state_tensors_new(&t->held));
-    LK_TRY(lk_state_tensors_add_model(t->held, t->spec.model));
+    LK_TRY(lk_state_tensors_add_slab(t->held, "", lk__trainer_params(t)));
+    t->n_params = t->held->n;
+    if (t->chained)
+        LK_TRY(lk__chained_add_state(t, t->held));
+    else
+        LK_TRY(lk_state_tensors_add_slab(t->held, "", lk_model_state(t->spec.model)));
+    t->n_state = t->held->n - t->n_params;
     for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
         snprintf(prefix, sizeof prefix, "optimizer.%s.", name);
         LK_TRY(lk_state_tensors_add_slab(t->held, prefix, slab));
@@ -56,10 +54,10 @@ static lk_status memory_make(lk_trainer *t)
     return LK_OK;
 }
 
-/* The ranks that hold a copy together; NULL: this one alone. */
+/* The ranks that hold a copy together, or all parts of a chain; NULL: this one alone. */
 static lk_comm *holders(const lk_trainer *t)
 {
-    if (!t->shares)
+    if (!t->shares && !t->chained)
         return NULL;
     return t->node ? t->node : lk__trainer_comm(t);
 }
@@ -70,11 +68,12 @@ lk_status lk__state_hash_make(lk_trainer *t)
     LK_TRY(lk_agree(comm, memory_make(t)));
     if (t->shares && lk_comm_nodes(comm) > 1)
         LK_TRY(lk_comm_split(comm, lk_comm_node(comm), 0, &t->node));
-    int64_t params = slices_of(lk_model_params(t->spec.model)), behind = params + state_slices(t);
+    int64_t params = t->n_params, behind = params + t->n_state;
     const lk_state_tensor *tensor = t->held->tensor;
     LK_TRY(lk__sums_open(&t->counted[PARAMS], holders(t), tensor, params));
     LK_TRY(lk__sums_open(&t->counted[OPTIMIZER], holders(t), tensor + behind, t->held->n - behind));
-    lk_status st = lk__sums_open(&t->counted[STATE], NULL, tensor + params, behind - params);
+    lk_status st = lk__sums_open(&t->counted[STATE], t->chained ? holders(t) : NULL,
+                                 tensor + params, behind - params);
     LK_TRY(lk_agree(comm, st));
     return LK_OK;
 }
@@ -95,25 +94,24 @@ static lk_status copies_sum(lk_trainer *t)
     lk__sums_count(&t->counted[PARAMS], t->sum);
     lk__sums_count(&t->counted[OPTIMIZER], t->sum + t->counted[PARAMS].n);
     lk__sums_count(&t->counted[STATE], t->sum + n);
-    if (t->shares)
-        LK_TRY(lk_allreduce(holders(t), NULL, t->sum, n, LK_I64, LK_REDUCE_SUM, "state"));
+    if (holders(t))
+        LK_TRY(lk_allreduce(holders(t), NULL, t->sum, t->chained ? t->held->n : n, LK_I64,
+                            LK_REDUCE_SUM, "state"));
     return LK_OK;
 }
 
-static lk_status slab_add(lk_hash *h, const lk_slab *slab, const uint64_t *sum)
+/* Some of the tensors that are held, with their sums. */
+static void tensors_add(lk_hash *h, const lk_state_tensor *tensor, int64_t n, const uint64_t *sum)
 {
-    for (int64_t i = 0; i < slices_of(slab); i++) {
-        lk_slab_slice s;
-        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &s));
-        lk_hash_add_tensor(h, s.name, s.dtype, s.shape.ndim, s.shape.dim, sum[i]);
-    }
-    return LK_OK;
+    for (int64_t i = 0; i < n; i++)
+        lk_hash_add_tensor(h, tensor[i].name, tensor[i].dtype, tensor[i].shape.ndim,
+                           tensor[i].shape.dim, sum[i]);
 }
 
 /* All that makes two states different, with the sums of the tensors. */
-static lk_status state_add(lk_trainer *t, lk_hash *h)
+static void state_add(lk_trainer *t, lk_hash *h)
 {
-    const lk_slab *params = lk_model_params(t->spec.model), *slab;
+    const lk_state_tensor *params = t->held->tensor;
     const char *name;
     double *number;
     if (t->spec.parallel.mode == LK_REDUCTION_FAST) {
@@ -121,17 +119,17 @@ static lk_status state_add(lk_trainer *t, lk_hash *h)
         lk_hash_add_i64(h, lk__trainer_size(t));
     }
     lk_hash_add_i64(h, t->step);
-    LK_TRY(slab_add(h, params, t->sum));
-    LK_TRY(slab_add(h, lk_model_state(t->spec.model), t->sum + shared_sums(t)));
-    for (int i = 0; (slab = lk_optimizer_slab(t->optimizer, i, &name)); i++) {
+    tensors_add(h, params, t->n_params, t->sum);
+    tensors_add(h, params + t->n_params, t->n_state, t->sum + shared_sums(t));
+    for (int i = 0; lk_optimizer_slab(t->optimizer, i, &name);
+         i++) { /* laid out as the parameters */
         lk_hash_add_text(h, name);
-        LK_TRY(slab_add(h, slab, t->sum + (1 + i) * slices_of(params)));
+        tensors_add(h, params, t->n_params, t->sum + (1 + i) * t->n_params);
     }
     for (int i = 0; (number = lk_optimizer_number(t->optimizer, i, &name)); i++) {
         lk_hash_add_text(h, name);
         lk_hash_add_bytes(h, number, sizeof *number);
     }
-    return LK_OK;
 }
 
 /* Whether all ranks have computed with the same. */
@@ -158,7 +156,7 @@ lk_status lk_trainer_hash(lk_trainer *t, uint64_t *out)
     lk_hash h = lk_hash_start();
     *out = 0;
     LK_TRY(copies_sum(t));
-    LK_TRY(state_add(t, &h));
+    state_add(t, &h);
     LK_TRY(states_compare(t, lk_hash_value(&h)));
     *out = lk_hash_value(&h);
     return LK_OK;

@@ -23,7 +23,7 @@
 #include <math.h>
 #include <string.h>
 
-static double seconds_since(int64_t *from)
+double lk__seconds_since(int64_t *from)
 {
     int64_t now = lk_clock_ns();
     double passed = 1e-9 * (double)(now - *from);
@@ -58,7 +58,7 @@ lk_status lk__microbatch_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, 
 
 /* What backward starts from: one over the samples of the batch, times one over the parts of each,
  * rounded after each of the three operations. */
-static lk_status seed_fill(const lk_trainer *t, int64_t samples)
+lk_status lk__seed_fill(const lk_trainer *t, int64_t samples)
 {
     double per_sample = 1 / (double)samples, per_part = 1 / (double)t->parts;
     if (lk_tensor_dtype(t->seed) == LK_F32)
@@ -85,11 +85,11 @@ lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulat
     LK_TRY(lk_model_forward(t->spec.model, &pass, x, &out));
     LK_TRY(t->loss->apply(t->options.loss.options, out, y, &loss));
     LK_TRY(lk_accumulator_add_loss(accumulator, loss));
-    LK_TRY(lk__counts_add(t, &t->train_counts, out, y));
-    time->forward += seconds_since(&clock);
-    LK_TRY(seed_fill(t, batch->size));
+    LK_TRY(lk__counts_add(t, &t->step_counts, out, y));
+    time->forward += lk__seconds_since(&clock);
+    LK_TRY(lk__seed_fill(t, batch->size));
     LK_TRY(lk_backward(t->tape, &(lk_seed){loss, t->seed}, 1, 0));
-    time->backward += seconds_since(&clock);
+    time->backward += lk__seconds_since(&clock);
     return LK_OK;
 }
 
@@ -154,25 +154,29 @@ lk_status lk__pass_failed(lk_trainer *t, lk_status st)
     }
     snprintf(report, sizeof report, "rank %d: %.480s", lk_comm_rank(comm), own.message);
     lk__comm_end_job(comm, st, report);
-    (void)!lk__groups_finish_overlap(t->groups); /* which releases what was under way */
+    if (t->groups)
+        (void)!lk__groups_finish_overlap(t->groups); /* which releases what was under way */
     lk__failure_set(&own);
     return st;
+}
+
+lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor **out)
+{
+    lk_field f = lk_loader_field(loader, field);
+    lk_shape shape = {.ndim = f.shape.ndim + 1, .dim = {n}};
+    memcpy(&shape.dim[1], f.shape.dim, (size_t)f.shape.ndim * sizeof shape.dim[0]);
+    LK_TRY(lk_tensor_zeros(f.dtype, shape, out));
+    return LK_OK;
 }
 
 /* Take part in a pass without samples that could be read, so that nobody waits in vain. */
 static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time)
 {
     const lk_dataset *set = lk_loader_dataset(t->spec.train);
-    lk_tensor **to[] = {&batch.x, &batch.y};
-    static const char *const name[] = {"x", "y"};
-    lk_status st = LK_OK;
     batch.x = batch.y = NULL;
-    for (int i = 0; i < 2 && st == LK_OK; i++) {
-        lk_field field = lk_loader_field(t->spec.train, lk_dataset_find(set, name[i]));
-        lk_shape shape = {.ndim = field.shape.ndim + 1, .dim = {batch.n}};
-        memcpy(&shape.dim[1], field.shape.dim, (size_t)field.shape.ndim * sizeof shape.dim[0]);
-        st = lk_tensor_zeros(field.dtype, shape, to[i]);
-    }
+    lk_status st = lk__zeros_of(t->spec.train, lk_dataset_find(set, "x"), batch.n, &batch.x);
+    if (st == LK_OK)
+        st = lk__zeros_of(t->spec.train, lk_dataset_find(set, "y"), batch.n, &batch.y);
     if (st == LK_OK)
         st = run_microbatches(t, &batch, time);
     lk_tape_reset(t->tape);
@@ -187,14 +191,13 @@ lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
     LK_FP_GUARD();
     int64_t shard_size = lk_loader_shard_size(t->spec.train), samples = plan->pass_samples,
             before = lk_alloc_stats_now().live_bytes;
-    LK_CHECK(t->step == 0 && t->train_counts.samples == 0 && !lk__trainer_comm(t), LK_ESTATE,
+    LK_CHECK(t->step == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
     for (int i = 0; i < 2 && samples > 0; i++) { /* the second finds what the first has left */
         lk_step_seconds time = {0};
         (void)lk__groups_begin(t->groups, (samples - 1) / shard_size + 1, samples);
         LK_TRY(zeros_pass(t, (lk_batch){.size = samples, .n = samples}, &time));
     }
-    lk__counts_clear(t, &t->train_counts);
     plan->memory.values = lk_alloc_stats_now().live_bytes - before;
     return LK_OK;
 }
@@ -214,7 +217,7 @@ static lk_status run_my_shards(lk_trainer *t, const lk_position *at, lk_range ra
     else if (!synced)
         return LK_OK;
     *unread = lk_loader_read_batch(t->spec.train, at->epoch, at->batch, from, n, batch);
-    time->data = seconds_since(&clock);
+    time->data = lk__seconds_since(&clock);
     if (*unread == LK_OK) {
         st = run_microbatches(t, batch, time);
     } else if (synced) {
@@ -270,14 +273,14 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
         step.grads = lk_accumulator_slab(lk__groups_result(t->groups));
     }
     LK_TRY(lk_accumulator_join_uses(lk__groups_result(t->groups)));
-    report->time.exchange = seconds_since(&clock);
+    report->time.exchange = lk__seconds_since(&clock);
     LK_TRY(lk_optimizer_step(t->optimizer, &step, &did));
-    report->time.update = seconds_since(&clock);
+    report->time.update = lk__seconds_since(&clock);
     if (t->shares)
         LK_TRY(lk__groups_barrier(t->groups));
-    report->time.wait += seconds_since(&clock);
+    report->time.wait += lk__seconds_since(&clock);
     LK_TRY(lk_model_update_running_stats(t->spec.model, lk__groups_result(t->groups), shards));
-    report->time.update += seconds_since(&clock);
+    report->time.update += lk__seconds_since(&clock);
     report->rate = did.rate;
     report->norm = did.norm;
     return LK_OK;
@@ -288,28 +291,30 @@ lk_status lk_trainer_step(lk_trainer *t, lk_step_report *report)
     LK_FP_GUARD();
     lk_step_report own;
     LK_TRY(lk__trainer_check_params(t));
+    report = report ? report : &own;
+    lk__counts_clear(t, &t->step_counts);
+    if (t->chained)
+        return lk__chained_step(t, report);
     lk_position at = lk_trainer_position(t);
     int64_t shard_size = lk_loader_shard_size(t->spec.train);
     lk_batch batch = {.size = lk_loader_batch_size(t->spec.train, at.batch)};
     int64_t shards = (batch.size + shard_size - 1) / shard_size;
-    report = report ? report : &own;
     *report = (lk_step_report){.step = t->step, .samples = batch.size};
     int64_t clock = lk_clock_ns();
     lk_range range = lk__groups_begin(t->groups, shards, batch.size);
-    report->time.forward = seconds_since(&clock);
+    report->time.forward = lk__seconds_since(&clock);
     lk_status unread;
     LK_TRY(run_my_shards(t, &at, range, &batch, &report->time, &unread));
     clock = lk_clock_ns();
     double sum = 0;
     LK_TRY(control_exchange(t, unread, &sum));
-    report->time.wait = seconds_since(&clock);
+    report->time.wait = lk__seconds_since(&clock);
     sum /= (double)t->parts;
     report->loss = sum / (double)batch.size;
     if (!isfinite(report->loss))
         LK_TRY(lk__nonfinite_report(t, range.n > 0 || lk__groups_batch(t->groups) ? &batch : NULL,
                                     report->loss));
-    t->train_counts.samples += batch.size;
-    t->train_counts.loss += sum;
+    lk__step_counts_take(t, batch.size, sum);
     LK_TRY(update(t, shards, report));
     t->step++;
     return LK_OK;

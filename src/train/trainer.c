@@ -5,6 +5,7 @@
 #include "data/loader.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
+#include "parallel/chain.h"
 
 #include <lockstep/extra/plan.h>
 #include <lockstep/extra/trainer_plan.h>
@@ -26,73 +27,6 @@ const lk_descriptor lk_trainer_descriptor = {.name = "trainer",
                                              .summary = "how a model is trained",
                                              .options = trainer_options,
                                              .options_size = sizeof(lk_trainer_options)};
-
-/* Labels are numbers of outputs: of too few, some label would have none. */
-static lk_status classes_check(const lk_trainer *t, lk_tensor_type out, lk_tensor_type target)
-{
-    const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(t->spec.train));
-    int64_t outputs = out.shape.ndim > 0 ? out.shape.dim[out.shape.ndim - 1] : 1;
-    LK_CHECK(lk_dtype_is_real(target.dtype) || info->classes <= outputs, LK_ESHAPE,
-             "%s: the model gives %s for a sample, but %s has %lld classes; its last layer must "
-             "give as many",
-             t->loss->descriptor.name, lk_shape_text(out.shape).s, info->name,
-             (long long)info->classes);
-    return LK_OK;
-}
-
-/* Of real targets that are no classes, the largest number means nothing. */
-static lk_status metric_check(const lk_trainer *t, int i, lk_tensor_type out, lk_tensor_type target)
-{
-    const lk_metric *m = t->metric[i];
-    const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(t->spec.train));
-    bool classes = !lk_dtype_is_real(target.dtype) || info->classes > 0 || t->loss->probabilities;
-    LK_CHECK(
-        !m->of_classes || classes, LK_EDTYPE,
-        "metric %s is for classes, but the targets of %s are real numbers, %s%s, that %s is to "
-        "meet; leave the metric out",
-        m->descriptor.name, info->name, lk_dtype_name(target.dtype), lk_shape_text(target.shape).s,
-        t->loss->descriptor.name);
-    LK_TRY(m->check(t->options.metrics.item[i].options, out, target));
-    return LK_OK;
-}
-
-/* Fill in the options of loss and metrics, and check them against model and data. */
-static lk_status parts_check(lk_trainer *t)
-{
-    lk_tensor_type out = lk_model_out(t->spec.model);
-    lk_field field = {.name = ""};
-    LK_CHECK(lk_dataset_info_of(lk_loader_dataset(t->spec.train))->n_fields > 0, LK_EINVAL,
-             "the data is empty: it has %lld samples without x and y, a model has nothing to learn "
-             "there",
-             (long long)lk_dataset_info_of(lk_loader_dataset(t->spec.train))->count);
-    for (int f = 0; strcmp(field.name, "y") != 0; f++) {
-        LK_CHECK(f < lk_dataset_info_of(lk_loader_dataset(t->spec.train))->n_fields, LK_EINVAL,
-                 "the data has no field \"y\" to learn");
-        field = lk_loader_field(t->spec.train, f);
-    }
-    lk_tensor_type target = {field.dtype, field.shape};
-    LK_TRY(lk_config_with_defaults(&t->options.loss, t->arena, &t->options.loss));
-    t->loss = (const lk_loss *)(const void *)t->options.loss.descriptor;
-    LK_TRY(t->loss->check(t->options.loss.options, out, target));
-    t->parts = t->loss->parts ? t->loss->parts(out) : 1;
-    LK_TRY(classes_check(t, out, target));
-    LK_CHECK(t->options.metrics.n <= LK_MAX_METRICS, LK_EINVAL, "%lld metrics, at most %d",
-             (long long)t->options.metrics.n, LK_MAX_METRICS);
-    lk_config *metrics = NULL;
-    LK_TRY(lk_arena_alloc(t->arena, &metrics, t->options.metrics.n, sizeof *metrics));
-    for (int i = 0; i < t->options.metrics.n; i++)
-        LK_TRY(lk_config_with_defaults(&t->options.metrics.item[i], t->arena, &metrics[i]));
-    t->options.metrics.item = metrics;
-    for (int i = 0; i < t->options.metrics.n; i++) {
-        t->metric[i] = (const lk_metric *)(const void *)metrics[i].descriptor;
-        LK_TRY(metric_check(t, i, out, target));
-        int64_t n = t->metric[i]->numbers(metrics[i].options, out);
-        LK_TRY(lk_arena_alloc(t->arena, &t->train_counts.sums[i], n, sizeof(double)));
-        LK_TRY(lk_arena_alloc(t->arena, &t->eval_counts.sums[i], n, sizeof(double)));
-        t->n_metrics++;
-    }
-    return LK_OK;
-}
 
 /* ---- ranks ---- */
 
@@ -185,9 +119,13 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
 
 static lk_status groups_make(lk_trainer *t)
 {
-    LK_TRY(layout_check(t));
     LK_TRY(lk_mesh_new(t->spec.comm, &(lk_mesh_shape){.data = 0}, &t->mesh));
     lk_comm *world = t->mesh->world;
+    if (t->chained) { /* nothing is joined but the losses of ranks */
+        LK_TRY(lk_agree(world, lk__control_new(world, LK_F64, lk__trainer_size(t), &t->control)));
+        return LK_OK;
+    }
+    LK_TRY(layout_check(t));
     int ranks = lk__trainer_size(t);
     lk_plan_spec spec = plan_spec(t, ranks, world ? lk_comm_node_size(world) : 1);
     LK_TRY(lk_agree(world, lk_plan_new(t->mesh, t->spec.model, &spec, &t->plan)));
@@ -239,31 +177,42 @@ static lk_status options_take(lk_trainer *t, const struct told *told)
     return LK_OK;
 }
 
-/* What each rank does for itself. */
-static lk_status own_make(lk_trainer *t, const struct told *told)
+/* What each rank does for itself, first with what it was given. */
+static lk_status own_begin(lk_trainer *t, const struct told *told)
 {
     LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(options_take(t, told));
-    LK_TRY(lk__model_check_whole(t->spec.model));
-    lk_dtype dtype = lk_model_out(t->spec.model).dtype;
-    LK_TRY(parts_check(t));
-    LK_TRY(lk_optimizer_new_config(lk_model_params(t->spec.model), &t->options.optimizer,
-                                   &t->optimizer));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard_size(t->spec.train)));
     LK_TRY(lk_tape_new(&t->eval_tape));
     LK_TRY(lk_tape_set_shard_size(t->eval_tape, lk_loader_shard_size(t->spec.train)));
     (void)lk_tape_set_recording(t->eval_tape, false);
-    LK_TRY(lk_tensor_zeros(dtype, LK_SCALAR, &t->seed));
+    if (t->spec.chain)
+        return LK_OK;
+    LK_TRY(lk__model_check_whole(t->spec.model));
+    t->out = lk_model_out(t->spec.model);
+    t->shards.model = t->spec.model;
+    return LK_OK;
+}
+
+/* Then with what is to come out. */
+static lk_status own_make(lk_trainer *t)
+{
+    LK_TRY(lk__criteria_make(t));
+    LK_TRY(lk_optimizer_new_config(lk__trainer_params(t), &t->options.optimizer, &t->optimizer));
+    LK_TRY(lk_tensor_zeros(t->out.dtype, LK_SCALAR, &t->seed));
     return LK_OK;
 }
 
 static lk_status trainer_make(lk_trainer *t, const struct told *told)
 {
-    LK_TRY(lk_agree(t->spec.comm, own_make(t, told)));
+    LK_TRY(lk_agree(t->spec.comm, own_begin(t, told)));
+    if (t->spec.chain)
+        LK_TRY(lk__chained_make(t));
+    LK_TRY(lk_agree(t->spec.comm, own_make(t)));
     LK_TRY(lk__trainer_compare(t));
     LK_TRY(groups_make(t));
-    if (t->plan->spec.shared)
+    if (t->plan && t->plan->spec.shared)
         LK_TRY(share(t));
     LK_TRY(lk__state_hash_make(t));
     return LK_OK;
@@ -273,11 +222,15 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
 {
     lk_trainer *t = NULL;
     *out = NULL;
-    LK_CHECK(spec && spec->model && spec->train, LK_EINVAL, "model or loader is not given");
+    LK_CHECK(spec && spec->train && (spec->model || spec->chain), LK_EINVAL,
+             "model or loader is not given");
+    LK_CHECK(!spec->model || !spec->chain, LK_EINVAL, "both a model and a chain are given");
+    lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
     if (spec->parallel.mode != LK_REDUCTION_FAST)
-        LK_TRY(lk__agree_bits(spec->comm));
-    LK_TRY(lk__agree_alloc(spec->comm, &t, sizeof *t));
+        LK_TRY(lk__agree_bits(comm));
+    LK_TRY(lk__agree_alloc(comm, &t, sizeof *t));
     t->spec = *spec;
+    t->spec.comm = comm;
     lk_status st = trainer_make(t, told);
     if (st != LK_OK) {
         lk_trainer_free(t);
@@ -310,14 +263,14 @@ void lk_trainer_free(lk_trainer *t)
         return;
     lk_tape_free(t->tape);
     lk_tape_free(t->eval_tape);
-    for (int i = 0; i <= LK__LEVELS; i++)
-        lk_accumulator_free(t->partials.level[i]);
-    lk_accumulator_free(t->spare);
+    lk__shard_sums_free(&t->shards);
     lk_tensor_free(t->seed);
     lk_free(t->batch_loss);
     lk__state_hash_free(t);
     lk_optimizer_free(t->optimizer);
-    lk__model_unbind_params(t->spec.model);
+    lk__chained_free(t);
+    if (t->spec.model)
+        lk__model_unbind_params(t->spec.model);
     lk_slab_free(t->shared_params);
     lk__control_free(t->control);
     lk__groups_free(t->groups);
@@ -375,6 +328,7 @@ lk_status lk_trainer_plan_of(const lk_trainer *t, const lk_mesh_shape *shape, in
     LK_FP_GUARD();
     lk_mesh mesh;
     *out = NULL;
+    LK_CHECK(t->spec.model, LK_ENOTSUP, "a chain list has no plan: it says itself who has what");
     LK_TRY(lk_mesh_at(shape, ranks, rank, &mesh));
     lk_plan_spec spec = plan_spec(t, ranks, ranks);
     LK_TRY(lk_plan_new(&mesh, t->spec.model, &spec, out));
@@ -384,6 +338,11 @@ lk_status lk_trainer_plan_of(const lk_trainer *t, const lk_mesh_shape *shape, in
 lk_optimizer *lk_trainer_optimizer(const lk_trainer *t)
 {
     return t->optimizer;
+}
+
+lk_chain *lk_trainer_chain(const lk_trainer *t)
+{
+    return t->spec.chain;
 }
 
 lk_model *lk_trainer_model(const lk_trainer *t)

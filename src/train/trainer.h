@@ -3,10 +3,11 @@
 #ifndef LK_TRAIN_TRAINER_H
 #define LK_TRAIN_TRAINER_H
 
-#include "base/partials.h"
 #include "coll/agree.h"
 #include "io/sums.h"
 #include "parallel/groups.h"
+#include "train/chained.h"
+#include "train/shards.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/plan.h>
@@ -24,9 +25,11 @@ typedef struct lk__counts {
 struct lk_trainer {
     lk_trainer_spec spec;
     lk_trainer_options options;
-    lk_arena *arena;     /* of the options, defaults filled in */
-    const lk_loss *loss; /* of options.loss */
-    int64_t parts;       /* that a sample's loss is the mean of */
+    lk_arena *arena;      /* of the options, defaults filled in */
+    const lk_loss *loss;  /* of options.loss */
+    int64_t parts;        /* that a sample's loss is the mean of */
+    lk_tensor_type out;   /* of a sample: what the model gives, or the chain, on whichever rank */
+    lk__chained *chained; /* of a chain, in place of plan and groups; NULL: a model is trained */
     int n_metrics;
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;
@@ -39,16 +42,17 @@ struct lk_trainer {
     lk_tape *tape;           /* of steps */
     lk_tape *eval_tape;      /* of evaluation */
     lk_tensor *seed;         /* of backward: one over the samples of the batch */
-    lk__partials partials;   /* of shards: their lk_accumulator, made when needed */
-    lk_accumulator *spare;   /* the next shard's */
+    lk__shard_sums shards;   /* of a model that uses a parameter more than once */
+    lk__counts step_counts;  /* of the step that is under way: what its passes have counted */
     lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
     lk__counts eval_counts;  /* of an evaluation */
     double *batch_loss; /* of an evaluation, by batch: those of other ranks are 0 until joined */
     int64_t max_batch_loss;
     lk_state_tensors *held; /* parameters, the model's state, the optimizer's slabs: state_hash.c */
-    lk__sums counted[3];    /* what this rank hashes of them */
-    uint64_t *sum, *states; /* of the state's tensors, and the hashes of all ranks */
-    lk_comm *node;          /* the ranks that share a copy, where there are several copies */
+    int64_t n_params, n_state; /* of them */
+    lk__sums counted[3];       /* what this rank hashes of them */
+    uint64_t *sum, *states;    /* of the state's tensors, and the hashes of all ranks */
+    lk_comm *node;             /* the ranks that share a copy, where there are several copies */
     int64_t step;
 };
 
@@ -69,6 +73,12 @@ static inline int lk__trainer_size(const lk_trainer *t)
     return t->mesh->world ? lk_comm_size(t->mesh->world) : 1;
 }
 
+/** The parameters that the optimizer updates; borrowed. */
+static inline lk_slab *lk__trainer_params(const lk_trainer *t)
+{
+    return t->chained ? t->chained->state->params : lk_model_params(t->spec.model);
+}
+
 /** What lk_trainer_hash() and checkpoints need, when copies are where they stay.  Collective. */
 lk_status lk__state_hash_make(lk_trainer *t) LK_NODISCARD;
 void lk__state_hash_free(lk_trainer *t);
@@ -80,14 +90,25 @@ bool lk__held_is_shared(const lk_trainer *t, int64_t i);
  * settings.  Collective over t->spec.comm. */
 lk_status lk__trainer_compare(const lk_trainer *t) LK_NODISCARD;
 
+/** Fill in the options of loss and metrics, and check them against t->out and the data.  Not collective. */
+lk_status lk__criteria_make(lk_trainer *t) LK_NODISCARD;
+
 /** Fail if the model has no parameters. */
 static inline lk_status lk__trainer_check_params(const lk_trainer *t)
 {
-    LK_CHECK(lk_slab_layout_slices(lk_slab_layout_of(lk_model_params(t->spec.model))) > 0,
-             LK_EINVAL,
+    LK_CHECK(lk_slab_layout_slices(lk_slab_layout_of(lk__trainer_params(t))) > 0, LK_EINVAL,
              "the model has no parameters, so there is nothing to train; it can be evaluated");
     return LK_OK;
 }
+
+/** Set t->seed for a batch of so many samples: what backward starts from. */
+lk_status lk__seed_fill(const lk_trainer *t, int64_t samples) LK_NODISCARD;
+
+/** Seconds since `*from`, a lk_clock_ns(), which becomes now. */
+double lk__seconds_since(int64_t *from);
+
+/** A field of zeros for `n` samples, in place of one that could not be read; the caller owns `*out`. */
+lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor **out) LK_NODISCARD;
 
 /** The samples of a micro-batch as variables on `tape`. */
 lk_status lk__microbatch_enter(lk_tape *tape, const lk_batch *batch, lk_var *x,
@@ -97,6 +118,9 @@ lk_status lk__microbatch_enter(lk_tape *tape, const lk_batch *batch, lk_var *x,
 lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out,
                          lk_var target) LK_NODISCARD;
 void lk__counts_clear(const lk_trainer *t, lk__counts *counts);
+
+/** A step of so many samples and this sum of their losses is done: what it counted belongs to the epoch. */
+void lk__step_counts_take(lk_trainer *t, int64_t samples, double loss);
 
 /** How many sums metric `i` has. */
 int64_t lk__counts_length(const lk_trainer *t, int i);

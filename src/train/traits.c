@@ -55,7 +55,20 @@ static lk__trait layout_trait(const lk_parallel_options *p)
     return (lk__trait){"other options of parallel", (int64_t)lk_hash_value(&h), .is_hash = true};
 }
 
-enum { TRAITS = 10 };
+enum { TRAITS = 10, CHAIN_TRAITS = 6 };
+
+/* What the ranks of a chain must have alike: their models and data are their own. */
+static lk_status chain_traits_of(const lk_trainer *t, lk__trait *out)
+{
+    const lk_trainer_spec *s = &t->spec;
+    out[0] = (lk__trait){"the seed of the loader", s->train->seed, .is_hash = false};
+    out[1] = (lk__trait){"the number of metrics", t->options.metrics.n, .is_hash = false};
+    out[2] = (lk__trait){"the number of epochs", s->epochs, .is_hash = false};
+    LK_TRY(choice_trait("another loss", &t->options.loss, &out[3]));
+    LK_TRY(choice_trait("another optimizer", &t->options.optimizer, &out[4]));
+    out[5] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
+    return LK_OK;
+}
 
 /* What all ranks must have alike; what the steps do depends on nothing else. */
 static lk_status traits_of(const lk_trainer *t, lk__trait *out)
@@ -80,6 +93,12 @@ lk_status lk__trainer_compare(const lk_trainer *t)
     lk__trait trait[TRAITS] = {{.name = ""}};
     if (!comm || lk_comm_size(comm) == 1)
         return LK_OK;
+    if (t->chained) {
+        LK_TRY(lk__loader_compare_length(comm, "the training set", t->spec.train));
+        LK_TRY(lk_agree(comm, chain_traits_of(t, trait)));
+        LK_TRY(lk__traits_compare(comm, trait, CHAIN_TRAITS));
+        return LK_OK;
+    }
     LK_TRY(lk__loader_compare(comm, "the training set", t->spec.train));
     LK_TRY(lk_agree(comm, traits_of(t, trait)));
     LK_TRY(lk__traits_compare(comm, trait, TRAITS));

@@ -82,6 +82,19 @@ static void fast_mode_agrees_but_for_rounding(lk_comm *comm)
 
 /* ---- failures ---- */
 
+/* How many samples a table of classes has. */
+static int64_t table_count(const char *json)
+{
+    int64_t n = 0;
+    while (*json) {
+        char *end;
+        long at = strtol(json, &end, 10);
+        n += end > json ? at : 0;
+        json = end > json ? end : json + 1;
+    }
+    return n;
+}
+
 /* Sample 17 of 30 has a label that does not exist: the rank that has it takes part with zeros and says
  * so; all stop in that step, which can be tried again. */
 static void a_rank_that_cannot_read_stops_all_in_that_step(lk_comm *comm)
@@ -89,7 +102,11 @@ static void a_rank_that_cannot_read_stops_all_in_that_step(lk_comm *comm)
     small_trainer s;
     int64_t first[9];
     int rank = lk_comm_rank(comm);
+    lk_config table;
+    lk_eval seen;
     small_begin(&s, comm);
+    ASSERT_OK(lk_config_parse(&lk_registry_metric, "confusion", NULL, s.arena, &table));
+    s.options.metrics = (lk_configs){.item = &table, .n = 1};
     s.y[17] = 5; /* behind the back of the set, which would refuse it */
     ASSERT_OK(lk_model_add(s.model, "linear", "units=3"));
     ASSERT_OK(lk_model_add(s.model, "batch_norm", "statistics=batch"));
@@ -109,6 +126,8 @@ static void a_rank_that_cannot_read_stops_all_in_that_step(lk_comm *comm)
     s.y[17] = 1;
     ASSERT_OK(lk_trainer_step(s.trainer, NULL));
     ASSERT_TRUE(state_of(s.trainer) != before);
+    ASSERT_OK(lk_trainer_train_metrics(s.trainer, &seen)); /* what failed is not counted twice */
+    ASSERT_EQ(table_count(seen.json[0]), seen.samples);
     small_free(&s);
 }
 
