@@ -9,7 +9,7 @@ install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # As folders, so that links between them hold.
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING
-  PATTERN "*.c" PATTERN "*.txt" PATTERN "*.yaml")
+  PATTERN "*.c" PATTERN "*.h" PATTERN "*.txt" PATTERN "*.yaml")
 
 # Both files find their prefix from where they lie, so the installed tree can be moved.
 file(RELATIVE_PATH LK_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

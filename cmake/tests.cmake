@@ -147,7 +147,12 @@ endfunction()
 
 # examples/X.c, which `make` builds, prints what examples/X.txt says; it sees the public headers
 # alone.  One that communicates does so on threads and on 1 to 4 processes of each MPI; one that
-# includes <mpi.h> is compiled against each, as example_X_MPI.  Experiment files need libyaml.
+# includes <mpi.h> is compiled against each, as example_X_MPI.  Experiment files need libyaml.  Some
+# are given arguments, and some need a number of ranks.
+set(arguments_of_mnist_chain "--unit 64 --epoch 3")
+set(arguments_of_mnist_messages "${arguments_of_mnist_chain}")
+set(ranks_of_mnist_chain "2")
+set(ranks_of_mnist_messages "2")
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
 foreach(file IN LISTS examples)
@@ -165,10 +170,13 @@ foreach(file IN LISTS examples)
     add_dependencies(product ${program})
   endforeach()
   if(NOT is_host AND (LK_YAML OR NOT reads_yaml))
-    lk_test(example.${name} cli env "EMULATOR=${emulator}" tests/example.sh
-      $<TARGET_FILE:example_${name}> examples/${name}.txt)
+    lk_test(example.${name} cli env "EMULATOR=${emulator}" "ARGUMENTS=${arguments_of_${name}}"
+      tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
   endif()
   if(has_ranks)
+    if(NOT DEFINED ranks_of_${name})
+      set(ranks_of_${name} "1 2 3 4")
+    endif()
     foreach(mpi IN LISTS LK_MPIS)
       set(program example_${name})
       if(is_host)
@@ -176,11 +184,12 @@ foreach(file IN LISTS examples)
         target_link_libraries(${program} PRIVATE host_${mpi})
       endif()
       add_dependencies(${program} mpi_${mpi})
-      lk_share(share ${mpi} "1 2 3 4")
-      lk_test(${mpi}.example.${name} ${mpi} tests/example.sh $<TARGET_FILE:${program}>
+      lk_share(share ${mpi} "${ranks_of_${name}}")
+      set(arguments env "ARGUMENTS=${arguments_of_${name}}")
+      lk_test(${mpi}.example.${name} ${mpi} ${arguments} tests/example.sh $<TARGET_FILE:${program}>
         examples/${name}.txt ${mpi} "${share}")
-      lk_test(${mpi}.example.${name}.on_all long tests/example.sh $<TARGET_FILE:${program}>
-        examples/${name}.txt ${mpi} "1 2 3 4")
+      lk_test(${mpi}.example.${name}.on_all long ${arguments} tests/example.sh
+        $<TARGET_FILE:${program}> examples/${name}.txt ${mpi} "${ranks_of_${name}}")
       lk_timed(${mpi}.example.${name} ${mpi}.example.${name}.on_all)
     endforeach()
   endif()

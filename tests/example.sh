@@ -4,18 +4,20 @@
 #
 #   tests/example.sh PROGRAM EXPECTED [openmpi|mpich "RANKS..."]        77: cannot run here
 #
-# EMULATOR, if set, is the command that runs a program for another processor.
+# EMULATOR, if set, is the command that runs a program for another processor, ARGUMENTS the words that
+# it is given.
 set -eu
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
 if [ $# -eq 2 ]; then
     # shellcheck disable=SC2086 # a command with arguments
-    ${EMULATOR-} "$1" >"$printed" || { echo "$1 failed"; exit 1; }
+    ${EMULATOR-} "$1" ${ARGUMENTS-} >"$printed" || { echo "$1 failed"; exit 1; }
     diff -u "$2" "$printed"
     exit
 fi
 for n in $4; do
-    "$(dirname "$0")/dist/run.sh" "$3" "$n" "$1" >"$printed" || {
+    # shellcheck disable=SC2086 # several words
+    "$(dirname "$0")/dist/run.sh" "$3" "$n" "$1" ${ARGUMENTS-} >"$printed" || {
         status=$?
         cat "$printed"
         echo "$1 failed on $n ranks"

@@ -66,7 +66,7 @@ for document in docs/tape.md docs/differentiable.md docs/experiments.md \
     docs/model-parallel.md docs/porting.md; do
     awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on && NF' "$document" |
         while IFS= read -r line; do
-            cat examples/*.c | grep -qxF -- "$line" ||
+            cat examples/*.[ch] | grep -qxF -- "$line" ||
                 { echo "$document: not in the examples: $line"; exit 1; }
         done || bad=1
 done
