@@ -5,8 +5,8 @@
  *     [--data FOLDER] [--out FOLDER]
  *
  * The folder of --data has MNIST's four files; without it, images are generated.  To that of --out each
- * rank writes its weights.  --communicator says how the ranks join their scores, by
- * any name that `lockstep list collectives` has for allreduce.
+ * rank writes its weights.  --communicator says how the ranks join numbers that both need, by any name
+ * that `lockstep list collectives` has for allreduce.
  */
 #ifndef EXAMPLES_MNIST_H
 #define EXAMPLES_MNIST_H

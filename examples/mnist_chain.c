@@ -16,9 +16,8 @@ struct part {
     lk_loader *train, *test;
     lk_model *model; /* of MLP0SubA or MLP1Sub, the first component of the rank */
     lk_chain *chain;
-    lk_optimizer *adam;
-    lk_tape *tape;
-    int64_t step;
+    lk_experiment *experiment;
+    lk_job *job;
 };
 
 static lk_status mlp0_sub_b(const lk_pass *pass, void *arg, const lk_list *in, int n, lk_list *out)
@@ -61,38 +60,37 @@ static lk_status part_make(struct part *p)
     LK_TRY(lk_chain_new(p->comm, &p->chain));
     LK_TRY(first ? mlp0(p, &sub) : mlp1(p, &sub));
     LK_TRY(lk_chain_build(p->chain, &x, first));
-    LK_TRY(lk_optimizer_new(lk_model_params(p->model), "adam", NULL, &p->adam));
-    LK_TRY(lk_tape_new(&p->tape));
     return LK_OK;
 }
 
-/* All batches through the chain, and back if the network is to learn; rank 0 has the loss. */
-static lk_status set_pass(struct part *p, lk_loader *set, bool learns, double *score)
+static void epoch_print(void *arg, const lk_job *job, const lk_epoch_report *report)
 {
-    lk_optimizer_input input = {.grads = lk_accumulator_slab(lk_chain_accumulator(p->chain, 0))};
-    lk_tape_set_recording(p->tape, learns);
-    for (int64_t i = 0; i < lk_loader_batches(set); i++) {
-        lk_batch batch;
-        lk_var x, y, label, loss = LK_NO_VAR;
-        lk_list out = {.at = &y, .room = 1};
-        lk_tape_reset(p->tape);
-        lk_chain_clear(p->chain);
-        LK_TRY(lk_loader_read_batch(set, 0, i, 0, lk_loader_batch_size(set, i), &batch));
-        if (batch.x)
-            LK_TRY(lk_constant(p->tape, batch.x, &x));
-        LK_TRY(lk_chain_forward(p->chain, &(lk_pass){p->tape, .training = learns}, &x, !!batch.x,
-                                &out));
-        if (out.n > 0) {
-            LK_TRY(lk_constant(p->tape, batch.y, &label));
-            LK_TRY(lk_softmax_cross_entropy(y, label, LK_LOSS_DEFAULT, &loss));
-            LK_TRY(mnist_add(score, &batch, y, loss));
-        }
-        if (learns) {
-            LK_TRY(lk_backward(p->tape, &(lk_seed){.of = loss}, out.n, 0));
-            input.at.step = p->step++;
-            LK_TRY(lk_optimizer_step(p->adam, &input, NULL));
-        }
-    }
+    (void)job;
+    if (lk_comm_rank(arg) == 0)
+        printf("epoch %2lld  loss %.6f  test loss %.6f  accuracy %.4f\n", (long long)report->epoch,
+               report->train.loss, report->test.loss, report->test.value[0]);
+}
+
+/* A run of the chain, as of any model: in the folder of --out it leaves checkpoints, metrics and a report. */
+static lk_status part_train(struct part *p)
+{
+    char text[512], out[4096];
+    lk_job_spec job = {.chain = p->chain, .set = {[LK_TRAIN] = lk_loader_dataset(p->train)}};
+    job.set[LK_TEST] = lk_loader_dataset(p->test);
+    snprintf(text, sizeof text,
+             "data: {type: empty, samples: 1, batch: %s, shards: 1, shuffle: false}\n"
+             "model: chain\n"
+             "loss: softmax_cross_entropy\n"
+             "metrics: [accuracy]\n"
+             "optimizer: adam\n"
+             "train: {epochs: %s}\n",
+             given[BATCHSIZE], given[EPOCH]);
+    snprintf(out, sizeof out, "train.output=%s", given[OUT] ? given[OUT] : "");
+    LK_TRY(lk_experiment_parse("mnist_chain", text, (const char *[]){out}, given[OUT] ? 1 : 0,
+                               &p->experiment));
+    job.experiment = p->experiment;
+    LK_TRY(lk_job_new_spec(&job, &p->job));
+    LK_TRY(lk_job_run(p->job, &(lk_run_callbacks){.arg = p->comm, .epoch = epoch_print}, NULL));
     return LK_OK;
 }
 
@@ -102,16 +100,11 @@ static lk_status train(lk_comm *comm, void *arg)
     lk_status st;
     (void)arg;
     LK_TRY_TO(done, part_make(&p));
-    for (long epoch = 1; epoch <= atol(given[EPOCH]); epoch++) {
-        double score[6] = {0};
-        LK_TRY_TO(done, set_pass(&p, p.train, true, &score[0]));
-        LK_TRY_TO(done, set_pass(&p, p.test, false, &score[3]));
-        LK_TRY_TO(done, mnist_report(comm, epoch, score));
-    }
+    LK_TRY_TO(done, part_train(&p));
     LK_TRY_TO(done, mnist_save(lk_comm_rank(comm) == 0 ? "MLP0" : "MLP1", p.model));
 done:
-    lk_tape_free(p.tape);
-    lk_optimizer_free(p.adam);
+    lk_job_free(p.job);
+    lk_experiment_free(p.experiment);
     lk_chain_free(p.chain);
     lk_model_free(p.model);
     lk_loader_free(p.train);
