@@ -51,6 +51,12 @@ static inline bool lk_is_var(lk_var v)
     return v.tape != NULL;
 }
 
+/** Several values: at[0..n).  A call that fills in a list finds room for `room` of them. */
+typedef struct lk_list {
+    lk_var *at;
+    int n, room;
+} lk_list;
+
 /** Make an empty tape.  The caller owns it.  Errors: LK_ENOMEM. */
 LK_API lk_status lk_tape_new(lk_tape **out) LK_NODISCARD;
 

@@ -265,12 +265,6 @@ LK_API lk_status lk_dist_sendrecv(lk_tape *tape, lk_comm *comm, const lk_dist_se
  * not known to the receiver, they travel along.
  */
 
-/** Values that a call fills in: at[0..n), with room for `room` of them. */
-typedef struct lk_list {
-    lk_var *at;
-    int n, room;
-} lk_list;
-
 /** lk_dist_send() of n >= 1 values of any dtypes, for lk_dist_recv_list(). */
 LK_API lk_status lk_dist_send_list(lk_comm *comm, const lk_var *xs, int n, int dest, int64_t tag,
                                    const char *name, lk_var *token) LK_NODISCARD;

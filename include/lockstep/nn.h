@@ -158,6 +158,20 @@ typedef struct lk_layer_info {
 LK_API lk_status lk_model_layer(const lk_model *model, int64_t i, lk_layer_info *out) LK_NODISCARD;
 LK_API int64_t lk_model_layers(const lk_model *model);
 
+/** What a recurrent layer carries from one time to the next: of rnn and gru "gru1.h", of lstm "lstm1.h"
+ * and "lstm1.c". */
+typedef struct lk_carry_info {
+    const char *name;
+    lk_tensor_type type; /* of one sample */
+} lk_carry_info;
+
+/** How many values the layers of a model carry, in the order of the layers, those of a layer in the order
+ * above; 0: none is recurrent. */
+LK_API int64_t lk_model_carries(const lk_model *model);
+
+/** Carry number i.  Errors: LK_EINVAL when there is no such. */
+LK_API lk_status lk_model_carry(const lk_model *model, int64_t i, lk_carry_info *out) LK_NODISCARD;
+
 /* ---- what passes add up ---- */
 
 /** Gradients of all parameters, statistics of the batch, and the loss.  A trainer makes one for each
@@ -243,6 +257,23 @@ typedef struct lk_pass {
 LK_API lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x,
                                   lk_var *out) LK_NODISCARD;
 
+/**
+ * As lk_model_forward() of a recurrent model, from a carry on: `first` has the values that its layers begin
+ * with, [samples, ...] each, as many as lk_model_carries() says, instead of zeros (NULL); `last` gets those
+ * that they end with, of a layer with `reverse` those behind the first time; NULL: they are not wanted.
+ * It is another list than `first`.
+ *
+ * So times that are cut into parts, on one rank or on several (lk_recurrent_forward()), give the bits of all
+ * times at once: the `last` of a part is the `first` of the next.  Both are values of the tape, and
+ * gradients go back through them.  A part may have no times; it passes the carry on.
+ *
+ * Errors: as lk_model_forward(); LK_EINVAL for a model that carries nothing, another number of values and
+ * a list without room; LK_ESHAPE for a value of another dtype or shape, by its name.
+ */
+LK_API lk_status lk_model_forward_carry(lk_model *model, const lk_pass *pass, lk_var x,
+                                        const lk_list *first, lk_list *last,
+                                        lk_var *out) LK_NODISCARD;
+
 /** As lk_model_forward(), and say which layer's output is the first that is not finite: its name in
  * `layer` of `size` bytes, "" if there is none.  Reads all outputs: for finding faults. */
 LK_API lk_status lk_model_find_nonfinite(lk_model *model, const lk_pass *pass, lk_var x,
@@ -268,7 +299,8 @@ typedef struct lk_layer_instance {
     lk_tensor_type in, out;
     int64_t param; /* number of its first parameter among all that layers declare, shared or not */
     int64_t state; /* number of its first state in the slab */
-    int n_params, n_state;
+    int64_t carry; /* number of its first carry in the model */
+    int n_params, n_state, n_carries;
     int64_t list[LK_MAX_LISTS]; /* numbers of its lists of layers */
     int n_lists;
     int depth;
@@ -340,6 +372,10 @@ LK_API lk_status lk_build_param(lk_build *build, const lk_param *param) LK_NODIS
 LK_API lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_cut cut,
                                 double start, double rate) LK_NODISCARD;
 
+/** Declare the next carry of the layer, of this shape for one sample: what it begins a pass with and hands to
+ * the times that follow.  Errors: LK_EINVAL for a name that is too long, LK_ENOMEM. */
+LK_API lk_status lk_build_carry(lk_build *build, const char *name, lk_shape shape) LK_NODISCARD;
+
 /** How finely parameters may be cut: the spec's, defaults filled in. */
 LK_API lk_pieces lk_build_pieces(const lk_build *build);
 
@@ -368,6 +404,15 @@ LK_API lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *layer,
 /** State `i` of the layer as a value without gradient.  Errors: LK_ENOMEM. */
 LK_API lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *layer, int i,
                                lk_var *out) LK_NODISCARD;
+
+/** Carry `i` of the layer as the pass begins with it, [samples, ...]: what lk_model_forward_carry() was
+ * given, otherwise zeros.  Errors: LK_ENOMEM. */
+LK_API lk_status lk_pass_carry(const lk_pass *pass, const lk_layer_instance *layer, int i,
+                               lk_var *out) LK_NODISCARD;
+
+/** What carry `i` of the layer is behind the last time of the pass.  To be called once for each carry. */
+LK_API void lk_pass_set_carry(const lk_pass *pass, const lk_layer_instance *layer, int i,
+                              lk_var value);
 
 /** Add statistics of the batch for state `i`, [shards][its shape], to the accumulator.  Does nothing
  * without one and in the second run of a segment.  Errors: LK_ESHAPE, LK_ENOMEM. */

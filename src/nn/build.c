@@ -265,6 +265,17 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_c
     return LK_OK;
 }
 
+lk_status lk_build_carry(lk_build *build, const char *name, lk_shape shape)
+{
+    lk__net *net = build->net;
+    const char *whole;
+    LK_TRY(name_text(net, net->instance[build->instance].name, ".", name, &whole));
+    LK_TRY(lk__grow(&net->carry, &net->max_carries, net->n_carries + 1, sizeof *net->carry));
+    net->carry[net->n_carries++] = (lk__carry){whole, shape};
+    net->instance[build->instance].n_carries++;
+    return LK_OK;
+}
+
 void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins backward)
 {
     lk__net *net = build->net;
@@ -326,6 +337,7 @@ static lk_status list_build(lk__net *net, int64_t list, const lk_configs *layers
             .layer = (const lk_layer *)(const void *)layers->item[i].descriptor,
             .param = net->n_uses,
             .state = net->n_state,
+            .carry = net->n_carries,
             .depth = depth};
         instance->reach = instance->layer->reach;
         LK_TRY(layer_name(net, layers, i, prefix, &instance->name));

@@ -33,6 +33,34 @@ lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *instance, 
     return LK_OK;
 }
 
+/* [samples, ...] of a carry. */
+static lk_shape carry_shape(const lk__carry *carry, int64_t samples)
+{
+    lk_shape shape = {.ndim = carry->shape.ndim + 1, .dim = {samples}};
+    memcpy(&shape.dim[1], carry->shape.dim, (size_t)carry->shape.ndim * sizeof shape.dim[0]);
+    return shape;
+}
+
+lk_status lk_pass_carry(const lk_pass *pass, const lk_layer_instance *instance, int i, lk_var *out)
+{
+    const struct lk__pass_run *run = pass->run;
+    const lk__net *net = run->model->net;
+    int64_t number = instance->carry + i;
+    lk_shape shape = carry_shape(&net->carry[number], run->samples);
+    /* By a node of its own: the layer then says one sum about it, as a rank does that got it. */
+    if (run->first)
+        LK_TRY(lk_reshape(run->first->at[number], shape, out));
+    else
+        LK_TRY(lk_full(pass->tape, net->spec.dtype, shape, 0, out));
+    return LK_OK;
+}
+
+void lk_pass_set_carry(const lk_pass *pass, const lk_layer_instance *instance, int i, lk_var value)
+{
+    if (pass->run->last)
+        pass->run->last->at[instance->carry + i] = value;
+}
+
 /* Say which layer failed, unless a layer within it has said so. */
 static void layer_failed(const lk_pass *pass, const lk_layer_instance *instance)
 {
@@ -151,6 +179,7 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
              "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
              lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);
     run->model = model;
+    run->samples = got.dim[0];
     run->param = pass->accumulator ? pass->accumulator->values : model->values;
     lk_pass inner = *pass;
     inner.run = run;
@@ -163,6 +192,51 @@ lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_va
 {
     LK_FP_GUARD();
     LK_TRY(model_run(model, pass, x, &(struct lk__pass_run){.bad = NULL}, out));
+    return LK_OK;
+}
+
+/* Whether values are the carry of so many samples. */
+static lk_status carry_check(const lk__net *net, const lk_list *list, int64_t samples)
+{
+    LK_CHECK(list->n == net->n_carries, LK_EINVAL,
+             "the model carries %lld values from one time to the next, and gets %d",
+             (long long)net->n_carries, list->n);
+    for (int i = 0; i < list->n; i++) {
+        lk_shape want = carry_shape(&net->carry[i], samples);
+        LK_CHECK(lk_is_var(list->at[i]), LK_EINVAL, "carry %s is no value", net->carry[i].name);
+        LK_CHECK(lk_shape_is_equal(lk_shape_of(list->at[i]), want) &&
+                     lk_dtype_of(list->at[i]) == net->spec.dtype,
+                 LK_ESHAPE, "carry %s is %s%s, not %s%s", net->carry[i].name,
+                 lk_dtype_name(net->spec.dtype), lk_shape_text(want).s,
+                 lk_dtype_name(lk_dtype_of(list->at[i])),
+                 lk_shape_text(lk_shape_of(list->at[i])).s);
+    }
+    return LK_OK;
+}
+
+lk_status lk_model_forward_carry(lk_model *model, const lk_pass *pass, lk_var x,
+                                 const lk_list *first, lk_list *last, lk_var *out)
+{
+    LK_FP_GUARD();
+    struct lk__pass_run run = {.first = first, .last = last};
+    LK_CHECK(model && out, LK_EINVAL, "model or out is NULL");
+    LK_TRY(lk__model_check_whole(model));
+    const lk__net *net = model->net;
+    LK_TRY(lk__model_check_recurrent(model));
+    LK_CHECK(!first || !last || first->at != last->at, LK_EINVAL,
+             "`first` and `last` are the same list");
+    LK_CHECK(!last || last->room >= net->n_carries, LK_EINVAL,
+             "the model carries %lld values, and the list has room for %d",
+             (long long)net->n_carries, last->room);
+    if (first)
+        LK_TRY(carry_check(net, first, lk_shape_of(x).dim[0]));
+    for (int i = 0; last && i < net->n_carries; i++)
+        last->at[i] = LK_NO_VAR;
+    LK_TRY(model_run(model, pass, x, &run, out));
+    if (last) {
+        last->n = (int)net->n_carries;
+        LK_TRY(carry_check(net, last, run.samples));
+    }
     return LK_OK;
 }
 

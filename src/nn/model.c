@@ -77,6 +77,7 @@ void lk__net_free(lk__net *net)
     lk_free(net->start);
     lk_free(net->use);
     lk_free(net->moving);
+    lk_free(net->carry);
     lk_arena_free(net->arena);
     lk_free(net);
 }
@@ -162,6 +163,14 @@ lk_status lk__model_check_whole(const lk_model *model)
                     "lk_model_hold(model, NULL)",
                     layer, part.name, part.name, lk_dtype_name(part.dtype),
                     lk_shape_text(part.shape).s, lk_slab_slice_text(&part).s);
+}
+
+lk_status lk__model_check_recurrent(const lk_model *model)
+{
+    LK_CHECK(model->net->n_carries > 0, LK_EINVAL,
+             "the model has no recurrent layer, such as lstm: nothing is carried from one time to "
+             "the next");
+    return LK_OK;
 }
 
 int64_t lk_model_index_limit(const lk_model *model)
@@ -268,6 +277,20 @@ lk_status lk_model_layer(const lk_model *model, int64_t i, lk_layer_info *out)
         LK_TRY(lk_slab_layout_slice(model->net->params_layout, use->param, &slice));
         out->params += use->extra < 0 ? slice.count : 0;
     }
+    return LK_OK;
+}
+
+int64_t lk_model_carries(const lk_model *model)
+{
+    return model->net ? model->net->n_carries : 0;
+}
+
+lk_status lk_model_carry(const lk_model *model, int64_t i, lk_carry_info *out)
+{
+    LK_CHECK(i >= 0 && i < lk_model_carries(model), LK_EINVAL, "carry %lld of %lld", (long long)i,
+             (long long)lk_model_carries(model));
+    const lk__net *net = model->net;
+    *out = (lk_carry_info){net->carry[i].name, {net->spec.dtype, net->carry[i].shape}};
     return LK_OK;
 }
 

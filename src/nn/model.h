@@ -51,6 +51,12 @@ typedef struct lk__moving {
     lk__owned owned;
 } lk__moving;
 
+/* What a recurrent layer carries from one time to the next. */
+typedef struct lk__carry {
+    const char *name;
+    lk_shape shape; /* of one sample */
+} lk__carry;
+
 /* What building makes, shapes and names, and what holding makes of it, memory. */
 typedef struct lk__net {
     lk_arena *arena; /* names, data of layers, lists */
@@ -58,14 +64,16 @@ typedef struct lk__net {
     lk_tensor_type out;
     bool has_weight_reuse, needs_batch_sync;
     bool named; /* the message of a failure to build says which layer */
-    int64_t n_instances, n_lists, n_params, n_state, n_uses;
-    int64_t n_extra;                                                   /* uses that own nothing */
-    int64_t max_instances, max_lists, max_params, max_state, max_uses; /* room in the arrays */
+    int64_t n_instances, n_lists, n_params, n_state, n_uses, n_carries;
+    int64_t n_extra; /* uses that own nothing */
+    /* room in the arrays */
+    int64_t max_instances, max_lists, max_params, max_state, max_uses, max_carries;
     lk_layer_instance *instance;
     lk__list *list; /* the model's is number 0 */
     lk__param_start *start;
     lk__param_use *use;
     lk__moving *moving;
+    lk__carry *carry;
     int64_t layer; /* of the model's list: the one that is being built */
     lk_slab_layout *params_layout, *state_layout; /* of the whole model */
     lk_slab *params, *state;                      /* what is held; NULL: nothing */
@@ -99,9 +107,12 @@ struct lk_accumulator {
 struct lk__pass_run {
     lk_model *model;
     lk_var *param; /* by use */
-    bool relu;     /* of lk_pass_has_fused_relu() */
-    bool named;    /* the message of a failure says which layer */
-    char *bad;     /* where the name of the first layer goes whose output is not finite, or NULL */
+    int64_t samples;
+    const lk_list *first; /* the carry that it begins with; NULL: zeros */
+    lk_list *last;        /* where the carry goes that it ends with, or NULL */
+    bool relu;            /* of lk_pass_has_fused_relu() */
+    bool named;           /* the message of a failure says which layer */
+    char *bad; /* where the name of the first layer goes whose output is not finite, or NULL */
     size_t bad_size;
 };
 
@@ -131,6 +142,9 @@ lk_status lk__model_check_held(const lk_model *model) LK_NODISCARD;
 
 /** Fail unless the model is built and holds all of itself. */
 lk_status lk__model_check_whole(const lk_model *model) LK_NODISCARD;
+
+/** Fail unless a layer of the model, which is built, carries something from one time to the next. */
+lk_status lk__model_check_recurrent(const lk_model *model) LK_NODISCARD;
 
 /** NULL is allowed. */
 void lk__net_free(lk__net *net);

@@ -24,13 +24,14 @@ lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, l
 {
     lk_var *time = NULL;
     LK_TRY(lk__build_check(build, in, 2));
-    LK_CHECK(in.shape.ndim == 2 && in.shape.dim[0] >= 1, LK_ESHAPE,
-             "the input %s must be times, at least one, and features", lk_shape_text(in.shape).s);
+    LK_CHECK(in.shape.ndim == 2, LK_ESHAPE, "the input %s must be times and features",
+             lk_shape_text(in.shape).s);
     int64_t times = in.shape.dim[0], wide = gates * o->units;
     LK_TRY(recurrent_param(build, "weight", in.shape.dim[1], wide, &o->init, gates));
     LK_TRY(recurrent_param(build, "recurrent", o->units, wide, &o->recurrent_init, gates));
     LK_TRY(lk__build_constant(
         build, (lk_param){.name = "bias", .shape = LK_SHAPE(wide), .cut = {o->units, 1}}, false));
+    LK_TRY(lk_build_carry(build, "h", LK_SHAPE(o->units)));
     LK_CHECK(times < INT64_C(1) << 24, LK_ESHAPE, "%lld times", (long long)times);
     LK_TRY(lk_build_data(build, (size_t)times * sizeof *time, &time));
     *out = (lk_tensor_type){in.dtype,
@@ -67,18 +68,23 @@ lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *layer,
     const lk__recurrent_options *o = layer->options;
     int64_t n = layer->in.shape.dim[0];
     lk_var *time = layer->data, gates, state[2];
-    lk_shape shape = LK_SHAPE(lk_shape_of(x).dim[0], o->units);
     LK_TRY(lk_linear(x, lk_pass_param(pass, layer, LK__WEIGHT),
                      lk_pass_param(pass, layer, LK__BIAS), &gates));
-    LK_TRY(times_apart(gates, n, time));
-    for (int i = 0; i < 2; i++)
-        LK_TRY(lk_full(pass->tape, lk_dtype_of(x), shape, 0, &state[i]));
+    if (n > 0)
+        LK_TRY(times_apart(gates, n, time));
+    for (int i = 0; i < layer->n_carries; i++)
+        LK_TRY(lk_pass_carry(pass, layer, i, &state[i]));
     for (int64_t t = 0; t < n; t++) {
         int64_t at = o->reverse ? n - 1 - t : t;
         LK_TRY(cell(pass, layer, time[at], state));
         time[at] = state[0];
     }
-    if (o->output == 1)
+    for (int i = 0; i < layer->n_carries; i++)
+        lk_pass_set_carry(pass, layer, i, state[i]);
+    if (o->output == 1 &&
+        n == 0) /* nothing, that depends on x and the parameters as if there were more */
+        LK_TRY(lk_slice(gates, 2, 0, o->units, 1, out));
+    else if (o->output == 1)
         LK_TRY(lk_stack(time, (int)n, 1, out));
     else
         *out = state[0];

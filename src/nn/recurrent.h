@@ -2,7 +2,8 @@
  * src/nn/layers/{rnn,gru,lstm}.c.
  *
  * x [time, features] of a sample gives [units], the last state, or [time, units], all of them.  What
- * all times take from x is one product; what each takes from the state is one product per time.
+ * all times take from x is one product; what each takes from the state is one product per time.  The
+ * state is the layer's carry: a pass begins with what it is given, or zeros, and says what it ends with.
  */
 #ifndef LK_NN_RECURRENT_H
 #define LK_NN_RECURRENT_H
@@ -49,11 +50,12 @@ typedef struct lk__recurrent_options {
 /* Parameters of all recurrent layers; further ones follow. */
 enum { LK__WEIGHT, LK__RECURRENT, LK__BIAS, LK__MORE };
 
-/** Declare weight [features, gates units], recurrent [units, gates units] and bias. */
+/** Declare weight [features, gates units], recurrent [units, gates units], bias and the carry h. */
 lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_tensor_type in,
                               int gates, lk_tensor_type *out) LK_NODISCARD;
 
-/** One time: `x` [samples, gates units] is what the input says; `state` is replaced by the next. */
+/** One time: `x` [samples, gates units] is what the input says; `state`, as many as
+ * the layer has carries, is replaced by the next. */
 typedef lk_status lk__cell(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                            lk_var state[2]);
 

@@ -13,7 +13,9 @@ static const lk_option options[] = {
 static lk_status lstm_build(lk_build *build, const void *opt, lk_tensor_type in,
                             lk_tensor_type *out)
 {
-    LK_TRY(lk__recurrent_build(build, opt, in, 4, out));
+    const lk__recurrent_options *o = opt;
+    LK_TRY(lk__recurrent_build(build, o, in, 4, out));
+    LK_TRY(lk_build_carry(build, "c", LK_SHAPE(o->units)));
     return LK_OK;
 }
 
