@@ -54,6 +54,12 @@ typedef struct lk_component {
     lk_model_spec spec;
     lk_component_fn *fn;
     void *arg;
+    /* Of a recurrent model: the rank that its carry comes from, behind the in_ranks, and the rank that it goes
+     * to, behind the out_ranks, as lists of lk_model_carries() values; either may be this one.  NULL: it begins
+     * as zeros, and goes nowhere.  lk_recurrent_forward() is the same without a chain. */
+    const int *carry_in, *carry_out;
+    bool
+        carry_only; /* nothing but the carry goes on: there are no out_ranks, and it is no output */
 } lk_component;
 
 /** The components of this rank, and how they meet those of others.  The program makes one on each rank and
@@ -79,7 +85,7 @@ LK_API void lk_chain_free(lk_chain *chain);
  * lk_chain_forward() gives.  A rank may be named several times, and be this one.
  *
  * Not collective: what the ranks have said is compared by lk_chain_build().  Errors: LK_EINVAL for a
- * component that is not one, and a model that the chain has; LK_ESTATE once the chain is built;
+ * component that is not one, a carry of what is not recurrent, and a model that the chain has; LK_ESTATE once the chain is built;
  * LK_ENOMEM.
  */
 LK_API lk_status lk_chain_add(lk_chain *chain, const lk_component *component, const int *in_ranks,

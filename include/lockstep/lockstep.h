@@ -33,6 +33,7 @@
 #include <lockstep/option.h>
 #include <lockstep/parallel.h>
 #include <lockstep/pieces.h>
+#include <lockstep/recurrent.h>
 #include <lockstep/rng.h>
 #include <lockstep/slab.h>
 #include <lockstep/status.h>

@@ -7,6 +7,7 @@
 
 #include "base/grow.h"
 #include "coll/agree.h"
+#include "nn/model.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -58,6 +59,11 @@ static lk_status component_check(const lk_chain *chain, const lk_component *c)
              c->model ? "both" : "neither");
     LK_CHECK(!c->name || strlen(c->name) < LK_COMPONENT_NAME, LK_EINVAL,
              "the component's name \"%s\" is longer than %d bytes", c->name, LK_COMPONENT_NAME - 1);
+    LK_CHECK(!(c->carry_in || c->carry_out || c->carry_only) || c->model, LK_EINVAL,
+             "a function has no carry: it gives what it likes to its out_ranks");
+    LK_CHECK(!c->carry_only || c->carry_out, LK_EINVAL, "carry_only, and there is no carry_out");
+    if (c->carry_in || c->carry_out)
+        LK_TRY(c->model->net ? lk__model_check_recurrent(c->model) : LK_OK);
     for (int64_t k = 0; k < chain->n && c->model; k++)
         LK_CHECK(chain->component[k].is.model != c->model, LK_EINVAL,
                  "the model is component %lld already: a chain has each model once", (long long)k);
@@ -72,18 +78,29 @@ lk_status lk_chain_add(lk_chain *chain, const lk_component *component, const int
     LK_CHECK(n_in >= 0 && (in_ranks || n_in == 0), LK_EINVAL, "%d in_ranks", n_in);
     LK_CHECK(n_out >= 0 && (out_ranks || n_out == 0), LK_EINVAL, "%d out_ranks", n_out);
     LK_TRY(component_check(chain, component));
+    LK_CHECK(!component->carry_only || n_out == 0, LK_EINVAL, "carry_only, and %d out_ranks",
+             n_out);
     LK_TRY(lk__grow(&chain->component, &chain->room, chain->n + 1, sizeof *chain->component));
     lk__component *c = &chain->component[chain->n];
-    *c = (lk__component){.is = *component, .n_in = n_in, .n_out = n_out};
-    LK_TRY(lk_alloc(&c->in, (int64_t)n_in + n_out, sizeof *c->in));
-    c->out = c->in + n_in;
+    *c = (lk__component){.is = *component,
+                         .n_in = n_in,
+                         .n_out = n_out,
+                         .takes_carry = component->carry_in,
+                         .gives_carry = component->carry_out};
+    LK_TRY(lk_alloc(&c->in, (int64_t)n_in + n_out + 2, sizeof *c->in));
+    c->out = c->in + lk__component_takes(c);
     for (int i = 0; i < n_in; i++)
         c->in[i] = in_ranks[i];
     for (int i = 0; i < n_out; i++)
         c->out[i] = out_ranks[i];
+    if (c->takes_carry)
+        c->in[n_in] = *component->carry_in;
+    if (c->gives_carry)
+        c->out[n_out] = *component->carry_out;
     if (component->name)
         memcpy(c->name, component->name, strlen(component->name));
     c->is.name = NULL;
+    c->is.carry_in = c->is.carry_out = NULL;
     chain->n++;
     return LK_OK;
 }
@@ -98,21 +115,22 @@ lk_status lk__chain_make_room(lk_chain *chain, int n_x)
         return LK_OK;
     for (int64_t k = 0; k < chain->n; k++) {
         const lk__component *c = &chain->component[k];
-        most = c->n_in > most ? c->n_in : most;
-        for (int i = 0; i < c->n_out; i++)
+        most = lk__component_takes(c) > most ? lk__component_takes(c) : most;
+        for (int i = 0; i < lk__component_gives(c); i++)
             own += c->out[i] == lk_comm_rank(chain->comm);
     }
     room_free(chain);
     LK_TRY_TO(fail, lk_alloc(&chain->in, most, sizeof *chain->in));
     LK_TRY_TO(fail, lk_alloc(&chain->x, n_x, sizeof *chain->x));
     LK_TRY_TO(fail, lk_alloc(&chain->queue, own, sizeof *chain->queue));
-    LK_TRY_TO(fail, lk_alloc(&chain->values, (most + own + 1) * LK_COMPONENT_VALUES + n_x,
+    LK_TRY_TO(fail, lk_alloc(&chain->values, (most + own + 2) * LK_COMPONENT_VALUES + n_x,
                              sizeof *chain->values));
     lk_var *at = chain->values;
-    for (int64_t i = 0; i < most + own + 1; i++, at += LK_COMPONENT_VALUES) {
-        lk_list *list = i < most         ? &chain->in[i]
-                        : i < most + own ? &chain->queue[i - most]
-                                         : &chain->out;
+    for (int64_t i = 0; i < most + own + 2; i++, at += LK_COMPONENT_VALUES) {
+        lk_list *list = i < most          ? &chain->in[i]
+                        : i < most + own  ? &chain->queue[i - most]
+                        : i == most + own ? &chain->out
+                                          : &chain->carry;
         *list = (lk_list){.at = at, .room = LK_COMPONENT_VALUES};
     }
     for (int i = 0; i < n_x; i++)

@@ -1,7 +1,7 @@
 /* Chain lists, inside: what ranks tell each other about their components, and the chain itself.
  *
  * A declaration is a list of rows: for each component one of kind LK__ROW_COMPONENT, then one for each of
- * its in_ranks, then one for each of its out_ranks.  This is the order in which its rank acts, so the rows
+ * its in_ranks and for its carry_in, then one for each of its out_ranks and for its carry_out.  This is the order in which its rank acts, so the rows
  * of all ranks are a program, which chain_check.c runs through before anybody does.
  */
 #ifndef LK_PARALLEL_CHAIN_H
@@ -22,7 +22,8 @@ typedef enum lk__row_kind {
     LK__N_ROW_KINDS
 } lk__row_kind;
 
-enum { LK__IS_MODEL = 1, LK__IS_OPEN = 2, LK__HAS_OUT = 4 };
+/* LK__HAS_OUT: what it gives is no output; LK__IS_CARRY, of a row of kind in or out: a model's carry. */
+enum { LK__IS_MODEL = 1, LK__IS_OPEN = 2, LK__HAS_OUT = 4, LK__IS_CARRY = 8 };
 
 /* Travels as i64 numbers. */
 typedef struct lk__chain_row {
@@ -59,8 +60,10 @@ lk__component_text lk__component_name(int rank, int64_t component, const char *n
 typedef struct lk__component {
     lk_component is; /* its name is `name` */
     char name[LK_COMPONENT_NAME];
-    int *in, *out; /* one block of memory */
+    /* One block of memory; behind the in_ranks and the out_ranks are those of the carry. */
+    int *in, *out;
     int n_in, n_out;
+    bool takes_carry, gives_carry;
     lk_accumulator *accumulator; /* of a model */
 } lk__component;
 
@@ -69,14 +72,31 @@ struct lk_chain {
     lk__component *component;
     int64_t n, room;
     bool closed, built; /* nothing can be added any more; it can run */
-    /* For a pass: the arguments and the output of the component that is run, the x, and the queue of the
-     * own rank, which has a place for each value that is put there in a pass. */
+    /* For a pass: the arguments, the output and the carry of the component that is run, the x, and the queue of
+     * the own rank, which has a place for each value that is put there in a pass. */
     lk_list *in, *x, *queue;
-    lk_list out;
+    lk_list out, carry;
     int n_x; /* places of x */
     lk_var *values;
     int64_t first, last; /* of the queue */
 };
+
+/** How many lists a component takes from ranks, and gives to them: its carry is the last. */
+static inline int lk__component_takes(const lk__component *c)
+{
+    return c->n_in + c->takes_carry;
+}
+
+static inline int lk__component_gives(const lk__component *c)
+{
+    return c->n_out + c->gives_carry;
+}
+
+/** Whether what it gives is the output of its rank. */
+static inline bool lk__component_is_output(const lk__component *c)
+{
+    return c->n_out == 0 && !c->is.carry_only;
+}
 
 /** Make room for a pass over n_x values. */
 lk_status lk__chain_make_room(lk_chain *chain, int n_x) LK_NODISCARD;

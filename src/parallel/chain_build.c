@@ -18,8 +18,21 @@ static int64_t rows_count(const lk_chain *chain)
 {
     int64_t n = 0;
     for (int64_t k = 0; k < chain->n; k++)
-        n += 1 + (int64_t)chain->component[k].n_in + chain->component[k].n_out;
+        n += 1 + (int64_t)lk__component_takes(&chain->component[k]) +
+             lk__component_gives(&chain->component[k]);
     return n;
+}
+
+static lk__chain_row *rows_write_ranks(lk__chain_row of, lk__row_kind kind, const int *ranks, int n,
+                                       int carry, lk__chain_row *row)
+{
+    of.kind = kind;
+    for (int i = 0; i < n; i++) {
+        of.peer = ranks[i];
+        of.flags |= i == carry ? LK__IS_CARRY : 0;
+        *row++ = of;
+    }
+    return row;
 }
 
 static void rows_write(const lk_chain *chain, lk__chain_row *row)
@@ -29,16 +42,11 @@ static void rows_write(const lk_chain *chain, lk__chain_row *row)
         bool open = c->is.model && !c->is.model->net;
         lk__chain_row of = {.kind = LK__ROW_COMPONENT, .component = k};
         of.flags = (c->is.model ? LK__IS_MODEL : 0) | (open ? LK__IS_OPEN : 0) |
-                   (c->n_out > 0 ? LK__HAS_OUT : 0);
+                   (lk__component_is_output(c) ? 0 : LK__HAS_OUT);
         memcpy(of.name, c->name, sizeof of.name);
         *row++ = of;
-        of.kind = LK__ROW_IN;
-        for (int i = 0; i < c->n_in + c->n_out; i++) {
-            if (i == c->n_in)
-                of.kind = LK__ROW_OUT;
-            of.peer = c->in[i];
-            *row++ = of;
-        }
+        row = rows_write_ranks(of, LK__ROW_IN, c->in, lk__component_takes(c), c->n_in, row);
+        row = rows_write_ranks(of, LK__ROW_OUT, c->out, lk__component_gives(c), c->n_out, row);
     }
 }
 

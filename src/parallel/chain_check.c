@@ -67,6 +67,19 @@ static lk_status queue_check(const lk__chain_table *t, int rank)
     return LK_OK;
 }
 
+/* What the host called the list that a row is of. */
+static const char *row_list(const lk__chain_row *row)
+{
+    if (row->flags & LK__IS_CARRY)
+        return row->kind == LK__ROW_IN ? "carry_in" : "carry_out";
+    return row->kind == LK__ROW_IN ? "in_ranks" : "out_ranks";
+}
+
+static bool is_input(const lk__chain_row *row)
+{
+    return row->kind == LK__ROW_IN && !(row->flags & LK__IS_CARRY);
+}
+
 static lk_status rank_check(const lk__chain_table *t, int rank)
 {
     int64_t output = -1, in = 0;
@@ -74,9 +87,8 @@ static lk_status rank_check(const lk__chain_table *t, int rank)
         const lk__chain_row *row = &t->row[i];
         LK_CHECK(row->kind == LK__ROW_COMPONENT || (row->peer >= 0 && row->peer < t->ranks),
                  LK_EINVAL, "%s: %s names rank %lld, there are %d", row_component(t, rank, i).s,
-                 row->kind == LK__ROW_IN ? "in_ranks" : "out_ranks", (long long)row->peer,
-                 t->ranks);
-        in = row->kind == LK__ROW_COMPONENT ? 0 : in + (row->kind == LK__ROW_IN);
+                 row_list(row), (long long)row->peer, t->ranks);
+        in = row->kind == LK__ROW_COMPONENT ? 0 : in + is_input(row);
         LK_CHECK(!(row->flags & LK__IS_MODEL) || in < 2, LK_EINVAL,
                  "%s is a model, which takes one value, and has several in_ranks: add a function "
                  "that joins what comes from them",

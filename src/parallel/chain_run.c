@@ -2,6 +2,8 @@
  *
  *     y = f(what came from in_ranks);  y to each of out_ranks
  *
+ * A recurrent model takes and gives its carry as well, behind the others.
+ *
  * All is on one tape, so backward answers the messages in the reverse order.  What a rank keeps for itself
  * passes a node that does nothing, at the place among the messages where it is put into the queue: the
  * gradients of y then add up in the reverse order of out_ranks, whoever they come from.  Without the node
@@ -74,10 +76,9 @@ static lk_status list_receive(run *r, const lk__component *c, int rank, lk_list 
     return LK_OK;
 }
 
-static lk_status list_send(run *r, const lk__component *c, int rank)
+static lk_status list_send(run *r, const lk__component *c, const lk_list *y, int rank)
 {
     int64_t there = !r->lost;
-    const lk_list *y = &r->chain->out;
     if (r->trial)
         LK_TRY(lk_send(r->chain->comm, &there, 1, LK_I64, rank, 0, c->name));
     if (there)
@@ -85,19 +86,19 @@ static lk_status list_send(run *r, const lk__component *c, int rank)
     return LK_OK;
 }
 
-static lk_status list_keep(lk_chain *chain)
+static lk_status list_keep(lk_chain *chain, const lk_list *y)
 {
     lk_list *to = &chain->queue[chain->last++];
-    to->n = chain->out.n;
+    to->n = y->n;
     for (int i = 0; i < to->n; i++)
-        LK_TRY(lk_apply(chain->out.at[i].tape, &keep, &chain->out.at[i], 1, NULL, &to->at[i]));
+        LK_TRY(lk_apply(y->at[i].tape, &keep, &y->at[i], 1, NULL, &to->at[i]));
     return LK_OK;
 }
 
 static lk_status inputs_take(run *r, const lk__component *c)
 {
     lk_chain *chain = r->chain;
-    for (int i = 0; i < c->n_in; i++) {
+    for (int i = 0; i < lk__component_takes(c); i++) {
         if (c->in[i] != lk_comm_rank(chain->comm)) {
             LK_TRY(list_receive(r, c, c->in[i], &chain->in[i]));
             continue;
@@ -113,11 +114,12 @@ static lk_status inputs_take(run *r, const lk__component *c)
 
 static lk_status output_give(run *r, const lk__component *c)
 {
-    for (int i = 0; i < c->n_out; i++) {
+    for (int i = 0; i < lk__component_gives(c); i++) {
+        const lk_list *y = i < c->n_out ? &r->chain->out : &r->chain->carry;
         if (c->out[i] != lk_comm_rank(r->chain->comm))
-            LK_TRY(list_send(r, c, c->out[i]));
+            LK_TRY(list_send(r, c, y, c->out[i]));
         else if (!r->lost)
-            LK_TRY(list_keep(r->chain));
+            LK_TRY(list_keep(r->chain, y));
     }
     return LK_OK;
 }
@@ -155,17 +157,12 @@ static lk_status list_is_finite(const lk_list *list, bool *finite)
     return LK_OK;
 }
 
-/* Run the model of a component, and note its layer if that is the first to give what is not finite. */
-static lk_status model_run(const run *r, const lk__component *c, const lk_pass *pass, lk_var x,
-                           lk_var *y)
+/* As lk_model_forward(), noting the layer if it is the first to give what is not finite. */
+static lk_status model_look(const run *r, lk_model *model, const lk_pass *pass, lk_var x, lk_var *y)
 {
     char layer[128];
-    if (!r->bad || r->bad[0]) {
-        LK_TRY(lk_model_forward(c->is.model, pass, x, y));
-        return LK_OK;
-    }
-    LK_TRY(lk_model_find_nonfinite(c->is.model, pass, x, layer, sizeof layer, y));
     bool finite = true;
+    LK_TRY(lk_model_find_nonfinite(model, pass, x, layer, sizeof layer, y));
     LK_TRY(list_is_finite(&(lk_list){.at = &x, .n = 1}, &finite));
     if (layer[0] && finite)
         snprintf(r->bad, r->bad_size, "layer %s of ", layer);
@@ -189,10 +186,28 @@ static lk_status finite_check(const run *r, const lk_list *in, int n, const lk__
     return LK_OK;
 }
 
+/* y = the model of x, with its accumulator and its carry. */
+static lk_status model_apply(run *r, const lk__component *c, lk_var x, lk_var *y)
+{
+    lk_pass pass = *r->pass;
+    lk_chain *chain = r->chain;
+    if (r->trial)
+        LK_TRY(model_open(c, x));
+    if (lk_tape_is_recording(pass.tape))
+        pass.accumulator = c->accumulator;
+    if (c->takes_carry || c->gives_carry)
+        LK_TRY(lk_model_forward_carry(
+            c->is.model, &pass, x, c->takes_carry ? &chain->in[c->n_in] : NULL, &chain->carry, y));
+    else if (r->bad && !r->bad[0])
+        LK_TRY(model_look(r, c->is.model, &pass, x, y));
+    else
+        LK_TRY(lk_model_forward(c->is.model, &pass, x, y));
+    return LK_OK;
+}
+
 static lk_status component_run(run *r, const lk__component *c)
 {
     lk_chain *chain = r->chain;
-    lk_pass pass = *r->pass;
     const lk_list *in = c->n_in > 0 ? chain->in : chain->x;
     int n = c->n_in > 0 ? c->n_in : r->n_x;
     lk_list *y = &chain->out;
@@ -200,20 +215,16 @@ static lk_status component_run(run *r, const lk__component *c)
     if (c->is.model) {
         LK_CHECK(n == 1 && in[0].n == 1, LK_EINVAL, "a model takes one value, not %d",
                  n == 1 ? in[0].n : n);
-        if (r->trial)
-            LK_TRY(model_open(c, in[0].at[0]));
-        if (lk_tape_is_recording(pass.tape))
-            pass.accumulator = c->accumulator;
-        LK_TRY(model_run(r, c, &pass, in[0].at[0], &y->at[0]));
+        LK_TRY(model_apply(r, c, in[0].at[0], &y->at[0]));
         y->n = 1;
     } else {
-        LK_TRY(c->is.fn(&pass, c->is.arg, in, n, y));
+        LK_TRY(c->is.fn(r->pass, c->is.arg, in, n, y));
     }
     LK_CHECK(y->n >= (c->n_out > 0) && y->n <= LK_COMPONENT_VALUES, LK_EINVAL, "gives %d values",
              y->n);
     for (int i = 0; i < y->n; i++)
-        LK_CHECK(y->at[i].tape == pass.tape, LK_EINVAL, "its value %d is not on the pass's tape",
-                 i);
+        LK_CHECK(y->at[i].tape == r->pass->tape, LK_EINVAL,
+                 "its value %d is not on the pass's tape", i);
     LK_TRY(finite_check(r, in, n, c));
     return LK_OK;
 }
@@ -247,7 +258,7 @@ static lk_status components_run(run r, const lk_var *x, lk_list *out)
         const lk__component *c = &chain->component[k];
         LK_TRY(told(chain, inputs_take(&r, c)));
         lk_status st = r.lost ? LK_OK : component_run(&r, c);
-        if (st == LK_OK && c->n_out == 0 && out)
+        if (st == LK_OK && lk__component_is_output(c) && out)
             st = output_copy(&chain->out, out);
         if (st != LK_OK && !lk__is_end(st))
             component_failed(&r, k);
@@ -286,7 +297,7 @@ lk_status lk__chain_find_nonfinite(lk_chain *chain, const lk_pass *pass, const l
 static bool has_output(const lk_chain *chain)
 {
     for (int64_t k = 0; k < chain->n; k++)
-        if (chain->component[k].n_out == 0)
+        if (lk__component_is_output(&chain->component[k]))
             return true;
     return false;
 }

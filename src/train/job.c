@@ -245,7 +245,8 @@ static lk_status chain_hash(const lk_chain *chain, lk_hash *h)
         const lk__component *c = &chain->component[k];
         lk_hash_add_text(h, c->name);
         lk_hash_add_i64(h, c->n_in);
-        for (int i = 0; i < c->n_in + c->n_out; i++)
+        lk_hash_add_i64(h, c->takes_carry | c->gives_carry << 1 | c->is.carry_only << 2);
+        for (int i = 0; i < lk__component_takes(c) + lk__component_gives(c); i++)
             lk_hash_add_i64(h, c->in[i]);
         for (int64_t i = 0; c->is.model && i < c->is.model->n_layers; i++)
             LK_TRY(lk_config_hash(&c->is.model->layer[i], h));
