@@ -1,6 +1,9 @@
-/* Split work over the pool. */
+/* Split work over the pool of the calling thread: that of its set of processors if it is bound to one
+ * (base/processors.h), otherwise the one that all others share. */
 #ifndef LK_KERNEL_PARALLEL_H
 #define LK_KERNEL_PARALLEL_H
+
+#include "base/processors.h"
 
 #include <lockstep/thread.h>
 
@@ -20,7 +23,11 @@ typedef void lk__task_fn(void *arg, int64_t first, int64_t last);
  */
 lk_status lk__parallel(int64_t n, int64_t grain, lk__task_fn *fn, void *arg) LK_NODISCARD;
 
-/** Cores in the calling thread's affinity mask, at least 1. */
+/** Threads that a kernel of a thread with this binding may use (NULL: of one that is not bound); errors
+ * as lk_threads_now(). */
+lk_status lk__threads_of(const lk__bound_set *bound, int *out) LK_NODISCARD;
+
+/** Cores in the calling thread's affinity mask, that before it was bound; at least 1. */
 int lk__cores(void);
 
 /** Cores that the ranks on this node have together, as far as it is known here; at least 1. */

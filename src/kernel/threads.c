@@ -8,8 +8,12 @@
  * 4 and 3; but not SLURM_NTASKS_PER_NODE, which a batch script has before anything is started.  The
  * cores of the node are those of process 1, which is not bound: the machine's, or the container's; no
  * more than SLURM gave to the job.
+ *
+ * A thread that is bound to a set of processors has one for each of these, and no share: it was told
+ * which are its own.  What was set, or LK_THREADS, is then the most.
  */
 #include "base/env.h"
+#include "base/processors.h"
 #include "kernel/parallel.h"
 
 #include <sched.h>
@@ -19,6 +23,7 @@
 #include <unistd.h>
 
 enum { UNDECIDED = 0, MAX_CPUS = 65536, MAX_NUMBER = 1000000 };
+enum { GIVEN = 1 << 20 }; /* beside the number: it was set, or is that of LK_THREADS */
 
 static _Atomic int current = UNDECIDED;
 
@@ -93,7 +98,8 @@ static int mask_count(pid_t pid)
 
 int lk__cores(void)
 {
-    int n = mask_count(0);
+    const lk__bound_set *bound = lk__thread_binding();
+    int n = bound ? lk__processors_count(&bound->before) : mask_count(0);
     return n > 0 ? n : 1;
 }
 
@@ -124,13 +130,14 @@ static lk_status decide(int *out)
         bool good = number_read(&end, out) && *end == '\0' && *out >= 1 && *out <= LK_MAX_THREADS;
         LK_CHECK(good, LK_EINVAL, "LK_THREADS is \"%s\": it must be a number from 1 to %d", env,
                  LK_MAX_THREADS);
+        *out |= GIVEN;
         return LK_OK;
     }
     *out = lk__threads_share(lk__cores(), lk__cores_of_node(), lk__ranks_on_node());
     return LK_OK;
 }
 
-lk_status lk_threads_now(int *out)
+lk_status lk__threads_of(const lk__bound_set *bound, int *out)
 {
     int n = atomic_load_explicit(&current, memory_order_relaxed);
     if (n == UNDECIDED) {
@@ -139,7 +146,17 @@ lk_status lk_threads_now(int *out)
         /* A setting that arrived meanwhile stands. */
         n = atomic_compare_exchange_strong(&current, &undecided, decided) ? decided : undecided;
     }
-    *out = n;
+    *out = n & (GIVEN - 1);
+    if (bound) {
+        int most = n & GIVEN ? *out : LK_MAX_THREADS;
+        *out = bound->n < most ? bound->n : most;
+    }
+    return LK_OK;
+}
+
+lk_status lk_threads_now(int *out)
+{
+    LK_TRY(lk__threads_of(lk__thread_binding(), out));
     return LK_OK;
 }
 
@@ -147,7 +164,8 @@ lk_status lk_threads_set(int n)
 {
     LK_CHECK(n >= 0 && n <= LK_MAX_THREADS, LK_EINVAL,
              "cannot use %d threads: give 1 to %d, or 0 to decide anew", n, LK_MAX_THREADS);
-    if (atomic_exchange(&current, n) != n)
+    int setting = n > 0 ? n | GIVEN : UNDECIDED;
+    if (atomic_exchange(&current, setting) != setting)
         lk_threads_stop();
     return LK_OK;
 }
