@@ -1,8 +1,9 @@
-/* lockstep topo: the tiers of the ranks as a tree, and rank files.
+/* lockstep topo: the tiers of the ranks as a tree, rank files, and the list of devices.
  *
  * Under a launcher all ranks take part, and rank 0 prints.  With --hosts nothing runs: the tree and
  * the rank file are of a job that is still to be started.
  */
+#include "devices.h"
 #include "plural.h"
 #include "rankfile.h"
 #include "ranks.h"
@@ -18,7 +19,7 @@
 struct topo_options {
     const char *mode, *hosts;
     int64_t sockets, cores;
-    bool rankfile, json;
+    bool rankfile, devices, json;
 };
 
 static const lk_option options[] = {
@@ -52,10 +53,14 @@ static const lk_option options[] = {
      .min = 0,
      .max = 4096,
      .help = "cores of each socket, for the rank file; 0: as many as here"},
+    {.name = "devices",
+     .type = LK_OPTION_FLAG,
+     .offset = offsetof(struct topo_options, devices),
+     .help = "list the devices of this process: its cores, or what LK_DEVICES says"},
     {.name = "json",
      .type = LK_OPTION_FLAG,
      .offset = offsetof(struct topo_options, json),
-     .help = "print one JSON object for each tier, then one for each rank"},
+     .help = "print one JSON object for each tier, then one for each rank; or one for each device"},
     {.name = NULL},
 };
 
@@ -328,10 +333,17 @@ static int topo_run(const void *given, int n, char **operand)
     const struct topo_options *o = given;
     (void)n;
     (void)operand;
-    if (!o->hosts && !o->rankfile)
+    if (!o->hosts && !o->rankfile && !o->devices)
         return topo_running(o);
     if (!ranks_leader())
         return LK_EXIT_DONE;
+    if (o->devices && (o->hosts || o->mode || o->rankfile)) {
+        fprintf(stderr, "error: " COMMAND ": --devices is a list of this process: it goes with "
+                        "--json alone\n");
+        return LK_EXIT_USAGE;
+    }
+    if (o->devices)
+        return devices_print(COMMAND, o->json);
     if (!o->hosts || !o->mode || (o->rankfile && o->json)) {
         fprintf(stderr, "error: " COMMAND ": %s\n",
                 !o->hosts  ? "--rankfile needs --hosts, such as a,b,c"
@@ -351,7 +363,7 @@ static int topo_run(const void *given, int n, char **operand)
 
 const lk__verb lk__verb_topo = {
     .name = "topo",
-    .summary = "where the ranks are and in which tiers they talk; rank files",
+    .summary = "where the ranks are and in which tiers they talk; rank files; devices",
     .operands = "",
     .about =
         "Shows the tiers of the ranks as a tree, as found or as --mode declares them: which ranks "
@@ -359,7 +371,9 @@ const lk__verb lk__verb_topo = {
         "0 prints.\n"
         "With --hosts it shows a job that is still to be started, X ranks of the mode's XxYxZ on "
         "each host, and with --rankfile it prints the file for mpirun's -rf: mpirun -n 12 -rf "
-        "FILE. The hosts are listed in the order of the ranks; there are Y times Z of them.",
+        "FILE. The hosts are listed in the order of the ranks; there are Y times Z of them.\n"
+        "With --devices it lists what threads and ranks can be bound to, as programs see it with "
+        "this affinity mask and LK_DEVICES. JSON: device, name, kind, processors.",
     .options = options,
     .options_size = sizeof(struct topo_options),
     .ranks = true,

@@ -17,6 +17,7 @@
 #include <lockstep/config.h>
 #include <lockstep/data.h>
 #include <lockstep/ddl.h>
+#include <lockstep/device.h>
 #include <lockstep/dist.h>
 #include <lockstep/dtype.h>
 #include <lockstep/gradcheck.h>

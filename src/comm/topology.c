@@ -4,6 +4,7 @@
  * shares a node is known already.  Everything after the exchange is arithmetic on the same numbers,
  * so all ranks find the same tiers.
  */
+#include "base/processors.h"
 #include "comm/comm.h"
 #include "comm/helper.h"
 #include "comm/topology_machine.h"
@@ -11,34 +12,9 @@
 #include <lockstep/extra/alloc.h>
 #include <lockstep/topology.h>
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* "0-3,8" into `out`; cut at a comma, and marked, where there is no room. */
-static void cores_text(const cpu_set_t *set, char *out, size_t room)
-{
-    size_t used = 0;
-    out[0] = '\0';
-    for (size_t c = 0; c < CPU_SETSIZE; c++) {
-        if (!CPU_ISSET(c, set))
-            continue;
-        size_t last = c;
-        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set))
-            last++;
-        char item[32];
-        int n = last == c ? snprintf(item, sizeof item, "%s%zu", used ? "," : "", c)
-                          : snprintf(item, sizeof item, "%s%zu-%zu", used ? "," : "", c, last);
-        if (used + (size_t)n + sizeof ",..." > room) {
-            snprintf(out + used, room - used, ",...");
-            return;
-        }
-        memcpy(out + used, item, (size_t)n + 1);
-        used += (size_t)n;
-        c = last;
-    }
-}
 
 /* The number that all processors of the set share; -1 if they do not. */
 static void common(int *number, int of_this, bool first)
@@ -58,7 +34,7 @@ static void machine_count(const lk__processor *processor, lk_topology *t)
 
 static lk_status place_here(lk_location *p, lk_topology *t)
 {
-    cpu_set_t set;
+    lk__processors set;
     lk__processor *processor = NULL;
     LK_TRY(lk_alloc(&processor, LK_MAX_PROCESSORS, sizeof *processor));
     t->hardware_source = lk__machine_read(processor);
@@ -66,13 +42,12 @@ static lk_status place_here(lk_location *p, lk_topology *t)
     *p = (lk_location){.package = -1, .cache = -1};
     if (gethostname(p->host, sizeof p->host - 1) != 0)
         snprintf(p->host, sizeof p->host, "?");
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        p->n_cores = CPU_COUNT(&set);
-        cores_text(&set, p->cores, sizeof p->cores);
+    if (lk__processors_allowed(&set)) {
+        p->n_cores = lk__processors_count(&set);
+        lk__processors_text(&set, p->cores, sizeof p->cores);
         bool first = true;
-        for (size_t c = 0; c < CPU_SETSIZE && c < LK_MAX_PROCESSORS; c++)
-            if (CPU_ISSET(c, &set)) {
+        for (int c = 0; c < LK_MAX_PROCESSORS; c++)
+            if (lk__processors_have(&set, c)) {
                 common(&p->package, processor[c].package, first);
                 common(&p->cache, processor[c].cache, first);
                 first = false;

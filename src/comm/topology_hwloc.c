@@ -1,4 +1,4 @@
-/* Packages and caches as hwloc knows them.
+/* Packages, caches, cores and NUMA nodes as hwloc knows them.
  *
  * hwloc is opened when it is needed, and not linked: the library works without it, on machines that
  * lack it and in programs that are linked statically, where dlopen() has the address 0.  Built
@@ -11,7 +11,7 @@
 static void clear(lk__processor *out)
 {
     for (int i = 0; i < LK_MAX_PROCESSORS; i++)
-        out[i] = (lk__processor){-1, -1, -1};
+        out[i] = (lk__processor){-1, -1, -1, -1};
 }
 
 #ifdef LK_HWLOC
@@ -59,8 +59,8 @@ static void objects_mark(const struct hwloc *h, hwloc_topology_t t, hwloc_obj_ty
                          size_t field, lk__processor *out)
 {
     int depth = h->get_type_depth(t, type);
-    if (depth < 0)
-        return;
+    if (depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE)
+        return; /* that of NUMA nodes is negative, too */
     unsigned n = h->get_nbobjs_by_depth(t, depth);
     for (unsigned i = 0; i < n; i++) {
         hwloc_obj_t object = h->get_obj_by_depth(t, depth, i);
@@ -83,6 +83,7 @@ static const char *machine_read(const struct hwloc *h, lk__processor *out)
         objects_mark(h, t, HWLOC_OBJ_PACKAGE, offsetof(lk__processor, package), out);
         objects_mark(h, t, HWLOC_OBJ_L3CACHE, offsetof(lk__processor, cache), out);
         objects_mark(h, t, HWLOC_OBJ_CORE, offsetof(lk__processor, core), out);
+        objects_mark(h, t, HWLOC_OBJ_NUMANODE, offsetof(lk__processor, numa), out);
     }
     h->topology_destroy(t);
     return said;

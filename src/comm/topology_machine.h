@@ -1,11 +1,12 @@
-/* The machine that this process runs on: which package and which cache each processor belongs to. */
+/* The machine that this process runs on: which package, cache, core and NUMA node each processor belongs
+ * to.  Whoever asks reads it anew; nothing is kept. */
 #ifndef LK_COMM_TOPOLOGY_MACHINE_H
 #define LK_COMM_TOPOLOGY_MACHINE_H
 
-enum { LK_MAX_PROCESSORS = 4096 };
+#include <lockstep/device.h>
 
 typedef struct lk__processor {
-    int package, cache, core; /* numbers on this machine; -1: not known */
+    int package, cache, core, numa; /* numbers on this machine; -1: not known */
 } lk__processor;
 
 /**
@@ -13,5 +14,11 @@ typedef struct lk__processor {
  * known, and `out` is -1 throughout.
  */
 const char *lk__machine_read(lk__processor *out);
+
+/**
+ * The same without hwloc, by the system's files in `root`, with hwloc's numbers: packages, cores and
+ * NUMA nodes, each -1 where the files do not tell; caches are not looked for.
+ */
+void lk__machine_read_system(const char *root, lk__processor *out);
 
 #endif /* LK_COMM_TOPOLOGY_MACHINE_H */

@@ -76,6 +76,46 @@ err '--hosts needs --mode'
 status 2 "$lockstep" topo --mode 1 --hosts a --rankfile --json
 err 'a rank file is no JSON'
 
+# devices: the cores of the mask, or what LK_DEVICES says
+status 0 "$lockstep" topo --devices
+no_err
+grep -Eq '^device +name +processors$' "$work/out" || fail 'no titles'
+grep -Eq '^ +0  core:[0-9]+ +[0-9]' "$work/out" || fail 'no device 0'
+status 0 "$lockstep" topo --devices --json
+"$json" <"$work/out" || fail 'no JSON'
+cp "$work/out" "$work/devices"
+sed -n 1p "$work/out" | grep -Eqx '\{"device": 0, "name": "core:[0-9]+", "kind": "cpu", "processors": "[0-9,-]+"\}' ||
+    fail 'another line for device 0'
+# one processor: one device, which has it and nothing else
+first=$(sed -n '1s/.*"processors": "\([0-9]*\).*/\1/p' "$work/devices")
+if command -v taskset >/dev/null; then
+    status 0 taskset -c "$first" "$lockstep" topo --devices --json
+    [ "$(wc -l <"$work/out")" -eq 1 ] || fail 'not one device on one processor'
+    out "\"processors\": \"$first\"}"
+else
+    echo 'not tested: devices under another mask: there is no taskset'
+fi
+status 0 env LK_DEVICES=0 "$lockstep" topo --devices --json
+sed -n 1p "$work/devices" | cmp -s - "$work/out" || fail 'LK_DEVICES=0 is not the first'
+if [ "$(wc -l <"$work/devices")" -ge 2 ]; then
+    status 0 env LK_DEVICES=1,0 "$lockstep" topo --devices --json
+    for i in 0 1; do
+        name=$(sed -n "$((2 - i))s/.*\"name\": \"\([^\"]*\)\".*/\1/p" "$work/devices")
+        out "{\"device\": $i, \"name\": \"$name\""
+    done
+else
+    echo 'not tested: the order of LK_DEVICES: there is one core'
+fi
+status 0 env "LK_DEVICES=cpu:$first" "$lockstep" topo --devices
+grep -Eqx " +0  cpu:$first +$first" "$work/out" || fail 'LK_DEVICES by name'
+for wrong in '0,0:column 3: the device core:' '0,4096:column 3: there is no device 4096; there are ' \
+    'all:column 1: no kind of device "all"'; do
+    status 2 env LK_DEVICES="${wrong%%:*}" "$lockstep" topo --devices
+    err "error: lockstep topo: LK_DEVICES \"${wrong%%:*}\", ${wrong#*:}"
+done
+status 2 "$lockstep" topo --devices --mode 1
+err '--devices is a list of this process: it goes with --json alone'
+
 # under Open MPI: rank 0 prints, once; the rank file does what it says
 if command -v mpirun.openmpi >/dev/null && [ -e "$(dirname "$lockstep")/mpi/lockstep-mpi-openmpi.so" ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
