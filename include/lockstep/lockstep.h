@@ -25,6 +25,7 @@
 #include <lockstep/io.h>
 #include <lockstep/log.h>
 #include <lockstep/loss.h>
+#include <lockstep/make_parallel.h>
 #include <lockstep/metric.h>
 #include <lockstep/models.h>
 #include <lockstep/nn.h>

@@ -21,7 +21,8 @@
  * What several passes add up is joined by the fixed tree (extra/reduce.h), so the bits do not depend on
  * how the batch was cut into ranges of whole shards.
  *
- * Not collective.  A model belongs to one thread at a time.
+ * Not collective.  A model belongs to one thread at a time; make_parallel.h has passes of one model on
+ * several.
  */
 #ifndef LK_NN_H
 #define LK_NN_H
@@ -295,7 +296,7 @@ typedef struct lk_layer_instance {
     const lk_layer *layer;
     const char *name; /* "block1.conv2" */
     const void *options;
-    void *data; /* lk_build_data() */
+    void *data; /* lk_build_data(); passes only read it, for several may be under way at once */
     lk_tensor_type in, out;
     int64_t param; /* number of its first parameter among all that layers declare, shared or not */
     int64_t state; /* number of its first state in the slab */

@@ -24,6 +24,13 @@ void lk__var_release(lk_var v);
 /** Whether an op would be written to the tape now. */
 bool lk__tape_writes(const lk_tape *tape);
 
+/** `bytes` bytes of the tape's memory, aligned for any object, until the reset, or in a segment until its
+ * end: for a pass that needs an array of variables.  Errors: LK_ENOMEM. */
+lk_status lk__tape_room(lk_tape *tape, int64_t bytes, void *out) LK_NODISCARD;
+
+/** In an op's backward: whether the pass keeps what it goes through, LK_RETAIN_GRAPH. */
+bool lk__tape_retains(const lk_tape *tape);
+
 /** The segment of lk_recompute() that is being run, or NULL. */
 const void *lk__tape_segment(const lk_tape *tape);
 

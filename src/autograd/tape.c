@@ -65,6 +65,17 @@ bool lk__tape_writes(const lk_tape *t)
     return t->records && !t->silent;
 }
 
+lk_status lk__tape_room(lk_tape *t, int64_t bytes, void *out)
+{
+    LK_TRY(lk__notes_take(&t->notes, bytes, out));
+    return LK_OK;
+}
+
+bool lk__tape_retains(const lk_tape *t)
+{
+    return t->pass.on && t->pass.retain;
+}
+
 const void *lk__tape_segment(const lk_tape *t)
 {
     return t->silent || t->replays ? t->scope : NULL;

@@ -4,6 +4,7 @@
 
 #include "base/failure.h"
 #include "comm/comm.h"
+#include "comm/local_job.h"
 
 #include <pthread.h>
 
@@ -28,7 +29,8 @@ struct lk__local_end {
 
 /* All ranks. */
 struct lk__local_job {
-    int n;
+    int n, n_started; /* ranks, and threads of them */
+    lk__left_fn *left;
     struct lk__local_end *end;
     lk__board_slot **board;
     lk__bell **bell;

@@ -238,47 +238,66 @@ static void *rank_main(void *arg)
         rank_failed(e, st);
     while (e->w.comms) /* also those that it forgot: it has left */
         lk_comm_close(e->w.comms);
+    if (e->job->left)
+        e->job->left(e->arg, e->w.rank, st);
     return NULL;
 }
 
-/* Start a thread for each rank.  Without the last ones the first could only wait: then all end. */
-static lk_status job_start(struct lk__local_job *job, lk_rank_fn *fn, void *arg, int *n_started)
+/* Without the last threads the first could only wait: then all end. */
+lk_status lk__local_start(struct lk__local_job *job, lk_rank_fn *fn, void *arg, lk__left_fn *left)
 {
     pthread_attr_t attr;
     LK_CHECK(pthread_attr_init(&attr) == 0, LK_ENOMEM, "no attributes for a thread");
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     lk_status st = LK_OK;
+    job->left = left;
     for (int r = 0; r < job->n && st == LK_OK; r++) {
         struct lk__local_end *e = &job->end[r];
         e->fn = fn;
         e->arg = arg;
         if (pthread_create(&e->thread, &attr, rank_main, e) == 0)
-            ++*n_started;
+            job->n_started++;
         else
             st = LK_RAISE(LK_ENOMEM, "no thread for rank %d of %d", r, job->n);
     }
     pthread_attr_destroy(&attr);
     if (st != LK_OK)
-        (void)!lk__fault_raise(&job->end[*n_started].w);
+        (void)!lk__fault_raise(&job->end[job->n_started].w);
+    return st;
+}
+
+lk_status lk__local_new(int n, struct lk__local_job **out)
+{
+    LK_CHECK(n >= 1 && n <= LK_MAX_LOCAL, LK_EINVAL, "%d local ranks: give 1 to %d", n,
+             LK_MAX_LOCAL);
+    LK_TRY(job_new(n, &transport_local, out));
+    return LK_OK;
+}
+
+lk_status lk__local_end(struct lk__local_job *job)
+{
+    for (int r = 0; r < job->n_started; r++)
+        pthread_join(job->end[r].thread, NULL);
+    lk_status st = job->failure.st;
+    if (st != LK_OK)
+        lk__failure_set(&job->failure);
+    job_free(job);
     return st;
 }
 
 lk_status lk_run_local(int n, lk_rank_fn *fn, void *arg)
 {
     struct lk__local_job *job = NULL;
-    int n_started = 0;
-    LK_CHECK(n >= 1 && n <= LK_MAX_LOCAL, LK_EINVAL, "%d local ranks: give 1 to %d", n,
-             LK_MAX_LOCAL);
+    lk__failure failure;
     LK_CHECK(fn, LK_EINVAL, "fn is NULL");
-    LK_TRY(job_new(n, &transport_local, &job));
-    lk_status st = job_start(job, fn, arg, &n_started);
-    for (int r = 0; r < n_started; r++)
-        pthread_join(job->end[r].thread, NULL);
-    if (st == LK_OK && job->failure.st != LK_OK) {
-        lk__failure_set(&job->failure);
-        st = job->failure.st;
-    }
-    job_free(job);
+    LK_TRY(lk__local_new(n, &job));
+    lk_status st = lk__local_start(job, fn, arg, NULL);
+    lk__failure_get(&failure);
+    lk_status ended = lk__local_end(job);
+    if (st != LK_OK) /* not what ranks that were told so have made of it */
+        lk__failure_set(&failure);
+    else
+        st = ended;
     LK_TRY(st);
     return LK_OK;
 }

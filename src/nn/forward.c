@@ -164,11 +164,20 @@ static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *p
     return LK_OK;
 }
 
+lk_status lk__model_enter_params(lk_model *model, const lk_pass *pass, const lk_var **out)
+{
+    lk_var *values = pass->accumulator ? pass->accumulator->values : model->values;
+    LK_TRY(params_enter(model->net, pass, values));
+    *out = values;
+    return LK_OK;
+}
+
+/* run->param is where the parameters of a pass without an accumulator go. */
 static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struct lk__pass_run *run,
                            lk_var *out)
 {
     *out = LK_NO_VAR;
-    LK_CHECK(model && pass && pass->tape, LK_EINVAL, "model, pass or tape is NULL");
+    LK_CHECK(pass && pass->tape, LK_EINVAL, "pass or tape is NULL");
     LK_TRY(lk__model_check_whole(model));
     LK_CHECK(!pass->accumulator || pass->accumulator->model == model, LK_EINVAL,
              "the accumulator belongs to another model");
@@ -180,7 +189,8 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
              lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);
     run->model = model;
     run->samples = got.dim[0];
-    run->param = pass->accumulator ? pass->accumulator->values : model->values;
+    if (pass->accumulator)
+        run->param = pass->accumulator->values;
     lk_pass inner = *pass;
     inner.run = run;
     LK_TRY(params_enter(model->net, pass, run->param));
@@ -191,7 +201,16 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
 lk_status lk_model_forward(lk_model *model, const lk_pass *pass, lk_var x, lk_var *out)
 {
     LK_FP_GUARD();
-    LK_TRY(model_run(model, pass, x, &(struct lk__pass_run){.bad = NULL}, out));
+    LK_CHECK(model, LK_EINVAL, "model is NULL");
+    LK_TRY(lk__model_forward_in(model, pass, model->values, x, out));
+    return LK_OK;
+}
+
+lk_status lk__model_forward_in(lk_model *model, const lk_pass *pass, lk_var *values, lk_var x,
+                               lk_var *out)
+{
+    LK_FP_GUARD();
+    LK_TRY(model_run(model, pass, x, &(struct lk__pass_run){.param = values}, out));
     return LK_OK;
 }
 
@@ -206,7 +225,7 @@ static lk_status carry_check(const lk__net *net, const lk_list *list, int64_t sa
         LK_CHECK(lk_is_var(list->at[i]), LK_EINVAL, "carry %s is no value", net->carry[i].name);
         LK_CHECK(lk_shape_is_equal(lk_shape_of(list->at[i]), want) &&
                      lk_dtype_of(list->at[i]) == net->spec.dtype,
-                 LK_ESHAPE, "carry %s is %s%s, not %s%s", net->carry[i].name,
+                 LK_ESHAPE, "carry %s must be %s%s, not %s%s", net->carry[i].name,
                  lk_dtype_name(net->spec.dtype), lk_shape_text(want).s,
                  lk_dtype_name(lk_dtype_of(list->at[i])),
                  lk_shape_text(lk_shape_of(list->at[i])).s);
@@ -223,6 +242,7 @@ lk_status lk_model_forward_carry(lk_model *model, const lk_pass *pass, lk_var x,
     LK_TRY(lk__model_check_whole(model));
     const lk__net *net = model->net;
     LK_TRY(lk__model_check_recurrent(model));
+    run.param = model->values;
     LK_CHECK(!first || !last || first->at != last->at, LK_EINVAL,
              "`first` and `last` are the same list");
     LK_CHECK(!last || last->room >= net->n_carries, LK_EINVAL,
@@ -244,8 +264,11 @@ lk_status lk_model_find_nonfinite(lk_model *model, const lk_pass *pass, lk_var x
                                   size_t size, lk_var *out)
 {
     LK_FP_GUARD();
+    LK_CHECK(model, LK_EINVAL, "model is NULL");
     LK_CHECK(layer && size > 0, LK_EINVAL, "no room for the layer's name");
     layer[0] = '\0';
-    LK_TRY(model_run(model, pass, x, &(struct lk__pass_run){.bad = layer, .bad_size = size}, out));
+    LK_TRY(model_run(model, pass, x,
+                     &(struct lk__pass_run){.param = model->values, .bad = layer, .bad_size = size},
+                     out));
     return LK_OK;
 }

@@ -128,6 +128,16 @@ lk_status lk__model_bind_params(lk_model *model, lk_slab *slab) LK_NODISCARD;
 /** Copy the values of the parameters back to the model's own storage, and use that again. */
 void lk__model_unbind_params(lk_model *model);
 
+/** Put the parameters on pass->tape as lk_model_forward() does, each use for itself, and say where they
+ * are: [lk__model_uses()], borrowed until the next pass with the same accumulator. */
+lk_status lk__model_enter_params(lk_model *model, const lk_pass *pass,
+                                 const lk_var **out) LK_NODISCARD;
+
+/** lk_model_forward() with room for the parameters of a pass without an accumulator, `values`
+ * [lk__model_uses()], so that several threads can run such passes at once. */
+lk_status lk__model_forward_in(lk_model *model, const lk_pass *pass, lk_var *values, lk_var x,
+                               lk_var *out) LK_NODISCARD;
+
 /** Build all layers of the model into `net`. */
 lk_status lk__net_build(const lk_model *model, lk__net *net) LK_NODISCARD;
 
@@ -153,6 +163,12 @@ void lk__net_free(lk__net *net);
 lk_status lk__slab_tensors(const lk_slab *slab, int64_t first, int64_t n,
                            lk_tensor ***out) LK_NODISCARD;
 void lk__tensors_free(lk_tensor **tensor, int64_t n);
+
+/** Uses of parameters, shared or not. */
+static inline int64_t lk__model_uses(const lk_model *model)
+{
+    return model->net->n_uses;
+}
 
 /** Uses of parameters that other layers own: their gradients are accumulator of their own until all are
  * joined. */

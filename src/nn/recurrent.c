@@ -5,6 +5,8 @@
  */
 #include "nn/recurrent.h"
 
+#include "autograd/guest.h"
+
 #include <lockstep/op.h>
 
 static lk_status recurrent_param(lk_build *build, const char *name, int64_t rows, int64_t columns,
@@ -22,7 +24,6 @@ static lk_status recurrent_param(lk_build *build, const char *name, int64_t rows
 lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, lk_tensor_type in,
                               int gates, lk_tensor_type *out)
 {
-    lk_var *time = NULL;
     LK_TRY(lk__build_check(build, in, 2));
     LK_CHECK(in.shape.ndim == 2, LK_ESHAPE, "the input %s must be times and features",
              lk_shape_text(in.shape).s);
@@ -33,7 +34,6 @@ lk_status lk__recurrent_build(lk_build *build, const lk__recurrent_options *o, l
         build, (lk_param){.name = "bias", .shape = LK_SHAPE(wide), .cut = {o->units, 1}}, false));
     LK_TRY(lk_build_carry(build, "h", LK_SHAPE(o->units)));
     LK_CHECK(times < INT64_C(1) << 24, LK_ESHAPE, "%lld times", (long long)times);
-    LK_TRY(lk_build_data(build, (size_t)times * sizeof *time, &time));
     *out = (lk_tensor_type){in.dtype,
                             o->output == 1 ? LK_SHAPE(times, o->units) : LK_SHAPE(o->units)};
     return LK_OK;
@@ -67,7 +67,8 @@ lk_status lk__recurrent_run(const lk_pass *pass, const lk_layer_instance *layer,
 {
     const lk__recurrent_options *o = layer->options;
     int64_t n = layer->in.shape.dim[0];
-    lk_var *time = layer->data, gates, state[2];
+    lk_var *time = NULL, gates, state[2];
+    LK_TRY(lk__tape_room(pass->tape, n * (int64_t)sizeof *time, &time));
     LK_TRY(lk_linear(x, lk_pass_param(pass, layer, LK__WEIGHT),
                      lk_pass_param(pass, layer, LK__BIAS), &gates));
     if (n > 0)

@@ -67,6 +67,21 @@ out 'torch  '
 status 2 "$lockstep" bench tape --against tensorflow
 err 'torch or none'
 
+# bench devices: on the cores of this machine, of which there must be two
+if [ "$(nproc)" -ge 2 ]; then
+    status 0 "$lockstep" bench devices --seconds 0 --batch 8 --shards 2 --filter mlp
+    out 'f32, a batch of 8 in 2 shards over 2 devices'
+    out 'mlp 784-500-10'
+    status 0 "$lockstep" bench devices --json --seconds 0 --batch 8 --shards 2 --filter mlp
+    "$json" <"$work/out" || fail 'JSON'
+    figures
+    out '"case": "mlp 784-500-10", "devices": "'
+fi
+status 2 "$lockstep" bench devices --filter vgg
+err 'no case contains "vgg"'
+status 2 "$lockstep" bench devices --devices gpu:0,gpu:1
+err 'lockstep bench devices: '
+
 # A Python that says it is PyTorch, and how long the n-th sample took: 100 s and next to nothing in turn,
 # or 1 s; next to it, what it computed.
 cat >"$work/python" <<'END'

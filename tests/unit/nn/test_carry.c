@@ -160,10 +160,10 @@ static void what_is_no_carry_is_refused(void)
     first.n = 2;
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(3, 5), 0, &at[1]));
     ASSERT_FAILS(lk_model_forward_carry(m, &pass, x, &first, &out, &y), LK_ESHAPE,
-                 "carry lstm1.c is f32[2,5], not f32[3,5]");
+                 "carry lstm1.c must be f32[2,5], not f32[3,5]");
     ASSERT_OK(lk_full(tape, LK_F64, LK_SHAPE(2, 5), 0, &at[1]));
     ASSERT_FAILS(lk_model_forward_carry(m, &pass, x, &first, &out, &y), LK_ESHAPE,
-                 "carry lstm1.c is f32[2,5], not f64[2,5]");
+                 "carry lstm1.c must be f32[2,5], not f64[2,5]");
     at[1] = LK_NO_VAR;
     ASSERT_FAILS(lk_model_forward_carry(m, &pass, x, &first, &out, &y), LK_EINVAL,
                  "carry lstm1.c is no value");
