@@ -98,6 +98,8 @@ typedef struct lk_parallel_options {
     lk_option_ints spatial; /* parts of the image along each axis; n 0: whole */
     int64_t features;       /* parts of wide layers */
     int64_t stages;         /* of the model */
+    lk_option_names
+        devices; /* of each process, which share its part of a batch; n 0: its threads */
 } lk_parallel_options;
 
 /** What a file says: fields are to be read.  Made by lk_experiment_read() for jobs and for the command;

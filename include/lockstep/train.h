@@ -35,6 +35,7 @@
 #include <lockstep/config.h>
 #include <lockstep/data.h>
 #include <lockstep/loss.h>
+#include <lockstep/make_parallel.h>
 #include <lockstep/metric.h>
 #include <lockstep/optim.h>
 #include <lockstep/parallel.h>
@@ -45,6 +46,8 @@ LK_BEGIN_DECLS
 typedef struct lk_trainer_spec {
     lk_model *model; /* built for the loader's "x"; NULL: the chain */
     lk_chain *chain; /* built; NULL: the model */
+    /* Made of the model: it then runs all passes, on its devices, to the same bits; NULL: this thread does. */
+    lk_parallel_model *parallel_model;
     lk_loader *train;
     int64_t epochs;   /* that are planned, for schedules */
     lk_comm *comm;    /* of the ranks that train together; NULL: this one alone, or the chain's */

@@ -135,6 +135,10 @@ static const lk_option parallel_options[] = {
      .help = "parts of wide layers; at most the blocks of pieces"},
     {"stages", LK_OPTION_INT, FIELD(stages), .def = "1", .min = 1, .max = 1e6,
      .help = "parts of the model, one behind the other"},
+    {"devices", LK_OPTION_NAMES, FIELD(devices), .value = "DEVICE,...",
+     .help = "sets of cores of each process, such as [cpu:0, cpu:1], that share its part of the "
+             "batch and one copy of the weights (docs/devices.md); with fewer than two there is "
+             "nothing to share"},
     {0}};
 #undef FIELD
 

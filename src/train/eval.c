@@ -114,8 +114,8 @@ static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *sum)
     lk_var x, y, out, loss;
     lk_tape_reset(t->eval_tape);
     LK_TRY(lk__microbatch_enter(t->eval_tape, batch, &x, &y));
-    LK_TRY(lk_model_forward(t->spec.model, &(lk_pass){.tape = t->eval_tape, .first = batch->first},
-                            x, &out));
+    LK_TRY(
+        lk__trainer_forward(t, &(lk_pass){.tape = t->eval_tape, .first = batch->first}, x, &out));
     LK_TRY(t->loss->apply(t->options.loss.options, out, y, &loss));
     LK_TRY(lk_item(loss, sum));
     *sum /= (double)t->parts; /* each sample's: a mean of parts */

@@ -3,6 +3,7 @@
  */
 #include "train/job.h"
 
+#include "base/failure.h"
 #include "base/fpenv.h"
 #include "coll/agree.h"
 #include "kernel/parallel.h"
@@ -143,6 +144,28 @@ static lk_status model_build(lk_job *job)
     return LK_OK;
 }
 
+/* The model on the devices of parallel.devices, if there are some. */
+static lk_status devices_make(lk_job *job)
+{
+    const lk_option_names *name = &job->experiment->parallel.devices;
+    lk_device *device = NULL;
+    if (name->n == 0)
+        return LK_OK;
+    LK_CHECK(!job->spec.chain, LK_EINVAL,
+             "parallel.devices is for models: a component of a chain list is on one rank");
+    LK_TRY(lk_alloc(&device, name->n, sizeof *device));
+    lk_status st = LK_OK;
+    for (int64_t i = 0; i < name->n && st == LK_OK; i++)
+        st = lk_device_parse(name->item[i], &device[i]);
+    if (st == LK_OK)
+        st = lk_make_parallel_options(job->model, device, (int)name->n, NULL, &job->parallel);
+    lk_free(device);
+    if (st != LK_OK)
+        lk__error_prefix("parallel.devices: ");
+    LK_TRY(st);
+    return LK_OK;
+}
+
 /* What each rank does for itself. */
 static lk_status parts_make(lk_job *job)
 {
@@ -150,6 +173,7 @@ static lk_status parts_make(lk_job *job)
     LK_TRY(layers_add(job));
     LK_TRY(loaders_make(job));
     LK_TRY(model_build(job));
+    LK_TRY(devices_make(job));
     return LK_OK;
 }
 
@@ -160,6 +184,7 @@ static lk_status job_make(lk_job *job)
     LK_TRY(lk__job_compare(job));
     LK_TRY(lk_trainer_new_options(&(lk_trainer_spec){.model = job->model,
                                                      .chain = job->spec.chain,
+                                                     .parallel_model = job->parallel,
                                                      .train = job->loader[LK_TRAIN],
                                                      .epochs = e->train.epochs,
                                                      .comm = job->comm,
@@ -206,6 +231,7 @@ void lk_job_free(lk_job *job)
     if (!job)
         return;
     lk_trainer_free(job->trainer);
+    lk_parallel_model_free(job->parallel);
     lk_model_free(job->model);
     for (int split = 0; split < LK_N_SPLITS; split++) {
         lk_loader_free(job->loader[split]);

@@ -14,7 +14,8 @@ struct lk_job {
     bool is_given; /* the program brings the sets */
     lk_dataset *set[LK_N_SPLITS];
     lk_loader *loader[LK_N_SPLITS];
-    lk_model *model; /* NULL: a chain is trained */
+    lk_model *model;             /* NULL: a chain is trained */
+    lk_parallel_model *parallel; /* of the model; NULL: it has no devices */
     lk_trainer *trainer;
 };
 

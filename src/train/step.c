@@ -82,7 +82,7 @@ lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulat
                     .first = batch->first,
                     .part = batch->n < batch->size,
                     .batch = lk__groups_batch(t->groups)};
-    LK_TRY(lk_model_forward(t->spec.model, &pass, x, &out));
+    LK_TRY(lk__trainer_forward(t, &pass, x, &out));
     LK_TRY(t->loss->apply(t->options.loss.options, out, y, &loss));
     LK_TRY(lk_accumulator_add_loss(accumulator, loss));
     LK_TRY(lk__counts_add(t, &t->step_counts, out, y));
@@ -100,7 +100,7 @@ static lk_status run_microbatch(lk_trainer *t, const lk_batch *batch, int k, boo
                                 lk_step_seconds *time)
 {
     lk_accumulator *accumulator = lk__groups_accumulator(t->groups, k);
-    if (lk_model_has_weight_reuse(t->spec.model)) {
+    if (lk_model_has_weight_reuse(t->spec.model) && !t->spec.parallel_model) {
         LK_TRY(lk__shards_accumulate(t, batch, accumulator, time));
         return LK_OK;
     }

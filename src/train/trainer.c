@@ -59,7 +59,7 @@ static int64_t bucket_bytes(const lk_trainer *t, bool several_nodes)
     const lk_parallel_options *p = &t->spec.parallel;
     bool overlap = p->overlap == LK_OVERLAP_AUTO ? several_nodes : p->overlap == LK_OVERLAP_YES;
     double mib = p->bucket_mib > 0 ? p->bucket_mib : 1;
-    return overlap && !lk_model_has_weight_reuse(t->spec.model) &&
+    return overlap && !t->spec.parallel_model && !lk_model_has_weight_reuse(t->spec.model) &&
                    !lk_model_needs_batch_sync(t->spec.model)
                ? (int64_t)(mib * 1048576) + 1
                : 0;
@@ -177,6 +177,23 @@ static lk_status options_take(lk_trainer *t, const struct told *told)
     return LK_OK;
 }
 
+/* Several devices of a rank are of its model, and sums over the batch are over them or over ranks. */
+static lk_status devices_check(const lk_trainer *t)
+{
+    const lk_parallel_model *p = t->spec.parallel_model;
+    if (!p)
+        return LK_OK;
+    LK_CHECK(lk_parallel_model_serial(p) == t->spec.model, LK_EINVAL,
+             "the parallel model is made of another model than that which is trained");
+    LK_CHECK(
+        !lk_model_needs_batch_sync(t->spec.model) || lk_parallel_model_is_serial(p) ||
+            !t->spec.comm || lk_comm_size(t->spec.comm) == 1,
+        LK_ENOTSUP,
+        "a layer takes statistics of the whole batch (statistics: batch), which are taken "
+        "over ranks or over the devices of one: use more ranks, or parallel.devices, not both");
+    return LK_OK;
+}
+
 /* What each rank does for itself, first with what it was given. */
 static lk_status own_begin(lk_trainer *t, const struct told *told)
 {
@@ -190,6 +207,7 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
     if (t->spec.chain)
         return LK_OK;
     LK_TRY(lk__model_check_whole(t->spec.model));
+    LK_TRY(devices_check(t));
     t->out = lk_model_out(t->spec.model);
     t->shards.model = t->spec.model;
     return LK_OK;
@@ -200,6 +218,8 @@ static lk_status own_make(lk_trainer *t)
 {
     LK_TRY(lk__criteria_make(t));
     LK_TRY(lk_optimizer_new_config(lk__trainer_params(t), &t->options.optimizer, &t->optimizer));
+    if (t->spec.parallel_model)
+        LK_TRY(lk_parallel_model_check_optimizer(t->spec.parallel_model, t->optimizer));
     LK_TRY(lk_tensor_zeros(t->out.dtype, LK_SCALAR, &t->seed));
     return LK_OK;
 }
@@ -225,6 +245,8 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
     LK_CHECK(spec && spec->train && (spec->model || spec->chain), LK_EINVAL,
              "model or loader is not given");
     LK_CHECK(!spec->model || !spec->chain, LK_EINVAL, "both a model and a chain are given");
+    LK_CHECK(!spec->parallel_model || spec->model, LK_EINVAL,
+             "a parallel model is given without the model that it is made of");
     lk_comm *comm = spec->chain && !spec->comm ? spec->chain->comm : spec->comm;
     if (spec->parallel.mode != LK_REDUCTION_FAST)
         LK_TRY(lk__agree_bits(comm));

@@ -79,6 +79,14 @@ static inline lk_slab *lk__trainer_params(const lk_trainer *t)
     return t->chained ? t->chained->state->params : lk_model_params(t->spec.model);
 }
 
+/** Pass x through the model, on its devices if it has some. */
+static inline lk_status lk__trainer_forward(const lk_trainer *t, const lk_pass *pass, lk_var x,
+                                            lk_var *out)
+{
+    return t->spec.parallel_model ? lk_parallel_model_forward(t->spec.parallel_model, pass, x, out)
+                                  : lk_model_forward(t->spec.model, pass, x, out);
+}
+
 /** What lk_trainer_hash() and checkpoints need, when copies are where they stay.  Collective. */
 lk_status lk__state_hash_make(lk_trainer *t) LK_NODISCARD;
 void lk__state_hash_free(lk_trainer *t);
