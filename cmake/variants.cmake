@@ -97,7 +97,8 @@ endif()
 lk_programs(of_kernel tests/unit/kernel/*.c)
 lk_programs(of_numbers tests/unit/autograd/*.c tests/unit/base/*.c tests/unit/kernel/*.c
   tests/unit/nn/*.c tests/unit/ops/*.c tests/unit/optim/*.c tests/unit/tensor/*.c)
-lk_programs(of_threads tests/unit/kernel/*thread*.c tests/unit/comm/*.c tests/unit/data/*loader*.c)
+lk_programs(of_threads tests/unit/kernel/*thread*.c tests/unit/comm/*.c tests/unit/data/*loader*.c
+  tests/unit/parallel/*parallel*.c)
 # On the tape a rank is one thread: test_programs stands for what is made of communication nodes.
 set(of_ranks ${dist})
 list(FILTER of_ranks EXCLUDE REGEX "adjoints|chains|halo|lists|oracles")

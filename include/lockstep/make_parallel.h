@@ -21,8 +21,8 @@
  * data-parallel ranks get theirs, and sums are joined by the tree over the shards.  keras_experiments cuts
  * at batch / n and leaves the remainder to the last device, which gives other sums; where shards are
  * batch / n samples and n divides the batch, the slices are the same.  A tape without shards is one shard,
- * which one replica has; only in evaluation, where nothing is summed, all devices share it.  A batch may be
- * smaller than the number of devices, or empty.
+ * which one replica has, as the log says once; only in evaluation, where nothing is summed, all devices
+ * share it.  A batch may be smaller than the number of devices, or empty.
  *
  * For a model that uses a parameter more than once (lk_model_has_weight_reuse()) each shard is a pass of
  * its own, as in a trainer; its bits are a trainer's, also on one device.  Batch norm with statistics:

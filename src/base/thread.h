@@ -1,5 +1,6 @@
 /* Threads of the library's own: workers of kernels, the loader's, the helper of communication, writers
- * of checkpoints.  Ranks as threads are not among them: they run the host's program.
+ * of checkpoints, replicas of a parallel model.  Ranks of lk_run_local() are not among them: they run the
+ * host's program.
  */
 #ifndef LK_BASE_THREAD_H
 #define LK_BASE_THREAD_H

@@ -21,7 +21,8 @@ struct lk__local_job;
 /** The ends of `n` ranks without threads.  Errors: LK_EINVAL, LK_ENOMEM. */
 lk_status lk__local_new(int n, struct lk__local_job **out) LK_NODISCARD;
 
-/** Start a thread for each rank, which runs fn(comm, arg); `left` may be NULL.  Errors: LK_ENOMEM when a
+/** Start a thread for each rank, which runs fn(comm, arg).  `left` NULL: they run the host's program;
+ * otherwise they are the library's own, which take no signals (base/thread.h).  Errors: LK_ENOMEM when a
  * thread cannot be started; those that were get it from their next call that communicates. */
 lk_status lk__local_start(struct lk__local_job *job, lk_rank_fn *fn, void *arg,
                           lk__left_fn *left) LK_NODISCARD;

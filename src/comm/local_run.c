@@ -3,6 +3,7 @@
  * Blocks of lk_shm_open() are plain memory in a list of the job: what ranks that failed did not
  * give back ends with the job.
  */
+#include "base/thread.h"
 #include "comm/helper.h"
 #include "comm/local_end.h"
 
@@ -255,7 +256,9 @@ lk_status lk__local_start(struct lk__local_job *job, lk_rank_fn *fn, void *arg, 
         struct lk__local_end *e = &job->end[r];
         e->fn = fn;
         e->arg = arg;
-        if (pthread_create(&e->thread, &attr, rank_main, e) == 0)
+        int code = left ? lk__thread_start(&e->thread, &attr, rank_main, e)
+                        : pthread_create(&e->thread, &attr, rank_main, e);
+        if (code == 0)
             job->n_started++;
         else
             st = LK_RAISE(LK_ENOMEM, "no thread for rank %d of %d", r, job->n);

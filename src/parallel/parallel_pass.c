@@ -9,18 +9,34 @@
 #include "parallel/replicas.h"
 #include "tensor/tensor.h"
 
+#include <lockstep/log.h>
+
 #include <stdio.h>
 
 enum { MOST_SHARDS = 1 << 24 }; /* so that a join needs little room */
 
+/* Say once that a tape without shards leaves all but one replica idle. */
+static void idle_warn(lk_parallel_model *p, const lk__parallel_run *run)
+{
+    if (p->warned || p->n < 2 || run->samples < 2)
+        return;
+    p->warned = true;
+    lk_log_write(LK_LOG_WARN,
+                 "make_parallel: the tape has no shards, so one replica has all %lld samples: call "
+                 "lk_tape_set_shard_size()",
+                 (long long)run->samples);
+}
+
 /* How the batch is cut.  Where nothing is summed over it, each replica gets an even share. */
 static lk_status run_cut(lk__parallel_run *run, const lk_pass *pass)
 {
-    const lk_parallel_model *p = run->of;
+    lk_parallel_model *p = run->of;
     bool sums = !p->model || pass->training || run->sums || run->records;
     run->shard_size = lk_tape_shard_size(pass->tape);
     if (!sums)
         run->shard_size = (run->samples + p->n - 1) / p->n;
+    if (run->shard_size < 1)
+        idle_warn(p, run);
     if (run->shard_size < 1)
         run->shard_size = run->samples > 0 ? run->samples : 1;
     run->shards = run->samples > 0 ? (run->samples - 1) / run->shard_size + 1 : 1;

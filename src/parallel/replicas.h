@@ -88,6 +88,7 @@ struct lk_parallel_model {
     lk_device *device;
     int n_devices, n; /* n: replicas, at least 1 */
     bool reuse, sync;
+    bool warned;    /* of a tape without shards */
     int64_t *first; /* [n + 1] room of lk_parallel_model_slice() */
     const char *notes;
     lk__crew *crew; /* NULL: the calling thread is the one replica */

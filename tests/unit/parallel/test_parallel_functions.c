@@ -206,6 +206,69 @@ static void replicas_that_wait_for_a_failing_one_end_and_begin_anew(void)
     lk_parallel_model_free(p);
 }
 
+/* What was recorded before the replicas began anew cannot be passed any more. */
+static void backward_through_what_has_ended_is_refused(void)
+{
+    int64_t fails_at = -1;
+    lk_parallel_function fn = {.fn = mean_of_all, .arg = &fails_at, .batch_sync = true};
+    lk_parallel_model *p = NULL;
+    lk_tape *tape = tape_of_shards(2);
+    lk_tensor *x = pm_drawn(LK_F32, 8, LK_SHAPE(2), "x", 0),
+              *grad = pm_drawn(LK_F32, 8, LK_SHAPE(2), "x", 0);
+    lk_var v, y[2], loss;
+    lk_list in = {.at = &v, .n = 1}, out = {.at = &y[0], .room = 1},
+            later = {.at = &y[1], .room = 1};
+    const lk_pass pass = {.tape = tape};
+    ASSERT_OK(lk_make_parallel_fn(&fn, pm_devices(3), NULL, &p));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(lk_leaf(tape, x, grad, &v));
+        ASSERT_OK(lk_parallel_model_apply(p, &pass, &in, NULL, &out));
+        ASSERT_OK(lk_sum(y[0], NULL, &loss));
+        fails_at = i == 0 ? 5 : -1;
+        if (i == 0)
+            ASSERT_FAILS(lk_parallel_model_apply(p, &pass, &in, NULL, &later), LK_EIO, "replica ");
+        lk_status st = lk_backward(tape, &(lk_seed){.of = loss}, 1, 0);
+        ASSERT_TRUE((st == LK_OK) == (i == 1));
+        lk_error_clear();
+        lk_tape_reset(tape);
+        fails_at = -1;
+    }
+    lk_tensor_free(x);
+    lk_tensor_free(grad);
+    lk_tape_free(tape);
+    lk_parallel_model_free(p);
+}
+
+static volatile sig_atomic_t n_signals;
+
+static void on_signal(int number)
+{
+    (void)number;
+    n_signals++;
+}
+
+/* A signal that the program's thread blocks waits for it: replicas do not take it. */
+static void replicas_leave_signals_to_the_program(void)
+{
+    struct two_ways t = {.fails_at = -1};
+    lk_parallel_function fn = {.fn = two_ways, .arg = &t};
+    lk_parallel_model *p = NULL;
+    sigset_t one, waiting;
+    ASSERT_OK(lk_make_parallel_fn(&fn, pm_devices(2), NULL, &p));
+    signal(SIGUSR1, on_signal);
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &one, NULL), 0);
+    ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+    usleep(20000);
+    ASSERT_TRUE(sigpending(&waiting) == 0 && sigismember(&waiting, SIGUSR1));
+    ASSERT_EQ(n_signals, 0);
+    ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &one, NULL), 0);
+    ASSERT_EQ(n_signals, 1);
+    signal(SIGUSR1, SIG_DFL);
+    lk_parallel_model_free(p);
+}
+
 /* ---- memory ---- */
 
 static const struct pm_kind *scenario_kind;
@@ -250,7 +313,7 @@ static lk_status scenario_whole(void)
 static void every_allocation_may_fail(void)
 {
     static const int kinds[] = {0, 3, 4};
-    for (int k = 0; k < (TEST_SLOWNESS > 1 ? 1 : 3); k++) {
+    for (int k = 0; k < 3; k++) {
         scenario_kind = &pm_kinds[kinds[k]];
         scenario_model = pm_model(scenario_kind);
         scenario_batch = pm_batch_new(scenario_kind, scenario_model, 3, 1);
@@ -258,7 +321,7 @@ static void every_allocation_may_fail(void)
         ASSERT_OK(lk_tensor_zeros(lk_tensor_dtype(scenario_batch.x),
                                   lk_tensor_shape(scenario_batch.x), &scenario_batch.c));
         /* What ranks share for speed can be done without. */
-        ASSERT_TRUE(test_allocations_fail_but(scenario_whole, 8) > 50);
+        ASSERT_TRUE(test_allocations_fail_but(scenario_whole, 2) > 50);
         pm_batch_free(&scenario_batch);
         lk_model_free(scenario_model);
     }
@@ -305,4 +368,6 @@ TEST_MAIN(TEST(a_function_of_several_values_has_the_serial_bits),
           TEST(reused_values_give_the_same_bits_on_any_devices),
           TEST(a_failing_replica_is_named_and_can_go_on),
           TEST(replicas_that_wait_for_a_failing_one_end_and_begin_anew),
-          TEST(every_allocation_may_fail), TEST(misuse_is_refused))
+          TEST(backward_through_what_has_ended_is_refused),
+          TEST(replicas_leave_signals_to_the_program), TEST(every_allocation_may_fail),
+          TEST(misuse_is_refused))

@@ -31,6 +31,28 @@ static void an_option_without_effect_says_so(void)
     lk_model_free(m);
 }
 
+static void a_tape_without_shards_is_told_once(void)
+{
+    lk_model *m = pm_model(&pm_kinds[0]);
+    lk_parallel_model *p = NULL;
+    struct pm_batch b = pm_batch_new(&pm_kinds[0], m, 6, 0);
+    struct pm_outcome want = pm_serial(m, &b);
+    ASSERT_OK(lk_make_parallel(m, pm_devices(2), NULL, &p));
+    n_warned = 0;
+    lk_log_set_sink(warned, NULL);
+    for (int i = 0; i < 3; i++) {
+        struct pm_outcome got = pm_parallel(p, &b);
+        ASSERT_TRUE(pm_same(&want, &got));
+        pm_outcome_free(&got);
+    }
+    lk_log_set_sink(NULL, NULL);
+    ASSERT_EQ(n_warned, 1);
+    pm_outcome_free(&want);
+    pm_batch_free(&b);
+    lk_parallel_model_free(p);
+    lk_model_free(m);
+}
+
 static void fewer_than_two_devices_are_serial_or_refused(void)
 {
     lk_model *m = pm_model(&pm_kinds[0]);
@@ -116,7 +138,7 @@ static void the_summary_has_devices_slices_and_parameters_once(void)
     lk_model_free(m);
 }
 
-TEST_MAIN(TEST(an_option_without_effect_says_so),
+TEST_MAIN(TEST(an_option_without_effect_says_so), TEST(a_tape_without_shards_is_told_once),
           TEST(fewer_than_two_devices_are_serial_or_refused), TEST(structs_do_what_texts_do),
           TEST(syncopt_takes_only_optimizers_that_can_be_split),
           TEST(the_summary_has_devices_slices_and_parameters_once))
