@@ -278,12 +278,12 @@ foreach(file IN LISTS files)
   endforeach()
 endforeach()
 
-# Every shape of a chain list a hundred times, and three hundred random ones.
-foreach(name chains random_chains)
-  lk_test(local.${name}_often long env TEST_PASSES=100 ${CMAKE_CROSSCOMPILING_EMULATOR}
+# Every shape of a chain list a hundred times, three hundred random ones, and a hundred steps of training.
+foreach(name chains random_chains chain_training)
+  lk_test(local.${name}_often long env TEST_PASSES=100 TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
     $<TARGET_FILE:test_${name}>)
   foreach(mpi IN LISTS LK_MPIS)
-    lk_test(${mpi}.${name}_often long env TEST_PASSES=100 tests/dist/run.sh ${mpi} "2 3 4 5"
+    lk_test(${mpi}.${name}_often long env TEST_PASSES=100 TEST_LONG=1 tests/dist/run.sh ${mpi} "2 3 4 5"
       $<TARGET_FILE:test_${name}>)
   endforeach()
 endforeach()
