@@ -1,6 +1,7 @@
 /* Chain lists whose models leave their input open, and what goes wrong in components: in the build all
  * ranks refuse it in the same words, in a pass it ends the job. */
 #include "oracles.h"
+#include "scarce_ranks.h"
 
 enum { FEATURES = 10 };
 
@@ -323,21 +324,8 @@ done:
 /* On threads, whichever rank asks for the n-th block: both return, and nothing is left. */
 static void a_rank_without_memory_keeps_no_other_waiting(lk_comm *comm)
 {
-    int64_t step = TEST_SLOWNESS > 1 ? 11 : 1;
-    if (getenv("TEST_TRANSPORT") || lk_comm_size(comm) > 1)
-        return;
-    ASSERT_OK(lk_run_local(2, build_and_run, NULL));
-    int64_t before = lk_alloc_stats_now().calls;
-    ASSERT_OK(lk_run_local(2, build_and_run, NULL));
-    int64_t calls = lk_alloc_stats_now().calls - before;
-    for (int64_t n = 1; n <= calls; n += step) {
-        lk_alloc_fail_at(n);
-        lk_status st = lk_run_local(2, build_and_run, NULL);
-        lk_alloc_fail_at(0);
-        if (st != LK_OK && st != LK_ENOMEM && st != LK_ECOMM && st != LK_ESTALL)
-            TEST_FAIL("block %lld of %lld: %s", (long long)n, (long long)calls, lk_error_message());
-        lk_error_clear();
-    }
+    if (!getenv("TEST_TRANSPORT") && lk_comm_size(comm) == 1)
+        expect_scarce_memory_is_told(build_and_run);
 }
 
 static void a_loop_allocates_nothing_from_its_second_pass_on(lk_comm *comm)

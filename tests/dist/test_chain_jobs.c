@@ -1,5 +1,6 @@
 /* Jobs of chain lists: a run that stops and goes on, the files that it leaves, and who may go on with it. */
 #include "chain_nets.h"
+#include "rank_folders.h"
 
 #include <stdlib.h>
 
@@ -49,28 +50,6 @@ static void side_close(struct job_side *j)
     for (int i = 0; i < LK_N_SPLITS; i++)
         lk_dataset_free(j->set[i]);
     side_end(&j->s);
-}
-
-/* The folder that rank 0 makes, as all ranks know it. */
-static void folder_share(lk_comm *comm, char *folder, size_t size)
-{
-    const char *tmp = getenv("TMPDIR");
-    memset(folder, 0, size);
-    if (lk_comm_rank(comm) == 0) {
-        snprintf(folder, size, "%s/lk_chain_XXXXXX", tmp ? tmp : "/tmp");
-        ASSERT_TRUE(mkdtemp(folder));
-    }
-    ASSERT_OK(lk_bcast(comm, folder, (int64_t)size, LK_U8, 0, "folder"));
-}
-
-static void folder_remove(lk_comm *comm, const char *folder)
-{
-    char command[300];
-    ASSERT_OK(lk_barrier(comm, "done"));
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    if (lk_comm_rank(comm) == 0)
-        ASSERT_EQ(system(command), 0);
-    ASSERT_OK(lk_barrier(comm, "removed"));
 }
 
 /* Run with these settings; on the last rank a callback asks it to stop after `steps` steps. */

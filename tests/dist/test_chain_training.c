@@ -2,6 +2,7 @@
  * is refused. */
 #include "base/alloc_fault.h"
 #include "chain_nets.h"
+#include "scarce_ranks.h"
 
 #include <math.h>
 
@@ -403,9 +404,57 @@ static void what_is_not_finite_is_named(lk_comm *comm)
     side_end(&s);
 }
 
+/* A chain of two ranks, made, trained for a step, evaluated and hashed. */
+static lk_status two_ranks_train(lk_comm *comm, void *arg)
+{
+    lk_status st;
+    lk_model *m = NULL;
+    lk_chain *chain = NULL;
+    lk_dataset *set = NULL, *empty = NULL;
+    lk_loader *loader = NULL;
+    lk_trainer *t = NULL;
+    lk_eval eval;
+    uint64_t state;
+    int r = lk_comm_rank(comm), other = 1 - r;
+    (void)arg;
+    LK_TRY_TO(done, lk_model_new(&m));
+    LK_TRY_TO(done, lk_model_add(m, "flatten", NULL));
+    LK_TRY_TO(done, lk_model_add(m, "linear", "units=10"));
+    lk_shape in = r == 0 ? LK_SHAPE(28, 28, 1) : LK_SHAPE(10);
+    LK_TRY_TO(done, lk_model_build(m, &(lk_model_spec){.in = {LK_F32, in}}));
+    LK_TRY_TO(done, lk_chain_new(comm, &chain));
+    LK_TRY_TO(done, lk_chain_add(chain, &(lk_component){.model = m}, &other, r, &other, 1));
+    if (r == 0)
+        LK_TRY_TO(done, lk_chain_add(chain, &(lk_component){.fn = tail}, &other, 1, NULL, 0));
+    LK_TRY_TO(done, lk_chain_build(chain, NULL, 0));
+    LK_TRY_TO(done, lk_dataset_open("glyphs", "count=4 test_count=1", LK_TRAIN, &set));
+    LK_TRY_TO(done, lk_dataset_new_empty_like(set, &empty));
+    LK_TRY_TO(done, lk_loader_new(r == 0 ? set : empty, "batch=4 shards=2", 1, &loader));
+    LK_TRY_TO(done,
+              lk_trainer_new(&(lk_trainer_spec){.chain = chain, .train = loader},
+                             "loss=softmax_cross_entropy metrics=accuracy optimizer=adam", &t));
+    LK_TRY_TO(done, lk_trainer_step(t, NULL));
+    LK_TRY_TO(done, lk_trainer_evaluate(t, loader, &eval));
+    LK_TRY_TO(done, lk_trainer_hash(t, &state));
+done:
+    lk_trainer_free(t);
+    lk_loader_free(loader);
+    lk_dataset_free(set);
+    lk_dataset_free(empty);
+    lk_chain_free(chain);
+    lk_model_free(m);
+    return st;
+}
+
+static void a_rank_without_memory_keeps_no_other_waiting(lk_comm *comm)
+{
+    if (!getenv("TEST_TRANSPORT") && lk_comm_size(comm) == 1)
+        expect_scarce_memory_is_told(two_ranks_train);
+}
+
 RANKS_MAIN(TEST(a_chain_trains_with_the_bits_of_one_process), TEST(all_ranks_have_the_state_of_all),
            TEST(models_keep_what_they_have_learned), TEST(steps_allocate_nothing),
            TEST(the_losses_of_all_outputs_add_up),
            TEST(what_cannot_be_trained_is_refused_on_all_ranks), TEST(an_output_needs_a_target),
            TEST(a_chain_without_output_has_no_loss), TEST(a_rank_that_cannot_read_stops_all),
-           TEST(what_is_not_finite_is_named))
+           TEST(what_is_not_finite_is_named), TEST(a_rank_without_memory_keeps_no_other_waiting))

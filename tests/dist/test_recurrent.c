@@ -1,6 +1,7 @@
 /* lk_recurrent_forward(): recurrent nets whose times lie on several ranks have the bits of the same models in
  * one process, forward and backward; gradients are differences of the loss. */
 #include "recurrents.h"
+#include "scarce_ranks.h"
 
 #include <lockstep/extra/dist_check.h>
 
@@ -337,21 +338,8 @@ done:
 /* On threads, whichever rank asks for the n-th block: both return, and nothing is left. */
 static void a_rank_without_memory_keeps_no_other_waiting(lk_comm *comm)
 {
-    int64_t step = TEST_SLOWNESS > 1 ? 11 : 1;
-    if (getenv("TEST_TRANSPORT") || lk_comm_size(comm) > 1)
-        return;
-    ASSERT_OK(lk_run_local(2, two_ranks_run, NULL));
-    int64_t before = lk_alloc_stats_now().calls;
-    ASSERT_OK(lk_run_local(2, two_ranks_run, NULL));
-    int64_t calls = lk_alloc_stats_now().calls - before;
-    for (int64_t n = 1; n <= calls; n += step) {
-        lk_alloc_fail_at(n);
-        lk_status st = lk_run_local(2, two_ranks_run, NULL);
-        lk_alloc_fail_at(0);
-        if (st != LK_OK && st != LK_ENOMEM && st != LK_ECOMM && st != LK_ESTALL)
-            TEST_FAIL("block %lld of %lld: %s", (long long)n, (long long)calls, lk_error_message());
-        lk_error_clear();
-    }
+    if (!getenv("TEST_TRANSPORT") && lk_comm_size(comm) == 1)
+        expect_scarce_memory_is_told(two_ranks_run);
 }
 
 RANKS_MAIN(TEST(times_on_ranks_have_the_bits_of_one_process),

@@ -2,6 +2,7 @@
  * gradients travel during backward or after it; failures are those of all. */
 #include "comm/comm.h"
 #include "parallel/groups_internal.h"
+#include "rank_folders.h"
 #include "train/trainer.h"
 #include "trainers.h"
 
@@ -223,28 +224,6 @@ static lk_run_result run_with(lk_comm *comm, const char *const *settings, struct
     lk_job_free(job);
     lk_experiment_free(e);
     return end;
-}
-
-/* The folder that rank 0 makes, as all ranks know it. */
-static void folder_share(lk_comm *comm, char *folder, size_t size)
-{
-    const char *tmp = getenv("TMPDIR");
-    memset(folder, 0, size);
-    if (lk_comm_rank(comm) == 0) {
-        snprintf(folder, size, "%s/lk_training_XXXXXX", tmp ? tmp : "/tmp");
-        ASSERT_TRUE(mkdtemp(folder));
-    }
-    ASSERT_OK(lk_bcast(comm, folder, (int64_t)size, LK_U8, 0, "folder"));
-}
-
-static void folder_remove(lk_comm *comm, const char *folder)
-{
-    char command[300];
-    ASSERT_OK(lk_barrier(comm, "done"));
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    if (lk_comm_rank(comm) == 0)
-        ASSERT_EQ(system(command), 0);
-    ASSERT_OK(lk_barrier(comm, "removed"));
 }
 
 /* Stopped on these ranks, in mid-epoch, and gone on with by one, and the other way round. */
