@@ -217,7 +217,7 @@ static inline struct pm_outcome pm_serial(lk_model *m, const struct pm_batch *b)
     lk_tape *tape = NULL;
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_tape_set_shard_size(tape, b->shard));
-    if (lk_model_has_weight_reuse(m) && b->n > 0) {
+    if (lk_model_has_weight_reuse(m) && b->n > 0 && b->shard > 0) {
         pm_shards(tape, m, b, (lk_range){0, (b->n - 1) / b->shard + 1}, o.sums, &o);
     } else {
         lk_accumulator_begin(o.sums);

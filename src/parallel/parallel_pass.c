@@ -155,7 +155,10 @@ static lk_status run_check(lk__parallel_run *run)
     for (int r = 0; r < run->of->n; r++)
         for (int64_t k = 0; k < run->replica[r].n_passages; k++) {
             const lk__passage *p = &run->replica[r].passage[k];
-            first = first ? first : p;
+            if (!first) {
+                first = p;
+                run->n_out = p->n_out;
+            }
             bool alike = p->n_out == first->n_out;
             for (int j = 0; alike && j < p->n_out; j++) {
                 lk_shape a = lk_shape_of(p->out[j]), b = lk_shape_of(first->out[j]);
@@ -165,7 +168,6 @@ static lk_status run_check(lk__parallel_run *run)
             }
             LK_CHECK(alike, LK_EINVAL, "replica %d gives other values than the first", r);
         }
-    run->n_out = first->n_out;
     return LK_OK;
 }
 
@@ -199,7 +201,7 @@ static lk_status run_pass(lk__parallel_run *run, const lk_list *x, const lk_list
     LK_TRY(lk__crew_run(p->crew, lk__replica_forward, run, run->meets));
     LK_TRY(run_check(run));
     LK_TRY(stats_add(run));
-    if (run->pass.accumulator) {
+    if (p->model && run->pass.accumulator) {
         LK_TRY(lk__model_enter_params(p->model, &run->pass, &further));
         n = lk__model_uses(p->model);
     }

@@ -63,7 +63,8 @@ static void results_free(struct results *r)
 
 static bool results_same(const struct results *a, const struct results *b)
 {
-    bool same = memcmp(a->a, b->a, sizeof a->a) == 0;
+    const void *first = a->a, *second = b->a;
+    bool same = memcmp(first, second, sizeof a->a) == 0;
     for (int i = 0; i < 4; i++)
         same = same && lk_tensor_is_equal(a->grad[i], b->grad[i]);
     return same;
@@ -82,7 +83,7 @@ static lk_status function_run(lk_parallel_model *p, struct two_ways *t, lk_tape 
         LK_TRY(lk_parallel_model_apply(p, &pass, &x, &shared, &out));
     else
         LK_TRY(two_ways(&pass, t, &x, &shared, &out));
-    LK_TRY(lk_read(y[0], LK_F32, SAMPLES * WIDE, r->a));
+    LK_TRY(lk_read(y[0], LK_F32, (int64_t)SAMPLES * WIDE, r->a));
     LK_TRY(lk_mul(y[0], y[1], &loss));
     LK_TRY(lk_sum(loss, NULL, &loss));
     LK_TRY(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
