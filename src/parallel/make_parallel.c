@@ -196,20 +196,22 @@ static lk_status least_check(int n, int least)
     return LK_OK;
 }
 
-static lk_status parallel_parse(lk__parallel_spec *s, const char *devices, const char *text,
-                                int least, lk_parallel_model **out)
+/* Of a model or a function, with devices and options as texts. */
+static lk_status parallel_parse(lk_model *model, const lk_parallel_function *fn,
+                                const char *devices, const char *text, int least,
+                                lk_parallel_model **out)
 {
     lk_status st;
     lk_arena *arena = NULL;
     lk_parallel_model_options o;
+    lk__parallel_spec s = {.model = model, .fn = fn, .options = &o};
     LK_CHECK(out, LK_EINVAL, "out is NULL");
     *out = NULL;
     LK_TRY(lk_arena_new(&arena));
-    LK_TRY_TO(done, devices_parse(devices, arena, s));
-    LK_TRY_TO(done, least_check(s->n, least));
+    LK_TRY_TO(done, devices_parse(devices, arena, &s));
+    LK_TRY_TO(done, least_check(s.n, least));
     LK_TRY_TO(done, lk_options_parse(&lk_parallel_model_descriptor, text, arena, &o));
-    s->options = &o;
-    LK_TRY_TO(done, parallel_new(s, out));
+    LK_TRY_TO(done, parallel_new(&s, out));
 done:
     lk_arena_free(arena);
     return st;
@@ -218,7 +220,7 @@ done:
 lk_status lk_make_parallel(lk_model *serial, const char *devices, const char *text,
                            lk_parallel_model **out)
 {
-    LK_TRY(parallel_parse(&(lk__parallel_spec){.model = serial}, devices, text, 0, out));
+    LK_TRY(parallel_parse(serial, NULL, devices, text, 0, out));
     return LK_OK;
 }
 
@@ -233,7 +235,7 @@ lk_status lk_make_parallel_options(lk_model *serial, const lk_device *devices, i
 lk_status lk_parallel_model_new(lk_model *serial, const char *devices, const char *text,
                                 lk_parallel_model **out)
 {
-    LK_TRY(parallel_parse(&(lk__parallel_spec){.model = serial}, devices, text, 2, out));
+    LK_TRY(parallel_parse(serial, NULL, devices, text, 2, out));
     return LK_OK;
 }
 
@@ -250,7 +252,7 @@ lk_status lk_make_parallel_fn(const lk_parallel_function *fn, const char *device
                               lk_parallel_model **out)
 {
     LK_CHECK(fn, LK_EINVAL, "fn is NULL");
-    LK_TRY(parallel_parse(&(lk__parallel_spec){.fn = fn}, devices, text, 0, out));
+    LK_TRY(parallel_parse(NULL, fn, devices, text, 0, out));
     return LK_OK;
 }
 
