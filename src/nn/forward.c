@@ -107,13 +107,13 @@ static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i,
                     const lk_layer_instance **instance)
 {
     const lk__net *net = pass->run->model->net;
-    const lk_layer_instance *of[3] = {NULL};
-    for (int64_t k = 0; k < 3 && i + k < list->n; k++)
+    const lk_layer_instance *of[3] = {&net->instance[list->instance[i]]};
+    for (int64_t k = 1; k < 3 && i + k < list->n; k++)
         of[k] = &net->instance[list->instance[i + k]];
     *instance = of[0];
     if (pass->run->bad)
         return 1;
-    if (is_relu(of[0]) && has(of[1], LK_LAYER_FUSES_RELU_BEFORE)) {
+    if (of[1] && is_relu(of[0]) && has(of[1], LK_LAYER_FUSES_RELU_BEFORE)) {
         *instance = of[1];
         return 2;
     }
