@@ -86,6 +86,8 @@ void experiment_rows(const lk_experiment *e, report *out)
     table_rows("experiment", section_table("experiment"), e, out);
     choice_rows("data", &e->data, out);
     table_rows("data", lk_loader_descriptor.options, &e->loader, out);
+    if (e->model.n == 0)
+        row(out, "model", "type", "chain");
     for (int64_t i = 0; i < e->model.n; i++) {
         snprintf(name, sizeof name, "model.%lld", (long long)i);
         choice_rows(name, &e->model.item[i], out);

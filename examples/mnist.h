@@ -5,7 +5,7 @@
  *     [--data FOLDER] [--out FOLDER]
  *
  * The folder of --data has MNIST's four files; without it, images are generated.  To that of --out each
- * rank writes its weights.  --communicator says how the ranks join numbers that both need, by any name
+ * rank writes its weights; the chain list also leaves what a job does.  --communicator says how the ranks join numbers that both need, by any name
  * that `lockstep list collectives` has for allreduce.
  */
 #ifndef EXAMPLES_MNIST_H
@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum { UNIT, EPOCH, BATCHSIZE, COMMUNICATOR, DATA, OUT, OPTIONS };
@@ -76,12 +77,15 @@ static inline lk_status mnist_loaders(lk_comm *comm, lk_loader **train, lk_loade
     LK_CHECK(lk_comm_size(comm) == 2, LK_EINVAL,
              "the network is in two parts: it needs 2 ranks (mpirun -n 2), not %d",
              lk_comm_size(comm));
-    LK_CHECK(atol(given[EPOCH]) > 0, LK_EINVAL, "--epoch %s is no number of epochs", given[EPOCH]);
+    LK_CHECK(atol(given[EPOCH]) > 0 && !given[EPOCH][strspn(given[EPOCH], "0123456789")], LK_EINVAL,
+             "--epoch %s is no number of epochs", given[EPOCH]);
     LK_TRY(mnist_loader(comm, LK_TRAIN, train));
     LK_TRY(mnist_loader(comm, LK_TEST, test));
     double batches = (double)lk_loader_batches(*train), both = batches;
     LK_TRY(mnist_join(comm, &both, 1));
-    LK_CHECK(both == 2 * batches, LK_EINVAL, "the ranks have other numbers of samples");
+    LK_CHECK(both == 2 * batches, LK_EINVAL,
+             "the ranks have other numbers of samples, or --communicator %s adds nothing up",
+             given[COMMUNICATOR]);
     return LK_OK;
 }
 

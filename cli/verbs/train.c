@@ -213,6 +213,9 @@ static void print_start(const lk_job *job)
     const lk_comm *world = lk_trainer_mesh(lk_job_trainer(job))->world;
     if (world)
         fprintf(term_notes(), ", on %d ranks (%s)", lk_comm_size(world), lk_comm_transport(world));
+    const lk_option_names *devices = &lk_job_experiment(job)->parallel.devices;
+    for (int i = 0; devices->n > 1 && i < devices->n; i++)
+        fprintf(term_notes(), "%s%s", i == 0 ? ", devices " : " ", devices->item[i]);
     fputc('\n', term_notes());
 }
 

@@ -105,7 +105,8 @@ typedef struct lk_parallel_options {
 /** What a file says: fields are to be read.  Made by lk_experiment_read() for jobs and for the command;
  * any thread may read it, one at a time expands paths.  Not collective. */
 typedef struct lk_experiment {
-    const char *path;  /* of its file */
+    const char *path;  /* of its file, or the name of the text */
+    const char *text;  /* that it was parsed from; NULL: the file's */
     const char *about; /* a sentence for people; may be NULL */
     int64_t seed;
     int precision;  /* of the table; see dtype */

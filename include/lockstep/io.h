@@ -173,6 +173,11 @@ LK_API lk_status lk_weights_save(lk_comm *comm, const lk_model *model, const cha
  */
 LK_API lk_status lk_weights_load(lk_model *model, const char *path) LK_NODISCARD;
 
+/** As lk_weights_load(), of a file of several models, whose names begin with `prefix` ("0.1." for component 1
+ * of rank 0 of a chain list); tensors whose names do not are left out. */
+LK_API lk_status lk_weights_load_prefix(lk_model *model, const char *path,
+                                        const char *prefix) LK_NODISCARD;
+
 /* ---- metrics, while a run goes on ----
  *
  * These files grow line by line and record by record, each written whole before the call returns:

@@ -319,7 +319,7 @@ typedef struct lk_run_result {
  * weights.safetensors and report.html; a run that stops or fails leaves a report as far as it came.
  * Checkpoints (checkpoint.h) are written by all ranks while
  * training goes on; the state that they hold is that of the whole run, so that what follows has the
- * bits of a run that was never interrupted, on any number of ranks.  A file STOP in the output folder
+ * bits of a run that was never interrupted, on any number of ranks (of a chain: its own).  A file STOP in the output folder
  * ends the run as the callback `stop` does; it is removed then.  `callbacks` and `result` may be NULL.
  *
  * LK_OK says that the run is done and on disk, or that it stopped when asked with its checkpoint on disk

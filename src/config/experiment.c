@@ -80,7 +80,9 @@ static lk_status bind_data(lk_experiment *e, const lk__yaml_node *node)
 /* A named model, a list of layers, or `chain`: a program brings a chain list, and there are no layers. */
 static lk_status bind_model(lk_experiment *e, const lk__yaml_node *node)
 {
-    if (node->type == LK__YAML_SCALAR && strcmp(node->text, "chain") == 0)
+    const lk__yaml_node *type = node->type == LK__YAML_MAP && node->n == 1 ? node->first : node;
+    if (type->type == LK__YAML_SCALAR && strcmp(type->text, "chain") == 0 &&
+        (type == node || strcmp(type->key, "type") == 0))
         return LK_OK;
     if (node->type != LK__YAML_LIST) {
         lk_config named;
@@ -248,11 +250,12 @@ static lk_status bind_all(lk_experiment *e, const lk__yaml_node *root)
     LK_CHECK_AT(section[DATA], at, "experiment needs the key \"data\"");
     LK_CHECK_AT(section[MODEL], at, "experiment needs the key \"model\"");
     lk_arena *arena = e->arena;
-    const char *path = e->path;
+    const char *path = e->path, *source = e->text;
     const lk__binding top = {&lk__section_experiment, e, NULL};
     lk_status st = lk__bind_map(&rest, at, "experiment", false, &top, 1, arena);
     e->arena = arena; /* binding has set the fields without a row to zero */
     e->path = path;
+    e->text = source;
     LK_TRY(st);
     e->dtype = e->precision == 0 ? LK_F32 : LK_F64;
     LK_TRY(bind_data(e, section[DATA]));
@@ -288,6 +291,8 @@ static lk_status experiment_make(const char *name, const char *text, const char 
     lk_status st = LK_OK;
     *out = NULL;
     LK_TRY(experiment_new(name, &e));
+    if (text)
+        LK_TRY_TO(failed, lk_arena_text(e->arena, text, strlen(text), &e->text));
     if (text)
         LK_TRY_TO(failed, lk__yaml_read(e->path, text, strlen(text), e->arena, &root));
     else

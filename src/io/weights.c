@@ -18,6 +18,7 @@ typedef struct lk__weights {
     lk_slab *slab[2];          /* parameters, state */
     lk_state_tensors *tensors; /* of both */
     lk_tensor **value;         /* the same */
+    const char *prefix;        /* of their names in a file that has others as well; "": none */
 } weights;
 
 static lk_status slab_of(const lk_model *model, int i, lk_slab **out)
@@ -56,14 +57,15 @@ static void weights_free(weights *w)
 }
 
 /* Room for what the model holds, its values not yet in it. */
-static lk_status weights_make(const lk_model *model, weights *w)
+static lk_status weights_make(const lk_model *model, const char *prefix, weights *w)
 {
+    w->prefix = prefix;
     LK_TRY(lk_state_tensors_new(&w->tensors));
     for (int k = 0; k < 2; k++) {
         lk_slab *own;
         LK_TRY(slab_of(model, k, &own));
         LK_TRY(lk_slab_new(lk_slab_layout_of(own), &w->slab[k]));
-        LK_TRY(lk_state_tensors_add_slab(w->tensors, "", w->slab[k]));
+        LK_TRY(lk_state_tensors_add_slab(w->tensors, prefix, w->slab[k]));
     }
     LK_TRY(lk_alloc_zero(&w->value, w->tensors->n, sizeof *w->value));
     int64_t params = lk_slab_layout_slices(lk_slab_layout_of(w->slab[0]));
@@ -76,7 +78,7 @@ lk_status lk__weights_copy(const lk_model *model, lk__weights **out)
 {
     *out = NULL;
     LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
-    lk_status st = weights_make(model, *out);
+    lk_status st = weights_make(model, "", *out);
     for (int k = 0; st == LK_OK && k < 2; k++) {
         lk_slab *own;
         st = slab_of(model, k, &own);
@@ -119,11 +121,14 @@ static lk_status refuse_missing(const lk__tensor_file *f, const char *name)
                     found ? "; it has \"" : "", found ? s.best : "", found ? "\"" : "");
 }
 
-/* All tensors of a file are the model's; a checkpoint has the optimizer's as well. */
+/* All tensors of a file that begin with the prefix are the model's; a checkpoint has the optimizer's as
+ * well. */
 static lk_status unknown_check(const weights *w, const lk__tensor_file *f)
 {
     for (int64_t i = 0; f->form != LK__CHECKPOINT && i < f->n; i++) {
         int64_t k = 0;
+        if (strncmp(f->tensor[i].name, w->prefix, strlen(w->prefix)) != 0)
+            continue;
         while (k < w->tensors->n && strcmp(w->tensors->tensor[k].name, f->tensor[i].name) != 0)
             k++;
         LK_CHECK(k < w->tensors->n, LK_EINVAL,
@@ -203,7 +208,7 @@ lk_status lk__weights_of_checkpoint(const lk_model *model, const char *path, lk_
 {
     *out = NULL;
     LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
-    lk_status st = weights_make(model, *out);
+    lk_status st = weights_make(model, "", *out);
     if (st == LK_OK)
         st = weights_load(*out, path);
     if (st != LK_OK) {
@@ -230,11 +235,17 @@ static lk_status model_take(lk_model *model, const weights *w, lk_tensor **own)
 
 lk_status lk_weights_load(lk_model *model, const char *path)
 {
+    LK_TRY(lk_weights_load_prefix(model, path, ""));
+    return LK_OK;
+}
+
+lk_status lk_weights_load_prefix(lk_model *model, const char *path, const char *prefix)
+{
     lk_status st;
     weights w = {0};
     lk_tensor **own = NULL;
-    LK_CHECK(model && path, LK_EINVAL, "model or path is NULL");
-    LK_TRY_TO(done, weights_make(model, &w));
+    LK_CHECK(model && path && prefix, LK_EINVAL, "model, path or prefix is NULL");
+    LK_TRY_TO(done, weights_make(model, prefix, &w));
     LK_TRY_TO(done, weights_load(&w, path));
     LK_TRY_TO(done, lk_alloc_zero(&own, w.tensors->n, sizeof *own));
     LK_TRY_TO(done, model_take(model, &w, own));

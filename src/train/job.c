@@ -114,10 +114,8 @@ static lk_status layers_add(lk_job *job)
 {
     const lk_experiment *e = job->experiment;
     if (job->spec.chain) {
-        LK_CHECK(
-            e->model.n == 0, LK_EINVAL,
-            "model: has %lld layers, but the program trains a chain list: write `model: chain`",
-            (long long)e->model.n);
+        LK_CHECK(e->model.n == 0, LK_EINVAL,
+                 "model: has layers, but the program trains a chain list: write `model: chain`");
         return LK_OK;
     }
     LK_CHECK(
@@ -160,6 +158,11 @@ static lk_status devices_make(lk_job *job)
     if (st == LK_OK)
         st = lk_make_parallel_options(job->model, device, (int)name->n, NULL, &job->parallel);
     lk_free(device);
+    if (st == LK_EINVAL && job->comm && lk_comm_size(job->comm) > 1)
+        st = LK_RAISE(st,
+                      "%s; where the launcher binds ranks to cores, numbers ([0, 1]) name those of "
+                      "each rank, and all are there with mpirun --bind-to none",
+                      lk_error_message());
     if (st != LK_OK)
         lk__error_prefix("parallel.devices: ");
     LK_TRY(st);
@@ -169,8 +172,8 @@ static lk_status devices_make(lk_job *job)
 /* What each rank does for itself. */
 static lk_status parts_make(lk_job *job)
 {
-    LK_TRY(sets_open(job));
     LK_TRY(layers_add(job));
+    LK_TRY(sets_open(job));
     LK_TRY(loaders_make(job));
     LK_TRY(model_build(job));
     LK_TRY(devices_make(job));

@@ -54,9 +54,10 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
 
 lk_status lk__page_write(const lk__page *page, const char *path)
 {
-    char *experiment = lk__file_text(lk_job_experiment(page->job)->path);
-    lk_status st = page_write(page, path, experiment);
-    lk_free(experiment);
+    const lk_experiment *e = lk_job_experiment(page->job);
+    char *file = e->text ? NULL : lk__file_text(e->path);
+    lk_status st = page_write(page, path, e->text ? e->text : file);
+    lk_free(file);
     LK_TRY(st);
     return LK_OK;
 }

@@ -59,6 +59,7 @@ lk_status lk__traits_compare(lk_comm *comm, const lk__trait *trait, int n)
 /* What a set is, as far as can be told without reading it; without gaps between the fields. */
 typedef struct facts {
     int64_t count, batch, classes; /* count -1: there is no set */
+    int64_t length_only;           /* nothing else has to be alike */
     char fields[TEXT];             /* "x f32[4], y i64[]" */
 } facts;
 
@@ -85,8 +86,9 @@ static lk_status facts_report(const char *what, const facts *a, const facts *b, 
         return LK_RAISE(LK_ESTATE, "rank %d has %s and rank %d has none: all must have the same",
                         a->count < 0 ? rank : 0, what, a->count < 0 ? 0 : rank);
     LK_CHECK(a->count == b->count, LK_ESTATE,
-             "%s has %lld samples on rank 0 and %lld on rank %d: all ranks must have the same data",
-             what, (long long)a->count, (long long)b->count, rank);
+             "%s has %lld samples on rank 0 and %lld on rank %d: all ranks must have %s", what,
+             (long long)a->count, (long long)b->count, rank,
+             a->length_only ? "as many" : "the same data");
     LK_CHECK(a->classes == b->classes, LK_ESTATE,
              "%s has %lld classes on rank 0 and %lld on rank %d: all ranks must have the same data",
              what, (long long)a->classes, (long long)b->classes, rank);
@@ -208,6 +210,7 @@ lk_status lk__loader_compare_length(lk_comm *comm, const char *what, const lk_lo
     if (is_alone(comm))
         return LK_OK;
     facts_of(loader, &mine);
+    mine.length_only = 1;
     mine.classes = 0;
     memset(mine.fields, 0, sizeof mine.fields);
     LK_TRY(facts_compare(comm, what, &mine));

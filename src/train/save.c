@@ -186,8 +186,8 @@ static lk_status folder_open(lk__saver *s)
     lk_status st = lk_checkpoint_dir_open(s->job->comm, path, &options, &s->folder);
     if (st == LK_EIDENTITY && s->trainer->chained)
         return LK_RAISE(st,
-                        "%s; a chain list goes on with the ranks, components and data that it was "
-                        "saved with, here there are %d ranks",
+                        "%s; a chain list goes on with the components, the data and the number of "
+                        "ranks that it was saved with, of which there are %d here",
                         lk_error_message(), lk__trainer_size(s->trainer));
     if (st == LK_EIDENTITY && lk_experiment_uses_end(s->job->experiment))
         return LK_RAISE(st,

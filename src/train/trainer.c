@@ -185,6 +185,13 @@ static lk_status devices_check(const lk_trainer *t)
         return LK_OK;
     LK_CHECK(lk_parallel_model_serial(p) == t->spec.model, LK_EINVAL,
              "the parallel model is made of another model than that which is trained");
+    int ranks = t->spec.comm ? lk_comm_size(t->spec.comm) : 1, n = lk_parallel_model_devices(p);
+    LK_CHECK(
+        n < 2 || (int64_t)n * ranks <= lk_loader_shards(t->spec.train), LK_EINVAL,
+        "a batch has %lld shards for %d devices%s, so some would have none: take at least %lld "
+        "(data.shards), or fewer devices",
+        (long long)lk_loader_shards(t->spec.train), n, ranks > 1 ? " of each rank" : "",
+        (long long)n * ranks);
     LK_CHECK(
         !lk_model_needs_batch_sync(t->spec.model) || lk_parallel_model_is_serial(p) ||
             !t->spec.comm || lk_comm_size(t->spec.comm) == 1,

@@ -69,3 +69,9 @@ status 2 "$lockstep" train "$work/conv.yaml" 'parallel.devices=[cpu:0, gpu:1]'
 err 'parallel.devices: device "gpu:1", column 1: no kind of device "gpu"'
 status 2 "$lockstep" run -n 2 --transport local -- train "$work/conv.yaml" "parallel.devices=$both"
 err 'use more ranks, or parallel.devices, not both'
+status 2 "$lockstep" train "$work/shards.yaml" "parallel.devices=$three" data.shards=2
+err 'a batch has 2 shards for 3 devices, so some would have none: take at least 3 (data.shards)'
+status 2 "$lockstep" train "$work/shards.yaml" 'model={type: chain}'
+err '`chain` stands for a chain list that a program brings'
+status 0 "$lockstep" info "$work/shards.yaml" model=chain
+grep -q '^model *type *chain' "$work/out" || fail 'info does not say that the model is a chain'

@@ -127,6 +127,33 @@ static void expect_in_file(const lk_tensors *file, const lk_slab *slab, int rank
     }
 }
 
+/* A model of the same layers reads the weights of the first component. */
+static void expect_loaded(const char *path, const lk_model *trained, bool here)
+{
+    lk_model *m = component_new(net.front, net_in(), 99);
+    ASSERT_FAILS(lk_weights_load(m, path), LK_EINVAL, "has no tensor \"linear1.weight\"");
+    ASSERT_FAILS(lk_weights_load_prefix(m, path, "7.0."), LK_EINVAL, "has no tensor \"7.0.linear1");
+    ASSERT_OK(lk_weights_load_prefix(m, path, "0.0."));
+    if (here)
+        ASSERT_SAME_BITS(lk_slab_data(lk_model_params(m)), lk_slab_data(lk_model_params(trained)),
+                         lk_slab_layout_bytes(lk_slab_layout_of(lk_model_params(m))));
+    lk_model_free(m);
+}
+
+/* The report shows the text of the experiment, not a file of its name. */
+static void expect_report_has(const char *folder, const char *words)
+{
+    char path[260], line[4096];
+    bool found = false;
+    path_in(folder, "report.html", path, sizeof path);
+    FILE *f = fopen(path, "r");
+    ASSERT_TRUE(f);
+    while (fgets(line, sizeof line, f))
+        found = found || strstr(line, words);
+    fclose(f);
+    ASSERT_TRUE(found);
+}
+
 /* weights.safetensors and best.safetensors have the tensors of all ranks. */
 static void files_have_the_tensors_of_all_ranks(lk_comm *comm)
 {
@@ -156,6 +183,8 @@ static void files_have_the_tensors_of_all_ranks(lk_comm *comm)
     if (side_is_last(&j.s))
         expect_in_file(file, lk_model_params(j.s.back), last, last == 0);
     lk_tensors_free(file);
+    expect_loaded(path, j.s.front, side_is_first(&j.s));
+    expect_report_has(output, "model: chain");
     side_close(&j);
     folder_remove(comm, folder);
 }
@@ -178,7 +207,7 @@ static void another_number_of_ranks_is_refused(lk_comm *comm)
         const char *settings[] = {setting, "train.resume=true"};
         ASSERT_OK(side_open(fewer, settings, 2, &j));
         ASSERT_FAILS(lk_job_run(j.job, NULL, NULL), LK_EIDENTITY,
-                     "a chain list goes on with the ranks");
+                     "a chain list goes on with the components");
         side_close(&j);
     }
     lk_comm_close(fewer);
