@@ -16,8 +16,9 @@
  * what the replicas have added up.  There is one copy of the weights, that of the serial model: it is
  * what is saved and loaded, and what the optimizer changes.
  *
- * **Same bits.**  Outputs, gradients, running statistics and the gradient of x have the bits of the serial
- * model, on any number of devices.  For this a slice is whole shards of lk_tape_set_shard_size(), dealt as
+ * **Same bits.**  Outputs, and in training gradients, running statistics and the gradient of x, have the bits
+ * of the serial model, on any number of devices.  (Gradients of a pass in evaluation mode have the same
+ * values; those of batch norm are added up in another order then.)  For this a slice is whole shards of lk_tape_set_shard_size(), dealt as
  * data-parallel ranks get theirs, and sums are joined by the tree over the shards.  keras_experiments cuts
  * at batch / n and leaves the remainder to the last device, which gives other sums; where shards are
  * batch / n samples and n divides the batch, the slices are the same.  A tape without shards is one shard,
@@ -89,7 +90,7 @@ LK_API lk_status lk_parallel_model_new_options(lk_model *serial, const lk_device
                                                const lk_parallel_model_options *options,
                                                lk_parallel_model **out) LK_NODISCARD;
 
-/** NULL is allowed. */
+/** NULL is allowed.  A child that fork() has made may free its copy, and cannot use it: LK_ESTATE. */
 LK_API void lk_parallel_model_free(lk_parallel_model *parallel);
 
 /* ---- passes ---- */

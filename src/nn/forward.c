@@ -217,7 +217,7 @@ lk_status lk__model_forward_in(lk_model *model, const lk_pass *pass, lk_var *val
 /* Whether values are the carry of so many samples. */
 static lk_status carry_check(const lk__net *net, const lk_list *list, int64_t samples)
 {
-    LK_CHECK(list->n == net->n_carries, LK_EINVAL,
+    LK_CHECK(list->n == net->n_carries && (list->at || list->n == 0), LK_EINVAL,
              "the model carries %lld values from one time to the next, and gets %d",
              (long long)net->n_carries, list->n);
     for (int i = 0; i < list->n; i++) {

@@ -210,7 +210,8 @@ lk_status lk__model_bind_params(lk_model *model, lk_slab *slab)
     lk__net *net = model->net;
     LK_CHECK(lk_slab_layout_of(slab) == lk_slab_layout_of(net->params), LK_EINVAL,
              "the slab is not of the layout of the model's parameters");
-    LK_CHECK(!net->own_params, LK_ESTATE, "the parameters already live elsewhere");
+    LK_CHECK(!net->own_params, LK_ESTATE,
+             "the parameters of the model are another trainer's: free that first");
     LK_TRY(lk__slab_tensors(slab, 0, net->n_params, &param));
     net->own_params = net->params;
     net->own_param = net->param;
@@ -231,6 +232,19 @@ void lk__model_unbind_params(lk_model *model)
     net->param = net->own_param;
     net->own_params = NULL;
     net->own_param = NULL;
+}
+
+lk_status lk__model_begin_training(lk_model *model)
+{
+    LK_CHECK(!model->net->own_params, LK_ESTATE,
+             "the parameters of the model are another trainer's: free that first");
+    model->trainers++;
+    return LK_OK;
+}
+
+void lk__model_end_training(lk_model *model)
+{
+    model->trainers--;
 }
 
 lk_slab *lk_model_state(const lk_model *model)

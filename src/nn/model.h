@@ -89,6 +89,7 @@ struct lk_model {
     lk_config *layer;
     lk__net *net;   /* NULL until it is built */
     lk_var *values; /* parameters of a pass without an accumulator, by use */
+    int trainers;   /* that use the parameters where they are */
 };
 
 struct lk_accumulator {
@@ -137,6 +138,11 @@ lk_status lk__model_enter_params(lk_model *model, const lk_pass *pass,
  * [lk__model_uses()], so that several threads can run such passes at once. */
 lk_status lk__model_forward_in(lk_model *model, const lk_pass *pass, lk_var *values, lk_var x,
                                lk_var *out) LK_NODISCARD;
+
+/** A trainer begins, and ends, to use the parameters where they are.  Errors: LK_ESTATE while others are bound:
+ * they are another trainer's, and go with it. */
+lk_status lk__model_begin_training(lk_model *model) LK_NODISCARD;
+void lk__model_end_training(lk_model *model);
 
 /** Build all layers of the model into `net`. */
 lk_status lk__net_build(const lk_model *model, lk__net *net) LK_NODISCARD;

@@ -150,6 +150,9 @@ static lk_status component_bind(lk__chain_state *s, int64_t k, int64_t *offset)
     lk_model *model = s->chain->component[k].is.model;
     if (!model || slices_of(s->chain, k, false) == 0)
         return LK_OK;
+    LK_CHECK(model->trainers == 0, LK_ESTATE,
+             "the model of component %lld is trained by another trainer: free that first",
+             (long long)k);
     lk_slab *own = lk_model_params(model);
     int64_t bytes = lk_slab_layout_bytes(lk_slab_layout_of(own));
     char *there = (char *)lk_slab_data(s->params) + *offset;
@@ -177,16 +180,20 @@ static lk_status params_make(lk__chain_state *s)
     return LK_OK;
 }
 
-/* Whether a model of any rank uses a weight more than once. */
+/* Whether a model of any rank uses a weight more than once: then no other may need the whole batch. */
 static lk_status reuse_find(lk__chain_state *s)
 {
-    int32_t reuse = 0;
+    int32_t any[2] = {0}; /* reuse, statistics of the batch */
     for (int64_t k = 0; k < s->chain->n; k++) {
         const lk_model *model = s->chain->component[k].is.model;
-        reuse = reuse || (model && lk_model_has_weight_reuse(model));
+        any[0] = any[0] || (model && lk_model_has_weight_reuse(model));
+        any[1] = any[1] || (model && lk_model_needs_batch_sync(model));
     }
-    LK_TRY(lk_allreduce(s->chain->comm, NULL, &reuse, 1, LK_I32, LK_REDUCE_MAX, "chain: reuse"));
-    s->has_weight_reuse = reuse;
+    LK_TRY(lk_allreduce(s->chain->comm, NULL, any, 2, LK_I32, LK_REDUCE_MAX, "chain: reuse"));
+    LK_CHECK(!any[0] || !any[1], LK_ENOTSUP,
+             "a model of the chain uses a parameter more than once, so that batches pass shard by "
+             "shard, and a layer takes statistics over the whole batch: use statistics: shard");
+    s->has_weight_reuse = any[0];
     return LK_OK;
 }
 

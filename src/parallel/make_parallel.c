@@ -11,6 +11,7 @@
 #include <lockstep/log.h>
 
 #include <stdio.h>
+#include <unistd.h>
 
 /* ---- options ---- */
 
@@ -157,6 +158,7 @@ static lk_status parallel_new(const lk__parallel_spec *s, lk_parallel_model **ou
     if (s->model)
         LK_TRY(lk__model_check_whole(s->model));
     LK_TRY(lk_alloc_zero(&p, 1, sizeof *p));
+    p->process = getpid();
     lk_status st = parallel_fill(p, s);
     if (st != LK_OK) {
         lk_parallel_model_free(p);
@@ -171,8 +173,10 @@ static lk_status devices_parse(const char *text, lk_arena *arena, lk__parallel_s
 {
     lk_device *device = NULL;
     int n = 0;
-    for (const char *c = text; c && *c; c = *c ? c + 1 : c, n++)
-        c += strcspn(c, ",");
+    if (text && *text)
+        n = 1;
+    for (const char *c = text; c && *c; c++)
+        n += *c == ',';
     LK_TRY(lk_arena_alloc(arena, &device, n, sizeof *device));
     for (int i = 0; i < n; i++, text++) {
         const char *one = NULL;
@@ -260,8 +264,10 @@ void lk_parallel_model_free(lk_parallel_model *p)
 {
     if (!p)
         return;
-    lk__crew_free(p->crew);
-    lk__crew_free(p->ps);
+    if (p->process == getpid()) { /* otherwise there are none to wait for */
+        lk__crew_free(p->crew);
+        lk__crew_free(p->ps);
+    }
     lk_tape_free(p->tape);
     while (p->runs) {
         lk__parallel_run *next = p->runs->next;

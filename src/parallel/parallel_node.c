@@ -224,11 +224,12 @@ static lk_status node_backward(lk_call *c, const lk_var *dout, lk_var *din)
     return LK_OK;
 }
 
-#define NODE(n)                                                                                   \
-    {                                                                                             \
-        .name = "parallel", .summary = "a model on several devices", .max_in = 1 << 30,           \
-        .n_out = (n), .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED, .attr_size = sizeof(node_attr), \
-        .infer = node_infer, .forward = node_forward, .backward = node_backward                   \
+#define NODE(n)                                                                         \
+    {                                                                                   \
+        .name = "parallel", .summary = "a model on several devices", .max_in = 1 << 30, \
+        .n_out = (n), .flags = LK_OP_FIRST_ORDER | LK_OP_STRIDED, .saves_in = ~0u,      \
+        .attr_size = sizeof(node_attr), .infer = node_infer, .forward = node_forward,   \
+        .backward = node_backward                                                       \
     }
 static const lk_op node[LK_MAX_OUT] = {NODE(1), NODE(2), NODE(3), NODE(4)};
 

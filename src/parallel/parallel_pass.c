@@ -12,6 +12,7 @@
 #include <lockstep/log.h>
 
 #include <stdio.h>
+#include <unistd.h>
 
 enum { MOST_SHARDS = 1 << 24 }; /* so that a join needs little room */
 
@@ -48,6 +49,9 @@ static lk_status run_cut(lk__parallel_run *run, const lk_pass *pass)
         !run->meets || !pass->batch, LK_ENOTSUP,
         "a parallel model takes sums over the batch from its replicas, and cannot share it with "
         "other ranks as well: pass->batch must be NULL");
+    LK_CHECK(!run->meets || !pass->part, LK_ENOTSUP,
+             "a layer takes statistics over the whole batch, of which pass->part says that this is "
+             "a part");
     if (run->meets) { /* a replica has one subtree, whose sums are joined with the others' in the pass */
         lk_subtree_partition(run->shards, p->n, run->first);
         return LK_OK;
@@ -209,6 +213,16 @@ static lk_status run_pass(lk__parallel_run *run, const lk_list *x, const lk_list
     return LK_OK;
 }
 
+/* A forked child has no replicas. */
+static lk_status process_check(const lk_parallel_model *p)
+{
+    LK_CHECK(
+        p->process == getpid(), LK_ESTATE,
+        "the parallel model was made before fork(), and its threads are the parent's: make one "
+        "in this process");
+    return LK_OK;
+}
+
 static lk_status parallel_pass(lk_parallel_model *p, const lk_pass *pass, const lk_list *x,
                                const lk_list *shared, lk_var *out, int *n_out)
 {
@@ -231,6 +245,7 @@ lk_status lk_parallel_model_forward(lk_parallel_model *p, const lk_pass *pass, l
     int n_out;
     LK_CHECK(p && pass && pass->tape && out, LK_EINVAL, "parallel, pass, tape or out is NULL");
     *out = LK_NO_VAR;
+    LK_TRY(process_check(p));
     LK_CHECK(p->model, LK_EINVAL, "it is a function: lk_parallel_model_apply() runs it");
     LK_TRY(lk__model_check_whole(p->model));
     LK_CHECK(!pass->accumulator || pass->accumulator->model == p->model, LK_EINVAL,
@@ -254,6 +269,7 @@ lk_status lk_parallel_model_apply(lk_parallel_model *p, const lk_pass *pass, con
     LK_CHECK(p && pass && pass->tape && x && out, LK_EINVAL,
              "parallel, pass, tape, x or out is NULL");
     out->n = 0;
+    LK_TRY(process_check(p));
     LK_CHECK(!p->model, LK_EINVAL, "it is a model: lk_parallel_model_forward() runs it");
     LK_CHECK(!pass->accumulator, LK_EINVAL,
              "a function has no accumulator: gradients flow to what it shares");

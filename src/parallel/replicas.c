@@ -123,6 +123,33 @@ static lk_status passage_next(const lk__parallel_run *run, lk__replica *r, int64
 
 /* ---- forward ---- */
 
+static void storage_release(void *of)
+{
+    lk__storage_free(of);
+}
+
+/* Samples [first, first + n) of one of the program's values, all of it where n is -1, as a tensor whose
+ * version is its own: other values of the program's tape, which lie in the same memory, are written before
+ * backward comes.  That this one is not, the node looks after: it saves its inputs. */
+static lk_status value_view(const lk_tensor *of, int64_t first, int64_t n, lk_tensor **out)
+{
+    struct lk__storage *s = NULL;
+    lk_tensor view = lk__tensor_fields(of);
+    LK_TRY(lk__storage_wrap(of->storage->data, storage_release, of->storage, &s));
+    lk__storage_retain(of->storage);
+    view.storage = s;
+    view.version = &s->version;
+    if (n >= 0) {
+        view.offset += first * view.stride[0];
+        view.shape.dim[0] = n;
+        view.count = of->shape.dim[0] > 0 ? of->count / of->shape.dim[0] * n : 0;
+    }
+    lk_status st = lk__tensor_view(&view, out);
+    lk__storage_free(s);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 /* Put a view on the tape, with a gradient if there is one, and give it up. */
 static lk_status view_enter(lk_tape *tape, lk_tensor *view, lk_tensor *grad, lk_var *out)
 {
@@ -139,8 +166,8 @@ static lk_status function_forward(const lk__parallel_run *run, lk__replica *r, c
             shared = {.at = r->in + run->n_x, .n = run->n_shared, .room = run->n_shared},
             out = {.at = p->out, .room = LK_MAX_OUT};
     for (int i = 0; i < run->n_shared; i++) {
-        lk_tensor *view = NULL, fields = lk__tensor_fields(run->shared[i]);
-        LK_TRY(lk__tensor_view(&fields, &view));
+        lk_tensor *view = NULL;
+        LK_TRY(value_view(run->shared[i], 0, -1, &view));
         LK_TRY(view_enter(pass->tape, view, run->wants[run->n_x + i] ? sums->grad[i] : NULL,
                           &shared.at[i]));
     }
@@ -179,7 +206,7 @@ static lk_status passage_forward(const lk__parallel_run *run, lk__replica *r, lk
                     .batch = run->meets ? &r->batch : NULL};
     for (int i = 0; i < run->n_x; i++) {
         lk_tensor *view = NULL;
-        LK_TRY(lk_tensor_slice(run->x[i], 0, p->first, p->first + p->n, 1, &view));
+        LK_TRY(value_view(run->x[i], p->first, p->n, &view));
         LK_TRY(view_enter(p->tape, view, p->dx[i], &r->in[i]));
     }
     if (of->model) {

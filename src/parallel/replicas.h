@@ -16,6 +16,8 @@
 #include <lockstep/make_parallel.h>
 #include <lockstep/op.h>
 
+#include <sys/types.h>
+
 /* What a micro-batch adds up: the accumulator of a model, or the gradients of shared values. */
 typedef struct lk__gradients {
     lk_range shards;
@@ -94,6 +96,7 @@ struct lk_parallel_model {
     lk__crew *crew; /* NULL: the calling thread is the one replica */
     lk__crew *ps;   /* of ps_device; NULL: the calling thread */
     lk_tape *tape;  /* of lk_parallel_model_predict() */
+    pid_t process;  /* that has the threads */
     lk__parallel_run *runs;
 };
 

@@ -32,6 +32,10 @@ void lk__chained_free(lk_trainer *t);
 /** lk_trainer_step(). */
 lk_status lk__chained_step(lk_trainer *t, lk_step_report *report) LK_NODISCARD;
 
+/** Whether this rank's batches of a loader are as those that it trains with.  Not collective.  Errors:
+ * LK_ESHAPE naming the field. */
+lk_status lk__chained_check_loader(const lk_trainer *t, const lk_loader *loader) LK_NODISCARD;
+
 /** Add up all batches of a loader in t->eval_counts and t->batch_loss. */
 lk_status lk__chained_evaluate(lk_trainer *t, lk_loader *loader) LK_NODISCARD;
 

@@ -73,6 +73,8 @@ static lk_status forward(lk_trainer *t, const lk_pass *pass, const lk_batch *bat
     *loss = LK_NO_VAR;
     if (!c->has_output)
         return LK_OK;
+    LK_CHECK(out.n == 1, LK_EINVAL,
+             "the output of this rank's chain has %d values: a trainer needs one", out.n);
     LK_TRY(lk_constant(pass->tape, batch->y, &y));
     LK_TRY(t->loss->apply(t->options.loss.options, value, y, loss));
     LK_TRY(lk__counts_add(t, counts, value, y));
@@ -269,6 +271,24 @@ lk_status lk__chained_step(lk_trainer *t, lk_step_report *report)
 }
 
 /* ---- evaluation ---- */
+
+lk_status lk__chained_check_loader(const lk_trainer *t, const lk_loader *loader)
+{
+    static const char *const name[] = {"x", "y"};
+    for (int i = 0; i < 2; i++) {
+        int own = field_of(t, name[i]), other = lk_dataset_find(lk_loader_dataset(loader), name[i]);
+        lk_field a = lk_loader_field(t->spec.train, own), b = lk_loader_field(loader, other);
+        LK_CHECK(own < 0 ||
+                     (other >= 0 && a.dtype == b.dtype && lk_shape_is_equal(a.shape, b.shape)),
+                 LK_ESHAPE,
+                 "field \"%s\" is %s%s in what this rank trains with, and %s%s in the set "
+                 "to evaluate",
+                 name[i], lk_dtype_name(a.dtype), lk_shape_text(a.shape).s,
+                 other < 0 ? "not there" : lk_dtype_name(b.dtype),
+                 other < 0 ? "" : lk_shape_text(b.shape).s);
+    }
+    return LK_OK;
+}
 
 static lk_status eval_batch(lk_trainer *t, const lk_batch *batch, double *out)
 {

@@ -143,6 +143,8 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
                       : lk__loader_compare(comm, "the set to evaluate", loader));
     lk__counts_clear(t, &t->eval_counts);
     lk_status st = lk__grow(&t->batch_loss, &t->max_batch_loss, batches, sizeof *t->batch_loss);
+    if (t->chained) /* whose ranks wait for each other in the passes */
+        LK_TRY(lk_agree(comm, st == LK_OK ? lk__chained_check_loader(t, loader) : st));
     if (st == LK_OK) {
         memset(t->batch_loss, 0, (size_t)batches * sizeof *t->batch_loss);
         st = t->chained

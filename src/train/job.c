@@ -277,6 +277,10 @@ static lk_status chain_hash(const lk_chain *chain, lk_hash *h)
         lk_hash_add_i64(h, c->takes_carry | c->gives_carry << 1 | c->is.carry_only << 2);
         for (int i = 0; i < lk__component_takes(c) + lk__component_gives(c); i++)
             lk_hash_add_i64(h, c->in[i]);
+        if (c->is.model) {
+            lk_hash_add_i64(h, c->is.model->net->spec.seed);
+            lk_hash_add_i64(h, (int64_t)c->is.model->net->spec.dtype);
+        }
         for (int64_t i = 0; c->is.model && i < c->is.model->n_layers; i++)
             LK_TRY(lk_config_hash(&c->is.model->layer[i], h));
     }

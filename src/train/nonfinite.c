@@ -34,39 +34,46 @@ static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t 
     return LK_OK;
 }
 
-/* The same in the state of the model, or of this rank's models of a chain. */
-static lk_status state_search(const lk_trainer *t, lk_slab_slice *slice, int64_t *at)
+/* The same in the state of the model, or of this rank's models of a chain, with its name there. */
+static lk_status state_search(const lk_trainer *t, char *name, size_t size, int64_t *at)
 {
-    if (!t->chained) {
-        LK_TRY(slab_search(lk_model_state(t->spec.model), slice, at));
-        return LK_OK;
-    }
+    lk_slab_slice slice = {.name = ""};
+    int64_t k = 0;
     *at = -1;
-    for (int64_t k = 0; *at < 0 && k < lk_chain_components(t->spec.chain); k++)
+    if (!t->chained)
+        LK_TRY(slab_search(lk_model_state(t->spec.model), &slice, at));
+    for (; t->chained && *at < 0 && k < lk_chain_components(t->spec.chain); k++)
         if (lk_chain_model(t->spec.chain, k))
-            LK_TRY(slab_search(lk_model_state(lk_chain_model(t->spec.chain, k)), slice, at));
+            LK_TRY(slab_search(lk_model_state(lk_chain_model(t->spec.chain, k)), &slice, at));
+    if (t->chained)
+        snprintf(name, size, "%d.%lld.%s", lk__trainer_rank(t), (long long)k - 1, slice.name);
+    else
+        snprintf(name, size, "%s", slice.name);
     return LK_OK;
 }
 
-static lk_status blame(const lk_trainer *t, const lk_slab_slice *slice, int64_t at,
-                       const char *what, double loss)
+static lk_status blame(const lk_trainer *t, const char *name, int64_t at, const char *what,
+                       double loss)
 {
+    LK_CHECK(at < 0 || t->step > 0, LK_ENAN,
+             "step 0: the loss is %g, because %s %s is not finite at element %lld to begin with",
+             loss, what, name, (long long)at);
     LK_CHECK(at < 0, LK_ENAN,
              "step %lld: the loss is %g, because %s %s is not finite at element %lld since the "
              "update of step %lld; a smaller rate or clip_norm may help",
-             (long long)t->step, loss, what, slice->name, (long long)at, (long long)t->step - 1);
+             (long long)t->step, loss, what, name, (long long)at, (long long)t->step - 1);
     return LK_OK;
 }
 
 lk_status lk__state_check(const lk_trainer *t)
 {
-    lk_slab_slice slice;
+    char name[320];
     int64_t at;
-    LK_TRY(state_search(t, &slice, &at));
+    LK_TRY(state_search(t, name, sizeof name, &at));
     LK_CHECK(at < 0, LK_ENAN,
              "after step %lld: %s, which evaluation uses, is not finite at element %lld: what its "
              "layer gets is too large, or not finite",
-             (long long)t->step - 1, slice.name, (long long)at);
+             (long long)t->step - 1, name, (long long)at);
     return LK_OK;
 }
 
@@ -114,12 +121,13 @@ static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss
 
 static lk_status blame_slabs(const lk_trainer *t, double loss)
 {
-    lk_slab_slice slice;
+    lk_slab_slice slice = {.name = ""};
+    char name[320];
     int64_t at;
     LK_TRY(slab_search(lk__trainer_params(t), &slice, &at));
-    LK_TRY(blame(t, &slice, at, "parameter", loss));
-    LK_TRY(state_search(t, &slice, &at));
-    LK_TRY(blame(t, &slice, at, "state", loss));
+    LK_TRY(blame(t, slice.name, at, "parameter", loss));
+    LK_TRY(state_search(t, name, sizeof name, &at));
+    LK_TRY(blame(t, name, at, "state", loss));
     return LK_OK;
 }
 

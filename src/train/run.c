@@ -111,7 +111,7 @@ static lk_status report_make(lk__run *r, bool complete, bool evaluate)
         .epoch = at.epoch, .step = at.step, .complete = complete, .rate = r->progress.rate};
     if (complete)
         report.samples_per_s = samples_per_s(r);
-    LK_TRY(lk__state_check(r->trainer));
+    LK_TRY(lk_agree(r->comm, lk__state_check(r->trainer)));
     if (complete)
         LK_TRY(lk_trainer_train_metrics(r->trainer, &report.train));
     if (evaluate && loader) {
@@ -142,7 +142,7 @@ static lk_status part_report(lk__run *r)
                               .step = at.step,
                               .rate = r->progress.rate,
                               .samples_per_s = samples_per_s(r)};
-    LK_TRY(lk__state_check(r->trainer));
+    LK_TRY(lk_agree(r->comm, lk__state_check(r->trainer)));
     LK_TRY(lk__train_metrics_so_far(r->trainer, &report.train));
     LK_TRY(report_finish(r, &report));
     if (r->result.last.step == 0)

@@ -140,6 +140,9 @@ static lk_status share(lk_trainer *t)
 {
     lk_slab *slab;
     const char *name;
+    LK_CHECK(t->spec.model->trainers == 1, LK_ESTATE,
+             "the model is trained by another trainer as well: free that first, or give this one "
+             "parallel.update=each");
     lk_optimizer_free(t->optimizer);
     t->optimizer = NULL;
     LK_TRY(lk__groups_share_slab(t->groups, lk_model_params(t->spec.model), "parameters",
@@ -214,6 +217,8 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
     if (t->spec.chain)
         return LK_OK;
     LK_TRY(lk__model_check_whole(t->spec.model));
+    LK_TRY(lk__model_begin_training(t->spec.model));
+    t->trains = true;
     LK_TRY(devices_check(t));
     t->out = lk_model_out(t->spec.model);
     t->shards.model = t->spec.model;
@@ -298,8 +303,10 @@ void lk_trainer_free(lk_trainer *t)
     lk__state_hash_free(t);
     lk_optimizer_free(t->optimizer);
     lk__chained_free(t);
-    if (t->spec.model)
+    if (t->trains) {
         lk__model_unbind_params(t->spec.model);
+        lk__model_end_training(t->spec.model);
+    }
     lk_slab_free(t->shared_params);
     lk__control_free(t->control);
     lk__groups_free(t->groups);

@@ -37,6 +37,7 @@ struct lk_trainer {
     lk_plan *plan;
     lk__groups *groups;
     lk__control *control;    /* votes and loss of all ranks */
+    bool trains;             /* the model knows of this trainer */
     bool shares;             /* the node has one copy, of which this rank updates a share */
     lk_slab *shared_params;  /* its parameters */
     lk_tape *tape;           /* of steps */

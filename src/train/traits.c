@@ -55,7 +55,16 @@ static lk__trait layout_trait(const lk_parallel_options *p)
     return (lk__trait){"other options of parallel", (int64_t)lk_hash_value(&h), .is_hash = true};
 }
 
-enum { TRAITS = 10, CHAIN_TRAITS = 6 };
+enum { TRAITS = 11, CHAIN_TRAITS = 8 };
+
+static lk_status metrics_trait(const lk_configs *metrics, lk__trait *out)
+{
+    lk_hash h = lk_hash_start();
+    for (int64_t i = 0; i < metrics->n; i++)
+        LK_TRY(lk_config_hash(&metrics->item[i], &h));
+    *out = (lk__trait){"other metrics", (int64_t)lk_hash_value(&h), .is_hash = true};
+    return LK_OK;
+}
 
 /* What the ranks of a chain must have alike: their models and data are their own. */
 static lk_status chain_traits_of(const lk_trainer *t, lk__trait *out)
@@ -67,6 +76,8 @@ static lk_status chain_traits_of(const lk_trainer *t, lk__trait *out)
     LK_TRY(choice_trait("another loss", &t->options.loss, &out[3]));
     LK_TRY(choice_trait("another optimizer", &t->options.optimizer, &out[4]));
     out[5] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
+    out[6] = (lk__trait){"shuffle of the loader", s->train->options.shuffle, .is_hash = false};
+    LK_TRY(metrics_trait(&t->options.metrics, &out[7]));
     return LK_OK;
 }
 
@@ -84,6 +95,7 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     out[7] = values_trait(s->model);
     out[8] = layout_trait(&s->parallel);
     out[9] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
+    LK_TRY(metrics_trait(&t->options.metrics, &out[10]));
     return LK_OK;
 }
 

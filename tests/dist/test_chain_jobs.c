@@ -214,6 +214,22 @@ static void another_number_of_ranks_is_refused(lk_comm *comm)
     folder_remove(comm, folder);
 }
 
+/* Running statistics of one rank overflow, which no loss shows: all ranks are told, with the tensor. */
+static void statistics_that_are_not_finite_end_the_run_of_all(lk_comm *comm)
+{
+    struct job_side j;
+    lk_tensor *weight;
+    ASSERT_OK(side_open(comm, NULL, 0, &j));
+    if (side_is_first(&j.s)) {
+        ASSERT_OK(lk_slab_find(lk_model_params(j.s.front), "linear1.weight", &weight));
+        ASSERT_OK(lk_tensor_fill_f64(weight, 1e22));
+        *(float *)lk_slab_data(lk_model_params(j.s.front)) = 0;
+        lk_tensor_free(weight);
+    }
+    ASSERT_FAILS(lk_job_run(j.job, NULL, NULL), LK_ENAN, "0.0.batch_norm1.variance");
+    side_close(&j);
+}
+
 static void a_chain_and_a_model_are_not_mixed_up(lk_comm *comm)
 {
     struct job_side j;
@@ -240,4 +256,6 @@ static void a_chain_and_a_model_are_not_mixed_up(lk_comm *comm)
 }
 
 RANKS_MAIN(TEST(a_run_goes_on_where_it_stopped), TEST(files_have_the_tensors_of_all_ranks),
-           TEST(another_number_of_ranks_is_refused), TEST(a_chain_and_a_model_are_not_mixed_up))
+           TEST(another_number_of_ranks_is_refused),
+           TEST(statistics_that_are_not_finite_end_the_run_of_all),
+           TEST(a_chain_and_a_model_are_not_mixed_up))

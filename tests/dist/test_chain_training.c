@@ -239,11 +239,10 @@ static void the_losses_of_all_outputs_add_up(lk_comm *comm)
 
 /* ---- refused ---- */
 
-static void expect_refused(const struct chain_side *s, const lk_trainer_spec *spec,
-                           const char *options, lk_status status, const char *text)
+static void expect_refused(const lk_trainer_spec *spec, const char *options, lk_status status,
+                           const char *text)
 {
     lk_trainer *t = NULL;
-    (void)s;
     ASSERT_FAILS(lk_trainer_new(spec, options, &t), status, text);
     ASSERT_TRUE(!t);
 }
@@ -259,12 +258,11 @@ static void what_cannot_be_trained_is_refused_on_all_ranks(lk_comm *comm)
     s.trainer = NULL;
     ASSERT_OK(lk_dataset_new_empty_like(s.set, &empty));
     ASSERT_OK(lk_loader_new(empty, "batch=16 shards=4", 5, &other));
-    expect_refused(&s, &(lk_trainer_spec){.train = s.loader}, plain, LK_EINVAL, "is not given");
+    expect_refused(&(lk_trainer_spec){.train = s.loader}, plain, LK_EINVAL, "is not given");
     expect_refused(
-        &s, &(lk_trainer_spec){.chain = s.chain, .model = s.front, .train = s.loader, .comm = comm},
+        &(lk_trainer_spec){.chain = s.chain, .model = s.front, .train = s.loader, .comm = comm},
         plain, LK_EINVAL, "both a model and a chain");
-    expect_refused(&s,
-                   &(lk_trainer_spec){.chain = s.chain,
+    expect_refused(&(lk_trainer_spec){.chain = s.chain,
                                       .train = s.loader,
                                       .parallel = {.mode = LK_REDUCTION_FAST}},
                    plain, LK_ENOTSUP, "leave `parallel` out");
@@ -272,7 +270,7 @@ static void what_cannot_be_trained_is_refused_on_all_ranks(lk_comm *comm)
     ASSERT_OK(lk_loader_new(empty, side_is_last(&s) ? "batch=8" : "batch=16", 5, &other));
     if (lk_comm_size(comm) > 1)
         expect_refused(
-            &s, &(lk_trainer_spec){.chain = s.chain, .train = side_is_first(&s) ? s.loader : other},
+            &(lk_trainer_spec){.chain = s.chain, .train = side_is_first(&s) ? s.loader : other},
             plain, LK_ESTATE, "batches of 16 samples on rank 0 and of 8 on rank");
     lk_loader_free(other);
     lk_dataset_free(empty);
@@ -296,7 +294,7 @@ static void an_output_needs_a_target(lk_comm *comm)
                                NULL, 0));
     ASSERT_OK(lk_chain_build(s.chain, NULL, 0));
     s.loader = side_loader(&s, s.set);
-    expect_refused(&s, &(lk_trainer_spec){.chain = s.chain, .train = s.loader}, plain, LK_EINVAL,
+    expect_refused(&(lk_trainer_spec){.chain = s.chain, .train = s.loader}, plain, LK_EINVAL,
                    "rank 1 has an output of the chain, but its data has no field \"y\"");
     lk_loader_free(s.loader);
     ASSERT_OK(lk_dataset_new_empty_like(s.set, &empty));
@@ -312,9 +310,115 @@ static void a_chain_without_output_has_no_loss(lk_comm *comm)
     ASSERT_OK(lk_chain_new(comm, &s.chain));
     ASSERT_OK(lk_chain_build(s.chain, NULL, 0));
     s.loader = side_loader(&s, s.set);
-    expect_refused(&s, &(lk_trainer_spec){.chain = s.chain, .train = s.loader},
+    expect_refused(&(lk_trainer_spec){.chain = s.chain, .train = s.loader},
                    "loss=softmax_cross_entropy optimizer=sgd", LK_EINVAL,
                    "no rank has an output of the chain");
+    side_end(&s);
+}
+
+/* Other options on the last rank than on the others. */
+static void options_that_differ_are_refused(lk_comm *comm)
+{
+    struct chain_side s;
+    lk_loader *other;
+    lk_dataset *empty;
+    if (lk_comm_size(comm) < 2)
+        return;
+    side_begin(&nets[0], comm, &s);
+    lk_trainer_free(s.trainer);
+    s.trainer = NULL;
+    ASSERT_OK(lk_dataset_new_empty_like(s.set, &empty));
+    ASSERT_OK(lk_loader_new(empty,
+                            side_is_last(&s) ? "batch=16 shards=4 shuffle=false"
+                                             : "batch=16 shards=4 shuffle=true",
+                            5, &other));
+    const lk_trainer_spec spec = {.chain = s.chain, .train = side_is_first(&s) ? s.loader : other};
+    expect_refused(&spec, "loss=softmax_cross_entropy optimizer=sgd", LK_ESTATE,
+                   "shuffle of the loader is 1 on rank 0 and 0 on rank");
+    lk_loader_free(other);
+    lk_dataset_free(empty);
+    expect_refused(&(lk_trainer_spec){.chain = s.chain, .train = s.loader},
+                   side_is_last(&s) ? "loss=softmax_cross_entropy optimizer=sgd metrics=top_k(k=1)"
+                                    : "loss=softmax_cross_entropy optimizer=sgd metrics=top_k(k=2)",
+                   LK_ESTATE, "has other metrics than rank 0");
+    side_end(&s);
+}
+
+/* A model has one trainer at a time, of whichever kind. */
+static void a_model_of_another_trainer_is_refused(lk_comm *comm)
+{
+    static const char plain[] = "loss=softmax_cross_entropy optimizer=sgd";
+    struct chain_side s;
+    struct one one;
+    lk_trainer *t = NULL;
+    side_begin(&nets[2], comm, &s);
+    one_begin(&nets[2], &s, &one);
+    if (lk_comm_size(comm) == 1)
+        ASSERT_FAILS(
+            lk_trainer_new(&(lk_trainer_spec){.model = s.front, .train = one.loader}, plain, &t),
+            LK_ESTATE, "are another trainer's: free that first");
+    expect_refused(&(lk_trainer_spec){.chain = s.chain, .train = s.loader}, plain, LK_ESTATE,
+                   "are another trainer's: free that first");
+    lk_trainer_free(s.trainer);
+    s.trainer = NULL;
+    lk_component alone = {.name = "alone", .model = one.model};
+    lk_chain *chain;
+    ASSERT_OK(lk_chain_new(comm, &chain));
+    ASSERT_OK(lk_chain_add(chain, &alone, NULL, 0, NULL, 0));
+    ASSERT_OK(lk_chain_build(chain, NULL, 0));
+    expect_refused(&(lk_trainer_spec){.chain = chain, .train = one.loader}, plain, LK_ESTATE,
+                   "is trained by another trainer: free that first");
+    lk_chain_free(chain);
+    one_end(&one);
+    side_end(&s);
+}
+
+static void a_set_of_another_kind_is_not_evaluated(lk_comm *comm)
+{
+    struct chain_side s;
+    lk_dataset *set;
+    lk_loader *other;
+    lk_eval eval;
+    side_begin(&nets[0], comm, &s);
+    ASSERT_OK(lk_dataset_open("glyphs", "count=50 test_count=1", LK_TRAIN, &set));
+    other = side_loader(&s, set);
+    ASSERT_FAILS(lk_trainer_evaluate(s.trainer, other, &eval), LK_ESHAPE,
+                 "field \"x\" is f32[3,6] in what this rank trains with, and f32[28,28,1]");
+    ASSERT_OK(lk_trainer_evaluate(s.trainer, s.loader, &eval));
+    lk_loader_free(other);
+    lk_dataset_free(set);
+    side_end(&s);
+}
+
+/* A function that gives its input until it is told to give nothing. */
+static lk_status fickle(const lk_pass *pass, void *arg, const lk_list *in, int n_in, lk_list *out)
+{
+    LK_TRY(tail(pass, NULL, in, n_in, out));
+    out->n = *(const int *)arg;
+    return LK_OK;
+}
+
+static void an_output_that_vanishes_is_told(lk_comm *comm)
+{
+    struct chain_side s = {.comm = comm, .set = net_set()};
+    int gives = 1, self = 0;
+    if (lk_comm_size(comm) > 1) {
+        side_end(&s);
+        return;
+    }
+    s.front = component_new((const char *const[NET_LAYERS][2]){{"flatten"}, {"linear", "units=3"}},
+                            net_in(), 1);
+    ASSERT_OK(lk_chain_new(comm, &s.chain));
+    ASSERT_OK(lk_chain_add(s.chain, &(lk_component){.model = s.front}, NULL, 0, &self, 1));
+    ASSERT_OK(
+        lk_chain_add(s.chain, &(lk_component){.fn = fickle, .arg = &gives}, &self, 1, NULL, 0));
+    ASSERT_OK(lk_chain_build(s.chain, NULL, 0));
+    s.loader = side_loader(&s, s.set);
+    ASSERT_OK(lk_trainer_new(&(lk_trainer_spec){.chain = s.chain, .train = s.loader},
+                             "loss=softmax_cross_entropy optimizer=sgd", &s.trainer));
+    ASSERT_OK(lk_trainer_step(s.trainer, NULL));
+    gives = 0;
+    ASSERT_FAILS(lk_trainer_step(s.trainer, NULL), LK_EINVAL, "has 0 values: a trainer needs one");
     side_end(&s);
 }
 
@@ -455,6 +559,9 @@ static void a_rank_without_memory_keeps_no_other_waiting(lk_comm *comm)
 RANKS_MAIN(TEST(a_chain_trains_with_the_bits_of_one_process), TEST(all_ranks_have_the_state_of_all),
            TEST(models_keep_what_they_have_learned), TEST(steps_allocate_nothing),
            TEST(the_losses_of_all_outputs_add_up),
-           TEST(what_cannot_be_trained_is_refused_on_all_ranks), TEST(an_output_needs_a_target),
-           TEST(a_chain_without_output_has_no_loss), TEST(a_rank_that_cannot_read_stops_all),
-           TEST(what_is_not_finite_is_named), TEST(a_rank_without_memory_keeps_no_other_waiting))
+           TEST(what_cannot_be_trained_is_refused_on_all_ranks),
+           TEST(options_that_differ_are_refused), TEST(a_model_of_another_trainer_is_refused),
+           TEST(a_set_of_another_kind_is_not_evaluated), TEST(an_output_that_vanishes_is_told),
+           TEST(an_output_needs_a_target), TEST(a_chain_without_output_has_no_loss),
+           TEST(a_rank_that_cannot_read_stops_all), TEST(what_is_not_finite_is_named),
+           TEST(a_rank_without_memory_keeps_no_other_waiting))

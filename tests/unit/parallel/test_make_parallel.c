@@ -3,6 +3,9 @@
 
 #include <lockstep/extra/alloc.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void compare(const struct pm_kind *kind, lk_model *m, lk_parallel_model *p, int64_t n,
                     int64_t shard)
 {
@@ -308,7 +311,92 @@ static void a_step_allocates_no_more_than_the_one_before(void)
     lk_model_free(m);
 }
 
-TEST_MAIN(TEST(bits_are_those_of_the_serial_model), TEST(an_empty_batch_has_outputs_and_zeros),
+/* ---- values that the program computes ---- */
+
+/* y = model(tanh(2 x)), on one device or several, with much computed behind it before backward comes. */
+static void computed_run(lk_parallel_model *p, lk_model *m, const struct pm_batch *b, lk_tensor *dx,
+                         lk_accumulator *sums)
+{
+    lk_tape *tape;
+    lk_var x, c, y, loss;
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_tape_set_shard_size(tape, b->shard));
+    ASSERT_OK(lk_leaf(tape, b->x, dx, &x));
+    ASSERT_OK(lk_constant(tape, b->c, &c));
+    ASSERT_OK(lk_affine(x, 2, 0, &x));
+    ASSERT_OK(lk_tanh(x, &x));
+    lk_accumulator_begin(sums);
+    const lk_pass pass = {.tape = tape, .accumulator = sums, .training = true};
+    if (p)
+        ASSERT_OK(lk_parallel_model_forward(p, &pass, x, &y));
+    else
+        ASSERT_OK(lk_model_forward(m, &pass, x, &y));
+    for (int i = 0; i < 8; i++)
+        ASSERT_OK(lk_tanh(y, &y));
+    ASSERT_OK(lk_mul(y, c, &loss));
+    ASSERT_OK(lk_sum(loss, NULL, &loss));
+    ASSERT_OK(lk_backward(tape, &(lk_seed){.of = loss}, 1, 0));
+    lk_tape_free(tape);
+}
+
+/* x may be a value of the program's tape, in whose memory others are written before backward. */
+static void gradients_flow_on_to_what_x_was_computed_from(void)
+{
+    const struct pm_kind *kind = &pm_kinds[0];
+    lk_model *m = pm_model(kind);
+    struct pm_batch b = pm_batch_new(kind, m, 13, 3);
+    lk_tensor *dx[2];
+    lk_accumulator *sums[2];
+    lk_parallel_model *p = NULL;
+    ASSERT_OK(lk_make_parallel(m, pm_devices(3), NULL, &p));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(lk_tensor_zeros(LK_F32, lk_tensor_shape(b.x), &dx[i]));
+        ASSERT_OK(lk_accumulator_new(m, &sums[i]));
+        computed_run(i == 0 ? NULL : p, m, &b, dx[i], sums[i]);
+    }
+    ASSERT_TRUE(lk_tensor_is_equal(dx[0], dx[1]));
+    ASSERT_SAME_BITS(lk_slab_data(lk_accumulator_slab(sums[0])),
+                     lk_slab_data(lk_accumulator_slab(sums[1])), lk_accumulator_bytes(m));
+    for (int i = 0; i < 2; i++) {
+        lk_tensor_free(dx[i]);
+        lk_accumulator_free(sums[i]);
+    }
+    lk_parallel_model_free(p);
+    pm_batch_free(&b);
+    lk_model_free(m);
+}
+
+/* Its threads are the parent's: a child is told, and may free it. */
+static void a_forked_child_is_refused(void)
+{
+    const struct pm_kind *kind = &pm_kinds[0];
+    lk_model *m = pm_model(kind);
+    struct pm_batch b = pm_batch_new(kind, m, 8, 2);
+    lk_parallel_model *p = NULL;
+    lk_tensor *y = NULL;
+    int status;
+    ASSERT_OK(lk_make_parallel(m, pm_devices(2), NULL, &p));
+    ASSERT_OK(lk_parallel_model_predict(p, b.x, &y));
+    lk_tensor_free(y);
+    pid_t child = fork();
+    ASSERT_TRUE(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        bool told = lk_parallel_model_predict(p, b.x, &y) == LK_ESTATE;
+        lk_parallel_model_free(p);
+        _exit(told ? 0 : 1);
+    }
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ASSERT_OK(lk_parallel_model_predict(p, b.x, &y));
+    lk_tensor_free(y);
+    lk_parallel_model_free(p);
+    pm_batch_free(&b);
+    lk_model_free(m);
+}
+
+TEST_MAIN(TEST(gradients_flow_on_to_what_x_was_computed_from), TEST(a_forked_child_is_refused),
+          TEST(bits_are_those_of_the_serial_model), TEST(an_empty_batch_has_outputs_and_zeros),
           TEST(the_ps_device_gives_the_same_bits), TEST(long_gradients_are_joined_by_all_replicas),
           TEST(twenty_steps_of_training_have_the_serial_state),
           TEST(prediction_and_evaluation_have_the_serial_bits),
