@@ -236,8 +236,8 @@ foreach(name adjoints batch_statistics folds)
   set(daily_ranks_of_test_${name} "1 2 3 5")
 endforeach()
 # On threads there are all numbers, but every day of the longest some.
-set(daily_threads test_adjoints test_checkpoint_boxes test_folds test_plan test_recurrent
-  test_recurrent_chains test_training)
+set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpoint_boxes test_folds
+  test_plan test_recurrent test_recurrent_chains test_training)
 file(GLOB files CONFIGURE_DEPENDS tests/dist/*.c)
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WE)
