@@ -101,7 +101,7 @@ lk_programs(of_threads tests/unit/kernel/*thread*.c tests/unit/comm/*.c tests/un
   tests/unit/parallel/*parallel*.c)
 # On the tape a rank is one thread: test_programs stands for what is made of communication nodes.
 set(of_ranks ${dist})
-list(FILTER of_ranks EXCLUDE REGEX "adjoints|chain|halo|lists|oracles|recurrent")
+list(FILTER of_ranks EXCLUDE REGEX "adjoints|chain|halo|lists|oracles|recurrent|unet")
 # What waits for its clock finds nothing more there, nor does what compares many values and has no
 # memory of its own: those kernels are all in asan.selfcheck.  Power cuts, planted faults, tiers and a
 # thousand ranks do often what the tests of checkpoints, programs and allreduce do once.
@@ -109,8 +109,9 @@ set(long_in_asan test_checkpoint_crash test_conv_bits test_conv_gradient test_co
   test_elementwise test_generated test_math_f32 test_math_f64 test_math_special test_mismatches
   test_checkpoint_ranks test_conv_weights test_gemm test_patience test_planted test_reduce
   test_thousand_ranks test_tiers test_winograd_math)
-set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_checkpoint_boxes test_checkpoint_failures test_ddl test_folds
-  test_plan test_recurrent test_recurrent_chains test_training)
+set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_checkpoint_boxes
+  test_checkpoint_failures test_ddl test_folds test_plan test_recurrent test_recurrent_chains
+  test_training test_unet)
 # Plans and boxes are made by one thread, and what a thousand threads do, a hundred do; messages that do
 # not arrive are in test_faults, saves and loads in test_checkpoints and test_state.
 set(long_in_tsan test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_held_hash

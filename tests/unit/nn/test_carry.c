@@ -12,6 +12,9 @@ static const char *const deep[] = {
     "rnn",  "units=6 output=all", NULL};
 static const char *const within[] = {
     "residual", "layers=lstm(units=3 output=all),lstm(units=2 output=all)", NULL};
+static const char *const beside[] = {
+    "residual", "layers=lstm(units=3 output=all) shortcut=rnn(units=2 output=all) join=concat",
+    "lstm", "units=2 output=all", NULL};
 static const char *const backwards[] = {"lstm", "units=4 output=all reverse=true", NULL};
 static const char *const ends[] = {"lstm", "units=4", NULL};
 
@@ -89,8 +92,8 @@ static void times_in_parts_have_the_bits_of_all_at_once(void)
     static const struct {
         const char *const *layers;
         bool exact;
-    } nets[] = {{rnn, true},    {gru, false},      {lstm, true}, {deep, false},
-                {within, true}, {backwards, true}, {ends, true}};
+    } nets[] = {{rnn, true},    {gru, false},   {lstm, true},      {deep, false},
+                {within, true}, {beside, true}, {backwards, true}, {ends, true}};
     for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++)
         for (size_t k = 0; k < sizeof cuts / sizeof cuts[0]; k++)
             for (int64_t samples = 1; samples <= 7; samples += 3)

@@ -1,6 +1,7 @@
 /* Layers that share a parameter: one tensor with one name, whose gradient is the tree over its uses of
  * what each has added up; values are those of another program (tests/data/tied.py says how). */
 #include "faults.h"
+#include "written.h"
 
 #include <lockstep/config.h>
 #include <lockstep/hash.h>
@@ -77,16 +78,6 @@ static lk_tensor *drawn(lk_dtype dtype, lk_shape shape, const char *purpose, int
             ((double *)data)[i] = 2 * u - 1;
     }
     return t;
-}
-
-static char *slice_of(const lk_slab *slab, const char *name, int64_t *bytes)
-{
-    int64_t i;
-    lk_slab_slice slice;
-    ASSERT_OK(lk_slab_layout_find(lk_slab_layout_of(slab), name, &i));
-    ASSERT_OK(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &slice));
-    *bytes = slice.bytes;
-    return (char *)lk_slab_data(slab) + slice.offset;
 }
 
 /* ---- against parameters of their own ---- */
@@ -307,44 +298,10 @@ static const struct {
       "linear", "units=3 transpose=true tie=linear1.weight", NULL}},
 };
 
-/* The numbers behind " : ". */
-static int read_values(const char *line, double *out)
-{
-    char *at = strstr(line, " : ");
-    int n = 0;
-    ASSERT_TRUE(at);
-    for (at += 3;; n++) {
-        char *end;
-        double value = strtod(at, &end);
-        if (end == at)
-            return n;
-        ASSERT_TRUE(n < 64);
-        out[n] = value;
-        at = end;
-    }
-}
-
-static void numbers_set(lk_dtype dtype, void *data, const double *value, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (dtype == LK_F32)
-            ((float *)data)[i] = (float)value[i];
-        else if (dtype == LK_F64)
-            ((double *)data)[i] = value[i];
-        else
-            ((int64_t *)data)[i] = (int64_t)value[i];
-}
-
-static void check_near(const char *what, double got, double want, double tolerance)
-{
-    if (!(fabs(got - want) <= tolerance * (1 + fabs(want))))
-        TEST_FAIL("%s: %.17g, not %.17g", what, got, want);
-}
-
 static void check_network(FILE *f, size_t which, lk_dtype dtype, double tolerance)
 {
     char line[4096], name[64];
-    double value[64], loss = 0;
+    double value[MOST_VALUES], loss = 0;
     bool words = strcmp(networks[which].name, "words") == 0;
     lk_model_spec spec = {.in = {dtype, LK_SHAPE(3)}, .dtype = dtype};
     if (words)
