@@ -160,13 +160,32 @@ typedef struct lk_halo {
  * neighbours.  Tiles may have different sizes along these axes.  Along a periodic axis of the grid
  * the first and the last tile are neighbours, also if they are the same.
  *
- * dx = dy of the tile, plus what the halos of the neighbours say about the rows they got.
+ * dx = dy of the tile, plus what the halos of the neighbours say about the rows they got: the
+ * lk_dist_halo_add() of dy.
  *
  * Errors: LK_ESHAPE on all ranks when a halo is wider than the neighbour's tile, or when tiles differ
  * across an axis, naming both ranks; LK_EINVAL.
  */
 LK_API lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_halo *halos,
                               int n, const char *name, lk_var *out) LK_NODISCARD;
+
+/**
+ * The way back: x is a tile with halos, as lk_dist_halo() with the same arguments gives it.  What lies in
+ * the halos is sent to the ranks whose rows they are, corners to the diagonal neighbours, and added
+ * there; the result is the tile without halos.  Rows at a border, where there is no neighbour, are
+ * dropped.
+ *
+ * The order of the additions is fixed.  The axes are done from the last of `halos` to the first, with
+ * the halos of those that are still to come; along each, a row of the tile is (own + what the neighbour
+ * at lower coordinates has of it) + what the one at higher coordinates has.  So are the gradients of
+ * lk_dist_halo() added up: each of the two calls is the other's adjoint, dx = the halo of dy.
+ *
+ * Errors: those of lk_dist_halo(); LK_ESHAPE on all ranks when x has fewer rows than its halos;
+ * LK_EMISMATCH on all ranks when a neighbour calls lk_dist_halo(); LK_EDTYPE for integers.
+ */
+LK_API lk_status lk_dist_halo_add(lk_comm *comm, const lk_grid *grid, lk_var x,
+                                  const lk_halo *halos, int n, const char *name,
+                                  lk_var *out) LK_NODISCARD;
 
 /** Barrier, in forward and in backward. */
 LK_API lk_status lk_dist_barrier(lk_tape *tape, lk_comm *comm, const char *name) LK_NODISCARD;

@@ -1,11 +1,14 @@
-/* halo: a tile with rows of its neighbours around it.
+/* halo and halo_add: a tile with rows of its neighbours around it, and back.
  *
- *     y = x in the middle; along each axis, rows of the neighbour below and of the one above
- *     dx = the middle of dy, plus what the neighbours' halos say about the rows they got
+ *     halo       y = x in the middle; along each axis, rows of the neighbour below and of the one above
+ *                dx = halo_add of dy
+ *     halo_add   y = the middle of x, plus what the neighbours' halos have of its rows
+ *                dx = halo of dy
  *
  * Axes are done one after the other, each exchanging also the halos of those before: so corners come
- * from the diagonal neighbours, in as many messages as there are faces.  The adjoint goes through the
- * axes in reverse order: halos go back to their owners, which add the lower neighbour's rows first.
+ * from the diagonal neighbours, in as many messages as there are faces.  halo_add goes through the axes
+ * in reverse order: halos go back to their owners, which add the lower neighbour's rows first.  Each is
+ * the other's backward, with the same plan; an exchange runs in either direction.
  */
 #include "dist/common/halo.h"
 
@@ -132,7 +135,7 @@ static lk_status exchange(lk_call *c, const lk__halo *h, const lk_tensor *y, int
 
 /* ---- the ops ---- */
 
-static const lk_op halo_op, owners_op;
+static const lk_op halo_op, add_op;
 
 static lk_status halo_infer(lk_call *c, lk_output_spec *out)
 {
@@ -176,7 +179,7 @@ static lk_status adjoint(lk_call *c, const lk_op *op, const lk_var *dout, lk_var
 
 static lk_status halo_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
-    LK_TRY(adjoint(c, &owners_op, dout, din));
+    LK_TRY(adjoint(c, &add_op, dout, din));
     return LK_OK;
 }
 
@@ -191,14 +194,16 @@ static const lk_op halo_op = {.name = "halo",
                               .forward = halo_forward,
                               .backward = halo_backward};
 
-static lk_status owners_infer(lk_call *c, lk_output_spec *out)
+static lk_status add_infer(lk_call *c, lk_output_spec *out)
 {
     out->dtype = c->x[0]->dtype;
+    LK_CHECK(lk_dtype_is_real(out->dtype), LK_EDTYPE,
+             "halo_add of %s: only f32 and f64 are computed with", lk_tensor_text(c->x[0]).s);
     out->shape = ((const lk__halo *)c->attr)->tile;
     return LK_OK;
 }
 
-static lk_status owners_forward(lk_call *c)
+static lk_status add_forward(lk_call *c)
 {
     const lk__halo *h = c->attr;
     const lk_tensor *x = c->x[0];
@@ -214,32 +219,48 @@ static lk_status owners_forward(lk_call *c)
     return LK_OK;
 }
 
-static lk_status owners_backward(lk_call *c, const lk_var *dout, lk_var *din)
+static lk_status add_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     LK_TRY(adjoint(c, &halo_op, dout, din));
     return LK_OK;
 }
 
-static const lk_op owners_op = {.name = "halo_adjoint",
-                                .summary = "halos added to the rows of their owners",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .n_out = 1,
-                                .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
-                                .attr_size = sizeof(lk__halo),
-                                .infer = owners_infer,
-                                .forward = owners_forward,
-                                .backward = owners_backward};
+static const lk_op add_op = {.name = "halo_add",
+                             .summary = "halos added to the rows of their owners",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .n_out = 1,
+                             .flags = LK_OP_COLLECTIVE | LK_OP_LINEAR,
+                             .attr_size = sizeof(lk__halo),
+                             .infer = add_infer,
+                             .forward = add_forward,
+                             .backward = add_backward};
+
+/* Either call: plan with the neighbours, then one of the ops. */
+static lk_status planned(lk__dist d, const lk_op *op, const lk_grid *grid, lk_var x,
+                         const lk_halo *halos, int n, lk_var *out)
+{
+    lk__halo h;
+    LK_CHECK(out, LK_EINVAL, "%s: out is NULL", op->name);
+    *out = LK_NO_VAR;
+    LK_TRY_DIST(d.comm, lk__dist_check(&d, op->name, x));
+    LK_TRY_DIST(d.comm, lk__halo_plan(d, op == &add_op, grid, x, halos, n, &h));
+    LK_TRY_DIST(d.comm, lk_apply(x.tape, op, &x, 1, &h, out));
+    return LK_OK;
+}
 
 lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_halo *halos, int n,
                        const char *name, lk_var *out)
 {
-    lk__halo h;
     lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
-    LK_CHECK(out, LK_EINVAL, "halo: out is NULL");
-    *out = LK_NO_VAR;
-    LK_TRY_DIST(comm, lk__dist_check(&d, "halo", x));
-    LK_TRY_DIST(comm, lk__halo_plan(d, grid, x, halos, n, &h));
-    LK_TRY_DIST(comm, lk_apply(x.tape, &halo_op, &x, 1, &h, out));
+    LK_TRY(planned(d, &halo_op, grid, x, halos, n, out));
+    return LK_OK;
+}
+
+lk_status lk_dist_halo_add(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_halo *halos,
+                           int n, const char *name, lk_var *out)
+{
+    lk__dist d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
+    LK_TRY(planned(d, &add_op, grid, x, halos, n, out));
     return LK_OK;
 }

@@ -11,9 +11,21 @@
 
 static const char *const side_name[2] = {"below", "above"};
 
+/* Who plans, for reports. */
+typedef struct planner {
+    const char *call; /* "halo" or "halo_add" */
+    const char *name;
+    lk_comm *comm;
+} planner;
+
+static const char *call_name(bool adds)
+{
+    return adds ? "halo_add" : "halo";
+}
+
 /* What a rank asks its neighbours for. */
 typedef struct halo_request {
-    int64_t dtype, ndim, dim[LK_MAX_NDIM], n;
+    int64_t adds, dtype, ndim, dim[LK_MAX_NDIM], n;
     struct {
         int64_t axis, width[2];
     } of[LK_MAX_GRID];
@@ -21,33 +33,35 @@ typedef struct halo_request {
 
 enum { HALO_REQUEST = sizeof(halo_request) / sizeof(int64_t) };
 
-static lk_status arguments_check(const lk__dist *d, const lk_grid *grid, lk_shape shape,
+static lk_status arguments_check(const planner *p, const lk_grid *grid, lk_shape shape,
                                  const lk_halo *halos, int n)
 {
     const int here[LK_MAX_GRID] = {0};
     int64_t places = 1;
-    LK_CHECK(grid && (halos || n == 0), LK_EINVAL, "halo(\"%s\"): %s is NULL", d->name,
+    LK_CHECK(grid && (halos || n == 0), LK_EINVAL, "%s(\"%s\"): %s is NULL", p->call, p->name,
              grid ? "halos" : "grid");
     for (int k = 0; k < grid->ndim; k++)
         places *= grid->dim[k];
-    LK_CHECK(places == lk_comm_size(d->comm) && lk_grid_rank(grid, here) == lk_comm_rank(d->comm),
-             LK_EINVAL, "halo(\"%s\"): the grid was not made from this communicator", d->name);
-    LK_CHECK(n >= 0 && n <= grid->ndim, LK_EINVAL, "halo(\"%s\"): %d axes, the grid has %d",
-             d->name, n, grid->ndim);
+    LK_CHECK(places == lk_comm_size(p->comm) && lk_grid_rank(grid, here) == lk_comm_rank(p->comm),
+             LK_EINVAL, "%s(\"%s\"): the grid was not made from this communicator", p->call,
+             p->name);
+    LK_CHECK(n >= 0 && n <= grid->ndim, LK_EINVAL, "%s(\"%s\"): %d axes, the grid has %d", p->call,
+             p->name, n, grid->ndim);
     for (int i = 0; i < n; i++) {
         const lk_halo *h = &halos[i];
         LK_CHECK(h->axis >= 0 && h->axis < shape.ndim, LK_EINVAL,
-                 "halo(\"%s\"): halos[%d] is of axis %d of a value %s", d->name, i, h->axis,
+                 "%s(\"%s\"): halos[%d] is of axis %d of a value %s", p->call, p->name, i, h->axis,
                  lk_shape_text(shape).s);
         LK_CHECK(h->grid_axis >= 0 && h->grid_axis < grid->ndim, LK_EINVAL,
-                 "halo(\"%s\"): halos[%d] is of axis %d of a grid of %d", d->name, i, h->grid_axis,
-                 grid->ndim);
+                 "%s(\"%s\"): halos[%d] is of axis %d of a grid of %d", p->call, p->name, i,
+                 h->grid_axis, grid->ndim);
         LK_CHECK(h->low >= 0 && h->high >= 0, LK_EINVAL,
-                 "halo(\"%s\"): halos[%d] is %lld and %lld rows wide", d->name, i,
+                 "%s(\"%s\"): halos[%d] is %lld and %lld rows wide", p->call, p->name, i,
                  (long long)h->low, (long long)h->high);
         for (int k = 0; k < i; k++)
             LK_CHECK(halos[k].axis != h->axis && halos[k].grid_axis != h->grid_axis, LK_EINVAL,
-                     "halo(\"%s\"): halos[%d] and halos[%d] have the same axis", d->name, k, i);
+                     "%s(\"%s\"): halos[%d] and halos[%d] have the same axis", p->call, p->name, k,
+                     i);
     }
     return LK_OK;
 }
@@ -60,42 +74,45 @@ static lk_shape shape_of(const halo_request *w)
 }
 
 /* Whether a neighbour along axis number `k` does the same, and its tile is as this one across. */
-static lk_status across_check(const lk__dist *d, const halo_request *own, const halo_request *other,
+static lk_status across_check(const planner *p, const halo_request *own, const halo_request *other,
                               int k, int rank)
 {
+    LK_CHECK(own->adds == other->adds, LK_EMISMATCH,
+             "rank %d calls %s(\"%s\") and rank %d, its neighbour along axis %lld, calls %s",
+             lk_comm_rank(p->comm), p->call, p->name, rank, (long long)own->of[k].axis,
+             call_name(other->adds != 0));
     bool same = own->dtype == other->dtype && own->ndim == other->ndim && own->n == other->n;
     for (int a = 0; same && a < own->ndim; a++)
         same = a == own->of[k].axis || own->dim[a] == other->dim[a];
     for (int i = 0; same && i < own->n; i++)
         same = own->of[i].axis == other->of[i].axis &&
                (i == k || memcmp(&own->of[i], &other->of[i], sizeof own->of[i]) == 0);
-    LK_CHECK(
-        same, LK_ESHAPE,
-        "halo(\"%s\"): rank %d has a tile %s%s and rank %d, its neighbour along axis %lld, has "
-        "%s%s, or other halos: across that axis they must be the same",
-        d->name, lk_comm_rank(d->comm), lk_dtype_name((lk_dtype)own->dtype),
-        lk_shape_text(shape_of(own)).s, rank, (long long)own->of[k].axis,
-        lk_dtype_name((lk_dtype)other->dtype), lk_shape_text(shape_of(other)).s);
+    LK_CHECK(same, LK_ESHAPE,
+             "%s(\"%s\"): rank %d has a tile %s%s and rank %d, its neighbour along axis %lld, has "
+             "%s%s, or other halos: across that axis they must be the same",
+             p->call, p->name, lk_comm_rank(p->comm), lk_dtype_name((lk_dtype)own->dtype),
+             lk_shape_text(shape_of(own)).s, rank, (long long)own->of[k].axis,
+             lk_dtype_name((lk_dtype)other->dtype), lk_shape_text(shape_of(other)).s);
     return LK_OK;
 }
 
 /* `who` wants `rows` rows on a side that belong to `whose`, which has `tile`. */
-static lk_status width_check(const lk__dist *d, int who, int64_t rows, int side, int whose,
+static lk_status width_check(const planner *p, int who, int64_t rows, int side, int whose,
                              const halo_request *tile, int64_t axis)
 {
     LK_CHECK(rows <= tile->dim[axis], LK_ESHAPE,
-             "halo(\"%s\"): rank %d wants %lld rows %s its tile along axis %lld, but its neighbour "
+             "%s(\"%s\"): rank %d wants %lld rows %s its tile along axis %lld, but its neighbour "
              "there, rank %d, has %lld, a tile %s",
-             d->name, who, (long long)rows, side_name[side], (long long)axis, whose,
+             p->call, p->name, who, (long long)rows, side_name[side], (long long)axis, whose,
              (long long)tile->dim[axis], lk_shape_text(shape_of(tile)).s);
     return LK_OK;
 }
 
 /* Of axis number `k`, with the requests of both neighbours. */
-static lk_status axis_plan(const lk__dist *d, const halo_request *own, const halo_request *others,
+static lk_status axis_plan(const planner *p, const halo_request *own, const halo_request *others,
                            int k, bool zeros, lk__halo_axis *a)
 {
-    int here = lk_comm_rank(d->comm);
+    int here = lk_comm_rank(p->comm);
     for (int side = 0; side < 2; side++) {
         int rank = a->rank[side];
         const halo_request *other = &others[side];
@@ -103,57 +120,98 @@ static lk_status axis_plan(const lk__dist *d, const halo_request *own, const hal
             a->zero[side] = zeros ? own->of[k].width[side] : 0;
             continue;
         }
-        LK_TRY(across_check(d, own, other, k, rank));
+        LK_TRY(across_check(p, own, other, k, rank));
         a->get[side] = own->of[k].width[side];
         a->give[side] = other->of[k].width[1 - side];
-        LK_TRY(width_check(d, here, a->get[side], side, rank, other, a->axis));
-        LK_TRY(width_check(d, rank, a->give[side], 1 - side, here, own, a->axis));
+        LK_TRY(width_check(p, here, a->get[side], side, rank, other, a->axis));
+        LK_TRY(width_check(p, rank, a->give[side], 1 - side, here, own, a->axis));
     }
     return LK_OK;
 }
 
-lk_status lk__halo_plan(lk__dist d, const lk_grid *grid, lk_var x, const lk_halo *halos, int n,
-                        lk__halo *out)
+/* What does not fit is the end of the job: ranks further away know nothing of it, and would wait. */
+static lk_status fits_or_ends(const planner *p, lk_status st)
 {
-    lk_shape shape = lk_shape_of(x);
-    halo_request own = {.dtype = lk_dtype_of(x), .ndim = shape.ndim, .n = n};
+    if (st != LK_OK)
+        lk__comm_end_job(p->comm, st, lk_error_message());
+    return st;
+}
+
+/* Take the halos off the shape of a value that has them, where the neighbours are known. */
+static lk_status tile_of(const planner *p, const lk_halo *halos, lk__halo *h)
+{
+    const lk_shape given = h->tile;
+    for (int i = 0; i < h->n; i++) {
+        int64_t *rows = &h->tile.dim[halos[i].axis], width[2] = {halos[i].low, halos[i].high};
+        for (int side = 0; side < 2; side++) {
+            if (h->axis[i].rank[side] < 0 && !halos[i].zeros)
+                width[side] = 0;
+            LK_CHECK(
+                width[side] <= *rows, LK_ESHAPE,
+                "%s(\"%s\"): rank %d gives a value %s, which has fewer rows along axis %d than "
+                "its halos, %lld and %lld",
+                p->call, p->name, lk_comm_rank(p->comm), lk_shape_text(given).s, halos[i].axis,
+                (long long)halos[i].low, (long long)halos[i].high);
+            *rows -= width[side];
+        }
+    }
+    return LK_OK;
+}
+
+/* Ask the neighbours, and plan all axes.  The tile and the neighbours are known. */
+static lk_status neighbours_plan(const planner *p, const lk_halo *halos, halo_request *own,
+                                 lk__halo *out)
+{
     halo_request told[2 * LK_MAX_GRID], others[2 * LK_MAX_GRID];
     int rank[2 * LK_MAX_GRID], opposite[2 * LK_MAX_GRID];
-    LK_TRY(arguments_check(&d, grid, shape, halos, n));
+    memcpy(own->dim, out->tile.dim, (size_t)out->tile.ndim * sizeof *own->dim);
+    for (int i = 0; i < out->n; i++) {
+        own->of[i].axis = halos[i].axis;
+        own->of[i].width[0] = halos[i].low;
+        own->of[i].width[1] = halos[i].high;
+    }
+    for (int i = 0; i < 2 * out->n; i++) {
+        told[i] = *own;
+        rank[i] = out->axis[i / 2].rank[i % 2];
+        opposite[i] = i ^ 1;
+    }
+    LK_TRY(lk_coll_run(p->comm, &(lk_collective){.call = LK_CALL_NEIGHBOUR,
+                                                 .name = p->name,
+                                                 .in = told,
+                                                 .out = others,
+                                                 .count = HALO_REQUEST,
+                                                 .dtype = LK_I64,
+                                                 .neighbours = rank,
+                                                 .n_neighbours = 2 * out->n,
+                                                 .peer_slot = opposite}));
+    for (int i = 0; i < out->n; i++)
+        LK_TRY(fits_or_ends(p, axis_plan(p, own, &others[(size_t)2 * (size_t)i], i, halos[i].zeros,
+                                         &out->axis[i])));
+    return LK_OK;
+}
+
+lk_status lk__halo_plan(lk__dist d, bool adds, const lk_grid *grid, lk_var x, const lk_halo *halos,
+                        int n, lk__halo *out)
+{
+    const planner p = {call_name(adds), d.name, d.comm};
+    lk_shape shape = lk_shape_of(x);
+    halo_request own = {.adds = adds, .dtype = lk_dtype_of(x), .ndim = shape.ndim, .n = n};
+    LK_TRY(arguments_check(&p, grid, shape, halos, n));
     memset(out, 0, sizeof *out);
     out->d = d;
     out->n = n;
     out->tile = shape;
-    memcpy(own.dim, shape.dim, (size_t)shape.ndim * sizeof *own.dim);
     for (int i = 0; i < n; i++) {
-        own.of[i].axis = out->axis[i].axis = halos[i].axis;
-        own.of[i].width[0] = halos[i].low;
-        own.of[i].width[1] = halos[i].high;
+        out->axis[i].axis = halos[i].axis;
         for (int side = 0; side < 2; side++) {
             int step[LK_MAX_GRID] = {0};
             step[halos[i].grid_axis] = side == 0 ? -1 : 1;
-            rank[2 * i + side] = out->axis[i].rank[side] = lk_grid_rank(grid, step);
-            opposite[2 * i + side] = 2 * i + 1 - side;
+            out->axis[i].rank[side] = lk_grid_rank(grid, step);
         }
     }
-    for (int i = 0; i < 2 * n; i++)
-        told[i] = own;
-    LK_TRY(lk_coll_run(d.comm, &(lk_collective){.call = LK_CALL_NEIGHBOUR,
-                                                .name = d.name,
-                                                .in = told,
-                                                .out = others,
-                                                .count = HALO_REQUEST,
-                                                .dtype = LK_I64,
-                                                .neighbours = rank,
-                                                .n_neighbours = 2 * n,
-                                                .peer_slot = opposite}));
-    for (int i = 0; i < n; i++) {
-        lk_status st = axis_plan(&d, &own, &others[(size_t)2 * (size_t)i], i, halos[i].zeros,
-                                 &out->axis[i]);
-        if (st != LK_OK) /* ranks further away know nothing of it, and would wait */
-            lk__comm_end_job(d.comm, st, lk_error_message());
-        LK_TRY(st);
-    }
+    if (adds)
+        LK_TRY(fits_or_ends(&p, tile_of(&p, halos, out)));
+    LK_TRY(neighbours_plan(&p, halos, &own, out));
     return LK_OK;
 }
 

@@ -1,5 +1,5 @@
 /* What a halo exchange does along each axis, as this rank and its neighbours agreed: between
- * common/halo.c, which makes it, and halo.c, which runs it.
+ * common/halo.c, which makes it, and halo.c, which runs it in both directions.
  */
 #ifndef LK_DIST_COMMON_HALO_H
 #define LK_DIST_COMMON_HALO_H
@@ -23,10 +23,11 @@ typedef struct lk__halo {
     lk__halo_axis axis[LK_MAX_GRID];
 } lk__halo;
 
-/** Tell the neighbours what this rank wants, learn what they want, and check both.  Collective; what
- * does not fit ends the job with an error that names both ranks. */
-lk_status lk__halo_plan(lk__dist d, const lk_grid *grid, lk_var x, const lk_halo *halos, int n,
-                        lk__halo *out) LK_NODISCARD;
+/** Tell the neighbours what this rank wants, learn what they want, and check both.  x is a tile; if the
+ * call `adds`, a tile with its halos.  Collective; what does not fit ends the job with an error that
+ * names both ranks. */
+lk_status lk__halo_plan(lk__dist d, bool adds, const lk_grid *grid, lk_var x, const lk_halo *halos,
+                        int n, lk__halo *out) LK_NODISCARD;
 
 /** The shape with halos. */
 lk_status lk__halo_shape(const lk__halo *h, lk_shape *out) LK_NODISCARD;

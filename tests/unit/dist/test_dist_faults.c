@@ -56,6 +56,7 @@ static lk_status uses_old_values(struct side *s, int other)
     REFUSES(lk_dist_neighbor_alltoall(c, old, 1, &(lk_neighbours){1, &other, &one, &one, NULL},
                                       "old", &z));
     REFUSES(lk_dist_halo(c, &g, old, (lk_halo[]){{1, 0, 1, 1, false}}, 1, "old", &z));
+    REFUSES(lk_dist_halo_add(c, &g, old, (lk_halo[]){{1, 0, 1, 1, false}}, 1, "old", &z));
     REFUSES(lk_dist_send(c, old, other, 1, "old", NULL));
     REFUSES(lk_dist_isend(c, old, other, 1, "old", &z));
     REFUSES(lk_dist_sendrecv(s->tape, c, &to, &from, "old", &z));

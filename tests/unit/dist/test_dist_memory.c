@@ -213,6 +213,17 @@ static lk_status halo(void *side)
     return LK_OK;
 }
 
+static lk_status halo_add(void *side)
+{
+    struct side *s = side;
+    lk_grid grid;
+    lk_var y;
+    LK_TRY(lk_grid_make(s->comm, 1, (int[]){s->size}, NULL, &grid));
+    LK_TRY(lk_dist_halo_add(s->comm, &grid, s->x, &(lk_halo){1, 0, 1, 2, true}, 1, "x", &y));
+    BACKWARD(s);
+    return LK_OK;
+}
+
 static lk_status barrier(void *side)
 {
     struct side *s = side;
@@ -319,6 +330,7 @@ static void the_others_are_told_at_once(void)
                                              {"alltoall_list", alltoall_list},
                                              {"neighbour", neighbour},
                                              {"halo", halo},
+                                             {"halo_add", halo_add},
                                              {"barrier", barrier},
                                              {"message", message},
                                              {"message_list", message_list},

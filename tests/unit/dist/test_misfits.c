@@ -1,4 +1,5 @@
 /* Sizes that do not fit between ranks: halos, lists and counts, shown as they were given. */
+#include "memory_ranks.h"
 #include "sides.h"
 
 #include <lockstep/extra/alloc.h>
@@ -59,6 +60,72 @@ static void halos_that_do_not_fit_name_both_ranks(void)
     ASSERT_FAILS(lk_run_local(2, halo_with, twice), LK_EINVAL, "have the same axis");
     lk_halo beyond[2] = {{1, 0, 1, 1, false}};
     ASSERT_FAILS(lk_run_local(2, halo_with, beyond), LK_EINVAL, "axis 1 of a value [3]");
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
+/* Three ranks in a line give a value of a number of rows, and say how wide its halos are.  None goes away
+ * before all know of the error. */
+struct line_tiles {
+    int64_t rows[3], low[3], high[3];
+    lk_dtype dtype[3]; /* f32: 0 */
+    bool halo[3];      /* calls the other one */
+    atomic_int returned;
+    lk_status status[3];
+};
+
+static lk_status line_adds(lk_comm *comm, void *arg)
+{
+    struct line_tiles *t = arg;
+    lk_status st;
+    struct side s = {0};
+    lk_grid g;
+    lk_var x, y;
+    int rank = lk_comm_rank(comm);
+    const lk_halo h = {0, 0, t->low[rank], t->high[rank], false};
+    LK_TRY_TO(done, side_begin(comm, t->rows[rank], &s));
+    LK_TRY_TO(done, lk_cast(s.x, t->dtype[rank], &x));
+    LK_TRY_TO(done, lk_grid_make(comm, 1, (int[]){3}, NULL, &g));
+    if (t->halo[rank])
+        LK_TRY_TO(done, lk_dist_halo(comm, &g, x, &h, 1, "u", &y));
+    else
+        LK_TRY_TO(done, lk_dist_halo_add(comm, &g, x, &h, 1, "u", &y));
+    LK_TRY_TO(done, lk_dist_barrier(s.tape, comm, "next"));
+done:
+    side_end(&s);
+    t->status[rank] = st;
+    memory_meet(&t->returned, 3);
+    return st;
+}
+
+static void assert_line_fails(struct line_tiles t, lk_status status, const char *text)
+{
+    ASSERT_FAILS(lk_run_local(3, line_adds, &t), status, text);
+    for (int r = 0; r < 3; r++)
+        ASSERT_EQ(t.status[r], status);
+}
+
+static void sums_of_halos_that_do_not_fit_name_both_ranks(void)
+{
+    const struct line_tiles fits = {.rows = {4, 5, 4}, .low = {1, 1, 1}, .high = {1, 1, 1}};
+    struct line_tiles few = fits, wide = fits, dtypes = fits, other = fits, integers = fits;
+    few.rows[1] = 2;
+    few.low[1] = 2;
+    assert_line_fails(
+        few, LK_ESHAPE,
+        "halo_add(\"u\"): rank 1 gives a value [2], which has fewer rows along axis 0 "
+        "than its halos, 2 and 1");
+    wide.rows[2] = 2;
+    wide.high[1] = 2;
+    assert_line_fails(wide, LK_ESHAPE,
+                      "halo_add(\"u\"): rank 1 wants 2 rows above its tile along axis 0, but its "
+                      "neighbour there, rank 2, has 1, a tile [1]");
+    dtypes.dtype[2] = LK_F64;
+    assert_line_fails(dtypes, LK_ESHAPE, "across that axis they must be the same");
+    other.halo[2] = true;
+    assert_line_fails(other, LK_EMISMATCH, "its neighbour along axis 0, calls halo");
+    for (int r = 0; r < 3; r++)
+        integers.dtype[r] = LK_I32;
+    assert_line_fails(integers, LK_EDTYPE, ": only f32 and f64 are computed with");
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
@@ -158,5 +225,6 @@ static void counts_are_shown_as_they_were_given(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
-TEST_MAIN(TEST(halos_that_do_not_fit_name_both_ranks), TEST(lists_that_do_not_fit_are_named),
-          TEST(counts_are_shown_as_they_were_given))
+TEST_MAIN(TEST(halos_that_do_not_fit_name_both_ranks),
+          TEST(sums_of_halos_that_do_not_fit_name_both_ranks),
+          TEST(lists_that_do_not_fit_are_named), TEST(counts_are_shown_as_they_were_given))
