@@ -164,7 +164,8 @@ typedef struct lk_halo {
  * lk_dist_halo_add() of dy.
  *
  * Errors: LK_ESHAPE on all ranks when a halo is wider than the neighbour's tile, or when tiles differ
- * across an axis, naming both ranks; LK_EINVAL.
+ * across an axis, LK_EMISMATCH when grids differ or the neighbour calls lk_dist_halo_add(), all naming
+ * both ranks; LK_EINVAL.
  */
 LK_API lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, const lk_halo *halos,
                               int n, const char *name, lk_var *out) LK_NODISCARD;
@@ -181,7 +182,7 @@ LK_API lk_status lk_dist_halo(lk_comm *comm, const lk_grid *grid, lk_var x, cons
  * lk_dist_halo() added up: each of the two calls is the other's adjoint, dx = the halo of dy.
  *
  * Errors: those of lk_dist_halo(); LK_ESHAPE on all ranks when x has fewer rows than its halos;
- * LK_EMISMATCH on all ranks when a neighbour calls lk_dist_halo(); LK_EDTYPE for integers.
+ * LK_EDTYPE for integers.
  */
 LK_API lk_status lk_dist_halo_add(lk_comm *comm, const lk_grid *grid, lk_var x,
                                   const lk_halo *halos, int n, const char *name,

@@ -27,7 +27,10 @@ static const char *call_name(bool adds)
 typedef struct halo_request {
     int64_t adds, dtype, ndim, dim[LK_MAX_NDIM], n;
     struct {
-        int64_t axis, width[2];
+        int64_t ndim, dim[LK_MAX_GRID], periodic[LK_MAX_GRID];
+    } grid;
+    struct {
+        int64_t axis, grid_axis, width[2];
     } of[LK_MAX_GRID];
 } halo_request;
 
@@ -66,6 +69,15 @@ static lk_status arguments_check(const planner *p, const lk_grid *grid, lk_shape
     return LK_OK;
 }
 
+_Static_assert((int)LK_MAX_GRID <= (int)LK_MAX_NDIM, "the sizes of a grid are shown as a shape");
+
+static lk_shape grid_shape(const halo_request *w)
+{
+    lk_shape s = {.ndim = (int)w->grid.ndim};
+    memcpy(s.dim, w->grid.dim, sizeof w->grid.dim);
+    return s;
+}
+
 static lk_shape shape_of(const halo_request *w)
 {
     lk_shape s = {.ndim = (int)w->ndim};
@@ -81,11 +93,18 @@ static lk_status across_check(const planner *p, const halo_request *own, const h
              "rank %d calls %s(\"%s\") and rank %d, its neighbour along axis %lld, calls %s",
              lk_comm_rank(p->comm), p->call, p->name, rank, (long long)own->of[k].axis,
              call_name(other->adds != 0));
+    LK_CHECK(
+        memcmp(&own->grid, &other->grid, sizeof own->grid) == 0, LK_EMISMATCH,
+        "%s(\"%s\"): rank %d has a grid %s and rank %d, its neighbour along axis %lld, has %s, "
+        "or other axes are periodic: all must give the same grid",
+        p->call, p->name, lk_comm_rank(p->comm), lk_shape_text(grid_shape(own)).s, rank,
+        (long long)own->of[k].axis, lk_shape_text(grid_shape(other)).s);
     bool same = own->dtype == other->dtype && own->ndim == other->ndim && own->n == other->n;
     for (int a = 0; same && a < own->ndim; a++)
         same = a == own->of[k].axis || own->dim[a] == other->dim[a];
     for (int i = 0; same && i < own->n; i++)
         same = own->of[i].axis == other->of[i].axis &&
+               own->of[i].grid_axis == other->of[i].grid_axis &&
                (i == k || memcmp(&own->of[i], &other->of[i], sizeof own->of[i]) == 0);
     LK_CHECK(same, LK_ESHAPE,
              "%s(\"%s\"): rank %d has a tile %s%s and rank %d, its neighbour along axis %lld, has "
@@ -158,6 +177,15 @@ static lk_status tile_of(const planner *p, const lk_halo *halos, lk__halo *h)
     return LK_OK;
 }
 
+static void grid_tell(const lk_grid *grid, halo_request *own)
+{
+    own->grid.ndim = grid->ndim;
+    for (int k = 0; k < grid->ndim; k++) {
+        own->grid.dim[k] = grid->dim[k];
+        own->grid.periodic[k] = grid->periodic[k];
+    }
+}
+
 /* Ask the neighbours, and plan all axes.  The tile and the neighbours are known. */
 static lk_status neighbours_plan(const planner *p, const lk_halo *halos, halo_request *own,
                                  lk__halo *out)
@@ -167,6 +195,7 @@ static lk_status neighbours_plan(const planner *p, const lk_halo *halos, halo_re
     memcpy(own->dim, out->tile.dim, (size_t)out->tile.ndim * sizeof *own->dim);
     for (int i = 0; i < out->n; i++) {
         own->of[i].axis = halos[i].axis;
+        own->of[i].grid_axis = halos[i].grid_axis;
         own->of[i].width[0] = halos[i].low;
         own->of[i].width[1] = halos[i].high;
     }
@@ -197,6 +226,7 @@ lk_status lk__halo_plan(lk__dist d, bool adds, const lk_grid *grid, lk_var x, co
     lk_shape shape = lk_shape_of(x);
     halo_request own = {.adds = adds, .dtype = lk_dtype_of(x), .ndim = shape.ndim, .n = n};
     LK_TRY(arguments_check(&p, grid, shape, halos, n));
+    grid_tell(grid, &own);
     memset(out, 0, sizeof *out);
     out->d = d;
     out->n = n;

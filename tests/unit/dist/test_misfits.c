@@ -129,6 +129,56 @@ static void sums_of_halos_that_do_not_fit_name_both_ranks(void)
     ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
 }
 
+/* Rank 1 of four has another grid: of other sizes, or around one axis; or takes its axes in another order. */
+enum { GRID_SIZES, GRID_PERIODIC, GRID_AXES, N_GRID_FAULTS };
+
+struct grid_fault {
+    int fault;
+    bool adds;
+};
+
+static lk_status other_grid(lk_comm *comm, void *arg)
+{
+    const struct grid_fault *f = arg;
+    int fault = lk_comm_rank(comm) == 1 ? f->fault : N_GRID_FAULTS;
+    const int dim[2] = {fault == GRID_SIZES ? 1 : 2, fault == GRID_SIZES ? 4 : 2};
+    const bool periodic[2] = {fault == GRID_PERIODIC, false};
+    const lk_halo h[2] = {{0, fault == GRID_AXES, 1, 1, false},
+                          {1, fault != GRID_AXES, 1, 1, false}};
+    lk_status st;
+    struct side s = {0};
+    lk_grid g;
+    lk_var x, y;
+    LK_TRY_TO(done, side_begin(comm, 16, &s));
+    LK_TRY_TO(done, lk_reshape(s.x, LK_SHAPE(4, 4), &x));
+    LK_TRY_TO(done, lk_grid_make(comm, 2, dim, periodic, &g));
+    if (f->adds)
+        LK_TRY_TO(done, lk_dist_halo_add(comm, &g, x, h, 2, "u", &y));
+    else
+        LK_TRY_TO(done, lk_dist_halo(comm, &g, x, h, 2, "u", &y));
+    LK_TRY_TO(done, lk_dist_barrier(s.tape, comm, "next"));
+done:
+    side_end(&s);
+    return st;
+}
+
+static void grids_that_differ_are_named(void)
+{
+    for (int adds = 0; adds < 2; adds++) {
+        struct grid_fault f = {GRID_SIZES, adds == 1};
+        ASSERT_FAILS(lk_run_local(4, other_grid, &f), LK_EMISMATCH,
+                     "rank 0 has a grid [2,2] and rank 1, its neighbour along axis 1, has [1,4], "
+                     "or other axes are periodic");
+        f.fault = GRID_PERIODIC;
+        ASSERT_FAILS(lk_run_local(4, other_grid, &f), LK_EMISMATCH,
+                     "or other axes are periodic: all must give the same grid");
+        f.fault = GRID_AXES;
+        ASSERT_FAILS(lk_run_local(4, other_grid, &f), LK_ESHAPE,
+                     "or other halos: across that axis they must be the same");
+    }
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
 static lk_status gathers_two_dtypes(struct side *s, int other)
 {
     lk_var all[2], x = s->x;
@@ -226,5 +276,5 @@ static void counts_are_shown_as_they_were_given(void)
 }
 
 TEST_MAIN(TEST(halos_that_do_not_fit_name_both_ranks),
-          TEST(sums_of_halos_that_do_not_fit_name_both_ranks),
+          TEST(sums_of_halos_that_do_not_fit_name_both_ranks), TEST(grids_that_differ_are_named),
           TEST(lists_that_do_not_fit_are_named), TEST(counts_are_shown_as_they_were_given))
