@@ -269,6 +269,8 @@ lk_status lk_apply(lk_tape *tape, const lk_op *op, const lk_var *in, int n_in, c
     bool guarded = tape && tape->pass.on;
     lk__fp_host host = lk__fp_enter_unless(guarded);
     LK_TRY_TO(done, check_call(tape, op, in, n_in, attr));
+    if (!guarded)
+        tape->canonical = lk__fp_is_canonical(&host);
     f.in = f.few_in;
     f.x = f.few_x;
     LK_TRY_TO(done, compute(&f));

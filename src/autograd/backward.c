@@ -342,6 +342,7 @@ lk_status lk_backward(lk_tape *t, const lk_seed *seeds, int n, unsigned flags)
     lk__notes_mark mark;
     lk_var *of;
     LK_CHECK(t && n >= 0 && (seeds || n == 0), LK_EINVAL, "%s", t ? "no seeds" : "tape is NULL");
+    t->canonical = lk__fp_is_canonical(&host_);
     LK_TRY(pass_begin(t, true, flags));
     for (int k = 0; k < n; k++)
         LK_TRY(seed_check(t, seeds[k].of, seeds[k].grad));
@@ -453,6 +454,7 @@ lk_status lk_grad(lk_tape *t, const lk_var *of, const lk_var *grad_of, int n_of,
     request r = {.n_of = n_of, .n_wrt = n_wrt};
     LK_CHECK(t && out && n_of >= 0 && n_wrt >= 0 && (of || n_of == 0) && (wrt || n_wrt == 0),
              LK_EINVAL, "%s", t ? "an argument is NULL or negative" : "tape is NULL");
+    t->canonical = lk__fp_is_canonical(&host_);
     LK_TRY(pass_told(t, request_copy(t, of, grad_of, wrt, &r)));
     for (int k = 0; k < n_wrt; k++)
         out[k] = LK_NO_VAR;

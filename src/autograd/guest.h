@@ -31,6 +31,10 @@ lk_status lk__tape_room(lk_tape *tape, int64_t bytes, void *out) LK_NODISCARD;
 /** In an op's backward: whether the pass keeps what it goes through, LK_RETAIN_GRAPH. */
 bool lk__tape_retains(const lk_tape *tape);
 
+/** In an op's forward: whether the call that runs it has found that this thread rounds to nearest and keeps
+ * denormals, so that the op need not look again, which takes as long as to add a few numbers. */
+bool lk__tape_is_canonical(const lk_tape *tape);
+
 /** The segment of lk_recompute() that is being run, or NULL. */
 const void *lk__tape_segment(const lk_tape *tape);
 

@@ -71,6 +71,11 @@ lk_status lk__tape_room(lk_tape *t, int64_t bytes, void *out)
     return LK_OK;
 }
 
+bool lk__tape_is_canonical(const lk_tape *tape)
+{
+    return tape->canonical;
+}
+
 bool lk__tape_retains(const lk_tape *t)
 {
     return t->pass.on && t->pass.retain;

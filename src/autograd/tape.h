@@ -99,6 +99,7 @@ struct lk_tape {
     bool records; /* ops are recorded, or noted by a segment */
     bool silent; /* the first run of a segment: `capture` notes what is used, nothing is recorded */
     bool replays;
+    bool canonical; /* the call that runs ops has found the floating-point environment to be so */
     int64_t piece;
     uint64_t serial, stamp; /* the last ones given */
     bool reset_inside;      /* lk_tape_reset() was called where it cannot be done */
