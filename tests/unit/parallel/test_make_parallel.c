@@ -1,4 +1,5 @@
 /* make_parallel: outputs, gradients, statistics and training have the bits of the serial model. */
+#include "parallel/replicas.h"
 #include "parallel_models.h"
 
 #include <lockstep/extra/alloc.h>
@@ -395,9 +396,49 @@ static void a_forked_child_is_refused(void)
     lk_model_free(m);
 }
 
-TEST_MAIN(TEST(gradients_flow_on_to_what_x_was_computed_from), TEST(a_forked_child_is_refused),
-          TEST(bits_are_those_of_the_serial_model), TEST(an_empty_batch_has_outputs_and_zeros),
-          TEST(the_ps_device_gives_the_same_bits), TEST(long_gradients_are_joined_by_all_replicas),
+/* A trainer that is given a parallel model runs its replicas, in steps and in evaluation: equal bits alone would
+ * not show it. */
+static void a_trainer_runs_the_replicas(void)
+{
+    lk_model *m;
+    lk_dataset *set = NULL;
+    lk_loader *loader = NULL;
+    lk_trainer *t = NULL;
+    lk_parallel_model *p = NULL;
+    lk_eval eval;
+    ASSERT_OK(lk_model_new(&m));
+    ASSERT_OK(lk_model_add(m, "flatten", NULL));
+    ASSERT_OK(lk_model_add(m, "linear", "units=10"));
+    ASSERT_OK(lk_model_build(m, &(lk_model_spec){.in = {LK_F32, LK_SHAPE(28, 28, 1)}}));
+    ASSERT_OK(lk_model_hold(m, NULL));
+    ASSERT_OK(lk_make_parallel(m, pm_devices(2), NULL, &p));
+    ASSERT_OK(lk_dataset_open("glyphs", "count=8 test_count=1", LK_TRAIN, &set));
+    ASSERT_OK(lk_loader_new(set, "batch=8 shards=4", 1, &loader));
+    ASSERT_OK(lk_trainer_new(
+        &(lk_trainer_spec){.model = m, .parallel_model = p, .train = loader, .epochs = 1},
+        "loss=softmax_cross_entropy optimizer=sgd", &t));
+    ASSERT_TRUE(!p->runs);
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    ASSERT_TRUE(p->runs && p->runs->passed && p->runs->samples == 8);
+    for (int r = 0; r < 2; r++)
+        ASSERT_EQ(p->runs->replica[r].passage[0].n, 4);
+    p->runs->samples = 0;
+    ASSERT_OK(lk_trainer_evaluate(t, loader, &eval));
+    int64_t samples = 0;
+    for (const lk__parallel_run *run = p->runs; run; run = run->next)
+        samples += run->samples;
+    ASSERT_EQ(samples, 8);
+    lk_trainer_free(t);
+    lk_loader_free(loader);
+    lk_dataset_free(set);
+    lk_parallel_model_free(p);
+    lk_model_free(m);
+}
+
+TEST_MAIN(TEST(a_trainer_runs_the_replicas), TEST(gradients_flow_on_to_what_x_was_computed_from),
+          TEST(a_forked_child_is_refused), TEST(bits_are_those_of_the_serial_model),
+          TEST(an_empty_batch_has_outputs_and_zeros), TEST(the_ps_device_gives_the_same_bits),
+          TEST(long_gradients_are_joined_by_all_replicas),
           TEST(twenty_steps_of_training_have_the_serial_state),
           TEST(prediction_and_evaluation_have_the_serial_bits),
           TEST(saving_goes_through_the_serial_model), TEST(there_is_one_copy_of_the_weights),
