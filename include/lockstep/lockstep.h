@@ -41,6 +41,7 @@
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 #include <lockstep/thread.h>
+#include <lockstep/tiles.h>
 #include <lockstep/topology.h>
 #include <lockstep/train.h>
 #include <lockstep/version.h>

@@ -1,0 +1,202 @@
+/* Tiles: samples whose spatial axes are cut over ranks.
+ *
+ * A sample is [position...][channels], with 1 to 3 spatial axes.  Its first axes are cut into *tiles*,
+ * which belong to the run: they decide bits, whoever computes them.  A *tiling* deals the tiles to the
+ * ranks of a grid, along each axis a range of them; one rank may have all.  Where an axis of n is cut
+ * depends on n alone (lk_tile_range()), so values of equal sizes are cut alike.
+ *
+ * What a rank has of a value is its **held box**: its tiles, and a margin around them that its layers
+ * read, as one dense array [samples][box...][channels].
+ *
+ *     +-----------+     the box: rows 0-8, columns 0-8
+ *     | tile    : |     the tile: rows 0-7, columns 0-7
+ *     |         : |     the margin: what neighbours have, right once it was fetched
+ *     |.........: |
+ *     +-----------+
+ *
+ * A margin is fetched just before a layer reads it; until then its elements are some finite numbers.  A
+ * layer writes its tile, clears the margin, and leaves the rest to the next fetch.  Element-wise ops work
+ * on the whole box, and nothing need be known of tiles there.
+ *
+ * The ops here are nodes of the tape which work on held boxes.  Each output is the same chain of
+ * operations as in the whole sample, so the bits of values and their gradients do not depend on the cut;
+ * sums over positions (gradients of weights, means) are sums of each tile, joined by the tree over
+ * tiles, axis by axis, the last axis innermost (numerics.md).
+ *
+ * **Gradients here are those of one loss**, which is the ranks' together, in contrast to dist.h: each
+ * rank has its box of the gradient of a value that is cut, and what all ranks hold alike, such as a
+ * weight, has the same gradient on all of them.  Backward is of the first order.
+ *
+ * A host makes a tiling of its own communicator, describes its layers (lk_tile_spec), lets
+ * lk_tiling_hold() work out their boxes, and makes a tile of each (lk_tile_new()).  A trainer does the
+ * same from its plan.  Objects live until the tape that used them is reset.  A tile is used on the
+ * thread of its communicator, one call at a time.
+ */
+#ifndef LK_TILES_H
+#define LK_TILES_H
+
+#include <lockstep/dist.h>
+#include <lockstep/window.h>
+
+LK_BEGIN_DECLS
+
+enum { LK_TILE_AXES = LK_CONV_MAX_NDIM };
+
+/* ---- who has which tiles ---- */
+
+/** How tiles are dealt to ranks.  Fields are to be read. */
+typedef struct lk_tiling {
+    int ndim;                    /* axes that are cut: the first of a sample */
+    int64_t tiles[LK_TILE_AXES]; /* along each; 1 from `ndim` on */
+    int64_t step;                /* cuts are at multiples of it: 4 where a layer is Winograd's */
+    lk_grid grid;                /* of the ranks, with this one's coordinates */
+    int rank, size;
+    lk_range held[LK_TILE_AXES]; /* of the tiles along each axis, those of this rank */
+    lk_comm *comm; /* the ranks in the grid's order, borrowed; NULL: nothing is sent */
+    lk_comm *along[LK_TILE_AXES]; /* those that differ along one axis; NULL where there is one */
+} lk_tiling;
+
+/**
+ * Make a tiling: tiles [ndim] along each axis, dealt to the ranks of `grid` by lk_range_split().
+ *
+ * `comm` has the ranks of the grid in its order and must live longer; NULL: nothing can be sent, as for one
+ * rank, or to look at what `grid` would do.  `step` 0 is 1.  The caller owns `*out`.
+ *
+ * Collective over `comm`.  Errors: LK_EINVAL when an axis has fewer tiles than ranks, naming both, or
+ * for another number of ranks than the communicator has; LK_ENOMEM; those of communication.
+ */
+LK_API lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles,
+                               int64_t step, lk_tiling **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_tiling_free(lk_tiling *tiling);
+
+/** Where the tiles of an axis of n begin, for hosts that cut in their own places: [tiles + 1], the last
+ * of them n; NULL: lk_tile_range(). */
+typedef struct lk_tile_bounds {
+    const int64_t *axis[LK_TILE_AXES];
+} lk_tile_bounds;
+
+/** The tiles of a rank of the grid, of a value with `ndim` spatial axes of the sizes `n`; `bounds` may be
+ * NULL. */
+LK_API lk_box lk_tiling_box(const lk_tiling *tiling, int rank, int ndim, const int64_t *n,
+                            const lk_tile_bounds *bounds);
+
+/** How many tiles this rank has: leaves of the tree of each sum. */
+LK_API int64_t lk_tiling_leaves(const lk_tiling *tiling);
+
+/* ---- what a rank holds ---- */
+
+/** What a rank has of a value, in positions of the whole: its tile and, around it, the box. */
+typedef struct lk_held {
+    lk_box tile, box;
+} lk_held;
+
+/** How a layer goes over positions. */
+typedef enum lk_tile_kind {
+    LK_TILE_POINTWISE, /* each position for itself */
+    LK_TILE_CONV,
+    LK_TILE_CONV_TRANSPOSE, /* the window is that of the convolution it is the transpose of */
+    LK_TILE_POOL
+} lk_tile_kind;
+
+/** A layer, for which a tile is made. */
+typedef struct lk_tile_spec {
+    lk_tile_kind kind;
+    lk_window window; /* its ndim is the number of spatial axes, of every kind */
+    int64_t in[LK_TILE_AXES], out[LK_TILE_AXES]; /* sizes of the whole */
+    lk_tile_bounds in_bounds, out_bounds;
+    lk_box x_box, y_box; /* that the arrays are, on this rank; ndim 0: the least */
+} lk_tile_spec;
+
+/**
+ * Fill in the boxes of layers that pass values to each other: those of equal sizes get equal boxes, which
+ * hold what any of the layers reads or writes there.  Boxes that are given are widened.
+ */
+LK_API void lk_tiling_hold(const lk_tiling *tiling, lk_tile_spec *layers, int64_t n);
+
+/* ---- fetching margins ---- */
+
+/** Who sends which box to whom: made once, by arithmetic, without a message.  One thread at a time. */
+typedef struct lk_fetch lk_fetch;
+
+/**
+ * Make a fetch: rank r has own[r] of a value and wants want[r] of it; both are [ranks], the same
+ * everywhere.  What a rank wants and does not have comes from whoever has it, from as far as it is.
+ *
+ * Not collective.  The caller owns `*out`, which is NULL if this rank neither gets nor gives anything.
+ * Errors: LK_ENOMEM.
+ */
+LK_API lk_status lk_fetch_new(const lk_tiling *tiling, const lk_box *own, const lk_box *want,
+                              lk_fetch **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_fetch_free(lk_fetch *fetch);
+
+/**
+ * Begin to fill the margins of `array`, which is [samples][box...][channels]: all messages are posted at
+ * once, channels last.  lk_fetch_end() waits and puts what came in its place.  Until then nobody writes what
+ * this rank owns of it.  Without samples nothing is sent; all ranks have the same number of them.
+ *
+ * `name` is for reports.  A fetch of NULL does nothing.  Errors: LK_ENOMEM and those of communication.
+ */
+LK_API lk_status lk_fetch_begin(lk_fetch *fetch, lk_dtype dtype, int64_t samples, int64_t channels,
+                                const lk_box *box, void *array, const char *name) LK_NODISCARD;
+LK_API lk_status lk_fetch_end(lk_fetch *fetch) LK_NODISCARD;
+
+/** Elements that a fetch gets and gives, of one sample and one channel, and the ranks it talks to. */
+typedef struct lk_fetch_size {
+    int64_t gets, gives;
+    int from, to;
+} lk_fetch_size;
+LK_API lk_fetch_size lk_fetch_size_of(const lk_fetch *fetch);
+
+/** Message number i that this rank gets: from which rank, and which box; false: there is none. */
+LK_API bool lk_fetch_part(const lk_fetch *fetch, int i, int *rank, lk_box *box);
+
+/* ---- a layer on tiles ---- */
+
+/** What a rank does of a layer: what the ops below work on.  Fields are to be read. */
+typedef struct lk_tile {
+    const lk_tiling *tiling;
+    lk_tile_kind kind;
+    lk_window window;
+    int64_t in[LK_TILE_AXES], out[LK_TILE_AXES];
+    lk_held x, y;
+    lk_box x_reads;  /* what forward reads of x */
+    lk_box y_makes;  /* what it computes of y: the tile, and of a pool all windows over x's tile */
+    lk_box dy_reads; /* what backward reads of dy */
+    lk_fetch *get_x, *get_dy;      /* that fill these; NULL: nothing to get */
+    int64_t leaves;                /* tiles of this rank, row-major */
+    const lk_box *x_leaf, *y_leaf; /* [leaves] of x and of y; may be empty */
+} lk_tile;
+
+/** Make a tile.  The caller owns `*out`, and frees it before the tiling.  Not collective.  Errors:
+ * LK_EINVAL for boxes that do not hold what the layer reads, and for bounds that do not ascend; LK_ENOMEM. */
+LK_API lk_status lk_tile_new(const lk_tiling *tiling, const lk_tile_spec *spec,
+                             lk_tile **out) LK_NODISCARD;
+
+/** NULL is allowed. */
+LK_API void lk_tile_free(lk_tile *tile);
+
+/* ---- ops on tiles ----
+ *
+ * All are collective over the tiling's ranks, in forward and in backward.  `name` is for reports.  x and
+ * what comes out are the arrays of the tile's boxes, [samples][box...][channels]; all ranks have the
+ * same samples.  Errors of all: LK_ESHAPE for a value that is not what the tile holds, and those of
+ * dist.h.
+ */
+
+/** Join what each tile says: x [leaves][...] of this rank gives [...], the sum over the tiles of all
+ * ranks by the tree over tiles, the same on all of them.  dx = dy for each leaf. */
+LK_API lk_status lk_dist_sum_tiles(const lk_tiling *tiling, lk_var x, const char *name,
+                                   lk_var *out) LK_NODISCARD;
+
+/** x, which all ranks have alike, as each of this rank's tiles sees it: a view [leaves][...].  dx =
+ * lk_dist_sum_tiles() of dy. */
+LK_API lk_status lk_dist_each_tile(const lk_tiling *tiling, lk_var x, const char *name,
+                                   lk_var *out) LK_NODISCARD;
+
+LK_END_DECLS
+
+#endif /* LK_TILES_H */

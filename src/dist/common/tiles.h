@@ -1,0 +1,66 @@
+/* What the ops on tiles share: boxes, what a layer reads of them, and their parts of arrays. */
+#ifndef LK_DIST_COMMON_TILES_H
+#define LK_DIST_COMMON_TILES_H
+
+#include "dist/common/dist.h"
+
+#include <lockstep/tiles.h>
+
+bool lk__box_is_empty(const lk_box *box);
+
+/** The smallest box that has both; an empty one counts for nothing. */
+lk_box lk__box_hull(const lk_box *a, const lk_box *b);
+
+/** Whether `part` lies in `box`; nothing lies everywhere. */
+bool lk__box_has(const lk_box *box, const lk_box *part);
+
+/** Tile number `leaf` of those that this rank has, row-major, of a value of these sizes. */
+lk_box lk__tiling_leaf(const lk_tiling *tiling, int64_t leaf, int ndim, const int64_t *n,
+                       const lk_tile_bounds *bounds);
+
+/* What a rank has of a layer's values, and what it reads and writes of them. */
+typedef struct lk__tile_reach {
+    lk_box x_tile, y_tile, x_reads, y_makes, dy_reads;
+} lk__tile_reach;
+lk__tile_reach lk__tile_reach_of(const lk_tiling *tiling, int rank, const lk_tile_spec *spec);
+
+/* A box within an array [samples][box...][channels]: where it begins, and its steps in elements, as
+ * the kernels take them. */
+typedef struct lk__tile_part {
+    int64_t n[LK_TILE_AXES], step[LK_TILE_AXES]; /* n 1 of axes that there are not */
+    int64_t sample, offset;
+} lk__tile_part;
+lk__tile_part lk__tile_part_of(const lk_box *array, const lk_box *part, int64_t channels);
+
+/** Copy a box of an array [samples][array...][channels] to dense memory, or from there. */
+void lk__tile_pack(const void *array, const lk_box *box, const lk_box *part, int64_t samples,
+                   int64_t bytes, void *dense);
+void lk__tile_unpack(void *array, const lk_box *box, const lk_box *part, int64_t samples,
+                     int64_t bytes, const void *dense);
+
+/** Clear all of an array but one box. */
+void lk__tile_clear_around(void *array, const lk_box *box, const lk_box *keep, int64_t samples,
+                           int64_t bytes);
+
+/* What each of this rank's tiles says: [leaves][n] elements. */
+typedef struct lk__leaf_part {
+    void *leaves;
+    int64_t n;
+} lk__leaf_part;
+
+/** Join leaves over the tiles of all ranks: `out` gets the sums of all parts, one behind the other, on every
+ * rank; the leaves are used up.  `room` has lk__tiles_join_room() elements for the elements of all
+ * parts.  Collective over the tiling. */
+lk_status lk__tiles_join(const lk_tiling *tiling, lk_dtype dtype, const lk__leaf_part *part,
+                         int64_t n_parts, void *room, void *out, const char *name) LK_NODISCARD;
+int64_t lk__tiles_join_room(const lk_tiling *tiling, int64_t n);
+
+/** A value that an op takes must be [samples][box...][channels].  Errors: LK_ESHAPE naming both. */
+lk_status lk__tile_check(const char *call, const char *what, lk_shape shape,
+                         const lk_box *box) LK_NODISCARD;
+
+/** Fill the margin of a tensor by a fetch, which may be NULL. */
+lk_status lk__tile_fetch(lk_fetch *fetch, const lk_tensor *x, const lk_box *box,
+                         const char *name) LK_NODISCARD;
+
+#endif /* LK_DIST_COMMON_TILES_H */

@@ -1,0 +1,126 @@
+/* lk_tile: what a rank does of one layer.  Made by a host, or by the trainer from its plan for each layer
+ * that runs by tiles; the ops on tiles take it, on the communicator's thread.
+ */
+#include "dist/common/tiles.h"
+
+#include <lockstep/extra/alloc.h>
+
+static lk_status bounds_check(const lk_tiling *t, const lk_tile_bounds *b, const int64_t *n,
+                              const char *what)
+{
+    for (int d = 0; d < t->ndim; d++) {
+        const int64_t *at = b->axis[d];
+        bool ascends = !at || (at[0] == 0 && at[t->tiles[d]] == n[d]);
+        for (int64_t i = 0; at && ascends && i < t->tiles[d]; i++)
+            ascends = at[i] <= at[i + 1];
+        LK_CHECK(ascends, LK_EINVAL,
+                 "bounds of axis %d of the %s: they must ascend from 0 to its size, %lld", d, what,
+                 (long long)n[d]);
+    }
+    return LK_OK;
+}
+
+static lk_status spec_check(const lk_tiling *t, const lk_tile_spec *s)
+{
+    LK_CHECK(s->window.ndim >= t->ndim && s->window.ndim <= LK_TILE_AXES, LK_EINVAL,
+             "a layer of %d spatial axes, of which %d are cut", s->window.ndim, t->ndim);
+    for (int d = 0; d < s->window.ndim; d++)
+        LK_CHECK(s->in[d] >= 0 && s->out[d] >= 0 &&
+                     (s->kind == LK_TILE_POINTWISE || s->window.kernel[d] >= 1),
+                 LK_EINVAL, "axis %d: %lld positions become %lld by windows of %lld", d,
+                 (long long)s->in[d], (long long)s->out[d], (long long)s->window.kernel[d]);
+    LK_TRY(bounds_check(t, &s->in_bounds, s->in, "input"));
+    LK_TRY(bounds_check(t, &s->out_bounds, s->out, "output"));
+    return LK_OK;
+}
+
+/* The box that an array is: as given, or the hull of what is read and written. */
+static lk_status box_fill(const char *what, const lk_box *given, const lk_box *const parts[3],
+                          lk_box *out)
+{
+    *out = given->ndim > 0 ? *given : *parts[0];
+    for (int i = 0; i < 3; i++) {
+        if (given->ndim == 0)
+            *out = lk__box_hull(out, parts[i]);
+        LK_CHECK(lk__box_has(out, parts[i]), LK_EINVAL,
+                 "the box of %s does not hold all that the layer reads or writes of it", what);
+    }
+    return LK_OK;
+}
+
+/* The fetch that fills what each rank reads of x, or of dy. */
+static lk_status fetch_make(const lk_tiling *t, const lk_tile_spec *s, bool forward, lk_fetch **out)
+{
+    lk_box *own = NULL;
+    LK_TRY(lk_alloc_zero(&own, 2 * t->size, sizeof *own));
+    lk_box *want = own + t->size;
+    for (int r = 0; r < t->size; r++) {
+        lk__tile_reach reach = lk__tile_reach_of(t, r, s);
+        own[r] = forward ? reach.x_tile : reach.y_tile;
+        want[r] = forward ? reach.x_reads : reach.dy_reads;
+    }
+    lk_status st = lk_fetch_new(t, own, want, out);
+    lk_free(own);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+static lk_status tile_fill(const lk_tile_spec *s, lk_tile *tile)
+{
+    const lk_tiling *t = tile->tiling;
+    lk__tile_reach r = lk__tile_reach_of(t, t->rank, s);
+    lk_box *leaf = NULL;
+    tile->x.tile = r.x_tile;
+    tile->y.tile = r.y_tile;
+    tile->x_reads = r.x_reads;
+    tile->y_makes = r.y_makes;
+    tile->dy_reads = r.dy_reads;
+    LK_TRY(box_fill("x", &s->x_box, (const lk_box *const[]){&r.x_tile, &r.x_reads, &r.x_reads},
+                    &tile->x.box));
+    LK_TRY(box_fill("y", &s->y_box, (const lk_box *const[]){&r.y_tile, &r.y_makes, &r.dy_reads},
+                    &tile->y.box));
+    LK_TRY(lk_alloc_zero(&leaf, 2 * tile->leaves, sizeof *leaf));
+    tile->x_leaf = leaf;
+    tile->y_leaf = leaf + tile->leaves;
+    for (int64_t i = 0; i < tile->leaves; i++) {
+        leaf[i] = lk__tiling_leaf(t, i, s->window.ndim, s->in, &s->in_bounds);
+        leaf[tile->leaves + i] = lk__tiling_leaf(t, i, s->window.ndim, s->out, &s->out_bounds);
+    }
+    LK_TRY(fetch_make(t, s, true, &tile->get_x));
+    LK_TRY(fetch_make(t, s, false, &tile->get_dy));
+    return LK_OK;
+}
+
+lk_status lk_tile_new(const lk_tiling *tiling, const lk_tile_spec *spec, lk_tile **out)
+{
+    lk_tile *tile = NULL;
+    LK_CHECK(tiling && spec && out, LK_EINVAL, "tiling, spec or out is NULL");
+    *out = NULL;
+    LK_TRY(spec_check(tiling, spec));
+    LK_TRY(lk_alloc_zero(&tile, 1, sizeof *tile));
+    tile->tiling = tiling;
+    tile->kind = spec->kind;
+    tile->window = spec->window;
+    tile->leaves = lk_tiling_leaves(tiling);
+    for (int d = 0; d < spec->window.ndim; d++) {
+        tile->in[d] = spec->in[d];
+        tile->out[d] = spec->out[d];
+    }
+    lk_status st = tile_fill(spec, tile);
+    if (st != LK_OK) {
+        lk_tile_free(tile);
+        LK_TRY(st);
+    }
+    *out = tile;
+    return LK_OK;
+}
+
+void lk_tile_free(lk_tile *tile)
+{
+    if (!tile)
+        return;
+    lk_fetch_free(tile->get_x);
+    lk_fetch_free(tile->get_dy);
+    lk_free((void *)(uintptr_t)tile->x_leaf);
+    lk_free(tile);
+}

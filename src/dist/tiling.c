@@ -1,0 +1,247 @@
+/* lk_tiling: which tiles each rank has, and the boxes of values that follow.  A trainer makes one from its
+ * mesh, a host from its own grid, on each rank; the ops on tiles read it, on the communicator's thread.
+ */
+#include "dist/common/tiles.h"
+
+#include <lockstep/extra/alloc.h>
+
+#include <string.h>
+
+/* ---- making one ---- */
+
+static lk_status tiling_check(const lk_comm *comm, const lk_grid *grid, const int64_t *tiles)
+{
+    int64_t ranks = 1;
+    LK_CHECK(grid->ndim >= 1 && grid->ndim <= LK_TILE_AXES, LK_EINVAL,
+             "tiles along %d axes: there can be 1 to %d", grid->ndim, LK_TILE_AXES);
+    for (int d = 0; d < grid->ndim; d++) {
+        LK_CHECK(grid->dim[d] >= 1 && grid->at[d] >= 0 && grid->at[d] < grid->dim[d], LK_EINVAL,
+                 "rank %d of %d along axis %d", grid->at[d], grid->dim[d], d);
+        LK_CHECK(tiles[d] >= grid->dim[d], LK_EINVAL,
+                 "axis %d has %lld tile%s for %d ranks: there must be at least as many tiles", d,
+                 (long long)tiles[d], tiles[d] == 1 ? "" : "s", grid->dim[d]);
+        ranks *= grid->dim[d];
+    }
+    LK_CHECK(!comm || ranks == lk_comm_size(comm), LK_EINVAL,
+             "a grid of %lld ranks, where the communicator has %d", (long long)ranks,
+             lk_comm_size(comm));
+    return LK_OK;
+}
+
+static void tiling_fill(lk_tiling *t, const lk_grid *grid, const int64_t *tiles, int64_t step)
+{
+    t->ndim = grid->ndim;
+    t->step = step > 1 ? step : 1;
+    t->grid = *grid;
+    t->size = 1;
+    for (int d = 0; d < LK_TILE_AXES; d++) {
+        bool cut = d < grid->ndim;
+        t->tiles[d] = cut ? tiles[d] : 1;
+        t->held[d] = cut ? lk_range_split(tiles[d], grid->at[d], grid->dim[d]) : (lk_range){0, 1};
+        if (cut) {
+            t->rank = t->rank * grid->dim[d] + grid->at[d];
+            t->size *= grid->dim[d];
+        }
+    }
+}
+
+static lk_status tiling_open(lk_tiling *t)
+{
+    for (int d = 0; d < t->ndim; d++) {
+        bool keep[LK_MAX_GRID] = {false};
+        keep[d] = true;
+        if (t->grid.dim[d] > 1)
+            LK_TRY(lk_grid_split(t->comm, &t->grid, keep, &t->along[d]));
+    }
+    return LK_OK;
+}
+
+lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles, int64_t step,
+                        lk_tiling **out)
+{
+    lk_tiling *t = NULL;
+    LK_CHECK(grid && tiles && out, LK_EINVAL, "%s is NULL",
+             !grid    ? "grid"
+             : !tiles ? "tiles"
+                      : "out");
+    *out = NULL;
+    lk_status st = tiling_check(comm, grid, tiles);
+    if (st == LK_OK)
+        st = lk_alloc_zero(&t, 1, sizeof *t);
+    LK_TRY(lk_agree(comm, st));
+    tiling_fill(t, grid, tiles, step);
+    t->comm = t->size > 1 ? comm : NULL;
+    if (t->comm)
+        st = tiling_open(t);
+    if (st != LK_OK) {
+        lk_tiling_free(t);
+        LK_TRY(st);
+    }
+    *out = t;
+    return LK_OK;
+}
+
+void lk_tiling_free(lk_tiling *t)
+{
+    if (!t)
+        return;
+    for (int d = 0; d < LK_TILE_AXES; d++)
+        lk_comm_close(t->along[d]);
+    lk_free(t);
+}
+
+int64_t lk_tiling_leaves(const lk_tiling *t)
+{
+    return t->held[0].n * t->held[1].n * t->held[2].n;
+}
+
+/* ---- boxes ---- */
+
+bool lk__box_is_empty(const lk_box *box)
+{
+    return lk_box_count(box) == 0;
+}
+
+/* Empty boxes are all alike: they begin at 0. */
+static lk_box box_or_none(lk_box box)
+{
+    return lk__box_is_empty(&box) ? (lk_box){.ndim = box.ndim} : box;
+}
+
+/* Tiles `range` of axis d, which has n positions. */
+static lk_range axis_tiles(const lk_tiling *t, int d, int64_t n, lk_range range,
+                           const int64_t *bounds)
+{
+    if (d >= t->ndim)
+        return (lk_range){0, n};
+    if (bounds) {
+        int64_t first = bounds[range.first];
+        return (lk_range){first, bounds[range.first + range.n] - first};
+    }
+    int64_t first = lk_tile_range(n, range.first, t->tiles[d], t->step).first;
+    lk_range last = lk_tile_range(n, range.first + range.n - 1, t->tiles[d], t->step);
+    return (lk_range){first, last.first + last.n - first};
+}
+
+static lk_box tiles_box(const lk_tiling *t, const lk_range tiles[LK_TILE_AXES], int ndim,
+                        const int64_t *n, const lk_tile_bounds *bounds)
+{
+    lk_box box = {.ndim = ndim};
+    for (int d = 0; d < ndim; d++) {
+        lk_range r = axis_tiles(t, d, n[d], tiles[d], bounds ? bounds->axis[d] : NULL);
+        box.first[d] = r.first;
+        box.n[d] = r.n;
+    }
+    return box_or_none(box);
+}
+
+lk_box lk_tiling_box(const lk_tiling *t, int rank, int ndim, const int64_t *n,
+                     const lk_tile_bounds *bounds)
+{
+    lk_range tiles[LK_TILE_AXES] = {{0, 1}, {0, 1}, {0, 1}};
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        tiles[d] = lk_range_split(t->tiles[d], rank % t->grid.dim[d], t->grid.dim[d]);
+        rank /= t->grid.dim[d];
+    }
+    return tiles_box(t, tiles, ndim, n, bounds);
+}
+
+lk_box lk__tiling_leaf(const lk_tiling *t, int64_t leaf, int ndim, const int64_t *n,
+                       const lk_tile_bounds *bounds)
+{
+    lk_range tile[LK_TILE_AXES];
+    for (int d = LK_TILE_AXES - 1; d >= 0; d--) {
+        tile[d] = (lk_range){t->held[d].first + leaf % t->held[d].n, 1};
+        leaf /= t->held[d].n;
+    }
+    return tiles_box(t, tile, ndim, n, bounds);
+}
+
+lk_box lk__box_hull(const lk_box *a, const lk_box *b)
+{
+    lk_box hull = *a;
+    if (lk__box_is_empty(a) || lk__box_is_empty(b))
+        return box_or_none(lk__box_is_empty(a) ? *b : *a);
+    for (int d = 0; d < a->ndim; d++) {
+        int64_t end = a->first[d] + a->n[d], other = b->first[d] + b->n[d];
+        hull.first[d] = a->first[d] < b->first[d] ? a->first[d] : b->first[d];
+        hull.n[d] = (end > other ? end : other) - hull.first[d];
+    }
+    return hull;
+}
+
+bool lk__box_has(const lk_box *box, const lk_box *part)
+{
+    lk_box common = lk_box_intersect(box, part);
+    return lk__box_is_empty(part) || lk_box_is_equal(&common, part);
+}
+
+/* ---- what layers read and write ---- */
+
+/* What the window reads of `in` for the outputs `box`, or which outputs read the inputs `box`. */
+static lk_box through(const lk_window *w, const lk_box *box, const int64_t *sizes, bool needs)
+{
+    lk_box got = {.ndim = w->ndim};
+    for (int d = 0; d < w->ndim; d++) {
+        lk_range range = {box->first[d], box->n[d]};
+        range = needs ? lk_window_needs(w, d, range, sizes[d])
+                      : lk_window_feeds(w, d, range, sizes[d]);
+        got.first[d] = range.first;
+        got.n[d] = range.n;
+    }
+    return box_or_none(got);
+}
+
+lk__tile_reach lk__tile_reach_of(const lk_tiling *t, int rank, const lk_tile_spec *s)
+{
+    int ndim = s->window.ndim;
+    lk_box x = lk_tiling_box(t, rank, ndim, s->in, &s->in_bounds);
+    lk_box y = lk_tiling_box(t, rank, ndim, s->out, &s->out_bounds);
+    lk__tile_reach r = {.x_tile = x, .y_tile = y, .x_reads = x, .y_makes = y, .dy_reads = y};
+    if (s->kind == LK_TILE_CONV) {
+        r.x_reads = through(&s->window, &y, s->in, true);
+        r.dy_reads = through(&s->window, &x, s->out, false);
+    } else if (s->kind == LK_TILE_CONV_TRANSPOSE) {
+        r.x_reads = through(&s->window, &y, s->in, false);
+        r.dy_reads = through(&s->window, &x, s->out, true);
+    } else if (s->kind == LK_TILE_POOL) {
+        r.dy_reads = through(&s->window, &x, s->out, false);
+        r.y_makes = lk__box_hull(&r.dy_reads, &y);
+        r.x_reads = through(&s->window, &r.y_makes, s->in, true);
+    }
+    return r;
+}
+
+static void box_widen(lk_box *box, const lk_box *by)
+{
+    *box = box->ndim == 0 ? *by : lk__box_hull(box, by);
+}
+
+/* Whether two values are cut alike: then they have one box. */
+static bool is_like(const lk_tile_spec *a, bool a_out, const lk_tile_spec *b, bool b_out)
+{
+    const int64_t *n = a_out ? a->out : a->in, *m = b_out ? b->out : b->in;
+    const lk_tile_bounds *p = a_out ? &a->out_bounds : &a->in_bounds,
+                         *q = b_out ? &b->out_bounds : &b->in_bounds;
+    return a->window.ndim == b->window.ndim &&
+           memcmp(n, m, (size_t)a->window.ndim * sizeof *n) == 0 && memcmp(p, q, sizeof *p) == 0;
+}
+
+void lk_tiling_hold(const lk_tiling *t, lk_tile_spec *layers, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        lk__tile_reach r = lk__tile_reach_of(t, t->rank, &layers[i]);
+        box_widen(&layers[i].x_box, &r.x_tile);
+        box_widen(&layers[i].x_box, &r.x_reads);
+        box_widen(&layers[i].y_box, &r.y_tile);
+        box_widen(&layers[i].y_box, &r.y_makes);
+        box_widen(&layers[i].y_box, &r.dy_reads);
+    }
+    for (int64_t i = 0; i < 2 * n; i++) /* to those behind it, then back from the last of a kind */
+        for (int64_t k = i + 1; k < 2 * n; k++)
+            if (is_like(&layers[i / 2], i % 2, &layers[k / 2], k % 2)) {
+                lk_box *a = i % 2 ? &layers[i / 2].y_box : &layers[i / 2].x_box;
+                lk_box *b = k % 2 ? &layers[k / 2].y_box : &layers[k / 2].x_box;
+                *a = *b = lk__box_hull(a, b);
+            }
+}
