@@ -7,7 +7,8 @@
  * prepares the next batches on a thread of its own.
  *
  * Sample order, splits and augmentation are functions of a seed and of places (epoch, sample), never
- * of who asks or in what order.  So any part of any batch can be had by itself.
+ * of who asks or in what order.  So any part of any batch can be had by itself, and of each sample any
+ * box (pieces.h): a rank that works on a tile of every image reads the tile, and never holds an image.
  *
  * Nothing here is collective.  What comes from files is not trusted: every length is checked before
  * memory is taken, and errors name the file and the offset.
@@ -16,6 +17,7 @@
 #define LK_DATA_H
 
 #include <lockstep/option.h>
+#include <lockstep/pieces.h>
 #include <lockstep/tensor.h>
 
 LK_BEGIN_DECLS
@@ -65,6 +67,24 @@ LK_API lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *
                                 lk_dataset **out) LK_NODISCARD;
 
 /**
+ * Write a box of field `field` of sample `index`, which exists, to `out`: dense, row-major, of the field's
+ * dtype.  The box lies in the field and may be empty.  Several threads may call it at once.
+ */
+typedef lk_status lk_dataset_box_fn(void *context, int64_t index, int field, const lk_box *box,
+                                    void *out);
+
+/**
+ * As lk_dataset_new(), of samples that can also be had box by box, so that who works on a part of each
+ * never needs memory for a whole one.  `row` may be NULL: then rows are boxes, too.
+ *
+ * Of a set without `box`, whole rows are read and cut.  Errors: as lk_dataset_new(); LK_EINVAL if both
+ * are NULL.
+ */
+LK_API lk_status lk_dataset_new_boxes(const lk_dataset_info *info, lk_dataset_row_fn *row,
+                                      lk_dataset_box_fn *box, lk_release_fn *release, void *context,
+                                      lk_dataset **out) LK_NODISCARD;
+
+/**
  * Make a dataset of tensors in memory: field f is `tensor[f]`, whose first axis counts the samples.
  *
  * Retains the tensors (copies those that are not contiguous); `info` gives name, classes, and the
@@ -110,6 +130,20 @@ LK_API int lk_dataset_find(const lk_dataset *ds, const char *field);
  */
 LK_API lk_status lk_dataset_read(const lk_dataset *ds, const int64_t *index, int64_t n,
                                  lk_tensor *const *tensor) LK_NODISCARD;
+
+/**
+ * Read a box of one field of the samples index[0 ... n-1] to `tensor`, which is contiguous, [n, sizes of
+ * the box...] and of the field's dtype.
+ *
+ * The bits are those of the same box of the whole rows.  Memory for one row is taken meanwhile if the set
+ * has no function that writes boxes.  Thread safe.  After an error the tensor holds anything.
+ *
+ * Errors: LK_EINVAL for a field or a sample that there is not, and for a box that does not lie in the
+ * field or has other axes; the others as lk_dataset_read(); LK_ENOMEM.
+ */
+LK_API lk_status lk_dataset_read_box(const lk_dataset *ds, int field, const lk_box *box,
+                                     const int64_t *index, int64_t n,
+                                     lk_tensor *tensor) LK_NODISCARD;
 
 /**
  * The hash of the content: count, classes, names, dtypes and shapes of the fields, then sample by
@@ -306,9 +340,33 @@ LK_API int64_t lk_loader_shards(const lk_loader *loader);
 /** The same, from options, before the loader exists.  `options` has a batch and shards of at least 1. */
 LK_API int64_t lk_loader_options_shards(const lk_loader_options *options);
 
-/** What field f of a batch is: its name, dtype and the shape of one row.  The name of a field that there is
- * not is "". */
+/**
+ * What field f of a batch is: its name, dtype and the shape of one row, that of the box if one is set.  The
+ * name of a field that there is not is "".
+ */
 LK_API lk_field lk_loader_field(const lk_loader *loader, int f);
+
+/** The same without a box: what a batch of whole samples has. */
+LK_API lk_field lk_loader_whole_field(const lk_loader *loader, int f);
+
+/**
+ * From the next read on, give a box of each sample's field `field` instead of all of it; NULL: all of it
+ * again.
+ *
+ * The box is one of the field as the dataset has it (an axis of one_hot labels is always whole).  Batches
+ * have [n, sizes of the box...] of that field, bit for bit the box of what the whole would be: means,
+ * crops and flips are those of the whole sample, and of it only what the box needs is read.  A box may be
+ * empty, and may cut channels.
+ *
+ * What was prepared ahead for another box is dropped; the last batch stays until the next read.  The same
+ * thread calls this as lk_loader_read_batch().  A loader of lk_loader_new_like() begins without boxes.
+ *
+ * Errors: LK_EINVAL for a field that there is not, and for a box that does not lie in it or has other axes.
+ */
+LK_API lk_status lk_loader_set_box(lk_loader *loader, int field, const lk_box *box) LK_NODISCARD;
+
+/** The box that is given of a field; all of it if none is set.  The field exists. */
+LK_API lk_box lk_loader_box(const lk_loader *loader, int field);
 
 /** A part of a batch; borrowed until the next lk_loader_read_batch() and lk_loader_free(). */
 typedef struct lk_batch {

@@ -6,8 +6,6 @@
 
 #include <lockstep/extra/half.h>
 
-#include <string.h>
-
 /* One loop for each pair of types; `value` turns an element of `in` into a number. */
 #define CONVERT(in_type, out_type, value)                               \
     do {                                                                \
@@ -44,34 +42,4 @@ void lk__convert(lk_dtype from, const void *in, lk_dtype to, void *out, int64_t 
         CONVERT_TO(float)
     else
         CONVERT_TO(double)
-}
-
-static void zero_fill(char *out, int64_t n)
-{
-    memset(out, 0, (size_t)n);
-}
-
-/* One row of pixels, from `in` (NULL: all from outside). */
-static void move_columns(const lk__move *m, const char *in, char *out, int64_t pixel)
-{
-    int64_t n = m->dim[2], shift = m->shift[2];
-    for (int64_t c = 0; c < n; c++) {
-        int64_t from = (m->flip ? n - 1 - c : c) + shift;
-        if (!in || from < 0 || from >= n)
-            zero_fill(out + c * pixel, pixel);
-        else
-            memcpy(out + c * pixel, in + from * pixel, (size_t)pixel);
-    }
-}
-
-void lk__move_row(const lk__move *m, const char *in, char *out, int64_t pixel)
-{
-    int64_t line = m->dim[2] * pixel;
-    for (int64_t d = 0; d < m->dim[0]; d++)
-        for (int64_t r = 0; r < m->dim[1]; r++) {
-            int64_t plane = d + m->shift[0], row = r + m->shift[1];
-            bool inside = plane >= 0 && plane < m->dim[0] && row >= 0 && row < m->dim[1];
-            const char *from = inside ? in + (plane * m->dim[1] + row) * line : NULL;
-            move_columns(m, from, out + (d * m->dim[1] + r) * line, pixel);
-        }
 }

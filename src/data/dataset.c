@@ -16,7 +16,8 @@ struct lk_dataset {
     lk_dataset_info info;
     int64_t bytes[LK_MAX_FIELDS];     /* of one sample */
     const char *start[LK_MAX_FIELDS]; /* where the samples lie one after the other, or NULL */
-    lk_dataset_row_fn *row;
+    lk_dataset_row_fn *row;           /* NULL: rows are boxes, too */
+    lk_dataset_box_fn *box;           /* or NULL */
     lk_release_fn *release;
     void *context;
     _Atomic uint64_t hash;
@@ -92,18 +93,29 @@ static lk_status check_info(const lk_dataset_info *info)
 lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *row,
                          lk_release_fn *release, void *context, lk_dataset **out)
 {
+    LK_TRY(lk_dataset_new_boxes(info, row, NULL, release, context, out));
+    return LK_OK;
+}
+
+lk_status lk_dataset_new_boxes(const lk_dataset_info *info, lk_dataset_row_fn *row,
+                               lk_dataset_box_fn *box, lk_release_fn *release, void *context,
+                               lk_dataset **out)
+{
     *out = NULL;
     LK_CHECK(info->name, LK_EINVAL, "a dataset needs a name for messages");
     LK_CHECK(info->n_fields >= 1 && info->n_fields <= LK_MAX_FIELDS, LK_EINVAL,
              "dataset %s: %d fields, there must be 1 to %d; one without fields is made by "
              "lk_dataset_new_empty_like() or the format \"empty\"",
              info->name, info->n_fields, LK_MAX_FIELDS);
-    LK_TRY(lk__dataset_new_any(info, row, release, context, out));
+    LK_CHECK(row || box, LK_EINVAL, "dataset %s: there is no function that writes its samples",
+             info->name);
+    LK_TRY(lk__dataset_new_any(info, row, box, release, context, out));
     return LK_OK;
 }
 
 lk_status lk__dataset_new_any(const lk_dataset_info *info, lk_dataset_row_fn *row,
-                              lk_release_fn *release, void *context, lk_dataset **out)
+                              lk_dataset_box_fn *box, lk_release_fn *release, void *context,
+                              lk_dataset **out)
 {
     *out = NULL;
     LK_TRY(check_info(info));
@@ -119,6 +131,7 @@ lk_status lk__dataset_new_any(const lk_dataset_info *info, lk_dataset_row_fn *ro
     for (int f = 0; f < info->n_fields; f++)
         ds->bytes[f] = lk__field_bytes(&info->field[f]);
     ds->row = row;
+    ds->box = box;
     ds->release = release;
     ds->context = context;
     *out = ds;
@@ -162,13 +175,39 @@ int lk_dataset_find(const lk_dataset *ds, const char *field)
     return find_field(&ds->info, field);
 }
 
-lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
+static lk_status check_index(const lk_dataset *ds, int64_t index)
 {
     LK_CHECK(index >= 0 && index < ds->info.count, LK_EINVAL,
              "dataset %s: there is no sample %lld, it has %lld", ds->title, (long long)index,
              (long long)ds->info.count);
-    if (ds->info.n_fields > 0)
+    return LK_OK;
+}
+
+lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
+{
+    LK_TRY(check_index(ds, index));
+    if (ds->row)
         LK_TRY(ds->row(ds->context, index, row));
+    for (int f = 0; !ds->row && f < ds->info.n_fields; f++) {
+        lk_box whole = lk__field_whole(&ds->info.field[f]);
+        if (row[f])
+            LK_TRY(ds->box(ds->context, index, f, &whole, row[f]));
+    }
+    return LK_OK;
+}
+
+bool lk__dataset_has_boxes(const lk_dataset *ds)
+{
+    return ds->start[0] || ds->box;
+}
+
+lk_status lk__dataset_box(const lk_dataset *ds, int64_t index, int f, const lk_box *box, void *out)
+{
+    LK_TRY(check_index(ds, index));
+    if (ds->start[0])
+        lk__box_cut(&ds->info.field[f], ds->start[f] + index * ds->bytes[f], box, out);
+    else
+        LK_TRY(ds->box(ds->context, index, f, box, out));
     return LK_OK;
 }
 
@@ -185,6 +224,11 @@ void lk__dataset_set_compared(lk_dataset *ds)
 void lk__dataset_set_base(lk_dataset *ds, int f, const void *start)
 {
     ds->start[f] = start;
+}
+
+bool lk__dataset_has_base(const lk_dataset *ds)
+{
+    return ds->start[0] != NULL;
 }
 
 lk_status lk__dataset_row_ptr(const lk_dataset *ds, int64_t index, void *const *row,
@@ -205,12 +249,12 @@ void lk__dataset_prefetch(const lk_dataset *ds, int64_t index)
             __builtin_prefetch(ds->start[f] + index * ds->bytes[f] + at);
 }
 
-/* Whether `t` can take `n` rows of field `f`; its first byte. */
-static lk_status check_target(const lk_dataset *ds, int f, int64_t n, lk_tensor *t, char **data)
+lk_status lk__dataset_check_target(const lk_dataset *ds, int f, const lk_box *box, int64_t n,
+                                   lk_tensor *t, char **data)
 {
     const lk_field *field = &ds->info.field[f];
-    lk_shape want = {.ndim = field->shape.ndim + 1, .dim = {n}};
-    memcpy(want.dim + 1, field->shape.dim, (size_t)field->shape.ndim * sizeof want.dim[0]);
+    lk_shape want = {.ndim = box->ndim + 1, .dim = {n}};
+    memcpy(want.dim + 1, box->n, (size_t)box->ndim * sizeof want.dim[0]);
     LK_CHECK(lk_tensor_dtype(t) == field->dtype, LK_EDTYPE,
              "dataset %s: field \"%s\" is %s, the tensor for it %s", ds->title, field->name,
              lk_dtype_name(field->dtype), lk_tensor_text(t).s);
@@ -232,9 +276,11 @@ lk_status lk_dataset_read(const lk_dataset *ds, const int64_t *index, int64_t n,
     LK_CHECK(n >= 0 && (index || n == 0), LK_EINVAL, "dataset %s: %lld samples%s", ds->title,
              (long long)n, index ? "" : " of no index");
     char *data[LK_MAX_FIELDS] = {NULL};
-    for (int f = 0; f < ds->info.n_fields; f++)
+    for (int f = 0; f < ds->info.n_fields; f++) {
+        lk_box whole = lk__field_whole(&ds->info.field[f]);
         if (tensor[f])
-            LK_TRY(check_target(ds, f, n, tensor[f], &data[f]));
+            LK_TRY(lk__dataset_check_target(ds, f, &whole, n, tensor[f], &data[f]));
+    }
     for (int64_t i = 0; i < n; i++) {
         void *row[LK_MAX_FIELDS] = {NULL};
         for (int f = 0; f < ds->info.n_fields; f++)

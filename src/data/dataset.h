@@ -6,7 +6,8 @@
 
 /** As lk_dataset_new(), also without fields; `row` may be NULL then. */
 lk_status lk__dataset_new_any(const lk_dataset_info *info, lk_dataset_row_fn *row,
-                              lk_release_fn *release, void *context, lk_dataset **out) LK_NODISCARD;
+                              lk_dataset_box_fn *box, lk_release_fn *release, void *context,
+                              lk_dataset **out) LK_NODISCARD;
 
 /** Bytes of one sample in field `f`; cannot overflow, lk_dataset_new() has checked. */
 int64_t lk__field_bytes(const lk_field *f);
@@ -23,9 +24,43 @@ const char *lk__dataset_title(const lk_dataset *ds);
 /** Read one sample; `row` as for lk_dataset_row_fn. */
 lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row) LK_NODISCARD;
 
+/** Whether `t` can take `n` boxes of field `f`, or rows, as a whole box; its first byte. */
+lk_status lk__dataset_check_target(const lk_dataset *ds, int f, const lk_box *box, int64_t n,
+                                   lk_tensor *t, char **data) LK_NODISCARD;
+
+/* ---- boxes ---- */
+
+/** All of a field. */
+lk_box lk__field_whole(const lk_field *field);
+
+/** A box of a field lies in it and has its axes.  Errors: LK_EINVAL with both; also for a field that there
+ * is not. */
+lk_status lk__box_check(const lk_dataset *ds, int f, const lk_box *box) LK_NODISCARD;
+
+/** Bytes of a box of a field. */
+int64_t lk__box_bytes(const lk_field *field, const lk_box *box);
+
+/** Cut a box out of a whole row. */
+void lk__box_cut(const lk_field *field, const void *row, const lk_box *box, void *out);
+
+/** Which element of the whole the element `i` of a box is. */
+int64_t lk__box_place(const lk_field *field, const lk_box *box, int64_t i);
+
+/** Whether boxes can be read without a row: by a function, or from memory. */
+bool lk__dataset_has_boxes(const lk_dataset *ds);
+
+/** Write a box, which lies in field `f`, of a sample; the set has boxes. */
+lk_status lk__dataset_box(const lk_dataset *ds, int64_t index, int f, const lk_box *box,
+                          void *out) LK_NODISCARD;
+
+/* ---- samples in memory ---- */
+
 /** The samples of field `f` lie at `start`, one after the other, for as long as the set is there.  To be
  * said of all fields or of none. */
 void lk__dataset_set_base(lk_dataset *ds, int f, const void *start);
+
+/** Whether lk__dataset_set_base() was called. */
+bool lk__dataset_has_base(const lk_dataset *ds);
 
 /** Where the fields of sample `index`, which exists, are: where the set has them in memory, otherwise
  * in `row`, to which they are read. */

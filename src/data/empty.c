@@ -9,7 +9,7 @@
 lk_status lk__dataset_new_empty(int64_t samples, lk_dataset **out)
 {
     lk_dataset_info info = {.name = "empty", .count = samples, .in_memory = true};
-    LK_TRY(lk__dataset_new_any(&info, NULL, NULL, NULL, out));
+    LK_TRY(lk__dataset_new_any(&info, NULL, NULL, NULL, NULL, out));
     return LK_OK;
 }
 

@@ -26,7 +26,13 @@ static double exact_below(lk_dtype dtype)
     }
 }
 
-/* Element i of a sample of reals as a whole number. */
+/* Which element of the whole sample that of the box is. */
+static long long place(const lk_loader *l, int64_t i)
+{
+    return (long long)lk__box_place(&l->info->field[l->x], &l->box[l->x], i);
+}
+
+/* Element i of the box of a sample of reals as a whole number. */
 static lk_status read_real(const lk_loader *l, int64_t sample, const void *raw, int64_t i,
                            int64_t *out)
 {
@@ -38,19 +44,20 @@ static lk_status read_real(const lk_loader *l, int64_t sample, const void *raw, 
     LK_CHECK(exact ? v == (double)(int64_t)v : v - v == 0, LK_EIO,
              "dataset %s: sample %lld has the value %g at element %lld, but the model takes whole "
              "numbers",
-             lk__dataset_title(l->ds), (long long)sample, v, (long long)i);
+             lk__dataset_title(l->ds), (long long)sample, v, place(l, i));
     LK_CHECK(exact, LK_EIO,
              "dataset %s: sample %lld has the value %.17g at element %lld: from %.0f on, whole "
              "numbers are not exact as %s; they need f64 (double=true of csv) or integers",
-             lk__dataset_title(l->ds), (long long)sample, v, (long long)i, limit,
+             lk__dataset_title(l->ds), (long long)sample, v, place(l, i), limit,
              lk_dtype_name(dtype));
     *out = (int64_t)v;
     return LK_OK;
 }
 
-lk_status lk__indices_put(const lk_loader *l, int64_t sample, const void *raw, int64_t n, void *out)
+lk_status lk__indices_put(const lk_loader *l, int64_t sample, const void *raw, void *out)
 {
     lk_dtype from = l->info->field[l->x].dtype, to = lk__index_dtype(from);
+    int64_t n = lk_box_count(&l->box[l->x]);
     for (int64_t i = 0; i < n; i++) {
         int64_t v = 0;
         switch (from) {
@@ -62,7 +69,7 @@ lk_status lk__indices_put(const lk_loader *l, int64_t sample, const void *raw, i
         LK_CHECK(v >= 0 && v < l->options.indices, LK_EIO,
                  "dataset %s: sample %lld has the value %lld at element %lld, but the model takes "
                  "0 to %lld",
-                 lk__dataset_title(l->ds), (long long)sample, (long long)v, (long long)i,
+                 lk__dataset_title(l->ds), (long long)sample, (long long)v, place(l, i),
                  (long long)l->options.indices - 1);
         if (to == LK_I32)
             ((int32_t *)out)[i] = (int32_t)v;

@@ -16,7 +16,7 @@
 /* Whether two requests give the same tensors. */
 static bool same(const lk_loader *l, const lk__request *a, const lk__request *b)
 {
-    bool random = l->options.shuffle || l->moved_block;
+    bool random = l->options.shuffle || l->moves_any;
     return a->number == b->number && a->first == b->first && a->n == b->n &&
            (a->epoch == b->epoch || !random);
 }
@@ -79,6 +79,22 @@ static void start(lk_loader *l)
     l->threaded = lk__thread_start(&l->thread, NULL, prepare, l) == 0;
 }
 
+/* The same with the lock held. */
+static void pause_locked(lk_loader *l)
+{
+    l->idle = true; /* so that it begins nothing new */
+    while (l->busy)
+        pthread_cond_wait(&l->done, &l->lock);
+    l->ready = 0;
+}
+
+void lk__loader_pause(lk_loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    pause_locked(l);
+    pthread_mutex_unlock(&l->lock);
+}
+
 /* The prepared slot of request `r`, which may have to be waited for. */
 static lk__loader_slot *take(lk_loader *l, const lk__request *r)
 {
@@ -89,10 +105,7 @@ static lk__loader_slot *take(lk_loader *l, const lk__request *r)
     }
     const lk__request *expected = l->ready || l->busy ? &l->slot[l->head].request : &l->next;
     if ((l->idle && l->ready == 0) || !same(l, expected, r)) {
-        l->idle = true; /* so that it begins nothing new */
-        while (l->busy)
-            pthread_cond_wait(&l->done, &l->lock);
-        l->ready = 0;
+        pause_locked(l);
         l->next = *r;
         l->idle = false;
         pthread_cond_signal(&l->work);
@@ -115,6 +128,7 @@ static lk_status describe(lk_loader *l)
     const lk_loader_options *o = &l->options;
     for (int f = 0; f < l->info->n_fields; f++) {
         l->field[f] = l->info->field[f];
+        l->box[f] = lk__field_whole(&l->info->field[f]);
         if (f == l->x || (f == l->y && (l->classes == 0 || o->one_hot)))
             l->field[f].dtype = o->dtype;
         if (f == l->x && o->indices > 0)
@@ -130,8 +144,8 @@ static lk_status describe(lk_loader *l)
     return LK_OK;
 }
 
-/* Memory to move samples, where that is asked for. */
-static lk_status prepare_moves(lk_loader *l)
+/* Which fields are moved, where that is asked for. */
+static lk_status describe_moves(lk_loader *l)
 {
     if ((l->options.crop == 0 && !l->options.flip) || l->info->n_fields == 0)
         return LK_OK;
@@ -141,10 +155,10 @@ static lk_status prepare_moves(lk_loader *l)
              lk__dataset_title(l->ds), lk_shape_text(*x).s);
     if (l->y >= 0) { /* labels of pixels move with them */
         const lk_shape *y = &l->info->field[l->y].shape;
-        l->moves_y = y->ndim >= x->ndim - 1 &&
-                     memcmp(y->dim, x->dim, (size_t)(x->ndim - 1) * sizeof x->dim[0]) == 0;
+        l->moves[l->y] = y->ndim >= x->ndim - 1 &&
+                         memcmp(y->dim, x->dim, (size_t)(x->ndim - 1) * sizeof x->dim[0]) == 0;
     }
-    LK_TRY(lk__dataset_rows_new(l->ds, l->moved, &l->moved_block));
+    l->moves[l->x] = l->moves_any = true;
     return LK_OK;
 }
 
@@ -207,9 +221,8 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     pthread_cond_init(&l->done, NULL);
     lk_status st = LK_OK;
     LK_TRY_TO(fail, lk_alloc_zero(&l->slot, l->n_slots, sizeof *l->slot));
-    LK_TRY_TO(fail, lk__dataset_rows_new(ds, l->row, &l->row_block));
     LK_TRY_TO(fail, describe(l));
-    LK_TRY_TO(fail, prepare_moves(l));
+    LK_TRY_TO(fail, describe_moves(l));
     *out = l;
     return LK_OK;
 fail:
@@ -303,8 +316,7 @@ void lk_loader_free(lk_loader *l)
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->done);
     lk_free(l->slot);
-    lk_free(l->row_block);
-    lk_free(l->moved_block);
+    lk_free(l->scratch.block);
     lk__affine_free(&l->affine);
     lk_dataset_free(l->ds);
     lk_free(l);
@@ -346,11 +358,6 @@ int64_t lk_loader_options_shards(const lk_loader_options *o)
 int64_t lk_loader_shards(const lk_loader *l)
 {
     return lk_loader_options_shards(&l->options);
-}
-
-lk_field lk_loader_field(const lk_loader *l, int f)
-{
-    return f >= 0 && f < l->info->n_fields ? l->field[f] : (lk_field){.name = ""};
 }
 
 lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int64_t first,

@@ -1,5 +1,5 @@
 /* lk_loader from inside: its options, its ring of slots, and what its thread and the caller's share.
- * For loader.c, slot.c, normalise.c and indices.c.
+ * For loader.c, loader_box.c, slot.c, part.c, move.c, normalise.c and indices.c.
  */
 #ifndef LK_DATA_LOADER_H
 #define LK_DATA_LOADER_H
@@ -27,6 +27,9 @@ lk_status lk__affine_copy(const lk__affine *from, lk_dtype dtype, lk__affine *ou
 
 void lk__affine_free(lk__affine *f);
 
+/** The map of the channels [first, first + n); it borrows from `f`. */
+lk__affine lk__affine_part(const lk__affine *f, lk_dtype dtype, int64_t first, int64_t n);
+
 /** Convert `count` values from one dtype to f32 or f64, with an affine map unless NULL. */
 void lk__convert(lk_dtype from, const void *in, lk_dtype to, void *out, int64_t count,
                  const lk__affine *f);
@@ -36,9 +39,9 @@ void lk__convert(lk_dtype from, const void *in, lk_dtype to, void *out, int64_t 
 /** The dtype of a batch whose field of dtype `from` is whole numbers. */
 lk_dtype lk__index_dtype(lk_dtype from);
 
-/** The `n` values of field "x" of a sample as whole numbers.  Errors: LK_EIO naming sample and value,
- * unless they are, and below options.indices. */
-lk_status lk__indices_put(const lk_loader *l, int64_t sample, const void *raw, int64_t n,
+/** The values of the box of field "x" of a sample as whole numbers.  Errors: LK_EIO naming sample and
+ * value, unless they are, and below options.indices. */
+lk_status lk__indices_put(const lk_loader *l, int64_t sample, const void *raw,
                           void *out) LK_NODISCARD;
 
 /* ---- moving images ---- */
@@ -46,12 +49,37 @@ lk_status lk__indices_put(const lk_loader *l, int64_t sample, const void *raw, i
 /* Crop and flip of one sample: position p of axis i comes from p + shift[i], mirrored before that
  * on the last axis if `flip`. */
 typedef struct lk__move {
-    int64_t dim[3], shift[3]; /* planes, rows, columns */
+    int axes; /* of fields that are moved: their first ones, rows and columns or planes as well */
+    int64_t dim[3], shift[3];
     bool flip;
 } lk__move;
 
-/** Move a row of pixels of `pixel` bytes; what comes from outside is zero bytes. */
-void lk__move_row(const lk__move *m, const char *in, char *out, int64_t pixel);
+/** Of the whole, what is needed for the box `box` of the moved: as large, or smaller where it comes from
+ * outside. */
+lk_box lk__move_source(const lk__move *m, const lk_box *box);
+
+/** Move elements of `size` bytes: from the dense array of the box `from`, which has all that is needed, to
+ * that of `box`, whose axes behind those that move are the same.  What comes from outside is zero bytes. */
+void lk__move_box(const lk__move *m, const lk_box *from, const void *in, const lk_box *box,
+                  void *out, size_t size);
+
+/* ---- what is read of a sample ---- */
+
+/* Memory of the loader for one sample at a time; each is NULL where it is not needed. */
+typedef struct lk__scratch {
+    void *block;
+    void *row[LK_MAX_FIELDS];   /* the whole field as the set has it */
+    void *part[LK_MAX_FIELDS];  /* the box, or what a moved one comes from */
+    void *moved[LK_MAX_FIELDS]; /* the box, moved */
+} lk__scratch;
+
+/** Take the memory that the boxes of a loader need, unless it has it. */
+lk_status lk__scratch_prepare(lk_loader *l) LK_NODISCARD;
+
+/** The box of each field of a sample at an epoch, moved, but not yet converted; borrowed until the next
+ * call. */
+lk_status lk__parts_read(const lk_loader *l, int64_t epoch, int64_t sample,
+                         const void **part) LK_NODISCARD;
 
 /* ---- batches ---- */
 
@@ -66,10 +94,12 @@ typedef struct lk__loader_slot {
     lk__request request;
     lk_status status;
     char message[LK_LOADER_MESSAGE];
-    int64_t room; /* rows */
+    int64_t room;   /* rows */
+    int64_t layout; /* of the loader, when they were made */
     int64_t *index;
     lk_tensor *full[LK_MAX_FIELDS]; /* `room` rows */
     char *data[LK_MAX_FIELDS];      /* their first elements */
+    int64_t bytes[LK_MAX_FIELDS];   /* of a row */
     struct {
         int64_t n;
         lk_tensor *tensor[LK_MAX_FIELDS]; /* the first n rows of `full` */
@@ -84,11 +114,13 @@ struct lk_loader {
     int64_t seed, classes;
     lk_rng shuffle, crop, flip;
     int x, y;                      /* fields; y is -1 if there is none */
-    lk_field field[LK_MAX_FIELDS]; /* of a batch */
+    lk_field field[LK_MAX_FIELDS]; /* of a batch of whole samples */
+    lk_box box[LK_MAX_FIELDS];     /* what is given of the set's fields */
+    bool boxed[LK_MAX_FIELDS];     /* which is not all of it */
+    int64_t layout;                /* how often that has changed */
     lk__affine affine;
-    void *row[LK_MAX_FIELDS], *row_block;     /* one sample as the set has it */
-    void *moved[LK_MAX_FIELDS], *moved_block; /* the same, moved; NULL if nothing is */
-    bool moves_y;
+    bool moves[LK_MAX_FIELDS], moves_any; /* fields that crop and flip move */
+    lk__scratch scratch;
 
     lk__loader_slot *slot;
     int n_slots; /* prefetch + 1 */
@@ -103,6 +135,9 @@ struct lk_loader {
     lk__request next;           /* what the thread prepares next */
     int64_t part_first, part_n; /* the part that is asked for of a whole batch */
 };
+
+/** Let the thread prepare nothing until the next read, and drop what it has. */
+void lk__loader_pause(lk_loader *l);
 
 /** Fill a slot with what its request asks for. */
 lk_status lk__slot_fill(lk_loader *l, lk__loader_slot *s) LK_NODISCARD;

@@ -32,6 +32,12 @@ lk_status lk__affine_copy(const lk__affine *from, lk_dtype dtype, lk__affine *ou
     return LK_OK;
 }
 
+lk__affine lk__affine_part(const lk__affine *f, lk_dtype dtype, int64_t first, int64_t n)
+{
+    int64_t skip = first * (int64_t)lk_dtype_size(dtype);
+    return (lk__affine){n, f->identity, (char *)f->a + skip, (char *)f->b + skip};
+}
+
 /* Means and deviations of the channels, while they are measured. */
 struct measure {
     const lk_dataset *ds;

@@ -1,4 +1,4 @@
-/* Filling one slot of a loader, a part of a batch: pick the samples, read, move and convert them.  On
+/* Filling one slot of a loader, a part of a batch: pick the samples, read and convert them.  On
  * the loader's thread, or on the caller's if that was not ahead.
  */
 #include "base/fpenv.h"
@@ -39,12 +39,14 @@ static lk_status slot_grow(const lk_loader *l, lk__loader_slot *s, int64_t n)
     lk__slot_free(s);
     LK_TRY(lk_alloc(&s->index, n, sizeof *s->index));
     for (int f = 0; f < l->info->n_fields; f++) {
-        const lk_shape *row = &l->field[f].shape;
-        lk_shape shape = {.ndim = row->ndim + 1, .dim = {n}};
-        memcpy(shape.dim + 1, row->dim, (size_t)row->ndim * sizeof shape.dim[0]);
-        LK_TRY(lk_tensor_new(l->field[f].dtype, shape, &s->full[f]));
+        lk_field field = lk_loader_field(l, f);
+        lk_shape shape = {.ndim = field.shape.ndim + 1, .dim = {n}};
+        memcpy(shape.dim + 1, field.shape.dim, (size_t)field.shape.ndim * sizeof shape.dim[0]);
+        LK_TRY(lk_tensor_new(field.dtype, shape, &s->full[f]));
+        s->bytes[f] = lk__field_bytes(&field);
     }
     s->room = n;
+    s->layout = l->layout;
     return LK_OK;
 }
 
@@ -83,7 +85,7 @@ lk_tensor *const *lk__slot_tensors(const lk__loader_slot *s)
 static lk_status slot_prepare(const lk_loader *l, lk__loader_slot *s)
 {
     const lk__request *r = &s->request;
-    if (s->room == 0 || r->n > s->room) {
+    if (s->room == 0 || r->n > s->room || s->layout != l->layout) {
         LK_TRY(slot_grow(l, s, r->n > 0 ? r->n : 1));
         int64_t last = lk_loader_batch_size(l, lk_loader_batches(l) - 1) - r->first;
         last = last < 0 ? 0 : last > r->n ? r->n : last;
@@ -107,33 +109,6 @@ static lk_status pick(const lk_loader *l, lk__loader_slot *s)
     return LK_OK;
 }
 
-/* Crop and flip of one sample. */
-static lk_status draw_move(const lk_loader *l, int64_t epoch, int64_t sample, lk__move *m)
-{
-    const lk_shape *shape = &l->info->field[l->x].shape;
-    int axes = shape->ndim - 1; /* 2 of an image, 3 of a volume */
-    *m = (lk__move){.dim = {1, 1, 1}};
-    memcpy(m->dim + 3 - axes, shape->dim, (size_t)axes * sizeof m->dim[0]);
-    lk_rng_at at = {epoch, sample, 0};
-    if (l->options.crop > 0) {
-        int64_t *shift = m->shift + 3 - axes;
-        LK_TRY(lk_rng_below(l->crop, at, 2 * l->options.crop + 1, axes, shift));
-        for (int i = 0; i < axes; i++)
-            shift[i] -= l->options.crop;
-    }
-    if (l->options.flip) {
-        uint32_t bits;
-        LK_TRY(lk_rng_bits(l->flip, at, 1, &bits));
-        m->flip = bits >> 31;
-    }
-    return LK_OK;
-}
-
-static int64_t elements(const lk_field *f)
-{
-    return lk__field_bytes(f) / (int64_t)lk_dtype_size(f->dtype);
-}
-
 /* Labels as rows that are 1 at the label and 0 elsewhere. */
 static void one_hot(const int64_t *label, int64_t n, int64_t classes, lk_dtype dtype, void *out)
 {
@@ -149,11 +124,16 @@ static void one_hot(const int64_t *label, int64_t n, int64_t classes, lk_dtype d
 static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t sample, void *out)
 {
     const lk_field *field = &l->info->field[f];
-    int64_t n = elements(field);
+    const lk_box *box = &l->box[f];
+    int64_t n = lk__box_bytes(field, box) / (int64_t)lk_dtype_size(field->dtype);
     if (f == l->x && l->options.indices > 0) {
-        LK_TRY(lk__indices_put(l, sample, raw, n, out));
+        LK_TRY(lk__indices_put(l, sample, raw, out));
     } else if (f == l->x) {
-        lk__convert(field->dtype, raw, l->options.dtype, out, n, &l->affine);
+        lk__affine map = l->affine;
+        if (box->ndim > 0)
+            map = lk__affine_part(&l->affine, l->options.dtype, box->first[box->ndim - 1],
+                                  box->n[box->ndim - 1]);
+        lk__convert(field->dtype, raw, l->options.dtype, out, n, &map);
     } else if (f == l->y && l->classes > 0) {
         const int64_t *label = raw;
         for (int64_t i = 0; i < n; i++)
@@ -168,7 +148,7 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
     } else if (f == l->y) {
         lk__convert(field->dtype, raw, l->options.dtype, out, n, NULL);
     } else
-        memcpy(out, raw, (size_t)lk__field_bytes(field));
+        memcpy(out, raw, (size_t)lk__box_bytes(field, box));
     return LK_OK;
 }
 
@@ -176,22 +156,12 @@ static lk_status put_field(const lk_loader *l, int f, const void *raw, int64_t s
 static lk_status put_sample(const lk_loader *l, const lk__loader_slot *s, int64_t i)
 {
     int64_t index = s->index[i];
-    const void *at[LK_MAX_FIELDS];
-    LK_TRY(lk__dataset_row_ptr(l->ds, index, l->row, at));
+    const void *part[LK_MAX_FIELDS];
+    LK_TRY(lk__parts_read(l, s->request.epoch, index, part));
     if (i + AHEAD < s->request.n)
         lk__dataset_prefetch(l->ds, s->index[i + AHEAD]);
-    lk__move m = {.dim = {1, 1, 1}};
-    if (l->moved_block)
-        LK_TRY(draw_move(l, s->request.epoch, index, &m));
-    for (int f = 0; f < l->info->n_fields; f++) {
-        const void *raw = at[f];
-        if (l->moved_block && (f == l->x || (f == l->y && l->moves_y))) {
-            int64_t pixels = m.dim[0] * m.dim[1] * m.dim[2];
-            lk__move_row(&m, raw, l->moved[f], lk__field_bytes(&l->info->field[f]) / pixels);
-            raw = l->moved[f];
-        }
-        LK_TRY(put_field(l, f, raw, index, s->data[f] + i * lk__field_bytes(&l->field[f])));
-    }
+    for (int f = 0; f < l->info->n_fields; f++)
+        LK_TRY(put_field(l, f, part[f], index, s->data[f] + i * s->bytes[f]));
     return LK_OK;
 }
 
@@ -199,6 +169,7 @@ lk_status lk__slot_fill(lk_loader *l, lk__loader_slot *s)
 {
     LK_FP_GUARD();
     LK_TRY(lk__fp_check());
+    LK_TRY(lk__scratch_prepare(l));
     LK_TRY(slot_prepare(l, s));
     LK_TRY(pick(l, s));
     for (int f = 0; f < l->info->n_fields; f++) {

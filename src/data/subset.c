@@ -23,6 +23,15 @@ static lk_status part_row(void *context, int64_t index, void *const *row)
     return LK_OK;
 }
 
+static lk_status part_box(void *context, int64_t index, int field, const lk_box *box, void *out)
+{
+    const struct part *p = context;
+    int64_t at;
+    LK_TRY(lk_rng_permute(p->rng, 0, p->count, p->first + index, 1, &at));
+    LK_TRY(lk__dataset_box(p->whole, at, field, box, out));
+    return LK_OK;
+}
+
 static void part_free(void *context)
 {
     struct part *p = context;
@@ -47,7 +56,8 @@ lk_status lk_dataset_subset(lk_dataset *ds, int64_t seed, int64_t first, int64_t
     *p = (struct part){ds, lk_rng_start(seed, "data", "split"), first, info.count};
     info.count = n;
     lk_status st = LK_OK;
-    LK_TRY_TO(fail, lk_dataset_new(&info, part_row, part_free, p, out));
+    lk_dataset_box_fn *box = lk__dataset_has_boxes(ds) ? part_box : NULL;
+    LK_TRY_TO(fail, lk_dataset_new_boxes(&info, part_row, box, part_free, p, out));
     lk_dataset_retain(ds);
     return LK_OK;
 fail:
