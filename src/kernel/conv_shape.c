@@ -1,6 +1,8 @@
 /* Check a convolution's shape and fill in its defaults. */
 #include "kernel/conv_shape.h"
 
+#include "kernel/steps.h"
+
 /* Positions are sums of a few terms; each may be this large. */
 static const int64_t position_max = INT64_MAX / 8;
 
@@ -107,60 +109,6 @@ static lk_status weights_fill(lk__conv_shape *s)
     return LK_OK;
 }
 
-/* One side of the convolution, x or y, for the code that both need. */
-typedef struct side {
-    const char *name, *size_name; /* "x", "in" */
-    int64_t batch, channels;
-    const int64_t *size;
-    int64_t *sample, *step, *extent;
-} side;
-
-/* `n` blocks of `span` elements, `*step` apart (0: dense); afterwards `*span` covers all of them.
- * False if it does not fit in 64 bits. */
-static bool span_extend(int64_t n, int64_t *step, int64_t *dense, int64_t *span)
-{
-    if (*step == 0)
-        *step = *dense;
-    int64_t reach;
-    return !__builtin_mul_overflow(n, *step, dense) &&
-           !__builtin_mul_overflow(n - 1, *step, &reach) &&
-           !__builtin_add_overflow(*span, reach, span);
-}
-
-/* Fill in dense steps and the extent; refuse steps that make positions overlap. */
-static lk_status side_fill(axes a, const side *v, int64_t elem)
-{
-    bool empty = v->batch == 0 || v->channels == 0;
-    for (int d = 0; d < LK_CONV_AXES; d++)
-        empty = empty || v->size[d] == 0;
-    if (empty) {
-        *v->sample = *v->extent = 0;
-        for (int d = 0; d < LK_CONV_AXES; d++)
-            v->step[d] = 0;
-        return LK_OK;
-    }
-    int64_t span = v->channels, dense = v->channels;
-    for (int d = LK_CONV_AXES - 1; d >= 0; d--) {
-        int64_t inner = span;
-        LK_CHECK(span_extend(v->size[d], &v->step[d], &dense, &span), LK_EOVERFLOW,
-                 "%s has %lld positions along %s[%d], %lld elements apart", v->name,
-                 (long long)v->size[d], v->size_name, d - a.front, (long long)v->step[d]);
-        LK_CHECK(v->size[d] == 1 || v->step[d] >= inner, LK_ESHAPE,
-                 "%s_step[%d] is %lld, but what lies within one step takes %lld elements", v->name,
-                 d - a.front, (long long)v->step[d], (long long)inner);
-    }
-    int64_t inner = span, bytes;
-    LK_CHECK(span_extend(v->batch, v->sample, &dense, &span) &&
-                 !__builtin_mul_overflow(span, elem, &bytes),
-             LK_EOVERFLOW, "%s has %lld samples of %lld elements, %lld apart", v->name,
-             (long long)v->batch, (long long)inner, (long long)*v->sample);
-    LK_CHECK(v->batch == 1 || *v->sample >= inner, LK_ESHAPE,
-             "%s_sample is %lld, but one sample takes %lld elements", v->name,
-             (long long)*v->sample, (long long)inner);
-    *v->extent = span;
-    return LK_OK;
-}
-
 lk_status lk__conv_shape_make(const lk_conv_shape *from, lk__conv_shape *out)
 {
     LK_CHECK(from, LK_EINVAL, "shape is NULL");
@@ -179,10 +127,30 @@ lk_status lk__conv_shape_make(const lk_conv_shape *from, lk__conv_shape *out)
     LK_TRY(fields_copy(a, from, &s));
     LK_TRY(channels_fill(from, &s));
     LK_TRY(weights_fill(&s));
-    const side x = {"x", "in", s.batch, s.in_channels, s.in, &s.x_sample, s.x_step, &s.x_extent};
-    const side y = {"y", "out", s.batch, s.out_channels, s.out, &s.y_sample, s.y_step, &s.y_extent};
-    LK_TRY(side_fill(a, &x, s.elem));
-    LK_TRY(side_fill(a, &y, s.elem));
+    const lk__steps x = {.name = "x",
+                         .size_name = "in",
+                         .step_name = "x_step",
+                         .sample_name = "x_sample",
+                         .front = a.front,
+                         .batch = s.batch,
+                         .channels = s.in_channels,
+                         .size = s.in,
+                         .sample = &s.x_sample,
+                         .step = s.x_step,
+                         .extent = &s.x_extent};
+    const lk__steps y = {.name = "y",
+                         .size_name = "out",
+                         .step_name = "y_step",
+                         .sample_name = "y_sample",
+                         .front = a.front,
+                         .batch = s.batch,
+                         .channels = s.out_channels,
+                         .size = s.out,
+                         .sample = &s.y_sample,
+                         .step = s.y_step,
+                         .extent = &s.y_extent};
+    LK_TRY(lk__steps_fill(&x, s.elem));
+    LK_TRY(lk__steps_fill(&y, s.elem));
     *out = s;
     return LK_OK;
 }

@@ -35,7 +35,8 @@ struct job {
     struct operands op;
     lk__pool_fn *fn;
     bool backward;
-    const int64_t *from_size, *to_size;
+    const int64_t *from_size, *to_size, *from_step, *to_step;
+    int64_t from_sample, to_sample;
     int64_t n_from, n_to;    /* positions of a sample */
     int64_t block, n_blocks; /* channels */
 };
@@ -55,29 +56,38 @@ static int64_t windows_over(const lk__pool_shape *s, int d, int64_t i, int64_t *
     return hi > *first ? hi - *first : 0;
 }
 
-static void box_find(const struct job *j, int d, int64_t at, lk__pool_args *t)
-{
-    t->n[d] = j->backward ? windows_over(&j->s, d, at, &t->first[d])
-                          : lk__pool_taps(&j->s, d, at, &t->first[d]);
-}
-
 static const void *element(const void *p, int64_t i, int64_t elem)
 {
     return p ? (const char *)p + i * elem : NULL;
 }
 
-/* One position of the result, `at` in sample `b`, channels from `c` on; the box is in `t`. */
-static void position_run(const struct job *j, lk__pool_args *t, int64_t b, int64_t place, int64_t c)
+/* A position of the result and where it and its box begin.  Entry d + 1 of a sum is after axis d, so
+ * that a step along the last axis costs one term of each; entry 0 is the sample's. */
+struct cursor {
+    int64_t at[3], place;   /* the position, and its number in the sample */
+    int64_t to[4], from[4]; /* in elements */
+    int64_t source[4];      /* where the box begins, in positions of the sample */
+};
+
+/* The box along axis d, and what follows from it; an empty one begins at 0. */
+static inline void box_find(const struct job *j, int d, struct cursor *u, lk__pool_args *t)
+{
+    t->n[d] = j->backward ? windows_over(&j->s, d, u->at[d], &t->first[d])
+                          : lk__pool_taps(&j->s, d, u->at[d], &t->first[d]);
+    if (t->n[d] == 0)
+        t->first[d] = 0;
+    u->to[d + 1] = u->to[d] + u->at[d] * j->to_step[d];
+    u->from[d + 1] = u->from[d] + t->first[d] * t->step[d];
+    u->source[d + 1] = u->source[d] + t->first[d] * t->place_step[d];
+}
+
+/* One position of the result, channels from `c` on; the box is in `t`. */
+static void position_run(const struct job *j, lk__pool_args *t, const struct cursor *u, int64_t c)
 {
     const lk__pool_shape *s = &j->s;
-    bool empty = t->n[0] * t->n[1] * t->n[2] == 0;
-    int64_t source = 0; /* an empty box has no first position */
-    for (int d = 0; d < 3 && !empty; d++)
-        source += t->first[d] * t->place_step[d];
-    int64_t from = (b * j->n_from + source) * s->channels + c;
-    int64_t to = (b * j->n_to + place) * s->channels + c;
+    int64_t from = u->from[3] + c, to = u->to[3] + c;
     t->channels = s->channels - c < j->block ? s->channels - c : j->block;
-    t->place = j->backward ? place : source;
+    t->place = j->backward ? u->place : u->source[3];
     t->from = element(j->op.from, from, s->elem);
     t->y = element(j->op.y, from, s->elem);
     t->take = element(j->op.take, from, sizeof(int64_t));
@@ -89,6 +99,29 @@ static void position_run(const struct job *j, lk__pool_args *t, int64_t b, int64
     j->fn(t);
 }
 
+/* The next position, through axes and samples. */
+static void cursor_next(const struct job *j, struct cursor *u, lk__pool_args *t)
+{
+    const int64_t *size = j->to_size;
+    u->place++;
+    if (u->at[2] + 1 < size[2]) { /* nearly always, so it has a path without loops */
+        u->at[2]++;
+        box_find(j, 2, u, t);
+        return;
+    }
+    if (u->place == j->n_to) {
+        u->place = 0;
+        u->to[0] += j->to_sample;
+        u->from[0] += j->from_sample;
+    }
+    int d = 2;
+    while (d > 0 && u->at[d] + 1 == size[d])
+        u->at[d--] = 0;
+    u->at[d] = u->at[d] + 1 < size[d] ? u->at[d] + 1 : 0;
+    for (; d < 3; d++)
+        box_find(j, d, u, t);
+}
+
 /* Task i is block i mod n_blocks of position i / n_blocks, counted through samples and axes. */
 static void pool_tasks(void *arg, int64_t first, int64_t last)
 {
@@ -97,28 +130,23 @@ static void pool_tasks(void *arg, int64_t first, int64_t last)
     lk__pool_args t = {.s = &j->s};
     for (int d = 2; d >= 0 && j->n_from > 0; d--) {
         t.place_step[d] = d == 2 ? 1 : t.place_step[d + 1] * j->from_size[d + 1];
-        t.step[d] = t.place_step[d] * j->s.channels;
+        t.step[d] = j->from_step[d];
     }
     int64_t block = first % j->n_blocks, place = first / j->n_blocks % j->n_to;
     int64_t b = first / j->n_blocks / j->n_to;
-    int64_t at[3] = {place / size[2] / size[1], place / size[2] % size[1], place % size[2]};
+    struct cursor u = {
+        .at = {place / size[2] / size[1], place / size[2] % size[1], place % size[2]},
+        .place = place,
+        .to = {b * j->to_sample},
+        .from = {b * j->from_sample}};
     for (int d = 0; d < 3; d++)
-        box_find(j, d, at[d], &t);
+        box_find(j, d, &u, &t);
     for (int64_t i = first; i < last; i++) {
-        position_run(j, &t, b, place, block * j->block);
+        position_run(j, &t, &u, block * j->block);
         if (++block < j->n_blocks)
             continue;
         block = 0;
-        if (++place == j->n_to) {
-            place = 0;
-            b++;
-        }
-        int d = 2;
-        while (d > 0 && at[d] + 1 == size[d])
-            at[d--] = 0;
-        at[d] = at[d] + 1 < size[d] ? at[d] + 1 : 0;
-        for (; d < 3; d++)
-            box_find(j, d, at[d], &t);
+        cursor_next(j, &u, &t);
     }
 }
 
@@ -128,6 +156,10 @@ static lk_status job_run(struct job *j)
     const lk__pool_shape *s = &j->s;
     j->from_size = j->backward ? s->out : s->in;
     j->to_size = j->backward ? s->in : s->out;
+    j->from_step = j->backward ? s->y_step : s->x_step;
+    j->to_step = j->backward ? s->x_step : s->y_step;
+    j->from_sample = j->backward ? s->y_sample : s->x_sample;
+    j->to_sample = j->backward ? s->x_sample : s->y_sample;
     j->n_from = j->backward ? s->n_out : s->n_in;
     j->n_to = j->backward ? s->n_in : s->n_out;
     if (j->n_to == 0)
@@ -238,6 +270,27 @@ static bool windows_are_apart(const lk__pool_shape *s, bool *all)
     return apart;
 }
 
+/* Every position of dx's box is 0. */
+static void box_clear(const lk__pool_shape *s, char *dx)
+{
+    int64_t row = s->channels * s->elem, n = s->in[2];
+    if (s->x_extent == s->batch * s->n_in * s->channels) {
+        memset(dx, 0, (size_t)(s->x_extent * s->elem));
+        return;
+    }
+    if (s->x_step[2] == s->channels) { /* positions side by side */
+        row *= n;
+        n = 1;
+    }
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t i0 = 0; i0 < s->in[0]; i0++)
+            for (int64_t i1 = 0; i1 < s->in[1]; i1++) {
+                int64_t at = b * s->x_sample + i0 * s->x_step[0] + i1 * s->x_step[1];
+                for (int64_t i2 = 0; i2 < n; i2++, at += s->x_step[2])
+                    memset(dx + at * s->elem, 0, (size_t)row);
+            }
+}
+
 lk_status lk_pool_max_backward(const lk_pool_shape *p, const void *dy, const int64_t *index,
                                void *dx)
 {
@@ -253,7 +306,7 @@ lk_status lk_pool_max_backward(const lk_pool_shape *p, const void *dy, const int
     bool all;
     if (windows_are_apart(&j.s, &all) && j.s.n_in > 0) {
         if (!all)
-            memset(dx, 0, (size_t)(j.s.batch * j.s.n_in * j.s.channels * j.s.elem));
+            box_clear(&j.s, dx);
         j.op = (struct operands){.x = dy, .chosen = index, .box = dx};
         j.fn = type->max_spread;
         j.backward = false;

@@ -21,6 +21,8 @@ typedef struct lk__pool_shape {
     lk_window window;    /* its ndim as the caller counts */
     int64_t divisor;     /* of avg if it is fixed, or 0: the number of valid taps */
     int64_t n_in, n_out; /* positions of a sample */
+    int64_t x_sample, x_step[3], x_extent; /* elements; the extent to behind the last one */
+    int64_t y_sample, y_step[3], y_extent;
 } lk__pool_shape;
 
 /* One position of `to`, some of its channels. */
@@ -29,7 +31,7 @@ typedef struct lk__pool_args {
     int64_t channels;
     int64_t first[3], n[3]; /* the box; may be empty */
     int64_t step[3];        /* between its positions, in elements of `from` */
-    int64_t place_step[3];  /* the same in positions */
+    int64_t place_step[3];  /* the same in positions of a sample, counted in raster order */
     int64_t place;          /* forward: of the box's first position; backward: of this position */
     const void *from;       /* x; backward dy: the box's first position */
     const void *y;          /* backward of l2: beside `from` */
@@ -63,10 +65,10 @@ static inline int64_t lk__pool_taps(const lk__pool_shape *s, int d, int64_t o, i
     return hi > *first ? hi - *first : 0;
 }
 
-/** Check `p` and complete it.  Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW. */
+/** Check `p` and complete it.  Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE, LK_EOVERFLOW. */
 lk_status lk__pool_check(const lk_pool_shape *p, lk__pool_shape *s) LK_NODISCARD;
 
-/* An operand of a public function: [batch][out... or in...][channels]. */
+/* An operand of a public function: [batch][out... or in...][channels], with the steps of its side. */
 typedef struct lk__pool_operand {
     const char *name;
     const void *p;

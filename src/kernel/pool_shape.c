@@ -1,5 +1,6 @@
 /* Check a pooling shape, fill in its defaults, and check operands against it. */
 #include "kernel/pool.h"
+#include "kernel/steps.h"
 
 #include <stdio.h>
 
@@ -43,6 +44,45 @@ static lk_status side_check(const lk_pool_shape *p, const char *field, const int
     return LK_OK;
 }
 
+/* Steps of both sides.  An index has 64 bits, whatever the elements have. */
+static lk_status steps_fill(const lk_pool_shape *p, lk__pool_shape *s)
+{
+    LK_CHECK(p->x_sample >= 0, LK_EINVAL, "x_sample is %lld; must be at least 0",
+             (long long)p->x_sample);
+    LK_CHECK(p->y_sample >= 0, LK_EINVAL, "y_sample is %lld; must be at least 0",
+             (long long)p->y_sample);
+    s->x_sample = p->x_sample;
+    s->y_sample = p->y_sample;
+    LK_TRY(field_copy(p, "x_step", p->x_step, 0, 0, s->x_step));
+    LK_TRY(field_copy(p, "y_step", p->y_step, 0, 0, s->y_step));
+    int front = 3 - p->window.ndim;
+    const lk__steps x = {.name = "x",
+                         .size_name = "in",
+                         .step_name = "x_step",
+                         .sample_name = "x_sample",
+                         .front = front,
+                         .batch = s->batch,
+                         .channels = s->channels,
+                         .size = s->in,
+                         .sample = &s->x_sample,
+                         .step = s->x_step,
+                         .extent = &s->x_extent};
+    const lk__steps y = {.name = "y",
+                         .size_name = "out",
+                         .step_name = "y_step",
+                         .sample_name = "y_sample",
+                         .front = front,
+                         .batch = s->batch,
+                         .channels = s->channels,
+                         .size = s->out,
+                         .sample = &s->y_sample,
+                         .step = s->y_step,
+                         .extent = &s->y_extent};
+    LK_TRY(lk__steps_fill(&x, sizeof(int64_t)));
+    LK_TRY(lk__steps_fill(&y, sizeof(int64_t)));
+    return LK_OK;
+}
+
 lk_status lk__pool_check(const lk_pool_shape *p, lk__pool_shape *s)
 {
     LK_CHECK(p, LK_EINVAL, "the shape is NULL");
@@ -74,6 +114,7 @@ lk_status lk__pool_check(const lk_pool_shape *p, lk__pool_shape *s)
                  (long long)p->window.dilation[d]);
     LK_TRY(side_check(p, "in", s->in, &s->n_in));
     LK_TRY(side_check(p, "out", s->out, &s->n_out));
+    LK_TRY(steps_fill(p, s));
     int64_t window = 1, reach;
     for (int d = 0; d < 3; d++) {
         LK_CHECK(!__builtin_mul_overflow(s->out[d], s->window.stride[d], &reach) &&
@@ -103,7 +144,7 @@ static const char *shape_text(const lk__pool_shape *s, bool is_out, char *buf, s
 static uintptr_t bytes_of(const lk__pool_shape *s, const lk__pool_operand *o)
 {
     int64_t elem = o->is_index ? (int64_t)sizeof(int64_t) : s->elem;
-    return (uintptr_t)((o->is_out ? s->n_out : s->n_in) * s->batch * s->channels * elem);
+    return (uintptr_t)((o->is_out ? s->y_extent : s->x_extent) * elem);
 }
 
 static bool overlap(const lk__pool_shape *s, const lk__pool_operand *a, const lk__pool_operand *b)

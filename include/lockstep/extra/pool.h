@@ -23,6 +23,9 @@
  * windows reach in the image, so that valid taps count the same, and backward its `out` all windows
  * over the positions wanted; `pad_lo` is what places the first window.  An index of max outside the
  * tile matches nothing.
+ *
+ * A tile need not be copied out of the array that it is a box of: the steps say how far its positions
+ * lie apart there.
  */
 #ifndef LK_POOL_H
 #define LK_POOL_H
@@ -37,25 +40,31 @@ typedef struct lk_pool_shape {
         window; /* without dilation; what is padded behind the last position follows from out */
     int64_t batch, channels;
     int64_t in[LK_CONV_MAX_NDIM], out[LK_CONV_MAX_NDIM]; /* lk_conv_out() gives the usual out */
-    bool count_padding;                                  /* avg: divide by the window's size */
-    bool relu;                                           /* lk_pool_max(): of x < 0 ? 0 : x */
+    /* As in lk_conv_shape: elements from one sample / one step along each spatial axis to the next,
+     * for boxes of larger tensors; 0 means dense.  Those of x are dx's as well; those of y are dy's
+     * and index's.  No other element is read or written. */
+    int64_t x_sample, x_step[LK_CONV_MAX_NDIM];
+    int64_t y_sample, y_step[LK_CONV_MAX_NDIM];
+    bool count_padding; /* avg: divide by the window's size */
+    bool relu;          /* lk_pool_max(): of x < 0 ? 0 : x */
 } lk_pool_shape;
 
 /**
  * Forward passes.  `index` (max): for each output the position of its maximum in the sample,
- * counted in raster order over `in...`, or -1; may be NULL.
+ * counted in raster order over `in...`, whatever the steps, or -1; may be NULL.
  *
- * Not collective.  Outputs must not overlap anything.  In f32 a window of max may span at most
- * 2^31 - 1 positions of the sample.
+ * Not collective.  Outputs must not overlap anything, from the first to the last element of each
+ * operand.  In f32 a window of max may span at most 2^31 - 1 positions of the sample.
  *
- * Errors: LK_EDTYPE, LK_EINVAL, LK_EOVERFLOW, LK_EOVERLAP, LK_EFPENV.
+ * Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE (a step is less than what lies within it), LK_EOVERFLOW,
+ * LK_EOVERLAP, LK_EFPENV.
  */
 LK_API lk_status lk_pool_max(const lk_pool_shape *s, const void *x, void *y,
                              int64_t *index) LK_NODISCARD;
 LK_API lk_status lk_pool_avg(const lk_pool_shape *s, const void *x, void *y) LK_NODISCARD;
 LK_API lk_status lk_pool_l2(const lk_pool_shape *s, const void *x, void *y) LK_NODISCARD;
 
-/** Backward passes; every position of dx is written.  Otherwise as the forward passes. */
+/** Backward passes; every position of dx's box is written.  Otherwise as the forward passes. */
 LK_API lk_status lk_pool_max_backward(const lk_pool_shape *s, const void *dy, const int64_t *index,
                                       void *dx) LK_NODISCARD;
 LK_API lk_status lk_pool_avg_backward(const lk_pool_shape *s, const void *dy,

@@ -101,6 +101,33 @@ static void sizes_that_overflow_are_refused(void)
     check_refused(LK_EOVERFLOW, "spans", lk_pool_max(&s, x, y, index_of));
 }
 
+static void steps_within_which_more_lies_are_refused_by_name(void)
+{
+    lk_pool_shape s = good();
+    s.x_step[1] = 3;
+    check_shape_refused(LK_ESHAPE, "x_step[1] is 3, but what lies within one step takes 4", &s);
+    s.x_step[1] = -4;
+    check_shape_refused(LK_EINVAL, "x_step[1] is -4; must be at least 0", &s);
+    s = good();
+    s.y_step[0] = 11;
+    check_shape_refused(LK_ESHAPE, "y_step[0] is 11, but what lies within one step takes 12", &s);
+    s = good();
+    s.x_sample = 143;
+    check_shape_refused(LK_ESHAPE, "x_sample is 143, but one sample takes 144", &s);
+    s = good();
+    s.y_sample = -1;
+    check_shape_refused(LK_EINVAL, "y_sample is -1; must be at least 0", &s);
+    s.y_sample = 0;
+    s.x_sample = -1;
+    check_shape_refused(LK_EINVAL, "x_sample is -1; must be at least 0", &s);
+    s = good();
+    s.x_step[0] = INT64_MAX / 8;
+    check_shape_refused(LK_EOVERFLOW, "x has 2 samples of 5764607523034234899 elements", &s);
+    s = good();
+    s.y_sample = INT64_MAX / 8; /* of an index, 8 bytes each */
+    check_shape_refused(LK_EOVERFLOW, "y has 2 samples of 36 elements", &s);
+}
+
 /* An axis of size 0 makes all else harmless, however large. */
 static void an_empty_tensor_needs_no_memory(void)
 {
@@ -144,6 +171,11 @@ static void overlapping_operands_are_refused_by_name(void)
     check_refused(LK_EOVERLAP, "dx [2][6][6][4] overlaps x [2][6][6][4]",
                   lk_pool_l2_backward(&s, dx, y, dy, dx));
     ASSERT_OK(lk_pool_l2_backward(&s, x, y, y, dx)); /* inputs may be the same */
+    s.batch = 1;
+    s.x_step[0] = 36; /* x ends at 5 * 36 + 24 */
+    check_refused(LK_EOVERLAP, "y [1][3][3][4] overlaps x [1][6][6][4]",
+                  lk_pool_avg(&s, x, x + 203));
+    ASSERT_OK(lk_pool_avg(&s, x, x + 204));
 }
 
 static void a_thread_that_rounds_otherwise_is_refused(void)
@@ -157,6 +189,7 @@ static void a_thread_that_rounds_otherwise_is_refused(void)
 }
 
 TEST_MAIN(TEST(wrong_shapes_are_refused_by_name), TEST(sizes_that_overflow_are_refused),
+          TEST(steps_within_which_more_lies_are_refused_by_name),
           TEST(an_empty_tensor_needs_no_memory), TEST(missing_operands_are_refused_by_name),
           TEST(overlapping_operands_are_refused_by_name),
           TEST(a_thread_that_rounds_otherwise_is_refused))

@@ -1,0 +1,273 @@
+/* Pooling a box of a larger array gives the bits of pooling a copy of the box, and touches nothing
+ * else: all six passes on random shapes, boxes, instruction sets and threads. */
+#include "guard.h"
+#include "harness.h"
+#include "real.h"
+
+#include <lockstep/extra/isa.h>
+#include <lockstep/extra/pool.h>
+#include <lockstep/thread.h>
+
+enum { MAX, AVG, L2, AXES = LK_CONV_MAX_NDIM };
+
+/* How a box lies in an array [samples][axes...][channels] that is larger on every side. */
+struct place {
+    int ndim;
+    int64_t batch, size[AXES], channels; /* of the box */
+    int64_t sample, step[AXES];
+    int64_t first, count; /* elements: where the box begins, and of the whole array */
+};
+
+static int64_t below(uint64_t *state, int64_t n)
+{
+    return (int64_t)(real_random(state) >> 3) % n;
+}
+
+/* A margin before and one behind; behind there is often none, so that the box ends with the array. */
+static int64_t margin(uint64_t *state, int64_t *before)
+{
+    *before = below(state, 3);
+    return *before + (below(state, 2) ? below(state, 3) : 0);
+}
+
+static struct place place_make(const int64_t *size, const lk_pool_shape *s, uint64_t *state)
+{
+    struct place p = {.ndim = s->window.ndim, .batch = s->batch, .channels = s->channels};
+    int64_t before;
+    p.count = s->channels + margin(state, &before);
+    p.first = before;
+    for (int d = p.ndim - 1; d >= 0; d--) {
+        p.size[d] = size[d];
+        p.step[d] = p.count;
+        int64_t wide = size[d] + margin(state, &before);
+        p.first += before * p.step[d];
+        p.count *= wide;
+    }
+    p.sample = p.count;
+    int64_t samples = s->batch + margin(state, &before);
+    p.first += before * p.sample;
+    p.count *= samples;
+    return p;
+}
+
+/* For each position of the box in raster order: copy its channels between array and dense copy. */
+static void box_copy(const struct place *p, size_t elem, char *array, char *dense, bool out)
+{
+    int64_t n = p->batch;
+    for (int d = 0; d < p->ndim; d++)
+        n *= p->size[d];
+    size_t bytes = (size_t)p->channels * elem;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i, at = p->first;
+        for (int d = p->ndim - 1; d >= 0; d--) {
+            at += rest % p->size[d] * p->step[d];
+            rest /= p->size[d];
+        }
+        char *here = array + (size_t)(at + rest * p->sample) * elem;
+        memcpy(out ? dense + (size_t)i * bytes : here, out ? here : dense + (size_t)i * bytes,
+               bytes);
+    }
+}
+
+/* An operand: the array, and a dense copy of its box; for one that is written, what the array should
+ * become. */
+struct operand {
+    const struct place *at;
+    size_t elem;
+    struct guard array, dense, want;
+};
+
+static struct operand operand_new(const struct place *at, size_t elem)
+{
+    struct operand o = {.at = at, .elem = elem};
+    int64_t n = at->batch * at->channels;
+    for (int d = 0; d < at->ndim; d++)
+        n *= at->size[d];
+    o.array = guard_new((size_t)at->count * elem);
+    o.want = guard_new((size_t)at->count * elem);
+    o.dense = guard_new((size_t)n * elem);
+    return o;
+}
+
+static void operand_free(struct operand *o)
+{
+    guard_free(&o->array);
+    guard_free(&o->want);
+    guard_free(&o->dense);
+}
+
+static void *box_of(const struct operand *o)
+{
+    return (char *)o->array.data + (size_t)o->at->first * o->elem;
+}
+
+/* An output before a call: the same everywhere. */
+static void operand_clear(const struct operand *o)
+{
+    memset(o->array.data, 0x55, (size_t)o->at->count * o->elem);
+    memset(o->want.data, 0x55, (size_t)o->at->count * o->elem);
+}
+
+/* What the dense call wrote is in the box, and nothing changed around it. */
+static void check_written(const char *name, const struct operand *o)
+{
+    box_copy(o->at, o->elem, o->want.data, o->dense.data, false);
+    if (memcmp(o->want.data, o->array.data, (size_t)o->at->count * o->elem) != 0)
+        TEST_FAIL("%s: the array is not that of the dense call (%d axes, %lld channels)", name,
+                  o->at->ndim, (long long)o->at->channels);
+}
+
+/* Values in the box, NaN around it: whoever reads it shows. */
+static void fill_real(lk_dtype t, const struct operand *o, uint64_t seed)
+{
+    for (int64_t i = 0; i < o->at->count; i++)
+        real_set(t, o->array.data, i, (double)NAN);
+    uint64_t state = seed;
+    int64_t n = o->at->batch * o->at->channels;
+    for (int d = 0; d < o->at->ndim; d++)
+        n *= o->at->size[d];
+    for (int64_t i = 0; i < n; i++) /* few different ones, so that maxima tie */
+        real_set(t, o->dense.data, i, (double)below(&state, 9) * 0.37 - 1.5);
+    box_copy(o->at, o->elem, o->array.data, o->dense.data, false);
+}
+
+struct operands {
+    struct operand x, dy, y[3], dx[3], index;
+};
+
+static void check_forward(const lk_pool_shape *s, const lk_pool_shape *dense, struct operands *p)
+{
+    static const char *const name[] = {"max", "avg", "l2"};
+    for (int k = 0; k < 3; k++)
+        operand_clear(&p->y[k]);
+    operand_clear(&p->index);
+    ASSERT_OK(lk_pool_max(dense, p->x.dense.data, p->y[MAX].dense.data, p->index.dense.data));
+    ASSERT_OK(lk_pool_avg(dense, p->x.dense.data, p->y[AVG].dense.data));
+    ASSERT_OK(lk_pool_l2(dense, p->x.dense.data, p->y[L2].dense.data));
+    ASSERT_OK(lk_pool_max(s, box_of(&p->x), box_of(&p->y[MAX]), NULL));
+    check_written("max without index", &p->y[MAX]);
+    ASSERT_OK(lk_pool_max(s, box_of(&p->x), box_of(&p->y[MAX]), box_of(&p->index)));
+    ASSERT_OK(lk_pool_avg(s, box_of(&p->x), box_of(&p->y[AVG])));
+    ASSERT_OK(lk_pool_l2(s, box_of(&p->x), box_of(&p->y[L2])));
+    for (int k = 0; k < 3; k++)
+        check_written(name[k], &p->y[k]);
+    check_written("index", &p->index);
+}
+
+/* The index around the box names positions that there are. */
+static void check_backward(const lk_pool_shape *s, const lk_pool_shape *dense, struct operands *p)
+{
+    static const char *const name[] = {"max_backward", "avg_backward", "l2_backward"};
+    for (int k = 0; k < 3; k++)
+        operand_clear(&p->dx[k]);
+    for (int64_t i = 0; i < p->index.at->count; i++)
+        ((int64_t *)p->index.array.data)[i] = i % 4;
+    box_copy(p->index.at, sizeof(int64_t), p->index.array.data, p->index.dense.data, false);
+    ASSERT_OK(
+        lk_pool_max_backward(dense, p->dy.dense.data, p->index.dense.data, p->dx[MAX].dense.data));
+    ASSERT_OK(lk_pool_avg_backward(dense, p->dy.dense.data, p->dx[AVG].dense.data));
+    ASSERT_OK(lk_pool_l2_backward(dense, p->x.dense.data, p->y[L2].dense.data, p->dy.dense.data,
+                                  p->dx[L2].dense.data));
+    ASSERT_OK(lk_pool_max_backward(s, box_of(&p->dy), box_of(&p->index), box_of(&p->dx[MAX])));
+    ASSERT_OK(lk_pool_avg_backward(s, box_of(&p->dy), box_of(&p->dx[AVG])));
+    ASSERT_OK(lk_pool_l2_backward(s, box_of(&p->x), box_of(&p->y[L2]), box_of(&p->dy),
+                                  box_of(&p->dx[L2])));
+    for (int k = 0; k < 3; k++)
+        check_written(name[k], &p->dx[k]);
+}
+
+static void check_shape(lk_pool_shape dense, uint64_t *state, int n_threads)
+{
+    const struct place in = place_make(dense.in, &dense, state);
+    const struct place out = place_make(dense.out, &dense, state);
+    lk_pool_shape s = dense;
+    s.x_sample = in.sample;
+    s.y_sample = out.sample;
+    memcpy(s.x_step, in.step, sizeof s.x_step);
+    memcpy(s.y_step, out.step, sizeof s.y_step);
+    size_t elem = lk_dtype_size(s.dtype);
+    struct operands p = {.x = operand_new(&in, elem),
+                         .dy = operand_new(&out, elem),
+                         .index = operand_new(&out, sizeof(int64_t))};
+    for (int k = 0; k < 3; k++) {
+        p.y[k] = operand_new(&out, elem);
+        p.dx[k] = operand_new(&in, elem);
+    }
+    fill_real(s.dtype, &p.x, 1 + *state);
+    fill_real(s.dtype, &p.dy, 2 + *state);
+    for (int isa = 0; isa < LK_N_ISAS; isa++)
+        for (int threads = 1; threads <= n_threads && lk_isa_is_available((lk_isa)isa); threads++) {
+            ASSERT_OK(lk_isa_set((lk_isa)isa));
+            ASSERT_OK(lk_threads_set(threads));
+            check_forward(&s, &dense, &p);
+            check_backward(&s, &dense, &p);
+        }
+    operand_free(&p.x);
+    operand_free(&p.dy);
+    operand_free(&p.index);
+    for (int k = 0; k < 3; k++) {
+        operand_free(&p.y[k]);
+        operand_free(&p.dx[k]);
+    }
+}
+
+/* Windows that overlap, touch or leave gaps; padded, cropped, and without a tap. */
+static lk_pool_shape shape_make(uint64_t *state)
+{
+    lk_pool_shape s = {.dtype = below(state, 2) ? LK_F32 : LK_F64,
+                       .window.ndim = 1 + (int)below(state, AXES),
+                       .batch = 1 + below(state, 3),
+                       .channels = below(state, 3) ? 1 + below(state, 9) : 1 + below(state, 80),
+                       .count_padding = below(state, 2),
+                       .relu = below(state, 2)};
+    bool touching = below(state, 4) == 0;
+    for (int d = 0; d < s.window.ndim; d++) {
+        s.window.kernel[d] = 1 + below(state, 4);
+        s.window.stride[d] = touching ? s.window.kernel[d] : 1 + below(state, 4);
+        s.window.pad_lo[d] = touching ? 0 : below(state, 4) - 1;
+        s.out[d] = 1 + below(state, 4);
+        s.in[d] = touching ? s.out[d] * s.window.stride[d] : 1 + below(state, 8);
+    }
+    if (below(state, 16) == 0) /* a rank may hold nothing of it */
+        *(below(state, 2) ? &s.batch : &s.in[0]) = 0;
+    return s;
+}
+
+static void boxes_pool_as_their_copies(void)
+{
+    uint64_t state = 18;
+    for (int i = 0; i < (test_whole() ? 4000 : 400); i++)
+        check_shape(shape_make(&state), &state, 2);
+}
+
+static void large_boxes_pool_as_their_copies(void)
+{
+    uint64_t state = 19;
+    for (int d = 0; d < 2; d++) {
+        lk_dtype t = d == 0 ? LK_F32 : LK_F64;
+        lk_pool_shape s = {
+            .dtype = t,
+            .window = {.ndim = 2, .kernel = {3, 3}, .stride = {2, 2}, .pad_lo = {1, 1}},
+            .batch = 2,
+            .channels = 40,
+            .in = {25, 27},
+            .out = {13, 14}};
+        check_shape(s, &state, 4);
+        lk_pool_shape global = {.dtype = t,
+                                .window = {.ndim = 2, .kernel = {9, 8}},
+                                .batch = 2,
+                                .channels = 333,
+                                .in = {9, 8},
+                                .out = {1, 1}};
+        check_shape(global, &state, 4); /* few positions: channels are split */
+        lk_pool_shape gaps = {.dtype = t,
+                              .window = {.ndim = 3, .kernel = {1, 2, 2}, .stride = {2, 2, 3}},
+                              .batch = 2,
+                              .channels = 17,
+                              .in = {5, 12, 14},
+                              .out = {3, 6, 5}};
+        check_shape(gaps, &state, 4); /* dx is cleared first */
+    }
+}
+
+TEST_MAIN(TEST(boxes_pool_as_their_copies), TEST(large_boxes_pool_as_their_copies))
