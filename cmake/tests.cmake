@@ -227,6 +227,7 @@ set(ranks_of_test_rank_traps "2 3")
 set(ranks_of_test_recurrent "1 2 3 5")
 set(ranks_of_test_recurrent_chains "1 2 3 5")
 set(ranks_of_test_segments "2 3 4 5")
+set(ranks_of_test_tile_samples "1 2 3 4 5 6 7 8 9 16")
 set(ranks_of_test_wakes "2 5")
 set(ranks_of_test_weights_boxes "1 3 5")
 set(timed test_faults test_mismatches test_wakes)
@@ -237,6 +238,8 @@ foreach(name adjoints batch_statistics folds)
   set(daily_ranks_of_test_${name} "1 2 3 5")
 endforeach()
 set(threads_of_test_halo_add ${ranks_of_test_halo_add})
+set(threads_of_test_tile_samples ${ranks_of_test_tile_samples})
+set(daily_ranks_of_test_tile_samples "4 3 6 8")
 set(daily_ranks_of_test_halo_add "4 3 6 8") # squares, a line, rectangles and a cube
 # On threads there are all numbers, but every day of the longest some.
 set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpoint_boxes test_folds

@@ -44,7 +44,8 @@ enum { LK_TILE_AXES = LK_CONV_MAX_NDIM };
 
 /* ---- who has which tiles ---- */
 
-/** How tiles are dealt to ranks.  Fields are to be read. */
+/** How tiles are dealt to ranks.  A host or a trainer makes it, which is collective, and uses it on the
+ * thread of its communicator.  Fields are to be read. */
 typedef struct lk_tiling {
     int ndim;                    /* axes that are cut: the first of a sample */
     int64_t tiles[LK_TILE_AXES]; /* along each; 1 from `ndim` on */
@@ -117,7 +118,8 @@ LK_API void lk_tiling_hold(const lk_tiling *tiling, lk_tile_spec *layers, int64_
 
 /* ---- fetching margins ---- */
 
-/** Who sends which box to whom: made once, by arithmetic, without a message.  One thread at a time. */
+/** Who sends which box to whom: made with a tile, or by a host, by arithmetic, without a message.  To begin
+ * and to end it is collective over the ranks that it talks to, on the thread of the communicator. */
 typedef struct lk_fetch lk_fetch;
 
 /**
@@ -156,7 +158,8 @@ LK_API bool lk_fetch_part(const lk_fetch *fetch, int i, int *rank, lk_box *box);
 
 /* ---- a layer on tiles ---- */
 
-/** What a rank does of a layer: what the ops below work on.  Fields are to be read. */
+/** What a rank does of a layer: what the ops below work on.  A host or a trainer makes one for each, which
+ * is not collective, and uses it on the thread of the tiling.  Fields are to be read. */
 typedef struct lk_tile {
     const lk_tiling *tiling;
     lk_tile_kind kind;
@@ -169,6 +172,7 @@ typedef struct lk_tile {
     lk_fetch *get_x, *get_dy;      /* that fill these; NULL: nothing to get */
     int64_t leaves;                /* tiles of this rank, row-major */
     const lk_box *x_leaf, *y_leaf; /* [leaves] of x and of y; may be empty */
+    lk_tile_bounds in_bounds;      /* where x is cut: the tile's own copy of what was given */
 } lk_tile;
 
 /** Make a tile.  The caller owns `*out`, and frees it before the tiling.  Not collective.  Errors:
@@ -196,6 +200,23 @@ LK_API lk_status lk_dist_sum_tiles(const lk_tiling *tiling, lk_var x, const char
  * lk_dist_sum_tiles() of dy. */
 LK_API lk_status lk_dist_each_tile(const lk_tiling *tiling, lk_var x, const char *name,
                                    lk_var *out) LK_NODISCARD;
+
+/**
+ * Leave the tiles: x, the held box of every sample of the pass, becomes whole samples, of which this
+ * rank gets those it owns: [own samples][position...][channels].  Rank r owns samples[r] <= i <
+ * samples[r + 1] of the pass; samples [ranks + 1], the same on all, is borrowed until the tape is reset.
+ *
+ * The value is tile->x (an LK_TILE_POINTWISE tile of that size will do), of any dtype.  One alltoall
+ * among the tiling's ranks; one rank that has all tiles gets x itself.  dx = lk_dist_samples_to_tiles()
+ * of dy.
+ */
+LK_API lk_status lk_dist_tiles_to_samples(const lk_tile *tile, lk_var x, const int64_t *samples,
+                                          const char *name, lk_var *out) LK_NODISCARD;
+
+/** The way back: x [own samples][position...][channels] becomes [samples of the pass][tile->x.box...]
+ * [channels], its margin cleared.  dx = lk_dist_tiles_to_samples() of dy. */
+LK_API lk_status lk_dist_samples_to_tiles(const lk_tile *tile, lk_var x, const int64_t *samples,
+                                          const char *name, lk_var *out) LK_NODISCARD;
 
 LK_END_DECLS
 

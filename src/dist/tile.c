@@ -5,6 +5,8 @@
 
 #include <lockstep/extra/alloc.h>
 
+#include <string.h>
+
 static lk_status bounds_check(const lk_tiling *t, const lk_tile_bounds *b, const int64_t *n,
                               const char *what)
 {
@@ -52,7 +54,7 @@ static lk_status box_fill(const char *what, const lk_box *given, const lk_box *c
 static lk_status fetch_make(const lk_tiling *t, const lk_tile_spec *s, bool forward, lk_fetch **out)
 {
     lk_box *own = NULL;
-    LK_TRY(lk_alloc_zero(&own, 2 * t->size, sizeof *own));
+    LK_TRY(lk_alloc_zero(&own, (int64_t)2 * t->size, sizeof *own));
     lk_box *want = own + t->size;
     for (int r = 0; r < t->size; r++) {
         lk__tile_reach reach = lk__tile_reach_of(t, r, s);
@@ -63,6 +65,33 @@ static lk_status fetch_make(const lk_tiling *t, const lk_tile_spec *s, bool forw
     lk_free(own);
     LK_TRY(st);
     return LK_OK;
+}
+
+/* A copy of bounds in one block, which the first of them that there is begins. */
+static lk_status bounds_copy(const lk_tiling *t, const lk_tile_bounds *from, lk_tile_bounds *to)
+{
+    int64_t n = 0, *at = NULL;
+    for (int d = 0; d < t->ndim; d++)
+        n += from->axis[d] ? t->tiles[d] + 1 : 0;
+    if (n == 0)
+        return LK_OK;
+    LK_TRY(lk_alloc(&at, n, sizeof *at));
+    for (int d = 0; d < t->ndim; d++)
+        if (from->axis[d]) {
+            to->axis[d] = at;
+            memcpy(at, from->axis[d], (size_t)(t->tiles[d] + 1) * sizeof *at);
+            at += t->tiles[d] + 1;
+        }
+    return LK_OK;
+}
+
+static void bounds_free(lk_tile_bounds *b)
+{
+    for (int d = 0; d < LK_TILE_AXES; d++)
+        if (b->axis[d]) {
+            lk_free((void *)(uintptr_t)b->axis[d]);
+            return;
+        }
 }
 
 static lk_status tile_fill(const lk_tile_spec *s, lk_tile *tile)
@@ -86,6 +115,7 @@ static lk_status tile_fill(const lk_tile_spec *s, lk_tile *tile)
         leaf[i] = lk__tiling_leaf(t, i, s->window.ndim, s->in, &s->in_bounds);
         leaf[tile->leaves + i] = lk__tiling_leaf(t, i, s->window.ndim, s->out, &s->out_bounds);
     }
+    LK_TRY(bounds_copy(t, &s->in_bounds, &tile->in_bounds));
     LK_TRY(fetch_make(t, s, true, &tile->get_x));
     LK_TRY(fetch_make(t, s, false, &tile->get_dy));
     return LK_OK;
@@ -122,5 +152,6 @@ void lk_tile_free(lk_tile *tile)
     lk_fetch_free(tile->get_x);
     lk_fetch_free(tile->get_dy);
     lk_free((void *)(uintptr_t)tile->x_leaf);
+    bounds_free(&tile->in_bounds);
     lk_free(tile);
 }
