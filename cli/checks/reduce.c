@@ -1,4 +1,5 @@
-/* Check of lk_reduce_axis(): lanes, pieces and the fixed tree, for every operator. */
+/* Check of lk_reduce_axis() and lk_reduce_box(): lanes, pieces and the fixed tree, for every
+ * operator. */
 #include "check.h"
 
 #include <lockstep/extra/alloc.h>
@@ -73,6 +74,18 @@ done:
     return st;
 }
 
+/* What lk_reduce_axis() gives; without pieces as a box, each row of the outer axis a piece of it. */
+static lk_status run_box(const check_case *c, const lk_reduce_axis_shape *s, const void *x, void *y)
+{
+    lk_reduce_box_shape box = {
+        .samples = s->outer, .n = {1, 1, s->n}, .channels = s->inner, .piece = 1};
+    if (s->piece == 0)
+        LK_TRY(lk_reduce_box(c->dtype, op_of(c), &box, x, y));
+    else
+        LK_TRY(lk_reduce_axis(c->dtype, op_of(c), s, x, y));
+    return LK_OK;
+}
+
 static lk_status reduce_run(const check_case *c, int way, void *const *out)
 {
     lk_reduce_axis_shape s = *shape_of(c);
@@ -88,7 +101,7 @@ static lk_status reduce_run(const check_case *c, int way, void *const *out)
     const void *x = check_at(c->dtype, c->in[0].data, s.outer * s.n * s.inner);
     void *y = check_at(c->dtype, out[0], s.outer * s.inner);
     s.outer = outer - s.outer;
-    LK_TRY(lk_reduce_axis(c->dtype, op_of(c), &s, x, y));
+    LK_TRY(run_box(c, &s, x, y));
     return LK_OK;
 }
 

@@ -20,10 +20,10 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 512,        /* the widest block of columns, in bytes of a row */
-    LINE_BYTES = 64,          /* narrower blocks would share cache lines */
-    PARTIAL_BYTES = 16384,    /* room for the partial results of runs */
-    CHUNK_ELEMENTS = 1 << 15, /* work that is worth waking a thread for */
+    BLOCK_BYTES = LK_REDUCE_BLOCK_BYTES,
+    LINE_BYTES = LK_REDUCE_LINE_BYTES,
+    PARTIAL_BYTES = 16384, /* room for the partial results of runs */
+    CHUNK_ELEMENTS = LK_REDUCE_CHUNK_ELEMENTS,
 };
 
 static const struct {
@@ -113,16 +113,21 @@ static void reduce_tasks(void *arg, int64_t first, int64_t last)
     }
 }
 
+int64_t lk__reduce_width(int64_t columns, int64_t elem, int64_t wanted)
+{
+    int64_t line = LINE_BYTES / elem, width = smaller(columns, BLOCK_BYTES / elem);
+    while (width > line && (columns - 1) / width + 1 < wanted)
+        width = (width / 2 + line - 1) / line * line;
+    return width;
+}
+
 /* Cut into blocks and runs so that all threads have work. */
 static void plan_cut(struct plan *p, int threads)
 {
     const lk_reduce_axis_shape *s = p->s;
-    int64_t line = LINE_BYTES / p->elem;
     bool small = s->outer * s->n * s->inner <= CHUNK_ELEMENTS;
     int64_t wanted = small ? 1 : threads;
-    p->width = smaller(s->inner, BLOCK_BYTES / p->elem);
-    while (p->width > line && (s->inner - 1) / p->width + 1 < (wanted - 1) / s->outer + 1)
-        p->width = (p->width / 2 + line - 1) / line * line;
+    p->width = lk__reduce_width(s->inner, p->elem, (wanted - 1) / s->outer + 1);
     p->n_blocks = (s->inner - 1) / p->width + 1;
     p->run = p->n_pieces;
     p->n_runs = 1;

@@ -58,6 +58,37 @@ typedef struct lk_reduce_axis_shape {
 LK_API lk_status lk_reduce_axis(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_axis_shape *s,
                                 const void *x, void *y) LK_NODISCARD;
 
+/**
+ * Rows of channels in a box of a larger array: x [samples][n[0]][n[1]][n[2]][channels], channels
+ * consecutive.  Unused axes have n 1.
+ *
+ * Steps are elements from one sample, or position of an axis, to the next; 0 means dense.  A step is at
+ * least what lies within it.
+ */
+typedef struct lk_reduce_box_shape {
+    int64_t samples, n[3], channels;
+    int64_t sample_step, step[3];
+    int64_t piece; /* samples of a piece, the last may have fewer; 0: all */
+} lk_reduce_box_shape;
+
+/**
+ * y[p][c] = op over the rows of piece p of x[row][c]: the samples of the piece, in each its positions in
+ * raster order.
+ *
+ * Row i of a piece belongs to lane i mod 16, and the lanes are joined by the tree: the bits are those of
+ * lk_reduce_axis() with outer 1, piece 0 on a dense copy of the piece.  Pieces are not joined; there are
+ * samples / piece of them, rounded up, and of no samples none.  A piece without positions gives the
+ * neutral element.
+ *
+ * Not collective.  `dtype` is f32 or f64.  `y` must not overlap `x`, from its first to its last element.
+ * Nothing is allocated.
+ *
+ * Errors: LK_EDTYPE, LK_EINVAL, LK_ESHAPE (a step is less than what lies within it), LK_EOVERFLOW,
+ * LK_EOVERLAP, LK_EFPENV.
+ */
+LK_API lk_status lk_reduce_box(lk_dtype dtype, lk_reduce_axis_op op, const lk_reduce_box_shape *s,
+                               const void *x, void *y) LK_NODISCARD;
+
 /** The fixed tree as a stream: pieces are pushed in order, at most 64 partial sums are held.  Made by
  * whoever adds pieces up; one thread at a time.  Not collective. */
 typedef struct lk_tree lk_tree;

@@ -24,10 +24,14 @@ static inline int64_t smaller(int64_t a, int64_t b)
 
 #define ROWS(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(rows_##op),
 #define COLUMNS(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(columns_##op),
+#define BEGINS(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(begin_##op),
+#define ADDS(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(add_##op),
+#define ENDS(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(end_##op),
 #define NODES(code, op, neutral, step, join) [LK_REDUCE_AXIS_##code] = LANE(nodes_##op),
-#define TYPE                                                                                 \
-    {                                                                                        \
-        .rows = {LANE_OPS(ROWS)}, .columns = {LANE_OPS(COLUMNS)}, .join = {LANE_OPS(NODES)}, \
+#define TYPE                                                                                   \
+    {                                                                                          \
+        .rows = {LANE_OPS(ROWS)}, .columns = {LANE_OPS(COLUMNS)}, .begin = {LANE_OPS(BEGINS)}, \
+        .add = {LANE_OPS(ADDS)}, .end = {LANE_OPS(ENDS)}, .join = {LANE_OPS(NODES)},           \
     }
 
 const lk__reduce_table LK_ISA(lk__reduce) = {

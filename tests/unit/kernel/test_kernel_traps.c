@@ -47,6 +47,11 @@ static void reductions(lk_dtype dtype, int sort)
         for (int k = 0; k < 3; k++)
             TRAPPING(lk_reduce_axis(dtype, (lk_reduce_axis_op)op, &shape[k], x, out), TRAPS_HOW,
                      TRAPS_HOW_OF(lk_reduce_axis_op_name((lk_reduce_axis_op)op), dtype, sort));
+    lk_reduce_box_shape box = {
+        .samples = 3, .n = {1, 10, 9}, .channels = 67, .step = {0, 670, 0}, .piece = 2};
+    for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++)
+        TRAPPING(lk_reduce_box(dtype, (lk_reduce_axis_op)op, &box, x, out), TRAPS_HOW,
+                 TRAPS_HOW_OF(lk_reduce_axis_op_name((lk_reduce_axis_op)op), dtype, sort));
     lk_rows rows = {.rows = 67, .cols = 37, .ld_x = 37, .ld_y = 37};
     TRAPPING(lk_softmax_rows(dtype, &rows, x, out), TRAPS_HOW,
              TRAPS_HOW_OF("softmax", dtype, sort));

@@ -1,0 +1,280 @@
+/* Reductions over boxes: for each piece the bits of lk_reduce_axis() on a dense copy, whatever the steps,
+ * instruction set and threads. */
+#include "guard.h"
+#include "harness.h"
+#include "real.h"
+
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/isa.h>
+#include <lockstep/extra/reduce.h>
+#include <lockstep/thread.h>
+
+#include <fenv.h>
+
+/* A box in an array that ends at a guard page and is NaN around the box, and a dense copy. */
+struct box {
+    lk_dtype t;
+    lk_reduce_box_shape s;
+    int64_t first, positions; /* where it begins; of a sample */
+    struct guard array, dense;
+};
+
+static int64_t below(uint64_t *state, int64_t n)
+{
+    return (int64_t)(real_random(state) >> 3) % n;
+}
+
+/* A margin before and one behind; often there is none, so that axes lie side by side. */
+static int64_t margin(uint64_t *state, int64_t *before)
+{
+    *before = below(state, 2) * below(state, 3);
+    return *before + below(state, 2) * below(state, 3);
+}
+
+static struct box box_new(lk_dtype t, const lk_reduce_box_shape *shape, uint64_t *state)
+{
+    struct box b = {.t = t, .s = *shape, .positions = 1};
+    int64_t before, count = b.s.channels + margin(state, &before);
+    b.first = before;
+    for (int d = 2; d >= 0; d--) {
+        b.s.step[d] = count;
+        count *= b.s.n[d] + margin(state, &before);
+        b.first += before * b.s.step[d];
+        b.positions *= b.s.n[d];
+    }
+    b.s.sample_step = count;
+    count *= b.s.samples + margin(state, &before);
+    b.first += before * b.s.sample_step;
+    size_t elem = lk_dtype_size(t), row = (size_t)b.s.channels * elem;
+    b.array = guard_new((size_t)count * elem);
+    b.dense = guard_new((size_t)(b.s.samples * b.positions) * row);
+    for (int64_t i = 0; i < count; i++)
+        real_set(t, b.array.data, i, (double)NAN);
+    real_fill(t, b.dense.data, b.s.samples * b.positions * b.s.channels, 3 + *state, false);
+    for (int64_t i = 0; i < b.s.samples * b.positions; i++) {
+        int64_t rest = i, at = b.first;
+        for (int d = 2; d >= 0; d--) {
+            at += rest % b.s.n[d] * b.s.step[d];
+            rest /= b.s.n[d];
+        }
+        memcpy((char *)b.array.data + (size_t)(at + rest * b.s.sample_step) * elem,
+               (char *)b.dense.data + (size_t)i * row, row);
+    }
+    return b;
+}
+
+static void box_free(struct box *b)
+{
+    guard_free(&b->array);
+    guard_free(&b->dense);
+}
+
+static int64_t pieces_of(const lk_reduce_box_shape *s)
+{
+    int64_t piece = s->piece > 0 ? s->piece : s->samples;
+    return s->samples > 0 ? (s->samples - 1) / piece + 1 : 0;
+}
+
+/* Each piece of the dense copy in a call of its own. */
+static void reference(const struct box *b, lk_reduce_axis_op op, char *y)
+{
+    size_t row = (size_t)b->s.channels * lk_dtype_size(b->t);
+    int64_t piece = b->s.piece > 0 ? b->s.piece : b->s.samples;
+    for (int64_t p = 0; p < pieces_of(&b->s); p++) {
+        int64_t first = p * piece, n = b->s.samples - first < piece ? b->s.samples - first : piece;
+        lk_reduce_axis_shape s = {1, n * b->positions, b->s.channels, 0};
+        ASSERT_OK(lk_reduce_axis(b->t, op, &s,
+                                 (char *)b->dense.data + (size_t)(first * b->positions) * row,
+                                 y + (size_t)p * row));
+    }
+}
+
+static void check_box(const struct box *b, int n_threads)
+{
+    size_t bytes = (size_t)(pieces_of(&b->s) * b->s.channels) * lk_dtype_size(b->t);
+    const char *x = (char *)b->array.data + (size_t)b->first * lk_dtype_size(b->t);
+    struct guard y = guard_new(bytes), want = guard_new(bytes);
+    for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++) {
+        ASSERT_OK(lk_isa_set(LK_ISA_SCALAR));
+        reference(b, (lk_reduce_axis_op)op, want.data);
+        for (int isa = 0; isa < LK_N_ISAS; isa++)
+            for (int n = 1; n <= n_threads && lk_isa_is_available((lk_isa)isa); n++) {
+                ASSERT_OK(lk_isa_set((lk_isa)isa));
+                ASSERT_OK(lk_threads_set(n));
+                memset(y.data, 0x55, bytes);
+                ASSERT_OK(lk_reduce_box(b->t, (lk_reduce_axis_op)op, &b->s, x, y.data));
+                if (memcmp(want.data, y.data, bytes) != 0)
+                    TEST_FAIL("%s of %s [%lld][%lld][%lld][%lld][%lld], piece %lld",
+                              lk_reduce_axis_op_name((lk_reduce_axis_op)op), lk_dtype_name(b->t),
+                              (long long)b->s.samples, (long long)b->s.n[0], (long long)b->s.n[1],
+                              (long long)b->s.n[2], (long long)b->s.channels,
+                              (long long)b->s.piece);
+            }
+    }
+    guard_free(&y);
+    guard_free(&want);
+}
+
+static lk_reduce_box_shape shape_make(uint64_t *state)
+{
+    static const int64_t channels[] = {1, 1, 2, 3, 7, 16, 19, 130};
+    lk_reduce_box_shape s = {.samples = 1 + below(state, 5),
+                             .channels = channels[below(state, 8)],
+                             .piece = below(state, 4)};
+    for (int d = 0; d < 3; d++)
+        s.n[d] = below(state, 3) ? 1 + below(state, 7) : 1;
+    if (below(state, 12) == 0)
+        s.n[below(state, 3)] = 0;
+    if (below(state, 24) == 0)
+        s.samples = 0;
+    return s;
+}
+
+static void boxes_give_the_bits_of_their_copies(void)
+{
+    uint64_t state = 18;
+    for (int i = 0; i < (test_whole() ? 10000 : 500); i++) {
+        lk_reduce_box_shape s = shape_make(&state);
+        struct box b = box_new(below(&state, 2) ? LK_F32 : LK_F64, &s, &state);
+        check_box(&b, 1);
+        box_free(&b);
+    }
+}
+
+static void large_boxes_give_the_bits_of_their_copies(void)
+{
+    static const lk_reduce_box_shape shape[] = {
+        {.samples = 3, .n = {1, 61, 67}, .channels = 5},                /* one piece */
+        {.samples = 3, .n = {1, 61, 67}, .channels = 5, .piece = 1},    /* pieces */
+        {.samples = 5, .n = {7, 11, 13}, .channels = 300, .piece = 2},  /* blocks of channels */
+        {.samples = 1, .n = {1, 37, 41}, .channels = 200},              /* blocks alone */
+        {.samples = 1000, .n = {1, 3, 5}, .channels = 2, .piece = 3},   /* many short pieces */
+        {.samples = 2, .n = {1, 1, 30011}, .channels = 1, .piece = 99}, /* one channel */
+    };
+    uint64_t state = 19;
+    for (int d = 0; d < 2; d++)
+        for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
+            struct box b = box_new(d == 0 ? LK_F32 : LK_F64, &shape[i], &state);
+            check_box(&b, 3);
+            box_free(&b);
+        }
+}
+
+static void steps_of_zero_are_dense(void)
+{
+    enum { SAMPLES = 3, ROWS = 4, COLUMNS = 5, CHANNELS = 6 };
+    float x[SAMPLES][ROWS][COLUMNS][CHANNELS], y[2][CHANNELS], want[2][CHANNELS];
+    real_fill(LK_F32, x, sizeof x / 4, 5, false);
+    lk_reduce_box_shape s = {
+        .samples = SAMPLES, .n = {1, ROWS, COLUMNS}, .channels = CHANNELS, .piece = 2};
+    lk_reduce_axis_shape two = {1, (int64_t)2 * ROWS * COLUMNS, CHANNELS, 0};
+    lk_reduce_axis_shape one = {1, ROWS * COLUMNS, CHANNELS, 0};
+    ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &two, x, want[0]));
+    ASSERT_OK(lk_reduce_axis(LK_F32, LK_REDUCE_AXIS_SUM, &one, x[2], want[1]));
+    ASSERT_OK(lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, y));
+    ASSERT_TRUE(memcmp(y, want, sizeof y) == 0);
+}
+
+static void an_empty_box_gives_the_neutral_element(void)
+{
+    static const double neutral[] = {[LK_REDUCE_AXIS_SUM] = 0,
+                                     [LK_REDUCE_AXIS_PROD] = 1,
+                                     [LK_REDUCE_AXIS_MAX] = -HUGE_VAL,
+                                     [LK_REDUCE_AXIS_MIN] = HUGE_VAL,
+                                     [LK_REDUCE_AXIS_SUMSQ] = 0};
+    for (int op = 0; op < LK_N_REDUCE_AXIS_OPS; op++)
+        for (int d = 0; d < 3; d++) {
+            lk_reduce_box_shape s = {.samples = 5, .n = {4, 4, 4}, .channels = 3, .piece = 2};
+            s.n[d] = 0;
+            double y[3][3];
+            ASSERT_OK(lk_reduce_box(LK_F64, (lk_reduce_axis_op)op, &s, NULL, y));
+            for (int i = 0; i < 9; i++)
+                ASSERT_TRUE(real_same(y[i / 3][i % 3], neutral[op]));
+        }
+}
+
+static void no_samples_and_no_channels_are_nothing(void)
+{
+    lk_reduce_box_shape s = {.n = {INT64_MAX, INT64_MAX, 1}, .channels = 3, .piece = 2};
+    ASSERT_OK(lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, &s, NULL, NULL));
+    s = (lk_reduce_box_shape){.samples = INT64_MAX, .n = {INT64_MAX, INT64_MAX, 1}, .piece = 2};
+    ASSERT_OK(lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, &s, NULL, NULL));
+}
+
+static void check_refused(lk_status want, const char *words, const lk_reduce_box_shape *s,
+                          const float *x, float *y)
+{
+    ASSERT_EQ(lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, s, x, y), want);
+    if (!strstr(lk_error_message(), words))
+        TEST_FAIL("\"%s\" does not say \"%s\"", lk_error_message(), words);
+    lk_error_clear();
+}
+
+static void bad_input_is_refused_by_name(void)
+{
+    static float x[200], y[8];
+    const lk_reduce_box_shape good = {.samples = 2, .n = {1, 3, 5}, .channels = 4, .piece = 1};
+    lk_reduce_box_shape s = good;
+    ASSERT_EQ(lk_reduce_box(LK_I32, LK_REDUCE_AXIS_SUM, &s, x, y), LK_EDTYPE);
+    ASSERT_EQ(lk_reduce_box(LK_F32, LK_N_REDUCE_AXIS_OPS, &s, x, y), LK_EINVAL);
+    lk_error_clear();
+    check_refused(LK_EINVAL, "shape is NULL", NULL, x, y);
+    check_refused(LK_EINVAL, "x [2][1][3][5][4] is NULL", &s, NULL, y);
+    check_refused(LK_EINVAL, "y [2][4] is NULL", &s, x, NULL);
+    check_refused(LK_EOVERLAP, "y [2][4] overlaps x [2][1][3][5][4]", &s, x, x + 119);
+    check_refused(LK_EOVERLAP, "y [2][4] overlaps x [2][1][3][5][4]", &s, y + 7, y);
+    s.sample_step = 70; /* x ends at 70 + 60 */
+    check_refused(LK_EOVERLAP, "y [2][4] overlaps", &s, x, x + 129);
+    ASSERT_OK(lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, x + 130));
+    s = good;
+    s.n[1] = -3;
+    check_refused(LK_EINVAL, "x [2][1][-3][5][4] has a negative size", &s, x, y);
+    s = good;
+    s.piece = -1;
+    check_refused(LK_EINVAL, "pieces of -1 samples", &s, x, y);
+    s = good;
+    s.step[2] = -4;
+    check_refused(LK_EINVAL, "negative step: 0 between samples, 0, 0 and -4", &s, x, y);
+    s.step[2] = 3;
+    check_refused(LK_ESHAPE, "step[2] is 3, but what lies within one step takes 4", &s, x, y);
+    s = good;
+    s.step[1] = 19;
+    check_refused(LK_ESHAPE, "step[1] is 19, but what lies within one step takes 20", &s, x, y);
+    s = good;
+    s.sample_step = 59;
+    check_refused(LK_ESHAPE, "sample_step is 59, but one sample takes 60", &s, x, y);
+    s.sample_step = INT64_MAX / 2;
+    check_refused(LK_EOVERFLOW, "x has 2 samples of 60 elements", &s, x, y);
+    s = good;
+    s.n[0] = s.n[1] = (int64_t)1 << 31;
+    check_refused(LK_EOVERFLOW, "x has 2147483648 positions along n[0]", &s, x, y);
+    s = (lk_reduce_box_shape){.samples = INT64_MAX, .n = {0, 1, 1}, .channels = 4, .piece = 1};
+    check_refused(LK_EOVERFLOW, "y [9223372036854775807][4]", &s, x, y);
+}
+
+static void a_thread_that_rounds_otherwise_is_refused(void)
+{
+    float x[1] = {1}, y[1] = {0};
+    lk_reduce_box_shape s = {.samples = 1, .n = {1, 1, 1}, .channels = 1};
+    fesetround(FE_UPWARD);
+    lk_status st = lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, y);
+    fesetround(FE_TONEAREST);
+    ASSERT_EQ(st, LK_EFPENV);
+}
+
+static void nothing_is_allocated(void)
+{
+    static float x[100000], y[1000];
+    int64_t calls = lk_alloc_stats_now().calls;
+    ASSERT_OK(lk_threads_set(3));
+    lk_reduce_box_shape s = {
+        .samples = 4, .n = {5, 10, 10}, .channels = 30, .step = {0, 330, 0}, .piece = 3};
+    ASSERT_OK(lk_reduce_box(LK_F32, LK_REDUCE_AXIS_SUM, &s, x, y));
+    ASSERT_EQ(lk_alloc_stats_now().calls, calls);
+}
+
+TEST_MAIN(TEST(boxes_give_the_bits_of_their_copies),
+          TEST(large_boxes_give_the_bits_of_their_copies), TEST(steps_of_zero_are_dense),
+          TEST(an_empty_box_gives_the_neutral_element),
+          TEST(no_samples_and_no_channels_are_nothing), TEST(bad_input_is_refused_by_name),
+          TEST(a_thread_that_rounds_otherwise_is_refused), TEST(nothing_is_allocated))
