@@ -241,6 +241,7 @@ set(threads_of_test_halo_add ${ranks_of_test_halo_add})
 set(threads_of_test_tile_samples ${ranks_of_test_tile_samples})
 set(daily_ranks_of_test_tile_samples "4 3 6 8")
 set(daily_ranks_of_test_halo_add "4 3 6 8") # squares, a line, rectangles and a cube
+set(daily_ranks_of_test_tile_pool "4 3 6 8")
 # On threads there are all numbers, but every day of the longest some.
 set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpoint_boxes test_folds
   test_plan test_recurrent test_recurrent_chains test_training)
@@ -296,6 +297,10 @@ foreach(name chains random_chains chain_training)
       $<TARGET_FILE:test_${name}>)
   endforeach()
 endforeach()
+
+# Two thousand random pools on tiles.
+lk_test(local.test_tile_pool.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
+  $<TARGET_FILE:test_tile_pool>)
 
 # A state that no process could hold: eight save it, five load it.
 foreach(mpi IN LISTS LK_MPIS)

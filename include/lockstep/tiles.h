@@ -217,6 +217,19 @@ LK_API lk_status lk_dist_tiles_to_samples(const lk_tile *tile, lk_var x, const i
  * [channels], its margin cleared.  dx = lk_dist_tiles_to_samples() of dy. */
 LK_API lk_status lk_dist_samples_to_tiles(const lk_tile *tile, lk_var x, const int64_t *samples,
                                           const char *name, lk_var *out) LK_NODISCARD;
+typedef enum lk_pool_kind { LK_POOL_MAX, LK_POOL_AVG, LK_POOL_L2 } lk_pool_kind;
+
+/**
+ * lk_max_pool(), lk_avg_pool() or lk_l2_pool() on tiles; with `relu`, which only max has,
+ * lk_relu_max_pool().  The tile is of the kind LK_TILE_POOL, and made for the window of `attr`; what is
+ * padded behind the last position follows from its sizes.
+ *
+ * y is right in tile->y_makes and 0 in the rest of its box, dx in the tile of x and 0 around it.  Errors:
+ * also LK_EINVAL for another window, and LK_EDTYPE.
+ */
+LK_API lk_status lk_dist_tile_pool(const lk_tile *tile, lk_pool_kind kind, lk_var x,
+                                   const lk_pool_attr *attr, bool relu, const char *name,
+                                   lk_var *out) LK_NODISCARD;
 
 LK_END_DECLS
 
