@@ -10,6 +10,7 @@
 #include "plural.h"
 #include "ranks.h"
 #include "verb.h"
+#include "verify_algorithm.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/log.h>
@@ -17,12 +18,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { EXTRA = 16 };
+enum { EXTRA = 18 };
 
 /* After a failure: whether the algorithm that was asked for cannot be used.  Says why. */
 static bool is_skipped(const char *algorithm, lk_status st, char why[VERIFY_WHY])
@@ -32,6 +32,11 @@ static bool is_skipped(const char *algorithm, lk_status st, char why[VERIFY_WHY]
     snprintf(why, VERIFY_WHY, "%s", lk_error_message());
     lk_error_clear();
     return true;
+}
+
+const verify_version *verify_version_of(const verify_config *p)
+{
+    return &p->layout->version[p->algorithm != NULL];
 }
 
 /* ---- threads ---- */
@@ -51,10 +56,10 @@ static int run_local(const verify_config *p, const verify_setting *setting, veri
                      char why[VERIFY_WHY])
 {
     struct local l = {setting, out};
-    lk_status st = lk_run_local(p->ranks, local_rank, &l);
+    lk_status st = lk_run_local(p->layout->ranks, local_rank, &l);
     if (st == LK_OK || is_skipped(p->algorithm, st, why))
         return LK_EXIT_DONE;
-    return experiment_failed(setting->experiment, st);
+    return experiment_failed(setting->version->experiment, st);
 }
 
 /* ---- processes ---- */
@@ -80,15 +85,18 @@ static bool trace_read(FILE *from, verify_trace *out, char why[VERIFY_WHY])
 static int trace_start(const verify_config *p, const verify_setting *s, int fd)
 {
     char steps[32], threads[16];
+    const verify_version *v = verify_version_of(p);
     const char **argv = NULL;
     job_end end;
     int k = 0;
-    if (lk_alloc(&argv, p->version->n + EXTRA, sizeof *argv) != LK_OK)
+    if (lk_alloc(&argv, v->n + EXTRA, sizeof *argv) != LK_OK)
         return verb_failed();
     snprintf(steps, sizeof steps, "%" PRId64, s->steps);
     snprintf(threads, sizeof threads, "%d", p->threads);
     argv[k++] = "verify";
     argv[k++] = "--trace";
+    argv[k++] = "--layouts";
+    argv[k++] = p->layout->word;
     argv[k++] = "--steps";
     argv[k++] = steps;
     argv[k++] = "--threads";
@@ -104,11 +112,13 @@ static int trace_start(const verify_config *p, const verify_setting *s, int fd)
         argv[k++] = s->snapshot;
     }
     argv[k++] = "--";
-    for (int i = 0; i < p->version->n; i++)
-        argv[k++] = p->version->operand[i];
+    for (int i = 0; i < v->n; i++)
+        argv[k++] = v->operand[i];
     argv[k] = NULL;
-    job_spec spec = {
-        .launcher = p->launcher, .n = p->ranks, .argv = (char **)(uintptr_t)argv, .output = fd};
+    job_spec spec = {.launcher = p->launcher,
+                     .n = p->layout->ranks,
+                     .argv = (char **)(uintptr_t)argv,
+                     .output = fd};
     (void)job_start(&spec, &end);
     job_signals_let_in();
     lk_free(argv);
@@ -129,35 +139,12 @@ static int run_processes(const verify_config *p, const verify_setting *setting, 
     int status = trace_start(p, setting, fd);
     rewind(file);
     if (status == LK_EXIT_DONE && !trace_read(file, out, why)) {
-        fprintf(stderr, "error: lockstep verify: %d rank%s printed no trace\n", p->ranks,
-                plural(p->ranks));
+        fprintf(stderr, "error: lockstep verify: %d rank%s printed no trace\n", p->layout->ranks,
+                plural(p->layout->ranks));
         status = LK_EXIT_FAILED;
     }
     fclose(file);
     return status;
-}
-
-static const char *const variable = "LK_ALLREDUCE";
-
-const char *verify_named(void)
-{
-    static char given[64];
-    static bool read;
-    const char *value = secure_getenv(variable);
-    if (!read && value)
-        snprintf(given, sizeof given, "%s", value);
-    read = true;
-    return *given ? given : NULL;
-}
-
-/* Algorithms are named in the environment; communicators look there when they make their first call. */
-static void algorithm_set(const char *name)
-{
-    const char *value = name ? name : verify_named();
-    if (value)
-        setenv(variable, value, 1);
-    else
-        unsetenv(variable);
 }
 
 /* For this process; no rank may be running. */
@@ -165,16 +152,16 @@ static lk_status process_set(const verify_config *p)
 {
     LK_TRY(lk_isa_set(p->isa));
     LK_TRY(lk_threads_set(p->threads));
-    algorithm_set(p->algorithm);
+    verify_algorithm_set(p->algorithm);
     return LK_OK;
 }
 
 int verify_run(const verify_config *place, const char *snapshot, verify_trace *out,
                char why[VERIFY_WHY])
 {
-    const verify_setting setting = {place->version->experiment, out->steps, snapshot};
+    const verify_setting setting = {verify_version_of(place), out->steps, snapshot};
     why[0] = '\0';
-    algorithm_set(NULL); /* processes are told on their command line */
+    verify_algorithm_set(NULL); /* processes are told on their command line */
     if (place->launcher)
         return run_processes(place, &setting, out, why);
     return process_set(place) == LK_OK ? run_local(place, &setting, out, why) : verb_failed();
@@ -193,7 +180,7 @@ static int trace_print(lk_comm *comm, const verify_config *place, const verify_s
         return LK_EXIT_DONE;
     }
     if (st != LK_OK)
-        return experiment_failed(setting->experiment, st);
+        return experiment_failed(setting->version->experiment, st);
     for (int64_t i = 0; i < trace->steps && lk_comm_rank(comm) == 0; i++) {
         uint64_t loss;
         memcpy(&loss, &trace->loss[i], sizeof loss);

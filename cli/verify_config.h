@@ -3,30 +3,23 @@
 #define LK_CLI_VERIFY_CONFIG_H
 
 #include "launch.h"
+#include "verify_layout.h"
 #include "verify_train.h"
 
 #include <lockstep/extra/isa.h>
 
 enum { VERIFY_WHY = 256 };
 
-/** The experiment, and how it is named on the command line: FILE.yaml [KEY=VALUE...]. */
-typedef struct verify_version {
-    lk_experiment *experiment;
-    int n;
-    char **operand;
-} verify_version;
-
 typedef struct verify_config {
-    const verify_version *version;
-    int ranks, threads;       /* threads of each rank's kernels */
+    const verify_layout *layout;
+    int threads;              /* of each rank's kernels */
     const launcher *launcher; /* NULL: ranks are threads of this process */
     lk_isa isa;
     const char *algorithm; /* of allreduce; NULL: as `train` chooses it, see verify_named() */
 } verify_config;
 
-/** The algorithm that the environment named when this was first called, for `train` as for verify; NULL:
- * none, it is taken by cost. */
-const char *verify_named(void);
+/** How the experiment is trained there. */
+const verify_version *verify_version_of(const verify_config *place);
 
 /**
  * Train there, with a snapshot at the end unless `snapshot` is NULL.  Returns an exit status, after a

@@ -1,4 +1,9 @@
-/* Printing where two configurations of `lockstep verify` differ: from the step to the tensor. */
+/* Printing where two configurations of `lockstep verify` differ: from the step to the layer
+ * and the tensor.
+ *
+ * The hashes of all steps say which step is the first; both configurations are then run again up to it,
+ * so that no more than two snapshots are ever kept.
+ */
 #include "verify_difference.h"
 
 #include "plural.h"
@@ -9,11 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *place_text(const verify_config *p, char *buf, size_t size)
+const char *verify_place_text(const verify_config *p, char buf[VERIFY_PLACE])
 {
-    snprintf(buf, size, "%d rank%s, %d thread%s, %s, %s, %s", p->ranks, plural(p->ranks),
-             p->threads, plural(p->threads), p->launcher ? p->launcher->mpi : "local",
-             lk_isa_name(p->isa), p->algorithm ? p->algorithm : "auto");
+    snprintf(buf, VERIFY_PLACE, "layout %s, %d rank%s, %d thread%s, %s, %s, %s", p->layout->word,
+             p->layout->ranks, plural(p->layout->ranks), p->threads, plural(p->threads),
+             p->launcher ? p->launcher->mpi : "local", lk_isa_name(p->isa),
+             p->algorithm ? p->algorithm : "auto");
     return buf;
 }
 
@@ -55,11 +61,13 @@ static void explain(const verify_config *a, const verify_config *b, int64_t step
 void verify_print_difference(const verify_config *a, const verify_config *b,
                              const verify_difference *d)
 {
-    char one[160], other[160];
+    char one[VERIFY_PLACE], other[VERIFY_PLACE];
     fprintf(stderr, "error: after step %lld the bits differ between (%s) and (%s)\n",
-            (long long)d->step, place_text(a, one, sizeof one), place_text(b, other, sizeof other));
+            (long long)d->step, verify_place_text(a, one), verify_place_text(b, other));
     if (*d->text)
         fprintf(stderr, "  %s\n", d->text);
-    if (d->state)
-        explain(a, b, d->step);
+    if (d->state_step > d->step)
+        fprintf(stderr, "  the states differ after step %lld\n", (long long)d->state_step);
+    if (d->state_step > 0)
+        explain(a, b, d->state_step);
 }

@@ -1,9 +1,10 @@
 /* Steps of an experiment, each with the hash of the state that it leads to. */
 #include "verify_train.h"
 
+#include "verify_snapshot.h"
+
 #include <lockstep/coll.h>
 #include <lockstep/extra/alloc.h>
-#include <lockstep/io.h>
 
 #include <string.h>
 
@@ -64,89 +65,6 @@ static lk_status evaluate(lk_job *job, uint64_t *out)
     return st;
 }
 
-/* ---- the snapshot ---- */
-
-/* Tensors to be written. */
-struct tensors {
-    lk_named_tensor *named;
-    int64_t n, room;
-    lk_arena *arena; /* of the names */
-};
-
-/* Takes over `tensor`. */
-static lk_status tensors_add(struct tensors *to, const char *before, const char *name,
-                             lk_tensor *tensor)
-{
-    char *text = NULL;
-    size_t size = strlen(before) + strlen(name) + 1;
-    lk_status st = to->n < to->room ? lk_arena_alloc(to->arena, &text, (int64_t)size, 1)
-                                    : LK_RAISE(LK_EOVERFLOW, "more tensors than were counted");
-    if (st != LK_OK) {
-        lk_tensor_free(tensor);
-        LK_TRY(st);
-    }
-    snprintf(text, size, "%s%s", before, name);
-    to->named[to->n++] = (lk_named_tensor){text, tensor};
-    return LK_OK;
-}
-
-static lk_status slab_add(struct tensors *to, const char *before, const lk_slab *slab)
-{
-    for (int64_t i = 0; i < lk_slab_layout_slices(lk_slab_layout_of(slab)); i++) {
-        lk_slab_slice slice;
-        lk_tensor *tensor = NULL;
-        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(slab), i, &slice));
-        LK_TRY(lk_slab_tensor(slab, i, &tensor));
-        LK_TRY(tensors_add(to, before, slice.name, tensor));
-    }
-    return LK_OK;
-}
-
-static lk_status state_add(struct tensors *to, const lk_trainer *trainer)
-{
-    lk_optimizer *optimizer = lk_trainer_optimizer(trainer);
-    const char *name;
-    const lk_slab *slab;
-    double *number;
-    char before[128];
-    LK_TRY(slab_add(to, "", lk_model_params(lk_trainer_model(trainer))));
-    LK_TRY(slab_add(to, "state/", lk_model_state(lk_trainer_model(trainer))));
-    for (int i = 0; (slab = lk_optimizer_slab(optimizer, i, &name)); i++) {
-        snprintf(before, sizeof before, "optimizer/%s/", name);
-        LK_TRY(slab_add(to, before, slab));
-    }
-    for (int i = 0; (number = lk_optimizer_number(optimizer, i, &name)); i++) {
-        lk_tensor *tensor = NULL;
-        LK_TRY(lk_tensor_zeros(LK_F64, LK_SCALAR, &tensor));
-        lk_status st = lk_tensor_fill_f64(tensor, *number);
-        if (st == LK_OK)
-            st = tensors_add(to, "optimizer/", name, tensor);
-        LK_TRY(st);
-    }
-    return LK_OK;
-}
-
-/* Write all that lk_trainer_hash() looks at, in its order. */
-static lk_status snapshot_write(const lk_trainer *trainer, const char *path)
-{
-    const lk_model *model = lk_trainer_model(trainer);
-    struct tensors t = {.room = lk_slab_layout_slices(lk_slab_layout_of(lk_model_state(model)))};
-    lk_status st;
-    t.room += (1 + LK_OPTIMIZER_MAX_SLABS) *
-                  lk_slab_layout_slices(lk_slab_layout_of(lk_model_params(model))) +
-              LK_OPTIMIZER_MAX_NUMBERS;
-    LK_TRY(lk_arena_new(&t.arena));
-    LK_TRY_TO(done, lk_alloc(&t.named, t.room, sizeof *t.named));
-    LK_TRY_TO(done, state_add(&t, trainer));
-    LK_TRY_TO(done, lk_safetensors_write(path, t.named, t.n, NULL, 0));
-done:
-    for (int64_t i = 0; i < t.n; i++)
-        lk_tensor_free(t.named[i].tensor);
-    lk_free(t.named);
-    lk_arena_free(t.arena);
-    return st;
-}
-
 /* ---- all ranks the same ---- */
 
 /* What a rank saw, as numbers: losses, score.  States are one. */
@@ -188,19 +106,30 @@ static lk_status steps_run(lk_comm *comm, lk_job *job, const verify_setting *s, 
         seen->loss[i] = report.loss;
     }
     LK_TRY(evaluate(job, &seen->score));
-    if (s->snapshot && lk_comm_rank(comm) == 0)
-        LK_TRY(snapshot_write(trainer, s->snapshot));
+    if (s->snapshot)
+        LK_TRY(verify_snapshot_write(comm, trainer, s->snapshot));
     LK_TRY(ranks_compare(comm, seen));
+    return LK_OK;
+}
+
+/* The experiment with this rank's paths. */
+static lk_status experiment_read(const lk_comm *comm, const verify_version *v, lk_experiment **out)
+{
+    LK_TRY(lk_experiment_read(v->operand[0], (const char *const *)(v->operand + 1), v->n - 1, out));
+    LK_TRY(lk_experiment_expand(*out, lk_comm_rank(comm), lk_comm_size(comm)));
     return LK_OK;
 }
 
 lk_status verify_train(lk_comm *comm, const verify_setting *setting, verify_trace *out)
 {
+    lk_experiment *experiment = NULL;
     lk_job *job = NULL;
     verify_trace seen;
-    lk_status st;
-    LK_TRY_TO(done, verify_trace_new(setting->steps, &seen));
-    LK_TRY_TO(done, lk_job_new(setting->experiment, comm, &job));
+    lk_status st = verify_trace_new(setting->steps, &seen);
+    if (st == LK_OK)
+        st = experiment_read(comm, setting->version, &experiment);
+    LK_TRY_TO(done, lk_agree(comm, st));
+    LK_TRY_TO(done, lk_job_new(experiment, comm, &job));
     LK_TRY_TO(done, steps_run(comm, job, setting, &seen));
     if (lk_comm_rank(comm) == 0) {
         memcpy(out->state, seen.state, sizeof *out->state * (size_t)out->steps);
@@ -209,6 +138,7 @@ lk_status verify_train(lk_comm *comm, const verify_setting *setting, verify_trac
     }
 done:
     lk_job_free(job);
+    lk_experiment_free(experiment);
     verify_trace_free(&seen);
     return st;
 }

@@ -2,12 +2,14 @@
 #ifndef LK_CLI_VERIFY_TRAIN_H
 #define LK_CLI_VERIFY_TRAIN_H
 
+#include "verify_layout.h"
+
 #include <lockstep/comm.h>
 #include <lockstep/train.h>
 
 /** What is trained. */
 typedef struct verify_setting {
-    const lk_experiment *experiment;
+    const verify_version *version;
     int64_t steps;
     const char
         *snapshot; /* a .safetensors file for all of the state after the last step; or NULL */
@@ -27,6 +29,7 @@ void verify_trace_free(verify_trace *trace);
 
 /**
  * Train on the ranks of `comm`, evaluate on a few batches, and see to it that all ranks see the same.
+ * Each reads the experiment for itself: paths may have {rank} and {size} in them.
  *
  * Collective.  `out` is filled on rank 0.  Errors: those of lk_job_new() and lk_trainer_step();
  * LK_ESTATE on rank 0 when another rank saw something else, saying which and when; LK_EIO for the

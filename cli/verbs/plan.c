@@ -4,6 +4,7 @@
  */
 #include "experiment.h"
 #include "job.h"
+#include "layout.h"
 #include "report.h"
 #include "verb.h"
 
@@ -217,29 +218,15 @@ static lk_status shape_read(const struct plan_options *o, const lk_experiment *e
 {
     if (o->layout)
         return lk_mesh_shape_read(o->layout, out);
-    *out = (lk_mesh_shape){.data = e->parallel.data > 0 ? e->parallel.data : 1,
-                           .ndim = (int)e->parallel.spatial.n,
-                           .features = e->parallel.features,
-                           .stages = e->parallel.stages};
-    for (int i = 0; i < out->ndim && i < 3; i++)
-        out->space[i] = e->parallel.spatial.item[i];
-    if (o->ranks > 0 && e->parallel.data == 0)
-        out->data = 0;
+    *out = layout_of(e);
+    if (out->data == 0 && o->ranks == 0)
+        out->data = 1;
     return LK_OK;
-}
-
-static int64_t ranks_of(const lk_mesh_shape *s)
-{
-    int64_t n = s->data > 1 ? s->data : 1;
-    for (int i = 0; i < s->ndim; i++)
-        n *= s->space[i] > 1 ? s->space[i] : 1;
-    n *= s->features > 1 ? s->features : 1;
-    return n * (s->stages > 1 ? s->stages : 1);
 }
 
 static int plan_print(const struct plan_options *o, lk_experiment *e, const lk_mesh_shape *shape)
 {
-    int64_t ranks = o->ranks > 0 ? o->ranks : ranks_of(shape);
+    int64_t ranks = o->ranks > 0 ? o->ranks : layout_ranks(shape);
     char word[LK_MESH_WORD];
     lk_job *job = NULL;
     lk_plan *plan = NULL;

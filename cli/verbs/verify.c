@@ -5,11 +5,11 @@
 #include "report.h"
 #include "term.h"
 #include "verb.h"
+#include "verify_algorithm.h"
 #include "verify_difference.h"
+#include "verify_transport.h"
 
 #include <lockstep/coll.h>
-#include <lockstep/extra/algorithms.h>
-#include <lockstep/extra/alloc.h>
 #include <lockstep/extra/clock.h>
 #include <lockstep/log.h>
 #include <lockstep/thread.h>
@@ -23,7 +23,7 @@ struct verify_options {
     int64_t steps;
     lk_option_ints ranks, threads;
     lk_option_names isa, algorithms, transport, mpi;
-    const char *snapshot;
+    const char *snapshot, *layouts;
 };
 
 #define FIELD(name) offsetof(struct verify_options, name)
@@ -32,11 +32,17 @@ static const lk_option options[] = {
     {.name = "ranks",
      .type = LK_OPTION_INTS,
      .offset = FIELD(ranks),
-     .def = "1,2,3,4",
      .min = 1,
      .max = LK_MAX_LOCAL,
-     .help = "numbers of ranks",
+     .help = "numbers of ranks, which share the batch; 1,2,3,4 unless there are layouts",
      .flags = LK_OPTION_ONCE},
+    {.name = "layouts",
+     .type = LK_OPTION_TEXT,
+     .offset = FIELD(layouts),
+     .value = "WORD,...",
+     .help = "instead of ranks: 1, data2, 2x2, features2, stages3, or several joined by dots, as "
+             "data2.2x2; where the experiment has no pieces for them, all get the coarsest that "
+             "allow each"},
     {.name = "threads",
      .type = LK_OPTION_INTS,
      .offset = FIELD(threads),
@@ -102,7 +108,7 @@ static const report_column columns[] = {
     {"threads", "threads", 7},
     {"transport", "transport", -9},
     {"mpi", "mpi", -7},
-    {"layout", "layout", -8},
+    {"layout", "layout", -10},
     {"isa", "isa", -6},
     {"algorithm", "algorithm", -12},
     {"state", "state", -16},
@@ -110,21 +116,18 @@ static const report_column columns[] = {
     {"seconds", "seconds", 7},
 };
 
-enum { N_COLUMNS = sizeof columns / sizeof columns[0], MAX_PLACES = 4 };
+enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
 struct verify {
     const struct verify_options *o;
-    /* As given, but for any number of ranks; and with gradients by allreduce, which they are if each
-     * rank updates its own parameters. */
-    verify_version version[2];
-    launcher launcher[MAX_PLACES];
-    const launcher *where[MAX_PLACES]; /* the transports; NULL: local */
-    int n_where;
+    verify_layouts layouts;
+    verify_transports transports;
     lk_isa isa[LK_N_ISAS];
     int n_isa;
-    int64_t done, total; /* configurations */
-    int64_t failed;      /* of them differ */
-    int64_t skipped;     /* of them the algorithm cannot do */
+    int64_t done, total;  /* configurations */
+    int64_t failed;       /* of them differ */
+    int64_t skipped;      /* of them the algorithm cannot do */
+    char why[VERIFY_WHY]; /* that is so, of the first */
     verify_config reference;
     verify_trace first; /* of the reference */
     report out;
@@ -133,79 +136,31 @@ struct verify {
 
 static int usage(const char *option, const char *what)
 {
-    fprintf(stderr, "error: " COMMAND ": option --%s: %s\n", option, what);
-    return LK_EXIT_USAGE;
+    return verb_refuse(COMMAND ": option --%s: %s", option, what);
 }
 
 /* ---- what is asked for ---- */
 
-static int where_add(struct verify *v, const launcher *l)
-{
-    if (v->n_where == MAX_PLACES)
-        return usage("mpi", "too many");
-    v->where[v->n_where++] = l;
-    return LK_EXIT_DONE;
-}
-
-static int where_read(struct verify *v)
-{
-    char why[256];
-    for (int i = 0; i < v->o->transport.n; i++) {
-        const char *name = v->o->transport.item[i];
-        if (strcmp(name, "local") == 0 && where_add(v, NULL) != LK_EXIT_DONE)
-            return LK_EXIT_USAGE;
-        if (strcmp(name, "local") != 0 && strcmp(name, "mpi") != 0)
-            return usage("transport", "give local or mpi");
-        for (int k = 0; strcmp(name, "mpi") == 0 && k < v->o->mpi.n; k++) {
-            launcher *l = &v->launcher[v->n_where];
-            if (v->n_where < MAX_PLACES && !launcher_find(v->o->mpi.item[k], l, why, sizeof why))
-                return usage("mpi", why);
-            if (where_add(v, l) != LK_EXIT_DONE)
-                return LK_EXIT_USAGE;
-        }
-    }
-    return LK_EXIT_DONE;
-}
-
-/* An allreduce that an option or a variable names, which is refused before the first configuration runs,
- * as training on several ranks does. */
-static int algorithm_check(const struct verify *v, const char *who, const char *name)
-{
-    lk_coll_info about = {.benchmark_only = false};
-    bool fast = v->version[0].experiment->parallel.mode == LK_REDUCTION_FAST, known = false;
-    for (int k = 0; !known && lk_coll_list(k, &about); k++)
-        known = strcmp(about.call, "allreduce") == 0 && strcmp(about.name, name) == 0;
-    if (!known)
-        return verb_refuse(COMMAND
-                           ": %s: there is no allreduce \"%s\"; see \"lockstep list collectives\"",
-                           who, name);
-    if (about.benchmark_only && !fast)
-        return verb_refuse(COMMAND
-                           ": %s: %s is there to measure against and may give other bits: leave it "
-                           "out, or give parallel.mode=fast",
-                           who, name);
-    return LK_EXIT_DONE;
-}
-
 /* What the environment names is for ranks that have others. */
-static bool is_several(const struct verify_options *o)
+static bool is_several(const verify_layouts *l)
 {
-    for (int i = 0; i < o->ranks.n; i++)
-        if (o->ranks.item[i] > 1)
+    for (int i = 0; i < l->n; i++)
+        if (l->item[i].ranks > 1)
             return true;
     return false;
 }
 
-static int algorithms_check(const struct verify *v)
+static int algorithms_check(const struct verify *v, const lk_experiment *e)
 {
     const struct verify_options *o = v->o;
+    bool fast = e->parallel.mode == LK_REDUCTION_FAST;
     int status = LK_EXIT_DONE;
     for (int i = 0; status == LK_EXIT_DONE && i < o->algorithms.n; i++) {
         const char *name = o->algorithms.item[i], *named = verify_named();
         if (strcmp(name, "auto") != 0)
-            status = algorithm_check(v, "option --algorithms", name);
-        else if (named && !o->trace && is_several(o))
-            status = algorithm_check(v, "LK_ALLREDUCE", named);
+            status = verify_algorithm_check(fast, "option --algorithms", name);
+        else if (named && !o->trace && is_several(&v->layouts))
+            status = verify_algorithm_check(fast, "LK_ALLREDUCE", named);
     }
     return status;
 }
@@ -224,40 +179,20 @@ static int isas_read(struct verify *v)
     return LK_EXIT_DONE;
 }
 
-/* Each rank needs a piece of the batch, in every configuration: known before the first one runs. */
-static int ranks_check(const struct verify *v)
-{
-    const lk_experiment *e = v->version[0].experiment;
-    for (int i = 0; i < v->o->ranks.n; i++) {
-        long long ranks = (long long)v->o->ranks.item[i];
-        lk_loader_options loader = e->loader;
-        if (e->parallel.mode == LK_REDUCTION_FAST) /* the ranks are the shards */
-            loader.shards = ranks;
-        long long pieces = (long long)lk_loader_options_shards(&loader);
-        if (ranks > pieces)
-            return verb_refuse(COMMAND ": option --ranks: %lld ranks for a batch of %lld shard%s: "
-                                       "give at most %lld rank%s, or data.shards a larger value "
-                                       "(and a batch that has as many samples)",
-                               ranks, pieces, plural(pieces), pieces, plural(pieces));
-    }
-    return LK_EXIT_DONE;
-}
-
 /* ---- configurations ---- */
 
 /* `t` NULL: left out. */
 static void row(struct verify *v, const verify_config *p, const verify_trace *t, bool same,
                 double seconds)
 {
-    char hash[LK_HASH_TEXT], layout[32];
-    snprintf(layout, sizeof layout, "data=%d", p->ranks);
+    char hash[LK_HASH_TEXT];
     report_row(&v->out,
                (report_cell[]){
-                   cell_int(p->ranks),
+                   cell_int(p->layout->ranks),
                    cell_int(p->threads),
                    cell_text(p->launcher ? "mpi" : "local"),
                    p->launcher ? cell_text(p->launcher->mpi) : cell_none(),
-                   cell_text(layout),
+                   cell_text(p->layout->word),
                    cell_text(lk_isa_name(p->isa)),
                    cell_text(p->algorithm     ? p->algorithm
                              : verify_named() ? verify_named()
@@ -292,10 +227,9 @@ static void place_judge(struct verify *v, const verify_config *p, verify_trace *
 static int place_verify(struct verify *v, const verify_config *p)
 {
     verify_trace trace;
-    char why[VERIFY_WHY] = "";
+    char why[VERIFY_WHY] = "", place[VERIFY_PLACE];
     int status = LK_EXIT_DONE;
-    progress_show(&v->progress, (double)v->done++ / (double)v->total, "%d rank%s", p->ranks,
-                  plural(p->ranks));
+    progress_show(&v->progress, (double)v->done++ / (double)v->total, "layout %s", p->layout->word);
     if (verify_trace_new(v->o->steps, &trace) != LK_OK)
         status = verb_failed();
     int64_t begin = lk_clock_ns();
@@ -308,7 +242,10 @@ static int place_verify(struct verify *v, const verify_config *p)
         place_judge(v, p, &trace, seconds);
     } else if (status == LK_EXIT_DONE) {
         row(v, p, NULL, false, 0);
-        v->skipped++;
+        if (v->skipped++ == 0)
+            snprintf(v->why, sizeof v->why, "%s", why);
+    } else if (v->o->layouts) {
+        fprintf(stderr, "  with %s\n", verify_place_text(p, place));
     }
     verify_trace_free(&trace);
     return status;
@@ -319,13 +256,15 @@ static int summary(const struct verify *v)
 {
     long long compared = (long long)(v->total - v->skipped), failed = (long long)v->failed;
     if (compared == 0)
-        return usage("algorithms", "none of them can be used on these ranks");
+        return verb_refuse(
+            COMMAND ": option --algorithms: none of them can be used on these ranks: %s", v->why);
     if (failed > 0)
         fprintf(stderr,
                 "error: " COMMAND ": %lld of %lld configurations %s other bits than the first\n",
                 failed, compared, failed == 1 ? "has" : "have");
     if (v->skipped > 0 && !v->o->json)
-        printf("\n%lld left out: the algorithm cannot be used there", (long long)v->skipped);
+        printf("\n%lld left out: the algorithm cannot be used there: %s", (long long)v->skipped,
+               v->why);
     if (failed == 0 && !v->o->json)
         printf("\nthe same bits in %lld configuration%s: %lld step%s%s\n", compared,
                plural(compared), (long long)v->o->steps, plural(v->o->steps),
@@ -336,20 +275,19 @@ static int summary(const struct verify *v)
 static int places_verify(struct verify *v)
 {
     const struct verify_options *o = v->o;
-    v->total = (int64_t)v->n_where * v->n_isa * o->ranks.n * o->threads.n * o->algorithms.n;
+    v->total = (int64_t)v->transports.n * v->n_isa * v->layouts.n * o->threads.n * o->algorithms.n;
     for (int64_t i = 0; i < v->total; i++) {
         int64_t k = i;
         verify_config p = {.algorithm = o->algorithms.item[k % o->algorithms.n]};
         k /= o->algorithms.n;
         p.threads = (int)o->threads.item[k % o->threads.n];
         k /= o->threads.n;
-        p.ranks = (int)o->ranks.item[k % o->ranks.n];
-        k /= o->ranks.n;
+        p.layout = &v->layouts.item[k % v->layouts.n];
+        k /= v->layouts.n;
         p.isa = v->isa[k % v->n_isa];
-        p.launcher = v->where[k / v->n_isa];
+        p.launcher = v->transports.item[k / v->n_isa];
         if (strcmp(p.algorithm, "auto") == 0)
             p.algorithm = NULL;
-        p.version = &v->version[p.algorithm != NULL];
         int status = place_verify(v, &p);
         if (status != LK_EXIT_DONE)
             return status;
@@ -359,15 +297,16 @@ static int places_verify(struct verify *v)
 
 static int verify_configs(struct verify *v)
 {
-    int status = where_read(v);
+    int status = verify_transports_read(&v->o->transport, &v->o->mpi, &v->transports);
     if (status == LK_EXIT_DONE)
         status = isas_read(v);
     if (status == LK_EXIT_DONE)
-        status = algorithms_check(v);
-    if (status == LK_EXIT_DONE)
-        status = ranks_check(v);
+        status = algorithms_check(v, v->layouts.item[0].version[0].experiment);
     if (status != LK_EXIT_DONE)
         return status;
+    if (*v->layouts.pieces) /* JSON has stdout for itself */
+        fprintf(v->o->json ? stderr : stdout,
+                "pieces: %s for all layouts (the file says nothing)\n", v->layouts.pieces);
     report_begin(&v->out, columns, N_COLUMNS, v->o->json);
     progress_begin(&v->progress);
     status = places_verify(v);
@@ -375,66 +314,59 @@ static int verify_configs(struct verify *v)
     return status;
 }
 
-/* Read the experiment with one more assignment; NULL: none. */
-static int version_read(verify_version *version, int n, char **operand, const char *more)
-{
-    char **all = NULL;
-    int k = 0;
-    if (lk_alloc(&all, n + 2, sizeof *all) != LK_OK) {
-        (void)verb_failed();
-        return LK_EXIT_FAILED;
-    }
-    for (; k < n; k++)
-        all[k] = operand[k];
-    all[k++] = (char *)(uintptr_t) "parallel.data=0"; /* as many as there are ranks */
-    if (more)
-        all[k++] = (char *)(uintptr_t)more;
-    version->n = k;
-    version->operand = all;
-    return experiment_open(k, all, &version->experiment);
-}
-
 /* The one configuration of --trace, on the ranks that are there. */
-static int verify_trace_run(struct verify *v)
+static int trace_run(struct verify *v, const verify_version *version)
 {
     const struct verify_options *o = v->o;
     verify_config p = {.threads = (int)o->threads.item[0], .algorithm = o->algorithms.item[0]};
-    if (isas_read(v) != LK_EXIT_DONE || algorithms_check(v) != LK_EXIT_DONE)
+    if (isas_read(v) != LK_EXIT_DONE || algorithms_check(v, version->experiment) != LK_EXIT_DONE)
         return LK_EXIT_USAGE;
-    if (o->threads.n > 1 || v->n_isa > 1 || o->algorithms.n > 1)
+    if (o->threads.n > 1 || v->n_isa > 1 || o->algorithms.n > 1 || v->layouts.n > 1)
         return verb_refuse(COMMAND ": --trace is for one configuration: give no lists");
     p.isa = v->isa[0];
     if (strcmp(p.algorithm, "auto") == 0)
         p.algorithm = NULL;
-    return verify_print(&p, &(verify_setting){v->version[0].experiment, o->steps, o->snapshot});
+    return verify_print(&p, &(verify_setting){version, o->steps, o->snapshot});
 }
 
-static int verify_versions(struct verify *v, int n, char **operand)
+static int trace_read(struct verify *v, int n, char **operand)
 {
-    if (v->o->quiet)
+    verify_version given = {.n = 0};
+    int status = v->o->layouts ? verify_layouts_read(v->o->layouts, n, operand, &v->layouts)
+                               : verify_version_read(n, operand, &given);
+    if (status == LK_EXIT_DONE)
+        status = trace_run(v, v->o->layouts ? &v->layouts.item[0].version[0] : &given);
+    verify_version_free(&given);
+    return status;
+}
+
+static int verify_layouts_run(struct verify *v, int n, char **operand)
+{
+    static const lk_option_ints usual = {4, {1, 2, 3, 4}};
+    const struct verify_options *o = v->o;
+    if (o->quiet)
         lk_log_set_level(LK_LOG_ERROR);
-    int status = version_read(&v->version[0], n, operand, NULL);
-    if (status != LK_EXIT_DONE)
-        return status;
-    if (v->o->trace)
-        return verify_trace_run(v);
+    if (o->layouts && o->ranks.n > 0)
+        return verb_refuse(COMMAND
+                           ": --layouts and --ranks exclude each other: a layout says its ranks");
+    if (o->trace)
+        return trace_read(v, n, operand);
     if (ranks_launched())
         return verb_refuse(COMMAND
                            ": it starts its ranks itself; on those of a launcher, give --trace");
-    if (v->o->snapshot)
+    if (o->snapshot)
         return usage("snapshot", "it goes with --trace");
-    status = version_read(&v->version[1], n, operand, "parallel.update=each");
+    int status = o->layouts ? verify_layouts_read(o->layouts, n, operand, &v->layouts)
+                            : verify_layouts_of_ranks(o->ranks.n > 0 ? &o->ranks : &usual, n,
+                                                      operand, &v->layouts);
     return status == LK_EXIT_DONE ? verify_configs(v) : status;
 }
 
 static int verify_main(const void *given, int n, char **operand)
 {
     struct verify v = {.o = given};
-    int status = verify_versions(&v, n, operand);
-    for (int i = 0; i < 2; i++) {
-        lk_experiment_free(v.version[i].experiment);
-        lk_free(v.version[i].operand);
-    }
+    int status = verify_layouts_run(&v, n, operand);
+    verify_layouts_free(&v.layouts);
     return status;
 }
 
@@ -444,17 +376,16 @@ const lk__verb lk__verb_verify = {
     .operands = "FILE.yaml [KEY=VALUE...]",
     .about =
         "Trains the first steps of an experiment in each configuration of the lists below, "
-        "evaluates "
-        "on a few batches, and compares the state after each step, the losses and the metrics, on "
-        "every rank, with those of the first configuration. The exit status is 1 if a bit differs; "
-        "then it names the first step and the first tensor that do, with both values.\n"
+        "evaluates on a few batches, and compares the state after each step, the losses and the "
+        "metrics, on every rank, with those of the first configuration. The exit status is 1 if a "
+        "bit differs; then it names the first step, layer and tensor that do, with both values.\n"
         "Ranks are threads of this process, or with --transport mpi processes of an MPI, which "
-        "this "
-        "command starts. With --trace it runs on the ranks of another launcher, such as srun, and "
-        "prints what it would compare: \"step N state HASH loss BITS\".\n"
+        "this command starts. With --layouts each word says how many of them share the batch "
+        "(data2), the image (2x2), wide layers (features2) and the model (stages3). With --trace "
+        "it runs on the ranks of another launcher, such as srun, and prints what it would compare: "
+        "\"step N state HASH loss BITS\".\n"
         "JSON: ranks, threads, transport, mpi, layout, isa, algorithm, state, same, seconds; "
-        "without the "
-        "last three where the algorithm cannot be used.",
+        "without the last three where the algorithm cannot be used.",
     .options = options,
     .options_size = sizeof(struct verify_options),
     .min_operands = 1,
