@@ -228,6 +228,7 @@ set(ranks_of_test_recurrent "1 2 3 5")
 set(ranks_of_test_recurrent_chains "1 2 3 5")
 set(ranks_of_test_segments "2 3 4 5")
 set(ranks_of_test_tile_samples "1 2 3 4 5 6 7 8 9 16")
+set(ranks_of_test_tile_conv "1 2 3 4 5 6 7 8 9")
 set(ranks_of_test_wakes "2 5")
 set(ranks_of_test_weights_boxes "1 3 5")
 set(timed test_faults test_mismatches test_wakes)
@@ -242,6 +243,7 @@ set(threads_of_test_tile_samples ${ranks_of_test_tile_samples})
 set(daily_ranks_of_test_tile_samples "4 3 6 8")
 set(daily_ranks_of_test_halo_add "4 3 6 8") # squares, a line, rectangles and a cube
 set(daily_ranks_of_test_tile_pool "4 3 6 8")
+set(daily_ranks_of_test_tile_conv "4 3 6 8")
 # On threads there are all numbers, but every day of the longest some.
 set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpoint_boxes test_folds
   test_plan test_recurrent test_recurrent_chains test_training)
@@ -301,6 +303,9 @@ endforeach()
 # Two thousand random pools on tiles.
 lk_test(local.test_tile_pool.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
   $<TARGET_FILE:test_tile_pool>)
+# Two thousand random convolutions on tiles.
+lk_test(local.tile_conv_often long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
+  $<TARGET_FILE:test_tile_conv>)
 
 # A state that no process could hold: eight save it, five load it.
 foreach(mpi IN LISTS LK_MPIS)

@@ -9,6 +9,7 @@
 #ifndef LK_LOCKSTEP_H
 #define LK_LOCKSTEP_H
 
+#include <lockstep/act.h>
 #include <lockstep/autograd.h>
 #include <lockstep/chain.h>
 #include <lockstep/checkpoint.h>

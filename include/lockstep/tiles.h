@@ -35,6 +35,7 @@
 #ifndef LK_TILES_H
 #define LK_TILES_H
 
+#include <lockstep/act.h>
 #include <lockstep/dist.h>
 #include <lockstep/window.h>
 
@@ -189,6 +190,17 @@ LK_API void lk_tile_free(lk_tile *tile);
  * what comes out are the arrays of the tile's boxes, [samples][box...][channels]; all ranks have the
  * same samples.  Errors of all: LK_ESHAPE for a value that is not what the tile holds, and those of
  * dist.h.
+ *
+ * Parameters, all of which every rank has alike, are given in one of two ways:
+ *
+ *     plain     [...]          its gradient is the whole one, the same on all ranks: joined over the
+ *                              tiles of all ranks when backward passes it
+ *     by tile   [leaves][...]  one for each of this rank's tiles, all the same: a view with step 0 along
+ *                              the first axis, of which only the first is read.  Its gradient has for
+ *                              each tile what that tile says, and nothing is joined; whoever gave it
+ *                              does that, as lk_dist_sum_tiles() would, once for many.
+ *
+ * Which it is follows from the number of axes.  A tile without positions says +0.
  */
 
 /** Join what each tile says: x [leaves][...] of this rank gives [...], the sum over the tiles of all
@@ -230,6 +242,27 @@ typedef enum lk_pool_kind { LK_POOL_MAX, LK_POOL_AVG, LK_POOL_L2 } lk_pool_kind;
 LK_API lk_status lk_dist_tile_pool(const lk_tile *tile, lk_pool_kind kind, lk_var x,
                                    const lk_pool_attr *attr, bool relu, const char *name,
                                    lk_var *out) LK_NODISCARD;
+
+ * lk_conv() on tiles, or lk_conv_relu() with act LK_ACT_RELU; the other activations are refused.
+ *
+ * The tile is of kind LK_TILE_CONV, its window and sizes those of `attr` (may be NULL), and its window's
+ * grid is 4 where the algorithm is Winograd's.  w and b (LK_NO_VAR: none) are plain or by tile, each for
+ * itself.  y and dx have the bits of lk_conv() on the whole sample.  What a tile says of dw is the tree
+ * over shards of one chain each, over its positions of y; of db the sums of lk_sum_to().
+ *
+ * Errors: also LK_EINVAL where tile and attributes do not go together.
+ */
+LK_API lk_status lk_dist_tile_conv(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
+                                   const lk_conv_attr *attr, lk_act act, const char *name,
+                                   lk_var *out) LK_NODISCARD;
+
+/**
+ * lk_conv_transpose() on tiles: of kind LK_TILE_CONV_TRANSPOSE, otherwise as lk_dist_tile_conv().
+ * attr.extra goes with the tile's sizes.  What a tile says of dw is over its positions of x.
+ */
+LK_API lk_status lk_dist_tile_conv_transpose(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
+                                             const lk_conv_attr *attr, const char *name,
+                                             lk_var *out) LK_NODISCARD;
 
 LK_END_DECLS
 

@@ -8,6 +8,7 @@
 #ifndef LK_MAP_H
 #define LK_MAP_H
 
+#include <lockstep/act.h>
 #include <lockstep/dtype.h>
 
 LK_BEGIN_DECLS
@@ -59,21 +60,6 @@ typedef enum lk_map2_op {
 #undef X
         LK_N_MAP2
 } lk_map2_op;
-
-/* Activations that gemm and convolution apply to a finished output: those of the maps above. */
-#define LK_ACT_MAP(X) \
-    X(RELU)           \
-    X(SIGMOID)        \
-    X(TANH)           \
-    X(GELU)
-
-typedef enum lk_act {
-    LK_ACT_NONE,
-#define X(code) LK_ACT_##code,
-    LK_ACT_MAP(X)
-#undef X
-        LK_N_ACTS
-} lk_act;
 
 /** Name and formula of a map, for tables; "?" for a value that is none. */
 LK_API const char *lk_map1_name(lk_map1_op op);

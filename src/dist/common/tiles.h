@@ -55,6 +55,11 @@ lk_status lk__tiles_join(const lk_tiling *tiling, lk_dtype dtype, const lk__leaf
                          int64_t n_parts, void *room, void *out, const char *name) LK_NODISCARD;
 int64_t lk__tiles_join_room(const lk_tiling *tiling, int64_t n);
 
+/** A parameter, plain with `ndim` axes or by tile with one more, as [leaves][...] of which the first is
+ * without gaps.  A plain one gets a node by which its gradient is joined: collective in backward. */
+lk_status lk__tile_param(const lk_tiling *tiling, lk_var w, int ndim, const char *name,
+                         lk_var *out) LK_NODISCARD;
+
 /** A value that an op takes must be [samples][box...][channels].  Errors: LK_ESHAPE naming both. */
 lk_status lk__tile_check(const char *call, const char *what, lk_shape shape,
                          const lk_box *box) LK_NODISCARD;

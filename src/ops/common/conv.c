@@ -127,11 +127,18 @@ static void plan_free(void *plan)
     lk_conv_plan_free(plan);
 }
 
+lk_status lk__conv_plan_kept(lk_call *c, const lk_conv_shape *s, lk_conv_plan **out)
+{
+    void *plan = NULL;
+    LK_TRY(lk_call_plan(c, s, sizeof *s, plan_make, plan_free, &plan));
+    *out = plan;
+    return LK_OK;
+}
+
 lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x,
                            const lk_tensor *y, const int64_t *kernel, lk_conv_plan **out)
 {
     int ndim = x->shape.ndim - 2;
-    void *plan = NULL;
     lk_conv_shape s;
     memset(&s, 0, sizeof s); /* gaps too: it is a key */
     s.dtype = x->dtype;
@@ -152,7 +159,6 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
         s.window.dilation[d] = or_one(a->window.dilation[d]);
         s.window.pad_lo[d] = a->window.pad_lo[d];
     }
-    LK_TRY(lk_call_plan(c, &s, sizeof s, plan_make, plan_free, &plan));
-    *out = plan;
+    LK_TRY(lk__conv_plan_kept(c, &s, out));
     return LK_OK;
 }

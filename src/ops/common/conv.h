@@ -42,6 +42,9 @@ lk_status lk__conv_plan_of(lk_call *c, const lk_conv_attr *a, const lk_tensor *x
                            const lk_tensor *y, const int64_t *kernel,
                            lk_conv_plan **out) LK_NODISCARD;
 
+/** In forward: the plan of a shape, kept by the tape.  The shape is a key: gaps in it are 0. */
+lk_status lk__conv_plan_kept(lk_call *c, const lk_conv_shape *s, lk_conv_plan **out) LK_NODISCARD;
+
 /** The infer, forward and backward of conv, the second with an activation behind it, the third from the
  * gradient of what is before that. */
 lk_status lk__conv_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
