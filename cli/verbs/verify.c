@@ -332,10 +332,14 @@ static int trace_run(struct verify *v, const verify_version *version)
 static int trace_read(struct verify *v, int n, char **operand)
 {
     verify_version given = {.n = 0};
-    int status = v->o->layouts ? verify_layouts_read(v->o->layouts, n, operand, &v->layouts)
-                               : verify_version_read(n, operand, &given);
+    const char *words = v->o->layouts;
+    int status = words ? verify_layouts_read(words, n, operand, &v->layouts)
+                       : verify_version_read(n, operand, &given);
+    if (status == LK_EXIT_DONE && *v->layouts.pieces) /* another layout's would be others */
+        status = verb_refuse(COMMAND ": --trace: %s needs `pieces: %s`: say so for all layouts",
+                             words, v->layouts.pieces);
     if (status == LK_EXIT_DONE)
-        status = trace_run(v, v->o->layouts ? &v->layouts.item[0].version[0] : &given);
+        status = trace_run(v, words ? &v->layouts.item[0].version[0] : &given);
     verify_version_free(&given);
     return status;
 }
@@ -347,8 +351,7 @@ static int verify_layouts_run(struct verify *v, int n, char **operand)
     if (o->quiet)
         lk_log_set_level(LK_LOG_ERROR);
     if (o->layouts && o->ranks.n > 0)
-        return verb_refuse(COMMAND
-                           ": --layouts and --ranks exclude each other: a layout says its ranks");
+        return usage("layouts", "it and --ranks exclude each other: a layout says its ranks");
     if (o->trace)
         return trace_read(v, n, operand);
     if (ranks_launched())

@@ -72,7 +72,7 @@ cp "$work/1.csv" "$work/4.csv"
 sed '10s/,1$/,0/' "$work/1.csv" >"$work/2.csv"        # another label
 sed '10s/^4,0,1$/4,1,0/' "$work/1.csv" >"$work/3.csv" # and another value
 for place in local ${mpis:+mpi}; do
-    status 1 "$lockstep" verify "$work/planted.yaml" --layouts 1,data4,data2,data3 --steps 7 --transport $place
+    status 1 "$lockstep" verify "$work/planted.yaml" --layouts 1,data4,data2,data3 --steps 7 --transport "$place"
     [ "$(grep -c ' same ' "$work/out")" -eq 2 ] && [ "$(grep -c ' DIFFER ' "$work/out")" -eq 2 ] || fail 'which layouts differ'
     grep -Eq '^error: after step 3 the bits differ between \(layout 1, 1 rank, .*\) and \(layout data2, 2 ranks, ' "$work/err" || fail 'no step'
     grep -Eq '^  first in layer linear2, parameter bias, element 0 of 2: 0 \(0x0p\+0\) and 0\.025.* \(0x1\.9.*p-6\)$' "$work/err" || fail 'no parameter'
@@ -107,8 +107,9 @@ refused "layout 3x1: parallel.spatial=3x1: spatial of parallel: 3x1 is more than
     --layouts 1,2x2,3x1 pieces.tiles=2x2
 refused "layout features4: parallel.features=4: features of parallel: 4 is more than the blocks of pieces, 2; the line \`pieces: {blocks: 4}\` allows it" \
     --layouts 1,features4 pieces.blocks=2
-refused '--layouts and --ranks exclude each other' --layouts 1 --ranks 1
+refused 'option --layouts: it and --ranks exclude each other' --layouts 1 --ranks 1
 refused '--trace is for one configuration: give no lists' --trace --layouts 1,data2
+refused "--trace: 2x2 needs \`pieces: {tiles: 2x2}\`" --trace --layouts 2x2
 refused 'option --ranks: data 1 x spatial 1 x features 2 x stages 1 need 2 ranks, but there are 3' --ranks 2,3 parallel.features=2 pieces.blocks=2
 status 2 "$lockstep" verify "$work/none.yaml" --layouts 1
 err 'none.yaml'
