@@ -492,12 +492,18 @@ typedef struct lk_dropout_attr {
     int64_t step;  /* of the training, below 2^32 */
     int64_t first; /* the number of the first sample in the whole batch; the last is below 2^48 */
     double keep;   /* the probability of an element to stay, above 0 and at most 1 */
+    lk_shape of;   /* a whole sample, of which x has a box; ndim 0: x has all of it */
+    lk_box box;    /* which, of all axes of `of`, channels too */
 } lk_dropout_attr;
 
 /**
  * x / keep where the draw for (step, first + i, e) is kept, 0 elsewhere; i is the index along the
  * first axis and e counts the elements of a sample.  The draw is the same for f32 and f64 and for
  * any cut of the batch; backward draws it again.
+ *
+ * With attr->of, x is [samples][box...], and draws what these elements of the whole sample draw: a tile
+ * and its margin have what their owners have.  Errors: also LK_EINVAL for a box that does not lie in
+ * `of`, LK_ESHAPE when x is not such a box.
  */
 LK_API lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out) LK_NODISCARD;
 

@@ -4,7 +4,8 @@
  *   dx      = the same of dy
  *
  * u is the 32 bits at (step, first + i, e) of the stream: a pure function of the sample and the
- * element, so that neither the cut of the batch nor the threads matter, and nothing is saved.
+ * element, so that neither the cut of the batch nor the threads matter, and nothing is saved.  Of a
+ * box of each sample, e counts the elements of the whole one.
  */
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
@@ -18,13 +19,34 @@ enum { GRAIN = 8192, RUN = 512 };
 typedef struct dropout_job {
     const lk_dropout_attr *attr;
     lk_dtype dtype;
-    int64_t per_sample;
+    int64_t per_sample; /* elements */
+    int64_t stretch;    /* elements that lie side by side in the whole sample too */
     uint64_t below;
     double scale;
     const char *x;
     char *y;
     _Atomic int failed; /* the status of a draw that failed */
 } dropout_job;
+
+/* Whether x is the box that the attributes name. */
+static lk_status box_check(const lk_dropout_attr *a, const lk_tensor *x)
+{
+    int64_t elements;
+    lk_shape held = {.ndim = a->of.ndim + 1};
+    if (a->of.ndim == 0)
+        return LK_OK;
+    LK_CHECK(a->of.ndim > 0 && a->of.ndim < LK_MAX_NDIM && a->box.ndim == a->of.ndim, LK_EINVAL,
+             "dropout of a box of %d axes of samples that have %d", a->box.ndim, a->of.ndim);
+    LK_TRY(lk_shape_count(a->of, &elements));
+    LK_CHECK(lk_box_is_within(&a->box, a->of.dim), LK_EINVAL,
+             "dropout of %s: the box does not lie in samples of %s", lk_tensor_text(x).s,
+             lk_shape_text(a->of).s);
+    held.dim[0] = x->shape.ndim > 0 ? x->shape.dim[0] : 1;
+    memcpy(&held.dim[1], a->box.n, (size_t)a->box.ndim * sizeof held.dim[0]);
+    LK_CHECK(lk_shape_is_equal(x->shape, held), LK_ESHAPE, "dropout of %s, where the box has %s",
+             lk_tensor_text(x).s, lk_shape_text(held).s);
+    return LK_OK;
+}
 
 static lk_status dropout_infer(lk_call *c, lk_output_spec *out)
 {
@@ -38,7 +60,22 @@ static lk_status dropout_infer(lk_call *c, lk_output_spec *out)
     LK_CHECK(a->first >= 0 && samples <= (INT64_C(1) << 48) - a->first, LK_EINVAL,
              "dropout of %s from sample %lld on: samples must be in [0, 2^48)",
              lk_tensor_text(c->x[0]).s, (long long)a->first);
+    LK_TRY(box_check(a, c->x[0]));
     return LK_OK;
+}
+
+/* The number that element e of what is held of a sample has in the whole one. */
+static int64_t element_number(const lk_dropout_attr *a, int64_t e)
+{
+    int64_t number = 0, step = 1;
+    if (a->of.ndim == 0)
+        return e;
+    for (int d = a->of.ndim - 1; d >= 0; d--) {
+        number += (a->box.first[d] + e % a->box.n[d]) * step;
+        e /= a->box.n[d];
+        step *= a->of.dim[d];
+    }
+    return number;
 }
 
 /* Signed numbers in the order of the unsigned ones: those are what SSE2 compares. */
@@ -71,8 +108,8 @@ static void dropout_task(void *arg, int64_t first, int64_t last)
     for (int64_t at = first, n; at < last; at += n) {
         lk_rng_at place = {.step = j->attr->step,
                            .sample = j->attr->first + at / j->per_sample,
-                           .element = at % j->per_sample};
-        n = j->per_sample - place.element;
+                           .element = element_number(j->attr, at % j->per_sample)};
+        n = j->stretch - at % j->stretch;
         n = n < last - at ? n : last - at;
         n = n < RUN ? n : RUN;
         lk_status st = lk_rng_bits(j->attr->stream, place, n, bits);
@@ -104,7 +141,12 @@ static lk_status dropout_forward(lk_call *c)
         memset(j.y, 0, (size_t)x->count * lk_dtype_size(x->dtype));
         return LK_OK;
     }
-    j.per_sample = x->shape.ndim > 0 ? x->count / x->shape.dim[0] : 1;
+    j.per_sample = j.stretch = x->shape.ndim > 0 ? x->count / x->shape.dim[0] : 1;
+    if (a->of.ndim > 0) {
+        lk_box_walk walk = lk_box_start(&a->box, a->of.dim);
+        (void)lk_box_next(&walk);
+        j.stretch = walk.n;
+    }
     LK_TRY(lk__parallel(x->count, GRAIN, dropout_task, &j));
     LK_CHECK(j.failed == LK_OK, (lk_status)j.failed,
              "dropout of %s: an element has no place in the stream", lk_tensor_text(x).s);
@@ -125,6 +167,9 @@ lk_status lk_dropout(lk_var x, const lk_dropout_attr *attr, lk_var *out)
     return LK_OK;
 }
 
+static const lk_dropout_attr sample_box = {
+    .keep = 0.5, .of = LK_DIMS(4, 5, 2), .box = {3, {1, 2, 0}, {2, 3, 2}}};
+
 const lk_op lk__op_dropout = {
     .name = "dropout",
     .summary = "x / keep with probability keep, otherwise 0; drawn by sample and element",
@@ -143,5 +188,6 @@ const lk_op lk__op_dropout = {
              .in = {LK_IN(7)},
              .attr = &(const lk_dropout_attr){{{1, 2}}, .step = 3, .first = 5, .keep = 0.8}},
             {.n_in = 1, .in = {LK_IN(2, 3)}, .attr = &(const lk_dropout_attr){.keep = 1}},
+            {.n_in = 1, .in = {LK_IN(2, 2, 3, 2)}, .attr = &sample_box},
             {0}},
 };

@@ -1,7 +1,7 @@
 /* Dropout: a mask that depends on nothing but the draw. */
 #include "op_numbers.h"
 
-enum { SAMPLES = 40, ELEMENTS = 700 };
+enum { SAMPLES = 40, ELEMENTS = 700, MOST = 4096 };
 
 static lk_var ones(struct program *p, lk_shape shape)
 {
@@ -12,7 +12,8 @@ static lk_var ones(struct program *p, lk_shape shape)
 
 static lk_dropout_attr attr_of(double keep)
 {
-    return (lk_dropout_attr){lk_rng_start(1, "layer", "dropout"), 7, 100, keep};
+    return (lk_dropout_attr){
+        .stream = lk_rng_start(1, "layer", "dropout"), .step = 7, .first = 100, .keep = keep};
 }
 
 static void elements_are_kept_where_the_draw_is_below(void)
@@ -96,6 +97,114 @@ static void backward_applies_the_same_mask(void)
     program_free(&p);
 }
 
+/* ---- boxes of samples ---- */
+
+/* [samples][box...] of [samples][of...], element by element. */
+static void box_take(lk_dtype dtype, int64_t samples, const lk_dropout_attr *a, const void *whole,
+                     void *out)
+{
+    size_t size = lk_dtype_size(dtype);
+    int64_t count = lk_box_count(&a->box), all = 1;
+    for (int d = 0; d < a->of.ndim; d++)
+        all *= a->of.dim[d];
+    for (int64_t i = 0; i < samples * count; i++) {
+        int64_t left = i % count, place = 0, step = 1;
+        for (int d = a->of.ndim - 1; d >= 0; d--) {
+            place += (a->box.first[d] + left % a->box.n[d]) * step;
+            left /= a->box.n[d];
+            step *= a->of.dim[d];
+        }
+        memcpy((char *)out + (size_t)i * size,
+               (const char *)whole + (size_t)(i / count * all + place) * size, size);
+    }
+}
+
+/* y and dx of x and dy, all of the shape [samples][dim...]; returns the number of elements. */
+static int64_t drop_run(lk_dtype dtype, int64_t samples, lk_shape sample, const lk_dropout_attr *a,
+                        const void *x, void *dy, void *y, void *dx)
+{
+    lk_shape shape = {.ndim = sample.ndim + 1, .dim = {samples}};
+    memcpy(&shape.dim[1], sample.dim, (size_t)sample.ndim * sizeof sample.dim[0]);
+    int64_t count;
+    lk_tape *tape;
+    lk_tensor *seed;
+    lk_var vx, vy;
+    ASSERT_OK(lk_shape_count(shape, &count));
+    ASSERT_TRUE(count <= MOST);
+    memset(dx, 0, MOST * sizeof(double));
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_leaf_data(tape, dtype, shape, x, dx, &vx));
+    ASSERT_OK(lk_tensor_wrap(dtype, shape, dy, NULL, NULL, &seed));
+    ASSERT_OK(lk_dropout(vx, a, &vy));
+    ASSERT_OK(lk_read(vy, dtype, count, y));
+    ASSERT_OK(lk_backward(tape, &(lk_seed){vy, seed}, 1, 0));
+    lk_tensor_free(seed);
+    lk_tape_free(tape);
+    return count;
+}
+
+/* The box of a whole dropout is the dropout of the box: y and dx. */
+static void box_check(lk_dtype dtype, lk_shape of, lk_box box)
+{
+    enum { X, DY, Y, DX };
+    static double whole[4][MOST], part[4][MOST], want[MOST];
+    lk_dropout_attr a = attr_of(0.6);
+    real_fill(dtype, whole[X], MOST, 1, false);
+    real_fill(dtype, whole[DY], MOST, 2, false);
+    drop_run(dtype, 2, of, &a, whole[X], whole[DY], whole[Y], whole[DX]);
+    a.of = of;
+    a.box = box;
+    for (int i = X; i <= DY; i++)
+        box_take(dtype, 2, &a, whole[i], part[i]);
+    lk_shape held = {.ndim = box.ndim};
+    memcpy(held.dim, box.n, (size_t)box.ndim * sizeof box.n[0]);
+    int64_t count = drop_run(dtype, 2, held, &a, part[X], part[DY], part[Y], part[DX]);
+    for (int i = Y; i <= DX; i++) {
+        box_take(dtype, 2, &a, whole[i], want);
+        ASSERT_SAME_BITS(part[i], want, (size_t)count * lk_dtype_size(dtype));
+    }
+}
+
+static void a_box_of_the_samples_has_its_box_of_the_mask(void)
+{
+    static const lk_shape of[] = {LK_DIMS(90, 3), LK_DIMS(13, 11, 5), LK_DIMS(6, 5, 7, 3)};
+    uint64_t state = 1;
+    for (int s = 0; s < LK_COUNT(of); s++)
+        for (int i = 0; i < 40; i++) {
+            lk_box box = lk_box_whole(of[s].ndim, of[s].dim);
+            for (int d = 0; d < box.ndim - i % 2; d++) { /* every second has all channels */
+                state = state * UINT64_C(6364136223846793005) + 1;
+                box.first[d] = (int64_t)(state >> 33) % of[s].dim[d];
+                state = state * UINT64_C(6364136223846793005) + 1;
+                box.n[d] = (int64_t)(state >> 33) % (of[s].dim[d] - box.first[d] + 1);
+            }
+            box_check(LK_F32, of[s], box);
+            box_check(LK_F64, of[s], box);
+        }
+    for (int s = 0; s < LK_COUNT(of); s++)
+        box_check(LK_F32, of[s], lk_box_whole(of[s].ndim, of[s].dim));
+}
+
+static void wrong_boxes_are_refused(void)
+{
+    struct program p = program_new(LK_F32, false);
+    lk_var x = ones(&p, LK_SHAPE(4, 2, 3)), y;
+    lk_dropout_attr a = attr_of(0.5);
+    a.of = LK_SHAPE(5, 3);
+    a.box = (lk_box){1, {1}, {2}};
+    ASSERT_FAILS(lk_dropout(x, &a, &y), LK_EINVAL, "a box of 1 axes of samples that have 2");
+    a.box = (lk_box){2, {4, 0}, {2, 3}};
+    ASSERT_FAILS(lk_dropout(x, &a, &y), LK_EINVAL, "does not lie in samples of [5,3]");
+    a.box = (lk_box){2, {1, 0}, {3, 3}};
+    ASSERT_FAILS(lk_dropout(x, &a, &y), LK_ESHAPE, "f32[4,2,3], where the box has [4,3,3]");
+    a.of = LK_SHAPE(INT64_MAX / 2, 3);
+    a.box = (lk_box){2, {1, 0}, {2, 3}};
+    ASSERT_FAILS(lk_dropout(x, &a, &y), LK_EOVERFLOW, "");
+    a.of.ndim = -1;
+    ASSERT_FAILS(lk_dropout(x, &a, &y), LK_EINVAL, "samples that have -1");
+    program_free(&p);
+}
+
 static void keep_one_keeps_all_and_what_is_dropped_is_zero(void)
 {
     struct program p = program_new(LK_F64, false);
@@ -149,14 +258,24 @@ static void drop(struct program *p, lk_var *y)
     ASSERT_OK(lk_dropout(program_leaf(p, LK_SHAPE(SAMPLES, ELEMENTS)), &a, y));
 }
 
+static void drop_box(struct program *p, lk_var *y)
+{
+    lk_dropout_attr a = attr_of(0.7);
+    a.of = LK_SHAPE(40, 30, 3);
+    a.box = (lk_box){3, {3, 5, 0}, {35, 20, 3}};
+    ASSERT_OK(lk_dropout(program_leaf(p, LK_SHAPE(SAMPLES, 35, 20, 3)), &a, y));
+}
+
 static void every_thread_count_and_instruction_set_gives_the_same_bits(void)
 {
     test_same_bits_everywhere(drop);
+    test_same_bits_everywhere(drop_box);
 }
 
 TEST_MAIN(TEST(elements_are_kept_where_the_draw_is_below), TEST(the_share_that_stays_is_keep),
           TEST(a_part_of_the_batch_has_a_part_of_the_mask),
           TEST(steps_and_streams_differ_and_dtypes_do_not), TEST(backward_applies_the_same_mask),
           TEST(keep_one_keeps_all_and_what_is_dropped_is_zero),
+          TEST(a_box_of_the_samples_has_its_box_of_the_mask), TEST(wrong_boxes_are_refused),
           TEST(no_samples_and_scalars_are_fine), TEST(misuse_is_refused),
           TEST(every_thread_count_and_instruction_set_gives_the_same_bits))
