@@ -22,6 +22,25 @@ static lk_status bounds_check(const lk_tiling *t, const lk_tile_bounds *b, const
     return LK_OK;
 }
 
+/* Outputs that are computed together must not be cut apart: groups begin where tiles do. */
+static lk_status grid_check(const lk_tiling *t, const lk_tile_bounds *b, const int64_t *n,
+                            int64_t grid)
+{
+    for (int d = 0; d < t->ndim && grid > 1; d++) {
+        const int64_t *at = b->axis[d];
+        LK_CHECK(at || t->tiles[d] == 1 || t->step % grid == 0, LK_EINVAL,
+                 "the layer computes %lld positions together, but tiles are cut at multiples of "
+                 "%lld: give the tiling a step of %lld",
+                 (long long)grid, (long long)t->step, (long long)grid);
+        for (int64_t i = 0; at && i < t->tiles[d]; i++)
+            LK_CHECK(at[i] % grid == 0 || at[i] == n[d], LK_EINVAL,
+                     "the layer computes %lld positions together, but a tile begins at %lld of "
+                     "axis %d",
+                     (long long)grid, (long long)at[i], d);
+    }
+    return LK_OK;
+}
+
 static lk_status spec_check(const lk_tiling *t, const lk_tile_spec *s)
 {
     LK_CHECK(s->window.ndim >= t->ndim && s->window.ndim <= LK_TILE_AXES, LK_EINVAL,
@@ -33,6 +52,8 @@ static lk_status spec_check(const lk_tiling *t, const lk_tile_spec *s)
                  (long long)s->in[d], (long long)s->out[d], (long long)s->window.kernel[d]);
     LK_TRY(bounds_check(t, &s->in_bounds, s->in, "input"));
     LK_TRY(bounds_check(t, &s->out_bounds, s->out, "output"));
+    LK_TRY(grid_check(t, &s->in_bounds, s->in, s->window.grid));
+    LK_TRY(grid_check(t, &s->out_bounds, s->out, s->window.grid));
     return LK_OK;
 }
 

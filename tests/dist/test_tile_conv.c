@@ -2,170 +2,11 @@
  * all tiles, y and dx also against the op on the whole sample, all by bits; and gradients against
  * differences.
  */
-#include "tile_convs.h"
+#include "tile_conv_checks.h"
 #include "tile_cuts.h"
 
 #include <lockstep/coll.h>
 #include <lockstep/extra/conv.h>
-
-/* ---- what must be equal ---- */
-
-static void assert_part(const struct conv_case *k, const void *a, const void *b,
-                        const lk_box *whole, const lk_box *tile, int64_t channels)
-{
-    int64_t bytes = channels * (int64_t)lk_dtype_size(k->dtype);
-    int64_t n = k->batch * lk_box_count(tile) * channels;
-    void *p = conv_array(k->dtype, n), *q = conv_array(k->dtype, n);
-    lk__tile_pack(a, whole, tile, k->batch, bytes, p);
-    lk__tile_pack(b, whole, tile, k->batch, bytes, q);
-    ASSERT_SAME_BITS(p, q, (size_t)n * lk_dtype_size(k->dtype));
-    free(p);
-    free(q);
-}
-
-/* What this rank has of `got` is that of `want`. */
-static void assert_result(const struct conv_case *k, const struct conv_result *got,
-                          const struct conv_result *want)
-{
-    size_t w = (size_t)conv_weights_count(k) * lk_dtype_size(k->dtype);
-    size_t b = (size_t)k->y_channels * lk_dtype_size(k->dtype);
-    assert_part(k, got->y, want->y, &got->y_whole, &got->y_tile, k->y_channels);
-    assert_part(k, got->dx, want->dx, &got->x_whole, &got->x_tile, k->x_channels);
-    for (size_t i = 0; i < CONV_TILES * CONV_TILES; i++)
-        if (got->has[i]) {
-            ASSERT_SAME_BITS((char *)got->dw + i * w, (char *)want->dw + i * w, w);
-            ASSERT_SAME_BITS((char *)got->db + i * b, (char *)want->db + i * b, b);
-        }
-}
-
-/* The op on the whole sample. */
-static struct conv_result conv_serially(const struct conv_case *k, const struct conv_whole *v)
-{
-    struct conv_result r = {.y = conv_array(k->dtype, conv_count(k, true))};
-    lk_shape shape[2];
-    lk_tape *tape;
-    lk_tensor *dy;
-    const lk_tensor *value;
-    lk_var x, w, b, y;
-    r.dx = conv_array(k->dtype, conv_count(k, false));
-    r.dw = conv_array(k->dtype, conv_weights_count(k));
-    r.db = conv_array(k->dtype, k->y_channels);
-    for (int i = 0; i < 2; i++) {
-        shape[i] = (lk_shape){.ndim = k->ndim + 2, .dim = {k->batch}};
-        memcpy(&shape[i].dim[1], i == 0 ? k->x : k->y, (size_t)k->ndim * sizeof(int64_t));
-        shape[i].dim[k->ndim + 1] = i == 0 ? k->x_channels : k->y_channels;
-    }
-    ASSERT_OK(lk_tape_new(&tape));
-    ASSERT_OK(lk_tape_set_shard_size(tape, k->shard));
-    ASSERT_OK(lk_leaf_data(tape, k->dtype, shape[0], v->x, r.dx, &x));
-    ASSERT_OK(lk_leaf_data(tape, k->dtype, conv_weights_shape(k), v->w, r.dw, &w));
-    ASSERT_OK(lk_leaf_data(tape, k->dtype, LK_SHAPE(k->y_channels), v->b, r.db, &b));
-    b = k->bias ? b : LK_NO_VAR;
-    if (k->back)
-        ASSERT_OK(lk_conv_transpose(x, w, b, &k->attr, &y));
-    else if (k->relu)
-        ASSERT_OK(lk_conv_relu(x, w, b, &k->attr, &y));
-    else
-        ASSERT_OK(lk_conv(x, w, b, &k->attr, &y));
-    ASSERT_OK(lk_value(y, &value));
-    ASSERT_TRUE(lk_shape_is_equal(lk_tensor_shape(value), shape[1]));
-    if (lk_tensor_count(value) > 0)
-        memcpy(r.y, lk_tensor_data(value),
-               (size_t)lk_tensor_count(value) * lk_dtype_size(k->dtype));
-    ASSERT_OK(lk_tensor_wrap(k->dtype, shape[1], v->dy, NULL, NULL, &dy));
-    ASSERT_OK(lk_backward(tape, &(lk_seed){y, dy}, 1, 0));
-    lk_tensor_free(dy);
-    lk_tape_free(tape);
-    return r;
-}
-
-/* v [tiles of the axes from d on][n] becomes their sum: axis by axis, the last innermost. */
-static void leaves_join(const struct conv_case *k, int d, double *v, int64_t from, int64_t tiles,
-                        int64_t n)
-{
-    int64_t size = n, half;
-    for (int e = d; e < k->cut; e++)
-        size *= e > d ? k->tiles[e] : 1;
-    if (d == k->cut)
-        return;
-    if (tiles == 1) {
-        leaves_join(k, d + 1, v + from * size, 0, d + 1 < k->cut ? k->tiles[d + 1] : 1, n);
-        return;
-    }
-    half = lk_tree_half(tiles);
-    leaves_join(k, d, v, from, half, n);
-    leaves_join(k, d, v, from + half, tiles - half, n);
-    for (int64_t i = 0; i < n; i++)
-        v[from * size + i] = real_add(k->dtype, v[from * size + i], v[(from + half) * size + i]);
-}
-
-static void assert_joined(const struct conv_case *k, const void *leaves, const void *sum, int64_t n)
-{
-    int64_t all = conv_leaves(k) * n;
-    double *v = conv_array(LK_F64, all);
-    for (int64_t i = 0; i < all; i++)
-        v[i] = real_get(k->dtype, leaves, i);
-    leaves_join(k, 0, v, 0, k->tiles[0], n);
-    for (int64_t i = 0; i < n; i++)
-        ASSERT_TRUE(real_same(v[i], real_get(k->dtype, sum, i)));
-    free(v);
-}
-
-static void describe(const struct conv_case *k, lk_comm *comm)
-{
-    static _Thread_local char text[400];
-    const lk_window *w = &k->attr.window;
-    snprintf(text, sizeof text,
-             "%s, %d ranks: %s%s %s x %lldx%lldx%lld tiles %lldx%lldx%lld kernel %lldx%lldx%lld "
-             "stride %lld,%lld,%lld dilation %lld,%lld,%lld pad %lld,%lld,%lld batch %lld shard "
-             "%lld groups %lld algorithm %d%s",
-             k->name ? k->name : "random", lk_comm_size(comm), k->back ? "transposed " : "conv",
-             k->relu ? " relu" : "", k->dtype == LK_F32 ? "f32" : "f64", (long long)k->x[0],
-             (long long)k->x[1], (long long)k->x[2], (long long)k->tiles[0], (long long)k->tiles[1],
-             (long long)k->tiles[2], (long long)w->kernel[0], (long long)w->kernel[1],
-             (long long)w->kernel[2], (long long)w->stride[0], (long long)w->stride[1],
-             (long long)w->stride[2], (long long)w->dilation[0], (long long)w->dilation[1],
-             (long long)w->dilation[2], (long long)w->pad_lo[0], (long long)w->pad_lo[1],
-             (long long)w->pad_lo[2], (long long)k->batch, (long long)k->shard,
-             (long long)k->attr.groups, (int)k->attr.algorithm, k->bounded ? " bounds" : "");
-    if (getenv("TEST_VERBOSE"))
-        fprintf(stderr, "%s\n", text);
-}
-
-/* Ranks against one rank, and one rank against the op. */
-static void case_check(lk_comm *comm, const lk_grid *grid, const struct conv_case *k, uint64_t seed)
-{
-    struct conv_whole v = conv_whole_new(k, seed);
-    struct conv_result serial = conv_serially(k, &v);
-    struct conv_result by_tile = {0};
-    const lk_grid alone = {.ndim = k->cut, .dim = {1, 1, 1}};
-    describe(k, comm);
-    for (int plain = 0; plain < 2; plain++) {
-        struct conv_result one = conv_run(k, NULL, &alone, &v, !plain);
-        struct conv_result got = conv_run(k, comm, grid, &v, !plain);
-        assert_result(k, &got, &one);
-        assert_part(k, one.y, serial.y, &one.y_whole, &one.y_whole, k->y_channels);
-        assert_part(k, one.dx, serial.dx, &one.x_whole, &one.x_whole, k->x_channels);
-        if (conv_leaves(k) == 1) {
-            one.has[0] = true;
-            serial.x_tile = serial.x_whole = one.x_whole;
-            serial.y_tile = serial.y_whole = one.y_whole;
-            assert_result(k, &one, &serial);
-        }
-        conv_result_free(&got);
-        if (!plain) {
-            by_tile = one;
-            continue;
-        }
-        assert_joined(k, by_tile.dw, one.dw, conv_weights_count(k));
-        if (k->bias)
-            assert_joined(k, by_tile.db, one.db, k->y_channels);
-        conv_result_free(&one);
-        conv_result_free(&by_tile);
-    }
-    conv_result_free(&serial);
-    conv_whole_free(&v);
-}
 
 /* ---- random cases ---- */
 
@@ -219,6 +60,7 @@ static struct conv_case case_draw(const lk_grid *grid, uint64_t *s)
     k.ndim = (int)between(s, k.cut, 3);
     k.back = between(s, 0, 2) == 0;
     k.relu = !k.back && between(s, 0, 1);
+    k.fixed = between(s, 0, 5) == 0;
     k.bias = between(s, 0, 3) > 0;
     k.dtype = between(s, 0, 1) ? LK_F32 : LK_F64;
     k.batch = between(s, 0, 15) == 0 ? 0 : between(s, 1, 5);
@@ -264,7 +106,8 @@ static void cases_check(lk_comm *comm, int n, uint64_t seed)
 
 static void random_shapes_have_the_bits_of_one_rank(lk_comm *comm)
 {
-    cases_check(comm, test_whole() ? 290 : 29, 7 + (uint64_t)lk_comm_size(comm));
+    bool is_slow = ranks_brief() || getenv("TEST_TRANSPORT");
+    cases_check(comm, test_whole() ? 290 : is_slow ? 10 : 29, 7 + (uint64_t)lk_comm_size(comm));
 }
 
 static void groups_of_ranks_do_too(lk_comm *comm)
@@ -276,4 +119,266 @@ static void groups_of_ranks_do_too(lk_comm *comm)
     lk_comm_close(half);
 }
 
-RANKS_MAIN(TEST(random_shapes_have_the_bits_of_one_rank), TEST(groups_of_ranks_do_too))
+/* ---- cases by name ---- */
+
+/* A convolution of squares, 2 channels to 3, tiles 3x2 or as many as there are ranks. */
+static void named_check(lk_comm *comm, const char *name, int64_t size, lk_window window)
+{
+    for (int back = 0; back < 2; back++) {
+        struct conv_case k = {.name = name,
+                              .ndim = 2,
+                              .cut = 2,
+                              .back = back == 1,
+                              .bias = true,
+                              .x_channels = 2,
+                              .y_channels = 3,
+                              .batch = 3,
+                              .shard = 1,
+                              .step = 1,
+                              .attr = {.window = window, .groups = 1}};
+        struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
+        lk_grid grid;
+        for (int d = 0; d < 2; d++) {
+            lk_window *w = &k.attr.window;
+            int64_t out, *stride = &w->stride[d], *dilation = &w->dilation[d];
+            w->kernel[d] = window.kernel[0];
+            *stride = window.stride[0] > 0 ? window.stride[0] : 1;
+            *dilation = window.dilation[0] > 0 ? window.dilation[0] : 1;
+            w->pad_lo[d] = window.pad_lo[0];
+            w->pad_hi[d] = window.pad_hi[0];
+            ASSERT_OK(lk_conv_out(size, w->kernel[d], *stride, *dilation, w->pad_lo[d],
+                                  w->pad_hi[d], &out));
+            k.x[d] = back ? out : size;
+            k.y[d] = back ? size : out;
+            if (back)
+                k.attr.extra[d] = (size + w->pad_lo[d] + w->pad_hi[d] -
+                                   *dilation * (w->kernel[d] - 1) - 1) %
+                                  *stride;
+            k.tiles[d] = cut.dim[d] > 3 - d ? cut.dim[d] : 3 - d;
+        }
+        ASSERT_OK(lk_grid_make(comm, 2, cut.dim, NULL, &grid));
+        case_check(comm, &grid, &k, (uint64_t)size);
+    }
+}
+
+#define WINDOW(k, s, d, lo, hi) \
+    ((lk_window){.kernel = {k}, .stride = {s}, .dilation = {d}, .pad_lo = {lo}, .pad_hi = {hi}})
+
+static void kernel_7_stride_2_padding_3(lk_comm *comm)
+{
+    named_check(comm, "7x7/s2/p3", 16, WINDOW(7, 2, 1, 3, 3));
+}
+
+static void kernel_3_stride_2_padding_1(lk_comm *comm)
+{
+    named_check(comm, "3x3/s2/p1", 16, WINDOW(3, 2, 1, 1, 1));
+}
+
+static void even_kernels(lk_comm *comm)
+{
+    named_check(comm, "2x2", 9, WINDOW(2, 1, 1, 0, 0));
+    named_check(comm, "4x4/s2/p1", 12, WINDOW(4, 2, 1, 1, 1));
+    named_check(comm, "4x4 same", 11, WINDOW(4, 1, 1, 1, 2));
+}
+
+static void dilation_2(lk_comm *comm)
+{
+    named_check(comm, "3x3/d2/p2", 13, WINDOW(3, 1, 2, 2, 2));
+}
+
+static void sizes_that_the_stride_does_not_divide(lk_comm *comm)
+{
+    named_check(comm, "3x3/s2/p1 of 15", 15, WINDOW(3, 2, 1, 1, 1));
+    named_check(comm, "2x2/s3 of 17", 17, WINDOW(2, 3, 1, 0, 0));
+}
+
+/* ---- gradients against differences ---- */
+
+static struct conv_case smooth_case(bool back, lk_comm *comm, lk_grid *grid)
+{
+    struct conv_case k = {.ndim = 2,
+                          .cut = 2,
+                          .back = back,
+                          .bias = true,
+                          .dtype = LK_F64,
+                          .x_channels = 2,
+                          .y_channels = 2,
+                          .batch = 2,
+                          .shard = 1,
+                          .step = 1,
+                          .attr = {.window = WINDOW(3, 2, 1, 1, 1), .groups = 1}};
+    struct tile_cut cut = tile_cut_of(lk_comm_size(comm), 2, 0);
+    for (int d = 0; d < 2; d++) {
+        k.attr.window.kernel[d] = 3;
+        k.attr.window.stride[d] = 2;
+        k.attr.window.pad_lo[d] = k.attr.window.pad_hi[d] = 1;
+        k.x[d] = back ? 4 : 7;
+        k.y[d] = back ? 7 : 4;
+        k.tiles[d] = cut.dim[d] > 2 ? cut.dim[d] : 2;
+    }
+    ASSERT_OK(lk_grid_make(comm, 2, cut.dim, NULL, grid));
+    return k;
+}
+
+/* The sum over ranks of <y, dy>; the gradients too, where `out` is not NULL. */
+static double loss_of(lk_comm *comm, const lk_grid *grid, const struct conv_case *k,
+                      const struct conv_whole *v, struct conv_result *out)
+{
+    struct conv_result r = conv_run(k, comm, grid, v, false);
+    double own = 0, sum;
+    for (int64_t i = 0; i < conv_count(k, true); i++)
+        own += ((double *)r.y)[i] * ((double *)v->dy)[i];
+    ASSERT_OK(lk_allreduce(comm, &own, &sum, 1, LK_F64, LK_REDUCE_SUM, "loss"));
+    if (out)
+        *out = r;
+    else
+        conv_result_free(&r);
+    return sum;
+}
+
+static void gradients_are_differences_of_the_loss(lk_comm *comm)
+{
+    for (int back = 0; back < 2; back++) {
+        lk_grid grid;
+        struct conv_case k = smooth_case(back == 1, comm, &grid);
+        struct conv_whole v = conv_whole_new(&k, 5);
+        struct conv_result r;
+        (void)loss_of(comm, &grid, &k, &v, &r);
+        int64_t n[3] = {conv_count(&k, false), conv_weights_count(&k), k.y_channels};
+        double *dx = conv_array(LK_F64, n[0]);
+        ASSERT_OK(lk_allreduce(comm, r.dx, dx, n[0], LK_F64, LK_REDUCE_SUM, "dx"));
+        double *at[3] = {v.x, v.w, v.b}, *grad[3] = {dx, r.dw, r.db};
+        for (int j = 0; j < 3; j++)
+            for (int64_t i = 0; i < n[j]; i += 1 + n[j] / 8) {
+                double old = at[j][i], loss[2];
+                for (int side = 0; side < 2; side++) { /* linear in each: any step will do */
+                    at[j][i] = old + (side == 0 ? -0.5 : 0.5);
+                    loss[side] = loss_of(comm, &grid, &k, &v, NULL);
+                }
+                at[j][i] = old;
+                ASSERT_NEAR(loss[1] - loss[0], grad[j][i], 1e-11);
+            }
+        free(dx);
+        conv_result_free(&r);
+        conv_whole_free(&v);
+    }
+}
+
+/* ---- what is refused, and what is not ---- */
+
+/* A tile of smooth_case() on one rank, and operands of it on a tape. */
+struct alone {
+    struct conv_case k;
+    struct conv_whole v;
+    lk_tiling *tiling;
+    lk_tile *tile;
+    lk_tape *tape;
+    lk_var x, w, b, y;
+};
+
+static void alone_begin(struct alone *a, lk_comm *comm, bool back)
+{
+    const lk_grid one = {.ndim = 2, .dim = {1, 1}};
+    lk_grid grid;
+    a->k = smooth_case(back, comm, &grid);
+    a->v = conv_whole_new(&a->k, 3);
+    conv_tile_new(&a->k, NULL, &one, &a->tiling, &a->tile);
+    ASSERT_OK(lk_tape_new(&a->tape));
+    ASSERT_OK(
+        lk_constant_data(a->tape, LK_F64, LK_SHAPE(2, a->k.x[0], a->k.x[1], 2), a->v.x, &a->x));
+    ASSERT_OK(lk_constant_data(a->tape, LK_F64, conv_weights_shape(&a->k), a->v.w, &a->w));
+    ASSERT_OK(lk_constant_data(a->tape, LK_F64, LK_SHAPE(2), a->v.b, &a->b));
+}
+
+static void alone_end(struct alone *a)
+{
+    lk_tape_free(a->tape);
+    lk_tile_free(a->tile);
+    lk_tiling_free(a->tiling);
+    conv_whole_free(&a->v);
+}
+
+static void what_does_not_fit_the_tile_is_refused(lk_comm *comm)
+{
+    struct alone a;
+    lk_conv_attr attr;
+    alone_begin(&a, comm, false);
+    const lk_act none = LK_ACT_NONE;
+    ASSERT_FAILS(lk_dist_tile_conv(NULL, a.x, a.w, a.b, &a.k.attr, none, "c", &a.y), LK_EINVAL,
+                 "tile is NULL");
+    ASSERT_FAILS(lk_dist_tile_conv_transpose(a.tile, a.x, a.w, a.b, &a.k.attr, "c", &a.y),
+                 LK_EINVAL, "not of a transposed convolution");
+    ASSERT_FAILS(
+        lk_dist_tile_conv(a.tile, a.x, a.w, a.b, NULL, none, "c", &a.y), LK_EINVAL,
+        "along axis 0 stride, dilation and padding are 1, 1 and 0, of the tile 2, 1 and 1");
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &a.k.attr, LK_ACT_TANH, "c", &a.y),
+                 LK_EINVAL, "there are none and relu");
+    attr = a.k.attr;
+    attr.algorithm = LK_CONV_WINOGRAD;
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &attr, none, "c", &a.y), LK_EINVAL,
+                 "the grid of the tile's window is 0, where the algorithm needs 4");
+    attr = a.k.attr;
+    attr.window.pad_hi[1] = 9;
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &attr, none, "c", &a.y), LK_EINVAL,
+                 "along axis 1 the tile's sizes are 7 and 4");
+    attr = a.k.attr;
+    attr.extra[0] = 1;
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &attr, none, "c", &a.y), LK_EINVAL,
+                 "extra[0] is 1, where the tile's sizes need 0");
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.w, a.w, a.b, &a.k.attr, none, "c", &a.y), LK_ESHAPE,
+                 "this rank holds positions");
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.b, a.b, &a.k.attr, none, "c", &a.y), LK_ESHAPE,
+                 "with weights");
+    ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.w, &a.k.attr, none, "c", &a.y), LK_ESHAPE,
+                 "with a bias");
+    alone_end(&a);
+}
+
+static void groups_of_winograd_are_not_cut_apart(lk_comm *comm)
+{
+    struct alone a;
+    lk_tile *tile;
+    int64_t cuts[CONV_TILES + 1] = {0};
+    alone_begin(&a, comm, false);
+    lk_tile_spec spec = {.kind = LK_TILE_CONV,
+                         .window = {.ndim = 2, .kernel = {3, 3}, .grid = 4},
+                         .in = {18, 18},
+                         .out = {16, 16}};
+    ASSERT_FAILS(lk_tile_new(a.tiling, &spec, &tile), LK_EINVAL, "give the tiling a step of 4");
+    cuts[1] = 5;
+    for (int64_t i = 2; i <= a.tiling->tiles[0]; i++)
+        cuts[i] = 18;
+    spec.in_bounds.axis[0] = cuts;
+    ASSERT_FAILS(lk_tile_new(a.tiling, &spec, &tile), LK_EINVAL, "a tile begins at 5 of axis 0");
+    alone_end(&a);
+}
+
+/* Operands with any strides: the same bits. */
+static void operands_may_be_views(lk_comm *comm)
+{
+    for (int back = 0; back < 2; back++) {
+        struct alone a;
+        lk_var y;
+        const lk_tensor *t[2];
+        alone_begin(&a, comm, back == 1);
+        ASSERT_OK(conv_apply(&a.k, a.tile, a.x, a.w, a.b, &a.y));
+        lk_var *in[2] = {&a.x, &a.w};
+        for (int i = 0; i < 2; i++) {
+            ASSERT_OK(lk_transpose(*in[i], 0, 1, in[i]));
+            ASSERT_OK(lk_copy(*in[i], in[i]));
+            ASSERT_OK(lk_transpose(*in[i], 0, 1, in[i]));
+        }
+        ASSERT_OK(conv_apply(&a.k, a.tile, a.x, a.w, a.b, &y));
+        ASSERT_OK(lk_value(a.y, &t[0]));
+        ASSERT_OK(lk_value(y, &t[1]));
+        ASSERT_SAME_BITS(lk_tensor_data(t[0]), lk_tensor_data(t[1]),
+                         (size_t)lk_tensor_count(t[0]) * sizeof(double));
+        alone_end(&a);
+    }
+}
+
+RANKS_MAIN(TEST(random_shapes_have_the_bits_of_one_rank), TEST(groups_of_ranks_do_too),
+           TEST(kernel_7_stride_2_padding_3), TEST(kernel_3_stride_2_padding_1), TEST(even_kernels),
+           TEST(dilation_2), TEST(sizes_that_the_stride_does_not_divide),
+           TEST(gradients_are_differences_of_the_loss), TEST(what_does_not_fit_the_tile_is_refused),
+           TEST(groups_of_winograd_are_not_cut_apart), TEST(operands_may_be_views))

@@ -12,7 +12,7 @@
 
 #include <lockstep/lockstep.h>
 
-enum { CONV_TILES = 24 }; /* at most, along an axis */
+enum { CONV_TILES = 24, CONV_LEAVES = 576 }; /* at most, along an axis and in all */
 
 struct conv_case {
     const char *name;
@@ -26,6 +26,7 @@ struct conv_case {
     int64_t tiles[3];
     int64_t bounds[2][3][CONV_TILES + 1]; /* of x and of y, where `bounded` */
     bool bounded;
+    bool fixed; /* nobody wants dx */
 };
 
 /* Elements: of x and y as a whole, of w, and of b. */
@@ -51,6 +52,16 @@ static inline int64_t conv_weights_count(const struct conv_case *k)
     int64_t n = 0;
     ASSERT_OK(lk_shape_count(conv_weights_shape(k), &n));
     return n;
+}
+
+static inline size_t conv_weights_bytes(const struct conv_case *k)
+{
+    return (size_t)conv_weights_count(k) * lk_dtype_size(k->dtype);
+}
+
+static inline size_t conv_bias_bytes(const struct conv_case *k)
+{
+    return (size_t)k->y_channels * lk_dtype_size(k->dtype);
 }
 
 static inline int64_t conv_leaves(const struct conv_case *k)
@@ -98,7 +109,7 @@ static inline void conv_whole_free(struct conv_whole *v)
 struct conv_result {
     void *y, *dx, *dw, *db;
     lk_box x_whole, y_whole, x_tile, y_tile;
-    bool has[CONV_TILES * CONV_TILES]; /* leaves */
+    bool has[CONV_LEAVES]; /* leaves */
 };
 
 static inline void conv_result_free(struct conv_result *r)
@@ -207,7 +218,7 @@ static inline void conv_take_param(const struct conv_case *k, const lk_tiling *t
     size_t bytes = (size_t)n * lk_dtype_size(k->dtype);
     for (int64_t i = 0; i < (by_tile ? lk_tiling_leaves(t) : 1); i++) {
         int64_t to = by_tile ? conv_leaf_number(t, i) : 0;
-        ASSERT_TRUE(to < CONV_TILES * CONV_TILES);
+        ASSERT_TRUE(to < CONV_LEAVES);
         has[to] = true;
         if (bytes > 0)
             memcpy((char *)out + (size_t)to * bytes,
@@ -271,7 +282,10 @@ static inline struct conv_result conv_run(const struct conv_case *k, lk_comm *co
     lk_tensor *dy = conv_held(k, true, &tile->y, v->dy, rank);
     ASSERT_OK(lk_tensor_new(k->dtype, lk_tensor_shape(held), &dx));
     ASSERT_OK(lk_tensor_fill_f64(dx, 0));
-    ASSERT_OK(lk_leaf(tape, held, dx, &x));
+    if (k->fixed)
+        ASSERT_OK(lk_constant(tape, held, &x));
+    else
+        ASSERT_OK(lk_leaf(tape, held, dx, &x));
     struct conv_param w = conv_param_new(tape, k->dtype, conv_weights_shape(k), v->w,
                                          by_tile ? tile->leaves : 0);
     struct conv_param b = conv_param_new(tape, k->dtype, LK_SHAPE(k->y_channels), v->b,
