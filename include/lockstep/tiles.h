@@ -263,6 +263,18 @@ LK_API lk_status lk_dist_tile_conv(const lk_tile *tile, lk_var x, lk_var w, lk_v
 LK_API lk_status lk_dist_tile_conv_transpose(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
                                              const lk_conv_attr *attr, const char *name,
                                              lk_var *out) LK_NODISCARD;
+ * lk_batch_norm() on tiles: mean and variance of each shard (lk_tape_shard_size() samples) over all its
+ * positions, or with `batch` over the whole batch that ranks along data share, as lk_dist_batch_norm().
+ *
+ * `gamma` and `beta` are plain, [channels].  Their gradients are made of sums joined over tiles: complete
+ * as far as this rank's samples go, and the same on all ranks of the tiling; with `batch`, on those that
+ * have its first shard, and 0 elsewhere.  out[0] is as x; its margin is right where x's was.  out[1]
+ * and out[2] are mean and variance, [shards][channels], or [1][channels] over the batch, without a
+ * gradient.  `batch` and `attr` may be NULL; `batch` must live until the tape is reset.
+ */
+LK_API lk_status lk_dist_tile_batch_norm(const lk_tile *tile, const lk_dist_batch *batch, lk_var x,
+                                         lk_var gamma, lk_var beta, const lk_batch_norm_attr *attr,
+                                         const char *name, lk_var out[3]) LK_NODISCARD;
 
 LK_END_DECLS
 

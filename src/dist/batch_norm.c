@@ -12,6 +12,7 @@
  */
 #include "ops/common/batch_norm.h"
 
+#include "dist/common/batch.h"
 #include "dist/common/pending.h"
 #include "tensor/tensor.h"
 
@@ -25,38 +26,12 @@ typedef struct norm_attr {
     const lk_dist_batch *batch;
 } norm_attr;
 
-/* The shards of this rank. */
-static lk_range range_of(const lk_dist_batch *b)
-{
-    int rank = lk_comm_rank(b->comm), size = lk_comm_size(b->comm);
-    if (b->shards == 0)
-        return lk_range_split(size, rank, size);
-    if (!b->first)
-        return lk_range_split(b->shards, rank, size);
-    return (lk_range){b->first[rank], b->first[rank + 1] - b->first[rank]};
-}
-
-/* Whether the gradients that all ranks have in common are counted here. */
-static bool is_first(const lk_dist_batch *b)
-{
-    lk_range range = range_of(b);
-    return range.first == 0 && range.n > 0;
-}
-
 /* ---- sums over the batch ---- */
 
 static lk_status join(void *arg, lk_dtype dtype, int64_t n, void *sums)
 {
     const norm_attr *a = arg;
-    lk_collective call = {.call = LK_CALL_ALLREDUCE,
-                          .name = a->d.name,
-                          .out = sums,
-                          .count = n,
-                          .dtype = dtype,
-                          .op = LK_REDUCE_SUM,
-                          .pieces = a->batch->shards,
-                          .first = a->batch->first};
-    LK_TRY(lk_coll_run(a->d.comm, &call));
+    LK_TRY(lk__batch_join(a->batch, dtype, n, sums, a->d.name));
     return LK_OK;
 }
 
@@ -67,9 +42,9 @@ static lk__pieces pieces_of(const lk_call *c, const lk__joiner *joiner)
     lk_shape shape = c->x[X]->shape;
     lk__pieces s = lk__pieces_of(c->tape, c->x[X]->dtype, shape, true);
     s.n = 1;
-    s.of = b->samples;
+    s.last_of = b->samples;
     for (int i = 1; i < shape.ndim - 1; i++)
-        s.of *= shape.dim[i];
+        s.last_of *= shape.dim[i];
     s.joiner = joiner;
     return s;
 }
@@ -87,7 +62,7 @@ static lk_status norm_infer(lk_call *c, lk_output_spec *out)
 static lk_status norm_forward(lk_call *c)
 {
     norm_attr a = *(const norm_attr *)c->attr;
-    lk__joiner joiner = {join, &a};
+    lk__joiner joiner = {.join = join, .arg = &a};
     lk__pieces s = pieces_of(c, &joiner);
     LK_TRY(lk__batch_norm_values(c, &s));
     return LK_OK;
@@ -98,10 +73,10 @@ static lk_status norm_forward(lk_call *c)
 static lk_status grad_forward(lk_call *c)
 {
     norm_attr a = *(const norm_attr *)c->attr;
-    lk__joiner joiner = {join, &a};
+    lk__joiner joiner = {.join = join, .arg = &a};
     lk__pieces s = pieces_of(c, &joiner);
     LK_TRY(lk__batch_norm_gradients(c, &s));
-    for (int j = 1; j < 3 && !is_first(a.batch); j++)
+    for (int j = 1; j < 3 && !lk__batch_is_first(a.batch); j++)
         memset(lk__tensor_start(c->y[j]), 0, (size_t)c->y[j]->count * lk_dtype_size(s.dtype));
     return LK_OK;
 }
@@ -179,7 +154,7 @@ static lk_status compose(lk_call *c, const lk__dist *d, lk_var dy, lk_var *din)
     LK_TRY(lk_affine(term, t.over_m, 0, &term));
     LK_TRY(lk_sub(din[X], term, &din[X]));
     LK_TRY(lk_reshape(din[X], lk_shape_of(c->in[X]), &din[X]));
-    for (int i = GAMMA; i <= BETA && !is_first(((const norm_attr *)c->attr)->batch); i++)
+    for (int i = GAMMA; i <= BETA && !lk__batch_is_first(((const norm_attr *)c->attr)->batch); i++)
         LK_TRY(lk_zeros_like(c->in[i], &din[i]));
     return LK_OK;
 }
@@ -212,29 +187,6 @@ static const lk_op norm = {.name = "batch_norm",
                            .forward = norm_forward,
                            .backward = norm_backward};
 
-/* Whether x is what this rank has of the batch. */
-static lk_status part_check(const lk_dist_batch *b, lk_var x)
-{
-    lk_range range = range_of(b);
-    int64_t piece = lk_tape_shard_size(x.tape), samples = lk_shape_of(x).dim[0];
-    LK_CHECK(b->samples >= 1 && b->shards >= 0, LK_EINVAL,
-             "batch_norm: a batch of %lld samples in %lld shards", (long long)b->samples,
-             (long long)b->shards);
-    if (b->shards == 0)
-        return LK_OK;
-    LK_CHECK(lk_range_subtrees(b->shards, range, NULL) <= 1, LK_EINVAL,
-             "batch_norm: shards %lld to %lld of %lld are not one subtree", (long long)range.first,
-             (long long)(range.first + range.n - 1), (long long)b->shards);
-    int64_t from = range.first * piece, end = (range.first + range.n) * piece;
-    end = end < b->samples ? end : b->samples;
-    LK_CHECK(samples == (range.n > 0 ? end - from : 0), LK_ESHAPE,
-             "batch_norm of %lld samples, where this rank has the shards %lld to %lld, of %lld "
-             "samples each, of a batch of %lld",
-             (long long)samples, (long long)range.first, (long long)(range.first + range.n - 1),
-             (long long)piece, (long long)b->samples);
-    return LK_OK;
-}
-
 lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma, lk_var beta,
                              const lk_batch_norm_attr *attr, const char *name, lk_var out[3])
 {
@@ -249,7 +201,7 @@ lk_status lk_dist_batch_norm(const lk_dist_batch *batch, lk_var x, lk_var gamma,
     a.batch = batch;
     lk_comm *comm = batch->comm;
     LK_TRY_DIST(comm, lk__dist_check(&a.d, "batch_norm", x));
-    LK_TRY(part_check(batch, x));
+    LK_TRY(lk__batch_check(batch, x));
     LK_TRY(lk_apply(x.tape, &norm, in, 3, &a, out));
     LK_TRY_DIST(comm, lk_stop_gradient(out[1], &out[1]));
     LK_TRY_DIST(comm, lk_stop_gradient(out[2], &out[2]));

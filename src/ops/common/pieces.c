@@ -35,7 +35,8 @@ int64_t lk__pieces_rows(const lk__pieces *s, int64_t p)
 /* Rows that a mean is over. */
 static double rows_of_mean(const lk__pieces *s, int64_t p)
 {
-    return (double)(s->of ? s->of : lk__pieces_rows(s, p));
+    int64_t of = p < s->n - 1 ? s->of : s->last_of;
+    return (double)(of ? of : lk__pieces_rows(s, p));
 }
 
 static int64_t row_bytes(const lk__pieces *s)
@@ -47,6 +48,10 @@ lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out)
 {
     if (s->n == 0)
         return LK_OK;
+    if (s->joiner && s->joiner->sum) {
+        LK_TRY(s->joiner->sum(s->joiner->arg, x));
+        return LK_OK;
+    }
     int64_t last = s->n - 1;
     lk_reduce_axis_shape equal = {.outer = last, .n = s->piece, .inner = s->channels};
     lk_reduce_axis_shape rest = {
@@ -64,7 +69,7 @@ lk_status lk__pieces_join(const lk__pieces *s, int64_t vectors, void *sums)
 {
     const lk__joiner *j = s->joiner;
     if (j)
-        LK_TRY(j->join(j->arg, s->dtype, vectors * s->channels, sums));
+        LK_TRY(j->join(j->arg, s->dtype, vectors * s->n * s->channels, sums));
     return LK_OK;
 }
 
@@ -134,7 +139,7 @@ static lk_status map_rows(const piece_part *t, int64_t first, int64_t n, int64_t
 lk_status lk__pieces_map(lk_call *c, const lk__pieces *s, const lk__pieces_in *in, lk__row_fn *fn)
 {
     piece_part t = {.s = s, .in = in, .fn = fn, .times = 1};
-    if (s->n == 0)
+    if (s->n == 0 || s->channels == 0)
         return LK_OK;
     if (s->channels < WIDTH)
         t.times = WIDTH / s->channels;

@@ -9,10 +9,13 @@
 
 #include "ops/common/rows.h"
 
-/* Who adds up what the parts of a batch have. */
+/* Who adds up what others have parts of: of a batch, or of its samples. */
 typedef struct lk__joiner {
-    /** Sums [n] of this part become those of the whole batch. */
+    /** Sums [n] of this part become those of the whole. */
     lk_status (*join)(void *arg, lk_dtype dtype, int64_t n, void *sums);
+    /** Add up x in another way than by rows, and keep it: `join` then writes all sums that were kept
+     * since the last, one behind the other.  NULL: by rows. */
+    lk_status (*sum)(void *arg, const void *x);
     void *arg;
 } lk__joiner;
 
@@ -21,7 +24,9 @@ typedef struct lk__pieces {
     int64_t rows, channels;
     int64_t n, piece; /* pieces, and rows in each but the last */
     int64_t sum;      /* rows in a piece of a sum over all, when there is one piece; 0: all */
-    int64_t of;       /* rows of the whole batch, when these are a part of it; 0: they are not */
+    /* Rows that a mean is over, of each piece but the last, and of the last, when others have parts of
+     * them; 0: these rows. */
+    int64_t of, last_of;
     const lk__joiner *joiner; /* then: who has the other parts */
 } lk__pieces;
 
@@ -31,11 +36,11 @@ lk__pieces lk__pieces_of(const lk_tape *tape, lk_dtype dtype, lk_shape x, bool w
 /** Rows in piece `p`. */
 int64_t lk__pieces_rows(const lk__pieces *s, int64_t p);
 
-/** out [n][channels] = the sums of x over the rows of each piece: lane sums of lk_reduce_axis(). */
+/** out [n][channels] = the sums of x over the rows of each piece: lane sums of lk_reduce_axis().  They
+ * are to be joined, and with a joiner that sums itself nothing is written before. */
 lk_status lk__pieces_sum(const lk__pieces *s, const void *x, void *out) LK_NODISCARD;
 
-/** Join `vectors` sums, one behind the other, with those of the other parts of the batch, if there are
- * any. */
+/** Join the last `vectors` sums, one behind the other, with those of the other parts, if there are any. */
 lk_status lk__pieces_join(const lk__pieces *s, int64_t vectors, void *sums) LK_NODISCARD;
 
 /** As lk__pieces_sum(), joined, and divided by the rows of the piece or of the whole batch. */
