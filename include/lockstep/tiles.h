@@ -276,6 +276,24 @@ LK_API lk_status lk_dist_tile_batch_norm(const lk_tile *tile, const lk_dist_batc
                                          lk_var gamma, lk_var beta, const lk_batch_norm_attr *attr,
                                          const char *name, lk_var out[3]) LK_NODISCARD;
 
+/** Sums over the positions of each tile: x [samples][box...][channels] gives [leaves][samples][channels],
+ * for each tile of this rank and each sample the lane sum over its positions.  Nothing is sent; with
+ * lk_dist_sum_tiles() behind it these are sums over all positions.  dx = dy of the tile at each of its
+ * positions, 0 in the margin. */
+LK_API lk_status lk_dist_tile_sums(const lk_tile *tile, lk_var x, const char *name,
+                                   lk_var *out) LK_NODISCARD;
+
+/**
+ * lk_mean() over all positions of each sample, on the rank that owns it: [own samples][channels].
+ *
+ * Rank r owns samples[r] <= i < samples[r + 1] of the pass; samples [ranks + 1], the same on all, must
+ * live until the tape is reset.  Where the tiling's comm is NULL it may be, and all samples are owned.  A
+ * sum is the tree over tiles of lane sums: with one tile the bits of lk_mean().  dx = dy / positions,
+ * 0 in the margin.  Errors: also LK_EINVAL when samples do not ascend from 0 to those of x.
+ */
+LK_API lk_status lk_dist_tile_mean(const lk_tile *tile, lk_var x, const int64_t *samples,
+                                   const char *name, lk_var *out) LK_NODISCARD;
+
 LK_END_DECLS
 
 #endif /* LK_TILES_H */

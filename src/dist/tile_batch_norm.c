@@ -46,7 +46,6 @@ typedef struct norm_sums {
     lk_call *c;
     norm_attr a;
     lk__leaf_sums of;
-    void *room; /* for lk__leaf_sum(); NULL: not yet taken */
     lk__leaf_part part[MOST_SUMS];
     int64_t n;
 } norm_sums;
@@ -58,9 +57,7 @@ static lk_status leaves_sum(void *arg, const void *x)
     int64_t elem = (int64_t)lk_dtype_size(s->of.dtype);
     p->n = lk__leaf_pieces(&s->of) * s->of.channels;
     LK_TRY(lk_call_scratch(s->c, s->of.leaves * p->n * elem, &p->leaves));
-    if (!s->room)
-        LK_TRY(lk_call_scratch(s->c, lk__leaf_room(&s->of) * elem, &s->room));
-    LK_TRY(lk__leaf_sum(&s->of, x, s->room, p->leaves));
+    LK_TRY(lk__leaf_sum(&s->of, x, p->leaves));
     return LK_OK;
 }
 
@@ -118,14 +115,8 @@ static norm_sums sums_of(lk_call *c)
 {
     norm_sums s = {.c = c, .a = *(const norm_attr *)c->attr};
     const lk_tensor *x = c->x[X];
-    int64_t shard = lk_tape_shard_size(c->tape), samples = x->shape.dim[0];
-    s.of = (lk__leaf_sums){.dtype = x->dtype,
-                           .box = &s.a.tile->x.box,
-                           .leaf = s.a.tile->x_leaf,
-                           .leaves = s.a.tile->leaves,
-                           .samples = samples,
-                           .channels = x->shape.dim[x->shape.ndim - 1],
-                           .piece = shard > 0 ? shard : samples};
+    int64_t shard = lk_tape_shard_size(c->tape);
+    s.of = lk__leaf_sums_of(s.a.tile, x->dtype, x->shape, shard > 0 ? shard : x->shape.dim[0]);
     return s;
 }
 

@@ -14,7 +14,7 @@ LK_EACH(over_each, a / p)
 
 static lk_status over_forward(lk_call *c)
 {
-    LK_TRY(lk__each_run(c, over_each, *(const double *)c->attr));
+    LK_TRY(lk__each_run(c, over_each, (double)*(const int64_t *)c->attr));
     return LK_OK;
 }
 
@@ -31,11 +31,17 @@ static const lk_op over = {
     .max_in = 1,
     .n_out = 1,
     .flags = LK_OP_LINEAR | LK_OP_STRIDED,
-    .attr_size = sizeof(double),
+    .attr_size = sizeof(int64_t),
     .infer = lk__each_infer,
     .forward = over_forward,
     .backward = over_backward,
 };
+
+lk_status lk__mean_over(lk_var x, int64_t n, lk_var *out)
+{
+    LK_TRY(lk_apply(x.tape, &over, &x, 1, &n, out));
+    return LK_OK;
+}
 
 static lk_status mean_forward(lk_call *c)
 {
@@ -56,8 +62,8 @@ static lk_status mean_backward(lk_call *c, const lk_var *dout, lk_var *din)
 {
     lk_var g;
     lk_shape x = lk_shape_of(c->in[0]);
-    double n = (double)lk__axes_count(x, lk__axes_bits(c->attr, x.ndim));
-    LK_TRY(lk_apply(c->tape, &over, dout, 1, &n, &g));
+    int64_t n = lk__axes_count(x, lk__axes_bits(c->attr, x.ndim));
+    LK_TRY(lk__mean_over(dout[0], n, &g));
     LK_TRY(lk__axes_widen(c, g, &g));
     LK_TRY(lk_broadcast(g, x, &din[0]));
     return LK_OK;

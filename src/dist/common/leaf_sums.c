@@ -5,59 +5,48 @@
 
 #include <string.h>
 
+lk__leaf_sums lk__leaf_sums_of(const lk_tile *tile, lk_dtype dtype, lk_shape x, int64_t piece)
+{
+    return (lk__leaf_sums){.dtype = dtype,
+                           .box = &tile->x.box,
+                           .leaf = tile->x_leaf,
+                           .leaves = tile->leaves,
+                           .samples = x.dim[0],
+                           .channels = x.dim[x.ndim - 1],
+                           .piece = piece};
+}
+
+lk_shape lk__tile_shape(const lk_box *box, int64_t samples, int64_t channels)
+{
+    lk_shape s = {.ndim = box->ndim + 2, .dim = {samples}};
+    memcpy(&s.dim[1], box->n, (size_t)box->ndim * sizeof s.dim[0]);
+    s.dim[s.ndim - 1] = channels;
+    return s;
+}
+
 int64_t lk__leaf_pieces(const lk__leaf_sums *s)
 {
     return s->samples > 0 ? (s->samples - 1) / s->piece + 1 : 0;
 }
 
-/* Whether a leaf is all of the array, and lies dense in it. */
-static bool is_dense(const lk__leaf_sums *s, const lk_box *leaf)
+lk_status lk__leaf_sum(const lk__leaf_sums *s, const void *x, void *out)
 {
-    return lk_box_is_equal(s->box, leaf);
-}
-
-int64_t lk__leaf_room(const lk__leaf_sums *s)
-{
-    int64_t most = 0;
-    for (int64_t i = 0; i < s->leaves; i++) {
-        int64_t n = is_dense(s, &s->leaf[i]) ? 0 : lk_box_count(&s->leaf[i]);
-        most = n > most ? n : most;
-    }
-    return most * s->samples * s->channels;
-}
-
-/* Dense rows, `positions` of a sample, piece by piece. */
-static lk_status rows_sum(const lk__leaf_sums *s, int64_t positions, const char *x, char *out)
-{
-    int64_t row = s->channels * (int64_t)lk_dtype_size(s->dtype), last = lk__leaf_pieces(s) - 1;
-    lk_reduce_axis_shape equal = {.outer = last, .n = s->piece * positions, .inner = s->channels};
-    lk_reduce_axis_shape rest = {
-        .outer = 1, .n = (s->samples - last * s->piece) * positions, .inner = s->channels};
-    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &equal, x, out));
-    LK_TRY(lk_reduce_axis(s->dtype, LK_REDUCE_AXIS_SUM, &rest, x + last * equal.n * row,
-                          out + last * row));
-    return LK_OK;
-}
-
-lk_status lk__leaf_sum(const lk__leaf_sums *s, const void *x, void *room, void *out)
-{
-    int64_t bytes = s->channels * (int64_t)lk_dtype_size(s->dtype), pieces = lk__leaf_pieces(s);
+    int64_t elem = (int64_t)lk_dtype_size(s->dtype), each = lk__leaf_pieces(s) * s->channels * elem;
     char *to = out;
-    if (pieces == 0)
-        return LK_OK;
-    for (int64_t i = 0; i < s->leaves; i++, to += pieces * bytes) {
+    for (int64_t i = 0; i < s->leaves && each > 0; i++, to += each) {
         const lk_box *leaf = &s->leaf[i];
-        const void *rows = x;
-        int64_t positions = lk_box_count(leaf);
-        if (positions == 0) {
-            memset(to, 0, (size_t)(pieces * bytes));
-            continue;
-        }
-        if (!is_dense(s, leaf)) {
-            lk__tile_pack(x, s->box, leaf, s->samples, bytes, room);
-            rows = room;
-        }
-        LK_TRY(rows_sum(s, positions, rows, to));
+        lk__tile_part p = lk__tile_part_of(s->box, leaf, s->channels);
+        lk_reduce_box_shape rows = {.samples = s->samples,
+                                    .n = {p.n[0], p.n[1], p.n[2]},
+                                    .channels = s->channels,
+                                    .sample_step = p.sample,
+                                    .step = {p.step[0], p.step[1], p.step[2]},
+                                    .piece = s->piece};
+        if (lk__box_is_empty(leaf))
+            memset(to, 0, (size_t)each);
+        else
+            LK_TRY(lk_reduce_box(s->dtype, LK_REDUCE_AXIS_SUM, &rows,
+                                 (const char *)x + p.offset * elem, to));
     }
     return LK_OK;
 }

@@ -1,7 +1,7 @@
 /* Sums over the positions of each leaf (a tile of this rank), and their adjoint.
  *
  * x is a held array [samples][box...][channels], its samples cut into pieces (the last may be shorter).
- * A sum is one lane sum of lk_reduce_axis() over the samples of a piece, then the positions of a leaf in
+ * A sum is one lane sum of lk_reduce_box() over the samples of a piece, then the positions of a leaf in
  * row-major order: the rows that a rank with this tile alone would have.
  */
 #ifndef LK_DIST_COMMON_LEAF_SUMS_H
@@ -13,14 +13,19 @@ typedef struct lk__leaf_sums {
     lk_dtype dtype;
     const lk_box *box, *leaf; /* leaf [leaves] */
     int64_t leaves, samples, channels;
-    int64_t piece; /* samples in a piece; at least 1 */
+    int64_t piece; /* samples in a piece; at least 1 where there are samples */
 } lk__leaf_sums;
+
+/** Those of a tensor that is tile->x. */
+lk__leaf_sums lk__leaf_sums_of(const lk_tile *tile, lk_dtype dtype, lk_shape x, int64_t piece);
+
+/** [samples][box...][channels]. */
+lk_shape lk__tile_shape(const lk_box *box, int64_t samples, int64_t channels);
 
 int64_t lk__leaf_pieces(const lk__leaf_sums *s);
 
-/** out [leaves][pieces][channels]; +0 of a leaf that is empty.  `room` has lk__leaf_room() elements. */
-lk_status lk__leaf_sum(const lk__leaf_sums *s, const void *x, void *room, void *out) LK_NODISCARD;
-int64_t lk__leaf_room(const lk__leaf_sums *s);
+/** out [leaves][pieces][channels]; +0 of a leaf that is empty. */
+lk_status lk__leaf_sum(const lk__leaf_sums *s, const void *x, void *out) LK_NODISCARD;
 
 /** y, an array as x, has at each position of a leaf the leaf's v [leaves][samples][channels], and 0
  * outside of `tile`, which the leaves cover. */

@@ -32,4 +32,7 @@ lk_status lk__axes_infer(lk_call *c, lk_output_spec *out) LK_NODISCARD;
  * to the input; a view. */
 lk_status lk__axes_widen(const lk_call *c, lk_var g, lk_var *out) LK_NODISCARD;
 
+/** *out = x / n, as lk_mean() divides a sum. */
+lk_status lk__mean_over(lk_var x, int64_t n, lk_var *out) LK_NODISCARD;
+
 #endif /* LK_OPS_COMMON_AXES_H */
