@@ -217,6 +217,7 @@ set(ranks_of_test_halo_add "1 2 3 4 5 6 7 8 9 16")
 set(ranks_of_test_held_hash "2 5 8")
 set(ranks_of_test_mesh "1 4 6")
 set(ranks_of_test_mismatches "4")
+set(ranks_of_test_fetch "1 2 3 4 5 6 7 8 9 16")
 set(ranks_of_test_finite "1 2 3 4")
 set(ranks_of_test_other_data "2 3")
 set(ranks_of_test_patience "3 5")
@@ -227,6 +228,7 @@ set(ranks_of_test_rank_traps "2 3")
 set(ranks_of_test_recurrent "1 2 3 5")
 set(ranks_of_test_recurrent_chains "1 2 3 5")
 set(ranks_of_test_segments "2 3 4 5")
+set(ranks_of_test_sum_tiles "1 2 3 4 5 6 8 9 12 16")
 set(ranks_of_test_tile_samples "1 2 3 4 5 6 7 8 9 16")
 set(ranks_of_test_tile_conv "1 2 3 4 5 6 7 8 9")
 set(ranks_of_test_wakes "2 5")
@@ -239,8 +241,12 @@ foreach(name adjoints batch_statistics folds)
   set(daily_ranks_of_test_${name} "1 2 3 5")
 endforeach()
 set(threads_of_test_halo_add ${ranks_of_test_halo_add})
-set(threads_of_test_tile_samples ${ranks_of_test_tile_samples})
-set(daily_ranks_of_test_tile_samples "4 3 6 8")
+foreach(name fetch sum_tiles tile_samples)
+  set(threads_of_test_${name} ${ranks_of_test_${name}})
+  set(daily_ranks_of_test_${name} "4 3 6 8")
+endforeach()
+set(threads_of_test_sum_tiles "1 2 3 4 6 8")
+set(daily_ranks_of_test_sum_tiles "4 3")
 set(daily_ranks_of_test_halo_add "4 3 6 8") # squares, a line, rectangles and a cube
 set(daily_ranks_of_test_tile_pool "4 3 6 8")
 set(daily_ranks_of_test_tile_conv "4 3 6 8")
@@ -290,7 +296,8 @@ foreach(file IN LISTS files)
   endforeach()
 endforeach()
 
-# Every shape of a chain list a hundred times, three hundred random ones, and a hundred steps of training.
+# Every shape of a chain list a hundred times, three hundred random ones, and a hundred steps of training;
+# every tiling.
 foreach(name chains random_chains chain_training)
   lk_test(local.${name}_often long env TEST_PASSES=100 TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
     $<TARGET_FILE:test_${name}>)
@@ -306,6 +313,12 @@ lk_test(local.test_tile_pool.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_E
 # Two thousand random convolutions on tiles.
 lk_test(local.tile_conv_often long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
   $<TARGET_FILE:test_tile_conv>)
+lk_test(local.sum_tiles_whole long env TEST_LONG=1 "TEST_RANKS=${ranks_of_test_sum_tiles}"
+  ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_sum_tiles>)
+foreach(mpi IN LISTS LK_MPIS)
+  lk_test(${mpi}.sum_tiles_whole long env TEST_LONG=1 tests/dist/run.sh ${mpi} "2 3 4 6 8 9 12"
+    $<TARGET_FILE:test_sum_tiles>)
+endforeach()
 
 # A state that no process could hold: eight save it, five load it.
 foreach(mpi IN LISTS LK_MPIS)

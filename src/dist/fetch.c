@@ -5,11 +5,13 @@
  * its elements are the box in row-major order, sample by sample.
  */
 #include "base/grow.h"
+#include "comm/user.h"
 #include "dist/common/tiles.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct part {
@@ -29,7 +31,8 @@ struct lk_fetch {
     bool busy;
     lk_box held;
     void *array;
-    int64_t samples, bytes;
+    int64_t samples, channels, bytes; /* bytes of a position */
+    char name[LK_DIST_NAME];
 };
 
 /* The parts of `mine` that other ranks have in `of` [ranks]; returns how many, `out` may be NULL. */
@@ -109,24 +112,65 @@ bool lk_fetch_part(const lk_fetch *f, int i, int *rank, lk_box *box)
     return true;
 }
 
-enum { TAG = 0 };
+/* Of no message that a program sends or receives, not even with LK_ANY_TAG, but the adjoint of that with the
+ * largest tag there is. */
+#define TAG INT64_MAX
 
-static lk_status messages_post(lk_fetch *f, lk_dtype dtype, int64_t channels, const char *name)
+static int64_t elements_of(const lk_fetch *f, const part *p)
+{
+    return p->count * f->samples * f->channels;
+}
+
+static lk_status messages_post(lk_fetch *f, lk_dtype dtype)
 {
     char *at = f->room;
-    int n = 0;
-    for (int i = 0; i < f->n_in; i++, n++) {
-        int64_t count = f->in[i].count * f->samples * channels;
-        LK_TRY(lk_irecv(f->comm, at, count, dtype, f->in[i].rank, TAG, name, &f->request[n]));
-        at += f->in[i].count * f->samples * f->bytes;
+    lk_request **r = f->request;
+    for (const part *p = f->in; p < f->in + f->n_in; p++, r++) {
+        LK_TRY(lk_irecv(f->comm, at, elements_of(f, p), dtype, p->rank, TAG, f->name, r));
+        at += p->count * f->samples * f->bytes;
     }
-    for (int i = 0; i < f->n_out; i++, n++) {
-        int64_t count = f->out[i].count * f->samples * channels;
-        lk__tile_pack(f->array, &f->held, &f->out[i].box, f->samples, f->bytes, at);
-        LK_TRY(lk_isend(f->comm, at, count, dtype, f->out[i].rank, TAG, name, &f->request[n]));
-        at += f->out[i].count * f->samples * f->bytes;
+    for (const part *p = f->out; p < f->out + f->n_out; p++, r++) {
+        lk__tile_pack(f->array, &f->held, &p->box, f->samples, f->bytes, at);
+        LK_TRY(lk_isend(f->comm, at, elements_of(f, p), dtype, p->rank, TAG, f->name, r));
+        at += p->count * f->samples * f->bytes;
     }
     return LK_OK;
+}
+
+/* Others may send less than there is room for: then they have other samples or channels. */
+static lk_status messages_wait(lk_fetch *f)
+{
+    for (int i = 0; i < f->n_in; i++) {
+        lk_message m;
+        LK_TRY(lk_wait(&f->request[i], &m));
+        LK_CHECK(
+            m.count == elements_of(f, &f->in[i]), LK_EMISMATCH,
+            "fetch(\"%s\"): rank %d has sent %lld elements, where this rank, with %lld samples "
+            "of %lld channels, waits for %lld",
+            f->name, m.rank, (long long)m.count, (long long)f->samples, (long long)f->channels,
+            (long long)elements_of(f, &f->in[i]));
+    }
+    LK_TRY(lk_waitall(f->n_out, f->request + f->n_in));
+    return LK_OK;
+}
+
+/* A rank that fails ends the job, since others wait for it, and what it has begun is given up. */
+static void messages_drop(lk_fetch *f)
+{
+    lk__dist_tell(f->comm);
+    for (int i = 0; i < f->n_in + f->n_out; i++)
+        if (f->request[i])
+            lk__request_drop(&f->request[i]);
+    f->busy = false;
+}
+
+/* Whether an array of this box has all that comes and goes. */
+static bool holds_parts(const lk_fetch *f, const lk_box *box)
+{
+    bool holds = true;
+    for (const part *p = f->in; p < f->in + f->n_in + f->n_out; p++)
+        holds = holds && box->ndim == p->box.ndim && lk__box_has(box, &p->box);
+    return holds;
 }
 
 lk_status lk_fetch_begin(lk_fetch *f, lk_dtype dtype, int64_t samples, int64_t channels,
@@ -137,18 +181,28 @@ lk_status lk_fetch_begin(lk_fetch *f, lk_dtype dtype, int64_t samples, int64_t c
     LK_CHECK(f->comm, LK_ESTATE, "a tiling without a communicator fetches nothing");
     LK_CHECK(!f->busy, LK_ESTATE, "the fetch has begun, and was not ended");
     LK_CHECK(box && array, LK_EINVAL, "%s is NULL", box ? "array" : "box");
+    LK_CHECK(samples > 0 && channels > 0, LK_EINVAL, "%lld samples of %lld channels",
+             (long long)samples, (long long)channels);
+    LK_CHECK(holds_parts(f, box), LK_EINVAL,
+             "the box of the array does not hold all that the fetch gets and gives");
     lk_fetch_size size = lk_fetch_size_of(f);
     int64_t room;
     LK_TRY(lk_mul_i64(size.gets + size.gives, samples, &room));
-    LK_TRY(lk_mul_i64(room, channels * (int64_t)lk_dtype_size(dtype), &room));
-    LK_TRY(lk__grow(&f->room, &f->max_room, room, 1));
+    LK_TRY(lk_mul_i64(room, channels, &room));
+    LK_TRY(lk_mul_i64(room, (int64_t)lk_dtype_size(dtype), &room));
+    LK_TRY_DIST(f->comm, lk__grow(&f->room, &f->max_room, room, 1));
     f->busy = true;
     f->held = *box;
     f->array = array;
     f->samples = samples;
+    f->channels = channels;
     f->bytes = channels * (int64_t)lk_dtype_size(dtype);
+    snprintf(f->name, sizeof f->name, "%s", name ? name : "");
     memset(f->request, 0, (size_t)(f->n_in + f->n_out) * sizeof(lk_request *));
-    LK_TRY(messages_post(f, dtype, channels, name));
+    lk_status st = messages_post(f, dtype);
+    if (st != LK_OK)
+        messages_drop(f);
+    LK_TRY(st);
     return LK_OK;
 }
 
@@ -157,7 +211,10 @@ lk_status lk_fetch_end(lk_fetch *f)
     if (!f || !f->busy)
         return LK_OK;
     f->busy = false;
-    LK_TRY(lk_waitall(f->n_in + f->n_out, f->request));
+    lk_status st = messages_wait(f);
+    if (st != LK_OK)
+        messages_drop(f);
+    LK_TRY(st);
     const char *at = f->room;
     for (int i = 0; i < f->n_in; i++) {
         lk__tile_unpack(f->array, &f->held, &f->in[i].box, f->samples, f->bytes, at);

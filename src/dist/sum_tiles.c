@@ -51,7 +51,7 @@ static lk_status level_add(const level *l, const lk_range *subtree, int n)
     int64_t elem = (int64_t)lk_dtype_size(l->dtype), offset = 0;
     for (int64_t p = 0; p < l->n_parts; p++) {
         int64_t bytes = l->part[p].n * elem;
-        for (int64_t g = 0; g < l->groups; g++)
+        for (int64_t g = 0; g < l->groups && bytes > 0; g++)
             for (int k = 0; k < n; k++) {
                 int64_t first = g * held.n + subtree[k].first - held.first;
                 char *v = (char *)l->part[p].leaves + first * bytes;
@@ -92,12 +92,13 @@ lk_status lk__tiles_join(const lk_tiling *t, lk_dtype dtype, const lk__leaf_part
     char *other = (char *)room + groups * count * elem;
     lk__leaf_part all = {.n = count};
     for (int d = LK_TILE_AXES - 1; d >= 0; d--) {
+        bool first = d == LK_TILE_AXES - 1;
         groups /= t->held[d].n;
         level l = {.tiling = t,
                    .axis = d,
                    .dtype = dtype,
-                   .part = all.leaves ? &all : part,
-                   .n_parts = all.leaves ? 1 : n_parts,
+                   .part = first ? part : &all,
+                   .n_parts = first ? n_parts : 1,
                    .groups = groups,
                    .count = count,
                    .room = room,

@@ -57,10 +57,14 @@ static lk_status spec_check(const lk_tiling *t, const lk_tile_spec *s)
     return LK_OK;
 }
 
-/* The box that an array is: as given, or the hull of what is read and written. */
-static lk_status box_fill(const char *what, const lk_box *given, const lk_box *const parts[3],
-                          lk_box *out)
+/* The box that an array is: as given, or the hull of what is read and written.  The value has the sizes
+ * n. */
+static lk_status box_fill(const char *what, const lk_box *given, const int64_t *n,
+                          const lk_box *const parts[3], lk_box *out)
 {
+    LK_CHECK(given->ndim == 0 || (given->ndim == parts[0]->ndim && lk_box_is_within(given, n)),
+             LK_EINVAL, "the box of %s, of %d axes, reaches out of a value of %d", what,
+             given->ndim, parts[0]->ndim);
     *out = given->ndim > 0 ? *given : *parts[0];
     for (int i = 0; i < 3; i++) {
         if (given->ndim == 0)
@@ -125,10 +129,10 @@ static lk_status tile_fill(const lk_tile_spec *s, lk_tile *tile)
     tile->x_reads = r.x_reads;
     tile->y_makes = r.y_makes;
     tile->dy_reads = r.dy_reads;
-    LK_TRY(box_fill("x", &s->x_box, (const lk_box *const[]){&r.x_tile, &r.x_reads, &r.x_reads},
-                    &tile->x.box));
-    LK_TRY(box_fill("y", &s->y_box, (const lk_box *const[]){&r.y_tile, &r.y_makes, &r.dy_reads},
-                    &tile->y.box));
+    LK_TRY(box_fill("x", &s->x_box, s->in,
+                    (const lk_box *const[]){&r.x_tile, &r.x_reads, &r.x_reads}, &tile->x.box));
+    LK_TRY(box_fill("y", &s->y_box, s->out,
+                    (const lk_box *const[]){&r.y_tile, &r.y_makes, &r.dy_reads}, &tile->y.box));
     LK_TRY(lk_alloc_zero(&leaf, 2 * tile->leaves, sizeof *leaf));
     tile->x_leaf = leaf;
     tile->y_leaf = leaf + tile->leaves;

@@ -4,6 +4,7 @@
 #include "dist/common/tiles.h"
 
 #include <lockstep/extra/alloc.h>
+#include <lockstep/extra/checked.h>
 
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 static lk_status tiling_check(const lk_comm *comm, const lk_grid *grid, const int64_t *tiles)
 {
-    int64_t ranks = 1;
+    int64_t ranks = 1, rank = 0, all = 1;
     LK_CHECK(grid->ndim >= 1 && grid->ndim <= LK_TILE_AXES, LK_EINVAL,
              "tiles along %d axes: there can be 1 to %d", grid->ndim, LK_TILE_AXES);
     for (int d = 0; d < grid->ndim; d++) {
@@ -20,11 +21,17 @@ static lk_status tiling_check(const lk_comm *comm, const lk_grid *grid, const in
         LK_CHECK(tiles[d] >= grid->dim[d], LK_EINVAL,
                  "axis %d has %lld tile%s for %d ranks: there must be at least as many tiles", d,
                  (long long)tiles[d], tiles[d] == 1 ? "" : "s", grid->dim[d]);
-        ranks *= grid->dim[d];
+        LK_TRY(lk_mul_i64(ranks, grid->dim[d], &ranks));
+        LK_CHECK(lk_mul_i64(all, tiles[d], &all) == LK_OK && all <= INT32_MAX, LK_EINVAL,
+                 "axis %d has %lld tiles: there can be 2^31 - 1 in all", d, (long long)tiles[d]);
+        rank = rank * grid->dim[d] + grid->at[d];
     }
     LK_CHECK(!comm || ranks == lk_comm_size(comm), LK_EINVAL,
              "a grid of %lld ranks, where the communicator has %d", (long long)ranks,
              lk_comm_size(comm));
+    LK_CHECK(!comm || rank == lk_comm_rank(comm), LK_EINVAL,
+             "rank %lld of the grid is rank %d of the communicator: they must have one order",
+             (long long)rank, lk_comm_rank(comm));
     return LK_OK;
 }
 
@@ -68,11 +75,13 @@ lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles
     lk_status st = tiling_check(comm, grid, tiles);
     if (st == LK_OK)
         st = lk_alloc_zero(&t, 1, sizeof *t);
-    LK_TRY(lk_agree(comm, st));
-    tiling_fill(t, grid, tiles, step);
-    t->comm = t->size > 1 ? comm : NULL;
-    if (t->comm)
-        st = tiling_open(t);
+    st = lk_agree(comm, st);
+    if (st == LK_OK && t) {
+        tiling_fill(t, grid, tiles, step);
+        t->comm = t->size > 1 ? comm : NULL;
+        if (t->comm)
+            st = tiling_open(t);
+    }
     if (st != LK_OK) {
         lk_tiling_free(t);
         LK_TRY(st);
@@ -217,14 +226,26 @@ static void box_widen(lk_box *box, const lk_box *by)
     *box = box->ndim == 0 ? *by : lk__box_hull(box, by);
 }
 
+/* Whether bounds are the same, be they the same arrays or not. */
+static bool bounds_are_like(const lk_tiling *t, const lk_tile_bounds *a, const lk_tile_bounds *b)
+{
+    bool like = true;
+    for (int d = 0; d < t->ndim && like; d++) {
+        const int64_t *p = a->axis[d], *q = b->axis[d];
+        like = p == q || (p && q && memcmp(p, q, (size_t)(t->tiles[d] + 1) * sizeof *p) == 0);
+    }
+    return like;
+}
+
 /* Whether two values are cut alike: then they have one box. */
-static bool is_like(const lk_tile_spec *a, bool a_out, const lk_tile_spec *b, bool b_out)
+static bool is_like(const lk_tiling *t, const lk_tile_spec *a, bool a_out, const lk_tile_spec *b,
+                    bool b_out)
 {
     const int64_t *n = a_out ? a->out : a->in, *m = b_out ? b->out : b->in;
     const lk_tile_bounds *p = a_out ? &a->out_bounds : &a->in_bounds,
                          *q = b_out ? &b->out_bounds : &b->in_bounds;
     return a->window.ndim == b->window.ndim &&
-           memcmp(n, m, (size_t)a->window.ndim * sizeof *n) == 0 && memcmp(p, q, sizeof *p) == 0;
+           memcmp(n, m, (size_t)a->window.ndim * sizeof *n) == 0 && bounds_are_like(t, p, q);
 }
 
 void lk_tiling_hold(const lk_tiling *t, lk_tile_spec *layers, int64_t n)
@@ -239,7 +260,7 @@ void lk_tiling_hold(const lk_tiling *t, lk_tile_spec *layers, int64_t n)
     }
     for (int64_t i = 0; i < 2 * n; i++) /* to those behind it, then back from the last of a kind */
         for (int64_t k = i + 1; k < 2 * n; k++)
-            if (is_like(&layers[i / 2], i % 2, &layers[k / 2], k % 2)) {
+            if (is_like(t, &layers[i / 2], i % 2, &layers[k / 2], k % 2)) {
                 lk_box *a = i % 2 ? &layers[i / 2].y_box : &layers[i / 2].x_box;
                 lk_box *b = k % 2 ? &layers[k / 2].y_box : &layers[k / 2].x_box;
                 *a = *b = lk__box_hull(a, b);

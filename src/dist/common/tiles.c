@@ -20,7 +20,7 @@ lk__tile_part lk__tile_part_of(const lk_box *array, const lk_box *part, int64_t 
     return p;
 }
 
-/* Rows of a box that lie side by side in both: `each` bytes, from_step between them. */
+/* What is done with a row of a box, which lies side by side in the array, and its place in dense memory. */
 typedef void row_fn(char *row, char *dense, size_t bytes);
 
 static void row_take(char *row, char *dense, size_t bytes)
@@ -39,7 +39,7 @@ static void row_clear(char *row, char *dense, size_t bytes)
     memset(row, 0, bytes);
 }
 
-/* Apply `fn` to the rows of a box, in order; an element is `bytes`. */
+/* Apply `fn` to the rows of a box, in order; an element is `bytes`.  `dense` may be NULL. */
 static void rows_each(char *array, const lk_box *box, const lk_box *part, int64_t samples,
                       int64_t bytes, char *dense, row_fn *fn)
 {
@@ -54,7 +54,8 @@ static void rows_each(char *array, const lk_box *box, const lk_box *part, int64_
                 int64_t at = s * p.sample + p.offset + (last > 0 ? i * p.step[0] : 0) +
                              (last > 1 ? j * p.step[1] : 0);
                 fn(array + at * bytes, dense, (size_t)row);
-                dense += row;
+                if (dense)
+                    dense += row;
             }
 }
 
@@ -74,18 +75,17 @@ void lk__tile_clear_around(void *array, const lk_box *box, const lk_box *keep, i
                            int64_t bytes)
 {
     lk_box left = *box;
-    char none;
     if (lk__box_is_empty(keep)) {
-        rows_each(array, box, box, samples, bytes, &none, row_clear);
+        rows_each(array, box, box, samples, bytes, NULL, row_clear);
         return;
     }
     for (int d = 0; d < box->ndim; d++) { /* before and behind along d, then go on within */
         lk_box slab = left;
         slab.n[d] = keep->first[d] - left.first[d];
-        rows_each(array, box, &slab, samples, bytes, &none, row_clear);
+        rows_each(array, box, &slab, samples, bytes, NULL, row_clear);
         slab.first[d] = keep->first[d] + keep->n[d];
         slab.n[d] = left.first[d] + left.n[d] - slab.first[d];
-        rows_each(array, box, &slab, samples, bytes, &none, row_clear);
+        rows_each(array, box, &slab, samples, bytes, NULL, row_clear);
         left.first[d] = keep->first[d];
         left.n[d] = keep->n[d];
     }
