@@ -31,6 +31,7 @@
 #include <lockstep/option.h>
 #include <lockstep/pieces.h>
 #include <lockstep/slab.h>
+#include <lockstep/tiles.h>
 
 LK_BEGIN_DECLS
 
@@ -48,6 +49,13 @@ typedef enum lk_reach {
     LK_REACH_WINDOW,   /* a window around each position */
     LK_REACH_BATCH     /* the same elements, and sums over the batch */
 } lk_reach;
+
+/** What a layer adds up over positions: its output, or the gradients of its parameters. */
+typedef enum lk_summed {
+    LK_SUMMED_NOTHING,
+    LK_SUMMED_IN, /* over the positions of its input */
+    LK_SUMMED_OUT /* over those of its output */
+} lk_summed;
 
 /** A list of layers, and once it is built and held their parameters.  Made by the program or a job, on
  * each rank its own, and used by trainers; one thread at a time.  Not collective. */
@@ -232,7 +240,39 @@ LK_API double lk_accumulator_loss(const lk_accumulator *accumulator);
 LK_API lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *accumulator,
                                                int64_t shards) LK_NODISCARD;
 
-/* ---- a pass ---- */
+/* ---- a pass ----
+ *
+ * Where ranks share samples by tiles (tiles.h), or the run is cut into tiles, a pass has parts: for each
+ * layer whether it works on tiles or on whole samples, and where the value changes from one to the other.
+ * A trainer makes them from its plan.
+ */
+
+/** How a value gets from one layer to the next. */
+typedef enum lk_change {
+    LK_STAY,
+    LK_TO_SAMPLES, /* from tiles of all samples to whole samples of some */
+    LK_TO_TILES
+} lk_change;
+
+/** What a rank does of a layer. */
+typedef struct lk_layer_part {
+    bool by_tile;            /* its values are held boxes; otherwise whole samples */
+    const lk_tile *tile;     /* not NULL by tiles, and where its sums are those of tiles */
+    lk_change before, after; /* of its input; of its output, at the end of a list */
+    const lk_tile *before_at, *after_at; /* the tile of the value that changes */
+} lk_layer_part;
+
+/** The parts of a pass. */
+typedef struct lk_pass_parts {
+    const lk_layer_part *layer; /* by number, as of lk_model_layer() */
+    const lk_held *in;          /* what x is of a sample; NULL: all of it */
+    /* Samples of the pass that each rank of the tiling has where layers work on whole ones, [ranks + 1],
+     * and which rank this is; NULL: this one has all. */
+    const int64_t *samples;
+    int rank;
+    /* lk_pass.batch of layers that work on tiles. */
+    const lk_dist_batch *batch;
+} lk_pass_parts;
 
 /** One pass of some samples through the model, and what for. */
 typedef struct lk_pass {
@@ -243,8 +283,9 @@ typedef struct lk_pass {
     int64_t first;               /* the first sample's number in the whole batch */
     bool part;                   /* the samples are not the whole batch */
     /* The ranks that have the rest of this batch, which run the same pass now; NULL: this one has all. */
-    const struct lk_dist_batch *batch;
-    struct lk__pass_run *run; /* what lk_model_forward() adds for the layers; NULL */
+    const lk_dist_batch *batch;
+    const lk_pass_parts *parts; /* NULL: all layers work on whole samples, and nothing is cut */
+    struct lk__pass_run *run;   /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;
 
 /**
@@ -306,6 +347,9 @@ typedef struct lk_layer_instance {
     int n_lists;
     int depth;
     lk_reach reach;
+    lk_tile_kind kind; /* of lk_build_window() */
+    lk_window window;  /* ndim 0: it has not said */
+    lk_summed summed;
     lk_joins forward, backward;
 } lk_layer_instance;
 
@@ -359,6 +403,9 @@ typedef struct lk_param {
     int64_t fan_in, fan_out; /* what the scale of some initial values depends on */
     lk_cut cut;              /* its units, filters, channels; {0}: whoever has some of it has all */
     bool per_position; /* each position of the output has its own: cut as the output is tiled */
+    /* Its gradient is a sum over positions, so with a tile the layer gets it by tile, [leaves][shape...],
+     * as the ops of tiles.h take it. */
+    bool by_tile;
 } lk_param;
 
 /** Declare the next parameter of the layer.  If the layer's `tie` ends with this name, that is the one of
@@ -388,6 +435,14 @@ LK_API void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins back
 /** With its options the layer reaches something else than its descriptor says. */
 LK_API void lk_build_reach(lk_build *build, lk_reach reach);
 
+/** The layer goes over windows, and its forward asks lk_pass_tile() and works on tiles.  Its reach is
+ * LK_REACH_WINDOW. */
+LK_API void lk_build_window(lk_build *build, lk_tile_kind kind, const lk_window *window);
+
+/** The layer adds something up over positions, and its forward does so by tile where lk_pass_tile() gives
+ * one.  A layer with parameters that does not say so works on whole samples. */
+LK_API void lk_build_summed(lk_build *build, lk_summed summed);
+
 /** Build the next list of layers within the layer, at most LK_MAX_LISTS; *out is what comes out of
  * it.  `name` is put before theirs; "" if there is one list. */
 LK_API lk_status lk_build_layers(lk_build *build, const char *name, const lk_configs *layers,
@@ -398,6 +453,15 @@ LK_API lk_status lk_build_data(lk_build *build, size_t bytes, void *out) LK_NODI
 
 /** The dtype of parameters. */
 LK_API lk_dtype lk_build_dtype(const lk_build *build);
+
+/** The tile that the layer works on, or whose sums it takes; NULL: whole samples, added up at once. */
+LK_API const lk_tile *lk_pass_tile(const lk_pass *pass, const lk_layer_instance *layer);
+
+/** The number in the whole batch of the first sample that the layer works on. */
+LK_API int64_t lk_pass_first(const lk_pass *pass, const lk_layer_instance *layer);
+
+/** The ranks that have the rest of the batch, where the layer works; NULL: nobody. */
+LK_API const lk_dist_batch *lk_pass_batch(const lk_pass *pass, const lk_layer_instance *layer);
 
 /** Parameter `i` of the layer as a value. */
 LK_API lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *layer, int i);

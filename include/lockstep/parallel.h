@@ -57,8 +57,10 @@ typedef struct lk_mesh {
     int n[LK_N_AXES], at[LK_N_AXES]; /* ranks along each axis, and which of them this one is */
     lk_grid space;                   /* the ranks along space as a grid */
     lk_comm *along[LK_N_AXES]; /* the ranks that differ along one axis only; NULL where n is 1 */
-    lk_comm *replicas;         /* those that differ along data and space; NULL: none */
-    lk_comm *world;            /* all; NULL: this rank is alone */
+    lk_comm
+        *space_along[3]; /* of the grid of space: along one of its axes; NULL where there is one */
+    lk_comm *replicas;   /* those that differ along data and space; NULL: none */
+    lk_comm *world;      /* all; NULL: this rank is alone */
 } lk_mesh;
 
 /**

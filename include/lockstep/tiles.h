@@ -56,6 +56,7 @@ typedef struct lk_tiling {
     lk_range held[LK_TILE_AXES]; /* of the tiles along each axis, those of this rank */
     lk_comm *comm; /* the ranks in the grid's order, borrowed; NULL: nothing is sent */
     lk_comm *along[LK_TILE_AXES]; /* those that differ along one axis; NULL where there is one */
+    bool borrows;                 /* `along` are another's */
 } lk_tiling;
 
 /**
@@ -229,6 +230,7 @@ LK_API lk_status lk_dist_tiles_to_samples(const lk_tile *tile, lk_var x, const i
  * [channels], its margin cleared.  dx = lk_dist_tiles_to_samples() of dy. */
 LK_API lk_status lk_dist_samples_to_tiles(const lk_tile *tile, lk_var x, const int64_t *samples,
                                           const char *name, lk_var *out) LK_NODISCARD;
+
 typedef enum lk_pool_kind { LK_POOL_MAX, LK_POOL_AVG, LK_POOL_L2 } lk_pool_kind;
 
 /**
@@ -243,6 +245,7 @@ LK_API lk_status lk_dist_tile_pool(const lk_tile *tile, lk_pool_kind kind, lk_va
                                    const lk_pool_attr *attr, bool relu, const char *name,
                                    lk_var *out) LK_NODISCARD;
 
+/**
  * lk_conv() on tiles, or lk_conv_relu() with act LK_ACT_RELU; the other activations are refused.
  *
  * The tile is of kind LK_TILE_CONV, its window and sizes those of `attr` (may be NULL), and its window's
@@ -263,6 +266,8 @@ LK_API lk_status lk_dist_tile_conv(const lk_tile *tile, lk_var x, lk_var w, lk_v
 LK_API lk_status lk_dist_tile_conv_transpose(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
                                              const lk_conv_attr *attr, const char *name,
                                              lk_var *out) LK_NODISCARD;
+
+/**
  * lk_batch_norm() on tiles: mean and variance of each shard (lk_tape_shard_size() samples) over all its
  * positions, or with `batch` over the whole batch that ranks along data share, as lk_dist_batch_norm().
  *

@@ -63,6 +63,20 @@ static lk_status tiling_open(lk_tiling *t)
     return LK_OK;
 }
 
+lk_status lk__tiling_new(lk_comm *comm, lk_comm *const *along, const lk_grid *grid,
+                         const int64_t *tiles, int64_t step, lk_tiling **out)
+{
+    *out = NULL;
+    LK_TRY(tiling_check(comm, grid, tiles));
+    LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
+    tiling_fill(*out, grid, tiles, step);
+    (*out)->comm = (*out)->size > 1 ? comm : NULL;
+    (*out)->borrows = true;
+    for (int d = 0; d < grid->ndim; d++)
+        (*out)->along[d] = along[d];
+    return LK_OK;
+}
+
 lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles, int64_t step,
                         lk_tiling **out)
 {
@@ -94,7 +108,7 @@ void lk_tiling_free(lk_tiling *t)
 {
     if (!t)
         return;
-    for (int d = 0; d < LK_TILE_AXES; d++)
+    for (int d = 0; d < LK_TILE_AXES && !t->borrows; d++)
         lk_comm_close(t->along[d]);
     lk_free(t);
 }

@@ -41,42 +41,118 @@ static lk_status slices_of_uses(const lk__net *net, lk_slab_layout *layout)
     return LK_OK;
 }
 
-/* The gradient of each use. */
-static lk_status grads_make(const lk__net *net, lk_accumulator *accumulator)
+/* Tiles whose gradients a use keeps apart. */
+static int64_t leaves_of(const lk__net *net, const lk__leaves *leaves, int64_t use)
 {
-    LK_TRY(lk_alloc_zero(&accumulator->grad, net->n_uses, sizeof *accumulator->grad));
+    const lk__param_use *u = &net->use[use];
+    return leaves && leaves->n > 0 && u->by_tile && leaves->parts[u->instance].tile ? leaves->n : 0;
+}
+
+static lk_shape leaf_shape(const lk__net *net, int64_t use, int64_t leaves)
+{
+    lk_shape own = lk_tensor_shape(net->param[net->use[use].param]);
+    lk_shape shape = {.ndim = own.ndim + 1, .dim = {leaves}};
+    memcpy(&shape.dim[1], own.dim, (size_t)own.ndim * sizeof own.dim[0]);
+    return shape;
+}
+
+/* Slices for the gradients of tiles, [leaves][...], of the uses that have them. */
+static lk_status slices_of_leaves(const lk__net *net, const lk__leaves *leaves,
+                                  lk_slab_layout *layout)
+{
+    char name[320];
     for (int64_t i = 0; i < net->n_uses; i++) {
-        const lk__param_use *use = &net->use[i];
-        int64_t slice = use->extra < 0 ? use->param : net->n_params + use->extra;
-        LK_TRY(lk_slab_tensor(accumulator->slab, slice, &accumulator->grad[i]));
+        int64_t n = leaves_of(net, leaves, i);
+        if (n == 0)
+            continue;
+        snprintf(name, sizeof name, "tiles.%s", net->use[i].name);
+        LK_TRY(lk_slab_layout_add(layout, name, net->spec.dtype, leaf_shape(net, i, n)));
     }
     return LK_OK;
 }
 
-/* The layout: parameters, further uses of them, statistics of the batch, the loss. */
-static lk_status accumulator_layout(const lk__net *net, lk_slab_layout *layout)
+/* Losses that are added up apart. */
+static int64_t losses_of(const lk__leaves *leaves)
 {
-    LK_TRY(slices_like(net->params, "", layout));
-    LK_TRY(slices_of_uses(net, layout));
-    LK_TRY(slices_like(net->state, "batch_stats.", layout));
-    LK_TRY(lk_slab_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(1)));
+    return leaves && leaves->loss ? leaves->n : 1;
+}
+
+/* Bytes of a slice of so many elements. */
+static int64_t slice_bytes(const lk__net *net, int64_t elements)
+{
+    int64_t bytes = elements * (int64_t)lk_dtype_size(net->spec.dtype);
+    return (bytes + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+}
+
+/* Bytes of the gradients of all uses, and of their tiles. */
+static int64_t gradient_bytes(const lk__net *net, const lk__leaves *leaves)
+{
+    int64_t bytes = lk_slab_layout_bytes(lk_slab_layout_of(net->params));
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        const lk__param_use *use = &net->use[i];
+        int64_t own = lk_tensor_count(net->param[use->param]);
+        bytes += use->extra < 0 ? 0 : slice_bytes(net, own);
+        bytes += slice_bytes(net, leaves_of(net, leaves, i) * own);
+    }
+    return bytes;
+}
+
+/* The gradient of each use, and those of its tiles. */
+static lk_status grads_make(const lk__net *net, const lk__leaves *leaves,
+                            lk_accumulator *accumulator)
+{
+    int64_t at = net->n_params + net->n_extra;
+    accumulator->leaves = leaves ? leaves->n : 0;
+    accumulator->gradients = gradient_bytes(net, leaves);
+    LK_TRY(lk_alloc_zero(&accumulator->grad, net->n_uses, sizeof *accumulator->grad));
+    LK_TRY(lk_alloc_zero(&accumulator->leaf, net->n_uses, sizeof *accumulator->leaf));
+    LK_TRY(lk_alloc_zero(&accumulator->each, net->n_uses, sizeof *accumulator->each));
+    LK_TRY(lk_alloc_zero(&accumulator->each_of, net->n_uses, sizeof *accumulator->each_of));
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        const lk__param_use *use = &net->use[i];
+        int64_t slice = use->extra < 0 ? use->param : net->n_params + use->extra;
+        LK_TRY(lk_slab_tensor(accumulator->slab, slice, &accumulator->grad[i]));
+        if (leaves_of(net, leaves, i) > 0)
+            LK_TRY(lk_slab_tensor(accumulator->slab, at++, &accumulator->leaf[i]));
+    }
     return LK_OK;
 }
 
+/* The layout: parameters, further uses of them, those of tiles, statistics of the batch, the loss. */
+static lk_status accumulator_layout(const lk__net *net, const lk__leaves *leaves,
+                                    lk_slab_layout *layout)
+{
+    LK_TRY(slices_like(net->params, "", layout));
+    LK_TRY(slices_of_uses(net, layout));
+    LK_TRY(slices_of_leaves(net, leaves, layout));
+    LK_TRY(slices_like(net->state, "batch_stats.", layout));
+    LK_TRY(lk_slab_layout_add(layout, "loss", net->spec.dtype, LK_SHAPE(losses_of(leaves))));
+    return LK_OK;
+}
+
+/* Uses that have leaves. */
+static int64_t leaf_slices(const lk__net *net, const lk__leaves *leaves)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < net->n_uses; i++)
+        n += leaves_of(net, leaves, i) > 0;
+    return n;
+}
+
 /* The accumulator on `memory`, or on its own if that is NULL. */
-static lk_status accumulator_fill(const lk__net *net, lk_slab_layout *layout, void *memory,
-                                  lk_accumulator *accumulator)
+static lk_status accumulator_fill(const lk__net *net, const lk__leaves *leaves,
+                                  lk_slab_layout *layout, void *memory, lk_accumulator *accumulator)
 {
     int64_t largest = 0;
-    LK_TRY(accumulator_layout(net, layout));
+    LK_TRY(accumulator_layout(net, leaves, layout));
     if (memory)
         LK_TRY(lk_slab_wrap(layout, memory, lk_slab_layout_bytes(layout), NULL, NULL,
                             &accumulator->slab));
     else
         LK_TRY(lk_slab_new(layout, &accumulator->slab));
     LK_TRY(lk_slab_flat(accumulator->slab, &accumulator->flat));
-    int64_t first = net->n_params + net->n_extra;
-    LK_TRY(grads_make(net, accumulator));
+    int64_t first = net->n_params + net->n_extra + leaf_slices(net, leaves);
+    LK_TRY(grads_make(net, leaves, accumulator));
     LK_TRY(lk__slab_tensors(accumulator->slab, first, net->n_state, &accumulator->batch_stats));
     LK_TRY(lk_slab_tensor(accumulator->slab, first + net->n_state, &accumulator->loss));
     LK_TRY(lk_alloc_zero(&accumulator->values, net->n_uses, sizeof *accumulator->values));
@@ -87,7 +163,8 @@ static lk_status accumulator_fill(const lk__net *net, lk_slab_layout *layout, vo
     return LK_OK;
 }
 
-static lk_status accumulator_new(const lk_model *model, void *memory, lk_accumulator **out)
+lk_status lk__accumulator_new(const lk_model *model, const lk__leaves *leaves, void *memory,
+                              lk_accumulator **out)
 {
     lk_accumulator *accumulator = NULL;
     lk_slab_layout *layout = NULL;
@@ -97,7 +174,7 @@ static lk_status accumulator_new(const lk_model *model, void *memory, lk_accumul
     accumulator->model = model;
     lk_status st = lk_slab_layout_new(&layout);
     if (st == LK_OK)
-        st = accumulator_fill(model->net, layout, memory, accumulator);
+        st = accumulator_fill(model->net, leaves, layout, memory, accumulator);
     lk_slab_layout_free(layout);
     if (st != LK_OK) {
         lk_accumulator_free(accumulator);
@@ -109,35 +186,29 @@ static lk_status accumulator_new(const lk_model *model, void *memory, lk_accumul
 
 lk_status lk_accumulator_new(const lk_model *model, lk_accumulator **out)
 {
-    LK_TRY(accumulator_new(model, NULL, out));
+    LK_TRY(lk__accumulator_new(model, NULL, NULL, out));
     return LK_OK;
 }
 
 lk_status lk_accumulator_wrap(const lk_model *model, void *memory, lk_accumulator **out)
 {
     LK_CHECK(memory, LK_EINVAL, "memory is NULL");
-    LK_TRY(accumulator_new(model, memory, out));
+    LK_TRY(lk__accumulator_new(model, NULL, memory, out));
     return LK_OK;
 }
 
-/* Bytes of the gradients of all uses. */
-static int64_t gradient_bytes(const lk__net *net)
-{
-    int64_t bytes = lk_slab_layout_bytes(lk_slab_layout_of(net->params));
-    for (int64_t i = 0; net->n_extra > 0 && i < net->n_uses; i++) {
-        int64_t own = lk_tensor_count(net->param[net->use[i].param]) *
-                      (int64_t)lk_dtype_size(net->spec.dtype);
-        bytes += net->use[i].extra < 0 ? 0 : (own + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
-    }
-    return bytes;
-}
-
-int64_t lk_accumulator_bytes(const lk_model *model)
+int64_t lk__accumulator_bytes(const lk_model *model, const lk__leaves *leaves)
 {
     const lk__net *net = model->net;
     if (!net->params)
         return 0;
-    return gradient_bytes(net) + lk_slab_layout_bytes(lk_slab_layout_of(net->state)) + LK_ALIGN;
+    return gradient_bytes(net, leaves) + lk_slab_layout_bytes(lk_slab_layout_of(net->state)) +
+           slice_bytes(net, losses_of(leaves));
+}
+
+int64_t lk_accumulator_bytes(const lk_model *model)
+{
+    return lk__accumulator_bytes(model, NULL);
 }
 
 void lk_accumulator_free(lk_accumulator *accumulator)
@@ -145,6 +216,9 @@ void lk_accumulator_free(lk_accumulator *accumulator)
     if (!accumulator)
         return;
     lk__tensors_free(accumulator->grad, accumulator->model->net->n_uses);
+    lk__tensors_free(accumulator->leaf, accumulator->model->net->n_uses);
+    lk__tensors_free(accumulator->each, accumulator->model->net->n_uses);
+    lk_free(accumulator->each_of);
     lk__tensors_free(accumulator->batch_stats, accumulator->model->net->n_state);
     lk_tensor_free(accumulator->loss);
     lk_tensor_free(accumulator->flat);
@@ -162,15 +236,40 @@ void lk_accumulator_clear(lk_accumulator *accumulator)
 
 void lk_accumulator_begin(lk_accumulator *accumulator)
 {
-    int64_t gradients = gradient_bytes(accumulator->model->net);
-    memset((char *)lk_slab_data(accumulator->slab) + gradients, 0,
-           (size_t)(lk_accumulator_bytes(accumulator->model) - gradients));
+    memset((char *)lk_slab_data(accumulator->slab) + accumulator->gradients, 0,
+           (size_t)(lk_slab_layout_bytes(lk_slab_layout_of(accumulator->slab)) -
+                    accumulator->gradients));
     accumulator->overwrite = true;
 }
 
 lk_slab *lk_accumulator_slab(const lk_accumulator *accumulator)
 {
     return accumulator->slab;
+}
+
+lk_status lk__accumulator_each(lk_accumulator *accumulator, int64_t use, lk_tensor **out)
+{
+    const lk__net *net = accumulator->model->net;
+    const lk_tensor *param = net->param[net->use[use].param];
+    if (accumulator->each_of[use] != param) { /* the first time, and where others are bound */
+        lk_tensor *each = NULL;
+        LK_TRY(lk_tensor_broadcast(param, leaf_shape(net, use, accumulator->leaves), &each));
+        lk_tensor_free(accumulator->each[use]);
+        accumulator->each[use] = each;
+        accumulator->each_of[use] = param;
+    }
+    *out = accumulator->each[use];
+    return LK_OK;
+}
+
+lk_tensor *lk__accumulator_leaves(const lk_accumulator *accumulator, int64_t use)
+{
+    return accumulator->leaf[use];
+}
+
+lk_tensor *lk__accumulator_total(const lk_accumulator *accumulator, int64_t use)
+{
+    return accumulator->grad[use];
 }
 
 static lk_status add(lk_dtype dtype, int64_t n, void *to, const void *what)
@@ -221,22 +320,33 @@ lk_status lk_accumulator_join_uses(lk_accumulator *accumulator)
     return LK_OK;
 }
 
+lk_status lk__accumulator_add_leaf_loss(lk_accumulator *accumulator, int64_t leaf, lk_var loss)
+{
+    double value, before;
+    LK_TRY(lk_item(loss, &value));
+    LK_TRY(lk_tensor_get_f64(accumulator->loss, LK_AT(leaf), &before));
+    LK_TRY(lk_tensor_set_f64(accumulator->loss, LK_AT(leaf), before + value));
+    return LK_OK;
+}
+
 lk_status lk_accumulator_add_loss(lk_accumulator *accumulator, lk_var loss)
 {
     LK_FP_GUARD();
-    double value, before;
-    LK_TRY(lk_item(loss, &value));
-    LK_TRY(lk_tensor_get_f64(accumulator->loss, LK_AT(0), &before));
-    LK_TRY(lk_tensor_set_f64(accumulator->loss, LK_AT(0), before + value));
+    LK_TRY(lk__accumulator_add_leaf_loss(accumulator, 0, loss));
     return LK_OK;
+}
+
+double lk__accumulator_leaf_loss(const lk_accumulator *accumulator, int64_t leaf)
+{
+    double value = 0;
+    if (lk_tensor_get_f64(accumulator->loss, LK_AT(leaf), &value) != LK_OK)
+        lk_error_clear();
+    return value;
 }
 
 double lk_accumulator_loss(const lk_accumulator *accumulator)
 {
-    double value = 0;
-    if (lk_tensor_get_f64(accumulator->loss, LK_AT(0), &value) != LK_OK)
-        lk_error_clear();
-    return value;
+    return lk__accumulator_leaf_loss(accumulator, 0);
 }
 
 /* ---- statistics of the batch ---- */

@@ -186,7 +186,8 @@ static lk_status tie_check(lk_build *build, const lk_param *param, const lk__par
 }
 
 /* One more use of parameter number `param`, the last one. */
-static lk_status use_add(lk_build *build, const char *name, int64_t param, bool extra)
+static lk_status use_add(lk_build *build, const char *name, const lk_param *as, int64_t param,
+                         bool extra)
 {
     lk__net *net = build->net;
     int64_t number = net->n_uses;
@@ -197,7 +198,8 @@ static lk_status use_add(lk_build *build, const char *name, int64_t param, bool 
                                        .extra = extra ? net->n_extra++ : -1,
                                        .instance = build->instance,
                                        .layer = net->layer,
-                                       .next = -1};
+                                       .next = -1,
+                                       .by_tile = as->by_tile};
     if (extra)
         net->use[start->last_use].next = number;
     else
@@ -223,7 +225,7 @@ static lk_status param_tie(lk_build *build, const lk_param *param, const char *n
     LK_TRY(cut_axes(name, param->shape, param->cut, owned));
     owned->per_position = param->per_position;
     build->tied = true;
-    LK_TRY(use_add(build, name, net->use[at].param, true));
+    LK_TRY(use_add(build, name, param, net->use[at].param, true));
     return LK_OK;
 }
 
@@ -243,7 +245,7 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
     start->owned = (lk__owned){.layer = net->layer, .per_position = param->per_position};
     LK_TRY(cut_axes(name, param->shape, param->cut, &start->owned));
     LK_TRY(lk_slab_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
-    LK_TRY(use_add(build, name, net->n_params, false));
+    LK_TRY(use_add(build, name, param, net->n_params, false));
     net->n_params++;
     return LK_OK;
 }
@@ -285,6 +287,19 @@ void lk_build_batch_sync(lk_build *build, lk_joins forward, lk_joins backward)
     instance->backward = backward;
     for (int i = 0; i < instance->n_state; i++)
         net->moving[net->n_state - 1 - i].once = true;
+}
+
+void lk_build_window(lk_build *build, lk_tile_kind kind, const lk_window *window)
+{
+    lk_layer_instance *instance = &build->net->instance[build->instance];
+    instance->reach = LK_REACH_WINDOW;
+    instance->kind = kind;
+    instance->window = *window;
+}
+
+void lk_build_summed(lk_build *build, lk_summed summed)
+{
+    build->net->instance[build->instance].summed = summed;
 }
 
 void lk_build_reach(lk_build *build, lk_reach reach)

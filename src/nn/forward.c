@@ -17,6 +17,33 @@ lk_var lk_pass_param(const lk_pass *pass, const lk_layer_instance *instance, int
     return pass->run->param[instance->param + i];
 }
 
+/* The number of an instance. */
+static int64_t number_of(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    return instance - pass->run->model->net->instance;
+}
+
+const lk_tile *lk_pass_tile(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    return pass->parts ? pass->parts->layer[number_of(pass, instance)].tile : NULL;
+}
+
+static bool is_by_tile(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    return pass->parts && pass->parts->layer[number_of(pass, instance)].by_tile;
+}
+
+int64_t lk_pass_first(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    bool some = pass->parts && pass->parts->samples && !is_by_tile(pass, instance);
+    return pass->first + (some ? pass->parts->samples[pass->parts->rank] : 0);
+}
+
+const lk_dist_batch *lk_pass_batch(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    return is_by_tile(pass, instance) ? pass->parts->batch : pass->batch;
+}
+
 bool lk_pass_has_fused_relu(const lk_pass *pass)
 {
     return pass->run->relu;
@@ -69,6 +96,30 @@ static void layer_failed(const lk_pass *pass, const lk_layer_instance *instance)
     pass->run->named = true;
 }
 
+/* What the rank itself has of a layer's output, in f64: of a held box the tile. */
+static lk_status own_part(const lk_pass *pass, const lk_layer_instance *instance,
+                          const lk_tensor *y, lk_tensor **out)
+{
+    lk_tensor *part = NULL, *next = NULL;
+    bool tiles = is_by_tile(pass, instance) && lk_tensor_shape(y).ndim > 2;
+    const lk_held *held = tiles ? &lk_pass_tile(pass, instance)->y : NULL;
+    lk_status st = lk_tensor_slice(y, 0, 0, lk_tensor_shape(y).dim[0], 1, &part);
+    for (int d = 0; st == LK_OK && tiles && d < held->box.ndim; d++) {
+        int64_t first = held->tile.first[d] - held->box.first[d];
+        bool none = held->tile.n[d] == 0;
+        st = lk_tensor_slice(part, d + 1, none ? 0 : first, none ? 0 : first + held->tile.n[d], 1,
+                             &next);
+        lk_tensor_free(part);
+        part = next;
+        next = NULL;
+    }
+    if (st == LK_OK)
+        st = lk_tensor_clone(part, LK_F64, out);
+    lk_tensor_free(part);
+    LK_TRY(st);
+    return LK_OK;
+}
+
 /* Note the layer if its output is not finite, and no layer before was. */
 static lk_status layer_check_finite(const lk_pass *pass, const lk_layer_instance *instance,
                                     lk_var y)
@@ -79,7 +130,7 @@ static lk_status layer_check_finite(const lk_pass *pass, const lk_layer_instance
     if (!run->bad || run->bad[0] || !lk_dtype_is_real(lk_dtype_of(y)))
         return LK_OK;
     LK_TRY(lk_value(y, &t));
-    LK_TRY(lk_tensor_clone(t, LK_F64, &flat));
+    LK_TRY(own_part(pass, instance, t, &flat));
     const double *value = lk_tensor_data(flat);
     for (int64_t i = 0; i < lk_tensor_count(flat) && !run->bad[0]; i++)
         if (!isfinite(value[i]))
@@ -100,6 +151,13 @@ static bool has(const lk_layer_instance *instance, unsigned flag)
     return instance && instance->layer->flags & flag;
 }
 
+/* Whether the value changes between tiles and samples before a layer, or behind it. */
+static bool changes(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    const lk_layer_part *part = pass->parts ? &pass->parts->layer[number_of(pass, instance)] : NULL;
+    return part && (part->before != LK_STAY || part->after != LK_STAY);
+}
+
 /* How many of the layers from `i` on are applied at once: a relu goes with the layer behind it, or
  * else with the one before, where these can.  The bits are the same.  `*instance` is the layer that does
  * it.  Whoever watches sees the layers one by one. */
@@ -108,8 +166,12 @@ static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i,
 {
     const lk__net *net = pass->run->model->net;
     const lk_layer_instance *of[3] = {&net->instance[list->instance[i]]};
-    for (int64_t k = 1; k < 3 && i + k < list->n; k++)
-        of[k] = &net->instance[list->instance[i + k]];
+    for (int64_t k = 1; k < 3 && i + k < list->n; k++) {
+        const lk_layer_instance *next = &net->instance[list->instance[i + k]];
+        if (changes(pass, of[k - 1]) || changes(pass, next))
+            break;
+        of[k] = next;
+    }
     *instance = of[0];
     if (pass->run->bad)
         return 1;
@@ -121,13 +183,41 @@ static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i,
     return then && !has(of[2], LK_LAYER_FUSES_RELU_BEFORE) ? 2 : 1;
 }
 
+/* From tiles to whole samples, or back, at an end of a layer. */
+static lk_status change(const lk_pass *pass, const lk_layer_instance *instance, bool before,
+                        lk_var *x)
+{
+    if (!pass->parts)
+        return LK_OK;
+    const lk_pass_parts *parts = pass->parts;
+    const lk_layer_part *part = &parts->layer[number_of(pass, instance)];
+    lk_change what = before ? part->before : part->after;
+    const lk_tile *at = before ? part->before_at : part->after_at;
+    if (what == LK_TO_SAMPLES)
+        LK_TRY(lk_dist_tiles_to_samples(at, *x, parts->samples, instance->name, x));
+    else if (what == LK_TO_TILES)
+        LK_TRY(lk_dist_samples_to_tiles(at, *x, parts->samples, instance->name, x));
+    return LK_OK;
+}
+
+static lk_status layer_run(const lk_pass *pass, const lk_layer_instance *instance, lk_var x,
+                           lk_var *out)
+{
+    LK_TRY(change(pass, instance, true, &x));
+    LK_TRY(instance->layer->forward(pass, instance, x, out));
+    if (is_by_tile(pass, instance)) /* a margin is fetched once, into the array that all read */
+        LK_TRY(lk_contiguous(*out, out));
+    LK_TRY(change(pass, instance, false, out));
+    return LK_OK;
+}
+
 static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, lk_var *out)
 {
     for (int64_t i = 0, n; i < list->n; i += n) {
         const lk_layer_instance *instance;
         n = join(pass, list, i, &instance);
         pass->run->relu = n > 1;
-        lk_status st = instance->layer->forward(pass, instance, x, &x);
+        lk_status st = layer_run(pass, instance, x, &x);
         if (st != LK_OK)
             layer_failed(pass, instance);
         LK_TRY(st);
@@ -151,11 +241,17 @@ static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *p
 {
     bool overwrite = pass->accumulator && pass->accumulator->overwrite;
     for (int64_t i = 0; i < net->n_uses; i++) {
-        lk_tensor *value = net->param[net->use[i].param];
+        lk_tensor *value = net->param[net->use[i].param], *grad = NULL;
+        if (pass->accumulator)
+            grad = pass->accumulator->grad[i];
+        if (pass->accumulator && pass->accumulator->leaf[i]) {
+            LK_TRY(lk__accumulator_each(pass->accumulator, i, &value));
+            grad = pass->accumulator->leaf[i];
+        }
         if (overwrite)
-            LK_TRY(lk_leaf_overwrite(pass->tape, value, pass->accumulator->grad[i], &param[i]));
+            LK_TRY(lk_leaf_overwrite(pass->tape, value, grad, &param[i]));
         else if (pass->accumulator)
-            LK_TRY(lk_leaf(pass->tape, value, pass->accumulator->grad[i], &param[i]));
+            LK_TRY(lk_leaf(pass->tape, value, grad, &param[i]));
         else
             LK_TRY(lk_constant(pass->tape, value, &param[i]));
     }
@@ -184,6 +280,9 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
     lk_tensor_type in = model->net->spec.in;
     lk_shape got = lk_shape_of(x), want = {.ndim = in.shape.ndim + 1, .dim = {got.dim[0]}};
     memcpy(&want.dim[1], in.shape.dim, (size_t)in.shape.ndim * sizeof want.dim[0]);
+    if (pass->parts && pass->parts->in)
+        memcpy(&want.dim[1], pass->parts->in->box.n,
+               (size_t)pass->parts->in->box.ndim * sizeof want.dim[0]);
     LK_CHECK(lk_shape_is_equal(got, want) && lk_dtype_of(x) == in.dtype, LK_ESHAPE,
              "the model takes samples of %s%s, not x of %s%s", lk_dtype_name(in.dtype),
              lk_shape_text(in.shape).s, lk_dtype_name(lk_dtype_of(x)), lk_shape_text(got).s);

@@ -42,6 +42,7 @@ typedef struct lk__param_use {
     int64_t extra;    /* number among the uses that own nothing; -1: it is the owner's */
     int64_t instance, layer;
     int64_t next; /* the next use of the same parameter, in the order of layers; -1: none */
+    bool by_tile; /* its gradient is a sum over positions */
 } lk__param_use;
 
 /* How a state begins, and moves. */
@@ -95,13 +96,18 @@ struct lk_model {
 struct lk_accumulator {
     const lk_model *model;
     lk_slab *slab;
-    lk_tensor **grad;        /* of each use of a parameter */
-    lk_tensor **batch_stats; /* of each state */
+    lk_tensor **grad; /* of each use of a parameter: that of the batch */
+    int64_t leaves;   /* tiles whose gradients are kept apart, of uses that have such */
+    lk_tensor **leaf; /* of each use that has leaves: [leaves][...]; otherwise NULL */
+    lk_tensor **each; /* the parameter as each leaf sees it, [leaves][...]; made by passes */
+    const lk_tensor **each_of; /* of which tensor */
+    lk_tensor **batch_stats;   /* of each state */
     lk_tensor *loss;
-    lk_tensor *flat; /* all of it */
-    bool overwrite;  /* the next pass sets the gradients */
-    lk_var *values;  /* the parameters on the tape of the pass that fills this accumulator */
-    void *scratch;   /* of lk_pass_batch_stat(): as large as the largest state */
+    lk_tensor *flat;   /* all of it */
+    int64_t gradients; /* bytes of all of them, from the start of the slab */
+    bool overwrite;    /* the next pass sets the gradients */
+    lk_var *values;    /* the parameters on the tape of the pass that fills this accumulator */
+    void *scratch;     /* of lk_pass_batch_stat(): as large as the largest state */
 };
 
 /* What a pass adds to lk_pass for the layers. */
@@ -128,6 +134,33 @@ lk_status lk__model_bind_params(lk_model *model, lk_slab *slab) LK_NODISCARD;
 
 /** Copy the values of the parameters back to the model's own storage, and use that again. */
 void lk__model_unbind_params(lk_model *model);
+
+/* Which gradients accumulators keep by tile: of parameters that are declared so, in the layers that have a
+ * tile in `parts` [lk_model_layers()]; `n` tiles of each.  n 0: none. */
+typedef struct lk__leaves {
+    const lk_layer_part *parts;
+    int64_t n;
+    bool loss; /* the loss is that of tiles, too */
+} lk__leaves;
+
+/** lk_accumulator_new(), lk_accumulator_wrap() and lk_accumulator_bytes() with leaves; `memory` NULL: its
+ * own. */
+lk_status lk__accumulator_new(const lk_model *model, const lk__leaves *leaves, void *memory,
+                              lk_accumulator **out) LK_NODISCARD;
+int64_t lk__accumulator_bytes(const lk_model *model, const lk__leaves *leaves);
+
+/** The parameter as each leaf of a use sees it, [leaves][...]; borrowed. */
+lk_status lk__accumulator_each(lk_accumulator *accumulator, int64_t use,
+                               lk_tensor **out) LK_NODISCARD;
+
+/** Add a loss to that of leaf `leaf`; and what it is. */
+lk_status lk__accumulator_add_leaf_loss(lk_accumulator *accumulator, int64_t leaf,
+                                        lk_var loss) LK_NODISCARD;
+double lk__accumulator_leaf_loss(const lk_accumulator *accumulator, int64_t leaf);
+
+/** The gradients of the tiles of a use, [leaves][...]; NULL: it has none.  And that of the batch. */
+lk_tensor *lk__accumulator_leaves(const lk_accumulator *accumulator, int64_t use);
+lk_tensor *lk__accumulator_total(const lk_accumulator *accumulator, int64_t use);
 
 /** Put the parameters on pass->tape as lk_model_forward() does, each use for itself, and say where they
  * are: [lk__model_uses()], borrowed until the next pass with the same accumulator. */

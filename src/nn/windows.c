@@ -79,6 +79,7 @@ lk_status lk__pool_build(lk_build *build, const void *options, lk_tensor_type in
     LK_TRY(lk__layer_window(&o->window, in.shape, 0, &w, positions));
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     attr->window = w;
+    lk_build_window(build, LK_TILE_POOL, &w);
     *out = in;
     for (int i = 0; i < w.ndim; i++)
         out->shape.dim[i] = positions[i];

@@ -6,8 +6,8 @@
  *
  * Backward completes the last parameters first; the statistics of the batch go with them, and so do the
  * gradients of further uses of shared parameters.  A bucket starts when all its gradients are complete
- * and those before it have started, so that all ranks start them in the same order.  It lies in one
- * group, whose first level travels so; the others follow behind backward.
+ * and those before it have started, so that all ranks start them in the same order.  Where the run is
+ * cut into tiles there are none: gradients of tiles are joined behind backward.
  */
 #include "nn/model.h"
 #include "parallel/groups_internal.h"
@@ -129,8 +129,6 @@ lk_status lk__buckets_end(lk__groups *g)
     for (int b = 0; b < g->n_buckets; b++) {
         lk__bucket *one = &g->bucket[b];
         lk_status st = lk_wait(&one->request, NULL);
-        if (st == LK_OK && first == LK_OK)
-            st = lk__group_join_further(g, one->group, one->first, one->n);
         first = first == LK_OK ? st : first;
     }
     LK_TRY(first);

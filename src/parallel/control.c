@@ -1,4 +1,5 @@
-/* The control vector: votes, then a slot for the loss of each subtree that a rank has of the batch.
+/* The control vector: votes, then a slot for the loss of each subtree that a rank has of the batch, of
+ * each tile of the run.
  *
  *     failed  stop  saved | rank 0's losses | rank 1's | ...
  *
@@ -17,32 +18,34 @@ struct lk__control {
     lk_comm *comm;
     lk_dtype dtype;
     int rank, size;
-    int64_t most;    /* subtrees of all ranks in any batch, at most */
+    int64_t most;    /* slots in any batch, at most */
+    int parts, part; /* among which shards are dealt, and which is this rank's */
     int64_t shards;  /* of the batch that the next three are for; 0: none yet */
     lk_range *node;  /* [n] subtrees of all ranks, in order */
     int64_t n, mine; /* of them this rank's begin at `mine` */
+    int64_t tiles;   /* losses of each */
     int64_t *slot;   /* [LK__N_VOTES + most] */
     int64_t own, vote[LK__N_VOTES];
 };
 
-static lk_status control_make(lk__control *c, int64_t shards)
+static lk_status control_make(lk__control *c, int64_t losses)
 {
     c->size = c->comm ? lk_comm_size(c->comm) : 1;
     c->rank = c->comm ? lk_comm_rank(c->comm) : 0;
-    c->most = shards > c->size ? shards : c->size;
+    c->most = losses > c->size ? losses : c->size;
     LK_TRY(lk_alloc_zero(&c->node, c->most, sizeof *c->node));
     LK_TRY(lk_alloc_zero(&c->slot, LK__N_VOTES + c->most, sizeof *c->slot));
     return LK_OK;
 }
 
-lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t shards, lk__control **out)
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t losses, lk__control **out)
 {
     lk__control *c = NULL;
     *out = NULL;
     LK_TRY(lk_alloc_zero(&c, 1, sizeof *c));
     c->comm = comm;
     c->dtype = dtype;
-    lk_status st = control_make(c, shards);
+    lk_status st = control_make(c, losses);
     if (st != LK_OK) {
         lk__control_free(c);
         LK_TRY(st);
@@ -77,13 +80,15 @@ static void subtrees_find(lk__control *c, const lk__deal *deal)
         return;
     c->shards = deal->shards;
     c->n = 0;
-    for (int r = 0; r < c->size; r++) {
+    c->parts = deal->parts > 0 ? deal->parts : c->size;
+    c->part = deal->parts > 0 ? deal->part : c->rank;
+    for (int r = 0; r < c->parts; r++) {
         lk_range own[LK_MAX_SUBTREES];
-        lk_range range = lk_range_split(deal->shards, r, c->size);
+        lk_range range = lk_range_split(deal->shards, r, c->parts);
         if (deal->first)
             range = (lk_range){deal->first[r], deal->first[r + 1] - deal->first[r]};
         int n = lk_range_subtrees(deal->shards, range, own);
-        if (r == c->rank) {
+        if (r == c->part) {
             c->mine = c->n;
             c->own = n;
         }
@@ -92,19 +97,66 @@ static void subtrees_find(lk__control *c, const lk__deal *deal)
     }
 }
 
-/* The loss of shards [at.first, at.first + at.n): that of subtree number *next, or of several from it
- * on. */
-static double tree_sum(const lk__control *c, lk_range at, int64_t *next)
+static double add(const lk__control *c, double a, double b)
 {
-    double value, upper;
+    return c->dtype == LK_F32 ? (double)((float)a + (float)b) : a + b;
+}
+
+/* The loss of shards [at.first, at.first + at.n) and of a tile: that of subtree number *next, or of
+ * several from it on. */
+static double tree_sum(const lk__control *c, int64_t tile, lk_range at, int64_t *next)
+{
+    double value;
     if (c->node[*next].n == at.n) {
-        memcpy(&value, &c->slot[LK__N_VOTES + (*next)++], sizeof value);
+        int64_t slot = LK__N_VOTES + (*next)++ * c->tiles + tile;
+        memcpy(&value, &c->slot[slot], sizeof value);
         return value;
     }
     int64_t half = lk_tree_half(at.n);
-    value = tree_sum(c, (lk_range){at.first, half}, next);
-    upper = tree_sum(c, (lk_range){at.first + half, at.n - half}, next);
-    return c->dtype == LK_F32 ? (double)((float)value + (float)upper) : value + upper;
+    value = tree_sum(c, tile, (lk_range){at.first, half}, next);
+    return add(c, value, tree_sum(c, tile, (lk_range){at.first + half, at.n - half}, next));
+}
+
+/* The loss of tiles `at` along an axis, those of all axes before it being those of number `before`. */
+static double tiles_sum(const lk__control *c, const lk_tiling *t, int axis, int64_t before,
+                        lk_range at)
+{
+    int64_t next = 0;
+    if (at.n > 1) {
+        int64_t half = lk_tree_half(at.n);
+        double lower = tiles_sum(c, t, axis, before, (lk_range){at.first, half});
+        lk_range upper = {at.first + half, at.n - half};
+        return add(c, lower, tiles_sum(c, t, axis, before, upper));
+    }
+    int64_t tile = t ? before * t->tiles[axis] + at.first : 0;
+    if (t && axis + 1 < LK_TILE_AXES)
+        return tiles_sum(c, t, axis + 1, tile, (lk_range){0, t->tiles[axis + 1]});
+    return tree_sum(c, tile, (lk_range){0, c->shards}, &next);
+}
+
+/* The number among all tiles of this rank's tile number `leaf`. */
+static int64_t tile_number(const lk_tiling *t, int64_t leaf)
+{
+    int64_t at[LK_TILE_AXES], number = 0;
+    for (int d = LK_TILE_AXES - 1; d >= 0; d--) {
+        at[d] = t->held[d].first + leaf % t->held[d].n;
+        leaf /= t->held[d].n;
+    }
+    for (int d = 0; d < LK_TILE_AXES; d++)
+        number = number * t->tiles[d] + at[d];
+    return number;
+}
+
+/* Put this rank's losses into their slots. */
+static void losses_put(lk__control *c, const lk_tiling *t, const double *loss)
+{
+    int64_t leaves = t ? lk_tiling_leaves(t) : 1;
+    for (int64_t k = 0; k < c->own; k++)
+        for (int64_t i = 0; i < leaves; i++) {
+            int64_t tile = t ? tile_number(t, i) : 0;
+            int64_t slot = LK__N_VOTES + (c->mine + k) * c->tiles + tile;
+            memcpy(&c->slot[slot], &loss[k * leaves + i], sizeof *loss);
+        }
 }
 
 lk_status lk__control_exchange(lk__control *c, const lk__deal *deal, const double *loss,
@@ -112,13 +164,15 @@ lk_status lk__control_exchange(lk__control *c, const lk__deal *deal, const doubl
 {
     subtrees_find(c, deal);
     memcpy(c->slot, c->vote, sizeof c->vote);
-    memset(c->slot + LK__N_VOTES, 0, (size_t)c->n * sizeof *c->slot);
-    memcpy(c->slot + LK__N_VOTES + c->mine, loss, (size_t)c->own * sizeof *loss);
+    const lk_tiling *t = deal->tiling;
+    c->tiles = t ? t->tiles[0] * t->tiles[1] * t->tiles[2] : 1;
+    int64_t slots = c->n * c->tiles;
+    memset(c->slot + LK__N_VOTES, 0, (size_t)slots * sizeof *c->slot);
+    losses_put(c, t, loss);
     memset(c->vote, 0, sizeof c->vote);
     if (c->comm)
-        LK_TRY(lk_allreduce(c->comm, NULL, c->slot, LK__N_VOTES + c->n, LK_I64, LK_REDUCE_SUM,
+        LK_TRY(lk_allreduce(c->comm, NULL, c->slot, LK__N_VOTES + slots, LK_I64, LK_REDUCE_SUM,
                             "votes and loss"));
-    int64_t next = 0;
-    *total = tree_sum(c, (lk_range){0, deal->shards}, &next);
+    *total = tiles_sum(c, t, 0, 0, (lk_range){0, t ? t->tiles[0] : 1});
     return LK_OK;
 }

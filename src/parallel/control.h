@@ -9,6 +9,7 @@
 #define LK_PARALLEL_CONTROL_H
 
 #include <lockstep/coll.h>
+#include <lockstep/tiles.h>
 
 #include <stdbool.h>
 
@@ -20,21 +21,25 @@ typedef enum lk__vote {
 } lk__vote;
 
 /** How the shards of a batch are dealt to ranks: the run of rank r begins at first[r]; `first` NULL:
- * lk_range_split(). */
+ * lk_range_split().  Where a loss is that of tiles, they are dealt to replicas, whose ranks have
+ * the tiles of a tiling. */
 typedef struct lk__deal {
     int64_t shards;
-    const int64_t *first; /* [P + 1] */
+    const int64_t *first;    /* [parts + 1] */
+    int parts, part;         /* ranks or replicas, and which this one is; parts 0: the ranks */
+    const lk_tiling *tiling; /* NULL: a loss is that of whole samples */
 } lk__deal;
 
 typedef struct lk__control lk__control;
 
 /**
  * Make a control of all ranks of `comm`, which is borrowed; NULL: of this rank alone.  `dtype`, f32 or
- * f64, is what losses are added up in, `shards` the most that a batch has.
+ * f64, is what losses are added up in, `losses` the most that a batch has: one for each shard, of each
+ * tile.
  *
  * Not collective.  Errors: LK_ENOMEM.
  */
-lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t shards,
+lk_status lk__control_new(lk_comm *comm, lk_dtype dtype, int64_t losses,
                           lk__control **out) LK_NODISCARD;
 
 /** NULL is allowed. */
@@ -47,8 +52,9 @@ void lk__control_vote(lk__control *c, lk__vote vote, bool yes);
 int64_t lk__control_votes(const lk__control *c, lk__vote vote);
 
 /**
- * Exchange votes and losses: `loss` has one for each subtree of this rank's range of shards, in order,
- * and *total is their sum by the tree over the shards of the batch.
+ * Exchange votes and losses: `loss` has one for each subtree of this rank's range of shards, in order (and
+ * in each for every tile that it has), and *total is their sum by the tree over the shards of the batch,
+ * then by that over tiles.
  *
  * Collective, one allreduce; after it all ranks have come.  Errors: those of communication.
  */

@@ -14,17 +14,92 @@ static int slabs(const lk__groups *g)
     return g->plan->most_microbatches > 1 ? g->plan->most_microbatches + 1 : 1;
 }
 
+/* ---- who adds up what ---- */
+
+static bool is_by_tile(const lk__groups *g, int64_t instance)
+{
+    return g->plan->part && g->plan->part[instance].by_tile;
+}
+
+/* Of each slice of an accumulator's slab: gradients, those of further uses, leaves, statistics, the loss. */
+static void shares_find(const lk__groups *g, lk__share *share)
+{
+    const lk__net *net = g->model->net;
+    const lk_accumulator *a = g->accumulator[0];
+    int64_t leaf = net->n_params + net->n_extra, state;
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        const lk__param_use *use = &net->use[i];
+        lk__share *own = &share[use->extra < 0 ? use->param : net->n_params + use->extra];
+        *own = is_by_tile(g, use->instance) ? LK__BY_REPLICA : LK__BY_SAMPLES;
+        if (lk__accumulator_leaves(a, i)) {
+            *own = LK__SUMMED;
+            share[leaf++] = LK__BY_LEAF;
+        }
+    }
+    state = leaf;
+    for (int64_t i = 0; i < net->n_instances; i++)
+        for (int k = 0; k < net->instance[i].n_state; k++)
+            share[state + net->instance[i].state + k] = is_by_tile(g, i) ? LK__BY_REPLICA
+                                                                         : LK__BY_SAMPLES;
+}
+
+/* Cut the slab into ranges of slices that are joined alike. */
+static lk_status ranges_make(lk__groups *g)
+{
+    lk_slab_layout *layout = lk_slab_layout_of(lk_accumulator_slab(g->accumulator[0]));
+    int64_t n = lk_slab_layout_slices(layout) - 1; /* the last is the loss */
+    int64_t elem = (int64_t)lk_dtype_size(g->dtype);
+    lk__share *share = NULL;
+    lk_slab_slice slice;
+    lk_status st = lk_alloc_zero(&g->group, n + 1, sizeof *g->group);
+    if (st == LK_OK)
+        st = lk_alloc_zero(&share, n + 1, sizeof *share);
+    if (st == LK_OK)
+        shares_find(g, share);
+    for (int64_t i = 0; st == LK_OK && i < n; i++) {
+        st = lk_slab_layout_slice(layout, i + 1, &slice);
+        int64_t end = slice.offset / elem;
+        lk__grad_group *last = g->n_groups > 0 ? &g->group[g->n_groups - 1] : NULL;
+        int64_t begin = last ? last->elements.first + last->elements.n : 0;
+        if (last && last->share == share[i])
+            last->elements.n += end - begin;
+        else
+            g->group[g->n_groups++] = (lk__grad_group){{begin, end - begin}, .share = share[i]};
+    }
+    lk_free(share);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* Room for the sums of leaves. */
+static lk_status leaves_make(lk__groups *g)
+{
+    const lk_tiling *t = g->plan->tiling;
+    for (int64_t i = 0; t && i < lk__model_uses(g->model); i++) {
+        lk_tensor *leaves = lk__accumulator_leaves(g->accumulator[0], i);
+        g->n_leaf += leaves ? 1 : 0;
+        g->leaf_sum += leaves ? lk_tensor_count(leaves) / lk_tiling_leaves(t) : 0;
+    }
+    if (g->n_leaf == 0)
+        return LK_OK;
+    LK_TRY(lk_alloc_zero(&g->leaf, g->n_leaf, sizeof *g->leaf));
+    LK_TRY(lk_alloc_zero(&g->leaf_room, lk__tiles_join_room(t, g->leaf_sum) + g->leaf_sum,
+                         lk_dtype_size(g->dtype)));
+    return LK_OK;
+}
+
 /* Offsets in bytes become elements: all slices of an accumulator have the model's dtype. */
 static lk_status accumulators_make(lk__groups *g)
 {
-    int64_t bytes = lk_accumulator_bytes(g->model);
+    lk__leaves leaves = lk__plan_leaves(g->plan);
+    int64_t bytes = lk__accumulator_bytes(g->model, &leaves);
     int n = slabs(g);
     if (!g->comm)
         LK_TRY(lk_alloc_zero(&g->own, n * bytes, 1));
     char *memory = g->comm ? lk_shm_data(g->shared, lk_comm_node_rank(g->comm)) : (char *)g->own;
     LK_TRY(lk_alloc_zero(&g->accumulator, n, sizeof(lk_accumulator *)));
     for (int i = 0; i < n; i++)
-        LK_TRY(lk_accumulator_wrap(g->model, memory + i * bytes, &g->accumulator[i]));
+        LK_TRY(lk__accumulator_new(g->model, &leaves, memory + i * bytes, &g->accumulator[i]));
     lk_slab_slice slice;
     int64_t loss;
     LK_TRY(
@@ -39,8 +114,8 @@ static lk_status accumulators_make(lk__groups *g)
                                 &slice));
     g->joined = slice.offset / (int64_t)lk_dtype_size(g->dtype);
     LK_TRY(lk_alloc_zero(&g->stats, g->joined - g->params, lk_dtype_size(g->dtype)));
-    g->n_groups = 1;
-    g->group[0] = (lk__grad_group){.elements = {0, g->joined}, .n_levels = g->comm ? 1 : 0};
+    LK_TRY(ranges_make(g));
+    LK_TRY(leaves_make(g));
     if (g->comm && g->plan->spec.bucket_bytes > 0)
         LK_TRY(lk__buckets_make(g));
     return LK_OK;
@@ -51,11 +126,18 @@ static lk_status groups_make(lk__groups *g)
     g->comm = g->mesh->replicas;
     g->size = g->comm ? lk_comm_size(g->comm) : 1;
     g->rank = g->comm ? lk_comm_rank(g->comm) : 0;
+    g->replica = g->mesh->at[LK_AXIS_DATA];
+    g->replicas = g->mesh->n[LK_AXIS_DATA];
+    lk__leaves leaves = lk__plan_leaves(g->plan);
     if (g->comm)
-        LK_TRY(lk_shm_open(g->comm, slabs(g) * lk_accumulator_bytes(g->model), "sums", &g->shared));
+        LK_TRY(lk_shm_open(g->comm, slabs(g) * lk__accumulator_bytes(g->model, &leaves), "sums",
+                           &g->shared));
     lk_status st = accumulators_make(g);
-    if (st == LK_OK && g->comm && g->plan->one_subtree && !g->plan->spec.fast)
-        st = lk_alloc_zero(&g->first, g->size + 1, sizeof *g->first);
+    if (st == LK_OK && g->comm && g->plan->one_subtree &&
+        (!g->plan->spec.fast || g->replicas < g->size))
+        st = lk_alloc_zero(&g->first, g->size + g->replicas + 2, sizeof *g->first);
+    if (g->first)
+        g->replica_first = g->first + g->size + 1;
     LK_TRY(lk_agree(g->comm, st));
     return LK_OK;
 }
@@ -89,6 +171,9 @@ void lk__groups_free(lk__groups *g)
         return;
     lk__buckets_free(g);
     lk_free(g->first);
+    lk_free(g->group);
+    lk_free(g->leaf);
+    lk_free(g->leaf_room);
     for (int i = 0; g->accumulator && i < slabs(g); i++)
         lk_accumulator_free(g->accumulator[i]);
     lk_free(g->accumulator);
@@ -111,15 +196,38 @@ static void accumulators_begin(lk__groups *g)
         lk_accumulator_clear(g->accumulator[0]);
 }
 
-/* The shards of this rank.  Where each rank has one micro-batch (g->first), they are one subtree; ranges
+/* The shards of this rank's replica.  Where each has one micro-batch (g->first), they are one subtree; ranges
  * are found again only where the number of shards is not that of the batch before. */
 static lk_range range_begin(lk__groups *g, int64_t shards)
 {
+    const int64_t *of = g->replica_first;
     if (!g->first)
-        return lk_range_split(shards, g->rank, g->size);
-    if (g->first[g->size] != shards)
-        (void)lk__plan_deal(g->plan, shards, g->first); /* even or not, they are in g->first */
-    return (lk_range){g->first[g->rank], g->first[g->rank + 1] - g->first[g->rank]};
+        return lk_range_split(shards, g->replica, g->replicas);
+    if (g->first[g->size] != shards) {
+        (void)lk__plan_deal(g->plan, shards, g->replica_first); /* even or not, they are there */
+        lk__plan_deal_samples(g->plan, shards, g->replica_first, g->first);
+    }
+    return (lk_range){of[g->replica], of[g->replica + 1] - of[g->replica]};
+}
+
+/* How each range of the slab is joined in this batch. */
+static void levels_begin(lk__groups *g)
+{
+    bool fast = g->plan->spec.fast, some = g->n_microbatches == 1;
+    int64_t pieces = fast ? 0 : g->shards;
+    lk_comm *data = g->mesh->along[LK_AXIS_DATA];
+    for (int i = 0; i < g->n_groups; i++) {
+        lk__grad_group *group = &g->group[i];
+        bool by_samples = group->share == LK__BY_SAMPLES;
+        bool own = by_samples && g->first ? g->first[g->rank + 1] > g->first[g->rank] : some;
+        group->joins = group->share != LK__SUMMED && (by_samples ? g->comm : data);
+        group->level = (lk__level){.comm = by_samples ? g->comm : data,
+                                   .pieces = pieces,
+                                   .in_place = fast || own,
+                                   .first = fast         ? NULL
+                                            : by_samples ? g->first
+                                                         : g->replica_first};
+    }
 }
 
 lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
@@ -130,13 +238,16 @@ lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
                                .samples = samples,
                                .shards = g->plan->spec.fast ? 0 : shards,
                                .first = g->first};
+    g->tile_batch = g->batch;
+    g->tile_batch.comm = g->mesh->along[LK_AXIS_DATA];
+    g->tile_batch.first = g->replica_first;
     if (g->plan->spec.fast) {
         g->n_microbatches = g->range.n > 0;
         g->microbatch[0] = g->range;
     } else {
         g->n_microbatches = lk_range_subtrees(shards, g->range, g->microbatch);
     }
-    g->group[0].level[0] = (lk__level){g->comm, g->batch.shards, g->first};
+    levels_begin(g);
     accumulators_begin(g);
     lk__buckets_begin(g);
     return g->range;
@@ -144,6 +255,12 @@ lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
 
 lk__deal lk__groups_deal(const lk__groups *g)
 {
+    const lk_tiling *tiling = g->plan->loss_tiled ? g->plan->tiling : NULL;
+    if (tiling) {
+        int64_t shards = g->plan->spec.fast ? g->replicas : g->shards;
+        const int64_t *first = g->plan->spec.fast ? NULL : g->replica_first;
+        return (lk__deal){shards, first, g->replicas, g->replica, tiling};
+    }
     if (g->plan->spec.fast)
         return (lk__deal){.shards = g->size};
     return (lk__deal){.shards = g->shards, .first = g->first};
@@ -152,6 +269,51 @@ lk__deal lk__groups_deal(const lk__groups *g)
 const lk_dist_batch *lk__groups_batch(const lk__groups *g)
 {
     return g->comm && g->plan->one_subtree ? &g->batch : NULL;
+}
+
+/* The parts of any pass; whose samples are which is filled in where ranks share space. */
+static lk_pass_parts parts_of(const lk_plan *p, int64_t *samples)
+{
+    bool space = p->tiling && p->tiling->size > 1;
+    return (lk_pass_parts){.layer = p->part,
+                           .in = p->in == LK_BY_TILE ? &p->x : NULL,
+                           .samples = space ? samples : NULL,
+                           .rank = space ? p->tiling->rank : 0};
+}
+
+lk_pass_parts lk__groups_parts(const lk__groups *g, lk_range pass, int64_t shard_size,
+                               int64_t *samples)
+{
+    const lk_plan *p = g->plan;
+    int space = g->size / g->replicas;
+    lk_pass_parts parts = parts_of(p, samples);
+    parts.batch = g->tile_batch.comm ? &g->tile_batch : NULL;
+    for (int s = 0; parts.samples && s <= space; s++) { /* where those of each begin in the pass */
+        int64_t at = g->first[g->replica * space + s] * shard_size - pass.first;
+        samples[s] = at < 0 ? 0 : at > pass.n ? pass.n : at;
+    }
+    return parts;
+}
+
+lk_pass_parts lk__groups_eval_parts(const lk__groups *g, int64_t n, int64_t shard_size,
+                                    int64_t *samples, int64_t *shards)
+{
+    int space = g->size / g->replicas;
+    lk_pass_parts parts = parts_of(g->plan, samples);
+    lk_subtree_partition((n + shard_size - 1) / shard_size, space, shards);
+    for (int s = 0; s <= space; s++)
+        samples[s] = shards[s] * shard_size < n ? shards[s] * shard_size : n;
+    return parts;
+}
+
+lk__leaves lk__groups_leaves(const lk__groups *g)
+{
+    return lk__plan_leaves(g->plan);
+}
+
+int lk__groups_space(const lk__groups *g)
+{
+    return g->size / g->replicas;
 }
 
 int lk__groups_microbatches(const lk__groups *g, lk_range *out)

@@ -32,6 +32,7 @@
 #ifndef LK_PARALLEL_GROUPS_H
 #define LK_PARALLEL_GROUPS_H
 
+#include "nn/model.h"
 #include "parallel/control.h"
 
 #include <lockstep/dist.h>
@@ -73,6 +74,22 @@ lk_accumulator *lk__groups_accumulator(const lk__groups *groups, int k);
  * without a shard, over no samples; and a rank that fails in it ends the job.
  */
 const lk_dist_batch *lk__groups_batch(const lk__groups *groups);
+
+/** What a pass over the samples `pass` of the batch does of each layer, where the run is cut into tiles;
+ * `samples` is room for one number more than there are ranks along space, which the parts borrow. */
+lk_pass_parts lk__groups_parts(const lk__groups *groups, lk_range pass, int64_t shard_size,
+                               int64_t *samples);
+
+/** The same for an evaluation of `n` samples, all of them this replica's: `shards` gets how their shards are
+ * dealt to its ranks, of as many numbers as `samples`. */
+lk_pass_parts lk__groups_eval_parts(const lk__groups *groups, int64_t n, int64_t shard_size,
+                                    int64_t *samples, int64_t *shards);
+
+/** Whose gradients, and which losses, accumulators keep by tile. */
+lk__leaves lk__groups_leaves(const lk__groups *groups);
+
+/** Ranks along space: those of a replica. */
+int lk__groups_space(const lk__groups *groups);
 
 /** How the shards of the batch are dealt to ranks; in fast mode each rank is a shard. */
 lk__deal lk__groups_deal(const lk__groups *groups);

@@ -4,28 +4,37 @@
 #define LK_PARALLEL_GROUPS_INTERNAL_H
 
 #include "coll/program.h"
+#include "dist/common/tiles.h"
+#include "nn/model.h"
 #include "parallel/groups.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/plan.h>
 
-enum { LK__GROUP_LEVELS = 4 };
-
-/* One level of a join: the ranks of `comm`, each with its range of `pieces`. */
+/* A join: the ranks of `comm`, each with its range of `pieces`. */
 typedef struct lk__level {
     lk_comm *comm;
     int64_t pieces;       /* 0: each rank is one */
     const int64_t *first; /* [P + 1] where the range of each begins; NULL: lk_range_split() */
+    bool in_place;        /* this rank gives one vector, where the result comes */
 } lk__level;
 
-/* A range of the slab of an accumulator, and how it is joined: along data first. */
+/* Who has added up what of a range. */
+typedef enum lk__share {
+    LK__BY_SAMPLES, /* each rank the samples it has where layers run by samples */
+    LK__BY_REPLICA, /* each replica its samples, the same on all its ranks */
+    LK__BY_LEAF,    /* each rank its tiles of its replica's samples */
+    LK__SUMMED      /* nobody: the sum of leaves goes there */
+} lk__share;
+
+/* A range of the slab of an accumulator, and how it is joined: along one level, and leaves then over
+ * tiles. */
 typedef struct lk__grad_group {
     lk_range elements;
-    int n_levels; /* 0: this rank has all of it */
-    lk__level level[LK__GROUP_LEVELS];
+    lk__share share;
+    bool joins; /* there are ranks to join it with */
+    lk__level level;
 } lk__grad_group;
-
-enum { LK__GROUPS = 1 };
 
 /* A range of the gradients that travels as one. */
 typedef struct lk__bucket {
@@ -40,10 +49,14 @@ struct lk__groups {
     const lk_plan *plan; /* all three are borrowed */
     const lk_mesh *mesh;
     lk_model *model;
-    lk_comm *comm; /* of the replicas, borrowed; NULL: alone */
+    lk_comm *comm; /* of the ranks along data and space, borrowed; NULL: alone */
     int rank, size;
-    lk__grad_group group[LK__GROUPS];
+    int replica, replicas; /* this rank's along data, and how many there are */
+    lk__grad_group *group; /* in the order of the slab */
     int n_groups;
+    lk__leaf_part *leaf;      /* of the parameters that have leaves */
+    int64_t n_leaf, leaf_sum; /* how many, and elements of all their sums */
+    void *leaf_room;          /* of lk__tiles_join(), then the sums */
     lk_dtype dtype;
 
     /* An accumulator's slab is one array of `dtype`, gaps included: gradients, those of further uses of
@@ -64,9 +77,10 @@ struct lk__groups {
 
     int64_t shards; /* of the batch */
     lk_range range; /* of them this rank's */
-    int64_t *
-        first; /* one micro-batch for each rank: where the range of each begins; NULL: lk_range_split() */
-    lk_dist_batch batch; /* one micro-batch for each rank: of lk__groups_batch() */
+    /* One micro-batch for each replica: where its range begins, and where that of each rank does where
+     * layers run by samples; NULL: lk_range_split(). */
+    int64_t *replica_first, *first;
+    lk_dist_batch batch, tile_batch; /* of lk__groups_batch() and lk__groups_tile_batch() */
     lk_range microbatch[LK_MAX_SUBTREES];
     int n_microbatches;
 
@@ -78,6 +92,14 @@ struct lk__groups {
 /** How the shards of a batch are dealt: the range of rank r begins at first[r], [ranks + 1] of them.
  * Returns whether that is lk_range_split(). */
 bool lk__plan_deal(const lk_plan *plan, int64_t shards, int64_t *first);
+
+/** How they are dealt where layers run by samples, to the ranks along data and space, [ranks + 1]: each
+ * replica's range, which begins at replica[d], among its ranks. */
+void lk__plan_deal_samples(const lk_plan *plan, int64_t shards, const int64_t *replica,
+                           int64_t *first);
+
+/** Whose gradients passes keep by tile. */
+lk__leaves lk__plan_leaves(const lk_plan *plan);
 
 /** How many buckets of at least `bucket` bytes a model's gradients are, `joined` elements with the
  * statistics. */
@@ -93,13 +115,8 @@ void lk__buckets_begin(lk__groups *groups);
 /** Start what is left and wait for all. */
 lk_status lk__buckets_end(lk__groups *groups) LK_NODISCARD;
 
-/** Join elements [first, first + n) of a group's range into the total, along its first level; with
- * `request` begin to. */
+/** Join elements [first, first + n) of a group's range into the total; with `request` begin to. */
 lk_status lk__group_join(lk__groups *groups, const lk__grad_group *group, int64_t first, int64_t n,
                          lk_request **request) LK_NODISCARD;
-
-/** The same along the other levels, behind the first. */
-lk_status lk__group_join_further(lk__groups *groups, const lk__grad_group *group, int64_t first,
-                                 int64_t n) LK_NODISCARD;
 
 #endif /* LK_PARALLEL_GROUPS_INTERNAL_H */

@@ -27,14 +27,13 @@ static lk_collective join_of(const lk__groups *g, const lk__level *level, int64_
                            .first = level->first};
 }
 
-/* One micro-batch is joined in place.  In fast mode ranks are the shards, and one without samples gives
- * zeros. */
+/* One vector is joined in place. */
 lk_status lk__group_join(lk__groups *g, const lk__grad_group *group, int64_t first, int64_t n,
                          lk_request **request)
 {
-    const lk__level *level = &group->level[0];
+    const lk__level *level = &group->level;
     lk_collective call = join_of(g, level, first, n);
-    if (g->n_microbatches != 1 && !g->plan->spec.fast) {
+    if (!level->in_place) {
         call.in = element(g, g->accumulator[0], first);
         call.stride = g->elements;
     }
@@ -45,12 +44,30 @@ lk_status lk__group_join(lk__groups *g, const lk__grad_group *group, int64_t fir
     return LK_OK;
 }
 
-lk_status lk__group_join_further(lk__groups *g, const lk__grad_group *group, int64_t first,
-                                 int64_t n)
+/* The sums over tiles of all parameters that have leaves, to where their gradients lie. */
+static lk_status leaves_join(lk__groups *g)
 {
-    for (int k = 1; k < group->n_levels; k++) {
-        lk_collective call = join_of(g, &group->level[k], first, n);
-        LK_TRY(lk_coll_run(group->level[k].comm, &call));
+    lk_accumulator *total = lk__groups_result(g);
+    const lk_tiling *t = g->plan->tiling;
+    int64_t n = 0, elem = (int64_t)lk_dtype_size(g->dtype);
+    for (int64_t i = 0; i < lk__model_uses(g->model); i++) {
+        lk_tensor *leaves = lk__accumulator_leaves(total, i);
+        if (leaves) {
+            LK_TRY(lk_tensor_writable_data(leaves, &g->leaf[n].leaves));
+            g->leaf[n++].n = lk_tensor_count(leaves) / lk_tiling_leaves(t);
+        }
+    }
+    char *sum = (char *)g->leaf_room + lk__tiles_join_room(t, g->leaf_sum) * elem;
+    LK_TRY(lk__tiles_join(t, g->dtype, g->leaf, n, g->leaf_room, sum, "gradients of tiles"));
+    for (int64_t i = 0; i < lk__model_uses(g->model); i++) {
+        lk_tensor *gradient = lk__accumulator_total(total, i);
+        int64_t bytes = lk_tensor_count(gradient) * elem;
+        void *to = NULL;
+        if (!lk__accumulator_leaves(total, i))
+            continue;
+        LK_TRY(lk_tensor_writable_data(gradient, &to));
+        memcpy(to, sum, (size_t)bytes);
+        sum += bytes;
     }
     return LK_OK;
 }
@@ -66,10 +83,11 @@ lk_status lk__groups_allreduce(lk__groups *g)
 {
     for (int i = 0; i < g->n_groups && !g->bucket; i++) {
         const lk__grad_group *group = &g->group[i];
-        if (group->n_levels > 0)
+        if (group->joins)
             LK_TRY(lk__group_join(g, group, group->elements.first, group->elements.n, NULL));
-        LK_TRY(lk__group_join_further(g, group, group->elements.first, group->elements.n));
     }
+    if (g->n_leaf > 0)
+        LK_TRY(leaves_join(g));
     return LK_OK;
 }
 

@@ -258,6 +258,12 @@ static lk_status mesh_open(lk_mesh *m, lk_comm *comm)
         m->replicas = m->along[m->n[LK_AXIS_DATA] > 1 ? LK_AXIS_DATA : LK_AXIS_SPACE];
     else
         LK_TRY(line_make(m, 1U << LK_AXIS_DATA | 1U << LK_AXIS_SPACE, &m->replicas));
+    for (int d = 0; m->along[LK_AXIS_SPACE] && d < m->space.ndim; d++) {
+        bool keep[LK_MAX_GRID] = {false};
+        keep[d] = true;
+        if (m->space.dim[d] > 1)
+            LK_TRY(lk_grid_split(m->along[LK_AXIS_SPACE], &m->space, keep, &m->space_along[d]));
+    }
     return LK_OK;
 }
 
@@ -286,6 +292,8 @@ void lk_mesh_free(lk_mesh *m)
     if (m->replicas != m->world && m->replicas != m->along[LK_AXIS_DATA] &&
         m->replicas != m->along[LK_AXIS_SPACE])
         lk_comm_close(m->replicas);
+    for (int d = 0; d < 3; d++)
+        lk_comm_close(m->space_along[d]);
     for (int a = 0; a < LK_N_AXES; a++)
         if (m->along[a] != m->world)
             lk_comm_close(m->along[a]);

@@ -1,13 +1,16 @@
 /* lk_plan: which layer a rank runs on what, and what travels when, worked out before the first step.
  * The trainer makes one on each rank and runs from it; `lockstep plan` prints it.
  *
- * Only data can be cut so far.  A rank then has a range of the shards of each batch, runs every layer
- * on whole samples, and in a step
+ * Data and space can be cut so far.  The ranks along space are one replica: it has a range of the shards
+ * of each batch.  Where space is cut, layers run by tiles of these samples, or by samples, which the ranks
+ * of the replica then share (domains.c).  In a step a rank
  *
- *     forward, backward    joins the sums of layers that need them over the batch
+ *     forward, backward    fetches margins, changes domains, and joins the sums of layers
  *     before the update    joins votes and loss, then gradients and statistics
  *     after it             waits for the others, if they share a copy of the parameters
  */
+#include "nn/model.h"
+#include "parallel/domains.h"
 #include "parallel/groups_internal.h"
 
 #include <lockstep/extra/plan.h>
@@ -20,13 +23,14 @@ static lk_status mesh_check(const lk_mesh *m, const lk_model *model, const lk_pl
 {
     int data = m->n[LK_AXIS_DATA];
     const char *s = spec->shards == 1 ? "" : "s";
-    LK_CHECK(m->n[LK_AXIS_SPACE] == 1 && m->n[LK_AXIS_FEATURES] == 1 && m->n[LK_AXIS_STAGES] == 1,
-             LK_ENOTSUP, "parallel: only `data` is there yet, not spatial, features and stages");
+    LK_CHECK(m->n[LK_AXIS_FEATURES] == 1 && m->n[LK_AXIS_STAGES] == 1, LK_ENOTSUP,
+             "parallel: only `data` and `spatial` are there yet, not features and stages");
     LK_CHECK(data <= spec->shards, LK_EINVAL,
-             "%d ranks for a batch of %lld shard%s: start at most %lld rank%s, or give data.shards "
+             "%d %s for a batch of %lld shard%s: start at most %lld, or give data.shards "
              "a larger value (and a batch that has as many samples), which is another run with "
              "other bits",
-             data, (long long)spec->shards, s, (long long)spec->shards, s);
+             data, m->n[LK_AXIS_SPACE] > 1 ? "replicas" : "ranks", (long long)spec->shards, s,
+             (long long)spec->shards);
     LK_CHECK(
         !lk_model_needs_batch_sync(model) || !lk_model_has_weight_reuse(model) || spec->shards == 1,
         LK_ENOTSUP,
@@ -45,6 +49,18 @@ bool lk__plan_deal(const lk_plan *p, int64_t shards, int64_t *first)
     for (int r = 0; even && r <= p->ranks; r++)
         first[r] = r < p->ranks ? lk_range_split(shards, r, p->ranks).first : shards;
     return even;
+}
+
+void lk__plan_deal_samples(const lk_plan *p, int64_t shards, const int64_t *replica, int64_t *first)
+{
+    int space = p->tiling ? p->tiling->size : 1;
+    for (int d = 0; d < p->ranks; d++) {
+        int64_t *own = &first[d * space];
+        lk_subtree_partition(replica[d + 1] - replica[d], space, own);
+        for (int s = 0; s < space; s++)
+            own[s] += replica[d];
+    }
+    first[p->ranks * space] = shards;
 }
 
 /* The most micro-batches that a rank has in any batch. */
@@ -72,20 +88,37 @@ static bool is_direct(const lk_plan *p, const lk_model *model, const int64_t *fi
 {
     lk__program program;
     int64_t pieces = p->spec.fast ? p->ranks : p->spec.shards;
-    return p->spec.shared && p->spec.bucket_bytes == 0 && !lk_model_has_shared_params(model) &&
-           p->spec.ranks_of_node == p->ranks &&
+    return p->spec.shared && !p->tiling && p->spec.bucket_bytes == 0 &&
+           !lk_model_has_shared_params(model) && p->spec.ranks_of_node == p->ranks &&
            lk__program_runs(pieces, p->spec.fast ? NULL : first, p->ranks, &program);
+}
+
+/* What this rank has of its replica where layers run by samples, and of the update. */
+static lk_status shares_plan(lk_plan *p, const lk_model *model, const int64_t *first)
+{
+    int64_t *all = NULL;
+    int space = p->tiling ? p->tiling->size : 1;
+    p->direct = is_direct(p, model, first);
+    p->owned = p->samples;
+    if (space == 1 || p->spec.fast)
+        return LK_OK;
+    LK_TRY(lk_alloc_zero(&all, p->ranks * space + 1, sizeof *all));
+    lk__plan_deal_samples(p, p->spec.shards, first, all);
+    int at = p->rank * space + p->tiling->rank;
+    p->owned = samples_of(&p->spec, (lk_range){all[at], all[at + 1] - all[at]});
+    lk_free(all);
+    return LK_OK;
 }
 
 /* What this rank has of a whole batch; *subtrees: of all ranks; *largest: samples of its largest pass. */
 static lk_status shards_plan(lk_plan *p, const lk_model *model, int64_t *subtrees, int64_t *largest)
 {
+    lk_status st = LK_OK;
     lk_range own[LK_MAX_SUBTREES];
     int64_t *first = NULL;
     LK_TRY(lk_alloc_zero(&first, p->ranks + 1, sizeof *first));
     (void)lk__plan_deal(p, p->spec.shards, first);
     p->most_microbatches = most_microbatches_of(p);
-    p->direct = is_direct(p, model, first);
     p->shards = (lk_range){first[p->rank], first[p->rank + 1] - first[p->rank]};
     p->samples = samples_of(&p->spec, p->shards);
     p->microbatches = p->spec.fast ? 1 : lk_range_subtrees(p->spec.shards, p->shards, own);
@@ -101,32 +134,57 @@ static lk_status shards_plan(lk_plan *p, const lk_model *model, int64_t *subtree
         lk_range range = {first[r], first[r + 1] - first[r]};
         *subtrees += p->spec.fast ? 1 : lk_range_subtrees(p->spec.shards, range, NULL);
     }
+    LK_TRY_TO(done, shares_plan(p, model, first));
+done:
     lk_free(first);
+    LK_TRY(st);
     return LK_OK;
 }
 
 /* ---- layers ---- */
 
-static lk_status layers_plan(lk_plan *p, const lk_model *model, int64_t elem, int64_t largest)
+static lk_status layers_begin(lk_plan *p, const lk_model *model, int64_t elem)
 {
     p->n_layers = lk_model_layers(model);
     LK_TRY(lk_alloc_zero(&p->layer, p->n_layers, sizeof *p->layer));
     for (int64_t i = 0; i < p->n_layers; i++) {
         lk_layer_info info;
         LK_TRY(lk_model_layer(model, i, &info));
+        p->layer[i] = (lk_layer_plan){.name = info.name,
+                                      .type = info.type,
+                                      .depth = info.depth,
+                                      .reach = info.reach,
+                                      .domain = LK_BY_SAMPLE,
+                                      .param_bytes = info.params * elem};
+    }
+    return LK_OK;
+}
+
+/* What each layer gives, once its domain is known. */
+static lk_status layers_fill(lk_plan *p, const lk_model *model, int64_t largest)
+{
+    for (int64_t i = 0; i < p->n_layers; i++) {
+        lk_layer_info info;
+        LK_TRY(lk_model_layer(model, i, &info));
         lk_layer_plan *l = &p->layer[i];
-        *l = (lk_layer_plan){.name = info.name,
-                             .type = info.type,
-                             .depth = info.depth,
-                             .reach = info.reach,
-                             .domain = LK_BY_SAMPLE,
-                             .samples = p->samples,
-                             .box = lk_box_whole(info.out.shape.ndim, info.out.shape.dim),
-                             .param_bytes = info.params * elem};
-        l->value_bytes = lk_box_count(&l->box) * largest * (int64_t)lk_dtype_size(info.out.dtype);
+        const lk_tile *tile = l->domain == LK_BY_TILE ? p->part[i].tile : NULL;
+        bool cut = tile && info.out.shape.ndim - 1 == tile->y.box.ndim;
+        l->samples = l->domain == LK_BY_TILE ? p->samples : p->owned;
+        l->box = lk_box_whole(info.out.shape.ndim, info.out.shape.dim);
+        for (int d = 0; cut && d < tile->y.box.ndim; d++) {
+            l->box.first[d] = tile->y.box.first[d];
+            l->box.n[d] = tile->y.box.n[d];
+        }
+        int64_t samples = l->samples.n < largest ? l->samples.n : largest;
+        l->value_bytes = lk_box_count(&l->box) * samples * (int64_t)lk_dtype_size(info.out.dtype);
         p->memory.values += l->value_bytes;
     }
     return LK_OK;
+}
+
+lk__leaves lk__plan_leaves(const lk_plan *p)
+{
+    return (lk__leaves){p->part, p->tiling ? lk_tiling_leaves(p->tiling) : 0, p->loss_tiled};
 }
 
 /* ---- what is sent ---- */
@@ -134,7 +192,8 @@ static lk_status layers_plan(lk_plan *p, const lk_model *model, int64_t elem, in
 static void transfer_add(lk_plan *p, lk_step_phase when, const char *what, int64_t calls,
                          int64_t bytes)
 {
-    p->transfer[p->n_transfers++] = (lk_transfer){when, what, p->ranks, calls, bytes};
+    int ranks = p->ranks * (p->tiling ? p->tiling->size : 1);
+    p->transfer[p->n_transfers++] = (lk_transfer){when, LK_JOINED, what, ranks, calls, bytes};
 }
 
 /* The sums that layers join, in the order in which they do. */
@@ -159,9 +218,10 @@ static lk_status joins_plan(lk_plan *p, const lk_model *model, int64_t elem)
 static lk_status transfers_plan(lk_plan *p, const lk_model *model, int64_t elem, int64_t subtrees)
 {
     enum { OF_STEP = 3 };
-    int64_t joined = lk_accumulator_bytes(model) - LK_ALIGN; /* all but the loss */
+    lk__leaves leaves = lk__plan_leaves(p);
+    int64_t joined = lk__accumulator_bytes(model, &leaves) - LK_ALIGN; /* all but the loss */
     LK_TRY(lk_alloc_zero(&p->transfer, 2 * p->n_layers + OF_STEP, sizeof *p->transfer));
-    if (p->ranks == 1)
+    if (p->ranks == 1 && (!p->tiling || p->tiling->size == 1))
         return LK_OK;
     LK_TRY(joins_plan(p, model, elem));
     if (p->spec.bucket_bytes > 0)
@@ -176,7 +236,7 @@ static lk_status transfers_plan(lk_plan *p, const lk_model *model, int64_t elem,
     return LK_OK;
 }
 
-static lk_status plan_make(lk_plan *p, const lk_model *model)
+static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *model)
 {
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
     int64_t parameters = lk_slab_layout_bytes(layout), subtrees, largest, elem = 4;
@@ -185,8 +245,13 @@ static lk_status plan_make(lk_plan *p, const lk_model *model)
         LK_TRY(lk_slab_layout_slice(layout, 0, &slice));
         elem = (int64_t)lk_dtype_size(slice.dtype);
     }
+    LK_TRY(layers_begin(p, model, elem));
+    LK_TRY(lk__domains_plan(p, mesh, model));
+    if (p->tiling) /* gradients of tiles are joined level by level, behind backward */
+        p->spec.bucket_bytes = 0;
     LK_TRY(shards_plan(p, model, &subtrees, &largest));
-    LK_TRY(layers_plan(p, model, elem, largest));
+    LK_TRY(layers_fill(p, model, largest));
+    lk__leaves leaves = lk__plan_leaves(p);
     LK_TRY(transfers_plan(p, model, elem, subtrees));
     int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
     p->memory.parameters = parameters / copies;
@@ -194,7 +259,7 @@ static lk_status plan_make(lk_plan *p, const lk_model *model)
         p->memory.parameters += parameters; /* the model's own memory waits for them */
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
     p->memory.gradients = (p->most_microbatches > 1 ? p->most_microbatches + 1 : 1) *
-                          lk_accumulator_bytes(model);
+                          lk__accumulator_bytes(model, &leaves);
     p->memory.samples = p->samples.n * p->spec.sample_bytes;
     p->memory.state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
     return LK_OK;
@@ -215,8 +280,9 @@ lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const lk_plan_
     p->spec.ranks_of_node = spec->ranks_of_node > 1 ? spec->ranks_of_node : 1;
     p->rank = mesh->at[LK_AXIS_DATA];
     p->ranks = mesh->n[LK_AXIS_DATA];
-    p->one_subtree = lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model);
-    lk_status st = plan_make(p, model);
+    p->one_subtree = (lk_model_needs_batch_sync(model) && !lk_model_has_weight_reuse(model)) ||
+                     mesh->n[LK_AXIS_SPACE] > 1;
+    lk_status st = plan_make(p, mesh, model);
     if (st != LK_OK) {
         lk_plan_free(p);
         LK_TRY(st);
@@ -229,6 +295,7 @@ void lk_plan_free(lk_plan *p)
 {
     if (!p)
         return;
+    lk__domains_free(p);
     lk_free(p->layer);
     lk_free(p->transfer);
     lk_free(p);

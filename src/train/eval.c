@@ -7,8 +7,8 @@
  */
 #include "base/fpenv.h"
 #include "base/grow.h"
+#include "train/pass.h"
 #include "train/same.h"
-#include "train/trainer.h"
 
 #include <math.h>
 #include <string.h>
@@ -106,30 +106,64 @@ lk_status lk_trainer_train_metrics(lk_trainer *t, lk_eval *out)
     return LK_OK;
 }
 
-/* ---- evaluation: each rank has a range of batches; those of a chain go through all together ---- */
+/* ---- evaluation: each replica has a range of batches; ranks of a chain go through all together ---- */
 
-/* One batch of an evaluation. */
+/* The parts of a pass over `n` samples, and how its losses are joined over the ranks along space. */
+static const lk_pass_parts *eval_parts(lk_trainer *t, int64_t n, lk__deal *deal)
+{
+    int64_t shard_size = lk_loader_shard_size(t->spec.train);
+    *deal = (lk__deal){.shards = 1};
+    if (!t->plan->tiling)
+        return NULL;
+    t->layer_parts = lk__groups_eval_parts(t->groups, n, shard_size, t->owners, t->dealt);
+    if (t->plan->loss_tiled)
+        *deal = (lk__deal){1, NULL, 1, 0, t->plan->tiling};
+    else if (t->layer_parts.samples)
+        *deal = (lk__deal){.shards = (n + shard_size - 1) / shard_size, .first = t->dealt};
+    return &t->layer_parts;
+}
+
+/* One batch of an evaluation: its loss, on the first of the ranks that share its samples; 0 elsewhere. */
 static lk_status eval_pass(lk_trainer *t, const lk_batch *batch, double *sum)
 {
-    lk_var x, y, out, loss;
+    lk_var x, y, out;
+    lk__deal deal;
     lk_tape_reset(t->eval_tape);
-    LK_TRY(lk__microbatch_enter(t->eval_tape, batch, &x, &y));
-    LK_TRY(
-        lk__trainer_forward(t, &(lk_pass){.tape = t->eval_tape, .first = batch->first}, x, &out));
-    LK_TRY(t->loss->apply(t->options.loss.options, out, y, &loss));
-    LK_TRY(lk_item(loss, sum));
+    const lk_pass_parts *parts = eval_parts(t, batch->n, &deal);
+    LK_TRY(lk__pass_enter(t, t->eval_tape, parts, batch, &x, &y));
+    lk_pass pass = {.tape = t->eval_tape, .first = batch->first, .parts = parts};
+    LK_TRY(lk__trainer_forward(t, &pass, x, &out));
+    for (int64_t i = 0; i < lk__pass_losses(t); i++) {
+        lk_var own = out, of = y, loss;
+        LK_TRY(lk__pass_loss(t, i, &own, &of, &loss));
+        LK_TRY(lk_item(loss, &t->losses[i]));
+        LK_TRY(lk__counts_add(t, &t->eval_counts, own, of));
+    }
+    LK_TRY(lk__control_exchange(t->eval_control, &deal, t->losses, sum));
     *sum /= (double)t->parts; /* each sample's: a mean of parts */
-    LK_TRY(lk__counts_add(t, &t->eval_counts, out, y));
+    if (t->mesh->at[LK_AXIS_SPACE] > 0)
+        *sum = 0;
     return LK_OK;
 }
 
 static lk_status eval_range(lk_trainer *t, lk_loader *loader, lk_range range)
 {
     lk_batch batch;
-    for (int64_t i = range.first; i < range.first + range.n; i++) {
-        LK_TRY(lk_loader_read_batch(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch));
-        LK_TRY(eval_pass(t, &batch, &t->batch_loss[i]));
+    lk_status st = LK_OK;
+    LK_TRY(lk__pass_set_boxes(t, loader, true));
+    for (int64_t i = range.first; st == LK_OK && i < range.first + range.n; i++) {
+        st = lk_loader_read_batch(loader, 0, i, 0, lk_loader_batch_size(loader, i), &batch);
+        if (lk__groups_space(t->groups) > 1) /* whose ranks wait for each other in the pass */
+            st = lk_agree(t->mesh->along[LK_AXIS_SPACE], st);
+        if (st == LK_OK)
+            st = eval_pass(t, &batch, &t->batch_loss[i]);
+        else
+            break;
+        if (st != LK_OK && lk__groups_space(t->groups) > 1)
+            st = lk__pass_failed(t, st);
     }
+    LK_TRY(lk__pass_set_boxes(t, loader, loader == t->spec.train));
+    LK_TRY(st);
     return LK_OK;
 }
 
@@ -147,10 +181,10 @@ lk_status lk_trainer_evaluate(lk_trainer *t, lk_loader *loader, lk_eval *out)
         LK_TRY(lk_agree(comm, st == LK_OK ? lk__chained_check_loader(t, loader) : st));
     if (st == LK_OK) {
         memset(t->batch_loss, 0, (size_t)batches * sizeof *t->batch_loss);
-        st = t->chained
-                 ? lk__chained_evaluate(t, loader)
-                 : eval_range(t, loader,
-                              lk_range_split(batches, lk__trainer_rank(t), lk__trainer_size(t)));
+        st = t->chained ? lk__chained_evaluate(t, loader)
+                        : eval_range(t, loader,
+                                     lk_range_split(batches, t->mesh->at[LK_AXIS_DATA],
+                                                    t->mesh->n[LK_AXIS_DATA]));
     }
     LK_TRY(lk_agree(comm, st));
     /* Each batch is one rank's, so the sum over ranks is its loss (of a chain, of all outputs); the order

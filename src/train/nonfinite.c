@@ -1,7 +1,7 @@
 /* Which tensor was not finite first, a parameter or the output of a layer: for the message of a step whose
  * loss is not finite.  All ranks call it together.
  */
-#include "train/trainer.h"
+#include "train/pass.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -88,12 +88,8 @@ static lk_status layer_find(lk_trainer *t, const lk_batch *batch, char *name, si
         LK_TRY(lk__chained_find_nonfinite(t, batch, name, size));
         return LK_OK;
     }
-    LK_TRY(lk__microbatch_enter(t->tape, batch, &x, &y));
-    lk_pass pass = {.tape = t->tape,
-                    .training = true,
-                    .step = t->step,
-                    .first = batch->first,
-                    .batch = lk__groups_batch(t->groups)};
+    lk_pass pass = lk__pass_of(t, batch, NULL);
+    LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &y));
     LK_TRY(lk_model_find_nonfinite(t->spec.model, &pass, x, layer, sizeof layer, &out));
     snprintf(name, size, "%s%s", layer[0] ? "layer " : "", layer);
     return LK_OK;

@@ -22,7 +22,7 @@ void lk__shard_sums_free(lk__shard_sums *s)
 lk_status lk__shard_sums_next(lk__shard_sums *s, lk_accumulator **out)
 {
     if (!s->spare)
-        LK_TRY(lk_accumulator_new(s->model, &s->spare));
+        LK_TRY(lk__accumulator_new(s->model, &s->leaves, NULL, &s->spare));
     lk_accumulator_begin(s->spare);
     *out = s->spare;
     return LK_OK;
@@ -48,7 +48,7 @@ lk_status lk__shard_sums_finish(lk__shard_sums *s, lk_accumulator *to)
     int n = lk__partials_rest(&s->partials, chain);
     LK_TRY(chain_join(chain, n));
     memcpy(lk_slab_data(lk_accumulator_slab(to)), lk_slab_data(lk_accumulator_slab(chain[n - 1])),
-           (size_t)lk_accumulator_bytes(s->model));
+           (size_t)lk__accumulator_bytes(s->model, &s->leaves));
     return LK_OK;
 }
 

@@ -8,12 +8,12 @@
 #define LK_TRAIN_SHARDS_H
 
 #include "base/partials.h"
-
-#include <lockstep/nn.h>
+#include "nn/model.h"
 
 /** Begin with zeros and the model; end with lk__shard_sums_free(). */
 typedef struct lk__shard_sums {
     const lk_model *model;
+    lk__leaves leaves;     /* that its accumulators keep apart */
     lk__partials partials; /* lk_accumulator, made when needed */
     lk_accumulator *spare; /* the next shard's */
 } lk__shard_sums;

@@ -14,7 +14,8 @@
 #include "base/failure.h"
 #include "base/fpenv.h"
 #include "comm/user.h"
-#include "train/trainer.h"
+#include "nn/model.h"
+#include "train/pass.h"
 
 #include <lockstep/extra/clock.h>
 #include <lockstep/extra/plan.h>
@@ -45,17 +46,6 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_bat
     return LK_OK;
 }
 
-lk_status lk__microbatch_enter(lk_tape *tape, const lk_batch *batch, lk_var *x, lk_var *y)
-{
-    LK_CHECK(batch->x && batch->y, LK_EINVAL, "%s",
-             batch->n_fields > 0 ? "the data has no field \"y\" to learn"
-                                 : "the data is empty: samples without x and y, nothing can be "
-                                   "computed of them");
-    LK_TRY(lk_constant(tape, batch->x, x));
-    LK_TRY(lk_constant(tape, batch->y, y));
-    return LK_OK;
-}
-
 /* What backward starts from: one over the samples of the batch, times one over the parts of each,
  * rounded after each of the three operations. */
 lk_status lk__seed_fill(const lk_trainer *t, int64_t samples)
@@ -68,13 +58,9 @@ lk_status lk__seed_fill(const lk_trainer *t, int64_t samples)
     return LK_OK;
 }
 
-lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
-                              lk_step_seconds *time)
+lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator)
 {
-    lk_var x, y, out, loss;
-    int64_t clock = lk_clock_ns();
-    lk_tape_reset(t->tape);
-    LK_TRY(lk__microbatch_enter(t->tape, batch, &x, &y));
+    lk_range samples = {batch->first, batch->n};
     lk_pass pass = {.tape = t->tape,
                     .accumulator = accumulator,
                     .training = true,
@@ -82,13 +68,40 @@ lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulat
                     .first = batch->first,
                     .part = batch->n < batch->size,
                     .batch = lk__groups_batch(t->groups)};
+    if (t->plan->tiling) {
+        t->layer_parts = lk__groups_parts(t->groups, samples, lk_loader_shard_size(t->spec.train),
+                                          t->owners);
+        pass.parts = &t->layer_parts;
+    }
+    return pass;
+}
+
+/* The losses of what came out, added to the accumulator; t->seeds has what backward begins with. */
+static lk_status losses_take(lk_trainer *t, lk_accumulator *accumulator, lk_var out, lk_var y)
+{
+    for (int64_t i = 0; i < lk__pass_losses(t); i++) {
+        lk_var own = out, of = y, loss;
+        LK_TRY(lk__pass_loss(t, i, &own, &of, &loss));
+        LK_TRY(lk__accumulator_add_leaf_loss(accumulator, i, loss));
+        LK_TRY(lk__counts_add(t, &t->step_counts, own, of));
+        t->seeds[i] = (lk_seed){loss, t->seed};
+    }
+    return LK_OK;
+}
+
+lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
+                              lk_step_seconds *time)
+{
+    lk_var x, y, out;
+    int64_t clock = lk_clock_ns();
+    lk_tape_reset(t->tape);
+    lk_pass pass = lk__pass_of(t, batch, accumulator);
+    LK_TRY(lk__pass_enter(t, t->tape, pass.parts, batch, &x, &y));
     LK_TRY(lk__trainer_forward(t, &pass, x, &out));
-    LK_TRY(t->loss->apply(t->options.loss.options, out, y, &loss));
-    LK_TRY(lk_accumulator_add_loss(accumulator, loss));
-    LK_TRY(lk__counts_add(t, &t->step_counts, out, y));
+    LK_TRY(losses_take(t, accumulator, out, y));
     time->forward += lk__seconds_since(&clock);
     LK_TRY(lk__seed_fill(t, batch->size));
-    LK_TRY(lk_backward(t->tape, &(lk_seed){loss, t->seed}, 1, 0));
+    LK_TRY(lk_backward(t->tape, t->seeds, (int)lk__pass_losses(t), 0));
     time->backward += lk__seconds_since(&clock);
     return LK_OK;
 }
@@ -238,17 +251,19 @@ static lk_status run_my_shards(lk_trainer *t, const lk_position *at, lk_range ra
 static lk_status control_exchange(lk_trainer *t, lk_status st, double *loss)
 {
     lk_range range[LK_MAX_SUBTREES];
-    double own[LK_MAX_SUBTREES] = {0};
     int n = lk__groups_microbatches(t->groups, range);
+    int64_t losses = lk__pass_losses(t);
     for (int k = 0; k < n; k++) {
+        const lk_accumulator *sums = lk__groups_accumulator(t->groups, k);
         if (st != LK_OK)
             lk_accumulator_clear(lk__groups_accumulator(t->groups, k));
-        own[k] = lk_accumulator_loss(lk__groups_accumulator(t->groups, k));
+        for (int64_t i = 0; i < losses; i++)
+            t->losses[k * losses + i] = lk__accumulator_leaf_loss(sums, i);
     }
     lk__deal deal = lk__groups_deal(t->groups);
     lk__control_vote(t->control, LK__VOTE_FAILED, st != LK_OK);
     LK_TRY(lk__groups_finish_overlap(t->groups));
-    LK_TRY(lk__control_exchange(t->control, &deal, own, loss));
+    LK_TRY(lk__control_exchange(t->control, &deal, t->losses, loss));
     if (lk__control_votes(t->control, LK__VOTE_FAILED) > 0)
         LK_TRY(lk_agree(lk__trainer_comm(t), st));
     return st;

@@ -1,11 +1,10 @@
 /* lk_trainer: construction, accessors, and which plan it runs from. */
-#include "train/trainer.h"
-
 #include "base/fpenv.h"
 #include "data/loader.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "parallel/chain.h"
+#include "train/pass.h"
 
 #include <lockstep/extra/plan.h>
 #include <lockstep/extra/trainer_plan.h>
@@ -35,21 +34,75 @@ static lk_status layout_check(const lk_trainer *t)
     const lk_parallel_options *p = &t->spec.parallel;
     int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
     const lk_pieces *cut = &t->spec.pieces;
-    bool spatial = false, tiles = false;
+    int64_t space = 1;
+    bool tiles = false;
     for (int i = 0; i < 3; i++) {
-        spatial = spatial || (i < p->spatial.n && p->spatial.item[i] > 1);
+        int64_t ranks = i < p->spatial.n ? p->spatial.item[i] : 1;
+        space *= ranks;
         tiles = tiles || cut->tile[i] > 1;
     }
-    LK_CHECK(!spatial && p->features <= 1 && p->stages <= 1, LK_ENOTSUP,
-             "parallel: only `data` is there yet, not spatial, features and stages");
-    LK_CHECK(!tiles && cut->blocks <= 1, LK_ENOTSUP,
-             "pieces: only shards are there yet, not tiles and blocks");
-    LK_CHECK(p->data == 0 || p->data == size, LK_EINVAL,
-             "parallel.data is %lld, but there %s %d rank%s: start %lld (lockstep run -n %lld -- "
+    LK_CHECK(p->features <= 1 && p->stages <= 1, LK_ENOTSUP,
+             "parallel: only `data` and `spatial` are there yet, not features and stages");
+    LK_CHECK(cut->blocks <= 1, LK_ENOTSUP,
+             "pieces: only shards and tiles are there yet, not blocks");
+    LK_CHECK(!t->spec.parallel_model || (space == 1 && !tiles), LK_ENOTSUP,
+             "a model on several devices is not cut into tiles: leave out parallel.devices, or "
+             "pieces.tiles and parallel.spatial");
+    LK_CHECK(p->data == 0 || p->data * space == size, LK_EINVAL,
+             "parallel.data is %lld%s, but there %s %d rank%s: start %lld (lockstep run -n %lld -- "
              "...), or "
              "leave it out",
-             (long long)p->data, size == 1 ? "is" : "are", size, size == 1 ? "" : "s",
-             (long long)p->data, (long long)p->data);
+             (long long)p->data, space > 1 ? " times parallel.spatial" : "",
+             size == 1 ? "is" : "are", size, size == 1 ? "" : "s", (long long)(p->data * space),
+             (long long)(p->data * space));
+    return LK_OK;
+}
+
+/* The layout that the options say. */
+static lk_mesh_shape mesh_shape(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    lk_mesh_shape shape = {.data = p->data};
+    for (int i = 0; !t->chained && i < p->spatial.n && i < 3; i++) {
+        shape.space[i] = p->spatial.item[i];
+        shape.ndim = i + 1;
+    }
+    if (t->chained)
+        shape.data = 0;
+    return shape;
+}
+
+/* Bytes of a sample in all slots of the loader. */
+static int64_t sample_bytes(const lk_loader *l)
+{
+    int64_t bytes = (int64_t)sizeof(int64_t); /* its number */
+    for (int f = 0; f < l->info->n_fields; f++) {
+        lk_field field = lk_loader_field(l, f);
+        int64_t elements = 1;
+        for (int i = 0; i < field.shape.ndim; i++)
+            elements *= field.shape.dim[i];
+        bytes += elements * (int64_t)lk_dtype_size(field.dtype);
+    }
+    return bytes * l->n_slots;
+}
+
+/* What passes need room for, and the boxes that the loader gives. */
+static lk_status passes_make(lk_trainer *t)
+{
+    int space = t->mesh->n[LK_AXIS_SPACE];
+    int64_t losses = lk__pass_losses(t);
+    LK_TRY(lk_alloc_zero(&t->seeds, losses, sizeof *t->seeds));
+    LK_TRY(lk_alloc_zero(&t->losses, losses * LK_MAX_SUBTREES, sizeof *t->losses));
+    LK_TRY(lk_alloc_zero(&t->owners, 2 * (space + 1), sizeof *t->owners));
+    t->dealt = t->owners + space + 1;
+    int64_t tiles = 1, shards = lk_loader_shards(t->spec.train);
+    for (int d = 0; t->plan->tiling && d < LK_TILE_AXES; d++)
+        tiles *= t->plan->tiling->tiles[d];
+    lk_dtype dtype = lk_tensor_dtype(t->seed);
+    LK_TRY(lk__control_new(t->mesh->world, dtype, t->plan->spec.shards * tiles, &t->control));
+    LK_TRY(lk__control_new(t->mesh->along[LK_AXIS_SPACE], dtype, shards * tiles, &t->eval_control));
+    LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
+    t->plan->memory.samples = t->plan->samples.n * sample_bytes(t->spec.train);
     return LK_OK;
 }
 
@@ -82,20 +135,6 @@ static bool wants_shares(const lk_trainer *t, int ranks, int ranks_of_node, int6
     return ranks_of_node == ranks && bucket == 0 && bytes >= NEAR_BYTES / ranks_of_node;
 }
 
-/* Bytes of a sample in all slots of the loader. */
-static int64_t sample_bytes(const lk_loader *l)
-{
-    int64_t bytes = (int64_t)sizeof(int64_t); /* its number */
-    for (int f = 0; f < l->info->n_fields; f++) {
-        lk_field field = lk_loader_field(l, f);
-        int64_t elements = 1;
-        for (int i = 0; i < field.shape.ndim; i++)
-            elements *= field.shape.dim[i];
-        bytes += elements * (int64_t)lk_dtype_size(field.dtype);
-    }
-    return bytes * l->n_slots;
-}
-
 /* What the plan of `ranks` ranks is made from, so many of them on this node. */
 static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
 {
@@ -108,6 +147,7 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                                         : lk_loader_shards(t->spec.train),
                          .shard_size = shard_size,
                          .sample_bytes = sample_bytes(t->spec.train),
+                         .pieces = t->spec.pieces,
                          .fast = fast,
                          .ranks_of_node = ranks_of_node,
                          .bucket_bytes = ranks > 1 ? bucket_bytes(t, ranks_of_node < ranks) : 0};
@@ -119,19 +159,21 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
 
 static lk_status groups_make(lk_trainer *t)
 {
-    LK_TRY(lk_mesh_new(t->spec.comm, &(lk_mesh_shape){.data = 0}, &t->mesh));
+    lk_mesh_shape shape = mesh_shape(t);
+    if (!t->chained)
+        LK_TRY(layout_check(t));
+    LK_TRY(lk_mesh_new(t->spec.comm, &shape, &t->mesh));
     lk_comm *world = t->mesh->world;
     if (t->chained) { /* nothing is joined but the losses of ranks */
         LK_TRY(lk_agree(world, lk__control_new(world, LK_F64, lk__trainer_size(t), &t->control)));
         return LK_OK;
     }
-    LK_TRY(layout_check(t));
     int ranks = lk__trainer_size(t);
     lk_plan_spec spec = plan_spec(t, ranks, world ? lk_comm_node_size(world) : 1);
     LK_TRY(lk_agree(world, lk_plan_new(t->mesh, t->spec.model, &spec, &t->plan)));
     LK_TRY(lk__groups_new(t->plan, t->mesh, t->spec.model, &t->groups));
-    LK_TRY(lk_agree(world,
-                    lk__control_new(world, lk_tensor_dtype(t->seed), spec.shards, &t->control)));
+    t->shards.leaves = lk__groups_leaves(t->groups);
+    LK_TRY(lk_agree(world, passes_make(t)));
     return LK_OK;
 }
 
@@ -309,6 +351,12 @@ void lk_trainer_free(lk_trainer *t)
     }
     lk_slab_free(t->shared_params);
     lk__control_free(t->control);
+    lk__control_free(t->eval_control);
+    lk_free(t->seeds);
+    lk_free(t->losses);
+    lk_free(t->owners);
+    if (t->spec.train && t->plan)
+        (void)!lk__pass_set_boxes(t, t->spec.train, false);
     lk__groups_free(t->groups);
     lk_plan_free(t->plan);
     lk_mesh_free(t->mesh);

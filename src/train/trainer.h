@@ -36,17 +36,22 @@ struct lk_trainer {
     lk_mesh *mesh;
     lk_plan *plan;
     lk__groups *groups;
-    lk__control *control;    /* votes and loss of all ranks */
-    bool trains;             /* the model knows of this trainer */
-    bool shares;             /* the node has one copy, of which this rank updates a share */
-    lk_slab *shared_params;  /* its parameters */
-    lk_tape *tape;           /* of steps */
-    lk_tape *eval_tape;      /* of evaluation */
-    lk_tensor *seed;         /* of backward: one over the samples of the batch */
-    lk__shard_sums shards;   /* of a model that uses a parameter more than once */
-    lk__counts step_counts;  /* of the step that is under way: what its passes have counted */
-    lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
-    lk__counts eval_counts;  /* of an evaluation */
+    lk__control *control;      /* votes and loss of all ranks */
+    lk__control *eval_control; /* losses of the ranks that share samples, in an evaluation */
+    bool trains;               /* the model knows of this trainer */
+    bool shares;               /* the node has one copy, of which this rank updates a share */
+    lk_slab *shared_params;    /* its parameters */
+    lk_tape *tape;             /* of steps */
+    lk_tape *eval_tape;        /* of evaluation */
+    lk_tensor *seed;           /* of backward: one over the samples of the batch */
+    lk_seed *seeds;            /* of a pass: one for each of its losses */
+    double *losses;            /* of the micro-batches of a step */
+    lk_pass_parts layer_parts; /* of the pass under way, where the run is cut into tiles */
+    int64_t *owners, *dealt;   /* of the ranks along space: whose samples, and shards, are which */
+    lk__shard_sums shards;     /* of a model that uses a parameter more than once */
+    lk__counts step_counts;    /* of the step that is under way: what its passes have counted */
+    lk__counts train_counts;   /* of the steps since lk_trainer_train_metrics() */
+    lk__counts eval_counts;    /* of an evaluation */
     double *batch_loss; /* of an evaluation, by batch: those of other ranks are 0 until joined */
     int64_t max_batch_loss;
     lk_state_tensors *held; /* parameters, the model's state, the optimizer's slabs: state_hash.c */
@@ -119,9 +124,8 @@ double lk__seconds_since(int64_t *from);
 /** A field of zeros for `n` samples, in place of one that could not be read; the caller owns `*out`. */
 lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor **out) LK_NODISCARD;
 
-/** The samples of a micro-batch as variables on `tape`. */
-lk_status lk__microbatch_enter(lk_tape *tape, const lk_batch *batch, lk_var *x,
-                               lk_var *y) LK_NODISCARD;
+/** A training pass over a part of the batch; of one at a time. */
+lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator);
 
 /** Add the model's outputs for some samples to the sums of the metrics. */
 lk_status lk__counts_add(const lk_trainer *t, lk__counts *counts, lk_var out,

@@ -33,9 +33,11 @@ grep -Eq '^in forward +batch_norm1 +2 +2 +128$' "$work/out" || fail 'sums in for
 grep -Eq '^in backward +batch_norm1 +2 +1 +128$' "$work/out" || fail 'sums in backward'
 
 # refused
-for layout in 2x2 spatial4 features2 stages3 data2.2x2.features2.stages2; do
+status 2 "$lockstep" plan $file --layout 2x2
+err 'spatial 2x2 is more than the tiles of pieces, 1x1; the line `pieces: {tiles: 2x2}` allows it'
+for layout in features2 stages3 data2.2x2.features2.stages2; do
     status 2 "$lockstep" plan $file --layout $layout
-    err "only \`data\` is there yet, not spatial, features and stages"
+    err "only \`data\` and \`spatial\` are there yet, not features and stages"
 done
 status 2 "$lockstep" plan $file --layout data2.banana
 err 'layout "data2.banana": "banana" is none of 1, dataN, AxB'

@@ -1,4 +1,4 @@
-/* Gradient groups: a range of the slab is joined level by level, whether it travels early or not. */
+/* Gradient groups: the slab is joined, whether its gradients travel early or not. */
 #include "parallel/groups_internal.h"
 #include "ranks.h"
 
@@ -21,12 +21,6 @@ static void expect_sums(lk__groups *g, int rank, int size)
     float *own = lk_slab_data(lk_accumulator_slab(lk__groups_accumulator(g, 0)));
     for (int64_t i = 0; i < g->joined; i++)
         own[i] = value_of(rank, i);
-    /* As under tiles: along data first, then along space, one vector of each rank. */
-    if (g->mesh->n[LK_AXIS_SPACE] > 1) {
-        g->group[0].n_levels = 2;
-        for (int k = 0; k < 2; k++)
-            g->group[0].level[k] = (lk__level){.comm = g->mesh->along[k]};
-    }
     ASSERT_OK(lk__groups_finish_overlap(g));
     ASSERT_OK(lk__groups_allreduce(g));
     const float *total = lk_slab_data(lk_accumulator_slab(lk__groups_result(g)));
@@ -38,7 +32,7 @@ static void expect_sums(lk__groups *g, int rank, int size)
     }
 }
 
-static void every_level_is_joined(lk_comm *comm)
+static void every_element_is_joined(lk_comm *comm)
 {
     int size = lk_comm_size(comm);
     lk_model *model = NULL;
@@ -54,21 +48,19 @@ static void every_level_is_joined(lk_comm *comm)
                     .rank = lk_comm_rank(comm),
                     .most_microbatches = 1,
                     .spec = {.shards = PIECES, .shard_size = 1, .batch = PIECES}};
-    for (int space = 1; space <= 2; space++)
-        for (int64_t bucket = 0; bucket <= 128; bucket += 128) {
-            lk_mesh *mesh = NULL;
-            lk__groups *g = NULL;
-            lk_mesh_shape shape = {.ndim = 1, .space = {space}};
-            ASSERT_OK(lk_mesh_new(comm, &shape, &mesh));
-            plan.spec.bucket_bytes = bucket;
-            ASSERT_OK(lk__groups_new(&plan, mesh, model, &g));
-            ASSERT_TRUE(g->joined > g->params);
-            ASSERT_TRUE(bucket == 0 || g->n_buckets > 2);
-            for (int step = 0; step < 2; step++)
-                expect_sums(g, lk_comm_rank(comm), size);
-            lk__groups_free(g);
-            lk_mesh_free(mesh);
-        }
+    for (int64_t bucket = 0; bucket <= 128; bucket += 128) {
+        lk_mesh *mesh = NULL;
+        lk__groups *g = NULL;
+        ASSERT_OK(lk_mesh_new(comm, &(lk_mesh_shape){.data = 0}, &mesh));
+        plan.spec.bucket_bytes = bucket;
+        ASSERT_OK(lk__groups_new(&plan, mesh, model, &g));
+        ASSERT_TRUE(g->joined > g->params && g->n_groups == 1);
+        ASSERT_TRUE(bucket == 0 || g->n_buckets > 2);
+        for (int step = 0; step < 2; step++)
+            expect_sums(g, lk_comm_rank(comm), size);
+        lk__groups_free(g);
+        lk_mesh_free(mesh);
+    }
     lk_model_free(model);
 }
 
@@ -76,4 +68,4 @@ static void every_level_is_joined(lk_comm *comm)
     {                 \
 #        name, name   \
     }
-RANKS_MAIN(TEST_OF(every_level_is_joined))
+RANKS_MAIN(TEST_OF(every_element_is_joined))

@@ -21,6 +21,7 @@ typedef struct lk_layer_plan {
     int depth; /* of a layer within a layer: more than 0 */
     lk_reach reach;
     lk_domain domain;
+    bool tiled;          /* its sums are those of tiles: by model and pieces alone */
     lk_range samples;    /* of the batch, that this rank runs the layer on */
     lk_box box;          /* of one sample's output, that it holds */
     int64_t param_bytes; /* of the layer's own parameters */
@@ -35,11 +36,19 @@ typedef enum lk_step_phase {
     LK_AFTER_UPDATE
 } lk_step_phase;
 
-/** Collective calls of one kind in a step. */
+/** How something is sent. */
+typedef enum lk_transfer_kind {
+    LK_JOINED,  /* sums, by a collective call */
+    LK_FETCHED, /* margins, from those who have them */
+    LK_CHANGED  /* tiles become whole samples, or these tiles: an alltoall */
+} lk_transfer_kind;
+
+/** Calls of one kind in a step. */
 typedef struct lk_transfer {
     lk_step_phase when;
+    lk_transfer_kind kind;
     const char *what;     /* the name of the layer, or "gradients", ... */
-    int ranks;            /* that take part */
+    int ranks;            /* that take part; of a fetch those that this one gets something from */
     int64_t calls, bytes; /* of all of them, what this rank gives */
 } lk_transfer;
 
@@ -58,6 +67,7 @@ typedef struct lk_plan_spec {
     int64_t shard_size;      /* samples of a shard */
     int64_t sample_bytes;    /* bytes that the loader holds for each sample of a rank */
     int64_t optimizer_slabs; /* as large as the parameters */
+    lk_pieces pieces;        /* tiles: zeros are 1 */
     bool fast;               /* ranks are the shards, joined in any order */
     bool shared;             /* the ranks of a node share one copy of parameters and optimizer */
     int ranks_of_node;       /* that share it */
@@ -70,13 +80,23 @@ typedef struct lk_plan_spec {
 typedef struct lk_plan {
     lk_plan_spec spec;
     int rank, ranks;
-    lk_range shards, samples;            /* of a whole batch, that this rank has */
+    lk_range shards, samples; /* of a whole batch, that this rank's replica has */
+    lk_range owned;           /* of the samples, this rank's where layers run by samples */
     int microbatches, most_microbatches; /* passes over them, and of any batch */
     int64_t pass_samples;                /* of the largest of them */
-    bool one_subtree; /* a rank has one, because layers reduce over the batch during a pass */
+    bool one_subtree; /* a rank has one, because ranks wait for each other during a pass */
     bool direct;      /* each rank joins just what it updates, in shared memory */
     int64_t n_layers;
     lk_layer_plan *layer; /* those within a layer behind it */
+    /* Where the run is cut into tiles, otherwise NULL: who has which, and what passes do of each layer. */
+    lk_tiling *tiling;
+    lk_layer_part *part; /* [n_layers] */
+    lk_tile **tile;      /* that the parts point to */
+    int64_t n_tiles;
+    lk_domain in, out; /* whether x comes by tiles, and what the last layer gives */
+    lk_held x;         /* by tile: what of x */
+    bool loss_tiled;   /* the loss is that of tiles, by model and pieces alone: */
+    lk_tile *loss;     /* of the last layer's output */
     int64_t n_transfers;
     lk_transfer *transfer;
     lk_plan_memory memory;

@@ -6,6 +6,10 @@
 
 #include <lockstep/tiles.h>
 
+/** lk_tiling_new() with communicators that are there: `along` [grid axes], borrowed; not collective. */
+lk_status lk__tiling_new(lk_comm *comm, lk_comm *const *along, const lk_grid *grid,
+                         const int64_t *tiles, int64_t step, lk_tiling **out) LK_NODISCARD;
+
 bool lk__box_is_empty(const lk_box *box);
 
 /** The smallest box that has both; an empty one counts for nothing. */

@@ -46,6 +46,7 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
     LK_TRY(lk_build_state(build, "variance", shape, cut, 1, o->momentum));
     if (o->statistics == BATCH)
         lk_build_batch_sync(build, (lk_joins){2, 2 * channels}, (lk_joins){1, 2 * channels});
+    lk_build_summed(build, LK_SUMMED_IN);
     *out = in;
     return LK_OK;
 }
@@ -58,15 +59,19 @@ static lk_status norm_of_batch(const lk_pass *pass, const lk_layer_instance *lay
     const norm_options *o = layer->options;
     lk_batch_norm_attr attr = {.eps = o->eps, .whole_batch = true};
     lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA);
+    const lk_dist_batch *batch = lk_pass_batch(pass, layer);
+    const lk_tile *tile = lk_pass_tile(pass, layer);
     LK_CHECK(
-        pass->batch || !pass->part, LK_ENOTSUP,
+        batch || !pass->part, LK_ENOTSUP,
         "it takes its statistics over the whole batch, which is cut into parts because a layer "
         "uses its parameters more than once; use statistics: shard");
-    if (pass->batch)
-        LK_TRY(lk_dist_batch_norm(pass->batch, x, gamma, beta, &attr, layer->name, out));
+    if (tile)
+        LK_TRY(lk_dist_tile_batch_norm(tile, batch, x, gamma, beta, &attr, layer->name, out));
+    else if (batch)
+        LK_TRY(lk_dist_batch_norm(batch, x, gamma, beta, &attr, layer->name, out));
     else
         LK_TRY(lk_batch_norm(x, gamma, beta, &attr, &out[0], &out[1], &out[2]));
-    if (pass->first > 0 || lk_shape_of(x).dim[0] == 0)
+    if (lk_pass_first(pass, layer) > 0 || lk_shape_of(x).dim[0] == 0)
         out[1] = out[2] = LK_NO_VAR;
     return LK_OK;
 }
@@ -84,8 +89,11 @@ static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *laye
         LK_TRY(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
         return LK_OK;
     }
+    const lk_tile *tile = lk_pass_tile(pass, layer);
     if (o->statistics == BATCH)
         LK_TRY(norm_of_batch(pass, layer, x, seen));
+    else if (tile)
+        LK_TRY(lk_dist_tile_batch_norm(tile, NULL, x, gamma, beta, &attr, layer->name, seen));
     else
         LK_TRY(lk_batch_norm(x, gamma, beta, &attr, &seen[0], &seen[1], &seen[2]));
     *out = seen[0];

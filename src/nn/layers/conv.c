@@ -2,6 +2,8 @@
  * filters], out = floor((in + padding - dilation (kernel - 1) - 1) / stride) + 1. */
 #include "nn/layers.h"
 
+#include <lockstep/extra/map.h>
+
 typedef struct conv_options {
     int64_t filters, groups;
     lk__window_options window;
@@ -62,9 +64,11 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_tensor_type in,
     weight.fan_out = taps * (o->filters / o->groups);
     if (lk__groups_cut(build, o->groups, o->filters, channels))
         weight.cut = (lk_cut){o->filters, 1};
+    weight.by_tile = true;
     LK_TRY(lk_build_param(build, &weight));
     if (o->bias)
         LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
+                                                 .by_tile = true,
                                                  .shape = LK_SHAPE(o->filters),
                                                  .init = &o->bias_init,
                                                  .fan_in = weight.fan_in,
@@ -73,6 +77,9 @@ static lk_status conv_build(lk_build *build, const void *opt, lk_tensor_type in,
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     lk__window_conv(&w, o->groups, attr);
     LK_TRY(lk__layer_algorithm(o->algorithm, w.ndim, w.kernel, attr));
+    w.grid = o->algorithm == LK_CONV_WINOGRAD ? 4 : 1;
+    lk_build_window(build, LK_TILE_CONV, &w);
+    lk_build_summed(build, LK_SUMMED_OUT);
     return LK_OK;
 }
 
@@ -81,8 +88,13 @@ static lk_status conv_forward(const lk_pass *pass, const lk_layer_instance *laye
 {
     lk_var w = lk_pass_param(pass, layer, 0);
     lk_var b = layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
-    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_conv_relu(x, w, b, layer->data, out)
-                                        : lk_conv(x, w, b, layer->data, out));
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    bool relu = lk_pass_has_fused_relu(pass);
+    if (tile)
+        LK_TRY(lk_dist_tile_conv(tile, x, w, b, layer->data, relu ? LK_ACT_RELU : LK_ACT_NONE,
+                                 layer->name, out));
+    else
+        LK_TRY(relu ? lk_conv_relu(x, w, b, layer->data, out) : lk_conv(x, w, b, layer->data, out));
     return LK_OK;
 }
 

@@ -2,6 +2,8 @@
  * [out..., filters], out = (in - 1) stride + dilation (kernel - 1) + 1 - 2 padding + extra. */
 #include "nn/layers.h"
 
+#include <string.h>
+
 typedef struct transpose_options {
     int64_t filters, groups;
     lk_option_ints kernel, stride, padding, dilation, extra;
@@ -95,23 +97,33 @@ static lk_status transpose_build(lk_build *build, const void *opt, lk_tensor_typ
     bool cut = lk__groups_cut(build, o->groups, o->filters, channels);
     if (cut)
         weight.cut = o->groups == 1 ? (lk_cut){o->filters, channels} : (lk_cut){channels, 1};
+    weight.by_tile = true;
     LK_TRY(lk_build_param(build, &weight));
     if (o->bias)
         LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
+                                                 .by_tile = true,
                                                  .shape = LK_SHAPE(o->filters),
                                                  .init = &o->bias_init,
                                                  .fan_in = weight.fan_in,
                                                  .fan_out = weight.fan_out,
                                                  .cut = {cut ? o->filters : 0, 1}}));
+    lk_window w = attr->window;
+    w.ndim = n;
+    w.grid = o->algorithm == LK_CONV_WINOGRAD ? 4 : 1;
+    memcpy(w.kernel, kernel, sizeof kernel);
+    lk_build_window(build, LK_TILE_CONV_TRANSPOSE, &w);
+    lk_build_summed(build, LK_SUMMED_IN);
     return LK_OK;
 }
 
 static lk_status transpose_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                    lk_var *out)
 {
-    LK_TRY(lk_conv_transpose(x, lk_pass_param(pass, layer, 0),
-                             layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR,
-                             layer->data, out));
+    lk_var w = lk_pass_param(pass, layer, 0);
+    lk_var b = layer->n_params > 1 ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    LK_TRY(tile ? lk_dist_tile_conv_transpose(tile, x, w, b, layer->data, layer->name, out)
+                : lk_conv_transpose(x, w, b, layer->data, out));
     return LK_OK;
 }
 

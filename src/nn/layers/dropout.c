@@ -18,12 +18,20 @@ static lk_status dropout_forward(const lk_pass *pass, const lk_layer_instance *l
         *out = x;
         return LK_OK;
     }
-    LK_TRY(lk_dropout(x,
-                      &(lk_dropout_attr){.stream = lk_pass_rng(pass, layer, "dropout"),
-                                         .step = pass->step,
-                                         .first = pass->first,
-                                         .keep = 1 - o->rate},
-                      out));
+    lk_dropout_attr attr = {.stream = lk_pass_rng(pass, layer, "dropout"),
+                            .step = pass->step,
+                            .first = lk_pass_first(pass, layer),
+                            .keep = 1 - o->rate};
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    if (tile) { /* the draws of the whole sample, where this rank holds it */
+        int last = layer->in.shape.ndim - 1;
+        attr.of = layer->in.shape;
+        attr.box = tile->x.box;
+        attr.box.ndim = last + 1;
+        attr.box.first[last] = 0;
+        attr.box.n[last] = layer->in.shape.dim[last];
+    }
+    LK_TRY(lk_dropout(x, &attr, out));
     return LK_OK;
 }
 

@@ -7,6 +7,7 @@ static lk_status global_build(lk_build *build, const void *options, lk_tensor_ty
     (void)options;
     LK_TRY(lk__build_check(build, in, 2));
     *out = (lk_tensor_type){in.dtype, LK_SHAPE(in.shape.dim[in.shape.ndim - 1])};
+    lk_build_summed(build, LK_SUMMED_IN);
     return LK_OK;
 }
 
@@ -14,7 +15,11 @@ static lk_status global_forward(const lk_pass *pass, const lk_layer_instance *la
                                 lk_var *out)
 {
     lk_axes axes = {.n = layer->in.shape.ndim - 1};
-    (void)pass;
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    if (tile) {
+        LK_TRY(lk_dist_tile_mean(tile, x, pass->parts->samples, layer->name, out));
+        return LK_OK;
+    }
     for (int i = 0; i < axes.n; i++)
         axes.axis[i] = i + 1;
     LK_TRY(lk_mean(x, &axes, out));

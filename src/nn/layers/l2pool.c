@@ -6,8 +6,9 @@ static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
 static lk_status l2pool_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                 lk_var *out)
 {
-    (void)pass;
-    LK_TRY(lk_l2_pool(x, layer->data, out));
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    LK_TRY(tile ? lk_dist_tile_pool(tile, LK_POOL_L2, x, layer->data, false, layer->name, out)
+                : lk_l2_pool(x, layer->data, out));
     return LK_OK;
 }
 

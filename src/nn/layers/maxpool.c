@@ -6,8 +6,13 @@ static const lk_option options[] = {LK__POOL_OPTIONS, {0}};
 static lk_status maxpool_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                  lk_var *out)
 {
-    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_relu_max_pool(x, layer->data, out)
-                                        : lk_max_pool(x, layer->data, out, NULL));
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    bool relu = lk_pass_has_fused_relu(pass);
+    if (tile)
+        LK_TRY(lk_dist_tile_pool(tile, LK_POOL_MAX, x, layer->data, relu, layer->name, out));
+    else
+        LK_TRY(relu ? lk_relu_max_pool(x, layer->data, out)
+                    : lk_max_pool(x, layer->data, out, NULL));
     return LK_OK;
 }
 

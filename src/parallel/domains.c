@@ -1,0 +1,417 @@
+/* Which layers run by tiles, and on which boxes.
+ *
+ * A layer that adds up over positions is *tiled* if every tile of what it adds up has pieces.least_tile
+ * positions: this follows from model and pieces alone, because it decides bits.  Where ranks share space,
+ * tiled layers run by tiles, those that need whole samples by samples, and others stay in the domain they
+ * find.  Where two layers differ, the value changes from one to the other; a list within a layer ends as
+ * it began.
+ *
+ * Then each layer that runs by tiles gets a tile, with margins that are those of all values of its
+ * size.  A margin that is right already, because an earlier layer fetched it or the loader read it, is
+ * not fetched again.
+ *
+ * lk_plan_new() calls this, on each rank; it is arithmetic.
+ */
+#include "parallel/domains.h"
+
+#include "dist/common/tiles.h"
+#include "nn/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RIGHT = 4 }; /* boxes of a value that are known to be right, at most */
+
+/* A value on its way through the layers. */
+typedef struct value {
+    lk_domain domain;
+    lk_tensor_type type;
+    bool all;                   /* by tile: its margins are right */
+    const lk_box *right[RIGHT]; /* [ranks] each: boxes that are, besides the tile */
+    int n_right;
+} value;
+
+typedef struct walk {
+    lk_plan *plan;
+    const lk__net *net;
+    bool space;         /* ranks share space */
+    lk_tile_spec *spec; /* by number of a tile */
+    int64_t n_specs, max_specs;
+    int64_t *tile_of, *before_of, *after_of; /* by layer: number of its tiles, -1: none */
+    lk_arena *arena;                         /* of boxes */
+} walk;
+
+/* ---- domains ---- */
+
+static int spatial_axes(lk_tensor_type t)
+{
+    return t.shape.ndim - 1;
+}
+
+/* Whether a value can be cut: it has the axes of the grid, and no more than tiles can have. */
+static bool can_cut(const walk *w, lk_tensor_type t)
+{
+    return spatial_axes(t) >= w->plan->tiling->ndim && spatial_axes(t) <= LK_TILE_AXES;
+}
+
+/* The fewest positions of a tile of such a value. */
+static int64_t smallest_tile(const lk_tiling *t, lk_tensor_type type)
+{
+    int64_t positions = 1;
+    for (int d = 0; d < spatial_axes(type); d++) {
+        int64_t n = type.shape.dim[d], least = n;
+        for (int64_t i = 0; d < t->ndim && i < t->tiles[d]; i++) {
+            int64_t here = lk_tile_range(n, i, t->tiles[d], t->step).n;
+            least = here < least ? here : least;
+        }
+        positions *= least;
+    }
+    return positions;
+}
+
+static bool is_tiled(const walk *w, const lk_layer_instance *l)
+{
+    lk_tensor_type summed = l->summed == LK_SUMMED_IN ? l->in : l->out;
+    return l->summed != LK_SUMMED_NOTHING && can_cut(w, l->in) && can_cut(w, summed) &&
+           smallest_tile(w->plan->tiling, summed) >= w->plan->spec.pieces.least_tile;
+}
+
+/* Where a layer runs that finds its input in domain `at`. */
+static lk_domain layer_domain(const walk *w, const lk_layer_instance *l, lk_domain at)
+{
+    bool silent = l->n_params > 0 || l->reach == LK_REACH_SAMPLE ||
+                  (l->reach == LK_REACH_WINDOW && l->window.ndim == 0);
+    if (!w->space || !can_cut(w, l->in))
+        return LK_BY_SAMPLE;
+    if (l->summed != LK_SUMMED_NOTHING)
+        return is_tiled(w, l) ? LK_BY_TILE : LK_BY_SAMPLE;
+    return silent ? LK_BY_SAMPLE : at;
+}
+
+/* ---- tiles ---- */
+
+static void sizes_set(int64_t to[LK_TILE_AXES], lk_tensor_type t)
+{
+    for (int d = 0; d < LK_TILE_AXES; d++)
+        to[d] = d < spatial_axes(t) ? t.shape.dim[d] : 1;
+}
+
+static lk_status spec_add(walk *w, const lk_tile_spec *spec, int64_t *number)
+{
+    LK_TRY(lk__grow(&w->spec, &w->max_specs, w->n_specs + 1, sizeof *w->spec));
+    *number = w->n_specs++;
+    w->spec[*number] = *spec;
+    return LK_OK;
+}
+
+/* A tile for what a layer does. */
+static lk_status layer_spec(walk *w, const lk_layer_instance *l, int64_t *number)
+{
+    lk_tile_spec spec = {.kind = l->window.ndim > 0 ? l->kind : LK_TILE_POINTWISE,
+                         .window = l->window};
+    spec.window.ndim = spatial_axes(l->in);
+    sizes_set(spec.in, l->in);
+    sizes_set(spec.out, spec.kind == LK_TILE_POINTWISE ? l->in : l->out);
+    LK_TRY(spec_add(w, &spec, number));
+    return LK_OK;
+}
+
+/* A tile for a value that changes. */
+static lk_status value_spec(walk *w, lk_tensor_type type, int64_t *number)
+{
+    lk_tile_spec spec = {.kind = LK_TILE_POINTWISE, .window.ndim = spatial_axes(type)};
+    sizes_set(spec.in, type);
+    sizes_set(spec.out, type);
+    LK_TRY(spec_add(w, &spec, number));
+    return LK_OK;
+}
+
+/* ---- the first walk: domains ---- */
+
+static lk_status list_plan(walk *w, int64_t list, lk_domain begin, bool returns, lk_domain *end);
+
+static lk_status change_plan(walk *w, lk_domain from, lk_domain to, lk_tensor_type type,
+                             lk_change *change, int64_t *number)
+{
+    if (from == to)
+        return LK_OK;
+    *change = to == LK_BY_SAMPLE ? LK_TO_SAMPLES : LK_TO_TILES;
+    LK_TRY(value_spec(w, type, number));
+    return LK_OK;
+}
+
+static lk_status layer_plan(walk *w, int64_t number, lk_domain *at)
+{
+    const lk_layer_instance *l = &w->net->instance[number];
+    lk_layer_part *part = &w->plan->part[number];
+    lk_layer_plan *plan = &w->plan->layer[number];
+    lk_domain domain = layer_domain(w, l, *at), end;
+    LK_TRY(change_plan(w, *at, domain, l->in, &part->before, &w->before_of[number]));
+    part->by_tile = domain == LK_BY_TILE;
+    plan->domain = domain;
+    plan->tiled = is_tiled(w, l);
+    if (part->by_tile || plan->tiled)
+        LK_TRY(layer_spec(w, l, &w->tile_of[number]));
+    for (int i = 0; i < l->n_lists; i++)
+        LK_TRY(list_plan(w, l->list[i], domain, true, &end));
+    *at = can_cut(w, l->out) ? domain : LK_BY_SAMPLE;
+    return LK_OK;
+}
+
+static lk_status list_plan(walk *w, int64_t list, lk_domain begin, bool returns, lk_domain *end)
+{
+    const lk__list *layers = &w->net->list[list];
+    *end = begin;
+    for (int64_t i = 0; i < layers->n; i++)
+        LK_TRY(layer_plan(w, layers->instance[i], end));
+    if (!returns || layers->n == 0)
+        return LK_OK;
+    int64_t last = layers->instance[layers->n - 1];
+    LK_TRY(change_plan(w, *end, begin, w->net->instance[last].out, &w->plan->part[last].after,
+                       &w->after_of[last]));
+    *end = begin;
+    return LK_OK;
+}
+
+/* ---- the second walk: which margins are right ---- */
+
+static lk_status list_margins(walk *w, int64_t list, value *x, value *y);
+
+/* The boxes that all ranks read, or make, of a layer's value. */
+static lk_status boxes_of(walk *w, const lk_tile_spec *spec, bool reads, lk_box **out)
+{
+    const lk_tiling *t = w->plan->tiling;
+    LK_TRY(lk_arena_alloc(w->arena, out, t->size, sizeof **out));
+    for (int r = 0; r < t->size; r++) {
+        lk__tile_reach reach = lk__tile_reach_of(t, r, spec);
+        (*out)[r] = reads ? reach.x_reads : reach.y_makes;
+    }
+    return LK_OK;
+}
+
+/* Whether every rank has right what it reads. */
+static bool is_right(const walk *w, const value *x, const lk_box *reads)
+{
+    bool right = true;
+    for (int r = 0; right && !x->all && r < w->plan->tiling->size; r++) {
+        right = false;
+        for (int i = 0; !right && i < x->n_right; i++)
+            right = lk__box_has(&x->right[i][r], &reads[r]);
+    }
+    return right;
+}
+
+/* A layer with windows reads x and makes y. */
+static lk_status window_margins(walk *w, const lk_layer_instance *l, lk_tile *tile, value *x,
+                                value *y)
+{
+    lk_box *reads = NULL, *makes = NULL;
+    const lk_tile_spec *spec = &w->spec[w->tile_of[l - w->net->instance]];
+    LK_TRY(boxes_of(w, spec, true, &reads));
+    LK_TRY(boxes_of(w, spec, false, &makes));
+    if (is_right(w, x, reads)) {
+        lk_fetch_free(tile->get_x);
+        tile->get_x = NULL;
+    } else if (x->n_right < RIGHT) {
+        x->right[x->n_right++] = reads;
+    }
+    *y = (value){.domain = LK_BY_TILE, .type = l->out, .right = {makes}, .n_right = 1};
+    return LK_OK;
+}
+
+static lk_status layer_margins(walk *w, int64_t number, value *x, value *y)
+{
+    const lk_layer_instance *l = &w->net->instance[number];
+    const lk_layer_part *part = &w->plan->part[number];
+    lk_tile *tile = w->tile_of[number] < 0 ? NULL : w->plan->tile[w->tile_of[number]];
+    value changed = {.domain = LK_BY_TILE, .type = l->in}, ends;
+    if (part->before != LK_STAY)
+        x = &changed;
+    if (part->by_tile && tile->kind != LK_TILE_POINTWISE) {
+        LK_TRY(window_margins(w, l, tile, x, y));
+    } else { /* right where x is; of a layer with lists, the tile */
+        *y = *x;
+        y->type = l->out;
+        if (l->n_lists > 0) {
+            y->all = false;
+            y->n_right = 0;
+        }
+    }
+    for (int i = 0; i < l->n_lists; i++)
+        LK_TRY(list_margins(w, l->list[i], x, &ends));
+    if (part->after != LK_STAY)
+        *y = (value){.domain = LK_BY_TILE, .type = l->out};
+    return LK_OK;
+}
+
+static lk_status list_margins(walk *w, int64_t list, value *x, value *y)
+{
+    const lk__list *layers = &w->net->list[list];
+    value at[2];
+    *y = *x;
+    for (int64_t i = 0; i < layers->n; i++) {
+        value *from = i == 0 ? x : &at[i % 2];
+        LK_TRY(layer_margins(w, layers->instance[i], from, &at[(i + 1) % 2]));
+        *y = at[(i + 1) % 2];
+    }
+    return LK_OK;
+}
+
+/* ---- all of it ---- */
+
+static bool has_winograd(const lk__net *net)
+{
+    for (int64_t i = 0; i < net->n_instances; i++)
+        if (net->instance[i].window.ndim > 0 && net->instance[i].window.grid > 1)
+            return true;
+    return false;
+}
+
+/* "2x2". */
+static const char *grid_text(int ndim, const int64_t *n, char out[72])
+{
+    int at = 0;
+    for (int d = 0; d < ndim; d++)
+        at += snprintf(out + at, 72 - (size_t)at, "%s%lld", d ? "x" : "", (long long)n[d]);
+    return out;
+}
+
+/* There are at least as many tiles as ranks along each axis. */
+static lk_status grid_check(const lk_grid *grid, const int64_t *tiles)
+{
+    int64_t ranks[LK_TILE_AXES], want[LK_TILE_AXES];
+    char is[72], has[72], line[72];
+    bool fits = true;
+    for (int d = 0; d < grid->ndim; d++) {
+        ranks[d] = grid->dim[d];
+        want[d] = tiles[d] > ranks[d] ? tiles[d] : ranks[d];
+        fits = fits && tiles[d] >= ranks[d];
+    }
+    LK_CHECK(fits, LK_EINVAL,
+             "spatial %s is more than the tiles of pieces, %s; the line `pieces: {tiles: %s}` "
+             "allows it, as another run with other bits",
+             grid_text(grid->ndim, ranks, is), grid_text(grid->ndim, tiles, has),
+             grid_text(grid->ndim, want, line));
+    return LK_OK;
+}
+
+/* Tiles and ranks along each axis, those that are not cut at the end left out. */
+static lk_status tiling_make(lk_plan *p, const lk_mesh *mesh, const lk__net *net)
+{
+    lk_grid grid = {.ndim = 1};
+    lk_pieces *cut = &p->spec.pieces;
+    for (int d = 0; d < LK_TILE_AXES; d++) {
+        grid.dim[d] = d < mesh->space.ndim ? mesh->space.dim[d] : 1;
+        grid.at[d] = d < mesh->space.ndim ? mesh->space.at[d] : 0;
+        cut->tile[d] = cut->tile[d] > 1 ? cut->tile[d] : 1;
+        if (p->spec.fast) /* what a rank has is one piece */
+            cut->tile[d] = grid.dim[d];
+        if (cut->tile[d] > 1 || grid.dim[d] > 1)
+            grid.ndim = d + 1;
+    }
+    LK_TRY(grid_check(&grid, cut->tile));
+    LK_CHECK(mesh->n[LK_AXIS_SPACE] == 1 || net->spec.in.shape.ndim - 1 >= grid.ndim, LK_EINVAL,
+             "parallel.spatial cuts %d axes, but a sample is %s: %d before its channels", grid.ndim,
+             lk_shape_text(net->spec.in.shape).s, net->spec.in.shape.ndim - 1);
+    LK_TRY(lk__tiling_new(mesh->along[LK_AXIS_SPACE], mesh->space_along, &grid, cut->tile,
+                          has_winograd(net) ? 4 : 1, &p->tiling));
+    return LK_OK;
+}
+
+static lk_status tiles_make(walk *w)
+{
+    lk_plan *p = w->plan;
+    lk_tiling_hold(p->tiling, w->spec, w->n_specs);
+    LK_TRY(lk_alloc_zero(&p->tile, w->n_specs, sizeof(lk_tile *)));
+    for (; p->n_tiles < w->n_specs; p->n_tiles++)
+        LK_TRY(lk_tile_new(p->tiling, &w->spec[p->n_tiles], &p->tile[p->n_tiles]));
+    for (int64_t i = 0; i < p->n_layers; i++) {
+        lk_layer_part *part = &p->part[i];
+        part->tile = w->tile_of[i] < 0 ? NULL : p->tile[w->tile_of[i]];
+        part->before_at = w->before_of[i] < 0 ? NULL : p->tile[w->before_of[i]];
+        part->after_at = w->after_of[i] < 0 ? NULL : p->tile[w->after_of[i]];
+    }
+    return LK_OK;
+}
+
+/* The loss is taken where it is tiled by tiles, otherwise by samples. */
+static lk_status end_plan(walk *w)
+{
+    const lk__list *layers = &w->net->list[0];
+    lk_domain end = w->space && w->plan->loss_tiled ? LK_BY_TILE : LK_BY_SAMPLE;
+    int64_t last = layers->n > 0 ? layers->instance[layers->n - 1] : -1;
+    if (last >= 0)
+        LK_TRY(change_plan(w, w->plan->out, end, w->net->out, &w->plan->part[last].after,
+                           &w->after_of[last]));
+    w->plan->out = end;
+    return LK_OK;
+}
+
+/* What comes in and goes out, as number of a tile of its own. */
+static lk_status ends_plan(walk *w, int64_t *x, int64_t *y)
+{
+    lk_plan *p = w->plan;
+    const lk__list *layers = &w->net->list[0];
+    const lk__net *net = w->net;
+    *x = *y = -1;
+    p->in = w->space && can_cut(w, net->spec.in) ? LK_BY_TILE : LK_BY_SAMPLE;
+    if (layers->n > 0)
+        p->in = layer_domain(w, &net->instance[layers->instance[0]], p->in);
+    p->loss_tiled = can_cut(w, net->out) &&
+                    smallest_tile(p->tiling, net->out) >= p->spec.pieces.least_tile;
+    LK_TRY(list_plan(w, 0, p->in, false, &p->out));
+    LK_TRY(end_plan(w));
+    if (p->in == LK_BY_TILE)
+        LK_TRY(value_spec(w, net->spec.in, x));
+    if (p->loss_tiled)
+        LK_TRY(value_spec(w, net->out, y));
+    return LK_OK;
+}
+
+static lk_status walk_run(walk *w)
+{
+    lk_plan *p = w->plan;
+    int64_t n = p->n_layers, in, out;
+    value x = {.all = true}, y;
+    LK_TRY(lk_arena_new(&w->arena));
+    LK_TRY(lk_arena_alloc(w->arena, &w->tile_of, 3 * n, sizeof *w->tile_of));
+    w->before_of = w->tile_of + n;
+    w->after_of = w->before_of + n;
+    for (int64_t i = 0; i < 3 * n; i++)
+        w->tile_of[i] = -1;
+    LK_TRY(ends_plan(w, &in, &out));
+    LK_TRY(tiles_make(w));
+    if (in >= 0)
+        p->x = p->tile[in]->x;
+    if (out >= 0)
+        p->loss = p->tile[out];
+    x.domain = p->in;
+    x.type = w->net->spec.in;
+    LK_TRY(list_margins(w, 0, &x, &y));
+    return LK_OK;
+}
+
+lk_status lk__domains_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *model)
+{
+    walk w = {.plan = p, .net = model->net, .space = mesh->n[LK_AXIS_SPACE] > 1};
+    const int64_t *tile = p->spec.pieces.tile;
+    p->in = p->out = LK_BY_SAMPLE;
+    if (!w.space && (p->spec.fast || (tile[0] <= 1 && tile[1] <= 1 && tile[2] <= 1)))
+        return LK_OK;
+    LK_TRY(tiling_make(p, mesh, w.net));
+    LK_TRY(lk_alloc_zero(&p->part, p->n_layers, sizeof *p->part));
+    lk_status st = walk_run(&w);
+    lk_free(w.spec);
+    lk_arena_free(w.arena);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+void lk__domains_free(lk_plan *p)
+{
+    for (int64_t i = 0; i < p->n_tiles; i++)
+        lk_tile_free(p->tile[i]);
+    lk_free(p->tile);
+    lk_free(p->part);
+    lk_tiling_free(p->tiling);
+}

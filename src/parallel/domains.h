@@ -1,0 +1,12 @@
+/* Which layers of a model run by tiles: for plan.c, which makes a lk_plan. */
+#ifndef LK_PARALLEL_DOMAINS_H
+#define LK_PARALLEL_DOMAINS_H
+
+#include <lockstep/extra/plan.h>
+
+/** Fill in plan->tiling, parts, tiles and domains, if the pieces of the plan have tiles.  Not collective.
+ * Errors: LK_EINVAL for a grid that tiles or model do not allow, naming axis and sizes; LK_ENOMEM. */
+lk_status lk__domains_plan(lk_plan *plan, const lk_mesh *mesh, const lk_model *model) LK_NODISCARD;
+void lk__domains_free(lk_plan *plan);
+
+#endif /* LK_PARALLEL_DOMAINS_H */
