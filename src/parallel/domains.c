@@ -227,7 +227,7 @@ static lk_status layer_margins(walk *w, int64_t number, value *x, value *y)
     value changed = {.domain = LK_BY_TILE, .type = l->in}, ends;
     if (part->before != LK_STAY)
         x = &changed;
-    if (part->by_tile && tile->kind != LK_TILE_POINTWISE) {
+    if (part->by_tile && tile && tile->kind != LK_TILE_POINTWISE) {
         LK_TRY(window_margins(w, l, tile, x, y));
     } else { /* right where x is; of a layer with lists, the tile */
         *y = *x;

@@ -51,20 +51,16 @@ static lk_status ranges_make(lk__groups *g)
     int64_t elem = (int64_t)lk_dtype_size(g->dtype);
     lk__share *share = NULL;
     lk_slab_slice slice;
-    lk_status st = lk_alloc_zero(&g->group, n + 1, sizeof *g->group);
-    if (st == LK_OK)
-        st = lk_alloc_zero(&share, n + 1, sizeof *share);
-    if (st == LK_OK)
-        shares_find(g, share);
-    for (int64_t i = 0; st == LK_OK && i < n; i++) {
+    lk_status st = LK_OK;
+    LK_TRY(lk_alloc_zero(&g->group, n + 1, sizeof *g->group));
+    LK_TRY(lk_alloc_zero(&share, n + 1, sizeof *share));
+    shares_find(g, share);
+    for (int64_t i = 0, begin = 0, end; st == LK_OK && i < n; i++, begin = end) {
         st = lk_slab_layout_slice(layout, i + 1, &slice);
-        int64_t end = slice.offset / elem;
-        lk__grad_group *last = g->n_groups > 0 ? &g->group[g->n_groups - 1] : NULL;
-        int64_t begin = last ? last->elements.first + last->elements.n : 0;
-        if (last && last->share == share[i])
-            last->elements.n += end - begin;
-        else
-            g->group[g->n_groups++] = (lk__grad_group){{begin, end - begin}, .share = share[i]};
+        end = slice.offset / elem;
+        if (i == 0 || share[i] != share[i - 1])
+            g->group[g->n_groups++] = (lk__grad_group){{begin, 0}, .share = share[i]};
+        g->group[g->n_groups - 1].elements.n += end - begin;
     }
     lk_free(share);
     LK_TRY(st);

@@ -53,11 +53,11 @@ bool lk__plan_deal(const lk_plan *p, int64_t shards, int64_t *first)
 
 void lk__plan_deal_samples(const lk_plan *p, int64_t shards, const int64_t *replica, int64_t *first)
 {
-    int space = p->tiling ? p->tiling->size : 1;
-    for (int d = 0; d < p->ranks; d++) {
+    int64_t space = p->tiling ? p->tiling->size : 1;
+    for (int64_t d = 0; d < p->ranks; d++) {
         int64_t *own = &first[d * space];
-        lk_subtree_partition(replica[d + 1] - replica[d], space, own);
-        for (int s = 0; s < space; s++)
+        lk_subtree_partition(replica[d + 1] - replica[d], (int)space, own);
+        for (int64_t s = 0; s < space; s++)
             own[s] += replica[d];
     }
     first[p->ranks * space] = shards;

@@ -93,7 +93,7 @@ static lk_status passes_make(lk_trainer *t)
     int64_t losses = lk__pass_losses(t);
     LK_TRY(lk_alloc_zero(&t->seeds, losses, sizeof *t->seeds));
     LK_TRY(lk_alloc_zero(&t->losses, losses * LK_MAX_SUBTREES, sizeof *t->losses));
-    LK_TRY(lk_alloc_zero(&t->owners, 2 * (space + 1), sizeof *t->owners));
+    LK_TRY(lk_alloc_zero(&t->owners, (int64_t)2 * (space + 1), sizeof *t->owners));
     t->dealt = t->owners + space + 1;
     int64_t tiles = 1, shards = lk_loader_shards(t->spec.train);
     for (int d = 0; t->plan->tiling && d < LK_TILE_AXES; d++)
