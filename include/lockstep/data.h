@@ -68,7 +68,7 @@ LK_API lk_status lk_dataset_new(const lk_dataset_info *info, lk_dataset_row_fn *
 
 /**
  * Write a box of field `field` of sample `index`, which exists, to `out`: dense, row-major, of the field's
- * dtype.  The box lies in the field and may be empty.  Several threads may call it at once.
+ * dtype.  The box lies in the field and is not empty.  Several threads may call it at once.
  */
 typedef lk_status lk_dataset_box_fn(void *context, int64_t index, int field, const lk_box *box,
                                     void *out);

@@ -61,16 +61,11 @@ static lk_status find_array(lk__table *t, const lk__zip *z, const char *name,
     if (!m)
         return LK_OK;
     int64_t offset;
-    void *block;
-    LK_TRY(lk__zip_load(z, m, &offset, &block));
-    *found = z->source;
-    if (block) {
-        lk__source *unpacked;
-        LK_TRY(lk__source_adopt(lk__source_name(z->source), block, m->size, &unpacked));
+    lk__source *unpacked;
+    LK_TRY(lk__zip_load(z, m, &offset, &unpacked));
+    *found = unpacked ? unpacked : z->source;
+    if (unpacked)
         LK_TRY(lk__table_own(t, unpacked));
-        *found = unpacked;
-        offset = 0;
-    }
     LK_TRY(lk__npy_read(*found, name, offset, m->size, out));
     return LK_OK;
 }

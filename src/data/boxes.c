@@ -57,6 +57,14 @@ void lk__box_cut(const lk_field *field, const void *row, const lk_box *box, void
                (size_t)(walk.n * size));
 }
 
+int64_t lk__box_last(const lk_shape *shape, const lk_box *box)
+{
+    int64_t place = 0;
+    for (int i = 0; i < box->ndim; i++)
+        place = place * shape->dim[i] + box->first[i] + box->n[i] - 1;
+    return place;
+}
+
 int64_t lk__box_place(const lk_field *field, const lk_box *box, int64_t i)
 {
     int64_t place = 0, step = 1;

@@ -26,23 +26,29 @@ static void cifar_free(void *context)
     lk_free(c);
 }
 
-static lk_status cifar_row(void *context, int64_t index, void *const *row)
+/* The planes of an image are read, little as they are, and what the box has of them becomes pixels. */
+static lk_status cifar_box(void *context, int64_t index, int field, const lk_box *box, void *out)
 {
     const struct cifar *c = context;
-    if (row[1])
-        *(int64_t *)row[1] = c->label[index];
-    if (!row[0])
+    if (field == 1) {
+        *(int64_t *)out = c->label[index];
         return LK_OK;
+    }
     int file = 0;
     while (index >= c->end[file])
         file++;
     int64_t at = index - (file ? c->end[file - 1] : 0);
-    unsigned char plane[3 * PIXELS], *x = row[0];
+    unsigned char plane[3 * PIXELS], *x = out;
     LK_TRY(lk__source_read(c->source[file], at * c->record + c->label_bytes, plane, sizeof plane,
                            "an image"));
-    for (int i = 0; i < PIXELS; i++)
-        for (int k = 0; k < 3; k++)
-            x[3 * i + k] = plane[k * PIXELS + i];
+    int64_t channels = box->n[2], columns = box->n[1];
+    const unsigned char *first = plane + box->first[2] * PIXELS;
+    for (int64_t r = box->first[0]; r < box->first[0] + box->n[0]; r++, x += columns * channels)
+        for (int64_t k = 0; k < channels; k++) {
+            const unsigned char *from = first + k * PIXELS + r * SIDE + box->first[1];
+            for (int64_t i = 0; i < columns; i++)
+                x[i * channels + k] = from[i];
+        }
     return LK_OK;
 }
 
@@ -101,7 +107,7 @@ lk_status lk__cifar_dataset(const lk__cifar_kind *kind, lk__source *const *sourc
                   lk__field("y", LK_I64, LK_SCALAR)},
     };
     LK_TRY_TO(fail, fill(c, kind, &info.count));
-    LK_TRY_TO(fail, lk_dataset_new(&info, cifar_row, cifar_free, c, out));
+    LK_TRY_TO(fail, lk_dataset_new_boxes(&info, NULL, cifar_box, cifar_free, c, out));
     return LK_OK;
 fail:
     cifar_free(c);

@@ -1,9 +1,10 @@
-/* lk_dataset: samples that come from a function, their checks, and the hash of their content.  Formats
+/* lk_dataset: samples that come from a function, and their checks.  Formats
  * and programs make them; loaders read them, on any thread.
  */
 #include "data/dataset.h"
 
 #include "base/fpenv.h"
+#include "data/content.h"
 
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>
@@ -190,7 +191,7 @@ lk_status lk__dataset_row(const lk_dataset *ds, int64_t index, void *const *row)
         LK_TRY(ds->row(ds->context, index, row));
     for (int f = 0; !ds->row && f < ds->info.n_fields; f++) {
         lk_box whole = lk__field_whole(&ds->info.field[f]);
-        if (row[f])
+        if (row[f] && ds->bytes[f] > 0)
             LK_TRY(ds->box(ds->context, index, f, &whole, row[f]));
     }
     return LK_OK;
@@ -206,7 +207,7 @@ lk_status lk__dataset_box(const lk_dataset *ds, int64_t index, int f, const lk_b
     LK_TRY(check_index(ds, index));
     if (ds->start[0])
         lk__box_cut(&ds->info.field[f], ds->start[f] + index * ds->bytes[f], box, out);
-    else
+    else if (lk__box_bytes(&ds->info.field[f], box) > 0)
         LK_TRY(ds->box(ds->context, index, f, box, out));
     return LK_OK;
 }
@@ -315,27 +316,8 @@ lk_status lk_dataset_hash(lk_dataset *ds, uint64_t *out)
         *out = atomic_load(&ds->hash);
         return LK_OK;
     }
-    lk_hash h = lk_hash_start();
-    lk_hash_add_i64(&h, ds->info.count);
-    lk_hash_add_i64(&h, ds->info.classes);
-    lk_hash_add_i64(&h, ds->info.n_fields);
-    for (int f = 0; f < ds->info.n_fields; f++) {
-        const lk_field *field = &ds->info.field[f];
-        lk_hash_add_header(&h, field->name, field->dtype, field->shape.ndim, field->shape.dim);
-    }
-    void *row[LK_MAX_FIELDS], *block;
-    lk_status st = LK_OK;
-    LK_TRY(lk__dataset_rows_new(ds, row, &block));
-    int64_t samples = ds->info.n_fields > 0 ? ds->info.count : 0; /* that there is something of */
-    for (int64_t i = 0; i < samples; i++) {
-        LK_TRY_TO(done, lk__dataset_row(ds, i, row));
-        for (int f = 0; f < ds->info.n_fields; f++)
-            lk_hash_add_bytes(&h, row[f], (size_t)ds->bytes[f]);
-    }
-    *out = lk_hash_value(&h);
+    LK_TRY(lk__content_hash(ds, out));
     atomic_store(&ds->hash, *out);
     atomic_store_explicit(&ds->hashed, true, memory_order_release);
-done:
-    lk_free(block);
-    return st;
+    return LK_OK;
 }

@@ -43,6 +43,9 @@ int64_t lk__box_bytes(const lk_field *field, const lk_box *box);
 /** Cut a box out of a whole row. */
 void lk__box_cut(const lk_field *field, const void *row, const lk_box *box, void *out);
 
+/** Which element of an array the last one of a box is, which is not empty. */
+int64_t lk__box_last(const lk_shape *shape, const lk_box *box);
+
 /** Which element of the whole the element `i` of a box is. */
 int64_t lk__box_place(const lk_field *field, const lk_box *box, int64_t i);
 

@@ -1,9 +1,11 @@
 /* Reading and writing tf.train.Example: records.c reads with it while a dataset is opened, and integers
- * later, on any thread that reads samples; formats/tfrecord.c writes with it.  Nothing is kept between calls.
+ * later, on any thread that reads samples; formats/tfrecord.c writes with it.  Nothing is kept between calls
+ * but the window of who reads.
  */
 #include "data/example.h"
 
 #include "data/bytes.h"
+#include "data/dataset.h"
 
 #include <string.h>
 
@@ -12,11 +14,9 @@
 /* Wire types, the lower three bits of a field's tag. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
-/* A message: the bytes from `at` up to `end` of the record. */
+/* A message: the bytes from `at` up to `end` of the source. */
 struct message {
-    const lk__source *source;
-    int64_t base; /* the record's offset in the source */
-    const unsigned char *record;
+    lk__example_window *window;
     int64_t at, end;
 };
 
@@ -29,12 +29,12 @@ struct field {
 
 static lk_status damaged(const struct message *m, const char *what)
 {
-    return LK_DAMAGED(m->source, m->base + m->at, "tf.train.Example: %s", what);
+    return LK_DAMAGED(m->window->source, m->at, "tf.train.Example: %s", what);
 }
 
 static lk_status wrong_type(const struct message *m, const char *what, int type)
 {
-    return LK_DAMAGED(m->source, m->base + m->at, "tf.train.Example: %s has wire type %d", what,
+    return LK_DAMAGED(m->window->source, m->at, "tf.train.Example: %s has wire type %d", what,
                       type);
 }
 
@@ -42,7 +42,23 @@ static lk_status wrong_type(const struct message *m, const char *what, int type)
 static lk_status unsupported(const struct message *m, const char *name, const char *what)
 {
     return LK_RAISE(LK_ENOTSUP, "%s: offset %lld: tf.train.Example: feature \"%s\": %s",
-                    lk__source_name(m->source), (long long)(m->base + m->at), name, what);
+                    lk__source_name(m->window->source), (long long)m->at, name, what);
+}
+
+/* The byte at `at` of the message, which is there. */
+static lk_status byte_at(const struct message *m, int64_t at, unsigned char *out)
+{
+    lk__example_window *w = m->window;
+    if (at < w->at || at >= w->at + w->n) {
+        int64_t n = m->end - at;
+        n = n < (int64_t)sizeof w->bytes ? n : (int64_t)sizeof w->bytes;
+        w->n = 0;
+        LK_TRY(lk__source_read(w->source, at, w->bytes, n, "a record"));
+        w->at = at;
+        w->n = n;
+    }
+    *out = w->bytes[at - w->at];
+    return LK_OK;
 }
 
 /* Seven bits in each byte, the lowest first; all but the last have the eighth set. */
@@ -52,7 +68,8 @@ static lk_status read_varint(struct message *m, uint64_t *out)
     for (int shift = 0;; shift += 7) {
         if (m->at == m->end)
             return damaged(m, "a number is cut off");
-        unsigned char byte = m->record[m->at];
+        unsigned char byte;
+        LK_TRY(byte_at(m, m->at, &byte));
         if (shift == 63 && byte > 1)
             return damaged(m, "a number has more than 64 bits");
         v |= (uint64_t)(byte & 0x7f) << shift;
@@ -202,11 +219,24 @@ static lk_status read_entry_values(struct message m, lk__feature *out)
     return LK_OK;
 }
 
+/* Whether the bytes of `key` are `name`. */
+static lk_status is_named(const struct message *key, const char *name, bool *out)
+{
+    size_t n = (size_t)(key->end - key->at);
+    *out = name && strlen(name) == n;
+    for (size_t i = 0; *out && i < n; i++) {
+        unsigned char byte;
+        LK_TRY(byte_at(key, key->at + (int64_t)i, &byte));
+        *out = byte == (unsigned char)name[i];
+    }
+    return LK_OK;
+}
+
 /* An entry of the map: the features it names, if any are wanted. */
 static lk_status read_entry(struct message entry, lk__feature *feature, int n_features)
 {
     struct field f;
-    struct message m = entry, key = {.at = 0, .end = 0};
+    struct message m = entry, key = {.window = entry.window};
     while (m.at < m.end) {
         LK_TRY(next_field(&m, &f));
         if (f.number > 2)
@@ -216,18 +246,19 @@ static lk_status read_entry(struct message entry, lk__feature *feature, int n_fe
         if (f.number == 1)
             key = f.payload;
     }
-    size_t n = (size_t)(key.end - key.at);
-    for (int i = 0; i < n_features; i++)
-        if (feature[i].name && strlen(feature[i].name) == n &&
-            (n == 0 || memcmp(feature[i].name, key.record + key.at, n) == 0))
+    for (int i = 0; i < n_features; i++) {
+        bool named;
+        LK_TRY(is_named(&key, feature[i].name, &named));
+        if (named)
             LK_TRY(read_entry_values(entry, &feature[i]));
+    }
     return LK_OK;
 }
 
-lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned char *record,
-                           int64_t n, lk__feature *feature, int n_features)
+lk_status lk__example_read(lk__example_window *w, int64_t offset, int64_t n, lk__feature *feature,
+                           int n_features)
 {
-    struct message example = {s, offset, record, 0, n}, features;
+    struct message example = {w, offset, offset + n}, features;
     struct field f;
     for (int i = 0; i < n_features; i++)
         feature[i] = (lk__feature){.name = feature[i].name};
@@ -250,21 +281,26 @@ lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned c
     return LK_OK;
 }
 
-lk_status lk__example_ints(const lk__source *s, int64_t offset, int64_t n, int64_t *out)
+lk_status lk__example_ints(const lk__source *s, int64_t offset, const lk_shape *shape,
+                           const lk_box *box, int64_t *out)
 {
-    enum { MAX_VARINT = 10, CHUNK = 4096 }; /* bytes of a number, and of what is read at once */
-    unsigned char chunk[CHUNK];
-    for (int64_t i = 0; i < n;) {
-        /* Negative beyond the end of the source, which lk__source_read() refuses. */
-        int64_t left = lk__source_size(s) - offset, bytes = left < CHUNK ? left : CHUNK;
-        LK_TRY(lk__source_read(s, offset, chunk, bytes, "a sample"));
-        struct message m = {s, offset, chunk, 0, bytes};
-        while (i < n && (m.end - m.at >= MAX_VARINT || bytes == left)) {
-            uint64_t v;
+    enum { MAX_VARINT = 10 }; /* bytes of a number */
+    lk__example_window w;
+    w.source = s;
+    w.at = w.n = 0;
+    /* No number tells where another begins, so all up to the last of the box are read. */
+    int64_t last = lk__box_last(shape, box), left = lk__source_size(s) - offset;
+    int64_t most = last < left / MAX_VARINT ? (last + 1) * MAX_VARINT : left;
+    struct message m = {&w, offset, offset + most};
+    lk_box_walk walk = lk_box_start(box, shape->dim);
+    uint64_t v;
+    for (int64_t i = 0; lk_box_next(&walk);) {
+        for (; i < walk.place; i++)
             LK_TRY(read_varint(&m, &v));
-            out[i++] = (int64_t)v;
+        for (; i < walk.place + walk.n; i++) {
+            LK_TRY(read_varint(&m, &v));
+            out[walk.at + i - walk.place] = (int64_t)v;
         }
-        offset += m.at;
     }
     return LK_OK;
 }

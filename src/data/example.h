@@ -29,19 +29,28 @@ typedef struct lk__feature {
     const char *name; /* borrowed; NULL: nothing is looked for */
     lk__feature_kind kind;
     int64_t n;  /* values; of BYTES, the bytes of its only value */
-    int64_t at; /* where they begin in the record, FLOATS and INTS without gaps unless scattered */
+    int64_t at; /* where they begin in the source, FLOATS and INTS without gaps unless scattered */
     bool scattered; /* INTS: not packed in one piece, so that lk__example_ints() cannot read them */
     int64_t value[LK_FEATURE_INTS_KEPT]; /* INTS: the first ones */
 } lk__feature;
 
-/** Find `n_features` features in the record of `n` bytes, which lies at `offset` of `s`.  Errors: LK_EIO
- * when it is no Example; LK_ENOTSUP, see above. */
-lk_status lk__example_read(const lk__source *s, int64_t offset, const unsigned char *record,
-                           int64_t n, lk__feature *feature, int n_features) LK_NODISCARD;
+/** Bytes of a source that are held while a record is read. */
+typedef struct lk__example_window {
+    const lk__source *source;
+    int64_t at, n; /* which, from `at` on; n is 0: none yet */
+    unsigned char bytes[1 << 14];
+} lk__example_window;
 
-/** Decode `n` packed INTS, which lk__example_read() has found at `offset` of `s`. */
-lk_status lk__example_ints(const lk__source *s, int64_t offset, int64_t n,
-                           int64_t *out) LK_NODISCARD;
+/** Find `n_features` features in the record of `n` bytes, which lies at `offset` of the window's source.
+ * Values that are bytes or floats are passed over, not read.  Errors: LK_EIO when it is no Example;
+ * LK_ENOTSUP, see above. */
+lk_status lk__example_read(lk__example_window *w, int64_t offset, int64_t n, lk__feature *feature,
+                           int n_features) LK_NODISCARD;
+
+/** Decode packed INTS, which lk__example_read() has found at `offset` of `s`: those of a box of the array of
+ * `shape`. */
+lk_status lk__example_ints(const lk__source *s, int64_t offset, const lk_shape *shape,
+                           const lk_box *box, int64_t *out) LK_NODISCARD;
 
 /* ---- writing, into memory ---- */
 

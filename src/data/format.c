@@ -186,17 +186,26 @@ lk_status lk_dataset_write_as(const lk_dataset *ds, const char *name, lk_split s
 
 /* ---- what formats share ---- */
 
+lk_status lk__labels_look(const lk__source *s, const int64_t *label, lk_range which, int64_t each,
+                          int64_t classes, int64_t *most)
+{
+    int64_t limit = classes > 0 ? classes : LK_MAX_CLASSES;
+    for (int64_t i = 0; i < which.n; i++) {
+        LK_CHECK(label[i] >= 0 && label[i] < limit, LK_EIO,
+                 "%s: sample %lld has the label %lld, but labels are from 0 to %lld",
+                 lk__source_name(s), (long long)((which.first + i) / each), (long long)label[i],
+                 (long long)limit - 1);
+        *most = label[i] > *most ? label[i] : *most;
+    }
+    return LK_OK;
+}
+
 lk_status lk__labels_check(const lk__source *s, const int64_t *label, int64_t n, int64_t samples,
                            int64_t *classes)
 {
-    int64_t most = -1, limit = *classes > 0 ? *classes : LK_MAX_CLASSES;
-    for (int64_t i = 0; i < n; i++) {
-        LK_CHECK(label[i] >= 0 && label[i] < limit, LK_EIO,
-                 "%s: sample %lld has the label %lld, but labels are from 0 to %lld",
-                 lk__source_name(s), (long long)(i / (n / samples)), (long long)label[i],
-                 (long long)limit - 1);
-        most = label[i] > most ? label[i] : most;
-    }
+    int64_t most = -1;
+    if (n > 0)
+        LK_TRY(lk__labels_look(s, label, (lk_range){0, n}, n / samples, *classes, &most));
     if (*classes == 0)
         *classes = most + 1;
     return LK_OK;

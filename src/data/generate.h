@@ -16,8 +16,13 @@ typedef struct lk__generator lk__generator;
 /** Write one sample, its label too: `row` as for lk_dataset_row_fn. */
 typedef lk_status lk__generate_fn(const lk__generator *g, int64_t index, void *const *row);
 
+/** Write a box of one field of a sample. */
+typedef lk_status lk__generate_box_fn(const lk__generator *g, int64_t index, int field,
+                                      const lk_box *box, void *out);
+
 struct lk__generator {
     lk__generate_fn *sample;
+    lk__generate_box_fn *box; /* NULL: samples are made whole */
     lk_dataset_info info;
     lk_rng rng;
     double noise;
@@ -32,7 +37,8 @@ struct lk__generated {
 
 /** The dataset of a generator whose `sample`, `noise` and `info`, but for the count, are set.
  *
- * Up to 256 MiB are made at once and kept; samples of larger sets are made when they are read. */
+ * Up to 256 MiB are made at once and kept: here, or, if there is `box`, when the first whole sample is read.
+ * Boxes, and samples of larger sets, are made when they are read. */
 lk_status lk__generate(const lk__generator *g, const struct lk__generated *options, lk_split split,
                        lk_dataset **out) LK_NODISCARD;
 

@@ -1,6 +1,8 @@
 /* Unpacking with zlib: for source.c and zip.c. */
 #include "data/inflate.h"
 
+#include "data/spill.h"
+
 #include <lockstep/extra/alloc.h>
 
 #ifdef LK_HAVE_ZLIB
@@ -16,10 +18,10 @@ struct unpacker {
     int64_t at, end; /* bytes that zlib has not been given yet */
     int64_t start, total;
     bool gzip;
-    lk__take_fn *take; /* given what is unpacked to scratch; NULL: nobody */
+    lk__take_fn *take; /* given what is unpacked; NULL: nobody */
     void *arg;
     z_stream z;
-    unsigned char in[CHUNK];
+    unsigned char in[CHUNK], out[CHUNK];
 };
 
 static void *zlib_alloc(void *context, unsigned items, unsigned bytes)
@@ -67,35 +69,31 @@ static lk_status refill(struct unpacker *u)
 }
 
 /* What to say when zlib got no further. */
-static lk_status stuck(const struct unpacker *u, bool full)
+static lk_status stuck(const struct unpacker *u)
 {
     if (position(u) == u->end)
         return LK_DAMAGED(u->source, u->end, "%s", "the packed data end too early");
-    if (full)
-        return LK_DAMAGED(u->source, position(u), "the packed data hold more than %lld bytes",
-                          (long long)u->total);
     return LK_DAMAGED(u->source, position(u), "damaged packed data (%s)",
                       u->z.msg ? u->z.msg : "zlib gives no reason");
 }
 
-/* Unpack everything to `out`, of `room` bytes; `scratch`: count, and give it to whoever takes it. */
-static lk_status run(struct unpacker *u, unsigned char *out, int64_t room, unsigned char *scratch)
+/* Unpack everything, some at a time, and give it to whoever takes it. */
+static lk_status run(struct unpacker *u)
 {
     bool enough = false;
     for (;;) {
         LK_TRY(refill(u));
-        int64_t left = scratch ? CHUNK : room - u->total;
-        unsigned give = left < CHUNK ? (unsigned)left : CHUNK, had = u->z.avail_in;
-        u->z.next_out = scratch ? scratch : out + u->total;
-        u->z.avail_out = give;
+        unsigned had = u->z.avail_in;
+        u->z.next_out = u->out;
+        u->z.avail_out = CHUNK;
         int code = inflate(&u->z, Z_NO_FLUSH);
-        unsigned made = give - u->z.avail_out;
+        unsigned made = CHUNK - u->z.avail_out;
         u->total += made;
         LK_TRY(check_ratio(u));
         LK_CHECK(code != Z_MEM_ERROR, LK_ENOMEM, "%s: no memory to unpack it",
                  lk__source_name(u->source));
         if (u->take && made > 0)
-            LK_TRY(u->take(u->arg, scratch, made, &enough));
+            LK_TRY(u->take(u->arg, u->out, made, &enough));
         if (enough)
             return LK_OK;
         if (code == Z_STREAM_END) {
@@ -105,9 +103,9 @@ static lk_status run(struct unpacker *u, unsigned char *out, int64_t room, unsig
                 return LK_DAMAGED(u->source, position(u), "%s", "bytes behind the packed data");
             code = inflateReset(&u->z); /* the next member of the file */
         } else if (made == 0 && had == u->z.avail_in)
-            return stuck(u, give == 0);
+            return stuck(u);
         if (code != Z_OK && code != Z_BUF_ERROR)
-            return stuck(u, false);
+            return stuck(u);
     }
 }
 
@@ -128,51 +126,64 @@ static lk_status start(struct unpacker *u, const lk__source *s, int64_t offset, 
     return LK_OK;
 }
 
-/* Count, then take memory, then unpack; `size` < 0: whatever it is. */
-static lk_status unpack(struct unpacker *u, const lk__source *s, int64_t offset, int64_t packed,
-                        int64_t size, void **out, int64_t *total)
+/* Begin, unpack all of it, and end. */
+static lk_status pass(struct unpacker *u, const lk__source *s, int64_t offset, int64_t packed,
+                      bool gzip)
 {
-    bool gzip = size < 0;
-    *out = NULL;
-    u->take = NULL;
     LK_TRY(start(u, s, offset, packed, gzip));
-    unsigned char scratch[CHUNK];
-    lk_status st = run(u, NULL, 0, scratch);
+    lk_status st = run(u);
     inflateEnd(&u->z);
     LK_TRY(st);
+    return LK_OK;
+}
+
+static lk_status keep(void *arg, const void *bytes, int64_t n, bool *enough)
+{
+    lk__spill *s = arg;
+    (void)enough;
+    LK_CHECK(n <= s->size - s->at, LK_EIO, "%s: the file changed while it was unpacked", s->name);
+    LK_TRY(lk__spill_write(s, bytes, n));
+    return LK_OK;
+}
+
+/* Count, then find room, then unpack; `size` < 0: a gzip file, whatever it is. */
+static lk_status unpack(struct unpacker *u, const lk__source *s, int64_t offset, int64_t packed,
+                        int64_t size, lk__spill *to)
+{
+    bool gzip = size < 0;
+    u->take = NULL;
+    LK_TRY(pass(u, s, offset, packed, gzip));
     if (size >= 0 && u->total != size)
         return LK_DAMAGED(s, offset, "the packed data hold %lld bytes, not %lld",
                           (long long)u->total, (long long)size);
-    *total = u->total;
-    LK_TRY(lk_alloc(out, *total, 1));
-    st = start(u, s, offset, packed, gzip);
-    if (st == LK_OK) {
-        st = run(u, *out, *total, NULL);
-        inflateEnd(&u->z);
-    }
-    if (st != LK_OK) {
-        lk_free(*out);
-        *out = NULL;
-    }
-    LK_TRY(st);
+    LK_TRY(lk__spill_open(lk__source_name(s), u->total, to));
+    u->take = keep;
+    u->arg = to;
+    LK_TRY(pass(u, s, offset, packed, gzip));
+    LK_CHECK(to->at == to->size, LK_EIO, "%s: the file changed while it was unpacked",
+             lk__source_name(s));
     return LK_OK;
 }
 
 static lk_status unpack_range(const lk__source *s, int64_t offset, int64_t packed, int64_t size,
-                              void **out, int64_t *total)
+                              lk__source **out)
 {
     *out = NULL;
     struct unpacker *u;
+    lk__spill to = {.fd = -1};
     LK_TRY(lk_alloc(&u, 1, sizeof *u));
-    lk_status st = unpack(u, s, offset, packed, size, out, total);
+    lk_status st = unpack(u, s, offset, packed, size, &to);
     lk_free(u);
+    if (st == LK_OK)
+        st = lk__spill_source(&to, out);
+    lk__spill_close(&to);
     LK_TRY(st);
     return LK_OK;
 }
 
-lk_status lk__gunzip(const lk__source *s, void **out, int64_t *size)
+lk_status lk__gunzip(const lk__source *s, lk__source **out)
 {
-    LK_TRY(unpack_range(s, 0, lk__source_size(s), -1, out, size));
+    LK_TRY(unpack_range(s, 0, lk__source_size(s), -1, out));
     return LK_OK;
 }
 
@@ -188,26 +199,22 @@ lk_status lk__inflate_to(const lk__source *s, int64_t offset, int64_t packed, lk
                          void *arg)
 {
     struct unpacker *u;
-    unsigned char scratch[CHUNK];
     LK_TRY(range_check(s, offset, packed));
     LK_TRY(lk_alloc(&u, 1, sizeof *u));
     u->take = take;
     u->arg = arg;
-    lk_status st = start(u, s, offset, packed, false);
-    if (st == LK_OK) {
-        st = run(u, NULL, 0, scratch);
-        inflateEnd(&u->z);
-    }
+    lk_status st = pass(u, s, offset, packed, false);
     lk_free(u);
     LK_TRY(st);
     return LK_OK;
 }
 
-lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64_t size, void **out)
+lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64_t size,
+                      lk__source **out)
 {
-    int64_t total;
+    *out = NULL;
     LK_TRY(range_check(s, offset, packed));
-    LK_TRY(unpack_range(s, offset, packed, size, out, &total));
+    LK_TRY(unpack_range(s, offset, packed, size, out));
     return LK_OK;
 }
 
@@ -229,14 +236,14 @@ static lk_status without(const char *name)
                     name);
 }
 
-lk_status lk__gunzip(const lk__source *s, void **out, int64_t *size)
+lk_status lk__gunzip(const lk__source *s, lk__source **out)
 {
     *out = NULL;
-    *size = 0;
     return without(lk__source_name(s));
 }
 
-lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64_t size, void **out)
+lk_status lk__inflate(const lk__source *s, int64_t offset, int64_t packed, int64_t size,
+                      lk__source **out)
 {
     (void)offset, (void)packed, (void)size;
     *out = NULL;

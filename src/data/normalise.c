@@ -1,6 +1,7 @@
 /* The affine map by which a loader normalises, from options or measured over a set when the loader is
  * made.
  */
+#include "data/content.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 
@@ -40,56 +41,70 @@ lk__affine lk__affine_part(const lk__affine *f, lk_dtype dtype, int64_t first, i
 
 /* Means and deviations of the channels, while they are measured. */
 struct measure {
-    const lk_dataset *ds;
-    int field;
-    int64_t channels, count; /* count: values of a sample */
-    double *mean, *dev;
-    double *sample; /* sums of one sample */
-    void *row[LK_MAX_FIELDS], *block;
-    double *value; /* one sample in double */
+    lk__content content;
+    lk_dtype dtype; /* of the values */
+    int64_t channels;
+    const double *mean; /* subtracted before squares are added; NULL: values are */
+    double *sample;     /* sums of one sample */
+    double *value;      /* some of its values in double */
 };
+
+/* Add the values of some positions, or their squared distances, each to its channel. */
+static void add_values(struct measure *m, int64_t first, int64_t n, const char *values)
+{
+    lk__convert(m->dtype, values, LK_F64, m->value, n, NULL);
+    int64_t c = first % m->channels;
+    for (int64_t i = 0; i < n; c = 0)
+        for (; c < m->channels && i < n; i++, c++) {
+            double d = m->mean ? m->value[i] - m->mean[c] : m->value[i];
+            m->sample[c] += m->mean ? d * d : d;
+        }
+}
+
+static void add_part(void *arg, int f, int64_t first, int64_t n, const void *values)
+{
+    struct measure *m = arg;
+    (void)f; /* only x is asked for */
+    for (int64_t at = 0; at < n; at += LK_CONTENT_ELEMENTS) {
+        int64_t some = n - at < LK_CONTENT_ELEMENTS ? n - at : LK_CONTENT_ELEMENTS;
+        add_values(m, first + at, some,
+                   (const char *)values + at * (int64_t)lk_dtype_size(m->dtype));
+    }
+}
 
 /* to[c] = the sum over samples of the sums over a sample of v, or of (v - mean[c])^2. */
 static lk_status sum_channels(struct measure *m, const double *mean, double *to)
 {
-    const lk_dataset_info *info = lk_dataset_info_of(m->ds);
-    void *only[LK_MAX_FIELDS] = {NULL};
-    only[m->field] = m->row[m->field];
+    int64_t count = lk_dataset_info_of(m->content.ds)->count;
+    m->mean = mean;
     for (int64_t c = 0; c < m->channels; c++)
         to[c] = 0;
-    for (int64_t s = 0; s < info->count; s++) {
-        LK_TRY(lk__dataset_row(m->ds, s, only));
-        lk__convert(info->field[m->field].dtype, m->row[m->field], LK_F64, m->value, m->count,
-                    NULL);
+    for (int64_t s = 0; s < count; s++) {
         for (int64_t c = 0; c < m->channels; c++)
             m->sample[c] = 0;
-        for (int64_t i = 0; i < m->count; i += m->channels)
-            for (int64_t c = 0; c < m->channels; c++) {
-                double d = mean ? m->value[i + c] - mean[c] : m->value[i + c];
-                m->sample[c] += mean ? d * d : d;
-            }
+        LK_TRY(lk__content_sample(&m->content, s, add_part, m));
         for (int64_t c = 0; c < m->channels; c++)
             to[c] += m->sample[c];
     }
     return LK_OK;
 }
 
-static lk_status measure_run(struct measure *m)
+static lk_status measure_run(struct measure *m, int x, double *mean, double *dev)
 {
-    const lk_dataset_info *info = lk_dataset_info_of(m->ds);
+    const lk_dataset_info *info = lk_dataset_info_of(m->content.ds);
+    LK_TRY(lk__content_open(m->content.ds, x, &m->content));
     LK_TRY(lk_alloc(&m->sample, m->channels, sizeof *m->sample));
-    LK_TRY(lk_alloc(&m->value, m->count, sizeof *m->value));
-    LK_TRY(lk__dataset_rows_new(m->ds, m->row, &m->block));
-    int64_t positions = m->count / m->channels;
-    double n = (double)info->count * (double)positions;
-    LK_TRY(sum_channels(m, NULL, m->mean));
+    LK_TRY(lk_alloc(&m->value, LK_CONTENT_ELEMENTS, sizeof *m->value));
+    int64_t count = lk__field_bytes(&info->field[x]) / (int64_t)lk_dtype_size(m->dtype);
+    double n = (double)info->count * (double)(count / m->channels);
+    LK_TRY(sum_channels(m, NULL, mean));
     for (int64_t c = 0; c < m->channels; c++)
-        m->mean[c] /= n;
-    LK_TRY(sum_channels(m, m->mean, m->dev));
+        mean[c] /= n;
+    LK_TRY(sum_channels(m, mean, dev));
     for (int64_t c = 0; c < m->channels; c++) {
-        m->dev[c] = sqrt(m->dev[c] / n);
-        if (m->dev[c] == 0)
-            m->dev[c] = 1;
+        dev[c] = sqrt(dev[c] / n);
+        if (dev[c] == 0)
+            dev[c] = 1;
     }
     return LK_OK;
 }
@@ -98,17 +113,13 @@ static lk_status measure_run(struct measure *m)
 static lk_status measure(const lk_dataset *ds, int x, int64_t channels, double unit, double *mean,
                          double *dev)
 {
-    const lk_field *field = &lk_dataset_info_of(ds)->field[x];
-    struct measure m = {.ds = ds,
-                        .field = x,
-                        .channels = channels,
-                        .count = lk__field_bytes(field) / (int64_t)lk_dtype_size(field->dtype),
-                        .mean = mean,
-                        .dev = dev};
-    lk_status st = measure_run(&m);
+    struct measure m = {.content = {.ds = ds},
+                        .dtype = lk_dataset_info_of(ds)->field[x].dtype,
+                        .channels = channels};
+    lk_status st = measure_run(&m, x, mean, dev);
+    lk__content_close(&m.content);
     lk_free(m.sample);
     lk_free(m.value);
-    lk_free(m.block);
     LK_TRY(st);
     for (int64_t c = 0; c < channels; c++) {
         mean[c] *= unit;

@@ -92,7 +92,7 @@ static lk_status read_box(const lk_loader *l, int64_t sample, int f, const lk_bo
     const lk_field *field = &l->info->field[f];
     if (needs_row(l, f))
         lk__box_cut(field, row, from, l->scratch.part[f]);
-    else if (lk__box_bytes(field, from) > 0)
+    else
         LK_TRY(lk__dataset_box(l->ds, sample, f, from, l->scratch.part[f]));
     return LK_OK;
 }

@@ -1,4 +1,5 @@
-/* The records of a TFRecord file as samples: where the values of each begin, and its label or target. */
+/* The records of a TFRecord file as samples: where the values of each begin, and its label or target.  All
+ * are read through a window when the set is opened; samples later, by boxes, on any thread. */
 #include "data/records.h"
 
 #include "data/dataset.h"
@@ -16,6 +17,7 @@ struct records {
     int64_t *at;             /* where the values of each sample begin */
     lk__feature_kind kind;   /* of the values */
     int64_t values, targets; /* of one sample */
+    lk_shape x, y;           /* their shapes */
     int64_t *label;          /* labels, or where the targets begin; NULL: there are none */
     lk__feature_kind wants;  /* INTS: labels, FLOATS: targets */
 };
@@ -29,29 +31,27 @@ static void records_free(void *context)
     lk_free(r);
 }
 
-static lk_status records_row(void *context, int64_t index, void *const *row)
+static lk_status records_box(void *context, int64_t index, int field, const lk_box *box, void *out)
 {
     const struct records *r = context;
-    int64_t size = r->kind == LK_FEATURE_BYTES ? 1 : 4;
-    if (r->label && row[1] && r->wants == LK_FEATURE_INTS)
-        *(int64_t *)row[1] = r->label[index];
-    else if (r->label && row[1])
-        LK_TRY(lk__source_read(r->source, r->label[index], row[1], 4 * r->targets, "a target"));
-    if (row[0] && r->kind == LK_FEATURE_INTS)
-        LK_TRY(lk__example_ints(r->source, r->at[index], r->values, row[0]));
-    else if (row[0])
-        LK_TRY(lk__source_read(r->source, r->at[index], row[0], size * r->values, "a sample"));
+    if (field == 1 && r->wants == LK_FEATURE_INTS)
+        *(int64_t *)out = r->label[index];
+    else if (field == 1)
+        LK_TRY(lk__source_read_box(r->source, r->label[index], &r->y, box, 4, out));
+    else if (r->kind == LK_FEATURE_INTS)
+        LK_TRY(lk__example_ints(r->source, r->at[index], &r->x, box, out));
+    else
+        LK_TRY(lk__source_read_box(r->source, r->at[index], &r->x, box,
+                                   r->kind == LK_FEATURE_BYTES ? 1 : 4, out));
     return LK_OK;
 }
 
-/* How many records there are, and the bytes of the longest. */
-static lk_status count_records(const lk__source *s, int64_t *count, int64_t *longest)
+static lk_status count_records(const lk__source *s, int64_t *count)
 {
     int64_t at, n, next = 0;
-    *count = *longest = 0;
+    *count = 0;
     while (next < lk__source_size(s)) {
         LK_TRY(lk__tfrecord_find(s, next, &at, &n, &next));
-        *longest = n > *longest ? n : *longest;
         ++*count;
     }
     return LK_OK;
@@ -94,8 +94,8 @@ static lk_status describe_y(struct records *r, int64_t at, const lk__feature *y,
                           "feature \"%s\" has %lld %s: a label is one integer, targets are floats",
                           y->name, (long long)y->n, kind_text(y->kind));
     bool labels = y->kind == LK_FEATURE_INTS;
-    info->field[info->n_fields++] = lk__field("y", labels ? LK_I64 : LK_F32,
-                                              y->n == 1 ? LK_SCALAR : LK_SHAPE(y->n));
+    r->y = y->n == 1 ? LK_SCALAR : LK_SHAPE(y->n);
+    info->field[info->n_fields++] = lk__field("y", labels ? LK_I64 : LK_F32, r->y);
     r->wants = y->kind;
     r->targets = y->n;
     LK_TRY(lk_alloc(&r->label, info->count, sizeof *r->label));
@@ -111,10 +111,9 @@ static lk_status describe(struct records *r, int64_t at, const lk__feature *f,
     if (f[IMAGE].kind == LK_FEATURE_NONE)
         return LK_DAMAGED(r->source, at, "the record has no feature \"%s\" with values",
                           f[IMAGE].name);
-    lk_shape shape;
-    LK_TRY(shape_of(r->source, at, f, &shape));
-    LK_TRY(lk__shape_given(given, shape, lk__source_name(r->source), &shape));
-    info->field[0] = lk__field("x", dtype[f[IMAGE].kind], shape);
+    LK_TRY(shape_of(r->source, at, f, &r->x));
+    LK_TRY(lk__shape_given(given, r->x, lk__source_name(r->source), &r->x));
+    info->field[0] = lk__field("x", dtype[f[IMAGE].kind], r->x);
     info->n_fields = 1;
     r->kind = f[IMAGE].kind;
     r->values = f[IMAGE].n;
@@ -147,14 +146,14 @@ static lk_status note_record(struct records *r, int64_t i, int64_t at, const lk_
             "%s: offset %lld: record %lld: the integers of \"%s\" are not packed in one "
             "piece, which is not supported",
             lk__source_name(r->source), (long long)at, (long long)i, f[IMAGE].name);
-    r->at[i] = at + f[IMAGE].at;
+    r->at[i] = f[IMAGE].at;
     if (r->label)
-        r->label[i] = r->wants == LK_FEATURE_INTS ? f[LABEL].value[0] : at + f[LABEL].at;
+        r->label[i] = r->wants == LK_FEATURE_INTS ? f[LABEL].value[0] : f[LABEL].at;
     return LK_OK;
 }
 
 static lk_status read_records(struct records *r, const lk__record_names *names,
-                              const lk_option_ints *given, unsigned char *buffer,
+                              const lk_option_ints *given, lk__example_window *w,
                               lk_dataset_info *info)
 {
     lk__feature f[N_FEATURES] = {[IMAGE] = {.name = names->image},
@@ -165,8 +164,10 @@ static lk_status read_records(struct records *r, const lk__record_names *names,
     int64_t at, n, next = 0;
     for (int64_t i = 0; i < info->count; i++) {
         LK_TRY(lk__tfrecord_find(r->source, next, &at, &n, &next));
-        LK_TRY(lk__tfrecord_read(r->source, at, n, buffer));
-        LK_TRY(lk__example_read(r->source, at, buffer, n, f, N_FEATURES));
+        LK_TRY(lk__tfrecord_check(r->source, at, n, w->bytes, (int64_t)sizeof w->bytes));
+        w->at = at;
+        w->n = n <= (int64_t)sizeof w->bytes ? n : 0;
+        LK_TRY(lk__example_read(w, at, n, f, N_FEATURES));
         if (i == 0)
             LK_TRY(describe(r, at, f, given, info));
         LK_TRY(note_record(r, i, at, f));
@@ -179,14 +180,14 @@ static lk_status read_records(struct records *r, const lk__record_names *names,
 static lk_status fill(struct records *r, const lk__record_names *names, const lk_option_ints *given,
                       lk_dataset_info *info)
 {
-    int64_t longest;
-    LK_TRY(count_records(r->source, &info->count, &longest));
+    LK_TRY(count_records(r->source, &info->count));
     LK_CHECK(info->count > 0, LK_EIO, "%s: there is no record in it", info->name);
     LK_TRY(lk_alloc(&r->at, info->count, sizeof *r->at));
-    unsigned char *buffer;
-    LK_TRY(lk_alloc(&buffer, longest, 1));
-    lk_status st = read_records(r, names, given, buffer, info);
-    lk_free(buffer);
+    lk__example_window *w;
+    LK_TRY(lk_alloc(&w, 1, sizeof *w));
+    w->source = r->source;
+    lk_status st = read_records(r, names, given, w, info);
+    lk_free(w);
     LK_TRY(st);
     return LK_OK;
 }
@@ -206,7 +207,7 @@ lk_status lk__records_dataset(lk__source *s, const lk__record_names *names, int6
     LK_TRY_TO(fail, fill(r, names, shape, &info));
     if (r->wants != LK_FEATURE_INTS)
         info.classes = 0;
-    LK_TRY_TO(fail, lk_dataset_new(&info, records_row, records_free, r, out));
+    LK_TRY_TO(fail, lk_dataset_new_boxes(&info, NULL, records_box, records_free, r, out));
     return LK_OK;
 fail:
     records_free(r);

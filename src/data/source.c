@@ -46,6 +46,18 @@ lk_status lk__source_adopt(const char *name, void *block, int64_t n, lk__source 
     return st;
 }
 
+lk_status lk__source_file(const char *name, int fd, int64_t n, lk__source **out)
+{
+    lk_status st = source_new(name, out);
+    if (st != LK_OK) {
+        close(fd);
+        return st;
+    }
+    (*out)->fd = fd;
+    (*out)->size = n;
+    return LK_OK;
+}
+
 static lk_status open_file(lk__source *s)
 {
     s->fd = open(s->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -64,18 +76,13 @@ lk_status lk__source_open(const char *path, lk__source **out)
     *out = NULL;
     LK_TRY(source_new(path, &s));
     lk_status st = LK_OK;
-    LK_TRY_TO(fail, open_file(s));
-    if (lk__path_ends(path, ".gz")) {
-        int64_t size;
-        LK_TRY_TO(fail, lk__gunzip(s, &s->owned, &size));
-        close(s->fd);
-        s->fd = -1;
-        s->bytes = s->owned;
-        s->size = size;
+    LK_TRY_TO(done, open_file(s));
+    if (!lk__path_ends(path, ".gz")) {
+        *out = s;
+        return LK_OK;
     }
-    *out = s;
-    return LK_OK;
-fail:
+    LK_TRY_TO(done, lk__gunzip(s, out));
+done:
     lk__source_free(s);
     return st;
 }

@@ -1,4 +1,4 @@
-/* Bytes to read from: a file, a compressed file unpacked into memory, or memory.
+/* Bytes to read from: a file, a compressed file that was unpacked (spill.h), or memory.
  *
  * All readers of formats stand on it.  It never reads beyond the end, and its errors name the file
  * and the offset, so a reader only has to check what the bytes say.
@@ -8,7 +8,7 @@
 
 #include "base/path.h"
 
-#include <lockstep/status.h>
+#include <lockstep/tensor.h>
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +25,9 @@ lk_status lk__source_memory(const char *name, const void *bytes, int64_t n,
 /** As lk__source_memory(), but the source owns the block from here on, also if this fails. */
 lk_status lk__source_adopt(const char *name, void *block, int64_t n, lk__source **out) LK_NODISCARD;
 
+/** A source of an open file of `n` bytes, which it owns from here on, also if this fails. */
+lk_status lk__source_file(const char *name, int fd, int64_t n, lk__source **out) LK_NODISCARD;
+
 /** NULL is allowed. */
 void lk__source_free(lk__source *s);
 
@@ -37,6 +40,11 @@ const char *lk__source_name(const lk__source *s);
  * Thread safe. */
 lk_status lk__source_read(const lk__source *s, int64_t offset, void *out, int64_t n,
                           const char *what) LK_NODISCARD;
+
+/** Copy a box, which is not empty and lies in the array of `shape` at `offset`, of elements of `size` bytes, to `out`, dense.
+ * Thread safe.  Takes little memory. */
+lk_status lk__source_read_box(const lk__source *s, int64_t offset, const lk_shape *shape,
+                              const lk_box *box, size_t size, void *out) LK_NODISCARD;
 
 /** All bytes from `offset` on, `n` of them, in a block of their own that the caller frees. */
 lk_status lk__source_load(const lk__source *s, int64_t offset, int64_t n, const char *what,

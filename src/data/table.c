@@ -46,13 +46,16 @@ lk_status lk__table_open(lk__table *t, const char *path, const lk__source **out)
     return LK_OK;
 }
 
-/* Room for one more field; its elements and bytes of a row are set. */
-static lk_status add_field(lk__table *t, const char *name, lk_dtype dtype, lk_shape shape, int *out)
+/* Room for one more field, of elements that lie there as `in`. */
+static lk_status add_field(lk__table *t, const char *name, lk_dtype dtype, lk_shape shape,
+                           lk_dtype in, int *out)
 {
     int f = t->info.n_fields;
+    int64_t elements;
     LK_CHECK(f < LK_MAX_FIELDS, LK_EINVAL, "a dataset of more than %d fields", LK_MAX_FIELDS);
-    LK_TRY(lk_shape_count(shape, &t->column[f].elements));
-    LK_TRY(lk_mul_i64(t->column[f].elements, (int64_t)lk_dtype_size(dtype), &t->column[f].bytes));
+    LK_TRY(lk_shape_count(shape, &elements));
+    LK_TRY(lk_mul_i64(elements, (int64_t)lk_dtype_size(in), &t->column[f].bytes));
+    t->column[f].dtype = in;
     t->info.field[f] = lk__field(name, dtype, shape);
     t->info.n_fields++;
     *out = f;
@@ -77,15 +80,22 @@ static lk_status check_extent(const lk__table *t, const lk__layout_in *in, int64
     return LK_OK;
 }
 
-lk_status lk__table_rows(lk__table *t, const char *name, const lk__layout_in *in)
+/* A field whose rows stay where they are, and become `dtype`. */
+static lk_status add_rows(lk__table *t, const char *name, lk_dtype dtype, const lk__layout_in *in)
 {
-    int64_t elements;
     int f;
-    LK_TRY(check_extent(t, in, &elements));
-    LK_TRY(add_field(t, name, in->dtype, in->shape, &f));
+    LK_TRY(add_field(t, name, dtype, in->shape, in->dtype, &f));
     t->column[f].source = in->source;
     t->column[f].offset = in->offset;
     t->column[f].swap = in->swap;
+    return LK_OK;
+}
+
+lk_status lk__table_rows(lk__table *t, const char *name, const lk__layout_in *in)
+{
+    int64_t elements;
+    LK_TRY(check_extent(t, in, &elements));
+    LK_TRY(add_rows(t, name, in->dtype, in));
     return LK_OK;
 }
 
@@ -93,7 +103,7 @@ lk_status lk__table_memory(lk__table *t, const char *name, lk_dtype dtype, lk_sh
                            void *memory)
 {
     int f;
-    lk_status st = add_field(t, name, dtype, shape, &f);
+    lk_status st = add_field(t, name, dtype, shape, dtype, &f);
     if (st != LK_OK)
         lk_free(memory);
     else
@@ -101,21 +111,32 @@ lk_status lk__table_memory(lk__table *t, const char *name, lk_dtype dtype, lk_sh
     return st;
 }
 
-/* `n` integers of `in`, from number `first` on, as i64. */
-static lk_status read_integers(const lk__layout_in *in, int64_t first, int64_t n, int64_t *out)
+/* An integer as it lies in a file. */
+static int64_t integer(const unsigned char *p, int size, bool swap)
 {
-    unsigned char chunk[8192];
-    int64_t size = (int64_t)lk_dtype_size(in->dtype), most = (int64_t)sizeof chunk / size;
-    for (int64_t i = 0; i < n; i += most) {
-        int64_t k = n - i < most ? n - i : most;
-        LK_TRY(lk__source_read(in->source, in->offset + (first + i) * size, chunk, k * size,
-                               "labels"));
-        for (int64_t j = 0; j < k; j++) {
-            const unsigned char *p = chunk + j * size;
-            uint64_t v = in->swap ? lk__get_be(p, (int)size) : lk__get_le(p, (int)size);
-            out[i + j] = size == 4 ? (int32_t)(uint32_t)v : (int64_t)v;
-        }
+    uint64_t v = swap ? lk__get_be(p, size) : lk__get_le(p, size);
+    return size == 4 ? (int32_t)(uint32_t)v : (int64_t)v;
+}
+
+/* Look at all labels; `label` takes them, unless it is NULL. */
+static lk_status read_labels(lk__table *t, const lk__layout_in *in, int64_t elements,
+                             int64_t *label)
+{
+    enum { MOST = 1024 };
+    unsigned char chunk[8 * MOST];
+    int64_t value[MOST], size = (int64_t)lk_dtype_size(in->dtype), most = -1;
+    for (int64_t i = 0, n; i < elements; i += n) {
+        n = elements - i < MOST ? elements - i : MOST;
+        LK_TRY(lk__source_read(in->source, in->offset + i * size, chunk, n * size, "labels"));
+        for (int64_t j = 0; j < n; j++)
+            value[j] = integer(chunk + j * size, (int)size, in->swap);
+        LK_TRY(lk__labels_look(in->source, value, (lk_range){i, n}, elements / t->info.count,
+                               t->info.classes, &most));
+        if (label)
+            memcpy(label + i, value, (size_t)n * sizeof *value);
     }
+    if (t->info.classes == 0)
+        t->info.classes = most + 1;
     return LK_OK;
 }
 
@@ -124,13 +145,14 @@ lk_status lk__table_labels(lk__table *t, const lk__layout_in *in)
     LK_CHECK(in->dtype == LK_U8 || in->dtype == LK_I32 || in->dtype == LK_I64, LK_EDTYPE,
              "%s: labels are integers, not %s", lk__source_name(in->source),
              lk_dtype_name(in->dtype));
-    int64_t elements;
+    int64_t elements, *label = NULL;
     LK_TRY(check_extent(t, in, &elements));
-    int64_t *label;
-    LK_TRY(lk_alloc(&label, elements, sizeof *label));
-    LK_TRY(lk__table_memory(t, "y", LK_I64, in->shape, label));
-    LK_TRY(read_integers(in, 0, elements, label));
-    LK_TRY(lk__labels_check(in->source, label, elements, t->info.count, &t->info.classes));
+    if (in->shape.ndim == 0) { /* one for each sample */
+        LK_TRY(lk_alloc(&label, elements, sizeof *label));
+        LK_TRY(lk__table_memory(t, "y", LK_I64, in->shape, label));
+    } else
+        LK_TRY(add_rows(t, "y", LK_I64, in));
+    LK_TRY(read_labels(t, in, elements, label));
     return LK_OK;
 }
 
@@ -145,22 +167,29 @@ lk_status lk__table_targets(lk__table *t, const lk__layout_in *in)
     return LK_OK;
 }
 
-static lk_status table_row(void *context, int64_t index, void *const *row)
+static lk_status table_box(void *context, int64_t index, int f, const lk_box *box, void *out)
 {
     const lk__table *t = context;
-    for (int f = 0; f < t->info.n_fields; f++) {
-        int64_t bytes = t->column[f].bytes;
-        if (!row[f])
-            continue;
-        if (t->column[f].memory) {
-            memcpy(row[f], (const char *)t->column[f].memory + index * bytes, (size_t)bytes);
-            continue;
-        }
-        LK_TRY(lk__source_read(t->column[f].source, t->column[f].offset + index * bytes, row[f],
-                               bytes, "a sample"));
-        if (t->column[f].swap)
-            lk__swap_bytes(row[f], t->column[f].elements, lk_dtype_size(t->info.field[f].dtype));
+    const lk_field *field = &t->info.field[f];
+    int64_t from = index * t->column[f].bytes;
+    if (t->column[f].memory) {
+        lk__box_cut(field, (const char *)t->column[f].memory + from, box, out);
+        return LK_OK;
     }
+    /* Elements that become larger are read to the end of `out`, and grow from its beginning on. */
+    int64_t n = lk_box_count(box), size = (int64_t)lk_dtype_size(t->column[f].dtype);
+    int64_t grown = (int64_t)lk_dtype_size(field->dtype);
+    char *raw = (char *)out + n * (grown - size);
+    LK_TRY(lk__source_read_box(t->column[f].source, t->column[f].offset + from, &field->shape, box,
+                               (size_t)size, raw));
+    if (field->dtype != t->column[f].dtype)
+        for (int64_t i = 0; i < n; i++) {
+            int64_t v = integer((const unsigned char *)raw + i * size, (int)size,
+                                t->column[f].swap);
+            memcpy((char *)out + i * grown, &v, sizeof v);
+        }
+    else if (t->column[f].swap)
+        lk__swap_bytes(out, n, (size_t)size);
     return LK_OK;
 }
 
@@ -171,6 +200,6 @@ static void table_release(void *context)
 
 lk_status lk__table_finish(lk__table *t, lk_dataset **out)
 {
-    LK_TRY(lk_dataset_new(&t->info, table_row, table_release, t, out));
+    LK_TRY(lk_dataset_new_boxes(&t->info, NULL, table_box, table_release, t, out));
     return LK_OK;
 }

@@ -1,7 +1,8 @@
 /* Datasets whose fields lie in sources as rows of equal size: the common case of files.
  *
  * A reader begins a table, says what it found, and turns it into a dataset, which then owns the
- * sources.  All checks of sizes against the bytes that are there are made here.
+ * sources.  All checks of sizes against the bytes that are there are made here.  Samples stay in the
+ * sources and are read by boxes; in memory are labels, where a sample has one.
  */
 #ifndef LK_DATA_TABLE_H
 #define LK_DATA_TABLE_H
@@ -15,8 +16,8 @@ struct lk__table {
     lk_dataset_info info; /* the reader sets name, count and, before labels, classes */
     struct {
         const lk__source *source; /* NULL: in memory */
-        int64_t offset, bytes;    /* of the first row, and of a row */
-        int64_t elements;         /* of a row */
+        int64_t offset, bytes;    /* of the first row, and of a row, as they lie there */
+        lk_dtype dtype;           /* of elements there; labels become i64 */
         bool swap;                /* big-endian */
         void *memory;             /* owned */
     } column[LK_MAX_FIELDS];
@@ -47,7 +48,7 @@ lk_status lk__table_open(lk__table *t, const char *path, const lk__source **out)
 /** A field whose rows stay where they are. */
 lk_status lk__table_rows(lk__table *t, const char *name, const lk__layout_in *in) LK_NODISCARD;
 
-/** Field "y": labels of an integer dtype, read into memory as i64 and checked against the classes;
+/** Field "y": labels of an integer dtype, given as i64.  All are read here and checked against the classes;
  * with none given, there are as many as the largest label says. */
 lk_status lk__table_labels(lk__table *t, const lk__layout_in *in) LK_NODISCARD;
 

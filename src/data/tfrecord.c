@@ -5,10 +5,14 @@
 
 #include <lockstep/extra/crc32c.h>
 
+static uint32_t mask(uint32_t c)
+{
+    return (c >> 15 | c << 17) + 0xa282ead8U;
+}
+
 static uint32_t masked_crc(const void *bytes, size_t n)
 {
-    uint32_t c = lk_crc32c(0, bytes, n);
-    return (c >> 15 | c << 17) + 0xa282ead8U;
+    return mask(lk_crc32c(0, bytes, n));
 }
 
 lk_status lk__tfrecord_find(const lk__source *s, int64_t offset, int64_t *at, int64_t *n,
@@ -32,12 +36,17 @@ lk_status lk__tfrecord_find(const lk__source *s, int64_t offset, int64_t *at, in
     return LK_OK;
 }
 
-lk_status lk__tfrecord_read(const lk__source *s, int64_t at, int64_t n, void *out)
+lk_status lk__tfrecord_check(const lk__source *s, int64_t at, int64_t n, void *buffer, int64_t room)
 {
     unsigned char crc[LK_TFRECORD_TAIL];
-    LK_TRY(lk__source_read(s, at, out, n, "a record"));
+    uint32_t sum = 0;
+    for (int64_t done = 0, some; done < n; done += some) {
+        some = n - done < room ? n - done : room;
+        LK_TRY(lk__source_read(s, at + done, buffer, some, "a record"));
+        sum = lk_crc32c(sum, buffer, (size_t)some);
+    }
     LK_TRY(lk__source_read(s, at + n, crc, sizeof crc, "a record's checksum"));
-    if (masked_crc(out, (size_t)n) != lk__get_le(crc, 4))
+    if (mask(sum) != lk__get_le(crc, 4))
         return LK_DAMAGED(s, at, "the checksum of a record of %lld bytes is wrong", (long long)n);
     return LK_OK;
 }

@@ -17,8 +17,10 @@ enum { LK_TFRECORD_HEAD = 12, LK_TFRECORD_TAIL = 4, LK_TFRECORD_MAX = 1 << 30 };
 lk_status lk__tfrecord_find(const lk__source *s, int64_t offset, int64_t *at, int64_t *n,
                             int64_t *next) LK_NODISCARD;
 
-/** Read the data of the record found at `at`, `n` bytes, to `out`, and check their CRC. */
-lk_status lk__tfrecord_read(const lk__source *s, int64_t at, int64_t n, void *out) LK_NODISCARD;
+/** Read the data of the record found at `at`, `n` bytes, through `buffer`, of `room` bytes, and check their
+ * CRC.  If there is room for all, they are in it then. */
+lk_status lk__tfrecord_check(const lk__source *s, int64_t at, int64_t n, void *buffer,
+                             int64_t room) LK_NODISCARD;
 
 /** What stands before and behind a record of these data. */
 void lk__tfrecord_frame(const void *data, int64_t n, unsigned char head[LK_TFRECORD_HEAD],

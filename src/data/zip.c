@@ -195,22 +195,26 @@ static lk_status refuse_crc(const lk__zip *z, const lk__zip_member *m, int64_t o
     return LK_DAMAGED(z->source, offset, "the checksum of member \"%s\" is wrong", m->name);
 }
 
-lk_status lk__zip_load(const lk__zip *z, const lk__zip_member *m, int64_t *offset, void **block)
+lk_status lk__zip_load(const lk__zip *z, const lk__zip_member *m, int64_t *offset,
+                       lk__source **unpacked)
 {
     uint32_t crc;
-    *block = NULL;
-    LK_TRY(member_find(z, m, offset));
-    if (m->method == 0) {
-        LK_TRY(source_crc(z->source, *offset, m->size, &crc));
-    } else {
-        LK_TRY(lk__inflate(z->source, *offset, m->packed, m->size, block));
-        crc = lk__crc32(0, *block, (size_t)m->size);
+    int64_t at;
+    *unpacked = NULL;
+    LK_TRY(member_find(z, m, &at));
+    *offset = at;
+    if (m->method != 0) {
+        LK_TRY(lk__inflate(z->source, at, m->packed, m->size, unpacked));
+        *offset = 0;
     }
-    if (crc != m->crc) {
-        lk_free(*block);
-        *block = NULL;
-        return refuse_crc(z, m, *offset);
+    lk_status st = source_crc(*unpacked ? *unpacked : z->source, *offset, m->size, &crc);
+    if (st == LK_OK && crc != m->crc)
+        st = refuse_crc(z, m, at);
+    if (st != LK_OK) {
+        lk__source_free(*unpacked);
+        *unpacked = NULL;
     }
+    LK_TRY(st);
     return LK_OK;
 }
 

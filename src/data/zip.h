@@ -35,10 +35,10 @@ void lk__zip_close(lk__zip *z);
 /** The member of this name; NULL if there is none. */
 const lk__zip_member *lk__zip_find(const lk__zip *z, const char *name);
 
-/** The bytes of a member: where a stored one lies (`*block` is NULL), or unpacked into `*block`, which
- * the caller frees.  Checks the CRC. */
+/** The bytes of a member: where a stored one lies (`*unpacked` is NULL), or unpacked, as a source that the
+ * caller owns.  Checks the CRC. */
 lk_status lk__zip_load(const lk__zip *z, const lk__zip_member *m, int64_t *offset,
-                       void **block) LK_NODISCARD;
+                       lk__source **unpacked) LK_NODISCARD;
 
 /** Give the bytes of a member to `take`, one behind the other, unpacked, and check size and CRC at the end:
  * what was taken may be wrong until then.  Takes little memory. */

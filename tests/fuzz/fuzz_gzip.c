@@ -7,12 +7,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     lk__source *s = fuzz_source(data + 1, size - 1);
-    void *block;
-    int64_t n;
-    lk_status st = data[0] & 1 ? lk__inflate(s, 0, lk__source_size(s), data[0] >> 1, &block)
-                               : lk__gunzip(s, &block, &n);
-    FUZZ_CHECK((st == LK_OK) == (block != NULL));
-    lk_free(block);
+    lk__source *unpacked;
+    lk_status st = data[0] & 1 ? lk__inflate(s, 0, lk__source_size(s), data[0] >> 1, &unpacked)
+                               : lk__gunzip(s, &unpacked);
+    FUZZ_CHECK((st == LK_OK) == (unpacked != NULL));
+    lk__source_free(unpacked);
     lk__source_free(s);
     fuzz_finish(st, NULL);
     return 0;

@@ -8,6 +8,8 @@
 #include "data/format.h"
 #include "data/generate.h"
 
+#include <string.h>
+
 struct fractal_options {
     struct lk__generated common;
     int64_t classes;
@@ -40,66 +42,114 @@ static float mix(float a, float b, float t)
     return a + (b - a) * t;
 }
 
-/* Noise of cells of `cell` voxels at a voxel: trilinear between the corners of its cell. */
-static float octave(uint64_t key, const int64_t *at, int64_t cell)
+/* Voxels of a row of columns that are made at once. */
+enum { RUN = 256 };
+
+/* Where a row of voxels lies between the points of a lattice: [0] of planes, [1] of rows. */
+struct between {
+    uint64_t key, low[2];
+    float t[2];
+};
+
+/* The lattice at its column `q`, between its planes and its rows. */
+static float between(const struct between *b, uint64_t q)
 {
-    uint64_t low[3];
-    float t[3], corner[8];
-    for (int d = 0; d < 3; d++) {
-        low[d] = (uint64_t)(at[d] / cell);
-        t[d] = (float)(at[d] % cell) / (float)cell;
-    }
-    for (int i = 0; i < 8; i++)
-        corner[i] = lattice(key, ((low[0] + (uint64_t)(i >> 2)) << 42) +
-                                     ((low[1] + (uint64_t)(i >> 1 & 1)) << 21) + low[2] +
-                                     (uint64_t)(i & 1));
-    for (int i = 0; i < 4; i++)
-        corner[i] = mix(corner[i], corner[i + 4], t[0]);
-    for (int i = 0; i < 2; i++)
-        corner[i] = mix(corner[i], corner[i + 2], t[1]);
-    return mix(corner[0], corner[1], t[2]);
+    float corner[4]; /* [plane][row] */
+    for (uint64_t i = 0; i < 4; i++)
+        corner[i] = lattice(b->key,
+                            ((b->low[0] + (i >> 1)) << 42) + ((b->low[1] + (i & 1)) << 21) + q);
+    float near = mix(corner[0], corner[2], b->t[0]), far = mix(corner[1], corner[3], b->t[0]);
+    return mix(near, far, b->t[1]);
 }
 
-/* The class of a voxel. */
-static int64_t class_at(uint64_t key, const int64_t *at, int64_t side, int64_t classes)
+/* Add noise of cells of `cell` voxels, trilinear between the corners of each cell, to the voxels
+ * at[2] ... at[2] + n - 1 of row at[1] of plane at[0]. */
+static void octave(uint64_t key, const int64_t *at, int64_t n, int64_t cell, float amplitude,
+                   float *sum)
 {
-    float sum = 0, amplitude = 1, most = 0;
+    struct between b = {.key = key};
+    for (int d = 0; d < 2; d++) {
+        b.low[d] = (uint64_t)(at[d] / cell);
+        b.t[d] = (float)(at[d] % cell) / (float)cell;
+    }
+    uint64_t q = (uint64_t)(at[2] / cell);
+    int64_t in = at[2] % cell; /* the cell */
+    float left = between(&b, q), right = between(&b, q + 1);
+    for (int64_t i = 0; i < n; i++, in++) {
+        if (in == cell) {
+            in = 0;
+            q++;
+            left = right;
+            right = between(&b, q + 1);
+        }
+        sum[i] += amplitude * mix(left, right, (float)in / (float)cell);
+    }
+}
+
+/* The classes of at most RUN voxels of a row. */
+static void classes_at(uint64_t key, const int64_t *at, int64_t n, int64_t side, int64_t classes,
+                       int64_t *out)
+{
+    float sum[RUN] = {0}, amplitude = 1, most = 0;
     for (int64_t cell = side / 2; cell >= 2; cell /= 2) {
-        sum += amplitude * octave(key, at, cell);
+        octave(key, at, n, cell, amplitude, sum);
         most += amplitude;
         amplitude *= 0.5F;
         key = key * UINT64_C(6364136223846793005) + 1442695040888963407U;
     }
-    float value = most > 0 ? sum / most : 0;
-    float spread = 0.5F + 2.5F * (value - 0.5F); /* sums lie around 0.5 */
-    float class = spread * (float)classes;
-    return class < 0 ? 0 : class >= (float)classes ? classes - 1 : (int64_t) class;
+    for (int64_t i = 0; i < n; i++) {
+        float value = most > 0 ? sum[i] / most : 0;
+        float spread = 0.5F + 2.5F * (value - 0.5F); /* sums lie around 0.5 */
+        float class = spread * (float)classes;
+        out[i] = class < 0 ? 0 : class >= (float)classes ? classes - 1 : (int64_t) class;
+    }
 }
 
-static lk_status fractal_sample(const lk__generator *g, int64_t index, void *const *row)
+/* A box of three axes, of values, labels, or both. */
+static lk_status fractal_voxels(const lk__generator *g, int64_t index, const lk_box *box, float *x,
+                                int64_t *label)
 {
     const int64_t *dim = g->info.field[0].shape.dim;
-    int64_t side = dim[0], at[3], *label = row[1];
-    float *x = row[0], noise[256];
+    int64_t side = dim[0], at[3], class[RUN];
+    float noise[RUN];
     uint32_t key[2];
     for (int d = 1; d < 3; d++)
         side = dim[d] < side ? dim[d] : side;
     LK_TRY(lk_rng_bits(g->rng, (lk_rng_at){0, index, 0}, 2, key));
-    int64_t i = 0, count = dim[0] * dim[1] * dim[2];
-    for (at[0] = 0; at[0] < dim[0]; at[0]++)
-        for (at[1] = 0; at[1] < dim[1]; at[1]++)
-            for (at[2] = 0; at[2] < dim[2]; at[2]++, i++) {
-                if (i % 256 == 0 && x)
-                    LK_TRY(lk_rng_uniform_f32(g->rng, (lk_rng_at){0, index, 4 + i},
-                                              count - i < 256 ? count - i : 256, noise));
-                int64_t class = class_at((uint64_t)key[1] << 32 | key[0], at, side,
-                                         g->info.classes);
-                if (label)
-                    label[i] = class;
-                if (x)
-                    x[i] = (float)class / (float)(g->info.classes - 1) +
-                           (float)g->noise * (2 * noise[i % 256] - 1);
+    int64_t end = box->first[2] + box->n[2];
+    for (int64_t r = 0; r < box->n[0] * box->n[1]; r++)
+        for (int64_t c = box->first[2], n; c < end; c += n) {
+            n = end - c < RUN ? end - c : RUN;
+            at[0] = box->first[0] + r / box->n[1];
+            at[1] = box->first[1] + r % box->n[1];
+            at[2] = c;
+            classes_at((uint64_t)key[1] << 32 | key[0], at, n, side, g->info.classes, class);
+            if (label) {
+                memcpy(label, class, (size_t)n * sizeof *label);
+                label += n;
             }
+            if (!x)
+                continue;
+            int64_t voxel = (at[0] * dim[1] + at[1]) * dim[2] + c;
+            LK_TRY(lk_rng_uniform_f32(g->rng, (lk_rng_at){0, index, 4 + voxel}, n, noise));
+            for (int64_t i = 0; i < n; i++)
+                *x++ = (float)class[i] / (float)(g->info.classes - 1) +
+                       (float)g->noise * (2 * noise[i] - 1);
+        }
+    return LK_OK;
+}
+
+static lk_status fractal_box(const lk__generator *g, int64_t index, int field, const lk_box *box,
+                             void *out)
+{
+    LK_TRY(fractal_voxels(g, index, box, field == 0 ? out : NULL, field == 1 ? out : NULL));
+    return LK_OK;
+}
+
+static lk_status fractal_sample(const lk__generator *g, int64_t index, void *const *row)
+{
+    lk_box whole = lk__field_whole(&g->info.field[1]);
+    LK_TRY(fractal_voxels(g, index, &whole, row[0], row[1]));
     return LK_OK;
 }
 
@@ -110,6 +160,7 @@ static lk_status fractal_open(const void *given, lk_split split, lk_dataset **ou
     LK_CHECK(o->common.shape.n == 4 && d[0] >= 4 && d[1] >= 4 && d[2] >= 4 && d[3] == 1, LK_EINVAL,
              "fractal: the shape is planes,rows,columns,1, each side at least 4");
     lk__generator g = {.sample = fractal_sample,
+                       .box = fractal_box,
                        .info = {.name = "fractal",
                                 .classes = o->classes,
                                 .n_fields = 2,

@@ -46,6 +46,29 @@ static void planes_become_channels(void)
     ASSERT_TRUE(!ds);
 }
 
+static void a_box_is_cut_from_the_planes(void)
+{
+    char options[300];
+    lk_dataset *ds;
+    lk_tensor *t;
+    make_records(1);
+    snprintf(options, sizeof options, "path=%s", test_write("one.bin", file, 2 * RECORD));
+    ASSERT_OK(lk_dataset_open("cifar10", options, LK_TRAIN, &ds));
+    lk_box box = {3, {5, 20, 1}, {9, 12, 2}};
+    ASSERT_OK(lk_tensor_new(LK_U8, LK_SHAPE(1, 9, 12, 2), &t));
+    ASSERT_OK(lk_dataset_read_box(ds, 0, &box, (int64_t[]){1}, 1, t));
+    const unsigned char *x = lk_tensor_data(t);
+    for (int r = 0; r < 9; r++)
+        for (int c = 0; c < 12; c++)
+            for (int k = 0; k < 2; k++) {
+                int i = (5 + r) * 32 + 20 + c;
+                ASSERT_EQ(x[(r * 12 + c) * 2 + k],
+                          (unsigned char)(i + 7 * i / 256 + 50 * (k + 1) + 1));
+            }
+    lk_tensor_free(t);
+    lk_dataset_free(ds);
+}
+
 static void a_folder_is_five_files_and_a_test_set(void)
 {
     char options[300], name[64];
@@ -139,7 +162,7 @@ static void failed_allocations_leave_nothing(void)
     ASSERT_TRUE(test_every_allocation_fails(open_scenario) >= 10);
 }
 
-TEST_MAIN(TEST(planes_become_channels), TEST(a_folder_is_five_files_and_a_test_set),
-          TEST(cifar100_has_fine_and_coarse_labels), TEST(damage_is_refused),
-          TEST(a_file_that_shrinks_while_it_is_read_is_an_error),
+TEST_MAIN(TEST(planes_become_channels), TEST(a_box_is_cut_from_the_planes),
+          TEST(a_folder_is_five_files_and_a_test_set), TEST(cifar100_has_fine_and_coarse_labels),
+          TEST(damage_is_refused), TEST(a_file_that_shrinks_while_it_is_read_is_an_error),
           TEST(failed_allocations_leave_nothing))

@@ -38,21 +38,29 @@ static lk__source *memory(const void *bytes, size_t n)
     return s;
 }
 
+/* Find features in bytes that lie at `offset` of a source. */
+static lk_status look(const lk__source *s, int64_t offset, int64_t n, lk__feature *f, int features)
+{
+    lk__example_window w = {.source = s};
+    return lk__example_read(&w, offset, n, f, features);
+}
+
 static void an_example_is_read_by_hand_made_bytes(void)
 {
-    lk__source *s = memory(example, sizeof example);
+    unsigned char bytes[100 + sizeof example] = {0};
+    memcpy(bytes + 100, example, sizeof example);
+    lk__source *s = memory(bytes, sizeof bytes);
     lk__feature f[] = {{.name = "image_raw"}, {.name = "label"}, {.name = "none"}, {.name = "f"}};
-    ASSERT_OK(lk__example_read(s, 100, example, sizeof example, f, 4));
+    ASSERT_OK(look(s, 100, sizeof example, f, 4));
     ASSERT_EQ(f[0].kind, LK_FEATURE_BYTES);
     ASSERT_EQ(f[0].n, 1);
-    ASSERT_EQ(example[f[0].at], 9);
+    ASSERT_EQ(bytes[f[0].at], 9);
     ASSERT_EQ(f[1].kind, LK_FEATURE_INTS);
     ASSERT_EQ(f[1].value[0], 300);
     ASSERT_EQ(f[2].kind, LK_FEATURE_NONE);
     ASSERT_EQ(f[3].kind, LK_FEATURE_NONE); /* an empty list, and a field that nobody knows */
     for (size_t n = 1; n < sizeof example; n++)
-        ASSERT_FAILS(lk__example_read(s, 100, example, (int64_t)n, f, 4), LK_EIO,
-                     "memory: offset 1");
+        ASSERT_FAILS(look(s, 100, (int64_t)n, f, 4), LK_EIO, "memory: offset 1");
     lk__source_free(s);
 }
 
@@ -73,7 +81,7 @@ static void an_example_is_written_by_the_same_bytes(void)
     lk__example_write(&g, 1, bytes);
     lk__feature back = {.name = "n"};
     lk__source *s = memory(bytes, (size_t)n);
-    ASSERT_OK(lk__example_read(s, 0, bytes, n, &back, 1));
+    ASSERT_OK(look(s, 0, n, &back, 1));
     ASSERT_EQ(back.value[0], -1);
     lk__source_free(s);
 }
@@ -87,7 +95,7 @@ static lk_status read_one(const unsigned char *feature, size_t n, lk__feature *o
     memcpy(bytes + 9, feature, n);
     lk__source *s = memory(bytes, n + 9);
     *out = (lk__feature){.name = "f"};
-    lk_status st = lk__example_read(s, 0, bytes, (int64_t)n + 9, out, 1);
+    lk_status st = look(s, 0, (int64_t)n + 9, out, 1);
     lk__source_free(s);
     return st;
 }
@@ -118,11 +126,11 @@ static void an_entry_is_joined_and_replaced_by_the_next_of_its_name(void)
                                              3,    0x0a, 1,    7,  0x0a, 3, 0x0a, 1,    'f'};
     lk__feature f = {.name = "f"};
     lk__source *s = memory(joined, sizeof joined);
-    ASSERT_OK(lk__example_read(s, 0, joined, sizeof joined, &f, 1));
+    ASSERT_OK(look(s, 0, sizeof joined, &f, 1));
     ASSERT_TRUE(f.n == 2 && f.value[0] == 7 && f.value[1] == 8);
     lk__source_free(s);
     s = memory(replaced, sizeof replaced);
-    ASSERT_OK(lk__example_read(s, 0, replaced, sizeof replaced, &f, 1));
+    ASSERT_OK(look(s, 0, sizeof replaced, &f, 1));
     ASSERT_EQ(f.kind, LK_FEATURE_NONE);
     lk__source_free(s);
 }
@@ -144,11 +152,13 @@ static void integers_beyond_the_end_are_refused(void)
 {
     static const unsigned char one[] = {5};
     int64_t value;
+    lk_shape shape = LK_SHAPE(1);
+    lk_box box = lk_box_whole(1, shape.dim);
     lk__source *s = memory(one, sizeof one);
-    ASSERT_OK(lk__example_ints(s, 0, 1, &value));
+    ASSERT_OK(lk__example_ints(s, 0, &shape, &box, &value));
     ASSERT_EQ(value, 5);
-    ASSERT_FAILS(lk__example_ints(s, 1, 1, &value), LK_EIO, "cut off");
-    ASSERT_FAILS(lk__example_ints(s, 2, 1, &value), LK_EIO, "the file ends at 1");
+    ASSERT_FAILS(lk__example_ints(s, 1, &shape, &box, &value), LK_EIO, "cut off");
+    ASSERT_FAILS(lk__example_ints(s, 2, &shape, &box, &value), LK_EIO, "the file ends at 1");
     lk__source_free(s);
 }
 
@@ -160,7 +170,7 @@ static void a_feature_without_values_needs_no_data(void)
     lk__example_write(&f, 1, bytes);
     lk__feature back = {.name = "f"};
     lk__source *s = memory(bytes, (size_t)n);
-    ASSERT_OK(lk__example_read(s, 0, bytes, n, &back, 1));
+    ASSERT_OK(look(s, 0, n, &back, 1));
     ASSERT_TRUE(back.kind == LK_FEATURE_BYTES && back.n == 0);
     lk__source_free(s);
 }

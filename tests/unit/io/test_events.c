@@ -55,7 +55,7 @@ static int64_t record_at(const char *path, int i, unsigned char *buf, size_t siz
         ASSERT_OK(lk__tfrecord_find(s, next, &at, &n, &next));
         if (k == i) {
             ASSERT_TRUE(n <= (int64_t)size);
-            ASSERT_OK(lk__tfrecord_read(s, at, n, buf));
+            ASSERT_OK(lk__tfrecord_check(s, at, n, buf, (int64_t)size));
             result = n;
         }
     }

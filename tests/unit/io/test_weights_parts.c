@@ -59,8 +59,8 @@ static void archive_deflate(const char *from, const char *to)
     for (int64_t i = 0; i < z.n; i++) {
         const lk__zip_member *m = &z.member[i];
         int64_t offset;
-        void *block;
-        ASSERT_OK(lk__zip_load(&z, m, &offset, &block));
+        lk__source *unpacked;
+        ASSERT_OK(lk__zip_load(&z, m, &offset, &unpacked));
         place[i] = at - out;
         packed[i] = m->size + 5 * ((m->size + 65534) / 65535);
         put(&at, 0x04034b50, 4);
