@@ -45,14 +45,20 @@ static lk__trait values_trait(const lk_model *model)
                        .is_hash = true};
 }
 
-static lk__trait layout_trait(const lk_parallel_options *p)
+static lk__trait layout_trait(const lk_parallel_options *p, const lk_pieces *cut)
 {
     lk_hash h = lk_hash_start();
+    for (int i = 0; i < 3; i++) {
+        lk_hash_add_i64(&h, i < p->spatial.n ? p->spatial.item[i] : 1);
+        lk_hash_add_i64(&h, cut->tile[i] > 1 ? cut->tile[i] : 1);
+    }
+    lk_hash_add_i64(&h, cut->least_tile);
     const int64_t numbers[] = {p->data, p->features, p->stages, p->mode, p->update, p->overlap};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         lk_hash_add_i64(&h, numbers[i]);
     lk_hash_add_bytes(&h, &p->bucket_mib, sizeof p->bucket_mib);
-    return (lk__trait){"other options of parallel", (int64_t)lk_hash_value(&h), .is_hash = true};
+    return (lk__trait){"other options of parallel or pieces", (int64_t)lk_hash_value(&h),
+                       .is_hash = true};
 }
 
 enum { TRAITS = 11, CHAIN_TRAITS = 8 };
@@ -93,7 +99,7 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     LK_TRY(choice_trait("another optimizer", &t->options.optimizer, &out[5]));
     LK_TRY(layers_trait(s->model, &out[6]));
     out[7] = values_trait(s->model);
-    out[8] = layout_trait(&s->parallel);
+    out[8] = layout_trait(&s->parallel, &s->pieces);
     out[9] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
     LK_TRY(metrics_trait(&t->options.metrics, &out[10]));
     return LK_OK;
