@@ -1,0 +1,268 @@
+/* Every layer of the registry, and layers that a program has written, on ranks that share space: losses,
+ * parameters and state have the bits of one rank, and those that can run by tiles do.
+ */
+#include "spatial_nets.h"
+
+#include <lockstep/op.h>
+
+/* ---- nets around a layer ---- */
+
+/* A convolution that keeps the positions, and gives as many channels. */
+static void conv_add(struct net *net, int64_t filters)
+{
+    char options[64];
+    snprintf(options, sizeof options, "filters=%lld kernel=3 padding=1", (long long)filters);
+    net_add(net, net_layer_of("conv"), options);
+}
+
+/* Which domain a layer must have behind images or volumes. */
+static lk_domain wanted(const lk_layer *layer, const char *options, bool *known)
+{
+    static const char *const by_tile[] = {
+        "avgpool", "batch_norm",     "conv",    "conv_transpose", "dropout",  "elu",
+        "gelu",    "global_avgpool", "l2pool",  "leaky_relu",     "maxpool",  "log_softmax",
+        "relu",    "residual",       "sigmoid", "softmax",        "softplus", "tanh"};
+    static const char *const by_sample[] = {"embedding", "flatten", "gru",
+                                            "lstm",      "reshape", "rnn"};
+    const char *name = layer->descriptor.name;
+    (void)options;
+    *known = true;
+    for (int i = 0; i < (int)(sizeof by_tile / sizeof *by_tile); i++)
+        if (strcmp(by_tile[i], name) == 0)
+            return LK_BY_TILE;
+    for (int i = 0; i < (int)(sizeof by_sample / sizeof *by_sample); i++)
+        if (strcmp(by_sample[i], name) == 0)
+            return LK_BY_SAMPLE;
+    *known = false;
+    return LK_BY_SAMPLE;
+}
+
+/* The layer behind a convolution, on the input of its sample, if that has positions; otherwise at each of
+ * some positions; one that makes a shape of its own behind a flatten. */
+static struct net net_around(const lk_layer *layer, const char *options, lk_shape shape,
+                             int64_t below)
+{
+    struct net net = {.in = {below ? LK_I64 : LK_F32, shape}, .below = below};
+    bool flat = shape.ndim < 2 && layer->flags & LK_LAYER_RESHAPES;
+    int64_t n = shape.ndim > 0 ? shape.dim[shape.ndim - 1] : 1;
+    if (flat)
+        net.in.shape = LK_SHAPE(n, 1, 1);
+    else if (below)
+        net.in.shape = LK_SHAPE(5, 4, 1);
+    else if (shape.ndim < 2)
+        net.in.shape = LK_SHAPE(7, 5, n);
+    if (!below)
+        conv_add(&net, net.in.shape.dim[net.in.shape.ndim - 1]);
+    if (flat)
+        net_add(&net, net_layer_of("flatten"), NULL);
+    if (layer->flags & LK_LAYER_FUSES_RELU_BEFORE)
+        net_add(&net, net_layer_of("relu"), NULL);
+    net.at = net.n;
+    net_add(&net, layer, options);
+    if (layer->flags & LK_LAYER_FUSES_RELU_AFTER)
+        net_add(&net, net_layer_of("relu"), NULL);
+    if (net_out(&net).shape.ndim > 1)
+        conv_add(&net, 2);
+    else
+        net_add(&net, net_layer_of("linear"), "units=2");
+    return net;
+}
+
+static void check_layer(lk_comm *comm, const lk_layer *layer, const char *options, lk_shape shape,
+                        int64_t below)
+{
+    struct net net = net_around(layer, options, shape, below);
+    struct net_result r;
+    bool known;
+    net_compare(comm, &net, &r);
+    lk_domain domain = wanted(layer, options, &known);
+    if (known && r.domain != domain)
+        TEST_FAIL("%s %s runs by %s", layer->descriptor.name, options ? options : "",
+                  r.domain == LK_BY_TILE ? "tiles" : "samples");
+}
+
+/* 2x1, 1x3 and 2x2. */
+static bool has_grid(lk_comm *comm)
+{
+    return lk_comm_size(comm) >= 2 && lk_comm_size(comm) <= 4;
+}
+
+static void every_layer_has_the_bits_of_one_rank(lk_comm *comm)
+{
+    for (int i = 0; has_grid(comm) && lk_layers[i]; i++)
+        for (const lk_layer_sample *s = lk_layers[i]->samples; s->shape.ndim >= 0; s++)
+            check_layer(comm, lk_layers[i], s->options, s->shape, s->below);
+}
+
+/* Sizes that tiles do not divide, of which no tile is empty. */
+static void larger_values_have_the_bits_of_one_rank(lk_comm *comm)
+{
+    static const struct {
+        const char *type, *options;
+        lk_shape shape;
+    } more[] = {{"linear", "units=3", LK_DIMS(13, 11, 4)},
+                {"linear", "units=4 bias=false transpose=true", LK_DIMS(6, 9, 3)},
+                {"linear", "units=2", LK_DIMS(5, 4, 3, 2)},
+                {"layer_norm", NULL, LK_DIMS(13, 11, 5)},
+                {"layer_norm", "eps=0.1", LK_DIMS(5, 4, 3, 2)},
+                {"lcn", "size=3", LK_DIMS(17, 14, 2)},
+                {"lcn", "size=5,3", LK_DIMS(29, 13, 1)},
+                {"lcn", "size=1", LK_DIMS(8, 6, 3)},
+                {"softmax", NULL, LK_DIMS(13, 11, 3)},
+                {"log_softmax", NULL, LK_DIMS(6, 5, 4, 3)}};
+    for (int i = 0; has_grid(comm) && i < (int)(sizeof more / sizeof *more); i++)
+        check_layer(comm, net_layer_of(more[i].type), more[i].options, more[i].shape, 0);
+}
+
+/* ---- layers of a program ---- */
+
+static lk_status same_build(lk_build *build, const void *options, lk_tensor_type in,
+                            lk_tensor_type *out)
+{
+    (void)build;
+    (void)options;
+    *out = in;
+    return LK_OK;
+}
+
+/* x / (1 + |x|). */
+static lk_status softsign_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                                  lk_var *out)
+{
+    lk_var size;
+    (void)pass;
+    (void)layer;
+    LK_TRY(lk_abs(x, &size));
+    LK_TRY(lk_affine(size, 1, 1, &size));
+    LK_TRY(lk_div(x, size, out));
+    return LK_OK;
+}
+
+static const lk_layer softsign = {.descriptor = {.name = "softsign", .summary = "x / (1 + |x|)"},
+                                  .reach = LK_REACH_ELEMENT,
+                                  .build = same_build,
+                                  .forward = softsign_forward};
+
+/* What of all channels a channel has: x^2 / (the sum of x^2 + 1). */
+static lk_status share_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                               lk_var *out)
+{
+    lk_shape sums = lk_shape_of(x);
+    lk_var square, sum;
+    (void)pass;
+    (void)layer;
+    sums.dim[sums.ndim - 1] = 1;
+    LK_TRY(lk_mul(x, x, &square));
+    LK_TRY(lk_sum_to(square, sums, &sum));
+    LK_TRY(lk_affine(sum, 1, 1, &sum));
+    LK_TRY(lk_div(square, sum, out));
+    return LK_OK;
+}
+
+static const lk_layer share = {.descriptor = {.name = "share", .summary = "of all channels"},
+                               .reach = LK_REACH_POSITION,
+                               .build = same_build,
+                               .forward = share_forward};
+
+/* A blur: a convolution whose weights are there, for each channel by itself. */
+static lk_window blur_window(int ndim)
+{
+    lk_window w = {.ndim = ndim};
+    for (int d = 0; d < ndim; d++) {
+        w.kernel[d] = 3;
+        w.pad_lo[d] = w.pad_hi[d] = 1;
+    }
+    return w;
+}
+
+static lk_status blur_build(lk_build *build, const void *options, lk_tensor_type in,
+                            lk_tensor_type *out)
+{
+    lk_window w = blur_window(in.shape.ndim - 1);
+    (void)options;
+    lk_build_window(build, LK_TILE_CONV, &w);
+    *out = in;
+    return LK_OK;
+}
+
+static lk_status blur_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                              lk_var *out)
+{
+    int ndim = layer->in.shape.ndim - 1;
+    int64_t channels = layer->in.shape.dim[ndim];
+    lk_conv_attr attr = {.window = blur_window(ndim), .groups = channels};
+    lk_shape shape = {.ndim = ndim + 2};
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    lk_var w;
+    double taps = 1;
+    for (int d = 0; d < ndim; d++) {
+        shape.dim[d] = 3;
+        taps *= 3;
+    }
+    shape.dim[ndim] = 1;
+    shape.dim[ndim + 1] = channels;
+    LK_TRY(lk_full(pass->tape, lk_dtype_of(x), shape, 1 / taps, &w));
+    if (tile)
+        LK_TRY(lk_dist_tile_conv(tile, x, w, LK_NO_VAR, &attr, LK_ACT_NONE, layer->name, out));
+    else
+        LK_TRY(lk_conv(x, w, LK_NO_VAR, &attr, out));
+    return LK_OK;
+}
+
+static const lk_layer blur = {.descriptor = {.name = "blur", .summary = "means of neighbours"},
+                              .reach = LK_REACH_WINDOW,
+                              .build = blur_build,
+                              .forward = blur_forward};
+
+/* x scaled, by channel, with a parameter; it says nothing of positions. */
+static lk_status scale_build(lk_build *build, const void *options, lk_tensor_type in,
+                             lk_tensor_type *out)
+{
+    lk_config zero = {0};
+    (void)options;
+    LK_TRY(lk_descriptor_find(&lk_registry_init, "constant", &zero.descriptor));
+    LK_TRY(lk_build_param(build, &(lk_param){.name = "scale",
+                                             .shape = LK_SHAPE(in.shape.dim[in.shape.ndim - 1]),
+                                             .init = &zero}));
+    *out = in;
+    return LK_OK;
+}
+
+static lk_status scale_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                               lk_var *out)
+{
+    lk_var more;
+    LK_TRY(lk_mul(x, lk_pass_param(pass, layer, 0), &more));
+    LK_TRY(lk_add(x, more, out));
+    return LK_OK;
+}
+
+static const lk_layer scale = {.descriptor = {.name = "scale", .summary = "x (1 + scale)"},
+                               .build = scale_build,
+                               .forward = scale_forward};
+
+static void layers_of_a_program_run_by_tiles(lk_comm *comm)
+{
+    static const struct {
+        const lk_layer *layer;
+        lk_shape shape;
+        lk_domain domain;
+    } own[] = {{&softsign, LK_DIMS(9, 7, 3), LK_BY_TILE}, {&share, LK_DIMS(9, 7, 3), LK_BY_TILE},
+               {&blur, LK_DIMS(9, 7, 2), LK_BY_TILE},     {&blur, LK_DIMS(3, 4, 5, 1), LK_BY_TILE},
+               {&blur, LK_DIMS(11, 2), LK_BY_TILE},       {&scale, LK_DIMS(9, 7, 3), LK_BY_SAMPLE}};
+    for (int i = 0; has_grid(comm) && i < (int)(sizeof own / sizeof *own); i++) {
+        struct net net = net_around(own[i].layer, NULL, own[i].shape, 0);
+        struct net_result r;
+        net_compare(comm, &net, &r);
+        ASSERT_EQ(r.domain, own[i].domain);
+        ASSERT_EQ(r.before, own[i].domain == LK_BY_TILE ? LK_STAY : LK_TO_SAMPLES);
+    }
+}
+
+#define TEST_OF(name) \
+    {                 \
+#        name, name   \
+    }
+RANKS_MAIN(TEST_OF(every_layer_has_the_bits_of_one_rank),
+           TEST_OF(larger_values_have_the_bits_of_one_rank),
+           TEST_OF(layers_of_a_program_run_by_tiles))
