@@ -130,6 +130,26 @@ static lk_status accumulator_layout(const lk__net *net, const lk__leaves *leaves
     return LK_OK;
 }
 
+lk_status lk__accumulator_layout(const lk_model *model, const lk__leaves *leaves,
+                                 lk_slab_layout **out)
+{
+    lk_slab_layout *layout = NULL;
+    *out = NULL;
+    LK_TRY(lk__model_check_held(model));
+    LK_TRY(lk_slab_layout_new(&layout));
+    lk_status st = accumulator_layout(model->net, leaves, layout);
+    if (st != LK_OK)
+        lk_slab_layout_free(layout);
+    LK_TRY(st);
+    *out = layout;
+    return LK_OK;
+}
+
+int64_t lk__use_leaves(const lk_model *model, const lk__leaves *leaves, int64_t use)
+{
+    return leaves_of(model->net, leaves, use);
+}
+
 /* Uses that have leaves. */
 static int64_t leaf_slices(const lk__net *net, const lk__leaves *leaves)
 {

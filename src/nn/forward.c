@@ -33,10 +33,25 @@ static bool is_by_tile(const lk_pass *pass, const lk_layer_instance *instance)
     return pass->parts && pass->parts->layer[number_of(pass, instance)].by_tile;
 }
 
+/* Whether a layer works on whole samples, of which this rank has some. */
+static bool has_some(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    return pass->parts && pass->parts->samples && !is_by_tile(pass, instance);
+}
+
 int64_t lk_pass_first(const lk_pass *pass, const lk_layer_instance *instance)
 {
-    bool some = pass->parts && pass->parts->samples && !is_by_tile(pass, instance);
+    bool some = has_some(pass, instance);
     return pass->first + (some ? pass->parts->samples[pass->parts->rank] : 0);
+}
+
+/* How many samples a layer gets. */
+static int64_t samples_of(const lk_pass *pass, const lk_layer_instance *instance)
+{
+    const lk_pass_parts *parts = pass->parts;
+    if (!has_some(pass, instance))
+        return pass->run->samples;
+    return parts->samples[parts->rank + 1] - parts->samples[parts->rank];
 }
 
 const lk_dist_batch *lk_pass_batch(const lk_pass *pass, const lk_layer_instance *instance)
@@ -60,15 +75,6 @@ lk_status lk_pass_state(const lk_pass *pass, const lk_layer_instance *instance, 
     return LK_OK;
 }
 
-/* The samples of the pass that a layer works on. */
-static int64_t samples_at(const lk_pass *pass, const lk_layer_instance *instance)
-{
-    const lk_pass_parts *parts = pass->parts;
-    if (!parts || !parts->samples || is_by_tile(pass, instance))
-        return pass->run->samples;
-    return parts->samples[parts->rank + 1] - parts->samples[parts->rank];
-}
-
 /* [samples, ...] of a carry. */
 static lk_shape carry_shape(const lk__carry *carry, int64_t samples)
 {
@@ -82,7 +88,7 @@ lk_status lk_pass_carry(const lk_pass *pass, const lk_layer_instance *instance, 
     const struct lk__pass_run *run = pass->run;
     const lk__net *net = run->model->net;
     int64_t number = instance->carry + i;
-    lk_shape shape = carry_shape(&net->carry[number], samples_at(pass, instance));
+    lk_shape shape = carry_shape(&net->carry[number], samples_of(pass, instance));
     /* By a node of its own: the layer then says one sum about it, as a rank does that got it. */
     if (run->first)
         LK_TRY(lk_reshape(run->first->at[number], shape, out));

@@ -149,6 +149,14 @@ lk_status lk__accumulator_new(const lk_model *model, const lk__leaves *leaves, v
                               lk_accumulator **out) LK_NODISCARD;
 int64_t lk__accumulator_bytes(const lk_model *model, const lk__leaves *leaves);
 
+/** The layout of its slab: parameters, further uses of them, those of tiles, statistics of the batch, the
+ * loss.  The caller owns `*out`. */
+lk_status lk__accumulator_layout(const lk_model *model, const lk__leaves *leaves,
+                                 lk_slab_layout **out) LK_NODISCARD;
+
+/** Tiles whose gradients a use keeps apart; 0: none. */
+int64_t lk__use_leaves(const lk_model *model, const lk__leaves *leaves, int64_t use);
+
 /** The parameter as each leaf of a use sees it, [leaves][...]; borrowed. */
 lk_status lk__accumulator_each(lk_accumulator *accumulator, int64_t use,
                                lk_tensor **out) LK_NODISCARD;

@@ -69,11 +69,20 @@ static int64_t smallest_tile(const lk_tiling *t, lk_tensor_type type)
     return positions;
 }
 
-static bool is_tiled(const walk *w, const lk_layer_instance *l)
+/* Whether what a layer adds up can be cut; *positions: of the smallest tile of it. */
+static bool can_sum(const walk *w, const lk_layer_instance *l, int64_t *positions)
 {
     lk_tensor_type summed = l->summed == LK_SUMMED_IN ? l->in : l->out;
-    return l->summed != LK_SUMMED_NOTHING && can_cut(w, l->in) && can_cut(w, summed) &&
-           smallest_tile(w->plan->tiling, summed) >= w->plan->spec.pieces.least_tile;
+    if (l->summed == LK_SUMMED_NOTHING || !can_cut(w, l->in) || !can_cut(w, summed))
+        return false;
+    *positions = smallest_tile(w->plan->tiling, summed);
+    return true;
+}
+
+static bool is_tiled(const walk *w, const lk_layer_instance *l)
+{
+    int64_t positions = 0;
+    return can_sum(w, l, &positions) && positions >= w->plan->spec.pieces.least_tile;
 }
 
 /* Where a layer runs that finds its input in domain `at`. */
@@ -150,6 +159,7 @@ static lk_status layer_plan(walk *w, int64_t number, lk_domain *at)
     part->by_tile = domain == LK_BY_TILE;
     plan->domain = domain;
     plan->tiled = is_tiled(w, l);
+    plan->can_tile = can_sum(w, l, &plan->smallest_tile);
     if (part->by_tile || plan->tiled)
         LK_TRY(layer_spec(w, l, &w->tile_of[number]));
     for (int i = 0; i < l->n_lists; i++)

@@ -14,59 +14,6 @@ static int slabs(const lk__groups *g)
     return g->plan->most_microbatches > 1 ? g->plan->most_microbatches + 1 : 1;
 }
 
-/* ---- who adds up what ---- */
-
-static bool is_by_tile(const lk__groups *g, int64_t instance)
-{
-    return g->plan->part && g->plan->part[instance].by_tile;
-}
-
-/* Of each slice of an accumulator's slab: gradients, those of further uses, leaves, statistics, the loss. */
-static void shares_find(const lk__groups *g, lk__share *share)
-{
-    const lk__net *net = g->model->net;
-    const lk_accumulator *a = g->accumulator[0];
-    int64_t leaf = net->n_params + net->n_extra, state;
-    for (int64_t i = 0; i < net->n_uses; i++) {
-        const lk__param_use *use = &net->use[i];
-        lk__share *own = &share[use->extra < 0 ? use->param : net->n_params + use->extra];
-        *own = is_by_tile(g, use->instance) ? LK__BY_REPLICA : LK__BY_SAMPLES;
-        if (lk__accumulator_leaves(a, i)) {
-            *own = LK__SUMMED;
-            share[leaf++] = LK__BY_LEAF;
-        }
-    }
-    state = leaf;
-    for (int64_t i = 0; i < net->n_instances; i++)
-        for (int k = 0; k < net->instance[i].n_state; k++)
-            share[state + net->instance[i].state + k] = is_by_tile(g, i) ? LK__BY_REPLICA
-                                                                         : LK__BY_SAMPLES;
-}
-
-/* Cut the slab into ranges of slices that are joined alike. */
-static lk_status ranges_make(lk__groups *g)
-{
-    lk_slab_layout *layout = lk_slab_layout_of(lk_accumulator_slab(g->accumulator[0]));
-    int64_t n = lk_slab_layout_slices(layout) - 1; /* the last is the loss */
-    int64_t elem = (int64_t)lk_dtype_size(g->dtype);
-    lk__share *share = NULL;
-    lk_slab_slice slice;
-    lk_status st = LK_OK;
-    LK_TRY(lk_alloc_zero(&g->group, n + 1, sizeof *g->group));
-    LK_TRY(lk_alloc_zero(&share, n + 1, sizeof *share));
-    shares_find(g, share);
-    for (int64_t i = 0, begin = 0, end; st == LK_OK && i < n; i++, begin = end) {
-        st = lk_slab_layout_slice(layout, i + 1, &slice);
-        end = slice.offset / elem;
-        if (i == 0 || share[i] != share[i - 1])
-            g->group[g->n_groups++] = (lk__grad_group){{begin, 0}, .share = share[i]};
-        g->group[g->n_groups - 1].elements.n += end - begin;
-    }
-    lk_free(share);
-    LK_TRY(st);
-    return LK_OK;
-}
-
 /* Room for the sums of leaves. */
 static lk_status leaves_make(lk__groups *g)
 {
@@ -74,8 +21,8 @@ static lk_status leaves_make(lk__groups *g)
     for (int64_t i = 0; t && i < lk__model_uses(g->model); i++) {
         lk_tensor *leaves = lk__accumulator_leaves(g->accumulator[0], i);
         g->n_leaf += leaves ? 1 : 0;
-        g->leaf_sum += leaves ? lk_tensor_count(leaves) / lk_tiling_leaves(t) : 0;
     }
+    g->leaf_sum = lk__leaf_sums_elements(g->plan, g->model);
     if (g->n_leaf == 0)
         return LK_OK;
     LK_TRY(lk_alloc_zero(&g->leaf, g->n_leaf, sizeof *g->leaf));
@@ -110,7 +57,7 @@ static lk_status accumulators_make(lk__groups *g)
                                 &slice));
     g->joined = slice.offset / (int64_t)lk_dtype_size(g->dtype);
     LK_TRY(lk_alloc_zero(&g->stats, g->joined - g->params, lk_dtype_size(g->dtype)));
-    LK_TRY(ranges_make(g));
+    LK_TRY(lk__ranges_make(g->plan, g->model, &g->group, &g->n_groups));
     LK_TRY(leaves_make(g));
     if (g->comm && g->plan->spec.bucket_bytes > 0)
         LK_TRY(lk__buckets_make(g));

@@ -98,6 +98,14 @@ bool lk__plan_deal(const lk_plan *plan, int64_t shards, int64_t *first);
 void lk__plan_deal_samples(const lk_plan *plan, int64_t shards, const int64_t *replica,
                            int64_t *first);
 
+/** Cut the slab of an accumulator into ranges that are joined alike, in its order; all but the loss.  Levels
+ * are left to those who join.  The caller owns `*out`. */
+lk_status lk__ranges_make(const lk_plan *plan, const lk_model *model, lk__grad_group **out,
+                          int *n) LK_NODISCARD;
+
+/** Elements of the sums of all parameters whose gradients passes keep by tile. */
+int64_t lk__leaf_sums_elements(const lk_plan *plan, const lk_model *model);
+
 /** Whose gradients passes keep by tile. */
 lk__leaves lk__plan_leaves(const lk_plan *plan);
 

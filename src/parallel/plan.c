@@ -12,6 +12,7 @@
 #include "nn/model.h"
 #include "parallel/domains.h"
 #include "parallel/groups_internal.h"
+#include "parallel/transfers.h"
 
 #include <lockstep/extra/plan.h>
 
@@ -100,7 +101,7 @@ static lk_status shares_plan(lk_plan *p, const lk_model *model, const int64_t *f
     int space = p->tiling ? p->tiling->size : 1;
     p->direct = is_direct(p, model, first);
     p->owned = p->samples;
-    if (space == 1 || p->spec.fast)
+    if (space == 1)
         return LK_OK;
     LK_TRY(lk_alloc_zero(&all, p->ranks * space + 1, sizeof *all));
     lk__plan_deal_samples(p, p->spec.shards, first, all);
@@ -110,8 +111,8 @@ static lk_status shares_plan(lk_plan *p, const lk_model *model, const int64_t *f
     return LK_OK;
 }
 
-/* What this rank has of a whole batch; *subtrees: of all ranks; *largest: samples of its largest pass. */
-static lk_status shards_plan(lk_plan *p, const lk_model *model, int64_t *subtrees, int64_t *largest)
+/* What this rank has of a whole batch. */
+static lk_status shards_plan(lk_plan *p, const lk_model *model)
 {
     lk_status st = LK_OK;
     lk_range own[LK_MAX_SUBTREES];
@@ -124,15 +125,9 @@ static lk_status shards_plan(lk_plan *p, const lk_model *model, int64_t *subtree
     p->microbatches = p->spec.fast ? 1 : lk_range_subtrees(p->spec.shards, p->shards, own);
     if (p->spec.fast)
         own[0] = p->shards;
-    *largest = *subtrees = 0;
     for (int k = 0; k < p->microbatches; k++) {
         int64_t n = samples_of(&p->spec, own[k]).n;
-        *largest = n > *largest ? n : *largest;
-    }
-    p->pass_samples = *largest;
-    for (int r = 0; r < p->ranks; r++) {
-        lk_range range = {first[r], first[r + 1] - first[r]};
-        *subtrees += p->spec.fast ? 1 : lk_range_subtrees(p->spec.shards, range, NULL);
+        p->pass_samples = n > p->pass_samples ? n : p->pass_samples;
     }
     LK_TRY_TO(done, shares_plan(p, model, first));
 done:
@@ -160,8 +155,21 @@ static lk_status layers_begin(lk_plan *p, const lk_model *model, int64_t elem)
     return LK_OK;
 }
 
+/* How far a layer reads beyond its tile of x. */
+static void margin_fill(const lk_tile *tile, int64_t margin[LK_TILE_AXES][2])
+{
+    const lk_box *reads = &tile->x_reads, *own = &tile->x.tile;
+    bool some = lk_box_count(reads) > 0 && lk_box_count(own) > 0;
+    for (int d = 0; some && d < own->ndim; d++) {
+        int64_t before = own->first[d] - reads->first[d],
+                behind = reads->first[d] + reads->n[d] - own->first[d] - own->n[d];
+        margin[d][0] = before > 0 ? before : 0;
+        margin[d][1] = behind > 0 ? behind : 0;
+    }
+}
+
 /* What each layer gives, once its domain is known. */
-static lk_status layers_fill(lk_plan *p, const lk_model *model, int64_t largest)
+static lk_status layers_fill(lk_plan *p, const lk_model *model)
 {
     for (int64_t i = 0; i < p->n_layers; i++) {
         lk_layer_info info;
@@ -171,11 +179,16 @@ static lk_status layers_fill(lk_plan *p, const lk_model *model, int64_t largest)
         bool cut = tile && info.out.shape.ndim - 1 == tile->y.box.ndim;
         l->samples = l->domain == LK_BY_TILE ? p->samples : p->owned;
         l->box = lk_box_whole(info.out.shape.ndim, info.out.shape.dim);
+        l->tile = l->box;
         for (int d = 0; cut && d < tile->y.box.ndim; d++) {
             l->box.first[d] = tile->y.box.first[d];
             l->box.n[d] = tile->y.box.n[d];
+            l->tile.first[d] = tile->y.tile.first[d];
+            l->tile.n[d] = tile->y.tile.n[d];
         }
-        int64_t samples = l->samples.n < largest ? l->samples.n : largest;
+        if (tile)
+            margin_fill(tile, l->margin);
+        int64_t samples = l->samples.n < p->pass_samples ? l->samples.n : p->pass_samples;
         l->value_bytes = lk_box_count(&l->box) * samples * (int64_t)lk_dtype_size(info.out.dtype);
         p->memory.values += l->value_bytes;
     }
@@ -187,59 +200,12 @@ lk__leaves lk__plan_leaves(const lk_plan *p)
     return (lk__leaves){p->part, p->tiling ? lk_tiling_leaves(p->tiling) : 0, p->loss_tiled};
 }
 
-/* ---- what is sent ---- */
-
-static void transfer_add(lk_plan *p, lk_step_phase when, const char *what, int64_t calls,
-                         int64_t bytes)
-{
-    int ranks = p->ranks * (p->tiling ? p->tiling->size : 1);
-    p->transfer[p->n_transfers++] = (lk_transfer){when, LK_JOINED, what, ranks, calls, bytes};
-}
-
-/* The sums that layers join, in the order in which they do. */
-static lk_status joins_plan(lk_plan *p, const lk_model *model, int64_t elem)
-{
-    lk_layer_info info;
-    for (int64_t i = 0; i < p->n_layers; i++) {
-        LK_TRY(lk_model_layer(model, i, &info));
-        if (info.forward.calls > 0)
-            transfer_add(p, LK_IN_FORWARD, info.name, info.forward.calls,
-                         info.forward.elements * elem);
-    }
-    for (int64_t i = p->n_layers - 1; i >= 0; i--) {
-        LK_TRY(lk_model_layer(model, i, &info));
-        if (info.backward.calls > 0)
-            transfer_add(p, LK_IN_BACKWARD, info.name, info.backward.calls,
-                         info.backward.elements * elem);
-    }
-    return LK_OK;
-}
-
-static lk_status transfers_plan(lk_plan *p, const lk_model *model, int64_t elem, int64_t subtrees)
-{
-    enum { OF_STEP = 3 };
-    lk__leaves leaves = lk__plan_leaves(p);
-    int64_t joined = lk__accumulator_bytes(model, &leaves) - LK_ALIGN; /* all but the loss */
-    LK_TRY(lk_alloc_zero(&p->transfer, 2 * p->n_layers + OF_STEP, sizeof *p->transfer));
-    if (p->ranks == 1 && (!p->tiling || p->tiling->size == 1))
-        return LK_OK;
-    LK_TRY(joins_plan(p, model, elem));
-    if (p->spec.bucket_bytes > 0)
-        transfer_add(p, LK_IN_BACKWARD, "gradients",
-                     lk__buckets_count(model, joined / elem, p->spec.bucket_bytes), joined);
-    transfer_add(p, LK_BEFORE_UPDATE, "votes and loss", 1,
-                 (LK__N_VOTES + subtrees) * (int64_t)sizeof(int64_t));
-    if (p->spec.bucket_bytes == 0 && !p->direct)
-        transfer_add(p, LK_BEFORE_UPDATE, "gradients", 1, joined);
-    if (p->spec.shared)
-        transfer_add(p, LK_AFTER_UPDATE, "updated", 1, 0);
-    return LK_OK;
-}
+/* ---- all of it ---- */
 
 static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *model)
 {
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
-    int64_t parameters = lk_slab_layout_bytes(layout), subtrees, largest, elem = 4;
+    int64_t parameters = lk_slab_layout_bytes(layout), elem = 4;
     lk_slab_slice slice;
     if (lk_slab_layout_slices(layout) > 0) {
         LK_TRY(lk_slab_layout_slice(layout, 0, &slice));
@@ -249,10 +215,10 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     LK_TRY(lk__domains_plan(p, mesh, model));
     if (p->tiling) /* gradients of tiles are joined level by level, behind backward */
         p->spec.bucket_bytes = 0;
-    LK_TRY(shards_plan(p, model, &subtrees, &largest));
-    LK_TRY(layers_fill(p, model, largest));
+    LK_TRY(shards_plan(p, model));
+    LK_TRY(layers_fill(p, model));
     lk__leaves leaves = lk__plan_leaves(p);
-    LK_TRY(transfers_plan(p, model, elem, subtrees));
+    LK_TRY(lk__transfers_plan(p, model));
     int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
     p->memory.parameters = parameters / copies;
     if (p->spec.shared)

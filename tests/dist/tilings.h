@@ -1,11 +1,10 @@
 /* Tilings for tests: random grids, tiles and bounds, the same on all ranks; values that are a formula of
- * sample, position and channel; and bytes that a rank sends, counted at the transport.
+ * sample, position and channel.
  */
 #ifndef LK_TEST_TILINGS_H
 #define LK_TEST_TILINGS_H
 
-#include "comm/comm.h"
-#include "comm/world.h"
+#include "sent_bytes.h"
 #include "tile_cuts.h"
 
 #include <lockstep/tiles.h>
@@ -142,35 +141,6 @@ static inline void tiled_fill(lk_dtype dtype, void *array, lk_range samples, con
             for (int64_t c = 0; c < channels; c++, i++)
                 element_put(dtype, array, i, in ? tiled_value(s, at, box->ndim, c) : other);
         }
-}
-
-/* ---- bytes ---- */
-
-static _Thread_local lk__transport bytes_transport;
-static _Thread_local const lk__transport *bytes_original;
-static _Thread_local int64_t bytes_sent;
-
-static inline lk_status bytes_send(lk__world *w, lk_request *r)
-{
-    if (r->peer != w->rank)
-        bytes_sent += r->bytes;
-    return bytes_original->send(w, r);
-}
-
-/* Count what this rank sends to others from now on; bytes_end() gives the number. */
-static inline void bytes_begin(lk_comm *comm)
-{
-    bytes_original = comm->w->transport;
-    bytes_transport = *bytes_original;
-    bytes_transport.send = bytes_send;
-    comm->w->transport = &bytes_transport;
-    bytes_sent = 0;
-}
-
-static inline int64_t bytes_end(lk_comm *comm)
-{
-    comm->w->transport = bytes_original;
-    return bytes_sent;
 }
 
 #endif /* LK_TEST_TILINGS_H */

@@ -21,11 +21,20 @@ typedef struct lk_layer_plan {
     int depth; /* of a layer within a layer: more than 0 */
     lk_reach reach;
     lk_domain domain;
-    bool tiled;          /* its sums are those of tiles: by model and pieces alone */
-    lk_range samples;    /* of the batch, that this rank runs the layer on */
-    lk_box box;          /* of one sample's output, that it holds */
-    int64_t param_bytes; /* of the layer's own parameters */
-    int64_t value_bytes; /* of its output in a pass */
+    bool tiled;       /* its sums are those of tiles: by model and pieces alone */
+    lk_range samples; /* of the batch, that this rank runs the layer on */
+    lk_box box;       /* of one sample's output, that it holds */
+    /* By tile: the box without its margin, and how far the layer reads beyond its tile of the input, before
+     * and behind it along each axis.  What of that comes from whom, before forward and before backward, as
+     * lk_fetch_part() says; NULL: nothing, or it is right already.  Borrowed from the plan. */
+    lk_box tile;
+    int64_t margin[LK_TILE_AXES][2];
+    const lk_fetch *get_x, *get_dy;
+    int64_t fetched_bytes; /* by both, in a step */
+    bool can_tile;         /* what it adds up can be cut: */
+    int64_t smallest_tile; /* the fewest positions of a tile of that */
+    int64_t param_bytes;   /* of the layer's own parameters */
+    int64_t value_bytes;   /* of its output in a pass */
 } lk_layer_plan;
 
 /** When in a step something is sent, in the order of these. */
@@ -116,7 +125,7 @@ LK_API lk_status lk_plan_new(const lk_mesh *mesh, const lk_model *model, const l
 /** NULL is allowed. */
 LK_API void lk_plan_free(lk_plan *plan);
 
-/** The collective calls of a step, and the bytes that this rank gives to them. */
+/** The calls of a step, fetches among them, and the bytes that this rank gives to them. */
 LK_API int64_t lk_plan_calls(const lk_plan *plan);
 LK_API int64_t lk_plan_bytes(const lk_plan *plan);
 

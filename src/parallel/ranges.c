@@ -1,0 +1,82 @@
+/* Ranges of an accumulator's slab: who has added up what of it, and so with whom it is joined.
+ *
+ * plan.c counts them before anything moves, groups.c joins by them; both on the trainer's thread.  It
+ * is arithmetic on plan and model.
+ */
+#include "parallel/groups_internal.h"
+
+static bool is_by_tile(const lk_plan *p, int64_t instance)
+{
+    return p->part && p->part[instance].by_tile;
+}
+
+/* Of each slice of an accumulator's slab: gradients, those of further uses, leaves, statistics, the loss. */
+static void shares_find(const lk_plan *p, const lk_model *model, lk__share *share)
+{
+    const lk__net *net = model->net;
+    lk__leaves leaves = lk__plan_leaves(p);
+    int64_t leaf = net->n_params + net->n_extra, state;
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        const lk__param_use *use = &net->use[i];
+        lk__share *own = &share[use->extra < 0 ? use->param : net->n_params + use->extra];
+        *own = is_by_tile(p, use->instance) ? LK__BY_REPLICA : LK__BY_SAMPLES;
+        if (lk__use_leaves(model, &leaves, i) > 0) {
+            *own = LK__SUMMED;
+            share[leaf++] = LK__BY_LEAF;
+        }
+    }
+    state = leaf;
+    for (int64_t i = 0; i < net->n_instances; i++)
+        for (int k = 0; k < net->instance[i].n_state; k++)
+            share[state + net->instance[i].state + k] = is_by_tile(p, i) ? LK__BY_REPLICA
+                                                                         : LK__BY_SAMPLES;
+}
+
+/* Slices [0, slices) of a layout, those behind each other with one share as one range. */
+static lk_status ranges_join(const lk_slab_layout *layout, const lk__share *share, int64_t slices,
+                             lk__grad_group *group, int *n)
+{
+    lk_slab_slice slice;
+    for (int64_t i = 0; i < slices; i++) {
+        LK_TRY(lk_slab_layout_slice(layout, i + 1, &slice));
+        int64_t end = slice.offset / (int64_t)lk_dtype_size(slice.dtype);
+        lk__grad_group *last = *n > 0 ? &group[*n - 1] : NULL;
+        int64_t begin = last ? last->elements.first + last->elements.n : 0;
+        if (last && last->share == share[i])
+            last->elements.n += end - begin;
+        else
+            group[(*n)++] = (lk__grad_group){{begin, end - begin}, .share = share[i]};
+    }
+    return LK_OK;
+}
+
+lk_status lk__ranges_make(const lk_plan *plan, const lk_model *model, lk__grad_group **out, int *n)
+{
+    lk__leaves leaves = lk__plan_leaves(plan);
+    lk_slab_layout *layout = NULL;
+    lk__share *share = NULL;
+    lk_status st;
+    *out = NULL;
+    *n = 0;
+    LK_TRY(lk__accumulator_layout(model, &leaves, &layout));
+    int64_t slices = lk_slab_layout_slices(layout) - 1; /* the last is the loss */
+    LK_TRY_TO(done, lk_alloc_zero(out, slices + 1, sizeof **out));
+    LK_TRY_TO(done, lk_alloc_zero(&share, slices + 1, sizeof *share));
+    shares_find(plan, model, share);
+    LK_TRY_TO(done, ranges_join(layout, share, slices, *out, n));
+done:
+    lk_free(share);
+    lk_slab_layout_free(layout);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+int64_t lk__leaf_sums_elements(const lk_plan *plan, const lk_model *model)
+{
+    lk__leaves leaves = lk__plan_leaves(plan);
+    int64_t elements = 0;
+    for (int64_t i = 0; i < lk__model_uses(model); i++)
+        if (lk__use_leaves(model, &leaves, i) > 0)
+            elements += lk_tensor_count(model->net->param[model->net->use[i].param]);
+    return elements;
+}

@@ -1,0 +1,316 @@
+/* What a rank sends in a step, layer by layer, as plan->transfer.
+ *
+ * The walk goes over the layers as a pass does, then back.  All of it is arithmetic on boxes and on the
+ * samples of the ranks, linear in samples and shards, so a model that passes shard by shard differs in
+ * the number of calls alone.  Backward leaves out what nobody asks for: the gradient of a convolution's
+ * input that is given.  A node that communicates is always recorded, and always run by backward
+ * (LK_OP_COLLECTIVE), so what it gives has a gradient.
+ *
+ *     fetch              of a margin: what this rank has of the margins of others
+ *     change of domain   its tile of the samples of others, or the tiles of others of its samples
+ *     sum over tiles     one collective along each axis that has several ranks (sum_tiles.c)
+ *
+ * lk_plan_new() calls this, on each rank.
+ */
+#include "parallel/transfers.h"
+
+#include "nn/model.h"
+#include "parallel/groups_internal.h"
+
+#include <string.h>
+
+typedef struct walk {
+    lk_plan *plan;
+    const lk_model *model;
+    const lk__net *net;
+    int64_t max_transfers;
+    bool *needs;    /* by layer: whether its input has a gradient */
+    int64_t passes; /* of a step; of a model that uses a parameter more than once, one a shard */
+    int64_t samples, own; /* of all of them, and those of them that are whole on this rank */
+    int space, all;       /* ranks of a replica, and of all replicas */
+} walk;
+
+static lk_status add(walk *w, lk_transfer t)
+{
+    lk_plan *p = w->plan;
+    if (t.calls == 0)
+        return LK_OK;
+    LK_TRY(lk__grow(&p->transfer, &w->max_transfers, p->n_transfers + 1, sizeof *p->transfer));
+    p->transfer[p->n_transfers++] = t;
+    return LK_OK;
+}
+
+/* ---- what one layer sends ---- */
+
+/* Bytes of a position of a value. */
+static int64_t position_bytes(lk_tensor_type type)
+{
+    int ndim = type.shape.ndim;
+    return (ndim > 0 ? type.shape.dim[ndim - 1] : 1) * (int64_t)lk_dtype_size(type.dtype);
+}
+
+static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk_fetch *fetch)
+{
+    const lk_layer_instance *l = &w->net->instance[number];
+    lk_fetch_size size = lk_fetch_size_of(fetch);
+    int64_t bytes = w->samples * position_bytes(when == LK_IN_FORWARD ? l->in : l->out);
+    if (!fetch || w->samples == 0)
+        return LK_OK;
+    *(when == LK_IN_FORWARD ? &w->plan->layer[number].get_x
+                            : &w->plan->layer[number].get_dy) = fetch;
+    w->plan->layer[number].fetched_bytes += size.gets * bytes;
+    LK_TRY(
+        add(w, (lk_transfer){when, LK_FETCHED, l->name, size.from, w->passes, size.gives * bytes}));
+    return LK_OK;
+}
+
+/* To samples a rank gives its tile of those of others, to tiles the rest of its own. */
+static lk_status change_add(walk *w, lk_step_phase when, const char *name, lk_change change,
+                            const lk_tile *at, lk_tensor_type type)
+{
+    int64_t tile = lk_box_count(&at->x.tile), whole = 1;
+    for (int d = 0; d < at->x.tile.ndim; d++)
+        whole *= at->in[d];
+    int64_t positions = change == LK_TO_SAMPLES ? tile * (w->samples - w->own)
+                                                : (whole - tile) * w->own;
+    LK_TRY(add(w, (lk_transfer){when, LK_CHANGED, name, w->space, w->passes,
+                                positions * position_bytes(type)}));
+    return LK_OK;
+}
+
+/* One sum over tiles of `bytes` from each of them, in `calls` calls. */
+static lk_status tiles_add(walk *w, lk_step_phase when, const char *name, int64_t calls,
+                           int64_t bytes)
+{
+    const lk_tiling *t = w->plan->tiling;
+    int64_t groups = lk_tiling_leaves(t), axes = 0, sent = 0;
+    for (int d = LK_TILE_AXES - 1; d >= 0; d--) {
+        groups /= t->held[d].n;
+        if (d < t->grid.ndim && t->grid.dim[d] > 1) {
+            axes++;
+            sent += groups * bytes;
+        }
+    }
+    LK_TRY(add(w, (lk_transfer){when, LK_JOINED, name, w->space, axes * calls, sent}));
+    return LK_OK;
+}
+
+/* Batch norm: sums of shards over tiles, two in forward, in backward two in one call; then those of the
+ * batch. */
+static lk_status sums_add(walk *w, lk_step_phase when, const lk_layer_instance *l, bool by_tile)
+{
+    const lk_joins *joins = when == LK_IN_FORWARD ? &l->forward : &l->backward;
+    int64_t passes = w->samples > 0 ? w->passes : 0, sums = 2 * w->plan->shards.n;
+    if (by_tile && l->reach == LK_REACH_BATCH)
+        LK_TRY(tiles_add(w, when, l->name, when == LK_IN_FORWARD ? 2 * passes : passes,
+                         sums * position_bytes(l->in)));
+    int ranks = by_tile ? w->plan->ranks : w->all;
+    if (joins->calls > 0 && ranks > 1)
+        LK_TRY(add(w, (lk_transfer){when, LK_JOINED, l->name, ranks, joins->calls,
+                                    joins->elements * (int64_t)lk_dtype_size(w->net->spec.dtype)}));
+    return LK_OK;
+}
+
+/* A mean over positions: what tiles say of the samples of others, and back what their owner has. */
+static lk_status mean_add(walk *w, lk_step_phase when, const lk_layer_instance *l)
+{
+    int64_t forward = lk_tiling_leaves(w->plan->tiling) * (w->samples - w->own);
+    LK_TRY(
+        add(w, (lk_transfer){when, LK_JOINED, l->name, w->space, w->passes,
+                             (when == LK_IN_FORWARD ? forward : w->own) * position_bytes(l->in)}));
+    return LK_OK;
+}
+
+/* A layer that adds up all positions of a sample gives none. */
+static bool is_mean(const lk_layer_instance *l)
+{
+    return l->summed == LK_SUMMED_IN && l->reach == LK_REACH_SAMPLE;
+}
+
+static lk_change other_of(lk_change change)
+{
+    return change == LK_TO_SAMPLES ? LK_TO_TILES : LK_TO_SAMPLES;
+}
+
+/* Whether a layer's own node communicates; a sum or a window of a tile does, another by tile does not. */
+static bool is_collective(const lk_layer_instance *l, const lk_layer_part *part)
+{
+    return part->by_tile &&
+           (l->summed != LK_SUMMED_NOTHING || part->tile->kind != LK_TILE_POINTWISE);
+}
+
+/* ---- forward ---- */
+
+static lk_status list_forward(walk *w, int64_t list, bool needs, bool *made);
+
+static lk_status layer_forward(walk *w, int64_t number, bool needs, bool *made)
+{
+    static const lk_layer_part whole;
+    const lk_layer_instance *l = &w->net->instance[number];
+    const lk_layer_part *part = w->plan->part ? &w->plan->part[number] : &whole;
+    needs = needs || part->before != LK_STAY;
+    w->needs[number] = needs;
+    if (part->before != LK_STAY)
+        LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->before, part->before_at, l->in));
+    if (part->by_tile)
+        LK_TRY(fetch_add(w, LK_IN_FORWARD, number, part->tile->get_x));
+    LK_TRY(sums_add(w, LK_IN_FORWARD, l, part->by_tile));
+    if (part->by_tile && is_mean(l))
+        LK_TRY(mean_add(w, LK_IN_FORWARD, l));
+    *made = needs || l->n_params > 0 || is_collective(l, part) || part->after != LK_STAY;
+    for (int i = 0; i < l->n_lists; i++) {
+        bool end;
+        LK_TRY(list_forward(w, l->list[i], needs, &end));
+        *made = *made || end;
+    }
+    if (part->after != LK_STAY)
+        LK_TRY(change_add(w, LK_IN_FORWARD, l->name, part->after, part->after_at, l->out));
+    return LK_OK;
+}
+
+static lk_status list_forward(walk *w, int64_t list, bool needs, bool *made)
+{
+    const lk__list *layers = &w->net->list[list];
+    *made = needs;
+    for (int64_t i = 0; i < layers->n; i++)
+        LK_TRY(layer_forward(w, layers->instance[i], *made, made));
+    return LK_OK;
+}
+
+/* ---- backward ---- */
+
+static lk_status list_backward(walk *w, int64_t list);
+
+static lk_status layer_backward(walk *w, int64_t number)
+{
+    static const lk_layer_part whole;
+    const lk_layer_instance *l = &w->net->instance[number];
+    const lk_layer_part *part = w->plan->part ? &w->plan->part[number] : &whole;
+    const lk_tile *tile = part->by_tile ? part->tile : NULL;
+    if (part->after != LK_STAY)
+        LK_TRY(
+            change_add(w, LK_IN_BACKWARD, l->name, other_of(part->after), part->after_at, l->out));
+    for (int i = l->n_lists - 1; i >= 0; i--)
+        LK_TRY(list_backward(w, l->list[i]));
+    LK_TRY(sums_add(w, LK_IN_BACKWARD, l, part->by_tile));
+    if (tile && is_mean(l))
+        LK_TRY(mean_add(w, LK_IN_BACKWARD, l));
+    /* of a transposed convolution, the gradient of weights reads dy's margin, too */
+    if (tile && (tile->kind != LK_TILE_CONV || w->needs[number]))
+        LK_TRY(fetch_add(w, LK_IN_BACKWARD, number, tile->get_dy));
+    if (part->before != LK_STAY)
+        LK_TRY(
+            change_add(w, LK_IN_BACKWARD, l->name, other_of(part->before), part->before_at, l->in));
+    return LK_OK;
+}
+
+static lk_status list_backward(walk *w, int64_t list)
+{
+    const lk__list *layers = &w->net->list[list];
+    for (int64_t i = layers->n - 1; i >= 0; i--)
+        LK_TRY(layer_backward(w, layers->instance[i]));
+    return LK_OK;
+}
+
+/* ---- behind the passes ---- */
+
+/* Losses that ranks exchange: of the subtrees of all of them, of each tile where the loss is tiled. */
+static lk_status losses_count(const walk *w, int64_t *out)
+{
+    const lk_plan *p = w->plan;
+    const lk_tiling *t = p->loss_tiled ? p->tiling : NULL;
+    int ranks = t ? p->ranks : w->all;
+    int64_t tiles = t ? t->tiles[0] * t->tiles[1] * t->tiles[2] : 1, *first = NULL, n = 0;
+    *out = ranks * tiles;
+    if (p->spec.fast)
+        return LK_OK;
+    LK_TRY(lk_alloc_zero(&first, p->ranks + 1 + w->all + 1, sizeof *first));
+    int64_t *own = first + p->ranks + 1;
+    (void)lk__plan_deal(p, p->spec.shards, first);
+    lk__plan_deal_samples(p, p->spec.shards, first, own);
+    own = t || w->space == 1 ? first : own;
+    for (int r = 0; r < ranks; r++)
+        n += lk_range_subtrees(p->spec.shards, (lk_range){own[r], own[r + 1] - own[r]}, NULL);
+    lk_free(first);
+    *out = n * tiles;
+    return LK_OK;
+}
+
+/* Gradients and statistics: a call for each range of the slab, then one along each axis of the tiles. */
+static lk_status gradients_add(walk *w)
+{
+    lk_plan *p = w->plan;
+    int64_t elem = (int64_t)lk_dtype_size(w->net->spec.dtype);
+    lk_transfer all = {LK_BEFORE_UPDATE, LK_JOINED, "gradients", w->all, 0, 0},
+                data = {LK_BEFORE_UPDATE, LK_JOINED, "gradients of replicas", p->ranks, 0, 0};
+    lk__grad_group *group = NULL;
+    int n = 0;
+    if (p->spec.bucket_bytes > 0 || p->direct)
+        return LK_OK;
+    lk_status st = lk__ranges_make(p, w->model, &group, &n);
+    for (int i = 0; i < n; i++) {
+        lk_transfer *t = group[i].share == LK__BY_SAMPLES ? &all : &data;
+        if (group[i].share == LK__SUMMED || t->ranks == 1)
+            continue;
+        t->calls++;
+        t->bytes += group[i].elements.n * elem;
+    }
+    lk_free(group);
+    LK_TRY(st);
+    LK_TRY(add(w, all));
+    LK_TRY(add(w, data));
+    int64_t sums = lk__leaf_sums_elements(p, w->model);
+    if (sums > 0)
+        LK_TRY(tiles_add(w, LK_BEFORE_UPDATE, "gradients of tiles", 1, sums * elem));
+    return LK_OK;
+}
+
+static lk_status buckets_add(walk *w)
+{
+    lk_plan *p = w->plan;
+    lk__leaves leaves = lk__plan_leaves(p);
+    int64_t elem = (int64_t)lk_dtype_size(w->net->spec.dtype);
+    int64_t joined = lk__accumulator_bytes(w->model, &leaves) - LK_ALIGN; /* all but the loss */
+    if (p->spec.bucket_bytes > 0)
+        LK_TRY(
+            add(w, (lk_transfer){LK_IN_BACKWARD, LK_JOINED, "gradients", w->all,
+                                 lk__buckets_count(w->model, joined / elem, p->spec.bucket_bytes),
+                                 joined}));
+    return LK_OK;
+}
+
+static lk_status step_walk(walk *w)
+{
+    bool made;
+    int64_t losses = 0, n = w->plan->n_layers;
+    LK_TRY(lk_alloc_zero(&w->needs, n + 1, sizeof *w->needs));
+    LK_TRY(list_forward(w, 0, false, &made));
+    LK_TRY(list_backward(w, 0));
+    LK_TRY(buckets_add(w));
+    LK_TRY(losses_count(w, &losses));
+    LK_TRY(add(w, (lk_transfer){LK_BEFORE_UPDATE, LK_JOINED, "votes and loss", w->all, 1,
+                                (LK__N_VOTES + losses) * (int64_t)sizeof(int64_t)}));
+    LK_TRY(gradients_add(w));
+    if (w->plan->spec.shared)
+        LK_TRY(add(w, (lk_transfer){LK_AFTER_UPDATE, LK_JOINED, "updated", w->all, 1, 0}));
+    return LK_OK;
+}
+
+lk_status lk__transfers_plan(lk_plan *p, const lk_model *model)
+{
+    int space = p->tiling ? p->tiling->size : 1;
+    walk w = {.plan = p,
+              .model = model,
+              .net = model->net,
+              .passes = model->net->has_weight_reuse && space > 1 ? p->shards.n : 1,
+              .samples = p->samples.n,
+              .own = p->owned.n,
+              .space = space,
+              .all = p->ranks * space};
+    if (w.all == 1)
+        return LK_OK;
+    lk_status st = step_walk(&w);
+    lk_free(w.needs);
+    LK_TRY(st);
+    return LK_OK;
+}
