@@ -254,7 +254,8 @@ typedef struct lk_loader_options {
     bool flip, one_hot;
     double validation; /* not read by loaders: for lk_dataset_split() */
     int64_t prefetch;
-    lk_dtype dtype; /* f32 or f64; not in the table, because it is the run's */
+    const char *cache; /* see lk_loader_set_cache(); NULL: none */
+    lk_dtype dtype;    /* f32 or f64; not in the table, because it is the run's */
     /* Not 0: field "x" is whole numbers below this, as lk_model_index_limit() says; not in the table,
      * because it is the model's. */
     int64_t indices;
@@ -364,6 +365,26 @@ LK_API lk_field lk_loader_whole_field(const lk_loader *loader, int f);
  * Errors: LK_EINVAL for a field that there is not, and for a box that does not lie in it or has other axes.
  */
 LK_API lk_status lk_loader_set_box(lk_loader *loader, int field, const lk_box *box) LK_NODISCARD;
+
+/**
+ * From the next read on, read from a file that holds what this loader gives of every sample: the box of each
+ * field and, with crop and flip, whatever they can move into it.
+ *
+ * In `path` {rank} and {size} are replaced by these texts, such as "3" and "2x2"; NULL: the path of the
+ * options, "": no file.  Without this call a path of the options has "0" and "1".  Behind the path of a
+ * validation or test set comes ".validation" or ".test", behind that of another loader of
+ * lk_loader_new_like() ".eval".
+ *
+ * The next read makes the file if it is not there, under another name until it is complete, and else checks
+ * all of it: the hash of the set's content, boxes, crop and flip, and a checksum.  What does not fit is
+ * refused with LK_EIO by a message that names the file, and never used.  Setting a box asks for another file:
+ * set boxes first, then the cache.
+ *
+ * The same thread calls this as lk_loader_read_batch().  Errors: LK_EINVAL without `rank` or `size`, and, by
+ * the next read, for several tiles and a path without {rank}; LK_ENOMEM.
+ */
+LK_API lk_status lk_loader_set_cache(lk_loader *loader, const char *path, const char *rank,
+                                     const char *size) LK_NODISCARD;
 
 /** The box that is given of a field; all of it if none is set.  The field exists. */
 LK_API lk_box lk_loader_box(const lk_loader *loader, int field);

@@ -24,6 +24,7 @@ struct lk_dataset {
     _Atomic uint64_t hash;
     _Atomic bool hashed;
     _Atomic bool compared; /* with those of other ranks */
+    lk_split split;        /* LK_N_SPLITS: not known */
     char *title;           /* the name, and which set it is where that is known */
     char name[];           /* info.name; the title behind it */
 };
@@ -131,6 +132,7 @@ lk_status lk__dataset_new_any(const lk_dataset_info *info, lk_dataset_row_fn *ro
     memcpy(ds->title, info->name, length);
     for (int f = 0; f < info->n_fields; f++)
         ds->bytes[f] = lk__field_bytes(&info->field[f]);
+    ds->split = LK_N_SPLITS;
     ds->row = row;
     ds->box = box;
     ds->release = release;
@@ -142,7 +144,13 @@ lk_status lk__dataset_new_any(const lk_dataset_info *info, lk_dataset_row_fn *ro
 void lk__dataset_set_split(lk_dataset *ds, lk_split split)
 {
     size_t length = strlen(ds->name);
+    ds->split = split;
     snprintf(ds->title, length + SET_ROOM, "%s, %s set", ds->name, lk_split_name(split));
+}
+
+const char *lk__dataset_split_suffix(const lk_dataset *ds)
+{
+    return ds->split == LK_VALIDATION ? ".validation" : ds->split == LK_TEST ? ".test" : NULL;
 }
 
 const char *lk__dataset_title(const lk_dataset *ds)

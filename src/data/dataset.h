@@ -18,6 +18,9 @@ lk_field lk__field(const char *name, lk_dtype dtype, lk_shape shape);
 /** Which set of its data this is, for messages; nobody else may have it yet. */
 void lk__dataset_set_split(lk_dataset *ds, lk_split split);
 
+/** ".validation" or ".test"; NULL for a training set, or if it is not known. */
+const char *lk__dataset_split_suffix(const lk_dataset *ds);
+
 /** The name, and the set if that is known: "a.npz, test set".  For messages; borrowed. */
 const char *lk__dataset_title(const lk_dataset *ds);
 

@@ -221,6 +221,7 @@ static lk_status loader_make(lk_dataset *ds, const lk_loader_options *options, i
     pthread_cond_init(&l->done, NULL);
     lk_status st = LK_OK;
     LK_TRY_TO(fail, lk_alloc_zero(&l->slot, l->n_slots, sizeof *l->slot));
+    LK_TRY_TO(fail, lk__cache_set(l, options->cache, lk__dataset_split_suffix(ds)));
     LK_TRY_TO(fail, describe(l));
     LK_TRY_TO(fail, describe_moves(l));
     *out = l;
@@ -290,6 +291,8 @@ lk_status lk_loader_new_like(const lk_loader *model, lk_dataset *ds, lk_loader *
     LK_TRY(check_like(model, ds));
     LK_TRY(loader_make(ds, &options, model->seed, model->classes, out));
     lk_status st = LK_OK;
+    if (!(*out)->cache.suffix) /* another file than that of the training set */
+        LK_TRY_TO(fail, lk__cache_set(*out, options.cache, ".eval"));
     if (options.indices == 0 && (*out)->x >= 0)
         LK_TRY_TO(fail, lk__affine_copy(&model->affine, options.dtype, &(*out)->affine));
     return LK_OK;
@@ -316,7 +319,8 @@ void lk_loader_free(lk_loader *l)
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->done);
     lk_free(l->slot);
-    lk_free(l->scratch.block);
+    lk__scratch_drop(l);
+    lk__cache_free(l);
     lk__affine_free(&l->affine);
     lk_dataset_free(l->ds);
     lk_free(l);
@@ -340,19 +344,9 @@ int64_t lk_loader_batch_size(const lk_loader *l, int64_t number)
     return left < l->options.batch ? left : l->options.batch;
 }
 
-static int64_t piece_of(const lk_loader_options *o)
-{
-    return (o->batch - 1) / o->shards + 1;
-}
-
 int64_t lk_loader_shard_size(const lk_loader *l)
 {
-    return piece_of(&l->options);
-}
-
-int64_t lk_loader_options_shards(const lk_loader_options *o)
-{
-    return (o->batch - 1) / piece_of(o) + 1;
+    return (l->options.batch - 1) / l->options.shards + 1;
 }
 
 int64_t lk_loader_shards(const lk_loader *l)
@@ -370,6 +364,7 @@ lk_status lk_loader_read_batch(lk_loader *l, int64_t epoch, int64_t number, int6
     LK_CHECK(first >= 0 && n >= 0 && first <= size && n <= size - first, LK_EINVAL,
              "positions %lld to %lld of a batch of %lld", (long long)first,
              (long long)(first + n - 1), (long long)size);
+    LK_TRY(lk__cache_prepare(l));
     lk__request r = {epoch, number, first, n};
     lk__loader_slot *s = &l->slot[0];
     start(l);

@@ -1,8 +1,10 @@
 /* lk_loader from inside: its options, its ring of slots, and what its thread and the caller's share.
- * For loader.c, loader_box.c, slot.c, part.c, move.c, normalise.c and indices.c.
+ * For loader.c, loader_box.c, cache.c, slot.c, part.c, move.c, normalise.c and indices.c.
  */
 #ifndef LK_DATA_LOADER_H
 #define LK_DATA_LOADER_H
+
+#include "data/cache.h"
 
 #include <lockstep/data.h>
 #include <lockstep/rng.h>
@@ -76,6 +78,9 @@ typedef struct lk__scratch {
 /** Take the memory that the boxes of a loader need, unless it has it. */
 lk_status lk__scratch_prepare(lk_loader *l) LK_NODISCARD;
 
+/** Give it back: boxes or the cache are to be others. */
+void lk__scratch_drop(lk_loader *l);
+
 /** The box of each field of a sample at an epoch, moved, but not yet converted; borrowed until the next
  * call. */
 lk_status lk__parts_read(const lk_loader *l, int64_t epoch, int64_t sample,
@@ -121,6 +126,7 @@ struct lk_loader {
     lk__affine affine;
     bool moves[LK_MAX_FIELDS], moves_any; /* fields that crop and flip move */
     lk__scratch scratch;
+    lk__cache cache;
 
     lk__loader_slot *slot;
     int n_slots; /* prefetch + 1 */

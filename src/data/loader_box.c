@@ -4,8 +4,6 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 
-#include <lockstep/extra/alloc.h>
-
 #include <string.h>
 
 lk_field lk_loader_whole_field(const lk_loader *l, int f)
@@ -36,10 +34,10 @@ lk_status lk_loader_set_box(lk_loader *l, int f, const lk_box *box)
     if (lk_box_is_equal(box, &l->box[f]))
         return LK_OK;
     lk__loader_pause(l);
+    lk__cache_close(l);
     l->box[f] = *box;
     l->boxed[f] = !lk_box_is_equal(box, &whole);
     l->layout++;
-    lk_free(l->scratch.block);
-    l->scratch = (lk__scratch){.block = NULL};
+    lk__scratch_drop(l);
     return LK_OK;
 }

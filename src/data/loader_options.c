@@ -91,8 +91,22 @@ static const lk_option options[] = {
      .flags = LK_OPTION_NO_HASH,
      .help = "batches that are prepared ahead on a thread of their own; 0: none, as with a set in "
              "memory when the threads of the ranks leave no core for it"},
+    {.name = "cache",
+     .type = LK_OPTION_TEXT,
+     .offset = offsetof(lk_loader_options, cache),
+     .value = "PATH",
+     .flags = LK_OPTION_NO_HASH,
+     .help = "a file for what this rank reads of every sample, made if it is not there; {rank} and "
+             "{size} in it become the number of the rank's tile and the grid of tiles, 0 and 1 "
+             "without tiles"},
     {.name = NULL},
 };
+
+int64_t lk_loader_options_shards(const lk_loader_options *o)
+{
+    int64_t piece = (o->batch - 1) / o->shards + 1;
+    return (o->batch - 1) / piece + 1;
+}
 
 const lk_descriptor lk_loader_descriptor = {
     .name = "loader",

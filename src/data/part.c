@@ -3,6 +3,7 @@
  *
  * A field that is given whole is read as a row, or looked at where it lies.  Of one that is given as a box
  * only the box is read, or what a moved one comes from; of a set that gives rows alone, the row is cut.
+ * What is in a cache (cache.h) is read from there, by boxes.
  */
 #include "data/dataset.h"
 #include "data/loader.h"
@@ -15,7 +16,13 @@
 /* Whether a field is read as a row. */
 static bool needs_row(const lk_loader *l, int f)
 {
-    return !l->boxed[f] || !lk__dataset_has_boxes(l->ds);
+    return !lk__cache_has(l, f) && (!l->boxed[f] || !lk__dataset_has_boxes(l->ds));
+}
+
+/* Whether a field is cut or read to a part. */
+static bool needs_part(const lk_loader *l, int f)
+{
+    return l->boxed[f] || lk__cache_has(l, f);
 }
 
 /* Room for `bytes` behind `*end` of the block; its place. */
@@ -40,7 +47,7 @@ lk_status lk__scratch_prepare(lk_loader *l)
         int64_t box = lk__box_bytes(field, &l->box[f]);
         bool reads_row = needs_row(l, f) && !lk__dataset_has_base(l->ds);
         LK_TRY(reserve(reads_row, lk__field_bytes(field), &end, &row[f]));
-        LK_TRY(reserve(l->boxed[f], box, &end, &part[f]));
+        LK_TRY(reserve(needs_part(l, f), box, &end, &part[f]));
         LK_TRY(reserve(l->moves[f], box, &end, &moved[f]));
     }
     char *start;
@@ -52,6 +59,12 @@ lk_status lk__scratch_prepare(lk_loader *l)
     }
     s->block = start;
     return LK_OK;
+}
+
+void lk__scratch_drop(lk_loader *l)
+{
+    lk_free(l->scratch.block);
+    l->scratch = (lk__scratch){.block = NULL};
 }
 
 /* Crop and flip of one sample. */
@@ -90,7 +103,9 @@ static lk_status read_box(const lk_loader *l, int64_t sample, int f, const lk_bo
                           const void *row)
 {
     const lk_field *field = &l->info->field[f];
-    if (needs_row(l, f))
+    if (lk__cache_has(l, f))
+        LK_TRY(lk__cache_box(l, sample, f, from, l->scratch.part[f]));
+    else if (needs_row(l, f))
         lk__box_cut(field, row, from, l->scratch.part[f]);
     else
         LK_TRY(lk__dataset_box(l->ds, sample, f, from, l->scratch.part[f]));
@@ -107,7 +122,7 @@ lk_status lk__parts_read(const lk_loader *l, int64_t epoch, int64_t sample, cons
     for (int f = 0; f < l->info->n_fields; f++) {
         lk_box from = l->box[f];
         part[f] = row[f];
-        if (l->boxed[f]) {
+        if (needs_part(l, f)) {
             if (l->moves[f])
                 from = lk__move_source(&m, &l->box[f]);
             LK_TRY(read_box(l, sample, f, &from, row[f]));

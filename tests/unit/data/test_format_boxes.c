@@ -186,7 +186,8 @@ static void write_deflated(void)
     long directory = ftell(file);
     for (int f = 0; f < 2; f++) {
         at = end;
-        put(&at, 0, 10); /* comment, disk, attributes */
+        put(&at, 0, 2); /* comment, disk, attributes */
+        put(&at, 0, 8);
         put(&at, place[f], 4);
         ASSERT_EQ(fwrite("PK\1\2\x14\0", 1, 6, file), 6);
         ASSERT_EQ(fwrite(head[f], 1, bytes[f], file), bytes[f]);

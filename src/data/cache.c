@@ -1,0 +1,387 @@
+/* lk_loader_set_cache(), and the file behind it: see cache.h.  The thread that reads batches makes and
+ * opens it before the first one; the loader's thread reads boxes from it.
+ */
+#include "data/cache.h"
+
+#include "base/storage.h"
+#include "data/bytes.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "data/sink.h"
+#include "data/table.h"
+
+#include <lockstep/extra/alloc.h>
+#include <lockstep/extra/clock.h>
+#include <lockstep/hash.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The numbers of the header; for each field dtype, axes, and where the kept box begins and how large it
+ * is, LK_MAX_NDIM numbers each. */
+enum { MAGIC, VERSION, CONTENT, SAMPLES, N_FIELDS, CROP, FLIP, FIELDS };
+enum { OF_FIELD = 2 + 2 * LK_MAX_NDIM, NUMBERS = FIELDS + LK_MAX_FIELDS * OF_FIELD };
+enum { HEADER = 8 * NUMBERS, TRAILER = 8, FORMAT_VERSION = 1, CHUNK = 1 << 16 };
+
+static const char remedy[] = "delete it, and it is made anew";
+
+/* ---- names ---- */
+
+static lk_status copy(const char *text, char **out)
+{
+    *out = NULL;
+    if (!text)
+        return LK_OK;
+    LK_TRY(lk_alloc(out, (int64_t)strlen(text) + 1, 1));
+    memcpy(*out, text, strlen(text) + 1);
+    return LK_OK;
+}
+
+static void replace(char **old, char *new)
+{
+    lk_free(*old);
+    *old = new;
+}
+
+lk_status lk__cache_set(lk_loader *l, const char *path, const char *suffix)
+{
+    char *own = NULL, *end = NULL;
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, copy(path, &own));
+    LK_TRY_TO(fail, copy(suffix, &end));
+    replace(&l->cache.path, own);
+    replace(&l->cache.suffix, end);
+    l->options.cache = own; /* the text of the options may go */
+    return LK_OK;
+fail:
+    lk_free(own);
+    return st;
+}
+
+lk_status lk_loader_set_cache(lk_loader *l, const char *path, const char *rank, const char *size)
+{
+    LK_CHECK(rank && size, LK_EINVAL, "a cache for no %s", rank ? "size" : "rank");
+    char *text[3] = {NULL};
+    lk_status st = LK_OK;
+    LK_TRY_TO(fail, copy(path ? path : l->cache.path, &text[0]));
+    LK_TRY_TO(fail, copy(rank, &text[1]));
+    LK_TRY_TO(fail, copy(size, &text[2]));
+    lk__cache_close(l);
+    if (text[0] && !text[0][0])
+        replace(&text[0], NULL);
+    replace(&l->cache.path, text[0]);
+    replace(&l->cache.rank, text[1]);
+    replace(&l->cache.size, text[2]);
+    l->options.cache = l->cache.path;
+    return LK_OK;
+fail:
+    for (int i = 0; i < 3; i++)
+        lk_free(text[i]);
+    return st;
+}
+
+/* The path with {rank} and {size} replaced. */
+static lk_status path_make(const lk__cache *c, char out[LK_PATH_SIZE])
+{
+    const char *rank = c->rank ? c->rank : "0", *size = c->size ? c->size : "1";
+    LK_CHECK(strcmp(size, "1") == 0 || strstr(c->path, "{rank}"), LK_EINVAL,
+             "cache: %s has no {rank} in it, and would be the file of all %s tiles", c->path, size);
+    size_t n = 0;
+    for (const char *p = c->path; *p;) {
+        const char *put = strncmp(p, "{rank}", 6) == 0   ? rank
+                          : strncmp(p, "{size}", 6) == 0 ? size
+                                                         : NULL;
+        size_t length = put ? strlen(put) : 1;
+        LK_CHECK(n + length < LK_PATH_SIZE, LK_EINVAL, "cache: the path %s is too long", c->path);
+        memcpy(out + n, put ? put : p, length);
+        n += length;
+        p += put ? 6 : 1;
+    }
+    int end = snprintf(out + n, LK_PATH_SIZE - n, "%s", c->suffix ? c->suffix : "");
+    LK_CHECK(end >= 0 && (size_t)end < LK_PATH_SIZE - n, LK_EINVAL,
+             "cache: the path %s is too long", c->path);
+    return LK_OK;
+}
+
+/* ---- boxes ---- */
+
+/* What can come into the box of field `f` by crop and flip. */
+static lk_box reach(const lk_loader *l, int f)
+{
+    const lk_shape *shape = &l->info->field[f].shape;
+    lk_box box = l->box[f];
+    int axes = l->moves[f] ? l->info->field[l->x].shape.ndim - 1 : 0;
+    for (int i = 0; i < axes && box.n[i] > 0; i++) {
+        int64_t dim = shape->dim[i], first = box.first[i], end = first + box.n[i];
+        if (l->options.flip && i == axes - 1) {
+            int64_t mirrored = dim - end;
+            end = dim - first > end ? dim - first : end;
+            first = mirrored < first ? mirrored : first;
+        }
+        first = first > l->options.crop ? first - l->options.crop : 0;
+        end = dim - end > l->options.crop ? end + l->options.crop : dim;
+        box.first[i] = first;
+        box.n[i] = end - first;
+    }
+    return box;
+}
+
+bool lk__cache_has(const lk_loader *l, int f)
+{
+    return l->cache.ds && l->cache.field[f] >= 0;
+}
+
+lk_status lk__cache_box(const lk_loader *l, int64_t sample, int f, const lk_box *from, void *out)
+{
+    lk_box box = *from;
+    for (int i = 0; i < box.ndim; i++)
+        box.first[i] -= l->cache.kept[f].first[i];
+    LK_TRY(lk__dataset_box(l->cache.ds, sample, l->cache.field[f], &box, out));
+    return LK_OK;
+}
+
+void lk__cache_close(lk_loader *l)
+{
+    if (!l->cache.ds)
+        return;
+    lk__loader_pause(l);
+    lk__scratch_drop(l);
+    lk_dataset_free(l->cache.ds);
+    l->cache.ds = NULL;
+}
+
+void lk__cache_free(lk_loader *l)
+{
+    lk_dataset_free(l->cache.ds);
+    lk_free(l->cache.path);
+    lk_free(l->cache.rank);
+    lk_free(l->cache.size);
+    lk_free(l->cache.suffix);
+}
+
+/* ---- the header ---- */
+
+/* The header of the file that fits. */
+static lk_status header_make(lk_loader *l, unsigned char *out)
+{
+    uint64_t number[NUMBERS] = {0}, content;
+    LK_TRY(lk_dataset_hash(l->ds, &content));
+    memcpy(&number[MAGIC], "LKCACHE", 8);
+    number[VERSION] = FORMAT_VERSION;
+    number[CONTENT] = content;
+    number[SAMPLES] = (uint64_t)l->info->count;
+    number[N_FIELDS] = (uint64_t)l->info->n_fields;
+    number[CROP] = (uint64_t)l->options.crop;
+    number[FLIP] = l->options.flip;
+    for (int f = 0; f < l->info->n_fields; f++) {
+        uint64_t *field = number + FIELDS + f * OF_FIELD;
+        lk_box kept = reach(l, f);
+        field[0] = (uint64_t)l->info->field[f].dtype;
+        field[1] = (uint64_t)kept.ndim;
+        for (int i = 0; i < kept.ndim; i++) {
+            field[2 + i] = (uint64_t)kept.first[i];
+            field[2 + LK_MAX_NDIM + i] = (uint64_t)kept.n[i];
+        }
+    }
+    for (int i = 0; i < NUMBERS; i++)
+        lk__put_le(out + (size_t)8 * (size_t)i, 8, number[i]);
+    return LK_OK;
+}
+
+static bool numbers_differ(const unsigned char *a, const unsigned char *b, int from, int to)
+{
+    return memcmp(a + (size_t)8 * (size_t)from, b + (size_t)8 * (size_t)from,
+                  (size_t)8 * (size_t)(to - from)) != 0;
+}
+
+/* The file is one of this set and these boxes. */
+static lk_status header_check(const char *path, const unsigned char *has, const unsigned char *want)
+{
+    LK_CHECK(!numbers_differ(has, want, MAGIC, VERSION), LK_EIO,
+             "%s: is no cache of a loader; give cache another path, or %s", path, remedy);
+    LK_CHECK(!numbers_differ(has, want, VERSION, CONTENT), LK_EIO,
+             "%s: is a cache of another version; %s", path, remedy);
+    LK_CHECK(!numbers_differ(has, want, CONTENT, CROP), LK_EIO,
+             "%s: the cache was made of other data; %s", path, remedy);
+    LK_CHECK(!numbers_differ(has, want, CROP, FIELDS), LK_EIO,
+             "%s: the cache was made for another crop or flip; %s", path, remedy);
+    LK_CHECK(!numbers_differ(has, want, FIELDS, NUMBERS), LK_EIO,
+             "%s: the cache holds other boxes, as of other tiles; %s", path, remedy);
+    return LK_OK;
+}
+
+/* ---- making it ---- */
+
+struct making {
+    lk__sink *sink;
+    lk_hash hash;
+};
+
+static lk_status append(struct making *m, const void *bytes, int64_t n)
+{
+    lk_hash_add_bytes(&m->hash, bytes, (size_t)n);
+    LK_TRY(lk__sink_write(m->sink, bytes, n));
+    return LK_OK;
+}
+
+/* The boxes of field `f` of all samples, through `box` and, of a set that gives rows only, `row`. */
+static lk_status append_field(const lk_loader *l, struct making *m, int f, void *const *row,
+                              void *part)
+{
+    const lk_field *field = &l->info->field[f];
+    lk_box kept = reach(l, f);
+    int64_t bytes = lk__box_bytes(field, &kept);
+    for (int64_t i = 0; i < l->info->count && bytes > 0; i++) {
+        if (lk__dataset_has_boxes(l->ds)) {
+            LK_TRY(lk__dataset_box(l->ds, i, f, &kept, part));
+        } else {
+            LK_TRY(lk__dataset_row(l->ds, i, row));
+            lk__box_cut(field, row[f], &kept, part);
+        }
+        LK_TRY(append(m, part, bytes));
+    }
+    return LK_OK;
+}
+
+static lk_status append_fields(const lk_loader *l, struct making *m, int f)
+{
+    const lk_field *field = &l->info->field[f];
+    lk_box kept = reach(l, f);
+    void *row[LK_MAX_FIELDS] = {NULL}, *part = NULL;
+    lk_status st = LK_OK;
+    if (!lk__dataset_has_boxes(l->ds))
+        LK_TRY(lk_alloc(&row[f], lk__field_bytes(field), 1));
+    LK_TRY_TO(done, lk_alloc(&part, lk__box_bytes(field, &kept), 1));
+    LK_TRY_TO(done, append_field(l, m, f, row, part));
+done:
+    lk_free(row[f]);
+    lk_free(part);
+    return st;
+}
+
+static lk_status write_all(const lk_loader *l, struct making *m, const unsigned char *header)
+{
+    unsigned char trailer[TRAILER];
+    LK_TRY(append(m, header, HEADER));
+    for (int f = 0; f < l->info->n_fields; f++)
+        LK_TRY(append_fields(l, m, f));
+    lk__put_le(trailer, TRAILER, lk_hash_value(&m->hash));
+    LK_TRY(lk__sink_write(m->sink, trailer, TRAILER));
+    return LK_OK;
+}
+
+/* Make the file under a name that nobody else has, then give it its own: ranks that hold the same boxes
+ * may make it at the same time, with the same bytes. */
+static lk_status file_make(const lk_loader *l, const char *path, const unsigned char *header)
+{
+    static _Atomic unsigned number;
+    char name[LK_PATH_SIZE + 64];
+    struct making m = {.hash = lk_hash_start()};
+    int n = snprintf(name, sizeof name, "%s.%ld-%llx-%u", path, (long)getpid(),
+                     (unsigned long long)lk_clock_ns(), atomic_fetch_add(&number, 1));
+    LK_CHECK(n >= 0 && n + 8 < LK_PATH_SIZE, LK_EINVAL, "cache: the path %s is too long", path);
+    LK_TRY(lk__sink_open(name, &m.sink));
+    LK_TRY(lk__sink_end(m.sink, write_all(l, &m, header)));
+    lk_status st = lk__storage_rename(name, path);
+    if (st != LK_OK)
+        lk__storage_discard(name);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+/* ---- reading it ---- */
+
+/* The hash of all but the trailer is what the trailer says. */
+static lk_status file_check(const lk__source *s, unsigned char *chunk)
+{
+    lk_hash h = lk_hash_start();
+    int64_t end = lk__source_size(s) - TRAILER;
+    for (int64_t at = 0, n; at < end; at += n) {
+        n = end - at < CHUNK ? end - at : CHUNK;
+        LK_TRY(lk__source_read(s, at, chunk, n, "a cache"));
+        lk_hash_add_bytes(&h, chunk, (size_t)n);
+    }
+    LK_TRY(lk__source_read(s, end, chunk, TRAILER, "the checksum of a cache"));
+    LK_CHECK(lk__get_le(chunk, TRAILER) == lk_hash_value(&h), LK_EIO,
+             "%s: the cache is damaged: its checksum is wrong; %s", lk__source_name(s), remedy);
+    return LK_OK;
+}
+
+/* The fields of the file as those of a table. */
+static lk_status file_fields(lk_loader *l, const lk__source *s, lk__table *t)
+{
+    int64_t at = HEADER;
+    t->info.name = lk__source_name(s);
+    t->info.count = l->info->count;
+    for (int f = 0; f < l->info->n_fields; f++) {
+        const lk_field *field = &l->info->field[f];
+        lk_box kept = l->cache.kept[f] = reach(l, f);
+        int64_t bytes = lk__box_bytes(field, &kept) * l->info->count;
+        l->cache.field[f] = bytes > 0 ? t->info.n_fields : -1;
+        if (bytes == 0)
+            continue;
+        LK_CHECK(bytes <= lk__source_size(s) - TRAILER - at, LK_EIO, "%s: the cache is cut off; %s",
+                 lk__source_name(s), remedy);
+        lk__layout_in in = {.source = s, .offset = at, .dtype = field->dtype};
+        in.shape.ndim = kept.ndim;
+        memcpy(in.shape.dim, kept.n, (size_t)kept.ndim * sizeof in.shape.dim[0]);
+        LK_TRY(lk__table_rows(t, field->name, &in));
+        at += bytes;
+    }
+    LK_CHECK(at == lk__source_size(s) - TRAILER, LK_EIO,
+             "%s: the cache is damaged: %lld bytes are too many; %s", lk__source_name(s),
+             (long long)(lk__source_size(s) - TRAILER - at), remedy);
+    return LK_OK;
+}
+
+static lk_status file_read(lk_loader *l, const char *path, const unsigned char *want, lk__table *t)
+{
+    const lk__source *s;
+    unsigned char *chunk;
+    LK_TRY(lk__table_open(t, path, &s));
+    LK_CHECK(lk__source_size(s) >= HEADER + TRAILER, LK_EIO, "%s: the cache is cut off; %s", path,
+             remedy);
+    LK_TRY(lk_alloc(&chunk, CHUNK, 1));
+    lk_status st = LK_OK;
+    LK_TRY_TO(done, lk__source_read(s, 0, chunk, HEADER, "the header of a cache"));
+    LK_TRY_TO(done, header_check(path, chunk, want));
+    LK_TRY_TO(done, file_fields(l, s, t));
+    LK_TRY_TO(done, file_check(s, chunk));
+    if (t->info.n_fields > 0)
+        LK_TRY_TO(done, lk__table_finish(t, &l->cache.ds));
+done:
+    lk_free(chunk);
+    return st;
+}
+
+static lk_status prepare(lk_loader *l, unsigned char *header)
+{
+    char path[LK_PATH_SIZE];
+    lk__table *t;
+    LK_TRY(path_make(&l->cache, path));
+    LK_TRY(header_make(l, header));
+    if (!lk__path_exists(path))
+        LK_TRY(file_make(l, path, header));
+    LK_TRY(lk__table_new(&t));
+    lk_status st = file_read(l, path, header, t);
+    if (!l->cache.ds) /* which owns it otherwise */
+        lk__table_free(t);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk__cache_prepare(lk_loader *l)
+{
+    unsigned char *header;
+    if (!l->cache.path || l->cache.ds || l->info->n_fields == 0)
+        return LK_OK;
+    lk__loader_pause(l);
+    lk__scratch_drop(l);
+    LK_TRY(lk_alloc(&header, HEADER, 1));
+    lk_status st = prepare(l, header);
+    lk_free(header);
+    LK_TRY(st);
+    return LK_OK;
+}

@@ -1,0 +1,334 @@
+/* The cache of a loader: the same batches, made once, and never used when it does not fit. */
+#include "base/storage.h"
+#include "data_files.h"
+#include "faults.h"
+#include "tensors.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Samples out of nothing: "x" is u8 [6][8][3], "y" i64 [6][8], classes of the pixels, "z" f64. */
+enum { COUNT = 9, CLASSES = 4 };
+
+static _Atomic int reads; /* of rows and boxes */
+static int64_t salt;      /* decides the values */
+
+static const lk_dataset_info made_info = {
+    .name = "made",
+    .count = COUNT,
+    .classes = CLASSES,
+    .n_fields = 3,
+    .field = {{.name = "x", .dtype = LK_U8, .shape = {3, {6, 8, 3}}},
+              {.name = "y", .dtype = LK_I64, .shape = {2, {6, 8}}},
+              {.name = "z", .dtype = LK_F64}},
+};
+
+static lk_status made_box(void *context, int64_t index, int field, const lk_box *box, void *out)
+{
+    (void)context;
+    reads++;
+    lk_box_walk walk = lk_box_start(box, made_info.field[field].shape.dim);
+    while (lk_box_next(&walk))
+        for (int64_t i = 0; i < walk.n; i++) {
+            int64_t v = (index * 7919 + field * 131 + (walk.place + i) * 37 + salt) * 2654435 >> 7;
+            if (field == 0)
+                ((unsigned char *)out)[walk.at + i] = (unsigned char)v;
+            else if (field == 1)
+                ((int64_t *)out)[walk.at + i] = (v & 255) % CLASSES;
+            else
+                ((double *)out)[walk.at + i] = (double)(v & 255) / 3;
+        }
+    return LK_OK;
+}
+
+static lk_status made_row(void *context, int64_t index, void *const *row)
+{
+    for (int f = 0; f < 3; f++) {
+        lk_box whole = lk_box_whole(made_info.field[f].shape.ndim, made_info.field[f].shape.dim);
+        if (row[f])
+            LK_TRY(made_box(context, index, f, &whole, row[f]));
+    }
+    return LK_OK;
+}
+
+static lk_dataset *set_of(bool boxes)
+{
+    lk_dataset *ds;
+    if (boxes)
+        ASSERT_OK(lk_dataset_new_boxes(&made_info, NULL, made_box, NULL, NULL, &ds));
+    else
+        ASSERT_OK(lk_dataset_new(&made_info, made_row, NULL, NULL, &ds));
+    return ds;
+}
+
+static lk_loader *loader_of(lk_dataset *ds, const char *options)
+{
+    lk_loader *l;
+    ASSERT_OK(lk_loader_new(ds, options, 5, &l));
+    return l;
+}
+
+static const lk_box tile[] = {{3, {1, 5, 0}, {2, 3, 3}}, {2, {1, 5}, {2, 3}}};
+
+static void set_tile(lk_loader *l)
+{
+    ASSERT_OK(lk_loader_set_box(l, 0, &tile[0]));
+    ASSERT_OK(lk_loader_set_box(l, 1, &tile[1]));
+}
+
+static void expect_same(lk_loader *a, lk_loader *b)
+{
+    for (int64_t i = 0; i < 9; i++) {
+        lk_batch x, y;
+        int64_t n = lk_loader_batch_size(a, i % 3);
+        ASSERT_OK(lk_loader_read_batch(a, i / 3, i % 3, 0, n, &x));
+        ASSERT_OK(lk_loader_read_batch(b, i / 3, i % 3, 0, n, &y));
+        for (int f = 0; f < 3; f++)
+            ASSERT_TRUE(lk_tensor_is_equal(x.field[f], y.field[f]));
+    }
+}
+
+/* Files in the test's folder that begin so. */
+static int files_of(const char *start)
+{
+    int n = 0;
+    DIR *d = opendir(test_folder());
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        n += strncmp(e->d_name, start, strlen(start)) == 0;
+    closedir(d);
+    return n;
+}
+
+static void batches_from_a_cache_are_the_same(void)
+{
+    static const char *const options[] = {"batch=4", "batch=4 crop=2 prefetch=0",
+                                          "batch=4 flip=true normalise=standard",
+                                          "batch=4 crop=9 flip=true prefetch=1"};
+    for (int i = 0; i < 16; i++) {
+        bool boxes = i & 1, cut = i & 2;
+        char name[40];
+        snprintf(name, sizeof name, "same%d-{rank}-of-{size}", i);
+        lk_dataset *ds = set_of(boxes);
+        lk_loader *plain = loader_of(ds, options[i / 4]);
+        for (int again = 0; again < 2; again++) { /* made, then found */
+            lk_loader *l = loader_of(ds, options[i / 4]);
+            if (cut) {
+                set_tile(l);
+                set_tile(plain);
+            }
+            ASSERT_OK(lk_loader_set_cache(l, test_path(name), cut ? "3" : "0", cut ? "2x2" : "1"));
+            expect_same(l, plain);
+            lk_loader_free(l);
+        }
+        snprintf(name, sizeof name, "same%d-%s", i, cut ? "3-of-2x2" : "0-of-1");
+        ASSERT_EQ(files_of(name), 1);
+        lk_loader_free(plain);
+        lk_dataset_free(ds);
+    }
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
+/* Once it is there, nobody asks the set. */
+static void a_cache_is_read_instead_of_the_set(void)
+{
+    lk_dataset *ds = set_of(true);
+    lk_loader *l = loader_of(ds, "batch=4 crop=1 flip=true prefetch=0");
+    lk_batch b;
+    set_tile(l);
+    ASSERT_OK(lk_loader_set_cache(l, test_path("instead"), "0", "1"));
+    ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 4, &b));
+    int before = reads;
+    for (int i = 0; i < 6; i++)
+        ASSERT_OK(lk_loader_read_batch(l, i / 3, i % 3, 0, lk_loader_batch_size(l, i % 3), &b));
+    ASSERT_EQ(reads, before);
+    /* The tile and its reach: rows 0-3; columns 5-7, mirrored 0-2, so all of them; z. */
+    struct stat about;
+    ASSERT_EQ(stat(test_path("instead"), &about), 0);
+    ASSERT_EQ(about.st_size, 8 * (7 + 8 * 18) + COUNT * (4 * 8 * 3 + 4 * 8 * 8 + 8) + 8);
+    ASSERT_OK(lk_loader_set_cache(l, "", "0", "1")); /* no more */
+    ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 4, &b));
+    ASSERT_TRUE(reads > before);
+    lk_loader_free(l);
+    lk_dataset_free(ds);
+}
+
+static lk_status read_one(lk_dataset *ds, const char *options, const char *path, bool cut)
+{
+    lk_loader *l;
+    lk_batch b;
+    LK_TRY(lk_loader_new(ds, options, 5, &l));
+    lk_status st = LK_OK;
+    if (cut)
+        LK_TRY_TO(done, lk_loader_set_box(l, 0, &tile[0]));
+    LK_TRY_TO(done, lk_loader_set_cache(l, path, "0", "1"));
+    LK_TRY_TO(done, lk_loader_read_batch(l, 0, 0, 0, 4, &b));
+done:
+    lk_loader_free(l);
+    return st;
+}
+
+static void what_does_not_fit_is_refused(void)
+{
+    lk_dataset *ds = set_of(true), *other;
+    const char *path = test_path("stale"), *options = "batch=4 crop=1 prefetch=0";
+    ASSERT_OK(read_one(ds, options, path, true));
+    ASSERT_OK(read_one(ds, "batch=5 crop=1 normalise=standard", path, true)); /* all the same */
+    ASSERT_FAILS(read_one(ds, "batch=4 crop=2", path, true), LK_EIO,
+                 "stale: the cache was made for another crop or flip; delete it");
+    ASSERT_FAILS(read_one(ds, "batch=4 crop=1 flip=true", path, true), LK_EIO, "another crop");
+    ASSERT_FAILS(read_one(ds, options, path, false), LK_EIO,
+                 "stale: the cache holds other boxes, as of other tiles; delete it");
+    salt = 1;
+    other = set_of(true);
+    ASSERT_FAILS(read_one(other, options, path, true), LK_EIO,
+                 "stale: the cache was made of other data; delete it");
+    salt = 0;
+    lk_dataset_free(other);
+    ASSERT_OK(read_one(ds, options, path, true));
+    test_write("text", "# not a cache of anything, but long enough", 42);
+    ASSERT_FAILS(read_one(ds, options, test_path("text"), true), LK_EIO, "text: the cache is cut");
+    lk_dataset_free(ds);
+    ASSERT_EQ(lk_alloc_stats_now().live_blocks, 0);
+}
+
+static void another_box_needs_another_file(void)
+{
+    lk_dataset *ds = set_of(true);
+    lk_loader *l = loader_of(ds, "batch=4"), *plain = loader_of(ds, "batch=4");
+    lk_batch b;
+    set_tile(l);
+    ASSERT_OK(lk_loader_set_cache(l, test_path("box-{rank}"), "0", "2x2"));
+    ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 4, &b));
+    ASSERT_OK(lk_loader_set_box(l, 1, NULL));
+    ASSERT_FAILS(lk_loader_read_batch(l, 0, 0, 0, 4, &b), LK_EIO, "box-0: the cache holds other");
+    ASSERT_OK(lk_loader_set_cache(l, NULL, "1", "2x2"));
+    ASSERT_OK(lk_loader_set_box(plain, 0, &tile[0]));
+    expect_same(l, plain);
+    ASSERT_EQ(files_of("box-"), 2);
+    lk_loader_free(l);
+    lk_loader_free(plain);
+    lk_dataset_free(ds);
+}
+
+static void damage_is_refused(void)
+{
+    lk_dataset *ds = set_of(true);
+    const char *options = "batch=4 prefetch=0";
+    size_t n;
+    ASSERT_OK(read_one(ds, options, test_path("good"), true));
+    unsigned char *good = test_read(test_path("good"), &n), *bad = malloc(n + 1);
+    for (size_t at = 0; at < n; at += at < 80 || at + 20 > n ? 1 : 61) {
+        memcpy(bad, good, n);
+        bad[at] ^= (unsigned char)(1 << at % 8);
+        ASSERT_FAILS(read_one(ds, options, test_write("bad", bad, n), true), LK_EIO, "/bad: ");
+        ASSERT_FAILS(read_one(ds, options, test_write("bad", good, at), true), LK_EIO, "delete it");
+    }
+    memcpy(bad, good, n);
+    bad[n] = 0;
+    ASSERT_FAILS(read_one(ds, options, test_write("bad", bad, n + 1), true), LK_EIO, "too many");
+    free(bad);
+    free(good);
+    lk_dataset_free(ds);
+}
+
+static void every_set_has_a_file_of_its_own(void)
+{
+    lk_dataset *ds = set_of(true), *train, *rest;
+    lk_batch b;
+    char options[300];
+    snprintf(options, sizeof options, "batch=3 cache=%s", test_path("split-{size}-{rank}"));
+    ASSERT_OK(lk_dataset_split(ds, 1, 4, &train, &rest));
+    lk_loader *l = loader_of(train, options), *validation, *eval;
+    ASSERT_OK(lk_loader_new_like(l, rest, &validation));
+    ASSERT_OK(lk_loader_new_like(l, ds, &eval));
+    ASSERT_OK(lk_loader_read_batch(l, 0, 0, 0, 3, &b));
+    ASSERT_OK(lk_loader_read_batch(validation, 0, 0, 0, 3, &b));
+    ASSERT_OK(lk_loader_read_batch(eval, 0, 0, 0, 3, &b));
+    ASSERT_EQ(files_of("split-1-0"), 3);
+    ASSERT_EQ(files_of("split-1-0.validation"), 1);
+    ASSERT_EQ(files_of("split-1-0.eval"), 1);
+    lk_loader_free(l);
+    lk_loader_free(validation);
+    lk_loader_free(eval);
+    lk_dataset_free(train);
+    lk_dataset_free(rest);
+    lk_dataset_free(ds);
+}
+
+static void tiles_do_not_share_a_file(void)
+{
+    lk_dataset *ds = set_of(true);
+    lk_loader *l = loader_of(ds, "batch=4");
+    lk_batch b;
+    ASSERT_OK(lk_loader_set_cache(l, test_path("one"), "1", "2x2"));
+    ASSERT_FAILS(lk_loader_read_batch(l, 0, 0, 0, 4, &b), LK_EINVAL,
+                 "one has no {rank} in it, and would be the file of all 2x2 tiles");
+    ASSERT_FAILS(lk_loader_set_cache(l, NULL, NULL, "1"), LK_EINVAL, "a cache for no rank");
+    ASSERT_OK(lk_loader_set_cache(l, test_path("nowhere/{rank}"), "1", "2x2"));
+    ASSERT_FAILS(lk_loader_read_batch(l, 0, 0, 0, 4, &b), LK_EIO, "nowhere/1");
+    lk_loader_free(l);
+    lk_dataset_free(ds);
+}
+
+static void *read_at_once(void *ds)
+{
+    ASSERT_OK(read_one(ds, "batch=4", test_path("race"), true));
+    return NULL;
+}
+
+/* Ranks that hold the same tile may make the file at the same time. */
+static void many_may_make_it_at_once(void)
+{
+    lk_dataset *ds = set_of(true);
+    for (int round = 0; round < 5; round++) {
+        pthread_t thread[4];
+        remove(test_path("race"));
+        for (int i = 0; i < 4; i++)
+            ASSERT_EQ(pthread_create(&thread[i], NULL, read_at_once, ds), 0);
+        for (int i = 0; i < 4; i++)
+            ASSERT_EQ(pthread_join(thread[i], NULL), 0);
+        ASSERT_EQ(files_of("race"), 1);
+    }
+    lk_dataset_free(ds);
+}
+
+static void a_failed_write_leaves_nothing(void)
+{
+    lk_dataset *ds = set_of(true);
+    const lk__storage_call call[] = {LK__STORAGE_OPEN, LK__STORAGE_WRITE, LK__STORAGE_SYNC,
+                                     LK__STORAGE_RENAME};
+    lk__storage_sync_skip(true);
+    for (size_t i = 0; i < sizeof call / sizeof call[0]; i++)
+        for (int n = 1; n <= (call[i] == LK__STORAGE_RENAME ? 2 : 1); n++) {
+            lk__storage_fail(call[i], n, 28 /* ENOSPC */, false);
+            ASSERT_FAILS(read_one(ds, "batch=4", test_path("full"), true), LK_EIO, "full");
+            lk__storage_fail(call[i], 0, 0, false);
+            ASSERT_EQ(files_of("full"), 0);
+        }
+    ASSERT_OK(read_one(ds, "batch=4", test_path("full"), true));
+    lk_dataset_free(ds);
+}
+
+static lk_status scenario(void)
+{
+    lk_dataset *ds = NULL;
+    lk_status st;
+    remove(test_path("faults"));
+    LK_TRY_TO(done, lk_dataset_new(&made_info, made_row, NULL, NULL, &ds));
+    LK_TRY_TO(done, read_one(ds, "batch=4 crop=1 prefetch=0", test_path("faults"), true));
+done:
+    lk_dataset_free(ds);
+    return st;
+}
+
+static void every_allocation_can_fail(void)
+{
+    ASSERT_TRUE(test_every_allocation_fails(scenario) > 20);
+}
+
+TEST_MAIN(TEST(batches_from_a_cache_are_the_same), TEST(a_cache_is_read_instead_of_the_set),
+          TEST(what_does_not_fit_is_refused), TEST(another_box_needs_another_file),
+          TEST(damage_is_refused), TEST(every_set_has_a_file_of_its_own),
+          TEST(tiles_do_not_share_a_file), TEST(many_may_make_it_at_once),
+          TEST(a_failed_write_leaves_nothing), TEST(every_allocation_can_fail))
