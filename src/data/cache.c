@@ -88,20 +88,18 @@ static lk_status path_make(const lk__cache *c, char out[LK_PATH_SIZE])
     const char *rank = c->rank ? c->rank : "0", *size = c->size ? c->size : "1";
     LK_CHECK(strcmp(size, "1") == 0 || strstr(c->path, "{rank}"), LK_EINVAL,
              "cache: %s has no {rank} in it, and would be the file of all %s tiles", c->path, size);
-    size_t n = 0;
-    for (const char *p = c->path; *p;) {
+    int n = 0;
+    for (const char *p = c->path; *p && n < LK_PATH_SIZE;) {
         const char *put = strncmp(p, "{rank}", 6) == 0   ? rank
                           : strncmp(p, "{size}", 6) == 0 ? size
                                                          : NULL;
-        size_t length = put ? strlen(put) : 1;
-        LK_CHECK(n + length < LK_PATH_SIZE, LK_EINVAL, "cache: the path %s is too long", c->path);
-        memcpy(out + n, put ? put : p, length);
-        n += length;
+        n += put ? snprintf(out + n, (size_t)(LK_PATH_SIZE - n), "%s", put)
+                 : snprintf(out + n, (size_t)(LK_PATH_SIZE - n), "%c", *p);
         p += put ? 6 : 1;
     }
-    int end = snprintf(out + n, LK_PATH_SIZE - n, "%s", c->suffix ? c->suffix : "");
-    LK_CHECK(end >= 0 && (size_t)end < LK_PATH_SIZE - n, LK_EINVAL,
-             "cache: the path %s is too long", c->path);
+    if (n < LK_PATH_SIZE && c->suffix)
+        n += snprintf(out + n, (size_t)(LK_PATH_SIZE - n), "%s", c->suffix);
+    LK_CHECK(n < LK_PATH_SIZE, LK_EINVAL, "cache: the path %s is too long", c->path);
     return LK_OK;
 }
 
@@ -176,7 +174,7 @@ static lk_status header_make(lk_loader *l, unsigned char *out)
     number[CROP] = (uint64_t)l->options.crop;
     number[FLIP] = l->options.flip;
     for (int f = 0; f < l->info->n_fields; f++) {
-        uint64_t *field = number + FIELDS + f * OF_FIELD;
+        uint64_t *field = &number[FIELDS + f * OF_FIELD];
         lk_box kept = reach(l, f);
         field[0] = (uint64_t)l->info->field[f].dtype;
         field[1] = (uint64_t)kept.ndim;

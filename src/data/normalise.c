@@ -96,7 +96,8 @@ static lk_status measure_run(struct measure *m, int x, double *mean, double *dev
     LK_TRY(lk_alloc(&m->sample, m->channels, sizeof *m->sample));
     LK_TRY(lk_alloc(&m->value, LK_CONTENT_ELEMENTS, sizeof *m->value));
     int64_t count = lk__field_bytes(&info->field[x]) / (int64_t)lk_dtype_size(m->dtype);
-    double n = (double)info->count * (double)(count / m->channels);
+    int64_t positions = count / m->channels;
+    double n = (double)info->count * (double)positions;
     LK_TRY(sum_channels(m, NULL, mean));
     for (int64_t c = 0; c < m->channels; c++)
         mean[c] /= n;

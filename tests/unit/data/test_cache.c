@@ -31,7 +31,9 @@ static lk_status made_box(void *context, int64_t index, int field, const lk_box 
     lk_box_walk walk = lk_box_start(box, made_info.field[field].shape.dim);
     while (lk_box_next(&walk))
         for (int64_t i = 0; i < walk.n; i++) {
-            int64_t v = (index * 7919 + field * 131 + (walk.place + i) * 37 + salt) * 2654435 >> 7;
+            int64_t v = (index * 7919 + field * INT64_C(131) + (walk.place + i) * 37 + salt) *
+                            2654435 >>
+                        7;
             if (field == 0)
                 ((unsigned char *)out)[walk.at + i] = (unsigned char)v;
             else if (field == 1)

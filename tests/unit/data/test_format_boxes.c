@@ -102,7 +102,8 @@ static size_t prefix(const struct sort *s, const lk_dataset_info *info, int f, c
     bool idx = s->kind == IDX || s->kind == IDX_GZ;
     size_t n = 0;
     if (idx) {
-        memcpy(out, "\0\0\x08", 3);
+        out[0] = out[1] = 0;
+        out[2] = 8;
         out[3] = (char)(field->shape.ndim + 1);
         for (int a = -1; a < field->shape.ndim; a++)
             for (int k = 0; k < 4; k++)
@@ -114,7 +115,8 @@ static size_t prefix(const struct sort *s, const lk_dataset_info *info, int f, c
         for (int a = 0; a < field->shape.ndim; a++)
             snprintf(shape + strlen(shape), 20, "%d,", (int)field->shape.dim[a]);
         memset(out, ' ', 128);
-        memcpy(out, "\x93NUMPY\x01\0\x76\0", 10);
+        static const char magic[10] = "\x93NUMPY\x01\0\x76";
+        memcpy(out, magic, sizeof magic);
         int k = snprintf(out + 10, 118, "{'descr': '%s', 'fortran_order': False, 'shape': (%d,%s)}",
                          type, COUNT, shape);
         out[10 + k] = ' ';
@@ -135,7 +137,7 @@ static void write_plain(const struct sort *s, lk_dataset_info *info)
         ASSERT_TRUE(file && fwrite(head, 1, bytes, file) == bytes);
         ASSERT_OK(lk_shape_count(info->field[f].shape, &n));
         char *row[2] = {NULL}, *each;
-        row[f] = malloc((size_t)n * size);
+        row[f] = calloc((size_t)n, size);
         for (int64_t i = 0; i < COUNT; i++) {
             ASSERT_OK(made_row(info, i, (void *const *)row));
             for (each = row[f]; each < row[f] + (size_t)n * size; each += size)

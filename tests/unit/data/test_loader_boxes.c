@@ -16,7 +16,8 @@ struct made {
 
 static int64_t value_at(int64_t sample, int field, int64_t place)
 {
-    uint64_t v = (uint64_t)(sample * 7919 + field * 104729 + place * 31 + 17) * 2654435761U;
+    uint64_t v = (uint64_t)(sample * 7919 + field * INT64_C(104729) + place * 31 + 17) *
+                 2654435761U;
     return (int64_t)(v >> 16 & 255);
 }
 
