@@ -6,6 +6,7 @@
  */
 #include "train/pass.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- what goes in ---- */
@@ -57,6 +58,21 @@ static lk_box field_box(const lk_loader *loader, int field, const lk_box *cut)
     return box;
 }
 
+/* The cache of a loader that has one is that of this rank's tile. */
+static lk_status cache_set(const lk_trainer *t, lk_loader *loader, bool on)
+{
+    const lk_tiling *tiling = t->plan->tiling;
+    char rank[16] = "0", size[64] = "1";
+    size_t n = 0;
+    if (on)
+        snprintf(rank, sizeof rank, "%d", tiling->rank);
+    for (int d = 0; on && d < tiling->ndim; d++)
+        n += (size_t)snprintf(size + n, sizeof size - n, "%s%d", d ? "x" : "",
+                              tiling->grid.dim[d]);
+    LK_TRY(lk_loader_set_cache(loader, NULL, rank, size));
+    return LK_OK;
+}
+
 lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on)
 {
     const lk_dataset *set = lk_loader_dataset(loader);
@@ -75,6 +91,7 @@ lk_status lk__pass_set_boxes(const lk_trainer *t, lk_loader *loader, bool on)
         lk_box box = field_box(loader, y, &t->plan->loss->x.tile);
         LK_TRY(lk_loader_set_box(loader, y, &box));
     }
+    LK_TRY(cache_set(t, loader, on));
     return LK_OK;
 }
 

@@ -113,3 +113,27 @@ refused "--trace: 2x2 needs \`pieces: {tiles: 2x2}\`" --trace --layouts 2x2
 refused 'option --ranks: data 1 x spatial 1 x features 2 x stages 1 need 2 ranks, but there are 3' --ranks 2,3 parallel.features=2 pieces.blocks=2
 status 2 "$lockstep" verify "$work/none.yaml" --layouts 1
 err 'none.yaml'
+
+# a cache of each rank's tile: made once, of as many files as there are tiles, and refused if damaged
+cat >"$work/tiles.yaml" <<'END'
+data: {type: shapes, count: 24, test_count: 8, shape: [12, 10, 1], batch: 8, shards: 4}
+model: [{type: conv, filters: 2, kernel: 3, padding: 1}, relu, flatten, {type: linear, units: 2}]
+pieces: {tiles: 2x2, least_tile: 1}
+loss: softmax_cross_entropy
+optimizer: sgd
+train: {epochs: 1}
+END
+cached() {
+    "$lockstep" verify "$work/tiles.yaml" --steps 2 --layouts 1,2x1,data2.2x2 \
+        "data.cache=\"$work/cache-{rank}-of-{size}\"" >"$work/out" 2>"$work/err"
+}
+cached || fail 'no cache'
+out 'the same bits in 3 configurations'
+# shellcheck disable=SC2012
+[ "$(ls "$work" | grep -c '^cache-[0-9]-of-')" -eq 14 ] || fail 'not a file for each tile and split'
+state=$(grep ' 2x1 ' "$work/out" | awk '{print $8}')
+cached || fail 'the cache is not read'
+[ "$state" = "$(grep ' 2x1 ' "$work/out" | awk '{print $8}')" ] || fail 'other bits from the cache'
+printf x | dd of="$work/cache-1-of-2x1" bs=1 seek=600 conv=notrunc 2>/dev/null
+cached && fail 'a damaged cache is read'
+err 'cache-1-of-2x1'
