@@ -148,9 +148,10 @@ endfunction()
 # examples/X.c, which `make` builds, prints what examples/X.txt says; it sees the public headers
 # alone.  One that communicates does so on threads and on 1 to 4 processes of each MPI; one that
 # includes <mpi.h> is compiled against each, as example_X_MPI.  Experiment files need libyaml.  Some
-# are given arguments, and some need a number of ranks.
+# are given arguments, some need a number of ranks, and some are told other numbers of threads too.
 set(arguments_of_mnist_chain "--unit 64 --epoch 3")
 set(arguments_of_mnist_messages "${arguments_of_mnist_chain}")
+set(threads_of_heat_tiles 1 2)
 set(ranks_of_mnist_chain "2")
 set(ranks_of_mnist_messages "2")
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
@@ -172,6 +173,10 @@ foreach(file IN LISTS examples)
   if(NOT is_host AND (LK_YAML OR NOT reads_yaml))
     lk_test(example.${name} cli env "EMULATOR=${emulator}" "ARGUMENTS=${arguments_of_${name}}"
       tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
+    foreach(n IN LISTS threads_of_${name})
+      lk_test(example.${name}.on_${n} cli env "EMULATOR=${emulator}" "ARGUMENTS=${n}"
+        tests/example.sh $<TARGET_FILE:example_${name}> examples/${name}.txt)
+    endforeach()
   endif()
   if(has_ranks)
     if(NOT DEFINED ranks_of_${name})

@@ -27,9 +27,11 @@
  * rank has its box of the gradient of a value that is cut, and what all ranks hold alike, such as a
  * weight, has the same gradient on all of them.  Backward is of the first order.
  *
- * A host makes a tiling of its own communicator, describes its layers (lk_tile_spec), lets
- * lk_tiling_hold() work out their boxes, and makes a tile of each (lk_tile_new()).  A trainer does the
- * same from its plan.  Objects live until the tape that used them is reset.  A tile is used on the
+ * A host makes a tiling of its own communicator (a Cartesian one of MPI: lk_comm_from_mpi()), describes
+ * its layers (lk_tile_spec), lets lk_tiling_hold() work out their boxes or gives those of the arrays that
+ * it has, and makes a tile of each (lk_tile_new()); layers with the same window and sizes may share
+ * one, whatever their channels.  examples/heat_tiles.c does all of it.  A trainer does the same from its
+ * plan.  Objects live until the tape that used them is reset.  A tile is used on the
  * thread of its communicator, one call at a time.
  */
 #ifndef LK_TILES_H
@@ -109,7 +111,9 @@ typedef struct lk_tile_spec {
     lk_window window; /* its ndim is the number of spatial axes, of every kind */
     int64_t in[LK_TILE_AXES], out[LK_TILE_AXES]; /* sizes of the whole */
     lk_tile_bounds in_bounds, out_bounds;
-    lk_box x_box, y_box; /* that the arrays are, on this rank; ndim 0: the least */
+    /* That the arrays are, on this rank: a host's tiles with its ghost cells, or what lk_tiling_hold()
+     * says; ndim 0: the least.  A margin ends where the value does; padding is no part of it. */
+    lk_box x_box, y_box;
 } lk_tile_spec;
 
 /**
@@ -189,7 +193,9 @@ LK_API void lk_tile_free(lk_tile *tile);
  *
  * All are collective over the tiling's ranks, in forward and in backward.  `name` is for reports.  x and
  * what comes out are the arrays of the tile's boxes, [samples][box...][channels]; all ranks have the
- * same samples.  Errors of all: LK_ESHAPE for a value that is not what the tile holds, and those of
+ * same samples.  A margin is filled where it lies: also that of a host's own array, which is otherwise
+ * only read (lk_constant_data(), lk_leaf_data()), must be memory that can be written, and what is in it
+ * must be finite before.  Errors of all: LK_ESHAPE for a value that is not what the tile holds, and those of
  * dist.h.
  *
  * Parameters, all of which every rank has alike, are given in one of two ways:
@@ -248,8 +254,8 @@ LK_API lk_status lk_dist_tile_pool(const lk_tile *tile, lk_pool_kind kind, lk_va
 /**
  * lk_conv() on tiles, or lk_conv_relu() with act LK_ACT_RELU; the other activations are refused.
  *
- * The tile is of kind LK_TILE_CONV, its window and sizes those of `attr` (may be NULL), and its window's
- * grid is 4 where the algorithm is Winograd's.  w and b (LK_NO_VAR: none) are plain or by tile, each for
+ * The tile is of kind LK_TILE_CONV, its window and sizes those of `attr`, and its window's grid is 4 where
+ * the algorithm is Winograd's; `attr` NULL: what the tile was made for, with one group.  w and b (LK_NO_VAR: none) are plain or by tile, each for
  * itself.  y and dx have the bits of lk_conv() on the whole sample.  What a tile says of dw is the tree
  * over shards of one chain each, over its positions of y; of db the sums of lk_sum_to().
  *

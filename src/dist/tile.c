@@ -57,6 +57,24 @@ static lk_status spec_check(const lk_tiling *t, const lk_tile_spec *s)
     return LK_OK;
 }
 
+/* What is read or written of a value must be in the box that its array is. */
+static lk_status box_check(const char *what, const lk_box *box, const lk_box *part)
+{
+    int d = 0;
+    if (lk__box_has(box, part))
+        return LK_OK;
+    while (d + 1 < box->ndim && box->first[d] <= part->first[d] &&
+           part->first[d] + part->n[d] <= box->first[d] + box->n[d])
+        d++;
+    return LK_RAISE(LK_EINVAL,
+                    "the box of %s does not hold all that the layer reads or writes of it: along "
+                    "axis %d these are positions %lld to %lld, and the box has %lld to %lld; widen "
+                    "it, or let lk_tiling_hold() do that",
+                    what, d, (long long)part->first[d],
+                    (long long)(part->first[d] + part->n[d] - 1), (long long)box->first[d],
+                    (long long)(box->first[d] + box->n[d] - 1));
+}
+
 /* The box that an array is: as given, or the hull of what is read and written.  The value has the sizes
  * n. */
 static lk_status box_fill(const char *what, const lk_box *given, const int64_t *n,
@@ -69,8 +87,7 @@ static lk_status box_fill(const char *what, const lk_box *given, const int64_t *
     for (int i = 0; i < 3; i++) {
         if (given->ndim == 0)
             *out = lk__box_hull(out, parts[i]);
-        LK_CHECK(lk__box_has(out, parts[i]), LK_EINVAL,
-                 "the box of %s does not hold all that the layer reads or writes of it", what);
+        LK_TRY(box_check(what, out, parts[i]));
     }
     return LK_OK;
 }

@@ -281,26 +281,35 @@ static lk_status tile_goes_with(const char *call, const lk_tile *tile, const lk_
     return LK_OK;
 }
 
+/* What a tile was made for, with one group. */
+static lk_conv_attr attr_of(const lk_tile *tile)
+{
+    lk_conv_attr attr = {.window = tile->window,
+                         .algorithm = tile->window.grid == 4 ? LK_CONV_WINOGRAD : LK_CONV_DIRECT};
+    if (is_transposed(tile))
+        lk__conv_extra(&attr, tile->window.ndim, tile->out, tile->in, tile->window.kernel);
+    return attr;
+}
+
 typedef struct operands {
     lk_var x, w, b;
 } operands;
 
-static lk_status apply(const lk_op *op, const lk_tile *tile, operands in, const lk_conv_attr *attr,
+static lk_status apply(const lk_op *op, const lk_tile *tile, operands in, const lk_conv_attr *given,
                        lk_act act, const char *name, lk_var *out)
 {
-    static const lk_conv_attr usual;
+    lk_conv_attr attr = given ? *given : attr_of(tile);
     lk__tile_conv a;
     lk_comm *comm = tile->tiling->comm;
     int ndim = tile->window.ndim, n = lk_is_var(in.b) ? 3 : 2;
-    attr = attr ? attr : &usual;
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.d = lk__dist_of(comm, LK_REDUCE_SUM, 0, name);
     a.tile = tile;
-    a.groups = or_one(attr->groups);
-    a.algorithm = attr->algorithm;
+    a.groups = or_one(attr.groups);
+    a.algorithm = attr.algorithm;
     a.act = act;
     LK_TRY(lk__dist_valid(op->name, in.x));
-    LK_TRY(tile_goes_with(op->name, tile, attr, act));
+    LK_TRY(tile_goes_with(op->name, tile, &attr, act));
     if (comm)
         LK_TRY_DIST(comm, lk__dist_uses(in.x.tape, comm, op->name));
     LK_TRY_DIST(comm, lk_contiguous(in.x, &in.x));

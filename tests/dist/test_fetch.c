@@ -307,7 +307,8 @@ static void layers_that_do_not_fit_are_refused(lk_comm *comm)
     }
     s = good;
     s.x_box = (lk_box){1, {3}, {3}}; /* the tile alone */
-    ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL, "the box of x does not hold all");
+    ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL,
+                 "of it: along axis 0 these are positions 2 to 6, and the box has 3 to 5");
     s.x_box = (lk_box){1, {0}, {9}};
     ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL, "the box of x, of 1 axes, reaches out");
     s.x_box = (lk_box){2, {0, 0}, {8, 8}};

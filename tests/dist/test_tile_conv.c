@@ -308,8 +308,9 @@ static void what_does_not_fit_the_tile_is_refused(lk_comm *comm)
                  "tile is NULL");
     ASSERT_FAILS(lk_dist_tile_conv_transpose(a.tile, a.x, a.w, a.b, &a.k.attr, "c", &a.y),
                  LK_EINVAL, "not of a transposed convolution");
+    attr = (lk_conv_attr){.groups = 1};
     ASSERT_FAILS(
-        lk_dist_tile_conv(a.tile, a.x, a.w, a.b, NULL, none, "c", &a.y), LK_EINVAL,
+        lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &attr, none, "c", &a.y), LK_EINVAL,
         "along axis 0 stride, dilation and padding are 1, 1 and 0, of the tile 2, 1 and 1");
     ASSERT_FAILS(lk_dist_tile_conv(a.tile, a.x, a.w, a.b, &a.k.attr, LK_ACT_TANH, "c", &a.y),
                  LK_EINVAL, "there are none and relu");

@@ -248,10 +248,11 @@ static inline void conv_tile_new(const struct conv_case *k, lk_comm *comm, const
 static inline lk_status conv_apply(const struct conv_case *k, const lk_tile *tile, lk_var x,
                                    lk_var w, lk_var b, lk_var *y)
 {
+    /* Every other one leaves them to the tile. */
+    const lk_conv_attr *attr = k->attr.groups == 1 && k->batch % 2 ? NULL : &k->attr;
     if (k->back)
-        return lk_dist_tile_conv_transpose(tile, x, w, b, &k->attr, "layer", y);
-    return lk_dist_tile_conv(tile, x, w, b, &k->attr, k->relu ? LK_ACT_RELU : LK_ACT_NONE, "layer",
-                             y);
+        return lk_dist_tile_conv_transpose(tile, x, w, b, attr, "layer", y);
+    return lk_dist_tile_conv(tile, x, w, b, attr, k->relu ? LK_ACT_RELU : LK_ACT_NONE, "layer", y);
 }
 
 /* Run a case, forward and backward; `comm` NULL: one rank has all tiles. */

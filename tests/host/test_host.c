@@ -9,6 +9,7 @@
 #include <lockstep/coll.h>
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/clock.h>
+#include <lockstep/tiles.h>
 #include <lockstep/train.h>
 
 #include <mpi.h>
@@ -106,6 +107,53 @@ static void training_uses_the_hosts_ranks(int world)
     lk_experiment_free(e);
 }
 
+/* A grid of MPI's, in whatever order it puts the ranks, with bounds of the host's own: each rank gets the cells
+ * around its tiles from the ranks that MPI says have them. */
+static void a_cartesian_communicator_has_tiles(void)
+{
+    const int64_t size[] = {7, 5}, tiles[] = {3, 2}, rows[] = {0, 1, 5, 7}, columns[] = {0, 3, 5};
+    const lk_tile_bounds bounds = {{rows, columns}};
+    int at[2], rank, world;
+    double field[35];
+    MPI_Comm cart;
+    lk_comm *comm;
+    lk_grid grid;
+    lk_tiling *tiling;
+    lk_fetch *fetch;
+    MPI_Comm_size(MPI_COMM_WORLD, &world);
+    ASSERT_EQ(world, 4);
+    MPI_Cart_create(MPI_COMM_WORLD, 2, (int[]){2, 2}, (int[]){0, 0}, 1, &cart);
+    MPI_Comm_rank(cart, &rank);
+    MPI_Cart_coords(cart, rank, 2, at);
+    ASSERT_OK(lk_comm_from_mpi(MPI_Comm_c2f(cart), &comm));
+    ASSERT_OK(lk_grid_make(comm, 2, (int[]){2, 2}, NULL, &grid));
+    ASSERT_TRUE(grid.at[0] == at[0] && grid.at[1] == at[1]);
+    ASSERT_OK(lk_tiling_new(comm, &grid, tiles, 0, &tiling));
+    lk_box own[4], all[4];
+    for (int r = 0; r < 4; r++) { /* as MPI says, tile rows 0 and 1-2, columns 0 and 1 */
+        const int64_t first[2][2] = {{0, 1}, {0, 3}}, n[2][2] = {{1, 6}, {3, 2}};
+        MPI_Cart_coords(cart, r, 2, at);
+        own[r] = lk_tiling_box(tiling, r, 2, size, &bounds);
+        const lk_box want = {2, {first[0][at[0]], first[1][at[1]]}, {n[0][at[0]], n[1][at[1]]}};
+        ASSERT_TRUE(lk_box_is_equal(&own[r], &want));
+        all[r] = lk_box_whole(2, size);
+    }
+    for (int i = 0; i < 35; i++) {
+        lk_box cell = {2, {i / 5, i % 5}, {1, 1}};
+        cell = lk_box_intersect(&cell, &own[rank]);
+        field[i] = lk_box_count(&cell) == 1 ? i : -1;
+    }
+    ASSERT_OK(lk_fetch_new(tiling, own, all, &fetch));
+    ASSERT_OK(lk_fetch_begin(fetch, LK_F64, 1, 1, &all[rank], field, "field"));
+    ASSERT_OK(lk_fetch_end(fetch));
+    for (int i = 0; i < 35; i++)
+        ASSERT_TRUE(field[i] == i);
+    lk_fetch_free(fetch);
+    lk_tiling_free(tiling);
+    lk_comm_close(comm);
+    MPI_Comm_free(&cart);
+}
+
 static void intercommunicators_are_refused(int rank)
 {
     MPI_Comm half, inter;
@@ -138,6 +186,7 @@ int main(int argc, char **argv)
     intercommunicators_are_refused(rank);
     for (int again = 0; again < 3; again++)
         half_of_the_world_works(multiple);
+    a_cartesian_communicator_has_tiles();
     training_uses_the_hosts_ranks(rank);
     ASSERT_OK(lk_comm_open("mpi", &comm)); /* MPI is there: it is used, and not finalized */
     ASSERT_OK(lk_barrier(comm, "all"));
