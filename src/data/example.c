@@ -1,6 +1,5 @@
 /* Reading and writing tf.train.Example: records.c reads with it while a dataset is opened, and integers
- * later, on any thread that reads samples; formats/tfrecord.c writes with it.  Nothing is kept between calls
- * but the window of who reads.
+ * later, on any thread that reads samples; formats/tfrecord.c writes with it.
  */
 #include "data/example.h"
 
@@ -281,7 +280,7 @@ lk_status lk__example_read(lk__example_window *w, int64_t offset, int64_t n, lk_
     return LK_OK;
 }
 
-lk_status lk__example_ints(const lk__source *s, int64_t offset, const lk_shape *shape,
+lk_status lk__example_ints(const lk__source *s, lk__example_place *from, const lk_shape *shape,
                            const lk_box *box, int64_t *out)
 {
     enum { MAX_VARINT = 10 }; /* bytes of a number */
@@ -289,12 +288,14 @@ lk_status lk__example_ints(const lk__source *s, int64_t offset, const lk_shape *
     w.source = s;
     w.at = w.n = 0;
     /* No number tells where another begins, so all up to the last of the box are read. */
-    int64_t last = lk__box_last(shape, box), left = lk__source_size(s) - offset;
-    int64_t most = last < left / MAX_VARINT ? (last + 1) * MAX_VARINT : left;
-    struct message m = {&w, offset, offset + most};
+    int64_t more = lk__box_last(shape, box) - from->number;
+    int64_t left = lk__source_size(s) - from->offset;
+    int64_t most = more < left / MAX_VARINT ? (more + 1) * MAX_VARINT : left;
+    struct message m = {&w, from->offset, from->offset + most};
     lk_box_walk walk = lk_box_start(box, shape->dim);
     uint64_t v;
-    for (int64_t i = 0; lk_box_next(&walk);) {
+    int64_t i = from->number;
+    while (lk_box_next(&walk)) {
         for (; i < walk.place; i++)
             LK_TRY(read_varint(&m, &v));
         for (; i < walk.place + walk.n; i++) {
@@ -302,6 +303,7 @@ lk_status lk__example_ints(const lk__source *s, int64_t offset, const lk_shape *
             out[walk.at + i - walk.place] = (int64_t)v;
         }
     }
+    *from = (lk__example_place){i, m.at};
     return LK_OK;
 }
 

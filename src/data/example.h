@@ -47,9 +47,14 @@ typedef struct lk__example_window {
 lk_status lk__example_read(lk__example_window *w, int64_t offset, int64_t n, lk__feature *feature,
                            int n_features) LK_NODISCARD;
 
-/** Decode packed INTS, which lk__example_read() has found at `offset` of `s`: those of a box of the array of
- * `shape`. */
-lk_status lk__example_ints(const lk__source *s, int64_t offset, const lk_shape *shape,
+/** Where one of packed INTS begins. */
+typedef struct lk__example_place {
+    int64_t number, offset; /* which, and where in the source */
+} lk__example_place;
+
+/** Decode packed INTS: those of a box of the array of `shape`, none of which comes before `*from`.  At first
+ * that is number 0, where lk__example_read() has found them; then `*from` is behind the last of the box. */
+lk_status lk__example_ints(const lk__source *s, lk__example_place *from, const lk_shape *shape,
                            const lk_box *box, int64_t *out) LK_NODISCARD;
 
 /* ---- writing, into memory ---- */

@@ -10,6 +10,8 @@
 #include <lockstep/extra/alloc.h>
 #include <lockstep/extra/checked.h>
 
+#include <pthread.h>
+
 enum { IMAGE, LABEL, HEIGHT, WIDTH, DEPTH, N_FEATURES };
 
 struct records {
@@ -18,28 +20,49 @@ struct records {
     lk__feature_kind kind;   /* of the values */
     int64_t values, targets; /* of one sample */
     lk_shape x, y;           /* their shapes */
-    int64_t *label;          /* labels, or where the targets begin; NULL: there are none */
-    lk__feature_kind wants;  /* INTS: labels, FLOATS: targets */
+    /* Where reading integers ended last: who reads a sample part by part goes on from there. */
+    pthread_mutex_t lock;
+    int64_t last;
+    lk__example_place reached;
+    int64_t *label;         /* labels, or where the targets begin; NULL: there are none */
+    lk__feature_kind wants; /* INTS: labels, FLOATS: targets */
 };
 
 static void records_free(void *context)
 {
     struct records *r = context;
     lk__source_free(r->source);
+    pthread_mutex_destroy(&r->lock);
     lk_free(r->at);
     lk_free(r->label);
     lk_free(r);
 }
 
+static lk_status records_ints(struct records *r, int64_t index, const lk_box *box, void *out)
+{
+    lk__example_place from = {0, r->at[index]};
+    lk_box_walk walk = lk_box_start(box, r->x.dim);
+    pthread_mutex_lock(&r->lock);
+    if (r->last == index && r->reached.number <= walk.place)
+        from = r->reached;
+    pthread_mutex_unlock(&r->lock);
+    LK_TRY(lk__example_ints(r->source, &from, &r->x, box, out));
+    pthread_mutex_lock(&r->lock);
+    r->last = index;
+    r->reached = from;
+    pthread_mutex_unlock(&r->lock);
+    return LK_OK;
+}
+
 static lk_status records_box(void *context, int64_t index, int field, const lk_box *box, void *out)
 {
-    const struct records *r = context;
+    struct records *r = context;
     if (field == 1 && r->wants == LK_FEATURE_INTS)
         *(int64_t *)out = r->label[index];
     else if (field == 1)
         LK_TRY(lk__source_read_box(r->source, r->label[index], &r->y, box, 4, out));
     else if (r->kind == LK_FEATURE_INTS)
-        LK_TRY(lk__example_ints(r->source, r->at[index], &r->x, box, out));
+        LK_TRY(records_ints(r, index, box, out));
     else
         LK_TRY(lk__source_read_box(r->source, r->at[index], &r->x, box,
                                    r->kind == LK_FEATURE_BYTES ? 1 : 4, out));
@@ -203,6 +226,8 @@ lk_status lk__records_dataset(lk__source *s, const lk__record_names *names, int6
         return st;
     }
     r->source = s;
+    r->last = -1;
+    pthread_mutex_init(&r->lock, NULL);
     lk_dataset_info info = {.name = lk__source_name(s), .classes = classes};
     LK_TRY_TO(fail, fill(r, names, shape, &info));
     if (r->wants != LK_FEATURE_INTS)

@@ -155,10 +155,14 @@ static void integers_beyond_the_end_are_refused(void)
     lk_shape shape = LK_SHAPE(1);
     lk_box box = lk_box_whole(1, shape.dim);
     lk__source *s = memory(one, sizeof one);
-    ASSERT_OK(lk__example_ints(s, 0, &shape, &box, &value));
+    lk__example_place from = {0, 0};
+    ASSERT_OK(lk__example_ints(s, &from, &shape, &box, &value));
     ASSERT_EQ(value, 5);
-    ASSERT_FAILS(lk__example_ints(s, 1, &shape, &box, &value), LK_EIO, "cut off");
-    ASSERT_FAILS(lk__example_ints(s, 2, &shape, &box, &value), LK_EIO, "the file ends at 1");
+    ASSERT_TRUE(from.number == 1 && from.offset == 1);
+    from = (lk__example_place){0, 1};
+    ASSERT_FAILS(lk__example_ints(s, &from, &shape, &box, &value), LK_EIO, "cut off");
+    from = (lk__example_place){0, 2};
+    ASSERT_FAILS(lk__example_ints(s, &from, &shape, &box, &value), LK_EIO, "the file ends at 1");
     lk__source_free(s);
 }
 
@@ -186,6 +190,27 @@ static lk_dataset *image_set(lk_dtype dtype, int64_t count)
     lk_tensor_free(tensor[0]);
     lk_tensor_free(tensor[1]);
     return ds;
+}
+
+/* Reading goes on where it ended, but in the same record only, and never backwards. */
+static void parts_of_integers_are_found_in_any_order(void)
+{
+    char options[300];
+    lk_dataset *ds = image_set(LK_I64, 5), *back;
+    ASSERT_OK(lk_dataset_write(ds, NULL, test_path("parts.tfrecord")));
+    lk_dataset_free(ds);
+    snprintf(options, sizeof options, "path=%s", test_path("parts.tfrecord"));
+    ASSERT_OK(lk_dataset_open("tfrecord", options, LK_TRAIN, &back));
+    lk_tensor *t;
+    ASSERT_OK(lk_tensor_new(LK_I64, LK_SHAPE(1, 1, 1, 1), &t));
+    for (int i = 0; i < 200; i++) {
+        int64_t sample = test_random(3) + 2, r = test_random(2), c = test_random(3);
+        lk_box box = {3, {r, c, 0}, {1, 1, 1}};
+        ASSERT_OK(lk_dataset_read_box(back, 0, &box, &sample, 1, t));
+        TEST_EXPECT(t, sample * 6 + r * 3 + c);
+    }
+    lk_tensor_free(t);
+    lk_dataset_free(back);
 }
 
 static void what_is_written_is_read_again(void)
@@ -398,8 +423,8 @@ TEST_MAIN(TEST(the_framing_has_the_published_bytes), TEST(an_example_is_read_by_
           TEST(an_entry_is_joined_and_replaced_by_the_next_of_its_name),
           TEST(what_is_valid_but_not_supported_is_not_called_damaged),
           TEST(integers_beyond_the_end_are_refused), TEST(a_feature_without_values_needs_no_data),
-          TEST(what_is_written_is_read_again), TEST(integers_and_targets_are_read_again),
-          TEST(labels_and_values_that_are_none_are_told),
+          TEST(parts_of_integers_are_found_in_any_order), TEST(what_is_written_is_read_again),
+          TEST(integers_and_targets_are_read_again), TEST(labels_and_values_that_are_none_are_told),
           TEST(features_can_have_other_names_and_shapes), TEST(damage_is_refused),
           TEST(absurd_lengths_are_refused_before_memory_is_taken), TEST(records_must_agree),
           TEST(failed_allocations_leave_nothing))
