@@ -55,6 +55,7 @@ typedef struct lk_early_stop_options {
 typedef struct lk_train_options {
     int64_t epochs;
     int64_t steps;                        /* stop after so many; 0: no limit */
+    int64_t recompute;                    /* segments of the model; 0: values are kept */
     const char *evaluate_text, *log_text; /* as written */
     lk_period evaluate, log;
     const char *output; /* folder for all that is written; NULL: none */

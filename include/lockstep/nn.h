@@ -284,6 +284,9 @@ typedef struct lk_pass {
     bool part;                   /* the samples are not the whole batch */
     /* The ranks that have the rest of this batch, which run the same pass now; NULL: this one has all. */
     const lk_dist_batch *batch;
+    /* Segments that the model's list is cut into: backward computes their values again, instead of
+     * keeping them; 0, 1: it keeps all. */
+    int64_t recompute;
     const lk_pass_parts *parts; /* NULL: all layers work on whole samples, and nothing is cut */
     struct lk__pass_run *run;   /* what lk_model_forward() adds for the layers; NULL */
 } lk_pass;

@@ -49,9 +49,10 @@ typedef struct lk_trainer_spec {
     /* Made of the model: it then runs all passes, on its devices, to the same bits; NULL: this thread does. */
     lk_parallel_model *parallel_model;
     lk_loader *train;
-    int64_t epochs;   /* that are planned, for schedules */
-    lk_comm *comm;    /* of the ranks that train together; NULL: this one alone, or the chain's */
-    lk_pieces pieces; /* zeros: shards alone */
+    int64_t epochs;    /* that are planned, for schedules */
+    lk_comm *comm;     /* of the ranks that train together; NULL: this one alone, or the chain's */
+    lk_pieces pieces;  /* zeros: shards alone */
+    int64_t recompute; /* segments of the model that backward runs again; 0: values are kept */
     lk_parallel_options parallel;
 } lk_trainer_spec;
 

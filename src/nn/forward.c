@@ -176,12 +176,12 @@ static bool changes(const lk_pass *pass, const lk_layer_instance *instance)
 /* How many of the layers from `i` on are applied at once: a relu goes with the layer behind it, or
  * else with the one before, where these can.  The bits are the same.  `*instance` is the layer that does
  * it.  Whoever watches sees the layers one by one. */
-static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i,
+static int64_t join(const lk_pass *pass, const lk__list *list, int64_t i, int64_t end,
                     const lk_layer_instance **instance)
 {
     const lk__net *net = pass->run->model->net;
     const lk_layer_instance *of[3] = {&net->instance[list->instance[i]]};
-    for (int64_t k = 1; k < 3 && i + k < list->n; k++) {
+    for (int64_t k = 1; k < 3 && i + k < end; k++) {
         const lk_layer_instance *next = &net->instance[list->instance[i + k]];
         if (changes(pass, of[k - 1]) || changes(pass, next))
             break;
@@ -226,11 +226,13 @@ static lk_status layer_run(const lk_pass *pass, const lk_layer_instance *instanc
     return LK_OK;
 }
 
-static lk_status list_run(const lk_pass *pass, const lk__list *list, lk_var x, lk_var *out)
+lk_status lk__list_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,
+                       lk_var *out)
 {
-    for (int64_t i = 0, n; i < list->n; i += n) {
+    int64_t end = layers.first + layers.n;
+    for (int64_t i = layers.first, n; i < end; i += n) {
         const lk_layer_instance *instance;
-        n = join(pass, list, i, &instance);
+        n = join(pass, list, i, end, &instance);
         pass->run->relu = n > 1;
         lk_status st = layer_run(pass, instance, x, &x);
         if (st != LK_OK)
@@ -246,7 +248,8 @@ lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *instance,
                          lk_var *out)
 {
     LK_FP_GUARD();
-    LK_TRY(list_run(pass, &pass->run->model->net->list[instance->list[list]], x, out));
+    const lk__list *layers = &pass->run->model->net->list[instance->list[list]];
+    LK_TRY(lk__list_run(pass, layers, (lk_range){0, layers->n}, x, out));
     return LK_OK;
 }
 
@@ -308,7 +311,11 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
     lk_pass inner = *pass;
     inner.run = run;
     LK_TRY(params_enter(model->net, pass, run->param));
-    LK_TRY(list_run(&inner, &model->net->list[0], x, out));
+    const lk__list *layers = &model->net->list[0];
+    if (pass->recompute > 1 && pass->accumulator && !run->bad && !run->last)
+        LK_TRY(lk__segments_run(&inner, x, out));
+    else
+        LK_TRY(lk__list_run(&inner, layers, (lk_range){0, layers->n}, x, out));
     return LK_OK;
 }
 

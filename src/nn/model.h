@@ -108,6 +108,8 @@ struct lk_accumulator {
     bool overwrite;    /* the next pass sets the gradients */
     lk_var *values;    /* the parameters on the tape of the pass that fills this accumulator */
     void *scratch;     /* of lk_pass_batch_stat(): as large as the largest state */
+    struct lk__segment *segment; /* of the pass that fills it: what backward runs again */
+    int64_t max_segments;
 };
 
 /* What a pass adds to lk_pass for the layers. */
@@ -210,6 +212,13 @@ void lk__net_free(lk__net *net);
 lk_status lk__slab_tensors(const lk_slab *slab, int64_t first, int64_t n,
                            lk_tensor ***out) LK_NODISCARD;
 void lk__tensors_free(lk_tensor **tensor, int64_t n);
+
+/** Run some layers of a list. */
+lk_status lk__list_run(const lk_pass *pass, const lk__list *list, lk_range layers, lk_var x,
+                       lk_var *out) LK_NODISCARD;
+
+/** Run the model's list in pass->recompute segments, which backward runs again. */
+lk_status lk__segments_run(const lk_pass *pass, lk_var x, lk_var *out) LK_NODISCARD;
 
 /** Uses of parameters, shared or not. */
 static inline int64_t lk__model_uses(const lk_model *model)

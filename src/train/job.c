@@ -192,6 +192,7 @@ static lk_status job_make(lk_job *job)
                                                      .epochs = e->train.epochs,
                                                      .comm = job->comm,
                                                      .pieces = e->pieces.cut,
+                                                     .recompute = e->train.recompute,
                                                      .parallel = e->parallel},
                                   &(lk_trainer_options){e->loss, e->metrics, e->optimizer},
                                   &job->trainer));

@@ -67,8 +67,7 @@ static lk_status cache_set(const lk_trainer *t, lk_loader *loader, bool on)
     if (on)
         snprintf(rank, sizeof rank, "%d", tiling->rank);
     for (int d = 0; on && d < tiling->ndim; d++)
-        n += (size_t)snprintf(size + n, sizeof size - n, "%s%d", d ? "x" : "",
-                              tiling->grid.dim[d]);
+        n += (size_t)snprintf(size + n, sizeof size - n, "%s%d", d ? "x" : "", tiling->grid.dim[d]);
     LK_TRY(lk_loader_set_cache(loader, NULL, rank, size));
     return LK_OK;
 }

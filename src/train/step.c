@@ -67,6 +67,7 @@ lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumu
                     .step = t->step,
                     .first = batch->first,
                     .part = batch->n < batch->size,
+                    .recompute = t->spec.recompute,
                     .batch = lk__groups_batch(t->groups)};
     if (t->plan->tiling) {
         t->layer_parts = lk__groups_parts(t->groups, samples, lk_loader_shard_size(t->spec.train),

@@ -51,11 +51,66 @@ static void times_behind_tiles_have_the_bits_of_one_rank(lk_comm *comm)
     expect_same(comm, series, "pieces.tiles=4x3", "pieces.least_tile=1", few);
 }
 
+/* Values that backward computes again: margins are fetched again, statistics are taken once. */
+static void recomputing_has_the_bits_of_keeping(lk_comm *comm)
+{
+    static const char *const nets[] = {classes, volumes};
+    for (int i = 0; i < 2; i++) {
+        const char *pieces = i == 0 ? "pieces.tiles=4x3" : "pieces.tiles=3x2x2",
+                   *least = "pieces.least_tile=1";
+        const char *grid = lk_comm_size(comm) % 2 ? "parallel.spatial=1x1" : "parallel.spatial=2x1";
+        outcome kept = train_steps(nets[i], NULL, (const char *[MAX_SETTINGS]){pieces, least});
+        outcome again = train_steps(
+            nets[i], comm,
+            (const char *[MAX_SETTINGS]){pieces, least, grid,
+                                         i ? "train.recompute=2" : "train.recompute=4"});
+        ASSERT_EQ(memcmp(&kept, &again, sizeof kept), 0);
+    }
+}
+
+/* The peak of three steps of one rank above what is there before. */
+static int64_t peak_of(const char *recompute)
+{
+    static const char deep[] =
+        "data: {type: shapes, count: 16, test_count: 4, shape: [48, 48, 2], batch: 8, shards: 2,\n"
+        "       prefetch: 0}\n"
+        "model: [{type: conv, filters: 8, kernel: 3, padding: 1}, tanh,\n"
+        "        {type: conv, filters: 8, kernel: 3, padding: 1}, tanh,\n"
+        "        {type: conv, filters: 8, kernel: 3, padding: 1}, tanh,\n"
+        "        {type: conv, filters: 8, kernel: 3, padding: 1}, tanh,\n"
+        "        global_avgpool, {type: linear, units: 2}]\n"
+        "loss: softmax_cross_entropy\n"
+        "optimizer: sgd\n"
+        "train: {epochs: 1}\n";
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    ASSERT_OK(job_of(deep, NULL, (const char *[MAX_SETTINGS]){recompute}, &e, &job));
+    lk_alloc_stats before = lk_alloc_stats_now();
+    int64_t most = 0;
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+        int64_t now = lk_alloc_stats_now().live_bytes - before.live_bytes;
+        most = now > most ? now : most;
+    }
+    lk_job_free(job);
+    lk_experiment_free(e);
+    return most;
+}
+
+static void recomputing_takes_less_memory(lk_comm *comm)
+{
+    if (lk_comm_size(comm) > 1)
+        return; /* ranks of one process share the counters */
+    int64_t kept = peak_of("train.recompute=0"), again = peak_of("train.recompute=4");
+    ASSERT_TRUE(again < kept - kept / 4);
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
     }
 RANKS_MAIN(TEST_OF(classes_have_the_bits_of_one_rank),
            TEST_OF(changes_of_domain_have_the_bits_of_one_rank),
-           TEST_OF(volumes_have_the_bits_of_one_rank),
+           TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(recomputing_has_the_bits_of_keeping),
+           TEST_OF(recomputing_takes_less_memory),
            TEST_OF(times_behind_tiles_have_the_bits_of_one_rank))
