@@ -2,6 +2,7 @@
 #include "job.h"
 
 #include "experiment.h"
+#include "layout.h"
 #include "ranks.h"
 #include "verb.h"
 
@@ -26,14 +27,17 @@ int job_on_ranks(int n, char **operand, int (*fn)(void *arg), void *arg)
     if (ranks_launched())
         return fn(arg);
     int status = experiment_open(n, operand, &experiment);
-    int64_t ranks = status == LK_EXIT_DONE ? experiment->parallel.data : 0;
+    lk_mesh_shape shape = {0};
+    if (status == LK_EXIT_DONE)
+        shape = layout_of(experiment);
+    int64_t ranks = layout_ranks(&shape);
     lk_experiment_free(experiment);
     if (status != LK_EXIT_DONE)
         return status;
     if (ranks <= 1)
         return fn(arg);
     if (ranks > LK_MAX_LOCAL)
-        return verb_refuse("parallel.data is %lld: at most %d ranks are threads of one process",
+        return verb_refuse("parallel needs %lld ranks: at most %d are threads of one process",
                            (long long)ranks, LK_MAX_LOCAL);
     return ranks_run((int)ranks, fn, arg);
 }

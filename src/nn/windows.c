@@ -40,10 +40,11 @@ lk_status lk__layer_window(const lk__window_options *o, lk_shape in, int64_t str
     for (int i = 0; i < w.ndim; i++) {
         int64_t extent = w.dilation[i] * (w.kernel[i] - 1), room; /* both at most 1e6 */
         LK_TRY(lk_add_i64(in.dim[i], w.pad_lo[i] + w.pad_hi[i], &room));
-        LK_CHECK(
-            room > extent, LK_ESHAPE,
-            "a window of %lld positions does not fit axis %d of the input %s with padding %lld",
-            (long long)extent + 1, i, lk_shape_text(in).s, (long long)w.pad_lo[i]);
+        LK_CHECK(room > extent, LK_ESHAPE,
+                 "a window of %lld positions does not fit axis %d of the input %s with padding "
+                 "%lld: one of at most %lld fits, or padding of at least %lld",
+                 (long long)extent + 1, i, lk_shape_text(in).s, (long long)w.pad_lo[i],
+                 (long long)room, (long long)(extent + 2 - in.dim[i]) / 2);
         positions[i] = (room - extent - 1) / w.stride[i] + 1;
     }
     *window = w;

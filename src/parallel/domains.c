@@ -305,6 +305,26 @@ static lk_status grid_check(const lk_grid *grid, const int64_t *tiles)
     return LK_OK;
 }
 
+/* A sample has the axes that are cut. */
+static lk_status axes_check(const lk_grid *grid, const int64_t *tiles, lk_shape in)
+{
+    int64_t ranks[LK_TILE_AXES];
+    char is[72], fit[72], line[72], pieces[72];
+    int axes = in.ndim - 1;
+    for (int d = 0; d < grid->ndim; d++)
+        ranks[d] = grid->dim[d];
+    LK_CHECK(axes > 0, LK_EINVAL,
+             "parallel.spatial is %s, but a sample %s has nothing before its channels to be cut: "
+             "leave it out (parallel.data shares the samples out), or give data.shape axes",
+             grid_text(grid->ndim, ranks, is), lk_shape_text(in).s);
+    LK_CHECK(axes >= grid->ndim, LK_EINVAL,
+             "parallel.spatial %s and pieces.tiles %s cut %d axes, but a sample %s has %d before "
+             "its channels: take `parallel: {spatial: %s}` and `pieces: {tiles: %s}`",
+             grid_text(grid->ndim, ranks, is), grid_text(grid->ndim, tiles, pieces), grid->ndim,
+             lk_shape_text(in).s, axes, grid_text(axes, ranks, fit), grid_text(axes, tiles, line));
+    return LK_OK;
+}
+
 /* Tiles and ranks along each axis, those that are not cut at the end left out. */
 static lk_status tiling_make(lk_plan *p, const lk_mesh *mesh, const lk__net *net)
 {
@@ -320,9 +340,8 @@ static lk_status tiling_make(lk_plan *p, const lk_mesh *mesh, const lk__net *net
             grid.ndim = d + 1;
     }
     LK_TRY(grid_check(&grid, cut->tile));
-    LK_CHECK(mesh->n[LK_AXIS_SPACE] == 1 || net->spec.in.shape.ndim - 1 >= grid.ndim, LK_EINVAL,
-             "parallel.spatial cuts %d axes, but a sample is %s: %d before its channels", grid.ndim,
-             lk_shape_text(net->spec.in.shape).s, net->spec.in.shape.ndim - 1);
+    if (mesh->n[LK_AXIS_SPACE] > 1)
+        LK_TRY(axes_check(&grid, cut->tile, net->spec.in.shape));
     LK_TRY(lk__tiling_new(mesh->along[LK_AXIS_SPACE], mesh->space_along, &grid, cut->tile,
                           has_winograd(net) ? 4 : 1, &p->tiling));
     return LK_OK;

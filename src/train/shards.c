@@ -56,6 +56,10 @@ lk_status lk__shards_accumulate(lk_trainer *t, const lk_batch *batch, lk_accumul
                                 lk_step_seconds *time)
 {
     int64_t shard_size = lk_loader_shard_size(t->spec.train);
+    if (batch->n == 0) { /* nothing for this replica in the last batch */
+        lk_accumulator_clear(to);
+        return LK_OK;
+    }
     lk__shard_sums_begin(&t->shards);
     for (int64_t first = 0; first < batch->n; first += shard_size) {
         lk_batch part;

@@ -9,6 +9,7 @@
 #include <lockstep/extra/plan.h>
 #include <lockstep/extra/trainer_plan.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #define FIELD(member) offsetof(lk_trainer_options, member)
@@ -29,32 +30,52 @@ const lk_descriptor lk_trainer_descriptor = {.name = "trainer",
 
 /* ---- ranks ---- */
 
+/* Ranks along space. */
+static int64_t space_of(const lk_trainer *t)
+{
+    const lk_option_ints *grid = &t->spec.parallel.spatial;
+    int64_t space = 1;
+    for (int i = 0; i < grid->n && i < 3; i++)
+        space *= grid->item[i];
+    return space;
+}
+
+/* Models that are not cut into tiles. */
+static lk_status tiles_check(const lk_trainer *t)
+{
+    const lk_pieces *cut = &t->spec.pieces;
+    bool tiles = space_of(t) > 1 || cut->tile[0] > 1 || cut->tile[1] > 1 || cut->tile[2] > 1;
+    LK_CHECK(!t->spec.parallel_model || !tiles, LK_ENOTSUP,
+             "a model on several devices is not cut into tiles: leave out parallel.devices, or "
+             "pieces.tiles and parallel.spatial");
+    LK_CHECK(!t->spec.chain || !tiles, LK_ENOTSUP,
+             "a chain is not cut into tiles, its ranks have whole samples: leave out pieces.tiles "
+             "and parallel.spatial");
+    return LK_OK;
+}
+
 static lk_status layout_check(const lk_trainer *t)
 {
     const lk_parallel_options *p = &t->spec.parallel;
     int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
-    const lk_pieces *cut = &t->spec.pieces;
-    int64_t space = 1;
-    bool tiles = false;
-    for (int i = 0; i < 3; i++) {
-        int64_t ranks = i < p->spatial.n ? p->spatial.item[i] : 1;
-        space *= ranks;
-        tiles = tiles || cut->tile[i] > 1;
-    }
+    int64_t space = space_of(t);
     LK_CHECK(p->features <= 1 && p->stages <= 1, LK_ENOTSUP,
              "parallel: only `data` and `spatial` are there yet, not features and stages");
-    LK_CHECK(cut->blocks <= 1, LK_ENOTSUP,
+    LK_CHECK(t->spec.pieces.blocks <= 1, LK_ENOTSUP,
              "pieces: only shards and tiles are there yet, not blocks");
-    LK_CHECK(!t->spec.parallel_model || (space == 1 && !tiles), LK_ENOTSUP,
-             "a model on several devices is not cut into tiles: leave out parallel.devices, or "
-             "pieces.tiles and parallel.spatial");
+    char ranks[48], grid[80] = "";
+    snprintf(ranks, sizeof ranks, "there %s %d rank%s", size == 1 ? "is" : "are", size,
+             size == 1 ? "" : "s");
+    if (space > 1)
+        snprintf(grid, sizeof grid, "parallel.spatial has %lld parts", (long long)space);
+    LK_CHECK(p->data > 0 || size % space == 0, LK_EINVAL,
+             "%s, but %s: start %lld, or a multiple of it (lockstep run -n %lld -- ...)", grid,
+             ranks, (long long)space, (long long)((size / space + 1) * space));
     LK_CHECK(p->data == 0 || p->data * space == size, LK_EINVAL,
-             "parallel.data is %lld%s, but there %s %d rank%s: start %lld (lockstep run -n %lld -- "
-             "...), or "
+             "parallel.data is %lld%s%s, but %s: start %lld (lockstep run -n %lld -- ...), or "
              "leave it out",
-             (long long)p->data, space > 1 ? " times parallel.spatial" : "",
-             size == 1 ? "is" : "are", size, size == 1 ? "" : "s", (long long)(p->data * space),
-             (long long)(p->data * space));
+             (long long)p->data, space > 1 ? " and " : "", grid, ranks,
+             (long long)(p->data * space), (long long)(p->data * space));
     return LK_OK;
 }
 
@@ -251,6 +272,7 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
 {
     LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(options_take(t, told));
+    LK_TRY(tiles_check(t));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard_size(t->spec.train)));
     LK_TRY(lk_tape_new(&t->eval_tape));
