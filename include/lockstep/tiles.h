@@ -102,7 +102,8 @@ typedef enum lk_tile_kind {
     LK_TILE_POINTWISE, /* each position for itself */
     LK_TILE_CONV,
     LK_TILE_CONV_TRANSPOSE, /* the window is that of the convolution it is the transpose of */
-    LK_TILE_POOL
+    LK_TILE_POOL,
+    LK_TILE_LCN /* windows around each position; they are gone over twice */
 } lk_tile_kind;
 
 /** A layer, for which a tile is made. */
@@ -172,9 +173,10 @@ typedef struct lk_tile {
     lk_window window;
     int64_t in[LK_TILE_AXES], out[LK_TILE_AXES];
     lk_held x, y;
-    lk_box x_reads;  /* what forward reads of x */
-    lk_box y_makes;  /* what it computes of y: the tile, and of a pool all windows over x's tile */
-    lk_box dy_reads; /* what backward reads of dy */
+    lk_box x_reads; /* what forward reads of x */
+    lk_box
+        y_makes; /* what it computes of y: the tile; of a pool and of lcn also what backward reads */
+    lk_box dy_reads;               /* what backward reads of dy */
     lk_fetch *get_x, *get_dy;      /* that fill these; NULL: nothing to get */
     int64_t leaves;                /* tiles of this rank, row-major */
     const lk_box *x_leaf, *y_leaf; /* [leaves] of x and of y; may be empty */
@@ -272,6 +274,40 @@ LK_API lk_status lk_dist_tile_conv(const lk_tile *tile, lk_var x, lk_var w, lk_v
 LK_API lk_status lk_dist_tile_conv_transpose(const lk_tile *tile, lk_var x, lk_var w, lk_var b,
                                              const lk_conv_attr *attr, const char *name,
                                              lk_var *out) LK_NODISCARD;
+
+/**
+ * lk_lcn() on tiles: local contrast normalisation of images.
+ *
+ * The tile is of kind LK_TILE_LCN, of two axes and equal sizes, its window `rows` x `columns`, both odd, with
+ * a padding of half of them.  A window of windows is read around each position, and around these again in
+ * backward: x's margin is two windows' reach twice over, dy's once.  y is right in tile->y_makes and 0
+ * in the rest of its box, dx in the tile of x and 0 around it; both have the bits of lk_lcn() on the whole
+ * sample.  Errors: also LK_EINVAL for another window.
+ */
+LK_API lk_status lk_dist_tile_lcn(const lk_tile *tile, lk_var x, int64_t rows, int64_t columns,
+                                  const char *name, lk_var *out) LK_NODISCARD;
+
+/**
+ * lk_linear() at each position of x, or lk_linear_relu() with act LK_ACT_RELU; other activations are
+ * refused.  Any tile whose x this is will do.
+ *
+ * w [in][units] and b (LK_NO_VAR: none) are plain or by tile, each for itself.  The margin of y is right
+ * where x's was.  What a tile says of dw is the tree over shards of one chain each, over its positions; of
+ * db the sums of lk_sum_to().
+ */
+LK_API lk_status lk_dist_tile_linear(const lk_tile *tile, lk_var x, lk_var w, lk_var b, lk_act act,
+                                     const char *name, lk_var *out) LK_NODISCARD;
+
+/**
+ * lk_layer_norm() over the channels of each position of x.  Any tile whose x this is will do.
+ *
+ * gamma and beta, [channels], are plain or by tile, each for itself.  The margin of y is right where
+ * x's was.  What a tile says of their gradients are the sums of lk_sum_to() over its positions.  Errors:
+ * also LK_EINVAL for more than one axis.
+ */
+LK_API lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var gamma, lk_var beta,
+                                         const lk_layer_norm_attr *attr, const char *name,
+                                         lk_var *out) LK_NODISCARD;
 
 /**
  * lk_batch_norm() on tiles: mean and variance of each shard (lk_tape_shard_size() samples) over all its

@@ -1,8 +1,7 @@
-/* tile_conv.weights, tile_conv.bias: what each of this rank's tiles says of the gradients of weights and
- * bias of a convolution, [leaves][...].
+/* tile_conv.weights: what each of this rank's tiles says of the gradient of the weights of a convolution,
+ * [leaves][...]; that of a bias is tile_bias.c.
  *
  *   dw[leaf] = tree over shards( one chain over samples and the leaf's positions of the y side )
- *   db[leaf] = tree over shards( the sum of dy over the leaf's positions of y, by lanes )
  *
  * A leaf without positions says +0.  Nothing is joined here, and nothing is sent, for margins were fetched
  * by who computed y and dx; but where nobody wants dx of a transposed convolution, dw is the first to
@@ -14,8 +13,6 @@
 #include "tensor/tensor.h"
 
 #include <string.h>
-
-/* ---- weights ---- */
 
 /* The sides of the convolution among input 0, x, and input 1, dy. */
 static void sides_of(const lk_call *c, lk__tile_side *x, lk__tile_side *y)
@@ -101,71 +98,9 @@ lk_status lk__tile_conv_weights(lk_call *c, int i, const lk__tile_conv *a, lk_va
     return LK_OK;
 }
 
-/* ---- bias ---- */
-
-static lk_status bias_infer(lk_call *c, lk_output_spec *out)
-{
-    const lk__tile_conv *a = c->attr;
-    lk_shape dy = c->x[0]->shape;
-    LK_TRY(lk__tile_check(c->op->name, "dy", dy, &a->tile->y.box));
-    out->dtype = c->x[0]->dtype;
-    out->shape = LK_SHAPE(a->tile->leaves, dy.dim[dy.ndim - 1]);
-    return LK_OK;
-}
-
-/* The sum of dy over a leaf's positions. */
-static lk_status leaf_sum(lk_call *c, const lk_box *leaf, void *room, void *sum)
-{
-    const lk_tensor *dy = c->x[0];
-    const lk_tile *t = ((const lk__tile_conv *)c->attr)->tile;
-    int64_t samples = dy->shape.dim[0], n = lk_box_count(leaf), shard = lk_tape_shard_size(c->tape);
-    int64_t channels = dy->shape.dim[dy->shape.ndim - 1];
-    lk_reduce_axis_shape s = {.outer = 1, .n = samples * n, .inner = channels};
-    const void *from = lk__tensor_start(dy);
-    if (shard < samples)
-        s.piece = shard * n;
-    if (!lk_box_is_equal(leaf, &t->y.box)) {
-        lk__tile_pack(from, &t->y.box, leaf, samples, channels * (int64_t)lk_dtype_size(dy->dtype),
-                      room);
-        from = room;
-    }
-    LK_TRY(lk_reduce_axis(dy->dtype, LK_REDUCE_AXIS_SUM, &s, from, sum));
-    return LK_OK;
-}
-
-static lk_status bias_forward(lk_call *c)
-{
-    const lk_tensor *dy = c->x[0];
-    const lk_tile *t = ((const lk__tile_conv *)c->attr)->tile;
-    int64_t channels = c->y[0]->shape.dim[1], bytes = channels * (int64_t)lk_dtype_size(dy->dtype);
-    int64_t most = 0;
-    void *room = NULL, *sum = NULL;
-    for (int64_t i = 0; i < t->leaves; i++)
-        if (lk_box_count(&t->y_leaf[i]) > most)
-            most = lk_box_count(&t->y_leaf[i]);
-    LK_TRY(lk_call_scratch(c, most * dy->shape.dim[0] * bytes, &room));
-    LK_TRY(lk_call_scratch(c, bytes, &sum));
-    for (int64_t i = 0; i < t->leaves; i++) {
-        char *db = lk__tensor_start(c->y[0]) + i * bytes;
-        LK_TRY(leaf_sum(c, &t->y_leaf[i], room, c->accumulate ? sum : db));
-        if (c->accumulate)
-            LK_TRY(lk_map2(dy->dtype, LK_MAP2_ADD, 0, channels, db, sum, db));
-    }
-    return LK_OK;
-}
-
-static const lk_op bias = {.name = "tile_conv.bias",
-                           .summary = "what each tile says of the gradient of a bias",
-                           .min_in = 1,
-                           .max_in = 1,
-                           .n_out = 1,
-                           .flags = LK_OP_ACCUMULATES | LK_OP_FIRST_ORDER,
-                           .attr_size = sizeof(lk__tile_conv),
-                           .infer = bias_infer,
-                           .forward = bias_forward};
-
 lk_status lk__tile_conv_bias(lk_call *c, int i, const lk__tile_conv *a, lk_var dy, lk_var *out)
 {
-    LK_TRY(lk_apply_gradient(c, i, &bias, &dy, 1, a, out));
+    const lk_tile *t = a->tile;
+    LK_TRY(lk__tile_bias(c, i, (lk__tile_leaves){&t->y.box, t->y_leaf, t->leaves}, dy, out));
     return LK_OK;
 }

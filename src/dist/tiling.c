@@ -231,6 +231,12 @@ lk__tile_reach lk__tile_reach_of(const lk_tiling *t, int rank, const lk_tile_spe
         r.dy_reads = through(&s->window, &x, s->out, false);
         r.y_makes = lk__box_hull(&r.dy_reads, &y);
         r.x_reads = through(&s->window, &r.y_makes, s->in, true);
+    } else if (s->kind == LK_TILE_LCN) { /* windows of windows, forward and backward */
+        lk_box once = through(&s->window, &x, s->out, false);
+        r.dy_reads = through(&s->window, &once, s->out, false);
+        r.y_makes = lk__box_hull(&r.dy_reads, &y);
+        once = through(&s->window, &r.y_makes, s->in, true);
+        r.x_reads = through(&s->window, &once, s->in, true);
     }
     return r;
 }

@@ -9,6 +9,8 @@
  * Sums within a row are lane sums of lk_reduce_axis(), one piece.  Every product is rounded, so that the
  * fused gradient and the one that is recorded, made of other ops, have the same bits.
  */
+#include "ops/common/layer_norm.h"
+
 #include "ops/common/ops.h"
 #include "ops/common/rows.h"
 #include "tensor/tensor.h"
@@ -17,10 +19,9 @@
 
 static const double DEFAULT_EPS = 1e-5;
 
-static double eps_of(const lk_call *c)
+static double eps_of(const lk_layer_norm_attr *a)
 {
-    double eps = ((const lk_layer_norm_attr *)c->attr)->eps;
-    return eps == 0 ? DEFAULT_EPS : eps;
+    return a->eps == 0 ? DEFAULT_EPS : a->eps;
 }
 
 /* The number of axes that are normalised over. */
@@ -28,6 +29,16 @@ static int axes_of(const lk_call *c)
 {
     int axes = ((const lk_layer_norm_attr *)c->attr)->axes;
     return axes == 0 ? 1 : axes;
+}
+
+/* Elements that are normalised together. */
+static int64_t row_of(const lk_call *c)
+{
+    const lk_tensor *x = c->x[0];
+    int64_t n = 1;
+    for (int d = x->shape.ndim - axes_of(c); d < x->shape.ndim && x->count > 0; d++)
+        n *= x->shape.dim[d];
+    return n;
 }
 
 static lk_status check_vector(lk_call *c, int i, const char *name)
@@ -44,15 +55,21 @@ static lk_status check_vector(lk_call *c, int i, const char *name)
     return LK_OK;
 }
 
+lk_status lk__layer_norm_check(const lk_call *c, const lk_layer_norm_attr *a)
+{
+    LK_CHECK(a->eps >= 0 && lk__is_finite(c->x[0]->dtype, a->eps), LK_EINVAL,
+             "%s of %s with eps %g, which must be finite and not negative", c->op->name,
+             lk_tensor_text(c->x[0]).s, a->eps);
+    return LK_OK;
+}
+
 static lk_status layer_norm_infer(lk_call *c, lk_output_spec *out)
 {
     const lk_layer_norm_attr *a = c->attr;
     LK_TRY(lk__same_infer(c, out));
     LK_CHECK(a->axes >= 0 && axes_of(c) <= out->shape.ndim, LK_EINVAL,
              "layer_norm of %s over %d last axes", lk_tensor_text(c->x[0]).s, axes_of(c));
-    LK_CHECK(a->eps >= 0 && lk__is_finite(out->dtype, a->eps), LK_EINVAL,
-             "layer_norm of %s with eps %g, which must be finite and not negative",
-             lk_tensor_text(c->x[0]).s, a->eps);
+    LK_TRY(lk__layer_norm_check(c, a));
     LK_TRY(check_vector(c, 1, "gamma"));
     LK_TRY(check_vector(c, 2, "beta"));
     return LK_OK;
@@ -97,14 +114,12 @@ static void gradient_row(lk__row *r)
     times_normal(&product);
 }
 
-/* Inputs that have fewer axes than the first are shared by all rows. */
-static lk_status run_rows(lk_call *c, lk__row_fn *fn)
+/* Rows of n elements of input 0; bit i of `shared`: input i is one row, for all. */
+static lk_status run_rows(lk_call *c, int64_t n, const lk_layer_norm_attr *a, unsigned shared,
+                          lk__row_fn *fn)
 {
     const lk_tensor *x = c->x[0];
-    double eps = eps_of(c);
-    int64_t n = 1;
-    for (int d = x->shape.ndim - axes_of(c); d < x->shape.ndim && x->count > 0; d++)
-        n *= x->shape.dim[d];
+    double eps = eps_of(a);
     lk__rows rows = {.dtype = x->dtype,
                      .rows = x->count / n,
                      .n = n,
@@ -113,21 +128,33 @@ static lk_status run_rows(lk_call *c, lk__row_fn *fn)
                      .attr = &eps};
     for (int i = 0; i < c->n_in; i++) {
         rows.x[i] = lk__tensor_start(c->x[i]);
-        rows.shared[i] = c->x[i]->count != x->count;
+        rows.shared[i] = shared >> i & 1;
     }
     LK_TRY(lk__rows_run(&rows, fn));
     return LK_OK;
 }
 
+lk_status lk__layer_norm_values(lk_call *c, int64_t n, const lk_layer_norm_attr *a)
+{
+    LK_TRY(run_rows(c, n, a, 6, layer_norm_row));
+    return LK_OK;
+}
+
+lk_status lk__layer_norm_gradients(lk_call *c, int64_t n, const lk_layer_norm_attr *a)
+{
+    LK_TRY(run_rows(c, n, a, 2, gradient_row));
+    return LK_OK;
+}
+
 static lk_status layer_norm_forward(lk_call *c)
 {
-    LK_TRY(run_rows(c, layer_norm_row));
+    LK_TRY(lk__layer_norm_values(c, row_of(c), c->attr));
     return LK_OK;
 }
 
 static lk_status gradient_forward(lk_call *c)
 {
-    LK_TRY(run_rows(c, gradient_row));
+    LK_TRY(lk__layer_norm_gradients(c, row_of(c), c->attr));
     return LK_OK;
 }
 
@@ -192,7 +219,7 @@ static lk_status compose(lk_call *c, lk_var dy, lk_var *dx, lk_var *product)
     LK_TRY(lk_sub(c->in[0], normal, &normal));
     LK_TRY(lk_mul(normal, normal, &inv));
     LK_TRY(mean_of(c, inv, &inv));
-    LK_TRY(lk_affine(inv, 1, eps_of(c), &inv));
+    LK_TRY(lk_affine(inv, 1, eps_of(c->attr), &inv));
     LK_TRY(lk_sqrt(inv, &inv));
     LK_TRY(lk_full(c->tape, lk_dtype_of(dy), LK_SCALAR, 1, &one));
     LK_TRY(lk_div(one, inv, &inv));

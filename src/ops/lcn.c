@@ -10,6 +10,8 @@
  * constant: v, and with it y, is 0 in the whole window.  Backward takes v as y s.  The recorded
  * backward is made of other ops and has the same bits.
  */
+#include "ops/common/lcn.h"
+
 #include "base/fpenv.h"
 #include "kernel/parallel.h"
 #include "ops/common/gauss.h"
@@ -20,27 +22,31 @@
 
 enum { GRAIN = 8192 };
 
-static lk__gauss window_of(const lk_call *c, lk_shape x)
+static lk__gauss window_of(const lk_lcn_attr *a, int64_t channels)
 {
-    const lk_lcn_attr *a = c->attr;
-    return (lk__gauss){{a->window[0], a->window[1]}, x.dim[3] > 0 ? x.dim[3] : 1};
+    return (lk__gauss){{a->window[0], a->window[1]}, channels > 0 ? channels : 1};
+}
+
+lk_status lk__lcn_infer(lk_call *c, const lk_lcn_attr *a, lk_output_spec *out)
+{
+    const int64_t limit = 1 << 15;
+    LK_TRY(lk__same_infer(c, out));
+    LK_CHECK(out->shape.ndim == 4, LK_ESHAPE,
+             "%s of %s, which is not [samples][rows][columns][channels]", c->op->name,
+             lk_tensor_text(c->x[0]).s);
+    for (int i = 0; i < 2; i++)
+        LK_CHECK(a->window[i] > 0 && a->window[i] < limit && a->window[i] % 2 == 1, LK_EINVAL,
+                 "%s with a window of %lld x %lld: both must be odd, positive and below %lld",
+                 c->op->name, (long long)a->window[0], (long long)a->window[1], (long long)limit);
+    out[1].dtype = out[0].dtype;
+    out[1].shape = out[0].shape;
+    out[1].shape.dim[3] = 1;
+    return LK_OK;
 }
 
 static lk_status lcn_infer(lk_call *c, lk_output_spec *out)
 {
-    const lk_lcn_attr *a = c->attr;
-    const int64_t limit = 1 << 15;
-    LK_TRY(lk__same_infer(c, out));
-    LK_CHECK(out->shape.ndim == 4, LK_ESHAPE,
-             "lcn of %s, which is not [samples][rows][columns][channels]",
-             lk_tensor_text(c->x[0]).s);
-    for (int i = 0; i < 2; i++)
-        LK_CHECK(a->window[i] > 0 && a->window[i] < limit && a->window[i] % 2 == 1, LK_EINVAL,
-                 "lcn with a window of %lld x %lld: both must be odd, positive and below %lld",
-                 (long long)a->window[0], (long long)a->window[1], (long long)limit);
-    out[1].dtype = out[0].dtype;
-    out[1].shape = out[0].shape;
-    out[1].shape.dim[3] = 1;
+    LK_TRY(lk__lcn_infer(c, c->attr, out));
     return LK_OK;
 }
 
@@ -108,15 +114,17 @@ typedef struct lcn_job {
     void *sum, *window_sum; /* numbers */
 } lcn_job;
 
-static lk_status job_make(lk_call *c, lcn_job *j)
+static lk_status job_make(lk_call *c, const lk__lcn_shape *of, lcn_job *j)
 {
-    const lk_tensor *x = c->x[0];
-    const int64_t *dim = x->shape.dim;
-    *j = (lcn_job){.window = window_of(c, x->shape)};
-    j->shape = (lk__gauss_shape){
-        .dtype = x->dtype, .n = dim[0], .rows = dim[1], .columns = dim[2], .window = &j->window};
-    j->s = (pixels){.dtype = x->dtype, .n = dim[0] * dim[1] * dim[2], .channels = dim[3]};
-    int64_t bytes = j->s.n * (int64_t)lk_dtype_size(x->dtype);
+    *j = (lcn_job){.window = window_of(&of->attr, of->channels)};
+    j->shape = (lk__gauss_shape){.dtype = of->dtype,
+                                 .n = of->samples,
+                                 .rows = of->rows,
+                                 .columns = of->columns,
+                                 .window = &j->window};
+    j->s = (pixels){
+        .dtype = of->dtype, .n = of->samples * of->rows * of->columns, .channels = of->channels};
+    int64_t bytes = j->s.n * (int64_t)lk_dtype_size(of->dtype);
     LK_TRY(lk__fp_check());
     LK_TRY(lk__gauss_make(c, &j->window, &j->shape.g));
     LK_TRY(lk_call_scratch(c, bytes, &j->sum));
@@ -139,14 +147,12 @@ static lk_status sum_window(lcn_job *j)
     return LK_OK;
 }
 
-static lk_status lcn_forward(lk_call *c)
+lk_status lk__lcn_values(lk_call *c, const lk__lcn_shape *of, const void *x, void *y, void *s)
 {
     lcn_job j;
-    void *x = lk__tensor_start(c->x[0]), *y = lk__tensor_start(c->y[0]),
-         *s = lk__tensor_start(c->y[1]);
-    if (c->y[1]->count == 0)
+    if (of->samples * of->rows * of->columns == 0)
         return LK_OK;
-    LK_TRY(job_make(c, &j));
+    LK_TRY(job_make(c, of, &j));
     pixels values = j.s, numbers = j.s;
     LK_TRY(reduce_channels(&j, LK_REDUCE_AXIS_SUM, x));
     LK_TRY(sum_window(&j));
@@ -165,39 +171,59 @@ static lk_status lcn_forward(lk_call *c)
     return LK_OK;
 }
 
+/* Images as input 0 has them. */
+static lk__lcn_shape shape_of(const lk_call *c)
+{
+    const lk_tensor *x = c->x[0];
+    const int64_t *dim = x->shape.dim;
+    return (lk__lcn_shape){x->dtype, dim[0], dim[1], dim[2], dim[3], *(const lk_lcn_attr *)c->attr};
+}
+
+static lk_status lcn_forward(lk_call *c)
+{
+    lk__lcn_shape of = shape_of(c);
+    LK_TRY(lk__lcn_values(c, &of, lk__tensor_start(c->x[0]), lk__tensor_start(c->y[0]),
+                          lk__tensor_start(c->y[1])));
+    return LK_OK;
+}
+
 /* ---- lcn_grad: dx of y, s, dy and ds, for a backward that is not recorded ---- */
 
-enum { Y, S, DY, DS };
-
-static lk_status grad_forward(lk_call *c)
+lk_status lk__lcn_gradient(lk_call *c, const lk__lcn_shape *of, const lk__lcn_grad *in, void *dx)
 {
     lcn_job j;
-    void *dx = lk__tensor_start(c->y[0]), *x[4];
-    for (int i = 0; i < 4; i++)
-        x[i] = lk__tensor_start(c->x[i]);
-    if (c->y[0]->count == 0)
+    if (of->samples * of->rows * of->columns * of->channels == 0)
         return LK_OK;
-    LK_TRY(job_make(c, &j));
+    LK_TRY(job_make(c, of, &j));
     pixels values = j.s, numbers = j.s;
-    values.a = x[DY];
-    values.b = x[Y];
+    values.a = in->dy;
+    values.b = in->y;
     values.y = dx;
     LK_TRY(pixel_map(values, product));
     LK_TRY(reduce_channels(&j, LK_REDUCE_AXIS_SUM, dx));
     numbers.channels = 1;
     numbers.a = j.sum;
-    numbers.b = x[DS];
-    numbers.p = x[S];
+    numbers.b = in->ds;
+    numbers.p = in->s;
     numbers.y = j.sum;
     LK_TRY(pixel_map(numbers, share));
     LK_TRY(sum_window(&j));
-    values.p = x[S];
+    values.p = in->s;
     values.q = j.window_sum;
     LK_TRY(pixel_map(values, quotient_rule));
     LK_TRY(reduce_channels(&j, LK_REDUCE_AXIS_SUM, dx));
     LK_TRY(sum_window(&j));
     values.p = j.window_sum;
     LK_TRY(pixel_map(values, subtract_from));
+    return LK_OK;
+}
+
+static lk_status grad_forward(lk_call *c)
+{
+    lk__lcn_shape of = shape_of(c);
+    lk__lcn_grad in = {lk__tensor_start(c->x[0]), lk__tensor_start(c->x[1]),
+                       lk__tensor_start(c->x[2]), lk__tensor_start(c->x[3])};
+    LK_TRY(lk__lcn_gradient(c, &of, &in, lk__tensor_start(c->y[0])));
     return LK_OK;
 }
 
@@ -218,7 +244,7 @@ static const lk_op lcn_grad = {
 static lk_status window_sum_of(const lk_call *c, lk_var x, lk_var *out)
 {
     lk_shape shape = lk_shape_of(x);
-    lk__gauss w = window_of(c, lk_shape_of(c->in[0]));
+    lk__gauss w = window_of(c->attr, lk_shape_of(c->in[0]).dim[3]);
     shape.dim[3] = 1;
     LK_TRY(lk_sum_to(x, shape, out));
     LK_TRY(lk__gauss_apply(*out, &w, out));

@@ -19,14 +19,16 @@ static void conv_add(struct net *net, int64_t filters)
 static lk_domain wanted(const lk_layer *layer, const char *options, bool *known)
 {
     static const char *const by_tile[] = {
-        "avgpool", "batch_norm",     "conv",    "conv_transpose", "dropout",  "elu",
-        "gelu",    "global_avgpool", "l2pool",  "leaky_relu",     "maxpool",  "log_softmax",
-        "relu",    "residual",       "sigmoid", "softmax",        "softplus", "tanh"};
+        "avgpool", "batch_norm",     "conv",        "conv_transpose", "dropout",    "elu",
+        "gelu",    "global_avgpool", "l2pool",      "leaky_relu",     "layer_norm", "lcn",
+        "linear",  "maxpool",        "log_softmax", "relu",           "residual",   "sigmoid",
+        "softmax", "softplus",       "tanh"};
     static const char *const by_sample[] = {"embedding", "flatten", "gru",
                                             "lstm",      "reshape", "rnn"};
     const char *name = layer->descriptor.name;
-    (void)options;
     *known = true;
+    if (strcmp(name, "layer_norm") == 0 && options && strstr(options, "axes="))
+        *known = false; /* parameters that positions have for themselves */
     for (int i = 0; i < (int)(sizeof by_tile / sizeof *by_tile); i++)
         if (strcmp(by_tile[i], name) == 0)
             return LK_BY_TILE;
@@ -37,10 +39,10 @@ static lk_domain wanted(const lk_layer *layer, const char *options, bool *known)
     return LK_BY_SAMPLE;
 }
 
-/* The layer behind a convolution, on the input of its sample, if that has positions; otherwise at each of
- * some positions; one that makes a shape of its own behind a flatten. */
+/* The layer behind a convolution, or with `first` before all others, on the input of its sample, if that has
+ * positions; otherwise at each of some positions; one that makes a shape of its own behind a flatten. */
 static struct net net_around(const lk_layer *layer, const char *options, lk_shape shape,
-                             int64_t below)
+                             int64_t below, bool first)
 {
     struct net net = {.in = {below ? LK_I64 : LK_F32, shape}, .below = below};
     bool flat = shape.ndim < 2 && layer->flags & LK_LAYER_RESHAPES;
@@ -51,7 +53,7 @@ static struct net net_around(const lk_layer *layer, const char *options, lk_shap
         net.in.shape = LK_SHAPE(5, 4, 1);
     else if (shape.ndim < 2)
         net.in.shape = LK_SHAPE(7, 5, n);
-    if (!below)
+    if (!below && !first)
         conv_add(&net, net.in.shape.dim[net.in.shape.ndim - 1]);
     if (flat)
         net_add(&net, net_layer_of("flatten"), NULL);
@@ -69,9 +71,9 @@ static struct net net_around(const lk_layer *layer, const char *options, lk_shap
 }
 
 static void check_layer(lk_comm *comm, const lk_layer *layer, const char *options, lk_shape shape,
-                        int64_t below)
+                        int64_t below, bool first)
 {
-    struct net net = net_around(layer, options, shape, below);
+    struct net net = net_around(layer, options, shape, below, first);
     struct net_result r;
     bool known;
     net_compare(comm, &net, &r);
@@ -91,7 +93,7 @@ static void every_layer_has_the_bits_of_one_rank(lk_comm *comm)
 {
     for (int i = 0; has_grid(comm) && lk_layers[i]; i++)
         for (const lk_layer_sample *s = lk_layers[i]->samples; s->shape.ndim >= 0; s++)
-            check_layer(comm, lk_layers[i], s->options, s->shape, s->below);
+            check_layer(comm, lk_layers[i], s->options, s->shape, s->below, false);
 }
 
 /* Sizes that tiles do not divide, of which no tile is empty. */
@@ -111,7 +113,8 @@ static void larger_values_have_the_bits_of_one_rank(lk_comm *comm)
                 {"softmax", NULL, LK_DIMS(13, 11, 3)},
                 {"log_softmax", NULL, LK_DIMS(6, 5, 4, 3)}};
     for (int i = 0; has_grid(comm) && i < (int)(sizeof more / sizeof *more); i++)
-        check_layer(comm, net_layer_of(more[i].type), more[i].options, more[i].shape, 0);
+        for (int first = 0; first < 2; first++)
+            check_layer(comm, net_layer_of(more[i].type), more[i].options, more[i].shape, 0, first);
 }
 
 /* ---- layers of a program ---- */
@@ -251,7 +254,7 @@ static void layers_of_a_program_run_by_tiles(lk_comm *comm)
                {&blur, LK_DIMS(9, 7, 2), LK_BY_TILE},     {&blur, LK_DIMS(3, 4, 5, 1), LK_BY_TILE},
                {&blur, LK_DIMS(11, 2), LK_BY_TILE},       {&scale, LK_DIMS(9, 7, 3), LK_BY_SAMPLE}};
     for (int i = 0; has_grid(comm) && i < (int)(sizeof own / sizeof *own); i++) {
-        struct net net = net_around(own[i].layer, NULL, own[i].shape, 0);
+        struct net net = net_around(own[i].layer, NULL, own[i].shape, 0, false);
         struct net_result r;
         net_compare(comm, &net, &r);
         ASSERT_EQ(r.domain, own[i].domain);

@@ -64,6 +64,19 @@ int64_t lk__tiles_join_room(const lk_tiling *tiling, int64_t n);
 lk_status lk__tile_param(const lk_tiling *tiling, lk_var w, int ndim, const char *name,
                          lk_var *out) LK_NODISCARD;
 
+/* The tiles of this rank in an array that is `box`. */
+typedef struct lk__tile_leaves {
+    const lk_box *box, *leaf; /* leaf [n] */
+    int64_t n;
+} lk__tile_leaves;
+
+/** Samples and positions of the largest leaf. */
+int64_t lk__tile_leaves_most(lk__tile_leaves of, int64_t samples);
+
+/** In backward: the gradient of input `i`, a bias [leaves][channels], from dy, an array [samples][box...]
+ * [channels]: what lk_sum_to() would say of each leaf.  Adds to the leaf's gradient in place where it may. */
+lk_status lk__tile_bias(lk_call *c, int i, lk__tile_leaves of, lk_var dy, lk_var *out) LK_NODISCARD;
+
 /** A value that an op takes must be [samples][box...][channels].  Errors: LK_ESHAPE naming both. */
 lk_status lk__tile_check(const char *call, const char *what, lk_shape shape,
                          const lk_box *box) LK_NODISCARD;

@@ -1,4 +1,5 @@
-/* layer_norm: (x - mean) / sqrt(variance + eps) * gamma + beta over the last axes of a sample. */
+/* layer_norm: (x - mean) / sqrt(variance + eps) * gamma + beta over the last axes of a sample.  Over one
+ * axis, the channels of each position, it runs by tiles. */
 #include "nn/layers.h"
 
 typedef struct norm_options {
@@ -21,13 +22,18 @@ static lk_status norm_build(lk_build *build, const void *opt, lk_tensor_type in,
     LK_TRY(lk__build_check(build, in, (int)o->axes));
     for (int i = 0; i < shape.ndim; i++)
         shape.dim[i] = in.shape.dim[in.shape.ndim - shape.ndim + i];
-    lk_param gamma = {.name = "gamma", .shape = shape, .per_position = shape.ndim > 1},
+    lk_param gamma = {.name = "gamma",
+                      .shape = shape,
+                      .per_position = shape.ndim > 1,
+                      .by_tile = shape.ndim == 1},
              beta = gamma;
     beta.name = "beta";
     LK_TRY(lk__build_constant(build, gamma, true));
     LK_TRY(lk__build_constant(build, beta, false));
-    if (o->axes == 1)
+    if (o->axes == 1) {
         lk_build_reach(build, LK_REACH_POSITION);
+        lk_build_summed(build, LK_SUMMED_IN);
+    }
     *out = in;
     return LK_OK;
 }
@@ -37,8 +43,12 @@ static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *laye
 {
     const norm_options *o = layer->options;
     lk_layer_norm_attr attr = {.axes = (int)o->axes, .eps = o->eps};
-    LK_TRY(
-        lk_layer_norm(x, lk_pass_param(pass, layer, 0), lk_pass_param(pass, layer, 1), &attr, out));
+    lk_var gamma = lk_pass_param(pass, layer, 0), beta = lk_pass_param(pass, layer, 1);
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    if (tile)
+        LK_TRY(lk_dist_tile_layer_norm(tile, x, gamma, beta, &attr, layer->name, out));
+    else
+        LK_TRY(lk_layer_norm(x, gamma, beta, &attr, out));
     return LK_OK;
 }
 

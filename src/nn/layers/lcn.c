@@ -22,6 +22,10 @@ static lk_status lcn_build(lk_build *build, const void *opt, lk_tensor_type in, 
     LK_TRY(lk__option_per_axis("size", &o->size, 2, 3, size));
     LK_CHECK(size[0] % 2 && size[1] % 2, LK_EINVAL, "a window of %lld x %lld: both must be odd",
              (long long)size[0], (long long)size[1]);
+    lk_window w = {.ndim = 2, .kernel = {size[0], size[1]}};
+    for (int d = 0; d < 2; d++)
+        w.pad_lo[d] = w.pad_hi[d] = size[d] / 2;
+    lk_build_window(build, LK_TILE_LCN, &w);
     *out = in;
     return LK_OK;
 }
@@ -30,8 +34,11 @@ static lk_status lcn_forward(const lk_pass *pass, const lk_layer_instance *layer
                              lk_var *out)
 {
     const int64_t *size = layer->data;
-    (void)pass;
-    LK_TRY(lk_lcn(x, size[0], size[1], out));
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    if (tile)
+        LK_TRY(lk_dist_tile_lcn(tile, x, size[0], size[1], layer->name, out));
+    else
+        LK_TRY(lk_lcn(x, size[0], size[1], out));
     return LK_OK;
 }
 

@@ -1,5 +1,7 @@
-/* linear: y = x w + b on the last axis, w [in][units]; with `transpose` y = x w' + b, w [units][in]. */
+/* linear: y = x w + b on the last axis, w [in][units]; with `transpose` y = x w' + b, w [units][in].  On
+ * values with positions it runs by tiles. */
 #include <lockstep/nn.h>
+#include <lockstep/op.h>
 
 typedef struct linear_options {
     int64_t units;
@@ -37,14 +39,20 @@ static lk_status linear_build(lk_build *build, const void *opt, lk_tensor_type i
                            .init = &o->init,
                            .fan_in = n,
                            .fan_out = o->units,
-                           .cut = {o->units, o->transpose ? n : 1}}));
+                           .cut = {o->units, o->transpose ? n : 1},
+                           .by_tile = true}));
     if (o->bias)
         LK_TRY(lk_build_param(build, &(lk_param){.name = "bias",
                                                  .shape = LK_SHAPE(o->units),
                                                  .init = &o->bias_init,
                                                  .fan_in = n,
                                                  .fan_out = o->units,
-                                                 .cut = {o->units, 1}}));
+                                                 .cut = {o->units, 1},
+                                                 .by_tile = true}));
+    if (in.shape.ndim > 1) {
+        lk_build_reach(build, LK_REACH_POSITION);
+        lk_build_summed(build, LK_SUMMED_IN);
+    }
     *out = in;
     out->shape.dim[in.shape.ndim - 1] = o->units;
     return LK_OK;
@@ -56,9 +64,16 @@ static lk_status linear_forward(const lk_pass *pass, const lk_layer_instance *la
     const linear_options *o = layer->options;
     lk_var w = lk_pass_param(pass, layer, 0);
     lk_var b = o->bias ? lk_pass_param(pass, layer, 1) : LK_NO_VAR;
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    bool relu = lk_pass_has_fused_relu(pass);
+    int ndim = lk_shape_of(w).ndim; /* by tile, the tiles come first */
     if (o->transpose)
-        LK_TRY(lk_transpose(w, 0, 1, &w));
-    LK_TRY(lk_pass_has_fused_relu(pass) ? lk_linear_relu(x, w, b, out) : lk_linear(x, w, b, out));
+        LK_TRY(lk_transpose(w, ndim - 2, ndim - 1, &w));
+    if (tile)
+        LK_TRY(
+            lk_dist_tile_linear(tile, x, w, b, relu ? LK_ACT_RELU : LK_ACT_NONE, layer->name, out));
+    else
+        LK_TRY(relu ? lk_linear_relu(x, w, b, out) : lk_linear(x, w, b, out));
     return LK_OK;
 }
 

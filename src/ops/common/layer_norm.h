@@ -1,0 +1,18 @@
+/* Layer norm by rows: what the op and the one on tiles share.  src/ops/layer_norm.c has the formulas. */
+#ifndef LK_OPS_COMMON_LAYER_NORM_H
+#define LK_OPS_COMMON_LAYER_NORM_H
+
+#include <lockstep/op.h>
+#include <lockstep/ops.h>
+
+/** Refuse an eps that is negative, or not finite in the dtype of input 0. */
+lk_status lk__layer_norm_check(const lk_call *c, const lk_layer_norm_attr *a) LK_NODISCARD;
+
+/** Output 0 = rows of n elements of input 0, x, normalised, by the n first elements of inputs 1 and 2,
+ * gamma and beta. */
+lk_status lk__layer_norm_values(lk_call *c, int64_t n, const lk_layer_norm_attr *a) LK_NODISCARD;
+
+/** Outputs dx, and dy times the normalised x, of inputs x, gamma and dy. */
+lk_status lk__layer_norm_gradients(lk_call *c, int64_t n, const lk_layer_norm_attr *a) LK_NODISCARD;
+
+#endif /* LK_OPS_COMMON_LAYER_NORM_H */
