@@ -72,7 +72,7 @@ struct net_grid {
 
 /* What a training came to. */
 struct net_result {
-    double loss[NET_STEPS];
+    double loss[NET_STEPS + 1]; /* of the steps, then of all samples */
     uint64_t state;
     int64_t bytes;
     char value[NET_VALUES]; /* losses, parameters, the model's state */
@@ -139,11 +139,13 @@ static inline struct net_result net_train(const struct net *net, lk_comm *comm,
     lk_loader_options options = {
         .batch = NET_BATCH, .shards = 3, .scale = 1, .indices = net->below};
     lk_dataset *set = NULL;
-    lk_loader *loader = NULL;
+    lk_loader *loader = NULL, *test = NULL;
+    lk_eval score;
     lk_trainer *trainer = NULL;
     ASSERT_OK(lk_model_hold(model, NULL));
     ASSERT_OK(lk_dataset_from_tensors(&info, value, &set));
     ASSERT_OK(lk_loader_new_options(set, &options, 1, &loader));
+    ASSERT_OK(lk_loader_new_options(set, &options, 1, &test));
     lk_trainer_spec spec = {.model = model, .train = loader, .comm = comm, .epochs = 1};
     for (int d = 0; d < grid->ndim; d++) {
         spec.pieces.tile[d] = grid->tiles[d];
@@ -157,6 +159,8 @@ static inline struct net_result net_train(const struct net *net, lk_comm *comm,
         ASSERT_OK(lk_trainer_step(trainer, &report));
         r.loss[i] = report.loss;
     }
+    ASSERT_OK(lk_trainer_evaluate(trainer, test, &score));
+    r.loss[NET_STEPS] = score.loss;
     memcpy(r.value, r.loss, sizeof r.loss);
     r.bytes = sizeof r.loss;
     ASSERT_OK(lk_trainer_hash(trainer, &r.state));
@@ -164,6 +168,7 @@ static inline struct net_result net_train(const struct net *net, lk_comm *comm,
     net_take(lk_model_state(model), &r);
     lk_trainer_free(trainer);
     lk_loader_free(loader);
+    lk_loader_free(test);
     lk_dataset_free(set);
     lk_tensor_free(value[0]);
     lk_tensor_free(value[1]);

@@ -188,23 +188,28 @@ static lk_status blur_build(lk_build *build, const void *options, lk_tensor_type
     return LK_OK;
 }
 
+/* [3]...[1][channels]. */
+static lk_shape blur_shape(lk_shape in)
+{
+    lk_shape shape = {.ndim = in.ndim + 1};
+    for (int d = 0; d < in.ndim - 1; d++)
+        shape.dim[d] = 3;
+    shape.dim[in.ndim - 1] = 1;
+    shape.dim[in.ndim] = in.dim[in.ndim - 1];
+    return shape;
+}
+
 static lk_status blur_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
-    int ndim = layer->in.shape.ndim - 1;
-    int64_t channels = layer->in.shape.dim[ndim];
-    lk_conv_attr attr = {.window = blur_window(ndim), .groups = channels};
-    lk_shape shape = {.ndim = ndim + 2};
+    lk_shape in = layer->in.shape, shape = blur_shape(in);
+    lk_conv_attr attr = {.window = blur_window(in.ndim - 1), .groups = in.dim[in.ndim - 1]};
     const lk_tile *tile = lk_pass_tile(pass, layer);
     lk_var w;
-    double taps = 1;
-    for (int d = 0; d < ndim; d++) {
-        shape.dim[d] = 3;
-        taps *= 3;
-    }
-    shape.dim[ndim] = 1;
-    shape.dim[ndim + 1] = channels;
-    LK_TRY(lk_full(pass->tape, lk_dtype_of(x), shape, 1 / taps, &w));
+    if (layer->n_params > 0)
+        w = lk_pass_param(pass, layer, 0);
+    else
+        LK_TRY(lk_full(pass->tape, lk_dtype_of(x), shape, 0.125, &w));
     if (tile)
         LK_TRY(lk_dist_tile_conv(tile, x, w, LK_NO_VAR, &attr, LK_ACT_NONE, layer->name, out));
     else
@@ -216,6 +221,29 @@ static const lk_layer blur = {.descriptor = {.name = "blur", .summary = "means o
                               .reach = LK_REACH_WINDOW,
                               .build = blur_build,
                               .forward = blur_forward};
+
+/* The same with weights that are learned: what is added up over positions is said by tile. */
+static lk_status learned_build(lk_build *build, const void *options, lk_tensor_type in,
+                               lk_tensor_type *out)
+{
+    lk_config init = {0};
+    LK_TRY(lk_descriptor_find(&lk_registry_init, "glorot", &init.descriptor));
+    lk_param weight = {.name = "weight",
+                       .shape = blur_shape(in.shape),
+                       .init = &init,
+                       .fan_in = 9,
+                       .fan_out = 9,
+                       .by_tile = true};
+    LK_TRY(lk_build_param(build, &weight));
+    LK_TRY(blur_build(build, options, in, out));
+    lk_build_summed(build, LK_SUMMED_OUT);
+    return LK_OK;
+}
+
+static const lk_layer learned = {.descriptor = {.name = "learned", .summary = "a learned blur"},
+                                 .reach = LK_REACH_WINDOW,
+                                 .build = learned_build,
+                                 .forward = blur_forward};
 
 /* x scaled, by channel, with a parameter; it says nothing of positions. */
 static lk_status scale_build(lk_build *build, const void *options, lk_tensor_type in,
@@ -244,15 +272,23 @@ static const lk_layer scale = {.descriptor = {.name = "scale", .summary = "x (1 
                                .build = scale_build,
                                .forward = scale_forward};
 
+/* The same, which says that an element needs no other: its parameter is still that of all positions. */
+static const lk_layer scale_each = {.descriptor = {.name = "scale_each", .summary = "as scale"},
+                                    .reach = LK_REACH_ELEMENT,
+                                    .build = scale_build,
+                                    .forward = scale_forward};
+
 static void layers_of_a_program_run_by_tiles(lk_comm *comm)
 {
     static const struct {
         const lk_layer *layer;
         lk_shape shape;
         lk_domain domain;
-    } own[] = {{&softsign, LK_DIMS(9, 7, 3), LK_BY_TILE}, {&share, LK_DIMS(9, 7, 3), LK_BY_TILE},
-               {&blur, LK_DIMS(9, 7, 2), LK_BY_TILE},     {&blur, LK_DIMS(3, 4, 5, 1), LK_BY_TILE},
-               {&blur, LK_DIMS(11, 2), LK_BY_TILE},       {&scale, LK_DIMS(9, 7, 3), LK_BY_SAMPLE}};
+    } own[] = {
+        {&softsign, LK_DIMS(9, 7, 3), LK_BY_TILE}, {&share, LK_DIMS(9, 7, 3), LK_BY_TILE},
+        {&blur, LK_DIMS(9, 7, 2), LK_BY_TILE},     {&blur, LK_DIMS(3, 4, 5, 1), LK_BY_TILE},
+        {&blur, LK_DIMS(11, 2), LK_BY_TILE},       {&learned, LK_DIMS(9, 7, 2), LK_BY_TILE},
+        {&scale, LK_DIMS(9, 7, 3), LK_BY_SAMPLE},  {&scale_each, LK_DIMS(9, 7, 3), LK_BY_SAMPLE}};
     for (int i = 0; has_grid(comm) && i < (int)(sizeof own / sizeof *own); i++) {
         struct net net = net_around(own[i].layer, NULL, own[i].shape, 0, false);
         struct net_result r;

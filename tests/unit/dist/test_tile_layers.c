@@ -2,7 +2,7 @@
  * values and gradients of x are those of the plain ops by memcmp, and what each tile says of parameters is
  * what the plain op says of that tile cut out.  Ranks are compared in tests/dist/test_spatial_layers.c.
  */
-#include "harness.h"
+#include "faults.h"
 
 #include <lockstep/op.h>
 #include <lockstep/tiles.h>
@@ -118,13 +118,18 @@ static struct result run(const struct bench *b, const lk_tile *tile, bool by_til
     return r;
 }
 
-static lk_tile *tile_new(kind k, const lk_tiling *tiling)
+static lk_tile_spec spec_of(kind k)
 {
-    lk_tile_spec spec = {
+    return (lk_tile_spec){
         .kind = k == LCN ? LK_TILE_LCN : LK_TILE_POINTWISE,
         .window = {.ndim = 2, .kernel = {5, 3}, .pad_lo = {2, 1}, .pad_hi = {2, 1}},
         .in = {ROWS, COLUMNS},
         .out = {ROWS, COLUMNS}};
+}
+
+static lk_tile *tile_new(kind k, const lk_tiling *tiling)
+{
+    lk_tile_spec spec = spec_of(k);
     lk_tile *tile = NULL;
     ASSERT_OK(lk_tile_new(tiling, &spec, &tile));
     return tile;
@@ -242,4 +247,52 @@ static void what_does_not_fit_is_refused(void)
     lk_tiling_free(tiling);
 }
 
-TEST_MAIN(TEST(tiles_have_the_bits_of_the_whole), TEST(what_does_not_fit_is_refused))
+/* ---- memory ---- */
+
+static float values[2 * ROWS * COLUMNS * IN], grads[LK_COUNT(values)];
+static float params[2][IN * OUT], param_grads[2][IN * OUT];
+static kind failing;
+
+static lk_status pass(lk_tape *tape, const lk_tile *tile)
+{
+    lk_var x, p[2], y, sum;
+    bool linear = failing == LINEAR || failing == LINEAR_RELU;
+    LK_TRY(lk_leaf_data(tape, LK_F32, LK_SHAPE(2, ROWS, COLUMNS, IN), values, grads, &x));
+    LK_TRY(lk_leaf_data(tape, LK_F32, linear ? LK_SHAPE(IN, OUT) : LK_SHAPE(IN), params[0],
+                        param_grads[0], &p[0]));
+    LK_TRY(lk_leaf_data(tape, LK_F32, LK_SHAPE(out_channels(failing)), params[1], param_grads[1],
+                        &p[1]));
+    LK_TRY(apply(failing, tile, x, p, &y));
+    LK_TRY(lk_sum(y, NULL, &sum));
+    LK_TRY(lk_backward(tape, &(lk_seed){.of = sum}, 1, 0));
+    return LK_OK;
+}
+
+static lk_status layer_run(void)
+{
+    lk_tape *tape = NULL;
+    lk_tiling *tiling = NULL;
+    lk_tile *tile = NULL;
+    lk_tile_spec spec = spec_of(failing);
+    lk_status st = lk_tiling_new(NULL, &(lk_grid){.ndim = 2, .dim = {1, 1}},
+                                 (const int64_t[]){2, 2}, 0, &tiling);
+    if (st == LK_OK)
+        st = lk_tile_new(tiling, &spec, &tile);
+    if (st == LK_OK)
+        st = lk_tape_new(&tape);
+    if (st == LK_OK)
+        st = pass(tape, tile);
+    lk_tape_free(tape);
+    lk_tile_free(tile);
+    lk_tiling_free(tiling);
+    return st;
+}
+
+static void every_allocation_may_fail(void)
+{
+    for (failing = LINEAR; failing <= LCN; failing = (kind)(failing + 1))
+        ASSERT_TRUE(test_every_allocation_fails(layer_run) > 10);
+}
+
+TEST_MAIN(TEST(tiles_have_the_bits_of_the_whole), TEST(what_does_not_fit_is_refused),
+          TEST(every_allocation_may_fail))
