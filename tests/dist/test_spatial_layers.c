@@ -76,6 +76,7 @@ static void check_layer(lk_comm *comm, const lk_layer *layer, const char *option
     struct net net = net_around(layer, options, shape, below, first);
     struct net_result r;
     bool known;
+    net.data = first;
     net_compare(comm, &net, &r);
     lk_domain domain = wanted(layer, options, &known);
     if (known && r.domain != domain)
@@ -86,7 +87,7 @@ static void check_layer(lk_comm *comm, const lk_layer *layer, const char *option
 /* 2x1, 1x3 and 2x2. */
 static bool has_grid(lk_comm *comm)
 {
-    return lk_comm_size(comm) >= 2 && lk_comm_size(comm) <= 4;
+    return lk_comm_size(comm) >= (ranks_brief() ? 4 : 2) && lk_comm_size(comm) <= 4;
 }
 
 static void every_layer_has_the_bits_of_one_rank(lk_comm *comm)
