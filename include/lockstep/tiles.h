@@ -62,7 +62,9 @@ typedef struct lk_tiling {
 } lk_tiling;
 
 /**
- * Make a tiling: tiles [ndim] along each axis, dealt to the ranks of `grid` by lk_range_split().
+ * Make a tiling: tiles [ndim] along each axis, dealt to the ranks of `grid` by lk_range_split().  Where
+ * there are as many tiles as ranks, each has one: a host's own partition, with bounds (lk_tile_bounds)
+ * where its ranks begin.
  *
  * `comm` has the ranks of the grid in its order and must live longer; NULL: nothing can be sent, as for one
  * rank, or to look at what `grid` would do.  `step` 0 is 1.  The caller owns `*out`.
@@ -243,8 +245,8 @@ typedef enum lk_pool_kind { LK_POOL_MAX, LK_POOL_AVG, LK_POOL_L2 } lk_pool_kind;
 
 /**
  * lk_max_pool(), lk_avg_pool() or lk_l2_pool() on tiles; with `relu`, which only max has,
- * lk_relu_max_pool().  The tile is of the kind LK_TILE_POOL, and made for the window of `attr`; what is
- * padded behind the last position follows from its sizes.
+ * lk_relu_max_pool().  The tile is of the kind LK_TILE_POOL, and made for the window of `attr`, or
+ * `attr` is NULL; what is padded behind the last position follows from its sizes.
  *
  * y is right in tile->y_makes and 0 in the rest of its box, dx in the tile of x and 0 around it.  Errors:
  * also LK_EINVAL for another window, and LK_EDTYPE.

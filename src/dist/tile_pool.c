@@ -221,10 +221,9 @@ lk_status lk_dist_tile_pool(const lk_tile *tile, lk_pool_kind kind, lk_var x,
 {
     tile_pool_attr a;
     lk_var both[2];
-    LK_CHECK(tile && attr && out, LK_EINVAL, "tile_pool: %s is NULL",
-             !tile  ? "tile"
-             : attr ? "out"
-                    : "attr");
+    LK_CHECK(tile && out, LK_EINVAL, "tile_pool: %s is NULL", tile ? "out" : "tile");
+    const lk_pool_attr made_for = {.window = tile->window};
+    attr = attr ? attr : &made_for;
     *out = LK_NO_VAR;
     LK_CHECK(kind == LK_POOL_MAX || kind == LK_POOL_AVG || kind == LK_POOL_L2, LK_EINVAL,
              "tile_pool: kind %d is none of lk_pool_kind", (int)kind);

@@ -41,8 +41,10 @@ static void pool_run(const struct pool_case *c, const lk_tile *tile, const lk_bo
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_leaf_data(tape, c->dtype, shape_of(c, x_box), x, dx, &vx));
     ASSERT_OK(lk_tensor_wrap(c->dtype, shape_of(c, y_box), dy, NULL, NULL, &seed));
+    /* Every other one leaves the window to the tile. */
+    const lk_pool_attr *attr = c->attr.count_padding || c->samples % 2 ? &c->attr : NULL;
     if (tile)
-        ASSERT_OK(lk_dist_tile_pool(tile, c->kind, vx, &c->attr, c->relu, "pool", &vy));
+        ASSERT_OK(lk_dist_tile_pool(tile, c->kind, vx, attr, c->relu, "pool", &vy));
     else
         pool_plain(c, vx, &vy);
     ASSERT_OK(lk_read(vy, c->dtype, elements(c, y_box), y));
@@ -262,8 +264,8 @@ static void misuse_is_refused(lk_comm *comm)
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2, 100, 100, 3), 1, &wrong));
     ASSERT_FAILS(lk_dist_tile_pool(NULL, LK_POOL_AVG, x, &c.attr, false, "", &y), LK_EINVAL,
                  "tile is NULL");
-    ASSERT_FAILS(lk_dist_tile_pool(tile, LK_POOL_AVG, x, NULL, false, "", &y), LK_EINVAL,
-                 "attr is NULL");
+    ASSERT_FAILS(lk_dist_tile_pool(tile, LK_POOL_AVG, x, NULL, false, "", NULL), LK_EINVAL,
+                 "out is NULL");
     ASSERT_FAILS(lk_dist_tile_pool(tile, LK_POOL_AVG, x, &c.attr, true, "", &y), LK_EINVAL,
                  "only the largest");
     ASSERT_FAILS(
