@@ -59,6 +59,9 @@ typedef struct lk_tiling {
     lk_comm *comm; /* the ranks in the grid's order, borrowed; NULL: nothing is sent */
     lk_comm *along[LK_TILE_AXES]; /* those that differ along one axis; NULL where there is one */
     bool borrows;                 /* `along` are another's */
+    /* Without `comm`, of several ranks: ops run as if there were the others, send nothing, and get zeros; to
+     * find what a rank takes. */
+    bool rehearses;
 } lk_tiling;
 
 /**

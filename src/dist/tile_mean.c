@@ -26,7 +26,7 @@ static const lk_op tile_total, tile_total_spread;
 /* The samples of a rank. */
 static lk_range owned(const total_attr *a, int rank)
 {
-    if (!a->d.comm)
+    if (lk__tiling_is_alone(a->tile->tiling))
         return (lk_range){0, a->all};
     return (lk_range){a->samples[rank], a->samples[rank + 1] - a->samples[rank]};
 }
@@ -118,7 +118,10 @@ static lk_status exchange(moves *m, lk_dtype dtype, const char *sums, void **til
     LK_TRY(lk_call_scratch(m->c, all * m->channels * m->elem, &in));
     LK_TRY(lk_call_scratch(m->c, all * m->channels * m->elem, tiles));
     sums_pack(m, sums, out);
-    LK_TRY(lk_alltoallv(t->comm, out, m->sends, in, m->gets, dtype, m->a->d.name));
+    if (t->comm)
+        LK_TRY(lk_alltoallv(t->comm, out, m->sends, in, m->gets, dtype, m->a->d.name));
+    else if (all * m->channels > 0) /* a rehearsal */
+        memset(in, 0, (size_t)(all * m->channels * m->elem));
     tiles_place(m, in, *tiles);
     return LK_OK;
 }
@@ -133,7 +136,7 @@ static lk_status total_forward(lk_call *c)
     void *sums, *room;
     LK_TRY(lk_call_scratch(c, s.leaves * a->all * s.channels * m.elem, &sums));
     LK_TRY(lk__leaf_sum(&s, lk__tensor_start(x), sums));
-    if (one.comm)
+    if (!lk__tiling_is_alone(&one))
         LK_TRY(exchange(&m, x->dtype, sums, &sums));
     for (int d = 0; d < LK_TILE_AXES; d++) {
         one.held[d] = (lk_range){0, one.tiles[d]};
@@ -184,14 +187,17 @@ static lk_status spread_forward(lk_call *c)
     void *v = lk__tensor_start(c->x[0]);
     s.leaf = &a->tile->x.tile; /* all tiles of this rank have the same */
     s.leaves = 1;
-    if (t->comm) {
+    if (!lk__tiling_is_alone(t)) {
         int64_t *counts;
         const void *own = v;
         LK_TRY(lk_call_scratch(c, t->size * (int64_t)sizeof *counts, &counts));
         LK_TRY(lk_call_scratch(c, a->all * s.channels * (int64_t)lk_dtype_size(dtype), &v));
         for (int r = 0; r < t->size; r++)
             counts[r] = owned(a, r).n * s.channels;
-        LK_TRY(lk_allgatherv(t->comm, own, v, counts, dtype, a->d.name));
+        if (t->comm)
+            LK_TRY(lk_allgatherv(t->comm, own, v, counts, dtype, a->d.name));
+        else if (a->all * s.channels > 0) /* a rehearsal */
+            memset(v, 0, (size_t)(a->all * s.channels) * lk_dtype_size(dtype));
     }
     lk__leaf_spread(&s, &a->tile->x.tile, v, lk__tensor_start(c->y[0]));
     return LK_OK;
@@ -225,7 +231,7 @@ static lk_status mean_check(const total_attr *a, lk_var x)
     const lk_tiling *t = a->tile->tiling;
     LK_TRY(lk__dist_valid("tile_mean", x));
     LK_TRY(lk__tile_check("tile_mean", "x", lk_shape_of(x), &a->tile->x.box));
-    if (!t->comm)
+    if (lk__tiling_is_alone(t))
         return LK_OK;
     LK_CHECK(a->samples, LK_EINVAL, "tile_mean: samples is NULL, of %d ranks", t->size);
     bool ascends = a->samples[0] == 0 && a->samples[t->size] == lk_shape_of(x).dim[0];
@@ -234,7 +240,8 @@ static lk_status mean_check(const total_attr *a, lk_var x)
     LK_CHECK(ascends, LK_EINVAL,
              "tile_mean: samples of ranks must ascend from 0 to %lld, the samples of x",
              (long long)lk_shape_of(x).dim[0]);
-    LK_TRY(lk__dist_uses(x.tape, t->comm, "tile_mean"));
+    if (t->comm)
+        LK_TRY(lk__dist_uses(x.tape, t->comm, "tile_mean"));
     return LK_OK;
 }
 

@@ -130,7 +130,13 @@ static lk_status move_begin(lk_call *c, move *m)
 static lk_status move_run(const move *m, const void *in, const int64_t *in_counts, void *out,
                           const int64_t *counts)
 {
-    LK_TRY(lk_alltoallv(m->a->d.comm, in, in_counts, out, counts, m->x->dtype, m->a->d.name));
+    int64_t elements = 0;
+    if (m->a->d.comm)
+        return lk_alltoallv(m->a->d.comm, in, in_counts, out, counts, m->x->dtype, m->a->d.name);
+    for (int r = 0; r < m->a->tile->tiling->size; r++) /* a rehearsal */
+        elements += counts[r];
+    if (elements > 0)
+        memset(out, 0, (size_t)elements * lk_dtype_size(m->x->dtype));
     return LK_OK;
 }
 
@@ -201,7 +207,8 @@ static lk_status move_backward(lk_call *c, const lk_var *dout, lk_var *din)
     const lk_op *other = c->op == &to_samples ? &to_tiles : &to_samples;
     if (!lk_dtype_is_real(lk_dtype_of(c->in[0])))
         return LK_OK;
-    LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
+    if (a.d.comm)
+        LK_TRY(lk__dist_adjoint(&a.d, c->op->name, LK_REDUCE_SUM, &a.d));
     LK_TRY(lk_apply(c->tape, other, dout, 1, &a, din));
     return LK_OK;
 }
@@ -246,18 +253,19 @@ static lk_status apply(const lk_tile *tile, const lk_op *op, lk_var x, const int
                         : "out");
     *out = LK_NO_VAR;
     const lk_tiling *t = tile->tiling;
-    LK_CHECK(t->comm || t->size == 1, LK_ESTATE,
+    LK_CHECK(t->comm || t->size == 1 || t->rehearses, LK_ESTATE,
              "%s: a tiling for %d ranks that has no communicator", op->name, t->size);
     memset(&a, 0, sizeof a); /* attributes are compared as bytes */
     a.d = lk__dist_of(t->comm, LK_REDUCE_SUM, 0, name);
     a.tile = tile;
     a.samples = samples;
     LK_TRY_DIST(t->comm, lk__dist_valid(op->name, x));
-    if (!t->comm) {
+    if (lk__tiling_is_alone(t)) {
         LK_TRY(same_value(op, &a, x, out));
         return LK_OK;
     }
-    LK_TRY_DIST(t->comm, lk__dist_uses(x.tape, t->comm, op->name));
+    if (t->comm)
+        LK_TRY_DIST(t->comm, lk__dist_uses(x.tape, t->comm, op->name));
     LK_TRY_DIST(t->comm, lk_apply(x.tape, op, &x, 1, &a, out));
     return LK_OK;
 }

@@ -67,8 +67,9 @@ static lk_status accumulators_make(lk__groups *g)
 static lk_status groups_make(lk__groups *g)
 {
     g->comm = g->mesh->replicas;
-    g->size = g->comm ? lk_comm_size(g->comm) : 1;
-    g->rank = g->comm ? lk_comm_rank(g->comm) : 0;
+    int space = g->mesh->n[LK_AXIS_SPACE];
+    g->size = g->mesh->n[LK_AXIS_DATA] * space; /* also where nobody is there, in a rehearsal */
+    g->rank = g->mesh->at[LK_AXIS_DATA] * space + g->mesh->at[LK_AXIS_SPACE];
     g->replica = g->mesh->at[LK_AXIS_DATA];
     g->replicas = g->mesh->n[LK_AXIS_DATA];
     lk__leaves leaves = lk__plan_leaves(g->plan);
@@ -76,7 +77,7 @@ static lk_status groups_make(lk__groups *g)
         LK_TRY(lk_shm_open(g->comm, slabs(g) * lk__accumulator_bytes(g->model, &leaves), "sums",
                            &g->shared));
     lk_status st = accumulators_make(g);
-    if (st == LK_OK && g->comm && g->plan->one_subtree &&
+    if (st == LK_OK && g->size > 1 && g->plan->one_subtree &&
         (!g->plan->spec.fast || g->replicas < g->size))
         st = lk_alloc_zero(&g->first, g->size + g->replicas + 2, sizeof *g->first);
     if (g->first)

@@ -9,6 +9,7 @@
  *     before the update    joins votes and loss, then gradients and statistics
  *     after it             waits for the others, if they share a copy of the parameters
  */
+#include "coll/shm_area.h"
 #include "nn/model.h"
 #include "parallel/domains.h"
 #include "parallel/groups_internal.h"
@@ -61,7 +62,7 @@ void lk__plan_deal_samples(const lk_plan *p, int64_t shards, const int64_t *repl
         for (int64_t s = 0; s < space; s++)
             own[s] += replica[d];
     }
-    first[p->ranks * space] = shards;
+    first[(int64_t)p->ranks * space] = shards;
 }
 
 /* The most micro-batches that a rank has in any batch. */
@@ -202,6 +203,17 @@ lk__leaves lk__plan_leaves(const lk_plan *p)
 
 /* ---- all of it ---- */
 
+/* Communicators that sums are joined by, each with an area that its ranks on a node share. */
+static int64_t exchange_bytes(const lk_plan *p)
+{
+    const lk_tiling *t = p->tiling;
+    int space = t ? t->size : 1, n = p->ranks * space > 1;
+    n += space > 1 && p->ranks > 1; /* that along data */
+    for (int d = 0; t && d < t->grid.ndim; d++)
+        n += t->grid.dim[d] > 1;
+    return n * (int64_t)sizeof(lk__rank_area);
+}
+
 static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *model)
 {
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
@@ -226,6 +238,11 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
     p->memory.gradients = (p->most_microbatches > 1 ? p->most_microbatches + 1 : 1) *
                           lk__accumulator_bytes(model, &leaves);
+    if (p->tiling) { /* sums of leaves, and the room to join them */
+        int64_t sums = lk__leaf_sums_elements(p, model);
+        p->memory.gradients += (lk__tiles_join_room(p->tiling, sums) + sums) * elem;
+    }
+    p->memory.exchange = exchange_bytes(p);
     p->memory.samples = p->samples.n * p->spec.sample_bytes;
     p->memory.state = lk_slab_layout_bytes(lk_slab_layout_of(lk_model_state(model)));
     return LK_OK;

@@ -52,13 +52,14 @@ static int64_t position_bytes(lk_tensor_type type)
 static lk_status fetch_add(walk *w, lk_step_phase when, int64_t number, const lk_fetch *fetch)
 {
     const lk_layer_instance *l = &w->net->instance[number];
+    lk_layer_plan *plan = &w->plan->layer[number];
     lk_fetch_size size = lk_fetch_size_of(fetch);
-    int64_t bytes = w->samples * position_bytes(when == LK_IN_FORWARD ? l->in : l->out);
+    bool forward = when == LK_IN_FORWARD;
+    int64_t bytes = w->samples * position_bytes(forward ? l->in : l->out);
     if (!fetch || w->samples == 0)
         return LK_OK;
-    *(when == LK_IN_FORWARD ? &w->plan->layer[number].get_x
-                            : &w->plan->layer[number].get_dy) = fetch;
-    w->plan->layer[number].fetched_bytes += size.gets * bytes;
+    *(forward ? &plan->get_x : &plan->get_dy) = fetch;
+    *(forward ? &plan->get_x_bytes : &plan->get_dy_bytes) = size.gets * bytes;
     LK_TRY(
         add(w, (lk_transfer){when, LK_FETCHED, l->name, size.from, w->passes, size.gives * bytes}));
     return LK_OK;

@@ -19,7 +19,6 @@
 
 #include <lockstep/extra/clock.h>
 #include <lockstep/extra/plan.h>
-#include <lockstep/extra/trainer_plan.h>
 
 #include <math.h>
 #include <string.h>
@@ -70,8 +69,7 @@ lk_pass lk__pass_of(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumu
                     .recompute = t->spec.recompute,
                     .batch = lk__groups_batch(t->groups)};
     if (t->plan->tiling) {
-        t->layer_parts = lk__groups_parts(t->groups, samples, lk_loader_shard_size(t->spec.train),
-                                          t->owners);
+        t->layer_parts = lk__groups_parts(t->groups, samples, t->plan->spec.shard_size, t->owners);
         pass.parts = &t->layer_parts;
     }
     return pass;
@@ -183,8 +181,7 @@ lk_status lk__zeros_of(const lk_loader *loader, int field, int64_t n, lk_tensor 
     return LK_OK;
 }
 
-/* Take part in a pass without samples that could be read, so that nobody waits in vain. */
-static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time)
+lk_status lk__zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time)
 {
     const lk_dataset *set = lk_loader_dataset(t->spec.train);
     batch.x = batch.y = NULL;
@@ -197,22 +194,6 @@ static lk_status zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time
     lk_tensor_free(batch.x);
     lk_tensor_free(batch.y);
     LK_TRY(st);
-    return LK_OK;
-}
-
-lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
-{
-    LK_FP_GUARD();
-    int64_t shard_size = lk_loader_shard_size(t->spec.train), samples = plan->pass_samples,
-            before = lk_alloc_stats_now().live_bytes;
-    LK_CHECK(t->step == 0 && !lk__trainer_comm(t), LK_ESTATE,
-             "only a trainer of this rank alone that has done no step can rehearse one");
-    for (int i = 0; i < 2 && samples > 0; i++) { /* the second finds what the first has left */
-        lk_step_seconds time = {0};
-        (void)lk__groups_begin(t->groups, (samples - 1) / shard_size + 1, samples);
-        LK_TRY(zeros_pass(t, (lk_batch){.size = samples, .n = samples}, &time));
-    }
-    plan->memory.values = lk_alloc_stats_now().live_bytes - before;
     return LK_OK;
 }
 
@@ -236,7 +217,7 @@ static lk_status run_my_shards(lk_trainer *t, const lk_position *at, lk_range ra
         st = run_microbatches(t, batch, time);
     } else if (synced) {
         lk__failure_get(&why);
-        st = zeros_pass(t, (lk_batch){.size = batch->size, .first = from, .n = n}, time);
+        st = lk__zeros_pass(t, (lk_batch){.size = batch->size, .first = from, .n = n}, time);
         if (st == LK_OK)
             lk__failure_set(&why);
     }

@@ -93,8 +93,7 @@ static lk_mesh_shape mesh_shape(const lk_trainer *t)
     return shape;
 }
 
-/* Bytes of a sample in all slots of the loader. */
-static int64_t sample_bytes(const lk_loader *l)
+int64_t lk__sample_bytes(const lk_loader *l)
 {
     int64_t bytes = (int64_t)sizeof(int64_t); /* its number */
     for (int f = 0; f < l->info->n_fields; f++) {
@@ -123,7 +122,7 @@ static lk_status passes_make(lk_trainer *t)
     LK_TRY(lk__control_new(t->mesh->world, dtype, t->plan->spec.shards * tiles, &t->control));
     LK_TRY(lk__control_new(t->mesh->along[LK_AXIS_SPACE], dtype, shards * tiles, &t->eval_control));
     LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
-    t->plan->memory.samples = t->plan->samples.n * sample_bytes(t->spec.train);
+    t->plan->memory.samples = t->plan->samples.n * lk__sample_bytes(t->spec.train);
     return LK_OK;
 }
 
@@ -167,7 +166,7 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
                          .shards = fast ? (batch - 1) / shard_size + 1
                                         : lk_loader_shards(t->spec.train),
                          .shard_size = shard_size,
-                         .sample_bytes = sample_bytes(t->spec.train),
+                         .sample_bytes = lk__sample_bytes(t->spec.train),
                          .pieces = t->spec.pieces,
                          .fast = fast,
                          .ranks_of_node = ranks_of_node,

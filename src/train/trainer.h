@@ -157,6 +157,13 @@ lk_status lk__counts_eval(const lk_trainer *t, lk__counts *counts, lk_eval *out)
 lk_status lk__shards_accumulate(lk_trainer *t, const lk_batch *batch, lk_accumulator *to,
                                 lk_step_seconds *time) LK_NODISCARD;
 
+/** The micro-batches of a batch over zeros in place of its samples: to take part without those that could
+ * not be read, so that nobody waits in vain, or to rehearse. */
+lk_status lk__zeros_pass(lk_trainer *t, lk_batch batch, lk_step_seconds *time) LK_NODISCARD;
+
+/** Bytes that a loader holds for each sample of a rank, in all its slots. */
+int64_t lk__sample_bytes(const lk_loader *loader);
+
 /** One pass, forward and backward, into an accumulator that begins with zeros. */
 lk_status lk__microbatch_pass(lk_trainer *t, const lk_batch *batch, lk_accumulator *accumulator,
                               lk_step_seconds *time) LK_NODISCARD;

@@ -12,8 +12,8 @@ no_err
 status 0 "$lockstep" plan $file --ranks 3 --rank 2
 out 'layout data3: rank 2 of 3 has shards 5-7 of 8, samples 80-127 of 128'
 grep -Eq '^conv2 +window +samples +80-127 +\[0-7,0-7,0-31\] +51328 ' "$work/out" || fail 'conv2'
-grep -Eq '^before the update +votes and loss +3 +1 +64$' "$work/out" || fail 'votes'
-grep -Eq '^before the update +gradients +3 +1 +73536$' "$work/out" || fail 'gradients'
+grep -Eq '^before the update +votes and loss +joined +3 +1 +64$' "$work/out" || fail 'votes'
+grep -Eq '^before the update +gradients +joined +3 +1 +73536$' "$work/out" || fail 'gradients'
 out 'a step: 2 calls, 73600 bytes'
 cp "$work/out" "$work/three"
 status 0 "$lockstep" plan $file --layout data3 --rank 2
@@ -25,12 +25,49 @@ status 0 "$lockstep" plan $file --ranks 2 --json
 "$json" <"$work/out" || fail 'no JSON'
 out '"layout":"data2","rank":0,"ranks":2,"shards":8,"batch":128,"shards_held":[0,4],"samples":[0,64]'
 out '{"layer":"relu1","type":"relu","reach":"element","domain":"samples","samples":[0,64],"box":[[0,24],[0,24],[0,16]],'
-out '{"when":"before the update","what":"gradients","ranks":2,"calls":1,"bytes":73536}'
+out '{"when":"before the update","what":"gradients","how":"joined","ranks":2,"calls":1,"bytes":73536}'
 
 # ranks that meet in a pass
 status 0 "$lockstep" plan $file --ranks 2 'model.1={type: batch_norm, statistics: batch}'
-grep -Eq '^in forward +batch_norm1 +2 +2 +128$' "$work/out" || fail 'sums in forward'
-grep -Eq '^in backward +batch_norm1 +2 +1 +128$' "$work/out" || fail 'sums in backward'
+grep -Eq '^in forward +batch_norm1 +joined +2 +2 +128$' "$work/out" || fail 'sums in forward'
+grep -Eq '^in backward +batch_norm1 +joined +2 +1 +128$' "$work/out" || fail 'sums in backward'
+
+# tiles: all before the first layer that needs whole samples runs by them
+lenet=experiments/mnist-lenet.yaml
+images='data={type: glyphs, count: 32, test_count: 0, batch: 32, shape: [28, 28, 1], shards: 8, one_hot: true}'
+status 0 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --layout 2x2 --rank 3
+out 'layout 2x2: rank 3 of 4 has shards 0-7 of 8, samples 0-31 of 32'
+out 'tiles 4x4 on a grid 2x2, of them 2-3 x 2-3 here; where layers run by samples, samples 24-31'
+grep -Eq '^conv1 +tiles +0-31 +\[12-23,12-23,0-19\] +2\+0,2\+0 +0 +- ' "$work/out" || fail 'conv1'
+grep -Eq '^conv2 +tiles +0-31 +\[4-7,4-7,0-49\] +2\+0,2\+0 +199680 +0,1,2 ' "$work/out" || fail 'conv2'
+grep -Eq '^maxpool2 +tiles +0-31 +\[2-3,2-3,0-49\] +- +0 +- ' "$work/out" || fail 'maxpool2'
+grep -Eq '^flatten1 +samples +24-31 +\[0-799\] +- +0 +- ' "$work/out" || fail 'flatten1'
+grep -Eq '^in forward +conv2 +fetched +3 +1 +71680$' "$work/out" || fail 'a fetch'
+grep -Eq '^in backward +flatten1 +changed +4 +1 +19200$' "$work/out" || fail 'a change'
+grep -Eq '^before the update +gradients of tiles +joined +4 +2 +306840$' "$work/out" || fail 'leaves'
+! grep -q '^note:' "$work/out" || fail 'a note'
+
+status 0 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --layout 2x2 --json
+"$json" <"$work/out" || fail 'no JSON of tiles'
+out '"rank":0,"ranks":4,'
+out '"grid":[2,2],"tiles":[4,4],"tiles_held":[[0,2],[0,2]],"samples_owned":[0,8],'
+out '"tile":[[0,4],[0,4],[0,50]],"margin":[[0,2],[0,2]],"fetched":199680,"fetches":[{"when":"in forward","rank":1,"box":[[0,6],[6,2]],"bytes":30720},'
+out '{"when":"in forward","what":"flatten1","how":"changed","ranks":4,"calls":1,"bytes":19200}'
+out '"notes":[]}'
+
+for grid in 2x2 4x4; do
+    status 0 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --layout $grid --json
+    for layer in conv1 maxpool1 conv2 maxpool2; do
+        grep -Eq "\"layer\":\"$layer\",[^{]*\"domain\":\"tiles\"" "$work/out" ||
+            fail "$layer does not run by tiles on $grid"
+    done
+    [ "$(grep -o '"how":"changed"' "$work/out" | wc -l)" -eq 2 ] || fail "changes on $grid"
+done
+status 0 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 pieces.least_tile=1 --layout 4x4 --rank 9
+out 'note: idle share: rank 9 has no samples where layers run by samples'
+status 0 "$lockstep" plan $lenet "$images" pieces.tiles=4x4 --layout data2.2x2 --rank 6
+out 'layout data2.2x2: rank 6 of 8 has shards 4-7 of 8, samples 16-31 of 32'
+out 'note: conv2: tiles of 4 positions are fewer than pieces.least_tile 64, so it runs by samples'
 
 # refused
 status 2 "$lockstep" plan $file --layout 2x2

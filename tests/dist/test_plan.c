@@ -1,6 +1,7 @@
 /* Plans: what a step was planned to send is what it sends, call by call and byte by byte; who has what
  * covers the batch; and what is not there yet is refused. */
 #include "comm/comm.h"
+#include "job_memory.h"
 #include "train/trainer.h"
 #include "trainers.h"
 
@@ -156,30 +157,6 @@ static void what_is_not_there_yet_is_refused(lk_comm *comm)
 }
 
 /* ---- memory ---- */
-
-/* The sets that a job holds in memory. */
-static int64_t sets_bytes(const lk_job *job)
-{
-    int64_t bytes = 0;
-    for (int split = 0; split < LK_N_SPLITS; split++) {
-        lk_loader *loader = lk_job_loader(job, (lk_split)split);
-        if (!loader)
-            continue;
-        const lk_dataset_info *info = lk_dataset_info_of(lk_loader_dataset(loader));
-        for (int f = 0; f < info->n_fields; f++) {
-            int64_t one = (int64_t)lk_dtype_size(info->field[f].dtype);
-            for (int i = 0; i < info->field[f].shape.ndim; i++)
-                one *= info->field[f].shape.dim[i];
-            bytes += one * info->count;
-        }
-    }
-    return bytes;
-}
-
-static int64_t memory_sum(const lk_plan_memory *m)
-{
-    return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->values;
-}
 
 /* What all ranks of `ranks` are planned to hold. */
 static int64_t memory_planned(const lk_experiment *e, int ranks)

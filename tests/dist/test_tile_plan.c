@@ -1,6 +1,7 @@
 /* Plans of runs that are cut into tiles: what a step was planned to fetch, to change and to join is what it
- * sends, rank by rank; and what is by tiles.
+ * sends, rank by rank; what is by tiles; and the memory that it takes.
  */
+#include "job_memory.h"
 #include "sent_bytes.h"
 #include "tile_nets.h"
 #include "trainers.h"
@@ -128,28 +129,29 @@ static void passes_of_shards_send_what_was_planned(lk_comm *comm)
 
 /* ---- by tiles in fact ---- */
 
+static const struct {
+    const char *file, *data;
+} preset[] = {
+    {"experiments/mnist-lenet.yaml", "data={type: glyphs, count: 32, test_count: 0, batch: 32,"
+                                     " shape: [28, 28, 1], shards: 8, one_hot: true}"},
+    {"experiments/cifar10-cnn.yaml", "data={type: glyphs, count: 32, test_count: 0, batch: 32,"
+                                     " shape: [32, 32, 3], shards: 8, one_hot: true}"}};
+
 /* Of a model whose tiles are all large enough, what is before the first layer that needs whole samples runs
  * by tiles, and nothing changes before it. */
 static void layers_before_whole_samples_run_by_tiles(lk_comm *comm)
 {
-    static const char *const presets[] = {"experiments/mnist-lenet.yaml",
-                                          "experiments/cifar10-cnn.yaml"};
-    static const char *const data[] = {
-        "data={type: glyphs, count: 64, test_count: 0, shape: [28, 28, 1], batch: 64, shards: 4,"
-        " one_hot: true}",
-        "data={type: glyphs, count: 64, test_count: 0, shape: [32, 32, 3], batch: 64, shards: 4,"
-        " one_hot: true}"};
     static const int64_t sides[] = {2, 4};
     if (lk_comm_size(comm) != 1)
         return;
     for (int i = 0; i < 4; i++) {
         int64_t side = sides[i / 2];
         lk_mesh_shape shape = {.data = 1, .ndim = 2, .space = {side, side}};
-        const char *settings[] = {data[i % 2], "pieces.tiles=4x4", "pieces.least_tile=1"};
+        const char *settings[] = {preset[i % 2].data, "pieces.tiles=4x4", "pieces.least_tile=1"};
         lk_experiment *e = NULL;
         lk_job *job = NULL;
         lk_plan *p = NULL;
-        ASSERT_OK(lk_experiment_read(presets[i % 2], settings, 3, &e));
+        ASSERT_OK(lk_experiment_read(preset[i % 2].file, settings, 3, &e));
         ASSERT_OK(lk_job_new(e, NULL, &job));
         for (int rank = 0; rank < side * side; rank++) {
             ASSERT_OK(
@@ -171,10 +173,95 @@ static void layers_before_whole_samples_run_by_tiles(lk_comm *comm)
     }
 }
 
+/* ---- memory ---- */
+
+/* What all ranks of a layout are planned to hold, or with rank >= 0 one of them. */
+static int64_t memory_planned(const lk_experiment *e, const lk_mesh_shape *shape, int ranks,
+                              int rank)
+{
+    int64_t sum = 0;
+    for (int r = 0; r < ranks; r++) {
+        lk_job *job = NULL;
+        lk_plan *plan = NULL;
+        if (rank >= 0 && r != rank)
+            continue;
+        ASSERT_OK(lk_job_new(e, NULL, &job));
+        ASSERT_OK(lk_trainer_plan_of(lk_job_trainer(job), shape, ranks, r, &plan));
+        ASSERT_OK(lk_trainer_rehearse(lk_job_trainer(job), plan));
+        sum += memory_sum(&plan->memory);
+        lk_plan_free(plan);
+        lk_job_free(job);
+    }
+    return sum;
+}
+
+/* What the ranks of this process hold after some steps, without their sets; of a rank that is alone in its
+ * process, at most. */
+static int64_t memory_counted(lk_comm *comm, const lk_experiment *e, bool alone)
+{
+    lk_job *job = NULL;
+    int64_t sets = 0;
+    ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "begin"));
+    int64_t before = lk_alloc_stats_now().live_bytes;
+    ASSERT_OK(lk_barrier(comm, "known"));
+    ASSERT_OK(lk_job_new(e, comm, &job));
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(lk_trainer_step(lk_job_trainer(job), NULL));
+    sets = sets_bytes(job);
+    if (!alone)
+        ASSERT_OK(lk_allreduce(comm, NULL, &sets, 1, LK_I64, LK_REDUCE_SUM, "sets"));
+    ASSERT_OK(lk_barrier(comm, "trained"));
+    lk_alloc_stats now = lk_alloc_stats_now();
+    ASSERT_OK(lk_barrier(comm, "counted"));
+    lk_job_free(job);
+    return (alone ? now.peak_bytes : now.live_bytes) - before - sets;
+}
+
+static void memory_compare(lk_comm *comm, const lk_experiment *e, const lk_mesh_shape *shape,
+                           int64_t counted, bool alone)
+{
+    int rank = lk_comm_rank(comm), size = lk_comm_size(comm);
+    if (!alone && rank > 0)
+        return;
+    int64_t of = memory_planned(e, shape, size, alone ? rank : -1);
+    double ratio = (double)counted / (double)of;
+    if (ratio < (alone ? 0.6 : 0.85) || ratio > 1.15) /* of a process, without what nodes share */
+        TEST_FAIL("rank %d of %d: %lld bytes, %.3f of what was planned", rank, size,
+                  (long long)counted, ratio);
+}
+
+/* First all that is counted, the larger behind the smaller: a peak is that of the process. */
+static void a_step_of_tiles_takes_what_was_planned(lk_comm *comm)
+{
+    enum { N = sizeof preset / sizeof preset[0] };
+    int size = lk_comm_size(comm);
+    bool alone = strcmp(lk_comm_transport(comm), "mpi") == 0; /* in its process */
+    lk_mesh_shape shape = {.data = 1, .ndim = 2, .space = {2, size / 2}};
+    int64_t counted[N];
+    lk_experiment *e = NULL;
+    char spatial[64];
+    if (size != 2 && size != 4)
+        return;
+    snprintf(spatial, sizeof spatial, "parallel.spatial=2x%d", size / 2);
+    for (int plans = 0; plans < 2; plans++)
+        for (int i = 0; i < N; i++) {
+            const char *settings[] = {preset[i].data, "pieces.tiles=4x4", "pieces.least_tile=1",
+                                      spatial};
+            ASSERT_OK(lk_experiment_read(preset[i].file, settings, plans ? 3 : 4, &e));
+            if (plans)
+                memory_compare(comm, e, &shape, counted[i], alone);
+            else
+                counted[i] = memory_counted(comm, e, alone);
+            lk_experiment_free(e);
+            ASSERT_OK(lk_barrier(comm, "next")); /* nobody else allocates while one counts */
+        }
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
     }
-RANKS_MAIN(TEST_OF(a_step_of_tiles_sends_what_was_planned),
+RANKS_MAIN(TEST_OF(a_step_of_tiles_takes_what_was_planned),
+           TEST_OF(a_step_of_tiles_sends_what_was_planned),
            TEST_OF(passes_of_shards_send_what_was_planned),
            TEST_OF(layers_before_whole_samples_run_by_tiles))

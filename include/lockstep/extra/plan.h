@@ -30,11 +30,11 @@ typedef struct lk_layer_plan {
     lk_box tile;
     int64_t margin[LK_TILE_AXES][2];
     const lk_fetch *get_x, *get_dy;
-    int64_t fetched_bytes; /* by both, in a step */
-    bool can_tile;         /* what it adds up can be cut: */
-    int64_t smallest_tile; /* the fewest positions of a tile of that */
-    int64_t param_bytes;   /* of the layer's own parameters */
-    int64_t value_bytes;   /* of its output in a pass */
+    int64_t get_x_bytes, get_dy_bytes; /* that this rank gets by them in a step */
+    bool can_tile;                     /* what it adds up can be cut: */
+    int64_t smallest_tile;             /* the fewest positions of a tile of that */
+    int64_t param_bytes;               /* of the layer's own parameters */
+    int64_t value_bytes;               /* of its output in a pass */
 } lk_layer_plan;
 
 /** When in a step something is sent, in the order of these. */
@@ -68,7 +68,8 @@ typedef struct lk_plan_memory {
     int64_t gradients;  /* and what else passes add up */
     int64_t state;      /* running statistics */
     int64_t samples;    /* of the loader, those that it prepares ahead as well */
-    int64_t values;     /* of all layers in the largest pass of a step; see lk_trainer_rehearse() */
+    int64_t exchange; /* that calls share with the other ranks of a node, a block a communicator */
+    int64_t values;   /* of all layers in the largest pass of a step; see lk_trainer_rehearse() */
 } lk_plan_memory;
 
 typedef struct lk_plan_spec {

@@ -21,7 +21,9 @@ LK_API lk_status lk_trainer_plan_of(const lk_trainer *trainer, const lk_mesh_sha
 
 /**
  * Find what the passes of a plan take, plan->memory.values, by two over samples of zeros: with gradients
- * of values, scratch and what kernels keep, which arithmetic on layers does not tell.
+ * of values, scratch and what kernels keep, which arithmetic on layers does not tell.  Where samples are cut
+ * into tiles over ranks, the trainer stands in for the plan's rank, and memory.samples becomes that of its
+ * boxes.
  *
  * Nothing is trained.  Errors: LK_ESTATE unless the trainer is of this rank alone, at step 0; those of
  * the model.

@@ -10,6 +10,12 @@
 lk_status lk__tiling_new(lk_comm *comm, lk_comm *const *along, const lk_grid *grid,
                          const int64_t *tiles, int64_t step, lk_tiling **out) LK_NODISCARD;
 
+/** Whether a rank has all tiles, so that there is nobody to talk to. */
+static inline bool lk__tiling_is_alone(const lk_tiling *t)
+{
+    return !t->comm && !t->rehearses;
+}
+
 bool lk__box_is_empty(const lk_box *box);
 
 /** The smallest box that has both; an empty one counts for nothing. */

@@ -1,0 +1,72 @@
+/* What both ways to show a plan need: words, sums, ranks of the grid, and notes. */
+#include "plan_show.h"
+
+#include <stdio.h>
+
+const char *const plan_reach_name[] = {"sample", "element", "position", "window", "batch"};
+const char *const plan_domain_name[] = {"samples", "tiles"};
+const char *const plan_when_name[] = {"in forward", "in backward", "before the update",
+                                      "after the update"};
+const char *const plan_kind_name[] = {"joined", "fetched", "changed"};
+
+int64_t plan_memory_sum(const lk_plan_memory *m)
+{
+    return m->parameters + m->optimizer + m->gradients + m->state + m->samples + m->exchange +
+           m->values;
+}
+
+bool plan_has_space(const lk_plan *p)
+{
+    return p->tiling && p->tiling->size > 1;
+}
+
+int plan_rank(const lk_plan *p, int rank_of_grid)
+{
+    return plan_has_space(p) ? p->rank * p->tiling->size + rank_of_grid : p->rank;
+}
+
+int plan_ranks(const lk_plan *p)
+{
+    return plan_has_space(p) ? p->ranks * p->tiling->size : p->ranks;
+}
+
+const lk_fetch *plan_fetch(const lk_layer_plan *l, int number, int64_t *bytes)
+{
+    const lk_fetch *fetch = number == 0 ? l->get_x : l->get_dy;
+    int64_t gets = lk_fetch_size_of(fetch).gets;
+    *bytes = gets > 0 ? (number == 0 ? l->get_x_bytes : l->get_dy_bytes) / gets : 0;
+    return gets > 0 ? fetch : NULL;
+}
+
+static bool runs_by_samples(const lk_plan *p)
+{
+    for (int64_t i = 0; i < p->n_layers; i++)
+        if (p->layer[i].domain == LK_BY_SAMPLE)
+            return true;
+    return false;
+}
+
+/* The note of a layer, or behind the last one that of the rank. */
+static bool note_at(const lk_plan *p, int64_t at, char out[PLAN_NOTE])
+{
+    if (at == p->n_layers) {
+        snprintf(out, PLAN_NOTE, "idle share: rank %d has no samples where layers run by samples",
+                 plan_rank(p, p->tiling->rank));
+        return p->owned.n == 0 && runs_by_samples(p);
+    }
+    const lk_layer_plan *l = &p->layer[at];
+    snprintf(out, PLAN_NOTE,
+             "%s: tiles of %lld position%s are fewer than pieces.least_tile %lld, so it runs by "
+             "samples",
+             l->name, (long long)l->smallest_tile, l->smallest_tile == 1 ? "" : "s",
+             (long long)p->spec.pieces.least_tile);
+    return l->can_tile && !l->tiled;
+}
+
+bool plan_note_next(const lk_plan *p, int64_t *at, char out[PLAN_NOTE])
+{
+    while (plan_has_space(p) && *at <= p->n_layers)
+        if (note_at(p, (*at)++, out))
+            return true;
+    return false;
+}

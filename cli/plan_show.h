@@ -1,0 +1,35 @@
+/* Plans as people and scripts read them: for the verb plan. */
+#ifndef LK_CLI_PLAN_SHOW_H
+#define LK_CLI_PLAN_SHOW_H
+
+#include <lockstep/extra/plan.h>
+
+#include <stdbool.h>
+
+/** Print a plan of the layout `word`: as tables, or as one JSON object. */
+void plan_show_text(const lk_plan *plan, const char *word);
+void plan_show_json(const lk_plan *plan, const char *word);
+
+enum { PLAN_NOTE = 512 };
+
+/** What a reader may wonder about, as sentences: the next one from layer `*at` on, which begins with 0 and
+ * moves; false: there is none. */
+bool plan_note_next(const lk_plan *plan, int64_t *at, char out[PLAN_NOTE]);
+
+/** Whether samples are cut over ranks; the number of a rank of this one's grid among all; and how many there
+ * are. */
+bool plan_has_space(const lk_plan *plan);
+int plan_rank(const lk_plan *plan, int rank_of_grid);
+int plan_ranks(const lk_plan *plan);
+
+/** Fetch number 0 (forward) or 1 (backward) of a layer, and the bytes of a position of all its samples; NULL:
+ * there is none. */
+const lk_fetch *plan_fetch(const lk_layer_plan *layer, int number, int64_t *bytes);
+
+/** Words for enums. */
+extern const char *const plan_reach_name[], *const plan_domain_name[], *const plan_when_name[],
+                                                                           *const plan_kind_name[];
+
+int64_t plan_memory_sum(const lk_plan_memory *memory);
+
+#endif /* LK_CLI_PLAN_SHOW_H */

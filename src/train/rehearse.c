@@ -1,0 +1,105 @@
+/* lk_trainer_rehearse(): what the passes of a plan take, found by two of them over zeros.
+ *
+ * The trainer of one rank makes them, on its thread, in the place of the plan's rank.  Where the plan has
+ * ranks along space, it gets the plan with its tiles, accumulators and boxes of samples for that time: ops on
+ * tiles then run as if the other ranks were there, send nothing, and get zeros (lk_tiling.rehearses).  So
+ * what is counted is what the ops themselves ask for, margins and kernels' room among it.
+ */
+#include "base/fpenv.h"
+#include "train/pass.h"
+
+#include <lockstep/extra/trainer_plan.h>
+
+/* What of a trainer is a plan's. */
+typedef struct role {
+    lk_plan *plan;
+    lk__groups *groups;
+    lk__shard_sums shards;
+    int64_t *owners;
+} role;
+
+static void role_swap(lk_trainer *t, role *other)
+{
+    role own = {t->plan, t->groups, t->shards, t->owners};
+    t->plan = other->plan;
+    t->groups = other->groups;
+    t->shards = other->shards;
+    t->owners = other->owners;
+    *other = own;
+}
+
+/* The mesh of a plan's rank, without the others. */
+static lk_mesh mesh_of(const lk_plan *p)
+{
+    lk_mesh m = {.world = NULL};
+    for (int a = 0; a < LK_N_AXES; a++)
+        m.n[a] = 1;
+    m.n[LK_AXIS_DATA] = p->ranks;
+    m.at[LK_AXIS_DATA] = p->rank;
+    m.n[LK_AXIS_SPACE] = p->tiling->size;
+    m.at[LK_AXIS_SPACE] = p->tiling->rank;
+    return m;
+}
+
+/* Two passes: the second finds what the first has left.  *bytes: that they have taken. */
+static lk_status passes_run(lk_trainer *t, int64_t shards, int64_t of_batch, lk_batch batch,
+                            int64_t *bytes)
+{
+    int64_t before = lk_alloc_stats_now().live_bytes;
+    for (int i = 0; i < 2 && batch.n > 0; i++) {
+        lk_step_seconds time = {0};
+        (void)lk__groups_begin(t->groups, shards, of_batch);
+        LK_TRY(lk__zeros_pass(t, batch, &time));
+    }
+    *bytes = lk_alloc_stats_now().live_bytes - before;
+    return LK_OK;
+}
+
+/* In the plan's role: all of its rank's samples are one pass, or passes of a shard each. */
+static lk_status tiles_run(lk_trainer *t)
+{
+    lk_plan *p = t->plan;
+    lk_batch batch = {.size = p->samples.n, .first = p->samples.first, .n = p->samples.n};
+    LK_TRY(lk__pass_set_boxes(t, t->spec.train, true));
+    p->memory.samples = p->samples.n * lk__sample_bytes(t->spec.train);
+    p->tiling->rehearses = true;
+    lk_status st = passes_run(t, p->spec.shards, p->spec.batch, batch, &p->memory.values);
+    p->tiling->rehearses = false;
+    LK_TRY(st);
+    return LK_OK;
+}
+
+static lk_status tiles_rehearse(lk_trainer *t, lk_plan *plan)
+{
+    lk_mesh mesh = mesh_of(plan);
+    role other = {.plan = plan, .shards = {.model = t->shards.model}};
+    LK_TRY(lk_alloc_zero(&other.owners, plan->tiling->size + 1, sizeof *other.owners));
+    lk_status st = lk__groups_new(plan, &mesh, t->spec.model, &other.groups);
+    if (st == LK_OK) {
+        other.shards.leaves = lk__groups_leaves(other.groups);
+        role_swap(t, &other);
+        st = tiles_run(t);
+        lk_status whole = lk__pass_set_boxes(t, t->spec.train, false);
+        st = st == LK_OK ? whole : st;
+        role_swap(t, &other);
+    }
+    lk__shard_sums_free(&other.shards);
+    lk__groups_free(other.groups);
+    lk_free(other.owners);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
+{
+    LK_FP_GUARD();
+    int64_t shard_size = lk_loader_shard_size(t->spec.train), samples = plan->pass_samples;
+    LK_CHECK(t->step == 0 && !lk__trainer_comm(t), LK_ESTATE,
+             "only a trainer of this rank alone that has done no step can rehearse one");
+    if (plan->tiling && plan->tiling->size > 1)
+        LK_TRY(tiles_rehearse(t, plan));
+    else if (samples > 0)
+        LK_TRY(passes_run(t, (samples - 1) / shard_size + 1, samples,
+                          (lk_batch){.size = samples, .n = samples}, &plan->memory.values));
+    return LK_OK;
+}
