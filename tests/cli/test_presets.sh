@@ -1,5 +1,6 @@
 #!/bin/sh
-# One hash for each preset, with any threads and instruction set.  With TEST_BRIEF in the
+# One hash for each preset, with any threads and instruction set, and one for those with pieces when they
+# are taken away.  With TEST_BRIEF in the
 # environment, for builds with sanitizers, the small presets, and vectors alone.
 . "$(dirname "$0")/expect.sh"
 
@@ -11,17 +12,23 @@ if [ -n "${TEST_BRIEF-}" ]; then
     least=4
 fi
 runs=0
-while read -r preset hash; do
+while read -r preset hash whole; do
+    [ -z "$whole" ] || grep -q '^pieces: ' "experiments/$preset.yaml" || fail "$preset has no pieces"
+    [ -n "$whole" ] || ! grep -q '^pieces: ' "experiments/$preset.yaml" || fail "$preset: no hash without pieces"
     case $preset in cifar*) shape="[32, 32, 3]" ;; *lenet) shape="[28, 28, 1], one_hot: true" ;; *) shape="[28, 28, 1]" ;; esac
     for how in '1 scalar' '2 avx2' '4 avx512'; do
         isa=${how#* }
         [ $preset:$isa != cifar10-vgg:scalar ] || continue # takes long
         [ -z "${TEST_BRIEF-}" ] || [ $isa != scalar ] || continue
         LK_ISA=$isa "$lockstep" gradcheck add >"$work/out" 2>&1 || continue # this processor lacks it
-        status 0 env LK_THREADS="${how% *}" LK_ISA="$isa" "$lockstep" train --quiet "experiments/$preset.yaml" \
-            "data={type: glyphs, count: 8, test_count: 0, shape: $shape, batch: 4, shards: 2}" train.steps=2
-        [ "$(cat "$work/out")" = "state $hash" ] || fail "$preset, $how: $(cat "$work/out"), not $hash"
-        runs=$((runs + 1))
+        for wanted in "$hash" ${whole:+"$whole pieces.tiles=1"}; do
+            # shellcheck disable=SC2086 # two words, or one
+            set -- $wanted
+            status 0 env LK_THREADS="${how% *}" LK_ISA="$isa" "$lockstep" train --quiet "experiments/$preset.yaml" \
+                "data={type: glyphs, count: 8, test_count: 0, shape: $shape, batch: 4, shards: 2}" train.steps=2 ${2:+"$2"}
+            [ "$(cat "$work/out")" = "state $1" ] || fail "$preset, $how ${2-}: $(cat "$work/out"), not $1"
+            runs=$((runs + 1))
+        done
     done
 done <"$work/golden"
 [ $runs -gt $least ] || fail "only $runs runs"

@@ -26,7 +26,7 @@ train()
         n=$((n * axis))
     done
     rm -rf "$work/run"
-    "$lockstep" run -n $n --transport local -- train --quiet "$work/net.yaml" "train.output=$work/run" \
+    "$lockstep" run -n "$n" --transport local -- train --quiet "$work/net.yaml" "train.output=$work/run" \
         train.checkpoint.every=never ${space:+"parallel.spatial=$space"} >"$work/out" 2>"$work/err" </dev/null || return 1
     state=$(tail -n 1 "$work/out")
     sed 's/"seconds".*//' "$work/run/metrics.jsonl" >"$work/$1"

@@ -1,0 +1,136 @@
+#!/bin/sh
+# Samples cut into tiles: presets have one state on every grid of ranks that the pieces allow, as threads
+# and as processes of an MPI; evaluation and metrics are those of one rank; and a run that is killed on one
+# layout goes on, on another.  With TEST_LONG in the environment all layouts on all MPIs, and more steps.
+. "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/places.sh"
+export LK_THREADS=1 LK_DEADLINE=60
+pieces='pieces.tiles=4x4 pieces.least_tile=1'
+first=${mpis# }
+first=${first%% *}
+
+# ---- one state ----
+
+# one_state PRESET SHAPE LAYOUTS [MPIS]: prints it.
+one_state()
+{
+    # shellcheck disable=SC2086 # two words
+    status 0 "$lockstep" verify "experiments/$1.yaml" "data={type: glyphs, count: 14, test_count: 0, shape: $2, batch: 8, shards: 4}" \
+        $pieces --steps "$steps" --layouts "$3" --transport "local${4:+,mpi}" ${4:+--mpi "$4"} --json
+    "$json" <"$work/out" || fail 'JSON'
+    [ "$(grep -c '"same": true' "$work/out")" -eq "$(wc -l <"$work/out")" ] || fail "$1: layouts differ"
+    sed -n 's/.*"state": "\([^"]*\)".*/\1/p' "$work/out" | sort -u >"$work/states"
+    [ "$(wc -l <"$work/states")" -eq 1 ] || fail "$1: no state"
+    echo "$1 $(cat "$work/states"): $(wc -l <"$work/out") configurations"
+}
+steps=2
+if [ -n "${TEST_LONG-}" ]; then
+    steps=4
+    all=1,2x1,1x2,2x2,4x1,3x3,4x4,data2.2x2
+    listed=$(echo "${mpis# }" | tr ' ' ,)
+    one_state mnist-lenet '[28, 28, 1], one_hot: true' $all "$listed"
+    one_state cifar10-cnn '[32, 32, 3]' $all "$listed"
+    one_state cifar10-resnet '[32, 32, 3]' $all "$listed"
+else
+    one_state mnist-lenet '[28, 28, 1], one_hot: true' 1,1x2,3x3,4x4,data2.2x2
+    one_state cifar10-cnn '[32, 32, 3]' 1,4x1,2x2
+    one_state cifar10-resnet '[32, 32, 3]' 1,2x2
+    [ -z "$first" ] || one_state mnist-lenet '[28, 28, 1], one_hot: true' 2x2 "$first"
+fi
+
+# ---- metrics, evaluation, resuming ----
+
+cat >"$work/net.yaml" <<'END_OF_NET'
+data: {type: glyphs, count: 29, test_count: 9, shape: [13, 11, 2], batch: 8, shards: 3}
+model:
+  - {type: conv, filters: 4, kernel: 3, padding: 1}
+  - batch_norm
+  - relu
+  - {type: maxpool, size: 3, stride: 2}
+  - {type: residual, layers: [{type: conv, filters: 4, kernel: 3, padding: 1}, {type: dropout, rate: 0.1}]}
+  - flatten
+  - {type: linear, units: 10}
+loss: softmax_cross_entropy
+metrics: [accuracy]
+optimizer: {type: adam, rate: 0.01}
+pieces: {tiles: 4x4, least_tile: 1}
+train: {epochs: 3, checkpoint: {every: 1 steps, keep: 0}}
+END_OF_NET
+
+# measured FOLDER: what the epochs of a run came to.
+measured()
+{
+    sed -n 's/^\({"epoch".*\), "seconds".*\("state".*\)/\1 \2/p' "$1/metrics.jsonl"
+}
+
+# on RANKS PLACE COMMAND...: the command on so many ranks.
+on()
+{
+    n=$1 place=$2
+    shift 2
+    case $place in local) set -- --transport local -- "$@" ;; *) set -- --mpi "$place" -- "$@" ;; esac
+    status 0 "$lockstep" run -n "$n" "$@"
+}
+
+status 0 "$lockstep" train --quiet "$work/net.yaml" "train.output=$work/one"
+state=$(cat "$work/out")
+[ "$(measured "$work/one" | grep -c 'test/accuracy')" -eq 3 ] || fail 'no metrics'
+# Nine test samples are two batches: of three replicas one has none.
+for layout in 4:2x2 12:2x2 6:1x2 ${TEST_LONG:+16:4x4 9:3x3 8:4x1}; do
+    for place in local ${TEST_LONG:+$mpis}; do
+        rm -rf "$work/run"
+        on "${layout%:*}" "$place" train --quiet "$work/net.yaml" "train.output=$work/run" "parallel.spatial=${layout#*:}"
+        [ "$(cat "$work/out")" = "$state" ] || fail "$layout on $place: another state than $state"
+        [ "$(measured "$work/run")" = "$(measured "$work/one")" ] || fail "$layout on $place: other metrics"
+    done
+done
+cmp "$work/one/weights.safetensors" "$work/run/weights.safetensors" || fail 'other weights'
+status 0 "$lockstep" eval "$work/net.yaml" "train.output=$work/one" --json
+evaluated=$(cat "$work/out")
+for layout in 2x2 4x1; do
+    status 0 "$lockstep" eval "$work/net.yaml" "train.output=$work/one" parallel.spatial=$layout parallel.data=3 --json
+    [ "$(cat "$work/out")" = "$evaluated" ] || fail "eval on $layout: not $evaluated"
+done
+
+# Killed on 2x2 in the middle of an epoch: all processes at the write of a checkpoint.
+killed()
+{
+    rm -rf "$work/run"
+    LK_STORAGE_FAULT=rename:$1:KILL "$lockstep" run -n 4 --transport local -- train --quiet "$work/net.yaml" \
+        "train.output=$work/run" parallel.spatial=2x2 train.checkpoint.wait=true >"$work/out" 2>"$work/err" </dev/null &&
+        fail 'not killed'
+    [ -e "$work/run/checkpoints/LATEST" ] || fail 'no checkpoint'
+    step=$(sed 's/step-0*//' "$work/run/checkpoints/LATEST")
+    [ $((step % 4)) -ne 0 ] || fail "killed at the end of an epoch, step $step"
+}
+for how in 1: 4:parallel.spatial=4x1 3:parallel.data=3; do
+    killed 5
+    # shellcheck disable=SC2086 # one word or none
+    on "${how%:*}" local train --quiet --resume "$work/net.yaml" "train.output=$work/run" ${how#*:}
+    err "resumed from the checkpoint of step $step"
+    [ "$(cat "$work/out")" = "$state" ] || fail "resumed on $how: not $state"
+    [ "$(measured "$work/run")" = "$(measured "$work/one")" ] || fail "resumed on $how: other metrics"
+done
+
+# Other pieces are another run.
+status 2 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work/run" pieces.tiles=2x2
+err 'dtype, pieces or parallel.mode differ'
+err "whose weights \`lockstep eval --weights\` takes"
+
+# ---- what cannot be cut ----
+
+# refused RANKS TEXT ASSIGNMENT...: on so many ranks, in one line.
+refused()
+{
+    n=$1 text=$2
+    shift 2
+    status 2 "$lockstep" run -n "$n" --transport local -- train --quiet "$work/net.yaml" "$@"
+    err "$text"
+}
+refused 6 'parallel.spatial has 4 parts, but there are 6 ranks: start 4, or a multiple of it (lockstep run -n 8 -- ...)' parallel.spatial=2x2
+refused 6 'parallel.data is 2 and parallel.spatial has 4 parts, but there are 6 ranks: start 8 ' parallel.spatial=2x2 parallel.data=2
+refused 5 "5x1 is more than the tiles of pieces, 4x4; the line \`pieces: {tiles: 5x4}\` allows it" parallel.spatial=5x1
+refused 4 'layer conv1 of f32[13,11,2]: a window of 15 positions does not fit axis 0 of the input [13,11,2] with padding 0: one of at most 13 fits' \
+    parallel.spatial=2x2 model.0.kernel=15 model.0.padding=0
+status 2 "$lockstep" train "$work/net.yaml" parallel.spatial=4x4 parallel.data=1000
+err 'parallel needs 16000 ranks: at most 4096 are threads of one process'
