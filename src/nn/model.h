@@ -108,7 +108,7 @@ struct lk_accumulator {
     bool overwrite;    /* the next pass sets the gradients */
     lk_var *values;    /* the parameters on the tape of the pass that fills this accumulator */
     void *scratch;     /* of lk_pass_batch_stat(): as large as the largest state */
-    struct lk__segment *segment; /* of the pass that fills it: what backward runs again */
+    struct lk__model_segment *segment; /* of the pass that fills it: what backward runs again */
     int64_t max_segments;
 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Some layers of the list, and what they start from. */
-struct lk__segment {
+struct lk__model_segment {
     lk_pass pass;
     struct lk__pass_run run;
     lk_range layers;
@@ -20,7 +20,7 @@ struct lk__segment {
  * they have a copy of their own. */
 static lk_status segment_run(lk_tape *tape, void *arg, lk_var *out)
 {
-    struct lk__segment *s = arg;
+    struct lk__model_segment *s = arg;
     lk_var x = s->x;
     (void)tape;
     if (s->pass.parts)
@@ -37,8 +37,8 @@ lk_status lk__segments_run(const lk_pass *pass, lk_var x, lk_var *out)
     int64_t n = pass->recompute < layers ? pass->recompute : layers;
     LK_TRY(lk__grow(&keeper->segment, &keeper->max_segments, n, sizeof *keeper->segment));
     for (int64_t i = 0; i < n; i++) {
-        struct lk__segment *s = &keeper->segment[i];
-        *s = (struct lk__segment){*pass, *pass->run, lk_range_split(layers, i, n), x};
+        struct lk__model_segment *s = &keeper->segment[i];
+        *s = (struct lk__model_segment){*pass, *pass->run, lk_range_split(layers, i, n), x};
         if (i == n - 1) /* its values are needed at once: nothing is saved by a second run */
             LK_TRY(segment_run(pass->tape, s, &x));
         else
