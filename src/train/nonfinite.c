@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The first element of a real tensor that is not finite, -1 if all are. */
 static int64_t first_bad(const lk_tensor *t)
@@ -95,23 +96,45 @@ static lk_status layer_find(lk_trainer *t, const lk_batch *batch, char *name, si
     return LK_OK;
 }
 
-/* What this rank finds in its samples; LK_OK if that is nothing. */
-static lk_status blame_samples(lk_trainer *t, const lk_batch *batch, double loss)
+/* What a rank finds in its samples: the data, or a layer. */
+struct suspect {
+    int64_t order; /* -1: the data; else the layer's number; NOTHING */
+    int64_t at;    /* element of x */
+    char name[256];
+};
+#define NOTHING INT64_MAX
+
+/* Ranks that share samples see one fault in other layers, those of a chain have layers of their own. */
+static lk_status samples_search(lk_trainer *t, const lk_batch *batch, struct suspect *out)
 {
-    char name[256] = "";
     bool real = batch->x && lk_dtype_is_real(lk_tensor_dtype(batch->x));
-    int64_t at = real ? first_bad(batch->x) : -1;
-    lk_status st = layer_find(t, batch, name, sizeof name);
-    if (st != LK_OK)
-        LK_TRY(lk__pass_failed(t, st));
-    LK_CHECK(at < 0, LK_ENAN,
+    int64_t layers = t->chained ? 0 : lk_model_layers(t->spec.model);
+    lk_layer_info info;
+    out->at = real ? first_bad(batch->x) : -1;
+    LK_TRY(layer_find(t, batch, out->name, sizeof out->name));
+    if (out->at >= 0)
+        out->order = -1;
+    else if (out->name[0])
+        out->order = layers;
+    for (int64_t i = 0; i < layers && out->order == layers; i++) {
+        LK_TRY(lk_model_layer(t->spec.model, i, &info));
+        if (strcmp(info.name, out->name + strlen("layer ")) == 0)
+            out->order = i;
+    }
+    return LK_OK;
+}
+
+static lk_status blame_samples(const lk_trainer *t, const lk_batch *batch,
+                               const struct suspect *found, double loss)
+{
+    LK_CHECK(found->at < 0, LK_ENAN,
              "step %lld: the loss is %g, because the data is not finite: element %lld of x, sample "
              "%lld of the set",
-             (long long)t->step, loss, (long long)at,
-             (long long)batch->index[at / (lk_tensor_count(batch->x) / batch->n)]);
-    LK_CHECK(!name[0], LK_ENAN,
+             (long long)t->step, loss, (long long)found->at,
+             (long long)batch->index[found->at / (lk_tensor_count(batch->x) / batch->n)]);
+    LK_CHECK(!found->name[0], LK_ENAN,
              "step %lld: the loss is %g: the first tensor that is not finite is the output of %s",
-             (long long)t->step, loss, name);
+             (long long)t->step, loss, found->name);
     return LK_OK;
 }
 
@@ -133,7 +156,15 @@ lk_status lk__nonfinite_report(lk_trainer *t, const lk_batch *batch, double loss
         loss = (double)NAN; /* without a sign, which printf() would print */
     lk_comm *comm = lk__trainer_comm(t);
     LK_TRY(lk_agree(comm, blame_slabs(t, loss)));
-    LK_TRY(lk_agree(comm, batch ? blame_samples(t, batch, loss) : LK_OK));
+    struct suspect found = {.order = NOTHING, .at = -1};
+    lk_status st = batch ? samples_search(t, batch, &found) : LK_OK;
+    if (st != LK_OK)
+        LK_TRY(lk__pass_failed(t, st));
+    int64_t first = found.order;
+    if (comm)
+        LK_TRY(lk_allreduce(comm, NULL, &first, 1, LK_I64, LK_REDUCE_MIN, "what is not finite"));
+    bool ours = batch && found.order == first;
+    LK_TRY(lk_agree(comm, ours ? blame_samples(t, batch, &found, loss) : LK_OK));
     return LK_RAISE(LK_ENAN,
                     "step %lld: the loss is %g: the output of the model is finite, the loss of it "
                     "is not",

@@ -66,11 +66,14 @@ static lk_status layout_check(const lk_trainer *t)
     char ranks[48], grid[80] = "";
     snprintf(ranks, sizeof ranks, "there %s %d rank%s", size == 1 ? "is" : "are", size,
              size == 1 ? "" : "s");
-    if (space > 1)
-        snprintf(grid, sizeof grid, "parallel.spatial has %lld parts", (long long)space);
+    for (int i = 0, at = 0; space > 1 && i < p->spatial.n && i < 3; i++)
+        at += snprintf(grid + at, sizeof grid - (size_t)at, "%s%lld", i ? "x" : "parallel.spatial ",
+                       (long long)p->spatial.item[i]);
     LK_CHECK(p->data > 0 || size % space == 0, LK_EINVAL,
-             "%s, but %s: start %lld, or a multiple of it (lockstep run -n %lld -- ...)", grid,
-             ranks, (long long)space, (long long)((size / space + 1) * space));
+             "%s has %lld parts, but %s: start %lld, or a multiple of it (lockstep run -n %lld -- "
+             "...)",
+             grid, (long long)space, ranks, (long long)space,
+             (long long)((size / space + 1) * space));
     LK_CHECK(p->data == 0 || p->data * space == size, LK_EINVAL,
              "parallel.data is %lld%s%s, but %s: start %lld (lockstep run -n %lld -- ...), or "
              "leave it out",

@@ -117,6 +117,18 @@ status 2 "$lockstep" train --quiet --resume "$work/net.yaml" "train.output=$work
 err 'dtype, pieces or parallel.mode differ'
 err "whose weights \`lockstep eval --weights\` takes"
 
+# A value that becomes infinite in one tile: the layer is named that was first, whoever had the tile.
+awk 'BEGIN { for (i = 0; i < 12; i++) { for (k = 0; k < 144; k++) printf "%s,", i == 9 && k == 143 ? "3e38" : k % 11 / 11; print i % 10 } }' \
+    >"$work/large.csv"
+for layout in data1 2x2 1x2 data2.2x2; do
+    case $layout in data*) data=${layout%%.*} space=1x1 ;; *) data=data1 space=$layout ;; esac
+    case $layout in *.*) space=${layout#*.} ;; esac
+    status 1 "$lockstep" train --quiet "$work/net.yaml" parallel.data="${data#data}" parallel.spatial=$space model.0.padding=0 \
+        'model.0.init={type: constant, value: 2}' \
+        "data={type: csv, path: '$work/large.csv', header: no, classes: 10, shape: [12, 12, 1], batch: 4, shards: 4, shuffle: false}"
+    grep -Eq 'step 2: the loss is nan: the first tensor that is not finite is the output of layer conv1$' "$work/err" || fail "$layout: which layer"
+done
+
 # ---- what cannot be cut ----
 
 # refused RANKS TEXT ASSIGNMENT...: on so many ranks, in one line.
@@ -127,8 +139,8 @@ refused()
     status 2 "$lockstep" run -n "$n" --transport local -- train --quiet "$work/net.yaml" "$@"
     err "$text"
 }
-refused 6 'parallel.spatial has 4 parts, but there are 6 ranks: start 4, or a multiple of it (lockstep run -n 8 -- ...)' parallel.spatial=2x2
-refused 6 'parallel.data is 2 and parallel.spatial has 4 parts, but there are 6 ranks: start 8 ' parallel.spatial=2x2 parallel.data=2
+refused 6 'parallel.spatial 2x2 has 4 parts, but there are 6 ranks: start 4, or a multiple of it (lockstep run -n 8 -- ...)' parallel.spatial=2x2
+refused 6 'parallel.data is 2 and parallel.spatial 2x2, but there are 6 ranks: start 8 ' parallel.spatial=2x2 parallel.data=2
 refused 5 "5x1 is more than the tiles of pieces, 4x4; the line \`pieces: {tiles: 5x4}\` allows it" parallel.spatial=5x1
 refused 4 'layer conv1 of f32[13,11,2]: a window of 15 positions does not fit axis 0 of the input [13,11,2] with padding 0: one of at most 13 fits' \
     parallel.spatial=2x2 model.0.kernel=15 model.0.padding=0
