@@ -36,7 +36,7 @@ lk_status lk__batch_part(const lk_batch *whole, int64_t first, int64_t n, lk_bat
     *out = *whole;
     out->first = whole->first + first;
     out->n = n;
-    out->index = whole->index + first;
+    out->index = whole->index ? whole->index + first : NULL; /* zeros have none */
     LK_TRY(lk_tensor_slice(whole->x, 0, first, first + n, 1, &out->x));
     lk_status st = lk_tensor_slice(whole->y, 0, first, first + n, 1, &out->y);
     if (st != LK_OK)

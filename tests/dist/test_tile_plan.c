@@ -257,6 +257,49 @@ static void a_step_of_tiles_takes_what_was_planned(lk_comm *comm)
         }
 }
 
+/* A step of one rank; before it, rehearse all ranks of a layout if there is one. */
+static uint64_t step_after(const char *network, const char *pieces, const lk_mesh_shape *shape,
+                           int ranks)
+{
+    lk_experiment *e = NULL;
+    lk_job *job = NULL;
+    const char *settings[MAX_SETTINGS] = {pieces, "pieces.least_tile=1"};
+    ASSERT_OK(job_of(network, NULL, settings, &e, &job));
+    lk_trainer *t = lk_job_trainer(job);
+    for (int r = 0; r < ranks; r++) {
+        lk_plan *plan = NULL;
+        ASSERT_OK(lk_trainer_plan_of(t, shape, ranks, r, &plan));
+        ASSERT_OK(lk_trainer_rehearse(t, plan));
+        ASSERT_TRUE(r > 0 || plan->memory.values > 0);
+        lk_plan_free(plan);
+    }
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    uint64_t state = state_of(t);
+    lk_job_free(job);
+    lk_experiment_free(e);
+    return state;
+}
+
+/* Changes of domain, means, losses of tiles, passes of shards: a trainer that has stood in for the ranks of
+ * a layout trains as one that has not. */
+static void a_rehearsal_leaves_no_trace(lk_comm *comm)
+{
+    static const lk_mesh_shape plane = {.data = 2, .ndim = 2, .space = {2, 2}},
+                               cube = {.data = 2, .ndim = 3, .space = {2, 1, 2}};
+    static const struct {
+        const char *network, *pieces;
+        const lk_mesh_shape *shape;
+    } nets[] = {{images, "pieces.tiles=4x3", &plane},
+                {classes, "pieces.tiles=4x3", &plane},
+                {series, "pieces.tiles=4x3", &plane},
+                {volumes, "pieces.tiles=3x2x2", &cube}};
+    if (lk_comm_size(comm) != 1)
+        return;
+    for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++)
+        ASSERT_EQ(step_after(nets[i].network, nets[i].pieces, nets[i].shape, 8),
+                  step_after(nets[i].network, nets[i].pieces, NULL, 0));
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
@@ -264,4 +307,4 @@ static void a_step_of_tiles_takes_what_was_planned(lk_comm *comm)
 RANKS_MAIN(TEST_OF(a_step_of_tiles_takes_what_was_planned),
            TEST_OF(a_step_of_tiles_sends_what_was_planned),
            TEST_OF(passes_of_shards_send_what_was_planned),
-           TEST_OF(layers_before_whole_samples_run_by_tiles))
+           TEST_OF(layers_before_whole_samples_run_by_tiles), TEST_OF(a_rehearsal_leaves_no_trace))
