@@ -238,6 +238,7 @@ set(ranks_of_test_spatial_layers "2 3 4")
 set(ranks_of_test_tile_plan "1 2 3 4 6 8 9")
 set(ranks_of_test_sum_tiles "1 2 3 4 5 6 8 9 12 16")
 set(ranks_of_test_tile_samples "1 2 3 4 5 6 7 8 9 16")
+set(ranks_of_test_tile_local_conv "1 2 3 4 5 6 8")
 set(ranks_of_test_tile_conv "1 2 3 4 5 6 7 8 9")
 set(ranks_of_test_wakes "2 5")
 set(ranks_of_test_weights_boxes "1 3 5")
@@ -263,6 +264,7 @@ set(daily_ranks_of_test_sum_tiles "4 3")
 set(daily_ranks_of_test_halo_add "4 3 6 8") # squares, a line, rectangles and a cube
 set(daily_ranks_of_test_tile_pool "4 3 6 8")
 set(daily_ranks_of_test_tile_conv "4 3 6 8")
+set(daily_ranks_of_test_tile_local_conv "4 3")
 # On threads there are all numbers, but every day of the longest some.
 set(daily_threads test_adjoints test_chain_jobs test_chain_training test_checkpoint_boxes test_folds
   test_plan test_recurrent test_recurrent_chains test_training)
@@ -326,6 +328,9 @@ lk_test(local.test_tile_pool.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_E
 # Two thousand random convolutions on tiles.
 lk_test(local.tile_conv_often long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
   $<TARGET_FILE:test_tile_conv>)
+# Two thousand random local convolutions on tiles.
+lk_test(local.test_tile_local_conv.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
+  $<TARGET_FILE:test_tile_local_conv>)
 lk_test(local.sum_tiles_whole long env TEST_LONG=1 "TEST_RANKS=${ranks_of_test_sum_tiles}"
   ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_sum_tiles>)
 foreach(mpi IN LISTS LK_MPIS)

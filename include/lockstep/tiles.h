@@ -108,7 +108,8 @@ typedef enum lk_tile_kind {
     LK_TILE_CONV,
     LK_TILE_CONV_TRANSPOSE, /* the window is that of the convolution it is the transpose of */
     LK_TILE_POOL,
-    LK_TILE_LCN /* windows around each position; they are gone over twice */
+    LK_TILE_LCN,       /* windows around each position; they are gone over twice */
+    LK_TILE_LOCAL_CONV /* a convolution whose every position of y has its own weights */
 } lk_tile_kind;
 
 /** A layer, for which a tile is made. */
@@ -181,11 +182,12 @@ typedef struct lk_tile {
     lk_box x_reads; /* what forward reads of x */
     lk_box
         y_makes; /* what it computes of y: the tile; of a pool and of lcn also what backward reads */
-    lk_box dy_reads;               /* what backward reads of dy */
-    lk_fetch *get_x, *get_dy;      /* that fill these; NULL: nothing to get */
-    int64_t leaves;                /* tiles of this rank, row-major */
-    const lk_box *x_leaf, *y_leaf; /* [leaves] of x and of y; may be empty */
-    lk_tile_bounds in_bounds;      /* where x is cut: the tile's own copy of what was given */
+    lk_box dy_reads;                  /* what backward reads of dy */
+    lk_fetch *get_x, *get_dy;         /* that fill these; NULL: nothing to get */
+    int64_t leaves;                   /* tiles of this rank, row-major */
+    const lk_box *x_leaf, *y_leaf;    /* [leaves] of x and of y; may be empty */
+    lk_tile_bounds in_bounds;         /* where x is cut: the tile's own copy of what was given */
+    struct lk__tile_weights *weights; /* LK_TILE_LOCAL_CONV: of others, what dx reads */
 } lk_tile;
 
 /** Make a tile.  The caller owns `*out`, and frees it before the tiling.  Not collective.  Errors:
@@ -313,6 +315,23 @@ LK_API lk_status lk_dist_tile_linear(const lk_tile *tile, lk_var x, lk_var w, lk
 LK_API lk_status lk_dist_tile_layer_norm(const lk_tile *tile, lk_var x, lk_var gamma, lk_var beta,
                                          const lk_layer_norm_attr *attr, const char *name,
                                          lk_var *out) LK_NODISCARD;
+
+/**
+ * lk_local_conv() on tiles; the tile is of kind LK_TILE_LOCAL_CONV, its window and sizes those of the
+ * convolution.
+ *
+ * w has the weights of this rank's positions of y, [tile->y.tile...][kernel...][in channels][out
+ * channels], which no other rank has; its gradient is theirs alone, and nothing of it is joined.  y, dx
+ * and dw have the bits of lk_local_conv() on the whole sample.  dx needs the weights of windows that cross
+ * a border of tiles: the first backward after lk_tile_weights_changed() fetches them, and the tile keeps
+ * them, with a copy of the own ones, for those that follow.
+ */
+LK_API lk_status lk_dist_tile_local_conv(const lk_tile *tile, lk_var x, lk_var w, const char *name,
+                                         lk_var *out) LK_NODISCARD;
+
+/** The weights of a local convolution have changed; to be called on all ranks between two passes, as by a
+ * trainer once a step.  Nothing for tiles of other kinds. */
+LK_API void lk_tile_weights_changed(const lk_tile *tile);
 
 /**
  * lk_batch_norm() on tiles: mean and variance of each shard (lk_tape_shard_size() samples) over all its

@@ -160,6 +160,8 @@ static lk_status tile_fill(const lk_tile_spec *s, lk_tile *tile)
     LK_TRY(bounds_copy(t, &s->in_bounds, &tile->in_bounds));
     LK_TRY(fetch_make(t, s, true, &tile->get_x));
     LK_TRY(fetch_make(t, s, false, &tile->get_dy));
+    if (s->kind == LK_TILE_LOCAL_CONV)
+        LK_TRY(lk_alloc_zero(&tile->weights, 1, sizeof *tile->weights));
     return LK_OK;
 }
 
@@ -195,5 +197,6 @@ void lk_tile_free(lk_tile *tile)
     lk_fetch_free(tile->get_dy);
     lk_free((void *)(uintptr_t)tile->x_leaf);
     bounds_free(&tile->in_bounds);
+    lk__tile_weights_free(tile->weights);
     lk_free(tile);
 }

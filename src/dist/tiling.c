@@ -221,7 +221,7 @@ lk__tile_reach lk__tile_reach_of(const lk_tiling *t, int rank, const lk_tile_spe
     lk_box x = lk_tiling_box(t, rank, ndim, s->in, &s->in_bounds);
     lk_box y = lk_tiling_box(t, rank, ndim, s->out, &s->out_bounds);
     lk__tile_reach r = {.x_tile = x, .y_tile = y, .x_reads = x, .y_makes = y, .dy_reads = y};
-    if (s->kind == LK_TILE_CONV) {
+    if (s->kind == LK_TILE_CONV || s->kind == LK_TILE_LOCAL_CONV) {
         r.x_reads = through(&s->window, &y, s->in, true);
         r.dy_reads = through(&s->window, &x, s->out, false);
     } else if (s->kind == LK_TILE_CONV_TRANSPOSE) {

@@ -52,6 +52,16 @@ void lk__tile_unpack(void *array, const lk_box *box, const lk_box *part, int64_t
 void lk__tile_clear_around(void *array, const lk_box *box, const lk_box *keep, int64_t samples,
                            int64_t bytes);
 
+/* The weights of a local convolution that dx reads, in positions of the hull of the own ones and those. */
+typedef struct lk__tile_weights {
+    void *array;
+    int64_t bytes;
+    bool fresh; /* they are those of the step */
+} lk__tile_weights;
+
+/** NULL is allowed. */
+void lk__tile_weights_free(lk__tile_weights *weights);
+
 /* What each of this rank's tiles says: [leaves][n] elements. */
 typedef struct lk__leaf_part {
     void *leaves;

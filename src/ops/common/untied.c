@@ -13,22 +13,30 @@
 /* Work that is worth a thread, in multiply-adds. */
 static const double grain_work = 1 << 18;
 
+/* A box of the positions of a whole, unused axes in front. */
+typedef struct box3 {
+    int64_t first[3], n[3], count;
+} box3;
+
 /* Sizes with the unused axes in front, and the operands. */
 typedef struct untied {
     lk_dtype dtype;
     size_t elem;
     int64_t batch, in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
-    int64_t n_in, n_out, taps, in_channels, out_channels, piece;
+    int64_t taps, in_channels, out_channels, piece;
     char *x, *w, *y;
+    box3 x_box, w_box, y_box, sites;
     lk__untied_result result;
-    int64_t sites, n_slots, slot_bytes;
+    int64_t n_slots, slot_bytes;
     char *slots;
     _Atomic int failed;
 } untied;
 
 /* Room for one site: what it is related to, and two matrices. */
 typedef struct slot {
-    int64_t n, *other, *tap; /* positions on the other side, and through which tap */
+    int64_t at[3];           /* the site */
+    int64_t n, *other, *tap; /* places on the other side, and through which tap */
+    int64_t *filter;         /* of an input position: the places of their filters */
     char *a, *b;
 } slot;
 
@@ -67,46 +75,51 @@ static void coordinates(const int64_t *size, int64_t i, int64_t *at)
     }
 }
 
-/* The taps of output position `o` that are not padding, in raster order. */
-static void find_taps(const untied *u, int64_t o, slot *s)
+/* Where a position lies in the array of a box. */
+static int64_t place_in(const box3 *box, const int64_t *at)
 {
-    int64_t at[3], t[3];
-    coordinates(u->out, o, at);
+    int64_t place = 0;
+    for (int d = 0; d < 3; d++)
+        place = place * box->n[d] + at[d] - box->first[d];
+    return place;
+}
+
+/* The taps of an output position that are not padding, in raster order. */
+static void find_taps(const untied *u, slot *s)
+{
+    int64_t i[3], t[3];
     s->n = 0;
     for (int64_t tap = 0; tap < u->taps; tap++) {
-        int64_t place = 0;
         bool inside = true;
         coordinates(u->kernel, tap, t);
         for (int d = 0; d < 3; d++) {
-            int64_t i = at[d] * u->stride[d] - u->pad[d] + t[d] * u->dilation[d];
-            inside = inside && i >= 0 && i < u->in[d];
-            place = place * u->in[d] + i;
+            i[d] = s->at[d] * u->stride[d] - u->pad[d] + t[d] * u->dilation[d];
+            inside = inside && i[d] >= 0 && i[d] < u->in[d];
         }
         if (inside) {
-            s->other[s->n] = place;
+            s->other[s->n] = place_in(&u->x_box, i);
             s->tap[s->n++] = tap;
         }
     }
 }
 
-/* The output positions that input position `i` belongs to, in raster order: as taps ascend,
- * positions descend. */
-static void find_windows(const untied *u, int64_t i, slot *s)
+/* The output positions that an input position belongs to, in raster order: as taps ascend, positions
+ * descend. */
+static void find_windows(const untied *u, slot *s)
 {
-    int64_t at[3], t[3];
-    coordinates(u->in, i, at);
+    int64_t o[3], t[3];
     s->n = 0;
     for (int64_t tap = u->taps - 1; tap >= 0; tap--) {
-        int64_t place = 0;
         bool inside = true;
         coordinates(u->kernel, tap, t);
         for (int d = 0; d < 3; d++) {
-            int64_t from = at[d] + u->pad[d] - t[d] * u->dilation[d], o = from / u->stride[d];
-            inside = inside && from >= 0 && from % u->stride[d] == 0 && o < u->out[d];
-            place = place * u->out[d] + o;
+            int64_t from = s->at[d] + u->pad[d] - t[d] * u->dilation[d];
+            o[d] = from / u->stride[d];
+            inside = inside && from >= 0 && from % u->stride[d] == 0 && o[d] < u->out[d];
         }
         if (inside) {
-            s->other[s->n] = place;
+            s->other[s->n] = place_in(&u->y_box, o);
+            s->filter[s->n] = place_in(&u->w_box, o);
             s->tap[s->n++] = tap;
         }
     }
@@ -129,12 +142,13 @@ static void gather_rows(const untied *u, const slot *s, const char *from, int64_
 }
 
 /* y of one output position. */
-static lk_status site_y(const untied *u, int64_t o, slot *s)
+static lk_status site_y(const untied *u, slot *s)
 {
     const size_t filter = (size_t)(u->in_channels * u->out_channels) * u->elem;
-    const char *w = u->w + (size_t)(o * u->taps) * filter;
-    find_taps(u, o, s);
-    gather_rows(u, s, u->x, u->n_in, u->in_channels);
+    const char *w = u->w + (size_t)(place_in(&u->w_box, s->at) * u->taps) * filter;
+    char *y = u->y + (size_t)(place_in(&u->y_box, s->at) * u->out_channels) * u->elem;
+    find_taps(u, s);
+    gather_rows(u, s, u->x, u->x_box.count, u->in_channels);
     if (s->n < u->taps) {
         for (int64_t j = 0; j < s->n; j++)
             memcpy(s->b + (size_t)j * filter, w + (size_t)s->tap[j] * filter, filter);
@@ -146,21 +160,22 @@ static lk_status site_y(const untied *u, int64_t o, slot *s)
                  .k = s->n * u->in_channels,
                  .lda = s->n * u->in_channels,
                  .ldb = u->out_channels,
-                 .ldc = u->n_out * u->out_channels};
-    LK_TRY(lk_gemm_run(&g, s->a, w, NULL, u->y + (size_t)(o * u->out_channels) * u->elem));
+                 .ldc = u->y_box.count * u->out_channels};
+    LK_TRY(lk_gemm_run(&g, s->a, w, NULL, y));
     return LK_OK;
 }
 
 /* x of one input position. */
-static lk_status site_x(const untied *u, int64_t i, slot *s)
+static lk_status site_x(const untied *u, slot *s)
 {
     const size_t row = (size_t)u->out_channels * u->elem;
-    find_windows(u, i, s);
-    gather_rows(u, s, u->y, u->n_out, u->out_channels);
+    char *x = u->x + (size_t)(place_in(&u->x_box, s->at) * u->in_channels) * u->elem;
+    find_windows(u, s);
+    gather_rows(u, s, u->y, u->y_box.count, u->out_channels);
     char *to = s->b; /* transposed: [in_channels][related, out_channels] */
     for (int64_t ic = 0; ic < u->in_channels; ic++)
         for (int64_t j = 0; j < s->n; j++, to += row) {
-            int64_t filter = s->other[j] * u->taps + s->tap[j];
+            int64_t filter = s->filter[j] * u->taps + s->tap[j];
             memcpy(to, u->w + (size_t)(filter * u->in_channels + ic) * row, row);
         }
     lk_gemm g = {.dtype = u->dtype,
@@ -170,18 +185,19 @@ static lk_status site_x(const untied *u, int64_t i, slot *s)
                  .k = s->n * u->out_channels,
                  .lda = s->n * u->out_channels,
                  .ldb = s->n * u->out_channels,
-                 .ldc = u->n_in * u->in_channels};
-    LK_TRY(lk_gemm_run(&g, s->a, s->b, NULL, u->x + (size_t)(i * u->in_channels) * u->elem));
+                 .ldc = u->x_box.count * u->in_channels};
+    LK_TRY(lk_gemm_run(&g, s->a, s->b, NULL, x));
     return LK_OK;
 }
 
 /* The filter of one output position. */
-static lk_status site_w(const untied *u, int64_t o, slot *s)
+static lk_status site_w(const untied *u, slot *s)
 {
     const size_t filter = (size_t)(u->in_channels * u->out_channels) * u->elem;
-    char *w = u->w + (size_t)(o * u->taps) * filter;
-    find_taps(u, o, s);
-    gather_rows(u, s, u->x, u->n_in, u->in_channels);
+    char *w = u->w + (size_t)(place_in(&u->w_box, s->at) * u->taps) * filter;
+    const char *y = u->y + (size_t)(place_in(&u->y_box, s->at) * u->out_channels) * u->elem;
+    find_taps(u, s);
+    gather_rows(u, s, u->x, u->x_box.count, u->in_channels);
     const bool all = s->n == u->taps;
     lk_gemm g = {.dtype = u->dtype,
                  .trans_a = true,
@@ -189,11 +205,10 @@ static lk_status site_w(const untied *u, int64_t o, slot *s)
                  .n = u->out_channels,
                  .k = u->batch,
                  .lda = s->n * u->in_channels,
-                 .ldb = u->n_out * u->out_channels,
+                 .ldb = u->y_box.count * u->out_channels,
                  .ldc = u->out_channels,
                  .piece = u->piece};
-    LK_TRY(lk_gemm_run(&g, s->a, u->y + (size_t)(o * u->out_channels) * u->elem, NULL,
-                       all ? w : s->b));
+    LK_TRY(lk_gemm_run(&g, s->a, y, NULL, all ? w : s->b));
     if (all)
         return LK_OK;
     memset(w, 0, (size_t)u->taps * filter);
@@ -208,9 +223,11 @@ static lk_status site_w(const untied *u, int64_t o, slot *s)
 static slot slot_at(const untied *u, int64_t k)
 {
     char *room = u->slots + k * u->slot_bytes;
-    slot s = {.other = (int64_t *)(void *)room, .tap = (int64_t *)(void *)room + u->taps};
+    slot s = {.other = (int64_t *)(void *)room};
     int64_t wide = u->in_channels > u->out_channels ? u->in_channels : u->out_channels;
-    s.a = room + (size_t)(2 * u->taps) * sizeof(int64_t);
+    s.tap = s.other + u->taps;
+    s.filter = s.tap + u->taps;
+    s.a = (char *)(s.filter + u->taps);
     s.b = s.a + (size_t)(u->batch * u->taps * wide) * u->elem;
     return s;
 }
@@ -223,7 +240,7 @@ static lk_status slot_room(untied *u)
     LK_TRY(lk_mul_i64(u->batch, wide, &rows));
     LK_TRY(lk_add_i64(rows, both, &both));
     LK_TRY(lk_mul_i64(both, (int64_t)u->elem, &bytes));
-    LK_TRY(lk_add_i64(bytes, 2 * (int64_t)sizeof(int64_t), &bytes));
+    LK_TRY(lk_add_i64(bytes, 3 * (int64_t)sizeof(int64_t), &bytes));
     LK_TRY(lk_mul_i64(bytes, u->taps, &bytes));
     LK_TRY(lk_round_up_i64(bytes, LK_ALIGN, &u->slot_bytes));
     return LK_OK;
@@ -234,74 +251,114 @@ static void run_slots(void *arg, int64_t first, int64_t last)
     untied *u = arg;
     for (int64_t k = first; k < last; k++) {
         slot s = slot_at(u, k);
-        int64_t end = (k + 1) * u->sites / u->n_slots;
-        for (int64_t i = k * u->sites / u->n_slots; i < end; i++) {
-            lk_status st = u->result == LK_UNTIED_Y   ? site_y(u, i, &s)
-                           : u->result == LK_UNTIED_X ? site_x(u, i, &s)
-                                                      : site_w(u, i, &s);
+        int64_t end = (k + 1) * u->sites.count / u->n_slots;
+        for (int64_t i = k * u->sites.count / u->n_slots; i < end; i++) {
+            coordinates(u->sites.n, i, s.at);
+            for (int d = 0; d < 3; d++)
+                s.at[d] += u->sites.first[d];
+            lk_status st = u->result == LK_UNTIED_Y   ? site_y(u, &s)
+                           : u->result == LK_UNTIED_X ? site_x(u, &s)
+                                                      : site_w(u, &s);
             if (st != LK_OK)
                 u->failed = st;
         }
     }
 }
 
-static untied untied_of(const lk_conv_attr *a, const lk_tensor *x, const lk_tensor *w,
-                        const lk_tensor *y)
+static box3 box_of(const lk_box *box, int ndim)
 {
-    int ndim = x->shape.ndim - 2;
-    untied u = {.dtype = x->dtype,
-                .elem = lk_dtype_size(x->dtype),
-                .batch = x->shape.dim[0],
-                .n_in = 1,
-                .n_out = 1,
+    box3 b = {.count = 1};
+    for (int d = 0; d < 3; d++) {
+        int own = d - (3 - ndim);
+        b.first[d] = own >= 0 ? box->first[own] : 0;
+        b.n[d] = own >= 0 ? box->n[own] : 1;
+        b.count *= b.n[d];
+    }
+    return b;
+}
+
+static untied untied_of(const lk__untied_boxes *b)
+{
+    int ndim = b->window.ndim;
+    untied u = {.dtype = b->dtype,
+                .elem = lk_dtype_size(b->dtype),
+                .batch = b->batch,
                 .taps = 1,
-                .in_channels = x->shape.dim[ndim + 1],
-                .out_channels = y->shape.dim[ndim + 1],
-                .x = lk__tensor_start(x),
-                .w = lk__tensor_start(w),
-                .y = lk__tensor_start(y)};
+                .in_channels = b->in_channels,
+                .out_channels = b->out_channels,
+                .x = b->x,
+                .w = b->w,
+                .y = b->y,
+                .x_box = box_of(&b->x_box, ndim),
+                .w_box = box_of(&b->w_box, ndim),
+                .y_box = box_of(&b->y_box, ndim),
+                .sites = box_of(&b->sites, ndim)};
     for (int d = 0; d < 3; d++) {
         int own = d - (3 - ndim);
         bool used = own >= 0;
-        u.in[d] = used ? x->shape.dim[own + 1] : 1;
-        u.out[d] = used ? y->shape.dim[own + 1] : 1;
-        u.kernel[d] = used ? w->shape.dim[ndim + own] : 1;
-        u.stride[d] = used && a->window.stride[own] > 0 ? a->window.stride[own] : 1;
-        u.dilation[d] = used && a->window.dilation[own] > 0 ? a->window.dilation[own] : 1;
-        u.pad[d] = used ? a->window.pad_lo[own] : 0;
-        u.n_in *= u.in[d];
-        u.n_out *= u.out[d];
+        u.in[d] = used ? b->in[own] : 1;
+        u.out[d] = used ? b->out[own] : 1;
+        u.kernel[d] = used ? b->window.kernel[own] : 1;
+        u.stride[d] = used && b->window.stride[own] > 0 ? b->window.stride[own] : 1;
+        u.dilation[d] = used && b->window.dilation[own] > 0 ? b->window.dilation[own] : 1;
+        u.pad[d] = used ? b->window.pad_lo[own] : 0;
         u.taps *= u.kernel[d];
     }
     return u;
 }
 
-lk_status lk__untied_run(lk_call *c, const lk_conv_attr *a, lk__untied_result result,
-                         const lk_tensor *x, const lk_tensor *w, const lk_tensor *y)
+lk_status lk__untied_run_boxes(lk_call *c, lk__untied_result result, const lk__untied_boxes *boxes)
 {
     int threads = 1;
-    if (x->count == 0 || w->count == 0 || y->count == 0) {
-        memset(lk__tensor_start(c->y[0]), 0, (size_t)c->y[0]->count * lk_dtype_size(x->dtype));
-        return LK_OK;
-    }
-    untied u = untied_of(a, x, w, y);
+    int64_t bytes;
+    untied u = untied_of(boxes);
     u.result = result;
-    u.sites = result == LK_UNTIED_X ? u.n_in : u.n_out;
+    if (u.sites.count == 0)
+        return LK_OK;
     u.piece = lk__piece_of(c->tape, u.batch);
     LK_TRY(lk_threads_now(&threads));
     double work = (double)u.batch * (double)u.taps * (double)u.in_channels *
-                  (double)u.out_channels * (double)u.n_out;
+                  (double)u.out_channels * (double)u.sites.count;
     u.n_slots = threads == 1 ? 1 : 4 * (int64_t)threads;
     if (work < grain_work * (double)u.n_slots)
         u.n_slots = 1 + (int64_t)(work / grain_work);
-    if (u.n_slots > u.sites)
-        u.n_slots = u.sites;
-    int64_t bytes;
+    if (u.n_slots > u.sites.count)
+        u.n_slots = u.sites.count;
     LK_TRY(slot_room(&u));
     LK_TRY(lk_mul_i64(u.slot_bytes, u.n_slots, &bytes));
     LK_TRY(lk_call_scratch(c, bytes, &u.slots));
     LK_TRY(lk__parallel(u.n_slots, 1, run_slots, &u));
     LK_CHECK(u.failed == LK_OK, (lk_status)u.failed, "%s: a part of the positions failed",
              c->op->name);
+    return LK_OK;
+}
+
+lk_status lk__untied_run(lk_call *c, const lk_conv_attr *a, lk__untied_result result,
+                         const lk_tensor *x, const lk_tensor *w, const lk_tensor *y)
+{
+    int ndim = x->shape.ndim - 2;
+    if (x->count == 0 || w->count == 0 || y->count == 0) {
+        memset(lk__tensor_start(c->y[0]), 0, (size_t)c->y[0]->count * lk_dtype_size(x->dtype));
+        return LK_OK;
+    }
+    lk__untied_boxes b = {.dtype = x->dtype,
+                          .window = a->window,
+                          .batch = x->shape.dim[0],
+                          .in_channels = x->shape.dim[ndim + 1],
+                          .out_channels = y->shape.dim[ndim + 1],
+                          .x = lk__tensor_start(x),
+                          .w = lk__tensor_start(w),
+                          .y = lk__tensor_start(y),
+                          .x_box = lk_box_whole(ndim, &x->shape.dim[1]),
+                          .y_box = lk_box_whole(ndim, &y->shape.dim[1])};
+    b.window.ndim = ndim;
+    b.w_box = b.y_box;
+    b.sites = result == LK_UNTIED_X ? b.x_box : b.y_box;
+    for (int d = 0; d < ndim; d++) {
+        b.in[d] = x->shape.dim[d + 1];
+        b.out[d] = y->shape.dim[d + 1];
+        b.window.kernel[d] = w->shape.dim[ndim + d];
+    }
+    LK_TRY(lk__untied_run_boxes(c, result, &b));
     return LK_OK;
 }

@@ -15,6 +15,9 @@
  *
  * Taps that fall into the padding are skipped, and their weights get gradient 0.  Sites are spread
  * over threads.
+ *
+ * The arrays may be boxes of the whole, as ranks hold them that share its positions: a site has the
+ * products that it has in the whole, in their order, and so its bits.
  */
 #ifndef LK_OPS_COMMON_UNTIED_H
 #define LK_OPS_COMMON_UNTIED_H
@@ -33,5 +36,22 @@ lk_shape lk__untied_weights(const lk_shape *x, const lk_shape *y, const int64_t 
 /** In forward: compute the tensor that `result` names, c->y[0], from the other two. */
 lk_status lk__untied_run(lk_call *c, const lk_conv_attr *a, lk__untied_result result,
                          const lk_tensor *x, const lk_tensor *w, const lk_tensor *y) LK_NODISCARD;
+
+/* Arrays of which each has a box of the positions. */
+typedef struct lk__untied_boxes {
+    lk_dtype dtype;
+    lk_window window;
+    int64_t batch, in_channels, out_channels;
+    int64_t in[LK_CONV_MAX_NDIM], out[LK_CONV_MAX_NDIM]; /* positions of the whole */
+    char *x, *w, *y;
+    lk_box x_box, w_box, y_box;
+    lk_box sites; /* that are computed: of x, or of y and w */
+} lk__untied_boxes;
+
+/** Compute the sites of the array that `result` names.  The other arrays must have all that these are
+ * related to in the whole; what is around them in their own array stays.  There is a batch, and there
+ * are channels. */
+lk_status lk__untied_run_boxes(lk_call *c, lk__untied_result result,
+                               const lk__untied_boxes *boxes) LK_NODISCARD;
 
 #endif /* LK_OPS_COMMON_UNTIED_H */
