@@ -236,6 +236,7 @@ set(ranks_of_test_segments "2 3 4 5")
 set(ranks_of_test_spatial "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_layers "2 3 4")
 set(ranks_of_test_tile_plan "1 2 3 4 6 8 9")
+set(ranks_of_test_spatial_positions "1 2 3 4 6 8")
 set(ranks_of_test_sum_tiles "1 2 3 4 5 6 8 9 12 16")
 set(ranks_of_test_tile_samples "1 2 3 4 5 6 7 8 9 16")
 set(ranks_of_test_tile_local_conv "1 2 3 4 5 6 8")
@@ -255,6 +256,7 @@ set(threads_of_test_spatial_layers ${ranks_of_test_spatial_layers})
 set(daily_ranks_of_test_spatial_layers "4 3")
 set(threads_of_test_tile_plan "1 2 4 6")
 set(daily_ranks_of_test_tile_plan "4 6")
+set(daily_ranks_of_test_spatial_positions "4 3")
 foreach(name fetch sum_tiles tile_samples)
   set(threads_of_test_${name} ${ranks_of_test_${name}})
   set(daily_ranks_of_test_${name} "4 3 6 8")
@@ -328,9 +330,11 @@ lk_test(local.test_tile_pool.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_E
 # Two thousand random convolutions on tiles.
 lk_test(local.tile_conv_often long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
   $<TARGET_FILE:test_tile_conv>)
-# Two thousand random local convolutions on tiles.
-lk_test(local.test_tile_local_conv.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
-  $<TARGET_FILE:test_tile_local_conv>)
+# Two thousand random local convolutions on tiles, and more layouts of nets of them.
+foreach(name tile_local_conv spatial_positions)
+  lk_test(local.test_${name}.whole long env TEST_LONG=1 ${CMAKE_CROSSCOMPILING_EMULATOR}
+    $<TARGET_FILE:test_${name}>)
+endforeach()
 lk_test(local.sum_tiles_whole long env TEST_LONG=1 "TEST_RANKS=${ranks_of_test_sum_tiles}"
   ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_sum_tiles>)
 foreach(mpi IN LISTS LK_MPIS)

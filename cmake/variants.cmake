@@ -111,7 +111,7 @@ set(long_in_asan test_checkpoint_crash test_conv_bits test_conv_gradient test_co
   test_thousand_ranks test_tiers test_winograd_math)
 set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_checkpoint_boxes
   test_checkpoint_failures test_ddl test_folds test_plan test_recurrent test_recurrent_chains
-  test_spatial test_tile_plan test_training test_unet)
+  test_spatial test_spatial_positions test_tile_plan test_training test_unet)
 # Plans and boxes are made by one thread, and what a thousand threads do, a hundred do; messages that do
 # not arrive are in test_faults, saves and loads in test_checkpoints and test_state.
 set(long_in_tsan test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_held_hash

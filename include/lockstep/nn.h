@@ -83,8 +83,9 @@ typedef struct lk_model_spec {
     lk_tensor_type in; /* one sample */
     lk_dtype dtype;    /* of the parameters: f32 (0) or f64 */
     int64_t seed;
-    lk_pieces
-        pieces; /* how finely parameters may be cut: `blocks` (0: 1) and `least_block` (0: 32) */
+    /* How finely parameters may be cut: `blocks` (0: 1) and `least_block` (0: 32), and `tile`, of which a
+     * trainer knows its own. */
+    lk_pieces pieces;
 } lk_model_spec;
 
 /**
@@ -107,13 +108,14 @@ typedef struct lk_holding {
  * all of them.
  *
  * The box of each tensor follows: of a layer that is not held nothing, of a tensor that is cut into
- * blocks (lk_param.cut) those that are held, of others all.  The slices of the slabs say so.  Values
- * are those that the whole has there, bit for bit, and no more memory is taken than the boxes need.
- * A pass needs a model that holds all of itself.
+ * blocks (lk_param.cut) those that are held, of the weight of local_conv, of which each position has its
+ * own, the positions of the tiles that are held (lk_tile_range()), of others all.  The slices of the
+ * slabs say so.  Values are those that the whole has there, bit for bit, and no more memory is taken than
+ * the boxes need.  A pass needs a model that holds all of itself, or where its layers run by tiles
+ * (lk_pass.parts) all of these.
  *
  * Errors: LK_ESTATE when the model is not built, or holds something; LK_EINVAL for ranges that reach
- * out; LK_ENOTSUP for a part of the tiles; those of the initial values; LK_ENOMEM.  After a failure the
- * model is as it was.
+ * out; those of the initial values; LK_ENOMEM.  After a failure the model is as it was.
  */
 LK_API lk_status lk_model_hold(lk_model *model, const lk_holding *holding) LK_NODISCARD;
 
@@ -405,7 +407,9 @@ typedef struct lk_param {
     const lk_config *init;   /* how it is drawn */
     int64_t fan_in, fan_out; /* what the scale of some initial values depends on */
     lk_cut cut;              /* its units, filters, channels; {0}: whoever has some of it has all */
-    bool per_position; /* each position of the output has its own: cut as the output is tiled */
+    /* Each position of the output has its own, its first axes.  A layer with LK_TILE_LOCAL_CONV windows gets
+     * that of its tile; others work on whole samples, and all of it is held. */
+    bool per_position;
     /* Its gradient is a sum over positions, so with a tile the layer gets it by tile, [leaves][shape...],
      * as the ops of tiles.h take it. */
     bool by_tile;

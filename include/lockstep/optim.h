@@ -99,6 +99,19 @@ typedef struct lk_optimizer_state {
     double number_start[LK_OPTIMIZER_MAX_NUMBERS];
 } lk_optimizer_state;
 
+/**
+ * Parameters whose first axes are positions, of which ranks may hold some each: numbers over all elements
+ * are added up position by position, each by pieces of 4096 elements, then over the positions of the
+ * whole in their order, and so do not depend on who holds which.
+ */
+typedef struct lk_optimizer_positions {
+    const int *axes; /* of each tensor: how many are positions; 0: none */
+    double *sum;     /* room for two of each position of the tensor that has the most */
+    /* Not NULL: add up sum [n], one of each position, 0 of those that others hold, over their holders. */
+    lk_status (*join)(void *context, double *sum, int64_t n);
+    void *context;
+} lk_optimizer_positions;
+
 /** One update of a range of elements. */
 typedef struct lk_update_call {
     const void *options;
@@ -109,6 +122,7 @@ typedef struct lk_update_call {
     /* As lk_optimizer_input's. */
     lk_status (*join_sums)(void *context, double *sum, int64_t n);
     void *context;
+    const lk_optimizer_positions *positions;
     double *sum; /* room for one of each tensor, where sums are joined */
     void *w;
     const void *g;
@@ -174,6 +188,7 @@ typedef struct lk_optimizer_input {
     lk_status (*join_sums)(void *context, double *sum, int64_t n);
     void *context;
     int64_t first, n;
+    const lk_optimizer_positions *positions; /* NULL: no tensor has such */
 } lk_optimizer_input;
 
 /** What was done. */

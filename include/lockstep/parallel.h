@@ -83,6 +83,10 @@ LK_API void lk_mesh_free(lk_mesh *mesh);
 LK_API lk_status lk_mesh_at(const lk_mesh_shape *shape, int size, int rank,
                             lk_mesh *out) LK_NODISCARD;
 
+/** Of so many tiles along each axis (0 is 1), those of this rank: lk_holding.tiles of a model whose spec has
+ * these tiles. */
+LK_API void lk_mesh_tiles(const lk_mesh *mesh, const int64_t tiles[3], lk_range out[3]);
+
 LK_END_DECLS
 
 #endif /* LK_PARALLEL_H */

@@ -85,12 +85,15 @@ typedef struct lk_trainer lk_trainer;
  * of a larger one as many, spread evenly; a set that was compared is not read again), options and seed of
  * the loader, layers, parameters, loss and optimizer.
  *
+ * A model that is built and holds nothing (lk_model_hold() was not called) then holds what this rank
+ * needs: all of it, but where parallel.spatial cuts samples the weights of local_conv of its own tiles.
+ *
  * Errors: those of lk_options_parse(), on all ranks; LK_ESHAPE and LK_EDTYPE when loader, model, loss and
  * metrics do not fit, naming both sides; those of lk_optimizer_new(); LK_EINVAL when there are more ranks
  * than shards, or not as many as parallel.data says, or in canonical mode when the environment names an
- * algorithm that may give other bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE unless
- * the model holds all of itself (lk_model_hold()), and on all ranks when one has other data, or something
- * else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
+ * algorithm that may give other bits (LK_ALLREDUCE=chain); LK_ENOTSUP for other layouts; LK_ESTATE for
+ * a model that holds something else than the rank needs, and on all ranks when one has other data, or
+ * something else, than rank 0: the message names both ranks and what differs; LK_ENOMEM.
  */
 LK_API lk_status lk_trainer_new(const lk_trainer_spec *spec, const char *options,
                                 lk_trainer **out) LK_NODISCARD;

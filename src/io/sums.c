@@ -153,6 +153,20 @@ lk_status lk__sums_open(lk__sums *s, lk_comm *comm, const lk_state_tensor *tenso
     return LK_OK;
 }
 
+lk_status lk__sums_open_own(lk__sums *s, const lk_state_tensor *tensor, int64_t n)
+{
+    uint64_t digest = 0;
+    LK_TRY(tensors_take(s, tensor, n, &digest));
+    LK_TRY(lk__axes_agree(NULL, s->tensor, s->held, n));
+    LK_TRY(lk__grow(&s->counted, &s->room, n, sizeof *s->counted));
+    for (int64_t i = 0; i < n; i++) {
+        const lk_box *box = &s->held[i].box;
+        if (lk_box_count(box) > 0)
+            s->counted[s->n_counted++] = (lk__counted){i, *box, {0, lk_box_count(box)}};
+    }
+    return LK_OK;
+}
+
 void lk__sums_close(lk__sums *s)
 {
     lk_free(s->tensor);

@@ -32,6 +32,9 @@ typedef struct lk__sums {
 lk_status lk__sums_open(lk__sums *s, lk_comm *comm, const lk_state_tensor *tensor,
                         int64_t n) LK_NODISCARD;
 
+/** The same, but all that this rank holds is counted here, whatever others hold.  Not collective. */
+lk_status lk__sums_open_own(lk__sums *s, const lk_state_tensor *tensor, int64_t n) LK_NODISCARD;
+
 /** Also after a failure, and of zeros. */
 void lk__sums_close(lk__sums *s);
 

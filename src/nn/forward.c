@@ -292,7 +292,7 @@ static lk_status model_run(lk_model *model, const lk_pass *pass, lk_var x, struc
 {
     *out = LK_NO_VAR;
     LK_CHECK(pass && pass->tape, LK_EINVAL, "pass or tape is NULL");
-    LK_TRY(lk__model_check_whole(model));
+    LK_TRY(lk__model_check_parts(model, pass->parts));
     LK_CHECK(!pass->accumulator || pass->accumulator->model == model, LK_EINVAL,
              "the accumulator belongs to another model");
     lk_tensor_type in = model->net->spec.in;

@@ -32,6 +32,7 @@ fail:
 /* lk_holding with all ranges. */
 typedef struct held_part {
     lk_range layers, blocks, tiles[3];
+    int64_t n_tiles[3]; /* of the whole */
 } held_part;
 
 static lk_status range_fill(const char *what, const lk_range *range, int64_t there, lk_range *out)
@@ -43,20 +44,77 @@ static lk_status range_fill(const char *what, const lk_range *range, int64_t the
     return LK_OK;
 }
 
+static int64_t tiles_along(const lk__net *net, int axis)
+{
+    return net->spec.pieces.tile[axis] > 1 ? net->spec.pieces.tile[axis] : 1;
+}
+
 static lk_status part_fill(const lk__net *net, const lk_holding *holding, held_part *out)
 {
     LK_TRY(range_fill("layers", holding->layers, net->list[0].n, &out->layers));
     LK_TRY(range_fill("blocks", holding->blocks, net->spec.pieces.blocks, &out->blocks));
     for (int i = 0; i < 3; i++) {
-        int64_t tiles = net->spec.pieces.tile[i] > 0 ? net->spec.pieces.tile[i] : 1;
+        int64_t tiles = tiles_along(net, i);
+        out->n_tiles[i] = tiles;
         LK_TRY(
             range_fill("tiles", holding->tiles ? &holding->tiles[i] : NULL, tiles, &out->tiles[i]));
-        LK_CHECK(out->tiles[i].n == tiles, LK_ENOTSUP,
-                 "%lld of %lld tiles along axis %d are to be held: a part of the tiles cannot be "
-                 "held yet",
-                 (long long)out->tiles[i].n, (long long)tiles, i);
     }
     return LK_OK;
+}
+
+/* ---- positions ---- */
+
+int64_t lk__net_tile_step(const lk__net *net)
+{
+    for (int64_t i = 0; i < net->n_instances; i++)
+        if (net->instance[i].window.ndim > 0 && net->instance[i].window.grid > 1)
+            return net->instance[i].window.grid;
+    return 1;
+}
+
+bool lk__layer_is_by_position(const lk_layer_instance *instance)
+{
+    return instance->window.ndim > 0 && instance->kind == LK_TILE_LOCAL_CONV;
+}
+
+int lk__net_positions(const lk__net *net, int64_t param)
+{
+    const lk__param_start *start = &net->start[param];
+    int cut = 3, ndim = 0;
+    while (cut > 1 && tiles_along(net, cut - 1) == 1)
+        cut--;
+    for (int64_t i = start->first_use, n = 0; n < start->n_uses; n++, i = net->use[i].next) {
+        const lk_layer_instance *user = &net->instance[net->use[i].instance];
+        if (!start->owned.per_position || !lk__layer_is_by_position(user))
+            return 0;
+        ndim = user->window.ndim;
+    }
+    return ndim >= cut ? ndim : 0;
+}
+
+/* What some tiles of `all` have of an axis of n. */
+static lk_range axis_range(int64_t n, lk_range tiles, int64_t all, int64_t step)
+{
+    if (tiles.n == 0)
+        return (lk_range){0, 0};
+    int64_t first = lk_tile_range(n, tiles.first, all, step).first;
+    lk_range last = lk_tile_range(n, tiles.first + tiles.n - 1, all, step);
+    return (lk_range){first, last.first + last.n - first};
+}
+
+/* Of the first axes of a box, which are `positions`, what the tiles have; if that is nothing, of none. */
+static void positions_cut(const lk__net *net, int positions, const held_part *part, lk_box *box)
+{
+    bool some = true;
+    for (int d = 0; d < positions; d++) {
+        lk_range range = axis_range(box->n[d], part->tiles[d], part->n_tiles[d],
+                                    lk__net_tile_step(net));
+        box->first[d] = range.first;
+        box->n[d] = range.n;
+        some = some && range.n > 0;
+    }
+    for (int d = 0; d < positions && !some; d++)
+        box->first[d] = box->n[d] = 0;
 }
 
 static bool is_held(const held_part *part, int64_t layer)
@@ -64,14 +122,17 @@ static bool is_held(const held_part *part, int64_t layer)
     return layer >= part->layers.first && layer < part->layers.first + part->layers.n;
 }
 
-/* The box of a tensor that is held, of the shape owned->axes; an axis of one block is not cut. */
-static lk_box box_of(const lk__net *net, const lk__owned *owned, const held_part *part)
+/* The box of a tensor that is held, of the shape owned->axes, of which the first may be positions; an axis
+ * of one block is not cut. */
+static lk_box box_of(const lk__net *net, const lk__owned *owned, int positions,
+                     const held_part *part)
 {
     lk_box box = lk_box_whole(owned->axes.ndim, owned->axes.dim);
     if (!owned->held) {
         memset(box.n, 0, sizeof box.n);
         return box;
     }
+    positions_cut(net, positions, part, &box);
     if (owned->axis < 0)
         return box;
     int64_t n = owned->axes.dim[owned->axis];
@@ -84,12 +145,12 @@ static lk_box box_of(const lk__net *net, const lk__owned *owned, const held_part
     return box;
 }
 
-/* Add slice `i` of the whole to what is held. */
-static lk_status slice_hold(const lk__net *net, const lk_slab_layout *whole, int64_t i,
-                            const lk__owned *owned, const held_part *part, lk_slab_layout *held)
+/* Add `box` of slice `i` of the whole to what is held. */
+static lk_status slice_hold(const lk_slab_layout *whole, int64_t i, const lk__owned *owned,
+                            lk_box box, lk_slab_layout *held)
 {
     lk_slab_slice slice;
-    lk_box box = box_of(net, owned, part), all = lk_box_whole(owned->axes.ndim, owned->axes.dim);
+    lk_box all = lk_box_whole(owned->axes.ndim, owned->axes.dim);
     LK_TRY(lk_slab_layout_slice(whole, i, &slice));
     if (lk_box_is_equal(&box, &all))
         LK_TRY(lk_slab_layout_add(held, slice.name, slice.dtype, slice.shape));
@@ -165,8 +226,11 @@ static lk_status params_hold(lk__net *net, const held_part *part)
     for (int64_t i = 0; i < net->n_uses; i++)
         if (is_held(part, net->use[i].layer))
             net->start[net->use[i].param].owned.held = true;
-    for (int64_t i = 0; i < net->n_params; i++)
-        LK_TRY_TO(done, slice_hold(net, net->params_layout, i, &net->start[i].owned, part, layout));
+    for (int64_t i = 0; i < net->n_params; i++) {
+        const lk__owned *owned = &net->start[i].owned;
+        lk_box box = box_of(net, owned, lk__net_positions(net, i), part);
+        LK_TRY_TO(done, slice_hold(net->params_layout, i, owned, box, layout));
+    }
     LK_TRY_TO(done, params_new(net, layout));
     LK_TRY_TO(done, lk__slab_tensors(net->params, 0, net->n_params, &net->param));
     LK_TRY_TO(done, lk_alloc(&room, CHUNK, sizeof *room));
@@ -187,7 +251,8 @@ static lk_status state_hold(lk__net *net, const held_part *part)
     LK_TRY_TO(done, lk_slab_layout_new(&layout));
     for (int64_t i = 0; i < net->n_state; i++) {
         net->moving[i].owned.held = is_held(part, net->moving[i].owned.layer);
-        LK_TRY_TO(done, slice_hold(net, net->state_layout, i, &net->moving[i].owned, part, layout));
+        lk_box box = box_of(net, &net->moving[i].owned, 0, part);
+        LK_TRY_TO(done, slice_hold(net->state_layout, i, &net->moving[i].owned, box, layout));
     }
     LK_TRY_TO(done, lk_slab_new(layout, &net->state));
     LK_TRY_TO(done, lk__slab_tensors(net->state, 0, net->n_state, &net->state_of));
@@ -204,6 +269,44 @@ lk_status lk__net_hold(lk__net *net, const lk_holding *holding)
     LK_TRY(part_fill(net, holding ? holding : &(lk_holding){.layers = NULL}, &part));
     LK_TRY(params_hold(net, &part));
     LK_TRY(state_hold(net, &part));
+    return LK_OK;
+}
+
+void lk__model_set_tiles(lk_model *model, const int64_t *tiles)
+{
+    memcpy(model->net->spec.pieces.tile, tiles, sizeof model->net->spec.pieces.tile);
+}
+
+int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_t *n_tiles,
+                              const lk_range *tiles)
+{
+    const lk__net *net = model->net;
+    held_part part = {.layers = {0, net->list[0].n}, .blocks = {0, net->spec.pieces.blocks}};
+    memcpy(part.tiles, tiles, sizeof part.tiles);
+    for (int i = 0; i < 3; i++)
+        part.n_tiles[i] = n_tiles[i] > 1 ? n_tiles[i] : 1;
+    lk_box box = box_of(net, &net->start[param].owned, lk__net_positions(net, param), &part);
+    return lk_box_count(&box);
+}
+
+lk_status lk__model_check_tiles(const lk_model *model, const lk_range *tiles)
+{
+    held_part part = {.n_tiles = {1, 1, 1}};
+    lk_slab_slice slice;
+    const lk__net *net = model->net;
+    LK_TRY(part_fill(net, &(lk_holding){.tiles = tiles}, &part));
+    for (int64_t i = 0; i < net->n_params; i++) {
+        lk_box want = box_of(net, &net->start[i].owned, lk__net_positions(net, i), &part);
+        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(net->params), i, &slice));
+        bool same = lk_box_count(&want) == slice.count && want.ndim == slice.box.ndim &&
+                    (slice.count == 0 || lk_box_is_equal(&want, &slice.box));
+        slice.box = want;
+        slice.box_of = net->start[i].owned.axes;
+        LK_CHECK(same, LK_ESTATE,
+                 "of %s this rank of the layout needs %s, and the model holds something else: "
+                 "leave lk_model_hold() to the trainer, which then holds what each rank needs",
+                 slice.name, lk_slab_slice_text(&slice).s);
+    }
     return LK_OK;
 }
 

@@ -165,6 +165,27 @@ lk_status lk__model_check_whole(const lk_model *model)
                     lk_shape_text(part.shape).s, lk_slab_slice_text(&part).s);
 }
 
+lk_status lk__model_check_parts(const lk_model *model, const lk_pass_parts *parts)
+{
+    if (!parts)
+        return lk__model_check_whole(model);
+    LK_TRY(lk__model_check_held(model));
+    const lk__net *net = model->net;
+    for (int64_t i = 0; i < net->n_uses; i++) {
+        const lk__param_use *use = &net->use[i];
+        if (parts->layer[use->instance].by_tile && lk__net_positions(net, use->param) > 0)
+            continue; /* its op looks at what there is */
+        lk_slab_slice slice;
+        int64_t elements;
+        LK_TRY(lk_slab_layout_slice(lk_slab_layout_of(net->params), use->param, &slice));
+        LK_TRY(lk_shape_count(slice.shape, &elements));
+        LK_CHECK(slice.count == elements, LK_ESTATE,
+                 "layer %s: of %s the model holds %s only; the pass needs all of it",
+                 net->instance[use->instance].name, slice.name, lk_slab_slice_text(&slice).s);
+    }
+    return LK_OK;
+}
+
 lk_status lk__model_check_recurrent(const lk_model *model)
 {
     LK_CHECK(model->net->n_carries > 0, LK_EINVAL,

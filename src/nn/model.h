@@ -193,6 +193,30 @@ lk_status lk__net_build(const lk_model *model, lk__net *net) LK_NODISCARD;
 /** Make the slabs of what is held of a net whose layers are built, and fill them. */
 lk_status lk__net_hold(lk__net *net, const lk_holding *holding) LK_NODISCARD;
 
+/** How many of the first axes of a parameter are positions that tiles cut: each has its own part of it, and
+ * whoever has a tile holds that of its positions.  0: all of it is held. */
+int lk__net_positions(const lk__net *net, int64_t param);
+
+/** Whether a layer has such parameters: it then runs by tiles where these are cut over ranks. */
+bool lk__layer_is_by_position(const lk_layer_instance *instance);
+
+/** Cut a model that is built into so many tiles [3] along each axis, whatever its spec says. */
+void lk__model_set_tiles(lk_model *model, const int64_t *tiles);
+
+/** Tiles are cut at multiples of this: 4 where a layer is Winograd's. */
+int64_t lk__net_tile_step(const lk__net *net);
+
+/** Elements that `tiles` [3] of n_tiles [3] have of a parameter of a model that holds something. */
+int64_t lk__model_tiles_count(const lk_model *model, int64_t param, const int64_t *n_tiles,
+                              const lk_range *tiles);
+
+/** Fail unless the model, which holds something, holds what `tiles` [3] have, and all of what is not cut into
+ * tiles. */
+lk_status lk__model_check_tiles(const lk_model *model, const lk_range *tiles) LK_NODISCARD;
+
+/** Fail unless the model holds what a pass needs whose layers work on these parts; NULL: on all. */
+lk_status lk__model_check_parts(const lk_model *model, const lk_pass_parts *parts) LK_NODISCARD;
+
 /** Free what is held. */
 void lk__net_drop(lk__net *net);
 

@@ -1,11 +1,12 @@
 /* Sums over all parameters, such as the norm of all gradients: each slice by pieces, slices joined in
  * their order by the fixed tree.  Of slices that other ranks hold, these have the sums
- * (lk_optimizer_input.join_sums). */
+ * (lk_optimizer_input.join_sums); of positions, too (lk_optimizer_positions). */
 #include "base/fpenv.h"
 #include "base/partials.h"
 #include "optim/optimizer.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { PIECE = 4096 };
 
@@ -60,6 +61,51 @@ static lk_status slice_reduce(const lk_slab_slice *slice, lk_reduce_axis_op op, 
     return LK_OK;
 }
 
+/* How many axes of tensor `i` are positions. */
+static int position_axes(const lk_update_call *call, int64_t i)
+{
+    return call->positions ? call->positions->axes[i] : 0;
+}
+
+/* The sums of the positions that are here, which p->sum gets at their places in the whole; others are 0. */
+static lk_status positions_fill(const lk_optimizer_positions *p, const lk_slab_slice *slice,
+                                const lk_box *box, lk_reduce_axis_op op, const void *data)
+{
+    int64_t held = lk_box_count(box);
+    lk_box all = lk_box_whole(box->ndim, slice->shape.dim);
+    double *own = p->sum + lk_box_count(&all);
+    memset(p->sum, 0, (size_t)lk_box_count(&all) * sizeof *p->sum);
+    if (held == 0 || slice->count == 0)
+        return LK_OK;
+    lk_reduce_axis_shape shape = {
+        .outer = held, .n = slice->count / held, .inner = 1, .piece = PIECE};
+    LK_TRY(lk_reduce_axis(slice->dtype, op, &shape, (const char *)data + slice->offset, own));
+    lk_box_walk walk = lk_box_start(box, slice->shape.dim);
+    while (lk_box_next(&walk))
+        for (int64_t i = 0; i < walk.n; i++) /* + 0: no sum of sums depends on the sign of a zero */
+            p->sum[walk.place + i] = 0.0 + (slice->dtype == LK_F32
+                                                ? (double)((const float *)own)[walk.at + i]
+                                                : own[walk.at + i]);
+    return LK_OK;
+}
+
+static lk_status positions_reduce(const lk_update_call *call, int axes, const lk_slab_slice *slice,
+                                  lk_reduce_axis_op op, const void *data, double *out)
+{
+    const lk_optimizer_positions *p = call->positions;
+    lk_box box = {.ndim = axes}, all = lk_box_whole(axes, slice->shape.dim);
+    for (int d = 0; d < axes; d++) {
+        box.first[d] = slice->box.first[d];
+        box.n[d] = slice->box.n[d];
+    }
+    LK_TRY(positions_fill(p, slice, &box, op, data));
+    if (p->join)
+        LK_TRY(p->join(p->context, p->sum, lk_box_count(&all)));
+    lk_reduce_axis_shape shape = {.outer = 1, .n = lk_box_count(&all), .inner = 1, .piece = PIECE};
+    LK_TRY(lk_reduce_axis(LK_F64, LK_REDUCE_AXIS_SUM, &shape, p->sum, out));
+    return LK_OK;
+}
+
 /* The sum of each tensor into call->sum, those of other ranks as well. */
 static lk_status sums_join(const lk_update_call *call, lk_reduce_axis_op op, const void *data)
 {
@@ -85,9 +131,10 @@ static lk_status slices_check(const lk_update_call *call)
         int64_t elements;
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
         LK_TRY(lk_shape_count(slice.shape, &elements));
-        LK_CHECK(slice.count == elements || (call->join_sums && slice.count == 0), LK_ENOTSUP,
-                 "a number over all parameters: of %s there is %s here, a part", slice.name,
-                 lk_slab_slice_text(&slice).s);
+        LK_CHECK(slice.count == elements || (call->join_sums && slice.count == 0) ||
+                     (position_axes(call, i) > 0 && call->positions->join),
+                 LK_ENOTSUP, "a number over all parameters: of %s there is %s here, a part",
+                 slice.name, lk_slab_slice_text(&slice).s);
     }
     return LK_OK;
 }
@@ -106,7 +153,9 @@ lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, c
         lk_slab_slice slice;
         double sum = call->join_sums ? call->sum[i] : 0;
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
-        if (!call->join_sums)
+        if (position_axes(call, i) > 0)
+            LK_TRY(positions_reduce(call, position_axes(call, i), &slice, op, data, &sum));
+        else if (!call->join_sums)
             LK_TRY(slice_reduce(&slice, op, data, &sum));
         push(&all, sum);
     }

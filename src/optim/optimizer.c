@@ -61,7 +61,7 @@ static lk_status whole_check(const lk_optimizer *o)
     return LK_OK;
 }
 
-static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
+static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule, bool parts)
 {
     lk_config filled;
     LK_TRY(lk_config_with_defaults(rule, o->arena, &filled));
@@ -74,7 +74,8 @@ static lk_status optimizer_make(lk_optimizer *o, const lk_config *rule)
     if (o->rule->check)
         LK_TRY(o->rule->check(o->options));
     LK_TRY(params_measure(o));
-    LK_TRY(whole_check(o));
+    if (!parts)
+        LK_TRY(whole_check(o));
     LK_TRY(lk_alloc(&o->sum, lk_slab_layout_slices(lk_slab_layout_of(o->params)), sizeof *o->sum));
     o->state = o->rule->state ? o->rule->state(o->options) : (lk_optimizer_state){.slab = {NULL}};
     for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS && o->state.slab[i]; i++) {
@@ -105,7 +106,23 @@ lk_status lk_optimizer_new(lk_slab *params, const char *rule, const char *option
     *out = NULL;
     LK_TRY_TO(fail, optimizer_begin(params, &o));
     LK_TRY_TO(fail, lk_config_parse(&lk_registry_optimizer, rule, options, o->arena, &config));
-    LK_TRY_TO(fail, optimizer_make(o, &config));
+    LK_TRY_TO(fail, optimizer_make(o, &config, false));
+    *out = o;
+    return LK_OK;
+fail:
+    lk_optimizer_free(o);
+    return st;
+}
+
+static lk_status optimizer_new(lk_slab *params, const lk_config *rule, bool parts,
+                               lk_optimizer **out)
+{
+    lk_status st;
+    lk_optimizer *o = NULL;
+    *out = NULL;
+    LK_CHECK(rule && rule->descriptor, LK_EINVAL, "rule is NULL");
+    LK_TRY_TO(fail, optimizer_begin(params, &o));
+    LK_TRY_TO(fail, optimizer_make(o, rule, parts));
     *out = o;
     return LK_OK;
 fail:
@@ -116,17 +133,15 @@ fail:
 lk_status lk_optimizer_new_config(lk_slab *params, const lk_config *rule, lk_optimizer **out)
 {
     LK_FP_GUARD();
-    lk_status st;
-    lk_optimizer *o = NULL;
-    *out = NULL;
-    LK_CHECK(rule && rule->descriptor, LK_EINVAL, "rule is NULL");
-    LK_TRY_TO(fail, optimizer_begin(params, &o));
-    LK_TRY_TO(fail, optimizer_make(o, rule));
-    *out = o;
+    LK_TRY(optimizer_new(params, rule, false, out));
     return LK_OK;
-fail:
-    lk_optimizer_free(o);
-    return st;
+}
+
+lk_status lk__optimizer_new_parts(lk_slab *params, const lk_config *rule, lk_optimizer **out)
+{
+    LK_FP_GUARD();
+    LK_TRY(optimizer_new(params, rule, true, out));
+    return LK_OK;
 }
 
 void lk_optimizer_free(lk_optimizer *o)
@@ -291,6 +306,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
                            .layout = lk_slab_layout_of(o->params),
                            .join_sums = step->join_sums,
                            .context = step->context,
+                           .positions = step->positions,
                            .sum = o->sum,
                            .w = lk_slab_data(o->params),
                            .scale = 1,

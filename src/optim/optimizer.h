@@ -43,11 +43,16 @@ lk__update lk__update_of(const lk_update_call *call);
  * Reduce each tensor of a slab's elements `data` by pieces of 4096 of them, in its dtype, and add up
  * the tensors in double, by the tree: a sum that knows neither gaps nor the order of updates.
  *
- * Of `call` only layout, join_sums, its context and sum are used.  Errors: LK_ENOTSUP for a tensor that is not
- * all here, unless nothing of it is and there is join_sums; LK_ENOMEM; those of join_sums.
+ * Of `call` only layout, join_sums, its context, sum and positions are used.  Errors: LK_ENOTSUP for a
+ * tensor that is not all here, unless nothing of it is and there is join_sums, or it is added up by
+ * positions; LK_ENOMEM; those of join_sums and of positions->join.
  */
 lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, const void *data,
                              double *out) LK_NODISCARD;
+
+/** lk_optimizer_new_config() where steps are given `positions` of the parameters that are not all here. */
+lk_status lk__optimizer_new_parts(lk_slab *params, const lk_config *rule,
+                                  lk_optimizer **out) LK_NODISCARD;
 
 /** Whether nothing of a tensor that has elements is here. */
 bool lk__slice_is_elsewhere(const lk_slab_slice *slice);

@@ -92,6 +92,8 @@ static lk_domain layer_domain(const walk *w, const lk_layer_instance *l, lk_doma
                   (l->reach == LK_REACH_WINDOW && l->window.ndim == 0);
     if (!w->space || !can_cut(w, l->in))
         return LK_BY_SAMPLE;
+    if (lk__layer_is_by_position(l)) /* who has which of its parameters follows from tiles alone */
+        return can_cut(w, l->out) ? LK_BY_TILE : LK_BY_SAMPLE;
     if (l->summed != LK_SUMMED_NOTHING)
         return is_tiled(w, l) ? LK_BY_TILE : LK_BY_SAMPLE;
     return silent ? LK_BY_SAMPLE : at;
@@ -269,14 +271,6 @@ static lk_status list_margins(walk *w, int64_t list, value *x, value *y)
 
 /* ---- all of it ---- */
 
-static bool has_winograd(const lk__net *net)
-{
-    for (int64_t i = 0; i < net->n_instances; i++)
-        if (net->instance[i].window.ndim > 0 && net->instance[i].window.grid > 1)
-            return true;
-    return false;
-}
-
 /* "2x2". */
 static const char *grid_text(int ndim, const int64_t *n, char out[72])
 {
@@ -343,7 +337,7 @@ static lk_status tiling_make(lk_plan *p, const lk_mesh *mesh, const lk__net *net
     if (mesh->n[LK_AXIS_SPACE] > 1)
         LK_TRY(axes_check(&grid, cut->tile, net->spec.in.shape));
     LK_TRY(lk__tiling_new(mesh->along[LK_AXIS_SPACE], mesh->space_along, &grid, cut->tile,
-                          has_winograd(net) ? 4 : 1, &p->tiling));
+                          lk__net_tile_step(net), &p->tiling));
     return LK_OK;
 }
 

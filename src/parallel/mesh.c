@@ -211,6 +211,14 @@ lk_status lk_mesh_at(const lk_mesh_shape *shape, int size, int rank, lk_mesh *ou
     return LK_OK;
 }
 
+void lk_mesh_tiles(const lk_mesh *m, const int64_t tiles[3], lk_range out[3])
+{
+    for (int i = 0; i < 3; i++)
+        out[i] = i < m->space.ndim
+                     ? lk_range_split(at_least_one(tiles[i]), m->space.at[i], m->space.dim[i])
+                     : (lk_range){0, at_least_one(tiles[i])};
+}
+
 /* ---- communicators ---- */
 
 static int axes_used(const lk_mesh *m)

@@ -169,6 +169,26 @@ static void margin_fill(const lk_tile *tile, int64_t margin[LK_TILE_AXES][2])
     }
 }
 
+/* Bytes of the parameters that the mesh's rank holds, which the model may hold more of: as slices, and of
+ * each layer. */
+static int64_t params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *model, int64_t elem)
+{
+    const lk__net *net = model->net;
+    int64_t bytes = 0;
+    lk_range tiles[3];
+    lk_mesh_tiles(mesh, p->spec.pieces.tile, tiles);
+    for (int64_t i = 0; i < net->n_params; i++) {
+        int64_t own = lk__model_tiles_count(model, i, p->spec.pieces.tile, tiles) * elem;
+        bytes += (own + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+        if (lk__net_positions(net, i) == 0)
+            continue;
+        p->layer[net->use[net->start[i].first_use].instance].param_bytes = own;
+        if (mesh->n[LK_AXIS_SPACE] > 1) /* ranks hold different boxes */
+            p->spec.shared = false;
+    }
+    return bytes;
+}
+
 /* What each layer gives, once its domain is known. */
 static lk_status layers_fill(lk_plan *p, const lk_model *model)
 {
@@ -217,7 +237,7 @@ static int64_t exchange_bytes(const lk_plan *p)
 static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *model)
 {
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
-    int64_t parameters = lk_slab_layout_bytes(layout), elem = 4;
+    int64_t held = lk_slab_layout_bytes(layout), elem = 4;
     lk_slab_slice slice;
     if (lk_slab_layout_slices(layout) > 0) {
         LK_TRY(lk_slab_layout_slice(layout, 0, &slice));
@@ -230,17 +250,18 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     LK_TRY(shards_plan(p, model));
     LK_TRY(layers_fill(p, model));
     lk__leaves leaves = lk__plan_leaves(p);
+    int64_t parameters = params_plan(p, mesh, model, elem);
+    int64_t sums = lk__accumulator_bytes(model, &leaves) - held + parameters;
     LK_TRY(lk__transfers_plan(p, model));
     int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
     p->memory.parameters = parameters / copies;
     if (p->spec.shared)
         p->memory.parameters += parameters; /* the model's own memory waits for them */
     p->memory.optimizer = p->spec.optimizer_slabs * parameters / copies;
-    p->memory.gradients = (p->most_microbatches > 1 ? p->most_microbatches + 1 : 1) *
-                          lk__accumulator_bytes(model, &leaves);
+    p->memory.gradients = (p->most_microbatches > 1 ? p->most_microbatches + 1 : 1) * sums;
     if (p->tiling) { /* sums of leaves, and the room to join them */
-        int64_t sums = lk__leaf_sums_elements(p, model);
-        p->memory.gradients += (lk__tiles_join_room(p->tiling, sums) + sums) * elem;
+        int64_t leaf_sums = lk__leaf_sums_elements(p, model);
+        p->memory.gradients += (lk__tiles_join_room(p->tiling, leaf_sums) + leaf_sums) * elem;
     }
     p->memory.exchange = exchange_bytes(p);
     p->memory.samples = p->samples.n * p->spec.sample_bytes;

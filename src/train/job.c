@@ -138,7 +138,9 @@ static lk_status model_build(lk_job *job)
     LK_TRY(lk_model_build(
         job->model,
         &(lk_model_spec){.in = {field.dtype, field.shape}, .dtype = e->dtype, .seed = e->seed}));
-    LK_TRY(lk_model_hold(job->model, NULL));
+    if (e->parallel.devices.n >
+        0) /* they hold all of it; otherwise the trainer knows what to hold */
+        LK_TRY(lk_model_hold(job->model, NULL));
     return LK_OK;
 }
 

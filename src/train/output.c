@@ -9,6 +9,7 @@
 #include "train/best.h"
 #include "train/curves.h"
 #include "train/page.h"
+#include "train/trainer.h"
 
 #include <lockstep/extra/alloc.h>
 
@@ -42,10 +43,10 @@ static const lk_trainer *trainer_of(const lk__output *o)
     return lk_job_trainer(o->job);
 }
 
-/* Weights of a chain are on several ranks, which write them together: run_files.c. */
+/* Whether all weights are here: those of which ranks have parts they write together, run_files.c. */
 static bool has_weights(const lk__output *o)
 {
-    return lk_trainer_model(trainer_of(o));
+    return !lk__trainer_has_parts(trainer_of(o));
 }
 
 static lk_status path_of(const lk__output *o, const char *file, char path[LK_PATH_SIZE])

@@ -100,7 +100,7 @@ lk_status lk__run_write_step(lk__run *r, const lk_step_report *report)
     return LK_OK;
 }
 
-/* The weights of a chain, which its ranks write together.  What cannot be written is as any other file of
+/* The weights of a chain, or of a model of which ranks hold parts, which they write together.  What cannot be written is as any other file of
  * the run, but for that the best weights are not kept to be tried again. */
 static lk_status weights_write(lk__run *r, lk_missing file, int64_t step)
 {
@@ -122,18 +122,18 @@ static lk_status weights_write(lk__run *r, lk_missing file, int64_t step)
 
 lk_status lk__run_write_report(lk__run *r, const lk_epoch_report *report)
 {
-    if (r->trainer->chained && r->options->output && report->best)
+    if (lk__trainer_has_parts(r->trainer) && r->options->output && report->best)
         LK_TRY(weights_write(r, LK_MISSING_BEST, report->step));
     LK_TRY(files_write(r, report_write, report));
     return LK_OK;
 }
 
-/* The weights of a chain at the end of its run, unless they are there. */
+/* Weights of which ranks have parts, at the end of the run, unless they are there. */
 static lk_status last_weights_write(lk__run *r)
 {
     int32_t needed = 0;
     bool before = r->result.resumed >= 0 && r->result.steps == 0 && !r->result.stopped;
-    if (!r->trainer->chained || !r->options->output || r->result.stopped)
+    if (!lk__trainer_has_parts(r->trainer) || !r->options->output || r->result.stopped)
         return LK_OK;
     if (r->output)
         needed = lk__output_needs_weights(r->output, before);

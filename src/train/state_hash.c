@@ -6,6 +6,9 @@
  * copies that it computes with, and all compare them, 8 bytes a rank: where ranks hold copies, each
  * must be read, because no other rank would see what a machine that computes wrongly has made of it.
  *
+ * Of a parameter that each position has its own of, the ranks along space hold a part each (t->spread):
+ * they add up what they have counted, so that each replica has the hash of its copy.
+ *
  * The tensors of a chain are on one rank each: all ranks add up what each has counted, and so have the
  * hash of all of them.
  *
@@ -15,6 +18,7 @@
  * t->sum has the sums of the tensors that may be shared first: parameters and the optimizer's slabs,
  * which are laid out alike; then those of the model's state, of which each rank has its own.
  */
+#include "nn/model.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -50,6 +54,8 @@ static lk_status memory_make(lk_trainer *t)
         LK_TRY(lk_state_tensors_add_slab(t->held, prefix, slab));
     }
     LK_TRY(lk_alloc(&t->sum, t->held->n, sizeof *t->sum));
+    if (t->spread)
+        LK_TRY(lk_alloc(&t->spread_sum, t->held->n, sizeof *t->spread_sum));
     LK_TRY(lk_alloc(&t->states, lk__trainer_size(t), sizeof *t->states));
     return LK_OK;
 }
@@ -70,10 +76,19 @@ lk_status lk__state_hash_make(lk_trainer *t)
         LK_TRY(lk_comm_split(comm, lk_comm_node(comm), 0, &t->node));
     int64_t params = t->n_params, behind = params + t->n_state;
     const lk_state_tensor *tensor = t->held->tensor;
-    LK_TRY(lk__sums_open(&t->counted[PARAMS], holders(t), tensor, params));
-    LK_TRY(lk__sums_open(&t->counted[OPTIMIZER], holders(t), tensor + behind, t->held->n - behind));
-    lk_status st = lk__sums_open(&t->counted[STATE], t->chained ? holders(t) : NULL,
-                                 tensor + params, behind - params);
+    lk_status st = LK_OK;
+    if (t->spread) {
+        st = lk__sums_open_own(&t->counted[PARAMS], tensor, params);
+        if (st == LK_OK)
+            st = lk__sums_open_own(&t->counted[OPTIMIZER], tensor + behind, t->held->n - behind);
+    } else {
+        LK_TRY(lk__sums_open(&t->counted[PARAMS], holders(t), tensor, params));
+        LK_TRY(lk__sums_open(&t->counted[OPTIMIZER], holders(t), tensor + behind,
+                             t->held->n - behind));
+    }
+    if (st == LK_OK)
+        st = lk__sums_open(&t->counted[STATE], t->chained ? holders(t) : NULL, tensor + params,
+                           behind - params);
     LK_TRY(lk_agree(comm, st));
     return LK_OK;
 }
@@ -85,7 +100,25 @@ void lk__state_hash_free(lk_trainer *t)
         lk__sums_close(&t->counted[i]);
     lk_state_tensors_free(t->held);
     lk_free(t->sum);
+    lk_free(t->spread_sum);
     lk_free(t->states);
+}
+
+/* Join the sums of tensors of which ranks along space hold their positions: parameters, and what the
+ * optimizer keeps of each. */
+static lk_status positions_sum(lk_trainer *t)
+{
+    const lk__net *net = t->spec.model->net;
+    int64_t n = 0, all = shared_sums(t);
+    for (int64_t i = 0; i < all; i++)
+        if (lk__net_positions(net, i % t->n_params) > 0)
+            t->spread_sum[n++] = t->sum[i];
+    LK_TRY(lk_allreduce(t->mesh->along[LK_AXIS_SPACE], NULL, t->spread_sum, n, LK_I64,
+                        LK_REDUCE_SUM, "state"));
+    for (int64_t i = all - 1; i >= 0; i--)
+        if (lk__net_positions(net, i % t->n_params) > 0)
+            t->sum[i] = t->spread_sum[--n];
+    return LK_OK;
 }
 
 static lk_status copies_sum(lk_trainer *t)
@@ -97,6 +130,8 @@ static lk_status copies_sum(lk_trainer *t)
     if (holders(t))
         LK_TRY(lk_allreduce(holders(t), NULL, t->sum, t->chained ? t->held->n : n, LK_I64,
                             LK_REDUCE_SUM, "state"));
+    if (t->spread)
+        LK_TRY(positions_sum(t));
     return LK_OK;
 }
 

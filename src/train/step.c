@@ -257,7 +257,8 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
     int64_t clock = lk_clock_ns();
     lk_optimizer_input step = {.at = {.step = t->step,
                                       .steps_per_epoch = lk_loader_batches(t->spec.train),
-                                      .epochs = t->spec.epochs}};
+                                      .epochs = t->spec.epochs},
+                               .positions = t->positions.axes ? &t->positions : NULL};
     if (t->shares) {
         lk_range mine = lk__groups_owned_range(t->groups);
         step.first = mine.first;

@@ -30,72 +30,6 @@ const lk_descriptor lk_trainer_descriptor = {.name = "trainer",
 
 /* ---- ranks ---- */
 
-/* Ranks along space. */
-static int64_t space_of(const lk_trainer *t)
-{
-    const lk_option_ints *grid = &t->spec.parallel.spatial;
-    int64_t space = 1;
-    for (int i = 0; i < grid->n && i < 3; i++)
-        space *= grid->item[i];
-    return space;
-}
-
-/* Models that are not cut into tiles. */
-static lk_status tiles_check(const lk_trainer *t)
-{
-    const lk_pieces *cut = &t->spec.pieces;
-    bool tiles = space_of(t) > 1 || cut->tile[0] > 1 || cut->tile[1] > 1 || cut->tile[2] > 1;
-    LK_CHECK(!t->spec.parallel_model || !tiles, LK_ENOTSUP,
-             "a model on several devices is not cut into tiles: leave out parallel.devices, or "
-             "pieces.tiles and parallel.spatial");
-    LK_CHECK(!t->spec.chain || !tiles, LK_ENOTSUP,
-             "a chain is not cut into tiles, its ranks have whole samples: leave out pieces.tiles "
-             "and parallel.spatial");
-    return LK_OK;
-}
-
-static lk_status layout_check(const lk_trainer *t)
-{
-    const lk_parallel_options *p = &t->spec.parallel;
-    int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
-    int64_t space = space_of(t);
-    LK_CHECK(p->features <= 1 && p->stages <= 1, LK_ENOTSUP,
-             "parallel: only `data` and `spatial` are there yet, not features and stages");
-    LK_CHECK(t->spec.pieces.blocks <= 1, LK_ENOTSUP,
-             "pieces: only shards and tiles are there yet, not blocks");
-    char ranks[48], grid[80] = "";
-    snprintf(ranks, sizeof ranks, "there %s %d rank%s", size == 1 ? "is" : "are", size,
-             size == 1 ? "" : "s");
-    for (int i = 0, at = 0; space > 1 && i < p->spatial.n && i < 3; i++)
-        at += snprintf(grid + at, sizeof grid - (size_t)at, "%s%lld", i ? "x" : "parallel.spatial ",
-                       (long long)p->spatial.item[i]);
-    LK_CHECK(p->data > 0 || size % space == 0, LK_EINVAL,
-             "%s has %lld parts, but %s: start %lld, or a multiple of it (lockstep run -n %lld -- "
-             "...)",
-             grid, (long long)space, ranks, (long long)space,
-             (long long)((size / space + 1) * space));
-    LK_CHECK(p->data == 0 || p->data * space == size, LK_EINVAL,
-             "parallel.data is %lld%s%s, but %s: start %lld (lockstep run -n %lld -- ...), or "
-             "leave it out",
-             (long long)p->data, space > 1 ? " and " : "", grid, ranks,
-             (long long)(p->data * space), (long long)(p->data * space));
-    return LK_OK;
-}
-
-/* The layout that the options say. */
-static lk_mesh_shape mesh_shape(const lk_trainer *t)
-{
-    const lk_parallel_options *p = &t->spec.parallel;
-    lk_mesh_shape shape = {.data = p->data};
-    for (int i = 0; !t->chained && i < p->spatial.n && i < 3; i++) {
-        shape.space[i] = p->spatial.item[i];
-        shape.ndim = i + 1;
-    }
-    if (t->chained)
-        shape.data = 0;
-    return shape;
-}
-
 int64_t lk__sample_bytes(const lk_loader *l)
 {
     int64_t bytes = (int64_t)sizeof(int64_t); /* its number */
@@ -182,10 +116,6 @@ static lk_plan_spec plan_spec(const lk_trainer *t, int ranks, int ranks_of_node)
 
 static lk_status groups_make(lk_trainer *t)
 {
-    lk_mesh_shape shape = mesh_shape(t);
-    if (!t->chained)
-        LK_TRY(layout_check(t));
-    LK_TRY(lk_mesh_new(t->spec.comm, &shape, &t->mesh));
     lk_comm *world = t->mesh->world;
     if (t->chained) { /* nothing is joined but the losses of ranks */
         LK_TRY(lk_agree(world, lk__control_new(world, LK_F64, lk__trainer_size(t), &t->control)));
@@ -274,7 +204,7 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
 {
     LK_TRY(lk_arena_new(&t->arena));
     LK_TRY(options_take(t, told));
-    LK_TRY(tiles_check(t));
+    LK_TRY(lk__tiles_check(t));
     LK_TRY(lk_tape_new(&t->tape));
     LK_TRY(lk_tape_set_shard_size(t->tape, lk_loader_shard_size(t->spec.train)));
     LK_TRY(lk_tape_new(&t->eval_tape));
@@ -282,7 +212,7 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
     (void)lk_tape_set_recording(t->eval_tape, false);
     if (t->spec.chain)
         return LK_OK;
-    LK_TRY(lk__model_check_whole(t->spec.model));
+    LK_CHECK(t->spec.model->net, LK_ESTATE, "the model is not built: call lk_model_build() first");
     LK_TRY(lk__model_begin_training(t->spec.model));
     t->trains = true;
     LK_TRY(devices_check(t));
@@ -295,7 +225,12 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
 static lk_status own_make(lk_trainer *t)
 {
     LK_TRY(lk__criteria_make(t));
-    LK_TRY(lk_optimizer_new_config(lk__trainer_params(t), &t->options.optimizer, &t->optimizer));
+    if (!t->chained)
+        LK_TRY(lk__positions_make(t));
+    LK_TRY(
+        t->spread
+            ? lk__optimizer_new_parts(lk__trainer_params(t), &t->options.optimizer, &t->optimizer)
+            : lk_optimizer_new_config(lk__trainer_params(t), &t->options.optimizer, &t->optimizer));
     if (t->spec.parallel_model)
         LK_TRY(lk_parallel_model_check_optimizer(t->spec.parallel_model, t->optimizer));
     LK_TRY(lk_tensor_zeros(t->out.dtype, LK_SCALAR, &t->seed));
@@ -307,6 +242,7 @@ static lk_status trainer_make(lk_trainer *t, const struct told *told)
     LK_TRY(lk_agree(t->spec.comm, own_begin(t, told)));
     if (t->spec.chain)
         LK_TRY(lk__chained_make(t));
+    LK_TRY(lk__trainer_place(t));
     LK_TRY(lk_agree(t->spec.comm, own_make(t)));
     LK_TRY(lk__trainer_compare(t));
     LK_TRY(groups_make(t));

@@ -39,6 +39,7 @@ struct lk_trainer {
     lk__control *control;      /* votes and loss of all ranks */
     lk__control *eval_control; /* losses of the ranks that share samples, in an evaluation */
     bool trains;               /* the model knows of this trainer */
+    bool spread;               /* of some parameters ranks along space hold their positions only */
     bool shares;               /* the node has one copy, of which this rank updates a share */
     lk_slab *shared_params;    /* its parameters */
     lk_tape *tape;             /* of steps */
@@ -47,17 +48,19 @@ struct lk_trainer {
     lk_seed *seeds;            /* of a pass: one for each of its losses */
     double *losses;            /* of the micro-batches of a step */
     lk_pass_parts layer_parts; /* of the pass under way, where the run is cut into tiles */
-    int64_t *owners, *dealt;   /* of the ranks along space: whose samples, and shards, are which */
-    lk__shard_sums shards;     /* of a model that uses a parameter more than once */
-    lk__counts step_counts;    /* of the step that is under way: what its passes have counted */
-    lk__counts train_counts;   /* of the steps since lk_trainer_train_metrics() */
-    lk__counts eval_counts;    /* of an evaluation */
+    lk_optimizer_positions positions; /* how these are added up, where the run is cut into tiles */
+    int64_t *owners, *dealt; /* of the ranks along space: whose samples, and shards, are which */
+    lk__shard_sums shards;   /* of a model that uses a parameter more than once */
+    lk__counts step_counts;  /* of the step that is under way: what its passes have counted */
+    lk__counts train_counts; /* of the steps since lk_trainer_train_metrics() */
+    lk__counts eval_counts;  /* of an evaluation */
     double *batch_loss; /* of an evaluation, by batch: those of other ranks are 0 until joined */
     int64_t max_batch_loss;
     lk_state_tensors *held; /* parameters, the model's state, the optimizer's slabs: state_hash.c */
     int64_t n_params, n_state; /* of them */
     lk__sums counted[3];       /* what this rank hashes of them */
     uint64_t *sum, *states;    /* of the state's tensors, and the hashes of all ranks */
+    uint64_t *spread_sum;      /* of those that ranks along space hold positions of */
     lk_comm *node;             /* the ranks that share a copy, where there are several copies */
     int64_t step;
 };
@@ -85,6 +88,12 @@ static inline lk_slab *lk__trainer_params(const lk_trainer *t)
     return t->chained ? t->chained->state->params : lk_model_params(t->spec.model);
 }
 
+/** Whether ranks hold different parts of the parameters. */
+static inline bool lk__trainer_has_parts(const lk_trainer *t)
+{
+    return t->chained || t->spread;
+}
+
 /** Pass x through the model, on its devices if it has some. */
 static inline lk_status lk__trainer_forward(const lk_trainer *t, const lk_pass *pass, lk_var x,
                                             lk_var *out)
@@ -99,6 +108,19 @@ void lk__state_hash_free(lk_trainer *t);
 
 /** Whether the node has one copy of t->held->tensor[i]. */
 bool lk__held_is_shared(const lk_trainer *t, int64_t i);
+
+/** Make t->mesh, and let the model hold what this rank needs.  Errors: LK_ESTATE if it holds something else.
+ * Collective over t->spec.comm. */
+/** Fail for what is not cut into tiles, if the options want that. */
+lk_status lk__tiles_check(const lk_trainer *t) LK_NODISCARD;
+
+lk_status lk__trainer_place(lk_trainer *t) LK_NODISCARD;
+
+/** Fill in t->positions, whose axes stay NULL if no parameter has positions that tiles cut.  Not collective. */
+lk_status lk__positions_make(lk_trainer *t) LK_NODISCARD;
+
+/** Fail on all ranks, in the same words, unless they are to be one layout.  Collective over t->spec.comm. */
+lk_status lk__layout_compare(const lk_trainer *t) LK_NODISCARD;
 
 /** Fail on all ranks, in the same words, unless their trainers have the same data, layers, parameters and
  * settings.  Collective over t->spec.comm. */

@@ -36,10 +36,28 @@ static lk_status layers_trait(const lk_model *model, lk__trait *out)
     return LK_OK;
 }
 
-static lk__trait values_trait(const lk_model *model)
+/* The values that all ranks hold, which `spread` are not all. */
+static void values_hash(const lk_model *model, bool spread, lk_hash *h)
+{
+    const lk_slab *params = lk_model_params(model);
+    if (!spread) {
+        lk_slab_hash(params, h);
+        return;
+    }
+    lk_hash_add_i64(h, model->net->spec.seed);
+    for (int64_t i = 0; i < model->net->n_params; i++) {
+        lk_slab_slice slice;
+        if (lk__net_positions(model->net, i) == 0 &&
+            lk_slab_layout_slice(lk_slab_layout_of(params), i, &slice) == LK_OK)
+            lk_hash_add_bytes(h, (const char *)lk_slab_data(params) + slice.offset,
+                              (size_t)slice.bytes);
+    }
+}
+
+static lk__trait values_trait(const lk_model *model, bool spread)
 {
     lk_hash h = lk_hash_start();
-    lk_slab_hash(lk_model_params(model), &h);
+    values_hash(model, spread, &h);
     lk_slab_hash(lk_model_state(model), &h);
     return (lk__trait){"other parameters to begin with", (int64_t)lk_hash_value(&h),
                        .is_hash = true};
@@ -61,7 +79,7 @@ static lk__trait layout_trait(const lk_parallel_options *p, const lk_pieces *cut
                        .is_hash = true};
 }
 
-enum { TRAITS = 11, CHAIN_TRAITS = 8 };
+enum { TRAITS = 10, CHAIN_TRAITS = 8 };
 
 static lk_status metrics_trait(const lk_configs *metrics, lk__trait *out)
 {
@@ -98,10 +116,16 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     LK_TRY(choice_trait("another loss", &t->options.loss, &out[4]));
     LK_TRY(choice_trait("another optimizer", &t->options.optimizer, &out[5]));
     LK_TRY(layers_trait(s->model, &out[6]));
-    out[7] = values_trait(s->model);
-    out[8] = layout_trait(&s->parallel, &s->pieces);
-    out[9] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
-    LK_TRY(metrics_trait(&t->options.metrics, &out[10]));
+    out[7] = values_trait(s->model, t->spread);
+    out[8] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
+    LK_TRY(metrics_trait(&t->options.metrics, &out[9]));
+    return LK_OK;
+}
+
+lk_status lk__layout_compare(const lk_trainer *t)
+{
+    lk__trait trait = layout_trait(&t->spec.parallel, &t->spec.pieces);
+    LK_TRY(lk__traits_compare(t->spec.comm, &trait, 1));
     return LK_OK;
 }
 

@@ -397,7 +397,8 @@ static void too_many_ranks_are_told_what_to_change(lk_comm *comm)
     lk_experiment_free(e);
     if (size % 4 != 0) {
         const char *const cut[MAX_SETTINGS] = {"pieces.tiles=2x2", "parallel.spatial=2x2"};
-        ASSERT_FAILS(job_of(network, comm, cut, &e, &job), LK_EINVAL, "parallel.spatial 2x2 has 4 parts");
+        ASSERT_FAILS(job_of(network, comm, cut, &e, &job), LK_EINVAL,
+                     "parallel.spatial 2x2 has 4 parts");
         lk_experiment_free(e);
     }
     ASSERT_FAILS(job_of(network, comm, (const char *[MAX_SETTINGS]){"parallel.stages=2"}, &e, &job),

@@ -51,13 +51,19 @@ static lk_status local_build(lk_build *build, const void *opt, lk_tensor_type in
     LK_TRY(lk_build_param(build, &weight));
     LK_TRY(lk_build_data(build, sizeof *attr, &attr));
     lk__window_conv(&w, 1, attr);
+    lk_build_window(build, LK_TILE_LOCAL_CONV, &w);
     return LK_OK;
 }
 
 static lk_status local_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                                lk_var *out)
 {
-    LK_TRY(lk_local_conv(x, lk_pass_param(pass, layer, 0), layer->data, out));
+    lk_var w = lk_pass_param(pass, layer, 0);
+    const lk_tile *tile = lk_pass_tile(pass, layer);
+    if (tile)
+        LK_TRY(lk_dist_tile_local_conv(tile, x, w, layer->name, out));
+    else
+        LK_TRY(lk_local_conv(x, w, layer->data, out));
     return LK_OK;
 }
 

@@ -55,7 +55,7 @@ static lk_status training_make(struct training *t, const char *layer, const char
     return LK_OK;
 }
 
-/* A trainer needs a model that holds all of itself. */
+/* A trainer needs a model that holds all of itself, or nothing yet. */
 static void a_model_that_holds_a_part_is_refused(void)
 {
     struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
@@ -67,12 +67,28 @@ static void a_model_that_holds_a_part_is_refused(void)
     ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
     ASSERT_OK(lk_model_add(t.model, "linear", "units=2"));
     lk_field x = lk_loader_field(t.loader, 0);
-    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
     lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 1};
-    ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE, "holds no parameters yet");
+    ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE, "not built");
+    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
     ASSERT_OK(lk_model_hold(t.model, &(lk_holding){.layers = &(lk_range){1, 1}}));
     ASSERT_FAILS(lk_trainer_new(&spec, how, &trainer), LK_ESTATE,
                  "layer linear1: of linear1.weight");
+    training_free(&t);
+}
+
+static void a_model_that_holds_nothing_holds_all_then(void)
+{
+    struct training t = {.set = set_new(LK_SHAPE(FEATURES))};
+    lk_loader_options loader = {.batch = 8, .shards = 2, .scale = 1};
+    ASSERT_OK(lk_loader_new_options(t.set, &loader, 1, &t.loader));
+    ASSERT_OK(lk_model_new(&t.model));
+    ASSERT_OK(lk_model_add(t.model, "linear", "units=3"));
+    lk_field x = lk_loader_field(t.loader, 0);
+    ASSERT_OK(lk_model_build(t.model, &(lk_model_spec){.in = {x.dtype, x.shape}}));
+    lk_trainer_spec spec = {.model = t.model, .train = t.loader, .epochs = 1};
+    ASSERT_OK(lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &t.trainer));
+    ASSERT_TRUE(lk_slab_layout_is_whole(lk_slab_layout_of(lk_model_params(t.model)), NULL));
+    ASSERT_OK(lk_trainer_step(t.trainer, NULL));
     training_free(&t);
 }
 
@@ -282,5 +298,6 @@ TEST_MAIN(TEST(training_learns), TEST(texts_and_configs_give_the_same_bits),
           TEST(wrong_texts_are_told_with_their_place), TEST(the_state_is_the_same_everywhere),
           TEST(a_step_allocates_nothing_after_the_first_epoch),
           TEST(a_loss_that_is_not_finite_names_its_tensor), TEST(parts_that_do_not_fit_are_refused),
-          TEST(a_model_that_holds_a_part_is_refused), TEST(an_empty_set_is_refused),
+          TEST(a_model_that_holds_a_part_is_refused),
+          TEST(a_model_that_holds_nothing_holds_all_then), TEST(an_empty_set_is_refused),
           TEST(every_allocation_may_fail))

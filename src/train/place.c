@@ -1,0 +1,154 @@
+/* Where a trainer's rank is in the layout, and what it holds of the model: all of it, but of parameters
+ * that each position has its own of (local_conv), where space is cut, those of its tiles.  lk_trainer_new()
+ * calls it, on all ranks.
+ */
+#include "nn/model.h"
+#include "train/same.h"
+#include "train/trainer.h"
+
+#include <stdio.h>
+
+/* Ranks along space. */
+static int64_t space_of(const lk_trainer *t)
+{
+    const lk_option_ints *grid = &t->spec.parallel.spatial;
+    int64_t space = 1;
+    for (int i = 0; i < grid->n && i < 3; i++)
+        space *= grid->item[i];
+    return space;
+}
+
+lk_status lk__tiles_check(const lk_trainer *t)
+{
+    const lk_pieces *cut = &t->spec.pieces;
+    bool tiles = space_of(t) > 1 || cut->tile[0] > 1 || cut->tile[1] > 1 || cut->tile[2] > 1;
+    LK_CHECK(!t->spec.parallel_model || !tiles, LK_ENOTSUP,
+             "a model on several devices is not cut into tiles: leave out parallel.devices, or "
+             "pieces.tiles and parallel.spatial");
+    LK_CHECK(!t->spec.chain || !tiles, LK_ENOTSUP,
+             "a chain is not cut into tiles, its ranks have whole samples: leave out pieces.tiles "
+             "and parallel.spatial");
+    return LK_OK;
+}
+
+static lk_status layout_check(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
+    int64_t space = space_of(t);
+    LK_CHECK(p->features <= 1 && p->stages <= 1, LK_ENOTSUP,
+             "parallel: only `data` and `spatial` are there yet, not features and stages");
+    LK_CHECK(t->spec.pieces.blocks <= 1, LK_ENOTSUP,
+             "pieces: only shards and tiles are there yet, not blocks");
+    char ranks[48], grid[80] = "";
+    snprintf(ranks, sizeof ranks, "there %s %d rank%s", size == 1 ? "is" : "are", size,
+             size == 1 ? "" : "s");
+    for (int i = 0, at = 0; space > 1 && i < p->spatial.n && i < 3; i++)
+        at += snprintf(grid + at, sizeof grid - (size_t)at, "%s%lld", i ? "x" : "parallel.spatial ",
+                       (long long)p->spatial.item[i]);
+    LK_CHECK(p->data > 0 || size % space == 0, LK_EINVAL,
+             "%s has %lld parts, but %s: start %lld, or a multiple of it (lockstep run -n %lld -- "
+             "...)",
+             grid, (long long)space, ranks, (long long)space,
+             (long long)((size / space + 1) * space));
+    LK_CHECK(p->data == 0 || p->data * space == size, LK_EINVAL,
+             "parallel.data is %lld%s%s, but %s: start %lld (lockstep run -n %lld -- ...), or "
+             "leave it out",
+             (long long)p->data, space > 1 ? " and " : "", grid, ranks,
+             (long long)(p->data * space), (long long)(p->data * space));
+    return LK_OK;
+}
+
+/* The layout that the options say. */
+static lk_mesh_shape mesh_shape(const lk_trainer *t)
+{
+    const lk_parallel_options *p = &t->spec.parallel;
+    lk_mesh_shape shape = {.data = p->data};
+    for (int i = 0; !t->chained && i < p->spatial.n && i < 3; i++) {
+        shape.space[i] = p->spatial.item[i];
+        shape.ndim = i + 1;
+    }
+    if (t->chained)
+        shape.data = 0;
+    return shape;
+}
+
+/* Tiles of the run along each axis; in fast mode, what each rank has is one. */
+static void tiles_count(const lk_trainer *t, int64_t tiles[3])
+{
+    bool fast = t->spec.parallel.mode == LK_REDUCTION_FAST;
+    const lk_grid *space = &t->mesh->space;
+    for (int d = 0; d < 3; d++) {
+        tiles[d] = fast ? (d < space->ndim ? space->dim[d] : 1) : t->spec.pieces.tile[d];
+        tiles[d] = tiles[d] > 1 ? tiles[d] : 1;
+    }
+}
+
+/* A model that holds nothing yet holds what this rank needs; another must have been told so. */
+static lk_status model_hold(lk_trainer *t)
+{
+    lk_model *model = t->spec.model;
+    int64_t tiles[3];
+    lk_range own[3];
+    tiles_count(t, tiles);
+    lk_mesh_tiles(t->mesh, tiles, own);
+    lk__model_set_tiles(model, tiles);
+    for (int64_t i = 0; i < model->net->n_params && t->mesh->n[LK_AXIS_SPACE] > 1; i++)
+        t->spread = t->spread || lk__net_positions(model->net, i) > 0;
+    if (!lk_model_params(model))
+        LK_TRY(lk_model_hold(model, &(lk_holding){.tiles = own}));
+    else if (t->spread)
+        LK_TRY(lk__model_check_tiles(model, own));
+    else
+        LK_TRY(lk__model_check_whole(model));
+    return LK_OK;
+}
+
+/* ---- numbers over all parameters ---- */
+
+static lk_status positions_join(void *comm, double *sum, int64_t n)
+{
+    LK_TRY(lk_allreduce(comm, NULL, sum, n, LK_F64, LK_REDUCE_SUM, "sums of positions"));
+    return LK_OK;
+}
+
+lk_status lk__positions_make(lk_trainer *t)
+{
+    const lk__net *net = t->spec.model->net;
+    int64_t tiles[3], most = 0;
+    int *axes = NULL;
+    tiles_count(t, tiles);
+    if (tiles[0] == 1 && tiles[1] == 1 && tiles[2] == 1)
+        return LK_OK; /* as in every run that is not cut */
+    LK_TRY(lk_arena_alloc(t->arena, &axes, net->n_params, sizeof *axes));
+    for (int64_t i = 0; i < net->n_params; i++) {
+        lk_slab_slice slice;
+        LK_TRY(lk_slab_layout_slice(net->params_layout, i, &slice));
+        axes[i] = lk__net_positions(net, i);
+        lk_box all = lk_box_whole(axes[i], slice.shape.dim);
+        if (axes[i] > 0 && lk_box_count(&all) > most)
+            most = lk_box_count(&all);
+    }
+    if (most == 0)
+        return LK_OK;
+    t->positions.axes = axes;
+    t->positions.join = t->spread ? positions_join : NULL;
+    t->positions.context = t->mesh->along[LK_AXIS_SPACE];
+    LK_TRY(lk_arena_alloc(t->arena, &t->positions.sum, 2 * most, sizeof(double)));
+    return LK_OK;
+}
+
+/* ---- all of it ---- */
+
+lk_status lk__trainer_place(lk_trainer *t)
+{
+    lk_mesh_shape shape = mesh_shape(t);
+    if (!t->chained) {
+        LK_TRY(lk__layout_compare(t));
+        LK_TRY(layout_check(t));
+    }
+    LK_TRY(lk_mesh_new(t->spec.comm, &shape, &t->mesh));
+    if (!t->chained)
+        LK_TRY(lk_agree(t->spec.comm, model_hold(t)));
+    return LK_OK;
+}
