@@ -266,6 +266,9 @@ static void what_cannot_be_trained_is_refused_on_all_ranks(lk_comm *comm)
                                       .train = s.loader,
                                       .parallel = {.mode = LK_REDUCTION_FAST}},
                    plain, LK_ENOTSUP, "leave `parallel` out");
+    expect_refused(
+        &(lk_trainer_spec){.chain = s.chain, .train = s.loader, .pieces = {.tile = {2, 1, 1}}},
+        plain, LK_ENOTSUP, "a chain is not cut into tiles");
     lk_loader_free(other);
     ASSERT_OK(lk_loader_new(empty, side_is_last(&s) ? "batch=8" : "batch=16", 5, &other));
     if (lk_comm_size(comm) > 1)

@@ -105,6 +105,70 @@ static void recomputing_takes_less_memory(lk_comm *comm)
     ASSERT_TRUE(again < kept - kept / 4);
 }
 
+/* ---- failures ---- */
+
+/* Images of 9x7, of which sample 17 cannot be read while *context says so. */
+static lk_status broken_box(void *context, int64_t index, int field, const lk_box *box, void *out)
+{
+    int64_t n = 1;
+    for (int d = 0; d < box->ndim; d++)
+        n *= box->n[d];
+    if (field == 1)
+        *(int64_t *)out = index % 2;
+    for (int64_t i = 0; field == 0 && i < n; i++)
+        ((float *)out)[i] = (float)((index + i) % 7);
+    if (field == 0 && index == 17 && *(const bool *)context)
+        return LK_RAISE(LK_EIO, "sample 17 is not there");
+    return LK_OK;
+}
+
+/* The last rank cannot read its tile: all stop in that step, which can be tried again. */
+static void a_tile_that_cannot_be_read_stops_all_in_that_step(lk_comm *comm)
+{
+    bool fails = false;
+    int64_t ranks = lk_comm_size(comm);
+    lk_dataset_info info = {.name = "t",
+                            .count = 30,
+                            .classes = 2,
+                            .n_fields = 2,
+                            .field = {{"x", LK_F32, LK_SHAPE(9, 7, 1)}, {"y", LK_I64, LK_SCALAR}}};
+    lk_model_spec in = {.in = {LK_F32, LK_SHAPE(9, 7, 1)}};
+    lk_dataset *set = NULL;
+    lk_loader *loader = NULL;
+    lk_model *model = NULL;
+    lk_trainer *t = NULL;
+    ASSERT_OK(lk_dataset_new_boxes(&info, NULL, broken_box, NULL, &fails, &set));
+    ASSERT_OK(lk_loader_new_options(set, &(lk_loader_options){.batch = 8, .shards = 2, .scale = 1},
+                                    1, &loader));
+    ASSERT_OK(lk_model_new(&model));
+    ASSERT_OK(lk_model_add(model, "conv", "filters=3 kernel=3"));
+    ASSERT_OK(lk_model_add(model, "flatten", NULL));
+    ASSERT_OK(lk_model_add(model, "linear", "units=2"));
+    ASSERT_OK(lk_model_build(model, &in));
+    ASSERT_OK(lk_model_hold(model, NULL));
+    lk_trainer_spec spec = {.comm = comm,
+                            .epochs = 1,
+                            .model = model,
+                            .train = loader,
+                            .pieces = {.tile = {ranks, 1, 1}},
+                            .parallel.spatial = {.item = {ranks}, .n = 1}};
+    ASSERT_OK(lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &t));
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    uint64_t before = state_of(t);
+    fails = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
+    ASSERT_EQ(lk_trainer_step(t, NULL), LK_EIO);
+    ASSERT_TRUE(strstr(lk_error_message(), "sample 17 is not there"));
+    ASSERT_TRUE(state_of(t) == before);
+    fails = false;
+    ASSERT_OK(lk_trainer_step(t, NULL));
+    ASSERT_TRUE(state_of(t) != before);
+    lk_trainer_free(t);
+    lk_model_free(model);
+    lk_loader_free(loader);
+    lk_dataset_free(set);
+}
+
 #define TEST_OF(name) \
     {                 \
 #        name, name   \
@@ -113,4 +177,5 @@ RANKS_MAIN(TEST_OF(classes_have_the_bits_of_one_rank),
            TEST_OF(changes_of_domain_have_the_bits_of_one_rank),
            TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(recomputing_has_the_bits_of_keeping),
            TEST_OF(recomputing_takes_less_memory),
-           TEST_OF(times_behind_tiles_have_the_bits_of_one_rank))
+           TEST_OF(times_behind_tiles_have_the_bits_of_one_rank),
+           TEST_OF(a_tile_that_cannot_be_read_stops_all_in_that_step))
