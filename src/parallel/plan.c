@@ -169,20 +169,29 @@ static void margin_fill(const lk_tile *tile, int64_t margin[LK_TILE_AXES][2])
     }
 }
 
-/* Bytes of the parameters that the mesh's rank holds, which the model may hold more of: as slices, and of
- * each layer. */
-static int64_t params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *model, int64_t elem)
+static int64_t slice_bytes(int64_t elements, int64_t elem)
+{
+    return (elements * elem + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+}
+
+/* Bytes of the parameters that the mesh's rank holds, and of each layer's; the model may hold more: *more
+ * is what it has for gradients of all uses beyond that. */
+static int64_t params_plan(lk_plan *p, const lk_mesh *mesh, const lk_model *model, int64_t elem,
+                           int64_t *more)
 {
     const lk__net *net = model->net;
     int64_t bytes = 0;
     lk_range tiles[3];
+    *more = 0;
     lk_mesh_tiles(mesh, p->spec.pieces.tile, tiles);
     for (int64_t i = 0; i < net->n_params; i++) {
-        int64_t own = lk__model_tiles_count(model, i, p->spec.pieces.tile, tiles) * elem;
-        bytes += (own + LK_ALIGN - 1) / LK_ALIGN * LK_ALIGN;
+        int64_t own = lk__model_tiles_count(model, i, p->spec.pieces.tile, tiles);
+        int64_t held = lk_tensor_count(net->param[i]);
+        bytes += slice_bytes(own, elem);
+        *more += (slice_bytes(held, elem) - slice_bytes(own, elem)) * net->start[i].n_uses;
         if (lk__net_positions(net, i) == 0)
             continue;
-        p->layer[net->use[net->start[i].first_use].instance].param_bytes = own;
+        p->layer[net->use[net->start[i].first_use].instance].param_bytes = own * elem;
         if (mesh->n[LK_AXIS_SPACE] > 1) /* ranks hold different boxes */
             p->spec.shared = false;
     }
@@ -237,7 +246,7 @@ static int64_t exchange_bytes(const lk_plan *p)
 static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *model)
 {
     lk_slab_layout *layout = lk_slab_layout_of(lk_model_params(model));
-    int64_t held = lk_slab_layout_bytes(layout), elem = 4;
+    int64_t elem = 4, more;
     lk_slab_slice slice;
     if (lk_slab_layout_slices(layout) > 0) {
         LK_TRY(lk_slab_layout_slice(layout, 0, &slice));
@@ -250,8 +259,8 @@ static lk_status plan_make(lk_plan *p, const lk_mesh *mesh, const lk_model *mode
     LK_TRY(shards_plan(p, model));
     LK_TRY(layers_fill(p, model));
     lk__leaves leaves = lk__plan_leaves(p);
-    int64_t parameters = params_plan(p, mesh, model, elem);
-    int64_t sums = lk__accumulator_bytes(model, &leaves) - held + parameters;
+    int64_t parameters = params_plan(p, mesh, model, elem, &more);
+    int64_t sums = lk__accumulator_bytes(model, &leaves) - more;
     LK_TRY(lk__transfers_plan(p, model));
     int copies = p->spec.shared ? p->spec.ranks_of_node : 1;
     p->memory.parameters = parameters / copies;

@@ -182,19 +182,32 @@ static void arrays_fill(const struct local_case *c, const lk_tile *tile, int ste
     box_fill(c, 1 + step, 1, c->out, own, own, filter, a->w);
 }
 
-/* Two steps, for weights that have changed must be fetched again. */
-static void case_check(const struct local_case *c, const lk_tiling *tiling, struct arrays *own,
-                       struct arrays *all)
+/* The tile of a case; `wide`: among layers that hold more of y. */
+static lk_tile *tile_of(const struct local_case *c, const lk_tiling *tiling, bool wide)
 {
-    lk_tile_spec spec = {.kind = LK_TILE_LOCAL_CONV, .window = c->attr.window};
+    lk_tile_spec layers[2] = {{.kind = LK_TILE_LOCAL_CONV, .window = c->attr.window},
+                              {.kind = LK_TILE_CONV, .window = {.ndim = c->ndim}}};
     lk_tile *tile;
-    int64_t filter = c->channels * c->filters;
     for (int d = 0; d < c->ndim; d++) {
-        spec.in[d] = c->in[d];
-        spec.out[d] = c->out[d];
-        filter *= c->attr.window.kernel[d];
+        layers[0].in[d] = c->in[d];
+        layers[0].out[d] = layers[1].in[d] = layers[1].out[d] = c->out[d];
+        layers[1].window.kernel[d] = 7;
+        layers[1].window.pad_lo[d] = layers[1].window.pad_hi[d] = 3;
     }
-    ASSERT_OK(lk_tile_new(tiling, &spec, &tile));
+    if (wide)
+        lk_tiling_hold(tiling, layers, 2);
+    ASSERT_OK(lk_tile_new(tiling, &layers[0], &tile));
+    return tile;
+}
+
+/* Two steps, for weights that have changed must be fetched again. */
+static void case_check(const struct local_case *c, const lk_tiling *tiling, bool wide,
+                       struct arrays *own, struct arrays *all)
+{
+    lk_tile *tile = tile_of(c, tiling, wide);
+    int64_t filter = c->channels * c->filters;
+    for (int d = 0; d < c->ndim; d++)
+        filter *= c->attr.window.kernel[d];
     for (int step = 0; step < 2; step++) {
         lk_tile_weights_changed(tile);
         for (int pass = 0; pass < 2; pass++) { /* the second fetches nothing of them */
@@ -221,7 +234,7 @@ static void check_grid(lk_comm *comm, int ndim, const int *dim)
         struct local_case c = case_of(seed, dim, ndim);
         lk_tiling *tiling;
         ASSERT_OK(lk_tiling_new(comm, &grid, c.tiles, 0, &tiling));
-        case_check(&c, tiling, own, all);
+        case_check(&c, tiling, seed % 2, own, all);
         lk_tiling_free(tiling);
     }
     free(own);
