@@ -22,7 +22,7 @@ static lk_domain wanted(const lk_layer *layer, const char *options, bool *known)
         "avgpool", "batch_norm",     "conv",        "conv_transpose", "dropout",    "elu",
         "gelu",    "global_avgpool", "l2pool",      "leaky_relu",     "layer_norm", "lcn",
         "linear",  "maxpool",        "log_softmax", "relu",           "residual",   "sigmoid",
-        "softmax", "softplus",       "tanh"};
+        "softmax", "softplus",       "tanh",        "local_conv",     "crop",       "repeat"};
     static const char *const by_sample[] = {"embedding", "flatten", "gru",
                                             "lstm",      "reshape", "rnn"};
     const char *name = layer->descriptor.name;
