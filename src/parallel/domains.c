@@ -7,8 +7,7 @@
  * it began.
  *
  * Then each layer that runs by tiles gets a tile, with margins that are those of all values of its
- * size.  A margin that is right already, because an earlier layer fetched it or the loader read it, is
- * not fetched again.
+ * size; margins.c says which of them are fetched.
  *
  * lk_plan_new() calls this, on each rank; it is arithmetic.
  */
@@ -16,20 +15,10 @@
 
 #include "dist/common/tiles.h"
 #include "nn/model.h"
+#include "parallel/margins.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { RIGHT = 4 }; /* boxes of a value that are known to be right, at most */
-
-/* A value on its way through the layers. */
-typedef struct value {
-    lk_domain domain;
-    lk_tensor_type type;
-    bool all;                   /* by tile: its margins are right */
-    const lk_box *right[RIGHT]; /* [ranks] each: boxes that are, besides the tile */
-    int n_right;
-} value;
 
 typedef struct walk {
     lk_plan *plan;
@@ -38,7 +27,7 @@ typedef struct walk {
     lk_tile_spec *spec; /* by number of a tile */
     int64_t n_specs, max_specs;
     int64_t *tile_of, *before_of, *after_of; /* by layer: number of its tiles, -1: none */
-    lk_arena *arena;                         /* of boxes */
+    lk_arena *arena;                         /* of these */
 } walk;
 
 /* ---- domains ---- */
@@ -137,7 +126,7 @@ static lk_status value_spec(walk *w, lk_tensor_type type, int64_t *number)
     return LK_OK;
 }
 
-/* ---- the first walk: domains ---- */
+/* ---- domains of all layers ---- */
 
 static lk_status list_plan(walk *w, int64_t list, lk_domain begin, bool returns, lk_domain *end);
 
@@ -182,90 +171,6 @@ static lk_status list_plan(walk *w, int64_t list, lk_domain begin, bool returns,
     LK_TRY(change_plan(w, *end, begin, w->net->instance[last].out, &w->plan->part[last].after,
                        &w->after_of[last]));
     *end = begin;
-    return LK_OK;
-}
-
-/* ---- the second walk: which margins are right ---- */
-
-static lk_status list_margins(walk *w, int64_t list, value *x, value *y);
-
-/* The boxes that all ranks read, or make, of a layer's value. */
-static lk_status boxes_of(walk *w, const lk_tile_spec *spec, bool reads, lk_box **out)
-{
-    const lk_tiling *t = w->plan->tiling;
-    LK_TRY(lk_arena_alloc(w->arena, out, t->size, sizeof **out));
-    for (int r = 0; r < t->size; r++) {
-        lk__tile_reach reach = lk__tile_reach_of(t, r, spec);
-        (*out)[r] = reads ? reach.x_reads : reach.y_makes;
-    }
-    return LK_OK;
-}
-
-/* Whether every rank has right what it reads. */
-static bool is_right(const walk *w, const value *x, const lk_box *reads)
-{
-    bool right = true;
-    for (int r = 0; right && !x->all && r < w->plan->tiling->size; r++) {
-        right = false;
-        for (int i = 0; !right && i < x->n_right; i++)
-            right = lk__box_has(&x->right[i][r], &reads[r]);
-    }
-    return right;
-}
-
-/* A layer with windows reads x and makes y. */
-static lk_status window_margins(walk *w, const lk_layer_instance *l, lk_tile *tile, value *x,
-                                value *y)
-{
-    lk_box *reads = NULL, *makes = NULL;
-    const lk_tile_spec *spec = &w->spec[w->tile_of[l - w->net->instance]];
-    LK_TRY(boxes_of(w, spec, true, &reads));
-    LK_TRY(boxes_of(w, spec, false, &makes));
-    if (is_right(w, x, reads)) {
-        lk_fetch_free(tile->get_x);
-        tile->get_x = NULL;
-    } else if (x->n_right < RIGHT) {
-        x->right[x->n_right++] = reads;
-    }
-    *y = (value){.domain = LK_BY_TILE, .type = l->out, .right = {makes}, .n_right = 1};
-    return LK_OK;
-}
-
-static lk_status layer_margins(walk *w, int64_t number, value *x, value *y)
-{
-    const lk_layer_instance *l = &w->net->instance[number];
-    const lk_layer_part *part = &w->plan->part[number];
-    lk_tile *tile = w->tile_of[number] < 0 ? NULL : w->plan->tile[w->tile_of[number]];
-    value changed = {.domain = LK_BY_TILE, .type = l->in}, ends;
-    if (part->before != LK_STAY)
-        x = &changed;
-    if (part->by_tile && tile && tile->kind != LK_TILE_POINTWISE) {
-        LK_TRY(window_margins(w, l, tile, x, y));
-    } else { /* right where x is; of a layer with lists, the tile */
-        *y = *x;
-        y->type = l->out;
-        if (l->n_lists > 0) {
-            y->all = false;
-            y->n_right = 0;
-        }
-    }
-    for (int i = 0; i < l->n_lists; i++)
-        LK_TRY(list_margins(w, l->list[i], x, &ends));
-    if (part->after != LK_STAY)
-        *y = (value){.domain = LK_BY_TILE, .type = l->out};
-    return LK_OK;
-}
-
-static lk_status list_margins(walk *w, int64_t list, value *x, value *y)
-{
-    const lk__list *layers = &w->net->list[list];
-    value at[2];
-    *y = *x;
-    for (int64_t i = 0; i < layers->n; i++) {
-        value *from = i == 0 ? x : &at[i % 2];
-        LK_TRY(layer_margins(w, layers->instance[i], from, &at[(i + 1) % 2]));
-        *y = at[(i + 1) % 2];
-    }
     return LK_OK;
 }
 
@@ -395,7 +300,6 @@ static lk_status walk_run(walk *w)
 {
     lk_plan *p = w->plan;
     int64_t n = p->n_layers, in, out;
-    value x = {.all = true}, y;
     LK_TRY(lk_arena_new(&w->arena));
     LK_TRY(lk_arena_alloc(w->arena, &w->tile_of, 3 * n, sizeof *w->tile_of));
     w->before_of = w->tile_of + n;
@@ -408,9 +312,7 @@ static lk_status walk_run(walk *w)
         p->x = p->tile[in]->x;
     if (out >= 0)
         p->loss = p->tile[out];
-    x.domain = p->in;
-    x.type = w->net->spec.in;
-    LK_TRY(list_margins(w, 0, &x, &y));
+    LK_TRY(lk__margins_plan(p, w->net, w->spec, w->tile_of));
     return LK_OK;
 }
 

@@ -5,10 +5,9 @@
  */
 #include "train/same.h"
 
+#include "data/content.h"
 #include "data/dataset.h"
 #include "data/loader.h"
-
-#include <lockstep/extra/alloc.h>
 
 #include <string.h>
 
@@ -119,33 +118,39 @@ static int64_t part_read(const lk_dataset_info *info, int64_t part)
     return part <= most ? part : most > 0 ? most : 1;
 }
 
-static lk_status part_hash(const lk_dataset *set, int64_t first, int64_t n, void *const *row,
-                           uint64_t *out)
+/* What the values of samples are hashed with. */
+typedef struct hasher {
+    const lk_dataset_info *info;
+    lk_hash hash;
+} hasher;
+
+static void values_take(void *arg, int f, int64_t first, int64_t n, const void *values)
 {
-    const lk_dataset_info *info = lk_dataset_info_of(set);
-    const void *at[LK_MAX_FIELDS];
-    lk_hash h = lk_hash_start();
-    for (int64_t i = first; i < first + n; i++) {
-        LK_TRY(lk__dataset_row_ptr(set, i, row, at));
-        for (int f = 0; f < info->n_fields; f++)
-            lk_hash_add_bytes(&h, at[f], (size_t)lk__field_bytes(&info->field[f]));
-    }
-    *out = lk_hash_value(&h);
+    hasher *h = arg;
+    (void)first;
+    lk_hash_add_bytes(&h->hash, values, (size_t)n * lk_dtype_size(h->info->field[f].dtype));
+}
+
+static lk_status part_hash(const lk__content *content, int64_t first, int64_t n, uint64_t *out)
+{
+    hasher h = {lk_dataset_info_of(content->ds), lk_hash_start()};
+    for (int64_t i = first; i < first + n; i++)
+        LK_TRY(lk__content_sample(content, i, values_take, &h));
+    *out = lk_hash_value(&h.hash);
     return LK_OK;
 }
 
 /* The hash of each part. */
 static lk_status parts_hash(const lk_dataset *set, int64_t first, int64_t n, uint64_t *out)
 {
-    void *row[LK_MAX_FIELDS], *block;
+    lk__content content;
     int64_t parts, each = part_of(n, &parts);
-    lk_status st = LK_OK;
-    LK_TRY(lk__dataset_rows_new(set, row, &block));
+    lk_status st = lk__content_open(set, -1, &content);
     for (int64_t k = 0; k < parts && st == LK_OK; k++) {
         int64_t from = k * each, part = n - from < each ? n - from : each;
-        st = part_hash(set, first + from, part_read(lk_dataset_info_of(set), part), row, &out[k]);
+        st = part_hash(&content, first + from, part_read(lk_dataset_info_of(set), part), &out[k]);
     }
-    lk_free(block);
+    lk__content_close(&content);
     LK_TRY(st);
     return LK_OK;
 }
