@@ -223,8 +223,8 @@ static void presets_take_what_was_planned(lk_comm *comm)
         for (int ranks = 1; ranks <= 4; ranks++) {
             struct memory_case c = {NULL, 0};
             lk_experiment *e = NULL;
-            const char *settings[] = {preset[i].data, "pieces.tiles=1"};
-            ASSERT_OK(lk_experiment_read(preset[i].file, settings, 2, &e));
+            const char *settings[] = {preset[i].data};
+            ASSERT_OK(lk_experiment_read(preset[i].file, settings, 1, &e));
             int64_t planned = memory_planned(e, ranks), before = lk_alloc_stats_now().live_bytes;
             c.experiment = e;
             ASSERT_OK(lk_run_local(ranks, memory_count, &c));
