@@ -188,7 +188,7 @@ static const char *grid_text(int ndim, const int64_t *n, char out[72])
 /* There are at least as many tiles as ranks along each axis. */
 static lk_status grid_check(const lk_grid *grid, const int64_t *tiles)
 {
-    int64_t ranks[LK_TILE_AXES], want[LK_TILE_AXES];
+    int64_t ranks[LK_TILE_AXES] = {0}, want[LK_TILE_AXES] = {0};
     char is[72], has[72], line[72];
     bool fits = true;
     for (int d = 0; d < grid->ndim; d++) {
@@ -207,7 +207,7 @@ static lk_status grid_check(const lk_grid *grid, const int64_t *tiles)
 /* A sample has the axes that are cut. */
 static lk_status axes_check(const lk_grid *grid, const int64_t *tiles, lk_shape in)
 {
-    int64_t ranks[LK_TILE_AXES];
+    int64_t ranks[LK_TILE_AXES] = {0};
     char is[72], fit[72], line[72], pieces[72];
     int axes = in.ndim - 1;
     for (int d = 0; d < grid->ndim; d++)
