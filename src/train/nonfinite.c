@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NOTHING INT64_MAX /* found on this rank: comes behind all else */
+
 /* The first element of a real tensor that is not finite, -1 if all are. */
 static int64_t first_bad(const lk_tensor *t)
 {
@@ -19,12 +21,14 @@ static int64_t first_bad(const lk_tensor *t)
 }
 
 /* The first slice with such an element, and which; *at is -1 if there is none. */
-static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t *at)
+static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t *number,
+                             int64_t *at)
 {
     lk_slab_layout *layout = lk_slab_layout_of(slab);
     *at = -1;
     for (int64_t i = 0; *at < 0 && i < lk_slab_layout_slices(layout); i++) {
         lk_tensor *tensor = NULL;
+        *number = i;
         LK_TRY(lk_slab_layout_slice(layout, i, slice));
         LK_TRY(lk_slab_tensor(slab, i, &tensor));
         *at = first_bad(tensor);
@@ -39,17 +43,30 @@ static lk_status slab_search(const lk_slab *slab, lk_slab_slice *slice, int64_t 
 static lk_status state_search(const lk_trainer *t, char *name, size_t size, int64_t *at)
 {
     lk_slab_slice slice = {.name = ""};
-    int64_t k = 0;
+    int64_t k = 0, number;
     *at = -1;
     if (!t->chained)
-        LK_TRY(slab_search(lk_model_state(t->spec.model), &slice, at));
+        LK_TRY(slab_search(lk_model_state(t->spec.model), &slice, &number, at));
     for (; t->chained && *at < 0 && k < lk_chain_components(t->spec.chain); k++)
         if (lk_chain_model(t->spec.chain, k))
-            LK_TRY(slab_search(lk_model_state(lk_chain_model(t->spec.chain, k)), &slice, at));
+            LK_TRY(
+                slab_search(lk_model_state(lk_chain_model(t->spec.chain, k)), &slice, &number, at));
     if (t->chained)
         snprintf(name, size, "%d.%lld.%s", lk__trainer_rank(t), (long long)k - 1, slice.name);
     else
         snprintf(name, size, "%s", slice.name);
+    return LK_OK;
+}
+
+/* Whether what this rank found, key [n], comes first of what all did. */
+static lk_status is_first(lk_comm *comm, const int64_t *key, int n, bool *out)
+{
+    *out = true;
+    for (int i = 0; comm && i < n; i++) {
+        int64_t least = *out ? key[i] : NOTHING;
+        LK_TRY(lk_allreduce(comm, NULL, &least, 1, LK_I64, LK_REDUCE_MIN, "what is not finite"));
+        *out = *out && key[i] == least;
+    }
     return LK_OK;
 }
 
@@ -98,28 +115,64 @@ static lk_status layer_find(lk_trainer *t, const lk_batch *batch, char *name, si
 
 /* What a rank finds in its samples: the data, or a layer. */
 struct suspect {
-    int64_t order; /* -1: the data; else the layer's number; NOTHING */
-    int64_t at;    /* element of x */
+    int64_t order;    /* -1: the data; else by when a layer ends; NOTHING */
+    int64_t position; /* of the batch, and the element of its x; NOTHING */
+    int64_t element;
     char name[256];
 };
-#define NOTHING INT64_MAX
+
+/* Which position of the batch element `at` of this rank's x is of, and its number in the whole sample. */
+static lk_status element_find(const lk_trainer *t, const lk_batch *batch, int64_t at,
+                              struct suspect *out)
+{
+    int64_t held = lk_tensor_count(batch->x) / batch->n;
+    out->position = batch->first + at / held;
+    out->element = at % held;
+    if (!t->chained && t->plan && t->plan->in == LK_BY_TILE) {
+        lk_layer_info info;
+        LK_TRY(lk_model_layer(t->spec.model, 0, &info));
+        lk_slab_slice x = {.box_of = info.in.shape, .box = t->plan->x.box};
+        for (int d = x.box.ndim; d < x.box_of.ndim; d++)
+            x.box.n[d] = x.box_of.dim[d];
+        x.box.ndim = x.box_of.ndim;
+        out->element = lk_slab_slice_place(&x, out->element);
+    }
+    return LK_OK;
+}
+
+/* By when layer i ends: one that has layers within it does so behind them. */
+static lk_status end_of(const lk_model *model, int64_t i, int64_t *out)
+{
+    lk_layer_info info, next;
+    LK_TRY(lk_model_layer(model, i, &info));
+    int64_t end = i;
+    for (; end + 1 < lk_model_layers(model); end++) {
+        LK_TRY(lk_model_layer(model, end + 1, &next));
+        if (next.depth <= info.depth)
+            break;
+    }
+    *out = end - info.depth;
+    return LK_OK;
+}
 
 /* Ranks that share samples see one fault in other layers, those of a chain have layers of their own. */
 static lk_status samples_search(lk_trainer *t, const lk_batch *batch, struct suspect *out)
 {
     bool real = batch->x && lk_dtype_is_real(lk_tensor_dtype(batch->x));
     int64_t layers = t->chained ? 0 : lk_model_layers(t->spec.model);
+    int64_t at = real ? first_bad(batch->x) : -1;
     lk_layer_info info;
-    out->at = real ? first_bad(batch->x) : -1;
     LK_TRY(layer_find(t, batch, out->name, sizeof out->name));
-    if (out->at >= 0)
+    if (at >= 0) {
+        LK_TRY(element_find(t, batch, at, out));
         out->order = -1;
-    else if (out->name[0])
+    } else if (out->name[0]) {
         out->order = layers;
-    for (int64_t i = 0; i < layers && out->order == layers; i++) {
+    }
+    for (int64_t i = 0; at < 0 && i < layers; i++) {
         LK_TRY(lk_model_layer(t->spec.model, i, &info));
-        if (strcmp(info.name, out->name + strlen("layer ")) == 0)
-            out->order = i;
+        if (out->name[0] && strcmp(info.name, out->name + strlen("layer ")) == 0)
+            LK_TRY(end_of(t->spec.model, i, &out->order));
     }
     return LK_OK;
 }
@@ -127,24 +180,35 @@ static lk_status samples_search(lk_trainer *t, const lk_batch *batch, struct sus
 static lk_status blame_samples(const lk_trainer *t, const lk_batch *batch,
                                const struct suspect *found, double loss)
 {
-    LK_CHECK(found->at < 0, LK_ENAN,
+    LK_CHECK(found->order >= 0, LK_ENAN,
              "step %lld: the loss is %g, because the data is not finite: element %lld of x, sample "
              "%lld of the set",
-             (long long)t->step, loss, (long long)found->at,
-             (long long)batch->index[found->at / (lk_tensor_count(batch->x) / batch->n)]);
+             (long long)t->step, loss, (long long)found->element,
+             (long long)batch->index[found->position - batch->first]);
     LK_CHECK(!found->name[0], LK_ENAN,
              "step %lld: the loss is %g: the first tensor that is not finite is the output of %s",
              (long long)t->step, loss, found->name);
     return LK_OK;
 }
 
-static lk_status blame_slabs(const lk_trainer *t, double loss)
+/* A parameter: of one whose positions ranks share, its first element of all ranks. */
+static lk_status blame_params(const lk_trainer *t, double loss)
 {
+    lk_comm *comm = lk__trainer_comm(t);
     lk_slab_slice slice = {.name = ""};
+    int64_t number = 0, at = -1;
+    bool ours;
+    LK_TRY(lk_agree(comm, slab_search(lk__trainer_params(t), &slice, &number, &at)));
+    int64_t key[2] = {at < 0 ? NOTHING : number, at < 0 ? NOTHING : at};
+    LK_TRY(is_first(comm, key, 2, &ours));
+    LK_TRY(lk_agree(comm, ours ? blame(t, slice.name, at, "parameter", loss) : LK_OK));
+    return LK_OK;
+}
+
+static lk_status blame_state(const lk_trainer *t, double loss)
+{
     char name[320];
     int64_t at;
-    LK_TRY(slab_search(lk__trainer_params(t), &slice, &at));
-    LK_TRY(blame(t, slice.name, at, "parameter", loss));
     LK_TRY(state_search(t, name, sizeof name, &at));
     LK_TRY(blame(t, name, at, "state", loss));
     return LK_OK;
@@ -155,16 +219,15 @@ lk_status lk__nonfinite_report(lk_trainer *t, const lk_batch *batch, double loss
     if (isnan(loss))
         loss = (double)NAN; /* without a sign, which printf() would print */
     lk_comm *comm = lk__trainer_comm(t);
-    LK_TRY(lk_agree(comm, blame_slabs(t, loss)));
-    struct suspect found = {.order = NOTHING, .at = -1};
+    LK_TRY(blame_params(t, loss));
+    LK_TRY(lk_agree(comm, blame_state(t, loss)));
+    struct suspect found = {.order = NOTHING, .position = NOTHING, .element = NOTHING};
     lk_status st = batch ? samples_search(t, batch, &found) : LK_OK;
+    bool ours;
     if (st != LK_OK)
         LK_TRY(lk__pass_failed(t, st));
-    int64_t first = found.order;
-    if (comm)
-        LK_TRY(lk_allreduce(comm, NULL, &first, 1, LK_I64, LK_REDUCE_MIN, "what is not finite"));
-    bool ours = batch && found.order == first;
-    LK_TRY(lk_agree(comm, ours ? blame_samples(t, batch, &found, loss) : LK_OK));
+    LK_TRY(is_first(comm, (int64_t[]){found.order, found.position, found.element}, 3, &ours));
+    LK_TRY(lk_agree(comm, ours && batch ? blame_samples(t, batch, &found, loss) : LK_OK));
     return LK_RAISE(LK_ENAN,
                     "step %lld: the loss is %g: the output of the model is finite, the loss of it "
                     "is not",

@@ -128,6 +128,30 @@ for layout in data1 2x2 1x2 data2.2x2; do
         "data={type: csv, path: '$work/large.csv', header: no, classes: 10, shape: [12, 12, 1], batch: 4, shards: 4, shuffle: false}"
     grep -Eq 'step 2: the loss is nan: the first tensor that is not finite is the output of layer conv1$' "$work/err" || fail "$layout: which layer"
 done
+# Also where a layer within a block is not finite on one rank, and on another only the block itself; and an
+# element of the data by its number in the sample, not in the tile.
+sed 's/^data: .*//' "$work/net.yaml" >"$work/block.yaml"
+cat >>"$work/block.yaml" <<END
+data: {type: csv, path: "$work/block.csv", header: no, classes: 10, shape: [12, 12, 1], batch: 4, shards: 4, shuffle: false}
+END
+awk 'BEGIN { for (i = 0; i < 12; i++) { for (k = 0; k < 144; k++) printf "%s,", i == 9 && (k == 0 || k > 141) ? "2e38" : 1; print i % 10 } }' \
+    >"$work/block.csv"
+for layout in 1:1x1 1:2x2 1:3x1 2:2x2; do
+    status 1 "$lockstep" train --quiet "$work/block.yaml" "parallel={data: ${layout%:*}, spatial: ${layout#*:}}" \
+        'model=[{type: residual, layers: [{type: conv, filters: 1, kernel: 3, padding: 1, init: {type: constant, value: 1}}]},
+        flatten, {type: linear, units: 10}]' optimizer.rate=0
+    grep -Eq 'step 2: .* the first tensor that is not finite is the output of layer residual1.conv1$' "$work/err" || fail "$layout: which layer"
+done
+head -c 6912 /dev/zero >"$work/nan.raw" # twelve samples: element 131 of number 9, and 0 of number 10
+head -c 12 /dev/zero >"$work/nan.labels"
+for place in 5708 5760; do
+    printf '\000\000\300\177' | dd of="$work/nan.raw" bs=1 seek=$place conv=notrunc 2>/dev/null
+done
+for layout in 1:1x1 1:2x2 1:3x1 2:2x2; do
+    status 1 "$lockstep" train --quiet "$work/block.yaml" "parallel={data: ${layout%:*}, spatial: ${layout#*:}}" model.0.padding=0 \
+        "data={type: raw, path: $work/nan.raw, labels: $work/nan.labels, classes: 10, shape: [12, 12, 1], batch: 4, shards: 4, shuffle: false}"
+    grep -Eq 'because the data is not finite: element 131 of x, sample 9 of the set$' "$work/err" || fail "$layout: which element"
+done
 
 # ---- what cannot be cut ----
 
