@@ -106,15 +106,19 @@ list(FILTER of_ranks EXCLUDE REGEX "adjoints|chain|halo|lists|oracles|recurrent|
 # memory of its own: those kernels are all in asan.selfcheck.  Power cuts, planted faults, tiers and a
 # thousand ranks do often what the tests of checkpoints, programs and allreduce do once.
 set(long_in_asan test_checkpoint_crash test_conv_bits test_conv_gradient test_conv_math test_crash
-  test_elementwise test_generated test_math_f32 test_math_f64 test_math_special test_mismatches
+  test_elementwise test_format_boxes test_generated test_math_f32 test_math_f64 test_math_special test_mismatches
   test_checkpoint_ranks test_conv_weights test_gemm test_patience test_planted test_reduce
   test_thousand_ranks test_tiers test_winograd_math)
 set(few_in_asan test_batch_statistics test_chain_jobs test_chain_training test_checkpoint_boxes
   test_checkpoint_failures test_ddl test_folds test_plan test_recurrent test_recurrent_chains
-  test_spatial test_spatial_positions test_tile_plan test_training test_unet)
+  test_spatial test_spatial_layers test_spatial_positions test_tile_conv test_tile_local_conv
+  test_tile_plan test_training test_unet)
+# What ranks do on tiles in earnest is in test_spatial, messages of fetches in test_fetch.
+set(of_tiles test_spatial_layers test_spatial_positions test_sum_tiles test_tile_conv
+  test_tile_local_conv test_tile_norm test_tile_plan test_tile_pool test_tile_sums)
 # Plans and boxes are made by one thread, and what a thousand threads do, a hundred do; messages that do
 # not arrive are in test_faults, saves and loads in test_checkpoints and test_state.
-set(long_in_tsan test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_held_hash
+set(long_in_tsan ${of_tiles} test_checkpoint_boxes test_checkpoint_failures test_checkpoint_memory test_held_hash
   test_mismatches test_patience test_plan test_rank_traps test_thousand_ranks test_weights_boxes)
 set(few_in_tsan ${few_in_asan} test_checkpoints)
 lk_variant(asan "${asan_obstacle}" lockstep fuzz ${unit} ${dist})
