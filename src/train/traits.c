@@ -79,7 +79,7 @@ static lk__trait layout_trait(const lk_parallel_options *p, const lk_pieces *cut
                        .is_hash = true};
 }
 
-enum { TRAITS = 10, CHAIN_TRAITS = 8 };
+enum { TRAITS = 11, CHAIN_TRAITS = 8 };
 
 static lk_status metrics_trait(const lk_configs *metrics, lk__trait *out)
 {
@@ -119,6 +119,7 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     out[7] = values_trait(s->model, t->spread);
     out[8] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
     LK_TRY(metrics_trait(&t->options.metrics, &out[9]));
+    out[10] = (lk__trait){"recompute", s->recompute, .is_hash = false};
     return LK_OK;
 }
 

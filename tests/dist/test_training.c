@@ -427,13 +427,13 @@ static void a_failure_of_one_rank_is_that_of_all(lk_comm *comm)
 static void ranks_that_train_something_else_are_noticed(lk_comm *comm)
 {
     static const char *const other[] = {"data.noise=0.7", "train.log=3 steps", "optimizer.rate=0.5",
-                                        "data.test_count=9"};
-    static const char *const words[] = {"sample 0 of the training set is another on rank",
-                                        "has another experiment than rank 0",
-                                        "has another experiment than rank 0",
-                                        "the test set has 70 samples on rank 0 and 9 on rank"};
+                                        "data.test_count=9", "train.recompute=2"};
+    static const char *const words[] = {
+        "sample 0 of the training set is another on rank", "has another experiment than rank 0",
+        "has another experiment than rank 0", "the test set has 70 samples on rank 0 and 9 on rank",
+        "recompute is 0 on rank 0 and 2 on rank"};
     bool odd = lk_comm_rank(comm) == lk_comm_size(comm) - 1;
-    for (int i = 0; i < 4 && lk_comm_size(comm) > 1; i++) {
+    for (int i = 0; i < 5 && lk_comm_size(comm) > 1; i++) {
         lk_experiment *e = NULL;
         lk_job *job = NULL;
         ASSERT_FAILS(
