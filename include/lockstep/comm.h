@@ -115,7 +115,7 @@ LK_API lk_status lk_comm_open(const char *transport, lk_comm **out) LK_NODISCARD
  * C, the communicator itself in Fortran.
  *
  * Collective over it.  MPI must be initialised.  The host's communicator is dup'ed: it may be freed,
- * and messages of the two never meet.  MPI is never finalized; free `*out` before the host does.
+ * and messages of the two never meet.  MPI is never finalized; lk_comm_close() `*out` before the host does.
  * The caller owns `*out`.
  *
  * Errors: LK_EINVAL when MPI is not initialised or the handle is no communicator, the null one or an

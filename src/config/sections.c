@@ -111,9 +111,7 @@ const lk_descriptor lk__section_pieces = {
     "that "
     "the pieces allow gives the same bits, and other pieces give others. They are part of the "
     "run's "
-    "identity where tiles or blocks are not 1. Training on more than one tile or block is not "
-    "there "
-    "yet.",
+    "identity where tiles or blocks are not 1. Training on more than one block is not there yet.",
     pieces_options, sizeof(lk_pieces_options)};
 
 #define FIELD(member) offsetof(lk_parallel_options, member)
@@ -148,9 +146,9 @@ static const lk_option parallel_options[] = {
 
 const lk_descriptor lk__section_parallel = {
     "parallel", "who computes what; never changes the bits, but that mode fast gives them up",
-    "Ranks are started by mpirun, srun or lockstep run; `data` says how many there must be. Parts "
-    "of the image, wide layers and stages are read and checked, but training on them is not there "
-    "yet.",
+    "Ranks are started by mpirun, srun or lockstep run; `data` times the parts of `spatial` says "
+    "how many there must be. Wide layers and stages are read and checked, but training on parts of "
+    "them is not there yet.",
     parallel_options, sizeof(lk_parallel_options)};
 
 static const lk_descriptor *section_at(int i)

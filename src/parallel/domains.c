@@ -109,9 +109,11 @@ static lk_status layer_spec(walk *w, const lk_layer_instance *l, int64_t *number
 {
     lk_tile_spec spec = {.kind = l->window.ndim > 0 ? l->kind : LK_TILE_POINTWISE,
                          .window = l->window};
-    spec.window.ndim = spatial_axes(l->in);
-    sizes_set(spec.in, l->in);
-    sizes_set(spec.out, spec.kind == LK_TILE_POINTWISE ? l->in : l->out);
+    /* Of a layer with lists, what comes out: x goes to the layers within. */
+    lk_tensor_type in = l->n_lists > 0 ? l->out : l->in;
+    spec.window.ndim = spatial_axes(in);
+    sizes_set(spec.in, in);
+    sizes_set(spec.out, spec.kind == LK_TILE_POINTWISE ? in : l->out);
     LK_TRY(spec_add(w, &spec, number));
     return LK_OK;
 }

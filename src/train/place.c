@@ -36,6 +36,11 @@ static lk_status layout_check(const lk_trainer *t)
     const lk_parallel_options *p = &t->spec.parallel;
     int size = t->spec.comm ? lk_comm_size(t->spec.comm) : 1;
     int64_t space = space_of(t);
+    for (int i = 0; i < p->spatial.n; i++)
+        LK_CHECK(p->spatial.item[i] >= 1 && i < 3, LK_EINVAL,
+                 "parallel.spatial: %lld parts along axis %d; a grid has up to three axes of at "
+                 "least one part",
+                 (long long)p->spatial.item[i], i);
     LK_CHECK(p->features <= 1 && p->stages <= 1, LK_ENOTSUP,
              "parallel: only `data` and `spatial` are there yet, not features and stages");
     LK_CHECK(t->spec.pieces.blocks <= 1, LK_ENOTSUP,

@@ -6,6 +6,7 @@
  * what is counted is what the ops themselves ask for, margins and kernels' room among it.
  */
 #include "base/fpenv.h"
+#include "nn/model.h"
 #include "train/pass.h"
 
 #include <lockstep/extra/trainer_plan.h>
@@ -90,12 +91,23 @@ static lk_status tiles_rehearse(lk_trainer *t, lk_plan *plan)
     return LK_OK;
 }
 
+/* Whether ranks of a grid hold different weights. */
+static bool has_positions(const lk_model *model)
+{
+    for (int64_t i = 0; i < model->net->n_params; i++)
+        if (lk__net_positions(model->net, i) > 0)
+            return true;
+    return false;
+}
+
 lk_status lk_trainer_rehearse(lk_trainer *t, lk_plan *plan)
 {
     LK_FP_GUARD();
     int64_t shard_size = lk_loader_shard_size(t->spec.train), samples = plan->pass_samples;
     LK_CHECK(t->step == 0 && !lk__trainer_comm(t), LK_ESTATE,
              "only a trainer of this rank alone that has done no step can rehearse one");
+    if (plan->tiling && plan->tiling->size > 1 && has_positions(t->spec.model))
+        return LK_OK; /* this rank has other weights than the plan's: the sum of values must do */
     if (plan->tiling && plan->tiling->size > 1)
         LK_TRY(tiles_rehearse(t, plan));
     else if (samples > 0)

@@ -95,3 +95,16 @@ END
 status 2 "$lockstep" plan "$work/tie.yaml"
 [ "$(cat "$work/err")" = "error: $work/tie.yaml:2:40: layer linear1 ties its weight to \"b.weight\", which no layer before it has" ] ||
     fail 'not one line that begins with the place'
+
+# a block that makes images smaller: its box is that of what comes out; weights of positions are planned
+status 0 "$lockstep" plan experiments/cifar10-resnet.yaml --layout 2x1
+grep -Eq '^residual4 +tiles +0-127 +\[0-7,0-15,0-31\] ' "$work/out" || fail 'the box of a smaller block'
+cat >"$work/own.yaml" <<'END'
+data: {type: shapes, count: 24, test_count: 8, shape: [12, 10, 1], batch: 8, shards: 4}
+model: [{type: local_conv, filters: 2, kernel: 3}, relu, flatten, {type: linear, units: 2}]
+pieces: {tiles: 2x2, least_tile: 1}
+loss: softmax_cross_entropy
+optimizer: sgd
+END
+status 0 "$lockstep" plan "$work/own.yaml" --layout 2x2
+grep -Eq '^local_conv1 +tiles ' "$work/out" || fail 'a local convolution by tiles'

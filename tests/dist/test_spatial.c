@@ -152,6 +152,11 @@ static void a_tile_that_cannot_be_read_stops_all_in_that_step(lk_comm *comm)
                             .train = loader,
                             .pieces = {.tile = {ranks, 1, 1}},
                             .parallel.spatial = {.item = {ranks}, .n = 1}};
+    spec.parallel.spatial.item[1] = 0;
+    spec.parallel.spatial.n = 2;
+    ASSERT_FAILS(lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &t), LK_EINVAL,
+                 "parallel.spatial: 0 parts along axis 1");
+    spec.parallel.spatial.n = 1;
     ASSERT_OK(lk_trainer_new(&spec, "loss=softmax_cross_entropy optimizer=sgd", &t));
     ASSERT_OK(lk_trainer_step(t, NULL));
     ASSERT_OK(lk_trainer_step(t, NULL));
