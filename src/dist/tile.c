@@ -41,15 +41,37 @@ static lk_status grid_check(const lk_tiling *t, const lk_tile_bounds *b, const i
     return LK_OK;
 }
 
+/* Sums and products of such numbers are not too large for 64 bits. */
+static lk_status axis_check(const lk_tile_spec *s, int d)
+{
+    const int64_t most = (int64_t)1 << 30;
+    const lk_window *w = &s->window;
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } number[] = {{"in", s->in[d], 0},
+                  {"out", s->out[d], 0},
+                  {"kernel", w->kernel[d], s->kind == LK_TILE_POINTWISE ? 0 : 1},
+                  {"stride", w->stride[d], 0},
+                  {"dilation", w->dilation[d], 0},
+                  {"pad_lo", w->pad_lo[d], -most},
+                  {"pad_hi", w->pad_hi[d], -most},
+                  {"the window's grid", w->grid, 0}};
+    for (size_t i = 0; i < sizeof number / sizeof number[0]; i++)
+        LK_CHECK(number[i].value >= number[i].least && number[i].value <= most, LK_EINVAL,
+                 "axis %d: %s is %lld: it can be %lld to %lld", d, number[i].name,
+                 (long long)number[i].value, (long long)number[i].least, (long long)most);
+    return LK_OK;
+}
+
 static lk_status spec_check(const lk_tiling *t, const lk_tile_spec *s)
 {
+    LK_CHECK(s->kind >= LK_TILE_POINTWISE && s->kind <= LK_TILE_LOCAL_CONV, LK_EINVAL,
+             "a layer of the kind %d", (int)s->kind);
     LK_CHECK(s->window.ndim >= t->ndim && s->window.ndim <= LK_TILE_AXES, LK_EINVAL,
              "a layer of %d spatial axes, of which %d are cut", s->window.ndim, t->ndim);
     for (int d = 0; d < s->window.ndim; d++)
-        LK_CHECK(s->in[d] >= 0 && s->out[d] >= 0 &&
-                     (s->kind == LK_TILE_POINTWISE || s->window.kernel[d] >= 1),
-                 LK_EINVAL, "axis %d: %lld positions become %lld by windows of %lld", d,
-                 (long long)s->in[d], (long long)s->out[d], (long long)s->window.kernel[d]);
+        LK_TRY(axis_check(s, d));
     LK_TRY(bounds_check(t, &s->in_bounds, s->in, "input"));
     LK_TRY(bounds_check(t, &s->out_bounds, s->out, "output"));
     LK_TRY(grid_check(t, &s->in_bounds, s->in, s->window.grid));

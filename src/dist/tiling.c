@@ -10,9 +10,12 @@
 
 /* ---- making one ---- */
 
-static lk_status tiling_check(const lk_comm *comm, const lk_grid *grid, const int64_t *tiles)
+static lk_status tiling_check(const lk_comm *comm, const lk_grid *grid, const int64_t *tiles,
+                              int64_t step)
 {
     int64_t ranks = 1, rank = 0, all = 1;
+    LK_CHECK(step >= 0 && step <= (int64_t)1 << 30, LK_EINVAL,
+             "cuts at multiples of %lld: it can be 0 to 2^30", (long long)step);
     LK_CHECK(grid->ndim >= 1 && grid->ndim <= LK_TILE_AXES, LK_EINVAL,
              "tiles along %d axes: there can be 1 to %d", grid->ndim, LK_TILE_AXES);
     for (int d = 0; d < grid->ndim; d++) {
@@ -67,7 +70,7 @@ lk_status lk__tiling_new(lk_comm *comm, lk_comm *const *along, const lk_grid *gr
                          const int64_t *tiles, int64_t step, lk_tiling **out)
 {
     *out = NULL;
-    LK_TRY(tiling_check(comm, grid, tiles));
+    LK_TRY(tiling_check(comm, grid, tiles, step));
     LK_TRY(lk_alloc_zero(out, 1, sizeof **out));
     tiling_fill(*out, grid, tiles, step);
     (*out)->comm = (*out)->size > 1 ? comm : NULL;
@@ -86,7 +89,7 @@ lk_status lk_tiling_new(lk_comm *comm, const lk_grid *grid, const int64_t *tiles
              : !tiles ? "tiles"
                       : "out");
     *out = NULL;
-    lk_status st = tiling_check(comm, grid, tiles);
+    lk_status st = tiling_check(comm, grid, tiles, step);
     if (st == LK_OK)
         st = lk_alloc_zero(&t, 1, sizeof *t);
     st = lk_agree(comm, st);

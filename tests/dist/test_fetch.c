@@ -274,6 +274,7 @@ static void tilings_that_cannot_be_are_refused(lk_comm *comm)
     tiles[0] = more;
     ASSERT_FAILS(lk_tiling_new(comm, &other, tiles, 0, &t), LK_EINVAL,
                  "where the communicator has");
+    ASSERT_FAILS(lk_tiling_new(comm, &grid, tiles, -1, &t), LK_EINVAL, "multiples of -1");
     ASSERT_FAILS(lk_tiling_new(NULL, &(lk_grid){.ndim = 4}, tiles, 0, &t), LK_EINVAL, "1 to 3");
     ASSERT_FAILS(lk_tiling_new(NULL, &(lk_grid){1, {2}, {false}, {2}}, tiles, 0, &t), LK_EINVAL,
                  "rank 2 of 2 along axis 0");
@@ -321,7 +322,15 @@ static void layers_that_do_not_fit_are_refused(lk_comm *comm)
     ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL, "0 spatial axes, of which 1 are cut");
     s = good;
     s.window.kernel[0] = 0;
-    ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL, "by windows of 0");
+    ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL, "axis 0: kernel is 0: it can be 1 to");
+    s.window.kernel[0] = INT64_MAX;
+    ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL, "axis 0: kernel is 9223372036854775807");
+    s.window.kernel[0] = 1;
+    s.window.stride[0] = -1;
+    ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL, "axis 0: stride is -1: it can be 0 to");
+    s.window.stride[0] = 1;
+    s.kind = (lk_tile_kind)9;
+    ASSERT_FAILS(lk_tile_new(t, &s, &tile), LK_EINVAL, "a layer of the kind 9");
     ASSERT_OK(lk_tile_new(t, &good, &tile));
     float x[8];
     ASSERT_FAILS(lk_fetch_begin(tile->get_x, LK_F32, 1, 1, &tile->x.box, x, "x"), LK_ESTATE,
