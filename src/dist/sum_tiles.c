@@ -80,6 +80,8 @@ static lk_status level_join(const level *l)
                           .pieces = t->tiles[l->axis]};
     if (t->along[l->axis])
         LK_TRY(lk_coll_run(t->along[l->axis], &call));
+    else if (n > 1) /* a rehearsal, without the ranks that have the rest of the tree */
+        memcpy(l->to, l->room, (size_t)(call.count * (int64_t)lk_dtype_size(l->dtype)));
     return LK_OK;
 }
 

@@ -108,3 +108,16 @@ optimizer: sgd
 END
 status 0 "$lockstep" plan "$work/own.yaml" --layout 2x2
 grep -Eq '^local_conv1 +tiles ' "$work/out" || fail 'a local convolution by tiles'
+
+# sums over tiles, some of which this process does not have, are the same in both runs of a segment
+cat >"$work/norm.yaml" <<'END'
+data: {type: fractal, count: 12, test_count: 3, shape: [8, 6, 14, 1], batch: 6, shards: 2}
+model: [batch_norm, {type: linear, units: 2}]
+pieces: {tiles: 7x1x1, least_tile: 0}
+loss: softmax_cross_entropy
+optimizer: sgd
+train: {recompute: 3}
+END
+for rank in 0 1 2; do
+    status 0 "$lockstep" plan "$work/norm.yaml" --layout 3x1x1 --rank $rank
+done
