@@ -231,6 +231,9 @@ static lk_status mean_check(const total_attr *a, lk_var x)
     const lk_tiling *t = a->tile->tiling;
     LK_TRY(lk__dist_valid("tile_mean", x));
     LK_TRY(lk__tile_check("tile_mean", "x", lk_shape_of(x), &a->tile->x.box));
+    LK_CHECK(t->size == 1 || t->comm || t->rehearses, LK_ESTATE,
+             "tile_mean: a tiling of %d ranks without a communicator has a part of the positions",
+             t->size);
     if (lk__tiling_is_alone(t))
         return LK_OK;
     LK_CHECK(a->samples, LK_EINVAL, "tile_mean: samples is NULL, of %d ranks", t->size);

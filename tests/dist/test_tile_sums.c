@@ -297,6 +297,27 @@ static void a_pass_without_samples_has_no_sums(lk_comm *comm)
     held_end(&h);
 }
 
+/* A tiling that only looks at what a grid would do has a part of the sums. */
+static void a_mean_needs_all_ranks(lk_comm *comm)
+{
+    lk_grid grid = {.ndim = 1, .dim = {2}};
+    lk_tile_spec spec = {.window = {.ndim = 1}, .in = {4}, .out = {4}};
+    lk_tiling *tiling;
+    lk_tile *tile;
+    lk_tape *tape;
+    lk_var x, y;
+    (void)comm;
+    ASSERT_OK(lk_tiling_new(NULL, &grid, (int64_t[]){4}, 0, &tiling));
+    ASSERT_OK(lk_tile_new(tiling, &spec, &tile));
+    ASSERT_OK(lk_tape_new(&tape));
+    ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2, 2, 3), 1, &x));
+    ASSERT_FAILS(lk_dist_tile_mean(tile, x, NULL, "t", &y), LK_ESTATE,
+                 "a tiling of 2 ranks without a communicator");
+    lk_tape_free(tape);
+    lk_tile_free(tile);
+    lk_tiling_free(tiling);
+}
+
 static void misuse_is_refused(lk_comm *comm)
 {
     int dim[] = {lk_comm_size(comm)};
@@ -331,4 +352,5 @@ RANKS_MAIN(TEST(sums_of_any_ranks_have_the_bits_of_one),
            TEST(means_of_any_ranks_have_the_bits_of_one), TEST(one_tile_has_the_bits_of_the_ops),
            TEST(values_are_those_of_a_plain_program), TEST(gradients_are_the_adjoints),
            TEST(second_derivatives_are_those_of_linear_calls),
-           TEST(a_pass_without_samples_has_no_sums), TEST(misuse_is_refused))
+           TEST(a_pass_without_samples_has_no_sums), TEST(a_mean_needs_all_ranks),
+           TEST(misuse_is_refused))
