@@ -183,10 +183,10 @@ lk_range lk__groups_begin(lk__groups *g, int64_t shards, int64_t samples)
     g->batch = (lk_dist_batch){.comm = g->comm,
                                .samples = samples,
                                .shards = g->plan->spec.fast ? 0 : shards,
-                               .first = g->first};
+                               .first = g->plan->spec.fast ? NULL : g->first};
     g->tile_batch = g->batch;
     g->tile_batch.comm = g->mesh->along[LK_AXIS_DATA];
-    g->tile_batch.first = g->replica_first;
+    g->tile_batch.first = g->plan->spec.fast ? NULL : g->replica_first;
     if (g->plan->spec.fast) {
         g->n_microbatches = g->range.n > 0;
         g->microbatch[0] = g->range;

@@ -105,6 +105,19 @@ static void recomputing_takes_less_memory(lk_comm *comm)
     ASSERT_TRUE(again < kept - kept / 4);
 }
 
+/* Sums in any order, statistics of the whole batch among them: the numbers are nearly the same. */
+static void fast_mode_trains_on_grids_of_replicas(lk_comm *comm)
+{
+    const char *const grid[] = {"pieces.tiles=2x2", "model.4={type: batch_norm, statistics: batch}",
+                                "parallel.spatial=2x1", "parallel.mode=fast"};
+    if (lk_comm_size(comm) % 2 != 0)
+        return;
+    outcome alone = train_steps(classes, NULL, (const char *[MAX_SETTINGS]){grid[0], grid[1]});
+    outcome fast = train_steps(classes, comm, grid);
+    ASSERT_TRUE(fabs(fast.loss[0] - alone.loss[0]) < 1e-4);
+    ASSERT_TRUE(fabs(fast.loss[STEPS - 1] - alone.loss[STEPS - 1]) < 0.05);
+}
+
 /* ---- failures ---- */
 
 /* Images of 9x7, of which sample 17 cannot be read while *context says so. */
@@ -183,4 +196,5 @@ RANKS_MAIN(TEST_OF(classes_have_the_bits_of_one_rank),
            TEST_OF(volumes_have_the_bits_of_one_rank), TEST_OF(recomputing_has_the_bits_of_keeping),
            TEST_OF(recomputing_takes_less_memory),
            TEST_OF(times_behind_tiles_have_the_bits_of_one_rank),
+           TEST_OF(fast_mode_trains_on_grids_of_replicas),
            TEST_OF(a_tile_that_cannot_be_read_stops_all_in_that_step))
