@@ -129,8 +129,8 @@ cached() {
 }
 cached || fail 'no cache'
 out 'the same bits in 3 configurations'
-# shellcheck disable=SC2012
-[ "$(ls "$work" | grep -c '^cache-[0-9]-of-')" -eq 14 ] || fail 'not a file for each tile and split'
+set -- "$work"/cache-[0-9]-of-*
+[ $# -eq 14 ] || fail 'not a file for each tile and split'
 state=$(grep ' 2x1 ' "$work/out" | awk '{print $8}')
 cached || fail 'the cache is not read'
 [ "$state" = "$(grep ' 2x1 ' "$work/out" | awk '{print $8}')" ] || fail 'other bits from the cache'
