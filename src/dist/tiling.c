@@ -153,7 +153,7 @@ static lk_box tiles_box(const lk_tiling *t, const lk_range tiles[LK_TILE_AXES], 
                         const int64_t *n, const lk_tile_bounds *bounds)
 {
     lk_box box = {.ndim = ndim};
-    for (int d = 0; d < ndim; d++) {
+    for (int d = 0; d < ndim && d < LK_TILE_AXES; d++) {
         lk_range r = axis_tiles(t, d, n[d], tiles[d], bounds ? bounds->axis[d] : NULL);
         box.first[d] = r.first;
         box.n[d] = r.n;
