@@ -89,6 +89,10 @@ lk_status lk__tiles_join(const lk_tiling *t, lk_dtype dtype, const lk__leaf_part
                          int64_t n_parts, void *room, void *out, const char *name)
 {
     int64_t count = 0, groups = lk_tiling_leaves(t), elem = (int64_t)lk_dtype_size(dtype);
+    LK_CHECK(t->size == 1 || t->comm || t->rehearses, LK_ESTATE,
+             "%s: a tiling of %d ranks without a communicator has a part of the tiles, and their "
+             "sum would be wrong: give lk_tiling_new() the ranks' communicator",
+             name && *name ? name : "sum over tiles", t->size);
     for (int64_t p = 0; p < n_parts; p++)
         count += part[p].n;
     char *other = (char *)room + groups * count * elem;

@@ -13,9 +13,11 @@
  *     lk__groups_allreduce(groups);        the rest: lk__groups_result() has all, everywhere
  *
  * So what comes out does not depend on the number of ranks.  The slab of an accumulator is covered by
- * groups, each a range of its elements that is joined level by level, along one communicator each.  Where
- * ranks share nothing but the batch, there is one group of one level.  Accumulators lie in memory that the
- * ranks of a node share, and are joined there without a copy.
+ * groups, each a range of its elements that is joined along one communicator (ranges.c).  Where ranks share
+ * nothing but the batch, there is one.  Where they share tiles, a replica is the ranks along space: what
+ * layers by samples add up is joined over all ranks; what is the same on all ranks of a replica over
+ * replicas; and so are the gradients of tiles, which are then joined over tiles.  Accumulators lie in memory
+ * that the ranks of a node share, and are joined there without a copy.
  *
  * With one copy of the parameters for each node (lk__groups_share_slab()), each rank updates its share
  * of them, lk__groups_owned_range(), from gradients that it reads by lk__groups_read_gradient() after

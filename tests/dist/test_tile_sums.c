@@ -298,7 +298,7 @@ static void a_pass_without_samples_has_no_sums(lk_comm *comm)
 }
 
 /* A tiling that only looks at what a grid would do has a part of the sums. */
-static void a_mean_needs_all_ranks(lk_comm *comm)
+static void sums_over_tiles_need_all_ranks(lk_comm *comm)
 {
     lk_grid grid = {.ndim = 1, .dim = {2}};
     lk_tile_spec spec = {.window = {.ndim = 1}, .in = {4}, .out = {4}};
@@ -312,6 +312,9 @@ static void a_mean_needs_all_ranks(lk_comm *comm)
     ASSERT_OK(lk_tape_new(&tape));
     ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(2, 2, 3), 1, &x));
     ASSERT_FAILS(lk_dist_tile_mean(tile, x, NULL, "t", &y), LK_ESTATE,
+                 "a tiling of 2 ranks without a communicator");
+    ASSERT_OK(lk_full(tape, LK_F32, LK_SHAPE(tile->leaves, 3), 1, &x));
+    ASSERT_FAILS(lk_dist_sum_tiles(tiling, x, "t", &y), LK_ESTATE,
                  "a tiling of 2 ranks without a communicator");
     lk_tape_free(tape);
     lk_tile_free(tile);
@@ -352,5 +355,5 @@ RANKS_MAIN(TEST(sums_of_any_ranks_have_the_bits_of_one),
            TEST(means_of_any_ranks_have_the_bits_of_one), TEST(one_tile_has_the_bits_of_the_ops),
            TEST(values_are_those_of_a_plain_program), TEST(gradients_are_the_adjoints),
            TEST(second_derivatives_are_those_of_linear_calls),
-           TEST(a_pass_without_samples_has_no_sums), TEST(a_mean_needs_all_ranks),
+           TEST(a_pass_without_samples_has_no_sums), TEST(sums_over_tiles_need_all_ranks),
            TEST(misuse_is_refused))

@@ -3,6 +3,8 @@
 #ifndef LK_TEST_TILE_NETS_H
 #define LK_TEST_TILE_NETS_H
 
+#include "unet_net.h"
+
 #include <stddef.h>
 
 /* Images, then whole samples: 8 shards; an epoch is two whole batches and one of 5 samples. */
@@ -43,34 +45,6 @@ static const char classes[] =
     "  - tanh\n"
     "  - {type: dropout, rate: 0.1}\n"
     "  - {type: linear, units: 2}\n"
-    "loss: softmax_cross_entropy\n"
-    "metrics: [accuracy]\n"
-    "optimizer: {type: adam, rate: 0.01}\n"
-    "train: {epochs: 3}\n";
-
-static const char volumes[] =
-    "data: {type: fractal, count: 21, test_count: 6, shape: [8, 4, 8, 1], batch: 8, shards: 8}\n"
-    "model:\n"
-    "  - {type: conv, filters: 3, kernel: 3, padding: 1}\n"
-    "  - relu\n"
-    "  - type: residual\n"
-    "    join: concat\n"
-    "    layers:\n"
-    "      - {type: maxpool, size: 2}\n"
-    "      - {type: conv, filters: 4, kernel: 3, padding: 1}\n"
-    "      - batch_norm\n"
-    "      - relu\n"
-    "      - type: residual\n"
-    "        join: concat\n"
-    "        layers:\n"
-    "          - {type: avgpool, size: 2}\n"
-    "          - {type: conv, filters: 5, kernel: 1}\n"
-    "          - {type: dropout, rate: 0.1}\n"
-    "          - {type: conv_transpose, filters: 4, kernel: 2, stride: 2}\n"
-    "      - {type: conv, filters: 4, kernel: 3, padding: 1}\n"
-    "      - relu\n"
-    "      - {type: conv_transpose, filters: 3, kernel: 2, stride: 2}\n"
-    "  - {type: conv, filters: 2, kernel: 3, padding: 1}\n"
     "loss: softmax_cross_entropy\n"
     "metrics: [accuracy]\n"
     "optimizer: {type: adam, rate: 0.01}\n"
