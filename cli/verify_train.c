@@ -98,16 +98,19 @@ done:
 
 static lk_status steps_run(lk_comm *comm, lk_job *job, const verify_setting *s, verify_trace *seen)
 {
-    lk_trainer *trainer = lk_job_trainer(job);
+    const lk_experiment *e = lk_job_experiment(job);
+    int64_t phases = e->n_phases > 0 ? e->n_phases : 1;
     for (int64_t i = 0; i < s->steps; i++) {
         lk_step_report report;
-        LK_TRY(lk_trainer_step(trainer, &report));
-        LK_TRY(lk_trainer_hash(trainer, &seen->state[i]));
+        int64_t phase = i * phases / s->steps; /* so many steps of each */
+        LK_TRY(lk_job_set_phase(job, phase));
+        LK_TRY(lk_trainer_step(lk_job_trainer(job), &report));
+        LK_TRY(lk_trainer_hash(lk_job_trainer(job), &seen->state[i]));
         seen->loss[i] = report.loss;
     }
     LK_TRY(evaluate(job, &seen->score));
     if (s->snapshot)
-        LK_TRY(verify_snapshot_write(comm, trainer, s->snapshot));
+        LK_TRY(verify_snapshot_write(comm, lk_job_trainer(job), s->snapshot));
     LK_TRY(ranks_compare(comm, seen));
     return LK_OK;
 }

@@ -85,6 +85,12 @@ static int evaluate(const struct eval_options *o, lk_job *job)
             "lockstep eval: there is no %s set; --set takes train, validation or test, of "
             "those that the data have (data.validation=0.1 makes one)",
             o->set);
+    const lk_experiment *e = lk_job_experiment(job);
+    if (e->n_phases > 1) { /* what was trained is judged by the last */
+        lk_status st = lk_job_set_phase(job, e->n_phases - 1);
+        if (st != LK_OK)
+            return verb_failed_with(st, NULL);
+    }
     int status = load(o, job);
     if (status != LK_EXIT_DONE)
         return status;

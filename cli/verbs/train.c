@@ -40,6 +40,7 @@ struct view {
     bool silent; /* another rank prints */
     progress bar;
     bool titled;
+    const lk_phase *phase; /* of the rows so far */
     report out;
     double samples, seconds; /* of the steps since the last row, for the rate */
 };
@@ -61,9 +62,10 @@ static void show_step(void *arg, const lk_job *job, const lk_step_report *did)
     v->samples += (double)did->samples;
     v->seconds += lk_step_compute_seconds(&did->time) + did->time.wait + did->time.exchange;
     if (!v->options->quiet && !v->silent)
-        progress_show(&v->bar, (double)at.step / all, "epoch %lld, loss %.4f, %.0f samples/s",
-                      (long long)did->step / at.batches + 1, report_plain(did->loss),
-                      v->seconds > 0 ? v->samples / v->seconds : 0);
+        progress_show(&v->bar, (double)at.step / all, "%s%sepoch %lld, loss %.4f, %.0f samples/s",
+                      lk_job_phase(job) ? lk_job_phase(job)->name : "",
+                      lk_job_phase(job) ? ": " : "", (long long)did->step / at.batches + 1,
+                      report_plain(did->loss), v->seconds > 0 ? v->samples / v->seconds : 0);
 }
 
 /* How much of the epoch the ranks computed, exchanged and waited, on average. */
@@ -108,7 +110,13 @@ static void print_slow(const lk_epoch_report *r)
 static void print_json(const lk_job *job, const lk_epoch_report *r)
 {
     char hash[LK_HASH_TEXT];
-    printf("{\"epoch\":%lld,\"step\":%lld,\"loss\":", (long long)r->epoch, (long long)r->step);
+    putchar('{');
+    if (lk_job_phase(job)) {
+        printf("\"phase\":");
+        report_json_text(lk_job_phase(job)->name);
+        putchar(',');
+    }
+    printf("\"epoch\":%lld,\"step\":%lld,\"loss\":", (long long)r->epoch, (long long)r->step);
     bool seen = r->train.samples > 0;
     report_json_real(seen ? r->train.loss : r->test.loss);
     printf(",\"metrics\":{");
@@ -188,9 +196,13 @@ static void show_epoch(void *arg, const lk_job *job, const lk_epoch_report *r)
         print_json(job, r);
         return;
     }
-    if (!v->titled)
+    const lk_phase *phase = lk_job_phase(job);
+    if (phase != v->phase)
+        printf("%sphase %s\n", v->titled ? "\n" : "", phase->name);
+    if (!v->titled || phase != v->phase)
         print_titles(v, job);
     v->titled = true;
+    v->phase = phase;
     print_row(v, job, r);
 }
 
@@ -333,8 +345,9 @@ const lk__verb lk__verb_train = {
         "the "
         "output folder stop it with a checkpoint and status 75; --resume goes on, on any number of "
         "ranks.\n"
-        "JSON: for each epoch or evaluation epoch, step, loss, metrics, rate, samples_per_s, "
-        "seconds (since the run began or was resumed), state; then state.",
+        "JSON: for each epoch or evaluation phase (if there are phases), epoch, step, loss, "
+        "metrics, "
+        "rate, samples_per_s, seconds (since the run began or was resumed), state; then state.",
     .options = options,
     .options_size = sizeof(struct train_options),
     .min_operands = 1,

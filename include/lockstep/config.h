@@ -13,6 +13,12 @@
  *     pieces: {tiles: 2x2}
  *     parallel: {data: 2}
  *
+ * A training may have phases, one behind the other:
+ *
+ *     phases:
+ *       - {name: last, epochs: 1, layers: [linear1], optimizer: {type: sgd, rate: 0.1}}
+ *       - {name: all, epochs: 3}
+ *
  * Every key is an option of a table (option.h): of the experiment, of a section, or of the thing that
  * a `type` names.  Schedule, clipping and decay are options of the optimizer.  A thing without
  * options can be its name alone.
@@ -103,6 +109,14 @@ typedef struct lk_parallel_options {
         devices; /* of each process, which share its part of a batch; n 0: its threads */
 } lk_parallel_options;
 
+/** A part of a training: which layers move, by which optimizer, for how long. */
+typedef struct lk_phase {
+    const char *name;
+    int64_t epochs;
+    lk_option_names layers; /* whose parameters move; n 0: all */
+    lk_config optimizer;    /* without a descriptor: the experiment's */
+} lk_phase;
+
 /** What a file says: fields are to be read.  Made by lk_experiment_read() for jobs and for the command;
  * any thread may read it, one at a time expands paths.  Not collective. */
 typedef struct lk_experiment {
@@ -118,7 +132,9 @@ typedef struct lk_experiment {
     lk_config loss;
     lk_configs metrics;
     lk_config optimizer;
-    lk_train_options train;
+    lk_train_options train; /* with phases its epochs are those of all of them */
+    lk_phase *phase;        /* [n_phases], one behind the other; 0: the training is one */
+    int64_t n_phases;
     lk_pieces_options pieces;
     lk_parallel_options parallel;
     lk_arena *arena; /* that all of it lies in */

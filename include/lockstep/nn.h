@@ -149,6 +149,22 @@ LK_API bool lk_model_has_shared_params(const lk_model *model);
  * Ranks that each have a part of the batch must then give lk_pass.batch. */
 LK_API bool lk_model_needs_batch_sync(const lk_model *model);
 
+/**
+ * Let only the parameters of some layers move, by the layers' names: of all layers within one that is named,
+ * and of a shared parameter if one of its layers is.  n 0: all move, as of a model that was just built.
+ *
+ * The others are frozen: passes take their parameters as constants, so that backward ends above them, and
+ * trainers leave them as they are.  What a frozen layer keeps besides (running means) stays too, and
+ * batch_norm then normalises with it in training.  No pass may be under way.
+ *
+ * Errors: LK_EINVAL for a name that no layer has; the model is then as it was.
+ */
+LK_API lk_status lk_model_train_layers(lk_model *model, const char *const *name,
+                                       int n) LK_NODISCARD;
+
+/** Whether parameter `i` of lk_model_layout() moves. */
+LK_API bool lk_model_param_moves(const lk_model *model, int64_t i);
+
 /** Sums over the batch that a layer joins with whoever has other parts of it: how many calls, and
  * elements in all. */
 typedef struct lk_joins {
@@ -351,6 +367,7 @@ typedef struct lk_layer_instance {
     int64_t list[LK_MAX_LISTS]; /* numbers of its lists of layers */
     int n_lists;
     int depth;
+    bool frozen; /* its parameters and state stay: lk_model_train_layers() */
     lk_reach reach;
     lk_tile_kind kind; /* of lk_build_window() */
     lk_window window;  /* ndim 0: it has not said */

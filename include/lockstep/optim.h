@@ -123,6 +123,8 @@ typedef struct lk_update_call {
     lk_status (*join_sums)(void *context, double *sum, int64_t n);
     void *context;
     const lk_optimizer_positions *positions;
+    const bool
+        *frozen; /* as lk_optimizer_input's, for a rule that needs all elements in one call */
     double *sum; /* room for one of each tensor, where sums are joined */
     void *w;
     const void *g;
@@ -189,6 +191,8 @@ typedef struct lk_optimizer_input {
     void *context;
     int64_t first, n;
     const lk_optimizer_positions *positions; /* NULL: no tensor has such */
+    /* Of each tensor, whether it stays as it is, with its state, whatever its gradient; NULL: none does. */
+    const bool *frozen;
 } lk_optimizer_input;
 
 /** What was done. */

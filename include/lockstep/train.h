@@ -50,6 +50,7 @@ typedef struct lk_trainer_spec {
     lk_parallel_model *parallel_model;
     lk_loader *train;
     int64_t epochs;    /* that are planned, for schedules */
+    int64_t first;     /* the step that it begins with, and that schedules count from */
     lk_comm *comm;     /* of the ranks that train together; NULL: this one alone, or the chain's */
     lk_pieces pieces;  /* zeros: shards alone */
     int64_t recompute; /* segments of the model that backward runs again; 0: values are kept */
@@ -61,6 +62,8 @@ typedef struct lk_trainer_options {
     lk_config loss;
     lk_configs metrics;
     lk_config optimizer;
+    lk_option_names
+        layers; /* whose parameters move: lk_model_train_layers(); n 0: as the model is */
 } lk_trainer_options;
 
 /** The table of lk_trainer_options. */
@@ -114,7 +117,8 @@ typedef struct lk_position {
 
 LK_API lk_position lk_trainer_position(const lk_trainer *trainer);
 
-/** Go on from another step, with the parameters and the state set by the caller: to resume. */
+/** Go on from another step, not before spec.first, with the parameters and the state set by the caller: to
+ * resume. */
 LK_API lk_status lk_trainer_seek(lk_trainer *trainer, int64_t step) LK_NODISCARD;
 
 /** Where the time of a step went, in seconds. */
@@ -239,7 +243,21 @@ LK_API lk_status lk_job_new_spec(const lk_job_spec *spec, lk_job **out) LK_NODIS
 /** NULL is allowed. */
 LK_API void lk_job_free(lk_job *job);
 
+/** The trainer; with phases that of the one that runs, until the next begins.  Borrowed. */
 LK_API lk_trainer *lk_job_trainer(const lk_job *job);
+
+/** The phase of the experiment that the trainer is for; NULL: it has none.  Borrowed. */
+LK_API const lk_phase *lk_job_phase(const lk_job *job);
+
+/**
+ * Go to another phase, by its number, at the step that it begins with if none before it ends early, to look
+ * at it or to evaluate by its losses; lk_job_run() goes through them by itself.  The model stays as it is.
+ *
+ * Collective over the job's communicator.  Errors: LK_EINVAL for a phase that is not there; those of
+ * lk_trainer_new(), after which the job can only be freed.
+ */
+LK_API lk_status lk_job_set_phase(lk_job *job, int64_t phase) LK_NODISCARD;
+
 LK_API const lk_experiment *lk_job_experiment(const lk_job *job);
 
 /** The set that evaluation uses while training goes on: the validation set, or the test set if there

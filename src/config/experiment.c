@@ -14,9 +14,10 @@
 #include <string.h>
 
 /* The keys of an experiment that are no options of its table. */
-static const char *const section_keys[] = {"data", "model", "train", "pieces", "parallel"};
+static const char *const section_keys[] = {"data",   "model",  "train",
+                                           "phases", "pieces", "parallel"};
 enum { MAX_TILES = 4096 }; /* along an axis */
-enum { DATA, MODEL, TRAIN, PIECES, PARALLEL, N_SECTIONS };
+enum { DATA, MODEL, TRAIN, PHASES, PIECES, PARALLEL, N_SECTIONS };
 
 static lk_status unknown_key(const lk__yaml_node *node)
 {
@@ -261,6 +262,7 @@ static lk_status bind_all(lk_experiment *e, const lk__yaml_node *root)
     LK_TRY(bind_data(e, section[DATA]));
     LK_TRY(bind_model(e, section[MODEL]));
     LK_TRY(bind_train(e, section[TRAIN], at));
+    LK_TRY(lk__bind_phases(e, section[PHASES], section[TRAIN]));
     LK_TRY(bind_pieces(e, section[PIECES], at));
     return bind_parallel(e, section[PARALLEL], at);
 }
@@ -327,8 +329,10 @@ void lk_experiment_free(lk_experiment *experiment)
 
 bool lk_experiment_uses_end(const lk_experiment *e)
 {
-    const char *at = e->optimizer.options;
-    for (const lk_option *o = e->optimizer.descriptor->options; o->name; o++)
+    const lk_config *last = e->n_phases > 0 ? &e->phase[e->n_phases - 1].optimizer : &e->optimizer;
+    const lk_config *optimizer = last->descriptor ? last : &e->optimizer;
+    const char *at = optimizer->options;
+    for (const lk_option *o = optimizer->descriptor->options; o->name; o++)
         if (o->type == LK_OPTION_CONFIG && o->registry == &lk_registry_schedule &&
             lk_schedule_uses_end((const lk_config *)(const void *)(at + o->offset)))
             return true;
@@ -373,6 +377,7 @@ lk_status lk_experiment_identity(const lk_experiment *experiment, uint64_t data,
         lk_hash_add_i64(&h, e.train.evaluate.n);
         lk_hash_add_i64(&h, e.train.evaluate.steps);
     }
+    LK_TRY(lk__phases_hash(experiment, &h));
     pieces_hash(&e.pieces.cut, &h);
     lk_hash_add_i64(&h, (int64_t)data);
     *out = lk_hash_value(&h);

@@ -26,7 +26,8 @@ static const lk_option experiment_options[] = {
 #undef FIELD
 
 const lk_descriptor lk__section_experiment = {
-    "experiment", "the keys of an experiment, besides data, model, train, pieces and parallel",
+    "experiment",
+    "the keys of an experiment, besides data, model, train, phases, pieces and parallel",
     "`data` is a format with its options, and with those of the loader in the same map. `model` is "
     "a list of layers, or a named model.",
     experiment_options, sizeof(lk_experiment)};
@@ -155,8 +156,8 @@ static const lk_descriptor *section_at(int i)
 {
     static const lk_descriptor *const sections[] = {
         &lk__section_experiment, &lk_loader_descriptor,   &lk__section_train,
-        &lk__section_checkpoint, &lk__section_early_stop, &lk__section_pieces,
-        &lk__section_parallel};
+        &lk__section_checkpoint, &lk__section_early_stop, &lk__section_phase,
+        &lk__section_pieces,     &lk__section_parallel};
     return i < (int)(sizeof sections / sizeof sections[0]) ? sections[i] : NULL;
 }
 

@@ -9,7 +9,14 @@
 #include <lockstep/config.h>
 
 extern const lk_descriptor lk__section_experiment, lk__section_train, lk__section_checkpoint,
-    lk__section_early_stop, lk__section_pieces, lk__section_parallel;
+    lk__section_early_stop, lk__section_phase, lk__section_pieces, lk__section_parallel;
+
+/** Read the list of phases; NULL: there is none.  `train` is the section of that name, or NULL. */
+lk_status lk__bind_phases(lk_experiment *e, const lk__yaml_node *node,
+                          const lk__yaml_node *train) LK_NODISCARD;
+
+/** Add what phases make another run.  Without an end, the epochs of the last do not. */
+lk_status lk__phases_hash(const lk_experiment *e, lk_hash *h) LK_NODISCARD;
 
 /** Read "1 epoch" or "500 steps".  Returns false for anything else. */
 bool lk__period_read(const char *text, lk_period *out);

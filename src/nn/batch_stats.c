@@ -57,9 +57,11 @@ lk_status lk_model_update_running_stats(lk_model *model, const lk_accumulator *a
     LK_CHECK(model && model->net && accumulator && accumulator->model == model, LK_EINVAL,
              "the accumulator belongs to another model");
     LK_CHECK(pieces >= 1, LK_EINVAL, "%lld pieces", (long long)pieces);
-    for (int64_t i = 0; i < model->net->n_state; i++)
-        LK_TRY(state_move(model->net->state_of[i], accumulator->batch_stats[i],
-                          model->net->moving[i].rate,
-                          model->net->moving[i].once ? 1 : (double)pieces));
+    for (int64_t i = 0; i < model->net->n_state; i++) {
+        const lk__moving *moving = &model->net->moving[i];
+        if (!model->net->instance[moving->instance].frozen)
+            LK_TRY(state_move(model->net->state_of[i], accumulator->batch_stats[i], moving->rate,
+                              moving->once ? 1 : (double)pieces));
+    }
     return LK_OK;
 }

@@ -238,11 +238,10 @@ lk_status lk_build_param(lk_build *build, const lk_param *param)
         return param_tie(build, param, name);
     LK_TRY(lk__grow(&net->start, &net->max_params, net->n_params + 1, sizeof *net->start));
     lk__param_start *start = &net->start[net->n_params];
+    *start = (lk__param_start){.fan_in = param->fan_in,
+                               .fan_out = param->fan_out,
+                               .owned = {.layer = net->layer, .per_position = param->per_position}};
     LK_TRY(lk_config_with_defaults(param->init, net->arena, &start->init));
-    start->n_uses = 0;
-    start->fan_in = param->fan_in;
-    start->fan_out = param->fan_out;
-    start->owned = (lk__owned){.layer = net->layer, .per_position = param->per_position};
     LK_TRY(cut_axes(name, param->shape, param->cut, &start->owned));
     LK_TRY(lk_slab_layout_add(net->params_layout, name, net->spec.dtype, param->shape));
     LK_TRY(use_add(build, name, param, net->n_params, false));
@@ -259,7 +258,8 @@ lk_status lk_build_state(lk_build *build, const char *name, lk_shape shape, lk_c
     LK_TRY(name_text(net, instance->name, ".", name, &whole));
     LK_TRY(lk__grow(&net->moving, &net->max_state, net->n_state + 1, sizeof *net->moving));
     lk__moving *moving = &net->moving[net->n_state];
-    *moving = (lk__moving){.start = start, .rate = rate, .owned = {.layer = net->layer}};
+    *moving = (lk__moving){
+        .start = start, .rate = rate, .instance = build->instance, .owned = {.layer = net->layer}};
     LK_TRY(cut_axes(whole, shape, cut, &moving->owned));
     LK_TRY(lk_slab_layout_add(net->state_layout, whole, net->spec.dtype, shape));
     net->n_state++;

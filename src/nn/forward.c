@@ -254,7 +254,7 @@ lk_status lk_pass_layers(const lk_pass *pass, const lk_layer_instance *instance,
 }
 
 /* Put the parameters on the tape, each use for itself: leaves whose gradients go to the accumulator, or
- * constants. */
+ * constants, as frozen ones always are. */
 static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *param)
 {
     bool overwrite = pass->accumulator && pass->accumulator->overwrite;
@@ -266,7 +266,9 @@ static lk_status params_enter(const lk__net *net, const lk_pass *pass, lk_var *p
             LK_TRY(lk__accumulator_each(pass->accumulator, i, &value));
             grad = pass->accumulator->leaf[i];
         }
-        if (overwrite)
+        if (net->start[net->use[i].param].frozen)
+            LK_TRY(lk_constant(pass->tape, value, &param[i]));
+        else if (overwrite)
             LK_TRY(lk_leaf_overwrite(pass->tape, value, grad, &param[i]));
         else if (pass->accumulator)
             LK_TRY(lk_leaf(pass->tape, value, grad, &param[i]));

@@ -33,6 +33,7 @@ typedef struct lk__param_start {
     int64_t fan_in, fan_out;
     lk__owned owned;
     int64_t n_uses, first_use, last_use;
+    bool frozen; /* all its layers are */
 } lk__param_start;
 
 /* A parameter as a layer declares it: its own, or one that it shares. */
@@ -49,6 +50,7 @@ typedef struct lk__param_use {
 typedef struct lk__moving {
     double start, rate;
     bool once; /* given once in a batch, not once in each piece */
+    int64_t instance;
     lk__owned owned;
 } lk__moving;
 

@@ -61,6 +61,12 @@ static lk_status slice_reduce(const lk_slab_slice *slice, lk_reduce_axis_op op, 
     return LK_OK;
 }
 
+/* Whether tensor `i` has no part in sums over what moves. */
+static bool is_frozen(const lk_update_call *call, int64_t i)
+{
+    return call->frozen && call->frozen[i];
+}
+
 /* How many axes of tensor `i` are positions. */
 static int position_axes(const lk_update_call *call, int64_t i)
 {
@@ -114,7 +120,7 @@ static lk_status sums_join(const lk_update_call *call, lk_reduce_axis_op op, con
         lk_slab_slice slice;
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
         call->sum[i] = 0;
-        if (!lk__slice_is_elsewhere(&slice))
+        if (!lk__slice_is_elsewhere(&slice) && !is_frozen(call, i))
             LK_TRY(slice_reduce(&slice, op, data, &call->sum[i]));
     }
     LK_TRY(call->join_sums(call->context, call->sum, n));
@@ -153,7 +159,9 @@ lk_status lk__tensors_reduce(const lk_update_call *call, lk_reduce_axis_op op, c
         lk_slab_slice slice;
         double sum = call->join_sums ? call->sum[i] : 0;
         LK_TRY(lk_slab_layout_slice(call->layout, i, &slice));
-        if (position_axes(call, i) > 0)
+        if (is_frozen(call, i))
+            sum = 0;
+        else if (position_axes(call, i) > 0)
             LK_TRY(positions_reduce(call, position_axes(call, i), &slice, op, data, &sum));
         else if (!call->join_sums)
             LK_TRY(slice_reduce(&slice, op, data, &sum));

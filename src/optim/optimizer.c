@@ -231,6 +231,25 @@ struct range {
     atomic_int failed;          /* lk_status; the first one's, if any */
 };
 
+/* The elements of a call that move, from `first` on and before `end` of the slab; its w and g begin with
+ * `first`, its state with the slab. */
+static lk_status moving_update(const lk_optimizer *o, const lk_update_call *call, int64_t first,
+                               int64_t end)
+{
+    int64_t elem = (int64_t)lk_dtype_size(o->dtype), at = first;
+    for (lk_range run; lk__run_next(call, &at, end, &run);) {
+        lk_update_call own = *call;
+        own.n = run.n;
+        own.w = (char *)call->w + (run.first - first) * elem;
+        own.g = (const char *)call->g + (run.first - first) * elem;
+        for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS; i++)
+            if (call->state[i])
+                own.state[i] = (char *)call->state[i] + run.first * elem;
+        LK_TRY(o->rule->update(&own));
+    }
+    return LK_OK;
+}
+
 /* Elements [at, at + n): the parameters are updated in a copy, and stored from there. */
 static lk_status chunk_update(const struct range *r, int64_t at, int64_t n)
 {
@@ -240,13 +259,9 @@ static lk_status chunk_update(const struct range *r, int64_t at, int64_t n)
     lk_update_call call = *r->call;
     LK_TRY(r->step->read_gradient(r->step->context, at, n, g));
     memcpy(w, there, (size_t)(n * elem));
-    call.n = n;
     call.w = w;
     call.g = g;
-    for (int i = 0; i < LK_OPTIMIZER_MAX_SLABS; i++)
-        if (call.state[i])
-            call.state[i] = (char *)call.state[i] + at * elem;
-    LK_TRY(r->o->rule->update(&call));
+    LK_TRY(moving_update(r->o, &call, at, at + n));
     lk__stream(there, w, n * elem);
     return LK_OK;
 }
@@ -307,6 +322,7 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
                            .join_sums = step->join_sums,
                            .context = step->context,
                            .positions = step->positions,
+                           .frozen = step->frozen,
                            .sum = o->sum,
                            .w = lk_slab_data(o->params),
                            .scale = 1,
@@ -326,7 +342,9 @@ lk_status lk_optimizer_step(lk_optimizer *o, const lk_optimizer_input *step,
     }
     if (o->rule->begin)
         o->rule->begin(&call, o->number);
-    LK_TRY(step->read_gradient ? range_update(o, step, &call) : o->rule->update(&call));
+    LK_TRY(step->read_gradient ? range_update(o, step, &call)
+           : o->rule->whole    ? o->rule->update(&call)
+                               : moving_update(o, &call, 0, o->count));
     return LK_OK;
 }
 

@@ -33,6 +33,9 @@ lk_status lk__optimizer_bind_state(lk_optimizer *optimizer, int i, lk_slab *slab
  * element alone, and no norm of all is asked for. */
 bool lk__optimizer_splits(const lk_optimizer *optimizer);
 
+/** The next elements that move, from `*at` on and before `end`, behind which `*at` then is; false: no more. */
+bool lk__run_next(const lk_update_call *call, int64_t *at, int64_t end, lk_range *out);
+
 /** base^n by squaring: the same bits everywhere. */
 double lk__power(double base, int64_t n);
 
@@ -43,7 +46,7 @@ lk__update lk__update_of(const lk_update_call *call);
  * Reduce each tensor of a slab's elements `data` by pieces of 4096 of them, in its dtype, and add up
  * the tensors in double, by the tree: a sum that knows neither gaps nor the order of updates.
  *
- * Of `call` only layout, join_sums, its context, sum and positions are used.  Errors: LK_ENOTSUP for a
+ * Of `call` only layout, join_sums, its context, sum, positions and frozen are used: a frozen tensor adds 0.  Errors: LK_ENOTSUP for a
  * tensor that is not all here, unless nothing of it is and there is join_sums, or it is added up by
  * positions; LK_ENOMEM; those of join_sums and of positions->join.
  */

@@ -184,20 +184,9 @@ static lk_status parts_make(lk_job *job)
 
 static lk_status job_make(lk_job *job)
 {
-    const lk_experiment *e = job->experiment;
     LK_TRY(lk_agree(job->comm, parts_make(job)));
     LK_TRY(lk__job_compare(job));
-    LK_TRY(lk_trainer_new_options(&(lk_trainer_spec){.model = job->model,
-                                                     .chain = job->spec.chain,
-                                                     .parallel_model = job->parallel,
-                                                     .train = job->loader[LK_TRAIN],
-                                                     .epochs = e->train.epochs,
-                                                     .comm = job->comm,
-                                                     .pieces = e->pieces.cut,
-                                                     .recompute = e->train.recompute,
-                                                     .parallel = e->parallel},
-                                  &(lk_trainer_options){e->loss, e->metrics, e->optimizer},
-                                  &job->trainer));
+    LK_TRY(lk__job_enter_phase(job, 0, 0));
     return LK_OK;
 }
 

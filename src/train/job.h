@@ -17,7 +17,13 @@ struct lk_job {
     lk_model *model;             /* NULL: a chain is trained */
     lk_parallel_model *parallel; /* of the model; NULL: it has no devices */
     lk_trainer *trainer;
+    int64_t phase; /* of the experiment's that the trainer is for; 0 also where there are none */
 };
+
+/** Make the trainer of a phase in place of the one there is, to begin with step `first`; where there are no
+ * phases, that of the training.  What the model has learned stays.  Collective over job->comm; after a
+ * failure the job has no trainer, and can only be freed. */
+lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first) LK_NODISCARD;
 
 /** Fail on all ranks unless they have the same experiment and the same sets.  Collective over job->comm. */
 lk_status lk__job_compare(const lk_job *job) LK_NODISCARD;

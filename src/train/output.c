@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_KVS = 16 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
+enum { MAX_KVS = 17 + 2 * (1 + LK_MAX_METRICS), NAME = 96 };
 
 #define LINES "metrics.jsonl"
 #define EVENTS "events.out.tfevents.lockstep"
@@ -142,6 +142,11 @@ lk_status lk__output_new(lk_job *job, const char *folder, const lk__progress *re
     return LK_OK;
 }
 
+void lk__output_follow(lk__output *o)
+{
+    o->curves.trainer = trainer_of(o);
+}
+
 void lk__output_sizes(const lk__output *o, int64_t *lines, int64_t *events)
 {
     *lines = o->lines ? lk__jsonl_bytes(o->lines) : o->lines_bytes;
@@ -201,11 +206,17 @@ static lk_status weights_save(const lk__output *o, const char *file)
 lk_status lk__output_step(lk__output *o, const lk_step_report *report)
 {
     lk_scalar scalar[] = {{"step/loss", report->loss}, {"step/rate", report->rate}};
-    lk_kv kv[] = {lk_kv_int("step", report->step + 1), lk_kv_real("loss", report->loss),
-                  lk_kv_real("rate", report->rate), lk_kv_real("norm", report->norm)};
+    lk_kv kv[5];
+    int64_t n = 0;
+    if (lk_job_phase(o->job))
+        kv[n++] = lk_kv_text("phase", lk_job_phase(o->job)->name);
+    kv[n++] = lk_kv_int("step", report->step + 1);
+    kv[n++] = lk_kv_real("loss", report->loss);
+    kv[n++] = lk_kv_real("rate", report->rate);
+    if (report->norm >= 0)
+        kv[n++] = lk_kv_real("norm", report->norm);
     lk_status first = LK_OK;
-    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, kv, report->norm < 0 ? 3 : 4),
-               &first);
+    file_ended(o, LK_MISSING_METRICS, LINES, lk_jsonl_add(o->lines, kv, n), &first);
     file_ended(o, LK_MISSING_EVENTS, EVENTS,
                lk_tfevents_add(o->events, report->step + 1, scalar, 2), &first);
     return files_status(o, first);
@@ -275,6 +286,8 @@ lk_status lk__output_report(lk__output *o, const lk_epoch_report *report)
     char hash[LK_HASH_TEXT];
     lk_position at = lk_trainer_position(trainer_of(o));
     double epoch = (double)at.step / (double)at.batches;
+    if (lk_job_phase(o->job))
+        r.kv[r.n_kvs++] = lk_kv_text("phase", lk_job_phase(o->job)->name);
     r.kv[r.n_kvs++] = lk_kv_int("epoch", report->epoch);
     r.kv[r.n_kvs++] = lk_kv_int("step", report->step);
     if (report->complete)

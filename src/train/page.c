@@ -10,7 +10,7 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
     char hash[LK_HASH_TEXT];
     lk_chart chart[1 + LK_MAX_METRICS];
     lk_curve curve[1 + LK_MAX_METRICS][2];
-    lk_kv headline[2 + LK_MAX_METRICS], metadata[9];
+    lk_kv headline[2 + LK_MAX_METRICS], metadata[10];
     const lk_experiment *e = lk_job_experiment(p->job);
     const lk_eval *eval = p->end->last.evaluated ? &p->end->last.test : &p->end->last.train;
     bool has_samples = eval->samples > 0;
@@ -27,6 +27,8 @@ static lk_status page_write(const lk__page *p, const char *path, const char *exp
         metadata[n_metadata++] = lk_kv_text("ended", p->ended);
     if (p->end->done) /* in the middle of a step there is none */
         metadata[n_metadata++] = lk_kv_text("state", lk_hash_text(p->end->state, hash));
+    if (lk_job_phase(p->job))
+        metadata[n_metadata++] = lk_kv_text("phase", lk_job_phase(p->job)->name);
     metadata[n_metadata++] = lk_kv_int("epochs", at.epoch);
     metadata[n_metadata++] = lk_kv_int("steps", at.step);
     if (p->end->resumed >= 0)

@@ -19,8 +19,7 @@ static double seconds_since(int64_t ns)
 
 /* ---- what is better ---- */
 
-/* Find what early stopping, and the best weights, look at. */
-static lk_status monitor_find(lk__run *r)
+lk_status lk__run_monitor(lk__run *r)
 {
     const char *wanted = r->options->early_stop.metric, *name;
     r->metric = -1;
@@ -165,18 +164,11 @@ static lk_status length_check(const lk__run *r)
     return LK_OK;
 }
 
-/* The step that the run ends with, unless it stops before. */
-static int64_t last_step(const lk__run *r)
-{
-    int64_t all = r->options->epochs * lk_trainer_position(r->trainer).batches;
-    return r->options->steps > 0 && r->options->steps < all ? r->options->steps : all;
-}
-
 /* Say where a resumed run begins, and if that is its end. */
 static void begin_tell(const lk__run *r)
 {
     char text[128];
-    long long at = (long long)r->result.resumed, last = (long long)last_step(r);
+    long long at = (long long)r->result.resumed, last = (long long)lk__run_last_step(r);
     if (at >= 0)
         snprintf(text, sizeof text, "resumed from the checkpoint of step %lld", at);
     else
@@ -196,6 +188,7 @@ static lk_status begin(lk__run *r)
     LK_TRY(lk__run_folder(r));
     LK_TRY(lk__saver_open(r->job, &r->progress, r->callbacks, &r->saver));
     if (r->saver && r->options->resume) {
+        LK_TRY(lk__run_find_phase(r));
         LK_TRY(lk__saver_load(r->saver, &r->result.resumed));
         lk__run_tell(r, lk__saver_messages(r->saver));
         LK_TRY(length_check(r));
@@ -238,13 +231,19 @@ static void time_add(lk_step_seconds *sum, const lk_step_seconds *t)
     sum->exchange += t->exchange;
 }
 
+/* Whether the phase is over, because it is complete or nothing improves. */
+static bool is_phase_over(lk__run *r)
+{
+    const lk_train_options *o = r->options;
+    r->result.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
+    return r->trainer->step >= lk__run_phase_end(r) || r->result.early;
+}
+
 /* Whether the run is over.  One that has nothing left to do is complete, whatever it was asked. */
 static bool is_over(lk__run *r)
 {
-    lk_position at = lk_trainer_position(r->trainer);
-    const lk_train_options *o = r->options;
-    r->result.early = o->early_stop.patience > 0 && r->progress.without >= o->early_stop.patience;
-    bool complete = at.step >= last_step(r) || r->result.early;
+    bool complete = r->trainer->step >= lk__run_last_step(r) ||
+                    (is_phase_over(r) && lk__run_is_last_phase(r));
     r->result.stopped = r->result.stopped && !complete;
     return complete || r->result.stopped;
 }
@@ -304,13 +303,17 @@ static lk_status run_all(lk__run *r)
 {
     int64_t ranks = lk__trainer_size(r->trainer);
     LK_TRY(lk__trainer_check_params(r->trainer));
-    LK_TRY(monitor_find(r));
+    LK_TRY(lk__run_monitor(r));
     LK_TRY(lk_agree(r->comm, lk_alloc_zero(&r->rank_time, ranks, sizeof *r->rank_time)));
     LK_TRY(begin(r));
     r->began = r->epoch_began = lk_clock_ns();
     LK_TRY(stop_ask(r, true));
-    while (!is_over(r))
-        LK_TRY(step(r));
+    while (!is_over(r)) {
+        if (is_phase_over(r))
+            LK_TRY(lk__run_next_phase(r));
+        else
+            LK_TRY(step(r));
+    }
     if (ends_in_part(r))
         LK_TRY(part_report(r));
     LK_TRY(lk__run_finish(r));
@@ -328,7 +331,7 @@ lk_status lk_job_run(lk_job *job, const lk_run_callbacks *callbacks, lk_run_resu
                  .callbacks = callbacks};
     lk_status st = run_all(&r);
     lk__run_save_last(&r, st);
-    if (st != LK_OK && r.output && !r.result.done)
+    if (st != LK_OK && r.output && !r.result.done && job->trainer)
         lk__output_failed(r.output, &r.result);
     lk__output_free(r.output);
     lk__saver_close(r.saver);

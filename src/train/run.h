@@ -29,6 +29,22 @@ typedef struct lk__run {
     int metric;                 /* its number, -1: the loss */
 } lk__run;
 
+/** Find what early stopping, and the best weights, look at; nothing is best yet. */
+lk_status lk__run_monitor(lk__run *r) LK_NODISCARD;
+
+/** The steps that the phase, and the run, end with, unless they stop before. */
+int64_t lk__run_phase_end(const lk__run *r);
+int64_t lk__run_last_step(const lk__run *r);
+
+bool lk__run_is_last_phase(const lk__run *r);
+
+/** Enter the phase of the newest checkpoint, to load it.  Collective. */
+lk_status lk__run_find_phase(lk__run *r) LK_NODISCARD;
+
+/** The next phase begins where this one has ended: with an optimizer of its own, and nothing is best yet.
+ * Collective; after a failure the job has no trainer. */
+lk_status lk__run_next_phase(lk__run *r) LK_NODISCARD;
+
 /** Call `message` on rank 0; not for "". */
 void lk__run_tell(const lk__run *r, const char *text);
 

@@ -3,39 +3,20 @@
  * The state of a checkpoint, in this order: the parameters and the model's state by their names; the
  * optimizer's slabs as "optimizer.m.conv1.weight"; the numbers of metrics as "seen.accuracy".  Its
  * numbers are those of the optimizer, what the steps of the epoch have seen so far, and the progress
- * of the run.
- *
- * Where the ranks of a node have one copy of parameters and optimizer, the first of them loads it.
+ * of the run.  A run with phases saves the optimizer of the one that runs, and which that is.
+ * resume.c loads it.
  */
-#include "train/save.h"
-
 #include "io/disk.h"
-#include "train/job.h"
-#include "train/trainer.h"
+#include "train/saver.h"
 
 #include <lockstep/version.h>
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_NUMBERS = 16 };
-
-struct lk__saver {
-    lk_job *job;
-    lk_trainer *trainer;
-    lk__progress *progress;
-    const lk_run_callbacks *callbacks; /* told, on rank 0, what takes time; NULL: nobody */
-    lk_checkpoint_dir *folder;
-    lk_state_tensors *tensors;
-    lk_state_number number[MAX_NUMBERS];
-    bool waits;            /* this rank has told that its part is written */
-    int64_t written;       /* ranks that have told so */
-    int64_t saving, saved; /* steps */
-};
-
 /* ---- the state ---- */
 
-static lk_status tensors_describe(lk__saver *s)
+lk_status lk__saver_describe(lk__saver *s)
 {
     lk_trainer *t = s->trainer;
     LK_TRY(lk_state_tensors_new(&s->tensors));
@@ -59,8 +40,7 @@ static lk_state_number later(const char *name, int64_t value)
     return number;
 }
 
-/* The numbers as they are now; returns how many. */
-static int64_t numbers_describe(lk__saver *s)
+int64_t lk__saver_numbers(lk__saver *s)
 {
     lk_trainer *t = s->trainer;
     const lk__progress *p = s->progress;
@@ -79,11 +59,14 @@ static int64_t numbers_describe(lk__saver *s)
     s->number[n++] = lk_state_f64("run.rate", p->rate);
     s->number[n++] = lk_state_i64("run.lines_bytes", p->lines_bytes);
     s->number[n++] = lk_state_i64("run.events_bytes", p->events_bytes);
+    if (s->job->experiment->n_phases > 0) {
+        s->number[n++] = lk_state_i64(LK__PHASE, s->job->phase);
+        s->number[n++] = lk_state_i64(LK__PHASE_FIRST, t->spec.first);
+    }
     return n;
 }
 
-/* Numbers that were loaded go to where they belong, in the order in which they are described. */
-static void numbers_take(lk__saver *s)
+void lk__saver_take_numbers(lk__saver *s)
 {
     lk_trainer *t = s->trainer;
     lk__progress *p = s->progress;
@@ -200,7 +183,7 @@ static lk_status folder_open(lk__saver *s)
 
 static lk_status saver_make(lk__saver *s)
 {
-    LK_TRY(lk_agree(s->job->comm, tensors_describe(s)));
+    LK_TRY(lk_agree(s->job->comm, lk__saver_describe(s)));
     LK_TRY(folder_open(s));
     return LK_OK;
 }
@@ -256,79 +239,6 @@ const char *lk__saver_messages(const lk__saver *s)
     return lk_checkpoint_dir_messages(s->folder);
 }
 
-/* ---- loading ---- */
-
-/* The tensors to load into: of those of another rank's copy, nothing. */
-static lk_status load_targets(const lk__saver *s, lk_state_tensors *to)
-{
-    const lk_trainer *t = s->trainer;
-    lk_comm *comm = lk__trainer_comm(t);
-    bool other = comm && lk_comm_node_rank(comm) > 0;
-    for (int64_t i = 0; i < s->tensors->n; i++) {
-        lk_state_tensor tensor = s->tensors->tensor[i];
-        lk_shape flat = {.ndim = 1, .dim = {1}};
-        lk_box nothing = {.ndim = 1};
-        for (int k = 0; k < tensor.shape.ndim; k++)
-            flat.dim[0] *= tensor.shape.dim[k];
-        if (other && i < t->held->n && lk__held_is_shared(t, i)) {
-            tensor.box = &nothing;
-            tensor.box_of = &flat; /* which a scalar has no empty box of */
-        }
-        LK_TRY(lk_state_tensors_add(to, "", &tensor));
-    }
-    return LK_OK;
-}
-
-static lk_status load_into(lk__saver *s, lk_state_tensors *to, lk_state *state, bool *found)
-{
-    *state = (lk_state){.tensor = to->tensor,
-                        .n_tensors = to->n,
-                        .number = s->number,
-                        .n_numbers = numbers_describe(s)};
-    LK_TRY(lk_checkpoint_dir_load(s->folder, state, found));
-    if (s->trainer->groups)
-        LK_TRY(lk__groups_barrier(s->trainer->groups));
-    return LK_OK;
-}
-
-/* What was loaded becomes the state of the run, and must have the hash of what was saved.  A hash of
- * another format says nothing: then the checksums, which have been compared, are all there is. */
-static lk_status load_take(lk__saver *s, const lk_state *state)
-{
-    numbers_take(s);
-    s->trainer->step = state->step;
-    lk__train_counts_keep_on_first(s->trainer);
-    uint64_t hash;
-    LK_TRY(lk_trainer_hash(s->trainer, &hash));
-    char is[LK_HASH_TEXT], was[LK_HASH_TEXT];
-    LK_CHECK(state->hash_format != LK_HASH_FORMAT || hash == state->hash, LK_EIO,
-             "the checkpoint of step %lld was saved with the state %s, but what was loaded has %s",
-             (long long)state->step, lk_hash_text(state->hash, was), lk_hash_text(hash, is));
-    s->saved = state->step;
-    return LK_OK;
-}
-
-lk_status lk__saver_load(lk__saver *s, int64_t *step)
-{
-    lk_state_tensors *to = NULL;
-    lk_state state;
-    bool found = false;
-    *step = -1;
-    lk_status st = lk_state_tensors_new(&to);
-    if (st == LK_OK)
-        st = load_targets(s, to);
-    st = lk_agree(s->job->comm, st);
-    if (st == LK_OK)
-        st = load_into(s, to, &state, &found);
-    lk_state_tensors_free(to);
-    LK_TRY(st);
-    if (!found)
-        return LK_OK;
-    LK_TRY(lk_agree(s->job->comm, load_take(s, &state)));
-    *step = state.step;
-    return LK_OK;
-}
-
 /* ---- saving ---- */
 
 lk_status lk__saver_finish(lk__saver *s)
@@ -352,7 +262,7 @@ lk_status lk__saver_begin(lk__saver *s, uint64_t hash)
                       .tensor = s->tensors->tensor,
                       .n_tensors = s->tensors->n,
                       .number = s->number,
-                      .n_numbers = numbers_describe(s)};
+                      .n_numbers = lk__saver_numbers(s)};
     lk_status st = lk_checkpoint_dir_begin(s->folder, &state);
     lk__train_counts_keep_on_first(s->trainer);
     LK_TRY(st);

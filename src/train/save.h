@@ -28,6 +28,14 @@ lk_status lk__saver_open(lk_job *job, lk__progress *progress, const lk_run_callb
 /** NULL is allowed. */
 void lk__saver_close(lk__saver *s);
 
+/** The job has entered another phase: what is saved from now on is that.  No save is under way.
+ * Collective. */
+lk_status lk__saver_follow(lk__saver *s) LK_NODISCARD;
+
+/** Which phase the newest checkpoint is of, and the step that it began with; 0 if there is none.
+ * Collective. */
+lk_status lk__saver_find_phase(lk__saver *s, int64_t *phase, int64_t *first) LK_NODISCARD;
+
 /** Go on from the newest checkpoint; `*step` is -1 if there is none.  Collective. */
 lk_status lk__saver_load(lk__saver *s, int64_t *step) LK_NODISCARD;
 

@@ -255,10 +255,11 @@ static lk_status update(lk_trainer *t, int64_t shards, lk_step_report *report)
 {
     lk_optimizer_report did;
     int64_t clock = lk_clock_ns();
-    lk_optimizer_input step = {.at = {.step = t->step,
+    lk_optimizer_input step = {.at = {.step = t->step - t->spec.first,
                                       .steps_per_epoch = lk_loader_batches(t->spec.train),
                                       .epochs = t->spec.epochs},
-                               .positions = t->positions.axes ? &t->positions : NULL};
+                               .positions = t->positions.axes ? &t->positions : NULL,
+                               .frozen = t->has_frozen ? t->frozen : NULL};
     if (t->shares) {
         lk_range mine = lk__groups_owned_range(t->groups);
         step.first = mine.first;

@@ -20,6 +20,8 @@ static const lk_option trainer_options[] = {
      .help = "what is measured besides the loss"},
     {"optimizer", LK_OPTION_CONFIG, FIELD(optimizer), .registry = &lk_registry_optimizer,
      .flags = LK_OPTION_REQUIRED, .help = "how parameters follow their gradients"},
+    {"layers", LK_OPTION_NAMES, FIELD(layers), .value = "NAME,...",
+     .help = "layers whose parameters move, the others stay as they are; none: all"},
     {0}};
 #undef FIELD
 
@@ -211,10 +213,11 @@ static lk_status own_begin(lk_trainer *t, const struct told *told)
     LK_TRY(lk_tape_set_shard_size(t->eval_tape, lk_loader_shard_size(t->spec.train)));
     (void)lk_tape_set_recording(t->eval_tape, false);
     if (t->spec.chain)
-        return LK_OK;
+        return lk__frozen_make(t);
     LK_CHECK(t->spec.model->net, LK_ESTATE, "the model is not built: call lk_model_build() first");
     LK_TRY(lk__model_begin_training(t->spec.model));
     t->trains = true;
+    LK_TRY(lk__frozen_make(t));
     LK_TRY(devices_check(t));
     t->out = lk_model_out(t->spec.model);
     t->shards.model = t->spec.model;
@@ -256,8 +259,8 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
 {
     lk_trainer *t = NULL;
     *out = NULL;
-    LK_CHECK(spec && spec->train && (spec->model || spec->chain), LK_EINVAL,
-             "model or loader is not given");
+    LK_CHECK(spec && spec->train && (spec->model || spec->chain) && spec->first >= 0, LK_EINVAL,
+             "model or loader is not given, or its first step is below 0");
     LK_CHECK(!spec->model || !spec->chain, LK_EINVAL, "both a model and a chain are given");
     LK_CHECK(!spec->parallel_model || spec->model, LK_EINVAL,
              "a parallel model is given without the model that it is made of");
@@ -267,6 +270,7 @@ static lk_status trainer_new(const lk_trainer_spec *spec, const struct told *tol
     LK_TRY(lk__agree_alloc(comm, &t, sizeof *t));
     t->spec = *spec;
     t->spec.comm = comm;
+    t->step = spec->first;
     lk_status st = trainer_make(t, told);
     if (st != LK_OK) {
         lk_trainer_free(t);
@@ -305,6 +309,7 @@ void lk_trainer_free(lk_trainer *t)
     lk__state_hash_free(t);
     lk_optimizer_free(t->optimizer);
     lk__chained_free(t);
+    lk__frozen_free(t);
     if (t->trains) {
         lk__model_unbind_params(t->spec.model);
         lk__model_end_training(t->spec.model);
@@ -326,44 +331,13 @@ void lk_trainer_free(lk_trainer *t)
     lk_free(t);
 }
 
-lk_position lk_trainer_position(const lk_trainer *t)
-{
-    int64_t batches = lk_loader_batches(t->spec.train);
-    return (lk_position){.step = t->step,
-                         .epoch = t->step / batches,
-                         .batch = t->step % batches,
-                         .batches = batches};
-}
-
 lk_status lk_trainer_seek(lk_trainer *t, int64_t step)
 {
-    LK_CHECK(step >= 0, LK_EINVAL, "step %lld", (long long)step);
+    LK_CHECK(step >= t->spec.first, LK_EINVAL, "step %lld of a training that begins with %lld",
+             (long long)step, (long long)t->spec.first);
     t->step = step;
     lk__counts_clear(t, &t->train_counts);
     return LK_OK;
-}
-
-const char *lk_trainer_metric(const lk_trainer *t, int i, bool *lower_is_better)
-{
-    if (i < 0 || i >= t->n_metrics)
-        return NULL;
-    *lower_is_better = t->metric[i]->lower_is_better;
-    return t->metric[i]->descriptor.name;
-}
-
-bool lk_trainer_metric_is_number(const lk_trainer *t, int i)
-{
-    return i >= 0 && i < t->n_metrics && t->metric[i]->value;
-}
-
-const lk_mesh *lk_trainer_mesh(const lk_trainer *t)
-{
-    return t->mesh;
-}
-
-const lk_plan *lk_trainer_plan(const lk_trainer *t)
-{
-    return t->plan;
 }
 
 lk_status lk_trainer_plan_of(const lk_trainer *t, const lk_mesh_shape *shape, int ranks, int rank,
@@ -377,19 +351,4 @@ lk_status lk_trainer_plan_of(const lk_trainer *t, const lk_mesh_shape *shape, in
     lk_plan_spec spec = plan_spec(t, ranks, ranks);
     LK_TRY(lk_plan_new(&mesh, t->spec.model, &spec, out));
     return LK_OK;
-}
-
-lk_optimizer *lk_trainer_optimizer(const lk_trainer *t)
-{
-    return t->optimizer;
-}
-
-lk_chain *lk_trainer_chain(const lk_trainer *t)
-{
-    return t->spec.chain;
-}
-
-lk_model *lk_trainer_model(const lk_trainer *t)
-{
-    return t->spec.model;
 }

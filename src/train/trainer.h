@@ -33,6 +33,8 @@ struct lk_trainer {
     int n_metrics;
     const lk_metric *metric[LK_MAX_METRICS];
     lk_optimizer *optimizer;
+    bool *frozen; /* of each parameter, whether it stays as it is; NULL: of a chain, none does */
+    bool has_frozen;
     lk_mesh *mesh;
     lk_plan *plan;
     lk__groups *groups;
@@ -101,6 +103,10 @@ static inline lk_status lk__trainer_forward(const lk_trainer *t, const lk_pass *
     return t->spec.parallel_model ? lk_parallel_model_forward(t->spec.parallel_model, pass, x, out)
                                   : lk_model_forward(t->spec.model, pass, x, out);
 }
+
+/** Freeze the layers that t->options leave out, and note what moves.  Not collective. */
+lk_status lk__frozen_make(lk_trainer *t) LK_NODISCARD;
+void lk__frozen_free(lk_trainer *t);
 
 /** What lk_trainer_hash() and checkpoints need, when copies are where they stay.  Collective. */
 lk_status lk__state_hash_make(lk_trainer *t) LK_NODISCARD;

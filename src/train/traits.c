@@ -79,7 +79,7 @@ static lk__trait layout_trait(const lk_parallel_options *p, const lk_pieces *cut
                        .is_hash = true};
 }
 
-enum { TRAITS = 11, CHAIN_TRAITS = 8 };
+enum { TRAITS = 13, CHAIN_TRAITS = 8 };
 
 static lk_status metrics_trait(const lk_configs *metrics, lk__trait *out)
 {
@@ -88,6 +88,14 @@ static lk_status metrics_trait(const lk_configs *metrics, lk__trait *out)
         LK_TRY(lk_config_hash(&metrics->item[i], &h));
     *out = (lk__trait){"other metrics", (int64_t)lk_hash_value(&h), .is_hash = true};
     return LK_OK;
+}
+
+static lk__trait frozen_trait(const lk_trainer *t)
+{
+    lk_hash h = lk_hash_start();
+    for (int64_t i = 0; i < lk_slab_layout_slices(lk_model_layout(t->spec.model)); i++)
+        lk_hash_add_i64(&h, t->frozen[i]);
+    return (lk__trait){"other layers that move", (int64_t)lk_hash_value(&h), .is_hash = true};
 }
 
 /* What the ranks of a chain must have alike: their models and data are their own. */
@@ -120,6 +128,8 @@ static lk_status traits_of(const lk_trainer *t, lk__trait *out)
     out[8] = (lk__trait){"the number of shards", lk_loader_shards(s->train), .is_hash = false};
     LK_TRY(metrics_trait(&t->options.metrics, &out[9]));
     out[10] = (lk__trait){"recompute", s->recompute, .is_hash = false};
+    out[11] = frozen_trait(t);
+    out[12] = (lk__trait){"the first step", s->first, .is_hash = false};
     return LK_OK;
 }
 

@@ -1,7 +1,8 @@
 /* batch_norm: (x - mean) / sqrt(variance + eps) * gamma + beta for each channel, the last axis.
  *
  * In training mean and variance are those of a shard of the batch, or of all of it; the running ones
- * that evaluation uses move towards the mean of the shards' by `momentum` in each step.
+ * that evaluation uses move towards the mean of the shards' by `momentum` in each step.  A frozen one uses
+ * the running ones in training as well.
  */
 #include "nn/layers.h"
 
@@ -76,19 +77,42 @@ static lk_status norm_of_batch(const lk_pass *pass, const lk_layer_instance *lay
     return LK_OK;
 }
 
+/* A parameter [channels] that may be given once for each tile. */
+static lk_status of_one_tile(lk_var *param)
+{
+    lk_shape shape = lk_shape_of(*param);
+    if (shape.ndim == 1)
+        return LK_OK;
+    LK_TRY(lk_slice(*param, 0, 0, 1, 1, param));
+    LK_TRY(lk_reshape(*param, LK_SHAPE(shape.dim[1]), param));
+    return LK_OK;
+}
+
+/* By the running statistics. */
+static lk_status norm_of_state(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
+                               lk_var *out)
+{
+    const norm_options *o = layer->options;
+    lk_batch_norm_attr attr = {.eps = o->eps};
+    lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA), mean,
+           variance;
+    LK_TRY(of_one_tile(&gamma));
+    LK_TRY(of_one_tile(&beta));
+    LK_TRY(lk_pass_state(pass, layer, MEAN, &mean));
+    LK_TRY(lk_pass_state(pass, layer, VARIANCE, &variance));
+    LK_TRY(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
+    return LK_OK;
+}
+
 static lk_status norm_forward(const lk_pass *pass, const lk_layer_instance *layer, lk_var x,
                               lk_var *out)
 {
     const norm_options *o = layer->options;
     lk_batch_norm_attr attr = {.eps = o->eps};
-    lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA), mean,
-           variance, seen[3];
-    if (!pass->training) {
-        LK_TRY(lk_pass_state(pass, layer, MEAN, &mean));
-        LK_TRY(lk_pass_state(pass, layer, VARIANCE, &variance));
-        LK_TRY(lk_batch_norm_inference(x, gamma, beta, mean, variance, &attr, out));
-        return LK_OK;
-    }
+    lk_var gamma = lk_pass_param(pass, layer, GAMMA), beta = lk_pass_param(pass, layer, BETA),
+           seen[3];
+    if (!pass->training || layer->frozen)
+        return norm_of_state(pass, layer, x, out);
     const lk_tile *tile = lk_pass_tile(pass, layer);
     if (o->statistics == BATCH)
         LK_TRY(norm_of_batch(pass, layer, x, seen));

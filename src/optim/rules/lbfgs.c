@@ -105,12 +105,26 @@ static lk_status direction(const lk_update_call *c, int64_t pairs)
     return LK_OK;
 }
 
+/* Rule `rule` over the elements that move. */
+static lk_status moving_run(const lk_update_call *c, lk__update_rule rule, const lk__update *u)
+{
+    int64_t elem = (int64_t)lk_dtype_size(c->dtype), at = 0;
+    for (lk_range run; lk__run_next(c, &at, c->n, &run);) {
+        lk__update own = *u;
+        own.w = (char *)u->w + run.first * elem;
+        own.g = (const char *)u->g + run.first * elem;
+        own.m = (char *)u->m + run.first * elem;
+        LK_TRY(lk__update_run(c->dtype, rule, &own, run.n));
+    }
+    return LK_OK;
+}
+
 static lk_status lbfgs_update(const lk_update_call *c)
 {
     double *number = c->number, magnitude;
     lk__update u = lk__update_of(c);
     u.m = c->state[NOW];
-    LK_TRY(lk__update_run(c->dtype, LK__UPDATE_FOLLOW, &u, c->n));
+    LK_TRY(moving_run(c, LK__UPDATE_FOLLOW, &u)); /* of others it stays 0 */
     if (c->step > 0)
         LK_TRY(pair_take(c, number));
     LK_TRY(direction(c, (int64_t)number[0]));
@@ -123,7 +137,7 @@ static lk_status lbfgs_update(const lk_update_call *c)
     LK_TRY(lk_map1(c->dtype, LK_MAP1_COPY, 0, c->n, c->state[NOW], c->state[BEFORE]));
     u.m = c->state[DIRECTION];
     u.rate = number[1];
-    LK_TRY(lk__update_run(c->dtype, LK__UPDATE_STEP, &u, c->n));
+    LK_TRY(moving_run(c, LK__UPDATE_STEP, &u));
     return LK_OK;
 }
 

@@ -1,0 +1,69 @@
+/* The phases of a job: each has a trainer of its own, one after the other, on the same model.
+ *
+ * lk_job_new() enters the first, lk_job_run() the next ones or that of a checkpoint, and programs that look
+ * at another phase call lk_job_set_phase(); all ranks together, on the thread that has the communicator.
+ */
+#include "base/failure.h"
+#include "base/fpenv.h"
+#include "train/job.h"
+
+/* How the job's phase is trained; without phases, as the experiment says. */
+static lk_trainer_options options_of(const lk_job *job)
+{
+    const lk_experiment *e = job->experiment;
+    const lk_phase *phase = lk_job_phase(job);
+    lk_trainer_options options = {
+        .loss = e->loss, .metrics = e->metrics, .optimizer = e->optimizer};
+    if (phase) {
+        options.layers = phase->layers;
+        if (phase->optimizer.descriptor)
+            options.optimizer = phase->optimizer;
+    }
+    return options;
+}
+
+lk_status lk__job_enter_phase(lk_job *job, int64_t phase, int64_t first)
+{
+    const lk_experiment *e = job->experiment;
+    lk_trainer_free(job->trainer);
+    job->trainer = NULL;
+    job->phase = phase;
+    const lk_phase *of = lk_job_phase(job);
+    lk_trainer_options options = options_of(job);
+    lk_status st = lk_trainer_new_options(
+        &(lk_trainer_spec){.model = job->model,
+                           .chain = job->spec.chain,
+                           .parallel_model = job->parallel,
+                           .train = job->loader[LK_TRAIN],
+                           .epochs = of ? of->epochs : e->train.epochs,
+                           .first = first,
+                           .comm = job->comm,
+                           .pieces = e->pieces.cut,
+                           .recompute = e->train.recompute,
+                           .parallel = e->parallel},
+        &options, &job->trainer);
+    if (st != LK_OK && of)
+        lk__error_prefix("phase %s: ", of->name);
+    LK_TRY(st);
+    return LK_OK;
+}
+
+const lk_phase *lk_job_phase(const lk_job *job)
+{
+    return job->experiment->n_phases > 0 ? &job->experiment->phase[job->phase] : NULL;
+}
+
+lk_status lk_job_set_phase(lk_job *job, int64_t phase)
+{
+    LK_FP_GUARD();
+    LK_CHECK(job && job->trainer, LK_EINVAL, "job is NULL, or has failed");
+    const lk_experiment *e = job->experiment;
+    LK_CHECK(phase >= 0 && phase < (e->n_phases > 0 ? e->n_phases : 1), LK_EINVAL,
+             "phase %lld of %lld", (long long)phase, (long long)e->n_phases);
+    int64_t first = 0;
+    for (int64_t i = 0; i < phase; i++)
+        first += e->phase[i].epochs * lk_loader_batches(job->loader[LK_TRAIN]);
+    if (phase != job->phase)
+        LK_TRY(lk__job_enter_phase(job, phase, first));
+    return LK_OK;
+}
