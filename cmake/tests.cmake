@@ -12,7 +12,8 @@
 #                  on some numbers of ranks, and on all as *.on_all, label "long"
 #   openmpi.*, mpich.*      the same programs, started by that MPI, on its share of the numbers of
 #                  ranks, and on all of them as *.on_all, label "long"; and a host of that MPI
-#   hosts.*        programs of tests/hosts, their ranks on simulated hosts, timed: label "long"
+#   hosts.*        programs of tests/hosts, their ranks on simulated hosts; what is timed has the label
+#                  "long"
 #   fuzz.*         the targets of tests/fuzz in the build asan, for some seconds each
 #   VARIANT.*      those programs again that can tell the other builds of CMakePresets.json from
 #                  this one (LK_TEST_VARIANTS)
@@ -235,6 +236,7 @@ set(ranks_of_test_recurrent_chains "1 2 3 5")
 set(ranks_of_test_segments "2 3 4 5")
 set(ranks_of_test_spatial "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_layers "2 3 4")
+set(ranks_of_test_tile_payload "2 3 4 6 8")
 set(ranks_of_test_tile_plan "1 2 3 4 6 8 9")
 set(ranks_of_test_spatial_positions "1 2 3 4 6 8")
 set(ranks_of_test_sum_tiles "1 2 3 4 5 6 8 9 12 16")
@@ -254,6 +256,8 @@ set(threads_of_test_halo_add ${ranks_of_test_halo_add})
 set(daily_ranks_of_test_spatial "4 6")
 set(threads_of_test_spatial_layers ${ranks_of_test_spatial_layers})
 set(daily_ranks_of_test_spatial_layers "4 3")
+set(threads_of_test_tile_payload "2 3 4")
+set(daily_ranks_of_test_tile_payload "4 3")
 set(threads_of_test_tile_plan "1 2 4 6")
 set(daily_ranks_of_test_tile_plan "4 6")
 set(daily_ranks_of_test_spatial_positions "4 3")
@@ -312,6 +316,13 @@ foreach(file IN LISTS files)
     endif()
   endforeach()
 endforeach()
+
+# What calls of a step on tiles send is counted call by call (made_calls.h), where ranks are on one node,
+# and where each is on its own.
+target_link_options(test_tile_payload PRIVATE -Wl,--wrap=lk_coll_run -Wl,--wrap=lk_coll_start)
+lk_test(local.tile_payload_on_nodes unit env LK_LOCAL_NODES=16 "TEST_RANKS=2 3 4 8"
+  ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:test_tile_payload>)
+lk_mpi_tests(tile_payload_on_nodes "4 3" test_tile_payload LK_LOCAL_NODES=16)
 
 # Every shape of a chain list a hundred times, three hundred random ones, and a hundred steps of training;
 # every tiling.
@@ -452,6 +463,21 @@ if(LK_TEST_VARIANTS)
 endif()
 
 # Ranks on simulated hosts, where namespaces can be made.
+if(LK_YAML AND NOT LK_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  add_executable(hosts_tiles tests/hosts/tiles.c)
+  target_include_directories(hosts_tiles PRIVATE src tests)
+  target_link_libraries(hosts_tiles PRIVATE lockstep_static Threads::Threads m ${CMAKE_DL_LIBS})
+  target_link_options(hosts_tiles PRIVATE -Wl,--wrap=lk_coll_run -Wl,--wrap=lk_coll_start)
+  foreach(mpi IN LISTS LK_MPIS)
+    add_dependencies(hosts_tiles mpi_${mpi})
+    lk_test(hosts.tiles_${mpi} long env TEST_LONG=1 tests/hosts/tiles.sh ${mpi}
+      $<TARGET_FILE:hosts_tiles>)
+  endforeach()
+  if(LK_MPIS) # every day, with the first of them
+    list(GET LK_MPIS 0 mpi)
+    lk_test(hosts.tiles ${mpi} tests/hosts/tiles.sh ${mpi} $<TARGET_FILE:hosts_tiles>)
+  endif()
+endif()
 if("openmpi" IN_LIST LK_MPIS AND NOT LK_SANITIZE)
   add_executable(hosts_link tests/hosts/link.c)
   target_include_directories(hosts_link PRIVATE src tests)

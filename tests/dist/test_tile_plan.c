@@ -2,11 +2,11 @@
  * sends, rank by rank; what is by tiles; and the memory that it takes.
  */
 #include "job_memory.h"
+#include "planned_bytes.h"
 #include "sent_bytes.h"
 #include "tile_nets.h"
 #include "trainers.h"
 
-#include <lockstep/extra/plan.h>
 #include <lockstep/extra/trainer_plan.h>
 #include <lockstep/parallel.h>
 
@@ -34,33 +34,6 @@ static sent_bytes calls_so_far(const lk_mesh *m, int64_t *calls)
             known = of[k] == of[i] ? NULL : known;
         *calls += known ? known->n_calls : 0;
         sum.all += known ? known->n_bytes : 0;
-    }
-    return sum;
-}
-
-/* What a plan says: calls without fetches, and bytes of each kind. */
-typedef struct planned {
-    int64_t calls, fetched, moved, joined;
-} planned;
-
-/* A mean over positions goes by alltoall in forward, and comes back by allgather. */
-static bool is_mean(const lk_transfer *t)
-{
-    return strncmp(t->what, "global_avgpool", 14) == 0;
-}
-
-static planned planned_of(const lk_plan *p)
-{
-    planned sum = {0, 0, 0, 0};
-    for (int64_t i = 0; i < p->n_transfers; i++) {
-        const lk_transfer *t = &p->transfer[i];
-        sum.calls += t->kind == LK_FETCHED ? 0 : t->calls;
-        if (t->kind == LK_FETCHED)
-            sum.fetched += t->bytes;
-        else if (t->kind == LK_CHANGED || (is_mean(t) && t->when == LK_IN_FORWARD))
-            sum.moved += t->bytes;
-        else if (!is_mean(t))
-            sum.joined += t->bytes;
     }
     return sum;
 }
